@@ -1,0 +1,22 @@
+# Finds the installed LLVM and MLIR that FlashCore builds against, and loads
+# their CMake functions. The two-part version matters: a 22.1 package refuses a
+# request for "22".
+
+find_package(MLIR 22.1 REQUIRED CONFIG HINTS /usr/lib/llvm-22/lib/cmake/mlir)
+message(STATUS "Using MLIRConfig.cmake in: ${MLIR_DIR}")
+message(STATUS "Using LLVMConfig.cmake in: ${LLVM_DIR}")
+
+list(APPEND CMAKE_MODULE_PATH "${MLIR_CMAKE_DIR}" "${LLVM_CMAKE_DIR}")
+
+# An installed LLVM names an llvm-lit that its packages do not ship.
+if(NOT LLVM_EXTERNAL_LIT)
+  set(LLVM_EXTERNAL_LIT "${LLVM_TOOLS_BINARY_DIR}/lit" CACHE PATH "lit")
+endif()
+
+include(TableGen)
+include(AddLLVM)
+include(AddMLIR)
+include(HandleLLVMOptions)
+
+# The distribution's config leaves this unset although it ships libMLIR.so.
+set(MLIR_LINK_MLIR_DYLIB ON)

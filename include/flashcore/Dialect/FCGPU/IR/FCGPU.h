@@ -1,0 +1,47 @@
+//===- FCGPU.h - The fcgpu dialect ------------------------------*- C++ -*-===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FLASHCORE_DIALECT_FCGPU_IR_FCGPU_H
+#define FLASHCORE_DIALECT_FCGPU_IR_FCGPU_H
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/Interfaces/ControlFlowInterfaces.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "flashcore/Dialect/FCGPU/IR/FCGPUDialect.h.inc"
+#include "flashcore/Dialect/FCGPU/IR/FCGPUEnums.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "flashcore/Dialect/FCGPU/IR/FCGPUAttrs.h.inc"
+#define GET_TYPEDEF_CLASSES
+#include "flashcore/Dialect/FCGPU/IR/FCGPUTypes.h.inc"
+
+namespace mlir::fcgpu {
+/// The queue of asynchronous copies of a thread.
+struct CopyQueueResource
+    : public SideEffects::Resource::Base<CopyQueueResource> {
+  StringRef getName() final { return "<copy queue>"; }
+};
+
+/// Names of the attributes this dialect puts on other dialects' ops.
+inline constexpr StringLiteral kScheduleAttrName = "fcgpu.schedule";
+inline constexpr StringLiteral kLayoutAttrName = "fcgpu.layout";
+inline constexpr StringLiteral kKernelAttrName = "fcgpu.kernel";
+
+/// Group size g of the swizzle of a row of `cols` 16-bit elements (see
+/// `!fcgpu.ring`): gcd(cols / 8, 8), a power of two. 1 means no swizzle.
+int64_t getSwizzleGroup(int64_t cols);
+
+/// Physical 16-byte chunk of logical chunk `chunk` in row `row`.
+int64_t swizzleChunk(int64_t row, int64_t chunk, int64_t cols);
+} // namespace mlir::fcgpu
+
+#define GET_OP_CLASSES
+#include "flashcore/Dialect/FCGPU/IR/FCGPUOps.h.inc"
+
+#endif // FLASHCORE_DIALECT_FCGPU_IR_FCGPU_H

@@ -1,0 +1,169 @@
+//===- FCGPUAttrs.td - Schedule, layouts and the ring type -*- tablegen -*-===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FLASHCORE_DIALECT_FCGPU_IR_FCGPUATTRS_TD
+#define FLASHCORE_DIALECT_FCGPU_IR_FCGPUATTRS_TD
+
+include "flashcore/Dialect/FCGPU/IR/FCGPUDialect.td"
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+
+class FCGPU_Attr<string name, string attrMnemonic>
+    : AttrDef<FCGPU_Dialect, name> {
+  let mnemonic = attrMnemonic;
+}
+
+//===----------------------------------------------------------------------===//
+// Schedule
+//===----------------------------------------------------------------------===//
+
+def FCGPU_GridOrder
+    : I32EnumAttr<"GridOrder", "Which blocks run next to each other", [
+        I32EnumAttrCase<"QueryFastest", 0, "query_fastest">,
+        I32EnumAttrCase<"HeadFastest", 1, "head_fastest">]> {
+  let genSpecializedAttr = 0;
+  let cppNamespace = "::mlir::fcgpu";
+}
+
+def FCGPU_QueryPlacement
+    : I32EnumAttr<"QueryPlacement", "Where Q fragments live in the key loop", [
+        I32EnumAttrCase<"Registers", 0, "registers">,
+        I32EnumAttrCase<"Shared", 1, "shared">]> {
+  let genSpecializedAttr = 0;
+  let cppNamespace = "::mlir::fcgpu";
+}
+
+def FCGPU_CopyScope
+    : I32EnumAttr<"CopyScope", "Who shares the work of a copy", [
+        I32EnumAttrCase<"Block", 0, "block">,
+        I32EnumAttrCase<"Warp", 1, "warp">]> {
+  let cppNamespace = "::mlir::fcgpu";
+}
+
+def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
+  let summary = "Every choice the compiler makes about one attention kernel";
+  let description = [{
+    Written by `flashcore-configure`, read by all later phases; a user may write
+    or change it.
+
+    * `chip`: the target, e.g. sm_89
+    * `block_m`, `block_n`: query rows a block owns, key rows of one tile
+    * `num_warps`: warps of a block; each owns block_m / num_warps query rows, a
+      multiple of 16
+    * `num_stages`: slots of the K and V rings, at least 2
+    * `query`: Q fragments are kept in `registers`, or read again from `shared`
+      memory for every key tile
+    * `grid_order`: `query_fastest` keeps the blocks of one head together;
+      `head_fastest` runs the longest causal rows of all heads first
+    * `min_blocks`: blocks an SM must hold at once (caps registers); 0 lets the
+      assembler choose
+
+    ```mlir
+    #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 64, num_warps = 4,
+                    num_stages = 2, query = registers,
+                    grid_order = query_fastest, min_blocks = 0>
+    ```
+  }];
+  let parameters = (ins
+      StringRefParameter<"chip">:$chip,
+      "int64_t":$block_m, "int64_t":$block_n, "int64_t":$num_warps,
+      "int64_t":$num_stages,
+      EnumParameter<FCGPU_QueryPlacement>:$query,
+      EnumParameter<FCGPU_GridOrder>:$grid_order,
+      "int64_t":$min_blocks);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// Query rows one warp owns.
+    int64_t getWarpM() const { return getBlockM() / getNumWarps(); }
+    int64_t getNumThreads() const { return getNumWarps() * 32; }
+  }];
+}
+
+//===----------------------------------------------------------------------===//
+// Layouts
+//===----------------------------------------------------------------------===//
+
+def FCGPU_FragmentOrder
+    : I32EnumAttr<"FragmentOrder", "Which axis a lane's elements run along", [
+        I32EnumAttrCase<"Row", 0, "row">,
+        I32EnumAttrCase<"Column", 1, "column">]> {
+  let genSpecializedAttr = 0;
+  let cppNamespace = "::mlir::fcgpu";
+}
+
+def FCGPU_FragmentAttr : FCGPU_Attr<"Fragment", "fragment"> {
+  let summary = "How the 32 lanes of a warp hold a tile";
+  let description = [{
+    One family for all operands and results of `mma.sync`: the tile is cut into
+    cores of 8 rows and 4 * `width` columns (with order `column`: the transpose),
+    and lane l holds, of every core, row l / 4 and the `width` columns from
+    width * (l % 4) on.
+
+    With width 2 a core is one 8x8 matrix of `ldmatrix`:
+
+        column    0    1    2    3    4    5    6    7
+        row 0    l0   l0   l1   l1   l2   l2   l3   l3
+        row 1    l4   l4   l5   l5   l6   l6   l7   l7
+        ...
+        row 7   l28  l28  l29  l29  l30  l30  l31  l31
+
+    The f32 accumulator of m16n8k16 is two such cores (rows 0-7 and 8-15), its A
+    operand four, its B operand two of order `row` when B is stored (n, k), of
+    order `column` when it is stored (k, n). So P rounded to 16 bits is the A
+    operand of P V register for register. wgmma's accumulator gives one warp the
+    same cores.
+
+    8-bit operands (m16n8k32) have width 4, so a core is 8x16: P computed with
+    width 2 holds other columns than the A operand wants. The keys of S are then
+    permuted (key 4 l + e of a core of 16 sits in accumulator column
+    8 (e / 2) + 2 l + e % 2), the same permutation is applied to the rows of V,
+    and V is transposed by bytes, which ldmatrix.trans cannot do. Nothing lowers
+    width 4 yet.
+
+    A rank-1 tile (one value a row) is held by all four lanes of the row's quad.
+  }];
+  let parameters = (ins EnumParameter<FCGPU_FragmentOrder>:$order,
+                        "int64_t":$width);
+  let assemblyFormat = "`<` $order `,` `width` `=` $width `>`";
+  let genVerifyDecl = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Types
+//===----------------------------------------------------------------------===//
+
+def FCGPU_RingType : TypeDef<FCGPU_Dialect, "Ring"> {
+  let mnemonic = "ring";
+  let summary = "A ring of tiles in shared memory";
+  let description = [{
+    `stages` slots of rows x cols elements. Tile number t lives in slot
+    t mod stages. Inside a slot, rows are contiguous and their 16-byte chunks are
+    permuted so that eight rows of one chunk column fall into eight different
+    bank groups (`ldmatrix` without conflicts), without padding:
+
+        chunk' = chunk ^ ((row / (8 / g)) mod g),   g = gcd(cols / 8, 8)
+
+    For 64 columns (g = 8), the physical chunk of logical chunk 0 in rows 0..7 is
+    0 1 2 3 4 5 6 7; for 16 columns (g = 2, four rows fill 128 bytes) it is
+    0 0 0 0 1 1 1 1.
+
+    ```mlir
+    !fcgpu.ring<2x64x128xf16>
+    ```
+  }];
+  let parameters = (ins "int64_t":$stages, "int64_t":$rows, "int64_t":$cols,
+                        "::mlir::Type":$elementType);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    int64_t getSlotElements() const { return getRows() * getCols(); }
+    /// Bytes of the whole ring.
+    int64_t getSizeInBytes() const;
+  }];
+}
+
+#endif // FLASHCORE_DIALECT_FCGPU_IR_FCGPUATTRS_TD

@@ -1,0 +1,34 @@
+//===- FCGPUDialect.td - The fcgpu dialect -----------------*- tablegen -*-===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FLASHCORE_DIALECT_FCGPU_IR_FCGPUDIALECT_TD
+#define FLASHCORE_DIALECT_FCGPU_IR_FCGPUDIALECT_TD
+
+include "mlir/IR/OpBase.td"
+
+def FCGPU_Dialect : Dialect {
+  let name = "fcgpu";
+  let cppNamespace = "::mlir::fcgpu";
+  let summary = "Where and when: schedules, rings of tiles, copies, layouts";
+  let description = [{
+    The few things between tile-level IR and threads that no upstream dialect
+    says. Values are warp tiles (upstream vectors of rows x columns), never block
+    tiles; memory is a ring of swizzled tile slots filled by asynchronous copies.
+
+    Attributes on ops of other dialects, all checked by this one:
+
+    * `fcgpu.schedule` (`#fcgpu.schedule`) on a `flashcore.attention` or a kernel
+    * `fcgpu.layout` (`#fcgpu.fragment`) on an op with one warp-tile result, or
+      an array of them on an op with several (`unit` where a result is no tile)
+    * `fcgpu.kernel` (dictionary) on a `gpu.func`: what the host must know to
+      launch it; docs/Bundle.md says what it becomes
+  }];
+  let useDefaultAttributePrinterParser = 1;
+  let useDefaultTypePrinterParser = 1;
+  let hasOperationAttrVerify = 1;
+}
+
+#endif // FLASHCORE_DIALECT_FCGPU_IR_FCGPUDIALECT_TD

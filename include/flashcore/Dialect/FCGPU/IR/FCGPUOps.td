@@ -1,0 +1,156 @@
+//===- FCGPUOps.td - Tile-level ops of the fcgpu dialect ---*- tablegen -*-===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FLASHCORE_DIALECT_FCGPU_IR_FCGPUOPS_TD
+#define FLASHCORE_DIALECT_FCGPU_IR_FCGPUOPS_TD
+
+include "flashcore/Dialect/FCGPU/IR/FCGPUAttrs.td"
+include "mlir/Interfaces/ControlFlowInterfaces.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+class FCGPU_Op<string mnemonic, list<Trait> traits = []>
+    : Op<FCGPU_Dialect, mnemonic, traits>;
+
+// The order of copies, commits, waits and barriers matters although no value
+// ties them together; one resource keeps them in order.
+def FCGPU_CopyQueue : Resource<"::mlir::fcgpu::CopyQueueResource">;
+
+def FCGPU_AllocRingOp : FCGPU_Op<"alloc_ring"> {
+  let summary = "Reserves a ring of tiles in the block's shared memory";
+  let description = [{
+    One allocation a block, shared by its warps, alive for the whole kernel.
+
+    ```mlir
+    %ring = fcgpu.alloc_ring : !fcgpu.ring<2x64x64xf16>
+    ```
+  }];
+  let results = (outs Res<FCGPU_RingType, "", [MemAlloc]>:$ring);
+  let assemblyFormat = "attr-dict `:` type($ring)";
+}
+
+def FCGPU_CopyOp : FCGPU_Op<"copy", [AttrSizedOperandSegments]> {
+  let summary = "Starts copying one tile from global memory into a ring";
+  let description = [{
+    Copies rows x cols elements of `source`, from `indices` on (the last two
+    indices are the row and column of the tile's corner), into the slot of tile
+    number `tile`. Rows past the end of the source are filled with zeros. The
+    columns must all exist.
+
+    The work is shared by all threads of the `block`, or of one `warp`; all of
+    them must execute the op. It is asynchronous: `fcgpu.commit_copies` closes a
+    group, `fcgpu.wait_copies` waits for groups, and a barrier makes the tile
+    visible to the other threads.
+
+    With a predicate that is false nothing is copied. The predicate is the same
+    in all threads that share the copy.
+
+    ```mlir
+    fcgpu.copy %k[%c0, %c0, %row, %c0] to %ring[%t] by block
+        : memref<1x1x512x64xf16> to !fcgpu.ring<2x64x64xf16>
+    ```
+  }];
+  let arguments = (ins
+      Arg<AnyMemRef, "", [MemRead]>:$source,
+      Variadic<Index>:$indices,
+      Arg<FCGPU_RingType, "", [MemWrite]>:$ring,
+      Index:$tile,
+      Optional<I1>:$predicate,
+      FCGPU_CopyScope:$scope);
+  let assemblyFormat = [{
+    $source `[` $indices `]` `to` $ring `[` $tile `]` `by` $scope
+    (`if` $predicate^)? attr-dict `:` type($source) `to` type($ring)
+  }];
+  let hasVerifier = 1;
+}
+
+def FCGPU_CommitCopiesOp : FCGPU_Op<"commit_copies", [
+    MemoryEffects<[MemWrite<FCGPU_CopyQueue>]>]> {
+  let summary = "Closes a group of the copies started since the last commit";
+  let description = [{
+    The group may be empty, so that counts stay the same in every iteration.
+
+    ```mlir
+    fcgpu.commit_copies
+    ```
+  }];
+  let assemblyFormat = "attr-dict";
+}
+
+def FCGPU_WaitCopiesOp : FCGPU_Op<"wait_copies", [
+    MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "Waits until at most `in_flight` groups are unfinished";
+  let description = [{
+    Groups finish in the order they were committed. A thread waits for its own
+    part of each copy; only a barrier after the wait makes the whole tile
+    visible.
+
+    ```mlir
+    fcgpu.wait_copies in_flight(1)
+    ```
+  }];
+  let arguments = (ins ConfinedAttr<I64Attr, [IntNonNegative]>:$in_flight);
+  let assemblyFormat = "`in_flight` `(` $in_flight `)` attr-dict";
+}
+
+def FCGPU_ReadOp : FCGPU_Op<"read"> {
+  let summary = "Reads a tile of a ring as a warp tile";
+  let description = [{
+    Every warp that executes the op gets the whole tile number `tile`.
+
+    ```mlir
+    %k = fcgpu.read %ring[%t] : !fcgpu.ring<2x64x64xf16> -> vector<64x64xf16>
+    ```
+  }];
+  let arguments = (ins Arg<FCGPU_RingType, "", [MemRead]>:$ring,
+                       Index:$tile);
+  let results = (outs AnyVectorOfNonZeroRank:$result);
+  let assemblyFormat = [{
+    $ring `[` $tile `]` attr-dict `:` type($ring) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def FCGPU_MapScoresOp : FCGPU_Op<"map_scores", [
+    RecursiveMemoryEffects, RecursivelySpeculatable, SingleBlock,
+    AllTypesMatch<["scores", "result"]>]> {
+  let summary = "Applies a region to every score of a tile";
+  let description = [{
+    The region receives a score and its query and key coordinate: element (r, c)
+    of the tile is query `query` + r and key `key` + c. Masks and score changes
+    stay one such op until threads are assigned.
+
+    ```mlir
+    %masked = fcgpu.map_scores %s[%row, %col] : vector<16x64xf32> {
+    ^bb0(%score: f32, %query: index, %key: index):
+      %visible = arith.cmpi sle, %key, %query : index
+      %r = arith.select %visible, %score, %minus_inf : f32
+      fcgpu.yield %r : f32
+    }
+    ```
+  }];
+  let arguments = (ins VectorOfRankAndType<[2], [F32]>:$scores,
+                       Index:$query, Index:$key);
+  let regions = (region SizedRegion<1>:$body);
+  let results = (outs VectorOfRankAndType<[2], [F32]>:$result);
+  let assemblyFormat = [{
+    $scores `[` $query `,` $key `]` attr-dict `:` type($scores) $body
+  }];
+  let hasRegionVerifier = 1;
+}
+
+def FCGPU_YieldOp : FCGPU_Op<"yield", [
+    Pure, Terminator, ReturnLike, HasParent<"MapScoresOp">]> {
+  let summary = "Ends the region of `fcgpu.map_scores`";
+  let description = [{
+    ```mlir
+    fcgpu.yield %score : f32
+    ```
+  }];
+  let arguments = (ins F32:$value);
+  let assemblyFormat = "$value attr-dict `:` type($value)";
+}
+
+#endif // FLASHCORE_DIALECT_FCGPU_IR_FCGPUOPS_TD

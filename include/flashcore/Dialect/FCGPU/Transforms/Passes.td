@@ -1,0 +1,140 @@
+//===- Passes.td - Phases 4 to 6 ---------------------------*- tablegen -*-===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FLASHCORE_DIALECT_FCGPU_TRANSFORMS_PASSES_TD
+#define FLASHCORE_DIALECT_FCGPU_TRANSFORMS_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def PromoteSharedPass : Pass<"flashcore-promote-shared", "::mlir::gpu::GPUFuncOp"> {
+  let summary = "Read 16-bit tiles through swizzled rings in shared memory";
+  let description = [{
+    Phase 4. Precondition: a kernel with `fcgpu.schedule` whose warp tiles are
+    read by `vector.transfer_read` inside an `scf.forall` over warps, and whose
+    loops start at 0 with step 1. Postcondition: no 16-bit rank-2 tile is read
+    from global memory; each is copied into a ring by `fcgpu.copy` and read from
+    there by `fcgpu.read`.
+
+    A tile read in a loop is the same for all warps: the block copies it, into a
+    ring of `num_stages` slots, as tile number %i. A tile read outside (Q) belongs
+    to one warp, which copies it into its own slot; with `query = shared` its
+    read moves into the loop. The IR is not yet right for more than one thread:
+    flashcore-insert-barriers makes it so.
+
+    ```mlir
+    %k = vector.transfer_read %key[%c0, %c0, %row, %c0], %zero
+    // becomes
+    fcgpu.copy %key[%c0, %c0, %row, %c0] to %ring[%i] by block
+    %k = fcgpu.read %ring[%i]
+    ```
+  }];
+  let statistics = [Statistic<"numPromoted", "num-promoted",
+                              "Tile reads that go through shared memory">];
+  let dependentDialects = ["::mlir::fcgpu::FCGPUDialect"];
+}
+
+def PipelineLoopsPass : Pass<"flashcore-pipeline-loops", "::mlir::gpu::GPUFuncOp"> {
+  let summary = "Start copies num_stages - 1 iterations ahead of their use";
+  let description = [{
+    Phase 5. Precondition: flashcore-promote-shared; copies and reads of a loop
+    use the iteration as the tile number. Postcondition: in every loop with
+    copies into a ring of s stages, iteration i starts the copy for iteration
+    i + s - 1 (if there is one), before anything else; the first s - 1 are
+    started in front of the loop. The trip count may be anything, also 0.
+
+    ```mlir
+    fcgpu.copy %key[...] to %ring[%c0] by block if %has_first
+    scf.for %i = %c0 to %n step %c1 {
+      %next = arith.addi %i, %c1
+      fcgpu.copy %key[...] to %ring[%next] by block if %has_next
+      %k = fcgpu.read %ring[%i]
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::fcgpu::FCGPUDialect",
+                           "::mlir::scf::SCFDialect"];
+}
+
+def InsertBarriersPass : Pass<"flashcore-insert-barriers", "::mlir::gpu::GPUFuncOp"> {
+  let summary = "Place commits, waits and barriers around ring accesses";
+  let description = [{
+    Phase 5. Precondition: copies and reads of rings stand in the body of an
+    `scf.forall` over warps and of at most one loop in it; their tile numbers are
+    the loop's induction variable plus a constant, a constant, or one value from
+    outside the loop. Postcondition: every read of a tile comes after its copy has
+    arrived in all threads that need it, and every copy comes after all reads of
+    the slot's old tile.
+
+    The copies of one tile number form a group. The placement is the analysis of
+    Analysis/RingHazards: with the copies first, one wait and one barrier an
+    iteration.
+  }];
+  let statistics = [
+    Statistic<"numBarriers", "num-barriers", "Block barriers inserted">,
+    Statistic<"numWaits", "num-waits", "Waits inserted">];
+  let dependentDialects = ["::mlir::fcgpu::FCGPUDialect",
+                           "::mlir::gpu::GPUDialect",
+                           "::mlir::NVVM::NVVMDialect"];
+}
+
+def SplitMaskedTilesPass : Pass<"flashcore-split-masked-tiles", "::mlir::gpu::GPUFuncOp"> {
+  let summary = "Split loops so that full tiles run without mask code";
+  let description = [{
+    Phase 5. Precondition: none. Postcondition: no `scf.for` holds an `scf.if`
+    whose condition is `%iv < %bound` with a bound from outside: the loop is two
+    loops, one up to the bound in which the condition is true, one from there on
+    in which it is false. What the first yields, the second starts with, so
+    rings and accumulators carry over.
+
+    ```mlir
+    scf.for %i = %c0 to %n { scf.if (%i < %masked) {A} else {B} }
+    // becomes
+    scf.for %i = %c0 to %masked {A}
+    scf.for %i = %masked to %n {B}
+    ```
+  }];
+  let statistics = [Statistic<"numSplit", "num-split", "Loops split in two">];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::scf::SCFDialect"];
+}
+
+def AssignLayoutsPass : Pass<"flashcore-assign-layouts", "::mlir::gpu::GPUFuncOp"> {
+  let summary = "Give every warp tile its place in the lanes' registers";
+  let description = [{
+    Phase 6, the decision. Precondition: warp tiles of vector type. Postcondition:
+    every op with a rank-2 or rank-3 tile as result carries `fcgpu.layout`.
+
+    `vector.contract` fixes the layouts of its operands (`#fcgpu.fragment`);
+    elementwise ops, loops and ifs have one layout for all tiles they connect, so
+    a layout spreads forward and backward. A tile that nothing fixes gets order
+    `row`. A tile that would need two layouts is an error. Splat constants fit
+    any layout.
+  }];
+  let dependentDialects = ["::mlir::fcgpu::FCGPUDialect"];
+}
+
+def DistributePass : Pass<"flashcore-distribute", "::mlir::gpu::GPUFuncOp"> {
+  let summary = "Rewrite warp tiles as what one thread holds and does";
+  let description = [{
+    Phase 6, the rewrite. Precondition: flashcore-insert-barriers and
+    flashcore-assign-layouts. Postcondition: no `fcgpu.` op and no tile-sized
+    vector is left; a tile is one `vector<2xT>` for each of its 8x8 cores, a row
+    vector one scalar for each 8 rows. Reads are `nvgpu.ldmatrix`, contractions
+    `nvgpu.mma.sync` m16n8k16, copies `nvgpu.device_async_copy` of 16 bytes,
+    reductions along a row end with two `gpu.shuffle`s. Rings are views of the
+    dynamic shared memory `@flashcore_shared`; more than the chip has is an error.
+  }];
+  let statistics = [Statistic<"sharedMemory", "shared-memory-bytes",
+                              "Shared memory of all kernels, in bytes">];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::fcgpu::FCGPUDialect",
+    "::mlir::gpu::GPUDialect", "::mlir::memref::MemRefDialect",
+    "::mlir::nvgpu::NVGPUDialect", "::mlir::NVVM::NVVMDialect",
+    "::mlir::scf::SCFDialect", "::mlir::ub::UBDialect",
+    "::mlir::vector::VectorDialect"];
+}
+
+#endif // FLASHCORE_DIALECT_FCGPU_TRANSFORMS_PASSES_TD

@@ -1,0 +1,31 @@
+//===- FlashCoreDialect.td - The flashcore dialect ---------*- tablegen -*-===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FLASHCORE_DIALECT_FLASHCORE_IR_FLASHCOREDIALECT_TD
+#define FLASHCORE_DIALECT_FLASHCORE_IR_FLASHCOREDIALECT_TD
+
+include "mlir/IR/EnumAttr.td"
+include "mlir/IR/OpBase.td"
+
+def FlashCore_Dialect : Dialect {
+  let name = "flashcore";
+  let cppNamespace = "::mlir::flashcore";
+  let summary = "What attention means; no hardware in it";
+  let description = [{
+    The dialect holds one op, `flashcore.attention`, closed under tiling: a tile
+    of an attention is again an attention that knows where in the whole it
+    stands. Everything about hardware (tile sizes, shared memory, threads) is
+    said in the `fcgpu` dialect.
+  }];
+}
+
+def FlashCore_CausalAlignment
+    : I32EnumAttr<"CausalAlignment", "Which corner the causal diagonal ends in", [
+        I32EnumAttrCase<"BottomRight", 0, "bottom_right">,
+        I32EnumAttrCase<"TopLeft", 1, "top_left">]> {
+  let cppNamespace = "::mlir::flashcore";
+}
+#endif // FLASHCORE_DIALECT_FLASHCORE_IR_FLASHCOREDIALECT_TD

@@ -1,0 +1,198 @@
+//===- FlashCoreOps.td - Ops of the flashcore dialect ------*- tablegen -*-===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FLASHCORE_DIALECT_FLASHCORE_IR_FLASHCOREOPS_TD
+#define FLASHCORE_DIALECT_FLASHCORE_IR_FLASHCOREOPS_TD
+
+include "flashcore/Dialect/FlashCore/IR/FlashCoreDialect.td"
+include "mlir/Interfaces/ControlFlowInterfaces.td"
+include "mlir/Interfaces/DestinationStyleOpInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+class FlashCore_Op<string mnemonic, list<Trait> traits = []>
+    : Op<FlashCore_Dialect, mnemonic, traits>;
+
+class FlashCore_Shaped<list<int> ranks, list<Type> elements>
+    : AnyTypeOf<[TensorRankOf<elements, ranks>, MemRefRankOf<elements, ranks>]>;
+
+// C1 is enforced by this type.
+def FlashCore_Half4D : FlashCore_Shaped<[4], [F16, BF16]>;
+
+def FlashCore_AttentionOp : FlashCore_Op<"attention", [
+    AttrSizedOperandSegments, SingleBlock,
+    DestinationStyleOpInterface,
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "softmax(scale * Q K^T, masked) V, and the row log-sum-exp";
+  let description = [{
+    Axes are (batch, head, seqlen, head_dim); a memref may order them in memory
+    as it likes through its strides. For query row i and key row j of one head:
+
+        S[i,j] = score(cap(scale * dot(Q[i], K[j]) + bias[i,j] + alibi[i,j]))
+                 or -inf where the mask hides j from i
+        LSE[i] = log(exp(sink) + sum_j exp(S[i,j]))
+        O[i]   = sum_j exp(S[i,j] - LSE[i]) * V[j]
+
+    * `softmax_scale`: absent means 1/sqrt(head_dim).
+    * `softcap` c: cap(x) = c * tanh(x / c); absent means cap(x) = x.
+    * `causal`: `bottom_right` shows key j to query i iff
+      j <= i + seqlen_k - seqlen_q (the last query sees the last key),
+      `top_left` iff j <= i.
+    * `window_left` l and `window_right` r: with p = i + seqlen_k - seqlen_q,
+      key j is visible iff p - l <= j <= p + r; absent means unbounded.
+    * `bias` is added to the scaled score; an axis of size 1 is broadcast.
+    * `alibi_slopes` m: alibi[i,j] = -m[h] * abs(i + seqlen_k - seqlen_q - j).
+    * `sink_logits`: a logit a head that takes part in the softmax but has no
+      value row.
+    * `cu_seqlens_q`, `cu_seqlens_k`: sequences back to back on the seqlen axis
+      of a batch of one; sequence b has rows cu[b] to cu[b+1].
+    * `seqused_k`: the number of valid key rows of each batch entry.
+    * `page_table`: key and value are then (pages, heads_kv, page_size, dim) and
+      entry (b, p) names the page that holds keys p * page_size and on.
+    * `score` region: (score: f32, batch, head, query, key: index) -> f32.
+      `mask` region: the same arguments -> i1, true where the key is visible.
+    * `tile`: the op is a tile of a larger attention. The operands are the batch
+      and head of its first row, its first query row and the whole seqlen_q, its
+      first key row and the whole seqlen_k; masks, causal alignment and regions
+      speak of whole coordinates.
+    * Empty row: a query that sees no key gets O = 0 and LSE = -inf (without
+      sink), never NaN.
+    * Grouped heads: query head h reads kv head h / (heads_q / heads_kv).
+    * Precision: S, P and both accumulators are f32; P is rounded to the input
+      type before it meets V. LSE is the natural logarithm, in f32.
+
+    Constraints:
+
+      C1   query, key, value and output are rank 4, of f16 or bf16
+      C2   they share one element type
+      C3   head_dim and head_dim_v are static and positive, and query and key
+           agree in head_dim
+      C4   key and value agree in batch, heads_kv and seqlen_k
+      C5   query and key agree in batch (without page_table)
+      C6   heads_q is a multiple of heads_kv
+      C7   output is (batch, heads_q, seqlen_q, head_dim_v)
+      C8   lse is (batch, heads_q, seqlen_q) of f32
+      C9   softmax_scale and softcap, when present, are finite and positive
+      C10  window_left and window_right are not negative
+      C11  each axis of bias is 1 or that of (batch, heads_q, seqlen_q, seqlen_k)
+      C12  alibi_slopes and sink_logits are (heads_q) of f32
+      C13  cu_seqlens_q and cu_seqlens_k come together, of one length, with a
+           batch of one and without page_table
+      C14  seqused_k is (batch)
+      C15  page_table is (batch, pages)
+      C16  a memref has innermost stride 1, and the other static strides of a
+           16-bit one are multiples of 8 elements (16 bytes)
+      C17  `tile` has six operands or none
+      C18  a score region returns f32 and a mask region i1, of the arguments
+           above
+      C19  operands are all tensors, with a result each for output and lse of
+           their types, or all memrefs, without results
+
+    Example:
+
+    ```mlir
+    flashcore.attention
+        ins(%q, %k, %v : memref<1x8x512x64xf16>, memref<1x2x512x64xf16>,
+                         memref<1x2x512x64xf16>)
+        outs(%o : memref<1x8x512x64xf16>) lse(%lse : memref<1x8x512xf32>)
+        causal(bottom_right) scale(1.250000e-01)
+    ```
+  }];
+
+  let arguments = (ins
+      FlashCore_Half4D:$query, FlashCore_Half4D:$key, FlashCore_Half4D:$value,
+      Optional<FlashCore_Shaped<[4], [F16, BF16, F32]>>:$bias,
+      Optional<FlashCore_Shaped<[1], [F32]>>:$alibi_slopes,
+      Optional<FlashCore_Shaped<[1], [F32]>>:$sink_logits,
+      Optional<FlashCore_Shaped<[1], [I32]>>:$cu_seqlens_q,
+      Optional<FlashCore_Shaped<[1], [I32]>>:$cu_seqlens_k,
+      Optional<FlashCore_Shaped<[1], [I32]>>:$seqused_k,
+      Optional<FlashCore_Shaped<[2], [I32]>>:$page_table,
+      FlashCore_Half4D:$output,
+      Optional<FlashCore_Shaped<[3], [F32]>>:$lse,
+      Variadic<Index>:$tile,
+      OptionalAttr<F32Attr>:$softmax_scale,
+      OptionalAttr<F32Attr>:$softcap,
+      OptionalAttr<FlashCore_CausalAlignment>:$causal,
+      OptionalAttr<I64Attr>:$window_left,
+      OptionalAttr<I64Attr>:$window_right);
+  let regions = (region AnyRegion:$score_region, AnyRegion:$mask_region);
+  let results = (outs Variadic<AnyRankedTensor>:$results);
+
+  let assemblyFormat = [{
+    `ins` `(` $query `,` $key `,` $value `:`
+        type($query) `,` type($key) `,` type($value) `)`
+    (`bias` `(` $bias^ `:` type($bias) `)`)?
+    (`alibi` `(` $alibi_slopes^ `:` type($alibi_slopes) `)`)?
+    (`sink` `(` $sink_logits^ `:` type($sink_logits) `)`)?
+    (`cu_seqlens_q` `(` $cu_seqlens_q^ `:` type($cu_seqlens_q) `)`)?
+    (`cu_seqlens_k` `(` $cu_seqlens_k^ `:` type($cu_seqlens_k) `)`)?
+    (`seqused_k` `(` $seqused_k^ `:` type($seqused_k) `)`)?
+    (`page_table` `(` $page_table^ `:` type($page_table) `)`)?
+    `outs` `(` $output `:` type($output) `)`
+    (`lse` `(` $lse^ `:` type($lse) `)`)?
+    (`tile` `(` $tile^ `)`)?
+    (`causal` `(` $causal^ `)`)?
+    (`window_left` `(` $window_left^ `)`)?
+    (`window_right` `(` $window_right^ `)`)?
+    (`scale` `(` $softmax_scale^ `)`)?
+    (`softcap` `(` $softcap^ `)`)?
+    (`score` $score_region^)? (`mask` $mask_region^)?
+    attr-dict (`->` type($results)^)?
+  }];
+
+  let extraClassDeclaration = [{
+    /// Axes of query, key, value and output.
+    enum Axis : unsigned { Batch = 0, Head = 1, Seqlen = 2, HeadDim = 3 };
+    /// Positions in `tile`.
+    enum TileOperand : unsigned {
+      TileBatch, TileHead, TileQuery, TileSeqlenQ, TileKey, TileSeqlenK
+    };
+
+    bool hasPureBufferSemantics() {
+      return ::llvm::isa<::mlir::MemRefType>(getQuery().getType());
+    }
+    ::mlir::ShapedType getQueryType() { return shaped(getQuery()); }
+    ::mlir::ShapedType getKeyType() { return shaped(getKey()); }
+    ::mlir::ShapedType getValueType() { return shaped(getValue()); }
+    ::mlir::ShapedType getOutputType() { return shaped(getOutput()); }
+    int64_t getHeadDim() { return getQueryType().getDimSize(HeadDim); }
+    int64_t getHeadDimV() { return getValueType().getDimSize(HeadDim); }
+    /// The explicit scale, or the default 1/sqrt(head_dim).
+    float getEffectiveScale();
+
+    ::mlir::MutableOperandRange getDpsInitsMutable();
+
+  private:
+    static ::mlir::ShapedType shaped(::mlir::Value value) {
+      return ::llvm::cast<::mlir::ShapedType>(value.getType());
+    }
+    ::llvm::LogicalResult verifyShapes();
+    ::llvm::LogicalResult verifyModifiers();
+    ::llvm::LogicalResult verifyVarlen();
+    ::llvm::LogicalResult verifyStrides();
+    ::llvm::LogicalResult verifyResults();
+
+  public:
+  }];
+  let hasVerifier = 1;
+  let hasRegionVerifier = 1;
+}
+
+def FlashCore_YieldOp : FlashCore_Op<"yield", [
+    Pure, Terminator, ReturnLike, HasParent<"AttentionOp">]> {
+  let summary = "Ends a score or mask region with its value";
+  let description = [{
+    Returns the changed score (f32), or whether the key is visible (i1).
+
+    ```mlir
+    flashcore.yield %score : f32
+    ```
+  }];
+  let arguments = (ins AnyTypeOf<[F32, I1]>:$value);
+  let assemblyFormat = "$value attr-dict `:` type($value)";
+}
+
+#endif // FLASHCORE_DIALECT_FLASHCORE_IR_FLASHCOREOPS_TD

@@ -1,0 +1,27 @@
+//===- Passes.h - Phases 1 to 3 ---------------------------------*- C++ -*-===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FLASHCORE_DIALECT_FLASHCORE_TRANSFORMS_PASSES_H
+#define FLASHCORE_DIALECT_FLASHCORE_TRANSFORMS_PASSES_H
+
+#include "flashcore/Dialect/FlashCore/IR/FlashCore.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+
+namespace mlir::flashcore {
+
+/// Reports at `op` the first thing it says that no phase lowers yet (a bias, a
+/// window, a head_dim, ...), by name.
+LogicalResult checkLowerable(AttentionOp op);
+
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "flashcore/Dialect/FlashCore/Transforms/Passes.h.inc"
+
+} // namespace mlir::flashcore
+
+#endif // FLASHCORE_DIALECT_FLASHCORE_TRANSFORMS_PASSES_H

@@ -1,0 +1,112 @@
+//===- Passes.td - Phases 1 to 3 ---------------------------*- tablegen -*-===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FLASHCORE_DIALECT_FLASHCORE_TRANSFORMS_PASSES_TD
+#define FLASHCORE_DIALECT_FLASHCORE_TRANSFORMS_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def ConfigurePass : Pass<"flashcore-configure"> {
+  let summary = "Choose a schedule for each flashcore.attention";
+  let description = [{
+    Phase 1. Precondition: none. Postcondition: every `flashcore.attention`
+    carries a `fcgpu.schedule` for the chip, whose tiles fit the chip's shared
+    memory, and says nothing that later phases cannot lower.
+
+    An op that has a schedule keeps it. What the options force is never changed:
+    if it does not fit, that is an error that names the value and the limit. An
+    op with a feature that is not lowered yet is an error that names the feature.
+
+    ```mlir
+    flashcore.attention ins(...) outs(...)
+    // becomes
+    flashcore.attention ins(...) outs(...) {fcgpu.schedule =
+        #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 64, ...>}
+    ```
+  }];
+  let options = [
+    Option<"chip", "chip", "std::string", /*default=*/"\"sm_89\"",
+           "Target chip: sm_80, sm_86, sm_89 or sm_90">,
+    Option<"blockM", "block-m", "int64_t", /*default=*/"0",
+           "Query rows per block; 0 lets the compiler choose">,
+    Option<"blockN", "block-n", "int64_t", /*default=*/"0",
+           "Key rows per tile; 0 lets the compiler choose">,
+    Option<"numWarps", "num-warps", "int64_t", /*default=*/"0",
+           "Warps per block; 0 lets the compiler choose">,
+    Option<"numStages", "num-stages", "int64_t", /*default=*/"0",
+           "Slots of the K and V rings; 0 lets the compiler choose">,
+    Option<"minBlocks", "min-blocks", "int64_t", /*default=*/"0",
+           "Blocks an SM must hold at once; 0 sets no bound">,
+    Option<"query", "query", "std::string", /*default=*/"\"\"",
+           "Where Q fragments live: registers or shared; empty lets the "
+           "compiler choose">,
+    Option<"gridOrder", "grid-order", "std::string", /*default=*/"\"\"",
+           "query_fastest or head_fastest; empty lets the compiler choose">,
+  ];
+  let statistics = [Statistic<"numConfigured", "num-configured",
+                              "Attentions that got a schedule">];
+  let dependentDialects = ["::mlir::fcgpu::FCGPUDialect"];
+}
+
+def TilePass : Pass<"flashcore-tile", "::mlir::ModuleOp"> {
+  let summary = "Turn each attention into a kernel over blocks and warps";
+  let description = [{
+    Phase 2. Precondition: every `flashcore.attention` is on memrefs and carries
+    `fcgpu.schedule` (flashcore-configure). Postcondition: none is left outside
+    a `gpu.func`; each became a `gpu.launch_func` of a new kernel, in which an
+    `scf.forall` over the warps of a block holds an attention tile. The query
+    tiles of a block start at a multiple of block_m.
+
+    The kernel's arguments are rank-0 memrefs (bare pointers), then the sizes,
+    strides and offsets that are not static, 64 bits each; `fcgpu.kernel` on the
+    kernel lists them with the grid formula for a host that is not MLIR.
+
+    ```mlir
+    gpu.func @attention_f16_d64(%q: memref<f16>, ...) kernel {
+      %b:3 = affine.delinearize_index %block into (1, 8, 8)
+      scf.forall (%warp) in (4) {
+        flashcore.attention ins(%q_tile, %k_head, %v_head : ...)
+            outs(%o_tile : ...) tile(%b#0, %b#1, %row, %c512, %c0, %c512)
+      } {mapping = [#gpu.warp<linear_dim_0>]}
+    ```
+  }];
+  let statistics = [Statistic<"numKernels", "num-kernels", "Kernels made">];
+  let dependentDialects = [
+    "::mlir::affine::AffineDialect", "::mlir::arith::ArithDialect",
+    "::mlir::fcgpu::FCGPUDialect", "::mlir::gpu::GPUDialect",
+    "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect"];
+}
+
+def OnlineSoftmaxPass : Pass<"flashcore-online-softmax", "::mlir::gpu::GPUFuncOp"> {
+  let summary = "Write each attention tile as a loop over key tiles";
+  let description = [{
+    Phase 3. Precondition: the attention tiles of flashcore-tile. Postcondition:
+    no `flashcore.` op is left in the kernel; each tile is an `scf.for` over key
+    tiles of `vector` values (warp tiles).
+
+    The algorithm is that of FlashAttention-2 (Dao, 2023, algorithm 1): the two
+    products are `vector.contract`, the running maximum and sum rescale the
+    accumulator, exp is exp2 with the scale folded in. Key tiles are walked from
+    the last visible one down, so that those that need a mask (the end of the
+    sequence, the causal diagonal) come first: `%i < %num_masked` guards the
+    mask. Tiles that nobody sees are never visited. A row whose maximum is -inf
+    uses 0 instead, so -inf - -inf is never computed.
+
+    ```mlir
+    scf.for %i = %c0 to %num_tiles step %c1 iter_args(%acc, %row_max, %row_sum)
+      %s = vector.contract ... %q, %k
+      %tile_max = vector.multi_reduction <maxnumf>, %s, %row_max [1]
+      ...
+    ```
+  }];
+  let dependentDialects = [
+    "::mlir::affine::AffineDialect", "::mlir::arith::ArithDialect",
+    "::mlir::fcgpu::FCGPUDialect", "::mlir::math::MathDialect",
+    "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect",
+    "::mlir::vector::VectorDialect"];
+}
+
+#endif // FLASHCORE_DIALECT_FLASHCORE_TRANSFORMS_PASSES_TD

@@ -1,0 +1,34 @@
+//===- Bundle.h - Writing bundles -------------------------------*- C++ -*-===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The format is that of docs/Bundle.md.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FLASHCORE_TARGET_BUNDLE_H
+#define FLASHCORE_TARGET_BUNDLE_H
+
+#include "flashcore/Target/Ptxas.h"
+#include "mlir/IR/BuiltinAttributes.h"
+
+namespace mlir::flashcore {
+
+/// Everything that goes into a bundle.
+struct BundleContents {
+  std::string kernelName;
+  DictionaryAttr kernel; ///< the kernel's `fcgpu.kernel`
+  std::string chip;
+  std::string ptx;
+  std::vector<Cubin> cubins;
+};
+
+/// Writes the directory `path`, all of it or nothing. An existing bundle is
+/// replaced; anything else at `path` is left alone and is an error.
+llvm::Error writeBundle(llvm::StringRef path, const BundleContents &contents);
+
+} // namespace mlir::flashcore
+
+#endif // FLASHCORE_TARGET_BUNDLE_H

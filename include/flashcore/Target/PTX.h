@@ -1,0 +1,35 @@
+//===- PTX.h - From NVVM ops to PTX -----------------------------*- C++ -*-===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FLASHCORE_TARGET_PTX_H
+#define FLASHCORE_TARGET_PTX_H
+
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/IR/DialectRegistry.h"
+
+#include <string>
+
+namespace mlir::flashcore {
+
+enum class PTXStage {
+  LLVM, ///< optimised LLVM IR, as text
+  PTX,  ///< PTX assembly
+};
+
+/// Registers the translations to LLVM IR that `emitPTX` needs.
+void registerPTXTranslations(DialectRegistry &registry);
+
+/// Translates a module of LLVM and NVVM ops (after flashcore-to-nvvm), optimises
+/// it with LLVM's O3 pipeline (without unrolling: trip counts are dynamic or
+/// large) and prints it. `chip` must be one of getTargets(): for any other, or
+/// for ops it lacks, LLVM would abort the process. Errors are reported at the
+/// module.
+FailureOr<std::string> emitPTX(gpu::GPUModuleOp module, llvm::StringRef chip,
+                               PTXStage stage);
+
+} // namespace mlir::flashcore
+
+#endif // FLASHCORE_TARGET_PTX_H

@@ -1,0 +1,52 @@
+//===- Ptxas.h - Running NVIDIA's assembler ---------------------*- C++ -*-===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FLASHCORE_TARGET_PTXAS_H
+#define FLASHCORE_TARGET_PTXAS_H
+
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace mlir::flashcore {
+
+/// What ptxas says a kernel uses; bytes, except for registers.
+struct KernelResources {
+  int64_t registers = 0;
+  int64_t stackFrame = 0;
+  int64_t spillStores = 0;
+  int64_t spillLoads = 0;
+  int64_t staticSharedMemory = 0;
+};
+
+/// The result of assembling PTX for one chip.
+struct Cubin {
+  std::string chip;
+  std::string image;
+  std::string assembler; ///< e.g. "ptxas 13.0.88"
+  llvm::StringMap<KernelResources> kernels;
+};
+
+/// Where ptxas is: `explicitPath` if not empty, else in $CUDA_HOME/bin, on PATH,
+/// or in ptxas/bin of the build (or install) tree of the program at
+/// `programPath`. The error names what was searched and what to do.
+llvm::Expected<std::string> findPtxas(llvm::StringRef explicitPath,
+                                      llvm::StringRef programPath);
+
+/// Assembles `ptx` for `chip` with -O3. The error holds ptxas' own words.
+llvm::Expected<Cubin> assemble(llvm::StringRef ptxas, llvm::StringRef ptx,
+                               llvm::StringRef chip);
+
+/// Reads the report of `ptxas -v`.
+llvm::StringMap<KernelResources> parsePtxasReport(llvm::StringRef report);
+
+} // namespace mlir::flashcore
+
+#endif // FLASHCORE_TARGET_PTXAS_H

@@ -1,0 +1,54 @@
+//===- TargetInfo.h - What each chip can do ---------------------*- C++ -*-===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The one place for chip numbers. Source: CUDA C++ Programming Guide, section
+// "Compute Capabilities", table "Technical Specifications per Compute
+// Capability".
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FLASHCORE_TARGET_TARGETINFO_H
+#define FLASHCORE_TARGET_TARGETINFO_H
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+
+#include <cstdint>
+#include <string>
+
+namespace mlir::flashcore {
+
+struct TargetInfo {
+  llvm::StringLiteral chip;
+  /// Dynamic shared memory one block may ask for, in bytes.
+  int64_t sharedMemoryPerBlock;
+  /// Shared memory of one SM, in bytes.
+  int64_t sharedMemoryPerSM;
+  int64_t registersPerSM;
+  int64_t maxThreadsPerSM;
+  int64_t numSMs;
+};
+
+/// Registers one thread can have on every chip we know.
+inline constexpr int64_t kMaxRegistersPerThread = 255;
+inline constexpr int64_t kWarpSize = 32;
+/// PTX ISA version we emit: what the drivers of CUDA 12.0 and newer accept,
+/// enough for every chip below.
+inline constexpr llvm::StringLiteral kPTXFeature = "+ptx80";
+
+/// The chips FlashCore compiles for, oldest first. All of them have ldmatrix,
+/// mma.sync m16n8k16 on f16 and bf16, and cp.async.
+llvm::ArrayRef<TargetInfo> getTargets();
+
+/// The target called `chip`, or null.
+const TargetInfo *lookupTarget(llvm::StringRef chip);
+
+/// "unknown chip 'x': expects one of sm_80, ...": why `lookupTarget` failed.
+std::string unknownChipMessage(llvm::StringRef chip);
+
+} // namespace mlir::flashcore
+
+#endif // FLASHCORE_TARGET_TARGETINFO_H

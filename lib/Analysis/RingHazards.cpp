@@ -1,0 +1,201 @@
+//===- RingHazards.cpp - Waits and barriers of ring buffers ---------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Runs the program on an abstract machine (a queue of copy groups, the tiles
+// published by barriers, the slots read since the last barrier) for enough
+// iterations to reach the steady state, and adds a sync in front of the first
+// event that would be a hazard, until there is none left.
+//
+//===----------------------------------------------------------------------===//
+
+#include "flashcore/Analysis/RingHazards.h"
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <set>
+#include <utility>
+
+using namespace mlir::flashcore;
+using mlir::fcgpu::CopyScope;
+
+namespace {
+using Tile = std::pair<unsigned, int64_t>; // ring, tile number
+
+/// The abstract machine. Threads of a block run in step as far as it can tell;
+/// what it tracks is what other threads may not have seen yet.
+class Machine {
+public:
+  Machine(const RingProgram &program, RingPlan &plan)
+      : program(program), plan(plan) {}
+
+  /// Runs everything and adds or tightens syncs where there is a hazard; true
+  /// if it had to.
+  bool refine(int64_t numIterations) {
+    refining = true;
+    return run(numIterations);
+  }
+  /// Whether the program with the plan as it is has a hazard.
+  bool hasHazard(int64_t numIterations) {
+    refining = false;
+    return run(numIterations);
+  }
+
+private:
+  bool run(int64_t numIterations) {
+    bool result = runList(program.before, plan.before, 0);
+    for (int64_t i = 0; i < numIterations; ++i)
+      result |= runList(program.body, plan.body, i);
+    return result | runList(program.after, plan.after, numIterations);
+  }
+
+  static Tile tileOf(const RingEvent &event, int64_t iteration) {
+    return {event.ring, event.offset + (event.perIteration ? iteration : 0)};
+  }
+
+  bool runList(const std::vector<RingEvent> &events,
+               std::vector<RingSync> &syncs, int64_t iteration) {
+    bool result = false;
+    for (size_t i = 0; i < events.size(); ++i) {
+      if (refining)
+        result |= refineSync(events, i, syncs[i], iteration);
+      apply(syncs[i]);
+      if (!refining)
+        result |= isHazard(events[i], iteration);
+      step(events[i], iteration);
+    }
+    return result;
+  }
+
+  bool isHazard(const RingEvent &event, int64_t iteration) const {
+    switch (event.kind) {
+    case RingEvent::Commit:
+      return false;
+    case RingEvent::Read:
+      return !published.count(tileOf(event, iteration));
+    case RingEvent::Copy:
+      return isSlotInUse(event, iteration);
+    }
+    return false;
+  }
+
+  /// Adds to `sync` what event `i` needs.
+  bool refineSync(const std::vector<RingEvent> &events, size_t i,
+                  RingSync &sync, int64_t iteration) {
+    bool hazard = isHazard(events[i], iteration);
+    if (!hazard && sync.empty())
+      return false;
+    RingSync before = sync;
+    if (hazard && sync.barrier != CopyScope::Block)
+      sync.barrier = events[i].scope;
+    // The tiles this barrier can publish, of those read from here on, are waited
+    // for here if they are on their way.
+    std::optional<int64_t> inFlight = sync.waitInFlight;
+    for (size_t j = i; j < events.size(); ++j)
+      if (events[j].kind == RingEvent::Read &&
+          (sync.barrier == CopyScope::Block ||
+           events[j].scope == CopyScope::Warp))
+        if (auto allowed = getAllowedInFlight(tileOf(events[j], iteration)))
+          inFlight = std::min(inFlight.value_or(*allowed), *allowed);
+    sync.waitInFlight = inFlight;
+    return before.waitInFlight != sync.waitInFlight ||
+           before.barrier != sync.barrier;
+  }
+
+  /// How many groups may stay unfinished if `tile` must be there; none when it
+  /// is there already (or was never copied).
+  std::optional<int64_t> getAllowedInFlight(Tile tile) const {
+    for (size_t g = pending.size(); g-- > 0;)
+      if (pending[g].count(tile))
+        return static_cast<int64_t>(pending.size() - 1 - g);
+    return std::nullopt;
+  }
+
+  bool isSlotInUse(const RingEvent &event, int64_t iteration) const {
+    Tile tile = tileOf(event, iteration);
+    return llvm::any_of(readSinceBarrier, [&](const auto &entry) {
+      return entry.first.first == tile.first &&
+             (entry.first.second - tile.second) % event.numStages == 0;
+    });
+  }
+
+  void apply(const RingSync &sync) {
+    if (sync.waitInFlight)
+      while (static_cast<int64_t>(pending.size()) > *sync.waitInFlight) {
+        for (Tile tile : pending.front())
+          arrived.insert(tile);
+        pending.pop_front();
+      }
+    if (!sync.barrier)
+      return;
+    for (auto it = arrived.begin(); it != arrived.end();) {
+      bool meets =
+          *sync.barrier == CopyScope::Block || scopes[*it] == CopyScope::Warp;
+      if (meets)
+        published.insert(*it);
+      it = meets ? arrived.erase(it) : std::next(it);
+    }
+    for (auto it = readSinceBarrier.begin(); it != readSinceBarrier.end();)
+      it = *sync.barrier == CopyScope::Block || it->second == CopyScope::Warp
+               ? readSinceBarrier.erase(it)
+               : std::next(it);
+  }
+
+  void step(const RingEvent &event, int64_t iteration) {
+    switch (event.kind) {
+    case RingEvent::Commit:
+      pending.push_back(std::move(open));
+      open.clear();
+      return;
+    case RingEvent::Copy: {
+      Tile tile = tileOf(event, iteration);
+      open.insert(tile);
+      scopes[tile] = event.scope;
+      return;
+    }
+    case RingEvent::Read:
+      readSinceBarrier[tileOf(event, iteration)] = event.scope;
+      return;
+    }
+  }
+
+  const RingProgram &program;
+  RingPlan &plan;
+  bool refining = false;
+  std::set<Tile> open;                      ///< copied, not committed
+  std::deque<std::set<Tile>> pending;       ///< committed groups, oldest first
+  std::set<Tile> arrived;                   ///< waited for by each thread
+  std::set<Tile> published;                 ///< ... and behind a barrier
+  std::map<Tile, CopyScope> readSinceBarrier;
+  std::map<Tile, CopyScope> scopes;
+};
+} // namespace
+
+RingPlan mlir::flashcore::planRingSync(const RingProgram &program) {
+  RingPlan plan;
+  plan.before.resize(program.before.size());
+  plan.body.resize(program.body.size());
+  plan.after.resize(program.after.size());
+  int64_t numStages = 1;
+  for (const RingEvent &event : program.body)
+    numStages = std::max(numStages, event.numStages);
+  // A slot is reused after numStages iterations; two rounds reach the steady
+  // state. Each pass adds or tightens a sync, and there are finitely many.
+  int64_t numIterations = 2 * numStages + 1;
+  while (Machine(program, plan).refine(numIterations))
+    ;
+  // A sync added early may have become superfluous through a later one.
+  for (auto *syncs : {&plan.before, &plan.body, &plan.after})
+    for (RingSync &sync : *syncs) {
+      if (sync.empty())
+        continue;
+      RingSync saved = std::exchange(sync, RingSync());
+      if (Machine(program, plan).hasHazard(numIterations))
+        sync = saved;
+    }
+  return plan;
+}

@@ -1,0 +1,146 @@
+//===- FlashCoreToNVVM.cpp - Phase 7: LLVM and NVVM ops only --------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Runs upstream's expansions, then one conversion with upstream's patterns and
+// ours, and sets what ptxas must know on the kernels.
+//
+//===----------------------------------------------------------------------===//
+
+#include "flashcore/Conversion/Passes.h"
+#include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
+#include "mlir/Conversion/AffineToStandard/AffineToStandard.h"
+#include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
+#include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
+#include "mlir/Conversion/GPUToNVVM/GPUToNVVMPass.h"
+#include "mlir/Conversion/LLVMCommon/ConversionTarget.h"
+#include "mlir/Conversion/LLVMCommon/LoweringOptions.h"
+#include "mlir/Conversion/LLVMCommon/TypeConverter.h"
+#include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
+#include "mlir/Conversion/MemRefToLLVM/MemRefToLLVM.h"
+#include "mlir/Conversion/NVGPUToNVVM/NVGPUToNVVM.h"
+#include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
+#include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
+#include "mlir/Conversion/UBToLLVM/UBToLLVM.h"
+#include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVM.h"
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
+#include "mlir/Dialect/Affine/Transforms/Passes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Arith/Transforms/Passes.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/MemRef/Transforms/Passes.h"
+#include "mlir/Dialect/NVGPU/IR/NVGPUDialect.h"
+#include "mlir/Dialect/Vector/Transforms/VectorRewritePatterns.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "mlir/Transforms/Passes.h"
+
+namespace mlir::flashcore {
+#define GEN_PASS_DEF_FLASHCORETONVVMPASS
+#include "flashcore/Conversion/Passes.h.inc"
+} // namespace mlir::flashcore
+
+using namespace mlir;
+using namespace mlir::flashcore;
+
+namespace {
+struct FlashCoreToNVVMPass final
+    : mlir::flashcore::impl::FlashCoreToNVVMPassBase<FlashCoreToNVVMPass> {
+  LogicalResult expand() {
+    OpPassManager pm(gpu::GPUModuleOp::getOperationName());
+    pm.addPass(memref::createExpandStridedMetadataPass());
+    pm.addPass(affine::createAffineExpandIndexOpsPass());
+    pm.addPass(createLowerAffinePass());
+    pm.addPass(createCanonicalizerPass());
+    pm.addPass(createCSEPass());
+    pm.addPass(createSCFToControlFlowPass());
+    if (failed(runPipeline(pm, getOperation())))
+      return failure();
+    // Not the whole of arith-expand, which would also take maxnumf apart.
+    RewritePatternSet patterns(&getContext());
+    arith::populateCeilFloorDivExpandOpsPatterns(patterns);
+    vector::populateVectorFromElementsUnrollPatterns(patterns);
+    return applyPatternsGreedily(getOperation(), std::move(patterns));
+  }
+
+  LogicalResult convert() {
+    MLIRContext *context = &getContext();
+    LowerToLLVMOptions options(context);
+    options.useBarePtrCallConv = true;
+    options.overrideIndexBitwidth(64);
+    LLVMTypeConverter converter(context, options);
+    configureGpuToNVVMTypeConverter(converter);
+    converter.addConversion([&](nvgpu::DeviceAsyncTokenType type) -> Type {
+      return converter.convertType(IntegerType::get(type.getContext(), 32));
+    });
+
+    RewritePatternSet patterns(context);
+    populateFlashCoreToNVVMPatterns(converter, patterns);
+    populateNVGPUToNVVMConversionPatterns(converter, patterns);
+    populateGpuToNVVMConversionPatterns(converter, patterns);
+    populateVectorToLLVMConversionPatterns(converter, patterns);
+    populateFinalizeMemRefToLLVMConversionPatterns(converter, patterns);
+    arith::populateArithToLLVMConversionPatterns(converter, patterns);
+    populateMathToLLVMConversionPatterns(converter, patterns);
+    ub::populateUBToLLVMConversionPatterns(converter, patterns);
+    cf::populateControlFlowToLLVMConversionPatterns(converter, patterns);
+
+    LLVMConversionTarget target(*context);
+    configureGpuToNVVMConversionLegality(target);
+    // Upstream forbids these because libdevice would replace them; NVPTX selects
+    // single instructions for them.
+    target.addLegalOp<LLVM::Exp2Op, LLVM::FMAOp>();
+    return applyPartialConversion(getOperation(), target, std::move(patterns));
+  }
+
+  /// Postcondition: nothing but LLVM and NVVM ops.
+  LogicalResult checkPostcondition() {
+    WalkResult result = getOperation().walk([&](Operation *op) {
+      if (op == getOperation() ||
+          isa<LLVM::LLVMDialect, NVVM::NVVMDialect>(op->getDialect()))
+        return WalkResult::advance();
+      op->emitOpError("cannot be lowered to the LLVM or NVVM dialect");
+      return WalkResult::interrupt();
+    });
+    return failure(result.wasInterrupted());
+  }
+
+  void setKernelAttributes(LLVM::LLVMFuncOp func) {
+    auto schedule =
+        func->getAttrOfType<fcgpu::ScheduleAttr>(fcgpu::kScheduleAttrName);
+    if (!schedule)
+      return;
+    Builder b(&getContext());
+    auto *nvvm = getContext().getLoadedDialect<NVVM::NVVMDialect>();
+    // reqntid, not maxntid: the block size is exact, so ptxas knows how many
+    // registers there are.
+    func->removeAttr(nvvm->getMaxntidAttrName());
+    func->setAttr(nvvm->getReqntidAttrName(),
+                  b.getDenseI32ArrayAttr(
+                      {static_cast<int32_t>(schedule.getNumThreads()), 1, 1}));
+    if (schedule.getMinBlocks() > 0)
+      func->setAttr(nvvm->getMinctasmAttrName(),
+                    b.getI32IntegerAttr(schedule.getMinBlocks()));
+    func.setDenormalFpMathF32("preserve-sign,preserve-sign");
+  }
+
+  void runOnOperation() override {
+    if (failed(expand()) || failed(convert()))
+      return signalPassFailure();
+    OpPassManager pm(gpu::GPUModuleOp::getOperationName());
+    pm.addPass(createReconcileUnrealizedCastsPass());
+    pm.addPass(createCanonicalizerPass());
+    pm.addPass(createCSEPass());
+    if (failed(runPipeline(pm, getOperation())) ||
+        failed(checkPostcondition()))
+      return signalPassFailure();
+    getOperation().walk(
+        [&](LLVM::LLVMFuncOp func) { setKernelAttributes(func); });
+  }
+};
+} // namespace

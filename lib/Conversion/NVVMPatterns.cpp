@@ -1,0 +1,117 @@
+//===- NVVMPatterns.cpp - What upstream's lowerings lack ------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// bf16 mma.sync (upstream's pattern cannot name the operand's PTX type) and log2
+// as one instruction (NVPTX has no selection for the generic intrinsic).
+//
+//===----------------------------------------------------------------------===//
+
+#include "flashcore/Conversion/Passes.h"
+#include "mlir/Conversion/LLVMCommon/Pattern.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/NVGPU/IR/NVGPUDialect.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+using namespace mlir;
+
+namespace {
+/// nvgpu.mma.sync m16n8k16 on bf16: operands travel as i32 pairs.
+struct Bf16MmaSyncToNVVM final : ConvertOpToLLVMPattern<nvgpu::MmaSyncOp> {
+  using ConvertOpToLLVMPattern::ConvertOpToLLVMPattern;
+
+  LogicalResult
+  matchAndRewrite(nvgpu::MmaSyncOp op, OpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    auto aType = cast<VectorType>(op.getMatrixA().getType());
+    auto cType = cast<VectorType>(op.getMatrixC().getType());
+    if (!aType.getElementType().isBF16())
+      return rewriter.notifyMatchFailure(op, "is not bf16");
+    std::array<int64_t, 3> shape = op.getMmaShapeAsArray();
+    if (shape != std::array<int64_t, 3>{16, 8, 16} ||
+        !cType.getElementType().isF32())
+      return rewriter.notifyMatchFailure(op, "is not m16n8k16 into f32");
+
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    Type f32 = b.getF32Type();
+    auto resultType =
+        LLVM::LLVMStructType::getLiteral(getContext(), {f32, f32, f32, f32});
+    std::array<NVVM::MMATypes, 2> types{NVVM::MMATypes::bf16,
+                                        NVVM::MMATypes::bf16};
+    std::array<NVVM::MMALayout, 2> layouts{NVVM::MMALayout::row,
+                                           NVVM::MMALayout::col};
+    Value d = NVVM::MmaOp::create(
+        b, resultType, unpackPairs(b, adaptor.getMatrixA()),
+        unpackPairs(b, adaptor.getMatrixB()),
+        unpackScalars(b, adaptor.getMatrixC()), shape, /*b1Op=*/std::nullopt,
+        /*intOverflow=*/std::nullopt, types, layouts);
+    rewriter.replaceOp(op, packResult(b, d, adaptor.getMatrixC().getType()));
+    return success();
+  }
+
+  /// Each vector<2xbf16> of an array as an i32.
+  static SmallVector<Value> unpackPairs(ImplicitLocOpBuilder &b, Value array) {
+    SmallVector<Value> values;
+    auto type = cast<LLVM::LLVMArrayType>(array.getType());
+    for (unsigned i = 0; i < type.getNumElements(); ++i)
+      values.push_back(LLVM::BitcastOp::create(
+          b, b.getI32Type(), LLVM::ExtractValueOp::create(b, array, i)));
+    return values;
+  }
+
+  /// Each scalar of an array of vectors.
+  static SmallVector<Value> unpackScalars(ImplicitLocOpBuilder &b,
+                                          Value array) {
+    SmallVector<Value> values;
+    for (int64_t i : {0, 1}) {
+      Value row = LLVM::ExtractValueOp::create(b, array, i);
+      for (int64_t j : {0, 1})
+        values.push_back(LLVM::ExtractElementOp::create(
+            b, row, LLVM::ConstantOp::create(b, b.getI32IntegerAttr(j))));
+    }
+    return values;
+  }
+
+  /// The struct of four scalars as an array of two vectors.
+  static Value packResult(ImplicitLocOpBuilder &b, Value d, Type arrayType) {
+    auto rowType = cast<LLVM::LLVMArrayType>(arrayType).getElementType();
+    Value result = LLVM::PoisonOp::create(b, arrayType);
+    for (int64_t i : {0, 1}) {
+      Value row = LLVM::PoisonOp::create(b, rowType);
+      for (int64_t j : {0, 1})
+        row = LLVM::InsertElementOp::create(
+            b, row, LLVM::ExtractValueOp::create(b, d, 2 * i + j),
+            LLVM::ConstantOp::create(b, b.getI32IntegerAttr(j)));
+      result = LLVM::InsertValueOp::create(b, result, row, i);
+    }
+    return result;
+  }
+};
+
+/// math.log2 on f32: lg2.approx.ftz (PTX ISA, "lg2": error below 2^-22 outside
+/// [0.5, 2], absolute inside).
+struct Log2ToNVVM final : ConvertOpToLLVMPattern<math::Log2Op> {
+  using ConvertOpToLLVMPattern::ConvertOpToLLVMPattern;
+
+  LogicalResult
+  matchAndRewrite(math::Log2Op op, OpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    if (!op.getType().isF32())
+      return rewriter.notifyMatchFailure(op, "is not a scalar f32");
+    rewriter.replaceOpWithNewOp<LLVM::CallIntrinsicOp>(
+        op, op.getType(),
+        rewriter.getStringAttr("llvm.nvvm.lg2.approx.ftz.f"),
+        adaptor.getOperand());
+    return success();
+  }
+};
+} // namespace
+
+void mlir::flashcore::populateFlashCoreToNVVMPatterns(
+    const LLVMTypeConverter &converter, RewritePatternSet &patterns) {
+  patterns.add<Bf16MmaSyncToNVVM, Log2ToNVVM>(converter, /*benefit=*/10);
+}

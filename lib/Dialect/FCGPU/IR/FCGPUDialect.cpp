@@ -1,0 +1,205 @@
+//===- FCGPUDialect.cpp - The fcgpu dialect -------------------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Attributes, types and ops of the fcgpu dialect, their verifiers, and the
+// swizzle that gives every ring its place in memory.
+//
+//===----------------------------------------------------------------------===//
+
+#include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "mlir/IR/OpImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+#include <numeric>
+
+using namespace mlir;
+using namespace mlir::fcgpu;
+
+#include "flashcore/Dialect/FCGPU/IR/FCGPUDialect.cpp.inc"
+#include "flashcore/Dialect/FCGPU/IR/FCGPUEnums.cpp.inc"
+#define GET_ATTRDEF_CLASSES
+#include "flashcore/Dialect/FCGPU/IR/FCGPUAttrs.cpp.inc"
+#define GET_TYPEDEF_CLASSES
+#include "flashcore/Dialect/FCGPU/IR/FCGPUTypes.cpp.inc"
+#define GET_OP_CLASSES
+#include "flashcore/Dialect/FCGPU/IR/FCGPUOps.cpp.inc"
+
+void FCGPUDialect::initialize() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "flashcore/Dialect/FCGPU/IR/FCGPUAttrs.cpp.inc"
+      >();
+  addTypes<
+#define GET_TYPEDEF_LIST
+#include "flashcore/Dialect/FCGPU/IR/FCGPUTypes.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "flashcore/Dialect/FCGPU/IR/FCGPUOps.cpp.inc"
+      >();
+}
+
+LogicalResult FCGPUDialect::verifyOperationAttribute(Operation *op,
+                                                     NamedAttribute attr) {
+  StringRef name = attr.getName();
+  if (name == kScheduleAttrName && !isa<ScheduleAttr>(attr.getValue()))
+    return op->emitError("expects fcgpu.schedule to be a #fcgpu.schedule, but "
+                         "got ")
+           << attr.getValue();
+  if (name == kKernelAttrName && !isa<DictionaryAttr>(attr.getValue()))
+    return op->emitError("expects fcgpu.kernel to be a dictionary, but got ")
+           << attr.getValue();
+  if (name != kLayoutAttrName)
+    return success();
+  auto isLayout = [](Attribute a) { return isa<FragmentAttr, UnitAttr>(a); };
+  if (auto array = dyn_cast<ArrayAttr>(attr.getValue())) {
+    if (array.size() == op->getNumResults() && llvm::all_of(array, isLayout))
+      return success();
+  } else if (isLayout(attr.getValue())) {
+    return success();
+  }
+  return op->emitError("expects fcgpu.layout to be a #fcgpu.fragment, or an "
+                       "array with one for each of ")
+         << op->getNumResults() << " results, but got " << attr.getValue();
+}
+
+//===----------------------------------------------------------------------===//
+// Attributes
+//===----------------------------------------------------------------------===//
+
+LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                   StringRef chip, int64_t blockM,
+                                   int64_t blockN, int64_t numWarps,
+                                   int64_t numStages, QueryPlacement, GridOrder,
+                                   int64_t minBlocks) {
+  if (numWarps < 1 || numWarps > 32)
+    return emitError() << "expects num_warps from 1 to 32, but got "
+                       << numWarps;
+  if (blockM <= 0 || blockM % (16 * numWarps) != 0)
+    return emitError() << "expects block_m to be a positive multiple of 16 * "
+                          "num_warps = "
+                       << 16 * numWarps << ", but got " << blockM;
+  if (blockN <= 0 || blockN % 16 != 0)
+    return emitError()
+           << "expects block_n to be a positive multiple of 16, but got "
+           << blockN;
+  if (numStages < 2)
+    return emitError() << "expects num_stages of at least 2, but got "
+                       << numStages;
+  if (minBlocks < 0)
+    return emitError() << "expects min_blocks not to be negative, but got "
+                       << minBlocks;
+  return success();
+}
+
+LogicalResult FragmentAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                   FragmentOrder, int64_t width) {
+  if (width != 2 && width != 4)
+    return emitError() << "expects width 2 (16-bit and f32 tiles) or 4 (8-bit "
+                          "tiles), but got "
+                       << width;
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Ring type
+//===----------------------------------------------------------------------===//
+
+int64_t mlir::fcgpu::getSwizzleGroup(int64_t cols) {
+  return std::gcd(cols / 8, int64_t(8));
+}
+
+int64_t mlir::fcgpu::swizzleChunk(int64_t row, int64_t chunk, int64_t cols) {
+  int64_t group = getSwizzleGroup(cols);
+  return chunk ^ ((row / (8 / group)) % group);
+}
+
+int64_t RingType::getSizeInBytes() const {
+  return getStages() * getSlotElements() *
+         getElementType().getIntOrFloatBitWidth() / 8;
+}
+
+Type RingType::parse(AsmParser &parser) {
+  SmallVector<int64_t> dims;
+  Type elementType;
+  SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseLess() ||
+      parser.parseDimensionList(dims, /*allowDynamic=*/false) ||
+      parser.parseType(elementType) || parser.parseGreater())
+    return {};
+  if (dims.size() != 3) {
+    parser.emitError(loc, "expects a ring of stages x rows x cols, but got ")
+        << dims.size() << " dimensions";
+    return {};
+  }
+  return RingType::getChecked([&] { return parser.emitError(loc); },
+                              parser.getContext(), dims[0], dims[1], dims[2],
+                              elementType);
+}
+
+void RingType::print(AsmPrinter &printer) const {
+  printer << '<' << getStages() << 'x' << getRows() << 'x' << getCols() << 'x'
+          << getElementType() << '>';
+}
+
+LogicalResult RingType::verify(function_ref<InFlightDiagnostic()> emitError,
+                               int64_t stages, int64_t rows, int64_t cols,
+                               Type elementType) {
+  if (!elementType.isF16() && !elementType.isBF16())
+    return emitError() << "expects a ring of f16 or bf16, but got "
+                       << elementType;
+  if (stages < 1)
+    return emitError() << "expects at least one stage, but got " << stages;
+  if (rows < 16 || rows % 16 != 0 || cols < 16 || cols % 16 != 0)
+    return emitError() << "expects rows and cols to be positive multiples of "
+                          "16, but got "
+                       << rows << " and " << cols;
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Ops
+//===----------------------------------------------------------------------===//
+
+LogicalResult CopyOp::verify() {
+  auto source = cast<MemRefType>(getSource().getType());
+  RingType ring = getRing().getType();
+  if (source.getElementType() != ring.getElementType())
+    return emitOpError("expects source and ring of one element type, but got ")
+           << source.getElementType() << " and " << ring.getElementType();
+  if (source.getRank() < 2 ||
+      getIndices().size() != static_cast<size_t>(source.getRank()))
+    return emitOpError("expects ")
+           << source.getRank() << " indices (at least 2), but got "
+           << getIndices().size();
+  if (source.getShape().back() != ring.getCols())
+    return emitOpError("expects source rows of ")
+           << ring.getCols() << " columns, but got " << source.getShape().back();
+  return success();
+}
+
+LogicalResult ReadOp::verify() {
+  RingType ring = getRing().getType();
+  auto expected = VectorType::get({ring.getRows(), ring.getCols()},
+                                  ring.getElementType());
+  if (getResult().getType() != expected)
+    return emitOpError("expects result type ")
+           << expected << ", but got " << getResult().getType();
+  return success();
+}
+
+LogicalResult MapScoresOp::verifyRegions() {
+  Type index = IndexType::get(getContext());
+  Type expected[] = {Float32Type::get(getContext()), index, index};
+  if (getBody().getArgumentTypes() != TypeRange(expected))
+    return emitOpError(
+        "expects a region of (score: f32, query: index, key: index)");
+  if (!isa<YieldOp>(getBody().front().getTerminator()))
+    return emitOpError("expects the region to end with fcgpu.yield");
+  return success();
+}

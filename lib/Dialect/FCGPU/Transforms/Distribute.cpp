@@ -1,0 +1,181 @@
+//===- Distribute.cpp - Phase 6: warp tiles to lanes ----------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Sets the stage (thread ids, shared memory offsets, the warp loop), runs the 1:N
+// conversion of DistributeCompute.cpp and DistributeMemory.cpp. Loads of fragments
+// stay where the tile was read: ptxas orders the instructions of a block anyway.
+//
+//===----------------------------------------------------------------------===//
+
+#include "DistributePatterns.h"
+#include "flashcore/Dialect/FCGPU/Transforms/Passes.h"
+#include "flashcore/Target/TargetInfo.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/NVGPU/IR/NVGPUDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/SCF/Transforms/Patterns.h"
+#include "mlir/Dialect/UB/IR/UBOps.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+namespace mlir::fcgpu {
+#define GEN_PASS_DEF_DISTRIBUTEPASS
+#include "flashcore/Dialect/FCGPU/Transforms/Passes.h.inc"
+} // namespace mlir::fcgpu
+
+using namespace mlir;
+using namespace mlir::fcgpu;
+
+bool mlir::fcgpu::isWarpTile(Type type) {
+  // mma.sync operands have 2 or 4 rows; every tile has at least 16.
+  auto vector = dyn_cast<VectorType>(type);
+  if (!vector || vector.isScalable() || vector.getRank() == 0 ||
+      vector.getDimSize(0) < 2 * kCore || vector.getDimSize(0) % kCore != 0)
+    return false;
+  int64_t cols = vector.getShape().back();
+  return vector.getRank() == 1 ||
+         (vector.getRank() <= 3 && (cols == 1 || cols % kCore == 0));
+}
+
+TileTypeConverter::TileTypeConverter() {
+  addConversion([](Type type) { return type; });
+  addConversion([](RingType ring) -> Type {
+    return MemRefType::get(
+        {ring.getStages() * ring.getSlotElements()}, ring.getElementType(),
+        MemRefLayoutAttrInterface(),
+        gpu::AddressSpaceAttr::get(ring.getContext(),
+                                   gpu::AddressSpace::Workgroup));
+  });
+  addConversion([](VectorType type, SmallVectorImpl<Type> &types)
+                    -> std::optional<LogicalResult> {
+    if (!isWarpTile(type))
+      return std::nullopt;
+    Type element = type.getElementType();
+    int64_t count = type.getDimSize(0) / kCore;
+    if (type.getRank() > 1 && type.getShape().back() != 1) {
+      count = type.getNumElements() / (kCore * kCore);
+      element = VectorType::get({2}, element);
+    }
+    types.append(count, element);
+    return success();
+  });
+}
+
+namespace {
+/// Name of the dynamic shared memory of a kernel module.
+constexpr llvm::StringLiteral kSharedSymbol = "flashcore_shared";
+/// A ring starts at a multiple of this many bytes: one row of all 32 banks.
+constexpr int64_t kRingAlignment = 128;
+
+struct DistributePass final
+    : mlir::fcgpu::impl::DistributePassBase<DistributePass> {
+  /// Gives every ring its offset; an error if the chip has too little.
+  FailureOr<int64_t> allocate(ThreadContext &context) {
+    int64_t bytes = 0;
+    getOperation().walk([&](AllocRingOp op) {
+      bytes = llvm::alignTo(bytes, kRingAlignment);
+      context.ringOffsets[op.getRing()] = bytes;
+      bytes += op.getRing().getType().getSizeInBytes();
+    });
+    auto schedule =
+        getOperation()->getAttrOfType<ScheduleAttr>(kScheduleAttrName);
+    if (!schedule)
+      return getOperation().emitOpError("has no fcgpu.schedule"), failure();
+    const auto *target = flashcore::lookupTarget(schedule.getChip());
+    if (!target)
+      return getOperation().emitOpError(
+                 flashcore::unknownChipMessage(schedule.getChip())),
+             failure();
+    if (bytes > target->sharedMemoryPerBlock)
+      return getOperation().emitOpError("needs ")
+                 << bytes << " bytes of shared memory, but "
+                 << schedule.getChip() << " allows "
+                 << target->sharedMemoryPerBlock
+                 << "; use fewer stages or smaller blocks",
+             failure();
+    context.numThreads = schedule.getNumThreads();
+    return bytes;
+  }
+
+  /// The shared memory of the launch: external, so that its size is the
+  /// launch's, and aligned for every kind of access.
+  Value createSharedMemory(ImplicitLocOpBuilder &b, int64_t bytes) {
+    auto space = gpu::AddressSpaceAttr::get(b.getContext(),
+                                            gpu::AddressSpace::Workgroup);
+    auto symbolType = MemRefType::get({0}, b.getI8Type(),
+                                      MemRefLayoutAttrInterface(), space);
+    auto module = getOperation()->getParentOfType<gpu::GPUModuleOp>();
+    if (!module.lookupSymbol(kSharedSymbol)) {
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToStart(module.getBody());
+      memref::GlobalOp::create(b, kSharedSymbol, /*sym_visibility=*/StringAttr(),
+                               symbolType, /*initial_value=*/Attribute(),
+                               /*constant=*/false, b.getI64IntegerAttr(1024));
+    }
+    Value base = memref::GetGlobalOp::create(b, symbolType, kSharedSymbol);
+    auto type = MemRefType::get({bytes}, b.getI8Type(),
+                                MemRefLayoutAttrInterface(), space);
+    return memref::ReinterpretCastOp::create(b, type, base, /*offset=*/0,
+                                             ArrayRef<int64_t>{bytes},
+                                             ArrayRef<int64_t>{1});
+  }
+
+  /// Every warp runs the body of the loop over warps once.
+  LogicalResult inlineWarps(ImplicitLocOpBuilder &b, ThreadContext &context) {
+    SmallVector<scf::ForallOp> foralls;
+    getOperation().walk([&](scf::ForallOp op) { foralls.push_back(op); });
+    for (scf::ForallOp forall : foralls) {
+      auto warps = forall.getStaticUpperBound();
+      if (forall.getRank() != 1 || warps.front() * 32 != context.numThreads)
+        return forall.emitOpError("expects one loop over the ")
+               << context.numThreads / 32 << " warps of the schedule";
+      Value warp = arith::DivUIOp::create(
+          b, context.thread, arith::ConstantIndexOp::create(b, 32));
+      IRRewriter rewriter(forall.getContext());
+      rewriter.eraseOp(forall.getTerminator());
+      rewriter.inlineBlockBefore(forall.getBody(), forall, {warp});
+      rewriter.eraseOp(forall);
+    }
+    return success();
+  }
+
+  LogicalResult convert(const ThreadContext &context) {
+    MLIRContext *ctx = &getContext();
+    TileTypeConverter converter;
+    RewritePatternSet patterns(ctx);
+    ConversionTarget target(*ctx);
+    target.markUnknownOpDynamicallyLegal([&](Operation *op) {
+      return converter.isLegal(op->getOperandTypes()) &&
+             converter.isLegal(op->getResultTypes());
+    });
+    target.addIllegalDialect<FCGPUDialect>();
+    scf::populateSCFStructuralTypeConversionsAndLegality(converter, patterns,
+                                                         target);
+    populateMemoryPatterns(converter, context, patterns);
+    populateComputePatterns(converter, context, patterns);
+    return applyPartialConversion(getOperation(), target, std::move(patterns));
+  }
+
+  void runOnOperation() override {
+    ThreadContext context;
+    FailureOr<int64_t> bytes = allocate(context);
+    if (failed(bytes))
+      return signalPassFailure();
+    sharedMemory += *bytes;
+    Block &entry = getOperation().getBody().front();
+    auto b = ImplicitLocOpBuilder::atBlockBegin(getOperation().getLoc(), &entry);
+    context.thread = gpu::ThreadIdOp::create(b, gpu::Dimension::x);
+    context.lane = arith::RemUIOp::create(
+        b, context.thread, arith::ConstantIndexOp::create(b, 32));
+    context.sharedMemory = createSharedMemory(b, *bytes);
+    if (failed(inlineWarps(b, context)) || failed(convert(context)))
+      return signalPassFailure();
+    getOperation().walk([](Operation *op) { op->removeAttr(kLayoutAttrName); });
+  }
+};
+} // namespace

@@ -1,0 +1,291 @@
+//===- AttentionOp.cpp - flashcore.attention ------------------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Verifier, effects and interfaces of flashcore.attention. The labels C1..C19
+// are the constraints of the op's description in FlashCoreOps.td.
+//
+//===----------------------------------------------------------------------===//
+
+#include "flashcore/Dialect/FlashCore/IR/FlashCore.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/OpImplementation.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace mlir::flashcore;
+
+#define GET_OP_CLASSES
+#include "flashcore/Dialect/FlashCore/IR/FlashCoreOps.cpp.inc"
+
+MutableOperandRange AttentionOp::getDpsInitsMutable() {
+  // Output and lse are neighbours in the operand list.
+  unsigned first = getODSOperandIndexAndLength(/*output=*/10).first;
+  return MutableOperandRange(*this, first, getLse() ? 2 : 1);
+}
+
+float AttentionOp::getEffectiveScale() {
+  if (std::optional<APFloat> scale = getSoftmaxScale())
+    return scale->convertToFloat();
+  return 1.0f / std::sqrt(static_cast<float>(getHeadDim()));
+}
+
+void AttentionOp::getEffects(
+    SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>
+        &effects) {
+  if (!hasPureBufferSemantics())
+    return;
+  for (OpOperand &operand : (*this)->getOpOperands()) {
+    if (!isa<MemRefType>(operand.get().getType()))
+      continue;
+    if (isDpsInit(&operand))
+      effects.emplace_back(MemoryEffects::Write::get(), &operand);
+    else
+      effects.emplace_back(MemoryEffects::Read::get(), &operand);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Verifier
+//===----------------------------------------------------------------------===//
+
+/// Whether two extents are certainly different.
+static bool differ(int64_t a, int64_t b) {
+  return !ShapedType::isDynamic(a) && !ShapedType::isDynamic(b) && a != b;
+}
+
+/// Prints an extent as IR does: `?` when dynamic.
+static std::string extent(int64_t size) {
+  return ShapedType::isDynamic(size) ? "?" : std::to_string(size);
+}
+
+static std::string shapeString(ArrayRef<int64_t> shape) {
+  std::string text = "(";
+  for (auto [index, size] : llvm::enumerate(shape))
+    text += (index ? ", " : "") + extent(size);
+  return text + ")";
+}
+
+LogicalResult AttentionOp::verify() {
+  if (failed(verifyShapes()) || failed(verifyModifiers()) ||
+      failed(verifyVarlen()) || failed(verifyStrides()))
+    return failure();
+  return verifyResults();
+}
+
+LogicalResult AttentionOp::verifyShapes() {
+  ShapedType q = getQueryType(), k = getKeyType(), v = getValueType();
+  ShapedType o = getOutputType();
+  // C2
+  for (auto [name, type] : {std::pair("key", k), {"value", v}, {"output", o}})
+    if (type.getElementType() != q.getElementType())
+      return emitOpError("expects ")
+             << name << " of query's element type " << q.getElementType()
+             << ", but got " << type.getElementType();
+  // C3
+  for (auto [name, dim] : {std::pair("head_dim", q.getDimSize(HeadDim)),
+                           {"head_dim_v", v.getDimSize(HeadDim)}})
+    if (ShapedType::isDynamic(dim) || dim <= 0)
+      return emitOpError("expects a static positive ")
+             << name << ", but got " << extent(dim);
+  if (k.getDimSize(HeadDim) != q.getDimSize(HeadDim))
+    return emitOpError("expects key to have query's head_dim ")
+           << q.getDimSize(HeadDim) << ", but got "
+           << extent(k.getDimSize(HeadDim));
+  // C4
+  for (auto [name, axis] :
+       {std::pair("batch", Batch), {"heads_kv", Head}, {"seqlen_k", Seqlen}})
+    if (differ(k.getDimSize(axis), v.getDimSize(axis)))
+      return emitOpError("expects key and value to agree in ")
+             << name << ", but got " << k.getDimSize(axis) << " and "
+             << v.getDimSize(axis);
+  // C5
+  if (!getPageTable() && differ(q.getDimSize(Batch), k.getDimSize(Batch)))
+    return emitOpError("expects query and key to agree in batch, but got ")
+           << q.getDimSize(Batch) << " and " << k.getDimSize(Batch);
+  // C6
+  int64_t headsQ = q.getDimSize(Head), headsKV = k.getDimSize(Head);
+  if (!ShapedType::isDynamic(headsQ) && !ShapedType::isDynamic(headsKV) &&
+      (headsKV == 0 || headsQ % headsKV != 0))
+    return emitOpError("expects heads_q to be a multiple of heads_kv, but got ")
+           << headsQ << " and " << headsKV;
+  // C7
+  int64_t expected[] = {q.getDimSize(Batch), headsQ, q.getDimSize(Seqlen),
+                        v.getDimSize(HeadDim)};
+  for (auto [want, got] : llvm::zip_equal(expected, o.getShape()))
+    if (differ(want, got) || ShapedType::isDynamic(o.getDimSize(HeadDim)))
+      return emitOpError("expects output shape ")
+             << shapeString(expected) << ", but got "
+             << shapeString(o.getShape());
+  // C8
+  if (Value lse = getLse()) {
+    ArrayRef<int64_t> shape = cast<ShapedType>(lse.getType()).getShape();
+    for (auto [want, got] :
+         llvm::zip_equal(ArrayRef(expected).drop_back(), shape))
+      if (differ(want, got))
+        return emitOpError("expects lse shape ")
+               << shapeString(ArrayRef(expected).drop_back()) << ", but got "
+               << shapeString(shape);
+  }
+  return success();
+}
+
+LogicalResult AttentionOp::verifyModifiers() {
+  // C9
+  for (auto [name, value] : {std::pair("softmax_scale", getSoftmaxScale()),
+                             {"softcap", getSoftcap()}})
+    if (value && !(value->isFinite() && !value->isNegative() && !value->isZero()))
+      return emitOpError("expects a finite positive ")
+             << name << ", but got " << value->convertToFloat();
+  // C10
+  for (auto [name, value] : {std::pair("window_left", getWindowLeft()),
+                             {"window_right", getWindowRight()}})
+    if (value && static_cast<int64_t>(*value) < 0)
+      return emitOpError("expects ")
+             << name << " not to be negative, but got "
+             << static_cast<int64_t>(*value);
+  ShapedType q = getQueryType(), k = getKeyType();
+  // C11
+  if (Value bias = getBias()) {
+    ArrayRef<int64_t> shape = cast<ShapedType>(bias.getType()).getShape();
+    int64_t whole[] = {q.getDimSize(Batch), q.getDimSize(Head),
+                       q.getDimSize(Seqlen), k.getDimSize(Seqlen)};
+    for (auto [want, got] : llvm::zip_equal(whole, shape))
+      if (got != 1 && differ(want, got))
+        return emitOpError("expects each axis of bias to be 1 or that of ")
+               << shapeString(whole) << ", but got " << shapeString(shape);
+  }
+  // C12
+  for (auto [name, value] :
+       {std::pair<StringRef, Value>("alibi_slopes", getAlibiSlopes()),
+        {"sink_logits", getSinkLogits()}}) {
+    if (!value)
+      continue;
+    int64_t size = cast<ShapedType>(value.getType()).getDimSize(0);
+    if (differ(size, q.getDimSize(Head)))
+      return emitOpError("expects ") << name << " of heads_q = "
+                                     << q.getDimSize(Head)
+                                     << " elements, but got " << size;
+  }
+  // C17
+  if (!getTile().empty() && getTile().size() != 6)
+    return emitOpError("expects tile to have six operands (batch, head, query, "
+                       "seqlen_q, key, seqlen_k), but got ")
+           << getTile().size();
+  return success();
+}
+
+LogicalResult AttentionOp::verifyVarlen() {
+  ShapedType q = getQueryType();
+  Value cuQ = getCuSeqlensQ(), cuK = getCuSeqlensK();
+  // C13
+  if (static_cast<bool>(cuQ) != static_cast<bool>(cuK))
+    return emitOpError("expects cu_seqlens_q and cu_seqlens_k together, but got "
+                       "only cu_seqlens_")
+           << (cuQ ? "q" : "k");
+  if (cuQ) {
+    int64_t sizeQ = cast<ShapedType>(cuQ.getType()).getDimSize(0);
+    int64_t sizeK = cast<ShapedType>(cuK.getType()).getDimSize(0);
+    if (differ(sizeQ, sizeK))
+      return emitOpError("expects cu_seqlens_q and cu_seqlens_k of one length, "
+                         "but got ")
+             << sizeQ << " and " << sizeK;
+    if (differ(q.getDimSize(Batch), 1))
+      return emitOpError("expects a batch of 1 with cu_seqlens, but got ")
+             << q.getDimSize(Batch);
+    if (getPageTable())
+      return emitOpError("expects cu_seqlens or page_table, but got both");
+  }
+  // C14, C15
+  for (auto [name, value] :
+       {std::pair<StringRef, Value>("seqused_k", getSequsedK()),
+        {"page_table", getPageTable()}}) {
+    if (!value)
+      continue;
+    int64_t size = cast<ShapedType>(value.getType()).getDimSize(0);
+    if (differ(size, q.getDimSize(Batch)))
+      return emitOpError("expects ") << name << " of batch = "
+                                     << q.getDimSize(Batch) << " rows, but got "
+                                     << size;
+  }
+  return success();
+}
+
+LogicalResult AttentionOp::verifyStrides() {
+  // C16
+  for (auto [name, value] :
+       {std::pair<StringRef, Value>("query", getQuery()), {"key", getKey()},
+        {"value", getValue()}, {"output", getOutput()}, {"lse", getLse()}}) {
+    auto type = value ? dyn_cast<MemRefType>(value.getType()) : MemRefType();
+    if (!type)
+      continue;
+    SmallVector<int64_t> strides;
+    int64_t offset;
+    if (failed(type.getStridesAndOffset(strides, offset)))
+      return emitOpError("expects ")
+             << name << " with a strided layout, but got " << type;
+    bool isHalf = type.getElementTypeBitWidth() == 16;
+    if (isHalf && strides.back() != 1)
+      return emitOpError("expects ")
+             << name << " with innermost stride 1, but got "
+             << extent(strides.back());
+    for (int64_t stride : ArrayRef(strides).drop_back())
+      if (isHalf && !ShapedType::isDynamic(stride) && stride % 8 != 0)
+        return emitOpError("expects the strides of ")
+               << name << " to be multiples of 8 elements (16 bytes), but got "
+               << stride << "; pad the rows or copy the tensor first";
+  }
+  return success();
+}
+
+LogicalResult AttentionOp::verifyResults() {
+  // C19
+  unsigned numMemrefs = 0, numShaped = 0;
+  for (Value operand : getOperands()) {
+    numShaped += isa<ShapedType>(operand.getType());
+    numMemrefs += isa<MemRefType>(operand.getType());
+  }
+  if (numMemrefs != 0 && numMemrefs != numShaped)
+    return emitOpError("expects operands to be all tensors or all memrefs, but "
+                       "got ")
+           << numMemrefs << " memrefs among " << numShaped;
+  size_t expected = numMemrefs ? 0 : (getLse() ? 2 : 1);
+  if (getNumResults() != expected)
+    return emitOpError("expects ")
+           << expected << (numMemrefs ? " results on memrefs" : " results")
+           << ", but got " << getNumResults();
+  if (expected == 0)
+    return success();
+  for (auto [init, result] : llvm::zip_equal(getDpsInits(), getResults()))
+    if (init.getType() != result.getType())
+      return emitOpError("expects result type ")
+             << init.getType() << " like its init, but got "
+             << result.getType();
+  return success();
+}
+
+LogicalResult AttentionOp::verifyRegions() {
+  // C18
+  MLIRContext *context = getContext();
+  Type index = IndexType::get(context), f32 = Float32Type::get(context);
+  Type expectedArgs[] = {f32, index, index, index, index};
+  for (auto [name, region, resultType] :
+       {std::tuple<StringRef, Region *, Type>("score", &getScoreRegion(), f32),
+        {"mask", &getMaskRegion(), IntegerType::get(context, 1)}}) {
+    if (region->empty())
+      continue;
+    if (region->getArgumentTypes() != TypeRange(expectedArgs))
+      return emitOpError("expects the ")
+             << name
+             << " region to take (score: f32, batch, head, query, key: index)";
+    auto yield = dyn_cast<YieldOp>(region->front().getTerminator());
+    if (!yield || yield.getValue().getType() != resultType)
+      return emitOpError("expects the ")
+             << name << " region to end with a flashcore.yield of "
+             << resultType;
+  }
+  return success();
+}

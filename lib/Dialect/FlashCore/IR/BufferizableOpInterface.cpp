@@ -1,0 +1,67 @@
+//===- BufferizableOpInterface.cpp - Bufferization of flashcore ops -------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// How one-shot bufferization turns flashcore.attention on tensors into one on
+// memrefs: the output and lse are written in place, all else is read.
+//
+//===----------------------------------------------------------------------===//
+
+#include "flashcore/Dialect/FlashCore/IR/FlashCore.h"
+#include "mlir/Dialect/Bufferization/IR/BufferizableOpInterface.h"
+#include "mlir/Dialect/Bufferization/IR/DstBufferizableOpInterfaceImpl.h"
+
+using namespace mlir;
+using namespace mlir::bufferization;
+using namespace mlir::flashcore;
+
+namespace {
+struct AttentionOpInterface
+    : DstBufferizableOpInterfaceExternalModel<AttentionOpInterface,
+                                              AttentionOp> {
+  /// The old contents of output and lse are never looked at.
+  bool bufferizesToMemoryRead(Operation *op, OpOperand &operand,
+                              const AnalysisState &) const {
+    return !cast<DestinationStyleOpInterface>(op).isDpsInit(&operand);
+  }
+
+  LogicalResult bufferize(Operation *op, RewriterBase &rewriter,
+                          const BufferizationOptions &options,
+                          BufferizationState &state) const {
+    auto attention = cast<AttentionOp>(op);
+    SmallVector<Value> operands;
+    for (Value operand : op->getOperands()) {
+      if (!isa<TensorType>(operand.getType())) {
+        operands.push_back(operand);
+        continue;
+      }
+      FailureOr<Value> buffer = getBuffer(rewriter, operand, options, state);
+      if (failed(buffer))
+        return failure();
+      operands.push_back(*buffer);
+    }
+    SmallVector<Value> inits;
+    for (OpOperand &init : attention.getDpsInitsMutable())
+      inits.push_back(operands[init.getOperandNumber()]);
+
+    rewriter.setInsertionPoint(op);
+    OperationState newOp(op->getLoc(), op->getName(), operands,
+                         /*types=*/TypeRange(), op->getAttrs());
+    newOp.propertiesAttr = op->getPropertiesAsAttribute();
+    for (Region &region : op->getRegions())
+      newOp.addRegion()->takeBody(region);
+    rewriter.create(newOp);
+    replaceOpWithBufferizedValues(rewriter, op, inits);
+    return success();
+  }
+};
+} // namespace
+
+void mlir::flashcore::registerBufferizableOpInterfaceExternalModels(
+    DialectRegistry &registry) {
+  registry.addExtension(+[](MLIRContext *context, FlashCoreDialect *) {
+    AttentionOp::attachInterface<AttentionOpInterface>(*context);
+  });
+}

@@ -1,0 +1,191 @@
+//===- Bundle.cpp - Writing bundles ---------------------------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Turns the `fcgpu.kernel` dictionary into the manifest, and writes the files
+// into a temporary sibling that is renamed at the end.
+//
+//===----------------------------------------------------------------------===//
+
+#include "flashcore/Target/Bundle.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "llvm/Config/llvm-config.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+using namespace mlir::flashcore;
+namespace fs = llvm::sys::fs;
+namespace json = llvm::json;
+
+static constexpr int64_t kBundleVersion = 1;
+
+/// Attributes have a one-to-one JSON form; `unit` is a value that is known at
+/// run time only.
+static json::Value toJSON(Attribute attr) {
+  if (auto dictionary = dyn_cast<DictionaryAttr>(attr)) {
+    json::Object object;
+    for (NamedAttribute entry : dictionary)
+      object[entry.getName().strref()] = toJSON(entry.getValue());
+    return object;
+  }
+  if (auto array = dyn_cast<ArrayAttr>(attr)) {
+    json::Array values;
+    for (Attribute element : array)
+      values.push_back(toJSON(element));
+    return values;
+  }
+  if (auto string = dyn_cast<StringAttr>(attr))
+    return string.getValue();
+  if (auto integer = dyn_cast<IntegerAttr>(attr))
+    return integer.getInt();
+  if (auto real = dyn_cast<FloatAttr>(attr))
+    return real.getValueAsDouble();
+  if (auto type = dyn_cast<TypeAttr>(attr)) {
+    std::string text;
+    llvm::raw_string_ostream(text) << type.getValue();
+    return text;
+  }
+  return nullptr;
+}
+
+/// FNV-1a, 64 bits: finds files that were cut short or mixed up.
+static std::string checksum(llvm::StringRef data) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (unsigned char byte : data)
+    hash = (hash ^ byte) * 0x100000001b3u;
+  return llvm::formatv("{0:x-16}", hash);
+}
+
+static json::Object describeFile(llvm::StringRef name, llvm::StringRef data) {
+  return json::Object{{"file", name.str()},
+                      {"bytes", static_cast<int64_t>(data.size())},
+                      {"fnv1a64", checksum(data)}};
+}
+
+static json::Value describeResources(const BundleContents &contents) {
+  if (contents.cubins.empty())
+    return nullptr;
+  const Cubin &cubin = contents.cubins.front();
+  KernelResources used = cubin.kernels.lookup(contents.kernelName);
+  return json::Object{{"chip", cubin.chip},
+                      {"registers", used.registers},
+                      {"spill_stores", used.spillStores},
+                      {"spill_loads", used.spillLoads},
+                      {"static_shared_memory", used.staticSharedMemory}};
+}
+
+static std::string getCubinName(const Cubin &cubin) {
+  return "kernels." + cubin.chip + ".cubin";
+}
+
+static json::Value buildManifest(const BundleContents &contents) {
+  DictionaryAttr kernel = contents.kernel;
+  json::Array tensors;
+  for (Attribute attr : cast<ArrayAttr>(kernel.get("tensors"))) {
+    json::Object tensor = *toJSON(attr).getAsObject();
+    tensor["alignment"] = tensor.getString("dtype") == "f32" ? 4 : 16;
+    tensors.push_back(std::move(tensor));
+  }
+  json::Array cubins;
+  for (const Cubin &cubin : contents.cubins) {
+    json::Object entry = describeFile(getCubinName(cubin), cubin.image);
+    entry["chip"] = cubin.chip;
+    cubins.push_back(std::move(entry));
+  }
+  json::Array grid{toJSON(kernel.get("grid")), json::Array(), json::Array()};
+  json::Array block{toJSON(kernel.get("threads")), 1, 1};
+  json::Object kernelEntry{
+      {"name", contents.kernelName},
+      {"block", std::move(block)},
+      {"grid", std::move(grid)},
+      {"dynamic_shared_memory", toJSON(kernel.get("shared_memory"))},
+      {"arguments", toJSON(kernel.get("arguments"))},
+      {"resources", describeResources(contents)}};
+  json::Array kernels;
+  kernels.push_back(std::move(kernelEntry));
+  json::Value assembler = nullptr;
+  if (!contents.cubins.empty())
+    assembler = contents.cubins.front().assembler;
+  return json::Object{
+      {"format", "flashcore-bundle"},
+      {"version", kBundleVersion},
+      {"compiler",
+       "flashcore " FLASHCORE_VERSION ", LLVM " LLVM_VERSION_STRING},
+      {"assembler", std::move(assembler)},
+      {"chip", contents.chip},
+      {"ptx", describeFile("kernels.ptx", contents.ptx)},
+      {"cubins", std::move(cubins)},
+      {"attention",
+       json::Object{{"softmax_scale", toJSON(kernel.get("softmax_scale"))},
+                    {"causal", toJSON(kernel.get("causal"))},
+                    {"dims", toJSON(kernel.get("dims"))}}},
+      {"tensors", std::move(tensors)},
+      {"workspace", json::Object{{"bytes", json::Array()}}},
+      {"kernels", std::move(kernels)}};
+}
+
+static llvm::Error makeError(llvm::StringRef path, const llvm::Twine &text) {
+  return llvm::createStringError(std::make_error_code(std::errc::io_error), "cannot write '%s': %s",
+                                 path.str().c_str(), text.str().c_str());
+}
+
+static llvm::Error writeFile(llvm::StringRef directory, llvm::StringRef name,
+                             llvm::StringRef data) {
+  llvm::SmallString<128> path(directory);
+  llvm::sys::path::append(path, name);
+  std::error_code ec;
+  llvm::raw_fd_ostream os(path, ec, fs::CD_CreateAlways);
+  if (ec)
+    return makeError(path, ec.message());
+  os << data;
+  os.close();
+  if (os.has_error()) {
+    llvm::Error error = makeError(path, os.error().message());
+    os.clear_error();
+    return error;
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error mlir::flashcore::writeBundle(llvm::StringRef path,
+                                         const BundleContents &contents) {
+  llvm::SmallString<128> manifest(path);
+  llvm::sys::path::append(manifest, "manifest.json");
+  if (fs::exists(path) && !fs::exists(manifest))
+    return makeError(path, "it exists and is not a bundle; remove it or choose "
+                           "another name");
+  llvm::SmallString<128> temporary;
+  fs::createUniquePath(path + ".tmp-%%%%%%%%", temporary,
+                       /*MakeAbsolute=*/false);
+  if (std::error_code ec = fs::create_directory(temporary))
+    return makeError(path, ec.message());
+
+  auto writeAll = [&]() -> llvm::Error {
+    if (llvm::Error error = writeFile(temporary, "kernels.ptx", contents.ptx))
+      return error;
+    for (const Cubin &cubin : contents.cubins)
+      if (llvm::Error error =
+              writeFile(temporary, getCubinName(cubin), cubin.image))
+        return error;
+    std::string text =
+        llvm::formatv("{0:2}", buildManifest(contents)).str() + "\n";
+    if (llvm::Error error = writeFile(temporary, "manifest.json", text))
+      return error;
+    if (fs::exists(path))
+      if (std::error_code ec = fs::remove_directories(path))
+        return makeError(path, ec.message());
+    if (std::error_code ec = fs::rename(temporary, path))
+      return makeError(path, ec.message());
+    return llvm::Error::success();
+  };
+  llvm::Error error = writeAll();
+  if (error)
+    fs::remove_directories(temporary);
+  return error;
+}

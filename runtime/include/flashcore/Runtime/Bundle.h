@@ -1,0 +1,146 @@
+//===- Bundle.h - What the compiler hands to the runtime --------*- C++ -*-===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A bundle directory in memory: code images and the manifest that says how to
+// launch them. docs/Bundle.md is the contract; Bundle::load refuses whatever
+// does not follow it, so the rest of the runtime never checks a manifest again.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FLASHCORE_RUNTIME_BUNDLE_H
+#define FLASHCORE_RUNTIME_BUNDLE_H
+
+#include "flashcore/Runtime/Chip.h"
+#include "flashcore/Runtime/Status.h"
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace flashcore {
+
+enum class DType { F16, BF16, F32 };
+inline int64_t byteSize(DType dtype) { return dtype == DType::F32 ? 4 : 2; }
+std::string_view stringify(DType dtype);
+
+/// Which keys a query sees; see docs/Bundle.md.
+enum class Causal { None, BottomRight, TopLeft };
+std::string_view stringify(Causal causal);
+
+/// The name under which kernels ask for the workspace pointer.
+inline constexpr std::string_view WorkspaceName = "workspace";
+
+/// ceil(dim / tile).
+struct Factor {
+  std::string dim;
+  int64_t tile = 1;
+};
+/// A product of factors; the empty product is 1.
+using Product = std::vector<Factor>;
+
+struct CodeImage {
+  Chip chip;
+  std::string file;
+  std::string contents;
+};
+
+struct TensorSpec {
+  enum class Role { Input, Output };
+
+  std::string name;
+  Role role = Role::Input;
+  DType dtype = DType::F16;
+  /// The name of the size of each axis, outermost first.
+  std::vector<std::string> axes;
+  /// In elements; nullopt means that the caller chooses at run time.
+  std::vector<std::optional<int64_t>> strides;
+  std::optional<int64_t> offset;
+  /// Of the pointer after the offset is added, in bytes.
+  int64_t alignment = 1;
+};
+
+struct ArgumentSpec {
+  enum class Kind { Pointer, Size, Stride, Offset };
+
+  Kind kind = Kind::Pointer;
+  std::string tensor; ///< Pointer, Stride, Offset
+  std::string dim;    ///< Size
+  size_t axis = 0;    ///< Stride
+};
+
+/// What ptxas reported for the kernel.
+struct KernelResources {
+  Chip chip;
+  int64_t registers = 0;
+  int64_t spillStores = 0;
+  int64_t spillLoads = 0;
+  int64_t staticSharedMemory = 0;
+};
+
+struct KernelSpec {
+  std::string name;
+  std::array<int64_t, 3> block = {1, 1, 1};
+  std::array<Product, 3> grid;
+  int64_t dynamicSharedMemory = 0;
+  std::vector<ArgumentSpec> arguments;
+  std::optional<KernelResources> resources;
+};
+
+struct WorkspaceTerm {
+  int64_t bytes = 0;
+  Product factors;
+};
+
+struct AttentionSpec {
+  double softmaxScale = 1;
+  Causal causal = Causal::None;
+  /// nullopt means that the caller chooses at run time.
+  std::map<std::string, std::optional<int64_t>, std::less<>> dims;
+};
+
+class Bundle {
+public:
+  /// Reads and validates the bundle in `directory`.
+  static StatusOr<Bundle> load(const std::filesystem::path &directory);
+
+  const TensorSpec *findTensor(std::string_view name) const;
+
+  std::filesystem::path directory;
+  std::string compiler;
+  std::optional<std::string> assembler;
+  Chip chip;
+  CodeImage ptx;
+  std::vector<CodeImage> cubins;
+  AttentionSpec attention;
+  std::vector<TensorSpec> tensors;
+  std::vector<WorkspaceTerm> workspace;
+  std::vector<KernelSpec> kernels;
+};
+
+/// The code of a bundle that a device will run.
+struct CodeChoice {
+  enum class Kind { Cubin, PTX };
+  Kind kind;
+  const CodeImage *image;
+
+  /// "cubin sm_89" or "PTX sm_89".
+  std::string str() const;
+};
+
+/// Picks the cubin whose chip is `device`, else the PTX when `device` is not
+/// older than the bundle's chip.
+StatusOr<CodeChoice> chooseCode(const Bundle &bundle, Chip device);
+
+/// The checksum of the manifest: 64-bit FNV-1a.
+uint64_t fnv1a64(std::string_view bytes);
+
+} // namespace flashcore
+
+#endif // FLASHCORE_RUNTIME_BUNDLE_H

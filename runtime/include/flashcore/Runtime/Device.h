@@ -1,0 +1,157 @@
+//===- Device.h - Something that runs a bundle ------------------*- C++ -*-===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The interface between the runtime and what executes kernels. It names no CUDA
+// type, because a GPU is only one of the devices behind it. Limits are checked
+// here, once for all devices, before anything is loaded or launched.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FLASHCORE_RUNTIME_DEVICE_H
+#define FLASHCORE_RUNTIME_DEVICE_H
+
+#include "flashcore/Runtime/Launch.h"
+
+#include <memory>
+#include <span>
+
+namespace flashcore {
+
+struct DeviceLimits {
+  /// Dynamic and static shared memory of one block, after opting in.
+  int64_t sharedMemoryPerBlock = 0;
+  int64_t threadsPerBlock = 0;
+  std::array<int64_t, 3> block = {};
+  std::array<int64_t, 3> grid = {};
+  int64_t l2Bytes = 0;
+  int64_t multiprocessors = 0;
+};
+
+struct DeviceInfo {
+  std::string kind; ///< "cuda"
+  std::string name; ///< "NVIDIA H100"
+  Chip chip;
+  DeviceLimits limits;
+};
+
+/// What a kernel uses on this device; for PTX it is known only after loading.
+struct LoadedKernelInfo {
+  int64_t registers = 0;
+  int64_t localBytes = 0;
+  int64_t staticSharedMemory = 0;
+};
+
+/// A bundle's code on a device. Destroy it before its device.
+class LoadedModule {
+public:
+  virtual ~LoadedModule() = default;
+  LoadedModule(const LoadedModule &) = delete;
+  LoadedModule &operator=(const LoadedModule &) = delete;
+
+  /// Which code is used, for example "cubin sm_89".
+  const std::string &code() const { return codeName; }
+  /// In the order of the bundle's kernels.
+  const std::vector<LoadedKernelInfo> &kernels() const { return kernelInfos; }
+
+protected:
+  LoadedModule() = default;
+  std::string codeName;
+  std::vector<LoadedKernelInfo> kernelInfos;
+};
+
+/// Microseconds of one launch sequence.
+struct Timing {
+  double median = 0;
+  double min = 0;
+  double max = 0;
+  int replays = 0;
+  int launchesPerReplay = 0;
+};
+
+struct TimingOptions {
+  /// How often the recorded launches are replayed; one sample a replay.
+  int replays = 15;
+  /// Launch sequences in a replay; 0 sizes it so that a replay lasts 5 ms,
+  /// long enough to make the event resolution of 0.5 us negligible.
+  int launchesPerReplay = 0;
+};
+
+class Device {
+public:
+  virtual ~Device() = default;
+  Device(const Device &) = delete;
+  Device &operator=(const Device &) = delete;
+
+  const DeviceInfo &info() const { return deviceInfo; }
+
+  virtual StatusOr<DevicePointer> allocate(int64_t bytes) = 0;
+  virtual Status free(DevicePointer pointer) = 0;
+  virtual Status copyToDevice(DevicePointer to, const void *from,
+                              int64_t bytes) = 0;
+  virtual Status copyToHost(void *to, DevicePointer from, int64_t bytes) = 0;
+  /// Fills with a repeated 32-bit pattern; `bytes` is a multiple of 4.
+  virtual Status fill(DevicePointer to, uint32_t pattern, int64_t bytes) = 0;
+  /// Waits until all work is done, and reports the errors of that work.
+  virtual Status synchronize() = 0;
+
+  /// Checks the kernels against the device's limits, then loads the code that
+  /// chooseCode picks.
+  StatusOr<std::unique_ptr<LoadedModule>> load(const Bundle &bundle);
+
+  /// Starts `launch` after the work before it; does nothing for an empty grid.
+  Status launch(LoadedModule &module, const KernelLaunch &launch);
+
+  /// Times launch sequences. Sequence i of a replay is `sets[i % sets.size()]`,
+  /// so that several sets of inputs keep the L2 cache from serving them all.
+  StatusOr<Timing> time(LoadedModule &module,
+                        std::span<const std::vector<KernelLaunch>> sets,
+                        const TimingOptions &options);
+
+protected:
+  Device() = default;
+  virtual StatusOr<std::unique_ptr<LoadedModule>>
+  loadCode(const Bundle &bundle, const CodeChoice &choice) = 0;
+  /// The launch is within the limits and its grid is not empty.
+  virtual Status launchChecked(LoadedModule &module,
+                               const KernelLaunch &launch) = 0;
+  virtual StatusOr<Timing>
+  timeChecked(LoadedModule &module,
+              std::span<const std::vector<KernelLaunch>> sets,
+              const TimingOptions &options) = 0;
+
+  DeviceInfo deviceInfo;
+
+private:
+  Status checkLaunch(const KernelLaunch &launch) const;
+};
+
+/// Device memory that is freed with its owner. Must not outlive the device.
+class DeviceBuffer {
+public:
+  static StatusOr<DeviceBuffer> create(Device &device, int64_t bytes);
+  DeviceBuffer(DeviceBuffer &&other) noexcept;
+  DeviceBuffer &operator=(DeviceBuffer &&other) noexcept;
+  ~DeviceBuffer();
+
+  DevicePointer pointer() const { return address; }
+  int64_t bytes() const { return size; }
+
+private:
+  DeviceBuffer(Device &device, DevicePointer address, int64_t size)
+      : device(&device), address(address), size(size) {}
+  void release();
+
+  Device *device;
+  DevicePointer address;
+  int64_t size;
+};
+
+/// Median, minimum and maximum of microsecond samples; at least one sample.
+Timing summarizeTimings(std::vector<double> samples, int launchesPerReplay);
+
+} // namespace flashcore
+
+#endif // FLASHCORE_RUNTIME_DEVICE_H

@@ -1,0 +1,97 @@
+//===- Problem.h - One call of a compiled attention -------------*- C++ -*-===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A bundle leaves sizes, strides and offsets open; a Problem fixes them all.
+// Problem::create checks the caller's choice against what the bundle was
+// compiled for, so that a launch built from a Problem fits its kernels.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FLASHCORE_RUNTIME_PROBLEM_H
+#define FLASHCORE_RUNTIME_PROBLEM_H
+
+#include "flashcore/Runtime/Bundle.h"
+
+namespace flashcore {
+
+/// The order in memory that is used for strides the caller leaves open.
+enum class Layout {
+  BHSD, ///< (batch, heads, seqlen, head_dim)
+  BSHD, ///< (batch, seqlen, heads, head_dim)
+};
+std::string_view stringify(Layout layout);
+
+/// Strides and offset of one tensor, in elements.
+struct TensorLayout {
+  std::vector<int64_t> strides;
+  int64_t offset = 0;
+};
+
+/// What the caller chooses. A static size or layout need not be given; if it
+/// is, it must be the one that the bundle was compiled for.
+struct ProblemRequest {
+  std::map<std::string, int64_t, std::less<>> dims;
+  /// By tensor name. Tensors that are not listed are packed as `layout` says,
+  /// with `offset` where the offset is dynamic.
+  std::map<std::string, TensorLayout, std::less<>> tensors;
+  Layout layout = Layout::BHSD;
+  int64_t offset = 0;
+};
+
+/// A tensor with every number known.
+struct TensorGeometry {
+  std::string name;
+  TensorSpec::Role role = TensorSpec::Role::Input;
+  DType dtype = DType::F16;
+  std::vector<std::string> axes;
+  std::vector<int64_t> sizes;
+  std::vector<int64_t> strides;
+  int64_t offset = 0;
+  int64_t alignment = 1;
+  /// Elements from the pointer to just past the last element, so with the
+  /// offset. An empty tensor spans nothing but its offset.
+  int64_t span = 0;
+
+  int64_t spanBytes() const { return span * byteSize(dtype); }
+};
+
+class Problem {
+public:
+  /// `bundle` must outlive the problem.
+  static StatusOr<Problem> create(const Bundle &bundle,
+                                  const ProblemRequest &request);
+
+  const Bundle &bundle() const { return *source; }
+  /// `name` must be a dimension of the bundle.
+  int64_t dim(std::string_view name) const;
+  const std::map<std::string, int64_t, std::less<>> &dims() const {
+    return dimValues;
+  }
+  const std::vector<TensorGeometry> &tensors() const { return geometries; }
+  const TensorGeometry *findTensor(std::string_view name) const;
+  int64_t workspaceBytes() const { return workspaceSize; }
+  /// Blocks of `kernel` in each direction; any of them may be 0.
+  StatusOr<std::array<int64_t, 3>> grid(const KernelSpec &kernel) const;
+  /// "B1 H8/8 512x512 D64 causal=none", for one line of output.
+  std::string str() const;
+
+private:
+  explicit Problem(const Bundle &bundle) : source(&bundle) {}
+  Status resolveDims(const ProblemRequest &request);
+  Status resolveTensor(const TensorSpec &spec, const ProblemRequest &request);
+  StatusOr<int64_t> evaluate(const Product &product,
+                             std::string_view what) const;
+  Status resolveWorkspace();
+
+  const Bundle *source;
+  std::map<std::string, int64_t, std::less<>> dimValues;
+  std::vector<TensorGeometry> geometries;
+  int64_t workspaceSize = 0;
+};
+
+} // namespace flashcore
+
+#endif // FLASHCORE_RUNTIME_PROBLEM_H

@@ -1,0 +1,100 @@
+//===- Status.h - Errors as values ------------------------------*- C++ -*-===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Every function of the runtime that can fail returns a Status or a StatusOr.
+// An error is one message, "expects X, but got Y", and notes that say where the
+// value came from or what to change. No exception leaves the runtime.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FLASHCORE_RUNTIME_STATUS_H
+#define FLASHCORE_RUNTIME_STATUS_H
+
+#include <cassert>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace flashcore {
+
+/// Success, or one message plus notes.
+class [[nodiscard]] Status {
+public:
+  enum class Kind {
+    Success,
+    Error,
+    /// There is no device of the kind asked for. Tools treat it apart from
+    /// other errors, because a machine without a GPU is not a mistake.
+    NoDevice,
+  };
+
+  static Status success() { return Status(Kind::Success, {}); }
+  static Status error(std::string message) {
+    return Status(Kind::Error, std::move(message));
+  }
+  static Status noDevice(std::string message) {
+    return Status(Kind::NoDevice, std::move(message));
+  }
+
+  bool ok() const { return kind == Kind::Success; }
+  bool isNoDevice() const { return kind == Kind::NoDevice; }
+  const std::string &message() const { return text; }
+  const std::vector<std::string> &notes() const { return noteTexts; }
+
+  /// Appends a note; an empty one is dropped, so that an empty driver log
+  /// leaves no trace.
+  Status &note(std::string_view noteText) & {
+    if (!noteText.empty())
+      noteTexts.emplace_back(noteText);
+    return *this;
+  }
+  Status &&note(std::string_view noteText) && {
+    return std::move(note(noteText));
+  }
+
+  /// The message, then one line "  note: ..." a note. No trailing newline.
+  std::string str() const;
+
+private:
+  Status(Kind kind, std::string text) : kind(kind), text(std::move(text)) {}
+
+  Kind kind;
+  std::string text;
+  std::vector<std::string> noteTexts;
+};
+
+/// A value, or the Status that explains why there is none.
+template <typename T> class [[nodiscard]] StatusOr {
+public:
+  StatusOr(T value) : status_(Status::success()), value(std::move(value)) {}
+  StatusOr(Status status) : status_(std::move(status)) {
+    assert(!status_.ok() && "a StatusOr without a value needs an error");
+  }
+
+  bool ok() const { return value.has_value(); }
+  const Status &status() const { return status_; }
+
+  T &operator*() {
+    assert(ok() && "dereferenced a StatusOr that holds an error");
+    return *value;
+  }
+  const T &operator*() const {
+    assert(ok() && "dereferenced a StatusOr that holds an error");
+    return *value;
+  }
+  T *operator->() { return &**this; }
+  const T *operator->() const { return &**this; }
+
+private:
+  Status status_;
+  std::optional<T> value;
+};
+
+} // namespace flashcore
+
+#endif // FLASHCORE_RUNTIME_STATUS_H

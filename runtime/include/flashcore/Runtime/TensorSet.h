@@ -1,0 +1,68 @@
+//===- TensorSet.h - The tensors of one run ---------------------*- C++ -*-===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// All tensors of a problem, on the host and on the device, with the inputs that
+// checks and timings use.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FLASHCORE_RUNTIME_TENSORSET_H
+#define FLASHCORE_RUNTIME_TENSORSET_H
+
+#include "flashcore/Runtime/Device.h"
+#include "flashcore/Runtime/HostTensor.h"
+
+namespace flashcore {
+
+enum class InputKind {
+  Normal, ///< standard normal
+  Rising, ///< Q doubled, K growing along the sequence: the row max keeps moving
+};
+
+/// Inputs that isolate one step of the kernel.
+enum class Stage {
+  All,     ///< nothing isolated
+  QK,      ///< V is the identity and scores are small: S = ln(O) + lse
+  Softmax, ///< V is the identity: O = P
+  PV,      ///< Q is zero: every row of O is the mean of the visible V
+};
+
+std::string_view stringify(InputKind kind);
+std::string_view stringify(Stage stage);
+
+/// Checks that `stage` can be run on `problem`.
+Status verifyStage(const Problem &problem, Stage stage);
+
+/// The tensors of one run on both sides.
+class TensorSet {
+public:
+  /// Allocates on the host only.
+  static StatusOr<TensorSet> create(const Problem &problem);
+
+  /// Fills q, k and v for `stage`; a fresh `seed` gives fresh values.
+  Status fillInputs(uint64_t seed, InputKind kind, Stage stage);
+  /// Allocates on the device, copies the inputs and poisons the outputs.
+  Status upload(Device &device);
+  /// Copies the outputs back and checks that they were written, and only they.
+  Status download(Device &device);
+
+  HostTensor &tensor(std::string_view name);
+  const HostTensor *findTensor(std::string_view name) const;
+  StatusOr<std::vector<KernelLaunch>> launches() const;
+  const Problem &problem() const { return *source; }
+
+private:
+  explicit TensorSet(const Problem &problem) : source(&problem) {}
+
+  const Problem *source;
+  std::vector<HostTensor> tensors;
+  std::vector<DeviceBuffer> buffers;
+  std::optional<DeviceBuffer> workspace;
+};
+
+} // namespace flashcore
+
+#endif // FLASHCORE_RUNTIME_TENSORSET_H

@@ -1,0 +1,336 @@
+//===- BundleLoader.cpp - Reading a bundle directory ----------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Bundle::load: the manifest is read key by key in the order of docs/Bundle.md,
+// then the code files are compared with the sizes and checksums it states.
+//
+//===----------------------------------------------------------------------===//
+
+#include "flashcore/Runtime/Bundle.h"
+
+#include "flashcore/Runtime/FileUtils.h"
+#include "flashcore/Runtime/JsonReader.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <set>
+
+using namespace flashcore;
+using nlohmann::json;
+using Field = JsonReader::Field;
+
+/// The sizes that every attention has; a manifest lists them all.
+static constexpr std::string_view dimNames[] = {
+    "batch",    "heads_q",  "heads_kv",  "seqlen_q",
+    "seqlen_k", "head_dim", "head_dim_v"};
+
+/// A text that is one of a few, mapped to its value.
+template <typename T>
+static T readChoice(Field field,
+                    std::initializer_list<std::pair<const char *, T>> choices) {
+  std::string text = field.string(), expected;
+  for (const auto &[name, value] : choices) {
+    if (text == name)
+      return value;
+    expected += (expected.empty() ? "'" : " or '") + std::string(name) + "'";
+  }
+  field.refuse(expected);
+  return choices.begin()->second;
+}
+
+static std::string join(const std::vector<std::string> &names) {
+  std::string result;
+  for (const std::string &name : names)
+    result += (result.empty() ? "" : ", ") + name;
+  return result;
+}
+
+static Chip readChip(Field field) {
+  StatusOr<Chip> chip = parseChip(field.string());
+  if (chip.ok())
+    return *chip;
+  field.refuse("a chip name such as 'sm_89' or 'sm_90a'");
+  return {};
+}
+
+namespace {
+/// Fills one Bundle. Split from JsonReader, which knows JSON but no schema.
+class BundleLoader {
+public:
+  BundleLoader(Bundle &bundle)
+      : bundle(bundle),
+        reader((bundle.directory / "manifest.json").string(),
+               "the file is damaged or was written by another version: compile "
+               "the bundle again with this version's flashcore-compile") {}
+
+  Status load();
+
+private:
+  void readManifest(Field root);
+  void readAttention(Field field);
+  TensorSpec readTensor(Field field);
+  std::string readDimName(Field field);
+  std::string readTensorName(Field field, bool allowWorkspace);
+  Product readProduct(Field field);
+  ArgumentSpec readArgument(Field field);
+  KernelSpec readKernel(Field field);
+  CodeImage readImage(Field field, std::optional<Chip> chip);
+  void checkRequiredTensors(Field tensors);
+
+  Bundle &bundle;
+  JsonReader reader;
+};
+} // namespace
+
+std::string BundleLoader::readDimName(Field field) {
+  std::string name = field.string();
+  if (bundle.attention.dims.contains(name))
+    return name;
+  std::vector<std::string> known;
+  for (const auto &[dim, size] : bundle.attention.dims)
+    known.push_back(dim);
+  field.refuse("the name of a size in 'attention.dims' (" + join(known) + ")");
+  return name;
+}
+
+std::string BundleLoader::readTensorName(Field field, bool allowWorkspace) {
+  std::string name = field.string();
+  if (bundle.findTensor(name) || (allowWorkspace && name == WorkspaceName))
+    return name;
+  std::vector<std::string> known;
+  for (const TensorSpec &tensor : bundle.tensors)
+    known.push_back(tensor.name);
+  field.refuse("the name of a tensor in 'tensors' (" + join(known) + ")");
+  return name;
+}
+
+Product BundleLoader::readProduct(Field field) {
+  Product product;
+  for (Field factor : field.elements())
+    product.push_back({readDimName(factor["dim"]), factor["tile"].integer(1)});
+  return product;
+}
+
+void BundleLoader::readAttention(Field field) {
+  AttentionSpec &attention = bundle.attention;
+  attention.softmaxScale = field["softmax_scale"].number();
+  if (!std::isfinite(attention.softmaxScale) || attention.softmaxScale <= 0)
+    field["softmax_scale"].refuse("a positive number");
+  attention.causal = readChoice<Causal>(field["causal"],
+                                        {{"none", Causal::None},
+                                         {"bottom_right", Causal::BottomRight},
+                                         {"top_left", Causal::TopLeft}});
+  Field dims = field["dims"];
+  for (const std::string &name : dims.keys())
+    attention.dims[name] = dims[name].integerOrNull();
+  for (std::string_view name : dimNames)
+    dims[name];
+}
+
+TensorSpec BundleLoader::readTensor(Field field) {
+  TensorSpec tensor;
+  tensor.name = field["name"].string();
+  if (bundle.findTensor(tensor.name) || tensor.name == WorkspaceName)
+    field["name"].refuse("a name that no other tensor has");
+  tensor.role = readChoice<TensorSpec::Role>(
+      field["role"], {{"input", TensorSpec::Role::Input},
+                      {"output", TensorSpec::Role::Output}});
+  tensor.dtype = readChoice<DType>(
+      field["dtype"],
+      {{"f16", DType::F16}, {"bf16", DType::BF16}, {"f32", DType::F32}});
+  for (Field axis : field["axes"].elements())
+    tensor.axes.push_back(readDimName(axis));
+  for (Field stride : field["strides"].elements())
+    tensor.strides.push_back(stride.integerOrNull());
+  if (tensor.strides.size() != tensor.axes.size())
+    field["strides"].refuse("an array of " +
+                            std::to_string(tensor.axes.size()) +
+                            " elements, one an axis");
+  tensor.offset = field["offset"].integerOrNull();
+  tensor.alignment = field["alignment"].integer(1, 256);
+  if (tensor.alignment % byteSize(tensor.dtype) ||
+      (tensor.alignment & (tensor.alignment - 1)))
+    field["alignment"].refuse("a power of two that is a multiple of the size "
+                              "of " +
+                              std::string(stringify(tensor.dtype)));
+  return tensor;
+}
+
+ArgumentSpec BundleLoader::readArgument(Field field) {
+  using Kind = ArgumentSpec::Kind;
+  ArgumentSpec argument;
+  argument.kind = readChoice<Kind>(field["kind"], {{"pointer", Kind::Pointer},
+                                                   {"size", Kind::Size},
+                                                   {"stride", Kind::Stride},
+                                                   {"offset", Kind::Offset}});
+  if (argument.kind == Kind::Size) {
+    argument.dim = readDimName(field["dim"]);
+    return argument;
+  }
+  argument.tensor =
+      readTensorName(field["tensor"], argument.kind == Kind::Pointer);
+  if (argument.kind == Kind::Stride) {
+    const TensorSpec *tensor = bundle.findTensor(argument.tensor);
+    int64_t rank = tensor ? static_cast<int64_t>(tensor->axes.size()) : 1;
+    argument.axis = field["axis"].integer(0, rank - 1);
+  }
+  return argument;
+}
+
+KernelSpec BundleLoader::readKernel(Field field) {
+  KernelSpec kernel;
+  kernel.name = field["name"].string();
+  std::vector<Field> block = field["block"].elements();
+  std::vector<Field> grid = field["grid"].elements();
+  if (block.size() != 3)
+    field["block"].refuse("an array of 3 elements");
+  if (grid.size() != 3)
+    field["grid"].refuse("an array of 3 elements");
+  for (size_t i = 0; reader.ok() && i < 3; ++i) {
+    kernel.block[i] = block[i].integer(1, 1024);
+    kernel.grid[i] = readProduct(grid[i]);
+  }
+  kernel.dynamicSharedMemory =
+      field["dynamic_shared_memory"].integer(0, 1 << 24);
+  for (Field argument : field["arguments"].elements())
+    kernel.arguments.push_back(readArgument(argument));
+
+  Field resources = field["resources"];
+  if (!resources.isNull())
+    kernel.resources = KernelResources{
+        readChip(resources["chip"]), resources["registers"].integer(),
+        resources["spill_stores"].integer(), resources["spill_loads"].integer(),
+        resources["static_shared_memory"].integer()};
+  return kernel;
+}
+
+CodeImage BundleLoader::readImage(Field field, std::optional<Chip> chip) {
+  CodeImage image;
+  image.chip = chip ? *chip : readChip(field["chip"]);
+  image.file = field["file"].string();
+  int64_t bytes = field["bytes"].integer();
+  uint64_t checksum = 0;
+  std::string digits = field["fnv1a64"].string();
+  auto [rest, error] = std::from_chars(
+      digits.data(), digits.data() + digits.size(), checksum, 16);
+  if (digits.size() != 16 || error != std::errc() ||
+      rest != digits.data() + digits.size())
+    field["fnv1a64"].refuse("16 hexadecimal digits");
+  // A manifest must not name files outside its bundle.
+  if (image.file.empty() || image.file == ".." ||
+      image.file.find('/') != std::string::npos)
+    field["file"].refuse("the name of a file in the bundle");
+  if (!reader.ok())
+    return image;
+
+  std::filesystem::path path = bundle.directory / image.file;
+  StatusOr<std::string> contents = readFile(path);
+  if (!contents.ok()) {
+    reader.fail(contents.status());
+    return image;
+  }
+  image.contents = std::move(*contents);
+  constexpr std::string_view remedy =
+      "the file was changed or not copied completely: copy or compile the "
+      "bundle again";
+  if (static_cast<int64_t>(image.contents.size()) != bytes)
+    reader.fail(Status::error(path.string() + ": expects " +
+                              std::to_string(bytes) +
+                              " bytes, as manifest.json says, but got " +
+                              std::to_string(image.contents.size()))
+                    .note(remedy));
+  else if (uint64_t actual = fnv1a64(image.contents); actual != checksum)
+    reader.fail(Status::error(path.string() + ": expects the FNV-1a checksum " +
+                              digits + ", as manifest.json says, but got " +
+                              toHex(actual))
+                    .note(remedy));
+  return image;
+}
+
+/// The runtime's reference and tools rely on these four, in any axis order.
+void BundleLoader::checkRequiredTensors(Field tensors) {
+  using Axes = std::set<std::string>;
+  const std::pair<const char *, Axes> required[] = {
+      {"q", {"batch", "heads_q", "seqlen_q", "head_dim"}},
+      {"k", {"batch", "heads_kv", "seqlen_k", "head_dim"}},
+      {"v", {"batch", "heads_kv", "seqlen_k", "head_dim_v"}},
+      {"o", {"batch", "heads_q", "seqlen_q", "head_dim_v"}},
+      {"lse", {"batch", "heads_q", "seqlen_q"}}};
+  for (const auto &[name, axes] : required) {
+    const TensorSpec *tensor = bundle.findTensor(name);
+    if (!tensor) {
+      if (std::string_view(name) != "lse")
+        tensors.refuse("an array with a tensor named '" + std::string(name) +
+                       "'");
+      continue;
+    }
+    if (tensor->axes.size() != axes.size() ||
+        Axes(tensor->axes.begin(), tensor->axes.end()) != axes)
+      tensors.elements()[tensor - bundle.tensors.data()]["axes"].refuse(
+          "the axes " + join({axes.begin(), axes.end()}) + " in any order");
+    bool isOutput =
+        std::string_view(name) == "o" || std::string_view(name) == "lse";
+    if (isOutput != (tensor->role == TensorSpec::Role::Output))
+      tensors.elements()[tensor - bundle.tensors.data()]["role"].refuse(
+          isOutput ? "'output'" : "'input'");
+  }
+}
+
+void BundleLoader::readManifest(Field root) {
+  if (root["format"].string() != "flashcore-bundle")
+    root["format"].refuse("'flashcore-bundle'");
+  if (reader.ok() && root["version"].integer() != 1)
+    root["version"].refuse(
+        "1", "this runtime reads version 1: compile the bundle again with the "
+             "flashcore-compile of the same release");
+  if (!reader.ok())
+    return;
+  bundle.compiler = root["compiler"].string();
+  if (!root["assembler"].isNull())
+    bundle.assembler = root["assembler"].string();
+  bundle.chip = readChip(root["chip"]);
+  readAttention(root["attention"]);
+  for (Field tensor : root["tensors"].elements())
+    bundle.tensors.push_back(readTensor(tensor));
+  if (reader.ok())
+    checkRequiredTensors(root["tensors"]);
+  for (Field term : root["workspace"]["bytes"].elements())
+    bundle.workspace.push_back(
+        {term["bytes"].integer(), readProduct(term["factors"])});
+  for (Field kernel : root["kernels"].elements())
+    bundle.kernels.push_back(readKernel(kernel));
+  if (bundle.kernels.empty())
+    root["kernels"].refuse("an array of at least one kernel");
+  if (!reader.ok())
+    return;
+  bundle.ptx = readImage(root["ptx"], bundle.chip);
+  for (Field cubin : root["cubins"].elements())
+    bundle.cubins.push_back(readImage(cubin, std::nullopt));
+}
+
+Status BundleLoader::load() {
+  std::filesystem::path path = bundle.directory / "manifest.json";
+  StatusOr<std::string> text = readFile(path);
+  if (!text.ok())
+    return Status(text.status())
+        .note("expects a bundle directory, as 'flashcore-compile "
+              "--emit=bundle' writes it");
+  StatusOr<json> document = parseJson(path.string(), *text);
+  if (!document.ok())
+    return document.status();
+  readManifest(reader.root(*document));
+  return reader.status();
+}
+
+StatusOr<Bundle> Bundle::load(const std::filesystem::path &directory) {
+  Bundle bundle;
+  bundle.directory = directory;
+  Status status = BundleLoader(bundle).load();
+  if (!status.ok())
+    return status;
+  return bundle;
+}

@@ -1,0 +1,265 @@
+//===- Check.cpp - Run a bundle and judge its results ---------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Each comparison yields the largest error and the largest allowed one. A NaN
+// in either fails: every comparison is written so that it is false for a NaN.
+//
+//===----------------------------------------------------------------------===//
+
+#include "flashcore/Runtime/Check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+using namespace flashcore;
+
+/// Added to twice the yardstick's error, as FlashAttention's tests do.
+static constexpr double slack = 1e-5;
+
+bool ErrorReport::pass() const {
+  return error <= allowed && std::isfinite(allowed);
+}
+
+bool CheckReport::pass() const {
+  return o.pass() && (!lse || lse->pass()) && (!stage || stage->pass());
+}
+
+/// |actual - expected|, where equal infinities differ by 0.
+static double difference(double actual, double expected) {
+  return actual == expected ? 0 : std::abs(actual - expected);
+}
+
+/// Keeps the larger error; a NaN is larger than all.
+static void accumulate(ErrorReport &report, double error, int64_t index) {
+  if (std::isnan(report.error) || error <= report.error)
+    return;
+  report.error = error;
+  report.worst = index;
+}
+
+static ErrorReport compare(const HostTensor &actual,
+                           const std::vector<double> &reference,
+                           const std::vector<double> &yardstick) {
+  ErrorReport report, normal;
+  actual.forEach([&](int64_t index, int64_t position) {
+    accumulate(report, difference(actual.load(position), reference[index]),
+               index);
+    accumulate(normal, difference(yardstick[index], reference[index]), index);
+  });
+  report.allowed = 2 * normal.error + slack;
+  return report;
+}
+
+/// Unit roundoff: half the distance from 1 to the next value.
+static double unitRoundoff(DType dtype) {
+  return dtype == DType::F16    ? 0x1p-11
+         : dtype == DType::BF16 ? 0x1p-8
+                                : 0x1p-24;
+}
+
+namespace {
+/// The comparisons of single stages. They walk rows of O in the order (batch,
+/// head, query), and know which keys a row sees.
+class StageCheck {
+public:
+  explicit StageCheck(const TensorSet &set)
+      : problem(set.problem()), k(set.findTensor("k")->view()),
+        v(set.findTensor("v")->view()), q(set.findTensor("q")->view()),
+        o(set.findTensor("o")->view()) {
+    if (const HostTensor *tensor = set.findTensor("lse"))
+      lse = tensor->view();
+    roundoff = unitRoundoff(o.dtype);
+  }
+
+  ErrorReport run(Stage stage);
+
+private:
+  struct Row {
+    int64_t batch, head, query, keys, headKV;
+  };
+
+  void compareScores(const Row &row);
+  void compareRowSum(const Row &row);
+  void compareMean(const Row &row);
+  /// Records `error` as a fraction of `allowed`, which differs from row to row.
+  void record(double error, double allowed, const Row &row, int64_t column);
+
+  const Problem &problem;
+  TensorView k, v, q, o, lse;
+  double roundoff;
+  ErrorReport report;
+};
+} // namespace
+
+void StageCheck::record(double error, double allowed, const Row &row,
+                        int64_t column) {
+  int64_t index =
+      ((row.batch * o.sizes[1] + row.head) * o.sizes[2] + row.query) *
+          o.sizes[3] +
+      column;
+  // The row that comes closest to its limit, or passes it, is the one shown.
+  bool isWorse = report.allowed == 0 ||
+                 !(error / allowed <= report.error / report.allowed);
+  if (isWorse && !std::isnan(report.error)) {
+    report.error = error;
+    report.allowed = allowed;
+    report.worst = index;
+  }
+}
+
+/// With V = identity, O[i][j] is P[i][j], so ln(O) + lse is the score. P and O
+/// are each rounded to 16 bits, and the logarithm turns a relative error into
+/// an absolute one: 2 roundoffs, or 4 where a kernel truncates. 1e-4 covers
+/// exp, lse and the f32 accumulation for scores of this size.
+void StageCheck::compareScores(const Row &row) {
+  double allowed = 4 * roundoff + 1e-4;
+  double rowLse = lse.load(row.batch, row.head, row.query, 0);
+  for (int64_t j = 0; j < o.sizes[3]; ++j) {
+    double value = o.load(row.batch, row.head, row.query, j);
+    if (j >= row.keys) { // a hidden key, or a column of zeros of V
+      record(difference(value, 0), allowed, row, j);
+      continue;
+    }
+    double score = 0;
+    for (int64_t d = 0; d < q.sizes[3]; ++d)
+      score += q.load(row.batch, row.head, row.query, d) *
+               k.load(row.batch, row.headKV, j, d);
+    score *= problem.bundle().attention.softmaxScale;
+    record(difference(std::log(value) + rowLse, score), allowed, row, j);
+  }
+}
+
+/// With V = identity a row of O is a row of P and sums to 1. Each of its terms
+/// is rounded twice relative to its size, or truncated; 2^-24 per key is the
+/// absolute error of f16 where P is subnormal.
+void StageCheck::compareRowSum(const Row &row) {
+  double sum = 0;
+  for (int64_t j = 0; j < o.sizes[3]; ++j)
+    sum += o.load(row.batch, row.head, row.query, j);
+  double allowed = 4 * roundoff + static_cast<double>(row.keys) * 0x1p-24;
+  record(difference(sum, row.keys ? 1 : 0), allowed, row, 0);
+}
+
+/// With Q = 0 all visible keys weigh the same. P and O are each rounded once,
+/// and a sum of n terms in f32 is off by at most n * 2^-23 of the sum of the
+/// magnitudes, where the tensor cores truncate.
+void StageCheck::compareMean(const Row &row) {
+  for (int64_t d = 0; d < o.sizes[3]; ++d) {
+    double sum = 0, magnitude = 0, count = static_cast<double>(row.keys);
+    for (int64_t j = 0; j < row.keys; ++j) {
+      double value = v.load(row.batch, row.headKV, j, d);
+      sum += value;
+      magnitude += std::abs(value);
+    }
+    double mean = row.keys ? sum / count : 0;
+    double meanMagnitude = row.keys ? magnitude / count : 0;
+    double allowed = 2 * roundoff * std::abs(mean) +
+                     (count + 4) * 0x1p-23 * meanMagnitude + 0x1p-24;
+    record(difference(o.load(row.batch, row.head, row.query, d), mean), allowed,
+           row, d);
+  }
+}
+
+ErrorReport StageCheck::run(Stage stage) {
+  int64_t group = k.sizes[1] ? o.sizes[1] / k.sizes[1] : 1;
+  for (int64_t b = 0; b < o.sizes[0]; ++b)
+    for (int64_t h = 0; h < o.sizes[1]; ++h)
+      for (int64_t i = 0; i < o.sizes[2]; ++i) {
+        Row row = {b, h, i,
+                   visibleKeys(problem.bundle().attention.causal, i, o.sizes[2],
+                               k.sizes[2]),
+                   h / group};
+        if (stage == Stage::QK)
+          compareScores(row);
+        else if (stage == Stage::Softmax)
+          compareRowSum(row);
+        else
+          compareMean(row);
+      }
+  return report;
+}
+
+StatusOr<CheckReport> flashcore::checkOutputs(const TensorSet &set, Stage stage,
+                                              unsigned threads) {
+  const AttentionSpec &attention = set.problem().bundle().attention;
+  AttentionInputs inputs;
+  inputs.q = set.findTensor("q")->view();
+  inputs.k = set.findTensor("k")->view();
+  inputs.v = set.findTensor("v")->view();
+  inputs.softmaxScale = attention.softmaxScale;
+  inputs.causal = attention.causal;
+  if (Status status = verifyShapes(inputs); !status.ok())
+    return status;
+
+  AttentionResult reference = computeReference(inputs, threads);
+  AttentionResult yardstick = computeYardstick(inputs, threads);
+  CheckReport report;
+  report.o = compare(*set.findTensor("o"), reference.o, yardstick.o);
+  if (const HostTensor *lse = set.findTensor("lse"))
+    report.lse = compare(*lse, reference.lse, yardstick.lse);
+  if (stage != Stage::All)
+    report.stage = StageCheck(set).run(stage);
+  return report;
+}
+
+Status flashcore::runOnce(Device &device, LoadedModule &module,
+                          TensorSet &set) {
+  if (Status status = set.upload(device); !status.ok())
+    return status;
+  StatusOr<std::vector<KernelLaunch>> launches = set.launches();
+  if (!launches.ok())
+    return launches.status();
+  for (const KernelLaunch &launch : *launches)
+    if (Status status = device.launch(module, launch); !status.ok())
+      return status;
+  if (Status status = device.synchronize(); !status.ok())
+    return status.note("while running the kernels of " +
+                       set.problem().bundle().directory.string() + " for " +
+                       set.problem().str());
+  return set.download(device);
+}
+
+StatusOr<Timing> flashcore::timeProblem(Device &device, LoadedModule &module,
+                                        const Problem &problem, uint64_t seed,
+                                        const TimingOptions &options) {
+  int64_t bytes = 1;
+  for (const TensorGeometry &tensor : problem.tensors())
+    bytes += tensor.spanBytes();
+  int64_t count = std::clamp<int64_t>(200'000'000 / bytes, 1, 8);
+
+  std::vector<TensorSet> sets;
+  std::vector<std::vector<KernelLaunch>> launches;
+  for (int64_t i = 0; i < count; ++i) {
+    StatusOr<TensorSet> set = TensorSet::create(problem);
+    if (!set.ok())
+      return set.status();
+    if (Status status = set->fillInputs(seed + static_cast<uint64_t>(i),
+                                        InputKind::Normal, Stage::All);
+        !status.ok())
+      return status;
+    if (Status status = set->upload(device); !status.ok())
+      return status;
+    StatusOr<std::vector<KernelLaunch>> planned = set->launches();
+    if (!planned.ok())
+      return planned.status();
+    launches.push_back(std::move(*planned));
+    sets.push_back(std::move(*set));
+  }
+  return device.time(module, launches, options);
+}
+
+double flashcore::attentionFlops(const Problem &problem) {
+  auto size = [&](std::string_view name) {
+    return static_cast<double>(problem.dim(name));
+  };
+  // 4 * head_dim when both head dims are equal: two products of 2 operations.
+  double flops = 2 * size("batch") * size("heads_q") * size("seqlen_q") *
+                 size("seqlen_k") * (size("head_dim") + size("head_dim_v"));
+  bool isHalf = problem.bundle().attention.causal != Causal::None &&
+                size("seqlen_q") == size("seqlen_k");
+  return isHalf ? flops / 2 : flops;
+}

@@ -1,0 +1,499 @@
+//===- CudaDevice.cpp - NVIDIA GPUs ---------------------------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// One GPU through the driver API: its primary context, one stream on which
+// everything is ordered, modules and CUDA graphs for timing. The context is
+// released with the device, which also clears an error that stuck to it.
+//
+//===----------------------------------------------------------------------===//
+
+#include "flashcore/Runtime/CudaDevice.h"
+
+#include <algorithm>
+#include <array>
+
+using namespace flashcore;
+using namespace flashcore::cuda;
+
+namespace {
+
+class CudaModule final : public LoadedModule {
+public:
+  CudaModule(const CudaDriver &driver, std::string code) : driver(driver) {
+    codeName = std::move(code);
+  }
+  ~CudaModule() override {
+    if (module)
+      driver.moduleUnload(module);
+  }
+
+  Status load(const Bundle &bundle, const CodeImage &image);
+
+  const CudaDriver &driver;
+  CUmodule module = nullptr;
+  std::vector<CUfunction> functions;
+  std::vector<std::string> names;
+
+private:
+  Status loadKernel(const KernelSpec &kernel);
+  Status inspect(const KernelSpec &kernel, CUfunction function);
+};
+
+/// A graph of launches with the events around it.
+struct Recording {
+  explicit Recording(const CudaDriver &driver) : driver(driver) {}
+  Recording(const Recording &) = delete;
+  Recording &operator=(const Recording &) = delete;
+  ~Recording() {
+    if (executable)
+      driver.graphExecDestroy(executable);
+    if (graph)
+      driver.graphDestroy(graph);
+    if (start)
+      driver.eventDestroy(start);
+    if (stop)
+      driver.eventDestroy(stop);
+  }
+
+  const CudaDriver &driver;
+  CUgraph graph = nullptr;
+  CUgraphExec executable = nullptr;
+  CUevent start = nullptr;
+  CUevent stop = nullptr;
+};
+
+class CudaDevice final : public Device {
+public:
+  CudaDevice(const CudaDriver &driver) : driver(driver) {}
+  ~CudaDevice() override;
+  Status open(int ordinal);
+
+  StatusOr<DevicePointer> allocate(int64_t bytes) override;
+  Status free(DevicePointer pointer) override;
+  Status copyToDevice(DevicePointer to, const void *from,
+                      int64_t bytes) override;
+  Status copyToHost(void *to, DevicePointer from, int64_t bytes) override;
+  Status fill(DevicePointer to, uint32_t pattern, int64_t bytes) override;
+  Status synchronize() override;
+
+protected:
+  using LaunchSets = std::span<const std::vector<KernelLaunch>>;
+
+  StatusOr<std::unique_ptr<LoadedModule>>
+  loadCode(const Bundle &bundle, const CodeChoice &choice) override;
+  Status launchChecked(LoadedModule &module,
+                       const KernelLaunch &launch) override;
+  StatusOr<Timing> timeChecked(LoadedModule &module, LaunchSets sets,
+                               const TimingOptions &options) override;
+
+private:
+  Status check(CUresult result, std::string_view call) const {
+    return result == CUDA_SUCCESS ? Status::success()
+                                  : cudaError(driver, result, call);
+  }
+  Status queryLimits();
+  Status launchSets(LoadedModule &module, LaunchSets sets, int count);
+  Status record(LoadedModule &module, LaunchSets sets, int count,
+                Recording &recording);
+  StatusOr<double> elapsed(const Recording &recording);
+  StatusOr<double> replayOnce(const Recording &recording);
+  StatusOr<int> calibrate(LoadedModule &module, LaunchSets sets,
+                          const Recording &recording);
+
+  const CudaDriver driver;
+  CUdevice device = 0;
+  CUcontext context = nullptr;
+  CUstream stream = nullptr;
+};
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Modules
+//===----------------------------------------------------------------------===//
+
+Status CudaModule::load(const Bundle &bundle, const CodeImage &image) {
+  // The JIT log is the only place where ptxas says which line it rejected.
+  std::array<char, 8192> log{};
+  CUjit_option keys[] = {CU_JIT_ERROR_LOG_BUFFER,
+                         CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+  void *values[] = {log.data(), reinterpret_cast<void *>(log.size() - 1)};
+  // std::string ends in a NUL, which PTX needs.
+  if (CUresult result = driver.moduleLoadDataEx(&module, image.contents.c_str(),
+                                                2, keys, values)) {
+    module = nullptr;
+    Status status = cudaError(driver, result, "cuModuleLoadDataEx")
+                        .note("loading " + codeName + " from " +
+                              (bundle.directory / image.file).string());
+    if (result == CUDA_ERROR_UNSUPPORTED_PTX_VERSION)
+      status.note("the PTX is newer than the driver: install a newer driver, "
+                  "or compile for an older PTX version");
+    return status.note(log.data());
+  }
+  for (const KernelSpec &kernel : bundle.kernels)
+    if (Status status = loadKernel(kernel); !status.ok())
+      return status.note("loading " + codeName + " from " +
+                         (bundle.directory / image.file).string());
+  return Status::success();
+}
+
+Status CudaModule::loadKernel(const KernelSpec &kernel) {
+  CUfunction function = nullptr;
+  if (CUresult result =
+          driver.moduleGetFunction(&function, module, kernel.name.c_str()))
+    return cudaError(driver, result, "cuModuleGetFunction")
+        .note("looking for kernel '" + kernel.name + "'");
+  if (Status status = inspect(kernel, function); !status.ok())
+    return status;
+  if (CUresult result = driver.funcSetAttribute(
+          function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+          static_cast<int>(kernel.dynamicSharedMemory)))
+    return cudaError(driver, result,
+                     "cuFuncSetAttribute(MAX_DYNAMIC_SHARED_SIZE_BYTES)")
+        .note("kernel '" + kernel.name + "', " +
+              std::to_string(kernel.dynamicSharedMemory) + " bytes");
+  functions.push_back(function);
+  names.push_back(kernel.name);
+  return Status::success();
+}
+
+/// Reads what the loaded code uses, which for PTX only the driver knows.
+Status CudaModule::inspect(const KernelSpec &kernel, CUfunction function) {
+  int registers = 0, local = 0, shared = 0, maxThreads = 0;
+  const std::pair<CUfunction_attribute, int *> queries[] = {
+      {CU_FUNC_ATTRIBUTE_NUM_REGS, &registers},
+      {CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, &local},
+      {CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, &shared},
+      {CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &maxThreads}};
+  for (const auto &[attribute, value] : queries)
+    if (CUresult result = driver.funcGetAttribute(value, attribute, function))
+      return cudaError(driver, result,
+                       "cuFuncGetAttribute(" + std::to_string(attribute) + ")")
+          .note("kernel '" + kernel.name + "'");
+  int64_t threads = kernel.block[0] * kernel.block[1] * kernel.block[2];
+  if (threads > maxThreads)
+    return Status::error(
+               "kernel '" + kernel.name + "' needs " + std::to_string(threads) +
+               " threads per block, but with " + std::to_string(registers) +
+               " registers a thread the device allows " +
+               std::to_string(maxThreads))
+        .note("use fewer warps or smaller tiles");
+  kernelInfos.push_back({registers, local, shared});
+  return Status::success();
+}
+
+//===----------------------------------------------------------------------===//
+// Opening and closing
+//===----------------------------------------------------------------------===//
+
+CudaDevice::~CudaDevice() {
+  if (stream)
+    driver.streamDestroy(stream);
+  if (context)
+    driver.devicePrimaryCtxRelease(device);
+}
+
+Status CudaDevice::open(int ordinal) {
+  CUresult result = driver.init(0);
+  if (result == CUDA_ERROR_NO_DEVICE)
+    return Status::noDevice("no CUDA device: the driver found no GPU; run on "
+                            "a machine with one");
+  if (result)
+    return cudaError(driver, result, "cuInit")
+        .note("the driver is installed but does not start: check that its "
+              "kernel module is loaded and of the same version");
+  int count = 0;
+  if (Status status = check(driver.deviceGetCount(&count), "cuDeviceGetCount");
+      !status.ok())
+    return status;
+  if (count == 0)
+    return Status::noDevice("no CUDA device: the driver found no GPU; run on "
+                            "a machine with one");
+  if (ordinal < 0 || ordinal >= count)
+    return Status::error("expects a device number from 0 to " +
+                         std::to_string(count - 1) + ", but got " +
+                         std::to_string(ordinal));
+  if (Status status = check(driver.deviceGet(&device, ordinal), "cuDeviceGet");
+      !status.ok())
+    return status;
+  if (Status status = queryLimits(); !status.ok())
+    return status;
+  if (Status status = check(driver.devicePrimaryCtxRetain(&context, device),
+                            "cuDevicePrimaryCtxRetain");
+      !status.ok()) {
+    context = nullptr;
+    return status;
+  }
+  if (Status status = check(driver.ctxSetCurrent(context), "cuCtxSetCurrent");
+      !status.ok())
+    return status;
+  return check(driver.streamCreate(&stream, CU_STREAM_NON_BLOCKING),
+               "cuStreamCreate");
+}
+
+Status CudaDevice::queryLimits() {
+  std::array<char, 256> name{};
+  if (Status status =
+          check(driver.deviceGetName(name.data(), name.size() - 1, device),
+                "cuDeviceGetName");
+      !status.ok())
+    return status;
+  DeviceLimits &limits = deviceInfo.limits;
+  int64_t major = 0, minor = 0;
+  const std::pair<CUdevice_attribute, int64_t *> queries[] = {
+      {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &major},
+      {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &minor},
+      {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
+       &limits.sharedMemoryPerBlock},
+      {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &limits.threadsPerBlock},
+      {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, &limits.block[0]},
+      {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y, &limits.block[1]},
+      {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z, &limits.block[2]},
+      {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X, &limits.grid[0]},
+      {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y, &limits.grid[1]},
+      {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z, &limits.grid[2]},
+      {CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, &limits.l2Bytes},
+      {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &limits.multiprocessors}};
+  for (const auto &[attribute, value] : queries) {
+    int number = 0;
+    if (Status status =
+            check(driver.deviceGetAttribute(&number, attribute, device),
+                  "cuDeviceGetAttribute(" + std::to_string(attribute) + ")");
+        !status.ok())
+      return status;
+    *value = number;
+  }
+  deviceInfo.kind = "cuda";
+  deviceInfo.name = name.data();
+  deviceInfo.chip.number = static_cast<int>(10 * major + minor);
+  return Status::success();
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+StatusOr<DevicePointer> CudaDevice::allocate(int64_t bytes) {
+  CUdeviceptr pointer = 0;
+  // cuMemAlloc refuses a size of 0, which an empty tensor may have.
+  if (CUresult result = driver.memAlloc(
+          &pointer, static_cast<size_t>(std::max<int64_t>(bytes, 1))))
+    return cudaError(driver, result,
+                     "cuMemAlloc(" + std::to_string(bytes) + " bytes)");
+  return pointer;
+}
+
+Status CudaDevice::free(DevicePointer pointer) {
+  return check(driver.memFree(pointer), "cuMemFree");
+}
+
+Status CudaDevice::copyToDevice(DevicePointer to, const void *from,
+                                int64_t bytes) {
+  if (bytes == 0)
+    return Status::success();
+  if (Status status = check(
+          driver.memcpyHtoDAsync(to, from, static_cast<size_t>(bytes), stream),
+          "cuMemcpyHtoDAsync");
+      !status.ok())
+    return status;
+  return synchronize(); // `from` may be freed as soon as this returns
+}
+
+Status CudaDevice::copyToHost(void *to, DevicePointer from, int64_t bytes) {
+  if (bytes == 0)
+    return Status::success();
+  if (Status status = check(
+          driver.memcpyDtoHAsync(to, from, static_cast<size_t>(bytes), stream),
+          "cuMemcpyDtoHAsync");
+      !status.ok())
+    return status;
+  return synchronize();
+}
+
+Status CudaDevice::fill(DevicePointer to, uint32_t pattern, int64_t bytes) {
+  if (bytes == 0)
+    return Status::success();
+  return check(driver.memsetD32Async(to, pattern,
+                                     static_cast<size_t>(bytes / 4), stream),
+               "cuMemsetD32Async");
+}
+
+Status CudaDevice::synchronize() {
+  return check(driver.streamSynchronize(stream), "cuStreamSynchronize");
+}
+
+//===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+StatusOr<std::unique_ptr<LoadedModule>>
+CudaDevice::loadCode(const Bundle &bundle, const CodeChoice &choice) {
+  auto module = std::make_unique<CudaModule>(driver, choice.str());
+  if (Status status = module->load(bundle, *choice.image); !status.ok())
+    return status;
+  return std::unique_ptr<LoadedModule>(std::move(module));
+}
+
+Status CudaDevice::launchChecked(LoadedModule &module,
+                                 const KernelLaunch &launch) {
+  auto &loaded = static_cast<CudaModule &>(module);
+  // The driver copies the arguments before it returns.
+  std::vector<uint64_t> arguments = launch.arguments;
+  std::vector<void *> pointers;
+  for (uint64_t &argument : arguments)
+    pointers.push_back(&argument);
+  auto count = [](int64_t value) { return static_cast<unsigned>(value); };
+  CUresult result = driver.launchKernel(
+      loaded.functions[launch.kernel], count(launch.grid[0]),
+      count(launch.grid[1]), count(launch.grid[2]), count(launch.block[0]),
+      count(launch.block[1]), count(launch.block[2]),
+      count(launch.dynamicSharedMemory), stream, pointers.data(), nullptr);
+  if (result == CUDA_SUCCESS)
+    return Status::success();
+  auto text = [](const std::array<int64_t, 3> &sizes) {
+    return std::to_string(sizes[0]) + "x" + std::to_string(sizes[1]) + "x" +
+           std::to_string(sizes[2]);
+  };
+  return cudaError(driver, result, "cuLaunchKernel")
+      .note("kernel '" + loaded.names[launch.kernel] + "', grid " +
+            text(launch.grid) + ", block " + text(launch.block) + ", " +
+            std::to_string(launch.dynamicSharedMemory) +
+            " bytes of dynamic shared memory, " +
+            std::to_string(loaded.kernels()[launch.kernel].registers) +
+            " registers a thread");
+}
+
+//===----------------------------------------------------------------------===//
+// Timing
+//===----------------------------------------------------------------------===//
+
+Status CudaDevice::launchSets(LoadedModule &module, LaunchSets sets,
+                              int count) {
+  for (int i = 0; i < count; ++i)
+    for (const KernelLaunch &next : sets[static_cast<size_t>(i) % sets.size()])
+      if (Status status = launch(module, next); !status.ok())
+        return status;
+  return Status::success();
+}
+
+Status CudaDevice::record(LoadedModule &module, LaunchSets sets, int count,
+                          Recording &recording) {
+  if (Status status = check(driver.streamBeginCapture(
+                                stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
+                            "cuStreamBeginCapture");
+      !status.ok())
+    return status;
+  Status launched = launchSets(module, sets, count);
+  // The capture must end whatever happened, or the stream stays unusable.
+  Status ended = check(driver.streamEndCapture(stream, &recording.graph),
+                       "cuStreamEndCapture");
+  if (!launched.ok())
+    return launched;
+  if (!ended.ok())
+    return ended;
+  return check(
+      driver.graphInstantiate(&recording.executable, recording.graph, 0),
+      "cuGraphInstantiate");
+}
+
+/// Milliseconds between the two events, once they have happened.
+StatusOr<double> CudaDevice::elapsed(const Recording &recording) {
+  float milliseconds = 0;
+  if (Status status =
+          check(driver.eventSynchronize(recording.stop), "cuEventSynchronize");
+      !status.ok())
+    return status;
+  if (Status status = check(driver.eventElapsedTime(
+                                &milliseconds, recording.start, recording.stop),
+                            "cuEventElapsedTime");
+      !status.ok())
+    return status;
+  return milliseconds;
+}
+
+/// How many launch sequences fill a replay of 5 ms.
+StatusOr<int> CudaDevice::calibrate(LoadedModule &module, LaunchSets sets,
+                                    const Recording &recording) {
+  constexpr int probes = 5;
+  if (Status status = launchSets(module, sets, probes); !status.ok())
+    return status; // warm-up
+  if (Status status =
+          check(driver.eventRecord(recording.start, stream), "cuEventRecord");
+      !status.ok())
+    return status;
+  if (Status status = launchSets(module, sets, probes); !status.ok())
+    return status;
+  if (Status status =
+          check(driver.eventRecord(recording.stop, stream), "cuEventRecord");
+      !status.ok())
+    return status;
+  StatusOr<double> milliseconds = elapsed(recording);
+  if (!milliseconds.ok())
+    return milliseconds.status();
+  double each = std::max(*milliseconds / probes, 1e-3);
+  return static_cast<int>(std::clamp(5.0 / each, 4.0, 400.0));
+}
+
+/// Milliseconds of one replay.
+StatusOr<double> CudaDevice::replayOnce(const Recording &recording) {
+  if (Status status =
+          check(driver.eventRecord(recording.start, stream), "cuEventRecord");
+      !status.ok())
+    return status;
+  if (Status status = check(driver.graphLaunch(recording.executable, stream),
+                            "cuGraphLaunch");
+      !status.ok())
+    return status;
+  if (Status status =
+          check(driver.eventRecord(recording.stop, stream), "cuEventRecord");
+      !status.ok())
+    return status;
+  return elapsed(recording);
+}
+
+StatusOr<Timing> CudaDevice::timeChecked(LoadedModule &module, LaunchSets sets,
+                                         const TimingOptions &options) {
+  Recording recording(driver);
+  for (CUevent *event : {&recording.start, &recording.stop})
+    if (Status status =
+            check(driver.eventCreate(event, CU_EVENT_DEFAULT), "cuEventCreate");
+        !status.ok())
+      return status;
+  int count = options.launchesPerReplay;
+  if (count == 0) {
+    StatusOr<int> calibrated = calibrate(module, sets, recording);
+    if (!calibrated.ok())
+      return calibrated.status();
+    count = *calibrated;
+  }
+  if (Status status = record(module, sets, count, recording); !status.ok())
+    return status;
+
+  std::vector<double> samples;
+  for (int replay = 0; replay <= options.replays; ++replay) {
+    StatusOr<double> milliseconds = replayOnce(recording);
+    if (!milliseconds.ok())
+      return milliseconds.status();
+    if (replay > 0) // the first replay uploads the graph
+      samples.push_back(*milliseconds * 1e3 / count);
+  }
+  return summarizeTimings(std::move(samples), count);
+}
+
+StatusOr<std::unique_ptr<Device>>
+flashcore::createCudaDevice(const CudaDriver &driver, int ordinal) {
+  auto device = std::make_unique<CudaDevice>(driver);
+  if (Status status = device->open(ordinal); !status.ok())
+    return status;
+  return std::unique_ptr<Device>(std::move(device));
+}
+
+StatusOr<std::unique_ptr<Device>> flashcore::createCudaDevice(int ordinal) {
+  StatusOr<CudaDriver> driver = loadCudaDriver();
+  if (!driver.ok())
+    return driver.status();
+  return createCudaDevice(*driver, ordinal);
+}

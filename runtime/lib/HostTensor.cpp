@@ -1,0 +1,141 @@
+//===- HostTensor.cpp - Tensors in host memory ----------------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Element access by packed index, and the search for unwritten elements and
+// stray writes.
+//
+//===----------------------------------------------------------------------===//
+
+#include "flashcore/Runtime/HostTensor.h"
+#include "flashcore/Runtime/Float16.h"
+
+#include <cassert>
+#include <cstring>
+#include <new>
+
+using namespace flashcore;
+
+static_assert(HostTensor::GuardBytes % sizeof(PoisonPattern) == 0);
+
+StatusOr<HostTensor> HostTensor::create(const TensorGeometry &geometry) {
+  HostTensor tensor(geometry);
+  int64_t words = (geometry.spanBytes() + 3) / 4;
+  try {
+    tensor.bytes.resize(static_cast<size_t>(words * 4 + 2 * GuardBytes));
+  } catch (const std::exception &) { // bad_alloc or length_error
+    return Status::error("cannot allocate " +
+                         std::to_string(geometry.spanBytes()) +
+                         " bytes of host memory for '" + geometry.name + "'");
+  }
+  tensor.poison();
+  return tensor;
+}
+
+int64_t HostTensor::numElements() const {
+  int64_t count = 1;
+  for (int64_t size : shape.sizes)
+    count *= size;
+  return count;
+}
+
+int64_t HostTensor::position(int64_t index) const {
+  int64_t result = shape.offset;
+  for (size_t axis = shape.sizes.size(); axis-- > 0;) {
+    result += index % shape.sizes[axis] * shape.strides[axis];
+    index /= shape.sizes[axis];
+  }
+  return result;
+}
+
+uint32_t HostTensor::bits(int64_t position) const {
+  int64_t size = byteSize(shape.dtype);
+  const std::byte *element = base() + position * size;
+  uint32_t value = 0; // the host is little endian, as the device
+  std::memcpy(&value, element, static_cast<size_t>(size));
+  return value;
+}
+
+void HostTensor::storeBits(int64_t position, uint32_t value) {
+  int64_t size = byteSize(shape.dtype);
+  std::byte *element = bytes.data() + GuardBytes + position * size;
+  std::memcpy(element, &value, static_cast<size_t>(size));
+}
+
+double HostTensor::load(int64_t position) const {
+  uint32_t value = bits(position);
+  switch (shape.dtype) {
+  case DType::F16:
+    return halfToFloat(static_cast<uint16_t>(value));
+  case DType::BF16:
+    return bfloat16ToFloat(static_cast<uint16_t>(value));
+  case DType::F32:
+    return std::bit_cast<float>(value);
+  }
+  return 0;
+}
+
+void HostTensor::store(int64_t position, float value) {
+  switch (shape.dtype) {
+  case DType::F16:
+    return storeBits(position, floatToHalf(value));
+  case DType::BF16:
+    return storeBits(position, floatToBfloat16(value));
+  case DType::F32:
+    return storeBits(position, std::bit_cast<uint32_t>(value));
+  }
+}
+
+void HostTensor::poison() {
+  for (size_t i = 0; i < bytes.size(); i += sizeof(PoisonPattern))
+    std::memcpy(&bytes[i], &PoisonPattern, sizeof(PoisonPattern));
+}
+
+Status HostTensor::verifyWritten() const {
+  const uint32_t unwritten =
+      byteSize(shape.dtype) == 2 ? PoisonPattern & 0xffff : PoisonPattern;
+  int64_t missing = 0, first = 0;
+  // With its elements poisoned again, the copy must be poison all over.
+  HostTensor rest = *this;
+  forEach([&](int64_t index, int64_t at) {
+    if (bits(at) == unwritten && missing++ == 0)
+      first = index;
+    rest.storeBits(at, unwritten);
+  });
+  if (missing)
+    return Status::error("expects every element of '" + shape.name +
+                         "' to be written, but " + std::to_string(missing) +
+                         " of " + std::to_string(numElements()) +
+                         " still hold the poison")
+        .note("the first is element " + std::to_string(first) +
+              " in packed order");
+  for (size_t i = 0; i < rest.bytes.size(); i += sizeof(PoisonPattern))
+    if (std::memcmp(&rest.bytes[i], &PoisonPattern, sizeof(PoisonPattern)))
+      return Status::error(
+                 "expects only elements of '" + shape.name +
+                 "' to be written, but the 4 bytes at " +
+                 std::to_string(static_cast<int64_t>(i) - GuardBytes) +
+                 " from its pointer changed")
+          .note("the tensor spans " + std::to_string(shape.spanBytes()) +
+                " bytes");
+  return Status::success();
+}
+
+TensorView HostTensor::view() const {
+  TensorView result;
+  result.data = base() + shape.offset * byteSize(shape.dtype);
+  result.dtype = shape.dtype;
+  result.sizes.fill(1);
+  for (size_t axis = 0; axis < shape.axes.size(); ++axis) {
+    const std::string &name = shape.axes[axis];
+    size_t place = name == "batch"               ? 0
+                   : name.starts_with("heads_")  ? 1
+                   : name.starts_with("seqlen_") ? 2
+                                                 : 3;
+    result.sizes[place] = shape.sizes[axis];
+    result.strides[place] = shape.strides[axis];
+  }
+  return result;
+}

@@ -1,0 +1,86 @@
+//===- Launch.cpp - From a problem to kernel launches ---------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The manifest's argument list, evaluated. A pointer is passed without its
+// offset: kernels add a static offset themselves and get a dynamic one as an
+// argument of its own.
+//
+//===----------------------------------------------------------------------===//
+
+#include "flashcore/Runtime/Launch.h"
+
+#include <cassert>
+
+using namespace flashcore;
+
+static StatusOr<uint64_t> evaluate(const ArgumentSpec &argument,
+                                   const Problem &problem,
+                                   const PointerMap &pointers) {
+  switch (argument.kind) {
+  case ArgumentSpec::Kind::Pointer: {
+    auto it = pointers.find(argument.tensor);
+    if (it == pointers.end())
+      return Status::error("expects a pointer for '" + argument.tensor +
+                           "', but got none");
+    return it->second;
+  }
+  case ArgumentSpec::Kind::Size:
+    return static_cast<uint64_t>(problem.dim(argument.dim));
+  case ArgumentSpec::Kind::Stride:
+    return static_cast<uint64_t>(
+        problem.findTensor(argument.tensor)->strides[argument.axis]);
+  case ArgumentSpec::Kind::Offset:
+    return static_cast<uint64_t>(problem.findTensor(argument.tensor)->offset);
+  }
+  assert(false && "unknown argument kind");
+  return Status::error("unknown argument kind");
+}
+
+static Status checkPointers(const Problem &problem,
+                            const PointerMap &pointers) {
+  for (const TensorGeometry &tensor : problem.tensors()) {
+    auto it = pointers.find(tensor.name);
+    if (it == pointers.end())
+      continue;
+    uint64_t offset =
+        static_cast<uint64_t>(tensor.offset * byteSize(tensor.dtype));
+    uint64_t first = it->second + offset;
+    if (first % static_cast<uint64_t>(tensor.alignment))
+      return Status::error(
+          "expects '" + tensor.name + "' to start at a multiple of " +
+          std::to_string(tensor.alignment) + " bytes, but got the address " +
+          std::to_string(it->second) + " and an offset of " +
+          std::to_string(offset) + " bytes");
+  }
+  return Status::success();
+}
+
+StatusOr<std::vector<KernelLaunch>>
+flashcore::planLaunches(const Problem &problem, const PointerMap &pointers) {
+  if (Status status = checkPointers(problem, pointers); !status.ok())
+    return status;
+  std::vector<KernelLaunch> launches;
+  for (const KernelSpec &kernel : problem.bundle().kernels) {
+    StatusOr<std::array<int64_t, 3>> grid = problem.grid(kernel);
+    if (!grid.ok())
+      return grid.status();
+    KernelLaunch launch;
+    launch.kernel = launches.size();
+    launch.grid = *grid;
+    launch.block = kernel.block;
+    launch.dynamicSharedMemory = kernel.dynamicSharedMemory;
+    for (const ArgumentSpec &argument : kernel.arguments) {
+      StatusOr<uint64_t> value = evaluate(argument, problem, pointers);
+      if (!value.ok())
+        return Status(value.status())
+            .note("it is argument " + std::to_string(launch.arguments.size()) +
+                  " of kernel '" + kernel.name + "'");
+      launch.arguments.push_back(*value);
+    }
+    launches.push_back(std::move(launch));
+  }
+  return launches;
+}

@@ -1,0 +1,322 @@
+//===- Problem.cpp - One call of a compiled attention ---------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Fixes sizes first, then the layout of each tensor, then the workspace. Every
+// product is checked for overflow: sizes come from users.
+//
+//===----------------------------------------------------------------------===//
+
+#include "flashcore/Runtime/Problem.h"
+
+#include <algorithm>
+#include <cassert>
+#include <numeric>
+
+using namespace flashcore;
+
+/// Rows of 16-bit tensors are copied 16 bytes at a time.
+static constexpr int64_t rowCopyElements = 8;
+
+std::string_view flashcore::stringify(Layout layout) {
+  return layout == Layout::BHSD ? "bhsd" : "bshd";
+}
+
+static std::string str(const std::vector<int64_t> &values) {
+  std::string result = "[";
+  for (size_t i = 0; i < values.size(); ++i)
+    result += (i ? ", " : "") + std::to_string(values[i]);
+  return result + "]";
+}
+
+/// The axes from the outermost in memory to the innermost.
+static std::vector<size_t> memoryOrder(const std::vector<std::string> &axes,
+                                       Layout layout) {
+  auto rank = [&](size_t axis) {
+    bool isSequence = axes[axis].starts_with("seqlen");
+    bool isHeads = axes[axis].starts_with("heads");
+    if (axes[axis] == "batch")
+      return 0;
+    if (layout == Layout::BSHD && (isSequence || isHeads))
+      return isSequence ? 1 : 2;
+    return isHeads ? 1 : isSequence ? 2 : 3;
+  };
+  std::vector<size_t> order(axes.size());
+  std::iota(order.begin(), order.end(), size_t(0));
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return std::pair(rank(a), a) < std::pair(rank(b), b);
+  });
+  return order;
+}
+
+/// Strides without gaps in the order of `layout`. Saturates on overflow, which
+/// the span check reports.
+static std::vector<int64_t> packedStrides(const TensorGeometry &tensor,
+                                          Layout layout) {
+  std::vector<int64_t> strides(tensor.axes.size());
+  std::vector<size_t> order = memoryOrder(tensor.axes, layout);
+  int64_t step = 1;
+  for (auto it = order.rbegin(); it != order.rend(); ++it) {
+    strides[*it] = step;
+    if (__builtin_mul_overflow(step, std::max<int64_t>(tensor.sizes[*it], 1),
+                               &step))
+      step = INT64_MAX;
+  }
+  return strides;
+}
+
+static Status tooLarge(const TensorGeometry &tensor) {
+  return Status::error("expects '" + tensor.name +
+                       "' to span less than 2^63 bytes, but got sizes " +
+                       str(tensor.sizes) + " and strides " +
+                       str(tensor.strides));
+}
+
+/// Computes `span`.
+static Status computeSpan(TensorGeometry &tensor) {
+  tensor.span = tensor.offset;
+  if (std::count(tensor.sizes.begin(), tensor.sizes.end(), 0))
+    return Status::success();
+  int64_t last = tensor.offset, bytes = 0;
+  for (size_t i = 0; i < tensor.sizes.size(); ++i) {
+    int64_t extent = 0;
+    if (__builtin_mul_overflow(tensor.sizes[i] - 1, tensor.strides[i],
+                               &extent) ||
+        __builtin_add_overflow(last, extent, &last))
+      return tooLarge(tensor);
+  }
+  // 4096 leaves room for guards around the tensor.
+  if (__builtin_add_overflow(last, int64_t(4096), &bytes) ||
+      __builtin_mul_overflow(bytes, byteSize(tensor.dtype), &bytes))
+    return tooLarge(tensor);
+  tensor.span = last + 1;
+  return Status::success();
+}
+
+/// Two elements of an output must not share memory.
+static Status checkNoOverlap(const TensorGeometry &tensor) {
+  std::vector<size_t> order(tensor.axes.size());
+  std::iota(order.begin(), order.end(), size_t(0));
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return tensor.strides[a] < tensor.strides[b];
+  });
+  int64_t covered = 1; // elements that the axes so far reach
+  for (size_t axis : order) {
+    if (tensor.sizes[axis] <= 1)
+      continue;
+    if (tensor.strides[axis] < covered)
+      return Status::error("expects the stride of axis " +
+                           std::to_string(axis) + " (" + tensor.axes[axis] +
+                           ") of '" + tensor.name + "' to be at least " +
+                           std::to_string(covered) + ", but got " +
+                           std::to_string(tensor.strides[axis]))
+          .note("elements of an output must not overlap");
+    covered += (tensor.sizes[axis] - 1) * tensor.strides[axis];
+  }
+  return Status::success();
+}
+
+static Status checkAlignment(const TensorGeometry &tensor) {
+  int64_t elementBytes = byteSize(tensor.dtype);
+  if (tensor.offset < 0)
+    return Status::error("expects the offset of '" + tensor.name +
+                         "' to be at least 0, but got " +
+                         std::to_string(tensor.offset));
+  if (tensor.offset * elementBytes % tensor.alignment)
+    return Status::error("expects the offset of '" + tensor.name +
+                         "' to be a multiple of " +
+                         std::to_string(tensor.alignment / elementBytes) +
+                         " elements, but got " + std::to_string(tensor.offset))
+        .note("the kernels read it at addresses aligned to " +
+              std::to_string(tensor.alignment) + " bytes");
+  for (size_t i = 0; i < tensor.strides.size(); ++i) {
+    int64_t stride = tensor.strides[i];
+    std::string what = "expects the stride of axis " + std::to_string(i) +
+                       " (" + tensor.axes[i] + ") of '" + tensor.name + "' ";
+    if (stride < 0)
+      return Status::error(what + "to be at least 0, but got " +
+                           std::to_string(stride));
+    bool isInnermost = i + 1 == tensor.strides.size();
+    if (!isInnermost && elementBytes == 2 && stride % rowCopyElements)
+      return Status::error(what + "to be a multiple of " +
+                           std::to_string(rowCopyElements) +
+                           " elements, but got " + std::to_string(stride))
+          .note("rows are copied 16 bytes at a time: pad the rows, or copy the "
+                "tensor to a padded one");
+  }
+  return Status::success();
+}
+
+StatusOr<Problem> Problem::create(const Bundle &bundle,
+                                  const ProblemRequest &request) {
+  Problem problem(bundle);
+  if (Status status = problem.resolveDims(request); !status.ok())
+    return status;
+  for (const auto &[name, layout] : request.tensors)
+    if (!bundle.findTensor(name))
+      return Status::error("expects a layout for a tensor of the bundle, but "
+                           "got one for '" +
+                           name + "'");
+  for (const TensorSpec &spec : bundle.tensors)
+    if (Status status = problem.resolveTensor(spec, request); !status.ok())
+      return status;
+  if (Status status = problem.resolveWorkspace(); !status.ok())
+    return status;
+  return problem;
+}
+
+Status Problem::resolveDims(const ProblemRequest &request) {
+  const auto &known = source->attention.dims;
+  for (const auto &[name, size] : request.dims)
+    if (!known.contains(name))
+      return Status::error("expects a size that the bundle has, but got '" +
+                           name + "'");
+  for (const auto &[name, compiled] : known) {
+    auto chosen = request.dims.find(name);
+    if (chosen == request.dims.end()) {
+      if (!compiled)
+        return Status::error("expects a value for " + name + ", but got none")
+            .note("the bundle was compiled for any " + name +
+                  ": choose one for this run");
+      dimValues[name] = *compiled;
+      continue;
+    }
+    if (compiled && *compiled != chosen->second)
+      return Status::error("expects " + name + " " + std::to_string(*compiled) +
+                           ", the bundle was compiled for it, but got " +
+                           std::to_string(chosen->second) +
+                           ": recompile with a dynamic " + name);
+    if (chosen->second < 0)
+      return Status::error("expects " + name + " to be at least 0, but got " +
+                           std::to_string(chosen->second));
+    dimValues[name] = chosen->second;
+  }
+  int64_t headsQ = dim("heads_q"), headsKV = dim("heads_kv");
+  if (headsKV == 0 ? headsQ != 0 : headsQ % headsKV != 0)
+    return Status::error(
+        "expects heads_q to be a multiple of heads_kv, but got " +
+        std::to_string(headsQ) + " and " + std::to_string(headsKV));
+  return Status::success();
+}
+
+Status Problem::resolveTensor(const TensorSpec &spec,
+                              const ProblemRequest &request) {
+  TensorGeometry tensor;
+  tensor.name = spec.name;
+  tensor.role = spec.role;
+  tensor.dtype = spec.dtype;
+  tensor.axes = spec.axes;
+  tensor.alignment = spec.alignment;
+  for (const std::string &axis : spec.axes)
+    tensor.sizes.push_back(dim(axis));
+
+  auto chosen = request.tensors.find(spec.name);
+  bool isChosen = chosen != request.tensors.end();
+  if (isChosen && chosen->second.strides.size() != spec.axes.size())
+    return Status::error("expects " + std::to_string(spec.axes.size()) +
+                         " strides for '" + spec.name + "', but got " +
+                         std::to_string(chosen->second.strides.size()));
+  tensor.strides =
+      isChosen ? chosen->second.strides : packedStrides(tensor, request.layout);
+  tensor.offset = isChosen ? chosen->second.offset : request.offset;
+
+  for (size_t i = 0; i < spec.strides.size(); ++i) {
+    if (!spec.strides[i])
+      continue;
+    if (isChosen && tensor.strides[i] != *spec.strides[i])
+      return Status::error("expects the stride of axis " + std::to_string(i) +
+                           " (" + spec.axes[i] + ") of '" + spec.name +
+                           "' to be " + std::to_string(*spec.strides[i]) +
+                           ", the bundle was compiled for it, but got " +
+                           std::to_string(tensor.strides[i]) +
+                           ": recompile with a dynamic stride");
+    tensor.strides[i] = *spec.strides[i];
+  }
+  if (spec.offset && isChosen && tensor.offset != *spec.offset)
+    return Status::error("expects the offset of '" + spec.name + "' to be " +
+                         std::to_string(*spec.offset) +
+                         ", the bundle was compiled for it, but got " +
+                         std::to_string(tensor.offset) +
+                         ": recompile with a dynamic offset");
+  if (spec.offset)
+    tensor.offset = *spec.offset;
+
+  if (Status status = checkAlignment(tensor); !status.ok())
+    return status;
+  if (Status status = computeSpan(tensor); !status.ok())
+    return status;
+  if (tensor.role == TensorSpec::Role::Output)
+    if (Status status = checkNoOverlap(tensor); !status.ok())
+      return status;
+  geometries.push_back(std::move(tensor));
+  return Status::success();
+}
+
+StatusOr<int64_t> Problem::evaluate(const Product &product,
+                                    std::string_view what) const {
+  int64_t result = 1;
+  for (const Factor &factor : product) {
+    int64_t size = dim(factor.dim);
+    int64_t tiles = size / factor.tile + (size % factor.tile != 0);
+    if (__builtin_mul_overflow(result, tiles, &result))
+      return Status::error("expects " + std::string(what) +
+                           " to be less than 2^63, but it overflows at " +
+                           factor.dim + " = " + std::to_string(size));
+  }
+  return result;
+}
+
+Status Problem::resolveWorkspace() {
+  for (const WorkspaceTerm &term : source->workspace) {
+    StatusOr<int64_t> count = evaluate(term.factors, "the workspace");
+    if (!count.ok())
+      return count.status();
+    int64_t bytes = 0;
+    if (__builtin_mul_overflow(*count, term.bytes, &bytes) ||
+        __builtin_add_overflow(workspaceSize, bytes, &workspaceSize))
+      return Status::error("expects the workspace to be less than 2^63 bytes, "
+                           "but it overflows");
+  }
+  return Status::success();
+}
+
+int64_t Problem::dim(std::string_view name) const {
+  auto it = dimValues.find(name);
+  assert(it != dimValues.end() && "not a dimension of the bundle");
+  return it->second;
+}
+
+const TensorGeometry *Problem::findTensor(std::string_view name) const {
+  for (const TensorGeometry &tensor : geometries)
+    if (tensor.name == name)
+      return &tensor;
+  return nullptr;
+}
+
+StatusOr<std::array<int64_t, 3>> Problem::grid(const KernelSpec &kernel) const {
+  std::array<int64_t, 3> result = {};
+  for (size_t i = 0; i < 3; ++i) {
+    StatusOr<int64_t> blocks =
+        evaluate(kernel.grid[i], "the grid of kernel '" + kernel.name + "'");
+    if (!blocks.ok())
+      return blocks.status();
+    result[i] = *blocks;
+  }
+  return result;
+}
+
+std::string Problem::str() const {
+  auto text = [&](std::string_view name) { return std::to_string(dim(name)); };
+  std::string result = "B" + text("batch") + " H" + text("heads_q") + "/" +
+                       text("heads_kv") + " " + text("seqlen_q") + "x" +
+                       text("seqlen_k") + " D" + text("head_dim");
+  if (dim("head_dim") != dim("head_dim_v"))
+    result += "/" + text("head_dim_v");
+  if (const TensorGeometry *q = findTensor("q"))
+    result += " " + std::string(stringify(q->dtype));
+  if (source->attention.causal != Causal::None)
+    result += " causal=" + std::string(stringify(source->attention.causal));
+  return result;
+}

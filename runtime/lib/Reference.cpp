@@ -1,0 +1,288 @@
+//===- Reference.cpp - Attention on the CPU -------------------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Both computations share one skeleton: threads take (batch, head) pairs, a
+// pair gathers its rows of q, k and v into packed arrays once, and then works
+// on blocks of query rows with contiguous inner loops. They differ in the type
+// of the arithmetic and in where values are rounded.
+//
+//===----------------------------------------------------------------------===//
+
+#include "flashcore/Runtime/Reference.h"
+#include "flashcore/Runtime/Float16.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <thread>
+
+using namespace flashcore;
+
+static constexpr double infinity = std::numeric_limits<double>::infinity();
+
+double TensorView::load(int64_t b, int64_t h, int64_t s, int64_t d) const {
+  int64_t index =
+      b * strides[0] + h * strides[1] + s * strides[2] + d * strides[3];
+  switch (dtype) {
+  case DType::F16:
+    return halfToFloat(static_cast<const uint16_t *>(data)[index]);
+  case DType::BF16:
+    return bfloat16ToFloat(static_cast<const uint16_t *>(data)[index]);
+  case DType::F32:
+    return static_cast<const float *>(data)[index];
+  }
+  return 0;
+}
+
+int64_t flashcore::visibleKeys(Causal causal, int64_t query, int64_t seqlenQ,
+                               int64_t seqlenK) {
+  int64_t last = seqlenK - 1;
+  if (causal == Causal::BottomRight)
+    last = query + seqlenK - seqlenQ;
+  else if (causal == Causal::TopLeft)
+    last = query;
+  return std::clamp<int64_t>(last + 1, 0, seqlenK);
+}
+
+Status flashcore::verifyShapes(const AttentionInputs &inputs) {
+  const auto &q = inputs.q.sizes, &k = inputs.k.sizes, &v = inputs.v.sizes;
+  auto mismatch = [](const char *what, int64_t a, int64_t b) {
+    return Status::error("expects " + std::string(what) +
+                         " to be equal, but got " + std::to_string(a) +
+                         " and " + std::to_string(b));
+  };
+  if (q[0] != k[0] || q[0] != v[0])
+    return mismatch("the batches of q and of k and v", q[0],
+                    q[0] != k[0] ? k[0] : v[0]);
+  if (k[1] != v[1])
+    return mismatch("the heads of k and v", k[1], v[1]);
+  if (k[2] != v[2])
+    return mismatch("the lengths of k and v", k[2], v[2]);
+  if (q[3] != k[3])
+    return mismatch("the head_dim of q and k", q[3], k[3]);
+  if (k[1] == 0 ? q[1] != 0 : q[1] % k[1] != 0)
+    return Status::error(
+        "expects heads_q to be a multiple of heads_kv, but got " +
+        std::to_string(q[1]) + " and " + std::to_string(k[1]));
+  return Status::success();
+}
+
+/// Rounds to the nearest value of `dtype`.
+static float roundTo(DType dtype, float value) {
+  switch (dtype) {
+  case DType::F16:
+    return halfToFloat(floatToHalf(value));
+  case DType::BF16:
+    return bfloat16ToFloat(floatToBfloat16(value));
+  case DType::F32:
+    return value;
+  }
+  return value;
+}
+
+namespace {
+
+/// In double precision, from the formula.
+struct ExactMath {
+  using Scalar = double;
+  double scale;
+
+  /// Turns `count` products q.k into O's weights; returns lse and the factor
+  /// that the weighted sum still needs.
+  std::pair<double, double> softmax(double *row, int64_t count) const {
+    double max = -infinity, sum = 0;
+    for (int64_t j = 0; j < count; ++j)
+      max = std::max(max, row[j] *= scale);
+    for (int64_t j = 0; j < count; ++j)
+      sum += row[j] = std::exp(row[j] - max);
+    return {max + std::log(sum), 1 / sum};
+  }
+  double finish(double value, double factor) const { return value * factor; }
+};
+
+/// As a user without a fused kernel would: every intermediate result has the
+/// type of the inputs.
+struct LowPrecisionMath {
+  using Scalar = float;
+  DType dtype;
+  float scale;
+
+  std::pair<double, double> softmax(float *row, int64_t count) const {
+    float max = -std::numeric_limits<float>::infinity(), sum = 0;
+    for (int64_t j = 0; j < count; ++j) {
+      row[j] = roundTo(dtype, roundTo(dtype, row[j]) * scale);
+      max = std::max(max, row[j]);
+    }
+    for (int64_t j = 0; j < count; ++j)
+      sum += row[j] = std::exp(row[j] - max);
+    for (int64_t j = 0; j < count; ++j)
+      row[j] = roundTo(dtype, row[j] / sum);
+    return {double(max) + std::log(double(sum)), 1};
+  }
+  double finish(float value, double) const { return roundTo(dtype, value); }
+};
+
+/// One (batch, head) pair. Query rows are taken a block at a time, so that each
+/// row of k and v that is read from memory serves several queries.
+template <typename Math> class HeadWorker {
+public:
+  HeadWorker(const AttentionInputs &inputs, const Math &math,
+             AttentionResult &result)
+      : inputs(inputs), math(math), result(result) {}
+
+  void run(int64_t batch, int64_t head);
+
+private:
+  using Scalar = typename Math::Scalar;
+  static constexpr int64_t blockRows = 8;
+  static constexpr int64_t blockKeys = 128;
+
+  void gather(int64_t batch, int64_t head);
+  void computeBlock(int64_t firstRow, int64_t rows, int64_t firstOutput);
+  void computeScores(int64_t firstRow, int64_t rows, int64_t keys);
+  void computeOutput(int64_t row, int64_t keys);
+
+  const AttentionInputs &inputs;
+  const Math &math;
+  AttentionResult &result;
+  std::vector<Scalar> q;           ///< seqlen_q x head_dim
+  std::vector<Scalar> kTransposed; ///< head_dim x seqlen_k
+  std::vector<Scalar> v;           ///< seqlen_k x head_dim_v
+  std::vector<Scalar> scores;      ///< blockRows x seqlen_k
+  std::vector<Scalar> output;      ///< blockRows x head_dim_v
+};
+
+} // namespace
+
+template <typename Math>
+void HeadWorker<Math>::gather(int64_t batch, int64_t head) {
+  int64_t seqlenQ = inputs.q.sizes[2], seqlenK = inputs.k.sizes[2];
+  int64_t headDim = inputs.q.sizes[3], headDimV = inputs.v.sizes[3];
+  int64_t headKV = head / (inputs.q.sizes[1] / inputs.k.sizes[1]);
+  q.resize(static_cast<size_t>(seqlenQ * headDim));
+  kTransposed.resize(static_cast<size_t>(seqlenK * headDim));
+  v.resize(static_cast<size_t>(seqlenK * headDimV));
+  scores.resize(static_cast<size_t>(blockRows * seqlenK));
+  output.resize(static_cast<size_t>(blockRows * headDimV));
+  for (int64_t i = 0; i < seqlenQ; ++i)
+    for (int64_t d = 0; d < headDim; ++d)
+      q[i * headDim + d] = Scalar(inputs.q.load(batch, head, i, d));
+  for (int64_t j = 0; j < seqlenK; ++j) {
+    for (int64_t d = 0; d < headDim; ++d)
+      kTransposed[d * seqlenK + j] = Scalar(inputs.k.load(batch, headKV, j, d));
+    for (int64_t d = 0; d < headDimV; ++d)
+      v[j * headDimV + d] = Scalar(inputs.v.load(batch, headKV, j, d));
+  }
+}
+
+/// The products q.k of `rows` queries with the first `keys` keys.
+template <typename Math>
+void HeadWorker<Math>::computeScores(int64_t firstRow, int64_t rows,
+                                     int64_t keys) {
+  int64_t seqlenK = inputs.k.sizes[2], headDim = inputs.q.sizes[3];
+  for (int64_t firstKey = 0; firstKey < keys; firstKey += blockKeys) {
+    int64_t count = std::min(blockKeys, keys - firstKey);
+    for (int64_t r = 0; r < rows; ++r) {
+      Scalar accumulator[blockKeys] = {};
+      for (int64_t d = 0; d < headDim; ++d) {
+        Scalar factor = q[(firstRow + r) * headDim + d];
+        const Scalar *column = &kTransposed[d * seqlenK + firstKey];
+        for (int64_t j = 0; j < count; ++j)
+          accumulator[j] += factor * column[j];
+      }
+      std::copy_n(accumulator, count, &scores[r * seqlenK + firstKey]);
+    }
+  }
+}
+
+/// The weighted sum of v for one row. It stops at the last visible key: a
+/// weight of 0 would turn an infinity in v into a NaN.
+template <typename Math>
+void HeadWorker<Math>::computeOutput(int64_t row, int64_t keys) {
+  int64_t seqlenK = inputs.k.sizes[2], headDimV = inputs.v.sizes[3];
+  Scalar *sum = &output[row * headDimV];
+  std::fill_n(sum, headDimV, Scalar(0));
+  const Scalar *weights = &scores[row * seqlenK];
+  for (int64_t j = 0; j < keys; ++j) {
+    const Scalar *values = &v[j * headDimV];
+    for (int64_t d = 0; d < headDimV; ++d)
+      sum[d] += weights[j] * values[d];
+  }
+}
+
+template <typename Math>
+void HeadWorker<Math>::computeBlock(int64_t firstRow, int64_t rows,
+                                    int64_t firstOutput) {
+  int64_t seqlenQ = inputs.q.sizes[2], seqlenK = inputs.k.sizes[2];
+  int64_t headDimV = inputs.v.sizes[3];
+  // Later queries never see fewer keys than earlier ones.
+  computeScores(
+      firstRow, rows,
+      visibleKeys(inputs.causal, firstRow + rows - 1, seqlenQ, seqlenK));
+  for (int64_t r = 0; r < rows; ++r) {
+    int64_t keys = visibleKeys(inputs.causal, firstRow + r, seqlenQ, seqlenK);
+    int64_t row = firstOutput + firstRow + r;
+    double *o = result.o.data() + row * headDimV;
+    if (keys == 0) {
+      std::fill_n(o, headDimV, 0.0);
+      result.lse[row] = -infinity;
+      continue;
+    }
+    auto [lse, factor] = math.softmax(&scores[r * seqlenK], keys);
+    computeOutput(r, keys);
+    for (int64_t d = 0; d < headDimV; ++d)
+      o[d] = math.finish(output[r * headDimV + d], factor);
+    result.lse[row] = lse;
+  }
+}
+
+template <typename Math>
+void HeadWorker<Math>::run(int64_t batch, int64_t head) {
+  gather(batch, head);
+  int64_t headsQ = inputs.q.sizes[1], seqlenQ = inputs.q.sizes[2];
+  for (int64_t row = 0; row < seqlenQ; row += blockRows)
+    computeBlock(row, std::min(blockRows, seqlenQ - row),
+                 (batch * headsQ + head) * seqlenQ);
+}
+
+template <typename Math>
+static AttentionResult compute(const AttentionInputs &inputs, const Math &math,
+                               unsigned threads) {
+  int64_t pairs = inputs.q.sizes[0] * inputs.q.sizes[1];
+  int64_t headsQ = inputs.q.sizes[1];
+  AttentionResult result;
+  result.lse.resize(static_cast<size_t>(pairs * inputs.q.sizes[2]));
+  result.o.resize(result.lse.size() * static_cast<size_t>(inputs.v.sizes[3]));
+
+  std::atomic<int64_t> next = 0;
+  auto work = [&] {
+    HeadWorker<Math> worker(inputs, math, result);
+    for (int64_t pair = next++; pair < pairs; pair = next++)
+      worker.run(pair / headsQ, pair % headsQ);
+  };
+  if (threads == 0)
+    threads = std::max(1u, std::thread::hardware_concurrency());
+  std::vector<std::thread> pool;
+  for (int64_t i = 1; i < std::min<int64_t>(threads, pairs); ++i)
+    pool.emplace_back(work);
+  work();
+  for (std::thread &thread : pool)
+    thread.join();
+  return result;
+}
+
+AttentionResult flashcore::computeReference(const AttentionInputs &inputs,
+                                            unsigned threads) {
+  return compute(inputs, ExactMath{inputs.softmaxScale}, threads);
+}
+
+AttentionResult flashcore::computeYardstick(const AttentionInputs &inputs,
+                                            unsigned threads) {
+  LowPrecisionMath math{inputs.q.dtype,
+                        static_cast<float>(inputs.softmaxScale)};
+  return compute(inputs, math, threads);
+}

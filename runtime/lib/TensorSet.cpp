@@ -1,0 +1,238 @@
+//===- TensorSet.cpp - The tensors of one run -----------------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Random inputs, and the way to the device and back. The generator is written
+// out because the standard distributions differ between libraries: a seed must
+// give the same inputs everywhere.
+//
+//===----------------------------------------------------------------------===//
+
+#include "flashcore/Runtime/TensorSet.h"
+
+#include <cassert>
+#include <cmath>
+#include <numbers>
+
+using namespace flashcore;
+
+std::string_view flashcore::stringify(InputKind kind) {
+  return kind == InputKind::Normal ? "normal" : "rising";
+}
+
+std::string_view flashcore::stringify(Stage stage) {
+  switch (stage) {
+  case Stage::All:
+    return "all";
+  case Stage::QK:
+    return "qk";
+  case Stage::Softmax:
+    return "softmax";
+  case Stage::PV:
+    return "pv";
+  }
+  return "?";
+}
+
+namespace {
+/// SplitMix64 and the Box-Muller transform.
+class NormalGenerator {
+public:
+  explicit NormalGenerator(uint64_t seed) : state(seed) {}
+
+  float next() {
+    if (hasSpare) {
+      hasSpare = false;
+      return spare;
+    }
+    uint64_t bits = nextBits();
+    // In (0, 1], so that the logarithm is finite.
+    float u = (static_cast<float>(bits >> 40) + 1) * 0x1p-24f;
+    float angle = static_cast<float>(bits & 0xffffff) * 0x1p-24f * 2 *
+                  std::numbers::pi_v<float>;
+    float radius = std::sqrt(-2 * std::log(u));
+    spare = radius * std::sin(angle);
+    hasSpare = true;
+    return radius * std::cos(angle);
+  }
+
+private:
+  uint64_t nextBits() {
+    uint64_t z = state += 0x9e3779b97f4a7c15;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    return z ^ (z >> 31);
+  }
+
+  uint64_t state;
+  float spare = 0;
+  bool hasSpare = false;
+};
+} // namespace
+
+StatusOr<TensorSet> TensorSet::create(const Problem &problem) {
+  TensorSet set(problem);
+  for (const TensorGeometry &geometry : problem.tensors()) {
+    StatusOr<HostTensor> tensor = HostTensor::create(geometry);
+    if (!tensor.ok())
+      return tensor.status();
+    set.tensors.push_back(std::move(*tensor));
+  }
+  return set;
+}
+
+HostTensor &TensorSet::tensor(std::string_view name) {
+  for (HostTensor &tensor : tensors)
+    if (tensor.geometry().name == name)
+      return tensor;
+  assert(false && "not a tensor of the problem");
+  return tensors.front();
+}
+
+const HostTensor *TensorSet::findTensor(std::string_view name) const {
+  for (const HostTensor &tensor : tensors)
+    if (tensor.geometry().name == name)
+      return &tensor;
+  return nullptr;
+}
+
+/// Coordinate of packed element `index` along the axis named `name`.
+static int64_t coordinate(const TensorGeometry &tensor, int64_t index,
+                          std::string_view name) {
+  for (size_t axis = tensor.axes.size(); axis-- > 0;) {
+    if (tensor.axes[axis] == name)
+      return index % tensor.sizes[axis];
+    index /= tensor.sizes[axis];
+  }
+  return 0;
+}
+
+static void fillIdentity(HostTensor &v) {
+  v.forEach([&](int64_t index, int64_t position) {
+    int64_t key = coordinate(v.geometry(), index, "seqlen_k");
+    int64_t column = coordinate(v.geometry(), index, "head_dim_v");
+    v.store(position, key == column ? 1.0f : 0.0f);
+  });
+}
+
+/// Normal values times `scale`, which along `seqlen_k` may depend on the key.
+template <typename Scale>
+static void fillNormal(HostTensor &tensor, uint64_t seed, Scale &&scale) {
+  NormalGenerator generator(seed);
+  tensor.forEach([&](int64_t index, int64_t position) {
+    tensor.store(position, generator.next() * scale(index));
+  });
+}
+
+Status TensorSet::fillInputs(uint64_t seed, InputKind kind, Stage stage) {
+  if (Status status = verifyStage(*source, stage); !status.ok())
+    return status;
+  // Three streams that do not overlap in practice: SplitMix64 walks its state
+  // by a constant, so distant starts are needed.
+  auto stream = [&](uint64_t number) {
+    return seed * 0x2545f4914f6cdd1d + (number << 61);
+  };
+  bool isRising = kind == InputKind::Rising && stage != Stage::QK;
+  float scaleQ = isRising ? 2.0f : 1.0f;
+  if (stage == Stage::QK) // a standard deviation of 1/4 for the scores
+    scaleQ = static_cast<float>(
+        0.25 / (source->bundle().attention.softmaxScale *
+                std::sqrt(std::max<double>(1, source->dim("head_dim")))));
+  if (stage == Stage::PV)
+    scaleQ = 0;
+  fillNormal(tensor("q"), stream(1), [&](int64_t) { return scaleQ; });
+
+  HostTensor &k = tensor("k");
+  float lastKey =
+      static_cast<float>(std::max<int64_t>(source->dim("seqlen_k") - 1, 1));
+  fillNormal(k, stream(2), [&](int64_t index) {
+    if (!isRising)
+      return 1.0f;
+    int64_t key = coordinate(k.geometry(), index, "seqlen_k");
+    return 0.1f + 2.9f * static_cast<float>(key) / lastKey;
+  });
+
+  if (stage == Stage::QK || stage == Stage::Softmax)
+    fillIdentity(tensor("v"));
+  else
+    fillNormal(tensor("v"), stream(3), [](int64_t) { return 1.0f; });
+  return Status::success();
+}
+
+Status TensorSet::upload(Device &device) {
+  buffers.clear();
+  workspace.reset();
+  for (HostTensor &tensor : tensors) {
+    StatusOr<DeviceBuffer> buffer =
+        DeviceBuffer::create(device, tensor.storageBytes());
+    if (!buffer.ok())
+      return Status(buffer.status())
+          .note("allocating '" + tensor.geometry().name + "'");
+    DevicePointer to = buffer->pointer();
+    buffers.push_back(std::move(*buffer));
+    bool isOutput = tensor.geometry().role == TensorSpec::Role::Output;
+    Status status =
+        isOutput
+            ? device.fill(to, PoisonPattern, tensor.storageBytes())
+            : device.copyToDevice(to, tensor.storage(), tensor.storageBytes());
+    if (!status.ok())
+      return status.note("preparing '" + tensor.geometry().name + "'");
+  }
+  if (source->workspaceBytes() == 0)
+    return Status::success();
+  // Rounded up, because fill works on 4 bytes at a time.
+  int64_t bytes = (source->workspaceBytes() + 3) / 4 * 4;
+  StatusOr<DeviceBuffer> buffer = DeviceBuffer::create(device, bytes);
+  if (!buffer.ok())
+    return Status(buffer.status()).note("allocating the workspace");
+  workspace = std::move(*buffer);
+  return device.fill(workspace->pointer(), PoisonPattern, bytes);
+}
+
+Status TensorSet::download(Device &device) {
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    HostTensor &tensor = tensors[i];
+    if (tensor.geometry().role != TensorSpec::Role::Output)
+      continue;
+    if (Status status = device.copyToHost(
+            tensor.storage(), buffers[i].pointer(), tensor.storageBytes());
+        !status.ok())
+      return status.note("copying '" + tensor.geometry().name + "' back");
+    if (Status status = tensor.verifyWritten(); !status.ok())
+      return status;
+  }
+  return Status::success();
+}
+
+StatusOr<std::vector<KernelLaunch>> TensorSet::launches() const {
+  assert(buffers.size() == tensors.size() && "upload comes first");
+  PointerMap pointers;
+  for (size_t i = 0; i < tensors.size(); ++i)
+    pointers[tensors[i].geometry().name] =
+        buffers[i].pointer() + HostTensor::GuardBytes;
+  if (workspace)
+    pointers[std::string(WorkspaceName)] = workspace->pointer();
+  return planLaunches(*source, pointers);
+}
+
+Status flashcore::verifyStage(const Problem &problem, Stage stage) {
+  if (stage != Stage::QK && stage != Stage::Softmax)
+    return Status::success();
+  std::string name(stringify(stage));
+  int64_t seqlenK = problem.dim("seqlen_k");
+  int64_t headDimV = problem.dim("head_dim_v");
+  if (seqlenK > headDimV)
+    return Status::error("expects seqlen_k to be at most head_dim_v for stage "
+                         "'" +
+                         name + "', but got " + std::to_string(seqlenK) +
+                         " and " + std::to_string(headDimV))
+        .note("this stage makes V an identity matrix: use a shorter seqlen_k");
+  if (stage == Stage::QK && !problem.findTensor("lse"))
+    return Status::error("expects a bundle with an lse output for stage 'qk', "
+                         "but got one without")
+        .note("this stage recovers the scores as ln(O) + lse: compile an "
+              "attention that returns lse");
+  return Status::success();
+}

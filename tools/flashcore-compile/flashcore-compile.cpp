@@ -1,0 +1,253 @@
+//===- flashcore-compile.cpp - From MLIR to a kernel ----------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Runs the whole pipeline on one file and writes what --emit asks for. Exit
+// codes: 0 success, 1 the input cannot be compiled, 2 wrong usage.
+//
+//===----------------------------------------------------------------------===//
+
+#include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
+#include "flashcore/Dialect/FlashCore/IR/FlashCore.h"
+#include "flashcore/InitAll.h"
+#include "flashcore/Pipelines/Pipelines.h"
+#include "flashcore/Target/Bundle.h"
+#include "flashcore/Target/PTX.h"
+#include "flashcore/Target/TargetInfo.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Support/FileUtilities.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/SourceMgr.h"
+#include "llvm/Support/ToolOutputFile.h"
+
+using namespace mlir;
+using namespace mlir::flashcore;
+namespace cl = llvm::cl;
+
+namespace {
+enum class Emit { MLIR, LLVM, PTX, Cubin, Bundle };
+
+cl::OptionCategory category("flashcore-compile options");
+cl::opt<std::string> inputFile(cl::Positional, cl::desc("<input .mlir>"),
+                               cl::init("-"), cl::cat(category));
+cl::opt<std::string> outputFile("o", cl::desc("Output file, or directory of a "
+                                              "bundle; - is standard output"),
+                                cl::init("-"), cl::cat(category));
+cl::opt<Emit> emitKind(
+    "emit", cl::desc("What to write"), cl::init(Emit::PTX),
+    cl::values(clEnumValN(Emit::MLIR, "mlir", "LLVM and NVVM ops"),
+               clEnumValN(Emit::LLVM, "llvm", "optimised LLVM IR"),
+               clEnumValN(Emit::PTX, "ptx", "PTX"),
+               clEnumValN(Emit::Cubin, "cubin", "machine code, with ptxas"),
+               clEnumValN(Emit::Bundle, "bundle",
+                          "a directory with PTX, cubin and manifest")),
+    cl::cat(category));
+cl::opt<std::string> ptxasPath("ptxas", cl::desc("Path of ptxas"),
+                               cl::cat(category));
+cl::opt<bool> noCubin("no-cubin",
+                      cl::desc("Write a bundle with PTX only; needs no ptxas"),
+                      cl::cat(category));
+cl::opt<bool> printPhases("print-phases",
+                          cl::desc("Print the IR after each phase to standard "
+                                   "error"),
+                          cl::cat(category));
+cl::opt<bool> verbose("v", cl::desc("Say what the kernel uses"),
+                      cl::cat(category));
+
+// The schedule, as flashcore-configure names it.
+cl::opt<std::string> chip("chip", cl::desc("Target chip: sm_80, sm_86, sm_89 or "
+                                           "sm_90"),
+                          cl::init("sm_89"), cl::cat(category));
+cl::opt<int64_t> blockM("block-m", cl::desc("Query rows per block; 0 chooses"),
+                        cl::cat(category));
+cl::opt<int64_t> blockN("block-n", cl::desc("Key rows per tile; 0 chooses"),
+                        cl::cat(category));
+cl::opt<int64_t> numWarps("num-warps", cl::desc("Warps per block; 0 chooses"),
+                          cl::cat(category));
+cl::opt<int64_t> numStages("num-stages",
+                           cl::desc("Slots of the K and V rings; 0 chooses"),
+                           cl::cat(category));
+cl::opt<int64_t> minBlocks("min-blocks",
+                           cl::desc("Blocks an SM must hold at once; 0 sets no "
+                                    "bound"),
+                           cl::cat(category));
+cl::opt<std::string> query("query",
+                           cl::desc("Q fragments: registers or shared"),
+                           cl::cat(category));
+cl::opt<std::string> gridOrder("grid-order",
+                               cl::desc("query_fastest or head_fastest"),
+                               cl::cat(category));
+
+int usageError(const llvm::Twine &text) {
+  llvm::errs() << "flashcore-compile: error: " << text << "\n";
+  return 2;
+}
+
+void setOptions(LowerToNVVMOptions &options) {
+  options.chip = chip;
+  options.blockM = blockM;
+  options.blockN = blockN;
+  options.numWarps = numWarps;
+  options.numStages = numStages;
+  options.minBlocks = minBlocks;
+  options.query = query;
+  options.gridOrder = gridOrder;
+}
+
+void printPhase(ModuleOp module, int number, llvm::StringRef name) {
+  if (!printPhases)
+    return;
+  llvm::errs() << "// ----- phase " << number << ": " << name << " -----\n"
+               << module << "\n";
+}
+
+/// Phases 1 to 7; tensors are bufferized before.
+LogicalResult lower(ModuleOp module) {
+  MLIRContext *context = module.getContext();
+  bool hasTensors = false;
+  bool hasAttention = false;
+  module.walk([&](AttentionOp op) {
+    hasAttention = true;
+    hasTensors |= !op.hasPureBufferSemantics();
+  });
+  if (!hasAttention)
+    return module.emitError("holds no flashcore.attention to compile");
+  printPhase(module, 0, "entry");
+  if (hasTensors) {
+    PassManager pm(context);
+    buildBufferizePipeline(pm);
+    if (failed(pm.run(module)))
+      return failure();
+  }
+  LowerToNVVMOptions options;
+  setOptions(options);
+  for (const Phase &phase : getPhases()) {
+    PassManager pm(context);
+    phase.build(pm, options);
+    if (failed(pm.run(module)))
+      return failure();
+    printPhase(module, phase.number, phase.name);
+  }
+  return success();
+}
+
+int writeText(llvm::StringRef text) {
+  std::string message;
+  std::unique_ptr<llvm::ToolOutputFile> file =
+      openOutputFile(outputFile, &message);
+  if (!file)
+    return usageError(message);
+  file->os() << text;
+  file->os().flush();
+  if (file->os().has_error()) {
+    file->os().clear_error();
+    return usageError("cannot write '" + outputFile + "'");
+  }
+  file->keep();
+  return 0;
+}
+
+int fail(llvm::Error error) {
+  llvm::errs() << "flashcore-compile: error: "
+               << llvm::toString(std::move(error)) << "\n";
+  return 1;
+}
+
+void report(const Cubin &cubin, llvm::StringRef kernel, int64_t sharedMemory) {
+  KernelResources used = cubin.kernels.lookup(kernel);
+  llvm::errs() << kernel << " on " << cubin.chip << ": " << used.registers
+               << " registers, " << used.spillStores << " bytes spilled, "
+               << sharedMemory << " bytes of shared memory ("
+               << cubin.assembler << ")\n";
+}
+
+/// Everything behind PTX: cubin and bundle.
+int emitBinary(gpu::GPUModuleOp module, std::string ptx,
+               llvm::StringRef programPath) {
+  BundleContents contents;
+  module.walk([&](Operation *op) {
+    auto kernel = op->getAttrOfType<DictionaryAttr>(fcgpu::kKernelAttrName);
+    if (!kernel)
+      return;
+    contents.kernel = kernel;
+    contents.kernelName = SymbolTable::getSymbolName(op).str();
+  });
+  if (!(noCubin && emitKind == Emit::Bundle)) {
+    auto ptxas = findPtxas(ptxasPath, programPath);
+    if (!ptxas)
+      return fail(ptxas.takeError());
+    auto cubin = assemble(*ptxas, ptx, chip);
+    if (!cubin)
+      return fail(cubin.takeError());
+    if (verbose)
+      report(*cubin, contents.kernelName,
+             contents.kernel.getAs<IntegerAttr>("shared_memory").getInt());
+    if (emitKind == Emit::Cubin)
+      return writeText(cubin->image);
+    contents.cubins.push_back(std::move(*cubin));
+  }
+  contents.chip = chip;
+  contents.ptx = std::move(ptx);
+  if (llvm::Error error = writeBundle(outputFile, contents))
+    return fail(std::move(error));
+  return 0;
+}
+
+int emit(ModuleOp module, llvm::StringRef programPath) {
+  if (emitKind == Emit::MLIR) {
+    std::string text;
+    llvm::raw_string_ostream(text) << module << "\n";
+    return writeText(text);
+  }
+  SmallVector<gpu::GPUModuleOp> kernels(module.getOps<gpu::GPUModuleOp>());
+  if (kernels.size() != 1) {
+    module.emitError("expects one kernel for --emit=llvm, ptx, cubin or bundle, "
+                     "but got ")
+        << kernels.size() << "; use --emit=mlir";
+    return 1;
+  }
+  auto text = emitPTX(kernels.front(), chip,
+                      emitKind == Emit::LLVM ? PTXStage::LLVM : PTXStage::PTX);
+  if (failed(text))
+    return 1;
+  if (emitKind == Emit::LLVM || emitKind == Emit::PTX)
+    return writeText(*text);
+  return emitBinary(kernels.front(), std::move(*text), programPath);
+}
+} // namespace
+
+int main(int argc, char **argv) {
+  llvm::InitLLVM init(argc, argv);
+  cl::HideUnrelatedOptions(category);
+  cl::ParseCommandLineOptions(
+      argc, argv, "Compiles a flashcore.attention to a GPU kernel\n");
+  if (!lookupTarget(chip))
+    return usageError(unknownChipMessage(chip));
+  if (outputFile == "-" && emitKind == Emit::Bundle)
+    return usageError("a bundle is a directory: name it with -o");
+
+  DialectRegistry registry;
+  registerAllDialects(registry);
+  registerPTXTranslations(registry);
+  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  std::string message;
+  auto file = openInputFile(inputFile, &message);
+  if (!file)
+    return usageError(message);
+  llvm::SourceMgr sources;
+  sources.AddNewSourceBuffer(std::move(file), llvm::SMLoc());
+  SourceMgrDiagnosticHandler diagnostics(sources, &context);
+  OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sources, &context);
+  if (!module || failed(lower(*module)))
+    return 1;
+  std::string programPath = llvm::sys::fs::getMainExecutable(
+      argv[0], reinterpret_cast<void *>(&usageError));
+  return emit(*module, programPath);
+}

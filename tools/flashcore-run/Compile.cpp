@@ -1,0 +1,92 @@
+//===- Compile.cpp - Calling flashcore-compile ----------------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The compiler inherits the error stream, so its diagnostics reach the user as
+// they are.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Compile.h"
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace flashcore;
+using namespace flashcore::run;
+
+StatusOr<TemporaryDirectory> TemporaryDirectory::create() {
+  std::error_code error;
+  std::filesystem::path parent = std::filesystem::temp_directory_path(error);
+  if (error)
+    return Status::error("cannot find a directory for temporary files: " +
+                         error.message())
+        .note("set TMPDIR to a directory that exists");
+  std::string name = (parent / "flashcore-run-XXXXXX").string();
+  if (!mkdtemp(name.data()))
+    return Status::error("cannot create the temporary directory " + name +
+                         ": " + std::strerror(errno));
+  return TemporaryDirectory(name);
+}
+
+TemporaryDirectory::~TemporaryDirectory() {
+  std::error_code ignored; // a leftover directory is not worth a message
+  if (!directory.empty())
+    std::filesystem::remove_all(directory, ignored);
+}
+
+std::filesystem::path
+flashcore::run::findCompiler(const std::filesystem::path &chosen) {
+  if (!chosen.empty())
+    return chosen;
+  std::error_code error;
+  std::filesystem::path self =
+      std::filesystem::read_symlink("/proc/self/exe", error);
+  std::filesystem::path sibling = self.parent_path() / "flashcore-compile";
+  if (!error && std::filesystem::exists(sibling, error))
+    return sibling;
+  return "flashcore-compile";
+}
+
+Status flashcore::run::compile(const std::filesystem::path &compiler,
+                               const std::filesystem::path &input,
+                               const std::filesystem::path &output,
+                               const std::vector<std::string> &arguments) {
+  std::vector<std::string> words = {compiler.string(), input.string(),
+                                    "--emit=bundle", "-o", output.string()};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::string command;
+  std::vector<char *> argv;
+  for (std::string &word : words) {
+    command += (command.empty() ? "" : " ") + word;
+    argv.push_back(word.data());
+  }
+  argv.push_back(nullptr);
+
+  pid_t child = 0;
+  if (int error =
+          posix_spawnp(&child, argv[0], nullptr, nullptr, argv.data(), environ))
+    return Status::error("cannot start " + compiler.string() + ": " +
+                         std::strerror(error))
+        .note("name the compiler with --compiler, or put it into PATH");
+  int state = 0;
+  while (waitpid(child, &state, 0) < 0)
+    if (errno != EINTR)
+      return Status::error("cannot wait for " + compiler.string() + ": " +
+                           std::strerror(errno));
+  if (WIFEXITED(state) && WEXITSTATUS(state) == 0)
+    return Status::success();
+  // posix_spawn reports some failures to start only as exit code 127.
+  std::string outcome = WIFEXITED(state)
+                            ? "exit code " + std::to_string(WEXITSTATUS(state))
+                            : "signal " + std::to_string(WTERMSIG(state));
+  return Status::error("compiling " + input.string() + " failed with " +
+                       outcome)
+      .note("the command was: " + command);
+}

@@ -1,0 +1,53 @@
+//===- Compile.h - Calling flashcore-compile --------------------*- C++ -*-===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Turns an .mlir file into a bundle in a temporary directory. The compiler is a
+// separate process, so that this tool stays free of LLVM.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FLASHCORE_RUN_COMPILE_H
+#define FLASHCORE_RUN_COMPILE_H
+
+#include "flashcore/Runtime/Status.h"
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace flashcore::run {
+
+/// A directory that is removed with its owner.
+class TemporaryDirectory {
+public:
+  static StatusOr<TemporaryDirectory> create();
+  TemporaryDirectory(TemporaryDirectory &&other) noexcept
+      : directory(std::exchange(other.directory, {})) {}
+  TemporaryDirectory &operator=(TemporaryDirectory &&) = delete;
+  ~TemporaryDirectory();
+
+  const std::filesystem::path &path() const { return directory; }
+
+private:
+  explicit TemporaryDirectory(std::filesystem::path directory)
+      : directory(std::move(directory)) {}
+  std::filesystem::path directory;
+};
+
+/// The compiler to call: `chosen` unless it is empty, else flashcore-compile in
+/// the directory of this program, else by its name, which means PATH.
+std::filesystem::path findCompiler(const std::filesystem::path &chosen);
+
+/// Compiles `input` to the bundle `output`.
+Status compile(const std::filesystem::path &compiler,
+               const std::filesystem::path &input,
+               const std::filesystem::path &output,
+               const std::vector<std::string> &arguments);
+
+} // namespace flashcore::run
+
+#endif // FLASHCORE_RUN_COMPILE_H

@@ -1,0 +1,28 @@
+//===- Grid.h - Many runs from one file -------------------------*- C++ -*-===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Reads the file of --grid: a JSON list of runs. An entry has the key "bundle"
+// (relative to the file) and may have "dims" (an object of sizes), "layout",
+// "offset", "seed", "kind", "stage", "check" and "time", which mean what the
+// options of these names mean.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FLASHCORE_RUN_GRID_H
+#define FLASHCORE_RUN_GRID_H
+
+#include "Session.h"
+
+namespace flashcore::run {
+
+/// `freshSeed` gives the seed of an entry that names none.
+StatusOr<std::vector<RunRequest>>
+loadGrid(const std::filesystem::path &path,
+         const std::function<uint64_t()> &freshSeed);
+
+} // namespace flashcore::run
+
+#endif // FLASHCORE_RUN_GRID_H

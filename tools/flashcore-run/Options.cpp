@@ -1,0 +1,188 @@
+//===- Options.cpp - The command line of flashcore-run --------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// CLI11 reports errors as exceptions; they end here.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Options.h"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+
+using namespace flashcore;
+using namespace flashcore::run;
+
+static constexpr const char *description =
+    "Runs a compiled attention on a device and checks it against a double\n"
+    "precision reference. INPUT is a bundle directory, or an .mlir file that\n"
+    "is compiled first with the arguments after '--'.\n"
+    "Exit code: 0 all passed, 1 a check failed, 2 bad input or no device.";
+
+StatusOr<InputKind> flashcore::run::parseInputKind(std::string_view name) {
+  for (InputKind kind : {InputKind::Normal, InputKind::Rising})
+    if (stringify(kind) == name)
+      return kind;
+  return Status::error("expects the input kind to be 'normal' or 'rising', "
+                       "but got '" +
+                       std::string(name) + "'");
+}
+
+StatusOr<Layout> flashcore::run::parseLayout(std::string_view name) {
+  for (Layout layout : {Layout::BHSD, Layout::BSHD})
+    if (stringify(layout) == name)
+      return layout;
+  return Status::error("expects the layout to be 'bhsd' or 'bshd', but got '" +
+                       std::string(name) + "'");
+}
+
+Status flashcore::run::parseStage(std::string_view name, RunRequest &request) {
+  request.isTile = name == "tile";
+  request.stage = Stage::All;
+  if (request.isTile)
+    return Status::success();
+  for (Stage stage : {Stage::All, Stage::QK, Stage::Softmax, Stage::PV})
+    if (stringify(stage) == name) {
+      request.stage = stage;
+      return Status::success();
+    }
+  return Status::error("expects the stage to be 'all', 'qk', 'softmax', 'pv' "
+                       "or 'tile', but got '" +
+                       std::string(name) + "'");
+}
+
+namespace {
+/// Options that CLI11 fills as text or numbers, before they are checked.
+struct RawOptions {
+  std::map<std::string, std::optional<int64_t>> dims = {{"batch", {}},
+                                                        {"heads_q", {}},
+                                                        {"heads_kv", {}},
+                                                        {"seqlen_q", {}},
+                                                        {"seqlen_k", {}}};
+  std::map<std::string, std::string> inputs = {{"q", ""}, {"k", ""}, {"v", ""}};
+  std::map<std::string, std::string> outputs = {{"o", ""}, {"lse", ""}};
+  std::string input, layout = "bhsd", kind = "normal", stage = "all";
+  std::string json, info, grid, compiler;
+  bool noCheck = false;
+};
+} // namespace
+
+static void addProblemOptions(CLI::App &app, RawOptions &raw,
+                              Options &options) {
+  for (auto &[name, value] : raw.dims) {
+    std::string flag = "--" + name;
+    std::replace(flag.begin(), flag.end(), '_', '-');
+    app.add_option(flag, value, name + ", where the bundle leaves it open")
+        ->check(CLI::NonNegativeNumber);
+  }
+  app.add_option("--layout", raw.layout,
+                 "Order in memory where strides are open: bhsd or bshd");
+  app.add_option("--offset", options.request.problem.offset,
+                 "Elements before the first one, where offsets are open");
+  app.add_option("--seed", options.seed,
+                 "Of the random inputs; run i uses seed + i (default: random)");
+  app.add_option("--input-kind", raw.kind,
+                 "normal, or rising: K grows along the sequence, so that the "
+                 "row maximum keeps moving");
+  for (auto &[name, file] : raw.inputs)
+    app.add_option("--" + name, file, "Read " + name + " from this .npy file");
+  for (auto &[name, file] : raw.outputs)
+    app.add_option("--out-" + name, file,
+                   "Write " + name + " to this .npy file");
+}
+
+static void addModeOptions(CLI::App &app, RawOptions &raw, Options &options) {
+  app.add_option("input", raw.input, "Bundle directory or .mlir file");
+  app.add_option("--device", options.device, "auto, cuda or emulator")
+      ->check(CLI::IsMember({"auto", "cuda", "emulator"}));
+  app.add_flag("--allow-no-device", options.allowNoDevice,
+               "Without a device print one line and exit with 0");
+  app.add_option("--stage", raw.stage,
+                 "Inputs that isolate a step: all (nothing isolated), qk, "
+                 "softmax, pv, or tile (both sequences of 16 rows)");
+  app.add_flag("--no-check", raw.noCheck, "Do not compare with the reference");
+  app.add_flag("--time", options.request.time,
+               "Also time the kernels: median of 15 CUDA graph replays");
+  app.add_option("--runs", options.runs, "Runs with fresh random inputs")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--json", raw.json, "Write all results to this file");
+  app.add_option("--info", raw.info, "Print a summary of this bundle and stop");
+  app.add_option("--grid", raw.grid,
+                 "Run the list of entries in this JSON file in one process");
+  app.add_option("--compiler", raw.compiler,
+                 "The flashcore-compile for .mlir files (default: beside this "
+                 "tool, else in PATH)");
+}
+
+/// Moves `raw` into `options` and checks what CLI11 cannot.
+static Status finish(const RawOptions &raw, Options &options) {
+  RunRequest &request = options.request;
+  for (const auto &[name, value] : raw.dims)
+    if (value)
+      request.problem.dims[name] = *value;
+  for (const auto &[name, file] : raw.inputs)
+    if (!file.empty())
+      request.inputFiles[name] = file;
+  for (const auto &[name, file] : raw.outputs)
+    if (!file.empty())
+      request.outputFiles[name] = file;
+  options.input = raw.input;
+  options.json = raw.json;
+  options.info = raw.info;
+  options.grid = raw.grid;
+  options.compiler = raw.compiler;
+  request.check = !raw.noCheck;
+
+  int modes = !raw.input.empty() + !raw.info.empty() + !raw.grid.empty();
+  if (modes != 1)
+    return Status::error("expects one of INPUT, --info and --grid, but got " +
+                         std::to_string(modes) + " of them")
+        .note("see flashcore-run --help");
+  StatusOr<Layout> layout = parseLayout(raw.layout);
+  if (!layout.ok())
+    return layout.status();
+  request.problem.layout = *layout;
+  StatusOr<InputKind> kind = parseInputKind(raw.kind);
+  if (!kind.ok())
+    return kind.status();
+  request.kind = *kind;
+  if (Status status = parseStage(raw.stage, request); !status.ok())
+    return status;
+  if (request.stage != Stage::All && !request.inputFiles.empty())
+    return Status::error("expects no input file with --stage=" + raw.stage +
+                         ", but got one for '" +
+                         request.inputFiles.begin()->first + "'")
+        .note("a stage chooses its own inputs");
+  return Status::success();
+}
+
+StatusOr<Options>
+flashcore::run::parseOptions(const std::vector<std::string> &arguments) {
+  Options options;
+  RawOptions raw;
+  auto separator = std::find(arguments.begin(), arguments.end(), "--");
+  if (separator != arguments.end())
+    options.compilerArguments.assign(separator + 1, arguments.end());
+  // CLI11 takes the arguments from the back of the vector.
+  std::vector<std::string> reversed(arguments.begin(), separator);
+  std::reverse(reversed.begin(), reversed.end());
+
+  CLI::App app(description, "flashcore-run");
+  try {
+    addModeOptions(app, raw, options);
+    addProblemOptions(app, raw, options);
+    app.parse(reversed);
+  } catch (const CLI::CallForHelp &) {
+    options.message = app.help();
+    return options;
+  } catch (const CLI::ParseError &error) {
+    return Status::error(error.what()).note("see flashcore-run --help");
+  }
+  if (Status status = finish(raw, options); !status.ok())
+    return status;
+  return options;
+}

@@ -1,0 +1,47 @@
+//===- Options.h - The command line of flashcore-run ------------*- C++ -*-===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Parses the command line into plain values and checks their combination.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FLASHCORE_RUN_OPTIONS_H
+#define FLASHCORE_RUN_OPTIONS_H
+
+#include "Session.h"
+
+namespace flashcore::run {
+
+struct Options {
+  /// A bundle directory or an .mlir file; empty with `grid` or `info`.
+  std::filesystem::path input;
+  std::string device = "auto";
+  bool allowNoDevice = false;
+  /// What one run does; its bundle is filled in after compiling.
+  RunRequest request;
+  std::optional<uint64_t> seed;
+  int runs = 1;
+  std::filesystem::path json;
+  std::filesystem::path info;
+  std::filesystem::path grid;
+  std::filesystem::path compiler;
+  /// What follows "--".
+  std::vector<std::string> compilerArguments;
+  /// Text for --help and --version; when set, print it and stop.
+  std::string message;
+};
+
+StatusOr<Options> parseOptions(const std::vector<std::string> &arguments);
+
+/// "normal" or "rising".
+StatusOr<InputKind> parseInputKind(std::string_view name);
+StatusOr<Layout> parseLayout(std::string_view name);
+/// Sets the stage of `request`; "tile" is Stage::All on one tile.
+Status parseStage(std::string_view name, RunRequest &request);
+
+} // namespace flashcore::run
+
+#endif // FLASHCORE_RUN_OPTIONS_H

@@ -1,0 +1,150 @@
+//===- Session.cpp - Running bundles one after another --------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Each run has fresh tensors; bundles stay loaded, since the driver's assembler
+// takes longer than most runs.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Session.h"
+
+#include "flashcore/Runtime/CudaDevice.h"
+#include "flashcore/Runtime/Npy.h"
+
+using namespace flashcore;
+using namespace flashcore::run;
+
+/// Query and key rows of stage "tile": the smallest tile of the tensor cores.
+static constexpr int64_t tileRows = 16;
+
+StatusOr<std::unique_ptr<Device>>
+flashcore::run::openDevice(const std::string &kind) {
+  if (kind == "emulator")
+    return Status::error("expects a device that this build has, but got "
+                         "'emulator'")
+        .note("the emulator is not part of this build yet: use --device=cuda");
+  return createCudaDevice();
+}
+
+Status Session::open() {
+  if (device)
+    return Status::success();
+  StatusOr<std::unique_ptr<Device>> opened = factory();
+  if (!opened.ok())
+    return opened.status();
+  device = std::move(*opened);
+  return Status::success();
+}
+
+void Session::reset() {
+  bundles.clear();
+  device.reset();
+}
+
+StatusOr<Session::LoadedBundle *>
+Session::loadBundle(const std::filesystem::path &path) {
+  LoadedBundle &loaded = bundles[path];
+  if (!loaded.bundle) {
+    StatusOr<Bundle> bundle = Bundle::load(path);
+    if (!bundle.ok())
+      return bundle.status();
+    loaded.bundle = std::make_unique<Bundle>(std::move(*bundle));
+  }
+  if (!loaded.module) {
+    StatusOr<std::unique_ptr<LoadedModule>> module =
+        device->load(*loaded.bundle);
+    if (!module.ok())
+      return module.status();
+    loaded.module = std::move(*module);
+  }
+  return &loaded;
+}
+
+Status Session::runAndCheck(LoadedBundle &loaded, const Problem &problem,
+                            RunResult &result) {
+  const RunRequest &request = result.request;
+  StatusOr<TensorSet> set = TensorSet::create(problem);
+  if (!set.ok())
+    return set.status();
+  if (Status status =
+          set->fillInputs(request.seed, request.kind, request.stage);
+      !status.ok())
+    return status;
+  for (const auto &[name, file] : request.inputFiles)
+    if (Status status = readTensor(file, set->tensor(name)); !status.ok())
+      return status;
+  if (Status status = runOnce(*device, *loaded.module, *set); !status.ok())
+    return status;
+  for (const auto &[name, file] : request.outputFiles) {
+    const HostTensor *tensor = set->findTensor(name);
+    if (!tensor)
+      return Status::error("expects a bundle with the output '" + name +
+                           "' to write to " + file.string() +
+                           ", but got one without");
+    if (Status status = writeTensor(file, *tensor); !status.ok())
+      return status;
+  }
+  if (!request.check)
+    return Status::success();
+  StatusOr<CheckReport> report = checkOutputs(*set, request.stage);
+  if (!report.ok())
+    return report.status();
+  result.check = *report;
+  return Status::success();
+}
+
+Status Session::runLoaded(LoadedBundle &loaded, const Problem &problem,
+                          RunResult &result) {
+  const RunRequest &request = result.request;
+  bool mustRun = request.check || !request.outputFiles.empty() || !request.time;
+  if (mustRun)
+    if (Status status = runAndCheck(loaded, problem, result); !status.ok())
+      return status;
+  if (!request.time)
+    return Status::success();
+  StatusOr<Timing> timing =
+      timeProblem(*device, *loaded.module, problem, request.seed, {});
+  if (!timing.ok())
+    return timing.status();
+  result.timing = *timing;
+  result.flops = attentionFlops(problem);
+  return Status::success();
+}
+
+RunResult Session::run(const RunRequest &request) {
+  RunResult result;
+  result.request = request;
+  result.status = open();
+  if (!result.status.ok())
+    return result;
+  result.device = device->info().name;
+
+  StatusOr<LoadedBundle *> loaded = loadBundle(request.bundle);
+  if (!loaded.ok()) {
+    result.status = loaded.status();
+    return result;
+  }
+  result.code = (*loaded)->module->code();
+  result.kernels = (*loaded)->module->kernels();
+
+  ProblemRequest problemRequest = request.problem;
+  if (request.isTile)
+    problemRequest.dims["seqlen_q"] = problemRequest.dims["seqlen_k"] =
+        tileRows;
+  StatusOr<Problem> problem =
+      Problem::create(*(*loaded)->bundle, problemRequest);
+  if (!problem.ok()) {
+    result.status = problem.status();
+    return result;
+  }
+  result.problem = problem->str();
+  result.dims = problem->dims();
+  result.status = runLoaded(**loaded, *problem, result);
+  // A fault of the kernel spoils the context, and synchronize() then fails.
+  if (!result.status.ok() && !device->synchronize().ok())
+    reset();
+  return result;
+}

@@ -1,0 +1,95 @@
+//===- Session.h - Running bundles one after another ------------*- C++ -*-===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A Session owns the device and the bundles loaded on it, and performs runs.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FLASHCORE_RUN_SESSION_H
+#define FLASHCORE_RUN_SESSION_H
+
+#include "flashcore/Runtime/Check.h"
+
+#include <functional>
+
+namespace flashcore::run {
+
+/// One line of output: which bundle, with which sizes and inputs.
+struct RunRequest {
+  std::filesystem::path bundle;
+  ProblemRequest problem;
+  uint64_t seed = 0;
+  InputKind kind = InputKind::Normal;
+  Stage stage = Stage::All;
+  /// Clips both sequences to one tile of 16 rows.
+  bool isTile = false;
+  bool check = true;
+  bool time = false;
+  /// By tensor name: files to read inputs from and to write outputs to.
+  std::map<std::string, std::filesystem::path> inputFiles;
+  std::map<std::string, std::filesystem::path> outputFiles;
+
+  std::string stageName() const {
+    return isTile ? "tile" : std::string(stringify(stage));
+  }
+};
+
+struct RunResult {
+  RunRequest request;
+  /// An error stops a run; what was found out before it is still filled in.
+  Status status = Status::success();
+  std::string problem; ///< "B1 H8/8 512x512 D64 f16"
+  std::string code;    ///< "cubin sm_89"
+  std::string device;
+  std::map<std::string, int64_t, std::less<>> dims;
+  std::vector<LoadedKernelInfo> kernels;
+  std::optional<CheckReport> check;
+  std::optional<Timing> timing;
+  double flops = 0;
+
+  bool pass() const { return status.ok() && (!check || check->pass()); }
+  double teraflops() const {
+    return timing ? flops / timing->median * 1e-6 : 0;
+  }
+};
+
+class Session {
+public:
+  /// Opens the device; called again after a device error, because a GPU that
+  /// met one refuses all further work in the same context.
+  using DeviceFactory = std::function<StatusOr<std::unique_ptr<Device>>()>;
+
+  explicit Session(DeviceFactory factory) : factory(std::move(factory)) {}
+
+  /// Opens the device now, to find out whether there is one.
+  Status open();
+  RunResult run(const RunRequest &request);
+
+private:
+  struct LoadedBundle {
+    std::unique_ptr<Bundle> bundle;
+    std::unique_ptr<LoadedModule> module;
+  };
+
+  StatusOr<LoadedBundle *> loadBundle(const std::filesystem::path &path);
+  Status runLoaded(LoadedBundle &loaded, const Problem &problem,
+                   RunResult &result);
+  Status runAndCheck(LoadedBundle &loaded, const Problem &problem,
+                     RunResult &result);
+  void reset();
+
+  DeviceFactory factory;
+  std::unique_ptr<Device> device;
+  /// After `device`, because modules must be destroyed before it.
+  std::map<std::filesystem::path, LoadedBundle> bundles;
+};
+
+/// The device that `--device` names. `auto` is the GPU.
+StatusOr<std::unique_ptr<Device>> openDevice(const std::string &kind);
+
+} // namespace flashcore::run
+
+#endif // FLASHCORE_RUN_SESSION_H
