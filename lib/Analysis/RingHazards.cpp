@@ -92,8 +92,8 @@ private:
     RingSync before = sync;
     if (hazard && sync.barrier != CopyScope::Block)
       sync.barrier = events[i].scope;
-    // The tiles this barrier can publish, of those read from here on, are waited
-    // for here if they are on their way.
+    // The tiles this barrier can publish, of those read from here on, are
+    // waited for here if they are on their way.
     std::optional<int64_t> inFlight = sync.waitInFlight;
     for (size_t j = i; j < events.size(); ++j)
       if (events[j].kind == RingEvent::Read &&
@@ -166,10 +166,10 @@ private:
   const RingProgram &program;
   RingPlan &plan;
   bool refining = false;
-  std::set<Tile> open;                      ///< copied, not committed
-  std::deque<std::set<Tile>> pending;       ///< committed groups, oldest first
-  std::set<Tile> arrived;                   ///< waited for by each thread
-  std::set<Tile> published;                 ///< ... and behind a barrier
+  std::set<Tile> open;                ///< copied, not committed
+  std::deque<std::set<Tile>> pending; ///< committed groups, oldest first
+  std::set<Tile> arrived;             ///< waited for by each thread
+  std::set<Tile> published;           ///< ... and behind a barrier
   std::map<Tile, CopyScope> readSinceBarrier;
   std::map<Tile, CopyScope> scopes;
 };

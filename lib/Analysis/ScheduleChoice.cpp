@@ -37,23 +37,54 @@ static int64_t getFragmentRegisters(const AttentionProblem &problem,
   return elements / kWarpSize;
 }
 
-/// Query rows a warp owns when nobody says otherwise: 32 (two rows of
-/// accumulators reuse every K and V fragment) where registers allow and the
-/// grid still fills the chip, else 16.
-static int64_t chooseWarpM(const AttentionProblem &problem,
-                           const TargetInfo &target, int64_t numWarps) {
-  if (problem.headDim > 64)
-    return 16;
-  if (!problem.batch || !problem.headsQ || !problem.seqlenQ)
-    return 32;
-  int64_t blocks = *problem.batch * *problem.headsQ *
-                   llvm::divideCeil(*problem.seqlenQ, 32 * numWarps);
-  return blocks >= target.numSMs ? 32 : 16;
+/// Whether the accumulators alone fill half of the registers at 32 rows a warp.
+static bool isWide(const AttentionProblem &problem) {
+  return std::max(problem.headDim, problem.headDimV) > 64;
 }
 
-static std::optional<std::string>
-checkChoice(const AttentionProblem &problem, const TargetInfo &target,
-            const ScheduleChoice &choice) {
+/// Blocks of the grid with `blockM` query rows each, if the sizes are known.
+static std::optional<int64_t> getNumBlocks(const AttentionProblem &problem,
+                                           int64_t blockM) {
+  if (!problem.batch || !problem.headsQ || !problem.seqlenQ)
+    return std::nullopt;
+  return *problem.batch * *problem.headsQ *
+         llvm::divideCeil(*problem.seqlenQ, blockM);
+}
+
+/// The defaults, measured in docs/performance.md ("Default schedules").
+static ScheduleChoice getDefaults(const AttentionProblem &problem,
+                                  const TargetInfo &target) {
+  ScheduleChoice choice;
+  choice.numWarps = 4;
+  choice.numStages = 2;
+  choice.blockN = isWide(problem) ? 32 : 64;
+  // 32 rows a warp: two rows of accumulators use every K and V fragment twice.
+  choice.blockM = 128;
+  std::optional<int64_t> blocks = getNumBlocks(problem, 128);
+  if (isWide(problem)) {
+    // O takes half of the registers, so Q is read again for every tile. Sizes
+    // and strides known at run time only need registers of their own.
+    choice.query = QueryPlacement::Shared;
+    if (!blocks || !problem.seqlenK)
+      choice.blockM = 64;
+  }
+  if (!blocks || *blocks >= target.numSMs)
+    return choice;
+  // Too few blocks to fill the chip: smaller ones, then also fewer warps and
+  // more copies in flight, since little else hides their latency.
+  choice.blockM = 64;
+  choice.query = QueryPlacement::Registers;
+  if (*getNumBlocks(problem, 64) < target.numSMs) {
+    choice.blockM = 32;
+    choice.numWarps = 2;
+    choice.numStages = 3;
+  }
+  return choice;
+}
+
+static std::optional<std::string> checkChoice(const AttentionProblem &problem,
+                                              const TargetInfo &target,
+                                              const ScheduleChoice &choice) {
   if (choice.numWarps < 1 || choice.numWarps > 32)
     return llvm::formatv("expects num-warps from 1 to 32, but got {0}",
                          choice.numWarps);
@@ -97,25 +128,25 @@ std::variant<ScheduleChoice, std::string>
 mlir::flashcore::chooseSchedule(const AttentionProblem &problem,
                                 const TargetInfo &target,
                                 const ScheduleOptions &options) {
-  ScheduleChoice choice;
-  choice.numWarps = options.numWarps ? options.numWarps : 4;
-  if (choice.numWarps < 0)
-    choice.blockM = options.blockM; // refused below
-  else
-    choice.blockM = options.blockM ? options.blockM
-                                   : chooseWarpM(problem, target,
-                                                 choice.numWarps) *
-                                         choice.numWarps;
-  choice.blockN = options.blockN ? options.blockN
-                                 : (problem.headDim > 64 ? 32 : 64);
-  choice.numStages = options.numStages ? options.numStages : 2;
+  ScheduleChoice choice = getDefaults(problem, target);
+  int64_t warpM = choice.blockM / choice.numWarps;
+  if (options.numWarps) {
+    choice.numWarps = options.numWarps;
+    choice.blockM = warpM * choice.numWarps;
+  }
+  if (options.blockM)
+    choice.blockM = options.blockM;
+  if (options.blockN)
+    choice.blockN = options.blockN;
+  if (options.numStages)
+    choice.numStages = options.numStages;
   choice.minBlocks = options.minBlocks;
-  choice.query = options.query.value_or(QueryPlacement::Registers);
+  choice.query = options.query.value_or(choice.query);
   // Causal rows differ in length: the longest of all heads first keeps the tail
-  // of the grid short. Otherwise the blocks of one head share its K and V in L2.
-  choice.gridOrder =
-      options.gridOrder.value_or(problem.isCausal ? GridOrder::HeadFastest
-                                                  : GridOrder::QueryFastest);
+  // of the grid short. Otherwise the blocks of one head share its K and V in
+  // L2.
+  choice.gridOrder = options.gridOrder.value_or(
+      problem.isCausal ? GridOrder::HeadFastest : GridOrder::QueryFastest);
   if (std::optional<std::string> error = checkChoice(problem, target, choice))
     return *error;
   return choice;

@@ -92,8 +92,8 @@ struct FlashCoreToNVVMPass final
 
     LLVMConversionTarget target(*context);
     configureGpuToNVVMConversionLegality(target);
-    // Upstream forbids these because libdevice would replace them; NVPTX selects
-    // single instructions for them.
+    // Upstream forbids these because libdevice would replace them; NVPTX
+    // selects single instructions for them.
     target.addLegalOp<LLVM::Exp2Op, LLVM::FMAOp>();
     return applyPartialConversion(getOperation(), target, std::move(patterns));
   }
@@ -130,14 +130,17 @@ struct FlashCoreToNVVMPass final
   }
 
   void runOnOperation() override {
+    // A module of somebody else's kernels is theirs to lower.
+    if (llvm::none_of(getOperation().getOps<gpu::GPUFuncOp>(),
+                      fcgpu::isOurKernel))
+      return;
     if (failed(expand()) || failed(convert()))
       return signalPassFailure();
     OpPassManager pm(gpu::GPUModuleOp::getOperationName());
     pm.addPass(createReconcileUnrealizedCastsPass());
     pm.addPass(createCanonicalizerPass());
     pm.addPass(createCSEPass());
-    if (failed(runPipeline(pm, getOperation())) ||
-        failed(checkPostcondition()))
+    if (failed(runPipeline(pm, getOperation())) || failed(checkPostcondition()))
       return signalPassFailure();
     getOperation().walk(
         [&](LLVM::LLVMFuncOp func) { setKernelAttributes(func); });

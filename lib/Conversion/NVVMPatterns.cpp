@@ -4,8 +4,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// bf16 mma.sync (upstream's pattern cannot name the operand's PTX type) and log2
-// as one instruction (NVPTX has no selection for the generic intrinsic).
+// bf16 mma.sync (upstream's pattern cannot name the operand's PTX type) and
+// log2 as one instruction (NVPTX has no selection for the generic intrinsic).
 //
 //===----------------------------------------------------------------------===//
 
@@ -103,8 +103,7 @@ struct Log2ToNVVM final : ConvertOpToLLVMPattern<math::Log2Op> {
     if (!op.getType().isF32())
       return rewriter.notifyMatchFailure(op, "is not a scalar f32");
     rewriter.replaceOpWithNewOp<LLVM::CallIntrinsicOp>(
-        op, op.getType(),
-        rewriter.getStringAttr("llvm.nvvm.lg2.approx.ftz.f"),
+        op, op.getType(), rewriter.getStringAttr("llvm.nvvm.lg2.approx.ftz.f"),
         adaptor.getOperand());
     return success();
   }

@@ -20,11 +20,6 @@
 using namespace mlir;
 using namespace mlir::flashcore;
 
-static void cleanUp(OpPassManager &pm) {
-  pm.addPass(createCanonicalizerPass());
-  pm.addPass(createCSEPass());
-}
-
 static void buildConfigure(OpPassManager &pm,
                            const LowerToNVVMOptions &options) {
   ConfigurePassOptions configure;
@@ -39,8 +34,6 @@ static void buildConfigure(OpPassManager &pm,
   pm.addPass(createConfigurePass(configure));
 }
 
-/// The kernels of a module. Only they are cleaned up: code that is not ours
-/// passes through untouched.
 static OpPassManager &nestKernels(OpPassManager &pm) {
   return pm.nest<gpu::GPUModuleOp>().nest<gpu::GPUFuncOp>();
 }
@@ -52,35 +45,35 @@ llvm::ArrayRef<Phase> mlir::flashcore::getPhases() {
       {2, "blocks and warps",
        [](OpPassManager &pm, const LowerToNVVMOptions &) {
          pm.addPass(createTilePass());
-         cleanUp(nestKernels(pm));
+         nestKernels(pm).addPass(createSimplifyKernelPass());
        }},
       {3, "algorithm: online softmax on warp tiles",
        [](OpPassManager &pm, const LowerToNVVMOptions &) {
          OpPassManager &kernel = nestKernels(pm);
          kernel.addPass(createOnlineSoftmaxPass());
-         cleanUp(kernel);
+         kernel.addPass(createSimplifyKernelPass());
        }},
       {4, "memory: rings of tiles in shared memory",
        [](OpPassManager &pm, const LowerToNVVMOptions &) {
          OpPassManager &kernel = nestKernels(pm);
          kernel.addPass(createPromoteSharedPass());
-         cleanUp(kernel);
+         kernel.addPass(createSimplifyKernelPass());
        }},
       {5, "schedule: copies ahead, waits and barriers",
        [](OpPassManager &pm, const LowerToNVVMOptions &) {
          OpPassManager &kernel = nestKernels(pm);
          kernel.addPass(createPipelineLoopsPass());
-         cleanUp(kernel);
+         kernel.addPass(createSimplifyKernelPass());
          kernel.addPass(createInsertBarriersPass());
          kernel.addPass(createSplitMaskedTilesPass());
-         cleanUp(kernel);
+         kernel.addPass(createSimplifyKernelPass());
        }},
       {6, "threads: fragments, ldmatrix, mma.sync, cp.async",
        [](OpPassManager &pm, const LowerToNVVMOptions &) {
          OpPassManager &kernel = nestKernels(pm);
          kernel.addPass(createAssignLayoutsPass());
          kernel.addPass(createDistributePass());
-         cleanUp(kernel);
+         kernel.addPass(createSimplifyKernelPass());
        }},
       {7, "target: LLVM and NVVM",
        [](OpPassManager &pm, const LowerToNVVMOptions &) {

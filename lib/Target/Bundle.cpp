@@ -131,8 +131,9 @@ static json::Value buildManifest(const BundleContents &contents) {
 }
 
 static llvm::Error makeError(llvm::StringRef path, const llvm::Twine &text) {
-  return llvm::createStringError(std::make_error_code(std::errc::io_error), "cannot write '%s': %s",
-                                 path.str().c_str(), text.str().c_str());
+  return llvm::createStringError(std::make_error_code(std::errc::io_error),
+                                 "cannot write '%s': %s", path.str().c_str(),
+                                 text.str().c_str());
 }
 
 static llvm::Error writeFile(llvm::StringRef directory, llvm::StringRef name,

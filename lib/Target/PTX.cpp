@@ -4,9 +4,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Translation to LLVM IR, O3 and the NVPTX backend, in the process. Own code and
-// not upstream's module-to-binary because that one offers neither the pipeline
-// options nor ptxas' report.
+// Translation to LLVM IR, O3 and the NVPTX backend, in the process. Own code
+// and not upstream's module-to-binary because that one offers neither the
+// pipeline options nor ptxas' report.
 //
 //===----------------------------------------------------------------------===//
 

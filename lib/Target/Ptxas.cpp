@@ -34,7 +34,8 @@ Expected<std::string> mlir::flashcore::findPtxas(StringRef explicitPath,
   if (!explicitPath.empty()) {
     if (sys::fs::can_execute(explicitPath))
       return explicitPath.str();
-    return makeError("cannot run ptxas at '{0}': no such program", explicitPath);
+    return makeError("cannot run ptxas at '{0}': no such program",
+                     explicitPath);
   }
   if (std::optional<std::string> home = sys::Process::GetEnv("CUDA_HOME")) {
     SmallString<128> path(*home);
@@ -54,8 +55,7 @@ Expected<std::string> mlir::flashcore::findPtxas(StringRef explicitPath,
                    path);
 }
 
-StringMap<KernelResources>
-mlir::flashcore::parsePtxasReport(StringRef report) {
+StringMap<KernelResources> mlir::flashcore::parsePtxasReport(StringRef report) {
   // ptxas info    : Compiling entry function 'k' for 'sm_89'
   //     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
   // ptxas info    : Used 128 registers, used 1 barriers, 8 bytes smem
@@ -103,9 +103,9 @@ static Expected<std::string> run(StringRef program, ArrayRef<StringRef> args) {
   SmallVector<StringRef> argv{program};
   argv.append(args.begin(), args.end());
   std::string message;
-  int status = sys::ExecuteAndWait(program, argv, std::nullopt, redirects,
-                                   /*SecondsToWait=*/0, /*MemoryLimit=*/0,
-                                   &message);
+  int status =
+      sys::ExecuteAndWait(program, argv, std::nullopt, redirects,
+                          /*SecondsToWait=*/0, /*MemoryLimit=*/0, &message);
   std::string log;
   if (auto buffer = MemoryBuffer::getFile(logPath))
     log = (*buffer)->getBuffer().str();

@@ -37,8 +37,9 @@ enum class Emit { MLIR, LLVM, PTX, Cubin, Bundle };
 cl::OptionCategory category("flashcore-compile options");
 cl::opt<std::string> inputFile(cl::Positional, cl::desc("<input .mlir>"),
                                cl::init("-"), cl::cat(category));
-cl::opt<std::string> outputFile("o", cl::desc("Output file, or directory of a "
-                                              "bundle; - is standard output"),
+cl::opt<std::string> outputFile("o",
+                                cl::desc("Output file, or directory of a "
+                                         "bundle; - is standard output"),
                                 cl::init("-"), cl::cat(category));
 cl::opt<Emit> emitKind(
     "emit", cl::desc("What to write"), cl::init(Emit::PTX),
@@ -62,8 +63,9 @@ cl::opt<bool> verbose("v", cl::desc("Say what the kernel uses"),
                       cl::cat(category));
 
 // The schedule, as flashcore-configure names it.
-cl::opt<std::string> chip("chip", cl::desc("Target chip: sm_80, sm_86, sm_89 or "
-                                           "sm_90"),
+cl::opt<std::string> chip("chip",
+                          cl::desc("Target chip: sm_80, sm_86, sm_89 or "
+                                   "sm_90"),
                           cl::init("sm_89"), cl::cat(category));
 cl::opt<int64_t> blockM("block-m", cl::desc("Query rows per block; 0 chooses"),
                         cl::cat(category));
@@ -164,8 +166,8 @@ void report(const Cubin &cubin, llvm::StringRef kernel, int64_t sharedMemory) {
   KernelResources used = cubin.kernels.lookup(kernel);
   llvm::errs() << kernel << " on " << cubin.chip << ": " << used.registers
                << " registers, " << used.spillStores << " bytes spilled, "
-               << sharedMemory << " bytes of shared memory ("
-               << cubin.assembler << ")\n";
+               << sharedMemory << " bytes of shared memory (" << cubin.assembler
+               << ")\n";
 }
 
 /// Everything behind PTX: cubin and bundle.
@@ -208,8 +210,9 @@ int emit(ModuleOp module, llvm::StringRef programPath) {
   }
   SmallVector<gpu::GPUModuleOp> kernels(module.getOps<gpu::GPUModuleOp>());
   if (kernels.size() != 1) {
-    module.emitError("expects one kernel for --emit=llvm, ptx, cubin or bundle, "
-                     "but got ")
+    module.emitError(
+        "expects one kernel for --emit=llvm, ptx, cubin or bundle, "
+        "but got ")
         << kernels.size() << "; use --emit=mlir";
     return 1;
   }

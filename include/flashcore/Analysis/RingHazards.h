@@ -55,9 +55,11 @@ struct RingPlan {
 };
 
 /// Places the waits and barriers that make the program right:
-///  * a read of a tile comes after a wait for the group of its copy, and after a
+///  * a read of a tile comes after a wait for the group of its copy, and after
+///  a
 ///    barrier behind that wait (each thread waits only for its own part);
-///  * a copy into a slot comes after a barrier behind the last read of the slot.
+///  * a copy into a slot comes after a barrier behind the last read of the
+///  slot.
 /// Where a barrier is needed, the wait in front of it covers every tile read
 /// from there to the end of the list, so one barrier an iteration is enough
 /// when the copies come first.

@@ -22,11 +22,11 @@ enum class PTXStage {
 /// Registers the translations to LLVM IR that `emitPTX` needs.
 void registerPTXTranslations(DialectRegistry &registry);
 
-/// Translates a module of LLVM and NVVM ops (after flashcore-to-nvvm), optimises
-/// it with LLVM's O3 pipeline (without unrolling: trip counts are dynamic or
-/// large) and prints it. `chip` must be one of getTargets(): for any other, or
-/// for ops it lacks, LLVM would abort the process. Errors are reported at the
-/// module.
+/// Translates a module of LLVM and NVVM ops (after flashcore-to-nvvm),
+/// optimises it with LLVM's O3 pipeline (without unrolling: trip counts are
+/// dynamic or large) and prints it. `chip` must be one of getTargets(): for any
+/// other, or for ops it lacks, LLVM would abort the process. Errors are
+/// reported at the module.
 FailureOr<std::string> emitPTX(gpu::GPUModuleOp module, llvm::StringRef chip,
                                PTXStage stage);
 

@@ -34,8 +34,8 @@ struct Cubin {
   llvm::StringMap<KernelResources> kernels;
 };
 
-/// Where ptxas is: `explicitPath` if not empty, else in $CUDA_HOME/bin, on PATH,
-/// or in ptxas/bin of the build (or install) tree of the program at
+/// Where ptxas is: `explicitPath` if not empty, else in $CUDA_HOME/bin, on
+/// PATH, or in ptxas/bin of the build (or install) tree of the program at
 /// `programPath`. The error names what was searched and what to do.
 llvm::Expected<std::string> findPtxas(llvm::StringRef explicitPath,
                                       llvm::StringRef programPath);

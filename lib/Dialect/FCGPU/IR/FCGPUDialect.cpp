@@ -179,14 +179,15 @@ LogicalResult CopyOp::verify() {
            << getIndices().size();
   if (source.getShape().back() != ring.getCols())
     return emitOpError("expects source rows of ")
-           << ring.getCols() << " columns, but got " << source.getShape().back();
+           << ring.getCols() << " columns, but got "
+           << source.getShape().back();
   return success();
 }
 
 LogicalResult ReadOp::verify() {
   RingType ring = getRing().getType();
-  auto expected = VectorType::get({ring.getRows(), ring.getCols()},
-                                  ring.getElementType());
+  auto expected =
+      VectorType::get({ring.getRows(), ring.getCols()}, ring.getElementType());
   if (getResult().getType() != expected)
     return emitOpError("expects result type ")
            << expected << ", but got " << getResult().getType();

@@ -42,8 +42,7 @@ public:
   LogicalResult solve() {
     func.walk([&](Operation *op) { connect(op); });
     WalkResult result = func.walk([&](vector::ContractionOp op) {
-      return failed(seed(op)) ? WalkResult::interrupt()
-                              : WalkResult::advance();
+      return failed(seed(op)) ? WalkResult::interrupt() : WalkResult::advance();
     });
     return failure(result.wasInterrupted());
   }
@@ -95,8 +94,8 @@ private:
                     FragmentOrder order) {
     if (isFree(value))
       return success();
-    const void *leader = classes.getOrInsertLeaderValue(
-        value.getAsOpaquePointer());
+    const void *leader =
+        classes.getOrInsertLeaderValue(value.getAsOpaquePointer());
     auto [it, inserted] = orders.try_emplace(leader, order);
     if (!inserted && it->second != order)
       return op.emitOpError("needs its ")
@@ -109,8 +108,8 @@ private:
   LogicalResult seed(vector::ContractionOp op) {
     // rhs stored (n, k): the order of the k index runs along its rows.
     AffineMap rhs = op.getIndexingMapsArray()[1];
-    bool isTransposed = rhs.getResult(0) != op.getIndexingMapsArray()[0]
-                                                .getResult(1);
+    bool isTransposed =
+        rhs.getResult(0) != op.getIndexingMapsArray()[0].getResult(1);
     if (failed(fix(op, "lhs", op.getLhs(), FragmentOrder::Row)) ||
         failed(fix(op, "rhs", op.getRhs(),
                    isTransposed ? FragmentOrder::Row : FragmentOrder::Column)))
@@ -126,6 +125,8 @@ private:
 struct AssignLayoutsPass final
     : mlir::fcgpu::impl::AssignLayoutsPassBase<AssignLayoutsPass> {
   void runOnOperation() override {
+    if (!isOurKernel(getOperation()))
+      return;
     LayoutSolver solver(getOperation());
     if (failed(solver.solve()))
       return signalPassFailure();
@@ -137,9 +138,8 @@ struct AssignLayoutsPass final
       if (llvm::all_of(layouts, [&](Attribute a) { return a == none; }))
         return;
       op->setAttr(kLayoutAttrName,
-                  layouts.size() == 1
-                      ? layouts.front()
-                      : ArrayAttr::get(&getContext(), layouts));
+                  layouts.size() == 1 ? layouts.front()
+                                      : ArrayAttr::get(&getContext(), layouts));
     });
   }
 };

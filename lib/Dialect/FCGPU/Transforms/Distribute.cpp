@@ -4,9 +4,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Sets the stage (thread ids, shared memory offsets, the warp loop), runs the 1:N
-// conversion of DistributeCompute.cpp and DistributeMemory.cpp. Loads of fragments
-// stay where the tile was read: ptxas orders the instructions of a block anyway.
+// Sets the stage (thread ids, shared memory offsets, the warp loop), runs the
+// 1:N conversion of DistributeCompute.cpp and DistributeMemory.cpp. Loads of
+// fragments stay where the tile was read: ptxas orders the instructions of a
+// block anyway.
 //
 //===----------------------------------------------------------------------===//
 
@@ -51,19 +52,20 @@ TileTypeConverter::TileTypeConverter() {
         gpu::AddressSpaceAttr::get(ring.getContext(),
                                    gpu::AddressSpace::Workgroup));
   });
-  addConversion([](VectorType type, SmallVectorImpl<Type> &types)
-                    -> std::optional<LogicalResult> {
-    if (!isWarpTile(type))
-      return std::nullopt;
-    Type element = type.getElementType();
-    int64_t count = type.getDimSize(0) / kCore;
-    if (type.getRank() > 1 && type.getShape().back() != 1) {
-      count = type.getNumElements() / (kCore * kCore);
-      element = VectorType::get({2}, element);
-    }
-    types.append(count, element);
-    return success();
-  });
+  addConversion(
+      [](VectorType type,
+         SmallVectorImpl<Type> &types) -> std::optional<LogicalResult> {
+        if (!isWarpTile(type))
+          return std::nullopt;
+        Type element = type.getElementType();
+        int64_t count = type.getDimSize(0) / kCore;
+        if (type.getRank() > 1 && type.getShape().back() != 1) {
+          count = type.getNumElements() / (kCore * kCore);
+          element = VectorType::get({2}, element);
+        }
+        types.append(count, element);
+        return success();
+      });
 }
 
 namespace {
@@ -84,8 +86,6 @@ struct DistributePass final
     });
     auto schedule =
         getOperation()->getAttrOfType<ScheduleAttr>(kScheduleAttrName);
-    if (!schedule)
-      return getOperation().emitOpError("has no fcgpu.schedule"), failure();
     const auto *target = flashcore::lookupTarget(schedule.getChip());
     if (!target)
       return getOperation().emitOpError(
@@ -107,14 +107,15 @@ struct DistributePass final
   Value createSharedMemory(ImplicitLocOpBuilder &b, int64_t bytes) {
     auto space = gpu::AddressSpaceAttr::get(b.getContext(),
                                             gpu::AddressSpace::Workgroup);
-    auto symbolType = MemRefType::get({0}, b.getI8Type(),
-                                      MemRefLayoutAttrInterface(), space);
+    auto symbolType =
+        MemRefType::get({0}, b.getI8Type(), MemRefLayoutAttrInterface(), space);
     auto module = getOperation()->getParentOfType<gpu::GPUModuleOp>();
     if (!module.lookupSymbol(kSharedSymbol)) {
       OpBuilder::InsertionGuard guard(b);
       b.setInsertionPointToStart(module.getBody());
-      memref::GlobalOp::create(b, kSharedSymbol, /*sym_visibility=*/StringAttr(),
-                               symbolType, /*initial_value=*/Attribute(),
+      memref::GlobalOp::create(b, kSharedSymbol,
+                               /*sym_visibility=*/StringAttr(), symbolType,
+                               /*initial_value=*/Attribute(),
                                /*constant=*/false, b.getI64IntegerAttr(1024));
     }
     Value base = memref::GetGlobalOp::create(b, symbolType, kSharedSymbol);
@@ -162,13 +163,16 @@ struct DistributePass final
   }
 
   void runOnOperation() override {
+    if (!isOurKernel(getOperation()))
+      return;
     ThreadContext context;
     FailureOr<int64_t> bytes = allocate(context);
     if (failed(bytes))
       return signalPassFailure();
     sharedMemory += *bytes;
     Block &entry = getOperation().getBody().front();
-    auto b = ImplicitLocOpBuilder::atBlockBegin(getOperation().getLoc(), &entry);
+    auto b =
+        ImplicitLocOpBuilder::atBlockBegin(getOperation().getLoc(), &entry);
     context.thread = gpu::ThreadIdOp::create(b, gpu::Dimension::x);
     context.lane = arith::RemUIOp::create(
         b, context.thread, arith::ConstantIndexOp::create(b, 32));

@@ -4,8 +4,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// One pattern for each kind of computation on tiles. All are 1:N: a tile operand
-// arrives as the list of its cores (see DistributePatterns.h).
+// One pattern for each kind of computation on tiles. All are 1:N: a tile
+// operand arrives as the list of its cores (see DistributePatterns.h).
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,8 +33,8 @@ struct DistributeElementwise final : ConversionPattern {
     if (!OpTrait::hasElementwiseMappableTraits(op) || op->getNumResults() != 1)
       return rewriter.notifyMatchFailure(op, "is not elementwise");
     SmallVector<Type> types;
-    if (failed(getTypeConverter()->convertType(op->getResult(0).getType(),
-                                               types)))
+    if (failed(
+            getTypeConverter()->convertType(op->getResult(0).getType(), types)))
       return rewriter.notifyMatchFailure(op, "result is no tile");
     SmallVector<NamedAttribute> attrs;
     for (NamedAttribute attr : op->getAttrs())
@@ -86,14 +86,13 @@ struct DistributeBroadcast final : OpConversionPattern<vector::BroadcastOp> {
     auto source = dyn_cast<VectorType>(op.getSourceType());
     VectorType type = op.getResultVectorType();
     if (!source || type.getRank() != 2 || source.getRank() != 2 ||
-        source.getDimSize(1) != 1 ||
-        source.getDimSize(0) != type.getDimSize(0))
+        source.getDimSize(1) != 1 || source.getDimSize(0) != type.getDimSize(0))
       return rewriter.notifyMatchFailure(op, "does not repeat a column");
     auto coreType = VectorType::get({2}, type.getElementType());
     SmallVector<Value> cores;
     for (Value row : adaptor.getSource()) {
-      Value core = vector::BroadcastOp::create(rewriter, op.getLoc(), coreType,
-                                               row);
+      Value core =
+          vector::BroadcastOp::create(rewriter, op.getLoc(), coreType, row);
       cores.append(type.getDimSize(1) / kCore, core);
     }
     rewriter.replaceOpWithMultiple(op, {cores});
@@ -101,8 +100,8 @@ struct DistributeBroadcast final : OpConversionPattern<vector::BroadcastOp> {
   }
 };
 
-/// Splitting columns into groups of eight, or adding a unit dim to a row vector,
-/// leaves every core where it is.
+/// Splitting columns into groups of eight, or adding a unit dim to a row
+/// vector, leaves every core where it is.
 struct DistributeShapeCast final : OpConversionPattern<vector::ShapeCastOp> {
   using OpConversionPattern::OpConversionPattern;
 
@@ -193,7 +192,8 @@ struct DistributeReduction final
 };
 
 /// A contraction as m16n8k16 products, two rows of cores at a time.
-struct DistributeContraction final : OpConversionPattern<vector::ContractionOp> {
+struct DistributeContraction final
+    : OpConversionPattern<vector::ContractionOp> {
   using OpConversionPattern::OpConversionPattern;
 
   LogicalResult
@@ -204,7 +204,8 @@ struct DistributeContraction final : OpConversionPattern<vector::ContractionOp> 
     if (!accType || !accType.getElementType().isF32() ||
         lhsType.getElementTypeBitWidth() != 16)
       return rewriter.notifyMatchFailure(op, "is not 16-bit into f32");
-    int64_t m = accType.getDimSize(0) / kCore, n = accType.getDimSize(1) / kCore;
+    int64_t m = accType.getDimSize(0) / kCore,
+            n = accType.getDimSize(1) / kCore;
     int64_t k = lhsType.getDimSize(1) / kCore;
     // rhs is (n, k) for Q K^T and (k, n) for P V.
     bool isNK = op.getIndexingMapsArray()[1].getResult(0) ==
@@ -220,9 +221,9 @@ struct DistributeContraction final : OpConversionPattern<vector::ContractionOp> 
     for (int64_t kk = 0; kk < k; kk += 2) {
       SmallVector<Value> a;
       for (int64_t mm = 0; mm < m; mm += 2)
-        a.push_back(pack(b, {lhs[mm * k + kk], lhs[(mm + 1) * k + kk],
-                             lhs[mm * k + kk + 1],
-                             lhs[(mm + 1) * k + kk + 1]}));
+        a.push_back(
+            pack(b, {lhs[mm * k + kk], lhs[(mm + 1) * k + kk],
+                     lhs[mm * k + kk + 1], lhs[(mm + 1) * k + kk + 1]}));
       for (int64_t nn = 0; nn < n; ++nn) {
         Value bFragment = pack(b, {rhsCore(kk, nn), rhsCore(kk + 1, nn)});
         for (int64_t mm = 0; mm < m; mm += 2) {
@@ -246,8 +247,8 @@ struct DistributeContraction final : OpConversionPattern<vector::ContractionOp> 
                                 core.getElementType());
     Value result = ub::PoisonOp::create(b, type);
     for (auto [i, value] : llvm::enumerate(cores))
-      result = vector::InsertOp::create(b, value, result,
-                                        static_cast<int64_t>(i));
+      result =
+          vector::InsertOp::create(b, value, result, static_cast<int64_t>(i));
     return result;
   }
 };
@@ -263,8 +264,8 @@ struct DistributeMapScores final : OpConversionPattern<MapScoresOp> {
                   ConversionPatternRewriter &rewriter) const override {
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
     auto add = [&](Value value, int64_t offset) -> Value {
-      return arith::AddIOp::create(
-          b, value, arith::ConstantIndexOp::create(b, offset));
+      return arith::AddIOp::create(b, value,
+                                   arith::ConstantIndexOp::create(b, offset));
     };
     // The lane's place in a core: row lane / 4, columns 2 * (lane % 4) and + 1.
     Value four = arith::ConstantIndexOp::create(b, 4);

@@ -66,8 +66,7 @@ Value getSwizzleMask(IndexBuilder &b, Value row, int64_t cols) {
   return b.rem(b.div(row, 8 / group), group);
 }
 
-template <typename OpTy>
-struct ThreadPattern : OpConversionPattern<OpTy> {
+template <typename OpTy> struct ThreadPattern : OpConversionPattern<OpTy> {
   ThreadPattern(const TypeConverter &converter, MLIRContext *context,
                 const ThreadContext &thread)
       : OpConversionPattern<OpTy>(converter, context), thread(thread) {}
@@ -150,8 +149,8 @@ struct DistributeCopy final : ThreadPattern<CopyOp> {
     // Rows past the end read nothing and are filled with zeros.
     Value numRows = memref::DimOp::create(b, source, rowAxis);
     Value exists = b.lessThan(indices[rowAxis], numRows);
-    Value elements = arith::SelectOp::create(b, exists, b.index(kChunk),
-                                             b.index(0));
+    Value elements =
+        arith::SelectOp::create(b, exists, b.index(kChunk), b.index(0));
     Value mask = getSwizzleMask(b, row, ring.getCols());
     Value rowStart = b.add(slot, b.mul(row, ring.getCols()));
     auto token = nvgpu::DeviceAsyncTokenType::get(op.getContext());
@@ -159,10 +158,10 @@ struct DistributeCopy final : ThreadPattern<CopyOp> {
       Value chunk = b.add(firstChunk, c);
       indices[rowAxis + 1] = b.add(firstCol, b.mul(chunk, kChunk));
       Value target = b.add(rowStart, b.mul(b.bitXor(chunk, mask), kChunk));
-      nvgpu::DeviceAsyncCopyOp::create(
-          b, token, adaptor.getRing().front(), ValueRange{target}, source,
-          indices, b.getIndexAttr(kChunk), elements,
-          /*bypassL1=*/b.getUnitAttr());
+      nvgpu::DeviceAsyncCopyOp::create(b, token, adaptor.getRing().front(),
+                                       ValueRange{target}, source, indices,
+                                       b.getIndexAttr(kChunk), elements,
+                                       /*bypassL1=*/b.getUnitAttr());
     }
   }
 };
@@ -220,9 +219,10 @@ struct DistributeRead final : ThreadPattern<ReadOp> {
         // (c + hi) ^ mask = (c - low) + (low ^ hi ^ mask), low = c mod group:
         // c is even, hi is 0 or 1, and mask < group.
         int64_t low = c % group;
-        Value index = low ? b.bitXor(lanePart, b.index(low * kChunk)) : lanePart;
-        index = b.add(b.add(slot, index),
-                      r * kCore * cols + (c - low) * kChunk);
+        Value index =
+            low ? b.bitXor(lanePart, b.index(low * kChunk)) : lanePart;
+        index =
+            b.add(b.add(slot, index), r * kCore * cols + (c - low) * kChunk);
         Value matrices = nvgpu::LdMatrixOp::create(
             b, type, adaptor.getRing().front(), ValueRange{index}, transpose,
             /*numTiles=*/4);
@@ -294,8 +294,7 @@ struct DistributeWrite final : ThreadPattern<vector::TransferWriteOp> {
     for (auto [c, core] : llvm::enumerate(cores)) {
       indices.back() = b.add(col, c * kCore);
       vector::StoreOp::create(b, core, memref, indices,
-                              /*nontemporal=*/false,
-                              llvm::MaybeAlign(bytes));
+                              /*nontemporal=*/false, llvm::MaybeAlign(bytes));
     }
   }
 };

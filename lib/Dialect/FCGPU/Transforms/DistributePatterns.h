@@ -22,8 +22,8 @@ namespace mlir::fcgpu {
 /// Rows and columns of a core (see `#fcgpu.fragment`).
 inline constexpr int64_t kCore = 8;
 
-/// Whether `type` is a tile or row vector that distribution takes apart: what it
-/// makes (vector<2xT>, operands of mma.sync) is smaller.
+/// Whether `type` is a tile or row vector that distribution takes apart: what
+/// it makes (vector<2xT>, operands of mma.sync) is smaller.
 bool isWarpTile(Type type);
 
 /// Values every pattern may use; they are defined at the kernel's entry.

@@ -138,8 +138,8 @@ struct InsertBarriersPass final
         gpu::BarrierOp::create(b, op->getLoc());
         ++numBarriers;
       } else if (sync.barrier) {
-        Value all = arith::ConstantOp::create(b, op->getLoc(),
-                                              b.getI32IntegerAttr(-1));
+        Value all =
+            arith::ConstantOp::create(b, op->getLoc(), b.getI32IntegerAttr(-1));
         NVVM::SyncWarpOp::create(b, op->getLoc(), all);
       }
     }
@@ -181,6 +181,8 @@ struct InsertBarriersPass final
   }
 
   void runOnOperation() override {
+    if (!isOurKernel(getOperation()))
+      return;
     SmallVector<scf::ForallOp> foralls;
     getOperation().walk([&](scf::ForallOp op) { foralls.push_back(op); });
     for (scf::ForallOp forall : foralls)

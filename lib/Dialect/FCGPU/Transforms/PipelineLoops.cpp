@@ -55,8 +55,8 @@ struct PipelineLoopsPass final
     return slice;
   }
 
-  /// Moves the copies, each with an address computation of its own, to the front
-  /// of the loop. Returns the ops of stage 0 in order.
+  /// Moves the copies, each with an address computation of its own, to the
+  /// front of the loop. Returns the ops of stage 0 in order.
   FailureOr<SmallVector<Operation *>> hoistCopies(scf::ForOp loop,
                                                   ArrayRef<CopyOp> copies) {
     OpBuilder b(loop.getContext());
@@ -91,8 +91,7 @@ struct PipelineLoopsPass final
       return op;
     rewriter.setInsertionPoint(op);
     if (Value old = copy.getPredicate())
-      predicate =
-          arith::AndIOp::create(rewriter, op->getLoc(), old, predicate);
+      predicate = arith::AndIOp::create(rewriter, op->getLoc(), old, predicate);
     rewriter.modifyOpInPlace(
         op, [&] { copy.getPredicateMutable().assign(predicate); });
     return op;
@@ -145,13 +144,16 @@ struct PipelineLoopsPass final
     for (Operation &op : llvm::make_early_inc_range(
              llvm::make_range(loop->getBlock()->begin(), loop->getIterator())))
       if (isa<ReadOp>(op) && llvm::all_of(op.getUsers(), [&](Operation *user) {
-            Operation *ancestor = loop->getBlock()->findAncestorOpInBlock(*user);
+            Operation *ancestor =
+                loop->getBlock()->findAncestorOpInBlock(*user);
             return ancestor == loop || loop->isBeforeInBlock(ancestor);
           }))
         op.moveBefore(loop);
   }
 
   void runOnOperation() override {
+    if (!isOurKernel(getOperation()))
+      return;
     SmallVector<scf::ForOp> loops;
     getOperation().walk([&](scf::ForOp loop) { loops.push_back(loop); });
     for (scf::ForOp loop : loops)

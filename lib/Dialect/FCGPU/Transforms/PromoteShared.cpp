@@ -81,6 +81,8 @@ struct PromoteSharedPass final
 
   void runOnOperation() override {
     gpu::GPUFuncOp func = getOperation();
+    if (!isOurKernel(func))
+      return;
     SmallVector<vector::TransferReadOp> reads;
     bool anyFailed = false;
     func.walk([&](vector::TransferReadOp read) {
@@ -91,13 +93,7 @@ struct PromoteSharedPass final
     });
     if (anyFailed)
       return signalPassFailure();
-    if (reads.empty())
-      return;
     auto schedule = func->getAttrOfType<ScheduleAttr>(kScheduleAttrName);
-    if (!schedule) {
-      func.emitOpError("has tiles to promote but no fcgpu.schedule");
-      return signalPassFailure();
-    }
     for (vector::TransferReadOp read : reads)
       promote(read, schedule);
   }

@@ -9,6 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "flashcore/Dialect/FCGPU/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -71,6 +72,8 @@ struct SplitMaskedTilesPass final
   }
 
   void runOnOperation() override {
+    if (!isOurKernel(getOperation()))
+      return;
     SmallVector<scf::ForOp> loops;
     getOperation().walk([&](scf::ForOp loop) { loops.push_back(loop); });
     for (size_t i = 0; i < loops.size(); ++i)

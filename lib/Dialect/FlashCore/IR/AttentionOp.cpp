@@ -137,16 +137,16 @@ LogicalResult AttentionOp::verifyModifiers() {
   // C9
   for (auto [name, value] : {std::pair("softmax_scale", getSoftmaxScale()),
                              {"softcap", getSoftcap()}})
-    if (value && !(value->isFinite() && !value->isNegative() && !value->isZero()))
+    if (value &&
+        !(value->isFinite() && !value->isNegative() && !value->isZero()))
       return emitOpError("expects a finite positive ")
              << name << ", but got " << value->convertToFloat();
   // C10
   for (auto [name, value] : {std::pair("window_left", getWindowLeft()),
                              {"window_right", getWindowRight()}})
     if (value && static_cast<int64_t>(*value) < 0)
-      return emitOpError("expects ")
-             << name << " not to be negative, but got "
-             << static_cast<int64_t>(*value);
+      return emitOpError("expects ") << name << " not to be negative, but got "
+                                     << static_cast<int64_t>(*value);
   ShapedType q = getQueryType(), k = getKeyType();
   // C11
   if (Value bias = getBias()) {
@@ -166,9 +166,9 @@ LogicalResult AttentionOp::verifyModifiers() {
       continue;
     int64_t size = cast<ShapedType>(value.getType()).getDimSize(0);
     if (differ(size, q.getDimSize(Head)))
-      return emitOpError("expects ") << name << " of heads_q = "
-                                     << q.getDimSize(Head)
-                                     << " elements, but got " << size;
+      return emitOpError("expects ")
+             << name << " of heads_q = " << q.getDimSize(Head)
+             << " elements, but got " << size;
   }
   // C17
   if (!getTile().empty() && getTile().size() != 6)
@@ -183,8 +183,9 @@ LogicalResult AttentionOp::verifyVarlen() {
   Value cuQ = getCuSeqlensQ(), cuK = getCuSeqlensK();
   // C13
   if (static_cast<bool>(cuQ) != static_cast<bool>(cuK))
-    return emitOpError("expects cu_seqlens_q and cu_seqlens_k together, but got "
-                       "only cu_seqlens_")
+    return emitOpError(
+               "expects cu_seqlens_q and cu_seqlens_k together, but got "
+               "only cu_seqlens_")
            << (cuQ ? "q" : "k");
   if (cuQ) {
     int64_t sizeQ = cast<ShapedType>(cuQ.getType()).getDimSize(0);
@@ -207,18 +208,20 @@ LogicalResult AttentionOp::verifyVarlen() {
       continue;
     int64_t size = cast<ShapedType>(value.getType()).getDimSize(0);
     if (differ(size, q.getDimSize(Batch)))
-      return emitOpError("expects ") << name << " of batch = "
-                                     << q.getDimSize(Batch) << " rows, but got "
-                                     << size;
+      return emitOpError("expects ")
+             << name << " of batch = " << q.getDimSize(Batch)
+             << " rows, but got " << size;
   }
   return success();
 }
 
 LogicalResult AttentionOp::verifyStrides() {
   // C16
-  for (auto [name, value] :
-       {std::pair<StringRef, Value>("query", getQuery()), {"key", getKey()},
-        {"value", getValue()}, {"output", getOutput()}, {"lse", getLse()}}) {
+  for (auto [name, value] : {std::pair<StringRef, Value>("query", getQuery()),
+                             {"key", getKey()},
+                             {"value", getValue()},
+                             {"output", getOutput()},
+                             {"lse", getLse()}}) {
     auto type = value ? dyn_cast<MemRefType>(value.getType()) : MemRefType();
     if (!type)
       continue;

@@ -9,8 +9,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "flashcore/Dialect/FlashCore/IR/FlashCore.h"
 #include "mlir/Dialect/Bufferization/IR/BufferizableOpInterface.h"
+#include "flashcore/Dialect/FlashCore/IR/FlashCore.h"
 #include "mlir/Dialect/Bufferization/IR/DstBufferizableOpInterfaceImpl.h"
 
 using namespace mlir;

@@ -4,8 +4,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Reads the shapes of each attention, asks chooseSchedule, and writes the answer
-// onto the op. Also the gate for what the op can say and no phase lowers yet.
+// Reads the shapes of each attention, asks chooseSchedule, and writes the
+// answer onto the op. Also the gate for what the op can say and no phase lowers
+// yet.
 //
 //===----------------------------------------------------------------------===//
 
@@ -58,14 +59,14 @@ std::optional<int64_t> getExtent(ArrayRef<ShapedType> types, unsigned axis) {
 
 AttentionProblem getProblem(AttentionOp op) {
   AttentionProblem problem;
-  problem.batch = getExtent({op.getQueryType(), op.getKeyType()},
-                            AttentionOp::Batch);
-  problem.headsQ = getExtent({op.getQueryType(), op.getOutputType()},
-                             AttentionOp::Head);
-  problem.seqlenQ = getExtent({op.getQueryType(), op.getOutputType()},
-                              AttentionOp::Seqlen);
-  problem.seqlenK = getExtent({op.getKeyType(), op.getValueType()},
-                              AttentionOp::Seqlen);
+  problem.batch =
+      getExtent({op.getQueryType(), op.getKeyType()}, AttentionOp::Batch);
+  problem.headsQ =
+      getExtent({op.getQueryType(), op.getOutputType()}, AttentionOp::Head);
+  problem.seqlenQ =
+      getExtent({op.getQueryType(), op.getOutputType()}, AttentionOp::Seqlen);
+  problem.seqlenK =
+      getExtent({op.getKeyType(), op.getValueType()}, AttentionOp::Seqlen);
   problem.headDim = op.getHeadDim();
   problem.headDimV = op.getHeadDimV();
   problem.isCausal = op.getCausal().has_value();

@@ -25,7 +25,8 @@ StringRef mlir::flashcore::stringifyDim(Dim dim) {
 KernelSignature::KernelSignature(AttentionOp op) {
   auto addTensor = [&](StringRef name, bool isOutput, Value value,
                        ArrayRef<Dim> axes) {
-    KernelTensor tensor{name, isOutput, value, SmallVector<Dim, 4>(axes), {}, 0};
+    KernelTensor tensor{name, isOutput, value, SmallVector<Dim, 4>(axes),
+                        {},   0};
     SmallVector<int64_t> strides;
     // The op's verifier has checked that the layout is strided.
     (void)tensor.getType().getStridesAndOffset(strides, tensor.offset);
@@ -81,9 +82,9 @@ KernelSignature::getArgumentTypes(MLIRContext *context) const {
   return types;
 }
 
-DictionaryAttr
-KernelSignature::toDictionary(AttentionOp op, fcgpu::ScheduleAttr schedule,
-                              int64_t sharedMemoryBytes) const {
+DictionaryAttr KernelSignature::toDictionary(AttentionOp op,
+                                             fcgpu::ScheduleAttr schedule,
+                                             int64_t sharedMemoryBytes) const {
   Builder b(op.getContext());
   auto text = [&](StringRef value) { return b.getStringAttr(value); };
   // Dynamic sizes, strides and offsets are `unit`.
@@ -127,7 +128,8 @@ KernelSignature::toDictionary(AttentionOp op, fcgpu::ScheduleAttr schedule,
              number(extents[d].value_or(ShapedType::kDynamic)));
   SmallVector<Attribute> grid;
   for (auto [dim, tile] : {std::pair(Dim::SeqlenQ, schedule.getBlockM()),
-                           {Dim::HeadsQ, 1}, {Dim::Batch, 1}})
+                           {Dim::HeadsQ, 1},
+                           {Dim::Batch, 1}})
     grid.push_back(
         b.getDictionaryAttr({b.getNamedAttr("dim", text(stringifyDim(dim))),
                              b.getNamedAttr("tile", number(tile))}));
@@ -140,8 +142,8 @@ KernelSignature::toDictionary(AttentionOp op, fcgpu::ScheduleAttr schedule,
   kernel.set("threads", b.getI64IntegerAttr(schedule.getNumThreads()));
   kernel.set("shared_memory", b.getI64IntegerAttr(sharedMemoryBytes));
   kernel.set("softmax_scale", b.getF32FloatAttr(op.getEffectiveScale()));
-  kernel.set("causal", text(op.getCausal() ? stringifyCausalAlignment(
-                                                 *op.getCausal())
-                                           : "none"));
+  kernel.set("causal",
+             text(op.getCausal() ? stringifyCausalAlignment(*op.getCausal())
+                                 : "none"));
   return kernel.getDictionary(op.getContext());
 }

@@ -4,9 +4,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Writes an attention tile as FlashAttention-2's loop on warp-tile vectors. Runs
-// inside a kernel; knows nothing about memory levels or lanes. Which tiles are
-// empty, partial or full comes from Analysis/KeyTileBounds.
+// Writes an attention tile as FlashAttention-2's loop on warp-tile vectors.
+// Runs inside a kernel; knows nothing about memory levels or lanes. Which tiles
+// are empty, partial or full comes from Analysis/KeyTileBounds.
 //
 //===----------------------------------------------------------------------===//
 
@@ -44,8 +44,8 @@ class TileExpander {
 public:
   explicit TileExpander(AttentionOp op)
       : op(op), b(op.getLoc(), op),
-        schedule(op->getAttrOfType<fcgpu::ScheduleAttr>(
-            fcgpu::kScheduleAttrName)),
+        schedule(
+            op->getAttrOfType<fcgpu::ScheduleAttr>(fcgpu::kScheduleAttrName)),
         warpM(schedule.getWarpM()), blockN(schedule.getBlockN()),
         headDimV(op.getHeadDimV()), half(op.getQueryType().getElementType()) {}
 
@@ -111,8 +111,8 @@ OpFoldResult TileExpander::clampedMin(AffineMap map,
 }
 
 void TileExpander::computeTileCounts() {
-  // All warps of a block walk the same tiles, since they fill them together. The
-  // first row of the block is that of the tile, rounded down to a block.
+  // All warps of a block walk the same tiles, since they fill them together.
+  // The first row of the block is that of the tile, rounded down to a block.
   int64_t blockM = schedule.getBlockM();
   AffineExpr d0 = b.getAffineDimExpr(0), d1 = b.getAffineDimExpr(1);
   OpFoldResult firstQuery = apply(d0.floorDiv(blockM) * blockM,
@@ -121,7 +121,8 @@ void TileExpander::computeTileCounts() {
       firstQuery, getAsOpFoldResult(tileOperand(AttentionOp::TileSeqlenQ)),
       getAsOpFoldResult(tileOperand(AttentionOp::TileSeqlenK))};
   KeyBounds bounds = getKeyBounds(op.getContext(), op.getCausal(), blockM);
-  numTiles = apply(d0.ceilDiv(blockN), {clampedMin(bounds.visibleEnd, operands)});
+  numTiles =
+      apply(d0.ceilDiv(blockN), {clampedMin(bounds.visibleEnd, operands)});
   OpFoldResult numFull =
       apply(d0.floorDiv(blockN), {clampedMin(bounds.fullEnd, operands)});
   numMasked = apply(d0 - d1, {numTiles, numFull});
@@ -134,9 +135,9 @@ Value TileExpander::readTile(Value memref, Value row, int64_t rows,
   Value zero = asValue(b.getIndexAttr(0));
   Value padding = arith::ConstantOp::create(b, b.getZeroAttr(half));
   auto type = VectorType::get({rows, cols}, half);
-  return vector::TransferReadOp::create(
-      b, type, memref, ValueRange{zero, zero, row, zero}, padding,
-      ArrayRef<bool>{false, true});
+  return vector::TransferReadOp::create(b, type, memref,
+                                        ValueRange{zero, zero, row, zero},
+                                        padding, ArrayRef<bool>{false, true});
 }
 
 Value TileExpander::contract(Value lhs, Value rhs, Value acc,
@@ -162,8 +163,7 @@ Value TileExpander::contract(Value lhs, Value rhs, Value acc,
 bool TileExpander::needsTailMask() {
   if (op.getCausal() == CausalAlignment::BottomRight)
     return false; // j <= i + seqlen_k - seqlen_q < seqlen_k for every real row
-  auto seqlenK =
-      getConstantIntValue(tileOperand(AttentionOp::TileSeqlenK));
+  auto seqlenK = getConstantIntValue(tileOperand(AttentionOp::TileSeqlenK));
   return !seqlenK || *seqlenK % blockN != 0;
 }
 
@@ -172,16 +172,17 @@ Value TileExpander::maskScores(Value scores, Value key) {
       b, scores.getType(), scores, tileOperand(AttentionOp::TileQuery), key);
   OpBuilder::InsertionGuard guard(b);
   Type index = b.getIndexType();
-  Block *body = b.createBlock(&map.getBody(), {}, {b.getF32Type(), index, index},
-                              {b.getLoc(), b.getLoc(), b.getLoc()});
+  Block *body =
+      b.createBlock(&map.getBody(), {}, {b.getF32Type(), index, index},
+                    {b.getLoc(), b.getLoc(), b.getLoc()});
   Value score = body->getArgument(0), query = body->getArgument(1);
   Value keyIndex = body->getArgument(2);
   Value seqlenQ = tileOperand(AttentionOp::TileSeqlenQ);
   Value seqlenK = tileOperand(AttentionOp::TileSeqlenK);
   Value visible;
   if (needsTailMask())
-    visible = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, keyIndex,
-                                    seqlenK);
+    visible =
+        arith::CmpIOp::create(b, arith::CmpIPredicate::slt, keyIndex, seqlenK);
   if (op.getCausal()) {
     Value last = query;
     if (*op.getCausal() == CausalAlignment::BottomRight)
@@ -191,8 +192,7 @@ Value TileExpander::maskScores(Value scores, Value key) {
         arith::CmpIOp::create(b, arith::CmpIPredicate::sle, keyIndex, last);
     visible = visible ? arith::AndIOp::create(b, visible, under) : under;
   }
-  Value hidden =
-      arith::ConstantOp::create(b, b.getF32FloatAttr(kMinusInf));
+  Value hidden = arith::ConstantOp::create(b, b.getF32FloatAttr(kMinusInf));
   Value result = arith::SelectOp::create(b, visible, score, hidden);
   fcgpu::YieldOp::create(b, result);
   return map.getResult();
@@ -228,8 +228,8 @@ TileExpander::State TileExpander::buildIteration(Value query, Value iteration,
   // A row that has seen no key yet takes 0 as its maximum.
   Value isEmpty = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, rowMax,
                                         constant(kMinusInf, {warpM}));
-  Value safeMax = arith::SelectOp::create(b, isEmpty, constant(0.0f, {warpM}),
-                                          rowMax);
+  Value safeMax =
+      arith::SelectOp::create(b, isEmpty, constant(0.0f, {warpM}), rowMax);
   // exp(scale * (s - max)) = exp2(c * s - c * max), c = scale * log2(e).
   float c = op.getEffectiveScale() * kLog2e;
   Value scaledMax = arith::MulFOp::create(b, safeMax, constant(-c, {warpM}));
@@ -242,16 +242,16 @@ TileExpander::State TileExpander::buildIteration(Value query, Value iteration,
   // Columns 8 apart are added up: the eight partial sums of a row.
   Value groups = vector::ShapeCastOp::create(
       b, VectorType::get({warpM, blockN / 8, 8}, b.getF32Type()), p);
-  Value rowSum = arith::MulFOp::create(b, state.rowSum,
-                                       broadcastRows(rescale, 8));
+  Value rowSum =
+      arith::MulFOp::create(b, state.rowSum, broadcastRows(rescale, 8));
   rowSum = vector::MultiDimReductionOp::create(
       b, groups, rowSum, ArrayRef<bool>{false, true, false},
       vector::CombiningKind::ADD);
 
-  Value acc = arith::MulFOp::create(b, state.acc,
-                                    broadcastRows(rescale, headDimV));
-  Value pHalf = arith::TruncFOp::create(
-      b, VectorType::get({warpM, blockN}, half), p);
+  Value acc =
+      arith::MulFOp::create(b, state.acc, broadcastRows(rescale, headDimV));
+  Value pHalf =
+      arith::TruncFOp::create(b, VectorType::get({warpM, blockN}, half), p);
   Value v = readTile(op.getValue(), key, blockN, headDimV);
   acc = contract(pHalf, v, acc, /*transposedRhs=*/false);
   return {acc, rowMax, rowSum};
@@ -259,22 +259,22 @@ TileExpander::State TileExpander::buildIteration(Value query, Value iteration,
 
 void TileExpander::writeResults(State state) {
   Value zero = constant(0.0f, {warpM});
-  Value sum = vector::MultiDimReductionOp::create(
-      b, state.rowSum, zero, ArrayRef<bool>{false, true},
-      vector::CombiningKind::ADD);
+  Value sum = vector::MultiDimReductionOp::create(b, state.rowSum, zero,
+                                                  ArrayRef<bool>{false, true},
+                                                  vector::CombiningKind::ADD);
   // The largest visible score alone contributes 1, so a sum of 0 means that the
   // row sees no key.
   Value isEmpty =
       arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, sum, zero);
   Value inverse = arith::DivFOp::create(b, constant(1.0f, {warpM}), sum);
   inverse = arith::SelectOp::create(b, isEmpty, zero, inverse);
-  Value o = arith::MulFOp::create(b, state.acc,
-                                  broadcastRows(inverse, headDimV));
+  Value o =
+      arith::MulFOp::create(b, state.acc, broadcastRows(inverse, headDimV));
   o = arith::TruncFOp::create(b, VectorType::get({warpM, headDimV}, half), o);
   Value c0 = asValue(b.getIndexAttr(0));
-  vector::TransferWriteOp::create(
-      b, o, op.getOutput(), ValueRange{c0, c0, c0, c0},
-      ArrayRef<bool>{false, true});
+  vector::TransferWriteOp::create(b, o, op.getOutput(),
+                                  ValueRange{c0, c0, c0, c0},
+                                  ArrayRef<bool>{false, true});
   if (!op.getLse())
     return;
   // lse = scale * max + ln(sum), ln(x) = log2(x) * ln(2).
@@ -283,9 +283,8 @@ void TileExpander::writeResults(State state) {
   Value lse = math::FmaOp::create(
       b, state.rowMax, constant(op.getEffectiveScale(), {warpM}), log);
   lse = arith::SelectOp::create(b, isEmpty, constant(kMinusInf, {warpM}), lse);
-  vector::TransferWriteOp::create(
-      b, lse, op.getLse(), ValueRange{c0, c0, c0},
-      ArrayRef<bool>{false});
+  vector::TransferWriteOp::create(b, lse, op.getLse(), ValueRange{c0, c0, c0},
+                                  ArrayRef<bool>{false});
 }
 
 void TileExpander::expand() {

@@ -5,8 +5,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Turns each attention into a kernel and its launch. The kernel is built here,
-// not outlined, so that its arguments are the ones the manifest lists. Relies on
-// fcgpu.schedule; what a tile computes is left to the next phase.
+// not outlined, so that its arguments are the ones the manifest lists. Relies
+// on fcgpu.schedule; what a tile computes is left to the next phase.
 //
 //===----------------------------------------------------------------------===//
 
@@ -139,8 +139,8 @@ Value KernelBuilder::reinterpret(unsigned i) {
     else
       strides[argument.axis] = value;
   }
-  auto layout = StridedLayoutAttr::get(op.getContext(), tensor.offset,
-                                       tensor.strides);
+  auto layout =
+      StridedLayoutAttr::get(op.getContext(), tensor.offset, tensor.strides);
   SmallVector<int64_t> staticShape;
   for (OpFoldResult size : shape)
     staticShape.push_back(
@@ -180,15 +180,14 @@ void KernelBuilder::buildBody() {
     batch = ids.getResult(1);
     headQ = ids.getResult(2);
     // The last query rows see the most keys: they go first.
-    queryBlock = asValue(
-        apply(b.getAffineDimExpr(0) - b.getAffineDimExpr(1) - 1,
-              {numBlocks, ids.getResult(0)}));
+    queryBlock =
+        asValue(apply(b.getAffineDimExpr(0) - b.getAffineDimExpr(1) - 1,
+                      {numBlocks, ids.getResult(0)}));
   }
   AffineExpr d0 = b.getAffineDimExpr(0);
   AffineExpr s0 = b.getAffineSymbolExpr(0), s1 = b.getAffineSymbolExpr(1);
-  headKV = asValue(
-      apply(d0.floorDiv(s0.floorDiv(s1)),
-            {headQ, getSize(Dim::HeadsQ), getSize(Dim::HeadsKV)}));
+  headKV = asValue(apply(d0.floorDiv(s0.floorDiv(s1)),
+                         {headQ, getSize(Dim::HeadsQ), getSize(Dim::HeadsKV)}));
 
   SmallVector<OpFoldResult> warps{b.getIndexAttr(schedule.getNumWarps())};
   auto mapping = b.getArrayAttr({gpu::GPUWarpMappingAttr::get(
@@ -216,8 +215,8 @@ Value KernelBuilder::slice(unsigned i, Value head, OpFoldResult row,
 void KernelBuilder::buildWarpTile(Value warp) {
   int64_t warpM = schedule.getWarpM();
   AffineExpr d0 = b.getAffineDimExpr(0), d1 = b.getAffineDimExpr(1);
-  OpFoldResult row = apply(d0 * schedule.getBlockM() + d1 * warpM,
-                           {queryBlock, warp});
+  OpFoldResult row =
+      apply(d0 * schedule.getBlockM() + d1 * warpM, {queryBlock, warp});
   // Rows of the tile that exist: fewer, or none, at the end of the sequence.
   OpFoldResult rows = b.getIndexAttr(warpM);
   auto seqlenQ = signature.getExtent(Dim::SeqlenQ);
@@ -226,8 +225,8 @@ void KernelBuilder::buildWarpTile(Value warp) {
         2, 0, {b.getAffineConstantExpr(warpM), d0 - d1}, op.getContext());
     Value left = asValue(affine::makeComposedFoldedAffineMin(
         b, b.getLoc(), map, {getSize(Dim::SeqlenQ), row}));
-    rows = arith::MaxSIOp::create(b, left, asValue(b.getIndexAttr(0)))
-               .getResult();
+    rows =
+        arith::MaxSIOp::create(b, left, asValue(b.getIndexAttr(0))).getResult();
   }
 
   OpFoldResult zero = b.getIndexAttr(0), seqlenK = getSize(Dim::SeqlenK);
@@ -236,15 +235,16 @@ void KernelBuilder::buildWarpTile(Value warp) {
   Value v = slice(2, headKV, zero, seqlenK);
   Value o = slice(3, headQ, row, rows);
   Value lse = op.getLse() ? slice(4, headQ, row, rows) : Value();
-  SmallVector<Value> tile{batch, headQ, asValue(row),
-                          asValue(getSize(Dim::SeqlenQ)), asValue(zero),
-                          asValue(seqlenK)};
+  SmallVector<Value> tile{batch,         headQ,
+                          asValue(row),  asValue(getSize(Dim::SeqlenQ)),
+                          asValue(zero), asValue(seqlenK)};
   auto tiled = AttentionOp::create(
       b, TypeRange(), q, k, v, /*bias=*/Value(), /*alibi_slopes=*/Value(),
       /*sink_logits=*/Value(), /*cu_seqlens_q=*/Value(),
       /*cu_seqlens_k=*/Value(), /*seqused_k=*/Value(), /*page_table=*/Value(),
       o, lse, tile, b.getF32FloatAttr(op.getEffectiveScale()),
-      /*softcap=*/FloatAttr(), op.getCausalAttr(), /*window_left=*/IntegerAttr(),
+      /*softcap=*/FloatAttr(), op.getCausalAttr(),
+      /*window_left=*/IntegerAttr(),
       /*window_right=*/IntegerAttr());
   tiled->setAttr(fcgpu::kScheduleAttrName, schedule);
 }
@@ -287,9 +287,9 @@ void KernelBuilder::buildLaunch() {
   Value one = asValue(b.getIndexAttr(1));
   AffineExpr d0, d1, d2;
   bindDims(op.getContext(), d0, d1, d2);
-  Value grid = asValue(apply(
-      d0 * b.getAffineSymbolExpr(0) * b.getAffineSymbolExpr(1),
-      {getNumQueryBlocks(), getSize(Dim::HeadsQ), getSize(Dim::Batch)}));
+  Value grid = asValue(
+      apply(d0 * b.getAffineSymbolExpr(0) * b.getAffineSymbolExpr(1),
+            {getNumQueryBlocks(), getSize(Dim::HeadsQ), getSize(Dim::Batch)}));
   Value threads = asValue(b.getIndexAttr(schedule.getNumThreads()));
   Value shared =
       arith::ConstantOp::create(b, b.getI32IntegerAttr(getSharedMemory()));

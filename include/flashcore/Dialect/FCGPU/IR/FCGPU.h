@@ -33,6 +33,12 @@ inline constexpr StringLiteral kScheduleAttrName = "fcgpu.schedule";
 inline constexpr StringLiteral kLayoutAttrName = "fcgpu.layout";
 inline constexpr StringLiteral kKernelAttrName = "fcgpu.kernel";
 
+/// Whether `kernel` was made by flashcore-tile (or says that it wants to be
+/// treated so): it carries a schedule.
+inline bool isOurKernel(Operation *kernel) {
+  return kernel->hasAttr(kScheduleAttrName);
+}
+
 /// Group size g of the swizzle of a row of `cols` 16-bit elements (see
 /// `!fcgpu.ring`): gcd(cols / 8, 8), a power of two. 1 means no swizzle.
 int64_t getSwizzleGroup(int64_t cols);

@@ -9,6 +9,18 @@
 
 include "mlir/Pass/PassBase.td"
 
+// All passes here work on kernels of flashcore-tile, known by their
+// `fcgpu.schedule`; any other `gpu.func` is left as it is.
+
+def SimplifyKernelPass : Pass<"flashcore-simplify-kernel", "::mlir::gpu::GPUFuncOp"> {
+  let summary = "Canonicalize and CSE a kernel, if it is ours";
+  let description = [{
+    Between phases. Precondition and postcondition: none. Upstream's canonicalizer
+    and CSE on a kernel that carries `fcgpu.schedule`; kernels of others pass
+    through untouched.
+  }];
+}
+
 def PromoteSharedPass : Pass<"flashcore-promote-shared", "::mlir::gpu::GPUFuncOp"> {
   let summary = "Read 16-bit tiles through swizzled rings in shared memory";
   let description = [{

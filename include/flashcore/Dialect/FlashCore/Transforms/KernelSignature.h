@@ -41,9 +41,9 @@ struct KernelTensor {
 struct KernelArgument {
   enum Kind { Pointer, Size, Stride, Offset };
   Kind kind;
-  unsigned tensor = 0;      ///< Pointer, Stride, Offset: index into tensors
-  unsigned axis = 0;        ///< Stride
-  Dim dim = Dim::Batch;     ///< Size
+  unsigned tensor = 0;  ///< Pointer, Stride, Offset: index into tensors
+  unsigned axis = 0;    ///< Stride
+  Dim dim = Dim::Batch; ///< Size
 };
 
 /// Tensors, extents and arguments of the kernel of one attention.

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# All tests, from nothing: installs, builds, then unit tests and lit tests. GPU
+# tests skip with a line that says so.
+# usage: scripts/test.sh [PRESET]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+preset=${1:-release}
+scripts/setup.sh "$preset"
+scripts/check-format.sh
+ctest --test-dir "build/$preset" --output-on-failure -j "$(nproc)"
+"$(/usr/lib/llvm-22/bin/llvm-config --bindir)/lit" -sv "build/$preset/test"
+if ! [ -e /dev/nvidia0 ]; then
+  echo "test: no GPU here, so scripts/gpu-check.sh (results, sanitizer and timings on a GPU) was skipped"
+fi

@@ -1,0 +1,642 @@
+// RUN: flashcore-opt %s -split-input-file -verify-diagnostics
+
+// Names start with the label of the broken constraint in the op's description.
+
+!t = memref<2x8x512xf16>
+
+func.func @c1_rank_is_not_four(%q: !t) {
+  // expected-error @below {{'flashcore.attention' op operand #0 must be 4D tensor of 16-bit float or bfloat16 type values or 4D memref of 16-bit float or bfloat16 type values, but got 'memref<2x8x512xf16>'}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t)
+  return
+}
+
+// -----
+
+!t = memref<2x8x512x64xf32>
+
+func.func @c1_elements_are_f32(%q: !t) {
+  // expected-error @below {{'flashcore.attention' op operand #0 must be 4D tensor of 16-bit float or bfloat16 type values or 4D memref of 16-bit float or bfloat16 type values, but got 'memref<2x8x512x64xf32>'}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t)
+  return
+}
+
+// -----
+
+!t = memref<2x8x512x64xf16>
+!other = memref<2x8x512x64xbf16>
+
+func.func @c2_key_of_another_type(%q: !t, %other: !other) {
+  // expected-error @below {{'flashcore.attention' op expects key of query's element type 'f16', but got 'bf16'}}
+  flashcore.attention ins(%q, %other, %q : !t, !other, !t) outs(%q : !t)
+  return
+}
+
+// -----
+
+!t = memref<2x8x512x64xf16>
+!other = memref<2x8x512x64xbf16>
+
+func.func @c2_value_of_another_type(%q: !t, %other: !other) {
+  // expected-error @below {{'flashcore.attention' op expects value of query's element type 'f16', but got 'bf16'}}
+  flashcore.attention ins(%q, %q, %other : !t, !t, !other) outs(%q : !t)
+  return
+}
+
+// -----
+
+!t = memref<2x8x512x64xf16>
+!other = memref<2x8x512x64xbf16>
+
+func.func @c2_output_of_another_type(%q: !t, %other: !other) {
+  // expected-error @below {{'flashcore.attention' op expects output of query's element type 'f16', but got 'bf16'}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%other : !other)
+  return
+}
+
+// -----
+
+!t = memref<2x8x512x?xf16, strided<[?, ?, ?, 1]>>
+
+func.func @c3_dynamic_head_dim(%q: !t) {
+  // expected-error @below {{'flashcore.attention' op expects a static positive head_dim, but got ?}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t)
+  return
+}
+
+// -----
+
+!t = memref<2x8x512x0xf16>
+
+func.func @c3_head_dim_of_zero(%q: !t) {
+  // expected-error @below {{'flashcore.attention' op expects a static positive head_dim, but got 0}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t)
+  return
+}
+
+// -----
+
+!t = memref<2x8x512x64xf16>
+!v = memref<2x8x512x?xf16, strided<[?, ?, ?, 1]>>
+
+func.func @c3_dynamic_head_dim_v(%q: !t, %v: !v) {
+  // expected-error @below {{'flashcore.attention' op expects a static positive head_dim_v, but got ?}}
+  flashcore.attention ins(%q, %q, %v : !t, !t, !v) outs(%v : !v)
+  return
+}
+
+// -----
+
+!t = memref<2x8x512x64xf16>
+!k = memref<2x8x512x128xf16>
+
+func.func @c3_head_dims_of_query_and_key_differ(%q: !t, %k: !k) {
+  // expected-error @below {{'flashcore.attention' op expects key to have query's head_dim 64, but got 128}}
+  flashcore.attention ins(%q, %k, %q : !t, !k, !t) outs(%q : !t)
+  return
+}
+
+// -----
+
+!t = memref<2x8x512x64xf16>
+!k = memref<2x8x512x?xf16, strided<[?, ?, ?, 1]>>
+
+func.func @c3_key_with_dynamic_head_dim(%q: !t, %k: !k) {
+  // expected-error @below {{'flashcore.attention' op expects key to have query's head_dim 64, but got ?}}
+  flashcore.attention ins(%q, %k, %q : !t, !k, !t) outs(%q : !t)
+  return
+}
+
+// -----
+
+!t = memref<2x8x512x64xf16>
+!v = memref<1x8x512x64xf16>
+
+func.func @c4_value_with_another_batch(%q: !t, %v: !v) {
+  // expected-error @below {{'flashcore.attention' op expects key and value to agree in batch, but got 2 and 1}}
+  flashcore.attention ins(%q, %q, %v : !t, !t, !v) outs(%q : !t)
+  return
+}
+
+// -----
+
+!t = memref<2x8x512x64xf16>
+!v = memref<2x4x512x64xf16>
+
+func.func @c4_value_with_other_heads(%q: !t, %v: !v) {
+  // expected-error @below {{'flashcore.attention' op expects key and value to agree in heads_kv, but got 8 and 4}}
+  flashcore.attention ins(%q, %q, %v : !t, !t, !v) outs(%q : !t)
+  return
+}
+
+// -----
+
+!t = memref<2x8x512x64xf16>
+!v = memref<2x8x256x64xf16>
+
+func.func @c4_value_with_another_seqlen(%q: !t, %v: !v) {
+  // expected-error @below {{'flashcore.attention' op expects key and value to agree in seqlen_k, but got 512 and 256}}
+  flashcore.attention ins(%q, %q, %v : !t, !t, !v) outs(%q : !t)
+  return
+}
+
+// -----
+
+!t = memref<2x8x512x64xf16>
+!kv = memref<1x8x512x64xf16>
+
+func.func @c5_key_with_another_batch(%q: !t, %k: !kv) {
+  // expected-error @below {{'flashcore.attention' op expects query and key to agree in batch, but got 2 and 1}}
+  flashcore.attention ins(%q, %k, %k : !t, !kv, !kv) outs(%q : !t)
+  return
+}
+
+// -----
+
+!t = memref<2x8x512x64xf16>
+!kv = memref<2x3x512x64xf16>
+
+func.func @c6_heads_not_a_multiple(%q: !t, %k: !kv) {
+  // expected-error @below {{'flashcore.attention' op expects heads_q to be a multiple of heads_kv, but got 8 and 3}}
+  flashcore.attention ins(%q, %k, %k : !t, !kv, !kv) outs(%q : !t)
+  return
+}
+
+// -----
+
+!t = memref<2x8x512x64xf16>
+!kv = memref<2x0x512x64xf16>
+
+func.func @c6_no_heads_kv(%q: !t, %k: !kv) {
+  // expected-error @below {{'flashcore.attention' op expects heads_q to be a multiple of heads_kv, but got 8 and 0}}
+  flashcore.attention ins(%q, %k, %k : !t, !kv, !kv) outs(%q : !t)
+  return
+}
+
+// -----
+
+!t = memref<2x8x512x64xf16>
+!o = memref<2x8x256x64xf16>
+
+func.func @c7_output_with_another_seqlen(%q: !t, %o: !o) {
+  // expected-error @below {{'flashcore.attention' op expects output shape (2, 8, 512, 64), but got (2, 8, 256, 64)}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%o : !o)
+  return
+}
+
+// -----
+
+!q = memref<?x8x512x64xf16>
+!v = memref<?x8x512x128xf16>
+
+func.func @c7_output_has_head_dim_of_query(%q: !q, %v: !v) {
+  // expected-error @below {{'flashcore.attention' op expects output shape (?, 8, 512, 128), but got (?, 8, 512, 64)}}
+  flashcore.attention ins(%q, %q, %v : !q, !q, !v) outs(%q : !q)
+  return
+}
+
+// -----
+
+!t = memref<2x8x512x64xf16>
+!o = memref<2x8x512x?xf16, strided<[?, ?, ?, 1]>>
+
+func.func @c7_output_with_dynamic_head_dim(%q: !t, %o: !o) {
+  // expected-error @below {{'flashcore.attention' op expects output shape (2, 8, 512, 64), but got (2, 8, 512, ?)}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%o : !o)
+  return
+}
+
+// -----
+
+!q = memref<2x8x512x64xf16>
+!kv = memref<2x8x128x64xf16>
+!lse = memref<2x8x128xf32>
+
+func.func @c8_lse_has_key_length(%q: !q, %k: !kv, %lse: !lse) {
+  // expected-error @below {{'flashcore.attention' op expects lse shape (2, 8, 512), but got (2, 8, 128)}}
+  flashcore.attention ins(%q, %k, %k : !q, !kv, !kv) outs(%q : !q)
+      lse(%lse : !lse)
+  return
+}
+
+// -----
+
+!t = memref<2x8x512x64xf16>
+!lse = memref<2x8x512xf16>
+
+func.func @c8_lse_is_not_f32(%q: !t, %lse: !lse) {
+  // expected-error @below {{'flashcore.attention' op operand #4 must be 3D tensor of 32-bit float values or 3D memref of 32-bit float values, but got 'memref<2x8x512xf16>'}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t)
+      lse(%lse : !lse)
+  return
+}
+
+// -----
+
+!t = memref<2x8x512x64xf16>
+
+func.func @c9_scale_of_zero(%q: !t) {
+  // expected-error @below {{'flashcore.attention' op expects a finite positive softmax_scale, but got 0.000000e+00}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t) scale(0.0)
+  return
+}
+
+// -----
+
+!t = memref<2x8x512x64xf16>
+
+func.func @c9_infinite_scale(%q: !t) {
+  // expected-error @below {{'flashcore.attention' op expects a finite positive softmax_scale, but got INF}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t)
+      scale(0x7F800000)
+  return
+}
+
+// -----
+
+!t = memref<2x8x512x64xf16>
+
+func.func @c9_scale_is_not_a_number(%q: !t) {
+  // expected-error @below {{'flashcore.attention' op expects a finite positive softmax_scale, but got nan}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t)
+      scale(0x7FC00000)
+  return
+}
+
+// -----
+
+!t = memref<2x8x512x64xf16>
+
+func.func @c9_negative_softcap(%q: !t) {
+  // expected-error @below {{'flashcore.attention' op expects a finite positive softcap, but got -1.500000e+00}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t) softcap(-1.5)
+  return
+}
+
+// -----
+
+!t = memref<2x8x512x64xf16>
+
+func.func @c10_negative_window_left(%q: !t) {
+  // expected-error @below {{'flashcore.attention' op expects window_left not to be negative, but got -1}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t)
+      window_left(-1)
+  return
+}
+
+// -----
+
+!t = memref<2x8x512x64xf16>
+
+func.func @c10_negative_window_right(%q: !t) {
+  // expected-error @below {{'flashcore.attention' op expects window_right not to be negative, but got -2}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t)
+      window_left(0) window_right(-2)
+  return
+}
+
+// -----
+
+!q = memref<2x8x512x64xf16>
+!kv = memref<2x8x256x64xf16>
+!bias = memref<1x1x512x512xf32>
+
+func.func @c11_bias_has_query_length_twice(%q: !q, %k: !kv, %bias: !bias) {
+  // expected-error @below {{'flashcore.attention' op expects each axis of bias to be 1 or that of (2, 8, 512, 256), but got (1, 1, 512, 512)}}
+  flashcore.attention ins(%q, %k, %k : !q, !kv, !kv) bias(%bias : !bias)
+      outs(%q : !q)
+  return
+}
+
+// -----
+
+!t = memref<2x8x512x64xf16>
+!bias = memref<512x512xf32>
+
+func.func @c11_bias_of_rank_two(%q: !t, %bias: !bias) {
+  // expected-error @below {{'flashcore.attention' op operand #3 must be 4D tensor of 16-bit float or bfloat16 type or 32-bit float values or 4D memref of 16-bit float or bfloat16 type or 32-bit float values, but got 'memref<512x512xf32>'}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) bias(%bias : !bias)
+      outs(%q : !t)
+  return
+}
+
+// -----
+
+!q = memref<2x8x512x64xf16>
+!kv = memref<2x2x512x64xf16>
+!slopes = memref<2xf32>
+
+func.func @c12_alibi_slopes_of_heads_kv(%q: !q, %k: !kv, %slopes: !slopes) {
+  // expected-error @below {{'flashcore.attention' op expects alibi_slopes of heads_q = 8 elements, but got 2}}
+  flashcore.attention ins(%q, %k, %k : !q, !kv, !kv) alibi(%slopes : !slopes)
+      outs(%q : !q)
+  return
+}
+
+// -----
+
+!t = memref<2x8x512x64xf16>
+!sink = memref<1xf32>
+
+func.func @c12_one_sink_logit(%q: !t, %sink: !sink) {
+  // expected-error @below {{'flashcore.attention' op expects sink_logits of heads_q = 8 elements, but got 1}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) sink(%sink : !sink)
+      outs(%q : !t)
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+!cu = memref<5xi32>
+
+func.func @c13_only_cu_seqlens_q(%q: !t, %cu: !cu) {
+  // expected-error @below {{'flashcore.attention' op expects cu_seqlens_q and cu_seqlens_k together, but got only cu_seqlens_q}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) cu_seqlens_q(%cu : !cu)
+      outs(%q : !t)
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+!cu = memref<5xi32>
+
+func.func @c13_only_cu_seqlens_k(%q: !t, %cu: !cu) {
+  // expected-error @below {{'flashcore.attention' op expects cu_seqlens_q and cu_seqlens_k together, but got only cu_seqlens_k}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) cu_seqlens_k(%cu : !cu)
+      outs(%q : !t)
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+!cu_q = memref<5xi32>
+!cu_k = memref<4xi32>
+
+func.func @c13_cu_seqlens_of_two_lengths(%q: !t, %cu_q: !cu_q, %cu_k: !cu_k) {
+  // expected-error @below {{'flashcore.attention' op expects cu_seqlens_q and cu_seqlens_k of one length, but got 5 and 4}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t)
+      cu_seqlens_q(%cu_q : !cu_q) cu_seqlens_k(%cu_k : !cu_k) outs(%q : !t)
+  return
+}
+
+// -----
+
+!t = memref<2x8x512x64xf16>
+!cu = memref<5xi32>
+
+func.func @c13_cu_seqlens_with_a_batch(%q: !t, %cu: !cu) {
+  // expected-error @below {{'flashcore.attention' op expects a batch of 1 with cu_seqlens, but got 2}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t)
+      cu_seqlens_q(%cu : !cu) cu_seqlens_k(%cu : !cu) outs(%q : !t)
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+!cu = memref<5xi32>
+!table = memref<1x4xi32>
+
+func.func @c13_cu_seqlens_with_page_table(%q: !t, %cu: !cu, %table: !table) {
+  // expected-error @below {{'flashcore.attention' op expects cu_seqlens or page_table, but got both}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t)
+      cu_seqlens_q(%cu : !cu) cu_seqlens_k(%cu : !cu)
+      page_table(%table : !table) outs(%q : !t)
+  return
+}
+
+// -----
+
+!t = memref<2x8x512x64xf16>
+!used = memref<8xi32>
+
+func.func @c14_seqused_k_of_heads(%q: !t, %used: !used) {
+  // expected-error @below {{'flashcore.attention' op expects seqused_k of batch = 2 rows, but got 8}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) seqused_k(%used : !used)
+      outs(%q : !t)
+  return
+}
+
+// -----
+
+!t = memref<2x8x512x64xf16>
+!table = memref<16x2xi32>
+
+func.func @c15_transposed_page_table(%q: !t, %table: !table) {
+  // expected-error @below {{'flashcore.attention' op expects page_table of batch = 2 rows, but got 16}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) page_table(%table : !table)
+      outs(%q : !t)
+  return
+}
+
+// -----
+
+!t = memref<2x8x512x64xf16>
+!k = memref<2x8x512x64xf16, strided<[524288, 65536, 128, 2]>>
+
+func.func @c16_innermost_stride_of_two(%q: !t, %k: !k) {
+  // expected-error @below {{'flashcore.attention' op expects key with innermost stride 1, but got 2}}
+  flashcore.attention ins(%q, %k, %q : !t, !k, !t) outs(%q : !t)
+  return
+}
+
+// -----
+
+!t = memref<2x8x512x64xf16, strided<[?, ?, ?, ?]>>
+
+func.func @c16_dynamic_innermost_stride(%q: !t) {
+  // expected-error @below {{'flashcore.attention' op expects query with innermost stride 1, but got ?}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t)
+  return
+}
+
+// -----
+
+!t = memref<2x8x512x64xf16>
+!lse = memref<2x8x512xf32, strided<[8192, 1024, 2]>>
+
+func.func @c16_innermost_stride_of_lse(%q: !t, %lse: !lse) {
+  // expected-error @below {{'flashcore.attention' op expects lse with innermost stride 1, but got 2}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t)
+      lse(%lse : !lse)
+  return
+}
+
+// -----
+
+!t = memref<2x8x512x64xf16>
+!v = memref<2x8x512x64xf16, strided<[270336, 33792, 66, 1]>>
+
+func.func @c16_row_stride_not_of_16_bytes(%q: !t, %v: !v) {
+  // expected-error @below {{'flashcore.attention' op expects the strides of value to be multiples of 8 elements (16 bytes), but got 66; pad the rows or copy the tensor first}}
+  flashcore.attention ins(%q, %q, %v : !t, !t, !v) outs(%q : !t)
+  return
+}
+
+// -----
+
+!t = memref<2x8x512x64xf16>
+!o = memref<2x8x512x64xf16, affine_map<(b, h, s, d) -> (s floordiv 4, b, h, d)>>
+
+func.func @c16_layout_is_not_strided(%q: !t, %o: !o) {
+  // expected-error @below {{'flashcore.attention' op expects output with a strided layout, but got 'memref<2x8x512x64xf16, affine_map<(d0, d1, d2, d3) -> (d2 floordiv 4, d0, d1, d3)>>'}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%o : !o)
+  return
+}
+
+// -----
+
+!t = memref<2x8x512x64xf16>
+
+func.func @c17_tile_of_four_operands(%q: !t, %i: index) {
+  // expected-error @below {{'flashcore.attention' op expects tile to have six operands (batch, head, query, seqlen_q, key, seqlen_k), but got 4}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t)
+      tile(%i, %i, %i, %i)
+  return
+}
+
+// -----
+
+!t = memref<2x8x512x64xf16>
+
+func.func @c18_score_region_without_coordinates(%q: !t) {
+  // expected-error @below {{'flashcore.attention' op expects the score region to take (score: f32, batch, head, query, key: index)}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t) score {
+  ^bb0(%score: f32):
+    flashcore.yield %score : f32
+  }
+  return
+}
+
+// -----
+
+!t = memref<2x8x512x64xf16>
+
+func.func @c18_mask_region_without_score(%q: !t) {
+  // expected-error @below {{'flashcore.attention' op expects the mask region to take (score: f32, batch, head, query, key: index)}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t) mask {
+  ^bb0(%batch: index, %head: index, %query: index, %key: index):
+    %visible = arith.cmpi sle, %key, %query : index
+    flashcore.yield %visible : i1
+  }
+  return
+}
+
+// -----
+
+!t = memref<2x8x512x64xf16>
+
+func.func @c18_score_region_yields_i1(%q: !t) {
+  // expected-error @below {{'flashcore.attention' op expects the score region to end with a flashcore.yield of 'f32'}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t) score {
+  ^bb0(%score: f32, %batch: index, %head: index, %query: index, %key: index):
+    %visible = arith.cmpi sle, %key, %query : index
+    flashcore.yield %visible : i1
+  }
+  return
+}
+
+// -----
+
+!t = memref<2x8x512x64xf16>
+
+func.func @c18_mask_region_yields_f32(%q: !t) {
+  // expected-error @below {{'flashcore.attention' op expects the mask region to end with a flashcore.yield of 'i1'}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t) mask {
+  ^bb0(%score: f32, %batch: index, %head: index, %query: index, %key: index):
+    flashcore.yield %score : f32
+  }
+  return
+}
+
+// -----
+
+!t = memref<2x8x512x64xf16>
+
+func.func @c18_score_region_ends_with_another_op(%q: !t) {
+  // expected-error @below {{'flashcore.attention' op expects the score region to end with a flashcore.yield of 'f32'}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t) score {
+  ^bb0(%score: f32, %batch: index, %head: index, %query: index, %key: index):
+    llvm.unreachable
+  }
+  return
+}
+
+// -----
+
+!t = memref<2x8x512x64xf16>
+
+func.func @c18_score_region_with_control_flow(%q: !t) {
+  // expected-error @below {{'flashcore.attention' op expects region #0 to have 0 or 1 blocks}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t) score {
+  ^bb0(%score: f32, %batch: index, %head: index, %query: index, %key: index):
+    cf.br ^bb1
+  ^bb1:
+    flashcore.yield %score : f32
+  }
+  return
+}
+
+// -----
+
+!m = memref<2x8x512x64xf16>
+!t = tensor<2x8x512x64xf16>
+
+func.func @c19_tensor_inputs_and_memref_output(%q: !t, %o: !m) {
+  // expected-error @below {{'flashcore.attention' op expects operands to be all tensors or all memrefs, but got 1 memrefs among 4}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%o : !m)
+  return
+}
+
+// -----
+
+!t = memref<2x8x512x64xf16>
+
+func.func @c19_result_on_memrefs(%q: !t) {
+  // expected-error @below {{'flashcore.attention' op expects 0 results on memrefs, but got 1}}
+  %result = flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t)
+      -> tensor<2x8x512x64xf16>
+  return
+}
+
+// -----
+
+!t = tensor<2x8x512x64xf16>
+!lse = tensor<2x8x512xf32>
+
+func.func @c19_no_result_for_lse(%q: !t, %lse: !lse) {
+  // expected-error @below {{'flashcore.attention' op expects 2 results, but got 1}}
+  %result = flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t)
+      lse(%lse : !lse) -> !t
+  return
+}
+
+// -----
+
+!t = tensor<2x8x512x64xf16>
+
+func.func @c19_result_type_differs_from_output(%q: !t) {
+  // expected-error @below {{'flashcore.attention' op expects result type 'tensor<2x8x512x64xf16>' like its init, but got 'tensor<?x8x512x64xf16>'}}
+  %result = flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t)
+      -> tensor<?x8x512x64xf16>
+  return
+}
+
+// -----
+
+!t = memref<2x8x512x64xf16>
+
+func.func @unknown_causal_alignment(%q: !t) {
+  // expected-error @below {{expected string or keyword containing one of the following enum values for attribute 'causal' [bottom_right, top_left]}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t) causal(left)
+  return
+}
+
+// -----
+
+func.func @yield_outside_of_an_attention(%score: f32) {
+  // expected-error @below {{'flashcore.yield' op expects parent op 'flashcore.attention'}}
+  flashcore.yield %score : f32
+}

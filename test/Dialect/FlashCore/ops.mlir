@@ -1,0 +1,282 @@
+// RUN: flashcore-opt %s | flashcore-opt | FileCheck %s
+// RUN: flashcore-opt %s -mlir-print-op-generic | flashcore-opt | FileCheck %s
+
+!q = memref<2x8x512x64xf16>
+!kv = memref<2x2x256x64xf16>
+!lse = memref<2x8x512xf32>
+!t = tensor<2x8x512x64xf16>
+!tkv = tensor<2x2x256x64xf16>
+!tlse = tensor<2x8x512xf32>
+
+// CHECK-LABEL: func.func @memrefs(
+// CHECK-SAME:    %[[Q:[^:]+]]: memref<2x8x512x64xf16>, %[[K:[^:]+]]: memref<2x2x256x64xf16>,
+// CHECK-SAME:    %[[V:[^:]+]]: memref<2x2x256x64xf16>, %[[O:[^:]+]]: memref<2x8x512x64xf16>)
+func.func @memrefs(%q: !q, %k: !kv, %v: !kv, %o: !q) {
+  // CHECK-NEXT: flashcore.attention ins(%[[Q]], %[[K]], %[[V]] : memref<2x8x512x64xf16>, memref<2x2x256x64xf16>, memref<2x2x256x64xf16>) outs(%[[O]] : memref<2x8x512x64xf16>){{$}}
+  flashcore.attention ins(%q, %k, %v : !q, !kv, !kv) outs(%o : !q)
+  return
+}
+
+// CHECK-LABEL: func.func @memrefs_with_lse(
+// CHECK-SAME:    %[[O:[^:]+]]: memref<2x8x512x64xf16>, %[[LSE:[^:]+]]: memref<2x8x512xf32>)
+func.func @memrefs_with_lse(%q: !q, %k: !kv, %v: !kv, %o: !q, %lse: !lse) {
+  // CHECK: flashcore.attention {{.+}} outs(%[[O]] : memref<2x8x512x64xf16>) lse(%[[LSE]] : memref<2x8x512xf32>){{$}}
+  flashcore.attention ins(%q, %k, %v : !q, !kv, !kv) outs(%o : !q)
+      lse(%lse : !lse)
+  return
+}
+
+// CHECK-LABEL: func.func @tensors(
+// CHECK-SAME:    %[[Q:[^:]+]]: tensor<2x8x512x64xf16>, %[[K:[^:]+]]: tensor<2x2x256x64xf16>,
+// CHECK-SAME:    %[[V:[^:]+]]: tensor<2x2x256x64xf16>, %[[O:[^:]+]]: tensor<2x8x512x64xf16>)
+func.func @tensors(%q: !t, %k: !tkv, %v: !tkv, %o: !t) -> !t {
+  // CHECK-NEXT: %[[RESULT:.+]] = flashcore.attention ins(%[[Q]], %[[K]], %[[V]] : tensor<2x8x512x64xf16>, tensor<2x2x256x64xf16>, tensor<2x2x256x64xf16>) outs(%[[O]] : tensor<2x8x512x64xf16>) -> tensor<2x8x512x64xf16>
+  // CHECK-NEXT: return %[[RESULT]]
+  %result = flashcore.attention ins(%q, %k, %v : !t, !tkv, !tkv)
+      outs(%o : !t) -> !t
+  return %result : !t
+}
+
+// CHECK-LABEL: func.func @tensors_with_lse(
+// CHECK-SAME:    %[[O:[^:]+]]: tensor<2x8x512x64xf16>, %[[LSE:[^:]+]]: tensor<2x8x512xf32>)
+func.func @tensors_with_lse(%q: !t, %k: !tkv, %v: !tkv, %o: !t, %lse: !tlse)
+    -> (!t, !tlse) {
+  // CHECK: %[[RESULTS:.+]]:2 = flashcore.attention {{.+}} outs(%[[O]] : tensor<2x8x512x64xf16>) lse(%[[LSE]] : tensor<2x8x512xf32>) -> tensor<2x8x512x64xf16>, tensor<2x8x512xf32>
+  // CHECK-NEXT: return %[[RESULTS]]#0, %[[RESULTS]]#1
+  %results:2 = flashcore.attention ins(%q, %k, %v : !t, !tkv, !tkv)
+      outs(%o : !t) lse(%lse : !tlse) -> !t, !tlse
+  return %results#0, %results#1 : !t, !tlse
+}
+
+// CHECK-LABEL: func.func @dynamic_sizes_strides_and_offset(
+func.func @dynamic_sizes_strides_and_offset(
+    %q: memref<?x?x?x128xbf16, strided<[?, ?, ?, 1], offset: ?>>,
+    %o: memref<?x?x?x128xbf16, strided<[?, ?, ?, 1], offset: ?>>,
+    %lse: memref<?x?x?xf32, strided<[?, ?, ?], offset: ?>>) {
+  // CHECK: flashcore.attention ins(
+  // CHECK-SAME: outs(%{{.+}} : memref<?x?x?x128xbf16, strided<[?, ?, ?, 1], offset: ?>>)
+  // CHECK-SAME: lse(%{{.+}} : memref<?x?x?xf32, strided<[?, ?, ?], offset: ?>>)
+  flashcore.attention ins(%q, %q, %q
+      : memref<?x?x?x128xbf16, strided<[?, ?, ?, 1], offset: ?>>,
+        memref<?x?x?x128xbf16, strided<[?, ?, ?, 1], offset: ?>>,
+        memref<?x?x?x128xbf16, strided<[?, ?, ?, 1], offset: ?>>)
+      outs(%o : memref<?x?x?x128xbf16, strided<[?, ?, ?, 1], offset: ?>>)
+      lse(%lse : memref<?x?x?xf32, strided<[?, ?, ?], offset: ?>>)
+  return
+}
+
+// CHECK-LABEL: func.func @head_dim_v_differs_from_head_dim(
+func.func @head_dim_v_differs_from_head_dim(
+    %q: !q, %k: !kv, %v: memref<2x2x256x128xf16>, %o: memref<2x8x512x128xf16>) {
+  // CHECK: flashcore.attention ins(%{{.+}} : memref<2x8x512x64xf16>, memref<2x2x256x64xf16>, memref<2x2x256x128xf16>) outs(%{{.+}} : memref<2x8x512x128xf16>){{$}}
+  flashcore.attention ins(%q, %k, %v : !q, !kv, memref<2x2x256x128xf16>)
+      outs(%o : memref<2x8x512x128xf16>)
+  return
+}
+
+// CHECK-LABEL: func.func @causal_bottom_right(
+func.func @causal_bottom_right(%q: !q, %k: !kv, %v: !kv, %o: !q) {
+  // CHECK: flashcore.attention {{.+}} causal(bottom_right){{$}}
+  flashcore.attention ins(%q, %k, %v : !q, !kv, !kv) outs(%o : !q)
+      causal(bottom_right)
+  return
+}
+
+// CHECK-LABEL: func.func @causal_top_left(
+func.func @causal_top_left(%q: !q, %k: !kv, %v: !kv, %o: !q) {
+  // CHECK: flashcore.attention {{.+}} causal(top_left){{$}}
+  flashcore.attention ins(%q, %k, %v : !q, !kv, !kv) outs(%o : !q)
+      causal(top_left)
+  return
+}
+
+// CHECK-LABEL: func.func @window_of_both_sides(
+func.func @window_of_both_sides(%q: !q, %k: !kv, %v: !kv, %o: !q) {
+  // CHECK: flashcore.attention {{.+}} window_left(127) window_right(0){{$}}
+  flashcore.attention ins(%q, %k, %v : !q, !kv, !kv) outs(%o : !q)
+      window_left(127) window_right(0)
+  return
+}
+
+// CHECK-LABEL: func.func @window_of_one_side(
+func.func @window_of_one_side(%q: !q, %k: !kv, %v: !kv, %o: !q) {
+  // CHECK: flashcore.attention {{.+}} outs({{[^)]+}}) window_right(16){{$}}
+  flashcore.attention ins(%q, %k, %v : !q, !kv, !kv) outs(%o : !q)
+      window_right(16)
+  return
+}
+
+// CHECK-LABEL: func.func @scale_and_softcap(
+func.func @scale_and_softcap(%q: !q, %k: !kv, %v: !kv, %o: !q) {
+  // CHECK: flashcore.attention {{.+}} scale(1.250000e-01) softcap(5.000000e+01){{$}}
+  flashcore.attention ins(%q, %k, %v : !q, !kv, !kv) outs(%o : !q)
+      scale(1.250000e-01) softcap(5.000000e+01)
+  return
+}
+
+// CHECK-LABEL: func.func @bias_broadcast_over_batch_and_query(
+// CHECK-SAME:    %[[BIAS:[^:]+]]: memref<1x8x1x256xf16>)
+func.func @bias_broadcast_over_batch_and_query(
+    %q: !q, %k: !kv, %v: !kv, %o: !q, %bias: memref<1x8x1x256xf16>) {
+  // CHECK: flashcore.attention ins({{[^)]+}}) bias(%[[BIAS]] : memref<1x8x1x256xf16>) outs(
+  flashcore.attention ins(%q, %k, %v : !q, !kv, !kv)
+      bias(%bias : memref<1x8x1x256xf16>) outs(%o : !q)
+  return
+}
+
+// CHECK-LABEL: func.func @alibi_slopes(
+// CHECK-SAME:    %[[SLOPES:[^:]+]]: memref<8xf32>)
+func.func @alibi_slopes(%q: !q, %k: !kv, %v: !kv, %o: !q,
+                        %slopes: memref<8xf32>) {
+  // CHECK: flashcore.attention ins({{[^)]+}}) alibi(%[[SLOPES]] : memref<8xf32>) outs(
+  flashcore.attention ins(%q, %k, %v : !q, !kv, !kv)
+      alibi(%slopes : memref<8xf32>) outs(%o : !q)
+  return
+}
+
+// CHECK-LABEL: func.func @sink_logits(
+// CHECK-SAME:    %[[SINK:[^:]+]]: memref<8xf32>)
+func.func @sink_logits(%q: !q, %k: !kv, %v: !kv, %o: !q, %sink: memref<8xf32>) {
+  // CHECK: flashcore.attention ins({{[^)]+}}) sink(%[[SINK]] : memref<8xf32>) outs(
+  flashcore.attention ins(%q, %k, %v : !q, !kv, !kv)
+      sink(%sink : memref<8xf32>) outs(%o : !q)
+  return
+}
+
+// CHECK-LABEL: func.func @sequences_back_to_back(
+// CHECK-SAME:    %[[CU_Q:[^:]+]]: memref<5xi32>, %[[CU_K:[^:]+]]: memref<?xi32>)
+func.func @sequences_back_to_back(
+    %q: memref<1x8x?x64xf16>, %k: memref<1x2x?x64xf16>,
+    %o: memref<1x8x?x64xf16>, %cu_q: memref<5xi32>, %cu_k: memref<?xi32>) {
+  // CHECK: flashcore.attention ins({{[^)]+}}) cu_seqlens_q(%[[CU_Q]] : memref<5xi32>) cu_seqlens_k(%[[CU_K]] : memref<?xi32>) outs(
+  flashcore.attention ins(%q, %k, %k : memref<1x8x?x64xf16>,
+                          memref<1x2x?x64xf16>, memref<1x2x?x64xf16>)
+      cu_seqlens_q(%cu_q : memref<5xi32>) cu_seqlens_k(%cu_k : memref<?xi32>)
+      outs(%o : memref<1x8x?x64xf16>)
+  return
+}
+
+// Key and value have a batch axis of pages here, so it may differ from query's.
+
+// CHECK-LABEL: func.func @paged_keys(
+// CHECK-SAME:    %[[USED:[^:]+]]: memref<2xi32>, %[[TABLE:[^:]+]]: memref<2x16xi32>)
+func.func @paged_keys(%q: !q, %pages: memref<100x2x32x64xf16>, %o: !q,
+                      %used: memref<2xi32>, %table: memref<2x16xi32>) {
+  // CHECK: flashcore.attention ins({{[^)]+}}) seqused_k(%[[USED]] : memref<2xi32>) page_table(%[[TABLE]] : memref<2x16xi32>) outs(
+  flashcore.attention ins(%q, %pages, %pages : !q, memref<100x2x32x64xf16>,
+                          memref<100x2x32x64xf16>)
+      seqused_k(%used : memref<2xi32>) page_table(%table : memref<2x16xi32>)
+      outs(%o : !q)
+  return
+}
+
+// CHECK-LABEL: func.func @tile_of_a_larger_attention(
+// CHECK-SAME:    %[[B:[^:]+]]: index, %[[H:[^:]+]]: index, %[[ROW:[^:]+]]: index, %[[SEQLEN_Q:[^:]+]]: index, %[[KEY:[^:]+]]: index, %[[SEQLEN_K:[^:]+]]: index)
+func.func @tile_of_a_larger_attention(
+    %q: memref<1x1x16x64xf16>, %k: memref<1x1x?x64xf16>,
+    %o: memref<1x1x16x64xf16>, %b: index, %h: index, %row: index,
+    %seqlen_q: index, %key: index, %seqlen_k: index) {
+  // CHECK: flashcore.attention {{.+}} tile(%[[B]], %[[H]], %[[ROW]], %[[SEQLEN_Q]], %[[KEY]], %[[SEQLEN_K]]) causal(bottom_right){{$}}
+  flashcore.attention ins(%q, %k, %k : memref<1x1x16x64xf16>,
+                          memref<1x1x?x64xf16>, memref<1x1x?x64xf16>)
+      outs(%o : memref<1x1x16x64xf16>)
+      tile(%b, %h, %row, %seqlen_q, %key, %seqlen_k) causal(bottom_right)
+  return
+}
+
+// CHECK-LABEL: func.func @score_region(
+func.func @score_region(%q: !q, %k: !kv, %v: !kv, %o: !q) {
+  // CHECK:      flashcore.attention {{.+}} score {
+  // CHECK-NEXT: ^{{.+}}(%[[SCORE:[^:]+]]: f32, %{{.+}}: index, %{{.+}}: index, %{{.+}}: index, %{{.+}}: index):
+  // CHECK-NEXT:   %[[TWICE:.+]] = arith.addf %[[SCORE]], %[[SCORE]] : f32
+  // CHECK-NEXT:   flashcore.yield %[[TWICE]] : f32
+  // CHECK-NEXT: }{{$}}
+  flashcore.attention ins(%q, %k, %v : !q, !kv, !kv) outs(%o : !q) score {
+  ^bb0(%score: f32, %batch: index, %head: index, %query: index, %key: index):
+    %twice = arith.addf %score, %score : f32
+    flashcore.yield %twice : f32
+  }
+  return
+}
+
+// CHECK-LABEL: func.func @mask_region(
+func.func @mask_region(%q: !q, %k: !kv, %v: !kv, %o: !q) {
+  // CHECK:      flashcore.attention {{.+}} mask {
+  // CHECK-NEXT: ^{{.+}}(%{{.+}}: f32, %{{.+}}: index, %{{.+}}: index, %[[QUERY:[^:]+]]: index, %[[KEY:[^:]+]]: index):
+  // CHECK-NEXT:   %[[VISIBLE:.+]] = arith.cmpi sle, %[[KEY]], %[[QUERY]] : index
+  // CHECK-NEXT:   flashcore.yield %[[VISIBLE]] : i1
+  // CHECK-NEXT: }{{$}}
+  flashcore.attention ins(%q, %k, %v : !q, !kv, !kv) outs(%o : !q) mask {
+  ^bb0(%score: f32, %batch: index, %head: index, %query: index, %key: index):
+    %visible = arith.cmpi sle, %key, %query : index
+    flashcore.yield %visible : i1
+  }
+  return
+}
+
+// Regions may use values from outside.
+
+// CHECK-LABEL: func.func @both_regions_with_a_captured_value(
+// CHECK-SAME:    %[[FACTOR:[^:]+]]: f32)
+func.func @both_regions_with_a_captured_value(
+    %q: !t, %k: !tkv, %v: !tkv, %o: !t, %factor: f32) -> !t {
+  // CHECK:      flashcore.attention {{.+}} score {
+  // CHECK:        %[[SCALED:.+]] = arith.mulf %{{.+}}, %[[FACTOR]] : f32
+  // CHECK-NEXT:   flashcore.yield %[[SCALED]] : f32
+  // CHECK-NEXT: } mask {
+  // CHECK:        flashcore.yield %{{.+}} : i1
+  // CHECK-NEXT: } -> tensor<2x8x512x64xf16>
+  %result = flashcore.attention ins(%q, %k, %v : !t, !tkv, !tkv)
+      outs(%o : !t) score {
+  ^bb0(%score: f32, %batch: index, %head: index, %query: index, %key: index):
+    %scaled = arith.mulf %score, %factor : f32
+    flashcore.yield %scaled : f32
+  } mask {
+  ^bb0(%score: f32, %batch: index, %head: index, %query: index, %key: index):
+    %visible = arith.cmpi ne, %key, %query : index
+    flashcore.yield %visible : i1
+  } -> !t
+  return %result : !t
+}
+
+// CHECK-LABEL: func.func @attributes_of_others_are_kept(
+func.func @attributes_of_others_are_kept(%q: !t, %k: !tkv, %v: !tkv, %o: !t)
+    -> !t {
+  // CHECK: flashcore.attention {{.+}} causal(top_left) {test.note = "kept"} -> tensor<2x8x512x64xf16>
+  %result = flashcore.attention ins(%q, %k, %v : !t, !tkv, !tkv)
+      outs(%o : !t) causal(top_left) {test.note = "kept"} -> !t
+  return %result : !t
+}
+
+// CHECK-LABEL: func.func @every_clause_in_order(
+func.func @every_clause_in_order(
+    %q: !t, %k: !tkv, %v: !tkv, %o: !t, %lse: !tlse,
+    %bias: tensor<2x1x512x256xf32>, %per_head: tensor<8xf32>,
+    %used: tensor<2xi32>, %i: index) -> (!t, !tlse) {
+  // CHECK: flashcore.attention ins(
+  // CHECK-SAME: bias(
+  // CHECK-SAME: alibi(
+  // CHECK-SAME: sink(
+  // CHECK-SAME: seqused_k(
+  // CHECK-SAME: outs(
+  // CHECK-SAME: lse(
+  // CHECK-SAME: tile(
+  // CHECK-SAME: causal(bottom_right) window_left(1) window_right(2) scale(1.000000e+00) softcap(3.000000e+01)
+  // CHECK-SAME: score {
+  // CHECK:      } mask {
+  // CHECK:      } {test.note} -> tensor<2x8x512x64xf16>, tensor<2x8x512xf32>
+  %results:2 = flashcore.attention ins(%q, %k, %v : !t, !tkv, !tkv)
+      bias(%bias : tensor<2x1x512x256xf32>) alibi(%per_head : tensor<8xf32>)
+      sink(%per_head : tensor<8xf32>) seqused_k(%used : tensor<2xi32>)
+      outs(%o : !t) lse(%lse : !tlse) tile(%i, %i, %i, %i, %i, %i)
+      causal(bottom_right) window_left(1) window_right(2) scale(1.0)
+      softcap(30.0) score {
+  ^bb0(%score: f32, %batch: index, %head: index, %query: index, %key: index):
+    flashcore.yield %score : f32
+  } mask {
+  ^bb0(%score: f32, %batch: index, %head: index, %query: index, %key: index):
+    %visible = arith.cmpi sle, %key, %query : index
+    flashcore.yield %visible : i1
+  } {test.note} -> !t, !tlse
+  return %results#0, %results#1 : !t, !tlse
+}

@@ -1,0 +1,31 @@
+# How lit runs FlashCore's tests.
+import os
+import shutil
+
+import lit.formats
+from lit.llvm import llvm_config
+
+config.name = "FlashCore"
+config.test_format = lit.formats.ShTest(not llvm_config.use_lit_shell)
+config.suffixes = [".mlir", ".test"]
+config.test_source_root = os.path.dirname(__file__)
+config.test_exec_root = os.path.join(config.flashcore_obj_root, "test")
+
+llvm_config.with_system_environment(["HOME", "TMP", "TEMP", "CUDA_HOME"])
+llvm_config.use_default_substitutions()
+llvm_config.with_environment("PATH", config.llvm_tools_dir, append_path=True)
+llvm_config.add_tool_substitutions(
+    ["flashcore-opt", "flashcore-compile", "flashcore-run"],
+    [config.flashcore_tools_dir, config.llvm_tools_dir],
+)
+config.substitutions.append(("%examples", os.path.join(config.flashcore_source_root, "docs/examples")))
+
+# Tests that assemble need ptxas: from CUDA_HOME, PATH or the build tree.
+wheel = os.path.join(config.flashcore_tools_dir, "..", "ptxas", "bin")
+home = os.path.join(os.environ.get("CUDA_HOME", "/nonexistent"), "bin")
+if shutil.which("ptxas", path=os.pathsep.join([home, os.environ.get("PATH", ""), wheel])):
+    config.available_features.add("ptxas")
+else:
+    lit_config.note("ptxas not found: tests that assemble are skipped")
+if os.path.exists("/dev/nvidia0"):
+    config.available_features.add("gpu")
