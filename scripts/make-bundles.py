@@ -9,6 +9,7 @@ import argparse
 import itertools
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -113,6 +114,10 @@ def main():
     parser.add_argument("--compiler", type=pathlib.Path, default=root / "build/release/bin/flashcore-compile")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
+    # The runner travels with the bundles.
+    runner = args.compiler.parent / "flashcore-run"
+    if runner.exists():
+        shutil.copy2(runner, args.out / "flashcore-run")
     bundles = Bundles(args.out, args.compiler)
     for name, grid in (("check", check_grid), ("sanitize", sanitize_grid), ("time", time_grid)):
         runs = grid(bundles)

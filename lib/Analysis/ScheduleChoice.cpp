@@ -71,13 +71,16 @@ static ScheduleChoice getDefaults(const AttentionProblem &problem,
   if (!blocks || *blocks >= target.numSMs)
     return choice;
   // Too few blocks to fill the chip: smaller ones, then also fewer warps and
-  // more copies in flight, since little else hides their latency.
+  // more bytes in flight, since little else hides their latency.
   choice.blockM = 64;
   choice.query = QueryPlacement::Registers;
   if (*getNumBlocks(problem, 64) < target.numSMs) {
     choice.blockM = 32;
     choice.numWarps = 2;
-    choice.numStages = 3;
+    if (isWide(problem))
+      choice.numStages = 3;
+    else
+      choice.blockN = 128;
   }
   return choice;
 }

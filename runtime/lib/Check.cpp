@@ -217,9 +217,10 @@ Status flashcore::runOnce(Device &device, LoadedModule &module,
     if (Status status = device.launch(module, launch); !status.ok())
       return status;
   if (Status status = device.synchronize(); !status.ok())
-    return status.note("while running the kernels of " +
-                       set.problem().bundle().directory.string() + " for " +
-                       set.problem().str());
+    return Status::kernelFault(status.message())
+        .note("while running the kernels of " +
+              set.problem().bundle().directory.string() + " for " +
+              set.problem().str());
   return set.download(device);
 }
 

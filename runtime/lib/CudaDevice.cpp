@@ -12,6 +12,8 @@
 
 #include "flashcore/Runtime/CudaDevice.h"
 
+#include "CudaModule.h"
+
 #include <algorithm>
 #include <array>
 
@@ -19,28 +21,6 @@ using namespace flashcore;
 using namespace flashcore::cuda;
 
 namespace {
-
-class CudaModule final : public LoadedModule {
-public:
-  CudaModule(const CudaDriver &driver, std::string code) : driver(driver) {
-    codeName = std::move(code);
-  }
-  ~CudaModule() override {
-    if (module)
-      driver.moduleUnload(module);
-  }
-
-  Status load(const Bundle &bundle, const CodeImage &image);
-
-  const CudaDriver &driver;
-  CUmodule module = nullptr;
-  std::vector<CUfunction> functions;
-  std::vector<std::string> names;
-
-private:
-  Status loadKernel(const KernelSpec &kernel);
-  Status inspect(const KernelSpec &kernel, CUfunction function);
-};
 
 /// A graph of launches with the events around it.
 struct Recording {
@@ -110,80 +90,6 @@ private:
 };
 
 } // namespace
-
-//===----------------------------------------------------------------------===//
-// Modules
-//===----------------------------------------------------------------------===//
-
-Status CudaModule::load(const Bundle &bundle, const CodeImage &image) {
-  // The JIT log is the only place where ptxas says which line it rejected.
-  std::array<char, 8192> log{};
-  CUjit_option keys[] = {CU_JIT_ERROR_LOG_BUFFER,
-                         CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
-  void *values[] = {log.data(), reinterpret_cast<void *>(log.size() - 1)};
-  // std::string ends in a NUL, which PTX needs.
-  if (CUresult result = driver.moduleLoadDataEx(&module, image.contents.c_str(),
-                                                2, keys, values)) {
-    module = nullptr;
-    Status status = cudaError(driver, result, "cuModuleLoadDataEx")
-                        .note("loading " + codeName + " from " +
-                              (bundle.directory / image.file).string());
-    if (result == CUDA_ERROR_UNSUPPORTED_PTX_VERSION)
-      status.note("the PTX is newer than the driver: install a newer driver, "
-                  "or compile for an older PTX version");
-    return status.note(log.data());
-  }
-  for (const KernelSpec &kernel : bundle.kernels)
-    if (Status status = loadKernel(kernel); !status.ok())
-      return status.note("loading " + codeName + " from " +
-                         (bundle.directory / image.file).string());
-  return Status::success();
-}
-
-Status CudaModule::loadKernel(const KernelSpec &kernel) {
-  CUfunction function = nullptr;
-  if (CUresult result =
-          driver.moduleGetFunction(&function, module, kernel.name.c_str()))
-    return cudaError(driver, result, "cuModuleGetFunction")
-        .note("looking for kernel '" + kernel.name + "'");
-  if (Status status = inspect(kernel, function); !status.ok())
-    return status;
-  if (CUresult result = driver.funcSetAttribute(
-          function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-          static_cast<int>(kernel.dynamicSharedMemory)))
-    return cudaError(driver, result,
-                     "cuFuncSetAttribute(MAX_DYNAMIC_SHARED_SIZE_BYTES)")
-        .note("kernel '" + kernel.name + "', " +
-              std::to_string(kernel.dynamicSharedMemory) + " bytes");
-  functions.push_back(function);
-  names.push_back(kernel.name);
-  return Status::success();
-}
-
-/// Reads what the loaded code uses, which for PTX only the driver knows.
-Status CudaModule::inspect(const KernelSpec &kernel, CUfunction function) {
-  int registers = 0, local = 0, shared = 0, maxThreads = 0;
-  const std::pair<CUfunction_attribute, int *> queries[] = {
-      {CU_FUNC_ATTRIBUTE_NUM_REGS, &registers},
-      {CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, &local},
-      {CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, &shared},
-      {CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &maxThreads}};
-  for (const auto &[attribute, value] : queries)
-    if (CUresult result = driver.funcGetAttribute(value, attribute, function))
-      return cudaError(driver, result,
-                       "cuFuncGetAttribute(" + std::to_string(attribute) + ")")
-          .note("kernel '" + kernel.name + "'");
-  int64_t threads = kernel.block[0] * kernel.block[1] * kernel.block[2];
-  if (threads > maxThreads)
-    return Status::error(
-               "kernel '" + kernel.name + "' needs " + std::to_string(threads) +
-               " threads per block, but with " + std::to_string(registers) +
-               " registers a thread the device allows " +
-               std::to_string(maxThreads))
-        .note("use fewer warps or smaller tiles");
-  kernelInfos.push_back({registers, local, shared});
-  return Status::success();
-}
 
 //===----------------------------------------------------------------------===//
 // Opening and closing
@@ -331,7 +237,7 @@ Status CudaDevice::synchronize() {
 
 StatusOr<std::unique_ptr<LoadedModule>>
 CudaDevice::loadCode(const Bundle &bundle, const CodeChoice &choice) {
-  auto module = std::make_unique<CudaModule>(driver, choice.str());
+  auto module = std::make_unique<CudaModule>(driver, deviceInfo, choice.str());
   if (Status status = module->load(bundle, *choice.image); !status.ok())
     return status;
   return std::unique_ptr<LoadedModule>(std::move(module));
@@ -347,7 +253,7 @@ Status CudaDevice::launchChecked(LoadedModule &module,
     pointers.push_back(&argument);
   auto count = [](int64_t value) { return static_cast<unsigned>(value); };
   CUresult result = driver.launchKernel(
-      loaded.functions[launch.kernel], count(launch.grid[0]),
+      loaded.function(launch.kernel), count(launch.grid[0]),
       count(launch.grid[1]), count(launch.grid[2]), count(launch.block[0]),
       count(launch.block[1]), count(launch.block[2]),
       count(launch.dynamicSharedMemory), stream, pointers.data(), nullptr);
@@ -358,8 +264,8 @@ Status CudaDevice::launchChecked(LoadedModule &module,
            std::to_string(sizes[2]);
   };
   return cudaError(driver, result, "cuLaunchKernel")
-      .note("kernel '" + loaded.names[launch.kernel] + "', grid " +
-            text(launch.grid) + ", block " + text(launch.block) + ", " +
+      .note("kernel '" + launch.name + "', grid " + text(launch.grid) +
+            ", block " + text(launch.block) + ", " +
             std::to_string(launch.dynamicSharedMemory) +
             " bytes of dynamic shared memory, " +
             std::to_string(loaded.kernels()[launch.kernel].registers) +

@@ -56,8 +56,8 @@ StatusOr<std::unique_ptr<LoadedModule>> Device::load(const Bundle &bundle) {
 Status Device::checkLaunch(const KernelLaunch &launch) const {
   for (size_t i = 0; i < 3; ++i)
     if (launch.grid[i] > deviceInfo.limits.grid[i])
-      return Status::error("kernel " + std::to_string(launch.kernel) +
-                           " needs " + std::to_string(launch.grid[i]) +
+      return Status::error("kernel '" + launch.name + "' needs " +
+                           std::to_string(launch.grid[i]) +
                            " blocks in direction " + "xyz"[i] + ", but " +
                            deviceInfo.name + " allows " +
                            std::to_string(deviceInfo.limits.grid[i]))

@@ -64,6 +64,10 @@ StatusOr<nlohmann::json> flashcore::parseJson(const std::string &file,
                          std::to_string(column))
         .note(end == text.size() ? "the file ends there: it is truncated"
                                  : "the file was edited or is no JSON");
+  } catch (const nlohmann::json::out_of_range &) { // a number such as 1e999
+    return Status::error(file + ": expects numbers that fit a double, but got "
+                                "a larger one")
+        .note("the file was edited or is damaged");
   }
 }
 

@@ -105,15 +105,15 @@ Status HostTensor::verifyWritten() const {
     rest.storeBits(at, unwritten);
   });
   if (missing)
-    return Status::error("expects every element of '" + shape.name +
-                         "' to be written, but " + std::to_string(missing) +
-                         " of " + std::to_string(numElements()) +
-                         " still hold the poison")
+    return Status::kernelFault(
+               "expects every element of '" + shape.name +
+               "' to be written, but " + std::to_string(missing) + " of " +
+               std::to_string(numElements()) + " still hold the poison")
         .note("the first is element " + std::to_string(first) +
               " in packed order");
   for (size_t i = 0; i < rest.bytes.size(); i += sizeof(PoisonPattern))
     if (std::memcmp(&rest.bytes[i], &PoisonPattern, sizeof(PoisonPattern)))
-      return Status::error(
+      return Status::kernelFault(
                  "expects only elements of '" + shape.name +
                  "' to be written, but the 4 bytes at " +
                  std::to_string(static_cast<int64_t>(i) - GuardBytes) +

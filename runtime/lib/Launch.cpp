@@ -69,6 +69,7 @@ flashcore::planLaunches(const Problem &problem, const PointerMap &pointers) {
       return grid.status();
     KernelLaunch launch;
     launch.kernel = launches.size();
+    launch.name = kernel.name;
     launch.grid = *grid;
     launch.block = kernel.block;
     launch.dynamicSharedMemory = kernel.dynamicSharedMemory;

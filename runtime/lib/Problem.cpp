@@ -52,7 +52,7 @@ static std::vector<size_t> memoryOrder(const std::vector<std::string> &axes,
 }
 
 /// Strides without gaps in the order of `layout`. Saturates on overflow, which
-/// the span check reports.
+/// computeSpan reports.
 static std::vector<int64_t> packedStrides(const TensorGeometry &tensor,
                                           Layout layout) {
   std::vector<int64_t> strides(tensor.axes.size());
@@ -76,22 +76,22 @@ static Status tooLarge(const TensorGeometry &tensor) {
 
 /// Computes `span`.
 static Status computeSpan(TensorGeometry &tensor) {
-  tensor.span = tensor.offset;
-  if (std::count(tensor.sizes.begin(), tensor.sizes.end(), 0))
-    return Status::success();
-  int64_t last = tensor.offset, bytes = 0;
-  for (size_t i = 0; i < tensor.sizes.size(); ++i) {
+  bool isEmpty = std::count(tensor.sizes.begin(), tensor.sizes.end(), 0);
+  int64_t last = tensor.offset, bytes = 0, elements = 4;
+  for (size_t i = 0; !isEmpty && i < tensor.sizes.size(); ++i) {
     int64_t extent = 0;
+    // A stride of 0 keeps the span short, so the elements are counted as well.
     if (__builtin_mul_overflow(tensor.sizes[i] - 1, tensor.strides[i],
                                &extent) ||
-        __builtin_add_overflow(last, extent, &last))
+        __builtin_add_overflow(last, extent, &last) ||
+        __builtin_mul_overflow(elements, tensor.sizes[i], &elements))
       return tooLarge(tensor);
   }
   // 4096 leaves room for guards around the tensor.
   if (__builtin_add_overflow(last, int64_t(4096), &bytes) ||
       __builtin_mul_overflow(bytes, byteSize(tensor.dtype), &bytes))
     return tooLarge(tensor);
-  tensor.span = last + 1;
+  tensor.span = isEmpty ? tensor.offset : last + 1;
   return Status::success();
 }
 
@@ -243,9 +243,9 @@ Status Problem::resolveTensor(const TensorSpec &spec,
   if (spec.offset)
     tensor.offset = *spec.offset;
 
-  if (Status status = checkAlignment(tensor); !status.ok())
-    return status;
   if (Status status = computeSpan(tensor); !status.ok())
+    return status;
+  if (Status status = checkAlignment(tensor); !status.ok())
     return status;
   if (tensor.role == TensorSpec::Role::Output)
     if (Status status = checkNoOverlap(tensor); !status.ok())

@@ -126,15 +126,16 @@ struct LowPrecisionMath {
   double finish(float value, double) const { return roundTo(dtype, value); }
 };
 
-/// One (batch, head) pair. Query rows are taken a block at a time, so that each
-/// row of k and v that is read from memory serves several queries.
+/// Rows of one (batch, head) pair. Query rows are taken a block at a time, so
+/// that each row of k and v that is read from memory serves several queries.
 template <typename Math> class HeadWorker {
 public:
   HeadWorker(const AttentionInputs &inputs, const Math &math,
              AttentionResult &result)
       : inputs(inputs), math(math), result(result) {}
 
-  void run(int64_t batch, int64_t head);
+  /// Computes the query rows [firstRow, endRow) of one pair.
+  void run(int64_t batch, int64_t head, int64_t firstRow, int64_t endRow);
 
 private:
   using Scalar = typename Math::Scalar;
@@ -241,11 +242,12 @@ void HeadWorker<Math>::computeBlock(int64_t firstRow, int64_t rows,
 }
 
 template <typename Math>
-void HeadWorker<Math>::run(int64_t batch, int64_t head) {
+void HeadWorker<Math>::run(int64_t batch, int64_t head, int64_t firstRow,
+                           int64_t endRow) {
   gather(batch, head);
   int64_t headsQ = inputs.q.sizes[1], seqlenQ = inputs.q.sizes[2];
-  for (int64_t row = 0; row < seqlenQ; row += blockRows)
-    computeBlock(row, std::min(blockRows, seqlenQ - row),
+  for (int64_t row = firstRow; row < endRow; row += blockRows)
+    computeBlock(row, std::min(blockRows, endRow - row),
                  (batch * headsQ + head) * seqlenQ);
 }
 
@@ -258,16 +260,27 @@ static AttentionResult compute(const AttentionInputs &inputs, const Math &math,
   result.lse.resize(static_cast<size_t>(pairs * inputs.q.sizes[2]));
   result.o.resize(result.lse.size() * static_cast<size_t>(inputs.v.sizes[3]));
 
+  if (threads == 0)
+    threads = std::max(1u, std::thread::hardware_concurrency());
+  // Few heads are cut into chunks of rows, so that no thread idles. Each chunk
+  // reads all of k and v again, so it must not be short.
+  constexpr int64_t minRows = 64;
+  int64_t seqlenQ = inputs.q.sizes[2];
+  int64_t wanted = pairs ? (4 * int64_t(threads) + pairs - 1) / pairs : 1;
+  int64_t rows = std::max(minRows, (seqlenQ + wanted - 1) / wanted);
+  int64_t chunks = (seqlenQ + rows - 1) / rows, items = pairs * chunks;
+
   std::atomic<int64_t> next = 0;
   auto work = [&] {
     HeadWorker<Math> worker(inputs, math, result);
-    for (int64_t pair = next++; pair < pairs; pair = next++)
-      worker.run(pair / headsQ, pair % headsQ);
+    for (int64_t item = next++; item < items; item = next++) {
+      int64_t pair = item / chunks, first = item % chunks * rows;
+      worker.run(pair / headsQ, pair % headsQ, first,
+                 std::min(first + rows, seqlenQ));
+    }
   };
-  if (threads == 0)
-    threads = std::max(1u, std::thread::hardware_concurrency());
   std::vector<std::thread> pool;
-  for (int64_t i = 1; i < std::min<int64_t>(threads, pairs); ++i)
+  for (int64_t i = 1; i < std::min<int64_t>(threads, items); ++i)
     pool.emplace_back(work);
   work();
   for (std::thread &thread : pool)

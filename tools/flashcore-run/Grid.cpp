@@ -37,8 +37,9 @@ static T readOption(JsonReader &reader, Field field, Parser &&parse) {
 
 static RunRequest readEntry(JsonReader &reader, Field entry,
                             const std::filesystem::path &directory,
-                            const std::function<uint64_t()> &freshSeed) {
-  RunRequest request;
+                            const RunRequest &defaults,
+                            const std::function<uint64_t()> &chooseSeed) {
+  RunRequest request = defaults;
   for (const std::string &key : entry.keys())
     if (std::find(std::begin(knownKeys), std::end(knownKeys), key) ==
         std::end(knownKeys))
@@ -54,7 +55,7 @@ static RunRequest readEntry(JsonReader &reader, Field entry,
     request.problem.offset = entry["offset"].integer();
   request.seed = entry.has("seed")
                      ? static_cast<uint64_t>(entry["seed"].integer())
-                     : freshSeed();
+                     : chooseSeed();
   if (entry.has("kind"))
     request.kind = readOption<InputKind>(reader, entry["kind"], parseInputKind);
   if (entry.has("stage"))
@@ -70,18 +71,22 @@ static RunRequest readEntry(JsonReader &reader, Field entry,
 
 StatusOr<std::vector<RunRequest>>
 flashcore::run::loadGrid(const std::filesystem::path &path,
-                         const std::function<uint64_t()> &freshSeed) {
+                         const RunRequest &defaults,
+                         const std::function<uint64_t()> &chooseSeed) {
   StatusOr<std::string> text = readFile(path);
   if (!text.ok())
     return text.status();
   StatusOr<nlohmann::json> document = parseJson(path.string(), *text);
   if (!document.ok())
     return document.status();
-  JsonReader reader(path.string(), "see the entries that --grid takes in the "
-                                   "documentation of flashcore-run");
+  JsonReader reader(
+      path.string(),
+      "an entry has the key bundle, and may have dims, layout, offset, "
+      "seed, kind, stage, check and time");
   std::vector<RunRequest> requests;
   for (Field entry : reader.root(*document).elements())
-    requests.push_back(readEntry(reader, entry, path.parent_path(), freshSeed));
+    requests.push_back(
+        readEntry(reader, entry, path.parent_path(), defaults, chooseSeed));
   if (!reader.ok())
     return reader.status();
   return requests;

@@ -18,10 +18,11 @@
 
 namespace flashcore::run {
 
-/// `freshSeed` gives the seed of an entry that names none.
+/// `defaults` holds what an entry does not say; `chooseSeed` gives the seed of
+/// an entry that names none.
 StatusOr<std::vector<RunRequest>>
-loadGrid(const std::filesystem::path &path,
-         const std::function<uint64_t()> &freshSeed);
+loadGrid(const std::filesystem::path &path, const RunRequest &defaults,
+         const std::function<uint64_t()> &chooseSeed);
 
 } // namespace flashcore::run
 

@@ -66,7 +66,7 @@ struct RawOptions {
   std::map<std::string, std::string> inputs = {{"q", ""}, {"k", ""}, {"v", ""}};
   std::map<std::string, std::string> outputs = {{"o", ""}, {"lse", ""}};
   std::string input, layout = "bhsd", kind = "normal", stage = "all";
-  std::string json, info, grid, compiler;
+  std::string json, grid, compiler;
   bool noCheck = false;
 };
 } // namespace
@@ -110,9 +110,11 @@ static void addModeOptions(CLI::App &app, RawOptions &raw, Options &options) {
   app.add_option("--runs", options.runs, "Runs with fresh random inputs")
       ->check(CLI::PositiveNumber);
   app.add_option("--json", raw.json, "Write all results to this file");
-  app.add_option("--info", raw.info, "Print a summary of this bundle and stop");
+  app.add_flag("--info", options.info,
+               "Print a summary of the bundle and stop; needs no device");
   app.add_option("--grid", raw.grid,
-                 "Run the list of entries in this JSON file in one process");
+                 "Run the list of entries in this JSON file in one process; "
+                 "other options are the defaults of the entries");
   app.add_option("--compiler", raw.compiler,
                  "The flashcore-compile for .mlir files (default: beside this "
                  "tool, else in PATH)");
@@ -132,16 +134,20 @@ static Status finish(const RawOptions &raw, Options &options) {
       request.outputFiles[name] = file;
   options.input = raw.input;
   options.json = raw.json;
-  options.info = raw.info;
   options.grid = raw.grid;
   options.compiler = raw.compiler;
   request.check = !raw.noCheck;
 
-  int modes = !raw.input.empty() + !raw.info.empty() + !raw.grid.empty();
-  if (modes != 1)
-    return Status::error("expects one of INPUT, --info and --grid, but got " +
-                         std::to_string(modes) + " of them")
+  if (raw.input.empty() == raw.grid.empty())
+    return Status::error("expects either INPUT or --grid, but got " +
+                         std::string(raw.grid.empty() ? "neither" : "both"))
         .note("see flashcore-run --help");
+  if (!raw.grid.empty() &&
+      (options.info || options.runs != 1 || !request.problem.dims.empty() ||
+       !request.inputFiles.empty() || !request.outputFiles.empty()))
+    return Status::error("expects --grid without --info, --runs, sizes and "
+                         "files of tensors, but got one of them")
+        .note("write the sizes into the entries of the grid");
   StatusOr<Layout> layout = parseLayout(raw.layout);
   if (!layout.ok())
     return layout.status();

@@ -16,7 +16,7 @@
 namespace flashcore::run {
 
 struct Options {
-  /// A bundle directory or an .mlir file; empty with `grid` or `info`.
+  /// A bundle directory or an .mlir file; empty with `grid`.
   std::filesystem::path input;
   std::string device = "auto";
   bool allowNoDevice = false;
@@ -25,12 +25,12 @@ struct Options {
   std::optional<uint64_t> seed;
   int runs = 1;
   std::filesystem::path json;
-  std::filesystem::path info;
+  bool info = false;
   std::filesystem::path grid;
   std::filesystem::path compiler;
   /// What follows "--".
   std::vector<std::string> compilerArguments;
-  /// Text for --help and --version; when set, print it and stop.
+  /// The text of --help; when set, print it and stop.
   std::string message;
 };
 

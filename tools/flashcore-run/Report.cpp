@@ -32,7 +32,7 @@ static std::string formatErrors(const ErrorReport &report) {
 
 static std::string verdict(const RunResult &result) {
   if (!result.status.ok())
-    return "ERROR";
+    return result.failed() ? "FAIL" : "ERROR";
   if (!result.check)
     return "unchecked";
   return result.pass() ? "PASS" : "FAIL";

@@ -44,7 +44,7 @@ void Session::reset() {
   device.reset();
 }
 
-StatusOr<Session::LoadedBundle *>
+StatusOr<const Bundle *>
 Session::loadBundle(const std::filesystem::path &path) {
   LoadedBundle &loaded = bundles[path];
   if (!loaded.bundle) {
@@ -53,14 +53,40 @@ Session::loadBundle(const std::filesystem::path &path) {
       return bundle.status();
     loaded.bundle = std::make_unique<Bundle>(std::move(*bundle));
   }
+  return loaded.bundle.get();
+}
+
+StatusOr<Session::LoadedBundle *>
+Session::loadModule(const std::filesystem::path &path) {
+  StatusOr<const Bundle *> bundle = loadBundle(path);
+  if (!bundle.ok())
+    return bundle.status();
+  LoadedBundle &loaded = bundles[path];
   if (!loaded.module) {
-    StatusOr<std::unique_ptr<LoadedModule>> module =
-        device->load(*loaded.bundle);
+    StatusOr<std::unique_ptr<LoadedModule>> module = device->load(**bundle);
     if (!module.ok())
       return module.status();
     loaded.module = std::move(*module);
   }
   return &loaded;
+}
+
+static StatusOr<Problem> createProblem(const Bundle &bundle,
+                                       const RunRequest &request) {
+  ProblemRequest problem = request.problem;
+  if (request.isTile)
+    problem.dims["seqlen_q"] = problem.dims["seqlen_k"] = tileRows;
+  return Problem::create(bundle, problem);
+}
+
+Status Session::validate(const RunRequest &request) {
+  StatusOr<const Bundle *> bundle = loadBundle(request.bundle);
+  if (!bundle.ok())
+    return bundle.status();
+  StatusOr<Problem> problem = createProblem(**bundle, request);
+  if (!problem.ok())
+    return problem.status();
+  return verifyStage(*problem, request.stage);
 }
 
 Status Session::runAndCheck(LoadedBundle &loaded, const Problem &problem,
@@ -122,7 +148,7 @@ RunResult Session::run(const RunRequest &request) {
     return result;
   result.device = device->info().name;
 
-  StatusOr<LoadedBundle *> loaded = loadBundle(request.bundle);
+  StatusOr<LoadedBundle *> loaded = loadModule(request.bundle);
   if (!loaded.ok()) {
     result.status = loaded.status();
     return result;
@@ -130,12 +156,7 @@ RunResult Session::run(const RunRequest &request) {
   result.code = (*loaded)->module->code();
   result.kernels = (*loaded)->module->kernels();
 
-  ProblemRequest problemRequest = request.problem;
-  if (request.isTile)
-    problemRequest.dims["seqlen_q"] = problemRequest.dims["seqlen_k"] =
-        tileRows;
-  StatusOr<Problem> problem =
-      Problem::create(*(*loaded)->bundle, problemRequest);
+  StatusOr<Problem> problem = createProblem(*(*loaded)->bundle, request);
   if (!problem.ok()) {
     result.status = problem.status();
     return result;

@@ -51,6 +51,8 @@ struct RunResult {
   double flops = 0;
 
   bool pass() const { return status.ok() && (!check || check->pass()); }
+  /// The kernels ran and did wrong, as opposed to a run that was refused.
+  bool failed() const { return status.ok() ? !pass() : status.isKernelFault(); }
   double teraflops() const {
     return timing ? flops / timing->median * 1e-6 : 0;
   }
@@ -64,6 +66,8 @@ public:
 
   explicit Session(DeviceFactory factory) : factory(std::move(factory)) {}
 
+  /// Checks all that can be checked without a device.
+  Status validate(const RunRequest &request);
   /// Opens the device now, to find out whether there is one.
   Status open();
   RunResult run(const RunRequest &request);
@@ -74,7 +78,8 @@ private:
     std::unique_ptr<LoadedModule> module;
   };
 
-  StatusOr<LoadedBundle *> loadBundle(const std::filesystem::path &path);
+  StatusOr<const Bundle *> loadBundle(const std::filesystem::path &path);
+  StatusOr<LoadedBundle *> loadModule(const std::filesystem::path &path);
   Status runLoaded(LoadedBundle &loaded, const Problem &problem,
                    RunResult &result);
   Status runAndCheck(LoadedBundle &loaded, const Problem &problem,

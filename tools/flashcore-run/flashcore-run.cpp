@@ -45,31 +45,36 @@ static ExitCode printInfo(const std::filesystem::path &path) {
   return Passed;
 }
 
-/// The runs that the command line asks for. `temporary` keeps a bundle that was
-/// compiled for them.
-static StatusOr<std::vector<RunRequest>>
-collectRequests(const Options &options,
-                std::optional<TemporaryDirectory> &temporary) {
-  if (!options.grid.empty())
-    return loadGrid(options.grid, freshSeed);
-  RunRequest request = options.request;
-  request.bundle = options.input;
-  if (options.input.extension() == ".mlir") {
-    StatusOr<TemporaryDirectory> directory = TemporaryDirectory::create();
-    if (!directory.ok())
-      return directory.status();
-    temporary.emplace(std::move(*directory));
-    request.bundle =
-        temporary->path() / options.input.stem().replace_extension(".fcb");
-    if (Status status = compile(findCompiler(options.compiler), options.input,
-                                request.bundle, options.compilerArguments);
-        !status.ok())
-      return status;
-  } else if (!options.compilerArguments.empty()) {
+/// The bundle that the command line names. An .mlir file is compiled into
+/// `temporary`, which keeps the result.
+static StatusOr<std::filesystem::path>
+findBundle(const Options &options,
+           std::optional<TemporaryDirectory> &temporary) {
+  if (options.input.extension() != ".mlir") {
+    if (options.compilerArguments.empty())
+      return options.input;
     return Status::error("expects arguments after '--' only with an .mlir "
                          "file, but got the bundle " +
                          options.input.string());
   }
+  StatusOr<TemporaryDirectory> directory = TemporaryDirectory::create();
+  if (!directory.ok())
+    return directory.status();
+  temporary.emplace(std::move(*directory));
+  std::filesystem::path bundle =
+      temporary->path() / options.input.stem().replace_extension(".fcb");
+  if (Status status = compile(findCompiler(options.compiler), options.input,
+                              bundle, options.compilerArguments);
+      !status.ok())
+    return status;
+  return bundle;
+}
+
+/// One request a run, each with fresh inputs.
+static std::vector<RunRequest>
+repeatRequest(const Options &options, const std::filesystem::path &bundle) {
+  RunRequest request = options.request;
+  request.bundle = bundle;
   uint64_t seed = options.seed ? *options.seed : freshSeed();
   std::vector<RunRequest> requests;
   for (int i = 0; i < options.runs; ++i) {
@@ -83,23 +88,54 @@ collectRequests(const Options &options,
 static ExitCode runAll(Session &session, const Options &options,
                        const std::vector<RunRequest> &requests) {
   std::vector<RunResult> results;
-  bool allPassed = true, anyError = false;
+  bool anyFailed = false, anyError = false;
   for (const RunRequest &request : requests) {
     results.push_back(session.run(request));
     const RunResult &result = results.back();
     print(formatLine(result) + "\n");
-    allPassed &= result.pass();
-    anyError |= !result.status.ok();
+    anyFailed |= result.failed();
+    anyError |= !result.pass() && !result.failed();
     // Written after each run: a later one may take the process with it.
     if (!options.json.empty())
       if (Status status = writeJson(options.json, results); !status.ok())
         return fail(status);
   }
-  if (!options.grid.empty()) {
+  if (!options.grid.empty())
     print("\n" + formatTable(results));
-    return allPassed ? Passed : CheckFailed;
+  return anyFailed ? CheckFailed : anyError ? BadInput : Passed;
+}
+
+/// All but the parsing of the command line.
+static ExitCode run(const Options &options) {
+  Session session([&] { return openDevice(options.device); });
+  std::optional<TemporaryDirectory> temporary;
+  std::vector<RunRequest> requests;
+  // Bad input is reported even where there is no device. A grid reports it in
+  // the line of the entry instead.
+  if (!options.grid.empty()) {
+    StatusOr<std::vector<RunRequest>> grid =
+        loadGrid(options.grid, options.request,
+                 [&] { return options.seed ? *options.seed : freshSeed(); });
+    if (!grid.ok())
+      return fail(grid.status());
+    requests = std::move(*grid);
+  } else {
+    StatusOr<std::filesystem::path> bundle = findBundle(options, temporary);
+    if (!bundle.ok())
+      return fail(bundle.status());
+    if (options.info)
+      return printInfo(*bundle);
+    requests = repeatRequest(options, *bundle);
+    if (Status status = session.validate(requests.front()); !status.ok())
+      return fail(status);
   }
-  return anyError ? BadInput : allPassed ? Passed : CheckFailed;
+  if (Status status = session.open(); !status.ok()) {
+    if (!status.isNoDevice() || !options.allowNoDevice)
+      return fail(status);
+    print(status.str() + "\n");
+    return Passed;
+  }
+  return runAll(session, options, requests);
 }
 
 int main(int argc, char **argv) {
@@ -111,20 +147,5 @@ int main(int argc, char **argv) {
     print(options->message);
     return Passed;
   }
-  if (!options->info.empty())
-    return printInfo(options->info);
-
-  Session session([&] { return openDevice(options->device); });
-  if (Status status = session.open(); !status.ok()) {
-    if (!status.isNoDevice() || !options->allowNoDevice)
-      return fail(status);
-    print(status.str() + "\n");
-    return Passed;
-  }
-  std::optional<TemporaryDirectory> temporary;
-  StatusOr<std::vector<RunRequest>> requests =
-      collectRequests(*options, temporary);
-  if (!requests.ok())
-    return fail(requests.status());
-  return runAll(session, *options, *requests);
+  return run(*options);
 }

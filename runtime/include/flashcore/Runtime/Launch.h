@@ -23,6 +23,7 @@ using DevicePointer = uint64_t;
 struct KernelLaunch {
   /// Position of the kernel in the bundle.
   size_t kernel = 0;
+  std::string name;
   std::array<int64_t, 3> grid = {1, 1, 1};
   std::array<int64_t, 3> block = {1, 1, 1};
   int64_t dynamicSharedMemory = 0;

@@ -31,6 +31,9 @@ public:
     /// There is no device of the kind asked for. Tools treat it apart from
     /// other errors, because a machine without a GPU is not a mistake.
     NoDevice,
+    /// The kernels ran and misbehaved: a fault, or writes in the wrong places.
+    /// Tools report it as a failed check, not as bad input.
+    KernelFault,
   };
 
   static Status success() { return Status(Kind::Success, {}); }
@@ -40,9 +43,13 @@ public:
   static Status noDevice(std::string message) {
     return Status(Kind::NoDevice, std::move(message));
   }
+  static Status kernelFault(std::string message) {
+    return Status(Kind::KernelFault, std::move(message));
+  }
 
   bool ok() const { return kind == Kind::Success; }
   bool isNoDevice() const { return kind == Kind::NoDevice; }
+  bool isKernelFault() const { return kind == Kind::KernelFault; }
   const std::string &message() const { return text; }
   const std::vector<std::string> &notes() const { return noteTexts; }
 

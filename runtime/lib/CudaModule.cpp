@@ -1,0 +1,105 @@
+//===- CudaModule.cpp - A bundle's code on a GPU --------------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Keeps the driver's log in errors, reads what each kernel uses, and opts in to
+// the dynamic shared memory past the default of 48 KiB.
+//
+//===----------------------------------------------------------------------===//
+
+#include "CudaModule.h"
+
+#include <array>
+
+using namespace flashcore;
+using namespace flashcore::cuda;
+
+Status CudaModule::load(const Bundle &bundle, const CodeImage &image) {
+  // The JIT log is the only place where ptxas says which line it rejected.
+  std::array<char, 8192> log{};
+  CUjit_option keys[] = {CU_JIT_ERROR_LOG_BUFFER,
+                         CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+  void *values[] = {log.data(), reinterpret_cast<void *>(log.size() - 1)};
+  // std::string ends in a NUL, which PTX needs.
+  if (CUresult result = driver.moduleLoadDataEx(&module, image.contents.c_str(),
+                                                2, keys, values)) {
+    module = nullptr;
+    return loadError(result, log.data())
+        .note("loading " + codeName + " from " +
+              (bundle.directory / image.file).string());
+  }
+  for (const KernelSpec &kernel : bundle.kernels)
+    if (Status status = loadKernel(kernel); !status.ok())
+      return status.note("loading " + codeName + " from " +
+                         (bundle.directory / image.file).string());
+  return Status::success();
+}
+
+Status CudaModule::loadError(CUresult result, const char *log) const {
+  Status status = cudaError(driver, result, "cuModuleLoadDataEx");
+  int version = 0;
+  if (result == CUDA_ERROR_UNSUPPORTED_PTX_VERSION &&
+      driver.driverGetVersion(&version) == CUDA_SUCCESS)
+    status.note("the PTX is newer than the driver, which is for CUDA " +
+                std::to_string(version / 1000) + "." +
+                std::to_string(version % 1000 / 10) +
+                ": install a newer driver, or compile for an older PTX "
+                "version");
+  return status.note(log);
+}
+
+Status CudaModule::loadKernel(const KernelSpec &kernel) {
+  CUfunction function = nullptr;
+  if (CUresult result =
+          driver.moduleGetFunction(&function, module, kernel.name.c_str()))
+    return cudaError(driver, result, "cuModuleGetFunction")
+        .note("looking for kernel '" + kernel.name + "'");
+  if (Status status = inspect(kernel, function); !status.ok())
+    return status;
+  if (CUresult result = driver.funcSetAttribute(
+          function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+          static_cast<int>(kernel.dynamicSharedMemory)))
+    return cudaError(driver, result,
+                     "cuFuncSetAttribute(MAX_DYNAMIC_SHARED_SIZE_BYTES)")
+        .note("kernel '" + kernel.name + "', " +
+              std::to_string(kernel.dynamicSharedMemory) + " bytes");
+  functions.push_back(function);
+  return Status::success();
+}
+
+/// Reads what the loaded code uses, which for PTX only the driver knows.
+Status CudaModule::inspect(const KernelSpec &kernel, CUfunction function) {
+  int registers = 0, local = 0, shared = 0, maxThreads = 0;
+  const std::pair<CUfunction_attribute, int *> queries[] = {
+      {CU_FUNC_ATTRIBUTE_NUM_REGS, &registers},
+      {CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, &local},
+      {CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, &shared},
+      {CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &maxThreads}};
+  for (const auto &[attribute, value] : queries)
+    if (CUresult result = driver.funcGetAttribute(value, attribute, function))
+      return cudaError(driver, result,
+                       "cuFuncGetAttribute(" + std::to_string(attribute) + ")")
+          .note("kernel '" + kernel.name + "'");
+  int64_t threads = kernel.block[0] * kernel.block[1] * kernel.block[2];
+  if (threads > maxThreads)
+    return Status::error(
+               "kernel '" + kernel.name + "' needs " + std::to_string(threads) +
+               " threads per block, but with " + std::to_string(registers) +
+               " registers a thread the device allows " +
+               std::to_string(maxThreads))
+        .note("use fewer warps or smaller tiles");
+  // The bundle's own numbers, which Device::load checks, may be absent or for
+  // another chip.
+  int64_t sharedBytes = kernel.dynamicSharedMemory + shared;
+  if (sharedBytes > device.limits.sharedMemoryPerBlock)
+    return Status::error("kernel '" + kernel.name + "' needs " +
+                         std::to_string(sharedBytes) +
+                         " bytes of shared memory per block, but " +
+                         device.name + " allows " +
+                         std::to_string(device.limits.sharedMemoryPerBlock))
+        .note("use fewer stages or a smaller BLOCK_N");
+  kernelInfos.push_back({registers, local, shared});
+  return Status::success();
+}

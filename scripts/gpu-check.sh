@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Checks and times FlashCore's kernels on an NVIDIA GPU. Needs the driver, a
+# folder made elsewhere by `scripts/make-bundles.py` with flashcore-run in it, and
+# nothing of LLVM. compute-sanitizer is used if it is found.
+# usage: scripts/gpu-check.sh [DIR] [check] [sanitize] [time]
+#   DIR defaults to build/gpu-check; without a step, all three run.
+set -uo pipefail
+dir=${1:-build/gpu-check}
+[ $# -gt 0 ] && shift
+steps=${*:-check sanitize time}
+run="$dir/flashcore-run"
+logs=${GPU_CHECK_LOGS:-$dir/logs}
+mkdir -p "$logs"
+failed=0
+
+if ! [ -x "$run" ]; then
+  echo "gpu-check: no flashcore-run in $dir; run scripts/make-bundles.py first" >&2
+  exit 2
+fi
+nvidia-smi --query-gpu=name,driver_version,power.limit --format=csv,noheader || {
+  echo "gpu-check: no NVIDIA GPU or driver here" >&2
+  exit 2
+}
+
+for step in $steps; do
+  case $step in
+  check)
+    "$run" --grid "$dir/check.json" --json "$logs/check.results.json" >"$logs/check.txt" 2>&1 || failed=1
+    grep -E '^(FAIL|ERROR)' "$logs/check.txt" | head -n 20
+    echo "check: $(tail -n 1 "$logs/check.txt")"
+    ;;
+  sanitize)
+    sanitizer=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)
+    if ! [ -x "$sanitizer" ]; then
+      echo "sanitize: skipped, compute-sanitizer was not found"
+      continue
+    fi
+    for tool in memcheck racecheck initcheck synccheck; do
+      "$sanitizer" --tool "$tool" --error-exitcode 3 "$run" --grid "$dir/sanitize.json" >"$logs/$tool.txt" 2>&1 || failed=1
+      echo "sanitize: $tool: $(grep -E 'ERROR SUMMARY|RACECHECK SUMMARY' "$logs/$tool.txt" | tail -n 1 | sed 's/=* *//')"
+    done
+    ;;
+  time)
+    "$run" --grid "$dir/time.json" --json "$logs/time.results.json" >"$logs/time.txt" 2>&1 || failed=1
+    sed -n '/^result/,$p' "$logs/time.txt"
+    ;;
+  *)
+    echo "gpu-check: unknown step '$step': expects check, sanitize or time" >&2
+    exit 2
+    ;;
+  esac
+done
+exit $failed

@@ -1,0 +1,318 @@
+// RUN: flashcore-opt %s -split-input-file -verify-diagnostics
+
+// expected-error @below {{expects a ring of stages x rows x cols, but got 2 dimensions}}
+func.func private @ring_without_stages(!fcgpu.ring<64x64xf16>)
+
+// -----
+
+// expected-error @below {{expected static shape}}
+func.func private @ring_of_dynamic_rows(!fcgpu.ring<2x?x64xf16>)
+
+// -----
+
+// expected-error @below {{expects a ring of f16 or bf16, but got 'f32'}}
+func.func private @ring_of_f32(!fcgpu.ring<2x64x64xf32>)
+
+// -----
+
+// expected-error @below {{expects at least one stage, but got 0}}
+func.func private @ring_of_no_stages(!fcgpu.ring<0x64x64xf16>)
+
+// -----
+
+// expected-error @below {{expects rows and cols to be positive multiples of 16, but got 8 and 64}}
+func.func private @ring_rows_not_a_multiple(!fcgpu.ring<2x8x64xf16>)
+
+// -----
+
+// expected-error @below {{expects rows and cols to be positive multiples of 16, but got 64 and 72}}
+func.func private @ring_cols_not_a_multiple(!fcgpu.ring<2x64x72xf16>)
+
+// -----
+
+// expected-error @below {{expects rows and cols to be positive multiples of 16, but got 0 and 64}}
+func.func private @ring_of_no_rows(!fcgpu.ring<2x0x64xf16>)
+
+// -----
+
+func.func @copy_of_another_element_type(%k: memref<512x64xbf16>, %i: index,
+                                        %ring: !fcgpu.ring<2x64x64xf16>) {
+  // expected-error @below {{'fcgpu.copy' op expects source and ring of one element type, but got 'bf16' and 'f16'}}
+  fcgpu.copy %k[%i, %i] to %ring[%i] by block
+      : memref<512x64xbf16> to !fcgpu.ring<2x64x64xf16>
+  return
+}
+
+// -----
+
+func.func @copy_with_too_few_indices(%k: memref<1x512x64xf16>, %i: index,
+                                     %ring: !fcgpu.ring<2x64x64xf16>) {
+  // expected-error @below {{'fcgpu.copy' op expects 3 indices (at least 2), but got 2}}
+  fcgpu.copy %k[%i, %i] to %ring[%i] by block
+      : memref<1x512x64xf16> to !fcgpu.ring<2x64x64xf16>
+  return
+}
+
+// -----
+
+func.func @copy_of_rank_one(%k: memref<64xf16>, %i: index,
+                            %ring: !fcgpu.ring<2x64x64xf16>) {
+  // expected-error @below {{'fcgpu.copy' op expects a source of rank 2 or more, but got 1}}
+  fcgpu.copy %k[%i] to %ring[%i] by block
+      : memref<64xf16> to !fcgpu.ring<2x64x64xf16>
+  return
+}
+
+// -----
+
+func.func @copy_of_wider_rows(%k: memref<512x128xf16>, %i: index,
+                              %ring: !fcgpu.ring<2x64x64xf16>) {
+  // expected-error @below {{'fcgpu.copy' op expects source rows of 64 columns, but got 128}}
+  fcgpu.copy %k[%i, %i] to %ring[%i] by block
+      : memref<512x128xf16> to !fcgpu.ring<2x64x64xf16>
+  return
+}
+
+// -----
+
+func.func @copy_of_dynamic_rows(%k: memref<512x?xf16>, %i: index,
+                                %ring: !fcgpu.ring<2x64x64xf16>) {
+  // expected-error @below {{'fcgpu.copy' op expects source rows of 64 columns, but got ?}}
+  fcgpu.copy %k[%i, %i] to %ring[%i] by block
+      : memref<512x?xf16> to !fcgpu.ring<2x64x64xf16>
+  return
+}
+
+// -----
+
+func.func @copy_by_unknown_scope(%k: memref<512x64xf16>, %i: index,
+                                 %ring: !fcgpu.ring<2x64x64xf16>) {
+  // expected-error @below {{expected string or keyword containing one of the following enum values for attribute 'scope' [block, warp]}}
+  fcgpu.copy %k[%i, %i] to %ring[%i] by thread
+      : memref<512x64xf16> to !fcgpu.ring<2x64x64xf16>
+  return
+}
+
+// -----
+
+func.func @wait_for_a_negative_count() {
+  // expected-error @below {{'fcgpu.wait_copies' op attribute 'in_flight' failed to satisfy constraint: 64-bit signless integer attribute whose value is non-negative}}
+  fcgpu.wait_copies in_flight(-1)
+  return
+}
+
+// -----
+
+func.func @read_of_part_of_a_tile(%ring: !fcgpu.ring<2x64x64xf16>, %i: index) {
+  // expected-error @below {{'fcgpu.read' op expects result type 'vector<64x64xf16>', but got 'vector<16x64xf16>'}}
+  %k = fcgpu.read %ring[%i] : !fcgpu.ring<2x64x64xf16> -> vector<16x64xf16>
+  return
+}
+
+// -----
+
+func.func @map_scores_of_f16(%s: vector<16x64xf16>, %i: index) {
+  // expected-error @below {{'fcgpu.map_scores' op operand #0 must be vector of 32-bit float values of ranks 2, but got 'vector<16x64xf16>'}}
+  %r = fcgpu.map_scores %s[%i, %i] : vector<16x64xf16> {
+  ^bb0(%score: f32, %query: index, %key: index):
+    fcgpu.yield %score : f32
+  }
+  return
+}
+
+// -----
+
+func.func @map_scores_changes_the_shape(%s: vector<16x64xf32>, %i: index) {
+  // expected-error @below {{'fcgpu.map_scores' op failed to verify that all of {scores, result} have same type}}
+  %r = "fcgpu.map_scores"(%s, %i, %i) ({
+  ^bb0(%score: f32, %query: index, %key: index):
+    fcgpu.yield %score : f32
+  }) : (vector<16x64xf32>, index, index) -> vector<16x32xf32>
+  return
+}
+
+// -----
+
+func.func @map_scores_without_key_coordinate(%s: vector<16x64xf32>, %i: index) {
+  // expected-error @below {{'fcgpu.map_scores' op expects a region of (score: f32, query: index, key: index)}}
+  %r = fcgpu.map_scores %s[%i, %i] : vector<16x64xf32> {
+  ^bb0(%score: f32, %query: index):
+    fcgpu.yield %score : f32
+  }
+  return
+}
+
+// -----
+
+func.func @map_scores_ends_with_another_op(%s: vector<16x64xf32>, %i: index) {
+  // expected-error @below {{'fcgpu.map_scores' op expects the region to end with fcgpu.yield}}
+  %r = fcgpu.map_scores %s[%i, %i] : vector<16x64xf32> {
+  ^bb0(%score: f32, %query: index, %key: index):
+    llvm.unreachable
+  }
+  return
+}
+
+// -----
+
+func.func @map_scores_with_control_flow(%s: vector<16x64xf32>, %i: index) {
+  // expected-error @below {{'fcgpu.map_scores' op expects region #0 to have 0 or 1 blocks}}
+  %r = fcgpu.map_scores %s[%i, %i] : vector<16x64xf32> {
+  ^bb0(%score: f32, %query: index, %key: index):
+    cf.br ^bb1
+  ^bb1:
+    fcgpu.yield %score : f32
+  }
+  return
+}
+
+// -----
+
+func.func @map_scores_without_region(%s: vector<16x64xf32>, %i: index) {
+  // expected-error @below {{'fcgpu.map_scores' op region #0 ('body') failed to verify constraint: region with 1 blocks}}
+  %r = "fcgpu.map_scores"(%s, %i, %i) ({})
+      : (vector<16x64xf32>, index, index) -> vector<16x64xf32>
+  return
+}
+
+// -----
+
+func.func @yield_outside_of_map_scores(%score: f32) {
+  // expected-error @below {{'fcgpu.yield' op expects parent op 'fcgpu.map_scores'}}
+  fcgpu.yield %score : f32
+}
+
+// -----
+
+//===----------------------------------------------------------------------===//
+// #fcgpu.schedule
+//===----------------------------------------------------------------------===//
+
+// expected-error @below {{expects num_warps from 1 to 32, but got 0}}
+#no_warps = #fcgpu.schedule<
+    chip = "sm_89", block_m = 64, block_n = 64, num_warps = 0, num_stages = 2,
+    query = registers, grid_order = query_fastest, min_blocks = 0>
+
+// -----
+
+// expected-error @below {{expects num_warps from 1 to 32, but got 33}}
+#too_many_warps = #fcgpu.schedule<
+    chip = "sm_89", block_m = 528, block_n = 64, num_warps = 33, num_stages = 2,
+    query = registers, grid_order = query_fastest, min_blocks = 0>
+
+// -----
+
+// expected-error @below {{expects block_m to be a positive multiple of 16 * num_warps = 64, but got 96}}
+#block_m_not_a_multiple = #fcgpu.schedule<
+    chip = "sm_89", block_m = 96, block_n = 64, num_warps = 4, num_stages = 2,
+    query = registers, grid_order = query_fastest, min_blocks = 0>
+
+// -----
+
+// expected-error @below {{expects block_m to be a positive multiple of 16 * num_warps = 64, but got 0}}
+#block_m_of_zero = #fcgpu.schedule<
+    chip = "sm_89", block_m = 0, block_n = 64, num_warps = 4, num_stages = 2,
+    query = registers, grid_order = query_fastest, min_blocks = 0>
+
+// -----
+
+// expected-error @below {{expects block_n to be a positive multiple of 16, but got 72}}
+#block_n_not_a_multiple = #fcgpu.schedule<
+    chip = "sm_89", block_m = 64, block_n = 72, num_warps = 4, num_stages = 2,
+    query = registers, grid_order = query_fastest, min_blocks = 0>
+
+// -----
+
+// expected-error @below {{expects block_n to be a positive multiple of 16, but got -16}}
+#negative_block_n = #fcgpu.schedule<
+    chip = "sm_89", block_m = 64, block_n = -16, num_warps = 4, num_stages = 2,
+    query = registers, grid_order = query_fastest, min_blocks = 0>
+
+// -----
+
+// expected-error @below {{expects num_stages of at least 2, but got 1}}
+#one_stage = #fcgpu.schedule<
+    chip = "sm_89", block_m = 64, block_n = 64, num_warps = 4, num_stages = 1,
+    query = registers, grid_order = query_fastest, min_blocks = 0>
+
+// -----
+
+// expected-error @below {{expects min_blocks not to be negative, but got -1}}
+#negative_min_blocks = #fcgpu.schedule<
+    chip = "sm_89", block_m = 64, block_n = 64, num_warps = 4, num_stages = 2,
+    query = registers, grid_order = query_fastest, min_blocks = -1>
+
+// -----
+
+#unknown_query_placement = #fcgpu.schedule<
+    chip = "sm_89", block_m = 64, block_n = 64, num_warps = 4, num_stages = 2,
+    // expected-error @+2 {{expected ::mlir::fcgpu::QueryPlacement to be one of: registers, shared}}
+    // expected-error @+1 {{failed to parse FCGPU_ScheduleAttr parameter 'query' which is to be a `::mlir::fcgpu::QueryPlacement`}}
+    query = global, grid_order = query_fastest, min_blocks = 0>
+
+// -----
+
+#unknown_grid_order = #fcgpu.schedule<
+    chip = "sm_89", block_m = 64, block_n = 64, num_warps = 4, num_stages = 2,
+    // expected-error @+2 {{expected ::mlir::fcgpu::GridOrder to be one of: query_fastest, head_fastest}}
+    // expected-error @+1 {{failed to parse FCGPU_ScheduleAttr parameter 'grid_order' which is to be a `::mlir::fcgpu::GridOrder`}}
+    query = shared, grid_order = batch_fastest, min_blocks = 0>
+
+// -----
+
+//===----------------------------------------------------------------------===//
+// #fcgpu.fragment
+//===----------------------------------------------------------------------===//
+
+// expected-error @below {{expects width 2 (16-bit and f32 tiles) or 4 (8-bit tiles), but got 8}}
+#width_of_eight = #fcgpu.fragment<row, width = 8>
+
+// -----
+
+// expected-error @+2 {{expected ::mlir::fcgpu::FragmentOrder to be one of: row, column}}
+// expected-error @+1 {{failed to parse FCGPU_FragmentAttr parameter 'order' which is to be a `::mlir::fcgpu::FragmentOrder`}}
+#unknown_order = #fcgpu.fragment<diagonal, width = 2>
+
+// -----
+
+//===----------------------------------------------------------------------===//
+// Attributes on ops of other dialects
+//===----------------------------------------------------------------------===//
+
+// expected-error @below {{expects fcgpu.schedule to be a #fcgpu.schedule, but got "fast"}}
+func.func private @schedule_is_a_string() attributes {fcgpu.schedule = "fast"}
+
+// -----
+
+// expected-error @below {{expects fcgpu.kernel to be a dictionary, but got 128 : i64}}
+func.func private @kernel_is_a_number() attributes {fcgpu.kernel = 128}
+
+// -----
+
+func.func @layout_is_a_number(%s: vector<16x64xf32>) {
+  // expected-error @below {{expects fcgpu.layout to be a #fcgpu.fragment, or an array with one for each of 1 results, but got 2 : i64}}
+  %r = arith.addf %s, %s {fcgpu.layout = 2} : vector<16x64xf32>
+  return
+}
+
+// -----
+
+func.func @layouts_of_the_wrong_count(%s: vector<16x64xf32>, %n: index) {
+  // expected-error @below {{expects fcgpu.layout to be a #fcgpu.fragment, or an array with one for each of 2 results, but got [#fcgpu.fragment<row, width = 2>]}}
+  %results:2 = scf.for %i = %n to %n step %n iter_args(%tile = %s, %x = %n)
+      -> (vector<16x64xf32>, index) {
+    scf.yield %tile, %x : vector<16x64xf32>, index
+  } {fcgpu.layout = [#fcgpu.fragment<row, width = 2>]}
+  return
+}
+
+// -----
+
+func.func @layouts_hold_a_number(%s: vector<16x64xf32>, %n: index) {
+  // expected-error @below {{expects fcgpu.layout to be a #fcgpu.fragment, or an array with one for each of 2 results, but got [#fcgpu.fragment<row, width = 2>, 1]}}
+  %results:2 = scf.for %i = %n to %n step %n iter_args(%tile = %s, %x = %n)
+      -> (vector<16x64xf32>, index) {
+    scf.yield %tile, %x : vector<16x64xf32>, index
+  } {fcgpu.layout = [#fcgpu.fragment<row, width = 2>, 1]}
+  return
+}

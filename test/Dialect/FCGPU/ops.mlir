@@ -1,0 +1,157 @@
+// RUN: flashcore-opt %s | flashcore-opt | FileCheck %s
+// RUN: flashcore-opt %s -mlir-print-op-generic | flashcore-opt | FileCheck %s
+
+//===----------------------------------------------------------------------===//
+// Rings
+//===----------------------------------------------------------------------===//
+
+// CHECK-LABEL: func.func private @ring_type(
+// CHECK-SAME:    !fcgpu.ring<1x16x16xf16>, !fcgpu.ring<3x64x128xbf16>)
+func.func private @ring_type(!fcgpu.ring<1x16x16xf16>,
+                             !fcgpu.ring<3x64x128xbf16>)
+
+// CHECK-LABEL: func.func @alloc_ring(
+func.func @alloc_ring() -> !fcgpu.ring<2x64x64xf16> {
+  // CHECK: %[[RING:.+]] = fcgpu.alloc_ring : <2x64x64xf16>
+  // CHECK: return %[[RING]] : !fcgpu.ring<2x64x64xf16>
+  %ring = fcgpu.alloc_ring : !fcgpu.ring<2x64x64xf16>
+  return %ring : !fcgpu.ring<2x64x64xf16>
+}
+
+// CHECK-LABEL: func.func @copy_by_block(
+// CHECK-SAME:    %[[K:[^:]+]]: memref<1x1x512x64xf16>, %[[RING:[^:]+]]: !fcgpu.ring<2x64x64xf16>,
+// CHECK-SAME:    %[[ZERO:[^:]+]]: index, %[[ROW:[^:]+]]: index, %[[TILE:[^:]+]]: index)
+func.func @copy_by_block(%k: memref<1x1x512x64xf16>,
+                         %ring: !fcgpu.ring<2x64x64xf16>,
+                         %zero: index, %row: index, %tile: index) {
+  // CHECK: fcgpu.copy %[[K]][%[[ZERO]], %[[ZERO]], %[[ROW]], %[[ZERO]]] to %[[RING]][%[[TILE]]] by block : memref<1x1x512x64xf16> to <2x64x64xf16>
+  fcgpu.copy %k[%zero, %zero, %row, %zero] to %ring[%tile] by block
+      : memref<1x1x512x64xf16> to !fcgpu.ring<2x64x64xf16>
+  return
+}
+
+// CHECK-LABEL: func.func @copy_by_warp_with_predicate(
+// CHECK-SAME:    %[[Q:[^:]+]]: memref<?x64xbf16, strided<[?, 1], offset: ?>>, %[[RING:[^:]+]]: !fcgpu.ring<4x16x64xbf16>,
+// CHECK-SAME:    %[[I:[^:]+]]: index, %[[EXISTS:[^:]+]]: i1)
+func.func @copy_by_warp_with_predicate(
+    %q: memref<?x64xbf16, strided<[?, 1], offset: ?>>,
+    %ring: !fcgpu.ring<4x16x64xbf16>, %i: index, %exists: i1) {
+  // CHECK: fcgpu.copy %[[Q]][%[[I]], %[[I]]] to %[[RING]][%[[I]]] by warp if %[[EXISTS]] : memref<?x64xbf16, strided<[?, 1], offset: ?>> to <4x16x64xbf16>
+  fcgpu.copy %q[%i, %i] to %ring[%i] by warp if %exists
+      : memref<?x64xbf16, strided<[?, 1], offset: ?>>
+     to !fcgpu.ring<4x16x64xbf16>
+  return
+}
+
+// CHECK-LABEL: func.func @commit_and_wait(
+func.func @commit_and_wait() {
+  // CHECK-NEXT: fcgpu.commit_copies
+  // CHECK-NEXT: fcgpu.wait_copies in_flight(1)
+  // CHECK-NEXT: fcgpu.wait_copies in_flight(0)
+  fcgpu.commit_copies
+  fcgpu.wait_copies in_flight(1)
+  fcgpu.wait_copies in_flight(0)
+  return
+}
+
+// CHECK-LABEL: func.func @read(
+// CHECK-SAME:    %[[RING:[^:]+]]: !fcgpu.ring<2x64x128xf16>, %[[TILE:[^:]+]]: index)
+func.func @read(%ring: !fcgpu.ring<2x64x128xf16>, %tile: index)
+    -> vector<64x128xf16> {
+  // CHECK: fcgpu.read %[[RING]][%[[TILE]]] : <2x64x128xf16> -> vector<64x128xf16>
+  %k = fcgpu.read %ring[%tile] : !fcgpu.ring<2x64x128xf16> -> vector<64x128xf16>
+  return %k : vector<64x128xf16>
+}
+
+// CHECK-LABEL: func.func @map_scores(
+// CHECK-SAME:    %[[S:[^:]+]]: vector<16x64xf32>, %[[ROW:[^:]+]]: index, %[[COL:[^:]+]]: index, %[[MINUS_INF:[^:]+]]: f32)
+func.func @map_scores(%s: vector<16x64xf32>, %row: index, %col: index,
+                      %minus_inf: f32) -> vector<16x64xf32> {
+  // CHECK-NEXT: %[[MASKED:.+]] = fcgpu.map_scores %[[S]][%[[ROW]], %[[COL]]] : vector<16x64xf32> {
+  // CHECK-NEXT: ^{{.+}}(%[[SCORE:[^:]+]]: f32, %[[QUERY:[^:]+]]: index, %[[KEY:[^:]+]]: index):
+  // CHECK-NEXT:   %[[VISIBLE:.+]] = arith.cmpi sle, %[[KEY]], %[[QUERY]] : index
+  // CHECK-NEXT:   %[[RESULT:.+]] = arith.select %[[VISIBLE]], %[[SCORE]], %[[MINUS_INF]] : f32
+  // CHECK-NEXT:   fcgpu.yield %[[RESULT]] : f32
+  // CHECK-NEXT: }
+  // CHECK-NEXT: return %[[MASKED]]
+  %masked = fcgpu.map_scores %s[%row, %col] : vector<16x64xf32> {
+  ^bb0(%score: f32, %query: index, %key: index):
+    %visible = arith.cmpi sle, %key, %query : index
+    %result = arith.select %visible, %score, %minus_inf : f32
+    fcgpu.yield %result : f32
+  }
+  return %masked : vector<16x64xf32>
+}
+
+// CHECK-LABEL: func.func @attributes_of_others_are_kept(
+func.func @attributes_of_others_are_kept(%k: memref<512x64xf16>, %i: index,
+                                         %s: vector<16x64xf32>) {
+  // CHECK: %[[RING:.+]] = fcgpu.alloc_ring {test.note} : <2x64x64xf16>
+  %ring = fcgpu.alloc_ring {test.note} : !fcgpu.ring<2x64x64xf16>
+  // CHECK-NEXT: fcgpu.copy {{.+}} by block {test.note} : memref<512x64xf16> to <2x64x64xf16>
+  fcgpu.copy %k[%i, %i] to %ring[%i] by block {test.note}
+      : memref<512x64xf16> to !fcgpu.ring<2x64x64xf16>
+  // CHECK-NEXT: fcgpu.commit_copies {test.note}
+  fcgpu.commit_copies {test.note}
+  // CHECK-NEXT: fcgpu.wait_copies in_flight(0) {test.note}
+  fcgpu.wait_copies in_flight(0) {test.note}
+  // CHECK-NEXT: fcgpu.read {{.+}} {test.note} : <2x64x64xf16> -> vector<64x64xf16>
+  %tile = fcgpu.read %ring[%i] {test.note}
+      : !fcgpu.ring<2x64x64xf16> -> vector<64x64xf16>
+  // CHECK-NEXT: fcgpu.map_scores {{.+}} {test.note} : vector<16x64xf32> {
+  %same = fcgpu.map_scores %s[%i, %i] {test.note} : vector<16x64xf32> {
+  ^bb0(%score: f32, %query: index, %key: index):
+    // CHECK: fcgpu.yield %{{.+}} {test.note} : f32
+    fcgpu.yield %score {test.note} : f32
+  }
+  return
+}
+
+//===----------------------------------------------------------------------===//
+// Attributes on ops of other dialects
+//===----------------------------------------------------------------------===//
+
+// CHECK-LABEL: func.func private @schedule_in_registers_by_query()
+// CHECK-SAME:    fcgpu.schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 64, num_warps = 4, num_stages = 2, query = registers, grid_order = query_fastest, min_blocks = 0>
+func.func private @schedule_in_registers_by_query() attributes {
+    fcgpu.schedule = #fcgpu.schedule<
+        chip = "sm_89", block_m = 64, block_n = 64, num_warps = 4,
+        num_stages = 2, query = registers, grid_order = query_fastest,
+        min_blocks = 0>}
+
+// CHECK-LABEL: func.func private @schedule_in_shared_memory_by_head()
+// CHECK-SAME:    fcgpu.schedule = #fcgpu.schedule<chip = "sm_80", block_m = 1024, block_n = 16, num_warps = 32, num_stages = 5, query = shared, grid_order = head_fastest, min_blocks = 2>
+func.func private @schedule_in_shared_memory_by_head() attributes {
+    fcgpu.schedule = #fcgpu.schedule<
+        min_blocks = 2, grid_order = head_fastest, query = shared,
+        num_stages = 5, num_warps = 32, block_n = 16, block_m = 1024,
+        chip = "sm_80">}
+
+// CHECK-LABEL: func.func @layout_of_one_result(
+func.func @layout_of_one_result(%s: vector<16x64xf32>) {
+  // CHECK: arith.addf {{.+}} {fcgpu.layout = #fcgpu.fragment<row, width = 2>}
+  %row = arith.addf %s, %s {fcgpu.layout = #fcgpu.fragment<row, width = 2>}
+      : vector<16x64xf32>
+  // CHECK: arith.addf {{.+}} {fcgpu.layout = #fcgpu.fragment<column, width = 4>}
+  %column = arith.addf %s, %s {fcgpu.layout = #fcgpu.fragment<column, width = 4>}
+      : vector<16x64xf32>
+  return
+}
+
+// A result that is no tile has `unit`.
+
+// CHECK-LABEL: func.func @layouts_of_a_loop(
+func.func @layouts_of_a_loop(%s: vector<16x64xf32>, %n: index) {
+  // CHECK: scf.for
+  // CHECK: } {fcgpu.layout = [#fcgpu.fragment<row, width = 2>, unit]}
+  %results:2 = scf.for %i = %n to %n step %n iter_args(%tile = %s, %x = %n)
+      -> (vector<16x64xf32>, index) {
+    scf.yield %tile, %x : vector<16x64xf32>, index
+  } {fcgpu.layout = [#fcgpu.fragment<row, width = 2>, unit]}
+  return
+}
+
+// CHECK-LABEL: func.func private @kernel_is_a_dictionary()
+// CHECK-SAME:    fcgpu.kernel = {shared_memory = 40960 : i64, threads = 128 : i64}
+func.func private @kernel_is_a_dictionary() attributes {
+    fcgpu.kernel = {threads = 128 : i64, shared_memory = 40960 : i64}}

@@ -1,0 +1,31 @@
+// RUN: flashcore-opt %s -canonicalize -cse | FileCheck %s
+
+!m = memref<1x8x512x64xf16>
+!t = tensor<1x8x512x64xf16>
+
+// CHECK-LABEL: func.func @unused_result_on_tensors_is_removed(
+func.func @unused_result_on_tensors_is_removed(%q: !t, %o: !t) {
+  // CHECK-NEXT: return
+  %unused = flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%o : !t) -> !t
+  return
+}
+
+// CHECK-LABEL: func.func @output_on_memrefs_is_a_write(
+func.func @output_on_memrefs_is_a_write(%q: !m, %o: !m) {
+  // CHECK-NEXT: flashcore.attention
+  // CHECK-NEXT: return
+  flashcore.attention ins(%q, %q, %q : !m, !m, !m) outs(%o : !m)
+  return
+}
+
+// CHECK-LABEL: func.func @load_of_output_is_repeated(
+func.func @load_of_output_is_repeated(%q: !m, %o: !m, %i: index) -> (f16, f16) {
+  // CHECK:      %[[BEFORE:.+]] = memref.load
+  // CHECK-NEXT: flashcore.attention
+  // CHECK-NEXT: %[[AFTER:.+]] = memref.load
+  // CHECK-NEXT: return %[[BEFORE]], %[[AFTER]]
+  %before = memref.load %o[%i, %i, %i, %i] : !m
+  flashcore.attention ins(%q, %q, %q : !m, !m, !m) outs(%o : !m)
+  %after = memref.load %o[%i, %i, %i, %i] : !m
+  return %before, %after : f16, f16
+}
