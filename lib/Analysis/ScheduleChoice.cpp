@@ -51,37 +51,73 @@ static std::optional<int64_t> getNumBlocks(const AttentionProblem &problem,
          llvm::divideCeil(*problem.seqlenQ, blockM);
 }
 
-/// The defaults, measured in docs/performance.md ("Default schedules").
-static ScheduleChoice getDefaults(const AttentionProblem &problem,
-                                  const TargetInfo &target) {
-  ScheduleChoice choice;
-  choice.numWarps = 4;
-  choice.numStages = 2;
-  choice.blockN = isWide(problem) ? 32 : 64;
-  // 32 rows a warp: two rows of accumulators use every K and V fragment twice.
-  choice.blockM = 128;
+/// How well a grid of 128-row blocks fills the chip.
+enum class GridFill {
+  Unknown, ///< sizes are known at run time only
+  Full,    ///< at least one block of 128 rows an SM
+  Half,    ///< enough for blocks of 64 rows
+  Sparse,  ///< not even that
+};
+
+static GridFill getGridFill(const AttentionProblem &problem,
+                            const TargetInfo &target) {
   std::optional<int64_t> blocks = getNumBlocks(problem, 128);
-  if (isWide(problem)) {
-    // O takes half of the registers, so Q is read again for every tile. Sizes
-    // and strides known at run time only need registers of their own.
-    choice.query = QueryPlacement::Shared;
-    if (!blocks || !problem.seqlenK)
-      choice.blockM = 64;
-  }
-  if (!blocks || *blocks >= target.numSMs)
-    return choice;
-  // Too few blocks to fill the chip: smaller ones, then also fewer warps and
-  // more bytes in flight, since little else hides their latency.
-  choice.blockM = 64;
-  choice.query = QueryPlacement::Registers;
-  if (*getNumBlocks(problem, 64) < target.numSMs) {
-    choice.blockM = 32;
-    choice.numWarps = 2;
-    if (isWide(problem))
-      choice.numStages = 3;
-    else
-      choice.blockN = 128;
-  }
+  if (!blocks)
+    return GridFill::Unknown;
+  if (*blocks >= target.numSMs)
+    return GridFill::Full;
+  return *getNumBlocks(problem, 64) >= target.numSMs ? GridFill::Half
+                                                     : GridFill::Sparse;
+}
+
+/// Fills in what the options leave open. The defaults are measured in
+/// docs/performance.md ("Default schedules").
+static ScheduleChoice complete(const AttentionProblem &problem,
+                               const TargetInfo &target,
+                               const ScheduleOptions &options) {
+  GridFill fill = getGridFill(problem, target);
+  bool isDynamic = fill == GridFill::Unknown || !problem.seqlenK;
+  bool isFilled = fill == GridFill::Full || fill == GridFill::Unknown;
+  // 32 rows a warp: two rows of accumulators use every K and V fragment twice.
+  // Wide heads have no registers for that when sizes and strides are arguments
+  // too, and a grid that does not fill the chip wants smaller blocks.
+  int64_t warpM = isFilled && !(isWide(problem) && isDynamic) ? 32 : 16;
+
+  ScheduleChoice choice;
+  choice.numWarps = fill == GridFill::Sparse ? 2 : 4;
+  if (options.blockM)
+    choice.numWarps = std::clamp<int64_t>(options.blockM / warpM, 1, 8);
+  if (options.numWarps)
+    choice.numWarps = options.numWarps;
+  choice.blockM = options.blockM ? options.blockM : warpM * choice.numWarps;
+  if (choice.numWarps > 0)
+    warpM = choice.blockM / choice.numWarps;
+
+  // A sparse grid leaves copies with little work to hide behind: larger tiles
+  // (or, where registers are short, more stages) keep more bytes in flight.
+  bool isSparse = fill == GridFill::Sparse && warpM <= 16;
+  choice.blockN = isWide(problem) ? 32 : isSparse ? 128 : 64;
+  // So little arithmetic a tile that more blocks an SM are worth more; with 64
+  // keys ptxas would spill to fit four of them.
+  if (std::max(problem.headDim, problem.headDimV) <= 16 && !isSparse)
+    choice.blockN = 32;
+  choice.numStages = isWide(problem) && isSparse ? 3 : 2;
+  if (options.blockN)
+    choice.blockN = options.blockN;
+  if (options.numStages)
+    choice.numStages = options.numStages;
+  choice.minBlocks = options.minBlocks;
+
+  // O of a wide head takes half of the registers, so Q is read again for every
+  // tile.
+  choice.query = options.query.value_or(isWide(problem) && isFilled
+                                            ? QueryPlacement::Shared
+                                            : QueryPlacement::Registers);
+  // Causal rows differ in length: the longest of all heads first keeps the tail
+  // of the grid short. Otherwise the blocks of one head share its K and V in
+  // L2.
+  choice.gridOrder = options.gridOrder.value_or(
+      problem.isCausal ? GridOrder::HeadFastest : GridOrder::QueryFastest);
   return choice;
 }
 
@@ -131,25 +167,7 @@ std::variant<ScheduleChoice, std::string>
 mlir::flashcore::chooseSchedule(const AttentionProblem &problem,
                                 const TargetInfo &target,
                                 const ScheduleOptions &options) {
-  ScheduleChoice choice = getDefaults(problem, target);
-  int64_t warpM = choice.blockM / choice.numWarps;
-  if (options.numWarps) {
-    choice.numWarps = options.numWarps;
-    choice.blockM = warpM * choice.numWarps;
-  }
-  if (options.blockM)
-    choice.blockM = options.blockM;
-  if (options.blockN)
-    choice.blockN = options.blockN;
-  if (options.numStages)
-    choice.numStages = options.numStages;
-  choice.minBlocks = options.minBlocks;
-  choice.query = options.query.value_or(choice.query);
-  // Causal rows differ in length: the longest of all heads first keeps the tail
-  // of the grid short. Otherwise the blocks of one head share its K and V in
-  // L2.
-  choice.gridOrder = options.gridOrder.value_or(
-      problem.isCausal ? GridOrder::HeadFastest : GridOrder::QueryFastest);
+  ScheduleChoice choice = complete(problem, target, options);
   if (std::optional<std::string> error = checkChoice(problem, target, choice))
     return *error;
   return choice;

@@ -20,20 +20,6 @@
 using namespace mlir;
 using namespace mlir::flashcore;
 
-static void buildConfigure(OpPassManager &pm,
-                           const LowerToNVVMOptions &options) {
-  ConfigurePassOptions configure;
-  configure.chip = options.chip;
-  configure.blockM = options.blockM;
-  configure.blockN = options.blockN;
-  configure.numWarps = options.numWarps;
-  configure.numStages = options.numStages;
-  configure.minBlocks = options.minBlocks;
-  configure.query = options.query;
-  configure.gridOrder = options.gridOrder;
-  pm.addPass(createConfigurePass(configure));
-}
-
 static OpPassManager &nestKernels(OpPassManager &pm) {
   return pm.nest<gpu::GPUModuleOp>().nest<gpu::GPUFuncOp>();
 }
@@ -41,26 +27,29 @@ static OpPassManager &nestKernels(OpPassManager &pm) {
 llvm::ArrayRef<Phase> mlir::flashcore::getPhases() {
   using namespace fcgpu;
   static const Phase phases[] = {
-      {1, "what: attention with its schedule", buildConfigure},
+      {1, "what: attention with its schedule",
+       [](OpPassManager &pm, const ConfigurePassOptions &options) {
+         pm.addPass(createConfigurePass(options));
+       }},
       {2, "blocks and warps",
-       [](OpPassManager &pm, const LowerToNVVMOptions &) {
+       [](OpPassManager &pm, const ConfigurePassOptions &) {
          pm.addPass(createTilePass());
          nestKernels(pm).addPass(createSimplifyKernelPass());
        }},
       {3, "algorithm: online softmax on warp tiles",
-       [](OpPassManager &pm, const LowerToNVVMOptions &) {
+       [](OpPassManager &pm, const ConfigurePassOptions &) {
          OpPassManager &kernel = nestKernels(pm);
          kernel.addPass(createOnlineSoftmaxPass());
          kernel.addPass(createSimplifyKernelPass());
        }},
       {4, "memory: rings of tiles in shared memory",
-       [](OpPassManager &pm, const LowerToNVVMOptions &) {
+       [](OpPassManager &pm, const ConfigurePassOptions &) {
          OpPassManager &kernel = nestKernels(pm);
          kernel.addPass(createPromoteSharedPass());
          kernel.addPass(createSimplifyKernelPass());
        }},
       {5, "schedule: copies ahead, waits and barriers",
-       [](OpPassManager &pm, const LowerToNVVMOptions &) {
+       [](OpPassManager &pm, const ConfigurePassOptions &) {
          OpPassManager &kernel = nestKernels(pm);
          kernel.addPass(createPipelineLoopsPass());
          kernel.addPass(createSimplifyKernelPass());
@@ -69,14 +58,14 @@ llvm::ArrayRef<Phase> mlir::flashcore::getPhases() {
          kernel.addPass(createSimplifyKernelPass());
        }},
       {6, "threads: fragments, ldmatrix, mma.sync, cp.async",
-       [](OpPassManager &pm, const LowerToNVVMOptions &) {
+       [](OpPassManager &pm, const ConfigurePassOptions &) {
          OpPassManager &kernel = nestKernels(pm);
          kernel.addPass(createAssignLayoutsPass());
          kernel.addPass(createDistributePass());
          kernel.addPass(createSimplifyKernelPass());
        }},
       {7, "target: LLVM and NVVM",
-       [](OpPassManager &pm, const LowerToNVVMOptions &) {
+       [](OpPassManager &pm, const ConfigurePassOptions &) {
          pm.nest<gpu::GPUModuleOp>().addPass(createFlashCoreToNVVMPass());
        }},
   };
@@ -84,7 +73,7 @@ llvm::ArrayRef<Phase> mlir::flashcore::getPhases() {
 }
 
 void mlir::flashcore::buildLowerToNVVMPipeline(
-    OpPassManager &pm, const LowerToNVVMOptions &options) {
+    OpPassManager &pm, const ConfigurePassOptions &options) {
   for (const Phase &phase : getPhases())
     phase.build(pm, options);
 }
@@ -100,11 +89,22 @@ void mlir::flashcore::buildBufferizePipeline(OpPassManager &pm) {
 }
 
 void mlir::flashcore::registerPipelines() {
-  PassPipelineRegistration<LowerToNVVMOptions>(
+  registerPassPipeline(
       "flashcore-lower-to-nvvm",
       "Phases 1 to 7: every flashcore.attention on memrefs becomes a kernel of "
       "LLVM and NVVM ops",
-      buildLowerToNVVMPipeline);
+      [](OpPassManager &pm, StringRef options,
+         function_ref<LogicalResult(const Twine &)> errorHandler) {
+        // The options are handed to the first pass, so they are listed once.
+        std::unique_ptr<Pass> configure = createConfigurePass();
+        if (failed(configure->initializeOptions(options, errorHandler)))
+          return failure();
+        pm.addPass(std::move(configure));
+        for (const Phase &phase : getPhases().drop_front())
+          phase.build(pm, ConfigurePassOptions());
+        return success();
+      },
+      [](function_ref<void(const mlir::detail::PassOptions &)>) {});
   PassPipelineRegistration<>(
       "flashcore-bufferize",
       "One-shot bufferization of whole modules, the prefix for tensors",

@@ -15,6 +15,7 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
+#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -23,6 +24,7 @@ using namespace mlir::flashcore;
 namespace fs = llvm::sys::fs;
 namespace json = llvm::json;
 
+static constexpr llvm::StringLiteral kBundleFormat = "flashcore-bundle";
 static constexpr int64_t kBundleVersion = 1;
 
 /// Attributes have a one-to-one JSON form; `unit` is a value that is known at
@@ -113,7 +115,7 @@ static json::Value buildManifest(const BundleContents &contents) {
   if (!contents.cubins.empty())
     assembler = contents.cubins.front().assembler;
   return json::Object{
-      {"format", "flashcore-bundle"},
+      {"format", kBundleFormat},
       {"version", kBundleVersion},
       {"compiler",
        "flashcore " FLASHCORE_VERSION ", LLVM " LLVM_VERSION_STRING},
@@ -154,11 +156,27 @@ static llvm::Error writeFile(llvm::StringRef directory, llvm::StringRef name,
   return llvm::Error::success();
 }
 
+/// Whether the directory holds a manifest of ours (the name is a common one).
+static bool isBundle(llvm::StringRef directory) {
+  llvm::SmallString<128> path(directory);
+  llvm::sys::path::append(path, "manifest.json");
+  auto buffer = llvm::MemoryBuffer::getFile(path);
+  if (!buffer)
+    return false;
+  llvm::Expected<json::Value> manifest = json::parse((*buffer)->getBuffer());
+  if (!manifest) {
+    llvm::consumeError(manifest.takeError());
+    return false;
+  }
+  const json::Object *object = manifest->getAsObject();
+  return object && object->getString("format") == kBundleFormat;
+}
+
 llvm::Error mlir::flashcore::writeBundle(llvm::StringRef path,
                                          const BundleContents &contents) {
-  llvm::SmallString<128> manifest(path);
-  llvm::sys::path::append(manifest, "manifest.json");
-  if (fs::exists(path) && !fs::exists(manifest))
+  while (path.size() > 1 && llvm::sys::path::is_separator(path.back()))
+    path = path.drop_back();
+  if (fs::exists(path) && !isBundle(path))
     return makeError(path, "it exists and is not a bundle; remove it or choose "
                            "another name");
   llvm::SmallString<128> temporary;

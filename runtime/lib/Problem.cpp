@@ -39,7 +39,8 @@ static std::vector<size_t> memoryOrder(const std::vector<std::string> &axes,
     bool isHeads = axes[axis].starts_with("heads");
     if (axes[axis] == "batch")
       return 0;
-    if (layout == Layout::BSHD && (isSequence || isHeads))
+    // The layout is that of q, k, v and o; lse stays (batch, heads, seqlen).
+    if (layout == Layout::BSHD && axes.size() == 4 && (isSequence || isHeads))
       return isSequence ? 1 : 2;
     return isHeads ? 1 : isSequence ? 2 : 3;
   };

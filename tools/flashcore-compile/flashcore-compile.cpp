@@ -62,45 +62,44 @@ cl::opt<bool> printPhases("print-phases",
 cl::opt<bool> verbose("v", cl::desc("Say what the kernel uses"),
                       cl::cat(category));
 
-// The schedule, as flashcore-configure names it.
-cl::opt<std::string> chip("chip",
-                          cl::desc("Target chip: sm_80, sm_86, sm_89 or "
-                                   "sm_90"),
-                          cl::init("sm_89"), cl::cat(category));
-cl::opt<int64_t> blockM("block-m", cl::desc("Query rows per block; 0 chooses"),
-                        cl::cat(category));
-cl::opt<int64_t> blockN("block-n", cl::desc("Key rows per tile; 0 chooses"),
-                        cl::cat(category));
-cl::opt<int64_t> numWarps("num-warps", cl::desc("Warps per block; 0 chooses"),
-                          cl::cat(category));
-cl::opt<int64_t> numStages("num-stages",
-                           cl::desc("Slots of the K and V rings; 0 chooses"),
-                           cl::cat(category));
-cl::opt<int64_t> minBlocks("min-blocks",
-                           cl::desc("Blocks an SM must hold at once; 0 sets no "
-                                    "bound"),
-                           cl::cat(category));
-cl::opt<std::string> query("query",
-                           cl::desc("Q fragments: registers or shared"),
-                           cl::cat(category));
-cl::opt<std::string> gridOrder("grid-order",
-                               cl::desc("query_fastest or head_fastest"),
+// The schedule: the options of flashcore-configure, under the same names.
+ConfigurePassOptions schedule;
+template <typename T>
+using ScheduleOption = cl::opt<T, /*ExternalStorage=*/true>;
+ScheduleOption<std::string> chip("chip", cl::location(schedule.chip),
+                                 cl::desc("Target chip: sm_80, sm_86, sm_89 or "
+                                          "sm_90"),
+                                 cl::init("sm_89"), cl::cat(category));
+ScheduleOption<int64_t> blockM("block-m", cl::location(schedule.blockM),
+                               cl::desc("Query rows per block; 0 chooses"),
                                cl::cat(category));
+ScheduleOption<int64_t> blockN("block-n", cl::location(schedule.blockN),
+                               cl::desc("Key rows per tile; 0 chooses"),
+                               cl::cat(category));
+ScheduleOption<int64_t> numWarps("num-warps", cl::location(schedule.numWarps),
+                                 cl::desc("Warps per block; 0 chooses"),
+                                 cl::cat(category));
+ScheduleOption<int64_t> numStages("num-stages",
+                                  cl::location(schedule.numStages),
+                                  cl::desc("Slots of the K and V rings; 0 "
+                                           "chooses"),
+                                  cl::cat(category));
+ScheduleOption<int64_t> minBlocks("min-blocks",
+                                  cl::location(schedule.minBlocks),
+                                  cl::desc("Blocks an SM must hold at once; 0 "
+                                           "sets no bound"),
+                                  cl::cat(category));
+ScheduleOption<std::string> query("query", cl::location(schedule.query),
+                                  cl::desc("Q fragments: registers or shared"),
+                                  cl::cat(category));
+ScheduleOption<std::string> gridOrder("grid-order",
+                                      cl::location(schedule.gridOrder),
+                                      cl::desc("query_fastest or head_fastest"),
+                                      cl::cat(category));
 
 int usageError(const llvm::Twine &text) {
   llvm::errs() << "flashcore-compile: error: " << text << "\n";
   return 2;
-}
-
-void setOptions(LowerToNVVMOptions &options) {
-  options.chip = chip;
-  options.blockM = blockM;
-  options.blockN = blockN;
-  options.numWarps = numWarps;
-  options.numStages = numStages;
-  options.minBlocks = minBlocks;
-  options.query = query;
-  options.gridOrder = gridOrder;
 }
 
 void printPhase(ModuleOp module, int number, llvm::StringRef name) {
@@ -128,11 +127,9 @@ LogicalResult lower(ModuleOp module) {
     if (failed(pm.run(module)))
       return failure();
   }
-  LowerToNVVMOptions options;
-  setOptions(options);
   for (const Phase &phase : getPhases()) {
     PassManager pm(context);
-    phase.build(pm, options);
+    phase.build(pm, schedule);
     if (failed(pm.run(module)))
       return failure();
     printPhase(module, phase.number, phase.name);
@@ -185,7 +182,7 @@ int emitBinary(gpu::GPUModuleOp module, std::string ptx,
     auto ptxas = findPtxas(ptxasPath, programPath);
     if (!ptxas)
       return fail(ptxas.takeError());
-    auto cubin = assemble(*ptxas, ptx, chip);
+    auto cubin = assemble(*ptxas, ptx, schedule.chip);
     if (!cubin)
       return fail(cubin.takeError());
     if (verbose)
@@ -195,7 +192,7 @@ int emitBinary(gpu::GPUModuleOp module, std::string ptx,
       return writeText(cubin->image);
     contents.cubins.push_back(std::move(*cubin));
   }
-  contents.chip = chip;
+  contents.chip = schedule.chip;
   contents.ptx = std::move(ptx);
   if (llvm::Error error = writeBundle(outputFile, contents))
     return fail(std::move(error));
@@ -216,7 +213,7 @@ int emit(ModuleOp module, llvm::StringRef programPath) {
         << kernels.size() << "; use --emit=mlir";
     return 1;
   }
-  auto text = emitPTX(kernels.front(), chip,
+  auto text = emitPTX(kernels.front(), schedule.chip,
                       emitKind == Emit::LLVM ? PTXStage::LLVM : PTXStage::PTX);
   if (failed(text))
     return 1;
@@ -231,8 +228,8 @@ int main(int argc, char **argv) {
   cl::HideUnrelatedOptions(category);
   cl::ParseCommandLineOptions(
       argc, argv, "Compiles a flashcore.attention to a GPU kernel\n");
-  if (!lookupTarget(chip))
-    return usageError(unknownChipMessage(chip));
+  if (!lookupTarget(schedule.chip))
+    return usageError(unknownChipMessage(schedule.chip));
   if (outputFile == "-" && emitKind == Emit::Bundle)
     return usageError("a bundle is a directory: name it with -o");
 
@@ -240,6 +237,7 @@ int main(int argc, char **argv) {
   registerAllDialects(registry);
   registerPTXTranslations(registry);
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  context.printOpOnDiagnostic(false); // a whole module says little in an error
   std::string message;
   auto file = openInputFile(inputFile, &message);
   if (!file)

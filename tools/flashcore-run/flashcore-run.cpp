@@ -106,7 +106,7 @@ static ExitCode runAll(Session &session, const Options &options,
 }
 
 /// All but the parsing of the command line.
-static ExitCode run(const Options &options) {
+static ExitCode runTool(const Options &options) {
   Session session([&] { return openDevice(options.device); });
   std::optional<TemporaryDirectory> temporary;
   std::vector<RunRequest> requests;
@@ -147,5 +147,5 @@ int main(int argc, char **argv) {
     print(options->message);
     return Passed;
   }
-  return run(*options);
+  return runTool(*options);
 }

@@ -47,7 +47,7 @@ func.func @copy_of_another_element_type(%k: memref<512x64xbf16>, %i: index,
 
 func.func @copy_with_too_few_indices(%k: memref<1x512x64xf16>, %i: index,
                                      %ring: !fcgpu.ring<2x64x64xf16>) {
-  // expected-error @below {{'fcgpu.copy' op expects 3 indices (at least 2), but got 2}}
+  // expected-error @below {{'fcgpu.copy' op expects 3 indices, but got 2}}
   fcgpu.copy %k[%i, %i] to %ring[%i] by block
       : memref<1x512x64xf16> to !fcgpu.ring<2x64x64xf16>
   return

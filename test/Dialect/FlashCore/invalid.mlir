@@ -455,18 +455,6 @@ func.func @c16_dynamic_innermost_stride(%q: !t) {
 // -----
 
 !t = memref<2x8x512x64xf16>
-!lse = memref<2x8x512xf32, strided<[8192, 1024, 2]>>
-
-func.func @c16_innermost_stride_of_lse(%q: !t, %lse: !lse) {
-  // expected-error @below {{'flashcore.attention' op expects lse with innermost stride 1, but got 2}}
-  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t)
-      lse(%lse : !lse)
-  return
-}
-
-// -----
-
-!t = memref<2x8x512x64xf16>
 !v = memref<2x8x512x64xf16, strided<[270336, 33792, 66, 1]>>
 
 func.func @c16_row_stride_not_of_16_bytes(%q: !t, %v: !v) {

@@ -172,15 +172,17 @@ LogicalResult CopyOp::verify() {
   if (source.getElementType() != ring.getElementType())
     return emitOpError("expects source and ring of one element type, but got ")
            << source.getElementType() << " and " << ring.getElementType();
-  if (source.getRank() < 2 ||
-      getIndices().size() != static_cast<size_t>(source.getRank()))
+  if (source.getRank() < 2)
+    return emitOpError("expects a source of rank 2 or more, but got ")
+           << source.getRank();
+  if (getIndices().size() != static_cast<size_t>(source.getRank()))
     return emitOpError("expects ")
-           << source.getRank() << " indices (at least 2), but got "
-           << getIndices().size();
-  if (source.getShape().back() != ring.getCols())
+           << source.getRank() << " indices, but got " << getIndices().size();
+  int64_t cols = source.getShape().back();
+  if (cols != ring.getCols())
     return emitOpError("expects source rows of ")
            << ring.getCols() << " columns, but got "
-           << source.getShape().back();
+           << (ShapedType::isDynamic(cols) ? "?" : std::to_string(cols));
   return success();
 }
 

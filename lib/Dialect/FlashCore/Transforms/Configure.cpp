@@ -98,8 +98,13 @@ struct ConfigurePass final
                           const ScheduleOptions &options) {
     if (failed(checkLowerable(op)))
       return failure();
-    if (op->hasAttr(fcgpu::kScheduleAttrName))
+    if (auto schedule =
+            op->getAttrOfType<fcgpu::ScheduleAttr>(fcgpu::kScheduleAttrName)) {
+      if (schedule.getChip() != target.chip)
+        return op.emitOpError("has a schedule for ")
+               << schedule.getChip() << ", but the target is " << target.chip;
       return success();
+    }
     auto result = chooseSchedule(getProblem(op), target, options);
     if (auto *error = std::get_if<std::string>(&result))
       return op.emitOpError(*error);

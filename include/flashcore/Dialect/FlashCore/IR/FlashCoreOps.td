@@ -82,8 +82,8 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
            batch of one and without page_table
       C14  seqused_k is (batch)
       C15  page_table is (batch, pages)
-      C16  a memref has innermost stride 1, and the other static strides of a
-           16-bit one are multiples of 8 elements (16 bytes)
+      C16  a memref is strided; a 16-bit one has innermost stride 1, and its
+           other static strides are multiples of 8 elements (16 bytes)
       C17  `tile` has six operands or none
       C18  a score region returns f32 and a mask region i1, of the arguments
            above

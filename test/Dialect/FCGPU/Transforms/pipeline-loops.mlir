@@ -1,0 +1,290 @@
+// RUN: flashcore-opt %s -split-input-file -allow-unregistered-dialect \
+// RUN:   -pass-pipeline='builtin.module(gpu.module(gpu.func(flashcore-pipeline-loops)))' \
+// RUN:   | FileCheck %s
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 16,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+
+// CHECK-LABEL: gpu.func @two_stages_copy_one_iteration_ahead
+// CHECK-SAME:    %[[KEY:[^:]+]]: memref<128x16xf16>, %[[N:[^:]+]]: index)
+gpu.module @kernels {
+  gpu.func @two_stages_copy_one_iteration_ahead(%key: memref<128x16xf16>,
+                                                %n: index)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c16 = arith.constant 16 : index
+    // CHECK-DAG:  %[[C0:.+]] = arith.constant 0 : index
+    // CHECK-DAG:  %[[C1:.+]] = arith.constant 1 : index
+    // CHECK-DAG:  %[[C16:.+]] = arith.constant 16 : index
+    // CHECK:      %[[RING:.+]] = fcgpu.alloc_ring
+    // CHECK:      %[[HAS_FIRST:.+]] = arith.cmpi sgt, %[[N]], %[[C0]] : index
+    // CHECK-NEXT: fcgpu.copy %[[KEY]][%[[C0]], %[[C0]]] to %[[RING]][%[[C0]]] by block if %[[HAS_FIRST]]
+    // CHECK-NOT:  fcgpu.copy
+    // CHECK:      scf.for %[[I:.+]] = %[[C0]] to %[[N]] step %[[C1]]
+    // CHECK-DAG:    %[[LAST:.+]] = arith.subi %[[N]], %[[C1]] : index
+    // CHECK-DAG:    %[[HAS_NEXT:.+]] = arith.cmpi slt, %[[I]], %[[LAST]] : index
+    // CHECK-DAG:    %[[NEXT:.+]] = arith.addi %[[I]], %[[C1]] : index
+    // CHECK-DAG:    %[[NEXT_ROW:.+]] = arith.muli %[[NEXT]], %[[C16]] : index
+    // CHECK-NOT:    "before"
+    // CHECK:        fcgpu.copy %[[KEY]][%[[NEXT_ROW]], %[[C0]]] to %[[RING]][%{{.+}}] by block if %[[HAS_NEXT]]
+    // CHECK:        "before"
+    // CHECK-NEXT:   %[[TILE:.+]] = fcgpu.read %[[RING]][%[[I]]]
+    // CHECK-NEXT:   "use"(%[[TILE]])
+    // CHECK-NEXT: }
+    %ring = fcgpu.alloc_ring : <2x16x16xf16>
+    scf.forall (%warp) in (2) {
+      scf.for %i = %c0 to %n step %c1 {
+        "before"() : () -> ()
+        %row = arith.muli %i, %c16 : index
+        fcgpu.copy %key[%row, %c0] to %ring[%i] by block
+            : memref<128x16xf16> to <2x16x16xf16>
+        %tile = fcgpu.read %ring[%i] : <2x16x16xf16> -> vector<16x16xf16>
+        "use"(%tile) : (vector<16x16xf16>) -> ()
+      }
+    } {mapping = [#gpu.warp<linear_dim_0>]}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 16,
+  num_warps = 2, num_stages = 3, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+
+// CHECK-LABEL: gpu.func @three_stages_copy_two_iterations_ahead
+// CHECK-SAME:    %[[N:[^:]+]]: index)
+gpu.module @kernels {
+  gpu.func @three_stages_copy_two_iterations_ahead(%key: memref<128x16xf16>,
+                                                   %n: index)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    // CHECK-DAG:  %[[C0:.+]] = arith.constant 0 : index
+    // CHECK-DAG:  %[[C1:.+]] = arith.constant 1 : index
+    // CHECK-DAG:  %[[C2:.+]] = arith.constant 2 : index
+    // CHECK:      %[[HAS_FIRST:.+]] = arith.cmpi sgt, %[[N]], %[[C0]] : index
+    // CHECK:      fcgpu.copy %{{.+}} to %[[RING:.+]][%[[C0]]] by block if %[[HAS_FIRST]]
+    // CHECK:      %[[HAS_SECOND:.+]] = arith.cmpi sgt, %[[N]], %[[C1]] : index
+    // CHECK:      fcgpu.copy %{{.+}} to %[[RING]][%[[C1]]] by block if %[[HAS_SECOND]]
+    // CHECK-NOT:  fcgpu.copy
+    // CHECK:      scf.for %[[I:.+]] = %[[C0]] to %[[N]]
+    // CHECK-DAG:    %[[LAST:.+]] = arith.subi %[[N]], %[[C2]] : index
+    // CHECK-DAG:    %[[HAS_NEXT:.+]] = arith.cmpi slt, %[[I]], %[[LAST]] : index
+    // CHECK-DAG:    %[[NEXT:.+]] = arith.addi %[[I]], %[[C2]] : index
+    // CHECK:        fcgpu.copy %{{.+}} to %[[RING]][%[[NEXT]]] by block if %[[HAS_NEXT]]
+    // CHECK:        fcgpu.read %[[RING]][%[[I]]]
+    %ring = fcgpu.alloc_ring : <3x16x16xf16>
+    scf.forall (%warp) in (2) {
+      scf.for %i = %c0 to %n step %c1 {
+        fcgpu.copy %key[%c0, %c0] to %ring[%i] by block
+            : memref<128x16xf16> to <3x16x16xf16>
+        %tile = fcgpu.read %ring[%i] : <3x16x16xf16> -> vector<16x16xf16>
+        "use"(%tile) : (vector<16x16xf16>) -> ()
+      }
+    } {mapping = [#gpu.warp<linear_dim_0>]}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 16,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+
+// Both copies of an iteration go first, also if the second stands behind a use
+// of the first.
+
+// CHECK-LABEL: gpu.func @all_copies_come_before_all_uses
+gpu.module @kernels {
+  gpu.func @all_copies_come_before_all_uses(%key: memref<128x16xf16>,
+                                            %value: memref<128x16xf16>,
+                                            %n: index)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    // CHECK:     %[[K_RING:.+]] = fcgpu.alloc_ring
+    // CHECK:     %[[V_RING:.+]] = fcgpu.alloc_ring
+    // CHECK:     scf.for
+    // CHECK-NOT:   fcgpu.read
+    // CHECK:       fcgpu.copy %{{.+}} to %[[K_RING]]
+    // CHECK-NOT:   fcgpu.read
+    // CHECK:       fcgpu.copy %{{.+}} to %[[V_RING]]
+    // CHECK:       fcgpu.read %[[K_RING]]
+    // CHECK:       "use_key"
+    // CHECK-NOT:   fcgpu.copy
+    // CHECK:       fcgpu.read %[[V_RING]]
+    // CHECK:       "use_value"
+    %k_ring = fcgpu.alloc_ring : <2x16x16xf16>
+    %v_ring = fcgpu.alloc_ring : <2x16x16xf16>
+    scf.forall (%warp) in (2) {
+      scf.for %i = %c0 to %n step %c1 {
+        fcgpu.copy %key[%c0, %c0] to %k_ring[%i] by block
+            : memref<128x16xf16> to <2x16x16xf16>
+        %k = fcgpu.read %k_ring[%i] : <2x16x16xf16> -> vector<16x16xf16>
+        "use_key"(%k) : (vector<16x16xf16>) -> ()
+        fcgpu.copy %value[%c0, %c0] to %v_ring[%i] by block
+            : memref<128x16xf16> to <2x16x16xf16>
+        %v = fcgpu.read %v_ring[%i] : <2x16x16xf16> -> vector<16x16xf16>
+        "use_value"(%v) : (vector<16x16xf16>) -> ()
+      }
+    } {mapping = [#gpu.warp<linear_dim_0>]}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 16,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+
+// CHECK-LABEL: gpu.func @predicate_of_a_copy_is_kept
+// CHECK-SAME:    %[[N:[^:]+]]: index, %[[WANTED:[^:]+]]: i1)
+gpu.module @kernels {
+  gpu.func @predicate_of_a_copy_is_kept(%key: memref<128x16xf16>, %n: index,
+                                        %wanted: i1)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    // CHECK: scf.for %[[I:.+]] =
+    // CHECK:   %[[HAS_NEXT:.+]] = arith.cmpi slt, %[[I]],
+    // CHECK:   %[[BOTH:.+]] = arith.andi %[[WANTED]], %[[HAS_NEXT]] : i1
+    // CHECK:   fcgpu.copy {{.+}} by block if %[[BOTH]]
+    %ring = fcgpu.alloc_ring : <2x16x16xf16>
+    scf.forall (%warp) in (2) {
+      scf.for %i = %c0 to %n step %c1 {
+        fcgpu.copy %key[%c0, %c0] to %ring[%i] by block if %wanted
+            : memref<128x16xf16> to <2x16x16xf16>
+        %tile = fcgpu.read %ring[%i] : <2x16x16xf16> -> vector<16x16xf16>
+        "use"(%tile) : (vector<16x16xf16>) -> ()
+      }
+    } {mapping = [#gpu.warp<linear_dim_0>]}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 16,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+
+// CHECK-LABEL: gpu.func @values_carried_by_the_loop_are_kept
+// CHECK-SAME:    %[[INIT:[^:]+]]: f32)
+gpu.module @kernels {
+  gpu.func @values_carried_by_the_loop_are_kept(%key: memref<128x16xf16>,
+                                                %n: index, %init: f32)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    // CHECK: %[[RESULT:.+]] = scf.for {{.+}} iter_args(%[[STATE:.+]] = %[[INIT]])
+    // CHECK:   %[[NEXT:.+]] = "step"(%{{.+}}, %[[STATE]])
+    // CHECK:   scf.yield %[[NEXT]] : f32
+    // CHECK: "use"(%[[RESULT]])
+    %ring = fcgpu.alloc_ring : <2x16x16xf16>
+    scf.forall (%warp) in (2) {
+      %result = scf.for %i = %c0 to %n step %c1 iter_args(%state = %init) -> f32 {
+        fcgpu.copy %key[%c0, %c0] to %ring[%i] by block
+            : memref<128x16xf16> to <2x16x16xf16>
+        %tile = fcgpu.read %ring[%i] : <2x16x16xf16> -> vector<16x16xf16>
+        %next = "step"(%tile, %state) : (vector<16x16xf16>, f32) -> f32
+        scf.yield %next : f32
+      }
+      "use"(%result) : (f32) -> ()
+    } {mapping = [#gpu.warp<linear_dim_0>]}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 16,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+
+// The read of a tile in front of the loop waits for its copy, so the first
+// copies of the loop are started before.
+
+// CHECK-LABEL: gpu.func @read_in_front_of_the_loop_lets_copies_go_first
+gpu.module @kernels {
+  gpu.func @read_in_front_of_the_loop_lets_copies_go_first(
+      %query: memref<16x16xf16>, %key: memref<128x16xf16>, %n: index)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    // CHECK:      %[[Q_RING:.+]] = fcgpu.alloc_ring
+    // CHECK:      %[[K_RING:.+]] = fcgpu.alloc_ring
+    // CHECK:      fcgpu.copy %{{.+}} to %[[Q_RING]]
+    // CHECK:      fcgpu.copy %{{.+}} to %[[K_RING]]
+    // CHECK:      %[[Q:.+]] = fcgpu.read %[[Q_RING]]
+    // CHECK:      scf.for
+    // CHECK:        "use"(%[[Q]],
+    %q_ring = fcgpu.alloc_ring : <2x16x16xf16>
+    %k_ring = fcgpu.alloc_ring : <2x16x16xf16>
+    scf.forall (%warp) in (2) {
+      fcgpu.copy %query[%c0, %c0] to %q_ring[%warp] by warp
+          : memref<16x16xf16> to <2x16x16xf16>
+      %q = fcgpu.read %q_ring[%warp] : <2x16x16xf16> -> vector<16x16xf16>
+      scf.for %i = %c0 to %n step %c1 {
+        fcgpu.copy %key[%c0, %c0] to %k_ring[%i] by block
+            : memref<128x16xf16> to <2x16x16xf16>
+        %k = fcgpu.read %k_ring[%i] : <2x16x16xf16> -> vector<16x16xf16>
+        "use"(%q, %k) : (vector<16x16xf16>, vector<16x16xf16>) -> ()
+      }
+    } {mapping = [#gpu.warp<linear_dim_0>]}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 16,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+
+// CHECK-LABEL: gpu.func @loop_without_copies_is_left_alone
+gpu.module @kernels {
+  gpu.func @loop_without_copies_is_left_alone(%n: index)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %ring = fcgpu.alloc_ring : <2x16x16xf16>
+    scf.forall (%warp) in (2) {
+      // CHECK:      scf.forall
+      // CHECK-NEXT:   scf.for %[[I:.+]] =
+      // CHECK-NEXT:     %[[TILE:.+]] = fcgpu.read %{{.+}}[%[[I]]]
+      // CHECK-NEXT:     "use"(%[[TILE]])
+      // CHECK-NEXT:   }
+      scf.for %i = %c0 to %n step %c1 {
+        %tile = fcgpu.read %ring[%i] : <2x16x16xf16> -> vector<16x16xf16>
+        "use"(%tile) : (vector<16x16xf16>) -> ()
+      }
+    } {mapping = [#gpu.warp<linear_dim_0>]}
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK-LABEL: gpu.func @kernel_without_schedule_is_left_alone
+gpu.module @kernels {
+  gpu.func @kernel_without_schedule_is_left_alone(%key: memref<128x16xf16>,
+                                                  %n: index) kernel {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %ring = fcgpu.alloc_ring : <2x16x16xf16>
+    // CHECK:      fcgpu.alloc_ring
+    // CHECK-NEXT: scf.for %[[I:.+]] =
+    // CHECK-NEXT:   fcgpu.copy %{{.+}} to %{{.+}}[%[[I]]] by block :
+    // CHECK-NEXT: }
+    scf.for %i = %c0 to %n step %c1 {
+      fcgpu.copy %key[%c0, %c0] to %ring[%i] by block
+          : memref<128x16xf16> to <2x16x16xf16>
+    }
+    gpu.return
+  }
+}

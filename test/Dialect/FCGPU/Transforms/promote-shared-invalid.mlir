@@ -1,0 +1,147 @@
+// RUN: flashcore-opt %s -split-input-file -verify-diagnostics \
+// RUN:   -pass-pipeline='builtin.module(gpu.module(gpu.func(flashcore-promote-shared)))'
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+
+gpu.module @kernels {
+  gpu.func @outside_of_warps(%key: memref<16x16xf16>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %zero = arith.constant 0.000000e+00 : f16
+    // expected-error @below {{'vector.transfer_read' op reads a tile outside of an scf.forall over warps}}
+    %tile = vector.transfer_read %key[%c0, %c0], %zero
+        {in_bounds = [false, true]} : memref<16x16xf16>, vector<16x16xf16>
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+
+gpu.module @kernels {
+  gpu.func @padding_is_not_zero(%key: memref<16x16xf16>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %one = arith.constant 1.000000e+00 : f16
+    scf.forall (%warp) in (1) {
+      // expected-error @below {{'vector.transfer_read' op expects an unmasked, untransposed tile padded with zeros}}
+      %tile = vector.transfer_read %key[%c0, %c0], %one
+          {in_bounds = [false, true]} : memref<16x16xf16>, vector<16x16xf16>
+    } {mapping = [#gpu.warp<linear_dim_0>]}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+#transpose = affine_map<(d0, d1) -> (d1, d0)>
+
+gpu.module @kernels {
+  gpu.func @transposed(%key: memref<16x16xf16>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %zero = arith.constant 0.000000e+00 : f16
+    scf.forall (%warp) in (1) {
+      // expected-error @below {{'vector.transfer_read' op expects an unmasked, untransposed tile padded with zeros}}
+      %tile = vector.transfer_read %key[%c0, %c0], %zero
+          {in_bounds = [true, true], permutation_map = #transpose}
+          : memref<16x16xf16>, vector<16x16xf16>
+    } {mapping = [#gpu.warp<linear_dim_0>]}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+
+gpu.module @kernels {
+  gpu.func @masked(%key: memref<16x16xf16>, %mask: vector<16x16xi1>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %zero = arith.constant 0.000000e+00 : f16
+    scf.forall (%warp) in (1) {
+      // expected-error @below {{'vector.transfer_read' op expects an unmasked, untransposed tile padded with zeros}}
+      %tile = vector.transfer_read %key[%c0, %c0], %zero, %mask
+          : memref<16x16xf16>, vector<16x16xf16>
+    } {mapping = [#gpu.warp<linear_dim_0>]}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+
+gpu.module @kernels {
+  gpu.func @loop_does_not_start_at_zero(%key: memref<64x16xf16>, %n: index)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %zero = arith.constant 0.000000e+00 : f16
+    scf.forall (%warp) in (1) {
+      scf.for %i = %c1 to %n step %c1 {
+        // expected-error @below {{'vector.transfer_read' op expects its loop to start at 0 with step 1}}
+        %tile = vector.transfer_read %key[%c0, %c0], %zero
+            {in_bounds = [false, true]} : memref<64x16xf16>, vector<16x16xf16>
+      }
+    } {mapping = [#gpu.warp<linear_dim_0>]}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+
+gpu.module @kernels {
+  gpu.func @loop_has_another_step(%key: memref<64x16xf16>, %n: index)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %c16 = arith.constant 16 : index
+    %zero = arith.constant 0.000000e+00 : f16
+    scf.forall (%warp) in (1) {
+      scf.for %i = %c0 to %n step %c16 {
+        // expected-error @below {{'vector.transfer_read' op expects its loop to start at 0 with step 1}}
+        %tile = vector.transfer_read %key[%i, %c0], %zero
+            {in_bounds = [false, true]} : memref<64x16xf16>, vector<16x16xf16>
+      }
+    } {mapping = [#gpu.warp<linear_dim_0>]}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+
+gpu.module @kernels {
+  gpu.func @every_faulty_read_is_reported(%key: memref<16x16xf16>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %zero = arith.constant 0.000000e+00 : f16
+    // expected-error @below {{'vector.transfer_read' op reads a tile outside of an scf.forall over warps}}
+    %first = vector.transfer_read %key[%c0, %c0], %zero
+        {in_bounds = [false, true]} : memref<16x16xf16>, vector<16x16xf16>
+    // expected-error @below {{'vector.transfer_read' op reads a tile outside of an scf.forall over warps}}
+    %second = vector.transfer_read %key[%c0, %c0], %zero
+        {in_bounds = [false, true]} : memref<16x16xf16>, vector<16x16xf16>
+    gpu.return
+  }
+}

@@ -1,0 +1,196 @@
+// RUN: flashcore-opt %s -split-input-file -allow-unregistered-dialect \
+// RUN:   -pass-pipeline='builtin.module(gpu.module(gpu.func(flashcore-promote-shared)))' \
+// RUN:   | FileCheck %s
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 64,
+  num_warps = 2, num_stages = 3, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+
+// A tile read in a loop is the same for all warps: the block copies it.
+
+// CHECK-LABEL: gpu.func @tile_in_a_loop_is_copied_by_the_block
+// CHECK-SAME:    %[[KEY:[^:]+]]: memref<128x16xf16>, %[[N:[^:]+]]: index, %[[ROW:[^:]+]]: index)
+gpu.module @kernels {
+  gpu.func @tile_in_a_loop_is_copied_by_the_block(
+      %key: memref<128x16xf16>, %n: index, %row: index)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %zero = arith.constant 0.000000e+00 : f16
+    // CHECK:      %[[RING:.+]] = fcgpu.alloc_ring : <3x64x16xf16>
+    // CHECK:      scf.forall
+    // CHECK:        scf.for %[[I:.+]] = %{{.+}} to %[[N]]
+    // CHECK-NEXT:     fcgpu.copy %[[KEY]][%[[ROW]], %{{.+}}] to %[[RING]][%[[I]]] by block : memref<128x16xf16> to <3x64x16xf16>
+    // CHECK-NEXT:     %[[TILE:.+]] = fcgpu.read %[[RING]][%[[I]]] : <3x64x16xf16> -> vector<64x16xf16>
+    // CHECK-NEXT:     "use"(%[[TILE]])
+    // CHECK-NOT:      vector.transfer_read
+    // CHECK:      gpu.return
+    scf.forall (%warp) in (2) {
+      scf.for %i = %c0 to %n step %c1 {
+        %tile = vector.transfer_read %key[%row, %c0], %zero
+            {in_bounds = [false, true]} : memref<128x16xf16>, vector<64x16xf16>
+        "use"(%tile) : (vector<64x16xf16>) -> ()
+      }
+    } {mapping = [#gpu.warp<linear_dim_0>]}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 64,
+  num_warps = 2, num_stages = 3, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+
+// A tile read outside of loops belongs to one warp, which copies it into its own
+// slot: as many slots as warps.
+
+// CHECK-LABEL: gpu.func @tile_outside_of_loops_is_copied_by_the_warp
+// CHECK-SAME:    %[[QUERY:[^:]+]]: memref<16x16xbf16>
+gpu.module @kernels {
+  gpu.func @tile_outside_of_loops_is_copied_by_the_warp(
+      %query: memref<16x16xbf16>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %zero = arith.constant 0.000000e+00 : bf16
+    // CHECK:      %[[RING:.+]] = fcgpu.alloc_ring : <2x16x16xbf16>
+    // CHECK:      scf.forall (%[[WARP:.+]]) in (2)
+    // CHECK-NEXT:   fcgpu.copy %[[QUERY]][%{{.+}}] to %[[RING]][%[[WARP]]] by warp : memref<16x16xbf16> to <2x16x16xbf16>
+    // CHECK-NEXT:   %[[TILE:.+]] = fcgpu.read %[[RING]][%[[WARP]]] : <2x16x16xbf16> -> vector<16x16xbf16>
+    // CHECK-NEXT:   "use"(%[[TILE]])
+    scf.forall (%warp) in (2) {
+      %tile = vector.transfer_read %query[%c0, %c0], %zero
+          {in_bounds = [false, true]} : memref<16x16xbf16>, vector<16x16xbf16>
+      "use"(%tile) : (vector<16x16xbf16>) -> ()
+    } {mapping = [#gpu.warp<linear_dim_0>]}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 64,
+  num_warps = 2, num_stages = 3, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+
+// CHECK-LABEL: gpu.func @query_in_registers_is_read_in_front_of_the_loop
+gpu.module @kernels {
+  gpu.func @query_in_registers_is_read_in_front_of_the_loop(
+      %query: memref<16x16xf16>, %n: index)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %zero = arith.constant 0.000000e+00 : f16
+    // CHECK:      %[[TILE:.+]] = fcgpu.read
+    // CHECK-NEXT: scf.for
+    // CHECK-NEXT:   "use"(%[[TILE]])
+    scf.forall (%warp) in (2) {
+      %tile = vector.transfer_read %query[%c0, %c0], %zero
+          {in_bounds = [false, true]} : memref<16x16xf16>, vector<16x16xf16>
+      scf.for %i = %c0 to %n step %c1 {
+        "use"(%tile) : (vector<16x16xf16>) -> ()
+      }
+    } {mapping = [#gpu.warp<linear_dim_0>]}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 64,
+  num_warps = 2, num_stages = 3, query = shared,
+  grid_order = query_fastest, min_blocks = 0>
+
+// CHECK-LABEL: gpu.func @query_in_shared_memory_is_read_again_by_each_user
+gpu.module @kernels {
+  gpu.func @query_in_shared_memory_is_read_again_by_each_user(
+      %query: memref<16x16xf16>, %n: index)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %zero = arith.constant 0.000000e+00 : f16
+    // CHECK:      scf.forall (%[[WARP:.+]]) in (2)
+    // CHECK-NEXT:   fcgpu.copy %{{.+}} to %[[RING:.+]][%[[WARP]]] by warp
+    // CHECK-NEXT:   scf.for
+    // CHECK-NEXT:     %[[FIRST:.+]] = fcgpu.read %[[RING]][%[[WARP]]]
+    // CHECK-NEXT:     "first_use"(%[[FIRST]])
+    // CHECK-NEXT:     %[[SECOND:.+]] = fcgpu.read %[[RING]][%[[WARP]]]
+    // CHECK-NEXT:     "second_use"(%[[SECOND]])
+    scf.forall (%warp) in (2) {
+      %tile = vector.transfer_read %query[%c0, %c0], %zero
+          {in_bounds = [false, true]} : memref<16x16xf16>, vector<16x16xf16>
+      scf.for %i = %c0 to %n step %c1 {
+        "first_use"(%tile) : (vector<16x16xf16>) -> ()
+        "second_use"(%tile) : (vector<16x16xf16>) -> ()
+      }
+    } {mapping = [#gpu.warp<linear_dim_0>]}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 64,
+  num_warps = 2, num_stages = 3, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+
+// Only 16-bit tiles go through rings.
+
+// CHECK-LABEL: gpu.func @f32_tile_is_left_alone
+gpu.module @kernels {
+  gpu.func @f32_tile_is_left_alone(%bias: memref<16x16xf32>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %zero = arith.constant 0.000000e+00 : f32
+    // CHECK-NOT: fcgpu.alloc_ring
+    // CHECK:     %[[TILE:.+]] = vector.transfer_read
+    // CHECK:     "use"(%[[TILE]])
+    scf.forall (%warp) in (2) {
+      %tile = vector.transfer_read %bias[%c0, %c0], %zero
+          {in_bounds = [false, true]} : memref<16x16xf32>, vector<16x16xf32>
+      "use"(%tile) : (vector<16x16xf32>) -> ()
+    } {mapping = [#gpu.warp<linear_dim_0>]}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 64,
+  num_warps = 2, num_stages = 3, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+
+// CHECK-LABEL: gpu.func @row_vector_is_left_alone
+gpu.module @kernels {
+  gpu.func @row_vector_is_left_alone(%row: memref<16xf16>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %zero = arith.constant 0.000000e+00 : f16
+    // CHECK-NOT: fcgpu.alloc_ring
+    // CHECK:     %[[VALUES:.+]] = vector.transfer_read
+    // CHECK:     "use"(%[[VALUES]])
+    scf.forall (%warp) in (2) {
+      %values = vector.transfer_read %row[%c0], %zero : memref<16xf16>, vector<16xf16>
+      "use"(%values) : (vector<16xf16>) -> ()
+    } {mapping = [#gpu.warp<linear_dim_0>]}
+    gpu.return
+  }
+}
+
+// -----
+
+// Nothing of this would be allowed in a kernel with a schedule.
+
+// CHECK-LABEL: gpu.func @kernel_without_schedule_is_left_alone
+gpu.module @kernels {
+  gpu.func @kernel_without_schedule_is_left_alone(%key: memref<16x16xf16>)
+      kernel {
+    %c0 = arith.constant 0 : index
+    %one = arith.constant 1.000000e+00 : f16
+    // CHECK: %[[TILE:.+]] = vector.transfer_read
+    // CHECK: "use"(%[[TILE]])
+    %tile = vector.transfer_read %key[%c0, %c0], %one : memref<16x16xf16>, vector<16x16xf16>
+    "use"(%tile) : (vector<16x16xf16>) -> ()
+    gpu.return
+  }
+}

@@ -1,0 +1,191 @@
+// RUN: flashcore-opt %s -flashcore-configure -split-input-file -verify-diagnostics
+
+// What the op can say and no later phase lowers is refused by name.
+
+!t = memref<1x8x512x64xf16>
+
+func.func @bias(%q: !t, %k: !t, %v: !t, %o: !t, %bias: memref<1x1x512x512xf16>) {
+  // expected-error @below {{'flashcore.attention' op uses bias, which this version cannot lower yet}}
+  flashcore.attention ins(%q, %k, %v : !t, !t, !t)
+      bias(%bias : memref<1x1x512x512xf16>) outs(%o : !t)
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+
+func.func @alibi(%q: !t, %k: !t, %v: !t, %o: !t, %slopes: memref<8xf32>) {
+  // expected-error @below {{'flashcore.attention' op uses alibi, which this version cannot lower yet}}
+  flashcore.attention ins(%q, %k, %v : !t, !t, !t)
+      alibi(%slopes : memref<8xf32>) outs(%o : !t)
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+
+func.func @sink(%q: !t, %k: !t, %v: !t, %o: !t, %logits: memref<8xf32>) {
+  // expected-error @below {{'flashcore.attention' op uses sink, which this version cannot lower yet}}
+  flashcore.attention ins(%q, %k, %v : !t, !t, !t)
+      sink(%logits : memref<8xf32>) outs(%o : !t)
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+
+func.func @cu_seqlens(%q: !t, %k: !t, %v: !t, %o: !t, %cu: memref<3xi32>) {
+  // expected-error @below {{'flashcore.attention' op uses cu_seqlens, which this version cannot lower yet}}
+  flashcore.attention ins(%q, %k, %v : !t, !t, !t)
+      cu_seqlens_q(%cu : memref<3xi32>) cu_seqlens_k(%cu : memref<3xi32>)
+      outs(%o : !t)
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+
+func.func @seqused_k(%q: !t, %k: !t, %v: !t, %o: !t, %used: memref<1xi32>) {
+  // expected-error @below {{'flashcore.attention' op uses seqused_k, which this version cannot lower yet}}
+  flashcore.attention ins(%q, %k, %v : !t, !t, !t)
+      seqused_k(%used : memref<1xi32>) outs(%o : !t)
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+
+func.func @page_table(%q: !t, %k: !t, %v: !t, %o: !t, %pages: memref<1x4xi32>) {
+  // expected-error @below {{'flashcore.attention' op uses page_table, which this version cannot lower yet}}
+  flashcore.attention ins(%q, %k, %v : !t, !t, !t)
+      page_table(%pages : memref<1x4xi32>) outs(%o : !t)
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+
+func.func @window_left(%q: !t, %k: !t, %v: !t, %o: !t) {
+  // expected-error @below {{'flashcore.attention' op uses window, which this version cannot lower yet}}
+  flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t) window_left(64)
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+
+// A window of 0 is a window.
+
+func.func @window_right(%q: !t, %k: !t, %v: !t, %o: !t) {
+  // expected-error @below {{'flashcore.attention' op uses window, which this version cannot lower yet}}
+  flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t) window_right(0)
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+
+func.func @softcap(%q: !t, %k: !t, %v: !t, %o: !t) {
+  // expected-error @below {{'flashcore.attention' op uses softcap, which this version cannot lower yet}}
+  flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
+      softcap(3.000000e+01)
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+
+func.func @score_region(%q: !t, %k: !t, %v: !t, %o: !t) {
+  // expected-error @below {{'flashcore.attention' op uses score region, which this version cannot lower yet}}
+  flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t) score {
+  ^bb0(%score: f32, %batch: index, %head: index, %query: index, %key: index):
+    flashcore.yield %score : f32
+  }
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+
+func.func @mask_region(%q: !t, %k: !t, %v: !t, %o: !t) {
+  // expected-error @below {{'flashcore.attention' op uses mask region, which this version cannot lower yet}}
+  flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t) mask {
+  ^bb0(%score: f32, %batch: index, %head: index, %query: index, %key: index):
+    %visible = arith.cmpi ne, %query, %key : index
+    flashcore.yield %visible : i1
+  }
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x72xf16>
+
+func.func @head_dim_not_a_multiple(%q: !t, %k: !t, %v: !t, %o: !t) {
+  // expected-error @below {{'flashcore.attention' op has head_dim 72, but this version lowers multiples of 16 from 16 to 128}}
+  flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
+  return
+}
+
+// -----
+
+!qk = memref<1x8x512x64xf16>
+!vo = memref<1x8x512x256xf16>
+
+func.func @head_dim_v_too_large(%q: !qk, %k: !qk, %v: !vo, %o: !vo) {
+  // expected-error @below {{'flashcore.attention' op has head_dim_v 256, but this version lowers multiples of 16 from 16 to 128}}
+  flashcore.attention ins(%q, %k, %v : !qk, !qk, !vo) outs(%o : !vo)
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+
+// The gate holds for an op with a schedule too.
+
+func.func @schedule_does_not_open_the_gate(%q: !t, %k: !t, %v: !t, %o: !t) {
+  // expected-error @below {{'flashcore.attention' op uses softcap, which this version cannot lower yet}}
+  flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
+      softcap(3.000000e+01)
+      {fcgpu.schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64,
+         block_n = 64, num_warps = 4, num_stages = 2, query = registers,
+         grid_order = query_fastest, min_blocks = 0>}
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+
+func.func @schedule_for_another_chip(%q: !t, %k: !t, %v: !t, %o: !t) {
+  // expected-error @below {{'flashcore.attention' op has a schedule for sm_86, but the target is sm_89}}
+  flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
+      {fcgpu.schedule = #fcgpu.schedule<chip = "sm_86", block_m = 64,
+         block_n = 64, num_warps = 4, num_stages = 2, query = registers,
+         grid_order = query_fastest, min_blocks = 0>}
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+
+func.func @every_faulty_op_is_reported(%q: !t, %k: !t, %v: !t, %o: !t) {
+  // expected-error @below {{'flashcore.attention' op uses softcap, which this version cannot lower yet}}
+  flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
+      softcap(3.000000e+01)
+  // expected-error @below {{'flashcore.attention' op uses window, which this version cannot lower yet}}
+  flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t) window_left(64)
+  return
+}

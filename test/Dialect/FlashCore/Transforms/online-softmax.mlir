@@ -1,0 +1,425 @@
+// RUN: flashcore-opt %s -split-input-file \
+// RUN:   -pass-pipeline='builtin.module(gpu.module(gpu.func(flashcore-online-softmax)))' \
+// RUN:   | FileCheck %s
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 64,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!qo = memref<1x1x16x32xf16, strided<[2048, 2048, 32, 1], offset: ?>>
+!kv = memref<1x1x128x32xf16>
+
+// 128 keys are two full tiles, so there is no mask.
+
+// CHECK-DAG: #[[$MK:.+]] = affine_map<(d0, d1, d2) -> (d0, d2)>
+// CHECK-DAG: #[[$NK:.+]] = affine_map<(d0, d1, d2) -> (d1, d2)>
+// CHECK-DAG: #[[$KN:.+]] = affine_map<(d0, d1, d2) -> (d2, d1)>
+// CHECK-DAG: #[[$MN:.+]] = affine_map<(d0, d1, d2) -> (d0, d1)>
+
+// CHECK-LABEL: gpu.func @loop_over_key_tiles
+// CHECK-SAME:    (%[[Q:[^:]+]]: memref<{{[^)]+}}>, %[[K:[^:]+]]: memref<1x1x128x32xf16>, %[[V:[^:]+]]: memref<1x1x128x32xf16>, %[[O:[^:]+]]: memref
+gpu.module @kernels {
+  gpu.func @loop_over_key_tiles(%q: !qo, %k: !kv, %v: !kv, %o: !qo,
+                                %row: index) kernel {
+    // CHECK:      %[[QUERY:.+]] = vector.transfer_read %[[Q]]
+    // CHECK-DAG:  %[[ACC_INIT:.+]] = arith.constant dense<0.000000e+00> : vector<16x32xf32>
+    // CHECK-DAG:  %[[MAX_INIT:.+]] = arith.constant dense<0xFF800000> : vector<16xf32>
+    // CHECK-DAG:  %[[SUM_INIT:.+]] = arith.constant dense<0.000000e+00> : vector<16x8xf32>
+    // CHECK-DAG:  %[[NUM_TILES:.+]] = arith.constant 2 : index
+    // CHECK:      %[[STATE:.+]]:3 = scf.for %{{.+}} = %{{.+}} to %[[NUM_TILES]] step %{{.+}} iter_args(%[[ACC:.+]] = %[[ACC_INIT]], %[[MAX:.+]] = %[[MAX_INIT]], %[[SUM:.+]] = %[[SUM_INIT]])
+    // CHECK:        %[[KEY:.+]] = vector.transfer_read %[[K]]{{.+}} vector<64x32xf16>
+    // CHECK:        %[[SCORES:.+]] = vector.contract {indexing_maps = [#[[$MK]], #[[$NK]], #[[$MN]]]{{.+}} %[[QUERY]], %[[KEY]], %{{.+}} into vector<16x64xf32>
+    // CHECK-NOT:    scf.if
+    // CHECK:        %[[NEW_MAX:.+]] = vector.multi_reduction <maxnumf>, %[[SCORES]], %[[MAX]] [1] : vector<16x64xf32> to vector<16xf32>
+    // CHECK:        %[[RESCALE:.+]] = math.exp2 %{{.+}} : vector<16xf32>
+    // CHECK:        %[[P:.+]] = math.exp2 %{{.+}} : vector<16x64xf32>
+    // CHECK:        %[[OLD_SUM:.+]] = arith.mulf %[[SUM]], %{{.+}} : vector<16x8xf32>
+    // CHECK:        %[[NEW_SUM:.+]] = vector.multi_reduction <add>, %{{.+}}, %[[OLD_SUM]] [1] : vector<16x8x8xf32> to vector<16x8xf32>
+    // CHECK:        %[[OLD_ACC:.+]] = arith.mulf %[[ACC]], %{{.+}} : vector<16x32xf32>
+    // CHECK:        %[[P_HALF:.+]] = arith.truncf %[[P]] : vector<16x64xf32> to vector<16x64xf16>
+    // CHECK:        %[[VALUE:.+]] = vector.transfer_read %[[V]]{{.+}} vector<64x32xf16>
+    // CHECK:        %[[NEW_ACC:.+]] = vector.contract {indexing_maps = [#[[$MK]], #[[$KN]], #[[$MN]]]{{.+}} %[[P_HALF]], %[[VALUE]], %[[OLD_ACC]] : {{.+}} into vector<16x32xf32>
+    // CHECK:        scf.yield %[[NEW_ACC]], %[[NEW_MAX]], %[[NEW_SUM]]
+    // CHECK:      %[[TOTAL:.+]] = vector.multi_reduction <add>, %[[STATE]]#2, %{{.+}} [1] : vector<16x8xf32> to vector<16xf32>
+    // CHECK:      arith.divf %{{.+}}, %[[TOTAL]] : vector<16xf32>
+    // CHECK:      %[[NORMALIZED:.+]] = arith.mulf %[[STATE]]#0, %{{.+}} : vector<16x32xf32>
+    // CHECK:      %[[O_HALF:.+]] = arith.truncf %[[NORMALIZED]]
+    // CHECK:      vector.transfer_write %[[O_HALF]], %[[O]]
+    // CHECK-NOT:  flashcore.attention
+    // CHECK:      gpu.return
+    %zero = arith.constant 0 : index
+    %seqlen = arith.constant 128 : index
+    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen)
+        {fcgpu.schedule = #schedule}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 64,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!qo = memref<1x1x16x32xf16, strided<[2048, 2048, 32, 1], offset: ?>>
+!kv = memref<1x1x192x32xf16>
+
+// Three tiles: keys 128, 64, 0.
+
+// CHECK-DAG: #[[$KEY:.+]] = affine_map<(d0) -> (d0 * -64 + 128)>
+
+// CHECK-LABEL: gpu.func @tiles_are_walked_from_the_last_key_down
+gpu.module @kernels {
+  gpu.func @tiles_are_walked_from_the_last_key_down(
+      %q: !qo, %k: !kv, %v: !kv, %o: !qo, %row: index) kernel {
+    // CHECK: scf.for %[[I:.+]] = %{{.+}} to
+    // CHECK:   %[[KEY:.+]] = affine.apply #[[$KEY]](%[[I]])
+    // CHECK:   vector.transfer_read %{{.+}}[%{{.+}}, %{{.+}}, %[[KEY]], %{{.+}}], {{.+}} : memref<1x1x192x32xf16>
+    // CHECK:   vector.transfer_read %{{.+}}[%{{.+}}, %{{.+}}, %[[KEY]], %{{.+}}], {{.+}} : memref<1x1x192x32xf16>
+    %zero = arith.constant 0 : index
+    %seqlen = arith.constant 192 : index
+    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen)
+        {fcgpu.schedule = #schedule}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 64,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!qo = memref<1x1x?x32xbf16, strided<[2048, 2048, 32, 1], offset: ?>>
+!kv = memref<1x1x?x32xbf16>
+
+// Rows past the end are zeros in all three inputs, and are not written.
+
+// CHECK-LABEL: gpu.func @rows_past_the_end_are_zero
+// CHECK-SAME:    (%[[Q:[^:]+]]: memref<{{[^)]+}}>, %[[K:[^:]+]]: memref<1x1x?x32xbf16>, %[[V:[^:]+]]: memref<1x1x?x32xbf16>, %[[O:[^:]+]]: memref
+gpu.module @kernels {
+  gpu.func @rows_past_the_end_are_zero(%q: !qo, %k: !kv, %v: !kv, %o: !qo,
+                                       %row: index, %seqlen: index) kernel {
+    // CHECK: %[[ZERO_Q:.+]] = arith.constant 0.000000e+00 : bf16
+    // CHECK: vector.transfer_read %[[Q]][{{.+}}], %[[ZERO_Q]] {in_bounds = [false, true]}
+    // CHECK: scf.for
+    // CHECK:   %[[ZERO_K:.+]] = arith.constant 0.000000e+00 : bf16
+    // CHECK:   vector.transfer_read %[[K]][{{.+}}], %[[ZERO_K]] {in_bounds = [false, true]}
+    // CHECK:   %[[ZERO_V:.+]] = arith.constant 0.000000e+00 : bf16
+    // CHECK:   vector.transfer_read %[[V]][{{.+}}], %[[ZERO_V]] {in_bounds = [false, true]}
+    // CHECK: vector.transfer_write %{{.+}}, %[[O]][{{.+}}] {in_bounds = [false, true]} : vector<16x32xbf16>
+    %zero = arith.constant 0 : index
+    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen)
+        {fcgpu.schedule = #schedule}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 64,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!qo = memref<1x1x16x32xf16, strided<[2048, 2048, 32, 1], offset: ?>>
+!kv = memref<1x1x128x32xf16>
+
+// exp(2 (s - max)) = exp2(c s - c max) with c = 2 log2(e); a maximum of -inf
+// becomes 0 first.
+
+// CHECK-LABEL: gpu.func @scale_is_folded_into_exp2
+gpu.module @kernels {
+  gpu.func @scale_is_folded_into_exp2(%q: !qo, %k: !kv, %v: !kv, %o: !qo,
+                                      %row: index) kernel {
+    // CHECK:     scf.for {{.+}} iter_args(%{{.+}} = %{{.+}}, %[[OLD_MAX:.+]] = %{{.+}}, %{{.+}} = %{{.+}})
+    // CHECK:     %[[SCORES:.+]] = vector.contract
+    // CHECK:     %[[MAX:.+]] = vector.multi_reduction <maxnumf>, %[[SCORES]], %[[OLD_MAX]]
+    // CHECK-DAG: %[[MINUS_INF:.+]] = arith.constant dense<0xFF800000> : vector<16xf32>
+    // CHECK-DAG: %[[IS_EMPTY:.+]] = arith.cmpf oeq, %[[MAX]], %[[MINUS_INF]]
+    // CHECK-DAG: %[[ZERO:.+]] = arith.constant dense<0.000000e+00> : vector<16xf32>
+    // CHECK-DAG: %[[SAFE_MAX:.+]] = arith.select %[[IS_EMPTY]], %[[ZERO]], %[[MAX]]
+    // CHECK-DAG: %[[MINUS_C:.+]] = arith.constant dense<-2.885390e+00> : vector<16xf32>
+    // CHECK-DAG: %[[SCALED_MAX:.+]] = arith.mulf %[[SAFE_MAX]], %[[MINUS_C]]
+    // CHECK-DAG: %[[C:.+]] = arith.constant dense<2.885390e+00> : vector<16xf32>
+    // CHECK-DAG: %[[MAX_DELTA:.+]] = math.fma %[[OLD_MAX]], %[[C]], %[[SCALED_MAX]]
+    // CHECK-DAG: math.exp2 %[[MAX_DELTA]] : vector<16xf32>
+    // CHECK-DAG: %[[C_TILE:.+]] = arith.constant dense<2.885390e+00> : vector<16x64xf32>
+    // CHECK-DAG: %[[MAX_COLUMN:.+]] = vector.shape_cast %[[SCALED_MAX]] : vector<16xf32> to vector<16x1xf32>
+    // CHECK-DAG: %[[MAX_TILE:.+]] = vector.broadcast %[[MAX_COLUMN]] : vector<16x1xf32> to vector<16x64xf32>
+    // CHECK-DAG: %[[DELTA:.+]] = math.fma %[[SCORES]], %[[C_TILE]], %[[MAX_TILE]]
+    // CHECK:     math.exp2 %[[DELTA]] : vector<16x64xf32>
+    %zero = arith.constant 0 : index
+    %seqlen = arith.constant 128 : index
+    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen) scale(2.000000e+00)
+        {fcgpu.schedule = #schedule}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 64,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!qo = memref<1x1x16x32xf16, strided<[2048, 2048, 32, 1], offset: ?>>
+!kv = memref<1x1x128x32xf16>
+!lse = memref<1x1x16xf32, strided<[128, 128, 1], offset: ?>>
+
+// A row without keys has sum 0: it gets O = 0 and lse = -inf, by selection.
+
+// CHECK-LABEL: gpu.func @empty_row_is_selected
+// CHECK-SAME:    %[[LSE:[^:]+]]: memref<1x1x16xf32,
+gpu.module @kernels {
+  gpu.func @empty_row_is_selected(%q: !qo, %k: !kv, %v: !kv, %o: !qo,
+                                  %lse: !lse, %row: index) kernel {
+    // CHECK:     %[[STATE:.+]]:3 = scf.for
+    // CHECK:     scf.yield
+    // CHECK:     %[[ZERO:.+]] = arith.constant dense<0.000000e+00> : vector<16xf32>
+    // CHECK:     %[[SUM:.+]] = vector.multi_reduction <add>, %[[STATE]]#2, %[[ZERO]] [1]
+    // CHECK-DAG: %[[IS_EMPTY:.+]] = arith.cmpf oeq, %[[SUM]], %[[ZERO]]
+    // CHECK-DAG: %[[ONE:.+]] = arith.constant dense<1.000000e+00> : vector<16xf32>
+    // CHECK-DAG: %[[INVERSE:.+]] = arith.divf %[[ONE]], %[[SUM]]
+    // CHECK-DAG: arith.select %[[IS_EMPTY]], %[[ZERO]], %[[INVERSE]]
+    // CHECK:     vector.transfer_write %{{.+}} : vector<16x32xf16>
+    // CHECK-DAG: %[[LOG2:.+]] = math.log2 %[[SUM]]
+    // CHECK-DAG: %[[LN2:.+]] = arith.constant dense<0.693147182> : vector<16xf32>
+    // CHECK-DAG: %[[LOG:.+]] = arith.mulf %[[LOG2]], %[[LN2]]
+    // CHECK-DAG: %[[SCALE:.+]] = arith.constant dense<2.000000e+00> : vector<16xf32>
+    // CHECK-DAG: %[[SUM_LSE:.+]] = math.fma %[[STATE]]#1, %[[SCALE]], %[[LOG]]
+    // CHECK-DAG: %[[MINUS_INF:.+]] = arith.constant dense<0xFF800000> : vector<16xf32>
+    // CHECK:     %[[RESULT:.+]] = arith.select %[[IS_EMPTY]], %[[MINUS_INF]], %[[SUM_LSE]]
+    // CHECK:     vector.transfer_write %[[RESULT]], %[[LSE]]
+    %zero = arith.constant 0 : index
+    %seqlen = arith.constant 128 : index
+    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        lse(%lse : !lse) tile(%zero, %zero, %row, %seqlen, %zero, %seqlen)
+        scale(2.000000e+00) {fcgpu.schedule = #schedule}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 64,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!q = memref<1x1x16x32xf16, strided<[2048, 2048, 32, 1], offset: ?>>
+!k = memref<1x1x128x32xf16>
+!v = memref<1x1x128x16xf16>
+!o = memref<1x1x16x16xf16, strided<[2048, 2048, 16, 1], offset: ?>>
+
+// CHECK-LABEL: gpu.func @head_dim_of_value_differs
+gpu.module @kernels {
+  gpu.func @head_dim_of_value_differs(%q: !q, %k: !k, %v: !v, %o: !o,
+                                      %row: index) kernel {
+    // CHECK: vector.contract {{.+}} : vector<16x32xf16>, vector<64x32xf16> into vector<16x64xf32>
+    // CHECK: vector.contract {{.+}} : vector<16x64xf16>, vector<64x16xf16> into vector<16x16xf32>
+    %zero = arith.constant 0 : index
+    %seqlen = arith.constant 128 : index
+    flashcore.attention ins(%q, %k, %v : !q, !k, !v) outs(%o : !o)
+        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen)
+        {fcgpu.schedule = #schedule}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 64,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!qo = memref<1x1x16x32xf16, strided<[2048, 2048, 32, 1], offset: ?>>
+!kv = memref<1x1x100x32xf16>
+
+// 100 keys: tile 0 is the last one and has a mask, tile 1 is full.
+
+// CHECK-LABEL: gpu.func @tail_of_the_keys_is_masked
+gpu.module @kernels {
+  gpu.func @tail_of_the_keys_is_masked(%q: !qo, %k: !kv, %v: !kv, %o: !qo,
+                                       %row: index) kernel {
+    // CHECK:      %[[SEQLEN_K:.+]] = arith.constant 100 : index
+    // CHECK:      %[[NUM_TILES:.+]] = arith.constant 2 : index
+    // CHECK:      scf.for %[[I:.+]] = %{{.+}} to %[[NUM_TILES]]
+    // CHECK:        %[[KEY:.+]] = affine.apply
+    // CHECK:        %[[SCORES:.+]] = vector.contract
+    // CHECK:        %[[NUM_MASKED:.+]] = arith.constant 1 : index
+    // CHECK:        %[[IS_PARTIAL:.+]] = arith.cmpi slt, %[[I]], %[[NUM_MASKED]] : index
+    // CHECK:        %[[VISIBLE_SCORES:.+]] = scf.if %[[IS_PARTIAL]]
+    // CHECK:          %[[MASKED:.+]] = fcgpu.map_scores %[[SCORES]][%{{.+}}, %[[KEY]]] : vector<16x64xf32> {
+    // CHECK-NEXT:     ^bb0(%[[SCORE:.+]]: f32, %{{.+}}: index, %[[J:.+]]: index):
+    // CHECK-DAG:        %[[VISIBLE:.+]] = arith.cmpi slt, %[[J]], %[[SEQLEN_K]] : index
+    // CHECK-DAG:        %[[MINUS_INF:.+]] = arith.constant 0xFF800000 : f32
+    // CHECK:            %[[RESULT:.+]] = arith.select %[[VISIBLE]], %[[SCORE]], %[[MINUS_INF]] : f32
+    // CHECK-NEXT:       fcgpu.yield %[[RESULT]] : f32
+    // CHECK:          scf.yield %[[MASKED]]
+    // CHECK-NEXT:   } else {
+    // CHECK-NEXT:     scf.yield %[[SCORES]]
+    // CHECK:        vector.multi_reduction <maxnumf>, %[[VISIBLE_SCORES]],
+    %zero = arith.constant 0 : index
+    %seqlen_q = arith.constant 128 : index
+    %seqlen_k = arith.constant 100 : index
+    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k)
+        {fcgpu.schedule = #schedule}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 64,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!qo = memref<1x1x16x32xf16, strided<[2048, 2048, 32, 1], offset: ?>>
+!kv = memref<1x1x?x32xf16>
+
+// Of s keys, ceil(s / 64) tiles are visited and s mod 64 != 0 of them masked.
+
+// CHECK-DAG: #[[$NUM_TILES:.+]] = affine_map<()[s0] -> (s0 ceildiv 64)>
+// CHECK-DAG: #[[$NUM_MASKED:.+]] = affine_map<()[s0, s1] -> (-(s1 floordiv 64) + s0 ceildiv 64)>
+
+// CHECK-LABEL: gpu.func @dynamic_keys_may_have_a_tail
+// CHECK-SAME:    %[[SEQLEN_K:[^:]+]]: index) kernel
+gpu.module @kernels {
+  gpu.func @dynamic_keys_may_have_a_tail(%q: !qo, %k: !kv, %v: !kv, %o: !qo,
+                                         %row: index, %seqlen_k: index) kernel {
+    // CHECK:     %[[END:.+]] = affine.min #{{.+}}()[%[[SEQLEN_K]]]
+    // CHECK:     %[[VISIBLE:.+]] = arith.maxsi %[[END]], %{{.+}} : index
+    // CHECK:     %[[NUM_TILES:.+]] = affine.apply #[[$NUM_TILES]]()[%[[VISIBLE]]]
+    // CHECK:     %[[NUM_MASKED:.+]] = affine.apply #[[$NUM_MASKED]]()
+    // CHECK:     scf.for %[[I:.+]] = %{{.+}} to %[[NUM_TILES]]
+    // CHECK:       arith.cmpi slt, %[[I]], %[[NUM_MASKED]] : index
+    // CHECK:       fcgpu.map_scores
+    // CHECK:         arith.cmpi slt, %{{.+}}, %[[SEQLEN_K]] : index
+    %zero = arith.constant 0 : index
+    %seqlen_q = arith.constant 128 : index
+    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k)
+        {fcgpu.schedule = #schedule}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 64,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!qo = memref<1x1x16x32xf16, strided<[2048, 2048, 32, 1], offset: ?>>
+!kv = memref<1x1x100x32xf16>
+
+// Bottom right: key j is visible to query i iff j <= i + seqlen_k - seqlen_q.
+// For every query that exists that implies j < seqlen_k: no mask of the tail.
+// The last row of the block (32 rows) sees the most keys, its first row limits
+// the full tiles.
+
+// CHECK-DAG: #[[$VISIBLE_END:.+]] = affine_map<()[s0] -> (100, (s0 floordiv 32) * 32 + 4)>
+// CHECK-DAG: #[[$FULL_END:.+]] = affine_map<()[s0] -> (100, (s0 floordiv 32) * 32 - 27)>
+
+// CHECK-LABEL: gpu.func @causal_bottom_right
+// CHECK-SAME:    %[[ROW:[^:]+]]: index) kernel
+gpu.module @kernels {
+  gpu.func @causal_bottom_right(%q: !qo, %k: !kv, %v: !kv, %o: !qo,
+                                %row: index) kernel {
+    // CHECK-DAG:  %[[SEQLEN_Q:.+]] = arith.constant 128 : index
+    // CHECK-DAG:  %[[SEQLEN_K:.+]] = arith.constant 100 : index
+    // CHECK:      %[[VISIBLE_END:.+]] = affine.min #[[$VISIBLE_END]]()[%[[ROW]]]
+    // CHECK:      arith.maxsi %[[VISIBLE_END]],
+    // CHECK:      %[[FULL_END:.+]] = affine.min #[[$FULL_END]]()[%[[ROW]]]
+    // CHECK:      arith.maxsi %[[FULL_END]],
+    // CHECK:      scf.for
+    // CHECK:        scf.if
+    // CHECK:          fcgpu.map_scores %{{.+}}[%[[ROW]], %{{.+}}]
+    // CHECK-NEXT:     ^bb0(%{{.+}}: f32, %[[I:.+]]: index, %[[J:.+]]: index):
+    // CHECK-NOT:        arith.cmpi slt
+    // CHECK:            %[[SHIFT:.+]] = arith.subi %[[SEQLEN_K]], %[[SEQLEN_Q]] : index
+    // CHECK-NEXT:       %[[LAST:.+]] = arith.addi %[[I]], %[[SHIFT]] : index
+    // CHECK-NEXT:       %[[VISIBLE:.+]] = arith.cmpi sle, %[[J]], %[[LAST]] : index
+    // CHECK:            arith.select %[[VISIBLE]],
+    %zero = arith.constant 0 : index
+    %seqlen_q = arith.constant 128 : index
+    %seqlen_k = arith.constant 100 : index
+    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k)
+        causal(bottom_right) {fcgpu.schedule = #schedule}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 64,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!qo = memref<1x1x16x32xf16, strided<[2048, 2048, 32, 1], offset: ?>>
+!kv = memref<1x1x128x32xf16>
+
+// Top left: key j is visible to query i iff j <= i, whatever the lengths.
+
+// CHECK-DAG: #[[$VISIBLE_END:.+]] = affine_map<()[s0] -> (128, (s0 floordiv 32) * 32 + 32)>
+// CHECK-DAG: #[[$FULL_END:.+]] = affine_map<()[s0] -> (128, (s0 floordiv 32) * 32 + 1)>
+
+// CHECK-LABEL: gpu.func @causal_top_left
+// CHECK-SAME:    %[[ROW:[^:]+]]: index) kernel
+gpu.module @kernels {
+  gpu.func @causal_top_left(%q: !qo, %k: !kv, %v: !kv, %o: !qo,
+                            %row: index) kernel {
+    // CHECK:      affine.min #[[$VISIBLE_END]]()[%[[ROW]]]
+    // CHECK:      affine.min #[[$FULL_END]]()[%[[ROW]]]
+    // CHECK:      fcgpu.map_scores
+    // CHECK-NEXT: ^bb0(%{{.+}}: f32, %[[I:.+]]: index, %[[J:.+]]: index):
+    // CHECK-NEXT:   %[[VISIBLE:.+]] = arith.cmpi sle, %[[J]], %[[I]] : index
+    // CHECK:        arith.select %[[VISIBLE]],
+    %zero = arith.constant 0 : index
+    %seqlen_q = arith.constant 256 : index
+    %seqlen_k = arith.constant 128 : index
+    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k)
+        causal(top_left) {fcgpu.schedule = #schedule}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 64,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!qo = memref<1x1x16x32xf16, strided<[2048, 2048, 32, 1], offset: ?>>
+!kv = memref<1x1x100x32xf16>
+
+// Below the diagonal of the top left corner the keys may still end.
+
+// CHECK-LABEL: gpu.func @causal_top_left_masks_the_tail_too
+gpu.module @kernels {
+  gpu.func @causal_top_left_masks_the_tail_too(%q: !qo, %k: !kv, %v: !kv,
+                                               %o: !qo, %row: index) kernel {
+    // CHECK:      %[[SEQLEN_K:.+]] = arith.constant 100 : index
+    // CHECK:      fcgpu.map_scores
+    // CHECK-NEXT: ^bb0(%{{.+}}: f32, %[[I:.+]]: index, %[[J:.+]]: index):
+    // CHECK-DAG:    %[[EXISTS:.+]] = arith.cmpi slt, %[[J]], %[[SEQLEN_K]] : index
+    // CHECK-DAG:    %[[UNDER:.+]] = arith.cmpi sle, %[[J]], %[[I]] : index
+    // CHECK:        %[[VISIBLE:.+]] = arith.andi %[[EXISTS]], %[[UNDER]] : i1
+    // CHECK:        arith.select %[[VISIBLE]],
+    %zero = arith.constant 0 : index
+    %seqlen_q = arith.constant 128 : index
+    %seqlen_k = arith.constant 100 : index
+    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k)
+        causal(top_left) {fcgpu.schedule = #schedule}
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK-LABEL: gpu.func @foreign_kernel
+// CHECK-SAME:    %[[IN:[^:]+]]: vector<16x16xf32>
+gpu.module @kernels {
+  gpu.func @foreign_kernel(%in: vector<16x16xf32>) kernel {
+    // CHECK-NEXT: math.exp %[[IN]] : vector<16x16xf32>
+    // CHECK-NEXT: gpu.return
+    %e = math.exp %in : vector<16x16xf32>
+    gpu.return
+  }
+}

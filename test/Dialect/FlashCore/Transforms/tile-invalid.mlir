@@ -1,0 +1,63 @@
+// RUN: flashcore-opt %s -flashcore-tile -split-input-file -verify-diagnostics
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 64,
+  num_warps = 4, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!t = tensor<1x8x512x64xf16>
+
+func.func @tensors(%q: !t, %k: !t, %v: !t, %init: !t) -> !t {
+  // expected-error @below {{'flashcore.attention' op is on tensors; bufferize it first (one-shot-bufferize)}}
+  %o = flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%init : !t)
+      {fcgpu.schedule = #schedule} -> !t
+  return %o : !t
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+
+func.func @no_schedule(%q: !t, %k: !t, %v: !t, %o: !t) {
+  // expected-error @below {{'flashcore.attention' op has no fcgpu.schedule; run flashcore-configure first}}
+  flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
+  return
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 64,
+  num_warps = 4, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!t = memref<1x1x64x64xf16>
+
+func.func @tile_outside_of_a_kernel(%q: !t, %k: !t, %v: !t, %o: !t, %i: index) {
+  // expected-error @below {{'flashcore.attention' op is a tile already, but stands outside a kernel}}
+  flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
+      tile(%i, %i, %i, %i, %i, %i) {fcgpu.schedule = #schedule}
+  return
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 64,
+  num_warps = 4, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!t = memref<1x8x512x64xf16>
+
+func.func @feature_not_lowered(%q: !t, %k: !t, %v: !t, %o: !t) {
+  // expected-error @below {{'flashcore.attention' op uses softcap, which this version cannot lower yet}}
+  flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
+      softcap(3.000000e+01) {fcgpu.schedule = #schedule}
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+
+func.func @every_faulty_op_is_reported(%q: !t, %k: !t, %v: !t, %o: !t) {
+  // expected-error @below {{'flashcore.attention' op has no fcgpu.schedule; run flashcore-configure first}}
+  flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
+  // expected-error @below {{'flashcore.attention' op has no fcgpu.schedule; run flashcore-configure first}}
+  flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
+  return
+}

@@ -1,0 +1,13 @@
+// A user wrote one op; the error shows its line, not what became of the module.
+
+// RUN: not flashcore-compile %s 2>&1 \
+// RUN:   | FileCheck %s --implicit-check-not='see current operation'
+
+!t = memref<1x8x512x64xf16>
+
+func.func @two(%q: !t, %o: !t) {
+  // CHECK: error: expects one kernel
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%o : !t)
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%o : !t)
+  return
+}

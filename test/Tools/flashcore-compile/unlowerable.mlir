@@ -1,0 +1,129 @@
+// Everything the op can say and no phase lowers yet is an error at the op that
+// names the feature. All ops of a module are reported in one run.
+
+// RUN: not flashcore-compile %s 2>&1 | FileCheck %s
+
+!t = memref<2x4x128x64xf16>
+
+func.func @bias(%q: !t, %bias: memref<1x1x128x128xf32>) {
+  // CHECK: :[[#@LINE+1]]:3: error: 'flashcore.attention' op uses bias, which this version cannot lower yet{{$}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t)
+      bias(%bias : memref<1x1x128x128xf32>) outs(%q : !t)
+  return
+}
+
+func.func @alibi(%q: !t, %slopes: memref<4xf32>) {
+  // CHECK: :[[#@LINE+1]]:3: error: 'flashcore.attention' op uses alibi, which this version cannot lower yet{{$}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t)
+      alibi(%slopes : memref<4xf32>) outs(%q : !t)
+  return
+}
+
+func.func @sink(%q: !t, %sink: memref<4xf32>) {
+  // CHECK: :[[#@LINE+1]]:3: error: 'flashcore.attention' op uses sink, which this version cannot lower yet{{$}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t)
+      sink(%sink : memref<4xf32>) outs(%q : !t)
+  return
+}
+
+func.func @cu_seqlens(%q: memref<1x4x128x64xf16>, %cu: memref<3xi32>) {
+  // CHECK: :[[#@LINE+1]]:3: error: 'flashcore.attention' op uses cu_seqlens, which this version cannot lower yet{{$}}
+  flashcore.attention ins(%q, %q, %q : memref<1x4x128x64xf16>,
+                          memref<1x4x128x64xf16>, memref<1x4x128x64xf16>)
+      cu_seqlens_q(%cu : memref<3xi32>) cu_seqlens_k(%cu : memref<3xi32>)
+      outs(%q : memref<1x4x128x64xf16>)
+  return
+}
+
+func.func @seqused_k(%q: !t, %used: memref<2xi32>) {
+  // CHECK: :[[#@LINE+1]]:3: error: 'flashcore.attention' op uses seqused_k, which this version cannot lower yet{{$}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t)
+      seqused_k(%used : memref<2xi32>) outs(%q : !t)
+  return
+}
+
+func.func @page_table(%q: !t, %table: memref<2x8xi32>) {
+  // CHECK: :[[#@LINE+1]]:3: error: 'flashcore.attention' op uses page_table, which this version cannot lower yet{{$}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t)
+      page_table(%table : memref<2x8xi32>) outs(%q : !t)
+  return
+}
+
+func.func @window_left(%q: !t) {
+  // CHECK: :[[#@LINE+1]]:3: error: 'flashcore.attention' op uses window, which this version cannot lower yet{{$}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t)
+      window_left(64)
+  return
+}
+
+// A window of 0 keys to the right is a window, too.
+
+func.func @window_right(%q: !t) {
+  // CHECK: :[[#@LINE+1]]:3: error: 'flashcore.attention' op uses window, which this version cannot lower yet{{$}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t)
+      window_right(0)
+  return
+}
+
+func.func @softcap(%q: !t) {
+  // CHECK: :[[#@LINE+1]]:3: error: 'flashcore.attention' op uses softcap, which this version cannot lower yet{{$}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t)
+      softcap(5.000000e+01)
+  return
+}
+
+func.func @score_region(%q: !t) {
+  // CHECK: :[[#@LINE+1]]:3: error: 'flashcore.attention' op uses score region, which this version cannot lower yet{{$}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t) score {
+  ^bb0(%score: f32, %batch: index, %head: index, %query: index, %key: index):
+    flashcore.yield %score : f32
+  }
+  return
+}
+
+func.func @mask_region(%q: !t) {
+  // CHECK: :[[#@LINE+1]]:3: error: 'flashcore.attention' op uses mask region, which this version cannot lower yet{{$}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t) mask {
+  ^bb0(%score: f32, %batch: index, %head: index, %query: index, %key: index):
+    %visible = arith.cmpi sle, %key, %query : index
+    flashcore.yield %visible : i1
+  }
+  return
+}
+
+func.func @head_dim_not_a_multiple_of_16(%q: memref<2x4x128x24xf16>) {
+  // CHECK: :[[#@LINE+1]]:3: error: 'flashcore.attention' op has head_dim 24, but this version lowers multiples of 16 from 16 to 128{{$}}
+  flashcore.attention ins(%q, %q, %q : memref<2x4x128x24xf16>,
+                          memref<2x4x128x24xf16>, memref<2x4x128x24xf16>)
+      outs(%q : memref<2x4x128x24xf16>)
+  return
+}
+
+func.func @head_dim_too_small(%q: memref<2x4x128x8xf16>) {
+  // CHECK: :[[#@LINE+1]]:3: error: 'flashcore.attention' op has head_dim 8, but this version lowers multiples of 16 from 16 to 128{{$}}
+  flashcore.attention ins(%q, %q, %q : memref<2x4x128x8xf16>,
+                          memref<2x4x128x8xf16>, memref<2x4x128x8xf16>)
+      outs(%q : memref<2x4x128x8xf16>)
+  return
+}
+
+func.func @head_dim_too_large(%q: memref<2x4x128x256xf16>) {
+  // CHECK: :[[#@LINE+1]]:3: error: 'flashcore.attention' op has head_dim 256, but this version lowers multiples of 16 from 16 to 128{{$}}
+  flashcore.attention ins(%q, %q, %q : memref<2x4x128x256xf16>,
+                          memref<2x4x128x256xf16>, memref<2x4x128x256xf16>)
+      outs(%q : memref<2x4x128x256xf16>)
+  return
+}
+
+func.func @head_dim_v_too_large(%q: !t, %v: memref<2x4x128x144xf16>) {
+  // CHECK: :[[#@LINE+1]]:3: error: 'flashcore.attention' op has head_dim_v 144, but this version lowers multiples of 16 from 16 to 128{{$}}
+  flashcore.attention ins(%q, %q, %v : !t, !t, memref<2x4x128x144xf16>)
+      outs(%v : memref<2x4x128x144xf16>)
+  return
+}
+
+// CHECK-NOT: error:
+func.func @lowerable(%q: !t) {
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t)
+  return
+}
