@@ -76,6 +76,10 @@ def check_grid(bundles):
         runs.append({"bundle": bundle, "dims": {"batch": 1, "heads_q": 6, "heads_kv": 2, "seqlen_q": 203, "seqlen_k": 333}})
     bundle = bundles.make("check-f16-d64-v128", attention("f16", 64, "none", head_dim_v=128))
     runs.append({"bundle": bundle, "dims": {"batch": 1, "heads_q": 4, "heads_kv": 1, "seqlen_q": 257, "seqlen_k": 129}})
+    # Machine code for the cards at hand, which the loader takes instead of PTX.
+    for chip in ("sm_80", "sm_86", "sm_90"):
+        bundle = bundles.make(f"check-{chip}", attention("f16", 64, "bottom_right"), [f"--chip={chip}"])
+        runs.append({"bundle": bundle, "dims": {"batch": 1, "heads_q": 4, "heads_kv": 4, "seqlen_q": 300, "seqlen_k": 300}})
     for causal in CAUSAL:
         bundle = bundles.make(f"check-static-{causal}", attention("bf16", 128, causal, (1, 2, 2, 300, 177)))
         runs.append({"bundle": bundle})
@@ -104,6 +108,10 @@ def time_grid(bundles):
             shape = (4, 2048 // d, 2048 // d, 4096, 4096)
             bundle = bundles.make(f"time-d{d}-{causal}", attention("f16", d, causal, shape))
             runs.append({"bundle": bundle, "time": True, "check": False})
+            # The same with sizes and strides known at run time only.
+            bundle = bundles.make(f"check-f16-d{d}-{causal}", attention("f16", d, causal))
+            names = ("batch", "heads_q", "heads_kv", "seqlen_q", "seqlen_k")
+            runs.append({"bundle": bundle, "dims": dict(zip(names, shape)), "time": True, "check": False})
     return runs
 
 

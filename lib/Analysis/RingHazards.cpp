@@ -153,6 +153,14 @@ private:
       return;
     case RingEvent::Copy: {
       Tile tile = tileOf(event, iteration);
+      auto isSameSlot = [&](Tile other) {
+        return other.first == tile.first &&
+               (other.second - tile.second) % event.numStages == 0;
+      };
+      // Whatever the slot held is gone, also if it was the same tile.
+      for (std::set<Tile> *tiles : {&arrived, &published})
+        for (auto it = tiles->begin(); it != tiles->end();)
+          it = isSameSlot(*it) ? tiles->erase(it) : std::next(it);
       open.insert(tile);
       scopes[tile] = event.scope;
       return;
@@ -184,9 +192,16 @@ RingPlan mlir::flashcore::planRingSync(const RingProgram &program) {
   for (const RingEvent &event : program.body)
     numStages = std::max(numStages, event.numStages);
   // A slot is reused after numStages iterations; two rounds reach the steady
-  // state. Each pass adds or tightens a sync, and there are finitely many.
-  int64_t numIterations = 2 * numStages + 1;
-  while (Machine(program, plan).refine(numIterations))
+  // state. The loop may also end before that, so every shorter run counts too.
+  int64_t maxIterations = 2 * numStages + 1;
+  auto anyRun = [&](auto &&predicate) {
+    bool result = false;
+    for (int64_t n = 0; n <= maxIterations; ++n)
+      result |= predicate(Machine(program, plan), n);
+    return result;
+  };
+  // Each pass adds or tightens a sync, and there are finitely many.
+  while (anyRun([](Machine machine, int64_t n) { return machine.refine(n); }))
     ;
   // A sync added early may have become superfluous through a later one.
   for (auto *syncs : {&plan.before, &plan.body, &plan.after})
@@ -194,7 +209,8 @@ RingPlan mlir::flashcore::planRingSync(const RingProgram &program) {
       if (sync.empty())
         continue;
       RingSync saved = std::exchange(sync, RingSync());
-      if (Machine(program, plan).hasHazard(numIterations))
+      if (anyRun(
+              [](Machine machine, int64_t n) { return machine.hasHazard(n); }))
         sync = saved;
     }
   return plan;

@@ -70,6 +70,18 @@ static GridFill getGridFill(const AttentionProblem &problem,
                                                      : GridFill::Sparse;
 }
 
+/// Warps for a block of `blockM` rows: of `warpM` rows each if that comes out
+/// even, else as many as do; at most 8.
+static int64_t chooseNumWarps(int64_t blockM, int64_t warpM) {
+  constexpr int64_t maxWarps = 8;
+  if (blockM % warpM == 0 && blockM / warpM <= maxWarps)
+    return blockM / warpM;
+  for (int64_t warps = maxWarps; warps > 1; --warps)
+    if (blockM % (16 * warps) == 0)
+      return warps;
+  return 1;
+}
+
 /// Fills in what the options leave open. The defaults are measured in
 /// docs/performance.md ("Default schedules").
 static ScheduleChoice complete(const AttentionProblem &problem,
@@ -86,7 +98,7 @@ static ScheduleChoice complete(const AttentionProblem &problem,
   ScheduleChoice choice;
   choice.numWarps = fill == GridFill::Sparse ? 2 : 4;
   if (options.blockM)
-    choice.numWarps = std::clamp<int64_t>(options.blockM / warpM, 1, 8);
+    choice.numWarps = chooseNumWarps(options.blockM, warpM);
   if (options.numWarps)
     choice.numWarps = options.numWarps;
   choice.blockM = options.blockM ? options.blockM : warpM * choice.numWarps;
@@ -121,6 +133,10 @@ static ScheduleChoice complete(const AttentionProblem &problem,
   return choice;
 }
 
+/// Larger than any block that fits a chip, small enough for products of sizes
+/// not to overflow.
+static constexpr int64_t kMaxExtent = 1 << 16;
+
 static std::optional<std::string> checkChoice(const AttentionProblem &problem,
                                               const TargetInfo &target,
                                               const ScheduleChoice &choice) {
@@ -139,6 +155,13 @@ static std::optional<std::string> checkChoice(const AttentionProblem &problem,
   if (choice.numStages < 2)
     return llvm::formatv("expects num-stages of at least 2, but got {0}",
                          choice.numStages);
+  for (auto [name, value] : {std::pair("block-m", choice.blockM),
+                             {"block-n", choice.blockN},
+                             {"num-stages", choice.numStages},
+                             {"min-blocks", choice.minBlocks}})
+    if (value > kMaxExtent)
+      return llvm::formatv("expects {0} of at most {1}, but got {2}", name,
+                           kMaxExtent, value);
   if (choice.minBlocks < 0)
     return llvm::formatv("expects min-blocks not to be negative, but got {0}",
                          choice.minBlocks);

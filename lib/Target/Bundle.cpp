@@ -172,10 +172,53 @@ static bool isBundle(llvm::StringRef directory) {
   return object && object->getString("format") == kBundleFormat;
 }
 
-llvm::Error mlir::flashcore::writeBundle(llvm::StringRef path,
+/// Writes all files of a bundle into `directory`.
+static llvm::Error writeFiles(llvm::StringRef directory,
+                              const BundleContents &contents) {
+  if (llvm::Error error = writeFile(directory, "kernels.ptx", contents.ptx))
+    return error;
+  for (const Cubin &cubin : contents.cubins)
+    if (llvm::Error error =
+            writeFile(directory, getCubinName(cubin), cubin.image))
+      return error;
+  std::string text =
+      llvm::formatv("{0:2}", buildManifest(contents)).str() + "\n";
+  return writeFile(directory, "manifest.json", text);
+}
+
+/// Puts `temporary` in the place of `path`. What was there is kept aside until
+/// the new one is in place.
+static llvm::Error replaceDirectory(llvm::StringRef temporary,
+                                    llvm::StringRef path) {
+  llvm::SmallString<128> old;
+  bool exists = fs::exists(path);
+  if (exists) {
+    fs::createUniquePath(path + ".old-%%%%%%%%", old, /*MakeAbsolute=*/false);
+    if (std::error_code ec = fs::rename(path, old))
+      return makeError(path, ec.message());
+  }
+  if (std::error_code ec = fs::rename(temporary, path)) {
+    if (exists)
+      fs::rename(old, path);
+    return makeError(path, ec.message());
+  }
+  if (exists)
+    fs::remove_directories(old);
+  return llvm::Error::success();
+}
+
+llvm::Error mlir::flashcore::writeBundle(llvm::StringRef name,
                                          const BundleContents &contents) {
+  // A link to a bundle stays a link: what it points to is replaced.
+  llvm::SmallString<128> path(name);
   while (path.size() > 1 && llvm::sys::path::is_separator(path.back()))
-    path = path.drop_back();
+    path.pop_back();
+  if (fs::is_symlink_file(path)) {
+    llvm::SmallString<128> target;
+    if (std::error_code ec = fs::real_path(path, target))
+      return makeError(path, ec.message());
+    path = target;
+  }
   if (fs::exists(path) && !isBundle(path))
     return makeError(path, "it exists and is not a bundle; remove it or choose "
                            "another name");
@@ -184,26 +227,9 @@ llvm::Error mlir::flashcore::writeBundle(llvm::StringRef path,
                        /*MakeAbsolute=*/false);
   if (std::error_code ec = fs::create_directory(temporary))
     return makeError(path, ec.message());
-
-  auto writeAll = [&]() -> llvm::Error {
-    if (llvm::Error error = writeFile(temporary, "kernels.ptx", contents.ptx))
-      return error;
-    for (const Cubin &cubin : contents.cubins)
-      if (llvm::Error error =
-              writeFile(temporary, getCubinName(cubin), cubin.image))
-        return error;
-    std::string text =
-        llvm::formatv("{0:2}", buildManifest(contents)).str() + "\n";
-    if (llvm::Error error = writeFile(temporary, "manifest.json", text))
-      return error;
-    if (fs::exists(path))
-      if (std::error_code ec = fs::remove_directories(path))
-        return makeError(path, ec.message());
-    if (std::error_code ec = fs::rename(temporary, path))
-      return makeError(path, ec.message());
-    return llvm::Error::success();
-  };
-  llvm::Error error = writeAll();
+  llvm::Error error = writeFiles(temporary, contents);
+  if (!error)
+    error = replaceDirectory(temporary, path);
   if (error)
     fs::remove_directories(temporary);
   return error;

@@ -5,7 +5,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Runs the whole pipeline on one file and writes what --emit asks for. Exit
-// codes: 0 success, 1 the input cannot be compiled, 2 wrong usage.
+// codes: 0 success, 1 the input (or an option's value) is wrong, 2 the files or
+// the combination of options are.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,6 +22,7 @@
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Support/FileUtilities.h"
+#include "llvm/Config/llvm-config.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/InitLLVM.h"
@@ -226,6 +228,9 @@ int emit(ModuleOp module, llvm::StringRef programPath) {
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   cl::HideUnrelatedOptions(category);
+  cl::SetVersionPrinter([](llvm::raw_ostream &os) {
+    os << "flashcore " FLASHCORE_VERSION ", LLVM " LLVM_VERSION_STRING "\n";
+  });
   cl::ParseCommandLineOptions(
       argc, argv, "Compiles a flashcore.attention to a GPU kernel\n");
   if (!lookupTarget(schedule.chip))

@@ -67,6 +67,7 @@ struct RawOptions {
   std::map<std::string, std::string> outputs = {{"o", ""}, {"lse", ""}};
   std::string input, layout = "bhsd", kind = "normal", stage = "all";
   std::string json, grid, compiler;
+  std::optional<int64_t> seed;
   bool noCheck = false;
 };
 } // namespace
@@ -83,8 +84,9 @@ static void addProblemOptions(CLI::App &app, RawOptions &raw,
                  "Order in memory where strides are open: bhsd or bshd");
   app.add_option("--offset", options.request.problem.offset,
                  "Elements before the first one, where offsets are open");
-  app.add_option("--seed", options.seed,
-                 "Of the random inputs; run i uses seed + i (default: random)");
+  app.add_option("--seed", raw.seed,
+                 "Of the random inputs; run i uses seed + i (default: random)")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--input-kind", raw.kind,
                  "normal, or rising: K grows along the sequence, so that the "
                  "row maximum keeps moving");
@@ -132,6 +134,8 @@ static Status finish(const RawOptions &raw, Options &options) {
   for (const auto &[name, file] : raw.outputs)
     if (!file.empty())
       request.outputFiles[name] = file;
+  if (raw.seed)
+    options.seed = static_cast<uint64_t>(*raw.seed);
   options.input = raw.input;
   options.json = raw.json;
   options.grid = raw.grid;

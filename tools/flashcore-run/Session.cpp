@@ -79,6 +79,16 @@ static StatusOr<Problem> createProblem(const Bundle &bundle,
   return Problem::create(bundle, problem);
 }
 
+/// Checks what the problem alone does not.
+static Status verifyRequest(const Problem &problem, const RunRequest &request) {
+  for (const auto &[name, file] : request.outputFiles)
+    if (!problem.findTensor(name))
+      return Status::error("expects a bundle with the output '" + name +
+                           "' to write to " + file.string() +
+                           ", but got one without");
+  return verifyStage(problem, request.stage);
+}
+
 Status Session::validate(const RunRequest &request) {
   StatusOr<const Bundle *> bundle = loadBundle(request.bundle);
   if (!bundle.ok())
@@ -86,7 +96,7 @@ Status Session::validate(const RunRequest &request) {
   StatusOr<Problem> problem = createProblem(**bundle, request);
   if (!problem.ok())
     return problem.status();
-  return verifyStage(*problem, request.stage);
+  return verifyRequest(*problem, request);
 }
 
 Status Session::runAndCheck(LoadedBundle &loaded, const Problem &problem,
@@ -105,12 +115,7 @@ Status Session::runAndCheck(LoadedBundle &loaded, const Problem &problem,
   if (Status status = runOnce(*device, *loaded.module, *set); !status.ok())
     return status;
   for (const auto &[name, file] : request.outputFiles) {
-    const HostTensor *tensor = set->findTensor(name);
-    if (!tensor)
-      return Status::error("expects a bundle with the output '" + name +
-                           "' to write to " + file.string() +
-                           ", but got one without");
-    if (Status status = writeTensor(file, *tensor); !status.ok())
+    if (Status status = writeTensor(file, set->tensor(name)); !status.ok())
       return status;
   }
   if (!request.check)
@@ -163,7 +168,9 @@ RunResult Session::run(const RunRequest &request) {
   }
   result.problem = problem->str();
   result.dims = problem->dims();
-  result.status = runLoaded(**loaded, *problem, result);
+  result.status = verifyRequest(*problem, request);
+  if (result.status.ok())
+    result.status = runLoaded(**loaded, *problem, result);
   // A fault of the kernel spoils the context, and synchronize() then fails.
   if (!result.status.ok() && !device->synchronize().ok())
     reset();

@@ -47,25 +47,34 @@ void FCGPUDialect::initialize() {
 LogicalResult FCGPUDialect::verifyOperationAttribute(Operation *op,
                                                      NamedAttribute attr) {
   StringRef name = attr.getName();
-  if (name == kScheduleAttrName && !isa<ScheduleAttr>(attr.getValue()))
+  Attribute value = attr.getValue();
+  if (name == kScheduleAttrName) {
+    if (isa<ScheduleAttr>(value))
+      return success();
     return op->emitError("expects fcgpu.schedule to be a #fcgpu.schedule, but "
                          "got ")
-           << attr.getValue();
-  if (name == kKernelAttrName && !isa<DictionaryAttr>(attr.getValue()))
+           << value;
+  }
+  if (name == kKernelAttrName) {
+    if (isa<DictionaryAttr>(value))
+      return success();
     return op->emitError("expects fcgpu.kernel to be a dictionary, but got ")
-           << attr.getValue();
+           << value;
+  }
   if (name != kLayoutAttrName)
-    return success();
+    return op->emitError("has an unknown attribute ")
+           << name << ": expects " << kScheduleAttrName << ", "
+           << kLayoutAttrName << " or " << kKernelAttrName;
   auto isLayout = [](Attribute a) { return isa<FragmentAttr, UnitAttr>(a); };
-  if (auto array = dyn_cast<ArrayAttr>(attr.getValue())) {
+  if (auto array = dyn_cast<ArrayAttr>(value)) {
     if (array.size() == op->getNumResults() && llvm::all_of(array, isLayout))
       return success();
-  } else if (isLayout(attr.getValue())) {
+  } else if (isLayout(value) && op->getNumResults() == 1) {
     return success();
   }
   return op->emitError("expects fcgpu.layout to be a #fcgpu.fragment, or an "
                        "array with one for each of ")
-         << op->getNumResults() << " results, but got " << attr.getValue();
+         << op->getNumResults() << " results, but got " << value;
 }
 
 //===----------------------------------------------------------------------===//

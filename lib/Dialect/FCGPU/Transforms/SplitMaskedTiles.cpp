@@ -13,7 +13,7 @@
 #include "flashcore/Dialect/FCGPU/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/IR/IRMapping.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/PatternMatch.h"
 
 namespace mlir::fcgpu {
@@ -49,7 +49,9 @@ struct SplitMaskedTilesPass final
     rewriter.replaceOp(ifOp, results);
   }
 
-  void split(scf::ForOp loop, scf::IfOp ifOp, Value bound) {
+  /// Splits `loop` at `bound`, takes the sides of the ifs that ask for it, and
+  /// returns the second loop.
+  scf::ForOp split(scf::ForOp loop, Value bound) {
     IRRewriter rewriter(loop.getContext());
     rewriter.setInsertionPoint(loop);
     Location loc = loop.getLoc();
@@ -58,17 +60,30 @@ struct SplitMaskedTilesPass final
         arith::MinSIOp::create(rewriter, loc, bound, loop.getUpperBound());
     middle =
         arith::MaxSIOp::create(rewriter, loc, middle, loop.getLowerBound());
-    IRMapping mapping;
-    auto second = cast<scf::ForOp>(rewriter.clone(*loop, mapping));
+    auto second = cast<scf::ForOp>(rewriter.clone(*loop));
     second->moveAfter(loop);
     rewriter.replaceAllUsesWith(loop.getResults(), second.getResults());
     loop.setUpperBound(middle);
     second.setLowerBound(middle);
     second.getInitArgsMutable().assign(loop.getResults());
-    auto secondIf = cast<scf::IfOp>(mapping.lookup(ifOp.getOperation()));
-    takeSide(rewriter, ifOp, /*then=*/true);
-    takeSide(rewriter, secondIf, /*then=*/false);
+    for (auto [half, then] : {std::pair(loop, true), {second, false}})
+      for (scf::IfOp ifOp :
+           llvm::make_early_inc_range(half.getBody()->getOps<scf::IfOp>()))
+        if (getSplitPoint(half, ifOp) == bound)
+          takeSide(rewriter, ifOp, then);
     ++numSplit;
+    return second;
+  }
+
+  /// The first bound at which `loop` can be split, or null.
+  static Value findSplitPoint(scf::ForOp loop) {
+    // With another step the second half would not go on where the first ended.
+    if (getConstantIntValue(loop.getStep()) != 1)
+      return {};
+    for (scf::IfOp ifOp : loop.getBody()->getOps<scf::IfOp>())
+      if (Value bound = getSplitPoint(loop, ifOp))
+        return bound;
+    return {};
   }
 
   void runOnOperation() override {
@@ -76,12 +91,11 @@ struct SplitMaskedTilesPass final
       return;
     SmallVector<scf::ForOp> loops;
     getOperation().walk([&](scf::ForOp loop) { loops.push_back(loop); });
-    for (size_t i = 0; i < loops.size(); ++i)
-      for (scf::IfOp ifOp : loops[i].getBody()->getOps<scf::IfOp>())
-        if (Value bound = getSplitPoint(loops[i], ifOp)) {
-          split(loops[i], ifOp, bound);
-          break;
-        }
+    while (!loops.empty()) {
+      scf::ForOp loop = loops.pop_back_val();
+      while (Value bound = findSplitPoint(loop))
+        loops.push_back(split(loop, bound));
+    }
   }
 };
 } // namespace

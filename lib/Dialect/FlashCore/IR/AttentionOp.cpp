@@ -235,6 +235,10 @@ LogicalResult AttentionOp::verifyStrides() {
       return emitOpError("expects ")
              << name << " with innermost stride 1, but got "
              << extent(strides.back());
+    if (isHalf && !ShapedType::isDynamic(offset) && offset % 8 != 0)
+      return emitOpError("expects the offset of ")
+             << name << " to be a multiple of 8 elements (16 bytes), but got "
+             << offset;
     for (int64_t stride : ArrayRef(strides).drop_back())
       if (isHalf && !ShapedType::isDynamic(stride) && stride % 8 != 0)
         return emitOpError("expects the strides of ")

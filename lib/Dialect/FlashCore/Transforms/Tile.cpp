@@ -106,11 +106,13 @@ void KernelBuilder::buildKernel(ModuleOp module) {
   for (auto [i, argument] : llvm::enumerate(signature.getArguments())) {
     if (argument.kind != KernelArgument::Pointer)
       continue;
-    // The tensors do not overlap, rows start at 16 bytes, and nobody else
-    // writes the inputs while the kernel runs.
+    // The tensors do not overlap, rows start at 16 bytes (so does the pointer,
+    // unless the offset is the caller's), and nobody else writes the inputs
+    // while the kernel runs.
     func.setArgAttr(i, "llvm.noalias", b.getUnitAttr());
     const KernelTensor &tensor = signature.getTensors()[argument.tensor];
-    if (tensor.getType().getElementTypeBitWidth() == 16)
+    if (tensor.getType().getElementTypeBitWidth() == 16 &&
+        !ShapedType::isDynamic(tensor.offset))
       func.setArgAttr(i, "llvm.align", b.getI32IntegerAttr(16));
     if (!tensor.isOutput)
       func.setArgAttr(i, "llvm.readonly", b.getUnitAttr());

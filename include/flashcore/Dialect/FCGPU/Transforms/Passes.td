@@ -95,8 +95,8 @@ def InsertBarriersPass : Pass<"flashcore-insert-barriers", "::mlir::gpu::GPUFunc
 def SplitMaskedTilesPass : Pass<"flashcore-split-masked-tiles", "::mlir::gpu::GPUFuncOp"> {
   let summary = "Split loops so that full tiles run without mask code";
   let description = [{
-    Phase 5. Precondition: none. Postcondition: no `scf.for` holds an `scf.if`
-    whose condition is `%iv < %bound` with a bound from outside: the loop is two
+    Phase 5. Precondition: none. Postcondition: no `scf.for` of step 1 holds an
+    `scf.if` whose condition is `%iv < %bound` with a bound from outside: it is two
     loops, one up to the bound in which the condition is true, one from there on
     in which it is false. What the first yields, the second starts with, so
     rings and accumulators carry over.

@@ -83,7 +83,8 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
       C14  seqused_k is (batch)
       C15  page_table is (batch, pages)
       C16  a memref is strided; a 16-bit one has innermost stride 1, and its
-           other static strides are multiples of 8 elements (16 bytes)
+           other static strides and its static offset are multiples of 8
+           elements (16 bytes)
       C17  `tile` has six operands or none
       C18  a score region returns f32 and a mask region i1, of the arguments
            above

@@ -1,0 +1,459 @@
+//===- RingHazardsTest.cpp - Plans against a brute-force checker ----------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The checker follows each thread by itself: two warps of two threads run the
+// whole trace, a wait ends a thread's own copies only, and two threads order
+// their actions only where a barrier that joins them stands in between.
+//
+//===----------------------------------------------------------------------===//
+
+#include "flashcore/Analysis/RingHazards.h"
+#include "gtest/gtest.h"
+
+#include <random>
+#include <set>
+#include <string>
+
+using namespace mlir::flashcore;
+using mlir::fcgpu::CopyScope;
+
+namespace {
+//===----------------------------------------------------------------------===//
+// The checker
+//===----------------------------------------------------------------------===//
+
+constexpr unsigned kNumThreads = 4;
+unsigned warpOf(unsigned thread) { return thread / 2; }
+
+/// One event of a run, with the sync in front of it.
+struct Step {
+  RingEvent event;
+  RingSync sync;
+  int64_t tile;
+};
+
+class Checker {
+public:
+  Checker(const RingProgram &program, const RingPlan &plan,
+          int64_t numIterations) {
+    append(program.before, plan.before, 0);
+    for (int64_t i = 0; i < numIterations; ++i)
+      append(program.body, plan.body, i);
+    append(program.after, plan.after, numIterations);
+  }
+
+  /// What goes wrong first, or an empty string.
+  std::string findHazard() const {
+    for (size_t i = 0; i < trace.size(); ++i) {
+      std::string hazard;
+      if (trace[i].event.kind == RingEvent::Read)
+        hazard = checkRead(i);
+      else if (trace[i].event.kind == RingEvent::Copy)
+        hazard = checkCopy(i);
+      if (!hazard.empty())
+        return "step " + std::to_string(i) + ": " + hazard;
+    }
+    return "";
+  }
+
+private:
+  void append(const std::vector<RingEvent> &events,
+              const std::vector<RingSync> &syncs, int64_t iteration) {
+    for (size_t i = 0; i < events.size(); ++i)
+      trace.push_back(
+          {events[i], syncs[i],
+           events[i].offset + (events[i].perIteration ? iteration : 0)});
+  }
+
+  bool isSameSlot(size_t a, size_t b) const {
+    return trace[a].event.ring == trace[b].event.ring &&
+           (trace[a].tile - trace[b].tile) % trace[a].event.numStages == 0;
+  }
+
+  /// Whether what thread `t` did up to step `from` happens before what thread
+  /// `u` does in step `to`. A barrier of step `from` itself counts: it stands
+  /// behind the wait of that step.
+  bool isOrdered(unsigned t, size_t from, unsigned u, size_t to) const {
+    if (t == u)
+      return true;
+    for (size_t i = from; i <= to; ++i)
+      if (trace[i].sync.barrier == CopyScope::Block ||
+          (trace[i].sync.barrier == CopyScope::Warp && warpOf(t) == warpOf(u)))
+        return true;
+    return false;
+  }
+
+  /// The first step, up to `end`, whose wait ends a thread's part of the copy
+  /// in step `copy`.
+  std::optional<size_t> findWait(size_t copy, size_t end) const {
+    int64_t group = 0, numGroups = 0;
+    for (size_t i = 0; i < copy; ++i)
+      group += trace[i].event.kind == RingEvent::Commit;
+    for (size_t i = 0; i <= end; ++i) {
+      const RingSync &sync = trace[i].sync;
+      if (i > copy && sync.waitInFlight &&
+          numGroups - *sync.waitInFlight > group)
+        return i;
+      numGroups += trace[i].event.kind == RingEvent::Commit;
+    }
+    return std::nullopt;
+  }
+
+  static bool share(const RingEvent &event, unsigned t, unsigned u) {
+    return event.scope == CopyScope::Block || warpOf(t) == warpOf(u);
+  }
+
+  std::string checkRead(size_t read) const {
+    std::optional<size_t> copy;
+    for (size_t i = 0; i < read; ++i)
+      if (trace[i].event.kind == RingEvent::Copy && isSameSlot(i, read))
+        copy = i;
+    if (!copy)
+      return "reads a slot that nothing was copied into";
+    if (trace[*copy].tile != trace[read].tile)
+      return "reads a slot that holds another tile";
+    std::optional<size_t> wait = findWait(*copy, read);
+    if (!wait)
+      return "reads a tile that may still be on its way";
+    for (unsigned t = 0; t < kNumThreads; ++t)
+      for (unsigned u = 0; u < kNumThreads; ++u)
+        if (share(trace[*copy].event, t, u) && !isOrdered(t, *wait, u, read))
+          return "reads what another thread may still be copying";
+    return "";
+  }
+
+  std::string checkCopy(size_t copy) const {
+    for (size_t i = 0; i < copy; ++i) {
+      if (!isSameSlot(i, copy))
+        continue;
+      if (trace[i].event.kind == RingEvent::Copy && !findWait(i, copy))
+        return "overwrites a slot that a copy is on its way to";
+      if (trace[i].event.kind != RingEvent::Read)
+        continue;
+      for (unsigned t = 0; t < kNumThreads; ++t)
+        for (unsigned u = 0; u < kNumThreads; ++u)
+          // A barrier in front of the read itself comes too early.
+          if (share(trace[copy].event, t, u) && !isOrdered(t, i + 1, u, copy))
+            return "overwrites a slot that another thread may still read";
+    }
+    return "";
+  }
+
+  std::vector<Step> trace;
+};
+
+constexpr int64_t kMaxIterations = 11;
+
+std::string findHazard(const RingProgram &program, const RingPlan &plan) {
+  for (int64_t n = 0; n <= kMaxIterations; ++n) {
+    std::string hazard = Checker(program, plan, n).findHazard();
+    if (!hazard.empty())
+      return std::to_string(n) + " iterations, " + hazard;
+  }
+  return "";
+}
+
+//===----------------------------------------------------------------------===//
+// Programs
+//===----------------------------------------------------------------------===//
+
+enum Ring : unsigned { Q, K, V };
+constexpr int64_t kNumWarps = 2;
+
+RingEvent commit() { return {}; }
+
+/// The warp's own tile of Q; its number is the same in all iterations.
+RingEvent accessQ(RingEvent::Kind kind, CopyScope scope) {
+  RingEvent event;
+  event.kind = kind;
+  event.ring = Q;
+  event.numStages = kNumWarps;
+  event.scope = scope;
+  return event;
+}
+
+RingEvent accessTile(RingEvent::Kind kind, Ring ring, int64_t numStages,
+                     bool perIteration, int64_t offset) {
+  RingEvent event;
+  event.kind = kind;
+  event.ring = ring;
+  event.numStages = numStages;
+  event.perIteration = perIteration;
+  event.offset = offset;
+  return event;
+}
+
+enum class QueryReads { Before, InLoop };
+
+struct Kernel {
+  int64_t numStages;
+  bool copiesFirst;
+  QueryReads queryReads;
+  CopyScope queryScope;
+};
+
+/// A key loop whose copies run numStages - 1 tiles ahead.
+RingProgram makeProgram(const Kernel &kernel) {
+  RingProgram program;
+  int64_t numStages = kernel.numStages;
+  program.before = {accessQ(RingEvent::Copy, kernel.queryScope), commit()};
+  for (int64_t i = 0; i + 1 < numStages; ++i) {
+    for (Ring ring : {K, V})
+      program.before.push_back(
+          accessTile(RingEvent::Copy, ring, numStages, false, i));
+    program.before.push_back(commit());
+  }
+  RingEvent readQ = accessQ(RingEvent::Read, kernel.queryScope);
+  std::vector<RingEvent> reads, copies;
+  if (kernel.queryReads == QueryReads::Before)
+    program.before.push_back(readQ);
+  else
+    reads.push_back(readQ);
+  for (Ring ring : {K, V}) {
+    reads.push_back(accessTile(RingEvent::Read, ring, numStages, true, 0));
+    copies.push_back(
+        accessTile(RingEvent::Copy, ring, numStages, true, numStages - 1));
+  }
+  copies.push_back(commit());
+  program.body = kernel.copiesFirst ? copies : reads;
+  const std::vector<RingEvent> &rest = kernel.copiesFirst ? reads : copies;
+  program.body.insert(program.body.end(), rest.begin(), rest.end());
+  return program;
+}
+
+std::vector<Kernel> makeKernels() {
+  std::vector<Kernel> kernels;
+  for (int64_t numStages : {2, 3, 4})
+    for (bool copiesFirst : {true, false})
+      for (QueryReads reads : {QueryReads::Before, QueryReads::InLoop})
+        for (CopyScope scope : {CopyScope::Block, CopyScope::Warp})
+          kernels.push_back({numStages, copiesFirst, reads, scope});
+  return kernels;
+}
+
+std::string nameOf(const testing::TestParamInfo<Kernel> &info) {
+  const Kernel &kernel = info.param;
+  return std::to_string(kernel.numStages) + "Stages" +
+         (kernel.copiesFirst ? "CopiesFirst" : "CopiesLast") +
+         (kernel.queryReads == QueryReads::Before ? "QueryBefore"
+                                                  : "QueryInLoop") +
+         (kernel.queryScope == CopyScope::Block ? "ByBlock" : "ByWarp");
+}
+
+int64_t countBarriers(const std::vector<RingSync> &syncs, CopyScope scope) {
+  int64_t count = 0;
+  for (const RingSync &sync : syncs)
+    count += sync.barrier == scope;
+  return count;
+}
+
+//===----------------------------------------------------------------------===//
+// Tests
+//===----------------------------------------------------------------------===//
+
+class RingHazards : public testing::TestWithParam<Kernel> {
+protected:
+  RingProgram program = makeProgram(GetParam());
+  RingPlan plan = planRingSync(program);
+};
+
+TEST_P(RingHazards, PlanHasASyncForEachEvent) {
+  EXPECT_EQ(plan.before.size(), program.before.size());
+  EXPECT_EQ(plan.body.size(), program.body.size());
+  EXPECT_EQ(plan.after.size(), program.after.size());
+}
+
+TEST_P(RingHazards, ProgramNeedsSyncs) {
+  RingPlan nothing;
+  nothing.before.resize(program.before.size());
+  nothing.body.resize(program.body.size());
+  EXPECT_NE(findHazard(program, nothing), "");
+}
+
+TEST_P(RingHazards, PlanIsRight) { EXPECT_EQ(findHazard(program, plan), ""); }
+
+TEST_P(RingHazards, EveryPlannedSyncIsNeeded) {
+  for (std::vector<RingSync> *syncs : {&plan.before, &plan.body})
+    for (RingSync &sync : *syncs) {
+      if (sync.empty())
+        continue;
+      RingSync saved = sync;
+      sync = {};
+      EXPECT_NE(findHazard(program, plan), "");
+      sync = saved;
+    }
+}
+
+TEST_P(RingHazards, OneBlockBarrierAnIteration) {
+  EXPECT_EQ(countBarriers(plan.body, CopyScope::Block), 1);
+}
+
+// A wait is for the tile of the iteration; what is further ahead stays in
+// flight.
+TEST_P(RingHazards, CopiesAheadStayInFlight) {
+  for (const RingSync &sync : plan.body)
+    if (sync.waitInFlight)
+      EXPECT_GE(*sync.waitInFlight, GetParam().numStages - 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(AllKernels, RingHazards,
+                         testing::ValuesIn(makeKernels()), nameOf);
+
+// A warp that reads what it copied itself need not stop the block.
+TEST(RingHazardsOfOneWarp, NeedsNoBlockBarrier) {
+  RingProgram program;
+  program.before = {accessQ(RingEvent::Copy, CopyScope::Warp), commit(),
+                    accessQ(RingEvent::Read, CopyScope::Warp)};
+  RingPlan plan = planRingSync(program);
+  EXPECT_EQ(findHazard(program, plan), "");
+  EXPECT_EQ(plan.before[2].waitInFlight, 0);
+  EXPECT_EQ(plan.before[2].barrier, CopyScope::Warp);
+}
+
+TEST(RingHazardsOfOneBlock, NeedsABlockBarrier) {
+  RingProgram program;
+  program.before = {accessQ(RingEvent::Copy, CopyScope::Block), commit(),
+                    accessQ(RingEvent::Read, CopyScope::Block)};
+  RingPlan plan = planRingSync(program);
+  EXPECT_EQ(findHazard(program, plan), "");
+  EXPECT_EQ(plan.before[2].waitInFlight, 0);
+  EXPECT_EQ(plan.before[2].barrier, CopyScope::Block);
+}
+
+// A tile copied in front of the loop and read behind it, whatever the trip
+// count.
+TEST(RingHazardsBehindTheLoop, ReadWaitsForItsCopy) {
+  RingProgram program = makeProgram({/*numStages=*/2, /*copiesFirst=*/true,
+                                     QueryReads::Before, CopyScope::Warp});
+  constexpr unsigned kOther = 3;
+  RingEvent copy;
+  copy.kind = RingEvent::Copy;
+  copy.ring = kOther;
+  program.before.push_back(copy);
+  program.before.push_back(commit());
+  RingEvent read = copy;
+  read.kind = RingEvent::Read;
+  program.after = {read};
+  RingPlan plan = planRingSync(program);
+  EXPECT_EQ(findHazard(program, plan), "");
+}
+
+// The same tile again: what arrived before says nothing about the new copy.
+TEST(RingHazardsOfASecondCopy, ReadWaitsAgain) {
+  RingEvent copy = accessQ(RingEvent::Copy, CopyScope::Block);
+  RingEvent read = accessQ(RingEvent::Read, CopyScope::Block);
+  RingProgram program;
+  program.before = {copy, commit(), read, copy, commit(), read};
+  RingPlan plan = planRingSync(program);
+  EXPECT_EQ(findHazard(program, plan), "");
+}
+
+//===----------------------------------------------------------------------===//
+// Random programs
+//===----------------------------------------------------------------------===//
+
+/// Makes short programs on three rings, right or not.
+class ProgramGenerator {
+public:
+  RingProgram next() {
+    for (Shape &ring : rings)
+      ring = {1 + pick(4), pick(3) ? CopyScope::Block : CopyScope::Warp};
+    RingProgram program;
+    addEvents(program.before, /*inLoop=*/false);
+    addEvents(program.body, /*inLoop=*/true);
+    return program;
+  }
+
+private:
+  struct Shape {
+    int64_t numStages;
+    CopyScope scope;
+  };
+
+  int64_t pick(int64_t count) { return random() % count; }
+
+  void addEvents(std::vector<RingEvent> &events, bool inLoop) {
+    constexpr RingEvent::Kind kinds[] = {RingEvent::Copy, RingEvent::Commit,
+                                         RingEvent::Read};
+    for (int64_t i = 1 + pick(7); i > 0; --i) {
+      RingEvent event;
+      event.kind = kinds[pick(3)];
+      event.ring = pick(3);
+      event.numStages = rings[event.ring].numStages;
+      event.scope = rings[event.ring].scope;
+      event.perIteration = inLoop && pick(4) != 0;
+      event.offset = pick(4);
+      events.push_back(event);
+    }
+  }
+
+  std::mt19937 random{/*seed=*/1};
+  Shape rings[3];
+};
+
+/// Whether every tile is copied once, and read before its slot is used again.
+bool isOrderly(const RingProgram &program) {
+  using Tile = std::pair<unsigned, int64_t>; // ring, tile or slot number
+  std::set<Tile> copied, unreadSlots;
+  auto run = [&](const std::vector<RingEvent> &events, int64_t iteration) {
+    for (const RingEvent &event : events) {
+      int64_t tile = event.offset + (event.perIteration ? iteration : 0);
+      Tile slot(event.ring, tile % event.numStages);
+      if (event.kind == RingEvent::Read)
+        unreadSlots.erase(slot);
+      if (event.kind == RingEvent::Copy &&
+          (!copied.insert({event.ring, tile}).second ||
+           !unreadSlots.insert(slot).second))
+        return false;
+    }
+    return true;
+  };
+  bool result = run(program.before, 0);
+  for (int64_t i = 0; i < kMaxIterations; ++i)
+    result &= run(program.body, i);
+  return result;
+}
+
+/// Everything waited for, and everybody met, in front of every event.
+RingPlan makeStrictestPlan(const RingProgram &program) {
+  RingSync all{/*waitInFlight=*/0, CopyScope::Block};
+  return {std::vector<RingSync>(program.before.size(), all),
+          std::vector<RingSync>(program.body.size(), all),
+          {}};
+}
+
+// Programs that no sync can make right (a tile that nobody copies, a slot that
+// holds another one) are passed over.
+TEST(RingHazardsOfRandomPrograms, PlansAreRight) {
+  ProgramGenerator generator;
+  int64_t numPrograms = 0;
+  for (int64_t i = 0; i < 300000; ++i) {
+    RingProgram program = generator.next();
+    if (!isOrderly(program) ||
+        !findHazard(program, makeStrictestPlan(program)).empty())
+      continue;
+    ++numPrograms;
+    EXPECT_EQ(findHazard(program, planRingSync(program)), "")
+        << "program " << i;
+  }
+  EXPECT_GT(numPrograms, 1000);
+}
+
+TEST(RingHazardsOfNothing, PlansNothing) {
+  RingPlan plan = planRingSync({});
+  EXPECT_TRUE(plan.before.empty());
+  EXPECT_TRUE(plan.body.empty());
+  EXPECT_TRUE(plan.after.empty());
+}
+
+TEST(RingHazardsWithoutReads, PlansNoSync) {
+  RingProgram program;
+  program.before = {accessQ(RingEvent::Copy, CopyScope::Block), commit()};
+  RingPlan plan = planRingSync(program);
+  for (const RingSync &sync : plan.before)
+    EXPECT_TRUE(sync.empty());
+}
+} // namespace

@@ -1,0 +1,297 @@
+//===- ScheduleChoiceTest.cpp - Default and forced schedules --------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "flashcore/Analysis/ScheduleChoice.h"
+#include "gtest/gtest.h"
+
+using namespace mlir::fcgpu;
+using namespace mlir::flashcore;
+
+namespace {
+constexpr int64_t kMaxWarps = 32;
+
+const TargetInfo &ada() { return *lookupTarget("sm_89"); }
+
+AttentionProblem makeProblem(int64_t headDim, int64_t headDimV) {
+  AttentionProblem problem;
+  problem.headDim = headDim;
+  problem.headDimV = headDimV;
+  return problem;
+}
+
+/// Problems of one pair of head dims: sizes unknown, too few blocks to fill a
+/// chip, and many; with and without causal.
+std::vector<AttentionProblem> makeProblems(int64_t headDim, int64_t headDimV) {
+  AttentionProblem unknown = makeProblem(headDim, headDimV);
+  std::vector<AttentionProblem> problems{unknown};
+  for (int64_t batch : {1, 4, 64})
+    for (int64_t seqlen : {1, 128, 1000, 4096}) {
+      AttentionProblem problem = unknown;
+      problem.batch = batch;
+      problem.headsQ = 8;
+      problem.seqlenQ = problem.seqlenK = seqlen;
+      problems.push_back(problem);
+      problem.seqlenK = std::nullopt;
+      problems.push_back(problem);
+    }
+  size_t numProblems = problems.size();
+  for (size_t i = 0; i < numProblems; ++i) {
+    problems.push_back(problems[i]);
+    problems.back().isCausal = true;
+  }
+  return problems;
+}
+
+ScheduleChoice choose(const AttentionProblem &problem, const TargetInfo &target,
+                      const ScheduleOptions &options = {}) {
+  auto result = chooseSchedule(problem, target, options);
+  if (auto *error = std::get_if<std::string>(&result)) {
+    ADD_FAILURE() << *error;
+    return {};
+  }
+  return std::get<ScheduleChoice>(result);
+}
+
+std::string refuse(const AttentionProblem &problem,
+                   const ScheduleOptions &options) {
+  auto result = chooseSchedule(problem, ada(), options);
+  auto *error = std::get_if<std::string>(&result);
+  return error ? *error : "accepted";
+}
+
+/// Calls `check` with the default schedule of every problem on every chip.
+template <typename Callback> void forEachDefault(Callback check) {
+  for (const TargetInfo &target : getTargets())
+    for (int64_t headDim = 16; headDim <= 128; headDim += 16)
+      for (int64_t headDimV = 16; headDimV <= 128; headDimV += 16)
+        for (const AttentionProblem &problem :
+             makeProblems(headDim, headDimV)) {
+          SCOPED_TRACE(target.chip.str() + ", head_dim " +
+                       std::to_string(headDim) + ", head_dim_v " +
+                       std::to_string(headDimV));
+          check(problem, target, choose(problem, target));
+        }
+}
+
+//===----------------------------------------------------------------------===//
+// Defaults
+//===----------------------------------------------------------------------===//
+
+TEST(ScheduleDefaults, TileShapesSuitMmaSync) {
+  forEachDefault([](const AttentionProblem &, const TargetInfo &,
+                    const ScheduleChoice &choice) {
+    ASSERT_GE(choice.numWarps, 1);
+    ASSERT_LE(choice.numWarps, kMaxWarps);
+    EXPECT_GT(choice.blockM, 0);
+    EXPECT_EQ(choice.blockM % (16 * choice.numWarps), 0);
+    EXPECT_GT(choice.blockN, 0);
+    EXPECT_EQ(choice.blockN % 16, 0);
+    EXPECT_GE(choice.numStages, 2);
+  });
+}
+
+// Q, and K and V of every stage, of two bytes an element.
+TEST(ScheduleDefaults, FitSharedMemory) {
+  forEachDefault([](const AttentionProblem &problem, const TargetInfo &target,
+                    const ScheduleChoice &choice) {
+    int64_t bytes = 2 * (choice.blockM * problem.headDim +
+                         choice.numStages * choice.blockN * problem.headDim +
+                         choice.numStages * choice.blockN * problem.headDimV);
+    EXPECT_LE(bytes, target.sharedMemoryPerBlock);
+  });
+}
+
+// The f32 accumulators of O and S, spread over the threads of the block.
+TEST(ScheduleDefaults, AccumulatorsFitRegisters) {
+  forEachDefault([](const AttentionProblem &problem, const TargetInfo &,
+                    const ScheduleChoice &choice) {
+    int64_t values = choice.blockM * (problem.headDimV + choice.blockN);
+    EXPECT_LT(values / (choice.numWarps * kWarpSize), kMaxRegistersPerThread);
+  });
+}
+
+TEST(ScheduleDefaults, CausalRunsTheLongestRowsOfAllHeadsFirst) {
+  AttentionProblem problem = makeProblem(64, 64);
+  EXPECT_EQ(choose(problem, ada()).gridOrder, GridOrder::QueryFastest);
+  problem.isCausal = true;
+  EXPECT_EQ(choose(problem, ada()).gridOrder, GridOrder::HeadFastest);
+}
+
+TEST(ScheduleDefaults, SmallGridGetsSmallerBlocks) {
+  AttentionProblem large = makeProblem(64, 64);
+  large.batch = 64;
+  large.headsQ = 16;
+  large.seqlenQ = large.seqlenK = 1024;
+  AttentionProblem small = large;
+  small.batch = 1;
+  small.headsQ = 2;
+  EXPECT_LT(choose(small, ada()).blockM, choose(large, ada()).blockM);
+}
+
+//===----------------------------------------------------------------------===//
+// Forced options
+//===----------------------------------------------------------------------===//
+
+TEST(ScheduleOptions, EveryForcedOptionIsKept) {
+  ScheduleOptions options;
+  options.blockM = 96;
+  options.blockN = 48;
+  options.numWarps = 6;
+  options.numStages = 4;
+  options.minBlocks = 2;
+  options.query = QueryPlacement::Shared;
+  options.gridOrder = GridOrder::HeadFastest;
+  ScheduleChoice choice = choose(makeProblem(64, 64), ada(), options);
+  EXPECT_EQ(choice.blockM, 96);
+  EXPECT_EQ(choice.blockN, 48);
+  EXPECT_EQ(choice.numWarps, 6);
+  EXPECT_EQ(choice.numStages, 4);
+  EXPECT_EQ(choice.minBlocks, 2);
+  EXPECT_EQ(choice.query, QueryPlacement::Shared);
+  EXPECT_EQ(choice.gridOrder, GridOrder::HeadFastest);
+}
+
+TEST(ScheduleOptions, OneForcedOptionIsKeptAndTheOthersFollow) {
+  AttentionProblem problem = makeProblem(64, 64);
+  ScheduleOptions options;
+  options.numWarps = 8;
+  ScheduleChoice choice = choose(problem, ada(), options);
+  EXPECT_EQ(choice.numWarps, 8);
+  EXPECT_EQ(choice.blockM % (16 * 8), 0);
+
+  options = {};
+  options.blockM = 16;
+  choice = choose(problem, ada(), options);
+  EXPECT_EQ(choice.blockM, 16);
+  EXPECT_EQ(choice.numWarps, 1);
+
+  options = {};
+  options.numStages = 3;
+  EXPECT_EQ(choose(problem, ada(), options).numStages, 3);
+}
+
+TEST(ScheduleOptions, ForcedDefaultOfAnEnumIsKept) {
+  AttentionProblem problem = makeProblem(64, 64);
+  problem.isCausal = true;
+  ScheduleOptions options;
+  options.gridOrder = GridOrder::QueryFastest;
+  options.query = QueryPlacement::Registers;
+  ScheduleChoice choice = choose(problem, ada(), options);
+  EXPECT_EQ(choice.gridOrder, GridOrder::QueryFastest);
+  EXPECT_EQ(choice.query, QueryPlacement::Registers);
+}
+
+//===----------------------------------------------------------------------===//
+// Refusals
+//===----------------------------------------------------------------------===//
+
+TEST(ScheduleRefusal, TooManyWarps) {
+  ScheduleOptions options;
+  options.numWarps = 33;
+  EXPECT_EQ(refuse(makeProblem(64, 64), options),
+            "expects num-warps from 1 to 32, but got 33");
+}
+
+TEST(ScheduleRefusal, NegativeWarps) {
+  ScheduleOptions options;
+  options.numWarps = -4;
+  EXPECT_EQ(refuse(makeProblem(64, 64), options),
+            "expects num-warps from 1 to 32, but got -4");
+}
+
+TEST(ScheduleRefusal, BlockMIsNoMultiple) {
+  ScheduleOptions options;
+  options.blockM = 96;
+  options.numWarps = 4;
+  EXPECT_EQ(refuse(makeProblem(64, 64), options),
+            "expects block-m to be a positive multiple of 16 * num-warps = 64, "
+            "but got 96");
+}
+
+TEST(ScheduleRefusal, NegativeBlockM) {
+  ScheduleOptions options;
+  options.blockM = -64;
+  options.numWarps = 4;
+  EXPECT_EQ(refuse(makeProblem(64, 64), options),
+            "expects block-m to be a positive multiple of 16 * num-warps = 64, "
+            "but got -64");
+}
+
+TEST(ScheduleRefusal, BlockNIsNoMultiple) {
+  ScheduleOptions options;
+  options.blockN = 72;
+  EXPECT_EQ(refuse(makeProblem(64, 64), options),
+            "expects block-n to be a positive multiple of 16, but got 72");
+}
+
+TEST(ScheduleRefusal, NegativeBlockN) {
+  ScheduleOptions options;
+  options.blockN = -16;
+  EXPECT_EQ(refuse(makeProblem(64, 64), options),
+            "expects block-n to be a positive multiple of 16, but got -16");
+}
+
+TEST(ScheduleRefusal, OneStage) {
+  ScheduleOptions options;
+  options.numStages = 1;
+  EXPECT_EQ(refuse(makeProblem(64, 64), options),
+            "expects num-stages of at least 2, but got 1");
+}
+
+TEST(ScheduleRefusal, NegativeMinBlocks) {
+  ScheduleOptions options;
+  options.minBlocks = -1;
+  EXPECT_EQ(refuse(makeProblem(64, 64), options),
+            "expects min-blocks not to be negative, but got -1");
+}
+
+// 2 * (64 * 128 + 4 * 64 * (128 + 128)) bytes.
+TEST(ScheduleRefusal, TooMuchSharedMemory) {
+  ScheduleOptions options;
+  options.blockM = 64;
+  options.blockN = 64;
+  options.numWarps = 4;
+  options.numStages = 4;
+  EXPECT_EQ(refuse(makeProblem(128, 128), options),
+            "needs 147456 bytes of shared memory (block-m 64, block-n 64, "
+            "num-stages 4, head_dim 128), but sm_89 allows 101376; use fewer "
+            "stages or smaller blocks");
+}
+
+// 128 rows a warp: (128 * (64 + 16) + 128 * 64 / 2) / 32 lanes.
+TEST(ScheduleRefusal, TooManyRegisters) {
+  ScheduleOptions options;
+  options.blockM = 128;
+  options.blockN = 16;
+  options.numWarps = 1;
+  options.query = QueryPlacement::Registers;
+  EXPECT_EQ(refuse(makeProblem(64, 64), options),
+            "needs 448 registers a thread for its fragments alone (block-m "
+            "128, num-warps 1, block-n 16), but a thread has 255; use more "
+            "warps or a smaller block-n");
+}
+
+// The bytes of these do not fit 64 bits; no limit may be passed by wrapping.
+TEST(ScheduleRefusal, BlocksBeyondAnySize) {
+  ScheduleOptions options;
+  options.blockN = int64_t(1) << 62;
+  EXPECT_NE(refuse(makeProblem(64, 64), options), "accepted");
+  options = {};
+  options.blockM = int64_t(1) << 62;
+  options.numWarps = 4;
+  EXPECT_NE(refuse(makeProblem(64, 64), options), "accepted");
+  options = {};
+  options.numStages = int64_t(1) << 62;
+  EXPECT_NE(refuse(makeProblem(64, 64), options), "accepted");
+}
+
+TEST(SharedMemoryBytes, CountsTheQueryTileAndBothRings) {
+  EXPECT_EQ(getSharedMemoryBytes(/*headDim=*/64, /*headDimV=*/128,
+                                 /*blockM=*/32, /*blockN=*/16,
+                                 /*numStages=*/3),
+            2 * (32 * 64 + 3 * 16 * 64 + 3 * 16 * 128));
+}
+} // namespace

@@ -1,0 +1,265 @@
+//===- BundleTest.cpp - Writing bundles -----------------------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "flashcore/Target/Bundle.h"
+#include "mlir/AsmParser/AsmParser.h"
+#include "mlir/IR/MLIRContext.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/raw_ostream.h"
+#include "gtest/gtest.h"
+
+#include <set>
+
+using namespace mlir::flashcore;
+namespace fs = llvm::sys::fs;
+namespace json = llvm::json;
+
+namespace {
+/// The `fcgpu.kernel` of a small kernel with everything that may be dynamic.
+constexpr llvm::StringLiteral kKernel = R"({
+  arguments = [{kind = "pointer", tensor = "q"}, {dim = "seqlen_k", kind = "size"},
+               {axis = 2 : i64, kind = "stride", tensor = "q"},
+               {kind = "offset", tensor = "q"}],
+  causal = "top_left",
+  dims = {batch = 1 : i64, head_dim = 64 : i64, seqlen_k},
+  grid = [{dim = "seqlen_q", tile = 32 : i64}],
+  shared_memory = 4096 : i64,
+  softmax_scale = 1.250000e-01 : f32,
+  tensors = [{axes = ["batch", "seqlen_q"], dtype = bf16, name = "q",
+              offset, role = "input", strides = [64 : i64, unit]},
+             {axes = ["batch"], dtype = f32, name = "lse",
+              offset = 0 : i64, role = "output", strides = [1 : i64]}],
+  threads = 96 : i64
+})";
+
+class Bundle : public testing::Test {
+protected:
+  void SetUp() override {
+    ASSERT_FALSE(fs::createUniqueDirectory("flashcore-bundle", directory));
+    contents.kernelName = "attention";
+    contents.kernel = llvm::cast<mlir::DictionaryAttr>(
+        mlir::parseAttribute(kKernel, &context));
+    contents.chip = "sm_89";
+    contents.ptx = "foobar";
+  }
+  void TearDown() override { fs::remove_directories(directory); }
+
+  std::string path(llvm::StringRef name) const {
+    return (directory + "/" + name).str();
+  }
+  void writeText(llvm::StringRef path, llvm::StringRef text) {
+    std::error_code ec;
+    llvm::raw_fd_ostream(path, ec) << text;
+    ASSERT_FALSE(ec);
+  }
+  static std::string readText(llvm::StringRef path) {
+    auto buffer = llvm::MemoryBuffer::getFile(path);
+    return buffer ? (*buffer)->getBuffer().str() : "cannot be read";
+  }
+  static std::set<std::string> list(llvm::StringRef path) {
+    std::set<std::string> names;
+    std::error_code ec;
+    for (fs::directory_iterator it(path, ec), end; it != end && !ec;
+         it.increment(ec))
+      names.insert(llvm::sys::path::filename(it->path()).str());
+    return names;
+  }
+  /// Writes the bundle `name`; the text of the error, or an empty string.
+  std::string write(llvm::StringRef name) {
+    return llvm::toString(writeBundle(path(name), contents));
+  }
+  /// Writes a bundle and reads its manifest.
+  json::Object writeAndReadManifest() {
+    EXPECT_EQ(write("a.fcb"), "");
+    auto manifest = json::parse(readText(path("a.fcb/manifest.json")));
+    if (!manifest || !manifest->getAsObject()) {
+      llvm::consumeError(manifest.takeError());
+      ADD_FAILURE() << "the manifest is no JSON object";
+      return {};
+    }
+    return *manifest->getAsObject();
+  }
+  void addCubin() {
+    Cubin cubin;
+    cubin.chip = "sm_89";
+    cubin.image = "a";
+    cubin.assembler = "ptxas 13.0.88";
+    cubin.kernels["attention"] = {/*registers=*/168, /*stackFrame=*/24,
+                                  /*spillStores=*/16, /*spillLoads=*/12,
+                                  /*staticSharedMemory=*/8};
+    cubin.kernels["another"] = {/*registers=*/1};
+    contents.cubins.push_back(cubin);
+  }
+
+  llvm::SmallString<128> directory;
+  mlir::MLIRContext context;
+  BundleContents contents;
+};
+
+/// One spelling for equal values, so that a failure shows both.
+std::string normalize(const json::Value &value) {
+  return llvm::formatv("{0:2}", value);
+}
+std::string normalizeText(llvm::StringRef text) {
+  return normalize(llvm::cantFail(json::parse(text)));
+}
+
+//===----------------------------------------------------------------------===//
+// The manifest
+//===----------------------------------------------------------------------===//
+
+TEST_F(Bundle, NamesFormatVersionAndChip) {
+  json::Object manifest = writeAndReadManifest();
+  EXPECT_EQ(manifest.getString("format"), "flashcore-bundle");
+  EXPECT_EQ(manifest.getInteger("version"), 1);
+  EXPECT_EQ(manifest.getString("chip"), "sm_89");
+}
+
+TEST_F(Bundle, DescribesTheAttention) {
+  json::Object manifest = writeAndReadManifest();
+  EXPECT_EQ(normalize(manifest["attention"]),
+            normalizeText(R"({"softmax_scale": 0.125, "causal": "top_left",
+                      "dims": {"batch": 1, "head_dim": 64,
+                               "seqlen_k": null}})"));
+}
+
+// Tensors of 16 bits are copied 16 bytes at a time; the others are not.
+TEST_F(Bundle, DescribesTensorsWithTheirAlignment) {
+  json::Object manifest = writeAndReadManifest();
+  EXPECT_EQ(normalize(manifest["tensors"]),
+            normalizeText(R"([{"name": "q", "role": "input", "dtype": "bf16",
+                       "axes": ["batch", "seqlen_q"], "strides": [64, null],
+                       "offset": null, "alignment": 16},
+                      {"name": "lse", "role": "output", "dtype": "f32",
+                       "axes": ["batch"], "strides": [1], "offset": 0,
+                       "alignment": 4}])"));
+}
+
+TEST_F(Bundle, DescribesTheKernel) {
+  json::Object manifest = writeAndReadManifest();
+  EXPECT_EQ(normalize(manifest["kernels"]),
+            normalizeText(R"([{"name": "attention", "block": [96, 1, 1],
+                       "grid": [[{"dim": "seqlen_q", "tile": 32}], [], []],
+                       "dynamic_shared_memory": 4096,
+                       "arguments": [
+                         {"kind": "pointer", "tensor": "q"},
+                         {"kind": "size", "dim": "seqlen_k"},
+                         {"kind": "stride", "tensor": "q", "axis": 2},
+                         {"kind": "offset", "tensor": "q"}],
+                       "resources": null}])"));
+}
+
+TEST_F(Bundle, HasNoWorkspace) {
+  json::Object manifest = writeAndReadManifest();
+  EXPECT_EQ(normalize(manifest["workspace"]),
+            normalizeText(R"({"bytes": []})"));
+}
+
+// The published FNV-1a test vectors of "foobar" and "a".
+TEST_F(Bundle, ChecksumsItsFiles) {
+  addCubin();
+  json::Object manifest = writeAndReadManifest();
+  EXPECT_EQ(normalize(manifest["ptx"]),
+            normalizeText(R"({"file": "kernels.ptx", "bytes": 6,
+                      "fnv1a64": "85944171f73967e8"})"));
+  EXPECT_EQ(normalize(manifest["cubins"]),
+            normalizeText(R"([{"chip": "sm_89", "file": "kernels.sm_89.cubin",
+                       "bytes": 1, "fnv1a64": "af63dc4c8601ec8c"}])"));
+}
+
+TEST_F(Bundle, WithoutCubinHasNoAssembler) {
+  json::Object manifest = writeAndReadManifest();
+  EXPECT_EQ(normalize(manifest["assembler"]), "null");
+  EXPECT_EQ(normalize(manifest["cubins"]), "[]");
+}
+
+TEST_F(Bundle, WithCubinReportsResourcesOfItsKernel) {
+  addCubin();
+  json::Object manifest = writeAndReadManifest();
+  EXPECT_EQ(manifest.getString("assembler"), "ptxas 13.0.88");
+  EXPECT_EQ(
+      normalize(
+          *(*manifest.getArray("kernels"))[0].getAsObject()->get("resources")),
+      normalizeText(R"({"chip": "sm_89", "registers": 168, "spill_stores": 16,
+                      "spill_loads": 12, "static_shared_memory": 8})"));
+}
+
+//===----------------------------------------------------------------------===//
+// The directory
+//===----------------------------------------------------------------------===//
+
+TEST_F(Bundle, HoldsItsFilesAndLeavesNothingBeside) {
+  addCubin();
+  EXPECT_EQ(write("a.fcb"), "");
+  EXPECT_EQ(list(directory), std::set<std::string>{"a.fcb"});
+  EXPECT_EQ(list(path("a.fcb")),
+            (std::set<std::string>{"kernels.ptx", "kernels.sm_89.cubin",
+                                   "manifest.json"}));
+  EXPECT_EQ(readText(path("a.fcb/kernels.ptx")), "foobar");
+  EXPECT_EQ(readText(path("a.fcb/kernels.sm_89.cubin")), "a");
+}
+
+TEST_F(Bundle, ReplacesAnOlderBundleWithAllItsFiles) {
+  addCubin();
+  EXPECT_EQ(write("a.fcb"), "");
+  contents.cubins.clear();
+  contents.ptx = "newer";
+  EXPECT_EQ(write("a.fcb"), "");
+  EXPECT_EQ(list(directory), std::set<std::string>{"a.fcb"});
+  EXPECT_EQ(list(path("a.fcb")),
+            (std::set<std::string>{"kernels.ptx", "manifest.json"}));
+  EXPECT_EQ(readText(path("a.fcb/kernels.ptx")), "newer");
+}
+
+TEST_F(Bundle, RefusesAnyOtherDirectory) {
+  ASSERT_FALSE(fs::create_directory(path("home")));
+  writeText(path("home/thesis.tex"), "precious");
+  EXPECT_EQ(write("home"),
+            "cannot write '" + path("home") +
+                "': it exists and is not a bundle; remove it or choose another "
+                "name");
+  EXPECT_EQ(list(path("home")), std::set<std::string>{"thesis.tex"});
+}
+
+TEST_F(Bundle, RefusesADirectoryWithTheManifestOfAnother) {
+  ASSERT_FALSE(fs::create_directory(path("app")));
+  writeText(path("app/manifest.json"), R"({"name": "web app"})");
+  writeText(path("app/index.html"), "precious");
+  EXPECT_EQ(write("app"),
+            "cannot write '" + path("app") +
+                "': it exists and is not a bundle; remove it or choose another "
+                "name");
+  EXPECT_EQ(readText(path("app/index.html")), "precious");
+}
+
+TEST_F(Bundle, RefusesAFile) {
+  writeText(path("notes"), "precious");
+  EXPECT_EQ(write("notes"),
+            "cannot write '" + path("notes") +
+                "': it exists and is not a bundle; remove it or choose another "
+                "name");
+  EXPECT_EQ(readText(path("notes")), "precious");
+}
+
+TEST_F(Bundle, DoesNotMakeParents) {
+  EXPECT_EQ(write("missing/a.fcb"), "cannot write '" + path("missing/a.fcb") +
+                                        "': No such file or directory");
+  EXPECT_TRUE(list(directory).empty());
+}
+
+// The temporary sibling must not land inside of the bundle it replaces.
+TEST_F(Bundle, MayBeNamedWithATrailingSlash) {
+  EXPECT_EQ(write("a.fcb/"), "");
+  contents.ptx = "newer";
+  EXPECT_EQ(write("a.fcb/"), "");
+  EXPECT_EQ(list(directory), std::set<std::string>{"a.fcb"});
+  EXPECT_EQ(readText(path("a.fcb/kernels.ptx")), "newer");
+}
+} // namespace
