@@ -99,10 +99,10 @@ static void addProblemOptions(CLI::App &app, RawOptions &raw,
 
 static void addModeOptions(CLI::App &app, RawOptions &raw, Options &options) {
   app.add_option("input", raw.input, "Bundle directory or .mlir file");
-  app.add_option("--device", options.device, "auto, cuda or emulator")
+  app.add_option("--device", options.device,
+                 "cuda, emulator, or auto: cuda if there is a GPU, "
+                 "else the emulator")
       ->check(CLI::IsMember({"auto", "cuda", "emulator"}));
-  app.add_flag("--allow-no-device", options.allowNoDevice,
-               "Without a device print one line and exit with 0");
   app.add_option("--stage", raw.stage,
                  "Inputs that isolate a step: all (nothing isolated), qk, "
                  "softmax, pv, or tile (both sequences of 16 rows)");

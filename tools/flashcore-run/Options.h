@@ -19,7 +19,6 @@ struct Options {
   /// A bundle directory or an .mlir file; empty with `grid`.
   std::filesystem::path input;
   std::string device = "auto";
-  bool allowNoDevice = false;
   /// What one run does; its bundle is filled in after compiling.
   RunRequest request;
   std::optional<uint64_t> seed;

@@ -12,6 +12,7 @@
 #include "Session.h"
 
 #include "flashcore/Runtime/CudaDevice.h"
+#include "flashcore/Runtime/EmulatorDevice.h"
 #include "flashcore/Runtime/Npy.h"
 
 using namespace flashcore;
@@ -23,10 +24,12 @@ static constexpr int64_t tileRows = 16;
 StatusOr<std::unique_ptr<Device>>
 flashcore::run::openDevice(const std::string &kind) {
   if (kind == "emulator")
-    return Status::error("expects a device that this build has, but got "
-                         "'emulator'")
-        .note("the emulator is not part of this build yet: use --device=cuda");
-  return createCudaDevice();
+    return createEmulatorDevice();
+  StatusOr<std::unique_ptr<Device>> cuda = createCudaDevice();
+  // Without a GPU the emulator stands in, unless a GPU was asked for.
+  if (kind == "auto" && !cuda.ok() && cuda.status().isNoDevice())
+    return createEmulatorDevice();
+  return cuda;
 }
 
 Status Session::open() {

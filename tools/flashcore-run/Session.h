@@ -70,6 +70,8 @@ public:
   Status validate(const RunRequest &request);
   /// Opens the device now, to find out whether there is one.
   Status open();
+  /// The opened device.
+  const DeviceInfo &deviceInfo() const { return device->info(); }
   RunResult run(const RunRequest &request);
 
 private:
@@ -92,7 +94,8 @@ private:
   std::map<std::filesystem::path, LoadedBundle> bundles;
 };
 
-/// The device that `--device` names. `auto` is the GPU.
+/// The device that `--device` names. `auto` is the GPU if there is one, else
+/// the emulator.
 StatusOr<std::unique_ptr<Device>> openDevice(const std::string &kind);
 
 } // namespace flashcore::run

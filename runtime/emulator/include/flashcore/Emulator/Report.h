@@ -1,0 +1,131 @@
+//===- Report.h - What a launch found and counted ---------------*- C++ -*-===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Findings are merged by kind and instruction: a broken loop gives one line
+// with a count, not a million lines. Counters are kept per PTX line.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FLASHCORE_EMULATOR_REPORT_H
+#define FLASHCORE_EMULATOR_REPORT_H
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace flashcore::emu {
+
+/// The families of checks; a set of them is their sum.
+enum Check : unsigned {
+  CheckNone = 0,
+  CheckMemory =
+      1,          // bounds, alignment, state space; bounds cannot be turned off
+  CheckInit = 2,  // shared, global, local memory and registers
+  CheckRace = 4,  // shared memory, and global memory between CTAs
+  CheckAsync = 8, // cp.async not waited for, slots overwritten too early
+  CheckSync = 16, // divergent collectives, barrier mismatch, deadlock
+  CheckAll = 31,
+};
+
+/// The name of one check, and the set a comma-separated list names ("all",
+/// "none", "memory,race"); returns false and leaves `set` at an unknown name.
+const char *checkName(Check check);
+bool parseChecks(const std::string &list, unsigned &set, std::string &unknown);
+
+enum class FindingKind : uint8_t {
+  OutOfBounds,
+  InvalidAddress,
+  Misaligned,
+  UninitializedMemory,
+  UninitializedRegister,
+  SharedRace,
+  GlobalRace,
+  AsyncRead,
+  AsyncOverwrite,
+  DivergentCollective,
+  BarrierMismatch,
+  Deadlock,
+  Trap,
+  InstructionLimit,
+  InvalidBranch,
+};
+const char *findingName(FindingKind kind);
+Check findingCheck(FindingKind kind);
+
+/// Where in the program something happened.
+struct Place {
+  uint32_t line = 0;  // of the PTX text
+  std::string source; // "file:line:column" from .loc, or empty
+  uint32_t cta[3] = {0, 0, 0};
+  uint32_t warp = 0;
+  /// The lanes it happened in; 0 when unknown.
+  uint32_t lanes = 0;
+};
+
+struct Finding {
+  FindingKind kind = FindingKind::OutOfBounds;
+  Place place;
+  /// One line that says what is wrong, with values.
+  std::string message;
+  /// One line that says why, and the section of the PTX ISA.
+  std::string rule;
+  uint64_t address = 0;
+  uint32_t bytes = 0;
+  /// The other party of a race.
+  bool hasOther = false;
+  Place other;
+  std::string otherWhat;
+  /// How often this kind was found at this instruction.
+  uint64_t count = 0;
+};
+
+struct LineCounters {
+  uint32_t line = 0;
+  std::string source;
+  uint64_t executed = 0;
+  uint64_t wavefronts = 0, idealWavefronts = 0;
+  uint64_t sectors = 0, idealSectors = 0;
+  uint64_t sharedBytes = 0, globalBytes = 0;
+};
+
+struct Counters {
+  uint64_t warpInstructions = 0;
+  uint64_t mma = 0;
+  uint64_t wavefronts = 0, idealWavefronts = 0;
+  uint64_t sectors = 0, idealSectors = 0;
+  uint64_t sharedBytes = 0, globalReadBytes = 0, globalWriteBytes = 0;
+  /// Instructions by class, in the order of InstClass.
+  std::vector<std::pair<std::string, uint64_t>> classes;
+  std::vector<LineCounters> lines;
+};
+
+struct Report {
+  std::string kernel;
+  std::vector<Finding> findings;
+  Counters counters;
+  uint64_t numCtas = 0;
+  uint32_t warpsPerCta = 0;
+  uint64_t sharedBytes = 0;
+  double seconds = 0;
+  std::string mmaModel;
+  bool usesApproximations = false;
+
+  bool clean() const { return findings.empty(); }
+};
+
+/// One finding as text of several lines; `file` is the name of the PTX file.
+std::string formatFinding(const Finding &finding, const std::string &file,
+                          const std::string &kernel);
+/// All findings and a summary line.
+std::string formatReport(const Report &report, const std::string &file);
+/// A table of counters, the worst lines first.
+std::string formatCounters(const Report &report, unsigned maxLines = 10);
+/// The whole report as a JSON document.
+std::string reportToJson(const Report &report, const std::string &file);
+
+} // namespace flashcore::emu
+
+#endif // FLASHCORE_EMULATOR_REPORT_H

@@ -1,0 +1,106 @@
+//===- Traffic.cpp - Wavefronts and sectors -------------------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Shared memory has 32 banks of 4 bytes; one wavefront serves each bank once.
+// Accesses of 8 and 16 bytes go in halves and quarters of a warp:
+//
+//   bytes a lane   lanes together   ideal wavefronts of a full warp
+//         <= 4          32                      1
+//            8          16                      2
+//           16           8                      4
+//
+// Global memory moves 32-byte sectors. The ideal is what the distinct bytes of
+// an instruction would need if they lay side by side.
+//
+//===----------------------------------------------------------------------===//
+
+#include "../sim/Machine.h"
+
+#include <algorithm>
+
+using namespace flashcore::emu;
+
+namespace {
+struct Traffic {
+  uint64_t actual = 0, ideal = 0;
+};
+} // namespace
+
+/// Wavefronts of lanes [first, first + count).
+static Traffic wavefronts(const LaneAccess &access, unsigned first,
+                          unsigned count) {
+  // Distinct words, up to 4 a lane; most accesses have no duplicates.
+  uint64_t words[warpSize * 4];
+  unsigned numWords = 0;
+  uint32_t banks = 0;
+  bool clash = false;
+  for (unsigned lane = first; lane < first + count; ++lane) {
+    if (!(access.lanes >> lane & 1))
+      continue;
+    uint64_t begin = access.address[lane] >> 2;
+    uint64_t end = (access.address[lane] + access.bytes - 1) >> 2;
+    for (uint64_t word = begin; word <= end; ++word) {
+      uint32_t bank = 1u << (word & 31);
+      clash |= (banks & bank) != 0;
+      banks |= bank;
+      words[numWords++] = word;
+    }
+  }
+  if (numWords == 0)
+    return {};
+  if (!clash)
+    return {1, 1};
+  std::sort(words, words + numWords);
+  numWords =
+      static_cast<unsigned>(std::unique(words, words + numWords) - words);
+  unsigned perBank[32] = {};
+  unsigned most = 0;
+  for (unsigned i = 0; i < numWords; ++i)
+    most = std::max(most, ++perBank[words[i] & 31]);
+  return {most, (numWords + 31) / 32};
+}
+
+void Machine::countShared(const Inst &inst, const LaneAccess &access) {
+  PcCounters &counters = countersOf(inst);
+  unsigned together = access.bytes <= 4 ? 32 : access.bytes <= 8 ? 16 : 8;
+  for (unsigned first = 0; first < warpSize; first += together) {
+    Traffic traffic = wavefronts(access, first, together);
+    counters.wavefronts += traffic.actual;
+    counters.idealWavefronts += traffic.ideal;
+  }
+  counters.sharedBytes += uint64_t(access.bytes) *
+                          static_cast<unsigned>(std::popcount(access.lanes));
+}
+
+void Machine::countGlobal(const Inst &inst, const LaneAccess &access,
+                          bool isWrite) {
+  PcCounters &counters = countersOf(inst);
+  uint64_t starts[warpSize], sectors[warpSize * 2];
+  unsigned numStarts = 0, numSectors = 0;
+  bool sorted = true;
+  forEachLane(access.lanes, [&](unsigned lane) {
+    uint64_t address = access.address[lane];
+    sorted &= numStarts == 0 || address >= starts[numStarts - 1];
+    starts[numStarts++] = address;
+  });
+  if (!sorted)
+    std::sort(starts, starts + numStarts);
+  uint64_t distinctBytes = 0, covered = 0;
+  for (unsigned i = 0; i < numStarts; ++i) {
+    uint64_t end = starts[i] + access.bytes;
+    distinctBytes += end - std::clamp(covered, starts[i], end);
+    covered = std::max(covered, end);
+    for (uint64_t sector = starts[i] >> 5; sector <= (end - 1) >> 5; ++sector)
+      if (numSectors == 0 || sectors[numSectors - 1] < sector)
+        sectors[numSectors++] = sector;
+  }
+  counters.sectors += numSectors;
+  counters.idealSectors += (distinctBytes + 31) / 32;
+  uint64_t bytes = uint64_t(access.bytes) *
+                   static_cast<unsigned>(std::popcount(access.lanes));
+  counters.globalBytes += bytes;
+  (isWrite ? globalWriteBytes : globalReadBytes) += bytes;
+}

@@ -1,0 +1,227 @@
+//===- LowerFloat.cpp - Floating-point instructions -----------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// PTX ISA sections 9.7.3 (f32, f64), 9.7.4 (f16, bf16). `.sat` becomes a second
+// instruction on the result, which costs nothing to those that lack it.
+//
+//===----------------------------------------------------------------------===//
+
+#include "../math/Rounding.h"
+#include "Lowering.h"
+
+using namespace flashcore::emu;
+
+static std::string badType(std::string_view opcode, ScalarType type) {
+  return "'" + std::string(opcode) + "' does not exist for type ." +
+         typeName(type);
+}
+
+static bool isHalf(ScalarType type) {
+  return type == ScalarType::F16 || type == ScalarType::F16x2 ||
+         type == ScalarType::BF16 || type == ScalarType::BF16x2;
+}
+
+/// The member of four operations F16 F16x2 BF16 BF16x2 that fits `type`.
+static AluOp byHalf(ScalarType type, AluOp f16) {
+  unsigned step = type == ScalarType::F16     ? 0
+                  : type == ScalarType::F16x2 ? 1
+                  : type == ScalarType::BF16  ? 2
+                                              : 3;
+  return static_cast<AluOp>(static_cast<unsigned>(f16) + step);
+}
+
+static AluOp next(AluOp op, unsigned steps) {
+  return static_cast<AluOp>(static_cast<unsigned>(op) + steps);
+}
+
+/// Appends `.sat` to the instruction just emitted.
+bool Lowering::finishSat(bool sat, ScalarType type) {
+  if (!sat)
+    return true;
+  if (type != ScalarType::F32)
+    return failHere(".sat is supported for f32 only");
+  uint32_t d = program.operands[program.code.back().firstOperand];
+  emitAlu(AluOp::SatF32, InstClass::Float, {d, d}).hidden = true;
+  return true;
+}
+
+bool Lowering::lowerFloatArith(ScalarType type) {
+  std::string_view base = mods.base();
+  int rounding = mods.takeOneOf({"rn", "rz", "rm", "rp"});
+  bool ftz = mods.take("ftz"), sat = mods.take("sat");
+  unsigned which = base == "add" ? 0 : base == "sub" ? 1 : 2;
+  if (isHalf(type)) {
+    static constexpr AluOp ops[] = {AluOp::AddF16, AluOp::SubF16,
+                                    AluOp::MulF16};
+    if (rounding > 0 || ftz || sat)
+      return failHere("only .rn is supported for 16-bit floats");
+    return lowerUniform(byHalf(type, ops[which]), type, 2, InstClass::Half);
+  }
+  if (type == ScalarType::F64) {
+    static constexpr AluOp ops[] = {AluOp::AddF64, AluOp::SubF64,
+                                    AluOp::MulF64};
+    if (rounding > 0)
+      return failHere("only .rn is supported for f64");
+    return lowerUniform(ops[which], type, 2, InstClass::Float);
+  }
+  if (type != ScalarType::F32)
+    return failHere(badType(base, type));
+  static constexpr AluOp plain[] = {AluOp::AddF32, AluOp::SubF32,
+                                    AluOp::MulF32};
+  static constexpr AluOp flushed[] = {AluOp::AddF32Ftz, AluOp::SubF32Ftz,
+                                      AluOp::MulF32Ftz};
+  static constexpr AluOp rounded[] = {AluOp::AddF32Rnd, AluOp::SubF32Rnd,
+                                      AluOp::MulF32Rnd};
+  bool ok = rounding > 0
+                ? lowerUniform(rounded[which], type, 2, InstClass::Float,
+                               rounding + (ftz ? roundingFtz : 0))
+                : lowerUniform((ftz ? flushed : plain)[which], type, 2,
+                               InstClass::Float);
+  return ok && finishSat(sat, type);
+}
+
+bool Lowering::lowerFma() {
+  int rounding = mods.takeOneOf({"rn", "rz", "rm", "rp"});
+  bool ftz = mods.take("ftz"), sat = mods.take("sat");
+  bool relu = mods.take("relu");
+  // lowerMulMad has already taken the type of `mad`.
+  ScalarType type = mods.takeType();
+  if (type == ScalarType::None && mods.base() == "mad")
+    type = inst->opcode.ends_with("f64") ? ScalarType::F64 : ScalarType::F32;
+  if (rounding < 0)
+    return failHere("expects a rounding modifier such as .rn on fma");
+  if (isHalf(type)) {
+    if (rounding > 0 || ftz)
+      return failHere("only .rn is supported for 16-bit floats");
+    return lowerUniform(byHalf(type, AluOp::FmaF16), type, 3, InstClass::Half,
+                        (sat ? 1 : 0) | (relu ? 2 : 0));
+  }
+  if (relu)
+    return failHere(".relu is supported for 16-bit floats only");
+  if (type == ScalarType::F64)
+    return rounding > 0
+               ? failHere("only .rn is supported for f64")
+               : lowerUniform(AluOp::FmaF64, type, 3, InstClass::Float);
+  if (type != ScalarType::F32)
+    return failHere(badType("fma", type));
+  bool ok = rounding > 0
+                ? lowerUniform(AluOp::FmaF32Rnd, type, 3, InstClass::Float,
+                               rounding + (ftz ? roundingFtz : 0))
+                : lowerUniform(ftz ? AluOp::FmaF32Ftz : AluOp::FmaF32, type, 3,
+                               InstClass::Float);
+  return ok && finishSat(sat, type);
+}
+
+bool Lowering::lowerFloatMinMax(ScalarType type) {
+  bool isMin = mods.base() == "min";
+  bool ftz = mods.take("ftz"), nan = mods.take("NaN");
+  unsigned numSources = inst->operands.size() == 4 ? 3 : 2;
+  if (numSources == 3)
+    return failHere("three-input min and max are not supported (sm_100)");
+  if (isHalf(type)) {
+    AluOp op = nan ? (isMin ? AluOp::MinNanF16 : AluOp::MaxNanF16)
+                   : (isMin ? AluOp::MinF16 : AluOp::MaxF16);
+    if (ftz)
+      return failHere(".ftz is not supported on 16-bit min and max");
+    return lowerUniform(byHalf(type, op), type, 2, InstClass::Half);
+  }
+  if (type == ScalarType::F64 && !nan && !ftz)
+    return lowerUniform(isMin ? AluOp::MinF64 : AluOp::MaxF64, type, 2,
+                        InstClass::Float);
+  if (type != ScalarType::F32)
+    return failHere(badType(mods.base(), type));
+  // Order in AluOps.def: Min Max MinFtz MaxFtz MinNan MaxNan MinNanFtz ...
+  AluOp op =
+      next(AluOp::MinF32, (isMin ? 0 : 1) + (ftz ? 2 : 0) + (nan ? 4 : 0));
+  return lowerUniform(op, type, 2, InstClass::Float);
+}
+
+bool Lowering::lowerFloatAbsNeg(ScalarType type) {
+  bool isNeg = mods.base() == "neg";
+  bool ftz = mods.take("ftz");
+  switch (type) {
+  case ScalarType::F32:
+    return lowerUniform(isNeg ? AluOp::NegF32 : AluOp::AbsF32, type, 1,
+                        InstClass::Float, ftz);
+  case ScalarType::F64:
+    return lowerUniform(isNeg ? AluOp::NegF64 : AluOp::AbsF64, type, 1,
+                        InstClass::Float);
+  case ScalarType::F16:
+  case ScalarType::BF16:
+    return lowerUniform(isNeg ? AluOp::NegH : AluOp::AbsH, type, 1,
+                        InstClass::Half);
+  case ScalarType::F16x2:
+  case ScalarType::BF16x2:
+    return lowerUniform(isNeg ? AluOp::NegHx2 : AluOp::AbsHx2, type, 1,
+                        InstClass::Half);
+  default:
+    return failHere(badType(mods.base(), type));
+  }
+}
+
+bool Lowering::lowerFloatDiv(ScalarType type) {
+  int mode = mods.takeOneOf({"rn", "rz", "rm", "rp", "approx", "full"});
+  bool ftz = mods.take("ftz");
+  if (mode < 0)
+    return failHere("expects a rounding modifier, .approx or .full on div");
+  if (type == ScalarType::F64 && mode == 0)
+    return lowerUniform(AluOp::DivF64, type, 2, InstClass::Special);
+  if (type != ScalarType::F32)
+    return failHere(badType("div", type));
+  program.usesApproximations |= mode >= 4;
+  if (mode == 4)
+    return lowerUniform(ftz ? AluOp::DivF32ApproxFtz : AluOp::DivF32Approx,
+                        type, 2, InstClass::Special);
+  if (mode >= 1 && mode <= 3)
+    return lowerUniform(AluOp::DivF32Rnd, type, 2, InstClass::Special,
+                        mode + (ftz ? roundingFtz : 0));
+  return lowerUniform(ftz ? AluOp::DivF32Ftz : AluOp::DivF32, type, 2,
+                      InstClass::Special);
+}
+
+bool Lowering::lowerUnaryFloat() {
+  std::string_view base = mods.base();
+  ScalarType type = mods.takeType();
+  int mode = mods.takeOneOf({"rn", "rz", "rm", "rp", "approx"});
+  bool ftz = mods.take("ftz");
+  bool exactExists = base == "rcp" || base == "sqrt";
+  if (mode < 0 || (mode < 4 && !exactExists))
+    return failHere("expects .approx" +
+                    std::string(exactExists ? " or a rounding modifier" : "") +
+                    " on " + std::string(base));
+  program.usesApproximations |= mode == 4;
+  if (isHalf(type) && (base == "ex2" || base == "tanh"))
+    return lowerUniform(
+        byHalf(type, base == "ex2" ? AluOp::Ex2F16 : AluOp::TanhF16), type, 1,
+        InstClass::Special);
+  if (type == ScalarType::F64 && mode == 0 && exactExists)
+    return lowerUniform(base == "rcp" ? AluOp::RcpF64 : AluOp::SqrtF64, type, 1,
+                        InstClass::Special);
+  if (type != ScalarType::F32)
+    return failHere(badType(base, type));
+  if (mode >= 1 && mode <= 3) {
+    if (base == "rcp")
+      return failHere("rcp is supported with .rn and .approx only");
+    return lowerUniform(AluOp::SqrtF32Rnd, type, 1, InstClass::Special,
+                        mode + (ftz ? roundingFtz : 0));
+  }
+  if (base == "tanh")
+    return lowerUniform(AluOp::TanhF32, type, 1, InstClass::Special);
+  AluOp op = base == "rcp"     ? AluOp::RcpF32
+             : base == "sqrt"  ? AluOp::SqrtF32
+             : base == "rsqrt" ? AluOp::RsqrtF32
+             : base == "ex2"   ? AluOp::Ex2F32
+             : base == "lg2"   ? AluOp::Lg2F32
+             : base == "sin"   ? AluOp::SinF32
+                               : AluOp::CosF32;
+  return lowerUniform(next(op, ftz ? 1 : 0), type, 1, InstClass::Special);
+}
+
+bool Lowering::lowerCopysign() {
+  if (mods.takeType() != ScalarType::F32)
+    return failHere("copysign is supported for f32 only");
+  return lowerUniform(AluOp::CopysignB32, ScalarType::F32, 2, InstClass::Float);
+}

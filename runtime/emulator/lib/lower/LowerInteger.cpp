@@ -1,0 +1,376 @@
+//===- LowerInteger.cpp - Integer and bit instructions --------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// PTX ISA sections 9.7.1 (integer arithmetic) and 9.7.8 (logic and shift), and
+// the opcode table. Where an opcode also has float types, the type sends it to
+// LowerFloat.cpp.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Lowering.h"
+
+using namespace flashcore::emu;
+
+/// The member of three operations in order of width that fits `type`.
+static AluOp byWidth(ScalarType type, AluOp b16) {
+  unsigned bytes = typeBytes(type);
+  unsigned step = bytes == 2 ? 0 : bytes == 4 ? 1 : 2;
+  return static_cast<AluOp>(static_cast<unsigned>(b16) + step);
+}
+
+/// The member of six operations U16 U32 U64 S16 S32 S64 that fits `type`.
+static AluOp bySign(ScalarType type, AluOp u16) {
+  AluOp op = byWidth(type, u16);
+  return isSignedType(type) ? static_cast<AluOp>(static_cast<unsigned>(op) + 3)
+                            : op;
+}
+
+static bool isArithType(ScalarType type) {
+  return (isSignedType(type) || isUnsignedType(type)) && typeBytes(type) >= 2;
+}
+
+static std::string badType(std::string_view opcode, ScalarType type) {
+  return "'" + std::string(opcode) + "' does not exist for type ." +
+         typeName(type);
+}
+
+bool Lowering::lowerAddSub() {
+  ScalarType type = mods.takeType();
+  if (isFloatType(type))
+    return lowerFloatArith(type);
+  if (!isArithType(type))
+    return failHere(badType(mods.base(), type));
+  AluOp op = mods.base() == "add" ? AluOp::AddB16 : AluOp::SubB16;
+  return lowerUniform(byWidth(type, op), type, 2, InstClass::Integer);
+}
+
+bool Lowering::lowerMulMad() {
+  bool isMad = mods.base() == "mad";
+  ScalarType type = mods.takeType();
+  if (isFloatType(type))
+    return isMad ? lowerFma() : lowerFloatArith(type);
+  if (!isArithType(type))
+    return failHere(badType(mods.base(), type));
+  int part = mods.takeOneOf({"lo", "hi", "wide"});
+  if (part < 0)
+    return failHere("expects .lo, .hi or .wide on an integer multiply");
+  unsigned numSources = isMad ? 3 : 2;
+  bool isSigned = isSignedType(type);
+  if (part == 0)
+    return lowerUniform(byWidth(type, isMad ? AluOp::MadB16 : AluOp::MulB16),
+                        type, numSources, InstClass::Integer);
+  unsigned bytes = typeBytes(type);
+  if (part == 1 && isMad) {
+    if (bytes != 4)
+      return failHere("mad.hi is supported for 32-bit types only");
+    return lowerUniform(isSigned ? AluOp::MadHiS32 : AluOp::MadHiU32, type, 3,
+                        InstClass::Integer);
+  }
+  if (part == 1) {
+    AluOp op = bytes == 2   ? AluOp::MulHiU16
+               : bytes == 4 ? AluOp::MulHiU32
+                            : AluOp::MulHiU64;
+    // The signed form of each follows the unsigned one.
+    op = static_cast<AluOp>(static_cast<unsigned>(op) + isSigned);
+    return lowerUniform(op, type, 2, InstClass::Integer);
+  }
+  if (bytes == 8)
+    return failHere("'.wide' expects a 16- or 32-bit type");
+  AluOp op = isMad ? (bytes == 2 ? AluOp::MadWideU16 : AluOp::MadWideU32)
+                   : (bytes == 2 ? AluOp::MulWideU16 : AluOp::MulWideU32);
+  op = static_cast<AluOp>(static_cast<unsigned>(op) + isSigned);
+  ScalarType wide = bytes == 2 ? (isSigned ? ScalarType::S32 : ScalarType::U32)
+                               : (isSigned ? ScalarType::S64 : ScalarType::U64);
+  uint32_t d, a, b, c = 0;
+  if (!expectOperands(numSources + 1) || !source(1, type, a) ||
+      !source(2, type, b) || (isMad && !source(3, wide, c)) ||
+      !dest(0, wide, d))
+    return false;
+  if (isMad)
+    emitAlu(op, InstClass::Integer, {d, a, b, c});
+  else
+    emitAlu(op, InstClass::Integer, {d, a, b});
+  return true;
+}
+
+bool Lowering::lowerDivRem() {
+  ScalarType type = mods.takeType();
+  if (isFloatType(type))
+    return mods.base() == "div" ? lowerFloatDiv(type)
+                                : failHere(badType("rem", type));
+  if (!isArithType(type))
+    return failHere(badType(mods.base(), type));
+  return lowerUniform(
+      bySign(type, mods.base() == "div" ? AluOp::DivU16 : AluOp::RemU16), type,
+      2, InstClass::Integer);
+}
+
+bool Lowering::lowerMinMax() {
+  ScalarType type = mods.takeType();
+  if (isFloatType(type))
+    return lowerFloatMinMax(type);
+  if (!isArithType(type))
+    return failHere(badType(mods.base(), type));
+  return lowerUniform(
+      bySign(type, mods.base() == "min" ? AluOp::MinU16 : AluOp::MaxU16), type,
+      2, InstClass::Integer);
+}
+
+bool Lowering::lowerAbsNeg() {
+  ScalarType type = mods.takeType();
+  if (isFloatType(type))
+    return lowerFloatAbsNeg(type);
+  if (!isSignedType(type) || typeBytes(type) < 2)
+    return failHere(badType(mods.base(), type));
+  return lowerUniform(
+      byWidth(type, mods.base() == "abs" ? AluOp::AbsS16 : AluOp::NegB16), type,
+      1, InstClass::Integer);
+}
+
+bool Lowering::lowerLogic() {
+  ScalarType type = mods.takeType();
+  std::string_view base = mods.base();
+  if (type == ScalarType::Pred) {
+    AluOp op = base == "and"  ? AluOp::AndPred
+               : base == "or" ? AluOp::OrPred
+                              : AluOp::XorPred;
+    uint32_t d, a, b;
+    if (!expectOperands(3) || !predicateSource(inst->operands[1], a) ||
+        !predicateSource(inst->operands[2], b) || !dest(0, ScalarType::Pred, d))
+      return false;
+    emitAlu(op, InstClass::Predicate, {d, a, b});
+    return true;
+  }
+  if (!isBitsType(type) || typeBytes(type) < 2 || typeBytes(type) > 8)
+    return failHere(badType(base, type));
+  AluOp op = base == "and"  ? AluOp::AndB16
+             : base == "or" ? AluOp::OrB16
+                            : AluOp::XorB16;
+  return lowerUniform(byWidth(type, op), type, 2, InstClass::Integer);
+}
+
+bool Lowering::lowerNot() {
+  ScalarType type = mods.takeType();
+  if (type == ScalarType::Pred && mods.base() == "not") {
+    uint32_t d, a;
+    if (!expectOperands(2) || !predicateSource(inst->operands[1], a) ||
+        !dest(0, type, d))
+      return false;
+    emitAlu(AluOp::NotPred, InstClass::Predicate, {d, a});
+    return true;
+  }
+  if (!isBitsType(type) || typeBytes(type) < 2 || typeBytes(type) > 8)
+    return failHere(badType(mods.base(), type));
+  return lowerUniform(
+      byWidth(type, mods.base() == "not" ? AluOp::NotB16 : AluOp::CnotB16),
+      type, 1, InstClass::Integer);
+}
+
+bool Lowering::lowerShift() {
+  ScalarType type = mods.takeType();
+  bool isLeft = mods.base() == "shl";
+  bool ok = isLeft ? isBitsType(type) : !isFloatType(type);
+  if (!ok || typeBytes(type) < 2 || typeBytes(type) > 8)
+    return failHere(badType(mods.base(), type));
+  AluOp op = isLeft               ? AluOp::ShlB16
+             : isSignedType(type) ? AluOp::ShrS16
+                                  : AluOp::ShrU16;
+  uint32_t d, a, b;
+  if (!expectOperands(3) || !source(1, type, a) ||
+      !source(2, ScalarType::U32, b) || !dest(0, type, d))
+    return false;
+  emitAlu(byWidth(type, op), InstClass::Integer, {d, a, b});
+  return true;
+}
+
+bool Lowering::lowerFunnelShift() {
+  int direction = mods.takeOneOf({"l", "r"});
+  int mode = mods.takeOneOf({"wrap", "clamp"});
+  if (direction < 0 || mode < 0 || mods.takeType() != ScalarType::B32)
+    return failHere("expects shf.{l,r}.{wrap,clamp}.b32");
+  AluOp op = direction == 0 ? (mode == 0 ? AluOp::ShfLWrap : AluOp::ShfLClamp)
+                            : (mode == 0 ? AluOp::ShfRWrap : AluOp::ShfRClamp);
+  return lowerUniform(op, ScalarType::B32, 3, InstClass::Integer);
+}
+
+bool Lowering::lowerLop3() {
+  if (mods.takeType() != ScalarType::B32)
+    return failHere("expects lop3.b32");
+  if (!expectOperands(5))
+    return false;
+  const PtxOperand &table = inst->operands[4];
+  if (table.kind != PtxOperand::Kind::Int || table.value < 0 ||
+      table.value > 255)
+    return fail(table.loc, "expects a truth table from 0 to 255");
+  uint32_t d, a, b, c;
+  if (!source(1, ScalarType::B32, a) || !source(2, ScalarType::B32, b) ||
+      !source(3, ScalarType::B32, c) || !dest(0, ScalarType::B32, d))
+    return false;
+  emitAlu(AluOp::Lop3, InstClass::Integer, {d, a, b, c}).aux =
+      static_cast<int32_t>(table.value);
+  return true;
+}
+
+bool Lowering::lowerPrmt() {
+  if (mods.takeType() != ScalarType::B32)
+    return failHere("expects prmt.b32");
+  return lowerUniform(AluOp::Prmt, ScalarType::B32, 3, InstClass::Integer);
+}
+
+bool Lowering::lowerBitField() {
+  ScalarType type = mods.takeType();
+  if (!isArithType(type) || typeBytes(type) < 4)
+    return failHere(badType("bfe", type));
+  bool is64 = typeBytes(type) == 8;
+  AluOp op = isSignedType(type) ? (is64 ? AluOp::BfeS64 : AluOp::BfeS32)
+                                : (is64 ? AluOp::BfeU64 : AluOp::BfeU32);
+  uint32_t d, a, b, c;
+  if (!expectOperands(4) || !source(1, type, a) ||
+      !source(2, ScalarType::U32, b) || !source(3, ScalarType::U32, c) ||
+      !dest(0, type, d))
+    return false;
+  emitAlu(op, InstClass::Integer, {d, a, b, c});
+  return true;
+}
+
+bool Lowering::lowerBitInsert() {
+  ScalarType type = mods.takeType();
+  if (type != ScalarType::B32 && type != ScalarType::B64)
+    return failHere(badType("bfi", type));
+  uint32_t d, a, b, c, e;
+  if (!expectOperands(5) || !source(1, type, a) || !source(2, type, b) ||
+      !source(3, ScalarType::U32, c) || !source(4, ScalarType::U32, e) ||
+      !dest(0, type, d))
+    return false;
+  emitAlu(type == ScalarType::B32 ? AluOp::BfiB32 : AluOp::BfiB64,
+          InstClass::Integer, {d, a, b, c, e});
+  return true;
+}
+
+bool Lowering::lowerBitCount() {
+  ScalarType type = mods.takeType();
+  bool is64 = typeBytes(type) == 8;
+  std::string_view base = mods.base();
+  bool ok = base == "bfind" ? isArithType(type) : isBitsType(type);
+  if (!ok || (typeBytes(type) != 4 && !is64))
+    return failHere(badType(base, type));
+  AluOp op = AluOp::PopcB32;
+  if (base == "clz")
+    op = AluOp::ClzB32;
+  else if (base == "brev")
+    op = AluOp::BrevB32;
+  else if (base == "bfind")
+    op = isSignedType(type) ? AluOp::BfindS32 : AluOp::BfindU32;
+  // The 64-bit form of each follows the 32-bit one.
+  op = static_cast<AluOp>(static_cast<unsigned>(op) + is64);
+  ScalarType result = base == "brev" ? type : ScalarType::U32;
+  uint32_t d, a;
+  if (!expectOperands(2) || !source(1, type, a) || !dest(0, result, d))
+    return false;
+  bool fromTop = base == "bfind" && mods.take("shiftamt");
+  emitAlu(op, InstClass::Integer, {d, a}).aux =
+      fromTop ? static_cast<int>(typeBytes(type) * 8 - 1) : 0;
+  return true;
+}
+
+bool Lowering::lowerSad() {
+  ScalarType type = mods.takeType();
+  if (type != ScalarType::U32 && type != ScalarType::S32)
+    return failHere("sad is supported for 32-bit types only");
+  return lowerUniform(type == ScalarType::U32 ? AluOp::SadU32 : AluOp::SadS32,
+                      type, 3, InstClass::Integer);
+}
+
+//===----------------------------------------------------------------------===//
+// The opcode table
+//===----------------------------------------------------------------------===//
+
+const std::unordered_map<std::string_view, Lowering::LowerFn> &
+Lowering::opcodeTable() {
+  static const std::unordered_map<std::string_view, LowerFn> table = {
+      // Arithmetic.
+      {"add", &Lowering::lowerAddSub},
+      {"sub", &Lowering::lowerAddSub},
+      {"mul", &Lowering::lowerMulMad},
+      {"mad", &Lowering::lowerMulMad},
+      {"fma", &Lowering::lowerFma},
+      {"div", &Lowering::lowerDivRem},
+      {"rem", &Lowering::lowerDivRem},
+      {"min", &Lowering::lowerMinMax},
+      {"max", &Lowering::lowerMinMax},
+      {"abs", &Lowering::lowerAbsNeg},
+      {"neg", &Lowering::lowerAbsNeg},
+      {"sad", &Lowering::lowerSad},
+      {"rcp", &Lowering::lowerUnaryFloat},
+      {"sqrt", &Lowering::lowerUnaryFloat},
+      {"rsqrt", &Lowering::lowerUnaryFloat},
+      {"ex2", &Lowering::lowerUnaryFloat},
+      {"lg2", &Lowering::lowerUnaryFloat},
+      {"sin", &Lowering::lowerUnaryFloat},
+      {"cos", &Lowering::lowerUnaryFloat},
+      {"tanh", &Lowering::lowerUnaryFloat},
+      {"copysign", &Lowering::lowerCopysign},
+      // Logic, shift, bits.
+      {"and", &Lowering::lowerLogic},
+      {"or", &Lowering::lowerLogic},
+      {"xor", &Lowering::lowerLogic},
+      {"not", &Lowering::lowerNot},
+      {"cnot", &Lowering::lowerNot},
+      {"shl", &Lowering::lowerShift},
+      {"shr", &Lowering::lowerShift},
+      {"shf", &Lowering::lowerFunnelShift},
+      {"lop3", &Lowering::lowerLop3},
+      {"prmt", &Lowering::lowerPrmt},
+      {"bfe", &Lowering::lowerBitField},
+      {"bfi", &Lowering::lowerBitInsert},
+      {"popc", &Lowering::lowerBitCount},
+      {"clz", &Lowering::lowerBitCount},
+      {"brev", &Lowering::lowerBitCount},
+      {"bfind", &Lowering::lowerBitCount},
+      // Moves, comparisons, conversions.
+      {"mov", &Lowering::lowerMov},
+      {"cvta", &Lowering::lowerCvta},
+      {"cvt", &Lowering::lowerCvt},
+      {"isspacep", &Lowering::lowerIsspacep},
+      {"createpolicy", &Lowering::lowerCreatePolicy},
+      {"setp", &Lowering::lowerSetp},
+      {"set", &Lowering::lowerSet},
+      {"selp", &Lowering::lowerSelp},
+      {"slct", &Lowering::lowerSlct},
+      {"testp", &Lowering::lowerTestp},
+      // Memory.
+      {"ld", &Lowering::lowerLoadStore},
+      {"ldu", &Lowering::lowerLoadStore},
+      {"st", &Lowering::lowerLoadStore},
+      {"atom", &Lowering::lowerAtomic},
+      {"red", &Lowering::lowerAtomic},
+      {"cp", &Lowering::lowerCpAsync},
+      {"ldmatrix", &Lowering::lowerMatrixMove},
+      {"stmatrix", &Lowering::lowerMatrixMove},
+      {"membar", &Lowering::lowerFence},
+      {"fence", &Lowering::lowerFence},
+      {"prefetch", &Lowering::lowerPrefetch},
+      {"prefetchu", &Lowering::lowerPrefetch},
+      // Control and collectives.
+      {"bra", &Lowering::lowerBra},
+      {"brx", &Lowering::lowerBrx},
+      {"call", &Lowering::lowerCall},
+      {"ret", &Lowering::lowerRet},
+      {"exit", &Lowering::lowerExit},
+      {"trap", &Lowering::lowerTrap},
+      {"bar", &Lowering::lowerBarrier},
+      {"barrier", &Lowering::lowerBarrier},
+      {"shfl", &Lowering::lowerShfl},
+      {"vote", &Lowering::lowerVote},
+      {"match", &Lowering::lowerMatch},
+      {"activemask", &Lowering::lowerActiveMask},
+      {"redux", &Lowering::lowerRedux},
+      {"nanosleep", &Lowering::lowerNop},
+      {"brkpt", &Lowering::lowerNop},
+      {"mma", &Lowering::lowerMma},
+  };
+  return table;
+}

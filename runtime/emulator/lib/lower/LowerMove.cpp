@@ -1,0 +1,345 @@
+//===- LowerMove.cpp - Moves, comparisons, selections ---------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// PTX ISA sections 9.7.6 (comparison), 9.7.9.2 (mov), 9.7.9.19 (cvta).
+//
+//===----------------------------------------------------------------------===//
+
+#include "Lowering.h"
+
+using namespace flashcore::emu;
+
+static AluOp movOf(ScalarType type) {
+  switch (typeBytes(type)) {
+  case 2:
+    return AluOp::MovB16;
+  case 4:
+    return AluOp::MovB32;
+  default:
+    return AluOp::MovB64;
+  }
+}
+
+/// `mov.b64 %rd, {%r0, %r1}` and its inverse, for two elements.
+bool Lowering::lowerMovVector(ScalarType type) {
+  const PtxOperand &to = inst->operands[0], &from = inst->operands[1];
+  bool unpack = to.kind == PtxOperand::Kind::Vector;
+  const PtxOperand &vector = unpack ? to : from;
+  if (unpack && from.kind == PtxOperand::Kind::Vector)
+    return failHere("expects one scalar operand on a vector mov");
+  if (vector.elements.size() != 2)
+    return fail(vector.loc, "expects two elements on a vector mov, but got " +
+                                std::to_string(vector.elements.size()));
+  ScalarType element = type == ScalarType::B64   ? ScalarType::B32
+                       : type == ScalarType::B32 ? ScalarType::B16
+                                                 : ScalarType::None;
+  if (element == ScalarType::None)
+    return failHere("expects type .b32 or .b64 on a vector mov");
+  bool is64 = type == ScalarType::B64;
+  uint32_t whole, low, high;
+  if (!unpack) {
+    if (!sourceOf(from.elements[0], element, low) ||
+        !sourceOf(from.elements[1], element, high) || !dest(0, type, whole))
+      return false;
+    emitAlu(is64 ? AluOp::PackB64 : AluOp::PackB32, InstClass::Move,
+            {whole, low, high});
+    return true;
+  }
+  if (!source(1, type, whole) || !destOf(to.elements[0], element, low) ||
+      !destOf(to.elements[1], element, high))
+    return false;
+  if (low != sinkGranule)
+    emitAlu(is64 ? AluOp::LowB32 : AluOp::LowB16, InstClass::Move,
+            {low, whole});
+  // Unpacking is one instruction of the program, so count it once.
+  if (high != sinkGranule)
+    emitAlu(is64 ? AluOp::HighB32 : AluOp::HighB16, InstClass::Move,
+            {high, whole})
+        .hidden = low != sinkGranule;
+  return true;
+}
+
+bool Lowering::lowerMovClock(ScalarType type) {
+  uint32_t d;
+  if (!dest(0, type, d))
+    return false;
+  Inst &out = emit(InstKind::Clock, InstClass::Move);
+  out.regBytes = static_cast<uint8_t>(typeBytes(type));
+  setOperands(out, {d}, 1);
+  return true;
+}
+
+bool Lowering::lowerMov() {
+  ScalarType type = mods.takeType();
+  if (!expectOperands(2))
+    return false;
+  if (type == ScalarType::Pred) {
+    uint32_t d, a;
+    if (!predicateSource(inst->operands[1], a) || !dest(0, type, d))
+      return false;
+    emitAlu(AluOp::MovPred, InstClass::Move, {d, a});
+    return true;
+  }
+  unsigned bytes = typeBytes(type);
+  if (bytes != 2 && bytes != 4 && bytes != 8)
+    return failHere(std::string("'mov' does not exist for type .") +
+                    typeName(type));
+  const PtxOperand &from = inst->operands[1];
+  if (from.kind == PtxOperand::Kind::Vector ||
+      inst->operands[0].kind == PtxOperand::Kind::Vector)
+    return lowerMovVector(type);
+  if (from.kind == PtxOperand::Kind::Symbol) {
+    std::string_view name = from.name;
+    if (name == "%clock" || name == "%clock64" || name == "%clock_hi" ||
+        name == "%globaltimer" || name == "%globaltimer_lo")
+      return lowerMovClock(type);
+    Symbol *symbol = lookup(name);
+    if (symbol && symbol->kind == Symbol::Kind::Variable) {
+      uint32_t d;
+      if (isFloatType(type) || bytes < 4)
+        return fail(from.loc, "expects a 32- or 64-bit integer type to take an "
+                              "address");
+      if (!dest(0, type, d))
+        return false;
+      uint32_t a = addressConstant(*symbol, /*generic=*/false, bytes);
+      emitAlu(movOf(type), InstClass::Move, {d, a});
+      return true;
+    }
+  }
+  return lowerUniform(movOf(type), type, 1, InstClass::Move);
+}
+
+bool Lowering::lowerCvta() {
+  bool to = mods.take("to");
+  ScalarType type = mods.takeType();
+  int which = mods.takeOneOf({"global", "const", "shared", "shared::cta",
+                              "local", "param", "param::entry"});
+  if (which < 0 || !expectOperands(2) ||
+      (type != ScalarType::U64 && type != ScalarType::U32))
+    return failHere("expects cvta[.to].space.u64");
+  static constexpr uint64_t windows[] = {
+      0, 0, sharedWindow, sharedWindow, localWindow, paramWindow, paramWindow};
+  uint64_t window = windows[which];
+  uint32_t d, a;
+  const PtxOperand &from = inst->operands[1];
+  Symbol *symbol =
+      from.kind == PtxOperand::Kind::Symbol ? lookup(from.name) : nullptr;
+  if (symbol && symbol->kind == Symbol::Kind::Variable)
+    a = addressConstant(*symbol, /*generic=*/false, typeBytes(type));
+  else if (!source(1, type, a))
+    return false;
+  if (!dest(0, type, d))
+    return false;
+  if (window == 0 || type == ScalarType::U32)
+    emitAlu(movOf(type), InstClass::Move, {d, a});
+  else
+    emitAlu(to ? AluOp::SubB64 : AluOp::AddB64, InstClass::Move,
+            {d, a, constant(8, window)});
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Comparisons
+//===----------------------------------------------------------------------===//
+
+static bool parseCompare(Modifiers &mods, ScalarType type, CmpOp &op) {
+  int index = mods.takeOneOf({"eq", "ne", "lt", "le", "gt", "ge", "equ", "neu",
+                              "ltu", "leu", "gtu", "geu", "num", "nan"});
+  if (index < 0 && !isFloatType(type)) {
+    // lo, ls, hi and hs say "unsigned" once more.
+    static constexpr CmpOp unsignedOps[] = {CmpOp::Lt, CmpOp::Le, CmpOp::Gt,
+                                            CmpOp::Ge};
+    index = mods.takeOneOf({"lo", "ls", "hi", "hs"});
+    if (index < 0 || isSignedType(type))
+      return false;
+    op = unsignedOps[index];
+    return true;
+  }
+  op = static_cast<CmpOp>(index);
+  if (index < 0 || (index > 5 && !isFloatType(type)))
+    return false;
+  return !isBitsType(type) || index < 2;
+}
+
+static AluOp setpOf(ScalarType type, bool ftz) {
+  switch (type) {
+  case ScalarType::F32:
+    return ftz ? AluOp::SetpF32Ftz : AluOp::SetpF32;
+  case ScalarType::F64:
+    return AluOp::SetpF64;
+  case ScalarType::F16:
+    return AluOp::SetpF16;
+  case ScalarType::BF16:
+    return AluOp::SetpBF16;
+  default:
+    break;
+  }
+  bool isSigned = isSignedType(type);
+  switch (typeBytes(type)) {
+  case 2:
+    return isSigned ? AluOp::SetpS16 : AluOp::SetpU16;
+  case 4:
+    return isSigned ? AluOp::SetpS32 : AluOp::SetpU32;
+  case 8:
+    return isSigned ? AluOp::SetpS64 : AluOp::SetpU64;
+  default:
+    return AluOp::Count;
+  }
+}
+
+/// Compares operands `first` and `first + 1`; an operand after them is the
+/// predicate that .and, .or or .xor combine with.
+bool Lowering::lowerCompare(ScalarType type, uint32_t p, uint32_t q,
+                            unsigned first) {
+  CmpOp cmp;
+  bool ftz = mods.take("ftz");
+  AluOp op = setpOf(type, ftz);
+  if (op == AluOp::Count || type == ScalarType::F16x2 ||
+      type == ScalarType::BF16x2)
+    return failHere(std::string("comparisons of type .") + typeName(type) +
+                    " are not supported");
+  if (!parseCompare(mods, type, cmp))
+    return failHere(std::string("expects a comparison that exists for type .") +
+                    typeName(type));
+  int boolOp = mods.takeOneOf({"and", "or", "xor"});
+  if (!expectOperands(first + (boolOp >= 0 ? 3 : 2)))
+    return false;
+  uint32_t a, b, c = constant(0, 1);
+  bool negated = false;
+  if (!source(first, type, a) || !source(first + 1, type, b))
+    return false;
+  if (boolOp >= 0) {
+    PtxOperand operand = inst->operands[first + 2];
+    negated = operand.negated;
+    operand.negated = false;
+    if (!predicateSource(operand, c))
+      return false;
+  }
+  Inst &out = emitAlu(op, InstClass::Predicate, {p, q, a, b, c}, 2);
+  out.aux = static_cast<int32_t>(cmp);
+  out.boolOp = static_cast<BoolOp>(boolOp + 1);
+  out.boolNegated = negated;
+  return true;
+}
+
+bool Lowering::lowerSetp() {
+  ScalarType type = mods.takeType();
+  if (inst->operands.empty())
+    return expectOperands(3);
+  const PtxOperand &target = inst->operands[0];
+  uint32_t p, q = sinkGranule;
+  if (target.isPair) {
+    if (!destOf(target.elements[0], ScalarType::Pred, p) ||
+        !destOf(target.elements[1], ScalarType::Pred, q))
+      return false;
+  } else if (!destOf(target, ScalarType::Pred, p)) {
+    return false;
+  }
+  return lowerCompare(type, p, q, 1);
+}
+
+/// `set.lt.u32.f32 d, a, b`: all ones, or 1.0, where the comparison holds.
+bool Lowering::lowerSet() {
+  ScalarType to = mods.takeType();
+  ScalarType from = mods.takeType();
+  uint32_t p = allocate(ScalarType::Pred), d;
+  if ((to != ScalarType::U32 && to != ScalarType::S32 &&
+       to != ScalarType::F32) ||
+      from == ScalarType::None)
+    return failHere("expects set with destination type .u32, .s32 or .f32");
+  if (!lowerCompare(from, p, sinkGranule, 1) || !dest(0, to, d))
+    return false;
+  program.code.back().hidden = true;
+  uint32_t yes = constant(4, to == ScalarType::F32 ? 0x3f800000u : ~0u);
+  emitAlu(AluOp::SelpB32, InstClass::Predicate, {d, yes, constant(4, 0), p});
+  return true;
+}
+
+bool Lowering::lowerSelp() {
+  ScalarType type = mods.takeType();
+  uint32_t d, a, b, p;
+  unsigned bytes = typeBytes(type);
+  if (bytes != 2 && bytes != 4 && bytes != 8)
+    return failHere(std::string("'selp' does not exist for type .") +
+                    typeName(type));
+  if (!expectOperands(4) || !source(1, type, a) || !source(2, type, b) ||
+      !predicateSource(inst->operands[3], p) || !dest(0, type, d))
+    return false;
+  AluOp op = bytes == 2   ? AluOp::SelpB16
+             : bytes == 4 ? AluOp::SelpB32
+                          : AluOp::SelpB64;
+  emitAlu(op, InstClass::Predicate, {d, a, b, p});
+  return true;
+}
+
+bool Lowering::lowerSlct() {
+  mods.take("ftz");
+  ScalarType type = mods.takeType(), by = mods.takeType();
+  if (typeBytes(type) != 4 || (by != ScalarType::S32 && by != ScalarType::F32))
+    return failHere("slct is supported for 32-bit values and .s32 or .f32 "
+                    "selectors");
+  uint32_t d, a, b, c;
+  if (!expectOperands(4) || !source(1, type, a) || !source(2, type, b) ||
+      !source(3, by, c) || !dest(0, type, d))
+    return false;
+  emitAlu(by == ScalarType::S32 ? AluOp::SlctS32B32 : AluOp::SlctF32B32,
+          InstClass::Predicate, {d, a, b, c});
+  return true;
+}
+
+bool Lowering::lowerTestp() {
+  int which = mods.takeOneOf(
+      {"finite", "infinite", "number", "notanumber", "normal", "subnormal"});
+  if (which < 0 || mods.takeType() != ScalarType::F32)
+    return failHere("testp is supported for f32, with one of its six tests");
+  uint32_t d, a;
+  if (!expectOperands(2) || !source(1, ScalarType::F32, a) ||
+      !dest(0, ScalarType::Pred, d))
+    return false;
+  emitAlu(AluOp::TestpF32, InstClass::Predicate, {d, a}).aux = which;
+  return true;
+}
+
+/// Whether a generic address lies in the window of a space. Constant memory
+/// shares the window of global memory, so `.const` is never sure.
+bool Lowering::lowerIsspacep() {
+  int which = mods.takeOneOf(
+      {"global", "shared", "shared::cta", "local", "param", "param::entry"});
+  if (which < 0 || !expectOperands(2))
+    return failHere("expects isspacep.{global,shared,local,param}");
+  static constexpr uint64_t windows[] = {globalWindow, sharedWindow,
+                                         sharedWindow, localWindow,
+                                         paramWindow,  paramWindow};
+  constexpr unsigned windowBits = 40;
+  uint32_t p, a, number = allocate(ScalarType::U64);
+  if (!source(1, ScalarType::U64, a) || !dest(0, ScalarType::Pred, p))
+    return false;
+  emitAlu(AluOp::ShrU64, InstClass::Predicate,
+          {number, a, constant(4, windowBits)})
+      .hidden = true;
+  Inst &out =
+      emitAlu(AluOp::SetpU64, InstClass::Predicate,
+              {p, sinkGranule, number,
+               constant(8, windows[which] >> windowBits), constant(0, 1)},
+              2);
+  // Everything from the global window upwards is global.
+  out.aux = static_cast<int32_t>(which == 0 ? CmpOp::Ge : CmpOp::Eq);
+  return true;
+}
+
+/// A cache policy changes no result; any value will do.
+bool Lowering::lowerCreatePolicy() {
+  mods.takeOneOf({"fractional", "range"});
+  mods.take("global");
+  while (!mods.takePrefix("L2::").empty())
+    ;
+  uint32_t d;
+  if (mods.takeType() != ScalarType::B64 || !expectOperands(1, 5) ||
+      !dest(0, ScalarType::B64, d))
+    return failHere("expects createpolicy with a .b64 result");
+  emitAlu(AluOp::MovB64, InstClass::Move, {d, constant(8, 0)});
+  return true;
+}

@@ -1,0 +1,388 @@
+//===- Lowering.cpp - Functions, scopes and statements --------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Walks a kernel, keeps its scopes, lays out its storage and hands each
+// instruction to the function that knows its opcode. See Lowering.h.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Lowering.h"
+
+#include <algorithm>
+
+using namespace flashcore::emu;
+
+static constexpr size_t maxInstructions = 4u << 20;
+static constexpr uint32_t maxFrameGranules = 1u << 20; // 64 MiB a warp
+
+//===----------------------------------------------------------------------===//
+// Modifiers
+//===----------------------------------------------------------------------===//
+
+Modifiers::Modifiers(std::string_view opcode) {
+  while (true) {
+    size_t dot = opcode.find('.');
+    std::string_view part = opcode.substr(0, dot);
+    // Blanks may stand between an opcode and its modifiers.
+    while (!part.empty() && (part.back() == ' ' || part.back() == '\t' ||
+                             part.back() == '\n' || part.back() == '\r'))
+      part.remove_suffix(1);
+    parts.push_back(part);
+    if (dot == std::string_view::npos)
+      break;
+    opcode.remove_prefix(dot + 1);
+  }
+  taken.assign(parts.size(), false);
+  taken[0] = true;
+}
+
+bool Modifiers::take(std::string_view word) {
+  for (size_t i = 1; i < parts.size(); ++i)
+    if (!taken[i] && parts[i] == word)
+      return taken[i] = true;
+  return false;
+}
+
+int Modifiers::takeOneOf(std::initializer_list<std::string_view> words) {
+  int index = 0;
+  for (std::string_view word : words) {
+    if (take(word))
+      return index;
+    ++index;
+  }
+  return -1;
+}
+
+ScalarType Modifiers::takeType() {
+  for (size_t i = 1; i < parts.size(); ++i) {
+    ScalarType type = typeFromName(parts[i]);
+    if (!taken[i] && type != ScalarType::None) {
+      taken[i] = true;
+      return type;
+    }
+  }
+  return ScalarType::None;
+}
+
+std::string_view Modifiers::takePrefix(std::string_view prefix) {
+  for (size_t i = 1; i < parts.size(); ++i)
+    if (!taken[i] && parts[i].substr(0, prefix.size()) == prefix) {
+      taken[i] = true;
+      return parts[i];
+    }
+  return {};
+}
+
+std::string_view Modifiers::leftover() const {
+  for (size_t i = 1; i < parts.size(); ++i)
+    if (!taken[i])
+      return parts[i];
+  return {};
+}
+
+//===----------------------------------------------------------------------===//
+// Errors, scopes, storage
+//===----------------------------------------------------------------------===//
+
+bool Lowering::fail(SrcLoc loc, std::string message) {
+  if (!hasError)
+    firstError = {loc, std::move(message)};
+  hasError = true;
+  return false;
+}
+
+void Lowering::pushScope() {
+  scopes.emplace_back();
+  scopes.back().id = nextScope++;
+}
+
+void Lowering::popScope() { scopes.pop_back(); }
+
+static uint64_t alignUp(uint64_t value, uint64_t align) {
+  return (value + align - 1) / align * align;
+}
+
+/// Exactly the declared alignment and not more, with a gap behind: code that
+/// relies on a better alignment, or runs past the end, is then caught.
+uint64_t Lowering::placeShared(const PtxVariable &variable) {
+  constexpr uint64_t gap = 16;
+  uint64_t align = variable.align;
+  uint64_t offset = alignUp(sharedCursor + gap, align);
+  if (offset % (2 * align) == 0)
+    offset += align;
+  sharedCursor = offset + variable.bytes;
+  program.staticSharedBytes =
+      alignUp(program.staticSharedBytes, align) + variable.bytes;
+  program.shared.push_back({std::string(variable.name),
+                            offset,
+                            variable.bytes,
+                            variable.align,
+                            false,
+                            {}});
+  return offset;
+}
+
+bool Lowering::declare(const PtxVariable &variable) {
+  Symbol symbol;
+  symbol.type = variable.type;
+  symbol.space = variable.space;
+  switch (variable.space) {
+  case StateSpace::Reg:
+    symbol.kind =
+        variable.rangeCount ? Symbol::Kind::Range : Symbol::Kind::Register;
+    symbol.rangeCount = variable.rangeCount;
+    if (variable.type == ScalarType::B8 || variable.type == ScalarType::U8 ||
+        variable.type == ScalarType::S8 || variable.type == ScalarType::B128)
+      return fail(variable.loc, std::string("registers of type .") +
+                                    typeName(variable.type) +
+                                    " are not supported");
+    break;
+  case StateSpace::Shared:
+    symbol.kind = Symbol::Kind::Variable;
+    if (variable.isExtern || (variable.isArray && variable.bytes == 0)) {
+      symbol.isDynamic = true;
+      hasDynamic = true;
+      dynamicAlign = std::max(dynamicAlign, variable.align);
+    } else {
+      symbol.address = placeShared(variable);
+    }
+    break;
+  case StateSpace::Local:
+  case StateSpace::Param: // of a call: lives in the frame of the caller
+    symbol.kind = Symbol::Kind::Variable;
+    symbol.space = StateSpace::Local;
+    symbol.address = alignUp(program.localBytes, variable.align);
+    program.localBytes = symbol.address + variable.bytes;
+    if (program.localBytes > (512u << 10))
+      return fail(variable.loc, "local memory is limited to 512 KiB a thread");
+    break;
+  default:
+    return fail(variable.loc, std::string("cannot declare '") +
+                                  std::string(variable.name) +
+                                  "' in this state space inside a function");
+  }
+  auto [it, inserted] = scopes.back().symbols.insert({variable.name, symbol});
+  if (!inserted)
+    return fail(variable.loc, "'" + std::string(variable.name) +
+                                  "' is declared twice in one scope");
+  return true;
+}
+
+bool Lowering::declareModuleVariables() {
+  for (const PtxVariable &variable : module.variables) {
+    // Shared variables are placed when the kernel first names them.
+    if (variable.space == StateSpace::Shared) {
+      moduleShared[variable.name] = &variable;
+      continue;
+    }
+    Symbol symbol;
+    symbol.kind = Symbol::Kind::Variable;
+    symbol.space = variable.space;
+    symbol.globalIndex = static_cast<int>(program.globals.size());
+    program.globals.push_back({std::string(variable.name), 0, variable.bytes,
+                               variable.align, false, variable.init});
+    scopes.back().symbols.insert({variable.name, symbol});
+  }
+  return true;
+}
+
+bool Lowering::layoutParams(const PtxFunction &kernel) {
+  for (const PtxVariable &param : kernel.params) {
+    if (param.space != StateSpace::Param || param.bytes == 0)
+      return fail(param.loc, "expects kernel parameters in .param");
+    Symbol symbol;
+    symbol.kind = Symbol::Kind::Variable;
+    symbol.space = StateSpace::Param;
+    symbol.address = alignUp(program.paramBytes, param.align);
+    scopes.back().symbols[param.name] = symbol;
+    program.params.push_back({std::string(param.name),
+                              static_cast<uint32_t>(symbol.address),
+                              static_cast<uint32_t>(param.bytes),
+                              param.isArray ? ScalarType::B8 : param.type});
+    program.paramBytes = static_cast<uint32_t>(symbol.address + param.bytes);
+    if (symbol.address + param.bytes > 32764)
+      return fail(param.loc, "kernel parameters are limited to 32764 bytes");
+  }
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Bodies
+//===----------------------------------------------------------------------===//
+
+bool Lowering::run(std::string_view kernelName) {
+  const PtxFunction *kernel = module.find(kernelName);
+  if (!kernel || !kernel->isEntry || !kernel->hasBody) {
+    std::string known;
+    for (const PtxFunction &f : module.functions)
+      if (f.isEntry && f.hasBody)
+        known += (known.empty() ? "" : ", ") + std::string(f.name);
+    return fail({}, "no kernel '" + std::string(kernelName) +
+                        "' in this module; it has " +
+                        (known.empty() ? "none" : known));
+  }
+  program.name = kernelName;
+  program.target = module.target;
+  std::copy_n(kernel->reqntid, 3, program.reqntid);
+  std::copy_n(kernel->maxntid, 3, program.maxntid);
+  pushScope();
+  if (!declareModuleVariables())
+    return false;
+  pushScope();
+  if (!layoutParams(*kernel))
+    return false;
+  callStack.push_back(kernel);
+  if (!lowerBody(*kernel))
+    return false;
+  // Falling off the end of a kernel ends it.
+  guard = noGranule;
+  emit(InstKind::Exit, InstClass::Control).hidden = true;
+  if (!resolveFixups())
+    return false;
+  finish();
+  return true;
+}
+
+bool Lowering::lowerBody(const PtxFunction &body) {
+  const PtxFunction *outer = function;
+  size_t depth = scopes.size();
+  function = &body;
+  pushScope();
+  for (const auto &[name, targets] : body.tables) {
+    Symbol symbol;
+    symbol.kind = Symbol::Kind::Table;
+    scopes.back().symbols[name] = symbol;
+  }
+  for (const PtxStatement &statement : body.body)
+    if (!lowerStatement(body, statement))
+      return false;
+  while (scopes.size() > depth)
+    popScope();
+  function = outer;
+  return true;
+}
+
+bool Lowering::lowerStatement(const PtxFunction &body,
+                              const PtxStatement &statement) {
+  switch (statement.kind) {
+  case PtxStatement::Kind::Open:
+    pushScope();
+    return true;
+  case PtxStatement::Kind::Close:
+    popScope();
+    return true;
+  case PtxStatement::Kind::Variable:
+    return declare(body.variables[statement.index]);
+  case PtxStatement::Kind::Loc:
+    program.sources.push_back({statement.file, statement.source});
+    currentSource = static_cast<uint32_t>(program.sources.size());
+    return true;
+  case PtxStatement::Kind::Label: {
+    auto key = std::make_pair(scopes.back().id, statement.name);
+    uint32_t pc = static_cast<uint32_t>(program.code.size());
+    if (!labels.insert({key, pc}).second)
+      return fail(statement.loc, "label '" + std::string(statement.name) +
+                                     "' is defined twice in one scope");
+    return true;
+  }
+  case PtxStatement::Kind::Instruction:
+    return lowerInstruction(body.instructions[statement.index]);
+  }
+  return false;
+}
+
+bool Lowering::lowerInstruction(const PtxInstruction &instruction) {
+  inst = &instruction;
+  mods = Modifiers(instruction.opcode);
+  guard = noGranule;
+  guardNegated = instruction.guardNegated;
+  if (!instruction.guard.empty()) {
+    PtxOperand operand;
+    operand.kind = PtxOperand::Kind::Symbol;
+    operand.name = instruction.guard;
+    operand.loc = instruction.loc;
+    if (!registerOperand(operand, ScalarType::Pred, guard))
+      return false;
+  }
+  const auto &table = opcodeTable();
+  auto it = table.find(mods.base());
+  if (it == table.end())
+    return failHere("unknown instruction '" +
+                    std::string(instruction.opcode.substr(0, 60)) + "'");
+  std::string opcode(instruction.opcode.substr(0, 60));
+  if (!(this->*it->second)())
+    return false;
+  // Inlining a call replaces the modifiers by those of its last instruction.
+  if (inst == &instruction && !mods.leftover().empty())
+    return failHere("modifier '." + std::string(mods.leftover().substr(0, 40)) +
+                    "' is not supported on '" + opcode + "'");
+  if (program.code.size() > maxInstructions)
+    return failHere("kernel has more than 4194304 instructions after inlining");
+  if (program.frameGranules > maxFrameGranules)
+    return failHere("kernel uses more than 64 MiB of registers a warp");
+  return true;
+}
+
+bool Lowering::resolveFixups() {
+  for (const Fixup &fixup : fixups) {
+    const uint32_t *pc = nullptr;
+    for (auto scope = fixup.scopes.rbegin();
+         !pc && scope != fixup.scopes.rend(); ++scope) {
+      auto it = labels.find({*scope, fixup.label});
+      pc = it == labels.end() ? nullptr : &it->second;
+    }
+    if (!pc)
+      return fail(fixup.loc,
+                  "undefined label '" + std::string(fixup.label) + "'");
+    if (fixup.table < 0)
+      program.code[fixup.inst].target = *pc;
+    else
+      program.tables[static_cast<size_t>(fixup.table)].push_back(*pc);
+  }
+  return true;
+}
+
+void Lowering::finish() {
+  // Dynamic shared memory follows the static variables, at exactly its
+  // alignment like them.
+  uint64_t offset = alignUp(sharedCursor + 16, dynamicAlign);
+  if (offset % (2 * uint64_t(dynamicAlign)) == 0)
+    offset += dynamicAlign;
+  program.dynamicSharedOffset = offset;
+  for (uint32_t index : dynamicRefs)
+    program.constants[index].bits += offset;
+  if (hasDynamic)
+    program.shared.push_back(
+        {"dynamic shared memory", offset, 0, dynamicAlign, true, {}});
+  program.staticSharedBytes = alignUp(program.staticSharedBytes, dynamicAlign);
+
+  uint32_t maxFile = 0;
+  for (const SourceLoc &source : program.sources)
+    maxFile = std::max(maxFile, std::min(source.file, 4096u));
+  program.files.resize(maxFile + 1);
+  for (const auto &[number, name] : module.files)
+    if (number <= maxFile)
+      program.files[number] = name;
+  for (Inst &out : program.code)
+    if (out.kind == InstKind::Alu && out.op == AluOp::Convert)
+      out.conversion = &program.conversions[out.target];
+}
+
+Expected<Program> flashcore::emu::lowerKernel(const PtxModule &module,
+                                              std::string_view name) {
+  Program program;
+  Lowering lowering(module, program);
+  if (!lowering.run(name))
+    return lowering.error();
+  return program;
+}
+
+const char *flashcore::emu::instClassName(InstClass cls) {
+  static constexpr const char *names[] = {
+      "integer", "float",  "half",    "convert", "special", "predicate", "move",
+      "control", "memory", "shuffle", "barrier", "async",   "matrix"};
+  return names[static_cast<size_t>(cls)];
+}

@@ -1,0 +1,260 @@
+//===- Lowering.h - From syntax tree to Program -----------------*- C++ -*-===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// One Lowering turns one kernel and everything it calls into a Program. The
+// type comes from the opcode and the width from the register; where they differ
+// the module is refused, as the assembler would. Calls are inlined. Each
+// lower* function returns false after it has recorded the first error.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FLASHCORE_EMULATOR_LIB_LOWER_LOWERING_H
+#define FLASHCORE_EMULATOR_LIB_LOWER_LOWERING_H
+
+#include "flashcore/Emulator/Program.h"
+
+#include <initializer_list>
+#include <map>
+#include <unordered_map>
+
+namespace flashcore::emu {
+
+/// The dot-separated parts of an opcode; each is taken by whoever understands
+/// it, and what is left over is an error.
+class Modifiers {
+public:
+  explicit Modifiers(std::string_view opcode);
+
+  std::string_view base() const { return parts[0]; }
+  bool take(std::string_view word);
+  /// Takes the first of `words` that is there and gives its index, or -1.
+  int takeOneOf(std::initializer_list<std::string_view> words);
+  /// Takes the first part that names a type.
+  ScalarType takeType();
+  /// Takes the first part that starts with `prefix`.
+  std::string_view takePrefix(std::string_view prefix);
+  /// A part nobody took, or empty.
+  std::string_view leftover() const;
+
+private:
+  std::vector<std::string_view> parts;
+  std::vector<bool> taken;
+};
+
+class Lowering {
+public:
+  Lowering(const PtxModule &module, Program &program)
+      : module(module), program(program) {}
+
+  bool run(std::string_view kernelName);
+  const Error &error() const { return firstError; }
+
+private:
+  struct Symbol {
+    enum class Kind : uint8_t { Register, Range, Variable, Table };
+    Kind kind = Kind::Register;
+    ScalarType type = ScalarType::None;
+    uint32_t granule = noGranule; // noGranule until first used
+    uint32_t rangeCount = 0;
+    StateSpace space = StateSpace::Generic;
+    uint64_t address = 0;
+    bool isDynamic = false;
+    int globalIndex = -1;
+  };
+  struct Scope {
+    std::unordered_map<std::string_view, Symbol> symbols;
+    uint32_t id = 0;
+  };
+  struct Fixup {
+    uint32_t inst;
+    int table; // -1: a branch
+    std::string_view label;
+    std::vector<uint32_t> scopes;
+    SrcLoc loc;
+  };
+  /// What an address operand amounts to.
+  struct Address {
+    uint32_t granule = 0;
+    bool is64 = true;
+    int64_t offset = 0;
+    StateSpace space = StateSpace::Generic;
+  };
+  using LowerFn = bool (Lowering::*)();
+  static const std::unordered_map<std::string_view, LowerFn> &opcodeTable();
+
+  // Lowering.cpp: functions, scopes and statements.
+  bool fail(SrcLoc loc, std::string message);
+  bool failHere(std::string message) { return fail(inst->loc, message); }
+  bool layoutParams(const PtxFunction &function);
+  bool lowerBody(const PtxFunction &function);
+  bool lowerStatement(const PtxFunction &function,
+                      const PtxStatement &statement);
+  bool lowerInstruction(const PtxInstruction &instruction);
+  bool declare(const PtxVariable &variable);
+  bool declareModuleVariables();
+  uint64_t placeShared(const PtxVariable &variable);
+  void pushScope();
+  void popScope();
+  bool resolveFixups();
+  void finish();
+
+  // Operands.cpp.
+  Symbol *lookup(std::string_view name);
+  bool isCompatible(ScalarType reg, ScalarType type, bool allowWider) const;
+  uint32_t allocate(ScalarType type, std::string_view name = {});
+  uint32_t constant(unsigned bytes, uint64_t bits);
+  uint32_t special(std::string_view name, std::string_view suffix,
+                   ScalarType type);
+  uint32_t addressConstant(const Symbol &symbol, bool generic, unsigned bytes);
+  bool immediate(const PtxOperand &operand, ScalarType type, uint32_t &granule);
+  bool registerOperand(const PtxOperand &operand, ScalarType type,
+                       uint32_t &granule, bool allowWider = false,
+                       ScalarType *regType = nullptr);
+  bool source(unsigned index, ScalarType type, uint32_t &granule);
+  bool sourceOf(const PtxOperand &operand, ScalarType type, uint32_t &granule,
+                bool allowWider = false, ScalarType *regType = nullptr);
+  bool dest(unsigned index, ScalarType type, uint32_t &granule);
+  bool destOf(const PtxOperand &operand, ScalarType type, uint32_t &granule,
+              bool allowWider = false, ScalarType *regType = nullptr);
+  /// A predicate operand; `!p` is materialised.
+  bool predicateSource(const PtxOperand &operand, uint32_t &granule);
+  bool address(const PtxOperand &operand, StateSpace space, Address &out);
+  bool expectOperands(size_t low, size_t high);
+  bool expectOperands(size_t count) { return expectOperands(count, count); }
+
+  // Emission.
+  Inst &emit(InstKind kind, InstClass cls);
+  Inst &emitAlu(AluOp op, InstClass cls,
+                std::initializer_list<uint32_t> operands, unsigned numDsts = 1);
+  void setOperands(Inst &out, const std::vector<uint32_t> &operands,
+                   unsigned numDsts);
+  /// d = op(a, b, ...) where all have one type.
+  bool lowerUniform(AluOp op, ScalarType type, unsigned numSources,
+                    InstClass cls, int aux = 0);
+
+  // LowerInteger.cpp.
+  bool lowerAddSub();
+  bool lowerMulMad();
+  bool lowerDivRem();
+  bool lowerMinMax();
+  bool lowerAbsNeg();
+  bool lowerLogic();
+  bool lowerNot();
+  bool lowerShift();
+  bool lowerFunnelShift();
+  bool lowerLop3();
+  bool lowerPrmt();
+  bool lowerBitField();
+  bool lowerBitInsert();
+  bool lowerBitCount();
+  bool lowerSad();
+
+  // LowerFloat.cpp.
+  bool lowerFloatArith(ScalarType type);
+  bool lowerFloatMinMax(ScalarType type);
+  bool lowerFloatAbsNeg(ScalarType type);
+  bool lowerFma();
+  bool lowerFloatDiv(ScalarType type);
+  bool lowerUnaryFloat();
+  bool lowerCopysign();
+  bool finishSat(bool sat, ScalarType type);
+
+  // LowerConvert.cpp.
+  bool lowerCvt();
+  bool lowerIntegerCvt(const ConvertInfo &info, uint32_t d, uint32_t a);
+  bool lowerPackedCvt(ConvertInfo info);
+  bool emitConvert(const ConvertInfo &info, uint32_t d, uint32_t a, uint32_t b);
+
+  // LowerMove.cpp.
+  bool lowerMov();
+  bool lowerMovVector(ScalarType type);
+  bool lowerMovClock(ScalarType type);
+  bool lowerCvta();
+  bool lowerSetp();
+  bool lowerSet();
+  bool lowerCompare(ScalarType type, uint32_t p, uint32_t q, unsigned first);
+  bool lowerSelp();
+  bool lowerSlct();
+  bool lowerTestp();
+  bool lowerIsspacep();
+  bool lowerCreatePolicy();
+
+  // LowerMemory.cpp.
+  bool lowerLoadStore();
+  bool dataRegisters(const std::vector<PtxOperand> &elements, ScalarType type,
+                     bool isStore, std::vector<uint32_t> &operands,
+                     unsigned &regBytes);
+  bool takeSpace(StateSpace &space);
+  bool takeSemantics(Inst &out);
+  void dropCacheHints();
+  bool lowerAtomic();
+  bool lowerCpAsync();
+  bool lowerCpAsyncGroup(bool &isGroup);
+  bool cpAsyncSourceSize(uint32_t &srcSize);
+  bool lowerMatrixMove();
+  bool lowerFence();
+  bool lowerPrefetch();
+  void noteAccess(StateSpace space, unsigned bytes);
+
+  // LowerControl.cpp.
+  bool lowerBra();
+  bool lowerBrx();
+  bool lowerCall();
+  bool inlineCall(const PtxFunction &callee, const PtxOperand *results,
+                  const PtxOperand *arguments);
+  bool bindArguments(const std::vector<PtxVariable> &formals,
+                     const PtxOperand *actuals, SrcLoc loc);
+  bool lowerRet();
+  bool lowerExit();
+  bool lowerTrap();
+  bool lowerBarrier();
+  bool lowerShfl();
+  bool lowerVote();
+  bool lowerMatch();
+  bool lowerActiveMask();
+  bool lowerRedux();
+  bool lowerNop();
+  bool lowerMma();
+  int fp8Type();
+  bool fragment(const PtxOperand &operand, unsigned count, ScalarType type,
+                const char *what, bool isDest, std::vector<uint32_t> &out);
+
+  const PtxModule &module;
+  Program &program;
+  Error firstError;
+  bool hasError = false;
+
+  std::vector<Scope> scopes;
+  uint32_t nextScope = 0;
+  std::map<std::pair<uint32_t, std::string_view>, uint32_t> labels;
+  std::vector<Fixup> fixups;
+  std::map<std::pair<unsigned, uint64_t>, uint32_t> constants;
+  std::map<std::pair<unsigned, unsigned>, uint32_t> specials;
+  /// Constants to which the start of dynamic shared memory is added.
+  std::vector<uint32_t> dynamicRefs;
+  std::map<unsigned, uint32_t> dynamicConstants;
+  std::map<std::pair<int, unsigned>, uint32_t> globalConstants;
+  std::unordered_map<std::string_view, const PtxVariable *> moduleShared;
+  uint64_t sharedCursor = 0;
+  uint32_t dynamicAlign = 1;
+  bool hasDynamic = false;
+
+  /// The function being inlined and where its `ret` goes.
+  std::vector<const PtxFunction *> callStack;
+  std::vector<std::vector<uint32_t>> returnBranches;
+
+  // The instruction being lowered.
+  const PtxInstruction *inst = nullptr;
+  Modifiers mods{""};
+  uint32_t guard = noGranule;
+  bool guardNegated = false;
+  uint32_t currentSource = 0;
+  const PtxFunction *function = nullptr;
+};
+
+} // namespace flashcore::emu
+
+#endif // FLASHCORE_EMULATOR_LIB_LOWER_LOWERING_H

@@ -1,0 +1,106 @@
+//===- MmaFp8.cpp - Tensor-core multiply of 8-bit floats ------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// mma.sync m16n8k32 with e4m3 and e5m2 inputs. sm_89 sums 16 products a step
+// with 13 fraction bits and gives 13 bits of fraction (arXiv 2511.10909). No
+// model of this instruction on sm_90 is published; there the inputs are treated
+// as the f16 values they are. Written plainly, one element after the other.
+//
+//===----------------------------------------------------------------------===//
+
+#include "../sim/Handlers.h"
+#include "Half.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace flashcore::emu;
+
+namespace {
+constexpr unsigned depth = 32, step = 16;
+
+struct Factor {
+  double value = 0;
+  int exponent = 0; // meaningless for zero
+};
+
+struct Rounder {
+  int fractionBits;
+  int resultBits;
+  int zeroExponent;
+};
+} // namespace
+
+static Factor makeFactor(uint32_t bits, bool isE4M3) {
+  double value = decodeFp8(bits, isE4M3);
+  bool ordinary = value != 0 && std::isfinite(value);
+  int exponent = ordinary ? std::max(std::ilogb(value), isE4M3 ? -6 : -14) : 0;
+  return {value, exponent};
+}
+
+/// One fused step of 16 products.
+static double sumStep(const Factor *a, const Factor *b, double c,
+                      const Rounder &rounder) {
+  double special = c;
+  int emax = c == 0             ? rounder.zeroExponent
+             : std::isfinite(c) ? std::max(std::ilogb(c), -126)
+                                : 0;
+  for (unsigned k = 0; k < step; ++k) {
+    special += a[k].value * b[k].value;
+    if (a[k].value != 0 && b[k].value != 0)
+      emax = std::max(emax, a[k].exponent + b[k].exponent);
+  }
+  if (!std::isfinite(special))
+    return special;
+  double scale = std::ldexp(1.0, rounder.fractionBits - emax);
+  double sum = std::trunc(c * scale);
+  for (unsigned k = 0; k < step; ++k)
+    sum += std::trunc(a[k].value * b[k].value * scale);
+  if (sum == 0)
+    return 0;
+  double result = sum / scale;
+  int exponent = std::max(std::ilogb(result), -126);
+  double unit = std::ldexp(1.0, exponent - rounder.resultBits);
+  return std::trunc(result / unit) * unit;
+}
+
+static float element(const Factor *a, const Factor *b, float c,
+                     const MmaModel &model) {
+  if (model.plain) {
+    for (unsigned k = 0; k < depth; ++k)
+      c = std::fma(static_cast<float>(a[k].value),
+                   static_cast<float>(b[k].value), c);
+    return c;
+  }
+  bool isHopper = model.group == 16;
+  Rounder rounder{isHopper ? model.fractionBits : 13, isHopper ? 23 : 13,
+                  model.zeroExponent};
+  double acc = c;
+  for (unsigned k = 0; k < depth; k += step)
+    acc = sumStep(a + k, b + k, acc, rounder);
+  return std::isnan(acc) ? floatOf(0x7fffffffu) : static_cast<float>(acc);
+}
+
+void flashcore::emu::mmaFp8(const MmaOperands &in, bool aIsE4M3, bool bIsE4M3,
+                            const MmaModel &model) {
+  Factor a[16][depth], b[8][depth];
+  for (unsigned lane = 0; lane < warpSize; ++lane) {
+    unsigned group = lane / 4, k = lane % 4 * 4;
+    for (unsigned i = 0; i < 4; ++i) {
+      for (unsigned r = 0; r < 4; ++r)
+        a[group + (r & 1) * 8][k + i + (r >> 1) * 16] =
+            makeFactor(in.a[r][lane] >> (8 * i) & 0xff, aIsE4M3);
+      for (unsigned r = 0; r < 2; ++r)
+        b[group][k + i + r * 16] =
+            makeFactor(in.b[r][lane] >> (8 * i) & 0xff, bIsE4M3);
+    }
+  }
+  for (unsigned lane = 0; lane < warpSize; ++lane)
+    for (unsigned r = 0; r < 4; ++r) {
+      unsigned row = lane / 4 + (r >> 1) * 8, col = lane % 4 * 2 + (r & 1);
+      in.d[r][lane] = element(a[row], b[col], in.c[r][lane], model);
+    }
+}

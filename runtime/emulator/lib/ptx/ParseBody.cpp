@@ -1,0 +1,288 @@
+//===- ParseBody.cpp - Function bodies of PTX -----------------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Statements, instructions and operands. Scopes become Open and Close markers;
+// names are resolved when the function is lowered.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Parser.h"
+
+using namespace flashcore::emu;
+
+static constexpr unsigned maxScopeDepth = 256;
+static constexpr size_t maxOperands = 160; // wgmma m64n256 has 128 registers
+
+bool Parser::parseBody(PtxFunction &function) {
+  depth = 1;
+  if (!advance())
+    return false;
+  while (depth > 0)
+    if (!parseStatement(function))
+      return false;
+  return true;
+}
+
+bool Parser::parseStatement(PtxFunction &function) {
+  PtxStatement statement{};
+  statement.loc = token.loc;
+  if (token.kind == Token::Kind::End)
+    return fail(token.loc, "expects '}' at the end of function '" +
+                               std::string(function.name) +
+                               "', but got the end of the file");
+  if (token.is('{') || token.is('}')) {
+    bool open = token.is('{');
+    depth = open ? depth + 1 : depth - 1;
+    if (depth > maxScopeDepth)
+      return fail(token.loc, "scopes are nested more than 256 deep");
+    statement.kind =
+        open ? PtxStatement::Kind::Open : PtxStatement::Kind::Close;
+    if (depth > 0)
+      function.body.push_back(statement);
+    return advance();
+  }
+  if (token.is(';'))
+    return advance();
+  if (token.kind == Token::Kind::Dotted)
+    return parseBodyDirective(function);
+  return parseInstruction(function);
+}
+
+bool Parser::parseBodyDirective(PtxFunction &function) {
+  std::string_view word = token.text.substr(1);
+  if (word == "loc")
+    return parseLoc(function);
+  if (word == "pragma" || word == "section")
+    return skipDirective();
+  if (word == "extern" && !advance())
+    return false;
+  PtxStatement statement{};
+  statement.kind = PtxStatement::Kind::Variable;
+  statement.loc = token.loc;
+  size_t first = function.variables.size();
+  if (!parseVariable(word == "extern", function.variables))
+    return false;
+  for (size_t i = first; i < function.variables.size(); ++i) {
+    statement.index = static_cast<uint32_t>(i);
+    function.body.push_back(statement);
+  }
+  return true;
+}
+
+/// `.loc 1 12 3 [, function_name $sym [+ 4], inlined_at 1 10 3]`; the directive
+/// ends with its line.
+bool Parser::parseLoc(PtxFunction &function) {
+  PtxStatement statement{};
+  statement.kind = PtxStatement::Kind::Loc;
+  statement.loc = token.loc;
+  uint64_t file = 0, line = 0, column = 0;
+  if (!advance() || !parseInteger("a file number", UINT32_MAX, file) ||
+      !parseInteger("a line", UINT32_MAX, line) ||
+      !parseInteger("a column", UINT32_MAX, column))
+    return false;
+  statement.file = static_cast<uint32_t>(file);
+  statement.source = {static_cast<uint32_t>(line),
+                      static_cast<uint32_t>(column)};
+  function.body.push_back(statement);
+  uint32_t thisLine = statement.loc.line;
+  while (token.kind != Token::Kind::End && token.loc.line == thisLine)
+    if (!advance())
+      return false;
+  return true;
+}
+
+/// `name: .branchtargets L0, L1;`
+bool Parser::parseTable(PtxFunction &function, std::string_view name) {
+  std::vector<std::string_view> &labels = function.tables[name];
+  bool more = true;
+  if (!advance())
+    return false;
+  while (more) {
+    if (token.kind != Token::Kind::Identifier)
+      return fail(token.loc, "expects a label, but got " + describe(token));
+    labels.push_back(token.text);
+    if (!advance() || !consume(',', more))
+      return false;
+  }
+  return expect(';', "after .branchtargets");
+}
+
+bool Parser::parseInstruction(PtxFunction &function) {
+  PtxInstruction inst;
+  inst.loc = token.loc;
+  if (token.is('@')) {
+    if (!advance() || !consume('!', inst.guardNegated))
+      return false;
+    inst.guard = token.text;
+    if (token.kind != Token::Kind::Identifier)
+      return fail(token.loc,
+                  "expects a predicate after '@', but got " + describe(token));
+    if (!advance())
+      return false;
+  }
+  if (token.kind != Token::Kind::Identifier)
+    return fail(token.loc,
+                "expects an instruction, but got " + describe(token));
+  Token first = token;
+  if (!advance())
+    return false;
+  PtxStatement statement{};
+  statement.loc = first.loc;
+  if (token.is(':') && inst.guard.empty()) {
+    if (!advance())
+      return false;
+    if (token.isDotted("branchtargets"))
+      return parseTable(function, first.text);
+    if (token.isDotted("callprototype") || token.isDotted("calltargets"))
+      return skipDirective();
+    statement.kind = PtxStatement::Kind::Label;
+    statement.name = first.text;
+    function.body.push_back(statement);
+    return true;
+  }
+
+  const char *begin = first.text.data();
+  const char *end = begin + first.text.size();
+  // A modifier is glued to the opcode; "bra .x" would not be one.
+  while (token.kind == Token::Kind::Dotted) {
+    end = token.text.data() + token.text.size();
+    if (!advance())
+      return false;
+  }
+  inst.opcode = std::string_view(begin, static_cast<size_t>(end - begin));
+  bool more = !token.is(';');
+  while (more) {
+    if (inst.operands.size() >= maxOperands)
+      return fail(token.loc, "instruction has too many operands");
+    inst.operands.emplace_back();
+    if (!parseOperand(inst.operands.back()) || !consume(',', more))
+      return false;
+  }
+  if (!expect(';', "after an instruction"))
+    return false;
+  statement.kind = PtxStatement::Kind::Instruction;
+  statement.index = static_cast<uint32_t>(function.instructions.size());
+  function.body.push_back(statement);
+  function.instructions.push_back(std::move(inst));
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Operands
+//===----------------------------------------------------------------------===//
+
+bool Parser::parseOperand(PtxOperand &operand) {
+  operand.loc = token.loc;
+  if (token.is('['))
+    return parseAddress(operand);
+  if (token.is('{'))
+    return parseList(operand, '}');
+  if (token.is('(')) {
+    operand.isTuple = true;
+    return parseList(operand, ')');
+  }
+  if (!parsePrimary(operand))
+    return false;
+  if (!token.is('|'))
+    return true;
+  PtxOperand pair;
+  pair.kind = PtxOperand::Kind::Vector;
+  pair.isPair = true;
+  pair.loc = operand.loc;
+  pair.elements.resize(2);
+  pair.elements[0] = std::move(operand);
+  if (!advance() || !parsePrimary(pair.elements[1]))
+    return false;
+  operand = std::move(pair);
+  return true;
+}
+
+bool Parser::parseList(PtxOperand &operand, char close) {
+  operand.kind = PtxOperand::Kind::Vector;
+  if (!advance())
+    return false;
+  bool more = !token.is(close);
+  while (more) {
+    if (operand.elements.size() >= maxOperands)
+      return fail(token.loc, "vector has too many elements");
+    operand.elements.emplace_back();
+    PtxOperand &element = operand.elements.back();
+    bool ok = operand.isTuple && token.is('[') ? parseAddress(element)
+                                               : parsePrimary(element);
+    if (!ok || !consume(',', more))
+      return false;
+  }
+  return expect(close, "after a vector");
+}
+
+bool Parser::parseNumber(PtxOperand &operand, bool negative) {
+  bool isFloat = token.kind != Token::Kind::Integer;
+  operand.kind = isFloat ? PtxOperand::Kind::Float : PtxOperand::Kind::Int;
+  operand.isDouble = token.kind == Token::Kind::Double;
+  uint64_t bits = token.value;
+  if (negative && !isFloat)
+    bits = 0 - bits;
+  else if (negative)
+    bits ^= uint64_t(1) << (operand.isDouble ? 63 : 31);
+  operand.value = static_cast<int64_t>(bits);
+  return advance();
+}
+
+bool Parser::parsePrimary(PtxOperand &operand) {
+  operand.loc = token.loc;
+  bool negative = false, inverted = false;
+  if (!consume('!', operand.negated) || !consume('-', negative) ||
+      !consume('~', inverted))
+    return false;
+  if (token.kind == Token::Kind::Integer || token.kind == Token::Kind::Float ||
+      token.kind == Token::Kind::Double) {
+    if (!parseNumber(operand, negative))
+      return false;
+    if (inverted)
+      operand.value = ~operand.value;
+    return true;
+  }
+  if (token.kind != Token::Kind::Identifier || negative || inverted)
+    return fail(token.loc, "expects an operand, but got " + describe(token));
+  operand.name = token.text;
+  operand.kind =
+      token.text == "_" ? PtxOperand::Kind::Sink : PtxOperand::Kind::Symbol;
+  if (!advance())
+    return false;
+  if (token.kind == Token::Kind::Dotted) {
+    operand.suffix = token.text.substr(1);
+    return advance();
+  }
+  return true;
+}
+
+/// `[%rd1+16]`, `[smem+-4]`, `[%r1]`, `[1024]`.
+bool Parser::parseAddress(PtxOperand &operand) {
+  operand.loc = token.loc;
+  operand.kind = PtxOperand::Kind::Address;
+  if (!advance())
+    return false;
+  if (token.kind == Token::Kind::Identifier) {
+    operand.name = token.text;
+    if (!advance())
+      return false;
+  } else if (token.kind != Token::Kind::Integer) {
+    return fail(token.loc, "expects an address, but got " + describe(token));
+  }
+  bool plus = operand.name.empty(), minus = false;
+  if (!operand.name.empty() && (!consume('+', plus) || !consume('-', minus)))
+    return false;
+  if (plus || minus) {
+    PtxOperand number;
+    if (token.kind != Token::Kind::Integer)
+      return fail(token.loc,
+                  "expects a constant offset, but got " + describe(token));
+    if (!parseNumber(number, minus))
+      return false;
+    operand.value = number.value;
+  }
+  return expect(']', "after an address");
+}

@@ -1,0 +1,482 @@
+//===- Launch.cpp - From a launch to warps that run -----------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Checks a launch, lays out its memory, and runs its CTAs one after the other.
+// A CTA that does not finish in its turn lets others start, so that CTAs may
+// wait for each other.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Machine.h"
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+
+using namespace flashcore::emu;
+
+static constexpr uint64_t ctaTurn = 4'000'000;
+static constexpr uint64_t warpTurn = 100'000;
+static constexpr size_t maxResidentCtas = 256;
+
+Machine::Machine(const Program &program, DeviceMemory::Impl &memory,
+                 const LaunchConfig &config, const LaunchOptions &options)
+    : program(program), memory(memory), config(config), options(options),
+      handlers(selectHandlers()), scheduleRandom(options.scheduleSeed),
+      asyncRandom(options.asyncSeed) {
+  MmaRounding rounding = options.mma;
+  if (rounding == MmaRounding::Auto)
+    rounding = program.target.rfind("sm_90", 0) == 0 ? MmaRounding::Sm90
+                                                     : MmaRounding::Sm80;
+  mmaModel.plain = rounding == MmaRounding::Plain;
+  mmaModel.group = rounding == MmaRounding::Sm90 ? 16 : 8;
+  mmaModel.fractionBits = rounding == MmaRounding::Sm90 ? 25 : 24;
+  mmaModel.zeroExponent = rounding == MmaRounding::Sm90 ? -133 : -132;
+  mmaModelName = rounding == MmaRounding::Plain  ? "plain f32 fma"
+                 : rounding == MmaRounding::Sm90 ? "sm_90"
+                                                 : "sm_80..sm_89";
+}
+
+//===----------------------------------------------------------------------===//
+// Preparation
+//===----------------------------------------------------------------------===//
+
+static std::string shape(const Dim3 &dim) {
+  return std::to_string(dim.x) + "x" + std::to_string(dim.y) + "x" +
+         std::to_string(dim.z);
+}
+
+Error Machine::checkLaunch(const Arguments &arguments) const {
+  const Dim3 &grid = config.grid, &block = config.block;
+  if (grid.count() == 0 || grid.y > 65535 || grid.z > 65535 ||
+      grid.x > 0x7fffffffu || grid.count() > 0xffffffffu)
+    return {{},
+            "expects a grid of 1x1x1 to 2147483647x65535x65535, but got " +
+                shape(grid)};
+  if (block.count() == 0 || block.count() > 1024 || block.z > 64)
+    return {{},
+            "expects a block of 1 to 1024 threads, but got " + shape(block)};
+  Dim3 required{program.reqntid[0], program.reqntid[1], program.reqntid[2]};
+  if (required.x &&
+      (required.x != block.x || required.y != block.y || required.z != block.z))
+    return {{},
+            "kernel '" + program.name + "' requires block " + shape(required) +
+                ", but got " + shape(block)};
+  uint64_t most =
+      uint64_t(program.maxntid[0]) * program.maxntid[1] * program.maxntid[2];
+  if (most && block.count() > most)
+    return {{},
+            "kernel '" + program.name + "' allows at most " +
+                std::to_string(most) + " threads a block, but got " +
+                std::to_string(block.count())};
+  uint64_t shared = program.staticSharedBytes + config.dynamicSharedBytes;
+  if (shared > options.maxSharedBytes)
+    return {{},
+            "kernel '" + program.name + "' needs " + std::to_string(shared) +
+                " bytes of shared memory per block, but the limit is " +
+                std::to_string(options.maxSharedBytes)};
+  const auto &values = arguments.list();
+  if (values.size() != program.params.size())
+    return {{},
+            "kernel '" + program.name + "' takes " +
+                std::to_string(program.params.size()) + " arguments, but got " +
+                std::to_string(values.size())};
+  for (size_t i = 0; i < values.size(); ++i)
+    if (values[i].size() != program.params[i].bytes)
+      return {{},
+              "argument " + std::to_string(i) + " ('" + program.params[i].name +
+                  "') expects " + std::to_string(program.params[i].bytes) +
+                  " bytes, but got " + std::to_string(values[i].size())};
+  return {};
+}
+
+void Machine::placeGlobals() {
+  for (const StorageVar &var : program.globals) {
+    Buffer &buffer = memory.create(var.name, var.bytes);
+    // Module variables are zero unless initialised (PTX ISA, section 5.4.5).
+    std::fill(buffer.data.begin(), buffer.data.end(), uint8_t(0));
+    std::copy(var.init.begin(), var.init.end(), buffer.data.begin());
+    buffer.init.fill(0, buffer.bytes, true);
+  }
+}
+
+/// The registers of a fresh warp: constants set, all else poison.
+void Machine::setUpTemplate() {
+  frameTemplate.assign(size_t(program.frameGranules) * granuleBytes,
+                       char(0xff));
+  initTemplate.assign(program.frameGranules, 0);
+  auto store = [&](uint32_t granule, unsigned bytes, uint64_t bits) {
+    char *at = frameTemplate.data() + size_t(granule) * granuleBytes;
+    initTemplate[granule] = ~0u;
+    if (bytes == 0) {
+      uint32_t mask = bits ? ~0u : 0u;
+      std::memcpy(at, &mask, 4);
+      return;
+    }
+    for (unsigned lane = 0; lane < warpSize; ++lane)
+      std::memcpy(at + lane * bytes, &bits, bytes);
+  };
+  for (const FrameConstant &constant : program.constants)
+    store(constant.granule, constant.bytes, constant.bits);
+  size_t first = memory.buffers.size() - program.globals.size();
+  for (const Program::GlobalRef &ref : program.globalRefs) {
+    unsigned bytes = 8;
+    for (const FrameConstant &constant : program.constants)
+      if (constant.granule == ref.granule)
+        bytes = constant.bytes;
+    store(ref.granule, bytes, memory.buffers[first + ref.index].base);
+  }
+}
+
+Error Machine::prepare(const Arguments &arguments) {
+  Error error = checkLaunch(arguments);
+  if (!error.message.empty())
+    return error;
+  params.assign(program.paramBytes, 0);
+  for (size_t i = 0; i < program.params.size(); ++i)
+    std::copy(arguments.list()[i].begin(), arguments.list()[i].end(),
+              params.begin() + program.params[i].offset);
+  placeGlobals();
+  setUpTemplate();
+  numWarps = static_cast<unsigned>((config.block.count() + 31) / 32);
+  sharedVars = program.shared;
+  for (StorageVar &var : sharedVars)
+    if (var.isDynamic)
+      var.bytes = config.dynamicSharedBytes;
+  sharedSize = program.dynamicSharedOffset + config.dynamicSharedBytes + 64;
+  perPc.assign(program.code.size(), {});
+  if (isOn(CheckRace))
+    for (Buffer &buffer : memory.buffers)
+      if (buffer.live &&
+          !buffer.shadow.reset(buffer.bytes, program.globalGrain))
+        return {{},
+                "not enough memory to check '" + buffer.name +
+                    "' for races; leave out that check"};
+  return {};
+}
+
+//===----------------------------------------------------------------------===//
+// CTAs and warps
+//===----------------------------------------------------------------------===//
+
+static uint32_t specialValue(SpecialReg reg, unsigned lane, const Warp &warp,
+                             const Cta &cta, const LaunchConfig &config,
+                             uint64_t sharedBytes) {
+  const Dim3 &block = config.block;
+  uint32_t thread = warp.index * warpSize + lane;
+  uint32_t bit = 1u << lane;
+  switch (reg) {
+  case SpecialReg::TidX:
+    return thread % block.x;
+  case SpecialReg::TidY:
+    return thread / block.x % block.y;
+  case SpecialReg::TidZ:
+    return thread / block.x / block.y;
+  case SpecialReg::NtidX:
+    return block.x;
+  case SpecialReg::NtidY:
+    return block.y;
+  case SpecialReg::NtidZ:
+    return block.z;
+  case SpecialReg::CtaidX:
+  case SpecialReg::CtaidY:
+  case SpecialReg::CtaidZ:
+    return cta.id[unsigned(reg) - unsigned(SpecialReg::CtaidX)];
+  case SpecialReg::NctaidX:
+    return config.grid.x;
+  case SpecialReg::NctaidY:
+    return config.grid.y;
+  case SpecialReg::NctaidZ:
+    return config.grid.z;
+  case SpecialReg::LaneId:
+    return lane;
+  case SpecialReg::WarpId:
+    return warp.index;
+  case SpecialReg::NwarpId:
+    return static_cast<uint32_t>(cta.warps.size());
+  case SpecialReg::LanemaskEq:
+    return bit;
+  case SpecialReg::LanemaskLt:
+    return bit - 1;
+  case SpecialReg::LanemaskLe:
+    return bit | (bit - 1);
+  case SpecialReg::LanemaskGt:
+    return ~(bit | (bit - 1));
+  case SpecialReg::LanemaskGe:
+    return ~(bit - 1);
+  case SpecialReg::DynamicSmemSize:
+    return static_cast<uint32_t>(config.dynamicSharedBytes);
+  case SpecialReg::TotalSmemSize:
+    return static_cast<uint32_t>(sharedBytes);
+  case SpecialReg::NsmId:
+  case SpecialReg::ClusterNctaid:
+    return 1;
+  default:
+    return 0;
+  }
+}
+
+void Machine::startWarp(Cta &owner, Warp &warp) {
+  size_t frameBytes = frameTemplate.size();
+  if (!warp.frame) {
+    warp.frame.reset(static_cast<char *>(
+        ::operator new[](frameBytes, std::align_val_t(64))));
+    std::memcpy(warp.frame.get(), frameTemplate.data(), frameBytes);
+  }
+  warp.init = initTemplate;
+  uint64_t threads = config.block.count() - uint64_t(warp.index) * warpSize;
+  warp.launched = threads >= warpSize ? ~0u : (1u << threads) - 1;
+  warp.live = warp.launched;
+  warp.groups.assign(
+      1, LaneGroup{0, warp.launched, LaneGroup::State::Ready, false});
+  warp.copies.clear();
+  std::fill(std::begin(warp.committed), std::end(warp.committed), 0u);
+  warp.turns = 0;
+  warp.clock = WarpClock();
+  warp.clock.cta = owner.index;
+  warp.clock.warp = warp.index;
+  segments.start(warp.clock);
+  if (program.localBytes) {
+    warp.local.assign(program.localBytes * warpSize, 0xff);
+    warp.localInit.reset(program.localBytes * warpSize + 64);
+  }
+  uint64_t sharedBytes = program.staticSharedBytes + config.dynamicSharedBytes;
+  for (const FrameSpecial &special : program.specials) {
+    for (unsigned lane = 0; lane < warpSize; ++lane) {
+      uint32_t value =
+          specialValue(special.reg, lane, warp, owner, config, sharedBytes);
+      if (special.bytes == 8)
+        warp.reg<uint64_t>(special.granule)[lane] = value;
+      else
+        warp.reg<uint32_t>(special.granule)[lane] = value;
+    }
+    warp.init[special.granule] = ~0u;
+  }
+}
+
+void Machine::startCta(Cta &next, uint32_t index) {
+  next.index = index;
+  next.id[0] = index % config.grid.x;
+  next.id[1] = index / config.grid.x % config.grid.y;
+  next.id[2] = index / config.grid.x / config.grid.y;
+  next.shared.assign(sharedSize, 0xff);
+  if (options.checks & (CheckInit | CheckRace | CheckAsync))
+    next.shadow.reset(sharedSize, program.sharedGrain, numWarps);
+  for (CtaBarrier &barrier : next.barriers)
+    barrier = CtaBarrier();
+  next.launchedThreads = next.liveThreads =
+      static_cast<uint32_t>(config.block.count());
+  next.exitedThreads = 0;
+  next.warps.resize(numWarps);
+  for (unsigned i = 0; i < numWarps; ++i) {
+    next.warps[i].index = i;
+    startWarp(next, next.warps[i]);
+  }
+}
+
+uint64_t Machine::sliceLength(const Cta &, const Warp &) {
+  if (options.schedule == Schedule::Random)
+    return 1 + scheduleRandom() % 400;
+  return warpTurn;
+}
+
+/// Gives each warp a turn until nothing can run or the budget is used up.
+Machine::Outcome Machine::runWarps(Cta &owner, uint64_t budget) {
+  uint64_t start = instructions;
+  std::vector<unsigned> order(owner.warps.size());
+  std::iota(order.begin(), order.end(), 0u);
+  if (options.schedule == Schedule::Skewed)
+    std::reverse(order.begin(), order.end());
+  while (!stopped() && !ctaFailed) {
+    if (options.schedule == Schedule::Random)
+      std::shuffle(order.begin(), order.end(), scheduleRandom);
+    bool progress = false;
+    for (unsigned index : order) {
+      Warp &warp = owner.warps[index];
+      bool ready = std::any_of(warp.groups.begin(), warp.groups.end(),
+                               [](const LaneGroup &group) {
+                                 return group.state == LaneGroup::State::Ready;
+                               });
+      if (!ready)
+        continue;
+      progress = true;
+      runWarp(warp, sliceLength(owner, warp));
+      if (stopped() || ctaFailed)
+        return Outcome::Done;
+    }
+    if (owner.liveThreads == 0)
+      return Outcome::Done;
+    if (!progress)
+      return Outcome::Stuck;
+    if (instructions - start > budget)
+      return Outcome::Progress;
+  }
+  return Outcome::Done;
+}
+
+Machine::Outcome Machine::runCta(Cta &owner, uint64_t budget) {
+  cta = &owner;
+  ctaFailed = false;
+  while (true) {
+    Outcome outcome = runWarps(owner, budget);
+    if (outcome != Outcome::Stuck)
+      return outcome;
+    if (!unblock(owner)) {
+      reportDeadlock(owner);
+      return Outcome::Done;
+    }
+  }
+}
+
+void Machine::run() {
+  uint32_t next = 0;
+  const uint32_t total = static_cast<uint32_t>(config.grid.count());
+  std::deque<Cta> spare;
+  while (!stopped() && (next < total || !resident.empty())) {
+    // Start a CTA when none runs, or when those that run wait for others.
+    if (next < total && resident.size() < maxResidentCtas) {
+      if (spare.empty()) {
+        resident.emplace_back();
+      } else {
+        resident.push_back(std::move(spare.back()));
+        spare.pop_back();
+      }
+      startCta(resident.back(), next++);
+    }
+    for (size_t i = resident.size(); i-- > 0 && !stopped();) {
+      uint64_t turn =
+          next < total || resident.size() > 1 ? ctaTurn : UINT64_MAX;
+      if (runCta(resident[i], turn) != Outcome::Done)
+        continue;
+      spare.push_back(std::move(resident[i]));
+      resident.erase(resident.begin() + static_cast<ptrdiff_t>(i));
+    }
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// When nothing can run
+//===----------------------------------------------------------------------===//
+
+/// Lets collectives that wait for lanes in vain go on, after a finding.
+bool Machine::unblock(Cta &owner) {
+  bool any = false;
+  for (Warp &warp : owner.warps) {
+    for (LaneGroup &group : warp.groups) {
+      if (group.state != LaneGroup::State::AtCollective)
+        continue;
+      const Inst &inst = program.code[group.pc];
+      uint32_t missing = warp.launched & ~group.lanes;
+      if (isOn(CheckSync))
+        find(FindingKind::DivergentCollective, warp, inst, group.lanes, [&] {
+          std::string where;
+          if (missing & ~warp.live)
+            where = "exited";
+          for (const LaneGroup &other : warp.groups)
+            if (&other != &group)
+              where += (where.empty() ? "wait at line " : ", wait at line ") +
+                       lineOf(other.pc);
+          return Text{std::to_string(std::popcount(group.lanes)) +
+                          " lanes execute a collective that the other " +
+                          std::to_string(std::popcount(missing)) +
+                          " lanes of the warp do not reach; they " + where,
+                      "all lanes a collective names must execute it together "
+                      "(PTX ISA 9.7.13, 9.7.14: .aligned, membermask)"};
+        });
+      group.forced = true;
+      group.state = LaneGroup::State::Ready;
+      any = true;
+    }
+  }
+  return any;
+}
+
+void Machine::reportDeadlock(Cta &owner) {
+  for (unsigned id = 0; id < 16; ++id) {
+    const CtaBarrier &barrier = owner.barriers[id];
+    if (!barrier.active || barrier.waiters.empty() || !isOn(CheckSync))
+      continue;
+    const CtaBarrier::Waiter &first = barrier.waiters.front();
+    Warp &warp = owner.warps[first.warp];
+    find(FindingKind::Deadlock, warp, program.code[first.pc], first.lanes, [&] {
+      std::string text = "deadlock: ";
+      for (const CtaBarrier::Waiter &waiter : barrier.waiters)
+        text += "warp " + std::to_string(waiter.warp) + " (line " +
+                lineOf(waiter.pc) + "), ";
+      text += "wait at barrier " + std::to_string(id) + " for " +
+              std::to_string(barrier.expected ? barrier.expected
+                                              : owner.liveThreads) +
+              " threads, but only " + std::to_string(barrier.arrived) +
+              " arrived and nothing else can run";
+      return Text{text, "a barrier completes when all its threads have arrived "
+                        "(PTX ISA 9.7.13.1)"};
+    });
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Entry
+//===----------------------------------------------------------------------===//
+
+Report Machine::report(double seconds) const {
+  Report out;
+  out.kernel = program.name;
+  out.findings = findings.all();
+  out.numCtas = config.grid.count();
+  out.warpsPerCta = numWarps;
+  out.sharedBytes = program.staticSharedBytes + config.dynamicSharedBytes;
+  out.seconds = seconds;
+  out.mmaModel = mmaModelName;
+  out.usesApproximations = program.usesApproximations;
+  Counters &c = out.counters;
+  uint64_t byClass[size_t(InstClass::Count)] = {};
+  c.warpInstructions = instructions;
+  for (size_t pc = 0; pc < perPc.size(); ++pc) {
+    const PcCounters &p = perPc[pc];
+    const Inst &inst = program.code[pc];
+    if (!p.executed || inst.hidden)
+      continue;
+    byClass[size_t(inst.cls)] += p.executed;
+    c.mma += inst.kind == InstKind::Mma ? p.executed : 0;
+    c.wavefronts += p.wavefronts;
+    c.idealWavefronts += p.idealWavefronts;
+    c.sectors += p.sectors;
+    c.idealSectors += p.idealSectors;
+    c.sharedBytes += p.sharedBytes;
+    if (p.wavefronts || p.sectors)
+      c.lines.push_back({inst.line, sourceOf(inst), p.executed, p.wavefronts,
+                         p.idealWavefronts, p.sectors, p.idealSectors,
+                         p.sharedBytes, p.globalBytes});
+  }
+  c.globalReadBytes = globalReadBytes;
+  c.globalWriteBytes = globalWriteBytes;
+  for (size_t i = 0; i < size_t(InstClass::Count); ++i)
+    c.classes.push_back({instClassName(static_cast<InstClass>(i)), byClass[i]});
+  return out;
+}
+
+Expected<Report> flashcore::emu::launch(const Kernel &kernel,
+                                        DeviceMemory &memory,
+                                        const LaunchConfig &config,
+                                        const Arguments &arguments,
+                                        const LaunchOptions &options) {
+  auto start = std::chrono::steady_clock::now();
+  DeviceMemory::Impl &buffers = memory.internals();
+  size_t before = buffers.buffers.size();
+  Machine machine(kernel.program(), buffers, config, options);
+  Error error = machine.prepare(arguments);
+  if (error.message.empty())
+    machine.run();
+  double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
+          .count();
+  // Module variables live for one launch.
+  while (buffers.buffers.size() > before)
+    buffers.buffers.pop_back();
+  if (!error.message.empty())
+    return error;
+  return machine.report(seconds);
+}

@@ -1,0 +1,109 @@
+//===- Matrix.cpp - ldmatrix, stmatrix, mma -------------------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// PTX ISA 9.7.14.5.15: lane 8 * i + r gives the address of row r of matrix i;
+// of each row of 16 bytes, lane 4 * r + j receives bytes 4 j .. 4 j + 3. With
+// .trans lane 4 * c + j receives elements (2 j, c) and (2 j + 1, c).
+//
+//===----------------------------------------------------------------------===//
+
+#include "Machine.h"
+
+using namespace flashcore::emu;
+
+void Machine::loadMatrix(Warp &warp, const Inst &inst, uint32_t lanes) {
+  const uint32_t *ops = program.operands.data() + inst.firstOperand;
+  unsigned count = inst.vectorLength;
+  LaneAccess access;
+  uint8_t *hosts[warpSize];
+  access.bytes = 16;
+  uint32_t rows = count == 4 ? ~0u : (1u << (8 * count)) - 1;
+  computeAddresses(warp, ops[count], inst.addressIs64, inst.imm, rows & lanes,
+                   access);
+  access.lanes &= ~checkAlignment(warp, inst, StateSpace::Shared, access);
+  resolveShared(warp, inst, access, hosts);
+  if (access.lanes) {
+    checkShared(warp, inst, access, /*isWrite=*/false, /*asWarp=*/true);
+    if (options.counters)
+      countShared(inst, access);
+  }
+  for (unsigned matrix = 0; matrix < count; ++matrix) {
+    alignas(16) uint16_t data[8][8];
+    for (unsigned row = 0; row < 8; ++row) {
+      unsigned lane = matrix * 8 + row;
+      if (access.lanes >> lane & 1)
+        std::memcpy(data[row], hosts[lane], 16);
+      else
+        std::memset(data[row], 0xff, 16);
+    }
+    uint32_t *d = warp.reg<uint32_t>(ops[matrix]);
+    if (!inst.transposed) {
+      std::memcpy(d, data, sizeof data);
+      continue;
+    }
+    for (unsigned lane = 0; lane < warpSize; ++lane) {
+      unsigned column = lane / 4, row = lane % 4 * 2;
+      d[lane] = data[row][column] | uint32_t(data[row + 1][column]) << 16;
+    }
+  }
+}
+
+void Machine::storeMatrix(Warp &warp, const Inst &inst, uint32_t lanes) {
+  const uint32_t *ops = program.operands.data() + inst.firstOperand;
+  unsigned count = inst.vectorLength;
+  LaneAccess access;
+  uint8_t *hosts[warpSize];
+  access.bytes = 16;
+  uint32_t rows = count == 4 ? ~0u : (1u << (8 * count)) - 1;
+  computeAddresses(warp, ops[0], inst.addressIs64, inst.imm, rows & lanes,
+                   access);
+  access.lanes &= ~checkAlignment(warp, inst, StateSpace::Shared, access);
+  resolveShared(warp, inst, access, hosts);
+  if (access.lanes) {
+    checkShared(warp, inst, access, /*isWrite=*/true, /*asWarp=*/true);
+    if (options.counters)
+      countShared(inst, access);
+  }
+  for (unsigned matrix = 0; matrix < count; ++matrix) {
+    const uint32_t *a = warp.reg<uint32_t>(ops[1 + matrix]);
+    alignas(16) uint16_t data[8][8];
+    for (unsigned lane = 0; lane < warpSize; ++lane) {
+      unsigned line = lane / 4, pair = lane % 4 * 2;
+      uint16_t low = static_cast<uint16_t>(a[lane]);
+      uint16_t high = static_cast<uint16_t>(a[lane] >> 16);
+      (inst.transposed ? data[pair][line] : data[line][pair]) = low;
+      (inst.transposed ? data[pair + 1][line] : data[line][pair + 1]) = high;
+    }
+    for (unsigned row = 0; row < 8; ++row)
+      if (access.lanes >> (matrix * 8 + row) & 1)
+        std::memcpy(hosts[matrix * 8 + row], data[row], 16);
+  }
+}
+
+void Machine::mma(Warp &warp, const Inst &inst) {
+  const uint32_t *ops = program.operands.data() + inst.firstOperand;
+  bool isK8 = inst.vectorLength == 8;
+  unsigned numA = isK8 ? 2 : 4, numB = isK8 ? 1 : 2;
+  // D may share registers with C in another order, so it is written at the end.
+  alignas(64) float result[4][warpSize];
+  MmaOperands operands{};
+  for (unsigned i = 0; i < 4; ++i) {
+    operands.d[i] = result[i];
+    operands.c[i] = warp.reg<float>(ops[4 + numA + numB + i]);
+  }
+  for (unsigned i = 0; i < numA; ++i)
+    operands.a[i] = warp.reg<uint32_t>(ops[4 + i]);
+  for (unsigned i = 0; i < numB; ++i)
+    operands.b[i] = warp.reg<uint32_t>(ops[4 + numA + i]);
+  if (inst.vectorLength == 32)
+    mmaFp8(operands, inst.mode == uint8_t(MatrixType::E4M3),
+           inst.aux == int32_t(MatrixType::E4M3), mmaModel);
+  else
+    handlers.mma(operands, inst.mode == uint8_t(MatrixType::BF16),
+                 inst.vectorLength, mmaModel);
+  for (unsigned i = 0; i < 4; ++i)
+    std::memcpy(warp.reg<float>(ops[i]), result[i], sizeof result[i]);
+}

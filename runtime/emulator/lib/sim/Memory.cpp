@@ -1,0 +1,190 @@
+//===- Memory.cpp - Kernels and device memory -----------------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The parts of Emulator.h that live on the host's side of a launch. Each buffer
+// starts in the middle of a 64 GiB window of its own, so that an address a long
+// way before or after it still tells whose it was.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Machine.h"
+
+#include <algorithm>
+
+using namespace flashcore::emu;
+
+//===----------------------------------------------------------------------===//
+// Kernel
+//===----------------------------------------------------------------------===//
+
+Expected<Kernel> Kernel::load(std::string ptx, std::string_view name) {
+  Expected<PtxModule> module = parsePtx(std::move(ptx));
+  if (!module)
+    return module.error();
+  std::string chosen(name);
+  if (chosen.empty()) {
+    for (const PtxFunction &function : module->functions) {
+      if (!function.isEntry || !function.hasBody)
+        continue;
+      if (!chosen.empty())
+        return Error{{},
+                     "the module has several kernels ('" + chosen + "', '" +
+                         std::string(function.name) + "', ...); name one"};
+      chosen = function.name;
+    }
+    if (chosen.empty())
+      return Error{{}, "the module has no kernel (.entry)"};
+  }
+  Expected<Program> program = lowerKernel(*module, chosen);
+  if (!program)
+    return program.error();
+  Kernel kernel;
+  kernel.impl = std::make_shared<const Program>(std::move(*program));
+  return kernel;
+}
+
+Expected<std::vector<std::string>> Kernel::list(std::string ptx) {
+  Expected<PtxModule> module = parsePtx(std::move(ptx));
+  if (!module)
+    return module.error();
+  std::vector<std::string> names;
+  for (const PtxFunction &function : module->functions)
+    if (function.isEntry && function.hasBody)
+      names.emplace_back(function.name);
+  return names;
+}
+
+const std::string &Kernel::name() const { return impl->name; }
+const std::string &Kernel::target() const { return impl->target; }
+size_t Kernel::numParams() const { return impl->params.size(); }
+uint32_t Kernel::paramBytes(size_t index) const {
+  return impl->params[index].bytes;
+}
+const std::string &Kernel::paramName(size_t index) const {
+  return impl->params[index].name;
+}
+uint64_t Kernel::staticSharedBytes() const { return impl->staticSharedBytes; }
+Dim3 Kernel::requiredBlock() const {
+  return {impl->reqntid[0], impl->reqntid[1], impl->reqntid[2]};
+}
+
+//===----------------------------------------------------------------------===//
+// DeviceMemory
+//===----------------------------------------------------------------------===//
+
+Buffer *DeviceMemory::Impl::owner(uint64_t address) {
+  if (address < globalWindow)
+    return nullptr;
+  uint64_t index = (address - globalWindow) / bufferStride;
+  return index < buffers.size() ? &buffers[index] : nullptr;
+}
+
+Buffer *DeviceMemory::Impl::find(uint64_t address, uint64_t bytes) {
+  Buffer *buffer = owner(address);
+  if (!buffer || !buffer->live || address < buffer->base ||
+      bytes > buffer->bytes || address - buffer->base > buffer->bytes - bytes)
+    return nullptr;
+  return buffer;
+}
+
+Buffer &DeviceMemory::Impl::create(std::string name, uint64_t bytes) {
+  Buffer &buffer = buffers.emplace_back();
+  buffer.name = std::move(name);
+  buffer.base =
+      globalWindow + (buffers.size() - 1) * bufferStride + bufferStride / 2;
+  buffer.bytes = bytes;
+  buffer.live = true;
+  // Poison that is a NaN in every float type; slack for wide bit-map reads.
+  buffer.data.assign(bytes, 0xff);
+  buffer.init.reset(bytes + 64);
+  return buffer;
+}
+
+DeviceMemory::DeviceMemory() : impl(std::make_unique<Impl>()) {}
+DeviceMemory::~DeviceMemory() = default;
+DeviceMemory::DeviceMemory(DeviceMemory &&) noexcept = default;
+DeviceMemory &DeviceMemory::operator=(DeviceMemory &&) noexcept = default;
+
+uint64_t DeviceMemory::allocate(std::string name, uint64_t bytes) {
+  return impl->create(std::move(name), bytes).base;
+}
+
+bool DeviceMemory::release(uint64_t address) {
+  Buffer *buffer = impl->find(address, 0);
+  if (!buffer || buffer->base != address)
+    return false;
+  buffer->live = false;
+  buffer->data = {};
+  buffer->init = {};
+  buffer->shadow = {};
+  return true;
+}
+
+bool DeviceMemory::write(uint64_t address, const void *data, uint64_t bytes) {
+  Buffer *buffer = impl->find(address, bytes);
+  if (!buffer)
+    return false;
+  uint64_t offset = address - buffer->base;
+  std::memcpy(buffer->data.data() + offset, data, bytes);
+  buffer->init.fill(offset, bytes, true);
+  return true;
+}
+
+bool DeviceMemory::read(uint64_t address, void *data, uint64_t bytes) const {
+  const Buffer *buffer = impl->find(address, bytes);
+  if (!buffer)
+    return false;
+  std::memcpy(data, buffer->data.data() + (address - buffer->base), bytes);
+  return true;
+}
+
+bool DeviceMemory::fill(uint64_t address, uint8_t value, uint64_t bytes) {
+  Buffer *buffer = impl->find(address, bytes);
+  if (!buffer)
+    return false;
+  uint64_t offset = address - buffer->base;
+  std::memset(buffer->data.data() + offset, value, bytes);
+  buffer->init.fill(offset, bytes, true);
+  return true;
+}
+
+bool DeviceMemory::poison(uint64_t address) {
+  Buffer *buffer = impl->find(address, 0);
+  if (!buffer)
+    return false;
+  std::fill(buffer->data.begin(), buffer->data.end(), uint8_t(0xff));
+  buffer->init.fill(0, buffer->bytes, false);
+  return true;
+}
+
+uint64_t DeviceMemory::uninitializedBytes(uint64_t address) const {
+  const Buffer *buffer = impl->find(address, 0);
+  return buffer ? buffer->init.countUnset(buffer->bytes) : 0;
+}
+
+//===----------------------------------------------------------------------===//
+// Instruction sets
+//===----------------------------------------------------------------------===//
+
+const HandlerTable &flashcore::emu::selectHandlers() {
+#ifdef FLASHCORE_EMU_X86_LEVELS
+  static const HandlerTable *const best = [] {
+    __builtin_cpu_init();
+    bool hasV3 =
+        __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+        __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("f16c");
+    bool hasV4 = hasV3 && __builtin_cpu_supports("avx512f") &&
+                 __builtin_cpu_supports("avx512bw") &&
+                 __builtin_cpu_supports("avx512cd") &&
+                 __builtin_cpu_supports("avx512dq") &&
+                 __builtin_cpu_supports("avx512vl");
+    return hasV4 ? &v4::handlers : hasV3 ? &v3::handlers : &baseline::handlers;
+  }();
+  return *best;
+#else
+  return baseline::handlers;
+#endif
+}

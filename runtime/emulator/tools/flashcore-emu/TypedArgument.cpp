@@ -1,0 +1,209 @@
+//===- TypedArgument.cpp - Kernel arguments from the command line ---------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// See TypedArgument.h for the notation.
+//
+//===----------------------------------------------------------------------===//
+
+#include "TypedArgument.h"
+#include "../../lib/math/Half.h"
+#include "Npy.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <iterator>
+#include <random>
+
+using namespace flashcore::emu;
+
+namespace {
+struct ElementInfo {
+  const char *name;
+  const char *npy;
+  uint8_t bytes;
+  char kind; // 'f', 'i', 'u'
+};
+} // namespace
+
+/// In the order of ElementType.
+static constexpr ElementInfo elementTable[] = {
+    {"f16", "<f2", 2, 'f'}, {"bf16", "<u2", 2, 'f'}, {"f32", "<f4", 4, 'f'},
+    {"f64", "<f8", 8, 'f'}, {"i8", "|i1", 1, 'i'},   {"i16", "<i2", 2, 'i'},
+    {"i32", "<i4", 4, 'i'}, {"i64", "<i8", 8, 'i'},  {"u8", "|u1", 1, 'u'},
+    {"u16", "<u2", 2, 'u'}, {"u32", "<u4", 4, 'u'},  {"u64", "<u8", 8, 'u'}};
+
+static const ElementInfo &info(ElementType type) {
+  return elementTable[static_cast<size_t>(type)];
+}
+unsigned flashcore::emu::elementBytes(ElementType type) {
+  return info(type).bytes;
+}
+const char *flashcore::emu::elementName(ElementType type) {
+  return info(type).name;
+}
+const char *flashcore::emu::npyName(ElementType type) { return info(type).npy; }
+
+double flashcore::emu::elementToDouble(ElementType type, const uint8_t *bits) {
+  uint64_t raw = 0;
+  std::memcpy(&raw, bits, elementBytes(type));
+  switch (type) {
+  case ElementType::F16:
+    return floatFromHalf(static_cast<uint32_t>(raw));
+  case ElementType::BF16:
+    return floatFromBfloat(static_cast<uint32_t>(raw));
+  case ElementType::F32:
+    return floatOf(static_cast<uint32_t>(raw));
+  case ElementType::F64:
+    return doubleOf(raw);
+  default:
+    break;
+  }
+  unsigned shift = 64 - 8 * elementBytes(type);
+  return info(type).kind == 'i'
+             ? static_cast<double>(static_cast<int64_t>(raw << shift) >> shift)
+             : static_cast<double>(raw);
+}
+
+static void appendNumber(std::vector<uint8_t> &out, ElementType type,
+                         double value, uint64_t integer) {
+  uint64_t raw = integer;
+  if (type == ElementType::F16)
+    raw = halfFromFloat(static_cast<float>(value));
+  else if (type == ElementType::BF16)
+    raw = bfloatFromFloat(static_cast<float>(value));
+  else if (type == ElementType::F32)
+    raw = bitsOf(static_cast<float>(value));
+  else if (type == ElementType::F64)
+    raw = bitsOf(value);
+  const uint8_t *bytes = reinterpret_cast<const uint8_t *>(&raw);
+  out.insert(out.end(), bytes, bytes + elementBytes(type));
+}
+
+static Error bad(const std::string &text, const std::string &why) {
+  return {{}, "argument '" + text + "': " + why};
+}
+
+static bool parseType(const std::string &name, ElementType &type) {
+  for (size_t i = 0; i < std::size(elementTable); ++i)
+    if (name == elementTable[i].name) {
+      type = static_cast<ElementType>(i);
+      return true;
+    }
+  return false;
+}
+
+static Expected<TypedArgument> parseFile(const std::string &text,
+                                         const std::string &path,
+                                         const std::string &typeName) {
+  Expected<NpyArray> array = readNpy(path);
+  if (!array)
+    return array.error();
+  TypedArgument out;
+  out.isBuffer = true;
+  out.shape = array->shape;
+  out.data = array->data;
+  if (!typeName.empty()) {
+    if (!parseType(typeName, out.type) || array->type != npyName(out.type))
+      return bad(text, "the file holds '" + array->type + "', which is no " +
+                           typeName);
+    return out;
+  }
+  for (size_t i = 0; i < std::size(elementTable); ++i)
+    if (array->type == elementTable[i].npy && i != size_t(ElementType::BF16)) {
+      out.type = static_cast<ElementType>(i);
+      return out;
+    }
+  return bad(text, "cannot use NumPy type '" + array->type + "'");
+}
+
+static Expected<TypedArgument> parseScalar(const std::string &text,
+                                           ElementType type,
+                                           const std::string &value) {
+  TypedArgument out;
+  out.type = type;
+  char *end = nullptr;
+  bool isFloat = info(type).kind == 'f';
+  double number = isFloat ? std::strtod(value.c_str(), &end) : 0;
+  uint64_t integer = 0;
+  if (!isFloat)
+    integer = value[0] == '-'
+                  ? static_cast<uint64_t>(std::strtoll(value.c_str(), &end, 0))
+                  : std::strtoull(value.c_str(), &end, 0);
+  if (value.empty() || *end)
+    return bad(text, "expects a number, but got '" + value + "'");
+  appendNumber(out.data, type, number, integer);
+  return out;
+}
+
+/// Fills a buffer; false at an unknown way to do so.
+static bool fillBuffer(TypedArgument &out, uint64_t count,
+                       const std::string &how, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<double> normal;
+  std::uniform_real_distribution<double> uniform(-1.0, 1.0);
+  out.isPoison = how == "poison";
+  if (how != "zeros" && how != "ones" && how != "iota" && how != "randn" &&
+      how != "uniform" && how != "poison")
+    return false;
+  out.data.reserve(count * elementBytes(out.type));
+  for (uint64_t i = 0; i < count; ++i) {
+    double value = how == "ones"      ? 1.0
+                   : how == "iota"    ? static_cast<double>(i)
+                   : how == "randn"   ? normal(random)
+                   : how == "uniform" ? uniform(random)
+                                      : 0.0;
+    appendNumber(out.data, out.type, value,
+                 static_cast<uint64_t>(static_cast<int64_t>(value)));
+  }
+  return true;
+}
+
+Expected<TypedArgument> flashcore::emu::parseArgument(const std::string &text) {
+  size_t colon = text.find(':');
+  if (text.ends_with(".npy")) {
+    bool typed = colon != std::string::npos && colon < 5;
+    return parseFile(text, typed ? text.substr(colon + 1) : text,
+                     typed ? text.substr(0, colon) : std::string());
+  }
+  size_t bracket = text.find('[');
+  if (colon == std::string::npos)
+    return bad(text, "expects TYPE:VALUE, TYPE[SHAPE]:FILL or a .npy file");
+  TypedArgument out;
+  bool isBuffer = bracket < colon;
+  if (!parseType(text.substr(0, isBuffer ? bracket : colon), out.type))
+    return bad(text, "expects a type such as f16, bf16, f32, i32 or u64");
+  if (!isBuffer)
+    return parseScalar(text, out.type, text.substr(colon + 1));
+
+  out.isBuffer = true;
+  uint64_t count = 1;
+  const char *p = text.c_str() + bracket;
+  while (*p == '[' || *p == ',') {
+    char *end = nullptr;
+    uint64_t extent = std::strtoull(p + 1, &end, 10);
+    if (end == p + 1 || (extent && count > (uint64_t(1) << 33) / extent))
+      return bad(text, "expects a shape such as [8,512,64] of at most 8 G "
+                       "elements");
+    count *= extent;
+    out.shape.push_back(extent);
+    p = end;
+  }
+  if (*p != ']' || p[1] != ':')
+    return bad(text, "expects ']:' after the shape");
+  std::string how = p + 2;
+  size_t second = how.find(':');
+  uint64_t seed = 0;
+  if (second != std::string::npos) {
+    seed = std::strtoull(how.c_str() + second + 1, nullptr, 10);
+    how = how.substr(0, second);
+  }
+  if (!fillBuffer(out, count, how, seed))
+    return bad(text, "expects zeros, ones, iota, randn, uniform or poison, but "
+                     "got '" +
+                         how + "'");
+  return out;
+}

@@ -1,0 +1,60 @@
+//===- TypedArgument.h - Kernel arguments from the command line -*- C++ -*-===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The notations of --arg:
+//
+//   i32:512  f32:0.18  u64:0          a scalar
+//   f16[8,512,64]:randn:7             a buffer, normal numbers, seed 7
+//   f32[64]:uniform:7                 a buffer, uniform in [-1, 1)
+//   f16[64]:zeros  f16[64]:ones  f16[64]:iota  f16[64]:poison
+//   q.npy   bf16:q.npy                a buffer from a file
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FLASHCORE_EMULATOR_TOOLS_TYPEDARGUMENT_H
+#define FLASHCORE_EMULATOR_TOOLS_TYPEDARGUMENT_H
+
+#include "flashcore/Emulator/Error.h"
+
+#include <vector>
+
+namespace flashcore::emu {
+
+enum class ElementType : uint8_t {
+  F16,
+  BF16,
+  F32,
+  F64,
+  I8,
+  I16,
+  I32,
+  I64,
+  U8,
+  U16,
+  U32,
+  U64,
+};
+
+unsigned elementBytes(ElementType type);
+const char *elementName(ElementType type);
+/// NumPy's name of the type; bf16 gives "<u2".
+const char *npyName(ElementType type);
+double elementToDouble(ElementType type, const uint8_t *bits);
+
+struct TypedArgument {
+  ElementType type = ElementType::I32;
+  bool isBuffer = false;
+  /// A buffer that the kernel is to write: nothing in it is defined.
+  bool isPoison = false;
+  std::vector<uint64_t> shape;
+  std::vector<uint8_t> data;
+};
+
+Expected<TypedArgument> parseArgument(const std::string &text);
+
+} // namespace flashcore::emu
+
+#endif // FLASHCORE_EMULATOR_TOOLS_TYPEDARGUMENT_H

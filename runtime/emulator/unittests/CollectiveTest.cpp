@@ -1,0 +1,195 @@
+//===- CollectiveTest.cpp - Divergence, shuffles, votes, barriers ---------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "TestUtil.h"
+
+using namespace flashcore::emu;
+using namespace flashcore::emu::test;
+
+/// Stores %r0 of each thread to p0.
+static const std::string storeR0 =
+    "mul.wide.u32 %at, %t, 4; add.u64 %d31, %at, %g0;"
+    "st.global.u32 [%d31], %r0;";
+
+TEST(Divergence, LanesMeetAgain) {
+  RunResult run = runBody("mov.u32 %r0, 0; setp.lt.u32 %p0, %t, 10;\n"
+                          "@%p0 bra A;\n add.u32 %r0, %r0, 100;\n bra B;\n"
+                          "A: add.u32 %r0, %r0, 7;\n"
+                          "B: add.u32 %r0, %r0, %t;\n activemask.b32 %r1;\n"
+                          "setp.ne.b32 %p1, %r1, -1;\n"
+                          "@%p1 add.u32 %r0, %r0, 1000;\n" +
+                          storeR0);
+  EXPECT_TRUE(run.report.clean()) << run.text();
+  EXPECT_EQ(run.word(0, 3), 10u);
+  EXPECT_EQ(run.word(0, 20), 120u);
+}
+
+TEST(Divergence, LoopsWithDifferentTripCounts) {
+  RunResult run = runBody("mov.u32 %r0, 0; mov.u32 %r1, 0;\n"
+                          "L: add.u32 %r0, %r0, %r1; add.u32 %r1, %r1, 1;\n"
+                          "setp.le.u32 %p0, %r1, %t; @%p0 bra L;\n" +
+                          storeR0);
+  EXPECT_TRUE(run.report.clean()) << run.text();
+  for (uint32_t i = 0; i < 32; ++i)
+    EXPECT_EQ(run.word(0, i), i * (i + 1) / 2);
+}
+
+TEST(Divergence, SpinningLanesLetOthersRun) {
+  // Lane 0 sets the flag after the loop in which the others wait for it.
+  std::vector<uint32_t> flag(32, 0);
+  RunConfig config;
+  config.buffers[1] = bytesOf(flag);
+  RunResult run = runBody("setp.eq.u32 %p0, %t, 0; @%p0 bra SET;\n"
+                          "L: ld.volatile.global.u32 %r1, [%g1];\n"
+                          "setp.eq.u32 %p1, %r1, 0; @%p1 bra L;\n bra DONE;\n"
+                          "SET: st.volatile.global.u32 [%g1], 5;\n"
+                          "DONE: mov.u32 %r0, 1;\n" +
+                              storeR0,
+                          config);
+  EXPECT_TRUE(run.report.clean()) << run.text();
+  EXPECT_EQ(run.word(0, 31), 1u);
+}
+
+TEST(Divergence, BranchTables) {
+  RunResult run = runBody("and.b32 %r1, %t, 3; mov.u32 %r0, 9;\n"
+                          "T: .branchtargets A, B, C, D;\n"
+                          "brx.idx %r1, T;\n"
+                          "A: mov.u32 %r0, 10; bra E;\n"
+                          "B: mov.u32 %r0, 11; bra E;\n"
+                          "C: mov.u32 %r0, 12; bra E;\n"
+                          "D: mov.u32 %r0, 13;\nE:\n" +
+                          storeR0);
+  EXPECT_TRUE(run.report.clean()) << run.text();
+  for (uint32_t i = 0; i < 32; ++i)
+    EXPECT_EQ(run.word(0, i), 10 + i % 4);
+}
+
+TEST(Collective, Shuffles) {
+  auto shuffled = [](const std::string &mode) {
+    RunResult run = runBody("mul.lo.u32 %r1, %t, 10;\n"
+                            "shfl.sync." +
+                            mode +
+                            " -1;\n"
+                            "selp.u32 %r2, 1000, 0, %p0;\n"
+                            "add.u32 %r0, %r0, %r2;\n" +
+                            storeR0);
+    EXPECT_TRUE(run.report.clean()) << run.text();
+    return run;
+  };
+  EXPECT_EQ(shuffled("bfly.b32 %r0|%p0, %r1, 1, 31,").word(0, 4), 1050u);
+  EXPECT_EQ(shuffled("idx.b32 %r0|%p0, %r1, 3, 31,").word(0, 9), 1030u);
+  RunResult up = shuffled("up.b32 %r0|%p0, %r1, 2, 0,");
+  EXPECT_EQ(up.word(0, 1), 10u);
+  EXPECT_EQ(up.word(0, 2), 1000u);
+  RunResult down = shuffled("down.b32 %r0|%p0, %r1, 4, 31,");
+  EXPECT_EQ(down.word(0, 3), 1070u);
+  EXPECT_EQ(down.word(0, 30), 300u);
+  // Segments of 8 lanes: c = (32 - 8) << 8 | 31.
+  EXPECT_EQ(shuffled("idx.b32 %r0|%p0, %r1, 1, 6175,").word(0, 20), 1170u);
+}
+
+TEST(Collective, VotesMatchAndRedux) {
+  RunResult run = runBody(
+      "setp.lt.u32 %p0, %t, 5; vote.sync.ballot.b32 %r1, %p0, -1;\n"
+      "vote.sync.any.pred %p1, %p0, -1; vote.sync.all.pred %p2, %p0, -1;\n"
+      "and.b32 %r2, %t, 1; match.any.sync.b32 %r3, %r2, -1;\n"
+      "redux.sync.add.s32 %r4, %t, -1; redux.sync.max.u32 %r5, %t, -1;\n"
+      "selp.u32 %r6, 1, 0, %p1; selp.u32 %r7, 1, 0, %p2;\n"
+      "st.global.v4.u32 [%g0], {%r1, %r3, %r4, %r5};\n"
+      "st.global.v2.u32 [%g0+16], {%r6, %r7};",
+      [] {
+        RunConfig config;
+        config.options.checks = CheckAll & ~CheckRace; // all lanes store
+        return config;
+      }());
+  EXPECT_TRUE(run.report.clean()) << run.text();
+  EXPECT_EQ(run.word(0, 0), 31u);
+  EXPECT_EQ(run.word(0, 1), 0xaaaaaaaau); // lane 31 stores last
+  EXPECT_EQ(run.word(0, 2), 496u);
+  EXPECT_EQ(run.word(0, 3), 31u);
+  EXPECT_EQ(run.word(0, 4), 1u);
+  EXPECT_EQ(run.word(0, 5), 0u);
+}
+
+TEST(Collective, BarrierReductions) {
+  RunConfig config;
+  config.block = {96, 1, 1};
+  RunResult run = runBody("setp.lt.u32 %p0, %t, 40;\n"
+                          "bar.red.popc.u32 %r1, 0, %p0;\n"
+                          "bar.red.and.pred %p1, 1, %p0;\n"
+                          "bar.red.or.pred %p2, 2, %p0;\n"
+                          "selp.u32 %r2, 100, 0, %p1;\n"
+                          "selp.u32 %r3, 1000, 0, %p2;\n"
+                          "add.u32 %r0, %r1, %r2; add.u32 %r0, %r0, %r3;\n" +
+                              storeR0,
+                          config);
+  EXPECT_TRUE(run.report.clean()) << run.text();
+  EXPECT_EQ(run.word(0, 90), 1040u);
+}
+
+TEST(Collective, NamedBarriersOrderProducersAndConsumers) {
+  // Warp 0 fills, warp 1 reads; the producer only arrives.
+  std::string shared = ".shared .align 4 .b8 tile[128];";
+  std::string body = "and.b32 %r1, %t, 31; shl.b32 %r1, %r1, 2;\n"
+                     "mov.u32 %r2, tile; add.u32 %r2, %r2, %r1;\n"
+                     "setp.lt.u32 %p0, %t, 32; @%p0 bra PRODUCE;\n"
+                     "bar.sync 1, 64; ld.shared.u32 %r0, [%r2];\n" +
+                     storeR0 +
+                     "ret;\nPRODUCE: st.shared.u32 [%r2], %r1;\n"
+                     "bar.arrive 1, 64;\n";
+  for (Schedule schedule :
+       {Schedule::Sequential, Schedule::Skewed, Schedule::Random}) {
+    RunConfig config;
+    config.block = {64, 1, 1};
+    config.options.schedule = schedule;
+    RunResult run = runBody(body, config, shared);
+    EXPECT_TRUE(run.report.clean()) << run.text();
+    EXPECT_EQ(run.word(0, 40), 32u);
+  }
+}
+
+TEST(Atomics, CountThreadsOfAllCtas) {
+  std::vector<uint32_t> counter(4, 0);
+  RunConfig config;
+  config.grid = {3, 1, 1};
+  config.block = {64, 1, 1};
+  config.buffers[0] = bytesOf(counter);
+  RunResult run = runBody("atom.global.add.u32 %r0, [%g0], 1;\n"
+                          "red.global.max.u32 [%g0+4], %t;\n"
+                          "atom.global.cas.b32 %r1, [%g0+8], 0, 7;\n"
+                          "red.global.add.f32 [%g0+12], 0f3F800000;",
+                          config);
+  EXPECT_TRUE(run.report.clean()) << run.text();
+  EXPECT_EQ(run.word(0, 0), 192u);
+  EXPECT_EQ(run.word(0, 1), 63u);
+  EXPECT_EQ(run.word(0, 2), 7u);
+  EXPECT_EQ(run.word(0, 3), 0x43400000u); // 192.0
+}
+
+TEST(Matrix, LoadStoreRoundTrip) {
+  // Four 8x8 matrices, loaded transposed and stored transposed again.
+  std::string shared =
+      ".shared .align 16 .b8 from[512]; .shared .align 16 .b8 to[512];";
+  for (std::string trans : {"", ".trans"}) {
+    std::string body =
+        "shl.b32 %r1, %t, 4; mov.u32 %r2, from; add.u32 %r2, %r2, %r1;\n"
+        "mov.u32 %r3, to; add.u32 %r3, %r3, %r1;\n"
+        "mul.lo.u32 %r4, %t, 65537; add.u32 %r5, %r4, 1;\n"
+        "add.u32 %r6, %r4, 2; add.u32 %r7, %r4, 3;\n"
+        "st.shared.v4.b32 [%r2], {%r4,%r5,%r6,%r7}; bar.warp.sync -1;\n"
+        "ldmatrix.sync.aligned.m8n8.x4" +
+        trans +
+        ".shared.b16 {%r10,%r11,%r12,%r13}, [%r2];\n"
+        "stmatrix.sync.aligned.m8n8.x4" +
+        trans +
+        ".shared.b16 [%r3], {%r10,%r11,%r12,%r13};\nbar.warp.sync -1;\n"
+        "ld.shared.u32 %r0, [%r3+8];\n" +
+        storeR0;
+    RunResult run = runBody(body, {}, shared);
+    EXPECT_TRUE(run.report.clean()) << run.text();
+    EXPECT_EQ(run.word(0, 9), 9u * 65537 + 2);
+  }
+}

@@ -1,0 +1,123 @@
+//===- LoweringTest.cpp - Strict checks at load ---------------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "TestUtil.h"
+
+using namespace flashcore::emu;
+using namespace flashcore::emu::test;
+
+TEST(Lowering, RefusesUnknownOpcodes) {
+  EXPECT_EQ(loadBodyError("frob.s32 %r0, %r1;"),
+            "unknown instruction 'frob.s32'");
+  EXPECT_EQ(loadBodyError("add.wide.s32 %r0, %r1, %r2;"),
+            "modifier '.wide' is not supported on 'add.wide.s32'");
+  std::string text = kernelText("nop;\n  frob.s32 %r0, %r1;");
+  EXPECT_NE(loadError(kernelText("\n  frob %r0;")).find(":3: error: unknown"),
+            std::string::npos);
+}
+
+TEST(Lowering, TakesTypeFromOpcodeAndWidthFromRegister) {
+  EXPECT_EQ(loadBodyError("selp.b64 %r0, %r1, %r2, %p0;"),
+            "expects a register for type .b64, but got '%r1' of type .b32");
+  EXPECT_EQ(loadBodyError("add.f32 %r0, %r1, %r2;"), "");
+  EXPECT_EQ(loadBodyError("add.s32 %f0, %f1, %f2;"),
+            "expects a register for type .s32, but got '%f1' of type .f32");
+  EXPECT_EQ(loadBodyError("add.s32 %p0, %r1, %r2;"),
+            "expects a register for type .s32, but got '%p0' of type .pred");
+  EXPECT_EQ(loadBodyError("mov.u32 %r0, 4294967296;"),
+            "literal 4294967296 does not fit type .u32");
+  EXPECT_EQ(loadBodyError("add.f32 %f0, %f1, 1;"),
+            "expects a float literal for type .f32, but got an integer");
+  // Loads and stores may use a wider register, cvt too.
+  EXPECT_EQ(loadBodyError("ld.global.u8 %r0, [%g0]; cvt.u16.u32 %h0, %r0;"
+                          "cvt.u32.u8 %r1, %h0;"),
+            "");
+  EXPECT_EQ(loadBodyError("ld.global.u64 %r0, [%g0];"),
+            "expects a register for type .u64, but got '%r0' of type .b32");
+}
+
+TEST(Lowering, ChecksStateSpaces) {
+  std::string shared = ".shared .align 16 .b8 tile[64];";
+  EXPECT_EQ(loadBodyError("ld.global.u32 %r0, [tile];", shared),
+            "'tile' is in state space .shared, but the instruction accesses "
+            ".global");
+  EXPECT_EQ(loadBodyError("ld.shared.u32 %r0, [tile+4];", shared), "");
+  EXPECT_EQ(loadBodyError("ld.global.u32 %r0, [%r1];"),
+            "expects a 64-bit address for state space .global, but got the "
+            "32-bit register '%r1'");
+  EXPECT_EQ(loadBodyError("st.param.u32 [p0], %r1;"),
+            "cannot store to state space .param");
+}
+
+TEST(Lowering, ResolvesNames) {
+  EXPECT_EQ(loadBodyError("add.s32 %r0, %r1, %q;"), "undefined register '%q'");
+  EXPECT_EQ(loadBodyError("mov.u32 %r0, %r64;"), "undefined register '%r64'");
+  EXPECT_EQ(loadBodyError("bra NOWHERE;"), "undefined label 'NOWHERE'");
+  EXPECT_EQ(loadBodyError("L: L: ret;"),
+            "label 'L' is defined twice in one scope");
+  EXPECT_EQ(loadBodyError("call.uni missing;", ".extern .func missing;"),
+            "unresolved function 'missing'; link its definition into the "
+            "module");
+  // An inner scope may reuse names.
+  EXPECT_EQ(loadBodyError("{ .reg .b64 %r0; mov.u64 %r0, 1; bra L; L: }"
+                          "{ L: mov.u32 %r0, 1; }"),
+            "");
+}
+
+TEST(Lowering, ChecksCopiesAndMatrices) {
+  EXPECT_EQ(loadBodyError("cp.async.cg.shared.global [%r0], [%d0], 8;"),
+            "cp.async.cg copies 16 bytes; use .ca for 4 or 8");
+  EXPECT_EQ(loadBodyError("cp.async.ca.shared.global [%r0], [%d0], 3;"),
+            "expects a copy size of 4, 8 or 16 bytes");
+  EXPECT_EQ(loadBodyError("ldmatrix.sync.aligned.m8n8.x4.shared.b16 "
+                          "{%r0,%r1}, [%r2];"),
+            "expects 4 registers in a matrix move, but got 2");
+  EXPECT_EQ(loadBodyError("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e5m2.f32 "
+                          "{%f0,%f1,%f2,%f3}, {%r2,%r3,%r4,%r5}, {%r6,%r7}, "
+                          "{%f0,%f1,%f2,%f3};"),
+            "");
+  EXPECT_NE(loadBodyError("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 "
+                          "{%r0,%r1}, {%r2,%r3,%r4,%r5}, {%r6,%r7}, "
+                          "{%r8,%r9};"),
+            "");
+}
+
+TEST(Lowering, InlinesCalls) {
+  std::string twice = ".func (.param .b32 result) twice(.param .b32 x) {\n"
+                      ".reg .b32 %r<3>; .reg .pred %p;\n"
+                      "ld.param.b32 %r0, [x];\n"
+                      "setp.gt.u32 %p, %r0, 5;\n"
+                      "st.param.b32 [result], %r0;\n"
+                      "@%p ret;\n"
+                      "add.u32 %r1, %r0, %r0;\n"
+                      "st.param.b32 [result], %r1;\nret;\n}\n";
+  RunResult run =
+      runBody("{ .param .b32 arg; .param .b32 res; st.param.b32 [arg], %t;\n"
+              "call.uni (res), twice, (arg);\nld.param.b32 %r5, [res]; }\n"
+              "mad.wide.u32 %at, %t, 4, %g0; st.global.u32 [%at], %r5;",
+              {}, twice);
+  EXPECT_TRUE(run.error.empty() && run.report.clean()) << run.text();
+  EXPECT_EQ(run.word(0, 3), 6u);
+  EXPECT_EQ(run.word(0, 7), 7u);
+  EXPECT_EQ(loadBodyError("call.uni loop;", ".func loop() { call.uni loop; }"),
+            "recursive call of 'loop' is not supported");
+}
+
+TEST(Lowering, ChecksLaunches) {
+  RunConfig config;
+  config.block = {2048, 1, 1};
+  EXPECT_EQ(runBody("", config).error,
+            "error: expects a block of 1 to 1024 threads, but got 2048x1x1");
+  config.block = {32, 1, 1};
+  config.buffers.pop_back();
+  EXPECT_EQ(runBody("", config).error,
+            "error: kernel 'test' takes 4 arguments, but got 3");
+  config.buffers.push_back({});
+  config.shared = 300000;
+  EXPECT_EQ(runBody("", config).error,
+            "error: kernel 'test' needs 300000 bytes of shared memory per "
+            "block, but the limit is 232448");
+}

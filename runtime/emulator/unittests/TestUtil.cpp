@@ -1,0 +1,104 @@
+//===- TestUtil.cpp - Small kernels for tests -----------------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// See TestUtil.h.
+//
+//===----------------------------------------------------------------------===//
+
+#include "TestUtil.h"
+
+#include <fstream>
+#include <iterator>
+
+using namespace flashcore::emu;
+using namespace flashcore::emu::test;
+
+std::string test::kernelText(const std::string &body,
+                             const std::string &declarations) {
+  return ".version 8.7\n.target sm_89\n.address_size 64\n" + declarations +
+         "\n.visible .entry test(.param .u64 p0, .param .u64 p1,"
+         " .param .u64 p2, .param .u64 p3)\n{\n"
+         ".reg .pred %p<16>; .reg .b16 %h<32>; .reg .b32 %r<64>;"
+         " .reg .b64 %d<32>; .reg .f32 %f<32>; .reg .b64 %g<4>;"
+         " .reg .b32 %t; .reg .b64 %at;\n"
+         "ld.param.u64 %g0, [p0]; ld.param.u64 %g1, [p1];"
+         " ld.param.u64 %g2, [p2]; ld.param.u64 %g3, [p3];\n"
+         "mov.u32 %t, %tid.x;\n"
+         "// body\n" +
+         body + "\nret;\n}\n";
+}
+
+uint32_t RunResult::word(unsigned buffer, size_t index) const {
+  uint32_t value = 0;
+  std::memcpy(&value, buffers[buffer].data() + index * 4, 4);
+  return value;
+}
+
+size_t RunResult::count(FindingKind kind) const {
+  size_t n = 0;
+  for (const Finding &finding : report.findings)
+    n += finding.kind == kind;
+  return n;
+}
+
+std::string RunResult::text() const {
+  return error.empty() ? formatReport(report, "test.ptx") : error;
+}
+
+RunResult test::runText(const std::string &text, const RunConfig &config) {
+  RunResult result;
+  Expected<Kernel> kernel = Kernel::load(text);
+  if (!kernel) {
+    result.error = kernel.error().str();
+    return result;
+  }
+  DeviceMemory memory;
+  Arguments arguments;
+  std::vector<uint64_t> addresses;
+  for (size_t i = 0; i < config.buffers.size(); ++i) {
+    const std::vector<uint8_t> &data = config.buffers[i];
+    size_t bytes = data.empty() ? config.outputBytes : data.size();
+    addresses.push_back(memory.allocate("p" + std::to_string(i), bytes));
+    if (!data.empty())
+      memory.write(addresses[i], data.data(), bytes);
+    arguments.addPointer(addresses[i]);
+    result.buffers.emplace_back(bytes);
+  }
+  Expected<Report> report =
+      launch(*kernel, memory, {config.grid, config.block, config.shared},
+             arguments, config.options);
+  if (!report) {
+    result.error = report.error().str();
+    return result;
+  }
+  result.report = *report;
+  for (size_t i = 0; i < addresses.size(); ++i)
+    memory.read(addresses[i], result.buffers[i].data(),
+                result.buffers[i].size());
+  return result;
+}
+
+RunResult test::runBody(const std::string &body, const RunConfig &config,
+                        const std::string &declarations) {
+  return runText(kernelText(body, declarations), config);
+}
+
+std::string test::loadError(const std::string &text) {
+  Expected<Kernel> kernel = Kernel::load(text);
+  return kernel ? std::string() : kernel.error().str();
+}
+
+std::string test::loadBodyError(const std::string &body,
+                                const std::string &declarations) {
+  Expected<Kernel> kernel = Kernel::load(kernelText(body, declarations));
+  return kernel ? std::string() : kernel.error().message;
+}
+
+std::string test::readInput(const std::string &name) {
+  std::ifstream in(std::string(FLASHCORE_EMU_TEST_INPUTS) + "/" + name,
+                   std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}

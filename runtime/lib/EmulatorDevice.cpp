@@ -1,0 +1,159 @@
+//===- EmulatorDevice.cpp - Run kernels on the PTX emulator ---------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Translates the Device interface into the emulator's. Launches run at once, so
+// there is nothing to wait for.
+//
+//===----------------------------------------------------------------------===//
+
+#include "flashcore/Runtime/EmulatorDevice.h"
+#include "flashcore/Emulator/Emulator.h"
+
+#include <algorithm>
+
+using namespace flashcore;
+
+namespace {
+/// Findings that are shown in full; the rest is counted.
+constexpr size_t maxNotes = 8;
+
+class EmulatorModule final : public LoadedModule {
+public:
+  explicit EmulatorModule(const Bundle &bundle)
+      : file((bundle.directory / bundle.ptx.file).string()) {
+    codeName = "PTX " + bundle.chip.str() + " on the emulator";
+  }
+
+  /// Loads the next kernel of the bundle.
+  Status add(const Bundle &bundle, const KernelSpec &spec) {
+    emu::Expected<emu::Kernel> kernel =
+        emu::Kernel::load(bundle.ptx.contents, spec.name);
+    if (!kernel)
+      return Status::error("the emulator cannot load kernel '" + spec.name +
+                           "': " + kernel.error().str(file));
+    LoadedKernelInfo info;
+    info.staticSharedMemory = static_cast<int64_t>(kernel->staticSharedBytes());
+    kernels.push_back(*kernel);
+    kernelInfos.push_back(info);
+    return Status::success();
+  }
+
+  std::vector<emu::Kernel> kernels;
+  std::string file;
+};
+
+class EmulatorDevice final : public Device {
+public:
+  EmulatorDevice() {
+    deviceInfo.kind = "emulator";
+    deviceInfo.name = "the PTX emulator";
+    // The newest chip that bundles are made for, with its limits: older code
+    // runs too, and ptxas has checked it against its own chip.
+    deviceInfo.chip.number = 90;
+    deviceInfo.limits.sharedMemoryPerBlock = 227 * 1024;
+    deviceInfo.limits.threadsPerBlock = 1024;
+    deviceInfo.limits.block = {1024, 1024, 64};
+    deviceInfo.limits.grid = {2147483647, 65535, 65535};
+  }
+
+  StatusOr<DevicePointer> allocate(int64_t bytes) override {
+    std::string name = "buffer " + std::to_string(numBuffers++) + " (" +
+                       std::to_string(bytes) + " bytes)";
+    return memory.allocate(name, static_cast<uint64_t>(bytes));
+  }
+  Status free(DevicePointer pointer) override {
+    return check(memory.release(pointer), "free");
+  }
+  Status copyToDevice(DevicePointer to, const void *from,
+                      int64_t bytes) override {
+    return check(memory.write(to, from, static_cast<uint64_t>(bytes)),
+                 "copy to");
+  }
+  Status copyToHost(void *to, DevicePointer from, int64_t bytes) override {
+    return check(memory.read(from, to, static_cast<uint64_t>(bytes)),
+                 "copy from");
+  }
+  Status fill(DevicePointer to, uint32_t pattern, int64_t bytes) override {
+    std::vector<uint32_t> words(static_cast<size_t>(bytes) / sizeof pattern,
+                                pattern);
+    return copyToDevice(to, words.data(), bytes);
+  }
+  Status synchronize() override { return Status::success(); }
+
+protected:
+  StatusOr<std::unique_ptr<LoadedModule>>
+  loadCode(const Bundle &bundle, const CodeChoice &) override {
+    auto module = std::make_unique<EmulatorModule>(bundle);
+    for (const KernelSpec &kernel : bundle.kernels)
+      if (Status status = module->add(bundle, kernel); !status.ok())
+        return status;
+    return std::unique_ptr<LoadedModule>(std::move(module));
+  }
+
+  Status launchChecked(LoadedModule &module,
+                       const KernelLaunch &launch) override {
+    auto &loaded = static_cast<EmulatorModule &>(module);
+    emu::Arguments arguments;
+    for (uint64_t argument : launch.arguments)
+      arguments.addValue(argument);
+    emu::LaunchConfig config;
+    config.grid = toDim3(launch.grid);
+    config.block = toDim3(launch.block);
+    config.dynamicSharedBytes =
+        static_cast<uint64_t>(launch.dynamicSharedMemory);
+    emu::Expected<emu::Report> report =
+        emu::launch(loaded.kernels[launch.kernel], memory, config, arguments);
+    if (!report)
+      return Status::error("the emulator cannot launch kernel '" + launch.name +
+                           "': " + report.error().str());
+    return describe(*report, launch.name, loaded.file);
+  }
+
+  StatusOr<Timing> timeChecked(LoadedModule &,
+                               std::span<const std::vector<KernelLaunch>>,
+                               const TimingOptions &) override {
+    return Status::error("the emulator cannot time a kernel: its speed says "
+                         "nothing of a GPU's; use --device=cuda");
+  }
+
+private:
+  static emu::Dim3 toDim3(const std::array<int64_t, 3> &sizes) {
+    return {static_cast<uint32_t>(sizes[0]), static_cast<uint32_t>(sizes[1]),
+            static_cast<uint32_t>(sizes[2])};
+  }
+
+  static Status check(bool isInside, const char *what) {
+    if (isInside)
+      return Status::success();
+    return Status::error(std::string("cannot ") + what +
+                         " a range that is not inside one buffer of the "
+                         "emulator");
+  }
+
+  static Status describe(const emu::Report &report, const std::string &kernel,
+                         const std::string &file) {
+    if (report.clean())
+      return Status::success();
+    Status status = Status::kernelFault("kernel '" + kernel + "' has " +
+                                        std::to_string(report.findings.size()) +
+                                        " finding(s) in the emulator");
+    size_t shown = std::min(report.findings.size(), maxNotes);
+    for (size_t i = 0; i < shown; ++i)
+      status.note(emu::formatFinding(report.findings[i], file, kernel));
+    if (shown < report.findings.size())
+      status.note(std::to_string(report.findings.size() - shown) +
+                  " more; run flashcore-emu for all of them");
+    return status;
+  }
+
+  emu::DeviceMemory memory;
+  size_t numBuffers = 0;
+};
+} // namespace
+
+std::unique_ptr<Device> flashcore::createEmulatorDevice() {
+  return std::make_unique<EmulatorDevice>();
+}

@@ -1,0 +1,382 @@
+//===- BundleLoaderTest.cpp - Refusals of the bundle loader ---------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Each test changes one thing in a good bundle and compares the whole message.
+//
+//===----------------------------------------------------------------------===//
+
+#include "TestBundle.h"
+
+#include "flashcore/Runtime/FileUtils.h"
+
+using namespace flashcore;
+using namespace flashcore::testing;
+using nlohmann::json;
+
+static const std::string remedy =
+    "\n  note: the file is damaged or was written by another version: compile "
+    "the bundle again with this version's flashcore-compile";
+static const std::string copyRemedy =
+    "\n  note: the file was changed or not copied completely: copy or compile "
+    "the bundle again";
+
+namespace {
+class BundleLoaderTest : public ::testing::Test {
+protected:
+  /// What the loader says about `manifest`, without the path of the manifest.
+  std::string refusal(const json &manifest) {
+    writeBundle(scratch.path(), manifest);
+    return load();
+  }
+  std::string load() {
+    std::string message = text(Bundle::load(scratch.path()));
+    std::string prefix = scratch.file("");
+    for (size_t at; (at = message.find(prefix)) != std::string::npos;)
+      message.erase(at, prefix.size());
+    return message;
+  }
+  /// The refusal after the value at `pointer` became `value`.
+  std::string refusal(const char *pointer, const json &value) {
+    json manifest = testManifest();
+    manifest[json::json_pointer(pointer)] = value;
+    return refusal(manifest);
+  }
+
+  ScratchDirectory scratch;
+};
+} // namespace
+
+TEST_F(BundleLoaderTest, readsEveryField) {
+  Bundle bundle = loadTestBundle();
+  EXPECT_EQ(bundle.compiler, "flashcore test");
+  EXPECT_EQ(bundle.assembler, "ptxas test");
+  EXPECT_EQ(bundle.chip.str(), "sm_80");
+  EXPECT_EQ(bundle.ptx.contents, testPtx);
+  ASSERT_EQ(bundle.cubins.size(), 1u);
+  EXPECT_EQ(bundle.cubins[0].chip.str(), "sm_89");
+  EXPECT_EQ(bundle.cubins[0].contents, testCubin);
+  EXPECT_EQ(bundle.attention.softmaxScale, 0.25);
+  EXPECT_EQ(bundle.attention.causal, Causal::None);
+  EXPECT_EQ(bundle.attention.dims.at("head_dim"), 16);
+  EXPECT_EQ(bundle.attention.dims.at("batch"), std::nullopt);
+  ASSERT_EQ(bundle.tensors.size(), 5u);
+  EXPECT_EQ(bundle.tensors[4].dtype, DType::F32);
+  EXPECT_EQ(bundle.tensors[4].role, TensorSpec::Role::Output);
+  EXPECT_EQ(bundle.tensors[0].strides[3], 1);
+  EXPECT_EQ(bundle.tensors[0].strides[2], std::nullopt);
+  ASSERT_EQ(bundle.kernels.size(), 1u);
+  const KernelSpec &kernel = bundle.kernels[0];
+  EXPECT_EQ(kernel.grid[0].size(), 3u);
+  EXPECT_EQ(kernel.grid[0][0].tile, 64);
+  EXPECT_TRUE(kernel.grid[1].empty());
+  EXPECT_EQ(kernel.arguments.size(), 8u);
+  EXPECT_EQ(kernel.arguments[6].axis, 1u);
+  EXPECT_EQ(kernel.resources->registers, 128);
+}
+
+TEST_F(BundleLoaderTest, acceptsNullWhereNothingWasAssembled) {
+  json manifest = testManifest();
+  manifest["assembler"] = nullptr;
+  manifest["cubins"] = json::array();
+  manifest["kernels"][0]["resources"] = nullptr;
+  Bundle bundle = loadTestBundle(manifest);
+  EXPECT_FALSE(bundle.assembler);
+  EXPECT_FALSE(bundle.kernels[0].resources);
+}
+
+TEST_F(BundleLoaderTest, acceptsAnAttentionWithoutLse) {
+  json manifest = testManifest();
+  manifest["tensors"].erase(4);
+  manifest["kernels"][0]["arguments"].erase(4);
+  EXPECT_EQ(loadTestBundle(manifest).findTensor("lse"), nullptr);
+}
+
+TEST_F(BundleLoaderTest, refusesADirectoryWithoutManifest) {
+  EXPECT_EQ(load(),
+            "manifest.json: cannot read the file: No such file or directory\n"
+            "  note: expects a bundle directory, as 'flashcore-compile "
+            "--emit=bundle' writes it");
+}
+
+TEST_F(BundleLoaderTest, refusesATruncatedManifest) {
+  writeBundle(scratch.path(), testManifest());
+  scratch.write("manifest.json", "{\n  \"format\": \"flashcore-");
+  EXPECT_EQ(load(), "manifest.json: expects JSON, but got a syntax error at "
+                    "line 2, column 24\n"
+                    "  note: the file ends there: it is truncated");
+}
+
+TEST_F(BundleLoaderTest, refusesTextThatIsNoJson) {
+  writeBundle(scratch.path(), testManifest());
+  scratch.write("manifest.json", "{ format = 1 }");
+  EXPECT_EQ(load(), "manifest.json: expects JSON, but got a syntax error at "
+                    "line 1, column 4\n"
+                    "  note: the file was edited or is no JSON");
+}
+
+TEST_F(BundleLoaderTest, refusesANumberTooLargeForADouble) {
+  writeBundle(scratch.path(), testManifest());
+  scratch.write("manifest.json", "{\"version\": 1e999}");
+  EXPECT_EQ(load(), "manifest.json: expects numbers that fit a double, but got "
+                    "a larger one\n"
+                    "  note: the file was edited or is damaged");
+}
+
+TEST_F(BundleLoaderTest, refusesAManifestThatIsNoObject) {
+  EXPECT_EQ(refusal(json::array({1, 2})),
+            "manifest.json: expects the document to be an object, but got an "
+            "array of 2 elements" +
+                remedy);
+}
+
+TEST_F(BundleLoaderTest, refusesAnotherFormat) {
+  EXPECT_EQ(refusal("/format", "zip"),
+            "manifest.json: expects 'format' to be 'flashcore-bundle', but got "
+            "\"zip\"" +
+                remedy);
+}
+
+TEST_F(BundleLoaderTest, refusesAnotherVersion) {
+  EXPECT_EQ(refusal("/version", 2),
+            "manifest.json: expects 'version' to be 1, but got 2\n"
+            "  note: this runtime reads version 1: compile the bundle again "
+            "with the flashcore-compile of the same release");
+}
+
+TEST_F(BundleLoaderTest, refusesEveryMissingKey) {
+  const json complete = testManifest();
+  for (const auto &item : complete.items()) {
+    json manifest = complete;
+    manifest.erase(item.key());
+    EXPECT_EQ(refusal(manifest), "manifest.json: expects the key '" +
+                                     item.key() + "', but there is none" +
+                                     remedy);
+  }
+}
+
+TEST_F(BundleLoaderTest, refusesEveryMissingNestedKey) {
+  const std::pair<const char *, const char *> parents[] = {
+      {"/attention", "attention"},
+      {"/attention/dims", "attention.dims"},
+      {"/tensors/0", "tensors[0]"},
+      {"/workspace", "workspace"},
+      {"/kernels/0", "kernels[0]"},
+      {"/kernels/0/grid/0/0", "kernels[0].grid[0][0]"},
+      {"/kernels/0/arguments/6", "kernels[0].arguments[6]"},
+      {"/kernels/0/resources", "kernels[0].resources"},
+      {"/ptx", "ptx"},
+      {"/cubins/0", "cubins[0]"}};
+  for (const auto &[parent, path] : parents) {
+    json::json_pointer pointer(parent);
+    const json complete = testManifest();
+    for (const auto &item : complete[pointer].items()) {
+      json manifest = complete;
+      manifest[pointer].erase(item.key());
+      std::string message = refusal(manifest);
+      EXPECT_EQ(message, "manifest.json: expects the key '" +
+                             std::string(path) + "." + item.key() +
+                             "', but there is none" + remedy);
+    }
+  }
+}
+
+TEST_F(BundleLoaderTest, refusesWrongTypes) {
+  EXPECT_EQ(refusal("/compiler", 7),
+            "manifest.json: expects 'compiler' to be a string, but got 7" +
+                remedy);
+  EXPECT_EQ(
+      refusal("/kernels", "none"),
+      "manifest.json: expects 'kernels' to be an array, but got \"none\"" +
+          remedy);
+  EXPECT_EQ(refusal("/attention/dims/batch", "many"),
+            "manifest.json: expects 'attention.dims.batch' to be an integer or "
+            "null, but got \"many\"" +
+                remedy);
+  EXPECT_EQ(refusal("/attention/softmax_scale", nullptr),
+            "manifest.json: expects 'attention.softmax_scale' to be a number, "
+            "but got null" +
+                remedy);
+  EXPECT_EQ(refusal("/ptx/bytes", 12.5),
+            "manifest.json: expects 'ptx.bytes' to be an integer of at least "
+            "0, but got 12.5" +
+                remedy);
+}
+
+TEST_F(BundleLoaderTest, refusesWrongValues) {
+  EXPECT_EQ(refusal("/chip", "ampere"),
+            "manifest.json: expects 'chip' to be a chip name such as 'sm_89' "
+            "or 'sm_90a', but got \"ampere\"" +
+                remedy);
+  EXPECT_EQ(refusal("/attention/causal", "yes"),
+            "manifest.json: expects 'attention.causal' to be 'none' or "
+            "'bottom_right' or 'top_left', but got \"yes\"" +
+                remedy);
+  EXPECT_EQ(refusal("/attention/softmax_scale", 0),
+            "manifest.json: expects 'attention.softmax_scale' to be a positive "
+            "number, but got 0" +
+                remedy);
+  EXPECT_EQ(refusal("/attention/dims/batch", -1),
+            "manifest.json: expects 'attention.dims.batch' to be an integer of "
+            "at least 0, but got -1" +
+                remedy);
+  EXPECT_EQ(refusal("/kernels/0/block/0", 2048),
+            "manifest.json: expects 'kernels[0].block[0]' to be an integer "
+            "from 1 to 1024, but got 2048" +
+                remedy);
+  EXPECT_EQ(refusal("/kernels/0/grid/0/0/tile", 0),
+            "manifest.json: expects 'kernels[0].grid[0][0].tile' to be an "
+            "integer of at least 1, but got 0" +
+                remedy);
+  EXPECT_EQ(refusal("/kernels/0/arguments/6/axis", 4),
+            "manifest.json: expects 'kernels[0].arguments[6].axis' to be an "
+            "integer from 0 to 3, but got 4" +
+                remedy);
+  EXPECT_EQ(refusal("/tensors/0/alignment", 24),
+            "manifest.json: expects 'tensors[0].alignment' to be a power of "
+            "two that is a multiple of the size of f16, but got 24" +
+                remedy);
+}
+
+TEST_F(BundleLoaderTest, refusesWrongLengths) {
+  EXPECT_EQ(refusal("/kernels/0/grid", json::array()),
+            "manifest.json: expects 'kernels[0].grid' to be an array of 3 "
+            "elements, but got an array of 0 elements" +
+                remedy);
+  EXPECT_EQ(refusal("/kernels/0/block", json::array({1})),
+            "manifest.json: expects 'kernels[0].block' to be an array of 3 "
+            "elements, but got an array of 1 elements" +
+                remedy);
+  EXPECT_EQ(refusal("/tensors/4/strides", json::array({1})),
+            "manifest.json: expects 'tensors[4].strides' to be an array of 3 "
+            "elements, one an axis, but got an array of 1 elements" +
+                remedy);
+  EXPECT_EQ(refusal("/kernels", json::array()),
+            "manifest.json: expects 'kernels' to be an array of at least one "
+            "kernel, but got an array of 0 elements" +
+                remedy);
+}
+
+TEST_F(BundleLoaderTest, refusesUnknownNames) {
+  const std::string dims =
+      "the name of a size in 'attention.dims' (batch, head_dim, head_dim_v, "
+      "heads_kv, heads_q, seqlen_k, seqlen_q)";
+  EXPECT_EQ(refusal("/kernels/0/grid/0/0/dim", "rows"),
+            "manifest.json: expects 'kernels[0].grid[0][0].dim' to be " + dims +
+                ", but got \"rows\"" + remedy);
+  EXPECT_EQ(refusal("/tensors/0/axes/1", "heads"),
+            "manifest.json: expects 'tensors[0].axes[1]' to be " + dims +
+                ", but got \"heads\"" + remedy);
+  EXPECT_EQ(refusal("/kernels/0/arguments/5/dim", "n"),
+            "manifest.json: expects 'kernels[0].arguments[5].dim' to be " +
+                dims + ", but got \"n\"" + remedy);
+  EXPECT_EQ(
+      refusal("/workspace/bytes",
+              {{{"bytes", 4}, {"factors", {{{"dim", "n"}, {"tile", 1}}}}}}),
+      "manifest.json: expects 'workspace.bytes[0].factors[0].dim' to be " +
+          dims + ", but got \"n\"" + remedy);
+  EXPECT_EQ(refusal("/kernels/0/arguments/0/tensor", "x"),
+            "manifest.json: expects 'kernels[0].arguments[0].tensor' to be the "
+            "name of a tensor in 'tensors' (q, k, v, o, lse), but got \"x\"" +
+                remedy);
+  EXPECT_EQ(refusal("/kernels/0/arguments/0/kind", "scalar"),
+            "manifest.json: expects 'kernels[0].arguments[0].kind' to be "
+            "'pointer' or 'size' or 'stride' or 'offset', but got \"scalar\"" +
+                remedy);
+}
+
+TEST_F(BundleLoaderTest, refusesTensorsThatMakeNoAttention) {
+  EXPECT_EQ(refusal("/tensors/1/name", "q"),
+            "manifest.json: expects 'tensors[1].name' to be a name that no "
+            "other tensor has, but got \"q\"" +
+                remedy);
+  EXPECT_EQ(refusal("/tensors/1/name", "key"),
+            "manifest.json: expects 'tensors' to be an array with a tensor "
+            "named 'k', but got an array of 5 elements" +
+                remedy);
+  EXPECT_EQ(refusal("/tensors/1/axes/1", "heads_q"),
+            "manifest.json: expects 'tensors[1].axes' to be the axes batch, "
+            "head_dim, heads_kv, seqlen_k in any order, but got an array of 4 "
+            "elements" +
+                remedy);
+  EXPECT_EQ(refusal("/tensors/3/role", "input"),
+            "manifest.json: expects 'tensors[3].role' to be 'output', but got "
+            "\"input\"" +
+                remedy);
+}
+
+TEST_F(BundleLoaderTest, refusesAFileOutsideTheBundle) {
+  EXPECT_EQ(refusal("/ptx/file", "../kernels.ptx"),
+            "manifest.json: expects 'ptx.file' to be the name of a file in the "
+            "bundle, but got \"../kernels.ptx\"" +
+                remedy);
+}
+
+TEST_F(BundleLoaderTest, refusesAMissingFile) {
+  EXPECT_EQ(refusal("/ptx/file", "other.ptx"),
+            "other.ptx: cannot read the file: No such file or directory");
+}
+
+TEST_F(BundleLoaderTest, refusesAShortFile) {
+  writeBundle(scratch.path(), testManifest());
+  scratch.write("kernels.ptx", testPtx.substr(0, 5));
+  EXPECT_EQ(load(), "kernels.ptx: expects 12 bytes, as manifest.json says, but "
+                    "got 5" +
+                        copyRemedy);
+}
+
+TEST_F(BundleLoaderTest, refusesAChangedFile) {
+  writeBundle(scratch.path(), testManifest());
+  scratch.write("kernels.sm_89.cubin", "Test cubin");
+  EXPECT_EQ(load(), "kernels.sm_89.cubin: expects the FNV-1a checksum " +
+                        toHex(fnv1a64("test cubin")) +
+                        ", as manifest.json says, but got " +
+                        toHex(fnv1a64("Test cubin")) + copyRemedy);
+}
+
+TEST_F(BundleLoaderTest, refusesAMalformedChecksum) {
+  EXPECT_EQ(refusal("/ptx/fnv1a64", "12"),
+            "manifest.json: expects 'ptx.fnv1a64' to be 16 hexadecimal digits, "
+            "but got \"12\"" +
+                remedy);
+}
+
+TEST(ChecksumTest, isFnv1a) {
+  // From the authors' list of test vectors.
+  EXPECT_EQ(fnv1a64(""), 0xcbf29ce484222325u);
+  EXPECT_EQ(fnv1a64("foobar"), 0x85944171f73967e8u);
+}
+
+TEST(ChipTest, parsesNamesAndRefusesOthers) {
+  EXPECT_EQ(parseChip("sm_90a")->str(), "sm_90a");
+  EXPECT_EQ(parseChip("sm_120")->major(), 12);
+  for (const char *name : {"", "sm_", "sm_9x", "sm_90ab", "compute_80", "sm_7"})
+    EXPECT_EQ(text(parseChip(name)),
+              "expects a chip name such as 'sm_89' or 'sm_90a', but got '" +
+                  std::string(name) + "'");
+}
+
+TEST(ChooseCodeTest, prefersTheCubinAndFallsBackToPtx) {
+  Bundle bundle = loadTestBundle();
+  EXPECT_EQ(chooseCode(bundle, Chip{89, 0})->str(), "cubin sm_89");
+  EXPECT_EQ(chooseCode(bundle, Chip{80, 0})->str(), "PTX sm_80");
+  EXPECT_EQ(chooseCode(bundle, Chip{90, 0})->str(), "PTX sm_80");
+}
+
+TEST(ChooseCodeTest, ptxWithASuffixIsNotPortable) {
+  EXPECT_TRUE((Chip{90, 'a'}.ptxRunsOn(Chip{90, 0})));
+  EXPECT_FALSE((Chip{90, 'a'}.ptxRunsOn(Chip{100, 0})));
+  EXPECT_TRUE((Chip{100, 'f'}.ptxRunsOn(Chip{103, 0})));
+  EXPECT_FALSE((Chip{100, 'f'}.ptxRunsOn(Chip{120, 0})));
+}
+
+TEST(ChooseCodeTest, refusesAnOlderDevice) {
+  Bundle bundle = loadTestBundle();
+  EXPECT_EQ(text(chooseCode(bundle, Chip{75, 0})),
+            "expects a device that runs sm_80 code, but got sm_75\n"
+            "  note: the bundle test.fcb holds PTX for sm_80 and cubins for "
+            "sm_89\n"
+            "  note: compile it again for sm_75");
+}

@@ -1,0 +1,179 @@
+//===- CheckTest.cpp - Judging results ------------------------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A host device computes the right result, then makes mistakes of each kind.
+//
+//===----------------------------------------------------------------------===//
+
+#include "HostDevice.h"
+#include "TestBundle.h"
+
+#include "flashcore/Runtime/Check.h"
+
+#include <cmath>
+#include <limits>
+
+using namespace flashcore;
+using namespace flashcore::testing;
+
+namespace {
+struct Outcome {
+  Status status = Status::success();
+  CheckReport report;
+};
+} // namespace
+
+static Outcome run(Mistake mistake, const nlohmann::json &manifest,
+                   Stage stage = Stage::All,
+                   InputKind kind = InputKind::Normal) {
+  HostDevice device(mistake);
+  Bundle bundle = loadTestBundle(manifest);
+  StatusOr<std::unique_ptr<LoadedModule>> module = device.load(bundle);
+  EXPECT_EQ(text(module), "");
+  StatusOr<Problem> problem = Problem::create(bundle, {});
+  EXPECT_EQ(text(problem), "");
+  StatusOr<TensorSet> set = TensorSet::create(*problem);
+  EXPECT_EQ(text(set->fillInputs(7, kind, stage)), "");
+  Outcome outcome;
+  outcome.status = runOnce(device, **module, *set);
+  if (!outcome.status.ok())
+    return outcome;
+  StatusOr<CheckReport> report = checkOutputs(*set, stage);
+  EXPECT_EQ(text(report), "");
+  outcome.report = *report;
+  return outcome;
+}
+
+TEST(CheckTest, theRightResultPasses) {
+  for (const char *causal : {"none", "bottom_right", "top_left"})
+    for (InputKind kind : {InputKind::Normal, InputKind::Rising}) {
+      Outcome outcome =
+          run(Mistake::None, staticManifest(32, 48, causal), Stage::All, kind);
+      EXPECT_EQ(text(outcome.status), "");
+      EXPECT_TRUE(outcome.report.pass()) << causal;
+      EXPECT_LT(outcome.report.o.error, 1e-2);
+      EXPECT_GT(outcome.report.o.error, 0);
+      EXPECT_LT(outcome.report.lse->error, 1e-5);
+    }
+}
+
+TEST(CheckTest, emptyRowsPassWithZeroAndMinusInfinity) {
+  // 40 queries and 8 keys: the first 32 queries see nothing.
+  Outcome outcome = run(Mistake::None, staticManifest(40, 8, "bottom_right"));
+  EXPECT_EQ(text(outcome.status), "");
+  EXPECT_TRUE(outcome.report.pass());
+}
+
+TEST(CheckTest, minusInfinityIsExact) {
+  // Element 3 of lse is -inf; adding 1 changes nothing, so this passes ...
+  EXPECT_TRUE(run(Mistake::WrongLse, staticManifest(40, 8, "bottom_right"))
+                  .report.pass());
+  // ... and a finite value in its place does not.
+  ErrorReport report;
+  report.error = std::numeric_limits<double>::infinity();
+  report.allowed = 1;
+  EXPECT_FALSE(report.pass());
+}
+
+TEST(CheckTest, aWrongElementFails) {
+  Outcome outcome = run(Mistake::WrongValue, staticManifest());
+  EXPECT_EQ(text(outcome.status), "");
+  EXPECT_FALSE(outcome.report.pass());
+  EXPECT_FALSE(outcome.report.o.pass());
+  EXPECT_TRUE(outcome.report.lse->pass());
+  EXPECT_NEAR(outcome.report.o.error, 1, 1e-2);
+  EXPECT_EQ(outcome.report.o.worst, 5);
+}
+
+TEST(CheckTest, aWrongLseFails) {
+  Outcome outcome = run(Mistake::WrongLse, staticManifest());
+  EXPECT_TRUE(outcome.report.o.pass());
+  EXPECT_FALSE(outcome.report.lse->pass());
+  EXPECT_EQ(outcome.report.lse->worst, 3);
+  EXPECT_FALSE(outcome.report.pass());
+}
+
+TEST(CheckTest, aNaNFailsWhateverComesAfterIt) {
+  Outcome outcome = run(Mistake::NotANumber, staticManifest());
+  EXPECT_TRUE(std::isnan(outcome.report.o.error));
+  EXPECT_EQ(outcome.report.o.worst, 5);
+  EXPECT_FALSE(outcome.report.pass());
+}
+
+TEST(CheckTest, neitherNaNNorAnInfiniteLimitPasses) {
+  const double nan = NAN, infinity = std::numeric_limits<double>::infinity();
+  EXPECT_FALSE((ErrorReport{nan, 1, 0}.pass()));
+  EXPECT_FALSE((ErrorReport{0, nan, 0}.pass()));
+  EXPECT_FALSE((ErrorReport{infinity, infinity, 0}.pass()));
+  EXPECT_TRUE((ErrorReport{1, 1, 0}.pass()));
+  EXPECT_FALSE((ErrorReport{std::nextafter(1.0, 2.0), 1, 0}.pass()));
+}
+
+TEST(CheckTest, findsUnwrittenElements) {
+  Outcome outcome = run(Mistake::Unwritten, staticManifest());
+  EXPECT_EQ(text(outcome.status),
+            "expects every element of 'o' to be written, but 1 of 1024 still "
+            "hold the poison\n"
+            "  note: the first is element 5 in packed order");
+  EXPECT_TRUE(outcome.status.isKernelFault());
+}
+
+TEST(CheckTest, findsWritesBesideTheTensor) {
+  EXPECT_EQ(text(run(Mistake::PastTheEnd, staticManifest()).status),
+            "expects only elements of 'o' to be written, but the 4 bytes at "
+            "2048 from its pointer changed\n"
+            "  note: the tensor spans 2048 bytes");
+  EXPECT_EQ(text(run(Mistake::BeforeStart, staticManifest()).status),
+            "expects only elements of 'o' to be written, but the 4 bytes at "
+            "-4 from its pointer changed\n"
+            "  note: the tensor spans 2048 bytes");
+}
+
+TEST(CheckTest, aCrashIsAKernelFault) {
+  Outcome outcome = run(Mistake::Crash, staticManifest());
+  EXPECT_EQ(text(outcome.status),
+            "the host device crashed\n"
+            "  note: while running the kernels of test.fcb for B1 H2/2 32x48 "
+            "D16 f16");
+  EXPECT_TRUE(outcome.status.isKernelFault());
+}
+
+TEST(CheckTest, everyStagePassesAndFails) {
+  for (const char *causal : {"none", "bottom_right"})
+    for (Stage stage : {Stage::QK, Stage::Softmax, Stage::PV}) {
+      nlohmann::json manifest = staticManifest(24, 16, causal);
+      Outcome good = run(Mistake::None, manifest, stage);
+      ASSERT_TRUE(good.report.stage);
+      EXPECT_TRUE(good.report.pass()) << stringify(stage) << " " << causal
+                                      << " " << good.report.stage->error;
+      Outcome bad = run(Mistake::ScaleOutputs, manifest, stage);
+      EXPECT_FALSE(bad.report.stage->pass()) << stringify(stage);
+      EXPECT_FALSE(run(Mistake::NotANumber, manifest, stage).report.pass());
+    }
+}
+
+TEST(CheckTest, countsOperations) {
+  Bundle bundle = loadTestBundle();
+  StatusOr<Problem> problem =
+      Problem::create(bundle, testRequest(2, 4, 2, 32, 48));
+  EXPECT_EQ(attentionFlops(*problem), 4.0 * 2 * 4 * 32 * 48 * 16);
+  bundle.attention.causal = Causal::BottomRight;
+  EXPECT_EQ(attentionFlops(*problem), 4.0 * 2 * 4 * 32 * 48 * 16);
+  StatusOr<Problem> square =
+      Problem::create(bundle, testRequest(2, 4, 2, 32, 32));
+  EXPECT_EQ(attentionFlops(*square), 2.0 * 2 * 4 * 32 * 32 * 16);
+}
+
+TEST(CheckTest, timesOverEightSmallSets) {
+  HostDevice device;
+  Bundle bundle = loadTestBundle(staticManifest());
+  StatusOr<std::unique_ptr<LoadedModule>> module = device.load(bundle);
+  StatusOr<Problem> problem = Problem::create(bundle, {});
+  StatusOr<Timing> timing = timeProblem(device, **module, *problem, 1, {});
+  ASSERT_EQ(text(timing), "");
+  EXPECT_EQ(device.timedSets, 8u);
+  EXPECT_EQ(timing->replays, 15);
+}

@@ -1,0 +1,79 @@
+//===- CompileTest.cpp - Calling the compiler -----------------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Which compiler is called, with which words, and what is said when it fails.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Compile.h"
+#include "TestBundle.h"
+
+#include "flashcore/Runtime/FileUtils.h"
+
+using namespace flashcore;
+using namespace flashcore::run;
+using namespace flashcore::testing;
+
+namespace {
+class CompileTest : public ::testing::Test {
+protected:
+  /// A compiler that is a shell script.
+  std::filesystem::path script(const std::string &body) {
+    scratch.write("fc", "#!/bin/sh\n" + body + "\n");
+    std::filesystem::permissions(scratch.file("fc"),
+                                 std::filesystem::perms::owner_all);
+    return scratch.file("fc");
+  }
+
+  ScratchDirectory scratch;
+};
+} // namespace
+
+TEST_F(CompileTest, passesInputOutputAndArguments) {
+  std::string log = scratch.file("log");
+  EXPECT_EQ(text(compile(script("echo \"$@\" >" + log), "a b.mlir", "out.fcb",
+                         {"--chip=sm_90", "-x"})),
+            "");
+  EXPECT_EQ(*readFile(log),
+            "a b.mlir --emit=bundle -o out.fcb --chip=sm_90 -x\n");
+}
+
+TEST_F(CompileTest, reportsTheExitCode) {
+  std::filesystem::path compiler = script("exit 3");
+  EXPECT_EQ(text(compile(compiler, "a.mlir", "a.fcb", {"-x"})),
+            "compiling a.mlir failed with exit code 3\n"
+            "  note: the command was: " +
+                compiler.string() + " a.mlir --emit=bundle -o a.fcb -x");
+}
+
+TEST_F(CompileTest, reportsASignal) {
+  EXPECT_TRUE(text(compile(script("kill -9 $$"), "a.mlir", "a.fcb", {}))
+                  .starts_with("compiling a.mlir failed with signal 9\n"));
+}
+
+TEST_F(CompileTest, reportsAMissingCompiler) {
+  EXPECT_EQ(text(compile("/nonexistent/fc", "a.mlir", "a.fcb", {})),
+            "cannot start /nonexistent/fc: No such file or directory\n"
+            "  note: name the compiler with --compiler, or put it into PATH");
+}
+
+TEST_F(CompileTest, prefersTheChosenCompiler) {
+  EXPECT_EQ(findCompiler("my-compiler"), "my-compiler");
+  EXPECT_EQ(findCompiler("").filename(), "flashcore-compile");
+}
+
+TEST_F(CompileTest, removesItsTemporaryDirectory) {
+  std::filesystem::path path;
+  {
+    StatusOr<TemporaryDirectory> directory = TemporaryDirectory::create();
+    ASSERT_EQ(text(directory), "");
+    path = directory->path();
+    EXPECT_TRUE(std::filesystem::is_directory(path));
+    TemporaryDirectory moved(std::move(*directory));
+    EXPECT_EQ(moved.path(), path);
+  }
+  EXPECT_FALSE(std::filesystem::exists(path));
+}

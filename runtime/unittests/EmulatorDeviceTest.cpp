@@ -1,0 +1,122 @@
+//===- EmulatorDeviceTest.cpp - The emulator as a device ------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A hand-written kernel in a bundle: it runs, and what it does wrong is a kernel
+// fault that names the buffer.
+//
+//===----------------------------------------------------------------------===//
+
+#include "flashcore/Runtime/EmulatorDevice.h"
+#include "flashcore/Runtime/Bundle.h"
+
+#include <gtest/gtest.h>
+
+using namespace flashcore;
+
+namespace {
+/// Adds 1 to 32 words.
+constexpr char ptx[] = R"(
+.version 8.0
+.target sm_89
+.address_size 64
+.visible .entry add_one(.param .u64 p) {
+  .reg .b32 %r<3>;
+  .reg .b64 %rd<5>;
+  ld.param.u64 %rd1, [p];
+  cvta.to.global.u64 %rd2, %rd1;
+  mov.u32 %r1, %tid.x;
+  mul.wide.u32 %rd3, %r1, 4;
+  add.s64 %rd4, %rd2, %rd3;
+  ld.global.u32 %r2, [%rd4];
+  add.s32 %r2, %r2, 1;
+  st.global.u32 [%rd4], %r2;
+  ret;
+}
+)";
+
+Bundle makeBundle(std::string text) {
+  Bundle bundle;
+  bundle.directory = "test.fcb";
+  bundle.chip.number = 89;
+  bundle.ptx.chip.number = 89;
+  bundle.ptx.file = "kernels.ptx";
+  bundle.ptx.contents = std::move(text);
+  KernelSpec kernel;
+  kernel.name = "add_one";
+  kernel.block = {32, 1, 1};
+  bundle.kernels.push_back(kernel);
+  return bundle;
+}
+
+KernelLaunch makeLaunch(DevicePointer pointer) {
+  KernelLaunch launch;
+  launch.name = "add_one";
+  launch.block = {32, 1, 1};
+  launch.arguments = {pointer};
+  return launch;
+}
+
+TEST(EmulatorDeviceTest, runsPtx) {
+  auto device = createEmulatorDevice();
+  Bundle bundle = makeBundle(ptx);
+  auto module = device->load(bundle);
+  ASSERT_TRUE(module.ok()) << module.status().str();
+  EXPECT_EQ((*module)->code(), "PTX sm_89 on the emulator");
+  auto buffer = DeviceBuffer::create(*device, 32 * sizeof(uint32_t));
+  ASSERT_TRUE(buffer.ok());
+  ASSERT_TRUE(device->fill(buffer->pointer(), 41, buffer->bytes()).ok());
+  ASSERT_TRUE(device->launch(**module, makeLaunch(buffer->pointer())).ok());
+  ASSERT_TRUE(device->synchronize().ok());
+  uint32_t words[32] = {};
+  ASSERT_TRUE(
+      device->copyToHost(words, buffer->pointer(), buffer->bytes()).ok());
+  for (uint32_t word : words)
+    EXPECT_EQ(word, 42u);
+}
+
+TEST(EmulatorDeviceTest, findingIsAKernelFault) {
+  auto device = createEmulatorDevice();
+  Bundle bundle = makeBundle(ptx);
+  auto module = device->load(bundle);
+  ASSERT_TRUE(module.ok()) << module.status().str();
+  auto buffer = DeviceBuffer::create(*device, 16 * sizeof(uint32_t));
+  ASSERT_TRUE(buffer.ok());
+  ASSERT_TRUE(device->fill(buffer->pointer(), 41, buffer->bytes()).ok());
+  Status status = device->launch(**module, makeLaunch(buffer->pointer()));
+  EXPECT_TRUE(status.isKernelFault());
+  EXPECT_EQ(status.message().rfind("kernel 'add_one' has ", 0), 0u);
+  ASSERT_FALSE(status.notes().empty());
+  EXPECT_NE(status.notes().front().find("buffer 0 (64 bytes)"),
+            std::string::npos)
+      << status.str();
+}
+
+TEST(EmulatorDeviceTest, refusesWhatItCannotParse) {
+  auto device = createEmulatorDevice();
+  Bundle bundle = makeBundle("nonsense");
+  auto module = device->load(bundle);
+  ASSERT_FALSE(module.ok());
+  EXPECT_EQ(module.status().message().rfind(
+                "the emulator cannot load kernel 'add_one': "
+                "test.fcb/kernels.ptx:1:1: error: ",
+                0),
+            0u)
+      << module.status().str();
+}
+
+TEST(EmulatorDeviceTest, refusesToTime) {
+  auto device = createEmulatorDevice();
+  Bundle bundle = makeBundle(ptx);
+  auto module = device->load(bundle);
+  ASSERT_TRUE(module.ok());
+  std::vector<std::vector<KernelLaunch>> sets = {{makeLaunch(0)}};
+  auto timing = device->time(**module, sets, {});
+  ASSERT_FALSE(timing.ok());
+  EXPECT_EQ(timing.status().message(),
+            "the emulator cannot time a kernel: its speed says nothing of a "
+            "GPU's; use --device=cuda");
+}
+} // namespace

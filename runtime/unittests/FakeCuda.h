@@ -1,0 +1,85 @@
+//===- FakeCuda.h - A CUDA driver for tests ------------------- -*- C++ -*-===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Fills a CudaDriver with functions that record their calls, keep device
+// memory in host memory, and fail where a test says so.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FLASHCORE_RUNTIME_UNITTESTS_FAKECUDA_H
+#define FLASHCORE_RUNTIME_UNITTESTS_FAKECUDA_H
+
+#include "flashcore/Runtime/CudaDevice.h"
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+
+namespace flashcore::testing {
+
+/// The state behind the fake functions. The functions find the instance that
+/// lives, of which there may be one at a time.
+class FakeCuda {
+public:
+  FakeCuda();
+  FakeCuda(const FakeCuda &) = delete;
+  FakeCuda &operator=(const FakeCuda &) = delete;
+  ~FakeCuda();
+
+  CudaDriver driver() const;
+  /// Opens the fake GPU; the test fails when that fails.
+  std::unique_ptr<Device> open();
+
+  /// Makes call number `skip` + 1 to `symbol` and all later ones fail.
+  void failAt(const std::string &symbol, cuda::CUresult result, int skip = 0) {
+    failures[symbol] = {result, skip};
+  }
+  int calls(const std::string &symbol) const;
+
+  struct Launch {
+    std::string kernel;
+    std::array<unsigned, 3> grid, block;
+    unsigned sharedBytes;
+    std::vector<uint64_t> arguments;
+    bool isCaptured;
+  };
+
+  // What the fake GPU is.
+  int deviceCount = 1;
+  int driverVersion = 12040;
+  std::map<int, int> attributes;
+  // What its code is.
+  std::string jitLog;
+  size_t numArguments = 8;
+  std::map<int, int> functionAttributes;
+  /// Milliseconds of successive event pairs; 1 when used up.
+  std::vector<float> elapsed;
+
+  // What happened.
+  std::vector<std::string> log;
+  std::vector<Launch> launches;
+  std::vector<std::string> functionNames;
+  std::map<int, int> setAttributes;
+  std::string image;
+  int liveObjects = 0; ///< modules, streams, events, graphs, contexts, memory
+  bool isCapturing = false;
+
+  /// Records the call and returns its planned failure or CUDA_SUCCESS.
+  cuda::CUresult enter(const std::string &symbol);
+  static FakeCuda &current();
+
+private:
+  struct Failure {
+    cuda::CUresult result;
+    int skip;
+  };
+  std::map<std::string, Failure> failures;
+};
+
+} // namespace flashcore::testing
+
+#endif // FLASHCORE_RUNTIME_UNITTESTS_FAKECUDA_H

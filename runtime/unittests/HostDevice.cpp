@@ -1,0 +1,145 @@
+//===- HostDevice.cpp - A device that computes on the host ----------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The arguments of a launch must be q, k, v, o and lse, in this order, each
+// inside the guards that TensorSet puts around it.
+//
+//===----------------------------------------------------------------------===//
+
+#include "HostDevice.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+
+using namespace flashcore;
+using flashcore::testing::HostDevice;
+using flashcore::testing::Mistake;
+
+namespace {
+class HostModule final : public LoadedModule {
+public:
+  HostModule(const Bundle &bundle, const CodeChoice &choice) : bundle(bundle) {
+    codeName = choice.str();
+    kernelInfos.push_back({100, 0, 0});
+  }
+  const Bundle &bundle;
+};
+} // namespace
+
+HostDevice::HostDevice(Mistake mistake) : mistake(mistake) {
+  deviceInfo.kind = "host";
+  deviceInfo.name = "Host";
+  deviceInfo.chip.number = 89;
+  deviceInfo.limits = {1 << 20, 1024, {1024, 1024, 64}, {1 << 30, 1, 1}, 0, 1};
+}
+
+StatusOr<DevicePointer> HostDevice::allocate(int64_t bytes) {
+  return reinterpret_cast<DevicePointer>(
+      std::aligned_alloc(256, static_cast<size_t>(bytes + 255) / 256 * 256));
+}
+
+Status HostDevice::free(DevicePointer pointer) {
+  std::free(reinterpret_cast<void *>(pointer));
+  return Status::success();
+}
+
+Status HostDevice::copyToDevice(DevicePointer to, const void *from,
+                                int64_t bytes) {
+  std::memcpy(reinterpret_cast<void *>(to), from, static_cast<size_t>(bytes));
+  return Status::success();
+}
+
+Status HostDevice::copyToHost(void *to, DevicePointer from, int64_t bytes) {
+  std::memcpy(to, reinterpret_cast<void *>(from), static_cast<size_t>(bytes));
+  return Status::success();
+}
+
+Status HostDevice::fill(DevicePointer to, uint32_t pattern, int64_t bytes) {
+  for (int64_t i = 0; i < bytes; i += 4)
+    std::memcpy(reinterpret_cast<char *>(to) + i, &pattern, 4);
+  return Status::success();
+}
+
+Status HostDevice::synchronize() {
+  return hasCrashed ? Status::error("the host device crashed")
+                    : Status::success();
+}
+
+StatusOr<std::unique_ptr<LoadedModule>>
+HostDevice::loadCode(const Bundle &bundle, const CodeChoice &choice) {
+  return std::unique_ptr<LoadedModule>(
+      std::make_unique<HostModule>(bundle, choice));
+}
+
+/// Makes the mistakes that are wrong values or wrong places.
+void HostDevice::spoil(HostTensor &o, HostTensor &lse) const {
+  auto add = [](HostTensor &tensor, int64_t index, float value) {
+    int64_t at = tensor.position(index);
+    tensor.store(at, static_cast<float>(tensor.load(at)) + value);
+  };
+  if (mistake == Mistake::WrongValue)
+    add(o, 5, 1);
+  if (mistake == Mistake::NotANumber)
+    add(o, 5, NAN);
+  if (mistake == Mistake::WrongLse)
+    add(lse, 3, 1);
+  if (mistake == Mistake::Unwritten)
+    o.storeBits(o.position(5), PoisonPattern & 0xffff);
+  if (mistake == Mistake::PastTheEnd)
+    o.storeBits(o.numElements(), 0);
+  if (mistake == Mistake::BeforeStart)
+    o.storeBits(-2, 0);
+  if (mistake == Mistake::ScaleOutputs)
+    o.forEach([&](int64_t, int64_t at) {
+      o.store(at, static_cast<float>(1.1 * o.load(at)));
+    });
+}
+
+Status HostDevice::launchChecked(LoadedModule &module,
+                                 const KernelLaunch &launch) {
+  hasCrashed = mistake == Mistake::Crash;
+  const Bundle &bundle = static_cast<HostModule &>(module).bundle;
+  StatusOr<Problem> problem = Problem::create(bundle, {});
+  if (!problem.ok())
+    return problem.status();
+  std::vector<HostTensor> tensors;
+  for (size_t i = 0; i < 5; ++i) {
+    tensors.push_back(*HostTensor::create(problem->tensors()[i]));
+    (void)copyToHost(tensors[i].storage(),
+                     launch.arguments[i] - HostTensor::GuardBytes,
+                     tensors[i].storageBytes());
+  }
+  AttentionInputs inputs = {tensors[0].view(), tensors[1].view(),
+                            tensors[2].view(), bundle.attention.softmaxScale,
+                            bundle.attention.causal};
+  AttentionResult result = computeReference(inputs);
+  tensors[3].forEach([&](int64_t index, int64_t at) {
+    tensors[3].store(at, static_cast<float>(result.o[index]));
+  });
+  tensors[4].forEach([&](int64_t index, int64_t at) {
+    tensors[4].store(at, static_cast<float>(result.lse[index]));
+  });
+  spoil(tensors[3], tensors[4]);
+  for (size_t i : {3, 4})
+    (void)copyToDevice(launch.arguments[i] - HostTensor::GuardBytes,
+                       tensors[i].storage(), tensors[i].storageBytes());
+  return Status::success();
+}
+
+StatusOr<Timing>
+HostDevice::timeChecked(LoadedModule &,
+                        std::span<const std::vector<KernelLaunch>> sets,
+                        const TimingOptions &options) {
+  timedSets = sets.size();
+  Timing timing;
+  timing.median = 2;
+  timing.min = 1;
+  timing.max = 4;
+  timing.replays = options.replays;
+  timing.launchesPerReplay = 10;
+  return timing;
+}

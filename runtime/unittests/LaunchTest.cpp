@@ -1,0 +1,100 @@
+//===- LaunchTest.cpp - Packing of kernel arguments -----------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Values of every kind of argument, several kernels, and pointers that are
+// missing or unaligned.
+//
+//===----------------------------------------------------------------------===//
+
+#include "TestBundle.h"
+
+#include "flashcore/Runtime/Launch.h"
+
+using namespace flashcore;
+using namespace flashcore::testing;
+
+static const PointerMap pointers = {{"q", 0x1000},
+                                    {"k", 0x2000},
+                                    {"v", 0x3000},
+                                    {"o", 0x4000},
+                                    {"lse", 0x5000}};
+
+TEST(LaunchTest, packsEveryKind) {
+  nlohmann::json manifest = testManifest();
+  manifest["workspace"]["bytes"] = {
+      {{"bytes", 64}, {"factors", nlohmann::json::array()}}};
+  manifest["kernels"][0]["arguments"] = {
+      {{"kind", "pointer"}, {"tensor", "workspace"}},
+      {{"kind", "pointer"}, {"tensor", "o"}},
+      {{"kind", "size"}, {"dim", "batch"}},
+      {{"kind", "size"}, {"dim", "head_dim"}},
+      {{"kind", "stride"}, {"tensor", "q"}, {"axis", 0}},
+      {{"kind", "stride"}, {"tensor", "q"}, {"axis", 2}},
+      {{"kind", "offset"}, {"tensor", "q"}}};
+  Bundle bundle = loadTestBundle(manifest);
+  ProblemRequest request = testRequest(2, 4, 2, 32, 48);
+  request.offset = 16;
+  StatusOr<Problem> problem = Problem::create(bundle, request);
+  PointerMap withWorkspace = pointers;
+  withWorkspace["workspace"] = 0x6000;
+  StatusOr<std::vector<KernelLaunch>> launches =
+      planLaunches(*problem, withWorkspace);
+  ASSERT_EQ(text(launches), "");
+  EXPECT_EQ(
+      (*launches)[0].arguments,
+      (std::vector<uint64_t>{0x6000, 0x4000, 2, 16, 4 * 32 * 16, 16, 16}));
+}
+
+TEST(LaunchTest, keepsTheOrderOfTheKernels) {
+  nlohmann::json manifest = testManifest();
+  nlohmann::json merge = manifest["kernels"][0];
+  merge["name"] = "merge";
+  merge["block"] = {32, 2, 1};
+  merge["grid"] = {nlohmann::json::array(),
+                   {{{"dim", "seqlen_k"}, {"tile", 16}}},
+                   {{{"dim", "batch"}, {"tile", 1}}}};
+  manifest["kernels"].push_back(merge);
+  Bundle bundle = loadTestBundle(manifest);
+  StatusOr<Problem> problem = Problem::create(bundle, testRequest());
+  StatusOr<std::vector<KernelLaunch>> launches =
+      planLaunches(*problem, pointers);
+  ASSERT_EQ(text(launches), "");
+  ASSERT_EQ(launches->size(), 2u);
+  EXPECT_EQ((*launches)[0].name, "attention");
+  EXPECT_EQ((*launches)[1].name, "merge");
+  EXPECT_EQ((*launches)[1].kernel, 1u);
+  EXPECT_EQ((*launches)[1].grid, (std::array<int64_t, 3>{1, 3, 1}));
+  EXPECT_EQ((*launches)[1].block, (std::array<int64_t, 3>{32, 2, 1}));
+}
+
+TEST(LaunchTest, anEmptyGridIsEmpty) {
+  KernelLaunch launch;
+  EXPECT_FALSE(launch.empty());
+  launch.grid = {4, 0, 1};
+  EXPECT_TRUE(launch.empty());
+}
+
+TEST(LaunchTest, refusesAMissingPointer) {
+  Bundle bundle = loadTestBundle();
+  StatusOr<Problem> problem = Problem::create(bundle, testRequest());
+  PointerMap incomplete = pointers;
+  incomplete.erase("k");
+  EXPECT_EQ(text(planLaunches(*problem, incomplete)),
+            "expects a pointer for 'k', but got none\n"
+            "  note: it is argument 1 of kernel 'attention'");
+}
+
+TEST(LaunchTest, refusesAnUnalignedPointer) {
+  Bundle bundle = loadTestBundle();
+  ProblemRequest request = testRequest();
+  request.offset = 8;
+  StatusOr<Problem> problem = Problem::create(bundle, request);
+  PointerMap unaligned = pointers;
+  unaligned["v"] = 4104;
+  EXPECT_EQ(text(planLaunches(*problem, unaligned)),
+            "expects 'v' to start at a multiple of 16 bytes, but got the "
+            "address 4104 and an offset of 16 bytes");
+}

@@ -1,0 +1,204 @@
+//===- OptionsTest.cpp - The command line and the grid file ---------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What each option does, and the full text of refusals.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Options.h"
+#include "Grid.h"
+#include "TestBundle.h"
+
+using namespace flashcore;
+using namespace flashcore::run;
+using namespace flashcore::testing;
+
+static std::string refusal(const std::vector<std::string> &arguments) {
+  return text(parseOptions(arguments));
+}
+
+TEST(OptionsTest, defaults) {
+  StatusOr<Options> options = parseOptions({"a.fcb"});
+  ASSERT_EQ(text(options), "");
+  EXPECT_EQ(options->input, "a.fcb");
+  EXPECT_EQ(options->device, "auto");
+  EXPECT_FALSE(options->info);
+  EXPECT_EQ(options->runs, 1);
+  EXPECT_EQ(options->seed, std::nullopt);
+  EXPECT_TRUE(options->request.check);
+  EXPECT_FALSE(options->request.time);
+  EXPECT_EQ(options->request.stageName(), "all");
+  EXPECT_TRUE(options->request.problem.dims.empty());
+}
+
+TEST(OptionsTest, readsEveryOption) {
+  StatusOr<Options> options = parseOptions({"--device=cuda",
+                                            "--batch=2",
+                                            "--heads-q=8",
+                                            "--heads-kv",
+                                            "4",
+                                            "--seqlen-q=100",
+                                            "--seqlen-k=0",
+                                            "--layout=bshd",
+                                            "--offset=8",
+                                            "--seed=5",
+                                            "--input-kind=rising",
+                                            "--q=q.npy",
+                                            "--k=k.npy",
+                                            "--v=v.npy",
+                                            "--out-o=o.npy",
+                                            "--out-lse=l.npy",
+                                            "--no-check",
+                                            "--time",
+                                            "--runs=3",
+                                            "--stage=tile",
+                                            "--json=r.json",
+                                            "--compiler=fc",
+                                            "a.mlir",
+                                            "--",
+                                            "--sm=90",
+                                            "--"});
+  ASSERT_EQ(text(options), "");
+  EXPECT_EQ(options->device, "cuda");
+  const RunRequest &request = options->request;
+  EXPECT_EQ(request.problem.dims.at("batch"), 2);
+  EXPECT_EQ(request.problem.dims.at("heads_q"), 8);
+  EXPECT_EQ(request.problem.dims.at("heads_kv"), 4);
+  EXPECT_EQ(request.problem.dims.at("seqlen_q"), 100);
+  EXPECT_EQ(request.problem.dims.at("seqlen_k"), 0);
+  EXPECT_EQ(request.problem.layout, Layout::BSHD);
+  EXPECT_EQ(request.problem.offset, 8);
+  EXPECT_EQ(options->seed, 5u);
+  EXPECT_EQ(request.kind, InputKind::Rising);
+  EXPECT_EQ(request.inputFiles.at("k"), "k.npy");
+  EXPECT_EQ(request.outputFiles.at("o"), "o.npy");
+  EXPECT_EQ(request.outputFiles.at("lse"), "l.npy");
+  EXPECT_FALSE(request.check);
+  EXPECT_TRUE(request.time);
+  EXPECT_EQ(options->runs, 3);
+  EXPECT_EQ(request.stageName(), "tile");
+  EXPECT_EQ(options->json, "r.json");
+  EXPECT_EQ(options->compiler, "fc");
+  EXPECT_EQ(options->compilerArguments,
+            (std::vector<std::string>{"--sm=90", "--"}));
+}
+
+TEST(OptionsTest, helpIsAMessage) {
+  StatusOr<Options> options = parseOptions({"--help"});
+  ASSERT_EQ(text(options), "");
+  EXPECT_NE(options->message.find("--device"), std::string::npos);
+}
+
+TEST(OptionsTest, refusesBadValues) {
+  const std::string help = "\n  note: see flashcore-run --help";
+  EXPECT_EQ(refusal({}),
+            "expects either INPUT or --grid, but got neither" + help);
+  EXPECT_EQ(refusal({"a.fcb", "--grid=g.json"}),
+            "expects either INPUT or --grid, but got both" + help);
+  EXPECT_EQ(refusal({"a.fcb", "--layout=sbhd"}),
+            "expects the layout to be 'bhsd' or 'bshd', but got 'sbhd'");
+  EXPECT_EQ(refusal({"a.fcb", "--input-kind=flat"}),
+            "expects the input kind to be 'normal' or 'rising', but got "
+            "'flat'");
+  EXPECT_EQ(refusal({"a.fcb", "--stage=kv"}),
+            "expects the stage to be 'all', 'qk', 'softmax', 'pv' or 'tile', "
+            "but got 'kv'");
+  EXPECT_EQ(refusal({"a.fcb", "--stage=qk", "--v=v.npy"}),
+            "expects no input file with --stage=qk, but got one for 'v'\n"
+            "  note: a stage chooses its own inputs");
+  EXPECT_EQ(refusal({"--grid=g.json", "--batch=2"}),
+            "expects --grid without --info, --runs, sizes and files of "
+            "tensors, but got one of them\n"
+            "  note: write the sizes into the entries of the grid");
+  // The texts of these come from CLI11, of which the versions differ.
+  EXPECT_NE(refusal({"a.fcb", "--device=tpu"}), "");
+  EXPECT_NE(refusal({"a.fcb", "--batch=-1"}), "");
+  EXPECT_NE(refusal({"a.fcb", "--batch=x"}), "");
+  EXPECT_NE(refusal({"a.fcb", "--runs=0"}), "");
+  EXPECT_NE(refusal({"a.fcb", "--seed=-1"}), "");
+  EXPECT_NE(refusal({"a.fcb", "--unknown"}), "");
+}
+
+namespace {
+class GridTest : public ::testing::Test {
+protected:
+  StatusOr<std::vector<RunRequest>> load(const std::string &contents,
+                                         const RunRequest &defaults = {}) {
+    scratch.write("grid.json", contents);
+    return loadGrid(scratch.file("grid.json"), defaults, [] { return 99; });
+  }
+  /// The refusal without the path of the file.
+  std::string refusal(const std::string &contents) {
+    std::string message = text(load(contents));
+    return message.substr(std::min(message.size(), scratch.file("").size()));
+  }
+
+  ScratchDirectory scratch;
+};
+const std::string remedy =
+    "\n  note: an entry has the key bundle, and may have dims, layout, offset, "
+    "seed, kind, stage, check and time";
+} // namespace
+
+TEST_F(GridTest, readsEntries) {
+  StatusOr<std::vector<RunRequest>> grid = load(R"([
+    {"bundle": "a.fcb"},
+    {"bundle": "/b.fcb", "dims": {"batch": 2, "seqlen_k": 0}, "layout": "bshd",
+     "offset": 8, "seed": 5, "kind": "rising", "stage": "pv", "check": false,
+     "time": true}])");
+  ASSERT_EQ(text(grid), "");
+  ASSERT_EQ(grid->size(), 2u);
+  const RunRequest &first = (*grid)[0], &second = (*grid)[1];
+  EXPECT_EQ(first.bundle, scratch.file("a.fcb"));
+  EXPECT_EQ(first.seed, 99u);
+  EXPECT_TRUE(first.check);
+  EXPECT_EQ(second.bundle, "/b.fcb");
+  EXPECT_EQ(second.problem.dims.at("seqlen_k"), 0);
+  EXPECT_EQ(second.problem.layout, Layout::BSHD);
+  EXPECT_EQ(second.problem.offset, 8);
+  EXPECT_EQ(second.seed, 5u);
+  EXPECT_EQ(second.kind, InputKind::Rising);
+  EXPECT_EQ(second.stage, Stage::PV);
+  EXPECT_FALSE(second.check);
+  EXPECT_TRUE(second.time);
+}
+
+TEST_F(GridTest, takesDefaultsFromTheCommandLine) {
+  RunRequest defaults;
+  defaults.time = true;
+  defaults.kind = InputKind::Rising;
+  StatusOr<std::vector<RunRequest>> grid =
+      load(R"([{"bundle": "a"}, {"bundle": "b", "time": false}])", defaults);
+  ASSERT_EQ(text(grid), "");
+  EXPECT_TRUE((*grid)[0].time);
+  EXPECT_FALSE((*grid)[1].time);
+  EXPECT_EQ((*grid)[1].kind, InputKind::Rising);
+}
+
+TEST_F(GridTest, refusesBadEntries) {
+  EXPECT_EQ(refusal("{}"), "grid.json: expects the document to be an array, "
+                           "but got an object of 0 keys" +
+                               remedy);
+  EXPECT_EQ(refusal(R"([{"seed": 1}])"),
+            "grid.json: expects the key '[0].bundle', but there is none" +
+                remedy);
+  EXPECT_EQ(refusal(R"([{"bundle": "a", "sead": 1}])"),
+            "grid.json: expects '[0]' to be an entry without the unknown key "
+            "'sead', but got an object of 2 keys" +
+                remedy);
+  EXPECT_EQ(refusal(R"([{"bundle": "a", "time": 1}])"),
+            "grid.json: expects '[0].time' to be true or false, but got 1" +
+                remedy);
+  EXPECT_EQ(refusal(R"([{"bundle": "a", "dims": {"batch": "x"}}])"),
+            "grid.json: expects '[0].dims.batch' to be an integer of at least "
+            "0, but got \"x\"" +
+                remedy);
+  EXPECT_EQ(text(load(R"([{"bundle": "a", "layout": "x"}])")),
+            "expects the layout to be 'bhsd' or 'bshd', but got 'x'");
+  EXPECT_EQ(text(load(R"([{"bundle": "a", "stage": "x"}])")),
+            "expects the stage to be 'all', 'qk', 'softmax', 'pv' or 'tile', "
+            "but got 'x'");
+}

@@ -1,0 +1,226 @@
+//===- ProblemTest.cpp - Concrete sizes and layouts -----------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What a caller may choose, the geometry that follows, and every refusal.
+//
+//===----------------------------------------------------------------------===//
+
+#include "TestBundle.h"
+
+using namespace flashcore;
+using namespace flashcore::testing;
+
+static std::string refusal(const ProblemRequest &request,
+                           const nlohmann::json &manifest = testManifest()) {
+  Bundle bundle = loadTestBundle(manifest);
+  return text(Problem::create(bundle, request));
+}
+
+TEST(ProblemTest, packsBothLayouts) {
+  Bundle bundle = loadTestBundle();
+  ProblemRequest request = testRequest(2, 4, 2, 32, 48);
+  StatusOr<Problem> problem = Problem::create(bundle, request);
+  ASSERT_EQ(text(problem), "");
+  using Strides = std::vector<int64_t>;
+  EXPECT_EQ(problem->findTensor("q")->strides, (Strides{2048, 512, 16, 1}));
+  EXPECT_EQ(problem->findTensor("k")->strides, (Strides{1536, 768, 16, 1}));
+  EXPECT_EQ(problem->findTensor("q")->span, 2 * 2048);
+
+  request.layout = Layout::BSHD;
+  problem = Problem::create(bundle, request);
+  ASSERT_EQ(text(problem), "");
+  EXPECT_EQ(problem->findTensor("q")->strides, (Strides{2048, 16, 64, 1}));
+  EXPECT_EQ(problem->findTensor("o")->strides, (Strides{2048, 16, 64, 1}));
+  // lse has no head_dim and is always (batch, heads_q, seqlen_q).
+  EXPECT_EQ(problem->findTensor("lse")->strides, (Strides{128, 32, 1}));
+}
+
+TEST(ProblemTest, keepsStaticLayouts) {
+  Bundle bundle = loadTestBundle(staticManifest());
+  ProblemRequest request;
+  request.layout = Layout::BSHD; // nothing is open
+  request.offset = 64;
+  StatusOr<Problem> problem = Problem::create(bundle, request);
+  ASSERT_EQ(text(problem), "");
+  EXPECT_EQ(problem->findTensor("q")->strides,
+            (std::vector<int64_t>{1024, 512, 16, 1}));
+  EXPECT_EQ(problem->findTensor("q")->offset, 0);
+}
+
+TEST(ProblemTest, offsetsLengthenTheSpan) {
+  Bundle bundle = loadTestBundle();
+  ProblemRequest request = testRequest();
+  request.offset = 8;
+  StatusOr<Problem> problem = Problem::create(bundle, request);
+  ASSERT_EQ(text(problem), "");
+  EXPECT_EQ(problem->findTensor("q")->offset, 8);
+  EXPECT_EQ(problem->findTensor("q")->span, 8 + 4 * 32 * 16);
+}
+
+TEST(ProblemTest, anEmptyProblemIsValid) {
+  Bundle bundle = loadTestBundle();
+  StatusOr<Problem> problem =
+      Problem::create(bundle, testRequest(0, 4, 2, 32, 0));
+  ASSERT_EQ(text(problem), "");
+  EXPECT_EQ(problem->findTensor("q")->span, 0);
+  EXPECT_EQ(*problem->grid(bundle.kernels[0]),
+            (std::array<int64_t, 3>{0, 1, 1}));
+}
+
+TEST(ProblemTest, roundsTheGridUp) {
+  Bundle bundle = loadTestBundle();
+  for (auto [seqlen, tiles] : {std::pair(1, 1), {64, 1}, {65, 2}, {0, 0}}) {
+    StatusOr<Problem> problem =
+        Problem::create(bundle, testRequest(3, 4, 2, seqlen, 48));
+    EXPECT_EQ(*problem->grid(bundle.kernels[0]),
+              (std::array<int64_t, 3>{3 * 4 * tiles, 1, 1}));
+  }
+}
+
+TEST(ProblemTest, sumsTheWorkspace) {
+  nlohmann::json manifest = testManifest();
+  manifest["workspace"]["bytes"] = {
+      {{"bytes", 8}, {"factors", {{{"dim", "seqlen_k"}, {"tile", 32}}}}},
+      {{"bytes", 100}, {"factors", nlohmann::json::array()}}};
+  Bundle bundle = loadTestBundle(manifest);
+  EXPECT_EQ(Problem::create(bundle, testRequest())->workspaceBytes(),
+            8 * 2 + 100);
+}
+
+TEST(ProblemTest, describesItself) {
+  nlohmann::json manifest = testManifest();
+  Bundle bundle = loadTestBundle(manifest);
+  EXPECT_EQ(Problem::create(bundle, testRequest())->str(),
+            "B1 H4/2 32x48 D16 f16");
+  manifest["attention"]["causal"] = "top_left";
+  manifest["attention"]["dims"]["head_dim_v"] = 32;
+  bundle = loadTestBundle(manifest);
+  EXPECT_EQ(Problem::create(bundle, testRequest())->str(),
+            "B1 H4/2 32x48 D16/32 f16 causal=top_left");
+}
+
+TEST(ProblemTest, refusesAMissingSize) {
+  ProblemRequest request = testRequest();
+  request.dims.erase("seqlen_k");
+  EXPECT_EQ(refusal(request),
+            "expects a value for seqlen_k, but got none\n"
+            "  note: the bundle was compiled for any seqlen_k: choose one for "
+            "this run");
+}
+
+TEST(ProblemTest, refusesAnUnknownSize) {
+  ProblemRequest request = testRequest();
+  request.dims["rows"] = 1;
+  EXPECT_EQ(refusal(request),
+            "expects a size that the bundle has, but got 'rows'");
+}
+
+TEST(ProblemTest, refusesAnotherStaticSize) {
+  ProblemRequest request = testRequest();
+  request.dims["head_dim"] = 32;
+  EXPECT_EQ(refusal(request),
+            "expects head_dim 16, the bundle was compiled for it, but got 32: "
+            "recompile with a dynamic head_dim");
+  request.dims["head_dim"] = 16;
+  EXPECT_EQ(refusal(request), "");
+}
+
+TEST(ProblemTest, refusesNegativeSizesAndUnequalGroups) {
+  EXPECT_EQ(refusal(testRequest(-1)),
+            "expects batch to be at least 0, but got -1");
+  EXPECT_EQ(refusal(testRequest(1, 8, 3)),
+            "expects heads_q to be a multiple of heads_kv, but got 8 and 3");
+  EXPECT_EQ(refusal(testRequest(1, 8, 0)),
+            "expects heads_q to be a multiple of heads_kv, but got 8 and 0");
+}
+
+TEST(ProblemTest, refusesAnUnalignedOffset) {
+  ProblemRequest request = testRequest();
+  request.offset = 4;
+  EXPECT_EQ(refusal(request),
+            "expects the offset of 'q' to be a multiple of 8 elements, but got "
+            "4\n  note: the kernels read it at addresses aligned to 16 bytes");
+  request.offset = -8;
+  EXPECT_EQ(refusal(request),
+            "expects the offset of 'q' to be at least 0, but got -8");
+}
+
+TEST(ProblemTest, refusesStridesThatBreakCopies) {
+  ProblemRequest request = testRequest();
+  request.tensors["k"] = {{1536, 768, 20, 1}, 0};
+  EXPECT_EQ(refusal(request),
+            "expects the stride of axis 2 (seqlen_k) of 'k' to be a multiple "
+            "of 8 elements, but got 20\n"
+            "  note: rows are copied 16 bytes at a time: pad the rows, or copy "
+            "the tensor to a padded one");
+  request.tensors["k"] = {{1536, -768, 16, 1}, 0};
+  EXPECT_EQ(refusal(request),
+            "expects the stride of axis 1 (heads_kv) of 'k' to be at least 0, "
+            "but got -768");
+  request.tensors["k"] = {{1536, 16, 1}, 0};
+  EXPECT_EQ(refusal(request), "expects 4 strides for 'k', but got 3");
+  request.tensors["k"] = {{1536, 768, 16, 2}, 0};
+  EXPECT_EQ(refusal(request),
+            "expects the stride of axis 3 (head_dim) of 'k' to be 1, the "
+            "bundle was compiled for it, but got 2: recompile with a dynamic "
+            "stride");
+}
+
+TEST(ProblemTest, inputsMayBroadcastButOutputsMayNotOverlap) {
+  ProblemRequest request = testRequest();
+  request.tensors["k"] = {{0, 0, 16, 1}, 0};
+  EXPECT_EQ(refusal(request), "");
+  request.tensors["o"] = {{2048, 8, 16, 1}, 0};
+  EXPECT_EQ(refusal(request),
+            "expects the stride of axis 1 (heads_q) of 'o' to be at least 16, "
+            "but got 8\n  note: elements of an output must not overlap");
+}
+
+TEST(ProblemTest, refusesALayoutThatTheBundleFixes) {
+  ProblemRequest request;
+  request.tensors["q"] = {{1024, 512, 16, 1}, 8};
+  EXPECT_EQ(refusal(request, staticManifest()),
+            "expects the offset of 'q' to be 0, the bundle was compiled for "
+            "it, but got 8: recompile with a dynamic offset");
+  request.tensors = {{"x", {}}};
+  EXPECT_EQ(refusal(request, staticManifest()),
+            "expects a layout for a tensor of the bundle, but got one for 'x'");
+}
+
+TEST(ProblemTest, refusesSizesThatOverflow) {
+  EXPECT_EQ(refusal(testRequest(1, 1, 1, int64_t(1) << 62, 1)),
+            "expects 'q' to span less than 2^63 bytes, but got sizes [1, 1, "
+            "4611686018427387904, 16] and strides [9223372036854775807, "
+            "9223372036854775807, 16, 1]");
+  // A stride of 0 spans nothing, yet the elements cannot be counted.
+  ProblemRequest request = testRequest(1, 1, 1, 8, int64_t(1) << 62);
+  request.tensors["k"] = {{0, 0, 0, 1}, 0};
+  EXPECT_EQ(refusal(request),
+            "expects 'k' to span less than 2^63 bytes, but got sizes [1, 1, "
+            "4611686018427387904, 16] and strides [0, 0, 0, 1]");
+}
+
+TEST(ProblemTest, refusesAWorkspaceThatOverflows) {
+  nlohmann::json manifest = testManifest();
+  manifest["workspace"]["bytes"] = {
+      {{"bytes", int64_t(1) << 62},
+       {"factors", {{{"dim", "seqlen_k"}, {"tile", 1}}}}}};
+  EXPECT_EQ(refusal(testRequest(), manifest),
+            "expects the workspace to be less than 2^63 bytes, but it "
+            "overflows");
+}
+
+TEST(ProblemTest, refusesAGridThatOverflows) {
+  Bundle bundle = loadTestBundle();
+  StatusOr<Problem> problem =
+      Problem::create(bundle, testRequest(1 << 20, 4, 2, 1 << 10, 1));
+  ASSERT_EQ(text(problem), "");
+  KernelSpec kernel = bundle.kernels[0];
+  kernel.grid[0] = {{"batch", 1}, {"batch", 1}, {"batch", 1}, {"batch", 1}};
+  EXPECT_EQ(text(problem->grid(kernel)),
+            "expects the grid of kernel 'attention' to be less than 2^63, but "
+            "it overflows at batch = 1048576");
+}

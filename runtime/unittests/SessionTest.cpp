@@ -1,0 +1,160 @@
+//===- SessionTest.cpp - Runs from request to result ----------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A session over the host device: passes, failures, errors, files and
+// recovery.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Session.h"
+#include "HostDevice.h"
+#include "TestBundle.h"
+
+#include "flashcore/Runtime/Npy.h"
+
+using namespace flashcore;
+using namespace flashcore::run;
+using namespace flashcore::testing;
+
+namespace {
+class SessionTest : public ::testing::Test {
+protected:
+  SessionTest() {
+    writeBundle(scratch.path() / "a.fcb", staticManifest());
+    request.bundle = scratch.path() / "a.fcb";
+  }
+
+  Session makeSession(Mistake mistake = Mistake::None) {
+    return Session([this, mistake]() -> StatusOr<std::unique_ptr<Device>> {
+      ++opened;
+      return std::unique_ptr<Device>(
+          std::make_unique<HostDevice>(opened == 1 ? mistake : Mistake::None));
+    });
+  }
+
+  ScratchDirectory scratch;
+  RunRequest request;
+  int opened = 0;
+};
+} // namespace
+
+TEST_F(SessionTest, aGoodBundlePasses) {
+  Session session = makeSession();
+  request.time = true;
+  RunResult result = session.run(request);
+  EXPECT_EQ(text(result.status), "");
+  EXPECT_TRUE(result.pass());
+  EXPECT_FALSE(result.failed());
+  EXPECT_EQ(result.problem, "B1 H2/2 32x48 D16 f16");
+  EXPECT_EQ(result.code, "cubin sm_89");
+  EXPECT_EQ(result.device, "Host");
+  EXPECT_EQ(result.kernels.at(0).registers, 100);
+  EXPECT_EQ(result.timing->median, 2);
+  EXPECT_DOUBLE_EQ(result.teraflops(), 4.0 * 2 * 32 * 48 * 16 / 2 * 1e-6);
+}
+
+TEST_F(SessionTest, loadsABundleOnce) {
+  Session session = makeSession();
+  EXPECT_TRUE(session.run(request).pass());
+  std::filesystem::remove_all(request.bundle);
+  EXPECT_TRUE(session.run(request).pass());
+  EXPECT_EQ(opened, 1);
+}
+
+TEST_F(SessionTest, aWrongResultFails) {
+  Session session = makeSession(Mistake::WrongValue);
+  RunResult result = session.run(request);
+  EXPECT_TRUE(result.status.ok());
+  EXPECT_FALSE(result.pass());
+  EXPECT_TRUE(result.failed());
+}
+
+TEST_F(SessionTest, anUnwrittenOutputFails) {
+  Session session = makeSession(Mistake::Unwritten);
+  RunResult result = session.run(request);
+  EXPECT_FALSE(result.pass());
+  EXPECT_TRUE(result.failed());
+}
+
+TEST_F(SessionTest, opensTheDeviceAgainAfterACrash) {
+  Session session = makeSession(Mistake::Crash);
+  RunResult result = session.run(request);
+  EXPECT_TRUE(result.failed());
+  EXPECT_TRUE(result.status.isKernelFault());
+  EXPECT_TRUE(session.run(request).pass());
+  EXPECT_EQ(opened, 2);
+}
+
+TEST_F(SessionTest, withoutCheckNothingIsCompared) {
+  Session session = makeSession(Mistake::WrongValue);
+  request.check = false;
+  RunResult result = session.run(request);
+  EXPECT_TRUE(result.pass());
+  EXPECT_FALSE(result.check);
+}
+
+TEST_F(SessionTest, readsAndWritesFiles) {
+  Session session = makeSession();
+  // V of ones: every row of O is one as well.
+  NpyArray ones = {"<f2", {1, 2, 48, 16}, ""};
+  for (int i = 0; i < 2 * 48 * 16; ++i)
+    ones.data += std::string("\x00\x3c", 2);
+  ASSERT_TRUE(writeNpy(scratch.file("v.npy"), ones).ok());
+  request.inputFiles["v"] = scratch.file("v.npy");
+  request.outputFiles["o"] = scratch.file("o.npy");
+  EXPECT_TRUE(session.run(request).pass());
+  StatusOr<NpyArray> o = readNpy(scratch.file("o.npy"));
+  ASSERT_EQ(text(o), "");
+  EXPECT_EQ(o->shape, (std::vector<int64_t>{1, 2, 32, 16}));
+  EXPECT_EQ(o->data, ones.data.substr(0, o->data.size()));
+}
+
+TEST_F(SessionTest, refusesAnOutputThatIsNotThere) {
+  nlohmann::json manifest = staticManifest();
+  manifest["tensors"].erase(4);
+  manifest["kernels"][0]["arguments"].erase(4);
+  manifest["kernels"][0]["grid"][0] = {{{"dim", "batch"}, {"tile", 1}}};
+  writeBundle(request.bundle, manifest);
+  request.outputFiles["lse"] = "l.npy";
+  Session session = makeSession();
+  EXPECT_EQ(text(session.validate(request)),
+            "expects a bundle with the output 'lse' to write to l.npy, but got "
+            "one without");
+}
+
+TEST_F(SessionTest, validatesWithoutADevice) {
+  Session session = makeSession();
+  EXPECT_EQ(text(session.validate(request)), "");
+  request.stage = Stage::Softmax;
+  EXPECT_EQ(text(session.validate(request)),
+            "expects seqlen_k to be at most head_dim_v for stage 'softmax', "
+            "but got 48 and 16\n"
+            "  note: this stage makes V an identity matrix: use a shorter "
+            "seqlen_k");
+  request.stage = Stage::All;
+  request.isTile = true;
+  EXPECT_EQ(text(session.validate(request)),
+            "expects seqlen_k 48, the bundle was compiled for it, but got 16: "
+            "recompile with a dynamic seqlen_k");
+  request.bundle = scratch.path() / "b.fcb";
+  EXPECT_EQ(text(session.validate(request)),
+            scratch.file("b.fcb/manifest.json") +
+                ": cannot read the file: No such file or directory\n"
+                "  note: expects a bundle directory, as 'flashcore-compile "
+                "--emit=bundle' writes it");
+  EXPECT_EQ(opened, 0);
+}
+
+TEST_F(SessionTest, aBadRequestIsAnErrorAndNotAFailure) {
+  Session session = makeSession();
+  request.problem.dims["batch"] = 5;
+  RunResult result = session.run(request);
+  EXPECT_FALSE(result.pass());
+  EXPECT_FALSE(result.failed());
+  EXPECT_EQ(text(result.status),
+            "expects batch 1, the bundle was compiled for it, but got 5: "
+            "recompile with a dynamic batch");
+}

@@ -1,0 +1,164 @@
+//===- TensorSetTest.cpp - Inputs of a run --------------------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Random inputs by seed and kind, the inputs of each stage, and the errors of
+// moving tensors to the device.
+//
+//===----------------------------------------------------------------------===//
+
+#include "FakeCuda.h"
+#include "HostDevice.h"
+#include "TestBundle.h"
+
+#include "flashcore/Runtime/TensorSet.h"
+
+#include <cmath>
+
+using namespace flashcore;
+using namespace flashcore::testing;
+
+namespace {
+class TensorSetTest : public ::testing::Test {
+protected:
+  explicit TensorSetTest(const nlohmann::json &manifest = staticManifest(64,
+                                                                         16))
+      : bundle(loadTestBundle(manifest)), problem(*Problem::create(bundle, {})),
+        set(std::move(*TensorSet::create(problem))) {}
+
+  std::vector<double> values(const char *name) {
+    HostTensor &tensor = set.tensor(name);
+    std::vector<double> result;
+    tensor.forEach(
+        [&](int64_t, int64_t at) { result.push_back(tensor.load(at)); });
+    return result;
+  }
+
+  static double deviation(const std::vector<double> &values) {
+    double sum = 0;
+    for (double value : values)
+      sum += value * value;
+    return std::sqrt(sum / static_cast<double>(values.size()));
+  }
+
+  Bundle bundle;
+  Problem problem;
+  TensorSet set;
+};
+} // namespace
+
+TEST_F(TensorSetTest, aSeedGivesTheSameInputsAndAnotherDoesNot) {
+  ASSERT_EQ(text(set.fillInputs(1, InputKind::Normal, Stage::All)), "");
+  std::vector<double> q = values("q"), k = values("k"), v = values("v");
+  ASSERT_EQ(text(set.fillInputs(2, InputKind::Normal, Stage::All)), "");
+  EXPECT_NE(values("q"), q);
+  ASSERT_EQ(text(set.fillInputs(1, InputKind::Normal, Stage::All)), "");
+  EXPECT_EQ(values("q"), q);
+  EXPECT_NE(k, v);
+}
+
+TEST_F(TensorSetTest, normalInputsHaveUnitDeviation) {
+  ASSERT_EQ(text(set.fillInputs(1, InputKind::Normal, Stage::All)), "");
+  EXPECT_NEAR(deviation(values("q")), 1, 0.05);
+  EXPECT_NEAR(deviation(values("k")), 1, 0.1);
+}
+
+TEST_F(TensorSetTest, risingKeysGrowAlongTheSequence) {
+  ASSERT_EQ(text(set.fillInputs(1, InputKind::Rising, Stage::All)), "");
+  std::vector<double> k = values("k");
+  std::vector<double> first(k.begin(), k.begin() + 16),
+      last(k.begin() + 15 * 16, k.begin() + 16 * 16);
+  EXPECT_LT(deviation(first), 0.3);
+  EXPECT_GT(deviation(last), 1.5);
+  EXPECT_NEAR(deviation(values("q")), 2, 0.1);
+}
+
+TEST_F(TensorSetTest, stagesIsolateAStep) {
+  ASSERT_EQ(text(set.fillInputs(1, InputKind::Normal, Stage::PV)), "");
+  EXPECT_EQ(deviation(values("q")), 0);
+  ASSERT_EQ(text(set.fillInputs(1, InputKind::Normal, Stage::Softmax)), "");
+  std::vector<double> v = values("v");
+  for (size_t i = 0; i < 16 * 16; ++i)
+    EXPECT_EQ(v[i], i / 16 == i % 16 ? 1 : 0);
+  ASSERT_EQ(text(set.fillInputs(1, InputKind::Normal, Stage::QK)), "");
+  // Scores of deviation 1/4: scale 1/4 times sqrt(head_dim) = 4 times 1/4.
+  EXPECT_NEAR(deviation(values("q")), 0.25, 0.02);
+}
+
+TEST_F(TensorSetTest, uploadPoisonsOutputsAndWorkspace) {
+  HostDevice device;
+  TensorSet moved = std::move(*TensorSet::create(problem));
+  ASSERT_EQ(text(moved.fillInputs(1, InputKind::Normal, Stage::All)), "");
+  ASSERT_EQ(text(moved.upload(device)), "");
+  EXPECT_EQ(text(moved.download(device)),
+            "expects every element of 'o' to be written, but 2048 of 2048 "
+            "still hold the poison\n"
+            "  note: the first is element 0 in packed order");
+}
+
+TEST_F(TensorSetTest, namesTheTensorThatCouldNotBeMoved) {
+  FakeCuda fake;
+  std::unique_ptr<Device> device = fake.open();
+  TensorSet moved = std::move(*TensorSet::create(problem));
+  fake.failAt("cuMemAlloc", 2, 1);
+  EXPECT_EQ(text(moved.upload(*device)),
+            "cuMemAlloc(1536 bytes) failed: CUDA_ERROR_OUT_OF_MEMORY (2): as "
+            "planned\n  note: allocating 'k'");
+  fake.failAt("cuMemAlloc", 0);
+  fake.failAt("cuMemsetD32Async", 999);
+  EXPECT_EQ(text(moved.upload(*device)),
+            "cuMemsetD32Async failed: CUDA_ERROR_FAKE (999): as planned\n"
+            "  note: preparing 'o'");
+  fake.failAt("cuMemsetD32Async", 0);
+  ASSERT_EQ(text(moved.upload(*device)), "");
+  fake.failAt("cuMemcpyDtoHAsync", 999);
+  EXPECT_EQ(text(moved.download(*device)),
+            "cuMemcpyDtoHAsync failed: CUDA_ERROR_FAKE (999): as planned\n"
+            "  note: copying 'o' back");
+}
+
+TEST(TensorSetWorkspaceTest, allocatesAndPassesTheWorkspace) {
+  nlohmann::json manifest = staticManifest();
+  manifest["workspace"]["bytes"] = {
+      {{"bytes", 10}, {"factors", nlohmann::json::array()}}};
+  manifest["kernels"][0]["arguments"] = {
+      {{"kind", "pointer"}, {"tensor", "workspace"}}};
+  Bundle bundle = loadTestBundle(manifest);
+  StatusOr<Problem> problem = Problem::create(bundle, {});
+  HostDevice device;
+  StatusOr<TensorSet> set = TensorSet::create(*problem);
+  ASSERT_EQ(text(set->upload(device)), "");
+  StatusOr<std::vector<KernelLaunch>> launches = set->launches();
+  ASSERT_EQ(text(launches), "");
+  uint32_t word = 0;
+  ASSERT_EQ(text(device.copyToHost(&word, (*launches)[0].arguments[0], 4)), "");
+  EXPECT_EQ(word, PoisonPattern);
+}
+
+TEST(StageTest, refusesProblemsThatDoNotFit) {
+  Bundle bundle = loadTestBundle(staticManifest(32, 48));
+  StatusOr<Problem> problem = Problem::create(bundle, {});
+  for (const char *name : {"qk", "softmax"})
+    EXPECT_EQ(text(verifyStage(*problem, std::string_view(name) == "qk"
+                                             ? Stage::QK
+                                             : Stage::Softmax)),
+              "expects seqlen_k to be at most head_dim_v for stage '" +
+                  std::string(name) +
+                  "', but got 48 and 16\n"
+                  "  note: this stage makes V an identity matrix: use a "
+                  "shorter seqlen_k");
+  EXPECT_EQ(text(verifyStage(*problem, Stage::PV)), "");
+
+  nlohmann::json manifest = staticManifest(32, 16);
+  manifest["tensors"].erase(4);
+  manifest["kernels"][0]["arguments"].erase(4);
+  bundle = loadTestBundle(manifest);
+  problem = Problem::create(bundle, {});
+  EXPECT_EQ(text(verifyStage(*problem, Stage::QK)),
+            "expects a bundle with an lse output for stage 'qk', but got one "
+            "without\n"
+            "  note: this stage recovers the scores as ln(O) + lse: compile an "
+            "attention that returns lse");
+}

@@ -1,0 +1,169 @@
+//===- TestBundle.cpp - Bundles for tests ---------------------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The manifest that most tests start from, and the files around it.
+//
+//===----------------------------------------------------------------------===//
+
+#include "TestBundle.h"
+
+#include "flashcore/Runtime/FileUtils.h"
+
+#include <cstdlib>
+
+using namespace flashcore;
+using namespace flashcore::testing;
+using nlohmann::json;
+
+ScratchDirectory::ScratchDirectory() {
+  std::string name =
+      (std::filesystem::temp_directory_path() / "flashcore-test-XXXXXX")
+          .string();
+  EXPECT_NE(mkdtemp(name.data()), nullptr);
+  directory = name;
+}
+
+ScratchDirectory::~ScratchDirectory() {
+  std::error_code ignored;
+  std::filesystem::remove_all(directory, ignored);
+}
+
+void ScratchDirectory::write(std::string_view name,
+                             std::string_view contents) const {
+  EXPECT_TRUE(writeFile(directory / name, contents).ok());
+}
+
+static json tensor(const char *name, const char *role, const char *dtype,
+                   std::vector<std::string> axes) {
+  std::vector<json> strides(axes.size());
+  strides.back() = 1;
+  return {{"name", name},
+          {"role", role},
+          {"dtype", dtype},
+          {"axes", axes},
+          {"strides", strides},
+          {"offset", nullptr},
+          {"alignment", std::string_view(dtype) == "f32" ? 4 : 16}};
+}
+
+static json code(const char *file, std::string_view contents) {
+  return {{"file", file},
+          {"bytes", contents.size()},
+          {"fnv1a64", toHex(fnv1a64(contents))}};
+}
+
+static json testKernel() {
+  return {{"name", "attention"},
+          {"block", {128, 1, 1}},
+          {"grid",
+           {{{{"dim", "seqlen_q"}, {"tile", 64}},
+             {{"dim", "heads_q"}, {"tile", 1}},
+             {{"dim", "batch"}, {"tile", 1}}},
+            json::array(),
+            json::array()}},
+          {"dynamic_shared_memory", 49152},
+          {"arguments",
+           {{{"kind", "pointer"}, {"tensor", "q"}},
+            {{"kind", "pointer"}, {"tensor", "k"}},
+            {{"kind", "pointer"}, {"tensor", "v"}},
+            {{"kind", "pointer"}, {"tensor", "o"}},
+            {{"kind", "pointer"}, {"tensor", "lse"}},
+            {{"kind", "size"}, {"dim", "seqlen_k"}},
+            {{"kind", "stride"}, {"tensor", "k"}, {"axis", 1}},
+            {{"kind", "offset"}, {"tensor", "v"}}}},
+          {"resources",
+           {{"chip", "sm_89"},
+            {"registers", 128},
+            {"spill_stores", 0},
+            {"spill_loads", 0},
+            {"static_shared_memory", 16}}}};
+}
+
+json flashcore::testing::testManifest() {
+  json cubin = code("kernels.sm_89.cubin", testCubin);
+  cubin["chip"] = "sm_89";
+  return {{"format", "flashcore-bundle"},
+          {"version", 1},
+          {"compiler", "flashcore test"},
+          {"assembler", "ptxas test"},
+          {"chip", "sm_80"},
+          {"ptx", code("kernels.ptx", testPtx)},
+          {"cubins", json::array({cubin})},
+          {"attention",
+           {{"softmax_scale", 0.25},
+            {"causal", "none"},
+            {"dims",
+             {{"batch", nullptr},
+              {"heads_q", nullptr},
+              {"heads_kv", nullptr},
+              {"seqlen_q", nullptr},
+              {"seqlen_k", nullptr},
+              {"head_dim", 16},
+              {"head_dim_v", 16}}}}},
+          {"tensors",
+           {tensor("q", "input", "f16",
+                   {"batch", "heads_q", "seqlen_q", "head_dim"}),
+            tensor("k", "input", "f16",
+                   {"batch", "heads_kv", "seqlen_k", "head_dim"}),
+            tensor("v", "input", "f16",
+                   {"batch", "heads_kv", "seqlen_k", "head_dim_v"}),
+            tensor("o", "output", "f16",
+                   {"batch", "heads_q", "seqlen_q", "head_dim_v"}),
+            tensor("lse", "output", "f32", {"batch", "heads_q", "seqlen_q"})}},
+          {"workspace", {{"bytes", json::array()}}},
+          {"kernels", json::array({testKernel()})}};
+}
+
+json flashcore::testing::staticManifest(int64_t seqlenQ, int64_t seqlenK,
+                                        const char *causal) {
+  json manifest = testManifest();
+  manifest["attention"]["causal"] = causal;
+  manifest["attention"]["dims"] = {{"batch", 1},          {"heads_q", 2},
+                                   {"heads_kv", 2},       {"seqlen_q", seqlenQ},
+                                   {"seqlen_k", seqlenK}, {"head_dim", 16},
+                                   {"head_dim_v", 16}};
+  json &tensors = manifest["tensors"];
+  for (json &tensor : tensors)
+    tensor["offset"] = 0;
+  tensors[0]["strides"] =
+      tensors[3]["strides"] = {seqlenQ * 32, seqlenQ * 16, 16, 1};
+  tensors[1]["strides"] =
+      tensors[2]["strides"] = {seqlenK * 32, seqlenK * 16, 16, 1};
+  tensors[4]["strides"] = {seqlenQ * 2, seqlenQ, 1};
+  return manifest;
+}
+
+void flashcore::testing::writeBundle(const std::filesystem::path &directory,
+                                     const json &manifest) {
+  std::filesystem::create_directories(directory);
+  EXPECT_TRUE(writeFile(directory / "kernels.ptx", testPtx).ok());
+  EXPECT_TRUE(writeFile(directory / "kernels.sm_89.cubin", testCubin).ok());
+  EXPECT_TRUE(writeFile(directory / "manifest.json", manifest.dump(2)).ok());
+}
+
+Bundle flashcore::testing::loadTestBundle(const json &manifest) {
+  ScratchDirectory scratch;
+  writeBundle(scratch.path(), manifest);
+  StatusOr<Bundle> bundle = Bundle::load(scratch.path());
+  EXPECT_EQ(text(bundle), "");
+  if (!bundle.ok())
+    std::abort();
+  // Messages name the directory; a fixed one makes them comparable.
+  bundle->directory = "test.fcb";
+  return std::move(*bundle);
+}
+
+ProblemRequest flashcore::testing::testRequest(int64_t batch, int64_t headsQ,
+                                               int64_t headsKV, int64_t seqlenQ,
+                                               int64_t seqlenK) {
+  ProblemRequest request;
+  request.dims = {{"batch", batch},
+                  {"heads_q", headsQ},
+                  {"heads_kv", headsKV},
+                  {"seqlen_q", seqlenQ},
+                  {"seqlen_k", seqlenK}};
+  return request;
+}

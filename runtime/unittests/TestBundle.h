@@ -1,0 +1,71 @@
+//===- TestBundle.h - Bundles for tests ----------------------- -*- C++ -*-===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Builds manifests and bundle directories. Tests change one key and see what
+// the loader says.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FLASHCORE_RUNTIME_UNITTESTS_TESTBUNDLE_H
+#define FLASHCORE_RUNTIME_UNITTESTS_TESTBUNDLE_H
+
+#include "flashcore/Runtime/Problem.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace flashcore::testing {
+
+/// A directory that is removed with its owner.
+class ScratchDirectory {
+public:
+  ScratchDirectory();
+  ScratchDirectory(const ScratchDirectory &) = delete;
+  ScratchDirectory &operator=(const ScratchDirectory &) = delete;
+  ~ScratchDirectory();
+
+  const std::filesystem::path &path() const { return directory; }
+  std::string file(std::string_view name) const {
+    return (directory / name).string();
+  }
+  void write(std::string_view name, std::string_view contents) const;
+
+private:
+  std::filesystem::path directory;
+};
+
+inline constexpr std::string_view testPtx = "// test PTX\n";
+inline constexpr std::string_view testCubin = "test cubin";
+
+/// A bundle of one kernel for sm_80 with a cubin for sm_89. All sizes but
+/// head_dim and head_dim_v, which are 16, and all layouts are dynamic.
+nlohmann::json testManifest();
+/// The same with static sizes, batch 1 and 2 heads, and packed layouts.
+nlohmann::json staticManifest(int64_t seqlenQ = 32, int64_t seqlenK = 48,
+                              const char *causal = "none");
+
+/// Writes the manifest and both code files into `directory`.
+void writeBundle(const std::filesystem::path &directory,
+                 const nlohmann::json &manifest);
+/// Writes and loads; the test fails when the loader refuses the bundle.
+Bundle loadTestBundle(const nlohmann::json &manifest = testManifest());
+
+/// Sizes for testManifest().
+ProblemRequest testRequest(int64_t batch = 1, int64_t headsQ = 4,
+                           int64_t headsKV = 2, int64_t seqlenQ = 32,
+                           int64_t seqlenK = 48);
+
+/// The full text of an error, notes included, and "" for a success.
+inline std::string text(const Status &status) {
+  return status.ok() ? "" : status.str();
+}
+template <typename T> std::string text(const StatusOr<T> &value) {
+  return value.ok() ? "" : value.status().str();
+}
+
+} // namespace flashcore::testing
+
+#endif // FLASHCORE_RUNTIME_UNITTESTS_TESTBUNDLE_H

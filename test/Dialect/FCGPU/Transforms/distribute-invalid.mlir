@@ -1,0 +1,184 @@
+// RUN: flashcore-opt %s -split-input-file -verify-diagnostics \
+// RUN:   -pass-pipeline='builtin.module(gpu.module(gpu.func(flashcore-distribute)))'
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 128,
+  num_warps = 1, num_stages = 4, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+
+gpu.module @kernels {
+  // expected-error @below {{'gpu.func' op needs 131072 bytes of shared memory, but sm_89 allows 101376; use fewer stages or smaller blocks}}
+  gpu.func @too_much_shared_memory()
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %ring = fcgpu.alloc_ring : <4x128x128xf16>
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_75", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+
+gpu.module @kernels {
+  // expected-error @below {{'gpu.func' op unknown chip 'sm_75': expects one of sm_80, sm_86, sm_89, sm_90; older chips lack cp.async and bf16 mma.sync}}
+  gpu.func @unknown_chip() kernel attributes {fcgpu.schedule = #schedule} {
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 16,
+  num_warps = 4, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+
+gpu.module @kernels {
+  gpu.func @loop_over_too_few_warps()
+      kernel attributes {fcgpu.schedule = #schedule} {
+    // expected-error @below {{'scf.forall' op expects one loop over the 4 warps of the schedule}}
+    scf.forall (%warp) in (2) {
+    } {mapping = [#gpu.warp<linear_dim_0>]}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 16,
+  num_warps = 4, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+
+gpu.module @kernels {
+  gpu.func @loop_over_two_dimensions()
+      kernel attributes {fcgpu.schedule = #schedule} {
+    // expected-error @below {{'scf.forall' op expects one loop over the 4 warps of the schedule}}
+    scf.forall (%x, %y) in (4, 1) {
+    } {mapping = [#gpu.warp<linear_dim_0>, #gpu.warp<linear_dim_1>]}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+
+gpu.module @kernels {
+  gpu.func @reduction_of_another_kind(%out: memref<16xf32>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %s = arith.constant dense<1.0> : vector<16x16xf32>
+    %init = arith.constant dense<1.0> : vector<16xf32>
+    // expected-error @below {{failed to legalize operation 'vector.multi_reduction' that was explicitly marked illegal}}
+    %r = vector.multi_reduction <mul>, %s, %init [1]
+        : vector<16x16xf32> to vector<16xf32>
+    vector.transfer_write %r, %out[%c0] {in_bounds = [true]}
+        : vector<16xf32>, memref<16xf32>
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+
+gpu.module @kernels {
+  gpu.func @reduction_along_rows(%out: memref<16xf32>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %s = arith.constant dense<1.0> : vector<16x16xf32>
+    %init = arith.constant dense<1.0> : vector<16xf32>
+    // expected-error @below {{failed to legalize operation 'vector.multi_reduction' that was explicitly marked illegal}}
+    %r = vector.multi_reduction <add>, %s, %init [0]
+        : vector<16x16xf32> to vector<16xf32>
+    vector.transfer_write %r, %out[%c0] {in_bounds = [true]}
+        : vector<16xf32>, memref<16xf32>
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+
+gpu.module @kernels {
+  gpu.func @read_without_layout(%out: memref<16x16xf16>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %ring = fcgpu.alloc_ring : <2x16x16xf16>
+    // expected-error @below {{failed to legalize operation 'fcgpu.read' that was explicitly marked illegal}}
+    %tile = fcgpu.read %ring[%c0] : <2x16x16xf16> -> vector<16x16xf16>
+    vector.transfer_write %tile, %out[%c0, %c0] {in_bounds = [true, true]}
+        : vector<16x16xf16>, memref<16x16xf16>
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+#transpose = affine_map<(d0, d1) -> (d1, d0)>
+
+gpu.module @kernels {
+  gpu.func @transposed_write(%out: memref<16x16xf16>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %tile = arith.constant dense<1.0> : vector<16x16xf16>
+    // expected-error @below {{failed to legalize operation 'vector.transfer_write' that was explicitly marked illegal}}
+    vector.transfer_write %tile, %out[%c0, %c0]
+        {in_bounds = [true, true], permutation_map = #transpose}
+        : vector<16x16xf16>, memref<16x16xf16>
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+
+gpu.module @kernels {
+  gpu.func @constant_is_no_splat(%out: memref<16xf32>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    // expected-error @below {{failed to legalize operation 'arith.constant' that was explicitly marked illegal}}
+    %ramp = arith.constant dense<[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0,
+        9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0]> : vector<16xf32>
+    vector.transfer_write %ramp, %out[%c0] {in_bounds = [true]}
+        : vector<16xf32>, memref<16xf32>
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+#mk = affine_map<(m, n, k) -> (m, k)>
+#nk = affine_map<(m, n, k) -> (n, k)>
+#mn = affine_map<(m, n, k) -> (m, n)>
+
+gpu.module @kernels {
+  gpu.func @contraction_into_f16(%out: memref<16x16xf16>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %a = arith.constant dense<1.0> : vector<16x16xf16>
+    // expected-error @below {{failed to legalize operation 'vector.contract' that was explicitly marked illegal}}
+    %r = vector.contract {indexing_maps = [#mk, #nk, #mn],
+        iterator_types = ["parallel", "parallel", "reduction"]}
+        %a, %a, %a : vector<16x16xf16>, vector<16x16xf16> into vector<16x16xf16>
+    vector.transfer_write %r, %out[%c0, %c0] {in_bounds = [true, true]}
+        : vector<16x16xf16>, memref<16x16xf16>
+    gpu.return
+  }
+}

@@ -1,0 +1,531 @@
+// What depends on the thread: memory accesses, the coordinates of scores, warps.
+// Canonicalization and CSE make the index arithmetic readable.
+
+// RUN: flashcore-opt %s -split-input-file -allow-unregistered-dialect \
+// RUN:   -pass-pipeline='builtin.module(gpu.module(gpu.func(flashcore-distribute,canonicalize,cse)))' \
+// RUN:   | FileCheck %s
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 16,
+  num_warps = 4, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!ring = !fcgpu.ring<2x16x64xf16>
+
+// 128 threads copy 16 rows of 8 chunks at once: thread t row t / 8, chunk t mod
+// 8, to the chunk that the row mod 8 is xored to. A row past the end of the
+// source reads nothing (0 of 8 elements) and fills with zeros.
+
+// CHECK-LABEL: gpu.func @copy_by_block_is_swizzled_and_zero_filled
+// CHECK-SAME:    %[[KEY:[^:]+]]: memref<?x64xf16>, %[[FIRST_ROW:[^:]+]]: index, %[[TILE:[^:]+]]: index
+gpu.module @kernels {
+  gpu.func @copy_by_block_is_swizzled_and_zero_filled(
+      %key: memref<?x64xf16>, %row: index, %tile: index)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    // CHECK-DAG:  %[[C0:.+]] = arith.constant 0 : index
+    // CHECK-DAG:  %[[C2:.+]] = arith.constant 2 : index
+    // CHECK-DAG:  %[[C8:.+]] = arith.constant 8 : index
+    // CHECK-DAG:  %[[C64:.+]] = arith.constant 64 : index
+    // CHECK-DAG:  %[[C1024:.+]] = arith.constant 1024 : index
+    // CHECK-DAG:  %[[THREAD:.+]] = gpu.thread_id x
+    // CHECK-DAG:  %[[ROW:.+]] = arith.divui %[[THREAD]], %[[C8]] : index
+    // CHECK-DAG:  %[[CHUNK:.+]] = arith.remui %[[THREAD]], %[[C8]] : index
+    // CHECK-DAG:  %[[SLOT:.+]] = arith.remui %[[TILE]], %[[C2]] : index
+    // CHECK-DAG:  %[[SLOT_START:.+]] = arith.muli %[[SLOT]], %[[C1024]] : index
+    // CHECK-DAG:  %[[SOURCE_ROW:.+]] = arith.addi %[[FIRST_ROW]], %[[ROW]] : index
+    // CHECK-DAG:  %[[SOURCE_COL:.+]] = arith.muli %[[CHUNK]], %[[C8]] : index
+    // CHECK-DAG:  %[[NUM_ROWS:.+]] = memref.dim %[[KEY]], %[[C0]]
+    // CHECK-DAG:  %[[EXISTS:.+]] = arith.cmpi slt, %[[SOURCE_ROW]], %[[NUM_ROWS]] : index
+    // CHECK-DAG:  %[[ELEMENTS:.+]] = arith.select %[[EXISTS]], %[[C8]], %[[C0]] : index
+    // CHECK-DAG:  %[[MASK:.+]] = arith.remui %[[ROW]], %[[C8]] : index
+    // CHECK-DAG:  %[[ROW_OFFSET:.+]] = arith.muli %[[ROW]], %[[C64]] : index
+    // CHECK-DAG:  %[[ROW_START:.+]] = arith.addi %[[SLOT_START]], %[[ROW_OFFSET]] : index
+    // CHECK-DAG:  %[[SWIZZLED:.+]] = arith.xori %[[CHUNK]], %[[MASK]] : index
+    // CHECK-DAG:  %[[COL:.+]] = arith.muli %[[SWIZZLED]], %[[C8]] : index
+    // CHECK-DAG:  %[[TARGET:.+]] = arith.addi %[[ROW_START]], %[[COL]] : index
+    // CHECK:      nvgpu.device_async_copy %[[KEY]][%[[SOURCE_ROW]], %[[SOURCE_COL]]], %{{.+}}[%[[TARGET]]], 8, %[[ELEMENTS]] {bypassL1}
+    // CHECK-NOT:  nvgpu.device_async_copy
+    // CHECK:      gpu.return
+    %c0 = arith.constant 0 : index
+    %ring = fcgpu.alloc_ring : !ring
+    fcgpu.copy %key[%row, %c0] to %ring[%tile] by block
+        : memref<?x64xf16> to !ring
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 16,
+  num_warps = 4, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!ring = !fcgpu.ring<1x16x64xf16>
+
+// 32 lanes copy 4 rows at once, so there are four copies, each of its own row
+// check, and none asks which warp it is.
+
+// CHECK-LABEL: gpu.func @copy_by_warp_uses_the_lanes
+gpu.module @kernels {
+  gpu.func @copy_by_warp_uses_the_lanes(%query: memref<?x64xf16>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    // CHECK-DAG:  %[[C4:.+]] = arith.constant 4 : index
+    // CHECK-DAG:  %[[C8:.+]] = arith.constant 8 : index
+    // CHECK-DAG:  %[[C12:.+]] = arith.constant 12 : index
+    // CHECK-DAG:  %[[C32:.+]] = arith.constant 32 : index
+    // CHECK-DAG:  %[[THREAD:.+]] = gpu.thread_id x
+    // CHECK-DAG:  %[[LANE:.+]] = arith.remui %[[THREAD]], %[[C32]] : index
+    // CHECK-DAG:  %[[ROW:.+]] = arith.divui %[[LANE]], %[[C8]] : index
+    // CHECK:      nvgpu.device_async_copy %{{.+}}[%[[ROW]], %{{.+}}]
+    // CHECK:      %[[ROW_4:.+]] = arith.addi %[[ROW]], %[[C4]] : index
+    // CHECK:      nvgpu.device_async_copy %{{.+}}[%[[ROW_4]], %{{.+}}]
+    // CHECK:      %[[ROW_8:.+]] = arith.addi %[[ROW]], %[[C8]] : index
+    // CHECK:      nvgpu.device_async_copy %{{.+}}[%[[ROW_8]], %{{.+}}]
+    // CHECK:      %[[ROW_12:.+]] = arith.addi %[[ROW]], %[[C12]] : index
+    // CHECK:      nvgpu.device_async_copy %{{.+}}[%[[ROW_12]], %{{.+}}]
+    // CHECK-NOT:  nvgpu.device_async_copy
+    // CHECK:      gpu.return
+    %c0 = arith.constant 0 : index
+    %ring = fcgpu.alloc_ring : !ring
+    fcgpu.copy %query[%c0, %c0] to %ring[%c0] by warp
+        : memref<?x64xf16> to !ring
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 128, block_n = 16,
+  num_warps = 8, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!ring = !fcgpu.ring<1x16x64xf16>
+
+// 256 threads would copy 32 rows at once: those of the last 16 do nothing.
+
+// CHECK-LABEL: gpu.func @more_threads_than_rows
+gpu.module @kernels {
+  gpu.func @more_threads_than_rows(%key: memref<?x64xf16>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    // CHECK-DAG:  %[[C8:.+]] = arith.constant 8 : index
+    // CHECK-DAG:  %[[C16:.+]] = arith.constant 16 : index
+    // CHECK-DAG:  %[[THREAD:.+]] = gpu.thread_id x
+    // CHECK-DAG:  %[[ROW:.+]] = arith.divui %[[THREAD]], %[[C8]] : index
+    // CHECK:      %[[HAS_ROW:.+]] = arith.cmpi slt, %[[ROW]], %[[C16]] : index
+    // CHECK-NEXT: scf.if %[[HAS_ROW]] {
+    // CHECK:        nvgpu.device_async_copy
+    // CHECK:      }
+    // CHECK-NOT:  nvgpu.device_async_copy
+    // CHECK:      gpu.return
+    %c0 = arith.constant 0 : index
+    %ring = fcgpu.alloc_ring : !ring
+    fcgpu.copy %key[%c0, %c0] to %ring[%c0] by block : memref<?x64xf16> to !ring
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 16,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!ring = !fcgpu.ring<1x16x48xf16>
+
+// 6 chunks a row: two threads take three each, and the group of the swizzle is
+// gcd(6, 8) = 2, so rows 4 to 7 of eight are xored with 1.
+
+// CHECK-LABEL: gpu.func @chunks_of_a_row_that_are_no_power_of_two
+gpu.module @kernels {
+  gpu.func @chunks_of_a_row_that_are_no_power_of_two(%key: memref<16x48xf16>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    // CHECK-DAG:  %[[C2:.+]] = arith.constant 2 : index
+    // CHECK-DAG:  %[[C4:.+]] = arith.constant 4 : index
+    // CHECK-DAG:  %[[THREAD:.+]] = gpu.thread_id x
+    // CHECK-DAG:  %[[ROW:.+]] = arith.divui %[[THREAD]], %[[C2]] : index
+    // CHECK-DAG:  %[[CHUNK:.+]] = arith.remui %[[THREAD]], %[[C2]] : index
+    // CHECK-DAG:  %[[ROW_GROUP:.+]] = arith.divui %[[ROW]], %[[C4]] : index
+    // CHECK-DAG:  %[[MASK:.+]] = arith.remui %[[ROW_GROUP]], %[[C2]] : index
+    // CHECK-DAG:  arith.xori %[[CHUNK]], %[[MASK]] : index
+    // CHECK:      nvgpu.device_async_copy
+    // CHECK:      %[[CHUNK_2:.+]] = arith.addi %[[CHUNK]], %[[C2]] : index
+    // CHECK:      arith.xori %[[CHUNK_2]], %[[MASK]] : index
+    // CHECK:      nvgpu.device_async_copy
+    // CHECK:      %[[CHUNK_4:.+]] = arith.addi %[[CHUNK]], %[[C4]] : index
+    // CHECK:      arith.xori %[[CHUNK_4]], %[[MASK]] : index
+    // CHECK:      nvgpu.device_async_copy
+    // CHECK:      gpu.return
+    %c0 = arith.constant 0 : index
+    %ring = fcgpu.alloc_ring : !ring
+    fcgpu.copy %key[%c0, %c0] to %ring[%c0] by block : memref<16x48xf16> to !ring
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 16,
+  num_warps = 4, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!ring = !fcgpu.ring<1x16x64xf16>
+
+// CHECK-LABEL: gpu.func @predicate_guards_the_whole_copy
+// CHECK-SAME:    %[[WANTED:[^:]+]]: i1
+gpu.module @kernels {
+  gpu.func @predicate_guards_the_whole_copy(%key: memref<?x64xf16>, %wanted: i1)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    // CHECK:      scf.if %[[WANTED]] {
+    // CHECK:        nvgpu.device_async_copy
+    // CHECK:      {{^ *}}}
+    // CHECK-NEXT: nvvm.cp.async.commit.group
+    %c0 = arith.constant 0 : index
+    %ring = fcgpu.alloc_ring : !ring
+    fcgpu.copy %key[%c0, %c0] to %ring[%c0] by block if %wanted
+        : memref<?x64xf16> to !ring
+    fcgpu.commit_copies
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+
+// CHECK-LABEL: gpu.func @commit_and_wait_are_those_of_cp_async
+gpu.module @kernels {
+  gpu.func @commit_and_wait_are_those_of_cp_async()
+      kernel attributes {fcgpu.schedule = #schedule} {
+    // CHECK:      nvvm.cp.async.commit.group
+    // CHECK-NEXT: nvvm.cp.async.wait.group 1
+    fcgpu.commit_copies
+    fcgpu.wait_copies in_flight(1)
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+#row = #fcgpu.fragment<row, width = 2>
+!ring = !fcgpu.ring<2x16x32xf16>
+!tile = vector<16x32xf16>
+
+// Lane l names row l mod 16 of the cores and chunk l / 16 of the two; the next
+// two chunks differ in bit 1 of the chunk number, also after the swizzle.
+
+// CHECK-LABEL: gpu.func @read_undoes_the_swizzle
+// CHECK-SAME:    %[[TILE:[^:]+]]: index
+gpu.module @kernels {
+  gpu.func @read_undoes_the_swizzle(%tile: index, %out: memref<16x32xf16>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    // CHECK-DAG:  %[[C2:.+]] = arith.constant 2 : index
+    // CHECK-DAG:  %[[C4:.+]] = arith.constant 4 : index
+    // CHECK-DAG:  %[[C8:.+]] = arith.constant 8 : index
+    // CHECK-DAG:  %[[C16:.+]] = arith.constant 16 : index
+    // CHECK-DAG:  %[[C32:.+]] = arith.constant 32 : index
+    // CHECK-DAG:  %[[C512:.+]] = arith.constant 512 : index
+    // CHECK-DAG:  %[[THREAD:.+]] = gpu.thread_id x
+    // CHECK-DAG:  %[[LANE:.+]] = arith.remui %[[THREAD]], %[[C32]] : index
+    // CHECK-DAG:  %[[ROW:.+]] = arith.remui %[[LANE]], %[[C16]] : index
+    // CHECK-DAG:  %[[ROW_OF_8:.+]] = arith.remui %[[LANE]], %[[C8]] : index
+    // CHECK-DAG:  %[[ROW_GROUP:.+]] = arith.divui %[[ROW_OF_8]], %[[C2]] : index
+    // CHECK-DAG:  %[[MASK:.+]] = arith.remui %[[ROW_GROUP]], %[[C4]] : index
+    // CHECK-DAG:  %[[ROW_START:.+]] = arith.muli %[[ROW]], %[[C32]] : index
+    // CHECK-DAG:  %[[CHUNK:.+]] = arith.divui %[[LANE]], %[[C16]] : index
+    // CHECK-DAG:  %[[SWIZZLED:.+]] = arith.xori %[[CHUNK]], %[[MASK]] : index
+    // CHECK-DAG:  %[[COL:.+]] = arith.muli %[[SWIZZLED]], %[[C8]] : index
+    // CHECK-DAG:  %[[LANE_PART:.+]] = arith.addi %[[ROW_START]], %[[COL]] : index
+    // CHECK-DAG:  %[[SLOT:.+]] = arith.remui %[[TILE]], %[[C2]] : index
+    // CHECK-DAG:  %[[SLOT_START:.+]] = arith.muli %[[SLOT]], %[[C512]] : index
+    // CHECK-DAG:  %[[LEFT:.+]] = arith.addi %[[SLOT_START]], %[[LANE_PART]] : index
+    // CHECK:      nvgpu.ldmatrix %[[RING:.+]][%[[LEFT]]] {numTiles = 4 : i32, transpose = false}
+    // CHECK-DAG:  %[[OTHER:.+]] = arith.xori %[[LANE_PART]], %[[C16]] : index
+    // CHECK-DAG:  %[[RIGHT:.+]] = arith.addi %[[SLOT_START]], %[[OTHER]] : index
+    // CHECK:      nvgpu.ldmatrix %[[RING]][%[[RIGHT]]] {numTiles = 4 : i32, transpose = false}
+    // CHECK-NOT:  nvgpu.ldmatrix
+    // CHECK:      gpu.return
+    %c0 = arith.constant 0 : index
+    %ring = fcgpu.alloc_ring : !ring
+    %value = fcgpu.read %ring[%tile] {fcgpu.layout = #row} : !ring -> !tile
+    vector.transfer_write %value, %out[%c0, %c0] {in_bounds = [true, true]}
+        : !tile, memref<16x32xf16>
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!tile = vector<16x16xf16>
+
+// A lane stores the two neighbours it holds of each core, 4 bytes at once.
+
+// CHECK-LABEL: gpu.func @write_stores_pairs
+// CHECK-SAME:    %[[OUT:[^:]+]]: memref<16x16xf16>
+gpu.module @kernels {
+  gpu.func @write_stores_pairs(%out: memref<16x16xf16>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    // CHECK-DAG:  %[[C2:.+]] = arith.constant 2 : index
+    // CHECK-DAG:  %[[C4:.+]] = arith.constant 4 : index
+    // CHECK-DAG:  %[[C8:.+]] = arith.constant 8 : index
+    // CHECK-DAG:  %[[THREAD:.+]] = gpu.thread_id x
+    // CHECK-DAG:  %[[LANE:.+]] = arith.remui %[[THREAD]], %{{.+}} : index
+    // CHECK-DAG:  %[[ROW:.+]] = arith.divui %[[LANE]], %[[C4]] : index
+    // CHECK-DAG:  %[[IN_QUAD:.+]] = arith.remui %[[LANE]], %[[C4]] : index
+    // CHECK-DAG:  %[[COL:.+]] = arith.muli %[[IN_QUAD]], %[[C2]] : index
+    // CHECK-NOT:  scf.if
+    // CHECK:      vector.store %{{.+}}, %[[OUT]][%[[ROW]], %[[COL]]] {alignment = 4 : i64} : memref<16x16xf16>, vector<2xf16>
+    // CHECK:      %[[COL_8:.+]] = arith.addi %[[COL]], %[[C8]] : index
+    // CHECK:      vector.store %{{.+}}, %[[OUT]][%[[ROW]], %[[COL_8]]]
+    // CHECK:      %[[ROW_8:.+]] = arith.addi %[[ROW]], %[[C8]] : index
+    // CHECK:      vector.store %{{.+}}, %[[OUT]][%[[ROW_8]], %[[COL]]]
+    // CHECK:      vector.store %{{.+}}, %[[OUT]][%[[ROW_8]], %[[COL_8]]]
+    // CHECK-NOT:  scf.if
+    // CHECK:      gpu.return
+    %c0 = arith.constant 0 : index
+    %one = arith.constant dense<1.0> : !tile
+    vector.transfer_write %one, %out[%c0, %c0] {in_bounds = [true, true]}
+        : !tile, memref<16x16xf16>
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!tile = vector<16x16xf16>
+
+// CHECK-LABEL: gpu.func @write_checks_rows_that_may_not_exist
+// CHECK-SAME:    %[[OUT:[^:]+]]: memref<?x16xf16>
+gpu.module @kernels {
+  gpu.func @write_checks_rows_that_may_not_exist(%out: memref<?x16xf16>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    // CHECK-DAG:  %[[C4:.+]] = arith.constant 4 : index
+    // CHECK-DAG:  %[[C8:.+]] = arith.constant 8 : index
+    // CHECK-DAG:  %[[ROW:.+]] = arith.divui %{{.+}}, %[[C4]] : index
+    // CHECK-DAG:  %[[NUM_ROWS:.+]] = memref.dim %[[OUT]],
+    // CHECK-DAG:  %[[EXISTS:.+]] = arith.cmpi slt, %[[ROW]], %[[NUM_ROWS]] : index
+    // CHECK:      scf.if %[[EXISTS]] {
+    // CHECK:        vector.store %{{.+}}, %[[OUT]][%[[ROW]],
+    // CHECK:        vector.store %{{.+}}, %[[OUT]][%[[ROW]],
+    // CHECK:      }
+    // CHECK-DAG:  %[[ROW_8:.+]] = arith.addi %[[ROW]], %[[C8]] : index
+    // CHECK-DAG:  %[[EXISTS_8:.+]] = arith.cmpi slt, %[[ROW_8]], %[[NUM_ROWS]] : index
+    // CHECK:      scf.if %[[EXISTS_8]] {
+    // CHECK:        vector.store %{{.+}}, %[[OUT]][%[[ROW_8]],
+    // CHECK:        vector.store %{{.+}}, %[[OUT]][%[[ROW_8]],
+    // CHECK:      }
+    %c0 = arith.constant 0 : index
+    %one = arith.constant dense<1.0> : !tile
+    vector.transfer_write %one, %out[%c0, %c0] {in_bounds = [false, true]}
+        : !tile, memref<?x16xf16>
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!tile = vector<16x16xf16>
+
+// The memref has as many rows as the tile, whatever in_bounds says.
+
+// CHECK-LABEL: gpu.func @write_of_all_rows_needs_no_check
+gpu.module @kernels {
+  gpu.func @write_of_all_rows_needs_no_check(%out: memref<16x16xf16>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    // CHECK:      gpu.thread_id
+    // CHECK-NOT:  scf.if
+    // CHECK:      vector.store
+    %c0 = arith.constant 0 : index
+    %one = arith.constant dense<1.0> : !tile
+    vector.transfer_write %one, %out[%c0, %c0] {in_bounds = [false, true]}
+        : !tile, memref<16x16xf16>
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!rows = vector<16xf32>
+
+// All four lanes of a quad hold the row's value; the first one stores it.
+
+// CHECK-LABEL: gpu.func @first_lane_of_the_quad_writes_a_row_value
+// CHECK-SAME:    %[[LSE:[^:]+]]: memref<?xf32>
+gpu.module @kernels {
+  gpu.func @first_lane_of_the_quad_writes_a_row_value(%lse: memref<?xf32>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    // CHECK-DAG:  %[[C0:.+]] = arith.constant 0 : index
+    // CHECK-DAG:  %[[C4:.+]] = arith.constant 4 : index
+    // CHECK-DAG:  %[[ROW:.+]] = arith.divui %[[LANE:.+]], %[[C4]] : index
+    // CHECK-DAG:  %[[NUM_ROWS:.+]] = memref.dim %[[LSE]], %[[C0]]
+    // CHECK-DAG:  %[[EXISTS:.+]] = arith.cmpi slt, %[[ROW]], %[[NUM_ROWS]] : index
+    // CHECK-DAG:  %[[IN_QUAD:.+]] = arith.remui %[[LANE]], %[[C4]] : index
+    // CHECK-DAG:  %[[IS_FIRST:.+]] = arith.cmpi eq, %[[IN_QUAD]], %[[C0]] : index
+    // CHECK:      %[[STORES:.+]] = arith.andi %[[EXISTS]], %[[IS_FIRST]] : i1
+    // CHECK-NEXT: scf.if %[[STORES]] {
+    // CHECK-NEXT:   memref.store %{{.+}}, %[[LSE]][%[[ROW]]]
+    // CHECK-NEXT: }
+    %c0 = arith.constant 0 : index
+    %one = arith.constant dense<1.0> : !rows
+    vector.transfer_write %one, %lse[%c0] : !rows, memref<?xf32>
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!tile = vector<16x16xf16>
+
+// 2 * 16 * 16 elements are 1024 bytes; both rings are views of one allocation,
+// which the launch sizes.
+
+// CHECK:       memref.global @flashcore_shared : memref<0xi8, #gpu.address_space<workgroup>> {alignment = 1024 : i64}
+// CHECK-LABEL: gpu.func @rings_follow_each_other
+gpu.module @kernels {
+  gpu.func @rings_follow_each_other(%a: memref<16x16xf16>,
+                                    %b: memref<16x32xbf16>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    // CHECK-DAG:  %[[C0:.+]] = arith.constant 0 : index
+    // CHECK-DAG:  %[[C1024:.+]] = arith.constant 1024 : index
+    // CHECK:      %[[SHARED:.+]] = memref.get_global @flashcore_shared
+    // CHECK:      %[[BYTES:.+]] = memref.reinterpret_cast %[[SHARED]] to offset: [0], sizes: [3072], strides: [1]
+    // CHECK:      %[[FIRST:.+]] = memref.view %[[BYTES]][%[[C0]]][] : {{.+}} to memref<512xf16, #gpu.address_space<workgroup>>
+    // CHECK:      %[[SECOND:.+]] = memref.view %[[BYTES]][%[[C1024]]][] : {{.+}} to memref<1024xbf16, #gpu.address_space<workgroup>>
+    // CHECK:      nvgpu.device_async_copy %{{.+}}, %[[FIRST]][
+    // CHECK:      nvgpu.device_async_copy %{{.+}}, %[[SECOND]][
+    %c0 = arith.constant 0 : index
+    %first = fcgpu.alloc_ring : <2x16x16xf16>
+    %second = fcgpu.alloc_ring : <2x16x32xbf16>
+    fcgpu.copy %a[%c0, %c0] to %first[%c0] by block
+        : memref<16x16xf16> to <2x16x16xf16>
+    fcgpu.copy %b[%c0, %c0] to %second[%c0] by block
+        : memref<16x32xbf16> to <2x16x32xbf16>
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+
+// CHECK:       memref.global @flashcore_shared
+// CHECK-NOT:   memref.global
+// CHECK-LABEL: gpu.func @kernels_of_a_module_share_the_symbol
+gpu.module @kernels {
+  gpu.func @kernels_of_a_module_share_the_symbol(%in: memref<16x16xf16>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    // CHECK: memref.get_global @flashcore_shared
+    %c0 = arith.constant 0 : index
+    %ring = fcgpu.alloc_ring : <2x16x16xf16>
+    fcgpu.copy %in[%c0, %c0] to %ring[%c0] by block
+        : memref<16x16xf16> to <2x16x16xf16>
+    gpu.return
+  }
+
+  // CHECK-LABEL: gpu.func @second_kernel
+  gpu.func @second_kernel(%in: memref<16x16xf16>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    // CHECK: memref.get_global @flashcore_shared
+    %c0 = arith.constant 0 : index
+    %ring = fcgpu.alloc_ring : <2x16x16xf16>
+    fcgpu.copy %in[%c0, %c0] to %ring[%c0] by block
+        : memref<16x16xf16> to <2x16x16xf16>
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!tile = vector<16x16xf32>
+
+// Lane l has row l / 4 and columns 2 (l mod 4) and the next one of each core; the
+// cores are (0, 0), (0, 8), (8, 0) and (8, 8).
+
+// CHECK-LABEL: gpu.func @map_scores_knows_the_coordinates
+// CHECK-SAME:    %[[FIRST_QUERY:[^:]+]]: index, %[[FIRST_KEY:[^:]+]]: index
+gpu.module @kernels {
+  gpu.func @map_scores_knows_the_coordinates(%query: index, %key: index,
+                                             %out: memref<16x16xf32>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    // CHECK-DAG:  %[[C1:.+]] = arith.constant 1 : index
+    // CHECK-DAG:  %[[C2:.+]] = arith.constant 2 : index
+    // CHECK-DAG:  %[[C4:.+]] = arith.constant 4 : index
+    // CHECK-DAG:  %[[C8:.+]] = arith.constant 8 : index
+    // CHECK-DAG:  %[[C9:.+]] = arith.constant 9 : index
+    // CHECK-DAG:  %[[C32:.+]] = arith.constant 32 : index
+    // CHECK-DAG:  %[[THREAD:.+]] = gpu.thread_id x
+    // CHECK-DAG:  %[[LANE:.+]] = arith.remui %[[THREAD]], %[[C32]] : index
+    // CHECK-DAG:  %[[ROW:.+]] = arith.divui %[[LANE]], %[[C4]] : index
+    // CHECK-DAG:  %[[IN_QUAD:.+]] = arith.remui %[[LANE]], %[[C4]] : index
+    // CHECK-DAG:  %[[COL:.+]] = arith.muli %[[IN_QUAD]], %[[C2]] : index
+    // CHECK-DAG:  %[[QUERY:.+]] = arith.addi %[[FIRST_QUERY]], %[[ROW]] : index
+    // CHECK-DAG:  %[[KEY:.+]] = arith.addi %[[FIRST_KEY]], %[[COL]] : index
+    // CHECK:      %[[R000:.+]] = "score"(%{{.+}}, %[[QUERY]], %[[KEY]])
+    // CHECK:      %[[KEY_1:.+]] = arith.addi %[[KEY]], %[[C1]] : index
+    // CHECK:      %[[R001:.+]] = "score"(%{{.+}}, %[[QUERY]], %[[KEY_1]])
+    // CHECK:      %[[CORE_00:.+]] = vector.from_elements %[[R000]], %[[R001]]
+    // CHECK:      %[[KEY_8:.+]] = arith.addi %[[KEY]], %[[C8]] : index
+    // CHECK:      "score"(%{{.+}}, %[[QUERY]], %[[KEY_8]])
+    // CHECK:      %[[KEY_9:.+]] = arith.addi %[[KEY]], %[[C9]] : index
+    // CHECK:      "score"(%{{.+}}, %[[QUERY]], %[[KEY_9]])
+    // CHECK:      %[[QUERY_8:.+]] = arith.addi %[[QUERY]], %[[C8]] : index
+    // CHECK:      "score"(%{{.+}}, %[[QUERY_8]], %[[KEY]])
+    // CHECK:      "score"(%{{.+}}, %[[QUERY_8]], %[[KEY_1]])
+    // CHECK:      "score"(%{{.+}}, %[[QUERY_8]], %[[KEY_8]])
+    // CHECK:      "score"(%{{.+}}, %[[QUERY_8]], %[[KEY_9]])
+    // CHECK:      vector.store %[[CORE_00]]
+    %c0 = arith.constant 0 : index
+    %zero = arith.constant dense<0.0> : !tile
+    %scores = fcgpu.map_scores %zero[%query, %key] : !tile {
+    ^bb0(%score: f32, %i: index, %j: index):
+      %new = "score"(%score, %i, %j) : (f32, index, index) -> f32
+      fcgpu.yield %new : f32
+    }
+    vector.transfer_write %scores, %out[%c0, %c0] {in_bounds = [true, true]}
+        : !tile, memref<16x16xf32>
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 16,
+  num_warps = 4, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+
+// Every warp runs the body of the loop over warps once.
+
+// CHECK-LABEL: gpu.func @loop_over_warps_becomes_the_warp_number
+gpu.module @kernels {
+  gpu.func @loop_over_warps_becomes_the_warp_number()
+      kernel attributes {fcgpu.schedule = #schedule} {
+    // CHECK-DAG:  %[[C32:.+]] = arith.constant 32 : index
+    // CHECK-DAG:  %[[THREAD:.+]] = gpu.thread_id x
+    // CHECK-DAG:  %[[WARP:.+]] = arith.divui %[[THREAD]], %[[C32]] : index
+    // CHECK-NOT:  scf.forall
+    // CHECK:      "use"(%[[WARP]])
+    // CHECK:      gpu.return
+    scf.forall (%warp) in (4) {
+      "use"(%warp) : (index) -> ()
+    } {mapping = [#gpu.warp<linear_dim_0>]}
+    gpu.return
+  }
+}

@@ -1,0 +1,433 @@
+// RUN: flashcore-opt %s -split-input-file -allow-unregistered-dialect \
+// RUN:   -pass-pipeline='builtin.module(gpu.module(gpu.func(flashcore-distribute)))' \
+// RUN:   | FileCheck %s
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+#row = #fcgpu.fragment<row, width = 2>
+#mk = affine_map<(m, n, k) -> (m, k)>
+#nk = affine_map<(m, n, k) -> (n, k)>
+#mn = affine_map<(m, n, k) -> (m, n)>
+!ring = !fcgpu.ring<1x16x16xf16>
+!tile = vector<16x16xf16>
+!acc = vector<16x16xf32>
+
+// Q K^T of 16 x 16 x 16 is two m16n8k16. ldmatrix.x4 brings the cores (0, 0),
+// (1, 0), (0, 1), (1, 1): in this order they are A, and each half of the keys
+// (first index) with both halves of head_dim is one B.
+
+// CHECK-LABEL: gpu.func @contraction_with_key
+// CHECK-SAME:    %[[OUT:[^:]+]]: memref<16x16xf32>
+gpu.module @kernels {
+  gpu.func @contraction_with_key(%out: memref<16x16xf32>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    // CHECK-DAG:  %[[ZERO:.+]] = arith.constant dense<0.000000e+00> : vector<2xf32>
+    // CHECK:      %[[Q:.+]] = nvgpu.ldmatrix %{{.+}} {numTiles = 4 : i32, transpose = false}
+    // CHECK-DAG:  %[[Q00:.+]] = vector.extract %[[Q]][0]
+    // CHECK-DAG:  %[[Q10:.+]] = vector.extract %[[Q]][1]
+    // CHECK-DAG:  %[[Q01:.+]] = vector.extract %[[Q]][2]
+    // CHECK-DAG:  %[[Q11:.+]] = vector.extract %[[Q]][3]
+    // CHECK:      %[[K:.+]] = nvgpu.ldmatrix %{{.+}} {numTiles = 4 : i32, transpose = false}
+    // CHECK-DAG:  %[[K00:.+]] = vector.extract %[[K]][0]
+    // CHECK-DAG:  %[[K10:.+]] = vector.extract %[[K]][1]
+    // CHECK-DAG:  %[[K01:.+]] = vector.extract %[[K]][2]
+    // CHECK-DAG:  %[[K11:.+]] = vector.extract %[[K]][3]
+    // CHECK:      %[[A0:.+]] = vector.insert %[[Q00]], %{{.+}} [0]
+    // CHECK-NEXT: %[[A1:.+]] = vector.insert %[[Q10]], %[[A0]] [1]
+    // CHECK-NEXT: %[[A2:.+]] = vector.insert %[[Q01]], %[[A1]] [2]
+    // CHECK-NEXT: %[[A:.+]] = vector.insert %[[Q11]], %[[A2]] [3]
+    // CHECK:      %[[B0:.+]] = vector.insert %[[K00]], %{{.+}} [0]
+    // CHECK-NEXT: %[[B:.+]] = vector.insert %[[K01]], %[[B0]] [1]
+    // CHECK:      %[[C0:.+]] = vector.insert %[[ZERO]], %{{.+}} [0]
+    // CHECK-NEXT: %[[C:.+]] = vector.insert %[[ZERO]], %[[C0]] [1]
+    // CHECK:      %[[LEFT:.+]] = nvgpu.mma.sync(%[[A]], %[[B]], %[[C]]) {mmaShape = [16, 8, 16]}
+    // CHECK:      %[[B2:.+]] = vector.insert %[[K10]], %{{.+}} [0]
+    // CHECK-NEXT: %[[B3:.+]] = vector.insert %[[K11]], %[[B2]] [1]
+    // CHECK:      %[[RIGHT:.+]] = nvgpu.mma.sync(%[[A]], %[[B3]], %{{.+}}) {mmaShape = [16, 8, 16]}
+    // CHECK-NOT:  nvgpu.mma.sync
+    // CHECK:      gpu.return
+    %c0 = arith.constant 0 : index
+    %zero = arith.constant dense<0.0> : !acc
+    %q_ring = fcgpu.alloc_ring : !ring
+    %k_ring = fcgpu.alloc_ring : !ring
+    %q = fcgpu.read %q_ring[%c0] {fcgpu.layout = #row} : !ring -> !tile
+    %k = fcgpu.read %k_ring[%c0] {fcgpu.layout = #row} : !ring -> !tile
+    %s = vector.contract {indexing_maps = [#mk, #nk, #mn],
+        iterator_types = ["parallel", "parallel", "reduction"]}
+        %q, %k, %zero : !tile, !tile into !acc
+    vector.transfer_write %s, %out[%c0, %c0] {in_bounds = [true, true]}
+        : !acc, memref<16x16xf32>
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+#column = #fcgpu.fragment<column, width = 2>
+#mk = affine_map<(m, n, k) -> (m, k)>
+#kn = affine_map<(m, n, k) -> (k, n)>
+#mn = affine_map<(m, n, k) -> (m, n)>
+!ring = !fcgpu.ring<1x16x16xf16>
+!tile = vector<16x16xf16>
+!acc = vector<16x16xf32>
+
+// P V: V is stored (k, n), so ldmatrix transposes, and both halves of the keys
+// (first index) at one half of head_dim are one B.
+
+// CHECK-LABEL: gpu.func @contraction_with_value
+gpu.module @kernels {
+  gpu.func @contraction_with_value(%out: memref<16x16xf32>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    // CHECK:      %[[V:.+]] = nvgpu.ldmatrix %{{.+}} {numTiles = 4 : i32, transpose = true}
+    // CHECK-DAG:  %[[V00:.+]] = vector.extract %[[V]][0]
+    // CHECK-DAG:  %[[V10:.+]] = vector.extract %[[V]][1]
+    // CHECK-DAG:  %[[V01:.+]] = vector.extract %[[V]][2]
+    // CHECK-DAG:  %[[V11:.+]] = vector.extract %[[V]][3]
+    // CHECK:      %[[B0:.+]] = vector.insert %[[V00]], %{{.+}} [0]
+    // CHECK-NEXT: %[[B1:.+]] = vector.insert %[[V10]], %[[B0]] [1]
+    // CHECK:      nvgpu.mma.sync(%{{.+}}, %[[B1]], %{{.+}}) {mmaShape = [16, 8, 16]}
+    // CHECK:      %[[B2:.+]] = vector.insert %[[V01]], %{{.+}} [0]
+    // CHECK-NEXT: %[[B3:.+]] = vector.insert %[[V11]], %[[B2]] [1]
+    // CHECK:      nvgpu.mma.sync(%{{.+}}, %[[B3]], %{{.+}}) {mmaShape = [16, 8, 16]}
+    %c0 = arith.constant 0 : index
+    %zero = arith.constant dense<0.0> : !acc
+    %p = arith.constant dense<1.0> : !tile
+    %v_ring = fcgpu.alloc_ring : !ring
+    %v = fcgpu.read %v_ring[%c0] {fcgpu.layout = #column} : !ring -> !tile
+    %o = vector.contract {indexing_maps = [#mk, #kn, #mn],
+        iterator_types = ["parallel", "parallel", "reduction"]}
+        %p, %v, %zero : !tile, !tile into !acc
+    vector.transfer_write %o, %out[%c0, %c0] {in_bounds = [true, true]}
+        : !acc, memref<16x16xf32>
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+#row = #fcgpu.fragment<row, width = 2>
+#column = #fcgpu.fragment<column, width = 2>
+#mk = affine_map<(m, n, k) -> (m, k)>
+#nk = affine_map<(m, n, k) -> (n, k)>
+#kn = affine_map<(m, n, k) -> (k, n)>
+#mn = affine_map<(m, n, k) -> (m, n)>
+!ring = !fcgpu.ring<1x16x16xf16>
+!tile = vector<16x16xf16>
+!acc = vector<16x16xf32>
+
+// The accumulator of S, rounded, is the A operand of P V register for register.
+
+// CHECK-LABEL: gpu.func @probabilities_stay_in_registers
+gpu.module @kernels {
+  gpu.func @probabilities_stay_in_registers(%out: memref<16x16xf32>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    // CHECK:      %[[LEFT:.+]] = nvgpu.mma.sync
+    // CHECK-DAG:  %[[S00:.+]] = vector.extract %[[LEFT]][0]
+    // CHECK-DAG:  %[[S10:.+]] = vector.extract %[[LEFT]][1]
+    // CHECK:      %[[RIGHT:.+]] = nvgpu.mma.sync
+    // CHECK-DAG:  %[[S01:.+]] = vector.extract %[[RIGHT]][0]
+    // CHECK-DAG:  %[[S11:.+]] = vector.extract %[[RIGHT]][1]
+    // CHECK-DAG:  %[[P00:.+]] = arith.truncf %[[S00]] : vector<2xf32> to vector<2xf16>
+    // CHECK-DAG:  %[[P01:.+]] = arith.truncf %[[S01]] : vector<2xf32> to vector<2xf16>
+    // CHECK-DAG:  %[[P10:.+]] = arith.truncf %[[S10]] : vector<2xf32> to vector<2xf16>
+    // CHECK-DAG:  %[[P11:.+]] = arith.truncf %[[S11]] : vector<2xf32> to vector<2xf16>
+    // CHECK-NOT:  memref.store
+    // CHECK-NOT:  gpu.shuffle
+    // CHECK:      %[[A0:.+]] = vector.insert %[[P00]], %{{.+}} [0]
+    // CHECK-NEXT: %[[A1:.+]] = vector.insert %[[P10]], %[[A0]] [1]
+    // CHECK-NEXT: %[[A2:.+]] = vector.insert %[[P01]], %[[A1]] [2]
+    // CHECK-NEXT: %[[A:.+]] = vector.insert %[[P11]], %[[A2]] [3]
+    // CHECK:      nvgpu.mma.sync(%[[A]],
+    %c0 = arith.constant 0 : index
+    %zero = arith.constant dense<0.0> : !acc
+    %k_ring = fcgpu.alloc_ring : !ring
+    %v_ring = fcgpu.alloc_ring : !ring
+    %k = fcgpu.read %k_ring[%c0] {fcgpu.layout = #row} : !ring -> !tile
+    %v = fcgpu.read %v_ring[%c0] {fcgpu.layout = #column} : !ring -> !tile
+    %s = vector.contract {indexing_maps = [#mk, #nk, #mn],
+        iterator_types = ["parallel", "parallel", "reduction"]}
+        %k, %k, %zero : !tile, !tile into !acc
+    %p = arith.truncf %s : !acc to !tile
+    %o = vector.contract {indexing_maps = [#mk, #kn, #mn],
+        iterator_types = ["parallel", "parallel", "reduction"]}
+        %p, %v, %zero : !tile, !tile into !acc
+    vector.transfer_write %o, %out[%c0, %c0] {in_bounds = [true, true]}
+        : !acc, memref<16x16xf32>
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+#mk = affine_map<(m, n, k) -> (m, k)>
+#nk = affine_map<(m, n, k) -> (n, k)>
+#mn = affine_map<(m, n, k) -> (m, n)>
+
+// 32 rows: both halves of A meet one B.
+
+// CHECK-LABEL: gpu.func @warp_of_32_rows_uses_b_twice
+gpu.module @kernels {
+  gpu.func @warp_of_32_rows_uses_b_twice(%out: memref<32x16xf32>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    // CHECK: nvgpu.mma.sync(%[[TOP:.+]], %[[B0:.+]], %{{.+}}) {mmaShape
+    // CHECK: nvgpu.mma.sync(%[[BOTTOM:.+]], %[[B0]], %{{.+}}) {mmaShape
+    // CHECK: nvgpu.mma.sync(%[[TOP]], %[[B1:.+]], %{{.+}}) {mmaShape
+    // CHECK: nvgpu.mma.sync(%[[BOTTOM]], %[[B1]], %{{.+}}) {mmaShape
+    %c0 = arith.constant 0 : index
+    %zero = arith.constant dense<0.0> : vector<32x16xf32>
+    %a = arith.constant dense<1.0> : vector<32x16xf16>
+    %b = arith.constant dense<2.0> : vector<16x16xf16>
+    %s = vector.contract {indexing_maps = [#mk, #nk, #mn],
+        iterator_types = ["parallel", "parallel", "reduction"]}
+        %a, %b, %zero : vector<32x16xf16>, vector<16x16xf16> into vector<32x16xf32>
+    vector.transfer_write %s, %out[%c0, %c0] {in_bounds = [true, true]}
+        : vector<32x16xf32>, memref<32x16xf32>
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+#mk = affine_map<(m, n, k) -> (m, k)>
+#nk = affine_map<(m, n, k) -> (n, k)>
+#mn = affine_map<(m, n, k) -> (m, n)>
+
+// head_dim 32: the second step adds to the first.
+
+// CHECK-LABEL: gpu.func @k_steps_accumulate
+gpu.module @kernels {
+  gpu.func @k_steps_accumulate(%out: memref<16x16xf32>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    // CHECK:      %[[STEP0:.+]] = nvgpu.mma.sync
+    // CHECK-DAG:  %[[TOP:.+]] = vector.extract %[[STEP0]][0]
+    // CHECK-DAG:  %[[BOTTOM:.+]] = vector.extract %[[STEP0]][1]
+    // CHECK:      nvgpu.mma.sync
+    // CHECK:      %[[C0:.+]] = vector.insert %[[TOP]], %{{.+}} [0]
+    // CHECK-NEXT: %[[C:.+]] = vector.insert %[[BOTTOM]], %[[C0]] [1]
+    // CHECK:      nvgpu.mma.sync(%{{.+}}, %{{.+}}, %[[C]])
+    // CHECK:      nvgpu.mma.sync
+    // CHECK-NOT:  nvgpu.mma.sync
+    // CHECK:      gpu.return
+    %c0 = arith.constant 0 : index
+    %zero = arith.constant dense<0.0> : vector<16x16xf32>
+    %a = arith.constant dense<1.0> : vector<16x32xf16>
+    %s = vector.contract {indexing_maps = [#mk, #nk, #mn],
+        iterator_types = ["parallel", "parallel", "reduction"]}
+        %a, %a, %zero : vector<16x32xf16>, vector<16x32xf16> into vector<16x16xf32>
+    vector.transfer_write %s, %out[%c0, %c0] {in_bounds = [true, true]}
+        : vector<16x16xf32>, memref<16x16xf32>
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+#row = #fcgpu.fragment<row, width = 2>
+!ring = !fcgpu.ring<1x16x16xf16>
+!tile = vector<16x16xf16>
+!wide = vector<16x16xf32>
+!rows = vector<16xf32>
+
+// Core by core, then the two elements of the lane, then the other three lanes of
+// the row's quad, for each group of eight rows.
+
+// CHECK-LABEL: gpu.func @row_max_ends_in_two_shuffles
+gpu.module @kernels {
+  gpu.func @row_max_ends_in_two_shuffles(%out: memref<16xf32>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    // CHECK:      %[[OLD_MAX:.+]] = arith.constant 0xFF800000 : f32
+    // CHECK:      %[[CORE:.+]] = arith.maxnumf %{{.+}}, %{{.+}} : vector<2xf32>
+    // CHECK-DAG:  %[[LO:.+]] = vector.extract %[[CORE]][0]
+    // CHECK-DAG:  %[[HI:.+]] = vector.extract %[[CORE]][1]
+    // CHECK:      %[[LANE:.+]] = arith.maxnumf %[[LO]], %[[HI]] : f32
+    // CHECK-DAG:  %[[C1:.+]] = arith.constant 1 : i32
+    // CHECK-DAG:  %[[WIDTH:.+]] = arith.constant 32 : i32
+    // CHECK:      %[[NEIGHBOR:.+]], %{{.+}} = gpu.shuffle xor %[[LANE]], %[[C1]], %[[WIDTH]] : f32
+    // CHECK-NEXT: %[[PAIR:.+]] = arith.maxnumf %[[LANE]], %[[NEIGHBOR]] : f32
+    // CHECK-DAG:  %[[C2:.+]] = arith.constant 2 : i32
+    // CHECK:      %[[OTHER_PAIR:.+]], %{{.+}} = gpu.shuffle xor %[[PAIR]], %[[C2]], %{{.+}} : f32
+    // CHECK-NEXT: %[[QUAD:.+]] = arith.maxnumf %[[PAIR]], %[[OTHER_PAIR]] : f32
+    // CHECK-NEXT: arith.maxnumf %[[OLD_MAX]], %[[QUAD]] : f32
+    // CHECK:      gpu.shuffle
+    // CHECK:      gpu.shuffle
+    // CHECK-NOT:  gpu.shuffle
+    // CHECK:      gpu.return
+    %c0 = arith.constant 0 : index
+    %old_max = arith.constant dense<0xFF800000> : !rows
+    %ring = fcgpu.alloc_ring : !ring
+    %half = fcgpu.read %ring[%c0] {fcgpu.layout = #row} : !ring -> !tile
+    %s = arith.extf %half {fcgpu.layout = #row} : !tile to !wide
+    %max = vector.multi_reduction <maxnumf>, %s, %old_max [1] : !wide to !rows
+    vector.transfer_write %max, %out[%c0] {in_bounds = [true]}
+        : !rows, memref<16xf32>
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+#row = #fcgpu.fragment<row, width = 2>
+!ring = !fcgpu.ring<1x16x32xf16>
+!tile = vector<16x32xf16>
+!wide = vector<16x32xf32>
+!groups = vector<16x4x8xf32>
+!sums = vector<16x8xf32>
+
+// Columns eight apart belong to one lane: their sum needs no other lane.
+
+// CHECK-LABEL: gpu.func @row_sum_of_groups_stays_in_the_lane
+gpu.module @kernels {
+  gpu.func @row_sum_of_groups_stays_in_the_lane(%out: memref<16x8xf32>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    // CHECK-DAG: %[[OLD_SUM:.+]] = arith.constant dense<0.000000e+00> : vector<2xf32>
+    // CHECK-NOT: gpu.shuffle
+    // CHECK:     %[[LEFT:.+]] = arith.addf %{{.+}}, %{{.+}} : vector<2xf32>
+    // CHECK:     %[[RIGHT:.+]] = arith.addf %{{.+}}, %{{.+}} : vector<2xf32>
+    // CHECK:     %[[ALL:.+]] = arith.addf %[[LEFT]], %[[RIGHT]] : vector<2xf32>
+    // CHECK-NEXT: arith.addf %[[OLD_SUM]], %[[ALL]] : vector<2xf32>
+    // CHECK-NOT: gpu.shuffle
+    // CHECK:     gpu.return
+    %c0 = arith.constant 0 : index
+    %zero = arith.constant dense<0.0> : !sums
+    %ring = fcgpu.alloc_ring : !ring
+    %half = fcgpu.read %ring[%c0] {fcgpu.layout = #row} : !ring -> !tile
+    %p = arith.extf %half {fcgpu.layout = #row} : !tile to !wide
+    %groups = vector.shape_cast %p : !wide to !groups
+    %sum = vector.multi_reduction <add>, %groups, %zero [1] : !groups to !sums
+    vector.transfer_write %sum, %out[%c0, %c0] {in_bounds = [true, true]}
+        : !sums, memref<16x8xf32>
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+#row = #fcgpu.fragment<row, width = 2>
+!ring = !fcgpu.ring<1x16x16xf16>
+!half = vector<16x16xf16>
+!rows = vector<16xf16>
+!column = vector<16x1xf16>
+
+// A row's value is a scalar of its lanes: one for rows 0 to 7, one for 8 to 15.
+
+// CHECK-LABEL: gpu.func @row_values_are_broadcast_to_cores
+gpu.module @kernels {
+  gpu.func @row_values_are_broadcast_to_cores(%out: memref<16x16xf16>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    // CHECK:      %[[TOP:.+]] = math.exp2 %{{.+}} : f16
+    // CHECK:      %[[BOTTOM:.+]] = math.exp2 %{{.+}} : f16
+    // CHECK-DAG:  %[[TOP_CORE:.+]] = vector.broadcast %[[TOP]] : f16 to vector<2xf16>
+    // CHECK-DAG:  %[[BOTTOM_CORE:.+]] = vector.broadcast %[[BOTTOM]] : f16 to vector<2xf16>
+    // CHECK:      vector.store %[[TOP_CORE]],
+    // CHECK:      vector.store %[[TOP_CORE]],
+    // CHECK:      vector.store %[[BOTTOM_CORE]],
+    // CHECK:      vector.store %[[BOTTOM_CORE]],
+    %c0 = arith.constant 0 : index
+    %zero = arith.constant dense<0.0> : !rows
+    %ring = fcgpu.alloc_ring : !ring
+    %tile = fcgpu.read %ring[%c0] {fcgpu.layout = #row} : !ring -> !half
+    %sum = vector.multi_reduction <add>, %tile, %zero [1] : !half to !rows
+    %exp = math.exp2 %sum : !rows
+    %column = vector.shape_cast %exp : !rows to !column
+    %result = vector.broadcast %column : !column to !half
+    vector.transfer_write %result, %out[%c0, %c0] {in_bounds = [true, true]}
+        : !half, memref<16x16xf16>
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+#row = #fcgpu.fragment<row, width = 2>
+!ring = !fcgpu.ring<1x16x16xf16>
+!tile = vector<16x16xf16>
+
+// CHECK-LABEL: gpu.func @elementwise_ops_keep_their_attributes
+gpu.module @kernels {
+  gpu.func @elementwise_ops_keep_their_attributes(%out: memref<16x16xf16>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    // CHECK:      %[[CORE:.+]] = vector.extract %{{.+}}[0] : vector<2xf16>
+    // CHECK-NOT:  fcgpu.layout
+    // CHECK:      %[[SUM:.+]] = arith.addf %[[CORE]], %[[CORE]] fastmath<nnan> : vector<2xf16>
+    // CHECK-NOT:  fcgpu.layout
+    // CHECK:      vector.store %[[SUM]]
+    %c0 = arith.constant 0 : index
+    %ring = fcgpu.alloc_ring : !ring
+    %tile = fcgpu.read %ring[%c0] {fcgpu.layout = #row} : !ring -> !tile
+    %sum = arith.addf %tile, %tile fastmath<nnan> {fcgpu.layout = #row} : !tile
+    vector.transfer_write %sum, %out[%c0, %c0] {in_bounds = [true, true]}
+        : !tile, memref<16x16xf16>
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!tile = vector<16x16xf32>
+!rows = vector<16xf32>
+
+// CHECK-LABEL: gpu.func @loop_carries_cores_and_scalars
+gpu.module @kernels {
+  gpu.func @loop_carries_cores_and_scalars(%out: memref<16x16xf32>, %n: index)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    // CHECK: %[[STATE:.+]]:6 = scf.for {{.+}} -> (vector<2xf32>, vector<2xf32>, vector<2xf32>, vector<2xf32>, f32, f32)
+    // CHECK: vector.store %[[STATE]]#0
+    // CHECK: vector.store %[[STATE]]#1
+    // CHECK: vector.store %[[STATE]]#2
+    // CHECK: vector.store %[[STATE]]#3
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %one = arith.constant dense<1.0> : !tile
+    %ones = arith.constant dense<1.0> : !rows
+    %state:2 = scf.for %i = %c0 to %n step %c1
+        iter_args(%acc = %one, %max = %ones) -> (!tile, !rows) {
+      %new_acc = arith.addf %acc, %one : !tile
+      %new_max = arith.addf %max, %ones : !rows
+      scf.yield %new_acc, %new_max : !tile, !rows
+    }
+    vector.transfer_write %state#0, %out[%c0, %c0] {in_bounds = [true, true]}
+        : !tile, memref<16x16xf32>
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK-LABEL: gpu.func @kernel_without_schedule_is_left_alone
+gpu.module @kernels {
+  gpu.func @kernel_without_schedule_is_left_alone(%in: vector<16x16xf32>)
+      kernel {
+    // CHECK-NEXT: "use"
+    // CHECK-NEXT: gpu.return
+    %0 = "use"(%in) : (vector<16x16xf32>) -> vector<16x16xf32>
+    gpu.return
+  }
+}

@@ -1,0 +1,20 @@
+// Each option of the pipeline reaches the schedule.
+
+// RUN: flashcore-opt %s -flashcore-lower-to-nvvm="chip=sm_80 block-m=64 block-n=32 num-warps=2 num-stages=3 min-blocks=2 query=shared grid-order=head_fastest" \
+// RUN:   | FileCheck %s
+// RUN: not flashcore-opt %s -flashcore-lower-to-nvvm="chip=sm_70" 2>&1 \
+// RUN:   | FileCheck %s --check-prefix=CHIP
+
+// CHECK: llvm.func @attention_f16_d64
+// CHECK-SAME: #fcgpu.schedule<chip = "sm_80", block_m = 64, block_n = 32, num_warps = 2, num_stages = 3, query = shared, grid_order = head_fastest, min_blocks = 2>
+// CHECK-SAME: nvvm.minctasm = 2 : i32
+// CHECK-SAME: nvvm.reqntid = array<i32: 64, 1, 1>
+
+// CHIP: error: unknown chip 'sm_70': expects one of sm_80, sm_86, sm_89, sm_90; older chips lack cp.async and bf16 mma.sync{{$}}
+
+!t = memref<1x8x512x64xf16>
+
+func.func @attention(%q: !t, %k: !t, %v: !t, %o: !t) {
+  flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
+  return
+}
