@@ -102,7 +102,8 @@ struct FlashCoreToNVVMPass final
   LogicalResult checkPostcondition() {
     WalkResult result = getOperation().walk([&](Operation *op) {
       if (op == getOperation() ||
-          isa<LLVM::LLVMDialect, NVVM::NVVMDialect>(op->getDialect()))
+          isa_and_nonnull<LLVM::LLVMDialect, NVVM::NVVMDialect>(
+              op->getDialect()))
         return WalkResult::advance();
       op->emitOpError("cannot be lowered to the LLVM or NVVM dialect");
       return WalkResult::interrupt();

@@ -7,16 +7,16 @@
 !t = memref<1x8x512x64xf16>
 
 // CHECK-LABEL: // ----- phase 6
-// CHECK:         scf.for
+// CHECK:         scf.for %
 // CHECK:           nvgpu.mma.sync
 // CHECK:           arith.cmpi sle, %{{.+}}, %{{.+}} : index
 // CHECK:           math.exp2
-// CHECK:         scf.for
+// CHECK:         scf.for %
 // CHECK-NOT:       arith.cmpi sle
 // CHECK:           nvgpu.mma.sync
 // CHECK-NOT:       arith.cmpi sle
 // CHECK:           scf.yield
-// CHECK-NOT:     scf.for
+// CHECK-NOT:     scf.for %
 // CHECK:         gpu.return
 func.func @causal(%q: !t, %k: !t, %v: !t, %o: !t) {
   flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)

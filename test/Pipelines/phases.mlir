@@ -28,7 +28,7 @@
 // CHECK-NOT:       flashcore.attention
 // CHECK:           scf.forall
 // CHECK:             vector.transfer_read
-// CHECK:             scf.for
+// CHECK:             scf.for %
 // CHECK:               vector.contract {{.+}} vector<16x64xf16>, vector<64x64xf16> into vector<16x64xf32>
 // CHECK:               fcgpu.map_scores
 // CHECK:               vector.multi_reduction <maxnumf>
@@ -42,7 +42,7 @@
 // CHECK:         fcgpu.alloc_ring
 // CHECK-NOT:     vector.transfer_read
 // CHECK:         fcgpu.copy {{.+}} by warp
-// CHECK:         scf.for
+// CHECK:         scf.for %
 // CHECK:           fcgpu.copy {{.+}} by block
 // CHECK:           fcgpu.read
 // CHECK:           vector.contract
@@ -51,12 +51,12 @@
 // CHECK-LABEL: // ----- phase 5: schedule
 // CHECK:         fcgpu.copy {{.+}} by block
 // CHECK:         fcgpu.commit_copies
-// CHECK:         scf.for
+// CHECK:         scf.for %
 // CHECK:           fcgpu.wait_copies
 // CHECK:           gpu.barrier
 // CHECK:           fcgpu.copy {{.+}} by block if
 // CHECK:           fcgpu.map_scores
-// CHECK:         scf.for
+// CHECK:         scf.for %
 // CHECK:           gpu.barrier
 // CHECK-NOT:       fcgpu.map_scores
 // CHECK:         gpu.return

@@ -90,7 +90,7 @@ private:
     }
   }
 
-  LogicalResult fix(vector::ContractionOp op, StringRef name, Value value,
+  LogicalResult fix(Operation *op, StringRef name, Value value,
                     FragmentOrder order) {
     if (isFree(value))
       return success();
@@ -98,14 +98,25 @@ private:
         classes.getOrInsertLeaderValue(value.getAsOpaquePointer());
     auto [it, inserted] = orders.try_emplace(leader, order);
     if (!inserted && it->second != order)
-      return op.emitOpError("needs its ")
+      return op->emitOpError("needs its ")
              << name << " in order " << stringifyFragmentOrder(order)
              << ", but another use of the same tile needs order "
              << stringifyFragmentOrder(it->second);
     return success();
   }
 
-  LogicalResult seed(vector::ContractionOp op) {
+  LogicalResult seed(Operation *op) {
+    if (auto contract = dyn_cast<vector::ContractionOp>(op))
+      return seedContraction(contract);
+    // Rows are reduced by quads of lanes, and written by them.
+    if (auto reduction = dyn_cast<vector::MultiDimReductionOp>(op))
+      return fix(op, "source", reduction.getSource(), FragmentOrder::Row);
+    if (auto write = dyn_cast<vector::TransferWriteOp>(op))
+      return fix(op, "tile", write.getVector(), FragmentOrder::Row);
+    return success();
+  }
+
+  LogicalResult seedContraction(vector::ContractionOp op) {
     // rhs stored (n, k): the order of the k index runs along its rows.
     AffineMap rhs = op.getIndexingMapsArray()[1];
     bool isTransposed =

@@ -43,6 +43,27 @@ bool mlir::fcgpu::isWarpTile(Type type) {
          (vector.getRank() <= 3 && (cols == 1 || cols % kCore == 0));
 }
 
+bool mlir::fcgpu::isColumnOrder(Value value) {
+  // Results carry their layout on the op, what a loop carries on the loop.
+  Operation *op = value.getDefiningOp();
+  unsigned index = 0;
+  if (op) {
+    index = cast<OpResult>(value).getResultNumber();
+  } else {
+    auto argument = cast<BlockArgument>(value);
+    auto loop = dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp());
+    if (!loop || argument == loop.getInductionVar())
+      return false;
+    op = loop;
+    index = argument.getArgNumber() - loop.getNumInductionVars();
+  }
+  Attribute layout = op->getAttr(kLayoutAttrName);
+  if (auto array = dyn_cast_or_null<ArrayAttr>(layout))
+    layout = array[index];
+  auto fragment = dyn_cast_or_null<FragmentAttr>(layout);
+  return fragment && fragment.getOrder() == FragmentOrder::Column;
+}
+
 TileTypeConverter::TileTypeConverter() {
   addConversion([](Type type) { return type; });
   addConversion([](RingType ring) -> Type {

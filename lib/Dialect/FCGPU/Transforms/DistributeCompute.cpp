@@ -143,6 +143,8 @@ struct DistributeReduction final
         kind != vector::CombiningKind::MAXNUMF)
       return rewriter.notifyMatchFailure(op, "is neither add nor maxnumf");
     bool isRow = type.getRank() == 2;
+    if (isColumnOrder(op.getSource()))
+      return rewriter.notifyMatchFailure(op, "reduces a tile in column order");
     if ((!isRow && type.getRank() != 3) ||
         op.getReductionDims() != ArrayRef<int64_t>{1})
       return rewriter.notifyMatchFailure(op, "does not reduce dimension 1");
@@ -201,9 +203,11 @@ struct DistributeContraction final
                   ConversionPatternRewriter &rewriter) const override {
     VectorType lhsType = op.getLhsType(), rhsType = op.getRhsType();
     auto accType = dyn_cast<VectorType>(op.getAccType());
-    if (!accType || !accType.getElementType().isF32() ||
-        lhsType.getElementTypeBitWidth() != 16)
-      return rewriter.notifyMatchFailure(op, "is not 16-bit into f32");
+    if (!isMmaContraction(op))
+      return rewriter.notifyMatchFailure(
+          op,
+          "is not (m, k) x (n, k) or (k, n) -> (m, n) of 16 x 8 x 16 tiles, "
+          "16-bit into f32");
     int64_t m = accType.getDimSize(0) / kCore,
             n = accType.getDimSize(1) / kCore;
     int64_t k = lhsType.getDimSize(1) / kCore;
@@ -238,6 +242,26 @@ struct DistributeContraction final
     }
     rewriter.replaceOpWithMultiple(op, {acc});
     return success();
+  }
+
+  /// Whether the op is what m16n8k16 computes, a whole number of times.
+  static bool isMmaContraction(vector::ContractionOp op) {
+    auto accType = dyn_cast<VectorType>(op.getAccType());
+    VectorType lhsType = op.getLhsType();
+    if (op.getKind() != vector::CombiningKind::ADD || !accType ||
+        accType.getRank() != 2 || lhsType.getRank() != 2 ||
+        op.getRhsType().getRank() != 2 || !accType.getElementType().isF32() ||
+        !(lhsType.getElementType().isF16() ||
+          lhsType.getElementType().isBF16()))
+      return false;
+    SmallVector<AffineMap> maps = op.getIndexingMapsArray();
+    AffineExpr m = maps[2].getResult(0), n = maps[2].getResult(1);
+    AffineExpr k = maps[0].getResult(1);
+    bool isNK = maps[1].getResult(0) == n && maps[1].getResult(1) == k;
+    bool isKN = maps[1].getResult(0) == k && maps[1].getResult(1) == n;
+    return maps[0].getResult(0) == m && m != n && k != m && k != n &&
+           (isNK || isKN) && accType.getDimSize(0) % 16 == 0 &&
+           accType.getDimSize(1) % 8 == 0 && lhsType.getDimSize(1) % 16 == 0;
   }
 
   /// Cores as the operand of one mma.sync: vector<count x 2 x T>.

@@ -247,6 +247,11 @@ struct DistributeWrite final : ThreadPattern<vector::TransferWriteOp> {
     auto target = dyn_cast<MemRefType>(op.getBase().getType());
     if (!target || !op.getPermutationMap().isMinorIdentity() || op.getMask())
       return rewriter.notifyMatchFailure(op, "is not a plain memref write");
+    if (type.getRank() > 1 &&
+        (isColumnOrder(op.getVector()) ||
+         target.getShape().back() != type.getShape().back()))
+      return rewriter.notifyMatchFailure(
+          op, "writes a tile in column order, or part of a row");
     IndexBuilder b(op.getLoc(), rewriter);
     SmallVector<Value> indices;
     for (ValueRange index : adaptor.getIndices())

@@ -26,6 +26,10 @@ inline constexpr int64_t kCore = 8;
 /// it makes (vector<2xT>, operands of mma.sync) is smaller.
 bool isWarpTile(Type type);
 
+/// Whether `fcgpu.layout` says that the tile `value` has order column. A tile
+/// without a layout (a splat, say) fits any order.
+bool isColumnOrder(Value value);
+
 /// Values every pattern may use; they are defined at the kernel's entry.
 struct ThreadContext {
   Value thread; ///< 0 to numThreads - 1

@@ -117,7 +117,7 @@ gpu.module @kernels {
     // CHECK:      scf.if
     // CHECK:        arith.negf {{.+}} {fcgpu.layout = #fcgpu.fragment<column, width = 2>}
     // CHECK:      } {fcgpu.layout = #fcgpu.fragment<column, width = 2>}
-    // CHECK:      scf.for
+    // CHECK:      scf.for %
     // CHECK:        vector.contract
     // CHECK:      } {fcgpu.layout = [#fcgpu.fragment<column, width = 2>, unit]}
     %first = fcgpu.read %v_ring[%c0] : !ring -> !tile

@@ -398,7 +398,7 @@ gpu.module @kernels {
 gpu.module @kernels {
   gpu.func @loop_carries_cores_and_scalars(%out: memref<16x16xf32>, %n: index)
       kernel attributes {fcgpu.schedule = #schedule} {
-    // CHECK: %[[STATE:.+]]:6 = scf.for {{.+}} -> (vector<2xf32>, vector<2xf32>, vector<2xf32>, vector<2xf32>, f32, f32)
+    // CHECK: %[[STATE:.+]]:6 = scf.for %{{.+}} -> (vector<2xf32>, vector<2xf32>, vector<2xf32>, vector<2xf32>, f32, f32)
     // CHECK: vector.store %[[STATE]]#0
     // CHECK: vector.store %[[STATE]]#1
     // CHECK: vector.store %[[STATE]]#2

@@ -18,7 +18,7 @@ gpu.module @kernels {
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
     // CHECK: %[[Q_RING:.+]] = fcgpu.alloc_ring
-    // CHECK: scf.for
+    // CHECK: scf.for %
     // CHECK:   "use_key"
     // CHECK: fcgpu.wait_copies
     // CHECK: nvvm.bar.warp.sync

@@ -220,7 +220,7 @@ gpu.module @kernels {
     %c2 = arith.constant 2 : index
     // CHECK:      fcgpu.commit_copies
     // CHECK:      fcgpu.commit_copies
-    // CHECK:      scf.for
+    // CHECK:      scf.for %
     // CHECK:        fcgpu.wait_copies in_flight(1)
     // CHECK-NEXT:   gpu.barrier
     // CHECK-NEXT:   fcgpu.copy
@@ -262,7 +262,7 @@ gpu.module @kernels {
       kernel attributes {fcgpu.schedule = #schedule} {
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
-    // CHECK:      scf.for
+    // CHECK:      scf.for %
     // CHECK-NEXT:   gpu.barrier
     // CHECK-NEXT:   fcgpu.copy
     // CHECK-NEXT:   fcgpu.commit_copies
@@ -307,7 +307,7 @@ gpu.module @kernels {
     // CHECK-NEXT: fcgpu.wait_copies in_flight(1)
     // CHECK:      nvvm.bar.warp.sync
     // CHECK-NEXT: fcgpu.read %[[Q_RING]]
-    // CHECK-NEXT: scf.for
+    // CHECK-NEXT: scf.for %
     // CHECK:        fcgpu.wait_copies in_flight(0)
     // CHECK-NEXT:   gpu.barrier
     %q_ring = fcgpu.alloc_ring : <2x16x16xf16>
@@ -349,7 +349,7 @@ gpu.module @kernels {
     %c1 = arith.constant 1 : index
     // CHECK:      %[[Q_RING:.+]] = fcgpu.alloc_ring
     // CHECK-NOT:  nvvm.bar.warp.sync
-    // CHECK:      scf.for
+    // CHECK:      scf.for %
     // CHECK:        fcgpu.wait_copies in_flight(0)
     // CHECK-NEXT:   gpu.barrier
     // CHECK-NEXT:   fcgpu.copy

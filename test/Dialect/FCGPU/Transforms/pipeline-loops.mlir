@@ -108,7 +108,7 @@ gpu.module @kernels {
     %c1 = arith.constant 1 : index
     // CHECK:     %[[K_RING:.+]] = fcgpu.alloc_ring
     // CHECK:     %[[V_RING:.+]] = fcgpu.alloc_ring
-    // CHECK:     scf.for
+    // CHECK:     scf.for %
     // CHECK-NOT:   fcgpu.read
     // CHECK:       fcgpu.copy %{{.+}} to %[[K_RING]]
     // CHECK-NOT:   fcgpu.read
@@ -181,7 +181,7 @@ gpu.module @kernels {
       kernel attributes {fcgpu.schedule = #schedule} {
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
-    // CHECK: %[[RESULT:.+]] = scf.for {{.+}} iter_args(%[[STATE:.+]] = %[[INIT]])
+    // CHECK: %[[RESULT:.+]] = scf.for %{{.+}} iter_args(%[[STATE:.+]] = %[[INIT]])
     // CHECK:   %[[NEXT:.+]] = "step"(%{{.+}}, %[[STATE]])
     // CHECK:   scf.yield %[[NEXT]] : f32
     // CHECK: "use"(%[[RESULT]])
@@ -221,7 +221,7 @@ gpu.module @kernels {
     // CHECK:      fcgpu.copy %{{.+}} to %[[Q_RING]]
     // CHECK:      fcgpu.copy %{{.+}} to %[[K_RING]]
     // CHECK:      %[[Q:.+]] = fcgpu.read %[[Q_RING]]
-    // CHECK:      scf.for
+    // CHECK:      scf.for %
     // CHECK:        "use"(%[[Q]],
     %q_ring = fcgpu.alloc_ring : <2x16x16xf16>
     %k_ring = fcgpu.alloc_ring : <2x16x16xf16>

@@ -82,7 +82,7 @@ gpu.module @kernels {
     %c1 = arith.constant 1 : index
     %zero = arith.constant 0.000000e+00 : f16
     // CHECK:      %[[TILE:.+]] = fcgpu.read
-    // CHECK-NEXT: scf.for
+    // CHECK-NEXT: scf.for %
     // CHECK-NEXT:   "use"(%[[TILE]])
     scf.forall (%warp) in (2) {
       %tile = vector.transfer_read %query[%c0, %c0], %zero
@@ -111,7 +111,7 @@ gpu.module @kernels {
     %zero = arith.constant 0.000000e+00 : f16
     // CHECK:      scf.forall (%[[WARP:.+]]) in (2)
     // CHECK-NEXT:   fcgpu.copy %{{.+}} to %[[RING:.+]][%[[WARP]]] by warp
-    // CHECK-NEXT:   scf.for
+    // CHECK-NEXT:   scf.for %
     // CHECK-NEXT:     %[[FIRST:.+]] = fcgpu.read %[[RING]][%[[WARP]]]
     // CHECK-NEXT:     "first_use"(%[[FIRST]])
     // CHECK-NEXT:     %[[SECOND:.+]] = fcgpu.read %[[RING]][%[[WARP]]]

@@ -16,7 +16,7 @@ gpu.module @kernels {
     // CHECK:     scf.for %[[I:.+]] =
     // CHECK:       %[[IS_PARTIAL:.+]] = arith.cmpi slt, %[[I]],
     // CHECK-NEXT:  scf.if %[[IS_PARTIAL]]
-    // CHECK-NOT: scf.for
+    // CHECK-NOT: scf.for %
     // CHECK:     gpu.return
     %c0 = arith.constant 0 : index
     %c2 = arith.constant 2 : index
@@ -43,12 +43,12 @@ gpu.module @kernels {
 gpu.module @kernels {
   gpu.func @no_condition_is_left(%n: index, %bound: index)
       kernel attributes {fcgpu.schedule = #schedule} {
-    // CHECK:     scf.for
+    // CHECK:     scf.for %
     // CHECK-NOT:   scf.if
     // CHECK:       "first"
     // CHECK-NOT:   scf.if
     // CHECK:       "second"
-    // CHECK:     scf.for
+    // CHECK:     scf.for %
     // CHECK-NOT:   scf.if
     // CHECK:     gpu.return
     %c0 = arith.constant 0 : index

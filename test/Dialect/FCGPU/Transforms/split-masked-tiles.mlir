@@ -52,11 +52,11 @@ gpu.module @kernels {
   gpu.func @second_loop_starts_with_what_the_first_yields(
       %n: index, %num_masked: index, %init: f32)
       kernel attributes {fcgpu.schedule = #schedule} {
-    // CHECK:      %[[FIRST:.+]] = scf.for {{.+}} iter_args(%{{.+}} = %[[INIT]])
+    // CHECK:      %[[FIRST:.+]] = scf.for %{{.+}} iter_args(%{{.+}} = %[[INIT]])
     // CHECK-NEXT:   %[[SCORE:.+]] = "score"
     // CHECK:        %[[MASKED:.+]] = "mask"(%[[SCORE]])
     // CHECK:        "step"(%{{.+}}, %[[MASKED]])
-    // CHECK:      %[[SECOND:.+]] = scf.for {{.+}} iter_args(%{{.+}} = %[[FIRST]])
+    // CHECK:      %[[SECOND:.+]] = scf.for %{{.+}} iter_args(%{{.+}} = %[[FIRST]])
     // CHECK-NEXT:   %[[FULL_SCORE:.+]] = "score"
     // CHECK:        "step"(%{{.+}}, %[[FULL_SCORE]])
     // CHECK:      "use"(%[[SECOND]])
@@ -89,10 +89,10 @@ gpu.module @kernels {
 gpu.module @kernels {
   gpu.func @if_without_else(%n: index, %num_masked: index)
       kernel attributes {fcgpu.schedule = #schedule} {
-    // CHECK:      scf.for
+    // CHECK:      scf.for %
     // CHECK:        "partial"
     // CHECK-NEXT:   "always"
-    // CHECK:      scf.for
+    // CHECK:      scf.for %
     // CHECK-NOT:    "partial"
     // CHECK:        "always"
     %c0 = arith.constant 0 : index
@@ -120,11 +120,11 @@ gpu.module @kernels {
 gpu.module @kernels {
   gpu.func @both_loops_keep_their_barriers(%n: index, %num_masked: index)
       kernel attributes {fcgpu.schedule = #schedule} {
-    // CHECK:      scf.for
+    // CHECK:      scf.for %
     // CHECK-NEXT:   fcgpu.wait_copies in_flight(0)
     // CHECK-NEXT:   gpu.barrier
     // CHECK:        "partial"
-    // CHECK:      scf.for
+    // CHECK:      scf.for %
     // CHECK-NEXT:   fcgpu.wait_copies in_flight(0)
     // CHECK-NEXT:   gpu.barrier
     %c0 = arith.constant 0 : index
@@ -154,7 +154,7 @@ gpu.module @kernels {
     // CHECK:     scf.for %[[I:.+]] =
     // CHECK:       %[[IS_BOUND:.+]] = arith.cmpi eq, %[[I]],
     // CHECK-NEXT:  scf.if %[[IS_BOUND]]
-    // CHECK-NOT: scf.for
+    // CHECK-NOT: scf.for %
     // CHECK:     gpu.return
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
@@ -182,7 +182,7 @@ gpu.module @kernels {
     // CHECK:       %[[BOUND:.+]] = "bound"
     // CHECK-NEXT:  %[[IS_PARTIAL:.+]] = arith.cmpi slt, %[[I]], %[[BOUND]]
     // CHECK-NEXT:  scf.if %[[IS_PARTIAL]]
-    // CHECK-NOT: scf.for
+    // CHECK-NOT: scf.for %
     // CHECK:     gpu.return
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
@@ -203,9 +203,9 @@ gpu.module @kernels {
 gpu.module @kernels {
   gpu.func @kernel_without_schedule_is_left_alone(%n: index, %bound: index)
       kernel {
-    // CHECK:     scf.for
+    // CHECK:     scf.for %
     // CHECK:       scf.if
-    // CHECK-NOT: scf.for
+    // CHECK-NOT: scf.for %
     // CHECK:     gpu.return
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index

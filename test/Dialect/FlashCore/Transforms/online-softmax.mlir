@@ -101,7 +101,7 @@ gpu.module @kernels {
                                        %row: index, %seqlen: index) kernel {
     // CHECK: %[[ZERO_Q:.+]] = arith.constant 0.000000e+00 : bf16
     // CHECK: vector.transfer_read %[[Q]][{{.+}}], %[[ZERO_Q]] {in_bounds = [false, true]}
-    // CHECK: scf.for
+    // CHECK: scf.for %
     // CHECK:   %[[ZERO_K:.+]] = arith.constant 0.000000e+00 : bf16
     // CHECK:   vector.transfer_read %[[K]][{{.+}}], %[[ZERO_K]] {in_bounds = [false, true]}
     // CHECK:   %[[ZERO_V:.+]] = arith.constant 0.000000e+00 : bf16
@@ -130,7 +130,7 @@ gpu.module @kernels {
 gpu.module @kernels {
   gpu.func @scale_is_folded_into_exp2(%q: !qo, %k: !kv, %v: !kv, %o: !qo,
                                       %row: index) kernel {
-    // CHECK:     scf.for {{.+}} iter_args(%{{.+}} = %{{.+}}, %[[OLD_MAX:.+]] = %{{.+}}, %{{.+}} = %{{.+}})
+    // CHECK:     scf.for %{{.+}} iter_args(%{{.+}} = %{{.+}}, %[[OLD_MAX:.+]] = %{{.+}}, %{{.+}} = %{{.+}})
     // CHECK:     %[[SCORES:.+]] = vector.contract
     // CHECK:     %[[MAX:.+]] = vector.multi_reduction <maxnumf>, %[[SCORES]], %[[OLD_MAX]]
     // CHECK-DAG: %[[MINUS_INF:.+]] = arith.constant dense<0xFF800000> : vector<16xf32>
@@ -172,7 +172,7 @@ gpu.module @kernels {
 gpu.module @kernels {
   gpu.func @empty_row_is_selected(%q: !qo, %k: !kv, %v: !kv, %o: !qo,
                                   %lse: !lse, %row: index) kernel {
-    // CHECK:     %[[STATE:.+]]:3 = scf.for
+    // CHECK:     %[[STATE:.+]]:3 = scf.for %
     // CHECK:     scf.yield
     // CHECK:     %[[ZERO:.+]] = arith.constant dense<0.000000e+00> : vector<16xf32>
     // CHECK:     %[[SUM:.+]] = vector.multi_reduction <add>, %[[STATE]]#2, %[[ZERO]] [1]
@@ -327,7 +327,7 @@ gpu.module @kernels {
     // CHECK:      arith.maxsi %[[VISIBLE_END]],
     // CHECK:      %[[FULL_END:.+]] = affine.min #[[$FULL_END]]()[%[[ROW]]]
     // CHECK:      arith.maxsi %[[FULL_END]],
-    // CHECK:      scf.for
+    // CHECK:      scf.for %
     // CHECK:        scf.if
     // CHECK:          fcgpu.map_scores %{{.+}}[%[[ROW]], %{{.+}}]
     // CHECK-NEXT:     ^bb0(%{{.+}}: f32, %[[I:.+]]: index, %[[J:.+]]: index):
