@@ -40,15 +40,15 @@ func.func @attention(%q: !q, %k: !k, %v: !v, %o: !o, %lse: !lse) {{
 
 
 class Bundles:
-    def __init__(self, out, compiler):
-        self.out, self.compiler, self.made = out, compiler, set()
+    def __init__(self, out, compiler, extra=()):
+        self.out, self.compiler, self.extra, self.made = out, compiler, list(extra), set()
 
     def make(self, name, mlir, options=()):
         """Compiles one bundle unless it was made before; returns its name."""
         bundle = f"{name}.fcb"
         if name not in self.made:
             self.made.add(name)
-            command = [str(self.compiler), "-", "--emit=bundle", "-o", str(self.out / bundle), "-v", *options]
+            command = [str(self.compiler), "-", "--emit=bundle", "-o", str(self.out / bundle), "-v", *self.extra, *options]
             result = subprocess.run(command, input=mlir, text=True, capture_output=True)
             if result.returncode:
                 sys.exit(f"{name}: {' '.join(command)}\n{result.stderr}")
@@ -91,6 +91,35 @@ def check_grid(bundles):
     return runs
 
 
+def emulate_grid(bundles):
+    """Small runs of every dtype, head_dim class, mask and schedule, for the
+    emulator: it checks every access, so one ragged size a kernel says a lot."""
+    runs = []
+    sizes = [(1, 1), (1, 203), (113, 64), (64, 113), (130, 3)]
+    for dtype, d, causal in itertools.product(DTYPES, (16, 48, 64, 80, 128), CAUSAL):
+        if dtype == "bf16" and d not in (64, 80):
+            continue
+        bundle = bundles.make(f"check-{dtype}-d{d}-{causal}", attention(dtype, d, causal))
+        for i, (sq, sk) in enumerate(sizes):
+            runs.append({"bundle": bundle, "layout": ["bhsd", "bshd"][i % 2], "offset": 8 * (i % 2),
+                         "kind": ["normal", "rising"][i % 2],
+                         "dims": {"batch": 1, "heads_q": 2, "heads_kv": 1 + i % 2, "seqlen_q": sq, "seqlen_k": sk}})
+    # Schedules that no default takes.
+    for i, (m, n, warps, stages, query) in enumerate([
+            (16, 16, 1, 2, "registers"), (32, 16, 1, 5, "shared"), (64, 48, 2, 3, "registers"),
+            (128, 32, 8, 4, "shared"), (96, 112, 3, 2, "registers"), (256, 16, 8, 3, "shared")]):
+        options = [f"--block-m={m}", f"--block-n={n}", f"--num-warps={warps}", f"--num-stages={stages}", f"--query={query}",
+                   f"--grid-order={['query_fastest', 'head_fastest'][i % 2]}"]
+        for causal in ("none", "bottom_right"):
+            bundle = bundles.make(f"emulate-{i}-{causal}", attention("f16", 64, causal, (1, 2, 2, 150, 170)), options)
+            runs.append({"bundle": bundle})
+    for stage in ("qk", "softmax", "pv", "tile"):
+        bundle = bundles.make("check-f16-d64-none", attention("f16", 64))
+        runs.append({"bundle": bundle, "stage": stage,
+                     "dims": {"batch": 1, "heads_q": 2, "heads_kv": 2, "seqlen_q": 100, "seqlen_k": 16 if stage == "tile" else 64}})
+    return runs
+
+
 def sanitize_grid(bundles):
     runs = []
     for dtype, d, causal in (("f16", 64, "none"), ("bf16", 128, "bottom_right"), ("f16", 80, "top_left")):
@@ -115,20 +144,25 @@ def time_grid(bundles):
     return runs
 
 
+GRIDS = {"check": check_grid, "sanitize": sanitize_grid, "time": time_grid, "emulate": emulate_grid}
+
+
 def main():
     root = pathlib.Path(__file__).resolve().parent.parent
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=pathlib.Path, default=root / "build/gpu-check")
     parser.add_argument("--compiler", type=pathlib.Path, default=root / "build/release/bin/flashcore-compile")
+    parser.add_argument("--only", choices=list(GRIDS), nargs="+", default=["check", "sanitize", "time"], help="which lists to make")
+    parser.add_argument("--no-cubin", action="store_true", help="PTX only, without ptxas")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     # The runner travels with the bundles.
     runner = args.compiler.parent / "flashcore-run"
     if runner.exists():
         shutil.copy2(runner, args.out / "flashcore-run")
-    bundles = Bundles(args.out, args.compiler)
-    for name, grid in (("check", check_grid), ("sanitize", sanitize_grid), ("time", time_grid)):
-        runs = grid(bundles)
+    bundles = Bundles(args.out, args.compiler, ["--no-cubin"] if args.no_cubin else [])
+    for name in args.only:
+        runs = GRIDS[name](bundles)
         (args.out / f"{name}.json").write_text(json.dumps(runs, indent=1) + "\n")
         print(f"{name}.json: {len(runs)} runs")
 

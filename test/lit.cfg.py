@@ -15,9 +15,10 @@ llvm_config.with_system_environment(["HOME", "TMP", "TEMP", "CUDA_HOME"])
 llvm_config.use_default_substitutions()
 llvm_config.with_environment("PATH", config.llvm_tools_dir, append_path=True)
 llvm_config.add_tool_substitutions(
-    ["flashcore-opt", "flashcore-compile", "flashcore-run"],
+    ["flashcore-opt", "flashcore-compile", "flashcore-run", "flashcore-emu"],
     [config.flashcore_tools_dir, config.llvm_tools_dir],
 )
+config.substitutions.append(("%scripts", os.path.join(config.flashcore_source_root, "scripts")))
 config.substitutions.append(("%examples", os.path.join(config.flashcore_source_root, "docs/examples")))
 
 # Tests that assemble need ptxas: from CUDA_HOME, PATH or the build tree.
