@@ -41,7 +41,7 @@ public:
 
   LogicalResult solve() {
     func.walk([&](Operation *op) { connect(op); });
-    WalkResult result = func.walk([&](vector::ContractionOp op) {
+    WalkResult result = func.walk([&](Operation *op) {
       return failed(seed(op)) ? WalkResult::interrupt() : WalkResult::advance();
     });
     return failure(result.wasInterrupted());

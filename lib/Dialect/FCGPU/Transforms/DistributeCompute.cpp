@@ -83,6 +83,8 @@ struct DistributeBroadcast final : OpConversionPattern<vector::BroadcastOp> {
   LogicalResult
   matchAndRewrite(vector::BroadcastOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
+    if (isColumnOrder(op.getResult()))
+      return rewriter.notifyMatchFailure(op, "makes a tile in column order");
     auto source = dyn_cast<VectorType>(op.getSourceType());
     VectorType type = op.getResultVectorType();
     if (!source || type.getRank() != 2 || source.getRank() != 2 ||
@@ -286,6 +288,8 @@ struct DistributeMapScores final : OpConversionPattern<MapScoresOp> {
   LogicalResult
   matchAndRewrite(MapScoresOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
+    if (isColumnOrder(op.getScores()))
+      return rewriter.notifyMatchFailure(op, "maps a tile in column order");
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
     auto add = [&](Value value, int64_t offset) -> Value {
       return arith::AddIOp::create(b, value,

@@ -11,6 +11,7 @@
 
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "flashcore/Dialect/FCGPU/Transforms/Passes.h"
+#include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -34,18 +35,53 @@ struct PromoteSharedPass final
   }
 
   LogicalResult checkPrecondition(vector::TransferReadOp read) {
-    if (!read->getParentOfType<scf::ForallOp>())
+    auto forall = read->getParentOfType<scf::ForallOp>();
+    if (!forall)
       return read.emitOpError("reads a tile outside of an scf.forall over "
                               "warps");
     if (!read.getPermutationMap().isMinorIdentity() || read.getMask() ||
         !matchPattern(read.getPadding(), m_AnyZeroFloat()))
       return read.emitOpError("expects an unmasked, untransposed tile padded "
                               "with zeros");
-    if (auto loop = read->getParentOfType<scf::ForOp>())
-      if (getConstantIntValue(loop.getLowerBound()) != 0 ||
-          getConstantIntValue(loop.getStep()) != 1)
-        return read.emitOpError("expects its loop to start at 0 with step 1");
+    VectorType type = read.getVectorType();
+    if (type.getDimSize(0) % 16 != 0 || type.getDimSize(1) % 16 != 0)
+      return read.emitOpError(
+                 "expects rows and columns in multiples of 16, but "
+                 "got ")
+             << type.getDimSize(0) << " and " << type.getDimSize(1);
+    if (getConstantIntValue(read.getIndices().back()) != 0)
+      return read.emitOpError("expects a tile that starts at column 0");
+    int64_t cols = cast<ShapedType>(read.getBase().getType()).getShape().back();
+    if (cols != type.getDimSize(1))
+      return read.emitOpError("expects a tile of whole rows, but got ")
+             << type.getDimSize(1) << " columns of "
+             << (ShapedType::isDynamic(cols) ? "?" : std::to_string(cols));
+    auto loop = read->getParentOfType<scf::ForOp>();
+    if (!loop)
+      return success();
+    if (getConstantIntValue(loop.getLowerBound()) != 0 ||
+        getConstantIntValue(loop.getStep()) != 1)
+      return read.emitOpError("expects its loop to start at 0 with step 1");
+    if (dependsOnWarp(read, forall))
+      return read.emitOpError("reads a tile in a loop that differs between "
+                              "warps");
     return success();
+  }
+
+  /// Whether what `read` reads is computed from the warp's number: then the
+  /// warps cannot share the tile.
+  static bool dependsOnWarp(vector::TransferReadOp read, scf::ForallOp forall) {
+    SetVector<Operation *> slice;
+    BackwardSliceOptions options;
+    options.inclusive = true;
+    options.filter = [&](Operation *op) { return forall->isAncestor(op); };
+    if (failed(getBackwardSlice(read.getOperation(), &slice, options)))
+      return true;
+    slice.remove(forall);
+    return llvm::any_of(slice, [&](Operation *op) {
+      return !isa<scf::ForOp>(op) &&
+             llvm::is_contained(op->getOperands(), forall.getInductionVar(0));
+    });
   }
 
   void promote(vector::TransferReadOp read, ScheduleAttr schedule) {

@@ -13,6 +13,7 @@
 #include "flashcore/Analysis/KeyTileBounds.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "flashcore/Dialect/FlashCore/Transforms/Passes.h"
+#include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
@@ -20,6 +21,7 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/IRMapping.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -82,6 +84,7 @@ private:
   }
 
   OpFoldResult clampedMin(AffineMap map, ArrayRef<OpFoldResult> operands);
+  OpFoldResult getFirstQueryOfBlock();
   void computeTileCounts();
   Value readTile(Value memref, Value row, int64_t rows, int64_t cols);
   Value contract(Value lhs, Value rhs, Value acc, bool transposedRhs);
@@ -110,13 +113,33 @@ OpFoldResult TileExpander::clampedMin(AffineMap map,
       .getResult();
 }
 
+/// The first query row of the block is that of its warp 0: the tile's own, with
+/// 0 in the place of the warp's number.
+OpFoldResult TileExpander::getFirstQueryOfBlock() {
+  Value query = tileOperand(AttentionOp::TileQuery);
+  auto forall = op->getParentOfType<scf::ForallOp>();
+  Operation *definition = query.getDefiningOp();
+  if (!forall || !definition || !forall->isProperAncestor(definition))
+    return getAsOpFoldResult(query);
+  SetVector<Operation *> slice;
+  BackwardSliceOptions options;
+  options.inclusive = true;
+  options.omitBlockArguments = true;
+  options.filter = [&](Operation *op) { return forall->isProperAncestor(op); };
+  (void)getBackwardSlice(query, &slice, options);
+  IRMapping mapping;
+  for (Value warp : forall.getInductionVars())
+    mapping.map(warp, asValue(b.getIndexAttr(0)));
+  for (Operation *op : slice)
+    b.clone(*op, mapping);
+  return mapping.lookup(query);
+}
+
 void TileExpander::computeTileCounts() {
   // All warps of a block walk the same tiles, since they fill them together.
-  // The first row of the block is that of the tile, rounded down to a block.
   int64_t blockM = schedule.getBlockM();
   AffineExpr d0 = b.getAffineDimExpr(0), d1 = b.getAffineDimExpr(1);
-  OpFoldResult firstQuery = apply(d0.floorDiv(blockM) * blockM,
-                                  {tileOperand(AttentionOp::TileQuery)});
+  OpFoldResult firstQuery = getFirstQueryOfBlock();
   SmallVector<OpFoldResult> operands{
       firstQuery, getAsOpFoldResult(tileOperand(AttentionOp::TileSeqlenQ)),
       getAsOpFoldResult(tileOperand(AttentionOp::TileSeqlenK))};

@@ -313,8 +313,8 @@ gpu.module @kernels {
 // The last row of the block (32 rows) sees the most keys, its first row limits
 // the full tiles.
 
-// CHECK-DAG: #[[$VISIBLE_END:.+]] = affine_map<()[s0] -> (100, (s0 floordiv 32) * 32 + 4)>
-// CHECK-DAG: #[[$FULL_END:.+]] = affine_map<()[s0] -> (100, (s0 floordiv 32) * 32 - 27)>
+// CHECK-DAG: #[[$VISIBLE_END:.+]] = affine_map<()[s0] -> (100, s0 + 4)>
+// CHECK-DAG: #[[$FULL_END:.+]] = affine_map<()[s0] -> (100, s0 - 27)>
 
 // CHECK-LABEL: gpu.func @causal_bottom_right
 // CHECK-SAME:    %[[ROW:[^:]+]]: index) kernel
@@ -356,8 +356,8 @@ gpu.module @kernels {
 
 // Top left: key j is visible to query i iff j <= i, whatever the lengths.
 
-// CHECK-DAG: #[[$VISIBLE_END:.+]] = affine_map<()[s0] -> (128, (s0 floordiv 32) * 32 + 32)>
-// CHECK-DAG: #[[$FULL_END:.+]] = affine_map<()[s0] -> (128, (s0 floordiv 32) * 32 + 1)>
+// CHECK-DAG: #[[$VISIBLE_END:.+]] = affine_map<()[s0] -> (128, s0 + 32)>
+// CHECK-DAG: #[[$FULL_END:.+]] = affine_map<()[s0] -> (128, s0 + 1)>
 
 // CHECK-LABEL: gpu.func @causal_top_left
 // CHECK-SAME:    %[[ROW:[^:]+]]: index) kernel
@@ -420,6 +420,43 @@ gpu.module @kernels {
     // CHECK-NEXT: math.exp %[[IN]] : vector<16x16xf32>
     // CHECK-NEXT: gpu.return
     %e = math.exp %in : vector<16x16xf32>
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 64,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!qo = memref<1x1x16x32xf16, strided<[2048, 2048, 32, 1], offset: ?>>
+!kv = memref<1x1x128x32xf16>
+
+// All warps of a block walk the same tiles: the bounds are those of the block's
+// 32 rows and do not depend on the warp.
+
+// CHECK-DAG: #[[$ROW:.+]] = affine_map<(d0)[s0] -> (d0 * 16 + s0 * 32)>
+// CHECK-DAG: #[[$VISIBLE_END:.+]] = affine_map<()[s0] -> (128, s0 * 32 + 32)>
+// CHECK-DAG: #[[$FULL_END:.+]] = affine_map<()[s0] -> (128, s0 * 32 + 1)>
+
+// CHECK-LABEL: gpu.func @bounds_are_those_of_the_block
+// CHECK-SAME:    %[[BLOCK:[^:]+]]: index) kernel
+gpu.module @kernels {
+  gpu.func @bounds_are_those_of_the_block(%q: !qo, %k: !kv, %v: !kv, %o: !qo,
+                                          %block: index) kernel {
+    // CHECK:      scf.forall (%[[WARP:.+]]) in (2)
+    // CHECK:        %[[ROW:.+]] = affine.apply #[[$ROW]](%[[WARP]])[%[[BLOCK]]]
+    // CHECK:        affine.min #[[$VISIBLE_END]]()[%[[BLOCK]]]
+    // CHECK:        affine.min #[[$FULL_END]]()[%[[BLOCK]]]
+    // CHECK:        fcgpu.map_scores %{{.+}}[%[[ROW]], %{{.+}}]
+    %zero = arith.constant 0 : index
+    %seqlen = arith.constant 128 : index
+    scf.forall (%warp) in (2) {
+      %row = affine.apply affine_map<(d0)[s0] -> (d0 * 16 + s0 * 32)>(%warp)[%block]
+      flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+          tile(%zero, %zero, %row, %seqlen, %zero, %seqlen) causal(bottom_right)
+          {fcgpu.schedule = #schedule}
+    } {mapping = [#gpu.warp<linear_dim_0>]}
     gpu.return
   }
 }
