@@ -113,6 +113,12 @@ def emulate_grid(bundles):
         for causal in ("none", "bottom_right"):
             bundle = bundles.make(f"emulate-{i}-{causal}", attention("f16", 64, causal, (1, 2, 2, 150, 170)), options)
             runs.append({"bundle": bundle})
+    # One key tile only, known at compile time: no loop is left.
+    for i, (sk, causal) in enumerate([(16, "none"), (64, "none"), (40, "bottom_right"), (33, "top_left")]):
+        bundle = bundles.make(f"emulate-one-tile-{i}", attention("f16", 64, causal, (1, 4, 2, 1100, sk)))
+        runs.append({"bundle": bundle})
+        bundle = bundles.make(f"emulate-one-tile-dynamic-{i}", attention("bf16", 128, causal, ("?", "?", "?", "?", sk)))
+        runs.append({"bundle": bundle, "dims": {"batch": 2, "heads_q": 2, "heads_kv": 1, "seqlen_q": 70}})
     for stage in ("qk", "softmax", "pv", "tile"):
         bundle = bundles.make("check-f16-d64-none", attention("f16", 64))
         runs.append({"bundle": bundle, "stage": stage,

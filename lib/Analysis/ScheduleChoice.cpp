@@ -88,12 +88,10 @@ static ScheduleChoice complete(const AttentionProblem &problem,
                                const TargetInfo &target,
                                const ScheduleOptions &options) {
   GridFill fill = getGridFill(problem, target);
-  bool isDynamic = fill == GridFill::Unknown || !problem.seqlenK;
   bool isFilled = fill == GridFill::Full || fill == GridFill::Unknown;
   // 32 rows a warp: two rows of accumulators use every K and V fragment twice.
-  // Wide heads have no registers for that when sizes and strides are arguments
-  // too, and a grid that does not fill the chip wants smaller blocks.
-  int64_t warpM = isFilled && !(isWide(problem) && isDynamic) ? 32 : 16;
+  // A grid that does not fill the chip wants smaller blocks.
+  int64_t warpM = isFilled ? 32 : 16;
 
   ScheduleChoice choice;
   choice.numWarps = fill == GridFill::Sparse ? 2 : 4;
@@ -109,16 +107,14 @@ static ScheduleChoice complete(const AttentionProblem &problem,
   // (or, where registers are short, more stages) keep more bytes in flight.
   bool isSparse = fill == GridFill::Sparse && warpM <= 16;
   choice.blockN = isWide(problem) ? 32 : isSparse ? 128 : 64;
-  // So little arithmetic a tile that more blocks an SM are worth more; with 64
-  // keys ptxas would spill to fit four of them.
-  if (std::max(problem.headDim, problem.headDimV) <= 16 && !isSparse)
-    choice.blockN = 32;
   choice.numStages = isWide(problem) && isSparse ? 3 : 2;
   if (options.blockN)
     choice.blockN = options.blockN;
   if (options.numStages)
     choice.numStages = options.numStages;
-  choice.minBlocks = options.minBlocks;
+  // One block an SM is enough for us: without a bound ptxas may spill a few
+  // registers to fit one more.
+  choice.minBlocks = options.minBlocks ? options.minBlocks : 1;
 
   // O of a wide head takes half of the registers, so Q is read again for every
   // tile.
@@ -133,13 +129,14 @@ static ScheduleChoice complete(const AttentionProblem &problem,
   return choice;
 }
 
-/// Larger than any block that fits a chip, small enough for products of sizes
+/// Larger than anything that fits a chip, small enough for products of sizes
 /// not to overflow.
-static constexpr int64_t kMaxExtent = 1 << 16;
+static constexpr int64_t kMaxRows = 4096, kMaxStages = 1024, kMaxBlocks = 32;
 
-static std::optional<std::string> checkChoice(const AttentionProblem &problem,
-                                              const TargetInfo &target,
-                                              const ScheduleChoice &choice) {
+std::optional<std::string>
+mlir::flashcore::checkSchedule(const AttentionProblem &problem,
+                               const TargetInfo &target,
+                               const ScheduleChoice &choice) {
   if (choice.numWarps < 1 || choice.numWarps > 32)
     return llvm::formatv("expects num-warps from 1 to 32, but got {0}",
                          choice.numWarps);
@@ -155,13 +152,14 @@ static std::optional<std::string> checkChoice(const AttentionProblem &problem,
   if (choice.numStages < 2)
     return llvm::formatv("expects num-stages of at least 2, but got {0}",
                          choice.numStages);
-  for (auto [name, value] : {std::pair("block-m", choice.blockM),
-                             {"block-n", choice.blockN},
-                             {"num-stages", choice.numStages},
-                             {"min-blocks", choice.minBlocks}})
-    if (value > kMaxExtent)
+  for (auto [name, value, limit] :
+       {std::tuple("block-m", choice.blockM, kMaxRows),
+        {"block-n", choice.blockN, kMaxRows},
+        {"num-stages", choice.numStages, kMaxStages},
+        {"min-blocks", choice.minBlocks, kMaxBlocks}})
+    if (value > limit)
       return llvm::formatv("expects {0} of at most {1}, but got {2}", name,
-                           kMaxExtent, value);
+                           limit, value);
   if (choice.minBlocks < 0)
     return llvm::formatv("expects min-blocks not to be negative, but got {0}",
                          choice.minBlocks);
@@ -191,7 +189,7 @@ mlir::flashcore::chooseSchedule(const AttentionProblem &problem,
                                 const TargetInfo &target,
                                 const ScheduleOptions &options) {
   ScheduleChoice choice = complete(problem, target, options);
-  if (std::optional<std::string> error = checkChoice(problem, target, choice))
+  if (std::optional<std::string> error = checkSchedule(problem, target, choice))
     return *error;
   return choice;
 }

@@ -207,7 +207,13 @@ int emit(ModuleOp module, llvm::StringRef programPath) {
     llvm::raw_string_ostream(text) << module << "\n";
     return writeText(text);
   }
-  SmallVector<gpu::GPUModuleOp> kernels(module.getOps<gpu::GPUModuleOp>());
+  // Kernels of others may stand beside ours; they are not our business.
+  SmallVector<gpu::GPUModuleOp> kernels;
+  for (auto gpuModule : module.getOps<gpu::GPUModuleOp>())
+    if (llvm::any_of(*gpuModule.getBody(), [](Operation &op) {
+          return op.hasAttr(fcgpu::kKernelAttrName);
+        }))
+      kernels.push_back(gpuModule);
   if (kernels.size() != 1) {
     module.emitError(
         "expects one kernel for --emit=llvm, ptx, cubin or bundle, "

@@ -48,6 +48,12 @@ struct ScheduleChoice {
 int64_t getSharedMemoryBytes(int64_t headDim, int64_t headDimV, int64_t blockM,
                              int64_t blockN, int64_t numStages);
 
+/// Says why `choice` cannot work: the offending value, the limit and what to
+/// change; nothing when it can.
+std::optional<std::string> checkSchedule(const AttentionProblem &problem,
+                                         const TargetInfo &target,
+                                         const ScheduleChoice &choice);
+
 /// Chooses a schedule, or says why the forced options cannot be met: in the
 /// error the offending value, the limit and what to change.
 std::variant<ScheduleChoice, std::string>

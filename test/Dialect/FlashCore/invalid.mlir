@@ -628,3 +628,44 @@ func.func @yield_outside_of_an_attention(%score: f32) {
   // expected-error @below {{'flashcore.yield' op expects parent op 'flashcore.attention'}}
   flashcore.yield %score : f32
 }
+
+// -----
+
+!q = memref<1x?x16x16xf16>
+!k = memref<1x0x16x16xf16>
+
+func.func @c6_no_key_heads(%q: !q, %k: !k) {
+  // expected-error @below {{'flashcore.attention' op expects heads_q to be a multiple of heads_kv, but got ? and 0}}
+  flashcore.attention ins(%q, %k, %k : !q, !k, !k) outs(%q : !q)
+  return
+}
+
+// -----
+
+!t = memref<1x8x16x16xf16>
+
+func.func @c9_subnormal_scale(%q: !t) {
+  // expected-error @below {{'flashcore.attention' op expects softmax_scale from 2^-126 to 2^126, but got 1.000000e-39}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t) scale(1.0e-39)
+  return
+}
+
+// -----
+
+!t = memref<1x1x16x16xf16, strided<[256, 256, -16, 1], offset: 240>>
+
+func.func @c16_negative_stride(%q: !t) {
+  // expected-error @below {{'flashcore.attention' op expects the strides of query not to be negative, but got -16}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t)
+  return
+}
+
+// -----
+
+!t = memref<1x1x16x16xf16, strided<[256, 256, 16, 1], offset: 4>>
+
+func.func @c16_offset_not_of_16_bytes(%q: !t) {
+  // expected-error @below {{'flashcore.attention' op expects the offset of query to be a multiple of 8 elements (16 bytes), but got 4}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t)
+  return
+}

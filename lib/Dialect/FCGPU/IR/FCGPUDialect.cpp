@@ -164,6 +164,11 @@ LogicalResult RingType::verify(function_ref<InFlightDiagnostic()> emitError,
                        << elementType;
   if (stages < 1)
     return emitError() << "expects at least one stage, but got " << stages;
+  constexpr int64_t limit = 4096; // far beyond any shared memory
+  if (stages > limit || rows > limit || cols > limit)
+    return emitError() << "expects stages, rows and cols of at most " << limit
+                       << ", but got " << stages << ", " << rows << " and "
+                       << cols;
   if (rows < 16 || rows % 16 != 0 || cols < 16 || cols % 16 != 0)
     return emitError() << "expects rows and cols to be positive multiples of "
                           "16, but got "

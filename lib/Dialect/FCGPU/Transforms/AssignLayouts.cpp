@@ -118,6 +118,8 @@ private:
 
   LogicalResult seedContraction(vector::ContractionOp op) {
     // rhs stored (n, k): the order of the k index runs along its rows.
+    if (op.getLhsType().getRank() != 2 || op.getRhsType().getRank() != 2)
+      return op.emitOpError("expects operands of rank 2");
     AffineMap rhs = op.getIndexingMapsArray()[1];
     bool isTransposed =
         rhs.getResult(0) != op.getIndexingMapsArray()[0].getResult(1);

@@ -119,6 +119,15 @@ struct DistributePass final
                  << target->sharedMemoryPerBlock
                  << "; use fewer stages or smaller blocks",
              failure();
+    auto kernel =
+        getOperation()->getAttrOfType<DictionaryAttr>(kKernelAttrName);
+    auto launched =
+        kernel ? kernel.getAs<IntegerAttr>("shared_memory") : IntegerAttr();
+    if (launched && bytes > launched.getInt())
+      return getOperation().emitOpError("needs ")
+                 << bytes << " bytes of shared memory, but its launch gives it "
+                 << launched.getInt(),
+             failure();
     context.numThreads = schedule.getNumThreads();
     return bytes;
   }

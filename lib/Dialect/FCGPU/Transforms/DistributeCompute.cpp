@@ -147,7 +147,8 @@ struct DistributeReduction final
     bool isRow = type.getRank() == 2;
     if (isColumnOrder(op.getSource()))
       return rewriter.notifyMatchFailure(op, "reduces a tile in column order");
-    if ((!isRow && type.getRank() != 3) ||
+    if (!isa<FloatType>(type.getElementType()) ||
+        (!isRow && (type.getRank() != 3 || type.getDimSize(2) != kCore)) ||
         op.getReductionDims() != ArrayRef<int64_t>{1})
       return rewriter.notifyMatchFailure(op, "does not reduce dimension 1");
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);

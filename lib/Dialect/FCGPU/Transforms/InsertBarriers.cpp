@@ -183,6 +183,14 @@ struct InsertBarriersPass final
   void runOnOperation() override {
     if (!isOurKernel(getOperation()))
       return;
+    WalkResult outside = getOperation().walk([](Operation *op) {
+      if (!isa<CopyOp, ReadOp>(op) || op->getParentOfType<scf::ForallOp>())
+        return WalkResult::advance();
+      op->emitOpError("accesses a ring outside of an scf.forall over warps");
+      return WalkResult::interrupt();
+    });
+    if (outside.wasInterrupted())
+      return signalPassFailure();
     SmallVector<scf::ForallOp> foralls;
     getOperation().walk([&](scf::ForallOp op) { foralls.push_back(op); });
     for (scf::ForallOp forall : foralls)

@@ -12,6 +12,7 @@
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "flashcore/Dialect/FCGPU/Transforms/Passes.h"
 #include "mlir/Analysis/SliceAnalysis.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -88,11 +89,19 @@ struct PromoteSharedPass final
     VectorType type = read.getVectorType();
     auto loop = read->getParentOfType<scf::ForOp>();
     auto forall = read->getParentOfType<scf::ForallOp>();
-    int64_t stages = loop ? schedule.getNumStages() : schedule.getNumWarps();
-    CopyScope scope = loop ? CopyScope::Block : CopyScope::Warp;
-    Value tile = loop ? loop.getInductionVar() : forall.getInductionVar(0);
-
     OpBuilder b(getOperation().getContext());
+    b.setInsertionPoint(read);
+    // A tile that all warps read is the block's. (Outside a loop that is the
+    // only key tile: its loop had one iteration and is gone.)
+    bool isShared =
+        loop || (schedule.getNumWarps() > 1 && !dependsOnWarp(read, forall));
+    int64_t stages =
+        isShared ? schedule.getNumStages() : schedule.getNumWarps();
+    CopyScope scope = isShared ? CopyScope::Block : CopyScope::Warp;
+    Value tile = loop ? loop.getInductionVar() : forall.getInductionVar(0);
+    if (isShared && !loop)
+      tile = arith::ConstantIndexOp::create(b, read.getLoc(), 0);
+
     b.setInsertionPointToStart(&getOperation().getBody().front());
     auto ringType = RingType::get(b.getContext(), stages, type.getDimSize(0),
                                   type.getDimSize(1), type.getElementType());
@@ -102,7 +111,7 @@ struct PromoteSharedPass final
     CopyOp::create(b, read.getLoc(), read.getBase(), read.getIndices(), ring,
                    tile, /*predicate=*/Value(), scope);
     // Q fragments that do not stay in registers are read anew by each user.
-    if (!loop && schedule.getQuery() == QueryPlacement::Shared) {
+    if (!isShared && schedule.getQuery() == QueryPlacement::Shared) {
       for (OpOperand &use : llvm::make_early_inc_range(read->getUses())) {
         b.setInsertionPoint(use.getOwner());
         use.set(ReadOp::create(b, read.getLoc(), type, ring, tile));

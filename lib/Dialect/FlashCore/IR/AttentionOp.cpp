@@ -108,10 +108,11 @@ LogicalResult AttentionOp::verifyShapes() {
            << q.getDimSize(Batch) << " and " << k.getDimSize(Batch);
   // C6
   int64_t headsQ = q.getDimSize(Head), headsKV = k.getDimSize(Head);
-  if (!ShapedType::isDynamic(headsQ) && !ShapedType::isDynamic(headsKV) &&
-      (headsKV == 0 || headsQ % headsKV != 0))
+  if (headsKV == 0 ||
+      (!ShapedType::isDynamic(headsQ) && !ShapedType::isDynamic(headsKV) &&
+       headsQ % headsKV != 0))
     return emitOpError("expects heads_q to be a multiple of heads_kv, but got ")
-           << headsQ << " and " << headsKV;
+           << extent(headsQ) << " and " << headsKV;
   // C7
   int64_t expected[] = {q.getDimSize(Batch), headsQ, q.getDimSize(Seqlen),
                         v.getDimSize(HeadDim)};
@@ -141,6 +142,13 @@ LogicalResult AttentionOp::verifyModifiers() {
         !(value->isFinite() && !value->isNegative() && !value->isZero()))
       return emitOpError("expects a finite positive ")
              << name << ", but got " << value->convertToFloat();
+  // C9: kernels flush subnormals, and multiply the scale by log2(e).
+  constexpr float minScale = 0x1p-126f, maxScale = 0x1p126f;
+  if (auto scale = getSoftmaxScale())
+    if (float value = scale->convertToFloat();
+        value < minScale || value > maxScale)
+      return emitOpError("expects softmax_scale from 2^-126 to 2^126, but got ")
+             << value;
   // C10
   for (auto [name, value] : {std::pair("window_left", getWindowLeft()),
                              {"window_right", getWindowRight()}})
@@ -235,6 +243,13 @@ LogicalResult AttentionOp::verifyStrides() {
       return emitOpError("expects ")
              << name << " with innermost stride 1, but got "
              << extent(strides.back());
+    if (!ShapedType::isDynamic(offset) && offset < 0)
+      return emitOpError("expects the offset of ")
+             << name << " not to be negative, but got " << offset;
+    for (int64_t stride : strides)
+      if (!ShapedType::isDynamic(stride) && stride < 0)
+        return emitOpError("expects the strides of ")
+               << name << " not to be negative, but got " << stride;
     if (isHalf && !ShapedType::isDynamic(offset) && offset % 8 != 0)
       return emitOpError("expects the offset of ")
              << name << " to be a multiple of 8 elements (16 bytes), but got "

@@ -39,6 +39,28 @@ LogicalResult mlir::flashcore::checkLowerable(AttentionOp op) {
     if (used)
       return op.emitOpError("uses ")
              << name << ", which this version cannot lower yet";
+  static constexpr StringLiteral axes[] = {"batch", "heads", "seqlen"};
+  for (auto [name, value] :
+       {std::pair<StringRef, Value>("query", op.getQuery()),
+        {"key", op.getKey()},
+        {"value", op.getValue()},
+        {"output", op.getOutput()},
+        {"lse", op.getLse()}}) {
+    if (!value)
+      continue;
+    auto type = cast<ShapedType>(value.getType());
+    for (auto [axis, size] : llvm::zip(axes, type.getShape()))
+      if (size == 0)
+        return op.emitOpError("has a ")
+               << name << " of " << axis
+               << " 0: there is nothing to compute; sizes that may be 0 must "
+                  "be dynamic";
+    auto memref = dyn_cast<MemRefType>(type);
+    if (memref && memref.getMemorySpace())
+      return op.emitOpError("has ")
+             << name << " in memory space " << memref.getMemorySpace()
+             << ", but this version lowers the default (global) one only";
+  }
   for (auto [name, dim] : {std::pair("head_dim", op.getHeadDim()),
                            {"head_dim_v", op.getHeadDimV()}})
     if (dim % 16 != 0 || dim < 16 || dim > 128)
@@ -103,6 +125,12 @@ struct ConfigurePass final
       if (schedule.getChip() != target.chip)
         return op.emitOpError("has a schedule for ")
                << schedule.getChip() << ", but the target is " << target.chip;
+      ScheduleChoice given{schedule.getBlockM(),    schedule.getBlockN(),
+                           schedule.getNumWarps(),  schedule.getNumStages(),
+                           schedule.getMinBlocks(), schedule.getQuery(),
+                           schedule.getGridOrder()};
+      if (auto error = checkSchedule(getProblem(op), target, given))
+        return op.emitOpError(*error);
       return success();
     }
     auto result = chooseSchedule(getProblem(op), target, options);

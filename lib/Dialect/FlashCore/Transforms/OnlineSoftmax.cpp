@@ -202,19 +202,19 @@ Value TileExpander::maskScores(Value scores, Value key) {
   Value keyIndex = body->getArgument(2);
   Value seqlenQ = tileOperand(AttentionOp::TileSeqlenQ);
   Value seqlenK = tileOperand(AttentionOp::TileSeqlenK);
-  Value visible;
-  if (needsTailMask())
-    visible =
-        arith::CmpIOp::create(b, arith::CmpIPredicate::slt, keyIndex, seqlenK);
-  if (op.getCausal()) {
-    Value last = query;
-    if (*op.getCausal() == CausalAlignment::BottomRight)
-      last = arith::AddIOp::create(b, query,
-                                   arith::SubIOp::create(b, seqlenK, seqlenQ));
-    Value under =
-        arith::CmpIOp::create(b, arith::CmpIPredicate::sle, keyIndex, last);
-    visible = visible ? arith::AndIOp::create(b, visible, under) : under;
+  // One comparison an element: key <= the last key that the query sees.
+  Value last;
+  if (op.getCausal())
+    last = query;
+  if (op.getCausal() == CausalAlignment::BottomRight)
+    last = arith::AddIOp::create(b, query,
+                                 arith::SubIOp::create(b, seqlenK, seqlenQ));
+  if (needsTailMask()) {
+    Value end = arith::SubIOp::create(b, seqlenK, asValue(b.getIndexAttr(1)));
+    last = last ? arith::MinSIOp::create(b, last, end).getResult() : end;
   }
+  Value visible =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::sle, keyIndex, last);
   Value hidden = arith::ConstantOp::create(b, b.getF32FloatAttr(kMinusInf));
   Value result = arith::SelectOp::create(b, visible, score, hidden);
   fcgpu::YieldOp::create(b, result);

@@ -308,6 +308,13 @@ struct TilePass final : mlir::flashcore::impl::TilePassBase<TilePass> {
     if (!op.hasPureBufferSemantics())
       return op.emitOpError(
           "is on tensors; bufferize it first (one-shot-bufferize)");
+    if (op->getParentOfType<gpu::LaunchOp>() ||
+        op->getParentOfType<gpu::GPUModuleOp>())
+      return op.emitOpError("stands in device code; attention is launched from "
+                            "the host");
+    if (op->getParentOfType<ModuleOp>() != getOperation())
+      return op.emitOpError("stands in a nested module; compile that module by "
+                            "itself");
     if (!op->hasAttr(fcgpu::kScheduleAttrName))
       return op.emitOpError(
           "has no fcgpu.schedule; run flashcore-configure first");

@@ -42,25 +42,27 @@ gpu.module @kernels {
   num_warps = 2, num_stages = 3, query = registers,
   grid_order = query_fastest, min_blocks = 0>
 
-// A tile read outside of loops belongs to one warp, which copies it into its own
+// A tile that depends on the warp belongs to it, and it copies it into its own
 // slot: as many slots as warps.
 
-// CHECK-LABEL: gpu.func @tile_outside_of_loops_is_copied_by_the_warp
-// CHECK-SAME:    %[[QUERY:[^:]+]]: memref<16x16xbf16>
+// CHECK-LABEL: gpu.func @tile_of_a_warp_is_copied_by_the_warp
+// CHECK-SAME:    %[[QUERY:[^:]+]]: memref<32x16xbf16>
 gpu.module @kernels {
-  gpu.func @tile_outside_of_loops_is_copied_by_the_warp(
-      %query: memref<16x16xbf16>)
+  gpu.func @tile_of_a_warp_is_copied_by_the_warp(
+      %query: memref<32x16xbf16>)
       kernel attributes {fcgpu.schedule = #schedule} {
     %c0 = arith.constant 0 : index
+    %c16 = arith.constant 16 : index
     %zero = arith.constant 0.000000e+00 : bf16
     // CHECK:      %[[RING:.+]] = fcgpu.alloc_ring : <2x16x16xbf16>
     // CHECK:      scf.forall (%[[WARP:.+]]) in (2)
-    // CHECK-NEXT:   fcgpu.copy %[[QUERY]][%{{.+}}] to %[[RING]][%[[WARP]]] by warp : memref<16x16xbf16> to <2x16x16xbf16>
+    // CHECK:        fcgpu.copy %[[QUERY]][%{{.+}}] to %[[RING]][%[[WARP]]] by warp : memref<32x16xbf16> to <2x16x16xbf16>
     // CHECK-NEXT:   %[[TILE:.+]] = fcgpu.read %[[RING]][%[[WARP]]] : <2x16x16xbf16> -> vector<16x16xbf16>
     // CHECK-NEXT:   "use"(%[[TILE]])
     scf.forall (%warp) in (2) {
-      %tile = vector.transfer_read %query[%c0, %c0], %zero
-          {in_bounds = [false, true]} : memref<16x16xbf16>, vector<16x16xbf16>
+      %row = arith.muli %warp, %c16 : index
+      %tile = vector.transfer_read %query[%row, %c0], %zero
+          {in_bounds = [false, true]} : memref<32x16xbf16>, vector<16x16xbf16>
       "use"(%tile) : (vector<16x16xbf16>) -> ()
     } {mapping = [#gpu.warp<linear_dim_0>]}
     gpu.return
@@ -76,17 +78,19 @@ gpu.module @kernels {
 // CHECK-LABEL: gpu.func @query_in_registers_is_read_in_front_of_the_loop
 gpu.module @kernels {
   gpu.func @query_in_registers_is_read_in_front_of_the_loop(
-      %query: memref<16x16xf16>, %n: index)
+      %query: memref<32x16xf16>, %n: index)
       kernel attributes {fcgpu.schedule = #schedule} {
     %c0 = arith.constant 0 : index
+    %c16 = arith.constant 16 : index
     %c1 = arith.constant 1 : index
     %zero = arith.constant 0.000000e+00 : f16
     // CHECK:      %[[TILE:.+]] = fcgpu.read
     // CHECK-NEXT: scf.for %
     // CHECK-NEXT:   "use"(%[[TILE]])
     scf.forall (%warp) in (2) {
-      %tile = vector.transfer_read %query[%c0, %c0], %zero
-          {in_bounds = [false, true]} : memref<16x16xf16>, vector<16x16xf16>
+      %row = arith.muli %warp, %c16 : index
+      %tile = vector.transfer_read %query[%row, %c0], %zero
+          {in_bounds = [false, true]} : memref<32x16xf16>, vector<16x16xf16>
       scf.for %i = %c0 to %n step %c1 {
         "use"(%tile) : (vector<16x16xf16>) -> ()
       }
@@ -104,21 +108,23 @@ gpu.module @kernels {
 // CHECK-LABEL: gpu.func @query_in_shared_memory_is_read_again_by_each_user
 gpu.module @kernels {
   gpu.func @query_in_shared_memory_is_read_again_by_each_user(
-      %query: memref<16x16xf16>, %n: index)
+      %query: memref<32x16xf16>, %n: index)
       kernel attributes {fcgpu.schedule = #schedule} {
     %c0 = arith.constant 0 : index
+    %c16 = arith.constant 16 : index
     %c1 = arith.constant 1 : index
     %zero = arith.constant 0.000000e+00 : f16
     // CHECK:      scf.forall (%[[WARP:.+]]) in (2)
-    // CHECK-NEXT:   fcgpu.copy %{{.+}} to %[[RING:.+]][%[[WARP]]] by warp
+    // CHECK:        fcgpu.copy %{{.+}} to %[[RING:.+]][%[[WARP]]] by warp
     // CHECK-NEXT:   scf.for %
     // CHECK-NEXT:     %[[FIRST:.+]] = fcgpu.read %[[RING]][%[[WARP]]]
     // CHECK-NEXT:     "first_use"(%[[FIRST]])
     // CHECK-NEXT:     %[[SECOND:.+]] = fcgpu.read %[[RING]][%[[WARP]]]
     // CHECK-NEXT:     "second_use"(%[[SECOND]])
     scf.forall (%warp) in (2) {
-      %tile = vector.transfer_read %query[%c0, %c0], %zero
-          {in_bounds = [false, true]} : memref<16x16xf16>, vector<16x16xf16>
+      %row = arith.muli %warp, %c16 : index
+      %tile = vector.transfer_read %query[%row, %c0], %zero
+          {in_bounds = [false, true]} : memref<32x16xf16>, vector<16x16xf16>
       scf.for %i = %c0 to %n step %c1 {
         "first_use"(%tile) : (vector<16x16xf16>) -> ()
         "second_use"(%tile) : (vector<16x16xf16>) -> ()
@@ -183,14 +189,43 @@ gpu.module @kernels {
 
 // CHECK-LABEL: gpu.func @kernel_without_schedule_is_left_alone
 gpu.module @kernels {
-  gpu.func @kernel_without_schedule_is_left_alone(%key: memref<16x16xf16>)
+  gpu.func @kernel_without_schedule_is_left_alone(%key: memref<32x16xf16>)
       kernel {
     %c0 = arith.constant 0 : index
     %one = arith.constant 1.000000e+00 : f16
     // CHECK: %[[TILE:.+]] = vector.transfer_read
     // CHECK: "use"(%[[TILE]])
-    %tile = vector.transfer_read %key[%c0, %c0], %one : memref<16x16xf16>, vector<16x16xf16>
+    %tile = vector.transfer_read %key[%c0, %c0], %one : memref<32x16xf16>, vector<16x16xf16>
     "use"(%tile) : (vector<16x16xf16>) -> ()
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 64,
+  num_warps = 2, num_stages = 3, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+
+// The only key tile of a short sequence has no loop around it; all warps read it,
+// so the block copies it.
+
+// CHECK-LABEL: gpu.func @tile_of_all_warps_is_copied_by_the_block
+gpu.module @kernels {
+  gpu.func @tile_of_all_warps_is_copied_by_the_block(%key: memref<64x16xf16>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %zero = arith.constant 0.000000e+00 : f16
+    // CHECK:      %[[RING:.+]] = fcgpu.alloc_ring : <3x64x16xf16>
+    // CHECK:      scf.forall
+    // CHECK-NEXT:   %[[FIRST:.+]] = arith.constant 0 : index
+    // CHECK-NEXT:   fcgpu.copy %{{.+}} to %[[RING]][%[[FIRST]]] by block
+    // CHECK-NEXT:   fcgpu.read %[[RING]][%[[FIRST]]]
+    scf.forall (%warp) in (2) {
+      %tile = vector.transfer_read %key[%c0, %c0], %zero
+          {in_bounds = [false, true]} : memref<64x16xf16>, vector<64x16xf16>
+      "use"(%tile) : (vector<64x16xf16>) -> ()
+    } {mapping = [#gpu.warp<linear_dim_0>]}
     gpu.return
   }
 }

@@ -189,3 +189,50 @@ func.func @every_faulty_op_is_reported(%q: !t, %k: !t, %v: !t, %o: !t) {
   flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t) window_left(64)
   return
 }
+
+// -----
+
+!q = memref<1x8x0x64xf16>
+!k = memref<1x8x512x64xf16>
+
+func.func @no_query_rows(%q: !q, %k: !k) {
+  // expected-error @below {{'flashcore.attention' op has a query of seqlen 0: there is nothing to compute; sizes that may be 0 must be dynamic}}
+  flashcore.attention ins(%q, %k, %k : !q, !k, !k) outs(%q : !q)
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16, 3>
+
+func.func @shared_memory(%q: !t) {
+  // expected-error @below {{'flashcore.attention' op has query in memory space 3 : i64, but this version lowers the default (global) one only}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t)
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+
+func.func @schedule_of_the_user_does_not_fit(%q: !t) {
+  // expected-error @below {{'flashcore.attention' op needs 270336 bytes of shared memory (block-m 64, block-n 256, num-stages 4, head_dim 64), but sm_89 allows 101376; use fewer stages or smaller blocks}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t)
+      {fcgpu.schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64,
+         block_n = 256, num_warps = 4, num_stages = 4, query = registers,
+         grid_order = query_fastest, min_blocks = 0>}
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+
+func.func @schedule_of_the_user_is_absurd(%q: !t) {
+  // expected-error @below {{'flashcore.attention' op expects num-stages of at most 1024, but got 1152921504606846976}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t)
+      {fcgpu.schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64,
+         block_n = 64, num_warps = 4, num_stages = 1152921504606846976,
+         query = registers, grid_order = query_fastest, min_blocks = 0>}
+  return
+}

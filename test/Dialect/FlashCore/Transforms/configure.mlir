@@ -26,7 +26,7 @@
 // CHECK-LABEL: func.func @schedule_is_written
 // CHECK:         flashcore.attention
 // CHECK-SAME:      fcgpu.schedule = #fcgpu.schedule<chip = "sm_89",
-// CHECK-SAME:      grid_order = query_fastest, min_blocks = 0>
+// CHECK-SAME:      grid_order = query_fastest, min_blocks = 1>
 
 // BLOCK-M-LABEL: func.func @schedule_is_written
 // BLOCK-M:         #fcgpu.schedule<{{.*}}block_m = 96,{{.*}}num_warps = 3,

@@ -247,8 +247,9 @@ gpu.module @kernels {
     // CHECK:        %[[VISIBLE_SCORES:.+]] = scf.if %[[IS_PARTIAL]]
     // CHECK:          %[[MASKED:.+]] = fcgpu.map_scores %[[SCORES]][%{{.+}}, %[[KEY]]] : vector<16x64xf32> {
     // CHECK-NEXT:     ^bb0(%[[SCORE:.+]]: f32, %{{.+}}: index, %[[J:.+]]: index):
-    // CHECK-DAG:        %[[VISIBLE:.+]] = arith.cmpi slt, %[[J]], %[[SEQLEN_K]] : index
-    // CHECK-DAG:        %[[MINUS_INF:.+]] = arith.constant 0xFF800000 : f32
+    // CHECK:            %[[LAST:.+]] = arith.subi %[[SEQLEN_K]], %{{.+}} : index
+    // CHECK:            %[[VISIBLE:.+]] = arith.cmpi sle, %[[J]], %[[LAST]] : index
+    // CHECK:            %[[MINUS_INF:.+]] = arith.constant 0xFF800000 : f32
     // CHECK:            %[[RESULT:.+]] = arith.select %[[VISIBLE]], %[[SCORE]], %[[MINUS_INF]] : f32
     // CHECK-NEXT:       fcgpu.yield %[[RESULT]] : f32
     // CHECK:          scf.yield %[[MASKED]]
@@ -290,7 +291,8 @@ gpu.module @kernels {
     // CHECK:     scf.for %[[I:.+]] = %{{.+}} to %[[NUM_TILES]]
     // CHECK:       arith.cmpi slt, %[[I]], %[[NUM_MASKED]] : index
     // CHECK:       fcgpu.map_scores
-    // CHECK:         arith.cmpi slt, %{{.+}}, %[[SEQLEN_K]] : index
+    // CHECK:         %[[LAST:.+]] = arith.subi %[[SEQLEN_K]], %{{.+}} : index
+    // CHECK:         arith.cmpi sle, %{{.+}}, %[[LAST]] : index
     %zero = arith.constant 0 : index
     %seqlen_q = arith.constant 128 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
@@ -397,9 +399,9 @@ gpu.module @kernels {
     // CHECK:      %[[SEQLEN_K:.+]] = arith.constant 100 : index
     // CHECK:      fcgpu.map_scores
     // CHECK-NEXT: ^bb0(%{{.+}}: f32, %[[I:.+]]: index, %[[J:.+]]: index):
-    // CHECK-DAG:    %[[EXISTS:.+]] = arith.cmpi slt, %[[J]], %[[SEQLEN_K]] : index
-    // CHECK-DAG:    %[[UNDER:.+]] = arith.cmpi sle, %[[J]], %[[I]] : index
-    // CHECK:        %[[VISIBLE:.+]] = arith.andi %[[EXISTS]], %[[UNDER]] : i1
+    // CHECK:        %[[END:.+]] = arith.subi %[[SEQLEN_K]], %{{.+}} : index
+    // CHECK:        %[[LAST:.+]] = arith.minsi %[[I]], %[[END]] : index
+    // CHECK:        %[[VISIBLE:.+]] = arith.cmpi sle, %[[J]], %[[LAST]] : index
     // CHECK:        arith.select %[[VISIBLE]],
     %zero = arith.constant 0 : index
     %seqlen_q = arith.constant 128 : index

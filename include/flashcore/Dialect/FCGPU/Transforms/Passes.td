@@ -30,9 +30,9 @@ def PromoteSharedPass : Pass<"flashcore-promote-shared", "::mlir::gpu::GPUFuncOp
     from global memory; each is copied into a ring by `fcgpu.copy` and read from
     there by `fcgpu.read`.
 
-    A tile read in a loop is the same for all warps: the block copies it, into a
-    ring of `num_stages` slots, as tile number %i. A tile read outside (Q) belongs
-    to one warp, which copies it into its own slot; with `query = shared` its
+    A tile that is the same for all warps (K, V) is copied by the block, into a
+    ring of `num_stages` slots; in a loop it is tile number %i. A tile that depends
+    on the warp (Q) belongs to it, and it copies it into its own slot; with `query = shared` its
     read moves into the loop. The IR is not yet right for more than one thread:
     flashcore-insert-barriers makes it so.
 

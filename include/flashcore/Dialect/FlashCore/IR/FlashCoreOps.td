@@ -74,7 +74,8 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
       C6   heads_q is a multiple of heads_kv
       C7   output is (batch, heads_q, seqlen_q, head_dim_v)
       C8   lse is (batch, heads_q, seqlen_q) of f32
-      C9   softmax_scale and softcap, when present, are finite and positive
+      C9   softmax_scale and softcap, when present, are finite and positive;
+           softmax_scale is from 2^-126 to 2^126
       C10  window_left and window_right are not negative
       C11  each axis of bias is 1 or that of (batch, heads_q, seqlen_q, seqlen_k)
       C12  alibi_slopes and sink_logits are (heads_q) of f32
@@ -82,7 +83,7 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
            batch of one and without page_table
       C14  seqused_k is (batch)
       C15  page_table is (batch, pages)
-      C16  a memref is strided; a 16-bit one has innermost stride 1, and its
+      C16  a memref is strided, forwards; a 16-bit one has innermost stride 1, and its
            other static strides and its static offset are multiples of 8
            elements (16 bytes)
       C17  `tile` has six operands or none
