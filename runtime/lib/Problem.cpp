@@ -52,18 +52,22 @@ static std::vector<size_t> memoryOrder(const std::vector<std::string> &axes,
   return order;
 }
 
-/// Strides without gaps in the order of `layout`. Saturates on overflow, which
-/// computeSpan reports.
+/// Strides in the order of `layout`: those the bundle fixes, and for the others
+/// the smallest that leave room for all axes inside. Saturates on overflow,
+/// which computeSpan reports.
 static std::vector<int64_t> packedStrides(const TensorGeometry &tensor,
+                                          const TensorSpec &spec,
                                           Layout layout) {
   std::vector<int64_t> strides(tensor.axes.size());
   std::vector<size_t> order = memoryOrder(tensor.axes, layout);
   int64_t step = 1;
   for (auto it = order.rbegin(); it != order.rend(); ++it) {
-    strides[*it] = step;
-    if (__builtin_mul_overflow(step, std::max<int64_t>(tensor.sizes[*it], 1),
-                               &step))
-      step = INT64_MAX;
+    strides[*it] = spec.strides[*it].value_or(step);
+    int64_t reach = 0;
+    if (__builtin_mul_overflow(strides[*it],
+                               std::max<int64_t>(tensor.sizes[*it], 1), &reach))
+      reach = INT64_MAX;
+    step = std::max(step, reach);
   }
   return strides;
 }
@@ -219,8 +223,8 @@ Status Problem::resolveTensor(const TensorSpec &spec,
     return Status::error("expects " + std::to_string(spec.axes.size()) +
                          " strides for '" + spec.name + "', but got " +
                          std::to_string(chosen->second.strides.size()));
-  tensor.strides =
-      isChosen ? chosen->second.strides : packedStrides(tensor, request.layout);
+  tensor.strides = isChosen ? chosen->second.strides
+                            : packedStrides(tensor, spec, request.layout);
   tensor.offset = isChosen ? chosen->second.offset : request.offset;
 
   for (size_t i = 0; i < spec.strides.size(); ++i) {

@@ -50,6 +50,21 @@ TEST(ProblemTest, keepsStaticLayouts) {
   EXPECT_EQ(problem->findTensor("q")->offset, 0);
 }
 
+TEST(ProblemTest, openStridesClearFixedInnerOnes) {
+  // Heads are 600 elements apart instead of 32 * 16: the batch entries, whose
+  // stride is open, must not overlap.
+  nlohmann::json manifest = testManifest();
+  for (nlohmann::json &tensor : manifest["tensors"])
+    if (tensor["name"] == "o")
+      tensor["strides"] = {nullptr, 600, 16, 1};
+  Bundle bundle = loadTestBundle(manifest);
+  StatusOr<Problem> problem =
+      Problem::create(bundle, testRequest(2, 4, 2, 32, 48));
+  ASSERT_EQ(text(problem), "");
+  EXPECT_EQ(problem->findTensor("o")->strides,
+            (std::vector<int64_t>{2400, 600, 16, 1}));
+}
+
 TEST(ProblemTest, offsetsLengthenTheSpan) {
   Bundle bundle = loadTestBundle();
   ProblemRequest request = testRequest();
