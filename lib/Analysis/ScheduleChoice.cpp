@@ -90,8 +90,10 @@ static ScheduleChoice complete(const AttentionProblem &problem,
   GridFill fill = getGridFill(problem, target);
   bool isFilled = fill == GridFill::Full || fill == GridFill::Unknown;
   // 32 rows a warp: two rows of accumulators use every K and V fragment twice.
-  // A grid that does not fill the chip wants smaller blocks.
-  int64_t warpM = isFilled ? 32 : 16;
+  // A grid that does not fill the chip wants smaller blocks; wide heads of
+  // unequal dims have no register to spare for it.
+  bool isUneven = isWide(problem) && problem.headDim != problem.headDimV;
+  int64_t warpM = isFilled && !isUneven ? 32 : 16;
 
   ScheduleChoice choice;
   choice.numWarps = fill == GridFill::Sparse ? 2 : 4;

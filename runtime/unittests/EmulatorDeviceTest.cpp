@@ -4,8 +4,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A hand-written kernel in a bundle: it runs, and what it does wrong is a kernel
-// fault that names the buffer.
+// A hand-written kernel in a bundle: it runs, and what it does wrong is a
+// kernel fault that names the buffer.
 //
 //===----------------------------------------------------------------------===//
 
