@@ -10,6 +10,7 @@ packages=(
   clang-format-22 cmake ninja-build libgtest-dev nlohmann-json3-dev libcli11-dev
   python3 python3-pip zlib1g-dev libzstd-dev
 )
+[ "$preset" = asan ] && packages+=(libclang-rt-22-dev)
 missing=()
 for package in "${packages[@]}"; do
   dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
