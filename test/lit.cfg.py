@@ -11,7 +11,7 @@ config.suffixes = [".mlir", ".test"]
 config.test_source_root = os.path.dirname(__file__)
 config.test_exec_root = os.path.join(config.flashcore_obj_root, "test")
 
-llvm_config.with_system_environment(["HOME", "TMP", "TEMP", "CUDA_HOME"])
+llvm_config.with_system_environment(["HOME", "TMP", "TEMP", "CUDA_HOME", "ASAN_OPTIONS", "UBSAN_OPTIONS"])
 llvm_config.use_default_substitutions()
 llvm_config.with_environment("PATH", config.llvm_tools_dir, append_path=True)
 llvm_config.add_tool_substitutions(
