@@ -56,6 +56,14 @@ class Bundles:
         return bundle
 
 
+def stage_runs(bundles, head_dim):
+    """The four stage checks of one kernel."""
+    bundle = bundles.make(f"check-f16-d{head_dim}-none", attention("f16", head_dim))
+    sizes = {"batch": 1, "heads_q": 2, "heads_kv": 2, "seqlen_q": 100}
+    return [{"bundle": bundle, "stage": stage, "dims": {**sizes, "seqlen_k": 16 if stage == "tile" else 64}}
+            for stage in ("qk", "softmax", "pv", "tile")]
+
+
 def check_grid(bundles):
     """Every length against its neighbours, every kernel: results only."""
     runs = []
@@ -83,11 +91,8 @@ def check_grid(bundles):
     for causal in CAUSAL:
         bundle = bundles.make(f"check-static-{causal}", attention("bf16", 128, causal, (1, 2, 2, 300, 177)))
         runs.append({"bundle": bundle})
-    for stage in ("qk", "softmax", "pv", "tile"):
-        for d in (64, 128):
-            bundle = bundles.make(f"check-f16-d{d}-none", attention("f16", d))
-            runs.append({"bundle": bundle, "stage": stage,
-                         "dims": {"batch": 1, "heads_q": 2, "heads_kv": 2, "seqlen_q": 100, "seqlen_k": 16 if stage == "tile" else 64}})
+    for d in (64, 128):
+        runs += stage_runs(bundles, d)
     return runs
 
 
@@ -119,10 +124,7 @@ def emulate_grid(bundles):
         runs.append({"bundle": bundle})
         bundle = bundles.make(f"emulate-one-tile-dynamic-{i}", attention("bf16", 128, causal, ("?", "?", "?", "?", sk)))
         runs.append({"bundle": bundle, "dims": {"batch": 2, "heads_q": 2, "heads_kv": 1, "seqlen_q": 70}})
-    for stage in ("qk", "softmax", "pv", "tile"):
-        bundle = bundles.make("check-f16-d64-none", attention("f16", 64))
-        runs.append({"bundle": bundle, "stage": stage,
-                     "dims": {"batch": 1, "heads_q": 2, "heads_kv": 2, "seqlen_q": 100, "seqlen_k": 16 if stage == "tile" else 64}})
+    runs += stage_runs(bundles, 64)
     return runs
 
 

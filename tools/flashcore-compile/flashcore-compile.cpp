@@ -89,7 +89,7 @@ ScheduleOption<int64_t> numStages("num-stages",
 ScheduleOption<int64_t> minBlocks("min-blocks",
                                   cl::location(schedule.minBlocks),
                                   cl::desc("Blocks an SM must hold at once; 0 "
-                                           "sets no bound"),
+                                           "chooses"),
                                   cl::cat(category));
 ScheduleOption<std::string> query("query", cl::location(schedule.query),
                                   cl::desc("Q fragments: registers or shared"),

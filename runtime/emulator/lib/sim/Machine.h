@@ -271,6 +271,9 @@ private:
   void publish(Warp &warp, AsyncCopy &copy, unsigned lane);
 
   // Matrix.cpp.
+  LaneAccess accessMatrixRows(Warp &warp, const Inst &inst, uint32_t granule,
+                              uint32_t lanes, bool isWrite,
+                              uint8_t *(&hosts)[warpSize]);
   void loadMatrix(Warp &warp, const Inst &inst, uint32_t lanes);
   void storeMatrix(Warp &warp, const Inst &inst, uint32_t lanes);
   void mma(Warp &warp, const Inst &inst);

@@ -14,22 +14,34 @@
 
 using namespace flashcore::emu;
 
-void Machine::loadMatrix(Warp &warp, const Inst &inst, uint32_t lanes) {
-  const uint32_t *ops = program.operands.data() + inst.firstOperand;
-  unsigned count = inst.vectorLength;
+/// Resolves and checks the rows of 16 bytes that the lanes name; those of the
+/// result's lanes may be touched.
+LaneAccess Machine::accessMatrixRows(Warp &warp, const Inst &inst,
+                                     uint32_t granule, uint32_t lanes,
+                                     bool isWrite,
+                                     uint8_t *(&hosts)[warpSize]) {
   LaneAccess access;
-  uint8_t *hosts[warpSize];
   access.bytes = 16;
+  unsigned count = inst.vectorLength;
   uint32_t rows = count == 4 ? ~0u : (1u << (8 * count)) - 1;
-  computeAddresses(warp, ops[count], inst.addressIs64, inst.imm, rows & lanes,
+  computeAddresses(warp, granule, inst.addressIs64, inst.imm, rows & lanes,
                    access);
   access.lanes &= ~checkAlignment(warp, inst, StateSpace::Shared, access);
   resolveShared(warp, inst, access, hosts);
   if (access.lanes) {
-    checkShared(warp, inst, access, /*isWrite=*/false, /*asWarp=*/true);
+    checkShared(warp, inst, access, isWrite, /*asWarp=*/true);
     if (options.counters)
       countShared(inst, access);
   }
+  return access;
+}
+
+void Machine::loadMatrix(Warp &warp, const Inst &inst, uint32_t lanes) {
+  const uint32_t *ops = program.operands.data() + inst.firstOperand;
+  unsigned count = inst.vectorLength;
+  uint8_t *hosts[warpSize];
+  LaneAccess access = accessMatrixRows(warp, inst, ops[count], lanes,
+                                       /*isWrite=*/false, hosts);
   for (unsigned matrix = 0; matrix < count; ++matrix) {
     alignas(16) uint16_t data[8][8];
     for (unsigned row = 0; row < 8; ++row) {
@@ -54,19 +66,9 @@ void Machine::loadMatrix(Warp &warp, const Inst &inst, uint32_t lanes) {
 void Machine::storeMatrix(Warp &warp, const Inst &inst, uint32_t lanes) {
   const uint32_t *ops = program.operands.data() + inst.firstOperand;
   unsigned count = inst.vectorLength;
-  LaneAccess access;
   uint8_t *hosts[warpSize];
-  access.bytes = 16;
-  uint32_t rows = count == 4 ? ~0u : (1u << (8 * count)) - 1;
-  computeAddresses(warp, ops[0], inst.addressIs64, inst.imm, rows & lanes,
-                   access);
-  access.lanes &= ~checkAlignment(warp, inst, StateSpace::Shared, access);
-  resolveShared(warp, inst, access, hosts);
-  if (access.lanes) {
-    checkShared(warp, inst, access, /*isWrite=*/true, /*asWarp=*/true);
-    if (options.counters)
-      countShared(inst, access);
-  }
+  LaneAccess access = accessMatrixRows(warp, inst, ops[0], lanes,
+                                       /*isWrite=*/true, hosts);
   for (unsigned matrix = 0; matrix < count; ++matrix) {
     const uint32_t *a = warp.reg<uint32_t>(ops[1 + matrix]);
     alignas(16) uint16_t data[8][8];

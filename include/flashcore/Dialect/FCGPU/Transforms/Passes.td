@@ -45,7 +45,8 @@ def PromoteSharedPass : Pass<"flashcore-promote-shared", "::mlir::gpu::GPUFuncOp
   }];
   let statistics = [Statistic<"numPromoted", "num-promoted",
                               "Tile reads that go through shared memory">];
-  let dependentDialects = ["::mlir::fcgpu::FCGPUDialect"];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::fcgpu::FCGPUDialect"];
 }
 
 def PipelineLoopsPass : Pass<"flashcore-pipeline-loops", "::mlir::gpu::GPUFuncOp"> {

@@ -39,7 +39,8 @@ def ConfigurePass : Pass<"flashcore-configure"> {
     Option<"numStages", "num-stages", "int64_t", /*default=*/"0",
            "Slots of the K and V rings; 0 lets the compiler choose">,
     Option<"minBlocks", "min-blocks", "int64_t", /*default=*/"0",
-           "Blocks an SM must hold at once; 0 sets no bound">,
+           "Blocks an SM must hold at once; 0 lets the compiler "
+           "choose">,
     Option<"query", "query", "std::string", /*default=*/"\"\"",
            "Where Q fragments live: registers or shared; empty lets the "
            "compiler choose">,
