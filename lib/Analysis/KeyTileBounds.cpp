@@ -13,20 +13,57 @@
 using namespace mlir;
 using namespace mlir::flashcore;
 
+KeyMask KeyMask::get(AttentionOp op) {
+  constexpr int64_t widest = int64_t(1) << 40;
+  auto cut = [](std::optional<uint64_t> window) -> std::optional<int64_t> {
+    if (!window)
+      return std::nullopt;
+    return std::min<uint64_t>(*window, widest);
+  };
+  return {op.getCausal(), cut(op.getWindowLeft()), cut(op.getWindowRight())};
+}
+
+SmallVector<AffineExpr> KeyMask::getLastKeys(AffineExpr query,
+                                             AffineExpr seqlenQ,
+                                             AffineExpr seqlenK) const {
+  SmallVector<AffineExpr> keys{seqlenK - 1};
+  if (causal == CausalAlignment::TopLeft)
+    keys.push_back(query);
+  // The window and the bottom-right diagonal count from the same position.
+  std::optional<int64_t> right = windowRight;
+  if (causal == CausalAlignment::BottomRight)
+    right = 0;
+  if (right)
+    keys.push_back(query + seqlenK - seqlenQ + *right);
+  return keys;
+}
+
+SmallVector<AffineExpr> KeyMask::getFirstKeys(AffineExpr query,
+                                              AffineExpr seqlenQ,
+                                              AffineExpr seqlenK) const {
+  if (windowLeft)
+    return {query + seqlenK - seqlenQ - *windowLeft};
+  return {getAffineConstantExpr(0, query.getContext())};
+}
+
 KeyBounds mlir::flashcore::getKeyBounds(MLIRContext *context,
-                                        std::optional<CausalAlignment> causal,
-                                        int64_t blockM) {
+                                        const KeyMask &mask, int64_t blockM) {
   AffineExpr firstQuery, seqlenQ, seqlenK;
   bindDims(context, firstQuery, seqlenQ, seqlenK);
-  SmallVector<AffineExpr> visible{seqlenK}, full{seqlenK};
-  if (causal) {
-    AffineExpr shift = *causal == CausalAlignment::BottomRight
-                           ? seqlenK - seqlenQ
-                           : getAffineConstantExpr(0, context);
-    // One past the last key of the block's last and of its first row.
-    visible.push_back(firstQuery + blockM + shift);
-    full.push_back(firstQuery + 1 + shift);
-  }
-  return {AffineMap::get(3, 0, visible, context),
-          AffineMap::get(3, 0, full, context)};
+  AffineExpr lastQuery = firstQuery + (blockM - 1);
+  auto makeMap = [&](ArrayRef<AffineExpr> results) {
+    return AffineMap::get(3, 0, results, context);
+  };
+  auto endOf = [&](AffineExpr query) {
+    SmallVector<AffineExpr> ends;
+    for (AffineExpr last : mask.getLastKeys(query, seqlenQ, seqlenK))
+      ends.push_back(last + 1);
+    return makeMap(ends);
+  };
+  auto beginOf = [&](AffineExpr query) {
+    return makeMap(mask.getFirstKeys(query, seqlenQ, seqlenK));
+  };
+  // Later queries see later keys.
+  return {beginOf(firstQuery), endOf(lastQuery), beginOf(lastQuery),
+          endOf(firstQuery)};
 }

@@ -37,9 +37,18 @@ static int64_t getFragmentRegisters(const AttentionProblem &problem,
   return elements / kWarpSize;
 }
 
-/// Whether the accumulators alone fill half of the registers at 32 rows a warp.
-static bool isWide(const AttentionProblem &problem) {
-  return std::max(problem.headDim, problem.headDimV) > 64;
+/// What the head dims leave room for.
+enum class HeadWidth {
+  Narrow,   ///< up to 64: Q and O of 32 rows a warp fit the registers
+  Wide,     ///< up to 128: O of 32 rows a warp takes half of the registers
+  VeryWide, ///< O of 16 rows a warp does
+};
+
+static HeadWidth getHeadWidth(const AttentionProblem &problem) {
+  int64_t dim = std::max(problem.headDim, problem.headDimV);
+  return dim <= 64    ? HeadWidth::Narrow
+         : dim <= 128 ? HeadWidth::Wide
+                      : HeadWidth::VeryWide;
 }
 
 /// Blocks of the grid with `blockM` query rows each, if the sizes are known.
@@ -89,11 +98,14 @@ static ScheduleChoice complete(const AttentionProblem &problem,
                                const ScheduleOptions &options) {
   GridFill fill = getGridFill(problem, target);
   bool isFilled = fill == GridFill::Full || fill == GridFill::Unknown;
+  HeadWidth width = getHeadWidth(problem);
   // 32 rows a warp: two rows of accumulators use every K and V fragment twice.
-  // A grid that does not fill the chip wants smaller blocks; wide heads of
-  // unequal dims have no register to spare for it.
-  bool isUneven = isWide(problem) && problem.headDim != problem.headDimV;
-  int64_t warpM = isFilled && !isUneven ? 32 : 16;
+  // A grid that does not fill the chip wants smaller blocks; very wide heads,
+  // and wide ones of unequal dims, have no register to spare for it.
+  bool isUneven =
+      width == HeadWidth::Wide && problem.headDim != problem.headDimV;
+  int64_t warpM =
+      isFilled && !isUneven && width != HeadWidth::VeryWide ? 32 : 16;
 
   ScheduleChoice choice;
   choice.numWarps = fill == GridFill::Sparse ? 2 : 4;
@@ -108,8 +120,8 @@ static ScheduleChoice complete(const AttentionProblem &problem,
   // A sparse grid leaves copies with little work to hide behind: larger tiles
   // (or, where registers are short, more stages) keep more bytes in flight.
   bool isSparse = fill == GridFill::Sparse && warpM <= 16;
-  choice.blockN = isWide(problem) ? 32 : isSparse ? 128 : 64;
-  choice.numStages = isWide(problem) && isSparse ? 3 : 2;
+  choice.blockN = width != HeadWidth::Narrow ? 32 : isSparse ? 128 : 64;
+  choice.numStages = width == HeadWidth::Wide && isSparse ? 3 : 2;
   if (options.blockN)
     choice.blockN = options.blockN;
   if (options.numStages)
@@ -120,9 +132,10 @@ static ScheduleChoice complete(const AttentionProblem &problem,
 
   // O of a wide head takes half of the registers, so Q is read again for every
   // tile.
-  choice.query = options.query.value_or(isWide(problem) && isFilled
-                                            ? QueryPlacement::Shared
-                                            : QueryPlacement::Registers);
+  bool rereadsQuery =
+      width == HeadWidth::VeryWide || (width == HeadWidth::Wide && isFilled);
+  choice.query = options.query.value_or(
+      rereadsQuery ? QueryPlacement::Shared : QueryPlacement::Registers);
   // Causal rows differ in length: the longest of all heads first keeps the tail
   // of the grid short. Otherwise the blocks of one head share its K and V in
   // L2.

@@ -35,6 +35,7 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/MemRef/Transforms/Passes.h"
 #include "mlir/Dialect/NVGPU/IR/NVGPUDialect.h"
+#include "mlir/Dialect/Vector/Transforms/LoweringPatterns.h"
 #include "mlir/Dialect/Vector/Transforms/VectorRewritePatterns.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
@@ -65,6 +66,7 @@ struct FlashCoreToNVVMPass final
     RewritePatternSet patterns(&getContext());
     arith::populateCeilFloorDivExpandOpsPatterns(patterns);
     vector::populateVectorFromElementsUnrollPatterns(patterns);
+    vector::populateVectorBroadcastLoweringPatterns(patterns);
     return applyPatternsGreedily(getOperation(), std::move(patterns));
   }
 
@@ -94,7 +96,7 @@ struct FlashCoreToNVVMPass final
     configureGpuToNVVMConversionLegality(target);
     // Upstream forbids these because libdevice would replace them; NVPTX
     // selects single instructions for them.
-    target.addLegalOp<LLVM::Exp2Op, LLVM::FMAOp>();
+    target.addLegalOp<LLVM::Exp2Op, LLVM::FMAOp, LLVM::TanhOp>();
     return applyPartialConversion(getOperation(), target, std::move(patterns));
   }
 

@@ -4,8 +4,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// bf16 mma.sync (upstream's pattern cannot name the operand's PTX type) and
-// log2 as one instruction (NVPTX has no selection for the generic intrinsic).
+// bf16 mma.sync (upstream's pattern cannot name the operand's PTX type), and
+// log2 and tanh as one instruction (upstream would call libdevice).
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,7 +20,7 @@
 using namespace mlir;
 
 namespace {
-/// nvgpu.mma.sync m16n8k16 on bf16: operands travel as i32 pairs.
+/// nvgpu.mma.sync on bf16: operands travel as i32 pairs.
 struct Bf16MmaSyncToNVVM final : ConvertOpToLLVMPattern<nvgpu::MmaSyncOp> {
   using ConvertOpToLLVMPattern::ConvertOpToLLVMPattern;
 
@@ -32,9 +32,10 @@ struct Bf16MmaSyncToNVVM final : ConvertOpToLLVMPattern<nvgpu::MmaSyncOp> {
     if (!aType.getElementType().isBF16())
       return rewriter.notifyMatchFailure(op, "is not bf16");
     std::array<int64_t, 3> shape = op.getMmaShapeAsArray();
-    if (shape != std::array<int64_t, 3>{16, 8, 16} ||
+    if (shape[0] != 16 || shape[1] != 8 || (shape[2] != 16 && shape[2] != 8) ||
         !cType.getElementType().isF32())
-      return rewriter.notifyMatchFailure(op, "is not m16n8k16 into f32");
+      return rewriter.notifyMatchFailure(op,
+                                         "is not m16n8k16 or m16n8k8 into f32");
 
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
     Type f32 = b.getF32Type();
@@ -108,9 +109,25 @@ struct Log2ToNVVM final : ConvertOpToLLVMPattern<math::Log2Op> {
     return success();
   }
 };
+
+/// math.tanh on f32: tanh.approx (PTX ISA, "tanh": relative error below 2^-11).
+struct TanhToNVVM final : ConvertOpToLLVMPattern<math::TanhOp> {
+  using ConvertOpToLLVMPattern::ConvertOpToLLVMPattern;
+
+  LogicalResult
+  matchAndRewrite(math::TanhOp op, OpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    if (!op.getType().isF32())
+      return rewriter.notifyMatchFailure(op, "is not a scalar f32");
+    rewriter.replaceOpWithNewOp<LLVM::TanhOp>(
+        op, op.getType(), adaptor.getOperand(), LLVM::FastmathFlags::afn);
+    return success();
+  }
+};
 } // namespace
 
 void mlir::flashcore::populateFlashCoreToNVVMPatterns(
     const LLVMTypeConverter &converter, RewritePatternSet &patterns) {
-  patterns.add<Bf16MmaSyncToNVVM, Log2ToNVVM>(converter, /*benefit=*/10);
+  patterns.add<Bf16MmaSyncToNVVM, Log2ToNVVM, TanhToNVVM>(converter,
+                                                          /*benefit=*/10);
 }

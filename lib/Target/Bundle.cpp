@@ -89,11 +89,8 @@ static std::string getCubinName(const Cubin &cubin) {
 static json::Value buildManifest(const BundleContents &contents) {
   DictionaryAttr kernel = contents.kernel;
   json::Array tensors;
-  for (Attribute attr : cast<ArrayAttr>(kernel.get("tensors"))) {
-    json::Object tensor = *toJSON(attr).getAsObject();
-    tensor["alignment"] = tensor.getString("dtype") == "f32" ? 4 : 16;
-    tensors.push_back(std::move(tensor));
-  }
+  for (Attribute attr : cast<ArrayAttr>(kernel.get("tensors")))
+    tensors.push_back(toJSON(attr));
   json::Array cubins;
   for (const Cubin &cubin : contents.cubins) {
     json::Object entry = describeFile(getCubinName(cubin), cubin.image);
@@ -126,6 +123,9 @@ static json::Value buildManifest(const BundleContents &contents) {
       {"attention",
        json::Object{{"softmax_scale", toJSON(kernel.get("softmax_scale"))},
                     {"causal", toJSON(kernel.get("causal"))},
+                    {"window_left", toJSON(kernel.get("window_left"))},
+                    {"window_right", toJSON(kernel.get("window_right"))},
+                    {"softcap", toJSON(kernel.get("softcap"))},
                     {"dims", toJSON(kernel.get("dims"))}}},
       {"tensors", std::move(tensors)},
       {"workspace", json::Object{{"bytes", json::Array()}}},

@@ -65,8 +65,8 @@ std::string refuse(const AttentionProblem &problem,
 /// Calls `check` with the default schedule of every problem on every chip.
 template <typename Callback> void forEachDefault(Callback check) {
   for (const TargetInfo &target : getTargets())
-    for (int64_t headDim = 16; headDim <= 128; headDim += 16)
-      for (int64_t headDimV = 16; headDimV <= 128; headDimV += 16)
+    for (int64_t headDim = 16; headDim <= 256; headDim += 8)
+      for (int64_t headDimV = 16; headDimV <= 256; headDimV += 8)
         for (const AttentionProblem &problem :
              makeProblems(headDim, headDimV)) {
           SCOPED_TRACE(target.chip.str() + ", head_dim " +

@@ -20,25 +20,45 @@
 
 namespace mlir::flashcore {
 
-/// Key rows [0, visibleEnd) hold every key that some query of the block sees;
-/// every query of the block sees all of [0, fullEnd). Both maps take dims
-/// (first query row of the block, seqlen_q, seqlen_k); the bound is the minimum
-/// of the results, and 0 if that is negative.
-struct KeyBounds {
-  AffineMap visibleEnd;
-  AffineMap fullEnd;
+/// What hides keys from a query, apart from the end of the sequence. Query i
+/// sees key j iff
+///   j < seqlen_k,
+///   j <= i + shift, when causal: shift = seqlen_k - seqlen_q (bottom_right) or
+///     0 (top_left),
+///   p - windowLeft <= j <= p + windowRight, with p = i + seqlen_k - seqlen_q.
+struct KeyMask {
+  std::optional<CausalAlignment> causal;
+  std::optional<int64_t> windowLeft, windowRight;
+
+  /// The mask of `op`. Windows wider than any sequence are cut, so that sums of
+  /// coordinates do not overflow.
+  static KeyMask get(AttentionOp op);
+
+  /// The last keys that query `query` sees: the minimum of the results.
+  SmallVector<AffineExpr> getLastKeys(AffineExpr query, AffineExpr seqlenQ,
+                                      AffineExpr seqlenK) const;
+  /// The first keys that query `query` sees: the maximum of the results.
+  SmallVector<AffineExpr> getFirstKeys(AffineExpr query, AffineExpr seqlenQ,
+                                       AffineExpr seqlenK) const;
 };
 
-/// Bounds for a block of `blockM` query rows.
-///
-/// Query i sees key j iff j < seqlen_k and, when causal, j <= i + shift, with
-/// shift = seqlen_k - seqlen_q (bottom_right) or 0 (top_left). Key tile t is
-///   empty    iff t * blockN >= visibleEnd,
-///   full     iff (t + 1) * blockN <= fullEnd,
+/// Key rows [visibleBegin, visibleEnd) hold every key that some query of the
+/// block sees; every query of the block sees all of [fullBegin, fullEnd). The
+/// maps take dims (first query row of the block, seqlen_q, seqlen_k). An end is
+/// the minimum of its map's results, a begin the maximum of its map's results,
+/// and all of them are 0 if that is negative.
+struct KeyBounds {
+  AffineMap visibleBegin, visibleEnd;
+  AffineMap fullBegin, fullEnd;
+};
+
+/// Bounds for a block of `blockM` query rows. Key tile t is
+///   empty    iff t * blockN >= visibleEnd or (t + 1) * blockN <= visibleBegin,
+///   full     iff (t + 1) * blockN <= fullEnd and t * blockN >= fullBegin,
 ///   partial  otherwise.
 /// Rows past seqlen_q count as rows: they are computed and never written.
-KeyBounds getKeyBounds(MLIRContext *context,
-                       std::optional<CausalAlignment> causal, int64_t blockM);
+KeyBounds getKeyBounds(MLIRContext *context, const KeyMask &mask,
+                       int64_t blockM);
 
 } // namespace mlir::flashcore
 

@@ -169,10 +169,14 @@ LogicalResult RingType::verify(function_ref<InFlightDiagnostic()> emitError,
     return emitError() << "expects stages, rows and cols of at most " << limit
                        << ", but got " << stages << ", " << rows << " and "
                        << cols;
-  if (rows < 16 || rows % 16 != 0 || cols < 16 || cols % 16 != 0)
-    return emitError() << "expects rows and cols to be positive multiples of "
-                          "16, but got "
-                       << rows << " and " << cols;
+  if (rows < 16 || rows % 16 != 0)
+    return emitError() << "expects rows to be a positive multiple of 16, but "
+                          "got "
+                       << rows;
+  if (cols < 16 || cols % 8 != 0)
+    return emitError() << "expects cols to be a multiple of 8 from 16 on, but "
+                          "got "
+                       << cols;
   return success();
 }
 

@@ -196,7 +196,8 @@ struct DistributeReduction final
   }
 };
 
-/// A contraction as m16n8k16 products, two rows of cores at a time.
+/// A contraction as m16n8k16 products, two rows of cores at a time. What is
+/// left of an odd number of cores along k is an m16n8k8 product.
 struct DistributeContraction final
     : OpConversionPattern<vector::ContractionOp> {
   using OpConversionPattern::OpConversionPattern;
@@ -208,9 +209,8 @@ struct DistributeContraction final
     auto accType = dyn_cast<VectorType>(op.getAccType());
     if (!isMmaContraction(op))
       return rewriter.notifyMatchFailure(
-          op,
-          "is not (m, k) x (n, k) or (k, n) -> (m, n) of 16 x 8 x 16 tiles, "
-          "16-bit into f32");
+          op, "is not (m, k) x (n, k) or (k, n) -> (m, n) of 16 x 8 x 8 tiles, "
+              "16-bit into f32");
     int64_t m = accType.getDimSize(0) / kCore,
             n = accType.getDimSize(1) / kCore;
     int64_t k = lhsType.getDimSize(1) / kCore;
@@ -226,18 +226,25 @@ struct DistributeContraction final
     ValueRange lhs = adaptor.getLhs();
     SmallVector<Value> acc(adaptor.getAcc());
     for (int64_t kk = 0; kk < k; kk += 2) {
+      int64_t kCores = std::min<int64_t>(k - kk, 2);
       SmallVector<Value> a;
-      for (int64_t mm = 0; mm < m; mm += 2)
-        a.push_back(
-            pack(b, {lhs[mm * k + kk], lhs[(mm + 1) * k + kk],
-                     lhs[mm * k + kk + 1], lhs[(mm + 1) * k + kk + 1]}));
+      for (int64_t mm = 0; mm < m; mm += 2) {
+        SmallVector<Value> cores;
+        for (int64_t i = 0; i < kCores; ++i)
+          cores.append({lhs[mm * k + kk + i], lhs[(mm + 1) * k + kk + i]});
+        a.push_back(pack(b, cores));
+      }
       for (int64_t nn = 0; nn < n; ++nn) {
-        Value bFragment = pack(b, {rhsCore(kk, nn), rhsCore(kk + 1, nn)});
+        SmallVector<Value> cores;
+        for (int64_t i = 0; i < kCores; ++i)
+          cores.push_back(rhsCore(kk + i, nn));
+        Value bFragment = pack(b, cores);
         for (int64_t mm = 0; mm < m; mm += 2) {
           Value &top = acc[mm * n + nn], &bottom = acc[(mm + 1) * n + nn];
           Value c = pack(b, {top, bottom});
-          Value d = nvgpu::MmaSyncOp::create(b, a[mm / 2], bFragment, c,
-                                             ArrayRef<int64_t>{16, 8, 16});
+          Value d = nvgpu::MmaSyncOp::create(
+              b, a[mm / 2], bFragment, c,
+              ArrayRef<int64_t>{16, 8, kCores * kCore});
           top = vector::ExtractOp::create(b, d, 0);
           bottom = vector::ExtractOp::create(b, d, 1);
         }
@@ -247,7 +254,7 @@ struct DistributeContraction final
     return success();
   }
 
-  /// Whether the op is what m16n8k16 computes, a whole number of times.
+  /// Whether the op is what m16n8k16 and m16n8k8 compute together.
   static bool isMmaContraction(vector::ContractionOp op) {
     auto accType = dyn_cast<VectorType>(op.getAccType());
     VectorType lhsType = op.getLhsType();
@@ -264,7 +271,7 @@ struct DistributeContraction final
     bool isKN = maps[1].getResult(0) == k && maps[1].getResult(1) == n;
     return maps[0].getResult(0) == m && m != n && k != m && k != n &&
            (isNK || isKN) && accType.getDimSize(0) % 16 == 0 &&
-           accType.getDimSize(1) % 8 == 0 && lhsType.getDimSize(1) % 16 == 0;
+           accType.getDimSize(1) % 8 == 0 && lhsType.getDimSize(1) % 8 == 0;
   }
 
   /// Cores as the operand of one mma.sync: vector<count x 2 x T>.

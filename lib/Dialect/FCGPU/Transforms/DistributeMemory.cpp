@@ -114,8 +114,13 @@ struct DistributeCopy final : ThreadPattern<CopyOp> {
     bool byBlock = op.getScope() == CopyScope::Block;
     int64_t numThreads = byBlock ? thread.numThreads : 32;
     Value id = byBlock ? thread.thread : thread.lane;
-    // Threads of a row: the largest power of two that divides its chunks.
+    // Threads of a row: the largest power of two that divides its chunks, so
+    // that none is idle. But neighbours must share the 32-byte sectors of a row
+    // of oddly many chunks.
     int64_t threadsPerRow = std::min(chunks & -chunks, numThreads);
+    if (threadsPerRow == 1)
+      threadsPerRow =
+          std::min<int64_t>(llvm::bit_ceil(static_cast<uint64_t>(chunks)), 8);
     int64_t rowsPerPass = numThreads / threadsPerRow;
     Value firstRow = b.div(id, threadsPerRow);
     Value firstChunk = b.rem(id, threadsPerRow);
@@ -154,8 +159,15 @@ struct DistributeCopy final : ThreadPattern<CopyOp> {
     Value mask = getSwizzleMask(b, row, ring.getCols());
     Value rowStart = b.add(slot, b.mul(row, ring.getCols()));
     auto token = nvgpu::DeviceAsyncTokenType::get(op.getContext());
-    for (int64_t c = 0; c < ring.getCols() / kChunk; c += step) {
+    int64_t chunks = ring.getCols() / kChunk;
+    for (int64_t c = 0; c < chunks; c += step) {
       Value chunk = b.add(firstChunk, c);
+      OpBuilder::InsertionGuard guard(b);
+      if (c + step > chunks) { // more threads than chunks are left
+        auto ifOp = scf::IfOp::create(b, b.lessThan(chunk, b.index(chunks)),
+                                      /*withElseRegion=*/false);
+        b.setInsertionPointToStart(ifOp.thenBlock());
+      }
       indices[rowAxis + 1] = b.add(firstCol, b.mul(chunk, kChunk));
       Value target = b.add(rowStart, b.mul(b.bitXor(chunk, mask), kChunk));
       nvgpu::DeviceAsyncCopyOp::create(b, token, adaptor.getRing().front(),
@@ -188,7 +200,9 @@ struct DistributeWait final : OpConversionPattern<WaitCopiesOp> {
 };
 
 /// A tile as ldmatrix.x4: lanes 0-7, 8-15, 16-23, 24-31 name the rows of the
-/// cores (r, c), (r+1, c), (r, c+1), (r+1, c+1).
+/// cores (r, c), (r+1, c), (r, c+1), (r+1, c+1). Where only one column of cores
+/// is left, ldmatrix.x2 takes the first two, from the addresses of the lanes
+/// 0-15.
 struct DistributeRead final : ThreadPattern<ReadOp> {
   using ThreadPattern::ThreadPattern;
 
@@ -212,21 +226,22 @@ struct DistributeRead final : ThreadPattern<ReadOp> {
     Value slot = getSlotStart(b, ring, adaptor.getTile().front());
 
     int64_t coreRows = ring.getRows() / kCore, coreCols = cols / kCore;
-    auto type = VectorType::get({4, 2}, ring.getElementType());
     SmallVector<Value> cores(coreRows * coreCols);
     for (int64_t r = 0; r < coreRows; r += 2)
       for (int64_t c = 0; c < coreCols; c += 2) {
         // (c + hi) ^ mask = (c - low) + (low ^ hi ^ mask), low = c mod group:
-        // c is even, hi is 0 or 1, and mask < group.
+        // c is even, hi is 0 or 1, and mask < group; group is even or 1.
         int64_t low = c % group;
         Value index =
             low ? b.bitXor(lanePart, b.index(low * kChunk)) : lanePart;
         index =
             b.add(b.add(slot, index), r * kCore * cols + (c - low) * kChunk);
+        int64_t count = c + 1 < coreCols ? 4 : 2;
+        auto type = VectorType::get({count, 2}, ring.getElementType());
         Value matrices = nvgpu::LdMatrixOp::create(
             b, type, adaptor.getRing().front(), ValueRange{index}, transpose,
-            /*numTiles=*/4);
-        for (int64_t i = 0; i < 4; ++i)
+            static_cast<uint32_t>(count));
+        for (int64_t i = 0; i < count; ++i)
           cores[(r + i % 2) * coreCols + c + i / 2] =
               vector::ExtractOp::create(b, matrices, i);
       }

@@ -45,10 +45,10 @@ struct PromoteSharedPass final
       return read.emitOpError("expects an unmasked, untransposed tile padded "
                               "with zeros");
     VectorType type = read.getVectorType();
-    if (type.getDimSize(0) % 16 != 0 || type.getDimSize(1) % 16 != 0)
-      return read.emitOpError(
-                 "expects rows and columns in multiples of 16, but "
-                 "got ")
+    if (type.getDimSize(0) % 16 != 0 || type.getDimSize(1) % 8 != 0 ||
+        type.getDimSize(1) < 16)
+      return read.emitOpError("expects rows in multiples of 16 and columns in "
+                              "multiples of 8 from 16 on, but got ")
              << type.getDimSize(0) << " and " << type.getDimSize(1);
     if (getConstantIntValue(read.getIndices().back()) != 0)
       return read.emitOpError("expects a tile that starts at column 0");

@@ -157,7 +157,7 @@ LogicalResult AttentionOp::verifyModifiers() {
                                      << static_cast<int64_t>(*value);
   ShapedType q = getQueryType(), k = getKeyType();
   // C11
-  if (Value bias = getBias()) {
+  if (Value bias = getTile().empty() ? getBias() : Value()) {
     ArrayRef<int64_t> shape = cast<ShapedType>(bias.getType()).getShape();
     int64_t whole[] = {q.getDimSize(Batch), q.getDimSize(Head),
                        q.getDimSize(Seqlen), k.getDimSize(Seqlen)};
@@ -229,6 +229,7 @@ LogicalResult AttentionOp::verifyStrides() {
                              {"key", getKey()},
                              {"value", getValue()},
                              {"output", getOutput()},
+                             {"bias", getBias()},
                              {"lse", getLse()}}) {
     auto type = value ? dyn_cast<MemRefType>(value.getType()) : MemRefType();
     if (!type)
@@ -238,7 +239,8 @@ LogicalResult AttentionOp::verifyStrides() {
     if (failed(type.getStridesAndOffset(strides, offset)))
       return emitOpError("expects ")
              << name << " with a strided layout, but got " << type;
-    bool isHalf = type.getElementTypeBitWidth() == 16;
+    // Tiles of these are copied 16 bytes at a time.
+    bool isHalf = type.getElementTypeBitWidth() == 16 && value != getBias();
     if (isHalf && strides.back() != 1)
       return emitOpError("expects ")
              << name << " with innermost stride 1, but got "

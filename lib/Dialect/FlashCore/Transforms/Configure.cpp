@@ -24,14 +24,11 @@ using namespace mlir::flashcore;
 
 LogicalResult mlir::flashcore::checkLowerable(AttentionOp op) {
   std::pair<StringRef, bool> features[] = {
-      {"bias", static_cast<bool>(op.getBias())},
       {"alibi", static_cast<bool>(op.getAlibiSlopes())},
       {"sink", static_cast<bool>(op.getSinkLogits())},
       {"cu_seqlens", static_cast<bool>(op.getCuSeqlensQ())},
       {"seqused_k", static_cast<bool>(op.getSequsedK())},
       {"page_table", static_cast<bool>(op.getPageTable())},
-      {"window", op.getWindowLeft() || op.getWindowRight()},
-      {"softcap", op.getSoftcap().has_value()},
       {"score region", !op.getScoreRegion().empty()},
       {"mask region", !op.getMaskRegion().empty()},
   };
@@ -45,6 +42,7 @@ LogicalResult mlir::flashcore::checkLowerable(AttentionOp op) {
         {"key", op.getKey()},
         {"value", op.getValue()},
         {"output", op.getOutput()},
+        {"bias", op.getBias()},
         {"lse", op.getLse()}}) {
     if (!value)
       continue;
@@ -63,10 +61,10 @@ LogicalResult mlir::flashcore::checkLowerable(AttentionOp op) {
   }
   for (auto [name, dim] : {std::pair("head_dim", op.getHeadDim()),
                            {"head_dim_v", op.getHeadDimV()}})
-    if (dim % 16 != 0 || dim < 16 || dim > 128)
+    if (dim % 8 != 0 || dim < 16 || dim > 256)
       return op.emitOpError("has ")
              << name << " " << dim
-             << ", but this version lowers multiples of 16 from 16 to 128";
+             << ", but this version lowers multiples of 8 from 16 to 256";
   return success();
 }
 

@@ -16,9 +16,9 @@ using namespace mlir;
 using namespace mlir::flashcore;
 
 StringRef mlir::flashcore::stringifyDim(Dim dim) {
-  static constexpr StringLiteral names[kNumDims] = {
-      "batch",    "heads_q",  "heads_kv",  "seqlen_q",
-      "seqlen_k", "head_dim", "head_dim_v"};
+  static constexpr StringLiteral names[kNumDims + 1] = {
+      "batch",    "heads_q",  "heads_kv",   "seqlen_q",
+      "seqlen_k", "head_dim", "head_dim_v", "1"};
   return names[static_cast<unsigned>(dim)];
 }
 
@@ -26,7 +26,12 @@ KernelSignature::KernelSignature(AttentionOp op) {
   auto addTensor = [&](StringRef name, bool isOutput, Value value,
                        ArrayRef<Dim> axes) {
     KernelTensor tensor{name, isOutput, value, SmallVector<Dim, 4>(axes),
-                        {},   0};
+                        {},   0,        0};
+    // Tiles are copied 16 bytes at a time, everything else element by element.
+    constexpr int64_t copyBytes = 16;
+    bool isCopied = name != "bias" && name != "lse";
+    tensor.alignment =
+        isCopied ? copyBytes : tensor.getType().getElementTypeBitWidth() / 8;
     SmallVector<int64_t> strides;
     // The op's verifier has checked that the layout is strided.
     (void)tensor.getType().getStridesAndOffset(strides, tensor.offset);
@@ -43,6 +48,14 @@ KernelSignature::KernelSignature(AttentionOp op) {
             {Dim::Batch, Dim::HeadsQ, Dim::SeqlenQ, Dim::HeadDimV});
   if (Value lse = op.getLse())
     addTensor("lse", true, lse, {Dim::Batch, Dim::HeadsQ, Dim::SeqlenQ});
+  if (Value bias = op.getBias()) {
+    SmallVector<Dim> axes{Dim::Batch, Dim::HeadsQ, Dim::SeqlenQ, Dim::SeqlenK};
+    auto shape = cast<MemRefType>(bias.getType()).getShape();
+    for (auto [axis, size] : llvm::zip_equal(axes, shape))
+      if (size == 1)
+        axis = Dim::One;
+    addTensor("bias", false, bias, axes);
+  }
 
   for (const KernelTensor &tensor : tensors)
     for (auto [dim, size] :
@@ -64,6 +77,13 @@ KernelSignature::KernelSignature(AttentionOp op) {
         arguments.push_back(
             {KernelArgument::Stride, index, static_cast<unsigned>(axis)});
   }
+}
+
+unsigned KernelSignature::getTensorIndex(StringRef name) const {
+  const auto *it = llvm::find_if(
+      tensors, [&](const KernelTensor &tensor) { return tensor.name == name; });
+  assert(it != tensors.end() && "the attention has no such tensor");
+  return it - tensors.begin();
 }
 
 SmallVector<Type>
@@ -120,7 +140,8 @@ DictionaryAttr KernelSignature::toDictionary(AttentionOp op,
                         TypeAttr::get(tensor.getType().getElementType())),
          b.getNamedAttr("axes", b.getArrayAttr(axes)),
          b.getNamedAttr("strides", b.getArrayAttr(strides)),
-         b.getNamedAttr("offset", number(tensor.offset))}));
+         b.getNamedAttr("offset", number(tensor.offset)),
+         b.getNamedAttr("alignment", number(tensor.alignment))}));
   }
   NamedAttrList dims;
   for (unsigned d = 0; d < kNumDims; ++d)
@@ -145,5 +166,12 @@ DictionaryAttr KernelSignature::toDictionary(AttentionOp op,
   kernel.set("causal",
              text(op.getCausal() ? stringifyCausalAlignment(*op.getCausal())
                                  : "none"));
+  auto window = [&](std::optional<uint64_t> keys) {
+    return number(keys ? static_cast<int64_t>(*keys) : ShapedType::kDynamic);
+  };
+  kernel.set("window_left", window(op.getWindowLeft()));
+  kernel.set("window_right", window(op.getWindowRight()));
+  kernel.set("softcap", op.getSoftcapAttr() ? Attribute(op.getSoftcapAttr())
+                                            : b.getUnitAttr());
   return kernel.getDictionary(op.getContext());
 }

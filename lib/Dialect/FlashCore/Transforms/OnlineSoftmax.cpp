@@ -48,8 +48,9 @@ public:
       : op(op), b(op.getLoc(), op),
         schedule(
             op->getAttrOfType<fcgpu::ScheduleAttr>(fcgpu::kScheduleAttrName)),
-        warpM(schedule.getWarpM()), blockN(schedule.getBlockN()),
-        headDimV(op.getHeadDimV()), half(op.getQueryType().getElementType()) {}
+        mask(KeyMask::get(op)), warpM(schedule.getWarpM()),
+        blockN(schedule.getBlockN()), headDimV(op.getHeadDimV()),
+        half(op.getQueryType().getElementType()) {}
 
   void expand();
 
@@ -83,13 +84,20 @@ private:
     return op.getTile()[index];
   }
 
-  OpFoldResult clampedMin(AffineMap map, ArrayRef<OpFoldResult> operands);
+  OpFoldResult clamp(OpFoldResult bound);
   OpFoldResult getFirstQueryOfBlock();
   void computeTileCounts();
   Value readTile(Value memref, Value row, int64_t rows, int64_t cols);
   Value contract(Value lhs, Value rhs, Value acc, bool transposedRhs);
+  float getScoreScale();
   bool needsTailMask();
+  template <typename Builder>
+  Value mapScores(Value scores, Value key, Builder build);
+  Value loadBias(Value query, Value key);
+  Value changeScores(Value scores, Value key);
   Value maskScores(Value scores, Value key);
+  Value branch(Value iteration, OpFoldResult bound, function_ref<Value()> first,
+               function_ref<Value()> second);
   Value maskWhenPartial(Value scores, Value iteration, Value key);
   State buildIteration(Value query, Value iteration, State state);
   void writeResults(State state);
@@ -97,16 +105,18 @@ private:
   AttentionOp op;
   ImplicitLocOpBuilder b;
   fcgpu::ScheduleAttr schedule;
+  KeyMask mask;
   int64_t warpM, blockN, headDimV;
   Type half;
-  OpFoldResult numTiles, numMasked; ///< visible key tiles; those with a mask
+  OpFoldResult numTiles; ///< visible key tiles
+  OpFoldResult endTile;  ///< one past the last of them
+  /// Iterations [0, headEnd) and [tailBegin, numTiles) walk partial tiles.
+  OpFoldResult headEnd, tailBegin;
 };
 } // namespace
 
-OpFoldResult TileExpander::clampedMin(AffineMap map,
-                                      ArrayRef<OpFoldResult> operands) {
-  OpFoldResult bound =
-      affine::makeComposedFoldedAffineMin(b, b.getLoc(), map, operands);
+/// The bound, or 0 if it is negative.
+OpFoldResult TileExpander::clamp(OpFoldResult bound) {
   if (auto value = getConstantIntValue(bound))
     return b.getIndexAttr(std::max<int64_t>(*value, 0));
   return arith::MaxSIOp::create(b, asValue(bound), asValue(b.getIndexAttr(0)))
@@ -143,12 +153,26 @@ void TileExpander::computeTileCounts() {
   SmallVector<OpFoldResult> operands{
       firstQuery, getAsOpFoldResult(tileOperand(AttentionOp::TileSeqlenQ)),
       getAsOpFoldResult(tileOperand(AttentionOp::TileSeqlenK))};
-  KeyBounds bounds = getKeyBounds(op.getContext(), op.getCausal(), blockM);
-  numTiles =
-      apply(d0.ceilDiv(blockN), {clampedMin(bounds.visibleEnd, operands)});
-  OpFoldResult numFull =
-      apply(d0.floorDiv(blockN), {clampedMin(bounds.fullEnd, operands)});
-  numMasked = apply(d0 - d1, {numTiles, numFull});
+  KeyBounds bounds = getKeyBounds(op.getContext(), mask, blockM);
+  auto end = [&](AffineMap map) {
+    return clamp(
+        affine::makeComposedFoldedAffineMin(b, b.getLoc(), map, operands));
+  };
+  auto begin = [&](AffineMap map) {
+    return clamp(
+        affine::makeComposedFoldedAffineMax(b, b.getLoc(), map, operands));
+  };
+  // Tiles are walked from the last visible one down.
+  numTiles = endTile = apply(d0.ceilDiv(blockN), {end(bounds.visibleEnd)});
+  OpFoldResult numFull = apply(d0.floorDiv(blockN), {end(bounds.fullEnd)});
+  headEnd = apply(d0 - d1, {endTile, numFull});
+  if (!mask.windowLeft)
+    return;
+  OpFoldResult firstTile =
+      apply(d0.floorDiv(blockN), {begin(bounds.visibleBegin)});
+  OpFoldResult firstFull = apply(d0.ceilDiv(blockN), {begin(bounds.fullBegin)});
+  numTiles = clamp(apply(d0 - d1, {endTile, firstTile}));
+  tailBegin = apply(d0 - d1, {endTile, firstFull});
 }
 
 Value TileExpander::readTile(Value memref, Value row, int64_t rows,
@@ -181,16 +205,16 @@ Value TileExpander::contract(Value lhs, Value rhs, Value acc,
                                        b.getArrayAttr(iterators));
 }
 
-/// Whether some key of a visited tile may lie past seqlen_k and still be under
-/// the causal diagonal.
-bool TileExpander::needsTailMask() {
-  if (op.getCausal() == CausalAlignment::BottomRight)
-    return false; // j <= i + seqlen_k - seqlen_q < seqlen_k for every real row
-  auto seqlenK = getConstantIntValue(tileOperand(AttentionOp::TileSeqlenK));
-  return !seqlenK || *seqlenK % blockN != 0;
+/// What a score that leaves changeScores still has to be multiplied with.
+float TileExpander::getScoreScale() {
+  if (auto softcap = op.getSoftcap())
+    return softcap->convertToFloat();
+  return op.getBias() ? 1.0f : op.getEffectiveScale();
 }
 
-Value TileExpander::maskScores(Value scores, Value key) {
+/// A map_scores whose result is what `build(score, query, key)` returns.
+template <typename Builder>
+Value TileExpander::mapScores(Value scores, Value key, Builder build) {
   auto map = fcgpu::MapScoresOp::create(
       b, scores.getType(), scores, tileOperand(AttentionOp::TileQuery), key);
   OpBuilder::InsertionGuard guard(b);
@@ -198,51 +222,144 @@ Value TileExpander::maskScores(Value scores, Value key) {
   Block *body =
       b.createBlock(&map.getBody(), {}, {b.getF32Type(), index, index},
                     {b.getLoc(), b.getLoc(), b.getLoc()});
-  Value score = body->getArgument(0), query = body->getArgument(1);
-  Value keyIndex = body->getArgument(2);
-  Value seqlenQ = tileOperand(AttentionOp::TileSeqlenQ);
-  Value seqlenK = tileOperand(AttentionOp::TileSeqlenK);
-  // One comparison an element: key <= the last key that the query sees.
-  Value last;
-  if (op.getCausal())
-    last = query;
-  if (op.getCausal() == CausalAlignment::BottomRight)
-    last = arith::AddIOp::create(b, query,
-                                 arith::SubIOp::create(b, seqlenK, seqlenQ));
-  if (needsTailMask()) {
-    Value end = arith::SubIOp::create(b, seqlenK, asValue(b.getIndexAttr(1)));
-    last = last ? arith::MinSIOp::create(b, last, end).getResult() : end;
-  }
-  Value visible =
-      arith::CmpIOp::create(b, arith::CmpIPredicate::sle, keyIndex, last);
-  Value hidden = arith::ConstantOp::create(b, b.getF32FloatAttr(kMinusInf));
-  Value result = arith::SelectOp::create(b, visible, score, hidden);
+  Value result =
+      build(body->getArgument(0), body->getArgument(1), body->getArgument(2));
   fcgpu::YieldOp::create(b, result);
   return map.getResult();
 }
 
-Value TileExpander::maskWhenPartial(Value scores, Value iteration, Value key) {
-  if (getConstantIntValue(numMasked) == 0)
+/// The bias of one score, in f32. Rows and keys past the end of the sequences
+/// read the last one: nobody looks at the result.
+Value TileExpander::loadBias(Value query, Value key) {
+  Value bias = op.getBias();
+  auto type = cast<MemRefType>(bias.getType());
+  auto inside = [&](Value index, AttentionOp::TileOperand extent) -> Value {
+    Value last = asValue(
+        apply(b.getAffineDimExpr(0) - 1, {OpFoldResult(tileOperand(extent))}));
+    return arith::MinSIOp::create(b, index, last);
+  };
+  Value coordinates[] = {tileOperand(AttentionOp::TileBatch),
+                         tileOperand(AttentionOp::TileHead),
+                         inside(query, AttentionOp::TileSeqlenQ),
+                         inside(key, AttentionOp::TileSeqlenK)};
+  SmallVector<Value> indices;
+  for (auto [coordinate, size] : llvm::zip_equal(coordinates, type.getShape()))
+    indices.push_back(size == 1 ? asValue(b.getIndexAttr(0)) : coordinate);
+  Value value = memref::LoadOp::create(b, bias, indices);
+  if (!type.getElementType().isF32())
+    value = arith::ExtFOp::create(b, b.getF32Type(), value);
+  return value;
+}
+
+/// cap(scale * score + bias), but for the factor getScoreScale().
+Value TileExpander::changeScores(Value scores, Value key) {
+  if (!op.getSoftcap() && !op.getBias())
     return scores;
-  Value isPartial = arith::CmpIOp::create(b, arith::CmpIPredicate::slt,
-                                          iteration, asValue(numMasked));
-  auto ifOp = scf::IfOp::create(b, TypeRange{scores.getType()}, isPartial,
-                                /*withElseRegion=*/true);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(ifOp.thenBlock());
-  scf::YieldOp::create(b, maskScores(scores, key));
-  b.setInsertionPointToStart(ifOp.elseBlock());
-  scf::YieldOp::create(b, scores);
+  auto factor = [&](float value) {
+    return arith::ConstantOp::create(b, b.getF32FloatAttr(value));
+  };
+  float capInverse =
+      op.getSoftcap() ? 1.0f / op.getSoftcap()->convertToFloat() : 1.0f;
+  return mapScores(scores, key, [&](Value score, Value query, Value keyIndex) {
+    Value scale = factor(op.getEffectiveScale() * capInverse);
+    Value result;
+    if (op.getBias()) {
+      Value bias = loadBias(query, keyIndex);
+      if (op.getSoftcap())
+        bias = arith::MulFOp::create(b, bias, factor(capInverse));
+      result = math::FmaOp::create(b, score, scale, bias);
+    } else {
+      result = arith::MulFOp::create(b, score, scale);
+    }
+    return op.getSoftcap() ? math::TanhOp::create(b, result).getResult()
+                           : result;
+  });
+}
+
+/// Whether some key of a visited tile may lie past seqlen_k and still be
+/// visible by all other rules.
+bool TileExpander::needsTailMask() {
+  // j <= i + seqlen_k - seqlen_q < seqlen_k for every real row.
+  if (op.getCausal() == CausalAlignment::BottomRight || mask.windowRight == 0)
+    return false;
+  auto seqlenK = getConstantIntValue(tileOperand(AttentionOp::TileSeqlenK));
+  return !seqlenK || *seqlenK % blockN != 0;
+}
+
+Value TileExpander::maskScores(Value scores, Value key) {
+  return mapScores(scores, key, [&](Value score, Value query, Value keyIndex) {
+    AffineExpr d0, d1, d2;
+    bindDims(op.getContext(), d0, d1, d2);
+    SmallVector<OpFoldResult> operands{query,
+                                       tileOperand(AttentionOp::TileSeqlenQ),
+                                       tileOperand(AttentionOp::TileSeqlenK)};
+    auto makeMap = [&](ArrayRef<AffineExpr> keys) {
+      return AffineMap::get(3, 0, keys, op.getContext());
+    };
+    // One comparison an element for each side that is hidden.
+    SmallVector<AffineExpr> last = mask.getLastKeys(d0, d1, d2);
+    if (!needsTailMask())
+      llvm::erase(last, d2 - 1);
+    Value visible;
+    if (!last.empty())
+      visible =
+          arith::CmpIOp::create(b, arith::CmpIPredicate::sle, keyIndex,
+                                asValue(affine::makeComposedFoldedAffineMin(
+                                    b, b.getLoc(), makeMap(last), operands)));
+    if (mask.windowLeft) {
+      Value first = asValue(affine::makeComposedFoldedAffineMax(
+          b, b.getLoc(), makeMap(mask.getFirstKeys(d0, d1, d2)), operands));
+      Value isLate =
+          arith::CmpIOp::create(b, arith::CmpIPredicate::sge, keyIndex, first);
+      visible = visible ? arith::AndIOp::create(b, visible, isLate).getResult()
+                        : isLate;
+    }
+    if (!visible)
+      return score;
+    Value hidden = arith::ConstantOp::create(b, b.getF32FloatAttr(kMinusInf));
+    return arith::SelectOp::create(b, visible, score, hidden).getResult();
+  });
+}
+
+/// `first` in the iterations before `bound`, `second()` from there on.
+Value TileExpander::branch(Value iteration, OpFoldResult bound,
+                           function_ref<Value()> first,
+                           function_ref<Value()> second) {
+  Value isBefore = arith::CmpIOp::create(b, arith::CmpIPredicate::slt,
+                                         iteration, asValue(bound));
+  auto ifOp = scf::IfOp::create(
+      b, isBefore,
+      [&](OpBuilder &builder, Location loc) {
+        OpBuilder::InsertionGuard guard(b);
+        b.setInsertionPointToStart(builder.getInsertionBlock());
+        scf::YieldOp::create(b, first());
+      },
+      [&](OpBuilder &builder, Location loc) {
+        OpBuilder::InsertionGuard guard(b);
+        b.setInsertionPointToStart(builder.getInsertionBlock());
+        scf::YieldOp::create(b, second());
+      });
   return ifOp.getResult(0);
+}
+
+Value TileExpander::maskWhenPartial(Value scores, Value iteration, Value key) {
+  auto masked = [&] { return maskScores(scores, key); };
+  auto head = [&] {
+    if (getConstantIntValue(headEnd) == 0)
+      return scores;
+    return branch(iteration, headEnd, masked, [&] { return scores; });
+  };
+  return mask.windowLeft ? branch(iteration, tailBegin, head, masked) : head();
 }
 
 TileExpander::State TileExpander::buildIteration(Value query, Value iteration,
                                                  State state) {
   AffineExpr d0 = b.getAffineDimExpr(0), d1 = b.getAffineDimExpr(1);
-  Value key = asValue(apply((d0 - d1 - 1) * blockN, {numTiles, iteration}));
+  Value key = asValue(apply((d0 - d1 - 1) * blockN, {endTile, iteration}));
   Value k = readTile(op.getKey(), key, blockN, op.getHeadDim());
   Value scores = contract(query, k, constant(0.0f, {warpM, blockN}),
                           /*transposedRhs=*/true);
+  scores = changeScores(scores, key);
   scores = maskWhenPartial(scores, iteration, key);
 
   Value rowMax = vector::MultiDimReductionOp::create(
@@ -254,7 +371,7 @@ TileExpander::State TileExpander::buildIteration(Value query, Value iteration,
   Value safeMax =
       arith::SelectOp::create(b, isEmpty, constant(0.0f, {warpM}), rowMax);
   // exp(scale * (s - max)) = exp2(c * s - c * max), c = scale * log2(e).
-  float c = op.getEffectiveScale() * kLog2e;
+  float c = getScoreScale() * kLog2e;
   Value scaledMax = arith::MulFOp::create(b, safeMax, constant(-c, {warpM}));
   Value rescale = math::Exp2Op::create(
       b, math::FmaOp::create(b, state.rowMax, constant(c, {warpM}), scaledMax));
@@ -303,8 +420,8 @@ void TileExpander::writeResults(State state) {
   // lse = scale * max + ln(sum), ln(x) = log2(x) * ln(2).
   Value log = arith::MulFOp::create(b, math::Log2Op::create(b, sum),
                                     constant(kLn2, {warpM}));
-  Value lse = math::FmaOp::create(
-      b, state.rowMax, constant(op.getEffectiveScale(), {warpM}), log);
+  Value lse = math::FmaOp::create(b, state.rowMax,
+                                  constant(getScoreScale(), {warpM}), log);
   lse = arith::SelectOp::create(b, isEmpty, constant(kMinusInf, {warpM}), lse);
   vector::TransferWriteOp::create(b, lse, op.getLse(), ValueRange{c0, c0, c0},
                                   ArrayRef<bool>{false});

@@ -47,8 +47,8 @@ private:
   void buildWarpTile(Value warp);
   /// The memref of tensor `i` inside the kernel.
   Value reinterpret(unsigned i);
-  /// A rows x columns part of `tensor`, one batch entry and head of it.
-  Value slice(unsigned tensor, Value head, OpFoldResult row, OpFoldResult rows);
+  /// A rows x columns part of a tensor, one batch entry and head of it.
+  Value slice(StringRef name, Value head, OpFoldResult row, OpFoldResult rows);
 
   OpFoldResult getSize(Dim dim) const { return sizes[static_cast<int>(dim)]; }
   int64_t getSharedMemory() {
@@ -72,7 +72,7 @@ private:
   KernelSignature signature;
   ImplicitLocOpBuilder b;
   gpu::GPUFuncOp func;
-  OpFoldResult sizes[kNumDims];
+  OpFoldResult sizes[kNumDims + 1];
   SmallVector<Value> tensors;
   Value batch, headQ, headKV, queryBlock;
 };
@@ -111,9 +111,8 @@ void KernelBuilder::buildKernel(ModuleOp module) {
     // while the kernel runs.
     func.setArgAttr(i, "llvm.noalias", b.getUnitAttr());
     const KernelTensor &tensor = signature.getTensors()[argument.tensor];
-    if (tensor.getType().getElementTypeBitWidth() == 16 &&
-        !ShapedType::isDynamic(tensor.offset))
-      func.setArgAttr(i, "llvm.align", b.getI32IntegerAttr(16));
+    if (!ShapedType::isDynamic(tensor.offset))
+      func.setArgAttr(i, "llvm.align", b.getI32IntegerAttr(tensor.alignment));
     if (!tensor.isOutput)
       func.setArgAttr(i, "llvm.readonly", b.getUnitAttr());
   }
@@ -155,7 +154,7 @@ Value KernelBuilder::reinterpret(unsigned i) {
 }
 
 void KernelBuilder::buildBody() {
-  for (unsigned d = 0; d < kNumDims; ++d)
+  for (unsigned d = 0; d <= kNumDims; ++d)
     if (auto extent = signature.getExtent(static_cast<Dim>(d)))
       sizes[d] = b.getIndexAttr(*extent);
   for (auto [argument, value] :
@@ -201,8 +200,9 @@ void KernelBuilder::buildBody() {
   gpu::ReturnOp::create(b);
 }
 
-Value KernelBuilder::slice(unsigned i, Value head, OpFoldResult row,
+Value KernelBuilder::slice(StringRef name, Value head, OpFoldResult row,
                            OpFoldResult rows) {
+  unsigned i = signature.getTensorIndex(name);
   const KernelTensor &tensor = signature.getTensors()[i];
   OpFoldResult one = b.getIndexAttr(1), zero = b.getIndexAttr(0);
   SmallVector<OpFoldResult> offsets{batch, head, row}, shape{one, one, rows};
@@ -232,22 +232,24 @@ void KernelBuilder::buildWarpTile(Value warp) {
   }
 
   OpFoldResult zero = b.getIndexAttr(0), seqlenK = getSize(Dim::SeqlenK);
-  Value q = slice(0, headQ, row, rows);
-  Value k = slice(1, headKV, zero, seqlenK);
-  Value v = slice(2, headKV, zero, seqlenK);
-  Value o = slice(3, headQ, row, rows);
-  Value lse = op.getLse() ? slice(4, headQ, row, rows) : Value();
+  Value q = slice("q", headQ, row, rows);
+  Value k = slice("k", headKV, zero, seqlenK);
+  Value v = slice("v", headKV, zero, seqlenK);
+  Value o = slice("o", headQ, row, rows);
+  Value lse = op.getLse() ? slice("lse", headQ, row, rows) : Value();
+  // The bias stays whole: it is read by whole coordinates.
+  Value bias =
+      op.getBias() ? tensors[signature.getTensorIndex("bias")] : Value();
   SmallVector<Value> tile{batch,         headQ,
                           asValue(row),  asValue(getSize(Dim::SeqlenQ)),
                           asValue(zero), asValue(seqlenK)};
   auto tiled = AttentionOp::create(
-      b, TypeRange(), q, k, v, /*bias=*/Value(), /*alibi_slopes=*/Value(),
+      b, TypeRange(), q, k, v, bias, /*alibi_slopes=*/Value(),
       /*sink_logits=*/Value(), /*cu_seqlens_q=*/Value(),
       /*cu_seqlens_k=*/Value(), /*seqused_k=*/Value(), /*page_table=*/Value(),
       o, lse, tile, b.getF32FloatAttr(op.getEffectiveScale()),
-      /*softcap=*/FloatAttr(), op.getCausalAttr(),
-      /*window_left=*/IntegerAttr(),
-      /*window_right=*/IntegerAttr());
+      op.getSoftcapAttr(), op.getCausalAttr(), op.getWindowLeftAttr(),
+      op.getWindowRightAttr());
   tiled->setAttr(fcgpu::kScheduleAttrName, schedule);
 }
 
@@ -258,11 +260,11 @@ void KernelBuilder::buildLaunch() {
   for (const KernelTensor &tensor : hostTensors)
     metadata.push_back(
         memref::ExtractStridedMetadataOp::create(b, tensor.value));
-  SmallVector<Value> hostSizes(kNumDims);
+  SmallVector<Value> hostSizes(kNumDims + 1);
   for (auto [tensor, data] : llvm::zip_equal(hostTensors, metadata))
     for (auto [dim, size] : llvm::zip_equal(tensor.axes, data.getSizes()))
       hostSizes[static_cast<int>(dim)] = size;
-  for (unsigned d = 0; d < kNumDims; ++d)
+  for (unsigned d = 0; d <= kNumDims; ++d)
     sizes[d] = signature.getExtent(static_cast<Dim>(d))
                    ? OpFoldResult(b.getIndexAttr(
                          *signature.getExtent(static_cast<Dim>(d))))

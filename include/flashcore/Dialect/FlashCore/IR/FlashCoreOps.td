@@ -77,15 +77,17 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
       C9   softmax_scale and softcap, when present, are finite and positive;
            softmax_scale is from 2^-126 to 2^126
       C10  window_left and window_right are not negative
-      C11  each axis of bias is 1 or that of (batch, heads_q, seqlen_q, seqlen_k)
+      C11  each axis of bias is 1 or that of (batch, heads_q, seqlen_q, seqlen_k);
+           an axis that is statically 1 is broadcast, a dynamic one is not. The
+           bias of a tile is that of the whole
       C12  alibi_slopes and sink_logits are (heads_q) of f32
       C13  cu_seqlens_q and cu_seqlens_k come together, of one length, with a
            batch of one and without page_table
       C14  seqused_k is (batch)
       C15  page_table is (batch, pages)
-      C16  a memref is strided, forwards; a 16-bit one has innermost stride 1, and its
-           other static strides and its static offset are multiples of 8
-           elements (16 bytes)
+      C16  a memref is strided, forwards; query, key, value and output have
+           innermost stride 1, and their other static strides and their static
+           offset are multiples of 8 elements (16 bytes)
       C17  `tile` has six operands or none
       C18  a score region returns f32 and a mask region i1, of the arguments
            above

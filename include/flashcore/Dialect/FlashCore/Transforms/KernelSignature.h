@@ -20,8 +20,18 @@
 
 namespace mlir::flashcore {
 
-/// The extents an attention is made of.
-enum class Dim { Batch, HeadsQ, HeadsKV, SeqlenQ, SeqlenK, HeadDim, HeadDimV };
+/// The extents an attention is made of; One is that of a broadcast axis.
+enum class Dim {
+  Batch,
+  HeadsQ,
+  HeadsKV,
+  SeqlenQ,
+  SeqlenK,
+  HeadDim,
+  HeadDimV,
+  One
+};
+/// One is no dimension of the problem.
 inline constexpr unsigned kNumDims = 7;
 StringRef stringifyDim(Dim dim);
 
@@ -33,6 +43,7 @@ struct KernelTensor {
   SmallVector<Dim, 4> axes;
   SmallVector<int64_t, 4> strides; ///< elements; dynamic ones are kDynamic
   int64_t offset;                  ///< elements; may be kDynamic
+  int64_t alignment;               ///< bytes, of the pointer plus offset
 
   MemRefType getType() const { return cast<MemRefType>(value.getType()); }
 };
@@ -53,6 +64,8 @@ public:
 
   ArrayRef<KernelTensor> getTensors() const { return tensors; }
   ArrayRef<KernelArgument> getArguments() const { return arguments; }
+  /// Position in getTensors(). The attention must have the tensor.
+  unsigned getTensorIndex(StringRef name) const;
   /// The extent, or none if it is known at run time only.
   std::optional<int64_t> getExtent(Dim dim) const {
     return extents[static_cast<unsigned>(dim)];
@@ -68,7 +81,7 @@ public:
 private:
   SmallVector<KernelTensor> tensors;
   SmallVector<KernelArgument> arguments;
-  std::optional<int64_t> extents[kNumDims];
+  std::optional<int64_t> extents[kNumDims + 1];
 };
 
 } // namespace mlir::flashcore
