@@ -51,9 +51,34 @@ static HeadWidth getHeadWidth(const AttentionProblem &problem) {
                       : HeadWidth::VeryWide;
 }
 
-/// Blocks of the grid with `blockM` query rows each, if the sizes are known.
-static std::optional<int64_t> getNumBlocks(const AttentionProblem &problem,
-                                           int64_t blockM) {
+/// The extent of `axis`, if any of the values knows it.
+static std::optional<int64_t> getExtent(llvm::ArrayRef<mlir::ShapedType> types,
+                                        unsigned axis) {
+  for (mlir::ShapedType type : types)
+    if (!type.isDynamicDim(axis))
+      return type.getDimSize(axis);
+  return std::nullopt;
+}
+
+AttentionProblem AttentionProblem::get(AttentionOp op) {
+  AttentionProblem problem;
+  problem.batch =
+      getExtent({op.getQueryType(), op.getKeyType()}, AttentionOp::Batch);
+  problem.headsQ =
+      getExtent({op.getQueryType(), op.getOutputType()}, AttentionOp::Head);
+  problem.seqlenQ =
+      getExtent({op.getQueryType(), op.getOutputType()}, AttentionOp::Seqlen);
+  problem.seqlenK =
+      getExtent({op.getKeyType(), op.getValueType()}, AttentionOp::Seqlen);
+  problem.headDim = op.getHeadDim();
+  problem.headDimV = op.getHeadDimV();
+  problem.isCausal = op.getCausal().has_value();
+  problem.hasSoftcap = op.getSoftcap().has_value();
+  return problem;
+}
+
+std::optional<int64_t>
+mlir::flashcore::getNumBlocks(const AttentionProblem &problem, int64_t blockM) {
   if (!problem.batch || !problem.headsQ || !problem.seqlenQ)
     return std::nullopt;
   return *problem.batch * *problem.headsQ *
@@ -91,14 +116,76 @@ static int64_t chooseNumWarps(int64_t blockM, int64_t warpM) {
   return 1;
 }
 
+namespace {
+/// Notes a reason for each value that is not forced.
+class ReasonWriter {
+public:
+  explicit ReasonWriter(std::vector<ScheduleReason> *reasons)
+      : reasons(reasons) {}
+
+  /// `forced` if it is not 0, else `chosen`.
+  int64_t decide(llvm::StringLiteral field, int64_t forced, int64_t chosen,
+                 const llvm::Twine &reason) {
+    int64_t value = forced ? forced : chosen;
+    note(field, std::to_string(value), forced != 0, reason);
+    return value;
+  }
+  template <typename Enum>
+  Enum decide(llvm::StringLiteral field, std::optional<Enum> forced,
+              Enum chosen, llvm::StringRef (*stringify)(Enum),
+              const llvm::Twine &reason) {
+    Enum value = forced.value_or(chosen);
+    note(field, stringify(value).str(), forced.has_value(), reason);
+    return value;
+  }
+
+private:
+  void note(llvm::StringLiteral field, std::string value, bool isForced,
+            const llvm::Twine &reason) {
+    if (reasons)
+      reasons->push_back(
+          {field, std::move(value), isForced ? "asked for" : reason.str()});
+  }
+
+  std::vector<ScheduleReason> *reasons;
+};
+} // namespace
+
+static llvm::StringRef describe(HeadWidth width) {
+  switch (width) {
+  case HeadWidth::Narrow:
+    return "heads up to 64";
+  case HeadWidth::Wide:
+    return "heads up to 128";
+  case HeadWidth::VeryWide:
+    return "heads over 128";
+  }
+  llvm_unreachable("unknown width");
+}
+
+static llvm::StringRef describe(GridFill fill) {
+  switch (fill) {
+  case GridFill::Unknown:
+    return "sizes known at run time only";
+  case GridFill::Full:
+    return "a grid that fills the chip with blocks of 128 rows";
+  case GridFill::Half:
+    return "a grid that fills the chip with blocks of 64 rows, not of 128";
+  case GridFill::Sparse:
+    return "a grid too small to fill the chip with blocks of 64 rows";
+  }
+  llvm_unreachable("unknown fill");
+}
+
 /// Fills in what the options leave open. The defaults are measured in
 /// docs/performance.md ("Default schedules").
 static ScheduleChoice complete(const AttentionProblem &problem,
                                const TargetInfo &target,
-                               const ScheduleOptions &options) {
+                               const ScheduleOptions &options,
+                               ReasonWriter reasons) {
   GridFill fill = getGridFill(problem, target);
-  bool isFilled = fill == GridFill::Full || fill == GridFill::Unknown;
   HeadWidth width = getHeadWidth(problem);
+  bool isFilled = fill == GridFill::Full || fill == GridFill::Unknown;
   // 32 rows a warp: two rows of accumulators use every K and V fragment twice.
   // A grid that does not fill the chip wants smaller blocks; very wide heads,
   // and wide ones of unequal dims, have no register to spare for it.
@@ -108,39 +195,62 @@ static ScheduleChoice complete(const AttentionProblem &problem,
       isFilled && !isUneven && width != HeadWidth::VeryWide ? 32 : 16;
 
   ScheduleChoice choice;
-  choice.numWarps = fill == GridFill::Sparse ? 2 : 4;
+  int64_t numWarps = fill == GridFill::Sparse ? 2 : 4;
   if (options.blockM)
-    choice.numWarps = chooseNumWarps(options.blockM, warpM);
-  if (options.numWarps)
-    choice.numWarps = options.numWarps;
-  choice.blockM = options.blockM ? options.blockM : warpM * choice.numWarps;
+    numWarps = chooseNumWarps(options.blockM, warpM);
+  choice.numWarps = reasons.decide("num_warps", options.numWarps, numWarps,
+                                   options.blockM ? "what block_m comes out "
+                                                    "even with"
+                                                  : describe(fill));
+  choice.blockM = reasons.decide(
+      "block_m", options.blockM, warpM * choice.numWarps,
+      llvm::Twine(warpM) + " rows a warp: " + describe(width) +
+          (isUneven ? " of unequal dims" : "") + ", " + describe(fill));
   if (choice.numWarps > 0)
     warpM = choice.blockM / choice.numWarps;
 
   // A sparse grid leaves copies with little work to hide behind: larger tiles
   // (or, where registers are short, more stages) keep more bytes in flight.
   bool isSparse = fill == GridFill::Sparse && warpM <= 16;
-  choice.blockN = width != HeadWidth::Narrow ? 32 : isSparse ? 128 : 64;
-  choice.numStages = width == HeadWidth::Wide && isSparse ? 3 : 2;
-  if (options.blockN)
-    choice.blockN = options.blockN;
-  if (options.numStages)
-    choice.numStages = options.numStages;
-  // One block an SM is enough for us: without a bound ptxas may spill a few
-  // registers to fit one more.
-  choice.minBlocks = options.minBlocks ? options.minBlocks : 1;
+  bool isNarrow = width == HeadWidth::Narrow;
+  choice.blockN = reasons.decide(
+      "block_n", options.blockN,
+      !isNarrow  ? 32
+      : isSparse ? 128
+                 : 64,
+      isNarrow && isSparse
+          ? llvm::Twine("few blocks: more bytes in flight hide latency")
+          : llvm::Twine("S beside O in registers: ") + describe(width));
+  bool hasManyStages = width == HeadWidth::Wide && isSparse;
+  choice.numStages = reasons.decide(
+      "num_stages", options.numStages, hasManyStages ? 3 : 2,
+      hasManyStages ? "few blocks: more bytes in flight hide latency"
+                    : "one tile is copied while one is used");
 
   // O of a wide head takes half of the registers, so Q is read again for every
   // tile.
   bool rereadsQuery =
       width == HeadWidth::VeryWide || (width == HeadWidth::Wide && isFilled);
-  choice.query = options.query.value_or(
-      rereadsQuery ? QueryPlacement::Shared : QueryPlacement::Registers);
+  choice.query = reasons.decide("query", options.query,
+                                rereadsQuery ? QueryPlacement::Shared
+                                             : QueryPlacement::Registers,
+                                stringifyQueryPlacement,
+                                rereadsQuery ? "O takes half of the registers"
+                                             : "O and S leave registers for Q");
   // Causal rows differ in length: the longest of all heads first keeps the tail
   // of the grid short. Otherwise the blocks of one head share its K and V in
   // L2.
-  choice.gridOrder = options.gridOrder.value_or(
-      problem.isCausal ? GridOrder::HeadFastest : GridOrder::QueryFastest);
+  choice.gridOrder = reasons.decide(
+      "grid_order", options.gridOrder,
+      problem.isCausal ? GridOrder::HeadFastest : GridOrder::QueryFastest,
+      stringifyGridOrder,
+      problem.isCausal ? "causal: the longest rows of all heads go first"
+                       : "blocks of one head share its K and V in L2");
+  // One block an SM is enough for us: without a bound ptxas may spill a few
+  // registers to fit one more.
+  choice.minBlocks =
+      reasons.decide("min_blocks", options.minBlocks, 1,
+                     "keeps ptxas from spilling to fit one more block");
   return choice;
 }
 
@@ -199,11 +309,11 @@ mlir::flashcore::checkSchedule(const AttentionProblem &problem,
   return std::nullopt;
 }
 
-std::variant<ScheduleChoice, std::string>
-mlir::flashcore::chooseSchedule(const AttentionProblem &problem,
-                                const TargetInfo &target,
-                                const ScheduleOptions &options) {
-  ScheduleChoice choice = complete(problem, target, options);
+std::variant<ScheduleChoice, std::string> mlir::flashcore::chooseSchedule(
+    const AttentionProblem &problem, const TargetInfo &target,
+    const ScheduleOptions &options, std::vector<ScheduleReason> *reasons) {
+  ScheduleChoice choice =
+      complete(problem, target, options, ReasonWriter(reasons));
   if (std::optional<std::string> error = checkSchedule(problem, target, choice))
     return *error;
   return choice;

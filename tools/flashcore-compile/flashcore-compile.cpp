@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Explain.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "flashcore/Dialect/FlashCore/IR/FlashCore.h"
 #include "flashcore/InitAll.h"
@@ -61,6 +62,11 @@ cl::opt<bool> printPhases("print-phases",
                           cl::desc("Print the IR after each phase to standard "
                                    "error"),
                           cl::cat(category));
+cl::opt<bool> explainSchedule(
+    "explain",
+    cl::desc("Say on standard error what was chosen and why, what the kernel "
+             "uses and what limits it"),
+    cl::cat(category));
 cl::opt<bool> verbose("v", cl::desc("Say what the kernel uses"),
                       cl::cat(category));
 
@@ -111,6 +117,14 @@ void printPhase(ModuleOp module, int number, llvm::StringRef name) {
                << module << "\n";
 }
 
+/// Of each attention, in the order of the module, for --explain.
+std::vector<Explanation> explanations;
+
+void printExplanations(const Cubin *cubin) {
+  for (const Explanation &explanation : explanations)
+    print(llvm::errs(), explanation, *lookupTarget(schedule.chip), cubin);
+}
+
 /// Phases 1 to 7; tensors are bufferized before.
 LogicalResult lower(ModuleOp module) {
   MLIRContext *context = module.getContext();
@@ -126,15 +140,19 @@ LogicalResult lower(ModuleOp module) {
   if (hasTensors) {
     PassManager pm(context);
     buildBufferizePipeline(pm);
-    if (failed(pm.run(module)))
+    if (failed(applyPassManagerCLOptions(pm)) || failed(pm.run(module)))
       return failure();
   }
   for (const Phase &phase : getPhases()) {
     PassManager pm(context);
     phase.build(pm, schedule);
-    if (failed(pm.run(module)))
+    if (failed(applyPassManagerCLOptions(pm)) || failed(pm.run(module)))
       return failure();
     printPhase(module, phase.number, phase.name);
+    if (explainSchedule && phase.number == 1)
+      module.walk([&](AttentionOp op) {
+        explanations.push_back(explain(op, schedule));
+      });
   }
   return success();
 }
@@ -187,12 +205,15 @@ int emitBinary(gpu::GPUModuleOp module, std::string ptx,
     auto cubin = assemble(*ptxas, ptx, schedule.chip);
     if (!cubin)
       return fail(cubin.takeError());
+    printExplanations(&*cubin);
     if (verbose)
       report(*cubin, contents.kernelName,
              contents.kernel.getAs<IntegerAttr>("shared_memory").getInt());
     if (emitKind == Emit::Cubin)
       return writeText(cubin->image);
     contents.cubins.push_back(std::move(*cubin));
+  } else {
+    printExplanations(/*cubin=*/nullptr);
   }
   contents.chip = schedule.chip;
   contents.ptx = std::move(ptx);
@@ -202,6 +223,8 @@ int emitBinary(gpu::GPUModuleOp module, std::string ptx,
 }
 
 int emit(ModuleOp module, llvm::StringRef programPath) {
+  if (emitKind != Emit::Cubin && emitKind != Emit::Bundle)
+    printExplanations(/*cubin=*/nullptr);
   if (emitKind == Emit::MLIR) {
     std::string text;
     llvm::raw_string_ostream(text) << module << "\n";
@@ -233,6 +256,7 @@ int emit(ModuleOp module, llvm::StringRef programPath) {
 
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
+  registerPassManagerCLOptions();
   cl::HideUnrelatedOptions(category);
   cl::SetVersionPrinter([](llvm::raw_ostream &os) {
     os << "flashcore " FLASHCORE_VERSION ", LLVM " LLVM_VERSION_STRING "\n";

@@ -13,6 +13,7 @@
 #define FLASHCORE_ANALYSIS_SCHEDULECHOICE_H
 
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
+#include "flashcore/Dialect/FlashCore/IR/FlashCore.h"
 #include "flashcore/Target/TargetInfo.h"
 
 #include <optional>
@@ -27,7 +28,14 @@ struct AttentionProblem {
   std::optional<int64_t> batch, headsQ, seqlenQ, seqlenK;
   int64_t headDim = 0, headDimV = 0;
   bool isCausal = false;
+  bool hasSoftcap = false;
+
+  static AttentionProblem get(AttentionOp op);
 };
+
+/// Blocks of the grid with `blockM` query rows each, if the sizes are known.
+std::optional<int64_t> getNumBlocks(const AttentionProblem &problem,
+                                    int64_t blockM);
 
 /// What a user forces; 0 or an empty optional leaves it to us.
 struct ScheduleOptions {
@@ -41,6 +49,13 @@ struct ScheduleChoice {
   int64_t blockM = 0, blockN = 0, numWarps = 0, numStages = 0, minBlocks = 0;
   fcgpu::QueryPlacement query = fcgpu::QueryPlacement::Registers;
   fcgpu::GridOrder gridOrder = fcgpu::GridOrder::QueryFastest;
+
+  bool operator==(const ScheduleChoice &other) const {
+    return std::tie(blockM, blockN, numWarps, numStages, minBlocks, query,
+                    gridOrder) ==
+           std::tie(other.blockM, other.blockN, other.numWarps, other.numStages,
+                    other.minBlocks, other.query, other.gridOrder);
+  }
 };
 
 /// Shared memory a block needs, in bytes: the query tile and the K and V rings
@@ -54,11 +69,19 @@ std::optional<std::string> checkSchedule(const AttentionProblem &problem,
                                          const TargetInfo &target,
                                          const ScheduleChoice &choice);
 
+/// Why a field of a schedule has its value, in words for a user.
+struct ScheduleReason {
+  llvm::StringLiteral field; ///< as in `#fcgpu.schedule`
+  std::string value;
+  std::string reason;
+};
 /// Chooses a schedule, or says why the forced options cannot be met: in the
-/// error the offending value, the limit and what to change.
+/// error the offending value, the limit and what to change. Appends to
+/// `reasons`, if given, why each field has its value.
 std::variant<ScheduleChoice, std::string>
 chooseSchedule(const AttentionProblem &problem, const TargetInfo &target,
-               const ScheduleOptions &options);
+               const ScheduleOptions &options,
+               std::vector<ScheduleReason> *reasons = nullptr);
 
 } // namespace mlir::flashcore
 

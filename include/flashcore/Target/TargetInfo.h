@@ -6,7 +6,8 @@
 //
 // The one place for chip numbers. Source: CUDA C++ Programming Guide, section
 // "Compute Capabilities", table "Technical Specifications per Compute
-// Capability".
+// Capability", and section "Arithmetic Instructions" for rates; NVIDIA's data
+// sheets of the usual cards for clocks and memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,7 +30,17 @@ struct TargetInfo {
   int64_t sharedMemoryPerSM;
   int64_t registersPerSM;
   int64_t maxThreadsPerSM;
+  int64_t maxBlocksPerSM;
   int64_t numSMs;
+  /// Per SM and cycle: FLOP of mma.sync on f16 into f32, and f32 operations
+  /// (an fma is one).
+  int64_t tensorFlops, floatOps;
+  double clockGHz;
+  double memoryGBs; ///< 10^9 bytes a second
+
+  /// Per SM and cycle, the same on every chip we know: ex2, rcp or tanh
+  /// results, and bytes of shared memory.
+  static constexpr int64_t specialOps = 16, sharedBytes = 128;
 };
 
 /// Registers one thread can have on every chip we know.

@@ -68,51 +68,38 @@ LogicalResult mlir::flashcore::checkLowerable(AttentionOp op) {
   return success();
 }
 
+std::variant<ScheduleOptions, std::string>
+mlir::flashcore::getScheduleOptions(const ConfigurePassOptions &options) {
+  ScheduleOptions result{options.blockM,
+                         options.blockN,
+                         options.numWarps,
+                         options.numStages,
+                         options.minBlocks,
+                         {},
+                         {}};
+  // Empty means "choose".
+  if (!options.query.empty() &&
+      !(result.query = fcgpu::symbolizeQueryPlacement(options.query)))
+    return "expects query to be registers or shared, but got '" +
+           options.query + "'";
+  if (!options.gridOrder.empty() &&
+      !(result.gridOrder = fcgpu::symbolizeGridOrder(options.gridOrder)))
+    return "expects grid-order to be query_fastest or head_fastest, but got '" +
+           options.gridOrder + "'";
+  return result;
+}
+
+ScheduleChoice mlir::flashcore::getChoice(fcgpu::ScheduleAttr schedule) {
+  return {schedule.getBlockM(),    schedule.getBlockN(),
+          schedule.getNumWarps(),  schedule.getNumStages(),
+          schedule.getMinBlocks(), schedule.getQuery(),
+          schedule.getGridOrder()};
+}
+
 namespace {
-/// The extent of `axis`, if any of the values knows it.
-std::optional<int64_t> getExtent(ArrayRef<ShapedType> types, unsigned axis) {
-  for (ShapedType type : types)
-    if (!type.isDynamicDim(axis))
-      return type.getDimSize(axis);
-  return std::nullopt;
-}
-
-AttentionProblem getProblem(AttentionOp op) {
-  AttentionProblem problem;
-  problem.batch =
-      getExtent({op.getQueryType(), op.getKeyType()}, AttentionOp::Batch);
-  problem.headsQ =
-      getExtent({op.getQueryType(), op.getOutputType()}, AttentionOp::Head);
-  problem.seqlenQ =
-      getExtent({op.getQueryType(), op.getOutputType()}, AttentionOp::Seqlen);
-  problem.seqlenK =
-      getExtent({op.getKeyType(), op.getValueType()}, AttentionOp::Seqlen);
-  problem.headDim = op.getHeadDim();
-  problem.headDimV = op.getHeadDimV();
-  problem.isCausal = op.getCausal().has_value();
-  return problem;
-}
-
 struct ConfigurePass final
     : mlir::flashcore::impl::ConfigurePassBase<ConfigurePass> {
   using ConfigurePassBase::ConfigurePassBase;
-
-  /// Parses the two enum options; empty means "choose".
-  LogicalResult parseOptions(ScheduleOptions &options) {
-    options = {blockM, blockN, numWarps, numStages, minBlocks, {}, {}};
-    if (!query.empty() &&
-        !(options.query = fcgpu::symbolizeQueryPlacement(query)))
-      return emitError(getOperation()->getLoc())
-             << "expects query to be registers or shared, but got '" << query
-             << "'";
-    if (!gridOrder.empty() &&
-        !(options.gridOrder = fcgpu::symbolizeGridOrder(gridOrder)))
-      return emitError(getOperation()->getLoc())
-             << "expects grid-order to be query_fastest or head_fastest, but "
-                "got '"
-             << gridOrder << "'";
-    return success();
-  }
 
   LogicalResult configure(AttentionOp op, const TargetInfo &target,
                           const ScheduleOptions &options) {
@@ -123,15 +110,12 @@ struct ConfigurePass final
       if (schedule.getChip() != target.chip)
         return op.emitOpError("has a schedule for ")
                << schedule.getChip() << ", but the target is " << target.chip;
-      ScheduleChoice given{schedule.getBlockM(),    schedule.getBlockN(),
-                           schedule.getNumWarps(),  schedule.getNumStages(),
-                           schedule.getMinBlocks(), schedule.getQuery(),
-                           schedule.getGridOrder()};
-      if (auto error = checkSchedule(getProblem(op), target, given))
+      if (auto error = checkSchedule(AttentionProblem::get(op), target,
+                                     getChoice(schedule)))
         return op.emitOpError(*error);
       return success();
     }
-    auto result = chooseSchedule(getProblem(op), target, options);
+    auto result = chooseSchedule(AttentionProblem::get(op), target, options);
     if (auto *error = std::get_if<std::string>(&result))
       return op.emitOpError(*error);
     const auto &choice = std::get<ScheduleChoice>(result);
@@ -146,13 +130,17 @@ struct ConfigurePass final
 
   void runOnOperation() override {
     const TargetInfo *target = lookupTarget(chip);
-    ScheduleOptions options;
     if (!target) {
       emitError(getOperation()->getLoc()) << unknownChipMessage(chip);
       return signalPassFailure();
     }
-    if (failed(parseOptions(options)))
+    auto parsed = getScheduleOptions({chip, blockM, blockN, numWarps, numStages,
+                                      minBlocks, query, gridOrder});
+    if (auto *error = std::get_if<std::string>(&parsed)) {
+      emitError(getOperation()->getLoc()) << *error;
       return signalPassFailure();
+    }
+    const auto &options = std::get<ScheduleOptions>(parsed);
     bool anyFailed = false;
     getOperation()->walk([&](AttentionOp op) {
       anyFailed |= failed(configure(op, *target, options));

@@ -36,10 +36,14 @@ public:
   KernelBuilder(AttentionOp op, fcgpu::ScheduleAttr schedule)
       : op(op), schedule(schedule), signature(op), b(op.getLoc(), op) {}
 
+  /// All that the kernel's code depends on.
+  std::pair<DictionaryAttr, fcgpu::ScheduleAttr> getKey() {
+    return {signature.toDictionary(op, schedule, getSharedMemory()), schedule};
+  }
   /// Makes a gpu.module with the kernel at the end of `module`.
-  void buildKernel(ModuleOp module);
-  /// Replaces the attention by a launch of the kernel.
-  void buildLaunch();
+  gpu::GPUFuncOp buildKernel(ModuleOp module);
+  /// Replaces the attention by a launch of `kernel`.
+  void buildLaunch(gpu::GPUFuncOp kernel);
 
 private:
   std::string getKernelName();
@@ -85,7 +89,7 @@ std::string KernelBuilder::getKernelName() {
          (op.getCausal() ? "_causal" : "");
 }
 
-void KernelBuilder::buildKernel(ModuleOp module) {
+gpu::GPUFuncOp KernelBuilder::buildKernel(ModuleOp module) {
   MLIRContext *context = op.getContext();
   SymbolTable symbols(module);
   b.setInsertionPointToEnd(module.getBody());
@@ -101,8 +105,7 @@ void KernelBuilder::buildKernel(ModuleOp module) {
   func.setKnownBlockSizeAttr(b.getDenseI32ArrayAttr(
       {static_cast<int32_t>(schedule.getNumThreads()), 1, 1}));
   func->setAttr(fcgpu::kScheduleAttrName, schedule);
-  func->setAttr(fcgpu::kKernelAttrName,
-                signature.toDictionary(op, schedule, getSharedMemory()));
+  func->setAttr(fcgpu::kKernelAttrName, getKey().first);
   for (auto [i, argument] : llvm::enumerate(signature.getArguments())) {
     if (argument.kind != KernelArgument::Pointer)
       continue;
@@ -118,6 +121,7 @@ void KernelBuilder::buildKernel(ModuleOp module) {
   }
   b.setInsertionPointToStart(&func.getBody().front());
   buildBody();
+  return func;
 }
 
 Value KernelBuilder::reinterpret(unsigned i) {
@@ -253,7 +257,7 @@ void KernelBuilder::buildWarpTile(Value warp) {
   tiled->setAttr(fcgpu::kScheduleAttrName, schedule);
 }
 
-void KernelBuilder::buildLaunch() {
+void KernelBuilder::buildLaunch(gpu::GPUFuncOp kernel) {
   b.setInsertionPoint(op);
   ArrayRef<KernelTensor> hostTensors = signature.getTensors();
   SmallVector<memref::ExtractStridedMetadataOp> metadata;
@@ -297,7 +301,7 @@ void KernelBuilder::buildLaunch() {
   Value threads = asValue(b.getIndexAttr(schedule.getNumThreads()));
   Value shared =
       arith::ConstantOp::create(b, b.getI32IntegerAttr(getSharedMemory()));
-  gpu::LaunchFuncOp::create(b, func, gpu::KernelDim3{grid, one, one},
+  gpu::LaunchFuncOp::create(b, kernel, gpu::KernelDim3{grid, one, one},
                             gpu::KernelDim3{threads, one, one}, shared,
                             operands);
   op.erase();
@@ -337,13 +341,19 @@ struct TilePass final : mlir::flashcore::impl::TilePassBase<TilePass> {
     });
     if (anyFailed)
       return signalPassFailure();
+    // Equal attentions share a kernel.
+    DenseMap<std::pair<DictionaryAttr, fcgpu::ScheduleAttr>, gpu::GPUFuncOp>
+        kernels;
     for (AttentionOp op : ops) {
       auto schedule =
           op->getAttrOfType<fcgpu::ScheduleAttr>(fcgpu::kScheduleAttrName);
       KernelBuilder builder(op, schedule);
-      builder.buildKernel(module);
-      builder.buildLaunch();
-      ++numKernels;
+      gpu::GPUFuncOp &kernel = kernels[builder.getKey()];
+      if (!kernel) {
+        kernel = builder.buildKernel(module);
+        ++numKernels;
+      }
+      builder.buildLaunch(kernel);
     }
     if (!ops.empty())
       module->setAttr(gpu::GPUDialect::getContainerModuleAttrName(),

@@ -7,6 +7,7 @@
 #ifndef FLASHCORE_DIALECT_FLASHCORE_TRANSFORMS_PASSES_H
 #define FLASHCORE_DIALECT_FLASHCORE_TRANSFORMS_PASSES_H
 
+#include "flashcore/Analysis/ScheduleChoice.h"
 #include "flashcore/Dialect/FlashCore/IR/FlashCore.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -14,13 +15,19 @@
 
 namespace mlir::flashcore {
 
-/// Reports at `op` the first thing it says that no phase lowers yet (a bias, a
-/// window, a head_dim, ...), by name.
+/// Reports at `op` the first thing it says that no phase lowers yet (ALiBi
+/// slopes, a page table, a head_dim, ...), by name.
 LogicalResult checkLowerable(AttentionOp op);
 
 #define GEN_PASS_DECL
 #define GEN_PASS_REGISTRATION
 #include "flashcore/Dialect/FlashCore/Transforms/Passes.h.inc"
+
+/// What the options of flashcore-configure force, or which of them is wrong.
+std::variant<ScheduleOptions, std::string>
+getScheduleOptions(const ConfigurePassOptions &options);
+/// The fields of the attribute.
+ScheduleChoice getChoice(fcgpu::ScheduleAttr schedule);
 
 } // namespace mlir::flashcore
 

@@ -1,0 +1,54 @@
+//===- ResourceModel.h - What a kernel keeps busy ---------------*- C++ -*-===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Occupancy, and a first-order model of what limits a kernel: the work of one
+// key tile divided by the rate of each unit of an SM. It leaves out latencies,
+// which real kernels also pay, so it says which unit a kernel runs into, not
+// how fast it is.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FLASHCORE_ANALYSIS_RESOURCEMODEL_H
+#define FLASHCORE_ANALYSIS_RESOURCEMODEL_H
+
+#include "flashcore/Analysis/ScheduleChoice.h"
+
+namespace mlir::flashcore {
+
+/// How many blocks one SM holds at once, and what allows no more.
+struct Occupancy {
+  int64_t blocks = 0;
+  llvm::StringRef limit; ///< "registers", "shared memory", "threads", "blocks"
+};
+
+/// Occupancy of blocks of `numWarps` warps with `registers` registers a thread
+/// and `sharedBytes` bytes of shared memory. Registers are given out to warps
+/// in units of 256, and each block has 1 KiB of shared memory reserved (CUDA
+/// C++ Programming Guide, "Compute Capabilities").
+Occupancy getOccupancy(const TargetInfo &target, int64_t numWarps,
+                       int64_t registers, int64_t sharedBytes);
+
+/// Cycles of one SM that a block spends on one key tile in each unit.
+struct TileCost {
+  double tensor = 0;  ///< mma.sync
+  double special = 0; ///< ex2, and tanh of a softcap
+  double floats = 0;  ///< f32 arithmetic of the softmax and of rescaling
+  double shared = 0;  ///< ldmatrix and cp.async
+
+  double getMax() const;
+};
+TileCost getTileCost(const AttentionProblem &problem, const TargetInfo &target,
+                     const ScheduleChoice &choice);
+
+/// One line: the unit that the kernel is predicted to run into, and by how much
+/// it leads the next one; or that the grid is too small for the chip.
+std::string predictLimiter(const AttentionProblem &problem,
+                           const TargetInfo &target,
+                           const ScheduleChoice &choice);
+
+} // namespace mlir::flashcore
+
+#endif // FLASHCORE_ANALYSIS_RESOURCEMODEL_H

@@ -1,0 +1,83 @@
+//===- ResourceModel.cpp - What a kernel keeps busy -----------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// See the header for what is modelled and what is not.
+//
+//===----------------------------------------------------------------------===//
+
+#include "flashcore/Analysis/ResourceModel.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <algorithm>
+
+using namespace mlir::flashcore;
+using namespace mlir::fcgpu;
+
+Occupancy mlir::flashcore::getOccupancy(const TargetInfo &target,
+                                        int64_t numWarps, int64_t registers,
+                                        int64_t sharedBytes) {
+  constexpr int64_t registerUnit = 256, reservedBytes = 1024;
+  int64_t registersPerWarp =
+      llvm::alignTo(std::max<int64_t>(registers, 1) * kWarpSize, registerUnit);
+  Occupancy result{target.maxBlocksPerSM, "blocks"};
+  for (auto [blocks, limit] :
+       {std::pair<int64_t, llvm::StringRef>(
+            target.maxThreadsPerSM / (numWarps * kWarpSize), "threads"),
+        {target.registersPerSM / registersPerWarp / numWarps, "registers"},
+        {target.sharedMemoryPerSM / (sharedBytes + reservedBytes),
+         "shared memory"}})
+    if (blocks < result.blocks)
+      result = {blocks, limit};
+  return result;
+}
+
+double TileCost::getMax() const {
+  return std::max({tensor, special, floats, shared});
+}
+
+TileCost mlir::flashcore::getTileCost(const AttentionProblem &problem,
+                                      const TargetInfo &target,
+                                      const ScheduleChoice &choice) {
+  constexpr double elementBytes = 2;
+  double m = choice.blockM, n = choice.blockN, warps = choice.numWarps;
+  double d = problem.headDim, dv = problem.headDimV;
+  TileCost cost;
+  cost.tensor = 2 * m * n * (d + dv) / target.tensorFlops;
+  cost.special =
+      m * n * (problem.hasSoftcap ? 2 : 1) / TargetInfo::specialOps;
+  // An element: maximum, scaling, row sum, half of a conversion of two. A
+  // column of O: rescaling.
+  cost.floats = m * (3.5 * n + dv) / target.floatOps;
+  // K and V: written once, read by every warp; Q, when it does not stay in
+  // registers: read by its warp.
+  double reads = warps * n * (d + dv);
+  if (choice.query == QueryPlacement::Shared)
+    reads += m * d;
+  cost.shared =
+      elementBytes * (reads + n * (d + dv)) / TargetInfo::sharedBytes;
+  return cost;
+}
+
+std::string mlir::flashcore::predictLimiter(const AttentionProblem &problem,
+                                            const TargetInfo &target,
+                                            const ScheduleChoice &choice) {
+  std::optional<int64_t> blocks = getNumBlocks(problem, choice.blockM);
+  if (blocks && *blocks < target.numSMs)
+    return llvm::formatv("latency: {0} blocks for {1} SMs", *blocks,
+                         target.numSMs);
+  TileCost cost = getTileCost(problem, target, choice);
+  std::pair<double, llvm::StringRef> units[] = {
+      {cost.tensor, "tensor cores"},
+      {cost.special, "exponentials"},
+      {cost.floats, "f32 arithmetic"},
+      {cost.shared, "shared memory"}};
+  llvm::sort(units, [](auto a, auto b) { return a.first > b.first; });
+  return llvm::formatv("{0}: {1:f0} cycles of an SM a key tile, then {2}: "
+                       "{3:f0}",
+                       units[0].second, units[0].first, units[1].second,
+                       units[1].first);
+}

@@ -1,0 +1,90 @@
+//===- Explain.cpp - What was chosen, and why -----------------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Asks the same pure functions as the passes do, and prints their answers.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Explain.h"
+#include "flashcore/Analysis/ResourceModel.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace mlir::flashcore;
+
+Explanation mlir::flashcore::explain(AttentionOp op,
+                                     const ConfigurePassOptions &options) {
+  auto schedule =
+      op->getAttrOfType<fcgpu::ScheduleAttr>(fcgpu::kScheduleAttrName);
+  Explanation result{AttentionProblem::get(op), getChoice(schedule), {}};
+  // What is not our own choice was written into the IR by hand.
+  std::vector<ScheduleReason> reasons;
+  auto forced = getScheduleOptions(options);
+  auto chosen =
+      chooseSchedule(result.problem, *lookupTarget(schedule.getChip()),
+                     std::get<ScheduleOptions>(forced), &reasons);
+  auto *choice = std::get_if<ScheduleChoice>(&chosen);
+  if (choice && *choice == result.choice)
+    result.reasons = std::move(reasons);
+  return result;
+}
+
+static std::string describe(const AttentionProblem &problem) {
+  auto size = [](std::optional<int64_t> value) {
+    return value ? std::to_string(*value) : "?";
+  };
+  return llvm::formatv("batch {0}, heads {1}, seqlen {2} x {3}, head_dim {4}{5}"
+                       "{6}",
+                       size(problem.batch), size(problem.headsQ),
+                       size(problem.seqlenQ), size(problem.seqlenK),
+                       problem.headDim,
+                       problem.headDim == problem.headDimV
+                           ? ""
+                           : "/" + std::to_string(problem.headDimV),
+                       problem.isCausal ? ", causal" : "");
+}
+
+void mlir::flashcore::print(llvm::raw_ostream &os,
+                            const Explanation &explanation,
+                            const TargetInfo &target, const Cubin *cubin) {
+  const AttentionProblem &problem = explanation.problem;
+  const ScheduleChoice &choice = explanation.choice;
+  auto line = [&](StringRef name, const Twine &text) {
+    os << llvm::formatv("  {0,-12} {1}\n", name, text.str());
+  };
+  os << "attention on " << target.chip << ": " << describe(problem) << "\n";
+  if (explanation.reasons.empty())
+    line("schedule", "given in the IR");
+  for (const ScheduleReason &reason : explanation.reasons)
+    line(reason.field,
+         llvm::formatv("{0,-16} {1}", reason.value, reason.reason).str());
+
+  int64_t sharedBytes =
+      getSharedMemoryBytes(problem.headDim, problem.headDimV, choice.blockM,
+                           choice.blockN, choice.numStages);
+  line("shared", llvm::formatv("{0} bytes a block, of {1}", sharedBytes,
+                               target.sharedMemoryPerBlock)
+                     .str());
+  if (cubin && cubin->kernels.size() == 1) {
+    const KernelResources &used = cubin->kernels.begin()->second;
+    line("registers",
+         llvm::formatv("{0} a thread, {1} bytes spilled ({2})", used.registers,
+                       used.spillStores, cubin->assembler)
+             .str());
+    Occupancy occupancy =
+        getOccupancy(target, choice.numWarps, used.registers, sharedBytes);
+    line("occupancy",
+         llvm::formatv("{0} x {1} warps an SM, limited by {2}",
+                       occupancy.blocks, choice.numWarps, occupancy.limit)
+             .str());
+  } else {
+    line("registers", "unknown: ptxas was not run (--emit=cubin or bundle)");
+  }
+  if (auto blocks = getNumBlocks(problem, choice.blockM))
+    line("grid",
+         llvm::formatv("{0} blocks on {1} SMs", *blocks, target.numSMs).str());
+  line("limiter", predictLimiter(problem, target, choice));
+}
