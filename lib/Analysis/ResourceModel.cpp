@@ -47,8 +47,7 @@ TileCost mlir::flashcore::getTileCost(const AttentionProblem &problem,
   double d = problem.headDim, dv = problem.headDimV;
   TileCost cost;
   cost.tensor = 2 * m * n * (d + dv) / target.tensorFlops;
-  cost.special =
-      m * n * (problem.hasSoftcap ? 2 : 1) / TargetInfo::specialOps;
+  cost.special = m * n * (problem.hasSoftcap ? 2 : 1) / TargetInfo::specialOps;
   // An element: maximum, scaling, row sum, half of a conversion of two. A
   // column of O: rescaling.
   cost.floats = m * (3.5 * n + dv) / target.floatOps;
@@ -57,8 +56,7 @@ TileCost mlir::flashcore::getTileCost(const AttentionProblem &problem,
   double reads = warps * n * (d + dv);
   if (choice.query == QueryPlacement::Shared)
     reads += m * d;
-  cost.shared =
-      elementBytes * (reads + n * (d + dv)) / TargetInfo::sharedBytes;
+  cost.shared = elementBytes * (reads + n * (d + dv)) / TargetInfo::sharedBytes;
   return cost;
 }
 
@@ -70,11 +68,10 @@ std::string mlir::flashcore::predictLimiter(const AttentionProblem &problem,
     return llvm::formatv("latency: {0} blocks for {1} SMs", *blocks,
                          target.numSMs);
   TileCost cost = getTileCost(problem, target, choice);
-  std::pair<double, llvm::StringRef> units[] = {
-      {cost.tensor, "tensor cores"},
-      {cost.special, "exponentials"},
-      {cost.floats, "f32 arithmetic"},
-      {cost.shared, "shared memory"}};
+  std::pair<double, llvm::StringRef> units[] = {{cost.tensor, "tensor cores"},
+                                                {cost.special, "exponentials"},
+                                                {cost.floats, "f32 arithmetic"},
+                                                {cost.shared, "shared memory"}};
   llvm::sort(units, [](auto a, auto b) { return a.first > b.first; });
   return llvm::formatv("{0}: {1:f0} cycles of an SM a key tile, then {2}: "
                        "{3:f0}",

@@ -31,7 +31,8 @@ int64_t mlir::flashcore::getSharedMemoryBytes(int64_t headDim, int64_t headDimV,
 static int64_t getFragmentRegisters(const AttentionProblem &problem,
                                     const ScheduleChoice &choice) {
   int64_t warpM = choice.blockM / choice.numWarps;
-  int64_t elements = warpM * (problem.headDimV + choice.blockN);
+  int64_t tilesOfS = choice.overlap == Overlap::QK ? 2 : 1;
+  int64_t elements = warpM * (problem.headDimV + tilesOfS * choice.blockN);
   if (choice.query == QueryPlacement::Registers)
     elements += warpM * problem.headDim / 2; // two 16-bit values a register
   return elements / kWarpSize;
@@ -74,6 +75,8 @@ AttentionProblem AttentionProblem::get(AttentionOp op) {
   problem.headDimV = op.getHeadDimV();
   problem.isCausal = op.getCausal().has_value();
   problem.hasSoftcap = op.getSoftcap().has_value();
+  problem.hasBias = static_cast<bool>(op.getBias());
+  problem.hasWindow = op.getWindowLeft() || op.getWindowRight();
   return problem;
 }
 
@@ -188,14 +191,22 @@ static ScheduleChoice complete(const AttentionProblem &problem,
   bool isFilled = fill == GridFill::Full || fill == GridFill::Unknown;
   // 32 rows a warp: two rows of accumulators use every K and V fragment twice.
   // A grid that does not fill the chip wants smaller blocks; very wide heads,
-  // and wide ones of unequal dims, have no register to spare for it.
-  bool isUneven =
-      width == HeadWidth::Wide && problem.headDim != problem.headDimV;
-  int64_t warpM =
-      isFilled && !isUneven && width != HeadWidth::VeryWide ? 32 : 16;
+  // wide ones of unequal dims or with a window, and the addresses of a bias
+  // leave no register to spare for it.
+  bool isTight = width == HeadWidth::VeryWide || problem.hasBias ||
+                 (width == HeadWidth::Wide &&
+                  (problem.hasWindow || problem.headDim != problem.headDimV));
+  int64_t warpM = isFilled && !isTight ? 32 : 16;
 
   ScheduleChoice choice;
   int64_t numWarps = fill == GridFill::Sparse ? 2 : 4;
+  // Very wide heads have few rows a warp: more warps share K and V.
+  constexpr int64_t manyWarps = 8;
+  if (width == HeadWidth::VeryWide && isFilled &&
+      getSharedMemoryBytes(problem.headDim, problem.headDimV, warpM * manyWarps,
+                           /*blockN=*/32,
+                           /*numStages=*/2) <= target.sharedMemoryPerBlock)
+    numWarps = manyWarps;
   if (options.blockM)
     numWarps = chooseNumWarps(options.blockM, warpM);
   choice.numWarps = reasons.decide("num_warps", options.numWarps, numWarps,
@@ -205,7 +216,7 @@ static ScheduleChoice complete(const AttentionProblem &problem,
   choice.blockM = reasons.decide(
       "block_m", options.blockM, warpM * choice.numWarps,
       llvm::Twine(warpM) + " rows a warp: " + describe(width) +
-          (isUneven ? " of unequal dims" : "") + ", " + describe(fill));
+          (isTight ? ", short of registers, " : ", ") + describe(fill));
   if (choice.numWarps > 0)
     warpM = choice.blockM / choice.numWarps;
 
@@ -213,11 +224,12 @@ static ScheduleChoice complete(const AttentionProblem &problem,
   // (or, where registers are short, more stages) keep more bytes in flight.
   bool isSparse = fill == GridFill::Sparse && warpM <= 16;
   bool isNarrow = width == HeadWidth::Narrow;
+  int64_t blockN = isNarrow ? (isSparse ? 128 : 64) : 32;
+  // The widest O leaves room for the smallest S only, beside more addresses.
+  if (problem.headDimV > 224 && (problem.hasBias || problem.hasWindow))
+    blockN = 16;
   choice.blockN = reasons.decide(
-      "block_n", options.blockN,
-      !isNarrow  ? 32
-      : isSparse ? 128
-                 : 64,
+      "block_n", options.blockN, blockN,
       isNarrow && isSparse
           ? llvm::Twine("few blocks: more bytes in flight hide latency")
           : llvm::Twine("S beside O in registers: ") + describe(width));
@@ -248,6 +260,23 @@ static ScheduleChoice complete(const AttentionProblem &problem,
                        : "blocks of one head share its K and V in L2");
   // One block an SM is enough for us: without a bound ptxas may spill a few
   // registers to fit one more.
+  choice.overlap =
+      reasons.decide("overlap", options.overlap, Overlap::None,
+                     stringifyOverlap, "a second S would take registers");
+  // A stale maximum pays where throughput counts; a sparse grid waits for its
+  // copies anyway.
+  choice.rowMax = reasons.decide(
+      "row_max", options.rowMax, isFilled ? RowMax::Stale : RowMax::Exact,
+      stringifyRowMax,
+      isFilled ? "most tiles need no rescaling of O"
+               : "rescaling O hides behind the copies of a small grid");
+  choice.rowSum =
+      reasons.decide("row_sum", options.rowSum,
+                     choice.rowMax == RowMax::Stale ? RowSum::Mma : RowSum::Add,
+                     stringifyRowSum,
+                     choice.rowMax == RowMax::Stale
+                         ? "cancels the rounding of P under a stale maximum"
+                         : "needs no product of its own");
   choice.minBlocks =
       reasons.decide("min_blocks", options.minBlocks, 1,
                      "keeps ptxas from spilling to fit one more block");

@@ -96,7 +96,11 @@ struct FlashCoreToNVVMPass final
     configureGpuToNVVMConversionLegality(target);
     // Upstream forbids these because libdevice would replace them; NVPTX
     // selects single instructions for them.
-    target.addLegalOp<LLVM::Exp2Op, LLVM::FMAOp, LLVM::TanhOp>();
+    target.addLegalOp<LLVM::Exp2Op, LLVM::FMAOp>();
+    target.addDynamicallyLegalOp<LLVM::TanhOp>([](LLVM::TanhOp op) {
+      return LLVM::bitEnumContainsAll(op.getFastmathFlags(),
+                                      LLVM::FastmathFlags::afn);
+    });
     return applyPartialConversion(getOperation(), target, std::move(patterns));
   }
 

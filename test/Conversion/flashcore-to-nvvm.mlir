@@ -62,6 +62,56 @@ gpu.module @kernels {
   num_warps = 4, num_stages = 2, query = registers,
   grid_order = query_fastest, min_blocks = 0>
 
+// CHECK-LABEL: llvm.func @bf16_mma_of_one_core_along_k
+// CHECK-SAME:    %[[OUT:[^:]+]]: !llvm.ptr, %[[A:[^:]+]]: !llvm.array<2 x vector<2xbf16>>, %[[B:[^:]+]]: !llvm.array<1 x vector<2xbf16>>, %[[C:[^:]+]]: !llvm.array<2 x vector<2xf32>>
+gpu.module @kernels {
+  gpu.func @bf16_mma_of_one_core_along_k(
+      %out: memref<f32>, %a: vector<2x2xbf16>, %b: vector<1x2xbf16>,
+      %c: vector<2x2xf32>) kernel attributes {fcgpu.schedule = #schedule} {
+    // CHECK-DAG:  %[[LAST_PAIR:.+]] = llvm.extractvalue %[[A]][1]
+    // CHECK-DAG:  %[[A1:.+]] = llvm.bitcast %[[LAST_PAIR]] : vector<2xbf16> to i32
+    // CHECK-DAG:  %[[ONLY_PAIR:.+]] = llvm.extractvalue %[[B]][0]
+    // CHECK-DAG:  %[[B0:.+]] = llvm.bitcast %[[ONLY_PAIR]] : vector<2xbf16> to i32
+    // CHECK:      nvvm.mma.sync A[%{{.+}}, %[[A1]]] B[%[[B0]]] C[%{{.+}}, %{{.+}}, %{{.+}}, %{{.+}}]
+    // CHECK-SAME:   multiplicandAPtxType = #nvvm.mma_type<bf16>, multiplicandBPtxType = #nvvm.mma_type<bf16>
+    // CHECK-SAME:   shape = #nvvm.shape<m = 16, n = 8, k = 8>
+    // CHECK-SAME:   (i32, i32, f32) -> !llvm.struct<(f32, f32, f32, f32)>
+    %d = nvgpu.mma.sync(%a, %b, %c) {mmaShape = [16, 8, 8]}
+        : (vector<2x2xbf16>, vector<1x2xbf16>, vector<2x2xf32>) -> vector<2x2xf32>
+    %first = vector.extract %d[0, 0] : f32 from vector<2x2xf32>
+    memref.store %first, %out[] : memref<f32>
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 16,
+  num_warps = 4, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+
+// CHECK-LABEL: llvm.func @f16_mma_of_one_core_along_k
+gpu.module @kernels {
+  gpu.func @f16_mma_of_one_core_along_k(
+      %out: memref<f32>, %a: vector<2x2xf16>, %b: vector<1x2xf16>,
+      %c: vector<2x2xf32>) kernel attributes {fcgpu.schedule = #schedule} {
+    // CHECK:      nvvm.mma.sync A[%{{.+}}, %{{.+}}] B[%{{.+}}] C[%{{.+}}, %{{.+}}, %{{.+}}, %{{.+}}]
+    // CHECK-SAME:   shape = #nvvm.shape<m = 16, n = 8, k = 8>
+    // CHECK-SAME:   (vector<2xf16>, vector<2xf16>, f32) -> !llvm.struct<(f32, f32, f32, f32)>
+    %d = nvgpu.mma.sync(%a, %b, %c) {mmaShape = [16, 8, 8]}
+        : (vector<2x2xf16>, vector<1x2xf16>, vector<2x2xf32>) -> vector<2x2xf32>
+    %first = vector.extract %d[0, 0] : f32 from vector<2x2xf32>
+    memref.store %first, %out[] : memref<f32>
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 16,
+  num_warps = 4, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+
 // One instruction each: nothing comes from libdevice.
 
 // CHECK-LABEL: gpu.module @kernels
@@ -75,12 +125,14 @@ gpu.module @kernels {
     // CHECK-NEXT: %[[LOG2:.+]] = llvm.call_intrinsic "llvm.nvvm.lg2.approx.ftz.f"(%[[EXP2]]) : (f32) -> f32
     // CHECK-NEXT: %[[FMA:.+]] = llvm.intr.fma(%[[EXP2]], %[[LOG2]], %[[X]]) : (f32, f32, f32) -> f32
     // CHECK-NEXT: %[[MAX:.+]] = llvm.intr.maxnum(%[[FMA]], %[[X]]) : (f32, f32) -> f32
-    // CHECK-NEXT: llvm.store %[[MAX]]
+    // CHECK-NEXT: %[[TANH:.+]] = llvm.intr.tanh(%[[MAX]]) {fastmathFlags = #llvm.fastmath<afn>} : (f32) -> f32
+    // CHECK-NEXT: llvm.store %[[TANH]]
     %exp2 = math.exp2 %x : f32
     %log2 = math.log2 %exp2 : f32
     %fma = math.fma %exp2, %log2, %x : f32
     %max = arith.maxnumf %fma, %x : f32
-    memref.store %max, %out[] : memref<f32>
+    %tanh = math.tanh %max : f32
+    memref.store %tanh, %out[] : memref<f32>
     gpu.return
   }
 }

@@ -104,6 +104,15 @@ ScheduleOption<std::string> gridOrder("grid-order",
                                       cl::location(schedule.gridOrder),
                                       cl::desc("query_fastest or head_fastest"),
                                       cl::cat(category));
+ScheduleOption<std::string> overlap("overlap", cl::location(schedule.overlap),
+                                    cl::desc("What runs beside softmax and "
+                                             "P V: none or qk"),
+                                    cl::cat(category));
+ScheduleOption<std::string> rowMax("row-max", cl::location(schedule.rowMax),
+                                   cl::desc("exact or stale"),
+                                   cl::cat(category));
+ScheduleOption<std::string> rowSum("row-sum", cl::location(schedule.rowSum),
+                                   cl::desc("add or mma"), cl::cat(category));
 
 int usageError(const llvm::Twine &text) {
   llvm::errs() << "flashcore-compile: error: " << text << "\n";

@@ -58,8 +58,8 @@ TEST(Occupancy, IsZeroWhenABlockDoesNotFit) {
 // One tile of 64 keys for 128 rows of head_dim 64: 2 * 2 * 128 * 64 * 64 FLOP
 // at 512 a cycle, and 128 * 64 exponentials at 16 a cycle.
 TEST(TileCost, CountsTheWorkOfOneTile) {
-  TileCost cost = getTileCost(makeProblem(64), chip("sm_89"),
-                              makeChoice(128, 64, 4));
+  TileCost cost =
+      getTileCost(makeProblem(64), chip("sm_89"), makeChoice(128, 64, 4));
   EXPECT_DOUBLE_EQ(cost.tensor, 4096);
   EXPECT_DOUBLE_EQ(cost.special, 512);
   // K and V of 64 x 64 halves, written once and read by four warps.
@@ -92,10 +92,10 @@ TEST(PredictedLimiter, NamesTheBusiestUnit) {
             "tensor cores: 4096 cycles of an SM a key tile, then shared "
             "memory: 640");
   // A warp of 16 rows uses each fragment once.
-  EXPECT_EQ(predictLimiter(makeProblem(64), chip("sm_90"),
-                           makeChoice(128, 64, 8)),
-            "shared memory: 1152 cycles of an SM a key tile, then tensor "
-            "cores: 768");
+  EXPECT_EQ(
+      predictLimiter(makeProblem(64), chip("sm_90"), makeChoice(128, 64, 8)),
+      "shared memory: 1152 cycles of an SM a key tile, then tensor "
+      "cores: 768");
 }
 
 TEST(PredictedLimiter, SaysWhenTheGridIsTooSmall) {

@@ -131,6 +131,47 @@ TEST(ScheduleDefaults, SmallGridGetsSmallerBlocks) {
   EXPECT_LT(choose(small, ada()).blockM, choose(large, ada()).blockM);
 }
 
+// Two rows of accumulators of O would take all registers, and Q too many of
+// them, whatever the grid.
+TEST(ScheduleDefaults, VeryWideHeadsGetWarpsOf16RowsAndReadQueryAgain) {
+  for (const TargetInfo &target : getTargets())
+    for (auto [headDim, headDimV] : {std::pair<int64_t, int64_t>(136, 136),
+                                     {256, 256},
+                                     {64, 256},
+                                     {192, 128},
+                                     {256, 16}})
+      for (const AttentionProblem &problem : makeProblems(headDim, headDimV)) {
+        SCOPED_TRACE(target.chip.str() + ", head_dim " +
+                     std::to_string(headDim) + ", head_dim_v " +
+                     std::to_string(headDimV));
+        ScheduleChoice choice = choose(problem, target);
+        EXPECT_EQ(choice.blockM / choice.numWarps, 16);
+        EXPECT_EQ(choice.query, QueryPlacement::Shared);
+      }
+}
+
+TEST(ScheduleDefaults, HeadsUpTo128MayUseWarpsOf32Rows) {
+  for (int64_t headDim : {64, 128}) {
+    ScheduleChoice choice = choose(makeProblem(headDim, headDim), ada());
+    EXPECT_EQ(choice.blockM / choice.numWarps, 32);
+  }
+}
+
+// The chips with the least shared memory: 99 KiB a block.
+TEST(ScheduleDefaults, WidestHeadsFitTheSmallestSharedMemory) {
+  for (const char *chip : {"sm_86", "sm_89"}) {
+    const TargetInfo &target = *lookupTarget(chip);
+    EXPECT_EQ(target.sharedMemoryPerBlock, 99 * 1024);
+    for (const AttentionProblem &problem : makeProblems(256, 256)) {
+      ScheduleChoice choice = choose(problem, target);
+      EXPECT_LE(getSharedMemoryBytes(problem.headDim, problem.headDimV,
+                                     choice.blockM, choice.blockN,
+                                     choice.numStages),
+                99 * 1024);
+    }
+  }
+}
+
 //===----------------------------------------------------------------------===//
 // Forced options
 //===----------------------------------------------------------------------===//

@@ -6,6 +6,7 @@
 
 #include "flashcore/Target/Bundle.h"
 #include "mlir/AsmParser/AsmParser.h"
+#include "mlir/IR/Builders.h"
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -31,12 +32,16 @@ constexpr llvm::StringLiteral kKernel = R"({
   dims = {batch = 1 : i64, head_dim = 64 : i64, seqlen_k},
   grid = [{dim = "seqlen_q", tile = 32 : i64}],
   shared_memory = 4096 : i64,
+  softcap,
   softmax_scale = 1.250000e-01 : f32,
-  tensors = [{axes = ["batch", "seqlen_q"], dtype = bf16, name = "q",
-              offset, role = "input", strides = [64 : i64, unit]},
-             {axes = ["batch"], dtype = f32, name = "lse",
-              offset = 0 : i64, role = "output", strides = [1 : i64]}],
-  threads = 96 : i64
+  tensors = [{alignment = 16 : i64, axes = ["batch", "seqlen_q"], dtype = bf16,
+              name = "q", offset, role = "input", strides = [64 : i64, unit]},
+             {alignment = 2 : i64, axes = ["1", "seqlen_k"], dtype = f16,
+              name = "bias", offset = 0 : i64, role = "input",
+              strides = [64 : i64, 1 : i64]}],
+  threads = 96 : i64,
+  window_left = 0 : i64,
+  window_right
 })";
 
 class Bundle : public testing::Test {
@@ -126,20 +131,32 @@ TEST_F(Bundle, DescribesTheAttention) {
   json::Object manifest = writeAndReadManifest();
   EXPECT_EQ(normalize(manifest["attention"]),
             normalizeText(R"({"softmax_scale": 0.125, "causal": "top_left",
+                      "window_left": 0, "window_right": null, "softcap": null,
                       "dims": {"batch": 1, "head_dim": 64,
                                "seqlen_k": null}})"));
 }
 
-// Tensors of 16 bits are copied 16 bytes at a time; the others are not.
+TEST_F(Bundle, DescribesAFeatureThatIsUsed) {
+  mlir::NamedAttrList kernel(contents.kernel);
+  mlir::Builder builder(&context);
+  kernel.set("softcap", builder.getF32FloatAttr(30.5f));
+  kernel.set("window_right", builder.getI64IntegerAttr(17));
+  contents.kernel = kernel.getDictionary(&context);
+  json::Object attention = *writeAndReadManifest().getObject("attention");
+  EXPECT_EQ(attention.getNumber("softcap"), 30.5);
+  EXPECT_EQ(attention.getInteger("window_right"), 17);
+}
+
+// The alignment is what the kernel says, whatever the type.
 TEST_F(Bundle, DescribesTensorsWithTheirAlignment) {
   json::Object manifest = writeAndReadManifest();
   EXPECT_EQ(normalize(manifest["tensors"]),
             normalizeText(R"([{"name": "q", "role": "input", "dtype": "bf16",
                        "axes": ["batch", "seqlen_q"], "strides": [64, null],
                        "offset": null, "alignment": 16},
-                      {"name": "lse", "role": "output", "dtype": "f32",
-                       "axes": ["batch"], "strides": [1], "offset": 0,
-                       "alignment": 4}])"));
+                      {"name": "bias", "role": "input", "dtype": "f16",
+                       "axes": ["1", "seqlen_k"], "strides": [64, 1],
+                       "offset": 0, "alignment": 2}])"));
 }
 
 TEST_F(Bundle, DescribesTheKernel) {

@@ -28,7 +28,7 @@ struct AttentionProblem {
   std::optional<int64_t> batch, headsQ, seqlenQ, seqlenK;
   int64_t headDim = 0, headDimV = 0;
   bool isCausal = false;
-  bool hasSoftcap = false;
+  bool hasSoftcap = false, hasBias = false, hasWindow = false;
 
   static AttentionProblem get(AttentionOp op);
 };
@@ -42,6 +42,9 @@ struct ScheduleOptions {
   int64_t blockM = 0, blockN = 0, numWarps = 0, numStages = 0, minBlocks = 0;
   std::optional<fcgpu::QueryPlacement> query;
   std::optional<fcgpu::GridOrder> gridOrder;
+  std::optional<fcgpu::Overlap> overlap;
+  std::optional<fcgpu::RowMax> rowMax;
+  std::optional<fcgpu::RowSum> rowSum;
 };
 
 /// The chosen schedule; the fields of `#fcgpu.schedule` without the chip.
@@ -49,12 +52,16 @@ struct ScheduleChoice {
   int64_t blockM = 0, blockN = 0, numWarps = 0, numStages = 0, minBlocks = 0;
   fcgpu::QueryPlacement query = fcgpu::QueryPlacement::Registers;
   fcgpu::GridOrder gridOrder = fcgpu::GridOrder::QueryFastest;
+  fcgpu::Overlap overlap = fcgpu::Overlap::None;
+  fcgpu::RowMax rowMax = fcgpu::RowMax::Exact;
+  fcgpu::RowSum rowSum = fcgpu::RowSum::Add;
 
   bool operator==(const ScheduleChoice &other) const {
-    return std::tie(blockM, blockN, numWarps, numStages, minBlocks, query,
-                    gridOrder) ==
-           std::tie(other.blockM, other.blockN, other.numWarps, other.numStages,
-                    other.minBlocks, other.query, other.gridOrder);
+    auto tie = [](const ScheduleChoice &c) {
+      return std::tie(c.blockM, c.blockN, c.numWarps, c.numStages, c.minBlocks,
+                      c.query, c.gridOrder, c.overlap, c.rowMax, c.rowSum);
+    };
+    return tie(*this) == tie(other);
   }
 };
 

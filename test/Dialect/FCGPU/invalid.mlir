@@ -20,18 +20,23 @@ func.func private @ring_of_no_stages(!fcgpu.ring<0x64x64xf16>)
 
 // -----
 
-// expected-error @below {{expects rows and cols to be positive multiples of 16, but got 8 and 64}}
+// expected-error @below {{expects rows to be a positive multiple of 16, but got 8}}
 func.func private @ring_rows_not_a_multiple(!fcgpu.ring<2x8x64xf16>)
 
 // -----
 
-// expected-error @below {{expects rows and cols to be positive multiples of 16, but got 64 and 72}}
-func.func private @ring_cols_not_a_multiple(!fcgpu.ring<2x64x72xf16>)
+// expected-error @below {{expects cols to be a multiple of 8 from 16 on, but got 68}}
+func.func private @ring_cols_not_a_multiple(!fcgpu.ring<2x64x68xf16>)
 
 // -----
 
-// expected-error @below {{expects rows and cols to be positive multiples of 16, but got 0 and 64}}
+// expected-error @below {{expects rows to be a positive multiple of 16, but got 0}}
 func.func private @ring_of_no_rows(!fcgpu.ring<2x0x64xf16>)
+
+// -----
+
+// expected-error @below {{expects cols to be a multiple of 8 from 16 on, but got 8}}
+func.func private @ring_of_one_column_of_cores(!fcgpu.ring<2x64x8xf16>)
 
 // -----
 

@@ -155,3 +155,9 @@ func.func @layouts_of_a_loop(%s: vector<16x64xf32>, %n: index) {
 // CHECK-SAME:    fcgpu.kernel = {shared_memory = 40960 : i64, threads = 128 : i64}
 func.func private @kernel_is_a_dictionary() attributes {
     fcgpu.kernel = {threads = 128 : i64, shared_memory = 40960 : i64}}
+
+// Rows of 24 elements are three cores wide.
+
+// CHECK-LABEL: func.func private @ring_of_oddly_many_cores(
+// CHECK-SAME:    !fcgpu.ring<2x16x24xbf16>
+func.func private @ring_of_oddly_many_cores(!fcgpu.ring<2x16x24xbf16>)

@@ -669,3 +669,27 @@ func.func @c16_offset_not_of_16_bytes(%q: !t) {
   flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t)
   return
 }
+
+// -----
+
+!t = memref<1x1x16x16xf16>
+!bias = memref<1x1x16x16xf32, strided<[256, 256, -16, 1], offset: 240>>
+
+func.func @c16_negative_stride_of_bias(%q: !t, %bias: !bias) {
+  // expected-error @below {{'flashcore.attention' op expects the strides of bias not to be negative, but got -16}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) bias(%bias : !bias)
+      outs(%q : !t)
+  return
+}
+
+// -----
+
+!t = memref<1x1x16x16xf16>
+!bias = memref<1x1x16x16xf16, affine_map<(b, h, i, j) -> (i floordiv 4, b, h, j)>>
+
+func.func @c16_layout_of_bias_is_not_strided(%q: !t, %bias: !bias) {
+  // expected-error @below {{'flashcore.attention' op expects bias with a strided layout, but got 'memref<1x1x16x16xf16, affine_map<(d0, d1, d2, d3) -> (d2 floordiv 4, d0, d1, d3)>>'}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) bias(%bias : !bias)
+      outs(%q : !t)
+  return
+}

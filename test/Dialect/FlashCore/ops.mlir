@@ -124,6 +124,19 @@ func.func @bias_broadcast_over_batch_and_query(
   return
 }
 
+// Single elements of a bias are loaded, so any strides will do (C16).
+
+// CHECK-LABEL: func.func @bias_of_any_strides(
+func.func @bias_of_any_strides(
+    %q: !q, %k: !kv, %v: !kv, %o: !q,
+    %bias: memref<2x1x512x256xf16, strided<[131, 0, 257, 3], offset: 5>>) {
+  // CHECK: bias(%{{.+}} : memref<2x1x512x256xf16, strided<[131, 0, 257, 3], offset: 5>>)
+  flashcore.attention ins(%q, %k, %v : !q, !kv, !kv)
+      bias(%bias : memref<2x1x512x256xf16, strided<[131, 0, 257, 3], offset: 5>>)
+      outs(%o : !q)
+  return
+}
+
 // CHECK-LABEL: func.func @alibi_slopes(
 // CHECK-SAME:    %[[SLOPES:[^:]+]]: memref<8xf32>)
 func.func @alibi_slopes(%q: !q, %k: !kv, %v: !kv, %o: !q,
@@ -246,6 +259,20 @@ func.func @attributes_of_others_are_kept(%q: !t, %k: !tkv, %v: !tkv, %o: !t)
   %result = flashcore.attention ins(%q, %k, %v : !t, !tkv, !tkv)
       outs(%o : !t) causal(top_left) {test.note = "kept"} -> !t
   return %result : !t
+}
+
+// The bias of a tile is that of the whole attention (C11).
+
+// CHECK-LABEL: func.func @bias_of_a_tile_is_whole(
+func.func @bias_of_a_tile_is_whole(
+    %q: memref<1x1x16x64xf16>, %k: memref<1x1x256x64xf16>,
+    %bias: memref<2x8x512x256xf32>, %i: index) {
+  // CHECK: flashcore.attention {{.+}} bias(%{{.+}} : memref<2x8x512x256xf32>) {{.+}} tile(
+  flashcore.attention ins(%q, %k, %k : memref<1x1x16x64xf16>,
+                          memref<1x1x256x64xf16>, memref<1x1x256x64xf16>)
+      bias(%bias : memref<2x8x512x256xf32>) outs(%q : memref<1x1x16x64xf16>)
+      tile(%i, %i, %i, %i, %i, %i)
+  return
 }
 
 // CHECK-LABEL: func.func @every_clause_in_order(

@@ -9,5 +9,6 @@ func.func @two(%q: !t, %o: !t) {
   // CHECK: error: expects one kernel
   flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%o : !t)
   flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%o : !t)
+      causal(top_left)
   return
 }

@@ -5,13 +5,6 @@
 
 !t = memref<2x4x128x64xf16>
 
-func.func @bias(%q: !t, %bias: memref<1x1x128x128xf32>) {
-  // CHECK: :[[#@LINE+1]]:3: error: 'flashcore.attention' op uses bias, which this version cannot lower yet{{$}}
-  flashcore.attention ins(%q, %q, %q : !t, !t, !t)
-      bias(%bias : memref<1x1x128x128xf32>) outs(%q : !t)
-  return
-}
-
 func.func @alibi(%q: !t, %slopes: memref<4xf32>) {
   // CHECK: :[[#@LINE+1]]:3: error: 'flashcore.attention' op uses alibi, which this version cannot lower yet{{$}}
   flashcore.attention ins(%q, %q, %q : !t, !t, !t)
@@ -49,29 +42,6 @@ func.func @page_table(%q: !t, %table: memref<2x8xi32>) {
   return
 }
 
-func.func @window_left(%q: !t) {
-  // CHECK: :[[#@LINE+1]]:3: error: 'flashcore.attention' op uses window, which this version cannot lower yet{{$}}
-  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t)
-      window_left(64)
-  return
-}
-
-// A window of 0 keys to the right is a window, too.
-
-func.func @window_right(%q: !t) {
-  // CHECK: :[[#@LINE+1]]:3: error: 'flashcore.attention' op uses window, which this version cannot lower yet{{$}}
-  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t)
-      window_right(0)
-  return
-}
-
-func.func @softcap(%q: !t) {
-  // CHECK: :[[#@LINE+1]]:3: error: 'flashcore.attention' op uses softcap, which this version cannot lower yet{{$}}
-  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t)
-      softcap(5.000000e+01)
-  return
-}
-
 func.func @score_region(%q: !t) {
   // CHECK: :[[#@LINE+1]]:3: error: 'flashcore.attention' op uses score region, which this version cannot lower yet{{$}}
   flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t) score {
@@ -91,39 +61,41 @@ func.func @mask_region(%q: !t) {
   return
 }
 
-func.func @head_dim_not_a_multiple_of_16(%q: memref<2x4x128x24xf16>) {
-  // CHECK: :[[#@LINE+1]]:3: error: 'flashcore.attention' op has head_dim 24, but this version lowers multiples of 16 from 16 to 128{{$}}
-  flashcore.attention ins(%q, %q, %q : memref<2x4x128x24xf16>,
-                          memref<2x4x128x24xf16>, memref<2x4x128x24xf16>)
-      outs(%q : memref<2x4x128x24xf16>)
+!d12 = memref<2x4x128x12xf16, strided<[?, ?, ?, 1]>>
+
+func.func @head_dim_not_a_multiple_of_8(%q: !d12) {
+  // CHECK: :[[#@LINE+1]]:3: error: 'flashcore.attention' op has head_dim 12, but this version lowers multiples of 8 from 16 to 256{{$}}
+  flashcore.attention ins(%q, %q, %q : !d12, !d12, !d12) outs(%q : !d12)
   return
 }
 
 func.func @head_dim_too_small(%q: memref<2x4x128x8xf16>) {
-  // CHECK: :[[#@LINE+1]]:3: error: 'flashcore.attention' op has head_dim 8, but this version lowers multiples of 16 from 16 to 128{{$}}
+  // CHECK: :[[#@LINE+1]]:3: error: 'flashcore.attention' op has head_dim 8, but this version lowers multiples of 8 from 16 to 256{{$}}
   flashcore.attention ins(%q, %q, %q : memref<2x4x128x8xf16>,
                           memref<2x4x128x8xf16>, memref<2x4x128x8xf16>)
       outs(%q : memref<2x4x128x8xf16>)
   return
 }
 
-func.func @head_dim_too_large(%q: memref<2x4x128x256xf16>) {
-  // CHECK: :[[#@LINE+1]]:3: error: 'flashcore.attention' op has head_dim 256, but this version lowers multiples of 16 from 16 to 128{{$}}
-  flashcore.attention ins(%q, %q, %q : memref<2x4x128x256xf16>,
-                          memref<2x4x128x256xf16>, memref<2x4x128x256xf16>)
-      outs(%q : memref<2x4x128x256xf16>)
+func.func @head_dim_too_large(%q: memref<2x4x128x264xf16>) {
+  // CHECK: :[[#@LINE+1]]:3: error: 'flashcore.attention' op has head_dim 264, but this version lowers multiples of 8 from 16 to 256{{$}}
+  flashcore.attention ins(%q, %q, %q : memref<2x4x128x264xf16>,
+                          memref<2x4x128x264xf16>, memref<2x4x128x264xf16>)
+      outs(%q : memref<2x4x128x264xf16>)
   return
 }
 
-func.func @head_dim_v_too_large(%q: !t, %v: memref<2x4x128x144xf16>) {
-  // CHECK: :[[#@LINE+1]]:3: error: 'flashcore.attention' op has head_dim_v 144, but this version lowers multiples of 16 from 16 to 128{{$}}
-  flashcore.attention ins(%q, %q, %v : !t, !t, memref<2x4x128x144xf16>)
-      outs(%v : memref<2x4x128x144xf16>)
+func.func @head_dim_v_too_large(%q: !t, %v: memref<2x4x128x264xf16>) {
+  // CHECK: :[[#@LINE+1]]:3: error: 'flashcore.attention' op has head_dim_v 264, but this version lowers multiples of 8 from 16 to 256{{$}}
+  flashcore.attention ins(%q, %q, %v : !t, !t, memref<2x4x128x264xf16>)
+      outs(%v : memref<2x4x128x264xf16>)
   return
 }
 
 // CHECK-NOT: error:
-func.func @lowerable(%q: !t) {
-  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t)
+func.func @lowerable(%q: !t, %bias: memref<1x1x128x128xf32>) {
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t)
+      bias(%bias : memref<1x1x128x128xf32>) outs(%q : !t)
+      window_left(64) window_right(0) softcap(5.000000e+01)
   return
 }

@@ -85,7 +85,7 @@ LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                    StringRef chip, int64_t blockM,
                                    int64_t blockN, int64_t numWarps,
                                    int64_t numStages, QueryPlacement, GridOrder,
-                                   int64_t minBlocks) {
+                                   int64_t minBlocks, Overlap, RowMax, RowSum) {
   if (numWarps < 1 || numWarps > 32)
     return emitError() << "expects num_warps from 1 to 32, but got "
                        << numWarps;

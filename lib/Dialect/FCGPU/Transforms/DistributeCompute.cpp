@@ -11,6 +11,7 @@
 
 #include "DistributePatterns.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/NVGPU/IR/NVGPUDialect.h"
 #include "mlir/Dialect/UB/IR/UBOps.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -196,6 +197,36 @@ struct DistributeReduction final
   }
 };
 
+/// Whether any element of a tile of i1 is true, the same in all lanes: each
+/// lane's own, then a vote.
+struct DistributeAny final : OpConversionPattern<vector::MultiDimReductionOp> {
+  using OpConversionPattern::OpConversionPattern;
+
+  LogicalResult
+  matchAndRewrite(vector::MultiDimReductionOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    VectorType type = op.getSourceVectorType();
+    if (op.getKind() != vector::CombiningKind::OR ||
+        !type.getElementType().isInteger(1) ||
+        static_cast<int64_t>(op.getReductionDims().size()) != type.getRank())
+      return rewriter.notifyMatchFailure(op, "is no or of a whole tile of i1");
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    ValueRange cores = adaptor.getSource();
+    Value any = cores.front();
+    for (Value core : cores.drop_front())
+      any = arith::OrIOp::create(b, any, core);
+    if (isa<VectorType>(any.getType()))
+      any = arith::OrIOp::create(b, vector::ExtractOp::create(b, any, 0),
+                                 vector::ExtractOp::create(b, any, 1));
+    Value all = arith::ConstantOp::create(b, b.getI32IntegerAttr(-1));
+    any = NVVM::VoteSyncOp::create(b, b.getI1Type(), all, any,
+                                   NVVM::VoteSyncKind::any);
+    rewriter.replaceOpWithNewOp<arith::OrIOp>(op, any,
+                                              adaptor.getAcc().front());
+    return success();
+  }
+};
+
 /// A contraction as m16n8k16 products, two rows of cores at a time. What is
 /// left of an odd number of cores along k is an m16n8k8 product.
 struct DistributeContraction final
@@ -348,7 +379,7 @@ void mlir::fcgpu::populateComputePatterns(const TileTypeConverter &converter,
   MLIRContext *ctx = patterns.getContext();
   patterns.add<DistributeElementwise>(converter, ctx);
   patterns.add<DistributeConstant, DistributeBroadcast, DistributeShapeCast,
-               DistributeReduction, DistributeContraction>(converter, ctx,
-                                                           /*benefit=*/2);
+               DistributeReduction, DistributeAny, DistributeContraction>(
+      converter, ctx, /*benefit=*/2);
   patterns.add<DistributeMapScores>(converter, ctx, context);
 }

@@ -98,7 +98,7 @@ struct DistributeCopy final : ThreadPattern<CopyOp> {
   matchAndRewrite(CopyOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
     IndexBuilder b(op.getLoc(), rewriter);
-    if (op.getPredicate()) {
+    if (op.getPredicate() && !op.getZeroFill()) {
       auto ifOp = scf::IfOp::create(b, adaptor.getPredicate().front(),
                                     /*withElseRegion=*/false);
       b.setInsertionPointToStart(ifOp.thenBlock());
@@ -151,9 +151,12 @@ struct DistributeCopy final : ThreadPattern<CopyOp> {
     Value firstCol = indices.back();
     indices[rowAxis] = b.add(indices[rowAxis], row);
 
-    // Rows past the end read nothing and are filled with zeros.
+    // Rows past the end read nothing and are filled with zeros; so may be all
+    // rows of a copy whose predicate is false.
     Value numRows = memref::DimOp::create(b, source, rowAxis);
     Value exists = b.lessThan(indices[rowAxis], numRows);
+    if (op.getPredicate() && op.getZeroFill())
+      exists = arith::AndIOp::create(b, exists, adaptor.getPredicate().front());
     Value elements =
         arith::SelectOp::create(b, exists, b.index(kChunk), b.index(0));
     Value mask = getSwizzleMask(b, row, ring.getCols());

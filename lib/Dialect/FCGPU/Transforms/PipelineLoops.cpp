@@ -4,8 +4,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Gives each op of a loop a stage (copies 0, all else last) and lets upstream's
-// pipeliner do the rewrite. What would make that fail is checked before, since
+// Gives each op of a loop a stage and lets upstream's pipeliner do the rewrite:
+// copies as early as their ring has slots, all else last. With overlap = qk,
+// what does not depend on earlier iterations (Q K^T) is computed one iteration
+// before the rest. What would make the rewrite fail is checked before, since
 // its failure leaves half-transformed IR.
 //
 //===----------------------------------------------------------------------===//
@@ -16,6 +18,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/SCF/Transforms/Transforms.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
@@ -29,8 +32,20 @@ using namespace mlir;
 using namespace mlir::fcgpu;
 
 namespace {
+/// A copy at the front of a loop, and all ops that serve only it.
+struct HoistedCopy {
+  CopyOp copy;
+  SmallVector<Operation *> ops;
+};
+
 struct PipelineLoopsPass final
     : mlir::fcgpu::impl::PipelineLoopsPassBase<PipelineLoopsPass> {
+  static bool usesCarriedValue(scf::ForOp loop, Operation *op) {
+    return llvm::any_of(op->getOperands(), [&](Value operand) {
+      return llvm::is_contained(loop.getRegionIterArgs(), operand);
+    });
+  }
+
   /// The ops of the loop that only serve to say what `copy` copies where.
   static FailureOr<SetVector<Operation *>> getAddressSlice(scf::ForOp loop,
                                                            CopyOp copy) {
@@ -42,22 +57,18 @@ struct PipelineLoopsPass final
     };
     if (failed(getBackwardSlice(copy.getOperation(), &slice, options)))
       return failure();
-    auto usesIterArg = [&](Operation *op) {
-      return llvm::any_of(op->getOperands(), [&](Value operand) {
-        return llvm::is_contained(loop.getRegionIterArgs(), operand);
-      });
-    };
     for (Operation *op : slice)
-      if (!isMemoryEffectFree(op) || op->getNumRegions() || usesIterArg(op))
+      if (!isMemoryEffectFree(op) || op->getNumRegions() ||
+          usesCarriedValue(loop, op))
         return failure();
-    if (usesIterArg(copy))
+    if (usesCarriedValue(loop, copy))
       return failure();
     return slice;
   }
 
   /// Moves the copies, each with an address computation of its own, to the
-  /// front of the loop. Returns the ops of stage 0 in order.
-  FailureOr<SmallVector<Operation *>> hoistCopies(scf::ForOp loop,
+  /// front of the loop. Returns the copies with their computations.
+  FailureOr<SmallVector<HoistedCopy>> hoistCopies(scf::ForOp loop,
                                                   ArrayRef<CopyOp> copies) {
     OpBuilder b(loop.getContext());
     SmallVector<SetVector<Operation *>> slices;
@@ -68,22 +79,46 @@ struct PipelineLoopsPass final
                                 "the loop carries; it cannot be started early");
       slices.push_back(std::move(*slice));
     }
-    SmallVector<Operation *> stage0;
+    SmallVector<HoistedCopy> hoisted;
     b.setInsertionPointToStart(loop.getBody());
-    for (size_t i = 0; i < copies.size(); ++i) {
-      CopyOp copy = copies[i];
+    for (auto [original, slice] : llvm::zip_equal(copies, slices)) {
+      CopyOp copy = original;
       IRMapping mapping;
-      for (Operation *op : slices[i])
-        stage0.push_back(b.clone(*op, mapping));
-      stage0.push_back(b.clone(*copy.getOperation(), mapping));
+      HoistedCopy &result = hoisted.emplace_back();
+      for (Operation *op : slice)
+        result.ops.push_back(b.clone(*op, mapping));
+      result.copy = cast<CopyOp>(b.clone(*copy.getOperation(), mapping));
+      result.ops.push_back(result.copy);
     }
     for (CopyOp copy : copies)
       copy.erase();
-    return stage0;
+    return hoisted;
   }
 
-  /// Makes a copy happen only under `predicate`; address computations may run
-  /// anyway.
+  /// The contractions of the loop that do not depend on what it carries, and
+  /// all that they use.
+  static SetVector<Operation *> getEarlyOps(scf::ForOp loop) {
+    SetVector<Operation *> early;
+    for (auto contract : loop.getBody()->getOps<vector::ContractionOp>()) {
+      SetVector<Operation *> slice;
+      BackwardSliceOptions options;
+      options.inclusive = true;
+      options.omitBlockArguments = true;
+      options.filter = [&](Operation *op) {
+        return op->getBlock() == loop.getBody();
+      };
+      if (failed(getBackwardSlice(contract.getOperation(), &slice, options)))
+        continue;
+      if (llvm::none_of(slice, [&](Operation *op) {
+            return usesCarriedValue(loop, op) || op->getNumRegions();
+          }))
+        early.insert_range(slice);
+    }
+    return early;
+  }
+
+  /// Makes a copy happen only under `predicate`; address computations, reads
+  /// and products may run anyway.
   static Operation *predicate(RewriterBase &rewriter, Operation *op,
                               Value predicate) {
     auto copy = dyn_cast<CopyOp>(op);
@@ -110,22 +145,46 @@ struct PipelineLoopsPass final
     if (numStages < 2)
       return copies.front().emitOpError(
           "copies into a ring of one stage, which cannot be filled ahead");
-    auto stage0 = hoistCopies(loop, copies);
-    if (failed(stage0))
+    auto hoisted = hoistCopies(loop, copies);
+    if (failed(hoisted))
       return failure();
+
+    // A ring is filled numStages - 1 iterations ahead of its reads.
+    auto schedule =
+        getOperation()->getAttrOfType<ScheduleAttr>(kScheduleAttrName);
+    SetVector<Operation *> early;
+    if (schedule.getOverlap() == Overlap::QK)
+      early = getEarlyOps(loop);
+    unsigned last = early.empty() ? numStages - 1 : numStages;
+    unsigned earlyStage = numStages - 1;
+    DenseSet<Value> earlyRings;
+    for (Operation *op : early)
+      if (auto read = dyn_cast<ReadOp>(op))
+        earlyRings.insert(read.getRing());
+    std::vector<std::pair<Operation *, unsigned>> stages;
+    for (HoistedCopy &copy : *hoisted) {
+      bool isEarly = earlyRings.contains(copy.copy.getRing());
+      // The last iteration reads one tile too many, an empty loop the first.
+      copy.copy.setZeroFill(isEarly);
+      for (Operation *op : copy.ops)
+        stages.emplace_back(op, isEarly ? 0 : last - (numStages - 1));
+    }
+    for (Operation *op : early)
+      stages.emplace_back(op, earlyStage);
+    DenseSet<Operation *> staged;
+    for (auto [op, stage] : stages)
+      staged.insert(op);
+    for (Operation &op : loop.getBody()->without_terminator())
+      if (!staged.contains(&op))
+        stages.emplace_back(&op, last);
 
     scf::PipeliningOption options;
     options.supportDynamicLoops = true;
     options.peelEpilogue = false;
     options.predicateFn = predicate;
     options.getScheduleFn =
-        [&](scf::ForOp loop,
-            std::vector<std::pair<Operation *, unsigned>> &schedule) {
-          for (Operation *op : *stage0)
-            schedule.emplace_back(op, 0);
-          for (Operation &op : loop.getBody()->without_terminator())
-            if (!llvm::is_contained(*stage0, &op))
-              schedule.emplace_back(&op, numStages - 1);
+        [&](scf::ForOp, std::vector<std::pair<Operation *, unsigned>> &result) {
+          result = stages;
         };
     IRRewriter rewriter(loop.getContext());
     rewriter.setInsertionPoint(loop);

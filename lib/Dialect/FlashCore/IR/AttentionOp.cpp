@@ -149,6 +149,15 @@ LogicalResult AttentionOp::verifyModifiers() {
         value < minScale || value > maxScale)
       return emitOpError("expects softmax_scale from 2^-126 to 2^126, but got ")
              << value;
+  if (auto softcap = getSoftcap()) {
+    float cap = softcap->convertToFloat(), ratio = getEffectiveScale() / cap;
+    if (cap < minScale || cap > maxScale || ratio < minScale ||
+        ratio > maxScale)
+      return emitOpError(
+                 "expects softcap, and the softmax scale divided by it, "
+                 "from 2^-126 to 2^126, but got ")
+             << cap << " and " << ratio;
+  }
   // C10
   for (auto [name, value] : {std::pair("window_left", getWindowLeft()),
                              {"window_right", getWindowRight()}})
@@ -240,7 +249,7 @@ LogicalResult AttentionOp::verifyStrides() {
       return emitOpError("expects ")
              << name << " with a strided layout, but got " << type;
     // Tiles of these are copied 16 bytes at a time.
-    bool isHalf = type.getElementTypeBitWidth() == 16 && value != getBias();
+    bool isHalf = type.getElementTypeBitWidth() == 16 && name != "bias";
     if (isHalf && strides.back() != 1)
       return emitOpError("expects ")
              << name << " with innermost stride 1, but got "

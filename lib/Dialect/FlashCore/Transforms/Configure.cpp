@@ -70,22 +70,31 @@ LogicalResult mlir::flashcore::checkLowerable(AttentionOp op) {
 
 std::variant<ScheduleOptions, std::string>
 mlir::flashcore::getScheduleOptions(const ConfigurePassOptions &options) {
-  ScheduleOptions result{options.blockM,
-                         options.blockN,
-                         options.numWarps,
-                         options.numStages,
-                         options.minBlocks,
-                         {},
-                         {}};
+  ScheduleOptions result;
+  result.blockM = options.blockM;
+  result.blockN = options.blockN;
+  result.numWarps = options.numWarps;
+  result.numStages = options.numStages;
+  result.minBlocks = options.minBlocks;
+  std::string error;
   // Empty means "choose".
-  if (!options.query.empty() &&
-      !(result.query = fcgpu::symbolizeQueryPlacement(options.query)))
-    return "expects query to be registers or shared, but got '" +
-           options.query + "'";
-  if (!options.gridOrder.empty() &&
-      !(result.gridOrder = fcgpu::symbolizeGridOrder(options.gridOrder)))
-    return "expects grid-order to be query_fastest or head_fastest, but got '" +
-           options.gridOrder + "'";
+  auto parse = [&](StringRef name, StringRef text, auto &field,
+                   StringRef values) {
+    using Enum = typename std::decay_t<decltype(field)>::value_type;
+    if (!text.empty() && !(field = fcgpu::symbolizeEnum<Enum>(text)) &&
+        error.empty())
+      error =
+          ("expects " + name + " to be " + values + ", but got '" + text + "'")
+              .str();
+  };
+  parse("query", options.query, result.query, "registers or shared");
+  parse("grid-order", options.gridOrder, result.gridOrder,
+        "query_fastest or head_fastest");
+  parse("overlap", options.overlap, result.overlap, "none or qk");
+  parse("row-max", options.rowMax, result.rowMax, "exact or stale");
+  parse("row-sum", options.rowSum, result.rowSum, "add or mma");
+  if (!error.empty())
+    return error;
   return result;
 }
 
@@ -93,7 +102,8 @@ ScheduleChoice mlir::flashcore::getChoice(fcgpu::ScheduleAttr schedule) {
   return {schedule.getBlockM(),    schedule.getBlockN(),
           schedule.getNumWarps(),  schedule.getNumStages(),
           schedule.getMinBlocks(), schedule.getQuery(),
-          schedule.getGridOrder()};
+          schedule.getGridOrder(), schedule.getOverlap(),
+          schedule.getRowMax(),    schedule.getRowSum()};
 }
 
 namespace {
@@ -123,7 +133,8 @@ struct ConfigurePass final
                 fcgpu::ScheduleAttr::get(
                     &getContext(), target.chip, choice.blockM, choice.blockN,
                     choice.numWarps, choice.numStages, choice.query,
-                    choice.gridOrder, choice.minBlocks));
+                    choice.gridOrder, choice.minBlocks, choice.overlap,
+                    choice.rowMax, choice.rowSum));
     ++numConfigured;
     return success();
   }
@@ -135,7 +146,8 @@ struct ConfigurePass final
       return signalPassFailure();
     }
     auto parsed = getScheduleOptions({chip, blockM, blockN, numWarps, numStages,
-                                      minBlocks, query, gridOrder});
+                                      minBlocks, query, gridOrder, overlap,
+                                      rowMax, rowSum});
     if (auto *error = std::get_if<std::string>(&parsed)) {
       emitError(getOperation()->getLoc()) << *error;
       return signalPassFailure();

@@ -56,8 +56,8 @@ public:
 
 private:
   /// What the key loop carries: the unnormalised output, the row maximum of the
-  /// raw scores, and eight partial row sums (the sum of a row is the sum of its
-  /// eight; adding them up waits until after the loop).
+  /// raw scores, and the row sums in eight columns (by adding: partial sums,
+  /// which are added up after the loop; by mma: the sum in each).
   struct State {
     Value acc, rowMax, rowSum;
   };
@@ -99,6 +99,11 @@ private:
   Value branch(Value iteration, OpFoldResult bound, function_ref<Value()> first,
                function_ref<Value()> second);
   Value maskWhenPartial(Value scores, Value iteration, Value key);
+  Value groupColumns(Value tile);
+  Value getSafeMax(Value rowMax);
+  Value rescaleRows(Value tile, Value factors);
+  State followMax(State state, Value rowMax);
+  State followMaxRarely(State state, Value scores);
   State buildIteration(Value query, Value iteration, State state);
   void writeResults(State state);
 
@@ -352,6 +357,67 @@ Value TileExpander::maskWhenPartial(Value scores, Value iteration, Value key) {
   return mask.windowLeft ? branch(iteration, tailBegin, head, masked) : head();
 }
 
+/// Columns 8 apart side by side: reduced, they leave eight partial results a
+/// row.
+Value TileExpander::groupColumns(Value tile) {
+  return vector::ShapeCastOp::create(
+      b, VectorType::get({warpM, blockN / 8, 8}, b.getF32Type()), tile);
+}
+
+/// The maximum to subtract. A row that has seen no key yet takes 0.
+Value TileExpander::getSafeMax(Value rowMax) {
+  Value isEmpty = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, rowMax,
+                                        constant(kMinusInf, {warpM}));
+  return arith::SelectOp::create(b, isEmpty, constant(0.0f, {warpM}), rowMax);
+}
+
+Value TileExpander::rescaleRows(Value tile, Value factors) {
+  int64_t cols = cast<VectorType>(tile.getType()).getDimSize(1);
+  return arith::MulFOp::create(b, tile, broadcastRows(factors, cols));
+}
+
+/// The state relative to `rowMax`, which is not below the state's own.
+TileExpander::State TileExpander::followMax(State state, Value rowMax) {
+  float c = getScoreScale() * kLog2e;
+  Value scaledMax =
+      arith::MulFOp::create(b, getSafeMax(rowMax), constant(-c, {warpM}));
+  Value factors = math::Exp2Op::create(
+      b, math::FmaOp::create(b, state.rowMax, constant(c, {warpM}), scaledMax));
+  return {rescaleRows(state.acc, factors), rowMax,
+          rescaleRows(state.rowSum, factors)};
+}
+
+/// Follows the maximum only if some score of the warp's rows exceeds its row's
+/// by a factor of 2^8 after exponentiation (FlashAttention-4's conditional
+/// rescaling): P then stays within the range of f16, and O and the sum relative
+/// to the old maximum are as good.
+TileExpander::State TileExpander::followMaxRarely(State state, Value scores) {
+  constexpr float slack = 8;
+  Value limits = arith::AddFOp::create(
+      b, state.rowMax, constant(slack / (getScoreScale() * kLog2e), {warpM}));
+  Value partialMax = vector::MultiDimReductionOp::create(
+      b, groupColumns(scores), constant(kMinusInf, {warpM, 8}),
+      ArrayRef<bool>{false, true, false}, vector::CombiningKind::MAXNUMF);
+  Value exceeds = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT,
+                                        partialMax, broadcastRows(limits, 8));
+  Value none = arith::ConstantOp::create(b, b.getBoolAttr(false));
+  Value any = vector::MultiDimReductionOp::create(
+      b, exceeds, none, ArrayRef<bool>{true, true}, vector::CombiningKind::OR);
+  Type types[] = {state.acc.getType(), state.rowMax.getType(),
+                  state.rowSum.getType()};
+  auto ifOp = scf::IfOp::create(b, types, any, /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(ifOp.thenBlock());
+  Value rowMax = vector::MultiDimReductionOp::create(
+      b, partialMax, state.rowMax, ArrayRef<bool>{false, true},
+      vector::CombiningKind::MAXNUMF);
+  State next = followMax(state, rowMax);
+  scf::YieldOp::create(b, ValueRange{next.acc, next.rowMax, next.rowSum});
+  b.setInsertionPointToStart(ifOp.elseBlock());
+  scf::YieldOp::create(b, ValueRange{state.acc, state.rowMax, state.rowSum});
+  return {ifOp.getResult(0), ifOp.getResult(1), ifOp.getResult(2)};
+}
+
 TileExpander::State TileExpander::buildIteration(Value query, Value iteration,
                                                  State state) {
   AffineExpr d0 = b.getAffineDimExpr(0), d1 = b.getAffineDimExpr(1);
@@ -362,46 +428,46 @@ TileExpander::State TileExpander::buildIteration(Value query, Value iteration,
   scores = changeScores(scores, key);
   scores = maskWhenPartial(scores, iteration, key);
 
-  Value rowMax = vector::MultiDimReductionOp::create(
-      b, scores, state.rowMax, ArrayRef<bool>{false, true},
-      vector::CombiningKind::MAXNUMF);
-  // A row that has seen no key yet takes 0 as its maximum.
-  Value isEmpty = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, rowMax,
-                                        constant(kMinusInf, {warpM}));
-  Value safeMax =
-      arith::SelectOp::create(b, isEmpty, constant(0.0f, {warpM}), rowMax);
+  if (schedule.getRowMax() == fcgpu::RowMax::Stale) {
+    state = followMaxRarely(state, scores);
+  } else {
+    Value rowMax = vector::MultiDimReductionOp::create(
+        b, scores, state.rowMax, ArrayRef<bool>{false, true},
+        vector::CombiningKind::MAXNUMF);
+    state = followMax(state, rowMax);
+  }
   // exp(scale * (s - max)) = exp2(c * s - c * max), c = scale * log2(e).
   float c = getScoreScale() * kLog2e;
-  Value scaledMax = arith::MulFOp::create(b, safeMax, constant(-c, {warpM}));
-  Value rescale = math::Exp2Op::create(
-      b, math::FmaOp::create(b, state.rowMax, constant(c, {warpM}), scaledMax));
+  Value scaledMax =
+      arith::MulFOp::create(b, getSafeMax(state.rowMax), constant(-c, {warpM}));
   Value p = math::Exp2Op::create(
       b, math::FmaOp::create(b, scores, constant(c, {warpM, blockN}),
                              broadcastRows(scaledMax, blockN)));
-
-  // Columns 8 apart are added up: the eight partial sums of a row.
-  Value groups = vector::ShapeCastOp::create(
-      b, VectorType::get({warpM, blockN / 8, 8}, b.getF32Type()), p);
-  Value rowSum =
-      arith::MulFOp::create(b, state.rowSum, broadcastRows(rescale, 8));
-  rowSum = vector::MultiDimReductionOp::create(
-      b, groups, rowSum, ArrayRef<bool>{false, true, false},
-      vector::CombiningKind::ADD);
-
-  Value acc =
-      arith::MulFOp::create(b, state.acc, broadcastRows(rescale, headDimV));
   Value pHalf =
       arith::TruncFOp::create(b, VectorType::get({warpM, blockN}, half), p);
+  if (schedule.getRowSum() == fcgpu::RowSum::Mma) {
+    auto type = VectorType::get({blockN, 8}, half);
+    Value ones = arith::ConstantOp::create(
+        b, DenseElementsAttr::get(type, b.getFloatAttr(half, 1.0)));
+    state.rowSum = contract(pHalf, ones, state.rowSum, /*transposedRhs=*/false);
+  } else {
+    state.rowSum = vector::MultiDimReductionOp::create(
+        b, groupColumns(p), state.rowSum, ArrayRef<bool>{false, true, false},
+        vector::CombiningKind::ADD);
+  }
   Value v = readTile(op.getValue(), key, blockN, headDimV);
-  acc = contract(pHalf, v, acc, /*transposedRhs=*/false);
-  return {acc, rowMax, rowSum};
+  state.acc = contract(pHalf, v, state.acc, /*transposedRhs=*/false);
+  return state;
 }
 
 void TileExpander::writeResults(State state) {
   Value zero = constant(0.0f, {warpM});
-  Value sum = vector::MultiDimReductionOp::create(b, state.rowSum, zero,
-                                                  ArrayRef<bool>{false, true},
-                                                  vector::CombiningKind::ADD);
+  // By mma, all eight columns hold the sum.
+  auto kind = schedule.getRowSum() == fcgpu::RowSum::Mma
+                  ? vector::CombiningKind::MAXNUMF
+                  : vector::CombiningKind::ADD;
+  Value sum = vector::MultiDimReductionOp::create(
+      b, state.rowSum, zero, ArrayRef<bool>{false, true}, kind);
   // The largest visible score alone contributes 1, so a sum of 0 means that the
   // row sees no key.
   Value isEmpty =

@@ -529,3 +529,126 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 16,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!ring = !fcgpu.ring<1x16x40xf16>
+
+// 5 chunks a row: eight threads share a row, so that neighbours copy from the
+// same sectors, and three of them are idle. Rows of oddly many chunks need no
+// swizzle.
+
+// CHECK-LABEL: gpu.func @copy_of_oddly_many_chunks_has_idle_threads
+// CHECK-SAME:    %[[KEY:[^:]+]]: memref<?x40xf16>
+gpu.module @kernels {
+  gpu.func @copy_of_oddly_many_chunks_has_idle_threads(%key: memref<?x40xf16>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    // CHECK-DAG:  %[[C5:.+]] = arith.constant 5 : index
+    // CHECK-DAG:  %[[C8:.+]] = arith.constant 8 : index
+    // CHECK-DAG:  %[[C40:.+]] = arith.constant 40 : index
+    // CHECK-DAG:  %[[THREAD:.+]] = gpu.thread_id x
+    // CHECK-DAG:  %[[ROW:.+]] = arith.divui %[[THREAD]], %[[C8]] : index
+    // CHECK-DAG:  %[[CHUNK:.+]] = arith.remui %[[THREAD]], %[[C8]] : index
+    // CHECK-DAG:  %[[ROW_START:.+]] = arith.muli %[[ROW]], %[[C40]] : index
+    // CHECK-DAG:  %[[IS_BUSY:.+]] = arith.cmpi slt, %[[CHUNK]], %[[C5]] : index
+    // CHECK-NOT:  arith.xori
+    // CHECK:      scf.if %[[IS_BUSY]] {
+    // CHECK-NEXT:   %[[COL:.+]] = arith.muli %[[CHUNK]], %[[C8]] : index
+    // CHECK-NEXT:   %[[TARGET:.+]] = arith.addi %[[ROW_START]], %[[COL]] : index
+    // CHECK-NEXT:   nvgpu.device_async_copy %[[KEY]][%[[ROW]], %[[COL]]], %{{.+}}[%[[TARGET]]], 8,
+    // CHECK-NEXT: {{^ *}}}
+    // CHECK:      %[[ROW_8:.+]] = arith.addi %[[ROW]], %[[C8]] : index
+    // CHECK:      scf.if %[[IS_BUSY]] {
+    // CHECK:        nvgpu.device_async_copy %[[KEY]][%[[ROW_8]], %{{.+}}]
+    // CHECK-NEXT: {{^ *}}}
+    // CHECK-NOT:  nvgpu.device_async_copy
+    // CHECK:      gpu.return
+    %c0 = arith.constant 0 : index
+    %ring = fcgpu.alloc_ring : !ring
+    fcgpu.copy %key[%c0, %c0] to %ring[%c0] by block : memref<?x40xf16> to !ring
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 16,
+  num_warps = 4, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!ring = !fcgpu.ring<1x16x72xf16>
+
+// 9 chunks a row: all of the eight threads copy one, and one of them the ninth.
+
+// CHECK-LABEL: gpu.func @only_the_last_pass_of_a_row_has_idle_threads
+gpu.module @kernels {
+  gpu.func @only_the_last_pass_of_a_row_has_idle_threads(%key: memref<?x72xf16>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    // CHECK-DAG:  %[[C8:.+]] = arith.constant 8 : index
+    // CHECK-DAG:  %[[C9:.+]] = arith.constant 9 : index
+    // CHECK-DAG:  %[[THREAD:.+]] = gpu.thread_id x
+    // CHECK-DAG:  %[[CHUNK:.+]] = arith.remui %[[THREAD]], %[[C8]] : index
+    // CHECK-NOT:  scf.if
+    // CHECK:      nvgpu.device_async_copy
+    // CHECK:      %[[NEXT_CHUNK:.+]] = arith.addi %[[CHUNK]], %[[C8]] : index
+    // CHECK-NEXT: %[[IS_BUSY:.+]] = arith.cmpi slt, %[[NEXT_CHUNK]], %[[C9]] : index
+    // CHECK-NEXT: scf.if %[[IS_BUSY]] {
+    // CHECK:        nvgpu.device_async_copy
+    // CHECK-NEXT: {{^ *}}}
+    // CHECK-NOT:  nvgpu.device_async_copy
+    // CHECK:      gpu.return
+    %c0 = arith.constant 0 : index
+    %ring = fcgpu.alloc_ring : !ring
+    fcgpu.copy %key[%c0, %c0] to %ring[%c0] by block : memref<?x72xf16> to !ring
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+#row = #fcgpu.fragment<row, width = 2>
+!ring = !fcgpu.ring<2x16x24xf16>
+!tile = vector<16x24xf16>
+
+// Of the last column of cores, ldmatrix.x2 takes the rows that the lanes 0 to
+// 15 name: 16 elements to the right of those of the first two columns.
+
+// CHECK-LABEL: gpu.func @read_of_an_odd_number_of_cores
+// CHECK-SAME:    %[[TILE:[^:]+]]: index
+gpu.module @kernels {
+  gpu.func @read_of_an_odd_number_of_cores(%tile: index,
+                                           %out: memref<16x24xf16>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    // CHECK-DAG:  %[[C2:.+]] = arith.constant 2 : index
+    // CHECK-DAG:  %[[C8:.+]] = arith.constant 8 : index
+    // CHECK-DAG:  %[[C16:.+]] = arith.constant 16 : index
+    // CHECK-DAG:  %[[C24:.+]] = arith.constant 24 : index
+    // CHECK-DAG:  %[[C384:.+]] = arith.constant 384 : index
+    // CHECK-DAG:  %[[THREAD:.+]] = gpu.thread_id x
+    // CHECK-DAG:  %[[LANE:.+]] = arith.remui %[[THREAD]], %{{.+}} : index
+    // CHECK-DAG:  %[[ROW:.+]] = arith.remui %[[LANE]], %[[C16]] : index
+    // CHECK-DAG:  %[[ROW_START:.+]] = arith.muli %[[ROW]], %[[C24]] : index
+    // CHECK-DAG:  %[[CHUNK:.+]] = arith.divui %[[LANE]], %[[C16]] : index
+    // CHECK-DAG:  %[[COL:.+]] = arith.muli %[[CHUNK]], %[[C8]] : index
+    // CHECK-DAG:  %[[LANE_PART:.+]] = arith.addi %[[ROW_START]], %[[COL]] : index
+    // CHECK-DAG:  %[[SLOT:.+]] = arith.remui %[[TILE]], %[[C2]] : index
+    // CHECK-DAG:  %[[SLOT_START:.+]] = arith.muli %[[SLOT]], %[[C384]] : index
+    // CHECK-DAG:  %[[LEFT:.+]] = arith.addi %[[SLOT_START]], %[[LANE_PART]] : index
+    // CHECK:      nvgpu.ldmatrix %[[RING:.+]][%[[LEFT]]] {numTiles = 4 : i32, transpose = false}
+    // CHECK:      %[[RIGHT:.+]] = arith.addi %[[LEFT]], %[[C16]] : index
+    // CHECK:      nvgpu.ldmatrix %[[RING]][%[[RIGHT]]] {numTiles = 2 : i32, transpose = false} : memref<768xf16, #gpu.address_space<workgroup>> -> vector<2x2xf16>
+    // CHECK-NOT:  nvgpu.ldmatrix
+    // CHECK:      gpu.return
+    %c0 = arith.constant 0 : index
+    %ring = fcgpu.alloc_ring : !ring
+    %value = fcgpu.read %ring[%tile] {fcgpu.layout = #row} : !ring -> !tile
+    vector.transfer_write %value, %out[%c0, %c0] {in_bounds = [true, true]}
+        : !tile, memref<16x24xf16>
+    gpu.return
+  }
+}

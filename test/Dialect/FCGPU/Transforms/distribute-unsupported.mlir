@@ -12,16 +12,16 @@
 #mn = affine_map<(m, n, k) -> (m, n)>
 
 gpu.module @kernels {
-  gpu.func @reduction_dimension_of_8(%out: memref<16x16xf32>)
+  gpu.func @reduction_dimension_of_4(%out: memref<16x16xf32>)
       kernel attributes {fcgpu.schedule = #schedule} {
     %c0 = arith.constant 0 : index
-    %a = arith.constant dense<1.0> : vector<16x8xf16>
-    %b = arith.constant dense<1.0> : vector<16x8xf16>
+    %a = arith.constant dense<1.0> : vector<16x4xf16>
+    %b = arith.constant dense<1.0> : vector<16x4xf16>
     %zero = arith.constant dense<0.0> : vector<16x16xf32>
     // expected-error @below {{failed to legalize operation 'vector.contract' that was explicitly marked illegal}}
     %r = vector.contract {indexing_maps = [#mk, #nk, #mn],
         iterator_types = ["parallel", "parallel", "reduction"]}
-        %a, %b, %zero : vector<16x8xf16>, vector<16x8xf16> into vector<16x16xf32>
+        %a, %b, %zero : vector<16x4xf16>, vector<16x4xf16> into vector<16x16xf32>
     vector.transfer_write %r, %out[%c0, %c0] {in_bounds = [true, true]}
         : vector<16x16xf32>, memref<16x16xf32>
     gpu.return

@@ -431,3 +431,108 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+#row = #fcgpu.fragment<row, width = 2>
+#mk = affine_map<(m, n, k) -> (m, k)>
+#nk = affine_map<(m, n, k) -> (n, k)>
+#mn = affine_map<(m, n, k) -> (m, n)>
+!ring = !fcgpu.ring<1x16x24xf16>
+!tile = vector<16x24xf16>
+!acc = vector<16x16xf32>
+
+// Three cores along k: an m16n8k16 on the first two and an m16n8k8 on the last,
+// whose A is one column of cores and whose B is one core.
+
+// CHECK-LABEL: gpu.func @contraction_with_an_odd_number_of_cores_along_k
+gpu.module @kernels {
+  gpu.func @contraction_with_an_odd_number_of_cores_along_k(
+      %out: memref<16x16xf32>) kernel attributes {fcgpu.schedule = #schedule} {
+    // CHECK:      nvgpu.ldmatrix %{{.+}} {numTiles = 4 : i32, transpose = false}
+    // CHECK:      %[[Q:.+]] = nvgpu.ldmatrix %{{.+}} {numTiles = 2 : i32, transpose = false}
+    // CHECK-DAG:  %[[Q02:.+]] = vector.extract %[[Q]][0]
+    // CHECK-DAG:  %[[Q12:.+]] = vector.extract %[[Q]][1]
+    // CHECK:      nvgpu.ldmatrix %{{.+}} {numTiles = 4 : i32, transpose = false}
+    // CHECK:      %[[K:.+]] = nvgpu.ldmatrix %{{.+}} {numTiles = 2 : i32, transpose = false}
+    // CHECK-DAG:  %[[K02:.+]] = vector.extract %[[K]][0]
+    // CHECK-DAG:  %[[K12:.+]] = vector.extract %[[K]][1]
+    // CHECK:      %[[LEFT:.+]] = nvgpu.mma.sync({{.+}}) {mmaShape = [16, 8, 16]}
+    // CHECK-DAG:  %[[LEFT_TOP:.+]] = vector.extract %[[LEFT]][0]
+    // CHECK-DAG:  %[[LEFT_BOTTOM:.+]] = vector.extract %[[LEFT]][1]
+    // CHECK:      %[[RIGHT:.+]] = nvgpu.mma.sync({{.+}}) {mmaShape = [16, 8, 16]}
+    // CHECK-DAG:  %[[RIGHT_TOP:.+]] = vector.extract %[[RIGHT]][0]
+    // CHECK-DAG:  %[[RIGHT_BOTTOM:.+]] = vector.extract %[[RIGHT]][1]
+    // CHECK:      %[[A0:.+]] = vector.insert %[[Q02]], %{{.+}} [0]
+    // CHECK-NEXT: %[[A:.+]] = vector.insert %[[Q12]], %[[A0]] [1]
+    // CHECK:      %[[B:.+]] = vector.insert %[[K02]], %{{.+}} [0] : vector<2xf16> into vector<1x2xf16>
+    // CHECK:      %[[C0:.+]] = vector.insert %[[LEFT_TOP]], %{{.+}} [0]
+    // CHECK-NEXT: %[[C:.+]] = vector.insert %[[LEFT_BOTTOM]], %[[C0]] [1]
+    // CHECK:      nvgpu.mma.sync(%[[A]], %[[B]], %[[C]]) {mmaShape = [16, 8, 8]} : (vector<2x2xf16>, vector<1x2xf16>, vector<2x2xf32>) -> vector<2x2xf32>
+    // CHECK:      %[[B_RIGHT:.+]] = vector.insert %[[K12]], %{{.+}} [0]
+    // CHECK:      %[[D0:.+]] = vector.insert %[[RIGHT_TOP]], %{{.+}} [0]
+    // CHECK-NEXT: %[[D:.+]] = vector.insert %[[RIGHT_BOTTOM]], %[[D0]] [1]
+    // CHECK:      nvgpu.mma.sync(%[[A]], %[[B_RIGHT]], %[[D]]) {mmaShape = [16, 8, 8]}
+    // CHECK-NOT:  nvgpu.mma.sync
+    // CHECK:      gpu.return
+    %c0 = arith.constant 0 : index
+    %zero = arith.constant dense<0.0> : !acc
+    %q_ring = fcgpu.alloc_ring : !ring
+    %k_ring = fcgpu.alloc_ring : !ring
+    %q = fcgpu.read %q_ring[%c0] {fcgpu.layout = #row} : !ring -> !tile
+    %k = fcgpu.read %k_ring[%c0] {fcgpu.layout = #row} : !ring -> !tile
+    %s = vector.contract {indexing_maps = [#mk, #nk, #mn],
+        iterator_types = ["parallel", "parallel", "reduction"]}
+        %q, %k, %zero : !tile, !tile into !acc
+    vector.transfer_write %s, %out[%c0, %c0] {in_bounds = [true, true]}
+        : !acc, memref<16x16xf32>
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+#column = #fcgpu.fragment<column, width = 2>
+#mk = affine_map<(m, n, k) -> (m, k)>
+#kn = affine_map<(m, n, k) -> (k, n)>
+#mn = affine_map<(m, n, k) -> (m, n)>
+!ring = !fcgpu.ring<1x16x24xbf16>
+!acc = vector<16x24xf32>
+
+// Three cores along n are three products, all of them m16n8k16.
+
+// CHECK-LABEL: gpu.func @contraction_with_an_odd_number_of_cores_along_n
+gpu.module @kernels {
+  gpu.func @contraction_with_an_odd_number_of_cores_along_n(
+      %out: memref<16x24xf32>) kernel attributes {fcgpu.schedule = #schedule} {
+    // CHECK:      nvgpu.ldmatrix %{{.+}} {numTiles = 4 : i32, transpose = true}
+    // CHECK:      %[[V:.+]] = nvgpu.ldmatrix %{{.+}} {numTiles = 2 : i32, transpose = true}
+    // CHECK-DAG:  %[[V02:.+]] = vector.extract %[[V]][0]
+    // CHECK-DAG:  %[[V12:.+]] = vector.extract %[[V]][1]
+    // CHECK:      nvgpu.mma.sync({{.+}}) {mmaShape = [16, 8, 16]}
+    // CHECK:      nvgpu.mma.sync({{.+}}) {mmaShape = [16, 8, 16]}
+    // CHECK:      %[[B0:.+]] = vector.insert %[[V02]], %{{.+}} [0]
+    // CHECK-NEXT: %[[B:.+]] = vector.insert %[[V12]], %[[B0]] [1]
+    // CHECK:      nvgpu.mma.sync(%{{.+}}, %[[B]], %{{.+}}) {mmaShape = [16, 8, 16]}
+    // CHECK-NOT:  nvgpu.mma.sync
+    // CHECK:      gpu.return
+    %c0 = arith.constant 0 : index
+    %zero = arith.constant dense<0.0> : !acc
+    %p = arith.constant dense<1.0> : vector<16x16xbf16>
+    %v_ring = fcgpu.alloc_ring : !ring
+    %v = fcgpu.read %v_ring[%c0] {fcgpu.layout = #column}
+        : !ring -> vector<16x24xbf16>
+    %o = vector.contract {indexing_maps = [#mk, #kn, #mn],
+        iterator_types = ["parallel", "parallel", "reduction"]}
+        %p, %v, %zero : vector<16x16xbf16>, vector<16x24xbf16> into !acc
+    vector.transfer_write %o, %out[%c0, %c0] {in_bounds = [true, true]}
+        : !acc, memref<16x24xf32>
+    gpu.return
+  }
+}

@@ -51,15 +51,57 @@ gpu.module @kernels {
   grid_order = query_fastest, min_blocks = 0>
 
 gpu.module @kernels {
-  gpu.func @columns_not_a_multiple_of_16(%key: memref<16x8xf16>)
+  gpu.func @columns_not_a_multiple_of_8(%key: memref<16x20xf16>)
       kernel attributes {fcgpu.schedule = #schedule} {
     %c0 = arith.constant 0 : index
     %zero = arith.constant 0.000000e+00 : f16
     scf.forall (%warp) in (2) {
-      // expected-error @below {{'vector.transfer_read' op expects rows and columns in multiples of 16, but got 16 and 8}}
+      // expected-error @below {{'vector.transfer_read' op expects rows in multiples of 16 and columns in multiples of 8 from 16 on, but got 16 and 20}}
+      %tile = vector.transfer_read %key[%c0, %c0], %zero
+          {in_bounds = [false, true]} : memref<16x20xf16>, vector<16x20xf16>
+      "use"(%tile) : (vector<16x20xf16>) -> ()
+    } {mapping = [#gpu.warp<linear_dim_0>]}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 16,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+
+gpu.module @kernels {
+  gpu.func @columns_fewer_than_16(%key: memref<16x8xf16>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %zero = arith.constant 0.000000e+00 : f16
+    scf.forall (%warp) in (2) {
+      // expected-error @below {{'vector.transfer_read' op expects rows in multiples of 16 and columns in multiples of 8 from 16 on, but got 16 and 8}}
       %tile = vector.transfer_read %key[%c0, %c0], %zero
           {in_bounds = [false, true]} : memref<16x8xf16>, vector<16x8xf16>
       "use"(%tile) : (vector<16x8xf16>) -> ()
+    } {mapping = [#gpu.warp<linear_dim_0>]}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 16,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+
+gpu.module @kernels {
+  gpu.func @rows_not_a_multiple_of_16(%key: memref<24x16xf16>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %zero = arith.constant 0.000000e+00 : f16
+    scf.forall (%warp) in (2) {
+      // expected-error @below {{'vector.transfer_read' op expects rows in multiples of 16 and columns in multiples of 8 from 16 on, but got 24 and 16}}
+      %tile = vector.transfer_read %key[%c0, %c0], %zero
+          {in_bounds = [false, true]} : memref<24x16xf16>, vector<24x16xf16>
+      "use"(%tile) : (vector<24x16xf16>) -> ()
     } {mapping = [#gpu.warp<linear_dim_0>]}
     gpu.return
   }

@@ -229,3 +229,33 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 64,
+  num_warps = 2, num_stages = 3, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+
+// An odd number of cores in a row is kept: nothing is padded.
+
+// CHECK-LABEL: gpu.func @columns_in_an_odd_number_of_cores
+gpu.module @kernels {
+  gpu.func @columns_in_an_odd_number_of_cores(
+      %key: memref<128x40xbf16>, %n: index, %row: index)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %zero = arith.constant 0.000000e+00 : bf16
+    // CHECK: %[[RING:.+]] = fcgpu.alloc_ring : <3x64x40xbf16>
+    // CHECK: fcgpu.copy %{{.+}} to %[[RING]][%{{.+}}] by block : memref<128x40xbf16> to <3x64x40xbf16>
+    // CHECK: fcgpu.read %[[RING]][%{{.+}}] : <3x64x40xbf16> -> vector<64x40xbf16>
+    scf.forall (%warp) in (2) {
+      scf.for %i = %c0 to %n step %c1 {
+        %tile = vector.transfer_read %key[%row, %c0], %zero
+            {in_bounds = [false, true]} : memref<128x40xbf16>, vector<64x40xbf16>
+        "use"(%tile) : (vector<64x40xbf16>) -> ()
+      }
+    } {mapping = [#gpu.warp<linear_dim_0>]}
+    gpu.return
+  }
+}

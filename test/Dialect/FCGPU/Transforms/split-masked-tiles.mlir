@@ -218,3 +218,66 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 16,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+
+// A window has partial tiles at both ends: the loop in front of the tail splits
+// again, at a point that does not leave its own range.
+
+// CHECK-LABEL: gpu.func @nested_conditions_make_three_loops
+// CHECK-SAME:    %[[N:[^:]+]]: index, %[[HEAD:[^:]+]]: index, %[[TAIL:[^:]+]]: index, %[[INIT:[^:]+]]: f32)
+gpu.module @kernels {
+  gpu.func @nested_conditions_make_three_loops(
+      %n: index, %head: index, %tail: index, %init: f32)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    // CHECK-DAG:  %[[C0:.+]] = arith.constant 0 : index
+    // CHECK-DAG:  %[[C1:.+]] = arith.constant 1 : index
+    // CHECK:      %[[TAIL_AT_MOST:.+]] = arith.minsi %[[TAIL]], %[[N]] : index
+    // CHECK-NEXT: %[[TAIL_BEGIN:.+]] = arith.maxsi %[[TAIL_AT_MOST]], %[[C0]] : index
+    // CHECK-NEXT: %[[HEAD_AT_MOST:.+]] = arith.minsi %[[HEAD]], %[[TAIL_BEGIN]] : index
+    // CHECK-NEXT: %[[HEAD_END:.+]] = arith.maxsi %[[HEAD_AT_MOST]], %[[C0]] : index
+    // CHECK-NEXT: %[[FIRST:.+]] = scf.for %{{.+}} = %[[C0]] to %[[HEAD_END]] step %[[C1]] iter_args(%{{.+}} = %[[INIT]])
+    // CHECK-NEXT:   %[[SCORE:.+]] = "score"
+    // CHECK-NOT:    scf.if
+    // CHECK:        %[[HEAD_SCORE:.+]] = "head_mask"(%[[SCORE]])
+    // CHECK-NEXT:   "step"(%{{.+}}, %[[HEAD_SCORE]])
+    // CHECK:      %[[SECOND:.+]] = scf.for %{{.+}} = %[[HEAD_END]] to %[[TAIL_BEGIN]] step %[[C1]] iter_args(%{{.+}} = %[[FIRST]])
+    // CHECK-NEXT:   %[[FULL_SCORE:.+]] = "score"
+    // CHECK-NOT:    scf.if
+    // CHECK-NOT:    mask
+    // CHECK:        "step"(%{{.+}}, %[[FULL_SCORE]])
+    // CHECK:      %[[THIRD:.+]] = scf.for %{{.+}} = %[[TAIL_BEGIN]] to %[[N]] step %[[C1]] iter_args(%{{.+}} = %[[SECOND]])
+    // CHECK-NEXT:   %[[LAST_SCORE:.+]] = "score"
+    // CHECK-NOT:    scf.if
+    // CHECK:        %[[TAIL_SCORE:.+]] = "tail_mask"(%[[LAST_SCORE]])
+    // CHECK-NEXT:   "step"(%{{.+}}, %[[TAIL_SCORE]])
+    // CHECK:      "use"(%[[THIRD]])
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %result = scf.for %i = %c0 to %n step %c1 iter_args(%state = %init) -> f32 {
+      %score = "score"(%i) : (index) -> f32
+      %is_before_tail = arith.cmpi slt, %i, %tail : index
+      %visible = scf.if %is_before_tail -> f32 {
+        %is_head = arith.cmpi slt, %i, %head : index
+        %inner = scf.if %is_head -> f32 {
+          %masked = "head_mask"(%score) : (f32) -> f32
+          scf.yield %masked : f32
+        } else {
+          scf.yield %score : f32
+        }
+        scf.yield %inner : f32
+      } else {
+        %masked = "tail_mask"(%score) : (f32) -> f32
+        scf.yield %masked : f32
+      }
+      %next = "step"(%state, %visible) : (f32, f32) -> f32
+      scf.yield %next : f32
+    }
+    "use"(%result) : (f32) -> ()
+    gpu.return
+  }
+}

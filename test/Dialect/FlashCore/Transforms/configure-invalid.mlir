@@ -4,17 +4,6 @@
 
 !t = memref<1x8x512x64xf16>
 
-func.func @bias(%q: !t, %k: !t, %v: !t, %o: !t, %bias: memref<1x1x512x512xf16>) {
-  // expected-error @below {{'flashcore.attention' op uses bias, which this version cannot lower yet}}
-  flashcore.attention ins(%q, %k, %v : !t, !t, !t)
-      bias(%bias : memref<1x1x512x512xf16>) outs(%o : !t)
-  return
-}
-
-// -----
-
-!t = memref<1x8x512x64xf16>
-
 func.func @alibi(%q: !t, %k: !t, %v: !t, %o: !t, %slopes: memref<8xf32>) {
   // expected-error @below {{'flashcore.attention' op uses alibi, which this version cannot lower yet}}
   flashcore.attention ins(%q, %k, %v : !t, !t, !t)
@@ -71,39 +60,6 @@ func.func @page_table(%q: !t, %k: !t, %v: !t, %o: !t, %pages: memref<1x4xi32>) {
 
 !t = memref<1x8x512x64xf16>
 
-func.func @window_left(%q: !t, %k: !t, %v: !t, %o: !t) {
-  // expected-error @below {{'flashcore.attention' op uses window, which this version cannot lower yet}}
-  flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t) window_left(64)
-  return
-}
-
-// -----
-
-!t = memref<1x8x512x64xf16>
-
-// A window of 0 is a window.
-
-func.func @window_right(%q: !t, %k: !t, %v: !t, %o: !t) {
-  // expected-error @below {{'flashcore.attention' op uses window, which this version cannot lower yet}}
-  flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t) window_right(0)
-  return
-}
-
-// -----
-
-!t = memref<1x8x512x64xf16>
-
-func.func @softcap(%q: !t, %k: !t, %v: !t, %o: !t) {
-  // expected-error @below {{'flashcore.attention' op uses softcap, which this version cannot lower yet}}
-  flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
-      softcap(3.000000e+01)
-  return
-}
-
-// -----
-
-!t = memref<1x8x512x64xf16>
-
 func.func @score_region(%q: !t, %k: !t, %v: !t, %o: !t) {
   // expected-error @below {{'flashcore.attention' op uses score region, which this version cannot lower yet}}
   flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t) score {
@@ -129,10 +85,30 @@ func.func @mask_region(%q: !t, %k: !t, %v: !t, %o: !t) {
 
 // -----
 
-!t = memref<1x8x512x72xf16>
+!t = memref<1x8x512x12xf16, strided<[?, ?, ?, 1]>>
 
 func.func @head_dim_not_a_multiple(%q: !t, %k: !t, %v: !t, %o: !t) {
-  // expected-error @below {{'flashcore.attention' op has head_dim 72, but this version lowers multiples of 16 from 16 to 128}}
+  // expected-error @below {{'flashcore.attention' op has head_dim 12, but this version lowers multiples of 8 from 16 to 256}}
+  flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x8xf16>
+
+func.func @head_dim_too_small(%q: !t, %k: !t, %v: !t, %o: !t) {
+  // expected-error @below {{'flashcore.attention' op has head_dim 8, but this version lowers multiples of 8 from 16 to 256}}
+  flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x264xf16>
+
+func.func @head_dim_too_large(%q: !t, %k: !t, %v: !t, %o: !t) {
+  // expected-error @below {{'flashcore.attention' op has head_dim 264, but this version lowers multiples of 8 from 16 to 256}}
   flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
   return
 }
@@ -140,10 +116,10 @@ func.func @head_dim_not_a_multiple(%q: !t, %k: !t, %v: !t, %o: !t) {
 // -----
 
 !qk = memref<1x8x512x64xf16>
-!vo = memref<1x8x512x256xf16>
+!vo = memref<1x8x512x264xf16>
 
 func.func @head_dim_v_too_large(%q: !qk, %k: !qk, %v: !vo, %o: !vo) {
-  // expected-error @below {{'flashcore.attention' op has head_dim_v 256, but this version lowers multiples of 16 from 16 to 128}}
+  // expected-error @below {{'flashcore.attention' op has head_dim_v 264, but this version lowers multiples of 8 from 16 to 256}}
   flashcore.attention ins(%q, %k, %v : !qk, !qk, !vo) outs(%o : !vo)
   return
 }
@@ -154,10 +130,11 @@ func.func @head_dim_v_too_large(%q: !qk, %k: !qk, %v: !vo, %o: !vo) {
 
 // The gate holds for an op with a schedule too.
 
-func.func @schedule_does_not_open_the_gate(%q: !t, %k: !t, %v: !t, %o: !t) {
-  // expected-error @below {{'flashcore.attention' op uses softcap, which this version cannot lower yet}}
-  flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
-      softcap(3.000000e+01)
+func.func @schedule_does_not_open_the_gate(%q: !t, %k: !t, %v: !t, %o: !t,
+                                           %logits: memref<8xf32>) {
+  // expected-error @below {{'flashcore.attention' op uses sink, which this version cannot lower yet}}
+  flashcore.attention ins(%q, %k, %v : !t, !t, !t)
+      sink(%logits : memref<8xf32>) outs(%o : !t)
       {fcgpu.schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64,
          block_n = 64, num_warps = 4, num_stages = 2, query = registers,
          grid_order = query_fastest, min_blocks = 0>}
@@ -181,12 +158,14 @@ func.func @schedule_for_another_chip(%q: !t, %k: !t, %v: !t, %o: !t) {
 
 !t = memref<1x8x512x64xf16>
 
-func.func @every_faulty_op_is_reported(%q: !t, %k: !t, %v: !t, %o: !t) {
-  // expected-error @below {{'flashcore.attention' op uses softcap, which this version cannot lower yet}}
-  flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
-      softcap(3.000000e+01)
-  // expected-error @below {{'flashcore.attention' op uses window, which this version cannot lower yet}}
-  flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t) window_left(64)
+func.func @every_faulty_op_is_reported(%q: !t, %k: !t, %v: !t, %o: !t,
+                                       %logits: memref<8xf32>) {
+  // expected-error @below {{'flashcore.attention' op uses sink, which this version cannot lower yet}}
+  flashcore.attention ins(%q, %k, %v : !t, !t, !t)
+      sink(%logits : memref<8xf32>) outs(%o : !t)
+  // expected-error @below {{'flashcore.attention' op uses alibi, which this version cannot lower yet}}
+  flashcore.attention ins(%q, %k, %v : !t, !t, !t)
+      alibi(%logits : memref<8xf32>) outs(%o : !t)
   return
 }
 
@@ -208,6 +187,18 @@ func.func @no_query_rows(%q: !q, %k: !k) {
 func.func @shared_memory(%q: !t) {
   // expected-error @below {{'flashcore.attention' op has query in memory space 3 : i64, but this version lowers the default (global) one only}}
   flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t)
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+!bias = memref<1x1x512x512xf16, 3>
+
+func.func @bias_in_shared_memory(%q: !t, %bias: !bias) {
+  // expected-error @below {{'flashcore.attention' op has bias in memory space 3 : i64, but this version lowers the default (global) one only}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) bias(%bias : !bias)
+      outs(%q : !t)
   return
 }
 

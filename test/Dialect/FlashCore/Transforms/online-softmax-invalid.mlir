@@ -77,12 +77,14 @@ gpu.module @kernels {
 !t = memref<1x1x16x16xf16>
 
 gpu.module @kernels {
-  gpu.func @feature_not_lowered(%q: !t, %k: !t, %v: !t, %o: !t) kernel {
+  gpu.func @feature_not_lowered(%q: !t, %k: !t, %v: !t, %o: !t,
+                                %logits: memref<1xf32>) kernel {
     %zero = arith.constant 0 : index
     %size = arith.constant 16 : index
-    // expected-error @below {{'flashcore.attention' op uses window, which this version cannot lower yet}}
-    flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
-        tile(%zero, %zero, %zero, %size, %zero, %size) window_left(4)
+    // expected-error @below {{'flashcore.attention' op uses sink, which this version cannot lower yet}}
+    flashcore.attention ins(%q, %k, %v : !t, !t, !t)
+        sink(%logits : memref<1xf32>) outs(%o : !t)
+        tile(%zero, %zero, %zero, %size, %zero, %size)
         {fcgpu.schedule = #schedule}
     gpu.return
   }

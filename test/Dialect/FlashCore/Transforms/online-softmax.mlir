@@ -237,7 +237,6 @@ gpu.module @kernels {
 gpu.module @kernels {
   gpu.func @tail_of_the_keys_is_masked(%q: !qo, %k: !kv, %v: !kv, %o: !qo,
                                        %row: index) kernel {
-    // CHECK:      %[[SEQLEN_K:.+]] = arith.constant 100 : index
     // CHECK:      %[[NUM_TILES:.+]] = arith.constant 2 : index
     // CHECK:      scf.for %[[I:.+]] = %{{.+}} to %[[NUM_TILES]]
     // CHECK:        %[[KEY:.+]] = affine.apply
@@ -247,7 +246,7 @@ gpu.module @kernels {
     // CHECK:        %[[VISIBLE_SCORES:.+]] = scf.if %[[IS_PARTIAL]]
     // CHECK:          %[[MASKED:.+]] = fcgpu.map_scores %[[SCORES]][%{{.+}}, %[[KEY]]] : vector<16x64xf32> {
     // CHECK-NEXT:     ^bb0(%[[SCORE:.+]]: f32, %{{.+}}: index, %[[J:.+]]: index):
-    // CHECK:            %[[LAST:.+]] = arith.subi %[[SEQLEN_K]], %{{.+}} : index
+    // CHECK:            %[[LAST:.+]] = arith.constant 99 : index
     // CHECK:            %[[VISIBLE:.+]] = arith.cmpi sle, %[[J]], %[[LAST]] : index
     // CHECK:            %[[MINUS_INF:.+]] = arith.constant 0xFF800000 : f32
     // CHECK:            %[[RESULT:.+]] = arith.select %[[VISIBLE]], %[[SCORE]], %[[MINUS_INF]] : f32
@@ -278,6 +277,7 @@ gpu.module @kernels {
 
 // CHECK-DAG: #[[$NUM_TILES:.+]] = affine_map<()[s0] -> (s0 ceildiv 64)>
 // CHECK-DAG: #[[$NUM_MASKED:.+]] = affine_map<()[s0, s1] -> (-(s1 floordiv 64) + s0 ceildiv 64)>
+// CHECK-DAG: #[[$LAST:.+]] = affine_map<()[s0] -> (s0 - 1)>
 
 // CHECK-LABEL: gpu.func @dynamic_keys_may_have_a_tail
 // CHECK-SAME:    %[[SEQLEN_K:[^:]+]]: index) kernel
@@ -291,7 +291,7 @@ gpu.module @kernels {
     // CHECK:     scf.for %[[I:.+]] = %{{.+}} to %[[NUM_TILES]]
     // CHECK:       arith.cmpi slt, %[[I]], %[[NUM_MASKED]] : index
     // CHECK:       fcgpu.map_scores
-    // CHECK:         %[[LAST:.+]] = arith.subi %[[SEQLEN_K]], %{{.+}} : index
+    // CHECK:         %[[LAST:.+]] = affine.min #[[$LAST]]()[%[[SEQLEN_K]]]
     // CHECK:         arith.cmpi sle, %{{.+}}, %[[LAST]] : index
     %zero = arith.constant 0 : index
     %seqlen_q = arith.constant 128 : index
@@ -317,14 +317,13 @@ gpu.module @kernels {
 
 // CHECK-DAG: #[[$VISIBLE_END:.+]] = affine_map<()[s0] -> (100, s0 + 4)>
 // CHECK-DAG: #[[$FULL_END:.+]] = affine_map<()[s0] -> (100, s0 - 27)>
+// CHECK-DAG: #[[$LAST:.+]] = affine_map<(d0) -> (d0 - 28)>
 
 // CHECK-LABEL: gpu.func @causal_bottom_right
 // CHECK-SAME:    %[[ROW:[^:]+]]: index) kernel
 gpu.module @kernels {
   gpu.func @causal_bottom_right(%q: !qo, %k: !kv, %v: !kv, %o: !qo,
                                 %row: index) kernel {
-    // CHECK-DAG:  %[[SEQLEN_Q:.+]] = arith.constant 128 : index
-    // CHECK-DAG:  %[[SEQLEN_K:.+]] = arith.constant 100 : index
     // CHECK:      %[[VISIBLE_END:.+]] = affine.min #[[$VISIBLE_END]]()[%[[ROW]]]
     // CHECK:      arith.maxsi %[[VISIBLE_END]],
     // CHECK:      %[[FULL_END:.+]] = affine.min #[[$FULL_END]]()[%[[ROW]]]
@@ -333,9 +332,7 @@ gpu.module @kernels {
     // CHECK:        scf.if
     // CHECK:          fcgpu.map_scores %{{.+}}[%[[ROW]], %{{.+}}]
     // CHECK-NEXT:     ^bb0(%{{.+}}: f32, %[[I:.+]]: index, %[[J:.+]]: index):
-    // CHECK-NOT:        arith.cmpi slt
-    // CHECK:            %[[SHIFT:.+]] = arith.subi %[[SEQLEN_K]], %[[SEQLEN_Q]] : index
-    // CHECK-NEXT:       %[[LAST:.+]] = arith.addi %[[I]], %[[SHIFT]] : index
+    // CHECK-NEXT:       %[[LAST:.+]] = affine.min #[[$LAST]](%[[I]])
     // CHECK-NEXT:       %[[VISIBLE:.+]] = arith.cmpi sle, %[[J]], %[[LAST]] : index
     // CHECK:            arith.select %[[VISIBLE]],
     %zero = arith.constant 0 : index
@@ -360,6 +357,7 @@ gpu.module @kernels {
 
 // CHECK-DAG: #[[$VISIBLE_END:.+]] = affine_map<()[s0] -> (128, s0 + 32)>
 // CHECK-DAG: #[[$FULL_END:.+]] = affine_map<()[s0] -> (128, s0 + 1)>
+// CHECK-DAG: #[[$LAST:.+]] = affine_map<(d0) -> (d0)>
 
 // CHECK-LABEL: gpu.func @causal_top_left
 // CHECK-SAME:    %[[ROW:[^:]+]]: index) kernel
@@ -370,7 +368,8 @@ gpu.module @kernels {
     // CHECK:      affine.min #[[$FULL_END]]()[%[[ROW]]]
     // CHECK:      fcgpu.map_scores
     // CHECK-NEXT: ^bb0(%{{.+}}: f32, %[[I:.+]]: index, %[[J:.+]]: index):
-    // CHECK-NEXT:   %[[VISIBLE:.+]] = arith.cmpi sle, %[[J]], %[[I]] : index
+    // CHECK-NEXT:   %[[LAST:.+]] = affine.min #[[$LAST]](%[[I]])
+    // CHECK-NEXT:   %[[VISIBLE:.+]] = arith.cmpi sle, %[[J]], %[[LAST]] : index
     // CHECK:        arith.select %[[VISIBLE]],
     %zero = arith.constant 0 : index
     %seqlen_q = arith.constant 256 : index
@@ -392,16 +391,16 @@ gpu.module @kernels {
 
 // Below the diagonal of the top left corner the keys may still end.
 
+// CHECK-DAG: #[[$LAST:.+]] = affine_map<(d0) -> (99, d0)>
+
 // CHECK-LABEL: gpu.func @causal_top_left_masks_the_tail_too
 gpu.module @kernels {
   gpu.func @causal_top_left_masks_the_tail_too(%q: !qo, %k: !kv, %v: !kv,
                                                %o: !qo, %row: index) kernel {
-    // CHECK:      %[[SEQLEN_K:.+]] = arith.constant 100 : index
     // CHECK:      fcgpu.map_scores
     // CHECK-NEXT: ^bb0(%{{.+}}: f32, %[[I:.+]]: index, %[[J:.+]]: index):
-    // CHECK:        %[[END:.+]] = arith.subi %[[SEQLEN_K]], %{{.+}} : index
-    // CHECK:        %[[LAST:.+]] = arith.minsi %[[I]], %[[END]] : index
-    // CHECK:        %[[VISIBLE:.+]] = arith.cmpi sle, %[[J]], %[[LAST]] : index
+    // CHECK-NEXT:   %[[LAST:.+]] = affine.min #[[$LAST]](%[[I]])
+    // CHECK-NEXT:   %[[VISIBLE:.+]] = arith.cmpi sle, %[[J]], %[[LAST]] : index
     // CHECK:        arith.select %[[VISIBLE]],
     %zero = arith.constant 0 : index
     %seqlen_q = arith.constant 128 : index

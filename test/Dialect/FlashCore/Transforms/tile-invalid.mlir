@@ -43,10 +43,11 @@ func.func @tile_outside_of_a_kernel(%q: !t, %k: !t, %v: !t, %o: !t, %i: index) {
   grid_order = query_fastest, min_blocks = 0>
 !t = memref<1x8x512x64xf16>
 
-func.func @feature_not_lowered(%q: !t, %k: !t, %v: !t, %o: !t) {
-  // expected-error @below {{'flashcore.attention' op uses softcap, which this version cannot lower yet}}
-  flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
-      softcap(3.000000e+01) {fcgpu.schedule = #schedule}
+func.func @feature_not_lowered(%q: !t, %k: !t, %v: !t, %o: !t,
+                               %logits: memref<8xf32>) {
+  // expected-error @below {{'flashcore.attention' op uses sink, which this version cannot lower yet}}
+  flashcore.attention ins(%q, %k, %v : !t, !t, !t)
+      sink(%logits : memref<8xf32>) outs(%o : !t) {fcgpu.schedule = #schedule}
   return
 }
 

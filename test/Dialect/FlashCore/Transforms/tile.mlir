@@ -57,11 +57,10 @@ func.func @kernel_says_how_to_launch_it(%q: !qo, %k: !kv, %v: !kv, %o: !qo) {
 // CHECK-SAME:      causal = "top_left"
 // CHECK-SAME:      dims = {batch = 2 : i64, head_dim = 64 : i64, head_dim_v = 64 : i64, heads_kv = 4 : i64, heads_q = 4 : i64, seqlen_k = 96 : i64, seqlen_q = 128 : i64}
 // CHECK-SAME:      grid = [{dim = "seqlen_q", tile = 64 : i64}, {dim = "heads_q", tile = 1 : i64}, {dim = "batch", tile = 1 : i64}]
-// CHECK-SAME:      shared_memory = 24576 : i64
-// CHECK-SAME:      softmax_scale = 1.250000e-01 : f32
-// CHECK-SAME:      {axes = ["batch", "heads_q", "seqlen_q", "head_dim"], dtype = f16, name = "q", offset = 0 : i64, role = "input", strides = [32768, 8192, 64, 1]}
-// CHECK-SAME:      {axes = ["batch", "heads_q", "seqlen_q", "head_dim_v"], dtype = f16, name = "o", offset = 0 : i64, role = "output", strides = [32768, 8192, 64, 1]}
-// CHECK-SAME:      threads = 64 : i64}
+// CHECK-SAME:      shared_memory = 24576 : i64, softcap, softmax_scale = 1.250000e-01 : f32
+// CHECK-SAME:      {alignment = 16 : i64, axes = ["batch", "heads_q", "seqlen_q", "head_dim"], dtype = f16, name = "q", offset = 0 : i64, role = "input", strides = [32768, 8192, 64, 1]}
+// CHECK-SAME:      {alignment = 16 : i64, axes = ["batch", "heads_q", "seqlen_q", "head_dim_v"], dtype = f16, name = "o", offset = 0 : i64, role = "output", strides = [32768, 8192, 64, 1]}
+// CHECK-SAME:      threads = 64 : i64, window_left, window_right}
 // CHECK-SAME:    fcgpu.schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 32, num_warps = 2, num_stages = 2, query = registers, grid_order = query_fastest, min_blocks = 3>
 // CHECK-SAME:    known_block_size = array<i32: 64, 1, 1>
 
@@ -275,14 +274,104 @@ func.func @lse_is_tiled_like_the_output(%q: !t, %k: !t, %v: !t, %o: !t,
 }
 
 // CHECK-LABEL: gpu.func @attention_f16_d64
-// CHECK-SAME:    %[[LSE_BASE:[^:]+]]: memref<f32> {llvm.noalias}) kernel
-// CHECK-SAME:    {axes = ["batch", "heads_q", "seqlen_q"], dtype = f32, name = "lse", offset = 0 : i64, role = "output", strides = [128, 64, 1]}
+// CHECK-SAME:    %[[LSE_BASE:[^:]+]]: memref<f32> {llvm.align = 4 : i32, llvm.noalias}) kernel
+// CHECK-SAME:    {alignment = 4 : i64, axes = ["batch", "heads_q", "seqlen_q"], dtype = f32, name = "lse", offset = 0 : i64, role = "output", strides = [128, 64, 1]}
 // CHECK:         %[[LSE:.+]] = memref.reinterpret_cast %[[LSE_BASE]] to offset: [0], sizes: [1, 2, 64], strides: [128, 64, 1]
 // CHECK:         %[[ID:.+]]:3 = affine.delinearize_index
 // CHECK:         %[[O_TILE:.+]] = memref.subview %{{.+}}[%[[ID]]#0, %[[ID]]#1, %[[ROW:.+]], 0] [1, 1, 32, 64] [1, 1, 1, 1]
 // CHECK:         %[[LSE_TILE:.+]] = memref.subview %[[LSE]][%[[ID]]#0, %[[ID]]#1, %[[ROW]]] [1, 1, 32] [1, 1, 1]
 // CHECK:         flashcore.attention
 // CHECK-SAME:      lse(%[[LSE_TILE]] :
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 32,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!qo = memref<2x4x128x64xf16>
+!kv = memref<2x4x96x64xf16>
+!bias = memref<1x4x1x96xf16>
+
+// A bias is read by whole coordinates, so the tile gets all of it. An axis of
+// one is no dimension of the problem, and only elements are loaded.
+
+// CHECK-LABEL: func.func @bias_is_passed_whole
+// CHECK-SAME:    %[[BIAS:[^:]+]]: memref<1x4x1x96xf16>,
+func.func @bias_is_passed_whole(%q: !qo, %k: !kv, %v: !kv, %bias: !bias,
+                                %o: !qo) {
+  // CHECK:      %[[BIAS_BASE:.+]], %{{.+}}, %{{.+}}:4, %{{.+}}:4 = memref.extract_strided_metadata %[[BIAS]]
+  // CHECK:      gpu.launch_func
+  // CHECK-SAME:   %[[BIAS_BASE]] : memref<f16>)
+  flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) bias(%bias : !bias)
+      outs(%o : !qo) {fcgpu.schedule = #schedule}
+  return
+}
+
+// CHECK-LABEL: gpu.func @attention_f16_d64
+// CHECK-SAME:    %[[BIAS_BASE:[^:]+]]: memref<f16> {llvm.align = 2 : i32, llvm.noalias, llvm.readonly}) kernel
+// CHECK-SAME:    {kind = "pointer", tensor = "o"}, {kind = "pointer", tensor = "bias"}]
+// CHECK-SAME:    dims = {batch = 2 : i64, head_dim = 64 : i64, head_dim_v = 64 : i64, heads_kv = 4 : i64, heads_q = 4 : i64, seqlen_k = 96 : i64, seqlen_q = 128 : i64}
+// CHECK-SAME:    {alignment = 2 : i64, axes = ["1", "heads_q", "1", "seqlen_k"], dtype = f16, name = "bias", offset = 0 : i64, role = "input", strides = [384, 96, 96, 1]}
+// CHECK:         %[[BIAS:.+]] = memref.reinterpret_cast %[[BIAS_BASE]] to offset: [0], sizes: [1, 4, 1, 96], strides: [384, 96, 96, 1]
+// CHECK-NOT:     memref.subview %[[BIAS]]
+// CHECK:         flashcore.attention
+// CHECK-SAME:      bias(%[[BIAS]] : memref<1x4x1x96xf16,
+// CHECK-SAME:      outs(
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 32,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!t = memref<?x?x?x64xf16>
+!bias = memref<?x1x?x?xf32, strided<[?, ?, ?, ?], offset: ?>>
+
+// Sizes of the bias are those of the other tensors; all of its strides may be
+// unknown, the innermost one and that of the broadcast axis too.
+
+// CHECK-LABEL: func.func @dynamic_bias_strides_are_arguments
+// CHECK-SAME:    %[[BIAS:[^:]+]]: memref<?x1x?x?xf32,
+func.func @dynamic_bias_strides_are_arguments(%q: !t, %k: !t, %v: !t,
+                                              %bias: !bias, %o: !t) {
+  // CHECK:      %[[BIAS_BASE:.+]], %[[OFFSET:.+]], %{{.+}}:4, %[[STRIDES:.+]]:4 = memref.extract_strided_metadata %[[BIAS]]
+  // CHECK:      gpu.launch_func
+  // CHECK-SAME:   %[[BIAS_BASE]] : memref<f32>
+  // CHECK-SAME:   %[[OFFSET]] : index, %[[STRIDES]]#0 : index, %[[STRIDES]]#1 : index, %[[STRIDES]]#2 : index, %[[STRIDES]]#3 : index)
+  flashcore.attention ins(%q, %k, %v : !t, !t, !t) bias(%bias : !bias)
+      outs(%o : !t) {fcgpu.schedule = #schedule}
+  return
+}
+
+// CHECK-LABEL: gpu.func @attention_f16_d64
+// CHECK-SAME:    %[[BIAS_BASE:[^:]+]]: memref<f32> {llvm.noalias, llvm.readonly},
+// CHECK-SAME:    %[[BATCH:[^:]+]]: index, %{{[^:]+}}: index, %{{[^:]+}}: index, %[[SEQLEN_Q:[^:]+]]: index, %[[SEQLEN_K:[^:]+]]: index,
+// CHECK-SAME:    %[[OFFSET:[^:]+]]: index, %[[S0:[^:]+]]: index, %[[S1:[^:]+]]: index, %[[S2:[^:]+]]: index, %[[S3:[^:]+]]: index) kernel
+// CHECK-SAME:    {kind = "offset", tensor = "bias"}, {axis = 0 : i64, kind = "stride", tensor = "bias"}, {axis = 1 : i64, kind = "stride", tensor = "bias"}, {axis = 2 : i64, kind = "stride", tensor = "bias"}, {axis = 3 : i64, kind = "stride", tensor = "bias"}]
+// CHECK-SAME:    dims = {batch, head_dim = 64 : i64, head_dim_v = 64 : i64, heads_kv, heads_q, seqlen_k, seqlen_q}
+// CHECK-SAME:    {alignment = 4 : i64, axes = ["batch", "1", "seqlen_q", "seqlen_k"], dtype = f32, name = "bias", offset, role = "input", strides = [unit, unit, unit, unit]}
+// CHECK:         memref.reinterpret_cast %[[BIAS_BASE]] to offset: [%[[OFFSET]]], sizes: [%[[BATCH]], 1, %[[SEQLEN_Q]], %[[SEQLEN_K]]], strides: [%[[S0]], %[[S1]], %[[S2]], %[[S3]]]
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 32,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!t = memref<?x2x?x64xf16>
+!bias = memref<1x1x512x512xf32>
+
+// A size that only the bias knows is known.
+
+// CHECK-LABEL: func.func @static_sizes_of_the_bias_count
+func.func @static_sizes_of_the_bias_count(%q: !t, %k: !t, %v: !t, %bias: !bias,
+                                          %o: !t) {
+  flashcore.attention ins(%q, %k, %v : !t, !t, !t) bias(%bias : !bias)
+      outs(%o : !t) {fcgpu.schedule = #schedule}
+  return
+}
+
+// CHECK-LABEL: gpu.func @attention_f16_d64
+// CHECK-SAME:    {kind = "pointer", tensor = "bias"}, {dim = "batch", kind = "size"}, {axis = 0
+// CHECK-SAME:    dims = {batch, head_dim = 64 : i64, head_dim_v = 64 : i64, heads_kv = 2 : i64, heads_q = 2 : i64, seqlen_k = 512 : i64, seqlen_q = 512 : i64}
 
 // -----
 
@@ -327,11 +416,58 @@ func.func @mask_and_scale_are_kept(%q: !t, %k: !t, %v: !t, %o: !t) {
   grid_order = query_fastest, min_blocks = 0>
 !t = memref<1x1x64x16xf16>
 
-// CHECK-LABEL: func.func @each_attention_gets_a_kernel_of_its_own
-func.func @each_attention_gets_a_kernel_of_its_own(%q: !t, %k: !t, %v: !t,
-                                                   %o: !t) {
+// CHECK-LABEL: func.func @windows_and_softcap_are_kept
+func.func @windows_and_softcap_are_kept(%q: !t, %k: !t, %v: !t, %o: !t) {
+  flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
+      window_left(17) window_right(0) softcap(3.000000e+01)
+      {fcgpu.schedule = #schedule}
+  return
+}
+
+// CHECK-LABEL: gpu.func @attention_f16_d16
+// CHECK-SAME:    softcap = 3.000000e+01 : f32, softmax_scale = 2.500000e-01 : f32
+// CHECK-SAME:    window_left = 17 : i64, window_right = 0 : i64}
+// CHECK:         flashcore.attention
+// CHECK-SAME:      window_left(17) window_right(0) scale(2.500000e-01) softcap(3.000000e+01)
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 32,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!t = memref<1x1x64x16xf16>
+
+// CHECK-LABEL: func.func @different_attentions_get_kernels_of_their_own
+func.func @different_attentions_get_kernels_of_their_own(%q: !t, %k: !t,
+                                                         %v: !t, %o: !t) {
   // CHECK: gpu.launch_func @[[FIRST:.+]]::@attention_f16_d16 blocks
   // CHECK: gpu.launch_func @[[SECOND:.+]]::@attention_f16_d16 blocks
+  flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
+      {fcgpu.schedule = #schedule}
+  flashcore.attention ins(%o, %k, %v : !t, !t, !t) outs(%q : !t)
+      window_left(32) {fcgpu.schedule = #schedule}
+  return
+}
+
+// CHECK: gpu.module @[[FIRST]] {
+// CHECK: gpu.module @[[SECOND]] {
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 32,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!t = memref<1x1x64x16xf16>
+
+// CHECK-LABEL: func.func @equal_attentions_share_a_kernel
+// CHECK-SAME:    %[[Q:[^:]+]]: memref<1x1x64x16xf16>, %[[K:[^:]+]]: memref<1x1x64x16xf16>, %[[V:[^:]+]]: memref<1x1x64x16xf16>, %[[O:[^:]+]]: memref<1x1x64x16xf16>)
+func.func @equal_attentions_share_a_kernel(%q: !t, %k: !t, %v: !t, %o: !t) {
+  // CHECK: %[[Q_BASE:.+]], %{{.+}}, %{{.+}}:4, %{{.+}}:4 = memref.extract_strided_metadata %[[Q]]
+  // CHECK: gpu.launch_func @[[KERNEL:.+]]::@attention_f16_d16 blocks
+  // CHECK-SAME: args(%[[Q_BASE]] :
+  // CHECK: %[[O_BASE:.+]], %{{.+}}, %{{.+}}:4, %{{.+}}:4 = memref.extract_strided_metadata %[[O]]
+  // CHECK: gpu.launch_func @[[KERNEL]]::@attention_f16_d16 blocks
+  // CHECK-SAME: args(%[[O_BASE]] :
   flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
       {fcgpu.schedule = #schedule}
   flashcore.attention ins(%o, %k, %v : !t, !t, !t) outs(%q : !t)
@@ -339,8 +475,8 @@ func.func @each_attention_gets_a_kernel_of_its_own(%q: !t, %k: !t, %v: !t,
   return
 }
 
-// CHECK: gpu.module @[[FIRST]] {
-// CHECK: gpu.module @[[SECOND]] {
+// CHECK:     gpu.module @[[KERNEL]] {
+// CHECK-NOT: gpu.module
 
 // -----
 

@@ -36,6 +36,30 @@ def FCGPU_QueryPlacement
   let cppNamespace = "::mlir::fcgpu";
 }
 
+def FCGPU_Overlap
+    : I32EnumAttr<"Overlap", "What runs beside softmax and P V of a tile", [
+        I32EnumAttrCase<"None", 0, "none">,
+        I32EnumAttrCase<"QK", 1, "qk">]> {
+  let genSpecializedAttr = 0;
+  let cppNamespace = "::mlir::fcgpu";
+}
+
+def FCGPU_RowMax
+    : I32EnumAttr<"RowMax", "When the row maximum follows the scores", [
+        I32EnumAttrCase<"Exact", 0, "exact">,
+        I32EnumAttrCase<"Stale", 1, "stale">]> {
+  let genSpecializedAttr = 0;
+  let cppNamespace = "::mlir::fcgpu";
+}
+
+def FCGPU_RowSum
+    : I32EnumAttr<"RowSum", "What adds up the rows of P", [
+        I32EnumAttrCase<"Add", 0, "add">,
+        I32EnumAttrCase<"Mma", 1, "mma">]> {
+  let genSpecializedAttr = 0;
+  let cppNamespace = "::mlir::fcgpu";
+}
+
 def FCGPU_CopyScope
     : I32EnumAttr<"CopyScope", "Who shares the work of a copy", [
         I32EnumAttrCase<"Block", 0, "block">,
@@ -60,6 +84,12 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
       `head_fastest` runs the longest causal rows of all heads first
     * `min_blocks`: blocks an SM must hold at once (caps registers); 0 lets the
       assembler choose
+    * `overlap`: `qk` computes Q K^T of the next tile beside the softmax and P V
+      of this one, for the registers of a second S
+    * `row_max`: `stale` keeps the maximum (and O) of earlier tiles until a score
+      exceeds it by a factor of 2^8, instead of rescaling O for every tile
+    * `row_sum`: `add` sums P in f32 before it is rounded; `mma` multiplies the
+      rounded P by ones, which cancels the rounding of P under a stale maximum
 
     ```mlir
     #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 64, num_warps = 4,
@@ -73,7 +103,13 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
       "int64_t":$num_stages,
       EnumParameter<FCGPU_QueryPlacement>:$query,
       EnumParameter<FCGPU_GridOrder>:$grid_order,
-      "int64_t":$min_blocks);
+      "int64_t":$min_blocks,
+      DefaultValuedParameter<"::mlir::fcgpu::Overlap",
+                             "::mlir::fcgpu::Overlap::None">:$overlap,
+      DefaultValuedParameter<"::mlir::fcgpu::RowMax",
+                             "::mlir::fcgpu::RowMax::Exact">:$row_max,
+      DefaultValuedParameter<"::mlir::fcgpu::RowSum",
+                             "::mlir::fcgpu::RowSum::Add">:$row_sum);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{

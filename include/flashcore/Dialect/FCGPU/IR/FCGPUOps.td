@@ -44,8 +44,9 @@ def FCGPU_CopyOp : FCGPU_Op<"copy", [AttrSizedOperandSegments]> {
     group, `fcgpu.wait_copies` waits for groups, and a barrier makes the tile
     visible to the other threads.
 
-    With a predicate that is false nothing is copied. The predicate is the same
-    in all threads that share the copy.
+    With a predicate that is false nothing is copied; with `zero_fill` the slot is
+    then filled with zeros. The predicate is the same in all threads that share
+    the copy.
 
     ```mlir
     fcgpu.copy %k[%c0, %c0, %row, %c0] to %ring[%t] by block
@@ -58,10 +59,12 @@ def FCGPU_CopyOp : FCGPU_Op<"copy", [AttrSizedOperandSegments]> {
       Arg<FCGPU_RingType, "", [MemWrite]>:$ring,
       Index:$tile,
       Optional<I1>:$predicate,
-      FCGPU_CopyScope:$scope);
+      FCGPU_CopyScope:$scope,
+      UnitAttr:$zero_fill);
   let assemblyFormat = [{
     $source `[` $indices `]` `to` $ring `[` $tile `]` `by` $scope
-    (`if` $predicate^)? attr-dict `:` type($source) `to` type($ring)
+    (`if` $predicate^)? (`zero_fill` $zero_fill^)?
+    attr-dict `:` type($source) `to` type($ring)
   }];
   let hasVerifier = 1;
 }

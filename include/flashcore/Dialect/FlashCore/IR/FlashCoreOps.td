@@ -75,7 +75,8 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
       C7   output is (batch, heads_q, seqlen_q, head_dim_v)
       C8   lse is (batch, heads_q, seqlen_q) of f32
       C9   softmax_scale and softcap, when present, are finite and positive;
-           softmax_scale is from 2^-126 to 2^126
+           softmax_scale, softcap and softmax_scale / softcap are from 2^-126
+           to 2^126
       C10  window_left and window_right are not negative
       C11  each axis of bias is 1 or that of (batch, heads_q, seqlen_q, seqlen_k);
            an axis that is statically 1 is broadcast, a dynamic one is not. The

@@ -46,6 +46,13 @@ def ConfigurePass : Pass<"flashcore-configure"> {
            "compiler choose">,
     Option<"gridOrder", "grid-order", "std::string", /*default=*/"\"\"",
            "query_fastest or head_fastest; empty lets the compiler choose">,
+    Option<"overlap", "overlap", "std::string", /*default=*/"\"\"",
+           "What runs beside softmax and P V: none or qk; empty lets the "
+           "compiler choose">,
+    Option<"rowMax", "row-max", "std::string", /*default=*/"\"\"",
+           "exact or stale; empty lets the compiler choose">,
+    Option<"rowSum", "row-sum", "std::string", /*default=*/"\"\"",
+           "add or mma; empty lets the compiler choose">,
   ];
   let statistics = [Statistic<"numConfigured", "num-configured",
                               "Attentions that got a schedule">];

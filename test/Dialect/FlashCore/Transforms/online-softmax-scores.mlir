@@ -1,0 +1,220 @@
+// Softcap and bias change every score before the mask. What is left of the
+// scale after them goes into the exponentials and the log-sum-exp.
+
+// RUN: flashcore-opt %s -split-input-file \
+// RUN:   -pass-pipeline='builtin.module(gpu.module(gpu.func(flashcore-online-softmax)))' \
+// RUN:   | FileCheck %s
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 64,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!qo = memref<1x1x16x32xf16, strided<[2048, 2048, 32, 1], offset: ?>>
+!kv = memref<1x1x128x32xf16>
+!lse = memref<1x1x16xf32, strided<[128, 128, 1], offset: ?>>
+
+// 4 tanh(2 s / 4): the region computes tanh(s / 2), and the 4 is the scale of
+// the softmax; 4 log2(e) = 5.77078.
+
+// CHECK-LABEL: gpu.func @softcap
+// CHECK-SAME:    %[[ROW:[^:]+]]: index) kernel
+gpu.module @kernels {
+  gpu.func @softcap(%q: !qo, %k: !kv, %v: !kv, %o: !qo, %lse: !lse, %row: index)
+      kernel {
+    // CHECK:      %[[STATE:.+]]:3 = scf.for
+    // CHECK:        %[[KEY:.+]] = affine.apply
+    // CHECK:        %[[PRODUCT:.+]] = vector.contract
+    // CHECK-NEXT:   %[[SCORES:.+]] = fcgpu.map_scores %[[PRODUCT]][%[[ROW]], %[[KEY]]]
+    // CHECK-NEXT:   ^bb0(%[[SCORE:.+]]: f32, %{{.+}}: index, %{{.+}}: index):
+    // CHECK-NEXT:     %[[HALF:.+]] = arith.constant 5.000000e-01 : f32
+    // CHECK-NEXT:     %[[SCALED:.+]] = arith.mulf %[[SCORE]], %[[HALF]] : f32
+    // CHECK-NEXT:     %[[CAPPED:.+]] = math.tanh %[[SCALED]] : f32
+    // CHECK-NEXT:     fcgpu.yield %[[CAPPED]] : f32
+    // CHECK-NOT:    scf.if
+    // CHECK:        vector.multi_reduction <maxnumf>, %[[SCORES]],
+    // CHECK:        %[[C:.+]] = arith.constant dense<5.770780e+00> : vector<16x64xf32>
+    // CHECK:        math.fma %[[SCORES]], %[[C]],
+    // CHECK:      %[[CAP:.+]] = arith.constant dense<4.000000e+00> : vector<16xf32>
+    // CHECK:      math.fma %[[STATE]]#1, %[[CAP]],
+    %zero = arith.constant 0 : index
+    %seqlen = arith.constant 128 : index
+    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        lse(%lse : !lse) tile(%zero, %zero, %row, %seqlen, %zero, %seqlen)
+        scale(2.000000e+00) softcap(4.000000e+00) {fcgpu.schedule = #schedule}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 64,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!qo = memref<1x1x16x32xf16, strided<[2048, 2048, 32, 1], offset: ?>>
+!kv = memref<1x1x128x32xf16>
+!lse = memref<1x1x16xf32, strided<[128, 128, 1], offset: ?>>
+!bias = memref<3x1x128x128xf16>
+
+// 2 s + bias, so nothing is left of the scale. Every batch entry has its bias,
+// all heads share it. Rows and keys past the end read the last one.
+
+// CHECK-LABEL: gpu.func @bias
+// CHECK-SAME:    %[[BIAS:[^:]+]]: memref<3x1x128x128xf16>, %[[BATCH:[^:]+]]: index, %{{[^:]+}}: index, %{{[^:]+}}: index) kernel
+gpu.module @kernels {
+  gpu.func @bias(%q: !qo, %k: !kv, %v: !kv, %o: !qo, %lse: !lse, %bias: !bias,
+                 %batch: index, %head: index, %row: index) kernel {
+    // CHECK:      %[[STATE:.+]]:3 = scf.for
+    // CHECK:        %[[SCORES:.+]] = fcgpu.map_scores
+    // CHECK-NEXT:   ^bb0(%[[SCORE:.+]]: f32, %[[QUERY:.+]]: index, %[[J:.+]]: index):
+    // CHECK-DAG:      %[[SCALE:.+]] = arith.constant 2.000000e+00 : f32
+    // CHECK-DAG:      %[[LAST_QUERY:.+]] = arith.constant 127 : index
+    // CHECK:          %[[I:.+]] = arith.minsi %[[QUERY]], %[[LAST_QUERY]] : index
+    // CHECK-DAG:      %[[LAST_KEY:.+]] = arith.constant 127 : index
+    // CHECK:          %[[KEY:.+]] = arith.minsi %[[J]], %[[LAST_KEY]] : index
+    // CHECK:          %[[C0:.+]] = arith.constant 0 : index
+    // CHECK-NEXT:     %[[VALUE:.+]] = memref.load %[[BIAS]][%[[BATCH]], %[[C0]], %[[I]], %[[KEY]]]
+    // CHECK-NEXT:     %[[ADDED:.+]] = arith.extf %[[VALUE]] : f16 to f32
+    // CHECK-NEXT:     %[[RESULT:.+]] = math.fma %[[SCORE]], %[[SCALE]], %[[ADDED]] : f32
+    // CHECK-NEXT:     fcgpu.yield %[[RESULT]] : f32
+    // CHECK:        %[[C:.+]] = arith.constant dense<1.44269502> : vector<16x64xf32>
+    // CHECK:        math.fma %[[SCORES]], %[[C]],
+    // CHECK:      math.log2
+    // CHECK:      %[[ONE:.+]] = arith.constant dense<1.000000e+00> : vector<16xf32>
+    // CHECK:      math.fma %[[STATE]]#1, %[[ONE]],
+    %zero = arith.constant 0 : index
+    %seqlen = arith.constant 128 : index
+    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) bias(%bias : !bias)
+        outs(%o : !qo) lse(%lse : !lse)
+        tile(%batch, %head, %row, %seqlen, %zero, %seqlen)
+        scale(2.000000e+00) {fcgpu.schedule = #schedule}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 64,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!qo = memref<1x1x16x32xf16, strided<[2048, 2048, 32, 1], offset: ?>>
+!kv = memref<1x1x128x32xf16>
+!bias = memref<1x8x1x?xf32>
+
+// A bias of one row is the same for all queries. One of f32 is not extended.
+
+// CHECK-DAG: #[[$LAST:.+]] = affine_map<()[s0] -> (s0 - 1)>
+
+// CHECK-LABEL: gpu.func @bias_of_one_row
+// CHECK-SAME:    %[[BIAS:[^:]+]]: memref<1x8x1x?xf32>, %{{[^:]+}}: index, %[[HEAD:[^:]+]]: index, %{{[^:]+}}: index, %[[SEQLEN_K:[^:]+]]: index) kernel
+gpu.module @kernels {
+  gpu.func @bias_of_one_row(%q: !qo, %k: !kv, %v: !kv, %o: !qo, %bias: !bias,
+                            %batch: index, %head: index, %row: index,
+                            %seqlen_k: index) kernel {
+    // CHECK:      fcgpu.map_scores
+    // CHECK-NEXT: ^bb0(%[[SCORE:.+]]: f32, %{{.+}}: index, %[[J:.+]]: index):
+    // CHECK:        %[[LAST:.+]] = affine.apply #[[$LAST]]()[%[[SEQLEN_K]]]
+    // CHECK-NEXT:   %[[KEY:.+]] = arith.minsi %[[J]], %[[LAST]] : index
+    // CHECK-NEXT:   %[[FIRST_BATCH:.+]] = arith.constant 0 : index
+    // CHECK-NEXT:   %[[FIRST_ROW:.+]] = arith.constant 0 : index
+    // CHECK-NEXT:   %[[VALUE:.+]] = memref.load %[[BIAS]][%[[FIRST_BATCH]], %[[HEAD]], %[[FIRST_ROW]], %[[KEY]]]
+    // CHECK-NEXT:   math.fma %[[SCORE]], %{{.+}}, %[[VALUE]] : f32
+    %zero = arith.constant 0 : index
+    %seqlen_q = arith.constant 128 : index
+    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) bias(%bias : !bias)
+        outs(%o : !qo) tile(%batch, %head, %row, %seqlen_q, %zero, %seqlen_k)
+        {fcgpu.schedule = #schedule}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 64,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!qo = memref<1x1x16x32xf16, strided<[2048, 2048, 32, 1], offset: ?>>
+!kv = memref<1x1x128x32xf16>
+!bias = memref<?x?x?x?xf32, strided<[?, ?, ?, ?], offset: ?>>
+
+// 4 tanh((2 s + bias) / 4) = 4 tanh(s / 2 + bias / 4).
+
+// CHECK-LABEL: gpu.func @softcap_caps_the_bias_too
+// CHECK-SAME:    %[[BIAS:[^:]+]]: memref<?x?x?x?xf32, strided<[?, ?, ?, ?], offset: ?>>
+gpu.module @kernels {
+  gpu.func @softcap_caps_the_bias_too(
+      %q: !qo, %k: !kv, %v: !kv, %o: !qo, %bias: !bias, %batch: index,
+      %head: index, %row: index) kernel {
+    // CHECK:      %[[SCORES:.+]] = fcgpu.map_scores
+    // CHECK-NEXT: ^bb0(%[[SCORE:.+]]: f32, %{{.+}}: index, %{{.+}}: index):
+    // CHECK:        %[[HALF:.+]] = arith.constant 5.000000e-01 : f32
+    // CHECK:        %[[VALUE:.+]] = memref.load %[[BIAS]]
+    // CHECK-NEXT:   %[[QUARTER:.+]] = arith.constant 2.500000e-01 : f32
+    // CHECK-NEXT:   %[[ADDED:.+]] = arith.mulf %[[VALUE]], %[[QUARTER]] : f32
+    // CHECK-NEXT:   %[[SUM:.+]] = math.fma %[[SCORE]], %[[HALF]], %[[ADDED]] : f32
+    // CHECK-NEXT:   %[[CAPPED:.+]] = math.tanh %[[SUM]] : f32
+    // CHECK-NEXT:   fcgpu.yield %[[CAPPED]] : f32
+    // CHECK:      arith.constant dense<5.770780e+00> : vector<16x64xf32>
+    %zero = arith.constant 0 : index
+    %seqlen = arith.constant 128 : index
+    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) bias(%bias : !bias)
+        outs(%o : !qo) tile(%batch, %head, %row, %seqlen, %zero, %seqlen)
+        scale(2.000000e+00) softcap(4.000000e+00) {fcgpu.schedule = #schedule}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 64,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!qo = memref<1x1x16x32xf16, strided<[2048, 2048, 32, 1], offset: ?>>
+!kv = memref<1x1x100x32xf16>
+
+// Scores change in every tile, and before the mask: -inf stays -inf.
+
+// CHECK-LABEL: gpu.func @full_tiles_have_changed_scores_and_no_mask
+gpu.module @kernels {
+  gpu.func @full_tiles_have_changed_scores_and_no_mask(
+      %q: !qo, %k: !kv, %v: !kv, %o: !qo, %row: index) kernel {
+    // CHECK:      %[[PRODUCT:.+]] = vector.contract
+    // CHECK-NEXT: %[[SCORES:.+]] = fcgpu.map_scores %[[PRODUCT]]
+    // CHECK:        math.tanh
+    // CHECK:      %[[VISIBLE_SCORES:.+]] = scf.if
+    // CHECK-NEXT:   %[[MASKED:.+]] = fcgpu.map_scores %[[SCORES]]
+    // CHECK-NOT:      math.tanh
+    // CHECK:        scf.yield %[[MASKED]]
+    // CHECK-NEXT: } else {
+    // CHECK-NEXT:   scf.yield %[[SCORES]]
+    // CHECK:      vector.multi_reduction <maxnumf>, %[[VISIBLE_SCORES]],
+    %zero = arith.constant 0 : index
+    %seqlen_q = arith.constant 128 : index
+    %seqlen_k = arith.constant 100 : index
+    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k)
+        softcap(4.000000e+00) {fcgpu.schedule = #schedule}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 64,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!qo = memref<1x1x16x32xf16, strided<[2048, 2048, 32, 1], offset: ?>>
+!kv = memref<1x1x128x32xf16>
+
+// CHECK-LABEL: gpu.func @scores_are_not_changed_without_need
+gpu.module @kernels {
+  gpu.func @scores_are_not_changed_without_need(
+      %q: !qo, %k: !kv, %v: !kv, %o: !qo, %row: index) kernel {
+    // CHECK-NOT: fcgpu.map_scores
+    // CHECK:     gpu.return
+    %zero = arith.constant 0 : index
+    %seqlen = arith.constant 128 : index
+    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen)
+        {fcgpu.schedule = #schedule}
+    gpu.return
+  }
+}
