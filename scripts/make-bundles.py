@@ -17,26 +17,55 @@ DTYPES = ["f16", "bf16"]
 CAUSAL = ["none", "bottom_right", "top_left"]
 SEQLENS = [1, 3, 64, 113, 203, 512, 1023, 1024]
 HEAD_DIMS = [16, 64, 80, 128]
+# With a last step of 8 columns, and wider than 128.
+ODD_HEAD_DIMS = [40, 72, 160, 192, 256]
+# (left, right) as seen from a query's own key; None is unbounded.
+WINDOWS = [(0, 0), (3, 0), (None, 5), (64, 0), (17, 33)]
+# The kernel's type and the bias: its type and its axes (batch, heads_q, seqlen_q,
+# seqlen_k), where 1 is broadcast.
+BIASES = [("f16", ("f16", "bhqk")), ("bf16", ("bf16", "bhqk")), ("f16", ("f32", "11qk")), ("bf16", ("f32", "1h1k")),
+          ("f16", ("f16", "b1q1")), ("bf16", ("bf16", "b11k")), ("f16", ("f32", "1hq1")), ("bf16", ("f32", "1111"))]
+DYNAMIC = "strided<[?, ?, ?, 1], offset: ?>"
 
 
-def attention(dtype, head_dim, causal="none", shape=None, head_dim_v=None, strided=False):
+def memref(sizes, dtype, layout=""):
+    shape = "x".join(str(size) for size in (*sizes, dtype))
+    return f"memref<{shape}, {layout}>" if layout else f"memref<{shape}>"
+
+
+def attention(dtype, head_dim, causal="none", shape=None, head_dim_v=None, strided=False, window=(None, None), softcap=None,
+              bias=None, layouts=None):
     """MLIR of one attention. `shape` is (batch, heads_q, heads_kv, seqlen_q,
-    seqlen_k) or None for sizes and strides known at run time only."""
+    seqlen_k) or None for sizes and strides known at run time only. `layouts`
+    has strides and offsets by tensor name; `bias` is the second part of one of
+    BIASES."""
     b, hq, hkv, sq, sk = shape or "?????"
-    layout = ", strided<[?, ?, ?, 1], offset: ?>" if shape is None or strided else ""
     dv = head_dim_v or head_dim
-    clause = "" if causal == "none" else f" causal({causal})"
-    return f"""!q = memref<{b}x{hq}x{sq}x{head_dim}x{dtype}{layout}>
-!k = memref<{b}x{hkv}x{sk}x{head_dim}x{dtype}{layout}>
-!v = memref<{b}x{hkv}x{sk}x{dv}x{dtype}{layout}>
-!o = memref<{b}x{hq}x{sq}x{dv}x{dtype}{layout}>
-!lse = memref<{b}x{hq}x{sq}xf32>
-func.func @attention(%q: !q, %k: !k, %v: !v, %o: !o, %lse: !lse) {{
-  flashcore.attention ins(%q, %k, %v : !q, !k, !v)
-      outs(%o : !o) lse(%lse : !lse){clause}
+    sizes = {"q": (b, hq, sq, head_dim), "k": (b, hkv, sk, head_dim), "v": (b, hkv, sk, dv), "o": (b, hq, sq, dv)}
+    types = {name: dtype for name in sizes}
+    if bias:
+        types["bias"], axes = bias
+        sizes["bias"] = [{"b": b, "h": hq, "q": sq, "k": sk, "1": 1}[str(axis)] for axis in axes]
+    layout = {name: DYNAMIC if shape is None or strided else "" for name in sizes}
+    for name, fixed in (layouts or {}).items():
+        layout[name] = f"strided<{fixed['strides']}, offset: {fixed['offset']}>"
+    alias = "".join(f"!{name} = {memref(sizes[name], types[name], layout[name])}\n" for name in sizes)
+    clauses = [f"causal({causal})"] if causal != "none" else []
+    clauses += [f"window_{side}({size})" for side, size in zip(("left", "right"), window) if size is not None]
+    clauses += [f"softcap({softcap:e})"] if softcap else []
+    return f"""{alias}!lse = {memref((b, hq, sq), "f32")}
+func.func @attention({", ".join(f"%{name}: !{name}" for name in (*sizes, "lse"))}) {{
+  flashcore.attention ins(%q, %k, %v : !q, !k, !v){" bias(%bias : !bias)" if bias else ""}
+      outs(%o : !o) lse(%lse : !lse) {" ".join(clauses)}
   return
 }}
 """
+
+
+def packed_layouts(batch, heads, seqlen, head_dim):
+    """q, k and v as parts of one (batch, seqlen, 3, heads, head_dim) tensor."""
+    row = heads * head_dim
+    return {name: {"strides": [seqlen * 3 * row, head_dim, 3 * row, 1], "offset": i * row} for i, name in enumerate("qkv")}
 
 
 class Bundles:
@@ -56,12 +85,59 @@ class Bundles:
         return bundle
 
 
-def stage_runs(bundles, head_dim):
-    """The four stage checks of one kernel."""
-    bundle = bundles.make(f"check-f16-d{head_dim}-none", attention("f16", head_dim))
-    sizes = {"batch": 1, "heads_q": 2, "heads_kv": 2, "seqlen_q": 100}
-    return [{"bundle": bundle, "stage": stage, "dims": {**sizes, "seqlen_k": 16 if stage == "tile" else 64}}
+def dims(b, hq, hkv, sq, sk):
+    return {"batch": b, "heads_q": hq, "heads_kv": hkv, "seqlen_q": sq, "seqlen_k": sk}
+
+
+def stage_runs(bundle):
+    """The four stage checks of one kernel of head_dim_v 64 or more."""
+    return [{"bundle": bundle, "stage": stage, "dims": dims(1, 2, 2, 100, 16 if stage == "tile" else 64)}
             for stage in ("qk", "softmax", "pv", "tile")]
+
+
+def alternate(bundle, i, sizes):
+    """One run, with layout, offset and kind of inputs in turn."""
+    return {"bundle": bundle, "dims": dims(*sizes), "layout": ["bhsd", "bshd"][i % 2], "offset": 8 * (i % 3),
+            "kind": ["normal", "rising"][i // 2 % 2]}
+
+
+def score_kernels(bundles):
+    """A kernel for each way to hide keys or to change scores, and some for
+    several ways at once."""
+    for causal, (left, right) in itertools.product(CAUSAL, WINDOWS):
+        yield bundles.make(f"window-{left}-{right}-{causal}", attention("f16", 64, causal, window=(left, right)))
+    yield bundles.make("softcap-30", attention("f16", 64, softcap=30))
+    yield bundles.make("softcap-50", attention("bf16", 128, "bottom_right", softcap=50))
+    for i, (dtype, bias) in enumerate(BIASES):
+        name = "-".join(("bias", dtype, *bias))
+        yield bundles.make(name, attention(dtype, (64, 128)[i // 2 % 2], CAUSAL[i % 3], bias=bias))
+    for causal, window in zip(CAUSAL, [(17, 33), (64, None), (None, 5)]):
+        yield bundles.make(f"scores-{causal}", attention("f16", 64, causal, window=window, softcap=30, bias=("f16", "1hqk")))
+
+
+def score_runs(bundles, sizes, batch, heads):
+    """Every kernel of score_kernels on lengths of queries and keys; with few
+    keys some queries see none. A single query gets many heads: the largest
+    error of only a few rows of the yardstick is a matter of luck."""
+    runs = []
+    for bundle in score_kernels(bundles):
+        for i, (sq, sk) in enumerate(sizes):
+            h = 32 if sq == 1 else heads
+            runs.append(alternate(bundle, i, (batch, h, h // 2, sq, sk)))
+    return runs
+
+
+def packed_runs(bundles):
+    """The strides and offsets of q, k and v in one tensor, fixed in the kernel
+    and chosen at run time."""
+    runs = []
+    for d, causal in ((64, "none"), (72, "bottom_right")):
+        b, h, s = 2, 3, 117
+        layouts = packed_layouts(b, h, s, d)
+        runs.append({"bundle": bundles.make(f"packed-d{d}", attention("f16", d, causal, (b, h, h, s, s), layouts=layouts))})
+        bundle = bundles.make(f"check-f16-d{d}-{causal}", attention("f16", d, causal))
+        runs.append({"bundle": bundle, "dims": dims(b, h, h, s, s), "tensors": layouts})
+    return runs
 
 
 def check_grid(bundles):
@@ -74,25 +150,30 @@ def check_grid(bundles):
             # for the others; layouts, kinds and offsets in turn.
             if (dtype, d) != ("f16", 64) and sq != sk and (i + d) % 5:
                 continue
-            runs.append({"bundle": bundle,
-                         "dims": {"batch": 2, "heads_q": 3, "heads_kv": 3, "seqlen_q": sq, "seqlen_k": sk},
-                         "layout": ["bhsd", "bshd"][i % 2], "offset": 8 * (i % 3),
-                         "kind": ["normal", "rising"][i // 2 % 2]})
+            runs.append(alternate(bundle, i, (2, 3, 3, sq, sk)))
     # Grouped heads, other head dims, head_dim_v, static shapes with a tail.
     for d in (32, 48, 96, 112):
         bundle = bundles.make(f"check-f16-d{d}-bottom_right", attention("f16", d, "bottom_right"))
-        runs.append({"bundle": bundle, "dims": {"batch": 1, "heads_q": 6, "heads_kv": 2, "seqlen_q": 203, "seqlen_k": 333}})
-    bundle = bundles.make("check-f16-d64-v128", attention("f16", 64, "none", head_dim_v=128))
-    runs.append({"bundle": bundle, "dims": {"batch": 1, "heads_q": 4, "heads_kv": 1, "seqlen_q": 257, "seqlen_k": 129}})
+        runs.append({"bundle": bundle, "dims": dims(1, 6, 2, 203, 333)})
+    for d, dv in ((64, 128), (192, 128), (40, 72)):
+        bundle = bundles.make(f"check-f16-d{d}-v{dv}", attention("f16", d, "none", head_dim_v=dv))
+        runs.append({"bundle": bundle, "dims": dims(1, 4, 1, 257, 129)})
+    for dtype, d, causal in itertools.product(DTYPES, ODD_HEAD_DIMS, CAUSAL[:2]):
+        bundle = bundles.make(f"check-{dtype}-d{d}-{causal}", attention(dtype, d, causal))
+        for i, (sq, sk) in enumerate([(1, 203), (113, 64), (203, 512), (1023, 1024)]):
+            runs.append(alternate(bundle, i, (2, 4, 2, sq, sk)))
+    sizes = [(130, 3), (203, 64), (90, 1), (64, 113), (512, 512), (300, 1023), (1024, 1024), (1, 203)]
+    runs += score_runs(bundles, sizes, batch=2, heads=4)
+    runs += packed_runs(bundles)
     # Machine code for the cards at hand, which the loader takes instead of PTX.
     for chip in ("sm_80", "sm_86", "sm_90"):
         bundle = bundles.make(f"check-{chip}", attention("f16", 64, "bottom_right"), [f"--chip={chip}"])
-        runs.append({"bundle": bundle, "dims": {"batch": 1, "heads_q": 4, "heads_kv": 4, "seqlen_q": 300, "seqlen_k": 300}})
+        runs.append({"bundle": bundle, "dims": dims(1, 4, 4, 300, 300)})
     for causal in CAUSAL:
         bundle = bundles.make(f"check-static-{causal}", attention("bf16", 128, causal, (1, 2, 2, 300, 177)))
         runs.append({"bundle": bundle})
-    for d in (64, 128):
-        runs += stage_runs(bundles, d)
+    for bundle in ("check-f16-d64-none", "check-f16-d128-none", "scores-none", "scores-bottom_right"):
+        runs += stage_runs(f"{bundle}.fcb")
     return runs
 
 
@@ -107,8 +188,18 @@ def emulate_grid(bundles):
         bundle = bundles.make(f"check-{dtype}-d{d}-{causal}", attention(dtype, d, causal))
         for i, (sq, sk) in enumerate(sizes):
             runs.append({"bundle": bundle, "layout": ["bhsd", "bshd"][i % 2], "offset": 8 * (i % 2),
-                         "kind": ["normal", "rising"][i % 2],
-                         "dims": {"batch": 1, "heads_q": 2, "heads_kv": 1 + i % 2, "seqlen_q": sq, "seqlen_k": sk}})
+                         "kind": ["normal", "rising"][i % 2], "dims": dims(1, 2, 1 + i % 2, sq, sk)})
+    for i, d in enumerate(ODD_HEAD_DIMS):
+        dtype, causal = DTYPES[i % 2], CAUSAL[i % 3]
+        bundle = bundles.make(f"check-{dtype}-d{d}-{causal}", attention(dtype, d, causal))
+        for j, (sq, sk) in enumerate([(1, 70), (70, 33), (33, 70)]):
+            runs.append(alternate(bundle, j, (1, 2, 1, sq, sk)))
+    for d, dv in ((192, 128), (40, 72)):
+        bundle = bundles.make(f"check-f16-d{d}-v{dv}", attention("f16", d, "none", head_dim_v=dv))
+        runs.append({"bundle": bundle, "dims": dims(1, 2, 1, 70, 33)})
+    sizes = [(70, 150), (1, 203), (130, 3), (90, 1), (130, 3), (1, 1), (64, 113), (33, 203)]
+    runs += score_runs(bundles, sizes, batch=1, heads=2)
+    runs += packed_runs(bundles)
     # Schedules that no default takes.
     for i, (m, n, warps, stages, query) in enumerate([
             (16, 16, 1, 2, "registers"), (32, 16, 1, 5, "shared"), (64, 48, 2, 3, "registers"),
@@ -118,13 +209,18 @@ def emulate_grid(bundles):
         for causal in ("none", "bottom_right"):
             bundle = bundles.make(f"emulate-{i}-{causal}", attention("f16", 64, causal, (1, 2, 2, 150, 170)), options)
             runs.append({"bundle": bundle})
+        window = WINDOWS[i % len(WINDOWS)]
+        mlir = attention("f16", 64, CAUSAL[i % 3], (1, 2, 2, 150, 170), window=window,
+                         softcap=30 if i % 2 else None, bias=None if i % 2 else ("f16", "11qk"))
+        runs.append({"bundle": bundles.make(f"emulate-{i}-window", mlir, options), "kind": "rising"})
     # One key tile only, known at compile time: no loop is left.
     for i, (sk, causal) in enumerate([(16, "none"), (64, "none"), (40, "bottom_right"), (33, "top_left")]):
         bundle = bundles.make(f"emulate-one-tile-{i}", attention("f16", 64, causal, (1, 4, 2, 1100, sk)))
         runs.append({"bundle": bundle})
         bundle = bundles.make(f"emulate-one-tile-dynamic-{i}", attention("bf16", 128, causal, ("?", "?", "?", "?", sk)))
         runs.append({"bundle": bundle, "dims": {"batch": 2, "heads_q": 2, "heads_kv": 1, "seqlen_q": 70}})
-    runs += stage_runs(bundles, 64)
+    for bundle in ("check-f16-d64-none", "scores-none", "scores-bottom_right"):
+        runs += stage_runs(f"{bundle}.fcb")
     return runs
 
 
@@ -132,7 +228,9 @@ def sanitize_grid(bundles):
     runs = []
     for dtype, d, causal in (("f16", 64, "none"), ("bf16", 128, "bottom_right"), ("f16", 80, "top_left")):
         bundle = bundles.make(f"check-{dtype}-d{d}-{causal}", attention(dtype, d, causal))
-        runs.append({"bundle": bundle, "dims": {"batch": 1, "heads_q": 2, "heads_kv": 1, "seqlen_q": 113, "seqlen_k": 203}})
+        runs.append({"bundle": bundle, "dims": dims(1, 2, 1, 113, 203)})
+    bundle = bundles.make("scores-all", attention("f16", 72, window=(17, 33), softcap=30, bias=("f32", "bhqk")))
+    runs.append({"bundle": bundle, "dims": dims(1, 2, 1, 113, 203), "kind": "rising"})
     return runs
 
 
@@ -147,8 +245,7 @@ def time_grid(bundles):
             runs.append({"bundle": bundle, "time": True, "check": False})
             # The same with sizes and strides known at run time only.
             bundle = bundles.make(f"check-f16-d{d}-{causal}", attention("f16", d, causal))
-            names = ("batch", "heads_q", "heads_kv", "seqlen_q", "seqlen_k")
-            runs.append({"bundle": bundle, "dims": dict(zip(names, shape)), "time": True, "check": False})
+            runs.append({"bundle": bundle, "dims": dims(*shape), "time": True, "check": False})
     return runs
 
 

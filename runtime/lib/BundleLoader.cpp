@@ -28,6 +28,13 @@ static constexpr std::string_view dimNames[] = {
     "batch",    "heads_q",  "heads_kv",  "seqlen_q",
     "seqlen_k", "head_dim", "head_dim_v"};
 
+/// The axes of a bias, each of which may be a broadcast one instead.
+static constexpr std::string_view biasAxes[] = {"batch", "heads_q", "seqlen_q",
+                                                "seqlen_k"};
+
+/// Raised whenever a bundle of before would be misread.
+static constexpr int64_t manifestVersion = 2;
+
 /// A text that is one of a few, mapped to its value.
 template <typename T>
 static T readChoice(Field field,
@@ -74,12 +81,14 @@ private:
   void readAttention(Field field);
   TensorSpec readTensor(Field field);
   std::string readDimName(Field field);
+  std::string readAxis(Field field);
   std::string readTensorName(Field field, bool allowWorkspace);
   Product readProduct(Field field);
   ArgumentSpec readArgument(Field field);
   KernelSpec readKernel(Field field);
   CodeImage readImage(Field field, std::optional<Chip> chip);
   void checkRequiredTensors(Field tensors);
+  void checkBias(Field tensors);
 
   Bundle &bundle;
   JsonReader reader;
@@ -95,6 +104,12 @@ std::string BundleLoader::readDimName(Field field) {
     known.push_back(dim);
   field.refuse("the name of a size in 'attention.dims' (" + join(known) + ")");
   return name;
+}
+
+std::string BundleLoader::readAxis(Field field) {
+  return field.isString() && field.string() == BroadcastAxis
+             ? std::string(BroadcastAxis)
+             : readDimName(field);
 }
 
 std::string BundleLoader::readTensorName(Field field, bool allowWorkspace) {
@@ -117,16 +132,26 @@ Product BundleLoader::readProduct(Field field) {
 
 void BundleLoader::readAttention(Field field) {
   AttentionSpec &attention = bundle.attention;
+  auto isPositive = [](double number) {
+    return std::isfinite(number) && number > 0;
+  };
   attention.softmaxScale = field["softmax_scale"].number();
-  if (!std::isfinite(attention.softmaxScale) || attention.softmaxScale <= 0)
+  if (!isPositive(attention.softmaxScale))
     field["softmax_scale"].refuse("a positive number");
-  attention.causal = readChoice<Causal>(field["causal"],
-                                        {{"none", Causal::None},
-                                         {"bottom_right", Causal::BottomRight},
-                                         {"top_left", Causal::TopLeft}});
+  attention.mask.causal = readChoice<Causal>(
+      field["causal"], {{"none", Causal::None},
+                        {"bottom_right", Causal::BottomRight},
+                        {"top_left", Causal::TopLeft}});
+  attention.mask.windowLeft = field["window_left"].integerOrNull();
+  attention.mask.windowRight = field["window_right"].integerOrNull();
+  attention.softcap = field["softcap"].numberOrNull();
+  if (attention.softcap && !isPositive(*attention.softcap))
+    field["softcap"].refuse("a positive number or null");
   Field dims = field["dims"];
   for (const std::string &name : dims.keys())
     attention.dims[name] = dims[name].integerOrNull();
+  if (dims.has(BroadcastAxis))
+    dims.refuse("an object without the key '1', which names broadcast axes");
   for (std::string_view name : dimNames)
     dims[name];
 }
@@ -143,7 +168,7 @@ TensorSpec BundleLoader::readTensor(Field field) {
       field["dtype"],
       {{"f16", DType::F16}, {"bf16", DType::BF16}, {"f32", DType::F32}});
   for (Field axis : field["axes"].elements())
-    tensor.axes.push_back(readDimName(axis));
+    tensor.axes.push_back(readAxis(axis));
   for (Field stride : field["strides"].elements())
     tensor.strides.push_back(stride.integerOrNull());
   if (tensor.strides.size() != tensor.axes.size())
@@ -280,13 +305,31 @@ void BundleLoader::checkRequiredTensors(Field tensors) {
   }
 }
 
+void BundleLoader::checkBias(Field tensors) {
+  const TensorSpec *bias = bundle.findTensor(BiasName);
+  if (!bias)
+    return;
+  Field field = tensors.elements()[bias - bundle.tensors.data()];
+  if (bias->role != TensorSpec::Role::Input)
+    field["role"].refuse("'input'");
+  std::vector<Field> axes = field["axes"].elements();
+  if (axes.size() != std::size(biasAxes))
+    return field["axes"].refuse("an array of " +
+                                std::to_string(std::size(biasAxes)) +
+                                " elements, as every bias");
+  for (size_t i = 0; i < axes.size(); ++i)
+    if (bias->axes[i] != biasAxes[i] && bias->axes[i] != BroadcastAxis)
+      axes[i].refuse("'" + std::string(biasAxes[i]) + "' or '1'");
+}
+
 void BundleLoader::readManifest(Field root) {
   if (root["format"].string() != "flashcore-bundle")
     root["format"].refuse("'flashcore-bundle'");
-  if (reader.ok() && root["version"].integer() != 1)
-    root["version"].refuse(
-        "1", "this runtime reads version 1: compile the bundle again with the "
-             "flashcore-compile of the same release");
+  std::string version = std::to_string(manifestVersion);
+  if (reader.ok() && root["version"].integer() != manifestVersion)
+    root["version"].refuse(version, "this runtime reads version " + version +
+                                        ": recompile the bundle with the "
+                                        "flashcore-compile of this release");
   if (!reader.ok())
     return;
   bundle.compiler = root["compiler"].string();
@@ -298,6 +341,8 @@ void BundleLoader::readManifest(Field root) {
     bundle.tensors.push_back(readTensor(tensor));
   if (reader.ok())
     checkRequiredTensors(root["tensors"]);
+  if (reader.ok())
+    checkBias(root["tensors"]);
   for (Field term : root["workspace"]["bytes"].elements())
     bundle.workspace.push_back(
         {term["bytes"].integer(), readProduct(term["factors"])});

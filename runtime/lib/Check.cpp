@@ -66,10 +66,8 @@ namespace {
 /// head, query), and know which keys a row sees.
 class StageCheck {
 public:
-  explicit StageCheck(const TensorSet &set)
-      : problem(set.problem()), k(set.findTensor("k")->view()),
-        v(set.findTensor("v")->view()), q(set.findTensor("q")->view()),
-        o(set.findTensor("o")->view()) {
+  StageCheck(const TensorSet &set, const AttentionInputs &inputs)
+      : inputs(inputs), o(set.findTensor("o")->view()) {
     if (const HostTensor *tensor = set.findTensor("lse"))
       lse = tensor->view();
     roundoff = unitRoundoff(o.dtype);
@@ -79,7 +77,8 @@ public:
 
 private:
   struct Row {
-    int64_t batch, head, query, keys, headKV;
+    int64_t batch, head, query, headKV;
+    KeyRange keys;
   };
 
   void compareScores(const Row &row);
@@ -88,8 +87,8 @@ private:
   /// Records `error` as a fraction of `allowed`, which differs from row to row.
   void record(double error, double allowed, const Row &row, int64_t column);
 
-  const Problem &problem;
-  TensorView k, v, q, o, lse;
+  const AttentionInputs &inputs;
+  TensorView o, lse;
   double roundoff;
   ErrorReport report;
 };
@@ -120,15 +119,16 @@ void StageCheck::compareScores(const Row &row) {
   double rowLse = lse.load(row.batch, row.head, row.query, 0);
   for (int64_t j = 0; j < o.sizes[3]; ++j) {
     double value = o.load(row.batch, row.head, row.query, j);
-    if (j >= row.keys) { // a hidden key, or a column of zeros of V
+    if (!row.keys.contains(j)) { // a hidden key, or a column of zeros of V
       record(difference(value, 0), allowed, row, j);
       continue;
     }
-    double score = 0;
-    for (int64_t d = 0; d < q.sizes[3]; ++d)
-      score += q.load(row.batch, row.head, row.query, d) *
-               k.load(row.batch, row.headKV, j, d);
-    score *= problem.bundle().attention.softmaxScale;
+    double dot = 0;
+    for (int64_t d = 0; d < inputs.q.sizes[3]; ++d)
+      dot += inputs.q.load(row.batch, row.head, row.query, d) *
+             inputs.k.load(row.batch, row.headKV, j, d);
+    double bias = loadBias(inputs, row.batch, row.head, row.query, j);
+    double score = computeScore(inputs, dot, bias);
     record(difference(std::log(value) + rowLse, score), allowed, row, j);
   }
 }
@@ -140,23 +140,25 @@ void StageCheck::compareRowSum(const Row &row) {
   double sum = 0;
   for (int64_t j = 0; j < o.sizes[3]; ++j)
     sum += o.load(row.batch, row.head, row.query, j);
-  double allowed = 4 * roundoff + static_cast<double>(row.keys) * 0x1p-24;
-  record(difference(sum, row.keys ? 1 : 0), allowed, row, 0);
+  double count = static_cast<double>(row.keys.count());
+  double allowed = 4 * roundoff + count * 0x1p-24;
+  record(difference(sum, count ? 1 : 0), allowed, row, 0);
 }
 
-/// With Q = 0 all visible keys weigh the same. P and O are each rounded once,
-/// and a sum of n terms in f32 is off by at most n * 2^-23 of the sum of the
-/// magnitudes, where the tensor cores truncate.
+/// With Q and bias of 0 all visible keys weigh the same, capped or not. P and O
+/// are each rounded once, and a sum of n terms in f32 is off by at most n *
+/// 2^-23 of the sum of the magnitudes, where the tensor cores truncate.
 void StageCheck::compareMean(const Row &row) {
   for (int64_t d = 0; d < o.sizes[3]; ++d) {
-    double sum = 0, magnitude = 0, count = static_cast<double>(row.keys);
-    for (int64_t j = 0; j < row.keys; ++j) {
-      double value = v.load(row.batch, row.headKV, j, d);
+    double sum = 0, magnitude = 0;
+    for (int64_t j = row.keys.first; j < row.keys.end; ++j) {
+      double value = inputs.v.load(row.batch, row.headKV, j, d);
       sum += value;
       magnitude += std::abs(value);
     }
-    double mean = row.keys ? sum / count : 0;
-    double meanMagnitude = row.keys ? magnitude / count : 0;
+    double count = static_cast<double>(row.keys.count());
+    double mean = count ? sum / count : 0;
+    double meanMagnitude = count ? magnitude / count : 0;
     double allowed = 2 * roundoff * std::abs(mean) +
                      (count + 4) * 0x1p-23 * meanMagnitude + 0x1p-24;
     record(difference(o.load(row.batch, row.head, row.query, d), mean), allowed,
@@ -165,14 +167,13 @@ void StageCheck::compareMean(const Row &row) {
 }
 
 ErrorReport StageCheck::run(Stage stage) {
-  int64_t group = k.sizes[1] ? o.sizes[1] / k.sizes[1] : 1;
+  int64_t headsKV = inputs.k.sizes[1], seqlenK = inputs.k.sizes[2];
+  int64_t group = headsKV ? o.sizes[1] / headsKV : 1;
   for (int64_t b = 0; b < o.sizes[0]; ++b)
     for (int64_t h = 0; h < o.sizes[1]; ++h)
       for (int64_t i = 0; i < o.sizes[2]; ++i) {
-        Row row = {b, h, i,
-                   visibleKeys(problem.bundle().attention.causal, i, o.sizes[2],
-                               k.sizes[2]),
-                   h / group};
+        Row row = {b, h, i, h / group,
+                   visibleKeys(inputs.mask, i, o.sizes[2], seqlenK)};
         if (stage == Stage::QK)
           compareScores(row);
         else if (stage == Stage::Softmax)
@@ -185,13 +186,7 @@ ErrorReport StageCheck::run(Stage stage) {
 
 StatusOr<CheckReport> flashcore::checkOutputs(const TensorSet &set, Stage stage,
                                               unsigned threads) {
-  const AttentionSpec &attention = set.problem().bundle().attention;
-  AttentionInputs inputs;
-  inputs.q = set.findTensor("q")->view();
-  inputs.k = set.findTensor("k")->view();
-  inputs.v = set.findTensor("v")->view();
-  inputs.softmaxScale = attention.softmaxScale;
-  inputs.causal = attention.causal;
+  AttentionInputs inputs = set.inputs();
   if (Status status = verifyShapes(inputs); !status.ok())
     return status;
 
@@ -202,7 +197,7 @@ StatusOr<CheckReport> flashcore::checkOutputs(const TensorSet &set, Stage stage,
   if (const HostTensor *lse = set.findTensor("lse"))
     report.lse = compare(*lse, reference.lse, yardstick.lse);
   if (stage != Stage::All)
-    report.stage = StageCheck(set).run(stage);
+    report.stage = StageCheck(set, inputs).run(stage);
   return report;
 }
 
@@ -253,14 +248,30 @@ StatusOr<Timing> flashcore::timeProblem(Device &device, LoadedModule &module,
   return device.time(module, launches, options);
 }
 
+/// Pairs of a query and a key that it sees, by the convention of the field
+/// where there is one.
+static double countPairs(const Mask &mask, int64_t seqlenQ, int64_t seqlenK) {
+  double all = static_cast<double>(seqlenQ) * static_cast<double>(seqlenK);
+  if (!mask.windowLeft && !mask.windowRight) {
+    if (mask.causal == Causal::None)
+      return all;
+    if (seqlenQ == seqlenK)
+      return all / 2;
+  }
+  double pairs = 0;
+  for (int64_t i = 0; i < seqlenQ; ++i)
+    pairs +=
+        static_cast<double>(visibleKeys(mask, i, seqlenQ, seqlenK).count());
+  return pairs;
+}
+
 double flashcore::attentionFlops(const Problem &problem) {
   auto size = [&](std::string_view name) {
     return static_cast<double>(problem.dim(name));
   };
+  double pairs = countPairs(problem.bundle().attention.mask,
+                            problem.dim("seqlen_q"), problem.dim("seqlen_k"));
   // 4 * head_dim when both head dims are equal: two products of 2 operations.
-  double flops = 2 * size("batch") * size("heads_q") * size("seqlen_q") *
-                 size("seqlen_k") * (size("head_dim") + size("head_dim_v"));
-  bool isHalf = problem.bundle().attention.causal != Causal::None &&
-                size("seqlen_q") == size("seqlen_k");
-  return isHalf ? flops / 2 : flops;
+  return 2 * size("batch") * size("heads_q") * pairs *
+         (size("head_dim") + size("head_dim_v"));
 }

@@ -128,12 +128,16 @@ TensorView HostTensor::view() const {
   result.data = base() + shape.offset * byteSize(shape.dtype);
   result.dtype = shape.dtype;
   result.sizes.fill(1);
+  bool isBias = shape.name == BiasName;
   for (size_t axis = 0; axis < shape.axes.size(); ++axis) {
     const std::string &name = shape.axes[axis];
-    size_t place = name == "batch"               ? 0
-                   : name.starts_with("heads_")  ? 1
-                   : name.starts_with("seqlen_") ? 2
-                                                 : 3;
+    if (name == BroadcastAxis)
+      continue; // size 1 and stride 0 already
+    size_t place = name == "batch"                ? 0
+                   : name.starts_with("heads_")   ? 1
+                   : isBias && name == "seqlen_k" ? 3
+                   : name.starts_with("seqlen_")  ? 2
+                                                  : 3;
     result.sizes[place] = shape.sizes[axis];
     result.strides[place] = shape.strides[axis];
   }

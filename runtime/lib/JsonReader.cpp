@@ -102,6 +102,16 @@ double JsonReader::Field::number() const {
   return 0;
 }
 
+std::optional<double> JsonReader::Field::numberOrNull() const {
+  if (isNull())
+    return std::nullopt;
+  if (!value->is_number()) {
+    refuse("a number or null");
+    return std::nullopt;
+  }
+  return number();
+}
+
 int64_t JsonReader::Field::integer(int64_t min, int64_t max) const {
   // An unsigned value past INT64_MAX would turn negative in get<int64_t>().
   bool fits =

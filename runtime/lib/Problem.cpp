@@ -13,12 +13,10 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cstdio>
 #include <numeric>
 
 using namespace flashcore;
-
-/// Rows of 16-bit tensors are copied 16 bytes at a time.
-static constexpr int64_t rowCopyElements = 8;
 
 std::string_view flashcore::stringify(Layout layout) {
   return layout == Layout::BHSD ? "bhsd" : "bshd";
@@ -39,13 +37,18 @@ static std::vector<size_t> memoryOrder(const std::vector<std::string> &axes,
     bool isHeads = axes[axis].starts_with("heads");
     if (axes[axis] == "batch")
       return 0;
-    // The layout is that of q, k, v and o; lse stays (batch, heads, seqlen).
-    if (layout == Layout::BSHD && axes.size() == 4 && (isSequence || isHeads))
+    if (layout == Layout::BSHD && (isSequence || isHeads))
       return isSequence ? 1 : 2;
     return isHeads ? 1 : isSequence ? 2 : 3;
   };
   std::vector<size_t> order(axes.size());
   std::iota(order.begin(), order.end(), size_t(0));
+  // The layout is that of q, k, v and o; lse and a bias stay as they are.
+  bool hasHeadDim = std::any_of(axes.begin(), axes.end(), [](auto &axis) {
+    return axis.starts_with("head_dim");
+  });
+  if (!hasHeadDim)
+    return order;
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     return std::pair(rank(a), a) < std::pair(rank(b), b);
   });
@@ -143,13 +146,15 @@ static Status checkAlignment(const TensorGeometry &tensor) {
     if (stride < 0)
       return Status::error(what + "to be at least 0, but got " +
                            std::to_string(stride));
+    // Every row is to start at an aligned address.
     bool isInnermost = i + 1 == tensor.strides.size();
-    if (!isInnermost && elementBytes == 2 && stride % rowCopyElements)
+    if (!isInnermost && stride % (tensor.alignment / elementBytes))
       return Status::error(what + "to be a multiple of " +
-                           std::to_string(rowCopyElements) +
+                           std::to_string(tensor.alignment / elementBytes) +
                            " elements, but got " + std::to_string(stride))
-          .note("rows are copied 16 bytes at a time: pad the rows, or copy the "
-                "tensor to a padded one");
+          .note("rows are copied " + std::to_string(tensor.alignment) +
+                " bytes at a time: pad the rows, or copy the tensor to a "
+                "padded one");
   }
   return Status::success();
 }
@@ -215,7 +220,7 @@ Status Problem::resolveTensor(const TensorSpec &spec,
   tensor.axes = spec.axes;
   tensor.alignment = spec.alignment;
   for (const std::string &axis : spec.axes)
-    tensor.sizes.push_back(dim(axis));
+    tensor.sizes.push_back(axis == BroadcastAxis ? 1 : dim(axis));
 
   auto chosen = request.tensors.find(spec.name);
   bool isChosen = chosen != request.tensors.end();
@@ -321,7 +326,23 @@ std::string Problem::str() const {
     result += "/" + text("head_dim_v");
   if (const TensorGeometry *q = findTensor("q"))
     result += " " + std::string(stringify(q->dtype));
-  if (source->attention.causal != Causal::None)
-    result += " causal=" + std::string(stringify(source->attention.causal));
+  const AttentionSpec &attention = source->attention;
+  const Mask &mask = attention.mask;
+  if (mask.causal != Causal::None)
+    result += " causal=" + std::string(stringify(mask.causal));
+  auto bound = [](std::optional<int64_t> window) {
+    return window ? std::to_string(*window) : "inf";
+  };
+  if (mask.windowLeft || mask.windowRight)
+    result +=
+        " window=" + bound(mask.windowLeft) + "," + bound(mask.windowRight);
+  if (attention.softcap) {
+    char number[32];
+    std::snprintf(number, sizeof(number), " softcap=%g", *attention.softcap);
+    result += number;
+  }
+  if (const TensorGeometry *bias = findTensor(BiasName))
+    result +=
+        " bias=" + std::string(stringify(bias->dtype)) + ::str(bias->sizes);
   return result;
 }

@@ -38,14 +38,22 @@ double TensorView::load(int64_t b, int64_t h, int64_t s, int64_t d) const {
   return 0;
 }
 
-int64_t flashcore::visibleKeys(Causal causal, int64_t query, int64_t seqlenQ,
-                               int64_t seqlenK) {
-  int64_t last = seqlenK - 1;
-  if (causal == Causal::BottomRight)
-    last = query + seqlenK - seqlenQ;
-  else if (causal == Causal::TopLeft)
-    last = query;
-  return std::clamp<int64_t>(last + 1, 0, seqlenK);
+KeyRange flashcore::visibleKeys(const Mask &mask, int64_t query,
+                                int64_t seqlenQ, int64_t seqlenK) {
+  int64_t first = 0, last = seqlenK - 1;
+  // The key at the position of the query, when the sequences end together.
+  int64_t own = query + seqlenK - seqlenQ;
+  // A wider window hides no less, and its sums might overflow.
+  int64_t widest = seqlenQ + seqlenK;
+  if (mask.causal == Causal::BottomRight)
+    last = std::min(last, own);
+  if (mask.causal == Causal::TopLeft)
+    last = std::min(last, query);
+  if (mask.windowLeft)
+    first = std::max(first, own - std::min(*mask.windowLeft, widest));
+  if (mask.windowRight)
+    last = std::min(last, own + std::min(*mask.windowRight, widest));
+  return {first, std::max(first, last + 1)};
 }
 
 Status flashcore::verifyShapes(const AttentionInputs &inputs) {
@@ -68,7 +76,35 @@ Status flashcore::verifyShapes(const AttentionInputs &inputs) {
     return Status::error(
         "expects heads_q to be a multiple of heads_kv, but got " +
         std::to_string(q[1]) + " and " + std::to_string(k[1]));
+  if (!inputs.bias)
+    return Status::success();
+  const char *axes[] = {"batch", "heads_q", "seqlen_q", "seqlen_k"};
+  const int64_t whole[] = {q[0], q[1], q[2], k[2]};
+  for (size_t i = 0; i < 4; ++i)
+    if (int64_t size = inputs.bias->sizes[i]; size != 1 && size != whole[i])
+      return Status::error("expects the " + std::string(axes[i]) +
+                           " of the bias to be 1 or that of the attention (" +
+                           std::to_string(whole[i]) + "), but got " +
+                           std::to_string(size));
   return Status::success();
+}
+
+double flashcore::loadBias(const AttentionInputs &inputs, int64_t batch,
+                           int64_t head, int64_t query, int64_t key) {
+  if (!inputs.bias)
+    return 0;
+  const auto &sizes = inputs.bias->sizes;
+  return inputs.bias->load(
+      std::min(batch, sizes[0] - 1), std::min(head, sizes[1] - 1),
+      std::min(query, sizes[2] - 1), std::min(key, sizes[3] - 1));
+}
+
+double flashcore::computeScore(const AttentionInputs &inputs, double dot,
+                               double bias) {
+  double score = inputs.softmaxScale * dot + bias;
+  if (!inputs.softcap)
+    return score;
+  return *inputs.softcap * std::tanh(score / *inputs.softcap);
 }
 
 /// Rounds to the nearest value of `dtype`.
@@ -89,14 +125,19 @@ namespace {
 /// In double precision, from the formula.
 struct ExactMath {
   using Scalar = double;
-  double scale;
+  const AttentionInputs &inputs;
 
-  /// Turns `count` products q.k into O's weights; returns lse and the factor
-  /// that the weighted sum still needs.
+  double score(double dot, double bias) const {
+    return computeScore(inputs, dot, bias);
+  }
+  /// Turns `count` scores into O's weights; returns lse and the factor that the
+  /// weighted sum still needs. An lse of -infinity leaves the weights unset.
   std::pair<double, double> softmax(double *row, int64_t count) const {
     double max = -infinity, sum = 0;
     for (int64_t j = 0; j < count; ++j)
-      max = std::max(max, row[j] *= scale);
+      max = std::max(max, row[j]);
+    if (max == -infinity)
+      return {-infinity, 0};
     for (int64_t j = 0; j < count; ++j)
       sum += row[j] = std::exp(row[j] - max);
     return {max + std::log(sum), 1 / sum};
@@ -110,13 +151,22 @@ struct LowPrecisionMath {
   using Scalar = float;
   DType dtype;
   float scale;
+  std::optional<float> softcap;
 
+  float score(float dot, float bias) const {
+    float scaled = roundTo(dtype, roundTo(dtype, dot) * scale);
+    float biased = roundTo(dtype, scaled + bias);
+    if (!softcap)
+      return biased;
+    float ratio = roundTo(dtype, biased / *softcap);
+    return roundTo(dtype, roundTo(dtype, std::tanh(ratio)) * *softcap);
+  }
   std::pair<double, double> softmax(float *row, int64_t count) const {
     float max = -std::numeric_limits<float>::infinity(), sum = 0;
-    for (int64_t j = 0; j < count; ++j) {
-      row[j] = roundTo(dtype, roundTo(dtype, row[j]) * scale);
+    for (int64_t j = 0; j < count; ++j)
       max = std::max(max, row[j]);
-    }
+    if (max == -std::numeric_limits<float>::infinity())
+      return {-infinity, 0};
     for (int64_t j = 0; j < count; ++j)
       sum += row[j] = std::exp(row[j] - max);
     for (int64_t j = 0; j < count; ++j)
@@ -143,9 +193,12 @@ private:
   static constexpr int64_t blockKeys = 128;
 
   void gather(int64_t batch, int64_t head);
-  void computeBlock(int64_t firstRow, int64_t rows, int64_t firstOutput);
-  void computeScores(int64_t firstRow, int64_t rows, int64_t keys);
-  void computeOutput(int64_t row, int64_t keys);
+  void computeBlock(int64_t batch, int64_t head, int64_t firstRow,
+                    int64_t rows);
+  void computeProducts(int64_t firstRow, int64_t rows, KeyRange keys);
+  void computeScores(int64_t batch, int64_t head, int64_t query, Scalar *row,
+                     KeyRange keys);
+  void computeOutput(int64_t row, KeyRange keys);
 
   const AttentionInputs &inputs;
   const Math &math;
@@ -180,13 +233,14 @@ void HeadWorker<Math>::gather(int64_t batch, int64_t head) {
   }
 }
 
-/// The products q.k of `rows` queries with the first `keys` keys.
+/// The products q.k of `rows` queries with `keys`.
 template <typename Math>
-void HeadWorker<Math>::computeScores(int64_t firstRow, int64_t rows,
-                                     int64_t keys) {
+void HeadWorker<Math>::computeProducts(int64_t firstRow, int64_t rows,
+                                       KeyRange keys) {
   int64_t seqlenK = inputs.k.sizes[2], headDim = inputs.q.sizes[3];
-  for (int64_t firstKey = 0; firstKey < keys; firstKey += blockKeys) {
-    int64_t count = std::min(blockKeys, keys - firstKey);
+  for (int64_t firstKey = keys.first; firstKey < keys.end;
+       firstKey += blockKeys) {
+    int64_t count = std::min(blockKeys, keys.end - firstKey);
     for (int64_t r = 0; r < rows; ++r) {
       Scalar accumulator[blockKeys] = {};
       for (int64_t d = 0; d < headDim; ++d) {
@@ -200,15 +254,26 @@ void HeadWorker<Math>::computeScores(int64_t firstRow, int64_t rows,
   }
 }
 
-/// The weighted sum of v for one row. It stops at the last visible key: a
-/// weight of 0 would turn an infinity in v into a NaN.
+/// Turns the products of one query into its scores.
 template <typename Math>
-void HeadWorker<Math>::computeOutput(int64_t row, int64_t keys) {
+void HeadWorker<Math>::computeScores(int64_t batch, int64_t head, int64_t query,
+                                     Scalar *row, KeyRange keys) {
+  for (int64_t j = keys.first; j < keys.end; ++j)
+    row[j] =
+        math.score(row[j], Scalar(loadBias(inputs, batch, head, query, j)));
+}
+
+/// The weighted sum of v for one row. It reads visible keys only, and not those
+/// of weight 0: a 0 would turn an infinity in v into a NaN.
+template <typename Math>
+void HeadWorker<Math>::computeOutput(int64_t row, KeyRange keys) {
   int64_t seqlenK = inputs.k.sizes[2], headDimV = inputs.v.sizes[3];
   Scalar *sum = &output[row * headDimV];
   std::fill_n(sum, headDimV, Scalar(0));
   const Scalar *weights = &scores[row * seqlenK];
-  for (int64_t j = 0; j < keys; ++j) {
+  for (int64_t j = keys.first; j < keys.end; ++j) {
+    if (weights[j] == 0)
+      continue;
     const Scalar *values = &v[j * headDimV];
     for (int64_t d = 0; d < headDimV; ++d)
       sum[d] += weights[j] * values[d];
@@ -216,28 +281,31 @@ void HeadWorker<Math>::computeOutput(int64_t row, int64_t keys) {
 }
 
 template <typename Math>
-void HeadWorker<Math>::computeBlock(int64_t firstRow, int64_t rows,
-                                    int64_t firstOutput) {
+void HeadWorker<Math>::computeBlock(int64_t batch, int64_t head,
+                                    int64_t firstRow, int64_t rows) {
+  int64_t headsQ = inputs.q.sizes[1], headDimV = inputs.v.sizes[3];
   int64_t seqlenQ = inputs.q.sizes[2], seqlenK = inputs.k.sizes[2];
-  int64_t headDimV = inputs.v.sizes[3];
-  // Later queries never see fewer keys than earlier ones.
-  computeScores(
-      firstRow, rows,
-      visibleKeys(inputs.causal, firstRow + rows - 1, seqlenQ, seqlenK));
+  auto keysOf = [&](int64_t query) {
+    return visibleKeys(inputs.mask, query, seqlenQ, seqlenK);
+  };
+  computeProducts(firstRow, rows,
+                  {keysOf(firstRow).first, keysOf(firstRow + rows - 1).end});
   for (int64_t r = 0; r < rows; ++r) {
-    int64_t keys = visibleKeys(inputs.causal, firstRow + r, seqlenQ, seqlenK);
-    int64_t row = firstOutput + firstRow + r;
+    int64_t query = firstRow + r;
+    KeyRange keys = keysOf(query);
+    Scalar *weights = scores.data() + r * seqlenK;
+    computeScores(batch, head, query, weights, keys);
+    auto [lse, factor] = math.softmax(weights + keys.first, keys.count());
+    int64_t row = (batch * headsQ + head) * seqlenQ + query;
     double *o = result.o.data() + row * headDimV;
-    if (keys == 0) {
+    result.lse[row] = lse;
+    if (lse == -infinity) {
       std::fill_n(o, headDimV, 0.0);
-      result.lse[row] = -infinity;
       continue;
     }
-    auto [lse, factor] = math.softmax(&scores[r * seqlenK], keys);
     computeOutput(r, keys);
     for (int64_t d = 0; d < headDimV; ++d)
       o[d] = math.finish(output[r * headDimV + d], factor);
-    result.lse[row] = lse;
   }
 }
 
@@ -245,10 +313,8 @@ template <typename Math>
 void HeadWorker<Math>::run(int64_t batch, int64_t head, int64_t firstRow,
                            int64_t endRow) {
   gather(batch, head);
-  int64_t headsQ = inputs.q.sizes[1], seqlenQ = inputs.q.sizes[2];
   for (int64_t row = firstRow; row < endRow; row += blockRows)
-    computeBlock(row, std::min(blockRows, endRow - row),
-                 (batch * headsQ + head) * seqlenQ);
+    computeBlock(batch, head, row, std::min(blockRows, endRow - row));
 }
 
 template <typename Math>
@@ -290,12 +356,14 @@ static AttentionResult compute(const AttentionInputs &inputs, const Math &math,
 
 AttentionResult flashcore::computeReference(const AttentionInputs &inputs,
                                             unsigned threads) {
-  return compute(inputs, ExactMath{inputs.softmaxScale}, threads);
+  return compute(inputs, ExactMath{inputs}, threads);
 }
 
 AttentionResult flashcore::computeYardstick(const AttentionInputs &inputs,
                                             unsigned threads) {
-  LowPrecisionMath math{inputs.q.dtype,
-                        static_cast<float>(inputs.softmaxScale)};
+  LowPrecisionMath math{
+      inputs.q.dtype, static_cast<float>(inputs.softmaxScale), {}};
+  if (inputs.softcap)
+    math.softcap = static_cast<float>(*inputs.softcap);
   return compute(inputs, math, threads);
 }

@@ -14,6 +14,7 @@
 
 #include <cassert>
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 using namespace flashcore;
@@ -58,7 +59,6 @@ public:
     return radius * std::cos(angle);
   }
 
-private:
   uint64_t nextBits() {
     uint64_t z = state += 0x9e3779b97f4a7c15;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
@@ -66,6 +66,7 @@ private:
     return z ^ (z >> 31);
   }
 
+private:
   uint64_t state;
   float spare = 0;
   bool hasSpare = false;
@@ -126,11 +127,40 @@ static void fillNormal(HostTensor &tensor, uint64_t seed, Scale &&scale) {
   });
 }
 
+AttentionInputs TensorSet::inputs() const {
+  const AttentionSpec &attention = source->bundle().attention;
+  AttentionInputs inputs;
+  inputs.q = findTensor("q")->view();
+  inputs.k = findTensor("k")->view();
+  inputs.v = findTensor("v")->view();
+  inputs.softmaxScale = attention.softmaxScale;
+  inputs.mask = attention.mask;
+  inputs.softcap = attention.softcap;
+  if (const HostTensor *bias = findTensor(BiasName))
+    inputs.bias = bias->view();
+  return inputs;
+}
+
+/// Stages see every key that the mask shows, so only the others hide some.
+void TensorSet::fillBias(uint64_t seed, uint64_t hiddenSeed, bool isRising,
+                         Stage stage) {
+  HostTensor &bias = tensor(BiasName);
+  float scale = stage == Stage::PV ? 0.0f : stage == Stage::QK ? 0.25f : 1.0f;
+  fillNormal(bias, seed, [&](int64_t) { return scale; });
+  if (!isRising || stage != Stage::All)
+    return;
+  NormalGenerator generator(hiddenSeed);
+  bias.forEach([&](int64_t, int64_t position) {
+    if (generator.nextBits() % 8 == 0)
+      bias.store(position, -std::numeric_limits<float>::infinity());
+  });
+}
+
 Status TensorSet::fillInputs(uint64_t seed, InputKind kind, Stage stage) {
   if (Status status = verifyStage(*source, stage); !status.ok())
     return status;
-  // Three streams that do not overlap in practice: SplitMix64 walks its state
-  // by a constant, so distant starts are needed.
+  // Streams that do not overlap in practice: SplitMix64 walks its state by a
+  // constant, so distant starts are needed.
   auto stream = [&](uint64_t number) {
     return seed * 0x2545f4914f6cdd1d + (number << 61);
   };
@@ -158,6 +188,8 @@ Status TensorSet::fillInputs(uint64_t seed, InputKind kind, Stage stage) {
     fillIdentity(tensor("v"));
   else
     fillNormal(tensor("v"), stream(3), [](int64_t) { return 1.0f; });
+  if (findTensor(BiasName))
+    fillBias(stream(4), stream(5), isRising, stage);
   return Status::success();
 }
 

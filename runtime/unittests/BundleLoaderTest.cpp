@@ -59,7 +59,10 @@ TEST_F(BundleLoaderTest, readsEveryField) {
   EXPECT_EQ(bundle.cubins[0].chip.str(), "sm_89");
   EXPECT_EQ(bundle.cubins[0].contents, testCubin);
   EXPECT_EQ(bundle.attention.softmaxScale, 0.25);
-  EXPECT_EQ(bundle.attention.causal, Causal::None);
+  EXPECT_EQ(bundle.attention.mask.causal, Causal::None);
+  EXPECT_EQ(bundle.attention.mask.windowLeft, std::nullopt);
+  EXPECT_EQ(bundle.attention.mask.windowRight, std::nullopt);
+  EXPECT_EQ(bundle.attention.softcap, std::nullopt);
   EXPECT_EQ(bundle.attention.dims.at("head_dim"), 16);
   EXPECT_EQ(bundle.attention.dims.at("batch"), std::nullopt);
   ASSERT_EQ(bundle.tensors.size(), 5u);
@@ -75,6 +78,27 @@ TEST_F(BundleLoaderTest, readsEveryField) {
   EXPECT_EQ(kernel.arguments.size(), 8u);
   EXPECT_EQ(kernel.arguments[6].axis, 1u);
   EXPECT_EQ(kernel.resources->registers, 128);
+}
+
+TEST_F(BundleLoaderTest, readsWhatChangesTheScores) {
+  json manifest = testManifest();
+  manifest["attention"]["window_left"] = 64;
+  manifest["attention"]["window_right"] = 0;
+  manifest["attention"]["softcap"] = 2.5;
+  addBias(manifest, "bf16", {"batch", "1", "1", "seqlen_k"});
+  Bundle bundle = loadTestBundle(manifest);
+  EXPECT_EQ(bundle.attention.mask.windowLeft, 64);
+  EXPECT_EQ(bundle.attention.mask.windowRight, 0);
+  EXPECT_EQ(bundle.attention.softcap, 2.5);
+  const TensorSpec *bias = bundle.findTensor("bias");
+  ASSERT_TRUE(bias);
+  EXPECT_EQ(bias->dtype, DType::BF16);
+  EXPECT_EQ(bias->alignment, 2);
+  EXPECT_EQ(bias->axes,
+            (std::vector<std::string>{"batch", "1", "1", "seqlen_k"}));
+  // A softcap may be written as an integer.
+  manifest["attention"]["softcap"] = 30;
+  EXPECT_EQ(loadTestBundle(manifest).attention.softcap, 30);
 }
 
 TEST_F(BundleLoaderTest, acceptsNullWhereNothingWasAssembled) {
@@ -140,10 +164,13 @@ TEST_F(BundleLoaderTest, refusesAnotherFormat) {
 }
 
 TEST_F(BundleLoaderTest, refusesAnotherVersion) {
-  EXPECT_EQ(refusal("/version", 2),
-            "manifest.json: expects 'version' to be 1, but got 2\n"
-            "  note: this runtime reads version 1: compile the bundle again "
-            "with the flashcore-compile of the same release");
+  for (int version : {1, 3})
+    EXPECT_EQ(
+        refusal("/version", version),
+        "manifest.json: expects 'version' to be 2, but got " +
+            std::to_string(version) +
+            "\n  note: this runtime reads version 2: recompile the bundle "
+            "with the flashcore-compile of this release");
 }
 
 TEST_F(BundleLoaderTest, refusesEveryMissingKey) {
@@ -237,6 +264,91 @@ TEST_F(BundleLoaderTest, refusesWrongValues) {
   EXPECT_EQ(refusal("/tensors/0/alignment", 24),
             "manifest.json: expects 'tensors[0].alignment' to be a power of "
             "two that is a multiple of the size of f16, but got 24" +
+                remedy);
+}
+
+TEST_F(BundleLoaderTest, refusesWrongWindows) {
+  for (const char *name : {"window_left", "window_right"}) {
+    std::string pointer = "/attention/" + std::string(name);
+    std::string start = "manifest.json: expects 'attention." +
+                        std::string(name) + "' to be an integer ";
+    EXPECT_EQ(refusal(pointer.c_str(), -1),
+              start + "of at least 0, but got -1" + remedy);
+    EXPECT_EQ(refusal(pointer.c_str(), 1.5),
+              start + "or null, but got 1.5" + remedy);
+    EXPECT_EQ(refusal(pointer.c_str(), "all"),
+              start + "or null, but got \"all\"" + remedy);
+    EXPECT_EQ(refusal(pointer.c_str(), uint64_t(1) << 63),
+              start + "of at least 0, but got 9223372036854775808" + remedy);
+  }
+}
+
+TEST_F(BundleLoaderTest, refusesWrongSoftcaps) {
+  const std::string start =
+      "manifest.json: expects 'attention.softcap' to be a ";
+  EXPECT_EQ(refusal("/attention/softcap", 0),
+            start + "positive number or null, but got 0" + remedy);
+  EXPECT_EQ(refusal("/attention/softcap", -2.5),
+            start + "positive number or null, but got -2.5" + remedy);
+  EXPECT_EQ(refusal("/attention/softcap", "none"),
+            start + "number or null, but got \"none\"" + remedy);
+  EXPECT_EQ(refusal("/attention/softcap", false),
+            start + "number or null, but got false" + remedy);
+}
+
+TEST_F(BundleLoaderTest, refusesANumberThatIsNotFinite) {
+  // JSON has no infinity; this is how one would be smuggled in.
+  for (const char *name : {"softmax_scale", "softcap"}) {
+    writeBundle(scratch.path(), testManifest());
+    std::string manifest = *readFile(scratch.file("manifest.json"));
+    std::string key = "\"" + std::string(name) + "\": ";
+    size_t at = manifest.find(key) + key.size();
+    manifest.replace(at, manifest.find_first_of(",\n", at) - at, "1e999");
+    scratch.write("manifest.json", manifest);
+    EXPECT_EQ(load(), "manifest.json: expects numbers that fit a double, but "
+                      "got a larger one\n"
+                      "  note: the file was edited or is damaged");
+  }
+}
+
+TEST_F(BundleLoaderTest, refusesABiasThatFitsNoScores) {
+  json manifest = testManifest();
+  addBias(manifest);
+  auto refusalAt = [&](const char *pointer, const json &value) {
+    json changed = manifest;
+    changed[json::json_pointer(pointer)] = value;
+    return refusal(changed);
+  };
+  EXPECT_EQ(refusalAt("/tensors/5/role", "output"),
+            "manifest.json: expects 'tensors[5].role' to be 'input', but got "
+            "\"output\"" +
+                remedy);
+  EXPECT_EQ(refusalAt("/tensors/5/axes/2", "seqlen_k"),
+            "manifest.json: expects 'tensors[5].axes[2]' to be 'seqlen_q' or "
+            "'1', but got \"seqlen_k\"" +
+                remedy);
+  EXPECT_EQ(refusalAt("/tensors/5/axes/1", "heads_kv"),
+            "manifest.json: expects 'tensors[5].axes[1]' to be 'heads_q' or "
+            "'1', but got \"heads_kv\"" +
+                remedy);
+  manifest["tensors"][5]["axes"] = {"seqlen_q", "seqlen_k"};
+  manifest["tensors"][5]["strides"] = {nullptr, nullptr};
+  EXPECT_EQ(refusal(manifest),
+            "manifest.json: expects 'tensors[5].axes' to be an array of 4 "
+            "elements, as every bias, but got an array of 2 elements" +
+                remedy);
+}
+
+TEST_F(BundleLoaderTest, onlyABiasHasBroadcastAxes) {
+  EXPECT_EQ(refusal("/tensors/1/axes/1", "1"),
+            "manifest.json: expects 'tensors[1].axes' to be the axes batch, "
+            "head_dim, heads_kv, seqlen_k in any order, but got an array of 4 "
+            "elements" +
+                remedy);
+  EXPECT_EQ(refusal("/attention/dims/1", 1),
+            "manifest.json: expects 'attention.dims' to be an object without "
+            "the key '1', which names broadcast axes, but got an object of 8 "
+            "keys" +
                 remedy);
 }
 

@@ -67,6 +67,38 @@ TEST(CheckTest, emptyRowsPassWithZeroAndMinusInfinity) {
   EXPECT_TRUE(outcome.report.pass());
 }
 
+/// A static problem with everything that changes a score.
+static nlohmann::json richManifest(int64_t seqlenQ, int64_t seqlenK,
+                                   const char *biasType = "f16") {
+  nlohmann::json manifest = staticManifest(seqlenQ, seqlenK, "bottom_right");
+  manifest["attention"]["window_left"] = 9;
+  manifest["attention"]["window_right"] = 2;
+  manifest["attention"]["softcap"] = 3.5;
+  addBias(manifest, biasType, {"1", "heads_q", "seqlen_q", "seqlen_k"});
+  return manifest;
+}
+
+TEST(CheckTest, aBiasASoftcapAndAWindowPass) {
+  for (const char *biasType : {"f16", "bf16", "f32"})
+    for (InputKind kind : {InputKind::Normal, InputKind::Rising}) {
+      Outcome outcome =
+          run(Mistake::None, richManifest(40, 32, biasType), Stage::All, kind);
+      EXPECT_EQ(text(outcome.status), "");
+      EXPECT_TRUE(outcome.report.pass()) << biasType;
+    }
+  Outcome outcome = run(Mistake::WrongValue, richManifest(32, 32));
+  EXPECT_FALSE(outcome.report.pass());
+}
+
+TEST(CheckTest, rowsThatABiasHidesPass) {
+  // One key: each eighth row sees nothing at all.
+  nlohmann::json manifest = staticManifest(64, 1);
+  addBias(manifest);
+  Outcome outcome = run(Mistake::None, manifest, Stage::All, InputKind::Rising);
+  EXPECT_EQ(text(outcome.status), "");
+  EXPECT_TRUE(outcome.report.pass());
+}
+
 TEST(CheckTest, minusInfinityIsExact) {
   // Element 3 of lse is -inf; adding 1 changes nothing, so this passes ...
   EXPECT_TRUE(run(Mistake::WrongLse, staticManifest(40, 8, "bottom_right"))
@@ -142,9 +174,11 @@ TEST(CheckTest, aCrashIsAKernelFault) {
 }
 
 TEST(CheckTest, everyStagePassesAndFails) {
-  for (const char *causal : {"none", "bottom_right"})
+  for (const nlohmann::json &manifest :
+       {staticManifest(24, 16), staticManifest(24, 16, "bottom_right"),
+        richManifest(24, 16)})
     for (Stage stage : {Stage::QK, Stage::Softmax, Stage::PV}) {
-      nlohmann::json manifest = staticManifest(24, 16, causal);
+      auto causal = manifest["attention"]["causal"].get<std::string>();
       Outcome good = run(Mistake::None, manifest, stage);
       ASSERT_TRUE(good.report.stage);
       EXPECT_TRUE(good.report.pass()) << stringify(stage) << " " << causal
@@ -160,11 +194,41 @@ TEST(CheckTest, countsOperations) {
   StatusOr<Problem> problem =
       Problem::create(bundle, testRequest(2, 4, 2, 32, 48));
   EXPECT_EQ(attentionFlops(*problem), 4.0 * 2 * 4 * 32 * 48 * 16);
-  bundle.attention.causal = Causal::BottomRight;
-  EXPECT_EQ(attentionFlops(*problem), 4.0 * 2 * 4 * 32 * 48 * 16);
+  // Causal: row i of 32 sees i + 17 keys of 48, or i + 1.
+  Mask &mask = bundle.attention.mask;
+  mask.causal = Causal::BottomRight;
+  EXPECT_EQ(attentionFlops(*problem),
+            4.0 * 2 * 4 * (32 * 17 + 31 * 32 / 2) * 16);
+  mask.causal = Causal::TopLeft;
+  EXPECT_EQ(attentionFlops(*problem), 4.0 * 2 * 4 * (32 * 33 / 2) * 16);
+  // With equal lengths the field counts half of the square.
   StatusOr<Problem> square =
       Problem::create(bundle, testRequest(2, 4, 2, 32, 32));
   EXPECT_EQ(attentionFlops(*square), 2.0 * 2 * 4 * 32 * 32 * 16);
+}
+
+TEST(CheckTest, countsOnlyTheOperationsOfAWindow) {
+  Bundle bundle = loadTestBundle();
+  StatusOr<Problem> problem =
+      Problem::create(bundle, testRequest(1, 2, 2, 10, 10));
+  auto pairs = [&](Causal causal, std::optional<int64_t> left,
+                   std::optional<int64_t> right) {
+    bundle.attention.mask = {causal, left, right};
+    return attentionFlops(*problem) / (4.0 * 2 * 16);
+  };
+  EXPECT_EQ(pairs(Causal::None, 0, 0), 10);
+  EXPECT_EQ(pairs(Causal::None, 2, 1), 30 - 1 - 2 - 1 + 10);
+  EXPECT_EQ(pairs(Causal::BottomRight, 2, std::nullopt), 30 - 1 - 2);
+  EXPECT_EQ(pairs(Causal::BottomRight, 100, std::nullopt), 55);
+}
+
+TEST(CheckTest, aWindowTooFarLeftLeavesNothingToCount) {
+  // 20 queries and 4 keys: the first 16 queries stand before all keys.
+  Bundle bundle = loadTestBundle();
+  bundle.attention.mask.windowRight = 0;
+  StatusOr<Problem> problem =
+      Problem::create(bundle, testRequest(1, 2, 2, 20, 4));
+  EXPECT_EQ(attentionFlops(*problem), 4.0 * 2 * (1 + 2 + 3 + 4) * 16);
 }
 
 TEST(CheckTest, timesOverEightSmallSets) {

@@ -4,8 +4,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The arguments of a launch must be q, k, v, o and lse, in this order, each
-// inside the guards that TensorSet puts around it.
+// The first arguments of a launch must be q, k, v, o and lse, in this order,
+// and the last one the bias if there is one, each inside the guards that
+// TensorSet puts around it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -107,15 +108,21 @@ Status HostDevice::launchChecked(LoadedModule &module,
   if (!problem.ok())
     return problem.status();
   std::vector<HostTensor> tensors;
-  for (size_t i = 0; i < 5; ++i) {
+  for (size_t i = 0; i < problem->tensors().size(); ++i) {
+    DevicePointer from = i < 5 ? launch.arguments[i] : launch.arguments.back();
     tensors.push_back(*HostTensor::create(problem->tensors()[i]));
-    (void)copyToHost(tensors[i].storage(),
-                     launch.arguments[i] - HostTensor::GuardBytes,
+    (void)copyToHost(tensors[i].storage(), from - HostTensor::GuardBytes,
                      tensors[i].storageBytes());
   }
-  AttentionInputs inputs = {tensors[0].view(), tensors[1].view(),
-                            tensors[2].view(), bundle.attention.softmaxScale,
-                            bundle.attention.causal};
+  AttentionInputs inputs = {tensors[0].view(),
+                            tensors[1].view(),
+                            tensors[2].view(),
+                            bundle.attention.softmaxScale,
+                            bundle.attention.mask,
+                            bundle.attention.softcap,
+                            {}};
+  if (tensors.size() > 5)
+    inputs.bias = tensors[5].view();
   AttentionResult result = computeReference(inputs);
   tensors[3].forEach([&](int64_t index, int64_t at) {
     tensors[3].store(at, static_cast<float>(result.o[index]));

@@ -49,6 +49,7 @@ TEST(OptionsTest, readsEveryOption) {
                                             "--q=q.npy",
                                             "--k=k.npy",
                                             "--v=v.npy",
+                                            "--bias=b.npy",
                                             "--out-o=o.npy",
                                             "--out-lse=l.npy",
                                             "--no-check",
@@ -74,6 +75,7 @@ TEST(OptionsTest, readsEveryOption) {
   EXPECT_EQ(options->seed, 5u);
   EXPECT_EQ(request.kind, InputKind::Rising);
   EXPECT_EQ(request.inputFiles.at("k"), "k.npy");
+  EXPECT_EQ(request.inputFiles.at("bias"), "b.npy");
   EXPECT_EQ(request.outputFiles.at("o"), "o.npy");
   EXPECT_EQ(request.outputFiles.at("lse"), "l.npy");
   EXPECT_FALSE(request.check);
@@ -138,15 +140,16 @@ protected:
 
   ScratchDirectory scratch;
 };
-const std::string remedy =
-    "\n  note: an entry has the key bundle, and may have dims, layout, offset, "
-    "seed, kind, stage, check and time";
+const std::string remedy = "\n  note: an entry has the key bundle, and may "
+                           "have dims, tensors, layout, "
+                           "offset, seed, kind, stage, check and time";
 } // namespace
 
 TEST_F(GridTest, readsEntries) {
   StatusOr<std::vector<RunRequest>> grid = load(R"([
     {"bundle": "a.fcb"},
     {"bundle": "/b.fcb", "dims": {"batch": 2, "seqlen_k": 0}, "layout": "bshd",
+     "tensors": {"q": {"strides": [64, 8, 24, 1], "offset": 16}},
      "offset": 8, "seed": 5, "kind": "rising", "stage": "pv", "check": false,
      "time": true}])");
   ASSERT_EQ(text(grid), "");
@@ -159,6 +162,9 @@ TEST_F(GridTest, readsEntries) {
   EXPECT_EQ(second.problem.dims.at("seqlen_k"), 0);
   EXPECT_EQ(second.problem.layout, Layout::BSHD);
   EXPECT_EQ(second.problem.offset, 8);
+  EXPECT_EQ(second.problem.tensors.at("q").strides,
+            (std::vector<int64_t>{64, 8, 24, 1}));
+  EXPECT_EQ(second.problem.tensors.at("q").offset, 16);
   EXPECT_EQ(second.seed, 5u);
   EXPECT_EQ(second.kind, InputKind::Rising);
   EXPECT_EQ(second.stage, Stage::PV);
@@ -195,6 +201,15 @@ TEST_F(GridTest, refusesBadEntries) {
   EXPECT_EQ(refusal(R"([{"bundle": "a", "dims": {"batch": "x"}}])"),
             "grid.json: expects '[0].dims.batch' to be an integer of at least "
             "0, but got \"x\"" +
+                remedy);
+  EXPECT_EQ(refusal(R"([{"bundle": "a", "tensors": {"q": {"offset": 0}}}])"),
+            "grid.json: expects the key '[0].tensors.q.strides', but there is "
+            "none" +
+                remedy);
+  EXPECT_EQ(refusal(R"([{"bundle": "a", "tensors": {"q": {"offset": 0,
+                         "strides": [1, -1]}}}])"),
+            "grid.json: expects '[0].tensors.q.strides[1]' to be an integer of "
+            "at least 0, but got -1" +
                 remedy);
   EXPECT_EQ(text(load(R"([{"bundle": "a", "layout": "x"}])")),
             "expects the layout to be 'bhsd' or 'bshd', but got 'x'");

@@ -117,6 +117,67 @@ TEST(ProblemTest, describesItself) {
             "B1 H4/2 32x48 D16/32 f16 causal=top_left");
 }
 
+TEST(ProblemTest, describesWhatChangesTheScores) {
+  nlohmann::json manifest = testManifest();
+  manifest["attention"]["window_left"] = 64;
+  manifest["attention"]["window_right"] = 0;
+  manifest["attention"]["softcap"] = 30;
+  addBias(manifest, "f32", {"1", "1", "seqlen_q", "seqlen_k"});
+  Bundle bundle = loadTestBundle(manifest);
+  EXPECT_EQ(Problem::create(bundle, testRequest())->str(),
+            "B1 H4/2 32x48 D16 f16 window=64,0 softcap=30 bias=f32[1, 1, 32, "
+            "48]");
+  bundle.attention.mask = {Causal::BottomRight, 3, std::nullopt};
+  bundle.attention.softcap = 0.5;
+  EXPECT_EQ(Problem::create(bundle, testRequest())->str(),
+            "B1 H4/2 32x48 D16 f16 causal=bottom_right window=3,inf "
+            "softcap=0.5 bias=f32[1, 1, 32, 48]");
+}
+
+TEST(ProblemTest, packsABiasInTheOrderOfItsAxes) {
+  nlohmann::json manifest = testManifest();
+  addBias(manifest);
+  Bundle bundle = loadTestBundle(manifest);
+  ProblemRequest request = testRequest(2, 4, 2, 32, 47);
+  for (Layout layout : {Layout::BHSD, Layout::BSHD}) {
+    request.layout = layout;
+    StatusOr<Problem> problem = Problem::create(bundle, request);
+    ASSERT_EQ(text(problem), "");
+    EXPECT_EQ(problem->findTensor("bias")->strides,
+              (std::vector<int64_t>{4 * 32 * 47, 32 * 47, 47, 1}));
+  }
+}
+
+TEST(ProblemTest, aBroadcastAxisHasSizeOne) {
+  nlohmann::json manifest = testManifest();
+  addBias(manifest, "f16", {"batch", "1", "1", "seqlen_k"});
+  Bundle bundle = loadTestBundle(manifest);
+  StatusOr<Problem> problem =
+      Problem::create(bundle, testRequest(2, 4, 2, 32, 48));
+  ASSERT_EQ(text(problem), "");
+  const TensorGeometry &bias = *problem->findTensor("bias");
+  EXPECT_EQ(bias.sizes, (std::vector<int64_t>{2, 1, 1, 48}));
+  EXPECT_EQ(bias.strides, (std::vector<int64_t>{48, 48, 48, 1}));
+  EXPECT_EQ(bias.span, 2 * 48);
+}
+
+TEST(ProblemTest, rowsAreAsAlignedAsTheTensor) {
+  nlohmann::json manifest = testManifest();
+  addBias(manifest);
+  ProblemRequest request = testRequest();
+  request.tensors["bias"] = {{6400, 1601, 51, 1}, 3};
+  EXPECT_EQ(refusal(request, manifest), "");
+  manifest["tensors"][5]["alignment"] = 4;
+  request.tensors["bias"].offset = 2;
+  EXPECT_EQ(refusal(request, manifest),
+            "expects the stride of axis 1 (heads_q) of 'bias' to be a multiple "
+            "of 2 elements, but got 1601\n"
+            "  note: rows are copied 4 bytes at a time: pad the rows, or copy "
+            "the tensor to a padded one");
+  request.tensors["bias"].strides = {6400, 1602, 50, 1};
+  EXPECT_EQ(refusal(request, manifest), "");
+}
+
 TEST(ProblemTest, refusesAMissingSize) {
   ProblemRequest request = testRequest();
   request.dims.erase("seqlen_k");

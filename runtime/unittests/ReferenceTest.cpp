@@ -5,7 +5,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Values small enough to compute on paper: one key, two keys, masks, empty
-// rows, grouped heads, and the roundings of the yardstick.
+// rows, grouped heads, and the roundings of the yardstick. Windows, softcaps
+// and biases against the formula, one pair at a time.
 //
 //===----------------------------------------------------------------------===//
 
@@ -41,6 +42,18 @@ struct Tensor {
 };
 } // namespace
 
+static AttentionInputs makeInputs(const TensorView &q, const TensorView &k,
+                                  const TensorView &v, double scale,
+                                  Causal causal) {
+  AttentionInputs inputs;
+  inputs.q = q;
+  inputs.k = k;
+  inputs.v = v;
+  inputs.softmaxScale = scale;
+  inputs.mask.causal = causal;
+  return inputs;
+}
+
 static void expectNear(const std::vector<double> &actual,
                        const std::vector<double> &expected,
                        double tolerance = 1e-7) {
@@ -56,7 +69,7 @@ TEST(ReferenceTest, oneKeyCopiesItsValue) {
   Tensor q({1, 1, 1, 2}, {3, 4}), k({1, 1, 1, 2}, {1, 2}),
       v({1, 1, 1, 2}, {5, -7});
   for (Causal causal : {Causal::None, Causal::BottomRight, Causal::TopLeft}) {
-    AttentionInputs inputs = {q.view, k.view, v.view, 0.5, causal};
+    AttentionInputs inputs = makeInputs(q.view, k.view, v.view, 0.5, causal);
     AttentionResult result = computeReference(inputs);
     expectNear(result.o, {5, -7});
     expectNear(result.lse, {5.5}); // (3*1 + 4*2) / 2
@@ -68,7 +81,8 @@ TEST(ReferenceTest, weighsTwoKeys) {
   float ln3 = std::log(3.0f);
   Tensor q({1, 1, 1, 1}, {2}), k({1, 1, 2, 1}, {0, ln3}),
       v({1, 1, 2, 1}, {4, 8});
-  AttentionInputs inputs = {q.view, k.view, v.view, 0.5, Causal::None};
+  AttentionInputs inputs =
+      makeInputs(q.view, k.view, v.view, 0.5, Causal::None);
   AttentionResult result = computeReference(inputs);
   expectNear(result.o, {7}, 1e-6);
   expectNear(result.lse, {std::log(4.0)}, 1e-6);
@@ -77,36 +91,92 @@ TEST(ReferenceTest, weighsTwoKeys) {
 TEST(ReferenceTest, scoresOfAnySizeStayFinite) {
   Tensor q({1, 1, 1, 1}, {1000}), k({1, 1, 2, 1}, {1000, -1000}),
       v({1, 1, 2, 1}, {1, 2});
-  AttentionInputs inputs = {q.view, k.view, v.view, 1, Causal::None};
+  AttentionInputs inputs = makeInputs(q.view, k.view, v.view, 1, Causal::None);
   AttentionResult result = computeReference(inputs);
   expectNear(result.o, {1});
   expectNear(result.lse, {1e6});
 }
 
-TEST(ReferenceTest, visibleKeysOfBothMasks) {
+TEST(ReferenceTest, visibleKeysOfBothCausalAlignments) {
+  auto count = [](Causal causal, int64_t query, int64_t seqlenQ,
+                  int64_t seqlenK) {
+    KeyRange keys = visibleKeys({causal, {}, {}}, query, seqlenQ, seqlenK);
+    EXPECT_EQ(keys.first, 0);
+    return keys.end;
+  };
   // 2 queries, 3 keys.
-  EXPECT_EQ(visibleKeys(Causal::None, 0, 2, 3), 3);
-  EXPECT_EQ(visibleKeys(Causal::TopLeft, 0, 2, 3), 1);
-  EXPECT_EQ(visibleKeys(Causal::TopLeft, 1, 2, 3), 2);
-  EXPECT_EQ(visibleKeys(Causal::BottomRight, 0, 2, 3), 2);
-  EXPECT_EQ(visibleKeys(Causal::BottomRight, 1, 2, 3), 3);
+  EXPECT_EQ(count(Causal::None, 0, 2, 3), 3);
+  EXPECT_EQ(count(Causal::TopLeft, 0, 2, 3), 1);
+  EXPECT_EQ(count(Causal::TopLeft, 1, 2, 3), 2);
+  EXPECT_EQ(count(Causal::BottomRight, 0, 2, 3), 2);
+  EXPECT_EQ(count(Causal::BottomRight, 1, 2, 3), 3);
   // More queries than keys: the first see nothing, or the last see all.
-  EXPECT_EQ(visibleKeys(Causal::BottomRight, 0, 4, 2), 0);
-  EXPECT_EQ(visibleKeys(Causal::BottomRight, 1, 4, 2), 0);
-  EXPECT_EQ(visibleKeys(Causal::BottomRight, 3, 4, 2), 2);
-  EXPECT_EQ(visibleKeys(Causal::TopLeft, 3, 4, 2), 2);
-  EXPECT_EQ(visibleKeys(Causal::None, 0, 4, 0), 0);
+  EXPECT_EQ(count(Causal::BottomRight, 0, 4, 2), 0);
+  EXPECT_EQ(count(Causal::BottomRight, 1, 4, 2), 0);
+  EXPECT_EQ(count(Causal::BottomRight, 3, 4, 2), 2);
+  EXPECT_EQ(count(Causal::TopLeft, 3, 4, 2), 2);
+  EXPECT_EQ(count(Causal::None, 0, 4, 0), 0);
+}
+
+/// The rules of a mask for one pair, word for word from the op's description.
+static bool isVisible(const Mask &mask, int64_t i, int64_t j, int64_t seqlenQ,
+                      int64_t seqlenK) {
+  int64_t p = i + seqlenK - seqlenQ;
+  if (mask.causal == Causal::BottomRight && j > p)
+    return false;
+  if (mask.causal == Causal::TopLeft && j > i)
+    return false;
+  if (mask.windowLeft && j < p - *mask.windowLeft)
+    return false;
+  return !mask.windowRight || j <= p + *mask.windowRight;
+}
+
+static constexpr Causal allCausals[] = {Causal::None, Causal::BottomRight,
+                                        Causal::TopLeft};
+using Window = std::optional<int64_t>;
+
+TEST(ReferenceTest, visibleKeysAreThoseOfTheRules) {
+  const int64_t lengths[] = {0, 1, 2, 5, 7};
+  const Window windows[] = {std::nullopt, 0, 1, 3, 20};
+  for (Causal causal : allCausals)
+    for (Window left : windows)
+      for (Window right : windows)
+        for (int64_t seqlenQ : lengths)
+          for (int64_t seqlenK : lengths) {
+            Mask mask = {causal, left, right};
+            KeyRange before;
+            for (int64_t i = 0; i < seqlenQ; ++i) {
+              KeyRange keys = visibleKeys(mask, i, seqlenQ, seqlenK);
+              for (int64_t j = 0; j < seqlenK; ++j)
+                ASSERT_EQ(keys.contains(j),
+                          isVisible(mask, i, j, seqlenQ, seqlenK))
+                    << i << " " << j << " of " << seqlenQ << "x" << seqlenK;
+              ASSERT_GE(keys.count(), 0);
+              ASSERT_LE(keys.end, seqlenK);
+              ASSERT_GE(keys.first, before.first);
+              ASSERT_GE(keys.end, before.end);
+              before = keys;
+            }
+          }
+}
+
+TEST(ReferenceTest, theWidestWindowsDoNotOverflow) {
+  const int64_t most = std::numeric_limits<int64_t>::max();
+  KeyRange keys = visibleKeys({Causal::None, most, most}, 3, 4, 9);
+  EXPECT_EQ(keys.first, 0);
+  EXPECT_EQ(keys.end, 9);
 }
 
 TEST(ReferenceTest, masksBothWays) {
   // Q = 0, so that a row of O is the mean of the visible values 1, 3, 8.
   Tensor q({1, 1, 2, 1}, {0, 0}), k({1, 1, 3, 1}, {5, 6, 7}),
       v({1, 1, 3, 1}, {1, 3, 8});
-  AttentionInputs inputs = {q.view, k.view, v.view, 1, Causal::TopLeft};
+  AttentionInputs inputs =
+      makeInputs(q.view, k.view, v.view, 1, Causal::TopLeft);
   AttentionResult result = computeReference(inputs);
   expectNear(result.o, {1, 2});
   expectNear(result.lse, {0, std::numbers::ln2});
-  inputs.causal = Causal::BottomRight;
+  inputs.mask.causal = Causal::BottomRight;
   result = computeReference(inputs);
   expectNear(result.o, {2, 4});
   expectNear(result.lse, {std::numbers::ln2, std::log(3.0)});
@@ -114,7 +184,8 @@ TEST(ReferenceTest, masksBothWays) {
 
 TEST(ReferenceTest, emptyRowsAreZeroAndMinusInfinity) {
   Tensor q({1, 1, 3, 1}, {1, 1, 1}), k({1, 1, 1, 1}, {2}), v({1, 1, 1, 1}, {9});
-  AttentionInputs inputs = {q.view, k.view, v.view, 1, Causal::BottomRight};
+  AttentionInputs inputs =
+      makeInputs(q.view, k.view, v.view, 1, Causal::BottomRight);
   for (const AttentionResult &result :
        {computeReference(inputs), computeYardstick(inputs)}) {
     expectNear(result.o, {0, 0, 9});
@@ -124,7 +195,7 @@ TEST(ReferenceTest, emptyRowsAreZeroAndMinusInfinity) {
 
 TEST(ReferenceTest, noKeysAtAll) {
   Tensor q({1, 1, 2, 1}, {1, 1}), k({1, 1, 0, 1}, {}), v({1, 1, 0, 1}, {});
-  AttentionInputs inputs = {q.view, k.view, v.view, 1, Causal::None};
+  AttentionInputs inputs = makeInputs(q.view, k.view, v.view, 1, Causal::None);
   AttentionResult result = computeReference(inputs);
   expectNear(result.o, {0, 0});
   expectNear(result.lse, {-infinity, -infinity});
@@ -132,17 +203,18 @@ TEST(ReferenceTest, noKeysAtAll) {
 
 TEST(ReferenceTest, noQueriesAndNoBatch) {
   Tensor q({1, 1, 0, 1}, {}), k({1, 1, 1, 1}, {1}), v({1, 1, 1, 1}, {1});
-  AttentionInputs inputs = {q.view, k.view, v.view, 1, Causal::None};
+  AttentionInputs inputs = makeInputs(q.view, k.view, v.view, 1, Causal::None);
   EXPECT_TRUE(computeReference(inputs).o.empty());
   Tensor none({0, 1, 1, 1}, {});
-  inputs = {none.view, none.view, none.view, 1, Causal::None};
+  inputs = makeInputs(none.view, none.view, none.view, 1, Causal::None);
   EXPECT_TRUE(computeReference(inputs).lse.empty());
 }
 
 TEST(ReferenceTest, aHiddenInfinityDoesNotSpoilARow) {
   Tensor q({1, 1, 2, 1}, {1, 1}), k({1, 1, 2, 1}, {1, 1}),
       v({1, 1, 2, 1}, {3, INFINITY});
-  AttentionInputs inputs = {q.view, k.view, v.view, 1, Causal::TopLeft};
+  AttentionInputs inputs =
+      makeInputs(q.view, k.view, v.view, 1, Causal::TopLeft);
   AttentionResult result = computeReference(inputs);
   EXPECT_EQ(result.o[0], 3);
   EXPECT_EQ(result.o[1], infinity);
@@ -151,7 +223,7 @@ TEST(ReferenceTest, aHiddenInfinityDoesNotSpoilARow) {
 TEST(ReferenceTest, groupsOfQueryHeadsShareAKeyHead) {
   Tensor q({1, 4, 1, 1}, {1, 1, 1, 1}), k({1, 2, 1, 1}, {2, 3}),
       v({1, 2, 1, 1}, {10, 20});
-  AttentionInputs inputs = {q.view, k.view, v.view, 1, Causal::None};
+  AttentionInputs inputs = makeInputs(q.view, k.view, v.view, 1, Causal::None);
   AttentionResult result = computeReference(inputs);
   expectNear(result.o, {10, 10, 20, 20});
   expectNear(result.lse, {2, 2, 3, 3});
@@ -163,7 +235,8 @@ TEST(ReferenceTest, readsThroughStrides) {
   auto view = [](const std::vector<float> &data) {
     return TensorView{data.data(), DType::F32, {2, 1, 1, 1}, {1, 8, 8, 2}};
   };
-  AttentionInputs inputs = {view(q), view(k), view(v), 1, Causal::None};
+  AttentionInputs inputs =
+      makeInputs(view(q), view(k), view(v), 1, Causal::None);
   AttentionResult result = computeReference(inputs);
   expectNear(result.o, {5, 6});
   expectNear(result.lse, {3, 8});
@@ -179,8 +252,8 @@ TEST(ReferenceTest, theNumberOfThreadsChangesNothing) {
       (*values)[i] = std::sin(static_cast<float>(i * values->size()));
   Tensor tensorQ({1, 1, rows, 2}, q), tensorK({1, 1, keys, 2}, k),
       tensorV({1, 1, keys, 2}, v);
-  AttentionInputs inputs = {tensorQ.view, tensorK.view, tensorV.view, 1,
-                            Causal::BottomRight};
+  AttentionInputs inputs = makeInputs(tensorQ.view, tensorK.view, tensorV.view,
+                                      1, Causal::BottomRight);
   AttentionResult one = computeReference(inputs, 1);
   AttentionResult many = computeReference(inputs, 7);
   EXPECT_EQ(one.o, many.o);
@@ -198,6 +271,182 @@ TEST(ReferenceTest, theNumberOfThreadsChangesNothing) {
   EXPECT_NEAR(one.lse[row], std::log(sum), 1e-12);
 }
 
+namespace {
+/// Random inputs, and the attention by the formula, one pair at a time.
+class NaiveAttention {
+public:
+  static constexpr int64_t batch = 2, headsQ = 4, headsKV = 2, headDim = 5,
+                           headDimV = 3;
+
+  NaiveAttention(int64_t seqlenQ, int64_t seqlenK)
+      : q({batch, headsQ, seqlenQ, headDim},
+          values(batch * headsQ * seqlenQ * headDim, 1)),
+        k({batch, headsKV, seqlenK, headDim},
+          values(batch * headsKV * seqlenK * headDim, 2)),
+        v({batch, headsKV, seqlenK, headDimV},
+          values(batch * headsKV * seqlenK * headDimV, 3)) {
+    inputs = makeInputs(q.view, k.view, v.view, 0.7, Causal::None);
+  }
+
+  /// Adds a bias; `hidden` of 7 elements are -infinity.
+  void addBias(std::array<int64_t, 4> sizes, int hidden = 0) {
+    std::vector<float> elements =
+        values(sizes[0] * sizes[1] * sizes[2] * sizes[3], 4);
+    for (size_t i = 0; i < elements.size(); ++i)
+      if (static_cast<int>(i * 5 % 7) < hidden)
+        elements[i] = -INFINITY;
+    bias.emplace(sizes, elements);
+    inputs.bias = bias->view;
+  }
+
+  /// Compares the reference with the formula.
+  void check() const {
+    ASSERT_TRUE(verifyShapes(inputs).ok());
+    AttentionResult actual = computeReference(inputs, 1);
+    int64_t seqlenQ = inputs.q.sizes[2];
+    for (int64_t b = 0; b < batch; ++b)
+      for (int64_t h = 0; h < headsQ; ++h)
+        for (int64_t i = 0; i < seqlenQ; ++i)
+          checkRow(b, h, i, (b * headsQ + h) * seqlenQ + i, actual);
+  }
+
+  AttentionInputs inputs;
+
+private:
+  static std::vector<float> values(int64_t count, int64_t kind) {
+    std::vector<float> result;
+    for (int64_t i = 0; i < count; ++i)
+      result.push_back(1.5f * std::sin(static_cast<float>(i * i + 7 * kind)));
+    return result;
+  }
+
+  double score(int64_t b, int64_t h, int64_t i, int64_t j) const {
+    double sum = 0;
+    for (int64_t d = 0; d < headDim; ++d)
+      sum += inputs.q.load(b, h, i, d) * inputs.k.load(b, h / 2, j, d);
+    sum *= inputs.softmaxScale;
+    if (bias) {
+      auto at = [&](size_t axis, int64_t index) {
+        return bias->view.sizes[axis] == 1 ? 0 : index;
+      };
+      sum += bias->view.load(at(0, b), at(1, h), at(2, i), at(3, j));
+    }
+    double cap = inputs.softcap.value_or(1);
+    return inputs.softcap ? cap * std::tanh(sum / cap) : sum;
+  }
+
+  void checkRow(int64_t b, int64_t h, int64_t i, int64_t row,
+                const AttentionResult &actual) const {
+    double sum = 0, o[headDimV] = {};
+    for (int64_t j = 0; j < inputs.k.sizes[2]; ++j) {
+      if (!isVisible(inputs.mask, i, j, inputs.q.sizes[2], inputs.k.sizes[2]))
+        continue;
+      double weight = std::exp(score(b, h, i, j));
+      sum += weight;
+      for (int64_t d = 0; d < headDimV; ++d)
+        o[d] += weight * inputs.v.load(b, h / 2, j, d);
+    }
+    if (sum == 0)
+      EXPECT_EQ(actual.lse[row], -infinity);
+    else
+      EXPECT_NEAR(actual.lse[row], std::log(sum), 1e-12);
+    for (int64_t d = 0; d < headDimV; ++d)
+      EXPECT_NEAR(actual.o[row * headDimV + d], sum ? o[d] / sum : 0, 1e-12);
+  }
+
+  Tensor q, k, v;
+  std::optional<Tensor> bias;
+};
+} // namespace
+
+TEST(ReferenceTest, windowsFollowTheFormula) {
+  const Window windows[] = {std::nullopt, 0, 2, 30};
+  for (auto [seqlenQ, seqlenK] : {std::pair(1, 1), {9, 17}, {17, 9}, {8, 0}}) {
+    NaiveAttention attention(seqlenQ, seqlenK);
+    for (Causal causal : allCausals)
+      for (Window left : windows)
+        for (Window right : windows) {
+          attention.inputs.mask = {causal, left, right};
+          attention.check();
+        }
+  }
+}
+
+TEST(ReferenceTest, aWindowLongerThanABlockOfKeysFollowsTheFormula) {
+  NaiveAttention attention(20, 300);
+  attention.inputs.mask = {Causal::BottomRight, 200, std::nullopt};
+  attention.check();
+}
+
+TEST(ReferenceTest, softcapsFollowTheFormula) {
+  NaiveAttention attention(9, 17);
+  for (double softcap : {0.5, 2.0, 30.0})
+    for (Causal causal : allCausals) {
+      attention.inputs.mask = {causal, 6, std::nullopt};
+      attention.inputs.softcap = softcap;
+      attention.check();
+    }
+}
+
+TEST(ReferenceTest, everyBroadcastOfABiasFollowsTheFormula) {
+  const std::array<int64_t, 4> whole = {2, 4, 9, 17};
+  for (unsigned broadcast = 0; broadcast < 16; ++broadcast) {
+    std::array<int64_t, 4> sizes = whole;
+    for (size_t axis = 0; axis < 4; ++axis)
+      if (broadcast >> axis & 1)
+        sizes[axis] = 1;
+    NaiveAttention attention(9, 17);
+    attention.addBias(sizes);
+    attention.check();
+    attention.inputs.softcap = 2.5;
+    attention.inputs.mask = {Causal::TopLeft, 3, std::nullopt};
+    attention.check();
+  }
+}
+
+TEST(ReferenceTest, minusInfinityInABiasHidesAKey) {
+  for (int hidden : {2, 6, 7}) {
+    NaiveAttention attention(9, 17);
+    attention.addBias({1, 4, 9, 17}, hidden);
+    attention.check();
+    attention.inputs.mask = {Causal::BottomRight, 2, std::nullopt};
+    attention.check();
+  }
+}
+
+TEST(ReferenceTest, aRowThatABiasHidesIsZeroAndMinusInfinity) {
+  Tensor q({1, 1, 2, 1}, {1, 1}), k({1, 1, 2, 1}, {2, 3}),
+      v({1, 1, 2, 1}, {9, INFINITY}),
+      bias({1, 1, 2, 2}, {-INFINITY, -INFINITY, 0.5, -INFINITY});
+  AttentionInputs inputs = makeInputs(q.view, k.view, v.view, 1, Causal::None);
+  inputs.bias = bias.view;
+  for (const AttentionResult &result :
+       {computeReference(inputs), computeYardstick(inputs)}) {
+    expectNear(result.o, {0, 9});
+    expectNear(result.lse, {-infinity, 2.5});
+  }
+}
+
+TEST(ReferenceTest, aSoftcapBoundsAHidingBias) {
+  // The cap is applied to the sum of score and bias: tanh(-inf) is -1.
+  Tensor q({1, 1, 1, 1}, {0}), k({1, 1, 2, 1}, {0, 0}), v({1, 1, 2, 1}, {1, 0}),
+      bias({1, 1, 1, 2}, {0, -INFINITY});
+  AttentionInputs inputs = makeInputs(q.view, k.view, v.view, 1, Causal::None);
+  inputs.bias = bias.view;
+  inputs.softcap = std::log(3.0);
+  for (const AttentionResult &result :
+       {computeReference(inputs), computeYardstick(inputs)})
+    expectNear(result.o, {0.75}, 1e-6);
+}
+
+TEST(ReferenceTest, theBiasNeedNotBePacked) {
+  std::vector<float> bias = {1, -1, 2, -1};
+  Tensor q({1, 1, 2, 1}, {0, 0}), k({1, 1, 1, 1}, {0}), v({1, 1, 1, 1}, {1});
+  AttentionInputs inputs = makeInputs(q.view, k.view, v.view, 1, Causal::None);
+  inputs.bias = TensorView{bias.data(), DType::F32, {1, 1, 2, 1}, {4, 4, 2, 7}};
+  expectNear(computeReference(inputs).lse, {1, 2});
+}
+
 TEST(YardstickTest, roundsEveryStepToTheInputType) {
   // Three equal scores: P is 1/3 in f16, which is 1365/4096; the sum of two of
   // them is exact in f16, but not 2/3.
@@ -205,8 +454,8 @@ TEST(YardstickTest, roundsEveryStepToTheInputType) {
   auto view = [](const std::vector<uint16_t> &data, int64_t rows) {
     return TensorView{data.data(), DType::F16, {1, 1, rows, 1}, {3, 3, 1, 1}};
   };
-  AttentionInputs inputs = {view(zeros, 1), view(zeros, 3), view(v, 3), 1,
-                            Causal::None};
+  AttentionInputs inputs =
+      makeInputs(view(zeros, 1), view(zeros, 3), view(v, 3), 1, Causal::None);
   AttentionResult result = computeYardstick(inputs);
   EXPECT_EQ(result.o[0], 2 * 1365.0 / 4096);
   EXPECT_NEAR(result.lse[0], std::log(3.0), 1e-7);
@@ -221,16 +470,60 @@ TEST(YardstickTest, roundsTheScoresBeforeAndAfterScaling) {
   auto view = [](const std::vector<uint16_t> &data) {
     return TensorView{data.data(), DType::F16, {1, 1, 1, 1}, {1, 1, 1, 1}};
   };
-  AttentionInputs inputs = {view(q), view(k), view(v), 0.1, Causal::None};
+  AttentionInputs inputs =
+      makeInputs(view(q), view(k), view(v), 0.1, Causal::None);
   EXPECT_EQ(computeYardstick(inputs).lse[0], 208);
   EXPECT_NEAR(computeReference(inputs).lse[0], 207.9, 1e-9);
+}
+
+TEST(YardstickTest, roundsAfterEachStepOfTheSoftcapAndTheBias) {
+  // One key: lse is the score. The bias is f32, and the result has steps of f16
+  // wherever the formula has an operation.
+  std::vector<uint16_t> one = {floatToHalf(1)}, two = {floatToHalf(2)};
+  std::vector<float> bias = {0.333333f};
+  auto view = [](const void *data, DType dtype) {
+    return TensorView{data, dtype, {1, 1, 1, 1}, {1, 1, 1, 1}};
+  };
+  AttentionInputs inputs =
+      makeInputs(view(one.data(), DType::F16), view(two.data(), DType::F16),
+                 view(one.data(), DType::F16), 0.1, Causal::None);
+  inputs.bias = view(bias.data(), DType::F32);
+  auto round = [](float value) { return halfToFloat(floatToHalf(value)); };
+  float biased = round(round(2 * 0.1f) + 0.333333f);
+  EXPECT_EQ(computeYardstick(inputs).lse[0], biased);
+  EXPECT_NEAR(computeReference(inputs).lse[0], 0.2 + bias[0], 1e-12);
+
+  // With a cap of 3.7 the rounding of the ratio shows, with 1.7 that of tanh.
+  for (float cap : {3.7f, 1.7f}) {
+    inputs.softcap = cap;
+    float ratio = round(biased / cap);
+    float capped = round(round(std::tanh(ratio)) * cap);
+    EXPECT_EQ(computeYardstick(inputs).lse[0], capped);
+    EXPECT_NE(capped, cap > 2 ? round(round(std::tanh(biased / cap)) * cap)
+                              : round(std::tanh(ratio) * cap));
+    double scaled = (0.2 + bias[0]) / *inputs.softcap;
+    EXPECT_NEAR(computeReference(inputs).lse[0],
+                *inputs.softcap * std::tanh(scaled), 1e-12);
+  }
+}
+
+TEST(YardstickTest, staysNearTheReference) {
+  NaiveAttention attention(17, 23);
+  attention.addBias({1, 4, 17, 23}, 3);
+  attention.inputs.mask = {Causal::BottomRight, 5, std::nullopt};
+  attention.inputs.softcap = 4;
+  // f32 inputs are rounded to f32: what is left is the arithmetic.
+  AttentionResult reference = computeReference(attention.inputs);
+  AttentionResult yardstick = computeYardstick(attention.inputs);
+  expectNear(yardstick.o, reference.o, 1e-5);
+  expectNear(yardstick.lse, reference.lse, 1e-5);
 }
 
 TEST(ReferenceTest, refusesShapesThatDoNotMatch) {
   auto refusal = [](auto change) {
     Tensor tensor({1, 2, 1, 1}, {0, 0});
-    AttentionInputs inputs = {tensor.view, tensor.view, tensor.view, 1,
-                              Causal::None};
+    AttentionInputs inputs =
+        makeInputs(tensor.view, tensor.view, tensor.view, 1, Causal::None);
     change(inputs);
     return verifyShapes(inputs).message();
   };
@@ -246,4 +539,25 @@ TEST(ReferenceTest, refusesShapesThatDoNotMatch) {
             "expects the head_dim of q and k to be equal, but got 1 and 3");
   EXPECT_EQ(refusal([](AttentionInputs &i) { i.q.sizes[1] = 3; }),
             "expects heads_q to be a multiple of heads_kv, but got 3 and 2");
+}
+
+TEST(ReferenceTest, refusesABiasThatDoesNotMatch) {
+  auto refusal = [](std::array<int64_t, 4> sizes) {
+    Tensor q({1, 2, 3, 1}, std::vector<float>(6)),
+        k({1, 1, 4, 1}, std::vector<float>(4));
+    AttentionInputs inputs =
+        makeInputs(q.view, k.view, k.view, 1, Causal::None);
+    inputs.bias = TensorView{nullptr, DType::F16, sizes, {}};
+    return verifyShapes(inputs).message();
+  };
+  EXPECT_EQ(refusal({1, 2, 3, 4}), "");
+  EXPECT_EQ(refusal({1, 1, 1, 1}), "");
+  EXPECT_EQ(refusal({2, 2, 3, 4}), "expects the batch of the bias to be 1 or "
+                                   "that of the attention (1), but got 2");
+  EXPECT_EQ(refusal({1, 4, 3, 4}), "expects the heads_q of the bias to be 1 or "
+                                   "that of the attention (2), but got 4");
+  EXPECT_EQ(refusal({1, 2, 4, 4}), "expects the seqlen_q of the bias to be 1 "
+                                   "or that of the attention (3), but got 4");
+  EXPECT_EQ(refusal({1, 2, 3, 3}), "expects the seqlen_k of the bias to be 1 "
+                                   "or that of the attention (4), but got 3");
 }

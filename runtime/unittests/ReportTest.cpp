@@ -119,7 +119,8 @@ TEST(ReportTest, summarizesABundle) {
       "  made by flashcore test, ptxas test\n"
       "  PTX for sm_80 (12 bytes), cubin for sm_89 (10 bytes)\n"
       "attention\n"
-      "  softmax_scale 0.25, causal none\n"
+      "  softmax_scale 0.25, softcap none\n"
+      "  causal none, window_left unbounded, window_right unbounded\n"
       "  batch=? head_dim=16 head_dim_v=16 heads_kv=? heads_q=? seqlen_k=? "
       "seqlen_q=?\n"
       "tensors\n"
@@ -138,6 +139,24 @@ TEST(ReportTest, summarizesABundle) {
       "1, 1), 8 arguments, 49152 bytes of dynamic shared memory\n"
       "    sm_89: 128 registers, spills 0 bytes stored and 0 loaded, 16 bytes "
       "of static shared memory\n");
+}
+
+TEST(ReportTest, summarizesWhatChangesTheScores) {
+  nlohmann::json manifest = testManifest();
+  manifest["attention"]["causal"] = "top_left";
+  manifest["attention"]["window_left"] = 64;
+  manifest["attention"]["window_right"] = 0;
+  manifest["attention"]["softcap"] = 30;
+  addBias(manifest, "f32", {"1", "1", "seqlen_q", "seqlen_k"});
+  std::string info = formatInfo(loadTestBundle(manifest));
+  EXPECT_NE(info.find("  softmax_scale 0.25, softcap 30\n"
+                      "  causal top_left, window_left 64, window_right 0\n"),
+            std::string::npos)
+      << info;
+  EXPECT_NE(info.find("  bias: f32 (1, 1, seqlen_q, seqlen_k) strides [?, ?, "
+                      "?, ?] offset ? alignment 4\n"),
+            std::string::npos)
+      << info;
 }
 
 TEST(ReportTest, summarizesABundleWithoutCubin) {

@@ -15,6 +15,8 @@
 
 #include "flashcore/Runtime/Npy.h"
 
+#include <cmath>
+
 using namespace flashcore;
 using namespace flashcore::run;
 using namespace flashcore::testing;
@@ -110,6 +112,38 @@ TEST_F(SessionTest, readsAndWritesFiles) {
   ASSERT_EQ(text(o), "");
   EXPECT_EQ(o->shape, (std::vector<int64_t>{1, 2, 32, 16}));
   EXPECT_EQ(o->data, ones.data.substr(0, o->data.size()));
+}
+
+TEST_F(SessionTest, readsABias) {
+  nlohmann::json manifest = staticManifest(8, 2);
+  addBias(manifest, "f32", {"1", "1", "1", "seqlen_k"});
+  writeBundle(request.bundle, manifest);
+  // The first key is hidden, so that O is the second row of V.
+  const float values[] = {-INFINITY, 1};
+  NpyArray bias = {"<f4", {1, 1, 1, 2}, ""};
+  bias.data.assign(reinterpret_cast<const char *>(values), sizeof(values));
+  NpyArray v = {"<f2", {1, 2, 2, 16}, ""};
+  for (int i = 0; i < 2 * 2 * 16; ++i)
+    v.data += i / 16 % 2 ? std::string("\x00\x3c", 2) : std::string(2, '\0');
+  ASSERT_TRUE(writeNpy(scratch.file("b.npy"), bias).ok());
+  ASSERT_TRUE(writeNpy(scratch.file("v.npy"), v).ok());
+  request.inputFiles["bias"] = scratch.file("b.npy");
+  request.inputFiles["v"] = scratch.file("v.npy");
+  request.outputFiles["o"] = scratch.file("o.npy");
+  Session session = makeSession();
+  EXPECT_TRUE(session.run(request).pass());
+  StatusOr<NpyArray> o = readNpy(scratch.file("o.npy"));
+  ASSERT_EQ(text(o), "");
+  for (size_t i = 0; i < o->data.size(); i += 2)
+    ASSERT_EQ(o->data.substr(i, 2), std::string("\x00\x3c", 2)) << i;
+}
+
+TEST_F(SessionTest, refusesAnInputThatIsNotThere) {
+  request.inputFiles["bias"] = "b.npy";
+  Session session = makeSession();
+  EXPECT_EQ(text(session.validate(request)),
+            "expects a bundle with the input 'bias' to read b.npy into, but "
+            "got one without");
 }
 
 TEST_F(SessionTest, refusesAnOutputThatIsNotThere) {

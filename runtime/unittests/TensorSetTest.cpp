@@ -15,6 +15,7 @@
 
 #include "flashcore/Runtime/TensorSet.h"
 
+#include <algorithm>
 #include <cmath>
 
 using namespace flashcore;
@@ -85,6 +86,94 @@ TEST_F(TensorSetTest, stagesIsolateAStep) {
   ASSERT_EQ(text(set.fillInputs(1, InputKind::Normal, Stage::QK)), "");
   // Scores of deviation 1/4: scale 1/4 times sqrt(head_dim) = 4 times 1/4.
   EXPECT_NEAR(deviation(values("q")), 0.25, 0.02);
+}
+
+namespace {
+class BiasTest : public TensorSetTest {
+protected:
+  BiasTest() : TensorSetTest(manifest()) {}
+
+  static nlohmann::json manifest() {
+    nlohmann::json manifest = staticManifest(64, 16);
+    manifest["attention"]["softcap"] = 20;
+    manifest["attention"]["window_left"] = 5;
+    addBias(manifest, "f16", {"1", "heads_q", "seqlen_q", "seqlen_k"});
+    return manifest;
+  }
+  int64_t countHidden() {
+    std::vector<double> bias = values("bias");
+    return std::count(bias.begin(), bias.end(), -INFINITY);
+  }
+};
+} // namespace
+
+TEST_F(BiasTest, isNormalWithAStreamOfItsOwn) {
+  ASSERT_EQ(text(set.fillInputs(1, InputKind::Normal, Stage::All)), "");
+  std::vector<double> bias = values("bias"), q = values("q");
+  EXPECT_NEAR(deviation(bias), 1, 0.05);
+  EXPECT_EQ(countHidden(), 0);
+  for (const char *name : {"q", "k", "v"}) {
+    std::vector<double> other = values(name);
+    EXPECT_FALSE(std::equal(other.begin(), other.begin() + 16, bias.begin()))
+        << name;
+  }
+  ASSERT_EQ(text(set.fillInputs(2, InputKind::Normal, Stage::All)), "");
+  EXPECT_NE(values("bias"), bias);
+  ASSERT_EQ(text(set.fillInputs(1, InputKind::Normal, Stage::All)), "");
+  EXPECT_EQ(values("bias"), bias);
+}
+
+TEST_F(BiasTest, doesNotChangeTheOtherInputs) {
+  ASSERT_EQ(text(set.fillInputs(1, InputKind::Rising, Stage::All)), "");
+  Bundle plain = loadTestBundle(staticManifest(64, 16));
+  Problem plainProblem = *Problem::create(plain, {});
+  TensorSet without = std::move(*TensorSet::create(plainProblem));
+  ASSERT_EQ(text(without.fillInputs(1, InputKind::Rising, Stage::All)), "");
+  for (const char *name : {"q", "k", "v"}) {
+    HostTensor &tensor = without.tensor(name);
+    std::vector<double> expected;
+    tensor.forEach(
+        [&](int64_t, int64_t at) { expected.push_back(tensor.load(at)); });
+    EXPECT_EQ(values(name), expected) << name;
+  }
+}
+
+TEST_F(BiasTest, risingHidesOneKeyInEight) {
+  ASSERT_EQ(text(set.fillInputs(1, InputKind::Rising, Stage::All)), "");
+  double part = static_cast<double>(countHidden()) / (2 * 64 * 16);
+  EXPECT_NEAR(part, 0.125, 0.03);
+}
+
+TEST_F(BiasTest, stagesHideNothingAndPVHasNone) {
+  for (Stage stage : {Stage::QK, Stage::Softmax, Stage::PV}) {
+    ASSERT_EQ(text(set.fillInputs(1, InputKind::Rising, stage)), "");
+    EXPECT_EQ(countHidden(), 0) << stringify(stage);
+  }
+  EXPECT_EQ(deviation(values("bias")), 0);
+  ASSERT_EQ(text(set.fillInputs(1, InputKind::Normal, Stage::QK)), "");
+  EXPECT_NEAR(deviation(values("bias")), 0.25, 0.02);
+}
+
+TEST_F(BiasTest, isStoredWithoutItsCopies) {
+  EXPECT_EQ(set.tensor("bias").storageBytes(),
+            2 * 64 * 16 * 2 + 2 * HostTensor::GuardBytes);
+}
+
+TEST_F(BiasTest, reachesTheReference) {
+  ASSERT_EQ(text(set.fillInputs(1, InputKind::Normal, Stage::All)), "");
+  AttentionInputs inputs = set.inputs();
+  EXPECT_EQ(inputs.softcap, 20);
+  EXPECT_EQ(inputs.mask.windowLeft, 5);
+  EXPECT_EQ(inputs.mask.windowRight, std::nullopt);
+  ASSERT_TRUE(inputs.bias);
+  EXPECT_EQ(inputs.bias->sizes, (std::array<int64_t, 4>{1, 2, 64, 16}));
+  EXPECT_EQ(inputs.bias->strides, (std::array<int64_t, 4>{0, 1024, 16, 1}));
+  EXPECT_EQ(loadBias(inputs, 0, 1, 3, 4), values("bias")[1024 + 3 * 16 + 4]);
+}
+
+TEST_F(TensorSetTest, withoutABiasTheReferenceHasNone) {
+  EXPECT_FALSE(set.inputs().bias);
+  EXPECT_FALSE(set.inputs().softcap);
 }
 
 TEST_F(TensorSetTest, uploadPoisonsOutputsAndWorkspace) {

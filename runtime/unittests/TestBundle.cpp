@@ -86,7 +86,7 @@ json flashcore::testing::testManifest() {
   json cubin = code("kernels.sm_89.cubin", testCubin);
   cubin["chip"] = "sm_89";
   return {{"format", "flashcore-bundle"},
-          {"version", 1},
+          {"version", 2},
           {"compiler", "flashcore test"},
           {"assembler", "ptxas test"},
           {"chip", "sm_80"},
@@ -95,6 +95,9 @@ json flashcore::testing::testManifest() {
           {"attention",
            {{"softmax_scale", 0.25},
             {"causal", "none"},
+            {"window_left", nullptr},
+            {"window_right", nullptr},
+            {"softcap", nullptr},
             {"dims",
              {{"batch", nullptr},
               {"heads_q", nullptr},
@@ -134,6 +137,16 @@ json flashcore::testing::staticManifest(int64_t seqlenQ, int64_t seqlenK,
       tensors[2]["strides"] = {seqlenK * 32, seqlenK * 16, 16, 1};
   tensors[4]["strides"] = {seqlenQ * 2, seqlenQ, 1};
   return manifest;
+}
+
+void flashcore::testing::addBias(json &manifest, const char *dtype,
+                                 std::vector<std::string> axes) {
+  json bias = tensor("bias", "input", dtype, std::move(axes));
+  bias["strides"] = std::vector<json>(4);
+  bias["alignment"] = std::string_view(dtype) == "f32" ? 4 : 2;
+  manifest["tensors"].push_back(std::move(bias));
+  manifest["kernels"][0]["arguments"].push_back(
+      {{"kind", "pointer"}, {"tensor", "bias"}});
 }
 
 void flashcore::testing::writeBundle(const std::filesystem::path &directory,

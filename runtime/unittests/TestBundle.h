@@ -47,6 +47,12 @@ nlohmann::json testManifest();
 nlohmann::json staticManifest(int64_t seqlenQ = 32, int64_t seqlenK = 48,
                               const char *causal = "none");
 
+/// Adds a bias with dynamic strides and offset, and its pointer as the last
+/// argument of the kernel.
+void addBias(nlohmann::json &manifest, const char *dtype = "f16",
+             std::vector<std::string> axes = {"batch", "heads_q", "seqlen_q",
+                                              "seqlen_k"});
+
 /// Writes the manifest and both code files into `directory`.
 void writeBundle(const std::filesystem::path &directory,
                  const nlohmann::json &manifest);

@@ -21,9 +21,9 @@ using namespace flashcore;
 using namespace flashcore::run;
 using Field = JsonReader::Field;
 
-static constexpr std::string_view knownKeys[] = {"bundle", "dims",  "layout",
-                                                 "offset", "seed",  "kind",
-                                                 "stage",  "check", "time"};
+static constexpr std::string_view knownKeys[] = {
+    "bundle", "dims", "tensors", "layout", "offset",
+    "seed",   "kind", "stage",   "check",  "time"};
 
 /// Reads the text of `field` with a parser of a command line option.
 template <typename T, typename Parser>
@@ -33,6 +33,14 @@ static T readOption(JsonReader &reader, Field field, Parser &&parse) {
     return *value;
   reader.fail(value.status());
   return T();
+}
+
+static TensorLayout readLayout(Field field) {
+  TensorLayout layout;
+  for (Field stride : field["strides"].elements())
+    layout.strides.push_back(stride.integer());
+  layout.offset = field["offset"].integer();
+  return layout;
 }
 
 static RunRequest readEntry(JsonReader &reader, Field entry,
@@ -48,6 +56,9 @@ static RunRequest readEntry(JsonReader &reader, Field entry,
   if (entry.has("dims"))
     for (const std::string &name : entry["dims"].keys())
       request.problem.dims[name] = entry["dims"][name].integer();
+  if (entry.has("tensors"))
+    for (const std::string &name : entry["tensors"].keys())
+      request.problem.tensors[name] = readLayout(entry["tensors"][name]);
   if (entry.has("layout"))
     request.problem.layout =
         readOption<Layout>(reader, entry["layout"], parseLayout);
@@ -81,8 +92,8 @@ flashcore::run::loadGrid(const std::filesystem::path &path,
     return document.status();
   JsonReader reader(
       path.string(),
-      "an entry has the key bundle, and may have dims, layout, offset, "
-      "seed, kind, stage, check and time");
+      "an entry has the key bundle, and may have dims, tensors, layout, "
+      "offset, seed, kind, stage, check and time");
   std::vector<RunRequest> requests;
   for (Field entry : reader.root(*document).elements())
     requests.push_back(

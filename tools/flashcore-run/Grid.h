@@ -7,7 +7,8 @@
 // Reads the file of --grid: a JSON list of runs. An entry has the key "bundle"
 // (relative to the file) and may have "dims" (an object of sizes), "layout",
 // "offset", "seed", "kind", "stage", "check" and "time", which mean what the
-// options of these names mean.
+// options of these names mean, and "tensors": an object of "strides" and
+// "offset", in elements, by tensor name.
 //
 //===----------------------------------------------------------------------===//
 

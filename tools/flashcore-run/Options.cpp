@@ -63,7 +63,8 @@ struct RawOptions {
                                                         {"heads_kv", {}},
                                                         {"seqlen_q", {}},
                                                         {"seqlen_k", {}}};
-  std::map<std::string, std::string> inputs = {{"q", ""}, {"k", ""}, {"v", ""}};
+  std::map<std::string, std::string> inputs = {
+      {"q", ""}, {"k", ""}, {"v", ""}, {"bias", ""}};
   std::map<std::string, std::string> outputs = {{"o", ""}, {"lse", ""}};
   std::string input, layout = "bhsd", kind = "normal", stage = "all";
   std::string json, grid, compiler;
@@ -89,7 +90,7 @@ static void addProblemOptions(CLI::App &app, RawOptions &raw,
       ->check(CLI::NonNegativeNumber);
   app.add_option("--input-kind", raw.kind,
                  "normal, or rising: K grows along the sequence, so that the "
-                 "row maximum keeps moving");
+                 "row maximum keeps moving, and a bias hides some keys");
   for (auto &[name, file] : raw.inputs)
     app.add_option("--" + name, file, "Read " + name + " from this .npy file");
   for (auto &[name, file] : raw.outputs)

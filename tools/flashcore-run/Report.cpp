@@ -188,6 +188,22 @@ static std::string orDynamic(const std::optional<int64_t> &value) {
   return value ? std::to_string(*value) : "?";
 }
 
+static std::string orUnbounded(const std::optional<int64_t> &window) {
+  return window ? std::to_string(*window) : "unbounded";
+}
+
+static std::string formatAttention(const AttentionSpec &attention) {
+  std::string text =
+      "  softmax_scale " + format("%g", attention.softmaxScale) + ", softcap " +
+      (attention.softcap ? format("%g", *attention.softcap) : "none") +
+      "\n  causal " + std::string(stringify(attention.mask.causal)) +
+      ", window_left " + orUnbounded(attention.mask.windowLeft) +
+      ", window_right " + orUnbounded(attention.mask.windowRight) + "\n ";
+  for (const auto &[name, size] : attention.dims)
+    text += " " + name + "=" + orDynamic(size);
+  return text + "\n";
+}
+
 static std::string formatTensor(const TensorSpec &tensor) {
   std::string text =
       "  " + tensor.name + ": " + std::string(stringify(tensor.dtype)) + " (";
@@ -230,12 +246,7 @@ std::string flashcore::run::formatInfo(const Bundle &bundle) {
   for (const CodeImage &cubin : bundle.cubins)
     text += ", cubin for " + cubin.chip.str() + " (" +
             std::to_string(cubin.contents.size()) + " bytes)";
-  text += "\nattention\n  softmax_scale " +
-          format("%g", bundle.attention.softmaxScale) + ", causal " +
-          std::string(stringify(bundle.attention.causal)) + "\n ";
-  for (const auto &[name, size] : bundle.attention.dims)
-    text += " " + name + "=" + orDynamic(size);
-  text += "\ntensors\n";
+  text += "\nattention\n" + formatAttention(bundle.attention) + "tensors\n";
   for (const TensorSpec &tensor : bundle.tensors)
     text += formatTensor(tensor);
   text += "kernels\n";

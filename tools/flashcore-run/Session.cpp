@@ -84,6 +84,11 @@ static StatusOr<Problem> createProblem(const Bundle &bundle,
 
 /// Checks what the problem alone does not.
 static Status verifyRequest(const Problem &problem, const RunRequest &request) {
+  for (const auto &[name, file] : request.inputFiles)
+    if (!problem.findTensor(name))
+      return Status::error("expects a bundle with the input '" + name +
+                           "' to read " + file.string() +
+                           " into, but got one without");
   for (const auto &[name, file] : request.outputFiles)
     if (!problem.findTensor(name))
       return Status::error("expects a bundle with the output '" + name +

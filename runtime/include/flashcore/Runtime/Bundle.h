@@ -30,12 +30,24 @@ enum class DType { F16, BF16, F32 };
 inline int64_t byteSize(DType dtype) { return dtype == DType::F32 ? 4 : 2; }
 std::string_view stringify(DType dtype);
 
-/// Which keys a query sees; see docs/Bundle.md.
+/// The causal half of a Mask; see docs/Bundle.md.
 enum class Causal { None, BottomRight, TopLeft };
 std::string_view stringify(Causal causal);
 
+/// Which keys a query sees: those that neither rule hides.
+struct Mask {
+  Causal causal = Causal::None;
+  /// Keys to the left and right of the query's own; nullopt is unbounded.
+  std::optional<int64_t> windowLeft;
+  std::optional<int64_t> windowRight;
+};
+
 /// The name under which kernels ask for the workspace pointer.
 inline constexpr std::string_view WorkspaceName = "workspace";
+/// The optional input that is added to the scores.
+inline constexpr std::string_view BiasName = "bias";
+/// The name of an axis of size 1, whatever the size of the problem.
+inline constexpr std::string_view BroadcastAxis = "1";
 
 /// ceil(dim / tile).
 struct Factor {
@@ -57,7 +69,7 @@ struct TensorSpec {
   std::string name;
   Role role = Role::Input;
   DType dtype = DType::F16;
-  /// The name of the size of each axis, outermost first.
+  /// The name of the size of each axis, outermost first, or BroadcastAxis.
   std::vector<std::string> axes;
   /// In elements; nullopt means that the caller chooses at run time.
   std::vector<std::optional<int64_t>> strides;
@@ -100,7 +112,8 @@ struct WorkspaceTerm {
 
 struct AttentionSpec {
   double softmaxScale = 1;
-  Causal causal = Causal::None;
+  Mask mask;
+  std::optional<double> softcap;
   /// nullopt means that the caller chooses at run time.
   std::map<std::string, std::optional<int64_t>, std::less<>> dims;
 };

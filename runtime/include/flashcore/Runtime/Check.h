@@ -52,7 +52,8 @@ StatusOr<Timing> timeProblem(Device &device, LoadedModule &module,
                              const TimingOptions &options);
 
 /// Floating point operations by the formula of the field: 4*B*H*Sq*Sk*D, and
-/// half of it when causal with equal lengths.
+/// half of it when causal with equal lengths. For windows, and for causal with
+/// unequal lengths, Sq*Sk becomes the number of pairs that the mask shows.
 double attentionFlops(const Problem &problem);
 
 } // namespace flashcore

@@ -62,7 +62,8 @@ public:
   Status verifyWritten() const;
 
   /// A rank 4 view in the order (batch, heads, seqlen, head_dim), whatever the
-  /// order of the tensor's axes; a missing head_dim has size 1.
+  /// order of the tensor's axes; a missing head_dim has size 1. For a bias it
+  /// is (batch, heads_q, seqlen_q, seqlen_k).
   TensorView view() const;
 
   /// The whole allocation with guards, a multiple of 4 bytes.

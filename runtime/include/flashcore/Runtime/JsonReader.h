@@ -44,6 +44,8 @@ public:
 
     std::string string() const;
     double number() const;
+    /// nullopt for null.
+    std::optional<double> numberOrNull() const;
     int64_t integer(int64_t min = 0,
                     int64_t max = std::numeric_limits<int64_t>::max()) const;
     /// nullopt for null.

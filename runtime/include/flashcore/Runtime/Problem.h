@@ -17,7 +17,8 @@
 
 namespace flashcore {
 
-/// The order in memory that is used for strides the caller leaves open.
+/// The order in memory that is used for strides the caller leaves open in q, k,
+/// v and o. The other tensors are packed in the order of their axes.
 enum class Layout {
   BHSD, ///< (batch, heads, seqlen, head_dim)
   BSHD, ///< (batch, seqlen, heads, head_dim)
@@ -75,8 +76,8 @@ public:
   int64_t workspaceBytes() const { return workspaceSize; }
   /// Blocks of `kernel` in each direction; any of them may be 0.
   StatusOr<std::array<int64_t, 3>> grid(const KernelSpec &kernel) const;
-  /// "B1 H8/8 512x512 D64 f16", and the mask if there is one; for one line of
-  /// output.
+  /// "B1 H8/8 512x512 D64 f16", and what changes the scores if anything does;
+  /// for one line of output.
   std::string str() const;
 
 private:

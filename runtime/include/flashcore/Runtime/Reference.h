@@ -31,31 +31,54 @@ struct TensorView {
 struct AttentionInputs {
   TensorView q, k, v;
   double softmaxScale = 1;
-  Causal causal = Causal::None;
+  Mask mask;
+  std::optional<double> softcap;
+  /// (batch, heads_q, seqlen_q, seqlen_k); an axis of size 1 is broadcast.
+  std::optional<TensorView> bias;
 };
 
 /// Packed results: o is (batch, heads_q, seqlen_q, head_dim_v), lse is
-/// (batch, heads_q, seqlen_q) in natural logarithms. A query that sees no key
-/// has o = 0 and lse = -infinity.
+/// (batch, heads_q, seqlen_q) in natural logarithms. A query that sees no key,
+/// because of the mask or as all its scores are -infinity, has o = 0 and lse =
+/// -infinity.
 struct AttentionResult {
   std::vector<double> o;
   std::vector<double> lse;
 };
 
-/// How many keys query `query` sees; they are the first ones.
-int64_t visibleKeys(Causal causal, int64_t query, int64_t seqlenQ,
-                    int64_t seqlenK);
+/// The keys from `first` to before `end`.
+struct KeyRange {
+  int64_t first = 0;
+  int64_t end = 0;
 
-/// Checks that the three shapes make an attention.
+  int64_t count() const { return end - first; }
+  bool contains(int64_t key) const { return first <= key && key < end; }
+};
+
+/// The keys that `mask` shows to query `query`. Neither end of the range falls
+/// from one query to the next.
+KeyRange visibleKeys(const Mask &mask, int64_t query, int64_t seqlenQ,
+                     int64_t seqlenK);
+
+/// Checks that the shapes make an attention.
 Status verifyShapes(const AttentionInputs &inputs);
+
+/// The bias of one score; 0 where there is none.
+double loadBias(const AttentionInputs &inputs, int64_t batch, int64_t head,
+                int64_t query, int64_t key);
+
+/// The score of a visible key: cap(scale * dot + bias).
+double computeScore(const AttentionInputs &inputs, double dot, double bias);
 
 /// In double precision. `threads` of 0 takes all cores.
 AttentionResult computeReference(const AttentionInputs &inputs,
                                  unsigned threads = 0);
 
 /// In the precision of q: S is a matmul with f32 accumulation rounded to the
-/// dtype, scaled and rounded again; softmax runs in f32 and P is rounded; P V
-/// accumulates in f32 and O is rounded. lse is that of the rounded S.
+/// dtype, and rounded again after each step from there (scale, bias, and the
+/// division, tanh and product of the softcap); softmax runs in f32 and P is
+/// rounded; P V accumulates in f32 and O is rounded. lse is that of the rounded
+/// S.
 AttentionResult computeYardstick(const AttentionInputs &inputs,
                                  unsigned threads = 0);
 

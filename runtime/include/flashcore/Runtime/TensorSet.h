@@ -19,7 +19,9 @@ namespace flashcore {
 
 enum class InputKind {
   Normal, ///< standard normal
-  Rising, ///< Q doubled, K growing along the sequence: the row max keeps moving
+  /// Q doubled, K growing along the sequence: the row max keeps moving. One
+  /// element of the bias in eight is -infinity.
+  Rising,
 };
 
 /// Inputs that isolate one step of the kernel.
@@ -27,7 +29,7 @@ enum class Stage {
   All,     ///< nothing isolated
   QK,      ///< V is the identity and scores are small: S = ln(O) + lse
   Softmax, ///< V is the identity: O = P
-  PV,      ///< Q is zero: every row of O is the mean of the visible V
+  PV,      ///< Q and bias are zero: a row of O is the mean of the visible V
 };
 
 std::string_view stringify(InputKind kind);
@@ -42,12 +44,15 @@ public:
   /// Allocates on the host only.
   static StatusOr<TensorSet> create(const Problem &problem);
 
-  /// Fills q, k and v for `stage`; a fresh `seed` gives fresh values.
+  /// Fills the inputs for `stage`; a fresh `seed` gives fresh values.
   Status fillInputs(uint64_t seed, InputKind kind, Stage stage);
   /// Allocates on the device, copies the inputs and poisons the outputs.
   Status upload(Device &device);
   /// Copies the outputs back and checks that they were written, and only they.
   Status download(Device &device);
+
+  /// What the reference computes on. The views point into this set.
+  AttentionInputs inputs() const;
 
   HostTensor &tensor(std::string_view name);
   const HostTensor *findTensor(std::string_view name) const;
@@ -56,6 +61,7 @@ public:
 
 private:
   explicit TensorSet(const Problem &problem) : source(&problem) {}
+  void fillBias(uint64_t seed, uint64_t hiddenSeed, bool isRising, Stage stage);
 
   const Problem *source;
   std::vector<HostTensor> tensors;
