@@ -119,7 +119,6 @@ bool DeviceMemory::release(uint64_t address) {
   buffer->live = false;
   buffer->data = {};
   buffer->init = {};
-  buffer->shadow = {};
   return true;
 }
 

@@ -36,6 +36,7 @@ struct ToolOptions {
   std::string stats;
   uint64_t maxInstructions = 4'000'000'000;
   uint64_t maxShared = 227 << 10;
+  unsigned threads = 1;
   bool trace = false, list = false, quiet = false;
 };
 
@@ -89,6 +90,9 @@ static void declareOptions(CLI::App &app, ToolOptions &options) {
                  "Warp instructions after which to stop; 0 means no limit");
   app.add_option("--max-shared", options.maxShared,
                  "Shared memory a CTA may have in bytes");
+  app.add_option("--threads", options.threads,
+                 "Threads to run CTAs on; 0 takes all cores. The result and "
+                 "the report do not depend on it");
   app.add_flag("--trace", options.trace,
                "Print each instruction of CTA 0, warp 0");
   app.add_flag("--list", options.list, "List the kernels of the file and stop");
@@ -169,6 +173,7 @@ static std::string translateOptions(const ToolOptions &in, LaunchOptions &out) {
   out.counters = !in.stats.empty() || out.checks != CheckNone;
   out.maxInstructions = in.maxInstructions;
   out.maxSharedBytes = in.maxShared;
+  out.threads = in.threads;
   out.trace = in.trace;
   return {};
 }

@@ -131,6 +131,9 @@ struct LaunchOptions {
   uint64_t maxSharedBytes = 227 << 10;
   /// Stops once this many different findings are known.
   unsigned maxFindings = 100;
+  /// Threads to run CTAs on; 0 means as many as the host has. CTAs that depend
+  /// on each other run one after the other on one thread.
+  unsigned threads = 1;
   /// Prints each warp instruction of CTA 0, warp 0 to stderr.
   bool trace = false;
 };
