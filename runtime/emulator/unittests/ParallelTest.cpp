@@ -78,10 +78,10 @@ TEST_F(Parallel, ZeroThreadsAreThoseOfTheHost) {
 TEST_F(Parallel, BytesOfOneInitWordAreSetByManyCtas) {
   // 64 CTAs write one byte each: one word of the map of written bytes.
   config.outputBytes = 64;
-  RunResult run = runBoth(laneZero +
-                          "mov.u32 %r9, %ctaid.x; cvt.u64.u32 %d0, %r9;"
-                          "add.u64 %d0, %d0, %g0; st.global.u8 [%d0], 5;"
-                          "ld.global.u8 %h0, [%d0];");
+  RunResult run =
+      runBoth(laneZero + "mov.u32 %r9, %ctaid.x; cvt.u64.u32 %d0, %r9;"
+                         "add.u64 %d0, %d0, %g0; st.global.u8 [%d0], 5;"
+                         "ld.global.u8 %h0, [%d0];");
   EXPECT_TRUE(run.report.clean()) << run.text();
   EXPECT_EQ(run.report.threads, 4u);
   EXPECT_EQ(run.buffers[0], std::vector<uint8_t>(64, 5));
@@ -154,8 +154,8 @@ TEST_F(Parallel, InstructionLimitCountsAllThreads) {
 
 TEST_F(Parallel, UnwrittenRegistersHoldTheSamePoison) {
   config.options.checks = CheckNone;
-  RunResult run = runBoth(laneZero + slots +
-                          "st.global.u32 [%d0], %r1; mov.u32 %r1, %r9;");
+  RunResult run =
+      runBoth(laneZero + slots + "st.global.u32 [%d0], %r1; mov.u32 %r1, %r9;");
   EXPECT_EQ(run.report.threads, 4u);
   EXPECT_EQ(run.word(0, 0), ~0u);
   EXPECT_EQ(run.word(0, 63), ~0u);
@@ -178,15 +178,16 @@ TEST_F(Parallel, AtomicsRunInTurn) {
 
 TEST_F(Parallel, AtomicsOnSharedMemoryDoNot) {
   config.buffers[1] = bytesOf(std::vector<uint32_t>(64, 7));
-  RunResult run = runBoth(
-      laneZero + slots + "st.shared.u32 [tile], 1;"
-                         "atom.shared.add.u32 %r1, [tile], 2; membar.gl;"
-                         "st.global.u32 [%d0], %r1;");
+  RunResult run = runBoth(laneZero + slots +
+                          "st.shared.u32 [tile], 1;"
+                          "atom.shared.add.u32 %r1, [tile], 2; membar.gl;"
+                          "st.global.u32 [%d0], %r1;");
   EXPECT_EQ(run.report.threads, 4u);
 }
 
 TEST_F(Parallel, VolatileAccessesAndTheClockRunInTurn) {
-  RunResult run = runBoth(laneZero + slots + "st.volatile.global.u32 [%d0], 1;");
+  RunResult run =
+      runBoth(laneZero + slots + "st.volatile.global.u32 [%d0], 1;");
   EXPECT_EQ(run.report.threadsNote,
             "line 13 is a volatile, relaxed, acquire or release access");
   run = runBoth(laneZero + slots +

@@ -193,8 +193,8 @@ bool Machine::runSpeculatively(unsigned threads) {
 }
 
 void Machine::runGrid() {
-  uint64_t threads = options.threads ? options.threads
-                                     : std::thread::hardware_concurrency();
+  uint64_t threads =
+      options.threads ? options.threads : std::thread::hardware_concurrency();
   threads = std::min(threads, config.grid.count());
   if (threads > 1) {
     threadsNote = whyInTurn();

@@ -33,9 +33,7 @@ struct Buffer;
 class CtaQueue {
 public:
   explicit CtaQueue(uint64_t total) : total(total) {}
-  bool isEmpty() const {
-    return next.load(std::memory_order_relaxed) >= total;
-  }
+  bool isEmpty() const { return next.load(std::memory_order_relaxed) >= total; }
   /// False when all CTAs have been taken.
   bool take(uint32_t &index) {
     uint64_t taken = isEmpty() ? total : next.fetch_add(1);

@@ -70,8 +70,13 @@ public:
   DeviceMemory(DeviceMemory &&) noexcept;
   DeviceMemory &operator=(DeviceMemory &&) noexcept;
 
-  /// A new buffer, aligned as cudaMalloc does; gives its device address.
+  static constexpr uint64_t maxBufferBytes = uint64_t(32) << 30;
+
+  /// A new buffer, aligned as cudaMalloc does; gives its device address, or 0
+  /// if it is too big.
   uint64_t allocate(std::string name, uint64_t bytes);
+  /// Whether the range is inside one buffer.
+  bool contains(uint64_t address, uint64_t bytes = 0) const;
   /// False when the address is no start of a buffer.
   bool release(uint64_t address);
   /// False when the range is not inside one buffer.
