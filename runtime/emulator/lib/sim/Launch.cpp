@@ -72,11 +72,19 @@ Error Machine::checkLaunch(const Arguments &arguments) const {
                 std::to_string(most) + " threads a block, but got " +
                 std::to_string(block.count())};
   uint64_t shared = program.staticSharedBytes + config.dynamicSharedBytes;
-  if (shared > options.maxSharedBytes)
+  if (shared < config.dynamicSharedBytes)
+    shared = UINT64_MAX;
+  // Shared addresses have 32 bits.
+  uint64_t limit = std::min<uint64_t>(options.maxSharedBytes, UINT32_MAX);
+  if (shared > limit)
     return {{},
             "kernel '" + program.name + "' needs " + std::to_string(shared) +
                 " bytes of shared memory per block, but the limit is " +
-                std::to_string(options.maxSharedBytes)};
+                std::to_string(limit)};
+  if (options.threads > maxThreads)
+    return {{},
+            "expects at most " + std::to_string(maxThreads) +
+                " threads, but got " + std::to_string(options.threads)};
   const auto &values = arguments.list();
   if (values.size() != program.params.size())
     return {{},

@@ -122,6 +122,9 @@ enum class MmaRounding : uint8_t {
 enum class Schedule : uint8_t { Sequential, Skewed, Random };
 enum class AsyncMode : uint8_t { Lazy, Eager, Random };
 
+/// More threads than this are refused as a slip of the pen.
+inline constexpr unsigned maxThreads = 1024;
+
 struct LaunchOptions {
   unsigned checks = CheckAll;
   bool counters = true;
@@ -137,7 +140,7 @@ struct LaunchOptions {
   /// Stops once this many different findings are known.
   unsigned maxFindings = 100;
   /// Threads to run CTAs on; 0 means as many as the host has. CTAs that depend
-  /// on each other run one after the other on one thread.
+  /// on each other run one after the other on one thread. At most maxThreads.
   unsigned threads = 1;
   /// Prints each warp instruction of CTA 0, warp 0 to stderr.
   bool trace = false;
