@@ -117,5 +117,5 @@ Error flashcore::emu::setLaunchOption(LaunchOptions &options,
   for (const auto &[known, set] : setters)
     if (name == known)
       return set(options, value);
-  return {{}, "unknown option '" + std::string(name) + "'"};
+  return {{}, "is unknown"};
 }

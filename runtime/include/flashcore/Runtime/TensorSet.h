@@ -57,7 +57,13 @@ public:
 private:
   explicit TensorSet(const Problem &problem) : source(&problem) {}
 
+  /// The part of a tensor's storage that the device holds: all of it, or all
+  /// but the guards where the device finds what they are for.
+  std::span<std::byte> deviceBytes(HostTensor &tensor) const;
+
   const Problem *source;
+  /// Bytes before a tensor in its buffer.
+  int64_t guardBytes = HostTensor::GuardBytes;
   std::vector<HostTensor> tensors;
   std::vector<DeviceBuffer> buffers;
   std::optional<DeviceBuffer> workspace;

@@ -23,7 +23,8 @@
 namespace flashcore::emu {
 
 /// Sets one option. On a bad value or an unknown name `options` stay as they
-/// are and the message of the Error is not empty: "expects ..., but got ...".
+/// are and the message of the Error is not empty. It goes after the name of the
+/// option: "expects ..., but got ...".
 Error setLaunchOption(LaunchOptions &options, std::string_view name,
                       const std::string &value);
 
