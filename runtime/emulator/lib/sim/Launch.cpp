@@ -234,12 +234,15 @@ static uint32_t specialValue(SpecialReg reg, unsigned lane, const Warp &warp,
 
 void Machine::startWarp(Cta &owner, Warp &warp) {
   size_t frameBytes = frameTemplate.size();
-  if (!warp.frame)
+  // What a read of an unwritten register gives must not depend on the CTA that
+  // had the frame before; with these checks such a read is a finding.
+  constexpr unsigned findsAll = CheckInit | CheckSync;
+  bool isFresh = !warp.frame;
+  if (isFresh)
     warp.frame.reset(static_cast<char *>(
         ::operator new[](frameBytes, std::align_val_t(64))));
-  // Also over the registers of an earlier CTA: what a read of an unwritten
-  // register gives must not depend on which CTA ran before.
-  std::memcpy(warp.frame.get(), frameTemplate.data(), frameBytes);
+  if (isFresh || (options.checks & findsAll) != findsAll)
+    std::memcpy(warp.frame.get(), frameTemplate.data(), frameBytes);
   warp.init = initTemplate;
   uint64_t threads = config.block.count() - uint64_t(warp.index) * warpSize;
   warp.launched = threads >= warpSize ? ~0u : (1u << threads) - 1;

@@ -157,8 +157,9 @@ void Machine::addCounters(const Machine &other) {
 }
 
 /// One attempt. True if it succeeded, and then the counters are in this
-/// machine; else it left no trace.
+/// machine; else it left no trace but the note why.
 bool Machine::runSpeculatively(unsigned threads) {
+  threadsNote = "not enough memory for the shadows of several threads";
   Speculation shared(memory, options.maxInstructions);
   if (!shared.prepare(program.globalGrain))
     return false;
@@ -184,8 +185,10 @@ bool Machine::runSpeculatively(unsigned threads) {
     thread.join();
   if (shared.hasFailed()) {
     shared.rollBack();
+    threadsNote = "CTAs depend on each other, or something was found";
     return false;
   }
+  threadsNote.clear();
   for (const Machine &worker : workers)
     addCounters(worker);
   threadsUsed = static_cast<unsigned>(running.size()) + 1;
@@ -200,8 +203,6 @@ void Machine::runGrid() {
     threadsNote = whyInTurn();
     if (threadsNote.empty() && runSpeculatively(static_cast<unsigned>(threads)))
       return;
-    if (threadsNote.empty())
-      threadsNote = "CTAs depend on each other, or something was found";
   }
   CtaQueue queue(config.grid.count());
   run(queue);
