@@ -51,7 +51,8 @@ public:
   ~CudaDevice() override;
   Status open(int ordinal);
 
-  StatusOr<DevicePointer> allocate(int64_t bytes) override;
+  StatusOr<DevicePointer> allocate(int64_t bytes,
+                                   const std::string &name) override;
   Status free(DevicePointer pointer) override;
   Status copyToDevice(DevicePointer to, const void *from,
                       int64_t bytes) override;
@@ -182,7 +183,8 @@ Status CudaDevice::queryLimits() {
 // Memory
 //===----------------------------------------------------------------------===//
 
-StatusOr<DevicePointer> CudaDevice::allocate(int64_t bytes) {
+StatusOr<DevicePointer> CudaDevice::allocate(int64_t bytes,
+                                             const std::string &) {
   CUdeviceptr pointer = 0;
   // cuMemAlloc refuses a size of 0, which an empty tensor may have.
   if (CUresult result = driver.memAlloc(

@@ -94,8 +94,9 @@ StatusOr<Timing> Device::time(LoadedModule &module,
   return timeChecked(module, sets, options);
 }
 
-StatusOr<DeviceBuffer> DeviceBuffer::create(Device &device, int64_t bytes) {
-  StatusOr<DevicePointer> address = device.allocate(bytes);
+StatusOr<DeviceBuffer> DeviceBuffer::create(Device &device, int64_t bytes,
+                                            const std::string &name) {
+  StatusOr<DevicePointer> address = device.allocate(bytes, name);
   if (!address.ok())
     return address.status();
   return DeviceBuffer(device, *address, bytes);

@@ -10,7 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/Runtime/EmulatorDevice.h"
-#include "flashcore/Emulator/Emulator.h"
+#include "flashcore/Emulator/OptionText.h"
 
 #include <algorithm>
 
@@ -47,7 +47,8 @@ public:
 
 class EmulatorDevice final : public Device {
 public:
-  EmulatorDevice() {
+  explicit EmulatorDevice(const emu::LaunchOptions &options = {})
+      : options(options) {
     deviceInfo.kind = "emulator";
     deviceInfo.name = "the PTX emulator";
     // The newest chip that bundles are made for, with its limits: older code
@@ -57,12 +58,19 @@ public:
     deviceInfo.limits.threadsPerBlock = 1024;
     deviceInfo.limits.block = {1024, 1024, 64};
     deviceInfo.limits.grid = {2147483647, 65535, 65535};
+    deviceInfo.checksBounds = true;
   }
 
-  StatusOr<DevicePointer> allocate(int64_t bytes) override {
-    std::string name = "buffer " + std::to_string(numBuffers++) + " (" +
-                       std::to_string(bytes) + " bytes)";
-    return memory.allocate(name, static_cast<uint64_t>(bytes));
+  StatusOr<DevicePointer> allocate(int64_t bytes,
+                                   const std::string &name) override {
+    std::string number = "buffer " + std::to_string(numBuffers++);
+    uint64_t address = memory.allocate(name.empty() ? number : name,
+                                       static_cast<uint64_t>(bytes));
+    if (!address)
+      return Status::error("the emulator has buffers of at most " +
+                           std::to_string(emu::DeviceMemory::maxBufferBytes) +
+                           " bytes, but got " + std::to_string(bytes));
+    return address;
   }
   Status free(DevicePointer pointer) override {
     return check(memory.release(pointer), "free");
@@ -104,8 +112,8 @@ protected:
     config.block = toDim3(launch.block);
     config.dynamicSharedBytes =
         static_cast<uint64_t>(launch.dynamicSharedMemory);
-    emu::Expected<emu::Report> report =
-        emu::launch(loaded.kernels[launch.kernel], memory, config, arguments);
+    emu::Expected<emu::Report> report = emu::launch(
+        loaded.kernels[launch.kernel], memory, config, arguments, options);
     if (!report)
       return Status::error("the emulator cannot launch kernel '" + launch.name +
                            "': " + report.error().str());
@@ -149,6 +157,7 @@ private:
     return status;
   }
 
+  emu::LaunchOptions options;
   emu::DeviceMemory memory;
   size_t numBuffers = 0;
 };
@@ -156,4 +165,15 @@ private:
 
 std::unique_ptr<Device> flashcore::createEmulatorDevice() {
   return std::make_unique<EmulatorDevice>();
+}
+
+StatusOr<std::unique_ptr<Device>>
+flashcore::createEmulatorDevice(const EmulatorOptions &options) {
+  emu::LaunchOptions launch;
+  for (const auto &[name, value] : options)
+    if (emu::Error error = emu::setLaunchOption(launch, name, value);
+        !error.message.empty())
+      return Status::error("option '" + name + "' of the emulator " +
+                           error.message);
+  return std::unique_ptr<Device>(std::make_unique<EmulatorDevice>(launch));
 }

@@ -193,22 +193,29 @@ Status TensorSet::fillInputs(uint64_t seed, InputKind kind, Stage stage) {
   return Status::success();
 }
 
+std::span<std::byte> TensorSet::deviceBytes(HostTensor &tensor) const {
+  int64_t left = HostTensor::GuardBytes - guardBytes;
+  return {tensor.storage() + left,
+          static_cast<size_t>(tensor.storageBytes() - 2 * left)};
+}
+
 Status TensorSet::upload(Device &device) {
   buffers.clear();
   workspace.reset();
+  guardBytes = device.info().checksBounds ? 0 : HostTensor::GuardBytes;
   for (HostTensor &tensor : tensors) {
+    std::span<std::byte> data = deviceBytes(tensor);
+    int64_t bytes = static_cast<int64_t>(data.size());
     StatusOr<DeviceBuffer> buffer =
-        DeviceBuffer::create(device, tensor.storageBytes());
+        DeviceBuffer::create(device, bytes, tensor.geometry().name);
     if (!buffer.ok())
       return Status(buffer.status())
           .note("allocating '" + tensor.geometry().name + "'");
     DevicePointer to = buffer->pointer();
     buffers.push_back(std::move(*buffer));
     bool isOutput = tensor.geometry().role == TensorSpec::Role::Output;
-    Status status =
-        isOutput
-            ? device.fill(to, PoisonPattern, tensor.storageBytes())
-            : device.copyToDevice(to, tensor.storage(), tensor.storageBytes());
+    Status status = isOutput ? device.fill(to, PoisonPattern, bytes)
+                             : device.copyToDevice(to, data.data(), bytes);
     if (!status.ok())
       return status.note("preparing '" + tensor.geometry().name + "'");
   }
@@ -216,7 +223,8 @@ Status TensorSet::upload(Device &device) {
     return Status::success();
   // Rounded up, because fill works on 4 bytes at a time.
   int64_t bytes = (source->workspaceBytes() + 3) / 4 * 4;
-  StatusOr<DeviceBuffer> buffer = DeviceBuffer::create(device, bytes);
+  StatusOr<DeviceBuffer> buffer =
+      DeviceBuffer::create(device, bytes, "workspace");
   if (!buffer.ok())
     return Status(buffer.status()).note("allocating the workspace");
   workspace = std::move(*buffer);
@@ -228,8 +236,9 @@ Status TensorSet::download(Device &device) {
     HostTensor &tensor = tensors[i];
     if (tensor.geometry().role != TensorSpec::Role::Output)
       continue;
-    if (Status status = device.copyToHost(
-            tensor.storage(), buffers[i].pointer(), tensor.storageBytes());
+    std::span<std::byte> data = deviceBytes(tensor);
+    if (Status status = device.copyToHost(data.data(), buffers[i].pointer(),
+                                          static_cast<int64_t>(data.size()));
         !status.ok())
       return status.note("copying '" + tensor.geometry().name + "' back");
     if (Status status = tensor.verifyWritten(); !status.ok())
@@ -243,7 +252,7 @@ StatusOr<std::vector<KernelLaunch>> TensorSet::launches() const {
   PointerMap pointers;
   for (size_t i = 0; i < tensors.size(); ++i)
     pointers[tensors[i].geometry().name] =
-        buffers[i].pointer() + HostTensor::GuardBytes;
+        buffers[i].pointer() + static_cast<DevicePointer>(guardBytes);
   if (workspace)
     pointers[std::string(WorkspaceName)] = workspace->pointer();
   return planLaunches(*source, pointers);

@@ -102,7 +102,7 @@ TEST(CudaDeviceTest, reportsEachMemoryCallThatFails) {
   StatusOr<DeviceBuffer> buffer = DeviceBuffer::create(*device, 4);
   ASSERT_TRUE(buffer.ok());
   fake.failAt("cuMemAlloc", 2);
-  EXPECT_EQ(text(device->allocate(64)),
+  EXPECT_EQ(text(device->allocate(64, "q")),
             "cuMemAlloc(64 bytes) failed: CUDA_ERROR_OUT_OF_MEMORY (2): as "
             "planned");
   fake.failAt("cuMemcpyHtoDAsync", 999);

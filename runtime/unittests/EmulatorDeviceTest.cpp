@@ -89,9 +89,64 @@ TEST(EmulatorDeviceTest, findingIsAKernelFault) {
   EXPECT_TRUE(status.isKernelFault());
   EXPECT_EQ(status.message().rfind("kernel 'add_one' has ", 0), 0u);
   ASSERT_FALSE(status.notes().empty());
-  EXPECT_NE(status.notes().front().find("buffer 0 (64 bytes)"),
-            std::string::npos)
+  EXPECT_NE(
+      status.notes().front().find("past the end of 'buffer 0' (64 bytes)"),
+      std::string::npos)
       << status.str();
+}
+
+TEST(EmulatorDeviceTest, findingsNameTheTensor) {
+  auto device = createEmulatorDevice();
+  EXPECT_TRUE(device->info().checksBounds);
+  Bundle bundle = makeBundle(ptx);
+  auto module = device->load(bundle);
+  ASSERT_TRUE(module.ok()) << module.status().str();
+  auto buffer = DeviceBuffer::create(*device, 16 * sizeof(uint32_t), "v");
+  ASSERT_TRUE(buffer.ok());
+  ASSERT_TRUE(device->fill(buffer->pointer(), 41, buffer->bytes()).ok());
+  Status status = device->launch(**module, makeLaunch(buffer->pointer()));
+  ASSERT_FALSE(status.notes().empty());
+  EXPECT_NE(
+      status.notes().front().find("0 bytes past the end of 'v' (64 bytes)"),
+      std::string::npos)
+      << status.str();
+}
+
+TEST(EmulatorDeviceTest, refusesHugeBuffers) {
+  auto device = createEmulatorDevice();
+  auto pointer = device->allocate(int64_t(1) << 40, "v");
+  ASSERT_FALSE(pointer.ok());
+  EXPECT_EQ(pointer.status().message(),
+            "the emulator has buffers of at most 34359738368 bytes, but got "
+            "1099511627776");
+}
+
+TEST(EmulatorDeviceTest, takesOptions) {
+  // Reading what nobody wrote is a finding, unless that check is off.
+  auto runUnwritten = [](const EmulatorOptions &options) {
+    auto device = createEmulatorDevice(options);
+    EXPECT_TRUE(device.ok());
+    auto module = (*device)->load(makeBundle(ptx));
+    auto buffer = DeviceBuffer::create(**device, 32 * sizeof(uint32_t));
+    return (*device)->launch(**module, makeLaunch(buffer->pointer()));
+  };
+  EXPECT_TRUE(runUnwritten({}).isKernelFault());
+  EXPECT_TRUE(runUnwritten({{"check", "memory,race"},
+                            {"mma", "plain"},
+                            {"schedule", "random:3"},
+                            {"async", "eager"},
+                            {"threads", "0"}})
+                  .ok());
+}
+
+TEST(EmulatorDeviceTest, refusesBadOptions) {
+  auto device = createEmulatorDevice({{"mma", "sm70"}});
+  ASSERT_FALSE(device.ok());
+  EXPECT_EQ(device.status().message(),
+            "option 'mma' of the emulator expects auto, plain, sm80 or sm90, "
+            "but got 'sm70'");
+  EXPECT_EQ(createEmulatorDevice({{"speed", "9"}}).status().message(),
+            "option 'speed' of the emulator is unknown");
 }
 
 TEST(EmulatorDeviceTest, refusesWhatItCannotParse) {

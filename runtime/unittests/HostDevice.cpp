@@ -38,7 +38,8 @@ HostDevice::HostDevice(Mistake mistake) : mistake(mistake) {
   deviceInfo.limits = {1 << 20, 1024, {1024, 1024, 64}, {1 << 30, 1, 1}, 0, 1};
 }
 
-StatusOr<DevicePointer> HostDevice::allocate(int64_t bytes) {
+StatusOr<DevicePointer> HostDevice::allocate(int64_t bytes,
+                                             const std::string &) {
   return reinterpret_cast<DevicePointer>(
       std::aligned_alloc(256, static_cast<size_t>(bytes + 255) / 256 * 256));
 }

@@ -33,7 +33,8 @@ class HostDevice final : public Device {
 public:
   explicit HostDevice(Mistake mistake = Mistake::None);
 
-  StatusOr<DevicePointer> allocate(int64_t bytes) override;
+  StatusOr<DevicePointer> allocate(int64_t bytes,
+                                   const std::string &name) override;
   Status free(DevicePointer pointer) override;
   Status copyToDevice(DevicePointer to, const void *from,
                       int64_t bytes) override;

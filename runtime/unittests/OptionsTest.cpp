@@ -88,6 +88,26 @@ TEST(OptionsTest, readsEveryOption) {
             (std::vector<std::string>{"--sm=90", "--"}));
 }
 
+TEST(OptionsTest, readsOptionsOfTheEmulator) {
+  StatusOr<Options> options =
+      parseOptions({"--emu-check=memory,race", "--emu-mma=plain",
+                    "--emu-schedule=skew", "--emu-async=random:7",
+                    "--emu-threads=2", "--device=emulator", "a.fcb"});
+  ASSERT_EQ(text(options), "");
+  EXPECT_EQ(options->emulator, (EmulatorOptions{{"check", "memory,race"},
+                                                {"mma", "plain"},
+                                                {"schedule", "skew"},
+                                                {"async", "random:7"},
+                                                {"threads", "2"}}));
+  EXPECT_TRUE(parseOptions({"a.fcb"})->emulator.empty());
+  EXPECT_EQ(refusal({"a.fcb", "--device=cuda", "--emu-mma=plain"}),
+            "expects --emu-mma only with the emulator, but got --device=cuda");
+  EXPECT_EQ(text(openDevice("emulator", {{"threads", "x"}})),
+            "option 'threads' of the emulator expects 0 to 1024 threads, but "
+            "got 'x'");
+  EXPECT_EQ(text(openDevice("emulator", options->emulator)), "");
+}
+
 TEST(OptionsTest, helpIsAMessage) {
   StatusOr<Options> options = parseOptions({"--help"});
   ASSERT_EQ(text(options), "");

@@ -13,10 +13,12 @@
 #include "HostDevice.h"
 #include "TestBundle.h"
 
+#include "flashcore/Runtime/EmulatorDevice.h"
 #include "flashcore/Runtime/TensorSet.h"
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 using namespace flashcore;
 using namespace flashcore::testing;
@@ -182,6 +184,29 @@ TEST_F(TensorSetTest, uploadPoisonsOutputsAndWorkspace) {
   ASSERT_EQ(text(moved.fillInputs(1, InputKind::Normal, Stage::All)), "");
   ASSERT_EQ(text(moved.upload(device)), "");
   EXPECT_EQ(text(moved.download(device)),
+            "expects every element of 'o' to be written, but 2048 of 2048 "
+            "still hold the poison\n"
+            "  note: the first is element 0 in packed order");
+}
+
+TEST_F(TensorSetTest, leavesGuardsOutWhereTheDeviceChecksBounds) {
+  std::unique_ptr<Device> device = createEmulatorDevice();
+  TensorSet set = std::move(*TensorSet::create(problem));
+  ASSERT_EQ(text(set.fillInputs(1, InputKind::Normal, Stage::All)), "");
+  ASSERT_EQ(text(set.upload(*device)), "");
+  DevicePointer q = (*set.launches())[0].arguments[0];
+  std::vector<std::byte> data(
+      static_cast<size_t>(set.tensor("q").storageBytes()));
+  int64_t bytes = set.tensor("q").storageBytes() - 2 * HostTensor::GuardBytes;
+  ASSERT_EQ(text(device->copyToHost(data.data(), q, bytes)), "");
+  EXPECT_EQ(std::memcmp(data.data(),
+                        set.tensor("q").storage() + HostTensor::GuardBytes,
+                        static_cast<size_t>(bytes)),
+            0);
+  EXPECT_NE(text(device->copyToHost(data.data(), q, bytes + 1)), "");
+  EXPECT_NE(text(device->copyToHost(data.data(), q - 1, 1)), "");
+  // Outputs come back, with their guards as they were on the host.
+  EXPECT_EQ(text(set.download(*device)),
             "expects every element of 'o' to be written, but 2048 of 2048 "
             "still hold the poison\n"
             "  note: the first is element 0 in packed order");

@@ -68,6 +68,11 @@ struct RawOptions {
   std::map<std::string, std::string> outputs = {{"o", ""}, {"lse", ""}};
   std::string input, layout = "bhsd", kind = "normal", stage = "all";
   std::string json, grid, compiler;
+  EmulatorOptions emulator = {{"check", ""},
+                              {"mma", ""},
+                              {"schedule", ""},
+                              {"async", ""},
+                              {"threads", ""}};
   std::optional<int64_t> seed;
   bool noCheck = false;
 };
@@ -123,6 +128,19 @@ static void addModeOptions(CLI::App &app, RawOptions &raw, Options &options) {
                  "tool, else in PATH)");
 }
 
+static void addEmulatorOptions(CLI::App &app, RawOptions &raw) {
+  static const std::map<std::string, std::string> help = {
+      {"check", "all (the default), none, or a list of checks"},
+      {"mma",
+       "rounding of mma: auto (by chip, the default), sm80, sm90, plain"},
+      {"schedule", "order of warps: seq (the default), skew, random:SEED"},
+      {"async", "when cp.async moves its bytes: lazy (the default), eager, "
+                "random:SEED"},
+      {"threads", "threads to run blocks on (default 1); 0 takes all cores"}};
+  for (auto &[name, value] : raw.emulator)
+    app.add_option("--emu-" + name, value, "On the emulator: " + help.at(name));
+}
+
 /// Moves `raw` into `options` and checks what CLI11 cannot.
 static Status finish(const RawOptions &raw, Options &options) {
   RunRequest &request = options.request;
@@ -135,6 +153,9 @@ static Status finish(const RawOptions &raw, Options &options) {
   for (const auto &[name, file] : raw.outputs)
     if (!file.empty())
       request.outputFiles[name] = file;
+  for (const auto &[name, value] : raw.emulator)
+    if (!value.empty())
+      options.emulator[name] = value;
   if (raw.seed)
     options.seed = static_cast<uint64_t>(*raw.seed);
   options.input = raw.input;
@@ -143,6 +164,9 @@ static Status finish(const RawOptions &raw, Options &options) {
   options.compiler = raw.compiler;
   request.check = !raw.noCheck;
 
+  if (options.device == "cuda" && !options.emulator.empty())
+    return Status::error("expects --emu-" + options.emulator.begin()->first +
+                         " only with the emulator, but got --device=cuda");
   if (raw.input.empty() == raw.grid.empty())
     return Status::error("expects either INPUT or --grid, but got " +
                          std::string(raw.grid.empty() ? "neither" : "both"))
@@ -186,6 +210,7 @@ flashcore::run::parseOptions(const std::vector<std::string> &arguments) {
   try {
     addModeOptions(app, raw, options);
     addProblemOptions(app, raw, options);
+    addEmulatorOptions(app, raw);
     app.parse(reversed);
   } catch (const CLI::CallForHelp &) {
     options.message = app.help();

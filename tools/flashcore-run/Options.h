@@ -19,6 +19,7 @@ struct Options {
   /// A bundle directory or an .mlir file; empty with `grid`.
   std::filesystem::path input;
   std::string device = "auto";
+  EmulatorOptions emulator;
   /// What one run does; its bundle is filled in after compiling.
   RunRequest request;
   std::optional<uint64_t> seed;

@@ -12,7 +12,6 @@
 #include "Session.h"
 
 #include "flashcore/Runtime/CudaDevice.h"
-#include "flashcore/Runtime/EmulatorDevice.h"
 #include "flashcore/Runtime/Npy.h"
 
 using namespace flashcore;
@@ -22,13 +21,19 @@ using namespace flashcore::run;
 static constexpr int64_t tileRows = 16;
 
 StatusOr<std::unique_ptr<Device>>
-flashcore::run::openDevice(const std::string &kind) {
+flashcore::run::openDevice(const std::string &kind,
+                           const EmulatorOptions &options) {
   if (kind == "emulator")
-    return createEmulatorDevice();
+    return createEmulatorDevice(options);
   StatusOr<std::unique_ptr<Device>> cuda = createCudaDevice();
   // Without a GPU the emulator stands in, unless a GPU was asked for.
   if (kind == "auto" && !cuda.ok() && cuda.status().isNoDevice())
-    return createEmulatorDevice();
+    return createEmulatorDevice(options);
+  if (cuda.ok() && !options.empty())
+    return Status::error("expects --emu-" + options.begin()->first +
+                         " only with the emulator, but runs on " +
+                         (*cuda)->info().name)
+        .note("add --device=emulator");
   return cuda;
 }
 

@@ -12,6 +12,7 @@
 #define FLASHCORE_RUN_SESSION_H
 
 #include "flashcore/Runtime/Check.h"
+#include "flashcore/Runtime/EmulatorDevice.h"
 
 #include <functional>
 
@@ -95,8 +96,9 @@ private:
 };
 
 /// The device that `--device` names. `auto` is the GPU if there is one, else
-/// the emulator.
-StatusOr<std::unique_ptr<Device>> openDevice(const std::string &kind);
+/// the emulator. A GPU takes no options of the emulator.
+StatusOr<std::unique_ptr<Device>> openDevice(const std::string &kind,
+                                             const EmulatorOptions &options);
 
 } // namespace flashcore::run
 

@@ -107,7 +107,7 @@ static ExitCode runAll(Session &session, const Options &options,
 
 /// All but the parsing of the command line.
 static ExitCode runTool(const Options &options) {
-  Session session([&] { return openDevice(options.device); });
+  Session session([&] { return openDevice(options.device, options.emulator); });
   std::optional<TemporaryDirectory> temporary;
   std::vector<RunRequest> requests;
   // Bad input is reported even where there is no device. A grid reports it in

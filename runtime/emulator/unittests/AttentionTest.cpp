@@ -133,6 +133,30 @@ TEST(Attention, RightAndCleanUnderEverySchedule) {
     }
 }
 
+TEST(Attention, SameOnAnyNumberOfThreads) {
+  Tensors t = makeTensors();
+  std::string ptx = readInput("attention.ptx");
+  for (unsigned checks : {unsigned(CheckAll), unsigned(CheckNone)})
+    for (Schedule schedule : {Schedule::Sequential, Schedule::Random}) {
+      LaunchOptions options;
+      options.checks = checks;
+      options.schedule = schedule;
+      options.async = AsyncMode::Random;
+      options.scheduleSeed = options.asyncSeed = 5;
+      RunResult alone = runAttention(ptx, t, options);
+      ASSERT_TRUE(alone.error.empty() && alone.report.clean()) << alone.text();
+      for (unsigned threads : {2u, 4u, 100u}) {
+        options.threads = threads;
+        RunResult run = runAttention(ptx, t, options);
+        EXPECT_EQ(run.buffers, alone.buffers);
+        EXPECT_EQ(run.comparable(), alone.comparable());
+        // No more threads than CTAs.
+        EXPECT_EQ(run.report.threads, std::min(threads, heads * seqlen / 64));
+        EXPECT_EQ(run.report.threadsNote, "");
+      }
+    }
+}
+
 TEST(Attention, CountsAsPlanned) {
   RunResult run = runAttention(readInput("attention.ptx"), makeTensors());
   const Counters &c = run.report.counters;

@@ -48,6 +48,14 @@ std::string RunResult::text() const {
   return error.empty() ? formatReport(report, "test.ptx") : error;
 }
 
+std::string RunResult::comparable() const {
+  Report same = report;
+  same.seconds = 0;
+  same.threads = 1;
+  same.threadsNote.clear();
+  return error.empty() ? reportToJson(same, "test.ptx") : error;
+}
+
 RunResult test::runText(const std::string &text, const RunConfig &config) {
   RunResult result;
   Expected<Kernel> kernel = Kernel::load(text);

@@ -33,6 +33,9 @@ struct RunResult {
   /// Number of findings of one kind.
   size_t count(FindingKind kind) const;
   std::string text() const;
+  /// The report as JSON, without what may differ from run to run: the time it
+  /// took and the threads it used.
+  std::string comparable() const;
 };
 
 struct RunConfig {

@@ -157,7 +157,7 @@ void Machine::checkGlobal(Warp &warp, const Inst &inst,
   forEachLane(access.lanes, [&](unsigned lane) {
     uint64_t offset = access.address[lane] - buffers[lane]->base;
     if (isWrite)
-      buffers[lane]->init.set(offset, access.bytes);
+      buffers[lane]->init.setShared(offset, access.bytes);
     else if (isOn(CheckInit) &&
              !buffers[lane]->init.isSet(offset, access.bytes))
       unwritten |= 1u << lane;
@@ -173,6 +173,8 @@ void Machine::checkGlobal(Warp &warp, const Inst &inst,
                       "5.1.4)"};
         },
         address, access.bytes);
+    if (halted)
+      return;
     forEachLane(unwritten, [&](unsigned lane) {
       buffers[lane]->init.set(access.address[lane] - buffers[lane]->base,
                               access.bytes);
@@ -191,7 +193,7 @@ void Machine::checkGlobal(Warp &warp, const Inst &inst,
 void Machine::checkGlobalLane(Warp &warp, const Inst &inst, Buffer &buffer,
                               unsigned lane, uint64_t offset, unsigned bytes,
                               bool isWrite) {
-  GlobalShadow &shadow = buffer.shadow;
+  GlobalShadow &shadow = globalShadows[memory.indexOf(buffer)];
   if (!shadow.reads)
     return;
   size_t first = offset >> shadow.grainShift;

@@ -122,6 +122,11 @@ std::string Machine::describeOperand(uint32_t granule) const {
 }
 
 void Machine::addFinding(uint64_t key, Finding finding) {
+  if (speculation) {
+    speculation->fail();
+    halted = true;
+    return;
+  }
   findings.add(key, std::move(finding));
   if (findings.size() >= options.maxFindings)
     halted = true;

@@ -21,6 +21,7 @@
 #define FLASHCORE_EMULATOR_LIB_CHECK_SHADOW_H
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
@@ -119,15 +120,33 @@ public:
     if (shift + bytes > 64)
       words[(offset >> 6) + 1] |= ones >> (64 - shift);
   }
+  /// The same while other threads read the map or set bits of their own.
+  void setShared(uint64_t offset, unsigned bytes) {
+    if (isSet(offset, bytes))
+      return;
+    uint64_t ones = (uint64_t(1) << bytes) - 1;
+    unsigned shift = offset & 63;
+    atomicWord(offset >> 6).fetch_or(ones << shift, std::memory_order_relaxed);
+    if (shift + bytes > 64)
+      atomicWord((offset >> 6) + 1)
+          .fetch_or(ones >> (64 - shift), std::memory_order_relaxed);
+  }
   uint64_t countUnset(uint64_t bytes) const;
 
 private:
   uint64_t window(uint64_t offset) const {
     unsigned shift = offset & 63;
-    uint64_t low = words[offset >> 6] >> shift;
-    return shift ? low | words[(offset >> 6) + 1] << (64 - shift) : low;
+    uint64_t low = load(offset >> 6) >> shift;
+    return shift ? low | load((offset >> 6) + 1) << (64 - shift) : low;
   }
-  std::vector<uint64_t> words;
+  std::atomic_ref<uint64_t> atomicWord(size_t index) const {
+    return std::atomic_ref<uint64_t>(words[index]);
+  }
+  uint64_t load(size_t index) const {
+    return atomicWord(index).load(std::memory_order_relaxed);
+  }
+  /// Mutable because an atomic_ref to const is not in C++20.
+  mutable std::vector<uint64_t> words;
 };
 
 /// Shadow of the shared memory of one CTA.
@@ -144,20 +163,19 @@ struct SharedShadow {
 };
 
 /// Zeroed cells whose pages exist only once they are touched.
-class CellArray {
+template <typename T> class CellArray {
 public:
   void reset(size_t count) {
-    cells.reset(
-        static_cast<AccessWord *>(std::calloc(count, sizeof(AccessWord))));
+    cells.reset(static_cast<T *>(std::calloc(count, sizeof(T))));
   }
   explicit operator bool() const { return cells != nullptr; }
-  AccessWord &operator[](size_t index) { return cells[index]; }
+  T &operator[](size_t index) { return cells[index]; }
 
 private:
   struct Free {
-    void operator()(AccessWord *p) const { std::free(p); }
+    void operator()(T *p) const { std::free(p); }
   };
-  std::unique_ptr<AccessWord[], Free> cells;
+  std::unique_ptr<T[], Free> cells;
 };
 
 /// Shadow of one global buffer. Reads keep the last reader; when several
@@ -165,9 +183,9 @@ private:
 /// enough to find a conflict between CTAs.
 struct GlobalShadow {
   unsigned grainShift = 2;
-  CellArray writes;
-  CellArray reads;
-  CellArray otherReads;
+  CellArray<AccessWord> writes;
+  CellArray<AccessWord> reads;
+  CellArray<AccessWord> otherReads;
   bool everWritten = false;
 
   /// False when there is no memory for it.

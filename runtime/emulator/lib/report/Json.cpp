@@ -84,7 +84,10 @@ std::string flashcore::emu::reportToJson(const Report &report,
               {"mma_model", report.mmaModel},
               {"uses_approximations", report.usesApproximations},
               {"seconds", report.seconds},
+              {"threads", report.threads},
               {"findings", findings},
               {"counters", countersToJson(report.counters)}};
+  if (!report.threadsNote.empty())
+    out["threads_note"] = report.threadsNote;
   return out.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }

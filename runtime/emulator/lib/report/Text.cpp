@@ -157,7 +157,12 @@ std::string flashcore::emu::formatReport(const Report &report,
     text += ", " + std::to_string(c.mma) + " mma";
   char seconds[32];
   std::snprintf(seconds, sizeof seconds, "%.3f", report.seconds);
-  return text + " (mma: " + report.mmaModel + "), " + seconds + " s\n";
+  text += " (mma: " + report.mmaModel + "), " + seconds + " s";
+  if (report.threads > 1)
+    text += " on " + std::to_string(report.threads) + " threads";
+  if (!report.threadsNote.empty())
+    text += " on one thread: " + report.threadsNote;
+  return text + "\n";
 }
 
 static std::string over(uint64_t actual, uint64_t ideal) {

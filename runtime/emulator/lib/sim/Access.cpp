@@ -231,8 +231,11 @@ void Machine::resolveGlobal(Warp &warp, const Inst &inst, LaneAccess &access,
     last = buffers[lane] = buffer;
     hosts[lane] = buffer->data.data() + (address - buffer->base);
   });
-  if (!bad)
+  if (!bad) {
+    if (speculation)
+      claimGlobal(access, buffers, isWrite);
     return;
+  }
   uint64_t address = access.address[std::countr_zero(bad)];
   bool known = memory.owner(address) != nullptr;
   find(
@@ -246,7 +249,8 @@ void Machine::resolveGlobal(Warp &warp, const Inst &inst, LaneAccess &access,
             "an access must lie inside one buffer (PTX ISA 5.1.4)"};
       },
       address, access.bytes);
-  access.lanes &= ~bad;
+  // What was not claimed must not be touched.
+  access.lanes &= speculation ? 0 : ~bad;
 }
 
 void Machine::resolveLocal(Warp &warp, const Inst &inst, LaneAccess &access,

@@ -87,7 +87,7 @@ void Machine::cpAsync(Warp &warp, const Inst &inst, uint32_t lanes) {
   if (options.counters)
     countShared(inst, to);
   bool eager = options.async == AsyncMode::Eager ||
-               (options.async == AsyncMode::Random && asyncRandom() & 1);
+               (options.async == AsyncMode::Random && cta->asyncRandom() & 1);
   if (eager)
     transfer(copy, copy.lanes);
   copy.done = eager;

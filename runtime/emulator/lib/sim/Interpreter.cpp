@@ -74,6 +74,10 @@ void Machine::runWarp(Warp &warp, uint64_t budget) {
     budget -= turn - left;
     instructions += turn - left;
     warp.executed += turn - left;
+    if (speculation && !speculation->count(turn - left)) {
+      halted = true;
+      return;
+    }
     if (options.maxInstructions && instructions > options.maxInstructions) {
       const Inst &inst =
           program.code[warp.groups.empty() ? 0 : warp.groups[0].pc];

@@ -25,8 +25,7 @@ static constexpr size_t maxResidentCtas = 256;
 Machine::Machine(const Program &program, DeviceMemory::Impl &memory,
                  const LaunchConfig &config, const LaunchOptions &options)
     : program(program), memory(memory), config(config), options(options),
-      handlers(selectHandlers()), scheduleRandom(options.scheduleSeed),
-      asyncRandom(options.asyncSeed) {
+      handlers(selectHandlers()) {
   MmaRounding rounding = options.mma;
   if (rounding == MmaRounding::Auto)
     rounding = program.target.rfind("sm_90", 0) == 0 ? MmaRounding::Sm90
@@ -73,11 +72,19 @@ Error Machine::checkLaunch(const Arguments &arguments) const {
                 std::to_string(most) + " threads a block, but got " +
                 std::to_string(block.count())};
   uint64_t shared = program.staticSharedBytes + config.dynamicSharedBytes;
-  if (shared > options.maxSharedBytes)
+  if (shared < config.dynamicSharedBytes)
+    shared = UINT64_MAX;
+  // Shared addresses have 32 bits.
+  uint64_t limit = std::min<uint64_t>(options.maxSharedBytes, UINT32_MAX);
+  if (shared > limit)
     return {{},
             "kernel '" + program.name + "' needs " + std::to_string(shared) +
                 " bytes of shared memory per block, but the limit is " +
-                std::to_string(options.maxSharedBytes)};
+                std::to_string(limit)};
+  if (options.threads > maxThreads)
+    return {{},
+            "expects at most " + std::to_string(maxThreads) +
+                " threads, but got " + std::to_string(options.threads)};
   const auto &values = arguments.list();
   if (values.size() != program.params.size())
     return {{},
@@ -140,6 +147,11 @@ Error Machine::prepare(const Arguments &arguments) {
     std::copy(arguments.list()[i].begin(), arguments.list()[i].end(),
               params.begin() + program.params[i].offset);
   placeGlobals();
+  return setUp();
+}
+
+/// What each machine of a launch has for itself.
+Error Machine::setUp() {
   setUpTemplate();
   numWarps = static_cast<unsigned>((config.block.count() + 31) / 32);
   sharedVars = program.shared;
@@ -148,10 +160,11 @@ Error Machine::prepare(const Arguments &arguments) {
       var.bytes = config.dynamicSharedBytes;
   sharedSize = program.dynamicSharedOffset + config.dynamicSharedBytes + 64;
   perPc.assign(program.code.size(), {});
+  globalShadows.resize(memory.buffers.size());
   if (isOn(CheckRace))
-    for (Buffer &buffer : memory.buffers)
-      if (buffer.live &&
-          !buffer.shadow.reset(buffer.bytes, program.globalGrain))
+    for (const Buffer &buffer : memory.buffers)
+      if (buffer.live && !globalShadows[memory.indexOf(buffer)].reset(
+                             buffer.bytes, program.globalGrain))
         return {{},
                 "not enough memory to check '" + buffer.name +
                     "' for races; leave out that check"};
@@ -221,11 +234,15 @@ static uint32_t specialValue(SpecialReg reg, unsigned lane, const Warp &warp,
 
 void Machine::startWarp(Cta &owner, Warp &warp) {
   size_t frameBytes = frameTemplate.size();
-  if (!warp.frame) {
+  // What a read of an unwritten register gives must not depend on the CTA that
+  // had the frame before; with these checks such a read is a finding.
+  constexpr unsigned findsAll = CheckInit | CheckSync;
+  bool isFresh = !warp.frame;
+  if (isFresh)
     warp.frame.reset(static_cast<char *>(
         ::operator new[](frameBytes, std::align_val_t(64))));
+  if (isFresh || (options.checks & findsAll) != findsAll)
     std::memcpy(warp.frame.get(), frameTemplate.data(), frameBytes);
-  }
   warp.init = initTemplate;
   uint64_t threads = config.block.count() - uint64_t(warp.index) * warpSize;
   warp.launched = threads >= warpSize ? ~0u : (1u << threads) - 1;
@@ -257,6 +274,11 @@ void Machine::startWarp(Cta &owner, Warp &warp) {
   }
 }
 
+static uint64_t seedOfCta(uint64_t seed, uint32_t index) {
+  // An odd constant (2^64 over the golden ratio) keeps near seeds apart.
+  return seed + index * uint64_t(0x9e3779b97f4a7c15);
+}
+
 void Machine::startCta(Cta &next, uint32_t index) {
   next.index = index;
   next.id[0] = index % config.grid.x;
@@ -270,6 +292,10 @@ void Machine::startCta(Cta &next, uint32_t index) {
   next.launchedThreads = next.liveThreads =
       static_cast<uint32_t>(config.block.count());
   next.exitedThreads = 0;
+  if (options.schedule == Schedule::Random)
+    next.scheduleRandom.seed(seedOfCta(options.scheduleSeed, index));
+  if (options.async == AsyncMode::Random)
+    next.asyncRandom.seed(seedOfCta(options.asyncSeed, index));
   next.warps.resize(numWarps);
   for (unsigned i = 0; i < numWarps; ++i) {
     next.warps[i].index = i;
@@ -277,9 +303,9 @@ void Machine::startCta(Cta &next, uint32_t index) {
   }
 }
 
-uint64_t Machine::sliceLength(const Cta &, const Warp &) {
+uint64_t Machine::sliceLength(Cta &owner) {
   if (options.schedule == Schedule::Random)
-    return 1 + scheduleRandom() % 400;
+    return 1 + owner.scheduleRandom() % 400;
   return warpTurn;
 }
 
@@ -291,8 +317,11 @@ Machine::Outcome Machine::runWarps(Cta &owner, uint64_t budget) {
   if (options.schedule == Schedule::Skewed)
     std::reverse(order.begin(), order.end());
   while (!stopped() && !ctaFailed) {
-    if (options.schedule == Schedule::Random)
-      std::shuffle(order.begin(), order.end(), scheduleRandom);
+    if (options.schedule == Schedule::Random) {
+      // From a fixed order, as a turn of the CTA may have begun in between.
+      std::iota(order.begin(), order.end(), 0u);
+      std::shuffle(order.begin(), order.end(), owner.scheduleRandom);
+    }
     bool progress = false;
     for (unsigned index : order) {
       Warp &warp = owner.warps[index];
@@ -303,7 +332,7 @@ Machine::Outcome Machine::runWarps(Cta &owner, uint64_t budget) {
       if (!ready)
         continue;
       progress = true;
-      runWarp(warp, sliceLength(owner, warp));
+      runWarp(warp, sliceLength(owner));
       if (stopped() || ctaFailed)
         return Outcome::Done;
     }
@@ -331,24 +360,23 @@ Machine::Outcome Machine::runCta(Cta &owner, uint64_t budget) {
   }
 }
 
-void Machine::run() {
-  uint32_t next = 0;
-  const uint32_t total = static_cast<uint32_t>(config.grid.count());
+void Machine::run(CtaQueue &queue) {
   std::deque<Cta> spare;
-  while (!stopped() && (next < total || !resident.empty())) {
+  while (!stopped() && (!queue.isEmpty() || !resident.empty())) {
     // Start a CTA when none runs, or when those that run wait for others.
-    if (next < total && resident.size() < maxResidentCtas) {
+    uint32_t next = 0;
+    if (resident.size() < maxResidentCtas && queue.take(next)) {
       if (spare.empty()) {
         resident.emplace_back();
       } else {
         resident.push_back(std::move(spare.back()));
         spare.pop_back();
       }
-      startCta(resident.back(), next++);
+      startCta(resident.back(), next);
     }
     for (size_t i = resident.size(); i-- > 0 && !stopped();) {
       uint64_t turn =
-          next < total || resident.size() > 1 ? ctaTurn : UINT64_MAX;
+          !queue.isEmpty() || resident.size() > 1 ? ctaTurn : UINT64_MAX;
       if (runCta(resident[i], turn) != Outcome::Done)
         continue;
       spare.push_back(std::move(resident[i]));
@@ -429,6 +457,8 @@ Report Machine::report(double seconds) const {
   out.warpsPerCta = numWarps;
   out.sharedBytes = program.staticSharedBytes + config.dynamicSharedBytes;
   out.seconds = seconds;
+  out.threads = threadsUsed;
+  out.threadsNote = threadsNote;
   out.mmaModel = mmaModelName;
   out.usesApproximations = program.usesApproximations;
   Counters &c = out.counters;
@@ -469,7 +499,7 @@ Expected<Report> flashcore::emu::launch(const Kernel &kernel,
   Machine machine(kernel.program(), buffers, config, options);
   Error error = machine.prepare(arguments);
   if (error.message.empty())
-    machine.run();
+    machine.runGrid();
   double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
           .count();

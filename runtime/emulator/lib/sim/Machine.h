@@ -4,7 +4,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// One Machine runs one launch, CTA after CTA. A warp is a set of groups of
+// One Machine runs one launch, CTA after CTA, or shares it with the machines of
+// other threads (Parallel.h). A warp is a set of groups of
 // lanes that stand at the same instruction; the group with the lowest pc runs,
 // which makes lanes meet again at the earliest point. CTAs take turns only when
 // one cannot finish (spinning on another), so a grid-wide barrier still works.
@@ -17,6 +18,7 @@
 #include "../check/Findings.h"
 #include "../check/Shadow.h"
 #include "Handlers.h"
+#include "Parallel.h"
 #include "flashcore/Emulator/Emulator.h"
 
 #include <bit>
@@ -37,7 +39,6 @@ struct Buffer {
   bool readOnly = false; // .const
   std::vector<uint8_t> data;
   InitMap init;
-  GlobalShadow shadow;
 };
 
 struct DeviceMemory::Impl {
@@ -47,6 +48,9 @@ struct DeviceMemory::Impl {
   Buffer *owner(uint64_t address);
   /// The live buffer that contains the range, or null.
   Buffer *find(uint64_t address, uint64_t bytes);
+  static size_t indexOf(const Buffer &buffer) {
+    return static_cast<size_t>((buffer.base - globalWindow) / bufferStride);
+  }
   Buffer &create(std::string name, uint64_t bytes);
 };
 
@@ -137,6 +141,8 @@ struct Cta {
   uint32_t launchedThreads = 0;
   /// Warps that have a lane gone while others run on.
   uint32_t exitedThreads = 0;
+  /// Seeded for each CTA, so that nothing depends on who ran before.
+  std::mt19937_64 scheduleRandom, asyncRandom;
 };
 
 /// An access of up to 32 lanes, resolved to one space.
@@ -152,6 +158,16 @@ struct PcCounters {
   uint64_t wavefronts = 0, idealWavefronts = 0;
   uint64_t sectors = 0, idealSectors = 0;
   uint64_t sharedBytes = 0, globalBytes = 0;
+
+  void add(const PcCounters &other) {
+    executed += other.executed;
+    wavefronts += other.wavefronts;
+    idealWavefronts += other.idealWavefronts;
+    sectors += other.sectors;
+    idealSectors += other.idealSectors;
+    sharedBytes += other.sharedBytes;
+    globalBytes += other.globalBytes;
+  }
 };
 
 class Machine {
@@ -160,7 +176,8 @@ public:
           const LaunchConfig &config, const LaunchOptions &options);
 
   Error prepare(const Arguments &arguments);
-  void run();
+  /// Runs all CTAs, on several threads if they are asked for and can help.
+  void runGrid();
   Report report(double seconds) const;
 
 private:
@@ -171,14 +188,24 @@ private:
   Error checkLaunch(const Arguments &arguments) const;
   void placeGlobals();
   void setUpTemplate();
+  Error setUp();
   void startCta(Cta &cta, uint32_t index);
   void startWarp(Cta &cta, Warp &warp);
   Outcome runCta(Cta &cta, uint64_t budget);
   Outcome runWarps(Cta &cta, uint64_t budget);
   bool unblock(Cta &cta);
   void reportDeadlock(Cta &cta);
-  uint64_t sliceLength(const Cta &cta, const Warp &warp);
+  uint64_t sliceLength(Cta &cta);
   bool stopped() const { return halted; }
+  void run(CtaQueue &queue);
+
+  // Parallel.cpp.
+  std::string whyInTurn() const;
+  void runWorker(CtaQueue &queue, Speculation &shared) noexcept;
+  bool runSpeculatively(unsigned threads);
+  void addCounters(const Machine &other);
+  void claimGlobal(LaneAccess &access, Buffer *const (&buffers)[warpSize],
+                   bool isWrite);
 
   // Interpreter.cpp.
   void runWarp(Warp &warp, uint64_t budget);
@@ -347,7 +374,13 @@ private:
   FindingSet findings;
   std::vector<PcCounters> perPc;
   uint64_t globalReadBytes = 0, globalWriteBytes = 0;
-  std::mt19937_64 scheduleRandom, asyncRandom;
+  /// Per buffer.
+  std::vector<GlobalShadow> globalShadows;
+
+  /// Set while this machine is one of several that run CTAs.
+  Speculation *speculation = nullptr;
+  unsigned threadsUsed = 1;
+  std::string threadsNote;
 };
 
 /// Calls f(lane) for each lane of a mask.

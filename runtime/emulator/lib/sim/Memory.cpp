@@ -108,8 +108,17 @@ DeviceMemory::~DeviceMemory() = default;
 DeviceMemory::DeviceMemory(DeviceMemory &&) noexcept = default;
 DeviceMemory &DeviceMemory::operator=(DeviceMemory &&) noexcept = default;
 
+static_assert(DeviceMemory::maxBufferBytes == bufferStride / 2,
+              "a buffer reaches to the end of its window");
+
 uint64_t DeviceMemory::allocate(std::string name, uint64_t bytes) {
+  if (bytes > maxBufferBytes)
+    return 0;
   return impl->create(std::move(name), bytes).base;
+}
+
+bool DeviceMemory::contains(uint64_t address, uint64_t bytes) const {
+  return impl->find(address, bytes) != nullptr;
 }
 
 bool DeviceMemory::release(uint64_t address) {
@@ -119,7 +128,6 @@ bool DeviceMemory::release(uint64_t address) {
   buffer->live = false;
   buffer->data = {};
   buffer->init = {};
-  buffer->shadow = {};
   return true;
 }
 
@@ -128,7 +136,8 @@ bool DeviceMemory::write(uint64_t address, const void *data, uint64_t bytes) {
   if (!buffer)
     return false;
   uint64_t offset = address - buffer->base;
-  std::memcpy(buffer->data.data() + offset, data, bytes);
+  std::copy_n(static_cast<const uint8_t *>(data), bytes,
+              buffer->data.data() + offset);
   buffer->init.fill(offset, bytes, true);
   return true;
 }
@@ -137,7 +146,8 @@ bool DeviceMemory::read(uint64_t address, void *data, uint64_t bytes) const {
   const Buffer *buffer = impl->find(address, bytes);
   if (!buffer)
     return false;
-  std::memcpy(data, buffer->data.data() + (address - buffer->base), bytes);
+  std::copy_n(buffer->data.data() + (address - buffer->base), bytes,
+              static_cast<uint8_t *>(data));
   return true;
 }
 

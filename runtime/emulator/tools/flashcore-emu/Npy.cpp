@@ -10,18 +10,25 @@
 
 #include "Npy.h"
 
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
 using namespace flashcore::emu;
 
-uint64_t NpyArray::count() const {
-  uint64_t n = 1;
-  for (uint64_t extent : shape)
-    n *= extent;
-  return n;
+/// Bytes of the array; false if that is more than any file holds.
+static bool sizeOf(const std::vector<uint64_t> &shape, uint64_t elementBytes,
+                   uint64_t &bytes) {
+  bytes = elementBytes;
+  for (uint64_t extent : shape) {
+    if (extent && bytes > UINT64_MAX / extent)
+      return false;
+    bytes *= extent;
+  }
+  return true;
 }
 
 static Error bad(const std::string &path, const std::string &why) {
@@ -36,9 +43,12 @@ static std::string valueOf(const std::string &header, const char *key) {
 }
 
 Expected<NpyArray> flashcore::emu::readNpy(const std::string &path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored))
+    return bad(path, "it is a folder");
   std::ifstream in(path, std::ios::binary);
   if (!in)
-    return bad(path, "no such file");
+    return bad(path, std::strerror(errno));
   std::string text((std::istreambuf_iterator<char>(in)), {});
   if (text.size() < 12 || text.compare(0, 6, "\x93NUMPY") != 0)
     return bad(path, "it is no .npy file");
@@ -70,8 +80,12 @@ Expected<NpyArray> flashcore::emu::readNpy(const std::string &path) {
       array.shape.push_back(extent);
     p = end == p ? p + 1 : end;
   }
-  uint64_t size = std::strtoull(array.type.c_str() + 2, nullptr, 10);
-  uint64_t bytes = array.count() * size;
+  // "<f2": byte order, kind, bytes.
+  uint64_t bytes = 0;
+  if (array.type.size() < 3 ||
+      !sizeOf(array.shape, std::strtoull(array.type.c_str() + 2, nullptr, 10),
+              bytes))
+    return bad(path, "its header is malformed");
   if (bytes != text.size() - start - length)
     return bad(path, "expects " + std::to_string(bytes) +
                          " bytes of data, but got " +
@@ -91,12 +105,32 @@ std::string flashcore::emu::writeNpy(const std::string &path,
   while ((10 + header.size() + 1) % 64)
     header += ' ';
   header += '\n';
-  std::ofstream out(path, std::ios::binary);
+  // Written beside the file and then renamed: there is never half a file.
+  auto failure = [&](const std::string &why) {
+    return "cannot write '" + path + "': " + why;
+  };
+  std::error_code error;
+  if (std::filesystem::exists(path, error) &&
+      !std::filesystem::is_regular_file(path, error))
+    return failure("it is no regular file");
+  std::string partial = path + ".partial";
+  std::ofstream out(partial, std::ios::binary);
+  if (!out)
+    return failure(std::strerror(errno));
   out.write("\x93NUMPY\x01\x00", 8);
   out.put(static_cast<char>(header.size() & 0xff));
   out.put(static_cast<char>(header.size() >> 8));
   out << header;
   out.write(reinterpret_cast<const char *>(array.data.data()),
             static_cast<std::streamsize>(array.data.size()));
-  return out ? std::string() : "cannot write '" + path + "'";
+  out.close();
+  if (out)
+    std::filesystem::rename(partial, path, error);
+  else
+    error = std::make_error_code(std::errc::io_error);
+  if (!error)
+    return {};
+  std::error_code ignored;
+  std::filesystem::remove(partial, ignored);
+  return failure(error.message());
 }

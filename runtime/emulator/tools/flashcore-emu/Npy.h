@@ -23,12 +23,10 @@ struct NpyArray {
   std::string type;
   std::vector<uint64_t> shape;
   std::vector<uint8_t> data;
-
-  uint64_t count() const;
 };
 
 Expected<NpyArray> readNpy(const std::string &path);
-/// An empty string, or what went wrong.
+/// An empty string, or what went wrong; then the file is as it was before.
 std::string writeNpy(const std::string &path, const NpyArray &array);
 
 } // namespace flashcore::emu

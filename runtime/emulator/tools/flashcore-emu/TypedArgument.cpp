@@ -11,7 +11,10 @@
 #include "TypedArgument.h"
 #include "../../lib/math/Half.h"
 #include "Npy.h"
+#include "flashcore/Emulator/OptionText.h"
 
+#include <cctype>
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -120,23 +123,58 @@ static Expected<TypedArgument> parseFile(const std::string &text,
   return bad(text, "cannot use NumPy type '" + array->type + "'");
 }
 
+/// Reads an integer that fits into `bytes`, decimal or hexadecimal; its bits
+/// are in `raw`.
+static bool parseInteger(const std::string &value, bool isSigned,
+                         unsigned bytes, uint64_t &raw) {
+  bool isNegative = value[0] == '-';
+  std::string_view digits = std::string_view(value).substr(isNegative ? 1 : 0);
+  bool isHex = digits.starts_with("0x") || digits.starts_with("0X");
+  digits.remove_prefix(isHex ? 2 : 0);
+  uint64_t number = 0;
+  const char *end = digits.data() + digits.size();
+  auto [last, error] =
+      std::from_chars(digits.data(), end, number, isHex ? 16 : 10);
+  if (error != std::errc() || last != end)
+    return false;
+  // The largest magnitude: a signed type has one more below zero.
+  uint64_t most = ~uint64_t(0) >> (64 - 8 * bytes);
+  if (isSigned && !isHex)
+    most = most / 2 + isNegative;
+  if (number > most || (isNegative && (!isSigned || isHex)))
+    return false;
+  raw = isNegative ? 0 - number : number;
+  return true;
+}
+
 static Expected<TypedArgument> parseScalar(const std::string &text,
                                            ElementType type,
                                            const std::string &value) {
   TypedArgument out;
   out.type = type;
-  char *end = nullptr;
-  bool isFloat = info(type).kind == 'f';
-  double number = isFloat ? std::strtod(value.c_str(), &end) : 0;
+  double number = 0;
   uint64_t integer = 0;
-  if (!isFloat)
-    integer = value[0] == '-'
-                  ? static_cast<uint64_t>(std::strtoll(value.c_str(), &end, 0))
-                  : std::strtoull(value.c_str(), &end, 0);
-  if (value.empty() || *end)
-    return bad(text, "expects a number, but got '" + value + "'");
+  bool isValid;
+  if (info(type).kind == 'f') {
+    char *end = nullptr;
+    number = std::strtod(value.c_str(), &end);
+    isValid = !value.empty() && !*end;
+  } else {
+    isValid =
+        parseInteger(value, info(type).kind == 'i', info(type).bytes, integer);
+  }
+  if (!isValid)
+    return bad(text, std::string("expects a number of type ") +
+                         info(type).name + ", but got '" + value + "'");
   appendNumber(out.data, type, number, integer);
   return out;
+}
+
+std::string flashcore::emu::formatShape(const std::vector<uint64_t> &shape) {
+  std::string text;
+  for (uint64_t extent : shape)
+    text += (text.empty() ? "" : ",") + std::to_string(extent);
+  return "[" + text + "]";
 }
 
 /// Fills a buffer; false at an unknown way to do so.
@@ -185,7 +223,8 @@ Expected<TypedArgument> flashcore::emu::parseArgument(const std::string &text) {
   while (*p == '[' || *p == ',') {
     char *end = nullptr;
     uint64_t extent = std::strtoull(p + 1, &end, 10);
-    if (end == p + 1 || (extent && count > (uint64_t(1) << 33) / extent))
+    if (end == p + 1 || !std::isdigit(static_cast<unsigned char>(p[1])) ||
+        (extent && count > (uint64_t(1) << 33) / extent))
       return bad(text, "expects a shape such as [8,512,64] of at most 8 G "
                        "elements");
     count *= extent;
@@ -196,14 +235,14 @@ Expected<TypedArgument> flashcore::emu::parseArgument(const std::string &text) {
     return bad(text, "expects ']:' after the shape");
   std::string how = p + 2;
   size_t second = how.find(':');
+  std::string name = how.substr(0, second);
   uint64_t seed = 0;
-  if (second != std::string::npos) {
-    seed = std::strtoull(how.c_str() + second + 1, nullptr, 10);
-    how = how.substr(0, second);
-  }
-  if (!fillBuffer(out, count, how, seed))
-    return bad(text, "expects zeros, ones, iota, randn, uniform or poison, but "
-                     "got '" +
+  bool isValid = second == std::string::npos ||
+                 ((name == "randn" || name == "uniform") &&
+                  parseNumber(std::string_view(how).substr(second + 1), seed));
+  if (!isValid || !fillBuffer(out, count, name, seed))
+    return bad(text, "expects zeros, ones, iota, randn[:SEED], uniform[:SEED] "
+                     "or poison, but got '" +
                          how + "'");
   return out;
 }

@@ -55,6 +55,9 @@ struct TypedArgument {
 
 Expected<TypedArgument> parseArgument(const std::string &text);
 
+/// "[8,512,64]".
+std::string formatShape(const std::vector<uint64_t> &shape);
+
 } // namespace flashcore::emu
 
 #endif // FLASHCORE_EMULATOR_TOOLS_TYPEDARGUMENT_H

@@ -35,6 +35,8 @@ struct DeviceInfo {
   std::string name; ///< "NVIDIA H100"
   Chip chip;
   DeviceLimits limits;
+  /// Whether the device itself reports each access outside a buffer.
+  bool checksBounds = false;
 };
 
 /// What a kernel uses on this device; for PTX it is known only after loading.
@@ -87,7 +89,10 @@ public:
 
   const DeviceInfo &info() const { return deviceInfo; }
 
-  virtual StatusOr<DevicePointer> allocate(int64_t bytes) = 0;
+  /// `name` is for the messages of devices that know whose memory a kernel
+  /// touches; it may be empty.
+  virtual StatusOr<DevicePointer> allocate(int64_t bytes,
+                                           const std::string &name) = 0;
   virtual Status free(DevicePointer pointer) = 0;
   virtual Status copyToDevice(DevicePointer to, const void *from,
                               int64_t bytes) = 0;
@@ -131,7 +136,8 @@ private:
 /// Device memory that is freed with its owner. Must not outlive the device.
 class DeviceBuffer {
 public:
-  static StatusOr<DeviceBuffer> create(Device &device, int64_t bytes);
+  static StatusOr<DeviceBuffer> create(Device &device, int64_t bytes,
+                                       const std::string &name = {});
   DeviceBuffer(DeviceBuffer &&other) noexcept;
   DeviceBuffer &operator=(DeviceBuffer &&other) noexcept;
   ~DeviceBuffer();

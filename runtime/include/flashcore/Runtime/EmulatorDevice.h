@@ -14,10 +14,19 @@
 
 #include "flashcore/Runtime/Device.h"
 
+#include <map>
+
 namespace flashcore {
 
-/// Always succeeds; the device cannot time kernels.
+/// By name: check, mma, schedule, async, threads, max-instructions. The values
+/// are those of flashcore-emu.
+using EmulatorOptions = std::map<std::string, std::string>;
+
+/// With the defaults of flashcore-emu. The device cannot time kernels.
 std::unique_ptr<Device> createEmulatorDevice();
+/// Refuses options that the emulator does not know.
+StatusOr<std::unique_ptr<Device>>
+createEmulatorDevice(const EmulatorOptions &options);
 
 } // namespace flashcore
 

@@ -63,7 +63,13 @@ private:
   explicit TensorSet(const Problem &problem) : source(&problem) {}
   void fillBias(uint64_t seed, uint64_t hiddenSeed, bool isRising, Stage stage);
 
+  /// The part of a tensor's storage that the device holds: all of it, or all
+  /// but the guards where the device finds what they are for.
+  std::span<std::byte> deviceBytes(HostTensor &tensor) const;
+
   const Problem *source;
+  /// Bytes before a tensor in its buffer.
+  int64_t guardBytes = HostTensor::GuardBytes;
   std::vector<HostTensor> tensors;
   std::vector<DeviceBuffer> buffers;
   std::optional<DeviceBuffer> workspace;

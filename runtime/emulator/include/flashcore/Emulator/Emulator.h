@@ -70,8 +70,13 @@ public:
   DeviceMemory(DeviceMemory &&) noexcept;
   DeviceMemory &operator=(DeviceMemory &&) noexcept;
 
-  /// A new buffer, aligned as cudaMalloc does; gives its device address.
+  static constexpr uint64_t maxBufferBytes = uint64_t(32) << 30;
+
+  /// A new buffer, aligned as cudaMalloc does; gives its device address, or 0
+  /// if it is too big.
   uint64_t allocate(std::string name, uint64_t bytes);
+  /// Whether the range is inside one buffer.
+  bool contains(uint64_t address, uint64_t bytes = 0) const;
   /// False when the address is no start of a buffer.
   bool release(uint64_t address);
   /// False when the range is not inside one buffer.
@@ -117,6 +122,9 @@ enum class MmaRounding : uint8_t {
 enum class Schedule : uint8_t { Sequential, Skewed, Random };
 enum class AsyncMode : uint8_t { Lazy, Eager, Random };
 
+/// More threads than this are refused as a slip of the pen.
+inline constexpr unsigned maxThreads = 1024;
+
 struct LaunchOptions {
   unsigned checks = CheckAll;
   bool counters = true;
@@ -131,6 +139,9 @@ struct LaunchOptions {
   uint64_t maxSharedBytes = 227 << 10;
   /// Stops once this many different findings are known.
   unsigned maxFindings = 100;
+  /// Threads to run CTAs on; 0 means as many as the host has. CTAs that depend
+  /// on each other run one after the other on one thread. At most maxThreads.
+  unsigned threads = 1;
   /// Prints each warp instruction of CTA 0, warp 0 to stderr.
   bool trace = false;
 };

@@ -110,6 +110,10 @@ struct Report {
   uint32_t warpsPerCta = 0;
   uint64_t sharedBytes = 0;
   double seconds = 0;
+  /// Threads that ran CTAs, and why not more of those asked for; results,
+  /// findings and counters do not depend on them.
+  unsigned threads = 1;
+  std::string threadsNote;
   std::string mmaModel;
   bool usesApproximations = false;
 

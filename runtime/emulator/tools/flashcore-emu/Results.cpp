@@ -1,0 +1,146 @@
+//===- Results.cpp - What a run leaves in its buffers ---------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// See Results.h.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Results.h"
+#include "Npy.h"
+#include "flashcore/Emulator/OptionText.h"
+
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+
+using namespace flashcore::emu;
+
+/// Splits "3=file.npy" and checks that argument 3 is a buffer.
+static Error splitIndexed(const std::string &text, const char *form,
+                          const std::vector<LoadedArgument> &loaded,
+                          size_t &index, std::string &path) {
+  size_t equal = text.find('=');
+  uint64_t number = 0;
+  if (equal == std::string::npos || equal + 1 == text.size() ||
+      !parseNumber(std::string_view(text).substr(0, equal), number))
+    return {{}, std::string("expects ") + form + ", but got '" + text + "'"};
+  if (number >= loaded.size())
+    return {{},
+            "'" + text + "': expects an argument from 0 to " +
+                std::to_string(loaded.size() - 1) + ", but got " +
+                std::to_string(number)};
+  if (!loaded[number].value.isBuffer)
+    return {{},
+            "'" + text + "': argument " + std::to_string(number) +
+                " is a number, not a buffer"};
+  index = number;
+  path = text.substr(equal + 1);
+  return {};
+}
+
+Expected<OutputRequest>
+flashcore::emu::parseOutput(const std::string &text,
+                            const std::vector<LoadedArgument> &loaded) {
+  OutputRequest request;
+  Error error =
+      splitIndexed(text, "INDEX=FILE.npy", loaded, request.index, request.path);
+  if (!error.message.empty())
+    return error;
+  std::filesystem::path folder =
+      std::filesystem::path(request.path).parent_path();
+  std::error_code ignored;
+  if (!folder.empty() && !std::filesystem::is_directory(folder, ignored))
+    return Error{{},
+                 "cannot write '" + request.path + "': there is no folder '" +
+                     folder.string() + "'"};
+  return request;
+}
+
+Expected<ExpectRequest>
+flashcore::emu::parseExpect(const std::string &text,
+                            const std::vector<LoadedArgument> &loaded) {
+  ExpectRequest request;
+  Error error = splitIndexed(text, "INDEX=FILE.npy[:TOLERANCE]", loaded,
+                             request.index, request.path);
+  if (!error.message.empty())
+    return error;
+  size_t colon = request.path.rfind(".npy:");
+  if (colon != std::string::npos) {
+    std::string number = request.path.substr(colon + 5);
+    request.path.resize(colon + 4);
+    const char *end = number.data() + number.size();
+    auto [last, failed] =
+        std::from_chars(number.data(), end, request.tolerance);
+    if (failed != std::errc() || last != end || !(request.tolerance >= 0))
+      return Error{{},
+                   "'" + text +
+                       "': expects a tolerance such as 1e-3, but "
+                       "got '" +
+                       number + "'"};
+  }
+  Expected<TypedArgument> reference = parseArgument(request.path);
+  if (!reference)
+    return reference.error();
+  const TypedArgument &buffer = loaded[request.index].value;
+  if (!reference->isBuffer || reference->shape != buffer.shape)
+    return Error{{},
+                 "'" + request.path + "' has shape " +
+                     formatShape(reference->shape) +
+                     ", but the buffer has shape " + formatShape(buffer.shape)};
+  // NumPy has no bf16; such a file holds the bits as u16.
+  if (buffer.type == ElementType::BF16 && reference->type == ElementType::U16)
+    reference->type = ElementType::BF16;
+  request.reference = std::move(*reference);
+  return request;
+}
+
+static std::vector<uint8_t> readBack(const DeviceMemory &memory,
+                                     const LoadedArgument &argument) {
+  std::vector<uint8_t> data(argument.value.data.size());
+  memory.read(argument.address, data.data(), data.size());
+  return data;
+}
+
+std::string flashcore::emu::writeOutput(const OutputRequest &request,
+                                        const DeviceMemory &memory,
+                                        const LoadedArgument &argument) {
+  return writeNpy(request.path,
+                  {npyName(argument.value.type), argument.value.shape,
+                   readBack(memory, argument)});
+}
+
+/// NaN counts as an infinite difference.
+Comparison flashcore::emu::compare(const ExpectRequest &request,
+                                   const DeviceMemory &memory,
+                                   const LoadedArgument &argument) {
+  std::vector<uint8_t> data = readBack(memory, argument);
+  const TypedArgument &reference = request.reference;
+  unsigned size = elementBytes(argument.value.type);
+  unsigned refSize = elementBytes(reference.type);
+  double worst = 0;
+  size_t worstIndex = 0;
+  for (size_t i = 0; i < data.size() / size; ++i) {
+    double got = elementToDouble(argument.value.type, data.data() + i * size);
+    double want =
+        elementToDouble(reference.type, reference.data.data() + i * refSize);
+    double difference = got == want ? 0 : std::fabs(got - want);
+    if (std::isnan(difference))
+      difference = HUGE_VAL;
+    if (difference > worst) {
+      worst = difference;
+      worstIndex = i;
+    }
+  }
+  Comparison result;
+  result.differs = worst > request.tolerance;
+  char numbers[160];
+  std::snprintf(numbers, sizeof numbers,
+                ": largest difference %g at element %zu, tolerance %g: ", worst,
+                worstIndex, request.tolerance);
+  result.text = request.path + numbers + (result.differs ? "DIFFERS" : "ok");
+  return result;
+}

@@ -1,0 +1,60 @@
+//===- Results.h - What a run leaves in its buffers -------------*- C++ -*-===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// --out and --expect. Both are checked before the run, so that a long one does
+// not end with a spelling mistake.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FLASHCORE_EMULATOR_TOOLS_RESULTS_H
+#define FLASHCORE_EMULATOR_TOOLS_RESULTS_H
+
+#include "TypedArgument.h"
+#include "flashcore/Emulator/Emulator.h"
+
+namespace flashcore::emu {
+
+/// An argument of the kernel; `address` is that of its buffer, if it is one.
+struct LoadedArgument {
+  TypedArgument value;
+  uint64_t address = 0;
+};
+
+/// --out INDEX=FILE.npy
+struct OutputRequest {
+  size_t index = 0;
+  std::string path;
+};
+
+/// --expect INDEX=[TYPE:]FILE.npy[:TOLERANCE]
+struct ExpectRequest {
+  size_t index = 0;
+  std::string path;
+  double tolerance = 0;
+  TypedArgument reference;
+};
+
+Expected<OutputRequest> parseOutput(const std::string &text,
+                                    const std::vector<LoadedArgument> &loaded);
+Expected<ExpectRequest> parseExpect(const std::string &text,
+                                    const std::vector<LoadedArgument> &loaded);
+
+/// Saves a buffer; the error is empty if all of it was written.
+std::string writeOutput(const OutputRequest &request,
+                        const DeviceMemory &memory,
+                        const LoadedArgument &argument);
+
+struct Comparison {
+  bool differs = false;
+  /// One line with the largest difference.
+  std::string text;
+};
+Comparison compare(const ExpectRequest &request, const DeviceMemory &memory,
+                   const LoadedArgument &argument);
+
+} // namespace flashcore::emu
+
+#endif // FLASHCORE_EMULATOR_TOOLS_RESULTS_H
