@@ -123,7 +123,7 @@ std::string normalizeText(llvm::StringRef text) {
 TEST_F(Bundle, NamesFormatVersionAndChip) {
   json::Object manifest = writeAndReadManifest();
   EXPECT_EQ(manifest.getString("format"), "flashcore-bundle");
-  EXPECT_EQ(manifest.getInteger("version"), 1);
+  EXPECT_EQ(manifest.getInteger("version"), 2);
   EXPECT_EQ(manifest.getString("chip"), "sm_89");
 }
 

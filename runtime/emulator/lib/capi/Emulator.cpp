@@ -194,8 +194,9 @@ static FlashCoreEmuStatus checkBuffer(bool isBuffer, uint64_t address) {
 }
 
 FlashCoreEmuStatus flashcoreEmuMemoryCreate(FlashCoreEmuMemory *memory) {
-  return create<DeviceMemory>(memory, "a place for the memory",
-                              [] { return Expected(DeviceMemory()); });
+  return create<DeviceMemory>(memory, "a place for the memory", [] {
+    return Expected<DeviceMemory>(DeviceMemory());
+  });
 }
 void flashcoreEmuMemoryDestroy(FlashCoreEmuMemory memory) {
   delete unwrap<DeviceMemory>(memory);
@@ -285,7 +286,7 @@ static FlashCoreEmuStatus addBytes(FlashCoreEmuArguments to, const void *data,
 FlashCoreEmuStatus
 flashcoreEmuArgumentsCreate(FlashCoreEmuArguments *arguments) {
   return create<Arguments>(arguments, "a place for the arguments",
-                           [] { return Expected(Arguments()); });
+                           [] { return Expected<Arguments>(Arguments()); });
 }
 void flashcoreEmuArgumentsDestroy(FlashCoreEmuArguments arguments) {
   delete unwrap<Arguments>(arguments);
@@ -357,8 +358,9 @@ static_assert(int(FlashCoreEmuAsyncLazy) == int(AsyncMode::Lazy) &&
               int(FlashCoreEmuAsyncRandom) == int(AsyncMode::Random));
 
 FlashCoreEmuStatus flashcoreEmuOptionsCreate(FlashCoreEmuOptions *options) {
-  return create<LaunchOptions>(options, "a place for the options",
-                               [] { return Expected(LaunchOptions()); });
+  return create<LaunchOptions>(options, "a place for the options", [] {
+    return Expected<LaunchOptions>(LaunchOptions());
+  });
 }
 void flashcoreEmuOptionsDestroy(FlashCoreEmuOptions options) {
   delete unwrap<LaunchOptions>(options);

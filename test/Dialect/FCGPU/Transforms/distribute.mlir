@@ -536,3 +536,38 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 32,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+#row = #fcgpu.fragment<row, width = 2>
+!ring = !fcgpu.ring<2x16x32xf16>
+!tile = vector<16x32xf16>
+
+// Whether any element holds is one answer for the whole warp: the lanes vote.
+
+// CHECK-LABEL: gpu.func @any_is_a_vote
+gpu.module @kernels {
+  gpu.func @any_is_a_vote(%out: memref<i1>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    // Two rows of four cores of two elements.
+    // CHECK-COUNT-8: arith.cmpf ogt, %{{.+}}, %{{.+}} : vector<2xf16>
+    // CHECK-COUNT-7: arith.ori %{{.+}}, %{{.+}} : vector<2xi1>
+    // CHECK:         %[[MINE:.+]] = arith.ori %{{.+}}, %{{.+}} : i1
+    // CHECK:         %[[ALL:.+]] = arith.constant -1 : i32
+    // CHECK:         %[[ANY:.+]] = nvvm.vote.sync any %[[ALL]], %[[MINE]] -> i1
+    // CHECK:         arith.ori %[[ANY]], %{{.+}} : i1
+    %c0 = arith.constant 0 : index
+    %none = arith.constant false
+    %limit = arith.constant dense<1.0> : !tile
+    %ring = fcgpu.alloc_ring : !ring
+    %s = fcgpu.read %ring[%c0] {fcgpu.layout = #row} : !ring -> !tile
+    %exceeds = arith.cmpf ogt, %s, %limit : !tile
+    %any = vector.multi_reduction <or>, %exceeds, %none [0, 1]
+        : vector<16x32xi1> to i1
+    memref.store %any, %out[] : memref<i1>
+    gpu.return
+  }
+}

@@ -288,3 +288,74 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 16,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0, overlap = qk>
+#mk = affine_map<(m, n, k) -> (m, k)>
+#nk = affine_map<(m, n, k) -> (n, k)>
+#kn = affine_map<(m, n, k) -> (k, n)>
+#mn = affine_map<(m, n, k) -> (m, n)>
+
+// The product that depends on no earlier iteration runs one iteration ahead of
+// the rest, and so does its ring: K of tile i + 2 is copied while S of tile i + 1
+// and the rest of tile i are computed. Its ring is never left undefined.
+
+// CHECK-LABEL: gpu.func @first_product_runs_ahead
+// CHECK-SAME:    (%[[K:[^:]+]]: memref<128x16xf16>, %[[V:[^:]+]]: memref<128x16xf16>, %[[N:[^:]+]]: index
+gpu.module @kernels {
+  gpu.func @first_product_runs_ahead(%k: memref<128x16xf16>,
+                                     %v: memref<128x16xf16>, %n: index,
+                                     %q: vector<16x16xf16>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %zero = arith.constant dense<0.0> : vector<16x16xf32>
+    // CHECK:      %[[K_RING:.+]] = fcgpu.alloc_ring
+    // CHECK:      %[[V_RING:.+]] = fcgpu.alloc_ring
+    %k_ring = fcgpu.alloc_ring : <2x16x16xf16>
+    %v_ring = fcgpu.alloc_ring : <2x16x16xf16>
+    // CHECK:      fcgpu.copy %[[K]]{{.+}} to %[[K_RING]]{{.+}} zero_fill
+    // CHECK:      fcgpu.copy %[[K]]{{.+}} to %[[K_RING]]{{.+}} zero_fill
+    // CHECK:      fcgpu.copy %[[V]]{{.+}} to %[[V_RING]]
+    // CHECK-NOT:  zero_fill
+    // CHECK:      %[[FIRST_K:.+]] = fcgpu.read %[[K_RING]]
+    // CHECK:      %[[FIRST_S:.+]] = vector.contract {{.+}} %[[FIRST_K]]
+    // CHECK:      scf.for %[[I:.+]] = {{.+}} iter_args(%[[ACC:.+]] = %{{.+}}, %[[S:.+]] = %[[FIRST_S]])
+    // CHECK:        fcgpu.copy %[[K]]{{.+}} to %[[K_RING]]{{.+}} zero_fill
+    // CHECK:        fcgpu.copy %[[V]]{{.+}} to %[[V_RING]]
+    // CHECK:        %[[NEXT_K:.+]] = fcgpu.read %[[K_RING]]
+    // CHECK:        %[[NEXT_S:.+]] = vector.contract {{.+}} %[[NEXT_K]]
+    // CHECK:        %[[P:.+]] = arith.truncf %[[S]]
+    // CHECK:        %[[V_TILE:.+]] = fcgpu.read %[[V_RING]][%[[I]]]
+    // CHECK:        %[[O:.+]] = vector.contract {{.+}} %[[P]], %[[V_TILE]], %[[ACC]]
+    // CHECK:        scf.yield %[[O]], %[[NEXT_S]]
+    scf.forall (%warp) in (2) {
+      %r = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero)
+          -> (vector<16x16xf32>) {
+        fcgpu.copy %k[%i, %c0] to %k_ring[%i] by block
+            : memref<128x16xf16> to !fcgpu.ring<2x16x16xf16>
+        %k_tile = fcgpu.read %k_ring[%i]
+            : !fcgpu.ring<2x16x16xf16> -> vector<16x16xf16>
+        %s = vector.contract {indexing_maps = [#mk, #nk, #mn],
+            iterator_types = ["parallel", "parallel", "reduction"]}
+            %q, %k_tile, %zero
+            : vector<16x16xf16>, vector<16x16xf16> into vector<16x16xf32>
+        %p = arith.truncf %s : vector<16x16xf32> to vector<16x16xf16>
+        fcgpu.copy %v[%i, %c0] to %v_ring[%i] by block
+            : memref<128x16xf16> to !fcgpu.ring<2x16x16xf16>
+        %v_tile = fcgpu.read %v_ring[%i]
+            : !fcgpu.ring<2x16x16xf16> -> vector<16x16xf16>
+        %o = vector.contract {indexing_maps = [#mk, #kn, #mn],
+            iterator_types = ["parallel", "parallel", "reduction"]}
+            %p, %v_tile, %acc
+            : vector<16x16xf16>, vector<16x16xf16> into vector<16x16xf32>
+        scf.yield %o : vector<16x16xf32>
+      }
+      "use"(%r) : (vector<16x16xf32>) -> ()
+    } {mapping = [#gpu.warp<linear_dim_0>]}
+    gpu.return
+  }
+}

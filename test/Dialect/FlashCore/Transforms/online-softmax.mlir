@@ -31,11 +31,11 @@ gpu.module @kernels {
     // CHECK-NOT:    scf.if
     // CHECK:        %[[NEW_MAX:.+]] = vector.multi_reduction <maxnumf>, %[[SCORES]], %[[MAX]] [1] : vector<16x64xf32> to vector<16xf32>
     // CHECK:        %[[RESCALE:.+]] = math.exp2 %{{.+}} : vector<16xf32>
-    // CHECK:        %[[P:.+]] = math.exp2 %{{.+}} : vector<16x64xf32>
-    // CHECK:        %[[OLD_SUM:.+]] = arith.mulf %[[SUM]], %{{.+}} : vector<16x8xf32>
-    // CHECK:        %[[NEW_SUM:.+]] = vector.multi_reduction <add>, %{{.+}}, %[[OLD_SUM]] [1] : vector<16x8x8xf32> to vector<16x8xf32>
     // CHECK:        %[[OLD_ACC:.+]] = arith.mulf %[[ACC]], %{{.+}} : vector<16x32xf32>
+    // CHECK:        %[[OLD_SUM:.+]] = arith.mulf %[[SUM]], %{{.+}} : vector<16x8xf32>
+    // CHECK:        %[[P:.+]] = math.exp2 %{{.+}} : vector<16x64xf32>
     // CHECK:        %[[P_HALF:.+]] = arith.truncf %[[P]] : vector<16x64xf32> to vector<16x64xf16>
+    // CHECK:        %[[NEW_SUM:.+]] = vector.multi_reduction <add>, %{{.+}}, %[[OLD_SUM]] [1] : vector<16x8x8xf32> to vector<16x8xf32>
     // CHECK:        %[[VALUE:.+]] = vector.transfer_read %[[V]]{{.+}} vector<64x32xf16>
     // CHECK:        %[[NEW_ACC:.+]] = vector.contract {indexing_maps = [#[[$MK]], #[[$KN]], #[[$MN]]]{{.+}} %[[P_HALF]], %[[VALUE]], %[[OLD_ACC]] : {{.+}} into vector<16x32xf32>
     // CHECK:        scf.yield %[[NEW_ACC]], %[[NEW_MAX]], %[[NEW_SUM]]
@@ -143,7 +143,9 @@ gpu.module @kernels {
     // CHECK-DAG: %[[MAX_DELTA:.+]] = math.fma %[[OLD_MAX]], %[[C]], %[[SCALED_MAX]]
     // CHECK-DAG: math.exp2 %[[MAX_DELTA]] : vector<16xf32>
     // CHECK-DAG: %[[C_TILE:.+]] = arith.constant dense<2.885390e+00> : vector<16x64xf32>
-    // CHECK-DAG: %[[MAX_COLUMN:.+]] = vector.shape_cast %[[SCALED_MAX]] : vector<16xf32> to vector<16x1xf32>
+    // CHECK-DAG: %[[SAFE_MAX_2:.+]] = arith.select %{{.+}}, %{{.+}}, %[[MAX]]
+    // CHECK-DAG: %[[SCALED_MAX_2:.+]] = arith.mulf %[[SAFE_MAX_2]], %{{.+}}
+    // CHECK-DAG: %[[MAX_COLUMN:.+]] = vector.shape_cast %[[SCALED_MAX_2]] : vector<16xf32> to vector<16x1xf32>
     // CHECK-DAG: %[[MAX_TILE:.+]] = vector.broadcast %[[MAX_COLUMN]] : vector<16x1xf32> to vector<16x64xf32>
     // CHECK-DAG: %[[DELTA:.+]] = math.fma %[[SCORES]], %[[C_TILE]], %[[MAX_TILE]]
     // CHECK:     math.exp2 %[[DELTA]] : vector<16x64xf32>
@@ -458,6 +460,52 @@ gpu.module @kernels {
           tile(%zero, %zero, %row, %seqlen, %zero, %seqlen) causal(bottom_right)
           {fcgpu.schedule = #schedule}
     } {mapping = [#gpu.warp<linear_dim_0>]}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 64,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0, row_max = stale, row_sum = mma>
+!qo = memref<1x1x16x32xf16, strided<[2048, 2048, 32, 1], offset: ?>>
+!kv = memref<1x1x128x32xf16>
+
+// A stale maximum: O and the sum are rescaled only if some score exceeds its
+// row's maximum by 8 in the exponent, 8 / (2 * log2(e)) in the raw score. The
+// sum is a product of the rounded P with ones.
+
+// CHECK-LABEL: gpu.func @stale_maximum
+gpu.module @kernels {
+  gpu.func @stale_maximum(%q: !qo, %k: !kv, %v: !kv, %o: !qo,
+                          %row: index) kernel {
+    // CHECK:      scf.for {{.+}} iter_args(%[[ACC:.+]] = %{{.+}}, %[[MAX:.+]] = %{{.+}}, %[[SUM:.+]] = %{{.+}})
+    // CHECK:        %[[SCORES:.+]] = vector.contract
+    // CHECK:        %[[SLACK:.+]] = arith.constant dense<2.772588{{.*}}> : vector<16xf32>
+    // CHECK:        %[[LIMITS:.+]] = arith.addf %[[MAX]], %[[SLACK]]
+    // CHECK:        %[[GROUPS:.+]] = vector.shape_cast %[[SCORES]] : vector<16x64xf32> to vector<16x8x8xf32>
+    // CHECK:        %[[PARTIAL:.+]] = vector.multi_reduction <maxnumf>, %[[GROUPS]], %{{.+}} [1] : vector<16x8x8xf32> to vector<16x8xf32>
+    // CHECK:        %[[EXCEEDS:.+]] = arith.cmpf ogt, %[[PARTIAL]], %{{.+}} : vector<16x8xf32>
+    // CHECK:        %[[ANY:.+]] = vector.multi_reduction <or>, %[[EXCEEDS]], %{{.+}} [0, 1] : vector<16x8xi1> to i1
+    // CHECK:        %[[STATE:.+]]:3 = scf.if %[[ANY]]
+    // CHECK:          %[[NEW_MAX:.+]] = vector.multi_reduction <maxnumf>, %[[PARTIAL]], %[[MAX]] [1]
+    // CHECK:          %[[NEW_ACC:.+]] = arith.mulf %[[ACC]]
+    // CHECK:          %[[NEW_SUM:.+]] = arith.mulf %[[SUM]]
+    // CHECK:          scf.yield %[[NEW_ACC]], %[[NEW_MAX]], %[[NEW_SUM]]
+    // CHECK:        } else {
+    // CHECK-NEXT:     scf.yield %[[ACC]], %[[MAX]], %[[SUM]]
+    // CHECK:        %[[P_HALF:.+]] = arith.truncf %{{.+}} : vector<16x64xf32> to vector<16x64xf16>
+    // CHECK:        %[[ONES:.+]] = arith.constant dense<1.000000e+00> : vector<64x8xf16>
+    // CHECK:        %[[SUMS:.+]] = vector.contract {{.+}} %[[P_HALF]], %[[ONES]], %[[STATE]]#2
+    // CHECK:        scf.yield %{{.+}}, %[[STATE]]#1, %[[SUMS]]
+    // All eight columns hold the sum.
+    // CHECK:      vector.multi_reduction <maxnumf>, %{{.+}}, %{{.+}} [1] : vector<16x8xf32> to vector<16xf32>
+    %zero = arith.constant 0 : index
+    %seqlen = arith.constant 128 : index
+    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen) scale(2.000000e+00)
+        {fcgpu.schedule = #schedule}
     gpu.return
   }
 }
