@@ -70,17 +70,22 @@ void Machine::setUpLabels() {
 static const Label *resultLabels(LabelFrame &frame, const LabelStep &step,
                                  const LabelKernels &kernels, bool isSum,
                                  Label *scratch) {
+  alignas(64) static constexpr Label neutral[warpSize] = {};
   const Label *result = nullptr;
+  bool isAnyNeutral = false;
   for (uint32_t from : step.from) {
     const Label *labels = frame.ifHeld(from);
-    if (!labels)
+    if (!labels) {
+      isAnyNeutral |= from != noSlot;
       continue;
-    if (result) {
-      kernels.merge(scratch, result, labels, isSum);
-      result = scratch;
-    } else {
-      result = labels;
     }
+    if (result)
+      kernels.merge(scratch, result, labels, isSum);
+    result = result ? scratch : labels;
+  }
+  if (result && isAnyNeutral && !isSum && result != scratch) {
+    kernels.merge(scratch, result, neutral, isSum);
+    result = scratch;
   }
   return result;
 }
@@ -130,8 +135,7 @@ void Machine::propagateLabels(Warp &warp, const Inst &inst, const LabelOp &op,
         std::copy_n(results[i], warpSize, frame.at(to));
     } else {
       Label *out = frame.write(to);
-      forEachLane(lanes,
-                  [&](unsigned lane) { out[lane] = results[i][lane]; });
+      forEachLane(lanes, [&](unsigned lane) { out[lane] = results[i][lane]; });
     }
     for (uint32_t from : steps[i].from)
       if (frame.ifHeld(from)) {
@@ -156,8 +160,7 @@ void Machine::labelShuffle(Warp &warp, const Inst &inst, uint32_t lanes,
     Label values[warpSize];
     std::copy_n(source, warpSize, values);
     Label *out = warp.labels.write(to);
-    forEachLane(lanes,
-                [&](unsigned lane) { out[lane] = values[from[lane]]; });
+    forEachLane(lanes, [&](unsigned lane) { out[lane] = values[from[lane]]; });
   }
 }
 
@@ -174,8 +177,8 @@ void Machine::labelAccess(Warp &warp, const Inst &inst, StateSpace space,
   const uint32_t *ops = program.operands.data() + inst.firstOperand + isStore;
   unsigned words = std::max(inst.elementBytes / 2u, 1u);
   unsigned halves = std::max<unsigned>(inst.regBytes / 2u, words);
-  bool isLabelled = inst.elementBytes > 1 &&
-                    (isShared || space == StateSpace::Global);
+  bool isLabelled =
+      inst.elementBytes > 1 && (isShared || space == StateSpace::Global);
   for (unsigned v = 0; v < inst.vectorLength; ++v)
     for (unsigned half = 0; half < halves; ++half) {
       uint32_t slot = slotOf(ops[v] + half);
@@ -243,8 +246,7 @@ void Machine::labelMatrix(Warp &warp, const Inst &inst,
     for (unsigned half = 0; half < 2; ++half) {
       if (slots[half] == noSlot)
         continue;
-      const Label *stored =
-          isStore ? warp.labels.ifHeld(slots[half]) : nullptr;
+      const Label *stored = isStore ? warp.labels.ifHeld(slots[half]) : nullptr;
       Label *loaded = isStore ? nullptr : warp.labels.write(slots[half]);
       for (unsigned lane = 0; lane < warpSize; ++lane) {
         if (loaded)
@@ -300,8 +302,7 @@ static bool isRowFixed(const FragmentSummary &own, const FragmentSummary &other,
                        uint32_t distance, const TensorTable &tensors) {
   uint64_t extent = extentOf(own.kDim, tensors);
   uint64_t otherExtent = extentOf(other.kDim, tensors);
-  if (extent && extent == otherExtent && own.isContiguous &&
-      other.isContiguous)
+  if (extent && extent == otherExtent && own.isContiguous && other.isContiguous)
     return true;
   return otherExtent && extentOf(own.rowDim, tensors) == otherExtent &&
          distance >= 8;
@@ -370,6 +371,7 @@ Label Machine::accumulate(Warp &warp, const Inst &inst, unsigned reg,
     if (!old)
       return now;
     const FragmentSummary &own = isB ? b : a, &other = isB ? a : b;
+    // What is mixed has been reported, or stands for no single row.
     if (old != mixed && dimOf(old) == dimOf(now) && sameTiles &&
         isRowFixed(own, other, distance(old, now), tensors))
       find(FindingKind::LayoutMismatch, warp, inst, 1u << lane, [&] {
@@ -414,9 +416,8 @@ void Machine::labelProducts(Warp &warp, const Inst &inst,
       origin = frame.origins[slotOf(c[reg])];
     if (isHeld[reg])
       for (unsigned lane = 0; lane < warpSize; ++lane)
-        results[reg][lane] =
-            accumulate(warp, inst, reg, lane, before ? before[lane] : 0,
-                       origin, a, b);
+        results[reg][lane] = accumulate(
+            warp, inst, reg, lane, before ? before[lane] : 0, origin, a, b);
   }
   for (unsigned reg = 0; reg < 4; ++reg) {
     uint32_t slot = slotOf(d[reg]);
@@ -447,8 +448,8 @@ void Machine::checkFragments(Warp &warp, const Inst &inst) {
   // Inputs of 8 bits have no labels.
   if (inst.vectorLength != 32) {
     unsigned numA = inst.vectorLength == 8 ? 2 : 4;
-    a = summarize(fragmentLabels(warp, ops + 4, 16, inst.vectorLength),
-                  tensors, *handlers.labels);
+    a = summarize(fragmentLabels(warp, ops + 4, 16, inst.vectorLength), tensors,
+                  *handlers.labels);
     b = summarize(fragmentLabels(warp, ops + 4 + numA, 8, inst.vectorLength),
                   tensors, *handlers.labels);
   }

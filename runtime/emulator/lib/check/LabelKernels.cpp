@@ -34,18 +34,17 @@ FC_INLINE Label8 isMemory8(Label8 v) {
 }
 
 /// Component by component: neutral gives way, equal ones stay.
-template <bool IsSum> FC_INLINE Label8 mergeComponents(Label8 left,
-                                                       Label8 right) {
+template <bool IsSum>
+FC_INLINE Label8 mergeComponents(Label8 left, Label8 right) {
   Word16 a = reinterpret_cast<Word16>(left);
   Word16 b = reinterpret_cast<Word16>(right);
-  Word16 both = mixed - (Word16){};
+  Word16 both = a == b ? a : mixed - (Word16){};
+  both = b == 0 ? a : both;
+  both = a == 0 ? b : both;
   if (!IsSum) {
     both = b == mixed ? a : both;
     both = a == mixed ? b : both;
   }
-  both = a == b ? a : both;
-  both = b == 0 ? a : both;
-  both = a == 0 ? b : both;
   return reinterpret_cast<Label8>(both);
 }
 
@@ -60,9 +59,9 @@ FC_INLINE void mergeLanes(Label *d, const Label *pa, const Label *pb) {
     Label8 v = mergeComponents<IsSum>(a & ~(aMemory & bProduct),
                                       b & ~(bMemory & aProduct));
     // Two elements of memory: no single origin any more.
-    Label8 isLost = isMemory8(v) & reinterpret_cast<Label8>(
-                                       (v & uint64_t(mixed)) ==
-                                       uint64_t(mixed));
+    Label8 isLost =
+        isMemory8(v) &
+        reinterpret_cast<Label8>((v & uint64_t(mixed)) == uint64_t(mixed));
     store(d + 8 * i, v | isLost);
   }
 }

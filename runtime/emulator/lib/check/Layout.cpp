@@ -227,8 +227,8 @@ static bool summarizeStretch(const FragmentLabels &labels,
   out.isLabelled = out.isStretch = out.isContiguous = true;
   out.kDim = dimOf(firstK);
   out.rowDim = dimOf(firstRow);
-  out.outer = lowWord(first - indexOf(firstK) * kStep -
-                      indexOf(firstRow) * rowStep);
+  out.outer =
+      lowWord(first - indexOf(firstK) * kStep - indexOf(firstRow) * rowStep);
   return true;
 }
 
@@ -383,10 +383,8 @@ void FragmentGrid::summarizeRows(unsigned axis, FragmentSummary &out) const {
         out.row[row] = here;
       } else if (here != grid[axis][row][firstK]) {
         if (!out.rowConflict.exists)
-          out.rowConflict = {true,
-                             {row, row},
-                             {firstK, k},
-                             {grid[axis][row][firstK], here}};
+          out.rowConflict = {
+              true, {row, row}, {firstK, k}, {grid[axis][row][firstK], here}};
         out.row[row] = 0;
         break;
       }

@@ -57,9 +57,7 @@ constexpr uint32_t highWord(Label label) {
 constexpr bool isMemory(Label label) { return highWord(label) == memoryMark; }
 constexpr bool isKnown(Component c) { return c != 0 && c != mixed; }
 constexpr unsigned dimOf(Component c) { return c >> indexBits; }
-constexpr uint32_t indexOf(Component c) {
-  return c & ((1u << indexBits) - 1);
-}
+constexpr uint32_t indexOf(Component c) { return c & ((1u << indexBits) - 1); }
 
 /// How a buffer is to be read as a tensor.
 struct TensorLayout {
@@ -167,16 +165,15 @@ struct FragmentSummary {
 
 /// The kernels of the check, one copy an instruction set (LabelKernels.cpp).
 struct LabelKernels {
-  /// d = a merged with b, 32 lanes. A sum over several indices stays mixed
-  /// when `isSum`; otherwise the label of the operand that has one index wins,
-  /// so that s - rowmax keeps the key of s.
+  /// d = a merged with b, 32 lanes. Mixed wins when `isSum`; otherwise it gives
+  /// way, so that s - rowmax keeps the key of s, and an accumulator that is
+  /// still zero stays neutral when it is scaled for its row.
   void (*merge)(Label *d, const Label *a, const Label *b, bool isSum);
   /// labels[lane] == first + lane / 4 * rowStep + lane % 4 * pairStep.
   bool (*matches)(const Label *labels, Label first, uint64_t rowStep,
                   uint64_t pairStep);
   /// Writes labels of that pattern.
-  void (*fill)(Label *labels, Label first, uint64_t rowStep,
-               uint64_t pairStep);
+  void (*fill)(Label *labels, Label first, uint64_t rowStep, uint64_t pairStep);
 };
 
 FragmentSummary summarize(const FragmentLabels &labels,

@@ -55,7 +55,9 @@ private:
   void permuteFlow(const uint32_t *ops, InstFlow &flow) const;
   void planSteps(const Inst &inst, LabelOp &op);
   uint32_t slotOf(uint32_t granule) const {
-    return granule == noGranule ? noSlot : plan.slots[granule];
+    if (granule == noGranule)
+      return noSlot;
+    return plan.slots[granule] == noSlot ? neutralSlot : plan.slots[granule];
   }
 
   const Program &program;
@@ -308,8 +310,8 @@ bool LabelSlicer::visit(const Inst &inst) {
     if (plan.throughShared || !isShared(inst))
       return false;
     for (unsigned i = 0; i < inst.numDsts; ++i)
-      plan.throughShared |= isAnyWanted(
-          ops[i], inst.kind == InstKind::LoadMatrix ? 2 : halves);
+      plan.throughShared |=
+          isAnyWanted(ops[i], inst.kind == InstKind::LoadMatrix ? 2 : halves);
     return plan.throughShared;
   case InstKind::Store:
     if (plan.throughShared && isShared(inst))

@@ -19,6 +19,8 @@
 namespace flashcore::emu {
 
 inline constexpr uint32_t noSlot = UINT32_MAX;
+/// Never has labels; stands for constants.
+inline constexpr uint32_t neutralSlot = 0;
 
 enum class LabelAction : uint8_t {
   None,
@@ -49,11 +51,11 @@ struct LabelPlan {
   std::vector<LabelStep> steps;
   /// The slot of each granule, or noSlot.
   std::vector<uint32_t> slots;
-  uint32_t numSlots = 0;
+  uint32_t numSlots = neutralSlot + 1;
   /// Labels travel through shared memory.
   bool throughShared = false;
 
-  bool isEmpty() const { return numSlots == 0; }
+  bool isEmpty() const { return numSlots == neutralSlot + 1; }
 };
 
 LabelPlan planLabels(const Program &program);
