@@ -72,22 +72,17 @@ static const Label *resultLabels(LabelFrame &frame, const LabelStep &step,
                                  Label *scratch) {
   alignas(64) static constexpr Label neutral[warpSize] = {};
   const Label *result = nullptr;
-  bool isAnyNeutral = false;
+  bool isAnyHeld = false;
   for (uint32_t from : step.from) {
-    const Label *labels = frame.ifHeld(from);
-    if (!labels) {
-      isAnyNeutral |= from != noSlot;
+    if (from == noSlot)
       continue;
-    }
-    if (result)
+    const Label *labels = frame.held[from] ? frame.at(from) : neutral;
+    isAnyHeld |= labels != neutral;
+    if (result && isAnyHeld)
       kernels.merge(scratch, result, labels, isSum);
-    result = result ? scratch : labels;
+    result = result && isAnyHeld ? scratch : labels;
   }
-  if (result && isAnyNeutral && !isSum && result != scratch) {
-    kernels.merge(scratch, result, neutral, isSum);
-    result = scratch;
-  }
-  return result;
+  return isAnyHeld ? result : nullptr;
 }
 
 /// What is masked away has no origin; the value it is masked with may have.

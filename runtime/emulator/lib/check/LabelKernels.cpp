@@ -33,15 +33,15 @@ FC_INLINE Label8 isMemory8(Label8 v) {
   return reinterpret_cast<Label8>((v >> 32) == uint64_t(memoryMark));
 }
 
-/// Component by component: neutral gives way, equal ones stay.
+/// Component by component; equal ones stay.
 template <bool IsSum>
 FC_INLINE Label8 mergeComponents(Label8 left, Label8 right) {
   Word16 a = reinterpret_cast<Word16>(left);
   Word16 b = reinterpret_cast<Word16>(right);
   Word16 both = a == b ? a : mixed - (Word16){};
-  both = b == 0 ? a : both;
-  both = a == 0 ? b : both;
   if (!IsSum) {
+    both = b == 0 ? a : both;
+    both = a == 0 ? b : both;
     both = b == mixed ? a : both;
     both = a == mixed ? b : both;
   }

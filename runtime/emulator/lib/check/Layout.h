@@ -165,9 +165,10 @@ struct FragmentSummary {
 
 /// The kernels of the check, one copy an instruction set (LabelKernels.cpp).
 struct LabelKernels {
-  /// d = a merged with b, 32 lanes. Mixed wins when `isSum`; otherwise it gives
-  /// way, so that s - rowmax keeps the key of s, and an accumulator that is
-  /// still zero stays neutral when it is scaled for its row.
+  /// d = a merged with b, 32 lanes. A sum or a maximum of what has different
+  /// labels is mixed. Otherwise mixed gives way, then neutral: s - rowmax keeps
+  /// the key of s, and an accumulator that is still zero stays neutral when it
+  /// is scaled for its row.
   void (*merge)(Label *d, const Label *a, const Label *b, bool isSum);
   /// labels[lane] == first + lane / 4 * rowStep + lane % 4 * pairStep.
   bool (*matches)(const Label *labels, Label first, uint64_t rowStep,

@@ -55,9 +55,7 @@ private:
   void permuteFlow(const uint32_t *ops, InstFlow &flow) const;
   void planSteps(const Inst &inst, LabelOp &op);
   uint32_t slotOf(uint32_t granule) const {
-    if (granule == noGranule)
-      return noSlot;
-    return plan.slots[granule] == noSlot ? neutralSlot : plan.slots[granule];
+    return granule == noGranule ? noSlot : plan.slots[granule];
   }
 
   const Program &program;

@@ -19,8 +19,6 @@
 namespace flashcore::emu {
 
 inline constexpr uint32_t noSlot = UINT32_MAX;
-/// Never has labels; stands for constants.
-inline constexpr uint32_t neutralSlot = 0;
 
 enum class LabelAction : uint8_t {
   None,
@@ -33,7 +31,8 @@ enum class LabelAction : uint8_t {
   Select,
 };
 
-/// One half register: its slot and those it is computed from.
+/// One half register: its slot and those it is computed from, constants left
+/// out.
 struct LabelStep {
   uint32_t to = noSlot;
   uint32_t from[3] = {noSlot, noSlot, noSlot};
@@ -51,11 +50,11 @@ struct LabelPlan {
   std::vector<LabelStep> steps;
   /// The slot of each granule, or noSlot.
   std::vector<uint32_t> slots;
-  uint32_t numSlots = neutralSlot + 1;
+  uint32_t numSlots = 0;
   /// Labels travel through shared memory.
   bool throughShared = false;
 
-  bool isEmpty() const { return numSlots == neutralSlot + 1; }
+  bool isEmpty() const { return numSlots == 0; }
 };
 
 LabelPlan planLabels(const Program &program);
