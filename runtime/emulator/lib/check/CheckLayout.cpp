@@ -216,45 +216,42 @@ void Machine::labelCopy(const AsyncCopy &copy, uint32_t lanes) {
 
 /// The labels of ldmatrix and stmatrix, which lie as their data do (see
 /// Matrix.cpp).
-void Machine::labelMatrix(Warp &warp, const Inst &inst,
-                          const LaneAccess &rows) {
-  bool isStore = inst.kind == InstKind::StoreMatrix;
-  const uint32_t *ops = program.operands.data() + inst.firstOperand + isStore;
+void Machine::labelLoadMatrix(Warp &warp, const Inst &inst,
+                              const LaneAccess &access) {
+  alignas(64) static constexpr Label neutral[8] = {};
+  const uint32_t *ops = program.operands.data() + inst.firstOperand;
   for (unsigned matrix = 0; matrix < inst.vectorLength; ++matrix) {
-    uint32_t slots[] = {slotOf(ops[matrix]), slotOf(ops[matrix] + 1)};
-    if (slots[0] == noSlot && slots[1] == noSlot && !isStore)
+    uint32_t low = slotOf(ops[matrix]), high = slotOf(ops[matrix] + 1);
+    if (low == noSlot || high == noSlot)
       continue;
-    alignas(64) Label data[8][8] = {};
-    auto element = [&](unsigned lane, unsigned half) -> Label & {
-      unsigned line = lane / 4, place = lane % 4 * 2 + half;
-      return inst.transposed ? data[place][line] : data[line][place];
-    };
-    auto cells = [&](unsigned row) -> Label * {
+    const Label *rows[8];
+    for (unsigned row = 0; row < 8; ++row) {
       unsigned lane = matrix * 8 + row;
-      return rows.lanes >> lane & 1 ? &cta->labels[rows.address[lane] / 2]
-                                    : nullptr;
-    };
-    if (!isStore)
-      for (unsigned row = 0; row < 8; ++row)
-        if (const Label *from = cells(row))
-          std::copy_n(from, 8, data[row]);
+      rows[row] = access.lanes >> lane & 1
+                      ? &cta->labels[access.address[lane] / 2]
+                      : neutral;
+    }
+    warp.labels.held[low] = warp.labels.held[high] = 1;
+    handlers.labels->loadMatrix(rows, warp.labels.at(low), warp.labels.at(high),
+                                inst.transposed);
+  }
+}
+
+void Machine::labelStoreMatrix(Warp &warp, const Inst &inst,
+                               const LaneAccess &access) {
+  const uint32_t *ops = program.operands.data() + inst.firstOperand + 1;
+  for (unsigned matrix = 0; matrix < inst.vectorLength; ++matrix)
     for (unsigned half = 0; half < 2; ++half) {
-      if (slots[half] == noSlot)
-        continue;
-      const Label *stored = isStore ? warp.labels.ifHeld(slots[half]) : nullptr;
-      Label *loaded = isStore ? nullptr : warp.labels.write(slots[half]);
+      const Label *labels = warp.labels.ifHeld(slotOf(ops[matrix] + half));
       for (unsigned lane = 0; lane < warpSize; ++lane) {
-        if (loaded)
-          loaded[lane] = element(lane, half);
-        else if (stored)
-          element(lane, half) = stored[lane];
+        unsigned line = lane / 4, place = lane % 4 * 2 + half;
+        unsigned row = matrix * 8 + (inst.transposed ? place : line);
+        if (access.lanes >> row & 1)
+          cta->labels[access.address[row] / 2 +
+                      (inst.transposed ? line : place)] =
+              labels ? labels[lane] : 0;
       }
     }
-    if (isStore)
-      for (unsigned row = 0; row < 8; ++row)
-        if (Label *to = cells(row))
-          std::copy_n(data[row], 8, to);
-  }
 }
 
 //===----------------------------------------------------------------------===//

@@ -100,9 +100,53 @@ void fill(Label *labels, Label first, uint64_t rowStep, uint64_t pairStep) {
   }
 }
 
+/// Lanes 8 i to 8 i + 7: the even or the odd places of rows 2 i and 2 i + 1.
+template <unsigned Half>
+FC_INLINE void gatherRows(const Label8 (&rows)[8], Label *out) {
+  for (unsigned i = 0; i < numVectors; ++i)
+    store(out + 8 * i,
+          __builtin_shufflevector(rows[2 * i], rows[2 * i + 1], Half, Half + 2,
+                                  Half + 4, Half + 6, Half + 8, Half + 10,
+                                  Half + 12, Half + 14));
+}
+
+/// Lanes 8 i to 8 i + 7: columns 2 i and 2 i + 1 of the even or the odd rows.
+template <unsigned Half>
+FC_INLINE void gatherColumns(const Label8 (&rows)[8], Label *out) {
+#define FC_LEFT(A, B) __builtin_shufflevector(A, B, 0, 8, 1, 9, 2, 10, 3, 11)
+#define FC_RIGHT(A, B) __builtin_shufflevector(A, B, 4, 12, 5, 13, 6, 14, 7, 15)
+  const Label8 left[] = {FC_LEFT(rows[Half], rows[Half + 2]),
+                         FC_LEFT(rows[Half + 4], rows[Half + 6])};
+  const Label8 right[] = {FC_RIGHT(rows[Half], rows[Half + 2]),
+                          FC_RIGHT(rows[Half + 4], rows[Half + 6])};
+#undef FC_LEFT
+#undef FC_RIGHT
+  unsigned i = 0;
+  for (const Label8 *pair : {left, right}) {
+    store(out + 8 * i++,
+          __builtin_shufflevector(pair[0], pair[1], 0, 1, 8, 9, 2, 3, 10, 11));
+    store(out + 8 * i++, __builtin_shufflevector(pair[0], pair[1], 4, 5, 12, 13,
+                                                 6, 7, 14, 15));
+  }
+}
+
+void loadMatrix(const Label *const (&from)[8], Label *low, Label *high,
+                bool isTransposed) {
+  Label8 rows[8];
+  for (unsigned i = 0; i < 8; ++i)
+    rows[i] = load(from[i]);
+  if (isTransposed) {
+    gatherColumns<0>(rows, low);
+    gatherColumns<1>(rows, high);
+  } else {
+    gatherRows<0>(rows, low);
+    gatherRows<1>(rows, high);
+  }
+}
+
 } // namespace
 
 namespace flashcore::emu::FLASHCORE_EMU_ISA {
 extern const LabelKernels labelKernels;
-const LabelKernels labelKernels = {merge, matches, fill};
+const LabelKernels labelKernels = {merge, matches, fill, loadMatrix};
 } // namespace flashcore::emu::FLASHCORE_EMU_ISA

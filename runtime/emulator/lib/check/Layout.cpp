@@ -92,21 +92,22 @@ void TensorTable::add(const Buffer &buffer) {
 
 void TensorTable::labelWords(const uint8_t *host, unsigned count,
                              Label *out) const {
-  std::fill_n(out, count, Label(0));
   for (const Tensor &tensor : tensors) {
-    if (host < tensor.begin || host >= tensor.begin + tensor.bytes)
-      continue;
     uint64_t offset = static_cast<uint64_t>(host - tensor.begin);
-    unsigned step = tensor.elementBytes / 2;
-    if (offset % 2)
-      return;
-    uint64_t word = offset / 2;
-    for (unsigned i = 0; i < count; ++i, ++word)
-      if (word % step == 0 && word / step < tensor.numElements)
-        out[i] = memoryLabel(tensor.firstElement +
-                             static_cast<uint32_t>(word / step));
+    if (host < tensor.begin || offset >= tensor.bytes || offset % 2)
+      continue;
+    uint64_t word = offset / 2, step = tensor.elementBytes / 2;
+    for (unsigned i = 0; i < count; ++i) {
+      uint64_t element = step == 1 ? word + i : (word + i) / step;
+      bool isStart = step == 1 || (word + i) % step == 0;
+      out[i] = isStart && element < tensor.numElements
+                   ? memoryLabel(tensor.firstElement +
+                                 static_cast<uint32_t>(element))
+                   : 0;
+    }
     return;
   }
+  std::fill_n(out, count, Label(0));
 }
 
 const Tensor *TensorTable::owner(uint32_t element) const {

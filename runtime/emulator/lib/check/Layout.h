@@ -175,6 +175,9 @@ struct LabelKernels {
                   uint64_t pairStep);
   /// Writes labels of that pattern.
   void (*fill)(Label *labels, Label first, uint64_t rowStep, uint64_t pairStep);
+  /// The lower and upper halves ldmatrix makes of 8 rows of 8.
+  void (*loadMatrix)(const Label *const (&rows)[8], Label *low, Label *high,
+                     bool isTransposed);
 };
 
 FragmentSummary summarize(const FragmentLabels &labels,

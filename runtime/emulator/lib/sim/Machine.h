@@ -318,7 +318,8 @@ private:
   void labelCopy(const AsyncCopy &copy, uint32_t lanes);
   void labelShuffle(Warp &warp, const Inst &inst, uint32_t lanes,
                     const uint8_t (&from)[warpSize]);
-  void labelMatrix(Warp &warp, const Inst &inst, const LaneAccess &rows);
+  void labelLoadMatrix(Warp &warp, const Inst &inst, const LaneAccess &access);
+  void labelStoreMatrix(Warp &warp, const Inst &inst, const LaneAccess &access);
   FragmentLabels fragmentLabels(Warp &warp, const uint32_t *granules,
                                 unsigned rows, unsigned depth);
   void checkFragments(Warp &warp, const Inst &inst);

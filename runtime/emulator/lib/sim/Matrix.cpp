@@ -43,7 +43,7 @@ void Machine::loadMatrix(Warp &warp, const Inst &inst, uint32_t lanes) {
   LaneAccess access = accessMatrixRows(warp, inst, ops[count], lanes,
                                        /*isWrite=*/false, hosts);
   if (!cta->labels.empty())
-    labelMatrix(warp, inst, access);
+    labelLoadMatrix(warp, inst, access);
   for (unsigned matrix = 0; matrix < count; ++matrix) {
     alignas(16) uint16_t data[8][8];
     for (unsigned row = 0; row < 8; ++row) {
@@ -72,7 +72,7 @@ void Machine::storeMatrix(Warp &warp, const Inst &inst, uint32_t lanes) {
   LaneAccess access = accessMatrixRows(warp, inst, ops[0], lanes,
                                        /*isWrite=*/true, hosts);
   if (!cta->labels.empty())
-    labelMatrix(warp, inst, access);
+    labelStoreMatrix(warp, inst, access);
   for (unsigned matrix = 0; matrix < count; ++matrix) {
     const uint32_t *a = warp.reg<uint32_t>(ops[1 + matrix]);
     alignas(16) uint16_t data[8][8];
