@@ -64,6 +64,8 @@ RunResult test::runText(const std::string &text, const RunConfig &config) {
     addresses.push_back(memory.allocate("p" + std::to_string(i), bytes));
     if (!data.empty())
       memory.write(addresses[i], data.data(), bytes);
+    if (i < config.shapes.size())
+      EXPECT_TRUE(memory.describe(addresses[i], 2, config.shapes[i]));
     arguments.addPointer(addresses[i]);
     result.buffers.emplace_back(bytes);
   }

@@ -43,6 +43,8 @@ struct RunConfig {
   /// Buffers p0..p3; an empty one is a poisoned buffer of `outputBytes`.
   std::vector<std::vector<uint8_t>> buffers = {{}, {}, {}, {}};
   size_t outputBytes = 4096;
+  /// Shapes of p0..p3 for the layout check, of 16-bit elements.
+  std::vector<std::vector<uint64_t>> shapes;
 };
 
 RunResult runBody(const std::string &body, const RunConfig &config = {},
