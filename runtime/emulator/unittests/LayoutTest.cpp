@@ -12,6 +12,10 @@
 
 #include "TestUtil.h"
 
+#include "sim/Handlers.h"
+
+#include <random>
+
 using namespace flashcore::emu;
 using namespace flashcore::emu::test;
 
@@ -140,8 +144,8 @@ TEST(Layout, RowsOfAFragmentShareTheirProducts) {
 }
 
 TEST(Layout, FactorsShareTheirIndex) {
-  RunResult shifted = run(
-      loadA(0, 0, 0, 16, 64) + loadB(4, 1, 0, 32, 64) + multiply, matrices);
+  RunResult shifted =
+      run(loadA(0, 0, 0, 16, 64) + loadB(4, 1, 0, 32, 64) + multiply, matrices);
   expectMismatch(shifted,
                  "multiplies 'p0'[:,16], row 0 of A at k = 0 (register %r0, "
                  "lane 0), by 'p1'[:,32], column 0 of B at k = 0 (register "
@@ -166,10 +170,9 @@ TEST(Layout, ARowIsOneRowAtAllProducts) {
 TEST(Layout, AnAccumulatorKeepsItsRowAndColumn) {
   std::string first = loadA(0, 0, 0, 0, 64) + loadB(4, 1, 0, 0, 64) + multiply;
   std::string second = loadB(4, 1, 0, 16, 64) + multiply;
-  expectMismatch(
-      run(first + loadA(0, 0, 1, 16, 64) + second, matrices),
-      "adds products of 'p0'[1,:], row 0 of A, to an accumulator of "
-      "'p0'[0,:] (register %f0, lane 0)");
+  expectMismatch(run(first + loadA(0, 0, 1, 16, 64) + second, matrices),
+                 "adds products of 'p0'[1,:], row 0 of A, to an accumulator of "
+                 "'p0'[0,:] (register %f0, lane 0)");
   // A new tile begins with a new accumulator.
   expectClean(run(first + clearAccumulator + loadA(0, 0, 1, 16, 64) + second,
                   matrices));
@@ -210,8 +213,7 @@ TEST(Layout, SmallShapesOfMma) {
 //===----------------------------------------------------------------------===//
 
 TEST(Layout, NeedsDescribedTensors) {
-  std::string body =
-      loadA(0, 0, 0, 16, 64) + loadB(4, 1, 0, 32, 64) + multiply;
+  std::string body = loadA(0, 0, 0, 16, 64) + loadB(4, 1, 0, 32, 64) + multiply;
   expectClean(run(body, {}));
   expectClean(run(body, {{32, 64}}));
   // Axes of different extents need not be the same.
@@ -229,8 +231,7 @@ TEST(Layout, ConvolutionsAreLeftAlone) {
   // [column, tap * 16 + channel].
   std::string body;
   for (int tap = 0; tap < 3; ++tap)
-    body +=
-        loadA(0, 0, tap, 0, 16) + loadB(4, 1, 0, 16 * tap, 48) + multiply;
+    body += loadA(0, 0, tap, 0, 16) + loadB(4, 1, 0, 16 * tap, 48) + multiply;
   expectClean(run(body, {{64, 16}, {8, 48}}));
   // The same with weights [column, tap, channel], and with 8 channels, where
   // one mma covers two taps.
@@ -477,12 +478,12 @@ TEST(Layout, ScoresMeetTheValuesOfTheirKeys) {
                  "multiplies 'p1'[16,:], row 0 of A at k = 0 (register %r0, "
                  "lane 0), by 'p2'[0,:], column 0 of B at k = 0 (register %r4, "
                  "lane 0)");
-  expectMismatch(run(scores(16) +
-                         output(16, "cvt.rn.f16x2.f32 %r0, %f0, %f1;"
-                                    "cvt.rn.f16x2.f32 %r1, %f2, %f3;"
-                                    "cvt.rn.f16x2.f32 %r2, %f4, %f5;"
-                                    "cvt.rn.f16x2.f32 %r3, %f6, %f7;\n"),
-                     attentionShapes));
+  expectMismatch(
+      run(scores(16) + output(16, "cvt.rn.f16x2.f32 %r0, %f0, %f1;"
+                                  "cvt.rn.f16x2.f32 %r1, %f2, %f3;"
+                                  "cvt.rn.f16x2.f32 %r2, %f4, %f5;"
+                                  "cvt.rn.f16x2.f32 %r3, %f6, %f7;\n"),
+          attentionShapes));
 }
 
 /// The row maximum of two columns of each thread, of %f0 and %f1 and so on,
@@ -524,4 +525,77 @@ TEST(Layout, OneMistakeIsReportedOnce) {
   std::string body = loadA(0, 0, 0, 16, 64) + loadB(4, 1, 0, 32, 64) + multiply;
   body += loadA(0, 0, 0, 32, 64) + multiply + loadA(0, 0, 0, 32, 64) + multiply;
   EXPECT_EQ(run(body, matrices).report.findings.size(), 1u);
+}
+
+//===----------------------------------------------------------------------===//
+// The vector kernels against their definition
+//===----------------------------------------------------------------------===//
+
+static Component mergeComponent(Component a, Component b, bool isSum) {
+  if (a == b)
+    return a;
+  if (isSum)
+    return mixed;
+  if (a == mixed || b == mixed)
+    return a == mixed ? b : a;
+  return a == 0 ? b : b == 0 ? a : mixed;
+}
+
+static Label mergeLabel(Label a, Label b, bool isSum) {
+  if (isMemory(a) && b != 0 && !isMemory(b))
+    a = 0;
+  if (isMemory(b) && a != 0 && !isMemory(a))
+    b = 0;
+  Component low = mergeComponent(lowWord(a), lowWord(b), isSum);
+  Component high = mergeComponent(highWord(a), highWord(b), isSum);
+  return low == mixed && high == memoryMark ? productLabel(mixed, mixed)
+                                            : productLabel(low, high);
+}
+
+TEST(Layout, KernelsFollowTheirDefinition) {
+  std::mt19937 random(5);
+  auto component = [&]() -> Component {
+    const Component some[] = {0, mixed, 1u << 24, 2u << 24 | 7};
+    return some[random() % 4];
+  };
+  for (const HandlerTable *table : allHandlers()) {
+    const LabelKernels &kernels = *table->labels;
+    for (int round = 0; round < 50; ++round) {
+      alignas(64) Label a[32], b[32], d[32];
+      for (unsigned i = 0; i < 32; ++i) {
+        a[i] = random() % 3 ? productLabel(component(), component())
+                            : memoryLabel(1 + random() % 2);
+        b[i] = random() % 3 ? productLabel(component(), component())
+                            : memoryLabel(1 + random() % 2);
+      }
+      bool isSum = round & 1;
+      kernels.merge(d, a, b, isSum);
+      for (unsigned i = 0; i < 32; ++i)
+        ASSERT_EQ(d[i], mergeLabel(a[i], b[i], isSum)) << a[i] << " " << b[i];
+      Label first = memoryLabel(100), rowStep = 64, pairStep = 2;
+      kernels.fill(d, first, rowStep, pairStep);
+      for (unsigned i = 0; i < 32; ++i)
+        ASSERT_EQ(d[i], first + i / 4 * rowStep + i % 4 * pairStep);
+      EXPECT_TRUE(kernels.matches(d, first, rowStep, pairStep));
+      d[random() % 32] ^= Label(1) << random() % 64;
+      EXPECT_FALSE(kernels.matches(d, first, rowStep, pairStep));
+    }
+    alignas(64) Label matrix[8][8], low[32], high[32];
+    const Label *rows[8];
+    for (unsigned i = 0; i < 8; ++i) {
+      rows[i] = matrix[i];
+      for (unsigned j = 0; j < 8; ++j)
+        matrix[i][j] = memoryLabel(8 * i + j);
+    }
+    for (bool isTransposed : {false, true}) {
+      kernels.loadMatrix(rows, low, high, isTransposed);
+      for (unsigned lane = 0; lane < 32; ++lane) {
+        unsigned line = lane / 4, place = lane % 4 * 2;
+        EXPECT_EQ(low[lane],
+                  isTransposed ? matrix[place][line] : matrix[line][place]);
+        EXPECT_EQ(high[lane], isTransposed ? matrix[place + 1][line]
+                                           : matrix[line][place + 1]);
+      }
+    }
+  }
 }

@@ -10,6 +10,8 @@
 
 #include "TestUtil.h"
 
+#include "sim/Handlers.h"
+
 #include <fstream>
 #include <iterator>
 
@@ -103,4 +105,15 @@ std::string test::readInput(const std::string &name) {
   std::ifstream in(std::string(FLASHCORE_EMU_TEST_INPUTS) + "/" + name,
                    std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::vector<const HandlerTable *> test::allHandlers() {
+  std::vector<const HandlerTable *> all = {&baseline::handlers};
+  if (&selectHandlers() != &baseline::handlers)
+    all.push_back(&selectHandlers());
+#ifdef FLASHCORE_EMU_X86_LEVELS
+  if (&selectHandlers() == &v4::handlers)
+    all.push_back(&v3::handlers);
+#endif
+  return all;
 }

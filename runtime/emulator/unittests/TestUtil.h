@@ -17,6 +17,10 @@
 
 #include <gtest/gtest.h>
 
+namespace flashcore::emu {
+struct HandlerTable;
+}
+
 namespace flashcore::emu::test {
 
 /// The whole module around a body.
@@ -61,6 +65,8 @@ std::string loadError(const std::string &text);
 std::string loadBodyError(const std::string &body,
                           const std::string &declarations = {});
 std::string readInput(const std::string &name);
+/// The vector kernels of each instruction set that this machine can run.
+std::vector<const HandlerTable *> allHandlers();
 
 } // namespace flashcore::emu::test
 
