@@ -195,6 +195,20 @@ TEST(Layout, ATransposedTileIsReported) {
       run(body(false), shapes),
       "column 0 of B at k = 0 (register %r4, lane 0) is 'p1'[16,:], but "
       "column 0 of B at k = 8 (register %r5, lane 0) is 'p1'[24,:]");
+  // With 8 products an mma only the accumulator remembers the other reading.
+  auto small = [](bool isTransposed) {
+    auto load = isTransposed ? loadTransposed : loadBlock;
+    std::string step = "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 "
+                       "{%f0,%f1,%f2,%f3}, {%r0,%r1}, {%r4}, "
+                       "{%f0,%f1,%f2,%f3};\n";
+    return loadBlock(0, 0, 0, 16, 64) + loadBlock(1, 0, 8, 16, 64) +
+           loadTransposed(4, 1, 16, 8, 32) + step + loadBlock(0, 0, 0, 24, 64) +
+           loadBlock(1, 0, 8, 24, 64) + load(4, 1, 24, 8, 32) + step;
+  };
+  expectClean(run(small(true), shapes));
+  expectMismatch(run(small(false), shapes),
+                 "adds products of 'p1'[24,:], column 0 of B, to an "
+                 "accumulator of 'p1'[:,8] (register %f0, lane 0)");
 }
 
 TEST(Layout, SmallShapesOfMma) {

@@ -300,6 +300,19 @@ static bool isRowFixed(const FragmentSummary &own, const FragmentSummary &other,
          distance >= 8;
 }
 
+/// Whether `own` runs over the very axis that the accumulator has as its row:
+/// one of the two tiles was read transposed, if `other` of another tensor fits
+/// either reading.
+static bool isTransposed(const FragmentSummary &own,
+                         const FragmentSummary &other, Component before,
+                         const TensorTable &tensors) {
+  uint64_t extent = extentOf(other.kDim, tensors);
+  return own.kDim && extent && dimOf(before) == own.kDim &&
+         !tensors.isSameTensor(own.kDim, other.kDim) &&
+         (extent == extentOf(own.kDim, tensors) ||
+          extent == extentOf(own.rowDim, tensors));
+}
+
 static uint32_t distance(Component a, Component b) {
   return std::max(a, b) - std::min(a, b);
 }
@@ -364,8 +377,10 @@ Label Machine::accumulate(Warp &warp, const Inst &inst, unsigned reg,
       return now;
     const FragmentSummary &own = isB ? b : a, &other = isB ? a : b;
     // What is mixed has been reported, or stands for no single row.
-    if (old != mixed && dimOf(old) == dimOf(now) && sameTiles &&
-        isRowFixed(own, other, distance(old, now), tensors))
+    bool isWrong = dimOf(old) == dimOf(now)
+                       ? isRowFixed(own, other, distance(old, now), tensors)
+                       : isTransposed(own, other, old, tensors);
+    if (old != mixed && sameTiles && isWrong)
       find(FindingKind::LayoutMismatch, warp, inst, 1u << lane, [&] {
         uint32_t granule = program.operands[inst.firstOperand + reg];
         return Text{"adds products of " + tensors.describe(now) + ", " +

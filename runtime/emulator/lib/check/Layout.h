@@ -103,6 +103,9 @@ public:
   const TensorAxis &axis(unsigned dim) const {
     return tensors[dims[dim].first].axes[dims[dim].second];
   }
+  bool isSameTensor(unsigned dim, unsigned other) const {
+    return dims[dim].first == dims[other].first;
+  }
   /// The component an element has on each axis of its tensor; false for
   /// padding.
   bool components(const Tensor &tensor, uint32_t element,
