@@ -178,6 +178,11 @@ TEST(Layout, AnAccumulatorKeepsItsRowAndColumn) {
                   matrices));
   // Scaled for its row, as a running softmax does.
   std::string scale = "mul.f32 %f0, %f0, 0f3F000000;";
+  // A factor of several rows, as the first tile of a softmax is begun with.
+  std::string begin = "max.f32 %f20, %f0, %f1; mul.f32 %f0, %f20, 0f00000000;"
+                      "mov.f32 %f1, %f0; mov.f32 %f2, %f0; mov.f32 %f3, %f0;";
+  expectMismatch(
+      run(first + begin + first + loadA(0, 0, 1, 16, 64) + second, matrices));
   expectMismatch(
       run(first + scale + loadA(0, 0, 1, 16, 64) + second, matrices));
 }

@@ -371,16 +371,15 @@ Label Machine::accumulate(Warp &warp, const Inst &inst, unsigned reg,
     before = 0;
   bool sameTiles = origin.a == a.outer && origin.b == b.outer;
   auto join = [&](bool isB, Component old, Component now) {
-    if (!now || old == now)
+    if (!now || old == now || old == muted)
       return old;
-    if (!old)
+    if (!isKnown(old))
       return now;
     const FragmentSummary &own = isB ? b : a, &other = isB ? a : b;
-    // What is mixed has been reported, or stands for no single row.
     bool isWrong = dimOf(old) == dimOf(now)
                        ? isRowFixed(own, other, distance(old, now), tensors)
                        : isTransposed(own, other, old, tensors);
-    if (old != mixed && sameTiles && isWrong)
+    if (sameTiles && isWrong)
       find(FindingKind::LayoutMismatch, warp, inst, 1u << lane, [&] {
         uint32_t granule = program.operands[inst.firstOperand + reg];
         return Text{"adds products of " + tensors.describe(now) + ", " +
@@ -391,7 +390,7 @@ Label Machine::accumulate(Warp &warp, const Inst &inst, unsigned reg,
                         std::to_string(lane) + ")",
                     rowRule};
       });
-    return mixed;
+    return muted;
   };
   return productLabel(join(false, lowWord(before), a.row[row]),
                       join(true, highWord(before), b.row[column]));
@@ -408,19 +407,22 @@ void Machine::labelProducts(Warp &warp, const Inst &inst,
   bool isStretch = a.isStretch && b.isStretch;
   constexpr uint64_t rowStep = productLabel(1, 0), column = productLabel(0, 1);
   alignas(64) Label results[4][warpSize];
+  LabelFrame::Origin origins[4];
   bool isHeld[4] = {};
   for (unsigned reg = 0; reg < 4; ++reg) {
     const Label *before = frame.ifHeld(slotOf(c[reg]));
     isHeld[reg] = before || a.isLabelled || b.isLabelled;
+    LabelFrame::Origin origin;
+    if (before)
+      origin = frame.origins[slotOf(c[reg])];
+    origins[reg] = {a.isLabelled ? a.outer : origin.a,
+                    b.isLabelled ? b.outer : origin.b};
     Label first = productLabel(a.row[reg / 2 * 8], b.row[reg % 2]);
     if (isStretch &&
         (!before || kernels.matches(before, first, rowStep, 2 * column))) {
       kernels.fill(results[reg], first, rowStep, 2 * column);
       continue;
     }
-    LabelFrame::Origin origin;
-    if (before)
-      origin = frame.origins[slotOf(c[reg])];
     if (isHeld[reg])
       for (unsigned lane = 0; lane < warpSize; ++lane)
         results[reg][lane] = accumulate(
@@ -432,7 +434,7 @@ void Machine::labelProducts(Warp &warp, const Inst &inst,
     if (slot == noSlot)
       continue;
     frame.held[slot] = isHeld[reg];
-    frame.origins[slot] = {a.outer, b.outer};
+    frame.origins[slot] = origins[reg];
     if (isHeld[reg])
       std::copy_n(results[reg], warpSize, frame.at(slot));
   }

@@ -74,7 +74,7 @@ void TensorTable::add(const Buffer &buffer) {
   // Other element sizes have no place in a 16-bit fragment.
   if ((tensor.elementBytes != 2 && tensor.elementBytes != 4) ||
       tensor.axes.size() > maxAxes || nextDim > 255 ||
-      elements >= mixed - nextElement)
+      elements >= muted - nextElement)
     return;
   std::sort(tensor.axes.begin(), tensor.axes.end(),
             [](const TensorAxis &a, const TensorAxis &b) {

@@ -37,10 +37,12 @@ struct Buffer;
 ///
 /// A component is a dimension number (8 bits, from 1) and an index (24 bits), 0
 /// for neutral, or `mixed`: a sum over several indices, such as a row maximum.
+/// An accumulator whose products do not belong together is `muted`, so that one
+/// mistake is reported once.
 using Label = uint64_t;
 using Component = uint32_t;
 
-inline constexpr Component mixed = UINT32_MAX;
+inline constexpr Component mixed = UINT32_MAX, muted = mixed - 1;
 inline constexpr uint32_t memoryMark = 1;
 inline constexpr unsigned indexBits = 24;
 
@@ -55,7 +57,7 @@ constexpr uint32_t highWord(Label label) {
   return static_cast<uint32_t>(label >> 32);
 }
 constexpr bool isMemory(Label label) { return highWord(label) == memoryMark; }
-constexpr bool isKnown(Component c) { return c != 0 && c != mixed; }
+constexpr bool isKnown(Component c) { return c != 0 && c < muted; }
 constexpr unsigned dimOf(Component c) { return c >> indexBits; }
 constexpr uint32_t indexOf(Component c) { return c & ((1u << indexBits) - 1); }
 
