@@ -114,7 +114,7 @@ static void declareOptions(CLI::App &app, ToolOptions &options) {
                  "INDEX; the tolerance is absolute, 0 if left out");
   declareLaunchOption(app, options, "check",
                       "all (the default), none, or a list of "
-                      "memory,init,race,async,sync");
+                      "memory,init,race,async,sync,layout");
   declareLaunchOption(app, options, "async",
                       "When cp.async moves its bytes: lazy (at the wait, the "
                       "default), eager (at the issue), random:SEED");
@@ -244,6 +244,7 @@ static std::string loadArguments(const ToolOptions &options,
                " bytes, but got " + std::to_string(value.data.size());
       if (!value.isPoison)
         memory.write(argument.address, value.data.data(), value.data.size());
+      memory.describe(argument.address, elementBytes(value.type), value.shape);
       arguments.addPointer(argument.address);
     } else {
       arguments.addBytes(value.data.data(), value.data.size());
