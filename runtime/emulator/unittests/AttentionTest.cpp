@@ -4,13 +4,14 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Inputs/attention.ptx is a CUDA kernel compiled by nvcc. It must run without a
+// Inputs/attention.ptx is a CUDA kernel compiled by nvcc, attention.clang.ptx
+// the same by clang. It must run without a
 // finding under every schedule and give softmax(Q K^T) V; each of its
 // synchronisations, once removed, must be missed.
 //
 //===----------------------------------------------------------------------===//
 
-#include "TestUtil.h"
+#include "ForeignUtil.h"
 
 #include "math/Half.h"
 
@@ -112,9 +113,15 @@ static double largestError(const Tensors &t, const RunResult &run) {
   return worst;
 }
 
-TEST(Attention, RightAndCleanUnderEverySchedule) {
+namespace {
+class ForeignAttention : public ForeignTest {};
+} // namespace
+
+FC_FOR_EACH_COMPILER(ForeignAttention);
+
+TEST_P(ForeignAttention, RightAndCleanUnderEverySchedule) {
   Tensors t = makeTensors();
-  std::string ptx = readInput("attention.ptx");
+  std::string ptx = readInput(file("attention"));
   std::vector<uint8_t> first;
   for (Schedule schedule :
        {Schedule::Sequential, Schedule::Skewed, Schedule::Random})

@@ -149,6 +149,63 @@ TEST(CheckRace, LanesOfAWarp) {
              FindingKind::SharedRace);
 }
 
+/// Lanes 0 to 15 exchange through shared memory, the others do not take part.
+static std::string exchangeAfter(const std::string &between,
+                                 const std::string &partner) {
+  return addresses + "st.shared.u32 [%r2], %t; setp.lt.u32 %p0, %t, 16;\n" +
+         "@!%p0 bra DONE;\n" + between + "\nxor.b32 %r7, %r1, " + partner +
+         "; mov.u32 %r8, tile; add.u32 %r8, %r8, %r7;\n" +
+         "ld.shared.u32 %r9, [%r8];\nDONE:";
+}
+
+TEST(CheckRace, WarpBarrierOfSomeLanes) {
+  // 60: the lane at the other end of the sixteen; 64: one of the upper half.
+  expectClean(runBody(exchangeAfter("bar.warp.sync 0xffff;", "60"), {}, tile));
+  expectOnly(runBody(exchangeAfter("", "60"), {}, tile),
+             FindingKind::SharedRace);
+  expectOnly(runBody(exchangeAfter("bar.warp.sync 0xffff;", "64"), {}, tile),
+             FindingKind::SharedRace);
+  // Lanes 0-7 and 8-15 each met by themselves: 28 stays within eight.
+  std::string byEight = "setp.lt.u32 %p1, %t, 8; selp.b32 %r10, 0xff, 0xff00, "
+                        "%p1; bar.warp.sync %r10;";
+  expectClean(runBody(exchangeAfter(byEight, "28"), {}, tile));
+  expectOnly(runBody(exchangeAfter(byEight, "32"), {}, tile),
+             FindingKind::SharedRace);
+  // What one barrier told some lanes the next one tells the others.
+  std::string chain = "setp.lt.u32 %p1, %t, 8; @%p1 bar.warp.sync 0xff;"
+                      "setp.gt.u32 %p2, %t, 3; @%p2 bar.warp.sync 0xfff0;";
+  expectClean(runBody(addresses +
+                          "st.shared.u32 [%r2], %t;"
+                          "setp.lt.u32 %p0, %t, 16; @!%p0 bra DONE;" +
+                          chain +
+                          "setp.eq.u32 %p3, %t, 12; @%p3 ld.shared.u32 %r9, "
+                          "[tile];\nDONE:",
+                      {}, tile));
+  // A barrier of the whole warp afterwards orders all lanes again.
+  expectClean(runBody(addresses +
+                          "st.shared.u32 [%r2], %t; setp.lt.u32 %p0, %t, 16;"
+                          "@%p0 bar.warp.sync 0xffff; bar.warp.sync -1;"
+                          "xor.b32 %r7, %r1, 64; mov.u32 %r8, tile;"
+                          "add.u32 %r8, %r8, %r7; ld.shared.u32 %r9, [%r8];",
+                      {}, tile));
+  // A short warp is whole without the lanes it does not have.
+  expectClean(
+      runBody(exchangeAfter("bar.warp.sync -1;", "28"), withThreads(16), tile));
+}
+
+TEST(CheckRace, MatrixLoadsNeedAllLanesOrdered) {
+  std::string load = addresses +
+                     "st.shared.u32 [%r2], %t; bar.warp.sync -1;"
+                     "setp.lt.u32 %p0, %t, 16; @%p0 st.shared.u32 [%r2], 7;\n";
+  std::string matrix = "and.b32 %r7, %t, 7; shl.b32 %r7, %r7, 4;"
+                       "mov.u32 %r8, tile; add.u32 %r8, %r8, %r7;"
+                       "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r9}, "
+                       "[%r8];";
+  expectOnly(runBody(load + "@%p0 bar.warp.sync 0xffff;" + matrix, {}, tile),
+             FindingKind::SharedRace);
+  expectClean(runBody(load + "bar.warp.sync -1;" + matrix, {}, tile));
+}
+
 TEST(CheckRace, WarpsNeedABarrier) {
   std::string write = addresses + "st.shared.u32 [%r2], %t;\n";
   std::string read = "ld.shared.u32 %r0, [%r6];";

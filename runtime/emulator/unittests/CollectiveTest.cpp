@@ -169,6 +169,41 @@ TEST(Atomics, CountThreadsOfAllCtas) {
   EXPECT_EQ(run.word(0, 3), 0x43400000u); // 192.0
 }
 
+TEST(Matrix, MoveTransposes) {
+  // Lane l holds elements 2 l and 2 l + 1 of an 8 x 8 matrix.
+  RunResult run =
+      runBody("shl.b32 %r1, %t, 1; add.u32 %r2, %r1, 1; cvt.u16.u32 %h1, %r1;"
+              "cvt.u16.u32 %h2, %r2; mov.b32 %r3, {%h1, %h2};"
+              "movmatrix.sync.aligned.m8n8.trans.b16 %r0, %r3;"
+              "mul.wide.u32 %at, %t, 4; add.u64 %at, %at, %g0;"
+              "st.global.u32 [%at], %r0;");
+  ASSERT_TRUE(run.error.empty() && run.report.clean()) << run.text();
+  for (unsigned lane = 0; lane < 32; ++lane) {
+    unsigned row = lane / 4, column = lane % 4 * 2;
+    EXPECT_EQ(run.word(0, lane), (column * 8 + row) | ((column + 1) * 8 + row)
+                                                          << 16);
+  }
+}
+
+TEST(Matrix, GenericAddresses) {
+  std::string shared = ".shared .align 16 .b8 tile[512];";
+  std::string fill = "shl.b32 %r1, %t, 2; mov.u32 %r2, tile;"
+                     "add.u32 %r2, %r2, %r1; st.shared.u32 [%r2], %t;"
+                     "bar.sync 0; and.b32 %r3, %t, 7; mul.wide.u32 %d1, %r3, "
+                     "16;";
+  std::string load = "add.u64 %d3, %d2, %d1;"
+                     "ldmatrix.sync.aligned.m8n8.x1.b16 {%r0}, [%d3];"
+                     "mul.wide.u32 %at, %t, 4; add.u64 %at, %at, %g0;"
+                     "st.global.u32 [%at], %r0;";
+  RunResult run = runBody(
+      fill + "mov.u64 %d2, tile; cvta.shared.u64 %d2, %d2;" + load, {}, shared);
+  ASSERT_TRUE(run.error.empty() && run.report.clean()) << run.text();
+  for (unsigned lane = 0; lane < 32; ++lane)
+    EXPECT_EQ(run.word(0, lane), lane);
+  run = runBody(fill + "mov.u64 %d2, %g1;" + load, {}, shared);
+  EXPECT_EQ(run.count(FindingKind::OutOfBounds), 1u) << run.text();
+}
+
 TEST(Matrix, LoadStoreRoundTrip) {
   // Four 8x8 matrices, loaded transposed and stored transposed again.
   std::string shared =

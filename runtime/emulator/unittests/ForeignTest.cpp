@@ -1,14 +1,14 @@
-//===- ForeignTest.cpp - PTX of another compiler --------------------------===//
+//===- ForeignTest.cpp - PTX of other compilers ---------------------------===//
 //
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Inputs/kernels.ptx is CUDA C++ compiled by nvcc; the same C++ runs here.
+// Inputs/kernels.cu compiled by nvcc and by clang; the same C++ runs here.
 //
 //===----------------------------------------------------------------------===//
 
-#include "TestUtil.h"
+#include "ForeignUtil.h"
 
 #include <bit>
 #include <numeric>
@@ -17,57 +17,23 @@ using namespace flashcore::emu;
 using namespace flashcore::emu::test;
 
 namespace {
-struct Launcher {
-  DeviceMemory memory;
-  Arguments arguments;
-  LaunchOptions options;
-
-  template <typename T>
-  uint64_t input(const char *name, const std::vector<T> &v) {
-    uint64_t at = memory.allocate(name, v.size() * sizeof(T));
-    memory.write(at, v.data(), v.size() * sizeof(T));
-    arguments.addPointer(at);
-    return at;
-  }
-  uint64_t output(const char *name, size_t bytes) {
-    uint64_t at = memory.allocate(name, bytes);
-    arguments.addPointer(at);
-    return at;
-  }
-  template <typename T> std::vector<T> read(uint64_t at, size_t count) {
-    std::vector<T> v(count);
-    EXPECT_TRUE(memory.read(at, v.data(), count * sizeof(T)));
-    return v;
-  }
-  Report run(const char *kernelName, Dim3 grid, Dim3 block) {
-    Expected<Kernel> kernel =
-        Kernel::load(readInput("kernels.ptx"), kernelName);
-    EXPECT_TRUE(kernel.ok()) << (kernel ? "" : kernel.error().str());
-    if (!kernel)
-      return {};
-    Expected<Report> report =
-        launch(*kernel, memory, {grid, block, 0}, arguments, options);
-    EXPECT_TRUE(report.ok()) << (report ? "" : report.error().str());
-    if (!report)
-      return {};
-    EXPECT_TRUE(report->clean()) << formatReport(*report, "kernels.ptx");
-    return *report;
-  }
-};
+class Foreign : public ForeignTest {};
 } // namespace
 
-TEST(Foreign, ListsKernels) {
+FC_FOR_EACH_COMPILER(Foreign);
+
+TEST_P(Foreign, ListsKernels) {
   Expected<std::vector<std::string>> names =
-      Kernel::list(readInput("kernels.ptx"));
+      Kernel::list(readInput(file("kernels")));
   ASSERT_TRUE(names);
   EXPECT_EQ(names->size(), 5u);
-  Expected<Kernel> none = Kernel::load(readInput("kernels.ptx"));
+  Expected<Kernel> none = Kernel::load(readInput(file("kernels")));
   ASSERT_FALSE(none);
   EXPECT_NE(none.error().message.find("several kernels"), std::string::npos);
 }
 
-TEST(Foreign, Reduce) {
-  Launcher l;
+TEST_P(Foreign, Reduce) {
+  Launcher l(file("kernels"));
   std::vector<float> x(1000);
   std::iota(x.begin(), x.end(), 1.0f);
   l.input("x", x);
@@ -125,8 +91,8 @@ static int64_t integersReference(int v) {
   return r + v + (v >> 3 & 7) + static_cast<int>(permuted);
 }
 
-TEST(Foreign, Integers) {
-  Launcher l;
+TEST_P(Foreign, Integers) {
+  Launcher l(file("kernels"));
   std::vector<int> x(1000);
   for (int i = 0; i < 1000; ++i)
     x[size_t(i)] = (i - 500) * 4217;
@@ -139,10 +105,10 @@ TEST(Foreign, Integers) {
     ASSERT_EQ(got[i], integersReference(x[i])) << x[i];
 }
 
-TEST(Foreign, LastBlockSeesAllPartialSums) {
+TEST_P(Foreign, LastBlockSeesAllPartialSums) {
   for (Schedule schedule :
        {Schedule::Sequential, Schedule::Skewed, Schedule::Random}) {
-    Launcher l;
+    Launcher l(file("kernels"));
     l.options.schedule = schedule;
     l.input("x", std::vector<float>(1000, 1.0f));
     l.output("partial", 32);
@@ -153,8 +119,8 @@ TEST(Foreign, LastBlockSeesAllPartialSums) {
   }
 }
 
-TEST(Foreign, TransposeShowsItsBankConflicts) {
-  Launcher l;
+TEST_P(Foreign, TransposeShowsItsBankConflicts) {
+  Launcher l(file("kernels"));
   std::vector<float> x(64 * 64);
   std::iota(x.begin(), x.end(), 0.0f);
   l.input("x", x);
@@ -170,8 +136,8 @@ TEST(Foreign, TransposeShowsItsBankConflicts) {
   EXPECT_EQ(report.counters.wavefronts, 128u + 128u * 32);
 }
 
-TEST(Foreign, CtasThatWaitForLaterOnesFinish) {
-  Launcher l;
+TEST_P(Foreign, CtasThatWaitForLaterOnesFinish) {
+  Launcher l(file("kernels"));
   uint64_t flags = l.input("flags", std::vector<int>(3, 0));
   l.run("chain", {3, 1, 1}, {1, 1, 1});
   EXPECT_EQ(l.read<int>(flags, 3), std::vector<int>(3, 1));

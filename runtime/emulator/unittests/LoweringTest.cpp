@@ -79,10 +79,20 @@ TEST(Lowering, ChecksCopiesAndMatrices) {
                           "{%f0,%f1,%f2,%f3}, {%r2,%r3,%r4,%r5}, {%r6,%r7}, "
                           "{%f0,%f1,%f2,%f3};"),
             "");
-  EXPECT_NE(loadBodyError("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 "
+  EXPECT_EQ(loadBodyError("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 "
                           "{%r0,%r1}, {%r2,%r3,%r4,%r5}, {%r6,%r7}, "
                           "{%r8,%r9};"),
             "");
+  for (const char *bad :
+       {"m16n8k4.row.col.f32.f16.f16.f32", "m16n8k16.row.col.f32.f16.bf16.f32",
+        "m16n8k16.row.col.f16.bf16.bf16.f16", "m16n8k8.row.col.f32.s8.s8.f32",
+        "m16n8k32.row.col.s32.s8.e4m3.s32", "m16n8k8.row.col.f32.f16.f16.f16",
+        "m16n8k16.row.col.satfinite.f32.f16.f16.f32"})
+    EXPECT_NE(loadBodyError(std::string("mma.sync.aligned.") + bad +
+                            " {%r0,%r1}, {%r2,%r3}, {%r4}, {%r5,%r6};")
+                  .find("expects mma.sync.aligned.row.col"),
+              std::string::npos)
+        << bad;
 }
 
 TEST(Lowering, InlinesCalls) {
@@ -120,4 +130,75 @@ TEST(Lowering, ChecksLaunches) {
   EXPECT_EQ(runBody("", config).error,
             "error: kernel 'test' needs 300000 bytes of shared memory per "
             "block, but the limit is 232448");
+}
+
+TEST(Lowering, AddressesInInitialisers) {
+  std::string declarations =
+      ".global .align 8 .u64 first[3] = {second, generic(third)+8, first+8};\n"
+      ".const .align 8 .u64 second = third;\n"
+      ".global .align 8 .b64 third[2] = {11, 22};\n"
+      ".global .align 4 .u32 unused[3];";
+  RunConfig config;
+  config.block = {1, 1, 1};
+  RunResult run = runBody("mov.u64 %d0, first; ld.global.u64 %d1, [%d0];"
+                          "ld.u64 %d2, [%d1]; ld.u64 %d3, [%d2];"
+                          "ld.global.u64 %d4, [first+8]; ld.u64 %d5, [%d4];"
+                          "mov.u64 %d6, first+16; ld.u64 %d6, [%d6];"
+                          "ld.u64 %d6, [%d6]; sub.u64 %d6, %d6, %d4;"
+                          "st.global.v2.u64 [%g0], {%d3, %d5};"
+                          "cvta.global.u64 %d7, third+8; ld.u64 %d7, [%d7];"
+                          "st.global.v2.u64 [%g0+16], {%d6, %d7};",
+                          config, declarations);
+  ASSERT_TRUE(run.error.empty() && run.report.clean()) << run.text();
+  EXPECT_EQ(run.word(0, 0), 11u);
+  EXPECT_EQ(run.word(0, 2), 22u);
+  EXPECT_EQ(run.word(0, 4), 0u);
+  EXPECT_EQ(run.word(0, 6), 22u);
+}
+
+TEST(Lowering, SystemCalls) {
+  std::string declarations =
+      ".extern .func (.param .b32 r) vprintf(.param .b64 f, .param .b64 a);\n"
+      ".extern .func __assertfail(.param .b64 m, .param .b64 f, .param .b32 l, "
+      ".param .b64 n, .param .b64 c) .noreturn;\n"
+      // "%d|%-4s|%*.*f|%c%%|%lx|%q\\n"
+      ".global .b8 format[27] = {37,100,124,37,45,52,115,124,37,42,46,42,102,"
+      "124,37,99,37,37,124,37,108,120,124,37,113,10,0};\n"
+      ".global .b8 word[3] = {104, 105, 0};";
+  std::string call =
+      "{ .param .b64 p0; .param .b64 p1; .param .b32 r;\n"
+      "st.param.b64 [p0], %d0; st.param.b64 [p1], %d1;\n"
+      "call.uni (r), vprintf, (p0, p1); ld.param.b32 %r5, [r]; }\n";
+  std::string arguments =
+      ".local .align 8 .b8 a[64]; mov.u64 %d1, a; cvta.local.u64 %d1, %d1;"
+      "mov.u64 %d0, format; st.local.u32 [a], -5; mov.u64 %d2, word;"
+      "st.local.u64 [a+8], %d2; st.local.u32 [a+16], 7;"
+      "st.local.u32 [a+20], 2; st.local.f64 [a+24], 0d3FF8000000000000;"
+      "st.local.u32 [a+32], 33; st.local.u64 [a+40], 0xabcdef0123;";
+  RunConfig config;
+  config.block = {1, 1, 1};
+  testing::internal::CaptureStderr();
+  RunResult run = runBody(arguments + call + "st.global.u32 [%g0], %r5;",
+                          config, declarations);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "-5|hi  |   1.50|!%|abcdef0123|%q\n");
+  ASSERT_TRUE(run.error.empty() && run.report.clean()) << run.text();
+  EXPECT_EQ(run.word(0, 0), 7u);
+  run =
+      runBody("mov.u64 %d0, 16; mov.u64 %d1, 32;" + call, config, declarations);
+  EXPECT_EQ(run.count(FindingKind::OutOfBounds), 1u) << run.text();
+  EXPECT_EQ(loadBodyError("call.uni vprintf;", declarations),
+            "'vprintf' expects 2 arguments, but got 0");
+  EXPECT_EQ(loadBodyError("call.uni malloc;", ".extern .func malloc;"),
+            "unresolved function 'malloc'; link its definition into the "
+            "module");
+}
+
+TEST(Lowering, InlinedScopesAreApart) {
+  // Scopes and labels of a callee are its own each time.
+  std::string twice = ".func spin() {\n.reg .pred %p; .reg .b32 %i;\n"
+                      "mov.u32 %i, 3;\nL: sub.u32 %i, %i, 1;\n"
+                      "setp.ne.u32 %p, %i, 0;\n@%p bra L;\n{ L: ret; }\n}\n";
+  RunResult run = runBody("call spin; call.uni spin;", {}, twice);
+  EXPECT_TRUE(run.error.empty() && run.report.clean()) << run.text();
 }

@@ -229,11 +229,13 @@ TEST(Mma, Fp8FollowsTheAdaModel) {
       for (unsigned r = 0; r < 4; ++r)
         c[r][lane] = float(int(random() % 64) - 32);
     }
-    mmaFp8({{d[0], d[1], d[2], d[3]},
-            {a[0], a[1], a[2], a[3]},
-            {b[0], b[1]},
-            {c[0], c[1], c[2], c[3]}},
-           aIsE4M3, bIsE4M3, {false, 8, 24, -132});
+    mmaElementwise({{d[0], d[1], d[2], d[3]},
+                    {a[0], a[1], a[2], a[3]},
+                    {b[0], b[1]},
+                    {c[0], c[1], c[2], c[3]}},
+                   aIsE4M3 ? MatrixType::E4M3 : MatrixType::E5M2,
+                   bIsE4M3 ? MatrixType::E4M3 : MatrixType::E5M2, 32, false,
+                   {false, 8, 24, -132});
     for (unsigned lane = 0; lane < 32; ++lane)
       for (unsigned r = 0; r < 4; ++r) {
         unsigned row = lane / 4 + (r >> 1) * 8, col = lane % 4 * 2 + (r & 1);
@@ -281,4 +283,177 @@ TEST(Mma, ResultMayShareRegistersWithTheAccumulator) {
   EXPECT_EQ(run.word(0, 1), 0x40400000u);
   EXPECT_EQ(run.word(0, 2), 0x40000000u);
   EXPECT_EQ(run.word(0, 3), 0x3f800000u);
+}
+
+namespace {
+/// D = A B + C of one instruction run in a kernel; fragments in the order of
+/// the operands, one word a register and lane.
+struct Fragments {
+  std::string opcode;
+  unsigned numD, numA, numB;
+  std::vector<uint32_t> a, b, c;
+
+  uint32_t &at(std::vector<uint32_t> &words, unsigned reg, unsigned lane) {
+    words.resize(std::max<size_t>(words.size(), (reg + 1) * 32));
+    return words[reg * 32 + lane];
+  }
+  std::vector<uint32_t> run() {
+    auto load = [](char reg, unsigned buffer, unsigned first, unsigned count) {
+      std::string text;
+      for (unsigned i = 0; i < count; ++i)
+        text += "ld.global.b32 %" + std::string(1, reg) +
+                std::to_string(first + i) + ", [%d" + std::to_string(buffer) +
+                "+" + std::to_string(i * 128) + "];\n";
+      return text;
+    };
+    auto list = [](char reg, unsigned first, unsigned count) {
+      std::string text = "{";
+      for (unsigned i = 0; i < count; ++i)
+        text +=
+            (i ? ", %" : "%") + std::string(1, reg) + std::to_string(first + i);
+      return text + "}";
+    };
+    // Accumulators of f32 are in %f, all others in %r.
+    char acc = opcode.find(".f32.") != std::string::npos ? 'f' : 'r';
+    std::string body = "mul.wide.u32 %at, %t, 4;\n";
+    for (unsigned i = 0; i < 4; ++i) {
+      std::string n = std::to_string(i);
+      body += "add.u64 %d" + n + ", %at, %g" + n + ";\n";
+    }
+    body +=
+        load('r', 1, 0, numA) + load('r', 2, 8, numB) + load(acc, 3, 16, numD);
+    body += "mma.sync.aligned." + opcode + " " + list(acc, 20, numD) + ", " +
+            list('r', 0, numA) + ", " + list('r', 8, numB) + ", " +
+            list(acc, 16, numD) + ";\n";
+    for (unsigned i = 0; i < numD; ++i)
+      body += "st.global.b32 [%d0+" + std::to_string(i * 128) + "], %" +
+              std::string(1, acc) + std::to_string(20 + i) + ";\n";
+    RunConfig config;
+    config.buffers = {{}, bytesOf(a), bytesOf(b), bytesOf(c)};
+    config.outputBytes = numD * 128;
+    RunResult result = runBody(body, config);
+    EXPECT_TRUE(result.error.empty() && result.report.clean()) << result.text();
+    std::vector<uint32_t> d(numD * 32);
+    std::memcpy(d.data(), result.buffers[0].data(), d.size() * 4);
+    return d;
+  }
+};
+} // namespace
+
+/// Small integers in every type, so that the sum is exact and only the places
+/// of the elements matter (PTX ISA 9.7.14.5).
+static void checkLayout(const std::string &opcode, unsigned k, unsigned bytes,
+                        bool halfAccumulators, uint32_t (*encode)(int value)) {
+  std::mt19937 random(k * 8 + bytes);
+  int a[16][32], b[32][8], c[16][8];
+  for (auto &row : a)
+    for (int &x : row)
+      x = int(random() % 4);
+  for (auto &row : b)
+    for (int &x : row)
+      x = int(random() % 4);
+  for (auto &row : c)
+    for (int &x : row)
+      x = int(random() % 16);
+  bool isInteger = opcode.find(".s32.") != std::string::npos;
+  auto accumulator = [&](int x) {
+    return isInteger ? uint32_t(x) : bitsOf(float(x));
+  };
+  unsigned each = 4 / bytes;
+  Fragments f{
+      opcode, halfAccumulators ? 2u : 4u, k * bytes / 8, k * bytes / 16, {}, {},
+      {}};
+  for (unsigned lane = 0; lane < 32; ++lane) {
+    unsigned group = lane / 4, thread = lane % 4;
+    for (unsigned i = 0; i < each; ++i) {
+      for (unsigned r = 0; r < f.numA; ++r)
+        f.at(f.a, r, lane) |=
+            encode(a[group + r % 2 * 8][(thread + r / 2 * 4) * each + i])
+            << 8 * bytes * i;
+      for (unsigned r = 0; r < f.numB; ++r)
+        f.at(f.b, r, lane) |= encode(b[(thread + r * 4) * each + i][group])
+                              << 8 * bytes * i;
+    }
+    for (unsigned r = 0; r < 4; ++r) {
+      int x = c[group + r / 2 * 8][thread * 2 + r % 2];
+      if (halfAccumulators)
+        f.at(f.c, r / 2, lane) |= uint32_t(halfFromFloat(float(x)))
+                                  << 16 * (r % 2);
+      else
+        f.at(f.c, r, lane) = accumulator(x);
+    }
+  }
+  std::vector<uint32_t> d = f.run();
+  for (unsigned lane = 0; lane < 32; ++lane)
+    for (unsigned r = 0; r < 4; ++r) {
+      unsigned row = lane / 4 + r / 2 * 8, col = lane % 4 * 2 + r % 2;
+      int want = c[row][col];
+      for (unsigned i = 0; i < k; ++i)
+        want += a[row][i] * b[i][col];
+      if (halfAccumulators)
+        EXPECT_EQ(d[r / 2 * 32 + lane] >> 16 * (r % 2) & 0xffff,
+                  halfFromFloat(float(want)))
+            << opcode;
+      else
+        EXPECT_EQ(d[r * 32 + lane], accumulator(want)) << opcode;
+    }
+}
+
+TEST(Mma, EveryShapeHasItsLayout) {
+  auto half = [](int x) -> uint32_t { return halfFromFloat(float(x)); };
+  auto bfloat = [](int x) -> uint32_t { return bfloatFromFloat(float(x)); };
+  auto word = [](int x) { return bitsOf(float(x)); };
+  auto byte = [](int x) { return uint32_t(x); };
+  // 0, 1, 2, 3 as e4m3 and e5m2.
+  auto e4m3 = [](int x) -> uint32_t {
+    return x == 0 ? 0 : x == 1 ? 0x38 : x == 2 ? 0x40 : 0x44;
+  };
+  auto e5m2 = [](int x) -> uint32_t {
+    return x == 0 ? 0 : x == 1 ? 0x3c : x == 2 ? 0x40 : 0x42;
+  };
+  checkLayout("m16n8k16.row.col.f32.f16.f16.f32", 16, 2, false, half);
+  checkLayout("m16n8k8.row.col.f32.bf16.bf16.f32", 8, 2, false, bfloat);
+  checkLayout("m16n8k16.row.col.f16.f16.f16.f16", 16, 2, true, half);
+  checkLayout("m16n8k8.row.col.f16.f16.f16.f16", 8, 2, true, half);
+  checkLayout("m16n8k4.row.col.f32.tf32.tf32.f32", 4, 4, false, word);
+  checkLayout("m16n8k8.row.col.f32.tf32.tf32.f32", 8, 4, false, word);
+  checkLayout("m16n8k16.row.col.f32.e4m3.e4m3.f32", 16, 1, false, e4m3);
+  checkLayout("m16n8k32.row.col.f32.e5m2.e5m2.f32", 32, 1, false, e5m2);
+  checkLayout("m16n8k32.row.col.f16.e4m3.e4m3.f16", 32, 1, true, e4m3);
+  checkLayout("m16n8k16.row.col.s32.u8.u8.s32", 16, 1, false, byte);
+  checkLayout("m16n8k32.row.col.s32.s8.u8.s32", 32, 1, false, byte);
+}
+
+/// One product or two in row 0, column 0; the first word of D.
+static uint32_t firstOfD(const std::string &opcode, unsigned numD, uint32_t a,
+                         uint32_t b, uint32_t c) {
+  Fragments f{opcode, numD, 4, 2, {}, {}, {}};
+  f.at(f.a, 3, 31) = f.at(f.b, 1, 31) = f.at(f.c, numD - 1, 31) = 0;
+  f.at(f.a, 0, 0) = a;
+  f.at(f.b, 0, 0) = b;
+  f.at(f.c, 0, 0) = c;
+  return f.run()[0];
+}
+
+TEST(Mma, SignsSaturationAndRounding) {
+  EXPECT_EQ(firstOfD("m16n8k32.row.col.s32.s8.u8.s32", 4, 0x80, 0xff, 5),
+            uint32_t(-128 * 255 + 5));
+  EXPECT_EQ(
+      firstOfD("m16n8k32.row.col.s32.s8.s8.s32", 4, 0x80, 0x80, 0x7fffffff),
+      0x7fffffffu + 16384);
+  EXPECT_EQ(firstOfD("m16n8k32.row.col.satfinite.s32.s8.s8.s32", 4, 0x80, 0x80,
+                     0x7fffffff),
+            0x7fffffffu);
+  // tf32 has 10 bits of fraction; the others are ignored.
+  EXPECT_EQ(firstOfD("m16n8k8.row.col.f32.tf32.tf32.f32", 4,
+                     bitsOf(1.0f) | 0x1fff, bitsOf(3.0f), bitsOf(0.5f)),
+            bitsOf(3.5f));
+  // 2048 + 1 is a tie of f16, 2048 + 3 rounds up.
+  uint32_t one = halfFromFloat(1), three = halfFromFloat(3);
+  EXPECT_EQ(firstOfD("m16n8k16.row.col.f16.f16.f16.f16", 2, one, one, 0x6800),
+            0x6800u);
+  EXPECT_EQ(firstOfD("m16n8k16.row.col.f16.f16.f16.f16", 2, one, three, 0x6800),
+            0x6802u);
+  EXPECT_EQ(firstOfD("m16n8k16.row.col.f16.f16.f16.f16", 2, one, 0x7c00, 0),
+            0x7c00u);
 }

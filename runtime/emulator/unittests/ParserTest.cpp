@@ -97,3 +97,33 @@ TEST(Parser, LimitsNesting) {
   EXPECT_NE(parseError(text).find("nested more than 256 deep"),
             std::string::npos);
 }
+
+TEST(Parser, DirectivesOfCompilers) {
+  // All that nvcc, clang and Triton write around the code.
+  std::string text =
+      "//\n.version 9.0\n.target sm_89, debug\n.address_size 64\n"
+      ".file 1 \"a.cu\", 1700000000, 1234\n"
+      ".weak .func (.param .b32 r) helper(.param .b32 x) .noreturn;\n"
+      ".visible .func other() { ret; }\n.alias helper2, other;\n"
+      ".weak .global .align 4 .u32 w;\n.common .global .u32 c;\n"
+      ".pragma \"nounroll\";\n"
+      ".visible .entry k(.param .align 8 .b8 p[16], .param .u64 .ptr .global "
+      ".align 16 q)\n.maxntid 128, 1, 1\n.minnctapersm 2\n.maxnreg 64\n{\n"
+      ".pragma \"nounroll\";\n$L__func_begin0:\n"
+      ".loc 1 7 3\n.loc 2 9 5, function_name $L__info+12, inlined_at 1 7 3\n"
+      "ret;\n$L__func_end0:\n}\n"
+      ".section .debug_abbrev\n{\n.b8 1\n.b8 17,0\n}\n"
+      ".section .debug_str { $L__info:\n.b8 0\n}\n"
+      ".section .debug_loc\t{\t}\n";
+  Expected<PtxModule> module = parsePtx(text);
+  ASSERT_TRUE(module) << module.error().str();
+  const PtxFunction *kernel = module->find("k");
+  ASSERT_NE(kernel, nullptr);
+  EXPECT_EQ(kernel->maxntid[0], 128u);
+  EXPECT_EQ(kernel->instructions.size(), 1u);
+  size_t numLocs = 0;
+  for (const PtxStatement &statement : kernel->body)
+    numLocs += statement.kind == PtxStatement::Kind::Loc;
+  EXPECT_EQ(numLocs, 2u);
+  EXPECT_EQ(loadError(text), "");
+}

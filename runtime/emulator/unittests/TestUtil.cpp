@@ -12,6 +12,7 @@
 
 #include "sim/Handlers.h"
 
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 
@@ -110,7 +111,10 @@ std::string test::loadBodyError(const std::string &body,
 }
 
 std::string test::readInput(const std::string &name) {
-  std::ifstream in(std::string(FLASHCORE_EMU_TEST_INPUTS) + "/" + name,
+  // Set where ctest has compiled the kernels itself.
+  const char *fresh = std::getenv("FLASHCORE_EMU_TEST_INPUTS");
+  std::ifstream in(std::string(fresh ? fresh : FLASHCORE_EMU_TEST_INPUTS) +
+                       "/" + name,
                    std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
 }

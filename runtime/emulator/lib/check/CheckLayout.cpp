@@ -454,15 +454,19 @@ FragmentLabels Machine::fragmentLabels(Warp &warp, const uint32_t *granules,
 
 void Machine::checkFragments(Warp &warp, const Inst &inst) {
   const uint32_t *ops = program.operands.data() + inst.firstOperand;
-  FragmentSummary a, b;
-  // Inputs of 8 bits have no labels.
-  if (inst.vectorLength != 32) {
-    unsigned numA = inst.vectorLength == 8 ? 2 : 4;
-    a = summarize(fragmentLabels(warp, ops + 4, 16, inst.vectorLength), tensors,
-                  *handlers.labels);
-    b = summarize(fragmentLabels(warp, ops + 4 + numA, 8, inst.vectorLength),
-                  tensors, *handlers.labels);
+  if (!isFollowed(inst)) {
+    for (unsigned i = 0; i < inst.numDsts; ++i)
+      for (unsigned half = 0; half < 2; ++half)
+        warp.labels.clear(slotOf(ops[i] + half), ~0u);
+    return;
   }
+  unsigned numA = inst.vectorLength == 8 ? 2 : 4;
+  FragmentSummary a =
+      summarize(fragmentLabels(warp, ops + 4, 16, inst.vectorLength), tensors,
+                *handlers.labels);
+  FragmentSummary b =
+      summarize(fragmentLabels(warp, ops + 4 + numA, 8, inst.vectorLength),
+                tensors, *handlers.labels);
   if (checkConflicts(warp, inst, a, b))
     a = b = FragmentSummary();
   labelProducts(warp, inst, a, b);

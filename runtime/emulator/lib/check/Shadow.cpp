@@ -39,6 +39,18 @@ uint64_t InitMap::countUnset(uint64_t bytes) const {
   return bytes - set;
 }
 
+/// Which lanes an access of several lanes had is not known: it counts as
+/// ordered.
+bool SegmentTable::isOrderedInWarp(unsigned other, uint32_t epoch,
+                                   const WarpClock &clock, unsigned lane) {
+  if (other == lane || other == severalLanes || clock.laneKnown.empty())
+    return true;
+  if (lane != severalLanes)
+    return epoch <= clock.laneKnown[lane][other];
+  return std::all_of(clock.laneKnown.begin(), clock.laneKnown.end(),
+                     [&](const auto &known) { return epoch <= known[other]; });
+}
+
 void SharedShadow::reset(uint64_t bytes, unsigned grain, unsigned numWarps) {
   grainShift = static_cast<unsigned>(std::countr_zero(grain));
   size_t cells = static_cast<size_t>((bytes >> grainShift) + 32);

@@ -69,6 +69,11 @@ struct WarpClock {
   uint32_t segment = 0;
   /// Accesses of warp u up to epoch known[u] happened before now.
   VectorClock known{};
+  /// The same for this warp itself and all its lanes.
+  uint32_t ownKnown = 0;
+  /// Beyond that, per lane, what a bar.warp.sync of some lanes told it of the
+  /// others. Empty until there is one.
+  std::vector<std::array<uint32_t, 32>> laneKnown;
   /// The same for warps of other CTAs, filled by acquires only.
   std::unordered_map<uint32_t, VectorClock> knownCtas;
 };
@@ -91,7 +96,8 @@ public:
     const Segment &segment = segments[access.segment()];
     if (segment.cta == clock.cta) {
       if (segment.warp == clock.warp)
-        return true; // an earlier segment of the same warp
+        return segment.epoch <= clock.ownKnown ||
+               isOrderedInWarp(access.lane(), segment.epoch, clock, lane);
       return segment.epoch <= clock.known[segment.warp];
     }
     auto it = clock.knownCtas.find(segment.cta);
@@ -100,6 +106,10 @@ public:
   }
 
 private:
+  /// Since the last barrier of the whole warp only lanes met each other.
+  static bool isOrderedInWarp(unsigned other, uint32_t epoch,
+                              const WarpClock &clock, unsigned lane);
+
   std::vector<Segment> segments;
 };
 

@@ -262,9 +262,10 @@ bool LabelSlicer::isAnyWanted(uint32_t granule, unsigned count) const {
   return false;
 }
 
-/// The mma with 8-bit inputs has no 16-bit data to follow.
-static bool hasLabels(const Inst &inst) {
-  return inst.kind == InstKind::Mma && inst.vectorLength != 32;
+bool flashcore::emu::isFollowed(const Inst &inst) {
+  auto type = static_cast<MatrixType>(inst.mode);
+  return inst.kind == InstKind::Mma && inst.type != ScalarType::F16 &&
+         (type == MatrixType::F16 || type == MatrixType::BF16);
 }
 
 void LabelSlicer::wantFragments(const Inst &inst) {
@@ -357,7 +358,7 @@ void LabelSlicer::planSteps(const Inst &inst, LabelOp &op) {
 
 LabelPlan LabelSlicer::run() {
   for (const Inst &inst : program.code)
-    if (hasLabels(inst))
+    if (isFollowed(inst))
       wantFragments(inst);
   for (bool changed = true; changed;) {
     changed = false;

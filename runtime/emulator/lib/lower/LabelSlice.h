@@ -59,6 +59,10 @@ struct LabelPlan {
 
 LabelPlan planLabels(const Program &program);
 
+/// Whether the layout check looks at an instruction: an mma of 16-bit floats
+/// into f32.
+bool isFollowed(const Inst &inst);
+
 } // namespace flashcore::emu
 
 #endif // FLASHCORE_EMULATOR_LIB_LOWER_LABELSLICE_H

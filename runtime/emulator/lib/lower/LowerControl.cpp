@@ -12,7 +12,12 @@
 
 #include "Lowering.h"
 
+#include <iterator>
+
 using namespace flashcore::emu;
+
+static constexpr size_t maxFixups = 2u << 20;
+static constexpr size_t maxCalls = 1u << 16;
 
 //===----------------------------------------------------------------------===//
 // Branches and calls
@@ -25,15 +30,9 @@ bool Lowering::lowerBra() {
   const PtxOperand &label = inst->operands[0];
   if (label.kind != PtxOperand::Kind::Symbol)
     return fail(label.loc, "expects a label");
-  Fixup fixup{static_cast<uint32_t>(program.code.size()),
-              -1,
-              label.name,
-              {},
-              label.loc};
-  for (const Scope &scope : scopes)
-    fixup.scopes.push_back(scope.id);
+  fixups.push_back({static_cast<uint32_t>(program.code.size()), -1, label.name,
+                    scopes.back().id, label.loc});
   emit(InstKind::Branch, InstClass::Control);
-  fixups.push_back(std::move(fixup));
   return true;
 }
 
@@ -52,12 +51,11 @@ bool Lowering::lowerBrx() {
                                            "'");
   int table = static_cast<int>(program.tables.size());
   program.tables.emplace_back();
-  for (std::string_view label : it->second) {
-    Fixup fixup{0, table, label, {}, inst->loc};
-    for (const Scope &scope : scopes)
-      fixup.scopes.push_back(scope.id);
-    fixups.push_back(std::move(fixup));
-  }
+  for (std::string_view label : it->second)
+    fixups.push_back({0, table, label, scopes.back().id, inst->loc});
+  if (fixups.size() > maxFixups)
+    return failHere("kernel has more than 2097152 branch targets after "
+                    "inlining");
   Inst &out = emit(InstKind::BranchTable, InstClass::Control);
   out.target = static_cast<uint32_t>(table);
   setOperands(out, {index}, 0);
@@ -95,6 +93,8 @@ bool Lowering::inlineCall(const PtxFunction &callee, const PtxOperand *results,
     if (active == &callee)
       return fail(loc, "recursive call of '" + std::string(callee.name) +
                            "' is not supported");
+  if (++numCalls > maxCalls)
+    return fail(loc, "kernel has more than 65536 calls after inlining");
   if (callStack.size() > 64)
     return fail(loc, "calls are nested more than 64 deep");
   // Names of the caller are visible while binding and hidden by the callee's
@@ -115,6 +115,62 @@ bool Lowering::inlineCall(const PtxFunction &callee, const PtxOperand *results,
   return true;
 }
 
+/// vprintf and __assertfail, which the driver defines; false for any other
+/// name, and when it is called wrongly.
+bool Lowering::lowerSystemCall(std::string_view name, const PtxOperand *results,
+                               const PtxOperand *arguments) {
+  bool isPrintf = name == "vprintf";
+  if (!isPrintf && name != "__assertfail")
+    return false;
+  // vprintf(format, arguments); __assertfail(message, file, line, function,
+  // size of a character).
+  static constexpr ScalarType printfTypes[] = {ScalarType::U64,
+                                               ScalarType::U64};
+  static constexpr ScalarType assertTypes[] = {ScalarType::U64, ScalarType::U64,
+                                               ScalarType::U32, ScalarType::U64,
+                                               ScalarType::U64};
+  const ScalarType *types = isPrintf ? printfTypes : assertTypes;
+  size_t count = isPrintf ? std::size(printfTypes) : std::size(assertTypes);
+  size_t have = arguments ? arguments->elements.size() : 0;
+  size_t numResults = results ? results->elements.size() : 0;
+  if (have != count || numResults > (isPrintf ? 1u : 0u))
+    return failHere("'" + std::string(name) + "' expects " +
+                    std::to_string(count) + " arguments, but got " +
+                    std::to_string(have));
+  auto move = [&](InstKind kind, const PtxOperand &operand, ScalarType type,
+                  uint32_t granule) {
+    Symbol *symbol = lookup(operand.name);
+    if (!symbol || symbol->kind != Symbol::Kind::Variable ||
+        symbol->space != StateSpace::Local)
+      return fail(operand.loc, "expects a .param variable, but got '" +
+                                   std::string(operand.name) + "'");
+    uint32_t address = constant(8, symbol->address);
+    Inst &out = emit(kind, InstClass::Control);
+    out.space = StateSpace::Local;
+    out.addressIs64 = true;
+    out.elementBytes = out.regBytes = static_cast<uint8_t>(typeBytes(type));
+    out.hidden = true;
+    if (kind == InstKind::Load)
+      setOperands(out, {granule, address}, 1);
+    else
+      setOperands(out, {address, granule}, 0);
+    return true;
+  };
+  std::vector<uint32_t> operands = {allocate(ScalarType::U32)};
+  for (size_t i = 0; i < count; ++i) {
+    operands.push_back(allocate(types[i]));
+    if (!move(InstKind::Load, arguments->elements[i], types[i],
+              operands.back()))
+      return false;
+  }
+  Inst &out = emit(InstKind::SystemCall, InstClass::Control);
+  out.mode = static_cast<uint8_t>(isPrintf ? SystemCall::Vprintf
+                                           : SystemCall::AssertFail);
+  setOperands(out, operands, 1);
+  return numResults == 0 || move(InstKind::Store, results->elements[0],
+                                 ScalarType::U32, operands[0]);
+}
+
 bool Lowering::lowerCall() {
   mods.take("uni");
   if (!mods.leftover().empty())
@@ -130,7 +186,16 @@ bool Lowering::lowerCall() {
   }
   if (!name || name->kind != PtxOperand::Kind::Symbol)
     return failHere("expects the name of a function");
+  if (name->hasOffset || name->isGeneric)
+    return fail(name->loc, "expects the name of a function, but got an "
+                           "address");
   const PtxFunction *callee = module.find(name->name);
+  if (!callee || !callee->hasBody) {
+    if (lowerSystemCall(name->name, results, arguments))
+      return true;
+    if (hasError)
+      return false;
+  }
   if (!callee || !callee->hasBody)
     return fail(name->loc, "unresolved function '" + std::string(name->name) +
                                "'; link its definition into the module");
@@ -176,6 +241,7 @@ bool Lowering::lowerTrap() {
 
 bool Lowering::lowerNop() {
   mods.takeType();
+  mods.take("mask"); // of pmevent
   emit(InstKind::Prefetch, InstClass::Control);
   return true;
 }
@@ -203,10 +269,12 @@ bool Lowering::lowerBarrier() {
   if (mode < 0)
     return failHere("expects .sync, .arrive or .red on a barrier");
   int red = mode == 2 ? mods.takeOneOf({"popc", "and", "or"}) : 0;
+  if (red < 0)
+    return failHere("expects .popc, .and or .or on a barrier with .red");
   if (mode == 2)
     mods.takeType();
   unsigned first = mode == 2 ? 1 : 0;
-  if (red < 0 || !expectOperands(first + 1, first + 2 + (mode == 2)))
+  if (!expectOperands(first + 1, first + 2 + (mode == 2)))
     return false;
   unsigned last =
       static_cast<unsigned>(inst->operands.size()) - (mode == 2 ? 2 : 1);
@@ -344,53 +412,104 @@ bool Lowering::fragment(const PtxOperand &operand, unsigned count,
   return true;
 }
 
-/// Takes e4m3 (0) or e5m2 (1), in the order they are written; -1 for neither.
-int Lowering::fp8Type() {
+/// Takes the type of A or B. The 8-bit floats have no registers of their own
+/// and are no scalar types.
+bool Lowering::takeMatrixType(MatrixType &type) {
   std::string_view word = mods.takePrefix("e");
-  return word == "e4m3" ? 0 : word == "e5m2" ? 1 : -1;
+  if (!word.empty()) {
+    type = word == "e4m3" ? MatrixType::E4M3 : MatrixType::E5M2;
+    return word == "e4m3" || word == "e5m2";
+  }
+  switch (mods.takeType()) {
+  case ScalarType::F16:
+    type = MatrixType::F16;
+    return true;
+  case ScalarType::BF16:
+    type = MatrixType::BF16;
+    return true;
+  case ScalarType::TF32:
+    type = MatrixType::TF32;
+    return true;
+  case ScalarType::U8:
+    type = MatrixType::U8;
+    return true;
+  case ScalarType::S8:
+    type = MatrixType::S8;
+    return true;
+  default:
+    return false;
+  }
+}
+
+/// Bytes of an element of A or B.
+static unsigned matrixTypeBytes(MatrixType type) {
+  switch (type) {
+  case MatrixType::TF32:
+    return 4;
+  case MatrixType::F16:
+  case MatrixType::BF16:
+    return 2;
+  default:
+    return 1;
+  }
+}
+
+static bool isMatrixInteger(MatrixType type) {
+  return type == MatrixType::U8 || type == MatrixType::S8;
+}
+
+/// Whether there is a multiplication of these types at this depth.
+static bool isMmaShape(unsigned depth, MatrixType a, MatrixType b,
+                       ScalarType accumulator) {
+  unsigned bytes = matrixTypeBytes(a);
+  bool mayDiffer = bytes == 1 && isMatrixInteger(a) == isMatrixInteger(b);
+  if ((a != b && !mayDiffer) || (depth != 16 / bytes && depth != 32 / bytes))
+    return false;
+  if (isMatrixInteger(a))
+    return accumulator == ScalarType::S32;
+  bool halfExists = a != MatrixType::BF16 && a != MatrixType::TF32;
+  return accumulator == ScalarType::F32 ||
+         (accumulator == ScalarType::F16 && halfExists);
 }
 
 bool Lowering::lowerMma() {
+  static constexpr uint8_t depths[] = {4, 8, 16, 32};
   bool ok = mods.take("sync") && mods.take("aligned");
-  int shape = mods.takeOneOf({"m16n8k16", "m16n8k8", "m16n8k32"});
-  ok &= mods.take("row") && mods.take("col");
-  // The 8-bit types have no registers of their own and no scalar type.
-  bool isFp8 = shape == 2;
-  int a8 = isFp8 ? fp8Type() : -1, b8 = isFp8 ? fp8Type() : -1;
-  ScalarType d = mods.takeType(), c = d;
+  int shape = mods.takeOneOf({"m16n8k4", "m16n8k8", "m16n8k16", "m16n8k32"});
+  ok &= mods.take("row") && mods.take("col") && shape >= 0;
+  bool saturate = mods.take("satfinite");
   MatrixType aType = MatrixType::F16, bType = MatrixType::F16;
-  if (isFp8) {
-    ok &= a8 >= 0 && b8 >= 0;
-    aType = a8 == 0 ? MatrixType::E4M3 : MatrixType::E5M2;
-    bType = b8 == 0 ? MatrixType::E4M3 : MatrixType::E5M2;
-  } else {
-    ScalarType a = mods.takeType();
-    ok &=
-        a == mods.takeType() && (a == ScalarType::F16 || a == ScalarType::BF16);
-    aType = bType = a == ScalarType::F16 ? MatrixType::F16 : MatrixType::BF16;
-  }
-  c = mods.takeType();
-  if (!ok || shape < 0 || d != ScalarType::F32 || c != ScalarType::F32)
-    return failHere("expects mma.sync.aligned of m16n8k16 or m16n8k8 with f16 "
-                    "or bf16, or m16n8k32 with e4m3 or e5m2, .row.col and f32 "
-                    "accumulators, but got '" +
-                    std::string(inst->opcode.substr(0, 80)) + "'");
+  ScalarType d = mods.takeType();
+  ok &= takeMatrixType(aType) && takeMatrixType(bType);
+  ok &= mods.takeType() == d && (!saturate || d == ScalarType::S32);
+  if (!ok || !isMmaShape(depths[shape], aType, bType, d))
+    return failHere(
+        "expects mma.sync.aligned.row.col of m16n8k8 or m16n8k16 with f16 or "
+        "bf16, m16n8k4 or m16n8k8 with tf32, m16n8k16 or m16n8k32 with e4m3, "
+        "e5m2, s8 or u8, and accumulators of f32, of f16 (f16 and 8-bit "
+        "floats) or of s32 (integers), but got '" +
+        std::string(inst->opcode.substr(0, 80)) + "'");
   if (!expectOperands(4))
     return false;
-  unsigned numA = shape == 1 ? 2 : 4, numB = shape == 1 ? 1 : 2;
+  // A is 16 x depth, B depth x 8 elements over 32 lanes.
+  unsigned numA = depths[shape] * matrixTypeBytes(aType) / 8, numB = numA / 2;
+  bool isHalf = d == ScalarType::F16;
+  unsigned numD = isHalf ? 2 : 4;
+  ScalarType reg = isHalf ? ScalarType::B32 : d;
   std::vector<uint32_t> operands;
   const std::vector<PtxOperand> &in = inst->operands;
-  if (!fragment(in[0], 4, ScalarType::F32, "D of mma", true, operands) ||
+  if (!fragment(in[0], numD, reg, "D of mma", true, operands) ||
       !fragment(in[1], numA, ScalarType::B32, "A of mma", false, operands) ||
       !fragment(in[2], numB, ScalarType::B32, "B of mma", false, operands) ||
-      !fragment(in[3], 4, ScalarType::F32, "C of mma", false, operands))
+      !fragment(in[3], numD, reg, "C of mma", false, operands))
     return false;
   Inst &out = emit(InstKind::Mma, InstClass::Matrix);
-  static constexpr uint8_t depths[] = {16, 8, 32};
   out.mode = static_cast<uint8_t>(aType);
   out.aux = static_cast<int32_t>(bType);
+  out.type = d;
+  out.saturate = saturate;
   out.vectorLength = depths[shape];
   out.aligned = true;
-  setOperands(out, operands, 4);
+  setOperands(out, operands, numD);
   return true;
 }

@@ -12,6 +12,8 @@
 #include "../math/Rounding.h"
 #include "Lowering.h"
 
+#include <algorithm>
+
 using namespace flashcore::emu;
 
 static std::string badType(std::string_view opcode, ScalarType type) {
@@ -48,6 +50,40 @@ bool Lowering::finishSat(bool sat, ScalarType type) {
   return true;
 }
 
+/// A 16-bit operation with .ftz and .sat around it.
+bool Lowering::lowerHalf(AluOp op, ScalarType type, unsigned numSources,
+                         int aux, bool ftz, bool sat) {
+  bool isPacked = typeBytes(type) == 4;
+  if ((ftz || sat) && type != ScalarType::F16 && type != ScalarType::F16x2)
+    return failHere(".ftz and .sat are supported for f16 and f32 only");
+  if (!expectOperands(numSources + 1))
+    return false;
+  std::vector<uint32_t> operands(numSources + 1);
+  AluOp flush = isPacked ? AluOp::FtzF16x2 : AluOp::FtzF16;
+  for (unsigned i = 1; i <= numSources; ++i) {
+    if (!source(i, type, operands[i]))
+      return false;
+    if (!ftz)
+      continue;
+    uint32_t flushed = allocate(type);
+    emitAlu(flush, InstClass::Half, {flushed, operands[i]}).hidden = true;
+    operands[i] = flushed;
+  }
+  if (!dest(0, type, operands[0]))
+    return false;
+  Inst &out = emit(InstKind::Alu, InstClass::Half);
+  out.op = op;
+  out.aux = aux;
+  setOperands(out, operands, 1);
+  uint32_t d = operands[0];
+  if (ftz)
+    emitAlu(flush, InstClass::Half, {d, d}).hidden = true;
+  if (sat)
+    emitAlu(isPacked ? AluOp::SatF16x2 : AluOp::SatF16, InstClass::Half, {d, d})
+        .hidden = true;
+  return true;
+}
+
 bool Lowering::lowerFloatArith(ScalarType type) {
   std::string_view base = mods.base();
   int rounding = mods.takeOneOf({"rn", "rz", "rm", "rp"});
@@ -56,16 +92,17 @@ bool Lowering::lowerFloatArith(ScalarType type) {
   if (isHalf(type)) {
     static constexpr AluOp ops[] = {AluOp::AddF16, AluOp::SubF16,
                                     AluOp::MulF16};
-    if (rounding > 0 || ftz || sat)
+    if (rounding > 0)
       return failHere("only .rn is supported for 16-bit floats");
-    return lowerUniform(byHalf(type, ops[which]), type, 2, InstClass::Half);
+    return lowerHalf(byHalf(type, ops[which]), type, 2, 0, ftz, sat);
   }
   if (type == ScalarType::F64) {
-    static constexpr AluOp ops[] = {AluOp::AddF64, AluOp::SubF64,
-                                    AluOp::MulF64};
-    if (rounding > 0)
-      return failHere("only .rn is supported for f64");
-    return lowerUniform(ops[which], type, 2, InstClass::Float);
+    static constexpr AluOp nearest[] = {AluOp::AddF64, AluOp::SubF64,
+                                        AluOp::MulF64};
+    static constexpr AluOp directed[] = {AluOp::AddF64Rnd, AluOp::SubF64Rnd,
+                                         AluOp::MulF64Rnd};
+    return lowerUniform((rounding > 0 ? directed : nearest)[which], type, 2,
+                        InstClass::Float, std::max(rounding, 0));
   }
   if (type != ScalarType::F32)
     return failHere(badType(base, type));
@@ -94,17 +131,16 @@ bool Lowering::lowerFma() {
   if (rounding < 0)
     return failHere("expects a rounding modifier such as .rn on fma");
   if (isHalf(type)) {
-    if (rounding > 0 || ftz)
+    if (rounding > 0)
       return failHere("only .rn is supported for 16-bit floats");
-    return lowerUniform(byHalf(type, AluOp::FmaF16), type, 3, InstClass::Half,
-                        (sat ? 1 : 0) | (relu ? 2 : 0));
+    return lowerHalf(byHalf(type, AluOp::FmaF16), type, 3,
+                     (sat ? 1 : 0) | (relu ? 2 : 0), ftz, /*sat=*/false);
   }
   if (relu)
     return failHere(".relu is supported for 16-bit floats only");
   if (type == ScalarType::F64)
-    return rounding > 0
-               ? failHere("only .rn is supported for f64")
-               : lowerUniform(AluOp::FmaF64, type, 3, InstClass::Float);
+    return lowerUniform(rounding > 0 ? AluOp::FmaF64Rnd : AluOp::FmaF64, type,
+                        3, InstClass::Float, rounding);
   if (type != ScalarType::F32)
     return failHere(badType("fma", type));
   bool ok = rounding > 0
@@ -118,17 +154,22 @@ bool Lowering::lowerFma() {
 bool Lowering::lowerFloatMinMax(ScalarType type) {
   bool isMin = mods.base() == "min";
   bool ftz = mods.take("ftz"), nan = mods.take("NaN");
+  bool xorSign = mods.take("xorsign");
+  if (xorSign && !mods.take("abs"))
+    return failHere("expects .abs after .xorsign");
   unsigned numSources = inst->operands.size() == 4 ? 3 : 2;
   if (numSources == 3)
     return failHere("three-input min and max are not supported (sm_100)");
   if (isHalf(type)) {
     AluOp op = nan ? (isMin ? AluOp::MinNanF16 : AluOp::MaxNanF16)
                    : (isMin ? AluOp::MinF16 : AluOp::MaxF16);
-    if (ftz)
-      return failHere(".ftz is not supported on 16-bit min and max");
-    return lowerUniform(byHalf(type, op), type, 2, InstClass::Half);
+    if (xorSign && !ftz)
+      return lowerXorSign(byHalf(type, op), type);
+    if (xorSign)
+      return failHere(".ftz and .xorsign together are not supported for f16");
+    return lowerHalf(byHalf(type, op), type, 2, 0, ftz, /*sat=*/false);
   }
-  if (type == ScalarType::F64 && !nan && !ftz)
+  if (type == ScalarType::F64 && !nan && !ftz && !xorSign)
     return lowerUniform(isMin ? AluOp::MinF64 : AluOp::MaxF64, type, 2,
                         InstClass::Float);
   if (type != ScalarType::F32)
@@ -136,7 +177,34 @@ bool Lowering::lowerFloatMinMax(ScalarType type) {
   // Order in AluOps.def: Min Max MinFtz MaxFtz MinNan MaxNan MinNanFtz ...
   AluOp op =
       next(AluOp::MinF32, (isMin ? 0 : 1) + (ftz ? 2 : 0) + (nan ? 4 : 0));
+  if (xorSign)
+    return lowerXorSign(op, type);
   return lowerUniform(op, type, 2, InstClass::Float);
+}
+
+/// min and max of the magnitudes, with the product of the signs.
+bool Lowering::lowerXorSign(AluOp op, ScalarType type) {
+  unsigned bytes = typeBytes(type);
+  bool isWord = bytes == 4;
+  uint64_t signs = type == ScalarType::F32 ? 0x80000000u
+                   : isWord                ? 0x80008000u
+                                           : 0x8000u;
+  AluOp andOp = isWord ? AluOp::AndB32 : AluOp::AndB16;
+  uint32_t d, a, b;
+  if (!expectOperands(3) || !source(1, type, a) || !source(2, type, b) ||
+      !dest(0, type, d))
+    return false;
+  uint32_t sign = allocate(type), x = allocate(type), y = allocate(type);
+  auto step = [&](AluOp part, uint32_t to, uint32_t from, uint32_t with) {
+    emitAlu(part, InstClass::Float, {to, from, with}).hidden = true;
+  };
+  step(isWord ? AluOp::XorB32 : AluOp::XorB16, sign, a, b);
+  step(andOp, sign, sign, constant(bytes, signs));
+  step(andOp, x, a, constant(bytes, ~signs));
+  step(andOp, y, b, constant(bytes, ~signs));
+  step(op, x, x, y);
+  emitAlu(isWord ? AluOp::OrB32 : AluOp::OrB16, InstClass::Float, {d, x, sign});
+  return true;
 }
 
 bool Lowering::lowerFloatAbsNeg(ScalarType type) {
@@ -167,8 +235,9 @@ bool Lowering::lowerFloatDiv(ScalarType type) {
   bool ftz = mods.take("ftz");
   if (mode < 0)
     return failHere("expects a rounding modifier, .approx or .full on div");
-  if (type == ScalarType::F64 && mode == 0)
-    return lowerUniform(AluOp::DivF64, type, 2, InstClass::Special);
+  if (type == ScalarType::F64 && mode < 4)
+    return lowerUniform(mode ? AluOp::DivF64Rnd : AluOp::DivF64, type, 2,
+                        InstClass::Special, mode);
   if (type != ScalarType::F32)
     return failHere(badType("div", type));
   program.usesApproximations |= mode >= 4;
@@ -200,13 +269,29 @@ bool Lowering::lowerUnaryFloat() {
   if (type == ScalarType::F64 && mode == 0 && exactExists)
     return lowerUniform(base == "rcp" ? AluOp::RcpF64 : AluOp::SqrtF64, type, 1,
                         InstClass::Special);
-  if (type != ScalarType::F32)
+  if (type == ScalarType::F64 && mode == 4 && base == "rcp" && ftz)
+    return lowerUniform(AluOp::RcpF64ApproxFtz, type, 1, InstClass::Special);
+  if (type == ScalarType::F64 && mode == 4 && base == "rsqrt")
+    return lowerUniform(ftz ? AluOp::RsqrtF64ApproxFtz : AluOp::RsqrtF64Approx,
+                        type, 1, InstClass::Special);
+  bool isDouble = type == ScalarType::F64;
+  bool isDirected = mode >= 1 && mode <= 3;
+  if (type != ScalarType::F32 && !(isDouble && isDirected))
     return failHere(badType(base, type));
-  if (mode >= 1 && mode <= 3) {
-    if (base == "rcp")
-      return failHere("rcp is supported with .rn and .approx only");
-    return lowerUniform(AluOp::SqrtF32Rnd, type, 1, InstClass::Special,
-                        mode + (ftz ? roundingFtz : 0));
+  if (isDirected) {
+    int aux = mode + (ftz ? roundingFtz : 0);
+    if (base == "sqrt")
+      return lowerUniform(isDouble ? AluOp::SqrtF64Rnd : AluOp::SqrtF32Rnd,
+                          type, 1, InstClass::Special, aux);
+    uint32_t d, a;
+    if (!expectOperands(2) || !source(1, type, a) || !dest(0, type, d))
+      return false;
+    uint32_t one =
+        isDouble ? constant(8, 0x3ff0000000000000u) : constant(4, 0x3f800000u);
+    emitAlu(isDouble ? AluOp::DivF64Rnd : AluOp::DivF32Rnd, InstClass::Special,
+            {d, one, a})
+        .aux = aux;
+    return true;
   }
   if (base == "tanh")
     return lowerUniform(AluOp::TanhF32, type, 1, InstClass::Special);
@@ -221,7 +306,10 @@ bool Lowering::lowerUnaryFloat() {
 }
 
 bool Lowering::lowerCopysign() {
-  if (mods.takeType() != ScalarType::F32)
-    return failHere("copysign is supported for f32 only");
-  return lowerUniform(AluOp::CopysignB32, ScalarType::F32, 2, InstClass::Float);
+  ScalarType type = mods.takeType();
+  if (type != ScalarType::F32 && type != ScalarType::F64)
+    return failHere(badType("copysign", type));
+  return lowerUniform(type == ScalarType::F32 ? AluOp::CopysignB32
+                                              : AluOp::CopysignB64,
+                      type, 2, InstClass::Float);
 }

@@ -43,12 +43,105 @@ bool Lowering::lowerAddSub() {
     return lowerFloatArith(type);
   if (!isArithType(type))
     return failHere(badType(mods.base(), type));
-  AluOp op = mods.base() == "add" ? AluOp::AddB16 : AluOp::SubB16;
-  return lowerUniform(byWidth(type, op), type, 2, InstClass::Integer);
+  bool isSub = mods.base() == "sub" || mods.base() == "subc";
+  bool carryIn = mods.base().ends_with("c"), carryOut = mods.take("cc");
+  if (carryIn || carryOut) {
+    uint32_t d, a, b;
+    return expectOperands(3) && source(1, type, a) && source(2, type, b) &&
+           dest(0, type, d) &&
+           emitCarry(isSub, type, d, a, b, carryIn, carryOut);
+  }
+  if (mods.take("sat")) {
+    if (type != ScalarType::S32)
+      return failHere(".sat is supported for .s32 only");
+    return lowerUniform(isSub ? AluOp::SubSatS32 : AluOp::AddSatS32, type, 2,
+                        InstClass::Integer);
+  }
+  return lowerUniform(byWidth(type, isSub ? AluOp::SubB16 : AluOp::AddB16),
+                      type, 2, InstClass::Integer);
+}
+
+/// d = a +- b with the condition code (9.7.2), which is one predicate.
+bool Lowering::emitCarry(bool isSub, ScalarType type, uint32_t d, uint32_t a,
+                         uint32_t b, bool carryIn, bool carryOut) {
+  unsigned bytes = typeBytes(type);
+  if (bytes < 4)
+    return failHere("extended precision expects a 32- or 64-bit type");
+  if (carryFlag == noGranule)
+    carryFlag = allocate(ScalarType::Pred, "CC.CF");
+  AluOp op = isSub ? (bytes == 4 ? AluOp::SubCarryB32 : AluOp::SubCarryB64)
+                   : (bytes == 4 ? AluOp::AddCarryB32 : AluOp::AddCarryB64);
+  emitAlu(op, InstClass::Integer,
+          {d, carryOut ? carryFlag : sinkGranule, a, b,
+           carryIn ? carryFlag : constant(0, 0)},
+          2);
+  return true;
+}
+
+/// The multiplication that gives the low or high half of a product.
+static AluOp productOf(ScalarType type, bool isHigh) {
+  if (!isHigh)
+    return byWidth(type, AluOp::MulB16);
+  unsigned bytes = typeBytes(type);
+  AluOp op = bytes == 2   ? AluOp::MulHiU16
+             : bytes == 4 ? AluOp::MulHiU32
+                          : AluOp::MulHiU64;
+  // The signed form of each follows the unsigned one.
+  return static_cast<AluOp>(static_cast<unsigned>(op) + isSignedType(type));
+}
+
+/// `mad` as a product and a sum, for the forms without an operation of their
+/// own: .hi, .sat, .cc and madc.
+bool Lowering::lowerProductSum(AluOp product, ScalarType type, int aux) {
+  bool carryIn = mods.base() == "madc", carryOut = mods.take("cc");
+  bool sat = mods.take("sat");
+  uint32_t d, a, b, c, t = allocate(type);
+  if (!expectOperands(4) || !source(1, type, a) || !source(2, type, b) ||
+      !source(3, type, c) || !dest(0, type, d))
+    return false;
+  Inst &out = emitAlu(product, InstClass::Integer, {t, a, b});
+  out.aux = aux;
+  out.hidden = true;
+  if (carryIn || carryOut)
+    return emitCarry(/*isSub=*/false, type, d, t, c, carryIn, carryOut);
+  if (sat && type != ScalarType::S32)
+    return failHere(".sat is supported for .s32 only");
+  emitAlu(sat ? AluOp::AddSatS32 : byWidth(type, AluOp::AddB16),
+          InstClass::Integer, {d, t, c});
+  return true;
+}
+
+/// mul24 and mad24: 48-bit products of the low 24 bits.
+bool Lowering::lowerMul24() {
+  ScalarType type = mods.takeType();
+  int part = mods.takeOneOf({"lo", "hi"});
+  if (part < 0 || typeBytes(type) != 4 || !isArithType(type))
+    return failHere("expects " + std::string(mods.base()) +
+                    ".{lo,hi}.{u32,s32}");
+  AluOp op = isSignedType(type) ? AluOp::Mul24S32 : AluOp::Mul24U32;
+  int shift = part == 1 ? 16 : 0;
+  return mods.base() == "mad24"
+             ? lowerProductSum(op, type, shift)
+             : lowerUniform(op, type, 2, InstClass::Integer, shift);
+}
+
+/// dp4a.atype.btype and dp2a.mode.atype.btype d, a, b, c
+bool Lowering::lowerDotProduct() {
+  bool isDp4a = mods.base() == "dp4a";
+  int half = isDp4a ? 0 : mods.takeOneOf({"lo", "hi"});
+  ScalarType a = mods.takeType(), b = mods.takeType();
+  auto isWord = [](ScalarType type) {
+    return type == ScalarType::U32 || type == ScalarType::S32;
+  };
+  if (half < 0 || !isWord(a) || !isWord(b))
+    return failHere("expects dp4a or dp2a.{lo,hi} with two types .u32 or .s32");
+  int aux = (isSignedType(a) ? 1 : 0) | (isSignedType(b) ? 2 : 0) | half << 2;
+  return lowerUniform(isDp4a ? AluOp::Dp4a : AluOp::Dp2a, ScalarType::B32, 3,
+                      InstClass::Integer, aux);
 }
 
 bool Lowering::lowerMulMad() {
-  bool isMad = mods.base() == "mad";
+  bool isMad = mods.base() != "mul";
   ScalarType type = mods.takeType();
   if (isFloatType(type))
     return isMad ? lowerFma() : lowerFloatArith(type);
@@ -59,24 +152,15 @@ bool Lowering::lowerMulMad() {
     return failHere("expects .lo, .hi or .wide on an integer multiply");
   unsigned numSources = isMad ? 3 : 2;
   bool isSigned = isSignedType(type);
-  if (part == 0)
-    return lowerUniform(byWidth(type, isMad ? AluOp::MadB16 : AluOp::MulB16),
-                        type, numSources, InstClass::Integer);
-  unsigned bytes = typeBytes(type);
-  if (part == 1 && isMad) {
-    if (bytes != 4)
-      return failHere("mad.hi is supported for 32-bit types only");
-    return lowerUniform(isSigned ? AluOp::MadHiS32 : AluOp::MadHiU32, type, 3,
+  bool isPlain = mods.base() != "madc" && !mods.has("cc");
+  if (part == 0 && isMad && isPlain)
+    return lowerUniform(byWidth(type, AluOp::MadB16), type, 3,
                         InstClass::Integer);
-  }
-  if (part == 1) {
-    AluOp op = bytes == 2   ? AluOp::MulHiU16
-               : bytes == 4 ? AluOp::MulHiU32
-                            : AluOp::MulHiU64;
-    // The signed form of each follows the unsigned one.
-    op = static_cast<AluOp>(static_cast<unsigned>(op) + isSigned);
-    return lowerUniform(op, type, 2, InstClass::Integer);
-  }
+  if (part < 2)
+    return isMad ? lowerProductSum(productOf(type, part == 1), type, 0)
+                 : lowerUniform(productOf(type, part == 1), type, 2,
+                                InstClass::Integer);
+  unsigned bytes = typeBytes(type);
   if (bytes == 8)
     return failHere("'.wide' expects a 16- or 32-bit type");
   AluOp op = isMad ? (bytes == 2 ? AluOp::MadWideU16 : AluOp::MadWideU32)
@@ -197,8 +281,11 @@ bool Lowering::lowerFunnelShift() {
 }
 
 bool Lowering::lowerLop3() {
+  int boolOp = mods.takeOneOf({"and", "or"});
   if (mods.takeType() != ScalarType::B32)
     return failHere("expects lop3.b32");
+  if (boolOp >= 0)
+    return lowerLop3Pred(boolOp == 0 ? BoolOp::And : BoolOp::Or);
   if (!expectOperands(5))
     return false;
   const PtxOperand &table = inst->operands[4];
@@ -214,9 +301,42 @@ bool Lowering::lowerLop3() {
   return true;
 }
 
+/// lop3.BoolOp.b32 d|p, a, b, c, table, q: also p = (d != 0) BoolOp q.
+bool Lowering::lowerLop3Pred(BoolOp boolOp) {
+  if (!expectOperands(6))
+    return false;
+  const PtxOperand &to = inst->operands[0], &table = inst->operands[4];
+  if (table.kind != PtxOperand::Kind::Int || table.value < 0 ||
+      table.value > 255)
+    return fail(table.loc, "expects a truth table from 0 to 255");
+  if (!to.isPair)
+    return fail(to.loc, "expects a register and a predicate, as in d|p");
+  uint32_t d, p, a, b, c, q;
+  if (!source(1, ScalarType::B32, a) || !source(2, ScalarType::B32, b) ||
+      !source(3, ScalarType::B32, c) ||
+      !predicateSource(inst->operands[5], q) ||
+      !destOf(to.elements[0], ScalarType::B32, d) ||
+      !destOf(to.elements[1], ScalarType::Pred, p))
+    return false;
+  if (d == sinkGranule)
+    d = allocate(ScalarType::B32);
+  emitAlu(AluOp::Lop3, InstClass::Integer, {d, a, b, c}).aux =
+      static_cast<int32_t>(table.value);
+  Inst &out = emitAlu(AluOp::SetpU32, InstClass::Integer,
+                      {p, sinkGranule, d, constant(4, 0), q}, 2);
+  out.aux = static_cast<int32_t>(CmpOp::Ne);
+  out.boolOp = boolOp;
+  out.hidden = true;
+  return true;
+}
+
 bool Lowering::lowerPrmt() {
   if (mods.takeType() != ScalarType::B32)
     return failHere("expects prmt.b32");
+  int mode = mods.takeOneOf({"f4e", "b4e", "rc8", "ecl", "ecr", "rc16"});
+  if (mode >= 0)
+    return lowerUniform(AluOp::PrmtMode, ScalarType::B32, 3, InstClass::Integer,
+                        mode + 1);
   return lowerUniform(AluOp::Prmt, ScalarType::B32, 3, InstClass::Integer);
 }
 
@@ -278,10 +398,26 @@ bool Lowering::lowerBitCount() {
 
 bool Lowering::lowerSad() {
   ScalarType type = mods.takeType();
-  if (type != ScalarType::U32 && type != ScalarType::S32)
-    return failHere("sad is supported for 32-bit types only");
-  return lowerUniform(type == ScalarType::U32 ? AluOp::SadU32 : AluOp::SadS32,
-                      type, 3, InstClass::Integer);
+  if (!isArithType(type))
+    return failHere(badType("sad", type));
+  return lowerUniform(bySign(type, AluOp::SadU16), type, 3, InstClass::Integer);
+}
+
+/// bmsk, szext and fns.
+bool Lowering::lowerBitSearch() {
+  std::string_view base = mods.base();
+  int mode = base == "fns" ? 0 : mods.takeOneOf({"wrap", "clamp"});
+  ScalarType type = mods.takeType();
+  bool ok = base == "szext" ? isArithType(type) : isBitsType(type);
+  if (mode < 0 || !ok || typeBytes(type) != 4)
+    return failHere("expects fns.b32, bmsk.{wrap,clamp}.b32 or "
+                    "szext.{wrap,clamp}.{u32,s32}");
+  AluOp op = base == "fns"        ? AluOp::Fns
+             : base == "bmsk"     ? AluOp::Bmsk
+             : isSignedType(type) ? AluOp::SzextS32
+                                  : AluOp::SzextU32;
+  return lowerUniform(op, ScalarType::B32, base == "fns" ? 3 : 2,
+                      InstClass::Integer, mode);
 }
 
 //===----------------------------------------------------------------------===//
@@ -296,6 +432,13 @@ Lowering::opcodeTable() {
       {"sub", &Lowering::lowerAddSub},
       {"mul", &Lowering::lowerMulMad},
       {"mad", &Lowering::lowerMulMad},
+      {"addc", &Lowering::lowerAddSub},
+      {"subc", &Lowering::lowerAddSub},
+      {"madc", &Lowering::lowerMulMad},
+      {"mul24", &Lowering::lowerMul24},
+      {"mad24", &Lowering::lowerMul24},
+      {"dp4a", &Lowering::lowerDotProduct},
+      {"dp2a", &Lowering::lowerDotProduct},
       {"fma", &Lowering::lowerFma},
       {"div", &Lowering::lowerDivRem},
       {"rem", &Lowering::lowerDivRem},
@@ -330,6 +473,9 @@ Lowering::opcodeTable() {
       {"clz", &Lowering::lowerBitCount},
       {"brev", &Lowering::lowerBitCount},
       {"bfind", &Lowering::lowerBitCount},
+      {"fns", &Lowering::lowerBitSearch},
+      {"bmsk", &Lowering::lowerBitSearch},
+      {"szext", &Lowering::lowerBitSearch},
       // Moves, comparisons, conversions.
       {"mov", &Lowering::lowerMov},
       {"cvta", &Lowering::lowerCvta},
@@ -354,6 +500,9 @@ Lowering::opcodeTable() {
       {"fence", &Lowering::lowerFence},
       {"prefetch", &Lowering::lowerPrefetch},
       {"prefetchu", &Lowering::lowerPrefetch},
+      {"applypriority", &Lowering::lowerPrefetch},
+      {"discard", &Lowering::lowerPrefetch},
+      {"movmatrix", &Lowering::lowerMoveMatrix},
       // Control and collectives.
       {"bra", &Lowering::lowerBra},
       {"brx", &Lowering::lowerBrx},
@@ -370,6 +519,7 @@ Lowering::opcodeTable() {
       {"redux", &Lowering::lowerRedux},
       {"nanosleep", &Lowering::lowerNop},
       {"brkpt", &Lowering::lowerNop},
+      {"pmevent", &Lowering::lowerNop},
       {"mma", &Lowering::lowerMma},
   };
   return table;

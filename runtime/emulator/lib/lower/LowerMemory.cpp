@@ -30,8 +30,9 @@ bool Lowering::takeSpace(StateSpace &space) {
 
 /// .weak, .relaxed.gpu and so on (section 8.3).
 bool Lowering::takeSemantics(Inst &out) {
+  mods.take("mmio");
   int order = mods.takeOneOf(
-      {"weak", "volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"});
+      {"weak", "volatile", "relaxed", "acquire", "release", "acq_rel"});
   mods.takeOneOf({"cta", "cluster", "gpu", "sys"});
   out.isVolatile = order > 0;
   out.isAcquire = order == 3 || order == 5;
@@ -284,18 +285,28 @@ bool Lowering::lowerMatrixMove() {
   bool ok = mods.take("sync") && mods.take("aligned") && mods.take("m8n8");
   int number = mods.takeOneOf({"x1", "x2", "x4"});
   bool transposed = mods.take("trans");
-  ok &= mods.take("shared") || mods.take("shared::cta");
+  bool isShared = mods.take("shared") || mods.take("shared::cta");
   ok &= mods.takeType() == ScalarType::B16;
   if (!ok || number < 0)
     return failHere("expects " + std::string(mods.base()) +
-                    ".sync.aligned.m8n8.{x1,x2,x4}{.trans}.shared.b16");
+                    ".sync.aligned.m8n8.{x1,x2,x4}{.trans}{.shared}.b16");
   if (!expectOperands(2))
     return false;
   unsigned count = 1u << number;
   std::vector<uint32_t> operands;
   Address addr;
-  if (!address(inst->operands[isStore ? 0 : 1], StateSpace::Shared, addr) ||
-      !fragment(inst->operands[isStore ? 1 : 0], count, ScalarType::B32,
+  if (!address(inst->operands[isStore ? 0 : 1],
+               isShared ? StateSpace::Shared : StateSpace::Generic, addr))
+    return false;
+  // A generic address has to point to shared memory.
+  if (!isShared) {
+    uint32_t offset = allocate(ScalarType::U64);
+    emitAlu(AluOp::SubB64, InstClass::Matrix,
+            {offset, addr.granule, constant(8, sharedWindow)})
+        .hidden = true;
+    addr.granule = offset;
+  }
+  if (!fragment(inst->operands[isStore ? 1 : 0], count, ScalarType::B32,
                 "a matrix move", !isStore, operands))
     return false;
   operands.insert(isStore ? operands.begin() : operands.end(), addr.granule);
@@ -313,13 +324,34 @@ bool Lowering::lowerMatrixMove() {
   return true;
 }
 
+/// movmatrix.sync.aligned.m8n8.trans.b16 d, a
+bool Lowering::lowerMoveMatrix() {
+  uint32_t d, a;
+  if (!mods.take("sync") || !mods.take("aligned") || !mods.take("m8n8") ||
+      !mods.take("trans") || mods.takeType() != ScalarType::B16)
+    return failHere("expects movmatrix.sync.aligned.m8n8.trans.b16");
+  if (!expectOperands(2) || !source(1, ScalarType::B32, a) ||
+      !dest(0, ScalarType::B32, d))
+    return false;
+  Inst &out = emit(InstKind::MoveMatrix, InstClass::Matrix);
+  out.aligned = true;
+  setOperands(out, {d, a}, 1);
+  return true;
+}
+
 bool Lowering::lowerFence() {
   if (!expectOperands(0))
     return false;
   bool isMembar = mods.base() == "membar";
-  if (!isMembar && mods.take("proxy"))
-    return failHere("proxy fences need sm_90, which is not supported yet");
-  mods.takeOneOf({"sc", "acq_rel", "acquire", "release"});
+  if (mods.take("proxy")) {
+    if (!mods.take("alias"))
+      return failHere("proxy fences other than .alias need sm_90, which is not "
+                      "supported yet");
+    emit(InstKind::Fence, InstClass::Barrier);
+    return true;
+  }
+  if (!isMembar)
+    mods.takeOneOf({"sc", "acq_rel", "acquire", "release"});
   int scope = mods.takeOneOf({"cta", "cluster", "gpu", "sys", "gl"});
   if (scope < 0)
     return failHere("expects a scope on a fence");
@@ -330,9 +362,12 @@ bool Lowering::lowerFence() {
 
 bool Lowering::lowerPrefetch() {
   StateSpace space;
+  Address where;
   takeSpace(space);
   mods.takeOneOf({"L1", "L2", "tensormap"});
   mods.takePrefix("L2::");
+  if (!expectOperands(1, 2) || !address(inst->operands[0], space, where))
+    return false;
   emit(InstKind::Prefetch, InstClass::Memory);
   return true;
 }

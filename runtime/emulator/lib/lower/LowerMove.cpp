@@ -10,6 +10,8 @@
 
 #include "Lowering.h"
 
+#include <algorithm>
+
 using namespace flashcore::emu;
 
 static AluOp movOf(ScalarType type) {
@@ -25,11 +27,21 @@ static AluOp movOf(ScalarType type) {
 
 /// `mov.b64 %rd, {%r0, %r1}` and its inverse, for two elements.
 bool Lowering::lowerMovVector(ScalarType type) {
+  if (type == ScalarType::B64 && (inst->operands[0].elements.size() == 4 ||
+                                  inst->operands[1].elements.size() == 4))
+    return lowerMovHalves();
   const PtxOperand &to = inst->operands[0], &from = inst->operands[1];
   bool unpack = to.kind == PtxOperand::Kind::Vector;
   const PtxOperand &vector = unpack ? to : from;
   if (unpack && from.kind == PtxOperand::Kind::Vector)
     return failHere("expects one scalar operand on a vector mov");
+  bool holdsBytes = std::any_of(vector.elements.begin(), vector.elements.end(),
+                                [&](const PtxOperand &element) {
+                                  Symbol *symbol = lookup(element.name);
+                                  return symbol && typeBytes(symbol->type) == 1;
+                                });
+  if (type == ScalarType::B16 || (type == ScalarType::B32 && holdsBytes))
+    return lowerMovBytes(type, vector, unpack);
   if (vector.elements.size() != 2)
     return fail(vector.loc, "expects two elements on a vector mov, but got " +
                                 std::to_string(vector.elements.size()));
@@ -62,12 +74,91 @@ bool Lowering::lowerMovVector(ScalarType type) {
   return true;
 }
 
+/// `mov.b64 %rd, {%h0, %h1, %h2, %h3}` and its inverse.
+bool Lowering::lowerMovHalves() {
+  const PtxOperand &to = inst->operands[0], &from = inst->operands[1];
+  bool unpack = to.kind == PtxOperand::Kind::Vector;
+  if (unpack && from.kind == PtxOperand::Kind::Vector)
+    return failHere("expects one scalar operand on a vector mov");
+  const PtxOperand &vector = unpack ? to : from;
+  uint32_t whole, half[4];
+  for (unsigned i = 0; i < 4; ++i)
+    if (!(unpack ? destOf(vector.elements[i], ScalarType::B16, half[i])
+                 : sourceOf(vector.elements[i], ScalarType::B16, half[i])))
+      return false;
+  if (!(unpack ? source(1, ScalarType::B64, whole)
+               : dest(0, ScalarType::B64, whole)))
+    return false;
+  // One instruction of the program, so the last one alone is counted.
+  uint32_t low = allocate(ScalarType::B32), high = allocate(ScalarType::B32);
+  auto step = [&](AluOp op, std::initializer_list<uint32_t> operands) {
+    emitAlu(op, InstClass::Move, operands).hidden = true;
+  };
+  if (unpack) {
+    step(AluOp::LowB32, {low, whole});
+    step(AluOp::HighB32, {high, whole});
+    step(AluOp::LowB16, {half[0], low});
+    step(AluOp::HighB16, {half[1], low});
+    step(AluOp::LowB16, {half[2], high});
+    step(AluOp::HighB16, {half[3], high});
+  } else {
+    step(AluOp::PackB32, {low, half[0], half[1]});
+    step(AluOp::PackB32, {high, half[2], half[3]});
+    step(AluOp::PackB64, {whole, low, high});
+  }
+  program.code.back().hidden = false;
+  return true;
+}
+
+/// `mov.b32 %r, {%b0, %b1, %b2, %b3}`, `mov.b16 %h, {%b0, %b1}` and their
+/// inverses, where the vector holds bytes.
+bool Lowering::lowerMovBytes(ScalarType type, const PtxOperand &vector,
+                             bool unpack) {
+  unsigned count = typeBytes(type);
+  if (vector.elements.size() != count)
+    return fail(vector.loc, "expects " + std::to_string(count) +
+                                " bytes on this vector mov, but got " +
+                                std::to_string(vector.elements.size()));
+  uint32_t whole, byte[4];
+  for (unsigned i = 0; i < count; ++i)
+    if (!(unpack ? destOf(vector.elements[i], ScalarType::B8, byte[i])
+                 : sourceOf(vector.elements[i], ScalarType::B8, byte[i])))
+      return false;
+  if (!(unpack ? source(1, type, whole) : dest(0, type, whole)))
+    return false;
+  auto step = [&](AluOp op, std::initializer_list<uint32_t> operands) {
+    emitAlu(op, InstClass::Move, operands).hidden = true;
+  };
+  uint32_t word = allocate(ScalarType::B32), part = allocate(ScalarType::B32);
+  uint32_t mask = constant(4, 0xff);
+  if (unpack) {
+    step(count == 2 ? AluOp::CvtU16B32 : AluOp::MovB32, {word, whole});
+    for (unsigned i = 0; i < count; ++i) {
+      step(AluOp::ShrU32, {part, word, constant(4, 8 * i)});
+      step(AluOp::AndB32, {part, part, mask});
+      step(AluOp::LowB16, {byte[i], part});
+    }
+  } else {
+    step(AluOp::MovB32, {word, constant(4, 0)});
+    for (unsigned i = 0; i < count; ++i) {
+      step(AluOp::CvtU16B32, {part, byte[i]});
+      step(AluOp::AndB32, {part, part, mask});
+      step(AluOp::ShlB32, {part, part, constant(4, 8 * i)});
+      step(AluOp::OrB32, {word, word, part});
+    }
+    step(count == 2 ? AluOp::LowB16 : AluOp::MovB32, {whole, word});
+  }
+  program.code.back().hidden = false;
+  return true;
+}
+
 bool Lowering::lowerMovClock(ScalarType type) {
   uint32_t d;
   if (!dest(0, type, d))
     return false;
   Inst &out = emit(InstKind::Clock, InstClass::Move);
   out.regBytes = static_cast<uint8_t>(typeBytes(type));
+  out.aux = inst->operands[1].name.ends_with("_hi");
   setOperands(out, {d}, 1);
   return true;
 }
@@ -94,9 +185,14 @@ bool Lowering::lowerMov() {
   if (from.kind == PtxOperand::Kind::Symbol) {
     std::string_view name = from.name;
     if (name == "%clock" || name == "%clock64" || name == "%clock_hi" ||
-        name == "%globaltimer" || name == "%globaltimer_lo")
+        name == "%globaltimer" || name == "%globaltimer_lo" ||
+        name == "%globaltimer_hi")
       return lowerMovClock(type);
     Symbol *symbol = lookup(name);
+    if (!symbol && module.find(name))
+      return fail(from.loc, "the address of function '" + std::string(name) +
+                                "' is not supported, as indirect calls are "
+                                "not");
     if (symbol && symbol->kind == Symbol::Kind::Variable) {
       uint32_t d;
       if (isFloatType(type) || bytes < 4)
@@ -104,7 +200,7 @@ bool Lowering::lowerMov() {
                               "address");
       if (!dest(0, type, d))
         return false;
-      uint32_t a = addressConstant(*symbol, /*generic=*/false, bytes);
+      uint32_t a = addressConstant(*symbol, from.isGeneric, bytes, from.value);
       emitAlu(movOf(type), InstClass::Move, {d, a});
       return true;
     }
@@ -128,7 +224,8 @@ bool Lowering::lowerCvta() {
   Symbol *symbol =
       from.kind == PtxOperand::Kind::Symbol ? lookup(from.name) : nullptr;
   if (symbol && symbol->kind == Symbol::Kind::Variable)
-    a = addressConstant(*symbol, /*generic=*/false, typeBytes(type));
+    a = addressConstant(*symbol, /*generic=*/false, typeBytes(type),
+                        from.value);
   else if (!source(1, type, a))
     return false;
   if (!dest(0, type, d))
@@ -225,6 +322,39 @@ bool Lowering::lowerCompare(ScalarType type, uint32_t p, uint32_t q,
   return true;
 }
 
+/// A comparison of f16x2 or bf16x2: p of the low half, q of the high one.
+bool Lowering::lowerPackedCompare(ScalarType type, uint32_t p, uint32_t q,
+                                  unsigned first) {
+  CmpOp cmp;
+  mods.take("ftz"); // 16-bit comparisons see subnormals as they are
+  if (!parseCompare(mods, type, cmp))
+    return failHere(std::string("expects a comparison that exists for type .") +
+                    typeName(type));
+  int boolOp = mods.takeOneOf({"and", "or", "xor"});
+  uint32_t a, b, c = constant(0, 1);
+  if (!expectOperands(first + (boolOp >= 0 ? 3 : 2)) ||
+      !source(first, type, a) || !source(first + 1, type, b) ||
+      (boolOp >= 0 && !predicateSource(inst->operands[first + 2], c)))
+    return false;
+  AluOp op = type == ScalarType::F16x2 ? AluOp::SetpF16 : AluOp::SetpBF16;
+  for (AluOp half : {AluOp::LowB16, AluOp::HighB16}) {
+    uint32_t x = allocate(ScalarType::B16), y = allocate(ScalarType::B16);
+    emitAlu(half, InstClass::Predicate, {x, a}).hidden = true;
+    emitAlu(half, InstClass::Predicate, {y, b}).hidden = true;
+    Inst &out =
+        emitAlu(op, InstClass::Predicate,
+                {half == AluOp::LowB16 ? p : q, sinkGranule, x, y, c}, 2);
+    out.aux = static_cast<int32_t>(cmp);
+    out.boolOp = static_cast<BoolOp>(boolOp + 1);
+    out.hidden = half == AluOp::LowB16;
+  }
+  return true;
+}
+
+static bool isPackedHalf(ScalarType type) {
+  return type == ScalarType::F16x2 || type == ScalarType::BF16x2;
+}
+
 bool Lowering::lowerSetp() {
   ScalarType type = mods.takeType();
   if (inst->operands.empty())
@@ -238,24 +368,67 @@ bool Lowering::lowerSetp() {
   } else if (!destOf(target, ScalarType::Pred, p)) {
     return false;
   }
-  return lowerCompare(type, p, q, 1);
+  if (isPackedHalf(type) && !target.isPair)
+    return fail(target.loc, "expects two predicates, as in p|q, for a packed "
+                            "comparison");
+  return isPackedHalf(type) ? lowerPackedCompare(type, p, q, 1)
+                            : lowerCompare(type, p, q, 1);
+}
+
+/// All ones, or 1.0, in a type; of packed ones in one half.
+static uint64_t trueValue(ScalarType type) {
+  switch (type) {
+  case ScalarType::F32:
+    return 0x3f800000u;
+  case ScalarType::F16:
+  case ScalarType::F16x2:
+    return 0x3c00u;
+  case ScalarType::BF16:
+  case ScalarType::BF16x2:
+    return 0x3f80u;
+  default:
+    return ~uint64_t(0);
+  }
 }
 
 /// `set.lt.u32.f32 d, a, b`: all ones, or 1.0, where the comparison holds.
 bool Lowering::lowerSet() {
   ScalarType to = mods.takeType();
   ScalarType from = mods.takeType();
+  unsigned bytes = typeBytes(to);
+  bool isPacked = isPackedHalf(from);
+  if (isBitsType(to) || (bytes != 2 && bytes != 4) ||
+      from == ScalarType::None || isPackedHalf(to) > isPacked ||
+      (isPacked && bytes != 4))
+    return failHere("expects set with a destination of 16 or 32 bits and a "
+                    "type that can be compared");
   uint32_t p = allocate(ScalarType::Pred), d;
-  if ((to != ScalarType::U32 && to != ScalarType::S32 &&
-       to != ScalarType::F32) ||
-      from == ScalarType::None)
-    return failHere("expects set with destination type .u32, .s32 or .f32");
-  if (!lowerCompare(from, p, sinkGranule, 1) || !dest(0, to, d))
+  if (!isPacked) {
+    if (!lowerCompare(from, p, sinkGranule, 1) || !dest(0, to, d))
+      return false;
+    program.code.back().hidden = true;
+    emitAlu(bytes == 2 ? AluOp::SelpB16 : AluOp::SelpB32, InstClass::Predicate,
+            {d, constant(bytes, trueValue(to)), constant(bytes, 0), p});
+    return true;
+  }
+  uint32_t q = allocate(ScalarType::Pred), no = constant(2, 0);
+  uint32_t yes = constant(2, trueValue(to));
+  uint32_t low = allocate(ScalarType::B16), high = allocate(ScalarType::B16);
+  if (!lowerPackedCompare(from, p, q, 1) || !dest(0, to, d))
     return false;
   program.code.back().hidden = true;
-  uint32_t yes = constant(4, to == ScalarType::F32 ? 0x3f800000u : ~0u);
-  emitAlu(AluOp::SelpB32, InstClass::Predicate, {d, yes, constant(4, 0), p});
+  emitAlu(AluOp::SelpB16, InstClass::Predicate, {low, yes, no, p}).hidden =
+      true;
+  emitAlu(AluOp::SelpB16, InstClass::Predicate, {high, yes, no, q}).hidden =
+      true;
+  emitAlu(AluOp::PackB32, InstClass::Predicate, {d, low, high});
   return true;
+}
+
+static AluOp selpOf(unsigned bytes) {
+  return bytes == 2   ? AluOp::SelpB16
+         : bytes == 4 ? AluOp::SelpB32
+                      : AluOp::SelpB64;
 }
 
 bool Lowering::lowerSelp() {
@@ -268,38 +441,45 @@ bool Lowering::lowerSelp() {
   if (!expectOperands(4) || !source(1, type, a) || !source(2, type, b) ||
       !predicateSource(inst->operands[3], p) || !dest(0, type, d))
     return false;
-  AluOp op = bytes == 2   ? AluOp::SelpB16
-             : bytes == 4 ? AluOp::SelpB32
-                          : AluOp::SelpB64;
-  emitAlu(op, InstClass::Predicate, {d, a, b, p});
+  emitAlu(selpOf(bytes), InstClass::Predicate, {d, a, b, p});
   return true;
 }
 
+/// d = c >= 0 ? a : b
 bool Lowering::lowerSlct() {
-  mods.take("ftz");
+  bool ftz = mods.take("ftz");
   ScalarType type = mods.takeType(), by = mods.takeType();
-  if (typeBytes(type) != 4 || (by != ScalarType::S32 && by != ScalarType::F32))
-    return failHere("slct is supported for 32-bit values and .s32 or .f32 "
-                    "selectors");
-  uint32_t d, a, b, c;
+  unsigned bytes = typeBytes(type);
+  if ((bytes != 2 && bytes != 4 && bytes != 8) ||
+      (by != ScalarType::S32 && by != ScalarType::F32))
+    return failHere("expects slct of 16 to 64 bits with a selector of type "
+                    ".s32 or .f32");
+  uint32_t d, a, b, c, p = allocate(ScalarType::Pred);
   if (!expectOperands(4) || !source(1, type, a) || !source(2, type, b) ||
       !source(3, by, c) || !dest(0, type, d))
     return false;
-  emitAlu(by == ScalarType::S32 ? AluOp::SlctS32B32 : AluOp::SlctF32B32,
-          InstClass::Predicate, {d, a, b, c});
+  Inst &compare =
+      emitAlu(setpOf(by, ftz), InstClass::Predicate,
+              {p, sinkGranule, c, constant(4, 0), constant(0, 1)}, 2);
+  compare.aux = static_cast<int32_t>(CmpOp::Ge);
+  compare.hidden = true;
+  emitAlu(selpOf(bytes), InstClass::Predicate, {d, a, b, p});
   return true;
 }
 
 bool Lowering::lowerTestp() {
   int which = mods.takeOneOf(
       {"finite", "infinite", "number", "notanumber", "normal", "subnormal"});
-  if (which < 0 || mods.takeType() != ScalarType::F32)
-    return failHere("testp is supported for f32, with one of its six tests");
+  ScalarType type = mods.takeType();
+  if (which < 0 || (type != ScalarType::F32 && type != ScalarType::F64))
+    return failHere("expects testp of f32 or f64 with one of its six tests");
   uint32_t d, a;
-  if (!expectOperands(2) || !source(1, ScalarType::F32, a) ||
+  if (!expectOperands(2) || !source(1, type, a) ||
       !dest(0, ScalarType::Pred, d))
     return false;
-  emitAlu(AluOp::TestpF32, InstClass::Predicate, {d, a}).aux = which;
+  emitAlu(type == ScalarType::F32 ? AluOp::TestpF32 : AluOp::TestpF64,
+          InstClass::Predicate, {d, a})
+      .aux = which;
   return true;
 }
 
@@ -332,7 +512,8 @@ bool Lowering::lowerIsspacep() {
 
 /// A cache policy changes no result; any value will do.
 bool Lowering::lowerCreatePolicy() {
-  mods.takeOneOf({"fractional", "range"});
+  if (mods.takeOneOf({"fractional", "range", "cvt"}) == 2)
+    mods.take("L2");
   mods.take("global");
   while (!mods.takePrefix("L2::").empty())
     ;

@@ -15,8 +15,12 @@
 
 using namespace flashcore::emu;
 
-static constexpr size_t maxInstructions = 4u << 20;
-static constexpr uint32_t maxFrameGranules = 1u << 20; // 64 MiB a warp
+// Bounds on what a small text may grow to, since calls are inlined.
+static constexpr size_t maxInstructions = 1u << 20;
+static constexpr size_t maxStatements = 4u << 20;
+static constexpr size_t maxScopeDepth = 512;
+static constexpr uint32_t maxFrameGranules = 1u << 18; // 16 MiB a warp
+static constexpr uint64_t maxGlobalBytes = uint64_t(512) << 20;
 
 //===----------------------------------------------------------------------===//
 // Modifiers
@@ -43,6 +47,13 @@ bool Modifiers::take(std::string_view word) {
   for (size_t i = 1; i < parts.size(); ++i)
     if (!taken[i] && parts[i] == word)
       return taken[i] = true;
+  return false;
+}
+
+bool Modifiers::has(std::string_view word) const {
+  for (size_t i = 1; i < parts.size(); ++i)
+    if (!taken[i] && parts[i] == word)
+      return true;
   return false;
 }
 
@@ -95,8 +106,10 @@ bool Lowering::fail(SrcLoc loc, std::string message) {
 }
 
 void Lowering::pushScope() {
+  uint32_t parent = scopes.empty() ? 0 : scopes.back().id;
   scopes.emplace_back();
-  scopes.back().id = nextScope++;
+  scopes.back().id = static_cast<uint32_t>(scopeParents.size());
+  scopeParents.push_back(parent);
 }
 
 void Lowering::popScope() { scopes.pop_back(); }
@@ -121,6 +134,7 @@ uint64_t Lowering::placeShared(const PtxVariable &variable) {
                             variable.bytes,
                             variable.align,
                             false,
+                            {},
                             {}});
   return offset;
 }
@@ -134,8 +148,7 @@ bool Lowering::declare(const PtxVariable &variable) {
     symbol.kind =
         variable.rangeCount ? Symbol::Kind::Range : Symbol::Kind::Register;
     symbol.rangeCount = variable.rangeCount;
-    if (variable.type == ScalarType::B8 || variable.type == ScalarType::U8 ||
-        variable.type == ScalarType::S8 || variable.type == ScalarType::B128)
+    if (variable.type == ScalarType::B128)
       return fail(variable.loc, std::string("registers of type .") +
                                     typeName(variable.type) +
                                     " are not supported");
@@ -181,12 +194,56 @@ bool Lowering::declareModuleVariables() {
     Symbol symbol;
     symbol.kind = Symbol::Kind::Variable;
     symbol.space = variable.space;
-    symbol.globalIndex = static_cast<int>(program.globals.size());
-    program.globals.push_back({std::string(variable.name), 0, variable.bytes,
-                               variable.align, false, variable.init});
+    symbol.global = &variable;
     scopes.back().symbols.insert({variable.name, symbol});
   }
   return true;
+}
+
+/// Places a module variable the kernel names, and those its initialiser names.
+uint32_t Lowering::placeGlobal(const PtxVariable &first) {
+  std::vector<const PtxVariable *> pending;
+  auto place = [&](const PtxVariable &variable) {
+    uint32_t next = static_cast<uint32_t>(program.globals.size());
+    auto [it, inserted] = globalIndices.insert({&variable, next});
+    if (!inserted)
+      return it->second;
+    globalBytes += variable.bytes;
+    if (globalBytes > maxGlobalBytes)
+      fail(variable.loc, "the module variables of a kernel are limited to 512 "
+                         "MiB, which '" +
+                             std::string(variable.name) + "' exceeds");
+    if (variable.isExtern && !hasError)
+      fail(variable.loc, "unresolved variable '" + std::string(variable.name) +
+                             "'; link its definition into the module");
+    program.globals.push_back({std::string(variable.name),
+                               0,
+                               variable.bytes,
+                               variable.align,
+                               false,
+                               variable.init,
+                               {}});
+    pending.push_back(&variable);
+    return next;
+  };
+  uint32_t index = place(first);
+  while (!pending.empty() && !hasError) {
+    const PtxVariable &variable = *pending.back();
+    pending.pop_back();
+    for (const PtxInitAddress &init : variable.addresses) {
+      auto it = scopes.front().symbols.find(init.name);
+      if (it == scopes.front().symbols.end() || !it->second.global) {
+        fail(init.loc, "expects the name of a .global or .const variable, but "
+                       "got '" +
+                           std::string(init.name) + "'");
+        break;
+      }
+      uint32_t target = place(*it->second.global);
+      program.globals[globalIndices[&variable]].addresses.push_back(
+          {init.offset, target, init.addend});
+    }
+  }
+  return index;
 }
 
 bool Lowering::layoutParams(const PtxFunction &kernel) {
@@ -250,6 +307,9 @@ bool Lowering::lowerBody(const PtxFunction &body) {
   const PtxFunction *outer = function;
   size_t depth = scopes.size();
   function = &body;
+  if (depth > maxScopeDepth)
+    return fail(body.loc, "scopes are nested more than 512 deep after "
+                          "inlining");
   pushScope();
   for (const auto &[name, targets] : body.tables) {
     Symbol symbol;
@@ -267,6 +327,9 @@ bool Lowering::lowerBody(const PtxFunction &body) {
 
 bool Lowering::lowerStatement(const PtxFunction &body,
                               const PtxStatement &statement) {
+  if (++numStatements > maxStatements)
+    return fail(statement.loc,
+                "kernel has more than 4194304 statements after inlining");
   switch (statement.kind) {
   case PtxStatement::Kind::Open:
     pushScope();
@@ -313,34 +376,34 @@ bool Lowering::lowerInstruction(const PtxInstruction &instruction) {
     return failHere("unknown instruction '" +
                     std::string(instruction.opcode.substr(0, 60)) + "'");
   std::string opcode(instruction.opcode.substr(0, 60));
-  if (!(this->*it->second)())
-    return false;
+  if (!(this->*it->second)() || hasError)
+    return failHere("'" + opcode + "' is not supported in this form");
   // Inlining a call replaces the modifiers by those of its last instruction.
   if (inst == &instruction && !mods.leftover().empty())
     return failHere("modifier '." + std::string(mods.leftover().substr(0, 40)) +
                     "' is not supported on '" + opcode + "'");
   if (program.code.size() > maxInstructions)
-    return failHere("kernel has more than 4194304 instructions after inlining");
+    return failHere("kernel has more than 1048576 instructions after inlining");
   if (program.frameGranules > maxFrameGranules)
-    return failHere("kernel uses more than 64 MiB of registers a warp");
+    return failHere("kernel uses more than 16 MiB of registers a warp");
   return true;
 }
 
 bool Lowering::resolveFixups() {
   for (const Fixup &fixup : fixups) {
-    const uint32_t *pc = nullptr;
-    for (auto scope = fixup.scopes.rbegin();
-         !pc && scope != fixup.scopes.rend(); ++scope) {
-      auto it = labels.find({*scope, fixup.label});
-      pc = it == labels.end() ? nullptr : &it->second;
+    auto it = labels.end();
+    for (uint32_t scope = fixup.scope;; scope = scopeParents[scope]) {
+      it = labels.find({scope, fixup.label});
+      if (it != labels.end() || scope == 0)
+        break;
     }
-    if (!pc)
+    if (it == labels.end())
       return fail(fixup.loc,
                   "undefined label '" + std::string(fixup.label) + "'");
     if (fixup.table < 0)
-      program.code[fixup.inst].target = *pc;
+      program.code[fixup.inst].target = it->second;
     else
-      program.tables[static_cast<size_t>(fixup.table)].push_back(*pc);
+      program.tables[static_cast<size_t>(fixup.table)].push_back(it->second);
   }
   return true;
 }
@@ -356,7 +419,7 @@ void Lowering::finish() {
     program.constants[index].bits += offset;
   if (hasDynamic)
     program.shared.push_back(
-        {"dynamic shared memory", offset, 0, dynamicAlign, true, {}});
+        {"dynamic shared memory", offset, 0, dynamicAlign, true, {}, {}});
   program.staticSharedBytes = alignUp(program.staticSharedBytes, dynamicAlign);
 
   uint32_t maxFile = 0;

@@ -18,6 +18,7 @@
 
 #include <initializer_list>
 #include <map>
+#include <tuple>
 #include <unordered_map>
 
 namespace flashcore::emu {
@@ -32,6 +33,8 @@ public:
   bool take(std::string_view word);
   /// Takes the first of `words` that is there and gives its index, or -1.
   int takeOneOf(std::initializer_list<std::string_view> words);
+  /// Whether a part that nobody has taken is `word`.
+  bool has(std::string_view word) const;
   /// Takes the first part that names a type.
   ScalarType takeType();
   /// Takes the first part that starts with `prefix`.
@@ -62,7 +65,7 @@ private:
     StateSpace space = StateSpace::Generic;
     uint64_t address = 0;
     bool isDynamic = false;
-    int globalIndex = -1;
+    const PtxVariable *global = nullptr; // in .global or .const
   };
   struct Scope {
     std::unordered_map<std::string_view, Symbol> symbols;
@@ -72,7 +75,7 @@ private:
     uint32_t inst;
     int table; // -1: a branch
     std::string_view label;
-    std::vector<uint32_t> scopes;
+    uint32_t scope;
     SrcLoc loc;
   };
   /// What an address operand amounts to.
@@ -96,6 +99,7 @@ private:
   bool declare(const PtxVariable &variable);
   bool declareModuleVariables();
   uint64_t placeShared(const PtxVariable &variable);
+  uint32_t placeGlobal(const PtxVariable &variable);
   void pushScope();
   void popScope();
   bool resolveFixups();
@@ -108,7 +112,8 @@ private:
   uint32_t constant(unsigned bytes, uint64_t bits);
   uint32_t special(std::string_view name, std::string_view suffix,
                    ScalarType type);
-  uint32_t addressConstant(const Symbol &symbol, bool generic, unsigned bytes);
+  uint32_t addressConstant(const Symbol &symbol, bool generic, unsigned bytes,
+                           int64_t offset = 0);
   bool immediate(const PtxOperand &operand, ScalarType type, uint32_t &granule);
   bool registerOperand(const PtxOperand &operand, ScalarType type,
                        uint32_t &granule, bool allowWider = false,
@@ -137,7 +142,12 @@ private:
 
   // LowerInteger.cpp.
   bool lowerAddSub();
+  bool emitCarry(bool isSub, ScalarType type, uint32_t d, uint32_t a,
+                 uint32_t b, bool carryIn, bool carryOut);
   bool lowerMulMad();
+  bool lowerProductSum(AluOp product, ScalarType type, int aux);
+  bool lowerMul24();
+  bool lowerDotProduct();
   bool lowerDivRem();
   bool lowerMinMax();
   bool lowerAbsNeg();
@@ -146,11 +156,13 @@ private:
   bool lowerShift();
   bool lowerFunnelShift();
   bool lowerLop3();
+  bool lowerLop3Pred(BoolOp boolOp);
   bool lowerPrmt();
   bool lowerBitField();
   bool lowerBitInsert();
   bool lowerBitCount();
   bool lowerSad();
+  bool lowerBitSearch();
 
   // LowerFloat.cpp.
   bool lowerFloatArith(ScalarType type);
@@ -161,6 +173,9 @@ private:
   bool lowerUnaryFloat();
   bool lowerCopysign();
   bool finishSat(bool sat, ScalarType type);
+  bool lowerHalf(AluOp op, ScalarType type, unsigned numSources, int aux,
+                 bool ftz, bool sat);
+  bool lowerXorSign(AluOp op, ScalarType type);
 
   // LowerConvert.cpp.
   bool lowerCvt();
@@ -171,11 +186,15 @@ private:
   // LowerMove.cpp.
   bool lowerMov();
   bool lowerMovVector(ScalarType type);
+  bool lowerMovHalves();
+  bool lowerMovBytes(ScalarType type, const PtxOperand &vector, bool unpack);
   bool lowerMovClock(ScalarType type);
   bool lowerCvta();
   bool lowerSetp();
   bool lowerSet();
   bool lowerCompare(ScalarType type, uint32_t p, uint32_t q, unsigned first);
+  bool lowerPackedCompare(ScalarType type, uint32_t p, uint32_t q,
+                          unsigned first);
   bool lowerSelp();
   bool lowerSlct();
   bool lowerTestp();
@@ -195,6 +214,7 @@ private:
   bool lowerCpAsyncGroup(bool &isGroup);
   bool cpAsyncSourceSize(uint32_t &srcSize);
   bool lowerMatrixMove();
+  bool lowerMoveMatrix();
   bool lowerFence();
   bool lowerPrefetch();
   void noteAccess(StateSpace space, unsigned bytes);
@@ -203,6 +223,8 @@ private:
   bool lowerBra();
   bool lowerBrx();
   bool lowerCall();
+  bool lowerSystemCall(std::string_view name, const PtxOperand *results,
+                       const PtxOperand *arguments);
   bool inlineCall(const PtxFunction &callee, const PtxOperand *results,
                   const PtxOperand *arguments);
   bool bindArguments(const std::vector<PtxVariable> &formals,
@@ -218,7 +240,7 @@ private:
   bool lowerRedux();
   bool lowerNop();
   bool lowerMma();
-  int fp8Type();
+  bool takeMatrixType(MatrixType &type);
   bool fragment(const PtxOperand &operand, unsigned count, ScalarType type,
                 const char *what, bool isDest, std::vector<uint32_t> &out);
 
@@ -228,16 +250,22 @@ private:
   bool hasError = false;
 
   std::vector<Scope> scopes;
-  uint32_t nextScope = 0;
+  /// By scope id; scope 0 is the module and its own parent.
+  std::vector<uint32_t> scopeParents;
+  size_t numStatements = 0, numCalls = 0;
   std::map<std::pair<uint32_t, std::string_view>, uint32_t> labels;
   std::vector<Fixup> fixups;
   std::map<std::pair<unsigned, uint64_t>, uint32_t> constants;
   std::map<std::pair<unsigned, unsigned>, uint32_t> specials;
   /// Constants to which the start of dynamic shared memory is added.
   std::vector<uint32_t> dynamicRefs;
-  std::map<unsigned, uint32_t> dynamicConstants;
-  std::map<std::pair<int, unsigned>, uint32_t> globalConstants;
+  std::map<std::pair<unsigned, int64_t>, uint32_t> dynamicConstants;
+  std::unordered_map<const PtxVariable *, uint32_t> globalIndices;
+  uint64_t globalBytes = 0;
+  std::map<std::tuple<uint32_t, unsigned, int64_t>, uint32_t> globalConstants;
   std::unordered_map<std::string_view, const PtxVariable *> moduleShared;
+  /// CC.CF of the extended-precision instructions, once one is used.
+  uint32_t carryFlag = noGranule;
   uint64_t sharedCursor = 0;
   uint32_t dynamicAlign = 1;
   bool hasDynamic = false;

@@ -88,6 +88,8 @@ bool Lowering::registerOperand(const PtxOperand &operand, ScalarType type,
                                ScalarType *regType) {
   if (operand.kind != PtxOperand::Kind::Symbol)
     return fail(operand.loc, "expects a register");
+  if (operand.hasOffset || operand.isGeneric)
+    return fail(operand.loc, "expects a register, but got an address");
   Symbol *symbol = lookup(operand.name);
   if (!symbol)
     return fail(operand.loc, "undefined register " + quoted(operand.name));
@@ -113,6 +115,8 @@ bool Lowering::registerOperand(const PtxOperand &operand, ScalarType type,
 uint32_t Lowering::constant(unsigned bytes, uint64_t bits) {
   if (bytes > 0 && bytes < 8)
     bits &= (uint64_t(1) << (8 * bytes)) - 1;
+  // There is no register of 8 bits.
+  bytes = bytes == 1 ? 2 : bytes;
   auto [it, inserted] = constants.insert({{bytes, bits}, 0});
   if (inserted) {
     it->second = program.frameGranules;
@@ -123,8 +127,9 @@ uint32_t Lowering::constant(unsigned bytes, uint64_t bits) {
   return it->second;
 }
 
+/// The address `symbol` + `offset`; only generic ones differ between spaces.
 uint32_t Lowering::addressConstant(const Symbol &symbol, bool generic,
-                                   unsigned bytes) {
+                                   unsigned bytes, int64_t offset) {
   uint64_t base = 0;
   if (generic && symbol.space == StateSpace::Shared)
     base = sharedWindow;
@@ -139,25 +144,25 @@ uint32_t Lowering::addressConstant(const Symbol &symbol, bool generic,
     return granule;
   };
   if (symbol.isDynamic) {
-    auto [it, inserted] = dynamicConstants.insert({bytes + generic * 16, 0});
+    auto [it, inserted] =
+        dynamicConstants.insert({{bytes + generic * 16, offset}, 0});
     if (inserted) {
-      it->second = fresh(base);
+      it->second = fresh(base + static_cast<uint64_t>(offset));
       dynamicRefs.push_back(
           static_cast<uint32_t>(program.constants.size() - 1));
     }
     return it->second;
   }
-  if (symbol.globalIndex >= 0) {
-    auto [it, inserted] =
-        globalConstants.insert({{symbol.globalIndex, bytes}, 0});
+  if (symbol.global) {
+    uint32_t index = placeGlobal(*symbol.global);
+    auto [it, inserted] = globalConstants.insert({{index, bytes, offset}, 0});
     if (inserted) {
       it->second = fresh(0);
-      program.globalRefs.push_back(
-          {it->second, static_cast<uint32_t>(symbol.globalIndex)});
+      program.globalRefs.push_back({it->second, index, offset});
     }
     return it->second;
   }
-  return constant(bytes, base + symbol.address);
+  return constant(bytes, base + symbol.address + static_cast<uint64_t>(offset));
 }
 
 bool Lowering::immediate(const PtxOperand &operand, ScalarType type,
@@ -298,11 +303,9 @@ bool Lowering::sourceOf(const PtxOperand &operand, ScalarType type,
       return true;
     }
     unsigned bytes = typeBytes(type);
-    uint32_t found =
-        bytes == 4 || bytes == 8
-            ? special(operand.name, operand.suffix,
-                      bytes == 8 ? ScalarType::B64 : ScalarType::B32)
-            : noGranule;
+    uint32_t found = bytes == 2 || bytes == 4 || bytes == 8
+                         ? special(operand.name, operand.suffix, type)
+                         : noGranule;
     if (found != noGranule) {
       granule = found;
       return true;
@@ -375,17 +378,11 @@ bool Lowering::address(const PtxOperand &operand, StateSpace space,
                                    ", but got the 32-bit register " +
                                    quoted(operand.name));
     out.is64 = bytes == 8;
-    return registerOperand(PtxOperand{PtxOperand::Kind::Symbol,
-                                      false,
-                                      false,
-                                      operand.loc,
-                                      operand.name,
-                                      {},
-                                      0,
-                                      {},
-                                      false,
-                                      false},
-                           symbol->type, out.granule);
+    PtxOperand base;
+    base.kind = PtxOperand::Kind::Symbol;
+    base.loc = operand.loc;
+    base.name = operand.name;
+    return registerOperand(base, symbol->type, out.granule);
   }
   if (symbol->kind != Symbol::Kind::Variable)
     return fail(operand.loc, quoted(operand.name) + " has no address");

@@ -45,6 +45,16 @@ FC_INLINE f32 ftz(f32 x) {
   u32 bits = bitsOf(x);
   return floatOf((bits & 0x7f800000u) == 0 ? bits & 0x80000000u : bits);
 }
+FC_INLINE f64 ftz(f64 x) {
+  u64 bits = bitsOf(x);
+  return bits & 0x7ff0000000000000u ? x : doubleOf(bits & 0x8000000000000000u);
+}
+FC_INLINE f64 highWord(f64 x) {
+  return doubleOf(bitsOf(x) & 0xffffffff00000000u);
+}
+FC_INLINE u16 ftzHalf(u32 x) {
+  return static_cast<u16>(x & 0x7c00u ? x & 0xffffu : x & 0x8000u);
+}
 FC_INLINE u32 ftzBits(u32 x) {
   return (x & 0x7f800000u) == 0 ? x & 0x80000000u : x;
 }
@@ -249,6 +259,78 @@ FC_INLINE u32 prmt(u32 a, u32 b, u32 c) {
     result |= (selector & 8 ? sign : byte) << (8 * i);
   }
   return result;
+}
+
+/// The selectors that the default mode needs to do what a special mode does
+/// with the low two bits of c: 1 f4e, 2 b4e, 3 rc8, 4 ecl, 5 ecr, 6 rc16.
+FC_INLINE u32 prmtSelectors(u32 c, int mode) {
+  u32 first = c & 3u, selectors = 0;
+  for (u32 i = 0; i < 4; ++i) {
+    u32 larger = i > first ? i : first, smaller = i > first ? first : i;
+    u32 byte = mode == 1   ? first + i
+               : mode == 2 ? (first - i) & 7u
+               : mode == 3 ? first
+               : mode == 4 ? larger
+               : mode == 5 ? smaller
+                           : (first & 1u) * 2 + (i & 1u);
+    selectors |= byte << (4 * i);
+  }
+  return selectors;
+}
+
+/// Value of the `bits` wide field of a at `shift`.
+FC_INLINE s32 fieldOf(u32 a, u32 shift, u32 bits, bool isSigned) {
+  u32 field = a << (32 - bits - shift);
+  return isSigned ? static_cast<s32>(field) >> (32 - bits)
+                  : static_cast<s32>(field >> (32 - bits));
+}
+FC_INLINE u32 dp4a(u32 a, u32 b, int aux) {
+  u32 sum = 0;
+  for (u32 i = 0; i < 4; ++i)
+    sum += static_cast<u32>(fieldOf(a, 8 * i, 8, aux & 1) *
+                            fieldOf(b, 8 * i, 8, aux & 2));
+  return sum;
+}
+FC_INLINE u32 dp2a(u32 a, u32 b, int aux) {
+  u32 sum = 0;
+  for (u32 i = 0; i < 2; ++i)
+    sum +=
+        static_cast<u32>(fieldOf(a, 16 * i, 16, aux & 1) *
+                         fieldOf(b, 8 * i + (aux & 4 ? 16u : 0u), 8, aux & 2));
+  return sum;
+}
+
+FC_INLINE s32 clampS32(s64 x) {
+  s64 low = x < -0x80000000LL ? -0x80000000LL : x;
+  return static_cast<s32>(low > 0x7fffffffLL ? 0x7fffffffLL : low);
+}
+
+/// 9.7.1.23 (bmsk).
+FC_INLINE u32 bitMask(u32 a, u32 b, int clamp) {
+  u32 start = a & 31u, count = b & 31u;
+  u32 low = clamp && a > 31 ? 0 : ~0u << start;
+  bool toTheTop = start + count > 31 || (clamp && (a > 31 || b > 31));
+  u32 high = toTheTop ? 0 : ~0u << ((start + count) & 31u);
+  return low & ~high;
+}
+/// 9.7.1.22 (szext).
+FC_INLINE u32 signZeroExtend(u32 a, u32 b, int clamp, bool isSigned) {
+  u32 count = b & 31u;
+  bool all = clamp && b > 31;
+  u32 high = all ? 0 : ~0u << count;
+  bool negative =
+      isSigned && count != 0 && !all && (a >> ((count - 1) & 31u) & 1u);
+  return (a & ~high) | (negative ? high : 0);
+}
+/// 9.7.1.16 (fns): the n-th set bit from `base`, n < 0 searching downwards.
+FC_INLINE u32 findNthSet(u32 mask, u32 base, s32 n) {
+  if (n == 0)
+    return base < 32 && (mask >> base & 1u) ? base : ~0u;
+  s64 left = n < 0 ? -static_cast<s64>(n) : n, step = n < 0 ? -1 : 1;
+  for (s64 at = base; at >= 0 && at < 32; at += step)
+    if ((mask >> at & 1u) && --left == 0)
+      return static_cast<u32>(at);
+  return ~0u;
 }
 
 FC_INLINE u64 bfeUnsigned(u64 a, u32 pos, u32 len, u32 width) {

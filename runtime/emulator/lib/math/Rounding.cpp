@@ -13,6 +13,7 @@
 #include "LaneMath.h"
 
 #include <cfenv>
+#include <cmath>
 
 using namespace flashcore::emu;
 
@@ -35,11 +36,12 @@ private:
 static float flush(float x, int mode) {
   return mode & roundingFtz ? ftz(x) : x;
 }
+static double flush(double x, int) { return x; }
 
-template <typename F>
-static float compute(float a, float b, float c, int mode, F f) {
-  volatile float x = flush(a, mode), y = flush(b, mode), z = flush(c, mode);
-  volatile float result = 0;
+template <typename T, typename F>
+static T compute(T a, T b, T c, int mode, F f) {
+  volatile T x = flush(a, mode), y = flush(b, mode), z = flush(c, mode);
+  volatile T result = 0;
   {
     RoundingScope scope(mode);
     result = f(x, y, z);
@@ -47,20 +49,23 @@ static float compute(float a, float b, float c, int mode, F f) {
   return flush(canon(result), mode);
 }
 
-float flashcore::emu::addRounded(float a, float b, int mode) {
-  return compute(a, b, 0, mode, [](float x, float y, float) { return x + y; });
-}
-float flashcore::emu::mulRounded(float a, float b, int mode) {
-  return compute(a, b, 0, mode, [](float x, float y, float) { return x * y; });
-}
-float flashcore::emu::fmaRounded(float a, float b, float c, int mode) {
-  return compute(a, b, c, mode,
-                 [](float x, float y, float z) { return ::fmaf(x, y, z); });
-}
-float flashcore::emu::divRounded(float a, float b, int mode) {
-  return compute(a, b, 0, mode, [](float x, float y, float) { return x / y; });
-}
-float flashcore::emu::sqrtRounded(float a, int mode) {
-  return compute(a, 0, 0, mode,
-                 [](float x, float, float) { return ::sqrtf(x); });
-}
+#define FC_ROUNDED(T)                                                          \
+  T flashcore::emu::addRounded(T a, T b, int mode) {                           \
+    return compute<T>(a, b, 0, mode, [](T x, T y, T) { return x + y; });       \
+  }                                                                            \
+  T flashcore::emu::mulRounded(T a, T b, int mode) {                           \
+    return compute<T>(a, b, 0, mode, [](T x, T y, T) { return x * y; });       \
+  }                                                                            \
+  T flashcore::emu::fmaRounded(T a, T b, T c, int mode) {                      \
+    return compute<T>(a, b, c, mode,                                           \
+                      [](T x, T y, T z) { return std::fma(x, y, z); });        \
+  }                                                                            \
+  T flashcore::emu::divRounded(T a, T b, int mode) {                           \
+    return compute<T>(a, b, 0, mode, [](T x, T y, T) { return x / y; });       \
+  }                                                                            \
+  T flashcore::emu::sqrtRounded(T a, int mode) {                               \
+    return compute<T>(a, 0, 0, mode, [](T x, T, T) { return std::sqrt(x); });  \
+  }
+FC_ROUNDED(float)
+FC_ROUNDED(double)
+#undef FC_ROUNDED

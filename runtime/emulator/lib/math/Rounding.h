@@ -23,6 +23,12 @@ float fmaRounded(float a, float b, float c, int mode);
 float divRounded(float a, float b, int mode);
 float sqrtRounded(float a, int mode);
 
+double addRounded(double a, double b, int mode);
+double mulRounded(double a, double b, int mode);
+double fmaRounded(double a, double b, double c, int mode);
+double divRounded(double a, double b, int mode);
+double sqrtRounded(double a, int mode);
+
 } // namespace flashcore::emu
 
 #endif // FLASHCORE_EMULATOR_LIB_MATH_ROUNDING_H

@@ -38,8 +38,12 @@ struct Token {
   uint64_t value = 0;
 
   bool is(char c) const { return kind == Kind::Punct && text[0] == c; }
+  /// What follows the dot; empty for other tokens.
+  std::string_view dottedWord() const {
+    return kind == Kind::Dotted ? text.substr(1) : std::string_view();
+  }
   bool isDotted(std::string_view word) const {
-    return kind == Kind::Dotted && text.substr(1) == word;
+    return kind == Kind::Dotted && dottedWord() == word;
   }
 };
 

@@ -52,7 +52,7 @@ bool Parser::parseStatement(PtxFunction &function) {
 }
 
 bool Parser::parseBodyDirective(PtxFunction &function) {
-  std::string_view word = token.text.substr(1);
+  std::string_view word = token.dottedWord();
   if (word == "loc")
     return parseLoc(function);
   if (word == "pragma" || word == "section")
@@ -253,9 +253,38 @@ bool Parser::parsePrimary(PtxOperand &operand) {
   if (!advance())
     return false;
   if (token.kind == Token::Kind::Dotted) {
-    operand.suffix = token.text.substr(1);
+    operand.suffix = token.dottedWord();
     return advance();
   }
+  operand.isGeneric = operand.name == "generic" && token.is('(');
+  if (operand.isGeneric) {
+    if (!advance())
+      return false;
+    operand.name = token.text;
+    if (token.kind != Token::Kind::Identifier)
+      return fail(token.loc,
+                  "expects a variable name, but got " + describe(token));
+    if (!advance() || !expect(')', "after the name of a variable"))
+      return false;
+  }
+  return parseOffset(operand);
+}
+
+/// What may follow a name: nothing, `+8`, `-8` or `+-8`.
+bool Parser::parseOffset(PtxOperand &operand) {
+  bool plus = false, minus = false;
+  if (!consume('+', plus) || !consume('-', minus))
+    return false;
+  operand.hasOffset = plus || minus;
+  if (!operand.hasOffset)
+    return true;
+  PtxOperand number;
+  if (token.kind != Token::Kind::Integer)
+    return fail(token.loc,
+                "expects a constant offset, but got " + describe(token));
+  if (!parseNumber(number, minus))
+    return false;
+  operand.value = number.value;
   return true;
 }
 
@@ -272,17 +301,12 @@ bool Parser::parseAddress(PtxOperand &operand) {
   } else if (token.kind != Token::Kind::Integer) {
     return fail(token.loc, "expects an address, but got " + describe(token));
   }
-  bool plus = operand.name.empty(), minus = false;
-  if (!operand.name.empty() && (!consume('+', plus) || !consume('-', minus)))
-    return false;
-  if (plus || minus) {
-    PtxOperand number;
-    if (token.kind != Token::Kind::Integer)
-      return fail(token.loc,
-                  "expects a constant offset, but got " + describe(token));
-    if (!parseNumber(number, minus))
+  if (operand.name.empty()) {
+    operand.value = static_cast<int64_t>(token.value);
+    if (!advance())
       return false;
-    operand.value = number.value;
+  } else if (!parseOffset(operand)) {
+    return false;
   }
   return expect(']', "after an address");
 }

@@ -171,7 +171,7 @@ bool Parser::parseTopLevel() {
   if (token.kind != Token::Kind::Dotted)
     return fail(token.loc, "expects a directive at module level, but got " +
                                describe(token));
-  std::string_view word = token.text.substr(1);
+  std::string_view word = token.dottedWord();
   if (word == "entry" || word == "func")
     return advance() && parseFunction(word == "entry", isExtern);
   if (word == "global" || word == "const" || word == "shared")
@@ -240,7 +240,7 @@ bool Parser::parseDims(uint32_t (&dims)[3]) {
 
 bool Parser::parseFunctionDirectives(PtxFunction &function) {
   while (token.kind == Token::Kind::Dotted) {
-    std::string_view word = token.text.substr(1);
+    std::string_view word = token.dottedWord();
     SrcLoc loc = token.loc;
     if (word == "pragma") {
       if (!skipDirective())
@@ -332,13 +332,13 @@ static StateSpace spaceFromName(std::string_view word) {
 bool Parser::parseVariable(bool isExtern, std::vector<PtxVariable> &out) {
   PtxVariable variable;
   variable.isExtern = isExtern;
-  variable.space = spaceFromName(token.text.substr(1));
+  variable.space = spaceFromName(token.dottedWord());
   if (variable.space == StateSpace::Generic)
     return fail(token.loc, "expects a state space, but got " + describe(token));
   if (!advance())
     return false;
   while (token.kind == Token::Kind::Dotted) {
-    std::string_view word = token.text.substr(1);
+    std::string_view word = token.dottedWord();
     if (word == "align" || word == "ptr") {
       bool isPtr = word == "ptr";
       if (!advance())
@@ -346,8 +346,7 @@ bool Parser::parseVariable(bool isExtern, std::vector<PtxVariable> &out) {
       uint64_t align = 0;
       // `.ptr .global .align 16` describes the pointee, not the parameter.
       if (isPtr) {
-        if (spaceFromName(token.text.empty() ? "" : token.text.substr(1)) !=
-                StateSpace::Generic &&
+        if (spaceFromName(token.dottedWord()) != StateSpace::Generic &&
             !advance())
           return false;
         if (token.isDotted("align") &&
@@ -429,11 +428,19 @@ bool Parser::parseVariableTail(PtxVariable prototype,
 }
 
 bool Parser::parseInitializer(PtxVariable &variable) {
-  if (variable.bytes > (64u << 20))
-    return fail(variable.loc, "an initialised variable is limited to 64 MiB");
-  variable.init.assign(variable.bytes, 0);
   size_t offset = 0;
   return parseInitValue(variable, offset, 0);
+}
+
+/// The address of a variable, which the launch fills in.
+bool Parser::parseInitAddress(PtxVariable &variable, size_t offset,
+                              const PtxOperand &value) {
+  if (typeBytes(variable.type) != 8 || !value.suffix.empty())
+    return fail(value.loc,
+                "expects a 64-bit integer type for the address of '" +
+                    std::string(value.name.substr(0, 40)) + "'");
+  variable.addresses.push_back({value.loc, offset, value.name, value.value});
+  return true;
 }
 
 bool Parser::parseInitValue(PtxVariable &variable, size_t &offset,
@@ -452,18 +459,27 @@ bool Parser::parseInitValue(PtxVariable &variable, size_t &offset,
   PtxOperand value;
   if (!parsePrimary(value))
     return false;
-  if (value.kind != PtxOperand::Kind::Int &&
+  bool isAddress = value.kind == PtxOperand::Kind::Symbol;
+  if (!isAddress && value.kind != PtxOperand::Kind::Int &&
       value.kind != PtxOperand::Kind::Float)
-    return fail(value.loc, "expects a number in an initialiser; addresses of "
-                           "variables are not supported here");
+    return fail(value.loc, "expects a number or the address of a variable in "
+                           "an initialiser");
   size_t size = typeBytes(variable.type);
-  if (offset + size > variable.init.size())
+  if (size == 0)
+    return fail(value.loc, std::string("a variable of type .") +
+                               typeName(variable.type) +
+                               " cannot be initialised");
+  if (offset + size > variable.bytes)
     return fail(value.loc, "initialiser is longer than the variable");
+  variable.init.resize(offset + size);
+  if (isAddress && !parseInitAddress(variable, offset, value))
+    return false;
   if (value.kind == PtxOperand::Kind::Float &&
       (value.isDouble ? 8u : 4u) != size)
     return fail(value.loc, "expects a float literal of the variable's width");
-  std::memcpy(variable.init.data() + offset, &value.value,
-              std::min<size_t>(size, 8));
+  if (!isAddress)
+    std::memcpy(variable.init.data() + offset, &value.value,
+                std::min<size_t>(size, 8));
   offset += size;
   return true;
 }

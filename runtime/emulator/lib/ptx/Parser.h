@@ -48,6 +48,8 @@ private:
   bool parseVariableTail(PtxVariable prototype, std::vector<PtxVariable> &out);
   bool parseInitializer(PtxVariable &variable);
   bool parseInitValue(PtxVariable &variable, size_t &offset, unsigned depth);
+  bool parseInitAddress(PtxVariable &variable, size_t offset,
+                        const PtxOperand &value);
 
   // Function bodies (ParseBody.cpp).
   bool parseBody(PtxFunction &function);
@@ -58,6 +60,7 @@ private:
   bool parseInstruction(PtxFunction &function);
   bool parseOperand(PtxOperand &operand);
   bool parsePrimary(PtxOperand &operand);
+  bool parseOffset(PtxOperand &operand);
   bool parseAddress(PtxOperand &operand);
   bool parseList(PtxOperand &operand, char close);
   bool parseNumber(PtxOperand &operand, bool negative);

@@ -239,6 +239,45 @@ FC_HANDLER(TestpF32) {
   setPredicate(frame, ops[0], value, mask);
 }
 
+FC_HANDLER(TestpF64) {
+  const u64 *a = at<u64>(frame, ops[1]);
+  constexpr u64 infinity = u64(0x7ff) << 52, smallest = u64(1) << 52;
+  uint32_t value = 0;
+  for (unsigned i = 0; i < warpSize; ++i) {
+    u64 m = a[i] & ~(u64(1) << 63);
+    bool is[] = {m<infinity, m == infinity, m <= infinity, m> infinity,
+                 m >= smallest && m < infinity, m != 0 && m < smallest};
+    value |= static_cast<uint32_t>(is[inst.aux]) << i;
+  }
+  setPredicate(frame, ops[0], value, mask);
+}
+
+/// Operands: d, carry out, a, b, carry in. Of a subtraction the carry is the
+/// borrow.
+template <typename T, bool IsSub>
+FC_INLINE void carry(char *frame, const uint32_t *ops, uint32_t mask) {
+  T *d = at<T>(frame, ops[0]);
+  const T *a = at<T>(frame, ops[2]);
+  const T *b = at<T>(frame, ops[3]);
+  uint32_t in = predicate(frame, ops[4]), out = 0;
+  for (uint32_t rest = mask; rest; rest &= rest - 1) {
+    unsigned i = static_cast<unsigned>(__builtin_ctz(rest));
+    T c = in >> i & 1u;
+    T first = IsSub ? a[i] - b[i] : a[i] + b[i];
+    T second = IsSub ? first - c : first + c;
+    bool overflow =
+        IsSub ? a[i] < b[i] || first < c : first < a[i] || second < first;
+    d[i] = second;
+    out |= static_cast<uint32_t>(overflow) << i;
+  }
+  if (ops[1] != sinkGranule)
+    setPredicate(frame, ops[1], out, mask);
+}
+FC_HANDLER(AddCarryB32) { carry<u32, false>(frame, ops, mask); }
+FC_HANDLER(AddCarryB64) { carry<u64, false>(frame, ops, mask); }
+FC_HANDLER(SubCarryB32) { carry<u32, true>(frame, ops, mask); }
+FC_HANDLER(SubCarryB64) { carry<u64, true>(frame, ops, mask); }
+
 template <typename T>
 FC_INLINE void insertBits(char *frame, const uint32_t *ops, uint32_t mask) {
   const T *a = at<T>(frame, ops[1]);
@@ -286,10 +325,12 @@ constexpr AluFn aluTable[] = {
 #define FC_ALU2(NAME, D, A, B, EXPR) op##NAME,
 #define FC_ALU3(NAME, D, A, B, C, EXPR) op##NAME,
 #include "flashcore/Emulator/AluOps.def"
-    opMovPred,  opNotPred,  opAndPred, opOrPred,     opXorPred, opSelpB16,
-    opSelpB32,  opSelpB64,  opSetpU16, opSetpS16,    opSetpU32, opSetpS32,
-    opSetpU64,  opSetpS64,  opSetpF32, opSetpF32Ftz, opSetpF64, opSetpF16,
-    opSetpBF16, opTestpF32, opBfiB32,  opBfiB64,     opConvert,
+    opMovPred,    opNotPred,     opAndPred,     opOrPred,      opXorPred,
+    opSelpB16,    opSelpB32,     opSelpB64,     opSetpU16,     opSetpS16,
+    opSetpU32,    opSetpS32,     opSetpU64,     opSetpS64,     opSetpF32,
+    opSetpF32Ftz, opSetpF64,     opSetpF16,     opSetpBF16,    opTestpF32,
+    opTestpF64,   opAddCarryB32, opAddCarryB64, opSubCarryB32, opSubCarryB64,
+    opBfiB32,     opBfiB64,      opConvert,
 };
 static_assert(sizeof aluTable / sizeof *aluTable ==
               static_cast<size_t>(AluOp::Count));

@@ -17,8 +17,32 @@
 using namespace flashcore::emu;
 
 void Machine::tick(Warp &warp) {
+  warp.clock.ownKnown = warp.clock.epoch;
+  warp.clock.laneKnown.clear();
   ++warp.clock.epoch;
   segments.start(warp.clock);
+}
+
+/// bar.warp.sync orders the lanes of its mask with each other.
+void Machine::syncLanes(Warp &warp, uint32_t lanes, uint32_t members) {
+  if ((members & warp.launched) == warp.launched)
+    return tick(warp);
+  WarpClock &clock = warp.clock;
+  if (clock.laneKnown.empty()) {
+    clock.laneKnown.resize(warpSize);
+    // Threads that do not exist have nothing to wait for.
+    forEachLane(~warp.launched,
+                [&](unsigned lane) { clock.laneKnown[lane].fill(UINT32_MAX); });
+  }
+  std::array<uint32_t, warpSize> joined{};
+  forEachLane(lanes, [&](unsigned lane) {
+    for (unsigned other = 0; other < warpSize; ++other)
+      joined[other] = std::max(joined[other], clock.laneKnown[lane][other]);
+  });
+  forEachLane(lanes, [&](unsigned lane) { joined[lane] = clock.epoch; });
+  forEachLane(lanes, [&](unsigned lane) { clock.laneKnown[lane] = joined; });
+  ++clock.epoch;
+  segments.start(clock);
 }
 
 void Machine::setPredicate(Warp &warp, uint32_t granule, uint32_t value,
@@ -88,7 +112,7 @@ void Machine::runCollective(Warp &warp, const Inst &inst, uint32_t lanes,
                             uint32_t members) {
   switch (inst.kind) {
   case InstKind::BarrierWarp:
-    return tick(warp);
+    return syncLanes(warp, lanes, members);
   case InstKind::Shuffle:
     return shuffle(warp, inst, lanes, members);
   case InstKind::Vote:
@@ -101,6 +125,8 @@ void Machine::runCollective(Warp &warp, const Inst &inst, uint32_t lanes,
     return loadMatrix(warp, inst, lanes);
   case InstKind::StoreMatrix:
     return storeMatrix(warp, inst, lanes);
+  case InstKind::MoveMatrix:
+    return moveMatrix(warp, inst);
   default:
     return mma(warp, inst);
   }

@@ -46,9 +46,11 @@ struct MmaOperands {
 using MmaFn = void (*)(const MmaOperands &operands, bool isBfloat, unsigned k,
                        const MmaModel &model);
 
-/// m16n8k32 with 8-bit floats, one element at a time; `model` is that of f16.
-void mmaFp8(const MmaOperands &operands, bool aIsE4M3, bool bIsE4M3,
-            const MmaModel &model);
+/// 8-bit floats, tf32 and 8-bit integers, one element at a time; `model` is
+/// that of f16. Integers lie in the bits of `c` and `d`.
+void mmaElementwise(const MmaOperands &operands, MatrixType aType,
+                    MatrixType bType, unsigned depth, bool saturate,
+                    const MmaModel &model);
 /// The value of an e4m3 or e5m2 byte.
 double decodeFp8(uint32_t bits, bool isE4M3);
 

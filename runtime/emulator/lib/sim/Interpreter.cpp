@@ -215,7 +215,8 @@ void Machine::readClock(Warp &warp, const Inst &inst, uint32_t lanes) {
     if (inst.regBytes == 8)
       warp.reg<uint64_t>(d)[lane] = now;
     else
-      warp.reg<uint32_t>(d)[lane] = static_cast<uint32_t>(now);
+      warp.reg<uint32_t>(d)[lane] =
+          static_cast<uint32_t>(inst.aux ? now >> 32 : now);
   });
 }
 
@@ -262,6 +263,9 @@ Machine::Step Machine::executeOther(Warp &warp, const Inst &inst,
       warp.reg<uint32_t>(program.operands[inst.firstOperand])[lane] = lanes;
     });
     return Step::Next;
+  case InstKind::SystemCall:
+    systemCall(warp, inst, lanes);
+    return Step::Next;
   case InstKind::Barrier:
     return barrier(warp, inst, lanes);
   case InstKind::BarrierWarp:
@@ -271,6 +275,7 @@ Machine::Step Machine::executeOther(Warp &warp, const Inst &inst,
   case InstKind::Redux:
   case InstKind::LoadMatrix:
   case InstKind::StoreMatrix:
+  case InstKind::MoveMatrix:
   case InstKind::Mma:
     return collective(warp, inst, lanes);
   case InstKind::Alu:

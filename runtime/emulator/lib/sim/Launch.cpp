@@ -101,6 +101,7 @@ Error Machine::checkLaunch(const Arguments &arguments) const {
 }
 
 void Machine::placeGlobals() {
+  size_t first = memory.buffers.size();
   for (const StorageVar &var : program.globals) {
     Buffer &buffer = memory.create(var.name, var.bytes);
     // Module variables are zero unless initialised (PTX ISA, section 5.4.5).
@@ -108,6 +109,13 @@ void Machine::placeGlobals() {
     std::copy(var.init.begin(), var.init.end(), buffer.data.begin());
     buffer.init.fill(0, buffer.bytes, true);
   }
+  for (size_t i = 0; i < program.globals.size(); ++i)
+    for (const AddressInit &init : program.globals[i].addresses) {
+      uint64_t address = memory.buffers[first + init.target].base +
+                         static_cast<uint64_t>(init.addend);
+      std::memcpy(memory.buffers[first + i].data.data() + init.offset, &address,
+                  sizeof address);
+    }
 }
 
 /// The registers of a fresh warp: constants set, all else poison.
@@ -134,7 +142,9 @@ void Machine::setUpTemplate() {
     for (const FrameConstant &constant : program.constants)
       if (constant.granule == ref.granule)
         bytes = constant.bytes;
-    store(ref.granule, bytes, memory.buffers[first + ref.index].base);
+    store(ref.granule, bytes,
+          memory.buffers[first + ref.index].base +
+              static_cast<uint64_t>(ref.addend));
   }
 }
 
@@ -271,6 +281,9 @@ void Machine::startWarp(Cta &owner, Warp &warp) {
           specialValue(special.reg, lane, warp, owner, config, sharedBytes);
       if (special.bytes == 8)
         warp.reg<uint64_t>(special.granule)[lane] = value;
+      else if (special.bytes == 2)
+        warp.reg<uint16_t>(special.granule)[lane] =
+            static_cast<uint16_t>(value);
       else
         warp.reg<uint32_t>(special.granule)[lane] = value;
     }

@@ -269,6 +269,7 @@ private:
   bool completeBarrier(CtaBarrier &barrier);
   void releaseBarrier(CtaBarrier &barrier);
   void tick(Warp &warp);
+  void syncLanes(Warp &warp, uint32_t lanes, uint32_t members);
   void setPredicate(Warp &warp, uint32_t granule, uint32_t value,
                     uint32_t lanes);
 
@@ -333,6 +334,8 @@ private:
                               uint8_t *(&hosts)[warpSize]);
   void loadMatrix(Warp &warp, const Inst &inst, uint32_t lanes);
   void storeMatrix(Warp &warp, const Inst &inst, uint32_t lanes);
+  void moveMatrix(Warp &warp, const Inst &inst);
+  void multiplyMatrices(const Inst &inst, const MmaOperands &operands);
   void mma(Warp &warp, const Inst &inst);
 
   // CheckLayout.cpp.
@@ -360,6 +363,14 @@ private:
   std::string describeElement(const Inst &inst, bool isB, unsigned row,
                               unsigned k) const;
   uint32_t slotOf(uint32_t granule) const { return labelPlan.slots[granule]; }
+  // SystemCalls.cpp.
+  void systemCall(Warp &warp, const Inst &inst, uint32_t lanes);
+  const uint8_t *hostBytes(const Warp &warp, unsigned lane, uint64_t address,
+                           uint64_t bytes);
+  bool readString(const Warp &warp, unsigned lane, uint64_t address,
+                  std::string &out);
+  bool formatPrintf(const Warp &warp, unsigned lane, uint64_t format,
+                    uint64_t arguments, std::string &out, uint32_t &count);
 
   // Traffic.cpp.
   void countShared(const Inst &inst, const LaneAccess &access);

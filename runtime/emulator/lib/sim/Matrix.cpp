@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "../math/Half.h"
 #include "Machine.h"
 
 using namespace flashcore::emu;
@@ -89,29 +90,65 @@ void Machine::storeMatrix(Warp &warp, const Inst &inst, uint32_t lanes) {
   }
 }
 
+/// The lane that holds a pair gives it to the lane of the transposed place.
+void Machine::moveMatrix(Warp &warp, const Inst &inst) {
+  const uint32_t *ops = program.operands.data() + inst.firstOperand;
+  alignas(16) uint16_t data[8][8];
+  std::memcpy(data, warp.reg<uint32_t>(ops[1]), sizeof data);
+  uint32_t *d = warp.reg<uint32_t>(ops[0]);
+  for (unsigned lane = 0; lane < warpSize; ++lane) {
+    unsigned row = lane / 4, column = lane % 4 * 2;
+    d[lane] = data[column][row] | uint32_t(data[column + 1][row]) << 16;
+  }
+}
+
+/// D = A B + C with C and D in f32 registers or, for integers, their bits.
+void Machine::multiplyMatrices(const Inst &inst, const MmaOperands &operands) {
+  MatrixType type = static_cast<MatrixType>(inst.mode);
+  if (type == MatrixType::F16 || type == MatrixType::BF16)
+    handlers.mma(operands, type == MatrixType::BF16, inst.vectorLength,
+                 mmaModel);
+  else
+    mmaElementwise(operands, type, static_cast<MatrixType>(inst.aux),
+                   inst.vectorLength, inst.saturate, mmaModel);
+}
+
 void Machine::mma(Warp &warp, const Inst &inst) {
   const uint32_t *ops = program.operands.data() + inst.firstOperand;
-  bool isK8 = inst.vectorLength == 8;
-  unsigned numA = isK8 ? 2 : 4, numB = isK8 ? 1 : 2;
+  bool isHalf = inst.type == ScalarType::F16;
+  unsigned numD = inst.numDsts, numAB = inst.numSrcs - numD;
+  unsigned numA = numAB * 2 / 3;
+  const uint32_t *c = ops + numD + numAB;
   // D may share registers with C in another order, so it is written at the end.
-  alignas(64) float result[4][warpSize];
+  alignas(64) float result[4][warpSize], accumulator[4][warpSize];
   MmaOperands operands{};
   for (unsigned i = 0; i < 4; ++i) {
     operands.d[i] = result[i];
-    operands.c[i] = warp.reg<float>(ops[4 + numA + numB + i]);
+    operands.c[i] = isHalf ? accumulator[i] : warp.reg<float>(c[i]);
   }
   for (unsigned i = 0; i < numA; ++i)
-    operands.a[i] = warp.reg<uint32_t>(ops[4 + i]);
-  for (unsigned i = 0; i < numB; ++i)
-    operands.b[i] = warp.reg<uint32_t>(ops[4 + numA + i]);
-  if (inst.vectorLength == 32)
-    mmaFp8(operands, inst.mode == uint8_t(MatrixType::E4M3),
-           inst.aux == int32_t(MatrixType::E4M3), mmaModel);
-  else
-    handlers.mma(operands, inst.mode == uint8_t(MatrixType::BF16),
-                 inst.vectorLength, mmaModel);
+    operands.a[i] = warp.reg<uint32_t>(ops[numD + i]);
+  for (unsigned i = 0; i < numAB - numA; ++i)
+    operands.b[i] = warp.reg<uint32_t>(ops[numD + numA + i]);
   if (labelling)
     checkFragments(warp, inst);
-  for (unsigned i = 0; i < 4; ++i)
-    std::memcpy(warp.reg<float>(ops[i]), result[i], sizeof result[i]);
+  if (!isHalf) {
+    multiplyMatrices(inst, operands);
+    for (unsigned i = 0; i < 4; ++i)
+      std::memcpy(warp.reg<float>(ops[i]), result[i], sizeof result[i]);
+    return;
+  }
+  // Pairs of f16 accumulators; the sum is rounded to nearest once.
+  for (unsigned i = 0; i < 4; ++i) {
+    const uint32_t *pairs = warp.reg<uint32_t>(c[i / 2]);
+    for (unsigned lane = 0; lane < warpSize; ++lane)
+      accumulator[i][lane] =
+          floatFromHalf(pairs[lane] >> (16 * (i % 2)) & 0xffffu);
+  }
+  multiplyMatrices(inst, operands);
+  for (unsigned i = 0; i < 2; ++i)
+    for (unsigned lane = 0; lane < warpSize; ++lane)
+      warp.reg<uint32_t>(ops[i])[lane] =
+          halfFromFloat(result[2 * i][lane]) |
+          uint32_t(halfFromFloat(result[2 * i + 1][lane])) << 16;
 }

@@ -56,6 +56,11 @@ enum class AluOp : uint16_t {
   SetpF16,
   SetpBF16,
   TestpF32,
+  TestpF64,
+  AddCarryB32,
+  AddCarryB64,
+  SubCarryB32,
+  SubCarryB64,
   BfiB32,
   BfiB64,
   Convert,
@@ -84,10 +89,12 @@ enum class InstKind : uint8_t {
   Redux,
   LoadMatrix,
   StoreMatrix,
+  MoveMatrix,
   Mma,
   Atomic,
   Fence,
   Prefetch,
+  SystemCall,
 };
 
 /// For the counters.
@@ -142,7 +149,9 @@ enum class AtomicOp : uint8_t {
   Exch,
   Cas,
 };
-enum class MatrixType : uint8_t { F16, BF16, E4M3, E5M2 };
+enum class MatrixType : uint8_t { F16, BF16, E4M3, E5M2, TF32, U8, S8 };
+/// The functions that the driver gives to device code.
+enum class SystemCall : uint8_t { Vprintf, AssertFail };
 
 /// The conversion an AluOp::Convert does; the rare ones share one handler.
 struct ConvertInfo {
@@ -174,7 +183,8 @@ struct Inst {
   int32_t aux = 0;
   BoolOp boolOp = BoolOp::None;
   bool boolNegated = false;
-  /// Per kind: BarrierMode, ShuffleMode, VoteMode, AtomicOp, MatrixType.
+  /// Per kind: BarrierMode, ShuffleMode, VoteMode, AtomicOp, MatrixType,
+  /// SystemCall.
   uint8_t mode = 0;
 
   // Memory.
@@ -186,6 +196,7 @@ struct Inst {
   bool addressIs64 = false;
   ScalarType type = ScalarType::None;
   bool transposed = false;
+  bool saturate = false;   // mma.satfinite
   bool isVolatile = false; // volatile, relaxed, acquire or release
   bool isAcquire = false, isRelease = false;
   /// red, or an atom whose result is not wanted.
@@ -243,6 +254,13 @@ struct FrameSpecial {
   SpecialReg reg;
 };
 
+/// Eight bytes of a module variable that hold the address of another one.
+struct AddressInit {
+  uint64_t offset = 0;
+  uint32_t target = 0; // index into Program::globals
+  int64_t addend = 0;
+};
+
 /// A named piece of storage, for messages and layout.
 struct StorageVar {
   std::string name;
@@ -251,6 +269,7 @@ struct StorageVar {
   uint32_t align = 1;
   bool isDynamic = false;
   std::vector<uint8_t> init;
+  std::vector<AddressInit> addresses;
 };
 
 struct SourceLoc {
@@ -303,6 +322,7 @@ struct Program {
   struct GlobalRef {
     uint32_t granule;
     uint32_t index;
+    int64_t addend = 0;
   };
   std::vector<GlobalRef> globalRefs;
   std::vector<SourceLoc> sources;

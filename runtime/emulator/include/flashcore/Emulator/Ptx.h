@@ -80,12 +80,14 @@ struct PtxOperand {
   bool negated = false;
   /// A 0d literal; otherwise a Float holds f32 bits.
   bool isDouble = false;
+  /// Symbol: `name+8`, or `generic(name)`.
+  bool hasOffset = false, isGeneric = false;
   SrcLoc loc;
   /// Symbol: its name. Address: the base symbol, empty for a plain number.
   std::string_view name;
   /// Symbol: what follows the dot, as in `%tid.x`.
   std::string_view suffix;
-  /// Int: value; Float: bits; Address: offset.
+  /// Int: value; Float: bits; Address, and Symbol with hasOffset: offset.
   int64_t value = 0;
   /// Vector: elements. A `p|q` pair is a Vector of two with isPair set.
   std::vector<PtxOperand> elements;
@@ -103,6 +105,14 @@ struct PtxInstruction {
   std::vector<PtxOperand> operands;
 };
 
+/// `generic(name) + addend` in an initialiser.
+struct PtxInitAddress {
+  SrcLoc loc;
+  uint64_t offset = 0;
+  std::string_view name;
+  int64_t addend = 0;
+};
+
 struct PtxVariable {
   SrcLoc loc;
   StateSpace space = StateSpace::Reg;
@@ -115,7 +125,9 @@ struct PtxVariable {
   uint64_t bytes = 0;
   bool isExtern = false;
   bool isArray = false;
+  /// The bytes given, which may be fewer than the variable has.
   std::vector<uint8_t> init;
+  std::vector<PtxInitAddress> addresses;
 };
 
 struct PtxStatement {

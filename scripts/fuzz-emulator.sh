@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Fuzzes the emulator's loader and its interpreter at the same time under ASan
+# and UBSan, for MINUTES (20 if not given). Fails at the first crash, leak,
+# undefined behaviour, or input that takes more than 10 s or 2 GiB, and leaves
+# that input in build/fuzz/found. CXX names the Clang to use.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+minutes=${1:-20}
+build=build/fuzz
+if ! [[ $minutes =~ ^[1-9][0-9]*$ ]]; then
+  echo "usage: $0 [MINUTES], got '$minutes'" >&2
+  exit 2
+fi
+
+cmake -S runtime/emulator -B $build -G Ninja -DFLASHCORE_EMU_FUZZ=ON \
+  -DFLASHCORE_EMU_TESTS=OFF -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+  -DCMAKE_CXX_COMPILER="${CXX:-clang++-22}" >/dev/null
+ninja -C $build FlashCoreEmulatorFuzzLoad FlashCoreEmulatorFuzzLaunch
+
+mkdir -p $build/found
+pids=()
+for target in Load Launch; do
+  # New inputs go to the work directory; the corpus is only read.
+  mkdir -p "$build/work-$target"
+  $build/fuzz/FlashCoreEmulatorFuzz$target "$build/work-$target" \
+    runtime/emulator/fuzz/corpus -dict=runtime/emulator/fuzz/ptx.dict \
+    -max_total_time=$((minutes * 60)) -max_len=16384 -timeout=10 \
+    -rss_limit_mb=2048 -malloc_limit_mb=16384 -print_final_stats=1 \
+    -artifact_prefix=$build/found/$target- >$build/$target.log 2>&1 &
+  pids+=($!)
+done
+status=0
+for pid in "${pids[@]}"; do
+  wait "$pid" || status=1
+done
+for target in Load Launch; do
+  echo "== $target"
+  grep -aE 'DONE|stat::|ERROR|SUMMARY|runtime error' $build/$target.log ||
+    tail -n 5 $build/$target.log
+done
+exit $status
