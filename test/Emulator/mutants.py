@@ -42,9 +42,8 @@ FINDING = re.compile(r":(\d+)(?: \(.*?\))?: ([a-z-]+): ")
 
 @dataclasses.dataclass
 class Outcome:
-    """What one run said, the strongest first: finding kinds, then the rest."""
     kind: str  # reported, unwritten, wrong or silent
-    findings: tuple = ()
+    findings: tuple = ()  # kinds, the first reported first
 
 
 class Good:
@@ -65,8 +64,8 @@ class Good:
 def classify(good, one):
     if one.returncode == 2:
         return Outcome("reported", ("refused",))
-    if findings := {kind for _, kind in FINDING.findall(one.text)}:
-        return Outcome("reported", tuple(sorted(findings)))
+    if findings := FINDING.findall(one.text):
+        return Outcome("reported", tuple(kind for _, kind in findings))
     if one.notes != good.expected.notes:
         return Outcome("unwritten")
     same = one.outputs == good.expected.outputs
