@@ -29,6 +29,7 @@ const char *flashcore::emu::findingName(FindingKind kind) {
                                           "divergent-collective",
                                           "barrier-mismatch",
                                           "deadlock",
+                                          "layout-mismatch",
                                           "trap",
                                           "instruction-limit",
                                           "invalid-branch"};
@@ -50,6 +51,8 @@ Check flashcore::emu::findingCheck(FindingKind kind) {
   case FindingKind::BarrierMismatch:
   case FindingKind::Deadlock:
     return CheckSync;
+  case FindingKind::LayoutMismatch:
+    return CheckLayout;
   default:
     return CheckMemory;
   }
@@ -57,8 +60,8 @@ Check flashcore::emu::findingCheck(FindingKind kind) {
 
 static constexpr std::pair<const char *, Check> checkNames[] = {
     {"memory", CheckMemory}, {"init", CheckInit}, {"race", CheckRace},
-    {"async", CheckAsync},   {"sync", CheckSync}, {"all", CheckAll},
-    {"none", CheckNone}};
+    {"async", CheckAsync},   {"sync", CheckSync}, {"layout", CheckLayout},
+    {"all", CheckAll},       {"none", CheckNone}};
 
 const char *flashcore::emu::checkName(Check check) {
   for (const auto &[name, value] : checkNames)

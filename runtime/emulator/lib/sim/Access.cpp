@@ -135,6 +135,8 @@ void Machine::accessSpace(Warp &warp, const Inst &inst, StateSpace space,
     break;
   }
   moveData(warp, inst, access.lanes, hosts, isStore);
+  if (labelling)
+    labelAccess(warp, inst, space, access.lanes, hosts, isStore);
   if (isStore && isOn(CheckRace) &&
       (space == StateSpace::Shared || space == StateSpace::Global))
     checkLostStores(warp, inst, space, access, hosts);
@@ -382,6 +384,9 @@ void Machine::poisonLanes(Warp &warp, const Inst &inst, uint32_t lanes) {
     forEachLane(lanes, [&](unsigned lane) {
       std::memset(warp.reg<uint8_t>(ops[v]) + size_t(lane) * bytes, 0xff,
                   bytes);
+      if (labelling)
+        for (unsigned half = 0; half < bytes / 2; ++half)
+          warp.labels.clear(slotOf(ops[v] + half), 1u << lane);
     });
 }
 
@@ -459,8 +464,12 @@ void Machine::atomic(Warp &warp, const Inst &inst, uint32_t lanes) {
         if (inst.isRelease)
           tick(warp);
         releaseTo(warp, access.address[lane]);
-      } else if (isOn(CheckInit)) {
-        cta->shadow.init.set(access.address[lane], inst.elementBytes);
+      } else {
+        if (isOn(CheckInit))
+          cta->shadow.init.set(access.address[lane], inst.elementBytes);
+        if (!cta->labels.empty())
+          std::fill_n(&cta->labels[access.address[lane] / 2],
+                      (inst.elementBytes + 1) / 2, Label(0));
       }
     });
     if (!inst.noResult && access.lanes != wanted)

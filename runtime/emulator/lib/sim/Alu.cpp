@@ -300,8 +300,11 @@ namespace flashcore::emu::FLASHCORE_EMU_ISA {
 void mma(const MmaOperands &operands, bool isBfloat, unsigned k,
          const MmaModel &model);
 
+extern const LabelKernels labelKernels;
+
 #define FC_STRINGIZE2(X) #X
 #define FC_STRINGIZE(X) FC_STRINGIZE2(X)
 extern const HandlerTable handlers;
-const HandlerTable handlers = {aluTable, mma, FC_STRINGIZE(FLASHCORE_EMU_ISA)};
+const HandlerTable handlers = {aluTable, mma, &labelKernels,
+                               FC_STRINGIZE(FLASHCORE_EMU_ISA)};
 } // namespace flashcore::emu::FLASHCORE_EMU_ISA

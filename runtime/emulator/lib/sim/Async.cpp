@@ -101,6 +101,8 @@ void Machine::cpAsyncCommit(Warp &warp, uint32_t lanes) {
 void Machine::transfer(AsyncCopy &copy, uint32_t lanes) {
   if (copy.done)
     return;
+  if (!cta->labels.empty())
+    labelCopy(copy, lanes);
   uint8_t *shared = cta->shared.data();
   forEachLane(lanes, [&](unsigned lane) {
     uint8_t *to = shared + copy.to[lane];

@@ -118,6 +118,7 @@ void Machine::shuffle(Warp &warp, const Inst &inst, uint32_t lanes,
   std::copy_n(warp.reg<uint32_t>(ops[2]), warpSize, values);
   const uint32_t *b = warp.reg<uint32_t>(ops[3]);
   const uint32_t *c = warp.reg<uint32_t>(ops[4]);
+  uint8_t sources[warpSize] = {};
   uint32_t inRange = 0, stray = 0;
   forEachLane(lanes, [&](unsigned lane) {
     int clamp = static_cast<int>(c[lane] & 31),
@@ -150,9 +151,12 @@ void Machine::shuffle(Warp &warp, const Inst &inst, uint32_t lanes,
     inRange |= valid ? 1u << lane : 0u;
     if (!(lanes >> from & 1))
       stray |= 1u << lane;
-    result[lane] = values[from & 31];
+    sources[lane] = static_cast<uint8_t>(from & 31);
+    result[lane] = values[sources[lane]];
   });
   (void)members;
+  if (labelling)
+    labelShuffle(warp, inst, lanes, sources);
   if (stray && isOn(CheckSync))
     find(FindingKind::DivergentCollective, warp, inst, stray, [&] {
       return Text{"shfl reads from lanes that do not take part",

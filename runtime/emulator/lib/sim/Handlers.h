@@ -13,6 +13,7 @@
 #ifndef FLASHCORE_EMULATOR_LIB_SIM_HANDLERS_H
 #define FLASHCORE_EMULATOR_LIB_SIM_HANDLERS_H
 
+#include "../check/Layout.h"
 #include "flashcore/Emulator/Program.h"
 
 namespace flashcore::emu {
@@ -54,6 +55,7 @@ double decodeFp8(uint32_t bits, bool isE4M3);
 struct HandlerTable {
   const AluFn *alu;
   MmaFn mma;
+  const LabelKernels *labels;
   const char *isa;
 };
 

@@ -67,10 +67,12 @@ void Machine::runWarp(Warp &warp, uint64_t budget) {
     uint64_t turn =
         warp.groups.size() > 1 ? std::min(budget, divergedTurn) : budget;
     uint64_t left = turn;
-    if (isOn(CheckInit))
-      runGroup<true>(warp, left);
+    if (labelling)
+      isOn(CheckInit) ? runGroup<true, true>(warp, left)
+                      : runGroup<false, true>(warp, left);
     else
-      runGroup<false>(warp, left);
+      isOn(CheckInit) ? runGroup<true, false>(warp, left)
+                      : runGroup<false, false>(warp, left);
     budget -= turn - left;
     instructions += turn - left;
     warp.executed += turn - left;
@@ -97,7 +99,8 @@ uint32_t Machine::meetingPoint(Warp &warp) {
   return meet;
 }
 
-template <bool Checked> void Machine::runGroup(Warp &warp, uint64_t &budget) {
+template <bool Checked, bool Labelled>
+void Machine::runGroup(Warp &warp, uint64_t &budget) {
   const Inst *code = program.code.data();
   const uint32_t *operands = program.operands.data();
   char *frame = warp.frame.get();
@@ -130,6 +133,11 @@ template <bool Checked> void Machine::runGroup(Warp &warp, uint64_t &budget) {
     }
     if (options.trace) [[unlikely]]
       trace(warp, inst, enabled);
+    if (Labelled) {
+      const LabelOp &op = labelPlan.ops[pc];
+      if (op.action != LabelAction::None)
+        propagateLabels(warp, inst, op, enabled);
+    }
     if (inst.kind == InstKind::Alu) {
       handlers.alu[size_t(inst.op)](frame, ops, inst, enabled);
       ++pc;

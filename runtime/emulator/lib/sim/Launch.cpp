@@ -148,6 +148,8 @@ Error Machine::prepare(const Arguments &arguments) {
       var.bytes = config.dynamicSharedBytes;
   sharedSize = program.dynamicSharedOffset + config.dynamicSharedBytes + 64;
   perPc.assign(program.code.size(), {});
+  if (isOn(CheckLayout))
+    setUpLabels();
   if (isOn(CheckRace))
     for (Buffer &buffer : memory.buffers)
       if (buffer.live &&
@@ -227,6 +229,8 @@ void Machine::startWarp(Cta &owner, Warp &warp) {
     std::memcpy(warp.frame.get(), frameTemplate.data(), frameBytes);
   }
   warp.init = initTemplate;
+  if (labelling)
+    warp.labels.reset(labelPlan.numSlots);
   uint64_t threads = config.block.count() - uint64_t(warp.index) * warpSize;
   warp.launched = threads >= warpSize ? ~0u : (1u << threads) - 1;
   warp.live = warp.launched;
@@ -265,6 +269,8 @@ void Machine::startCta(Cta &next, uint32_t index) {
   next.shared.assign(sharedSize, 0xff);
   if (options.checks & (CheckInit | CheckRace | CheckAsync))
     next.shadow.reset(sharedSize, program.sharedGrain, numWarps);
+  if (labelling && labelPlan.throughShared)
+    next.labels.assign(sharedSize / 2 + 1, 0);
   for (CtaBarrier &barrier : next.barriers)
     barrier = CtaBarrier();
   next.launchedThreads = next.liveThreads =

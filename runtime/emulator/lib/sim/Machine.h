@@ -16,11 +16,13 @@
 
 #include "../check/Findings.h"
 #include "../check/Shadow.h"
+#include "../lower/LabelSlice.h"
 #include "Handlers.h"
 #include "flashcore/Emulator/Emulator.h"
 
 #include <bit>
 #include <deque>
+#include <optional>
 #include <random>
 
 namespace flashcore::emu {
@@ -38,6 +40,7 @@ struct Buffer {
   std::vector<uint8_t> data;
   InitMap init;
   GlobalShadow shadow;
+  std::optional<TensorLayout> layout;
 };
 
 struct DeviceMemory::Impl {
@@ -83,6 +86,29 @@ struct FrameDelete {
   }
 };
 
+/// Labels of the registers of a warp, by the slots of a LabelPlan.
+struct LabelFrame {
+  /// The tile an accumulator was last multiplied from.
+  struct Origin {
+    uint32_t a = 0, b = 0;
+  };
+  std::unique_ptr<char[], FrameDelete> storage;
+  /// False: all 32 lanes are neutral, whatever the storage holds.
+  std::vector<uint8_t> held;
+  std::vector<Origin> origins;
+
+  void reset(uint32_t numSlots);
+  Label *at(uint32_t slot) {
+    return reinterpret_cast<Label *>(storage.get()) + size_t(slot) * warpSize;
+  }
+  const Label *ifHeld(uint32_t slot) {
+    return slot != noSlot && held[slot] ? at(slot) : nullptr;
+  }
+  /// For writing labels of some lanes.
+  Label *write(uint32_t slot);
+  void clear(uint32_t slot, uint32_t lanes);
+};
+
 struct Warp {
   uint32_t index = 0;
   uint32_t launched = 0, live = 0;
@@ -95,6 +121,7 @@ struct Warp {
   uint32_t committed[warpSize];
   std::vector<uint8_t> local; // lane after lane
   InitMap localInit;
+  LabelFrame labels;
   uint32_t turns = 0;
   uint64_t executed = 0;
 
@@ -132,6 +159,8 @@ struct Cta {
   std::vector<Warp> warps;
   std::vector<uint8_t> shared;
   SharedShadow shadow;
+  /// One for each two bytes of shared memory; empty without the layout check.
+  std::vector<Label> labels;
   CtaBarrier barriers[16];
   uint32_t liveThreads = 0;
   uint32_t launchedThreads = 0;
@@ -186,7 +215,8 @@ private:
   void mergeGroups(Warp &warp);
   uint32_t meetingPoint(Warp &warp);
   void readClock(Warp &warp, const Inst &inst, uint32_t lanes);
-  template <bool Checked> void runGroup(Warp &warp, uint64_t &budget);
+  template <bool Checked, bool Labelled>
+  void runGroup(Warp &warp, uint64_t &budget);
   Step executeOther(Warp &warp, const Inst &inst, uint32_t lanes);
   Step branch(Warp &warp, const Inst &inst, uint32_t lanes);
   Step branchTable(Warp &warp, const Inst &inst, uint32_t lanes);
@@ -278,6 +308,32 @@ private:
   void storeMatrix(Warp &warp, const Inst &inst, uint32_t lanes);
   void mma(Warp &warp, const Inst &inst);
 
+  // CheckLayout.cpp.
+  void setUpLabels();
+  void propagateLabels(Warp &warp, const Inst &inst, const LabelOp &op,
+                       uint32_t lanes);
+  void labelAccess(Warp &warp, const Inst &inst, StateSpace space,
+                   uint32_t lanes, uint8_t *const (&hosts)[warpSize],
+                   bool isStore);
+  void labelCopy(const AsyncCopy &copy, uint32_t lanes);
+  void labelShuffle(Warp &warp, const Inst &inst, uint32_t lanes,
+                    const uint8_t (&from)[warpSize]);
+  void labelLoadMatrix(Warp &warp, const Inst &inst, const LaneAccess &access);
+  void labelStoreMatrix(Warp &warp, const Inst &inst, const LaneAccess &access);
+  FragmentLabels fragmentLabels(Warp &warp, const uint32_t *granules,
+                                unsigned rows, unsigned depth);
+  void checkFragments(Warp &warp, const Inst &inst);
+  bool checkConflicts(Warp &warp, const Inst &inst, const FragmentSummary &a,
+                      const FragmentSummary &b);
+  void labelProducts(Warp &warp, const Inst &inst, const FragmentSummary &a,
+                     const FragmentSummary &b);
+  Label accumulate(Warp &warp, const Inst &inst, unsigned reg, unsigned lane,
+                   Label before, LabelFrame::Origin origin,
+                   const FragmentSummary &a, const FragmentSummary &b);
+  std::string describeElement(const Inst &inst, bool isB, unsigned row,
+                              unsigned k) const;
+  uint32_t slotOf(uint32_t granule) const { return labelPlan.slots[granule]; }
+
   // Traffic.cpp.
   void countShared(const Inst &inst, const LaneAccess &access);
   void countGlobal(const Inst &inst, const LaneAccess &access, bool isWrite);
@@ -346,6 +402,10 @@ private:
   std::unordered_map<uint64_t, SyncObject> syncObjects;
   FindingSet findings;
   std::vector<PcCounters> perPc;
+  /// Of the layout check; `labelling` is false where it has nothing to follow.
+  LabelPlan labelPlan;
+  TensorTable tensors;
+  bool labelling = false;
   uint64_t globalReadBytes = 0, globalWriteBytes = 0;
   std::mt19937_64 scheduleRandom, asyncRandom;
 };

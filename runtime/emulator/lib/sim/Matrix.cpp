@@ -42,6 +42,8 @@ void Machine::loadMatrix(Warp &warp, const Inst &inst, uint32_t lanes) {
   uint8_t *hosts[warpSize];
   LaneAccess access = accessMatrixRows(warp, inst, ops[count], lanes,
                                        /*isWrite=*/false, hosts);
+  if (!cta->labels.empty())
+    labelLoadMatrix(warp, inst, access);
   for (unsigned matrix = 0; matrix < count; ++matrix) {
     alignas(16) uint16_t data[8][8];
     for (unsigned row = 0; row < 8; ++row) {
@@ -69,6 +71,8 @@ void Machine::storeMatrix(Warp &warp, const Inst &inst, uint32_t lanes) {
   uint8_t *hosts[warpSize];
   LaneAccess access = accessMatrixRows(warp, inst, ops[0], lanes,
                                        /*isWrite=*/true, hosts);
+  if (!cta->labels.empty())
+    labelStoreMatrix(warp, inst, access);
   for (unsigned matrix = 0; matrix < count; ++matrix) {
     const uint32_t *a = warp.reg<uint32_t>(ops[1 + matrix]);
     alignas(16) uint16_t data[8][8];
@@ -106,6 +110,8 @@ void Machine::mma(Warp &warp, const Inst &inst) {
   else
     handlers.mma(operands, inst.mode == uint8_t(MatrixType::BF16),
                  inst.vectorLength, mmaModel);
+  if (labelling)
+    checkFragments(warp, inst);
   for (unsigned i = 0; i < 4; ++i)
     std::memcpy(warp.reg<float>(ops[i]), result[i], sizeof result[i]);
 }

@@ -151,6 +151,20 @@ bool DeviceMemory::fill(uint64_t address, uint8_t value, uint64_t bytes) {
   return true;
 }
 
+bool DeviceMemory::describe(uint64_t address, unsigned elementBytes,
+                            std::vector<uint64_t> shape,
+                            std::vector<uint64_t> strides) {
+  Buffer *buffer = impl->find(address, 0);
+  if (!buffer)
+    return false;
+  TensorLayout layout{address - buffer->base, elementBytes, std::move(shape),
+                      std::move(strides)};
+  if (!completeLayout(layout, buffer->bytes))
+    return false;
+  buffer->layout = std::move(layout);
+  return true;
+}
+
 bool DeviceMemory::poison(uint64_t address) {
   Buffer *buffer = impl->find(address, 0);
   if (!buffer)

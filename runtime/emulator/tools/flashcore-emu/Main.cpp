@@ -75,7 +75,8 @@ static void declareOptions(CLI::App &app, ToolOptions &options) {
   app.add_option("--expect", options.expected,
                  "INDEX=FILE.npy[:TOL]: compare the buffer of argument INDEX");
   app.add_option("--check", options.checks,
-                 "all, none, or a list of memory,init,race,async,sync");
+                 "all, none, or a list of memory,init,race,async,sync,\n"
+                 "layout");
   app.add_option("--async", options.async,
                  "When cp.async moves its bytes: lazy (at the wait), eager (at "
                  "the issue), random:SEED");
@@ -133,7 +134,7 @@ static std::string translateOptions(const ToolOptions &in, LaunchOptions &out) {
   std::string unknown;
   if (!parseChecks(in.checks, out.checks, unknown))
     return "--check: unknown check '" + unknown +
-           "'; expects all, none, memory, init, race, async or sync";
+           "'; expects all, none, memory, init, race, async, sync or layout";
   std::string async = takeSeed(in.async, out.asyncSeed);
   if (async == "lazy")
     out.async = AsyncMode::Lazy;
@@ -193,6 +194,7 @@ static std::string loadArguments(const ToolOptions &options,
       argument.address = memory.allocate(name, value.data.size());
       if (!value.isPoison)
         memory.write(argument.address, value.data.data(), value.data.size());
+      memory.describe(argument.address, elementBytes(value.type), value.shape);
       arguments.addPointer(argument.address);
     } else {
       arguments.addBytes(value.data.data(), value.data.size());

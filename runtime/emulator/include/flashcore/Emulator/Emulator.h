@@ -78,6 +78,13 @@ public:
   bool write(uint64_t address, const void *data, uint64_t bytes);
   bool read(uint64_t address, void *data, uint64_t bytes) const;
   bool fill(uint64_t address, uint8_t value, uint64_t bytes);
+  /// Says that a tensor lies at `address`, so that the layout check can name
+  /// its elements; strides count elements, and without them the tensor is dense
+  /// and row-major. Replaces what was said of the buffer before. False when the
+  /// tensor does not fit into one buffer or two elements share a place.
+  bool describe(uint64_t address, unsigned elementBytes,
+                std::vector<uint64_t> shape,
+                std::vector<uint64_t> strides = {});
   /// Makes the buffer poison again.
   bool poison(uint64_t address);
   /// Number of bytes of the buffer that were never written.

@@ -27,7 +27,8 @@ enum Check : unsigned {
   CheckRace = 4,  // shared memory, and global memory between CTAs
   CheckAsync = 8, // cp.async not waited for, slots overwritten too early
   CheckSync = 16, // divergent collectives, barrier mismatch, deadlock
-  CheckAll = 31,
+  CheckLayout = 32, // fragments of mma whose elements do not belong together
+  CheckAll = 63,
 };
 
 /// The name of one check, and the set a comma-separated list names ("all",
@@ -48,6 +49,7 @@ enum class FindingKind : uint8_t {
   DivergentCollective,
   BarrierMismatch,
   Deadlock,
+  LayoutMismatch,
   Trap,
   InstructionLimit,
   InvalidBranch,

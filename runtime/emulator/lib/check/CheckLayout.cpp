@@ -1,0 +1,451 @@
+//===- CheckLayout.cpp - Labels on their way, and at the mma --------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Moves labels beside the data (see Layout.h), and at each mma asks:
+//
+//   1. Do all rows of A, and all columns of B, have one contracted index at
+//      each k?
+//   2. Is it the same index for A and B?
+//   3. Is a row one row at all k, and are the products those of the row and
+//      column that the accumulator already holds?
+//
+// Questions 2 and 3 need to know that the two operands run over the same axis.
+// Nothing says so but the extents, so a convolution, whose operands run over
+// axes of different extents, is left alone.
+//
+//===----------------------------------------------------------------------===//
+
+#include "../sim/Machine.h"
+
+#include <algorithm>
+
+using namespace flashcore::emu;
+
+//===----------------------------------------------------------------------===//
+// Storage of labels
+//===----------------------------------------------------------------------===//
+
+void LabelFrame::reset(uint32_t numSlots) {
+  if (held.size() != numSlots)
+    storage.reset(static_cast<char *>(::operator new[](
+        size_t(numSlots) * warpSize * sizeof(Label), std::align_val_t(64))));
+  held.assign(numSlots, 0);
+  origins.assign(numSlots, {});
+}
+
+Label *LabelFrame::write(uint32_t slot) {
+  if (!held[slot])
+    std::fill_n(at(slot), warpSize, Label(0));
+  held[slot] = 1;
+  return at(slot);
+}
+
+void LabelFrame::clear(uint32_t slot, uint32_t lanes) {
+  if (slot == noSlot || !held[slot])
+    return;
+  if (lanes == ~0u)
+    held[slot] = 0;
+  else
+    forEachLane(lanes, [&](unsigned lane) { at(slot)[lane] = 0; });
+}
+
+void Machine::setUpLabels() {
+  for (const Buffer &buffer : memory.buffers)
+    if (buffer.live && buffer.layout)
+      tensors.add(buffer);
+  if (tensors.empty())
+    return;
+  labelPlan = planLabels(program);
+  labelling = !labelPlan.isEmpty();
+}
+
+//===----------------------------------------------------------------------===//
+// Registers
+//===----------------------------------------------------------------------===//
+
+/// The labels of one half register after an instruction, or null for none.
+static const Label *resultLabels(LabelFrame &frame, const LabelStep &step,
+                                 const LabelKernels &kernels, bool isSum,
+                                 Label *scratch) {
+  alignas(64) static constexpr Label neutral[warpSize] = {};
+  const Label *result = nullptr;
+  bool isAnyHeld = false;
+  for (uint32_t from : step.from) {
+    if (from == noSlot)
+      continue;
+    const Label *labels = frame.held[from] ? frame.at(from) : neutral;
+    isAnyHeld |= labels != neutral;
+    if (result && isAnyHeld)
+      kernels.merge(scratch, result, labels, isSum);
+    result = result && isAnyHeld ? scratch : labels;
+  }
+  return isAnyHeld ? result : nullptr;
+}
+
+/// What is masked away has no origin; the value it is masked with may have.
+static const Label *selectedLabels(LabelFrame &frame, const LabelStep &step,
+                                   uint32_t predicate, Label *scratch) {
+  const Label *a = frame.ifHeld(step.from[0]);
+  const Label *b = frame.ifHeld(step.from[1]);
+  if (!a && !b)
+    return nullptr;
+  for (unsigned lane = 0; lane < warpSize; ++lane) {
+    const Label *from = predicate >> lane & 1 ? a : b;
+    scratch[lane] = from ? from[lane] : 0;
+  }
+  return scratch;
+}
+
+void Machine::propagateLabels(Warp &warp, const Inst &inst, const LabelOp &op,
+                              uint32_t lanes) {
+  LabelFrame &frame = warp.labels;
+  // Halves may change places, so all are read before any is written.
+  alignas(64) Label scratch[4][warpSize];
+  const Label *results[4];
+  const LabelStep *steps = &labelPlan.steps[op.firstStep];
+  for (unsigned i = 0; i < op.numSteps; ++i) {
+    if (op.action == LabelAction::Select)
+      results[i] = selectedLabels(
+          frame, steps[i],
+          *warp.reg<uint32_t>(program.operands[inst.firstOperand + 3]),
+          scratch[i]);
+    else
+      results[i] = resultLabels(frame, steps[i], *handlers.labels,
+                                op.action == LabelAction::MergeSum, scratch[i]);
+    if (op.numSteps > 1 && results[i] && results[i] != scratch[i])
+      results[i] = std::copy_n(results[i], warpSize, scratch[i]) - warpSize;
+  }
+  for (unsigned i = 0; i < op.numSteps; ++i) {
+    uint32_t to = steps[i].to;
+    if (!results[i]) {
+      frame.clear(to, lanes);
+      continue;
+    }
+    if (lanes == ~0u) {
+      frame.held[to] = 1;
+      if (results[i] != frame.at(to))
+        std::copy_n(results[i], warpSize, frame.at(to));
+    } else {
+      Label *out = frame.write(to);
+      forEachLane(lanes, [&](unsigned lane) { out[lane] = results[i][lane]; });
+    }
+    for (uint32_t from : steps[i].from)
+      if (frame.ifHeld(from)) {
+        frame.origins[to] = frame.origins[from];
+        break;
+      }
+  }
+}
+
+void Machine::labelShuffle(Warp &warp, const Inst &inst, uint32_t lanes,
+                           const uint8_t (&from)[warpSize]) {
+  const uint32_t *ops = program.operands.data() + inst.firstOperand;
+  for (unsigned half = 0; half < 2; ++half) {
+    uint32_t to = slotOf(ops[0] + half);
+    if (to == noSlot)
+      continue;
+    const Label *source = warp.labels.ifHeld(slotOf(ops[2] + half));
+    if (!source) {
+      warp.labels.clear(to, lanes);
+      continue;
+    }
+    Label values[warpSize];
+    std::copy_n(source, warpSize, values);
+    Label *out = warp.labels.write(to);
+    forEachLane(lanes, [&](unsigned lane) { out[lane] = values[from[lane]]; });
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+void Machine::labelAccess(Warp &warp, const Inst &inst, StateSpace space,
+                          uint32_t lanes, uint8_t *const (&hosts)[warpSize],
+                          bool isStore) {
+  bool isShared = space == StateSpace::Shared;
+  if (isShared ? cta->labels.empty() : isStore)
+    return;
+  const uint32_t *ops = program.operands.data() + inst.firstOperand + isStore;
+  unsigned words = std::max(inst.elementBytes / 2u, 1u);
+  unsigned halves = std::max<unsigned>(inst.regBytes / 2u, words);
+  bool isLabelled =
+      inst.elementBytes > 1 && (isShared || space == StateSpace::Global);
+  for (unsigned v = 0; v < inst.vectorLength; ++v)
+    for (unsigned half = 0; half < halves; ++half) {
+      uint32_t slot = slotOf(ops[v] + half);
+      size_t offset = size_t(v) * inst.elementBytes + 2 * half;
+      if (!isStore && slot == noSlot)
+        continue;
+      if (!isStore && (!isLabelled || half >= words)) {
+        warp.labels.clear(slot, lanes);
+        continue;
+      }
+      if (half >= words)
+        break;
+      const Label *stored = isStore ? warp.labels.ifHeld(slot) : nullptr;
+      Label *loaded = isStore ? nullptr : warp.labels.write(slot);
+      forEachLane(lanes, [&](unsigned lane) {
+        const uint8_t *host = hosts[lane] + offset;
+        if (!isShared) {
+          tensors.labelWords(host, 1, &loaded[lane]);
+          return;
+        }
+        Label &cell = cta->labels[size_t(host - cta->shared.data()) / 2];
+        if (isStore)
+          cell = stored && isLabelled ? stored[lane] : 0;
+        else
+          loaded[lane] = cell;
+      });
+    }
+}
+
+/// Bytes that cp.async brings into shared memory.
+void Machine::labelCopy(const AsyncCopy &copy, uint32_t lanes) {
+  forEachLane(lanes, [&](unsigned lane) {
+    Label *to = &cta->labels[copy.to[lane] / 2];
+    unsigned read = copy.fromBytes[lane] / 2u;
+    if (read)
+      tensors.labelWords(copy.from[lane], read, to);
+    std::fill(to + read, to + copy.bytes / 2, Label(0));
+  });
+}
+
+/// The labels of ldmatrix and stmatrix, which lie as their data do (see
+/// Matrix.cpp).
+void Machine::labelLoadMatrix(Warp &warp, const Inst &inst,
+                              const LaneAccess &access) {
+  alignas(64) static constexpr Label neutral[8] = {};
+  const uint32_t *ops = program.operands.data() + inst.firstOperand;
+  for (unsigned matrix = 0; matrix < inst.vectorLength; ++matrix) {
+    uint32_t low = slotOf(ops[matrix]), high = slotOf(ops[matrix] + 1);
+    if (low == noSlot || high == noSlot)
+      continue;
+    const Label *rows[8];
+    for (unsigned row = 0; row < 8; ++row) {
+      unsigned lane = matrix * 8 + row;
+      rows[row] = access.lanes >> lane & 1
+                      ? &cta->labels[access.address[lane] / 2]
+                      : neutral;
+    }
+    warp.labels.held[low] = warp.labels.held[high] = 1;
+    handlers.labels->loadMatrix(rows, warp.labels.at(low), warp.labels.at(high),
+                                inst.transposed);
+  }
+}
+
+void Machine::labelStoreMatrix(Warp &warp, const Inst &inst,
+                               const LaneAccess &access) {
+  const uint32_t *ops = program.operands.data() + inst.firstOperand + 1;
+  for (unsigned matrix = 0; matrix < inst.vectorLength; ++matrix)
+    for (unsigned half = 0; half < 2; ++half) {
+      const Label *labels = warp.labels.ifHeld(slotOf(ops[matrix] + half));
+      for (unsigned lane = 0; lane < warpSize; ++lane) {
+        unsigned line = lane / 4, place = lane % 4 * 2 + half;
+        unsigned row = matrix * 8 + (inst.transposed ? place : line);
+        if (access.lanes >> row & 1)
+          cta->labels[access.address[row] / 2 +
+                      (inst.transposed ? line : place)] =
+              labels ? labels[lane] : 0;
+      }
+    }
+}
+
+//===----------------------------------------------------------------------===//
+// Messages
+//===----------------------------------------------------------------------===//
+
+static const char *const contractionRule =
+    "an mma adds A[m,k] * B[k,n] over k, so each k must stand for one index of "
+    "the contracted axis in all rows of A and all columns of B (PTX ISA "
+    "9.7.14.5.8)";
+static const char *const rowRule =
+    "element (m,n) of an mma belongs to one row of A and one column of B, at "
+    "each k and in each mma that adds to it (PTX ISA 9.7.14.5.8)";
+
+/// "row 9 of A at k = 3 (register %r4, lane 5)".
+std::string Machine::describeElement(const Inst &inst, bool isB, unsigned row,
+                                     unsigned k) const {
+  unsigned numA = inst.vectorLength == 8 ? 2 : 4;
+  unsigned reg = isB ? numA + k / 8 : row / 8 + 2 * (k / 8);
+  uint32_t granule = program.operands[inst.firstOperand + 4 + reg];
+  return (isB ? "column " : "row ") + std::to_string(row) +
+         (isB ? " of B" : " of A") + " at k = " + std::to_string(k) +
+         " (register " + describeOperand(granule) + ", lane " +
+         std::to_string(FragmentLabels::laneOf(row, k)) + ")";
+}
+
+//===----------------------------------------------------------------------===//
+// At the mma
+//===----------------------------------------------------------------------===//
+
+static uint64_t extentOf(unsigned dim, const TensorTable &tensors) {
+  return dim ? tensors.axis(dim).extent : 0;
+}
+
+/// Whether a row of `own` that moves by `distance` while it is multiplied with
+/// `other` is wrong. It is when both run over one axis; and when `other` runs
+/// over the axis that `own` takes for its rows, which is a transposed tile, as
+/// long as the move is one of whole matrices and not of a sliding window.
+static bool isRowFixed(const FragmentSummary &own, const FragmentSummary &other,
+                       uint32_t distance, const TensorTable &tensors) {
+  uint64_t extent = extentOf(own.kDim, tensors);
+  uint64_t otherExtent = extentOf(other.kDim, tensors);
+  if (extent && extent == otherExtent && own.isContiguous && other.isContiguous)
+    return true;
+  return otherExtent && extentOf(own.rowDim, tensors) == otherExtent &&
+         distance >= 8;
+}
+
+static uint32_t distance(Component a, Component b) {
+  return std::max(a, b) - std::min(a, b);
+}
+
+/// Reports the first thing that is wrong with the operands; false if nothing
+/// is.
+bool Machine::checkConflicts(Warp &warp, const Inst &inst,
+                             const FragmentSummary &a,
+                             const FragmentSummary &b) {
+  auto report = [&](bool isB, const FragmentConflict &c, const char *rule) {
+    find(FindingKind::LayoutMismatch, warp, inst,
+         1u << FragmentLabels::laneOf(c.row[1], c.k[1]), [&] {
+           return Text{describeElement(inst, isB, c.row[0], c.k[0]) + " is " +
+                           tensors.describe(c.component[0]) + ", but " +
+                           describeElement(inst, isB, c.row[1], c.k[1]) +
+                           " is " + tensors.describe(c.component[1]),
+                       rule};
+         });
+    return true;
+  };
+  if (a.kConflict.exists)
+    return report(false, a.kConflict, contractionRule);
+  if (b.kConflict.exists)
+    return report(true, b.kConflict, contractionRule);
+  if (extentOf(a.kDim, tensors) == extentOf(b.kDim, tensors))
+    for (unsigned k = 0; k < inst.vectorLength; ++k) {
+      if (!a.k[k] || !b.k[k] || indexOf(a.k[k]) == indexOf(b.k[k]))
+        continue;
+      find(FindingKind::LayoutMismatch, warp, inst,
+           1u << FragmentLabels::laneOf(0, k), [&] {
+             return Text{"multiplies " + tensors.describe(a.k[k]) + ", " +
+                             describeElement(inst, false, 0, k) + ", by " +
+                             tensors.describe(b.k[k]) + ", " +
+                             describeElement(inst, true, 0, k),
+                         contractionRule};
+           });
+      return true;
+    }
+  auto checkRow = [&](bool isB, const FragmentSummary &own,
+                      const FragmentSummary &other) {
+    const FragmentConflict &c = own.rowConflict;
+    uint32_t moved = distance(c.component[0], c.component[1]);
+    return c.exists && isRowFixed(own, other, moved, tensors) &&
+           report(isB, c, rowRule);
+  };
+  return checkRow(false, a, b) || checkRow(true, b, a);
+}
+
+/// The label of an accumulator that held products labelled `before`.
+Label Machine::accumulate(Warp &warp, const Inst &inst, unsigned reg,
+                          unsigned lane, Label before,
+                          LabelFrame::Origin origin, const FragmentSummary &a,
+                          const FragmentSummary &b) {
+  unsigned row = lane / 4 + reg / 2 * 8, column = lane % 4 * 2 + reg % 2;
+  if (isMemory(before))
+    before = 0;
+  bool sameTiles = origin.a == a.outer && origin.b == b.outer;
+  auto join = [&](bool isB, Component old, Component now) {
+    if (!now || old == now)
+      return old;
+    if (!old)
+      return now;
+    const FragmentSummary &own = isB ? b : a, &other = isB ? a : b;
+    // What is mixed has been reported, or stands for no single row.
+    if (old != mixed && dimOf(old) == dimOf(now) && sameTiles &&
+        isRowFixed(own, other, distance(old, now), tensors))
+      find(FindingKind::LayoutMismatch, warp, inst, 1u << lane, [&] {
+        uint32_t granule = program.operands[inst.firstOperand + reg];
+        return Text{"adds products of " + tensors.describe(now) + ", " +
+                        (isB ? "column " + std::to_string(column) + " of B"
+                             : "row " + std::to_string(row) + " of A") +
+                        ", to an accumulator of " + tensors.describe(old) +
+                        " (register " + describeOperand(granule) + ", lane " +
+                        std::to_string(lane) + ")",
+                    rowRule};
+      });
+    return mixed;
+  };
+  return productLabel(join(false, lowWord(before), a.row[row]),
+                      join(true, highWord(before), b.row[column]));
+}
+
+/// Gives D its labels and compares them with those of C.
+void Machine::labelProducts(Warp &warp, const Inst &inst,
+                            const FragmentSummary &a,
+                            const FragmentSummary &b) {
+  const uint32_t *d = program.operands.data() + inst.firstOperand;
+  const uint32_t *c = d + 4 + (inst.vectorLength == 8 ? 3 : 6);
+  LabelFrame &frame = warp.labels;
+  const LabelKernels &kernels = *handlers.labels;
+  bool isStretch = a.isStretch && b.isStretch;
+  constexpr uint64_t rowStep = productLabel(1, 0), column = productLabel(0, 1);
+  alignas(64) Label results[4][warpSize];
+  bool isHeld[4] = {};
+  for (unsigned reg = 0; reg < 4; ++reg) {
+    const Label *before = frame.ifHeld(slotOf(c[reg]));
+    isHeld[reg] = before || a.isLabelled || b.isLabelled;
+    Label first = productLabel(a.row[reg / 2 * 8], b.row[reg % 2]);
+    if (isStretch &&
+        (!before || kernels.matches(before, first, rowStep, 2 * column))) {
+      kernels.fill(results[reg], first, rowStep, 2 * column);
+      continue;
+    }
+    LabelFrame::Origin origin;
+    if (before)
+      origin = frame.origins[slotOf(c[reg])];
+    if (isHeld[reg])
+      for (unsigned lane = 0; lane < warpSize; ++lane)
+        results[reg][lane] = accumulate(
+            warp, inst, reg, lane, before ? before[lane] : 0, origin, a, b);
+  }
+  for (unsigned reg = 0; reg < 4; ++reg) {
+    uint32_t slot = slotOf(d[reg]);
+    if (slot == noSlot)
+      continue;
+    frame.held[slot] = isHeld[reg];
+    frame.origins[slot] = {a.outer, b.outer};
+    if (isHeld[reg])
+      std::copy_n(results[reg], warpSize, frame.at(slot));
+  }
+}
+
+FragmentLabels Machine::fragmentLabels(Warp &warp, const uint32_t *granules,
+                                       unsigned rows, unsigned depth) {
+  FragmentLabels labels;
+  labels.rows = rows;
+  labels.depth = depth;
+  for (unsigned i = 0; i < rows / 8 * depth / 8; ++i)
+    for (unsigned half = 0; half < 2; ++half)
+      labels.halves[2 * i + half] =
+          warp.labels.ifHeld(slotOf(granules[i] + half));
+  return labels;
+}
+
+void Machine::checkFragments(Warp &warp, const Inst &inst) {
+  const uint32_t *ops = program.operands.data() + inst.firstOperand;
+  FragmentSummary a, b;
+  // Inputs of 8 bits have no labels.
+  if (inst.vectorLength != 32) {
+    unsigned numA = inst.vectorLength == 8 ? 2 : 4;
+    a = summarize(fragmentLabels(warp, ops + 4, 16, inst.vectorLength), tensors,
+                  *handlers.labels);
+    b = summarize(fragmentLabels(warp, ops + 4 + numA, 8, inst.vectorLength),
+                  tensors, *handlers.labels);
+  }
+  if (checkConflicts(warp, inst, a, b))
+    a = b = FragmentSummary();
+  labelProducts(warp, inst, a, b);
+}

@@ -1,0 +1,189 @@
+//===- Layout.h - Where a datum comes from ----------------------*- C++ -*-===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The layout check gives each 16-bit datum of a described tensor a label and
+// lets it travel with the datum through shared memory and registers:
+//
+//   memory label    the number of an element of a tensor
+//   product label   two components: an index along one axis of a tensor for the
+//                   row, another for the column; what an mma gives its results
+//
+// A value of 32 bits has its label at its lower half. At an mma a fragment is a
+// matrix of labels. Between k and k + 1 one axis advances, the contracted one;
+// between m and m + 1 another one, the row axis. FragmentSummary says where the
+// fragment stands on both, or which two of its elements do not fit together.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FLASHCORE_EMULATOR_LIB_CHECK_LAYOUT_H
+#define FLASHCORE_EMULATOR_LIB_CHECK_LAYOUT_H
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace flashcore::emu {
+
+struct Buffer;
+
+/// Two words, low and high:
+///
+///   0, 0                   neutral: a constant, or nothing is known
+///   element number, 1      memory label
+///   component, component   product label
+///
+/// A component is a dimension number (8 bits, from 1) and an index (24 bits), 0
+/// for neutral, or `mixed`: a sum over several indices, such as a row maximum.
+using Label = uint64_t;
+using Component = uint32_t;
+
+inline constexpr Component mixed = UINT32_MAX;
+inline constexpr uint32_t memoryMark = 1;
+inline constexpr unsigned indexBits = 24;
+
+constexpr Label productLabel(Component row, Component column) {
+  return row | uint64_t(column) << 32;
+}
+constexpr Label memoryLabel(uint32_t element) {
+  return productLabel(element, memoryMark);
+}
+constexpr uint32_t lowWord(Label label) { return static_cast<uint32_t>(label); }
+constexpr uint32_t highWord(Label label) {
+  return static_cast<uint32_t>(label >> 32);
+}
+constexpr bool isMemory(Label label) { return highWord(label) == memoryMark; }
+constexpr bool isKnown(Component c) { return c != 0 && c != mixed; }
+constexpr unsigned dimOf(Component c) { return c >> indexBits; }
+constexpr uint32_t indexOf(Component c) { return c & ((1u << indexBits) - 1); }
+
+/// How a buffer is to be read as a tensor.
+struct TensorLayout {
+  uint64_t offset = 0; // bytes from the start of the buffer
+  unsigned elementBytes = 0;
+  std::vector<uint64_t> shape;
+  std::vector<uint64_t> strides; // in elements
+};
+
+/// Fills in the strides of a dense row-major tensor when there are none; false
+/// if the tensor does not fit into `bytes` or elements share a place.
+bool completeLayout(TensorLayout &layout, uint64_t bytes);
+
+/// An axis of more than one element; outer ones come first.
+struct TensorAxis {
+  unsigned dim = 0;
+  unsigned position = 0;
+  uint64_t extent = 0;
+  uint64_t stride = 0;
+};
+
+struct Tensor {
+  std::string name;
+  const uint8_t *begin = nullptr;
+  uint64_t bytes = 0;
+  unsigned elementBytes = 0;
+  unsigned rank = 0;
+  uint32_t firstElement = 0;
+  uint32_t numElements = 0;
+  std::vector<TensorAxis> axes;
+};
+
+/// The described tensors of a launch.
+class TensorTable {
+public:
+  static constexpr unsigned maxAxes = 8;
+
+  void add(const Buffer &buffer);
+  bool empty() const { return tensors.empty(); }
+  /// Labels of the 16-bit words from `host` on, which points into a buffer.
+  void labelWords(const uint8_t *host, unsigned count, Label *out) const;
+  const Tensor *owner(uint32_t element) const;
+  const TensorAxis &axis(unsigned dim) const {
+    return tensors[dims[dim].first].axes[dims[dim].second];
+  }
+  /// The component an element has on each axis of its tensor; false for
+  /// padding.
+  bool components(const Tensor &tensor, uint32_t element,
+                  Component (&out)[maxAxes]) const;
+  /// "'K'[:,37,:]".
+  std::string describe(Component component) const;
+
+private:
+  std::vector<Tensor> tensors;
+  /// Tensor and axis of each dimension number; number 0 is none.
+  std::vector<std::pair<unsigned, unsigned>> dims{{0, 0}};
+  uint32_t nextElement = 1;
+};
+
+/// Labels of an operand of an mma: A by rows of 16, B by columns of 8, both
+/// `depth` products long.
+struct FragmentLabels {
+  /// [2 * register + half]: 32 labels, one a lane.
+  const Label *halves[8] = {};
+  unsigned rows = 16, depth = 16;
+
+  static unsigned laneOf(unsigned row, unsigned k) {
+    return row % 8 * 4 + k % 8 / 2;
+  }
+  unsigned registerOf(unsigned row, unsigned k) const {
+    return row / 8 + rows / 8 * (k / 8);
+  }
+  Label at(unsigned row, unsigned k) const {
+    const Label *labels = halves[2 * registerOf(row, k) + k % 2];
+    return labels ? labels[laneOf(row, k)] : 0;
+  }
+};
+
+/// Two elements of a fragment that contradict each other on one axis.
+struct FragmentConflict {
+  bool exists = false;
+  unsigned row[2] = {0, 0}, k[2] = {0, 0};
+  Component component[2] = {0, 0};
+};
+
+struct FragmentSummary {
+  /// Some element has a label.
+  bool isLabelled = false;
+  /// The contracted index at each k, 0 where it is not known.
+  Component k[16] = {};
+  /// The index of each row of A or column of B.
+  Component row[16] = {};
+  /// Dimension numbers of these, 0 when there is none.
+  unsigned kDim = 0, rowDim = 0;
+  /// Rows and products are consecutive.
+  bool isStretch = false;
+  /// The products are one stretch of the contracted axis, in any order.
+  bool isContiguous = false;
+  /// Where the fragment stands on all other axes.
+  uint32_t outer = 0;
+  /// Rows with different contracted indices at one k, and one row with
+  /// different row indices at two k.
+  FragmentConflict kConflict, rowConflict;
+};
+
+/// The kernels of the check, one copy an instruction set (LabelKernels.cpp).
+struct LabelKernels {
+  /// d = a merged with b, 32 lanes. A sum or a maximum of what has different
+  /// labels is mixed. Otherwise mixed gives way, then neutral: s - rowmax keeps
+  /// the key of s, and an accumulator that is still zero stays neutral when it
+  /// is scaled for its row.
+  void (*merge)(Label *d, const Label *a, const Label *b, bool isSum);
+  /// labels[lane] == first + lane / 4 * rowStep + lane % 4 * pairStep.
+  bool (*matches)(const Label *labels, Label first, uint64_t rowStep,
+                  uint64_t pairStep);
+  /// Writes labels of that pattern.
+  void (*fill)(Label *labels, Label first, uint64_t rowStep, uint64_t pairStep);
+  /// The lower and upper halves ldmatrix makes of 8 rows of 8.
+  void (*loadMatrix)(const Label *const (&rows)[8], Label *low, Label *high,
+                     bool isTransposed);
+};
+
+FragmentSummary summarize(const FragmentLabels &labels,
+                          const TensorTable &tensors,
+                          const LabelKernels &kernels);
+
+} // namespace flashcore::emu
+
+#endif // FLASHCORE_EMULATOR_LIB_CHECK_LAYOUT_H

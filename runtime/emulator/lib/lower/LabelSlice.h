@@ -1,0 +1,64 @@
+//===- LabelSlice.h - Which instructions carry labels -----------*- C++ -*-===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The layout check follows only data that may reach an operand of an mma. A
+// slice backwards from all of them says which registers these are; each half of
+// one gets a slot for the labels of its 32 lanes. Per instruction the plan says
+// what happens to the slots it writes.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FLASHCORE_EMULATOR_LIB_LOWER_LABELSLICE_H
+#define FLASHCORE_EMULATOR_LIB_LOWER_LABELSLICE_H
+
+#include "flashcore/Emulator/Program.h"
+
+namespace flashcore::emu {
+
+inline constexpr uint32_t noSlot = UINT32_MAX;
+
+enum class LabelAction : uint8_t {
+  None,
+  /// The destination gets the labels of the sources, merged; with no source it
+  /// has none.
+  Merge,
+  /// The same for a sum, a minimum or a maximum.
+  MergeSum,
+  /// The first or the second source, by a predicate.
+  Select,
+};
+
+/// One half register: its slot and those it is computed from, constants left
+/// out.
+struct LabelStep {
+  uint32_t to = noSlot;
+  uint32_t from[3] = {noSlot, noSlot, noSlot};
+};
+
+struct LabelOp {
+  LabelAction action = LabelAction::None;
+  uint8_t numSteps = 0;
+  uint32_t firstStep = 0;
+};
+
+struct LabelPlan {
+  /// One an instruction.
+  std::vector<LabelOp> ops;
+  std::vector<LabelStep> steps;
+  /// The slot of each granule, or noSlot.
+  std::vector<uint32_t> slots;
+  uint32_t numSlots = 0;
+  /// Labels travel through shared memory.
+  bool throughShared = false;
+
+  bool isEmpty() const { return numSlots == 0; }
+};
+
+LabelPlan planLabels(const Program &program);
+
+} // namespace flashcore::emu
+
+#endif // FLASHCORE_EMULATOR_LIB_LOWER_LABELSLICE_H
