@@ -66,12 +66,17 @@ class _Tensor:
     def argument(self, fill):
         """Ends with the last element, so that a step further is out of
         bounds."""
-        count = self.offset + 1 + sum(
-            (e - 1) * s for e, s in zip(self.extents, self.strides))
-        shape = [count]
-        if count == math.prod(self.extents):
-            shape = self.extents
-        return f"{self.spec['dtype']}[{','.join(map(str, shape))}]:{fill}"
+        shape = ",".join(map(str, self.extents))
+        if self.strides != _dense(self.extents) or self.offset:
+            shape += ":" + ",".join(map(str, self.strides))
+        if self.offset:
+            shape += f"+{self.offset}"
+        return f"{self.spec['dtype']}[{shape}]:{fill}"
+
+
+def _dense(extents):
+    """Row-major strides without padding."""
+    return [math.prod(extents[i + 1:]) for i in range(len(extents))]
 
 
 def read_launch(bundle, name=None, dims=(), padding=0, layout="bhsd"):

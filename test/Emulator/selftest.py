@@ -184,7 +184,7 @@ class LaunchTest(unittest.TestCase):
         self.assertEqual(self.tensor(0, "bhsd").argument("randn:1"),
                          "f16[2,3,5,16]:randn:1")
         self.assertEqual(self.tensor(8, "bhsd").argument("poison"),
-                         "f16[720]:poison")
+                         "f16[2,3,5,16:360,120,24,1+8]:poison")
 
 
 if __name__ == "__main__":
