@@ -55,6 +55,7 @@ static RunResult runAttention(const std::string &ptx, const Tensors &t,
   for (int i = 0; i < 3; ++i) {
     uint64_t at = memory.allocate(names[i], numElements * 2);
     memory.write(at, inputs[i]->data(), numElements * 2);
+    EXPECT_TRUE(memory.describe(at, 2, {heads, seqlen, headDim}));
     arguments.addPointer(at);
   }
   uint64_t o = memory.allocate("O", numElements * 2);
@@ -192,6 +193,65 @@ TEST(Attention, EveryMissingSynchronisationIsReported) {
       ++mutants;
     }
   EXPECT_GE(mutants, 10u);
+}
+
+/// Runs a kernel whose text was edited at `at`, with the layout check alone.
+static void expectMismatch(std::string ptx, const Tensors &t, size_t at,
+                           size_t length, const std::string &with) {
+  LaunchOptions options;
+  options.checks = CheckLayout;
+  ptx.replace(at, length, with);
+  RunResult run = runAttention(ptx, t, options);
+  EXPECT_GE(run.count(FindingKind::LayoutMismatch), 1u) << with << "\n"
+                                                        << run.text();
+}
+
+/// The registers of the first or second `{...}` after `at`, split at commas.
+static std::vector<std::string> listAt(const std::string &ptx, size_t at) {
+  std::vector<std::string> names(1);
+  for (size_t i = at + 1; ptx[i] != '}'; ++i)
+    if (ptx[i] == ',')
+      names.emplace_back();
+    else
+      names.back() += ptx[i];
+  return names;
+}
+
+TEST(Attention, EveryWrongFragmentIsReported) {
+  Tensors t = makeTensors();
+  std::string ptx = readInput("attention.ptx");
+  unsigned number = 0, mutants = 0;
+  auto isSampled = [&] { return number++ % 6 == 0; };
+  for (size_t at = 0; (at = ptx.find("ldmatrix.", at)) != std::string::npos;
+       ++at) {
+    if (!isSampled())
+      continue;
+    size_t end = ptx.find("];", at), list = ptx.find('{', at);
+    std::vector<std::string> r = listAt(ptx, list);
+    // 32 bytes or a row further; the first two and the last two registers
+    // exchanged; the other orientation.
+    expectMismatch(ptx, t, end, 0, "+32");
+    expectMismatch(ptx, t, end, 0, "+128");
+    expectMismatch(ptx, t, list, ptx.find('}', list) + 1 - list,
+                   "{" + r[1] + "," + r[0] + "," + r[3] + "," + r[2] + "}");
+    size_t shape = ptx.find(".x4", at) + 3;
+    bool isTrans = ptx.compare(shape, 6, ".trans") == 0;
+    expectMismatch(ptx, t, shape, isTrans ? 6 : 0, isTrans ? "" : ".trans");
+    mutants += 4;
+  }
+  for (size_t at = 0; (at = ptx.find("mma.sync", at)) != std::string::npos;
+       ++at) {
+    if (!isSampled())
+      continue;
+    size_t a = ptx.find('{', ptx.find('{', at) + 1), b = ptx.find('{', a + 1);
+    std::vector<std::string> ra = listAt(ptx, a), rb = listAt(ptx, b);
+    expectMismatch(ptx, t, a, ptx.find('}', a) + 1 - a,
+                   "{" + ra[0] + "," + ra[2] + "," + ra[1] + "," + ra[3] + "}");
+    expectMismatch(ptx, t, b, ptx.find('}', b) + 1 - b,
+                   "{" + rb[1] + "," + rb[0] + "}");
+    mutants += 2;
+  }
+  EXPECT_GE(mutants, 35u);
 }
 
 TEST(Attention, RemovedSwizzleShowsAsBankConflicts) {

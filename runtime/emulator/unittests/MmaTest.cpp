@@ -157,17 +157,6 @@ static Problem makeProblem(std::mt19937 &random, bool isBfloat, unsigned k,
   return p;
 }
 
-static std::vector<const HandlerTable *> tables() {
-  std::vector<const HandlerTable *> all = {&baseline::handlers};
-  if (&selectHandlers() != &baseline::handlers)
-    all.push_back(&selectHandlers());
-#ifdef FLASHCORE_EMU_X86_LEVELS
-  if (&selectHandlers() == &v4::handlers)
-    all.push_back(&v3::handlers);
-#endif
-  return all;
-}
-
 static void checkKind(Kind kind) {
   const MmaModel models[] = {
       {true, 16, 25, -133}, {false, 16, 25, -133}, {false, 8, 24, -132}};
@@ -175,7 +164,7 @@ static void checkKind(Kind kind) {
   for (int i = 0; i < 60; ++i) {
     Problem p = makeProblem(random, i & 1, i % 3 ? 16 : 8, kind);
     for (const MmaModel &model : models)
-      for (const HandlerTable *table : tables()) {
+      for (const HandlerTable *table : allHandlers()) {
         if (model.plain && kind == Kind::RawBits)
           continue; // NaN payloads of plain fma are the host's
         float d[16][8];

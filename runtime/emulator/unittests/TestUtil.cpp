@@ -10,6 +10,8 @@
 
 #include "TestUtil.h"
 
+#include "sim/Handlers.h"
+
 #include <fstream>
 #include <iterator>
 
@@ -64,6 +66,8 @@ RunResult test::runText(const std::string &text, const RunConfig &config) {
     addresses.push_back(memory.allocate("p" + std::to_string(i), bytes));
     if (!data.empty())
       memory.write(addresses[i], data.data(), bytes);
+    if (i < config.shapes.size())
+      EXPECT_TRUE(memory.describe(addresses[i], 2, config.shapes[i]));
     arguments.addPointer(addresses[i]);
     result.buffers.emplace_back(bytes);
   }
@@ -101,4 +105,15 @@ std::string test::readInput(const std::string &name) {
   std::ifstream in(std::string(FLASHCORE_EMU_TEST_INPUTS) + "/" + name,
                    std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::vector<const HandlerTable *> test::allHandlers() {
+  std::vector<const HandlerTable *> all = {&baseline::handlers};
+  if (&selectHandlers() != &baseline::handlers)
+    all.push_back(&selectHandlers());
+#ifdef FLASHCORE_EMU_X86_LEVELS
+  if (&selectHandlers() == &v4::handlers)
+    all.push_back(&v3::handlers);
+#endif
+  return all;
 }

@@ -17,6 +17,10 @@
 
 #include <gtest/gtest.h>
 
+namespace flashcore::emu {
+struct HandlerTable;
+}
+
 namespace flashcore::emu::test {
 
 /// The whole module around a body.
@@ -43,6 +47,8 @@ struct RunConfig {
   /// Buffers p0..p3; an empty one is a poisoned buffer of `outputBytes`.
   std::vector<std::vector<uint8_t>> buffers = {{}, {}, {}, {}};
   size_t outputBytes = 4096;
+  /// Shapes of p0..p3 for the layout check, of 16-bit elements.
+  std::vector<std::vector<uint64_t>> shapes;
 };
 
 RunResult runBody(const std::string &body, const RunConfig &config = {},
@@ -59,6 +65,8 @@ std::string loadError(const std::string &text);
 std::string loadBodyError(const std::string &body,
                           const std::string &declarations = {});
 std::string readInput(const std::string &name);
+/// The vector kernels of each instruction set that this machine can run.
+std::vector<const HandlerTable *> allHandlers();
 
 } // namespace flashcore::emu::test
 

@@ -413,6 +413,7 @@ void Machine::labelProducts(Warp &warp, const Inst &inst,
   }
   for (unsigned reg = 0; reg < 4; ++reg) {
     uint32_t slot = slotOf(d[reg]);
+    frame.clear(slotOf(d[reg] + 1), ~0u);
     if (slot == noSlot)
       continue;
     frame.held[slot] = isHeld[reg];

@@ -93,8 +93,9 @@ void TensorTable::add(const Buffer &buffer) {
 void TensorTable::labelWords(const uint8_t *host, unsigned count,
                              Label *out) const {
   for (const Tensor &tensor : tensors) {
-    uint64_t offset = static_cast<uint64_t>(host - tensor.begin);
-    if (host < tensor.begin || offset >= tensor.bytes || offset % 2)
+    uint64_t offset = reinterpret_cast<uintptr_t>(host) -
+                      reinterpret_cast<uintptr_t>(tensor.begin);
+    if (offset >= tensor.bytes || offset % 2)
       continue;
     uint64_t word = offset / 2, step = tensor.elementBytes / 2;
     for (unsigned i = 0; i < count; ++i) {
