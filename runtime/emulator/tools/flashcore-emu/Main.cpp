@@ -103,6 +103,9 @@ static void declareOptions(CLI::App &app, ToolOptions &options) {
       "  f16[8,512,64]:randn:7       a buffer (zeros, ones, iota,\n"
       "                              randn:SEED, uniform:SEED, "
       "poison)\n"
+      "  f16[2,41,64:2952,72,1+8]:randn:7   the same with strides and an "
+      "offset,\n"
+      "                              in elements\n"
       "  q.npy  bf16:q.npy           a buffer from a file\n"
       "A buffer that the kernel writes is best poison: what it "
       "leaves out is noted");
@@ -244,7 +247,13 @@ static std::string loadArguments(const ToolOptions &options,
                " bytes, but got " + std::to_string(value.data.size());
       if (!value.isPoison)
         memory.write(argument.address, value.data.data(), value.data.size());
-      memory.describe(argument.address, elementBytes(value.type), value.shape);
+      const TensorView &view = value.view;
+      unsigned bytes = elementBytes(value.type);
+      bool isTensor = memory.describe(argument.address + view.offset * bytes,
+                                      bytes, view.shape, view.strides);
+      if (!isTensor && !view.strides.empty())
+        return "argument '" + options.arguments[i] +
+               "': expects strides that give every element a place of its own";
       arguments.addPointer(argument.address);
     } else {
       arguments.addBytes(value.data.data(), value.data.size());

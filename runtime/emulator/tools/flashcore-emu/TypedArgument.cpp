@@ -13,6 +13,7 @@
 #include "Npy.h"
 #include "flashcore/Emulator/OptionText.h"
 
+#include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <cmath>
@@ -107,7 +108,7 @@ static Expected<TypedArgument> parseFile(const std::string &text,
     return array.error();
   TypedArgument out;
   out.isBuffer = true;
-  out.shape = array->shape;
+  out.shape = out.view.shape = array->shape;
   out.data = array->data;
   if (!typeName.empty()) {
     if (!parseType(typeName, out.type) || array->type != npyName(out.type))
@@ -200,6 +201,39 @@ static bool fillBuffer(TypedArgument &out, uint64_t count,
   return true;
 }
 
+static constexpr uint64_t maxElements = uint64_t(1) << 33;
+
+/// Reads ":2952,72,1+8" behind the shape of a view; null if it is no such
+/// thing.
+static const char *parseStrides(const char *p, TensorView &view) {
+  char *end = nullptr;
+  for (char separator = ':'; *p == separator; separator = ',', p = end) {
+    view.strides.push_back(std::strtoull(p + 1, &end, 10));
+    if (end == p + 1)
+      return nullptr;
+  }
+  if (*p == '+') {
+    view.offset = std::strtoull(p + 1, &end, 10);
+    p = end == p + 1 ? nullptr : end;
+  }
+  return view.strides.size() == view.shape.size() ? p : nullptr;
+}
+
+/// Elements of the buffer of a view with strides, up to its last one; at most
+/// one more than there may be.
+static uint64_t countElements(const TensorView &view) {
+  uint64_t count = std::min(view.offset, maxElements) + 1;
+  for (size_t i = 0; i < view.shape.size(); ++i) {
+    uint64_t steps = view.shape[i] - 1, stride = view.strides[i];
+    if (view.shape[i] == 0)
+      return 0;
+    if (steps && stride > maxElements / steps)
+      return maxElements + 1;
+    count = std::min(count + steps * stride, maxElements + 1);
+  }
+  return count;
+}
+
 Expected<TypedArgument> flashcore::emu::parseArgument(const std::string &text) {
   size_t colon = text.find(':');
   if (text.ends_with(".npy")) {
@@ -224,12 +258,21 @@ Expected<TypedArgument> flashcore::emu::parseArgument(const std::string &text) {
     char *end = nullptr;
     uint64_t extent = std::strtoull(p + 1, &end, 10);
     if (end == p + 1 || !std::isdigit(static_cast<unsigned char>(p[1])) ||
-        (extent && count > (uint64_t(1) << 33) / extent))
+        (extent && count > maxElements / extent))
       return bad(text, "expects a shape such as [8,512,64] of at most 8 G "
                        "elements");
     count *= extent;
     out.shape.push_back(extent);
     p = end;
+  }
+  out.view.shape = out.shape;
+  if (*p == ':') {
+    p = parseStrides(p, out.view);
+    count = p ? countElements(out.view) : 0;
+    if (!p || count > maxElements)
+      return bad(text, "expects a stride for each axis and perhaps an offset, "
+                       "such as [2,41,64:2952,72,1+8], within 8 G elements");
+    out.shape = {count};
   }
   if (*p != ']' || p[1] != ':')
     return bad(text, "expects ']:' after the shape");

@@ -10,6 +10,8 @@
 //   f16[8,512,64]:randn:7             a buffer, normal numbers, seed 7
 //   f32[64]:uniform:7                 a buffer, uniform in [-1, 1)
 //   f16[64]:zeros  f16[64]:ones  f16[64]:iota  f16[64]:poison
+//   f16[2,41,64:2952,72,1]:randn:7    the same with strides in elements
+//   f16[2,41,64:2952,72,1+8]:randn:7  that starts 8 elements into its buffer
 //   q.npy   bf16:q.npy                a buffer from a file
 //
 //===----------------------------------------------------------------------===//
@@ -44,13 +46,22 @@ const char *elementName(ElementType type);
 const char *npyName(ElementType type);
 double elementToDouble(ElementType type, const uint8_t *bits);
 
+/// How a buffer is to be read as a tensor; strides and offset count elements.
+/// Without strides it is dense and row-major.
+struct TensorView {
+  std::vector<uint64_t> shape, strides;
+  uint64_t offset = 0;
+};
+
 struct TypedArgument {
   ElementType type = ElementType::I32;
   bool isBuffer = false;
   /// A buffer that the kernel is to write: nothing in it is defined.
   bool isPoison = false;
+  /// Of `data`: one axis for a tensor with strides.
   std::vector<uint64_t> shape;
   std::vector<uint8_t> data;
+  TensorView view;
 };
 
 Expected<TypedArgument> parseArgument(const std::string &text);

@@ -1,0 +1,239 @@
+"""What each default kernel costs, compared with what is on record.
+
+usage: contracts.py [--update] [--static] COMPILER EMULATOR WORK_DIR
+
+Runs every default schedule on the emulator and compares its counters with
+contracts.json: any change fails, for better or worse, until --update records
+it. Two things hold for every kernel whatever the record says: the loops over
+key tiles have no bank conflict and no uncoalesced access, and one of them has
+no mask code. --static compares what ptxas says instead: registers, spills.
+"""
+
+import argparse
+import concurrent.futures
+import dataclasses
+import itertools
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import emulation
+import ptx
+
+@dataclasses.dataclass
+class Problem:
+    """One default kernel: sizes known at run time only choose the schedule for
+    large problems, small static ones that for grids that leave SMs idle."""
+    dtype: str
+    head_dim: int
+    causal: str
+    is_static: bool
+
+    @property
+    def name(self):
+        return "-".join([self.dtype, f"d{self.head_dim}", self.causal,
+                         "small" if self.is_static else "large"])
+
+    def compile(self, args, assemble):
+        shape = (1, 1, 1, 64, 384) if self.is_static else None
+        causal = "none" if self.causal == "dense" else "bottom_right"
+        mlir = emulation.attention(self.dtype, self.head_dim, causal, shape)
+        dims = dict(batch=1, heads_q=1, heads_kv=1, seqlen_q=128, seqlen_k=256)
+        return emulation.compile_launch(args.compiler, args.work_dir,
+                                        self.name, mlir,
+                                        dims={} if shape else dims,
+                                        assemble=assemble)
+
+
+def problems():
+    for point in itertools.product(("f16", "bf16"), (16, 32, 64, 96, 128),
+                                   ("dense", "causal")):
+        yield Problem(*point, is_static=False)
+    for point in itertools.product(("f16",), (64, 128), ("dense", "causal")):
+        yield Problem(*point, is_static=True)
+
+
+def emulate(emulator, launch):
+    """The counters of one run, which must be clean."""
+    result = subprocess.run([emulator, str(launch.ptx), *launch.options,
+                             "--stats", "json"],
+                            capture_output=True, text=True)
+    if result.returncode:
+        sys.exit(f"{launch.name}: {result.stdout}{result.stderr}")
+    return json.loads(result.stdout)["counters"]
+
+
+def is_product(statement):
+    return statement.opcode.startswith("mma.")
+
+
+def count_mask_code(loop):
+    """Selections of values by a comparison of rows and keys. The sizes of
+    copies are no values, and a row maximum of -inf is compared as a float."""
+    masks, count = set(), 0
+    for s in loop:
+        if re.match(r"setp\.\w+\.[subu]\d", s.opcode):
+            masks.add(s.operands[0])
+        elif s.opcode in ("and.pred", "or.pred", "xor.pred", "not.pred"):
+            if masks.intersection(s.operands[1:]):
+                masks.add(s.operands[0])
+        elif s.opcode.startswith("selp.") and s.operands[3] in masks:
+            is_size = s.operands[1:3] in (["16", "0"], ["0", "16"])
+            count += s.opcode in ("selp.f32", "selp.b32") and not is_size
+    return count
+
+
+@dataclasses.dataclass
+class TileLoop:
+    """A loop over key tiles."""
+    line: int
+    statements: list
+    mask_code: int
+
+    def executed(self, opcode, counters):
+        """How often instructions of the loop ran; counters know those that
+        access memory."""
+        lines = {c["line"]: c["executed"] for c in counters["lines"]}
+        return sum(lines.get(s.first + 1, 0) for s in self.statements
+                   if s.opcode.startswith(opcode))
+
+    def count(self, opcode=""):
+        return sum(s.opcode.startswith(opcode) for s in self.statements)
+
+
+def tile_loops(lines):
+    return [TileLoop(loop[0].first + 1, loop, count_mask_code(loop))
+            for loop in ptx.loops(lines) if any(map(is_product, loop))]
+
+
+def excess_in_loops(launch, loops, counters):
+    """Lines of the loops that need more wavefronts or sectors than their
+    bytes."""
+    inside = {s.first + 1 for loop in loops for s in loop.statements}
+    for line in counters["lines"]:
+        if line["line"] not in inside:
+            continue
+        for counter in ("shared_wavefronts", "global_sectors"):
+            ideal = line[f"{counter}_ideal"]
+            if line[counter] > ideal:
+                yield (f"{launch.name}: {launch.ptx}:{line['line']}: expects "
+                       f"{ideal} {counter} in a loop over key tiles, but got "
+                       f"{line[counter]}")
+
+
+def check_loops(launch, loops, counters):
+    """What holds for every kernel."""
+    yield from excess_in_loops(launch, loops, counters)
+    if loops and min(loop.mask_code for loop in loops):
+        yield (f"{launch.name}: expects a loop over key tiles without mask "
+               "code, but got " +
+               ", ".join(f"{loop.mask_code} selections in the one at line "
+                         f"{loop.line}" for loop in loops))
+    if not loops:
+        yield f"{launch.name}: expects a loop over key tiles, but got none"
+
+
+def measure(problem, args):
+    """Record of one kernel and what is wrong with it whatever the record."""
+    launch = problem.compile(args, assemble=False)
+    counters = emulate(args.emulator, launch)
+    loops = tile_loops(launch.ptx.read_text().splitlines())
+    record = {key: counters[key] for key in
+              ("shared_wavefronts", "shared_wavefronts_ideal",
+               "global_sectors", "global_sectors_ideal", "mma",
+               "warp_instructions")}
+    record |= {f"{name} instructions": count
+               for name, count in counters["classes"].items() if count}
+    full = [loop for loop in loops if not loop.mask_code]
+    record["ldmatrix in loops of full tiles"] = sum(
+        loop.executed("ldmatrix.", counters) for loop in full)
+    for opcode in ("", "setp.", "selp."):
+        record[f"{opcode or 'instructions'} in the text of these loops"] = sum(
+            loop.count(opcode) for loop in full)
+    return record, list(check_loops(launch, loops, counters))
+
+
+def assemble(problem, args):
+    """What ptxas says of one kernel."""
+    launch = problem.compile(args, assemble=True)
+    manifest = json.loads((launch.ptx.parent / "manifest.json").read_text())
+    kernel, = manifest["kernels"]
+    resources = kernel["resources"]
+    record = {"assembler": manifest["assembler"],
+              "registers": resources["registers"],
+              "shared memory": (kernel["dynamic_shared_memory"] +
+                                resources["static_shared_memory"])}
+    spills = resources["spill_stores"] + resources["spill_loads"]
+    return record, [f"{problem.name}: expects no spills, but got {spills} "
+                    "bytes"] if spills else []
+
+
+def compare(name, recorded, got):
+    """Lines that say what differs. Registers depend on the version of ptxas."""
+    assembler = recorded.get("assembler"), got.get("assembler")
+    if None not in assembler and assembler[0] != assembler[1]:
+        print(f"{name}: not compared, recorded with {assembler[0]}, but this "
+              f"is {assembler[1]}")
+        return
+    for counter in sorted((recorded.keys() | got.keys()) - {"assembler"}):
+        old, new = recorded.get(counter, 0), got.get(counter, 0)
+        if old == new:
+            continue
+        change = f" ({100 * (new - old) / old:+.1f} %)" if old else ""
+        yield f"{name}: {counter}: {old} -> {new}{change}"
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("compiler")
+    parser.add_argument("emulator")
+    parser.add_argument("work_dir", type=pathlib.Path)
+    parser.add_argument("--update", action="store_true",
+                        help="write the record")
+    parser.add_argument("--static", action="store_true",
+                        help="compare what ptxas says")
+    parser.add_argument("--kernel", help="only this one")
+    parser.add_argument("--record", type=pathlib.Path, help="another record",
+                        default=pathlib.Path(__file__).parent /
+                        "contracts.json")
+    return parser.parse_args()
+
+
+def main():
+    args = parse_arguments()
+    args.work_dir.mkdir(parents=True, exist_ok=True)
+    section = "static" if args.static else "dynamic"
+    record = json.loads(args.record.read_text())
+    todo = [p for p in problems() if args.kernel in (None, p.name)]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        function = assemble if args.static else measure
+        results = list(pool.map(lambda p: function(p, args), todo))
+    got = {p.name: r for p, (r, _) in zip(todo, results)}
+    wrong = [text for _, texts in results for text in texts]
+    if args.update:
+        # With all kernels, those that are no more go as well.
+        kept = record.get(section, {}) if args.kernel else {}
+        record[section] = {**kept, **got}
+        args.record.write_text(
+            json.dumps(record, indent=1, sort_keys=True) + "\n")
+    recorded = record.get(section, {})
+    names = got if args.kernel else got.keys() | recorded.keys()
+    changes = [change for name in sorted(names)
+               for change in compare(name, recorded.get(name, {}),
+                                     got.get(name, {}))]
+    for text in wrong + changes:
+        print(text)
+    if changes:
+        print("if this is meant, record it: "
+              f"{' '.join([sys.executable, *sys.argv])} --update")
+    print(f"{len(got)} kernels, {len(wrong)} broken contracts, "
+          f"{len(changes)} changes")
+    return 1 if wrong or changes else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,222 @@
+"""Runs one-edit mutants of compiled kernels and says what the emulator said.
+
+usage: mutants.py [--subset N] [--kernel NAME] [-v] COMPILER EMULATOR WORK_DIR
+
+Every mutant runs with all checks, once in each mode, and ends as
+
+  reported    a check found it (the table says which)
+  unwritten   part of an output was never written, which the tool notes
+  wrong       nothing but the result shows it
+  silent      the result is right and nothing was said
+
+The last two are failures unless harmless-mutants.txt expects them with a
+reason; so is an entry there that no longer holds. --subset runs one mutant in
+N, and of those kinds every check must see (barriers, waits, commits) all.
+"""
+
+import argparse
+import collections
+import concurrent.futures
+import dataclasses
+import os
+import pathlib
+import re
+import sys
+import zlib
+
+import emulation
+import kernels
+import mutations
+
+MODES = {
+    "lazy": ["--schedule", "seq", "--async", "lazy"],
+    "random": ["--schedule", "random:1", "--async", "random:1"],
+}
+# Mutants may never end; the kernels take some ten thousand.
+LIMIT = ["--max-instructions", "1000000"]
+# Groups small enough, and important enough, never to be sampled.
+ALWAYS = {"bar.sync", "bar.warp.sync", "cp.async.wait_group",
+          "cp.async.commit_group"}
+FINDING = re.compile(r":(\d+)(?: \(.*?\))?: ([a-z-]+): ")
+
+
+@dataclasses.dataclass
+class Outcome:
+    kind: str  # reported, unwritten, wrong or silent
+    findings: tuple = ()  # kinds, the first reported first
+
+
+class Good:
+    """The kernel as compiled, whose results every mode must agree on."""
+
+    def __init__(self, emulator, launch):
+        self.launch = launch
+        self.lines = launch.ptx.read_text().splitlines()
+        runs = {mode: emulation.run(emulator, launch, options)
+                for mode, options in MODES.items()}
+        self.expected = runs["lazy"]
+        for mode, one in runs.items():
+            if one.returncode or one.outputs != self.expected.outputs:
+                sys.exit(f"{launch.name} as compiled is not clean, or differs "
+                         f"between modes ({mode}):\n{one.text}")
+
+
+def classify(good, one):
+    if one.returncode == 2:
+        return Outcome("reported", ("refused",))
+    if findings := FINDING.findall(one.text):
+        return Outcome("reported", tuple(kind for _, kind in findings))
+    if one.notes != good.expected.notes:
+        return Outcome("unwritten")
+    same = one.outputs == good.expected.outputs
+    return Outcome("silent" if same else "wrong")
+
+
+def run_mutant(emulator, directory, good, mutant):
+    path = directory / f"{mutant.key.replace(' ', '_')}.ptx"
+    path.write_text(mutant.apply(good.lines))
+    outcomes = {mode: classify(good, emulation.run(
+        emulator, good.launch, [*options, *LIMIT], path))
+        for mode, options in MODES.items()}
+    path.unlink()
+    return outcomes
+
+
+ORDER = ["reported", "unwritten", "wrong", "silent"]
+
+
+def strongest(outcomes):
+    return min(outcomes.values(), key=lambda o: ORDER.index(o.kind))
+
+
+def is_sampled(mutant, subset):
+    return (mutant.group in ALWAYS or
+            zlib.crc32(mutant.key.encode()) % subset == 0)
+
+
+@dataclasses.dataclass
+class Entry:
+    """A line of harmless-mutants.txt: KERNEL GROUP ORDINALS EDIT OUTCOME, then
+    a reason after '#'. '*' stands for any kernel, ordinal or edit; ordinals
+    may be ranges: 0,3-5."""
+    line: int
+    kernel: str
+    group: str
+    ordinals: str
+    edit: str
+    outcome: str
+    used: bool = False
+
+    def matches(self, mutant):
+        return (self.group == mutant.group and
+                self.kernel in ("*", mutant.kernel) and
+                self.edit in ("*", mutant.edit) and
+                (self.ordinals == "*" or self._has(mutant.ordinal)))
+
+    def _has(self, ordinal):
+        bounds = [part.partition("-") for part in self.ordinals.split(",")]
+        return any(int(low) <= ordinal <= int(high or low)
+                   for low, _, high in bounds)
+
+
+def read_entries(path):
+    entries = []
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        text, _, reason = line.partition("#")
+        fields = text.split()
+        if not fields:
+            continue
+        if len(fields) != 5 or fields[4] not in ORDER or not reason.strip():
+            sys.exit(f"{path}:{number}: expects KERNEL GROUP ORDINALS EDIT "
+                     f"OUTCOME # REASON, but got '{line}'")
+        entries.append(Entry(number, *fields))
+    return entries
+
+
+def print_table(results):
+    """One row a class and edit."""
+    rows = collections.defaultdict(collections.Counter)
+    for mutant, outcomes in results:
+        best = strongest(outcomes)
+        label = best.findings[0] if best.findings else best.kind
+        rows[f"{mutant.group} {mutant.edit}"][label] += 1
+        rows["total"][label] += 1
+    total = rows.pop("total")
+    width = max(map(len, rows))
+    for name, counts in [*rows.items(), ("total", total)]:
+        cells = ", ".join(f"{label} {n}" for label, n in counts.most_common())
+        print(f"{name:{width}} {sum(counts.values()):5}  {cells}")
+    for mode in MODES:
+        kinds = collections.Counter(o[mode].kind for _, o in results)
+        print(f"{mode}: " + ", ".join(f"{k} {kinds[k]}" for k in ORDER))
+
+
+def check(results, entries):
+    """Prints the mutants that end otherwise than expected; returns how
+    many."""
+    problems = 0
+    for mutant, outcomes in results:
+        best = strongest(outcomes)
+        fitting = [e for e in entries if e.matches(mutant)]
+        for entry in fitting:
+            entry.used |= entry.outcome == best.kind
+        wanted = {"reported"} | {e.outcome for e in fitting}
+        if best.kind not in wanted:
+            problems += 1
+            print(f"{mutant.key} (line {mutant.line}): expects "
+                  f"{' or '.join(sorted(wanted))}, but got {best.kind}")
+    return problems
+
+
+def check_entries(path, entries):
+    """Prints the entries that no mutant needs; returns how many."""
+    unused = [entry for entry in entries if not entry.used]
+    for entry in unused:
+        print(f"{path}:{entry.line}: expects a mutant that ends "
+              f"{entry.outcome}, but got none")
+    return len(unused)
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("compiler")
+    parser.add_argument("emulator")
+    parser.add_argument("work_dir", type=pathlib.Path)
+    parser.add_argument("--subset", type=int, default=1, metavar="N")
+    parser.add_argument("--kernel", help="only mutants of this one")
+    parser.add_argument("-v", action="store_true", help="print every outcome")
+    args = parser.parse_args()
+    args.work_dir.mkdir(parents=True, exist_ok=True)
+
+    work = []
+    for name, keywords in kernels.kernels().items():
+        if args.kernel not in (None, name):
+            continue
+        launch = emulation.compile_launch(args.compiler, args.work_dir, name,
+                                          **keywords)
+        good = Good(args.emulator, launch)
+        work += [(good, mutant)
+                 for mutant in mutations.mutants(launch, good.lines)
+                 if is_sampled(mutant, args.subset)]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        outcomes = pool.map(lambda w: run_mutant(args.emulator, args.work_dir,
+                                                 *w), work)
+        results = [(mutant, o) for (_, mutant), o in zip(work, outcomes)]
+    if args.v:
+        for mutant, o in results:
+            print(mutant.key, mutant.line,
+                  *(f"{m}={','.join(x.findings) or x.kind}"
+                    for m, x in o.items()))
+    print_table(results)
+    path = pathlib.Path(__file__).parent / "harmless-mutants.txt"
+    entries = read_entries(path)
+    problems = check(results, entries)
+    if args.subset == 1 and not args.kernel:
+        problems += check_entries(path, entries)
+    print(f"{len(results)} mutants, {problems} unexpected")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

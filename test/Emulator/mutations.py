@@ -1,0 +1,203 @@
+"""One-edit mutants of a PTX kernel.
+
+Each keeps the line numbers of the kernel it comes from. `key` names it without
+them: kernel, class, ordinal within the class, edit.
+"""
+
+import dataclasses
+import re
+
+import ptx
+
+
+@dataclasses.dataclass
+class Mutant:
+    kernel: str
+    group: str  # class of the statement, such as "cp.async"
+    ordinal: int  # of the statement in its class, from 0
+    edit: str
+    changes: list  # (statement, new text) pairs
+
+    @property
+    def key(self):
+        return f"{self.kernel} {self.group} {self.ordinal} {self.edit}"
+
+    @property
+    def line(self):
+        return self.changes[0][0].first + 1
+
+    def apply(self, lines):
+        lines = list(lines)
+        for statement, text in self.changes:
+            blank = [""] * (statement.last - statement.first)
+            lines[statement.first:statement.last + 1] = [text, *blank]
+        return "\n".join(lines) + "\n"
+
+
+def _shift(address, distance):
+    """[%r1+16] moved by `distance` bytes."""
+    base, _, offset = address.strip("[]").partition("+")
+    return f"[{base}+{int(offset or 0) + distance}]"
+
+
+def _registers(operand):
+    return [r.strip() for r in operand.strip("{}").split(",")]
+
+
+def _swap(operand, i, j):
+    """{%r1, %r2} with two registers exchanged."""
+    registers = _registers(operand)
+    registers[i], registers[j] = registers[j], registers[i]
+    return "{" + ", ".join(registers) + "}"
+
+
+def _with(statement, index, operand):
+    operands = list(statement.operands)
+    operands[index] = operand
+    return str(dataclasses.replace(statement, operands=operands))
+
+
+def _opcode(statement, opcode):
+    return str(dataclasses.replace(statement, opcode=opcode))
+
+
+# Each function below yields (edit, new text) for one statement.
+
+
+def _delete(statement, _):
+    yield "delete", ""
+
+
+def _wait(statement, _):
+    yield "delete", ""
+    if statement.opcode == "cp.async.wait_group":
+        more = int(statement.operands[0]) + 1
+        yield "one-more", _with(statement, 0, str(more))
+
+
+def _commit(statement, _):
+    yield "delete", ""
+    yield "twice", f"{statement}{statement}"
+
+
+def _copy(statement, launch):
+    to, source, *sizes = statement.operands
+    yield "delete", ""
+    for distance in (16, 32, 128):
+        yield f"to+{distance}", _with(statement, 0, _shift(to, distance))
+    row = _shift(source, launch.row_bytes)
+    yield "from+row", _with(statement, 1, row)
+    if len(sizes) == 2 and sizes[1].startswith("%"):
+        yield "no-zero-fill", _with(statement, 3, sizes[0])
+
+
+def _ldmatrix(statement, launch):
+    results, address = statement.operands
+    for distance in (16, 32):
+        yield f"from+{distance}", _with(statement, 1, _shift(address, distance))
+    row = _shift(address, launch.shared_row_bytes)
+    yield "from+row", _with(statement, 1, row)
+    transposed = ".trans" in statement.opcode
+    yield "trans", _opcode(statement,
+                           statement.opcode.replace(".trans", "") if transposed
+                           else statement.opcode.replace(".shared",
+                                                         ".trans.shared"))
+    for i in range(len(_registers(results)) - 1):
+        yield f"swap-{i}-{i + 1}", _with(statement, 0, _swap(results, i, i + 1))
+
+
+def _mma(statement, _):
+    yield "swap-a0-a1", _with(statement, 1, _swap(statement.operands[1], 0, 1))
+    yield "swap-a1-a2", _with(statement, 1, _swap(statement.operands[1], 1, 2))
+    yield "swap-b0-b1", _with(statement, 2, _swap(statement.operands[2], 0, 1))
+
+
+def _store(statement, _):
+    yield "delete", ""
+    yield "to+4", _with(statement, 0, _shift(statement.operands[0], 4))
+
+
+def _shuffle(statement, _):
+    offset = int(statement.operands[2])
+    yield "offset", _with(statement, 2, str(offset ^ 3))
+
+
+_OFF_BY_ONE = {"lt": "le", "le": "lt", "gt": "ge", "ge": "gt", "eq": "ne",
+               "ne": "eq"}
+
+
+def _compare(statement, _):
+    head, comparison, rest = statement.opcode.split(".", 2)
+    other = _OFF_BY_ONE[comparison]
+    yield f"{comparison}-{other}", _opcode(statement, f"{head}.{other}.{rest}")
+
+
+def _guard(statement, _):
+    negated = re.sub(r"@(!?)", lambda m: "@" if m[1] else "@!",
+                     statement.guard)
+    yield "remove", str(dataclasses.replace(statement, guard=""))
+    yield "negate", str(dataclasses.replace(statement, guard=negated))
+
+
+_EDITS = {
+    "bar.sync": _delete,
+    "bar.warp.sync": _delete,
+    "cp.async.wait_group": _wait,
+    "cp.async.wait_all": _wait,
+    "cp.async.commit_group": _commit,
+    "cp.async": _copy,
+    "ldmatrix": _ldmatrix,
+    "mma": _mma,
+    "st.global": _store,
+    "shfl.sync": _shuffle,
+    "setp": _compare,
+}
+# A longer name first: cp.async.wait_group is no cp.async.
+_BY_LENGTH = sorted(_EDITS, key=len, reverse=True)
+
+
+def _group(statement):
+    for name in _BY_LENGTH:
+        if statement.opcode == name or statement.opcode.startswith(name + "."):
+            return name
+    return None
+
+
+def _swap_steps(kernel, products):
+    """Exchanges an operand of two mma that add to the same accumulators one
+    after the other: the k-steps of one tile of the product."""
+    producers = {}
+    for ordinal, statement in enumerate(products):
+        d, a, b, c = statement.operands
+        if c in producers:
+            other = producers[c]
+            for name, index in (("a", 1), ("b", 2)):
+                changes = [(statement, _with(statement, index,
+                                             other.operands[index])),
+                           (other, _with(other, index,
+                                         statement.operands[index]))]
+                yield Mutant(kernel, "mma", ordinal, f"swap-steps-{name}",
+                             changes)
+        producers[d] = statement
+
+
+def mutants(launch, lines):
+    """All mutants of one kernel, in the order of its statements."""
+    result, counts, products = [], {}, []
+
+    def add(group, statement, edits):
+        ordinal = counts.get(group, 0)
+        counts[group] = ordinal + 1
+        for edit, text in edits:
+            result.append(Mutant(launch.name, group, ordinal, edit,
+                                 [(statement, text)]))
+
+    for statement in ptx.statements(lines):
+        if group := _group(statement):
+            add(group, statement, _EDITS[group](statement, launch))
+        if statement.guard:
+            add("guard", statement, _guard(statement, launch))
+        if statement.opcode.startswith("mma."):
+            products.append(statement)
+    result += _swap_steps(launch.name, products)
+    return result

@@ -1,0 +1,116 @@
+"""The statements of a PTX kernel, as text with positions."""
+
+import dataclasses
+import re
+
+
+@dataclasses.dataclass
+class Statement:
+    first: int  # line, from 0
+    last: int
+    guard: str  # "@%p1 ", "@!%p1 " or ""
+    opcode: str
+    operands: list
+
+    def __str__(self):
+        return f"\t{self.guard}{self.opcode} {', '.join(self.operands)};"
+
+
+def split_operands(text):
+    """Splits at commas outside of braces and brackets."""
+    parts, depth = [""], 0
+    for c in text:
+        depth += (c in "{[") - (c in "}]")
+        if c == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += c
+    return [p.strip() for p in parts if p.strip()]
+
+
+_STATEMENT = re.compile(r"\s*(@!?%\w+\s+)?([a-z][\w.]*)\s*(.*);\s*$", re.S)
+
+
+def statements(lines):
+    """All instructions of the kernel body, in order. Directives, labels and
+    braces are none."""
+    result, pending, first = [], "", 0
+    body = lines.index("{") + 1
+    for number, line in enumerate(lines[body:], body):
+        if not pending:
+            first = number
+            stripped = line.strip()
+            if not stripped or stripped[0] in ".{}/$" or stripped[-1] == ":":
+                continue
+        pending += line + "\n"
+        if ";" not in line:
+            continue
+        match = _STATEMENT.match(pending)
+        assert match, f"line {first + 1}: {pending}"
+        guard, opcode, operands = match.groups()
+        result.append(Statement(first, number, guard or "", opcode,
+                                split_operands(operands)))
+        pending = ""
+    return result
+
+
+def labels(lines):
+    """Line of each label."""
+    return {line.strip()[:-1]: number for number, line in enumerate(lines)
+            if re.fullmatch(r"\s*\$\w+:\s*", line)}
+
+
+def blocks(lines):
+    """Basic blocks as (statements, indices of successors)."""
+    starts = labels(lines)
+    label_of = {number: name for name, number in starts.items()}
+    groups, names, number = [[]], {}, 0
+    for statement in statements(lines):
+        # A label, or a branch before it, starts a block.
+        while number < statement.first:
+            if number in label_of:
+                groups += [[]] if groups[-1] else []
+                names[label_of[number]] = len(groups) - 1
+            number += 1
+        groups[-1].append(statement)
+        if statement.opcode in ("bra", "bra.uni", "ret", "exit"):
+            groups.append([])
+    result = []
+    for index, group in enumerate(groups):
+        last = group[-1] if group else None
+        successors = []
+        if last and last.opcode.startswith("bra"):
+            successors.append(names[last.operands[0]])
+        falls_through = not last or last.guard or last.opcode not in (
+            "bra", "bra.uni", "ret", "exit")
+        if falls_through and index + 1 < len(groups):
+            successors.append(index + 1)
+        result.append((group, successors))
+    return result
+
+
+def _reachable(graph, start):
+    """Blocks that a path of at least one edge from `start` leads to."""
+    seen, work = set(), [start]
+    while work:
+        for successor in graph[work.pop()][1]:
+            if successor not in seen:
+                seen.add(successor)
+                work.append(successor)
+    return seen
+
+
+def loops(lines):
+    """The outermost loops, each as the list of its statements in text order:
+    blocks that reach each other."""
+    graph = blocks(lines)
+    reach = [_reachable(graph, i) for i in range(len(graph))]
+    result, done = [], set()
+    for i in range(len(graph)):
+        if i in done or i not in reach[i]:
+            continue
+        members = [j for j in range(len(graph)) if j in reach[i] and
+                   i in reach[j]]
+        done.update(members)
+        result.append([s for j in members for s in graph[j][0]])
+    return result

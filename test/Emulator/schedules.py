@@ -1,0 +1,59 @@
+"""Runs a grid of kernels under several schedules and completion orders.
+
+usage: schedules.py EMULATOR GRID.json
+
+GRID.json is a list of runs as scripts/make-bundles.py writes it. Every run must
+be clean in every mode, and its outputs must be the same to the bit: the order
+of warps and the time at which a copy arrives must not matter.
+"""
+
+import concurrent.futures
+import json
+import os
+import pathlib
+import sys
+
+import emulation
+
+MODES = {
+    "sequential, lazy": ["--schedule", "seq", "--async", "lazy"],
+    "skewed, lazy": ["--schedule", "skew", "--async", "lazy"],
+    "random, lazy": ["--schedule", "random:1", "--async", "lazy"],
+    "random, random": ["--schedule", "random:2", "--async", "random:2"],
+    "random, eager": ["--schedule", "random:3", "--async", "eager"],
+}
+
+
+def check(emulator, directory, number, entry):
+    """Says what is wrong with one entry of the grid."""
+    launch = emulation.read_launch(
+        directory / entry["bundle"], dims=entry.get("dims", {}),
+        padding=entry.get("offset", 0), layout=entry.get("layout", "bhsd"))
+    stem = directory / f"run{number}"
+    expected = None
+    for mode, options in MODES.items():
+        one = emulation.run(emulator, launch, options, stem=stem)
+        if one.returncode:
+            yield f"{json.dumps(entry)} ({mode}):\n{one.text}"
+        expected = expected or one
+        if one.outputs != expected.outputs:
+            yield (f"{json.dumps(entry)}: expects the outputs of "
+                   f"'{next(iter(MODES))}' to the bit, but '{mode}' differs")
+
+
+def main():
+    emulator, grid = sys.argv[1], pathlib.Path(sys.argv[2])
+    entries = json.loads(grid.read_text())
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        problems = list(pool.map(
+            lambda numbered: list(check(emulator, grid.parent, *numbered)),
+            enumerate(entries)))
+    failed = [p for p in problems if p]
+    print("\n".join(text for texts in failed for text in texts))
+    print(f"{len(entries) - len(failed)} of {len(entries)} the same and clean "
+          f"in {len(MODES)} modes")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,191 @@
+"""Tests of the scripts of this folder, on small texts."""
+
+import pathlib
+import unittest
+
+import contracts
+import emulation
+import mutants
+import mutations
+import ptx
+
+KERNEL = """
+.visible .entry kernel()
+{
+	.reg .pred 	%p<4>;
+
+	mov.u32 	%r1, %tid.x;
+	cp.async.cg.shared.global [%r1+16], [%rd1], 16, %r2;
+	cp.async.commit_group;
+	bra.uni 	$L__BB0_2;
+$L__BB0_1:
+	setp.lt.s64 	%p1, %rd2, %rd3;
+	selp.f32 	%r3, 0fFF800000, %r3, %p1;
+$L__BB0_2:
+	cp.async.wait_group 	0;
+	bar.sync 	0;
+	mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32
+		{%r4, %r5, %r6, %r7},
+		{%r8, %r9, %r10, %r11},
+		{%r12, %r13},
+		{%r14, %r15, %r16, %r17};
+	mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32
+		{%r20, %r21, %r22, %r23},
+		{%r24, %r25, %r26, %r27},
+		{%r28, %r29},
+		{%r4, %r5, %r6, %r7};
+	setp.ne.s64 	%p2, %rd4, 0;
+	@%p2 bra 	$L__BB0_1;
+	st.global.b32 	[%rd5], %r20;
+	ret;
+
+}
+""".splitlines()
+LAUNCH = emulation.Launch("kernel", pathlib.Path("kernel.ptx"), [], {}, 256, 64)
+
+
+def texts(group):
+    """Edit -> the lines it changes, of the mutants of one group."""
+    return {m.edit: [text.strip() for _, text in m.changes]
+            for m in mutations.mutants(LAUNCH, KERNEL)
+            if m.group == group and m.ordinal in (0, 1)}
+
+
+class PtxTest(unittest.TestCase):
+    def test_statements(self):
+        statements = ptx.statements(KERNEL)
+        self.assertEqual(len(statements), 14)
+        product = statements[8]
+        self.assertEqual((product.first, product.last), (15, 19))
+        self.assertEqual(product.operands[2], "{%r12, %r13}")
+        self.assertEqual(statements[11].guard.strip(), "@%p2")
+
+    def test_loops(self):
+        loop, = ptx.loops(KERNEL)
+        self.assertEqual([s.opcode for s in loop][:3],
+                         ["setp.lt.s64", "selp.f32", "cp.async.wait_group"])
+        self.assertEqual(loop[-1].opcode, "bra")
+
+    def test_no_loop(self):
+        straight = [line for line in KERNEL if "@%p2" not in line]
+        self.assertEqual(ptx.loops(straight), [])
+
+
+class MutationsTest(unittest.TestCase):
+    def test_copies(self):
+        edits = texts("cp.async")
+        self.assertEqual(edits["delete"], [""])
+        self.assertIn("[%r1+48], [%rd1], 16, %r2;", edits["to+32"][0])
+        self.assertIn("[%r1+16], [%rd1+256]", edits["from+row"][0])
+        self.assertIn("[%rd1], 16, 16;", edits["no-zero-fill"][0])
+
+    def test_synchronisation(self):
+        self.assertEqual(texts("bar.sync"), {"delete": [""]})
+        self.assertEqual(texts("cp.async.wait_group")["one-more"],
+                         ["cp.async.wait_group 1;"])
+        self.assertEqual(texts("cp.async.commit_group")["twice"],
+                         ["cp.async.commit_group ;\tcp.async.commit_group ;"])
+
+    def test_products(self):
+        edits = texts("mma")
+        self.assertIn("{%r25, %r24, %r26, %r27}", edits["swap-a0-a1"][0])
+        self.assertIn("{%r29, %r28}", edits["swap-b0-b1"][0])
+        second, first = edits["swap-steps-a"]
+        self.assertIn("{%r8, %r9, %r10, %r11}, {%r28, %r29}", second)
+        self.assertIn("{%r24, %r25, %r26, %r27}, {%r12, %r13}", first)
+
+    def test_control(self):
+        self.assertEqual(texts("guard")["negate"], ["@!%p2 bra $L__BB0_1;"])
+        self.assertEqual(texts("guard")["remove"], ["bra $L__BB0_1;"])
+        self.assertIn("setp.le.s64", texts("setp")["lt-le"][0])
+
+    def test_lines_stay(self):
+        for mutant in mutations.mutants(LAUNCH, KERNEL):
+            mutated = mutant.apply(KERNEL).splitlines()
+            self.assertEqual(len(mutated), len(KERNEL), mutant.key)
+            self.assertNotEqual(mutated, KERNEL, mutant.key)
+
+
+class MutantsTest(unittest.TestCase):
+    def setUp(self):
+        self.mutant = mutations.Mutant("kernel", "mma", 4, "swap-a0-a1", [])
+
+    def entry(self, text):
+        return mutants.Entry(1, *text.split())
+
+    def test_entries(self):
+        for text, expected in {"kernel mma 2,4-5 swap-a0-a1 wrong": True,
+                               "* mma * * silent": True,
+                               "kernel mma 2,5-6 swap-a0-a1 wrong": False,
+                               "other mma 4 swap-a0-a1 wrong": False,
+                               "kernel mma 4 swap-b0-b1 wrong": False}.items():
+            self.assertEqual(self.entry(text).matches(self.mutant), expected,
+                             text)
+
+    def test_strongest(self):
+        reported = mutants.Outcome("reported", ("shared-race",))
+        outcomes = {"lazy": mutants.Outcome("silent"), "random": reported}
+        self.assertEqual(mutants.strongest(outcomes), reported)
+
+
+class ContractsTest(unittest.TestCase):
+    def test_mask_code(self):
+        loop, = contracts.tile_loops(KERNEL)
+        self.assertEqual(loop.mask_code, 1)
+        sizes = [line.replace("selp.f32 	%r3, 0fFF800000, %r3",
+                              "selp.b32 	%r3, 16, 0") for line in KERNEL]
+        self.assertEqual(contracts.tile_loops(sizes)[0].mask_code, 0)
+
+    def problems(self, lines, line, **counters):
+        loops = contracts.tile_loops(lines)
+        counters = {"line": line, "shared_wavefronts": 4,
+                    "shared_wavefronts_ideal": 4, "global_sectors": 8,
+                    "global_sectors_ideal": 8, **counters}
+        return list(contracts.check_loops(LAUNCH, loops,
+                                          {"lines": [counters]}))
+
+    def test_loop_contracts(self):
+        clean = [line for line in KERNEL if "selp" not in line]
+        inside = KERNEL.index("	bar.sync 	0;")
+        self.assertEqual(self.problems(clean, inside), [])
+        self.assertEqual(self.problems(clean, 6, shared_wavefronts=5), [])
+        self.assertEqual(
+            self.problems(clean, inside, shared_wavefronts=5),
+            [f"kernel: kernel.ptx:{inside}: expects 4 shared_wavefronts in a "
+             "loop over key tiles, but got 5"])
+        self.assertEqual(
+            self.problems(KERNEL, inside),
+            ["kernel: expects a loop over key tiles without mask code, but "
+             "got 1 selections in the one at line 11"])
+
+    def test_comparison(self):
+        self.assertEqual(list(contracts.compare("k", {"mma": 8}, {"mma": 8})),
+                         [])
+        self.assertEqual(list(contracts.compare("k", {"mma": 8}, {"mma": 10})),
+                         ["k: mma: 8 -> 10 (+25.0 %)"])
+        self.assertEqual(list(contracts.compare("k", {}, {"mma": 10})),
+                         ["k: mma: 0 -> 10"])
+
+
+class LaunchTest(unittest.TestCase):
+    SPEC = {"dtype": "f16", "axes": ["b", "h", "s", "d"],
+            "strides": [None] * 4, "offset": None}
+    DIMS = {"b": 2, "h": 3, "s": 5, "d": 16}
+
+    def tensor(self, padding, layout):
+        return emulation._Tensor(self.SPEC, self.DIMS, padding, layout)
+
+    def test_strides(self):
+        self.assertEqual(self.tensor(0, "bhsd").strides, [240, 80, 16, 1])
+        self.assertEqual(self.tensor(8, "bhsd").strides, [360, 120, 24, 1])
+        self.assertEqual(self.tensor(0, "bshd").strides, [240, 16, 48, 1])
+
+    def test_arguments(self):
+        self.assertEqual(self.tensor(0, "bhsd").argument("randn:1"),
+                         "f16[2,3,5,16]:randn:1")
+        self.assertEqual(self.tensor(8, "bhsd").argument("poison"),
+                         "f16[2,3,5,16:360,120,24,1+8]:poison")
+
+
+if __name__ == "__main__":
+    unittest.main()
