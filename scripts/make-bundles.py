@@ -203,7 +203,8 @@ def emulate_grid(bundles):
             (16, 16, 1, 2, "registers"), (32, 16, 1, 5, "shared"), (64, 48, 2, 3, "registers"),
             (128, 32, 8, 4, "shared"), (96, 112, 3, 2, "registers"), (256, 16, 8, 3, "shared")]):
         options = [f"--block-m={m}", f"--block-n={n}", f"--num-warps={warps}", f"--num-stages={stages}", f"--query={query}",
-                   f"--grid-order={['query_fastest', 'head_fastest'][i % 2]}"]
+                   f"--grid-order={['query_fastest', 'head_fastest'][i % 2]}", f"--overlap={['none', 'qk'][i // 2 % 2]}",
+                   f"--row-max={['exact', 'stale'][i % 2]}", f"--row-sum={['mma', 'add'][i // 3 % 2]}"]
         for causal in ("none", "bottom_right"):
             bundle = bundles.make(f"emulate-{i}-{causal}", attention("f16", 64, causal, (1, 2, 2, 150, 170)), options)
             runs.append({"bundle": bundle})

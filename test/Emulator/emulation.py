@@ -40,12 +40,18 @@ class Launch:
 class _Tensor:
     """Sizes and strides of one tensor of a manifest."""
 
-    def __init__(self, spec, dims, padding, layout):
+    def __init__(self, spec, dims, padding, layout, chosen=None):
         self.spec = spec
-        self.extents = [dims[axis] for axis in spec["axes"]]
+        self.extents = [1 if axis == "1" else dims[axis]
+                        for axis in spec["axes"]]
         # A dynamic offset must keep rows aligned to 16 bytes.
         self.offset = padding if spec["offset"] is None else spec["offset"]
+        if spec["name"] in ("bias", "lse"):  # never copied by rows
+            padding, layout = 0, "bhsd"
         self.strides = self._row_major(padding, layout)
+        if chosen:
+            self.strides = list(chosen["strides"])
+            self.offset = chosen.get("offset", 0)
         for i, known in enumerate(spec["strides"]):
             self.strides[i] = self.strides[i] if known is None else known
 
@@ -79,14 +85,17 @@ def _dense(extents):
     return [math.prod(extents[i + 1:]) for i in range(len(extents))]
 
 
-def read_launch(bundle, name=None, dims=(), padding=0, layout="bhsd"):
+def read_launch(bundle, name=None, dims=(), padding=0, layout="bhsd",
+                tensors=None):
     """How to launch the kernel of a bundle; `dims` gives the sizes its types
-    leave open."""
+    leave open, `tensors` the strides and offsets of some of its tensors."""
+    chosen = tensors or {}
     bundle = pathlib.Path(bundle)
     manifest = json.loads((bundle / "manifest.json").read_text())
     kernel, = manifest["kernels"]
     sizes = {**manifest["attention"]["dims"], **dict(dims)}
-    tensors = {t["name"]: _Tensor(t, sizes, padding, layout)
+    tensors = {t["name"]: _Tensor(t, sizes, padding, layout,
+                                  chosen.get(t["name"]))
                for t in manifest["tensors"]}
     grid = [math.prod(-(-sizes[f["dim"]] // f["tile"]) for f in factors)
             for factors in kernel["grid"]]

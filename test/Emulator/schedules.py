@@ -28,7 +28,8 @@ def check(emulator, directory, number, entry):
     """Says what is wrong with one entry of the grid."""
     launch = emulation.read_launch(
         directory / entry["bundle"], dims=entry.get("dims", {}),
-        padding=entry.get("offset", 0), layout=entry.get("layout", "bhsd"))
+        padding=entry.get("offset", 0), layout=entry.get("layout", "bhsd"),
+        tensors=entry.get("tensors"))
     stem = directory / f"run{number}"
     expected = None
     for mode, options in MODES.items():

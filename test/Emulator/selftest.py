@@ -168,7 +168,7 @@ class ContractsTest(unittest.TestCase):
 
 
 class LaunchTest(unittest.TestCase):
-    SPEC = {"dtype": "f16", "axes": ["b", "h", "s", "d"],
+    SPEC = {"name": "k", "dtype": "f16", "axes": ["b", "h", "s", "d"],
             "strides": [None] * 4, "offset": None}
     DIMS = {"b": 2, "h": 3, "s": 5, "d": 16}
 
