@@ -16,7 +16,6 @@ may run on different machines:
 import argparse
 import collections
 import concurrent.futures
-import ctypes
 import hashlib
 import json
 import os
@@ -34,7 +33,7 @@ import judge
 import npy
 from corpus import all_launches
 from cuda import CudaError, Device
-from emulator import TYPES, Emulator, EmulatorError
+from emulator import Emulator, EmulatorError
 from launch import Launch, Result
 
 
@@ -56,54 +55,15 @@ def run_everywhere(function, items, workers):
 # The first half: run on a device.
 
 
-def kernel_on_card(device, launch):
-    """The outputs of a whole kernel, by the index of the argument."""
-    module, function = device.load(launch.ptx.read_text(), launch.kernel)
-    addresses = [device.upload(launch.data(i)) for i in range(len(launch.arguments))]
-    device.launch(function, pad3(launch.grid), pad3(launch.block), launch.shared, [ctypes.c_uint64(a) for a in addresses])
-    outputs = {i: device.download(address, launch.arguments[i].bytes())
-               for i, address in enumerate(addresses) if launch.arguments[i].is_output}
-    for address in addresses:
-        device.free(address)
-    device.unload(module)
-    return outputs
-
-
-def pad3(dims):
-    return [*dims, 1, 1][:3]
-
-
-def kernel_on_emulator(emulator, launch):
-    prefix = emulator.folder / f"kernel-{launch.name}"
-    command, outputs = ["--arg"], {}
-    for i, argument in enumerate(launch.arguments):
-        size = bundles.ELEMENTS[argument.type]
-        if argument.is_output:
-            outputs[i] = prefix.with_suffix(f".out{i}.npy")
-            command.append(f"{TYPES[size]}[{argument.count}]:zeros")
-        else:
-            path = prefix.with_suffix(f".{i}.npy")
-            path.write_bytes(npy.encode(launch.data(i), size))
-            command.append(str(path))
-    for i, path in outputs.items():
-        command += ["--out", f"{i}={path}"]
-    emulator.run([str(launch.ptx), "--kernel", launch.kernel, "--grid", ",".join(map(str, launch.grid)), "--block",
-                  ",".join(map(str, launch.block)), "--shared", str(launch.shared), "--quiet", *command], launch.name)
-    return {i: npy.decode(path.read_bytes()) for i, path in outputs.items()}
-
-
 def run_half(args, launches, kernels):
     if args.device == "cuda":
         device = Device()
         name, chip = device.name(), device.chip()
-        corpus_run = lambda launch: device.run(launch.ptx, launch.name, (launch.grid, 1, 1), (launch.block, 1, 1),
-                                               launch.input_bytes(), launch.output_bytes())
-        kernel_run = lambda launch: kernel_on_card(device, launch)
-        workers = 1
+        corpus_run, kernel_run, workers = device.run_launch, device.run_kernel, 1
     else:
         emulator = Emulator(args.emulator, args.mma, args.folder)
         name, chip = "flashcore-emu", args.mma
-        corpus_run, kernel_run, workers = emulator.run_launch, lambda launch: kernel_on_emulator(emulator, launch), args.jobs
+        corpus_run, kernel_run, workers = emulator.run_launch, emulator.run_kernel, args.jobs
     outputs = run_everywhere(corpus_run, launches, workers)
     whole = run_everywhere(kernel_run, kernels.values(), workers)
     if args.out is None:
@@ -135,7 +95,7 @@ def judge_kernel(launch, card, emulator):
     """Kernels use ex2.approx, so rounding may differ; the largest distance says
     how much."""
     verdicts = []
-    for i, want in kernel_on_emulator(emulator, launch).items():
+    for i, want in emulator.run_kernel(launch).items():
         argument = launch.arguments[i]
         result = Result(f"{launch.name} {argument.name}", 0, argument.count, argument.type, "report")
         stand_in = Launch(launch.name, "", 1, 1, [], {2: "b16", 4: "b32"}[bundles.ELEMENTS[argument.type]], [result])
@@ -246,7 +206,7 @@ def parse_arguments():
     parser.add_argument("--out", type=pathlib.Path, help="where --device writes its results (.npz)")
     parser.add_argument("--compare", type=pathlib.Path, metavar="NPZ", help="compare these results with the emulator's")
     parser.add_argument("--json", type=pathlib.Path, help="where --compare writes its verdicts and examples")
-    parser.add_argument("--kernels", type=pathlib.Path, metavar="DIR", help="whole kernels to run too: *.fcb or kernels.json")
+    parser.add_argument("--kernels", type=pathlib.Path, metavar="DIR", help="whole kernels to run too (*.fcb)")
     parser.add_argument("--only", default="", help="only the launches whose name contains this")
     parser.add_argument("--all", action="store_true", help="one row a variant, not only for those that differ")
     parser.add_argument("--emulator", type=pathlib.Path, default=ROOT / "build/release/bin/flashcore-emu")

@@ -1,10 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Kernels of bundles with static shapes (docs/Bundle.md), and plain PTX files
-described by a kernels.json, as launches with seeded operands.
-
-kernels.json is a list of {"name", "ptx", "kernel", "grid", "block", "shared",
-"arguments": [{"type": "f16", "count": 4096, "role": "input"}, ...]}.
-"""
+"""Launches of whole kernels with seeded operands, such as those of bundles with
+static shapes (docs/Bundle.md)."""
 import dataclasses
 import json
 import math
@@ -32,12 +28,15 @@ class Argument:
 @dataclasses.dataclass
 class KernelLaunch:
     name: str
-    ptx: pathlib.Path
+    ptx: str
     kernel: str
     grid: list
     block: list
     shared: int
     arguments: list
+
+    def outputs(self):
+        return [i for i, argument in enumerate(self.arguments) if argument.is_output]
 
     def data(self, index):
         argument = self.arguments[index]
@@ -71,20 +70,14 @@ def from_bundle(folder):
             count = math.prod(dims[axis] for axis in tensor["axes"])
             arguments.append(Argument(tensor["name"], tensor["dtype"], count, tensor["role"] == "output"))
         grid = [math.prod(-(-dims[part["dim"]] // part["tile"]) for part in axis) for axis in kernel["grid"]]
-        yield KernelLaunch(folder.stem, folder / manifest["ptx"]["file"], kernel["name"], grid, kernel["block"],
+        yield KernelLaunch(folder.stem, (folder / manifest["ptx"]["file"]).read_text(), kernel["name"], grid, kernel["block"],
                            kernel["dynamic_shared_memory"], arguments)
 
 
 def load(folder):
-    """All kernels under `folder`, by name."""
+    """The kernels of all bundles in `folder`, by name."""
     folder = pathlib.Path(folder)
     found = [launch for bundle in sorted(folder.glob("*.fcb")) for launch in from_bundle(bundle)]
-    listing = folder / "kernels.json"
-    for entry in json.loads(listing.read_text()) if listing.exists() else []:
-        arguments = [Argument(f"argument {i}", a["type"], a["count"], a["role"] == "output")
-                     for i, a in enumerate(entry["arguments"])]
-        found.append(KernelLaunch(entry["name"], folder / entry["ptx"], entry["kernel"], entry["grid"], entry["block"],
-                                  entry["shared"], arguments))
     if not found:
-        raise ValueError(f"{folder}: expects *.fcb bundles or a kernels.json")
+        raise ValueError(f"{folder}: expects *.fcb bundles, made by scripts/make-bundles.py --only card")
     return {launch.name: launch for launch in found}

@@ -90,14 +90,26 @@ class Device:
         self._call("cuLaunchKernel", function, *grid, *block, shared, None, pointers, None)
         self._call("cuCtxSynchronize")
 
-    def run(self, ptx, kernel, grid, block, inputs, output_bytes, shared=0):
-        """One kernel whose parameters point to the inputs and then to one
-        output, which starts as zeros."""
+    def run(self, ptx, kernel, grid, block, shared, buffers, outputs):
+        """One launch of a kernel whose parameters point to `buffers`; gives
+        the contents of those whose indices are in `outputs` afterwards."""
         module, function = self.load(ptx, kernel)
-        addresses = [self.upload(data) for data in inputs] + [self.upload(bytes(output_bytes))]
-        self.launch(function, grid, block, shared, [ctypes.c_uint64(address) for address in addresses])
-        output = self.download(addresses[-1], output_bytes)
+        addresses = [self.upload(data) for data in buffers]
+        self.launch(function, [*grid, 1, 1][:3], [*block, 1, 1][:3], shared,
+                    [ctypes.c_uint64(address) for address in addresses])
+        results = {i: self.download(addresses[i], len(buffers[i])) for i in outputs}
         for address in addresses:
             self.free(address)
         self.unload(module)
-        return output
+        return results
+
+    def run_launch(self, launch):
+        """The output of a launch of the corpus."""
+        buffers = [*launch.input_bytes(), bytes(launch.output_bytes())]
+        last = len(buffers) - 1
+        return self.run(launch.ptx, launch.name, [launch.grid], [launch.block], 0, buffers, [last])[last]
+
+    def run_kernel(self, launch):
+        """The outputs of a whole kernel, by the index of the argument."""
+        buffers = [launch.data(i) for i in range(len(launch.arguments))]
+        return self.run(launch.ptx, launch.kernel, launch.grid, launch.block, launch.shared, buffers, launch.outputs())

@@ -8,7 +8,7 @@ from launch import Launch, Result
 from values import BF16, F16, F32, FloatFormat, generator
 
 ROWS, COLUMNS, LANES = 16, 8, 32
-PRODUCTS = 32  # of one class
+PRODUCTS = 64  # of one class
 WARPS = 4      # of a CTA
 
 E4M3, E5M2 = FloatFormat("e4m3", 4, 3), FloatFormat("e5m2", 5, 2)
