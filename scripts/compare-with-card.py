@@ -97,10 +97,10 @@ def judge_kernel(launch, card, emulator):
     verdicts = []
     for i, want in emulator.run_kernel(launch).items():
         argument = launch.arguments[i]
-        result = Result(f"{launch.name} {argument.name}", 0, argument.count, argument.type, "report")
+        result = Result(f"{launch.name} {argument.name}", 0, argument.count, argument.type, "exact")
         stand_in = Launch(launch.name, "", 1, 1, [], {2: "b16", 4: "b32"}[bundles.ELEMENTS[argument.type]], [result])
         verdict = judge.judge(stand_in, result, card[i], want)
-        verdict.broken = 0
+        verdict.rule, verdict.broken = "report", 0
         verdicts.append(verdict)
     return verdicts
 

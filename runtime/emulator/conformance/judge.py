@@ -56,8 +56,7 @@ class Rule:
         if math.isinf(exact) or math.isinf(other):
             return False
         magnitude = want & (1 << fmt.width - 1) - 1
-        spacing = abs(exact - value_of(fmt, max(magnitude, 1) - 1)) if exact > 0 else abs(
-            abs(exact) - value_of(fmt, max(magnitude, 1) - 1))
+        spacing = abs(exact) - value_of(fmt, max(magnitude, 1) - 1)
         bound = max(self.relative * abs(exact), self.absolute)
         return bound > 0 and abs(other - exact) <= bound + spacing / 2
 
@@ -75,6 +74,8 @@ class Verdict:
     def text(self):
         if not self.differing:
             return "equal"
+        if self.rule == "report":
+            return "differs"
         return "BROKEN" if self.broken else f"within {self.rule}"
 
 

@@ -313,6 +313,16 @@ TEST(Alu, Floats) {
     checkRow(row);
 }
 
+TEST(Alu, SlctFlushesItsSelector) {
+  for (auto [ftz, expected] : {std::pair<std::string, u32>{"", 6}, {".ftz", 5}})
+    EXPECT_EQ(runBody("mov.b32 %f0, 0f80000001; mov.b32 %r1, 5;\n"
+                      "mov.b32 %r2, 6; slct" +
+                      ftz +
+                      ".u32.f32 %r0, %r1, %r2, %f0; st.global.b32 [%g0], %r0;")
+                  .word(0, 0),
+              expected);
+}
+
 TEST(Alu, ApproximateExp2) {
   std::vector<float> inputs(1024);
   for (size_t i = 0; i < inputs.size(); ++i)

@@ -276,7 +276,7 @@ bool Lowering::lowerSelp() {
 }
 
 bool Lowering::lowerSlct() {
-  mods.take("ftz");
+  bool ftz = mods.take("ftz");
   ScalarType type = mods.takeType(), by = mods.takeType();
   if (typeBytes(type) != 4 || (by != ScalarType::S32 && by != ScalarType::F32))
     return failHere("slct is supported for 32-bit values and .s32 or .f32 "
@@ -285,6 +285,12 @@ bool Lowering::lowerSlct() {
   if (!expectOperands(4) || !source(1, type, a) || !source(2, type, b) ||
       !source(3, by, c) || !dest(0, type, d))
     return false;
+  if (ftz && by == ScalarType::F32) {
+    // A negative subnormal selector becomes -0, which is not negative.
+    uint32_t flushed = allocate(ScalarType::F32);
+    emitAlu(AluOp::FtzF32, InstClass::Predicate, {flushed, c}).hidden = true;
+    c = flushed;
+  }
   emitAlu(by == ScalarType::S32 ? AluOp::SlctS32B32 : AluOp::SlctF32B32,
           InstClass::Predicate, {d, a, b, c});
   return true;
