@@ -26,10 +26,10 @@ static const char *const aluNames[] = {
 #define FC_ALU2(NAME, D, A, B, EXPR) #NAME,
 #define FC_ALU3(NAME, D, A, B, C, EXPR) #NAME,
 #include "flashcore/Emulator/AluOps.def"
-    "MovPred", "NotPred", "AndPred",  "OrPred", "XorPred",    "SelpB16",
-    "SelpB32", "SelpB64", "SetpU16",  "SetpS16", "SetpU32",   "SetpS32",
-    "SetpU64", "SetpS64", "SetpF32",  "SetpF32Ftz", "SetpF64", "SetpF16",
-    "SetpBF16", "TestpF32", "BfiB32", "BfiB64", "Convert",
+    "MovPred",  "NotPred",  "AndPred", "OrPred",     "XorPred", "SelpB16",
+    "SelpB32",  "SelpB64",  "SetpU16", "SetpS16",    "SetpU32", "SetpS32",
+    "SetpU64",  "SetpS64",  "SetpF32", "SetpF32Ftz", "SetpF64", "SetpF16",
+    "SetpBF16", "TestpF32", "BfiB32",  "BfiB64",     "Convert",
 };
 static_assert(std::size(aluNames) == static_cast<size_t>(AluOp::Count));
 
