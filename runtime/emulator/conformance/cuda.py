@@ -25,7 +25,12 @@ class Device:
         self._call("cuDeviceGet", ctypes.byref(device), 0)
         self.device = device.value
         self._call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
-        self._call("cuCtxSetCurrent", context)
+        self.context = context
+        self.make_current()
+
+    def make_current(self):
+        """The driver keeps the current context per thread."""
+        self._call("cuCtxSetCurrent", self.context)
 
     def _call(self, name, *arguments, log=None):
         status = getattr(self.driver, name)(*arguments)
@@ -53,6 +58,7 @@ class Device:
 
     def load(self, ptx, kernel):
         """The module and the function of a PTX text."""
+        self.make_current()
         module, function = ctypes.c_void_p(), ctypes.c_void_p()
         log = ctypes.create_string_buffer(LOG_BYTES)
         options = (ctypes.c_int * 2)(JIT_ERROR_LOG_BUFFER, JIT_ERROR_LOG_BUFFER_SIZE_BYTES)
