@@ -5,9 +5,10 @@
 //===----------------------------------------------------------------------===//
 //
 // mma.sync m16n8k32 with e4m3 and e5m2 inputs. sm_89 sums 16 products a step
-// with 13 fraction bits and gives 13 bits of fraction (arXiv 2511.10909). No
-// model of this instruction on sm_90 is published; there the inputs are treated
-// as the f16 values they are. Written plainly, one element after the other.
+// with 13 fraction bits and gives 13 bits of fraction (arXiv 2511.10909). sm_90
+// has 8-bit inputs in wgmma alone and converts those of mma.sync: it multiplies
+// them as f16 in steps of 16 without the accumulator, which it adds in f32,
+// rounded to nearest. Written plainly, one element after the other.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,10 +35,12 @@ struct Rounder {
 };
 } // namespace
 
-static Factor makeFactor(uint32_t bits, bool isE4M3) {
+/// Converted to f16, a subnormal e4m3 is normal.
+static Factor makeFactor(uint32_t bits, bool isE4M3, bool asHalf) {
   double value = decodeFp8(bits, isE4M3);
   bool ordinary = value != 0 && std::isfinite(value);
-  int exponent = ordinary ? std::max(std::ilogb(value), isE4M3 ? -6 : -14) : 0;
+  int smallest = isE4M3 && !asHalf ? -6 : -14;
+  int exponent = ordinary ? std::max(std::ilogb(value), smallest) : 0;
   return {value, exponent};
 }
 
@@ -67,6 +70,8 @@ static double sumStep(const Factor *a, const Factor *b, double c,
   return std::trunc(result / unit) * unit;
 }
 
+static bool isHopper(const MmaModel &model) { return model.group == 16; }
+
 static float element(const Factor *a, const Factor *b, float c,
                      const MmaModel &model) {
   if (model.plain) {
@@ -75,27 +80,31 @@ static float element(const Factor *a, const Factor *b, float c,
                    static_cast<float>(b[k].value), c);
     return c;
   }
-  bool isHopper = model.group == 16;
-  Rounder rounder{isHopper ? model.fractionBits : 13, isHopper ? 23 : 13,
+  bool asHalf = isHopper(model);
+  Rounder rounder{asHalf ? model.fractionBits : 13, asHalf ? 23 : 13,
                   model.zeroExponent};
-  double acc = c;
+  double acc = asHalf ? 0 : c;
   for (unsigned k = 0; k < depth; k += step)
     acc = sumStep(a + k, b + k, acc, rounder);
-  return std::isnan(acc) ? floatOf(0x7fffffffu) : static_cast<float>(acc);
+  float result = static_cast<float>(acc);
+  if (asHalf)
+    result += c;
+  return std::isnan(result) ? floatOf(0x7fffffffu) : result;
 }
 
 void flashcore::emu::mmaFp8(const MmaOperands &in, bool aIsE4M3, bool bIsE4M3,
                             const MmaModel &model) {
   Factor a[16][depth], b[8][depth];
+  bool asHalf = isHopper(model);
   for (unsigned lane = 0; lane < warpSize; ++lane) {
     unsigned group = lane / 4, k = lane % 4 * 4;
     for (unsigned i = 0; i < 4; ++i) {
       for (unsigned r = 0; r < 4; ++r)
         a[group + (r & 1) * 8][k + i + (r >> 1) * 16] =
-            makeFactor(in.a[r][lane] >> (8 * i) & 0xff, aIsE4M3);
+            makeFactor(in.a[r][lane] >> (8 * i) & 0xff, aIsE4M3, asHalf);
       for (unsigned r = 0; r < 2; ++r)
         b[group][k + i + r * 16] =
-            makeFactor(in.b[r][lane] >> (8 * i) & 0xff, bIsE4M3);
+            makeFactor(in.b[r][lane] >> (8 * i) & 0xff, bIsE4M3, asHalf);
     }
   }
   for (unsigned lane = 0; lane < warpSize; ++lane)

@@ -12,7 +12,10 @@
 #include "Rounding.h"
 #include "LaneMath.h"
 
+#include "flashcore/Emulator/Program.h"
+
 #include <cfenv>
+#include <cmath>
 
 using namespace flashcore::emu;
 
@@ -58,7 +61,14 @@ float flashcore::emu::fmaRounded(float a, float b, float c, int mode) {
                  [](float x, float y, float z) { return ::fmaf(x, y, z); });
 }
 float flashcore::emu::divRounded(float a, float b, int mode) {
-  return compute(a, b, 0, mode, [](float x, float y, float) { return x / y; });
+  auto divide = [](float x, float y, float) { return x / y; };
+  float quotient = compute(a, b, 0, mode, divide);
+  // sm_90 flushes by the size before rounding, where only a truncated quotient
+  // is still below the smallest normal number.
+  if (!(mode & roundingFtz) || std::fabs(quotient) != 0x1p-126f)
+    return quotient;
+  int truncate = static_cast<int>(Rounding::Rz) | roundingFtz;
+  return std::copysign(compute(a, b, 0, truncate, divide), quotient);
 }
 float flashcore::emu::sqrtRounded(float a, int mode) {
   return compute(a, 0, 0, mode,

@@ -390,10 +390,12 @@ void Machine::poisonLanes(Warp &warp, const Inst &inst, uint32_t lanes) {
 // Atomics and fences
 //===----------------------------------------------------------------------===//
 
-static uint64_t addFloat(ScalarType type, bool flush, uint64_t a, uint64_t b);
+static uint64_t addFloat(ScalarType type, bool isShared, uint64_t a,
+                         uint64_t b);
 
 /// PTX ISA 9.7.13.5: f32 additions flush subnormals in global memory, but not
-/// in shared memory.
+/// in shared memory. As on sm_90, f64 additions in shared memory treat NaNs as
+/// add does with the old value last, those in global memory copy one as it is.
 uint64_t Machine::applyAtomic(const Inst &inst, StateSpace space, uint64_t old,
                               uint64_t b, uint64_t c) {
   unsigned bits = inst.elementBytes * 8u;
@@ -405,7 +407,7 @@ uint64_t Machine::applyAtomic(const Inst &inst, StateSpace space, uint64_t old,
   switch (static_cast<AtomicOp>(inst.mode)) {
   case AtomicOp::Add:
     return isFloatType(inst.type)
-               ? addFloat(inst.type, space != StateSpace::Shared, old, b)
+               ? addFloat(inst.type, space == StateSpace::Shared, old, b)
                : old + b;
   case AtomicOp::Min:
     return less ? b : old;
@@ -484,12 +486,21 @@ static float addF32(float a, float b, bool flush) {
   return flush ? ftz(canon(ftz(a) + ftz(b))) : canon(a + b);
 }
 
-static uint64_t addFloat(ScalarType type, bool flush, uint64_t a, uint64_t b) {
+static uint64_t addF64(double a, double b, bool isShared) {
+  if (isShared)
+    return bitsOf(nanOf(a + b, a, b));
+  if (isNan(b))
+    return bitsOf(b);
+  return bitsOf(isNan(a) ? a : nanOf(a + b));
+}
+
+static uint64_t addFloat(ScalarType type, bool isShared, uint64_t a,
+                         uint64_t b) {
   if (type == ScalarType::F64)
-    return bitsOf(canon(doubleOf(a) + doubleOf(b)));
+    return addF64(doubleOf(a), doubleOf(b), isShared);
   if (type == ScalarType::F32)
     return bitsOf(addF32(floatOf(static_cast<uint32_t>(a)),
-                         floatOf(static_cast<uint32_t>(b)), flush));
+                         floatOf(static_cast<uint32_t>(b)), !isShared));
   bool isBfloat = type == ScalarType::BF16 || type == ScalarType::BF16x2;
   auto add = [=](u32 x, u32 y) -> u32 {
     auto sum = [](float p, float q) { return p + q; };
