@@ -50,6 +50,10 @@ LOADS = {
     "v4_b32": ("ld.shared.v4.b32 {%x0, %x1, %x2, %x3}, [%shared]; " + FOLD_X, (0, 16, 32, 48, 64, 128, 144, 256)),
     "v2_b64": ("ld.shared.v2.b64 {%y0, %y1}, [%shared]; " + FOLD_Y, (16, 32, 128)),
 }
+# Lanes i and i ^ bit share an address.
+SHARING_BITS = (1, 2, 4)
+SHARING_LOADS = {"b64": ("ld.shared.b64 %y0, [%shared]; mov.b64 {%x0, %x1}, %y0; " + FOLD_PAIR, 8),
+                 "v4_b32": ("ld.shared.v4.b32 {%x0, %x1, %x2, %x3}, [%shared]; " + FOLD_X, 16)}
 STORES = {
     "u8": ("cvt.u16.u32 %h0, %lane; st.shared.u8 [%shared], %h0; ", (1, 4)),
     "u16": ("cvt.u16.u32 %h0, %lane; st.shared.u16 [%shared], %h0; ", (2, 4, 64)),
@@ -78,6 +82,14 @@ def shared_kernels():
             # Read back what another lane wrote, or the stores are dropped.
             yield kernel(f"st_shared_{t}_stride{stride}",
                          text + "bar.sync 0; ld.shared.b32 %x0, [%linear]; " + STORE_X, stride)
+
+
+def sharing_kernels():
+    for t, (text, size) in SHARING_LOADS.items():
+        for bit in SHARING_BITS:
+            drop = (f"and.b32 %x0, %lane, {bit - 1}; shr.u32 %n, %lane, {bit.bit_length()}; mul.lo.u32 %n, %n, {bit}; "
+                    f"or.b32 %n, %n, %x0; mul.lo.u32 %n, %n, {size}; add.u32 %shared, %shared, %n; ")
+            yield kernel(f"ld_shared_{t}_share{bit}", drop + text + STORE_X)
 
 
 def matrix_kernels():
@@ -112,4 +124,4 @@ def global_kernels():
 
 
 def traffic_kernels():
-    return [k for make in (shared_kernels, matrix_kernels, copy_kernels, global_kernels) for k in make()]
+    return [k for make in (shared_kernels, sharing_kernels, matrix_kernels, copy_kernels, global_kernels) for k in make()]

@@ -6,9 +6,10 @@
 //
 // mma.sync m16n8k32 with e4m3 and e5m2 inputs. sm_89 sums 16 products a step
 // with 13 fraction bits and gives 13 bits of fraction (arXiv 2511.10909). sm_90
-// has 8-bit inputs in wgmma alone and converts those of mma.sync: it multiplies
-// them as f16 in steps of 16 without the accumulator, which it adds in f32,
-// rounded to nearest. Written plainly, one element after the other.
+// has 8-bit inputs in wgmma alone and converts those of mma.sync: measured on a
+// card, it multiplies them as f16 from zero, first the low and then the high
+// halves of the registers, and adds the accumulator in f32, rounded to nearest.
+// Written plainly, one element after the other.
 //
 //===----------------------------------------------------------------------===//
 
@@ -70,7 +71,14 @@ static double sumStep(const Factor *a, const Factor *b, double c,
   return std::trunc(result / unit) * unit;
 }
 
-static bool isHopper(const MmaModel &model) { return model.group == 16; }
+static bool isHopper(const MmaModel &model) {
+  return !model.plain && model.group == 16;
+}
+
+/// Where the factor k stands in the order of summation.
+static unsigned position(unsigned k, bool asHalf) {
+  return asHalf ? (k % 4 / 2) * step + k / 4 * 2 + k % 2 : k;
+}
 
 static float element(const Factor *a, const Factor *b, float c,
                      const MmaModel &model) {
@@ -99,11 +107,12 @@ void flashcore::emu::mmaFp8(const MmaOperands &in, bool aIsE4M3, bool bIsE4M3,
   for (unsigned lane = 0; lane < warpSize; ++lane) {
     unsigned group = lane / 4, k = lane % 4 * 4;
     for (unsigned i = 0; i < 4; ++i) {
+      unsigned at[] = {position(k + i, asHalf), position(k + i + 16, asHalf)};
       for (unsigned r = 0; r < 4; ++r)
-        a[group + (r & 1) * 8][k + i + (r >> 1) * 16] =
+        a[group + (r & 1) * 8][at[r >> 1]] =
             makeFactor(in.a[r][lane] >> (8 * i) & 0xff, aIsE4M3, asHalf);
       for (unsigned r = 0; r < 2; ++r)
-        b[group][k + i + r * 16] =
+        b[group][at[r]] =
             makeFactor(in.b[r][lane] >> (8 * i) & 0xff, bIsE4M3, asHalf);
     }
   }

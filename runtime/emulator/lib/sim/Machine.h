@@ -281,7 +281,8 @@ private:
 
   // Traffic.cpp.
   void countShared(const Inst &inst, const LaneAccess &access);
-  void countGlobal(const Inst &inst, const LaneAccess &access, bool isWrite);
+  void countGlobal(const Inst &inst, const LaneAccess &access, bool isWrite,
+                   const LaneAccess *bypass = nullptr);
 
   // Describe.cpp.
   std::string lineOf(uint32_t pc) const;
