@@ -12,8 +12,9 @@
 //            8          16                      2
 //           16           8                      4
 //
-// Loads of 8 and 16 bytes go twice as many lanes together where each lane i of
-// them shares its address with lane i ^ 1, or each with lane i ^ 2.
+// In loads of 8 and 16 bytes, twice as many lanes go together where each lane i
+// of them shares its address with lane i ^ 1, or each with lane i ^ 2. Measured
+// on sm_90 for one address in all lanes.
 //
 // Global memory moves 32-byte sectors. The ideal is what the distinct bytes of
 // an instruction would need if they lay side by side. cp.async.cg requests a
