@@ -2,7 +2,8 @@
 # Compares flashcore-emu with the NVIDIA GPU of this machine: arithmetic and
 # whole kernels (compare-with-card.py), then traffic counters through ncu
 # (compare-counters.py). Needs the driver, Python 3.9 or later, and a folder made
-# elsewhere by `scripts/make-bundles.py --only card` with flashcore-emu in it.
+# elsewhere by `scripts/make-bundles.py --only card --out DIR`, with flashcore-emu
+# in it.
 # usage: scripts/card-check.sh [DIR] [LOGS]
 #   DIR defaults to build/card, LOGS to DIR/logs.
 set -uo pipefail
@@ -14,7 +15,7 @@ mkdir -p "$logs"
 failed=0
 
 if ! [ -x "$emulator" ]; then
-  echo "card-check: no flashcore-emu in $dir; run scripts/make-bundles.py --only card first" >&2
+  echo "card-check: no flashcore-emu in $dir; run scripts/make-bundles.py --only card --out $dir first" >&2
   exit 2
 fi
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader || {

@@ -151,6 +151,7 @@ def rows_of(name, card, emulator):
 
     wavefronts, sectors = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_", "l1tex__t_sectors_pipe_lsu_mem_global_op_"
     conflicts = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ldgsts"
+    copies = "sm__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldgsts_cache_"
     matrices, card_matrices = emulator["ldmatrix"]["executed"], metric("smsp__inst_executed_op_ldsm")
     tensor = next((card[key] for key in sorted(card) if re.search(r"pipe_tensor_op_hmma\.sum|pipe_tensor_op_hmma_type", key)
                    and card[key]), None)
@@ -162,6 +163,8 @@ def rows_of(name, card, emulator):
         ("global sectors, loads and cp.async", total("sectors", "ld.global", "cp.async.ca", "cp.async.cg"),
          metric(sectors + "ld"), True),
         ("global sectors, stores", total("sectors", "st.global"), metric(sectors + "st"), True),
+        ("shared wavefronts, cp.async.ca", total("wavefronts", "cp.async.ca"), metric(copies + "access"), False),
+        ("shared wavefronts, cp.async.cg", total("wavefronts", "cp.async.cg"), metric(copies + "bypass"), False),
         ("ldmatrix : LDSM instructions", matrices, card_matrices, False),
         ("mma : tensor instructions", emulator["mma"], tensor, False),
         ("PTX : SASS instructions", emulator["instructions"], metric("smsp__inst_executed"), False),
