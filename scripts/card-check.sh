@@ -4,12 +4,13 @@
 # (compare-counters.py). Needs the driver, Python 3.9 or later, and a folder made
 # elsewhere by `scripts/make-bundles.py --only card --out DIR`, with flashcore-emu
 # in it.
-# usage: scripts/card-check.sh [DIR] [LOGS]
-#   DIR defaults to build/card, LOGS to DIR/logs.
+# usage: scripts/card-check.sh [DIR] [LOGS] [SEED]
+#   DIR defaults to build/card, LOGS to DIR/logs, SEED to that of the corpus.
 set -uo pipefail
 scripts=$(dirname "$0")
 dir=${1:-build/card}
 logs=${2:-$dir/logs}
+seed=${3:+--seed=$3}
 emulator="$dir/flashcore-emu"
 mkdir -p "$logs"
 failed=0
@@ -24,7 +25,7 @@ nvidia-smi --query-gpu=name,driver_version --format=csv,noheader || {
 }
 
 results="$logs/results.npz"
-python3 "$scripts/compare-with-card.py" --device cuda --kernels "$dir" --out "$results" &&
+python3 "$scripts/compare-with-card.py" --device cuda ${seed:+"$seed"} --kernels "$dir" --out "$results" &&
   python3 "$scripts/compare-with-card.py" --compare "$results" --kernels "$dir" --emulator "$emulator" \
     --json "$logs/differences.json" >"$logs/arithmetic.txt" 2>&1 || failed=1
 echo "arithmetic: $(tail -n 1 "$logs/arithmetic.txt")"

@@ -14,7 +14,7 @@ loads. ncu's total of shared wavefronts is left out: it also has one for each
 store to global memory and some for barriers and the bookkeeping of cp.async, but
 none for cp.async.cg. PTX instructions become other SASS instructions, so their
 counts are shown side by side and never judged; nor are the loads of a kernel
-from which ptxas removed an ldmatrix.
+that executes another number of ldmatrix on the card.
 Exit code: 0 all equal, 1 wavefronts or sectors differ, 2 bad input.
 """
 import argparse

@@ -31,6 +31,7 @@ sys.path.insert(0, str(ROOT / "runtime/emulator/conformance"))
 import bundles
 import judge
 import npy
+import values
 from corpus import all_launches
 from cuda import CudaError, Device
 from emulator import Emulator, EmulatorError
@@ -74,7 +75,7 @@ def run_half(args, launches, kernels):
         for launch, output in zip(kernels.values(), whole):
             for i, data in output.items():
                 archive.write(f"kernel {launch.name} {i}", data, bundles.ELEMENTS[launch.arguments[i].type])
-        archive.write_note(json.dumps({"device": name, "chip": chip, "corpus": digest(launches)}))
+        archive.write_note(json.dumps({"device": name, "chip": chip, "corpus": digest(launches), "seed": values.SEED}))
     print(f"{name} ({chip}): {len(launches)} kernels with {sum(len(l.results) for l in launches)} instruction variants, "
           f"{len(kernels)} whole kernels -> {args.out}")
 
@@ -207,6 +208,7 @@ def parse_arguments():
     parser.add_argument("--compare", type=pathlib.Path, metavar="NPZ", help="compare these results with the emulator's")
     parser.add_argument("--json", type=pathlib.Path, help="where --compare writes its verdicts and examples")
     parser.add_argument("--kernels", type=pathlib.Path, metavar="DIR", help="whole kernels to run too (*.fcb)")
+    parser.add_argument("--seed", type=int, help="of the operands; --compare takes it from the results")
     parser.add_argument("--only", default="", help="only the launches whose name contains this")
     parser.add_argument("--all", action="store_true", help="one row a variant, not only for those that differ")
     parser.add_argument("--emulator", type=pathlib.Path, default=ROOT / "build/release/bin/flashcore-emu")
@@ -220,6 +222,11 @@ def parse_arguments():
 
 def main():
     args = parse_arguments()
+    if args.compare:
+        with npy.Archive(args.compare) as archive:
+            values.SEED = json.loads(archive.read_note()).get("seed", values.SEED)
+    elif args.seed is not None:
+        values.SEED = args.seed
     launches = [launch for launch in all_launches() if args.only in launch.name]
     kernels = bundles.load(args.kernels) if args.kernels else {}
     if args.digest:

@@ -5,8 +5,10 @@
 //===----------------------------------------------------------------------===//
 //
 // Where the PTX ISA leaves a result open, flashcore-emu follows sm_90. The
-// expected values are those of an NVIDIA H200, taken from a comparison by
-// scripts/compare-with-card.py; each rule has operands on both of its sides.
+// rules were read from the results of an NVIDIA H200
+// (scripts/compare-with-card.py); operands are from there or chosen beside
+// them, so that each rule is seen to end. Nothing here is evidence about a
+// card: the comparison is.
 //
 //===----------------------------------------------------------------------===//
 
@@ -195,10 +197,7 @@ TEST(Card, F64OperationsPassNansOn) {
   const Row rows[] = {
       {"add.f64 %d0, %d1, %d2;", 'd', {nan1, one}, nan1 | quiet},
       {"sub.f64 %d0, %d1, %d2;", 'd', {nan1, nan2}, nan2 | quiet},
-      {"sub.f64 %d0, %d1, %d2;",
-       'd',
-       {infinity, infinity},
-       0xfff8000000000000},
+      {"sub.f64 %d0, %d1, %d2;", 'd', {infinity, infinity}, 0xfff8000000000000},
       {"div.rn.f64 %d0, %d1, %d2;", 'd', {nan1, nan2}, nan1 | quiet},
       {"fma.rn.f64 %d0, %d1, %d2, %d3;", 'd', {nan1, one, nan2}, nan2 | quiet},
       {"fma.rn.f64 %d0, %d1, %d2, %d3;", 'd', {one, nan1, nan2}, nan1 | quiet},
@@ -308,7 +307,7 @@ TEST(Card, SumsTooSmallForF32ArePositiveZero) {
     return bitsOf(d[0][0]);
   };
   EXPECT_EQ(multiply(0x1756, 0x979a), 0u);
-  // Twice as large, the sum is the smallest subnormal.
+  // A product of -2^-146 and more is a subnormal number and keeps its sign.
   EXPECT_EQ(multiply(0, 0x9980) >> 31, 1u);
 }
 
@@ -316,36 +315,41 @@ TEST(Card, SumsTooSmallForF32ArePositiveZero) {
 // Traffic
 //===----------------------------------------------------------------------===//
 
-/// Wavefronts of a load whose lane addresses are `size` times the lane number
-/// without the bit `shared`.
-static uint64_t loadWavefronts(unsigned size, unsigned shared) {
-  unsigned low = shared - 1, above = 31 & ~(2 * shared - 1);
+/// Wavefronts of a load of `size` bytes from element `index` of an array, where
+/// `index` computes %r1 from the lane in %t.
+static uint64_t loadWavefronts(unsigned size, const std::string &index) {
   std::string load = size == 8 ? "ld.shared.b64 %d0, [%r2];"
                                : "ld.shared.v4.b32 {%r4,%r5,%r6,%r7}, [%r2];";
-  std::string shift = shared ? "and.b32 %r3, %t, " + std::to_string(above) +
-                                   "; shr.u32 %r3, %r3, 1; and.b32 %r1, %t, " +
-                                   std::to_string(low) +
-                                   "; or.b32 %r1, %r1, %r3;"
-                             : "mov.b32 %r1, %t;";
+  std::string address = "mov.u32 %r2, tile; mad.lo.u32 %r2, %r1, " +
+                        std::to_string(size) + ", %r2;";
   RunConfig config;
   config.options.checks = CheckMemory;
-  RunResult run =
-      runBody(shift + "mov.u32 %r2, tile; mad.lo.u32 %r2, %r1, " +
-                  std::to_string(size) + ", %r2;" + load,
-              config, ".shared .align 128 .b8 tile[512];");
+  RunResult run = runBody(index + address + load, config,
+                          ".shared .align 128 .b8 tile[512];");
   EXPECT_TRUE(run.report.clean()) << run.text();
   return run.report.counters.wavefronts;
 }
 
+TEST(Card, WideBroadcastsMerge) {
+  EXPECT_EQ(loadWavefronts(8, "mov.b32 %r1, 0;"), 1u);
+  EXPECT_EQ(loadWavefronts(8, "mov.b32 %r1, %t;"), 2u);
+  EXPECT_EQ(loadWavefronts(16, "mov.b32 %r1, 0;"), 2u);
+  EXPECT_EQ(loadWavefronts(16, "mov.b32 %r1, %t;"), 4u);
+}
+
+/// The lane number without one bit.
+static std::string laneWithout(unsigned bit) {
+  return "and.b32 %r3, %t, " + std::to_string(31 & ~(2 * bit - 1)) +
+         "; shr.u32 %r3, %r3, 1; and.b32 %r1, %t, " + std::to_string(bit - 1) +
+         "; or.b32 %r1, %r1, %r3;";
+}
+
+// The emulator's rule for pairs, which no measurement stands behind yet.
 TEST(Card, WideLoadsMergeWherePairsShareAnAddress) {
-  EXPECT_EQ(loadWavefronts(8, 0), 2u);
-  EXPECT_EQ(loadWavefronts(8, 1), 1u);
-  EXPECT_EQ(loadWavefronts(8, 2), 1u);
-  EXPECT_EQ(loadWavefronts(8, 4), 2u);
-  EXPECT_EQ(loadWavefronts(16, 0), 4u);
-  EXPECT_EQ(loadWavefronts(16, 1), 2u);
-  EXPECT_EQ(loadWavefronts(16, 2), 2u);
-  EXPECT_EQ(loadWavefronts(16, 4), 4u);
+  for (auto [bit, merges] : {std::pair{1u, true}, {2u, true}, {4u, false}}) {
+    EXPECT_EQ(loadWavefronts(8, laneWithout(bit)), merges ? 1u : 2u) << bit;
+    EXPECT_EQ(loadWavefronts(16, laneWithout(bit)), merges ? 2u : 4u) << bit;
+  }
 }
 
 TEST(Card, BypassingCopiesRequestASectorForEachDestination) {
