@@ -6,10 +6,10 @@
 //
 // mma.sync m16n8k32 with e4m3 and e5m2 inputs. sm_89 sums 16 products a step
 // with 13 fraction bits and gives 13 bits of fraction (arXiv 2511.10909). For
-// sm_90 none is published; there ptxas makes two f16 products from zero, first of
-// the low and then of the high halves of the registers, and adds the accumulator
-// in f32, rounded to nearest, which a card's results confirm. Written plainly,
-// one element after the other.
+// sm_90 none is published; there ptxas makes two f16 products from zero, first
+// of the low and then of the high halves of the registers, and adds the
+// accumulator in f32, rounded to nearest, which a card's results confirm.
+// Written plainly, one element after the other.
 //
 //===----------------------------------------------------------------------===//
 
