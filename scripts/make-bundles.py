@@ -248,7 +248,19 @@ def time_grid(bundles):
     return runs
 
 
-GRIDS = {"check": check_grid, "sanitize": sanitize_grid, "time": time_grid, "emulate": emulate_grid}
+def card_grid(bundles):
+    """Static shapes for scripts/compare-with-card.py and compare-counters.py."""
+    runs = []
+    for dtype, d, causal, shape in (
+            ("f16", 64, "none", (1, 2, 2, 256, 256)), ("f16", 64, "bottom_right", (1, 2, 2, 256, 256)),
+            ("f16", 128, "none", (1, 2, 1, 192, 256)), ("f16", 128, "bottom_right", (1, 1, 1, 256, 256)),
+            ("f16", 80, "top_left", (1, 2, 2, 200, 300)), ("f16", 16, "none", (1, 2, 2, 100, 203)),
+            ("bf16", 64, "none", (1, 2, 2, 256, 256)), ("bf16", 96, "bottom_right", (1, 2, 1, 130, 170))):
+        runs.append({"bundle": bundles.make(f"card-{dtype}-d{d}-{causal}", attention(dtype, d, causal, shape))})
+    return runs
+
+
+GRIDS = {"check": check_grid, "sanitize": sanitize_grid, "time": time_grid, "emulate": emulate_grid, "card": card_grid}
 
 
 def main():
@@ -260,10 +272,10 @@ def main():
     parser.add_argument("--no-cubin", action="store_true", help="PTX only, without ptxas")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
-    # The runner travels with the bundles.
-    runner = args.compiler.parent / "flashcore-run"
-    if runner.exists():
-        shutil.copy2(runner, args.out / "flashcore-run")
+    # The tools travel with the bundles.
+    for tool in ("flashcore-run", "flashcore-emu"):
+        if (args.compiler.parent / tool).exists():
+            shutil.copy2(args.compiler.parent / tool, args.out / tool)
     bundles = Bundles(args.out, args.compiler, ["--no-cubin"] if args.no_cubin else [])
     for name in args.only:
         runs = GRIDS[name](bundles)

@@ -51,7 +51,7 @@ TEST(Alu, Integers) {
        [](u64 a, u64 b, u64) { return u32(b) ? u32(a) / u32(b) : ~0u; }},
       {"rem.s64 %d0, %d1, %d2;", 'd',
        [](u64 a, u64 b, u64) {
-         return s64(b) == -1 ? 0 : b ? u64(s64(a) % s64(b)) : a;
+         return s64(b) == -1 ? 0 : b ? u64(s64(a) % s64(b)) : ~u64(0);
        }},
       {"abs.s32 %r0, %r1;", 'r',
        [](u64 a, u64, u64) { return s32(a) < 0 ? 0 - u32(a) : u32(a); }},
@@ -217,6 +217,16 @@ TEST(Alu, Floats) {
     checkRow(row);
 }
 
+TEST(Alu, SlctFlushesItsSelector) {
+  for (auto [ftz, expected] : {std::pair<std::string, u32>{"", 6}, {".ftz", 5}})
+    EXPECT_EQ(runBody("mov.b32 %f0, 0f80000001; mov.b32 %r1, 5;\n"
+                      "mov.b32 %r2, 6; slct" +
+                      ftz +
+                      ".u32.f32 %r0, %r1, %r2, %f0; st.global.b32 [%g0], %r0;")
+                  .word(0, 0),
+              expected);
+}
+
 TEST(Alu, ApproximateExp2) {
   std::vector<float> inputs(1024);
   for (size_t i = 0; i < inputs.size(); ++i)
@@ -313,7 +323,7 @@ TEST(Half, PackedArithmetic) {
                 bfloatFromFloat(asFloat(b));
        }},
       {"cvt.f32.f16 %r0, %h1;", 'r',
-       [](u64 a, u64, u64) { return u64(bitsOf(floatFromHalf(a & 0xffff))); }},
+       [](u64 a, u64, u64) { return fromFloat(floatFromHalf(a & 0xffff)); }},
       {"add.f16x2 %r0, %r1, %r2;", 'r', pairwise([](u32 a, u32 b) {
          return u64(halfFromFloat(floatFromHalf(a) + floatFromHalf(b)));
        })},

@@ -204,6 +204,37 @@ TEST(Matrix, GenericAddresses) {
   EXPECT_EQ(run.count(FindingKind::OutOfBounds), 1u) << run.text();
 }
 
+TEST(Atomics, AddF32FlushesInGlobalMemoryOnly) {
+  std::string add = "st.SPACE.b32 [AT], 1; atom.SPACE.add.f32 %f0, [AT], "
+                    "0f00000002; ld.SPACE.b32 %r0, [AT];";
+  auto run = [&](const std::string &space, const std::string &at) {
+    std::string body = add;
+    for (const auto &[from, to] :
+         {std::pair<std::string, std::string>{"SPACE", space}, {"AT", at}})
+      for (size_t i; (i = body.find(from)) != std::string::npos;)
+        body.replace(i, from.size(), to);
+    RunConfig config;
+    config.block = {1, 1, 1};
+    return runBody(body + storeR0, config, ".shared .align 4 .b8 cell[4];");
+  };
+  EXPECT_EQ(run("global", "%g1").word(0, 0), 0u);
+  EXPECT_EQ(run("shared", "cell").word(0, 0), 3u);
+}
+
+TEST(Atomics, FloatsGiveTheCanonicalNan) {
+  RunConfig config;
+  config.block = {1, 1, 1};
+  RunResult run = runBody("st.global.b32 [%g1], 0x7f800000;\n"
+                          "red.global.add.f32 [%g1], 0fFF800000;\n"
+                          "st.global.b32 [%g2], 0x7c007c00;\n"
+                          "mov.b32 %r1, 0xfc01fc00;\n"
+                          "red.global.add.noftz.f16x2 [%g2], %r1;",
+                          config);
+  EXPECT_TRUE(run.report.clean()) << run.text();
+  EXPECT_EQ(run.word(1, 0), 0x7fffffffu);
+  EXPECT_EQ(run.word(2, 0), 0x7fff7fffu);
+}
+
 TEST(Matrix, LoadStoreRoundTrip) {
   // Four 8x8 matrices, loaded transposed and stored transposed again.
   std::string shared =

@@ -219,12 +219,10 @@ bool Lowering::lowerFloatAbsNeg(ScalarType type) {
                         InstClass::Float);
   case ScalarType::F16:
   case ScalarType::BF16:
-    return lowerUniform(isNeg ? AluOp::NegH : AluOp::AbsH, type, 1,
-                        InstClass::Half);
   case ScalarType::F16x2:
   case ScalarType::BF16x2:
-    return lowerUniform(isNeg ? AluOp::NegHx2 : AluOp::AbsHx2, type, 1,
-                        InstClass::Half);
+    return lowerUniform(byHalf(type, isNeg ? AluOp::NegF16 : AluOp::AbsF16),
+                        type, 1, InstClass::Half);
   default:
     return failHere(badType(mods.base(), type));
   }

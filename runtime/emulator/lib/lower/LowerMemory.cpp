@@ -269,6 +269,7 @@ bool Lowering::lowerCpAsync() {
   noteAccess(StateSpace::Shared, 4);
   Inst &out = emit(InstKind::CpAsync, InstClass::Async);
   out.elementBytes = static_cast<uint8_t>(size.value);
+  out.bypassesL1 = cache == 1;
   out.imm = to.offset;
   out.addressIs64 = to.is64;
   out.aux = static_cast<int32_t>(from.offset);

@@ -141,6 +141,36 @@ static uint64_t encodeFloat(ScalarType type, double x) {
   }
 }
 
+/// Sign and payload, as the top of a double's fraction.
+static uint64_t widenNan(ScalarType type, uint64_t bits) {
+  if (type == ScalarType::F64)
+    return bits;
+  unsigned width = typeBytes(type) * 8;
+  int fraction = formatOf(type).fractionBits;
+  return (bits >> (width - 1) & 1) << 63 |
+         (bits & ((uint64_t(1) << fraction) - 1)) << (52 - fraction);
+}
+
+/// The result for a NaN as on sm_90: conversions from and to f64 keep its sign
+/// and the top of its payload and make it quiet, cvt.rna.tf32 truncates it, all
+/// others give the canonical NaN. Operations with .ftz see a canonical f32.
+static uint64_t convertNan(const ConvertInfo &info, uint64_t bits) {
+  if (info.to == ScalarType::TF32)
+    return bits & 0xffffe000u;
+  if (info.to != ScalarType::F64 && info.from != ScalarType::F64)
+    return encodeFloat(info.to, NAN);
+  if (info.ftz && info.from == ScalarType::F32)
+    bits = 0x7fffffffu;
+  uint64_t wide = widenNan(info.from, bits) | 0x7ff8000000000000u;
+  if (info.to == ScalarType::F64)
+    return wide;
+  unsigned width = typeBytes(info.to) * 8;
+  int fraction = formatOf(info.to).fractionBits;
+  uint64_t magnitude = wide >> (52 - fraction);
+  uint64_t ones = (uint64_t(1) << (width - 1)) - 1;
+  return (wide >> 63) << (width - 1) | (magnitude & ones);
+}
+
 static uint64_t floatToInteger(const ConvertInfo &info, double x) {
   unsigned width = typeBytes(info.to) * 8;
   bool isSigned = isSignedType(info.to);
@@ -206,13 +236,14 @@ static double integerAsDouble(const ConvertInfo &info, uint64_t bits) {
 }
 
 static double adjust(const ConvertInfo &info, double x) {
-  if (info.ftz && std::fabs(x) < 0x1p-126)
+  // An f64 is flushed once it is rounded.
+  if (info.ftz && info.from != ScalarType::F64 && std::fabs(x) < 0x1p-126)
     x = std::copysign(0.0, x);
   if (info.toIntegral)
     x = roundIntegral(x, info.rounding);
   if (info.sat)
     x = x > 0 ? std::min(x, 1.0) : 0.0;
-  if (info.relu && x < 0)
+  if (info.relu && x <= 0)
     x = 0.0;
   return x;
 }
@@ -267,6 +298,8 @@ uint64_t flashcore::emu::convertLane(const ConvertInfo &info, uint64_t a,
   }
   double x = fromFloat ? decodeFloat(info.from, a) : integerAsDouble(info, a);
   x = adjust(info, x);
+  if (std::isnan(x))
+    return convertNan(info, a);
   if (info.to != ScalarType::F64)
     x = roundTo(x, formatOf(info.to),
                 info.toIntegral ? Rounding::Rn : info.rounding, info.satFinite);

@@ -37,9 +37,19 @@ using f64 = double;
 FC_INLINE f32 canon(f32 x) {
   return (bitsOf(x) & 0x7fffffffu) > 0x7f800000u ? floatOf(0x7fffffffu) : x;
 }
-FC_INLINE f64 canon(f64 x) {
-  u64 magnitude = bitsOf(x) & 0x7fffffffffffffffu;
-  return magnitude > 0x7ff0000000000000u ? doubleOf(0x7fffffffffffffffu) : x;
+FC_INLINE bool isNan(f64 x) {
+  return (bitsOf(x) & 0x7fffffffffffffffu) > 0x7ff0000000000000u;
+}
+/// The NaN of an f64 operation as on sm_90: the first operand that is a NaN,
+/// made quiet, or else the negative default.
+FC_INLINE f64 nanOf(f64 result) {
+  return isNan(result) ? doubleOf(0xfff8000000000000u) : result;
+}
+template <typename... Rest>
+FC_INLINE f64 nanOf(f64 result, f64 first, Rest... rest) {
+  f64 other = nanOf(result, rest...);
+  u64 quiet = bitsOf(first) | 0x0008000000000000u;
+  return isNan(first) ? doubleOf(quiet) : other;
 }
 FC_INLINE f32 ftz(f32 x) {
   u32 bits = bitsOf(x);
@@ -109,7 +119,14 @@ FC_INLINE u32 negBits(u32 a, int flush) {
   return (a & 0x7fffffffu) > 0x7f800000u ? 0x7fffffffu : a ^ 0x80000000u;
 }
 FC_INLINE u32 absBits(u32 a, int flush) {
-  return (flush ? ftzBits(a) : a) & 0x7fffffffu;
+  a = (flush ? ftzBits(a) : a) & 0x7fffffffu;
+  return a > 0x7f800000u ? 0x7fffffffu : a;
+}
+FC_INLINE f64 negF64(f64 a) {
+  return nanOf(doubleOf(bitsOf(a) ^ 0x8000000000000000u), a);
+}
+FC_INLINE f64 absF64(f64 a) {
+  return nanOf(doubleOf(bitsOf(a) & 0x7fffffffffffffffu), a);
 }
 
 /// One NaN loses against a number; +0 is larger than -0 (9.7.3.11).
@@ -132,12 +149,12 @@ FC_INLINE f32 maxNan(f32 a, f32 b) {
 FC_INLINE f64 minNum(f64 a, f64 b) {
   f64 both = doubleOf(bitsOf(a) | bitsOf(b));
   f64 m = a < b ? a : (b < a ? b : both);
-  return a != a ? canon(b) : (b != b ? a : m);
+  return isNan(a) ? nanOf(b, b) : (isNan(b) ? a : m);
 }
 FC_INLINE f64 maxNum(f64 a, f64 b) {
   f64 both = doubleOf(bitsOf(a) & bitsOf(b));
   f64 m = a > b ? a : (b > a ? b : both);
-  return a != a ? canon(b) : (b != b ? a : m);
+  return isNan(a) ? nanOf(b, b) : (isNan(b) ? a : m);
 }
 
 //===----------------------------------------------------------------------===//
@@ -168,13 +185,23 @@ template <typename F> FC_INLINE u32 bfloat1x2(u32 a, F f) {
          static_cast<u32>(bfloatFromFloat(f(floatFromBfloat(a >> 16)))) << 16;
 }
 
+/// The sign operations give the canonical NaN too.
+FC_INLINE u32 negHalf(u32 a, u32 infinity) {
+  a &= 0xffffu;
+  return (a & 0x7fffu) > infinity ? 0x7fffu : a ^ 0x8000u;
+}
+FC_INLINE u32 absHalf(u32 a, u32 infinity) {
+  a &= 0x7fffu;
+  return a > infinity ? 0x7fffu : a;
+}
+
 /// Bits of aux for the 16-bit fma.
 enum : int { fmaSat = 1, fmaRelu = 2 };
 
 FC_INLINE f32 clampFma(f32 x, int aux) {
   f32 saturated = x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f;
   x = aux & fmaSat ? saturated : x;
-  f32 positive = x < 0.0f ? 0.0f : x;
+  f32 positive = x <= 0.0f ? 0.0f : x;
   return aux & fmaRelu ? positive : x;
 }
 FC_INLINE u16 fmaHalf(u32 a, u32 b, u32 c, int aux) {
@@ -204,7 +231,8 @@ FC_INLINE u64 pair(u32 low, u32 high) {
   return static_cast<u64>(high) << 32 | low;
 }
 
-/// Division by zero is unspecified in PTX; the hardware gives all ones.
+/// Division by zero is unspecified in PTX; sm_90 gives all ones, also as the
+/// remainder.
 template <typename T> FC_INLINE T safeDiv(T a, T b) {
   if (b == 0)
     return static_cast<T>(~static_cast<T>(0));
@@ -214,7 +242,7 @@ template <typename T> FC_INLINE T safeDiv(T a, T b) {
 }
 template <typename T> FC_INLINE T safeRem(T a, T b) {
   if (b == 0)
-    return a;
+    return static_cast<T>(~static_cast<T>(0));
   if (static_cast<T>(-1) < 0 && b == static_cast<T>(-1))
     return 0;
   return static_cast<T>(a % b);
@@ -333,27 +361,29 @@ FC_INLINE u32 findNthSet(u32 mask, u32 base, s32 n) {
   return ~0u;
 }
 
-FC_INLINE u64 bfeUnsigned(u64 a, u32 pos, u32 len, u32 width) {
-  pos &= 0xffu;
-  len &= 0xffu;
+/// A position or length of bfe and bfi. PTX takes the low byte of each; sm_90
+/// does so in the 32-bit forms, while the 64-bit forms read the whole register.
+FC_INLINE u64 fieldAmount(u32 amount, u32 width) {
+  return width == 64 ? amount : amount & 0xffu;
+}
+FC_INLINE u64 bfeUnsigned(u64 a, u32 position, u32 length, u32 width) {
+  u64 pos = fieldAmount(position, width), len = fieldAmount(length, width);
   u64 shifted = pos >= width ? 0 : a >> pos;
   return len >= 64 ? shifted : shifted & ((u64(1) << len) - 1);
 }
-FC_INLINE u64 bfeSigned(u64 a, u32 pos, u32 len, u32 width) {
-  pos &= 0xffu;
-  len &= 0xffu;
+FC_INLINE u64 bfeSigned(u64 a, u32 position, u32 length, u32 width) {
+  u64 pos = fieldAmount(position, width), len = fieldAmount(length, width);
   if (len == 0)
     return 0;
-  u32 signBit = pos + len - 1 < width - 1 ? pos + len - 1 : width - 1;
+  u64 signBit = pos + len - 1 < width - 1 ? pos + len - 1 : width - 1;
   bool negative = a >> signBit & 1;
-  u64 field = bfeUnsigned(a, pos, len, width);
-  u32 kept = pos >= width ? 0 : (len < width - pos ? len : width - pos);
+  u64 field = bfeUnsigned(a, position, length, width);
+  u64 kept = pos >= width ? 0 : (len < width - pos ? len : width - pos);
   u64 high = kept >= 64 ? 0 : ~u64(0) << kept;
   return negative ? field | high : field;
 }
-FC_INLINE u64 bfi(u64 a, u64 b, u32 pos, u32 len, u32 width) {
-  pos &= 0xffu;
-  len &= 0xffu;
+FC_INLINE u64 bfi(u64 a, u64 b, u32 position, u32 length, u32 width) {
+  u64 pos = fieldAmount(position, width), len = fieldAmount(length, width);
   if (pos >= width || len == 0)
     return b;
   u64 ones = len >= 64 ? ~u64(0) : (u64(1) << len) - 1;

@@ -176,7 +176,8 @@ float sumSlowly(const Tiles &t, unsigned row, unsigned col, unsigned k0,
   double result = __builtin_ldexp(static_cast<double>(magnitude), lowest);
   float narrow =
       result > 0x1.fffffep127 ? __builtin_inff() : static_cast<float>(result);
-  return sum < 0 ? -narrow : narrow;
+  // A sum too small for f32 is +0 whatever its sign was.
+  return sum < 0 && magnitude ? -narrow : narrow;
 }
 
 /// One row of eight elements, products k0..k1.

@@ -6,9 +6,11 @@
 //
 // mma.sync with 8-bit floats, tf32 and 8-bit integers, one element after the
 // other. Of 8-bit floats sm_89 sums 16 products a step with 13 fraction bits
-// and gives 13 bits of fraction (arXiv 2511.10909). No model of this
-// instruction on sm_90 is published; there the inputs are treated as the f16
-// values they are. A step of tf32 has half as many products as one of f16.
+// and gives 13 bits of fraction (arXiv 2511.10909). For sm_90 none is
+// published; there ptxas makes two f16 products from zero, first of the low and
+// then of the high halves of the registers, and adds the accumulator in f32,
+// rounded to nearest, which a card's results confirm. A step of tf32 has half
+// as many products as one of f16.
 //
 //===----------------------------------------------------------------------===//
 
@@ -36,15 +38,21 @@ struct Rounder {
 };
 } // namespace
 
-static Factor makeFactor(uint32_t bits, MatrixType type) {
+static bool isHopper(const MmaModel &model) {
+  return !model.plain && model.group == 16;
+}
+
+/// With `asHalf` an 8-bit float is converted to f16, where a subnormal e4m3 is
+/// normal.
+static Factor makeFactor(uint32_t bits, MatrixType type, bool asHalf) {
   // The hardware ignores the low 13 bits of a tf32.
   double value = type == MatrixType::TF32
                      ? floatOf(bits & 0xffffe000u)
                      : decodeFp8(bits, type == MatrixType::E4M3);
   bool ordinary = value != 0 && std::isfinite(value);
-  int smallest = type == MatrixType::TF32   ? -126
-                 : type == MatrixType::E4M3 ? -6
-                                            : -14;
+  int smallest = type == MatrixType::TF32              ? -126
+                 : type == MatrixType::E4M3 && !asHalf ? -6
+                                                       : -14;
   return {value, ordinary ? std::max(std::ilogb(value), smallest) : 0};
 }
 
@@ -82,14 +90,18 @@ static float element(const Factor *a, const Factor *b, float c, unsigned depth,
                    static_cast<float>(b[k].value), c);
     return c;
   }
-  bool isHopper = model.group == 16, isNarrow = !isHopper && !isTf32;
-  unsigned step = isTf32 ? model.group / 2 : 16;
+  bool asHalf = isHopper(model) && !isTf32;
+  bool isNarrow = !isHopper(model) && !isTf32;
+  unsigned step = isTf32 ? model.group / 2 : asHalf ? depth / 2 : 16;
   Rounder rounder{std::min(step, depth), isNarrow ? 13 : model.fractionBits,
                   isNarrow ? 13 : 23, model.zeroExponent};
-  double acc = c;
+  double acc = asHalf ? 0 : c;
   for (unsigned k = 0; k < depth; k += rounder.step)
     acc = sumStep(a + k, b + k, acc, rounder);
-  return std::isnan(acc) ? floatOf(0x7fffffffu) : static_cast<float>(acc);
+  float result = static_cast<float>(acc);
+  if (asHalf)
+    result += c;
+  return std::isnan(result) ? floatOf(0x7fffffffu) : result;
 }
 
 static uint32_t integerElement(const int32_t *a, const int32_t *b, int32_t c,
@@ -119,19 +131,21 @@ static void forEachElement(const uint32_t *const *registers, unsigned count,
       }
 }
 
-template <typename T, typename Make, typename Element>
+/// `position` is where the factor k stands in the order of summation.
+template <typename T, typename Position, typename Make, typename Element>
 static void multiply(const MmaOperands &in, MatrixType aType, MatrixType bType,
-                     unsigned depth, Make make, Element element) {
+                     unsigned depth, Position position, Make make,
+                     Element element) {
   T a[16][maxDepth], b[8][maxDepth];
   unsigned bytes = aType == MatrixType::TF32 ? 4 : 1;
   unsigned numA = depth * bytes / 8;
   forEachElement(in.a, numA, true, bytes,
                  [&](unsigned row, unsigned k, uint32_t bits) {
-                   a[row][k] = make(bits, aType);
+                   a[row][position(k)] = make(bits, aType);
                  });
   forEachElement(in.b, numA / 2, false, bytes,
                  [&](unsigned col, unsigned k, uint32_t bits) {
-                   b[col][k] = make(bits, bType);
+                   b[col][position(k)] = make(bits, bType);
                  });
   for (unsigned lane = 0; lane < warpSize; ++lane)
     for (unsigned r = 0; r < 4; ++r)
@@ -142,14 +156,23 @@ static void multiply(const MmaOperands &in, MatrixType aType, MatrixType bType,
 void flashcore::emu::mmaElementwise(const MmaOperands &in, MatrixType aType,
                                     MatrixType bType, unsigned depth,
                                     bool saturate, const MmaModel &model) {
+  bool isTf32 = aType == MatrixType::TF32;
+  bool asHalf = isHopper(model) && !isTf32;
   if (aType != MatrixType::U8 && aType != MatrixType::S8)
-    return multiply<Factor>(in, aType, bType, depth, makeFactor,
-                            [&](const Factor *a, const Factor *b, float c) {
-                              return element(a, b, c, depth,
-                                             aType == MatrixType::TF32, model);
-                            });
+    return multiply<Factor>(
+        in, aType, bType, depth,
+        // Of two f16 products the first takes the low halves of the registers.
+        [&](unsigned k) {
+          return asHalf ? (k % 4 / 2) * (depth / 2) + k / 4 * 2 + k % 2 : k;
+        },
+        [&](uint32_t bits, MatrixType type) {
+          return makeFactor(bits, type, asHalf);
+        },
+        [&](const Factor *a, const Factor *b, float c) {
+          return element(a, b, c, depth, isTf32, model);
+        });
   multiply<int32_t>(
-      in, aType, bType, depth,
+      in, aType, bType, depth, [](unsigned k) { return k; },
       [](uint32_t bits, MatrixType type) -> int32_t {
         return type == MatrixType::S8 ? static_cast<int8_t>(bits)
                                       : static_cast<int32_t>(bits);

@@ -12,6 +12,8 @@
 #include "Rounding.h"
 #include "LaneMath.h"
 
+#include "flashcore/Emulator/Program.h"
+
 #include <cfenv>
 #include <cmath>
 
@@ -49,6 +51,10 @@ static T compute(T a, T b, T c, int mode, F f) {
   return flush(canon(result), mode);
 }
 
+template <typename T> static T divide(T a, T b, int mode) {
+  return compute<T>(a, b, 0, mode, [](T x, T y, T) { return x / y; });
+}
+
 #define FC_ROUNDED(T)                                                          \
   T flashcore::emu::addRounded(T a, T b, int mode) {                           \
     return compute<T>(a, b, 0, mode, [](T x, T y, T) { return x + y; });       \
@@ -60,12 +66,22 @@ static T compute(T a, T b, T c, int mode, F f) {
     return compute<T>(a, b, c, mode,                                           \
                       [](T x, T y, T z) { return std::fma(x, y, z); });        \
   }                                                                            \
-  T flashcore::emu::divRounded(T a, T b, int mode) {                           \
-    return compute<T>(a, b, 0, mode, [](T x, T y, T) { return x / y; });       \
-  }                                                                            \
   T flashcore::emu::sqrtRounded(T a, int mode) {                               \
     return compute<T>(a, 0, 0, mode, [](T x, T, T) { return std::sqrt(x); });  \
   }
 FC_ROUNDED(float)
 FC_ROUNDED(double)
 #undef FC_ROUNDED
+
+double flashcore::emu::divRounded(double a, double b, int mode) {
+  return divide(a, b, mode);
+}
+float flashcore::emu::divRounded(float a, float b, int mode) {
+  float quotient = divide(a, b, mode);
+  // sm_90 flushes by the size before rounding, where only a truncated quotient
+  // is still below the smallest normal number.
+  if (!(mode & roundingFtz) || std::fabs(quotient) != 0x1p-126f)
+    return quotient;
+  int truncate = static_cast<int>(Rounding::Rz) | roundingFtz;
+  return std::copysign(divide(a, b, truncate), quotient);
+}

@@ -9,6 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "../math/LaneMath.h"
 #include "Machine.h"
 
 #include <algorithm>
@@ -398,10 +399,14 @@ void Machine::poisonLanes(Warp &warp, const Inst &inst, uint32_t lanes) {
 // Atomics and fences
 //===----------------------------------------------------------------------===//
 
-static uint64_t addFloat(ScalarType type, uint64_t a, uint64_t b);
+static uint64_t addFloat(ScalarType type, bool isShared, uint64_t a,
+                         uint64_t b);
 
-uint64_t Machine::applyAtomic(const Inst &inst, uint64_t old, uint64_t b,
-                              uint64_t c) {
+/// PTX ISA 9.7.13.5: f32 additions flush subnormals in global memory, but not
+/// in shared memory. As on sm_90, f64 additions in shared memory treat NaNs as
+/// add does with the old value last, those in global memory copy one as it is.
+uint64_t Machine::applyAtomic(const Inst &inst, StateSpace space, uint64_t old,
+                              uint64_t b, uint64_t c) {
   unsigned bits = inst.elementBytes * 8u;
   bool isSigned = isSignedType(inst.type);
   auto extend = [&](uint64_t x) {
@@ -410,7 +415,9 @@ uint64_t Machine::applyAtomic(const Inst &inst, uint64_t old, uint64_t b,
   bool less = isSigned ? extend(b) < extend(old) : b < old;
   switch (static_cast<AtomicOp>(inst.mode)) {
   case AtomicOp::Add:
-    return isFloatType(inst.type) ? addFloat(inst.type, old, b) : old + b;
+    return isFloatType(inst.type)
+               ? addFloat(inst.type, space == StateSpace::Shared, old, b)
+               : old + b;
   case AtomicOp::Min:
     return less ? b : old;
   case AtomicOp::Max:
@@ -457,7 +464,7 @@ void Machine::atomic(Warp &warp, const Inst &inst, uint32_t lanes) {
       std::memcpy(&old, hosts[lane], inst.elementBytes);
       std::memcpy(&b, warp.reg<uint8_t>(ops[2]) + at, inst.elementBytes);
       std::memcpy(&c, warp.reg<uint8_t>(ops[3]) + at, inst.elementBytes);
-      uint64_t value = applyAtomic(inst, old, b, c);
+      uint64_t value = applyAtomic(inst, space, old, b, c);
       std::memcpy(hosts[lane], &value, inst.elementBytes);
       if (ops[0] != sinkGranule)
         std::memcpy(warp.reg<uint8_t>(ops[0]) + at, &old, inst.elementBytes);
@@ -488,27 +495,32 @@ void Machine::fence(Warp &warp, const Inst &) {
   tick(warp);
 }
 
-static uint64_t addFloat(ScalarType type, uint64_t a, uint64_t b) {
+static float addF32(float a, float b, bool flush) {
+  return flush ? ftz(canon(ftz(a) + ftz(b))) : canon(a + b);
+}
+
+static uint64_t addF64(double a, double b, bool isShared) {
+  if (isShared)
+    return bitsOf(nanOf(a + b, a, b));
+  if (isNan(b))
+    return bitsOf(b);
+  return bitsOf(isNan(a) ? a : nanOf(a + b));
+}
+
+static uint64_t addFloat(ScalarType type, bool isShared, uint64_t a,
+                         uint64_t b) {
   if (type == ScalarType::F64)
-    return std::bit_cast<uint64_t>(std::bit_cast<double>(a) +
-                                   std::bit_cast<double>(b));
+    return addF64(doubleOf(a), doubleOf(b), isShared);
   if (type == ScalarType::F32)
-    return std::bit_cast<uint32_t>(
-        std::bit_cast<float>(static_cast<uint32_t>(a)) +
-        std::bit_cast<float>(static_cast<uint32_t>(b)));
-  ConvertInfo widen, narrow;
+    return bitsOf(addF32(floatOf(static_cast<uint32_t>(a)),
+                         floatOf(static_cast<uint32_t>(b)), !isShared));
   bool isBfloat = type == ScalarType::BF16 || type == ScalarType::BF16x2;
-  widen.from = narrow.to = isBfloat ? ScalarType::BF16 : ScalarType::F16;
-  widen.to = narrow.from = ScalarType::F32;
-  widen.fromRegBytes = narrow.toRegBytes = 2;
-  widen.toRegBytes = narrow.fromRegBytes = 4;
-  uint64_t result = 0;
-  unsigned halves = typeBytes(type) / 2;
-  for (unsigned i = 0; i < halves; ++i) {
-    uint64_t x = convertLane(widen, a >> (16 * i) & 0xffff, 0);
-    uint64_t y = convertLane(widen, b >> (16 * i) & 0xffff, 0);
-    uint64_t sum = convertLane(narrow, addFloat(ScalarType::F32, x, y), 0);
-    result |= (sum & 0xffff) << (16 * i);
-  }
-  return result;
+  auto add = [=](u32 x, u32 y) -> u32 {
+    auto sum = [](float p, float q) { return p + q; };
+    return isBfloat ? bfloat2(x, y, sum) : half2(x, y, sum);
+  };
+  u32 x = static_cast<u32>(a), y = static_cast<u32>(b);
+  if (typeBytes(type) == 2)
+    return add(x, y);
+  return add(x, y) | add(x >> 16, y >> 16) << 16;
 }

@@ -223,6 +223,7 @@ FC_SETP(SetpF16, u16, floatFromHalf(x))
 FC_SETP(SetpBF16, u16, floatFromBfloat(x))
 
 /// aux: 0 finite, 1 infinite, 2 number, 3 notanumber, 4 normal, 5 subnormal.
+/// Zeros are normal (9.7.3.2).
 FC_HANDLER(TestpF32) {
   const u32 *a = at<u32>(frame, ops[1]);
   uint32_t value = 0;
@@ -232,7 +233,7 @@ FC_HANDLER(TestpF32) {
                  m == 0x7f800000u,
                  m <= 0x7f800000u,
                  m > 0x7f800000u,
-                 m >= 0x00800000u && m < 0x7f800000u,
+                 m == 0 || (m >= 0x00800000u && m < 0x7f800000u),
                  m != 0 && m < 0x00800000u};
     value |= static_cast<uint32_t>(is[inst.aux]) << i;
   }

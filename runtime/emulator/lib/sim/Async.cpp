@@ -64,7 +64,7 @@ void Machine::cpAsync(Warp &warp, const Inst &inst, uint32_t lanes) {
   uint32_t readable = part.lanes;
   checkGlobal(warp, inst, part, buffers, /*isWrite=*/false);
   if (options.counters && part.lanes)
-    countGlobal(inst, part, /*isWrite=*/false);
+    countGlobal(inst, part, /*isWrite=*/false, inst.bypassesL1 ? &to : nullptr);
   forEachLane(from.lanes & ~full, [&](unsigned lane) {
     LaneAccess one = from;
     one.lanes = 1u << lane;

@@ -257,7 +257,8 @@ void Machine::redux(Warp &warp, const Inst &inst, uint32_t lanes,
   Inst step = inst;
   step.elementBytes = 4;
   forEachLane(taking & (taking - 1), [&](unsigned lane) {
-    result = static_cast<uint32_t>(applyAtomic(step, result, a[lane], 0));
+    result = static_cast<uint32_t>(
+        applyAtomic(step, step.space, result, a[lane], 0));
   });
   forEachLane(
       lanes, [&](unsigned lane) { warp.reg<uint32_t>(ops[0])[lane] = result; });

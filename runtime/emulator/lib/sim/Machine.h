@@ -295,7 +295,8 @@ private:
   void poisonLanes(Warp &warp, const Inst &inst, uint32_t lanes);
   bool splitGeneric(LaneAccess &access, StateSpace &space, LaneAccess &rest);
   void atomic(Warp &warp, const Inst &inst, uint32_t lanes);
-  uint64_t applyAtomic(const Inst &inst, uint64_t old, uint64_t b, uint64_t c);
+  uint64_t applyAtomic(const Inst &inst, StateSpace space, uint64_t old,
+                       uint64_t b, uint64_t c);
   void fence(Warp &warp, const Inst &inst);
 
   // CheckAccess.cpp.
@@ -374,7 +375,8 @@ private:
 
   // Traffic.cpp.
   void countShared(const Inst &inst, const LaneAccess &access);
-  void countGlobal(const Inst &inst, const LaneAccess &access, bool isWrite);
+  void countGlobal(const Inst &inst, const LaneAccess &access, bool isWrite,
+                   const LaneAccess *bypass = nullptr);
 
   // Describe.cpp.
   std::string lineOf(uint32_t pc) const;

@@ -199,6 +199,8 @@ struct Inst {
   bool saturate = false;   // mma.satfinite
   bool isVolatile = false; // volatile, relaxed, acquire or release
   bool isAcquire = false, isRelease = false;
+  /// cp.async.cg.
+  bool bypassesL1 = false;
   /// red, or an atom whose result is not wanted.
   bool noResult = false;
 

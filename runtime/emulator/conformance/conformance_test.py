@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Unit tests of the corpus generator and of the rules by which it is judged."""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import judge
+import npy
+from launch import Launch, Result, pack
+from mma import SHAPES, c_place, example, mma_launch
+from traffic import traffic_kernels
+from values import BF16, F16, F32
+
+COMPARE = pathlib.Path(__file__).resolve().parents[3] / "scripts/compare-with-card.py"
+
+
+def verdict(type_name, rule, card, emulator, operands=None):
+    memory = {"f16x2": "b32", "f16": "b16", "u32": "b32"}.get(type_name, type_name)
+    result = Result("test", 0, len(card), type_name, rule)
+    launch = Launch("test", "", 1, 1, [("f32", operands or [0] * len(card))], memory, [result])
+    return judge.judge(launch, result, pack(memory, card), pack(memory, emulator))
+
+
+class Rules(unittest.TestCase):
+    def test_exact_compares_bits(self):
+        self.assertEqual(verdict("u32", "exact", [1, 2], [1, 2]).text(), "equal")
+        self.assertEqual(verdict("u32", "exact", [1, 3], [1, 2]).text(), "BROKEN")
+        self.assertEqual(verdict("f32", "exact", [0x80000000], [0]).text(), "BROKEN")
+
+    def test_ulps_are_counted_across_zero(self):
+        result = verdict("f32", "ulp 2", [0x80000001], [0x00000001])
+        self.assertEqual((result.max_ulp, result.text()), (2, "within ulp 2"))
+        self.assertEqual(verdict("f32", "ulp 2", [0x3F800003], [0x3F800000]).text(), "BROKEN")
+
+    def test_nans_must_be_equal_bit_for_bit(self):
+        self.assertEqual(verdict("f32", "ulp 2", [0x7FFFFFFF], [0x7FFFFFFF]).text(), "equal")
+        self.assertEqual(verdict("f32", "ulp 2", [0x7FC00000], [0x7FFFFFFF]).text(), "BROKEN")
+
+    def test_relative_and_absolute_bounds(self):
+        self.assertEqual(verdict("f32", "relative 2^-11", [0x3F800800], [0x3F800000]).text(), "within relative 2^-11")
+        self.assertEqual(verdict("f32", "relative 2^-11", [0x3F802800], [0x3F800000]).text(), "BROKEN")
+        self.assertEqual(verdict("f32", "absolute 2^-20.5", [0x35000000], [0]).text(), "within absolute 2^-20.5")
+        self.assertEqual(verdict("f32", "absolute 2^-20.5", [0x36000000], [0]).text(), "BROKEN")
+
+    def test_a_bound_holds_for_small_operands_only(self):
+        rule = "absolute 2^-20.5 below 3.14159"
+        self.assertEqual(verdict("f32", rule, [0x3F000000], [0], [0x3F800000]).text(), "BROKEN")
+        self.assertEqual(verdict("f32", rule, [0x3F000000], [0], [0x47000000]).text(), "within " + rule)
+
+    def test_packed_halves_are_judged_apart(self):
+        result = verdict("f16x2", "ulp 1", [0x3C013C01], [0x3C003C00])
+        self.assertEqual((result.max_ulp, result.text()), (1, "within ulp 1"))
+        self.assertEqual(verdict("f16x2", "ulp 1", [0x3C033C00], [0x3C003C00]).text(), "BROKEN")
+
+    def test_nan_patterns_are_counted(self):
+        result = Result("test", 0, 2, "f16x2", "exact")
+        launch = Launch("test", "", 1, 1, [], "b32", [result])
+        counts = judge.nan_patterns(launch, result, pack("b32", [0x7FFF3C00, 0x7FFF7E00]))
+        self.assertEqual(dict(counts), {0x7FFF: 2, 0x7E00: 1})
+
+
+class Values(unittest.TestCase):
+    def test_formats(self):
+        self.assertEqual([F16.infinity, BF16.infinity, F32.infinity], [0x7C00, 0x7F80, 0x7F800000])
+        self.assertTrue(F32.is_nan(0xFF800001))
+        self.assertFalse(F32.is_nan(0xFF800000))
+
+    def test_encode_and_decode_npy(self):
+        self.assertEqual(npy.decode(npy.encode(bytes(range(16)), 4)), bytes(range(16)))
+        with self.assertRaises(ValueError):
+            npy.decode(b"PK\x03\x04 not an array")
+
+    def test_archive(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "a.npz"
+            with npy.Archive(path, "w") as archive:
+                archive.write("x", b"abcd", 4)
+                archive.write_note("{}")
+            with npy.Archive(path) as archive:
+                self.assertEqual((archive.names(), archive.read("x"), archive.read_note()), (["x"], b"abcd", "{}"))
+
+
+class Fragments(unittest.TestCase):
+    def test_every_element_has_one_place(self):
+        for shape in SHAPES:
+            per = range(shape.per_register())
+            a = {shape.a_place(r, lane, i) for r in range(shape.a_registers()) for lane in range(32) for i in per}
+            b = {shape.b_place(r, lane, i) for r in range(shape.b_registers()) for lane in range(32) for i in per}
+            self.assertEqual(a, {(row, k) for row in range(16) for k in range(shape.depth)})
+            self.assertEqual(b, {(k, column) for column in range(8) for k in range(shape.depth)})
+        self.assertEqual(len({c_place(r, lane) for r in range(4) for lane in range(32)}), 128)
+
+    def test_example_finds_the_operands_of_an_element(self):
+        shape = SHAPES[0]
+        launch = mma_launch(shape)
+        # Warp 1, register 2, lane 5: row 9, column 2.
+        found = example(launch, 128 + 2 * 32 + 5)
+        words = launch.inputs[0][1]
+        first = words[(1 * 4 + 1) * 32 + 4]  # row 9 is in register 1 of lanes 4..7
+        self.assertEqual(found["a"][0], f"{first & 0xFFFF:x}")
+        self.assertEqual(found["a"][1], f"{first >> 16:x}")
+        self.assertEqual(found["c"], f"{launch.inputs[2][1][(1 * 4 + 2) * 32 + 5]:08x}")
+
+
+class Corpus(unittest.TestCase):
+    def digest(self, hash_seed):
+        environment = os.environ | {"PYTHONHASHSEED": hash_seed}
+        return subprocess.run([sys.executable, str(COMPARE), "--digest"], env=environment, capture_output=True, text=True,
+                              check=True).stdout
+
+    def test_generator_is_deterministic(self):
+        first = self.digest("1")
+        self.assertEqual(len(first.strip()), 64)
+        self.assertEqual(first, self.digest("2"))
+
+    def test_traffic_kernels_have_names_of_their_own(self):
+        names = [kernel.name for kernel in traffic_kernels()]
+        self.assertEqual(len(names), len(set(names)))
+
+
+if __name__ == "__main__":
+    unittest.main()

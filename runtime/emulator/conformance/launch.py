@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""One kernel launch of the corpus: PTX, operands, and what its results are."""
+import array
+import dataclasses
+
+ELEMENT_BYTES = {"u8": 1, "b16": 2, "b32": 4, "f32": 4, "b64": 8, "f64": 8}
+ARRAY_CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
+
+
+def pack(type_name, values):
+    return array.array(ARRAY_CODES[ELEMENT_BYTES[type_name]], values).tobytes()
+
+
+def unpack(size, data):
+    return array.array(ARRAY_CODES[size], data)
+
+
+@dataclasses.dataclass
+class Result:
+    """`count` elements from `offset` of the output buffer are the results of
+    one instruction variant. `type` says how to read them, `rule` how far those
+    of two devices may be apart."""
+    label: str
+    offset: int
+    count: int
+    type: str
+    rule: str
+
+
+@dataclasses.dataclass
+class Launch:
+    """A kernel takes pointers to its inputs and then one to its output."""
+    name: str
+    ptx: str
+    grid: int
+    block: int
+    inputs: list  # (memory type, values)
+    output_type: str
+    results: list
+    shape: object = None  # of an mma: see mma.py
+
+    def input_bytes(self):
+        return [pack(t, values) for t, values in self.inputs]
+
+    def element_bytes(self):
+        return ELEMENT_BYTES[self.output_type]
+
+    def output_bytes(self):
+        return self.element_bytes() * max(r.offset + r.count for r in self.results)

@@ -1,0 +1,256 @@
+#!/usr/bin/env python3
+"""Compares flashcore-emu with a real GPU, instruction by instruction.
+
+The corpus of runtime/emulator/conformance runs on both; integer, conversion,
+fma and mma results must be equal bit for bit, approximations within the error
+that the PTX ISA states. Needs Python and the driver alone, in two halves that
+may run on different machines:
+
+  compare-with-card.py --device cuda --out results.npz          # with a GPU
+  compare-with-card.py --compare results.npz --json diff.json   # with flashcore-emu
+
+--kernels DIR adds whole kernels (bundles of static shape). Without a GPU,
+--device emulator runs the corpus with every check of the emulator on, and
+--ptxas assembles it. Exit code: 0 all rules hold, 1 one is broken, 2 bad input.
+"""
+import argparse
+import collections
+import concurrent.futures
+import hashlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "runtime/emulator/conformance"))
+
+import bundles
+import judge
+import npy
+import values
+from corpus import all_launches
+from cuda import CudaError, Device
+from emulator import Emulator, EmulatorError
+from launch import Launch, Result
+
+
+def digest(launches):
+    state = hashlib.sha256()
+    for launch in launches:
+        state.update(launch.ptx.encode())
+        for data in launch.input_bytes():
+            state.update(data)
+    return state.hexdigest()
+
+
+def run_everywhere(function, items, workers):
+    """The results of `function`, in order."""
+    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+        return list(pool.map(function, items))
+
+
+# The first half: run on a device.
+
+
+def run_half(args, launches, kernels):
+    if args.device == "cuda":
+        device = Device()
+        name, chip = device.name(), device.chip()
+        corpus_run, kernel_run, workers = device.run_launch, device.run_kernel, 1
+    else:
+        emulator = Emulator(args.emulator, args.mma, args.folder)
+        name, chip = "flashcore-emu", args.mma
+        corpus_run, kernel_run, workers = emulator.run_launch, emulator.run_kernel, args.jobs
+    outputs = run_everywhere(corpus_run, launches, workers)
+    whole = run_everywhere(kernel_run, kernels.values(), workers)
+    if args.out is None:
+        return
+    with npy.Archive(args.out, "w") as archive:
+        for launch, output in zip(launches, outputs):
+            archive.write(launch.name, output, launch.element_bytes())
+        for launch, output in zip(kernels.values(), whole):
+            for i, data in output.items():
+                archive.write(f"kernel {launch.name} {i}", data, bundles.ELEMENTS[launch.arguments[i].type])
+        archive.write_note(json.dumps({"device": name, "chip": chip, "corpus": digest(launches), "seed": values.SEED}))
+    print(f"{name} ({chip}): {len(launches)} kernels with {sum(len(l.results) for l in launches)} instruction variants, "
+          f"{len(kernels)} whole kernels -> {args.out}")
+
+
+# The second half: compare with the emulator.
+
+
+def judge_launch(launch, card, emulator):
+    data = emulator.run_launch(launch)
+    verdicts, nans = [], []
+    for result in launch.results:
+        verdicts.append(judge.judge(launch, result, card, data))
+        nans.append((result, judge.nan_patterns(launch, result, card), judge.nan_patterns(launch, result, data)))
+    return verdicts, nans
+
+
+def judge_kernel(launch, card, emulator):
+    """Kernels use ex2.approx, so rounding may differ; the largest distance says
+    how much."""
+    verdicts = []
+    for i, want in emulator.run_kernel(launch).items():
+        argument = launch.arguments[i]
+        result = Result(f"{launch.name} {argument.name}", 0, argument.count, argument.type, "exact")
+        stand_in = Launch(launch.name, "", 1, 1, [], {2: "b16", 4: "b32"}[bundles.ELEMENTS[argument.type]], [result])
+        verdict = judge.judge(stand_in, result, card[i], want)
+        verdict.rule, verdict.broken = "report", 0
+        verdicts.append(verdict)
+    return verdicts
+
+
+def family(label):
+    """What a row of the table stands for: the opcode, without modifiers."""
+    return label if label.startswith("mma") else label.split(".")[0].split(" ")[0]
+
+
+def print_table(verdicts, all_rows):
+    rows = [("instruction", "variants", "elements", "bit-equal", "max ulp", "verdict")]
+
+    def add(name, group):
+        count, differing = sum(v.count for v in group), sum(v.differing for v in group)
+        ulps = [v.max_ulp for v in group if v.max_ulp is not None]
+        worst = next((v.text() for v in group if v.broken), next((v.text() for v in group if v.differing), "equal"))
+        share = "100 %" if not differing else f"{100 * (count - differing) / count:.3f} %"
+        rows.append((name, str(len(group)), str(count), share, str(max(ulps)) if ulps else "-", worst))
+
+    groups = collections.defaultdict(list)
+    for verdict in verdicts:
+        groups[verdict.label if all_rows or verdict.differing else family(verdict.label)].append(verdict)
+    for name, group in groups.items():
+        add(name, group)
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for row in rows:
+        print("  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip())
+
+
+def nan_table(nans):
+    """Rows of (type, NaN patterns of the card, of the emulator), with the
+    instructions that give them."""
+    groups = collections.defaultdict(list)
+    for result, card, emulator in nans:
+        if card or emulator:
+            top = lambda counter: tuple(f"{bits:x}" for bits, _ in sorted(counter.items(), key=lambda x: -x[1])[:3])
+            more = lambda counter: ("...",) if len(counter) > 3 else ()
+            groups[result.type, top(card) + more(card), top(emulator) + more(emulator)].append(result.label)
+    return [{"type": t, "card": card, "emulator": emulator, "variants": len(labels), "labels": labels[:8]}
+            for (t, card, emulator), labels in groups.items()]
+
+
+def print_nans(table):
+    print("\nNaN results (the three most frequent patterns)")
+    for row in table:
+        mark = " " if row["card"] == row["emulator"] else "*"
+        print(f"{mark} {row['type']:7s} card {' '.join(row['card']):30s} emulator {' '.join(row['emulator']):30s} "
+              f"{row['variants']} variants: {', '.join(row['labels'][:4])}")
+
+
+def compare_half(args, launches, kernels):
+    emulator = Emulator(args.emulator, args.mma, args.folder)
+    with npy.Archive(args.compare) as archive:
+        note = json.loads(archive.read_note())
+        if note["corpus"] != digest(launches):
+            raise ValueError(f"{args.compare} holds results of another corpus; run this script's first half again")
+        cards = [archive.read(launch.name) for launch in launches]
+        names = set(archive.names())
+        whole = {name: {i: archive.read(f"kernel {name} {i}") for i, a in enumerate(launch.arguments) if a.is_output}
+                 for name, launch in kernels.items() if any(f"kernel {name} {i}" in names for i in range(16))}
+    missing = set(kernels) - set(whole)
+    if missing:
+        raise ValueError(f"{args.compare} has no results of {', '.join(sorted(missing))}; give the first half --kernels too")
+    judged = run_everywhere(lambda pair: judge_launch(*pair, emulator), list(zip(launches, cards)), args.jobs)
+    verdicts = [verdict for some, _ in judged for verdict in some]
+    whole_verdicts = [v for name, card in whole.items() for v in judge_kernel(kernels[name], card, emulator)]
+    nans = nan_table([row for _, some in judged for row in some])
+    print(f"{note['device']} ({note['chip']}) against flashcore-emu --mma {args.mma}\n")
+    print_table(verdicts, args.all)
+    print_nans(nans)
+    if whole_verdicts:
+        print("\nWhole kernels")
+        print_table(whole_verdicts, all_rows=True)
+    broken = [v for v in verdicts if v.broken]
+    print(f"\n{len(verdicts)} variants, {sum(v.count for v in verdicts)} results: "
+          f"{sum(not v.differing for v in verdicts)} variants bit-equal, "
+          f"{sum(bool(v.differing) and not v.broken for v in verdicts)} within their bound, {len(broken)} broken")
+    if args.json:
+        rows = [vars(v) | {"verdict": v.text()} for v in verdicts + whole_verdicts]
+        args.json.write_text(json.dumps({"note": note, "mma": args.mma, "nans": nans, "results": rows}) + "\n")
+    return 1 if broken else 0
+
+
+# The tool.
+
+
+def assemble(ptxas, launches, folder, jobs):
+    def one(launch):
+        path = pathlib.Path(folder) / f"{launch.name}.ptx"
+        path.write_text(launch.ptx)
+        chip = "sm_90" if ".target sm_90" in launch.ptx else "sm_89"
+        result = subprocess.run([ptxas, f"-arch={chip}", str(path), "-o", os.devnull], capture_output=True, text=True)
+        return result.stderr + result.stdout if result.returncode else ""
+
+    failures = [text for text in run_everywhere(one, launches, jobs) if text]
+    print("\n".join(failures) or f"ptxas assembles all {len(launches)} kernels")
+    return bool(failures)
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", choices=["cuda", "emulator"], help="run the corpus there")
+    parser.add_argument("--out", type=pathlib.Path, help="where --device writes its results (.npz)")
+    parser.add_argument("--compare", type=pathlib.Path, metavar="NPZ", help="compare these results with the emulator's")
+    parser.add_argument("--json", type=pathlib.Path, help="where --compare writes its verdicts and examples")
+    parser.add_argument("--kernels", type=pathlib.Path, metavar="DIR", help="whole kernels to run too (*.fcb)")
+    parser.add_argument("--seed", type=int, help="of the operands; --compare takes it from the results")
+    parser.add_argument("--only", default="", help="only the launches whose name contains this")
+    parser.add_argument("--all", action="store_true", help="one row a variant, not only for those that differ")
+    parser.add_argument("--emulator", type=pathlib.Path, default=ROOT / "build/release/bin/flashcore-emu")
+    parser.add_argument("--mma", default="sm90", help="the emulator's model of mma, as for flashcore-emu --mma")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--ptxas", help="assemble every kernel with this ptxas")
+    parser.add_argument("--write", type=pathlib.Path, metavar="DIR", help="write the PTX files there")
+    parser.add_argument("--digest", action="store_true", help="print a checksum of the corpus")
+    return parser.parse_args()
+
+
+def main():
+    args = parse_arguments()
+    if args.compare:
+        with npy.Archive(args.compare) as archive:
+            values.SEED = json.loads(archive.read_note()).get("seed", values.SEED)
+    elif args.seed is not None:
+        values.SEED = args.seed
+    launches = [launch for launch in all_launches() if args.only in launch.name]
+    kernels = bundles.load(args.kernels) if args.kernels else {}
+    if args.digest:
+        print(digest(launches))
+    if args.write:
+        args.write.mkdir(parents=True, exist_ok=True)
+        for launch in launches:
+            (args.write / f"{launch.name}.ptx").write_text(launch.ptx)
+    status = 0
+    with tempfile.TemporaryDirectory() as args.folder:
+        if args.ptxas:
+            status |= assemble(args.ptxas, launches, args.folder, args.jobs)
+        if args.device:
+            begin = time.monotonic()
+            run_half(args, launches, kernels)
+            print(f"{args.device}: {time.monotonic() - begin:.1f} s")
+        if args.compare:
+            status |= compare_half(args, launches, kernels)
+    return status
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except (CudaError, EmulatorError, OSError, ValueError) as error:
+        print(f"compare-with-card: {error}", file=sys.stderr)
+        sys.exit(2)
