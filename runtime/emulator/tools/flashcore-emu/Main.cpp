@@ -357,7 +357,7 @@ static int runKernel(const ToolOptions &options, const std::string &text) {
   return report->clean() && !differs ? exitClean : exitFindings;
 }
 
-int main(int argc, char **argv) {
+int flashcoreEmuMain(int argc, char **argv) {
   CLI::App app{"Runs a PTX kernel on the CPU and checks every access: memory, "
                "initialisation, races, cp.async, barriers."};
   ToolOptions options;
