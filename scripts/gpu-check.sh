@@ -2,12 +2,13 @@
 # Checks and times FlashCore's kernels on an NVIDIA GPU. Needs the driver, a
 # folder made elsewhere by `scripts/make-bundles.py` with flashcore-run in it, and
 # nothing of LLVM. compute-sanitizer is used if it is found.
-# usage: scripts/gpu-check.sh [DIR] [check] [sanitize] [time]
-#   DIR defaults to build/gpu-check; without a step, all three run.
+# usage: scripts/gpu-check.sh [DIR] [check] [sanitize] [time] [compile]
+#   DIR defaults to build/gpu-check; without a step, all of them run. The last one
+#   compiles the examples here, with the flashcore that needs no LLVM.
 set -uo pipefail
 dir=${1:-build/gpu-check}
 [ $# -gt 0 ] && shift
-steps=${*:-check sanitize time}
+steps=${*:-check sanitize time compile}
 run="$dir/flashcore-run"
 logs=${GPU_CHECK_LOGS:-$dir/logs}
 mkdir -p "$logs"
@@ -44,8 +45,20 @@ for step in $steps; do
     "$run" --grid "$dir/time.json" --json "$logs/time.results.json" >"$logs/time.txt" 2>&1 || failed=1
     sed -n '/^result/,$p' "$logs/time.txt"
     ;;
+  compile)
+    if ! [ -e "$dir/flashcore.gz" ]; then
+      echo "compile: skipped, no flashcore.gz in $dir"
+      continue
+    fi
+    # flashcore-run takes the flashcore beside it as its compiler.
+    gunzip -c "$dir/flashcore.gz" >"$dir/flashcore" && chmod +x "$dir/flashcore" || exit 2
+    "$run" "$dir/attention.mlir" --device cuda -- --no-cubin >"$logs/compile.txt" 2>&1 || failed=1
+    "$run" "$dir/attention-causal-dynamic.mlir" --device cuda --batch 2 --heads-q 4 --heads-kv 4 \
+      --seqlen-q 203 --seqlen-k 512 -- --no-cubin >>"$logs/compile.txt" 2>&1 || failed=1
+    sed 's/^/compile: /' "$logs/compile.txt"
+    ;;
   *)
-    echo "gpu-check: unknown step '$step': expects check, sanitize or time" >&2
+    echo "gpu-check: unknown step '$step': expects check, sanitize, time or compile" >&2
     exit 2
     ;;
   esac

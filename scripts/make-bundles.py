@@ -4,8 +4,11 @@
 Writes into OUT (default build/gpu-check): one bundle a kernel, check.json and
 time.json (lists of runs for `flashcore-run --grid`), and sanitize.json (a few
 small runs for compute-sanitizer). Needs flashcore-compile and ptxas, no GPU.
+flashcore-run goes with them and, where it was built (FLASHCORE_STATIC_LLVM), the
+executable that compiles without LLVM, as flashcore.gz with the examples.
 """
 import argparse
+import gzip
 import itertools
 import json
 import pathlib
@@ -276,6 +279,14 @@ def main():
     for tool in ("flashcore-run", "flashcore-emu"):
         if (args.compiler.parent / tool).exists():
             shutil.copy2(args.compiler.parent / tool, args.out / tool)
+    # So does the executable that compiles without LLVM, where the bundles go to
+    # a GPU; packed, it is a third.
+    static = args.compiler.parent / "flashcore"
+    if static.exists() and not set(args.only) <= {"emulate", "card"}:
+        with static.open("rb") as plain, gzip.open(args.out / "flashcore.gz", "wb", compresslevel=6) as packed:
+            shutil.copyfileobj(plain, packed)
+        for example in (root / "docs/examples").glob("*.mlir"):
+            shutil.copy2(example, args.out)
     bundles = Bundles(args.out, args.compiler, ["--no-cubin"] if args.no_cubin else [])
     for name in args.only:
         runs = GRIDS[name](bundles)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what FlashCore needs on Debian 12 and builds it into build/PRESET.
-# usage: scripts/setup.sh [PRESET]     PRESET: release (default), debug, asan, ci
+# usage: scripts/setup.sh [PRESET]     PRESET: release (default), static, debug, asan, ci
 set -euo pipefail
 cd "$(dirname "$0")/.."
 preset=${1:-release}

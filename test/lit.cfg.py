@@ -1,9 +1,11 @@
 # How lit runs FlashCore's tests.
 import os
 import shutil
+import subprocess
 
 import lit.formats
 from lit.llvm import llvm_config
+from lit.llvm.subst import ToolSubst
 
 config.name = "FlashCore"
 config.test_format = lit.formats.ShTest(not llvm_config.use_lit_shell)
@@ -20,6 +22,24 @@ llvm_config.add_tool_substitutions(
 )
 config.substitutions.append(("%scripts", os.path.join(config.flashcore_source_root, "scripts")))
 config.substitutions.append(("%examples", os.path.join(config.flashcore_source_root, "docs/examples")))
+
+# mlir-opt with FlashCore. A sanitized plugin needs a sanitized mlir-opt.
+plugin = config.flashcore_plugin
+config.substitutions.append(("%{plugin}", f"--load-dialect-plugin={plugin} --load-pass-plugin={plugin}"))
+config.substitutions.append(("%pluginlib", plugin))
+if not config.flashcore_sanitize:
+    config.available_features.add("plugin")
+
+# The executable with all tools. Where it may, a test takes it to a root directory
+# that holds nothing but it and libc.
+if config.flashcore_static_llvm:
+    config.available_features.add("static-llvm")
+    llvm_config.add_tool_substitutions([ToolSubst("%flashcore", os.path.join(config.flashcore_tools_dir, "flashcore"))])
+    try:
+        subprocess.run(["unshare", "-r", "chroot", "/", "true"], check=True, capture_output=True)
+        config.available_features.add("chroot")
+    except (OSError, subprocess.CalledProcessError):
+        lit_config.note("unshare and chroot are not permitted: the test that runs flashcore in an empty root is skipped")
 
 # Tests that assemble need ptxas: from CUDA_HOME, PATH or the build tree.
 wheel = os.path.join(config.flashcore_tools_dir, "..", "ptxas", "bin")

@@ -12,19 +12,25 @@ endif()
 
 # Links FlashCore targets as they are, MLIR ones through libMLIR.so, and all of
 # LLVM through libLLVM.so (a static LLVM beside it would register things twice).
+# An executable with the property FLASHCORE_STATIC_LLVM gets the archives of
+# both instead; the libraries of FlashCore are the same objects for either.
 function(flashcore_link target)
-  target_link_libraries(${target} PUBLIC LLVM)
+  set(is_static $<BOOL:$<TARGET_PROPERTY:FLASHCORE_STATIC_LLVM>>)
+  target_link_libraries(${target} PUBLIC
+    $<BUILD_INTERFACE:$<IF:${is_static},FlashCoreStaticLLVM,LLVM>>
+    $<INSTALL_INTERFACE:LLVM> $<INSTALL_INTERFACE:MLIR>)
   foreach(lib ${ARGN})
     if(lib MATCHES "^MLIR")
-      mlir_target_link_libraries(${target} PUBLIC ${lib})
+      target_link_libraries(${target} PUBLIC
+        $<BUILD_INTERFACE:$<IF:${is_static},${lib},MLIR>>)
     else()
       target_link_libraries(${target} PUBLIC ${lib})
     endif()
   endforeach()
 endfunction()
 
-# add_flashcore_library(Name a.cpp b.cpp DEPENDS GenTarget LINK_LIBS X MLIRIR)
-function(add_flashcore_library name)
+# A static library of the build, not installed.
+function(add_flashcore_internal_library name)
   cmake_parse_arguments(ARG "" "" "DEPENDS;LINK_LIBS" ${ARGN})
   add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
   llvm_update_compile_flags(${name})
@@ -33,14 +39,23 @@ function(add_flashcore_library name)
   flashcore_link(${name} ${ARG_LINK_LIBS})
 endfunction()
 
-# add_flashcore_tool(name a.cpp LINK_LIBS X)
+# add_flashcore_library(Name a.cpp b.cpp DEPENDS GenTarget LINK_LIBS X MLIRIR)
+function(add_flashcore_library name)
+  add_flashcore_internal_library(${name} ${ARGN})
+  target_include_directories(${name} INTERFACE $<INSTALL_INTERFACE:include>)
+  install(TARGETS ${name} EXPORT FlashCoreCompilerTargets)
+endfunction()
+
+# add_flashcore_tool(name LIBRARY Lib ENTRY function a.cpp LINK_LIBS X)
+# The sources define the function, with the arguments of main, in a library of
+# their own; see tools/ToolMain.cpp.
 function(add_flashcore_tool name)
-  cmake_parse_arguments(ARG "" "" "LINK_LIBS" ${ARGN})
-  add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
-  llvm_update_compile_flags(${name})
-  target_compile_options(${name} PRIVATE ${FLASHCORE_CXX_FLAGS})
-  add_dependencies(${name} FlashCoreIncGen)
-  flashcore_link(${name} ${ARG_LINK_LIBS})
+  cmake_parse_arguments(ARG "" "LIBRARY;ENTRY" "LINK_LIBS" ${ARGN})
+  add_flashcore_internal_library(${ARG_LIBRARY} ${ARG_UNPARSED_ARGUMENTS}
+    LINK_LIBS ${ARG_LINK_LIBS})
+  add_executable(${name} ${PROJECT_SOURCE_DIR}/tools/ToolMain.cpp)
+  target_compile_definitions(${name} PRIVATE FLASHCORE_TOOL_ENTRY=${ARG_ENTRY})
+  target_link_libraries(${name} PRIVATE ${ARG_LIBRARY})
   install(TARGETS ${name})
 endfunction()
 

@@ -21,11 +21,12 @@ namespace {
 class CompileTest : public ::testing::Test {
 protected:
   /// A compiler that is a shell script.
-  std::filesystem::path script(const std::string &body) {
-    scratch.write("fc", "#!/bin/sh\n" + body + "\n");
-    std::filesystem::permissions(scratch.file("fc"),
+  std::filesystem::path script(const std::string &body,
+                               const std::string &name = "fc") {
+    scratch.write(name, "#!/bin/sh\n" + body + "\n");
+    std::filesystem::permissions(scratch.file(name),
                                  std::filesystem::perms::owner_all);
-    return scratch.file("fc");
+    return scratch.file(name);
   }
 
   ScratchDirectory scratch;
@@ -39,6 +40,14 @@ TEST_F(CompileTest, passesInputOutputAndArguments) {
             "");
   EXPECT_EQ(*readFile(log),
             "a b.mlir --emit=bundle -o out.fcb --chip=sm_90 -x\n");
+}
+
+TEST_F(CompileTest, givesTheMultiCallExecutableItsSubcommand) {
+  std::string log = scratch.file("log");
+  EXPECT_EQ(text(compile(script("echo \"$@\" >" + log, "flashcore"), "a.mlir",
+                         "a.fcb", {"-x"})),
+            "");
+  EXPECT_EQ(*readFile(log), "compile a.mlir --emit=bundle -o a.fcb -x\n");
 }
 
 TEST_F(CompileTest, reportsTheExitCode) {

@@ -27,6 +27,7 @@
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/ManagedStatic.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/ToolOutputFile.h"
 
@@ -38,81 +39,85 @@ namespace {
 enum class Emit { MLIR, LLVM, PTX, Cubin, Bundle };
 
 cl::OptionCategory category("flashcore-compile options");
-cl::opt<std::string> inputFile(cl::Positional, cl::desc("<input .mlir>"),
-                               cl::init("-"), cl::cat(category));
-cl::opt<std::string> outputFile("o",
-                                cl::desc("Output file, or directory of a "
-                                         "bundle; - is standard output"),
-                                cl::init("-"), cl::cat(category));
-cl::opt<Emit> emitKind(
-    "emit", cl::desc("What to write"), cl::init(Emit::PTX),
-    cl::values(clEnumValN(Emit::MLIR, "mlir", "LLVM and NVVM ops"),
-               clEnumValN(Emit::LLVM, "llvm", "optimised LLVM IR"),
-               clEnumValN(Emit::PTX, "ptx", "PTX"),
-               clEnumValN(Emit::Cubin, "cubin", "machine code, with ptxas"),
-               clEnumValN(Emit::Bundle, "bundle",
-                          "a directory with PTX, cubin and manifest")),
-    cl::cat(category));
-cl::opt<std::string> ptxasPath("ptxas", cl::desc("Path of ptxas"),
-                               cl::cat(category));
-cl::opt<bool> noCubin("no-cubin",
-                      cl::desc("Write a bundle with PTX only; needs no ptxas"),
-                      cl::cat(category));
-cl::opt<bool> printPhases("print-phases",
-                          cl::desc("Print the IR after each phase to standard "
-                                   "error"),
-                          cl::cat(category));
-cl::opt<bool> explainSchedule(
-    "explain",
-    cl::desc("Say on standard error what was chosen and why, what the kernel "
-             "uses and what limits it"),
-    cl::cat(category));
-cl::opt<bool> verbose("v", cl::desc("Say what the kernel uses"),
-                      cl::cat(category));
 
-// The schedule: the options of flashcore-configure, under the same names.
-ConfigurePassOptions schedule;
-template <typename T>
-using ScheduleOption = cl::opt<T, /*ExternalStorage=*/true>;
-ScheduleOption<std::string> chip("chip", cl::location(schedule.chip),
-                                 cl::desc("Target chip: sm_80, sm_86, sm_89 or "
-                                          "sm_90"),
-                                 cl::init("sm_89"), cl::cat(category));
-ScheduleOption<int64_t> blockM("block-m", cl::location(schedule.blockM),
-                               cl::desc("Query rows per block; 0 chooses"),
-                               cl::cat(category));
-ScheduleOption<int64_t> blockN("block-n", cl::location(schedule.blockN),
-                               cl::desc("Key rows per tile; 0 chooses"),
-                               cl::cat(category));
-ScheduleOption<int64_t> numWarps("num-warps", cl::location(schedule.numWarps),
-                                 cl::desc("Warps per block; 0 chooses"),
-                                 cl::cat(category));
-ScheduleOption<int64_t> numStages("num-stages",
-                                  cl::location(schedule.numStages),
-                                  cl::desc("Slots of the K and V rings; 0 "
-                                           "chooses"),
-                                  cl::cat(category));
-ScheduleOption<int64_t> minBlocks("min-blocks",
-                                  cl::location(schedule.minBlocks),
-                                  cl::desc("Blocks an SM must hold at once; 0 "
-                                           "chooses"),
-                                  cl::cat(category));
-ScheduleOption<std::string> query("query", cl::location(schedule.query),
-                                  cl::desc("Q fragments: registers or shared"),
-                                  cl::cat(category));
-ScheduleOption<std::string> gridOrder("grid-order",
-                                      cl::location(schedule.gridOrder),
-                                      cl::desc("query_fastest or head_fastest"),
-                                      cl::cat(category));
-ScheduleOption<std::string> overlap("overlap", cl::location(schedule.overlap),
-                                    cl::desc("What runs beside softmax and "
-                                             "P V: none or qk"),
-                                    cl::cat(category));
-ScheduleOption<std::string> rowMax("row-max", cl::location(schedule.rowMax),
-                                   cl::desc("exact or stale"),
-                                   cl::cat(category));
-ScheduleOption<std::string> rowSum("row-sum", cl::location(schedule.rowSum),
-                                   cl::desc("add or mma"), cl::cat(category));
+/// Made on first use and not with the process: in the multi-call executable
+/// other tools have options of the same names.
+struct CommandLine {
+  cl::opt<std::string> inputFile{cl::Positional, cl::desc("<input .mlir>"),
+                                 cl::init("-"), cl::cat(category)};
+  cl::opt<std::string> outputFile{"o",
+                                  cl::desc("Output file, or directory of a "
+                                           "bundle; - is standard output"),
+                                  cl::init("-"), cl::cat(category)};
+  cl::opt<Emit> emitKind{
+      "emit", cl::desc("What to write"), cl::init(Emit::PTX),
+      cl::values(clEnumValN(Emit::MLIR, "mlir", "LLVM and NVVM ops"),
+                 clEnumValN(Emit::LLVM, "llvm", "optimised LLVM IR"),
+                 clEnumValN(Emit::PTX, "ptx", "PTX"),
+                 clEnumValN(Emit::Cubin, "cubin", "machine code, with ptxas"),
+                 clEnumValN(Emit::Bundle, "bundle",
+                            "a directory with PTX, cubin and manifest")),
+      cl::cat(category)};
+  cl::opt<std::string> ptxasPath{"ptxas", cl::desc("Path of ptxas"),
+                                 cl::cat(category)};
+  cl::opt<bool> noCubin{"no-cubin",
+                        cl::desc("Write a bundle with PTX only; needs no "
+                                 "ptxas"),
+                        cl::cat(category)};
+  cl::opt<bool> printPhases{"print-phases",
+                            cl::desc("Print the IR after each phase to "
+                                     "standard error"),
+                            cl::cat(category)};
+  cl::opt<bool> explainSchedule{
+      "explain",
+      cl::desc("Say on standard error what was chosen and why, what the "
+               "kernel uses and what limits it"),
+      cl::cat(category)};
+  cl::opt<bool> verbose{"v", cl::desc("Say what the kernel uses"),
+                        cl::cat(category)};
+
+  template <typename T>
+  using ScheduleOption = cl::opt<T, /*ExternalStorage=*/true>;
+  /// The schedule: the options of flashcore-configure, under the same names.
+  ConfigurePassOptions schedule;
+  ScheduleOption<std::string> chip{
+      "chip", cl::location(schedule.chip),
+      cl::desc("Target chip: sm_80, sm_86, sm_89 or sm_90"), cl::init("sm_89"),
+      cl::cat(category)};
+  ScheduleOption<int64_t> blockM{"block-m", cl::location(schedule.blockM),
+                                 cl::desc("Query rows per block; 0 chooses"),
+                                 cl::cat(category)};
+  ScheduleOption<int64_t> blockN{"block-n", cl::location(schedule.blockN),
+                                 cl::desc("Key rows per tile; 0 chooses"),
+                                 cl::cat(category)};
+  ScheduleOption<int64_t> numWarps{"num-warps", cl::location(schedule.numWarps),
+                                   cl::desc("Warps per block; 0 chooses"),
+                                   cl::cat(category)};
+  ScheduleOption<int64_t> numStages{"num-stages",
+                                    cl::location(schedule.numStages),
+                                    cl::desc("Slots of the K and V rings; 0 "
+                                             "chooses"),
+                                    cl::cat(category)};
+  ScheduleOption<int64_t> minBlocks{
+      "min-blocks", cl::location(schedule.minBlocks),
+      cl::desc("Blocks an SM must hold at once; 0 chooses"), cl::cat(category)};
+  ScheduleOption<std::string> query{
+      "query", cl::location(schedule.query),
+      cl::desc("Q fragments: registers or shared"), cl::cat(category)};
+  ScheduleOption<std::string> gridOrder{
+      "grid-order", cl::location(schedule.gridOrder),
+      cl::desc("query_fastest or head_fastest"), cl::cat(category)};
+  ScheduleOption<std::string> overlap{
+      "overlap", cl::location(schedule.overlap),
+      cl::desc("What runs beside softmax and P V: none or qk"),
+      cl::cat(category)};
+  ScheduleOption<std::string> rowMax{"row-max", cl::location(schedule.rowMax),
+                                     cl::desc("exact or stale"),
+                                     cl::cat(category)};
+  ScheduleOption<std::string> rowSum{"row-sum", cl::location(schedule.rowSum),
+                                     cl::desc("add or mma"), cl::cat(category)};
+};
+llvm::ManagedStatic<CommandLine> options;
 
 int usageError(const llvm::Twine &text) {
   llvm::errs() << "flashcore-compile: error: " << text << "\n";
@@ -120,7 +125,7 @@ int usageError(const llvm::Twine &text) {
 }
 
 void printPhase(ModuleOp module, int number, llvm::StringRef name) {
-  if (!printPhases)
+  if (!options->printPhases)
     return;
   llvm::errs() << "// ----- phase " << number << ": " << name << " -----\n"
                << module << "\n";
@@ -131,7 +136,8 @@ std::vector<Explanation> explanations;
 
 void printExplanations(const Cubin *cubin) {
   for (const Explanation &explanation : explanations)
-    print(llvm::errs(), explanation, *lookupTarget(schedule.chip), cubin);
+    print(llvm::errs(), explanation, *lookupTarget(options->schedule.chip),
+          cubin);
 }
 
 /// Phases 1 to 7; tensors are bufferized before.
@@ -154,13 +160,13 @@ LogicalResult lower(ModuleOp module) {
   }
   for (const Phase &phase : getPhases()) {
     PassManager pm(context);
-    phase.build(pm, schedule);
+    phase.build(pm, options->schedule);
     if (failed(applyPassManagerCLOptions(pm)) || failed(pm.run(module)))
       return failure();
     printPhase(module, phase.number, phase.name);
-    if (explainSchedule && phase.number == 1)
+    if (options->explainSchedule && phase.number == 1)
       module.walk([&](AttentionOp op) {
-        explanations.push_back(explain(op, schedule));
+        explanations.push_back(explain(op, options->schedule));
       });
   }
   return success();
@@ -169,14 +175,14 @@ LogicalResult lower(ModuleOp module) {
 int writeText(llvm::StringRef text) {
   std::string message;
   std::unique_ptr<llvm::ToolOutputFile> file =
-      openOutputFile(outputFile, &message);
+      openOutputFile(options->outputFile, &message);
   if (!file)
     return usageError(message);
   file->os() << text;
   file->os().flush();
   if (file->os().has_error()) {
     file->os().clear_error();
-    return usageError("cannot write '" + outputFile + "'");
+    return usageError("cannot write '" + options->outputFile + "'");
   }
   file->keep();
   return 0;
@@ -207,34 +213,34 @@ int emitBinary(gpu::GPUModuleOp module, std::string ptx,
     contents.kernel = kernel;
     contents.kernelName = SymbolTable::getSymbolName(op).str();
   });
-  if (!(noCubin && emitKind == Emit::Bundle)) {
-    auto ptxas = findPtxas(ptxasPath, programPath);
+  if (!(options->noCubin && options->emitKind == Emit::Bundle)) {
+    auto ptxas = findPtxas(options->ptxasPath, programPath);
     if (!ptxas)
       return fail(ptxas.takeError());
-    auto cubin = assemble(*ptxas, ptx, schedule.chip);
+    auto cubin = assemble(*ptxas, ptx, options->schedule.chip);
     if (!cubin)
       return fail(cubin.takeError());
     printExplanations(&*cubin);
-    if (verbose)
+    if (options->verbose)
       report(*cubin, contents.kernelName,
              contents.kernel.getAs<IntegerAttr>("shared_memory").getInt());
-    if (emitKind == Emit::Cubin)
+    if (options->emitKind == Emit::Cubin)
       return writeText(cubin->image);
     contents.cubins.push_back(std::move(*cubin));
   } else {
     printExplanations(/*cubin=*/nullptr);
   }
-  contents.chip = schedule.chip;
+  contents.chip = options->schedule.chip;
   contents.ptx = std::move(ptx);
-  if (llvm::Error error = writeBundle(outputFile, contents))
+  if (llvm::Error error = writeBundle(options->outputFile, contents))
     return fail(std::move(error));
   return 0;
 }
 
 int emit(ModuleOp module, llvm::StringRef programPath) {
-  if (emitKind != Emit::Cubin && emitKind != Emit::Bundle)
+  if (options->emitKind != Emit::Cubin && options->emitKind != Emit::Bundle)
     printExplanations(/*cubin=*/nullptr);
-  if (emitKind == Emit::MLIR) {
+  if (options->emitKind == Emit::MLIR) {
     std::string text;
     llvm::raw_string_ostream(text) << module << "\n";
     return writeText(text);
@@ -253,18 +259,20 @@ int emit(ModuleOp module, llvm::StringRef programPath) {
         << kernels.size() << "; use --emit=mlir";
     return 1;
   }
-  auto text = emitPTX(kernels.front(), schedule.chip,
-                      emitKind == Emit::LLVM ? PTXStage::LLVM : PTXStage::PTX);
+  auto text =
+      emitPTX(kernels.front(), options->schedule.chip,
+              options->emitKind == Emit::LLVM ? PTXStage::LLVM : PTXStage::PTX);
   if (failed(text))
     return 1;
-  if (emitKind == Emit::LLVM || emitKind == Emit::PTX)
+  if (options->emitKind == Emit::LLVM || options->emitKind == Emit::PTX)
     return writeText(*text);
   return emitBinary(kernels.front(), std::move(*text), programPath);
 }
 } // namespace
 
-int main(int argc, char **argv) {
+int flashcoreCompileMain(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
+  (void)*options; // registers them
   registerPassManagerCLOptions();
   cl::HideUnrelatedOptions(category);
   cl::SetVersionPrinter([](llvm::raw_ostream &os) {
@@ -272,9 +280,9 @@ int main(int argc, char **argv) {
   });
   cl::ParseCommandLineOptions(
       argc, argv, "Compiles a flashcore.attention to a GPU kernel\n");
-  if (!lookupTarget(schedule.chip))
-    return usageError(unknownChipMessage(schedule.chip));
-  if (outputFile == "-" && emitKind == Emit::Bundle)
+  if (!lookupTarget(options->schedule.chip))
+    return usageError(unknownChipMessage(options->schedule.chip));
+  if (options->outputFile == "-" && options->emitKind == Emit::Bundle)
     return usageError("a bundle is a directory: name it with -o");
 
   DialectRegistry registry;
@@ -283,7 +291,7 @@ int main(int argc, char **argv) {
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
   context.printOpOnDiagnostic(false); // a whole module says little in an error
   std::string message;
-  auto file = openInputFile(inputFile, &message);
+  auto file = openInputFile(options->inputFile, &message);
   if (!file)
     return usageError(message);
   llvm::SourceMgr sources;

@@ -7,7 +7,7 @@
 #include "flashcore/InitAll.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 
-int main(int argc, char **argv) {
+int flashcoreOptMain(int argc, char **argv) {
   mlir::DialectRegistry registry;
   mlir::flashcore::registerAllDialects(registry);
   mlir::flashcore::registerAllPasses();

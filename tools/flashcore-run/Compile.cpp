@@ -21,6 +21,9 @@
 using namespace flashcore;
 using namespace flashcore::run;
 
+/// The executable that holds all tools as subcommands.
+static constexpr const char *multiCallName = "flashcore";
+
 StatusOr<TemporaryDirectory> TemporaryDirectory::create() {
   std::error_code error;
   std::filesystem::path parent = std::filesystem::temp_directory_path(error);
@@ -48,9 +51,12 @@ flashcore::run::findCompiler(const std::filesystem::path &chosen) {
   std::error_code error;
   std::filesystem::path self =
       std::filesystem::read_symlink("/proc/self/exe", error);
-  std::filesystem::path sibling = self.parent_path() / "flashcore-compile";
-  if (!error && std::filesystem::exists(sibling, error))
-    return sibling;
+  if (!error)
+    for (const char *name : {"flashcore-compile", multiCallName}) {
+      std::filesystem::path sibling = self.parent_path() / name;
+      if (std::filesystem::exists(sibling, error))
+        return sibling;
+    }
   return "flashcore-compile";
 }
 
@@ -58,8 +64,11 @@ Status flashcore::run::compile(const std::filesystem::path &compiler,
                                const std::filesystem::path &input,
                                const std::filesystem::path &output,
                                const std::vector<std::string> &arguments) {
-  std::vector<std::string> words = {compiler.string(), input.string(),
-                                    "--emit=bundle", "-o", output.string()};
+  std::vector<std::string> words = {compiler.string()};
+  if (compiler.filename() == multiCallName)
+    words.push_back("compile");
+  words.insert(words.end(),
+               {input.string(), "--emit=bundle", "-o", output.string()});
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::string command;
   std::vector<char *> argv;

@@ -39,10 +39,12 @@ private:
 };
 
 /// The compiler to call: `chosen` unless it is empty, else flashcore-compile in
-/// the directory of this program, else by its name, which means PATH.
+/// the directory of this program, else the multi-call flashcore there (perhaps
+/// this program), else flashcore-compile by its name, which means PATH.
 std::filesystem::path findCompiler(const std::filesystem::path &chosen);
 
-/// Compiles `input` to the bundle `output`.
+/// Compiles `input` to the bundle `output`. A compiler called flashcore is the
+/// multi-call executable and gets the subcommand.
 Status compile(const std::filesystem::path &compiler,
                const std::filesystem::path &input,
                const std::filesystem::path &output,

@@ -140,7 +140,7 @@ static ExitCode runTool(const Options &options) {
   return runAll(session, options, requests);
 }
 
-int main(int argc, char **argv) {
+int flashcoreRunMain(int argc, char **argv) {
   StatusOr<Options> options =
       parseOptions(std::vector<std::string>(argv + 1, argv + argc));
   if (!options.ok())

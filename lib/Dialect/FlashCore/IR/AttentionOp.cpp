@@ -21,6 +21,20 @@ using namespace mlir::flashcore;
 #define GET_OP_CLASSES
 #include "flashcore/Dialect/FlashCore/IR/FlashCoreOps.cpp.inc"
 
+void AttentionOp::build(OpBuilder &builder, OperationState &state, Value query,
+                        Value key, Value value, Value output, Value lse) {
+  SmallVector<Type, 2> results;
+  for (Value init : {output, lse})
+    if (init && isa<TensorType>(init.getType()))
+      results.push_back(init.getType());
+  build(builder, state, results, query, key, value, /*bias=*/{},
+        /*alibi_slopes=*/{}, /*sink_logits=*/{}, /*cu_seqlens_q=*/{},
+        /*cu_seqlens_k=*/{}, /*seqused_k=*/{}, /*page_table=*/{}, output, lse,
+        /*tile=*/{}, /*softmax_scale=*/FloatAttr(), /*softcap=*/FloatAttr(),
+        /*causal=*/CausalAlignmentAttr(), /*window_left=*/IntegerAttr(),
+        /*window_right=*/IntegerAttr());
+}
+
 MutableOperandRange AttentionOp::getDpsInitsMutable() {
   // Output and lse are neighbours in the operand list.
   unsigned first = getODSOperandIndexAndLength(/*output=*/10).first;

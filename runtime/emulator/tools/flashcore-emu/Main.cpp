@@ -373,7 +373,7 @@ static int runTool(const ToolOptions &options) {
   return options.list ? listKernels(options, text) : runKernel(options, text);
 }
 
-int main(int argc, char **argv) {
+int flashcoreEmuMain(int argc, char **argv) {
   CLI::App app{"Runs a PTX kernel on the CPU and checks every access: memory, "
                "initialisation, races, cp.async, barriers."};
   ToolOptions options;

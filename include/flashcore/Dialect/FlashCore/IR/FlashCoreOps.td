@@ -126,6 +126,14 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
   let regions = (region AnyRegion:$score_region, AnyRegion:$mask_region);
   let results = (outs Variadic<AnyRankedTensor>:$results);
 
+  let builders = [
+    // The plain attention: everything else has a setter. `lse` may be null;
+    // with tensors the results are of the types of `output` and `lse`.
+    OpBuilder<(ins "::mlir::Value":$query, "::mlir::Value":$key,
+                   "::mlir::Value":$value, "::mlir::Value":$output,
+                   CArg<"::mlir::Value", "{}">:$lse)>
+  ];
+
   let assemblyFormat = [{
     `ins` `(` $query `,` $key `,` $value `:`
         type($query) `,` type($key) `,` type($value) `)`

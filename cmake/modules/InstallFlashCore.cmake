@@ -1,0 +1,21 @@
+# The CMake package: find_package(FlashCore [COMPONENTS Runtime] [Compiler]).
+# A build of the runtime alone installs a package with that component only.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+set(_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/FlashCore)
+configure_package_config_file(
+  ${CMAKE_CURRENT_LIST_DIR}/../FlashCoreConfig.cmake.in
+  ${PROJECT_BINARY_DIR}/cmake/FlashCoreConfig.cmake
+  INSTALL_DESTINATION ${_package_dir})
+write_basic_package_version_file(
+  ${PROJECT_BINARY_DIR}/cmake/FlashCoreConfigVersion.cmake
+  COMPATIBILITY SameMinorVersion)
+install(FILES
+  ${PROJECT_BINARY_DIR}/cmake/FlashCoreConfig.cmake
+  ${PROJECT_BINARY_DIR}/cmake/FlashCoreConfigVersion.cmake
+  DESTINATION ${_package_dir})
+install(EXPORT FlashCoreRuntimeTargets DESTINATION ${_package_dir})
+if(PROJECT_NAME STREQUAL "FlashCore")
+  install(EXPORT FlashCoreCompilerTargets DESTINATION ${_package_dir})
+endif()
