@@ -259,3 +259,28 @@ TEST(Matrix, LoadStoreRoundTrip) {
     EXPECT_EQ(run.word(0, 9), 9u * 65537 + 2);
   }
 }
+// Whatever the order in which groups of lanes run, those that stand at one
+// collective meet there: a turn may end just when the last of them arrives.
+TEST(Warp, DivergedLanesMeetInALoopUnderAnySchedule) {
+  std::string body = "mov.u32 %r0, 0; mov.u32 %r1, 0;\n"
+                     "LOOP: shfl.sync.bfly.b32 %r2, %t, 1, 31, -1;\n"
+                     "add.u32 %r1, %r1, %r2; and.b32 %r3, %t, 7;\n"
+                     "setp.ne.u32 %p0, %r3, 0; @%p0 bra SKIP;\n"
+                     "add.u32 %r1, %r1, 1; add.u32 %r1, %r1, 1;\n"
+                     "SKIP: add.u32 %r0, %r0, 1; setp.lt.u32 %p1, %r0, 40;\n"
+                     "@%p1 bra LOOP;\n"
+                     "mul.wide.u32 %at, %t, 4; add.u64 %at, %at, %g0;\n"
+                     "st.global.u32 [%at], %r1;";
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    RunConfig config;
+    config.block = {64, 1, 1};
+    config.options.schedule = Schedule::Random;
+    config.options.scheduleSeed = seed;
+    RunResult run = runBody(body, config);
+    ASSERT_TRUE(run.error.empty() && run.report.clean())
+        << "seed " << seed << ": " << run.text();
+    for (unsigned thread = 0; thread < 64; ++thread)
+      ASSERT_EQ(run.word(0, thread),
+                40 * ((thread ^ 1) + (thread % 8 == 0 ? 2u : 0u)));
+  }
+}

@@ -411,6 +411,14 @@ void Machine::run(CtaQueue &queue) {
 /// Lets collectives that wait for lanes in vain go on, after a finding.
 bool Machine::unblock(Cta &owner) {
   bool any = false;
+  // The last group of lanes may have arrived just when its turn ended.
+  for (Warp &warp : owner.warps) {
+    size_t before = warp.groups.size();
+    mergeGroups(warp);
+    any |= warp.groups.size() != before;
+  }
+  if (any)
+    return true;
   for (Warp &warp : owner.warps) {
     for (LaneGroup &group : warp.groups) {
       if (group.state != LaneGroup::State::AtCollective)
