@@ -248,7 +248,21 @@ def time_grid(bundles):
             # The same with sizes and strides known at run time only.
             bundle = bundles.make(f"check-f16-d{d}-{causal}", attention("f16", d, causal))
             runs.append({"bundle": bundle, "dims": dims(*shape), "time": True, "check": False})
+    # Other head dims, and features beside the same kernel without them.
+    for d in (80, 96, 160, 192, 224, 256):
+        runs.append(timed(bundles, f"d{d}", d, (4, 2048 // d, 2048 // d, 4096, 4096)))
+    for d in (64, 128):
+        runs.append(timed(bundles, f"d{d}-softcap", d, (4, 2048 // d, 2048 // d, 4096, 4096), softcap=30))
+        runs.append(timed(bundles, f"d{d}-grouped", d, (4, 2048 // d, 512 // d, 4096, 4096)))
+    long = (1, 16, 16, 16384, 16384)
+    runs.append(timed(bundles, "d128-16k", 128, long))
+    runs.append(timed(bundles, "d128-16k-window", 128, long, window=(1024, 0)))
     return runs
+
+
+def timed(bundles, name, head_dim, shape, **features):
+    bundle = bundles.make(f"time-{name}", attention("f16", head_dim, shape=shape, **features))
+    return {"bundle": bundle, "time": True, "check": False}
 
 
 def card_grid(bundles):
