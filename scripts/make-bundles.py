@@ -21,7 +21,10 @@ CAUSAL = ["none", "bottom_right", "top_left"]
 SEQLENS = [1, 3, 64, 113, 203, 512, 1023, 1024]
 HEAD_DIMS = [16, 64, 80, 128]
 # With a last step of 8 columns, and wider than 128.
-ODD_HEAD_DIMS = [40, 72, 160, 192, 256]
+ODD_HEAD_DIMS = [32, 40, 72, 96, 160, 192, 224, 256]
+# The pairs of FlashAttention's own tests.
+FLASH_ATTENTION_SEQLENS = [(113, 203), (128, 217), (113, 211), (108, 256), (256, 512), (512, 256), (1024, 1024), (1023, 1024),
+                           (1024, 1023), (1, 239), (3, 799), (127, 512)]
 # (left, right) as seen from a query's own key; None is unbounded.
 WINDOWS = [(0, 0), (3, 0), (None, 5), (64, 0), (17, 33)]
 # The kernel's type and the bias: its type and its axes (batch, heads_q, seqlen_q,
@@ -163,8 +166,12 @@ def check_grid(bundles):
         runs.append({"bundle": bundle, "dims": dims(1, 4, 1, 257, 129)})
     for dtype, d, causal in itertools.product(DTYPES, ODD_HEAD_DIMS, CAUSAL[:2]):
         bundle = bundles.make(f"check-{dtype}-d{d}-{causal}", attention(dtype, d, causal))
-        for i, (sq, sk) in enumerate([(1, 203), (113, 64), (203, 512), (1023, 1024)]):
+        for i, (sq, sk) in enumerate(FLASH_ATTENTION_SEQLENS):
             runs.append(alternate(bundle, i, (2, 4, 2, sq, sk)))
+    # K and V of 4.5 GiB each: their last rows are more than 2^31 elements away.
+    rows, stride = 2304, 1 << 20
+    huge = {"strides": [rows * stride, rows * stride, stride, 1], "offset": 0}
+    runs.append({"bundle": "check-f16-d64-none.fcb", "dims": dims(1, 1, 1, 130, rows), "tensors": {"k": huge, "v": huge}})
     sizes = [(130, 3), (203, 64), (90, 1), (64, 113), (512, 512), (300, 1023), (1024, 1024), (1, 203)]
     runs += score_runs(bundles, sizes, batch=2, heads=4)
     runs += packed_runs(bundles)

@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+"""Writes docs/Support.md: what the op can say, and how far each of it goes.
+
+usage: support-table.py [--check] FLASHCORE_OPT FLASHCORE_COMPILE
+
+Every row is a probe: an attention that uses the feature is given to the
+verifier (flashcore-opt) and to the compiler. The last two columns count the
+kernels that use it in the grids of scripts/make-bundles.py. --check compares
+with the file instead of writing it.
+"""
+import argparse
+import concurrent.futures
+import importlib.util
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+TABLE = ROOT / "docs/Support.md"
+
+
+def load_bundles():
+    spec = importlib.util.spec_from_file_location("make_bundles", ROOT / "scripts/make-bundles.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class Recorder:
+    """Stands in for make-bundles' Bundles: keeps the text of each kernel."""
+
+    def __init__(self):
+        self.kernels = {}
+
+    def make(self, name, mlir, options=()):
+        self.kernels[name] = mlir
+        return f"{name}.fcb"
+
+
+def kernels_of(make_bundles, grid):
+    recorder = Recorder()
+    make_bundles.GRIDS[grid](recorder)
+    return list(recorder.kernels.values())
+
+
+def attention(q="memref<1x4x96x64xf16>", kv="memref<1x4x96x64xf16>", v=None, o=None, ins="", clause="", args=""):
+    """A function with one attention; `ins` goes behind ins(...), `clause` to
+    the end."""
+    v, o = v or kv, o or q
+    return f"""func.func @f(%q: {q}, %k: {kv}, %v: {v}, %o: {o}, %lse: memref<1x4x96xf32>{args}) {{
+  flashcore.attention ins(%q, %k, %v : {q}, {kv}, {v}) {ins}
+      outs(%o : {o}) lse(%lse : memref<1x4x96xf32>) {clause}
+  return
+}}
+"""
+
+
+def head_dim(d, dv=None):
+    q = f"memref<1x4x96x{d}xf16>"
+    v = f"memref<1x4x96x{dv or d}xf16>"
+    return attention(q=q, kv=q, v=v, o=v)
+
+
+REGION = """{{
+    ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+      {body}
+    }}"""
+SCORE = REGION.format(body="flashcore.yield %s : f32")
+MASK = REGION.format(body="%m = arith.cmpi ule, %j, %i : index\n      flashcore.yield %m : i1")
+STRIDED = "memref<?x?x?x64xf16, strided<[?, ?, ?, 1], offset: ?>>"
+
+# name, probe, pattern of the feature in the text of a grid's kernel
+FEATURES = [
+    ("f16", attention(), r"xf16"),
+    ("bf16", attention(q="memref<1x4x96x64xbf16>", kv="memref<1x4x96x64xbf16>"), r"xbf16"),
+    *[(f"head_dim {d}", head_dim(d), rf"!q = memref<[^>]*x{d}x[bf]+16") for d in (16, 32, 40, 64, 72, 80, 96, 128, 160, 192, 224, 256)],
+    ("head_dim 8", head_dim(8), None),
+    ("head_dim 264", head_dim(264), None),
+    ("head_dim_v unlike head_dim", head_dim(192, 128), r"!q = memref<[^>]*x(\d+)x[bf]+16(?:.*\n)*?!v = memref<(?![^>]*x\1x[bf]+16)"),
+    ("static sizes", attention(), r"!q = memref<\d"),
+    ("dynamic sizes, strides, offsets", attention(q=STRIDED, kv=STRIDED).replace("memref<1x4x96xf32>", "memref<?x?x?xf32>"),
+     r"!q = memref<\?"),
+    ("grouped heads", attention(kv="memref<1x2x96x64xf16>"), r"!q = memref<\dx(\d+)x(?:.*\n)!k = memref<\dx(?!\1x)|!q = memref<\?"),
+    ("causal(bottom_right)", attention(clause="causal(bottom_right)"), r"causal\(bottom_right\)"),
+    ("causal(top_left)", attention(clause="causal(top_left)"), r"causal\(top_left\)"),
+    ("window_left, window_right", attention(clause="window_left(5) window_right(3)"), r"window_"),
+    ("softcap", attention(clause="softcap(3.0e+01)"), r"softcap\("),
+    ("bias, broadcast axes", attention(ins="bias(%b : memref<1x1x96x96xf32>)", args=", %b: memref<1x1x96x96xf32>"), r"bias\("),
+    ("alibi", attention(ins="alibi(%b : memref<4xf32>)", args=", %b: memref<4xf32>"), None),
+    ("sink", attention(ins="sink(%b : memref<4xf32>)", args=", %b: memref<4xf32>"), None),
+    ("score region", attention(clause=f"score {SCORE}"), None),
+    ("mask region", attention(clause=f"mask {MASK}"), None),
+    ("cu_seqlens", attention(ins="cu_seqlens_q(%b : memref<3xi32>) cu_seqlens_k(%b : memref<3xi32>)", args=", %b: memref<3xi32>"), None),
+    ("seqused_k", attention(ins="seqused_k(%b : memref<1xi32>)", args=", %b: memref<1xi32>"), None),
+    ("page_table", attention(ins="page_table(%b : memref<1x1xi32>)", args=", %b: memref<1x1xi32>"), None),
+]
+CHIPS = ("sm_80", "sm_86", "sm_89", "sm_90")
+
+
+def reason(result):
+    """The first error without its place and the name of the op."""
+    text = re.sub(r"^.*?error: (?:'[\w.]+' op )?", "", result.stderr.splitlines()[0] if result.stderr else "")
+    return text[0].lower() + text[1:] if text else f"exit code {result.returncode}"
+
+
+def run(command, text):
+    return subprocess.run(command, input=text, capture_output=True, text=True)
+
+
+def probe(opt, compiler, text):
+    verified = run([opt, "-"], text)
+    if verified.returncode:
+        return "no", reason(verified)
+    for chip in CHIPS:
+        compiled = run([compiler, "-", "--emit=ptx", f"--chip={chip}", "-o", "-"], text)
+        if compiled.returncode:
+            return "yes", reason(compiled)
+    return "yes", "yes"
+
+
+def table(opt, compiler):
+    make_bundles = load_bundles()
+    emulated, on_gpu = kernels_of(make_bundles, "emulate"), kernels_of(make_bundles, "check")
+    count = lambda kernels, pattern: sum(bool(re.search(pattern, text)) for text in kernels) if pattern else 0
+    lines = ["# What works",
+             "",
+             "Written by `scripts/support-table.py`: each row is a probe of the verifier and of the compiler for " + ", ".join(CHIPS) + ".",
+             f"The last columns count kernels with the feature in the grids that the emulator runs in CI ({len(emulated)} kernels) and that",
+             f"`scripts/gpu-check.sh` runs on a GPU ({len(on_gpu)} kernels); a kernel runs with several sizes and layouts.",
+             "",
+             "| feature | verified | lowered | emulator | GPU |",
+             "|---|---|---|---:|---:|"]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        results = pool.map(lambda feature: probe(opt, compiler, feature[1]), FEATURES)
+    for (name, _, pattern), (verified, lowered) in zip(FEATURES, results):
+        counts = [count(kernels, pattern) or "" for kernels in (emulated, on_gpu)]
+        lines.append(f"| {name} | {verified} | {lowered} | {counts[0]} | {counts[1]} |")
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="compare with docs/Support.md")
+    parser.add_argument("opt")
+    parser.add_argument("compiler")
+    args = parser.parse_args()
+    text = table(args.opt, args.compiler)
+    if not args.check:
+        TABLE.write_text(text)
+        return 0
+    if text == TABLE.read_text():
+        print("docs/Support.md is up to date")
+        return 0
+    print("docs/Support.md is out of date: run scripts/support-table.py without --check\n" + text)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
