@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Compares flashcore-emu with the NVIDIA GPU of this machine: arithmetic and
 # whole kernels (compare-with-card.py), then traffic counters through ncu
-# (compare-counters.py). Needs the driver, Python 3.9 or later, and a folder made
-# elsewhere by `scripts/make-bundles.py --only card --out DIR`, with flashcore-emu
-# in it.
+# (compare-counters.py). Needs the driver, ncu, Python 3.9 or later, and a folder
+# made elsewhere by `scripts/make-bundles.py --only card --out DIR`. The folder
+# has a copy of all that runs here, this script included, so it may travel alone.
 # usage: scripts/card-check.sh [DIR] [LOGS] [SEED]
 #   DIR defaults to build/card, LOGS to DIR/logs, SEED to that of the corpus.
 set -uo pipefail
@@ -14,6 +14,15 @@ seed=${3:+--seed=$3}
 emulator="$dir/flashcore-emu"
 mkdir -p "$logs"
 failed=0
+
+# summary NAME FILE: the last line of what was found.
+summary() {
+  if [ -s "$2" ]; then
+    echo "$1: $(tail -n 1 "$2")"
+  else
+    echo "$1: not compared; see the error above"
+  fi
+}
 
 if ! [ -x "$emulator" ]; then
   echo "card-check: no flashcore-emu in $dir; run scripts/make-bundles.py --only card --out $dir first" >&2
@@ -28,10 +37,10 @@ results="$logs/results.npz"
 python3 "$scripts/compare-with-card.py" --device cuda ${seed:+"$seed"} --kernels "$dir" --out "$results" &&
   python3 "$scripts/compare-with-card.py" --compare "$results" --kernels "$dir" --emulator "$emulator" \
     --json "$logs/differences.json" >"$logs/arithmetic.txt" 2>&1 || failed=1
-echo "arithmetic: $(tail -n 1 "$logs/arithmetic.txt")"
+summary arithmetic "$logs/arithmetic.txt"
 
 python3 "$scripts/compare-counters.py" --ncu ncu --kernels "$dir" --out "$logs/counters.json" &&
   python3 "$scripts/compare-counters.py" --compare "$logs/counters.json" --kernels "$dir" --emulator "$emulator" \
     --markdown "$logs/counters.md" >/dev/null || failed=1
-echo "counters: $(tail -n 1 "$logs/counters.md")"
+summary counters "$logs/counters.md"
 exit $failed

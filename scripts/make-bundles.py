@@ -284,6 +284,15 @@ def card_grid(bundles):
     return runs
 
 
+def copy_card_scripts(root, out):
+    """What scripts/card-check.sh runs, so that the folder may travel alone."""
+    names = ["scripts/card-check.sh", "scripts/compare-with-card.py", "scripts/compare-counters.py"]
+    names += [str(path.relative_to(root)) for path in (root / "runtime/emulator/conformance").glob("*.py")]
+    for name in names:
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(root / name, out / name)
+
+
 GRIDS = {"check": check_grid, "sanitize": sanitize_grid, "time": time_grid, "emulate": emulate_grid, "card": card_grid}
 
 
@@ -293,13 +302,17 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, default=root / "build/gpu-check")
     parser.add_argument("--compiler", type=pathlib.Path, default=root / "build/release/bin/flashcore-compile")
     parser.add_argument("--only", choices=list(GRIDS), nargs="+", default=["check", "sanitize", "time"], help="which lists to make")
+    parser.add_argument("--emulator", type=pathlib.Path, help="flashcore-emu to take along, by default that beside the compiler")
     parser.add_argument("--no-cubin", action="store_true", help="PTX only, without ptxas")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     # The tools travel with the bundles.
-    for tool in ("flashcore-run", "flashcore-emu"):
-        if (args.compiler.parent / tool).exists():
-            shutil.copy2(args.compiler.parent / tool, args.out / tool)
+    for tool in ("flashcore-run", "flashcore-emu") if args.only != ["card"] else ("flashcore-emu",):
+        source = args.emulator if args.emulator and tool == "flashcore-emu" else args.compiler.parent / tool
+        if source == args.emulator or source.exists():
+            shutil.copy2(source, args.out / tool)
+    if "card" in args.only:
+        copy_card_scripts(root, args.out)
     # So does the executable that compiles without LLVM, where the bundles go to
     # a GPU; packed, it is a third.
     static = args.compiler.parent / "flashcore"

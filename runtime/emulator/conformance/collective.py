@@ -17,7 +17,8 @@ def shuffle_columns(count):
     """A value, a lane or distance, and segment mask with clamp."""
     rng = generator("shuffle")
     usual = [0x1F, 0x0000, 0x181F, 0x1C07, 0x1003, 0x1E01, 0x0F1F]
-    return [[rng.getrandbits(32) for _ in range(count)], [rng.choice((rng.randrange(32), rng.getrandbits(32))) for _ in range(count)],
+    return [[rng.getrandbits(32) for _ in range(count)],
+            [rng.choice((rng.randrange(32), rng.getrandbits(32))) for _ in range(count)],
             [rng.choice(usual) if rng.getrandbits(1) else rng.getrandbits(13) for _ in range(count)]]
 
 
@@ -114,6 +115,18 @@ def matrix_cases():
                 yield f"stmatrix.x{count}{trans} part {i}", types, "b32", FILL + sources + read, "warp", 90
 
 
+def move_matrix_cases():
+    """A transpose in registers, and matrices at generic addresses."""
+    types = ("b32", "b32")
+    yield "movmatrix", types, "b32", "movmatrix.sync.aligned.m8n8.trans.b16 {d}, {a};", "warp", 89
+    generic = "cvt.u64.u32 {m}, {t}; cvta.shared.u64 {m}, {m}; "
+    for trans in ("", ".trans"):
+        load = f"ldmatrix.sync.aligned.m8n8.x1{trans}.b16 {{{{{{v}}}}}}, [{{m}}+0]; mov.b32 {{d}}, {{v}};"
+        yield f"ldmatrix.x1{trans} generic", types, "b32", FILL + ROW + generic + load, "warp", 89
+        load = f"ldmatrix.sync.aligned.m8n8.x2{trans}.b16 {{{{{{v}}, {{w}}}}}}, [{{m}}]; prmt.b32 {{d}}, {{v}}, {{w}}, 0x5410;"
+        yield f"ldmatrix.x2{trans} generic", types, "b32", FILL + ROW + generic + load, "warp", 89
+
+
 def access_cases():
     for t, result in (("s8", "s32"), ("u8", "u32"), ("s16", "s32"), ("u16", "u32"), ("s32", "s64"), ("u32", "u64")):
         yield (f"ld.shared.{t} into {result}", ("b32",), result,
@@ -126,5 +139,5 @@ def access_cases():
 
 
 def collective_cases():
-    for make in (shuffle_cases, warp_cases, atomic_cases, matrix_cases, access_cases):
+    for make in (shuffle_cases, warp_cases, atomic_cases, matrix_cases, access_cases, move_matrix_cases):
         yield from make()

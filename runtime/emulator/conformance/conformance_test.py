@@ -11,7 +11,7 @@ import unittest
 import judge
 import npy
 from launch import Launch, Result, pack
-from mma import SHAPES, c_place, example, mma_launch
+from mma import SHAPES, example, mma_launch
 from traffic import traffic_kernels
 from values import BF16, F16, F32
 
@@ -92,7 +92,9 @@ class Fragments(unittest.TestCase):
             b = {shape.b_place(r, lane, i) for r in range(shape.b_registers()) for lane in range(32) for i in per}
             self.assertEqual(a, {(row, k) for row in range(16) for k in range(shape.depth)})
             self.assertEqual(b, {(k, column) for column in range(8) for k in range(shape.depth)})
-        self.assertEqual(len({c_place(r, lane) for r in range(4) for lane in range(32)}), 128)
+            c = {shape.c_place(r, lane, i) for r in range(shape.c_registers()) for lane in range(32)
+                 for i in range(shape.per_accumulator())}
+            self.assertEqual(c, {(row, column) for row in range(16) for column in range(8)})
 
     def test_example_finds_the_operands_of_an_element(self):
         shape = SHAPES[0]

@@ -5,26 +5,59 @@ class of inputs. A warp computes one product; the fragments of all warps lie as
 import dataclasses
 
 from launch import Launch, Result
-from values import BF16, F16, F32, FloatFormat, generator
+from values import BF16, F16, F32, FloatFormat, any_int, generator
 
 ROWS, COLUMNS, LANES = 16, 8, 32
 PRODUCTS = 64  # of one class
 WARPS = 4      # of a CTA
 
 E4M3, E5M2 = FloatFormat("e4m3", 4, 3), FloatFormat("e5m2", 5, 2)
+TF32 = FloatFormat("tf32", 8, 23)  # in a register of 32 bits, of which the low 13 do not count
+
+
+@dataclasses.dataclass(frozen=True)
+class IntFormat:
+    name: str
+    width: int
+
+
+S8, U8, S32 = IntFormat("s8", 8), IntFormat("u8", 8), IntFormat("s32", 32)
 
 
 @dataclasses.dataclass(frozen=True)
 class MmaShape:
     depth: int
-    a: FloatFormat
-    b: FloatFormat
+    a: object  # a FloatFormat or IntFormat
+    b: object
+    c: object = F32  # of the accumulators
+    saturates: bool = False
 
     def opcode(self):
-        return f"mma.sync.aligned.m16n8k{self.depth}.row.col.f32.{self.a.name}.{self.b.name}.f32"
+        saturate = ".satfinite" if self.saturates else ""
+        return (f"mma.sync.aligned.m16n8k{self.depth}.row.col{saturate}.{self.c.name}.{self.a.name}.{self.b.name}"
+                f".{self.c.name}")
 
     def name(self):
-        return f"mma_m16n8k{self.depth}_{self.a.name}_{self.b.name}"
+        suffix = "_satfinite" if self.saturates else "_f16_accumulators" if self.c is F16 else ""
+        return f"mma_m16n8k{self.depth}_{self.a.name}_{self.b.name}{suffix}"
+
+    def register_type(self):
+        """Of an accumulator."""
+        return "f32" if self.c is F32 else "b32"
+
+    def result_type(self):
+        return {"f32": "f32", "f16": "f16x2", "s32": "s32"}[self.c.name]
+
+    def per_accumulator(self):
+        return 32 // self.c.width
+
+    def c_registers(self):
+        return ROWS * COLUMNS // LANES // self.per_accumulator()
+
+    def c_place(self, register, lane, i):
+        """Row and column of element i of an accumulator."""
+        element = register * self.per_accumulator() + i
+        return lane // 4 + 8 * (element >> 1), lane % 4 * 2 + (element & 1)
 
     def per_register(self):
         return 32 // self.a.width
@@ -46,12 +79,18 @@ class MmaShape:
         return lane % 4 * n + i + register * 4 * n, lane // 4
 
 
-def c_place(register, lane):
-    return lane // 4 + 8 * (register >> 1), lane % 4 * 2 + (register & 1)
-
-
 SHAPES = [MmaShape(16, F16, F16), MmaShape(16, BF16, BF16), MmaShape(8, F16, F16), MmaShape(8, BF16, BF16),
-          MmaShape(32, E4M3, E4M3), MmaShape(32, E5M2, E5M2), MmaShape(32, E4M3, E5M2)]
+          MmaShape(32, E4M3, E4M3), MmaShape(32, E5M2, E5M2), MmaShape(32, E4M3, E5M2),
+          MmaShape(16, F16, F16, F16), MmaShape(8, F16, F16, F16), MmaShape(8, TF32, TF32), MmaShape(4, TF32, TF32),
+          *(MmaShape(depth, a, b, c) for a, b in ((E4M3, E4M3), (E4M3, E5M2), (E5M2, E5M2))
+            for depth, c in ((32, F16), (16, F32), (16, F16))),
+          *(MmaShape(depth, a, b, S32, saturates) for saturates in (False, True) for depth in (16, 32)
+            for a in (S8, U8) for b in (S8, U8))]
+
+
+def is_wide(fmt):
+    """Whether the format has the exponents of f32, so that products overflow."""
+    return fmt.exponent_bits == F32.exponent_bits
 
 
 # Classes of inputs: functions of (rng, shape) that give A by rows, B by rows
@@ -70,17 +109,17 @@ def spread(shift_a, shift_b, width, shift_c, width_c):
     def make(rng, shape):
         return matrices(shape, lambda: shape.a.near(rng, shape.a.bias + shift_a, width),
                         lambda: shape.b.near(rng, shape.b.bias + shift_b, width),
-                        lambda: 0 if shift_c is None else F32.near(rng, F32.bias + shift_c, width_c))
+                        lambda: 0 if shift_c is None else shape.c.near(rng, shape.c.bias + shift_c, width_c))
 
     return make
 
 
 def wide(rng, shape):
     half_a, half_b = shape.a.max_field // 2, shape.b.max_field // 2
-    edge = 16 if shape.a is BF16 else 0  # no overflow, no subnormal product
+    edge = 16 if is_wide(shape.a) else 0  # no overflow, no subnormal product
     return matrices(shape, lambda: shape.a.near(rng, half_a, max(half_a // (2 if edge else 1) - 1, 1)),
                     lambda: shape.b.near(rng, half_b, max(half_b // (2 if edge else 1) - 1, 1)),
-                    lambda: F32.near(rng, F32.bias, 40 if edge else half_a))
+                    lambda: shape.c.near(rng, shape.c.bias, 40 if edge else half_a))
 
 
 def cancelling(rng, shape):
@@ -100,28 +139,28 @@ def subnormal_inputs(rng, shape):
     def factor(fmt):
         return lambda: fmt.near(rng, 0, 1) if rng.getrandbits(1) else fmt.near(rng, fmt.bias, 3)
 
-    return matrices(shape, factor(shape.a), factor(shape.b), lambda: F32.near(rng, F32.bias - shape.a.bias, 8))
+    return matrices(shape, factor(shape.a), factor(shape.b), lambda: shape.c.near(rng, shape.c.bias - shape.a.bias, 8))
 
 
 def subnormal_results(rng, shape):
     """Sums around 2^-126 and below, where the inputs' range allows it."""
-    shift = -68 if shape.a is BF16 else -shape.a.bias
+    shift = -68 if is_wide(shape.a) else -shape.a.bias
     return matrices(shape, lambda: shape.a.near(rng, shape.a.bias + shift, 6) if rng.randrange(4) else 0,
                     lambda: shape.b.near(rng, shape.b.bias + max(shift, -shape.b.bias), 6),
-                    lambda: F32.near(rng, 0, 8) if rng.randrange(4) else 0)
+                    lambda: shape.c.near(rng, 0, 8) if rng.randrange(4) else 0)
 
 
 def subnormal_accumulator(rng, shape):
     """No product at all, so that C alone is left."""
     return matrices(shape, lambda: rng.getrandbits(1) << shape.a.width - 1,
-                    lambda: shape.b.near(rng, shape.b.bias, 3), lambda: F32.near(rng, 0, 3))
+                    lambda: shape.b.near(rng, shape.b.bias, 3), lambda: shape.c.near(rng, 0, 3))
 
 
 def zeros(rng, shape):
     def factor(fmt):
         return lambda: rng.choice((0, 0, 0, fmt.make(0, fmt.bias, 0))) | rng.getrandbits(1) << fmt.width - 1
 
-    return matrices(shape, factor(shape.a), factor(shape.b), lambda: rng.getrandbits(1) << 31)
+    return matrices(shape, factor(shape.a), factor(shape.b), lambda: rng.getrandbits(1) << shape.c.width - 1)
 
 
 def with_some(rng, fmt, values, odds):
@@ -136,12 +175,12 @@ def infinities_of(fmt):
 
 def infinities(rng, shape):
     return matrices(shape, with_some(rng, shape.a, infinities_of(shape.a), 64),
-                    with_some(rng, shape.b, infinities_of(shape.b), 64), with_some(rng, F32, infinities_of(F32), 16))
+                    with_some(rng, shape.b, infinities_of(shape.b), 64), with_some(rng, shape.c, infinities_of(shape.c), 16))
 
 
 def zero_times_infinity(rng, shape):
     return matrices(shape, with_some(rng, shape.a, [0, 1 << shape.a.width - 1], 4),
-                    with_some(rng, shape.b, infinities_of(shape.b), 48), with_some(rng, F32, infinities_of(F32), 32))
+                    with_some(rng, shape.b, infinities_of(shape.b), 48), with_some(rng, shape.c, infinities_of(shape.c), 32))
 
 
 def nans(rng, shape):
@@ -151,19 +190,19 @@ def nans(rng, shape):
         return [fmt.make(sign, fmt.max_field, 1 + rng.getrandbits(fmt.fraction_bits - 1)) for sign in (0, 1)]
 
     return matrices(shape, lambda: with_some(rng, shape.a, values(shape.a), 64)(), lambda: shape.b.near(rng, shape.b.bias, 3),
-                    lambda: with_some(rng, F32, values(F32), 16)())
+                    lambda: with_some(rng, shape.c, values(shape.c), 16)())
 
 
 def overflow(rng, shape):
     """Products and accumulators near the largest numbers."""
-    top_a = shape.a.bias + 63 if shape.a is BF16 else shape.a.max_field
-    top_b = shape.b.bias + 63 if shape.b is BF16 else shape.b.max_field
+    top_a = shape.a.bias + 63 if is_wide(shape.a) else shape.a.max_field
+    top_b = shape.b.bias + 63 if is_wide(shape.b) else shape.b.max_field
     return matrices(shape, lambda: shape.a.near(rng, top_a, 2), lambda: shape.b.near(rng, top_b, 2),
-                    lambda: F32.near(rng, F32.max_field - 1, 2))
+                    lambda: shape.c.near(rng, shape.c.max_field - 1, 2))
 
 
 def raw_bits(rng, shape):
-    return matrices(shape, lambda: shape.a.any(rng), lambda: shape.b.any(rng), lambda: F32.any(rng))
+    return matrices(shape, lambda: shape.a.any(rng), lambda: shape.b.any(rng), lambda: shape.c.any(rng))
 
 
 def probe(rng, shape, terms, accumulator):
@@ -180,7 +219,7 @@ def probe_alignment(rng, shape):
     """An accumulator and one product, 0 to 40 bits apart where the format
     allows."""
     return probe(rng, shape, [lambda: shape.a.near(rng, shape.a.bias, 8)],
-                 lambda: F32.near(rng, F32.bias + rng.randint(-32, 32), 0))
+                 lambda: shape.c.near(rng, shape.c.bias + rng.randint(-32, 32), 0))
 
 
 def probe_cancellation(rng, shape):
@@ -188,7 +227,7 @@ def probe_cancellation(rng, shape):
     fmt = shape.a
     x = fmt.make(0, min(fmt.bias + fmt.bias // 2, fmt.bias + 14), rng.getrandbits(fmt.fraction_bits))
     return probe(rng, shape, [lambda: x, lambda: x | 1 << fmt.width - 1, lambda: fmt.near(rng, fmt.bias - 6, 8)],
-                 lambda: rng.choice((0, 1 << 31)))
+                 lambda: rng.choice((0, 1 << shape.c.width - 1)))
 
 
 def probe_two_products(rng, shape):
@@ -201,7 +240,8 @@ def probe_accumulator_cancels(rng, shape):
     """C against minus a product of the same size, and a small product."""
     fmt = shape.a
     a, b, c = probe(rng, shape, [lambda: fmt.make(1, fmt.bias, 0), lambda: fmt.near(rng, 1, 6)],
-                    lambda: F32.make(0, F32.bias, rng.getrandbits(23) if rng.getrandbits(1) else rng.randrange(4)))
+                    lambda: shape.c.make(0, shape.c.bias, rng.getrandbits(shape.c.fraction_bits) if rng.getrandbits(1)
+                                         else rng.randrange(4)))
     return a, b, c
 
 
@@ -209,11 +249,11 @@ def probe_tiny(rng, shape):
     """One or two products alone, with no accumulator: from where on are small
     sums cut off."""
     fmt = shape.a
-    low = fmt.bias - 70 if fmt is BF16 else 2
+    low = fmt.bias - 70 if is_wide(fmt) else 2
     a, b, c = probe(rng, shape, [lambda: fmt.near(rng, low, 12), lambda: fmt.near(rng, low, 12)],
-                    lambda: rng.choice((0, 1 << 31)))
-    if fmt is BF16:
-        b = [[fmt.make(0, fmt.bias - 70, rng.getrandbits(7)) for _ in row] for row in b]
+                    lambda: rng.choice((0, 1 << shape.c.width - 1)))
+    if is_wide(fmt):
+        b = [[fmt.make(0, fmt.bias - 70, rng.getrandbits(fmt.fraction_bits)) for _ in row] for row in b]
     return a, b, c
 
 
@@ -243,6 +283,24 @@ CLASSES = {
 }
 
 
+def any_integers(rng, shape):
+    return matrices(shape, lambda: rng.getrandbits(8), lambda: rng.getrandbits(8), lambda: any_int(rng, 32))
+
+
+def integers_near_limits(rng, shape):
+    """Sums that pass either end of s32, and some that do not."""
+    factor = lambda: rng.choice((0x7F, 0x80, 0xFF, 0, 1))
+    limit = lambda: rng.choice((0x7FFFFFFF, 0x80000000)) + rng.randint(-1 << 19, 1 << 19)
+    return matrices(shape, factor, factor, lambda: limit() & 0xFFFFFFFF)
+
+
+INTEGER_CLASSES = {"any integers": any_integers, "near the limits": integers_near_limits}
+
+
+def classes_of(shape):
+    return INTEGER_CLASSES if shape.c is S32 else CLASSES
+
+
 def pack_fragments(shape, a, b, c):
     """One warp's registers of A, B and C."""
     n, width = shape.per_register(), shape.a.width
@@ -256,45 +314,54 @@ def pack_fragments(shape, a, b, c):
 
     words_a = [register(a, shape.a_place, r, lane) for r in range(shape.a_registers()) for lane in range(LANES)]
     words_b = [register(b, shape.b_place, r, lane) for r in range(shape.b_registers()) for lane in range(LANES)]
-    words_c = [c[row][column] for r in range(4) for lane in range(LANES) for row, column in [c_place(r, lane)]]
+    words_c = [sum(c[row][column] << i * shape.c.width for i in range(shape.per_accumulator())
+                   for row, column in [shape.c_place(r, lane, i)])
+               for r in range(shape.c_registers()) for lane in range(LANES)]
     return words_a, words_b, words_c
 
 
 def kernel_text(shape):
-    name, num_a, num_b = shape.name(), shape.a_registers(), shape.b_registers()
-    lines = [".version 8.6", ".target sm_89", ".address_size 64", "", f".visible .entry {name}(",
+    name, num_a, num_b, num_c = shape.name(), shape.a_registers(), shape.b_registers(), shape.c_registers()
+    accumulator = shape.register_type()
+    # PTX has m16n8k16 and f16 accumulators of 8-bit floats since 8.7.
+    is_recent = shape.a.width == 8 and shape.c is not S32 and (shape.depth == 16 or shape.c is F16)
+    version = "8.7" if is_recent else "8.6"
+    lines = [f".version {version}", ".target sm_89", ".address_size 64", "", f".visible .entry {name}(",
              ",\n".join(f"\t.param .u64 {name}_{i}" for i in range(4)), ")", f".reqntid {WARPS * LANES}, 1, 1", "{",
              "\t.reg .b32 %thread, %cta, %i, %warp, %lane, %n;", "\t.reg .b64 %base, %offset, %address;",
-             f"\t.reg .b32 %a<{num_a}>, %b<{num_b}>;", "\t.reg .f32 %c<4>, %d<4>;", "\tmov.u32 %thread, %tid.x;",
-             "\tmov.u32 %cta, %ctaid.x;", f"\tmad.lo.u32 %i, %cta, {WARPS * LANES}, %thread;",
+             f"\t.reg .b32 %a<{num_a}>, %b<{num_b}>;", f"\t.reg .{accumulator} %c<{num_c}>, %d<{num_c}>;",
+             "\tmov.u32 %thread, %tid.x;", "\tmov.u32 %cta, %ctaid.x;", f"\tmad.lo.u32 %i, %cta, {WARPS * LANES}, %thread;",
              "\tshr.u32 %warp, %i, 5;", "\tand.b32 %lane, %i, 31;"]
 
     def address(index, registers):
         return [f"\tld.param.u64 %base, [{name}_{index}];", f"\tmad.lo.u32 %n, %warp, {registers * LANES}, %lane;",
                 "\tmul.wide.u32 %offset, %n, 4;", "\tadd.u64 %address, %base, %offset;"]
 
-    for index, (letter, registers, t) in enumerate((("a", num_a, "b32"), ("b", num_b, "b32"), ("c", 4, "f32"))):
+    operands = (("a", num_a, "b32"), ("b", num_b, "b32"), ("c", num_c, accumulator))
+    for index, (letter, registers, t) in enumerate(operands):
         lines += address(index, registers)
         lines += [f"\tld.global.{t} %{letter}{r}, [%address+{r * LANES * 4}];" for r in range(registers)]
     tuples = ["{" + ", ".join(f"%{letter}{r}" for r in range(n)) + "}"
-              for letter, n in (("d", 4), ("a", num_a), ("b", num_b), ("c", 4))]
+              for letter, n in (("d", num_c), ("a", num_a), ("b", num_b), ("c", num_c))]
     lines.append(f"\t{shape.opcode()} {', '.join(tuples)};")
-    lines += address(3, 4)
-    lines += [f"\tst.global.f32 [%address+{r * LANES * 4}], %d{r};" for r in range(4)]
+    lines += address(3, num_c)
+    lines += [f"\tst.global.{accumulator} [%address+{r * LANES * 4}], %d{r};" for r in range(num_c)]
     return "\n".join(lines + ["\tret;", "}", ""])
 
 
 def mma_launch(shape):
     fragments, results = ([], [], []), []
-    for i, (name, make) in enumerate(CLASSES.items()):
+    classes = classes_of(shape)
+    for i, (name, make) in enumerate(classes.items()):
         rng = generator(f"{shape.name()} {name}")
         for _ in range(PRODUCTS):
             for whole, part in zip(fragments, pack_fragments(shape, *make(rng, shape))):
                 whole += part
-        count = PRODUCTS * ROWS * COLUMNS
-        results.append(Result(f"{shape.name()} {name}", i * count, count, "f32", "exact"))
-    inputs = [("b32", fragments[0]), ("b32", fragments[1]), ("f32", fragments[2])]
-    return Launch(shape.name(), kernel_text(shape), len(CLASSES) * PRODUCTS // WARPS, WARPS * LANES, inputs, "f32",
+        count = PRODUCTS * shape.c_registers() * LANES
+        results.append(Result(f"{shape.name()} {name}", i * count, count, shape.result_type(), "exact"))
+    accumulator = shape.register_type()
+    inputs = [("b32", fragments[0]), ("b32", fragments[1]), (accumulator, fragments[2])]
+    return Launch(shape.name(), kernel_text(shape), len(classes) * PRODUCTS // WARPS, WARPS * LANES, inputs, accumulator,
                   results, shape)
 
 
@@ -304,10 +371,11 @@ def mma_launches():
 
 def example(launch, index):
     """Row of A, column of B and C that element `index` of the output is made
-    of, as bits."""
+    of, as bits; of a packed one those of its low half."""
     shape = launch.shape
-    warp, register, lane = index // 128, index % 128 // LANES, index % LANES
-    row, column = c_place(register, lane)
+    per_warp = shape.c_registers() * LANES
+    warp, register, lane = index // per_warp, index % per_warp // LANES, index % LANES
+    row, column = shape.c_place(register, lane, 0)
     a, b, n = [0] * shape.depth, [0] * shape.depth, shape.per_register()
     ones = (1 << shape.a.width) - 1
 
@@ -324,5 +392,5 @@ def example(launch, index):
                 place = shape.b_place(r, other, i)
                 if place[1] == column:
                     b[place[0]] = words(1, shape.b_registers(), r, other) >> i * shape.b.width & ones
-    c = words(2, 4, register, lane)
+    c = words(2, shape.c_registers(), register, lane)
     return {"a": [f"{x:x}" for x in a], "b": [f"{x:x}" for x in b], "c": f"{c:08x}"}

@@ -266,17 +266,21 @@ TEST(Opcode, Bits) {
 }
 
 static double asDouble(u64 x) { return std::bit_cast<double>(x); }
-static u64 fromDouble(double x) {
-  return std::isnan(x) ? 0x7fffffffffffffffu : std::bit_cast<u64>(x);
-}
 
 namespace {
-/// The same operation of the host in another rounding mode.
-template <typename F> u64 rounded(int mode, F f) {
+/// The same operation of the host in another rounding mode. A NaN is the first
+/// one of `operands`, made quiet, or else the negative default.
+template <typename F>
+u64 rounded(int mode, F f, std::initializer_list<double> operands) {
   std::fesetround(mode);
   volatile double result = f();
   std::fesetround(FE_TONEAREST);
-  return fromDouble(result);
+  if (!std::isnan(result))
+    return std::bit_cast<u64>(double(result));
+  for (double operand : operands)
+    if (std::isnan(operand))
+      return std::bit_cast<u64>(operand) | 0x0008000000000000u;
+  return 0xfff8000000000000u;
 }
 } // namespace
 
@@ -295,31 +299,32 @@ TEST(Opcode, RoundedDoubles) {
     using V = volatile double;
     checkRow({text("add", "%d1, %d2;"), 'd', [=](u64 a, u64 b, u64) {
                 V x = asDouble(a), y = asDouble(b);
-                return rounded(host, [&] { return x + y; });
+                return rounded(host, [&] { return x + y; }, {y, x});
               }});
     checkRow({text("sub", "%d1, %d2;"), 'd', [=](u64 a, u64 b, u64) {
                 V x = asDouble(a), y = asDouble(b);
-                return rounded(host, [&] { return x - y; });
+                return rounded(host, [&] { return x - y; }, {y, x});
               }});
     checkRow({text("mul", "%d1, %d2;"), 'd', [=](u64 a, u64 b, u64) {
                 V x = asDouble(a), y = asDouble(b);
-                return rounded(host, [&] { return x * y; });
+                return rounded(host, [&] { return x * y; }, {y, x});
               }});
     checkRow({text("div", "%d1, %d2;"), 'd', [=](u64 a, u64 b, u64) {
                 V x = asDouble(a), y = asDouble(b);
-                return rounded(host, [&] { return x / y; });
+                return rounded(host, [&] { return x / y; }, {x, y});
               }});
     checkRow({text("fma", "%d1, %d2, %d3;"), 'd', [=](u64 a, u64 b, u64 c) {
                 V x = asDouble(a), y = asDouble(b), z = asDouble(c);
-                return rounded(host, [&] { return std::fma(x, y, z); });
+                return rounded(host, [&] { return std::fma(x, y, z); },
+                               {y, z, x});
               }});
     checkRow({text("rcp", "%d1;"), 'd', [=](u64 a, u64, u64) {
                 V x = asDouble(a), one = 1;
-                return rounded(host, [&] { return one / x; });
+                return rounded(host, [&] { return one / x; }, {x});
               }});
     checkRow({text("sqrt", "%d1;"), 'd', [=](u64 a, u64, u64) {
                 V x = asDouble(a);
-                return rounded(host, [&] { return std::sqrt(x); });
+                return rounded(host, [&] { return std::sqrt(x); }, {x});
               }});
     checkRow({std::string("rcp.") + mode.name +
                   ".f32 %f0, %f1; mov.b32 %r0, "
@@ -335,6 +340,7 @@ TEST(Opcode, RoundedDoubles) {
 }
 
 TEST(Opcode, DoubleTestsAndApproximations) {
+  auto isNormalOrZero = [](double x) { return x == 0 || std::isnormal(x); };
   const Row rows[] = {
       {"copysign.f64 %d0, %d1, %d2;", 'd',
        [](u64 a, u64 b, u64) { return (a >> 63) << 63 | (b << 1) >> 1; }},
@@ -350,9 +356,9 @@ TEST(Opcode, DoubleTestsAndApproximations) {
        "selp.u32 %r4, 1, 0, %p0; selp.u32 %r5, 2, 0, %p1;"
        "or.b32 %r0, %r4, %r5;",
        'r',
-       [](u64 a, u64 b, u64) {
-         return u64(std::isnan(asDouble(a))) |
-                u64(std::fpclassify(asDouble(b)) == FP_NORMAL) << 1;
+       [=](u64 a, u64 b, u64) {
+         return u64(std::isnan(asDouble(a))) | u64(isNormalOrZero(asDouble(b)))
+                                                   << 1;
        }},
   };
   for (const Row &row : rows)
@@ -376,6 +382,29 @@ TEST(Opcode, DoubleTestsAndApproximations) {
   EXPECT_NEAR(got[2] * -0.01, 1, 1e-6);
   EXPECT_NEAR(got[5] * 1e100, 1, 1e-6);
   EXPECT_EQ(got[6], INFINITY); // a subnormal is flushed
+  EXPECT_EQ(std::bit_cast<u64>(got[0]) & 0xffffffffu, 0u);
+}
+
+TEST(Opcode, RoundedDoublesOfIntegers) {
+  static constexpr std::pair<const char *, int> modes[] = {
+      {"rn", FE_TONEAREST},
+      {"rz", FE_TOWARDZERO},
+      {"rm", FE_DOWNWARD},
+      {"rp", FE_UPWARD}};
+  auto convert = [](auto x, int mode) {
+    volatile long double source = x; // exact
+    std::fesetround(mode);
+    volatile double result = static_cast<double>(source);
+    std::fesetround(FE_TONEAREST);
+    return std::bit_cast<u64>(double(result));
+  };
+  for (const auto &[name, mode] : modes) {
+    std::string opcode = std::string("cvt.") + name + ".f64.";
+    checkRow({opcode + "s64 %d0, %d1;", 'd',
+              [&](u64 a, u64, u64) { return convert(s64(a), mode); }});
+    checkRow({opcode + "u64 %d0, %d1;", 'd',
+              [&](u64 a, u64, u64) { return convert(a, mode); }});
+  }
 }
 
 static float half(u64 x) { return floatFromHalf(x & 0xffff); }
@@ -413,6 +442,10 @@ TEST(Opcode, HalfModifiers) {
       {"mul.rn.ftz.f16x2 %r0, %r1, %r2;", 'r', packed([=](u64 a, u64 b, u64) {
          return flushResult(flush(a) * flush(b));
        })},
+      {"abs.ftz.f16 %h0, %h1;", 'h',
+       [=](u64 a, u64, u64) { return flushResult(std::fabs(half(a))); }},
+      {"neg.ftz.f16x2 %r0, %r1;", 'r',
+       packed([=](u64 a, u64, u64) { return flushResult(-half(a)); })},
       {"min.xorsign.abs.f16 %h0, %h1, %h2;", 'h',
        [=](u64 a, u64 b, u64) { return minXor(a, b); }},
       {"min.xorsign.abs.f16x2 %r0, %r1, %r2;", 'r',
@@ -510,6 +543,9 @@ TEST(Opcode, RefusesFormsThatDoNotExist) {
        "compared"},
       {"add.sat.bf16 %h0, %h1, %h2;",
        ".ftz and .sat are supported for f16 and f32 only"},
+      {"neg.ftz.bf16 %h0, %h1;",
+       ".ftz and .sat are supported for f16 and f32 only"},
+      {"abs.ftz.f64 %d0, %d1;", ".ftz is supported for f16 and f32 only"},
       {"bmsk.b32 %r0, %r1, %r2;", "expects fns.b32, bmsk.{wrap,clamp}.b32 or "
                                   "szext.{wrap,clamp}.{u32,s32}"},
       {"mov.b64 %d0, {%h0, %h1, %h2};",

@@ -325,7 +325,8 @@ TEST_F(Tool, RefusesBadArguments) {
         std::pair("i32[128]:zeros:1 i32[128]:ones i32:7", "but got 'zeros:1'"),
         std::pair("i32[128]:randn:x i32[128]:ones i32:7", "but got 'randn:x'"),
         std::pair("i32[-1]:zeros i32[128]:ones i32:7", "expects a shape"),
-        std::pair("i32[128:zeros i32[128]:ones i32:7", "expects ']:'"),
+        std::pair("i32[128:zeros i32[128]:ones i32:7",
+                  "expects a stride for each axis"),
         std::pair("f64[8000000000]:zeros i32[128]:ones i32:7", ""),
         std::pair("i32[99999999999999]:zeros i32[128]:ones i32:7",
                   "expects a shape")})

@@ -117,7 +117,7 @@ static bool isBetween(AluOp op, AluOp first, AluOp last) {
 
 /// Element-wise f32 arithmetic, in the order of AluOps.def.
 static bool isFloat32(AluOp op) {
-  return isBetween(op, AluOp::AddF32, AluOp::SatF32) || op == AluOp::FtzF32;
+  return isBetween(op, AluOp::AddF32, AluOp::SatF32);
 }
 static bool isFloat16(AluOp op) {
   return isBetween(op, AluOp::AddF16, AluOp::TanhBF16x2);

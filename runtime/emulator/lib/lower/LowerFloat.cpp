@@ -215,14 +215,16 @@ bool Lowering::lowerFloatAbsNeg(ScalarType type) {
     return lowerUniform(isNeg ? AluOp::NegF32 : AluOp::AbsF32, type, 1,
                         InstClass::Float, ftz);
   case ScalarType::F64:
+    if (ftz)
+      return failHere(".ftz is supported for f16 and f32 only");
     return lowerUniform(isNeg ? AluOp::NegF64 : AluOp::AbsF64, type, 1,
                         InstClass::Float);
   case ScalarType::F16:
   case ScalarType::BF16:
   case ScalarType::F16x2:
   case ScalarType::BF16x2:
-    return lowerUniform(byHalf(type, isNeg ? AluOp::NegF16 : AluOp::AbsF16),
-                        type, 1, InstClass::Half);
+    return lowerHalf(byHalf(type, isNeg ? AluOp::NegF16 : AluOp::AbsF16), type,
+                     1, 0, ftz, /*sat=*/false);
   default:
     return failHere(badType(mods.base(), type));
   }

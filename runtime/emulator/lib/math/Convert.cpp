@@ -219,15 +219,31 @@ static uint64_t integerToInteger(const ConvertInfo &info, uint64_t bits) {
   return std::min(value, largest);
 }
 
-/// A 64-bit integer as a double rounded to odd: it has bits to spare for every
-/// format but f64, whose only mode here is the nearest.
+/// `magnitude` as an f64 in a rounding mode; the host's cast takes the nearest.
+static double roundMagnitude(uint64_t magnitude, bool negative,
+                             Rounding rounding) {
+  double nearest = static_cast<double>(magnitude);
+  auto whole = static_cast<unsigned __int128>(nearest);
+  bool down = rounding == Rounding::Rz ||
+              rounding == (negative ? Rounding::Rp : Rounding::Rm);
+  bool up = rounding == (negative ? Rounding::Rm : Rounding::Rp);
+  if (down && whole > magnitude)
+    return std::nextafter(nearest, 0.0);
+  if (up && whole < magnitude)
+    return std::nextafter(nearest, INFINITY);
+  return nearest;
+}
+
+/// A 64-bit integer as an f64 if that is the result, or else as a double
+/// rounded to odd, which has bits to spare for every other format.
 static double integerAsDouble(const ConvertInfo &info, uint64_t bits) {
   uint64_t value = extendInteger(info.from, bits);
   bool negative = isSignedType(info.from) && static_cast<int64_t>(value) < 0;
   uint64_t magnitude = negative ? 0 - value : value;
-  if (info.to == ScalarType::F64)
-    return negative ? -static_cast<double>(magnitude)
-                    : static_cast<double>(magnitude);
+  if (info.to == ScalarType::F64) {
+    double rounded = roundMagnitude(magnitude, negative, info.rounding);
+    return negative ? -rounded : rounded;
+  }
   if (magnitude >> 53)
     magnitude = (magnitude & ~uint64_t(0x7ff)) |
                 (magnitude & 0x7ff ? uint64_t(0x800) : 0);

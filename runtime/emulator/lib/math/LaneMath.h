@@ -37,6 +37,8 @@ using f64 = double;
 FC_INLINE f32 canon(f32 x) {
   return (bitsOf(x) & 0x7fffffffu) > 0x7f800000u ? floatOf(0x7fffffffu) : x;
 }
+/// An f64 has a rule of its own, nanOf.
+f64 canon(f64 x) = delete;
 FC_INLINE bool isNan(f64 x) {
   return (bitsOf(x) & 0x7fffffffffffffffu) > 0x7ff0000000000000u;
 }
@@ -59,8 +61,12 @@ FC_INLINE f64 ftz(f64 x) {
   u64 bits = bitsOf(x);
   return bits & 0x7ff0000000000000u ? x : doubleOf(bits & 0x8000000000000000u);
 }
+/// The .approx.ftz functions of f64 read and write the high word only.
 FC_INLINE f64 highWord(f64 x) {
   return doubleOf(bitsOf(x) & 0xffffffff00000000u);
+}
+FC_INLINE f64 highResult(f64 x) {
+  return isNan(x) ? doubleOf(0x7fffffff00000000u) : ftz(highWord(x));
 }
 FC_INLINE u16 ftzHalf(u32 x) {
   return static_cast<u16>(x & 0x7c00u ? x & 0xffffu : x & 0x8000u);

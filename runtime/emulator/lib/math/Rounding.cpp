@@ -1,4 +1,4 @@
-//===- Rounding.cpp - f32 arithmetic with directed rounding ---------------===//
+//===- Rounding.cpp - Arithmetic with directed rounding -------------------===//
 //
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
@@ -40,6 +40,10 @@ static float flush(float x, int mode) {
 }
 static double flush(double x, int) { return x; }
 
+/// The NaN of an f64 is up to the caller, which has the operands.
+static float finish(float x, int mode) { return flush(canon(x), mode); }
+static double finish(double x, int) { return x; }
+
 template <typename T, typename F>
 static T compute(T a, T b, T c, int mode, F f) {
   volatile T x = flush(a, mode), y = flush(b, mode), z = flush(c, mode);
@@ -48,7 +52,7 @@ static T compute(T a, T b, T c, int mode, F f) {
     RoundingScope scope(mode);
     result = f(x, y, z);
   }
-  return flush(canon(result), mode);
+  return finish(result, mode);
 }
 
 template <typename T> static T divide(T a, T b, int mode) {

@@ -1,4 +1,4 @@
-//===- Rounding.h - f32 arithmetic with directed rounding -------*- C++ -*-===//
+//===- Rounding.h - Arithmetic with directed rounding -----------*- C++ -*-===//
 //
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //

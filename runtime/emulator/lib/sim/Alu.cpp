@@ -247,7 +247,8 @@ FC_HANDLER(TestpF64) {
   for (unsigned i = 0; i < warpSize; ++i) {
     u64 m = a[i] & ~(u64(1) << 63);
     bool is[] = {m<infinity, m == infinity, m <= infinity, m> infinity,
-                 m >= smallest && m < infinity, m != 0 && m < smallest};
+                 m == 0 || (m >= smallest && m < infinity),
+                 m != 0 && m < smallest};
     value |= static_cast<uint32_t>(is[inst.aux]) << i;
   }
   setPredicate(frame, ops[0], value, mask);
