@@ -218,6 +218,11 @@ Status TensorSet::upload(Device &device) {
                              : device.copyToDevice(to, data.data(), bytes);
     if (!status.ok())
       return status.note("preparing '" + tensor.geometry().name + "'");
+    const TensorGeometry &geometry = tensor.geometry();
+    int64_t elementBytes = byteSize(geometry.dtype);
+    device.describe(to + static_cast<DevicePointer>(
+                             guardBytes + geometry.offset * elementBytes),
+                    elementBytes, geometry.sizes, geometry.strides);
   }
   if (source->workspaceBytes() == 0)
     return Status::success();

@@ -41,6 +41,22 @@ public:
   Status copyToHost(void *to, DevicePointer from, int64_t bytes) override;
   Status fill(DevicePointer to, uint32_t pattern, int64_t bytes) override;
   Status synchronize() override;
+  void describe(DevicePointer pointer, int64_t elementBytes,
+                std::span<const int64_t> sizes,
+                std::span<const int64_t> strides) override {
+    descriptions.push_back({pointer,
+                            elementBytes,
+                            {sizes.begin(), sizes.end()},
+                            {strides.begin(), strides.end()}});
+  }
+
+  struct Description {
+    DevicePointer pointer;
+    int64_t elementBytes;
+    std::vector<int64_t> sizes, strides;
+  };
+  /// What describe() was told.
+  std::vector<Description> descriptions;
 
   /// The sets of the last timing.
   size_t timedSets = 0;

@@ -251,6 +251,28 @@ TEST(TensorSetWorkspaceTest, allocatesAndPassesTheWorkspace) {
   EXPECT_EQ(word, PoisonPattern);
 }
 
+// So that a device that checks kernels can name elements.
+TEST(TensorSetDescribeTest, saysWhereElementsLie) {
+  Bundle bundle = loadTestBundle();
+  ProblemRequest request = testRequest();
+  request.offset = 8;
+  StatusOr<Problem> problem = Problem::create(bundle, request);
+  ASSERT_EQ(text(problem), "");
+  HostDevice device;
+  StatusOr<TensorSet> set = TensorSet::create(*problem);
+  ASSERT_EQ(text(set->upload(device)), "");
+  StatusOr<std::vector<KernelLaunch>> launches = set->launches();
+  ASSERT_EQ(text(launches), "");
+  const TensorGeometry &q = *problem->findTensor("q");
+  ASSERT_EQ(device.descriptions.size(), problem->tensors().size());
+  const HostDevice::Description &said = device.descriptions[0];
+  EXPECT_EQ(said.elementBytes, 2);
+  EXPECT_EQ(said.sizes, q.sizes);
+  EXPECT_EQ(said.strides, q.strides);
+  // Behind the pointer that the kernel gets, by the offset.
+  EXPECT_EQ(said.pointer, (*launches)[0].arguments[0] + 8 * 2);
+}
+
 TEST(StageTest, refusesProblemsThatDoNotFit) {
   Bundle bundle = loadTestBundle(staticManifest(32, 48));
   StatusOr<Problem> problem = Problem::create(bundle, {});

@@ -99,6 +99,11 @@ public:
   virtual Status copyToHost(void *to, DevicePointer from, int64_t bytes) = 0;
   /// Fills with a repeated 32-bit pattern; `bytes` is a multiple of 4.
   virtual Status fill(DevicePointer to, uint32_t pattern, int64_t bytes) = 0;
+  /// Says what lies at `pointer`: a device that checks kernels can then name
+  /// elements. Sizes and strides count elements.
+  virtual void describe(DevicePointer /*pointer*/, int64_t /*elementBytes*/,
+                        std::span<const int64_t> /*sizes*/,
+                        std::span<const int64_t> /*strides*/) {}
   /// Waits until all work is done, and reports the errors of that work.
   virtual Status synchronize() = 0;
 
