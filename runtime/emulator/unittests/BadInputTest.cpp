@@ -112,7 +112,7 @@ TEST(BadInput, GrowthByInlining) {
     }
     return loadError(text + ".entry k() { call f39; ret; }");
   };
-  EXPECT_EQ(tree(""), "5:22: error: kernel has more than 65536 calls after "
+  EXPECT_EQ(tree(""), "5:22: error: kernel has more than 16384 calls after "
                       "inlining");
   EXPECT_NE(tree("membar.cta;").find("after inlining"), std::string::npos);
   std::string code;

@@ -17,7 +17,7 @@
 using namespace flashcore::emu;
 
 static constexpr size_t maxFixups = 2u << 20;
-static constexpr size_t maxCalls = 1u << 16;
+static constexpr size_t maxCalls = 1u << 14;
 
 //===----------------------------------------------------------------------===//
 // Branches and calls
@@ -94,7 +94,7 @@ bool Lowering::inlineCall(const PtxFunction &callee, const PtxOperand *results,
       return fail(loc, "recursive call of '" + std::string(callee.name) +
                            "' is not supported");
   if (++numCalls > maxCalls)
-    return fail(loc, "kernel has more than 65536 calls after inlining");
+    return fail(loc, "kernel has more than 16384 calls after inlining");
   if (callStack.size() > 64)
     return fail(loc, "calls are nested more than 64 deep");
   // Names of the caller are visible while binding and hidden by the callee's
