@@ -47,7 +47,12 @@ struct Recording {
 
 class CudaDevice final : public Device {
 public:
-  CudaDevice(const CudaDriver &driver) : driver(driver) {}
+  CudaDevice(const CudaDriver &driver,
+             const std::optional<std::filesystem::path> &cubinCache)
+      : driver(driver) {
+    if (cubinCache)
+      cache.emplace(*cubinCache);
+  }
   ~CudaDevice() override;
   Status open(int ordinal);
 
@@ -85,6 +90,7 @@ private:
                           const Recording &recording);
 
   const CudaDriver driver;
+  std::optional<CubinCache> cache;
   CUdevice device = 0;
   CUcontext context = nullptr;
   CUstream stream = nullptr;
@@ -239,8 +245,8 @@ Status CudaDevice::synchronize() {
 
 StatusOr<std::unique_ptr<LoadedModule>>
 CudaDevice::loadCode(const Bundle &bundle, const CodeChoice &choice) {
-  auto module = std::make_unique<CudaModule>(driver, deviceInfo, choice.str());
-  if (Status status = module->load(bundle, *choice.image); !status.ok())
+  auto module = std::make_unique<CudaModule>(driver, deviceInfo);
+  if (Status status = module->load(bundle, choice, cache); !status.ok())
     return status;
   return std::unique_ptr<LoadedModule>(std::move(module));
 }
@@ -391,9 +397,10 @@ StatusOr<Timing> CudaDevice::timeChecked(LoadedModule &module, LaunchSets sets,
   return summarizeTimings(std::move(samples), count);
 }
 
-StatusOr<std::unique_ptr<Device>>
-flashcore::createCudaDevice(const CudaDriver &driver, int ordinal) {
-  auto device = std::make_unique<CudaDevice>(driver);
+StatusOr<std::unique_ptr<Device>> flashcore::createCudaDevice(
+    const CudaDriver &driver, int ordinal,
+    const std::optional<std::filesystem::path> &cubinCache) {
+  auto device = std::make_unique<CudaDevice>(driver, cubinCache);
   if (Status status = device->open(ordinal); !status.ok())
     return status;
   return std::unique_ptr<Device>(std::move(device));

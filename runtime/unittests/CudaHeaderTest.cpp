@@ -69,6 +69,7 @@ TEST(CudaHeaderTest, otherConstantsAreEqual) {
   EXPECT_SAME(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
   EXPECT_SAME(CU_JIT_ERROR_LOG_BUFFER);
   EXPECT_SAME(CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES);
+  EXPECT_SAME(CU_JIT_INPUT_PTX);
   EXPECT_SAME(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
   EXPECT_SAME(CU_STREAM_NON_BLOCKING);
   EXPECT_SAME(CU_EVENT_DEFAULT);
@@ -90,6 +91,10 @@ TEST(CudaHeaderTest, signaturesAreEqual) {
   EXPECT_SAME_SIGNATURE(memcpyDtoHAsync, cuMemcpyDtoHAsync);
   EXPECT_SAME_SIGNATURE(memsetD32Async, cuMemsetD32Async);
   EXPECT_SAME_SIGNATURE(moduleLoadDataEx, cuModuleLoadDataEx);
+  EXPECT_SAME_SIGNATURE(linkCreate, cuLinkCreate);
+  EXPECT_SAME_SIGNATURE(linkAddData, cuLinkAddData);
+  EXPECT_SAME_SIGNATURE(linkComplete, cuLinkComplete);
+  EXPECT_SAME_SIGNATURE(linkDestroy, cuLinkDestroy);
   EXPECT_SAME_SIGNATURE(funcGetAttribute, cuFuncGetAttribute);
   EXPECT_SAME_SIGNATURE(funcSetAttribute, cuFuncSetAttribute);
   EXPECT_SAME_SIGNATURE(launchKernel, cuLaunchKernel);

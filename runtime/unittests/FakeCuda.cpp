@@ -66,7 +66,10 @@ CUresult FakeCuda::enter(const std::string &symbol) {
   if (it == failures.end() || it->second.skip-- > 0)
     return CUDA_SUCCESS;
   it->second.skip = 0;
-  return it->second.result;
+  CUresult result = it->second.result;
+  if (it->second.isOnce)
+    failures.erase(it);
+  return result;
 }
 
 /// Returns from the fake function when the test planned its failure.
@@ -170,6 +173,24 @@ static CUresult loadModule(CUmodule *module, const void *image, unsigned count,
   return create("cuModuleLoadDataEx", module);
 }
 
+static CUresult addData(CUlinkState, CUjitInputType type, void *data,
+                        size_t size, const char *name, unsigned count,
+                        CUjit_option *, void **) {
+  EXPECT_EQ(type, CU_JIT_INPUT_PTX);
+  EXPECT_NE(name, nullptr);
+  EXPECT_EQ(count, 0u);
+  EXPECT_EQ(static_cast<char *>(data)[size - 1], '\0');
+  ENTER("cuLinkAddData");
+  return CUDA_SUCCESS;
+}
+
+static CUresult completeLink(CUlinkState, void **cubin, size_t *bytes) {
+  ENTER("cuLinkComplete");
+  *cubin = fake.assembled.data();
+  *bytes = fake.assembled.size();
+  return CUDA_SUCCESS;
+}
+
 static CUresult getFunction(CUfunction *function, CUmodule, const char *name) {
   ENTER("cuModuleGetFunction");
   *function = handle<CUfunction>(fake.functionNames.size());
@@ -262,6 +283,13 @@ static void fillObjects(CudaDriver &driver) {
   driver.memcpyDtoHAsync = copyOut;
   driver.memsetD32Async = fill;
   driver.moduleLoadDataEx = loadModule;
+  driver.linkCreate = [](unsigned, CUjit_option *, void **,
+                         CUlinkState *state) {
+    return create("cuLinkCreate", state);
+  };
+  driver.linkAddData = addData;
+  driver.linkComplete = completeLink;
+  driver.linkDestroy = [](CUlinkState) { return destroy("cuLinkDestroy"); };
   driver.moduleUnload = [](CUmodule) { return destroy("cuModuleUnload"); };
   driver.moduleGetFunction = getFunction;
   driver.streamCreate = [](CUstream *stream, unsigned flags) {
@@ -323,7 +351,8 @@ CudaDriver FakeCuda::driver() const {
 }
 
 std::unique_ptr<Device> FakeCuda::open() {
-  StatusOr<std::unique_ptr<Device>> device = createCudaDevice(driver());
+  StatusOr<std::unique_ptr<Device>> device =
+      createCudaDevice(driver(), 0, cubinCache);
   EXPECT_TRUE(device.ok()) << device.status().str();
   return device.ok() ? std::move(*device) : nullptr;
 }

@@ -38,6 +38,10 @@ public:
   void failAt(const std::string &symbol, cuda::CUresult result, int skip = 0) {
     failures[symbol] = {result, skip};
   }
+  /// Makes only the next call to `symbol` fail.
+  void failOnce(const std::string &symbol, cuda::CUresult result) {
+    failures[symbol] = {result, 0, true};
+  }
   int calls(const std::string &symbol) const;
 
   struct Launch {
@@ -59,6 +63,10 @@ public:
   /// Milliseconds of successive event pairs; 1 when used up.
   std::vector<float> elapsed;
 
+  /// What the linker makes of PTX, and where the runtime keeps it.
+  std::string assembled = "assembled cubin";
+  std::optional<std::filesystem::path> cubinCache;
+
   // What happened.
   std::vector<std::string> log;
   std::vector<Launch> launches;
@@ -75,7 +83,8 @@ public:
 private:
   struct Failure {
     cuda::CUresult result;
-    int skip;
+    int skip = 0;
+    bool isOnce = false;
   };
   std::map<std::string, Failure> failures;
 };

@@ -30,11 +30,13 @@ using CUdeviceptr = unsigned long long;
 using CUdevice_attribute = int;
 using CUfunction_attribute = int;
 using CUjit_option = int;
+using CUjitInputType = int;
 using CUstreamCaptureMode = int;
 using CUcontext = struct OpaqueContext *;
 using CUmodule = struct OpaqueModule *;
 using CUfunction = struct OpaqueFunction *;
 using CUstream = struct OpaqueStream *;
+using CUlinkState = struct OpaqueLinkState *;
 using CUevent = struct OpaqueEvent *;
 using CUgraph = struct OpaqueGraph *;
 using CUgraphExec = struct OpaqueGraphExec *;
@@ -77,6 +79,7 @@ enum : CUjit_option {
   CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6,
 };
 
+enum : CUjitInputType { CU_JIT_INPUT_PTX = 1 };
 enum : CUstreamCaptureMode { CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1 };
 enum : unsigned { CU_STREAM_NON_BLOCKING = 1 };
 enum : unsigned { CU_EVENT_DEFAULT = 0 };
@@ -113,6 +116,13 @@ namespace flashcore {
     (cuda::CUdeviceptr, unsigned, size_t, cuda::CUstream))                     \
   X(moduleLoadDataEx, cuModuleLoadDataEx,                                      \
     (cuda::CUmodule *, const void *, unsigned, cuda::CUjit_option *, void **)) \
+  X(linkCreate, cuLinkCreate_v2,                                               \
+    (unsigned, cuda::CUjit_option *, void **, cuda::CUlinkState *))            \
+  X(linkAddData, cuLinkAddData_v2,                                             \
+    (cuda::CUlinkState, cuda::CUjitInputType, void *, size_t, const char *,    \
+     unsigned, cuda::CUjit_option *, void **))                                 \
+  X(linkComplete, cuLinkComplete, (cuda::CUlinkState, void **, size_t *))      \
+  X(linkDestroy, cuLinkDestroy, (cuda::CUlinkState))                           \
   X(moduleUnload, cuModuleUnload, (cuda::CUmodule))                            \
   X(moduleGetFunction, cuModuleGetFunction,                                    \
     (cuda::CUfunction *, cuda::CUmodule, const char *))                        \
