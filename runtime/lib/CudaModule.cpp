@@ -17,7 +17,7 @@ using namespace flashcore;
 using namespace flashcore::cuda;
 
 /// The cubin that the driver's assembler makes of `ptx`.
-std::optional<std::string> CudaModule::assemble(const std::string &ptx) const {
+std::optional<std::string> CudaImage::assemble(const std::string &ptx) const {
   CUlinkState state = nullptr;
   if (driver.linkCreate(0, nullptr, nullptr, &state))
     return std::nullopt;
@@ -36,8 +36,8 @@ std::optional<std::string> CudaModule::assemble(const std::string &ptx) const {
 
 /// Loads what `cache` holds for `ptx`, or what the linker makes of it. What
 /// does not go this way is left to the ordinary one, which explains errors.
-bool CudaModule::loadThroughCache(const std::string &ptx,
-                                  const CubinCache &cache) {
+bool CudaImage::loadThroughCache(const std::string &ptx,
+                                 const CubinCache &cache) {
   CubinCache::Key key = {device.chip, 0, ptx};
   if (driver.driverGetVersion(&key.driverVersion))
     return false;
@@ -54,24 +54,24 @@ bool CudaModule::loadThroughCache(const std::string &ptx,
   return true;
 }
 
-Status CudaModule::load(const Bundle &bundle, const CodeChoice &choice,
-                        const std::optional<CubinCache> &cache) {
-  const CodeImage &image = *choice.image;
-  codeName = choice.str();
-  std::string from = "loading " + codeName + " from " +
-                     (bundle.directory / image.file).string();
-  bool isLoaded = choice.kind == CodeChoice::Kind::PTX && cache &&
-                  loadThroughCache(image.contents, *cache);
-  if (!isLoaded)
-    if (Status status = loadImage(image.contents); !status.ok())
-      return status.note(from);
-  for (const KernelSpec &kernel : bundle.kernels)
-    if (Status status = loadKernel(kernel); !status.ok())
-      return status.note(from);
-  return Status::success();
+CudaImage::~CudaImage() {
+  if (!module)
+    return;
+  driver.ctxSetCurrent(context); // the last owner may be on any thread
+  driver.moduleUnload(module);
 }
 
-Status CudaModule::loadImage(const std::string &image) {
+Status CudaImage::load(const CodeChoice &choice,
+                       const std::optional<CubinCache> &cache) {
+  codeName = choice.str();
+  const std::string &contents = choice.image->contents;
+  if (choice.kind == CodeChoice::Kind::PTX && cache &&
+      loadThroughCache(contents, *cache))
+    return Status::success();
+  return loadImage(contents);
+}
+
+Status CudaImage::loadImage(const std::string &image) {
   // The JIT log is the only place where ptxas says which line it rejected.
   std::array<char, 8192> log{};
   CUjit_option keys[] = {CU_JIT_ERROR_LOG_BUFFER,
@@ -86,7 +86,7 @@ Status CudaModule::loadImage(const std::string &image) {
   return Status::success();
 }
 
-Status CudaModule::loadError(CUresult result, const char *log) const {
+Status CudaImage::loadError(CUresult result, const char *log) const {
   Status status = cudaError(driver, result, "cuModuleLoadDataEx");
   int version = 0;
   if (result == CUDA_ERROR_UNSUPPORTED_PTX_VERSION &&
@@ -99,10 +99,17 @@ Status CudaModule::loadError(CUresult result, const char *log) const {
   return status.note(log);
 }
 
+Status CudaModule::load(const Bundle &bundle) {
+  for (const KernelSpec &kernel : bundle.kernels)
+    if (Status status = loadKernel(kernel); !status.ok())
+      return status;
+  return Status::success();
+}
+
 Status CudaModule::loadKernel(const KernelSpec &kernel) {
   CUfunction function = nullptr;
-  if (CUresult result =
-          driver.moduleGetFunction(&function, module, kernel.name.c_str()))
+  if (CUresult result = driver.moduleGetFunction(&function, image->handle(),
+                                                 kernel.name.c_str()))
     return cudaError(driver, result, "cuModuleGetFunction")
         .note("looking for kernel '" + kernel.name + "'");
   if (Status status = inspect(kernel, function); !status.ok())

@@ -166,9 +166,8 @@ TEST_F(CubinCacheTest, anEntryThatCannotBeReplacedLeavesNoRest) {
 }
 
 TEST_F(CubinCacheTest, loadsThePtxWhereTheLinkerFails) {
-  for (const char *call :
-       {"cuDriverGetVersion", "cuLinkCreate", "cuLinkAddData",
-        "cuLinkComplete"}) {
+  for (const char *call : {"cuDriverGetVersion", "cuLinkCreate",
+                           "cuLinkAddData", "cuLinkComplete"}) {
     fake.failAt(call, 999);
     EXPECT_EQ(load(), "PTX sm_80") << call;
     EXPECT_EQ(fake.image, testPtx);

@@ -23,6 +23,7 @@ using namespace flashcore::cuda;
 using flashcore::testing::FakeCuda;
 
 static FakeCuda *instance = nullptr;
+static thread_local CUcontext currentContext = nullptr;
 
 FakeCuda &FakeCuda::current() {
   assert(instance && "a fake driver function was called without a FakeCuda");
@@ -49,6 +50,7 @@ FakeCuda::FakeCuda()
                           {CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 512}}) {
   assert(!instance && "one FakeCuda at a time");
   instance = this;
+  currentContext = nullptr;
 }
 
 FakeCuda::~FakeCuda() {
@@ -60,7 +62,18 @@ int FakeCuda::calls(const std::string &symbol) const {
   return static_cast<int>(std::count(log.begin(), log.end(), symbol));
 }
 
+/// Whether the real function fails on a thread without a current context.
+static bool needsContext(std::string_view symbol) {
+  for (std::string_view free :
+       {"cuGetError", "cuInit", "cuDriver", "cuDevice", "cuCtxSetCurrent"})
+    if (symbol.starts_with(free))
+      return false;
+  return true;
+}
+
 CUresult FakeCuda::enter(const std::string &symbol) {
+  std::lock_guard lock(mutex);
+  EXPECT_TRUE(currentContext || !needsContext(symbol)) << symbol;
   log.push_back(symbol);
   auto it = failures.find(symbol);
   if (it == failures.end() || it->second.skip-- > 0)
@@ -75,6 +88,7 @@ CUresult FakeCuda::enter(const std::string &symbol) {
 /// Returns from the fake function when the test planned its failure.
 #define ENTER(symbol)                                                          \
   FakeCuda &fake = FakeCuda::current();                                        \
+  std::lock_guard lock(fake.mutex);                                            \
   if (CUresult result = fake.enter(symbol))                                    \
     return result;                                                             \
   (void)fake
@@ -95,6 +109,7 @@ static CUresult create(const char *symbol, Handle *result) {
 
 static CUresult destroy(const char *symbol) {
   FakeCuda &fake = FakeCuda::current();
+  std::lock_guard lock(fake.mutex);
   --fake.liveObjects;
   return fake.enter(symbol);
 }
@@ -166,6 +181,7 @@ static CUresult fill(CUdeviceptr to, unsigned value, size_t count, CUstream) {
 static CUresult loadModule(CUmodule *module, const void *image, unsigned count,
                            CUjit_option *keys, void **values) {
   FakeCuda &fake = FakeCuda::current();
+  std::lock_guard lock(fake.mutex);
   fake.image = static_cast<const char *>(image);
   for (unsigned i = 0; i < count; ++i)
     if (keys[i] == CU_JIT_ERROR_LOG_BUFFER)
@@ -211,7 +227,8 @@ static CUresult launch(CUfunction function, unsigned gridX, unsigned gridY,
       {blockX, blockY, blockZ},
       sharedBytes,
       {},
-      fake.isCapturing};
+      fake.isCapturing,
+      stream};
   for (size_t i = 0; i < fake.numArguments; ++i)
     launch.arguments.push_back(*static_cast<uint64_t *>(arguments[i]));
   fake.launches.push_back(launch);
@@ -273,8 +290,9 @@ static void fillObjects(CudaDriver &driver) {
   driver.devicePrimaryCtxRelease = [](CUdevice) {
     return destroy("cuDevicePrimaryCtxRelease");
   };
-  driver.ctxSetCurrent = [](CUcontext) -> CUresult {
+  driver.ctxSetCurrent = [](CUcontext context) -> CUresult {
     ENTER("cuCtxSetCurrent");
+    currentContext = context;
     return CUDA_SUCCESS;
   };
   driver.memAlloc = memAlloc;

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 
 namespace flashcore::testing {
 
@@ -50,6 +51,7 @@ public:
     unsigned sharedBytes;
     std::vector<uint64_t> arguments;
     bool isCaptured;
+    cuda::CUstream stream;
   };
 
   // What the fake GPU is.
@@ -79,6 +81,8 @@ public:
   /// Records the call and returns its planned failure or CUDA_SUCCESS.
   cuda::CUresult enter(const std::string &symbol);
   static FakeCuda &current();
+  /// Held by every fake function, as calls come from several threads.
+  std::recursive_mutex mutex;
 
 private:
   struct Failure {

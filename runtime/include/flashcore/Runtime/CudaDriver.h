@@ -43,12 +43,21 @@ using CUgraphExec = struct OpaqueGraphExec *;
 
 enum : CUresult {
   CUDA_SUCCESS = 0,
+  CUDA_ERROR_OUT_OF_MEMORY = 2,
   CUDA_ERROR_NO_DEVICE = 100,
   CUDA_ERROR_NO_BINARY_FOR_GPU = 209,
   CUDA_ERROR_INVALID_PTX = 218,
   CUDA_ERROR_UNSUPPORTED_PTX_VERSION = 222,
   CUDA_ERROR_ILLEGAL_ADDRESS = 700,
   CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES = 701,
+  CUDA_ERROR_LAUNCH_TIMEOUT = 702,
+  CUDA_ERROR_CONTEXT_IS_DESTROYED = 709,
+  CUDA_ERROR_HARDWARE_STACK_ERROR = 714,
+  CUDA_ERROR_ILLEGAL_INSTRUCTION = 715,
+  CUDA_ERROR_MISALIGNED_ADDRESS = 716,
+  CUDA_ERROR_INVALID_ADDRESS_SPACE = 717,
+  CUDA_ERROR_INVALID_PC = 718,
+  CUDA_ERROR_LAUNCH_FAILED = 719,
 };
 
 enum : CUdevice_attribute {
@@ -166,7 +175,8 @@ resolveCudaDriver(const std::function<void *(const char *)> &resolve);
 /// own. A machine without it is a NoDevice status.
 StatusOr<CudaDriver> loadCudaDriver();
 
-/// "cuLaunchKernel failed: CUDA_ERROR_... (700): ...".
+/// "cuLaunchKernel failed: CUDA_ERROR_... (700): ...", and what to do where
+/// that is known.
 Status cudaError(const CudaDriver &driver, cuda::CUresult result,
                  std::string_view call);
 
