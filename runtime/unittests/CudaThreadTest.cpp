@@ -150,7 +150,8 @@ TEST_F(CudaThreadTest, refusesALaunchOfAnotherBundle) {
   wrong.kernel = 1;
   EXPECT_EQ(text(device->launch(*module, wrong)),
             "expects the number of one of the 1 kernels of the bundle, but got "
-            "1" + note);
+            "1" +
+                note);
   wrong = launch;
   wrong.arguments.pop_back();
   EXPECT_EQ(text(device->launch(*module, wrong)),
@@ -159,12 +160,14 @@ TEST_F(CudaThreadTest, refusesALaunchOfAnotherBundle) {
   wrong.block = {64, 1, 1};
   EXPECT_EQ(text(device->launch(*module, wrong)),
             "kernel 'attention' expects blocks of 128x1x1 threads, but got "
-            "64x1x1" + note);
+            "64x1x1" +
+                note);
   wrong = launch;
   wrong.dynamicSharedMemory = -1;
   EXPECT_EQ(text(device->launch(*module, wrong)),
             "kernel 'attention' expects 49152 bytes of dynamic shared memory, "
-            "but got -1" + note);
+            "but got -1" +
+                note);
   wrong = launch;
   wrong.grid = {1, -1, 1};
   EXPECT_EQ(text(device->launch(*module, wrong)),
@@ -235,13 +238,13 @@ std::string useEverything(FakeCuda &fake) {
 TEST(CudaFailureTest, everyCallThatFailsIsNamed) {
   // These explain, clean up or save time: their failures change no result.
   const std::set<std::string> harmless = {
-      "cuGetErrorName",    "cuGetErrorString",
+      "cuGetErrorName",     "cuGetErrorString",
       "cuDriverGetVersion", "cuLinkCreate",
-      "cuLinkAddData",     "cuLinkComplete",
-      "cuLinkDestroy",     "cuModuleUnload",
-      "cuStreamDestroy",   "cuGraphExecDestroy",
-      "cuGraphDestroy",    "cuEventDestroy",
-      "cuMemFree",         "cuDevicePrimaryCtxRelease"};
+      "cuLinkAddData",      "cuLinkComplete",
+      "cuLinkDestroy",      "cuModuleUnload",
+      "cuStreamDestroy",    "cuGraphExecDestroy",
+      "cuGraphDestroy",     "cuEventDestroy",
+      "cuMemFree",          "cuDevicePrimaryCtxRelease"};
   std::vector<std::string> symbols;
 #define ADD_SYMBOL(member, symbol, parameters) symbols.push_back(#symbol);
   FLASHCORE_CUDA_ENTRY_POINTS(ADD_SYMBOL)
