@@ -16,6 +16,8 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <mutex>
 
 using namespace flashcore;
 using namespace flashcore::cuda;
@@ -47,7 +49,12 @@ struct Recording {
 
 class CudaDevice final : public Device {
 public:
-  CudaDevice(const CudaDriver &driver) : driver(driver) {}
+  CudaDevice(const CudaDriver &driver,
+             const std::optional<std::filesystem::path> &cubinCache)
+      : driver(driver) {
+    if (cubinCache)
+      cache.emplace(*cubinCache);
+  }
   ~CudaDevice() override;
   Status open(int ordinal);
 
@@ -65,17 +72,28 @@ protected:
 
   StatusOr<std::unique_ptr<LoadedModule>>
   loadCode(const Bundle &bundle, const CodeChoice &choice) override;
-  Status launchChecked(LoadedModule &module,
-                       const KernelLaunch &launch) override;
+  Status launchChecked(LoadedModule &module, const KernelLaunch &launch,
+                       Stream on) override;
   StatusOr<Timing> timeChecked(LoadedModule &module, LaunchSets sets,
                                const TimingOptions &options) override;
+  StatusOr<LaunchOverhead> measureOverheadChecked(LoadedModule &module,
+                                                  const KernelLaunch &launch,
+                                                  int samples) override;
 
 private:
   Status check(CUresult result, std::string_view call) const {
     return result == CUDA_SUCCESS ? Status::success()
                                   : cudaError(driver, result, call);
   }
+  /// Driver calls act on the context that is current on their thread.
+  Status makeCurrent() const {
+    return check(driver.ctxSetCurrent(context), "cuCtxSetCurrent");
+  }
   Status queryLimits();
+  Status enqueue(LoadedModule &module, const KernelLaunch &launch, CUstream on,
+                 void **arguments) const;
+  StatusOr<std::shared_ptr<CudaImage>> shareImage(const Bundle &bundle,
+                                                  const CodeChoice &choice);
   Status launchSets(LoadedModule &module, LaunchSets sets, int count);
   Status record(LoadedModule &module, LaunchSets sets, int count,
                 Recording &recording);
@@ -85,9 +103,13 @@ private:
                           const Recording &recording);
 
   const CudaDriver driver;
+  std::optional<CubinCache> cache;
   CUdevice device = 0;
   CUcontext context = nullptr;
   CUstream stream = nullptr;
+  /// The images that live, by what they were loaded from.
+  std::mutex imagesMutex;
+  std::map<std::string, std::weak_ptr<CudaImage>> images;
 };
 
 } // namespace
@@ -97,8 +119,10 @@ private:
 //===----------------------------------------------------------------------===//
 
 CudaDevice::~CudaDevice() {
-  if (stream)
+  if (stream) {
+    driver.ctxSetCurrent(context);
     driver.streamDestroy(stream);
+  }
   if (context)
     driver.devicePrimaryCtxRelease(device);
 }
@@ -134,8 +158,7 @@ Status CudaDevice::open(int ordinal) {
     context = nullptr;
     return status;
   }
-  if (Status status = check(driver.ctxSetCurrent(context), "cuCtxSetCurrent");
-      !status.ok())
+  if (Status status = makeCurrent(); !status.ok())
     return status;
   return check(driver.streamCreate(&stream, CU_STREAM_NON_BLOCKING),
                "cuStreamCreate");
@@ -185,6 +208,8 @@ Status CudaDevice::queryLimits() {
 
 StatusOr<DevicePointer> CudaDevice::allocate(int64_t bytes,
                                              const std::string &) {
+  if (Status status = makeCurrent(); !status.ok())
+    return status;
   CUdeviceptr pointer = 0;
   // cuMemAlloc refuses a size of 0, which an empty tensor may have.
   if (CUresult result = driver.memAlloc(
@@ -195,6 +220,8 @@ StatusOr<DevicePointer> CudaDevice::allocate(int64_t bytes,
 }
 
 Status CudaDevice::free(DevicePointer pointer) {
+  if (Status status = makeCurrent(); !status.ok())
+    return status;
   return check(driver.memFree(pointer), "cuMemFree");
 }
 
@@ -202,6 +229,8 @@ Status CudaDevice::copyToDevice(DevicePointer to, const void *from,
                                 int64_t bytes) {
   if (bytes == 0)
     return Status::success();
+  if (Status status = makeCurrent(); !status.ok())
+    return status;
   if (Status status = check(
           driver.memcpyHtoDAsync(to, from, static_cast<size_t>(bytes), stream),
           "cuMemcpyHtoDAsync");
@@ -213,6 +242,8 @@ Status CudaDevice::copyToDevice(DevicePointer to, const void *from,
 Status CudaDevice::copyToHost(void *to, DevicePointer from, int64_t bytes) {
   if (bytes == 0)
     return Status::success();
+  if (Status status = makeCurrent(); !status.ok())
+    return status;
   if (Status status = check(
           driver.memcpyDtoHAsync(to, from, static_cast<size_t>(bytes), stream),
           "cuMemcpyDtoHAsync");
@@ -224,12 +255,16 @@ Status CudaDevice::copyToHost(void *to, DevicePointer from, int64_t bytes) {
 Status CudaDevice::fill(DevicePointer to, uint32_t pattern, int64_t bytes) {
   if (bytes == 0)
     return Status::success();
+  if (Status status = makeCurrent(); !status.ok())
+    return status;
   return check(driver.memsetD32Async(to, pattern,
                                      static_cast<size_t>(bytes / 4), stream),
                "cuMemsetD32Async");
 }
 
 Status CudaDevice::synchronize() {
+  if (Status status = makeCurrent(); !status.ok())
+    return status;
   return check(driver.streamSynchronize(stream), "cuStreamSynchronize");
 }
 
@@ -237,28 +272,75 @@ Status CudaDevice::synchronize() {
 // Kernels
 //===----------------------------------------------------------------------===//
 
+/// What an image is loaded from. Its functions carry their dynamic shared
+/// memory, so that is a part of it.
+static std::string imageKey(const Bundle &bundle, const CodeChoice &choice) {
+  std::string key;
+  for (const KernelSpec &kernel : bundle.kernels)
+    key +=
+        kernel.name + " " + std::to_string(kernel.dynamicSharedMemory) + "\n";
+  return key + choice.str() + "\n" + choice.image->contents;
+}
+
+/// The lock is held while loading: a second thread that wants the same image
+/// would otherwise assemble it a second time.
+StatusOr<std::shared_ptr<CudaImage>>
+CudaDevice::shareImage(const Bundle &bundle, const CodeChoice &choice) {
+  std::lock_guard lock(imagesMutex);
+  std::erase_if(images, [](const auto &item) { return item.second.expired(); });
+  std::weak_ptr<CudaImage> &known = images[imageKey(bundle, choice)];
+  if (std::shared_ptr<CudaImage> image = known.lock())
+    return image;
+  auto image = std::make_shared<CudaImage>(driver, deviceInfo, context);
+  if (Status status = image->load(choice, cache); !status.ok())
+    return status;
+  known = image;
+  return image;
+}
+
 StatusOr<std::unique_ptr<LoadedModule>>
 CudaDevice::loadCode(const Bundle &bundle, const CodeChoice &choice) {
-  auto module = std::make_unique<CudaModule>(driver, deviceInfo, choice.str());
-  if (Status status = module->load(bundle, *choice.image); !status.ok())
+  if (Status status = makeCurrent(); !status.ok())
     return status;
+  std::string from = "loading " + choice.str() + " from " +
+                     (bundle.directory / choice.image->file).string();
+  StatusOr<std::shared_ptr<CudaImage>> image = shareImage(bundle, choice);
+  if (!image.ok())
+    return Status(image.status()).note(from);
+  auto module = std::make_unique<CudaModule>(driver, deviceInfo, *image);
+  if (Status status = module->load(bundle); !status.ok())
+    return status.note(from);
   return std::unique_ptr<LoadedModule>(std::move(module));
 }
 
-Status CudaDevice::launchChecked(LoadedModule &module,
-                                 const KernelLaunch &launch) {
-  auto &loaded = static_cast<CudaModule &>(module);
-  // The driver copies the arguments before it returns.
-  std::vector<uint64_t> arguments = launch.arguments;
+/// The arguments as the driver takes them: it copies them before it returns,
+/// and writes none.
+static std::vector<void *> argumentPointers(const KernelLaunch &launch) {
   std::vector<void *> pointers;
-  for (uint64_t &argument : arguments)
-    pointers.push_back(&argument);
+  pointers.reserve(launch.arguments.size());
+  for (const uint64_t &argument : launch.arguments)
+    pointers.push_back(const_cast<uint64_t *>(&argument));
+  return pointers;
+}
+
+Status CudaDevice::launchChecked(LoadedModule &module,
+                                 const KernelLaunch &launch, Stream on) {
+  if (Status status = makeCurrent(); !status.ok())
+    return status;
+  return enqueue(module, launch,
+                 on.handle ? static_cast<CUstream>(on.handle) : stream,
+                 argumentPointers(launch).data());
+}
+
+Status CudaDevice::enqueue(LoadedModule &module, const KernelLaunch &launch,
+                           CUstream on, void **arguments) const {
+  auto &loaded = static_cast<CudaModule &>(module);
   auto count = [](int64_t value) { return static_cast<unsigned>(value); };
   CUresult result = driver.launchKernel(
       loaded.function(launch.kernel), count(launch.grid[0]),
       count(launch.grid[1]), count(launch.grid[2]), count(launch.block[0]),
       count(launch.block[1]), count(launch.block[2]),
-      count(launch.dynamicSharedMemory), stream, pointers.data(), nullptr);
+      count(launch.dynamicSharedMemory), on, arguments, nullptr);
   if (result == CUDA_SUCCESS)
     return Status::success();
   auto text = [](const std::array<int64_t, 3> &sizes) {
@@ -364,6 +446,8 @@ StatusOr<double> CudaDevice::replayOnce(const Recording &recording) {
 
 StatusOr<Timing> CudaDevice::timeChecked(LoadedModule &module, LaunchSets sets,
                                          const TimingOptions &options) {
+  if (Status status = makeCurrent(); !status.ok())
+    return status;
   Recording recording(driver);
   for (CUevent *event : {&recording.start, &recording.stop})
     if (Status status =
@@ -391,9 +475,53 @@ StatusOr<Timing> CudaDevice::timeChecked(LoadedModule &module, LaunchSets sets,
   return summarizeTimings(std::move(samples), count);
 }
 
-StatusOr<std::unique_ptr<Device>>
-flashcore::createCudaDevice(const CudaDriver &driver, int ordinal) {
-  auto device = std::make_unique<CudaDevice>(driver);
+namespace {
+/// Microseconds of each call.
+class HostTimer {
+public:
+  Status time(const std::function<Status()> &call) {
+    auto start = std::chrono::steady_clock::now();
+    Status status = call();
+    std::chrono::duration<double, std::micro> duration =
+        std::chrono::steady_clock::now() - start;
+    samples.push_back(duration.count());
+    return status;
+  }
+  double median() const { return summarizeTimings(samples, 1).median; }
+
+private:
+  std::vector<double> samples;
+};
+} // namespace
+
+StatusOr<LaunchOverhead>
+CudaDevice::measureOverheadChecked(LoadedModule &module,
+                                   const KernelLaunch &next, int samples) {
+  // Few enough that the driver never waits for room in its queue.
+  constexpr int launchesPerBatch = 32;
+  if (Status status = makeCurrent(); !status.ok())
+    return status;
+  std::vector<void *> arguments = argumentPointers(next);
+  const std::function<Status()> calls[] = {
+      [&] { return enqueue(module, next, stream, arguments.data()); },
+      [&] { return launch(module, next); }};
+  HostTimer timers[2];
+  // Batches alternate, so that a change of the clock rate hits both.
+  for (int done = 0; done < samples; done += launchesPerBatch)
+    for (size_t kind = 0; kind < 2; ++kind) {
+      for (int i = 0; i < launchesPerBatch; ++i)
+        if (Status status = timers[kind].time(calls[kind]); !status.ok())
+          return status;
+      if (Status status = synchronize(); !status.ok())
+        return status;
+    }
+  return LaunchOverhead{timers[0].median(), timers[1].median()};
+}
+
+StatusOr<std::unique_ptr<Device>> flashcore::createCudaDevice(
+    const CudaDriver &driver, int ordinal,
+    const std::optional<std::filesystem::path> &cubinCache) {
+  auto device = std::make_unique<CudaDevice>(driver, cubinCache);
   if (Status status = device->open(ordinal); !status.ok())
     return status;
   return std::unique_ptr<Device>(std::move(device));

@@ -42,6 +42,27 @@ StatusOr<CudaDriver> flashcore::loadCudaDriver() {
       [library](const char *symbol) { return dlsym(library, symbol); });
 }
 
+static std::string_view advice(CUresult result) {
+  switch (result) {
+  case CUDA_ERROR_OUT_OF_MEMORY:
+    return "the device is full: free memory or use a smaller problem";
+  case CUDA_ERROR_CONTEXT_IS_DESTROYED:
+    return "the context is lost: destroy the device and open it again";
+  case CUDA_ERROR_ILLEGAL_ADDRESS:
+  case CUDA_ERROR_LAUNCH_TIMEOUT:
+  case CUDA_ERROR_HARDWARE_STACK_ERROR:
+  case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+  case CUDA_ERROR_MISALIGNED_ADDRESS:
+  case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+  case CUDA_ERROR_INVALID_PC:
+  case CUDA_ERROR_LAUNCH_FAILED:
+    return "an earlier kernel failed and spoiled the context: destroy the "
+           "device and open it again";
+  default:
+    return {};
+  }
+}
+
 Status flashcore::cudaError(const CudaDriver &driver, CUresult result,
                             std::string_view call) {
   const char *name = nullptr, *text = nullptr;
@@ -50,5 +71,6 @@ Status flashcore::cudaError(const CudaDriver &driver, CUresult result,
   if (driver.getErrorString(result, &text) != CUDA_SUCCESS || !text)
     text = "no description";
   return Status::error(std::string(call) + " failed: " + name + " (" +
-                       std::to_string(result) + "): " + text);
+                       std::to_string(result) + "): " + text)
+      .note(advice(result));
 }

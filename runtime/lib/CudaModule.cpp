@@ -16,28 +16,77 @@
 using namespace flashcore;
 using namespace flashcore::cuda;
 
-Status CudaModule::load(const Bundle &bundle, const CodeImage &image) {
+/// The cubin that the driver's assembler makes of `ptx`.
+std::optional<std::string> CudaImage::assemble(const std::string &ptx) const {
+  CUlinkState state = nullptr;
+  if (driver.linkCreate(0, nullptr, nullptr, &state))
+    return std::nullopt;
+  void *cubin = nullptr;
+  size_t bytes = 0;
+  std::optional<std::string> result;
+  // The linker does not write to its input. The NUL is a part of it.
+  if (driver.linkAddData(state, CU_JIT_INPUT_PTX,
+                         const_cast<char *>(ptx.c_str()), ptx.size() + 1,
+                         "kernels.ptx", 0, nullptr, nullptr) == CUDA_SUCCESS &&
+      driver.linkComplete(state, &cubin, &bytes) == CUDA_SUCCESS)
+    result.emplace(static_cast<const char *>(cubin), bytes);
+  driver.linkDestroy(state); // with it goes the cubin
+  return result;
+}
+
+/// Loads what `cache` holds for `ptx`, or what the linker makes of it. What
+/// does not go this way is left to the ordinary one, which explains errors.
+bool CudaImage::loadThroughCache(const std::string &ptx,
+                                 const CubinCache &cache) {
+  CubinCache::Key key = {device.chip, 0, ptx};
+  if (driver.driverGetVersion(&key.driverVersion))
+    return false;
+  std::optional<std::string> cubin = cache.find(key);
+  if (cubin && loadImage(*cubin).ok()) {
+    codeName += ", cached";
+    return true;
+  }
+  cubin = assemble(ptx);
+  if (!cubin || !loadImage(*cubin).ok())
+    return false;
+  if (!cache.store(key, *cubin))
+    codeName += ", cache not writable";
+  return true;
+}
+
+CudaImage::~CudaImage() {
+  if (!module)
+    return;
+  driver.ctxSetCurrent(context); // the last owner may be on any thread
+  driver.moduleUnload(module);
+}
+
+Status CudaImage::load(const CodeChoice &choice,
+                       const std::optional<CubinCache> &cache) {
+  codeName = choice.str();
+  const std::string &contents = choice.image->contents;
+  if (choice.kind == CodeChoice::Kind::PTX && cache &&
+      loadThroughCache(contents, *cache))
+    return Status::success();
+  return loadImage(contents);
+}
+
+Status CudaImage::loadImage(const std::string &image) {
   // The JIT log is the only place where ptxas says which line it rejected.
   std::array<char, 8192> log{};
   CUjit_option keys[] = {CU_JIT_ERROR_LOG_BUFFER,
                          CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
   void *values[] = {log.data(), reinterpret_cast<void *>(log.size() - 1)};
   // std::string ends in a NUL, which PTX needs.
-  if (CUresult result = driver.moduleLoadDataEx(&module, image.contents.c_str(),
-                                                2, keys, values)) {
+  if (CUresult result =
+          driver.moduleLoadDataEx(&module, image.c_str(), 2, keys, values)) {
     module = nullptr;
-    return loadError(result, log.data())
-        .note("loading " + codeName + " from " +
-              (bundle.directory / image.file).string());
+    return loadError(result, log.data());
   }
-  for (const KernelSpec &kernel : bundle.kernels)
-    if (Status status = loadKernel(kernel); !status.ok())
-      return status.note("loading " + codeName + " from " +
-                         (bundle.directory / image.file).string());
   return Status::success();
 }
 
-Status CudaModule::loadError(CUresult result, const char *log) const {
+Status CudaImage::loadError(CUresult result, const char *log) const {
   Status status = cudaError(driver, result, "cuModuleLoadDataEx");
   int version = 0;
   if (result == CUDA_ERROR_UNSUPPORTED_PTX_VERSION &&
@@ -50,10 +99,17 @@ Status CudaModule::loadError(CUresult result, const char *log) const {
   return status.note(log);
 }
 
+Status CudaModule::load(const Bundle &bundle) {
+  for (const KernelSpec &kernel : bundle.kernels)
+    if (Status status = loadKernel(kernel); !status.ok())
+      return status;
+  return Status::success();
+}
+
 Status CudaModule::loadKernel(const KernelSpec &kernel) {
   CUfunction function = nullptr;
-  if (CUresult result =
-          driver.moduleGetFunction(&function, module, kernel.name.c_str()))
+  if (CUresult result = driver.moduleGetFunction(&function, image->handle(),
+                                                 kernel.name.c_str()))
     return cudaError(driver, result, "cuModuleGetFunction")
         .note("looking for kernel '" + kernel.name + "'");
   if (Status status = inspect(kernel, function); !status.ok())

@@ -50,11 +50,52 @@ StatusOr<std::unique_ptr<LoadedModule>> Device::load(const Bundle &bundle) {
   StatusOr<CodeChoice> choice = chooseCode(bundle, deviceInfo.chip);
   if (!choice.ok())
     return choice.status();
-  return loadCode(bundle, *choice);
+  StatusOr<std::unique_ptr<LoadedModule>> module = loadCode(bundle, *choice);
+  if (module.ok())
+    (*module)->specs = bundle.kernels;
+  return module;
 }
 
-Status Device::checkLaunch(const KernelLaunch &launch) const {
-  for (size_t i = 0; i < 3; ++i)
+static std::string str(const std::array<int64_t, 3> &sizes) {
+  return std::to_string(sizes[0]) + "x" + std::to_string(sizes[1]) + "x" +
+         std::to_string(sizes[2]);
+}
+
+/// A launch that was planned for another bundle would make the device read
+/// arguments that are not there.
+static Status checkSpec(const std::vector<KernelSpec> &specs,
+                        const KernelLaunch &launch) {
+  if (launch.kernel >= specs.size())
+    return Status::error(
+        "expects the number of one of the " + std::to_string(specs.size()) +
+        " kernels of the bundle, but got " + std::to_string(launch.kernel));
+  const KernelSpec &spec = specs[launch.kernel];
+  std::string expects = "kernel '" + spec.name + "' expects ";
+  if (launch.arguments.size() != spec.arguments.size())
+    return Status::error(expects + std::to_string(spec.arguments.size()) +
+                         " arguments, but got " +
+                         std::to_string(launch.arguments.size()));
+  if (launch.block != spec.block)
+    return Status::error(expects + "blocks of " + str(spec.block) +
+                         " threads, but got " + str(launch.block));
+  if (launch.dynamicSharedMemory != spec.dynamicSharedMemory)
+    return Status::error(expects + std::to_string(spec.dynamicSharedMemory) +
+                         " bytes of dynamic shared memory, but got " +
+                         std::to_string(launch.dynamicSharedMemory));
+  return Status::success();
+}
+
+Status Device::checkLaunch(const LoadedModule &module,
+                           const KernelLaunch &launch) const {
+  if (Status status = checkSpec(module.specs, launch); !status.ok())
+    return status.note("plan the launch from the bundle that was loaded");
+  for (size_t i = 0; i < 3; ++i) {
+    if (launch.grid[i] < 0)
+      return Status::error("kernel '" + launch.name +
+                           "' expects a grid of at least 0 blocks in "
+                           "direction " +
+                           "xyz"[i] + ", but got " +
+                           std::to_string(launch.grid[i]));
     if (launch.grid[i] > deviceInfo.limits.grid[i])
       return Status::error("kernel '" + launch.name + "' needs " +
                            std::to_string(launch.grid[i]) +
@@ -62,15 +103,17 @@ Status Device::checkLaunch(const KernelLaunch &launch) const {
                            deviceInfo.name + " allows " +
                            std::to_string(deviceInfo.limits.grid[i]))
           .note("split the batch into several calls");
+  }
   return Status::success();
 }
 
-Status Device::launch(LoadedModule &module, const KernelLaunch &launch) {
+Status Device::launch(LoadedModule &module, const KernelLaunch &launch,
+                      Stream stream) {
+  if (Status status = checkLaunch(module, launch); !status.ok())
+    return status;
   if (launch.empty())
     return Status::success();
-  if (Status status = checkLaunch(launch); !status.ok())
-    return status;
-  return launchChecked(module, launch);
+  return launchChecked(module, launch, stream);
 }
 
 StatusOr<Timing> Device::time(LoadedModule &module,
@@ -84,7 +127,7 @@ StatusOr<Timing> Device::time(LoadedModule &module,
   bool anyWork = false;
   for (const std::vector<KernelLaunch> &set : sets)
     for (const KernelLaunch &launch : set) {
-      if (Status status = checkLaunch(launch); !status.ok())
+      if (Status status = checkLaunch(module, launch); !status.ok())
         return status;
       anyWork |= !launch.empty();
     }
@@ -92,6 +135,25 @@ StatusOr<Timing> Device::time(LoadedModule &module,
     return Status::error("expects a launch to time, but got only empty grids")
         .note("choose a batch, heads_q and seqlen_q of at least 1");
   return timeChecked(module, sets, options);
+}
+
+StatusOr<LaunchOverhead> Device::measureOverhead(LoadedModule &module,
+                                                 const KernelLaunch &launch,
+                                                 int samples) {
+  if (Status status = checkLaunch(module, launch); !status.ok())
+    return status;
+  if (launch.empty() || samples < 1)
+    return Status::error("expects a grid that is not empty and at least one "
+                         "sample, but got " +
+                         str(launch.grid) + " and " + std::to_string(samples));
+  return measureOverheadChecked(module, launch, samples);
+}
+
+StatusOr<LaunchOverhead>
+Device::measureOverheadChecked(LoadedModule &, const KernelLaunch &, int) {
+  return Status::error("expects a GPU to measure the overhead of a launch on, "
+                       "but got " +
+                       deviceInfo.name);
 }
 
 StatusOr<DeviceBuffer> DeviceBuffer::create(Device &device, int64_t bytes,

@@ -111,8 +111,9 @@ protected:
     return std::unique_ptr<LoadedModule>(std::move(module));
   }
 
-  Status launchChecked(LoadedModule &module,
-                       const KernelLaunch &launch) override {
+  // A launch is done when this returns, so every stream is in order.
+  Status launchChecked(LoadedModule &module, const KernelLaunch &launch,
+                       Stream) override {
     auto &loaded = static_cast<EmulatorModule &>(module);
     emu::Arguments arguments;
     for (uint64_t argument : launch.arguments)

@@ -45,6 +45,11 @@ static Status checkPointers(const Problem &problem,
     auto it = pointers.find(tensor.name);
     if (it == pointers.end())
       continue;
+    if (!it->second &&
+        tensor.spanBytes() > tensor.offset * byteSize(tensor.dtype))
+      return Status::error("expects a pointer for '" + tensor.name +
+                           "', but got null")
+          .note("only a tensor without elements needs none");
     uint64_t offset =
         static_cast<uint64_t>(tensor.offset * byteSize(tensor.dtype));
     uint64_t first = it->second + offset;
@@ -55,6 +60,11 @@ static Status checkPointers(const Problem &problem,
           std::to_string(it->second) + " and an offset of " +
           std::to_string(offset) + " bytes");
   }
+  auto workspace = pointers.find(WorkspaceName);
+  if (workspace != pointers.end() && !workspace->second &&
+      problem.workspaceBytes())
+    return Status::error("expects " + std::to_string(problem.workspaceBytes()) +
+                         " bytes of workspace, but got null");
   return Status::success();
 }
 

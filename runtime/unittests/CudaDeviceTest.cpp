@@ -17,6 +17,16 @@
 using namespace flashcore;
 using namespace flashcore::testing;
 
+/// A launch of the kernel of the test bundle.
+static KernelLaunch testLaunch() {
+  KernelLaunch launch;
+  launch.name = "attention";
+  launch.block = {128, 1, 1};
+  launch.dynamicSharedMemory = 49152;
+  launch.arguments.resize(8);
+  return launch;
+}
+
 static std::string planned(const std::string &call) {
   return call + " failed: CUDA_ERROR_FAKE (999): as planned";
 }
@@ -104,7 +114,8 @@ TEST(CudaDeviceTest, reportsEachMemoryCallThatFails) {
   fake.failAt("cuMemAlloc", 2);
   EXPECT_EQ(text(device->allocate(64, "q")),
             "cuMemAlloc(64 bytes) failed: CUDA_ERROR_OUT_OF_MEMORY (2): as "
-            "planned");
+            "planned\n"
+            "  note: the device is full: free memory or use a smaller problem");
   fake.failAt("cuMemcpyHtoDAsync", 999);
   EXPECT_EQ(text(device->copyToDevice(buffer->pointer(), &word, 4)),
             planned("cuMemcpyHtoDAsync"));
@@ -191,7 +202,7 @@ TEST(CudaDeviceTest, doesNotLaunchAnEmptyGrid) {
   Bundle bundle = loadTestBundle();
   StatusOr<std::unique_ptr<LoadedModule>> module = device->load(bundle);
   ASSERT_EQ(text(module), "");
-  KernelLaunch launch;
+  KernelLaunch launch = testLaunch();
   launch.grid = {0, 1, 1};
   EXPECT_EQ(text(device->launch(**module, launch)), "");
   EXPECT_EQ(fake.calls("cuLaunchKernel"), 0);
@@ -199,21 +210,17 @@ TEST(CudaDeviceTest, doesNotLaunchAnEmptyGrid) {
 
 TEST(CudaDeviceTest, explainsALaunchThatFails) {
   FakeCuda fake;
-  fake.numArguments = 0;
   std::unique_ptr<Device> device = fake.open();
   Bundle bundle = loadTestBundle();
   StatusOr<std::unique_ptr<LoadedModule>> module = device->load(bundle);
   ASSERT_EQ(text(module), "");
-  KernelLaunch launch;
-  launch.name = "attention";
+  KernelLaunch launch = testLaunch();
   launch.grid = {3, 2, 1};
-  launch.block = {128, 1, 1};
-  launch.dynamicSharedMemory = 64;
   fake.failAt("cuLaunchKernel", 999);
   EXPECT_EQ(text(device->launch(**module, launch)),
             planned("cuLaunchKernel") +
-                "\n  note: kernel 'attention', grid 3x2x1, block 128x1x1, 64 "
-                "bytes of dynamic shared memory, 128 registers a thread");
+                "\n  note: kernel 'attention', grid 3x2x1, block 128x1x1, "
+                "49152 bytes of dynamic shared memory, 128 registers a thread");
 }
 
 TEST(CudaDeviceTest, refusesAGridPastTheLimit) {
@@ -222,8 +229,7 @@ TEST(CudaDeviceTest, refusesAGridPastTheLimit) {
   Bundle bundle = loadTestBundle();
   StatusOr<std::unique_ptr<LoadedModule>> module = device->load(bundle);
   ASSERT_EQ(text(module), "");
-  KernelLaunch launch;
-  launch.name = "attention";
+  KernelLaunch launch = testLaunch();
   launch.grid = {1, 65536, 1};
   EXPECT_EQ(
       text(device->launch(**module, launch)),

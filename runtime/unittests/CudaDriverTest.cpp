@@ -55,9 +55,17 @@ TEST(CudaDriverTest, theFakeIsComplete) {
 
 TEST(CudaDriverTest, explainsAnError) {
   FakeCuda fake;
-  EXPECT_EQ(cudaError(fake.driver(), 700, "cuLaunchKernel").str(),
-            "cuLaunchKernel failed: CUDA_ERROR_ILLEGAL_ADDRESS (700): as "
-            "planned");
+  EXPECT_EQ(
+      cudaError(fake.driver(), 700, "cuLaunchKernel").str(),
+      "cuLaunchKernel failed: CUDA_ERROR_ILLEGAL_ADDRESS (700): as "
+      "planned\n  note: an earlier kernel failed and spoiled the context: "
+      "destroy the device and open it again");
+  EXPECT_EQ(cudaError(fake.driver(), 709, "cuMemFree").str(),
+            "cuMemFree failed: CUDA_ERROR_FAKE (709): as planned\n"
+            "  note: the context is lost: destroy the device and open it "
+            "again");
+  EXPECT_EQ(cudaError(fake.driver(), 999, "cuMemFree").str(),
+            "cuMemFree failed: CUDA_ERROR_FAKE (999): as planned");
 }
 
 TEST(CudaDriverTest, survivesAnErrorThatTheDriverCannotExplain) {

@@ -21,14 +21,15 @@ namespace {
 class CudaTimingTest : public ::testing::Test {
 protected:
   CudaTimingTest() : device(fake.open()), bundle(loadTestBundle()) {
-    fake.numArguments = 1;
     StatusOr<std::unique_ptr<LoadedModule>> loaded = device->load(bundle);
     EXPECT_EQ(text(loaded), "");
     module = std::move(*loaded);
     for (uint64_t number = 0; number < 3; ++number) {
       KernelLaunch launch;
       launch.name = "attention";
-      launch.arguments = {number};
+      launch.block = {128, 1, 1};
+      launch.dynamicSharedMemory = 49152;
+      launch.arguments = {number, 0, 0, 0, 0, 0, 0, 0};
       sets.push_back({launch});
     }
   }
@@ -113,16 +114,17 @@ TEST_F(CudaTimingTest, endsTheCaptureAfterALaunchThatFails) {
   fake.failAt("cuLaunchKernel", 999, 2);
   EXPECT_EQ(text(time(options)),
             "cuLaunchKernel failed: CUDA_ERROR_FAKE (999): as planned\n"
-            "  note: kernel 'attention', grid 1x1x1, block 1x1x1, 0 bytes of "
-            "dynamic shared memory, 128 registers a thread");
+            "  note: kernel 'attention', grid 1x1x1, block 128x1x1, 49152 "
+            "bytes of dynamic shared memory, 128 registers a thread");
   EXPECT_EQ(fake.calls("cuStreamEndCapture"), 1);
 }
 
 TEST_F(CudaTimingTest, refusesNothingToTime) {
-  sets.clear();
-  EXPECT_EQ(text(time({})), "expects at least one set of launches and one "
-                            "replay, but got 0 and 15");
-  KernelLaunch empty;
+  sets.resize(1);
+  EXPECT_EQ(text(device->time(*module, {}, {})),
+            "expects at least one set of launches and one "
+            "replay, but got 0 and 15");
+  KernelLaunch empty = sets.front().front();
   empty.grid = {0, 1, 1};
   sets = {{empty}};
   EXPECT_EQ(text(time({})),

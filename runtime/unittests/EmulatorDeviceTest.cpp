@@ -47,6 +47,7 @@ Bundle makeBundle(std::string text) {
   KernelSpec kernel;
   kernel.name = "add_one";
   kernel.block = {32, 1, 1};
+  kernel.arguments.resize(1);
   bundle.kernels.push_back(kernel);
   return bundle;
 }

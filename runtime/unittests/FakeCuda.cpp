@@ -23,6 +23,7 @@ using namespace flashcore::cuda;
 using flashcore::testing::FakeCuda;
 
 static FakeCuda *instance = nullptr;
+static thread_local CUcontext currentContext = nullptr;
 
 FakeCuda &FakeCuda::current() {
   assert(instance && "a fake driver function was called without a FakeCuda");
@@ -49,6 +50,7 @@ FakeCuda::FakeCuda()
                           {CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 512}}) {
   assert(!instance && "one FakeCuda at a time");
   instance = this;
+  currentContext = nullptr;
 }
 
 FakeCuda::~FakeCuda() {
@@ -60,18 +62,33 @@ int FakeCuda::calls(const std::string &symbol) const {
   return static_cast<int>(std::count(log.begin(), log.end(), symbol));
 }
 
+/// Whether the real function fails on a thread without a current context.
+static bool needsContext(std::string_view symbol) {
+  for (std::string_view free :
+       {"cuGetError", "cuInit", "cuDriver", "cuDevice", "cuCtxSetCurrent"})
+    if (symbol.starts_with(free))
+      return false;
+  return true;
+}
+
 CUresult FakeCuda::enter(const std::string &symbol) {
+  std::lock_guard lock(mutex);
+  EXPECT_TRUE(currentContext || !needsContext(symbol)) << symbol;
   log.push_back(symbol);
   auto it = failures.find(symbol);
   if (it == failures.end() || it->second.skip-- > 0)
     return CUDA_SUCCESS;
   it->second.skip = 0;
-  return it->second.result;
+  CUresult result = it->second.result;
+  if (it->second.isOnce)
+    failures.erase(it);
+  return result;
 }
 
 /// Returns from the fake function when the test planned its failure.
 #define ENTER(symbol)                                                          \
   FakeCuda &fake = FakeCuda::current();                                        \
+  std::lock_guard lock(fake.mutex);                                            \
   if (CUresult result = fake.enter(symbol))                                    \
     return result;                                                             \
   (void)fake
@@ -92,6 +109,7 @@ static CUresult create(const char *symbol, Handle *result) {
 
 static CUresult destroy(const char *symbol) {
   FakeCuda &fake = FakeCuda::current();
+  std::lock_guard lock(fake.mutex);
   --fake.liveObjects;
   return fake.enter(symbol);
 }
@@ -163,11 +181,30 @@ static CUresult fill(CUdeviceptr to, unsigned value, size_t count, CUstream) {
 static CUresult loadModule(CUmodule *module, const void *image, unsigned count,
                            CUjit_option *keys, void **values) {
   FakeCuda &fake = FakeCuda::current();
+  std::lock_guard lock(fake.mutex);
   fake.image = static_cast<const char *>(image);
   for (unsigned i = 0; i < count; ++i)
     if (keys[i] == CU_JIT_ERROR_LOG_BUFFER)
       std::strcpy(static_cast<char *>(values[i]), fake.jitLog.c_str());
   return create("cuModuleLoadDataEx", module);
+}
+
+static CUresult addData(CUlinkState, CUjitInputType type, void *data,
+                        size_t size, const char *name, unsigned count,
+                        CUjit_option *, void **) {
+  EXPECT_EQ(type, CU_JIT_INPUT_PTX);
+  EXPECT_NE(name, nullptr);
+  EXPECT_EQ(count, 0u);
+  EXPECT_EQ(static_cast<char *>(data)[size - 1], '\0');
+  ENTER("cuLinkAddData");
+  return CUDA_SUCCESS;
+}
+
+static CUresult completeLink(CUlinkState, void **cubin, size_t *bytes) {
+  ENTER("cuLinkComplete");
+  *cubin = fake.assembled.data();
+  *bytes = fake.assembled.size();
+  return CUDA_SUCCESS;
 }
 
 static CUresult getFunction(CUfunction *function, CUmodule, const char *name) {
@@ -190,7 +227,8 @@ static CUresult launch(CUfunction function, unsigned gridX, unsigned gridY,
       {blockX, blockY, blockZ},
       sharedBytes,
       {},
-      fake.isCapturing};
+      fake.isCapturing,
+      stream};
   for (size_t i = 0; i < fake.numArguments; ++i)
     launch.arguments.push_back(*static_cast<uint64_t *>(arguments[i]));
   fake.launches.push_back(launch);
@@ -252,8 +290,9 @@ static void fillObjects(CudaDriver &driver) {
   driver.devicePrimaryCtxRelease = [](CUdevice) {
     return destroy("cuDevicePrimaryCtxRelease");
   };
-  driver.ctxSetCurrent = [](CUcontext) -> CUresult {
+  driver.ctxSetCurrent = [](CUcontext context) -> CUresult {
     ENTER("cuCtxSetCurrent");
+    currentContext = context;
     return CUDA_SUCCESS;
   };
   driver.memAlloc = memAlloc;
@@ -262,6 +301,13 @@ static void fillObjects(CudaDriver &driver) {
   driver.memcpyDtoHAsync = copyOut;
   driver.memsetD32Async = fill;
   driver.moduleLoadDataEx = loadModule;
+  driver.linkCreate = [](unsigned, CUjit_option *, void **,
+                         CUlinkState *state) {
+    return create("cuLinkCreate", state);
+  };
+  driver.linkAddData = addData;
+  driver.linkComplete = completeLink;
+  driver.linkDestroy = [](CUlinkState) { return destroy("cuLinkDestroy"); };
   driver.moduleUnload = [](CUmodule) { return destroy("cuModuleUnload"); };
   driver.moduleGetFunction = getFunction;
   driver.streamCreate = [](CUstream *stream, unsigned flags) {
@@ -323,7 +369,8 @@ CudaDriver FakeCuda::driver() const {
 }
 
 std::unique_ptr<Device> FakeCuda::open() {
-  StatusOr<std::unique_ptr<Device>> device = createCudaDevice(driver());
+  StatusOr<std::unique_ptr<Device>> device =
+      createCudaDevice(driver(), 0, cubinCache);
   EXPECT_TRUE(device.ok()) << device.status().str();
   return device.ok() ? std::move(*device) : nullptr;
 }

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 
 namespace flashcore::testing {
 
@@ -38,6 +39,10 @@ public:
   void failAt(const std::string &symbol, cuda::CUresult result, int skip = 0) {
     failures[symbol] = {result, skip};
   }
+  /// Makes only the next call to `symbol` fail.
+  void failOnce(const std::string &symbol, cuda::CUresult result) {
+    failures[symbol] = {result, 0, true};
+  }
   int calls(const std::string &symbol) const;
 
   struct Launch {
@@ -46,6 +51,7 @@ public:
     unsigned sharedBytes;
     std::vector<uint64_t> arguments;
     bool isCaptured;
+    cuda::CUstream stream;
   };
 
   // What the fake GPU is.
@@ -59,6 +65,10 @@ public:
   /// Milliseconds of successive event pairs; 1 when used up.
   std::vector<float> elapsed;
 
+  /// What the linker makes of PTX, and where the runtime keeps it.
+  std::string assembled = "assembled cubin";
+  std::optional<std::filesystem::path> cubinCache;
+
   // What happened.
   std::vector<std::string> log;
   std::vector<Launch> launches;
@@ -71,11 +81,14 @@ public:
   /// Records the call and returns its planned failure or CUDA_SUCCESS.
   cuda::CUresult enter(const std::string &symbol);
   static FakeCuda &current();
+  /// Held by every fake function, as calls come from several threads.
+  std::recursive_mutex mutex;
 
 private:
   struct Failure {
     cuda::CUresult result;
-    int skip;
+    int skip = 0;
+    bool isOnce = false;
   };
   std::map<std::string, Failure> failures;
 };

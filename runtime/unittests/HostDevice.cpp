@@ -102,7 +102,7 @@ void HostDevice::spoil(HostTensor &o, HostTensor &lse) const {
 }
 
 Status HostDevice::launchChecked(LoadedModule &module,
-                                 const KernelLaunch &launch) {
+                                 const KernelLaunch &launch, Stream) {
   hasCrashed = mistake == Mistake::Crash;
   const Bundle &bundle = static_cast<HostModule &>(module).bundle;
   StatusOr<Problem> problem = Problem::create(bundle, {});

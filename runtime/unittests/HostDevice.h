@@ -65,8 +65,8 @@ public:
 protected:
   StatusOr<std::unique_ptr<LoadedModule>>
   loadCode(const Bundle &bundle, const CodeChoice &choice) override;
-  Status launchChecked(LoadedModule &module,
-                       const KernelLaunch &launch) override;
+  Status launchChecked(LoadedModule &module, const KernelLaunch &launch,
+                       Stream stream) override;
   StatusOr<Timing> timeChecked(LoadedModule &module,
                                std::span<const std::vector<KernelLaunch>> sets,
                                const TimingOptions &options) override;

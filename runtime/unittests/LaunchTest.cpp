@@ -87,6 +87,34 @@ TEST(LaunchTest, refusesAMissingPointer) {
             "  note: it is argument 1 of kernel 'attention'");
 }
 
+TEST(LaunchTest, refusesANullPointer) {
+  Bundle bundle = loadTestBundle();
+  StatusOr<Problem> problem = Problem::create(bundle, testRequest());
+  PointerMap null = pointers;
+  null["k"] = 0;
+  EXPECT_EQ(text(planLaunches(*problem, null)),
+            "expects a pointer for 'k', but got null\n"
+            "  note: only a tensor without elements needs none");
+  StatusOr<Problem> empty =
+      Problem::create(bundle, testRequest(1, 4, 2, 32, 0));
+  null["v"] = 0;
+  EXPECT_EQ(text(planLaunches(*empty, null)), "");
+}
+
+TEST(LaunchTest, refusesANullWorkspace) {
+  nlohmann::json manifest = testManifest();
+  manifest["workspace"]["bytes"] = {
+      {{"bytes", 64}, {"factors", nlohmann::json::array()}}};
+  Bundle bundle = loadTestBundle(manifest);
+  StatusOr<Problem> problem = Problem::create(bundle, testRequest());
+  PointerMap null = pointers;
+  null["workspace"] = 0;
+  EXPECT_EQ(text(planLaunches(*problem, null)),
+            "expects 64 bytes of workspace, but got null");
+  null["workspace"] = 0x6000;
+  EXPECT_EQ(text(planLaunches(*problem, null)), "");
+}
+
 TEST(LaunchTest, refusesAnUnalignedPointer) {
   Bundle bundle = loadTestBundle();
   ProblemRequest request = testRequest();

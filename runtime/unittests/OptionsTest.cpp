@@ -131,10 +131,11 @@ TEST(OptionsTest, refusesBadValues) {
   EXPECT_EQ(refusal({"a.fcb", "--stage=qk", "--v=v.npy"}),
             "expects no input file with --stage=qk, but got one for 'v'\n"
             "  note: a stage chooses its own inputs");
-  EXPECT_EQ(refusal({"--grid=g.json", "--batch=2"}),
-            "expects --grid without --info, --runs, sizes and files of "
-            "tensors, but got one of them\n"
-            "  note: write the sizes into the entries of the grid");
+  EXPECT_EQ(
+      refusal({"--grid=g.json", "--batch=2"}),
+      "expects --grid without --info, --overhead, --runs, sizes and files of "
+      "tensors, but got one of them\n"
+      "  note: write the sizes into the entries of the grid");
   // The texts of these come from CLI11, of which the versions differ.
   EXPECT_NE(refusal({"a.fcb", "--device=tpu"}), "");
   EXPECT_NE(refusal({"a.fcb", "--batch=-1"}), "");

@@ -66,6 +66,14 @@ TEST_F(SessionTest, loadsABundleOnce) {
   EXPECT_EQ(opened, 1);
 }
 
+TEST_F(SessionTest, measuresTheOverheadOnAGpuOnly) {
+  Session session = makeSession();
+  ASSERT_EQ(text(session.open()), "");
+  EXPECT_EQ(text(session.measureOverhead(request)),
+            "expects a GPU to measure the overhead of a launch on, but got "
+            "Host");
+}
+
 TEST_F(SessionTest, aWrongResultFails) {
   Session session = makeSession(Mistake::WrongValue);
   RunResult result = session.run(request);

@@ -219,7 +219,8 @@ TEST_F(TensorSetTest, namesTheTensorThatCouldNotBeMoved) {
   fake.failAt("cuMemAlloc", 2, 1);
   EXPECT_EQ(text(moved.upload(*device)),
             "cuMemAlloc(1536 bytes) failed: CUDA_ERROR_OUT_OF_MEMORY (2): as "
-            "planned\n  note: allocating 'k'");
+            "planned\n  note: the device is full: free memory or use a smaller "
+            "problem\n  note: allocating 'k'");
   fake.failAt("cuMemAlloc", 0);
   fake.failAt("cuMemsetD32Async", 999);
   EXPECT_EQ(text(moved.upload(*device)),

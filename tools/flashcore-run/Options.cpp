@@ -120,6 +120,9 @@ static void addModeOptions(CLI::App &app, RawOptions &raw, Options &options) {
   app.add_option("--json", raw.json, "Write all results to this file");
   app.add_flag("--info", options.info,
                "Print a summary of the bundle and stop; needs no device");
+  app.add_flag("--overhead", options.overhead,
+               "Print the host time of a launch, by the driver's call alone "
+               "and by the runtime, and stop; needs a GPU");
   app.add_option("--grid", raw.grid,
                  "Run the list of entries in this JSON file in one process; "
                  "other options are the defaults of the entries");
@@ -172,10 +175,12 @@ static Status finish(const RawOptions &raw, Options &options) {
                          std::string(raw.grid.empty() ? "neither" : "both"))
         .note("see flashcore-run --help");
   if (!raw.grid.empty() &&
-      (options.info || options.runs != 1 || !request.problem.dims.empty() ||
-       !request.inputFiles.empty() || !request.outputFiles.empty()))
-    return Status::error("expects --grid without --info, --runs, sizes and "
-                         "files of tensors, but got one of them")
+      (options.info || options.overhead || options.runs != 1 ||
+       !request.problem.dims.empty() || !request.inputFiles.empty() ||
+       !request.outputFiles.empty()))
+    return Status::error(
+               "expects --grid without --info, --overhead, --runs, sizes and "
+               "files of tensors, but got one of them")
         .note("write the sizes into the entries of the grid");
   StatusOr<Layout> layout = parseLayout(raw.layout);
   if (!layout.ok())

@@ -26,6 +26,8 @@ struct Options {
   int runs = 1;
   std::filesystem::path json;
   bool info = false;
+  /// Measure the host time of a launch instead of running.
+  bool overhead = false;
   std::filesystem::path grid;
   std::filesystem::path compiler;
   /// What follows "--".

@@ -158,6 +158,28 @@ Status Session::runLoaded(LoadedBundle &loaded, const Problem &problem,
   return Status::success();
 }
 
+StatusOr<LaunchOverhead> Session::measureOverhead(const RunRequest &request) {
+  StatusOr<LoadedBundle *> loaded = loadModule(request.bundle);
+  if (!loaded.ok())
+    return loaded.status();
+  StatusOr<Problem> problem = createProblem(*(*loaded)->bundle, request);
+  if (!problem.ok())
+    return problem.status();
+  StatusOr<TensorSet> set = TensorSet::create(*problem);
+  if (!set.ok())
+    return set.status();
+  if (Status status =
+          set->fillInputs(request.seed, request.kind, request.stage);
+      !status.ok())
+    return status;
+  if (Status status = set->upload(*device); !status.ok())
+    return status;
+  StatusOr<std::vector<KernelLaunch>> launches = set->launches();
+  if (!launches.ok())
+    return launches.status();
+  return device->measureOverhead(*(*loaded)->module, launches->front());
+}
+
 RunResult Session::run(const RunRequest &request) {
   RunResult result;
   result.request = request;

@@ -105,6 +105,16 @@ static ExitCode runAll(Session &session, const Options &options,
   return anyFailed ? CheckFailed : anyError ? BadInput : Passed;
 }
 
+static ExitCode printOverhead(Session &session, const RunRequest &request) {
+  StatusOr<LaunchOverhead> overhead = session.measureOverhead(request);
+  if (!overhead.ok())
+    return fail(overhead.status());
+  std::printf("launch overhead: driver %.2f us, runtime %.2f us, "
+              "difference %.2f us\n",
+              overhead->driver, overhead->runtime, overhead->added());
+  return Passed;
+}
+
 /// All but the parsing of the command line.
 static ExitCode runTool(const Options &options) {
   Session session([&] { return openDevice(options.device, options.emulator); });
@@ -131,6 +141,8 @@ static ExitCode runTool(const Options &options) {
   }
   if (Status status = session.open(); !status.ok())
     return fail(status);
+  if (options.overhead)
+    return printOverhead(session, requests.front());
   if (options.device == "auto" && session.deviceInfo().kind == "emulator") {
     print("no GPU here: running on the emulator, which checks every access "
           "but does not time\n");

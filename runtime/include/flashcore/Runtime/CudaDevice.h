@@ -14,11 +14,21 @@
 #include "flashcore/Runtime/CudaDriver.h"
 #include "flashcore/Runtime/Device.h"
 
+#include <filesystem>
+
 namespace flashcore {
 
-/// Opens GPU `ordinal`. A machine without a GPU is a NoDevice status.
-StatusOr<std::unique_ptr<Device>> createCudaDevice(const CudaDriver &driver,
-                                                   int ordinal = 0);
+/// The folder for code that the driver assembled: $FLASHCORE_CACHE_DIR, else
+/// flashcore in $XDG_CACHE_HOME, else ~/.cache/flashcore. None when the first
+/// is set to nothing.
+std::optional<std::filesystem::path> defaultCubinCache();
+
+/// Opens GPU `ordinal`. A machine without a GPU is a NoDevice status. Code that
+/// the driver assembles is kept in the folder `cubinCache`, if there is one.
+StatusOr<std::unique_ptr<Device>>
+createCudaDevice(const CudaDriver &driver, int ordinal = 0,
+                 const std::optional<std::filesystem::path> &cubinCache =
+                     defaultCubinCache());
 
 /// The same with the driver of this machine.
 StatusOr<std::unique_ptr<Device>> createCudaDevice(int ordinal = 0);

@@ -30,23 +30,34 @@ using CUdeviceptr = unsigned long long;
 using CUdevice_attribute = int;
 using CUfunction_attribute = int;
 using CUjit_option = int;
+using CUjitInputType = int;
 using CUstreamCaptureMode = int;
 using CUcontext = struct OpaqueContext *;
 using CUmodule = struct OpaqueModule *;
 using CUfunction = struct OpaqueFunction *;
 using CUstream = struct OpaqueStream *;
+using CUlinkState = struct OpaqueLinkState *;
 using CUevent = struct OpaqueEvent *;
 using CUgraph = struct OpaqueGraph *;
 using CUgraphExec = struct OpaqueGraphExec *;
 
 enum : CUresult {
   CUDA_SUCCESS = 0,
+  CUDA_ERROR_OUT_OF_MEMORY = 2,
   CUDA_ERROR_NO_DEVICE = 100,
   CUDA_ERROR_NO_BINARY_FOR_GPU = 209,
   CUDA_ERROR_INVALID_PTX = 218,
   CUDA_ERROR_UNSUPPORTED_PTX_VERSION = 222,
   CUDA_ERROR_ILLEGAL_ADDRESS = 700,
   CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES = 701,
+  CUDA_ERROR_LAUNCH_TIMEOUT = 702,
+  CUDA_ERROR_CONTEXT_IS_DESTROYED = 709,
+  CUDA_ERROR_HARDWARE_STACK_ERROR = 714,
+  CUDA_ERROR_ILLEGAL_INSTRUCTION = 715,
+  CUDA_ERROR_MISALIGNED_ADDRESS = 716,
+  CUDA_ERROR_INVALID_ADDRESS_SPACE = 717,
+  CUDA_ERROR_INVALID_PC = 718,
+  CUDA_ERROR_LAUNCH_FAILED = 719,
 };
 
 enum : CUdevice_attribute {
@@ -77,6 +88,7 @@ enum : CUjit_option {
   CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6,
 };
 
+enum : CUjitInputType { CU_JIT_INPUT_PTX = 1 };
 enum : CUstreamCaptureMode { CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1 };
 enum : unsigned { CU_STREAM_NON_BLOCKING = 1 };
 enum : unsigned { CU_EVENT_DEFAULT = 0 };
@@ -113,6 +125,13 @@ namespace flashcore {
     (cuda::CUdeviceptr, unsigned, size_t, cuda::CUstream))                     \
   X(moduleLoadDataEx, cuModuleLoadDataEx,                                      \
     (cuda::CUmodule *, const void *, unsigned, cuda::CUjit_option *, void **)) \
+  X(linkCreate, cuLinkCreate_v2,                                               \
+    (unsigned, cuda::CUjit_option *, void **, cuda::CUlinkState *))            \
+  X(linkAddData, cuLinkAddData_v2,                                             \
+    (cuda::CUlinkState, cuda::CUjitInputType, void *, size_t, const char *,    \
+     unsigned, cuda::CUjit_option *, void **))                                 \
+  X(linkComplete, cuLinkComplete, (cuda::CUlinkState, void **, size_t *))      \
+  X(linkDestroy, cuLinkDestroy, (cuda::CUlinkState))                           \
   X(moduleUnload, cuModuleUnload, (cuda::CUmodule))                            \
   X(moduleGetFunction, cuModuleGetFunction,                                    \
     (cuda::CUfunction *, cuda::CUmodule, const char *))                        \
@@ -156,7 +175,8 @@ resolveCudaDriver(const std::function<void *(const char *)> &resolve);
 /// own. A machine without it is a NoDevice status.
 StatusOr<CudaDriver> loadCudaDriver();
 
-/// "cuLaunchKernel failed: CUDA_ERROR_... (700): ...".
+/// "cuLaunchKernel failed: CUDA_ERROR_... (700): ...", and what to do where
+/// that is known.
 Status cudaError(const CudaDriver &driver, cuda::CUresult result,
                  std::string_view call);
 

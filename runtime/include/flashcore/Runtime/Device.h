@@ -46,6 +46,12 @@ struct LoadedKernelInfo {
   int64_t staticSharedMemory = 0;
 };
 
+/// A queue of work on a device, such as a CUstream; the default is the device's
+/// own. To a GPU all are in the context of the device, capturing or not.
+struct Stream {
+  void *handle = nullptr;
+};
+
 /// A bundle's code on a device. Destroy it before its device.
 class LoadedModule {
 public:
@@ -62,6 +68,11 @@ protected:
   LoadedModule() = default;
   std::string codeName;
   std::vector<LoadedKernelInfo> kernelInfos;
+
+private:
+  friend class Device;
+  /// What a launch must agree with.
+  std::vector<KernelSpec> specs;
 };
 
 /// Microseconds of one launch sequence.
@@ -73,6 +84,13 @@ struct Timing {
   int launchesPerReplay = 0;
 };
 
+/// What a launch costs the host, in microseconds; medians.
+struct LaunchOverhead {
+  double driver = 0;  ///< of the driver's own call
+  double runtime = 0; ///< of Device::launch
+  double added() const { return runtime - driver; }
+};
+
 struct TimingOptions {
   /// How often the recorded launches are replayed; one sample a replay.
   int replays = 15;
@@ -81,6 +99,9 @@ struct TimingOptions {
   int launchesPerReplay = 0;
 };
 
+/// A GPU may be used by several threads at once, but for time(), which wants it
+/// alone, and its context stays current on a thread that used it. Any other
+/// device is for one thread at a time.
 class Device {
 public:
   virtual ~Device() = default;
@@ -111,8 +132,10 @@ public:
   /// chooseCode picks.
   StatusOr<std::unique_ptr<LoadedModule>> load(const Bundle &bundle);
 
-  /// Starts `launch` after the work before it; does nothing for an empty grid.
-  Status launch(LoadedModule &module, const KernelLaunch &launch);
+  /// Starts `launch` after the work before it in `stream`; does nothing for an
+  /// empty grid. Waits for nothing, so that a capturing stream records it.
+  Status launch(LoadedModule &module, const KernelLaunch &launch,
+                Stream stream = {});
 
   /// Times launch sequences. Sequence i of a replay is `sets[i % sets.size()]`,
   /// so that several sets of inputs keep the L2 cache from serving them all.
@@ -120,22 +143,33 @@ public:
                         std::span<const std::vector<KernelLaunch>> sets,
                         const TimingOptions &options);
 
+  /// Compares Device::launch with the driver call that it makes, over at least
+  /// `samples` launches of each.
+  StatusOr<LaunchOverhead> measureOverhead(LoadedModule &module,
+                                           const KernelLaunch &launch,
+                                           int samples = 4096);
+
 protected:
   Device() = default;
   virtual StatusOr<std::unique_ptr<LoadedModule>>
   loadCode(const Bundle &bundle, const CodeChoice &choice) = 0;
   /// The launch is within the limits and its grid is not empty.
-  virtual Status launchChecked(LoadedModule &module,
-                               const KernelLaunch &launch) = 0;
+  virtual Status launchChecked(LoadedModule &module, const KernelLaunch &launch,
+                               Stream stream) = 0;
   virtual StatusOr<Timing>
   timeChecked(LoadedModule &module,
               std::span<const std::vector<KernelLaunch>> sets,
               const TimingOptions &options) = 0;
+  /// Refused unless a device has a driver to compare with.
+  virtual StatusOr<LaunchOverhead>
+  measureOverheadChecked(LoadedModule &module, const KernelLaunch &launch,
+                         int samples);
 
   DeviceInfo deviceInfo;
 
 private:
-  Status checkLaunch(const KernelLaunch &launch) const;
+  Status checkLaunch(const LoadedModule &module,
+                     const KernelLaunch &launch) const;
 };
 
 /// Device memory that is freed with its owner. Must not outlive the device.

@@ -1,0 +1,97 @@
+//===- CubinCache.cpp - Assembled code on disk ----------------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// An entry is a line with a checksum, the whole key and the cubin. It is named
+// by a hash of the key; since it holds the key as well, two keys of one hash
+// replace each other but are never mistaken for each other.
+//
+//===----------------------------------------------------------------------===//
+
+#include "CubinCache.h"
+
+#include "flashcore/Runtime/Bundle.h"
+#include "flashcore/Runtime/CudaDevice.h"
+#include "flashcore/Runtime/FileUtils.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <unistd.h>
+
+using namespace flashcore;
+
+static std::string serialize(const CubinCache::Key &key) {
+  // The PTX comes last and ends with the only NUL.
+  std::string text = "runtime " FLASHCORE_RUNTIME_VERSION "\ndriver " +
+                     std::to_string(key.driverVersion) + "\ndevice " +
+                     key.device.str() + "\n" + key.ptx;
+  text.push_back('\0');
+  return text;
+}
+
+static std::string header(std::string_view contents) {
+  return "flashcore-cubin 1 " + toHex(fnv1a64(contents)) + "\n";
+}
+
+std::filesystem::path CubinCache::entry(const std::string &key) const {
+  return directory / (toHex(fnv1a64(key)) + ".cubin");
+}
+
+std::optional<std::string> CubinCache::find(const Key &key) const {
+  std::string keyText = serialize(key);
+  StatusOr<std::string> file = readFile(entry(keyText));
+  if (!file.ok())
+    return std::nullopt;
+  std::string_view contents = *file;
+  contents.remove_prefix(std::min(header({}).size(), contents.size()));
+  if (!file->starts_with(header(contents)) || !contents.starts_with(keyText))
+    return std::nullopt;
+  return std::string(contents.substr(keyText.size()));
+}
+
+/// Writes all of `text` and closes `descriptor`.
+static bool writeAndClose(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    ssize_t written = write(descriptor, text.data(), text.size());
+    if (written <= 0)
+      break;
+    text.remove_prefix(static_cast<size_t>(written));
+  }
+  return close(descriptor) == 0 && text.empty();
+}
+
+bool CubinCache::store(const Key &key, const std::string &cubin) const {
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  std::string keyText = serialize(key);
+  std::string temporary = (directory / "new-XXXXXX").string();
+  int descriptor = mkstemp(temporary.data());
+  if (descriptor < 0)
+    return false;
+  std::string contents = keyText + cubin;
+  bool isWritten = writeAndClose(descriptor, header(contents) + contents);
+  if (isWritten)
+    std::filesystem::rename(temporary, entry(keyText), error);
+  if (isWritten && !error)
+    return true;
+  unlink(temporary.c_str());
+  return false;
+}
+
+std::optional<std::filesystem::path> flashcore::defaultCubinCache() {
+  if (const char *chosen = std::getenv("FLASHCORE_CACHE_DIR")) {
+    if (!*chosen)
+      return std::nullopt;
+    return chosen;
+  }
+  // The XDG specification has relative paths ignored.
+  const char *cache = std::getenv("XDG_CACHE_HOME");
+  if (cache && *cache == '/')
+    return std::filesystem::path(cache) / "flashcore";
+  const char *home = std::getenv("HOME");
+  if (home && *home == '/')
+    return std::filesystem::path(home) / ".cache" / "flashcore";
+  return std::nullopt;
+}

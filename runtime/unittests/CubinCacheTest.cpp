@@ -1,0 +1,214 @@
+//===- CubinCacheTest.cpp - Assembled code on disk ------------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What makes an entry a hit, what makes it a miss, and what a cache that does
+// not work costs: nothing but the time to assemble.
+//
+//===----------------------------------------------------------------------===//
+
+#include "../lib/CubinCache.h"
+#include "FakeCuda.h"
+#include "TestBundle.h"
+
+#include "flashcore/Runtime/FileUtils.h"
+
+#include <cstdlib>
+#include <thread>
+
+using namespace flashcore;
+using namespace flashcore::testing;
+
+namespace {
+/// Loads PTX: the device is newer than every cubin of the test bundle.
+class CubinCacheTest : public ::testing::Test {
+protected:
+  CubinCacheTest() : bundle(loadTestBundle()) {
+    fake.cubinCache = scratch.path() / "a" / "b";
+    fake.attributes[cuda::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR] = 9;
+    fake.attributes[cuda::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR] = 0;
+  }
+
+  /// The name of the loaded code, or the error.
+  std::string load() {
+    std::unique_ptr<Device> device = fake.open();
+    StatusOr<std::unique_ptr<LoadedModule>> module = device->load(bundle);
+    return module.ok() ? (*module)->code() : text(module);
+  }
+
+  /// The only file of the cache.
+  std::filesystem::path entry() const {
+    std::filesystem::directory_iterator files(*fake.cubinCache);
+    EXPECT_EQ(std::distance(begin(files), end(files)), 1);
+    return std::filesystem::directory_iterator(*fake.cubinCache)->path();
+  }
+
+  ScratchDirectory scratch;
+  FakeCuda fake;
+  Bundle bundle;
+};
+
+/// Sets an environment variable, or unsets it, for as long as it lives.
+class Environment {
+public:
+  Environment(const char *name, const char *value) : name(name) {
+    if (const char *old = std::getenv(name))
+      before = old;
+    set(value);
+  }
+  ~Environment() { set(before ? before->c_str() : nullptr); }
+
+private:
+  void set(const char *value) {
+    value ? setenv(name, value, 1) : unsetenv(name);
+  }
+  const char *name;
+  std::optional<std::string> before;
+};
+} // namespace
+
+TEST_F(CubinCacheTest, assemblesOnce) {
+  EXPECT_EQ(load(), "PTX sm_80");
+  EXPECT_EQ(fake.image, fake.assembled);
+  EXPECT_EQ(fake.calls("cuLinkComplete"), 1);
+  fake.image.clear();
+  EXPECT_EQ(load(), "PTX sm_80, cached");
+  EXPECT_EQ(fake.image, fake.assembled);
+  EXPECT_EQ(fake.calls("cuLinkCreate"), 1);
+}
+
+TEST_F(CubinCacheTest, doesNotAssembleWhereACubinFits) {
+  fake.attributes[cuda::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR] = 8;
+  fake.attributes[cuda::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR] = 9;
+  EXPECT_EQ(load(), "cubin sm_89");
+  EXPECT_FALSE(exists(*fake.cubinCache));
+}
+
+TEST_F(CubinCacheTest, isOffWithoutAFolder) {
+  fake.cubinCache.reset();
+  EXPECT_EQ(load(), "PTX sm_80");
+  EXPECT_EQ(fake.image, testPtx);
+  EXPECT_EQ(fake.calls("cuLinkCreate"), 0);
+}
+
+TEST_F(CubinCacheTest, anotherDriverAssemblesAnew) {
+  EXPECT_EQ(load(), "PTX sm_80");
+  fake.driverVersion = 12050;
+  EXPECT_EQ(load(), "PTX sm_80");
+  fake.driverVersion = 12040;
+  EXPECT_EQ(load(), "PTX sm_80, cached");
+}
+
+TEST_F(CubinCacheTest, anotherDeviceAssemblesAnew) {
+  EXPECT_EQ(load(), "PTX sm_80");
+  fake.attributes[cuda::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR] = 10;
+  EXPECT_EQ(load(), "PTX sm_80");
+}
+
+TEST_F(CubinCacheTest, otherPtxAssemblesAnew) {
+  EXPECT_EQ(load(), "PTX sm_80");
+  bundle.ptx.contents += "// changed\n";
+  EXPECT_EQ(load(), "PTX sm_80");
+}
+
+TEST_F(CubinCacheTest, replacesAnEntryThatIsDamaged) {
+  EXPECT_EQ(load(), "PTX sm_80");
+  std::string whole = *readFile(entry());
+  std::string flipped = whole;
+  flipped.back() ^= 1;
+  for (const std::string &damaged :
+       {flipped, whole.substr(0, whole.size() - 1), whole + "x",
+        whole.substr(0, 20), std::string(), std::string("not an entry")}) {
+    ASSERT_TRUE(writeFile(entry(), damaged).ok());
+    EXPECT_EQ(load(), "PTX sm_80") << damaged;
+    EXPECT_EQ(*readFile(entry()), whole);
+    EXPECT_EQ(load(), "PTX sm_80, cached");
+  }
+}
+
+TEST_F(CubinCacheTest, isNotDeceivedByTheEntryOfAnotherKey) {
+  EXPECT_EQ(load(), "PTX sm_80");
+  std::filesystem::path mine = entry();
+  CubinCache other(scratch.path() / "other");
+  ASSERT_TRUE(other.store({Chip{90, 0}, 12040, "other PTX"}, "other cubin"));
+  std::filesystem::copy_file(
+      *std::filesystem::directory_iterator(scratch.path() / "other"), mine,
+      std::filesystem::copy_options::overwrite_existing);
+  EXPECT_EQ(load(), "PTX sm_80");
+  EXPECT_EQ(fake.image, fake.assembled);
+}
+
+TEST_F(CubinCacheTest, replacesAnEntryThatTheDriverRefuses) {
+  EXPECT_EQ(load(), "PTX sm_80");
+  fake.failOnce("cuModuleLoadDataEx", cuda::CUDA_ERROR_NO_BINARY_FOR_GPU);
+  EXPECT_EQ(load(), "PTX sm_80");
+  EXPECT_EQ(fake.calls("cuLinkComplete"), 2);
+  EXPECT_EQ(load(), "PTX sm_80, cached");
+}
+
+TEST_F(CubinCacheTest, aFolderThatCannotBeWrittenIsNoError) {
+  scratch.write("file", "");
+  fake.cubinCache = scratch.path() / "file" / "cache";
+  for (int i = 0; i < 2; ++i)
+    EXPECT_EQ(load(), "PTX sm_80, cache not writable");
+  EXPECT_EQ(fake.image, fake.assembled);
+}
+
+TEST_F(CubinCacheTest, anEntryThatCannotBeReplacedLeavesNoRest) {
+  EXPECT_EQ(load(), "PTX sm_80");
+  std::filesystem::path taken = entry();
+  std::filesystem::remove(taken);
+  std::filesystem::create_directories(taken / "full");
+  EXPECT_EQ(load(), "PTX sm_80, cache not writable");
+  EXPECT_EQ(entry(), taken); // no temporary file beside it
+}
+
+TEST_F(CubinCacheTest, loadsThePtxWhereTheLinkerFails) {
+  for (const char *call : {"cuDriverGetVersion", "cuLinkCreate",
+                           "cuLinkAddData", "cuLinkComplete"}) {
+    fake.failAt(call, 999);
+    EXPECT_EQ(load(), "PTX sm_80") << call;
+    EXPECT_EQ(fake.image, testPtx);
+    EXPECT_FALSE(exists(*fake.cubinCache));
+    fake.failAt(call, cuda::CUDA_SUCCESS);
+  }
+}
+
+TEST_F(CubinCacheTest, writersAndReadersDoNotDisturbEachOther) {
+  CubinCache cache(scratch.path());
+  CubinCache::Key key = {Chip{90, 0}, 12040, std::string(testPtx)};
+  std::string cubin(1 << 16, 'c');
+  ASSERT_TRUE(cache.store(key, cubin));
+  auto work = [&] {
+    for (int i = 0; i < 50; ++i) {
+      EXPECT_TRUE(cache.store(key, cubin));
+      EXPECT_EQ(cache.find(key), cubin);
+    }
+  };
+  std::thread threads[] = {std::thread(work), std::thread(work),
+                           std::thread(work)};
+  for (std::thread &thread : threads)
+    thread.join();
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(scratch.path()),
+                          std::filesystem::directory_iterator()),
+            1);
+}
+
+TEST_F(CubinCacheTest, isWhereTheEnvironmentSays) {
+  Environment chosen("FLASHCORE_CACHE_DIR", "/chosen");
+  Environment cache("XDG_CACHE_HOME", "/cache");
+  Environment home("HOME", "/home/me");
+  EXPECT_EQ(defaultCubinCache(), "/chosen");
+  {
+    Environment off("FLASHCORE_CACHE_DIR", "");
+    EXPECT_EQ(defaultCubinCache(), std::nullopt);
+  }
+  Environment unset("FLASHCORE_CACHE_DIR", nullptr);
+  EXPECT_EQ(defaultCubinCache(), "/cache/flashcore");
+  Environment relative("XDG_CACHE_HOME", "cache");
+  EXPECT_EQ(defaultCubinCache(), "/home/me/.cache/flashcore");
+  Environment homeless("HOME", nullptr);
+  EXPECT_EQ(defaultCubinCache(), std::nullopt);
+}
