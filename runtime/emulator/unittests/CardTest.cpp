@@ -67,6 +67,29 @@ TEST(Card, RemainderByZeroIsAllOnes) {
     checkRow(row);
 }
 
+TEST(Card, CarryOfASubtractionIsSetWhereNothingIsBorrowed) {
+  const char *addSub = "add.cc.u32 %r4, %r1, %r3; subc.u32 %r0, %r1, %r2;";
+  const char *subAdd = "sub.cc.u32 %r4, %r1, %r3; addc.u32 %r0, %r1, %r2;";
+  const Row rows[] = {
+      {addSub, 'r', {2, 0, 0}, 1},
+      {addSub, 'r', {2, 0, ~0u}, 2},
+      {subAdd, 'r', {2, 0, 0}, 3},
+      {subAdd, 'r', {2, 0, 3}, 2},
+      {"add.cc.u64 %d4, %d1, %d3; subc.cc.u64 %d4, %d1, %d2; subc.u64 %d0, 0, "
+       "0;",
+       'd',
+       {1, 1, 0},
+       ~uint64_t(0)},
+      {"sub.cc.u64 %d4, %d1, %d3; addc.cc.u64 %d4, %d1, %d2; addc.u64 %d0, 0, "
+       "0;",
+       'd',
+       {1, ~uint64_t(1), ~uint64_t(1)},
+       0},
+  };
+  for (const Row &row : rows)
+    checkRow(row);
+}
+
 TEST(Card, WideBitFieldsReadWholeAmounts) {
   const uint64_t x = 0x56789abcdef00fed;
   const Row rows[] = {
