@@ -112,6 +112,47 @@ TEST(Card, WideBitFieldsReadWholeAmounts) {
     checkRow(row);
 }
 
+TEST(Card, LeastSearchCountFindsZero) {
+  const char *text = "fns.b32 %r0, %r1, %r2, %r3;";
+  const Row rows[] = {
+      {text, 'r', {0, 0, 0x80000000}, 0},
+      {text, 'r', {0, 0, 0x80000001}, 0xffffffff},
+      {text, 'r', {0x14, 4, 0xfffffffe}, 2},
+  };
+  for (const Row &row : rows)
+    checkRow(row);
+}
+
+TEST(Card, ComparisonsOfF16Flush) {
+  const char *less = "setp.lt.ftz.f16 %p0, %h1, %h2; selp.u32 %r0, 1, 0, %p0;";
+  const char *pair = "set.le.ftz.u32.f16x2 %r0, %r1, %r2;";
+  const Row rows[] = {
+      {less, 'r', {0, 1}, 0},
+      {less, 'r', {0, 0x400}, 1},
+      {"setp.lt.f16 %p0, %h1, %h2; selp.u32 %r0, 1, 0, %p0;", 'r', {0, 1}, 1},
+      {pair, 'r', {0, 0x00018001}, 0xffffffff},
+      {pair, 'r', {0, 0x00018400}, 0xffff0000},
+      {"set.le.u32.f16x2 %r0, %r1, %r2;", 'r', {0, 0x00018001}, 0xffff0000},
+  };
+  for (const Row &row : rows)
+    checkRow(row);
+}
+
+TEST(Card, XorSignLeavesNansCanonical) {
+  const char *f32 = "min.NaN.xorsign.abs.f32 %f0, %f1, %f2; mov.b32 %r0, %f0;";
+  const char *pair = "max.xorsign.abs.f16x2 %r0, %r1, %r2;";
+  const Row rows[] = {
+      {f32, 'r', {0, 0xffc00000}, 0x7fffffff},
+      {f32, 'r', {0x3f800000, 0xc0000000}, 0xbf800000},
+      {f32, 'r', {0, 0x80000000}, 0x80000000},
+      {pair, 'r', {0xfe00fe00, 0xfc007e00}, 0x7c007fff},
+      {pair, 'r', {0x3c003c00, 0xfe00bc00}, 0xbc00bc00},
+      {"min.xorsign.abs.bf16 %h0, %h1, %h2;", 'h', {0x7fc0, 0xff81}, 0x7fff},
+  };
+  for (const Row &row : rows)
+    checkRow(row);
+}
+
 TEST(Card, ZerosAreNormal) {
   const char *text = "testp.normal.f32 %p0, %f1; selp.u32 %r0, 1, 0, %p0;";
   const Row rows[] = {
@@ -181,6 +222,10 @@ TEST(Card, ConversionsOfNans) {
       {"cvt.f32.bf16 %f0, %h1; mov.b32 %r0, %f0;", 'r', {0x7f81}, 0x7f810000},
       {"cvt.rna.tf32.f32 %r0, %f1;", 'r', {0x7f801001}, 0x7f800000},
       {"cvt.rna.tf32.f32 %r0, %f1;", 'r', {0x3f801001}, 0x3f802000},
+      {"cvt.rna.satfinite.tf32.f32 %r0, %f1;", 'r', {0x7f807fff}, 0x7f804000},
+      {"cvt.rna.satfinite.tf32.f32 %r0, %f1;", 'r', {0x7f800000}, 0x7f7fe000},
+      {"cvt.rn.tf32.f32 %r0, %f1;", 'r', {0x7f802fff}, 0x7fffe000},
+      {"cvt.rz.relu.tf32.f32 %r0, %f1;", 'r', {0x7f800000}, 0x7f800000},
       {"cvt.f64.f16 %d0, %h1;", 'd', {0xfc79}, 0xfff9e40000000000},
       {"cvt.f64.bf16 %d0, %h1;", 'd', {0x7f81}, 0x7ff8200000000000},
       {"cvt.f64.f32 %d0, %f1;", 'd', {0xffffffff}, 0xffffffffe0000000},
