@@ -382,6 +382,78 @@ TEST(Card, SumsTooSmallForF32ArePositiveZero) {
   EXPECT_EQ(multiply(0, 0x9980) >> 31, 1u);
 }
 
+TEST(Card, Tf32SumsTooSmallForF32ArePositiveZero) {
+  alignas(64) uint32_t a[2][32] = {}, b[1][32] = {};
+  alignas(64) float c[4][32] = {}, d[4][32];
+  auto multiply = [&](uint32_t second, uint32_t fourth) {
+    a[0][1] = second; // lane k holds k of row 0 and of column 0
+    a[0][3] = fourth;
+    b[0][1] = 0x1ce76a6f;
+    b[0][3] = 0x1cafc429;
+    mmaElementwise({{d[0], d[1], d[2], d[3]},
+                    {a[0], a[1]},
+                    {b[0]},
+                    {c[0], c[1], c[2], c[3]}},
+                   MatrixType::TF32, MatrixType::TF32, 4, /*saturate=*/false,
+                   sm90);
+    return bitsOf(d[0][0]);
+  };
+  EXPECT_EQ(multiply(0x9873a370, 0x188a3c2f), 0u);
+  EXPECT_EQ(multiply(0x9a73a370, 0) >> 31, 1u);
+}
+
+static constexpr MmaModel sm90ToHalf = {false, 16, 25, -133, true};
+
+TEST(Card, F16AccumulatorsAreRoundedOnce) {
+  const uint16_t row[16] = {0x471e, 0xb5a6, 0x3c83, 0x3bb9, 0x3c5c, 0xbf62,
+                            0x345a, 0x480c, 0xc105, 0xc3dd, 0xc0f9, 0xb8e8,
+                            0xc243, 0xc536, 0xc116, 0xc8ed};
+  const uint16_t column[16] = {0x4a22, 0x4a89, 0x32cd, 0xbfd4, 0x4134, 0xb900,
+                               0x3047, 0xb95a, 0x3f27, 0xc670, 0x3bb2, 0x3dde,
+                               0xb1c3, 0xb05c, 0x44ce, 0xc087};
+  alignas(64) uint32_t a[4][32] = {}, b[2][32] = {};
+  alignas(64) float c[4][32] = {}, d[4][32];
+  for (unsigned half = 0; half < 2; ++half) {
+    std::memcpy(a[2 * half], row + 8 * half, 16);
+    std::memcpy(b[half], column + 8 * half, 16);
+  }
+  auto multiply = [&](const MmaModel &model) {
+    selectHandlers().mma({{d[0], d[1], d[2], d[3]},
+                          {a[0], a[1], a[2], a[3]},
+                          {b[0], b[1]},
+                          {c[0], c[1], c[2], c[3]}},
+                         /*isBfloat=*/false, 16, model);
+    return halfFromSum(d[0][0]);
+  };
+  EXPECT_EQ(multiply(sm90ToHalf), 0x56c9u);
+  EXPECT_EQ(multiply(sm90), 0x56c8u);
+  // An infinity elsewhere takes the slower way.
+  a[1][0] = 0x7c00;
+  EXPECT_EQ(multiply(sm90ToHalf), 0x56c9u);
+}
+
+TEST(Card, F16SumsThatVanishArePositiveZero) {
+  EXPECT_EQ(halfFromSum(-0x1p-25), 0u);
+  EXPECT_EQ(halfFromSum(-0x1.8p-25), 0x8001u);
+  EXPECT_EQ(halfFromSum(0x1.002p0), 0x3c00u);
+  EXPECT_EQ(halfFromSum(0x1.0020000000001p0), 0x3c01u);
+}
+
+TEST(Card, Fp8WithF16AccumulatorsIsRoundedThrice) {
+  const uint8_t a[32] = {0x0c, 0x92, 0x00, 0x15, 0x03, 0x00, 0x00, 0x1b,
+                         0x00, 0x00, 0x80, 0x00, 0x00, 0x94, 0x83, 0x0f,
+                         0x16, 0x00, 0x00, 0x1b, 0x93, 0x12, 0x00, 0x00,
+                         0x03, 0x82, 0x81, 0x00, 0x81, 0x92, 0x03, 0x01};
+  const uint8_t b[32] = {0x03, 0x18, 0x8d, 0x01, 0x1b, 0x81, 0x02, 0x8d,
+                         0x1b, 0x82, 0x00, 0x19, 0x03, 0x80, 0x00, 0x1b,
+                         0x90, 0x19, 0x10, 0x0e, 0x13, 0x81, 0x9b, 0x18,
+                         0x83, 0x81, 0x82, 0x03, 0x8b, 0x80, 0x83, 0x80};
+  float c = floatFromHalf(0x0e55);
+  EXPECT_EQ(halfFromSum(multiplyFp8(a, false, b, false, c, sm90ToHalf)),
+            0x0e50u);
+  EXPECT_EQ(halfFromSum(multiplyFp8(a, false, b, false, c, sm90)), 0x0e51u);
+}
+
 //===----------------------------------------------------------------------===//
 // Traffic
 //===----------------------------------------------------------------------===//
