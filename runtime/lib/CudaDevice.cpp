@@ -286,7 +286,7 @@ static std::string imageKey(const Bundle &bundle, const CodeChoice &choice) {
 /// would otherwise assemble it a second time.
 StatusOr<std::shared_ptr<CudaImage>>
 CudaDevice::shareImage(const Bundle &bundle, const CodeChoice &choice) {
-  std::lock_guard lock(imagesMutex);
+  std::lock_guard<std::mutex> lock(imagesMutex);
   std::erase_if(images, [](const auto &item) { return item.second.expired(); });
   std::weak_ptr<CudaImage> &known = images[imageKey(bundle, choice)];
   if (std::shared_ptr<CudaImage> image = known.lock())

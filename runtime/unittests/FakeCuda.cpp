@@ -72,7 +72,7 @@ static bool needsContext(std::string_view symbol) {
 }
 
 CUresult FakeCuda::enter(const std::string &symbol) {
-  std::lock_guard lock(mutex);
+  std::lock_guard<std::recursive_mutex> lock(mutex);
   EXPECT_TRUE(currentContext || !needsContext(symbol)) << symbol;
   log.push_back(symbol);
   auto it = failures.find(symbol);
@@ -88,7 +88,7 @@ CUresult FakeCuda::enter(const std::string &symbol) {
 /// Returns from the fake function when the test planned its failure.
 #define ENTER(symbol)                                                          \
   FakeCuda &fake = FakeCuda::current();                                        \
-  std::lock_guard lock(fake.mutex);                                            \
+  std::lock_guard<std::recursive_mutex> lock(fake.mutex);                      \
   if (CUresult result = fake.enter(symbol))                                    \
     return result;                                                             \
   (void)fake
@@ -109,7 +109,7 @@ static CUresult create(const char *symbol, Handle *result) {
 
 static CUresult destroy(const char *symbol) {
   FakeCuda &fake = FakeCuda::current();
-  std::lock_guard lock(fake.mutex);
+  std::lock_guard<std::recursive_mutex> lock(fake.mutex);
   --fake.liveObjects;
   return fake.enter(symbol);
 }
@@ -181,7 +181,7 @@ static CUresult fill(CUdeviceptr to, unsigned value, size_t count, CUstream) {
 static CUresult loadModule(CUmodule *module, const void *image, unsigned count,
                            CUjit_option *keys, void **values) {
   FakeCuda &fake = FakeCuda::current();
-  std::lock_guard lock(fake.mutex);
+  std::lock_guard<std::recursive_mutex> lock(fake.mutex);
   fake.image = static_cast<const char *>(image);
   for (unsigned i = 0; i < count; ++i)
     if (keys[i] == CU_JIT_ERROR_LOG_BUFFER)

@@ -112,14 +112,15 @@ TEST(BadInput, GrowthByInlining) {
     }
     return loadError(text + ".entry k() { call f39; ret; }");
   };
-  EXPECT_EQ(tree(""), "5:22: error: kernel has more than 16384 calls after "
+  EXPECT_EQ(tree(""), "6:22: error: kernel has more than 16384 calls after "
                       "inlining");
   EXPECT_NE(tree("membar.cta;").find("after inlining"), std::string::npos);
   std::string code;
-  for (int i = 0; i < 100; ++i)
+  for (int i = 0; i < 400; ++i)
     code += "membar.cta;";
-  EXPECT_EQ(tree(code), "4:850: error: kernel has more than 1048576 "
-                        "instructions after inlining");
+  EXPECT_NE(tree(code).find("error: kernel has more than 1048576 instructions "
+                            "after inlining"),
+            std::string::npos);
 }
 
 TEST(BadInput, UnknownInstructions) {

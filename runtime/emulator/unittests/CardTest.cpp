@@ -67,6 +67,29 @@ TEST(Card, RemainderByZeroIsAllOnes) {
     checkRow(row);
 }
 
+TEST(Card, CarryOfASubtractionIsSetWhereNothingIsBorrowed) {
+  const char *addSub = "add.cc.u32 %r4, %r1, %r3; subc.u32 %r0, %r1, %r2;";
+  const char *subAdd = "sub.cc.u32 %r4, %r1, %r3; addc.u32 %r0, %r1, %r2;";
+  const Row rows[] = {
+      {addSub, 'r', {2, 0, 0}, 1},
+      {addSub, 'r', {2, 0, ~0u}, 2},
+      {subAdd, 'r', {2, 0, 0}, 3},
+      {subAdd, 'r', {2, 0, 3}, 2},
+      {"add.cc.u64 %d4, %d1, %d3; subc.cc.u64 %d4, %d1, %d2; subc.u64 %d0, 0, "
+       "0;",
+       'd',
+       {1, 1, 0},
+       ~uint64_t(0)},
+      {"sub.cc.u64 %d4, %d1, %d3; addc.cc.u64 %d4, %d1, %d2; addc.u64 %d0, 0, "
+       "0;",
+       'd',
+       {1, ~uint64_t(1), ~uint64_t(1)},
+       0},
+  };
+  for (const Row &row : rows)
+    checkRow(row);
+}
+
 TEST(Card, WideBitFieldsReadWholeAmounts) {
   const uint64_t x = 0x56789abcdef00fed;
   const Row rows[] = {
@@ -84,6 +107,47 @@ TEST(Card, WideBitFieldsReadWholeAmounts) {
        x},
       // The 32-bit forms take the low byte.
       {"bfe.u32 %r0, %r1, %r2, %r3;", 'r', {0x12345678, 0x108, 0x104}, 6},
+  };
+  for (const Row &row : rows)
+    checkRow(row);
+}
+
+TEST(Card, LeastSearchCountFindsZero) {
+  const char *text = "fns.b32 %r0, %r1, %r2, %r3;";
+  const Row rows[] = {
+      {text, 'r', {0, 0, 0x80000000}, 0},
+      {text, 'r', {0, 0, 0x80000001}, 0xffffffff},
+      {text, 'r', {0x14, 4, 0xfffffffe}, 2},
+  };
+  for (const Row &row : rows)
+    checkRow(row);
+}
+
+TEST(Card, ComparisonsOfF16Flush) {
+  const char *less = "setp.lt.ftz.f16 %p0, %h1, %h2; selp.u32 %r0, 1, 0, %p0;";
+  const char *pair = "set.le.ftz.u32.f16x2 %r0, %r1, %r2;";
+  const Row rows[] = {
+      {less, 'r', {0, 1}, 0},
+      {less, 'r', {0, 0x400}, 1},
+      {"setp.lt.f16 %p0, %h1, %h2; selp.u32 %r0, 1, 0, %p0;", 'r', {0, 1}, 1},
+      {pair, 'r', {0, 0x00018001}, 0xffffffff},
+      {pair, 'r', {0, 0x00018400}, 0xffff0000},
+      {"set.le.u32.f16x2 %r0, %r1, %r2;", 'r', {0, 0x00018001}, 0xffff0000},
+  };
+  for (const Row &row : rows)
+    checkRow(row);
+}
+
+TEST(Card, XorSignLeavesNansCanonical) {
+  const char *f32 = "min.NaN.xorsign.abs.f32 %f0, %f1, %f2; mov.b32 %r0, %f0;";
+  const char *pair = "max.xorsign.abs.f16x2 %r0, %r1, %r2;";
+  const Row rows[] = {
+      {f32, 'r', {0, 0xffc00000}, 0x7fffffff},
+      {f32, 'r', {0x3f800000, 0xc0000000}, 0xbf800000},
+      {f32, 'r', {0, 0x80000000}, 0x80000000},
+      {pair, 'r', {0xfe00fe00, 0xfc007e00}, 0x7c007fff},
+      {pair, 'r', {0x3c003c00, 0xfe00bc00}, 0xbc00bc00},
+      {"min.xorsign.abs.bf16 %h0, %h1, %h2;", 'h', {0x7fc0, 0xff81}, 0x7fff},
   };
   for (const Row &row : rows)
     checkRow(row);
@@ -158,6 +222,10 @@ TEST(Card, ConversionsOfNans) {
       {"cvt.f32.bf16 %f0, %h1; mov.b32 %r0, %f0;", 'r', {0x7f81}, 0x7f810000},
       {"cvt.rna.tf32.f32 %r0, %f1;", 'r', {0x7f801001}, 0x7f800000},
       {"cvt.rna.tf32.f32 %r0, %f1;", 'r', {0x3f801001}, 0x3f802000},
+      {"cvt.rna.satfinite.tf32.f32 %r0, %f1;", 'r', {0x7f807fff}, 0x7f804000},
+      {"cvt.rna.satfinite.tf32.f32 %r0, %f1;", 'r', {0x7f800000}, 0x7f7fe000},
+      {"cvt.rn.tf32.f32 %r0, %f1;", 'r', {0x7f802fff}, 0x7fffe000},
+      {"cvt.rz.relu.tf32.f32 %r0, %f1;", 'r', {0x7f800000}, 0x7f800000},
       {"cvt.f64.f16 %d0, %h1;", 'd', {0xfc79}, 0xfff9e40000000000},
       {"cvt.f64.bf16 %d0, %h1;", 'd', {0x7f81}, 0x7ff8200000000000},
       {"cvt.f64.f32 %d0, %f1;", 'd', {0xffffffff}, 0xffffffffe0000000},
@@ -312,6 +380,78 @@ TEST(Card, SumsTooSmallForF32ArePositiveZero) {
   EXPECT_EQ(multiply(0x1756, 0x979a), 0u);
   // A product of -2^-146 and more is a subnormal number and keeps its sign.
   EXPECT_EQ(multiply(0, 0x9980) >> 31, 1u);
+}
+
+TEST(Card, Tf32SumsTooSmallForF32ArePositiveZero) {
+  alignas(64) uint32_t a[2][32] = {}, b[1][32] = {};
+  alignas(64) float c[4][32] = {}, d[4][32];
+  auto multiply = [&](uint32_t second, uint32_t fourth) {
+    a[0][1] = second; // lane k holds k of row 0 and of column 0
+    a[0][3] = fourth;
+    b[0][1] = 0x1ce76a6f;
+    b[0][3] = 0x1cafc429;
+    mmaElementwise({{d[0], d[1], d[2], d[3]},
+                    {a[0], a[1]},
+                    {b[0]},
+                    {c[0], c[1], c[2], c[3]}},
+                   MatrixType::TF32, MatrixType::TF32, 4, /*saturate=*/false,
+                   sm90);
+    return bitsOf(d[0][0]);
+  };
+  EXPECT_EQ(multiply(0x9873a370, 0x188a3c2f), 0u);
+  EXPECT_EQ(multiply(0x9a73a370, 0) >> 31, 1u);
+}
+
+static constexpr MmaModel sm90ToHalf = {false, 16, 25, -133, true};
+
+TEST(Card, F16AccumulatorsAreRoundedOnce) {
+  const uint16_t row[16] = {0x471e, 0xb5a6, 0x3c83, 0x3bb9, 0x3c5c, 0xbf62,
+                            0x345a, 0x480c, 0xc105, 0xc3dd, 0xc0f9, 0xb8e8,
+                            0xc243, 0xc536, 0xc116, 0xc8ed};
+  const uint16_t column[16] = {0x4a22, 0x4a89, 0x32cd, 0xbfd4, 0x4134, 0xb900,
+                               0x3047, 0xb95a, 0x3f27, 0xc670, 0x3bb2, 0x3dde,
+                               0xb1c3, 0xb05c, 0x44ce, 0xc087};
+  alignas(64) uint32_t a[4][32] = {}, b[2][32] = {};
+  alignas(64) float c[4][32] = {}, d[4][32];
+  for (unsigned half = 0; half < 2; ++half) {
+    std::memcpy(a[2 * half], row + 8 * half, 16);
+    std::memcpy(b[half], column + 8 * half, 16);
+  }
+  auto multiply = [&](const MmaModel &model) {
+    selectHandlers().mma({{d[0], d[1], d[2], d[3]},
+                          {a[0], a[1], a[2], a[3]},
+                          {b[0], b[1]},
+                          {c[0], c[1], c[2], c[3]}},
+                         /*isBfloat=*/false, 16, model);
+    return halfFromSum(d[0][0]);
+  };
+  EXPECT_EQ(multiply(sm90ToHalf), 0x56c9u);
+  EXPECT_EQ(multiply(sm90), 0x56c8u);
+  // An infinity elsewhere takes the slower way.
+  a[1][0] = 0x7c00;
+  EXPECT_EQ(multiply(sm90ToHalf), 0x56c9u);
+}
+
+TEST(Card, F16SumsThatVanishArePositiveZero) {
+  EXPECT_EQ(halfFromSum(-0x1p-25), 0u);
+  EXPECT_EQ(halfFromSum(-0x1.8p-25), 0x8001u);
+  EXPECT_EQ(halfFromSum(0x1.002p0), 0x3c00u);
+  EXPECT_EQ(halfFromSum(0x1.0020000000001p0), 0x3c01u);
+}
+
+TEST(Card, Fp8WithF16AccumulatorsIsRoundedThrice) {
+  const uint8_t a[32] = {0x0c, 0x92, 0x00, 0x15, 0x03, 0x00, 0x00, 0x1b,
+                         0x00, 0x00, 0x80, 0x00, 0x00, 0x94, 0x83, 0x0f,
+                         0x16, 0x00, 0x00, 0x1b, 0x93, 0x12, 0x00, 0x00,
+                         0x03, 0x82, 0x81, 0x00, 0x81, 0x92, 0x03, 0x01};
+  const uint8_t b[32] = {0x03, 0x18, 0x8d, 0x01, 0x1b, 0x81, 0x02, 0x8d,
+                         0x1b, 0x82, 0x00, 0x19, 0x03, 0x80, 0x00, 0x1b,
+                         0x90, 0x19, 0x10, 0x0e, 0x13, 0x81, 0x9b, 0x18,
+                         0x83, 0x81, 0x82, 0x03, 0x8b, 0x80, 0x83, 0x80};
+  float c = floatFromHalf(0x0e55);
+  EXPECT_EQ(halfFromSum(multiplyFp8(a, false, b, false, c, sm90ToHalf)),
+            0x0e50u);
+  EXPECT_EQ(halfFromSum(multiplyFp8(a, false, b, false, c, sm90)), 0x0e51u);
 }
 
 //===----------------------------------------------------------------------===//

@@ -429,8 +429,9 @@ TEST(Opcode, HalfModifiers) {
   auto minXor = [](u64 a, u64 b) -> u64 {
     u64 x = a & 0x7fff, y = b & 0x7fff, sign = (a ^ b) & 0x8000;
     bool xNan = x > 0x7c00, yNan = y > 0x7c00;
-    u64 least = xNan ? (yNan ? 0x7fff : y) : yNan ? x : std::min(x, y);
-    return least | sign;
+    if (xNan && yNan)
+      return 0x7fff; // without a sign, as on sm_90
+    return (xNan ? y : yNan ? x : std::min(x, y)) | sign;
   };
   const Row rows[] = {
       {"add.sat.f16 %h0, %h1, %h2;", 'h',
@@ -455,7 +456,7 @@ TEST(Opcode, HalfModifiers) {
          float x = std::fabs(asFloat(a)), y = std::fabs(asFloat(b));
          u64 sign = (a ^ b) & 0x80000000u;
          bool nan = std::isnan(x) || std::isnan(y);
-         return (nan ? u64(0x7fffffff) : fromFloat(std::max(x, y))) | sign;
+         return nan ? u64(0x7fffffff) : fromFloat(std::max(x, y)) | sign;
        }},
       {"setp.gt.f16x2 %p0|%p1, %r1, %r2; selp.u32 %r4, 1, 0, %p0;"
        "selp.u32 %r5, 2, 0, %p1; or.b32 %r0, %r4, %r5;",

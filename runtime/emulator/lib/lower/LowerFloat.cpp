@@ -50,6 +50,15 @@ bool Lowering::finishSat(bool sat, ScalarType type) {
   return true;
 }
 
+/// A register with `operand` of type f16 or f16x2, its subnormals flushed.
+uint32_t Lowering::flushHalf(ScalarType type, uint32_t operand) {
+  uint32_t flushed = allocate(type);
+  emitAlu(typeBytes(type) == 4 ? AluOp::FtzF16x2 : AluOp::FtzF16,
+          InstClass::Half, {flushed, operand})
+      .hidden = true;
+  return flushed;
+}
+
 /// A 16-bit operation with .ftz and .sat around it.
 bool Lowering::lowerHalf(AluOp op, ScalarType type, unsigned numSources,
                          int aux, bool ftz, bool sat) {
@@ -63,11 +72,8 @@ bool Lowering::lowerHalf(AluOp op, ScalarType type, unsigned numSources,
   for (unsigned i = 1; i <= numSources; ++i) {
     if (!source(i, type, operands[i]))
       return false;
-    if (!ftz)
-      continue;
-    uint32_t flushed = allocate(type);
-    emitAlu(flush, InstClass::Half, {flushed, operands[i]}).hidden = true;
-    operands[i] = flushed;
+    if (ftz)
+      operands[i] = flushHalf(type, operands[i]);
   }
   if (!dest(0, type, operands[0]))
     return false;
@@ -182,7 +188,8 @@ bool Lowering::lowerFloatMinMax(ScalarType type) {
   return lowerUniform(op, type, 2, InstClass::Float);
 }
 
-/// min and max of the magnitudes, with the product of the signs.
+/// min and max of the magnitudes, with the product of the signs. The last step
+/// makes a NaN canonical.
 bool Lowering::lowerXorSign(AluOp op, ScalarType type) {
   unsigned bytes = typeBytes(type);
   bool isWord = bytes == 4;
@@ -203,7 +210,8 @@ bool Lowering::lowerXorSign(AluOp op, ScalarType type) {
   step(andOp, x, a, constant(bytes, ~signs));
   step(andOp, y, b, constant(bytes, ~signs));
   step(op, x, x, y);
-  emitAlu(isWord ? AluOp::OrB32 : AluOp::OrB16, InstClass::Float, {d, x, sign});
+  step(isWord ? AluOp::OrB32 : AluOp::OrB16, x, x, sign);
+  emitAlu(op, InstClass::Float, {d, x, x});
   return true;
 }
 

@@ -73,7 +73,7 @@ bool Lowering::emitCarry(bool isSub, ScalarType type, uint32_t d, uint32_t a,
                    : (bytes == 4 ? AluOp::AddCarryB32 : AluOp::AddCarryB64);
   emitAlu(op, InstClass::Integer,
           {d, carryOut ? carryFlag : sinkGranule, a, b,
-           carryIn ? carryFlag : constant(0, 0)},
+           carryIn ? carryFlag : constant(0, isSub)},
           2);
   return true;
 }

@@ -308,6 +308,10 @@ bool Lowering::lowerCompare(ScalarType type, uint32_t p, uint32_t q,
   bool negated = false;
   if (!source(first, type, a) || !source(first + 1, type, b))
     return false;
+  if (ftz && type == ScalarType::F16) {
+    a = flushHalf(type, a);
+    b = flushHalf(type, b);
+  }
   if (boolOp >= 0) {
     PtxOperand operand = inst->operands[first + 2];
     negated = operand.negated;
@@ -326,7 +330,7 @@ bool Lowering::lowerCompare(ScalarType type, uint32_t p, uint32_t q,
 bool Lowering::lowerPackedCompare(ScalarType type, uint32_t p, uint32_t q,
                                   unsigned first) {
   CmpOp cmp;
-  mods.take("ftz"); // 16-bit comparisons see subnormals as they are
+  bool ftz = mods.take("ftz");
   if (!parseCompare(mods, type, cmp))
     return failHere(std::string("expects a comparison that exists for type .") +
                     typeName(type));
@@ -336,6 +340,10 @@ bool Lowering::lowerPackedCompare(ScalarType type, uint32_t p, uint32_t q,
       !source(first, type, a) || !source(first + 1, type, b) ||
       (boolOp >= 0 && !predicateSource(inst->operands[first + 2], c)))
     return false;
+  if (ftz && type == ScalarType::F16x2) {
+    a = flushHalf(type, a);
+    b = flushHalf(type, b);
+  }
   AluOp op = type == ScalarType::F16x2 ? AluOp::SetpF16 : AluOp::SetpBF16;
   for (AluOp half : {AluOp::LowB16, AluOp::HighB16}) {
     uint32_t x = allocate(ScalarType::B16), y = allocate(ScalarType::B16);

@@ -173,6 +173,7 @@ private:
   bool lowerUnaryFloat();
   bool lowerCopysign();
   bool finishSat(bool sat, ScalarType type);
+  uint32_t flushHalf(ScalarType type, uint32_t operand);
   bool lowerHalf(AluOp op, ScalarType type, unsigned numSources, int aux,
                  bool ftz, bool sat);
   bool lowerXorSign(AluOp op, ScalarType type);

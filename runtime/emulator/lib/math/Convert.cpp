@@ -152,11 +152,15 @@ static uint64_t widenNan(ScalarType type, uint64_t bits) {
 }
 
 /// The result for a NaN as on sm_90: conversions from and to f64 keep its sign
-/// and the top of its payload and make it quiet, cvt.rna.tf32 truncates it, all
-/// others give the canonical NaN. Operations with .ftz see a canonical f32.
+/// and the top of its payload and make it quiet, cvt.rna.tf32 truncates it and
+/// with .satfinite gives the number before, as of an infinity, all others give
+/// the canonical NaN. Operations with .ftz see a canonical f32.
 static uint64_t convertNan(const ConvertInfo &info, uint64_t bits) {
-  if (info.to == ScalarType::TF32)
-    return bits & 0xffffe000u;
+  if (info.to == ScalarType::TF32) {
+    if (info.rounding != Rounding::Rna)
+      return 0x7fffe000u;
+    return (bits & 0xffffe000u) - (info.satFinite ? 0x2000u : 0u);
+  }
   if (info.to != ScalarType::F64 && info.from != ScalarType::F64)
     return encodeFloat(info.to, NAN);
   if (info.ftz && info.from == ScalarType::F32)

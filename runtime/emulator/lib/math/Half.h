@@ -79,6 +79,12 @@ FC_INLINE float narrowToOdd(double x) {
   return back != x && isFinite ? floatOf(truncated | 1u) : nearest;
 }
 
+/// The sum of an mma as f16, rounded to nearest; one that vanishes is +0.
+FC_INLINE uint16_t halfFromSum(double sum) {
+  uint16_t half = halfFromFloat(narrowToOdd(sum));
+  return half == 0x8000u ? 0 : half;
+}
+
 } // namespace flashcore::emu
 
 #endif // FLASHCORE_EMULATOR_LIB_MATH_HALF_H

@@ -357,10 +357,14 @@ FC_INLINE u32 signZeroExtend(u32 a, u32 b, int clamp, bool isSigned) {
   return (a & ~high) | (negative ? high : 0);
 }
 /// 9.7.1.16 (fns): the n-th set bit from `base`, n < 0 searching downwards.
+/// ptxas negates n, so sm_90 gives 0 for the n that has no negative.
 FC_INLINE u32 findNthSet(u32 mask, u32 base, s32 n) {
+  if (n == INT32_MIN)
+    return 0;
   if (n == 0)
     return base < 32 && (mask >> base & 1u) ? base : ~0u;
-  s64 left = n < 0 ? -static_cast<s64>(n) : n, step = n < 0 ? -1 : 1;
+  s32 left = n < 0 ? -n : n;
+  s64 step = n < 0 ? -1 : 1;
   for (s64 at = base; at >= 0 && at < 32; at += step)
     if ((mask >> at & 1u) && --left == 0)
       return static_cast<u32>(at);

@@ -13,7 +13,7 @@
 //          zero counts with zeroExponent
 //   sum  = every term truncated to a multiple of 2^(e - fractionBits), added
 //          exactly
-//   d    = sum truncated to f32
+//   d    = sum truncated to f32, or rounded to nearest f16
 //
 // In the frame, the 64 halves of one register of A are an 8x8 block in
 // row-major order, those of B one in column-major order, since lane = 4 * row +
@@ -146,6 +146,7 @@ FC_INLINE void unpack(const MmaOperands &in, unsigned k, Tiles &t) {
 
 /// One element by the definition, for infinities, NaNs and huge exponents.
 /// Terms are held as 64-bit integers; those shifted out contribute nothing.
+template <bool ToOdd>
 float sumSlowly(const Tiles &t, unsigned row, unsigned col, unsigned k0,
                 unsigned k1, float c, const MmaModel &model) {
   double special = c;
@@ -172,7 +173,10 @@ float sumSlowly(const Tiles &t, unsigned row, unsigned col, unsigned k0,
   uint64_t magnitude = static_cast<uint64_t>(sum < 0 ? -sum : sum);
   int width = magnitude ? 64 - __builtin_clzll(magnitude) : 0;
   int drop = max(max(width - 24, 0), -149 - lowest);
-  magnitude = drop > 63 ? 0 : magnitude >> drop << drop;
+  uint64_t kept = drop > 63 ? 0 : magnitude >> drop << drop;
+  if (ToOdd && kept != magnitude)
+    kept |= uint64_t(1) << drop;
+  magnitude = kept;
   double result = __builtin_ldexp(static_cast<double>(magnitude), lowest);
   float narrow =
       result > 0x1.fffffep127 ? __builtin_inff() : static_cast<float>(result);
@@ -180,7 +184,9 @@ float sumSlowly(const Tiles &t, unsigned row, unsigned col, unsigned k0,
   return sum < 0 && magnitude ? -narrow : narrow;
 }
 
-/// One row of eight elements, products k0..k1.
+/// One row of eight elements, products k0..k1. `ToOdd` is for f16 products
+/// only.
+template <bool ToOdd>
 FC_INLINE Float8 sumRow(const Tiles &t, unsigned row, unsigned k0, unsigned k1,
                         Float8 c, const MmaModel &model) {
   const int fractionBits = model.fractionBits;
@@ -210,7 +216,10 @@ FC_INLINE Float8 sumRow(const Tiles &t, unsigned row, unsigned k0, unsigned k1,
   Double8 total = __builtin_convertvector(sum, Double8) +
                   __builtin_convertvector(addend, Double8);
   // The low 29 bits of a double are those that f32 lacks.
-  Long8 kept = reinterpret_cast<Long8>(total) & ~((int64_t(1) << 29) - 1);
+  Long8 exact = reinterpret_cast<Long8>(total);
+  Long8 kept = exact & ~((int64_t(1) << 29) - 1);
+  if (ToOdd)
+    kept |= (kept != exact) & (int64_t(1) << 29);
   Float8 result =
       __builtin_convertvector(reinterpret_cast<Double8>(kept), Float8) *
       reinterpret_cast<Float8>((e - fractionBits + 127) << 23);
@@ -221,7 +230,7 @@ FC_INLINE Float8 sumRow(const Tiles &t, unsigned row, unsigned k0, unsigned k1,
   if (__builtin_expect(anySlow, 0))
     for (unsigned i = 0; i < 8; ++i)
       if (slow[i])
-        result[i] = sumSlowly(t, row, i, k0, k1, c[i], model);
+        result[i] = sumSlowly<ToOdd>(t, row, i, k0, k1, c[i], model);
   return result;
 }
 
@@ -232,7 +241,7 @@ FC_INLINE Float8 fmaRow(const Tiles &t, unsigned row, unsigned k, Float8 acc) {
   return acc;
 }
 
-template <bool IsBfloat>
+template <bool IsBfloat, bool ToOdd>
 void multiply(const MmaOperands &in, unsigned k, const MmaModel &model) {
   Tiles t;
   if (model.plain)
@@ -250,10 +259,10 @@ void multiply(const MmaOperands &in, unsigned k, const MmaModel &model) {
     if (model.plain)
       acc = fmaRow(t, row, k, acc);
     else if (group == 16)
-      acc = sumRow(t, row, 0, 16, acc, model);
+      acc = sumRow<ToOdd>(t, row, 0, 16, acc, model);
     else
       for (unsigned k0 = 0; k0 < k; k0 += 8)
-        acc = sumRow(t, row, k0, k0 + 8, acc, model);
+        acc = sumRow<ToOdd>(t, row, k0, k0 + 8, acc, model);
     __builtin_memcpy(in.d[reg] + base, &acc, 16);
     __builtin_memcpy(in.d[reg + 1] + base,
                      reinterpret_cast<const char *>(&acc) + 16, 16);
@@ -268,8 +277,10 @@ void mma(const MmaOperands &operands, bool isBfloat, unsigned k,
 void mma(const MmaOperands &operands, bool isBfloat, unsigned k,
          const MmaModel &model) {
   if (isBfloat)
-    multiply<true>(operands, k, model);
+    multiply<true, false>(operands, k, model);
+  else if (model.toHalf)
+    multiply<false, true>(operands, k, model);
   else
-    multiply<false>(operands, k, model);
+    multiply<false, false>(operands, k, model);
 }
 } // namespace flashcore::emu::FLASHCORE_EMU_ISA

@@ -9,8 +9,9 @@
 // and gives 13 bits of fraction (arXiv 2511.10909). For sm_90 none is
 // published; there ptxas makes two f16 products from zero, first of the low and
 // then of the high halves of the registers, and adds the accumulator in f32,
-// rounded to nearest, which a card's results confirm. A step of tf32 has half
-// as many products as one of f16.
+// rounded to nearest, which a card's results confirm. With f16 accumulators the
+// products are f16 too, the second from the first, and so is the addition. A
+// step of tf32 has half as many products as one of f16.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,6 +36,7 @@ struct Rounder {
   int fractionBits;
   int resultBits;
   int zeroExponent;
+  bool toHalf;
 };
 } // namespace
 
@@ -77,9 +79,12 @@ static double sumStep(const Factor *a, const Factor *b, double c,
   if (sum == 0)
     return 0;
   double result = sum / scale;
+  if (rounder.toHalf)
+    return floatFromHalf(halfFromSum(result));
   int exponent = std::max(std::ilogb(result), -126);
   double unit = std::ldexp(1.0, exponent - rounder.resultBits);
-  return std::trunc(result / unit) * unit;
+  // A sum too small for f32 is +0 whatever its sign was.
+  return std::trunc(result / unit) * unit + 0.0;
 }
 
 static float element(const Factor *a, const Factor *b, float c, unsigned depth,
@@ -94,7 +99,8 @@ static float element(const Factor *a, const Factor *b, float c, unsigned depth,
   bool isNarrow = !isHopper(model) && !isTf32;
   unsigned step = isTf32 ? model.group / 2 : asHalf ? depth / 2 : 16;
   Rounder rounder{std::min(step, depth), isNarrow ? 13 : model.fractionBits,
-                  isNarrow ? 13 : 23, model.zeroExponent};
+                  isNarrow ? 13 : 23, model.zeroExponent,
+                  asHalf && model.toHalf};
   double acc = asHalf ? 0 : c;
   for (unsigned k = 0; k < depth; k += rounder.step)
     acc = sumStep(a + k, b + k, acc, rounder);

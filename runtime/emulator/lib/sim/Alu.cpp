@@ -254,8 +254,8 @@ FC_HANDLER(TestpF64) {
   setPredicate(frame, ops[0], value, mask);
 }
 
-/// Operands: d, carry out, a, b, carry in. Of a subtraction the carry is the
-/// borrow.
+/// Operands: d, carry out, a, b, carry in. The carry of a subtraction is that
+/// of a + ~b + 1, set where nothing is borrowed, as on sm_90.
 template <typename T, bool IsSub>
 FC_INLINE void carry(char *frame, const uint32_t *ops, uint32_t mask) {
   T *d = at<T>(frame, ops[0]);
@@ -264,13 +264,13 @@ FC_INLINE void carry(char *frame, const uint32_t *ops, uint32_t mask) {
   uint32_t in = predicate(frame, ops[4]), out = 0;
   for (uint32_t rest = mask; rest; rest &= rest - 1) {
     unsigned i = static_cast<unsigned>(__builtin_ctz(rest));
-    T c = in >> i & 1u;
+    T c = (in >> i & 1u) ^ IsSub;
     T first = IsSub ? a[i] - b[i] : a[i] + b[i];
     T second = IsSub ? first - c : first + c;
     bool overflow =
         IsSub ? a[i] < b[i] || first < c : first < a[i] || second < first;
     d[i] = second;
-    out |= static_cast<uint32_t>(overflow) << i;
+    out |= static_cast<uint32_t>(overflow != IsSub) << i;
   }
   if (ops[1] != sinkGranule)
     setPredicate(frame, ops[1], out, mask);

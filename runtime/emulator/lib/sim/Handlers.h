@@ -32,6 +32,9 @@ struct MmaModel {
   int fractionBits = 25;
   /// The exponent with which a term that is zero takes part.
   int zeroExponent = -133;
+  /// Accumulators are f16: a sum is narrowed to f32 by rounding to odd, so that
+  /// narrowing it to f16 rounds once.
+  bool toHalf = false;
 };
 
 /// Fragments as they lie in the frame: one array of 32 lanes a register.

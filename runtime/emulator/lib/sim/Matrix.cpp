@@ -105,12 +105,13 @@ void Machine::moveMatrix(Warp &warp, const Inst &inst) {
 /// D = A B + C with C and D in f32 registers or, for integers, their bits.
 void Machine::multiplyMatrices(const Inst &inst, const MmaOperands &operands) {
   MatrixType type = static_cast<MatrixType>(inst.mode);
+  MmaModel model = mmaModel;
+  model.toHalf = inst.type == ScalarType::F16;
   if (type == MatrixType::F16 || type == MatrixType::BF16)
-    handlers.mma(operands, type == MatrixType::BF16, inst.vectorLength,
-                 mmaModel);
+    handlers.mma(operands, type == MatrixType::BF16, inst.vectorLength, model);
   else
     mmaElementwise(operands, type, static_cast<MatrixType>(inst.aux),
-                   inst.vectorLength, inst.saturate, mmaModel);
+                   inst.vectorLength, inst.saturate, model);
 }
 
 void Machine::mma(Warp &warp, const Inst &inst) {
@@ -149,6 +150,6 @@ void Machine::mma(Warp &warp, const Inst &inst) {
   for (unsigned i = 0; i < 2; ++i)
     for (unsigned lane = 0; lane < warpSize; ++lane)
       warp.reg<uint32_t>(ops[i])[lane] =
-          halfFromFloat(result[2 * i][lane]) |
-          uint32_t(halfFromFloat(result[2 * i + 1][lane])) << 16;
+          halfFromSum(result[2 * i][lane]) |
+          uint32_t(halfFromSum(result[2 * i + 1][lane])) << 16;
 }
