@@ -10,6 +10,7 @@ so is what SKIPPED names; they do not fail the run.
 import argparse
 import collections
 import hashlib
+import itertools
 import os
 import pathlib
 import random
@@ -153,7 +154,8 @@ class Crash:
     def __init__(self, status, output):
         self.status, self.output = status, output
         frames = [frame for frame in FRAME.findall(output) if not any(name in frame for name in HANDLERS)]
-        self.frames = [re.sub(r"\(\+?0x[0-9a-f]+\)|0x[0-9a-f]+", "", frame).strip() for frame in frames]
+        # The driver's own frame and those that called it are in every stack.
+        self.frames = list(itertools.takewhile(lambda frame: "OptMain" not in frame, frames))
         abort = next((line for line in output.splitlines() if any(word in line for word in ABORTS[:3])), "")
         self.signature = f"{status} {re.sub('[0-9]+', 'N', abort)[:100]} {'|'.join(self.frames[:3])}"
 
@@ -165,8 +167,7 @@ class Crash:
         for frame, reason in SKIPPED.items():
             if any(frame in one for one in self.frames):
                 return reason
-        if self.status == "hang" or any("flashcore" in frame and "flashcore-opt" not in frame.split(" ")[0].rsplit("/", 1)[-1]
-                                         or "fcgpu" in frame for frame in self.frames):
+        if self.status == "hang" or any("flashcore" in frame or "fcgpu" in frame for frame in self.frames):
             return "ours"
         return "upstream: no frame of ours"
 
