@@ -128,6 +128,7 @@ class VerdictTest(unittest.TestCase):
 
     def test_compiler(self):
         self.assertEqual(self.kind("os.abort()"), "crash")
+        self.assertEqual(self.kind("import signal; os.kill(os.getpid(), signal.SIGXCPU)"), "hang")
         self.assertEqual(self.kind("sys.exit('error: LLVM ERROR: x')"), "internal error")
         self.assertEqual(self.kind("sys.exit(1)", head_dim=20), "refusal")
         self.assertEqual(self.kind("sys.exit('error: no')"), "refusal")
