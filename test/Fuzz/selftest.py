@@ -185,6 +185,17 @@ class OptTest(unittest.TestCase):
         self.assertNotEqual(ours.signature, theirs.signature)
         self.assertEqual(opt.Crash("hang", "").owner(), "ours")
 
+    def test_minimises_a_crash(self):
+        with tempfile.TemporaryDirectory() as folder:
+            tool = pathlib.Path(folder) / "tool"
+            tool.write_text("#!/bin/sh\nif grep -q boom $1; then kill -SEGV $$; fi\n")
+            tool.chmod(0o755)
+            runner = opt.Runner(str(tool), folder)
+            self.assertIsNone(runner.run(b"a\nb\n", "p"))
+            crash = runner.run(b"a\nboom\nb\nc\n", "p")
+            self.assertEqual(crash.status, "exit -11")
+            self.assertEqual(runner.minimise(b"a\nboom\nb\nc\n", "p", crash), b"boom\n")
+
 
 if __name__ == "__main__":
     unittest.main()
