@@ -40,7 +40,7 @@ def memref(sizes, dtype, layout=""):
 
 
 def attention(dtype, head_dim, causal="none", shape=None, head_dim_v=None, strided=False, window=(None, None), softcap=None,
-              bias=None, layouts=None):
+              bias=None, layouts=None, lse=True, scale=None):
     """MLIR of one attention. `shape` is (batch, heads_q, heads_kv, seqlen_q,
     seqlen_k) or None for sizes and strides known at run time only. `layouts`
     has strides and offsets by tensor name; `bias` is the second part of one of
@@ -58,11 +58,14 @@ def attention(dtype, head_dim, causal="none", shape=None, head_dim_v=None, strid
     alias = "".join(f"!{name} = {memref(sizes[name], types[name], layout[name])}\n" for name in sizes)
     clauses = [f"causal({causal})"] if causal != "none" else []
     clauses += [f"window_{side}({size})" for side, size in zip(("left", "right"), window) if size is not None]
-    clauses += [f"softcap({softcap:e})"] if softcap else []
-    return f"""{alias}!lse = {memref((b, hq, sq), "f32")}
-func.func @attention({", ".join(f"%{name}: !{name}" for name in (*sizes, "lse"))}) {{
+    clauses += [f"scale({scale:e})"] if scale is not None else []
+    clauses += [f"softcap({softcap:e})"] if softcap is not None else []
+    if lse:
+        alias += f"!lse = {memref((b, hq, sq), 'f32')}\n"
+    arguments = [*sizes, "lse"] if lse else sizes
+    return f"""{alias}func.func @attention({", ".join(f"%{name}: !{name}" for name in arguments)}) {{
   flashcore.attention ins(%q, %k, %v : !q, !k, !v){" bias(%bias : !bias)" if bias else ""}
-      outs(%o : !o) lse(%lse : !lse) {" ".join(clauses)}
+      outs(%o : !o){" lse(%lse : !lse)" if lse else ""} {" ".join(clauses)}
   return
 }}
 """

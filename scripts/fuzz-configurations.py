@@ -1,0 +1,468 @@
+#!/usr/bin/env python3
+"""Compiles and runs random attentions, and compares them with the reference.
+
+A configuration is an attention (types, sizes, layouts, masks, scores), a chip, a
+schedule and a few runs of the kernel. It is drawn from the seed and its number
+alone, legal or not. What the compiler refuses must be refused with an error and
+exit code 1 (2 for an option); what it takes must run on the device without a
+finding and give the right results. Anything else (a signal, an internal error, no
+end, a refused default) is reported with the command that repeats it, and the exit
+code is 1.
+
+A comparison that fails is repeated with other inputs, because the largest error
+of a few rows is a matter of luck; it counts if it fails again.
+"""
+import argparse
+import collections
+import dataclasses
+import importlib.util
+import json
+import os
+import pathlib
+import random
+import resource
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+# Seconds a command. Time of the processor decides, because the machine may be busy;
+# the clock ends what sleeps.
+CPU_LIMIT = 60
+CLOCK_LIMIT = 1200
+RETRIES = 3
+HEAD_DIMS = range(16, 257, 8)
+CHIPS = ["sm_80", "sm_86", "sm_89", "sm_90"]
+EDGES = [1, 15, 16, 17, 31, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257]
+# What no message to a user contains.
+INTERNAL = ("PLEASE submit", "LLVM ERROR", "Assertion", "UNREACHABLE", "Stack dump", "failed to legalize", "internal error",
+            "does not dominate", "Intrinsic has incorrect", "terminate called", "runtime error:", "AddressSanitizer")
+# Option: legal values, values that are refused whatever the rest is.
+SCHEDULE = {
+    "block-m": ([16, 32, 48, 64, 96, 128, 160, 256], [-16, 1, 17, 100, 1 << 20, (1 << 63) - 1]),
+    "block-n": ([16, 32, 48, 64, 80, 112, 128, 256], [-16, 8, 33, 1 << 20, -(1 << 63)]),
+    "num-warps": ([1, 2, 3, 4, 5, 8, 16], [-1, 33, 1 << 20, (1 << 63) - 1]),
+    "num-stages": ([2, 3, 4, 5, 8], [-1, 1, 2000, (1 << 63) - 1]),
+    "query": (["registers", "shared"], ["global"]),
+    "grid-order": (["query_fastest", "head_fastest"], ["fastest"]),
+    "overlap": (["none", "qk"], ["pv"]),
+    "row-max": (["exact", "stale"], ["none"]),
+    "row-sum": (["add", "mma"], ["2"]),
+    "min-blocks": ([0, 1, 2, 4], [-1, 33, 1 << 40]),
+}
+
+
+def load_make_bundles():
+    spec = importlib.util.spec_from_file_location("make_bundles", ROOT / "scripts/make-bundles.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+make_bundles = load_make_bundles()
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One run of a kernel: its sizes (batch, heads_q, heads_kv, seqlen_q,
+    seqlen_k), and what the type leaves open of the memory."""
+    sizes: tuple
+    layout: str = "bhsd"  # or bshd, or packed
+    offset: int = 0
+    kind: str = "normal"
+    seed: int = 1
+
+    def __str__(self):
+        return "/".join([".".join(map(str, self.sizes)), self.layout, str(self.offset), self.kind, str(self.seed)])
+
+    @staticmethod
+    def parse(text):
+        sizes, layout, offset, kind, seed = text.split("/")
+        return Run(tuple(map(int, sizes.split("."))), layout, int(offset), kind, int(seed))
+
+
+@dataclasses.dataclass(frozen=True)
+class Configuration:
+    dtype: str = "f16"
+    head_dim: int = 64
+    head_dim_v: int = 64
+    shape: tuple = ("?", "?", "?", "?", "?")  # as in the type; sizes as in Run
+    layout: str = "dense"  # of the type: dense, dynamic, bshd or packed
+    causal: str = "none"
+    window_left: int | None = None
+    window_right: int | None = None
+    softcap: float | None = None
+    scale: float | None = None
+    bias: tuple | None = None  # type and axes, as in make-bundles.py
+    lse: bool = True
+    options: tuple = ()
+    schedule: str = "seq"  # of the emulator, as are the next two
+    copies: str = "lazy"
+    threads: int = 1
+    runs: tuple = ()
+
+    def spec(self):
+        """Text that parse() takes: the fields that are not at their default."""
+        words = []
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if value != field.default:
+                words.append(f"{field.name}={format_value(field.name, value)}")
+        return " ".join(words)
+
+    @staticmethod
+    def parse(text):
+        fields = {field.name: field for field in dataclasses.fields(Configuration)}
+        values = {}
+        for word in text.split():
+            name, _, value = word.partition("=")
+            if name not in fields:
+                raise ValueError(f"expects one of {', '.join(fields)}, but got '{name}'")
+            try:
+                values[name] = parse_value(name, value)
+            except ValueError as error:
+                raise ValueError(f"{name}={value}: {error}") from None
+        return Configuration(**values)
+
+    def mlir(self):
+        layouts = None
+        if self.layout in ("bshd", "packed"):
+            layouts = fixed_layouts(self)
+        return make_bundles.attention(
+            self.dtype, self.head_dim, self.causal, self.shape, self.head_dim_v, self.layout == "dynamic",
+            (self.window_left, self.window_right), self.softcap, self.bias, layouts, self.lse, self.scale)
+
+    def must_compile(self):
+        """Whether the documentation promises a kernel: the attention is one
+        that it allows, and the schedule is the compiler's choice."""
+        legal = self.head_dim in HEAD_DIMS and self.head_dim_v in HEAD_DIMS
+        legal &= all(window is None or window >= 0 for window in (self.window_left, self.window_right))
+        legal &= all(value is None or 1e-30 < value < 1e30 for value in (self.scale, self.softcap))
+        heads = self.shape[1:3]
+        legal &= "?" in heads or heads[0] % heads[1] == 0
+        return legal and all(option.startswith("--chip=") and option[7:] in CHIPS for option in self.options)
+
+    def entry(self, run, bundle):
+        """What flashcore-run --grid reads."""
+        names = ("batch", "heads_q", "heads_kv", "seqlen_q", "seqlen_k")
+        open_dims = {name: size for name, size, known in zip(names, run.sizes, self.shape) if known == "?"}
+        entry = {"bundle": bundle, "seed": run.seed, "kind": run.kind, "dims": open_dims}
+        if self.layout == "dynamic" and run.layout == "packed":
+            batch, heads, _, seqlen, _ = run.sizes
+            entry["tensors"] = make_bundles.packed_layouts(batch, heads, seqlen, self.head_dim)
+        elif self.layout == "dynamic":
+            entry |= {"layout": run.layout, "offset": run.offset}
+        return entry
+
+
+def format_value(name, value):
+    if name == "shape":
+        return ".".join(map(str, value))
+    if name == "bias":
+        return ":".join(value)
+    if name == "options":
+        return ",".join(value)
+    if name == "runs":
+        return ",".join(map(str, value))
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def parse_value(name, text):
+    if name == "shape":
+        return tuple(size if size == "?" else int(size) for size in text.split("."))
+    if name == "bias":
+        return tuple(text.split(":"))
+    if name == "options":
+        return tuple(text.split(","))
+    if name == "runs":
+        return tuple(Run.parse(run) for run in text.split(","))
+    if name in ("dtype", "layout", "causal", "schedule", "copies"):
+        return text
+    if name == "lse":
+        if text not in ("True", "False"):
+            raise ValueError("expects True or False")
+        return text == "True"
+    return float(text) if name in ("softcap", "scale") else int(text)
+
+
+def fixed_layouts(configuration):
+    """Static strides and offsets of q, k, v and o."""
+    batch, heads_q, heads_kv, seqlen_q, seqlen_k = configuration.shape
+    if configuration.layout == "packed":
+        return make_bundles.packed_layouts(batch, heads_q, seqlen_q, configuration.head_dim)
+    return {name: {"strides": [seqlen * heads * dim, dim, heads * dim, 1], "offset": 0}
+            for name, seqlen, heads, dim in (("q", seqlen_q, heads_q, configuration.head_dim),
+                                             ("k", seqlen_k, heads_kv, configuration.head_dim),
+                                             ("v", seqlen_k, heads_kv, configuration.head_dim_v),
+                                             ("o", seqlen_q, heads_q, configuration.head_dim_v))}
+
+
+class Generator:
+    """Configuration number `index` of a seed, whatever was drawn before it."""
+
+    def __init__(self, seed, index):
+        self.rng = random.Random(f"{seed}/{index}")
+
+    def chance(self, percent):
+        return self.rng.randrange(100) < percent
+
+    def length(self):
+        return self.rng.choice(EDGES) if self.chance(30) else self.rng.randint(1, 300)
+
+    def sizes(self):
+        """Sizes of a run; as many scores as a second of the emulator allows."""
+        heads_kv = self.rng.choice([1, 1, 2, 3])
+        heads_q = heads_kv * self.rng.choice([1, 1, 2, 4])
+        seqlen_q, seqlen_k = self.length(), self.length()
+        if self.chance(15):
+            seqlen_k = self.rng.randint(1, seqlen_q)
+        if self.chance(5):
+            seqlen_q = 1
+        batch = 1 if heads_q * seqlen_q * seqlen_k > 100000 else self.rng.choice([1, 1, 2, 3])
+        return batch, heads_q, heads_kv, seqlen_q, seqlen_k
+
+    def window(self):
+        if self.chance(2):
+            return -self.rng.randint(1, 100)
+        return self.rng.choice([0, 1, 17, 64, self.rng.randint(0, 300), 1 << 40])
+
+    def head_dim(self):
+        if self.chance(2):
+            return self.rng.choice([1, 8, 12, 20, 264, 512, 4096])
+        return self.rng.choice([64, 128]) if self.chance(30) else self.rng.choice(HEAD_DIMS)
+
+    def positive(self, low, high):
+        if self.chance(3):
+            return self.rng.choice([0.0, -1.0, 1e-42, 3e38])
+        return float(f"{self.rng.uniform(low, high):.3g}")
+
+    def options(self):
+        options = [f"--chip={self.rng.choice(CHIPS)}"] if self.chance(60) else []
+        if self.chance(1):
+            options = [f"--chip={self.rng.choice(['sm_70', 'gfx90a', 'sm_'])}"]
+        if self.chance(40):
+            return tuple(options)
+        if self.chance(40):
+            return tuple(options + self.likely_schedule())
+        for name, (legal, illegal) in SCHEDULE.items():
+            if self.chance(30):
+                options.append(f"--{name}={self.rng.choice(illegal if self.chance(7) else legal)}")
+        return tuple(options)
+
+    def likely_schedule(self):
+        """A whole schedule that most heads have room for."""
+        warps = self.rng.choice([1, 2, 3, 4, 8])
+        values = {name: self.rng.choice(legal) for name, (legal, _) in SCHEDULE.items()}
+        values |= {"num-warps": warps, "block-m": 16 * warps * self.rng.choice([1, 1, 2]),
+                   "block-n": self.rng.choice([16, 32, 48, 64]), "num-stages": self.rng.choice([2, 2, 3, 4])}
+        return [f"--{name}={value}" for name, value in values.items()]
+
+    def emulator(self):
+        seed = self.rng.randrange(1000)
+        return {"schedule": self.rng.choice(["seq", "skew", f"random:{seed}"]),
+                "copies": self.rng.choice(["lazy", "eager", f"random:{seed}"]),
+                "threads": 2 if self.chance(10) else 1}
+
+    def shape(self, sizes, layout):
+        """The sizes that the type tells: all, none, or any of them."""
+        if layout in ("bshd", "packed") or self.chance(35):
+            return sizes
+        if self.chance(45):
+            return ("?",) * 5
+        return tuple("?" if self.chance(50) else size for size in sizes)
+
+    def runs(self, shape, first, layout):
+        runs = [first]
+        for _ in range(self.rng.randint(1, 4) if "?" in shape else 0):
+            sizes = list(self.sizes())
+            # Heads must stay divisible, so they change together or not at all.
+            if shape[1] != "?" or shape[2] != "?":
+                sizes[1:3] = first[1:3]
+            if self.chance(4):
+                sizes[self.rng.choice([0, 3, 4])] = 0
+            runs.append(tuple(size if known == "?" else known for size, known in zip(sizes, shape)))
+        return tuple(self.run(sizes, layout, shape) for sizes in runs)
+
+    def run(self, sizes, layout, shape):
+        where = self.rng.choice(["bhsd", "bshd"]) if layout == "dynamic" else "bhsd"
+        offset = 8 * self.rng.randrange(4) if layout == "dynamic" else 0
+        kind = self.rng.choice(["normal", "normal", "rising"])
+        return Run(sizes, where, offset, kind, self.rng.randrange(1 << 20))
+
+    def draw(self):
+        layout = self.rng.choice(["dense", "dynamic", "dynamic", "bshd", "packed"])
+        head_dim = self.head_dim()
+        head_dim_v = self.head_dim() if self.chance(25) and layout != "packed" else head_dim
+        sizes = self.sizes()
+        if layout == "packed":
+            sizes = (sizes[0], sizes[1], sizes[1], sizes[3], sizes[3])
+        shape = self.shape(sizes, layout)
+        bias = None
+        if self.chance(35):
+            axes = "".join(axis if self.chance(60) else "1" for axis in "bhqk")
+            bias = (None, axes)
+        dtype = self.rng.choice(["f16", "bf16"])
+        if bias:
+            bias = (self.rng.choice([dtype, "f32"]), bias[1])
+        runs = self.runs(shape, sizes, layout)
+        if layout == "dynamic" and head_dim == head_dim_v and self.chance(30):
+            runs = tuple(self.packed(run) for run in runs)
+        return Configuration(
+            dtype, head_dim, head_dim_v, shape, layout, self.rng.choice(["none", "bottom_right", "top_left"]),
+            self.window() if self.chance(25) else None, self.window() if self.chance(25) else None,
+            self.positive(5, 60) if self.chance(20) else None, self.positive(0.01, 0.5) if self.chance(20) else None, bias,
+            self.chance(80), self.options(), runs=runs, **self.emulator())
+
+    def packed(self, run):
+        _, heads_q, heads_kv, seqlen_q, seqlen_k = run.sizes
+        return dataclasses.replace(run, layout="packed") if heads_q == heads_kv and seqlen_q == seqlen_k else run
+
+
+def limit_cpu():
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_LIMIT, CPU_LIMIT + 5))
+
+
+class Problem(Exception):
+    """What is wrong with a configuration; `kind` groups its counts."""
+
+    def __init__(self, kind, detail):
+        super().__init__(detail)
+        self.kind = kind
+
+
+class Fuzzer:
+    def __init__(self, compiler, runner, device, folder):
+        self.compiler, self.runner, self.device, self.folder = compiler, runner, device, pathlib.Path(folder)
+        self.counts = collections.Counter()
+
+    def execute(self, command, **options):
+        try:
+            result = subprocess.run(command, text=True, errors="replace", capture_output=True, timeout=CLOCK_LIMIT,
+                                    preexec_fn=limit_cpu, **options)
+        except subprocess.TimeoutExpired:
+            raise Problem("hang", f"{command[0]} takes more than {CLOCK_LIMIT} s") from None
+        if result.returncode == -signal.SIGXCPU:
+            raise Problem("hang", f"{command[0]} takes more than {CPU_LIMIT} s of the processor")
+        text = result.stdout + result.stderr
+        internal = next((word for word in INTERNAL if word in text), None)
+        if result.returncode not in (0, 1, 2):
+            raise Problem("crash", f"{command[0]} ends with {result.returncode}\n{text[-2000:]}")
+        if internal:
+            raise Problem("internal error", f"{command[0]} says '{internal}'\n{text[-2000:]}")
+        return result
+
+    def compile(self, configuration):
+        """The bundle, or nothing where it is refused."""
+        bundle = self.folder / "kernel.fcb"
+        command = [self.compiler, "-", "--emit=bundle", "--no-cubin", "-o", str(bundle), *configuration.options]
+        result = self.execute(command, input=configuration.mlir())
+        if result.returncode == 0:
+            return bundle
+        if "error:" not in result.stderr:
+            raise Problem("refusal", f"expects an error beside exit code {result.returncode}, but got\n{result.stderr}")
+        if configuration.must_compile():
+            raise Problem("refusal", f"expects a kernel, but got\n{result.stderr}")
+        return None
+
+    def run(self, configuration, runs, bundle):
+        """Results of the runs as flashcore-run writes them."""
+        grid, out = self.folder / "grid.json", self.folder / "out.json"
+        grid.write_text(json.dumps([configuration.entry(run, bundle.name) for run in runs]))
+        out.unlink(missing_ok=True)
+        command = [self.runner, f"--device={self.device}", "--grid", str(grid), "--json", str(out)]
+        if self.device == "emulator":
+            command += [f"--emu-schedule={configuration.schedule}", f"--emu-async={configuration.copies}",
+                        f"--emu-threads={configuration.threads}"]
+        result = self.execute(command)
+        results = json.loads(out.read_text()) if out.exists() else []
+        if len(results) != len(runs):
+            raise Problem("run", f"expects {len(runs)} results, but got {len(results)}\n{result.stdout}{result.stderr}")
+        return results
+
+    def is_bad_luck(self, configuration, run, bundle):
+        """Whether a failed comparison passes with all other inputs."""
+        others = [dataclasses.replace(run, seed=run.seed + i + 1) for i in range(RETRIES)]
+        return all(result["result"] == "PASS" for result in self.run(configuration, others, bundle))
+
+    def check(self, configuration):
+        """Compiles and runs it; raises a Problem where something is wrong."""
+        bundle = self.compile(configuration)
+        self.counts["refused" if bundle is None else "compiled"] += 1
+        if bundle is None or not configuration.runs:
+            return
+        for run, result in zip(configuration.runs, self.run(configuration, configuration.runs, bundle)):
+            self.counts["runs"] += 1
+            if result["result"] == "PASS":
+                continue
+            if "error" in result:
+                raise Problem("finding" if result["result"] == "FAIL" else "run", f"{run}: {result['error']}")
+            if self.is_bad_luck(configuration, run, bundle):
+                self.counts["failed once, then passed"] += 1
+                continue
+            errors = {name: result[name] for name in ("o", "lse") if name in result}
+            raise Problem("comparison", f"{run}: {json.dumps(errors)}")
+
+    def report(self, configuration):
+        """Whether the configuration is fine; else says what is not."""
+        self.counts["configurations"] += 1
+        try:
+            self.check(configuration)
+            return True
+        except Problem as problem:
+            self.counts[problem.kind] += 1
+            print(f"{problem.kind.upper()}: {problem}\n  scripts/fuzz-configurations.py --device {self.device} "
+                  f"--one {shlex.quote(configuration.spec())}", flush=True)
+            return False
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    binaries = ROOT / "build/release/bin"
+    parser.add_argument("--compiler", default=binaries / "flashcore-compile", type=os.fspath)
+    parser.add_argument("--runner", default=binaries / "flashcore-run", type=os.fspath)
+    parser.add_argument("--device", choices=["emulator", "cuda"], default="emulator")
+    parser.add_argument("--seed", type=int, default=None, help="of what is drawn (default: the time)")
+    parser.add_argument("--one", metavar="SPEC", help="only this configuration, as a report names it")
+    parser.add_argument("--print", action="store_true", help="print the specs that --count draws and stop")
+    limit = parser.add_mutually_exclusive_group()
+    limit.add_argument("--minutes", type=float, default=1)
+    limit.add_argument("--count", type=int, help="draw so many configurations, however long it takes")
+    return parser.parse_args()
+
+
+def configurations(args, seed):
+    if args.one:
+        yield Configuration.parse(args.one)
+        return
+    end = time.monotonic() + 60 * args.minutes
+    index = 0
+    while index < args.count if args.count is not None else time.monotonic() < end:
+        yield Generator(seed, index).draw()
+        index += 1
+
+
+def main():
+    args = parse_arguments()
+    seed = args.seed if args.seed is not None else int(time.time())
+    if args.print:
+        for configuration in configurations(args, seed):
+            print(configuration.spec())
+        return 0
+    passed = True
+    with tempfile.TemporaryDirectory() as folder:
+        fuzzer = Fuzzer(str(args.compiler), str(args.runner), args.device, folder)
+        try:
+            for configuration in configurations(args, seed):
+                passed &= fuzzer.report(configuration)
+        except (ValueError, OSError) as error:
+            print(f"fuzz-configurations: {error}", file=sys.stderr)
+            return 2
+    print(f"seed {seed}: " + ", ".join(f"{count} {name}" for name, count in fuzzer.counts.items()))
+    return 0 if passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,201 @@
+"""Tests of the fuzzers' scripts: what they draw, and what they make of an answer."""
+
+import importlib.util
+import pathlib
+import random
+import stat
+import tempfile
+import unittest
+
+SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "scripts"
+
+
+def load(name):
+    spec = importlib.util.spec_from_file_location(name.replace("-", "_"), SCRIPTS / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+fuzz = load("fuzz-configurations")
+opt = load("fuzz-opt")
+DRAWN = [fuzz.Generator(1, index).draw() for index in range(1500)]
+
+
+class GeneratorTest(unittest.TestCase):
+    def test_is_deterministic(self):
+        for index in (0, 7, 1499):
+            self.assertEqual(fuzz.Generator(1, index).draw(), DRAWN[index])
+        self.assertNotEqual(fuzz.Generator(2, 7).draw(), DRAWN[7])
+
+    def test_spec_round_trips(self):
+        for configuration in DRAWN:
+            self.assertEqual(fuzz.Configuration.parse(configuration.spec()), configuration)
+
+    def test_draws_every_value(self):
+        expected = {
+            "dtype": {"f16", "bf16"}, "layout": {"dense", "dynamic", "bshd", "packed"}, "lse": {True, False},
+            "causal": {"none", "bottom_right", "top_left"}, "threads": {1, 2},
+        }
+        for field, values in expected.items():
+            self.assertEqual({getattr(c, field) for c in DRAWN}, values)
+        self.assertLessEqual(set(fuzz.HEAD_DIMS), {c.head_dim for c in DRAWN})
+        self.assertEqual(len({c.bias[1] for c in DRAWN if c.bias}), 16)
+        self.assertEqual({c.bias[0] for c in DRAWN if c.bias}, {"f16", "bf16", "f32"})
+        for field in ("window_left", "window_right", "softcap", "scale"):
+            values = [getattr(c, field) for c in DRAWN]
+            self.assertIn(None, values)
+            self.assertTrue(any(value is not None and value > 0 for value in values))
+            self.assertTrue(any(value is not None and value < 0 for value in values))
+
+    def test_draws_every_option_legal_or_not(self):
+        options = {option for c in DRAWN for option in c.options}
+        for name, (legal, illegal) in fuzz.SCHEDULE.items():
+            self.assertLessEqual({f"--{name}={value}" for value in legal}, options)
+            self.assertTrue(options & {f"--{name}={value}" for value in illegal}, name)
+        self.assertLessEqual({f"--chip={chip}" for chip in fuzz.CHIPS}, options)
+
+    def test_draws_every_kind_of_size(self):
+        runs = [run for c in DRAWN for run in c.runs]
+        sizes = [run.sizes for run in runs]
+        self.assertTrue(any(hq > hkv for _, hq, hkv, _, _ in sizes))
+        self.assertTrue(any(sq > sk > 0 for *_, sq, sk in sizes))
+        for axis in (0, 3, 4):
+            self.assertIn(0, {size[axis] for size in sizes})
+        self.assertEqual({run.layout for run in runs}, {"bhsd", "bshd", "packed"})
+        self.assertEqual({run.kind for run in runs}, {"normal", "rising"})
+        shapes = [c.shape for c in DRAWN]
+        self.assertTrue(any("?" not in shape for shape in shapes))
+        self.assertIn(("?",) * 5, shapes)
+        self.assertTrue(any("?" in shape and set(shape) != {"?"} for shape in shapes))
+
+    def test_runs_fit_their_type(self):
+        for c in DRAWN:
+            for run in c.runs:
+                self.assertEqual(run.sizes[1] % run.sizes[2], 0)
+                for size, known in zip(run.sizes, c.shape):
+                    self.assertIn(known, ("?", size))
+                if run.layout == "packed":
+                    self.assertEqual((run.sizes[1], run.sizes[3]), (run.sizes[2], run.sizes[4]))
+
+    def test_says_what_must_compile(self):
+        self.assertTrue(fuzz.Configuration(options=("--chip=sm_80",)).must_compile())
+        for other in ({"head_dim": 20}, {"window_left": -1}, {"scale": 0.0}, {"softcap": 1e-42}, {"options": ("--block-m=64",)},
+                      {"options": ("--chip=sm_70",)}, {"shape": (1, 3, 2, 8, 8)}):
+            self.assertFalse(fuzz.Configuration(**other).must_compile(), other)
+
+    def test_writes_the_attention(self):
+        text = fuzz.Configuration(layout="dynamic", causal="top_left", window_left=3, scale=0.5, bias=("f32", "1h1k"), lse=False).mlir()
+        for part in ("strided<[?, ?, ?, 1], offset: ?>", "causal(top_left)", "window_left(3)", "scale(5.0", "memref<1x?x1x?xf32"):
+            self.assertIn(part, text)
+        self.assertNotIn("lse", text)
+        packed = fuzz.Configuration(shape=(2, 3, 3, 10, 10), layout="packed").mlir()
+        self.assertIn("strided<[5760, 64, 576, 1], offset: 192>", packed)
+
+    def test_refuses_an_unknown_field(self):
+        with self.assertRaisesRegex(ValueError, "but got 'sead'"):
+            fuzz.Configuration.parse("sead=3")
+
+
+class VerdictTest(unittest.TestCase):
+    """Stand-ins for the tools answer as a broken one would."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def tool(self, name, body):
+        path = self.folder / name
+        path.write_text(f"#!/usr/bin/env python3\nimport json, os, sys\n{body}\n")
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        return str(path)
+
+    def kind(self, compiler, runner="sys.exit(3)", **fields):
+        """What is wrong, by the kind that check() raises; None where nothing is."""
+        fuzzer = fuzz.Fuzzer(self.tool("compiler", compiler), self.tool("runner", runner), "emulator", self.folder)
+        try:
+            fuzzer.check(fuzz.Configuration(runs=(fuzz.Run((1, 1, 1, 3, 3), seed=5),), **fields))
+        except fuzz.Problem as problem:
+            return problem.kind
+        self.counts = fuzzer.counts
+        return None
+
+    def runner(self, result):
+        """Answers every entry of the grid with the value of `result`."""
+        return ("value = sys.argv; grid = json.load(open(value[value.index('--grid') + 1]))\n"
+                f"json.dump([{result} for entry in grid], open(value[value.index('--json') + 1], 'w'))")
+
+    def test_compiler(self):
+        self.assertEqual(self.kind("os.abort()"), "crash")
+        self.assertEqual(self.kind("import signal; os.kill(os.getpid(), signal.SIGXCPU)"), "hang")
+        self.assertEqual(self.kind("sys.exit('error: LLVM ERROR: x')"), "internal error")
+        self.assertEqual(self.kind("sys.exit(1)", head_dim=20), "refusal")
+        self.assertEqual(self.kind("sys.exit('error: no')"), "refusal")
+        self.assertIsNone(self.kind("sys.exit('error: no')", head_dim=20))
+        self.assertEqual(self.counts["refused"], 1)
+
+    def test_results(self):
+        self.assertIsNone(self.kind("", self.runner("{'result': 'PASS'}")))
+        self.assertEqual(self.counts["runs"], 1)
+        self.assertEqual(self.kind("", self.runner("{'result': 'FAIL', 'error': 'a race'}")), "finding")
+        self.assertEqual(self.kind("", self.runner("{'result': 'ERROR', 'error': 'no'}")), "run")
+        self.assertEqual(self.kind("", "os.abort()"), "crash")
+        self.assertEqual(self.kind("", "sys.exit(2)"), "run")
+
+    def test_bad_luck_is_told_apart(self):
+        self.assertEqual(self.kind("", self.runner("{'result': 'FAIL'}")), "comparison")
+        self.assertIsNone(self.kind("", self.runner("{'result': 'FAIL' if entry['seed'] == 5 else 'PASS'}")))
+        self.assertEqual(self.counts["failed once, then passed"], 1)
+
+
+STACK = """Stack dump:
+ #0 0x1 llvm::sys::PrintStackTrace(llvm::raw_ostream&, int) (libLLVM.so+0x1)
+ #1 0x2 {frame}
+ #2 0x3 mlir::MlirOptMain(int, char**) (libMLIR.so+0x3)
+ #3 0x4 flashcoreOptMain(int, char**) (/bin/flashcore-opt+0x4)
+"""
+
+
+class OptTest(unittest.TestCase):
+    def test_cases(self):
+        cases = opt.seeds()
+        self.assertGreater(len(cases), 300)
+        self.assertFalse(any("RUN:" in case or "// -----" in case for case in cases))
+
+    def test_mutates_deterministically(self):
+        cases = opt.seeds()[:20]
+        texts = [opt.Mutator(random.Random(3), cases).text(cases[5]) for _ in range(2)]
+        self.assertEqual(texts[0], texts[1])
+        many = {opt.Mutator(random.Random(i), cases).text(cases[5]) for i in range(50)}
+        self.assertGreater(len(many), 30)
+        data = opt.Mutator(random.Random(1), cases).bytes(b"MLIR" * 20)
+        self.assertNotEqual(data, b"MLIR" * 20)
+
+    def test_every_edit_takes_every_text(self):
+        for text in ("", "\n", "%a", "x = 1 : i32\n"):
+            for i in range(100):
+                opt.Mutator(random.Random(i), ["y\n"]).text(text)
+
+    def test_tells_whose_crash_it_is(self):
+        ours = opt.Crash("exit -11", STACK.format(frame="(/bin/flashcore-opt+0x40)"))
+        self.assertEqual(ours.owner(), "ours")
+        theirs = opt.Crash("exit -11", STACK.format(frame="mlir::parse() (libMLIR.so+0x40)"))
+        self.assertEqual(theirs.owner(), "upstream: no frame of ours")
+        self.assertNotEqual(ours.signature, theirs.signature)
+        self.assertEqual(opt.Crash("hang", "").owner(), "ours")
+
+    def test_minimises_a_crash(self):
+        with tempfile.TemporaryDirectory() as folder:
+            tool = pathlib.Path(folder) / "tool"
+            tool.write_text("#!/bin/sh\nif grep -q boom $1; then kill -SEGV $$; fi\n")
+            tool.chmod(0o755)
+            runner = opt.Runner(str(tool), folder)
+            self.assertIsNone(runner.run(b"a\nb\n", "p"))
+            crash = runner.run(b"a\nboom\nb\nc\n", "p")
+            self.assertEqual(crash.status, "exit -11")
+            self.assertEqual(runner.minimise(b"a\nboom\nb\nc\n", "p", crash), b"boom\n")
+
+
+if __name__ == "__main__":
+    unittest.main()
