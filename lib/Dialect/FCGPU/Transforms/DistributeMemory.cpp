@@ -202,10 +202,13 @@ struct DistributeWait final : OpConversionPattern<WaitCopiesOp> {
   }
 };
 
-/// A tile as ldmatrix.x4: lanes 0-7, 8-15, 16-23, 24-31 name the rows of the
-/// cores (r, c), (r+1, c), (r, c+1), (r+1, c+1). Where only one column of cores
-/// is left, ldmatrix.x2 takes the first two, from the addresses of the lanes
-/// 0-15.
+/// A tile as ldmatrix.x4, which fills four registers in a row from the cores
+/// whose rows the lanes 0-7, 8-15, 16-23 and 24-31 name. An operand of mma.sync
+/// takes neighbouring registers, so the cores that one operand consists of come
+/// next to each other: (r, c), (r+1, c), (r, c+1), (r+1, c+1) as a rule, but
+/// (r, c), (r, c+1), (r+1, c), (r+1, c+1) for the B operand stored (n, k).
+/// Where only one column of cores is left, ldmatrix.x2 takes (r, c), (r+1, c)
+/// from the addresses of the lanes 0-15.
 struct DistributeRead final : ThreadPattern<ReadOp> {
   using ThreadPattern::ThreadPattern;
 
@@ -216,16 +219,24 @@ struct DistributeRead final : ThreadPattern<ReadOp> {
     if (!layout)
       return rewriter.notifyMatchFailure(op, "has no layout");
     bool transpose = layout.getOrder() == FragmentOrder::Column;
+    bool columnsFirst = isStoredNK(op.getResult());
     RingType ring = op.getRing().getType();
     int64_t cols = ring.getCols(), group = getSwizzleGroup(cols);
     IndexBuilder b(op.getLoc(), rewriter);
 
     // The mask repeats every eight rows, so it depends on the lane alone.
-    Value row = b.rem(thread.lane, 2 * kCore);
     Value mask = getSwizzleMask(b, b.rem(thread.lane, kCore), cols);
-    Value lanePart =
-        b.add(b.mul(row, cols),
-              b.mul(b.bitXor(b.div(thread.lane, 2 * kCore), mask), kChunk));
+    auto getLanePart = [&](Value row, Value core) {
+      return b.add(b.mul(row, cols), b.mul(b.bitXor(core, mask), kChunk));
+    };
+    Value lanePart = getLanePart(b.rem(thread.lane, 2 * kCore),
+                                 b.div(thread.lane, 2 * kCore));
+    Value turnedPart = lanePart;
+    if (columnsFirst) {
+      Value row = b.add(b.rem(thread.lane, kCore),
+                        b.mul(b.div(thread.lane, 2 * kCore), kCore));
+      turnedPart = getLanePart(row, b.rem(b.div(thread.lane, kCore), 2));
+    }
     Value slot = getSlotStart(b, ring, adaptor.getTile().front());
 
     int64_t coreRows = ring.getRows() / kCore, coreCols = cols / kCore;
@@ -235,21 +246,33 @@ struct DistributeRead final : ThreadPattern<ReadOp> {
         // (c + hi) ^ mask = (c - low) + (low ^ hi ^ mask), low = c mod group:
         // c is even, hi is 0 or 1, and mask < group; group is even or 1.
         int64_t low = c % group;
-        Value index =
-            low ? b.bitXor(lanePart, b.index(low * kChunk)) : lanePart;
+        int64_t count = c + 1 < coreCols ? 4 : 2;
+        bool turns = columnsFirst && count == 4;
+        Value index = turns ? turnedPart : lanePart;
+        if (low)
+          index = b.bitXor(index, b.index(low * kChunk));
         index =
             b.add(b.add(slot, index), r * kCore * cols + (c - low) * kChunk);
-        int64_t count = c + 1 < coreCols ? 4 : 2;
         auto type = VectorType::get({count, 2}, ring.getElementType());
         Value matrices = nvgpu::LdMatrixOp::create(
             b, type, adaptor.getRing().front(), ValueRange{index}, transpose,
             static_cast<uint32_t>(count));
         for (int64_t i = 0; i < count; ++i)
-          cores[(r + i % 2) * coreCols + c + i / 2] =
+          cores[(r + (turns ? i / 2 : i % 2)) * coreCols + c +
+                (turns ? i % 2 : i / 2)] =
               vector::ExtractOp::create(b, matrices, i);
       }
     rewriter.replaceOpWithMultiple(op, {cores});
     return success();
+  }
+
+  /// Whether the tile is the right operand of a product whose k index runs
+  /// along its rows.
+  static bool isStoredNK(Value tile) {
+    return llvm::any_of(tile.getUsers(), [&](Operation *user) {
+      auto contract = dyn_cast<vector::ContractionOp>(user);
+      return contract && contract.getRhs() == tile && !isColumnOrder(tile);
+    });
   }
 };
 

@@ -13,9 +13,11 @@
 !tile = vector<16x16xf16>
 !acc = vector<16x16xf32>
 
-// Q K^T of 16 x 16 x 16 is two m16n8k16. ldmatrix.x4 brings the cores (0, 0),
-// (1, 0), (0, 1), (1, 1): in this order they are A, and each half of the keys
-// (first index) with both halves of head_dim is one B.
+// Q K^T of 16 x 16 x 16 is two m16n8k16. For Q, ldmatrix.x4 brings the cores
+// (0, 0), (1, 0), (0, 1), (1, 1), in this order A; for K (0, 0), (0, 1), (1, 0),
+// (1, 1), so that the two cores of each B (8 keys, both halves of head_dim) come
+// in neighbouring registers: lane l names key l mod 8 + 8 (l / 16) and chunk
+// l / 8 mod 2.
 
 // CHECK-LABEL: gpu.func @contraction_with_key
 // CHECK-SAME:    %[[OUT:[^:]+]]: memref<16x16xf32>
@@ -28,10 +30,22 @@ gpu.module @kernels {
     // CHECK-DAG:  %[[Q10:.+]] = vector.extract %[[Q]][1]
     // CHECK-DAG:  %[[Q01:.+]] = vector.extract %[[Q]][2]
     // CHECK-DAG:  %[[Q11:.+]] = vector.extract %[[Q]][3]
-    // CHECK:      %[[K:.+]] = nvgpu.ldmatrix %{{.+}} {numTiles = 4 : i32, transpose = false}
+    // CHECK:      arith.xori
+    // CHECK:      %[[KEY_OF_8:.+]] = arith.remui %[[LANE:.+]], %{{c8.*}} : index
+    // CHECK:      %[[HALF:.+]] = arith.divui %[[LANE]], %{{c16.*}} : index
+    // CHECK:      %[[UPPER:.+]] = arith.muli %[[HALF]], %{{c8.*}} : index
+    // CHECK:      %[[KEY:.+]] = arith.addi %[[KEY_OF_8]], %[[UPPER]] : index
+    // CHECK:      %[[CORE:.+]] = arith.divui %[[LANE]], %{{c8.*}} : index
+    // CHECK:      %[[CHUNK:.+]] = arith.remui %[[CORE]], %{{c2.*}} : index
+    // CHECK:      %[[KEY_START:.+]] = arith.muli %[[KEY]], %{{c16.*}} : index
+    // CHECK:      %[[SWIZZLED:.+]] = arith.xori %[[CHUNK]], %{{.+}} : index
+    // CHECK:      %[[COL:.+]] = arith.muli %[[SWIZZLED]], %{{c8.*}} : index
+    // CHECK:      %[[LANE_PART:.+]] = arith.addi %[[KEY_START]], %[[COL]] : index
+    // CHECK:      %[[ADDRESS:.+]] = arith.addi %{{.+}}, %[[LANE_PART]] : index
+    // CHECK:      %[[K:.+]] = nvgpu.ldmatrix %{{.+}}[%[[ADDRESS]]] {numTiles = 4 : i32, transpose = false}
     // CHECK-DAG:  %[[K00:.+]] = vector.extract %[[K]][0]
-    // CHECK-DAG:  %[[K10:.+]] = vector.extract %[[K]][1]
-    // CHECK-DAG:  %[[K01:.+]] = vector.extract %[[K]][2]
+    // CHECK-DAG:  %[[K01:.+]] = vector.extract %[[K]][1]
+    // CHECK-DAG:  %[[K10:.+]] = vector.extract %[[K]][2]
     // CHECK-DAG:  %[[K11:.+]] = vector.extract %[[K]][3]
     // CHECK:      %[[A0:.+]] = vector.insert %[[Q00]], %{{.+}} [0]
     // CHECK-NEXT: %[[A1:.+]] = vector.insert %[[Q10]], %[[A0]] [1]
