@@ -225,6 +225,18 @@ static ScheduleChoice complete(const AttentionProblem &problem,
   bool isSparse = fill == GridFill::Sparse && warpM <= 16;
   bool isNarrow = width == HeadWidth::Narrow;
   int64_t blockN = isNarrow ? (isSparse ? 128 : 64) : 32;
+  // Larger tiles read Q from shared memory less often, where registers (at head
+  // dims of 88 and 96) or else shared memory (of blocks with many warps) allow.
+  int64_t dim = std::max(problem.headDim, problem.headDimV);
+  bool hasRegisters = width == HeadWidth::Wide && dim > 80 && dim <= 96;
+  bool hasSharedMemory =
+      width == HeadWidth::VeryWide && choice.numWarps == manyWarps &&
+      getSharedMemoryBytes(problem.headDim, problem.headDimV, choice.blockM, 64,
+                           options.numStages ? options.numStages : 2) <=
+          target.sharedMemoryPerBlock;
+  if (isFilled && !problem.hasBias && !problem.hasWindow &&
+      ((hasRegisters && !isTight) || hasSharedMemory))
+    blockN = 64;
   // The widest O leaves room for the smallest S only, beside more addresses.
   if (problem.headDimV > 224 && (problem.hasBias || problem.hasWindow))
     blockN = 16;

@@ -71,8 +71,9 @@ def is_product(statement):
 
 
 def count_mask_code(loop):
-    """Selections of values by a comparison of rows and keys. The sizes of
-    copies are no values, and a row maximum of -inf is compared as a float."""
+    """Selections of values by a comparison of rows and keys. One of two numbers
+    is no value but the size or the slot of a copy, and a row maximum of -inf is
+    compared as a float."""
     masks, count = set(), 0
     for s in loop:
         if re.match(r"setp\.\w+\.[subu]\d", s.opcode):
@@ -81,8 +82,8 @@ def count_mask_code(loop):
             if masks.intersection(s.operands[1:]):
                 masks.add(s.operands[0])
         elif s.opcode.startswith("selp.") and s.operands[3] in masks:
-            is_size = s.operands[1:3] in (["16", "0"], ["0", "16"])
-            count += s.opcode in ("selp.f32", "selp.b32") and not is_size
+            is_value = any(x.startswith("%") for x in s.operands[1:3])
+            count += s.opcode in ("selp.f32", "selp.b32") and is_value
     return count
 
 

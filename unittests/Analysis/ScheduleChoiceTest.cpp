@@ -157,6 +157,26 @@ TEST(ScheduleDefaults, HeadsUpTo128MayUseWarpsOf32Rows) {
   }
 }
 
+// Where S of 64 keys fits beside O: in the registers of 32 rows a warp up to
+// 96, with 16 rows in the shared memory of eight warps.
+TEST(ScheduleDefaults, TilesOf64KeysWhereTheyFit) {
+  auto blockN = [](int64_t headDim, const char *chip) {
+    return choose(makeProblem(headDim, headDim), *lookupTarget(chip)).blockN;
+  };
+  EXPECT_EQ(blockN(80, "sm_89"), 32);
+  EXPECT_EQ(blockN(88, "sm_89"), 64);
+  EXPECT_EQ(blockN(96, "sm_89"), 64);
+  EXPECT_EQ(blockN(104, "sm_89"), 32);
+  EXPECT_EQ(blockN(128, "sm_90"), 32);
+  EXPECT_EQ(blockN(192, "sm_89"), 32);
+  EXPECT_EQ(blockN(192, "sm_80"), 64);
+  EXPECT_EQ(blockN(256, "sm_80"), 32);
+  EXPECT_EQ(blockN(256, "sm_90"), 64);
+  AttentionProblem biased = makeProblem(96, 96);
+  biased.hasBias = true;
+  EXPECT_EQ(choose(biased, ada()).blockN, 32);
+}
+
 // The chips with the least shared memory: 99 KiB a block.
 TEST(ScheduleDefaults, WidestHeadsFitTheSmallestSharedMemory) {
   for (const char *chip : {"sm_86", "sm_89"}) {

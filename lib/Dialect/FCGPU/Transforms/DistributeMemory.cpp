@@ -4,10 +4,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Patterns for everything that touches memory. Ring addresses are elements of a
-// rank-1 memref: slot, then row, then the swizzled 16-byte chunk (see
-// `!fcgpu.ring`). What does not depend on the loop is written so that LLVM can
-// hoist it: a lane's part, xor a constant, plus a constant, plus the slot.
+// Patterns for everything that touches memory. A ring address is the slot, then
+// the row, then the swizzled 16-byte chunk (see `!fcgpu.ring`). It is built in
+// three steps: a lane's place in any slot, which no loop changes; then the
+// slot; then a constant, which fits the instruction. From a single sum LLVM
+// hoists the constants, each into a register of its own.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,6 +28,8 @@ using namespace mlir::fcgpu;
 namespace {
 /// 16-bit elements of a 16-byte chunk.
 constexpr int64_t kChunk = 8;
+/// Rows after which the swizzle repeats.
+constexpr int64_t kSwizzleRows = 8;
 
 /// Index arithmetic without the noise.
 struct IndexBuilder : ImplicitLocOpBuilder {
@@ -52,18 +55,55 @@ struct IndexBuilder : ImplicitLocOpBuilder {
   }
 };
 
-/// First element of the slot that holds `tile`.
-Value getSlotStart(IndexBuilder &b, RingType ring, Value tile) {
-  if (ring.getStages() == 1)
-    return b.index(0);
-  return b.mul(b.rem(tile, ring.getStages()), ring.getSlotElements());
-}
+/// The slot of one tile.
+class Slot {
+public:
+  /// `ring` is the view that stands for a ring of this type.
+  Slot(IndexBuilder &b, Value ring, RingType type, Value tile)
+      : b(b), ring(ring.getDefiningOp<memref::ViewOp>()), type(type) {
+    if (type.getStages() > 1)
+      start = b.mul(b.rem(tile, type.getStages()),
+                    type.getSlotElements() * kElementBytes);
+  }
+
+  /// The elements of the slot from element `place` on.
+  Value from(Value place) {
+    int64_t elements = type.getSlotElements();
+    Value shift = b.add(ring.getByteShift(), b.mul(place, kElementBytes));
+    if (!start)
+      return view(ring.getSource(), shift, type.getElementType(), elements);
+    Value inFirst =
+        view(ring.getSource(), shift, b.getI8Type(), type.getSizeInBytes());
+    return view(inFirst, start, type.getElementType(), elements);
+  }
+
+private:
+  static constexpr int64_t kElementBytes = 2;
+
+  Value view(Value bytes, Value shift, Type element, int64_t count) {
+    auto viewType =
+        MemRefType::get({count}, element, MemRefLayoutAttrInterface(),
+                        cast<MemRefType>(bytes.getType()).getMemorySpace());
+    return memref::ViewOp::create(b, viewType, bytes, shift, ValueRange());
+  }
+
+  IndexBuilder &b;
+  memref::ViewOp ring;
+  RingType type;
+  Value start; ///< in bytes; null if there is only one slot
+};
 
 /// The row-dependent half of the swizzle: what is xored to a chunk number in
 /// row `row` (see swizzleChunk).
 Value getSwizzleMask(IndexBuilder &b, Value row, int64_t cols) {
   int64_t group = getSwizzleGroup(cols);
-  return b.rem(b.div(row, 8 / group), group);
+  return b.rem(b.div(row, kSwizzleRows / group), group);
+}
+
+/// The element of a slot at which chunk `chunk` of row `row` begins.
+Value getPlace(IndexBuilder &b, Value row, Value chunk, int64_t cols) {
+  Value mask = getSwizzleMask(b, row, cols);
+  return b.add(b.mul(row, cols), b.mul(b.bitXor(chunk, mask), kChunk));
 }
 
 template <typename OpTy> struct ThreadPattern : OpConversionPattern<OpTy> {
@@ -124,23 +164,24 @@ struct DistributeCopy final : ThreadPattern<CopyOp> {
     int64_t rowsPerPass = numThreads / threadsPerRow;
     Value firstRow = b.div(id, threadsPerRow);
     Value firstChunk = b.rem(id, threadsPerRow);
-    Value slot = getSlotStart(b, ring, adaptor.getTile().front());
+    Slot slot(b, adaptor.getRing().front(), ring, adaptor.getTile().front());
 
     for (int64_t done = 0; done < rows; done += rowsPerPass) {
-      Value row = b.add(firstRow, done);
       OpBuilder::InsertionGuard guard(b);
       if (done + rowsPerPass > rows) { // more threads than rows are left
-        auto ifOp = scf::IfOp::create(b, b.lessThan(row, b.index(rows)),
-                                      /*withElseRegion=*/false);
-        b.setInsertionPointToStart(ifOp.thenBlock());
+        Value isRow = b.lessThan(b.add(firstRow, done), b.index(rows));
+        b.setInsertionPointToStart(
+            scf::IfOp::create(b, isRow, /*withElseRegion=*/false).thenBlock());
       }
-      copyRow(b, op, adaptor, slot, row, firstChunk, threadsPerRow);
+      copyRow(b, op, adaptor, slot, firstRow, done, firstChunk, threadsPerRow);
     }
   }
 
-  /// Copies chunks `firstChunk`, `firstChunk` + step, ... of one row.
-  void copyRow(IndexBuilder &b, CopyOp op, OneToNOpAdaptor adaptor, Value slot,
-               Value row, Value firstChunk, int64_t step) const {
+  /// Copies chunks `firstChunk`, `firstChunk` + step, ... of row
+  /// `firstRow` + done.
+  void copyRow(IndexBuilder &b, CopyOp op, OneToNOpAdaptor adaptor, Slot &slot,
+               Value firstRow, int64_t done, Value firstChunk,
+               int64_t step) const {
     RingType ring = op.getRing().getType();
     Value source = adaptor.getSource().front();
     auto sourceType = cast<MemRefType>(source.getType());
@@ -149,7 +190,7 @@ struct DistributeCopy final : ThreadPattern<CopyOp> {
     for (ValueRange index : adaptor.getIndices())
       indices.push_back(index.front());
     Value firstCol = indices.back();
-    indices[rowAxis] = b.add(indices[rowAxis], row);
+    indices[rowAxis] = b.add(indices[rowAxis], b.add(firstRow, done));
 
     // Rows past the end read nothing and are filled with zeros; so may be all
     // rows of a copy whose predicate is false.
@@ -159,10 +200,8 @@ struct DistributeCopy final : ThreadPattern<CopyOp> {
       exists = arith::AndIOp::create(b, exists, adaptor.getPredicate().front());
     Value elements =
         arith::SelectOp::create(b, exists, b.index(kChunk), b.index(0));
-    Value mask = getSwizzleMask(b, row, ring.getCols());
-    Value rowStart = b.add(slot, b.mul(row, ring.getCols()));
     auto token = nvgpu::DeviceAsyncTokenType::get(op.getContext());
-    int64_t chunks = ring.getCols() / kChunk;
+    int64_t cols = ring.getCols(), chunks = cols / kChunk;
     for (int64_t c = 0; c < chunks; c += step) {
       Value chunk = b.add(firstChunk, c);
       OpBuilder::InsertionGuard guard(b);
@@ -172,11 +211,14 @@ struct DistributeCopy final : ThreadPattern<CopyOp> {
         b.setInsertionPointToStart(ifOp.thenBlock());
       }
       indices[rowAxis + 1] = b.add(firstCol, b.mul(chunk, kChunk));
-      Value target = b.add(rowStart, b.mul(b.bitXor(chunk, mask), kChunk));
-      nvgpu::DeviceAsyncCopyOp::create(b, token, adaptor.getRing().front(),
-                                       ValueRange{target}, source, indices,
-                                       b.getIndexAttr(kChunk), elements,
-                                       /*bypassL1=*/b.getUnitAttr());
+      // What leaves the swizzle as it is is the constant.
+      int64_t row = done % kSwizzleRows, col = c % getSwizzleGroup(cols);
+      Value target = slot.from(
+          getPlace(b, b.add(firstRow, row), b.add(firstChunk, col), cols));
+      nvgpu::DeviceAsyncCopyOp::create(
+          b, token, target, b.index((done - row) * cols + (c - col) * kChunk),
+          source, indices, b.getIndexAttr(kChunk), elements,
+          /*bypassL1=*/b.getUnitAttr());
     }
   }
 };
@@ -224,20 +266,24 @@ struct DistributeRead final : ThreadPattern<ReadOp> {
     int64_t cols = ring.getCols(), group = getSwizzleGroup(cols);
     IndexBuilder b(op.getLoc(), rewriter);
 
-    // The mask repeats every eight rows, so it depends on the lane alone.
-    Value mask = getSwizzleMask(b, b.rem(thread.lane, kCore), cols);
-    auto getLanePart = [&](Value row, Value core) {
-      return b.add(b.mul(row, cols), b.mul(b.bitXor(core, mask), kChunk));
+    Slot slot(b, adaptor.getRing().front(), ring, adaptor.getTile().front());
+    Value half = b.div(thread.lane, 2 * kCore);
+    Value place = getPlace(b, b.rem(thread.lane, 2 * kCore), half, cols);
+    Value turnedPlace = place;
+    if (columnsFirst)
+      turnedPlace =
+          getPlace(b, b.add(b.rem(thread.lane, kCore), b.mul(half, kCore)),
+                   b.rem(b.div(thread.lane, kCore), 2), cols);
+    DenseMap<int64_t, Value> places;
+    auto getAddress = [&](bool turns, int64_t low) {
+      Value &address = places[2 * low + turns];
+      if (!address) {
+        Value chunk = turns ? turnedPlace : place;
+        address =
+            slot.from(low ? b.bitXor(chunk, b.index(low * kChunk)) : chunk);
+      }
+      return address;
     };
-    Value lanePart = getLanePart(b.rem(thread.lane, 2 * kCore),
-                                 b.div(thread.lane, 2 * kCore));
-    Value turnedPart = lanePart;
-    if (columnsFirst) {
-      Value row = b.add(b.rem(thread.lane, kCore),
-                        b.mul(b.div(thread.lane, 2 * kCore), kCore));
-      turnedPart = getLanePart(row, b.rem(b.div(thread.lane, kCore), 2));
-    }
-    Value slot = getSlotStart(b, ring, adaptor.getTile().front());
 
     int64_t coreRows = ring.getRows() / kCore, coreCols = cols / kCore;
     SmallVector<Value> cores(coreRows * coreCols);
@@ -248,15 +294,11 @@ struct DistributeRead final : ThreadPattern<ReadOp> {
         int64_t low = c % group;
         int64_t count = c + 1 < coreCols ? 4 : 2;
         bool turns = columnsFirst && count == 4;
-        Value index = turns ? turnedPart : lanePart;
-        if (low)
-          index = b.bitXor(index, b.index(low * kChunk));
-        index =
-            b.add(b.add(slot, index), r * kCore * cols + (c - low) * kChunk);
         auto type = VectorType::get({count, 2}, ring.getElementType());
         Value matrices = nvgpu::LdMatrixOp::create(
-            b, type, adaptor.getRing().front(), ValueRange{index}, transpose,
-            static_cast<uint32_t>(count));
+            b, type, getAddress(turns, low),
+            ValueRange{b.index(r * kCore * cols + (c - low) * kChunk)},
+            transpose, static_cast<uint32_t>(count));
         for (int64_t i = 0; i < count; ++i)
           cores[(r + (turns ? i / 2 : i % 2)) * coreCols + c +
                 (turns ? i % 2 : i / 2)] =

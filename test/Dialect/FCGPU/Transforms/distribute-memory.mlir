@@ -24,24 +24,27 @@ gpu.module @kernels {
     // CHECK-DAG:  %[[C2:.+]] = arith.constant 2 : index
     // CHECK-DAG:  %[[C8:.+]] = arith.constant 8 : index
     // CHECK-DAG:  %[[C64:.+]] = arith.constant 64 : index
-    // CHECK-DAG:  %[[C1024:.+]] = arith.constant 1024 : index
+    // CHECK-DAG:  %[[C2048:.+]] = arith.constant 2048 : index
     // CHECK-DAG:  %[[THREAD:.+]] = gpu.thread_id x
+    // CHECK-DAG:  %[[BYTES:.+]] = memref.reinterpret_cast
     // CHECK-DAG:  %[[ROW:.+]] = arith.divui %[[THREAD]], %[[C8]] : index
     // CHECK-DAG:  %[[CHUNK:.+]] = arith.remui %[[THREAD]], %[[C8]] : index
     // CHECK-DAG:  %[[SLOT:.+]] = arith.remui %[[TILE]], %[[C2]] : index
-    // CHECK-DAG:  %[[SLOT_START:.+]] = arith.muli %[[SLOT]], %[[C1024]] : index
+    // CHECK-DAG:  %[[SLOT_START:.+]] = arith.muli %[[SLOT]], %[[C2048]] : index
     // CHECK-DAG:  %[[SOURCE_ROW:.+]] = arith.addi %[[FIRST_ROW]], %[[ROW]] : index
     // CHECK-DAG:  %[[SOURCE_COL:.+]] = arith.muli %[[CHUNK]], %[[C8]] : index
     // CHECK-DAG:  %[[NUM_ROWS:.+]] = memref.dim %[[KEY]], %[[C0]]
     // CHECK-DAG:  %[[EXISTS:.+]] = arith.cmpi slt, %[[SOURCE_ROW]], %[[NUM_ROWS]] : index
     // CHECK-DAG:  %[[ELEMENTS:.+]] = arith.select %[[EXISTS]], %[[C8]], %[[C0]] : index
     // CHECK-DAG:  %[[MASK:.+]] = arith.remui %[[ROW]], %[[C8]] : index
-    // CHECK-DAG:  %[[ROW_OFFSET:.+]] = arith.muli %[[ROW]], %[[C64]] : index
-    // CHECK-DAG:  %[[ROW_START:.+]] = arith.addi %[[SLOT_START]], %[[ROW_OFFSET]] : index
+    // CHECK-DAG:  %[[ROW_START:.+]] = arith.muli %[[ROW]], %[[C64]] : index
     // CHECK-DAG:  %[[SWIZZLED:.+]] = arith.xori %[[CHUNK]], %[[MASK]] : index
     // CHECK-DAG:  %[[COL:.+]] = arith.muli %[[SWIZZLED]], %[[C8]] : index
-    // CHECK-DAG:  %[[TARGET:.+]] = arith.addi %[[ROW_START]], %[[COL]] : index
-    // CHECK:      nvgpu.device_async_copy %[[KEY]][%[[SOURCE_ROW]], %[[SOURCE_COL]]], %{{.+}}[%[[TARGET]]], 8, %[[ELEMENTS]] {bypassL1}
+    // CHECK-DAG:  %[[PLACE:.+]] = arith.addi %[[ROW_START]], %[[COL]] : index
+    // CHECK-DAG:  %[[PLACE_BYTES:.+]] = arith.muli %[[PLACE]], %[[C2]] : index
+    // CHECK-DAG:  %[[IN_FIRST:.+]] = memref.view %[[BYTES]][%[[PLACE_BYTES]]][]
+    // CHECK-DAG:  %[[TARGET:.+]] = memref.view %[[IN_FIRST]][%[[SLOT_START]]][]
+    // CHECK:      nvgpu.device_async_copy %[[KEY]][%[[SOURCE_ROW]], %[[SOURCE_COL]]], %[[TARGET]][%[[C0]]], 8, %[[ELEMENTS]] {bypassL1}
     // CHECK-NOT:  nvgpu.device_async_copy
     // CHECK:      gpu.return
     %c0 = arith.constant 0 : index
@@ -128,7 +131,8 @@ gpu.module @kernels {
 !ring = !fcgpu.ring<1x16x48xf16>
 
 // 6 chunks a row: two threads take three each, and the group of the swizzle is
-// gcd(6, 8) = 2, so rows 4 to 7 of eight are xored with 1.
+// gcd(6, 8) = 2, so rows 4 to 7 of eight are xored with 1. The second and third
+// chunk lie whole groups on: 16 and 32 elements.
 
 // CHECK-LABEL: gpu.func @chunks_of_a_row_that_are_no_power_of_two
 gpu.module @kernels {
@@ -141,14 +145,15 @@ gpu.module @kernels {
     // CHECK-DAG:  %[[CHUNK:.+]] = arith.remui %[[THREAD]], %[[C2]] : index
     // CHECK-DAG:  %[[ROW_GROUP:.+]] = arith.divui %[[ROW]], %[[C4]] : index
     // CHECK-DAG:  %[[MASK:.+]] = arith.remui %[[ROW_GROUP]], %[[C2]] : index
-    // CHECK-DAG:  arith.xori %[[CHUNK]], %[[MASK]] : index
-    // CHECK:      nvgpu.device_async_copy
-    // CHECK:      %[[CHUNK_2:.+]] = arith.addi %[[CHUNK]], %[[C2]] : index
-    // CHECK:      arith.xori %[[CHUNK_2]], %[[MASK]] : index
-    // CHECK:      nvgpu.device_async_copy
-    // CHECK:      %[[CHUNK_4:.+]] = arith.addi %[[CHUNK]], %[[C4]] : index
-    // CHECK:      arith.xori %[[CHUNK_4]], %[[MASK]] : index
-    // CHECK:      nvgpu.device_async_copy
+    // CHECK-DAG:  %[[C0:.+]] = arith.constant 0 : index
+    // CHECK-DAG:  %[[C16:.+]] = arith.constant 16 : index
+    // CHECK-DAG:  %[[C32:.+]] = arith.constant 32 : index
+    // CHECK:      arith.xori %[[CHUNK]], %[[MASK]] : index
+    // CHECK-NOT:  arith.xori
+    // CHECK:      %[[PLACE:.+]] = memref.view
+    // CHECK:      nvgpu.device_async_copy %{{.+}}, %[[PLACE]][%[[C0]]], 8
+    // CHECK:      nvgpu.device_async_copy %{{.+}}, %[[PLACE]][%[[C16]]], 8
+    // CHECK:      nvgpu.device_async_copy %{{.+}}, %[[PLACE]][%[[C32]]], 8
     // CHECK:      gpu.return
     %c0 = arith.constant 0 : index
     %ring = fcgpu.alloc_ring : !ring
@@ -222,12 +227,13 @@ gpu.module @kernels {
     // CHECK-DAG:  %[[C8:.+]] = arith.constant 8 : index
     // CHECK-DAG:  %[[C16:.+]] = arith.constant 16 : index
     // CHECK-DAG:  %[[C32:.+]] = arith.constant 32 : index
-    // CHECK-DAG:  %[[C512:.+]] = arith.constant 512 : index
+    // CHECK-DAG:  %[[C0:.+]] = arith.constant 0 : index
+    // CHECK-DAG:  %[[C1024:.+]] = arith.constant 1024 : index
+    // CHECK-DAG:  %[[BYTES:.+]] = memref.reinterpret_cast
     // CHECK-DAG:  %[[THREAD:.+]] = gpu.thread_id x
     // CHECK-DAG:  %[[LANE:.+]] = arith.remui %[[THREAD]], %[[C32]] : index
     // CHECK-DAG:  %[[ROW:.+]] = arith.remui %[[LANE]], %[[C16]] : index
-    // CHECK-DAG:  %[[ROW_OF_8:.+]] = arith.remui %[[LANE]], %[[C8]] : index
-    // CHECK-DAG:  %[[ROW_GROUP:.+]] = arith.divui %[[ROW_OF_8]], %[[C2]] : index
+    // CHECK-DAG:  %[[ROW_GROUP:.+]] = arith.divui %[[ROW]], %[[C2]] : index
     // CHECK-DAG:  %[[MASK:.+]] = arith.remui %[[ROW_GROUP]], %[[C4]] : index
     // CHECK-DAG:  %[[ROW_START:.+]] = arith.muli %[[ROW]], %[[C32]] : index
     // CHECK-DAG:  %[[CHUNK:.+]] = arith.divui %[[LANE]], %[[C16]] : index
@@ -235,12 +241,16 @@ gpu.module @kernels {
     // CHECK-DAG:  %[[COL:.+]] = arith.muli %[[SWIZZLED]], %[[C8]] : index
     // CHECK-DAG:  %[[LANE_PART:.+]] = arith.addi %[[ROW_START]], %[[COL]] : index
     // CHECK-DAG:  %[[SLOT:.+]] = arith.remui %[[TILE]], %[[C2]] : index
-    // CHECK-DAG:  %[[SLOT_START:.+]] = arith.muli %[[SLOT]], %[[C512]] : index
-    // CHECK-DAG:  %[[LEFT:.+]] = arith.addi %[[SLOT_START]], %[[LANE_PART]] : index
-    // CHECK:      nvgpu.ldmatrix %[[RING:.+]][%[[LEFT]]] {numTiles = 4 : i32, transpose = false}
+    // CHECK-DAG:  %[[SLOT_START:.+]] = arith.muli %[[SLOT]], %[[C1024]] : index
+    // CHECK-DAG:  %[[LANE_BYTES:.+]] = arith.muli %[[LANE_PART]], %[[C2]] : index
+    // CHECK-DAG:  %[[IN_FIRST:.+]] = memref.view %[[BYTES]][%[[LANE_BYTES]]][]
+    // CHECK-DAG:  %[[LEFT:.+]] = memref.view %[[IN_FIRST]][%[[SLOT_START]]][]
+    // CHECK:      nvgpu.ldmatrix %[[LEFT]][%[[C0]]] {numTiles = 4 : i32, transpose = false}
     // CHECK-DAG:  %[[OTHER:.+]] = arith.xori %[[LANE_PART]], %[[C16]] : index
-    // CHECK-DAG:  %[[RIGHT:.+]] = arith.addi %[[SLOT_START]], %[[OTHER]] : index
-    // CHECK:      nvgpu.ldmatrix %[[RING]][%[[RIGHT]]] {numTiles = 4 : i32, transpose = false}
+    // CHECK-DAG:  %[[OTHER_BYTES:.+]] = arith.muli %[[OTHER]], %[[C2]] : index
+    // CHECK-DAG:  %[[OTHER_IN_FIRST:.+]] = memref.view %[[BYTES]][%[[OTHER_BYTES]]][]
+    // CHECK-DAG:  %[[RIGHT:.+]] = memref.view %[[OTHER_IN_FIRST]][%[[SLOT_START]]][]
+    // CHECK:      nvgpu.ldmatrix %[[RIGHT]][%[[C0]]] {numTiles = 4 : i32, transpose = false}
     // CHECK-NOT:  nvgpu.ldmatrix
     // CHECK:      gpu.return
     %c0 = arith.constant 0 : index
@@ -402,9 +412,12 @@ gpu.module @kernels {
     // CHECK-DAG:  %[[C1024:.+]] = arith.constant 1024 : index
     // CHECK:      %[[SHARED:.+]] = memref.get_global @flashcore_shared
     // CHECK:      %[[BYTES:.+]] = memref.reinterpret_cast %[[SHARED]] to offset: [0], sizes: [3072], strides: [1]
-    // CHECK:      %[[FIRST:.+]] = memref.view %[[BYTES]][%[[C0]]][] : {{.+}} to memref<512xf16, #gpu.address_space<workgroup>>
-    // CHECK:      %[[SECOND:.+]] = memref.view %[[BYTES]][%[[C1024]]][] : {{.+}} to memref<1024xbf16, #gpu.address_space<workgroup>>
+    // CHECK:      %[[IN_FIRST:.+]] = memref.view %[[BYTES]][%{{.+}}][] : {{.+}} to memref<1024xi8, #gpu.address_space<workgroup>>
+    // CHECK:      %[[FIRST:.+]] = memref.view %[[IN_FIRST]][%{{.+}}][] : {{.+}} to memref<256xf16, #gpu.address_space<workgroup>>
     // CHECK:      nvgpu.device_async_copy %{{.+}}, %[[FIRST]][
+    // CHECK:      %[[SECOND_SHIFT:.+]] = arith.addi %{{.+}}, %[[C1024]] : index
+    // CHECK:      %[[IN_SECOND:.+]] = memref.view %[[BYTES]][%[[SECOND_SHIFT]]][] : {{.+}} to memref<2048xi8, #gpu.address_space<workgroup>>
+    // CHECK:      %[[SECOND:.+]] = memref.view %[[IN_SECOND]][%{{.+}}][] : {{.+}} to memref<512xbf16, #gpu.address_space<workgroup>>
     // CHECK:      nvgpu.device_async_copy %{{.+}}, %[[SECOND]][
     %c0 = arith.constant 0 : index
     %first = fcgpu.alloc_ring : <2x16x16xf16>
@@ -552,13 +565,15 @@ gpu.module @kernels {
     // CHECK-DAG:  %[[THREAD:.+]] = gpu.thread_id x
     // CHECK-DAG:  %[[ROW:.+]] = arith.divui %[[THREAD]], %[[C8]] : index
     // CHECK-DAG:  %[[CHUNK:.+]] = arith.remui %[[THREAD]], %[[C8]] : index
-    // CHECK-DAG:  %[[ROW_START:.+]] = arith.muli %[[ROW]], %[[C40]] : index
     // CHECK-DAG:  %[[IS_BUSY:.+]] = arith.cmpi slt, %[[CHUNK]], %[[C5]] : index
     // CHECK-NOT:  arith.xori
     // CHECK:      scf.if %[[IS_BUSY]] {
     // CHECK-NEXT:   %[[COL:.+]] = arith.muli %[[CHUNK]], %[[C8]] : index
-    // CHECK-NEXT:   %[[TARGET:.+]] = arith.addi %[[ROW_START]], %[[COL]] : index
-    // CHECK-NEXT:   nvgpu.device_async_copy %[[KEY]][%[[ROW]], %[[COL]]], %{{.+}}[%[[TARGET]]], 8,
+    // CHECK-NEXT:   %[[ROW_START:.+]] = arith.muli %[[ROW]], %[[C40]] : index
+    // CHECK-NEXT:   %[[PLACE:.+]] = arith.addi %[[ROW_START]], %[[COL]] : index
+    // CHECK-NEXT:   %[[PLACE_BYTES:.+]] = arith.muli %[[PLACE]], %{{.+}} : index
+    // CHECK-NEXT:   %[[TARGET:.+]] = memref.view %{{.+}}[%[[PLACE_BYTES]]][]
+    // CHECK-NEXT:   nvgpu.device_async_copy %[[KEY]][%[[ROW]], %[[COL]]], %[[TARGET]][%{{.+}}], 8,
     // CHECK-NEXT: {{^ *}}}
     // CHECK:      %[[ROW_8:.+]] = arith.addi %[[ROW]], %[[C8]] : index
     // CHECK:      scf.if %[[IS_BUSY]] {
@@ -628,7 +643,8 @@ gpu.module @kernels {
     // CHECK-DAG:  %[[C8:.+]] = arith.constant 8 : index
     // CHECK-DAG:  %[[C16:.+]] = arith.constant 16 : index
     // CHECK-DAG:  %[[C24:.+]] = arith.constant 24 : index
-    // CHECK-DAG:  %[[C384:.+]] = arith.constant 384 : index
+    // CHECK-DAG:  %[[C0:.+]] = arith.constant 0 : index
+    // CHECK-DAG:  %[[C768:.+]] = arith.constant 768 : index
     // CHECK-DAG:  %[[THREAD:.+]] = gpu.thread_id x
     // CHECK-DAG:  %[[LANE:.+]] = arith.remui %[[THREAD]], %{{.+}} : index
     // CHECK-DAG:  %[[ROW:.+]] = arith.remui %[[LANE]], %[[C16]] : index
@@ -637,11 +653,12 @@ gpu.module @kernels {
     // CHECK-DAG:  %[[COL:.+]] = arith.muli %[[CHUNK]], %[[C8]] : index
     // CHECK-DAG:  %[[LANE_PART:.+]] = arith.addi %[[ROW_START]], %[[COL]] : index
     // CHECK-DAG:  %[[SLOT:.+]] = arith.remui %[[TILE]], %[[C2]] : index
-    // CHECK-DAG:  %[[SLOT_START:.+]] = arith.muli %[[SLOT]], %[[C384]] : index
-    // CHECK-DAG:  %[[LEFT:.+]] = arith.addi %[[SLOT_START]], %[[LANE_PART]] : index
-    // CHECK:      nvgpu.ldmatrix %[[RING:.+]][%[[LEFT]]] {numTiles = 4 : i32, transpose = false}
-    // CHECK:      %[[RIGHT:.+]] = arith.addi %[[LEFT]], %[[C16]] : index
-    // CHECK:      nvgpu.ldmatrix %[[RING]][%[[RIGHT]]] {numTiles = 2 : i32, transpose = false} : memref<768xf16, #gpu.address_space<workgroup>> -> vector<2x2xf16>
+    // CHECK-DAG:  %[[SLOT_START:.+]] = arith.muli %[[SLOT]], %[[C768]] : index
+    // CHECK-DAG:  %[[LANE_BYTES:.+]] = arith.muli %[[LANE_PART]], %[[C2]] : index
+    // CHECK-DAG:  %[[IN_FIRST:.+]] = memref.view %{{.+}}[%[[LANE_BYTES]]][]
+    // CHECK-DAG:  %[[PLACE:.+]] = memref.view %[[IN_FIRST]][%[[SLOT_START]]][]
+    // CHECK:      nvgpu.ldmatrix %[[PLACE]][%[[C0]]] {numTiles = 4 : i32, transpose = false}
+    // CHECK:      nvgpu.ldmatrix %[[PLACE]][%[[C16]]] {numTiles = 2 : i32, transpose = false} : memref<384xf16, #gpu.address_space<workgroup>> -> vector<2x2xf16>
     // CHECK-NOT:  nvgpu.ldmatrix
     // CHECK:      gpu.return
     %c0 = arith.constant 0 : index

@@ -30,9 +30,9 @@ gpu.module @kernels {
     // CHECK-DAG:  %[[Q10:.+]] = vector.extract %[[Q]][1]
     // CHECK-DAG:  %[[Q01:.+]] = vector.extract %[[Q]][2]
     // CHECK-DAG:  %[[Q11:.+]] = vector.extract %[[Q]][3]
-    // CHECK:      arith.xori
-    // CHECK:      %[[KEY_OF_8:.+]] = arith.remui %[[LANE:.+]], %{{c8.*}} : index
-    // CHECK:      %[[HALF:.+]] = arith.divui %[[LANE]], %{{c16.*}} : index
+    // CHECK:      %[[HALF:.+]] = arith.divui %[[LANE:.+]], %{{c16.*}} : index
+    // CHECK:      arith.xori %[[HALF]]
+    // CHECK:      %[[KEY_OF_8:.+]] = arith.remui %[[LANE]], %{{c8.*}} : index
     // CHECK:      %[[UPPER:.+]] = arith.muli %[[HALF]], %{{c8.*}} : index
     // CHECK:      %[[KEY:.+]] = arith.addi %[[KEY_OF_8]], %[[UPPER]] : index
     // CHECK:      %[[CORE:.+]] = arith.divui %[[LANE]], %{{c8.*}} : index
@@ -41,8 +41,10 @@ gpu.module @kernels {
     // CHECK:      %[[SWIZZLED:.+]] = arith.xori %[[CHUNK]], %{{.+}} : index
     // CHECK:      %[[COL:.+]] = arith.muli %[[SWIZZLED]], %{{c8.*}} : index
     // CHECK:      %[[LANE_PART:.+]] = arith.addi %[[KEY_START]], %[[COL]] : index
-    // CHECK:      %[[ADDRESS:.+]] = arith.addi %{{.+}}, %[[LANE_PART]] : index
-    // CHECK:      %[[K:.+]] = nvgpu.ldmatrix %{{.+}}[%[[ADDRESS]]] {numTiles = 4 : i32, transpose = false}
+    // CHECK:      %[[LANE_BYTES:.+]] = arith.muli %[[LANE_PART]], %{{c2.*}} : index
+    // CHECK:      %[[SHIFT:.+]] = arith.addi %{{.+}}, %[[LANE_BYTES]] : index
+    // CHECK:      %[[ADDRESS:.+]] = memref.view %{{.+}}[%[[SHIFT]]][]
+    // CHECK:      %[[K:.+]] = nvgpu.ldmatrix %[[ADDRESS]][%{{.+}}] {numTiles = 4 : i32, transpose = false}
     // CHECK-DAG:  %[[K00:.+]] = vector.extract %[[K]][0]
     // CHECK-DAG:  %[[K01:.+]] = vector.extract %[[K]][1]
     // CHECK-DAG:  %[[K10:.+]] = vector.extract %[[K]][2]
