@@ -18,19 +18,29 @@
 using namespace mlir::flashcore;
 using namespace mlir::fcgpu;
 
-int64_t mlir::flashcore::getSharedMemoryBytes(int64_t headDim, int64_t headDimV,
-                                              int64_t blockM, int64_t blockN,
-                                              int64_t numStages) {
-  constexpr int64_t elementBytes = 2;
-  return elementBytes *
-         (blockM * headDim + numStages * blockN * (headDim + headDimV));
+int64_t
+mlir::flashcore::getSharedMemoryBytes(int64_t headDim, int64_t headDimV,
+                                      const ScheduleChoice &choice) {
+  constexpr int64_t elementBytes = 2, floatBytes = 4;
+  auto getTiles = [&](int64_t rows) {
+    return elementBytes * (rows * headDim + choice.numStages * choice.blockN *
+                                                (headDim + headDimV));
+  };
+  if (choice.keyWarps == 1)
+    return getTiles(choice.blockM);
+  int64_t warpM = choice.getWarpM();
+  int64_t partial = floatBytes * warpM * (headDimV + 2);
+  return choice.numWarps * std::max(getTiles(warpM), partial);
 }
+
+/// Warps of a block: a block has at most 1024 threads.
+static constexpr int64_t kMaxWarps = 32;
 
 /// Registers a thread cannot do without: its part of the O and S accumulators
 /// and of Q, when that is kept.
 static int64_t getFragmentRegisters(const AttentionProblem &problem,
                                     const ScheduleChoice &choice) {
-  int64_t warpM = choice.blockM / choice.numWarps;
+  int64_t warpM = choice.getWarpM();
   int64_t tilesOfS = choice.overlap == Overlap::QK ? 2 : 1;
   int64_t elements = warpM * (problem.headDimV + tilesOfS * choice.blockN);
   if (choice.query == QueryPlacement::Registers)
@@ -196,41 +206,49 @@ static ScheduleChoice complete(const AttentionProblem &problem,
   bool isTight = width == HeadWidth::VeryWide || problem.hasBias ||
                  (width == HeadWidth::Wide &&
                   (problem.hasWindow || problem.headDim != problem.headDimV));
-  int64_t warpM = isFilled && !isTight ? 32 : 16;
+  int64_t keyWarps = options.keyWarps ? options.keyWarps : 1;
+  bool dividesKeys = keyWarps > 1;
+  int64_t warpM = (isFilled || dividesKeys) && !isTight ? 32 : 16;
 
   ScheduleChoice choice;
-  int64_t numWarps = fill == GridFill::Sparse ? 2 : 4;
+  // Groups of warps with rows of their own.
+  int64_t rowWarps = dividesKeys ? 1 : fill == GridFill::Sparse ? 2 : 4;
   // Very wide heads have few rows a warp: more warps share K and V.
   constexpr int64_t manyWarps = 8;
-  if (width == HeadWidth::VeryWide && isFilled &&
-      getSharedMemoryBytes(problem.headDim, problem.headDimV, warpM * manyWarps,
-                           /*blockN=*/32,
-                           /*numStages=*/2) <= target.sharedMemoryPerBlock)
-    numWarps = manyWarps;
+  if (width == HeadWidth::VeryWide && isFilled && !dividesKeys &&
+      getSharedMemoryBytes(problem.headDim, problem.headDimV,
+                           {/*blockM=*/warpM * manyWarps, /*blockN=*/32,
+                            manyWarps, /*numStages=*/2}) <=
+          target.sharedMemoryPerBlock)
+    rowWarps = manyWarps;
   if (options.blockM)
-    numWarps = chooseNumWarps(options.blockM, warpM);
-  choice.numWarps = reasons.decide("num_warps", options.numWarps, numWarps,
-                                   options.blockM ? "what block_m comes out "
-                                                    "even with"
-                                                  : describe(fill));
+    rowWarps = chooseNumWarps(options.blockM, warpM);
+  choice.numWarps = reasons.decide(
+      "num_warps", options.numWarps,
+      rowWarps * std::clamp(keyWarps, int64_t(1), kMaxWarps),
+      options.blockM ? "what block_m comes out even with" : describe(fill));
+  choice.keyWarps =
+      reasons.decide("key_warps", options.keyWarps, keyWarps,
+                     "the warps of a block share K and V, not query rows");
+  rowWarps = choice.numWarps / std::clamp(keyWarps, int64_t(1), kMaxWarps);
   choice.blockM = reasons.decide(
-      "block_m", options.blockM, warpM * choice.numWarps,
+      "block_m", options.blockM, warpM * rowWarps,
       llvm::Twine(warpM) + " rows a warp: " + describe(width) +
           (isTight ? ", short of registers, " : ", ") + describe(fill));
-  if (choice.numWarps > 0)
-    warpM = choice.blockM / choice.numWarps;
+  if (rowWarps > 0)
+    warpM = choice.blockM / rowWarps;
 
   // A sparse grid leaves copies with little work to hide behind: larger tiles
   // (or, where registers are short, more stages) keep more bytes in flight.
   bool isSparse = fill == GridFill::Sparse && warpM <= 16;
   bool isNarrow = width == HeadWidth::Narrow;
-  int64_t blockN = isNarrow ? (isSparse ? 128 : 64) : 32;
+  int64_t blockN = isNarrow && !dividesKeys ? (isSparse ? 128 : 64) : 32;
   // The widest O leaves room for the smallest S only, beside more addresses.
   if (problem.headDimV > 224 && (problem.hasBias || problem.hasWindow))
     blockN = 16;
   choice.blockN = reasons.decide(
       "block_n", options.blockN, blockN,
-      isNarrow && isSparse
+      isNarrow && isSparse && !dividesKeys
           ? llvm::Twine("few blocks: more bytes in flight hide latency")
           : llvm::Twine("S beside O in registers: ") + describe(width));
   bool hasManyStages = width == HeadWidth::Wide && isSparse;
@@ -287,18 +305,37 @@ static ScheduleChoice complete(const AttentionProblem &problem,
 /// not to overflow.
 static constexpr int64_t kMaxRows = 4096, kMaxStages = 1024, kMaxBlocks = 32;
 
+/// Whether the warps that share query rows can divide O among them.
+static std::optional<std::string> checkShares(const AttentionProblem &problem,
+                                              const ScheduleChoice &choice) {
+  ShareGrid grid = getShareGrid(choice.getWarpM(), choice.keyWarps);
+  if (problem.headDimV % (8 * grid.cols) == 0)
+    return std::nullopt;
+  return llvm::formatv(
+      "expects key-warps to divide the {0} x {1} results of a warp into shares "
+      "of whole 8x8 cores, but got {2}; use fewer key-warps or a larger "
+      "block-m",
+      choice.getWarpM(), problem.headDimV, choice.keyWarps);
+}
+
 std::optional<std::string>
 mlir::flashcore::checkSchedule(const AttentionProblem &problem,
                                const TargetInfo &target,
                                const ScheduleChoice &choice) {
-  if (choice.numWarps < 1 || choice.numWarps > 32)
-    return llvm::formatv("expects num-warps from 1 to 32, but got {0}",
-                         choice.numWarps);
-  if (choice.blockM <= 0 || choice.blockM % (16 * choice.numWarps) != 0)
+  if (choice.numWarps < 1 || choice.numWarps > kMaxWarps)
+    return llvm::formatv("expects num-warps from 1 to {0}, but got {1}",
+                         kMaxWarps, choice.numWarps);
+  if (choice.keyWarps < 1 || choice.numWarps % choice.keyWarps != 0)
     return llvm::formatv(
-        "expects block-m to be a positive multiple of 16 * num-warps = {0}, "
-        "but got {1}",
-        16 * choice.numWarps, choice.blockM);
+        "expects key-warps to divide num-warps = {0}, but got {1}",
+        choice.numWarps, choice.keyWarps);
+  int64_t rowWarps = choice.numWarps / choice.keyWarps;
+  if (choice.blockM <= 0 || choice.blockM % (16 * rowWarps) != 0)
+    return llvm::formatv(
+        "expects block-m to be a positive multiple of 16 * num-warps{0} = {1}, "
+        "but got {2}",
+        choice.keyWarps == 1 ? "" : " / key-warps", 16 * rowWarps,
+        choice.blockM);
   if (choice.blockN <= 0 || choice.blockN % 16 != 0)
     return llvm::formatv(
         "expects block-n to be a positive multiple of 16, but got {0}",
@@ -317,15 +354,19 @@ mlir::flashcore::checkSchedule(const AttentionProblem &problem,
   if (choice.minBlocks < 0)
     return llvm::formatv("expects min-blocks not to be negative, but got {0}",
                          choice.minBlocks);
+  if (std::optional<std::string> error = checkShares(problem, choice))
+    return error;
   int64_t bytes =
-      getSharedMemoryBytes(problem.headDim, problem.headDimV, choice.blockM,
-                           choice.blockN, choice.numStages);
+      getSharedMemoryBytes(problem.headDim, problem.headDimV, choice);
   if (bytes > target.sharedMemoryPerBlock)
     return llvm::formatv(
         "needs {0} bytes of shared memory (block-m {1}, block-n {2}, "
-        "num-stages {3}, head_dim {4}), but {5} allows {6}; use fewer stages "
-        "or smaller blocks",
+        "num-stages {3}, head_dim {4}{5}), but {6} allows {7}; use fewer "
+        "stages or smaller blocks",
         bytes, choice.blockM, choice.blockN, choice.numStages, problem.headDim,
+        choice.keyWarps == 1
+            ? std::string()
+            : llvm::formatv(", for each of {0} warps", choice.numWarps).str(),
         target.chip, target.sharedMemoryPerBlock);
   int64_t registers = getFragmentRegisters(problem, choice);
   if (registers > kMaxRegistersPerThread)

@@ -116,6 +116,10 @@ struct CommandLine {
                                      cl::cat(category)};
   ScheduleOption<std::string> rowSum{"row-sum", cl::location(schedule.rowSum),
                                      cl::desc("add or mma"), cl::cat(category)};
+  ScheduleOption<int64_t> keyWarps{
+      "key-warps", cl::location(schedule.keyWarps),
+      cl::desc("Warps that share query rows and divide the keys; 0 chooses"),
+      cl::cat(category)};
 };
 llvm::ManagedStatic<CommandLine> options;
 

@@ -164,10 +164,9 @@ TEST(ScheduleDefaults, WidestHeadsFitTheSmallestSharedMemory) {
     EXPECT_EQ(target.sharedMemoryPerBlock, 99 * 1024);
     for (const AttentionProblem &problem : makeProblems(256, 256)) {
       ScheduleChoice choice = choose(problem, target);
-      EXPECT_LE(getSharedMemoryBytes(problem.headDim, problem.headDimV,
-                                     choice.blockM, choice.blockN,
-                                     choice.numStages),
-                99 * 1024);
+      EXPECT_LE(
+          getSharedMemoryBytes(problem.headDim, problem.headDimV, choice),
+          99 * 1024);
     }
   }
 }
@@ -330,9 +329,25 @@ TEST(ScheduleRefusal, BlocksBeyondAnySize) {
 }
 
 TEST(SharedMemoryBytes, CountsTheQueryTileAndBothRings) {
-  EXPECT_EQ(getSharedMemoryBytes(/*headDim=*/64, /*headDimV=*/128,
-                                 /*blockM=*/32, /*blockN=*/16,
-                                 /*numStages=*/3),
+  EXPECT_EQ(getSharedMemoryBytes(
+                /*headDim=*/64, /*headDimV=*/128,
+                {/*blockM=*/32, /*blockN=*/16, /*numWarps=*/2, /*numStages=*/3}),
             2 * (32 * 64 + 3 * 16 * 64 + 3 * 16 * 128));
+}
+
+TEST(SharedMemoryBytes, KeyWarpsHaveTheirOwn) {
+  ScheduleChoice choice{/*blockM=*/32, /*blockN=*/32, /*numWarps=*/4,
+                        /*numStages=*/2};
+  choice.keyWarps = 4;
+  EXPECT_EQ(getSharedMemoryBytes(/*headDim=*/64, /*headDimV=*/64, choice),
+            4 * 2 * (32 * 64 + 2 * 32 * 64 + 2 * 32 * 64));
+}
+
+TEST(SharedMemoryBytes, PartialResultsMayBeTheLargerUse) {
+  ScheduleChoice choice{/*blockM=*/64, /*blockN=*/16, /*numWarps=*/4,
+                        /*numStages=*/2};
+  choice.keyWarps = 2;
+  EXPECT_EQ(getSharedMemoryBytes(/*headDim=*/16, /*headDimV=*/64, choice),
+            4 * 4 * (32 * 64 + 32 + 32));
 }
 } // namespace

@@ -40,6 +40,7 @@ std::optional<int64_t> getNumBlocks(const AttentionProblem &problem,
 /// What a user forces; 0 or an empty optional leaves it to us.
 struct ScheduleOptions {
   int64_t blockM = 0, blockN = 0, numWarps = 0, numStages = 0, minBlocks = 0;
+  int64_t keyWarps = 0;
   std::optional<fcgpu::QueryPlacement> query;
   std::optional<fcgpu::GridOrder> gridOrder;
   std::optional<fcgpu::Overlap> overlap;
@@ -55,20 +56,27 @@ struct ScheduleChoice {
   fcgpu::Overlap overlap = fcgpu::Overlap::None;
   fcgpu::RowMax rowMax = fcgpu::RowMax::Exact;
   fcgpu::RowSum rowSum = fcgpu::RowSum::Add;
+  int64_t keyWarps = 1;
+
+  /// Query rows a warp owns, alone or with the others of its group; key_warps
+  /// must divide num_warps.
+  int64_t getWarpM() const { return blockM / (numWarps / keyWarps); }
 
   bool operator==(const ScheduleChoice &other) const {
     auto tie = [](const ScheduleChoice &c) {
       return std::tie(c.blockM, c.blockN, c.numWarps, c.numStages, c.minBlocks,
-                      c.query, c.gridOrder, c.overlap, c.rowMax, c.rowSum);
+                      c.query, c.gridOrder, c.overlap, c.rowMax, c.rowSum,
+                      c.keyWarps);
     };
     return tie(*this) == tie(other);
   }
 };
 
 /// Shared memory a block needs, in bytes: the query tile and the K and V rings
-/// of 16-bit elements.
-int64_t getSharedMemoryBytes(int64_t headDim, int64_t headDimV, int64_t blockM,
-                             int64_t blockN, int64_t numStages);
+/// of 16-bit elements. Warps that share query rows have a query tile and rings
+/// of their own, in whose place they hand on their O, row maximum and row sum.
+int64_t getSharedMemoryBytes(int64_t headDim, int64_t headDimV,
+                             const ScheduleChoice &choice);
 
 /// Says why `choice` cannot work: the offending value, the limit and what to
 /// change; nothing when it can.

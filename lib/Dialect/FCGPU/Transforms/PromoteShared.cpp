@@ -5,7 +5,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Replaces each read of a 16-bit tile by a copy into a ring and a read of the
-// ring. Relies on fcgpu.schedule for the number of stages and the place of Q.
+// ring. Relies on fcgpu.schedule for the number of stages, the place of Q, and
+// whether the warps of a block read the same key tiles.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,7 +36,8 @@ struct PromoteSharedPass final
            isa<MemRefType>(read.getBase().getType());
   }
 
-  LogicalResult checkPrecondition(vector::TransferReadOp read) {
+  LogicalResult checkPrecondition(vector::TransferReadOp read,
+                                  ScheduleAttr schedule) {
     auto forall = read->getParentOfType<scf::ForallOp>();
     if (!forall)
       return read.emitOpError("reads a tile outside of an scf.forall over "
@@ -63,7 +65,7 @@ struct PromoteSharedPass final
     if (getConstantIntValue(loop.getLowerBound()) != 0 ||
         getConstantIntValue(loop.getStep()) != 1)
       return read.emitOpError("expects its loop to start at 0 with step 1");
-    if (dependsOnWarp(read, forall))
+    if (schedule.getKeyWarps() == 1 && dependsOnWarp(read, forall))
       return read.emitOpError("reads a tile in a loop that differs between "
                               "warps");
     return success();
@@ -81,7 +83,9 @@ struct PromoteSharedPass final
     slice.remove(forall);
     return llvm::any_of(slice, [&](Operation *op) {
       return !isa<scf::ForOp>(op) &&
-             llvm::is_contained(op->getOperands(), forall.getInductionVar(0));
+             llvm::any_of(forall.getInductionVars(), [&](Value warp) {
+               return llvm::is_contained(op->getOperands(), warp);
+             });
     });
   }
 
@@ -91,27 +95,29 @@ struct PromoteSharedPass final
     auto forall = read->getParentOfType<scf::ForallOp>();
     OpBuilder b(getOperation().getContext());
     b.setInsertionPoint(read);
-    // A tile that all warps read is the block's. (Outside a loop that is the
-    // only key tile: its loop had one iteration and is gone.)
+    // A tile that all warps read is the block's, and so are those that they
+    // walk together. (Outside a loop that is the only key tile: its loop had
+    // one iteration and is gone.)
     bool isShared =
-        loop || (schedule.getNumWarps() > 1 && !dependsOnWarp(read, forall));
-    int64_t stages =
-        isShared ? schedule.getNumStages() : schedule.getNumWarps();
+        schedule.getKeyWarps() == 1 &&
+        (loop || (schedule.getNumWarps() > 1 && !dependsOnWarp(read, forall)));
+    int64_t stages = loop || isShared ? schedule.getNumStages() : 1;
     CopyScope scope = isShared ? CopyScope::Block : CopyScope::Warp;
-    Value tile = loop ? loop.getInductionVar() : forall.getInductionVar(0);
+    Value tile =
+        loop ? loop.getInductionVar() : forall.getInductionVars().back();
     if (isShared && !loop)
       tile = arith::ConstantIndexOp::create(b, read.getLoc(), 0);
 
     b.setInsertionPointToStart(&getOperation().getBody().front());
     auto ringType = RingType::get(b.getContext(), stages, type.getDimSize(0),
                                   type.getDimSize(1), type.getElementType());
-    Value ring = AllocRingOp::create(b, read.getLoc(), ringType);
+    Value ring = AllocRingOp::create(b, read.getLoc(), ringType, scope);
 
     b.setInsertionPoint(read);
     CopyOp::create(b, read.getLoc(), read.getBase(), read.getIndices(), ring,
                    tile, /*predicate=*/Value(), scope);
     // Q fragments that do not stay in registers are read anew by each user.
-    if (!isShared && schedule.getQuery() == QueryPlacement::Shared) {
+    if (!isShared && !loop && schedule.getQuery() == QueryPlacement::Shared) {
       for (OpOperand &use : llvm::make_early_inc_range(read->getUses())) {
         b.setInsertionPoint(use.getOwner());
         use.set(ReadOp::create(b, read.getLoc(), type, ring, tile));
@@ -128,17 +134,17 @@ struct PromoteSharedPass final
     gpu::GPUFuncOp func = getOperation();
     if (!isOurKernel(func))
       return;
+    auto schedule = func->getAttrOfType<ScheduleAttr>(kScheduleAttrName);
     SmallVector<vector::TransferReadOp> reads;
     bool anyFailed = false;
     func.walk([&](vector::TransferReadOp read) {
       if (!isTileRead(read))
         return;
-      anyFailed |= failed(checkPrecondition(read));
+      anyFailed |= failed(checkPrecondition(read, schedule));
       reads.push_back(read);
     });
     if (anyFailed)
       return signalPassFailure();
-    auto schedule = func->getAttrOfType<ScheduleAttr>(kScheduleAttrName);
     for (vector::TransferReadOp read : reads)
       promote(read, schedule);
   }

@@ -76,6 +76,7 @@ mlir::flashcore::getScheduleOptions(const ConfigurePassOptions &options) {
   result.numWarps = options.numWarps;
   result.numStages = options.numStages;
   result.minBlocks = options.minBlocks;
+  result.keyWarps = options.keyWarps;
   std::string error;
   // Empty means "choose".
   auto parse = [&](StringRef name, StringRef text, auto &field,
@@ -103,7 +104,8 @@ ScheduleChoice mlir::flashcore::getChoice(fcgpu::ScheduleAttr schedule) {
           schedule.getNumWarps(),  schedule.getNumStages(),
           schedule.getMinBlocks(), schedule.getQuery(),
           schedule.getGridOrder(), schedule.getOverlap(),
-          schedule.getRowMax(),    schedule.getRowSum()};
+          schedule.getRowMax(),    schedule.getRowSum(),
+          schedule.getKeyWarps()};
 }
 
 namespace {
@@ -134,7 +136,7 @@ struct ConfigurePass final
                     &getContext(), target.chip, choice.blockM, choice.blockN,
                     choice.numWarps, choice.numStages, choice.query,
                     choice.gridOrder, choice.minBlocks, choice.overlap,
-                    choice.rowMax, choice.rowSum));
+                    choice.rowMax, choice.rowSum, choice.keyWarps));
     ++numConfigured;
     return success();
   }
@@ -147,7 +149,7 @@ struct ConfigurePass final
     }
     auto parsed = getScheduleOptions({chip, blockM, blockN, numWarps, numStages,
                                       minBlocks, query, gridOrder, overlap,
-                                      rowMax, rowSum});
+                                      rowMax, rowSum, keyWarps});
     if (auto *error = std::get_if<std::string>(&parsed)) {
       emitError(getOperation()->getLoc()) << *error;
       return signalPassFailure();

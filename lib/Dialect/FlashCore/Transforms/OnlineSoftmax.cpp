@@ -61,6 +61,12 @@ private:
   struct State {
     Value acc, rowMax, rowSum;
   };
+  /// What is written of a state: rows of the unnormalised output, the row
+  /// maximum, which `maxToLn` turns into a natural logarithm, and the row sum.
+  struct Result {
+    Value acc, rowMax, rowSum;
+    float maxToLn;
+  };
 
   Value constant(float value, ArrayRef<int64_t> shape) {
     auto type = VectorType::get(shape, b.getF32Type());
@@ -69,10 +75,11 @@ private:
   }
   /// `rows` (one value a row) as a tile of `cols` equal columns.
   Value broadcastRows(Value rows, int64_t cols) {
+    int64_t numRows = cast<VectorType>(rows.getType()).getDimSize(0);
     Value column = vector::ShapeCastOp::create(
-        b, VectorType::get({warpM, 1}, b.getF32Type()), rows);
+        b, VectorType::get({numRows, 1}, b.getF32Type()), rows);
     return vector::BroadcastOp::create(
-        b, VectorType::get({warpM, cols}, b.getF32Type()), column);
+        b, VectorType::get({numRows, cols}, b.getF32Type()), column);
   }
   Value asValue(OpFoldResult ofr) {
     return getValueOrCreateConstantIndexOp(b, b.getLoc(), ofr);
@@ -85,7 +92,9 @@ private:
   }
 
   OpFoldResult clamp(OpFoldResult bound);
+  Value getKeyPart();
   OpFoldResult getFirstQueryOfBlock();
+  OpFoldResult getCountOfPart(OpFoldResult count);
   void computeTileCounts();
   Value readTile(Value memref, Value row, int64_t rows, int64_t cols);
   Value contract(Value lhs, Value rhs, Value acc, bool transposedRhs);
@@ -105,7 +114,11 @@ private:
   State followMax(State state, Value rowMax);
   State followMaxRarely(State state, Value scores);
   State buildIteration(Value query, Value iteration, State state);
-  void writeResults(State state);
+  Value sumRows(State state);
+  Result mergeParts(State state);
+  void writeRows(Value tile, Value memref, Value row, ArrayRef<Value> cols);
+  void writeResult(Result result);
+  void writeLse(Result result, Value isEmpty, Value row);
 
   AttentionOp op;
   ImplicitLocOpBuilder b;
@@ -126,6 +139,23 @@ OpFoldResult TileExpander::clamp(OpFoldResult bound) {
     return b.getIndexAttr(std::max<int64_t>(*value, 0));
   return arith::MaxSIOp::create(b, asValue(bound), asValue(b.getIndexAttr(0)))
       .getResult();
+}
+
+/// Which of the warps that share the query rows this is.
+Value TileExpander::getKeyPart() {
+  return op->getParentOfType<scf::ForallOp>().getInductionVar(1);
+}
+
+/// How many of the first `count` tiles the warp walks: tiles p, p + key_warps,
+/// ... are those of part p.
+OpFoldResult TileExpander::getCountOfPart(OpFoldResult count) {
+  int64_t parts = schedule.getKeyWarps();
+  if (parts == 1)
+    return count;
+  if (auto value = getConstantIntValue(count); value && *value % parts == 0)
+    return b.getIndexAttr(*value / parts);
+  AffineExpr d0 = b.getAffineDimExpr(0), d1 = b.getAffineDimExpr(1);
+  return apply((d0 - d1).ceilDiv(parts), {count, getKeyPart()});
 }
 
 /// The first query row of the block is that of its warp 0: the tile's own, with
@@ -151,14 +181,17 @@ OpFoldResult TileExpander::getFirstQueryOfBlock() {
 }
 
 void TileExpander::computeTileCounts() {
-  // All warps of a block walk the same tiles, since they fill them together.
-  int64_t blockM = schedule.getBlockM();
+  // The warps of a block walk the same tiles where they fill them together.
+  bool isAlone = schedule.getKeyWarps() > 1;
+  int64_t numQueries = isAlone ? warpM : schedule.getBlockM();
   AffineExpr d0 = b.getAffineDimExpr(0), d1 = b.getAffineDimExpr(1);
-  OpFoldResult firstQuery = getFirstQueryOfBlock();
+  OpFoldResult firstQuery =
+      isAlone ? getAsOpFoldResult(tileOperand(AttentionOp::TileQuery))
+              : getFirstQueryOfBlock();
   SmallVector<OpFoldResult> operands{
       firstQuery, getAsOpFoldResult(tileOperand(AttentionOp::TileSeqlenQ)),
       getAsOpFoldResult(tileOperand(AttentionOp::TileSeqlenK))};
-  KeyBounds bounds = getKeyBounds(op.getContext(), mask, blockM);
+  KeyBounds bounds = getKeyBounds(op.getContext(), mask, numQueries);
   auto end = [&](AffineMap map) {
     return clamp(
         affine::makeComposedFoldedAffineMin(b, b.getLoc(), map, operands));
@@ -171,13 +204,16 @@ void TileExpander::computeTileCounts() {
   numTiles = endTile = apply(d0.ceilDiv(blockN), {end(bounds.visibleEnd)});
   OpFoldResult numFull = apply(d0.floorDiv(blockN), {end(bounds.fullEnd)});
   headEnd = apply(d0 - d1, {endTile, numFull});
-  if (!mask.windowLeft)
-    return;
-  OpFoldResult firstTile =
-      apply(d0.floorDiv(blockN), {begin(bounds.visibleBegin)});
-  OpFoldResult firstFull = apply(d0.ceilDiv(blockN), {begin(bounds.fullBegin)});
-  numTiles = clamp(apply(d0 - d1, {endTile, firstTile}));
-  tailBegin = apply(d0 - d1, {endTile, firstFull});
+  if (mask.windowLeft) {
+    OpFoldResult firstTile =
+        apply(d0.floorDiv(blockN), {begin(bounds.visibleBegin)});
+    OpFoldResult firstFull =
+        apply(d0.ceilDiv(blockN), {begin(bounds.fullBegin)});
+    numTiles = clamp(apply(d0 - d1, {endTile, firstTile}));
+    tailBegin = getCountOfPart(apply(d0 - d1, {endTile, firstFull}));
+  }
+  numTiles = getCountOfPart(numTiles);
+  headEnd = getCountOfPart(headEnd);
 }
 
 Value TileExpander::readTile(Value memref, Value row, int64_t rows,
@@ -366,9 +402,10 @@ Value TileExpander::groupColumns(Value tile) {
 
 /// The maximum to subtract. A row that has seen no key yet takes 0.
 Value TileExpander::getSafeMax(Value rowMax) {
+  int64_t rows = cast<VectorType>(rowMax.getType()).getDimSize(0);
   Value isEmpty = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, rowMax,
-                                        constant(kMinusInf, {warpM}));
-  return arith::SelectOp::create(b, isEmpty, constant(0.0f, {warpM}), rowMax);
+                                        constant(kMinusInf, {rows}));
+  return arith::SelectOp::create(b, isEmpty, constant(0.0f, {rows}), rowMax);
 }
 
 Value TileExpander::rescaleRows(Value tile, Value factors) {
@@ -420,8 +457,13 @@ TileExpander::State TileExpander::followMaxRarely(State state, Value scores) {
 
 TileExpander::State TileExpander::buildIteration(Value query, Value iteration,
                                                  State state) {
-  AffineExpr d0 = b.getAffineDimExpr(0), d1 = b.getAffineDimExpr(1);
-  Value key = asValue(apply((d0 - d1 - 1) * blockN, {endTile, iteration}));
+  AffineExpr d0, d1, d2;
+  bindDims(op.getContext(), d0, d1, d2);
+  int64_t parts = schedule.getKeyWarps();
+  OpFoldResult part =
+      parts > 1 ? OpFoldResult(getKeyPart()) : b.getIndexAttr(0);
+  Value key = asValue(
+      apply((d0 - d1 * parts - d2 - 1) * blockN, {endTile, iteration, part}));
   Value k = readTile(op.getKey(), key, blockN, op.getHeadDim());
   Value scores = contract(query, k, constant(0.0f, {warpM, blockN}),
                           /*transposedRhs=*/true);
@@ -460,37 +502,107 @@ TileExpander::State TileExpander::buildIteration(Value query, Value iteration,
   return state;
 }
 
-void TileExpander::writeResults(State state) {
-  Value zero = constant(0.0f, {warpM});
-  // By mma, all eight columns hold the sum.
+/// The sum of each row: of its eight partial sums, or any of eight equal ones.
+Value TileExpander::sumRows(State state) {
   auto kind = schedule.getRowSum() == fcgpu::RowSum::Mma
                   ? vector::CombiningKind::MAXNUMF
                   : vector::CombiningKind::ADD;
-  Value sum = vector::MultiDimReductionOp::create(
-      b, state.rowSum, zero, ArrayRef<bool>{false, true}, kind);
+  return vector::MultiDimReductionOp::create(
+      b, state.rowSum, constant(0.0f, {warpM}), ArrayRef<bool>{false, true},
+      kind);
+}
+
+/// This warp's share of the rows, over all keys: each part's share, relative to
+/// the maximum of all, added up. Maxima are exponents of 2 here.
+TileExpander::Result TileExpander::mergeParts(State state) {
+  Value exponents = arith::MulFOp::create(
+      b, state.rowMax, constant(getScoreScale() * kLog2e, {warpM}));
+  Value tiles[] = {state.acc, exponents, sumRows(state)};
+  auto exchange = fcgpu::AllToAllOp::create(
+      b, tiles, getKeyPart(), static_cast<uint64_t>(schedule.getKeyWarps()));
+  ValueRange accs = exchange.getSharesOf(0), maxima = exchange.getSharesOf(1),
+             sums = exchange.getSharesOf(2);
+  Value rowMax = maxima.front();
+  for (Value other : maxima.drop_front())
+    rowMax = arith::MaxNumFOp::create(b, rowMax, other);
+  Value safeMax = getSafeMax(rowMax);
+  int64_t cols = cast<VectorType>(accs.front().getType()).getDimSize(1);
+  Value acc, rowSum;
+  for (auto [partAcc, partMax, partSum] :
+       llvm::zip_equal(accs, maxima, sums)) {
+    Value factors = math::Exp2Op::create(
+        b, arith::SubFOp::create(b, partMax, safeMax));
+    Value columns = broadcastRows(factors, cols);
+    acc = acc ? math::FmaOp::create(b, partAcc, columns, acc).getResult()
+              : arith::MulFOp::create(b, partAcc, columns).getResult();
+    rowSum = rowSum
+                 ? math::FmaOp::create(b, partSum, factors, rowSum).getResult()
+                 : arith::MulFOp::create(b, partSum, factors).getResult();
+  }
+  return {acc, rowMax, rowSum, kLn2};
+}
+
+/// Writes a tile (or row vector) to rows of `memref` from `row` on.
+void TileExpander::writeRows(Value tile, Value memref, Value row,
+                             ArrayRef<Value> cols) {
+  Value zero = asValue(b.getIndexAttr(0));
+  SmallVector<Value> indices{zero, zero, row};
+  llvm::append_range(indices, cols);
+  // A memref of all the rows of the warp has those of a share.
+  auto rows = cast<MemRefType>(memref.getType()).getDimSize(2);
+  SmallVector<bool> inBounds(cols.size() + 1, true);
+  inBounds.front() = schedule.getKeyWarps() > 1 && rows == warpM;
+  vector::TransferWriteOp::create(b, tile, memref, indices,
+                                  ArrayRef<bool>(inBounds));
+}
+
+/// lse = max + ln(sum), ln(x) = log2(x) * ln(2).
+void TileExpander::writeLse(Result result, Value isEmpty, Value row) {
+  int64_t rows = cast<VectorType>(result.rowSum.getType()).getDimSize(0);
+  Value log = arith::MulFOp::create(b, math::Log2Op::create(b, result.rowSum),
+                                    constant(kLn2, {rows}));
+  Value lse = math::FmaOp::create(b, result.rowMax,
+                                  constant(result.maxToLn, {rows}), log);
+  lse = arith::SelectOp::create(b, isEmpty, constant(kMinusInf, {rows}), lse);
+  writeRows(lse, op.getLse(), row, {});
+}
+
+void TileExpander::writeResult(Result result) {
+  auto type = cast<VectorType>(result.acc.getType());
+  int64_t rows = type.getDimSize(0), cols = type.getDimSize(1);
+  Value zero = constant(0.0f, {rows});
   // The largest visible score alone contributes 1, so a sum of 0 means that the
   // row sees no key.
   Value isEmpty =
-      arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, sum, zero);
-  Value inverse = arith::DivFOp::create(b, constant(1.0f, {warpM}), sum);
+      arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, result.rowSum, zero);
+  Value inverse =
+      arith::DivFOp::create(b, constant(1.0f, {rows}), result.rowSum);
   inverse = arith::SelectOp::create(b, isEmpty, zero, inverse);
-  Value o =
-      arith::MulFOp::create(b, state.acc, broadcastRows(inverse, headDimV));
-  o = arith::TruncFOp::create(b, VectorType::get({warpM, headDimV}, half), o);
-  Value c0 = asValue(b.getIndexAttr(0));
-  vector::TransferWriteOp::create(b, o, op.getOutput(),
-                                  ValueRange{c0, c0, c0, c0},
-                                  ArrayRef<bool>{false, true});
+  Value o = arith::MulFOp::create(b, result.acc, broadcastRows(inverse, cols));
+  o = arith::TruncFOp::create(b, VectorType::get({rows, cols}, half), o);
+
+  // Where the share of a part lies (see fcgpu.all_to_all).
+  OpFoldResult row = b.getIndexAttr(0), col = b.getIndexAttr(0);
+  int64_t parts = schedule.getKeyWarps();
+  int64_t colShares = headDimV / cols;
+  if (parts > 1) {
+    AffineExpr d0 = b.getAffineDimExpr(0);
+    row = apply(d0.floorDiv(colShares) * rows, {getKeyPart()});
+    col = apply((d0 % colShares) * cols, {getKeyPart()});
+  }
+  writeRows(o, op.getOutput(), asValue(row), asValue(col));
   if (!op.getLse())
     return;
-  // lse = scale * max + ln(sum), ln(x) = log2(x) * ln(2).
-  Value log = arith::MulFOp::create(b, math::Log2Op::create(b, sum),
-                                    constant(kLn2, {warpM}));
-  Value lse = math::FmaOp::create(b, state.rowMax,
-                                  constant(getScoreScale(), {warpM}), log);
-  lse = arith::SelectOp::create(b, isEmpty, constant(kMinusInf, {warpM}), lse);
-  vector::TransferWriteOp::create(b, lse, op.getLse(), ValueRange{c0, c0, c0},
-                                  ArrayRef<bool>{false});
+  if (colShares == 1)
+    return writeLse(result, isEmpty, asValue(row));
+  // The warps that share rows hold the same log-sum-exp.
+  Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
+                                        asValue(col),
+                                        asValue(b.getIndexAttr(0)));
+  auto ifOp = scf::IfOp::create(b, isFirst, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(ifOp.thenBlock());
+  writeLse(result, isEmpty, asValue(row));
 }
 
 void TileExpander::expand() {
@@ -506,7 +618,11 @@ void TileExpander::expand() {
                               {args[0], args[1], args[2]});
   scf::YieldOp::create(b, ValueRange{next.acc, next.rowMax, next.rowSum});
   b.setInsertionPointAfter(loop);
-  writeResults({loop.getResult(0), loop.getResult(1), loop.getResult(2)});
+  State last{loop.getResult(0), loop.getResult(1), loop.getResult(2)};
+  if (schedule.getKeyWarps() > 1)
+    writeResult(mergeParts(last));
+  else
+    writeResult({last.acc, last.rowMax, sumRows(last), getScoreScale()});
   op.erase();
 }
 

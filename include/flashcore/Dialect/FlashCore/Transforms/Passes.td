@@ -53,6 +53,9 @@ def ConfigurePass : Pass<"flashcore-configure"> {
            "exact or stale; empty lets the compiler choose">,
     Option<"rowSum", "row-sum", "std::string", /*default=*/"\"\"",
            "add or mma; empty lets the compiler choose">,
+    Option<"keyWarps", "key-warps", "int64_t", /*default=*/"0",
+           "Warps that share query rows and divide the keys; 0 lets the "
+           "compiler choose">,
   ];
   let statistics = [Statistic<"numConfigured", "num-configured",
                               "Attentions that got a schedule">];
