@@ -270,6 +270,31 @@ def time_grid(bundles):
     return runs
 
 
+# Schedules for problems of less than a wave of blocks: the default, and warps
+# that share query rows. (block-m, block-n, num-warps, key-warps, num-stages) and
+# other options.
+SMALL_SCHEDULES = [
+    None, ((32, 32, 4, 4, 2), ""), ((32, 16, 4, 4, 2), ""), ((32, 16, 4, 4, 3), ""), ((32, 16, 4, 4, 5), ""),
+    ((32, 16, 4, 4, 4), "--overlap=qk"), ((32, 32, 4, 4, 2), "--row-max=stale --row-sum=mma"), ((32, 16, 8, 8, 2), ""),
+    ((32, 32, 2, 2, 4), ""), ((32, 64, 2, 2, 2), ""), ((16, 32, 4, 4, 2), ""), ((16, 16, 4, 4, 5), ""), ((16, 32, 2, 2, 4), "")]
+
+
+def small_grid(bundles):
+    runs = []
+    for name, causal, shape in (("reference", "none", (1, 8, 8, 512, 512)), ("causal", "bottom_right", (1, 8, 8, 512, 512)),
+                                ("h12", "none", (1, 12, 12, 128, 128)), ("b8", "none", (8, 16, 16, 256, 256))):
+        for schedule in SMALL_SCHEDULES:
+            tag, options = "default", []
+            if schedule:
+                sizes, more = schedule
+                tag = "-".join(map(str, sizes)) + more.replace("--", "-").replace(" ", "").replace("=", "-")
+                names = ("block-m", "block-n", "num-warps", "key-warps", "num-stages")
+                options = [f"--{option}={value}" for option, value in zip(names, sizes)] + more.split()
+            bundle = bundles.make(f"small-{name}-{tag}", attention("f16", 64, causal, shape), options)
+            runs.append({"bundle": bundle, "time": True})
+    return runs
+
+
 def timed(bundles, name, head_dim, shape, **features):
     bundle = bundles.make(f"time-{name}", attention("f16", head_dim, shape=shape, **features))
     return {"bundle": bundle, "time": True, "check": False}
@@ -296,7 +321,8 @@ def copy_card_scripts(root, out):
         shutil.copy2(root / name, out / name)
 
 
-GRIDS = {"check": check_grid, "sanitize": sanitize_grid, "time": time_grid, "emulate": emulate_grid, "card": card_grid}
+GRIDS = {"check": check_grid, "sanitize": sanitize_grid, "time": time_grid, "emulate": emulate_grid, "card": card_grid,
+         "small": small_grid}
 
 
 def main():
