@@ -149,6 +149,36 @@ def packed_runs(bundles):
     return runs
 
 
+def schedule_options(*sizes):
+    names = ("block-m", "block-n", "num-warps", "key-warps", "num-stages")
+    return [f"--{name}={value}" for name, value in zip(names, sizes)]
+
+
+def key_warps_runs(bundles, sizes):
+    """Keys divided among the warps of a block: every mask and score, types, head
+    dims, parts that see no key, parts of one tile. Rows, or rows and columns, are
+    divided when the parts are merged; there are one or more groups of warps."""
+    runs = []
+    for i, schedule in enumerate([(32, 32, 4, 4, 2), (16, 16, 4, 4, 3), (64, 16, 4, 2, 2), (32, 16, 8, 8, 2), (48, 32, 3, 3, 2)]):
+        options = schedule_options(*schedule)
+        for j, causal in enumerate(CAUSAL):
+            more = [f"--overlap={['none', 'qk'][(i + j) % 2]}", f"--row-max={['exact', 'stale'][j % 2]}",
+                    f"--query={['registers', 'shared'][(i + j) % 2]}"]
+            bundle = bundles.make(f"key-warps-{i}-{causal}", attention(DTYPES[j % 2], 64, causal), [*options, *more])
+            runs += [alternate(bundle, i + j + k, (1, 2, 1, *size)) for k, size in enumerate(sizes)]
+        for j, window in enumerate(WINDOWS):
+            mlir = attention(DTYPES[(i + j) % 2], 32, CAUSAL[(i + j) % 3], window=window, softcap=30 if j % 2 else None,
+                             bias=BIASES[(2 * i + j) % 8][1], lse=j != 2)
+            bundle = bundles.make(f"key-warps-{i}-window-{j}", mlir, options)
+            runs += [alternate(bundle, i + j + k, (1, 2, 1, *size)) for k, size in enumerate(sizes)]
+    for d, dv, sk, schedule in ((128, 128, 16, (32, 16, 4, 4, 2)), (96, 64, 64, (32, 16, 4, 4, 2)), (16, 48, 100, (32, 16, 8, 8, 2)),
+                                (40, 72, 250, (32, 32, 4, 4, 2)), (256, 256, 70, (16, 16, 2, 2, 2)), (80, 160, 64, (16, 16, 4, 4, 2))):
+        bundle = bundles.make(f"key-warps-d{d}-{dv}", attention("f16", d, "none", (1, 2, 2, 70, sk), head_dim_v=dv),
+                              schedule_options(*schedule))
+        runs.append({"bundle": bundle})
+    return runs
+
+
 def check_grid(bundles):
     """Every length against its neighbours, every kernel: results only."""
     runs = []
@@ -225,6 +255,7 @@ def emulate_grid(bundles):
         mlir = attention("f16", 64, CAUSAL[i % 3], (1, 2, 2, 150, 170), window=window,
                          softcap=30 if i % 2 else None, bias=None if i % 2 else ("f16", "11qk"))
         runs.append({"bundle": bundles.make(f"emulate-{i}-window", mlir, options), "kind": "rising"})
+    runs += key_warps_runs(bundles, [(70, 150), (1, 203), (130, 3), (3, 90)])
     # One key tile only, known at compile time: no loop is left.
     for i, (sk, causal) in enumerate([(16, "none"), (64, "none"), (40, "bottom_right"), (33, "top_left")]):
         bundle = bundles.make(f"emulate-one-tile-{i}", attention("f16", 64, causal, (1, 4, 2, 1100, sk)))
@@ -288,8 +319,7 @@ def small_grid(bundles):
             if schedule:
                 sizes, more = schedule
                 tag = "-".join(map(str, sizes)) + more.replace("--", "-").replace(" ", "").replace("=", "-")
-                names = ("block-m", "block-n", "num-warps", "key-warps", "num-stages")
-                options = [f"--{option}={value}" for option, value in zip(names, sizes)] + more.split()
+                options = schedule_options(*sizes) + more.split()
             bundle = bundles.make(f"small-{name}-{tag}", attention("f16", 64, causal, shape), options)
             runs.append({"bundle": bundle, "time": True})
     return runs

@@ -18,9 +18,8 @@
 using namespace mlir::flashcore;
 using namespace mlir::fcgpu;
 
-int64_t
-mlir::flashcore::getSharedMemoryBytes(int64_t headDim, int64_t headDimV,
-                                      const ScheduleChoice &choice) {
+int64_t mlir::flashcore::getSharedMemoryBytes(int64_t headDim, int64_t headDimV,
+                                              const ScheduleChoice &choice) {
   constexpr int64_t elementBytes = 2, floatBytes = 4;
   auto getTiles = [&](int64_t rows) {
     return elementBytes * (rows * headDim + choice.numStages * choice.blockN *

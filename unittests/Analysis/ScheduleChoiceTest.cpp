@@ -164,9 +164,8 @@ TEST(ScheduleDefaults, WidestHeadsFitTheSmallestSharedMemory) {
     EXPECT_EQ(target.sharedMemoryPerBlock, 99 * 1024);
     for (const AttentionProblem &problem : makeProblems(256, 256)) {
       ScheduleChoice choice = choose(problem, target);
-      EXPECT_LE(
-          getSharedMemoryBytes(problem.headDim, problem.headDimV, choice),
-          99 * 1024);
+      EXPECT_LE(getSharedMemoryBytes(problem.headDim, problem.headDimV, choice),
+                99 * 1024);
     }
   }
 }
@@ -329,10 +328,11 @@ TEST(ScheduleRefusal, BlocksBeyondAnySize) {
 }
 
 TEST(SharedMemoryBytes, CountsTheQueryTileAndBothRings) {
-  EXPECT_EQ(getSharedMemoryBytes(
-                /*headDim=*/64, /*headDimV=*/128,
-                {/*blockM=*/32, /*blockN=*/16, /*numWarps=*/2, /*numStages=*/3}),
-            2 * (32 * 64 + 3 * 16 * 64 + 3 * 16 * 128));
+  EXPECT_EQ(
+      getSharedMemoryBytes(
+          /*headDim=*/64, /*headDimV=*/128,
+          {/*blockM=*/32, /*blockN=*/16, /*numWarps=*/2, /*numStages=*/3}),
+      2 * (32 * 64 + 3 * 16 * 64 + 3 * 16 * 128));
 }
 
 TEST(SharedMemoryBytes, KeyWarpsHaveTheirOwn) {

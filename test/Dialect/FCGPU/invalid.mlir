@@ -269,8 +269,8 @@ func.func @yield_outside_of_map_scores(%score: f32) {
 // #fcgpu.fragment
 //===----------------------------------------------------------------------===//
 
-// expected-error @below {{expects width 2 (16-bit and f32 tiles) or 4 (8-bit tiles), but got 8}}
-#width_of_eight = #fcgpu.fragment<row, width = 8>
+// expected-error @below {{expects width 2 (16-bit and f32 tiles), 4 (8-bit tiles) or 8 (tiles on their way to memory), but got 16}}
+#width_of_sixteen = #fcgpu.fragment<row, width = 16>
 
 // -----
 

@@ -240,16 +240,18 @@ FailureOr<VectorType> mlir::fcgpu::getShareType(VectorType tile,
                          tile.getElementType());
 }
 
-LogicalResult AllToAllOp::inferReturnTypes(
-    MLIRContext *, std::optional<Location> location, Adaptor adaptor,
-    SmallVectorImpl<Type> &inferredReturnTypes) {
+LogicalResult
+AllToAllOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
+                             Adaptor adaptor,
+                             SmallVectorImpl<Type> &inferredReturnTypes) {
   for (Type type : adaptor.getTiles().getTypes()) {
     auto tile = cast<VectorType>(type);
     FailureOr<VectorType> share = getShareType(tile, adaptor.getParts());
     if (failed(share))
       return emitOptionalError(
-          location, "'fcgpu.all_to_all' op expects tiles of whole 8x8 cores "
-                    "that ",
+          location,
+          "'fcgpu.all_to_all' op expects tiles of whole 8x8 cores "
+          "that ",
           adaptor.getParts(), " parts can share evenly, but got ", tile);
     inferredReturnTypes.append(adaptor.getParts(), *share);
   }

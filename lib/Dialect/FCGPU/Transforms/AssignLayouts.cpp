@@ -170,8 +170,8 @@ private:
       int64_t cols = cast<VectorType>(share.getType()).getShape().back();
       bool isWide = cols % (4 * kStoreWidth) == 0;
       if (failed(fix(op, "share", share, FragmentOrder::Row)) ||
-          failed(fixWidth(op, "share", share,
-                          isWide ? kStoreWidth : kMmaWidth)))
+          failed(
+              fixWidth(op, "share", share, isWide ? kStoreWidth : kMmaWidth)))
         return failure();
     }
     return success();

@@ -39,9 +39,10 @@ bool mlir::fcgpu::isWarpTile(Type type) {
       vector.getDimSize(0) < kCore || vector.getDimSize(0) % kCore != 0)
     return false;
   int64_t cols = vector.getShape().back();
-  // A row vector is never of 16-bit elements, but what a lane stores is.
+  // What a lane stores at a time is one core row of 16-bit elements.
   if (vector.getRank() == 1)
-    return vector.getElementTypeBitWidth() != 16;
+    return vector.getDimSize(0) > kCore ||
+           vector.getElementTypeBitWidth() != 16;
   return vector.getRank() <= 3 && (cols == 1 || cols % kCore == 0);
 }
 
@@ -175,14 +176,19 @@ struct DistributePass final
 
   /// Every warp runs the body of the loop over warps once.
   LogicalResult inlineWarps(ImplicitLocOpBuilder &b, ThreadContext &context) {
+    auto schedule =
+        getOperation()->getAttrOfType<ScheduleAttr>(kScheduleAttrName);
     SmallVector<scf::ForallOp> foralls;
     getOperation().walk([&](scf::ForallOp op) { foralls.push_back(op); });
     for (scf::ForallOp forall : foralls) {
-      auto warps = forall.getStaticUpperBound();
-      if (warps.empty() || warps.size() > 2 ||
-          llvm::product_of(warps) * 32 != context.numThreads)
-        return forall.emitOpError("expects one loop over the ")
-               << context.numThreads / 32 << " warps of the schedule";
+      SmallVector<int64_t> warps{schedule.getRowWarps()};
+      if (schedule.getKeyWarps() > 1)
+        warps.push_back(schedule.getKeyWarps());
+      if (forall.getStaticUpperBound() != ArrayRef<int64_t>(warps)) {
+        auto error = forall.emitOpError("expects one loop over the ");
+        llvm::interleave(warps, error, " x ");
+        return error << " warps of the schedule";
+      }
       SmallVector<Value> ids{context.warp};
       if (warps.size() == 2) {
         Value inner = arith::ConstantIndexOp::create(b, warps.back());

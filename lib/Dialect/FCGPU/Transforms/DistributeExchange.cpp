@@ -134,7 +134,8 @@ private:
       auto type = cast<VectorType>(tile.getType());
       Value share = op.getSharesOf(i).front();
       ShareGrid grid = getShareGrid(type.getDimSize(0), op.getParts());
-      Value rowShare = b.div(part, grid.cols), colShare = b.rem(part, grid.cols);
+      Value rowShare = b.div(part, grid.cols),
+            colShare = b.rem(part, grid.cols);
       for (Value memory : memories)
         shares.push_back(type.getRank() == 1
                              ? loadRows(b, share, rowShare, memory, start)
@@ -169,8 +170,7 @@ private:
     SmallVector<Value> result;
     for (int64_t r = 0; r < shareRows; ++r)
       for (int64_t c = 0; c < shareCols; c += isWide ? 4 : 1) {
-        Value corner =
-            b.add(first, start + (r * coreCols + c) * kCoreElements);
+        Value corner = b.add(first, start + (r * coreCols + c) * kCoreElements);
         if (isWide)
           loadRowOfCore(b, memory, corner, result);
         else
@@ -191,8 +191,8 @@ private:
     Value other = b.bitXor(inCores, b.index(kCore / 2));
     Value a = loadVector(b, 4, memory, b.add(corner, inCores));
     Value z = loadVector(b, 4, memory, b.add(corner, other));
-    Value swapped = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, isOdd,
-                                          b.index(0));
+    Value swapped =
+        arith::CmpIOp::create(b, arith::CmpIPredicate::ne, isOdd, b.index(0));
     for (Value half : {arith::SelectOp::create(b, swapped, z, a).getResult(),
                        arith::SelectOp::create(b, swapped, a, z).getResult()})
       for (int64_t column : {0, 2})
@@ -204,8 +204,7 @@ private:
                           Value element) {
     return vector::LoadOp::create(
         b, VectorType::get({size}, b.getF32Type()), memory, element,
-        /*nontemporal=*/false,
-        llvm::MaybeAlign(size * sizeof(float)));
+        /*nontemporal=*/false, llvm::MaybeAlign(size * sizeof(float)));
   }
 };
 } // namespace

@@ -236,9 +236,8 @@ struct DistributeWrite final : ThreadPattern<vector::TransferWriteOp> {
     auto target = dyn_cast<MemRefType>(op.getBase().getType());
     if (!target || !op.getPermutationMap().isMinorIdentity() || op.getMask())
       return rewriter.notifyMatchFailure(op, "is not a plain memref write");
-    bool hasColumns =
-        type.getRank() == 1 || op.isDimInBounds(1) ||
-        target.getShape().back() == type.getShape().back();
+    bool hasColumns = type.getRank() == 1 || op.isDimInBounds(1) ||
+                      target.getShape().back() == type.getShape().back();
     if (type.getRank() > 1 && (isColumnOrder(op.getVector()) || !hasColumns))
       return rewriter.notifyMatchFailure(
           op, "writes a tile in column order, or columns that may not exist");

@@ -28,8 +28,8 @@ inline constexpr int64_t kCore = 8;
 /// it makes (vector<2xT>, operands of mma.sync) is smaller.
 bool isWarpTile(Type type);
 
-/// The `fcgpu.layout` of the tile `value`, or null: a tile without one (a splat,
-/// say) fits any layout.
+/// The `fcgpu.layout` of the tile `value`, or null: a tile without one (a
+/// splat, say) fits any layout.
 FragmentAttr getLayout(Value value);
 /// Whether the tile `value` has order column.
 bool isColumnOrder(Value value);

@@ -194,7 +194,8 @@ struct InsertBarriersPass final
     if (!isOurKernel(getOperation()))
       return;
     WalkResult outside = getOperation().walk([](Operation *op) {
-      if (!isa<CopyOp, ReadOp, AllToAllOp>(op) || op->getParentOfType<scf::ForallOp>())
+      if (!isa<CopyOp, ReadOp, AllToAllOp>(op) ||
+          op->getParentOfType<scf::ForallOp>())
         return WalkResult::advance();
       op->emitOpError("accesses a ring outside of an scf.forall over warps");
       return WalkResult::interrupt();

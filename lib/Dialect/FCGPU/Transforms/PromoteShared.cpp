@@ -98,10 +98,13 @@ struct PromoteSharedPass final
     // A tile that all warps read is the block's, and so are those that they
     // walk together. (Outside a loop that is the only key tile: its loop had
     // one iteration and is gone.)
+    bool isDivided = schedule.getKeyWarps() > 1;
     bool isShared =
-        schedule.getKeyWarps() == 1 &&
+        !isDivided &&
         (loop || (schedule.getNumWarps() > 1 && !dependsOnWarp(read, forall)));
-    int64_t stages = loop || isShared ? schedule.getNumStages() : 1;
+    int64_t stages = loop || isShared ? schedule.getNumStages()
+                     : isDivided      ? 1
+                                      : schedule.getNumWarps();
     CopyScope scope = isShared ? CopyScope::Block : CopyScope::Warp;
     Value tile =
         loop ? loop.getInductionVar() : forall.getInductionVars().back();
@@ -111,7 +114,10 @@ struct PromoteSharedPass final
     b.setInsertionPointToStart(&getOperation().getBody().front());
     auto ringType = RingType::get(b.getContext(), stages, type.getDimSize(0),
                                   type.getDimSize(1), type.getElementType());
-    Value ring = AllocRingOp::create(b, read.getLoc(), ringType, scope);
+    // Warps that divide the keys do all by themselves.
+    Value ring =
+        AllocRingOp::create(b, read.getLoc(), ringType,
+                            isDivided ? CopyScope::Warp : CopyScope::Block);
 
     b.setInsertionPoint(read);
     CopyOp::create(b, read.getLoc(), read.getBase(), read.getIndices(), ring,

@@ -100,12 +100,11 @@ mlir::flashcore::getScheduleOptions(const ConfigurePassOptions &options) {
 }
 
 ScheduleChoice mlir::flashcore::getChoice(fcgpu::ScheduleAttr schedule) {
-  return {schedule.getBlockM(),    schedule.getBlockN(),
-          schedule.getNumWarps(),  schedule.getNumStages(),
-          schedule.getMinBlocks(), schedule.getQuery(),
-          schedule.getGridOrder(), schedule.getOverlap(),
-          schedule.getRowMax(),    schedule.getRowSum(),
-          schedule.getKeyWarps()};
+  return {
+      schedule.getBlockM(),    schedule.getBlockN(),    schedule.getNumWarps(),
+      schedule.getNumStages(), schedule.getMinBlocks(), schedule.getQuery(),
+      schedule.getGridOrder(), schedule.getOverlap(),   schedule.getRowMax(),
+      schedule.getRowSum(),    schedule.getKeyWarps()};
 }
 
 namespace {

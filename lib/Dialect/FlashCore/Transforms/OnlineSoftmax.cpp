@@ -507,9 +507,9 @@ Value TileExpander::sumRows(State state) {
   auto kind = schedule.getRowSum() == fcgpu::RowSum::Mma
                   ? vector::CombiningKind::MAXNUMF
                   : vector::CombiningKind::ADD;
-  return vector::MultiDimReductionOp::create(
-      b, state.rowSum, constant(0.0f, {warpM}), ArrayRef<bool>{false, true},
-      kind);
+  return vector::MultiDimReductionOp::create(b, state.rowSum,
+                                             constant(0.0f, {warpM}),
+                                             ArrayRef<bool>{false, true}, kind);
 }
 
 /// This warp's share of the rows, over all keys: each part's share, relative to
@@ -528,10 +528,9 @@ TileExpander::Result TileExpander::mergeParts(State state) {
   Value safeMax = getSafeMax(rowMax);
   int64_t cols = cast<VectorType>(accs.front().getType()).getDimSize(1);
   Value acc, rowSum;
-  for (auto [partAcc, partMax, partSum] :
-       llvm::zip_equal(accs, maxima, sums)) {
-    Value factors = math::Exp2Op::create(
-        b, arith::SubFOp::create(b, partMax, safeMax));
+  for (auto [partAcc, partMax, partSum] : llvm::zip_equal(accs, maxima, sums)) {
+    Value factors =
+        math::Exp2Op::create(b, arith::SubFOp::create(b, partMax, safeMax));
     Value columns = broadcastRows(factors, cols);
     acc = acc ? math::FmaOp::create(b, partAcc, columns, acc).getResult()
               : arith::MulFOp::create(b, partAcc, columns).getResult();
@@ -596,9 +595,8 @@ void TileExpander::writeResult(Result result) {
   if (colShares == 1)
     return writeLse(result, isEmpty, asValue(row));
   // The warps that share rows hold the same log-sum-exp.
-  Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
-                                        asValue(col),
-                                        asValue(b.getIndexAttr(0)));
+  Value isFirst = arith::CmpIOp::create(
+      b, arith::CmpIPredicate::eq, asValue(col), asValue(b.getIndexAttr(0)));
   auto ifOp = scf::IfOp::create(b, isFirst, /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(ifOp.thenBlock());

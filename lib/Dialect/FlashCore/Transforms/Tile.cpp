@@ -203,8 +203,8 @@ void KernelBuilder::buildBody() {
   SmallVector<Attribute> mapping;
   for (gpu::MappingId id : ids)
     mapping.push_back(gpu::GPUWarpMappingAttr::get(op.getContext(), id));
-  auto forall = scf::ForallOp::create(b, warps, ValueRange(),
-                                      b.getArrayAttr(mapping));
+  auto forall =
+      scf::ForallOp::create(b, warps, ValueRange(), b.getArrayAttr(mapping));
   b.setInsertionPoint(forall.getTerminator());
   buildWarpTile(forall.getInductionVar(0));
   b.setInsertionPointAfter(forall);

@@ -47,8 +47,8 @@ int64_t getSwizzleGroup(int64_t cols);
 /// Physical 16-byte chunk of logical chunk `chunk` in row `row`.
 int64_t swizzleChunk(int64_t row, int64_t chunk, int64_t cols);
 
-/// How the parts of `fcgpu.all_to_all` divide a tile among them: part p gets the
-/// p-th of rows x cols equal rectangles, in row-major order.
+/// How the parts of `fcgpu.all_to_all` divide a tile among them: part p gets
+/// the p-th of rows x cols equal rectangles, in row-major order.
 struct ShareGrid {
   int64_t rows, cols;
 };
