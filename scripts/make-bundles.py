@@ -301,27 +301,32 @@ def time_grid(bundles):
     return runs
 
 
-# Schedules for problems of less than a wave of blocks: the default, and warps
-# that share query rows. (block-m, block-n, num-warps, key-warps, num-stages) and
-# other options.
-SMALL_SCHEDULES = [
-    None, ((32, 32, 4, 4, 2), ""), ((32, 16, 4, 4, 2), ""), ((32, 16, 4, 4, 3), ""), ((32, 16, 4, 4, 5), ""),
-    ((32, 16, 4, 4, 4), "--overlap=qk"), ((32, 32, 4, 4, 2), "--row-max=stale --row-sum=mma"), ((32, 16, 8, 8, 2), ""),
-    ((32, 32, 2, 2, 4), ""), ((32, 64, 2, 2, 2), ""), ((16, 32, 4, 4, 2), ""), ((16, 16, 4, 4, 5), ""), ((16, 32, 2, 2, 4), "")]
+# Problems of less than a wave of blocks: name, head_dim, mask, sizes. And their
+# schedules beside the default: warps that share query rows. (block-m, block-n,
+# num-warps, key-warps, num-stages) and other options.
+SMALL_PROBLEMS = [("reference", 64, "none", (1, 8, 8, 512, 512)), ("causal", 64, "bottom_right", (1, 8, 8, 512, 512)),
+                  ("h12", 64, "none", (1, 12, 12, 128, 128)), ("h12-512", 64, "none", (1, 12, 12, 512, 512)),
+                  ("long", 64, "none", (1, 1, 1, 4096, 4096)), ("d128", 128, "none", (1, 8, 8, 512, 512))]
+SMALL_SCHEDULES = {
+    64: [((32, 32, 4, 4, 2), ""), ((16, 32, 4, 4, 2), ""), ((16, 16, 4, 4, 5), ""), ((32, 16, 4, 4, 5), "--softmax=one_pass"),
+         ((32, 16, 4, 4, 4), "--softmax=one_pass"), ((32, 16, 4, 4, 3), "--softmax=one_pass"),
+         ((32, 32, 4, 4, 2), "--softmax=one_pass"), ((32, 32, 4, 4, 2), "--softmax=one_pass --row-sum=mma"),
+         ((16, 16, 4, 4, 5), "--softmax=one_pass"), ((16, 32, 4, 4, 2), "--softmax=one_pass"),
+         ((16, 32, 4, 4, 2), "--softmax=one_pass --row-sum=mma"), ((16, 32, 2, 2, 4), "--softmax=one_pass")],
+    128: [((32, 32, 2, 2, 2), ""), ((16, 16, 4, 4, 2), ""), ((32, 16, 4, 4, 2), ""), ((16, 32, 2, 2, 2), ""),
+          ((16, 16, 4, 4, 2), "--softmax=one_pass"), ((32, 16, 4, 4, 2), "--softmax=one_pass")]}
 
 
 def small_grid(bundles):
     runs = []
-    for name, causal, shape in (("reference", "none", (1, 8, 8, 512, 512)), ("causal", "bottom_right", (1, 8, 8, 512, 512)),
-                                ("h12", "none", (1, 12, 12, 128, 128)), ("b8", "none", (8, 16, 16, 256, 256))):
-        for schedule in SMALL_SCHEDULES:
-            tag, options = "default", []
-            if schedule:
-                sizes, more = schedule
-                tag = "-".join(map(str, sizes)) + more.replace("--", "-").replace(" ", "").replace("=", "-")
-                options = schedule_options(*sizes) + more.split()
-            bundle = bundles.make(f"small-{name}-{tag}", attention("f16", 64, causal, shape), options)
-            runs.append({"bundle": bundle, "time": True})
+    for name, d, causal, shape in SMALL_PROBLEMS:
+        mlir = attention("f16", d, causal, shape)
+        runs.append({"bundle": bundles.make(f"small-{name}-default", mlir), "time": True})
+        for sizes, more in SMALL_SCHEDULES[d]:
+            if name == "long" and more:
+                continue  # too many keys for one pass
+            tag = "-".join(map(str, sizes)) + more.replace("--", "-").replace(" ", "").replace("=", "-")
+            runs.append({"bundle": bundles.make(f"small-{name}-{tag}", mlir, schedule_options(*sizes) + more.split()), "time": True})
     return runs
 
 

@@ -95,14 +95,19 @@ private:
     if (hazard && sync.barrier != CopyScope::Block)
       sync.barrier = events[i].scope;
     // The tiles this barrier can publish, of those read from here on, are
-    // waited for here if they are on their way.
+    // waited for here if they are on their way. A barrier of a warp costs next
+    // to nothing, so it is there for the next read alone.
+    bool isOfBlock = sync.barrier == CopyScope::Block;
     std::optional<int64_t> inFlight = sync.waitInFlight;
-    for (size_t j = i; j < events.size(); ++j)
-      if (events[j].kind == RingEvent::Read &&
-          (sync.barrier == CopyScope::Block ||
-           events[j].scope == CopyScope::Warp))
-        if (auto allowed = getAllowedInFlight(tileOf(events[j], iteration)))
-          inFlight = std::min(inFlight.value_or(*allowed), *allowed);
+    for (size_t j = i; j < events.size(); ++j) {
+      if (events[j].kind != RingEvent::Read ||
+          !(isOfBlock || events[j].scope == CopyScope::Warp))
+        continue;
+      if (auto allowed = getAllowedInFlight(tileOf(events[j], iteration)))
+        inFlight = std::min(inFlight.value_or(*allowed), *allowed);
+      if (!isOfBlock)
+        break;
+    }
     if (hazard && events[i].kind == RingEvent::Reclaim && !pending.empty())
       inFlight = 0;
     sync.waitInFlight = inFlight;

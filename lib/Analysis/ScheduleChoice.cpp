@@ -35,16 +35,27 @@ int64_t mlir::flashcore::getSharedMemoryBytes(int64_t headDim, int64_t headDimV,
 /// Warps of a block: a block has at most 1024 threads.
 static constexpr int64_t kMaxWarps = 32;
 
+int64_t mlir::flashcore::getTilesOfPart(int64_t seqlenK,
+                                        const ScheduleChoice &choice) {
+  return llvm::divideCeil(llvm::divideCeil(seqlenK, choice.blockN),
+                          choice.keyWarps);
+}
+
 /// Registers a thread cannot do without: its part of the O and S accumulators
 /// and of Q, when that is kept.
 static int64_t getFragmentRegisters(const AttentionProblem &problem,
                                     const ScheduleChoice &choice) {
-  int64_t warpM = choice.getWarpM();
-  int64_t tilesOfS = choice.overlap == Overlap::QK ? 2 : 1;
-  int64_t elements = warpM * (problem.headDimV + tilesOfS * choice.blockN);
-  if (choice.query == QueryPlacement::Registers)
-    elements += warpM * problem.headDim / 2; // two 16-bit values a register
-  return elements / kWarpSize;
+  // Of 16-bit values, a register holds two.
+  int64_t colsOfQ =
+      choice.query == QueryPlacement::Registers ? problem.headDim / 2 : 0;
+  int64_t cols = problem.headDimV + colsOfQ +
+                 choice.blockN * (choice.overlap == Overlap::QK ? 2 : 1);
+  if (choice.softmax == Softmax::OnePass) {
+    // O takes the place of Q and of half of S, when that becomes P.
+    int64_t colsOfS = choice.blockN * getTilesOfPart(*problem.seqlenK, choice);
+    cols = std::max(colsOfS + colsOfQ, colsOfS / 2 + problem.headDimV);
+  }
+  return choice.getWarpM() * cols / kWarpSize;
 }
 
 /// What the head dims leave room for.
@@ -294,6 +305,9 @@ static ScheduleChoice complete(const AttentionProblem &problem,
                      choice.rowMax == RowMax::Stale
                          ? "cancels the rounding of P under a stale maximum"
                          : "needs no product of its own");
+  choice.softmax = reasons.decide("softmax", options.softmax, Softmax::Online,
+                                  stringifySoftmax,
+                                  "any number of key tiles, one at a time");
   choice.minBlocks =
       reasons.decide("min_blocks", options.minBlocks, 1,
                      "keeps ptxas from spilling to fit one more block");
@@ -315,6 +329,27 @@ static std::optional<std::string> checkShares(const AttentionProblem &problem,
       "of whole 8x8 cores, but got {2}; use fewer key-warps or a larger "
       "block-m",
       choice.getWarpM(), problem.headDimV, choice.keyWarps);
+}
+
+/// What stands against taking all exponentials of a warp at once.
+static std::optional<std::string> checkOnePass(const AttentionProblem &problem,
+                                               const ScheduleChoice &choice) {
+  if (!problem.seqlenK)
+    return "expects a seqlen_k known at compile time for softmax one_pass; use "
+           "softmax online";
+  if (choice.rowMax != RowMax::Exact)
+    return "expects row-max exact with softmax one_pass, which has no earlier "
+           "maximum, but got stale";
+  if (choice.overlap != Overlap::None)
+    return "expects overlap none with softmax one_pass, which has no loop, but "
+           "got qk";
+  int64_t cols = choice.blockN * getTilesOfPart(*problem.seqlenK, choice);
+  if (cols > kMaxRows)
+    return llvm::formatv("expects at most {0} keys a warp with softmax "
+                         "one_pass, but got {1}; use softmax online or more "
+                         "key-warps",
+                         kMaxRows, cols);
+  return std::nullopt;
 }
 
 std::optional<std::string>
@@ -355,6 +390,9 @@ mlir::flashcore::checkSchedule(const AttentionProblem &problem,
                          choice.minBlocks);
   if (std::optional<std::string> error = checkShares(problem, choice))
     return error;
+  if (choice.softmax == Softmax::OnePass)
+    if (std::optional<std::string> error = checkOnePass(problem, choice))
+      return error;
   int64_t bytes =
       getSharedMemoryBytes(problem.headDim, problem.headDimV, choice);
   if (bytes > target.sharedMemoryPerBlock)
@@ -371,10 +409,13 @@ mlir::flashcore::checkSchedule(const AttentionProblem &problem,
   if (registers > kMaxRegistersPerThread)
     return llvm::formatv(
         "needs {0} registers a thread for its fragments alone (block-m {1}, "
-        "num-warps {2}, block-n {3}), but a thread has {4}; use more warps or "
-        "a smaller block-n",
+        "num-warps {2}, block-n {3}{4}), but a thread has {5}; use more warps "
+        "or {6}",
         registers, choice.blockM, choice.numWarps, choice.blockN,
-        kMaxRegistersPerThread);
+        choice.softmax == Softmax::OnePass ? ", softmax one_pass" : "",
+        kMaxRegistersPerThread,
+        choice.softmax == Softmax::OnePass ? "softmax online"
+                                           : "a smaller block-n");
   return std::nullopt;
 }
 

@@ -120,6 +120,9 @@ struct CommandLine {
       "key-warps", cl::location(schedule.keyWarps),
       cl::desc("Warps that share query rows and divide the keys; 0 chooses"),
       cl::cat(category)};
+  ScheduleOption<std::string> softmax{"softmax", cl::location(schedule.softmax),
+                                      cl::desc("online or one_pass"),
+                                      cl::cat(category)};
 };
 llvm::ManagedStatic<CommandLine> options;
 

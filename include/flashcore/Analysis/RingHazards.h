@@ -65,9 +65,9 @@ struct RingPlan {
 ///  slot;
 ///  * a warp's rings are reclaimed after a wait for all copies into them, and
 ///  after a barrier behind that wait and all reads of them.
-/// Where a barrier is needed, the wait in front of it covers every tile read
-/// from there to the end of the list, so one barrier an iteration is enough
-/// when the copies come first.
+/// Where a barrier of the block is needed, the wait in front of it covers every
+/// tile read from there to the end of the list, so one barrier an iteration is
+/// enough when the copies come first. That of a warp covers the next read.
 RingPlan planRingSync(const RingProgram &program);
 
 } // namespace mlir::flashcore

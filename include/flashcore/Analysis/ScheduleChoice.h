@@ -46,6 +46,7 @@ struct ScheduleOptions {
   std::optional<fcgpu::Overlap> overlap;
   std::optional<fcgpu::RowMax> rowMax;
   std::optional<fcgpu::RowSum> rowSum;
+  std::optional<fcgpu::Softmax> softmax;
 };
 
 /// The chosen schedule; the fields of `#fcgpu.schedule` without the chip.
@@ -57,6 +58,7 @@ struct ScheduleChoice {
   fcgpu::RowMax rowMax = fcgpu::RowMax::Exact;
   fcgpu::RowSum rowSum = fcgpu::RowSum::Add;
   int64_t keyWarps = 1;
+  fcgpu::Softmax softmax = fcgpu::Softmax::Online;
 
   /// Query rows a warp owns, alone or with the others of its group; key_warps
   /// must divide num_warps.
@@ -66,11 +68,14 @@ struct ScheduleChoice {
     auto tie = [](const ScheduleChoice &c) {
       return std::tie(c.blockM, c.blockN, c.numWarps, c.numStages, c.minBlocks,
                       c.query, c.gridOrder, c.overlap, c.rowMax, c.rowSum,
-                      c.keyWarps);
+                      c.keyWarps, c.softmax);
     };
     return tie(*this) == tie(other);
   }
 };
+
+/// Key tiles of each warp, of `seqlenK` keys.
+int64_t getTilesOfPart(int64_t seqlenK, const ScheduleChoice &choice);
 
 /// Shared memory a block needs, in bytes: the query tile and the K and V rings
 /// of 16-bit elements. Warps that share query rows have a query tile and rings

@@ -86,7 +86,7 @@ LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                    int64_t blockN, int64_t numWarps,
                                    int64_t numStages, QueryPlacement, GridOrder,
                                    int64_t minBlocks, Overlap, RowMax, RowSum,
-                                   int64_t keyWarps) {
+                                   int64_t keyWarps, Softmax) {
   if (numWarps < 1 || numWarps > 32)
     return emitError() << "expects num_warps from 1 to 32, but got "
                        << numWarps;

@@ -22,6 +22,7 @@
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "mlir/Transforms/RegionUtils.h"
 
 namespace mlir::fcgpu {
 #define GEN_PASS_DEF_PIPELINELOOPSPASS
@@ -210,9 +211,47 @@ struct PipelineLoopsPass final
         op.moveBefore(loop);
   }
 
+  /// Starts the copies outside of loops as early as their ring has slots: those
+  /// of the first tiles in front of all reads, each other one in front of the
+  /// read of the tile behind that which it replaces.
+  LogicalResult startCopiesEarly(scf::ForallOp forall) {
+    Block *body = forall.getBody();
+    llvm::MapVector<Value, SmallVector<CopyOp>> copiesOf;
+    llvm::SmallDenseMap<Value, SmallVector<ReadOp>> readsOf;
+    for (auto copy : body->getOps<CopyOp>())
+      if (getConstantIntValue(copy.getTile()))
+        copiesOf[copy.getRing()].push_back(copy);
+    for (auto read : body->getOps<ReadOp>())
+      readsOf[read.getRing()].push_back(read);
+    if (copiesOf.empty())
+      return success();
+    Operation *first = *body->getOps<ReadOp>().begin();
+    IRRewriter rewriter(forall.getContext());
+    for (auto &[ring, copies] : copiesOf) {
+      size_t slots = cast<RingType>(ring.getType()).getStages();
+      ArrayRef<ReadOp> reads = readsOf[ring];
+      for (auto [i, copy] : llvm::enumerate(copies)) {
+        Operation *target = i < slots ? first : reads[i - slots + 1];
+        if (!target->isBeforeInBlock(copy))
+          continue;
+        if (failed(moveOperationDependencies(rewriter, copy, target)))
+          return copy.emitOpError("copies from an address that depends on what "
+                                  "is read before; it cannot be started early");
+        copy->moveBefore(target);
+      }
+    }
+    return success();
+  }
+
   void runOnOperation() override {
     if (!isOurKernel(getOperation()))
       return;
+    WalkResult started = getOperation().walk([&](scf::ForallOp forall) {
+      return failed(startCopiesEarly(forall)) ? WalkResult::interrupt()
+                                              : WalkResult::advance();
+    });
+    if (started.wasInterrupted())
+      return signalPassFailure();
     SmallVector<scf::ForOp> loops;
     getOperation().walk([&](scf::ForOp loop) { loops.push_back(loop); });
     for (scf::ForOp loop : loops)

@@ -36,8 +36,7 @@ struct PromoteSharedPass final
            isa<MemRefType>(read.getBase().getType());
   }
 
-  LogicalResult checkPrecondition(vector::TransferReadOp read,
-                                  ScheduleAttr schedule) {
+  LogicalResult checkPrecondition(vector::TransferReadOp read) {
     auto forall = read->getParentOfType<scf::ForallOp>();
     if (!forall)
       return read.emitOpError("reads a tile outside of an scf.forall over "
@@ -89,70 +88,123 @@ struct PromoteSharedPass final
     });
   }
 
-  void promote(vector::TransferReadOp read, ScheduleAttr schedule) {
-    VectorType type = read.getVectorType();
-    auto loop = read->getParentOfType<scf::ForOp>();
-    auto forall = read->getParentOfType<scf::ForallOp>();
-    OpBuilder b(getOperation().getContext());
-    b.setInsertionPoint(read);
-    // A tile that all warps read is the block's, and so are those that they
-    // walk together. (Outside a loop that is the only key tile: its loop had
-    // one iteration and is gone.)
-    bool isDivided = schedule.getKeyWarps() > 1;
-    bool isShared =
-        !isDivided &&
-        (loop || (schedule.getNumWarps() > 1 && !dependsOnWarp(read, forall)));
-    int64_t stages = loop || isShared ? schedule.getNumStages()
-                     : isDivided      ? 1
-                                      : schedule.getNumWarps();
-    CopyScope scope = isShared ? CopyScope::Block : CopyScope::Warp;
-    Value tile =
-        loop ? loop.getInductionVar() : forall.getInductionVars().back();
-    if (isShared && !loop)
-      tile = arith::ConstantIndexOp::create(b, read.getLoc(), 0);
+  /// Whether `read` is of a tile that one product uses as its right operand, as
+  /// those of K and V are, and stands outside of loops.
+  static bool isStreamed(vector::TransferReadOp read) {
+    if (read->getParentOfType<scf::ForOp>())
+      return false;
+    return llvm::all_of(read->getUsers(), [&](Operation *user) {
+      auto contract = dyn_cast<vector::ContractionOp>(user);
+      return contract && contract.getRhs() == read.getResult() &&
+             contract.getLhs() != read.getResult();
+    });
+  }
 
-    b.setInsertionPointToStart(&getOperation().getBody().front());
+  /// A ring for tiles of `type`. Warps that divide the keys do all by
+  /// themselves, also this.
+  Value allocRing(Location loc, VectorType type, int64_t stages) {
+    OpBuilder b = OpBuilder::atBlockBegin(&getOperation().getBody().front());
     auto ringType = RingType::get(b.getContext(), stages, type.getDimSize(0),
                                   type.getDimSize(1), type.getElementType());
-    // Warps that divide the keys do all by themselves.
-    Value ring =
-        AllocRingOp::create(b, read.getLoc(), ringType,
-                            isDivided ? CopyScope::Warp : CopyScope::Block);
+    return AllocRingOp::create(b, loc, ringType,
+                               schedule.getKeyWarps() > 1 ? CopyScope::Warp
+                                                          : CopyScope::Block);
+  }
 
-    b.setInsertionPoint(read);
+  /// Who copies a tile: the block where all its warps read the same.
+  CopyScope getScope(vector::TransferReadOp read) {
+    auto forall = read->getParentOfType<scf::ForallOp>();
+    bool isSame = read->getParentOfType<scf::ForOp>() ||
+                  (schedule.getNumWarps() > 1 && !dependsOnWarp(read, forall));
+    return isSame && schedule.getKeyWarps() == 1 ? CopyScope::Block
+                                                 : CopyScope::Warp;
+  }
+
+  /// Replaces `read` by a copy into tile `tile` of `ring` and a read of that.
+  void replace(vector::TransferReadOp read, Value ring, Value tile,
+               bool isReread) {
+    OpBuilder b(read);
     CopyOp::create(b, read.getLoc(), read.getBase(), read.getIndices(), ring,
-                   tile, /*predicate=*/Value(), scope);
-    // Q fragments that do not stay in registers are read anew by each user.
-    if (!isShared && !loop && schedule.getQuery() == QueryPlacement::Shared) {
+                   tile, /*predicate=*/Value(), getScope(read));
+    if (isReread) {
       for (OpOperand &use : llvm::make_early_inc_range(read->getUses())) {
         b.setInsertionPoint(use.getOwner());
-        use.set(ReadOp::create(b, read.getLoc(), type, ring, tile));
+        use.set(
+            ReadOp::create(b, read.getLoc(), read.getVectorType(), ring, tile));
       }
     } else {
       read.replaceAllUsesWith(
-          ReadOp::create(b, read.getLoc(), type, ring, tile).getResult());
+          ReadOp::create(b, read.getLoc(), read.getVectorType(), ring, tile)
+              .getResult());
     }
     read.erase();
     ++numPromoted;
+  }
+
+  void promote(vector::TransferReadOp read) {
+    auto loop = read->getParentOfType<scf::ForOp>();
+    auto forall = read->getParentOfType<scf::ForallOp>();
+    if (loop) {
+      Value ring = allocRing(read.getLoc(), read.getVectorType(),
+                             schedule.getNumStages());
+      return replace(read, ring, loop.getInductionVar(), /*isReread=*/false);
+    }
+    // A tile of each warp's own.
+    int64_t slots = schedule.getKeyWarps() > 1 ? 1 : schedule.getNumWarps();
+    Value ring = allocRing(read.getLoc(), read.getVectorType(), slots);
+    // Q fragments that do not stay in registers are read anew by each user.
+    replace(read, ring, forall.getInductionVars().back(),
+            schedule.getQuery() == QueryPlacement::Shared);
+  }
+
+  /// Tiles outside of loops go through the rings in program order: K and V
+  /// through one of twice the stages, where their tiles have the same shape.
+  void promoteStream(ArrayRef<vector::TransferReadOp> reads) {
+    llvm::MapVector<Type, SmallVector<vector::TransferReadOp>> byType;
+    for (vector::TransferReadOp read : reads)
+      byType[read.getVectorType()].push_back(read);
+    llvm::SmallDenseMap<Type, Value> rings;
+    for (auto &[type, sameType] : byType) {
+      llvm::SmallDenseSet<Value> tensors;
+      for (vector::TransferReadOp read : sameType)
+        tensors.insert(read.getBase());
+      int64_t slots = schedule.getNumStages() * tensors.size();
+      rings[type] = allocRing(sameType.front().getLoc(), cast<VectorType>(type),
+                              std::min<int64_t>(slots, sameType.size()));
+    }
+    int64_t number = 0;
+    for (vector::TransferReadOp read : reads) {
+      OpBuilder b(read);
+      Value tile = arith::ConstantIndexOp::create(b, read.getLoc(), number++);
+      replace(read, rings[read.getVectorType()], tile, /*isReread=*/false);
+    }
   }
 
   void runOnOperation() override {
     gpu::GPUFuncOp func = getOperation();
     if (!isOurKernel(func))
       return;
-    auto schedule = func->getAttrOfType<ScheduleAttr>(kScheduleAttrName);
+    schedule = func->getAttrOfType<ScheduleAttr>(kScheduleAttrName);
     SmallVector<vector::TransferReadOp> reads;
     bool anyFailed = false;
     func.walk([&](vector::TransferReadOp read) {
       if (!isTileRead(read))
         return;
-      anyFailed |= failed(checkPrecondition(read, schedule));
+      anyFailed |= failed(checkPrecondition(read));
       reads.push_back(read);
     });
     if (anyFailed)
       return signalPassFailure();
-    for (vector::TransferReadOp read : reads)
-      promote(read, schedule);
+    SmallVector<vector::TransferReadOp> stream;
+    for (vector::TransferReadOp read : reads) {
+      if (isStreamed(read))
+        stream.push_back(read);
+      else
+        promote(read);
+    }
+    promoteStream(stream);
   }
+
+  ScheduleAttr schedule;
 };
 } // namespace

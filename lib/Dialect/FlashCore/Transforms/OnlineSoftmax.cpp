@@ -105,7 +105,7 @@ private:
   Value loadBias(Value query, Value key);
   Value changeScores(Value scores, Value key);
   Value maskScores(Value scores, Value key);
-  Value branch(Value iteration, OpFoldResult bound, function_ref<Value()> first,
+  Value branch(Value condition, function_ref<Value()> first,
                function_ref<Value()> second);
   Value maskWhenPartial(Value scores, Value iteration, Value key);
   Value groupColumns(Value tile);
@@ -113,7 +113,16 @@ private:
   Value rescaleRows(Value tile, Value factors);
   State followMax(State state, Value rowMax);
   State followMaxRarely(State state, Value scores);
+  Value getTileKey(OpFoldResult iteration);
+  Value buildScores(Value query, Value key);
+  State accumulate(State state, Value scores, Value key);
   State buildIteration(Value query, Value iteration, State state);
+  State getEmptyState();
+  State buildOnline(Value query);
+  int64_t getNumTilesOfOnePass();
+  bool mayLackTiles();
+  Value maskUnlessFull(Value scores, int64_t i, Value key);
+  State buildOnePass(Value query);
   Value sumRows(State state);
   Result mergeParts(State state);
   void writeRows(Value tile, Value memref, Value row, ArrayRef<Value> cols);
@@ -317,9 +326,23 @@ Value TileExpander::changeScores(Value scores, Value key) {
   });
 }
 
+/// In one pass, a warp walks as many tiles as any warp of any block may have.
+int64_t TileExpander::getNumTilesOfOnePass() {
+  int64_t seqlenK = *getConstantIntValue(tileOperand(AttentionOp::TileSeqlenK));
+  return getTilesOfPart(seqlenK, getChoice(schedule));
+}
+
+/// Whether one pass may walk tiles that are not there.
+bool TileExpander::mayLackTiles() {
+  return schedule.getSoftmax() == fcgpu::Softmax::OnePass &&
+         getConstantIntValue(numTiles) != getNumTilesOfOnePass();
+}
+
 /// Whether some key of a visited tile may lie past seqlen_k and still be
 /// visible by all other rules.
 bool TileExpander::needsTailMask() {
+  if (mayLackTiles())
+    return true;
   // j <= i + seqlen_k - seqlen_q < seqlen_k for every real row.
   if (op.getCausal() == CausalAlignment::BottomRight || mask.windowRight == 0)
     return false;
@@ -362,35 +385,32 @@ Value TileExpander::maskScores(Value scores, Value key) {
   });
 }
 
-/// `first` in the iterations before `bound`, `second()` from there on.
-Value TileExpander::branch(Value iteration, OpFoldResult bound,
-                           function_ref<Value()> first,
+/// `first()` if the condition holds, else `second()`.
+Value TileExpander::branch(Value condition, function_ref<Value()> first,
                            function_ref<Value()> second) {
-  Value isBefore = arith::CmpIOp::create(b, arith::CmpIPredicate::slt,
-                                         iteration, asValue(bound));
-  auto ifOp = scf::IfOp::create(
-      b, isBefore,
-      [&](OpBuilder &builder, Location loc) {
-        OpBuilder::InsertionGuard guard(b);
-        b.setInsertionPointToStart(builder.getInsertionBlock());
-        scf::YieldOp::create(b, first());
-      },
-      [&](OpBuilder &builder, Location loc) {
-        OpBuilder::InsertionGuard guard(b);
-        b.setInsertionPointToStart(builder.getInsertionBlock());
-        scf::YieldOp::create(b, second());
-      });
-  return ifOp.getResult(0);
+  auto build = [&](function_ref<Value()> side) {
+    return [this, side](OpBuilder &builder, Location) {
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToStart(builder.getInsertionBlock());
+      scf::YieldOp::create(b, side());
+    };
+  };
+  return scf::IfOp::create(b, condition, build(first), build(second))
+      .getResult(0);
 }
 
 Value TileExpander::maskWhenPartial(Value scores, Value iteration, Value key) {
+  auto isBefore = [&](OpFoldResult bound) -> Value {
+    return arith::CmpIOp::create(b, arith::CmpIPredicate::slt, iteration,
+                                 asValue(bound));
+  };
   auto masked = [&] { return maskScores(scores, key); };
   auto head = [&] {
     if (getConstantIntValue(headEnd) == 0)
       return scores;
-    return branch(iteration, headEnd, masked, [&] { return scores; });
+    return branch(isBefore(headEnd), masked, [&] { return scores; });
   };
-  return mask.windowLeft ? branch(iteration, tailBegin, head, masked) : head();
+  return mask.windowLeft ? branch(isBefore(tailBegin), head, masked) : head();
 }
 
 /// Columns 8 apart side by side: reduced, they leave eight partial results a
@@ -455,30 +475,29 @@ TileExpander::State TileExpander::followMaxRarely(State state, Value scores) {
   return {ifOp.getResult(0), ifOp.getResult(1), ifOp.getResult(2)};
 }
 
-TileExpander::State TileExpander::buildIteration(Value query, Value iteration,
-                                                 State state) {
+/// The first key of the tile of an iteration.
+Value TileExpander::getTileKey(OpFoldResult iteration) {
   AffineExpr d0, d1, d2;
   bindDims(op.getContext(), d0, d1, d2);
   int64_t parts = schedule.getKeyWarps();
   OpFoldResult part =
       parts > 1 ? OpFoldResult(getKeyPart()) : b.getIndexAttr(0);
-  Value key = asValue(
+  return asValue(
       apply((d0 - d1 * parts - d2 - 1) * blockN, {endTile, iteration, part}));
-  Value k = readTile(op.getKey(), key, blockN, op.getHeadDim());
-  Value scores = contract(query, k, constant(0.0f, {warpM, blockN}),
-                          /*transposedRhs=*/true);
-  scores = changeScores(scores, key);
-  scores = maskWhenPartial(scores, iteration, key);
+}
 
-  if (schedule.getRowMax() == fcgpu::RowMax::Stale) {
-    state = followMaxRarely(state, scores);
-  } else {
-    Value rowMax = vector::MultiDimReductionOp::create(
-        b, scores, state.rowMax, ArrayRef<bool>{false, true},
-        vector::CombiningKind::MAXNUMF);
-    state = followMax(state, rowMax);
-  }
-  // exp(scale * (s - max)) = exp2(c * s - c * max), c = scale * log2(e).
+/// Q K^T of the tile from `key` on.
+Value TileExpander::buildScores(Value query, Value key) {
+  Value k = readTile(op.getKey(), key, blockN, op.getHeadDim());
+  return contract(query, k, constant(0.0f, {warpM, blockN}),
+                  /*transposedRhs=*/true);
+}
+
+/// Adds a tile to the state, relative to the state's maximum: P = exp(scale *
+/// (s - max)) = exp2(c * s - c * max), c = scale * log2(e), to the sum and P V
+/// to O.
+TileExpander::State TileExpander::accumulate(State state, Value scores,
+                                             Value key) {
   float c = getScoreScale() * kLog2e;
   Value scaledMax =
       arith::MulFOp::create(b, getSafeMax(state.rowMax), constant(-c, {warpM}));
@@ -499,6 +518,100 @@ TileExpander::State TileExpander::buildIteration(Value query, Value iteration,
   }
   Value v = readTile(op.getValue(), key, blockN, headDimV);
   state.acc = contract(pHalf, v, state.acc, /*transposedRhs=*/false);
+  return state;
+}
+
+TileExpander::State TileExpander::buildIteration(Value query, Value iteration,
+                                                 State state) {
+  Value key = getTileKey(iteration);
+  Value scores = buildScores(query, key);
+  scores = changeScores(scores, key);
+  scores = maskWhenPartial(scores, iteration, key);
+
+  if (schedule.getRowMax() == fcgpu::RowMax::Stale) {
+    state = followMaxRarely(state, scores);
+  } else {
+    Value rowMax = vector::MultiDimReductionOp::create(
+        b, scores, state.rowMax, ArrayRef<bool>{false, true},
+        vector::CombiningKind::MAXNUMF);
+    state = followMax(state, rowMax);
+  }
+  return accumulate(state, scores, key);
+}
+
+/// The state before the first tile.
+TileExpander::State TileExpander::getEmptyState() {
+  return {constant(0.0f, {warpM, headDimV}), constant(kMinusInf, {warpM}),
+          constant(0.0f, {warpM, 8})};
+}
+
+/// All tiles in a loop.
+TileExpander::State TileExpander::buildOnline(Value query) {
+  Value c0 = asValue(b.getIndexAttr(0)), c1 = asValue(b.getIndexAttr(1));
+  State empty = getEmptyState();
+  Value init[] = {empty.acc, empty.rowMax, empty.rowSum};
+  auto loop = scf::ForOp::create(b, c0, asValue(numTiles), c1, init);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  ValueRange args = loop.getRegionIterArgs();
+  State next = buildIteration(query, loop.getInductionVar(),
+                              {args[0], args[1], args[2]});
+  scf::YieldOp::create(b, ValueRange{next.acc, next.rowMax, next.rowSum});
+  return {loop.getResult(0), loop.getResult(1), loop.getResult(2)};
+}
+
+/// Masks the tile of iteration `i` where it is partial or not there at all.
+Value TileExpander::maskUnlessFull(Value scores, int64_t i, Value key) {
+  Value isMasked;
+  auto add = [&](arith::CmpIPredicate predicate, OpFoldResult bound) {
+    Value holds = arith::CmpIOp::create(
+        b, predicate, asValue(b.getIndexAttr(i)), asValue(bound));
+    isMasked =
+        isMasked ? arith::OrIOp::create(b, isMasked, holds).getResult() : holds;
+  };
+  if (getConstantIntValue(headEnd) != 0)
+    add(arith::CmpIPredicate::slt, headEnd);
+  if (mayLackTiles())
+    add(arith::CmpIPredicate::sge, numTiles);
+  if (mask.windowLeft)
+    add(arith::CmpIPredicate::sge, tailBegin);
+  return isMasked ? branch(
+                        isMasked, [&] { return maskScores(scores, key); },
+                        [&] { return scores; })
+                  : scores;
+}
+
+/// All scores first, then one maximum and all exponentials. Tiles that are not
+/// there start at the end of the sequence: they read as zeros and are masked.
+TileExpander::State TileExpander::buildOnePass(Value query) {
+  int64_t count = getNumTilesOfOnePass();
+  Value end = tileOperand(AttentionOp::TileSeqlenK);
+  SmallVector<Value> keys, scores;
+  for (int64_t i = 0; i < count; ++i) {
+    Value key = getTileKey(b.getIndexAttr(i));
+    if (mayLackTiles()) {
+      Value exists =
+          arith::CmpIOp::create(b, arith::CmpIPredicate::slt,
+                                asValue(b.getIndexAttr(i)), asValue(numTiles));
+      key = arith::SelectOp::create(b, exists, key, end);
+    }
+    keys.push_back(key);
+  }
+  for (Value key : keys)
+    scores.push_back(buildScores(query, key));
+  State state = getEmptyState();
+  Value tileMax;
+  for (int64_t i = 0; i < count; ++i) {
+    scores[i] = changeScores(scores[i], keys[i]);
+    scores[i] = maskUnlessFull(scores[i], i, keys[i]);
+    tileMax =
+        tileMax ? arith::MaxNumFOp::create(b, tileMax, scores[i]) : scores[i];
+  }
+  state.rowMax = vector::MultiDimReductionOp::create(
+      b, tileMax, state.rowMax, ArrayRef<bool>{false, true},
+      vector::CombiningKind::MAXNUMF);
+  for (auto [key, tile] : llvm::zip_equal(keys, scores))
+    state = accumulate(state, tile, key);
   return state;
 }
 
@@ -605,18 +718,11 @@ void TileExpander::writeResult(Result result) {
 
 void TileExpander::expand() {
   computeTileCounts();
-  Value c0 = asValue(b.getIndexAttr(0)), c1 = asValue(b.getIndexAttr(1));
-  Value query = readTile(op.getQuery(), c0, warpM, op.getHeadDim());
-  Value init[] = {constant(0.0f, {warpM, headDimV}),
-                  constant(kMinusInf, {warpM}), constant(0.0f, {warpM, 8})};
-  auto loop = scf::ForOp::create(b, c0, asValue(numTiles), c1, init);
-  b.setInsertionPointToStart(loop.getBody());
-  ValueRange args = loop.getRegionIterArgs();
-  State next = buildIteration(query, loop.getInductionVar(),
-                              {args[0], args[1], args[2]});
-  scf::YieldOp::create(b, ValueRange{next.acc, next.rowMax, next.rowSum});
-  b.setInsertionPointAfter(loop);
-  State last{loop.getResult(0), loop.getResult(1), loop.getResult(2)};
+  Value query = readTile(op.getQuery(), asValue(b.getIndexAttr(0)), warpM,
+                         op.getHeadDim());
+  State last = schedule.getSoftmax() == fcgpu::Softmax::OnePass
+                   ? buildOnePass(query)
+                   : buildOnline(query);
   if (schedule.getKeyWarps() > 1)
     writeResult(mergeParts(last));
   else
@@ -627,6 +733,11 @@ void TileExpander::expand() {
 namespace {
 struct OnlineSoftmaxPass final
     : mlir::flashcore::impl::OnlineSoftmaxPassBase<OnlineSoftmaxPass> {
+  static bool isInsideKeyParts(AttentionOp op) {
+    auto forall = op->getParentOfType<scf::ForallOp>();
+    return forall && forall.getRank() == 2;
+  }
+
   LogicalResult checkPrecondition(AttentionOp op) {
     if (op.getTile().empty() || !op.hasPureBufferSemantics())
       return op.emitOpError("is not a tile on memrefs; run flashcore-tile "
@@ -634,6 +745,16 @@ struct OnlineSoftmaxPass final
     if (!op->hasAttr(fcgpu::kScheduleAttrName))
       return op.emitOpError("has no fcgpu.schedule; run flashcore-configure "
                             "first");
+    auto schedule =
+        op->getAttrOfType<fcgpu::ScheduleAttr>(fcgpu::kScheduleAttrName);
+    if (schedule.getSoftmax() == fcgpu::Softmax::OnePass &&
+        !getConstantIntValue(op.getTile()[AttentionOp::TileSeqlenK]))
+      return op.emitOpError("has softmax one_pass, which needs a constant "
+                            "seqlen_k");
+    if (schedule.getKeyWarps() > 1 && !isInsideKeyParts(op))
+      return op.emitOpError("has key_warps ")
+             << schedule.getKeyWarps()
+             << ", but does not stand in an scf.forall over rows and key parts";
     if (getConstantIntValue(op.getTile()[AttentionOp::TileKey]) != 0)
       return op.emitOpError("starts at a key other than 0, which this version "
                             "cannot lower yet");

@@ -60,6 +60,14 @@ def FCGPU_RowSum
   let cppNamespace = "::mlir::fcgpu";
 }
 
+def FCGPU_Softmax
+    : I32EnumAttr<"Softmax", "How often exponentials are taken anew", [
+        I32EnumAttrCase<"Online", 0, "online">,
+        I32EnumAttrCase<"OnePass", 1, "one_pass">]> {
+  let genSpecializedAttr = 0;
+  let cppNamespace = "::mlir::fcgpu";
+}
+
 def FCGPU_CopyScope
     : I32EnumAttr<"CopyScope", "Who shares the work of a copy", [
         I32EnumAttrCase<"Block", 0, "block">,
@@ -93,6 +101,10 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
       exceeds it by a factor of 2^8, instead of rescaling O for every tile
     * `row_sum`: `add` sums P in f32 before it is rounded; `mma` multiplies the
       rounded P by ones, which cancels the rounding of P under a stale maximum
+    * `softmax`: `online` walks the key tiles in a loop and rescales O as the
+      maximum grows; `one_pass` computes the scores of all tiles of a warp, which
+      it keeps in registers, before the first exponential: for a few key tiles,
+      of a length known at compile time
 
     ```mlir
     #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 64, num_warps = 4,
@@ -113,7 +125,9 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
                              "::mlir::fcgpu::RowMax::Exact">:$row_max,
       DefaultValuedParameter<"::mlir::fcgpu::RowSum",
                              "::mlir::fcgpu::RowSum::Add">:$row_sum,
-      DefaultValuedParameter<"int64_t", "1">:$key_warps);
+      DefaultValuedParameter<"int64_t", "1">:$key_warps,
+      DefaultValuedParameter<"::mlir::fcgpu::Softmax",
+                             "::mlir::fcgpu::Softmax::Online">:$softmax);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{

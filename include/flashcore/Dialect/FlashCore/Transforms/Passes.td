@@ -56,6 +56,8 @@ def ConfigurePass : Pass<"flashcore-configure"> {
     Option<"keyWarps", "key-warps", "int64_t", /*default=*/"0",
            "Warps that share query rows and divide the keys; 0 lets the "
            "compiler choose">,
+    Option<"softmax", "softmax", "std::string", /*default=*/"\"\"",
+           "online or one_pass; empty lets the compiler choose">,
   ];
   let statistics = [Statistic<"numConfigured", "num-configured",
                               "Attentions that got a schedule">];
