@@ -171,6 +171,15 @@ def key_warps_runs(bundles, sizes):
                              bias=BIASES[(2 * i + j) % 8][1], lse=j != 2)
             bundle = bundles.make(f"key-warps-{i}-window-{j}", mlir, options)
             runs += [alternate(bundle, i + j + k, (1, 2, 1, *size)) for k, size in enumerate(sizes)]
+    # One pass: lengths known at compile time, tiles that a part or a block lacks.
+    for i, (schedule, sk) in enumerate([((32, 16, 4, 4, 5), 250), ((16, 16, 4, 4, 2), 170), ((32, 32, 2, 2, 2), 64),
+                                        ((64, 16, 8, 4, 2), 100), ((32, 16, 2, 1, 3), 60), ((16, 32, 1, 1, 2), 40)]):
+        more = ["--softmax=one_pass", f"--query={['registers', 'shared'][i % 2]}", f"--row-sum={['add', 'mma'][i // 2 % 2]}"]
+        for j, window in enumerate([(None, None), (None, None), *WINDOWS]):
+            mlir = attention(DTYPES[(i + j) % 2], 64 if j < 2 else 32, CAUSAL[(i + j) % 3], (1, 2, 1, 150, sk), window=window,
+                             head_dim_v=48 if j == 1 else None, softcap=30 if j == 3 else None, bias=BIASES[i][1] if j == 4 else None)
+            bundle = bundles.make(f"one-pass-{i}-{j}", mlir, schedule_options(*schedule) + more)
+            runs.append({"bundle": bundle, "kind": ["normal", "rising"][j % 2]})
     for d, dv, sk, schedule in ((128, 128, 16, (32, 16, 4, 4, 2)), (96, 64, 64, (32, 16, 4, 4, 2)), (16, 48, 100, (32, 16, 8, 8, 2)),
                                 (40, 72, 250, (32, 32, 4, 4, 2)), (256, 256, 70, (16, 16, 2, 2, 2)), (80, 160, 64, (16, 16, 4, 4, 2))):
         bundle = bundles.make(f"key-warps-d{d}-{dv}", attention("f16", d, "none", (1, 2, 2, 70, sk), head_dim_v=dv),

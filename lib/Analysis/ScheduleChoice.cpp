@@ -200,6 +200,61 @@ static llvm::StringRef describe(GridFill fill) {
   llvm_unreachable("unknown fill");
 }
 
+/// Key rows of a tile where warps divide the keys.
+static constexpr int64_t kDividedBlockN = 32;
+
+/// Whether the options leave the shapes of blocks, warps and tiles to us.
+static bool isShapeOpen(const ScheduleOptions &options) {
+  return !options.blockM && !options.blockN && !options.numWarps &&
+         !options.numStages;
+}
+
+/// How many warps share query rows. They pay for a merge in the end, so only a
+/// grid that leaves the chip idle wants them, and each needs a tile of its own.
+static int64_t chooseKeyWarps(const AttentionProblem &problem,
+                              const ScheduleOptions &options, GridFill fill) {
+  HeadWidth width = getHeadWidth(problem);
+  if (fill != GridFill::Sparse || width == HeadWidth::VeryWide ||
+      !problem.seqlenK || problem.hasWindow || !isShapeOpen(options))
+    return 1;
+  // Four warps may have to divide the columns of O, by halves.
+  bool hasFour = width == HeadWidth::Narrow && problem.headDimV % 16 == 0;
+  int64_t keyWarps = hasFour ? 4 : 2;
+  return *problem.seqlenK >= keyWarps * kDividedBlockN ? keyWarps : 1;
+}
+
+/// Query rows of warps that share them: the fewer, the more blocks. Causal
+/// blocks then differ less in length; others want the least copies of K and V.
+static int64_t chooseSharedRows(const AttentionProblem &problem,
+                                const TargetInfo &target, int64_t keyWarps) {
+  std::optional<int64_t> blocks = getNumBlocks(problem, 16);
+  bool isFilled = blocks && *blocks > target.numSMs;
+  bool hasRegisters =
+      getHeadWidth(problem) == HeadWidth::Narrow && !problem.hasBias;
+  bool canShare =
+      problem.headDimV % (8 * getShareGrid(/*rows=*/16, keyWarps).cols) == 0;
+  bool wants32 = keyWarps > 2 && isFilled && hasRegisters && !problem.isCausal;
+  return wants32 || !canShare ? 32 : 16;
+}
+
+/// One pass pays where every warp walks the same few tiles, as it does all that
+/// any block may have.
+static Softmax chooseSoftmax(const AttentionProblem &problem,
+                             const ScheduleOptions &options,
+                             const ScheduleChoice &choice) {
+  constexpr int64_t maxKeys = 128;
+  bool isPossible = options.rowMax != RowMax::Stale &&
+                    options.overlap != Overlap::QK && isShapeOpen(options);
+  if (choice.keyWarps < 2 || !isPossible || !problem.seqlenK ||
+      problem.isCausal || problem.hasWindow || problem.hasBias ||
+      getHeadWidth(problem) != HeadWidth::Narrow)
+    return Softmax::Online;
+  bool isEven = *problem.seqlenK % (choice.keyWarps * choice.blockN) == 0;
+  return isEven && *problem.seqlenK <= choice.keyWarps * maxKeys
+             ? Softmax::OnePass
+             : Softmax::Online;
+}
+
 /// Fills in what the options leave open. The defaults are measured in
 /// docs/performance.md ("Default schedules").
 static ScheduleChoice complete(const AttentionProblem &problem,
@@ -216,9 +271,14 @@ static ScheduleChoice complete(const AttentionProblem &problem,
   bool isTight = width == HeadWidth::VeryWide || problem.hasBias ||
                  (width == HeadWidth::Wide &&
                   (problem.hasWindow || problem.headDim != problem.headDimV));
-  int64_t keyWarps = options.keyWarps ? options.keyWarps : 1;
+  int64_t keyWarps =
+      std::clamp(options.keyWarps ? options.keyWarps
+                                  : chooseKeyWarps(problem, options, fill),
+                 int64_t(1), kMaxWarps);
   bool dividesKeys = keyWarps > 1;
-  int64_t warpM = (isFilled || dividesKeys) && !isTight ? 32 : 16;
+  int64_t warpM = isFilled && !isTight ? 32 : 16;
+  if (dividesKeys)
+    warpM = chooseSharedRows(problem, target, keyWarps);
 
   ScheduleChoice choice;
   // Groups of warps with rows of their own.
@@ -235,12 +295,13 @@ static ScheduleChoice complete(const AttentionProblem &problem,
     rowWarps = chooseNumWarps(options.blockM, warpM);
   choice.numWarps = reasons.decide(
       "num_warps", options.numWarps,
-      rowWarps * std::clamp(keyWarps, int64_t(1), kMaxWarps),
+      rowWarps * keyWarps,
       options.blockM ? "what block_m comes out even with" : describe(fill));
-  choice.keyWarps =
-      reasons.decide("key_warps", options.keyWarps, keyWarps,
-                     "the warps of a block share K and V, not query rows");
-  rowWarps = choice.numWarps / std::clamp(keyWarps, int64_t(1), kMaxWarps);
+  choice.keyWarps = reasons.decide(
+      "key_warps", options.keyWarps, keyWarps,
+      dividesKeys ? "few blocks: warps that wait for no other divide the keys"
+                  : "the warps of a block share K and V, not query rows");
+  rowWarps = choice.numWarps / keyWarps;
   choice.blockM = reasons.decide(
       "block_m", options.blockM, warpM * rowWarps,
       llvm::Twine(warpM) + " rows a warp: " + describe(width) +
@@ -252,7 +313,9 @@ static ScheduleChoice complete(const AttentionProblem &problem,
   // (or, where registers are short, more stages) keep more bytes in flight.
   bool isSparse = fill == GridFill::Sparse && warpM <= 16;
   bool isNarrow = width == HeadWidth::Narrow;
-  int64_t blockN = isNarrow && !dividesKeys ? (isSparse ? 128 : 64) : 32;
+  int64_t blockN = isNarrow ? (isSparse ? 128 : 64) : 32;
+  if (dividesKeys)
+    blockN = kDividedBlockN;
   // The widest O leaves room for the smallest S only, beside more addresses.
   if (problem.headDimV > 224 && (problem.hasBias || problem.hasWindow))
     blockN = 16;
@@ -261,7 +324,7 @@ static ScheduleChoice complete(const AttentionProblem &problem,
       isNarrow && isSparse && !dividesKeys
           ? llvm::Twine("few blocks: more bytes in flight hide latency")
           : llvm::Twine("S beside O in registers: ") + describe(width));
-  bool hasManyStages = width == HeadWidth::Wide && isSparse;
+  bool hasManyStages = width == HeadWidth::Wide && isSparse && !dividesKeys;
   choice.numStages = reasons.decide(
       "num_stages", options.numStages, hasManyStages ? 3 : 2,
       hasManyStages ? "few blocks: more bytes in flight hide latency"
@@ -291,23 +354,27 @@ static ScheduleChoice complete(const AttentionProblem &problem,
   choice.overlap =
       reasons.decide("overlap", options.overlap, Overlap::None,
                      stringifyOverlap, "a second S would take registers");
+  choice.softmax =
+      reasons.decide("softmax", options.softmax,
+                     chooseSoftmax(problem, options, choice), stringifySoftmax,
+                     "one pass for a few key tiles, online for any number");
+  bool isOnePass = choice.softmax == Softmax::OnePass;
   // A stale maximum pays where throughput counts; a sparse grid waits for its
   // copies anyway.
+  bool isStale = isFilled && !isOnePass;
   choice.rowMax = reasons.decide(
-      "row_max", options.rowMax, isFilled ? RowMax::Stale : RowMax::Exact,
+      "row_max", options.rowMax, isStale ? RowMax::Stale : RowMax::Exact,
       stringifyRowMax,
-      isFilled ? "most tiles need no rescaling of O"
-               : "rescaling O hides behind the copies of a small grid");
-  choice.rowSum =
-      reasons.decide("row_sum", options.rowSum,
-                     choice.rowMax == RowMax::Stale ? RowSum::Mma : RowSum::Add,
-                     stringifyRowSum,
-                     choice.rowMax == RowMax::Stale
-                         ? "cancels the rounding of P under a stale maximum"
-                         : "needs no product of its own");
-  choice.softmax = reasons.decide("softmax", options.softmax, Softmax::Online,
-                                  stringifySoftmax,
-                                  "any number of key tiles, one at a time");
+      isStale     ? "most tiles need no rescaling of O"
+      : isOnePass ? "one pass takes one maximum"
+                  : "rescaling O hides behind the copies of a small grid");
+  isStale = choice.rowMax == RowMax::Stale;
+  choice.rowSum = reasons.decide(
+      "row_sum", options.rowSum,
+      isStale || isOnePass ? RowSum::Mma : RowSum::Add, stringifyRowSum,
+      isStale     ? "cancels the rounding of P under a stale maximum"
+      : isOnePass ? "tensor cores wait for exponentials anyway"
+                  : "needs no product of its own");
   choice.minBlocks =
       reasons.decide("min_blocks", options.minBlocks, 1,
                      "keeps ptxas from spilling to fit one more block");

@@ -88,12 +88,9 @@ struct PromoteSharedPass final
     });
   }
 
-  /// Whether `read` is of a tile that one product uses as its right operand, as
-  /// those of K and V are, and stands outside of loops.
-  static bool isStreamed(vector::TransferReadOp read) {
-    if (read->getParentOfType<scf::ForOp>())
-      return false;
-    return llvm::all_of(read->getUsers(), [&](Operation *user) {
+  /// Whether products use the tile as their right operand, as those of K and V.
+  static bool isRightOperand(vector::TransferReadOp read) {
+    return !read->use_empty() && llvm::all_of(read->getUsers(), [&](Operation *user) {
       auto contract = dyn_cast<vector::ContractionOp>(user);
       return contract && contract.getRhs() == read.getResult() &&
              contract.getLhs() != read.getResult();
@@ -157,8 +154,9 @@ struct PromoteSharedPass final
             schedule.getQuery() == QueryPlacement::Shared);
   }
 
-  /// Tiles outside of loops go through the rings in program order: K and V
-  /// through one of twice the stages, where their tiles have the same shape.
+  /// Tiles outside of loops that no warp keeps for itself go through the rings
+  /// in program order: K and V through one of twice the stages, where their
+  /// tiles have the same shape.
   void promoteStream(ArrayRef<vector::TransferReadOp> reads) {
     llvm::MapVector<Type, SmallVector<vector::TransferReadOp>> byType;
     for (vector::TransferReadOp read : reads)
@@ -197,7 +195,9 @@ struct PromoteSharedPass final
       return signalPassFailure();
     SmallVector<vector::TransferReadOp> stream;
     for (vector::TransferReadOp read : reads) {
-      if (isStreamed(read))
+      bool isInLoop = read->getParentOfType<scf::ForOp>() != nullptr;
+      if (!isInLoop &&
+          (isRightOperand(read) || getScope(read) == CopyScope::Block))
         stream.push_back(read);
       else
         promote(read);

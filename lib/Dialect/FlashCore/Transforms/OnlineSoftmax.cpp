@@ -755,6 +755,13 @@ struct OnlineSoftmaxPass final
       return op.emitOpError("has key_warps ")
              << schedule.getKeyWarps()
              << ", but does not stand in an scf.forall over rows and key parts";
+    auto results = VectorType::get({schedule.getWarpM(), op.getHeadDimV()},
+                                   Float32Type::get(&getContext()));
+    if (failed(fcgpu::getShareType(results, schedule.getKeyWarps())))
+      return op.emitOpError("has key_warps ")
+             << schedule.getKeyWarps() << ", which cannot share "
+             << schedule.getWarpM() << " x " << op.getHeadDimV()
+             << " results evenly in whole 8x8 cores";
     if (getConstantIntValue(op.getTile()[AttentionOp::TileKey]) != 0)
       return op.emitOpError("starts at a key other than 0, which this version "
                             "cannot lower yet");
