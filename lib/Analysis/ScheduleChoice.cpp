@@ -294,8 +294,7 @@ static ScheduleChoice complete(const AttentionProblem &problem,
   if (options.blockM)
     rowWarps = chooseNumWarps(options.blockM, warpM);
   choice.numWarps = reasons.decide(
-      "num_warps", options.numWarps,
-      rowWarps * keyWarps,
+      "num_warps", options.numWarps, rowWarps * keyWarps,
       options.blockM ? "what block_m comes out even with" : describe(fill));
   choice.keyWarps = reasons.decide(
       "key_warps", options.keyWarps, keyWarps,
@@ -354,10 +353,9 @@ static ScheduleChoice complete(const AttentionProblem &problem,
   choice.overlap =
       reasons.decide("overlap", options.overlap, Overlap::None,
                      stringifyOverlap, "a second S would take registers");
-  choice.softmax =
-      reasons.decide("softmax", options.softmax,
-                     chooseSoftmax(problem, options, choice), stringifySoftmax,
-                     "one pass for a few key tiles, online for any number");
+  choice.softmax = reasons.decide(
+      "softmax", options.softmax, chooseSoftmax(problem, options, choice),
+      stringifySoftmax, "one pass for a few key tiles, online for any number");
   bool isOnePass = choice.softmax == Softmax::OnePass;
   // A stale maximum pays where throughput counts; a sparse grid waits for its
   // copies anyway.

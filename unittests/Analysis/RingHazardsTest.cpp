@@ -384,8 +384,8 @@ TEST(RingHazardsOfASecondCopy, ReadWaitsAgain) {
 TEST(RingHazardsOfAStream, ReadsWaitOneByOne) {
   constexpr int64_t numTiles = 5, numStages = 3;
   auto access = [](RingEvent::Kind kind, int64_t tile) {
-    RingEvent event = accessTile(kind, K, numStages, /*perIteration=*/false,
-                                 tile);
+    RingEvent event =
+        accessTile(kind, K, numStages, /*perIteration=*/false, tile);
     event.scope = CopyScope::Warp;
     return event;
   };

@@ -90,11 +90,12 @@ struct PromoteSharedPass final
 
   /// Whether products use the tile as their right operand, as those of K and V.
   static bool isRightOperand(vector::TransferReadOp read) {
-    return !read->use_empty() && llvm::all_of(read->getUsers(), [&](Operation *user) {
-      auto contract = dyn_cast<vector::ContractionOp>(user);
-      return contract && contract.getRhs() == read.getResult() &&
-             contract.getLhs() != read.getResult();
-    });
+    return !read->use_empty() &&
+           llvm::all_of(read->getUsers(), [&](Operation *user) {
+             auto contract = dyn_cast<vector::ContractionOp>(user);
+             return contract && contract.getRhs() == read.getResult() &&
+                    contract.getLhs() != read.getResult();
+           });
   }
 
   /// A ring for tiles of `type`. Warps that divide the keys do all by
