@@ -149,6 +149,45 @@ def packed_runs(bundles):
     return runs
 
 
+def schedule_options(*sizes):
+    names = ("block-m", "block-n", "num-warps", "key-warps", "num-stages")
+    return [f"--{name}={value}" for name, value in zip(names, sizes)]
+
+
+def key_warps_runs(bundles, sizes):
+    """Keys divided among the warps of a block: every mask and score, types, head
+    dims, parts that see no key, parts of one tile. Rows, or rows and columns, are
+    divided when the parts are merged; there are one or more groups of warps."""
+    runs = []
+    for i, schedule in enumerate([(32, 32, 4, 4, 2), (16, 16, 4, 4, 3), (64, 16, 4, 2, 2), (32, 16, 8, 8, 2), (48, 32, 3, 3, 2)]):
+        options = schedule_options(*schedule)
+        for j, causal in enumerate(CAUSAL):
+            more = [f"--overlap={['none', 'qk'][(i + j) % 2]}", f"--row-max={['exact', 'stale'][j % 2]}",
+                    f"--query={['registers', 'shared'][(i + j) % 2]}"]
+            bundle = bundles.make(f"key-warps-{i}-{causal}", attention(DTYPES[j % 2], 64, causal), [*options, *more])
+            runs += [alternate(bundle, i + j + k, (1, 2, 1, *size)) for k, size in enumerate(sizes)]
+        for j, window in enumerate(WINDOWS):
+            mlir = attention(DTYPES[(i + j) % 2], 32, CAUSAL[(i + j) % 3], window=window, softcap=30 if j % 2 else None,
+                             bias=BIASES[(2 * i + j) % 8][1], lse=j != 2)
+            bundle = bundles.make(f"key-warps-{i}-window-{j}", mlir, options)
+            runs += [alternate(bundle, i + j + k, (1, 2, 1, *size)) for k, size in enumerate(sizes)]
+    # One pass: lengths known at compile time, tiles that a part or a block lacks.
+    for i, (schedule, sk) in enumerate([((32, 16, 4, 4, 5), 250), ((16, 16, 4, 4, 2), 170), ((32, 32, 2, 2, 2), 64),
+                                        ((64, 16, 8, 4, 2), 100), ((32, 16, 2, 1, 3), 60), ((16, 32, 1, 1, 2), 40)]):
+        more = ["--softmax=one_pass", f"--query={['registers', 'shared'][i % 2]}", f"--row-sum={['add', 'mma'][i // 2 % 2]}"]
+        for j, window in enumerate([(None, None), (None, None), *WINDOWS]):
+            mlir = attention(DTYPES[(i + j) % 2], 64 if j < 2 else 32, CAUSAL[(i + j) % 3], (1, 2, 1, 150, sk), window=window,
+                             head_dim_v=48 if j == 1 else None, softcap=30 if j == 3 else None, bias=BIASES[i][1] if j == 4 else None)
+            bundle = bundles.make(f"one-pass-{i}-{j}", mlir, schedule_options(*schedule) + more)
+            runs.append({"bundle": bundle, "kind": ["normal", "rising"][j % 2]})
+    for d, dv, sk, schedule in ((128, 128, 16, (32, 16, 4, 4, 2)), (96, 64, 64, (32, 16, 4, 4, 2)), (16, 48, 100, (32, 16, 8, 8, 2)),
+                                (40, 72, 250, (32, 32, 4, 4, 2)), (256, 256, 70, (16, 16, 2, 2, 2)), (80, 160, 64, (16, 16, 4, 4, 2))):
+        bundle = bundles.make(f"key-warps-d{d}-{dv}", attention("f16", d, "none", (1, 2, 2, 70, sk), head_dim_v=dv),
+                              schedule_options(*schedule))
+        runs.append({"bundle": bundle})
+    return runs
+
+
 def check_grid(bundles):
     """Every length against its neighbours, every kernel: results only."""
     runs = []
@@ -225,6 +264,7 @@ def emulate_grid(bundles):
         mlir = attention("f16", 64, CAUSAL[i % 3], (1, 2, 2, 150, 170), window=window,
                          softcap=30 if i % 2 else None, bias=None if i % 2 else ("f16", "11qk"))
         runs.append({"bundle": bundles.make(f"emulate-{i}-window", mlir, options), "kind": "rising"})
+    runs += key_warps_runs(bundles, [(70, 150), (1, 203), (130, 3), (3, 90)])
     # One key tile only, known at compile time: no loop is left.
     for i, (sk, causal) in enumerate([(16, "none"), (64, "none"), (40, "bottom_right"), (33, "top_left")]):
         bundle = bundles.make(f"emulate-one-tile-{i}", attention("f16", 64, causal, (1, 4, 2, 1100, sk)))
@@ -270,6 +310,35 @@ def time_grid(bundles):
     return runs
 
 
+# Problems of less than a wave of blocks: name, head_dim, mask, sizes. And their
+# schedules beside the default: warps that share query rows. (block-m, block-n,
+# num-warps, key-warps, num-stages) and other options.
+SMALL_PROBLEMS = [("reference", 64, "none", (1, 8, 8, 512, 512)), ("causal", 64, "bottom_right", (1, 8, 8, 512, 512)),
+                  ("h12", 64, "none", (1, 12, 12, 128, 128)), ("h12-512", 64, "none", (1, 12, 12, 512, 512)),
+                  ("long", 64, "none", (1, 1, 1, 4096, 4096)), ("d128", 128, "none", (1, 8, 8, 512, 512))]
+SMALL_SCHEDULES = {
+    64: [((32, 32, 4, 4, 2), ""), ((16, 32, 4, 4, 2), ""), ((16, 16, 4, 4, 5), ""), ((32, 16, 4, 4, 5), "--softmax=one_pass"),
+         ((32, 16, 4, 4, 4), "--softmax=one_pass"), ((32, 16, 4, 4, 3), "--softmax=one_pass"),
+         ((32, 32, 4, 4, 2), "--softmax=one_pass"), ((32, 32, 4, 4, 2), "--softmax=one_pass --row-sum=mma"),
+         ((16, 16, 4, 4, 5), "--softmax=one_pass"), ((16, 32, 4, 4, 2), "--softmax=one_pass"),
+         ((16, 32, 4, 4, 2), "--softmax=one_pass --row-sum=mma"), ((16, 32, 2, 2, 4), "--softmax=one_pass")],
+    128: [((32, 32, 2, 2, 2), ""), ((16, 16, 4, 4, 2), ""), ((32, 16, 4, 4, 2), ""), ((16, 32, 2, 2, 2), ""),
+          ((16, 16, 4, 4, 2), "--softmax=one_pass"), ((32, 16, 4, 4, 2), "--softmax=one_pass")]}
+
+
+def small_grid(bundles):
+    runs = []
+    for name, d, causal, shape in SMALL_PROBLEMS:
+        mlir = attention("f16", d, causal, shape)
+        runs.append({"bundle": bundles.make(f"small-{name}-default", mlir), "time": True})
+        for sizes, more in SMALL_SCHEDULES[d]:
+            if name == "long" and more:
+                continue  # too many keys for one pass
+            tag = "-".join(map(str, sizes)) + more.replace("--", "-").replace(" ", "").replace("=", "-")
+            runs.append({"bundle": bundles.make(f"small-{name}-{tag}", mlir, schedule_options(*sizes) + more.split()), "time": True})
+    return runs
+
+
 def timed(bundles, name, head_dim, shape, **features):
     bundle = bundles.make(f"time-{name}", attention("f16", head_dim, shape=shape, **features))
     return {"bundle": bundle, "time": True, "check": False}
@@ -296,7 +365,8 @@ def copy_card_scripts(root, out):
         shutil.copy2(root / name, out / name)
 
 
-GRIDS = {"check": check_grid, "sanitize": sanitize_grid, "time": time_grid, "emulate": emulate_grid, "card": card_grid}
+GRIDS = {"check": check_grid, "sanitize": sanitize_grid, "time": time_grid, "emulate": emulate_grid, "card": card_grid,
+         "small": small_grid}
 
 
 def main():

@@ -43,7 +43,8 @@ TileCost mlir::flashcore::getTileCost(const AttentionProblem &problem,
                                       const TargetInfo &target,
                                       const ScheduleChoice &choice) {
   constexpr double elementBytes = 2;
-  double m = choice.blockM, n = choice.blockN, warps = choice.numWarps;
+  double m = choice.blockM, n = choice.blockN;
+  double warps = choice.numWarps / choice.keyWarps;
   double d = problem.headDim, dv = problem.headDimV;
   TileCost cost;
   cost.tensor = 2 * m * n * (d + dv) / target.tensorFlops;

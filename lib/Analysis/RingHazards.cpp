@@ -79,6 +79,8 @@ private:
       return !published.count(tileOf(event, iteration));
     case RingEvent::Copy:
       return isSlotInUse(event, iteration);
+    case RingEvent::Reclaim:
+      return isAnyOfWarp(readSinceBarrier) || hasUnpublishedTileOfWarp();
     }
     return false;
   }
@@ -93,14 +95,21 @@ private:
     if (hazard && sync.barrier != CopyScope::Block)
       sync.barrier = events[i].scope;
     // The tiles this barrier can publish, of those read from here on, are
-    // waited for here if they are on their way.
+    // waited for here if they are on their way. A barrier of a warp costs next
+    // to nothing, so it is there for the next read alone.
+    bool isOfBlock = sync.barrier == CopyScope::Block;
     std::optional<int64_t> inFlight = sync.waitInFlight;
-    for (size_t j = i; j < events.size(); ++j)
-      if (events[j].kind == RingEvent::Read &&
-          (sync.barrier == CopyScope::Block ||
-           events[j].scope == CopyScope::Warp))
-        if (auto allowed = getAllowedInFlight(tileOf(events[j], iteration)))
-          inFlight = std::min(inFlight.value_or(*allowed), *allowed);
+    for (size_t j = i; j < events.size(); ++j) {
+      if (events[j].kind != RingEvent::Read ||
+          !(isOfBlock || events[j].scope == CopyScope::Warp))
+        continue;
+      if (auto allowed = getAllowedInFlight(tileOf(events[j], iteration)))
+        inFlight = std::min(inFlight.value_or(*allowed), *allowed);
+      if (!isOfBlock)
+        break;
+    }
+    if (hazard && events[i].kind == RingEvent::Reclaim && !pending.empty())
+      inFlight = 0;
     sync.waitInFlight = inFlight;
     return before.waitInFlight != sync.waitInFlight ||
            before.barrier != sync.barrier;
@@ -113,6 +122,24 @@ private:
       if (pending[g].count(tile))
         return static_cast<int64_t>(pending.size() - 1 - g);
     return std::nullopt;
+  }
+
+  /// Whether an entry is of a ring that belongs to one warp.
+  static bool isAnyOfWarp(const std::map<Tile, CopyScope> &tiles) {
+    return llvm::any_of(tiles, [](const auto &entry) {
+      return entry.second == CopyScope::Warp;
+    });
+  }
+
+  /// Whether a copy by the warp has not arrived in all of its threads.
+  bool hasUnpublishedTileOfWarp() const {
+    auto isOfWarp = [&](Tile tile) {
+      return scopes.at(tile) == CopyScope::Warp;
+    };
+    return llvm::any_of(arrived, isOfWarp) ||
+           llvm::any_of(pending, [&](const std::set<Tile> &group) {
+             return llvm::any_of(group, isOfWarp);
+           });
   }
 
   bool isSlotInUse(const RingEvent &event, int64_t iteration) const {
@@ -167,6 +194,11 @@ private:
     }
     case RingEvent::Read:
       readSinceBarrier[tileOf(event, iteration)] = event.scope;
+      return;
+    case RingEvent::Reclaim:
+      for (auto it = published.begin(); it != published.end();)
+        it = scopes.at(*it) == CopyScope::Warp ? published.erase(it)
+                                               : std::next(it);
       return;
     }
   }

@@ -19,23 +19,43 @@ using namespace mlir::flashcore;
 using namespace mlir::fcgpu;
 
 int64_t mlir::flashcore::getSharedMemoryBytes(int64_t headDim, int64_t headDimV,
-                                              int64_t blockM, int64_t blockN,
-                                              int64_t numStages) {
-  constexpr int64_t elementBytes = 2;
-  return elementBytes *
-         (blockM * headDim + numStages * blockN * (headDim + headDimV));
+                                              const ScheduleChoice &choice) {
+  constexpr int64_t elementBytes = 2, floatBytes = 4;
+  auto getTiles = [&](int64_t rows) {
+    return elementBytes * (rows * headDim + choice.numStages * choice.blockN *
+                                                (headDim + headDimV));
+  };
+  if (choice.keyWarps == 1)
+    return getTiles(choice.blockM);
+  int64_t warpM = choice.getWarpM();
+  int64_t partial = floatBytes * warpM * (headDimV + 2);
+  return choice.numWarps * std::max(getTiles(warpM), partial);
+}
+
+/// Warps of a block: a block has at most 1024 threads.
+static constexpr int64_t kMaxWarps = 32;
+
+int64_t mlir::flashcore::getTilesOfPart(int64_t seqlenK,
+                                        const ScheduleChoice &choice) {
+  return llvm::divideCeil(llvm::divideCeil(seqlenK, choice.blockN),
+                          choice.keyWarps);
 }
 
 /// Registers a thread cannot do without: its part of the O and S accumulators
 /// and of Q, when that is kept.
 static int64_t getFragmentRegisters(const AttentionProblem &problem,
                                     const ScheduleChoice &choice) {
-  int64_t warpM = choice.blockM / choice.numWarps;
-  int64_t tilesOfS = choice.overlap == Overlap::QK ? 2 : 1;
-  int64_t elements = warpM * (problem.headDimV + tilesOfS * choice.blockN);
-  if (choice.query == QueryPlacement::Registers)
-    elements += warpM * problem.headDim / 2; // two 16-bit values a register
-  return elements / kWarpSize;
+  // Of 16-bit values, a register holds two.
+  int64_t colsOfQ =
+      choice.query == QueryPlacement::Registers ? problem.headDim / 2 : 0;
+  int64_t cols = problem.headDimV + colsOfQ +
+                 choice.blockN * (choice.overlap == Overlap::QK ? 2 : 1);
+  if (choice.softmax == Softmax::OnePass) {
+    // O takes the place of Q and of half of S, when that becomes P.
+    int64_t colsOfS = choice.blockN * getTilesOfPart(*problem.seqlenK, choice);
+    cols = std::max(colsOfS + colsOfQ, colsOfS / 2 + problem.headDimV);
+  }
+  return choice.getWarpM() * cols / kWarpSize;
 }
 
 /// What the head dims leave room for.
@@ -180,6 +200,61 @@ static llvm::StringRef describe(GridFill fill) {
   llvm_unreachable("unknown fill");
 }
 
+/// Key rows of a tile where warps divide the keys.
+static constexpr int64_t kDividedBlockN = 32;
+
+/// Whether the options leave the shapes of blocks, warps and tiles to us.
+static bool isShapeOpen(const ScheduleOptions &options) {
+  return !options.blockM && !options.blockN && !options.numWarps &&
+         !options.numStages;
+}
+
+/// How many warps share query rows. They pay for a merge in the end, so only a
+/// grid that leaves the chip idle wants them, and each needs a tile of its own.
+static int64_t chooseKeyWarps(const AttentionProblem &problem,
+                              const ScheduleOptions &options, GridFill fill) {
+  HeadWidth width = getHeadWidth(problem);
+  if (fill != GridFill::Sparse || width == HeadWidth::VeryWide ||
+      !problem.seqlenK || problem.hasWindow || !isShapeOpen(options))
+    return 1;
+  // Four warps may have to divide the columns of O, by halves.
+  bool hasFour = width == HeadWidth::Narrow && problem.headDimV % 16 == 0;
+  int64_t keyWarps = hasFour ? 4 : 2;
+  return *problem.seqlenK >= keyWarps * kDividedBlockN ? keyWarps : 1;
+}
+
+/// Query rows of warps that share them: the fewer, the more blocks. Causal
+/// blocks then differ less in length; others want the least copies of K and V.
+static int64_t chooseSharedRows(const AttentionProblem &problem,
+                                const TargetInfo &target, int64_t keyWarps) {
+  std::optional<int64_t> blocks = getNumBlocks(problem, 16);
+  bool isFilled = blocks && *blocks > target.numSMs;
+  bool hasRegisters =
+      getHeadWidth(problem) == HeadWidth::Narrow && !problem.hasBias;
+  bool canShare =
+      problem.headDimV % (8 * getShareGrid(/*rows=*/16, keyWarps).cols) == 0;
+  bool wants32 = keyWarps > 2 && isFilled && hasRegisters && !problem.isCausal;
+  return wants32 || !canShare ? 32 : 16;
+}
+
+/// One pass pays where every warp walks the same few tiles, as it does all that
+/// any block may have.
+static Softmax chooseSoftmax(const AttentionProblem &problem,
+                             const ScheduleOptions &options,
+                             const ScheduleChoice &choice) {
+  constexpr int64_t maxKeys = 128;
+  bool isPossible = options.rowMax != RowMax::Stale &&
+                    options.overlap != Overlap::QK && isShapeOpen(options);
+  if (choice.keyWarps < 2 || !isPossible || !problem.seqlenK ||
+      problem.isCausal || problem.hasWindow || problem.hasBias ||
+      getHeadWidth(problem) != HeadWidth::Narrow)
+    return Softmax::Online;
+  bool isEven = *problem.seqlenK % (choice.keyWarps * choice.blockN) == 0;
+  return isEven && *problem.seqlenK <= choice.keyWarps * maxKeys
+             ? Softmax::OnePass
+             : Softmax::Online;
+}
+
 /// Fills in what the options leave open. The defaults are measured in
 /// docs/performance.md ("Default schedules").
 static ScheduleChoice complete(const AttentionProblem &problem,
@@ -196,29 +271,42 @@ static ScheduleChoice complete(const AttentionProblem &problem,
   bool isTight = width == HeadWidth::VeryWide || problem.hasBias ||
                  (width == HeadWidth::Wide &&
                   (problem.hasWindow || problem.headDim != problem.headDimV));
+  int64_t keyWarps =
+      std::clamp(options.keyWarps ? options.keyWarps
+                                  : chooseKeyWarps(problem, options, fill),
+                 int64_t(1), kMaxWarps);
+  bool dividesKeys = keyWarps > 1;
   int64_t warpM = isFilled && !isTight ? 32 : 16;
+  if (dividesKeys)
+    warpM = chooseSharedRows(problem, target, keyWarps);
 
   ScheduleChoice choice;
-  int64_t numWarps = fill == GridFill::Sparse ? 2 : 4;
+  // Groups of warps with rows of their own.
+  int64_t rowWarps = dividesKeys ? 1 : fill == GridFill::Sparse ? 2 : 4;
   // Very wide heads have few rows a warp: more warps share K and V.
   constexpr int64_t manyWarps = 8;
-  if (width == HeadWidth::VeryWide && isFilled &&
-      getSharedMemoryBytes(problem.headDim, problem.headDimV, warpM * manyWarps,
-                           /*blockN=*/32,
-                           /*numStages=*/2) <= target.sharedMemoryPerBlock)
-    numWarps = manyWarps;
+  if (width == HeadWidth::VeryWide && isFilled && !dividesKeys &&
+      getSharedMemoryBytes(problem.headDim, problem.headDimV,
+                           {/*blockM=*/warpM * manyWarps, /*blockN=*/32,
+                            manyWarps, /*numStages=*/2}) <=
+          target.sharedMemoryPerBlock)
+    rowWarps = manyWarps;
   if (options.blockM)
-    numWarps = chooseNumWarps(options.blockM, warpM);
-  choice.numWarps = reasons.decide("num_warps", options.numWarps, numWarps,
-                                   options.blockM ? "what block_m comes out "
-                                                    "even with"
-                                                  : describe(fill));
+    rowWarps = chooseNumWarps(options.blockM, warpM);
+  choice.numWarps = reasons.decide(
+      "num_warps", options.numWarps, rowWarps * keyWarps,
+      options.blockM ? "what block_m comes out even with" : describe(fill));
+  choice.keyWarps = reasons.decide(
+      "key_warps", options.keyWarps, keyWarps,
+      dividesKeys ? "few blocks: warps that wait for no other divide the keys"
+                  : "the warps of a block share K and V, not query rows");
+  rowWarps = choice.numWarps / keyWarps;
   choice.blockM = reasons.decide(
-      "block_m", options.blockM, warpM * choice.numWarps,
+      "block_m", options.blockM, warpM * rowWarps,
       llvm::Twine(warpM) + " rows a warp: " + describe(width) +
           (isTight ? ", short of registers, " : ", ") + describe(fill));
-  if (choice.numWarps > 0)
-    warpM = choice.blockM / choice.numWarps;
+  if (rowWarps > 0)
+    warpM = choice.blockM / rowWarps;
 
   // A sparse grid leaves copies with little work to hide behind: larger tiles
   // (or, where registers are short, more stages) keep more bytes in flight.
@@ -229,23 +317,27 @@ static ScheduleChoice complete(const AttentionProblem &problem,
   // dims of 88 and 96) or else shared memory (of blocks with many warps) allow.
   int64_t dim = std::max(problem.headDim, problem.headDimV);
   bool hasRegisters = width == HeadWidth::Wide && dim > 80 && dim <= 96;
+  ScheduleChoice larger = choice;
+  larger.blockN = 64;
+  larger.numStages = options.numStages ? options.numStages : 2;
   bool hasSharedMemory =
       width == HeadWidth::VeryWide && choice.numWarps == manyWarps &&
-      getSharedMemoryBytes(problem.headDim, problem.headDimV, choice.blockM, 64,
-                           options.numStages ? options.numStages : 2) <=
+      getSharedMemoryBytes(problem.headDim, problem.headDimV, larger) <=
           target.sharedMemoryPerBlock;
   if (isFilled && !problem.hasBias && !problem.hasWindow &&
       ((hasRegisters && !isTight) || hasSharedMemory))
     blockN = 64;
+  if (dividesKeys)
+    blockN = kDividedBlockN;
   // The widest O leaves room for the smallest S only, beside more addresses.
   if (problem.headDimV > 224 && (problem.hasBias || problem.hasWindow))
     blockN = 16;
   choice.blockN = reasons.decide(
       "block_n", options.blockN, blockN,
-      isNarrow && isSparse
+      isNarrow && isSparse && !dividesKeys
           ? llvm::Twine("few blocks: more bytes in flight hide latency")
           : llvm::Twine("S beside O in registers: ") + describe(width));
-  bool hasManyStages = width == HeadWidth::Wide && isSparse;
+  bool hasManyStages = width == HeadWidth::Wide && isSparse && !dividesKeys;
   choice.numStages = reasons.decide(
       "num_stages", options.numStages, hasManyStages ? 3 : 2,
       hasManyStages ? "few blocks: more bytes in flight hide latency"
@@ -275,20 +367,26 @@ static ScheduleChoice complete(const AttentionProblem &problem,
   choice.overlap =
       reasons.decide("overlap", options.overlap, Overlap::None,
                      stringifyOverlap, "a second S would take registers");
+  choice.softmax = reasons.decide(
+      "softmax", options.softmax, chooseSoftmax(problem, options, choice),
+      stringifySoftmax, "one pass for a few key tiles, online for any number");
+  bool isOnePass = choice.softmax == Softmax::OnePass;
   // A stale maximum pays where throughput counts; a sparse grid waits for its
   // copies anyway.
+  bool isStale = isFilled && !isOnePass;
   choice.rowMax = reasons.decide(
-      "row_max", options.rowMax, isFilled ? RowMax::Stale : RowMax::Exact,
+      "row_max", options.rowMax, isStale ? RowMax::Stale : RowMax::Exact,
       stringifyRowMax,
-      isFilled ? "most tiles need no rescaling of O"
-               : "rescaling O hides behind the copies of a small grid");
-  choice.rowSum =
-      reasons.decide("row_sum", options.rowSum,
-                     choice.rowMax == RowMax::Stale ? RowSum::Mma : RowSum::Add,
-                     stringifyRowSum,
-                     choice.rowMax == RowMax::Stale
-                         ? "cancels the rounding of P under a stale maximum"
-                         : "needs no product of its own");
+      isStale     ? "most tiles need no rescaling of O"
+      : isOnePass ? "one pass takes one maximum"
+                  : "rescaling O hides behind the copies of a small grid");
+  isStale = choice.rowMax == RowMax::Stale;
+  choice.rowSum = reasons.decide(
+      "row_sum", options.rowSum,
+      isStale || isOnePass ? RowSum::Mma : RowSum::Add, stringifyRowSum,
+      isStale     ? "cancels the rounding of P under a stale maximum"
+      : isOnePass ? "tensor cores wait for exponentials anyway"
+                  : "needs no product of its own");
   choice.minBlocks =
       reasons.decide("min_blocks", options.minBlocks, 1,
                      "keeps ptxas from spilling to fit one more block");
@@ -299,18 +397,58 @@ static ScheduleChoice complete(const AttentionProblem &problem,
 /// not to overflow.
 static constexpr int64_t kMaxRows = 4096, kMaxStages = 1024, kMaxBlocks = 32;
 
+/// Whether the warps that share query rows can divide O among them.
+static std::optional<std::string> checkShares(const AttentionProblem &problem,
+                                              const ScheduleChoice &choice) {
+  ShareGrid grid = getShareGrid(choice.getWarpM(), choice.keyWarps);
+  if (problem.headDimV % (8 * grid.cols) == 0)
+    return std::nullopt;
+  return llvm::formatv(
+      "expects key-warps to divide the {0} x {1} results of a warp into shares "
+      "of whole 8x8 cores, but got {2}; use fewer key-warps or a larger "
+      "block-m",
+      choice.getWarpM(), problem.headDimV, choice.keyWarps);
+}
+
+/// What stands against taking all exponentials of a warp at once.
+static std::optional<std::string> checkOnePass(const AttentionProblem &problem,
+                                               const ScheduleChoice &choice) {
+  if (!problem.seqlenK)
+    return "expects a seqlen_k known at compile time for softmax one_pass; use "
+           "softmax online";
+  if (choice.rowMax != RowMax::Exact)
+    return "expects row-max exact with softmax one_pass, which has no earlier "
+           "maximum, but got stale";
+  if (choice.overlap != Overlap::None)
+    return "expects overlap none with softmax one_pass, which has no loop, but "
+           "got qk";
+  int64_t cols = choice.blockN * getTilesOfPart(*problem.seqlenK, choice);
+  if (cols > kMaxRows)
+    return llvm::formatv("expects at most {0} keys a warp with softmax "
+                         "one_pass, but got {1}; use softmax online or more "
+                         "key-warps",
+                         kMaxRows, cols);
+  return std::nullopt;
+}
+
 std::optional<std::string>
 mlir::flashcore::checkSchedule(const AttentionProblem &problem,
                                const TargetInfo &target,
                                const ScheduleChoice &choice) {
-  if (choice.numWarps < 1 || choice.numWarps > 32)
-    return llvm::formatv("expects num-warps from 1 to 32, but got {0}",
-                         choice.numWarps);
-  if (choice.blockM <= 0 || choice.blockM % (16 * choice.numWarps) != 0)
+  if (choice.numWarps < 1 || choice.numWarps > kMaxWarps)
+    return llvm::formatv("expects num-warps from 1 to {0}, but got {1}",
+                         kMaxWarps, choice.numWarps);
+  if (choice.keyWarps < 1 || choice.numWarps % choice.keyWarps != 0)
     return llvm::formatv(
-        "expects block-m to be a positive multiple of 16 * num-warps = {0}, "
-        "but got {1}",
-        16 * choice.numWarps, choice.blockM);
+        "expects key-warps to divide num-warps = {0}, but got {1}",
+        choice.numWarps, choice.keyWarps);
+  int64_t rowWarps = choice.numWarps / choice.keyWarps;
+  if (choice.blockM <= 0 || choice.blockM % (16 * rowWarps) != 0)
+    return llvm::formatv(
+        "expects block-m to be a positive multiple of 16 * num-warps{0} = {1}, "
+        "but got {2}",
+        choice.keyWarps == 1 ? "" : " / key-warps", 16 * rowWarps,
+        choice.blockM);
   if (choice.blockN <= 0 || choice.blockN % 16 != 0)
     return llvm::formatv(
         "expects block-n to be a positive multiple of 16, but got {0}",
@@ -329,24 +467,34 @@ mlir::flashcore::checkSchedule(const AttentionProblem &problem,
   if (choice.minBlocks < 0)
     return llvm::formatv("expects min-blocks not to be negative, but got {0}",
                          choice.minBlocks);
+  if (std::optional<std::string> error = checkShares(problem, choice))
+    return error;
+  if (choice.softmax == Softmax::OnePass)
+    if (std::optional<std::string> error = checkOnePass(problem, choice))
+      return error;
   int64_t bytes =
-      getSharedMemoryBytes(problem.headDim, problem.headDimV, choice.blockM,
-                           choice.blockN, choice.numStages);
+      getSharedMemoryBytes(problem.headDim, problem.headDimV, choice);
   if (bytes > target.sharedMemoryPerBlock)
     return llvm::formatv(
         "needs {0} bytes of shared memory (block-m {1}, block-n {2}, "
-        "num-stages {3}, head_dim {4}), but {5} allows {6}; use fewer stages "
-        "or smaller blocks",
+        "num-stages {3}, head_dim {4}{5}), but {6} allows {7}; use fewer "
+        "stages or smaller blocks",
         bytes, choice.blockM, choice.blockN, choice.numStages, problem.headDim,
+        choice.keyWarps == 1
+            ? std::string()
+            : llvm::formatv(", for each of {0} warps", choice.numWarps).str(),
         target.chip, target.sharedMemoryPerBlock);
   int64_t registers = getFragmentRegisters(problem, choice);
   if (registers > kMaxRegistersPerThread)
     return llvm::formatv(
         "needs {0} registers a thread for its fragments alone (block-m {1}, "
-        "num-warps {2}, block-n {3}), but a thread has {4}; use more warps or "
-        "a smaller block-n",
+        "num-warps {2}, block-n {3}{4}), but a thread has {5}; use more warps "
+        "or {6}",
         registers, choice.blockM, choice.numWarps, choice.blockN,
-        kMaxRegistersPerThread);
+        choice.softmax == Softmax::OnePass ? ", softmax one_pass" : "",
+        kMaxRegistersPerThread,
+        choice.softmax == Softmax::OnePass ? "softmax online"
+                                           : "a smaller block-n");
   return std::nullopt;
 }
 

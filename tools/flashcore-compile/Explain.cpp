@@ -63,8 +63,7 @@ void mlir::flashcore::print(llvm::raw_ostream &os,
          llvm::formatv("{0,-16} {1}", reason.value, reason.reason).str());
 
   int64_t sharedBytes =
-      getSharedMemoryBytes(problem.headDim, problem.headDimV, choice.blockM,
-                           choice.blockN, choice.numStages);
+      getSharedMemoryBytes(problem.headDim, problem.headDimV, choice);
   line("shared", llvm::formatv("{0} bytes a block, of {1}", sharedBytes,
                                target.sharedMemoryPerBlock)
                      .str());

@@ -116,6 +116,13 @@ struct CommandLine {
                                      cl::cat(category)};
   ScheduleOption<std::string> rowSum{"row-sum", cl::location(schedule.rowSum),
                                      cl::desc("add or mma"), cl::cat(category)};
+  ScheduleOption<int64_t> keyWarps{
+      "key-warps", cl::location(schedule.keyWarps),
+      cl::desc("Warps that share query rows and divide the keys; 0 chooses"),
+      cl::cat(category)};
+  ScheduleOption<std::string> softmax{"softmax", cl::location(schedule.softmax),
+                                      cl::desc("online or one_pass"),
+                                      cl::cat(category)};
 };
 llvm::ManagedStatic<CommandLine> options;
 

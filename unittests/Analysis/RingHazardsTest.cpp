@@ -53,6 +53,8 @@ public:
         hazard = checkRead(i);
       else if (trace[i].event.kind == RingEvent::Copy)
         hazard = checkCopy(i);
+      else if (trace[i].event.kind == RingEvent::Reclaim)
+        hazard = checkReclaim(i);
       if (!hazard.empty())
         return "step " + std::to_string(i) + ": " + hazard;
     }
@@ -142,6 +144,25 @@ private:
     return "";
   }
 
+  std::string checkReclaim(size_t reclaim) const {
+    for (size_t i = 0; i < reclaim; ++i) {
+      const RingEvent &event = trace[i].event;
+      if (event.kind == RingEvent::Commit || event.scope == CopyScope::Block)
+        continue;
+      // A barrier in front of a read itself comes too early; that of a wait
+      // stands behind it.
+      std::optional<size_t> done =
+          event.kind == RingEvent::Read ? i + 1 : findWait(i, reclaim);
+      if (!done)
+        return "reclaims a ring that a copy is on its way to";
+      for (unsigned t = 0; t < kNumThreads; ++t)
+        for (unsigned u = 0; u < kNumThreads; ++u)
+          if (warpOf(t) == warpOf(u) && !isOrdered(t, *done, u, reclaim))
+            return "reclaims a ring that another thread may still use";
+    }
+    return "";
+  }
+
   std::vector<Step> trace;
 };
 
@@ -164,6 +185,13 @@ enum Ring : unsigned { Q, K, V };
 constexpr int64_t kNumWarps = 2;
 
 RingEvent commit() { return {}; }
+
+RingEvent reclaim() {
+  RingEvent event;
+  event.kind = RingEvent::Reclaim;
+  event.scope = CopyScope::Warp;
+  return event;
+}
 
 /// The warp's own tile of Q; its number is the same in all iterations.
 RingEvent accessQ(RingEvent::Kind kind, CopyScope scope) {
@@ -351,6 +379,72 @@ TEST(RingHazardsOfASecondCopy, ReadWaitsAgain) {
   EXPECT_EQ(findHazard(program, plan), "");
 }
 
+// Tiles of a warp in a row: each is waited for when it is read, and no copy
+// behind it.
+TEST(RingHazardsOfAStream, ReadsWaitOneByOne) {
+  constexpr int64_t numTiles = 5, numStages = 3;
+  auto access = [](RingEvent::Kind kind, int64_t tile) {
+    RingEvent event =
+        accessTile(kind, K, numStages, /*perIteration=*/false, tile);
+    event.scope = CopyScope::Warp;
+    return event;
+  };
+  RingProgram program;
+  for (int64_t i = 0; i < numStages; ++i)
+    program.before.insert(program.before.end(),
+                          {access(RingEvent::Copy, i), commit()});
+  std::vector<size_t> reads;
+  for (int64_t i = 0; i < numTiles; ++i) {
+    if (i >= 1 && i + numStages - 1 < numTiles)
+      program.before.insert(
+          program.before.end(),
+          {access(RingEvent::Copy, i + numStages - 1), commit()});
+    reads.push_back(program.before.size());
+    program.before.push_back(access(RingEvent::Read, i));
+  }
+  RingPlan plan = planRingSync(program);
+  EXPECT_EQ(findHazard(program, plan), "");
+  EXPECT_EQ(countBarriers(plan.before, CopyScope::Block), 0);
+  // Behind the last copy, tiles are waited for as they are read.
+  EXPECT_EQ(plan.before[reads[0]].waitInFlight, 2);
+  EXPECT_EQ(plan.before[reads[3]].waitInFlight, 1);
+  EXPECT_EQ(plan.before[reads[4]].waitInFlight, 0);
+}
+
+// The memory of rings is free when all copies have arrived and all reads are
+// done, within the warp.
+TEST(RingHazardsOfAReclaim, WaitsForCopiesAndReads) {
+  RingEvent copy = accessQ(RingEvent::Copy, CopyScope::Warp);
+  RingEvent read = accessQ(RingEvent::Read, CopyScope::Warp);
+  RingProgram program;
+  program.before = {copy, commit(), read, copy, commit()};
+  program.after = {reclaim()};
+  RingPlan plan = planRingSync(program);
+  EXPECT_EQ(findHazard(program, plan), "");
+  EXPECT_EQ(plan.after[0].waitInFlight, 0);
+  EXPECT_EQ(plan.after[0].barrier, CopyScope::Warp);
+}
+
+TEST(RingHazardsOfAReclaim, NeedsNoWaitBehindAllReads) {
+  RingProgram program;
+  program.before = {accessQ(RingEvent::Copy, CopyScope::Warp), commit(),
+                    accessQ(RingEvent::Read, CopyScope::Warp)};
+  program.after = {reclaim()};
+  RingPlan plan = planRingSync(program);
+  EXPECT_EQ(findHazard(program, plan), "");
+  EXPECT_EQ(plan.after[0].waitInFlight, std::nullopt);
+  EXPECT_EQ(plan.after[0].barrier, CopyScope::Warp);
+}
+
+TEST(RingHazardsOfAReclaim, LeavesRingsOfTheBlockAlone) {
+  RingProgram program;
+  program.before = {accessQ(RingEvent::Copy, CopyScope::Block), commit(),
+                    accessQ(RingEvent::Read, CopyScope::Block)};
+  program.after = {reclaim()};
+  RingPlan plan = planRingSync(program);
+  EXPECT_TRUE(plan.after[0].empty());
+}
+
 //===----------------------------------------------------------------------===//
 // Random programs
 //===----------------------------------------------------------------------===//
@@ -364,6 +458,8 @@ public:
     RingProgram program;
     addEvents(program.before, /*inLoop=*/false);
     addEvents(program.body, /*inLoop=*/true);
+    if (pick(2))
+      program.after.push_back(reclaim());
     return program;
   }
 
@@ -422,7 +518,7 @@ RingPlan makeStrictestPlan(const RingProgram &program) {
   RingSync all{/*waitInFlight=*/0, CopyScope::Block};
   return {std::vector<RingSync>(program.before.size(), all),
           std::vector<RingSync>(program.body.size(), all),
-          {}};
+          std::vector<RingSync>(program.after.size(), all)};
 }
 
 // Programs that no sync can make right (a tile that nobody copies, a slot that

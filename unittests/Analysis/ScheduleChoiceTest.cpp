@@ -86,7 +86,8 @@ TEST(ScheduleDefaults, TileShapesSuitMmaSync) {
     ASSERT_GE(choice.numWarps, 1);
     ASSERT_LE(choice.numWarps, kMaxWarps);
     EXPECT_GT(choice.blockM, 0);
-    EXPECT_EQ(choice.blockM % (16 * choice.numWarps), 0);
+    ASSERT_EQ(choice.numWarps % choice.keyWarps, 0);
+    EXPECT_EQ(choice.blockM % (16 * choice.numWarps / choice.keyWarps), 0);
     EXPECT_GT(choice.blockN, 0);
     EXPECT_EQ(choice.blockN % 16, 0);
     EXPECT_GE(choice.numStages, 2);
@@ -97,9 +98,11 @@ TEST(ScheduleDefaults, TileShapesSuitMmaSync) {
 TEST(ScheduleDefaults, FitSharedMemory) {
   forEachDefault([](const AttentionProblem &problem, const TargetInfo &target,
                     const ScheduleChoice &choice) {
-    int64_t bytes = 2 * (choice.blockM * problem.headDim +
-                         choice.numStages * choice.blockN * problem.headDim +
-                         choice.numStages * choice.blockN * problem.headDimV);
+    // Warps that share query rows have a copy of them, and rings of their own.
+    int64_t numRings = choice.keyWarps > 1 ? choice.numWarps : 1;
+    int64_t bytes = 2 * (choice.keyWarps * choice.blockM * problem.headDim +
+                         numRings * choice.numStages * choice.blockN *
+                             (problem.headDim + problem.headDimV));
     EXPECT_LE(bytes, target.sharedMemoryPerBlock);
   });
 }
@@ -108,9 +111,179 @@ TEST(ScheduleDefaults, FitSharedMemory) {
 TEST(ScheduleDefaults, AccumulatorsFitRegisters) {
   forEachDefault([](const AttentionProblem &problem, const TargetInfo &,
                     const ScheduleChoice &choice) {
-    int64_t values = choice.blockM * (problem.headDimV + choice.blockN);
-    EXPECT_LT(values / (choice.numWarps * kWarpSize), kMaxRegistersPerThread);
+    int64_t values = choice.getWarpM() * (problem.headDimV + choice.blockN);
+    EXPECT_LT(values / kWarpSize, kMaxRegistersPerThread);
   });
+}
+
+/// B1 H8 S512 and the like: fewer blocks of 64 rows than SMs.
+AttentionProblem makeSmallProblem(int64_t heads, int64_t seqlen,
+                                  int64_t headDim) {
+  AttentionProblem problem = makeProblem(headDim, headDim);
+  problem.batch = 1;
+  problem.headsQ = heads;
+  problem.seqlenQ = problem.seqlenK = seqlen;
+  return problem;
+}
+
+TEST(ScheduleOfSmallGrids, WarpsDivideTheKeys) {
+  ScheduleChoice choice = choose(makeSmallProblem(8, 512, 64), ada());
+  EXPECT_EQ(choice.keyWarps, 4);
+  EXPECT_EQ(choice.numWarps, 4);
+  EXPECT_EQ(choice.blockM, 32);
+  EXPECT_EQ(choice.softmax, Softmax::OnePass);
+  EXPECT_EQ(choice.rowSum, RowSum::Mma);
+  EXPECT_EQ(choice.rowMax, RowMax::Exact);
+}
+
+TEST(ScheduleOfSmallGrids, WideHeadsHaveRoomForTwo) {
+  ScheduleChoice choice = choose(makeSmallProblem(8, 512, 128), ada());
+  EXPECT_EQ(choice.keyWarps, 2);
+  EXPECT_EQ(choice.numWarps, 2);
+  EXPECT_EQ(choice.blockM, 16);
+  EXPECT_EQ(choice.softmax, Softmax::Online);
+}
+
+TEST(ScheduleOfSmallGrids, CausalBlocksHaveFewerRows) {
+  AttentionProblem problem = makeSmallProblem(8, 512, 64);
+  problem.isCausal = true;
+  ScheduleChoice choice = choose(problem, ada());
+  EXPECT_EQ(choice.keyWarps, 4);
+  EXPECT_EQ(choice.blockM, 16);
+  EXPECT_EQ(choice.softmax, Softmax::Online);
+}
+
+TEST(ScheduleOfSmallGrids, FewRowsMakeSmallerBlocks) {
+  EXPECT_EQ(choose(makeSmallProblem(12, 128, 64), ada()).blockM, 16);
+  EXPECT_EQ(choose(makeSmallProblem(1, 4096, 64), ada()).blockM, 32);
+}
+
+TEST(ScheduleOfSmallGrids, ManyOrUnevenKeysTakeALoop) {
+  EXPECT_EQ(choose(makeSmallProblem(1, 4096, 64), ada()).softmax,
+            Softmax::Online);
+  EXPECT_EQ(choose(makeSmallProblem(8, 500, 64), ada()).softmax,
+            Softmax::Online);
+}
+
+TEST(ScheduleOfSmallGrids, ColumnsOfOutputMustDivideToo) {
+  EXPECT_EQ(choose(makeSmallProblem(8, 512, 40), ada()).keyWarps, 2);
+  EXPECT_EQ(choose(makeSmallProblem(8, 512, 48), ada()).keyWarps, 4);
+}
+
+// Nothing but a small grid with a known number of keys, all of them seen by
+// most rows, divides them.
+TEST(ScheduleDefaults, OtherProblemsKeepTheKeysTogether) {
+  AttentionProblem filled = makeSmallProblem(64, 1024, 64);
+  AttentionProblem half = makeSmallProblem(16, 512, 64);
+  AttentionProblem few = makeSmallProblem(8, 512, 64);
+  few.seqlenK = 96;
+  AttentionProblem unknown = makeSmallProblem(8, 512, 64);
+  unknown.seqlenK = std::nullopt;
+  AttentionProblem window = makeSmallProblem(8, 512, 64);
+  window.hasWindow = true;
+  AttentionProblem veryWide = makeSmallProblem(8, 512, 256);
+  for (const AttentionProblem &problem :
+       {makeProblem(64, 64), filled, half, few, unknown, window, veryWide}) {
+    ScheduleChoice choice = choose(problem, ada());
+    EXPECT_EQ(choice.keyWarps, 1);
+    EXPECT_EQ(choice.softmax, Softmax::Online);
+  }
+}
+
+// A forced shape is that of warps with rows of their own, as it always was.
+TEST(ScheduleOptions, ForcedShapesKeepTheKeysTogether) {
+  for (auto field : {&ScheduleOptions::blockM, &ScheduleOptions::blockN,
+                     &ScheduleOptions::numWarps, &ScheduleOptions::numStages}) {
+    ScheduleOptions options;
+    options.*field = field == &ScheduleOptions::numWarps    ? 2
+                     : field == &ScheduleOptions::numStages ? 3
+                                                            : 32;
+    auto result = chooseSchedule(makeSmallProblem(8, 512, 64), ada(), options);
+    EXPECT_EQ(std::get<ScheduleChoice>(result).keyWarps, 1);
+  }
+}
+
+TEST(ScheduleOptions, StaleMaximumOrOverlapTakeALoop) {
+  ScheduleOptions stale, overlap;
+  stale.rowMax = RowMax::Stale;
+  overlap.overlap = Overlap::QK;
+  for (const ScheduleOptions &options : {stale, overlap}) {
+    auto result = chooseSchedule(makeSmallProblem(8, 512, 64), ada(), options);
+    EXPECT_EQ(std::get<ScheduleChoice>(result).softmax, Softmax::Online);
+  }
+}
+
+TEST(ScheduleOptions, KeyWarpsMakeTheirOwnShape) {
+  for (int64_t keyWarps : {2, 3, 4, 8})
+    for (int64_t headDim : {16, 40, 64, 128}) {
+      ScheduleOptions options;
+      options.keyWarps = keyWarps;
+      if (keyWarps * headDim > 256)
+        options.blockN = 16;
+      if (keyWarps * headDim > 512)
+        continue; // no room
+      AttentionProblem problem = makeProblem(headDim, headDim);
+      EXPECT_EQ(refuse(problem, options), "accepted")
+          << keyWarps << " key warps, head_dim " << headDim;
+    }
+}
+
+TEST(ScheduleOptions, KeyWarpsThatCannotShareAreRefused) {
+  ScheduleOptions options;
+  options.keyWarps = 4;
+  options.numWarps = 6;
+  EXPECT_EQ(refuse(makeProblem(64, 64), options),
+            "expects key-warps to divide num-warps = 6, but got 4");
+  options = {};
+  options.keyWarps = 2;
+  options.numWarps = 4;
+  options.blockM = 48;
+  EXPECT_EQ(refuse(makeProblem(64, 64), options),
+            "expects block-m to be a positive multiple of 16 * num-warps / "
+            "key-warps = 32, but got 48");
+  options = {};
+  options.keyWarps = 4;
+  options.blockM = 16;
+  EXPECT_EQ(refuse(makeProblem(40, 40), options),
+            "expects key-warps to divide the 16 x 40 results of a warp into "
+            "shares of whole 8x8 cores, but got 4; use fewer key-warps or a "
+            "larger block-m");
+  options = {};
+  options.keyWarps = int64_t(1) << 62;
+  EXPECT_NE(refuse(makeProblem(64, 64), options), "accepted");
+  options.keyWarps = -1;
+  EXPECT_NE(refuse(makeProblem(64, 64), options), "accepted");
+}
+
+TEST(ScheduleOptions, OnePassThatCannotWorkIsRefused) {
+  ScheduleOptions options;
+  options.softmax = Softmax::OnePass;
+  EXPECT_EQ(refuse(makeProblem(64, 64), options),
+            "expects a seqlen_k known at compile time for softmax one_pass; "
+            "use softmax online");
+  AttentionProblem problem = makeSmallProblem(8, 512, 64);
+  options.rowMax = RowMax::Stale;
+  EXPECT_EQ(refuse(problem, options),
+            "expects row-max exact with softmax one_pass, which has no earlier "
+            "maximum, but got stale");
+  options.rowMax = RowMax::Exact;
+  options.overlap = Overlap::QK;
+  EXPECT_EQ(refuse(problem, options),
+            "expects overlap none with softmax one_pass, which has no loop, "
+            "but got qk");
+  options.overlap = Overlap::None;
+  problem.seqlenK = 1 << 20;
+  EXPECT_EQ(refuse(problem, options),
+            "expects at most 4096 keys a warp with softmax one_pass, but got "
+            "262144; use softmax online or more key-warps");
+  // S of 16 rows and 1024 keys: 512 registers, and Q.
+  problem.seqlenK = 4096;
+  options.blockM = 16;
+  options.numWarps = options.keyWarps = 4;
+  EXPECT_EQ(refuse(problem, options),
+            "needs 528 registers a thread for its fragments alone (block-m 16, "
+            "num-warps 4, block-n 32, softmax one_pass), but a thread has 255; "
+            "use more warps or softmax online");
 }
 
 TEST(ScheduleDefaults, CausalRunsTheLongestRowsOfAllHeadsFirst) {
@@ -184,9 +357,7 @@ TEST(ScheduleDefaults, WidestHeadsFitTheSmallestSharedMemory) {
     EXPECT_EQ(target.sharedMemoryPerBlock, 99 * 1024);
     for (const AttentionProblem &problem : makeProblems(256, 256)) {
       ScheduleChoice choice = choose(problem, target);
-      EXPECT_LE(getSharedMemoryBytes(problem.headDim, problem.headDimV,
-                                     choice.blockM, choice.blockN,
-                                     choice.numStages),
+      EXPECT_LE(getSharedMemoryBytes(problem.headDim, problem.headDimV, choice),
                 99 * 1024);
     }
   }
@@ -350,9 +521,26 @@ TEST(ScheduleRefusal, BlocksBeyondAnySize) {
 }
 
 TEST(SharedMemoryBytes, CountsTheQueryTileAndBothRings) {
-  EXPECT_EQ(getSharedMemoryBytes(/*headDim=*/64, /*headDimV=*/128,
-                                 /*blockM=*/32, /*blockN=*/16,
-                                 /*numStages=*/3),
-            2 * (32 * 64 + 3 * 16 * 64 + 3 * 16 * 128));
+  EXPECT_EQ(
+      getSharedMemoryBytes(
+          /*headDim=*/64, /*headDimV=*/128,
+          {/*blockM=*/32, /*blockN=*/16, /*numWarps=*/2, /*numStages=*/3}),
+      2 * (32 * 64 + 3 * 16 * 64 + 3 * 16 * 128));
+}
+
+TEST(SharedMemoryBytes, KeyWarpsHaveTheirOwn) {
+  ScheduleChoice choice{/*blockM=*/32, /*blockN=*/32, /*numWarps=*/4,
+                        /*numStages=*/2};
+  choice.keyWarps = 4;
+  EXPECT_EQ(getSharedMemoryBytes(/*headDim=*/64, /*headDimV=*/64, choice),
+            4 * 2 * (32 * 64 + 2 * 32 * 64 + 2 * 32 * 64));
+}
+
+TEST(SharedMemoryBytes, PartialResultsMayBeTheLargerUse) {
+  ScheduleChoice choice{/*blockM=*/64, /*blockN=*/16, /*numWarps=*/4,
+                        /*numStages=*/2};
+  choice.keyWarps = 2;
+  EXPECT_EQ(getSharedMemoryBytes(/*headDim=*/16, /*headDimV=*/64, choice),
+            4 * 4 * (32 * 64 + 32 + 32));
 }
 } // namespace

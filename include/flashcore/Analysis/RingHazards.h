@@ -22,9 +22,12 @@ namespace mlir::flashcore {
 
 /// One thing a thread does, in program order.
 struct RingEvent {
-  enum Kind { Copy, Commit, Read };
+  /// Reclaim: the warp's own rings become ordinary memory, which its threads
+  /// write.
+  enum Kind { Copy, Commit, Read, Reclaim };
   Kind kind = Commit;
-  /// Which ring (Copy, Read), how many slots it has, and who shares its copies.
+  /// Which ring (Copy, Read), how many slots it has, and who shares its copies
+  /// (Reclaim: always the warp).
   unsigned ring = 0;
   int64_t numStages = 1;
   fcgpu::CopyScope scope = fcgpu::CopyScope::Block;
@@ -59,10 +62,12 @@ struct RingPlan {
 ///  a
 ///    barrier behind that wait (each thread waits only for its own part);
 ///  * a copy into a slot comes after a barrier behind the last read of the
-///  slot.
-/// Where a barrier is needed, the wait in front of it covers every tile read
-/// from there to the end of the list, so one barrier an iteration is enough
-/// when the copies come first.
+///  slot;
+///  * a warp's rings are reclaimed after a wait for all copies into them, and
+///  after a barrier behind that wait and all reads of them.
+/// Where a barrier of the block is needed, the wait in front of it covers every
+/// tile read from there to the end of the list, so one barrier an iteration is
+/// enough when the copies come first. That of a warp covers the next read.
 RingPlan planRingSync(const RingProgram &program);
 
 } // namespace mlir::flashcore

@@ -40,11 +40,13 @@ std::optional<int64_t> getNumBlocks(const AttentionProblem &problem,
 /// What a user forces; 0 or an empty optional leaves it to us.
 struct ScheduleOptions {
   int64_t blockM = 0, blockN = 0, numWarps = 0, numStages = 0, minBlocks = 0;
+  int64_t keyWarps = 0;
   std::optional<fcgpu::QueryPlacement> query;
   std::optional<fcgpu::GridOrder> gridOrder;
   std::optional<fcgpu::Overlap> overlap;
   std::optional<fcgpu::RowMax> rowMax;
   std::optional<fcgpu::RowSum> rowSum;
+  std::optional<fcgpu::Softmax> softmax;
 };
 
 /// The chosen schedule; the fields of `#fcgpu.schedule` without the chip.
@@ -55,20 +57,31 @@ struct ScheduleChoice {
   fcgpu::Overlap overlap = fcgpu::Overlap::None;
   fcgpu::RowMax rowMax = fcgpu::RowMax::Exact;
   fcgpu::RowSum rowSum = fcgpu::RowSum::Add;
+  int64_t keyWarps = 1;
+  fcgpu::Softmax softmax = fcgpu::Softmax::Online;
+
+  /// Query rows a warp owns, alone or with the others of its group; key_warps
+  /// must divide num_warps.
+  int64_t getWarpM() const { return blockM / (numWarps / keyWarps); }
 
   bool operator==(const ScheduleChoice &other) const {
     auto tie = [](const ScheduleChoice &c) {
       return std::tie(c.blockM, c.blockN, c.numWarps, c.numStages, c.minBlocks,
-                      c.query, c.gridOrder, c.overlap, c.rowMax, c.rowSum);
+                      c.query, c.gridOrder, c.overlap, c.rowMax, c.rowSum,
+                      c.keyWarps, c.softmax);
     };
     return tie(*this) == tie(other);
   }
 };
 
+/// Key tiles of each warp, of `seqlenK` keys.
+int64_t getTilesOfPart(int64_t seqlenK, const ScheduleChoice &choice);
+
 /// Shared memory a block needs, in bytes: the query tile and the K and V rings
-/// of 16-bit elements.
-int64_t getSharedMemoryBytes(int64_t headDim, int64_t headDimV, int64_t blockM,
-                             int64_t blockN, int64_t numStages);
+/// of 16-bit elements. Warps that share query rows have a query tile and rings
+/// of their own, in whose place they hand on their O, row maximum and row sum.
+int64_t getSharedMemoryBytes(int64_t headDim, int64_t headDimV,
+                             const ScheduleChoice &choice);
 
 /// Says why `choice` cannot work: the offending value, the limit and what to
 /// change; nothing when it can.

@@ -221,6 +221,30 @@ func.func @yield_outside_of_map_scores(%score: f32) {
 
 // -----
 
+// expected-error @below {{expects key_warps to divide num_warps = 4, but got 3}}
+#key_warps_not_a_divisor = #fcgpu.schedule<
+    chip = "sm_89", block_m = 64, block_n = 64, num_warps = 4, num_stages = 2,
+    query = registers, grid_order = query_fastest, min_blocks = 0,
+    key_warps = 3>
+
+// -----
+
+// expected-error @below {{expects key_warps to divide num_warps = 4, but got 0}}
+#no_key_warps = #fcgpu.schedule<
+    chip = "sm_89", block_m = 64, block_n = 64, num_warps = 4, num_stages = 2,
+    query = registers, grid_order = query_fastest, min_blocks = 0,
+    key_warps = 0>
+
+// -----
+
+// expected-error @below {{expects block_m to be a positive multiple of 16 * num_warps / key_warps = 32, but got 48}}
+#block_m_not_a_multiple_of_groups = #fcgpu.schedule<
+    chip = "sm_89", block_m = 48, block_n = 64, num_warps = 4, num_stages = 2,
+    query = registers, grid_order = query_fastest, min_blocks = 0,
+    key_warps = 2>
+
+// -----
+
 // expected-error @below {{expects block_n to be a positive multiple of 16, but got 72}}
 #block_n_not_a_multiple = #fcgpu.schedule<
     chip = "sm_89", block_m = 64, block_n = 72, num_warps = 4, num_stages = 2,
@@ -265,12 +289,59 @@ func.func @yield_outside_of_map_scores(%score: f32) {
 
 // -----
 
+#unknown_softmax = #fcgpu.schedule<
+    chip = "sm_89", block_m = 64, block_n = 64, num_warps = 4, num_stages = 2,
+    query = shared, grid_order = query_fastest, min_blocks = 0,
+    // expected-error @+2 {{expected one of [online, one_pass] for How often exponentials are taken anew, got: two_pass}}
+    // expected-error @+1 {{failed to parse FCGPU_ScheduleAttr parameter 'softmax' which is to be a `::mlir::fcgpu::Softmax`}}
+    softmax = two_pass>
+
+// -----
+
+//===----------------------------------------------------------------------===//
+// fcgpu.all_to_all
+//===----------------------------------------------------------------------===//
+
+func.func @shares_of_half_a_core(%acc: vector<16x72xf32>, %part: index) {
+  // expected-error @below {{'fcgpu.all_to_all' op expects tiles of whole 8x8 cores that 4 parts can share evenly, but got 'vector<16x72xf32>'}}
+  %o:4 = fcgpu.all_to_all %acc part %part of 4 : vector<16x72xf32>
+  return
+}
+
+// -----
+
+func.func @tiles_of_different_rows(%acc: vector<32x64xf32>,
+                                   %max: vector<16xf32>, %part: index) {
+  // expected-error @below {{'fcgpu.all_to_all' op expects tiles of equally many rows, but got 32 and 16}}
+  %o:2, %m:2 = fcgpu.all_to_all %acc, %max part %part of 2
+      : vector<32x64xf32>, vector<16xf32>
+  return
+}
+
+// -----
+
+func.func @no_tiles(%part: index) {
+  // expected-error @below {{'fcgpu.all_to_all' op expects at least one tile}}
+  "fcgpu.all_to_all"(%part) {parts = 2} : (index) -> ()
+  return
+}
+
+// -----
+
+func.func @one_part(%acc: vector<32x64xf32>, %part: index) {
+  // expected-error @below {{'fcgpu.all_to_all' op attribute 'parts' failed to satisfy constraint: 64-bit signless integer attribute whose minimum value is 2}}
+  %o = fcgpu.all_to_all %acc part %part of 1 : vector<32x64xf32>
+  return
+}
+
+// -----
+
 //===----------------------------------------------------------------------===//
 // #fcgpu.fragment
 //===----------------------------------------------------------------------===//
 
-// expected-error @below {{expects width 2 (16-bit and f32 tiles) or 4 (8-bit tiles), but got 8}}
-#width_of_eight = #fcgpu.fragment<row, width = 8>
+// expected-error @below {{expects width 2 (16-bit and f32 tiles), 4 (8-bit tiles) or 8 (tiles on their way to memory), but got 16}}
+#width_of_sixteen = #fcgpu.fragment<row, width = 16>
 
 // -----
 

@@ -18,6 +18,33 @@ func.func @alloc_ring() -> !fcgpu.ring<2x64x64xf16> {
   return %ring : !fcgpu.ring<2x64x64xf16>
 }
 
+// CHECK-LABEL: func.func @alloc_ring_by_warp(
+func.func @alloc_ring_by_warp() -> !fcgpu.ring<2x64x64xf16> {
+  // CHECK: fcgpu.alloc_ring by warp : <2x64x64xf16>
+  %ring = fcgpu.alloc_ring by warp : !fcgpu.ring<2x64x64xf16>
+  return %ring : !fcgpu.ring<2x64x64xf16>
+}
+
+// CHECK-LABEL: func.func @all_to_all(
+// CHECK-SAME:    %[[ACC:[^:]+]]: vector<32x64xf32>, %[[MAX:[^:]+]]: vector<32xf32>, %[[PART:[^:]+]]: index)
+func.func @all_to_all(%acc: vector<32x64xf32>, %max: vector<32xf32>,
+                      %part: index) -> (vector<16x64xf32>, vector<16xf32>) {
+  // CHECK: %[[SHARES:.+]]:4 = fcgpu.all_to_all %[[ACC]], %[[MAX]] part %[[PART]] of 2 : vector<32x64xf32>, vector<32xf32>
+  // CHECK: return %[[SHARES]]#1, %[[SHARES]]#3 : vector<16x64xf32>, vector<16xf32>
+  %o:2, %m:2 = fcgpu.all_to_all %acc, %max part %part of 2
+      : vector<32x64xf32>, vector<32xf32>
+  return %o#1, %m#1 : vector<16x64xf32>, vector<16xf32>
+}
+
+// CHECK-LABEL: func.func @all_to_all_of_columns(
+func.func @all_to_all_of_columns(%acc: vector<16x64xf32>, %part: index)
+    -> vector<8x32xf32> {
+  // CHECK: %[[SHARES:.+]]:4 = fcgpu.all_to_all
+  // CHECK: return %[[SHARES]]#0 : vector<8x32xf32>
+  %o:4 = fcgpu.all_to_all %acc part %part of 4 : vector<16x64xf32>
+  return %o#0 : vector<8x32xf32>
+}
+
 // CHECK-LABEL: func.func @copy_by_block(
 // CHECK-SAME:    %[[K:[^:]+]]: memref<1x1x512x64xf16>, %[[RING:[^:]+]]: !fcgpu.ring<2x64x64xf16>,
 // CHECK-SAME:    %[[ZERO:[^:]+]]: index, %[[ROW:[^:]+]]: index, %[[TILE:[^:]+]]: index)
@@ -118,6 +145,14 @@ func.func private @schedule_in_registers_by_query() attributes {
         chip = "sm_89", block_m = 64, block_n = 64, num_warps = 4,
         num_stages = 2, query = registers, grid_order = query_fastest,
         min_blocks = 0>}
+
+// CHECK-LABEL: func.func private @schedule_of_key_parts()
+// CHECK-SAME:    min_blocks = 0, key_warps = 4, softmax = one_pass>
+func.func private @schedule_of_key_parts() attributes {
+    fcgpu.schedule = #fcgpu.schedule<
+        chip = "sm_89", block_m = 32, block_n = 64, num_warps = 4,
+        num_stages = 2, query = registers, grid_order = query_fastest,
+        min_blocks = 0, key_warps = 4, softmax = one_pass>}
 
 // CHECK-LABEL: func.func private @schedule_in_shared_memory_by_head()
 // CHECK-SAME:    fcgpu.schedule = #fcgpu.schedule<chip = "sm_80", block_m = 1024, block_n = 16, num_warps = 32, num_stages = 5, query = shared, grid_order = head_fastest, min_blocks = 2>

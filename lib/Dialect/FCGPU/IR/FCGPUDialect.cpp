@@ -85,14 +85,20 @@ LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                    StringRef chip, int64_t blockM,
                                    int64_t blockN, int64_t numWarps,
                                    int64_t numStages, QueryPlacement, GridOrder,
-                                   int64_t minBlocks, Overlap, RowMax, RowSum) {
+                                   int64_t minBlocks, Overlap, RowMax, RowSum,
+                                   int64_t keyWarps, Softmax) {
   if (numWarps < 1 || numWarps > 32)
     return emitError() << "expects num_warps from 1 to 32, but got "
                        << numWarps;
-  if (blockM <= 0 || blockM % (16 * numWarps) != 0)
+  if (keyWarps < 1 || numWarps % keyWarps != 0)
+    return emitError() << "expects key_warps to divide num_warps = " << numWarps
+                       << ", but got " << keyWarps;
+  int64_t rowWarps = numWarps / keyWarps;
+  if (blockM <= 0 || blockM % (16 * rowWarps) != 0)
     return emitError() << "expects block_m to be a positive multiple of 16 * "
-                          "num_warps = "
-                       << 16 * numWarps << ", but got " << blockM;
+                       << (keyWarps == 1 ? "num_warps = "
+                                         : "num_warps / key_warps = ")
+                       << 16 * rowWarps << ", but got " << blockM;
   if (blockN <= 0 || blockN % 16 != 0)
     return emitError()
            << "expects block_n to be a positive multiple of 16, but got "
@@ -108,9 +114,9 @@ LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
 
 LogicalResult FragmentAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                    FragmentOrder, int64_t width) {
-  if (width != 2 && width != 4)
-    return emitError() << "expects width 2 (16-bit and f32 tiles) or 4 (8-bit "
-                          "tiles), but got "
+  if (width != 2 && width != 4 && width != 8)
+    return emitError() << "expects width 2 (16-bit and f32 tiles), 4 (8-bit "
+                          "tiles) or 8 (tiles on their way to memory), but got "
                        << width;
   return success();
 }
@@ -211,6 +217,56 @@ LogicalResult ReadOp::verify() {
   if (getResult().getType() != expected)
     return emitOpError("expects result type ")
            << expected << ", but got " << getResult().getType();
+  return success();
+}
+
+ShareGrid mlir::fcgpu::getShareGrid(int64_t rows, int64_t parts) {
+  int64_t rowShares = std::gcd(rows / 8, parts);
+  return {rowShares, parts / rowShares};
+}
+
+FailureOr<VectorType> mlir::fcgpu::getShareType(VectorType tile,
+                                                int64_t parts) {
+  int64_t rows = tile.getDimSize(0);
+  if (parts < 1 || rows % 8 != 0)
+    return failure();
+  ShareGrid grid = getShareGrid(rows, parts);
+  if (tile.getRank() == 1)
+    return VectorType::get({rows / grid.rows}, tile.getElementType());
+  int64_t cols = tile.getDimSize(1);
+  if (cols % (8 * grid.cols) != 0)
+    return failure();
+  return VectorType::get({rows / grid.rows, cols / grid.cols},
+                         tile.getElementType());
+}
+
+LogicalResult
+AllToAllOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
+                             Adaptor adaptor,
+                             SmallVectorImpl<Type> &inferredReturnTypes) {
+  for (Type type : adaptor.getTiles().getTypes()) {
+    auto tile = cast<VectorType>(type);
+    FailureOr<VectorType> share = getShareType(tile, adaptor.getParts());
+    if (failed(share))
+      return emitOptionalError(
+          location,
+          "'fcgpu.all_to_all' op expects tiles of whole 8x8 cores "
+          "that ",
+          adaptor.getParts(), " parts can share evenly, but got ", tile);
+    inferredReturnTypes.append(adaptor.getParts(), *share);
+  }
+  return success();
+}
+
+LogicalResult AllToAllOp::verify() {
+  auto rowsOf = [](Type type) { return cast<VectorType>(type).getDimSize(0); };
+  TypeRange types = getTiles().getTypes();
+  if (types.empty())
+    return emitOpError("expects at least one tile");
+  for (Type type : types)
+    if (rowsOf(type) != rowsOf(types.front()))
+      return emitOpError("expects tiles of equally many rows, but got ")
+             << rowsOf(types.front()) << " and " << rowsOf(type);
   return success();
 }
 

@@ -27,8 +27,10 @@ using namespace mlir;
 using namespace mlir::fcgpu;
 
 namespace {
-/// Width of all tiles lowered so far: two elements a lane and core row.
-constexpr int64_t kWidth = 2;
+/// Width of the operands of mma.sync: two elements a lane and core row.
+constexpr int64_t kMmaWidth = 2;
+/// Width of shares on their way to memory: 16 bytes of 16-bit elements a lane.
+constexpr int64_t kStoreWidth = 8;
 
 bool isTile(Value value) {
   auto type = dyn_cast<VectorType>(value.getType());
@@ -49,11 +51,15 @@ public:
 
   FragmentAttr getLayout(Value value) const {
     FragmentOrder order = FragmentOrder::Row;
+    int64_t width = kMmaWidth;
     auto leader = classes.findLeader(value.getAsOpaquePointer());
-    if (leader != classes.member_end())
+    if (leader != classes.member_end()) {
       if (auto it = orders.find(*leader); it != orders.end())
         order = it->second;
-    return FragmentAttr::get(value.getContext(), order, kWidth);
+      if (auto it = widths.find(*leader); it != widths.end())
+        width = it->second;
+    }
+    return FragmentAttr::get(value.getContext(), order, width);
   }
 
 private:
@@ -105,9 +111,29 @@ private:
     return success();
   }
 
+  LogicalResult fixWidth(Operation *op, StringRef name, Value value,
+                         int64_t width) {
+    if (isFree(value))
+      return success();
+    const void *leader =
+        classes.getOrInsertLeaderValue(value.getAsOpaquePointer());
+    auto [it, inserted] = widths.try_emplace(leader, width);
+    if (!inserted && it->second != width)
+      return op->emitOpError("needs its ")
+             << name << " in width " << width
+             << ", but another use of the same tile needs width " << it->second;
+    return success();
+  }
+
   LogicalResult seed(Operation *op) {
     if (auto contract = dyn_cast<vector::ContractionOp>(op))
       return seedContraction(contract);
+    if (auto exchange = dyn_cast<AllToAllOp>(op))
+      return seedExchange(exchange);
+    if (auto shapeCast = dyn_cast<vector::ShapeCastOp>(op))
+      return fixWidth(op, "source", shapeCast.getSource(), kMmaWidth);
+    if (auto map = dyn_cast<MapScoresOp>(op))
+      return fixWidth(op, "scores", map.getScores(), kMmaWidth);
     // Rows are reduced by quads of lanes, and written by them.
     if (auto reduction = dyn_cast<vector::MultiDimReductionOp>(op))
       return fix(op, "source", reduction.getSource(), FragmentOrder::Row);
@@ -127,12 +153,34 @@ private:
         failed(fix(op, "rhs", op.getRhs(),
                    isTransposed ? FragmentOrder::Row : FragmentOrder::Column)))
       return failure();
+    for (auto [name, value] : {std::pair<StringRef, Value>("lhs", op.getLhs()),
+                               {"rhs", op.getRhs()},
+                               {"result", op.getResult()}})
+      if (failed(fixWidth(op, name, value, kMmaWidth)))
+        return failure();
     return fix(op, "result", op.getResult(), FragmentOrder::Row);
+  }
+
+  LogicalResult seedExchange(AllToAllOp op) {
+    for (Value tile : op.getTiles())
+      if (failed(fix(op, "tile", tile, FragmentOrder::Row)) ||
+          failed(fixWidth(op, "tile", tile, kMmaWidth)))
+        return failure();
+    for (Value share : op.getShares()) {
+      int64_t cols = cast<VectorType>(share.getType()).getShape().back();
+      bool isWide = cols % (4 * kStoreWidth) == 0;
+      if (failed(fix(op, "share", share, FragmentOrder::Row)) ||
+          failed(
+              fixWidth(op, "share", share, isWide ? kStoreWidth : kMmaWidth)))
+        return failure();
+    }
+    return success();
   }
 
   gpu::GPUFuncOp func;
   llvm::EquivalenceClasses<const void *> classes;
   DenseMap<const void *, FragmentOrder> orders;
+  DenseMap<const void *, int64_t> widths;
 };
 
 struct AssignLayoutsPass final

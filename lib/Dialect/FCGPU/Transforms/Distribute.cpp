@@ -33,17 +33,20 @@ using namespace mlir;
 using namespace mlir::fcgpu;
 
 bool mlir::fcgpu::isWarpTile(Type type) {
-  // mma.sync operands have 2 or 4 rows; every tile has at least 16.
+  // mma.sync operands have 2 or 4 rows; every tile has at least 8.
   auto vector = dyn_cast<VectorType>(type);
   if (!vector || vector.isScalable() || vector.getRank() == 0 ||
-      vector.getDimSize(0) < 2 * kCore || vector.getDimSize(0) % kCore != 0)
+      vector.getDimSize(0) < kCore || vector.getDimSize(0) % kCore != 0)
     return false;
   int64_t cols = vector.getShape().back();
-  return vector.getRank() == 1 ||
-         (vector.getRank() <= 3 && (cols == 1 || cols % kCore == 0));
+  // What a lane stores at a time is one core row of 16-bit elements.
+  if (vector.getRank() == 1)
+    return vector.getDimSize(0) > kCore ||
+           vector.getElementTypeBitWidth() != 16;
+  return vector.getRank() <= 3 && (cols == 1 || cols % kCore == 0);
 }
 
-bool mlir::fcgpu::isColumnOrder(Value value) {
+FragmentAttr mlir::fcgpu::getLayout(Value value) {
   // Results carry their layout on the op, what a loop carries on the loop.
   Operation *op = value.getDefiningOp();
   unsigned index = 0;
@@ -53,15 +56,19 @@ bool mlir::fcgpu::isColumnOrder(Value value) {
     auto argument = cast<BlockArgument>(value);
     auto loop = dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp());
     if (!loop || argument == loop.getInductionVar())
-      return false;
+      return {};
     op = loop;
     index = argument.getArgNumber() - loop.getNumInductionVars();
   }
   Attribute layout = op->getAttr(kLayoutAttrName);
   if (auto array = dyn_cast_or_null<ArrayAttr>(layout))
     layout = array[index];
-  auto fragment = dyn_cast_or_null<FragmentAttr>(layout);
-  return fragment && fragment.getOrder() == FragmentOrder::Column;
+  return dyn_cast_or_null<FragmentAttr>(layout);
+}
+
+bool mlir::fcgpu::isColumnOrder(Value value) {
+  FragmentAttr layout = getLayout(value);
+  return layout && layout.getOrder() == FragmentOrder::Column;
 }
 
 TileTypeConverter::TileTypeConverter() {
@@ -97,16 +104,28 @@ constexpr int64_t kRingAlignment = 128;
 
 struct DistributePass final
     : mlir::fcgpu::impl::DistributePassBase<DistributePass> {
-  /// Gives every ring its offset; an error if the chip has too little.
+  /// Gives every ring its offset: first those of the block, then the parts of
+  /// the warps with their own, which an exchange uses again. An error if the
+  /// chip has too little.
   FailureOr<int64_t> allocate(ThreadContext &context) {
-    int64_t bytes = 0;
+    int64_t ofBlock = 0, ofWarp = 0;
     getOperation().walk([&](AllocRingOp op) {
-      bytes = llvm::alignTo(bytes, kRingAlignment);
-      context.ringOffsets[op.getRing()] = bytes;
-      bytes += op.getRing().getType().getSizeInBytes();
+      int64_t &end = op.getScope() == CopyScope::Block ? ofBlock : ofWarp;
+      end = llvm::alignTo(end, kRingAlignment);
+      context.ringOffsets[op.getRing()] = end;
+      end += op.getRing().getType().getSizeInBytes();
+    });
+    getOperation().walk([&](AllToAllOp op) {
+      ofWarp = std::max(ofWarp, getExchangeBytes(op));
     });
     auto schedule =
         getOperation()->getAttrOfType<ScheduleAttr>(kScheduleAttrName);
+    context.numThreads = schedule.getNumThreads();
+    context.warpBytes = llvm::alignTo(ofWarp, kRingAlignment);
+    context.warpStart = llvm::alignTo(ofBlock, kRingAlignment);
+    int64_t bytes =
+        ofWarp ? context.warpStart + schedule.getNumWarps() * context.warpBytes
+               : ofBlock;
     const auto *target = flashcore::lookupTarget(schedule.getChip());
     if (!target)
       return getOperation().emitOpError(
@@ -128,7 +147,6 @@ struct DistributePass final
                  << bytes << " bytes of shared memory, but its launch gives it "
                  << launched.getInt(),
              failure();
-    context.numThreads = schedule.getNumThreads();
     return bytes;
   }
 
@@ -158,18 +176,28 @@ struct DistributePass final
 
   /// Every warp runs the body of the loop over warps once.
   LogicalResult inlineWarps(ImplicitLocOpBuilder &b, ThreadContext &context) {
+    auto schedule =
+        getOperation()->getAttrOfType<ScheduleAttr>(kScheduleAttrName);
     SmallVector<scf::ForallOp> foralls;
     getOperation().walk([&](scf::ForallOp op) { foralls.push_back(op); });
     for (scf::ForallOp forall : foralls) {
-      auto warps = forall.getStaticUpperBound();
-      if (forall.getRank() != 1 || warps.front() * 32 != context.numThreads)
-        return forall.emitOpError("expects one loop over the ")
-               << context.numThreads / 32 << " warps of the schedule";
-      Value warp = arith::DivUIOp::create(
-          b, context.thread, arith::ConstantIndexOp::create(b, 32));
+      SmallVector<int64_t> warps{schedule.getRowWarps()};
+      if (schedule.getKeyWarps() > 1)
+        warps.push_back(schedule.getKeyWarps());
+      if (forall.getStaticUpperBound() != ArrayRef<int64_t>(warps)) {
+        auto error = forall.emitOpError("expects one loop over the ");
+        llvm::interleave(warps, error, " x ");
+        return error << " warps of the schedule";
+      }
+      SmallVector<Value> ids{context.warp};
+      if (warps.size() == 2) {
+        Value inner = arith::ConstantIndexOp::create(b, warps.back());
+        ids = {arith::DivUIOp::create(b, context.warp, inner),
+               arith::RemUIOp::create(b, context.warp, inner)};
+      }
       IRRewriter rewriter(forall.getContext());
       rewriter.eraseOp(forall.getTerminator());
-      rewriter.inlineBlockBefore(forall.getBody(), forall, {warp});
+      rewriter.inlineBlockBefore(forall.getBody(), forall, ids);
       rewriter.eraseOp(forall);
     }
     return success();
@@ -188,6 +216,7 @@ struct DistributePass final
     scf::populateSCFStructuralTypeConversionsAndLegality(converter, patterns,
                                                          target);
     populateMemoryPatterns(converter, context, patterns);
+    populateExchangePatterns(converter, context, patterns);
     populateComputePatterns(converter, context, patterns);
     return applyPartialConversion(getOperation(), target, std::move(patterns));
   }
@@ -206,6 +235,14 @@ struct DistributePass final
     context.thread = gpu::ThreadIdOp::create(b, gpu::Dimension::x);
     context.lane = arith::RemUIOp::create(
         b, context.thread, arith::ConstantIndexOp::create(b, 32));
+    context.warp = arith::DivUIOp::create(
+        b, context.thread, arith::ConstantIndexOp::create(b, 32));
+    context.warpOffset = arith::AddIOp::create(
+        b,
+        arith::MulIOp::create(
+            b, context.warp,
+            arith::ConstantIndexOp::create(b, context.warpBytes)),
+        arith::ConstantIndexOp::create(b, context.warpStart));
     context.sharedMemory = createSharedMemory(b, *bytes);
     if (failed(inlineWarps(b, context)) || failed(convert(context)))
       return signalPassFailure();

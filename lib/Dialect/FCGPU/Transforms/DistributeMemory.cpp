@@ -13,13 +13,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "DistributePatterns.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/NVGPU/IR/NVGPUDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "llvm/ADT/Sequence.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -30,30 +29,6 @@ namespace {
 constexpr int64_t kChunk = 8;
 /// Rows after which the swizzle repeats.
 constexpr int64_t kSwizzleRows = 8;
-
-/// Index arithmetic without the noise.
-struct IndexBuilder : ImplicitLocOpBuilder {
-  using ImplicitLocOpBuilder::ImplicitLocOpBuilder;
-
-  Value index(int64_t value) {
-    return arith::ConstantIndexOp::create(*this, value);
-  }
-  Value add(Value a, Value b) { return arith::AddIOp::create(*this, a, b); }
-  Value add(Value a, int64_t b) { return b ? add(a, index(b)) : a; }
-  Value mul(Value a, int64_t b) {
-    return arith::MulIOp::create(*this, a, index(b));
-  }
-  Value div(Value a, int64_t b) {
-    return arith::DivUIOp::create(*this, a, index(b));
-  }
-  Value rem(Value a, int64_t b) {
-    return arith::RemUIOp::create(*this, a, index(b));
-  }
-  Value bitXor(Value a, Value b) { return arith::XOrIOp::create(*this, a, b); }
-  Value lessThan(Value a, Value b) {
-    return arith::CmpIOp::create(*this, arith::CmpIPredicate::slt, a, b);
-  }
-};
 
 /// The slot of one tile.
 class Slot {
@@ -106,13 +81,6 @@ Value getPlace(IndexBuilder &b, Value row, Value chunk, int64_t cols) {
   return b.add(b.mul(row, cols), b.mul(b.bitXor(chunk, mask), kChunk));
 }
 
-template <typename OpTy> struct ThreadPattern : OpConversionPattern<OpTy> {
-  ThreadPattern(const TypeConverter &converter, MLIRContext *context,
-                const ThreadContext &thread)
-      : OpConversionPattern<OpTy>(converter, context), thread(thread) {}
-  const ThreadContext &thread;
-};
-
 struct DistributeAllocRing final : ThreadPattern<AllocRingOp> {
   using ThreadPattern::ThreadPattern;
 
@@ -121,8 +89,11 @@ struct DistributeAllocRing final : ThreadPattern<AllocRingOp> {
                   ConversionPatternRewriter &rewriter) const override {
     auto type = cast<MemRefType>(
         getTypeConverter()->convertType(op.getRing().getType()));
-    Value offset = arith::ConstantIndexOp::create(
-        rewriter, op.getLoc(), thread.ringOffsets.lookup(op.getRing()));
+    IndexBuilder b(op.getLoc(), rewriter);
+    int64_t constant = thread.ringOffsets.lookup(op.getRing());
+    Value offset = op.getScope() == CopyScope::Warp
+                       ? b.add(thread.warpOffset, constant)
+                       : b.index(constant);
     rewriter.replaceOpWithNewOp<memref::ViewOp>(op, type, thread.sharedMemory,
                                                 offset, ValueRange());
     return success();
@@ -330,11 +301,11 @@ struct DistributeWrite final : ThreadPattern<vector::TransferWriteOp> {
     auto target = dyn_cast<MemRefType>(op.getBase().getType());
     if (!target || !op.getPermutationMap().isMinorIdentity() || op.getMask())
       return rewriter.notifyMatchFailure(op, "is not a plain memref write");
-    if (type.getRank() > 1 &&
-        (isColumnOrder(op.getVector()) ||
-         target.getShape().back() != type.getShape().back()))
+    bool hasColumns = type.getRank() == 1 || op.isDimInBounds(1) ||
+                      target.getShape().back() == type.getShape().back();
+    if (type.getRank() > 1 && (isColumnOrder(op.getVector()) || !hasColumns))
       return rewriter.notifyMatchFailure(
-          op, "writes a tile in column order, or part of a row");
+          op, "writes a tile in column order, or columns that may not exist");
     IndexBuilder b(op.getLoc(), rewriter);
     SmallVector<Value> indices;
     for (ValueRange index : adaptor.getIndices())
@@ -368,22 +339,47 @@ struct DistributeWrite final : ThreadPattern<vector::TransferWriteOp> {
       if (isRowVector)
         memref::StoreOp::create(b, parts[r], memref, indices);
       else
-        storeCores(b, parts.slice(r * perRow, perRow), memref, indices);
+        storeRow(b, parts.slice(r * perRow, perRow), getWidth(op.getVector()),
+                 memref, indices);
     }
     rewriter.eraseOp(op);
     return success();
   }
 
-  void storeCores(IndexBuilder &b, ValueRange cores, Value memref,
-                  SmallVector<Value> indices) const {
-    Value col = b.add(indices.back(), b.mul(b.rem(thread.lane, 4), 2));
-    auto type = cast<VectorType>(cores.front().getType());
-    unsigned bytes = type.getNumElements() * type.getElementTypeBitWidth() / 8;
-    for (auto [c, core] : llvm::enumerate(cores)) {
-      indices.back() = b.add(col, c * kCore);
-      vector::StoreOp::create(b, core, memref, indices,
-                              /*nontemporal=*/false, llvm::MaybeAlign(bytes));
+  static int64_t getWidth(Value tile) {
+    FragmentAttr layout = getLayout(tile);
+    return layout ? layout.getWidth() : 2;
+  }
+
+  /// Stores what the lane holds of one row: `width` elements at a time, which
+  /// are as many columns next to each other.
+  void storeRow(IndexBuilder &b, ValueRange parts, int64_t width, Value memref,
+                SmallVector<Value> indices) const {
+    Value col = b.add(indices.back(), b.mul(b.rem(thread.lane, 4), width));
+    auto type = cast<VectorType>(parts.front().getType());
+    unsigned bytes = width * type.getElementTypeBitWidth() / 8;
+    size_t count = width / type.getNumElements();
+    for (size_t first = 0; first < parts.size(); first += count) {
+      indices.back() = b.add(col, first * kCore);
+      vector::StoreOp::create(b, concatenate(b, parts.slice(first, count)),
+                              memref, indices, /*nontemporal=*/false,
+                              llvm::MaybeAlign(bytes));
     }
+  }
+
+  /// The vectors, 1, 2 or 4 of them, as one.
+  static Value concatenate(IndexBuilder &b, ValueRange vectors) {
+    SmallVector<Value> level(vectors);
+    while (level.size() > 1) {
+      int64_t size = cast<VectorType>(level.front().getType()).getNumElements();
+      SmallVector<int64_t> all = llvm::to_vector(llvm::seq<int64_t>(2 * size));
+      SmallVector<Value> next;
+      for (size_t i = 0; i < level.size(); i += 2)
+        next.push_back(
+            vector::ShuffleOp::create(b, level[i], level[i + 1], all));
+      level = std::move(next);
+    }
+    return level.front();
   }
 };
 } // namespace

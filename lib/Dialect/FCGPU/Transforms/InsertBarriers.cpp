@@ -111,9 +111,19 @@ struct InsertBarriersPass final
     } else if (auto read = dyn_cast<ReadOp>(op)) {
       if (failed(addAccess(read, RingEvent::Read, loop, events)))
         return failure();
+    } else if (isa<AllToAllOp>(op)) {
+      if (loop)
+        return op.emitOpError("stands in a loop, where the hazard analysis "
+                              "does not follow it");
+      if (std::exchange(hasExchange, true))
+        return op.emitOpError("is a second one in the same memory, which the "
+                              "hazard analysis does not follow");
+      events.emplace_back();
+      events.back().kind = RingEvent::Reclaim;
+      events.back().scope = CopyScope::Warp;
     } else {
       WalkResult nested = op.walk([](Operation *inner) {
-        return isa<CopyOp, ReadOp, CommitCopiesOp>(inner)
+        return isa<CopyOp, ReadOp, CommitCopiesOp, AllToAllOp>(inner)
                    ? WalkResult::interrupt()
                    : WalkResult::advance();
       });
@@ -148,6 +158,7 @@ struct InsertBarriersPass final
     rings.clear();
     scopes.clear();
     unknownTile.clear();
+    hasExchange = false;
     RingProgram program;
     SmallVector<Operation *> before, body, after;
     scf::ForOp loop;
@@ -183,7 +194,8 @@ struct InsertBarriersPass final
     if (!isOurKernel(getOperation()))
       return;
     WalkResult outside = getOperation().walk([](Operation *op) {
-      if (!isa<CopyOp, ReadOp>(op) || op->getParentOfType<scf::ForallOp>())
+      if (!isa<CopyOp, ReadOp, AllToAllOp>(op) ||
+          op->getParentOfType<scf::ForallOp>())
         return WalkResult::advance();
       op->emitOpError("accesses a ring outside of an scf.forall over warps");
       return WalkResult::interrupt();
@@ -200,5 +212,6 @@ struct InsertBarriersPass final
   DenseMap<Value, unsigned> rings;
   DenseMap<Value, CopyScope> scopes;
   DenseMap<Value, Value> unknownTile;
+  bool hasExchange = false;
 };
 } // namespace

@@ -22,6 +22,7 @@
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "mlir/Transforms/RegionUtils.h"
 
 namespace mlir::fcgpu {
 #define GEN_PASS_DEF_PIPELINELOOPSPASS
@@ -210,9 +211,56 @@ struct PipelineLoopsPass final
         op.moveBefore(loop);
   }
 
+  /// Whether the tiles are numbered in order, each copied and read once.
+  static bool isStream(ArrayRef<CopyOp> copies, ArrayRef<ReadOp> reads) {
+    if (copies.size() != reads.size())
+      return false;
+    std::optional<int64_t> number;
+    for (auto [copy, read] : llvm::zip_equal(copies, reads)) {
+      auto tile = getConstantIntValue(CopyOp(copy).getTile());
+      if (!tile || getConstantIntValue(ReadOp(read).getTile()) != tile ||
+          (number && *tile != *number + 1))
+        return false;
+      number = tile;
+    }
+    return true;
+  }
+
+  /// Starts the copies of streams outside of loops as early as their ring has
+  /// slots: those of the first tiles in front of all reads, each other one in
+  /// front of the read of the tile behind that which it replaces. A copy whose
+  /// address is not known by then stays where it is.
+  static void startCopiesEarly(scf::ForallOp forall) {
+    llvm::MapVector<Value, SmallVector<CopyOp>> copiesOf;
+    DenseMap<Value, SmallVector<ReadOp>> readsOf;
+    for (auto copy : forall.getBody()->getOps<CopyOp>())
+      copiesOf[copy.getRing()].push_back(copy);
+    for (auto read : forall.getBody()->getOps<ReadOp>())
+      readsOf[read.getRing()].push_back(read);
+    if (readsOf.empty())
+      return;
+    Operation *firstRead = *forall.getBody()->getOps<ReadOp>().begin();
+    IRRewriter rewriter(forall.getContext());
+    for (auto &[ring, copies] : copiesOf) {
+      ArrayRef<ReadOp> reads = readsOf[ring];
+      if (!isStream(copies, reads))
+        continue;
+      size_t slots = cast<RingType>(ring.getType()).getStages();
+      for (auto [i, copy] : llvm::enumerate(copies)) {
+        Operation *target = firstRead;
+        if (i >= slots)
+          target = reads[i - slots + 1];
+        if (target->isBeforeInBlock(copy) &&
+            succeeded(moveOperationDependencies(rewriter, copy, target)))
+          copy->moveBefore(target);
+      }
+    }
+  }
+
   void runOnOperation() override {
     if (!isOurKernel(getOperation()))
       return;
+    getOperation().walk(startCopiesEarly);
     SmallVector<scf::ForOp> loops;
     getOperation().walk([&](scf::ForOp loop) { loops.push_back(loop); });
     for (scf::ForOp loop : loops)

@@ -5,7 +5,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Replaces each read of a 16-bit tile by a copy into a ring and a read of the
-// ring. Relies on fcgpu.schedule for the number of stages and the place of Q.
+// ring. Relies on fcgpu.schedule for the number of stages, the place of Q, and
+// whether the warps of a block read the same key tiles.
 //
 //===----------------------------------------------------------------------===//
 
@@ -63,7 +64,7 @@ struct PromoteSharedPass final
     if (getConstantIntValue(loop.getLowerBound()) != 0 ||
         getConstantIntValue(loop.getStep()) != 1)
       return read.emitOpError("expects its loop to start at 0 with step 1");
-    if (dependsOnWarp(read, forall))
+    if (schedule.getKeyWarps() == 1 && dependsOnWarp(read, forall))
       return read.emitOpError("reads a tile in a loop that differs between "
                               "warps");
     return success();
@@ -81,53 +82,108 @@ struct PromoteSharedPass final
     slice.remove(forall);
     return llvm::any_of(slice, [&](Operation *op) {
       return !isa<scf::ForOp>(op) &&
-             llvm::is_contained(op->getOperands(), forall.getInductionVar(0));
+             llvm::any_of(forall.getInductionVars(), [&](Value warp) {
+               return llvm::is_contained(op->getOperands(), warp);
+             });
     });
   }
 
-  void promote(vector::TransferReadOp read, ScheduleAttr schedule) {
-    VectorType type = read.getVectorType();
-    auto loop = read->getParentOfType<scf::ForOp>();
-    auto forall = read->getParentOfType<scf::ForallOp>();
-    OpBuilder b(getOperation().getContext());
-    b.setInsertionPoint(read);
-    // A tile that all warps read is the block's. (Outside a loop that is the
-    // only key tile: its loop had one iteration and is gone.)
-    bool isShared =
-        loop || (schedule.getNumWarps() > 1 && !dependsOnWarp(read, forall));
-    int64_t stages =
-        isShared ? schedule.getNumStages() : schedule.getNumWarps();
-    CopyScope scope = isShared ? CopyScope::Block : CopyScope::Warp;
-    Value tile = loop ? loop.getInductionVar() : forall.getInductionVar(0);
-    if (isShared && !loop)
-      tile = arith::ConstantIndexOp::create(b, read.getLoc(), 0);
+  /// Whether products use the tile as their right operand, as those of K and V.
+  static bool isRightOperand(vector::TransferReadOp read) {
+    return !read->use_empty() &&
+           llvm::all_of(read->getUsers(), [&](Operation *user) {
+             auto contract = dyn_cast<vector::ContractionOp>(user);
+             return contract && contract.getRhs() == read.getResult() &&
+                    contract.getLhs() != read.getResult();
+           });
+  }
 
-    b.setInsertionPointToStart(&getOperation().getBody().front());
+  /// A ring for tiles of `type`. Warps that divide the keys do all by
+  /// themselves, also this.
+  Value allocRing(Location loc, VectorType type, int64_t stages) {
+    OpBuilder b = OpBuilder::atBlockBegin(&getOperation().getBody().front());
     auto ringType = RingType::get(b.getContext(), stages, type.getDimSize(0),
                                   type.getDimSize(1), type.getElementType());
-    Value ring = AllocRingOp::create(b, read.getLoc(), ringType);
+    return AllocRingOp::create(b, loc, ringType,
+                               schedule.getKeyWarps() > 1 ? CopyScope::Warp
+                                                          : CopyScope::Block);
+  }
 
-    b.setInsertionPoint(read);
+  /// Who copies a tile: the block where all its warps read the same.
+  CopyScope getScope(vector::TransferReadOp read) {
+    auto forall = read->getParentOfType<scf::ForallOp>();
+    bool isSame = read->getParentOfType<scf::ForOp>() ||
+                  (schedule.getNumWarps() > 1 && !dependsOnWarp(read, forall));
+    return isSame && schedule.getKeyWarps() == 1 ? CopyScope::Block
+                                                 : CopyScope::Warp;
+  }
+
+  /// Replaces `read` by a copy into tile `tile` of `ring` and a read of that.
+  void replace(vector::TransferReadOp read, Value ring, Value tile,
+               bool isReread) {
+    OpBuilder b(read);
     CopyOp::create(b, read.getLoc(), read.getBase(), read.getIndices(), ring,
-                   tile, /*predicate=*/Value(), scope);
-    // Q fragments that do not stay in registers are read anew by each user.
-    if (!isShared && schedule.getQuery() == QueryPlacement::Shared) {
+                   tile, /*predicate=*/Value(), getScope(read));
+    if (isReread) {
       for (OpOperand &use : llvm::make_early_inc_range(read->getUses())) {
         b.setInsertionPoint(use.getOwner());
-        use.set(ReadOp::create(b, read.getLoc(), type, ring, tile));
+        use.set(
+            ReadOp::create(b, read.getLoc(), read.getVectorType(), ring, tile));
       }
     } else {
       read.replaceAllUsesWith(
-          ReadOp::create(b, read.getLoc(), type, ring, tile).getResult());
+          ReadOp::create(b, read.getLoc(), read.getVectorType(), ring, tile)
+              .getResult());
     }
     read.erase();
     ++numPromoted;
+  }
+
+  void promote(vector::TransferReadOp read) {
+    auto loop = read->getParentOfType<scf::ForOp>();
+    auto forall = read->getParentOfType<scf::ForallOp>();
+    if (loop) {
+      Value ring = allocRing(read.getLoc(), read.getVectorType(),
+                             schedule.getNumStages());
+      return replace(read, ring, loop.getInductionVar(), /*isReread=*/false);
+    }
+    // A tile of each warp's own.
+    int64_t slots = schedule.getKeyWarps() > 1 ? 1 : schedule.getNumWarps();
+    Value ring = allocRing(read.getLoc(), read.getVectorType(), slots);
+    // Q fragments that do not stay in registers are read anew by each user.
+    replace(read, ring, forall.getInductionVars().back(),
+            schedule.getQuery() == QueryPlacement::Shared);
+  }
+
+  /// Tiles outside of loops that no warp keeps for itself go through the rings
+  /// in program order: K and V through one of twice the stages, where their
+  /// tiles have the same shape.
+  void promoteStream(ArrayRef<vector::TransferReadOp> reads) {
+    llvm::MapVector<Type, SmallVector<vector::TransferReadOp>> byType;
+    for (vector::TransferReadOp read : reads)
+      byType[read.getVectorType()].push_back(read);
+    llvm::SmallDenseMap<Type, Value> rings;
+    for (auto &[type, sameType] : byType) {
+      llvm::SmallDenseSet<Value> tensors;
+      for (vector::TransferReadOp read : sameType)
+        tensors.insert(read.getBase());
+      int64_t slots = schedule.getNumStages() * tensors.size();
+      rings[type] = allocRing(sameType.front().getLoc(), cast<VectorType>(type),
+                              std::min<int64_t>(slots, sameType.size()));
+    }
+    int64_t number = 0;
+    for (vector::TransferReadOp read : reads) {
+      OpBuilder b(read);
+      Value tile = arith::ConstantIndexOp::create(b, read.getLoc(), number++);
+      replace(read, rings[read.getVectorType()], tile, /*isReread=*/false);
+    }
   }
 
   void runOnOperation() override {
     gpu::GPUFuncOp func = getOperation();
     if (!isOurKernel(func))
       return;
+    schedule = func->getAttrOfType<ScheduleAttr>(kScheduleAttrName);
     SmallVector<vector::TransferReadOp> reads;
     bool anyFailed = false;
     func.walk([&](vector::TransferReadOp read) {
@@ -138,9 +194,18 @@ struct PromoteSharedPass final
     });
     if (anyFailed)
       return signalPassFailure();
-    auto schedule = func->getAttrOfType<ScheduleAttr>(kScheduleAttrName);
-    for (vector::TransferReadOp read : reads)
-      promote(read, schedule);
+    SmallVector<vector::TransferReadOp> stream;
+    for (vector::TransferReadOp read : reads) {
+      bool isInLoop = read->getParentOfType<scf::ForOp>() != nullptr;
+      if (!isInLoop &&
+          (isRightOperand(read) || getScope(read) == CopyScope::Block))
+        stream.push_back(read);
+      else
+        promote(read);
+    }
+    promoteStream(stream);
   }
+
+  ScheduleAttr schedule;
 };
 } // namespace

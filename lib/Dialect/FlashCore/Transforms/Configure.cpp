@@ -76,6 +76,7 @@ mlir::flashcore::getScheduleOptions(const ConfigurePassOptions &options) {
   result.numWarps = options.numWarps;
   result.numStages = options.numStages;
   result.minBlocks = options.minBlocks;
+  result.keyWarps = options.keyWarps;
   std::string error;
   // Empty means "choose".
   auto parse = [&](StringRef name, StringRef text, auto &field,
@@ -93,17 +94,18 @@ mlir::flashcore::getScheduleOptions(const ConfigurePassOptions &options) {
   parse("overlap", options.overlap, result.overlap, "none or qk");
   parse("row-max", options.rowMax, result.rowMax, "exact or stale");
   parse("row-sum", options.rowSum, result.rowSum, "add or mma");
+  parse("softmax", options.softmax, result.softmax, "online or one_pass");
   if (!error.empty())
     return error;
   return result;
 }
 
 ScheduleChoice mlir::flashcore::getChoice(fcgpu::ScheduleAttr schedule) {
-  return {schedule.getBlockM(),    schedule.getBlockN(),
-          schedule.getNumWarps(),  schedule.getNumStages(),
-          schedule.getMinBlocks(), schedule.getQuery(),
-          schedule.getGridOrder(), schedule.getOverlap(),
-          schedule.getRowMax(),    schedule.getRowSum()};
+  return {
+      schedule.getBlockM(),    schedule.getBlockN(),    schedule.getNumWarps(),
+      schedule.getNumStages(), schedule.getMinBlocks(), schedule.getQuery(),
+      schedule.getGridOrder(), schedule.getOverlap(),   schedule.getRowMax(),
+      schedule.getRowSum(),    schedule.getKeyWarps(),  schedule.getSoftmax()};
 }
 
 namespace {
@@ -134,7 +136,8 @@ struct ConfigurePass final
                     &getContext(), target.chip, choice.blockM, choice.blockN,
                     choice.numWarps, choice.numStages, choice.query,
                     choice.gridOrder, choice.minBlocks, choice.overlap,
-                    choice.rowMax, choice.rowSum));
+                    choice.rowMax, choice.rowSum, choice.keyWarps,
+                    choice.softmax));
     ++numConfigured;
     return success();
   }
@@ -147,7 +150,7 @@ struct ConfigurePass final
     }
     auto parsed = getScheduleOptions({chip, blockM, blockN, numWarps, numStages,
                                       minBlocks, query, gridOrder, overlap,
-                                      rowMax, rowSum});
+                                      rowMax, rowSum, keyWarps, softmax});
     if (auto *error = std::get_if<std::string>(&parsed)) {
       emitError(getOperation()->getLoc()) << *error;
       return signalPassFailure();

@@ -61,6 +61,12 @@ private:
   struct State {
     Value acc, rowMax, rowSum;
   };
+  /// What is written of a state: rows of the unnormalised output, the row
+  /// maximum, which `maxToLn` turns into a natural logarithm, and the row sum.
+  struct Result {
+    Value acc, rowMax, rowSum;
+    float maxToLn;
+  };
 
   Value constant(float value, ArrayRef<int64_t> shape) {
     auto type = VectorType::get(shape, b.getF32Type());
@@ -69,10 +75,11 @@ private:
   }
   /// `rows` (one value a row) as a tile of `cols` equal columns.
   Value broadcastRows(Value rows, int64_t cols) {
+    int64_t numRows = cast<VectorType>(rows.getType()).getDimSize(0);
     Value column = vector::ShapeCastOp::create(
-        b, VectorType::get({warpM, 1}, b.getF32Type()), rows);
+        b, VectorType::get({numRows, 1}, b.getF32Type()), rows);
     return vector::BroadcastOp::create(
-        b, VectorType::get({warpM, cols}, b.getF32Type()), column);
+        b, VectorType::get({numRows, cols}, b.getF32Type()), column);
   }
   Value asValue(OpFoldResult ofr) {
     return getValueOrCreateConstantIndexOp(b, b.getLoc(), ofr);
@@ -85,7 +92,9 @@ private:
   }
 
   OpFoldResult clamp(OpFoldResult bound);
+  Value getKeyPart();
   OpFoldResult getFirstQueryOfBlock();
+  OpFoldResult getCountOfPart(OpFoldResult count);
   void computeTileCounts();
   Value readTile(Value memref, Value row, int64_t rows, int64_t cols);
   Value contract(Value lhs, Value rhs, Value acc, bool transposedRhs);
@@ -96,7 +105,7 @@ private:
   Value loadBias(Value query, Value key);
   Value changeScores(Value scores, Value key);
   Value maskScores(Value scores, Value key);
-  Value branch(Value iteration, OpFoldResult bound, function_ref<Value()> first,
+  Value branch(Value condition, function_ref<Value()> first,
                function_ref<Value()> second);
   Value maskWhenPartial(Value scores, Value iteration, Value key);
   Value groupColumns(Value tile);
@@ -104,8 +113,21 @@ private:
   Value rescaleRows(Value tile, Value factors);
   State followMax(State state, Value rowMax);
   State followMaxRarely(State state, Value scores);
+  Value getTileKey(OpFoldResult iteration);
+  Value buildScores(Value query, Value key);
+  State accumulate(State state, Value scores, Value key);
   State buildIteration(Value query, Value iteration, State state);
-  void writeResults(State state);
+  State getEmptyState();
+  State buildOnline(Value query);
+  int64_t getNumTilesOfOnePass();
+  bool mayLackTiles();
+  Value maskUnlessFull(Value scores, int64_t i, Value key);
+  State buildOnePass(Value query);
+  Value sumRows(State state);
+  Result mergeParts(State state);
+  void writeRows(Value tile, Value memref, Value row, ArrayRef<Value> cols);
+  void writeResult(Result result);
+  void writeLse(Result result, Value isEmpty, Value row);
 
   AttentionOp op;
   ImplicitLocOpBuilder b;
@@ -126,6 +148,23 @@ OpFoldResult TileExpander::clamp(OpFoldResult bound) {
     return b.getIndexAttr(std::max<int64_t>(*value, 0));
   return arith::MaxSIOp::create(b, asValue(bound), asValue(b.getIndexAttr(0)))
       .getResult();
+}
+
+/// Which of the warps that share the query rows this is.
+Value TileExpander::getKeyPart() {
+  return op->getParentOfType<scf::ForallOp>().getInductionVar(1);
+}
+
+/// How many of the first `count` tiles the warp walks: tiles p, p + key_warps,
+/// ... are those of part p.
+OpFoldResult TileExpander::getCountOfPart(OpFoldResult count) {
+  int64_t parts = schedule.getKeyWarps();
+  if (parts == 1)
+    return count;
+  if (auto value = getConstantIntValue(count); value && *value % parts == 0)
+    return b.getIndexAttr(*value / parts);
+  AffineExpr d0 = b.getAffineDimExpr(0), d1 = b.getAffineDimExpr(1);
+  return apply((d0 - d1).ceilDiv(parts), {count, getKeyPart()});
 }
 
 /// The first query row of the block is that of its warp 0: the tile's own, with
@@ -151,14 +190,17 @@ OpFoldResult TileExpander::getFirstQueryOfBlock() {
 }
 
 void TileExpander::computeTileCounts() {
-  // All warps of a block walk the same tiles, since they fill them together.
-  int64_t blockM = schedule.getBlockM();
+  // The warps of a block walk the same tiles where they fill them together.
+  bool isAlone = schedule.getKeyWarps() > 1;
+  int64_t numQueries = isAlone ? warpM : schedule.getBlockM();
   AffineExpr d0 = b.getAffineDimExpr(0), d1 = b.getAffineDimExpr(1);
-  OpFoldResult firstQuery = getFirstQueryOfBlock();
+  OpFoldResult firstQuery =
+      isAlone ? getAsOpFoldResult(tileOperand(AttentionOp::TileQuery))
+              : getFirstQueryOfBlock();
   SmallVector<OpFoldResult> operands{
       firstQuery, getAsOpFoldResult(tileOperand(AttentionOp::TileSeqlenQ)),
       getAsOpFoldResult(tileOperand(AttentionOp::TileSeqlenK))};
-  KeyBounds bounds = getKeyBounds(op.getContext(), mask, blockM);
+  KeyBounds bounds = getKeyBounds(op.getContext(), mask, numQueries);
   auto end = [&](AffineMap map) {
     return clamp(
         affine::makeComposedFoldedAffineMin(b, b.getLoc(), map, operands));
@@ -171,13 +213,16 @@ void TileExpander::computeTileCounts() {
   numTiles = endTile = apply(d0.ceilDiv(blockN), {end(bounds.visibleEnd)});
   OpFoldResult numFull = apply(d0.floorDiv(blockN), {end(bounds.fullEnd)});
   headEnd = apply(d0 - d1, {endTile, numFull});
-  if (!mask.windowLeft)
-    return;
-  OpFoldResult firstTile =
-      apply(d0.floorDiv(blockN), {begin(bounds.visibleBegin)});
-  OpFoldResult firstFull = apply(d0.ceilDiv(blockN), {begin(bounds.fullBegin)});
-  numTiles = clamp(apply(d0 - d1, {endTile, firstTile}));
-  tailBegin = apply(d0 - d1, {endTile, firstFull});
+  if (mask.windowLeft) {
+    OpFoldResult firstTile =
+        apply(d0.floorDiv(blockN), {begin(bounds.visibleBegin)});
+    OpFoldResult firstFull =
+        apply(d0.ceilDiv(blockN), {begin(bounds.fullBegin)});
+    numTiles = clamp(apply(d0 - d1, {endTile, firstTile}));
+    tailBegin = getCountOfPart(apply(d0 - d1, {endTile, firstFull}));
+  }
+  numTiles = getCountOfPart(numTiles);
+  headEnd = getCountOfPart(headEnd);
 }
 
 Value TileExpander::readTile(Value memref, Value row, int64_t rows,
@@ -281,9 +326,23 @@ Value TileExpander::changeScores(Value scores, Value key) {
   });
 }
 
+/// In one pass, a warp walks as many tiles as any warp of any block may have.
+int64_t TileExpander::getNumTilesOfOnePass() {
+  int64_t seqlenK = *getConstantIntValue(tileOperand(AttentionOp::TileSeqlenK));
+  return getTilesOfPart(seqlenK, getChoice(schedule));
+}
+
+/// Whether one pass may walk tiles that are not there.
+bool TileExpander::mayLackTiles() {
+  return schedule.getSoftmax() == fcgpu::Softmax::OnePass &&
+         getConstantIntValue(numTiles) != getNumTilesOfOnePass();
+}
+
 /// Whether some key of a visited tile may lie past seqlen_k and still be
 /// visible by all other rules.
 bool TileExpander::needsTailMask() {
+  if (mayLackTiles())
+    return true;
   // j <= i + seqlen_k - seqlen_q < seqlen_k for every real row.
   if (op.getCausal() == CausalAlignment::BottomRight || mask.windowRight == 0)
     return false;
@@ -326,35 +385,32 @@ Value TileExpander::maskScores(Value scores, Value key) {
   });
 }
 
-/// `first` in the iterations before `bound`, `second()` from there on.
-Value TileExpander::branch(Value iteration, OpFoldResult bound,
-                           function_ref<Value()> first,
+/// `first()` if the condition holds, else `second()`.
+Value TileExpander::branch(Value condition, function_ref<Value()> first,
                            function_ref<Value()> second) {
-  Value isBefore = arith::CmpIOp::create(b, arith::CmpIPredicate::slt,
-                                         iteration, asValue(bound));
-  auto ifOp = scf::IfOp::create(
-      b, isBefore,
-      [&](OpBuilder &builder, Location loc) {
-        OpBuilder::InsertionGuard guard(b);
-        b.setInsertionPointToStart(builder.getInsertionBlock());
-        scf::YieldOp::create(b, first());
-      },
-      [&](OpBuilder &builder, Location loc) {
-        OpBuilder::InsertionGuard guard(b);
-        b.setInsertionPointToStart(builder.getInsertionBlock());
-        scf::YieldOp::create(b, second());
-      });
-  return ifOp.getResult(0);
+  auto build = [&](function_ref<Value()> side) {
+    return [this, side](OpBuilder &builder, Location) {
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToStart(builder.getInsertionBlock());
+      scf::YieldOp::create(b, side());
+    };
+  };
+  return scf::IfOp::create(b, condition, build(first), build(second))
+      .getResult(0);
 }
 
 Value TileExpander::maskWhenPartial(Value scores, Value iteration, Value key) {
+  auto isBefore = [&](OpFoldResult bound) -> Value {
+    return arith::CmpIOp::create(b, arith::CmpIPredicate::slt, iteration,
+                                 asValue(bound));
+  };
   auto masked = [&] { return maskScores(scores, key); };
   auto head = [&] {
     if (getConstantIntValue(headEnd) == 0)
       return scores;
-    return branch(iteration, headEnd, masked, [&] { return scores; });
+    return branch(isBefore(headEnd), masked, [&] { return scores; });
   };
-  return mask.windowLeft ? branch(iteration, tailBegin, head, masked) : head();
+  return mask.windowLeft ? branch(isBefore(tailBegin), head, masked) : head();
 }
 
 /// Columns 8 apart side by side: reduced, they leave eight partial results a
@@ -366,9 +422,10 @@ Value TileExpander::groupColumns(Value tile) {
 
 /// The maximum to subtract. A row that has seen no key yet takes 0.
 Value TileExpander::getSafeMax(Value rowMax) {
+  int64_t rows = cast<VectorType>(rowMax.getType()).getDimSize(0);
   Value isEmpty = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, rowMax,
-                                        constant(kMinusInf, {warpM}));
-  return arith::SelectOp::create(b, isEmpty, constant(0.0f, {warpM}), rowMax);
+                                        constant(kMinusInf, {rows}));
+  return arith::SelectOp::create(b, isEmpty, constant(0.0f, {rows}), rowMax);
 }
 
 Value TileExpander::rescaleRows(Value tile, Value factors) {
@@ -418,25 +475,29 @@ TileExpander::State TileExpander::followMaxRarely(State state, Value scores) {
   return {ifOp.getResult(0), ifOp.getResult(1), ifOp.getResult(2)};
 }
 
-TileExpander::State TileExpander::buildIteration(Value query, Value iteration,
-                                                 State state) {
-  AffineExpr d0 = b.getAffineDimExpr(0), d1 = b.getAffineDimExpr(1);
-  Value key = asValue(apply((d0 - d1 - 1) * blockN, {endTile, iteration}));
-  Value k = readTile(op.getKey(), key, blockN, op.getHeadDim());
-  Value scores = contract(query, k, constant(0.0f, {warpM, blockN}),
-                          /*transposedRhs=*/true);
-  scores = changeScores(scores, key);
-  scores = maskWhenPartial(scores, iteration, key);
+/// The first key of the tile of an iteration.
+Value TileExpander::getTileKey(OpFoldResult iteration) {
+  AffineExpr d0, d1, d2;
+  bindDims(op.getContext(), d0, d1, d2);
+  int64_t parts = schedule.getKeyWarps();
+  OpFoldResult part =
+      parts > 1 ? OpFoldResult(getKeyPart()) : b.getIndexAttr(0);
+  return asValue(
+      apply((d0 - d1 * parts - d2 - 1) * blockN, {endTile, iteration, part}));
+}
 
-  if (schedule.getRowMax() == fcgpu::RowMax::Stale) {
-    state = followMaxRarely(state, scores);
-  } else {
-    Value rowMax = vector::MultiDimReductionOp::create(
-        b, scores, state.rowMax, ArrayRef<bool>{false, true},
-        vector::CombiningKind::MAXNUMF);
-    state = followMax(state, rowMax);
-  }
-  // exp(scale * (s - max)) = exp2(c * s - c * max), c = scale * log2(e).
+/// Q K^T of the tile from `key` on.
+Value TileExpander::buildScores(Value query, Value key) {
+  Value k = readTile(op.getKey(), key, blockN, op.getHeadDim());
+  return contract(query, k, constant(0.0f, {warpM, blockN}),
+                  /*transposedRhs=*/true);
+}
+
+/// Adds a tile to the state, relative to the state's maximum: P = exp(scale *
+/// (s - max)) = exp2(c * s - c * max), c = scale * log2(e), to the sum and P V
+/// to O.
+TileExpander::State TileExpander::accumulate(State state, Value scores,
+                                             Value key) {
   float c = getScoreScale() * kLog2e;
   Value scaledMax =
       arith::MulFOp::create(b, getSafeMax(state.rowMax), constant(-c, {warpM}));
@@ -460,59 +521,223 @@ TileExpander::State TileExpander::buildIteration(Value query, Value iteration,
   return state;
 }
 
-void TileExpander::writeResults(State state) {
-  Value zero = constant(0.0f, {warpM});
-  // By mma, all eight columns hold the sum.
-  auto kind = schedule.getRowSum() == fcgpu::RowSum::Mma
-                  ? vector::CombiningKind::MAXNUMF
-                  : vector::CombiningKind::ADD;
-  Value sum = vector::MultiDimReductionOp::create(
-      b, state.rowSum, zero, ArrayRef<bool>{false, true}, kind);
-  // The largest visible score alone contributes 1, so a sum of 0 means that the
-  // row sees no key.
-  Value isEmpty =
-      arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, sum, zero);
-  Value inverse = arith::DivFOp::create(b, constant(1.0f, {warpM}), sum);
-  inverse = arith::SelectOp::create(b, isEmpty, zero, inverse);
-  Value o =
-      arith::MulFOp::create(b, state.acc, broadcastRows(inverse, headDimV));
-  o = arith::TruncFOp::create(b, VectorType::get({warpM, headDimV}, half), o);
-  Value c0 = asValue(b.getIndexAttr(0));
-  vector::TransferWriteOp::create(b, o, op.getOutput(),
-                                  ValueRange{c0, c0, c0, c0},
-                                  ArrayRef<bool>{false, true});
-  if (!op.getLse())
-    return;
-  // lse = scale * max + ln(sum), ln(x) = log2(x) * ln(2).
-  Value log = arith::MulFOp::create(b, math::Log2Op::create(b, sum),
-                                    constant(kLn2, {warpM}));
-  Value lse = math::FmaOp::create(b, state.rowMax,
-                                  constant(getScoreScale(), {warpM}), log);
-  lse = arith::SelectOp::create(b, isEmpty, constant(kMinusInf, {warpM}), lse);
-  vector::TransferWriteOp::create(b, lse, op.getLse(), ValueRange{c0, c0, c0},
-                                  ArrayRef<bool>{false});
+TileExpander::State TileExpander::buildIteration(Value query, Value iteration,
+                                                 State state) {
+  Value key = getTileKey(iteration);
+  Value scores = buildScores(query, key);
+  scores = changeScores(scores, key);
+  scores = maskWhenPartial(scores, iteration, key);
+
+  if (schedule.getRowMax() == fcgpu::RowMax::Stale) {
+    state = followMaxRarely(state, scores);
+  } else {
+    Value rowMax = vector::MultiDimReductionOp::create(
+        b, scores, state.rowMax, ArrayRef<bool>{false, true},
+        vector::CombiningKind::MAXNUMF);
+    state = followMax(state, rowMax);
+  }
+  return accumulate(state, scores, key);
 }
 
-void TileExpander::expand() {
-  computeTileCounts();
+/// The state before the first tile.
+TileExpander::State TileExpander::getEmptyState() {
+  return {constant(0.0f, {warpM, headDimV}), constant(kMinusInf, {warpM}),
+          constant(0.0f, {warpM, 8})};
+}
+
+/// All tiles in a loop.
+TileExpander::State TileExpander::buildOnline(Value query) {
   Value c0 = asValue(b.getIndexAttr(0)), c1 = asValue(b.getIndexAttr(1));
-  Value query = readTile(op.getQuery(), c0, warpM, op.getHeadDim());
-  Value init[] = {constant(0.0f, {warpM, headDimV}),
-                  constant(kMinusInf, {warpM}), constant(0.0f, {warpM, 8})};
+  State empty = getEmptyState();
+  Value init[] = {empty.acc, empty.rowMax, empty.rowSum};
   auto loop = scf::ForOp::create(b, c0, asValue(numTiles), c1, init);
+  OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(loop.getBody());
   ValueRange args = loop.getRegionIterArgs();
   State next = buildIteration(query, loop.getInductionVar(),
                               {args[0], args[1], args[2]});
   scf::YieldOp::create(b, ValueRange{next.acc, next.rowMax, next.rowSum});
-  b.setInsertionPointAfter(loop);
-  writeResults({loop.getResult(0), loop.getResult(1), loop.getResult(2)});
+  return {loop.getResult(0), loop.getResult(1), loop.getResult(2)};
+}
+
+/// Masks the tile of iteration `i` where it is partial or not there at all.
+Value TileExpander::maskUnlessFull(Value scores, int64_t i, Value key) {
+  Value isMasked;
+  auto add = [&](arith::CmpIPredicate predicate, OpFoldResult bound) {
+    Value holds = arith::CmpIOp::create(
+        b, predicate, asValue(b.getIndexAttr(i)), asValue(bound));
+    isMasked =
+        isMasked ? arith::OrIOp::create(b, isMasked, holds).getResult() : holds;
+  };
+  if (getConstantIntValue(headEnd) != 0)
+    add(arith::CmpIPredicate::slt, headEnd);
+  if (mayLackTiles())
+    add(arith::CmpIPredicate::sge, numTiles);
+  if (mask.windowLeft)
+    add(arith::CmpIPredicate::sge, tailBegin);
+  return isMasked ? branch(
+                        isMasked, [&] { return maskScores(scores, key); },
+                        [&] { return scores; })
+                  : scores;
+}
+
+/// All scores first, then one maximum and all exponentials. Tiles that are not
+/// there start at the end of the sequence: they read as zeros and are masked.
+TileExpander::State TileExpander::buildOnePass(Value query) {
+  int64_t count = getNumTilesOfOnePass();
+  Value end = tileOperand(AttentionOp::TileSeqlenK);
+  SmallVector<Value> keys, scores;
+  for (int64_t i = 0; i < count; ++i) {
+    Value key = getTileKey(b.getIndexAttr(i));
+    if (mayLackTiles()) {
+      Value exists =
+          arith::CmpIOp::create(b, arith::CmpIPredicate::slt,
+                                asValue(b.getIndexAttr(i)), asValue(numTiles));
+      key = arith::SelectOp::create(b, exists, key, end);
+    }
+    keys.push_back(key);
+  }
+  for (Value key : keys)
+    scores.push_back(buildScores(query, key));
+  State state = getEmptyState();
+  Value tileMax;
+  for (int64_t i = 0; i < count; ++i) {
+    scores[i] = changeScores(scores[i], keys[i]);
+    scores[i] = maskUnlessFull(scores[i], i, keys[i]);
+    tileMax =
+        tileMax ? arith::MaxNumFOp::create(b, tileMax, scores[i]) : scores[i];
+  }
+  state.rowMax = vector::MultiDimReductionOp::create(
+      b, tileMax, state.rowMax, ArrayRef<bool>{false, true},
+      vector::CombiningKind::MAXNUMF);
+  for (auto [key, tile] : llvm::zip_equal(keys, scores))
+    state = accumulate(state, tile, key);
+  return state;
+}
+
+/// The sum of each row: of its eight partial sums, or any of eight equal ones.
+Value TileExpander::sumRows(State state) {
+  auto kind = schedule.getRowSum() == fcgpu::RowSum::Mma
+                  ? vector::CombiningKind::MAXNUMF
+                  : vector::CombiningKind::ADD;
+  return vector::MultiDimReductionOp::create(b, state.rowSum,
+                                             constant(0.0f, {warpM}),
+                                             ArrayRef<bool>{false, true}, kind);
+}
+
+/// This warp's share of the rows, over all keys: each part's share, relative to
+/// the maximum of all, added up. Maxima are exponents of 2 here.
+TileExpander::Result TileExpander::mergeParts(State state) {
+  Value exponents = arith::MulFOp::create(
+      b, state.rowMax, constant(getScoreScale() * kLog2e, {warpM}));
+  Value tiles[] = {state.acc, exponents, sumRows(state)};
+  auto exchange = fcgpu::AllToAllOp::create(
+      b, tiles, getKeyPart(), static_cast<uint64_t>(schedule.getKeyWarps()));
+  ValueRange accs = exchange.getSharesOf(0), maxima = exchange.getSharesOf(1),
+             sums = exchange.getSharesOf(2);
+  Value rowMax = maxima.front();
+  for (Value other : maxima.drop_front())
+    rowMax = arith::MaxNumFOp::create(b, rowMax, other);
+  Value safeMax = getSafeMax(rowMax);
+  int64_t cols = cast<VectorType>(accs.front().getType()).getDimSize(1);
+  Value acc, rowSum;
+  for (auto [partAcc, partMax, partSum] : llvm::zip_equal(accs, maxima, sums)) {
+    Value factors =
+        math::Exp2Op::create(b, arith::SubFOp::create(b, partMax, safeMax));
+    Value columns = broadcastRows(factors, cols);
+    acc = acc ? math::FmaOp::create(b, partAcc, columns, acc).getResult()
+              : arith::MulFOp::create(b, partAcc, columns).getResult();
+    rowSum = rowSum
+                 ? math::FmaOp::create(b, partSum, factors, rowSum).getResult()
+                 : arith::MulFOp::create(b, partSum, factors).getResult();
+  }
+  return {acc, rowMax, rowSum, kLn2};
+}
+
+/// Writes a tile (or row vector) to rows of `memref` from `row` on.
+void TileExpander::writeRows(Value tile, Value memref, Value row,
+                             ArrayRef<Value> cols) {
+  Value zero = asValue(b.getIndexAttr(0));
+  SmallVector<Value> indices{zero, zero, row};
+  llvm::append_range(indices, cols);
+  // A memref of all the rows of the warp has those of a share.
+  auto rows = cast<MemRefType>(memref.getType()).getDimSize(2);
+  SmallVector<bool> inBounds(cols.size() + 1, true);
+  inBounds.front() = schedule.getKeyWarps() > 1 && rows == warpM;
+  vector::TransferWriteOp::create(b, tile, memref, indices,
+                                  ArrayRef<bool>(inBounds));
+}
+
+/// lse = max + ln(sum), ln(x) = log2(x) * ln(2).
+void TileExpander::writeLse(Result result, Value isEmpty, Value row) {
+  int64_t rows = cast<VectorType>(result.rowSum.getType()).getDimSize(0);
+  Value log = arith::MulFOp::create(b, math::Log2Op::create(b, result.rowSum),
+                                    constant(kLn2, {rows}));
+  Value lse = math::FmaOp::create(b, result.rowMax,
+                                  constant(result.maxToLn, {rows}), log);
+  lse = arith::SelectOp::create(b, isEmpty, constant(kMinusInf, {rows}), lse);
+  writeRows(lse, op.getLse(), row, {});
+}
+
+void TileExpander::writeResult(Result result) {
+  auto type = cast<VectorType>(result.acc.getType());
+  int64_t rows = type.getDimSize(0), cols = type.getDimSize(1);
+  Value zero = constant(0.0f, {rows});
+  // The largest visible score alone contributes 1, so a sum of 0 means that the
+  // row sees no key.
+  Value isEmpty =
+      arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, result.rowSum, zero);
+  Value inverse =
+      arith::DivFOp::create(b, constant(1.0f, {rows}), result.rowSum);
+  inverse = arith::SelectOp::create(b, isEmpty, zero, inverse);
+  Value o = arith::MulFOp::create(b, result.acc, broadcastRows(inverse, cols));
+  o = arith::TruncFOp::create(b, VectorType::get({rows, cols}, half), o);
+
+  // Where the share of a part lies (see fcgpu.all_to_all).
+  OpFoldResult row = b.getIndexAttr(0), col = b.getIndexAttr(0);
+  int64_t parts = schedule.getKeyWarps();
+  int64_t colShares = headDimV / cols;
+  if (parts > 1) {
+    AffineExpr d0 = b.getAffineDimExpr(0);
+    row = apply(d0.floorDiv(colShares) * rows, {getKeyPart()});
+    col = apply((d0 % colShares) * cols, {getKeyPart()});
+  }
+  writeRows(o, op.getOutput(), asValue(row), asValue(col));
+  if (!op.getLse())
+    return;
+  if (colShares == 1)
+    return writeLse(result, isEmpty, asValue(row));
+  // The warps that share rows hold the same log-sum-exp.
+  Value isFirst = arith::CmpIOp::create(
+      b, arith::CmpIPredicate::eq, asValue(col), asValue(b.getIndexAttr(0)));
+  auto ifOp = scf::IfOp::create(b, isFirst, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(ifOp.thenBlock());
+  writeLse(result, isEmpty, asValue(row));
+}
+
+void TileExpander::expand() {
+  computeTileCounts();
+  Value query = readTile(op.getQuery(), asValue(b.getIndexAttr(0)), warpM,
+                         op.getHeadDim());
+  State last = schedule.getSoftmax() == fcgpu::Softmax::OnePass
+                   ? buildOnePass(query)
+                   : buildOnline(query);
+  if (schedule.getKeyWarps() > 1)
+    writeResult(mergeParts(last));
+  else
+    writeResult({last.acc, last.rowMax, sumRows(last), getScoreScale()});
   op.erase();
 }
 
 namespace {
 struct OnlineSoftmaxPass final
     : mlir::flashcore::impl::OnlineSoftmaxPassBase<OnlineSoftmaxPass> {
+  static bool isInsideKeyParts(AttentionOp op) {
+    auto forall = op->getParentOfType<scf::ForallOp>();
+    return forall && forall.getRank() == 2;
+  }
+
   LogicalResult checkPrecondition(AttentionOp op) {
     if (op.getTile().empty() || !op.hasPureBufferSemantics())
       return op.emitOpError("is not a tile on memrefs; run flashcore-tile "
@@ -520,6 +745,23 @@ struct OnlineSoftmaxPass final
     if (!op->hasAttr(fcgpu::kScheduleAttrName))
       return op.emitOpError("has no fcgpu.schedule; run flashcore-configure "
                             "first");
+    auto schedule =
+        op->getAttrOfType<fcgpu::ScheduleAttr>(fcgpu::kScheduleAttrName);
+    if (schedule.getSoftmax() == fcgpu::Softmax::OnePass &&
+        !getConstantIntValue(op.getTile()[AttentionOp::TileSeqlenK]))
+      return op.emitOpError("has softmax one_pass, which needs a constant "
+                            "seqlen_k");
+    if (schedule.getKeyWarps() > 1 && !isInsideKeyParts(op))
+      return op.emitOpError("has key_warps ")
+             << schedule.getKeyWarps()
+             << ", but does not stand in an scf.forall over rows and key parts";
+    auto results = VectorType::get({schedule.getWarpM(), op.getHeadDimV()},
+                                   Float32Type::get(&getContext()));
+    if (failed(fcgpu::getShareType(results, schedule.getKeyWarps())))
+      return op.emitOpError("has key_warps ")
+             << schedule.getKeyWarps() << ", which cannot share "
+             << schedule.getWarpM() << " x " << op.getHeadDimV()
+             << " results evenly in whole 8x8 cores";
     if (getConstantIntValue(op.getTile()[AttentionOp::TileKey]) != 0)
       return op.emitOpError("starts at a key other than 0, which this version "
                             "cannot lower yet");

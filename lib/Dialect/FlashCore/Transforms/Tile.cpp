@@ -57,8 +57,7 @@ private:
   OpFoldResult getSize(Dim dim) const { return sizes[static_cast<int>(dim)]; }
   int64_t getSharedMemory() {
     return getSharedMemoryBytes(op.getHeadDim(), op.getHeadDimV(),
-                                schedule.getBlockM(), schedule.getBlockN(),
-                                schedule.getNumStages());
+                                getChoice(schedule));
   }
   Value asValue(OpFoldResult ofr) {
     return getValueOrCreateConstantIndexOp(b, b.getLoc(), ofr);
@@ -194,10 +193,18 @@ void KernelBuilder::buildBody() {
   headKV = asValue(apply(d0.floorDiv(s0.floorDiv(s1)),
                          {headQ, getSize(Dim::HeadsQ), getSize(Dim::HeadsKV)}));
 
-  SmallVector<OpFoldResult> warps{b.getIndexAttr(schedule.getNumWarps())};
-  auto mapping = b.getArrayAttr({gpu::GPUWarpMappingAttr::get(
-      op.getContext(), gpu::MappingId::LinearDim0)});
-  auto forall = scf::ForallOp::create(b, warps, ValueRange(), mapping);
+  // Warps that share query rows follow each other.
+  SmallVector<OpFoldResult> warps{b.getIndexAttr(schedule.getRowWarps())};
+  SmallVector<gpu::MappingId> ids{gpu::MappingId::LinearDim0};
+  if (schedule.getKeyWarps() > 1) {
+    warps.push_back(b.getIndexAttr(schedule.getKeyWarps()));
+    ids.insert(ids.begin(), gpu::MappingId::LinearDim1);
+  }
+  SmallVector<Attribute> mapping;
+  for (gpu::MappingId id : ids)
+    mapping.push_back(gpu::GPUWarpMappingAttr::get(op.getContext(), id));
+  auto forall =
+      scf::ForallOp::create(b, warps, ValueRange(), b.getArrayAttr(mapping));
   b.setInsertionPoint(forall.getTerminator());
   buildWarpTile(forall.getInductionVar(0));
   b.setInsertionPointAfter(forall);

@@ -216,7 +216,7 @@ gpu.module @kernels {
       kernel attributes {fcgpu.schedule = #schedule} {
     %c0 = arith.constant 0 : index
     %zero = arith.constant 0.000000e+00 : f16
-    // CHECK:      %[[RING:.+]] = fcgpu.alloc_ring : <3x64x16xf16>
+    // CHECK:      %[[RING:.+]] = fcgpu.alloc_ring : <1x64x16xf16>
     // CHECK:      scf.forall
     // CHECK-NEXT:   %[[FIRST:.+]] = arith.constant 0 : index
     // CHECK-NEXT:   fcgpu.copy %{{.+}} to %[[RING]][%[[FIRST]]] by block

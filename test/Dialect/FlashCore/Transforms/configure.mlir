@@ -26,7 +26,7 @@
 // CHECK-LABEL: func.func @schedule_is_written
 // CHECK:         flashcore.attention
 // CHECK-SAME:      fcgpu.schedule = #fcgpu.schedule<chip = "sm_89",
-// CHECK-SAME:      grid_order = query_fastest, min_blocks = 1>
+// CHECK-SAME:      grid_order = query_fastest, min_blocks = 1
 
 // BLOCK-M-LABEL: func.func @schedule_is_written
 // BLOCK-M:         #fcgpu.schedule<{{.*}}block_m = 96,{{.*}}num_warps = 3,
@@ -41,7 +41,7 @@
 // NUM-STAGES:         #fcgpu.schedule<{{.*}}block_n = 32,{{.*}}num_stages = 4,
 
 // MIN-BLOCKS-LABEL: func.func @schedule_is_written
-// MIN-BLOCKS:         #fcgpu.schedule<{{.*}}min_blocks = 3>
+// MIN-BLOCKS:         #fcgpu.schedule<{{.*}}min_blocks = 3
 
 // SHARED-LABEL: func.func @schedule_is_written
 // SHARED:         #fcgpu.schedule<{{.*}}query = shared,

@@ -89,3 +89,62 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0, key_warps = 2>
+!t = memref<1x1x16x16xf16>
+
+gpu.module @kernels {
+  gpu.func @key_parts_without_their_loop(%q: !t, %k: !t, %v: !t, %o: !t) kernel {
+    %c0 = arith.constant 0 : index
+    %c16 = arith.constant 16 : index
+    scf.forall (%warp) in (2) {
+      // expected-error @below {{'flashcore.attention' op has key_warps 2, but does not stand in an scf.forall over rows and key parts}}
+      flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
+          tile(%c0, %c0, %c0, %c16, %c0, %c16) {fcgpu.schedule = #schedule}
+    } {mapping = [#gpu.warp<linear_dim_0>]}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 8, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0, key_warps = 8>
+!t = memref<1x1x16x16xf16>
+
+gpu.module @kernels {
+  gpu.func @results_that_cannot_be_shared(%q: !t, %k: !t, %v: !t, %o: !t)
+      kernel {
+    %c0 = arith.constant 0 : index
+    %c16 = arith.constant 16 : index
+    scf.forall (%rows, %part) in (1, 8) {
+      // expected-error @below {{'flashcore.attention' op has key_warps 8, which cannot share 16 x 16 results evenly in whole 8x8 cores}}
+      flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
+          tile(%c0, %c0, %c0, %c16, %c0, %c16) {fcgpu.schedule = #schedule}
+    } {mapping = [#gpu.warp<linear_dim_1>, #gpu.warp<linear_dim_0>]}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0, softmax = one_pass>
+!t = memref<1x1x?x16xf16>
+
+gpu.module @kernels {
+  gpu.func @one_pass_of_any_length(%q: !t, %k: !t, %v: !t, %o: !t, %n: index)
+      kernel {
+    %c0 = arith.constant 0 : index
+    // expected-error @below {{'flashcore.attention' op has softmax one_pass, which needs a constant seqlen_k}}
+    flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
+        tile(%c0, %c0, %c0, %n, %c0, %n) {fcgpu.schedule = #schedule}
+    gpu.return
+  }
+}

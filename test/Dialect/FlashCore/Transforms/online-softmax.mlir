@@ -178,10 +178,10 @@ gpu.module @kernels {
     // CHECK:     scf.yield
     // CHECK:     %[[ZERO:.+]] = arith.constant dense<0.000000e+00> : vector<16xf32>
     // CHECK:     %[[SUM:.+]] = vector.multi_reduction <add>, %[[STATE]]#2, %[[ZERO]] [1]
-    // CHECK-DAG: %[[IS_EMPTY:.+]] = arith.cmpf oeq, %[[SUM]], %[[ZERO]]
+    // CHECK-DAG: %[[IS_EMPTY:.+]] = arith.cmpf oeq, %[[SUM]], %[[NO_SUM:.+]] :
     // CHECK-DAG: %[[ONE:.+]] = arith.constant dense<1.000000e+00> : vector<16xf32>
     // CHECK-DAG: %[[INVERSE:.+]] = arith.divf %[[ONE]], %[[SUM]]
-    // CHECK-DAG: arith.select %[[IS_EMPTY]], %[[ZERO]], %[[INVERSE]]
+    // CHECK-DAG: arith.select %[[IS_EMPTY]], %[[NO_SUM]], %[[INVERSE]]
     // CHECK:     vector.transfer_write %{{.+}} : vector<16x32xf16>
     // CHECK-DAG: %[[LOG2:.+]] = math.log2 %[[SUM]]
     // CHECK-DAG: %[[LN2:.+]] = arith.constant dense<0.693147182> : vector<16xf32>

@@ -12,6 +12,7 @@
 #include "mlir/IR/Dialect.h"
 #include "mlir/IR/OpDefinition.h"
 #include "mlir/Interfaces/ControlFlowInterfaces.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 #include "flashcore/Dialect/FCGPU/IR/FCGPUDialect.h.inc"
@@ -45,6 +46,17 @@ int64_t getSwizzleGroup(int64_t cols);
 
 /// Physical 16-byte chunk of logical chunk `chunk` in row `row`.
 int64_t swizzleChunk(int64_t row, int64_t chunk, int64_t cols);
+
+/// How the parts of `fcgpu.all_to_all` divide a tile among them: part p gets
+/// the p-th of rows x cols equal rectangles, in row-major order.
+struct ShareGrid {
+  int64_t rows, cols;
+};
+/// Divides the rows as far as whole cores allow, and then the columns.
+ShareGrid getShareGrid(int64_t rows, int64_t parts);
+/// What one of `parts` gets of a tile or row vector, or failure if the shares
+/// would not be whole cores.
+FailureOr<VectorType> getShareType(VectorType tile, int64_t parts);
 } // namespace mlir::fcgpu
 
 #define GET_OP_CLASSES

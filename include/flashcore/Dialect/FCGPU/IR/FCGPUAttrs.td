@@ -60,6 +60,14 @@ def FCGPU_RowSum
   let cppNamespace = "::mlir::fcgpu";
 }
 
+def FCGPU_Softmax
+    : I32EnumAttr<"Softmax", "How often exponentials are taken anew", [
+        I32EnumAttrCase<"Online", 0, "online">,
+        I32EnumAttrCase<"OnePass", 1, "one_pass">]> {
+  let genSpecializedAttr = 0;
+  let cppNamespace = "::mlir::fcgpu";
+}
+
 def FCGPU_CopyScope
     : I32EnumAttr<"CopyScope", "Who shares the work of a copy", [
         I32EnumAttrCase<"Block", 0, "block">,
@@ -75,8 +83,11 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
 
     * `chip`: the target, e.g. sm_89
     * `block_m`, `block_n`: query rows a block owns, key rows of one tile
-    * `num_warps`: warps of a block; each owns block_m / num_warps query rows, a
-      multiple of 16
+    * `num_warps`: warps of a block
+    * `key_warps`: warps that share the same query rows and walk the key tiles in
+      turn, each with rings of its own; their results are merged at the end. The
+      num_warps / key_warps groups of warps own equal parts of the block's query
+      rows, a multiple of 16
     * `num_stages`: slots of the K and V rings, at least 2
     * `query`: Q fragments are kept in `registers`, or read again from `shared`
       memory for every key tile
@@ -90,6 +101,10 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
       exceeds it by a factor of 2^8, instead of rescaling O for every tile
     * `row_sum`: `add` sums P in f32 before it is rounded; `mma` multiplies the
       rounded P by ones, which cancels the rounding of P under a stale maximum
+    * `softmax`: `online` walks the key tiles in a loop and rescales O as the
+      maximum grows; `one_pass` computes the scores of all tiles of a warp, which
+      it keeps in registers, before the first exponential: for a few key tiles,
+      of a length known at compile time
 
     ```mlir
     #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 64, num_warps = 4,
@@ -109,12 +124,17 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
       DefaultValuedParameter<"::mlir::fcgpu::RowMax",
                              "::mlir::fcgpu::RowMax::Exact">:$row_max,
       DefaultValuedParameter<"::mlir::fcgpu::RowSum",
-                             "::mlir::fcgpu::RowSum::Add">:$row_sum);
+                             "::mlir::fcgpu::RowSum::Add">:$row_sum,
+      DefaultValuedParameter<"int64_t", "1">:$key_warps,
+      DefaultValuedParameter<"::mlir::fcgpu::Softmax",
+                             "::mlir::fcgpu::Softmax::Online">:$softmax);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    /// Query rows one warp owns.
-    int64_t getWarpM() const { return getBlockM() / getNumWarps(); }
+    /// Groups of warps that own different query rows.
+    int64_t getRowWarps() const { return getNumWarps() / getKeyWarps(); }
+    /// Query rows one warp owns, alone or with the other warps of its group.
+    int64_t getWarpM() const { return getBlockM() / getRowWarps(); }
     int64_t getNumThreads() const { return getNumWarps() * 32; }
   }];
 }
@@ -159,6 +179,10 @@ def FCGPU_FragmentAttr : FCGPU_Attr<"Fragment", "fragment"> {
     8 (e / 2) + 2 l + e % 2), the same permutation is applied to the rows of V,
     and V is transposed by bytes, which ldmatrix.trans cannot do. Nothing lowers
     width 4 yet.
+
+    Width 8 is for f32 and 16-bit tiles on their way to memory: a lane holds
+    eight columns next to each other (16 bytes of 16-bit elements), no operand of
+    `mma.sync` does.
 
     A rank-1 tile (one value a row) is held by all four lanes of the row's quad.
   }];

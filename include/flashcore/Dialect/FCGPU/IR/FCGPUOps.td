@@ -9,6 +9,7 @@
 
 include "flashcore/Dialect/FCGPU/IR/FCGPUAttrs.td"
 include "mlir/Interfaces/ControlFlowInterfaces.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 
 class FCGPU_Op<string mnemonic, list<Trait> traits = []>
@@ -21,14 +22,17 @@ def FCGPU_CopyQueue : Resource<"::mlir::fcgpu::CopyQueueResource">;
 def FCGPU_AllocRingOp : FCGPU_Op<"alloc_ring"> {
   let summary = "Reserves a ring of tiles in the block's shared memory";
   let description = [{
-    One allocation a block, shared by its warps, alive for the whole kernel.
+    One allocation a `block`, shared by its warps, or one for each `warp`, which
+    the other warps cannot reach; alive for the whole kernel.
 
     ```mlir
-    %ring = fcgpu.alloc_ring : !fcgpu.ring<2x64x64xf16>
+    %ring = fcgpu.alloc_ring by warp : !fcgpu.ring<2x64x64xf16>
     ```
   }];
+  let arguments = (ins DefaultValuedAttr<FCGPU_CopyScope,
+      "::mlir::fcgpu::CopyScope::Block">:$scope);
   let results = (outs Res<FCGPU_RingType, "", [MemAlloc]>:$ring);
-  let assemblyFormat = "attr-dict `:` type($ring)";
+  let assemblyFormat = "(`by` $scope^)? attr-dict `:` type($ring)";
 }
 
 def FCGPU_CopyOp : FCGPU_Op<"copy", [AttrSizedOperandSegments]> {
@@ -114,6 +118,43 @@ def FCGPU_ReadOp : FCGPU_Op<"read"> {
     $ring `[` $tile `]` attr-dict `:` type($ring) `->` type($result)
   }];
   let hasVerifier = 1;
+}
+
+def FCGPU_AllToAllOp : FCGPU_Op<"all_to_all", [
+    InferTypeOpAdaptor, MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "Warps hand each other their shares of tiles";
+  let description = [{
+    The `parts` warps of a group hold tiles of the same shapes. Each is cut into
+    as many equal shares (`getShareGrid`: rows first, in whole 8x8 cores, then
+    columns), and warp number `part` gets share `part` of the tiles of all warps:
+    result i * parts + p is its share of tile i of warp p. What the shares are
+    combined to, and where they are written, is then divided among the warps.
+
+    All warps of the block execute the op; it is a barrier for them. The tiles
+    pass through the memory of the rings allocated `by warp`, which hold nothing
+    from here on: flashcore-insert-barriers sees to it that nobody still reads or
+    fills them. Warps of a group follow each other.
+
+    ```mlir
+    %o:2, %m:2 = fcgpu.all_to_all %acc, %max part %w of 2
+        : vector<32x64xf32>, vector<32xf32>
+    // %o#0, %o#1 : vector<16x64xf32>   %m#0, %m#1 : vector<16xf32>
+    ```
+  }];
+  let arguments = (ins Variadic<VectorOfRankAndType<[1, 2], [F32]>>:$tiles,
+                       Index:$part,
+                       ConfinedAttr<I64Attr, [IntMinValue<2>]>:$parts);
+  let results = (outs Variadic<VectorOfRankAndType<[1, 2], [F32]>>:$shares);
+  let assemblyFormat = [{
+    $tiles `part` $part `of` $parts attr-dict `:` type($tiles)
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The shares of tile `tile`, one from each warp.
+    ::mlir::ValueRange getSharesOf(unsigned tile) {
+      return getShares().slice(tile * getParts(), getParts());
+    }
+  }];
 }
 
 def FCGPU_MapScoresOp : FCGPU_Op<"map_scores", [

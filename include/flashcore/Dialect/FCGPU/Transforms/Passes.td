@@ -33,8 +33,10 @@ def PromoteSharedPass : Pass<"flashcore-promote-shared", "::mlir::gpu::GPUFuncOp
     A tile that is the same for all warps (K, V) is copied by the block, into a
     ring of `num_stages` slots; in a loop it is tile number %i. A tile that depends
     on the warp (Q) belongs to it, and it copies it into its own slot; with `query = shared` its
-    read moves into the loop. The IR is not yet right for more than one thread:
-    flashcore-insert-barriers makes it so.
+    read moves into the loop. With `key_warps` each warp has rings of its own for
+    all of them. Right operands of products outside of loops (the tiles of K and V
+    in one pass) go through one ring in program order. The IR is not yet right for
+    more than one thread: flashcore-insert-barriers makes it so.
 
     ```mlir
     %k = vector.transfer_read %key[%c0, %c0, %row, %c0], %zero
@@ -56,7 +58,9 @@ def PipelineLoopsPass : Pass<"flashcore-pipeline-loops", "::mlir::gpu::GPUFuncOp
     use the iteration as the tile number. Postcondition: in every loop with
     copies into a ring of s stages, iteration i starts the copy for iteration
     i + s - 1 (if there is one), before anything else; the first s - 1 are
-    started in front of the loop. The trip count may be anything, also 0.
+    started in front of the loop. The trip count may be anything, also 0. Outside
+    of loops, the copies of tiles that are numbered in the order of their reads
+    start as soon as their slot is free.
 
     ```mlir
     fcgpu.copy %key[...] to %ring[%c0] by block if %has_first
@@ -83,7 +87,8 @@ def InsertBarriersPass : Pass<"flashcore-insert-barriers", "::mlir::gpu::GPUFunc
 
     The copies of one tile number form a group. The placement is the analysis of
     Analysis/RingHazards: with the copies first, one wait and one barrier an
-    iteration.
+    iteration. An `fcgpu.all_to_all` comes after all copies into and reads of the
+    warp's own rings.
   }];
   let statistics = [
     Statistic<"numBarriers", "num-barriers", "Block barriers inserted">,
@@ -124,7 +129,8 @@ def AssignLayoutsPass : Pass<"flashcore-assign-layouts", "::mlir::gpu::GPUFuncOp
     elementwise ops, loops and ifs have one layout for all tiles they connect, so
     a layout spreads forward and backward. A tile that nothing fixes gets order
     `row`. A tile that would need two layouts is an error. Splat constants fit
-    any layout.
+    any layout. The shares of an `fcgpu.all_to_all` get width 8 where their columns
+    allow it: they are stored 16 bytes a lane.
   }];
   let dependentDialects = ["::mlir::fcgpu::FCGPUDialect"];
 }
@@ -138,7 +144,9 @@ def DistributePass : Pass<"flashcore-distribute", "::mlir::gpu::GPUFuncOp"> {
     vector one scalar for each 8 rows. Reads are `nvgpu.ldmatrix`, contractions
     `nvgpu.mma.sync` m16n8k16, copies `nvgpu.device_async_copy` of 16 bytes,
     reductions along a row end with two `gpu.shuffle`s. Rings are views of the
-    dynamic shared memory `@flashcore_shared`; more than the chip has is an error.
+    dynamic shared memory `@flashcore_shared`, those `by warp` of the warp's part
+    of it, through which also the shares of an `fcgpu.all_to_all` pass; more than
+    the chip has is an error.
   }];
   let statistics = [Statistic<"sharedMemory", "shared-memory-bytes",
                               "Shared memory of all kernels, in bytes">];

@@ -53,6 +53,11 @@ def ConfigurePass : Pass<"flashcore-configure"> {
            "exact or stale; empty lets the compiler choose">,
     Option<"rowSum", "row-sum", "std::string", /*default=*/"\"\"",
            "add or mma; empty lets the compiler choose">,
+    Option<"keyWarps", "key-warps", "int64_t", /*default=*/"0",
+           "Warps that share query rows and divide the keys; 0 lets the "
+           "compiler choose">,
+    Option<"softmax", "softmax", "std::string", /*default=*/"\"\"",
+           "online or one_pass; empty lets the compiler choose">,
   ];
   let statistics = [Statistic<"numConfigured", "num-configured",
                               "Attentions that got a schedule">];
@@ -65,7 +70,8 @@ def TilePass : Pass<"flashcore-tile", "::mlir::ModuleOp"> {
     Phase 2. Precondition: every `flashcore.attention` is on memrefs and carries
     `fcgpu.schedule` (flashcore-configure). Postcondition: none is left outside
     a `gpu.func`; each became a `gpu.launch_func` of a new kernel, in which an
-    `scf.forall` over the warps of a block holds an attention tile. The query
+    `scf.forall` over the warps of a block (with `key_warps`: over rows and key
+    parts) holds an attention tile. The query
     tiles of a block start at a multiple of block_m.
 
     The kernel's arguments are rank-0 memrefs (bare pointers), then the sizes,
@@ -102,6 +108,10 @@ def OnlineSoftmaxPass : Pass<"flashcore-online-softmax", "::mlir::gpu::GPUFuncOp
     sequence, the causal diagonal) come first: `%i < %num_masked` guards the
     mask. Tiles that nobody sees are never visited. A row whose maximum is -inf
     uses 0 instead, so -inf - -inf is never computed.
+
+    With `key_warps` the warps of a group walk the tiles in turn and merge their
+    results by `fcgpu.all_to_all`. With `softmax = one_pass` there is no loop: all
+    scores of a warp come before its first exponential.
 
     ```mlir
     scf.for %i = %c0 to %num_tiles step %c1 iter_args(%acc, %row_max, %row_sum)
