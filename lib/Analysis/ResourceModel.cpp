@@ -43,7 +43,7 @@ TileCost mlir::flashcore::getTileCost(const AttentionProblem &problem,
                                       const TargetInfo &target,
                                       const ScheduleChoice &choice) {
   constexpr double elementBytes = 2;
-  double m = choice.blockM, n = choice.blockN, warps = choice.numWarps;
+  double m = choice.getQueryRows(), n = choice.blockN, warps = choice.numWarps;
   double d = problem.headDim, dv = problem.headDimV;
   TileCost cost;
   cost.tensor = 2 * m * n * (d + dv) / target.tensorFlops;
@@ -63,7 +63,8 @@ TileCost mlir::flashcore::getTileCost(const AttentionProblem &problem,
 std::string mlir::flashcore::predictLimiter(const AttentionProblem &problem,
                                             const TargetInfo &target,
                                             const ScheduleChoice &choice) {
-  std::optional<int64_t> blocks = getNumBlocks(problem, choice.blockM);
+  std::optional<int64_t> blocks =
+      getNumBlocks(problem, choice.blockM, choice.headGroup);
   if (blocks && *blocks < target.numSMs)
     return llvm::formatv("latency: {0} blocks for {1} SMs", *blocks,
                          target.numSMs);

@@ -19,18 +19,18 @@ using namespace mlir::flashcore;
 using namespace mlir::fcgpu;
 
 int64_t mlir::flashcore::getSharedMemoryBytes(int64_t headDim, int64_t headDimV,
-                                              int64_t blockM, int64_t blockN,
+                                              int64_t queryRows, int64_t blockN,
                                               int64_t numStages) {
   constexpr int64_t elementBytes = 2;
   return elementBytes *
-         (blockM * headDim + numStages * blockN * (headDim + headDimV));
+         (queryRows * headDim + numStages * blockN * (headDim + headDimV));
 }
 
 /// Registers a thread cannot do without: its part of the O and S accumulators
 /// and of Q, when that is kept.
 static int64_t getFragmentRegisters(const AttentionProblem &problem,
                                     const ScheduleChoice &choice) {
-  int64_t warpM = choice.blockM / choice.numWarps;
+  int64_t warpM = choice.getWarpM();
   int64_t tilesOfS = choice.overlap == Overlap::QK ? 2 : 1;
   int64_t elements = warpM * (problem.headDimV + tilesOfS * choice.blockN);
   if (choice.query == QueryPlacement::Registers)
@@ -67,6 +67,8 @@ AttentionProblem AttentionProblem::get(AttentionOp op) {
       getExtent({op.getQueryType(), op.getKeyType()}, AttentionOp::Batch);
   problem.headsQ =
       getExtent({op.getQueryType(), op.getOutputType()}, AttentionOp::Head);
+  problem.headsKV =
+      getExtent({op.getKeyType(), op.getValueType()}, AttentionOp::Head);
   problem.seqlenQ =
       getExtent({op.getQueryType(), op.getOutputType()}, AttentionOp::Seqlen);
   problem.seqlenK =
@@ -81,10 +83,11 @@ AttentionProblem AttentionProblem::get(AttentionOp op) {
 }
 
 std::optional<int64_t>
-mlir::flashcore::getNumBlocks(const AttentionProblem &problem, int64_t blockM) {
+mlir::flashcore::getNumBlocks(const AttentionProblem &problem, int64_t blockM,
+                              int64_t headGroup) {
   if (!problem.batch || !problem.headsQ || !problem.seqlenQ)
     return std::nullopt;
-  return *problem.batch * *problem.headsQ *
+  return *problem.batch * llvm::divideCeil(*problem.headsQ, headGroup) *
          llvm::divideCeil(*problem.seqlenQ, blockM);
 }
 
@@ -209,16 +212,22 @@ static ScheduleChoice complete(const AttentionProblem &problem,
     numWarps = manyWarps;
   if (options.blockM)
     numWarps = chooseNumWarps(options.blockM, warpM);
+  choice.headGroup =
+      reasons.decide("head_group", options.headGroup, 1,
+                     "blocks of one kv head share its K and V in L2");
+  // The heads of a block share its warps.
+  int64_t heads = std::max<int64_t>(choice.headGroup, 1);
+  numWarps = heads * std::max<int64_t>(numWarps / heads, 1);
   choice.numWarps = reasons.decide("num_warps", options.numWarps, numWarps,
                                    options.blockM ? "what block_m comes out "
                                                     "even with"
                                                   : describe(fill));
   choice.blockM = reasons.decide(
-      "block_m", options.blockM, warpM * choice.numWarps,
+      "block_m", options.blockM, warpM * (choice.numWarps / heads),
       llvm::Twine(warpM) + " rows a warp: " + describe(width) +
           (isTight ? ", short of registers, " : ", ") + describe(fill));
   if (choice.numWarps > 0)
-    warpM = choice.blockM / choice.numWarps;
+    warpM = choice.getWarpM();
 
   // A sparse grid leaves copies with little work to hide behind: larger tiles
   // (or, where registers are short, more stages) keep more bytes in flight.
@@ -288,17 +297,46 @@ static ScheduleChoice complete(const AttentionProblem &problem,
 static constexpr int64_t kMaxRows = 4096, kMaxStages = 1024, kMaxBlocks = 32;
 
 std::optional<std::string>
+mlir::flashcore::checkHeadGroup(const AttentionProblem &problem,
+                                int64_t headGroup) {
+  if (headGroup < 1)
+    return llvm::formatv("expects head-group of at least 1, but got {0}",
+                         headGroup);
+  if (headGroup == 1)
+    return std::nullopt;
+  if (!problem.headsQ || !problem.headsKV)
+    return llvm::formatv(
+        "expects heads_q and heads_kv to be known at compile time for "
+        "head-group {0}; make them static or use head-group 1",
+        headGroup);
+  int64_t group = *problem.headsQ / *problem.headsKV;
+  if (group % headGroup != 0)
+    return llvm::formatv(
+        "expects head-group to divide heads_q / heads_kv = {0}, but got {1}",
+        group, headGroup);
+  return std::nullopt;
+}
+
+std::optional<std::string>
 mlir::flashcore::checkSchedule(const AttentionProblem &problem,
                                const TargetInfo &target,
                                const ScheduleChoice &choice) {
   if (choice.numWarps < 1 || choice.numWarps > 32)
     return llvm::formatv("expects num-warps from 1 to 32, but got {0}",
                          choice.numWarps);
-  if (choice.blockM <= 0 || choice.blockM % (16 * choice.numWarps) != 0)
+  if (auto error = checkHeadGroup(problem, choice.headGroup))
+    return error;
+  if (choice.numWarps % choice.headGroup != 0)
     return llvm::formatv(
-        "expects block-m to be a positive multiple of 16 * num-warps = {0}, "
-        "but got {1}",
-        16 * choice.numWarps, choice.blockM);
+        "expects num-warps to be a multiple of head-group = {0}, but got {1}",
+        choice.headGroup, choice.numWarps);
+  int64_t rowMultiple = 16 * choice.numWarps / choice.headGroup;
+  if (choice.blockM <= 0 || choice.blockM % rowMultiple != 0)
+    return llvm::formatv(
+        "expects block-m to be a positive multiple of 16 * num-warps{0} = {1}, "
+        "but got {2}",
+        choice.headGroup > 1 ? " / head-group" : "", rowMultiple,
+        choice.blockM);
   if (choice.blockN <= 0 || choice.blockN % 16 != 0)
     return llvm::formatv(
         "expects block-n to be a positive multiple of 16, but got {0}",
@@ -317,9 +355,9 @@ mlir::flashcore::checkSchedule(const AttentionProblem &problem,
   if (choice.minBlocks < 0)
     return llvm::formatv("expects min-blocks not to be negative, but got {0}",
                          choice.minBlocks);
-  int64_t bytes =
-      getSharedMemoryBytes(problem.headDim, problem.headDimV, choice.blockM,
-                           choice.blockN, choice.numStages);
+  int64_t bytes = getSharedMemoryBytes(problem.headDim, problem.headDimV,
+                                       choice.getQueryRows(), choice.blockN,
+                                       choice.numStages);
   if (bytes > target.sharedMemoryPerBlock)
     return llvm::formatv(
         "needs {0} bytes of shared memory (block-m {1}, block-n {2}, "

@@ -62,9 +62,9 @@ void mlir::flashcore::print(llvm::raw_ostream &os,
     line(reason.field,
          llvm::formatv("{0,-16} {1}", reason.value, reason.reason).str());
 
-  int64_t sharedBytes =
-      getSharedMemoryBytes(problem.headDim, problem.headDimV, choice.blockM,
-                           choice.blockN, choice.numStages);
+  int64_t sharedBytes = getSharedMemoryBytes(problem.headDim, problem.headDimV,
+                                             choice.getQueryRows(),
+                                             choice.blockN, choice.numStages);
   line("shared", llvm::formatv("{0} bytes a block, of {1}", sharedBytes,
                                target.sharedMemoryPerBlock)
                      .str());
@@ -83,7 +83,7 @@ void mlir::flashcore::print(llvm::raw_ostream &os,
   } else {
     line("registers", "unknown: ptxas was not run (--emit=cubin or bundle)");
   }
-  if (auto blocks = getNumBlocks(problem, choice.blockM))
+  if (auto blocks = getNumBlocks(problem, choice.blockM, choice.headGroup))
     line("grid",
          llvm::formatv("{0} blocks on {1} SMs", *blocks, target.numSMs).str());
   line("limiter", predictLimiter(problem, target, choice));

@@ -116,6 +116,10 @@ struct CommandLine {
                                      cl::cat(category)};
   ScheduleOption<std::string> rowSum{"row-sum", cl::location(schedule.rowSum),
                                      cl::desc("add or mma"), cl::cat(category)};
+  ScheduleOption<int64_t> headGroup{
+      "head-group", cl::location(schedule.headGroup),
+      cl::desc("Query heads of one kv head per block; 0 chooses"),
+      cl::cat(category)};
 };
 llvm::ManagedStatic<CommandLine> options;
 

@@ -25,7 +25,7 @@ namespace mlir::flashcore {
 /// What the choice depends on. Sizes that are not known at compile time are
 /// `std::nullopt`.
 struct AttentionProblem {
-  std::optional<int64_t> batch, headsQ, seqlenQ, seqlenK;
+  std::optional<int64_t> batch, headsQ, headsKV, seqlenQ, seqlenK;
   int64_t headDim = 0, headDimV = 0;
   bool isCausal = false;
   bool hasSoftcap = false, hasBias = false, hasWindow = false;
@@ -33,9 +33,10 @@ struct AttentionProblem {
   static AttentionProblem get(AttentionOp op);
 };
 
-/// Blocks of the grid with `blockM` query rows each, if the sizes are known.
+/// Blocks of the grid with `blockM` query rows of `headGroup` heads each, if
+/// the sizes are known.
 std::optional<int64_t> getNumBlocks(const AttentionProblem &problem,
-                                    int64_t blockM);
+                                    int64_t blockM, int64_t headGroup = 1);
 
 /// What a user forces; 0 or an empty optional leaves it to us.
 struct ScheduleOptions {
@@ -45,6 +46,7 @@ struct ScheduleOptions {
   std::optional<fcgpu::Overlap> overlap;
   std::optional<fcgpu::RowMax> rowMax;
   std::optional<fcgpu::RowSum> rowSum;
+  int64_t headGroup = 0;
 };
 
 /// The chosen schedule; the fields of `#fcgpu.schedule` without the chip.
@@ -55,20 +57,33 @@ struct ScheduleChoice {
   fcgpu::Overlap overlap = fcgpu::Overlap::None;
   fcgpu::RowMax rowMax = fcgpu::RowMax::Exact;
   fcgpu::RowSum rowSum = fcgpu::RowSum::Add;
+  int64_t headGroup = 1;
+
+  /// Query rows of a block, of all its heads.
+  int64_t getQueryRows() const { return blockM * headGroup; }
+  /// Query rows one warp owns.
+  int64_t getWarpM() const { return getQueryRows() / numWarps; }
 
   bool operator==(const ScheduleChoice &other) const {
     auto tie = [](const ScheduleChoice &c) {
       return std::tie(c.blockM, c.blockN, c.numWarps, c.numStages, c.minBlocks,
-                      c.query, c.gridOrder, c.overlap, c.rowMax, c.rowSum);
+                      c.query, c.gridOrder, c.overlap, c.rowMax, c.rowSum,
+                      c.headGroup);
     };
     return tie(*this) == tie(other);
   }
 };
 
-/// Shared memory a block needs, in bytes: the query tile and the K and V rings
-/// of 16-bit elements.
-int64_t getSharedMemoryBytes(int64_t headDim, int64_t headDimV, int64_t blockM,
-                             int64_t blockN, int64_t numStages);
+/// Shared memory a block needs, in bytes: its query rows, of all its heads, and
+/// the K and V rings of 16-bit elements.
+int64_t getSharedMemoryBytes(int64_t headDim, int64_t headDimV,
+                             int64_t queryRows, int64_t blockN,
+                             int64_t numStages);
+
+/// Says why no block can own `headGroup` query heads of one kv head; nothing
+/// when it can.
+std::optional<std::string> checkHeadGroup(const AttentionProblem &problem,
+                                          int64_t headGroup);
 
 /// Says why `choice` cannot work: the offending value, the limit and what to
 /// change; nothing when it can.

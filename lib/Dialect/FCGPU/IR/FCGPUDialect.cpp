@@ -85,14 +85,23 @@ LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                    StringRef chip, int64_t blockM,
                                    int64_t blockN, int64_t numWarps,
                                    int64_t numStages, QueryPlacement, GridOrder,
-                                   int64_t minBlocks, Overlap, RowMax, RowSum) {
+                                   int64_t minBlocks, Overlap, RowMax, RowSum,
+                                   int64_t headGroup) {
   if (numWarps < 1 || numWarps > 32)
     return emitError() << "expects num_warps from 1 to 32, but got "
                        << numWarps;
-  if (blockM <= 0 || blockM % (16 * numWarps) != 0)
+  if (headGroup < 1)
+    return emitError() << "expects head_group of at least 1, but got "
+                       << headGroup;
+  if (numWarps % headGroup != 0)
+    return emitError() << "expects num_warps to be a multiple of head_group = "
+                       << headGroup << ", but got " << numWarps;
+  int64_t rowMultiple = 16 * numWarps / headGroup;
+  if (blockM <= 0 || blockM % rowMultiple != 0)
     return emitError() << "expects block_m to be a positive multiple of 16 * "
-                          "num_warps = "
-                       << 16 * numWarps << ", but got " << blockM;
+                          "num_warps"
+                       << (headGroup > 1 ? " / head_group" : "") << " = "
+                       << rowMultiple << ", but got " << blockM;
   if (blockN <= 0 || blockN % 16 != 0)
     return emitError()
            << "expects block_n to be a positive multiple of 16, but got "

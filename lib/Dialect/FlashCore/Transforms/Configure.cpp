@@ -76,6 +76,7 @@ mlir::flashcore::getScheduleOptions(const ConfigurePassOptions &options) {
   result.numWarps = options.numWarps;
   result.numStages = options.numStages;
   result.minBlocks = options.minBlocks;
+  result.headGroup = options.headGroup;
   std::string error;
   // Empty means "choose".
   auto parse = [&](StringRef name, StringRef text, auto &field,
@@ -99,11 +100,11 @@ mlir::flashcore::getScheduleOptions(const ConfigurePassOptions &options) {
 }
 
 ScheduleChoice mlir::flashcore::getChoice(fcgpu::ScheduleAttr schedule) {
-  return {schedule.getBlockM(),    schedule.getBlockN(),
-          schedule.getNumWarps(),  schedule.getNumStages(),
-          schedule.getMinBlocks(), schedule.getQuery(),
-          schedule.getGridOrder(), schedule.getOverlap(),
-          schedule.getRowMax(),    schedule.getRowSum()};
+  return {
+      schedule.getBlockM(),    schedule.getBlockN(),    schedule.getNumWarps(),
+      schedule.getNumStages(), schedule.getMinBlocks(), schedule.getQuery(),
+      schedule.getGridOrder(), schedule.getOverlap(),   schedule.getRowMax(),
+      schedule.getRowSum(),    schedule.getHeadGroup()};
 }
 
 namespace {
@@ -134,7 +135,7 @@ struct ConfigurePass final
                     &getContext(), target.chip, choice.blockM, choice.blockN,
                     choice.numWarps, choice.numStages, choice.query,
                     choice.gridOrder, choice.minBlocks, choice.overlap,
-                    choice.rowMax, choice.rowSum));
+                    choice.rowMax, choice.rowSum, choice.headGroup));
     ++numConfigured;
     return success();
   }
@@ -147,7 +148,7 @@ struct ConfigurePass final
     }
     auto parsed = getScheduleOptions({chip, blockM, blockN, numWarps, numStages,
                                       minBlocks, query, gridOrder, overlap,
-                                      rowMax, rowSum});
+                                      rowMax, rowSum, headGroup});
     if (auto *error = std::get_if<std::string>(&parsed)) {
       emitError(getOperation()->getLoc()) << *error;
       return signalPassFailure();

@@ -149,7 +149,7 @@ DictionaryAttr KernelSignature::toDictionary(AttentionOp op,
              number(extents[d].value_or(ShapedType::kDynamic)));
   SmallVector<Attribute> grid;
   for (auto [dim, tile] : {std::pair(Dim::SeqlenQ, schedule.getBlockM()),
-                           {Dim::HeadsQ, 1},
+                           {Dim::HeadsQ, schedule.getHeadGroup()},
                            {Dim::Batch, 1}})
     grid.push_back(
         b.getDictionaryAttr({b.getNamedAttr("dim", text(stringifyDim(dim))),

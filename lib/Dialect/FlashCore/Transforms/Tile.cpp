@@ -57,8 +57,8 @@ private:
   OpFoldResult getSize(Dim dim) const { return sizes[static_cast<int>(dim)]; }
   int64_t getSharedMemory() {
     return getSharedMemoryBytes(op.getHeadDim(), op.getHeadDimV(),
-                                schedule.getBlockM(), schedule.getBlockN(),
-                                schedule.getNumStages());
+                                schedule.getBlockM() * schedule.getHeadGroup(),
+                                schedule.getBlockN(), schedule.getNumStages());
   }
   Value asValue(OpFoldResult ofr) {
     return getValueOrCreateConstantIndexOp(b, b.getLoc(), ofr);
@@ -71,6 +71,11 @@ private:
                  {getSize(Dim::SeqlenQ)});
   }
 
+  OpFoldResult getNumHeadGroups() {
+    return apply(b.getAffineDimExpr(0).floorDiv(schedule.getHeadGroup()),
+                 {getSize(Dim::HeadsQ)});
+  }
+
   AttentionOp op;
   fcgpu::ScheduleAttr schedule;
   KernelSignature signature;
@@ -78,7 +83,8 @@ private:
   gpu::GPUFuncOp func;
   OpFoldResult sizes[kNumDims + 1];
   SmallVector<Value> tensors;
-  Value batch, headQ, headKV, queryBlock;
+  /// What the block works on: query heads from firstHead on.
+  Value batch, firstHead, headKV, queryBlock;
 };
 } // namespace
 
@@ -172,18 +178,19 @@ void KernelBuilder::buildBody() {
   // x axis of a grid is the only one without a small limit.
   Value block = gpu::BlockIdOp::create(b, gpu::Dimension::x);
   OpFoldResult numBlocks = getNumQueryBlocks();
-  OpFoldResult numBatch = getSize(Dim::Batch), numHeads = getSize(Dim::HeadsQ);
+  OpFoldResult numBatch = getSize(Dim::Batch), numGroups = getNumHeadGroups();
+  Value headGroup;
   if (schedule.getGridOrder() == fcgpu::GridOrder::QueryFastest) {
-    SmallVector<OpFoldResult> basis{numBatch, numHeads, numBlocks};
+    SmallVector<OpFoldResult> basis{numBatch, numGroups, numBlocks};
     auto ids = affine::AffineDelinearizeIndexOp::create(b, block, basis);
     batch = ids.getResult(0);
-    headQ = ids.getResult(1);
+    headGroup = ids.getResult(1);
     queryBlock = ids.getResult(2);
   } else {
-    SmallVector<OpFoldResult> basis{numBlocks, numBatch, numHeads};
+    SmallVector<OpFoldResult> basis{numBlocks, numBatch, numGroups};
     auto ids = affine::AffineDelinearizeIndexOp::create(b, block, basis);
     batch = ids.getResult(1);
-    headQ = ids.getResult(2);
+    headGroup = ids.getResult(2);
     // The last query rows see the most keys: they go first.
     queryBlock =
         asValue(apply(b.getAffineDimExpr(0) - b.getAffineDimExpr(1) - 1,
@@ -191,8 +198,10 @@ void KernelBuilder::buildBody() {
   }
   AffineExpr d0 = b.getAffineDimExpr(0);
   AffineExpr s0 = b.getAffineSymbolExpr(0), s1 = b.getAffineSymbolExpr(1);
-  headKV = asValue(apply(d0.floorDiv(s0.floorDiv(s1)),
-                         {headQ, getSize(Dim::HeadsQ), getSize(Dim::HeadsKV)}));
+  firstHead = asValue(apply(d0 * schedule.getHeadGroup(), {headGroup}));
+  headKV =
+      asValue(apply(d0.floorDiv(s0.floorDiv(s1)),
+                    {firstHead, getSize(Dim::HeadsQ), getSize(Dim::HeadsKV)}));
 
   SmallVector<OpFoldResult> warps{b.getIndexAttr(schedule.getNumWarps())};
   auto mapping = b.getArrayAttr({gpu::GPUWarpMappingAttr::get(
@@ -219,10 +228,17 @@ Value KernelBuilder::slice(StringRef name, Value head, OpFoldResult row,
 }
 
 void KernelBuilder::buildWarpTile(Value warp) {
-  int64_t warpM = schedule.getWarpM();
+  int64_t warpM = schedule.getWarpM(), rowWarps = schedule.getRowWarps();
   AffineExpr d0 = b.getAffineDimExpr(0), d1 = b.getAffineDimExpr(1);
+  // The warps of one head are neighbours.
+  AffineExpr rowTile = d1;
+  Value headQ = firstHead;
+  if (schedule.getHeadGroup() > 1) {
+    rowTile = d1 % rowWarps;
+    headQ = asValue(apply(d0 + d1.floorDiv(rowWarps), {firstHead, warp}));
+  }
   OpFoldResult row =
-      apply(d0 * schedule.getBlockM() + d1 * warpM, {queryBlock, warp});
+      apply(d0 * schedule.getBlockM() + rowTile * warpM, {queryBlock, warp});
   // Rows of the tile that exist: fewer, or none, at the end of the sequence.
   OpFoldResult rows = b.getIndexAttr(warpM);
   auto seqlenQ = signature.getExtent(Dim::SeqlenQ);
@@ -297,7 +313,7 @@ void KernelBuilder::buildLaunch(gpu::GPUFuncOp kernel) {
   bindDims(op.getContext(), d0, d1, d2);
   Value grid = asValue(
       apply(d0 * b.getAffineSymbolExpr(0) * b.getAffineSymbolExpr(1),
-            {getNumQueryBlocks(), getSize(Dim::HeadsQ), getSize(Dim::Batch)}));
+            {getNumQueryBlocks(), getNumHeadGroups(), getSize(Dim::Batch)}));
   Value threads = asValue(b.getIndexAttr(schedule.getNumThreads()));
   Value shared =
       arith::ConstantOp::create(b, b.getI32IntegerAttr(getSharedMemory()));
@@ -326,6 +342,11 @@ struct TilePass final : mlir::flashcore::impl::TilePassBase<TilePass> {
           "has no fcgpu.schedule; run flashcore-configure first");
     if (!op.getTile().empty())
       return op.emitOpError("is a tile already, but stands outside a kernel");
+    auto schedule =
+        op->getAttrOfType<fcgpu::ScheduleAttr>(fcgpu::kScheduleAttrName);
+    if (auto error =
+            checkHeadGroup(AttentionProblem::get(op), schedule.getHeadGroup()))
+      return op.emitOpError(*error);
     return checkLowerable(op);
   }
 

@@ -74,9 +74,11 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
     or change it.
 
     * `chip`: the target, e.g. sm_89
-    * `block_m`, `block_n`: query rows a block owns, key rows of one tile
-    * `num_warps`: warps of a block; each owns block_m / num_warps query rows, a
-      multiple of 16
+    * `block_m`, `block_n`: query rows a block owns of each of its heads, key
+      rows of one tile
+    * `num_warps`: warps of a block, a multiple of `head_group`; each owns
+      block_m / (num_warps / head_group) query rows of one head, a multiple of
+      16
     * `num_stages`: slots of the K and V rings, at least 2
     * `query`: Q fragments are kept in `registers`, or read again from `shared`
       memory for every key tile
@@ -90,6 +92,8 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
       exceeds it by a factor of 2^8, instead of rescaling O for every tile
     * `row_sum`: `add` sums P in f32 before it is rounded; `mma` multiplies the
       rounded P by ones, which cancels the rounding of P under a stale maximum
+    * `head_group`: query heads a block owns, all of one kv head, whose key and
+      value tiles it copies once for all of them; divides heads_q / heads_kv
 
     ```mlir
     #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 64, num_warps = 4,
@@ -109,12 +113,15 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
       DefaultValuedParameter<"::mlir::fcgpu::RowMax",
                              "::mlir::fcgpu::RowMax::Exact">:$row_max,
       DefaultValuedParameter<"::mlir::fcgpu::RowSum",
-                             "::mlir::fcgpu::RowSum::Add">:$row_sum);
+                             "::mlir::fcgpu::RowSum::Add">:$row_sum,
+      DefaultValuedParameter<"int64_t", "1">:$head_group);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
+    /// Warps that share the query rows of one head.
+    int64_t getRowWarps() const { return getNumWarps() / getHeadGroup(); }
     /// Query rows one warp owns.
-    int64_t getWarpM() const { return getBlockM() / getNumWarps(); }
+    int64_t getWarpM() const { return getBlockM() / getRowWarps(); }
     int64_t getNumThreads() const { return getNumWarps() * 32; }
   }];
 }

@@ -74,7 +74,7 @@ public:
   /// The types of the kernel's arguments.
   SmallVector<Type> getArgumentTypes(MLIRContext *context) const;
   /// `fcgpu.kernel` for a kernel with this schedule, whose grid is the product
-  /// of ceil(seqlen_q / block_m), heads_q and batch.
+  /// of ceil(seqlen_q / block_m), heads_q / head_group and batch.
   DictionaryAttr toDictionary(AttentionOp op, fcgpu::ScheduleAttr schedule,
                               int64_t sharedMemoryBytes) const;
 

@@ -53,6 +53,9 @@ def ConfigurePass : Pass<"flashcore-configure"> {
            "exact or stale; empty lets the compiler choose">,
     Option<"rowSum", "row-sum", "std::string", /*default=*/"\"\"",
            "add or mma; empty lets the compiler choose">,
+    Option<"headGroup", "head-group", "int64_t", /*default=*/"0",
+           "Query heads of one kv head per block; 0 lets the compiler "
+           "choose">,
   ];
   let statistics = [Statistic<"numConfigured", "num-configured",
                               "Attentions that got a schedule">];
@@ -66,7 +69,9 @@ def TilePass : Pass<"flashcore-tile", "::mlir::ModuleOp"> {
     `fcgpu.schedule` (flashcore-configure). Postcondition: none is left outside
     a `gpu.func`; each became a `gpu.launch_func` of a new kernel, in which an
     `scf.forall` over the warps of a block holds an attention tile. The query
-    tiles of a block start at a multiple of block_m.
+    tiles of a block start at a multiple of block_m; with head_group G, warp w
+    of num_warps works on the w / (num_warps / G)th of the block's G heads, and
+    all of them on one kv head.
 
     The kernel's arguments are rank-0 memrefs (bare pointers), then the sizes,
     strides and offsets that are not static, 64 bits each; `fcgpu.kernel` on the
