@@ -65,9 +65,9 @@ std::string mlir::flashcore::predictLimiter(const AttentionProblem &problem,
                                             const ScheduleChoice &choice) {
   std::optional<int64_t> blocks =
       getNumBlocks(problem, choice.blockM, choice.headGroup);
-  if (blocks && *blocks < target.numSMs)
-    return llvm::formatv("latency: {0} blocks for {1} SMs", *blocks,
-                         target.numSMs);
+  if (blocks && *blocks * choice.keySplits < target.numSMs)
+    return llvm::formatv("latency: {0} blocks for {1} SMs",
+                         *blocks * choice.keySplits, target.numSMs);
   TileCost cost = getTileCost(problem, target, choice);
   std::pair<double, llvm::StringRef> units[] = {{cost.tensor, "tensor cores"},
                                                 {cost.special, "exponentials"},

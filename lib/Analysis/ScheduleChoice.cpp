@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/Analysis/ScheduleChoice.h"
+#include "flashcore/Analysis/KeyTileBounds.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -79,6 +80,11 @@ AttentionProblem AttentionProblem::get(AttentionOp op) {
   problem.hasSoftcap = op.getSoftcap().has_value();
   problem.hasBias = static_cast<bool>(op.getBias());
   problem.hasWindow = op.getWindowLeft() || op.getWindowRight();
+  KeyMask mask = KeyMask::get(op);
+  if (mask.causal == CausalAlignment::BottomRight)
+    mask.windowRight = 0;
+  if (mask.windowLeft && mask.windowRight)
+    problem.windowKeys = *mask.windowLeft + *mask.windowRight + 1;
   return problem;
 }
 
@@ -97,13 +103,53 @@ enum class GridFill {
   Full,    ///< at least one block of 128 rows an SM
   Half,    ///< enough for blocks of 64 rows
   Sparse,  ///< not even that
+  FewRows, ///< few query rows over many keys
 };
+
+/// Keys that the queries see at most; all sizes are known.
+static int64_t getVisibleKeys(const AttentionProblem &problem) {
+  int64_t keys = *problem.seqlenK;
+  if (problem.windowKeys)
+    keys = std::min(keys, *problem.windowKeys + *problem.seqlenQ - 1);
+  return keys;
+}
+
+/// Where there are few query rows: warps for the rows of one head, and heads of
+/// a block, as many as its warps allow.
+static int64_t getFewRowWarps(const AttentionProblem &problem) {
+  return *problem.seqlenQ <= 16 ? 1 : 2;
+}
+static int64_t chooseHeadGroup(const AttentionProblem &problem) {
+  constexpr int64_t maxWarps = 8;
+  int64_t group = *problem.headsQ / *problem.headsKV;
+  int64_t heads = std::min(group, maxWarps / getFewRowWarps(problem));
+  while (group % heads != 0)
+    --heads;
+  return heads;
+}
+
+/// Whether blocks of few rows leave SMs idle, but the keys are enough to be
+/// shared out.
+static bool hasFewLongRows(const AttentionProblem &problem,
+                           const TargetInfo &target) {
+  constexpr int64_t minKeys = 1024, minKeysPerRow = 8;
+  if (!problem.batch || !problem.headsQ || !problem.headsKV ||
+      !problem.seqlenQ || !problem.seqlenK)
+    return false;
+  int64_t keys = getVisibleKeys(problem);
+  if (keys < minKeys || keys / minKeysPerRow < *problem.seqlenQ)
+    return false;
+  return *getNumBlocks(problem, 16 * getFewRowWarps(problem),
+                       chooseHeadGroup(problem)) <= target.numSMs;
+}
 
 static GridFill getGridFill(const AttentionProblem &problem,
                             const TargetInfo &target) {
   std::optional<int64_t> blocks = getNumBlocks(problem, 128);
   if (!blocks)
     return GridFill::Unknown;
+  if (hasFewLongRows(problem, target))
+    return GridFill::FewRows;
   if (*blocks >= target.numSMs)
     return GridFill::Full;
   return *getNumBlocks(problem, 64) >= target.numSMs ? GridFill::Half
@@ -179,8 +225,52 @@ static llvm::StringRef describe(GridFill fill) {
     return "a grid that fills the chip with blocks of 64 rows, not of 128";
   case GridFill::Sparse:
     return "a grid too small to fill the chip with blocks of 64 rows";
+  case GridFill::FewRows:
+    return "few query rows over many keys";
   }
   llvm_unreachable("unknown fill");
+}
+
+/// Keys of a tile when K and V are all that counts: 16 KiB of them, so that a
+/// few stages keep as much in flight as an SM needs.
+static int64_t chooseStreamedKeys(const AttentionProblem &problem) {
+  constexpr int64_t tileBytes = 16 * 1024, elementBytes = 2;
+  int64_t keyBytes = elementBytes * (problem.headDim + problem.headDimV);
+  int64_t keys = llvm::bit_floor(static_cast<uint64_t>(tileBytes / keyBytes));
+  return std::clamp<int64_t>(keys, 16, 64);
+}
+
+/// Stages for 64 KiB of such tiles in flight, or as many as fit.
+static int64_t chooseStreamedStages(const AttentionProblem &problem,
+                                    const TargetInfo &target,
+                                    const ScheduleChoice &choice) {
+  int64_t stages = 5;
+  while (stages > 2 &&
+         getSharedMemoryBytes(problem.headDim, problem.headDimV,
+                              choice.getQueryRows(), choice.blockN,
+                              stages) > target.sharedMemoryPerBlock)
+    --stages;
+  return stages;
+}
+
+/// Larger than anything that fits a chip, small enough for products of sizes
+/// not to overflow.
+static constexpr int64_t kMaxRows = 4096, kMaxStages = 1024, kMaxBlocks = 32,
+                         kMaxKeySplits = 256;
+
+/// Blocks for the keys of a query tile: two an SM in all, with enough keys each
+/// to be worth a merge.
+static int64_t chooseKeySplits(const AttentionProblem &problem,
+                               const TargetInfo &target,
+                               const ScheduleChoice &choice) {
+  constexpr int64_t minKeys = 256, blocksPerSM = 2;
+  if (choice.blockM < 1 || choice.headGroup < 1)
+    return 1; // refused later
+  int64_t blocks = *getNumBlocks(problem, choice.blockM, choice.headGroup);
+  int64_t splits =
+      std::min<int64_t>(llvm::divideCeil(blocksPerSM * target.numSMs, blocks),
+                        getVisibleKeys(problem) / minKeys);
+  return std::clamp<int64_t>(splits, 1, kMaxKeySplits);
 }
 
 /// Fills in what the options leave open. The defaults are measured in
@@ -202,26 +292,32 @@ static ScheduleChoice complete(const AttentionProblem &problem,
   int64_t warpM = isFilled && !isTight ? 32 : 16;
 
   ScheduleChoice choice;
-  int64_t numWarps = fill == GridFill::Sparse ? 2 : 4;
+  int64_t rowWarps = fill == GridFill::Sparse ? 2 : 4;
   // Very wide heads have few rows a warp: more warps share K and V.
   constexpr int64_t manyWarps = 8;
   if (width == HeadWidth::VeryWide && isFilled &&
       getSharedMemoryBytes(problem.headDim, problem.headDimV, warpM * manyWarps,
                            /*blockN=*/32,
                            /*numStages=*/2) <= target.sharedMemoryPerBlock)
-    numWarps = manyWarps;
+    rowWarps = manyWarps;
   if (options.blockM)
-    numWarps = chooseNumWarps(options.blockM, warpM);
-  choice.headGroup =
-      reasons.decide("head_group", options.headGroup, 1,
-                     "blocks of one kv head share its K and V in L2");
+    rowWarps = chooseNumWarps(options.blockM, warpM);
+  bool hasFewRows = fill == GridFill::FewRows;
+  bool groupsHeads = hasFewRows && !options.blockM && !options.numWarps;
+  choice.headGroup = reasons.decide(
+      "head_group", options.headGroup,
+      groupsHeads ? chooseHeadGroup(problem) : 1,
+      groupsHeads ? "the heads of a kv head use the same copy of K and V"
+                  : "blocks of one kv head share its K and V in L2");
   // The heads of a block share its warps.
   int64_t heads = std::max<int64_t>(choice.headGroup, 1);
-  numWarps = heads * std::max<int64_t>(numWarps / heads, 1);
-  choice.numWarps = reasons.decide("num_warps", options.numWarps, numWarps,
-                                   options.blockM ? "what block_m comes out "
-                                                    "even with"
-                                                  : describe(fill));
+  rowWarps = groupsHeads ? getFewRowWarps(problem)
+                         : std::max<int64_t>(rowWarps / heads, 1);
+  choice.numWarps =
+      reasons.decide("num_warps", options.numWarps, heads * rowWarps,
+                     options.blockM ? "what block_m comes out "
+                                      "even with"
+                                    : describe(fill));
   choice.blockM = reasons.decide(
       "block_m", options.blockM, warpM * (choice.numWarps / heads),
       llvm::Twine(warpM) + " rows a warp: " + describe(width) +
@@ -234,19 +330,25 @@ static ScheduleChoice complete(const AttentionProblem &problem,
   bool isSparse = fill == GridFill::Sparse && warpM <= 16;
   bool isNarrow = width == HeadWidth::Narrow;
   int64_t blockN = isNarrow ? (isSparse ? 128 : 64) : 32;
+  if (hasFewRows)
+    blockN = chooseStreamedKeys(problem);
   // The widest O leaves room for the smallest S only, beside more addresses.
   if (problem.headDimV > 224 && (problem.hasBias || problem.hasWindow))
     blockN = 16;
   choice.blockN = reasons.decide(
       "block_n", options.blockN, blockN,
-      isNarrow && isSparse
+      hasFewRows || (isNarrow && isSparse)
           ? llvm::Twine("few blocks: more bytes in flight hide latency")
           : llvm::Twine("S beside O in registers: ") + describe(width));
   bool hasManyStages = width == HeadWidth::Wide && isSparse;
-  choice.numStages = reasons.decide(
-      "num_stages", options.numStages, hasManyStages ? 3 : 2,
-      hasManyStages ? "few blocks: more bytes in flight hide latency"
-                    : "one tile is copied while one is used");
+  int64_t numStages = hasManyStages ? 3 : 2;
+  if (hasFewRows)
+    numStages = chooseStreamedStages(problem, target, choice);
+  choice.numStages =
+      reasons.decide("num_stages", options.numStages, numStages,
+                     hasManyStages || hasFewRows
+                         ? "few blocks: more bytes in flight hide latency"
+                         : "one tile is copied while one is used");
 
   // O of a wide head takes half of the registers, so Q is read again for every
   // tile.
@@ -289,12 +391,13 @@ static ScheduleChoice complete(const AttentionProblem &problem,
   choice.minBlocks =
       reasons.decide("min_blocks", options.minBlocks, 1,
                      "keeps ptxas from spilling to fit one more block");
+  choice.keySplits = reasons.decide(
+      "key_splits", options.keySplits,
+      hasFewRows ? chooseKeySplits(problem, target, choice) : 1,
+      hasFewRows ? "two blocks an SM, of 256 keys or more each"
+                 : "a query row is one block's, which needs no merge");
   return choice;
 }
-
-/// Larger than anything that fits a chip, small enough for products of sizes
-/// not to overflow.
-static constexpr int64_t kMaxRows = 4096, kMaxStages = 1024, kMaxBlocks = 32;
 
 std::optional<std::string>
 mlir::flashcore::checkHeadGroup(const AttentionProblem &problem,
@@ -348,13 +451,17 @@ mlir::flashcore::checkSchedule(const AttentionProblem &problem,
        {std::tuple("block-m", choice.blockM, kMaxRows),
         {"block-n", choice.blockN, kMaxRows},
         {"num-stages", choice.numStages, kMaxStages},
-        {"min-blocks", choice.minBlocks, kMaxBlocks}})
+        {"min-blocks", choice.minBlocks, kMaxBlocks},
+        {"key-splits", choice.keySplits, kMaxKeySplits}})
     if (value > limit)
       return llvm::formatv("expects {0} of at most {1}, but got {2}", name,
                            limit, value);
   if (choice.minBlocks < 0)
     return llvm::formatv("expects min-blocks not to be negative, but got {0}",
                          choice.minBlocks);
+  if (choice.keySplits < 1)
+    return llvm::formatv("expects key-splits of at least 1, but got {0}",
+                         choice.keySplits);
   int64_t bytes = getSharedMemoryBytes(problem.headDim, problem.headDimV,
                                        choice.getQueryRows(), choice.blockN,
                                        choice.numStages);

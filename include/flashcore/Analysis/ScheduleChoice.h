@@ -29,6 +29,8 @@ struct AttentionProblem {
   int64_t headDim = 0, headDimV = 0;
   bool isCausal = false;
   bool hasSoftcap = false, hasBias = false, hasWindow = false;
+  /// Keys that one query sees at most, where a window bounds them.
+  std::optional<int64_t> windowKeys;
 
   static AttentionProblem get(AttentionOp op);
 };
@@ -46,7 +48,7 @@ struct ScheduleOptions {
   std::optional<fcgpu::Overlap> overlap;
   std::optional<fcgpu::RowMax> rowMax;
   std::optional<fcgpu::RowSum> rowSum;
-  int64_t headGroup = 0;
+  int64_t headGroup = 0, keySplits = 0;
 };
 
 /// The chosen schedule; the fields of `#fcgpu.schedule` without the chip.
@@ -57,7 +59,7 @@ struct ScheduleChoice {
   fcgpu::Overlap overlap = fcgpu::Overlap::None;
   fcgpu::RowMax rowMax = fcgpu::RowMax::Exact;
   fcgpu::RowSum rowSum = fcgpu::RowSum::Add;
-  int64_t headGroup = 1;
+  int64_t headGroup = 1, keySplits = 1;
 
   /// Query rows of a block, of all its heads.
   int64_t getQueryRows() const { return blockM * headGroup; }
@@ -68,7 +70,7 @@ struct ScheduleChoice {
     auto tie = [](const ScheduleChoice &c) {
       return std::tie(c.blockM, c.blockN, c.numWarps, c.numStages, c.minBlocks,
                       c.query, c.gridOrder, c.overlap, c.rowMax, c.rowSum,
-                      c.headGroup);
+                      c.headGroup, c.keySplits);
     };
     return tie(*this) == tie(other);
   }

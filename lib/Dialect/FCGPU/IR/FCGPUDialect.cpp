@@ -86,7 +86,7 @@ LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                    int64_t blockN, int64_t numWarps,
                                    int64_t numStages, QueryPlacement, GridOrder,
                                    int64_t minBlocks, Overlap, RowMax, RowSum,
-                                   int64_t headGroup) {
+                                   int64_t headGroup, int64_t keySplits) {
   if (numWarps < 1 || numWarps > 32)
     return emitError() << "expects num_warps from 1 to 32, but got "
                        << numWarps;
@@ -96,6 +96,9 @@ LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   if (numWarps % headGroup != 0)
     return emitError() << "expects num_warps to be a multiple of head_group = "
                        << headGroup << ", but got " << numWarps;
+  if (keySplits < 1)
+    return emitError() << "expects key_splits of at least 1, but got "
+                       << keySplits;
   int64_t rowMultiple = 16 * numWarps / headGroup;
   if (blockM <= 0 || blockM % rowMultiple != 0)
     return emitError() << "expects block_m to be a positive multiple of 16 * "

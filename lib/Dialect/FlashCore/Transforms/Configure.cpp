@@ -77,6 +77,7 @@ mlir::flashcore::getScheduleOptions(const ConfigurePassOptions &options) {
   result.numStages = options.numStages;
   result.minBlocks = options.minBlocks;
   result.headGroup = options.headGroup;
+  result.keySplits = options.keySplits;
   std::string error;
   // Empty means "choose".
   auto parse = [&](StringRef name, StringRef text, auto &field,
@@ -100,11 +101,12 @@ mlir::flashcore::getScheduleOptions(const ConfigurePassOptions &options) {
 }
 
 ScheduleChoice mlir::flashcore::getChoice(fcgpu::ScheduleAttr schedule) {
-  return {
-      schedule.getBlockM(),    schedule.getBlockN(),    schedule.getNumWarps(),
-      schedule.getNumStages(), schedule.getMinBlocks(), schedule.getQuery(),
-      schedule.getGridOrder(), schedule.getOverlap(),   schedule.getRowMax(),
-      schedule.getRowSum(),    schedule.getHeadGroup()};
+  return {schedule.getBlockM(),    schedule.getBlockN(),
+          schedule.getNumWarps(),  schedule.getNumStages(),
+          schedule.getMinBlocks(), schedule.getQuery(),
+          schedule.getGridOrder(), schedule.getOverlap(),
+          schedule.getRowMax(),    schedule.getRowSum(),
+          schedule.getHeadGroup(), schedule.getKeySplits()};
 }
 
 namespace {
@@ -135,7 +137,8 @@ struct ConfigurePass final
                     &getContext(), target.chip, choice.blockM, choice.blockN,
                     choice.numWarps, choice.numStages, choice.query,
                     choice.gridOrder, choice.minBlocks, choice.overlap,
-                    choice.rowMax, choice.rowSum, choice.headGroup));
+                    choice.rowMax, choice.rowSum, choice.headGroup,
+                    choice.keySplits));
     ++numConfigured;
     return success();
   }
@@ -148,7 +151,7 @@ struct ConfigurePass final
     }
     auto parsed = getScheduleOptions({chip, blockM, blockN, numWarps, numStages,
                                       minBlocks, query, gridOrder, overlap,
-                                      rowMax, rowSum, headGroup});
+                                      rowMax, rowSum, headGroup, keySplits});
     if (auto *error = std::get_if<std::string>(&parsed)) {
       emitError(getOperation()->getLoc()) << *error;
       return signalPassFailure();

@@ -84,6 +84,8 @@ private:
     return op.getTile()[index];
   }
 
+  bool coversAllKeys();
+  bool endsWithTile(AttentionOp::TileOperand bound);
   OpFoldResult clamp(OpFoldResult bound);
   OpFoldResult getFirstQueryOfBlock();
   void computeTileCounts();
@@ -113,12 +115,30 @@ private:
   KeyMask mask;
   int64_t warpM, blockN, headDimV;
   Type half;
+  /// Key tiles are counted from the first key of the op.
   OpFoldResult numTiles; ///< visible key tiles
   OpFoldResult endTile;  ///< one past the last of them
   /// Iterations [0, headEnd) and [tailBegin, numTiles) walk partial tiles.
   OpFoldResult headEnd, tailBegin;
 };
 } // namespace
+
+bool TileExpander::coversAllKeys() {
+  return getConstantIntValue(tileOperand(AttentionOp::TileKey)) == 0 &&
+         getAsOpFoldResult(tileOperand(AttentionOp::TileKeyEnd)) ==
+             getAsOpFoldResult(tileOperand(AttentionOp::TileSeqlenK));
+}
+
+/// Whether there is certainly a whole number of key tiles before `bound`.
+bool TileExpander::endsWithTile(AttentionOp::TileOperand bound) {
+  AffineExpr d0 = b.getAffineDimExpr(0), d1 = b.getAffineDimExpr(1);
+  AffineMap map = AffineMap::get(2, 0, d0 - d1);
+  SmallVector<Value> operands{tileOperand(bound),
+                              tileOperand(AttentionOp::TileKey)};
+  affine::fullyComposeAffineMapAndOperands(&map, &operands);
+  affine::canonicalizeMapAndOperands(&map, &operands);
+  return simplifyAffineMap(map).getResult(0).isMultipleOf(blockN);
+}
 
 /// The bound, or 0 if it is negative.
 OpFoldResult TileExpander::clamp(OpFoldResult bound) {
@@ -159,6 +179,11 @@ void TileExpander::computeTileCounts() {
       firstQuery, getAsOpFoldResult(tileOperand(AttentionOp::TileSeqlenQ)),
       getAsOpFoldResult(tileOperand(AttentionOp::TileSeqlenK))};
   KeyBounds bounds = getKeyBounds(op.getContext(), mask, blockM);
+  if (!coversAllKeys()) {
+    bounds = bounds.within();
+    for (auto bound : {AttentionOp::TileKey, AttentionOp::TileKeyEnd})
+      operands.push_back(getAsOpFoldResult(tileOperand(bound)));
+  }
   auto end = [&](AffineMap map) {
     return clamp(
         affine::makeComposedFoldedAffineMin(b, b.getLoc(), map, operands));
@@ -167,8 +192,14 @@ void TileExpander::computeTileCounts() {
     return clamp(
         affine::makeComposedFoldedAffineMax(b, b.getLoc(), map, operands));
   };
+  // Without a partial tile at the end both divisions are the same one.
+  bool hasPartialEnd = bounds.visibleEnd != bounds.fullEnd ||
+                       !endsWithTile(AttentionOp::TileKeyEnd) ||
+                       !endsWithTile(AttentionOp::TileSeqlenK);
   // Tiles are walked from the last visible one down.
-  numTiles = endTile = apply(d0.ceilDiv(blockN), {end(bounds.visibleEnd)});
+  numTiles = endTile =
+      apply(hasPartialEnd ? d0.ceilDiv(blockN) : d0.floorDiv(blockN),
+            {end(bounds.visibleEnd)});
   OpFoldResult numFull = apply(d0.floorDiv(blockN), {end(bounds.fullEnd)});
   headEnd = apply(d0 - d1, {endTile, numFull});
   if (!mask.windowLeft)
@@ -287,24 +318,27 @@ bool TileExpander::needsTailMask() {
   // j <= i + seqlen_k - seqlen_q < seqlen_k for every real row.
   if (op.getCausal() == CausalAlignment::BottomRight || mask.windowRight == 0)
     return false;
-  auto seqlenK = getConstantIntValue(tileOperand(AttentionOp::TileSeqlenK));
-  return !seqlenK || *seqlenK % blockN != 0;
+  return !endsWithTile(AttentionOp::TileSeqlenK);
 }
 
 Value TileExpander::maskScores(Value scores, Value key) {
   return mapScores(scores, key, [&](Value score, Value query, Value keyIndex) {
-    AffineExpr d0, d1, d2;
-    bindDims(op.getContext(), d0, d1, d2);
+    AffineExpr d0, d1, d2, d3;
+    bindDims(op.getContext(), d0, d1, d2, d3);
     SmallVector<OpFoldResult> operands{query,
                                        tileOperand(AttentionOp::TileSeqlenQ),
                                        tileOperand(AttentionOp::TileSeqlenK)};
     auto makeMap = [&](ArrayRef<AffineExpr> keys) {
-      return AffineMap::get(3, 0, keys, op.getContext());
+      return AffineMap::get(operands.size(), 0, keys, op.getContext());
     };
     // One comparison an element for each side that is hidden.
     SmallVector<AffineExpr> last = mask.getLastKeys(d0, d1, d2);
     if (!needsTailMask())
       llvm::erase(last, d2 - 1);
+    if (!coversAllKeys() && !endsWithTile(AttentionOp::TileKeyEnd)) {
+      operands.push_back(tileOperand(AttentionOp::TileKeyEnd));
+      last.push_back(d3 - 1);
+    }
     Value visible;
     if (!last.empty())
       visible =
@@ -420,8 +454,11 @@ TileExpander::State TileExpander::followMaxRarely(State state, Value scores) {
 
 TileExpander::State TileExpander::buildIteration(Value query, Value iteration,
                                                  State state) {
-  AffineExpr d0 = b.getAffineDimExpr(0), d1 = b.getAffineDimExpr(1);
-  Value key = asValue(apply((d0 - d1 - 1) * blockN, {endTile, iteration}));
+  AffineExpr d0, d1, d2;
+  bindDims(op.getContext(), d0, d1, d2);
+  OpFoldResult firstKey = getAsOpFoldResult(tileOperand(AttentionOp::TileKey));
+  Value key = asValue(
+      apply(d2 + (d0 - d1 - 1) * blockN, {endTile, iteration, firstKey}));
   Value k = readTile(op.getKey(), key, blockN, op.getHeadDim());
   Value scores = contract(query, k, constant(0.0f, {warpM, blockN}),
                           /*transposedRhs=*/true);
@@ -476,7 +513,10 @@ void TileExpander::writeResults(State state) {
   inverse = arith::SelectOp::create(b, isEmpty, zero, inverse);
   Value o =
       arith::MulFOp::create(b, state.acc, broadcastRows(inverse, headDimV));
-  o = arith::TruncFOp::create(b, VectorType::get({warpM, headDimV}, half), o);
+  Type element = op.getOutputType().getElementType();
+  if (!element.isF32())
+    o = arith::TruncFOp::create(b, VectorType::get({warpM, headDimV}, element),
+                                o);
   Value c0 = asValue(b.getIndexAttr(0));
   vector::TransferWriteOp::create(b, o, op.getOutput(),
                                   ValueRange{c0, c0, c0, c0},
@@ -520,9 +560,6 @@ struct OnlineSoftmaxPass final
     if (!op->hasAttr(fcgpu::kScheduleAttrName))
       return op.emitOpError("has no fcgpu.schedule; run flashcore-configure "
                             "first");
-    if (getConstantIntValue(op.getTile()[AttentionOp::TileKey]) != 0)
-      return op.emitOpError("starts at a key other than 0, which this version "
-                            "cannot lower yet");
     return checkLowerable(op);
   }
 

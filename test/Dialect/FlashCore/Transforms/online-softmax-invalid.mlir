@@ -28,7 +28,7 @@ gpu.module @kernels {
     %size = arith.constant 16 : index
     // expected-error @below {{'flashcore.attention' op is not a tile on memrefs; run flashcore-tile first}}
     %o = flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%init : !t)
-        tile(%zero, %zero, %zero, %size, %zero, %size)
+        tile(%zero, %zero, %zero, %size, %zero, %size, %size)
         {fcgpu.schedule = #schedule} -> !t
     gpu.return
   }
@@ -44,7 +44,7 @@ gpu.module @kernels {
     %size = arith.constant 16 : index
     // expected-error @below {{'flashcore.attention' op has no fcgpu.schedule; run flashcore-configure first}}
     flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
-        tile(%zero, %zero, %zero, %size, %zero, %size)
+        tile(%zero, %zero, %zero, %size, %zero, %size, %size)
     gpu.return
   }
 }
@@ -63,7 +63,7 @@ gpu.module @kernels {
     %size = arith.constant 32 : index
     // expected-error @below {{'flashcore.attention' op starts at a key other than 0, which this version cannot lower yet}}
     flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
-        tile(%zero, %zero, %zero, %size, %first_key, %size)
+        tile(%zero, %zero, %zero, %size, %first_key, %size, %size)
         {fcgpu.schedule = #schedule}
     gpu.return
   }
@@ -84,7 +84,7 @@ gpu.module @kernels {
     // expected-error @below {{'flashcore.attention' op uses sink, which this version cannot lower yet}}
     flashcore.attention ins(%q, %k, %v : !t, !t, !t)
         sink(%logits : memref<1xf32>) outs(%o : !t)
-        tile(%zero, %zero, %zero, %size, %zero, %size)
+        tile(%zero, %zero, %zero, %size, %zero, %size, %size)
         {fcgpu.schedule = #schedule}
     gpu.return
   }

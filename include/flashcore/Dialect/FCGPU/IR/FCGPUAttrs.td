@@ -94,6 +94,8 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
       rounded P by ones, which cancels the rounding of P under a stale maximum
     * `head_group`: query heads a block owns, all of one kv head, whose key and
       value tiles it copies once for all of them; divides heads_q / heads_kv
+    * `key_splits`: blocks that share one query tile, each with its part of the
+      key tiles; with more than one, a second kernel merges their results
 
     ```mlir
     #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 64, num_warps = 4,
@@ -114,7 +116,8 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
                              "::mlir::fcgpu::RowMax::Exact">:$row_max,
       DefaultValuedParameter<"::mlir::fcgpu::RowSum",
                              "::mlir::fcgpu::RowSum::Add">:$row_sum,
-      DefaultValuedParameter<"int64_t", "1">:$head_group);
+      DefaultValuedParameter<"int64_t", "1">:$head_group,
+      DefaultValuedParameter<"int64_t", "1">:$key_splits);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
