@@ -231,6 +231,11 @@ static llvm::StringRef describe(GridFill fill) {
   llvm_unreachable("unknown fill");
 }
 
+/// Larger than anything that fits a chip, small enough for products of sizes
+/// not to overflow.
+static constexpr int64_t kMaxRows = 4096, kMaxStages = 1024, kMaxBlocks = 32,
+                         kMaxKeySplits = 256;
+
 /// Keys of a tile when K and V are all that counts: 16 KiB of them, so that a
 /// few stages keep as much in flight as an SM needs.
 static int64_t chooseStreamedKeys(const AttentionProblem &problem) {
@@ -244,19 +249,16 @@ static int64_t chooseStreamedKeys(const AttentionProblem &problem) {
 static int64_t chooseStreamedStages(const AttentionProblem &problem,
                                     const TargetInfo &target,
                                     const ScheduleChoice &choice) {
+  // What is too large is refused later.
+  int64_t rows = std::min(choice.blockM, kMaxRows) * choice.headGroup;
+  int64_t keys = std::min(choice.blockN, kMaxRows);
   int64_t stages = 5;
   while (stages > 2 &&
-         getSharedMemoryBytes(problem.headDim, problem.headDimV,
-                              choice.getQueryRows(), choice.blockN,
+         getSharedMemoryBytes(problem.headDim, problem.headDimV, rows, keys,
                               stages) > target.sharedMemoryPerBlock)
     --stages;
   return stages;
 }
-
-/// Larger than anything that fits a chip, small enough for products of sizes
-/// not to overflow.
-static constexpr int64_t kMaxRows = 4096, kMaxStages = 1024, kMaxBlocks = 32,
-                         kMaxKeySplits = 256;
 
 /// Blocks for the keys of a query tile: two an SM in all, with enough keys each
 /// to be worth a merge.
@@ -264,7 +266,7 @@ static int64_t chooseKeySplits(const AttentionProblem &problem,
                                const TargetInfo &target,
                                const ScheduleChoice &choice) {
   constexpr int64_t minKeys = 256, blocksPerSM = 2;
-  if (choice.blockM < 1 || choice.headGroup < 1)
+  if (choice.blockM < 1)
     return 1; // refused later
   int64_t blocks = *getNumBlocks(problem, choice.blockM, choice.headGroup);
   int64_t splits =
@@ -310,7 +312,7 @@ static ScheduleChoice complete(const AttentionProblem &problem,
       groupsHeads ? "the heads of a kv head use the same copy of K and V"
                   : "blocks of one kv head share its K and V in L2");
   // The heads of a block share its warps.
-  int64_t heads = std::max<int64_t>(choice.headGroup, 1);
+  int64_t heads = choice.headGroup;
   rowWarps = groupsHeads ? getFewRowWarps(problem)
                          : std::max<int64_t>(rowWarps / heads, 1);
   choice.numWarps =
@@ -486,6 +488,9 @@ mlir::flashcore::checkSchedule(const AttentionProblem &problem,
 std::variant<ScheduleChoice, std::string> mlir::flashcore::chooseSchedule(
     const AttentionProblem &problem, const TargetInfo &target,
     const ScheduleOptions &options, std::vector<ScheduleReason> *reasons) {
+  if (options.headGroup)
+    if (auto error = checkHeadGroup(problem, options.headGroup))
+      return *error;
   ScheduleChoice choice =
       complete(problem, target, options, ReasonWriter(reasons));
   if (std::optional<std::string> error = checkSchedule(problem, target, choice))

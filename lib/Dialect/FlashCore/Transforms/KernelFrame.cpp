@@ -37,8 +37,7 @@ KernelFrame::KernelFrame(ImplicitLocOpBuilder &b,
     if (auto extent = signature.getExtent(static_cast<Dim>(d)))
       sizes[d] = b.getIndexAttr(*extent);
   tensors.resize(signature.getTensors().size());
-  for (auto [argument, value] :
-       llvm::zip_equal(arguments, func.getArguments()))
+  for (auto [argument, value] : llvm::zip_equal(arguments, func.getArguments()))
     if (argument.kind == KernelArgument::Size)
       sizes[static_cast<unsigned>(argument.dim)] = value;
   for (const KernelArgument &argument : arguments)
@@ -123,8 +122,7 @@ OpFoldResult KernelFrame::multiply(OpFoldResult x, OpFoldResult y) {
 Value KernelFrame::viewWorkspace(OpFoldResult offset,
                                  ArrayRef<OpFoldResult> shape) {
   Value base;
-  for (auto [argument, value] :
-       llvm::zip_equal(arguments, func.getArguments()))
+  for (auto [argument, value] : llvm::zip_equal(arguments, func.getArguments()))
     if (argument.kind == KernelArgument::Workspace)
       base = value;
   SmallVector<OpFoldResult> strides(shape.size(), b.getIndexAttr(1));
@@ -135,8 +133,8 @@ Value KernelFrame::viewWorkspace(OpFoldResult offset,
   };
   auto layout = StridedLayoutAttr::get(b.getContext(), known(offset),
                                        llvm::map_to_vector(strides, known));
-  auto type = MemRefType::get(llvm::map_to_vector(shape, known),
-                              b.getF32Type(), layout);
+  auto type = MemRefType::get(llvm::map_to_vector(shape, known), b.getF32Type(),
+                              layout);
   return memref::ReinterpretCastOp::create(b, type, base, offset, shape,
                                            strides);
 }
@@ -146,8 +144,7 @@ PartialResults KernelFrame::getPartialResults(int64_t keySplits) {
       multiply(getSize(Dim::Batch), b.getIndexAttr(keySplits));
   SmallVector<OpFoldResult> shape{entries, getSize(Dim::HeadsQ),
                                   getSize(Dim::SeqlenQ)};
-  OpFoldResult rows =
-      multiply(multiply(shape[0], shape[1]), shape[2]);
+  OpFoldResult rows = multiply(multiply(shape[0], shape[1]), shape[2]);
   OpFoldResult end = multiply(rows, getSize(Dim::HeadDimV));
   Value lse = viewWorkspace(end, shape);
   shape.push_back(getSize(Dim::HeadDimV));

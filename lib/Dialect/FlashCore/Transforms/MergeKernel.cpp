@@ -5,8 +5,8 @@
 //===----------------------------------------------------------------------===//
 //
 // The second kernel of an attention whose keys are split over blocks
-// (Flash-Decoding, Dao et al. 2023). A block merges one query row; a thread owns
-// four columns of it in all splits, so every sum has one order.
+// (Flash-Decoding, Dao et al. 2023). A block merges one query row; a thread
+// owns four columns of it in all splits, so every sum has one order.
 //
 //===----------------------------------------------------------------------===//
 
@@ -86,8 +86,8 @@ void MergeBuilder::findRow() {
 }
 
 Value MergeBuilder::getEntry(Value split) {
-  Value numBatch = getValueOrCreateConstantIndexOp(b, b.getLoc(),
-                                                   frame.getSize(Dim::Batch));
+  Value numBatch =
+      getValueOrCreateConstantIndexOp(b, b.getLoc(), frame.getSize(Dim::Batch));
   return arith::AddIOp::create(b, arith::MulIOp::create(b, split, numBatch),
                                batch);
 }
@@ -99,9 +99,10 @@ Value MergeBuilder::loadLse(Value split) {
 
 Value MergeBuilder::loadOutput(Value split) {
   auto type = VectorType::get({kColumns}, b.getF32Type());
-  return vector::LoadOp::create(b, type, partials.output,
-                                ValueRange{getEntry(split), head, query, column},
-                                /*nontemporal=*/false, llvm::MaybeAlign(16));
+  return vector::LoadOp::create(
+      b, type, partials.output,
+      ValueRange{getEntry(split), head, query, column},
+      /*nontemporal=*/false, llvm::MaybeAlign(16));
 }
 
 SmallVector<Value> MergeBuilder::reduceSplits(
@@ -110,13 +111,13 @@ SmallVector<Value> MergeBuilder::reduceSplits(
   SmallVector<Value> values(init);
   int64_t numRounds = keySplits / kUnroll;
   if (numRounds > 0) {
-    auto loop = scf::ForOp::create(b, index(0), index(numRounds), index(1),
-                                   values);
+    auto loop =
+        scf::ForOp::create(b, index(0), index(numRounds), index(1), values);
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(loop.getBody());
     values = llvm::to_vector_of<Value>(loop.getRegionIterArgs());
-    Value first = arith::MulIOp::create(b, loop.getInductionVar(),
-                                        index(kUnroll));
+    Value first =
+        arith::MulIOp::create(b, loop.getInductionVar(), index(kUnroll));
     for (int64_t i = 0; i < kUnroll; ++i)
       values = next(arith::AddIOp::create(b, first, index(i)), values);
     scf::YieldOp::create(b, values);
@@ -134,14 +135,13 @@ void MergeBuilder::writeOutput(Value output, Value acc, Value factor) {
   Type element = cast<MemRefType>(output.getType()).getElementType();
   o = arith::TruncFOp::create(b, type.clone(element), o);
   // Rows are aligned to 16 bytes, the columns of a thread to its own 8.
-  vector::StoreOp::create(b, o, output,
-                          ValueRange{batch, head, query, column},
+  vector::StoreOp::create(b, o, output, ValueRange{batch, head, query, column},
                           /*nontemporal=*/false, llvm::MaybeAlign(8));
 }
 
 void MergeBuilder::writeLse(Value lse, Value value) {
-  Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, column,
-                                        index(0));
+  Value isFirst =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::eq, column, index(0));
   auto ifOp = scf::IfOp::create(b, isFirst, /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(ifOp.thenBlock());
@@ -150,11 +150,11 @@ void MergeBuilder::writeLse(Value lse, Value value) {
 
 void MergeBuilder::build(Value output, Value lse) {
   findRow();
-  Value max = reduceSplits({constant(kMinusInf)}, [&](Value split,
-                                                      ValueRange last) {
-    return SmallVector<Value>{
-        arith::MaxNumFOp::create(b, last.front(), loadLse(split))};
-  }).front();
+  Value max =
+      reduceSplits({constant(kMinusInf)}, [&](Value split, ValueRange last) {
+        return SmallVector<Value>{
+            arith::MaxNumFOp::create(b, last.front(), loadLse(split))};
+      }).front();
   // A row that sees no key has -inf everywhere; -inf - -inf is not computed.
   Value isEmpty = isEqual(max, kMinusInf);
   Value offset = arith::MulFOp::create(
@@ -163,11 +163,11 @@ void MergeBuilder::build(Value output, Value lse) {
   auto type = VectorType::get({kColumns}, b.getF32Type());
   Value zeros = arith::ConstantOp::create(
       b, DenseElementsAttr::get(type, b.getF32FloatAttr(0).getValue()));
-  SmallVector<Value> sums = reduceSplits(
-      {constant(0), zeros}, [&](Value split, ValueRange last) {
+  SmallVector<Value> sums =
+      reduceSplits({constant(0), zeros}, [&](Value split, ValueRange last) {
         Value weight = math::Exp2Op::create(
-            b, math::FmaOp::create(b, loadLse(split), constant(kLog2e),
-                                   offset));
+            b,
+            math::FmaOp::create(b, loadLse(split), constant(kLog2e), offset));
         Value weights = vector::BroadcastOp::create(b, type, weight);
         return SmallVector<Value>{
             arith::AddFOp::create(b, last[0], weight),
@@ -185,16 +185,18 @@ void MergeBuilder::build(Value output, Value lse) {
                                         arith::AddFOp::create(b, max, log)));
 }
 
-gpu::GPUFuncOp mlir::flashcore::buildMergeKernel(
-    ImplicitLocOpBuilder &b, const KernelSignature &signature, StringRef name,
-    int64_t keySplits) {
+gpu::GPUFuncOp
+mlir::flashcore::buildMergeKernel(ImplicitLocOpBuilder &b,
+                                  const KernelSignature &signature,
+                                  StringRef name, int64_t keySplits) {
   int64_t numThreads = *signature.getExtent(Dim::HeadDimV) / kColumns;
   KernelFrame frame(b, signature, signature.getMergeArguments(), name,
                     numThreads,
                     signature.toMergeDictionary(b.getContext(), numThreads));
-  bool hasLse = llvm::any_of(
-      signature.getTensors(),
-      [](const KernelTensor &tensor) { return tensor.name == "lse"; });
+  bool hasLse =
+      llvm::any_of(signature.getTensors(), [](const KernelTensor &tensor) {
+        return tensor.name == "lse";
+      });
   MergeBuilder(b, frame, keySplits)
       .build(frame.getTensor("o"), hasLse ? frame.getTensor("lse") : Value());
   gpu::ReturnOp::create(b);

@@ -192,7 +192,6 @@ void TileExpander::computeTileCounts() {
     return clamp(
         affine::makeComposedFoldedAffineMax(b, b.getLoc(), map, operands));
   };
-  // Without a partial tile at the end both divisions are the same one.
   bool hasPartialEnd = bounds.visibleEnd != bounds.fullEnd ||
                        !endsWithTile(AttentionOp::TileKeyEnd) ||
                        !endsWithTile(AttentionOp::TileSeqlenK);
@@ -200,7 +199,9 @@ void TileExpander::computeTileCounts() {
   numTiles = endTile =
       apply(hasPartialEnd ? d0.ceilDiv(blockN) : d0.floorDiv(blockN),
             {end(bounds.visibleEnd)});
-  OpFoldResult numFull = apply(d0.floorDiv(blockN), {end(bounds.fullEnd)});
+  OpFoldResult numFull = endTile;
+  if (hasPartialEnd)
+    numFull = apply(d0.floorDiv(blockN), {end(bounds.fullEnd)});
   headEnd = apply(d0 - d1, {endTile, numFull});
   if (!mask.windowLeft)
     return;

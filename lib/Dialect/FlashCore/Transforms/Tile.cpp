@@ -98,9 +98,11 @@ private:
   ImplicitLocOpBuilder b;
   OpFoldResult sizes[kNumDims + 1];
   /// What the block works on: query heads from firstHead on, keys from keyBegin
-  /// to keyEnd. Its partial results are those of entry `partialEntry`.
+  /// on.
   Value batch, firstHead, headKV, queryBlock;
-  OpFoldResult keyBegin, keyEnd, partialEntry;
+  OpFoldResult keyBegin;
+  /// Of a split: one past its last key, and the entry of its partial results.
+  OpFoldResult keyEnd, partialEntry;
   /// On the host.
   SmallVector<memref::ExtractStridedMetadataOp> metadata;
   SmallVector<Value> hostSizes;
@@ -165,7 +167,6 @@ void KernelBuilder::findTile() {
       asValue(apply(d0.floorDiv(s0.floorDiv(s1)),
                     {firstHead, getSize(Dim::HeadsQ), getSize(Dim::HeadsKV)}));
   keyBegin = b.getIndexAttr(0);
-  keyEnd = getSize(Dim::SeqlenK);
   if (isSplit())
     splitKeys(ids.getResult(3));
 }
@@ -269,13 +270,13 @@ void KernelBuilder::buildWarpTile(KernelFrame &frame, PartialResults partials,
     lse = slice(lse, entry, headQ, row, rows);
   // The bias stays whole: it is read by whole coordinates.
   Value bias = op.getBias() ? frame.getTensor("bias") : Value();
-  SmallVector<Value> tile{batch,
-                          headQ,
-                          asValue(row),
-                          asValue(getSize(Dim::SeqlenQ)),
-                          asValue(keyBegin),
-                          asValue(keyEnd),
-                          asValue(seqlenK)};
+  SmallVector<Value> tile{batch, headQ, asValue(row),
+                          asValue(getSize(Dim::SeqlenQ)), asValue(keyBegin)};
+  tile.push_back(asValue(seqlenK));
+  if (isSplit())
+    tile.insert(tile.end() - 1, asValue(keyEnd));
+  else
+    tile.push_back(tile.back());
   auto tiled = AttentionOp::create(
       b, TypeRange(), q, k, v, bias, /*alibi_slopes=*/Value(),
       /*sink_logits=*/Value(), /*cu_seqlens_q=*/Value(),

@@ -57,26 +57,6 @@ gpu.module @kernels {
 !t = memref<1x1x16x16xf16>
 
 gpu.module @kernels {
-  gpu.func @first_key_is_not_zero(%q: !t, %k: !t, %v: !t, %o: !t) kernel {
-    %zero = arith.constant 0 : index
-    %first_key = arith.constant 16 : index
-    %size = arith.constant 32 : index
-    // expected-error @below {{'flashcore.attention' op starts at a key other than 0, which this version cannot lower yet}}
-    flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
-        tile(%zero, %zero, %zero, %size, %first_key, %size, %size)
-        {fcgpu.schedule = #schedule}
-    gpu.return
-  }
-}
-
-// -----
-
-#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
-  num_warps = 1, num_stages = 2, query = registers,
-  grid_order = query_fastest, min_blocks = 0>
-!t = memref<1x1x16x16xf16>
-
-gpu.module @kernels {
   gpu.func @feature_not_lowered(%q: !t, %k: !t, %v: !t, %o: !t,
                                 %logits: memref<1xf32>) kernel {
     %zero = arith.constant 0 : index
