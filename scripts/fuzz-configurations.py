@@ -52,6 +52,8 @@ SCHEDULE = {
     "row-max": (["exact", "stale"], ["none"]),
     "row-sum": (["add", "mma"], ["2"]),
     "min-blocks": ([0, 1, 2, 4], [-1, 33, 1 << 40]),
+    "head-group": ([1, 1, 2, 3, 4], [-1, 1 << 20, (1 << 63) - 1]),
+    "key-splits": ([1, 1, 2, 3, 5, 17], [-1, 257, (1 << 63) - 1]),
 }
 
 
@@ -221,6 +223,8 @@ class Generator:
             seqlen_k = self.rng.randint(1, seqlen_q)
         if self.chance(5):
             seqlen_q = 1
+        if self.chance(5):
+            seqlen_q, seqlen_k = self.rng.randint(1, 40), self.rng.randint(1000, 2500)
         batch = 1 if heads_q * seqlen_q * seqlen_k > 100000 else self.rng.choice([1, 1, 2, 3])
         return batch, heads_q, heads_kv, seqlen_q, seqlen_k
 
@@ -254,9 +258,10 @@ class Generator:
 
     def likely_schedule(self):
         """A whole schedule that most heads have room for."""
-        warps = self.rng.choice([1, 2, 3, 4, 8])
+        heads = self.rng.choice([1, 1, 1, 2, 4])
+        warps = self.rng.choice([1, 2, 3, 4, 8] if heads == 1 else [1, 2])
         values = {name: self.rng.choice(legal) for name, (legal, _) in SCHEDULE.items()}
-        values |= {"num-warps": warps, "block-m": 16 * warps * self.rng.choice([1, 1, 2]),
+        values |= {"head-group": heads, "num-warps": heads * warps, "block-m": 16 * warps * self.rng.choice([1, 1, 2]),
                    "block-n": self.rng.choice([16, 32, 48, 64]), "num-stages": self.rng.choice([2, 2, 3, 4])}
         return [f"--{name}={value}" for name, value in values.items()]
 

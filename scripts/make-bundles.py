@@ -188,6 +188,51 @@ def key_warps_runs(bundles, sizes):
     return runs
 
 
+def split_runs(bundles):
+    """Blocks of several heads and keys split over blocks, in small: the defaults
+    for few rows over many keys, and forced ones with every mask, more splits
+    than key tiles and no keys at all."""
+    runs = []
+    for name, dtype, d, causal, shape in (
+            ("d128", "f16", 128, "none", (1, 8, 2, 1, 1500)), ("d64", "bf16", 64, "bottom_right", (2, 4, 1, 7, 1100)),
+            ("d256", "f16", 256, "top_left", (1, 2, 2, 3, 1024)), ("rows", "f16", 64, "bottom_right", (1, 6, 1, 40, 1030))):
+        runs.append({"bundle": bundles.make(f"split-{name}", attention(dtype, d, causal, shape))})
+    heads = ("?", 6, 2)
+    schedules = [["--key-splits=3"], ["--head-group=3", "--num-warps=3", "--block-m=16", "--block-n=32", "--key-splits=7"],
+                 ["--head-group=3", "--key-splits=17", "--num-warps=6", "--block-n=16", "--num-stages=4", "--query=shared"],
+                 ["--key-splits=2", "--overlap=qk", "--row-max=stale", "--row-sum=mma", "--grid-order=head_fastest"]]
+    masks = [dict(causal="none"), dict(causal="bottom_right"), dict(causal="top_left", window=(40, None)),
+             dict(causal="none", window=(50, 20), softcap=30, bias=("f16", "bhqk"))]
+    sizes = [(1, 333), (37, 200), (70, 40), (5, 1), (3, 0)]
+    for (i, options), (j, mask) in itertools.product(enumerate(schedules), enumerate(masks)):
+        mlir = attention(DTYPES[(i + j) % 2], (64, 72)[i % 2], shape=(*heads, "?", "?"), lse=(i + j) % 3 != 0, **mask)
+        bundle = bundles.make(f"split-{i}-{j}", mlir, options)
+        for k in range(2 if i else len(sizes)):
+            sq, sk = sizes[(i + j + k) % len(sizes)]
+            runs.append({"bundle": bundle, "dims": {"batch": 1 + k % 2, "seqlen_q": sq, "seqlen_k": sk},
+                         "kind": ["normal", "rising"][j % 2]})
+    return runs
+
+
+def decode_runs(bundles):
+    """Decoding as it is served: short queries, grouped heads, long keys."""
+    runs = []
+    for (batch, sk), sq in itertools.product(((1, 8192), (1, 65536), (16, 8192)), (1, 4, 16)):
+        for causal in CAUSAL[:2]:
+            mlir = attention("bf16" if sq == 4 else "f16", 128, causal, (batch, 32, 8, sq, sk))
+            runs.append({"bundle": bundles.make(f"decode-{batch}-{sq}-{sk}-{causal}", mlir)})
+    for name, sq, sk, features in (("window", 4, 8191, dict(causal="bottom_right", window=(2000, None))),
+                                   ("ragged", 3, 7777, dict(causal="bottom_right", softcap=30)),
+                                   ("bias", 1, 4099, dict(bias=("f16", "b1qk")))):
+        mlir = attention("f16", 128, shape=(2, 32, 8, sq, sk), **features)
+        runs.append({"bundle": bundles.make(f"decode-{name}", mlir), "kind": "rising"})
+    bundle = bundles.make("decode-dynamic", attention("f16", 128, "bottom_right", ("?", 32, 8, "?", "?")),
+                          ["--head-group=4", "--num-warps=4", "--block-m=16", "--key-splits=64"])
+    for sq, sk in ((1, 8192), (16, 1000), (1, 63), (4, 1)):
+        runs.append({"bundle": bundle, "dims": {"batch": 3, "seqlen_q": sq, "seqlen_k": sk}})
+    return runs
+
+
 def check_grid(bundles):
     """Every length against its neighbours, every kernel: results only."""
     runs = []
@@ -217,6 +262,8 @@ def check_grid(bundles):
     sizes = [(130, 3), (203, 64), (90, 1), (64, 113), (512, 512), (300, 1023), (1024, 1024), (1, 203)]
     runs += score_runs(bundles, sizes, batch=2, heads=4)
     runs += packed_runs(bundles)
+    runs += split_runs(bundles)
+    runs += decode_runs(bundles)
     # Machine code for the cards at hand, which the loader takes instead of PTX.
     for chip in ("sm_80", "sm_86", "sm_90"):
         bundle = bundles.make(f"check-{chip}", attention("f16", 64, "bottom_right"), [f"--chip={chip}"])
@@ -250,6 +297,7 @@ def emulate_grid(bundles):
     sizes = [(70, 150), (1, 203), (130, 3), (90, 1), (130, 3), (1, 1), (64, 113), (33, 203)]
     runs += score_runs(bundles, sizes, batch=1, heads=2)
     runs += packed_runs(bundles)
+    runs += split_runs(bundles)
     # Schedules that no default takes.
     for i, (m, n, warps, stages, query) in enumerate([
             (16, 16, 1, 2, "registers"), (32, 16, 1, 5, "shared"), (64, 48, 2, 3, "registers"),
@@ -283,6 +331,7 @@ def sanitize_grid(bundles):
         runs.append({"bundle": bundle, "dims": dims(1, 2, 1, 113, 203)})
     bundle = bundles.make("scores-all", attention("f16", 72, window=(17, 33), softcap=30, bias=("f32", "bhqk")))
     runs.append({"bundle": bundle, "dims": dims(1, 2, 1, 113, 203), "kind": "rising"})
+    runs.append({"bundle": bundles.make("split-d128", attention("f16", 128, "none", (1, 8, 2, 1, 1500)))})
     return runs
 
 
@@ -307,6 +356,8 @@ def time_grid(bundles):
     long = (1, 16, 16, 16384, 16384)
     runs.append(timed(bundles, "d128-16k", 128, long))
     runs.append(timed(bundles, "d128-16k-window", 128, long, window=(1024, 0)))
+    for name, batch, seqlen_k in (("decode-b1", 1, 8192), ("decode-b16", 16, 8192), ("decode-b1-64k", 1, 65536)):
+        runs.append(timed(bundles, name, 128, (batch, 32, 8, 1, seqlen_k)))
     return runs
 
 

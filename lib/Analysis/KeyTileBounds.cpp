@@ -46,6 +46,24 @@ SmallVector<AffineExpr> KeyMask::getFirstKeys(AffineExpr query,
   return {getAffineConstantExpr(0, query.getContext())};
 }
 
+KeyBounds KeyBounds::within() const {
+  MLIRContext *context = visibleEnd.getContext();
+  unsigned numDims = visibleEnd.getNumDims();
+  AffineExpr keyBegin = getAffineDimExpr(numDims, context);
+  AffineExpr keyEnd = getAffineDimExpr(numDims + 1, context);
+  auto shift = [&](AffineMap map, bool isEnd) {
+    SmallVector<AffineExpr> results;
+    for (AffineExpr result : map.getResults())
+      results.push_back(result - keyBegin);
+    if (isEnd)
+      results.push_back(keyEnd - keyBegin);
+    return AffineMap::get(numDims + 2, 0, results, context);
+  };
+  return {shift(visibleBegin, /*isEnd=*/false),
+          shift(visibleEnd, /*isEnd=*/true), shift(fullBegin, /*isEnd=*/false),
+          shift(fullEnd, /*isEnd=*/true)};
+}
+
 KeyBounds mlir::flashcore::getKeyBounds(MLIRContext *context,
                                         const KeyMask &mask, int64_t blockM) {
   AffineExpr firstQuery, seqlenQ, seqlenK;

@@ -43,7 +43,7 @@ TileCost mlir::flashcore::getTileCost(const AttentionProblem &problem,
                                       const TargetInfo &target,
                                       const ScheduleChoice &choice) {
   constexpr double elementBytes = 2;
-  double m = choice.blockM, n = choice.blockN;
+  double m = choice.getQueryRows(), n = choice.blockN;
   double warps = choice.numWarps / choice.keyWarps;
   double d = problem.headDim, dv = problem.headDimV;
   TileCost cost;
@@ -64,10 +64,11 @@ TileCost mlir::flashcore::getTileCost(const AttentionProblem &problem,
 std::string mlir::flashcore::predictLimiter(const AttentionProblem &problem,
                                             const TargetInfo &target,
                                             const ScheduleChoice &choice) {
-  std::optional<int64_t> blocks = getNumBlocks(problem, choice.blockM);
-  if (blocks && *blocks < target.numSMs)
-    return llvm::formatv("latency: {0} blocks for {1} SMs", *blocks,
-                         target.numSMs);
+  std::optional<int64_t> blocks =
+      getNumBlocks(problem, choice.blockM, choice.headGroup);
+  if (blocks && *blocks * choice.keySplits < target.numSMs)
+    return llvm::formatv("latency: {0} blocks for {1} SMs",
+                         *blocks * choice.keySplits, target.numSMs);
   TileCost cost = getTileCost(problem, target, choice);
   std::pair<double, llvm::StringRef> units[] = {{cost.tensor, "tensor cores"},
                                                 {cost.special, "exponentials"},

@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/Analysis/ScheduleChoice.h"
+#include "flashcore/Analysis/KeyTileBounds.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -26,7 +27,7 @@ int64_t mlir::flashcore::getSharedMemoryBytes(int64_t headDim, int64_t headDimV,
                                                 (headDim + headDimV));
   };
   if (choice.keyWarps == 1)
-    return getTiles(choice.blockM);
+    return getTiles(choice.getQueryRows());
   int64_t warpM = choice.getWarpM();
   int64_t partial = floatBytes * warpM * (headDimV + 2);
   return choice.numWarps * std::max(getTiles(warpM), partial);
@@ -87,6 +88,8 @@ AttentionProblem AttentionProblem::get(AttentionOp op) {
       getExtent({op.getQueryType(), op.getKeyType()}, AttentionOp::Batch);
   problem.headsQ =
       getExtent({op.getQueryType(), op.getOutputType()}, AttentionOp::Head);
+  problem.headsKV =
+      getExtent({op.getKeyType(), op.getValueType()}, AttentionOp::Head);
   problem.seqlenQ =
       getExtent({op.getQueryType(), op.getOutputType()}, AttentionOp::Seqlen);
   problem.seqlenK =
@@ -97,14 +100,20 @@ AttentionProblem AttentionProblem::get(AttentionOp op) {
   problem.hasSoftcap = op.getSoftcap().has_value();
   problem.hasBias = static_cast<bool>(op.getBias());
   problem.hasWindow = op.getWindowLeft() || op.getWindowRight();
+  KeyMask mask = KeyMask::get(op);
+  if (mask.causal == CausalAlignment::BottomRight)
+    mask.windowRight = 0;
+  if (mask.windowLeft && mask.windowRight)
+    problem.windowKeys = *mask.windowLeft + *mask.windowRight + 1;
   return problem;
 }
 
 std::optional<int64_t>
-mlir::flashcore::getNumBlocks(const AttentionProblem &problem, int64_t blockM) {
+mlir::flashcore::getNumBlocks(const AttentionProblem &problem, int64_t blockM,
+                              int64_t headGroup) {
   if (!problem.batch || !problem.headsQ || !problem.seqlenQ)
     return std::nullopt;
-  return *problem.batch * *problem.headsQ *
+  return *problem.batch * llvm::divideCeil(*problem.headsQ, headGroup) *
          llvm::divideCeil(*problem.seqlenQ, blockM);
 }
 
@@ -114,13 +123,53 @@ enum class GridFill {
   Full,    ///< at least one block of 128 rows an SM
   Half,    ///< enough for blocks of 64 rows
   Sparse,  ///< not even that
+  FewRows, ///< few query rows over many keys
 };
+
+/// Keys that the queries see at most; all sizes are known.
+static int64_t getVisibleKeys(const AttentionProblem &problem) {
+  int64_t keys = *problem.seqlenK;
+  if (problem.windowKeys)
+    keys = std::min(keys, *problem.windowKeys + *problem.seqlenQ - 1);
+  return keys;
+}
+
+/// Where there are few query rows: warps for the rows of one head, and heads of
+/// a block, as many as its warps allow.
+static int64_t getFewRowWarps(const AttentionProblem &problem) {
+  return *problem.seqlenQ <= 16 ? 1 : 2;
+}
+static int64_t chooseHeadGroup(const AttentionProblem &problem) {
+  constexpr int64_t maxWarps = 8;
+  int64_t group = *problem.headsQ / *problem.headsKV;
+  int64_t heads = std::min(group, maxWarps / getFewRowWarps(problem));
+  while (group % heads != 0)
+    --heads;
+  return heads;
+}
+
+/// Whether blocks of few rows leave SMs idle, but the keys are enough to be
+/// shared out.
+static bool hasFewLongRows(const AttentionProblem &problem,
+                           const TargetInfo &target) {
+  constexpr int64_t minKeys = 1024, minKeysPerRow = 8;
+  if (!problem.batch || !problem.headsQ || !problem.headsKV ||
+      !problem.seqlenQ || !problem.seqlenK)
+    return false;
+  int64_t keys = getVisibleKeys(problem);
+  if (keys < minKeys || keys / minKeysPerRow < *problem.seqlenQ)
+    return false;
+  return *getNumBlocks(problem, 16 * getFewRowWarps(problem),
+                       chooseHeadGroup(problem)) <= target.numSMs;
+}
 
 static GridFill getGridFill(const AttentionProblem &problem,
                             const TargetInfo &target) {
   std::optional<int64_t> blocks = getNumBlocks(problem, 128);
   if (!blocks)
     return GridFill::Unknown;
+  if (hasFewLongRows(problem, target))
+    return GridFill::FewRows;
   if (*blocks >= target.numSMs)
     return GridFill::Full;
   return *getNumBlocks(problem, 64) >= target.numSMs ? GridFill::Half
@@ -196,6 +245,8 @@ static llvm::StringRef describe(GridFill fill) {
     return "a grid that fills the chip with blocks of 64 rows, not of 128";
   case GridFill::Sparse:
     return "a grid too small to fill the chip with blocks of 64 rows";
+  case GridFill::FewRows:
+    return "few query rows over many keys";
   }
   llvm_unreachable("unknown fill");
 }
@@ -255,6 +306,52 @@ static Softmax chooseSoftmax(const AttentionProblem &problem,
              : Softmax::Online;
 }
 
+/// Larger than anything that fits a chip, small enough for products of sizes
+/// not to overflow.
+static constexpr int64_t kMaxRows = 4096, kMaxStages = 1024, kMaxBlocks = 32,
+                         kMaxKeySplits = 256;
+
+/// Keys of a tile when K and V are all that counts: 16 KiB of them, so that a
+/// few stages keep as much in flight as an SM needs.
+static int64_t chooseStreamedKeys(const AttentionProblem &problem) {
+  constexpr int64_t tileBytes = 16 * 1024, elementBytes = 2;
+  int64_t keyBytes = elementBytes * (problem.headDim + problem.headDimV);
+  int64_t keys = llvm::bit_floor(static_cast<uint64_t>(tileBytes / keyBytes));
+  return std::clamp<int64_t>(keys, 16, 64);
+}
+
+/// Stages for 64 KiB of such tiles in flight, or as many as fit.
+static int64_t chooseStreamedStages(const AttentionProblem &problem,
+                                    const TargetInfo &target,
+                                    const ScheduleChoice &choice) {
+  ScheduleChoice streamed = choice;
+  // What is too large is refused later.
+  streamed.blockM = std::min(choice.blockM, kMaxRows);
+  streamed.blockN = std::min(choice.blockN, kMaxRows);
+  streamed.keyWarps = 1;
+  streamed.numStages = 5;
+  while (streamed.numStages > 2 &&
+         getSharedMemoryBytes(problem.headDim, problem.headDimV, streamed) >
+             target.sharedMemoryPerBlock)
+    --streamed.numStages;
+  return streamed.numStages;
+}
+
+/// Blocks for the keys of a query tile: two an SM in all, with enough keys
+/// each to be worth a merge.
+static int64_t chooseKeySplits(const AttentionProblem &problem,
+                               const TargetInfo &target,
+                               const ScheduleChoice &choice) {
+  constexpr int64_t minKeys = 256, blocksPerSM = 2;
+  if (choice.blockM < 1)
+    return 1; // refused later
+  int64_t blocks = *getNumBlocks(problem, choice.blockM, choice.headGroup);
+  int64_t splits =
+      std::min<int64_t>(llvm::divideCeil(blocksPerSM * target.numSMs, blocks),
+                        getVisibleKeys(problem) / minKeys);
+  return std::clamp<int64_t>(splits, 1, kMaxKeySplits);
+}
+
 /// Fills in what the options leave open. The defaults are measured in
 /// docs/performance.md ("Default schedules").
 static ScheduleChoice complete(const AttentionProblem &problem,
@@ -264,10 +361,10 @@ static ScheduleChoice complete(const AttentionProblem &problem,
   GridFill fill = getGridFill(problem, target);
   HeadWidth width = getHeadWidth(problem);
   bool isFilled = fill == GridFill::Full || fill == GridFill::Unknown;
-  // 32 rows a warp: two rows of accumulators use every K and V fragment twice.
-  // A grid that does not fill the chip wants smaller blocks; very wide heads,
-  // wide ones of unequal dims or with a window, and the addresses of a bias
-  // leave no register to spare for it.
+  // 32 rows a warp: two rows of accumulators use every K and V fragment
+  // twice. A grid that does not fill the chip wants smaller blocks; very wide
+  // heads, wide ones of unequal dims or with a window, and the addresses of a
+  // bias leave no register to spare for it.
   bool isTight = width == HeadWidth::VeryWide || problem.hasBias ||
                  (width == HeadWidth::Wide &&
                   (problem.hasWindow || problem.headDim != problem.headDimV));
@@ -281,6 +378,15 @@ static ScheduleChoice complete(const AttentionProblem &problem,
     warpM = chooseSharedRows(problem, target, keyWarps);
 
   ScheduleChoice choice;
+  bool hasFewRows = fill == GridFill::FewRows;
+  bool groupsHeads =
+      hasFewRows && !dividesKeys && !options.blockM && !options.numWarps;
+  choice.headGroup = reasons.decide(
+      "head_group", options.headGroup,
+      groupsHeads ? chooseHeadGroup(problem) : 1,
+      groupsHeads ? "the heads of a kv head use the same copy of K and V"
+                  : "blocks of one kv head share its K and V in L2");
+  int64_t heads = choice.headGroup;
   // Groups of warps with rows of their own.
   int64_t rowWarps = dividesKeys ? 1 : fill == GridFill::Sparse ? 2 : 4;
   // Very wide heads have few rows a warp: more warps share K and V.
@@ -293,28 +399,32 @@ static ScheduleChoice complete(const AttentionProblem &problem,
     rowWarps = manyWarps;
   if (options.blockM)
     rowWarps = chooseNumWarps(options.blockM, warpM);
+  // The heads of a block share its warps.
+  rowWarps = groupsHeads ? getFewRowWarps(problem)
+                         : std::max<int64_t>(rowWarps / heads, 1);
   choice.numWarps = reasons.decide(
-      "num_warps", options.numWarps, rowWarps * keyWarps,
+      "num_warps", options.numWarps, heads * rowWarps * keyWarps,
       options.blockM ? "what block_m comes out even with" : describe(fill));
   choice.keyWarps = reasons.decide(
       "key_warps", options.keyWarps, keyWarps,
       dividesKeys ? "few blocks: warps that wait for no other divide the keys"
                   : "the warps of a block share K and V, not query rows");
-  rowWarps = choice.numWarps / keyWarps;
+  rowWarps = choice.getRowWarps();
   choice.blockM = reasons.decide(
       "block_m", options.blockM, warpM * rowWarps,
       llvm::Twine(warpM) + " rows a warp: " + describe(width) +
           (isTight ? ", short of registers, " : ", ") + describe(fill));
   if (rowWarps > 0)
-    warpM = choice.blockM / rowWarps;
+    warpM = choice.getWarpM();
 
   // A sparse grid leaves copies with little work to hide behind: larger tiles
   // (or, where registers are short, more stages) keep more bytes in flight.
   bool isSparse = fill == GridFill::Sparse && warpM <= 16;
   bool isNarrow = width == HeadWidth::Narrow;
   int64_t blockN = isNarrow ? (isSparse ? 128 : 64) : 32;
-  // Larger tiles read Q from shared memory less often, where registers (at head
-  // dims of 88 and 96) or else shared memory (of blocks with many warps) allow.
+  // Larger tiles read Q from shared memory less often, where registers (at
+  // head dims of 88 and 96) or else shared memory (of blocks with many warps)
+  // allow.
   int64_t dim = std::max(problem.headDim, problem.headDimV);
   bool hasRegisters = width == HeadWidth::Wide && dim > 80 && dim <= 96;
   ScheduleChoice larger = choice;
@@ -322,6 +432,7 @@ static ScheduleChoice complete(const AttentionProblem &problem,
   larger.numStages = options.numStages ? options.numStages : 2;
   bool hasSharedMemory =
       width == HeadWidth::VeryWide && choice.numWarps == manyWarps &&
+      !dividesKeys &&
       getSharedMemoryBytes(problem.headDim, problem.headDimV, larger) <=
           target.sharedMemoryPerBlock;
   if (isFilled && !problem.hasBias && !problem.hasWindow &&
@@ -329,22 +440,28 @@ static ScheduleChoice complete(const AttentionProblem &problem,
     blockN = 64;
   if (dividesKeys)
     blockN = kDividedBlockN;
+  if (hasFewRows)
+    blockN = chooseStreamedKeys(problem);
   // The widest O leaves room for the smallest S only, beside more addresses.
   if (problem.headDimV > 224 && (problem.hasBias || problem.hasWindow))
     blockN = 16;
   choice.blockN = reasons.decide(
       "block_n", options.blockN, blockN,
-      isNarrow && isSparse && !dividesKeys
+      hasFewRows || (isNarrow && isSparse && !dividesKeys)
           ? llvm::Twine("few blocks: more bytes in flight hide latency")
           : llvm::Twine("S beside O in registers: ") + describe(width));
   bool hasManyStages = width == HeadWidth::Wide && isSparse && !dividesKeys;
-  choice.numStages = reasons.decide(
-      "num_stages", options.numStages, hasManyStages ? 3 : 2,
-      hasManyStages ? "few blocks: more bytes in flight hide latency"
-                    : "one tile is copied while one is used");
+  int64_t numStages = hasManyStages ? 3 : 2;
+  if (hasFewRows)
+    numStages = chooseStreamedStages(problem, target, choice);
+  choice.numStages =
+      reasons.decide("num_stages", options.numStages, numStages,
+                     hasManyStages || hasFewRows
+                         ? "few blocks: more bytes in flight hide latency"
+                         : "one tile is copied while one is used");
 
-  // O of a wide head takes half of the registers, so Q is read again for every
-  // tile.
+  // O of a wide head takes half of the registers, so Q is read again for
+  // every tile.
   bool rereadsQuery =
       width == HeadWidth::VeryWide || (width == HeadWidth::Wide && isFilled);
   choice.query = reasons.decide("query", options.query,
@@ -353,9 +470,9 @@ static ScheduleChoice complete(const AttentionProblem &problem,
                                 stringifyQueryPlacement,
                                 rereadsQuery ? "O takes half of the registers"
                                              : "O and S leave registers for Q");
-  // Causal rows differ in length: the longest of all heads first keeps the tail
-  // of the grid short. Otherwise the blocks of one head share its K and V in
-  // L2.
+  // Causal rows differ in length: the longest of all heads first keeps the
+  // tail of the grid short. Otherwise the blocks of one head share its K and
+  // V in L2.
   choice.gridOrder = reasons.decide(
       "grid_order", options.gridOrder,
       problem.isCausal ? GridOrder::HeadFastest : GridOrder::QueryFastest,
@@ -390,12 +507,34 @@ static ScheduleChoice complete(const AttentionProblem &problem,
   choice.minBlocks =
       reasons.decide("min_blocks", options.minBlocks, 1,
                      "keeps ptxas from spilling to fit one more block");
+  choice.keySplits = reasons.decide(
+      "key_splits", options.keySplits,
+      hasFewRows ? chooseKeySplits(problem, target, choice) : 1,
+      hasFewRows ? "two blocks an SM, of 256 keys or more each"
+                 : "a query row is one block's, which needs no merge");
   return choice;
 }
 
-/// Larger than anything that fits a chip, small enough for products of sizes
-/// not to overflow.
-static constexpr int64_t kMaxRows = 4096, kMaxStages = 1024, kMaxBlocks = 32;
+std::optional<std::string>
+mlir::flashcore::checkHeadGroup(const AttentionProblem &problem,
+                                int64_t headGroup) {
+  if (headGroup < 1)
+    return llvm::formatv("expects head-group of at least 1, but got {0}",
+                         headGroup);
+  if (headGroup == 1)
+    return std::nullopt;
+  if (!problem.headsQ || !problem.headsKV)
+    return llvm::formatv(
+        "expects heads_q and heads_kv to be known at compile time for "
+        "head-group {0}; make them static or use head-group 1",
+        headGroup);
+  int64_t group = *problem.headsQ / *problem.headsKV;
+  if (group % headGroup != 0)
+    return llvm::formatv(
+        "expects head-group to divide heads_q / heads_kv = {0}, but got {1}",
+        group, headGroup);
+  return std::nullopt;
+}
 
 /// Whether the warps that share query rows can divide O among them.
 static std::optional<std::string> checkShares(const AttentionProblem &problem,
@@ -404,7 +543,8 @@ static std::optional<std::string> checkShares(const AttentionProblem &problem,
   if (problem.headDimV % (8 * grid.cols) == 0)
     return std::nullopt;
   return llvm::formatv(
-      "expects key-warps to divide the {0} x {1} results of a warp into shares "
+      "expects key-warps to divide the {0} x {1} results of a warp into "
+      "shares "
       "of whole 8x8 cores, but got {2}; use fewer key-warps or a larger "
       "block-m",
       choice.getWarpM(), problem.headDimV, choice.keyWarps);
@@ -414,14 +554,21 @@ static std::optional<std::string> checkShares(const AttentionProblem &problem,
 static std::optional<std::string> checkOnePass(const AttentionProblem &problem,
                                                const ScheduleChoice &choice) {
   if (!problem.seqlenK)
-    return "expects a seqlen_k known at compile time for softmax one_pass; use "
+    return "expects a seqlen_k known at compile time for softmax one_pass; "
+           "use "
            "softmax online";
   if (choice.rowMax != RowMax::Exact)
-    return "expects row-max exact with softmax one_pass, which has no earlier "
+    return "expects row-max exact with softmax one_pass, which has no "
+           "earlier "
            "maximum, but got stale";
   if (choice.overlap != Overlap::None)
-    return "expects overlap none with softmax one_pass, which has no loop, but "
+    return "expects overlap none with softmax one_pass, which has no loop, "
+           "but "
            "got qk";
+  if (choice.keySplits > 1)
+    return llvm::formatv("expects key-splits 1 with softmax one_pass, but got "
+                         "{0}",
+                         choice.keySplits);
   int64_t cols = choice.blockN * getTilesOfPart(*problem.seqlenK, choice);
   if (cols > kMaxRows)
     return llvm::formatv("expects at most {0} keys a warp with softmax "
@@ -442,13 +589,28 @@ mlir::flashcore::checkSchedule(const AttentionProblem &problem,
     return llvm::formatv(
         "expects key-warps to divide num-warps = {0}, but got {1}",
         choice.numWarps, choice.keyWarps);
-  int64_t rowWarps = choice.numWarps / choice.keyWarps;
-  if (choice.blockM <= 0 || choice.blockM % (16 * rowWarps) != 0)
+  if (auto error = checkHeadGroup(problem, choice.headGroup))
+    return error;
+  if (choice.numWarps % choice.headGroup != 0)
     return llvm::formatv(
-        "expects block-m to be a positive multiple of 16 * num-warps{0} = {1}, "
-        "but got {2}",
-        choice.keyWarps == 1 ? "" : " / key-warps", 16 * rowWarps,
-        choice.blockM);
+        "expects num-warps to be a multiple of head-group = {0}, but got {1}",
+        choice.headGroup, choice.numWarps);
+  if (choice.keySplits < 1)
+    return llvm::formatv("expects key-splits of at least 1, but got {0}",
+                         choice.keySplits);
+  if (choice.keyWarps > 1 && (choice.headGroup > 1 || choice.keySplits > 1))
+    return llvm::formatv("expects key-warps 1 where head-group or key-splits "
+                         "is over 1, but got {0}",
+                         choice.keyWarps);
+  int64_t rowMultiple = 16 * choice.getRowWarps();
+  if (choice.blockM <= 0 || choice.blockM % rowMultiple != 0)
+    return llvm::formatv("expects block-m to be a positive multiple of 16 * "
+                         "num-warps{0} = {1}, "
+                         "but got {2}",
+                         choice.keyWarps > 1    ? " / key-warps"
+                         : choice.headGroup > 1 ? " / head-group"
+                                                : "",
+                         rowMultiple, choice.blockM);
   if (choice.blockN <= 0 || choice.blockN % 16 != 0)
     return llvm::formatv(
         "expects block-n to be a positive multiple of 16, but got {0}",
@@ -460,7 +622,8 @@ mlir::flashcore::checkSchedule(const AttentionProblem &problem,
        {std::tuple("block-m", choice.blockM, kMaxRows),
         {"block-n", choice.blockN, kMaxRows},
         {"num-stages", choice.numStages, kMaxStages},
-        {"min-blocks", choice.minBlocks, kMaxBlocks}})
+        {"min-blocks", choice.minBlocks, kMaxBlocks},
+        {"key-splits", choice.keySplits, kMaxKeySplits}})
     if (value > limit)
       return llvm::formatv("expects {0} of at most {1}, but got {2}", name,
                            limit, value);
@@ -488,7 +651,8 @@ mlir::flashcore::checkSchedule(const AttentionProblem &problem,
   if (registers > kMaxRegistersPerThread)
     return llvm::formatv(
         "needs {0} registers a thread for its fragments alone (block-m {1}, "
-        "num-warps {2}, block-n {3}{4}), but a thread has {5}; use more warps "
+        "num-warps {2}, block-n {3}{4}), but a thread has {5}; use more "
+        "warps "
         "or {6}",
         registers, choice.blockM, choice.numWarps, choice.blockN,
         choice.softmax == Softmax::OnePass ? ", softmax one_pass" : "",
@@ -501,6 +665,9 @@ mlir::flashcore::checkSchedule(const AttentionProblem &problem,
 std::variant<ScheduleChoice, std::string> mlir::flashcore::chooseSchedule(
     const AttentionProblem &problem, const TargetInfo &target,
     const ScheduleOptions &options, std::vector<ScheduleReason> *reasons) {
+  if (options.headGroup)
+    if (auto error = checkHeadGroup(problem, options.headGroup))
+      return *error;
   ScheduleChoice choice =
       complete(problem, target, options, ReasonWriter(reasons));
   if (std::optional<std::string> error = checkSchedule(problem, target, choice))

@@ -130,17 +130,21 @@ struct FlashCoreToNVVMPass final
   void setKernelAttributes(LLVM::LLVMFuncOp func) {
     auto schedule =
         func->getAttrOfType<fcgpu::ScheduleAttr>(fcgpu::kScheduleAttrName);
-    if (!schedule)
+    auto kernel = func->getAttrOfType<DictionaryAttr>(fcgpu::kKernelAttrName);
+    auto threads =
+        kernel ? kernel.getAs<IntegerAttr>("threads") : IntegerAttr();
+    if (!schedule && !threads)
       return;
     Builder b(&getContext());
     auto *nvvm = getContext().getLoadedDialect<NVVM::NVVMDialect>();
+    int64_t numThreads = schedule ? schedule.getNumThreads() : threads.getInt();
     // reqntid, not maxntid: the block size is exact, so ptxas knows how many
     // registers there are.
     func->removeAttr(nvvm->getMaxntidAttrName());
-    func->setAttr(nvvm->getReqntidAttrName(),
-                  b.getDenseI32ArrayAttr(
-                      {static_cast<int32_t>(schedule.getNumThreads()), 1, 1}));
-    if (schedule.getMinBlocks() > 0)
+    func->setAttr(
+        nvvm->getReqntidAttrName(),
+        b.getDenseI32ArrayAttr({static_cast<int32_t>(numThreads), 1, 1}));
+    if (schedule && schedule.getMinBlocks() > 0)
       func->setAttr(nvvm->getMinctasmAttrName(),
                     b.getI32IntegerAttr(schedule.getMinBlocks()));
     func.setDenormalFpMathF32("preserve-sign,preserve-sign");

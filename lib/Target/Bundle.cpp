@@ -25,7 +25,7 @@ namespace fs = llvm::sys::fs;
 namespace json = llvm::json;
 
 static constexpr llvm::StringLiteral kBundleFormat = "flashcore-bundle";
-static constexpr int64_t kBundleVersion = 2;
+static constexpr int64_t kBundleVersion = 3;
 
 /// Attributes have a one-to-one JSON form; `unit` is a value that is known at
 /// run time only.
@@ -70,11 +70,12 @@ static json::Object describeFile(llvm::StringRef name, llvm::StringRef data) {
                       {"fnv1a64", checksum(data)}};
 }
 
-static json::Value describeResources(const BundleContents &contents) {
+static json::Value describeResources(const BundleContents &contents,
+                                     llvm::StringRef kernel) {
   if (contents.cubins.empty())
     return nullptr;
   const Cubin &cubin = contents.cubins.front();
-  KernelResources used = cubin.kernels.lookup(contents.kernelName);
+  KernelResources used = cubin.kernels.lookup(kernel);
   return json::Object{{"chip", cubin.chip},
                       {"registers", used.registers},
                       {"spill_stores", used.spillStores},
@@ -86,28 +87,33 @@ static std::string getCubinName(const Cubin &cubin) {
   return "kernels." + cubin.chip + ".cubin";
 }
 
+static json::Object describeKernel(const BundleContents &contents,
+                                   const BundleKernel &kernel) {
+  DictionaryAttr description = kernel.description;
+  return json::Object{
+      {"name", kernel.name},
+      {"block", json::Array{toJSON(description.get("threads")), 1, 1}},
+      {"grid", json::Array{toJSON(description.get("grid")), json::Array(),
+                           json::Array()}},
+      {"dynamic_shared_memory", toJSON(description.get("shared_memory"))},
+      {"arguments", toJSON(description.get("arguments"))},
+      {"resources", describeResources(contents, kernel.name)}};
+}
+
 static json::Value buildManifest(const BundleContents &contents) {
-  DictionaryAttr kernel = contents.kernel;
-  json::Array tensors;
-  for (Attribute attr : cast<ArrayAttr>(kernel.get("tensors")))
-    tensors.push_back(toJSON(attr));
+  DictionaryAttr attention = contents.kernels.front().description;
   json::Array cubins;
   for (const Cubin &cubin : contents.cubins) {
     json::Object entry = describeFile(getCubinName(cubin), cubin.image);
     entry["chip"] = cubin.chip;
     cubins.push_back(std::move(entry));
   }
-  json::Array grid{toJSON(kernel.get("grid")), json::Array(), json::Array()};
-  json::Array block{toJSON(kernel.get("threads")), 1, 1};
-  json::Object kernelEntry{
-      {"name", contents.kernelName},
-      {"block", std::move(block)},
-      {"grid", std::move(grid)},
-      {"dynamic_shared_memory", toJSON(kernel.get("shared_memory"))},
-      {"arguments", toJSON(kernel.get("arguments"))},
-      {"resources", describeResources(contents)}};
   json::Array kernels;
-  kernels.push_back(std::move(kernelEntry));
+  for (const BundleKernel &kernel : contents.kernels)
+    kernels.push_back(describeKernel(contents, kernel));
+  json::Value workspace = json::Array();
+  if (Attribute terms = attention.get("workspace"))
+    workspace = toJSON(terms);
   json::Value assembler = nullptr;
   if (!contents.cubins.empty())
     assembler = contents.cubins.front().assembler;
@@ -121,14 +127,14 @@ static json::Value buildManifest(const BundleContents &contents) {
       {"ptx", describeFile("kernels.ptx", contents.ptx)},
       {"cubins", std::move(cubins)},
       {"attention",
-       json::Object{{"softmax_scale", toJSON(kernel.get("softmax_scale"))},
-                    {"causal", toJSON(kernel.get("causal"))},
-                    {"window_left", toJSON(kernel.get("window_left"))},
-                    {"window_right", toJSON(kernel.get("window_right"))},
-                    {"softcap", toJSON(kernel.get("softcap"))},
-                    {"dims", toJSON(kernel.get("dims"))}}},
-      {"tensors", std::move(tensors)},
-      {"workspace", json::Object{{"bytes", json::Array()}}},
+       json::Object{{"softmax_scale", toJSON(attention.get("softmax_scale"))},
+                    {"causal", toJSON(attention.get("causal"))},
+                    {"window_left", toJSON(attention.get("window_left"))},
+                    {"window_right", toJSON(attention.get("window_right"))},
+                    {"softcap", toJSON(attention.get("softcap"))},
+                    {"dims", toJSON(attention.get("dims"))}}},
+      {"tensors", toJSON(attention.get("tensors"))},
+      {"workspace", json::Object{{"bytes", std::move(workspace)}}},
       {"kernels", std::move(kernels)}};
 }
 

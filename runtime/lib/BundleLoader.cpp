@@ -33,7 +33,7 @@ static constexpr std::string_view biasAxes[] = {"batch", "heads_q", "seqlen_q",
                                                 "seqlen_k"};
 
 /// Raised whenever a bundle of before would be misread.
-static constexpr int64_t manifestVersion = 2;
+static constexpr int64_t manifestVersion = 3;
 
 /// A text that is one of a few, mapped to its value.
 template <typename T>
@@ -126,7 +126,11 @@ std::string BundleLoader::readTensorName(Field field, bool allowWorkspace) {
 Product BundleLoader::readProduct(Field field) {
   Product product;
   for (Field factor : field.elements())
-    product.push_back({readDimName(factor["dim"]), factor["tile"].integer(1)});
+    if (factor.has("count"))
+      product.push_back({"", 1, factor["count"].integer(1)});
+    else
+      product.push_back(
+          {readDimName(factor["dim"]), factor["tile"].integer(1)});
   return product;
 }
 

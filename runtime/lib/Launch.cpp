@@ -22,6 +22,10 @@ static StatusOr<uint64_t> evaluate(const ArgumentSpec &argument,
   switch (argument.kind) {
   case ArgumentSpec::Kind::Pointer: {
     auto it = pointers.find(argument.tensor);
+    // Without query rows there is nothing to keep in a workspace.
+    if (it == pointers.end() && argument.tensor == WorkspaceName &&
+        problem.workspaceBytes() == 0)
+      return uint64_t(0);
     if (it == pointers.end())
       return Status::error("expects a pointer for '" + argument.tensor +
                            "', but got none");

@@ -268,12 +268,13 @@ StatusOr<int64_t> Problem::evaluate(const Product &product,
                                     std::string_view what) const {
   int64_t result = 1;
   for (const Factor &factor : product) {
-    int64_t size = dim(factor.dim);
+    int64_t size = factor.count ? *factor.count : dim(factor.dim);
     int64_t tiles = size / factor.tile + (size % factor.tile != 0);
     if (__builtin_mul_overflow(result, tiles, &result))
       return Status::error("expects " + std::string(what) +
                            " to be less than 2^63, but it overflows at " +
-                           factor.dim + " = " + std::to_string(size));
+                           (factor.count ? "count" : factor.dim) + " = " +
+                           std::to_string(size));
   }
   return result;
 }

@@ -80,6 +80,17 @@ TEST_F(BundleLoaderTest, readsEveryField) {
   EXPECT_EQ(kernel.resources->registers, 128);
 }
 
+TEST_F(BundleLoaderTest, readsKernelsThatShareAWorkspace) {
+  Bundle bundle = loadTestBundle(splitManifest());
+  ASSERT_EQ(bundle.kernels.size(), 2u);
+  const Product &grid = bundle.kernels[0].grid[0];
+  ASSERT_EQ(grid.size(), 4u);
+  EXPECT_EQ(grid[2].count, std::nullopt);
+  EXPECT_EQ(grid[3].count, 3);
+  EXPECT_EQ(bundle.kernels[1].arguments[1].tensor, "workspace");
+  EXPECT_EQ(bundle.workspace[0].bytes, 120);
+}
+
 TEST_F(BundleLoaderTest, readsWhatChangesTheScores) {
   json manifest = testManifest();
   manifest["attention"]["window_left"] = 64;
@@ -164,12 +175,12 @@ TEST_F(BundleLoaderTest, refusesAnotherFormat) {
 }
 
 TEST_F(BundleLoaderTest, refusesAnotherVersion) {
-  for (int version : {1, 3})
+  for (int version : {2, 4})
     EXPECT_EQ(
         refusal("/version", version),
-        "manifest.json: expects 'version' to be 2, but got " +
+        "manifest.json: expects 'version' to be 3, but got " +
             std::to_string(version) +
-            "\n  note: this runtime reads version 2: recompile the bundle "
+            "\n  note: this runtime reads version 3: recompile the bundle "
             "with the flashcore-compile of this release");
 }
 
@@ -255,6 +266,10 @@ TEST_F(BundleLoaderTest, refusesWrongValues) {
                 remedy);
   EXPECT_EQ(refusal("/kernels/0/grid/0/0/tile", 0),
             "manifest.json: expects 'kernels[0].grid[0][0].tile' to be an "
+            "integer of at least 1, but got 0" +
+                remedy);
+  EXPECT_EQ(refusal("/kernels/0/grid/0/0", {{"count", 0}}),
+            "manifest.json: expects 'kernels[0].grid[0][0].count' to be an "
             "integer of at least 1, but got 0" +
                 remedy);
   EXPECT_EQ(refusal("/kernels/0/arguments/6/axis", 4),

@@ -101,6 +101,25 @@ TEST(LaunchTest, refusesANullPointer) {
   EXPECT_EQ(text(planLaunches(*empty, null)), "");
 }
 
+TEST(LaunchTest, anEmptyProblemNeedsNoWorkspace) {
+  nlohmann::json manifest = splitManifest();
+  manifest["attention"]["dims"]["batch"] = nullptr;
+  Bundle bundle = loadTestBundle(manifest);
+  ProblemRequest request;
+  request.dims["batch"] = 0;
+  StatusOr<Problem> empty = Problem::create(bundle, request);
+  ASSERT_EQ(text(empty), "");
+  StatusOr<std::vector<KernelLaunch>> launches = planLaunches(*empty, pointers);
+  ASSERT_EQ(text(launches), "");
+  EXPECT_TRUE((*launches)[0].empty());
+  EXPECT_TRUE((*launches)[1].empty());
+  request.dims["batch"] = 1;
+  StatusOr<Problem> problem = Problem::create(bundle, request);
+  EXPECT_EQ(text(planLaunches(*problem, pointers)),
+            "expects a pointer for 'workspace', but got none\n"
+            "  note: it is argument 1 of kernel 'attention'");
+}
+
 TEST(LaunchTest, refusesANullWorkspace) {
   nlohmann::json manifest = testManifest();
   manifest["workspace"]["bytes"] = {

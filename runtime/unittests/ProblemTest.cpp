@@ -95,6 +95,16 @@ TEST(ProblemTest, roundsTheGridUp) {
   }
 }
 
+TEST(ProblemTest, multipliesAGridByItsCounts) {
+  Bundle bundle = loadTestBundle(splitManifest());
+  StatusOr<Problem> problem = Problem::create(bundle, {});
+  EXPECT_EQ(*problem->grid(bundle.kernels[0]),
+            (std::array<int64_t, 3>{2 * 3, 1, 1}));
+  EXPECT_EQ(*problem->grid(bundle.kernels[1]),
+            (std::array<int64_t, 3>{2 * 32, 1, 1}));
+  EXPECT_EQ(problem->workspaceBytes(), 2 * 32 * 120);
+}
+
 TEST(ProblemTest, sumsTheWorkspace) {
   nlohmann::json manifest = testManifest();
   manifest["workspace"]["bytes"] = {
@@ -287,6 +297,16 @@ TEST(ProblemTest, refusesAWorkspaceThatOverflows) {
   EXPECT_EQ(refusal(testRequest(), manifest),
             "expects the workspace to be less than 2^63 bytes, but it "
             "overflows");
+}
+
+TEST(ProblemTest, refusesACountThatOverflows) {
+  nlohmann::json manifest = splitManifest();
+  manifest["kernels"][0]["grid"][0][3]["count"] = int64_t(1) << 62;
+  Bundle bundle = loadTestBundle(manifest);
+  StatusOr<Problem> problem = Problem::create(bundle, {});
+  EXPECT_EQ(text(problem->grid(bundle.kernels[0])),
+            "expects the grid of kernel 'attention' to be less than 2^63, but "
+            "it overflows at count = 4611686018427387904");
 }
 
 TEST(ProblemTest, refusesAGridThatOverflows) {

@@ -141,6 +141,22 @@ TEST(ReportTest, summarizesABundle) {
       "of static shared memory\n");
 }
 
+TEST(ReportTest, summarizesKernelsThatShareAWorkspace) {
+  std::string info = formatInfo(loadTestBundle(splitManifest()));
+  EXPECT_NE(info.find("  attention: block 128x1x1, grid (ceil(seqlen_q/64) * "
+                      "heads_q * batch * 3, 1, 1), 2 arguments"),
+            std::string::npos)
+      << info;
+  EXPECT_NE(info.find("  merge: block 4x1x1, grid (seqlen_q * heads_q * batch, "
+                      "1, 1), 2 arguments"),
+            std::string::npos)
+      << info;
+  EXPECT_NE(info.find("workspace\n"
+                      "  120 bytes * seqlen_q * heads_q * batch\n"),
+            std::string::npos)
+      << info;
+}
+
 TEST(ReportTest, summarizesWhatChangesTheScores) {
   nlohmann::json manifest = testManifest();
   manifest["attention"]["causal"] = "top_left";

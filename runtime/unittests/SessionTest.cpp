@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Session.h"
+#include "FakeCuda.h"
 #include "HostDevice.h"
 #include "TestBundle.h"
 
@@ -72,6 +73,21 @@ TEST_F(SessionTest, measuresTheOverheadOnAGpuOnly) {
   EXPECT_EQ(text(session.measureOverhead(request)),
             "expects a GPU to measure the overhead of a launch on, but got "
             "Host");
+}
+
+TEST_F(SessionTest, addsUpTheOverheadOfAllKernels) {
+  writeBundle(request.bundle, splitManifest());
+  FakeCuda fake;
+  fake.numArguments = 2;
+  Session session(
+      [&]() -> StatusOr<std::unique_ptr<Device>> { return fake.open(); });
+  ASSERT_EQ(text(session.open()), "");
+  StatusOr<LaunchOverhead> overhead = session.measureOverhead(request);
+  ASSERT_EQ(text(overhead), "");
+  EXPECT_GT(overhead->driver, 0);
+  EXPECT_GT(overhead->runtime, 0);
+  // 4096 launches of each kernel either way.
+  EXPECT_EQ(fake.calls("cuLaunchKernel"), 4 * 4096);
 }
 
 TEST_F(SessionTest, aWrongResultFails) {

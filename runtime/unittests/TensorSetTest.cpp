@@ -13,6 +13,7 @@
 #include "HostDevice.h"
 #include "TestBundle.h"
 
+#include "flashcore/Runtime/Check.h"
 #include "flashcore/Runtime/EmulatorDevice.h"
 #include "flashcore/Runtime/TensorSet.h"
 
@@ -250,6 +251,42 @@ TEST(TensorSetWorkspaceTest, allocatesAndPassesTheWorkspace) {
   uint32_t word = 0;
   ASSERT_EQ(text(device.copyToHost(&word, (*launches)[0].arguments[0], 4)), "");
   EXPECT_EQ(word, PoisonPattern);
+}
+
+TEST(TensorSetWorkspaceTest, aFailedAllocationNamesTheWorkspace) {
+  Bundle bundle = loadTestBundle(splitManifest());
+  StatusOr<Problem> problem = Problem::create(bundle, {});
+  FakeCuda fake;
+  std::unique_ptr<Device> device = fake.open();
+  StatusOr<TensorSet> set = TensorSet::create(*problem);
+  fake.failAt("cuMemAlloc", 2, /*skip=*/5);
+  EXPECT_EQ(text(set->upload(*device)),
+            "cuMemAlloc(7680 bytes) failed: CUDA_ERROR_OUT_OF_MEMORY (2): as "
+            "planned\n"
+            "  note: the device is full: free memory or use a smaller problem\n"
+            "  note: allocating the workspace");
+}
+
+// A launch sequence is both kernels, and each set has a workspace of its own.
+TEST(TensorSetWorkspaceTest, timesAllKernelsOfASet) {
+  Bundle bundle = loadTestBundle(splitManifest());
+  StatusOr<Problem> problem = Problem::create(bundle, {});
+  FakeCuda fake;
+  fake.numArguments = 2;
+  std::unique_ptr<Device> device = fake.open();
+  StatusOr<std::unique_ptr<LoadedModule>> module = device->load(bundle);
+  ASSERT_EQ(text(module), "");
+  TimingOptions options;
+  options.launchesPerReplay = 2;
+  ASSERT_EQ(text(timeProblem(*device, **module, *problem, 1, options)), "");
+  ASSERT_EQ(fake.launches.size(), 4u);
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_TRUE(fake.launches[i].isCaptured);
+    EXPECT_EQ(fake.launches[i].kernel, i % 2 ? "merge" : "attention");
+    EXPECT_EQ(fake.launches[i].arguments[1],
+              fake.launches[i / 2 * 2].arguments[1]);
+  }
+  EXPECT_NE(fake.launches[0].arguments[1], fake.launches[2].arguments[1]);
 }
 
 // So that a device that checks kernels can name elements.

@@ -86,7 +86,7 @@ json flashcore::testing::testManifest() {
   json cubin = code("kernels.sm_89.cubin", testCubin);
   cubin["chip"] = "sm_89";
   return {{"format", "flashcore-bundle"},
-          {"version", 2},
+          {"version", 3},
           {"compiler", "flashcore test"},
           {"assembler", "ptxas test"},
           {"chip", "sm_80"},
@@ -136,6 +136,26 @@ json flashcore::testing::staticManifest(int64_t seqlenQ, int64_t seqlenK,
   tensors[1]["strides"] =
       tensors[2]["strides"] = {seqlenK * 32, seqlenK * 16, 16, 1};
   tensors[4]["strides"] = {seqlenQ * 2, seqlenQ, 1};
+  return manifest;
+}
+
+json flashcore::testing::splitManifest() {
+  json manifest = staticManifest();
+  json rows = {{{"dim", "seqlen_q"}, {"tile", 1}},
+               {{"dim", "heads_q"}, {"tile", 1}},
+               {{"dim", "batch"}, {"tile", 1}}};
+  manifest["workspace"]["bytes"] = {{{"bytes", 120}, {"factors", rows}}};
+  json pointer = {{"kind", "pointer"}, {"tensor", "workspace"}};
+  json &attention = manifest["kernels"][0];
+  attention["grid"][0].push_back({{"count", 3}});
+  attention["arguments"] = {{{"kind", "pointer"}, {"tensor", "q"}}, pointer};
+  json merge = attention;
+  merge["name"] = "merge";
+  merge["block"] = {4, 1, 1};
+  merge["grid"][0] = rows;
+  merge["dynamic_shared_memory"] = 0;
+  merge["arguments"] = {{{"kind", "pointer"}, {"tensor", "o"}}, pointer};
+  manifest["kernels"].push_back(merge);
   return manifest;
 }
 

@@ -47,6 +47,10 @@ nlohmann::json testManifest();
 nlohmann::json staticManifest(int64_t seqlenQ = 32, int64_t seqlenK = 48,
                               const char *causal = "none");
 
+/// The same in two kernels, "attention" and "merge", of which the first writes
+/// 120 bytes of workspace a query row and the second reads them.
+nlohmann::json splitManifest();
+
 /// Adds a bias with dynamic strides and offset, and its pointer as the last
 /// argument of the kernel.
 void addBias(nlohmann::json &manifest, const char *dtype = "f16",

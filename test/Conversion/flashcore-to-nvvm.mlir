@@ -322,6 +322,32 @@ gpu.module @kernels {
 
 // -----
 
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 16,
+  num_warps = 4, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 2>
+
+// A kernel that only has a description (a merge) gets its block size from that.
+
+// CHECK-LABEL: llvm.func @scheduled()
+// CHECK-SAME:    nvvm.minctasm = 2 : i32
+// CHECK-SAME:    nvvm.reqntid = array<i32: 128, 1, 1>
+// CHECK-LABEL: llvm.func @described()
+// CHECK-SAME:    denormal_fp_math_f32 = "preserve-sign,preserve-sign"
+// CHECK-NOT:     nvvm.minctasm
+// CHECK-SAME:    nvvm.reqntid = array<i32: 48, 1, 1>
+gpu.module @kernels {
+  gpu.func @scheduled() kernel attributes {fcgpu.schedule = #schedule} {
+    gpu.return
+  }
+  gpu.func @described() kernel attributes {
+      fcgpu.kernel = {threads = 48 : i64},
+      known_block_size = array<i32: 48, 1, 1>} {
+    gpu.return
+  }
+}
+
+// -----
+
 // A module without a kernel of ours is somebody else's to lower.
 
 // CHECK-LABEL: gpu.func @foreign_kernel

@@ -35,6 +35,8 @@ class Launch:
     outputs: dict  # argument index -> name of the tensor
     row_bytes: int  # distance of two rows of K in global memory
     shared_row_bytes: int  # and in shared memory
+    inputs: dict = dataclasses.field(default_factory=dict)
+    # argument index -> name of what an earlier kernel of the bundle wrote
 
 
 class _Tensor:
@@ -85,24 +87,39 @@ def _dense(extents):
     return [math.prod(extents[i + 1:]) for i in range(len(extents))]
 
 
-def read_launch(bundle, name=None, dims=(), padding=0, layout="bhsd",
-                tensors=None):
-    """How to launch the kernel of a bundle; `dims` gives the sizes its types
+def _evaluate(product, sizes):
+    """The product of the factors of a grid or of a size."""
+    return math.prod(f["count"] if "count" in f
+                     else -(-sizes[f["dim"]] // f["tile"]) for f in product)
+
+
+def read_launches(bundle, name=None, dims=(), padding=0, layout="bhsd",
+                  tensors=None):
+    """How to launch the kernels of a bundle; `dims` gives the sizes its types
     leave open, `tensors` the strides and offsets of some of its tensors."""
     chosen = tensors or {}
     bundle = pathlib.Path(bundle)
     manifest = json.loads((bundle / "manifest.json").read_text())
-    kernel, = manifest["kernels"]
     sizes = {**manifest["attention"]["dims"], **dict(dims)}
     tensors = {t["name"]: _Tensor(t, sizes, padding, layout,
                                   chosen.get(t["name"]))
                for t in manifest["tensors"]}
-    grid = [math.prod(-(-sizes[f["dim"]] // f["tile"]) for f in factors)
-            for factors in kernel["grid"]]
-    options = ["--grid", ",".join(map(str, grid)),
+    floats = sum(term["bytes"] // 4 * _evaluate(term["factors"], sizes)
+                 for term in manifest["workspace"]["bytes"])
+    return [_describe(number, kernel, sizes, tensors, floats,
+                      name or bundle.stem, bundle / manifest["ptx"]["file"])
+            for number, kernel in enumerate(manifest["kernels"])]
+
+
+def _describe(number, kernel, sizes, tensors, floats, name, ptx):
+    """The launch of kernel `number` of a bundle. The first one writes the
+    workspace, the next ones read it."""
+    grid = [_evaluate(factors, sizes) for factors in kernel["grid"]]
+    options = ["--kernel", kernel["name"],
+               "--grid", ",".join(map(str, grid)),
                "--block", ",".join(map(str, kernel["block"])),
                "--shared", str(kernel["dynamic_shared_memory"])]
-    outputs = {}
+    outputs, inputs = {}, {}
     for index, argument in enumerate(kernel["arguments"]):
         tensor = tensors.get(argument.get("tensor"))
         if argument["kind"] == "size":
@@ -111,20 +128,23 @@ def read_launch(bundle, name=None, dims=(), padding=0, layout="bhsd",
             text = f"i64:{tensor.strides[argument['axis']]}"
         elif argument["kind"] == "offset":
             text = f"i64:{tensor.offset}"
+        elif argument["tensor"] == "workspace":
+            text = f"f32[{floats}]:poison"
+            (inputs if number else outputs)[index] = "workspace"
         elif tensor.spec["role"] == "output":
             text = tensor.argument("poison")
             outputs[index] = argument["tensor"]
         else:
             text = tensor.argument(f"randn:{index + 1}")
         options += ["--arg", text]
-    return Launch(name or bundle.stem, bundle / manifest["ptx"]["file"],
-                  options, outputs, 2 * tensors["k"].strides[2],
-                  2 * sizes["head_dim"])
+    return Launch(name, ptx, options, outputs, 2 * tensors["k"].strides[2],
+                  2 * sizes["head_dim"], inputs)
 
 
 def compile_launch(compiler, directory, name, mlir, options=(), assemble=False,
                    **launch):
-    """Compiles `mlir` to `directory`/`name`.fcb, then read_launch."""
+    """Compiles `mlir` to `directory`/`name`.fcb; how to launch its attention
+    kernel."""
     bundle = pathlib.Path(directory) / f"{name}.fcb"
     command = [compiler, "-", "--emit=bundle", "-o", str(bundle), *options]
     if not assemble:
@@ -133,7 +153,7 @@ def compile_launch(compiler, directory, name, mlir, options=(), assemble=False,
                             capture_output=True)
     if result.returncode:
         raise RuntimeError(f"{name}: {' '.join(command)}\n{result.stderr}")
-    return read_launch(bundle, name, **launch)
+    return read_launches(bundle, name, **launch)[0]
 
 
 @dataclasses.dataclass
@@ -149,15 +169,23 @@ class Run:
                 if line.startswith("note: ")]
 
 
-def run(emulator, launch, options, ptx=None, stem=None):
+def run(emulator, launch, options, ptx=None, stem=None, written=()):
     """Runs `ptx`, by default the kernel as compiled. `stem` is where the
-    outputs are written in between."""
+    outputs are written in between, and `written` has the bytes of what earlier
+    kernels wrote, by name."""
     ptx = ptx or launch.ptx
     stem = stem or ptx
+    arguments = [i for i, option in enumerate(launch.options)
+                 if option == "--arg"]
+    command = list(launch.options)
+    for i, name in launch.inputs.items():
+        path = stem.with_suffix(f".{name}.in.npy")
+        path.write_bytes(dict(written)[name])
+        command[arguments[i] + 1] = str(path)
     files = {i: stem.with_suffix(f".{name}.npy")
              for i, name in launch.outputs.items()}
     result = subprocess.run(
-        [emulator, str(ptx), *launch.options, *options, "-q",
+        [emulator, str(ptx), *command, *options, "-q",
          "--out", *(f"{i}={path}" for i, path in files.items())],
         capture_output=True, text=True)
     outputs = {}

@@ -32,11 +32,12 @@ _STATEMENT = re.compile(r"\s*(@!?%\w+\s+)?([a-z][\w.]*)\s*(.*);\s*$", re.S)
 
 
 def statements(lines):
-    """All instructions of the kernel body, in order. Directives, labels and
-    braces are none."""
+    """All instructions of the body of the first kernel, in order. Directives,
+    labels and braces are none."""
     result, pending, first = [], "", 0
     body = lines.index("{") + 1
-    for number, line in enumerate(lines[body:], body):
+    end = next(i for i in range(body, len(lines)) if lines[i].rstrip() == "}")
+    for number, line in enumerate(lines[body:end], body):
         if not pending:
             first = number
             stripped = line.strip()

@@ -26,20 +26,26 @@ MODES = {
 
 def check(emulator, directory, number, entry):
     """Says what is wrong with one entry of the grid."""
-    launch = emulation.read_launch(
+    launches = emulation.read_launches(
         directory / entry["bundle"], dims=entry.get("dims", {}),
         padding=entry.get("offset", 0), layout=entry.get("layout", "bhsd"),
         tensors=entry.get("tensors"))
     stem = directory / f"run{number}"
-    expected = None
-    for mode, options in MODES.items():
-        one = emulation.run(emulator, launch, options, stem=stem)
-        if one.returncode:
-            yield f"{json.dumps(entry)} ({mode}):\n{one.text}"
-        expected = expected or one
-        if one.outputs != expected.outputs:
-            yield (f"{json.dumps(entry)}: expects the outputs of "
-                   f"'{next(iter(MODES))}' to the bit, but '{mode}' differs")
+    written = {}
+    for launch in launches:
+        expected = None
+        for mode, options in MODES.items():
+            one = emulation.run(emulator, launch, options, stem=stem,
+                                written=written)
+            if one.returncode:
+                yield f"{json.dumps(entry)} ({mode}):\n{one.text}"
+            expected = expected or one
+            if one.outputs != expected.outputs:
+                yield (f"{json.dumps(entry)}: expects the outputs of "
+                       f"'{next(iter(MODES))}' to the bit, but '{mode}' "
+                       "differs")
+        written |= {name: expected.outputs[i]
+                    for i, name in launch.outputs.items()}
 
 
 def main():

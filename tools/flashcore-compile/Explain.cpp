@@ -49,7 +49,8 @@ static std::string describe(const AttentionProblem &problem) {
 
 void mlir::flashcore::print(llvm::raw_ostream &os,
                             const Explanation &explanation,
-                            const TargetInfo &target, const Cubin *cubin) {
+                            const TargetInfo &target, const Cubin *cubin,
+                            StringRef kernel) {
   const AttentionProblem &problem = explanation.problem;
   const ScheduleChoice &choice = explanation.choice;
   auto line = [&](StringRef name, const Twine &text) {
@@ -67,8 +68,8 @@ void mlir::flashcore::print(llvm::raw_ostream &os,
   line("shared", llvm::formatv("{0} bytes a block, of {1}", sharedBytes,
                                target.sharedMemoryPerBlock)
                      .str());
-  if (cubin && cubin->kernels.size() == 1) {
-    const KernelResources &used = cubin->kernels.begin()->second;
+  if (cubin) {
+    KernelResources used = cubin->kernels.lookup(kernel);
     line("registers",
          llvm::formatv("{0} a thread, {1} bytes spilled ({2})", used.registers,
                        used.spillStores, cubin->assembler)
@@ -82,8 +83,9 @@ void mlir::flashcore::print(llvm::raw_ostream &os,
   } else {
     line("registers", "unknown: ptxas was not run (--emit=cubin or bundle)");
   }
-  if (auto blocks = getNumBlocks(problem, choice.blockM))
-    line("grid",
-         llvm::formatv("{0} blocks on {1} SMs", *blocks, target.numSMs).str());
+  if (auto blocks = getNumBlocks(problem, choice.blockM, choice.headGroup))
+    line("grid", llvm::formatv("{0} blocks on {1} SMs",
+                               *blocks * choice.keySplits, target.numSMs)
+                     .str());
   line("limiter", predictLimiter(problem, target, choice));
 }

@@ -28,9 +28,10 @@ struct Explanation {
 /// Explains the schedule of `op`, which flashcore-configure has written.
 Explanation explain(AttentionOp op, const ConfigurePassOptions &options);
 
-/// Prints the explanation; `cubin` may be null when ptxas has not run.
+/// Prints the explanation; `cubin` may be null when ptxas has not run. `kernel`
+/// is the name of the attention kernel in it.
 void print(llvm::raw_ostream &os, const Explanation &explanation,
-           const TargetInfo &target, const Cubin *cubin);
+           const TargetInfo &target, const Cubin *cubin, StringRef kernel);
 
 } // namespace mlir::flashcore
 

@@ -123,6 +123,14 @@ struct CommandLine {
   ScheduleOption<std::string> softmax{"softmax", cl::location(schedule.softmax),
                                       cl::desc("online or one_pass"),
                                       cl::cat(category)};
+  ScheduleOption<int64_t> headGroup{
+      "head-group", cl::location(schedule.headGroup),
+      cl::desc("Query heads of one kv head per block; 0 chooses"),
+      cl::cat(category)};
+  ScheduleOption<int64_t> keySplits{
+      "key-splits", cl::location(schedule.keySplits),
+      cl::desc("Blocks that share the keys of a query tile; 0 chooses"),
+      cl::cat(category)};
 };
 llvm::ManagedStatic<CommandLine> options;
 
@@ -141,10 +149,11 @@ void printPhase(ModuleOp module, int number, llvm::StringRef name) {
 /// Of each attention, in the order of the module, for --explain.
 std::vector<Explanation> explanations;
 
-void printExplanations(const Cubin *cubin) {
+/// `cubin` may be null; `kernel` is the attention kernel in it.
+void printExplanations(const Cubin *cubin, StringRef kernel = "") {
   for (const Explanation &explanation : explanations)
     print(llvm::errs(), explanation, *lookupTarget(options->schedule.chip),
-          cubin);
+          cubin, kernel);
 }
 
 /// Phases 1 to 7; tensors are bufferized before.
@@ -217,8 +226,7 @@ int emitBinary(gpu::GPUModuleOp module, std::string ptx,
     auto kernel = op->getAttrOfType<DictionaryAttr>(fcgpu::kKernelAttrName);
     if (!kernel)
       return;
-    contents.kernel = kernel;
-    contents.kernelName = SymbolTable::getSymbolName(op).str();
+    contents.kernels.push_back({SymbolTable::getSymbolName(op).str(), kernel});
   });
   if (!(options->noCubin && options->emitKind == Emit::Bundle)) {
     auto ptxas = findPtxas(options->ptxasPath, programPath);
@@ -227,10 +235,12 @@ int emitBinary(gpu::GPUModuleOp module, std::string ptx,
     auto cubin = assemble(*ptxas, ptx, options->schedule.chip);
     if (!cubin)
       return fail(cubin.takeError());
-    printExplanations(&*cubin);
+    const std::string &attention = contents.kernels.front().name;
+    printExplanations(&*cubin, attention);
     if (options->verbose)
-      report(*cubin, contents.kernelName,
-             contents.kernel.getAs<IntegerAttr>("shared_memory").getInt());
+      for (const BundleKernel &kernel : contents.kernels)
+        report(*cubin, kernel.name,
+               kernel.description.getAs<IntegerAttr>("shared_memory").getInt());
     if (options->emitKind == Emit::Cubin)
       return writeText(cubin->image);
     contents.cubins.push_back(std::move(*cubin));

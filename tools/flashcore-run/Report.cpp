@@ -177,9 +177,10 @@ static std::string formatProduct(const Product &product) {
   std::string text;
   for (const Factor &factor : product) {
     text += text.empty() ? "" : " * ";
-    text += factor.tile == 1 ? factor.dim
-                             : "ceil(" + factor.dim + "/" +
-                                   std::to_string(factor.tile) + ")";
+    text += factor.count       ? std::to_string(*factor.count)
+            : factor.tile == 1 ? factor.dim
+                               : "ceil(" + factor.dim + "/" +
+                                     std::to_string(factor.tile) + ")";
   }
   return text.empty() ? "1" : text;
 }
@@ -237,6 +238,15 @@ static std::string formatKernel(const KernelSpec &kernel) {
          " bytes of static shared memory\n";
 }
 
+static std::string
+formatWorkspace(const std::vector<WorkspaceTerm> &workspace) {
+  std::string text;
+  for (const WorkspaceTerm &term : workspace)
+    text += "  " + std::to_string(term.bytes) + " bytes * " +
+            formatProduct(term.factors) + "\n";
+  return text;
+}
+
 std::string flashcore::run::formatInfo(const Bundle &bundle) {
   std::string text = "bundle " + bundle.directory.string() + "\n";
   text += "  made by " + bundle.compiler + ", " +
@@ -252,5 +262,7 @@ std::string flashcore::run::formatInfo(const Bundle &bundle) {
   text += "kernels\n";
   for (const KernelSpec &kernel : bundle.kernels)
     text += formatKernel(kernel);
+  if (!bundle.workspace.empty())
+    text += "workspace\n" + formatWorkspace(bundle.workspace);
   return text;
 }

@@ -177,7 +177,16 @@ StatusOr<LaunchOverhead> Session::measureOverhead(const RunRequest &request) {
   StatusOr<std::vector<KernelLaunch>> launches = set->launches();
   if (!launches.ok())
     return launches.status();
-  return device->measureOverhead(*(*loaded)->module, launches->front());
+  LaunchOverhead total;
+  for (const KernelLaunch &launch : *launches) {
+    StatusOr<LaunchOverhead> overhead =
+        device->measureOverhead(*(*loaded)->module, launch);
+    if (!overhead.ok())
+      return overhead.status();
+    total.driver += overhead->driver;
+    total.runtime += overhead->runtime;
+  }
+  return total;
 }
 
 RunResult Session::run(const RunRequest &request) {

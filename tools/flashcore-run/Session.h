@@ -74,7 +74,7 @@ public:
   /// The opened device.
   const DeviceInfo &deviceInfo() const { return device->info(); }
   RunResult run(const RunRequest &request);
-  /// Of the first kernel of the bundle; the device is open.
+  /// Of all kernels of the bundle together; the device is open.
   StatusOr<LaunchOverhead> measureOverhead(const RunRequest &request);
 
 private:

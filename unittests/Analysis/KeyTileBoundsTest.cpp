@@ -49,10 +49,13 @@ struct Problem {
 struct Bounds {
   int64_t visibleBegin, visibleEnd, fullBegin, fullEnd;
 
-  Bounds(const KeyBounds &bounds, int64_t firstQuery, const Problem &problem) {
+  /// `range` has the operands of KeyBounds::within().
+  Bounds(const KeyBounds &bounds, int64_t firstQuery, const Problem &problem,
+         ArrayRef<int64_t> range = {}) {
+    SmallVector<int64_t> operands{firstQuery, problem.seqlenQ, problem.seqlenK};
+    llvm::append_range(operands, range);
     auto evaluate = [&](AffineMap map, bool isEnd) {
-      SmallVector<int64_t> values =
-          map.compose({firstQuery, problem.seqlenQ, problem.seqlenK});
+      SmallVector<int64_t> values = map.compose(operands);
       int64_t value = isEnd ? *std::min_element(values.begin(), values.end())
                             : *std::max_element(values.begin(), values.end());
       return std::max<int64_t>(0, value);
@@ -123,6 +126,28 @@ TEST_P(KeyTileBounds, FullKeysAreVisibleKeys) {
     EXPECT_LE(bounds.fullEnd, bounds.visibleEnd) << describe(problem, query, 0);
     EXPECT_LE(bounds.visibleEnd, problem.seqlenK)
         << describe(problem, query, 0);
+  });
+}
+
+// Bounds within a range of keys are those of the whole, cut to the range and
+// counted from its first key.
+TEST_P(KeyTileBounds, RangesAreCountedFromTheirFirstKey) {
+  forEachBlock([&](const Problem &problem, int64_t query, Bounds whole) {
+    KeyBounds bounds =
+        getKeyBounds(&context, problem.mask, problem.blockM).within();
+    for (int64_t begin = 0; begin <= problem.seqlenK + 2; ++begin)
+      for (int64_t end = begin; end <= problem.seqlenK + 2; ++end) {
+        Bounds part(bounds, query, problem, {begin, end});
+        auto inside = [&](int64_t key) {
+          return std::max<int64_t>(0, std::min(key, end) - begin);
+        };
+        EXPECT_EQ(part.visibleEnd, inside(whole.visibleEnd));
+        EXPECT_EQ(part.fullEnd, inside(whole.fullEnd));
+        EXPECT_EQ(part.visibleBegin,
+                  std::max<int64_t>(0, whole.visibleBegin - begin));
+        EXPECT_EQ(part.fullBegin,
+                  std::max<int64_t>(0, whole.fullBegin - begin));
+      }
   });
 }
 

@@ -31,7 +31,7 @@ std::vector<AttentionProblem> makeProblems(int64_t headDim, int64_t headDimV) {
     for (int64_t seqlen : {1, 128, 1000, 4096}) {
       AttentionProblem problem = unknown;
       problem.batch = batch;
-      problem.headsQ = 8;
+      problem.headsQ = problem.headsKV = 8;
       problem.seqlenQ = problem.seqlenK = seqlen;
       problems.push_back(problem);
       problem.seqlenK = std::nullopt;
@@ -364,6 +364,104 @@ TEST(ScheduleDefaults, WidestHeadsFitTheSmallestSharedMemory) {
 }
 
 //===----------------------------------------------------------------------===//
+// Few query rows over many keys
+//===----------------------------------------------------------------------===//
+
+AttentionProblem makeDecode(int64_t batch, int64_t seqlenQ, int64_t seqlenK,
+                            int64_t headDim = 128) {
+  AttentionProblem problem = makeProblem(headDim, headDim);
+  problem.batch = batch;
+  problem.headsQ = 32;
+  problem.headsKV = 8;
+  problem.seqlenQ = seqlenQ;
+  problem.seqlenK = seqlenK;
+  return problem;
+}
+
+void expectUnsplit(const ScheduleChoice &choice) {
+  EXPECT_EQ(choice.headGroup, 1);
+  EXPECT_EQ(choice.keySplits, 1);
+}
+
+TEST(FewRows, BlocksOwnTheHeadsOfAKeyHeadAndPartOfTheKeys) {
+  ScheduleChoice choice = choose(makeDecode(1, 1, 8192), ada());
+  EXPECT_EQ(choice.headGroup, 4);
+  EXPECT_EQ(choice.numWarps, 4);
+  EXPECT_EQ(choice.blockM, 16);
+  EXPECT_EQ(choice.keySplits, 32);
+  choice = choose(makeDecode(1, 33, 65536), ada());
+  EXPECT_EQ(choice.headGroup, 4);
+  EXPECT_EQ(choice.numWarps, 8);
+  EXPECT_EQ(choice.blockM, 32);
+}
+
+// 8 kv heads and a batch of 16 are a block an SM already.
+TEST(FewRows, SplitsFillTheChipTwice) {
+  for (auto [batch, splits] : {std::pair(1, 32), {2, 16}, {3, 11}, {16, 2}})
+    EXPECT_EQ(choose(makeDecode(batch, 1, 65536), ada()).keySplits, splits)
+        << batch;
+}
+
+TEST(FewRows, SplitsKeep256KeysEach) {
+  EXPECT_EQ(choose(makeDecode(1, 1, 4096), ada()).keySplits, 16);
+  EXPECT_EQ(choose(makeDecode(1, 1, 1023), ada()).keySplits, 1);
+  AttentionProblem window = makeDecode(1, 1, 1 << 20);
+  window.windowKeys = 2048;
+  EXPECT_EQ(choose(window, ada()).keySplits, 8);
+}
+
+TEST(FewRows, KeepSixtyFourKiBInFlightWhereTheyFit) {
+  for (auto [headDim, stages] : {std::pair(64, 5), {128, 5}, {256, 4}}) {
+    ScheduleChoice choice = choose(makeDecode(1, 1, 8192, headDim), ada());
+    EXPECT_EQ(2 * choice.blockN * 2 * headDim, 16 * 1024) << headDim;
+    EXPECT_EQ(choice.numStages, stages) << headDim;
+  }
+}
+
+// Every number of heads a kv head, on every chip.
+TEST(FewRows, FitWhateverTheHeads) {
+  for (const TargetInfo &target : getTargets())
+    for (int64_t headDim = 16; headDim <= 256; headDim += 8)
+      for (int64_t group : {1, 2, 3, 5, 6, 7, 8, 11, 12, 16, 64})
+        for (int64_t seqlenQ : {1, 16, 17, 64}) {
+          AttentionProblem problem = makeDecode(1, seqlenQ, 4096, headDim);
+          problem.headsKV = 1;
+          problem.headsQ = group;
+          problem.hasBias = problem.hasWindow = group % 2;
+          ScheduleChoice choice = choose(problem, target);
+          EXPECT_EQ(group % choice.headGroup, 0);
+          EXPECT_LE(choice.numWarps, 8);
+          EXPECT_GT(choice.keySplits, 1);
+        }
+}
+
+TEST(FewRows, OtherProblemsAreNotSplit) {
+  // The grid is full, the keys are few, or there are as many rows as keys.
+  for (AttentionProblem problem :
+       {makeDecode(17, 1, 8192), makeDecode(1, 1, 1000),
+        makeDecode(1, 8192, 8192), makeDecode(1, 512, 512, 64)})
+    expectUnsplit(choose(problem, ada()));
+  // Some size is known at run time only.
+  for (auto size : {&AttentionProblem::batch, &AttentionProblem::headsQ,
+                    &AttentionProblem::headsKV, &AttentionProblem::seqlenQ,
+                    &AttentionProblem::seqlenK}) {
+    AttentionProblem problem = makeDecode(1, 1, 8192);
+    problem.*size = std::nullopt;
+    expectUnsplit(choose(problem, ada()));
+  }
+}
+
+// Warps and rows that are asked for leave no choice of a group.
+TEST(FewRows, ForcedRowsAreNotGrouped) {
+  ScheduleOptions options;
+  options.blockM = 64;
+  ScheduleChoice choice = choose(makeDecode(1, 1, 8192), ada(), options);
+  EXPECT_EQ(choice.headGroup, 1);
+  EXPECT_EQ(choice.numWarps, 4);
+  EXPECT_EQ(choice.keySplits, 8);
+}
+
+//===----------------------------------------------------------------------===//
 // Forced options
 //===----------------------------------------------------------------------===//
 
@@ -376,7 +474,14 @@ TEST(ScheduleOptions, EveryForcedOptionIsKept) {
   options.minBlocks = 2;
   options.query = QueryPlacement::Shared;
   options.gridOrder = GridOrder::HeadFastest;
-  ScheduleChoice choice = choose(makeProblem(64, 64), ada(), options);
+  options.headGroup = 2;
+  options.keySplits = 3;
+  AttentionProblem problem = makeProblem(64, 64);
+  problem.headsQ = 4;
+  problem.headsKV = 2;
+  ScheduleChoice choice = choose(problem, ada(), options);
+  EXPECT_EQ(choice.headGroup, 2);
+  EXPECT_EQ(choice.keySplits, 3);
   EXPECT_EQ(choice.blockM, 96);
   EXPECT_EQ(choice.blockN, 48);
   EXPECT_EQ(choice.numWarps, 6);
@@ -403,6 +508,22 @@ TEST(ScheduleOptions, OneForcedOptionIsKeptAndTheOthersFollow) {
   options = {};
   options.numStages = 3;
   EXPECT_EQ(choose(problem, ada(), options).numStages, 3);
+}
+
+// The heads of a group share the warps, and each of them has all rows.
+TEST(ScheduleOptions, AHeadGroupDividesTheWarps) {
+  AttentionProblem problem = makeProblem(64, 64);
+  problem.headsQ = 12;
+  problem.headsKV = 2;
+  ScheduleOptions options;
+  for (auto [group, warps, rows] :
+       {std::tuple(1, 4, 128), {2, 4, 64}, {3, 3, 32}, {6, 6, 32}}) {
+    options.headGroup = group;
+    ScheduleChoice choice = choose(problem, ada(), options);
+    EXPECT_EQ(choice.numWarps, warps) << group;
+    EXPECT_EQ(choice.blockM, rows) << group;
+    EXPECT_EQ(choice.getWarpM(), 32) << group;
+  }
 }
 
 TEST(ScheduleOptions, ForcedDefaultOfAnEnumIsKept) {
@@ -480,6 +601,41 @@ TEST(ScheduleRefusal, NegativeMinBlocks) {
             "expects min-blocks not to be negative, but got -1");
 }
 
+TEST(ScheduleRefusal, HeadGroups) {
+  AttentionProblem problem = makeProblem(64, 64);
+  ScheduleOptions options;
+  options.headGroup = 2;
+  EXPECT_EQ(refuse(problem, options),
+            "expects heads_q and heads_kv to be known at compile time for "
+            "head-group 2; make them static or use head-group 1");
+  problem.headsQ = 6;
+  problem.headsKV = 2;
+  EXPECT_EQ(refuse(problem, options),
+            "expects head-group to divide heads_q / heads_kv = 3, but got 2");
+  options.headGroup = -3;
+  EXPECT_EQ(refuse(problem, options),
+            "expects head-group of at least 1, but got -3");
+  options.headGroup = 3;
+  options.numWarps = 4;
+  EXPECT_EQ(refuse(problem, options),
+            "expects num-warps to be a multiple of head-group = 3, but got 4");
+  options.numWarps = 6;
+  options.blockM = 48;
+  EXPECT_EQ(refuse(problem, options),
+            "expects block-m to be a positive multiple of 16 * num-warps / "
+            "head-group = 32, but got 48");
+}
+
+TEST(ScheduleRefusal, KeySplits) {
+  ScheduleOptions options;
+  options.keySplits = -1;
+  EXPECT_EQ(refuse(makeProblem(64, 64), options),
+            "expects key-splits of at least 1, but got -1");
+  options.keySplits = 257;
+  EXPECT_EQ(refuse(makeProblem(64, 64), options),
+            "expects key-splits of at most 256, but got 257");
+}
+
 // 2 * (64 * 128 + 4 * 64 * (128 + 128)) bytes.
 TEST(ScheduleRefusal, TooMuchSharedMemory) {
   ScheduleOptions options;
@@ -518,6 +674,12 @@ TEST(ScheduleRefusal, BlocksBeyondAnySize) {
   options = {};
   options.numStages = int64_t(1) << 62;
   EXPECT_NE(refuse(makeProblem(64, 64), options), "accepted");
+  options = {};
+  options.headGroup = int64_t(1) << 62;
+  EXPECT_NE(refuse(makeDecode(1, 1, 8192), options), "accepted");
+  options = {};
+  options.blockM = options.blockN = int64_t(1) << 62;
+  EXPECT_NE(refuse(makeDecode(1, 1, 8192), options), "accepted");
 }
 
 TEST(SharedMemoryBytes, CountsTheQueryTileAndBothRings) {

@@ -48,14 +48,16 @@ class Bundle : public testing::Test {
 protected:
   void SetUp() override {
     ASSERT_FALSE(fs::createUniqueDirectory("flashcore-bundle", directory));
-    contents.kernelName = "attention";
-    contents.kernel = llvm::cast<mlir::DictionaryAttr>(
-        mlir::parseAttribute(kKernel, &context));
+    contents.kernels.push_back({"attention", parse(kKernel)});
     contents.chip = "sm_89";
     contents.ptx = "foobar";
   }
   void TearDown() override { fs::remove_directories(directory); }
 
+  mlir::DictionaryAttr parse(llvm::StringRef text) {
+    return llvm::cast<mlir::DictionaryAttr>(
+        mlir::parseAttribute(text, &context));
+  }
   std::string path(llvm::StringRef name) const {
     return (directory + "/" + name).str();
   }
@@ -123,7 +125,7 @@ std::string normalizeText(llvm::StringRef text) {
 TEST_F(Bundle, NamesFormatVersionAndChip) {
   json::Object manifest = writeAndReadManifest();
   EXPECT_EQ(manifest.getString("format"), "flashcore-bundle");
-  EXPECT_EQ(manifest.getInteger("version"), 2);
+  EXPECT_EQ(manifest.getInteger("version"), 3);
   EXPECT_EQ(manifest.getString("chip"), "sm_89");
 }
 
@@ -137,11 +139,11 @@ TEST_F(Bundle, DescribesTheAttention) {
 }
 
 TEST_F(Bundle, DescribesAFeatureThatIsUsed) {
-  mlir::NamedAttrList kernel(contents.kernel);
+  mlir::NamedAttrList kernel(contents.kernels[0].description);
   mlir::Builder builder(&context);
   kernel.set("softcap", builder.getF32FloatAttr(30.5f));
   kernel.set("window_right", builder.getI64IntegerAttr(17));
-  contents.kernel = kernel.getDictionary(&context);
+  contents.kernels[0].description = kernel.getDictionary(&context);
   json::Object attention = *writeAndReadManifest().getObject("attention");
   EXPECT_EQ(attention.getNumber("softcap"), 30.5);
   EXPECT_EQ(attention.getInteger("window_right"), 17);
@@ -179,6 +181,32 @@ TEST_F(Bundle, HasNoWorkspace) {
             normalizeText(R"({"bytes": []})"));
 }
 
+TEST_F(Bundle, ListsKernelsInOrderAndTheirWorkspace) {
+  mlir::NamedAttrList kernel(contents.kernels[0].description);
+  kernel.set("workspace", mlir::parseAttribute(R"([{bytes = 12 : i64,
+      factors = [{dim = "batch", tile = 1 : i64}]}])",
+                                               &context));
+  contents.kernels[0].description = kernel.getDictionary(&context);
+  contents.kernels.push_back({"merge", parse(R"({
+      arguments = [{kind = "pointer", tensor = "workspace"}],
+      grid = [{dim = "batch", tile = 1 : i64}, {count = 3 : i64}],
+      shared_memory = 0 : i64, threads = 16 : i64})")});
+  json::Object manifest = writeAndReadManifest();
+  EXPECT_EQ(normalize(manifest["workspace"]), normalizeText(R"({"bytes": [
+      {"bytes": 12, "factors": [{"dim": "batch", "tile": 1}]}]})"));
+  const json::Array &kernels = *manifest.getArray("kernels");
+  ASSERT_EQ(kernels.size(), 2u);
+  EXPECT_EQ(kernels[0].getAsObject()->getString("name"), "attention");
+  EXPECT_EQ(normalize(kernels[1]),
+            normalizeText(R"({"name": "merge", "block": [16, 1, 1],
+                       "grid": [[{"dim": "batch", "tile": 1}, {"count": 3}],
+                                [], []],
+                       "dynamic_shared_memory": 0,
+                       "arguments": [
+                         {"kind": "pointer", "tensor": "workspace"}],
+                       "resources": null})"));
+}
+
 // The published FNV-1a test vectors of "foobar" and "a".
 TEST_F(Bundle, ChecksumsItsFiles) {
   addCubin();
@@ -197,8 +225,16 @@ TEST_F(Bundle, WithoutCubinHasNoAssembler) {
   EXPECT_EQ(normalize(manifest["cubins"]), "[]");
 }
 
-TEST_F(Bundle, WithCubinReportsResourcesOfItsKernel) {
+TEST_F(Bundle, WithCubinReportsResourcesOfEachKernel) {
   addCubin();
+  contents.kernels.push_back({"another", contents.kernels[0].description});
+  json::Object two = writeAndReadManifest();
+  EXPECT_EQ((*two.getArray("kernels"))[1]
+                .getAsObject()
+                ->getObject("resources")
+                ->getInteger("registers"),
+            1);
+  contents.kernels.pop_back();
   json::Object manifest = writeAndReadManifest();
   EXPECT_EQ(manifest.getString("assembler"), "ptxas 13.0.88");
   EXPECT_EQ(

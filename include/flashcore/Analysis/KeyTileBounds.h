@@ -50,6 +50,10 @@ struct KeyMask {
 struct KeyBounds {
   AffineMap visibleBegin, visibleEnd;
   AffineMap fullBegin, fullEnd;
+
+  /// The same of the keys [key_begin, key_end) alone, counted from key_begin.
+  /// The maps take the dims (key_begin, key_end) after the others.
+  KeyBounds within() const;
 };
 
 /// Bounds for a block of `blockM` query rows. Key tile t is

@@ -25,17 +25,20 @@ namespace mlir::flashcore {
 /// What the choice depends on. Sizes that are not known at compile time are
 /// `std::nullopt`.
 struct AttentionProblem {
-  std::optional<int64_t> batch, headsQ, seqlenQ, seqlenK;
+  std::optional<int64_t> batch, headsQ, headsKV, seqlenQ, seqlenK;
   int64_t headDim = 0, headDimV = 0;
   bool isCausal = false;
   bool hasSoftcap = false, hasBias = false, hasWindow = false;
+  /// Keys that one query sees at most, where a window bounds them.
+  std::optional<int64_t> windowKeys;
 
   static AttentionProblem get(AttentionOp op);
 };
 
-/// Blocks of the grid with `blockM` query rows each, if the sizes are known.
+/// Blocks of the grid with `blockM` query rows of `headGroup` heads each, if
+/// the sizes are known.
 std::optional<int64_t> getNumBlocks(const AttentionProblem &problem,
-                                    int64_t blockM);
+                                    int64_t blockM, int64_t headGroup = 1);
 
 /// What a user forces; 0 or an empty optional leaves it to us.
 struct ScheduleOptions {
@@ -47,6 +50,7 @@ struct ScheduleOptions {
   std::optional<fcgpu::RowMax> rowMax;
   std::optional<fcgpu::RowSum> rowSum;
   std::optional<fcgpu::Softmax> softmax;
+  int64_t headGroup = 0, keySplits = 0;
 };
 
 /// The chosen schedule; the fields of `#fcgpu.schedule` without the chip.
@@ -59,16 +63,21 @@ struct ScheduleChoice {
   fcgpu::RowSum rowSum = fcgpu::RowSum::Add;
   int64_t keyWarps = 1;
   fcgpu::Softmax softmax = fcgpu::Softmax::Online;
+  int64_t headGroup = 1, keySplits = 1;
 
-  /// Query rows a warp owns, alone or with the others of its group; key_warps
-  /// must divide num_warps.
-  int64_t getWarpM() const { return blockM / (numWarps / keyWarps); }
+  /// Groups of warps that own different query rows of one head; the numbers of
+  /// warps, heads and key parts must come out even.
+  int64_t getRowWarps() const { return numWarps / (keyWarps * headGroup); }
+  /// Query rows a warp owns, alone or with the others of its group.
+  int64_t getWarpM() const { return blockM / getRowWarps(); }
+  /// Query rows of a block, of all its heads.
+  int64_t getQueryRows() const { return blockM * headGroup; }
 
   bool operator==(const ScheduleChoice &other) const {
     auto tie = [](const ScheduleChoice &c) {
       return std::tie(c.blockM, c.blockN, c.numWarps, c.numStages, c.minBlocks,
                       c.query, c.gridOrder, c.overlap, c.rowMax, c.rowSum,
-                      c.keyWarps, c.softmax);
+                      c.keyWarps, c.softmax, c.headGroup, c.keySplits);
     };
     return tie(*this) == tie(other);
   }
@@ -82,6 +91,11 @@ int64_t getTilesOfPart(int64_t seqlenK, const ScheduleChoice &choice);
 /// of their own, in whose place they hand on their O, row maximum and row sum.
 int64_t getSharedMemoryBytes(int64_t headDim, int64_t headDimV,
                              const ScheduleChoice &choice);
+
+/// Says why no block can own `headGroup` query heads of one kv head; nothing
+/// when it can.
+std::optional<std::string> checkHeadGroup(const AttentionProblem &problem,
+                                          int64_t headGroup);
 
 /// Says why `choice` cannot work: the offending value, the limit and what to
 /// change; nothing when it can.

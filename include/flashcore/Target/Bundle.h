@@ -16,10 +16,16 @@
 
 namespace mlir::flashcore {
 
+struct BundleKernel {
+  std::string name;
+  DictionaryAttr description; ///< its `fcgpu.kernel`
+};
+
 /// Everything that goes into a bundle.
 struct BundleContents {
-  std::string kernelName;
-  DictionaryAttr kernel; ///< the kernel's `fcgpu.kernel`
+  /// In the order in which they run; the first one's description is that of the
+  /// attention too.
+  std::vector<BundleKernel> kernels;
   std::string chip;
   std::string ptx;
   std::vector<Cubin> cubins;

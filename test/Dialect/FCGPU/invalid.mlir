@@ -273,6 +273,38 @@ func.func @yield_outside_of_map_scores(%score: f32) {
 
 // -----
 
+// expected-error @below {{expects head_group of at least 1, but got 0}}
+#no_heads = #fcgpu.schedule<
+    chip = "sm_89", block_m = 64, block_n = 64, num_warps = 4, num_stages = 2,
+    query = registers, grid_order = query_fastest, min_blocks = 0,
+    head_group = 0>
+
+// -----
+
+// expected-error @below {{expects num_warps to be a multiple of head_group = 3, but got 4}}
+#warps_of_no_head = #fcgpu.schedule<
+    chip = "sm_89", block_m = 64, block_n = 64, num_warps = 4, num_stages = 2,
+    query = registers, grid_order = query_fastest, min_blocks = 0,
+    head_group = 3>
+
+// -----
+
+// expected-error @below {{expects block_m to be a positive multiple of 16 * num_warps / head_group = 32, but got 48}}
+#block_m_not_a_multiple_in_a_group = #fcgpu.schedule<
+    chip = "sm_89", block_m = 48, block_n = 64, num_warps = 8, num_stages = 2,
+    query = registers, grid_order = query_fastest, min_blocks = 0,
+    head_group = 4>
+
+// -----
+
+// expected-error @below {{expects key_splits of at least 1, but got 0}}
+#no_splits = #fcgpu.schedule<
+    chip = "sm_89", block_m = 64, block_n = 64, num_warps = 4, num_stages = 2,
+    query = registers, grid_order = query_fastest, min_blocks = 0,
+    key_splits = 0>
+
+// -----
+
 #unknown_query_placement = #fcgpu.schedule<
     chip = "sm_89", block_m = 64, block_n = 64, num_warps = 4, num_stages = 2,
     // expected-error @+2 {{expected ::mlir::fcgpu::QueryPlacement to be one of: registers, shared}}

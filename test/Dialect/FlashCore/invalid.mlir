@@ -55,6 +55,29 @@ func.func @c2_output_of_another_type(%q: !t, %other: !other) {
 
 // -----
 
+!t = memref<2x8x512x64xf16>
+!other = memref<2x8x512x64xf32>
+
+func.func @c2_f32_output_of_a_whole_attention(%q: !t, %other: !other) {
+  // expected-error @below {{'flashcore.attention' op expects output of query's element type 'f16', but got 'f32'}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%other : !other)
+  return
+}
+
+// -----
+
+!t = memref<2x8x512x64xf16>
+!other = memref<2x8x512x64xbf16>
+
+func.func @c2_bf16_output_of_a_tile(%q: !t, %other: !other, %i: index) {
+  // expected-error @below {{'flashcore.attention' op expects output of query's element type 'f16', but got 'bf16'}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%other : !other)
+      tile(%i, %i, %i, %i, %i, %i, %i)
+  return
+}
+
+// -----
+
 !t = memref<2x8x512x?xf16, strided<[?, ?, ?, 1]>>
 
 func.func @c3_dynamic_head_dim(%q: !t) {
@@ -479,7 +502,7 @@ func.func @c16_layout_is_not_strided(%q: !t, %o: !o) {
 !t = memref<2x8x512x64xf16>
 
 func.func @c17_tile_of_four_operands(%q: !t, %i: index) {
-  // expected-error @below {{'flashcore.attention' op expects tile to have six operands (batch, head, query, seqlen_q, key, seqlen_k), but got 4}}
+  // expected-error @below {{'flashcore.attention' op expects tile to have seven operands (batch, head, query, seqlen_q, key, key_end, seqlen_k), but got 4}}
   flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t)
       tile(%i, %i, %i, %i)
   return

@@ -86,19 +86,35 @@ LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                    int64_t blockN, int64_t numWarps,
                                    int64_t numStages, QueryPlacement, GridOrder,
                                    int64_t minBlocks, Overlap, RowMax, RowSum,
-                                   int64_t keyWarps, Softmax) {
+                                   int64_t keyWarps, Softmax, int64_t headGroup,
+                                   int64_t keySplits) {
   if (numWarps < 1 || numWarps > 32)
     return emitError() << "expects num_warps from 1 to 32, but got "
                        << numWarps;
   if (keyWarps < 1 || numWarps % keyWarps != 0)
     return emitError() << "expects key_warps to divide num_warps = " << numWarps
                        << ", but got " << keyWarps;
-  int64_t rowWarps = numWarps / keyWarps;
-  if (blockM <= 0 || blockM % (16 * rowWarps) != 0)
+  if (headGroup < 1)
+    return emitError() << "expects head_group of at least 1, but got "
+                       << headGroup;
+  if (numWarps % headGroup != 0)
+    return emitError() << "expects num_warps to be a multiple of head_group = "
+                       << headGroup << ", but got " << numWarps;
+  if (keySplits < 1)
+    return emitError() << "expects key_splits of at least 1, but got "
+                       << keySplits;
+  if (keyWarps > 1 && (headGroup > 1 || keySplits > 1))
+    return emitError() << "expects key_warps 1 where head_group or key_splits "
+                          "is over 1, but got "
+                       << keyWarps;
+  int64_t rowMultiple = 16 * numWarps / (keyWarps * headGroup);
+  if (blockM <= 0 || blockM % rowMultiple != 0)
     return emitError() << "expects block_m to be a positive multiple of 16 * "
-                       << (keyWarps == 1 ? "num_warps = "
-                                         : "num_warps / key_warps = ")
-                       << 16 * rowWarps << ", but got " << blockM;
+                          "num_warps"
+                       << (keyWarps > 1    ? " / key_warps"
+                           : headGroup > 1 ? " / head_group"
+                                           : "")
+                       << " = " << rowMultiple << ", but got " << blockM;
   if (blockN <= 0 || blockN % 16 != 0)
     return emitError()
            << "expects block_n to be a positive multiple of 16, but got "

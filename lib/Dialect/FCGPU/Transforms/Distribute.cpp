@@ -181,7 +181,8 @@ struct DistributePass final
     SmallVector<scf::ForallOp> foralls;
     getOperation().walk([&](scf::ForallOp op) { foralls.push_back(op); });
     for (scf::ForallOp forall : foralls) {
-      SmallVector<int64_t> warps{schedule.getRowWarps()};
+      SmallVector<int64_t> warps{schedule.getNumWarps() /
+                                 schedule.getKeyWarps()};
       if (schedule.getKeyWarps() > 1)
         warps.push_back(schedule.getKeyWarps());
       if (forall.getStaticUpperBound() != ArrayRef<int64_t>(warps)) {

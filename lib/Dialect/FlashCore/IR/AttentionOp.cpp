@@ -94,8 +94,10 @@ LogicalResult AttentionOp::verifyShapes() {
   ShapedType q = getQueryType(), k = getKeyType(), v = getValueType();
   ShapedType o = getOutputType();
   // C2
+  bool isPartial = !getTile().empty() && o.getElementType().isF32();
   for (auto [name, type] : {std::pair("key", k), {"value", v}, {"output", o}})
-    if (type.getElementType() != q.getElementType())
+    if (type.getElementType() != q.getElementType() &&
+        !(isPartial && type == o))
       return emitOpError("expects ")
              << name << " of query's element type " << q.getElementType()
              << ", but got " << type.getElementType();
@@ -202,9 +204,9 @@ LogicalResult AttentionOp::verifyModifiers() {
              << " elements, but got " << size;
   }
   // C17
-  if (!getTile().empty() && getTile().size() != 6)
-    return emitOpError("expects tile to have six operands (batch, head, query, "
-                       "seqlen_q, key, seqlen_k), but got ")
+  if (!getTile().empty() && getTile().size() != TileSeqlenK + 1)
+    return emitOpError("expects tile to have seven operands (batch, head, "
+                       "query, seqlen_q, key, key_end, seqlen_k), but got ")
            << getTile().size();
   return success();
 }

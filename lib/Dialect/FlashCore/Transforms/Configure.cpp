@@ -77,6 +77,8 @@ mlir::flashcore::getScheduleOptions(const ConfigurePassOptions &options) {
   result.numStages = options.numStages;
   result.minBlocks = options.minBlocks;
   result.keyWarps = options.keyWarps;
+  result.headGroup = options.headGroup;
+  result.keySplits = options.keySplits;
   std::string error;
   // Empty means "choose".
   auto parse = [&](StringRef name, StringRef text, auto &field,
@@ -105,7 +107,8 @@ ScheduleChoice mlir::flashcore::getChoice(fcgpu::ScheduleAttr schedule) {
       schedule.getBlockM(),    schedule.getBlockN(),    schedule.getNumWarps(),
       schedule.getNumStages(), schedule.getMinBlocks(), schedule.getQuery(),
       schedule.getGridOrder(), schedule.getOverlap(),   schedule.getRowMax(),
-      schedule.getRowSum(),    schedule.getKeyWarps(),  schedule.getSoftmax()};
+      schedule.getRowSum(),    schedule.getKeyWarps(),  schedule.getSoftmax(),
+      schedule.getHeadGroup(), schedule.getKeySplits()};
 }
 
 namespace {
@@ -137,7 +140,7 @@ struct ConfigurePass final
                     choice.numWarps, choice.numStages, choice.query,
                     choice.gridOrder, choice.minBlocks, choice.overlap,
                     choice.rowMax, choice.rowSum, choice.keyWarps,
-                    choice.softmax));
+                    choice.softmax, choice.headGroup, choice.keySplits));
     ++numConfigured;
     return success();
   }
@@ -148,9 +151,9 @@ struct ConfigurePass final
       emitError(getOperation()->getLoc()) << unknownChipMessage(chip);
       return signalPassFailure();
     }
-    auto parsed = getScheduleOptions({chip, blockM, blockN, numWarps, numStages,
-                                      minBlocks, query, gridOrder, overlap,
-                                      rowMax, rowSum, keyWarps, softmax});
+    auto parsed = getScheduleOptions(
+        {chip, blockM, blockN, numWarps, numStages, minBlocks, query, gridOrder,
+         overlap, rowMax, rowSum, keyWarps, softmax, headGroup, keySplits});
     if (auto *error = std::get_if<std::string>(&parsed)) {
       emitError(getOperation()->getLoc()) << *error;
       return signalPassFailure();

@@ -4,8 +4,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Arguments come in this order: a pointer a tensor, the dynamic sizes, then per
-// tensor its dynamic offset and strides.
+// Arguments come in this order: a pointer a tensor, the workspace, the dynamic
+// sizes, then per tensor its dynamic offset and strides.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,7 +22,7 @@ StringRef mlir::flashcore::stringifyDim(Dim dim) {
   return names[static_cast<unsigned>(dim)];
 }
 
-KernelSignature::KernelSignature(AttentionOp op) {
+KernelSignature::KernelSignature(AttentionOp op, fcgpu::ScheduleAttr schedule) {
   auto addTensor = [&](StringRef name, bool isOutput, Value value,
                        ArrayRef<Dim> axes) {
     KernelTensor tensor{name, isOutput, value, SmallVector<Dim, 4>(axes),
@@ -63,20 +63,44 @@ KernelSignature::KernelSignature(AttentionOp op) {
       if (!ShapedType::isDynamic(size))
         extents[static_cast<unsigned>(dim)] = size;
 
-  for (unsigned i = 0; i < tensors.size(); ++i)
-    arguments.push_back({KernelArgument::Pointer, i});
+  auto isInput = [](const KernelTensor &tensor) { return !tensor.isOutput; };
+  auto isOutput = [](const KernelTensor &tensor) { return tensor.isOutput; };
+  auto isAny = [](const auto &) { return true; };
+  if (schedule.getKeySplits() == 1) {
+    arguments = listArguments(/*needsWorkspace=*/false, isAny, isAny);
+    return;
+  }
+  arguments = listArguments(/*needsWorkspace=*/true, isInput, isAny);
+  mergeArguments =
+      listArguments(/*needsWorkspace=*/true, isOutput, [](Dim dim) {
+        return dim == Dim::Batch || dim == Dim::HeadsQ || dim == Dim::SeqlenQ;
+      });
+}
+
+SmallVector<KernelArgument> KernelSignature::listArguments(
+    bool needsWorkspace, function_ref<bool(const KernelTensor &)> takesTensor,
+    function_ref<bool(Dim)> takesSize) const {
+  SmallVector<KernelArgument> result;
+  for (auto [i, tensor] : llvm::enumerate(tensors))
+    if (takesTensor(tensor))
+      result.push_back({KernelArgument::Pointer, static_cast<unsigned>(i)});
+  if (needsWorkspace)
+    result.push_back({KernelArgument::Workspace});
   for (unsigned d = 0; d < kNumDims; ++d)
-    if (!extents[d])
-      arguments.push_back({KernelArgument::Size, 0, 0, static_cast<Dim>(d)});
+    if (!extents[d] && takesSize(static_cast<Dim>(d)))
+      result.push_back({KernelArgument::Size, 0, 0, static_cast<Dim>(d)});
   for (auto [i, tensor] : llvm::enumerate(tensors)) {
+    if (!takesTensor(tensor))
+      continue;
     unsigned index = i;
     if (ShapedType::isDynamic(tensor.offset))
-      arguments.push_back({KernelArgument::Offset, index});
+      result.push_back({KernelArgument::Offset, index});
     for (auto [axis, stride] : llvm::enumerate(tensor.strides))
       if (ShapedType::isDynamic(stride))
-        arguments.push_back(
+        result.push_back(
             {KernelArgument::Stride, index, static_cast<unsigned>(axis)});
   }
+  return result;
 }
 
 unsigned KernelSignature::getTensorIndex(StringRef name) const {
@@ -87,19 +111,81 @@ unsigned KernelSignature::getTensorIndex(StringRef name) const {
 }
 
 SmallVector<Type>
-KernelSignature::getArgumentTypes(MLIRContext *context) const {
+KernelSignature::getTypes(MLIRContext *context,
+                          ArrayRef<KernelArgument> arguments) const {
   SmallVector<Type> types;
   for (const KernelArgument &argument : arguments) {
-    if (argument.kind != KernelArgument::Pointer) {
-      types.push_back(IndexType::get(context));
-      continue;
+    switch (argument.kind) {
+    case KernelArgument::Pointer: {
+      MemRefType type = tensors[argument.tensor].getType();
+      types.push_back(MemRefType::get({}, type.getElementType(),
+                                      MemRefLayoutAttrInterface(),
+                                      type.getMemorySpace()));
+      break;
     }
-    MemRefType type = tensors[argument.tensor].getType();
-    types.push_back(MemRefType::get({}, type.getElementType(),
-                                    MemRefLayoutAttrInterface(),
-                                    type.getMemorySpace()));
+    case KernelArgument::Workspace:
+      types.push_back(MemRefType::get({}, Float32Type::get(context)));
+      break;
+    case KernelArgument::Size:
+    case KernelArgument::Stride:
+    case KernelArgument::Offset:
+      types.push_back(IndexType::get(context));
+    }
   }
   return types;
+}
+
+/// A number; `unit` for one that is known at run time only.
+static Attribute describeNumber(Builder &b, int64_t value) {
+  return ShapedType::isDynamic(value) ? Attribute(b.getUnitAttr())
+                                      : b.getI64IntegerAttr(value);
+}
+
+/// The factor ceil(dim / tile) of a grid or a size.
+static Attribute describeFactor(Builder &b, Dim dim, int64_t tile) {
+  return b.getDictionaryAttr(
+      {b.getNamedAttr("dim", b.getStringAttr(stringifyDim(dim))),
+       b.getNamedAttr("tile", b.getI64IntegerAttr(tile))});
+}
+
+/// The sizes of the partial results (see KernelFrame).
+static ArrayAttr describeWorkspace(Builder &b, int64_t keySplits) {
+  constexpr int64_t bytesOfF32 = 4;
+  SmallVector<Attribute> terms, factors;
+  auto addTerm = [&] {
+    terms.push_back(b.getDictionaryAttr(
+        {b.getNamedAttr("bytes", b.getI64IntegerAttr(bytesOfF32 * keySplits)),
+         b.getNamedAttr("factors", b.getArrayAttr(factors))}));
+  };
+  for (Dim dim : {Dim::Batch, Dim::HeadsQ, Dim::SeqlenQ})
+    factors.push_back(describeFactor(b, dim, 1));
+  addTerm(); // LSE
+  factors.push_back(describeFactor(b, Dim::HeadDimV, 1));
+  addTerm(); // O
+  return b.getArrayAttr(terms);
+}
+
+ArrayAttr
+KernelSignature::describeArguments(MLIRContext *context,
+                                   ArrayRef<KernelArgument> arguments) const {
+  Builder b(context);
+  SmallVector<Attribute> result;
+  for (const KernelArgument &argument : arguments) {
+    static constexpr StringLiteral kinds[] = {"pointer", "size", "stride",
+                                              "offset", "pointer"};
+    NamedAttrList entry;
+    entry.set("kind", b.getStringAttr(kinds[argument.kind]));
+    if (argument.kind == KernelArgument::Size)
+      entry.set("dim", b.getStringAttr(stringifyDim(argument.dim)));
+    else if (argument.kind == KernelArgument::Workspace)
+      entry.set("tensor", b.getStringAttr("workspace"));
+    else
+      entry.set("tensor", b.getStringAttr(tensors[argument.tensor].name));
+    if (argument.kind == KernelArgument::Stride)
+      entry.set("axis", b.getI64IntegerAttr(argument.axis));
+    result.push_back(entry.getDictionary(context));
+  }
+  return b.getArrayAttr(result);
 }
 
 DictionaryAttr KernelSignature::toDictionary(AttentionOp op,
@@ -107,26 +193,9 @@ DictionaryAttr KernelSignature::toDictionary(AttentionOp op,
                                              int64_t sharedMemoryBytes) const {
   Builder b(op.getContext());
   auto text = [&](StringRef value) { return b.getStringAttr(value); };
-  // Dynamic sizes, strides and offsets are `unit`.
-  auto number = [&](int64_t value) -> Attribute {
-    return ShapedType::isDynamic(value) ? Attribute(b.getUnitAttr())
-                                        : b.getI64IntegerAttr(value);
-  };
+  auto number = [&](int64_t value) { return describeNumber(b, value); };
 
-  SmallVector<Attribute> argumentAttrs, tensorAttrs;
-  for (const KernelArgument &argument : arguments) {
-    static constexpr StringLiteral kinds[] = {"pointer", "size", "stride",
-                                              "offset"};
-    NamedAttrList entry;
-    entry.set("kind", text(kinds[argument.kind]));
-    if (argument.kind == KernelArgument::Size)
-      entry.set("dim", text(stringifyDim(argument.dim)));
-    else
-      entry.set("tensor", text(tensors[argument.tensor].name));
-    if (argument.kind == KernelArgument::Stride)
-      entry.set("axis", number(argument.axis));
-    argumentAttrs.push_back(entry.getDictionary(op.getContext()));
-  }
+  SmallVector<Attribute> tensorAttrs;
   for (const KernelTensor &tensor : tensors) {
     SmallVector<Attribute> axes, strides;
     for (Dim dim : tensor.axes)
@@ -147,16 +216,18 @@ DictionaryAttr KernelSignature::toDictionary(AttentionOp op,
   for (unsigned d = 0; d < kNumDims; ++d)
     dims.set(stringifyDim(static_cast<Dim>(d)),
              number(extents[d].value_or(ShapedType::kDynamic)));
-  SmallVector<Attribute> grid;
-  for (auto [dim, tile] : {std::pair(Dim::SeqlenQ, schedule.getBlockM()),
-                           {Dim::HeadsQ, 1},
-                           {Dim::Batch, 1}})
-    grid.push_back(
-        b.getDictionaryAttr({b.getNamedAttr("dim", text(stringifyDim(dim))),
-                             b.getNamedAttr("tile", number(tile))}));
+  SmallVector<Attribute> grid{
+      describeFactor(b, Dim::SeqlenQ, schedule.getBlockM()),
+      describeFactor(b, Dim::HeadsQ, schedule.getHeadGroup()),
+      describeFactor(b, Dim::Batch, 1)};
 
   NamedAttrList kernel;
-  kernel.set("arguments", b.getArrayAttr(argumentAttrs));
+  if (int64_t splits = schedule.getKeySplits(); splits > 1) {
+    grid.push_back(
+        b.getDictionaryAttr(b.getNamedAttr("count", number(splits))));
+    kernel.set("workspace", describeWorkspace(b, splits));
+  }
+  kernel.set("arguments", describeArguments(op.getContext(), arguments));
   kernel.set("tensors", b.getArrayAttr(tensorAttrs));
   kernel.set("dims", dims.getDictionary(op.getContext()));
   kernel.set("grid", b.getArrayAttr(grid));
@@ -174,4 +245,17 @@ DictionaryAttr KernelSignature::toDictionary(AttentionOp op,
   kernel.set("softcap", op.getSoftcapAttr() ? Attribute(op.getSoftcapAttr())
                                             : b.getUnitAttr());
   return kernel.getDictionary(op.getContext());
+}
+
+DictionaryAttr KernelSignature::toMergeDictionary(MLIRContext *context,
+                                                  int64_t numThreads) const {
+  Builder b(context);
+  SmallVector<Attribute> grid;
+  for (Dim dim : {Dim::SeqlenQ, Dim::HeadsQ, Dim::Batch})
+    grid.push_back(describeFactor(b, dim, 1));
+  return b.getDictionaryAttr(
+      {b.getNamedAttr("arguments", describeArguments(context, mergeArguments)),
+       b.getNamedAttr("grid", b.getArrayAttr(grid)),
+       b.getNamedAttr("threads", b.getI64IntegerAttr(numThreads)),
+       b.getNamedAttr("shared_memory", b.getI64IntegerAttr(0))});
 }

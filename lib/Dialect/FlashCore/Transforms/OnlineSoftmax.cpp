@@ -91,6 +91,8 @@ private:
     return op.getTile()[index];
   }
 
+  bool coversAllKeys();
+  bool endsWithTile(AttentionOp::TileOperand bound);
   OpFoldResult clamp(OpFoldResult bound);
   Value getKeyPart();
   OpFoldResult getFirstQueryOfBlock();
@@ -135,12 +137,30 @@ private:
   KeyMask mask;
   int64_t warpM, blockN, headDimV;
   Type half;
+  /// Key tiles are counted from the first key of the op.
   OpFoldResult numTiles; ///< visible key tiles
   OpFoldResult endTile;  ///< one past the last of them
   /// Iterations [0, headEnd) and [tailBegin, numTiles) walk partial tiles.
   OpFoldResult headEnd, tailBegin;
 };
 } // namespace
+
+bool TileExpander::coversAllKeys() {
+  return getConstantIntValue(tileOperand(AttentionOp::TileKey)) == 0 &&
+         getAsOpFoldResult(tileOperand(AttentionOp::TileKeyEnd)) ==
+             getAsOpFoldResult(tileOperand(AttentionOp::TileSeqlenK));
+}
+
+/// Whether there is certainly a whole number of key tiles before `bound`.
+bool TileExpander::endsWithTile(AttentionOp::TileOperand bound) {
+  AffineExpr d0 = b.getAffineDimExpr(0), d1 = b.getAffineDimExpr(1);
+  AffineMap map = AffineMap::get(2, 0, d0 - d1);
+  SmallVector<Value> operands{tileOperand(bound),
+                              tileOperand(AttentionOp::TileKey)};
+  affine::fullyComposeAffineMapAndOperands(&map, &operands);
+  affine::canonicalizeMapAndOperands(&map, &operands);
+  return simplifyAffineMap(map).getResult(0).isMultipleOf(blockN);
+}
 
 /// The bound, or 0 if it is negative.
 OpFoldResult TileExpander::clamp(OpFoldResult bound) {
@@ -201,6 +221,11 @@ void TileExpander::computeTileCounts() {
       firstQuery, getAsOpFoldResult(tileOperand(AttentionOp::TileSeqlenQ)),
       getAsOpFoldResult(tileOperand(AttentionOp::TileSeqlenK))};
   KeyBounds bounds = getKeyBounds(op.getContext(), mask, numQueries);
+  if (!coversAllKeys()) {
+    bounds = bounds.within();
+    for (auto bound : {AttentionOp::TileKey, AttentionOp::TileKeyEnd})
+      operands.push_back(getAsOpFoldResult(tileOperand(bound)));
+  }
   auto end = [&](AffineMap map) {
     return clamp(
         affine::makeComposedFoldedAffineMin(b, b.getLoc(), map, operands));
@@ -209,9 +234,16 @@ void TileExpander::computeTileCounts() {
     return clamp(
         affine::makeComposedFoldedAffineMax(b, b.getLoc(), map, operands));
   };
+  bool hasPartialEnd = bounds.visibleEnd != bounds.fullEnd ||
+                       !endsWithTile(AttentionOp::TileKeyEnd) ||
+                       !endsWithTile(AttentionOp::TileSeqlenK);
   // Tiles are walked from the last visible one down.
-  numTiles = endTile = apply(d0.ceilDiv(blockN), {end(bounds.visibleEnd)});
-  OpFoldResult numFull = apply(d0.floorDiv(blockN), {end(bounds.fullEnd)});
+  numTiles = endTile =
+      apply(hasPartialEnd ? d0.ceilDiv(blockN) : d0.floorDiv(blockN),
+            {end(bounds.visibleEnd)});
+  OpFoldResult numFull = endTile;
+  if (hasPartialEnd)
+    numFull = apply(d0.floorDiv(blockN), {end(bounds.fullEnd)});
   headEnd = apply(d0 - d1, {endTile, numFull});
   if (mask.windowLeft) {
     OpFoldResult firstTile =
@@ -346,24 +378,27 @@ bool TileExpander::needsTailMask() {
   // j <= i + seqlen_k - seqlen_q < seqlen_k for every real row.
   if (op.getCausal() == CausalAlignment::BottomRight || mask.windowRight == 0)
     return false;
-  auto seqlenK = getConstantIntValue(tileOperand(AttentionOp::TileSeqlenK));
-  return !seqlenK || *seqlenK % blockN != 0;
+  return !endsWithTile(AttentionOp::TileSeqlenK);
 }
 
 Value TileExpander::maskScores(Value scores, Value key) {
   return mapScores(scores, key, [&](Value score, Value query, Value keyIndex) {
-    AffineExpr d0, d1, d2;
-    bindDims(op.getContext(), d0, d1, d2);
+    AffineExpr d0, d1, d2, d3;
+    bindDims(op.getContext(), d0, d1, d2, d3);
     SmallVector<OpFoldResult> operands{query,
                                        tileOperand(AttentionOp::TileSeqlenQ),
                                        tileOperand(AttentionOp::TileSeqlenK)};
     auto makeMap = [&](ArrayRef<AffineExpr> keys) {
-      return AffineMap::get(3, 0, keys, op.getContext());
+      return AffineMap::get(operands.size(), 0, keys, op.getContext());
     };
     // One comparison an element for each side that is hidden.
     SmallVector<AffineExpr> last = mask.getLastKeys(d0, d1, d2);
     if (!needsTailMask())
       llvm::erase(last, d2 - 1);
+    if (!coversAllKeys() && !endsWithTile(AttentionOp::TileKeyEnd)) {
+      operands.push_back(tileOperand(AttentionOp::TileKeyEnd));
+      last.push_back(d3 - 1);
+    }
     Value visible;
     if (!last.empty())
       visible =
@@ -477,13 +512,14 @@ TileExpander::State TileExpander::followMaxRarely(State state, Value scores) {
 
 /// The first key of the tile of an iteration.
 Value TileExpander::getTileKey(OpFoldResult iteration) {
-  AffineExpr d0, d1, d2;
-  bindDims(op.getContext(), d0, d1, d2);
+  AffineExpr d0, d1, d2, d3;
+  bindDims(op.getContext(), d0, d1, d2, d3);
   int64_t parts = schedule.getKeyWarps();
   OpFoldResult part =
       parts > 1 ? OpFoldResult(getKeyPart()) : b.getIndexAttr(0);
-  return asValue(
-      apply((d0 - d1 * parts - d2 - 1) * blockN, {endTile, iteration, part}));
+  OpFoldResult firstKey = getAsOpFoldResult(tileOperand(AttentionOp::TileKey));
+  return asValue(apply(d3 + (d0 - d1 * parts - d2 - 1) * blockN,
+                       {endTile, iteration, part, firstKey}));
 }
 
 /// Q K^T of the tile from `key` on.
@@ -691,7 +727,9 @@ void TileExpander::writeResult(Result result) {
       arith::DivFOp::create(b, constant(1.0f, {rows}), result.rowSum);
   inverse = arith::SelectOp::create(b, isEmpty, zero, inverse);
   Value o = arith::MulFOp::create(b, result.acc, broadcastRows(inverse, cols));
-  o = arith::TruncFOp::create(b, VectorType::get({rows, cols}, half), o);
+  Type element = op.getOutputType().getElementType();
+  if (!element.isF32())
+    o = arith::TruncFOp::create(b, VectorType::get({rows, cols}, element), o);
 
   // Where the share of a part lies (see fcgpu.all_to_all).
   OpFoldResult row = b.getIndexAttr(0), col = b.getIndexAttr(0);
@@ -762,9 +800,6 @@ struct OnlineSoftmaxPass final
              << schedule.getKeyWarps() << ", which cannot share "
              << schedule.getWarpM() << " x " << op.getHeadDimV()
              << " results evenly in whole 8x8 cores";
-    if (getConstantIntValue(op.getTile()[AttentionOp::TileKey]) != 0)
-      return op.emitOpError("starts at a key other than 0, which this version "
-                            "cannot lower yet");
     return checkLowerable(op);
   }
 

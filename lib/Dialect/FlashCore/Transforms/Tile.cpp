@@ -10,14 +10,17 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "flashcore/Analysis/KeyTileBounds.h"
 #include "flashcore/Analysis/ScheduleChoice.h"
-#include "flashcore/Dialect/FlashCore/Transforms/KernelSignature.h"
+#include "flashcore/Dialect/FlashCore/Transforms/KernelFrame.h"
 #include "flashcore/Dialect/FlashCore/Transforms/Passes.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/IR/SymbolTable.h"
 
@@ -30,29 +33,40 @@ using namespace mlir;
 using namespace mlir::flashcore;
 
 namespace {
-/// Builds the kernel of one attention, and its launch.
+/// The kernels of one attention; `merge` is null unless its keys are split.
+struct Kernels {
+  gpu::GPUFuncOp attention, merge;
+};
+
+/// Builds the kernels of one attention, and their launches.
 class KernelBuilder {
 public:
   KernelBuilder(AttentionOp op, fcgpu::ScheduleAttr schedule)
-      : op(op), schedule(schedule), signature(op), b(op.getLoc(), op) {}
+      : op(op), schedule(schedule), signature(op, schedule),
+        b(op.getLoc(), op) {}
 
   /// All that the kernel's code depends on.
   std::pair<DictionaryAttr, fcgpu::ScheduleAttr> getKey() {
     return {signature.toDictionary(op, schedule, getSharedMemory()), schedule};
   }
-  /// Makes a gpu.module with the kernel at the end of `module`.
-  gpu::GPUFuncOp buildKernel(ModuleOp module);
-  /// Replaces the attention by a launch of `kernel`.
-  void buildLaunch(gpu::GPUFuncOp kernel);
+  /// Makes a gpu.module with the kernels at the end of `module`.
+  Kernels buildKernels(ModuleOp module);
+  /// Replaces the attention by launches of `kernels`.
+  void buildLaunches(Kernels kernels);
 
 private:
   std::string getKernelName();
-  void buildBody();
-  void buildWarpTile(Value warp);
-  /// The memref of tensor `i` inside the kernel.
-  Value reinterpret(unsigned i);
-  /// A rows x columns part of a tensor, one batch entry and head of it.
-  Value slice(StringRef name, Value head, OpFoldResult row, OpFoldResult rows);
+  void buildBody(KernelFrame &frame);
+  void findTile();
+  void splitKeys(Value split);
+  void buildWarpTile(KernelFrame &frame, PartialResults partials, Value warp);
+  /// Some rows of one batch entry and head of a tensor.
+  Value slice(Value tensor, OpFoldResult entry, Value head, OpFoldResult row,
+              OpFoldResult rows);
+  Value allocateWorkspace();
+  void buildLaunch(gpu::GPUFuncOp kernel, ArrayRef<KernelArgument> arguments,
+                   Value workspace, OpFoldResult grid, int64_t numThreads,
+                   int64_t sharedMemory);
 
   OpFoldResult getSize(Dim dim) const { return sizes[static_cast<int>(dim)]; }
   int64_t getSharedMemory() {
@@ -70,14 +84,27 @@ private:
                  {getSize(Dim::SeqlenQ)});
   }
 
+  OpFoldResult getNumHeadGroups() {
+    return apply(b.getAffineDimExpr(0).floorDiv(schedule.getHeadGroup()),
+                 {getSize(Dim::HeadsQ)});
+  }
+
+  bool isSplit() const { return schedule.getKeySplits() > 1; }
+
   AttentionOp op;
   fcgpu::ScheduleAttr schedule;
   KernelSignature signature;
   ImplicitLocOpBuilder b;
-  gpu::GPUFuncOp func;
   OpFoldResult sizes[kNumDims + 1];
-  SmallVector<Value> tensors;
-  Value batch, headQ, headKV, queryBlock;
+  /// What the block works on: query heads from firstHead on, keys from keyBegin
+  /// on.
+  Value batch, firstHead, headKV, queryBlock;
+  OpFoldResult keyBegin;
+  /// Of a split: one past its last key, and the entry of its partial results.
+  OpFoldResult keyEnd, partialEntry;
+  /// On the host.
+  SmallVector<memref::ExtractStridedMetadataOp> metadata;
+  SmallVector<Value> hostSizes;
 };
 } // namespace
 
@@ -88,8 +115,7 @@ std::string KernelBuilder::getKernelName() {
          (op.getCausal() ? "_causal" : "");
 }
 
-gpu::GPUFuncOp KernelBuilder::buildKernel(ModuleOp module) {
-  MLIRContext *context = op.getContext();
+Kernels KernelBuilder::buildKernels(ModuleOp module) {
   SymbolTable symbols(module);
   b.setInsertionPointToEnd(module.getBody());
   std::string name = getKernelName();
@@ -97,104 +123,90 @@ gpu::GPUFuncOp KernelBuilder::buildKernel(ModuleOp module) {
   symbols.insert(gpuModule);
 
   b.setInsertionPointToStart(gpuModule.getBody());
-  auto type =
-      b.getFunctionType(signature.getArgumentTypes(context), TypeRange());
-  func = gpu::GPUFuncOp::create(b, name, type);
-  func->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
-  func.setKnownBlockSizeAttr(b.getDenseI32ArrayAttr(
-      {static_cast<int32_t>(schedule.getNumThreads()), 1, 1}));
-  func->setAttr(fcgpu::kScheduleAttrName, schedule);
-  func->setAttr(fcgpu::kKernelAttrName, getKey().first);
-  for (auto [i, argument] : llvm::enumerate(signature.getArguments())) {
-    if (argument.kind != KernelArgument::Pointer)
-      continue;
-    // The tensors do not overlap, rows start at 16 bytes (so does the pointer,
-    // unless the offset is the caller's), and nobody else writes the inputs
-    // while the kernel runs.
-    func.setArgAttr(i, "llvm.noalias", b.getUnitAttr());
-    const KernelTensor &tensor = signature.getTensors()[argument.tensor];
-    if (!ShapedType::isDynamic(tensor.offset))
-      func.setArgAttr(i, "llvm.align", b.getI32IntegerAttr(tensor.alignment));
-    if (!tensor.isOutput)
-      func.setArgAttr(i, "llvm.readonly", b.getUnitAttr());
+  KernelFrame frame(b, signature, signature.getArguments(), name,
+                    schedule.getNumThreads(), getKey().first);
+  frame.getFunc()->setAttr(fcgpu::kScheduleAttrName, schedule);
+  buildBody(frame);
+  Kernels kernels{frame.getFunc(), {}};
+  if (isSplit()) {
+    b.setInsertionPointAfter(kernels.attention);
+    kernels.merge = buildMergeKernel(b, signature, name + "_merge",
+                                     schedule.getKeySplits());
   }
-  b.setInsertionPointToStart(&func.getBody().front());
-  buildBody();
-  return func;
+  return kernels;
 }
 
-Value KernelBuilder::reinterpret(unsigned i) {
-  const KernelTensor &tensor = signature.getTensors()[i];
-  OpFoldResult offset = b.getIndexAttr(tensor.offset);
-  SmallVector<OpFoldResult> shape, strides;
-  for (Dim dim : tensor.axes)
-    shape.push_back(getSize(dim));
-  for (int64_t stride : tensor.strides)
-    strides.push_back(b.getIndexAttr(stride));
-  Value base;
-  for (auto [argument, value] :
-       llvm::zip_equal(signature.getArguments(), func.getArguments())) {
-    if (argument.kind == KernelArgument::Size || argument.tensor != i)
-      continue;
-    if (argument.kind == KernelArgument::Pointer)
-      base = value;
-    else if (argument.kind == KernelArgument::Offset)
-      offset = value;
-    else
-      strides[argument.axis] = value;
-  }
-  auto layout =
-      StridedLayoutAttr::get(op.getContext(), tensor.offset, tensor.strides);
-  SmallVector<int64_t> staticShape;
-  for (OpFoldResult size : shape)
-    staticShape.push_back(
-        getConstantIntValue(size).value_or(ShapedType::kDynamic));
-  MemRefType original = tensor.getType();
-  auto type = MemRefType::get(staticShape, original.getElementType(), layout,
-                              original.getMemorySpace());
-  return memref::ReinterpretCastOp::create(b, type, base, offset, shape,
-                                           strides);
-}
-
-void KernelBuilder::buildBody() {
-  for (unsigned d = 0; d <= kNumDims; ++d)
-    if (auto extent = signature.getExtent(static_cast<Dim>(d)))
-      sizes[d] = b.getIndexAttr(*extent);
-  for (auto [argument, value] :
-       llvm::zip_equal(signature.getArguments(), func.getArguments()))
-    if (argument.kind == KernelArgument::Size)
-      sizes[static_cast<int>(argument.dim)] = value;
-  for (unsigned i = 0; i < signature.getTensors().size(); ++i)
-    tensors.push_back(reinterpret(i));
-
-  // The block's batch entry, head and query block, from one linear number: the
-  // x axis of a grid is the only one without a small limit.
+/// The block's tile, from one linear number: the x axis of a grid is the only
+/// one without a small limit.
+void KernelBuilder::findTile() {
   Value block = gpu::BlockIdOp::create(b, gpu::Dimension::x);
   OpFoldResult numBlocks = getNumQueryBlocks();
-  OpFoldResult numBatch = getSize(Dim::Batch), numHeads = getSize(Dim::HeadsQ);
-  if (schedule.getGridOrder() == fcgpu::GridOrder::QueryFastest) {
-    SmallVector<OpFoldResult> basis{numBatch, numHeads, numBlocks};
-    auto ids = affine::AffineDelinearizeIndexOp::create(b, block, basis);
-    batch = ids.getResult(0);
-    headQ = ids.getResult(1);
-    queryBlock = ids.getResult(2);
-  } else {
-    SmallVector<OpFoldResult> basis{numBlocks, numBatch, numHeads};
-    auto ids = affine::AffineDelinearizeIndexOp::create(b, block, basis);
-    batch = ids.getResult(1);
-    headQ = ids.getResult(2);
-    // The last query rows see the most keys: they go first.
+  OpFoldResult numBatch = getSize(Dim::Batch), numGroups = getNumHeadGroups();
+  bool isQueryFastest =
+      schedule.getGridOrder() == fcgpu::GridOrder::QueryFastest;
+  SmallVector<OpFoldResult> basis{numBatch, numGroups, numBlocks};
+  if (!isQueryFastest)
+    basis = {numBlocks, numBatch, numGroups};
+  // The blocks of one query tile are neighbours.
+  if (isSplit())
+    basis.push_back(b.getIndexAttr(schedule.getKeySplits()));
+  auto ids = affine::AffineDelinearizeIndexOp::create(b, block, basis);
+  batch = ids.getResult(isQueryFastest ? 0 : 1);
+  Value headGroup = ids.getResult(isQueryFastest ? 1 : 2);
+  queryBlock = ids.getResult(isQueryFastest ? 2 : 0);
+  // The last query rows see the most keys: they go first.
+  if (!isQueryFastest)
     queryBlock =
         asValue(apply(b.getAffineDimExpr(0) - b.getAffineDimExpr(1) - 1,
-                      {numBlocks, ids.getResult(0)}));
-  }
+                      {numBlocks, queryBlock}));
   AffineExpr d0 = b.getAffineDimExpr(0);
   AffineExpr s0 = b.getAffineSymbolExpr(0), s1 = b.getAffineSymbolExpr(1);
-  headKV = asValue(apply(d0.floorDiv(s0.floorDiv(s1)),
-                         {headQ, getSize(Dim::HeadsQ), getSize(Dim::HeadsKV)}));
+  firstHead = asValue(apply(d0 * schedule.getHeadGroup(), {headGroup}));
+  headKV =
+      asValue(apply(d0.floorDiv(s0.floorDiv(s1)),
+                    {firstHead, getSize(Dim::HeadsQ), getSize(Dim::HeadsKV)}));
+  keyBegin = b.getIndexAttr(0);
+  if (isSplit())
+    splitKeys(ids.getResult(3));
+}
 
+/// Gives each split an equal share of the key tiles that the block's queries
+/// see; the last ones may get less, or nothing.
+void KernelBuilder::splitKeys(Value split) {
+  int64_t blockM = schedule.getBlockM(), blockN = schedule.getBlockN();
+  KeyBounds bounds = getKeyBounds(op.getContext(), KeyMask::get(op), blockM);
+  AffineExpr d0 = b.getAffineDimExpr(0), d1 = b.getAffineDimExpr(1);
+  OpFoldResult firstQuery = apply(d0 * blockM, {queryBlock});
+  SmallVector<OpFoldResult> operands{firstQuery, getSize(Dim::SeqlenQ),
+                                     getSize(Dim::SeqlenK)};
+  AffineMap begin = bounds.visibleBegin.insertResult(
+      b.getAffineConstantExpr(0), bounds.visibleBegin.getNumResults());
+  OpFoldResult firstTile = apply(
+      d0.floorDiv(blockN),
+      {affine::makeComposedFoldedAffineMax(b, b.getLoc(), begin, operands)});
+  OpFoldResult endTile = apply(
+      d0.ceilDiv(blockN), {affine::makeComposedFoldedAffineMin(
+                              b, b.getLoc(), bounds.visibleEnd, operands)});
+  OpFoldResult share =
+      apply((d0 - d1).ceilDiv(schedule.getKeySplits()), {endTile, firstTile});
+  OpFoldResult skipped;
+  if (auto tiles = getConstantIntValue(share))
+    skipped = apply(d0 * *tiles, {split});
+  else
+    skipped = arith::MulIOp::create(b, split, asValue(share)).getResult();
+  keyBegin = apply((d0 + d1) * blockN, {firstTile, skipped});
+  keyEnd = apply(d0 + d1 * blockN, {keyBegin, share});
+  partialEntry = apply(d0 * b.getAffineSymbolExpr(0) + d1,
+                       {split, batch, getSize(Dim::Batch)});
+}
+
+void KernelBuilder::buildBody(KernelFrame &frame) {
+  for (unsigned d = 0; d <= kNumDims; ++d)
+    sizes[d] = frame.getSize(static_cast<Dim>(d));
+  findTile();
   // Warps that share query rows follow each other.
-  SmallVector<OpFoldResult> warps{b.getIndexAttr(schedule.getRowWarps())};
+  SmallVector<OpFoldResult> warps{
+      b.getIndexAttr(schedule.getNumWarps() / schedule.getKeyWarps())};
   SmallVector<gpu::MappingId> ids{gpu::MappingId::LinearDim0};
   if (schedule.getKeyWarps() > 1) {
     warps.push_back(b.getIndexAttr(schedule.getKeyWarps()));
@@ -203,33 +215,43 @@ void KernelBuilder::buildBody() {
   SmallVector<Attribute> mapping;
   for (gpu::MappingId id : ids)
     mapping.push_back(gpu::GPUWarpMappingAttr::get(op.getContext(), id));
+  PartialResults partials;
+  if (isSplit())
+    partials = frame.getPartialResults(schedule.getKeySplits());
   auto forall =
       scf::ForallOp::create(b, warps, ValueRange(), b.getArrayAttr(mapping));
   b.setInsertionPoint(forall.getTerminator());
-  buildWarpTile(forall.getInductionVar(0));
+  buildWarpTile(frame, partials, forall.getInductionVar(0));
   b.setInsertionPointAfter(forall);
   gpu::ReturnOp::create(b);
 }
 
-Value KernelBuilder::slice(StringRef name, Value head, OpFoldResult row,
-                           OpFoldResult rows) {
-  unsigned i = signature.getTensorIndex(name);
-  const KernelTensor &tensor = signature.getTensors()[i];
+Value KernelBuilder::slice(Value tensor, OpFoldResult entry, Value head,
+                           OpFoldResult row, OpFoldResult rows) {
+  ArrayRef<int64_t> sizes = cast<MemRefType>(tensor.getType()).getShape();
   OpFoldResult one = b.getIndexAttr(1), zero = b.getIndexAttr(0);
-  SmallVector<OpFoldResult> offsets{batch, head, row}, shape{one, one, rows};
-  SmallVector<OpFoldResult> strides(tensor.axes.size(), one);
-  if (tensor.axes.size() == 4) {
+  SmallVector<OpFoldResult> offsets{entry, head, row}, shape{one, one, rows};
+  SmallVector<OpFoldResult> strides(sizes.size(), one);
+  if (sizes.size() == 4) {
     offsets.push_back(zero);
-    shape.push_back(getSize(tensor.axes[3]));
+    shape.push_back(b.getIndexAttr(sizes.back()));
   }
-  return memref::SubViewOp::create(b, tensors[i], offsets, shape, strides);
+  return memref::SubViewOp::create(b, tensor, offsets, shape, strides);
 }
 
-void KernelBuilder::buildWarpTile(Value warp) {
-  int64_t warpM = schedule.getWarpM();
+void KernelBuilder::buildWarpTile(KernelFrame &frame, PartialResults partials,
+                                  Value warp) {
+  int64_t warpM = schedule.getWarpM(), rowWarps = schedule.getRowWarps();
   AffineExpr d0 = b.getAffineDimExpr(0), d1 = b.getAffineDimExpr(1);
+  // The warps of one head are neighbours.
+  AffineExpr rowTile = d1;
+  Value headQ = firstHead;
+  if (schedule.getHeadGroup() > 1) {
+    rowTile = d1 % rowWarps;
+    headQ = asValue(apply(d0 + d1.floorDiv(rowWarps), {firstHead, warp}));
+  }
   OpFoldResult row =
-      apply(d0 * schedule.getBlockM() + d1 * warpM, {queryBlock, warp});
+      apply(d0 * schedule.getBlockM() + rowTile * warpM, {queryBlock, warp});
   // Rows of the tile that exist: fewer, or none, at the end of the sequence.
   OpFoldResult rows = b.getIndexAttr(warpM);
   auto seqlenQ = signature.getExtent(Dim::SeqlenQ);
@@ -243,17 +265,26 @@ void KernelBuilder::buildWarpTile(Value warp) {
   }
 
   OpFoldResult zero = b.getIndexAttr(0), seqlenK = getSize(Dim::SeqlenK);
-  Value q = slice("q", headQ, row, rows);
-  Value k = slice("k", headKV, zero, seqlenK);
-  Value v = slice("v", headKV, zero, seqlenK);
-  Value o = slice("o", headQ, row, rows);
-  Value lse = op.getLse() ? slice("lse", headQ, row, rows) : Value();
+  Value q = slice(frame.getTensor("q"), batch, headQ, row, rows);
+  Value k = slice(frame.getTensor("k"), batch, headKV, zero, seqlenK);
+  Value v = slice(frame.getTensor("v"), batch, headKV, zero, seqlenK);
+  OpFoldResult entry = isSplit() ? partialEntry : OpFoldResult(batch);
+  Value output = isSplit() ? partials.output : frame.getTensor("o");
+  Value o = slice(output, entry, headQ, row, rows);
+  Value lse = partials.lse;
+  if (op.getLse() && !isSplit())
+    lse = frame.getTensor("lse");
+  if (lse)
+    lse = slice(lse, entry, headQ, row, rows);
   // The bias stays whole: it is read by whole coordinates.
-  Value bias =
-      op.getBias() ? tensors[signature.getTensorIndex("bias")] : Value();
-  SmallVector<Value> tile{batch,         headQ,
-                          asValue(row),  asValue(getSize(Dim::SeqlenQ)),
-                          asValue(zero), asValue(seqlenK)};
+  Value bias = op.getBias() ? frame.getTensor("bias") : Value();
+  SmallVector<Value> tile{batch, headQ, asValue(row),
+                          asValue(getSize(Dim::SeqlenQ)), asValue(keyBegin)};
+  tile.push_back(asValue(seqlenK));
+  if (isSplit())
+    tile.insert(tile.end() - 1, asValue(keyEnd));
+  else
+    tile.push_back(tile.back());
   auto tiled = AttentionOp::create(
       b, TypeRange(), q, k, v, bias, /*alibi_slopes=*/Value(),
       /*sink_logits=*/Value(), /*cu_seqlens_q=*/Value(),
@@ -264,25 +295,30 @@ void KernelBuilder::buildWarpTile(Value warp) {
   tiled->setAttr(fcgpu::kScheduleAttrName, schedule);
 }
 
-void KernelBuilder::buildLaunch(gpu::GPUFuncOp kernel) {
-  b.setInsertionPoint(op);
-  ArrayRef<KernelTensor> hostTensors = signature.getTensors();
-  SmallVector<memref::ExtractStridedMetadataOp> metadata;
-  for (const KernelTensor &tensor : hostTensors)
-    metadata.push_back(
-        memref::ExtractStridedMetadataOp::create(b, tensor.value));
-  SmallVector<Value> hostSizes(kNumDims + 1);
-  for (auto [tensor, data] : llvm::zip_equal(hostTensors, metadata))
-    for (auto [dim, size] : llvm::zip_equal(tensor.axes, data.getSizes()))
-      hostSizes[static_cast<int>(dim)] = size;
-  for (unsigned d = 0; d <= kNumDims; ++d)
-    sizes[d] = signature.getExtent(static_cast<Dim>(d))
-                   ? OpFoldResult(b.getIndexAttr(
-                         *signature.getExtent(static_cast<Dim>(d))))
-                   : OpFoldResult(hostSizes[d]);
+/// Room for the partial results, of which one kernel makes and the next one
+/// uses all.
+Value KernelBuilder::allocateWorkspace() {
+  AffineExpr d0, d1, d2;
+  bindDims(op.getContext(), d0, d1, d2);
+  int64_t floatsOfRow =
+      schedule.getKeySplits() * (op.getHeadDimV() + /*LSE*/ 1);
+  OpFoldResult floats = apply(
+      d0 * b.getAffineSymbolExpr(0) * b.getAffineSymbolExpr(1) * floatsOfRow,
+      {getSize(Dim::SeqlenQ), getSize(Dim::HeadsQ), getSize(Dim::Batch)});
+  auto type = MemRefType::get({ShapedType::kDynamic}, b.getF32Type());
+  return gpu::AllocOp::create(b, type, /*asyncToken=*/Type(),
+                              /*asyncDependencies=*/ValueRange(),
+                              ValueRange{asValue(floats)},
+                              /*symbolOperands=*/ValueRange())
+      .getMemref();
+}
 
+void KernelBuilder::buildLaunch(gpu::GPUFuncOp kernel,
+                                ArrayRef<KernelArgument> arguments,
+                                Value workspace, OpFoldResult grid,
+                                int64_t numThreads, int64_t sharedMemory) {
   SmallVector<Value> operands;
-  for (const KernelArgument &argument : signature.getArguments()) {
+  for (const KernelArgument &argument : arguments) {
     auto data = metadata[argument.tensor];
     switch (argument.kind) {
     case KernelArgument::Pointer:
@@ -297,20 +333,57 @@ void KernelBuilder::buildLaunch(gpu::GPUFuncOp kernel) {
     case KernelArgument::Offset:
       operands.push_back(data.getOffset());
       break;
+    case KernelArgument::Workspace:
+      operands.push_back(workspace);
+      break;
     }
   }
   Value one = asValue(b.getIndexAttr(1));
-  AffineExpr d0, d1, d2;
-  bindDims(op.getContext(), d0, d1, d2);
-  Value grid = asValue(
-      apply(d0 * b.getAffineSymbolExpr(0) * b.getAffineSymbolExpr(1),
-            {getNumQueryBlocks(), getSize(Dim::HeadsQ), getSize(Dim::Batch)}));
-  Value threads = asValue(b.getIndexAttr(schedule.getNumThreads()));
+  Value threads = asValue(b.getIndexAttr(numThreads));
   Value shared =
-      arith::ConstantOp::create(b, b.getI32IntegerAttr(getSharedMemory()));
-  gpu::LaunchFuncOp::create(b, kernel, gpu::KernelDim3{grid, one, one},
+      arith::ConstantOp::create(b, b.getI32IntegerAttr(sharedMemory));
+  gpu::LaunchFuncOp::create(b, kernel, gpu::KernelDim3{asValue(grid), one, one},
                             gpu::KernelDim3{threads, one, one}, shared,
                             operands);
+}
+
+void KernelBuilder::buildLaunches(Kernels kernels) {
+  b.setInsertionPoint(op);
+  for (const KernelTensor &tensor : signature.getTensors())
+    metadata.push_back(
+        memref::ExtractStridedMetadataOp::create(b, tensor.value));
+  hostSizes.resize(kNumDims + 1);
+  for (auto [tensor, data] : llvm::zip_equal(signature.getTensors(), metadata))
+    for (auto [dim, size] : llvm::zip_equal(tensor.axes, data.getSizes()))
+      hostSizes[static_cast<int>(dim)] = size;
+  for (unsigned d = 0; d <= kNumDims; ++d)
+    sizes[d] = signature.getExtent(static_cast<Dim>(d))
+                   ? OpFoldResult(b.getIndexAttr(
+                         *signature.getExtent(static_cast<Dim>(d))))
+                   : OpFoldResult(hostSizes[d]);
+
+  AffineExpr product = b.getAffineDimExpr(0) * b.getAffineSymbolExpr(0) *
+                       b.getAffineSymbolExpr(1);
+  OpFoldResult grid =
+      apply(product * schedule.getKeySplits(),
+            {getNumQueryBlocks(), getNumHeadGroups(), getSize(Dim::Batch)});
+  Value workspace, base;
+  if (isSplit()) {
+    workspace = allocateWorkspace();
+    base =
+        memref::ExtractStridedMetadataOp::create(b, workspace).getBaseBuffer();
+  }
+  buildLaunch(kernels.attention, signature.getArguments(), base, grid,
+              schedule.getNumThreads(), getSharedMemory());
+  if (isSplit()) {
+    grid = apply(product, {getSize(Dim::SeqlenQ), getSize(Dim::HeadsQ),
+                           getSize(Dim::Batch)});
+    int64_t numThreads = kernels.merge.getKnownBlockSizeAttr()[0];
+    buildLaunch(kernels.merge, signature.getMergeArguments(), base, grid,
+                numThreads, /*sharedMemory=*/0);
+    gpu::DeallocOp::create(b, /*asyncToken=*/Type(),
+                           /*asyncDependencies=*/ValueRange(), workspace);
+  }
   op.erase();
 }
 
@@ -333,6 +406,11 @@ struct TilePass final : mlir::flashcore::impl::TilePassBase<TilePass> {
           "has no fcgpu.schedule; run flashcore-configure first");
     if (!op.getTile().empty())
       return op.emitOpError("is a tile already, but stands outside a kernel");
+    auto schedule =
+        op->getAttrOfType<fcgpu::ScheduleAttr>(fcgpu::kScheduleAttrName);
+    if (auto error =
+            checkHeadGroup(AttentionProblem::get(op), schedule.getHeadGroup()))
+      return op.emitOpError(*error);
     return checkLowerable(op);
   }
 
@@ -349,18 +427,17 @@ struct TilePass final : mlir::flashcore::impl::TilePassBase<TilePass> {
     if (anyFailed)
       return signalPassFailure();
     // Equal attentions share a kernel.
-    DenseMap<std::pair<DictionaryAttr, fcgpu::ScheduleAttr>, gpu::GPUFuncOp>
-        kernels;
+    DenseMap<std::pair<DictionaryAttr, fcgpu::ScheduleAttr>, Kernels> kernels;
     for (AttentionOp op : ops) {
       auto schedule =
           op->getAttrOfType<fcgpu::ScheduleAttr>(fcgpu::kScheduleAttrName);
       KernelBuilder builder(op, schedule);
-      gpu::GPUFuncOp &kernel = kernels[builder.getKey()];
-      if (!kernel) {
-        kernel = builder.buildKernel(module);
-        ++numKernels;
+      Kernels &entry = kernels[builder.getKey()];
+      if (!entry.attention) {
+        entry = builder.buildKernels(module);
+        numKernels += entry.merge ? 2 : 1;
       }
-      builder.buildLaunch(kernel);
+      builder.buildLaunches(entry);
     }
     if (!ops.empty())
       module->setAttr(gpu::GPUDialect::getContainerModuleAttrName(),

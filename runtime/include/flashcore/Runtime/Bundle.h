@@ -49,10 +49,11 @@ inline constexpr std::string_view BiasName = "bias";
 /// The name of an axis of size 1, whatever the size of the problem.
 inline constexpr std::string_view BroadcastAxis = "1";
 
-/// ceil(dim / tile).
+/// ceil(dim / tile), or a number that no size changes.
 struct Factor {
   std::string dim;
   int64_t tile = 1;
+  std::optional<int64_t> count = {};
 };
 /// A product of factors; the empty product is 1.
 using Product = std::vector<Factor>;

@@ -23,6 +23,14 @@
 // RUN:   | FileCheck %s --check-prefix=SMEM
 // RUN: not flashcore-opt %s -flashcore-configure="block-m=128 num-warps=1 block-n=64 query=registers" 2>&1 \
 // RUN:   | FileCheck %s --check-prefix=REGISTERS
+// RUN: not flashcore-opt %s -flashcore-configure="head-group=-2" 2>&1 \
+// RUN:   | FileCheck %s --check-prefix=HEAD-GROUP
+// RUN: not flashcore-opt %s -flashcore-configure="head-group=2" 2>&1 \
+// RUN:   | FileCheck %s --check-prefix=HEADS
+// RUN: not flashcore-opt %s -flashcore-configure="key-splits=-2" 2>&1 \
+// RUN:   | FileCheck %s --check-prefix=KEY-SPLITS
+// RUN: not flashcore-opt %s -flashcore-configure="key-splits=257" 2>&1 \
+// RUN:   | FileCheck %s --check-prefix=MANY-SPLITS
 
 // CHIP: error: unknown chip 'sm_75': expects one of sm_80, sm_86, sm_89, sm_90; older chips lack cp.async and bf16 mma.sync{{$}}
 // QUERY: error: expects query to be registers or shared, but got 'local'{{$}}
@@ -32,6 +40,10 @@
 // BLOCK-M: error: 'flashcore.attention' op expects block-m to be a positive multiple of 16 * num-warps = 64, but got 48{{$}}
 // BLOCK-N: error: 'flashcore.attention' op expects block-n to be a positive multiple of 16, but got 24{{$}}
 // NUM-STAGES: error: 'flashcore.attention' op expects num-stages of at least 2, but got 1{{$}}
+// HEAD-GROUP: error: 'flashcore.attention' op expects head-group of at least 1, but got -2{{$}}
+// HEADS: error: 'flashcore.attention' op expects head-group to divide heads_q / heads_kv = 1, but got 2{{$}}
+// KEY-SPLITS: error: 'flashcore.attention' op expects key-splits of at least 1, but got -2{{$}}
+// MANY-SPLITS: error: 'flashcore.attention' op expects key-splits of at most 256, but got 257{{$}}
 // MIN-BLOCKS: error: 'flashcore.attention' op expects min-blocks not to be negative, but got -2{{$}}
 
 // 2 bytes * (64 * 64 + 3 * 128 * (64 + 64)) = 106496 > 99 KiB.

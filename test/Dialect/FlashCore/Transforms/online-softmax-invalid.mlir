@@ -28,7 +28,7 @@ gpu.module @kernels {
     %size = arith.constant 16 : index
     // expected-error @below {{'flashcore.attention' op is not a tile on memrefs; run flashcore-tile first}}
     %o = flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%init : !t)
-        tile(%zero, %zero, %zero, %size, %zero, %size)
+        tile(%zero, %zero, %zero, %size, %zero, %size, %size)
         {fcgpu.schedule = #schedule} -> !t
     gpu.return
   }
@@ -44,27 +44,7 @@ gpu.module @kernels {
     %size = arith.constant 16 : index
     // expected-error @below {{'flashcore.attention' op has no fcgpu.schedule; run flashcore-configure first}}
     flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
-        tile(%zero, %zero, %zero, %size, %zero, %size)
-    gpu.return
-  }
-}
-
-// -----
-
-#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
-  num_warps = 1, num_stages = 2, query = registers,
-  grid_order = query_fastest, min_blocks = 0>
-!t = memref<1x1x16x16xf16>
-
-gpu.module @kernels {
-  gpu.func @first_key_is_not_zero(%q: !t, %k: !t, %v: !t, %o: !t) kernel {
-    %zero = arith.constant 0 : index
-    %first_key = arith.constant 16 : index
-    %size = arith.constant 32 : index
-    // expected-error @below {{'flashcore.attention' op starts at a key other than 0, which this version cannot lower yet}}
-    flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
-        tile(%zero, %zero, %zero, %size, %first_key, %size)
-        {fcgpu.schedule = #schedule}
+        tile(%zero, %zero, %zero, %size, %zero, %size, %size)
     gpu.return
   }
 }
@@ -84,7 +64,7 @@ gpu.module @kernels {
     // expected-error @below {{'flashcore.attention' op uses sink, which this version cannot lower yet}}
     flashcore.attention ins(%q, %k, %v : !t, !t, !t)
         sink(%logits : memref<1xf32>) outs(%o : !t)
-        tile(%zero, %zero, %zero, %size, %zero, %size)
+        tile(%zero, %zero, %zero, %size, %zero, %size, %size)
         {fcgpu.schedule = #schedule}
     gpu.return
   }

@@ -38,7 +38,8 @@ gpu.module @kernels {
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        lse(%lse : !lse) tile(%zero, %zero, %row, %seqlen, %zero, %seqlen)
+        lse(%lse : !lse)
+        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen)
         scale(2.000000e+00) softcap(4.000000e+00) {fcgpu.schedule = #schedule}
     gpu.return
   }
@@ -84,7 +85,7 @@ gpu.module @kernels {
     %seqlen = arith.constant 128 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) bias(%bias : !bias)
         outs(%o : !qo) lse(%lse : !lse)
-        tile(%batch, %head, %row, %seqlen, %zero, %seqlen)
+        tile(%batch, %head, %row, %seqlen, %zero, %seqlen, %seqlen)
         scale(2.000000e+00) {fcgpu.schedule = #schedule}
     gpu.return
   }
@@ -120,7 +121,8 @@ gpu.module @kernels {
     %zero = arith.constant 0 : index
     %seqlen_q = arith.constant 128 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) bias(%bias : !bias)
-        outs(%o : !qo) tile(%batch, %head, %row, %seqlen_q, %zero, %seqlen_k)
+        outs(%o : !qo)
+        tile(%batch, %head, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k)
         {fcgpu.schedule = #schedule}
     gpu.return
   }
@@ -156,7 +158,8 @@ gpu.module @kernels {
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) bias(%bias : !bias)
-        outs(%o : !qo) tile(%batch, %head, %row, %seqlen, %zero, %seqlen)
+        outs(%o : !qo)
+        tile(%batch, %head, %row, %seqlen, %zero, %seqlen, %seqlen)
         scale(2.000000e+00) softcap(4.000000e+00) {fcgpu.schedule = #schedule}
     gpu.return
   }
@@ -190,7 +193,7 @@ gpu.module @kernels {
     %seqlen_q = arith.constant 128 : index
     %seqlen_k = arith.constant 100 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k)
+        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k)
         softcap(4.000000e+00) {fcgpu.schedule = #schedule}
     gpu.return
   }
@@ -213,7 +216,7 @@ gpu.module @kernels {
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen)
+        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen)
         {fcgpu.schedule = #schedule}
     gpu.return
   }

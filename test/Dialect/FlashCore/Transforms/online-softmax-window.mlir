@@ -64,7 +64,8 @@ gpu.module @kernels {
     %seqlen_q = arith.constant 128 : index
     %seqlen_k = arith.constant 100 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k) window_left(80)
+        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k)
+        window_left(80)
         {fcgpu.schedule = #schedule}
     gpu.return
   }
@@ -99,7 +100,8 @@ gpu.module @kernels {
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen) window_left(80)
+        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen)
+        window_left(80)
         {fcgpu.schedule = #schedule}
     gpu.return
   }
@@ -140,7 +142,8 @@ gpu.module @kernels {
     %seqlen_q = arith.constant 128 : index
     %seqlen_k = arith.constant 100 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k) window_right(20)
+        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k)
+        window_right(20)
         {fcgpu.schedule = #schedule}
     gpu.return
   }
@@ -171,7 +174,8 @@ gpu.module @kernels {
     %seqlen_q = arith.constant 128 : index
     %seqlen_k = arith.constant 100 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k) window_right(0)
+        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k)
+        window_right(0)
         {fcgpu.schedule = #schedule}
     gpu.return
   }
@@ -232,7 +236,7 @@ gpu.module @kernels {
     // CHECK-NEXT:       arith.andi %[[IS_EARLY]], %[[IS_LATE]] : i1
     %zero = arith.constant 0 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k)
+        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k)
         window_left(20) window_right(10) {fcgpu.schedule = #schedule}
     gpu.return
   }
@@ -270,7 +274,7 @@ gpu.module @kernels {
     %seqlen_q = arith.constant 128 : index
     %seqlen_k = arith.constant 100 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k)
+        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k)
         causal(bottom_right) window_left(20) window_right(30)
         {fcgpu.schedule = #schedule}
     gpu.return
@@ -308,7 +312,7 @@ gpu.module @kernels {
     %seqlen_q = arith.constant 128 : index
     %seqlen_k = arith.constant 100 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k)
+        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k)
         causal(top_left) window_left(20) window_right(30)
         {fcgpu.schedule = #schedule}
     gpu.return
@@ -338,7 +342,7 @@ gpu.module @kernels {
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen)
+        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen)
         window_left(9223372036854775807) window_right(9223372036854775807)
         {fcgpu.schedule = #schedule}
     gpu.return
@@ -372,7 +376,8 @@ gpu.module @kernels {
     scf.forall (%warp) in (2) {
       %row = affine.apply affine_map<(d0)[s0] -> (d0 * 16 + s0 * 32)>(%warp)[%block]
       flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-          tile(%zero, %zero, %row, %seqlen, %zero, %seqlen) window_left(20)
+          tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen)
+          window_left(20)
           {fcgpu.schedule = #schedule}
     } {mapping = [#gpu.warp<linear_dim_0>]}
     gpu.return

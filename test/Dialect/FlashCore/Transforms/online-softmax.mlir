@@ -49,7 +49,7 @@ gpu.module @kernels {
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen)
+        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen)
         {fcgpu.schedule = #schedule}
     gpu.return
   }
@@ -78,7 +78,7 @@ gpu.module @kernels {
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 192 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen)
+        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen)
         {fcgpu.schedule = #schedule}
     gpu.return
   }
@@ -109,7 +109,7 @@ gpu.module @kernels {
     // CHECK: vector.transfer_write %{{.+}}, %[[O]][{{.+}}] {in_bounds = [false, true]} : vector<16x32xbf16>
     %zero = arith.constant 0 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen)
+        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen)
         {fcgpu.schedule = #schedule}
     gpu.return
   }
@@ -152,7 +152,8 @@ gpu.module @kernels {
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen) scale(2.000000e+00)
+        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen)
+        scale(2.000000e+00)
         {fcgpu.schedule = #schedule}
     gpu.return
   }
@@ -194,7 +195,8 @@ gpu.module @kernels {
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        lse(%lse : !lse) tile(%zero, %zero, %row, %seqlen, %zero, %seqlen)
+        lse(%lse : !lse)
+        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen)
         scale(2.000000e+00) {fcgpu.schedule = #schedule}
     gpu.return
   }
@@ -219,7 +221,7 @@ gpu.module @kernels {
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
     flashcore.attention ins(%q, %k, %v : !q, !k, !v) outs(%o : !o)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen)
+        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen)
         {fcgpu.schedule = #schedule}
     gpu.return
   }
@@ -261,7 +263,7 @@ gpu.module @kernels {
     %seqlen_q = arith.constant 128 : index
     %seqlen_k = arith.constant 100 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k)
+        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k)
         {fcgpu.schedule = #schedule}
     gpu.return
   }
@@ -298,7 +300,7 @@ gpu.module @kernels {
     %zero = arith.constant 0 : index
     %seqlen_q = arith.constant 128 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k)
+        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k)
         {fcgpu.schedule = #schedule}
     gpu.return
   }
@@ -341,7 +343,7 @@ gpu.module @kernels {
     %seqlen_q = arith.constant 128 : index
     %seqlen_k = arith.constant 100 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k)
+        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k)
         causal(bottom_right) {fcgpu.schedule = #schedule}
     gpu.return
   }
@@ -377,7 +379,7 @@ gpu.module @kernels {
     %seqlen_q = arith.constant 256 : index
     %seqlen_k = arith.constant 128 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k)
+        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k)
         causal(top_left) {fcgpu.schedule = #schedule}
     gpu.return
   }
@@ -408,7 +410,7 @@ gpu.module @kernels {
     %seqlen_q = arith.constant 128 : index
     %seqlen_k = arith.constant 100 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k)
+        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k)
         causal(top_left) {fcgpu.schedule = #schedule}
     gpu.return
   }
@@ -457,7 +459,8 @@ gpu.module @kernels {
     scf.forall (%warp) in (2) {
       %row = affine.apply affine_map<(d0)[s0] -> (d0 * 16 + s0 * 32)>(%warp)[%block]
       flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-          tile(%zero, %zero, %row, %seqlen, %zero, %seqlen) causal(bottom_right)
+          tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen)
+          causal(bottom_right)
           {fcgpu.schedule = #schedule}
     } {mapping = [#gpu.warp<linear_dim_0>]}
     gpu.return
@@ -504,7 +507,8 @@ gpu.module @kernels {
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen) scale(2.000000e+00)
+        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen)
+        scale(2.000000e+00)
         {fcgpu.schedule = #schedule}
     gpu.return
   }

@@ -32,7 +32,7 @@ func.func @no_schedule(%q: !t, %k: !t, %v: !t, %o: !t) {
 func.func @tile_outside_of_a_kernel(%q: !t, %k: !t, %v: !t, %o: !t, %i: index) {
   // expected-error @below {{'flashcore.attention' op is a tile already, but stands outside a kernel}}
   flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
-      tile(%i, %i, %i, %i, %i, %i) {fcgpu.schedule = #schedule}
+      tile(%i, %i, %i, %i, %i, %i, %i) {fcgpu.schedule = #schedule}
   return
 }
 
@@ -48,6 +48,21 @@ func.func @feature_not_lowered(%q: !t, %k: !t, %v: !t, %o: !t,
   // expected-error @below {{'flashcore.attention' op uses sink, which this version cannot lower yet}}
   flashcore.attention ins(%q, %k, %v : !t, !t, !t)
       sink(%logits : memref<8xf32>) outs(%o : !t) {fcgpu.schedule = #schedule}
+  return
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 64,
+  num_warps = 4, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0, head_group = 4>
+!qo = memref<1x12x512x64xf16>
+!kv = memref<1x2x512x64xf16>
+
+func.func @head_group_over_two_kv_heads(%q: !qo, %k: !kv, %v: !kv, %o: !qo) {
+  // expected-error @below {{'flashcore.attention' op expects head-group to divide heads_q / heads_kv = 6, but got 4}}
+  flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+      {fcgpu.schedule = #schedule}
   return
 }
 

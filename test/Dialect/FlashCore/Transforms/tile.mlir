@@ -105,7 +105,7 @@ func.func @warps_own_rows(%q: !q, %k: !k, %v: !v, %o: !o) {
 // CHECK:           flashcore.attention
 // CHECK-SAME:        ins(%[[Q_TILE]], %[[K_HEAD]], %[[V_HEAD]] :
 // CHECK-SAME:        outs(%[[O_TILE]] :
-// CHECK-SAME:        tile(%[[ID]]#0, %[[ID]]#1, %[[ROW]], %[[SEQLEN_Q]], %[[FIRST_KEY]], %[[SEQLEN_K]])
+// CHECK-SAME:        tile(%[[ID]]#0, %[[ID]]#1, %[[ROW]], %[[SEQLEN_Q]], %[[FIRST_KEY]], %[[SEQLEN_K]], %[[SEQLEN_K]])
 // CHECK-SAME:        {fcgpu.schedule = #fcgpu.schedule<
 // CHECK-NEXT:    } {mapping = [#gpu.warp<linear_dim_0>]}
 // CHECK-NEXT:    gpu.return
@@ -229,7 +229,7 @@ func.func @dynamic_sizes_are_arguments(%q: !t, %k: !t, %v: !t, %o: !t) {
 // CHECK:         affine.delinearize_index %{{.+}} into (1, 2, %[[QUERY_TILES]])
 // CHECK:         memref.subview %{{.+}} [1, 1, %[[SEQLEN_K]], 64]
 // CHECK:         flashcore.attention
-// CHECK-SAME:      tile(%{{.+}}, %{{.+}}, %{{.+}}, %[[SEQLEN_Q]], %{{.+}}, %[[SEQLEN_K]])
+// CHECK-SAME:      tile(%{{.+}}, %{{.+}}, %{{.+}}, %[[SEQLEN_Q]], %{{.+}}, %[[SEQLEN_K]], %[[SEQLEN_K]])
 
 // -----
 
@@ -506,7 +506,7 @@ gpu.module @kernels {
     %zero = arith.constant 0 : index
     %size = arith.constant 16 : index
     flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t)
-        tile(%zero, %zero, %zero, %size, %zero, %size)
+        tile(%zero, %zero, %zero, %size, %zero, %size, %size)
         {fcgpu.schedule = #schedule}
     gpu.return
   }

@@ -82,12 +82,14 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
     or change it.
 
     * `chip`: the target, e.g. sm_89
-    * `block_m`, `block_n`: query rows a block owns, key rows of one tile
-    * `num_warps`: warps of a block
+    * `block_m`, `block_n`: query rows a block owns of each of its heads, key
+      rows of one tile
+    * `num_warps`: warps of a block, a multiple of key_warps * head_group. The
+      num_warps / (key_warps * head_group) groups of warps own equal parts of the
+      query rows of a head, a multiple of 16
     * `key_warps`: warps that share the same query rows and walk the key tiles in
-      turn, each with rings of its own; their results are merged at the end. The
-      num_warps / key_warps groups of warps own equal parts of the block's query
-      rows, a multiple of 16
+      turn, each with rings of its own; their results are merged at the end. Not
+      together with head_group or key_splits over 1
     * `num_stages`: slots of the K and V rings, at least 2
     * `query`: Q fragments are kept in `registers`, or read again from `shared`
       memory for every key tile
@@ -105,6 +107,10 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
       maximum grows; `one_pass` computes the scores of all tiles of a warp, which
       it keeps in registers, before the first exponential: for a few key tiles,
       of a length known at compile time
+    * `head_group`: query heads a block owns, all of one kv head, whose key and
+      value tiles it copies once for all of them; divides heads_q / heads_kv
+    * `key_splits`: blocks that share one query tile, each with its part of the
+      key tiles; with more than one, a second kernel merges their results
 
     ```mlir
     #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 64, num_warps = 4,
@@ -127,12 +133,16 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
                              "::mlir::fcgpu::RowSum::Add">:$row_sum,
       DefaultValuedParameter<"int64_t", "1">:$key_warps,
       DefaultValuedParameter<"::mlir::fcgpu::Softmax",
-                             "::mlir::fcgpu::Softmax::Online">:$softmax);
+                             "::mlir::fcgpu::Softmax::Online">:$softmax,
+      DefaultValuedParameter<"int64_t", "1">:$head_group,
+      DefaultValuedParameter<"int64_t", "1">:$key_splits);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    /// Groups of warps that own different query rows.
-    int64_t getRowWarps() const { return getNumWarps() / getKeyWarps(); }
+    /// Groups of warps that own different query rows of one head.
+    int64_t getRowWarps() const {
+      return getNumWarps() / (getKeyWarps() * getHeadGroup());
+    }
     /// Query rows one warp owns, alone or with the other warps of its group.
     int64_t getWarpM() const { return getBlockM() / getRowWarps(); }
     int64_t getNumThreads() const { return getNumWarps() * 32; }

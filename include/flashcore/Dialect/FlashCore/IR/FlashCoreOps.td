@@ -18,8 +18,9 @@ class FlashCore_Op<string mnemonic, list<Trait> traits = []>
 class FlashCore_Shaped<list<int> ranks, list<Type> elements>
     : AnyTypeOf<[TensorRankOf<elements, ranks>, MemRefRankOf<elements, ranks>]>;
 
-// C1 is enforced by this type.
+// C1 is enforced by these types.
 def FlashCore_Half4D : FlashCore_Shaped<[4], [F16, BF16]>;
+def FlashCore_Output4D : FlashCore_Shaped<[4], [F16, BF16, F32]>;
 
 def FlashCore_AttentionOp : FlashCore_Op<"attention", [
     AttrSizedOperandSegments, SingleBlock,
@@ -55,8 +56,14 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
       `mask` region: the same arguments -> i1, true where the key is visible.
     * `tile`: the op is a tile of a larger attention. The operands are the batch
       and head of its first row, its first query row and the whole seqlen_q, its
-      first key row and the whole seqlen_k; masks, causal alignment and regions
-      speak of whole coordinates.
+      first key row, one past its last, and the whole seqlen_k; masks, causal
+      alignment and regions speak of whole coordinates. Keys outside of the
+      tile's, or past seqlen_k, are hidden. Key and value hold all keys of a
+      tile's head.
+    * Partial result: a tile of some of the keys, whose O is in f32. The O and
+      LSE of tiles with disjoint keys combine to those of all keys:
+
+          LSE = log(sum_t exp(LSE_t))    O = sum_t exp(LSE_t - LSE) * O_t
     * Empty row: a query that sees no key gets O = 0 and LSE = -inf (without
       sink), never NaN.
     * Grouped heads: query head h reads kv head h / (heads_q / heads_kv).
@@ -66,7 +73,7 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
     Constraints:
 
       C1   query, key, value and output are rank 4, of f16 or bf16
-      C2   they share one element type
+      C2   they share one element type; the output of a tile may be f32 instead
       C3   head_dim and head_dim_v are static and positive, and query and key
            agree in head_dim
       C4   key and value agree in batch, heads_kv and seqlen_k
@@ -89,7 +96,7 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
       C16  a memref is strided, forwards; query, key, value and output have
            innermost stride 1, and their other static strides and their static
            offset are multiples of 8 elements (16 bytes)
-      C17  `tile` has six operands or none
+      C17  `tile` has seven operands or none
       C18  a score region returns f32 and a mask region i1, of the arguments
            above
       C19  operands are all tensors, with a result each for output and lse of
@@ -115,7 +122,7 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
       Optional<FlashCore_Shaped<[1], [I32]>>:$cu_seqlens_k,
       Optional<FlashCore_Shaped<[1], [I32]>>:$seqused_k,
       Optional<FlashCore_Shaped<[2], [I32]>>:$page_table,
-      FlashCore_Half4D:$output,
+      FlashCore_Output4D:$output,
       Optional<FlashCore_Shaped<[3], [F32]>>:$lse,
       Variadic<Index>:$tile,
       OptionalAttr<F32Attr>:$softmax_scale,
@@ -161,7 +168,8 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
     enum Axis : unsigned { Batch = 0, Head = 1, Seqlen = 2, HeadDim = 3 };
     /// Positions in `tile`.
     enum TileOperand : unsigned {
-      TileBatch, TileHead, TileQuery, TileSeqlenQ, TileKey, TileSeqlenK
+      TileBatch, TileHead, TileQuery, TileSeqlenQ, TileKey, TileKeyEnd,
+      TileSeqlenK
     };
 
     bool hasPureBufferSemantics() {

@@ -4,9 +4,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The one place that decides the arguments of an attention kernel. The tile
-// pass builds the function and its launch from it, and its dictionary form
-// (`fcgpu.kernel`) becomes the manifest of docs/Bundle.md.
+// The one place that decides the arguments of the kernels of an attention. The
+// tile pass builds the functions and their launches from it, and its dictionary
+// form (`fcgpu.kernel`) becomes the manifest of docs/Bundle.md.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,7 +35,7 @@ enum class Dim {
 inline constexpr unsigned kNumDims = 7;
 StringRef stringifyDim(Dim dim);
 
-/// One tensor of the kernel.
+/// One tensor of the attention.
 struct KernelTensor {
   StringRef name;
   bool isOutput;
@@ -49,21 +49,27 @@ struct KernelTensor {
 };
 
 /// One kernel argument. Pointers are rank-0 memrefs, all others `index`.
+/// Workspace is the pointer to the partial results (f32).
 struct KernelArgument {
-  enum Kind { Pointer, Size, Stride, Offset };
+  enum Kind { Pointer, Size, Stride, Offset, Workspace };
   Kind kind;
   unsigned tensor = 0;  ///< Pointer, Stride, Offset: index into tensors
   unsigned axis = 0;    ///< Stride
   Dim dim = Dim::Batch; ///< Size
 };
 
-/// Tensors, extents and arguments of the kernel of one attention.
+/// Tensors, extents and arguments of the kernels of one attention. With
+/// key_splits N > 1 there are two: the first leaves N partial results a query
+/// row in the workspace, the second merges them into the outputs.
 class KernelSignature {
 public:
-  explicit KernelSignature(AttentionOp op);
+  KernelSignature(AttentionOp op, fcgpu::ScheduleAttr schedule);
 
   ArrayRef<KernelTensor> getTensors() const { return tensors; }
+  /// Of the attention kernel.
   ArrayRef<KernelArgument> getArguments() const { return arguments; }
+  /// Of the merge kernel; empty without one.
+  ArrayRef<KernelArgument> getMergeArguments() const { return mergeArguments; }
   /// Position in getTensors(). The attention must have the tensor.
   unsigned getTensorIndex(StringRef name) const;
   /// The extent, or none if it is known at run time only.
@@ -71,16 +77,27 @@ public:
     return extents[static_cast<unsigned>(dim)];
   }
 
-  /// The types of the kernel's arguments.
-  SmallVector<Type> getArgumentTypes(MLIRContext *context) const;
-  /// `fcgpu.kernel` for a kernel with this schedule, whose grid is the product
-  /// of ceil(seqlen_q / block_m), heads_q and batch.
+  /// The types of `arguments`, those of one of the kernels.
+  SmallVector<Type> getTypes(MLIRContext *context,
+                             ArrayRef<KernelArgument> arguments) const;
+  /// `fcgpu.kernel` of the attention kernel, whose grid is the product of
+  /// ceil(seqlen_q / block_m), heads_q / head_group, batch and key_splits.
   DictionaryAttr toDictionary(AttentionOp op, fcgpu::ScheduleAttr schedule,
                               int64_t sharedMemoryBytes) const;
+  /// `fcgpu.kernel` of the merge kernel: a block of `numThreads` a query row.
+  DictionaryAttr toMergeDictionary(MLIRContext *context,
+                                   int64_t numThreads) const;
 
 private:
+  SmallVector<KernelArgument>
+  listArguments(bool needsWorkspace,
+                function_ref<bool(const KernelTensor &)> takesTensor,
+                function_ref<bool(Dim)> takesSize) const;
+  ArrayAttr describeArguments(MLIRContext *context,
+                              ArrayRef<KernelArgument> arguments) const;
+
   SmallVector<KernelTensor> tensors;
-  SmallVector<KernelArgument> arguments;
+  SmallVector<KernelArgument> arguments, mergeArguments;
   std::optional<int64_t> extents[kNumDims + 1];
 };
 

@@ -58,6 +58,12 @@ def ConfigurePass : Pass<"flashcore-configure"> {
            "compiler choose">,
     Option<"softmax", "softmax", "std::string", /*default=*/"\"\"",
            "online or one_pass; empty lets the compiler choose">,
+    Option<"headGroup", "head-group", "int64_t", /*default=*/"0",
+           "Query heads of one kv head per block; 0 lets the compiler "
+           "choose">,
+    Option<"keySplits", "key-splits", "int64_t", /*default=*/"0",
+           "Blocks that share the keys of a query tile; 0 lets the compiler "
+           "choose">,
   ];
   let statistics = [Statistic<"numConfigured", "num-configured",
                               "Attentions that got a schedule">];
@@ -71,8 +77,13 @@ def TilePass : Pass<"flashcore-tile", "::mlir::ModuleOp"> {
     `fcgpu.schedule` (flashcore-configure). Postcondition: none is left outside
     a `gpu.func`; each became a `gpu.launch_func` of a new kernel, in which an
     `scf.forall` over the warps of a block (with `key_warps`: over rows and key
-    parts) holds an attention tile. The query
-    tiles of a block start at a multiple of block_m.
+    parts) holds an attention tile. The query tiles of a block start at a
+    multiple of block_m; with head_group G, warp w of num_warps works on the
+    w / (num_warps / G)th of the block's G heads, and all of them on one kv head.
+
+    With key_splits N > 1, N blocks share a query tile: split s works on the s-th
+    part of the key tiles that the tile's queries see, and writes its O and LSE in
+    f32 to a workspace. A second kernel, of upstream ops alone, merges them.
 
     The kernel's arguments are rank-0 memrefs (bare pointers), then the sizes,
     strides and offsets that are not static, 64 bits each; `fcgpu.kernel` on the
@@ -83,7 +94,8 @@ def TilePass : Pass<"flashcore-tile", "::mlir::ModuleOp"> {
       %b:3 = affine.delinearize_index %block into (1, 8, 8)
       scf.forall (%warp) in (4) {
         flashcore.attention ins(%q_tile, %k_head, %v_head : ...)
-            outs(%o_tile : ...) tile(%b#0, %b#1, %row, %c512, %c0, %c512)
+            outs(%o_tile : ...)
+            tile(%b#0, %b#1, %row, %c512, %c0, %c512, %c512)
       } {mapping = [#gpu.warp<linear_dim_0>]}
     ```
   }];
@@ -91,7 +103,8 @@ def TilePass : Pass<"flashcore-tile", "::mlir::ModuleOp"> {
   let dependentDialects = [
     "::mlir::affine::AffineDialect", "::mlir::arith::ArithDialect",
     "::mlir::fcgpu::FCGPUDialect", "::mlir::gpu::GPUDialect",
-    "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect"];
+    "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect",
+    "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"];
 }
 
 def OnlineSoftmaxPass : Pass<"flashcore-online-softmax", "::mlir::gpu::GPUFuncOp"> {

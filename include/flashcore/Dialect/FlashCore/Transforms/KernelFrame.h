@@ -1,0 +1,73 @@
+//===- KernelFrame.h - Kernels and their arguments --------------*- C++ -*-===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What the kernels of the tile pass have in common: a function made from a list
+// of arguments, and what the arguments mean inside it.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FLASHCORE_DIALECT_FLASHCORE_TRANSFORMS_KERNELFRAME_H
+#define FLASHCORE_DIALECT_FLASHCORE_TRANSFORMS_KERNELFRAME_H
+
+#include "flashcore/Dialect/FlashCore/Transforms/KernelSignature.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+namespace mlir::flashcore {
+
+/// The results of attentions over parts of the keys, in the workspace: O, then
+/// LSE, in f32. Split s of batch entry b is entry s * batch + b.
+struct PartialResults {
+  Value output; ///< (key_splits * batch, heads_q, seqlen_q, head_dim_v)
+  Value lse;    ///< (key_splits * batch, heads_q, seqlen_q)
+};
+
+/// A kernel and the values of its arguments.
+class KernelFrame {
+public:
+  /// Makes the function at the insertion point of `b`, which then is in its
+  /// body. `arguments` are those of one kernel of `signature`, `description`
+  /// its `fcgpu.kernel`.
+  KernelFrame(ImplicitLocOpBuilder &b, const KernelSignature &signature,
+              ArrayRef<KernelArgument> arguments, StringRef name,
+              int64_t numThreads, DictionaryAttr description);
+
+  gpu::GPUFuncOp getFunc() { return func; }
+  /// A constant or an argument. The kernel must take the size.
+  OpFoldResult getSize(Dim dim) const {
+    return sizes[static_cast<unsigned>(dim)];
+  }
+  /// The memref of a tensor; null if the kernel does not take it.
+  Value getTensor(StringRef name) const {
+    return tensors[signature.getTensorIndex(name)];
+  }
+  /// The kernel must take the workspace.
+  PartialResults getPartialResults(int64_t keySplits);
+
+private:
+  void setArgumentAttributes();
+  Value reinterpret(unsigned tensor);
+  OpFoldResult multiply(OpFoldResult a, OpFoldResult b);
+  /// A row-major memref of f32 in the workspace.
+  Value viewWorkspace(OpFoldResult offset, ArrayRef<OpFoldResult> shape);
+
+  ImplicitLocOpBuilder &b;
+  const KernelSignature &signature;
+  ArrayRef<KernelArgument> arguments;
+  gpu::GPUFuncOp func;
+  OpFoldResult sizes[kNumDims + 1];
+  SmallVector<Value> tensors;
+};
+
+/// Makes the kernel that combines the partial results of `keySplits` parts of
+/// the keys into the outputs, at the insertion point of `b`.
+gpu::GPUFuncOp buildMergeKernel(ImplicitLocOpBuilder &b,
+                                const KernelSignature &signature,
+                                StringRef name, int64_t keySplits);
+
+} // namespace mlir::flashcore
+
+#endif // FLASHCORE_DIALECT_FLASHCORE_TRANSFORMS_KERNELFRAME_H

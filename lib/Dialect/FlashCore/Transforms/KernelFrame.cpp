@@ -1,0 +1,152 @@
+//===- KernelFrame.cpp - Kernels and their arguments ----------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Arguments are bare pointers and numbers; from them and from what is static
+// this makes the memrefs that a kernel works on.
+//
+//===----------------------------------------------------------------------===//
+
+#include "flashcore/Dialect/FlashCore/Transforms/KernelFrame.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Arith/Utils/Utils.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+
+using namespace mlir;
+using namespace mlir::flashcore;
+
+KernelFrame::KernelFrame(ImplicitLocOpBuilder &b,
+                         const KernelSignature &signature,
+                         ArrayRef<KernelArgument> arguments, StringRef name,
+                         int64_t numThreads, DictionaryAttr description)
+    : b(b), signature(signature), arguments(arguments) {
+  auto type = b.getFunctionType(signature.getTypes(b.getContext(), arguments),
+                                TypeRange());
+  func = gpu::GPUFuncOp::create(b, name, type);
+  func->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
+  func.setKnownBlockSizeAttr(
+      b.getDenseI32ArrayAttr({static_cast<int32_t>(numThreads), 1, 1}));
+  func->setAttr(fcgpu::kKernelAttrName, description);
+  setArgumentAttributes();
+
+  b.setInsertionPointToStart(&func.getBody().front());
+  for (unsigned d = 0; d <= kNumDims; ++d)
+    if (auto extent = signature.getExtent(static_cast<Dim>(d)))
+      sizes[d] = b.getIndexAttr(*extent);
+  tensors.resize(signature.getTensors().size());
+  for (auto [argument, value] : llvm::zip_equal(arguments, func.getArguments()))
+    if (argument.kind == KernelArgument::Size)
+      sizes[static_cast<unsigned>(argument.dim)] = value;
+  for (const KernelArgument &argument : arguments)
+    if (argument.kind == KernelArgument::Pointer)
+      tensors[argument.tensor] = reinterpret(argument.tensor);
+}
+
+/// The tensors do not overlap, rows start at 16 bytes (so does the pointer,
+/// unless the offset is the caller's), and nobody else writes what is read
+/// while the kernel runs.
+void KernelFrame::setArgumentAttributes() {
+  constexpr int64_t workspaceAlignment = 16;
+  bool writesOutputs = false;
+  for (auto [i, argument] : llvm::enumerate(arguments)) {
+    int64_t alignment = 0;
+    bool isRead = false;
+    if (argument.kind == KernelArgument::Pointer) {
+      const KernelTensor &tensor = signature.getTensors()[argument.tensor];
+      if (!ShapedType::isDynamic(tensor.offset))
+        alignment = tensor.alignment;
+      writesOutputs |= tensor.isOutput;
+      isRead = !tensor.isOutput;
+    } else if (argument.kind == KernelArgument::Workspace) {
+      // Only the kernel that writes the outputs reads it.
+      alignment = workspaceAlignment;
+      isRead = writesOutputs;
+    } else {
+      continue;
+    }
+    func.setArgAttr(i, "llvm.noalias", b.getUnitAttr());
+    if (alignment)
+      func.setArgAttr(i, "llvm.align", b.getI32IntegerAttr(alignment));
+    if (isRead)
+      func.setArgAttr(i, "llvm.readonly", b.getUnitAttr());
+  }
+}
+
+Value KernelFrame::reinterpret(unsigned i) {
+  const KernelTensor &tensor = signature.getTensors()[i];
+  OpFoldResult offset = b.getIndexAttr(tensor.offset);
+  SmallVector<OpFoldResult> shape, strides;
+  for (Dim dim : tensor.axes)
+    shape.push_back(getSize(dim));
+  for (int64_t stride : tensor.strides)
+    strides.push_back(b.getIndexAttr(stride));
+  Value base;
+  for (auto [argument, value] :
+       llvm::zip_equal(arguments, func.getArguments())) {
+    if (argument.kind == KernelArgument::Size ||
+        argument.kind == KernelArgument::Workspace || argument.tensor != i)
+      continue;
+    if (argument.kind == KernelArgument::Pointer)
+      base = value;
+    else if (argument.kind == KernelArgument::Offset)
+      offset = value;
+    else
+      strides[argument.axis] = value;
+  }
+  auto layout =
+      StridedLayoutAttr::get(b.getContext(), tensor.offset, tensor.strides);
+  SmallVector<int64_t> staticShape;
+  for (OpFoldResult size : shape)
+    staticShape.push_back(
+        getConstantIntValue(size).value_or(ShapedType::kDynamic));
+  MemRefType original = tensor.getType();
+  auto type = MemRefType::get(staticShape, original.getElementType(), layout,
+                              original.getMemorySpace());
+  return memref::ReinterpretCastOp::create(b, type, base, offset, shape,
+                                           strides);
+}
+
+OpFoldResult KernelFrame::multiply(OpFoldResult x, OpFoldResult y) {
+  auto xValue = getConstantIntValue(x), yValue = getConstantIntValue(y);
+  if (xValue && yValue)
+    return b.getIndexAttr(*xValue * *yValue);
+  auto asValue = [&](OpFoldResult ofr) {
+    return getValueOrCreateConstantIndexOp(b, b.getLoc(), ofr);
+  };
+  return arith::MulIOp::create(b, asValue(x), asValue(y)).getResult();
+}
+
+Value KernelFrame::viewWorkspace(OpFoldResult offset,
+                                 ArrayRef<OpFoldResult> shape) {
+  Value base;
+  for (auto [argument, value] : llvm::zip_equal(arguments, func.getArguments()))
+    if (argument.kind == KernelArgument::Workspace)
+      base = value;
+  SmallVector<OpFoldResult> strides(shape.size(), b.getIndexAttr(1));
+  for (size_t axis = shape.size() - 1; axis > 0; --axis)
+    strides[axis - 1] = multiply(strides[axis], shape[axis]);
+  auto known = [](OpFoldResult ofr) {
+    return getConstantIntValue(ofr).value_or(ShapedType::kDynamic);
+  };
+  auto layout = StridedLayoutAttr::get(b.getContext(), known(offset),
+                                       llvm::map_to_vector(strides, known));
+  auto type = MemRefType::get(llvm::map_to_vector(shape, known), b.getF32Type(),
+                              layout);
+  return memref::ReinterpretCastOp::create(b, type, base, offset, shape,
+                                           strides);
+}
+
+PartialResults KernelFrame::getPartialResults(int64_t keySplits) {
+  OpFoldResult entries =
+      multiply(getSize(Dim::Batch), b.getIndexAttr(keySplits));
+  SmallVector<OpFoldResult> shape{entries, getSize(Dim::HeadsQ),
+                                  getSize(Dim::SeqlenQ)};
+  OpFoldResult rows = multiply(multiply(shape[0], shape[1]), shape[2]);
+  OpFoldResult end = multiply(rows, getSize(Dim::HeadDimV));
+  Value lse = viewWorkspace(end, shape);
+  shape.push_back(getSize(Dim::HeadDimV));
+  return {viewWorkspace(b.getIndexAttr(0), shape), lse};
+}

@@ -1,0 +1,204 @@
+//===- MergeKernel.cpp - Phase 2: merging partial results -----------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The second kernel of an attention whose keys are split over blocks
+// (Flash-Decoding, Dao et al. 2023). A block merges one query row; a thread
+// owns four columns of it in all splits, so every sum has one order.
+//
+//===----------------------------------------------------------------------===//
+
+#include "flashcore/Dialect/FlashCore/Transforms/KernelFrame.h"
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Arith/Utils/Utils.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+#include <limits>
+
+using namespace mlir;
+using namespace mlir::flashcore;
+
+namespace {
+constexpr float kLog2e = 1.44269504088896340736f;
+constexpr float kLn2 = 0.69314718055994530942f;
+constexpr float kMinusInf = -std::numeric_limits<float>::infinity();
+/// Columns of a thread: 16 bytes of a partial O.
+constexpr int64_t kColumns = 4;
+/// Splits whose loads are under way at the same time.
+constexpr int64_t kUnroll = 16;
+
+class MergeBuilder {
+public:
+  MergeBuilder(ImplicitLocOpBuilder &b, KernelFrame &frame, int64_t keySplits)
+      : b(b), frame(frame), keySplits(keySplits),
+        partials(frame.getPartialResults(keySplits)) {}
+
+  /// `lse` may be null.
+  void build(Value output, Value lse);
+
+private:
+  Value index(int64_t value) {
+    return arith::ConstantIndexOp::create(b, value);
+  }
+  Value constant(float value) {
+    return arith::ConstantOp::create(b, b.getF32FloatAttr(value));
+  }
+  Value isEqual(Value x, float y) {
+    return arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, x, constant(y));
+  }
+  void findRow();
+  /// Where a partial result of the batch entry is.
+  Value getEntry(Value split);
+  Value loadLse(Value split);
+  Value loadOutput(Value split);
+  /// The last values of what `next` makes from a split and the values before.
+  SmallVector<Value>
+  reduceSplits(ArrayRef<Value> init,
+               function_ref<SmallVector<Value>(Value, ValueRange)> next);
+  void writeOutput(Value output, Value acc, Value factor);
+  void writeLse(Value lse, Value value);
+
+  ImplicitLocOpBuilder &b;
+  KernelFrame &frame;
+  int64_t keySplits;
+  PartialResults partials;
+  Value batch, head, query, column;
+};
+} // namespace
+
+void MergeBuilder::findRow() {
+  Value block = gpu::BlockIdOp::create(b, gpu::Dimension::x);
+  SmallVector<OpFoldResult> basis{frame.getSize(Dim::Batch),
+                                  frame.getSize(Dim::HeadsQ),
+                                  frame.getSize(Dim::SeqlenQ)};
+  auto ids = affine::AffineDelinearizeIndexOp::create(b, block, basis);
+  batch = ids.getResult(0);
+  head = ids.getResult(1);
+  query = ids.getResult(2);
+  Value thread = gpu::ThreadIdOp::create(b, gpu::Dimension::x);
+  column = arith::MulIOp::create(b, thread, index(kColumns));
+}
+
+Value MergeBuilder::getEntry(Value split) {
+  Value numBatch =
+      getValueOrCreateConstantIndexOp(b, b.getLoc(), frame.getSize(Dim::Batch));
+  return arith::AddIOp::create(b, arith::MulIOp::create(b, split, numBatch),
+                               batch);
+}
+
+Value MergeBuilder::loadLse(Value split) {
+  return memref::LoadOp::create(b, partials.lse,
+                                ValueRange{getEntry(split), head, query});
+}
+
+Value MergeBuilder::loadOutput(Value split) {
+  auto type = VectorType::get({kColumns}, b.getF32Type());
+  return vector::LoadOp::create(
+      b, type, partials.output,
+      ValueRange{getEntry(split), head, query, column},
+      /*nontemporal=*/false, llvm::MaybeAlign(16));
+}
+
+SmallVector<Value> MergeBuilder::reduceSplits(
+    ArrayRef<Value> init,
+    function_ref<SmallVector<Value>(Value, ValueRange)> next) {
+  SmallVector<Value> values(init);
+  int64_t numRounds = keySplits / kUnroll;
+  if (numRounds > 0) {
+    auto loop =
+        scf::ForOp::create(b, index(0), index(numRounds), index(1), values);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    values = llvm::to_vector_of<Value>(loop.getRegionIterArgs());
+    Value first =
+        arith::MulIOp::create(b, loop.getInductionVar(), index(kUnroll));
+    for (int64_t i = 0; i < kUnroll; ++i)
+      values = next(arith::AddIOp::create(b, first, index(i)), values);
+    scf::YieldOp::create(b, values);
+    values = llvm::to_vector_of<Value>(loop.getResults());
+  }
+  for (int64_t split = numRounds * kUnroll; split < keySplits; ++split)
+    values = next(index(split), values);
+  return values;
+}
+
+void MergeBuilder::writeOutput(Value output, Value acc, Value factor) {
+  auto type = cast<VectorType>(acc.getType());
+  Value o = arith::MulFOp::create(b, acc,
+                                  vector::BroadcastOp::create(b, type, factor));
+  Type element = cast<MemRefType>(output.getType()).getElementType();
+  o = arith::TruncFOp::create(b, type.clone(element), o);
+  // Rows are aligned to 16 bytes, the columns of a thread to its own 8.
+  vector::StoreOp::create(b, o, output, ValueRange{batch, head, query, column},
+                          /*nontemporal=*/false, llvm::MaybeAlign(8));
+}
+
+void MergeBuilder::writeLse(Value lse, Value value) {
+  Value isFirst =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::eq, column, index(0));
+  auto ifOp = scf::IfOp::create(b, isFirst, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(ifOp.thenBlock());
+  memref::StoreOp::create(b, value, lse, ValueRange{batch, head, query});
+}
+
+void MergeBuilder::build(Value output, Value lse) {
+  findRow();
+  Value max =
+      reduceSplits({constant(kMinusInf)}, [&](Value split, ValueRange last) {
+        return SmallVector<Value>{
+            arith::MaxNumFOp::create(b, last.front(), loadLse(split))};
+      }).front();
+  // A row that sees no key has -inf everywhere; -inf - -inf is not computed.
+  Value isEmpty = isEqual(max, kMinusInf);
+  Value offset = arith::MulFOp::create(
+      b, arith::SelectOp::create(b, isEmpty, constant(0), max),
+      constant(-kLog2e));
+  auto type = VectorType::get({kColumns}, b.getF32Type());
+  Value zeros = arith::ConstantOp::create(
+      b, DenseElementsAttr::get(type, b.getF32FloatAttr(0).getValue()));
+  SmallVector<Value> sums =
+      reduceSplits({constant(0), zeros}, [&](Value split, ValueRange last) {
+        Value weight = math::Exp2Op::create(
+            b,
+            math::FmaOp::create(b, loadLse(split), constant(kLog2e), offset));
+        Value weights = vector::BroadcastOp::create(b, type, weight);
+        return SmallVector<Value>{
+            arith::AddFOp::create(b, last[0], weight),
+            math::FmaOp::create(b, loadOutput(split), weights, last[1])};
+      });
+  // The largest part has weight 1, so only an empty row has a sum of 0.
+  Value inverse = arith::DivFOp::create(b, constant(1), sums[0]);
+  inverse = arith::SelectOp::create(b, isEmpty, constant(0), inverse);
+  writeOutput(output, sums[1], inverse);
+  if (!lse)
+    return;
+  Value log = arith::MulFOp::create(b, math::Log2Op::create(b, sums[0]),
+                                    constant(kLn2));
+  writeLse(lse, arith::SelectOp::create(b, isEmpty, constant(kMinusInf),
+                                        arith::AddFOp::create(b, max, log)));
+}
+
+gpu::GPUFuncOp
+mlir::flashcore::buildMergeKernel(ImplicitLocOpBuilder &b,
+                                  const KernelSignature &signature,
+                                  StringRef name, int64_t keySplits) {
+  int64_t numThreads = *signature.getExtent(Dim::HeadDimV) / kColumns;
+  KernelFrame frame(b, signature, signature.getMergeArguments(), name,
+                    numThreads,
+                    signature.toMergeDictionary(b.getContext(), numThreads));
+  bool hasLse =
+      llvm::any_of(signature.getTensors(), [](const KernelTensor &tensor) {
+        return tensor.name == "lse";
+      });
+  MergeBuilder(b, frame, keySplits)
+      .build(frame.getTensor("o"), hasLse ? frame.getTensor("lse") : Value());
+  gpu::ReturnOp::create(b);
+  return frame.getFunc();
+}

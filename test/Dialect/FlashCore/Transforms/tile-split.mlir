@@ -1,0 +1,210 @@
+// RUN: flashcore-opt %s -flashcore-tile -split-input-file | FileCheck %s
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 32,
+  num_warps = 6, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0, head_group = 3>
+!qo = memref<2x12x64x64xf16>
+!kv = memref<2x2x64x64xf16>
+
+// A block owns three of the six heads of a kv head: four groups, two query
+// tiles. Its six warps are two row tiles for each head.
+
+// CHECK-DAG: #[[$HEAD_KV:.+]] = affine_map<()[s0] -> (s0 floordiv 2)>
+// CHECK-DAG: #[[$HEAD:.+]] = affine_map<(d0)[s0] -> (d0 floordiv 2 + s0 * 3)>
+// CHECK-DAG: #[[$ROW:.+]] = affine_map<(d0)[s0] -> (d0 * 16 + (d0 floordiv 2) * -32 + s0 * 32)>
+
+// CHECK-LABEL: func.func @a_block_owns_heads_of_one_kv_head
+// CHECK:         %[[BLOCKS:.+]] = arith.constant 16 : index
+// CHECK:         gpu.launch_func @attention_f16_d64::@attention_f16_d64
+// CHECK-SAME:      blocks in (%[[BLOCKS]],
+func.func @a_block_owns_heads_of_one_kv_head(%q: !qo, %k: !kv, %v: !kv,
+                                             %o: !qo) {
+  flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+      {fcgpu.schedule = #schedule}
+  return
+}
+
+// CHECK-LABEL: gpu.func @attention_f16_d64
+// CHECK-SAME:    grid = [{dim = "seqlen_q", tile = 32 : i64}, {dim = "heads_q", tile = 3 : i64}, {dim = "batch", tile = 1 : i64}]
+// CHECK-SAME:    known_block_size = array<i32: 192, 1, 1>
+// CHECK:         %[[ID:.+]]:3 = affine.delinearize_index %{{.+}} into (2, 4, 2)
+// CHECK:         %[[HEAD_KV:.+]] = affine.apply #[[$HEAD_KV]]()[%[[ID]]#1]
+// CHECK:         scf.forall (%[[WARP:.+]]) in (6) {
+// CHECK:           %[[HEAD:.+]] = affine.apply #[[$HEAD]](%[[WARP]])[%[[ID]]#1]
+// CHECK:           %[[ROW:.+]] = affine.apply #[[$ROW]](%[[WARP]])[%[[ID]]#2]
+// CHECK:           memref.subview %{{.+}}[%[[ID]]#0, %[[HEAD]], %[[ROW]], 0] [1, 1, 16, 64]
+// CHECK:           memref.subview %{{.+}}[%[[ID]]#0, %[[HEAD_KV]], 0, 0] [1, 1, 64, 64]
+// CHECK:           memref.subview %{{.+}}[%[[ID]]#0, %[[HEAD_KV]], 0, 0] [1, 1, 64, 64]
+// CHECK:           memref.subview %{{.+}}[%[[ID]]#0, %[[HEAD]], %[[ROW]], 0] [1, 1, 16, 64]
+// CHECK:           flashcore.attention
+// CHECK-SAME:        tile(%[[ID]]#0, %[[HEAD]], %[[ROW]],
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 32,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0, key_splits = 4>
+!qo = memref<2x3x16x64xf16>
+!kv = memref<2x3x300x64xf16>
+!lse = memref<2x3x16xf32>
+
+// Ten tiles of 32 keys: three for each split but the last. The workspace has
+// room for 4 * 2 * 3 * 16 rows of 64 columns and an LSE.
+
+// CHECK-DAG: #[[$BEGIN:.+]] = affine_map<()[s0] -> (s0 * 96)>
+// CHECK-DAG: #[[$END:.+]] = affine_map<()[s0] -> (s0 * 96 + 96)>
+// CHECK-DAG: #[[$ENTRY:.+]] = affine_map<()[s0, s1] -> (s0 * 2 + s1)>
+
+// CHECK-LABEL: func.func @splits_share_a_query_tile
+func.func @splits_share_a_query_tile(%q: !qo, %k: !kv, %v: !kv, %o: !qo,
+                                     %lse: !lse) {
+  // CHECK-DAG:  %[[O:.+]], %{{.+}}, %{{.+}}:4, %{{.+}}:4 = memref.extract_strided_metadata %arg3
+  // CHECK-DAG:  %[[LSE:.+]], %{{.+}}, %{{.+}}:3, %{{.+}}:3 = memref.extract_strided_metadata %arg4
+  // CHECK:      %[[FLOATS:.+]] = arith.constant 24960 : index
+  // CHECK:      %[[WORKSPACE:.+]] = gpu.alloc (%[[FLOATS]]) : memref<?xf32>
+  // CHECK:      %[[BASE:.+]], %{{.+}}, %{{.+}}, %{{.+}} = memref.extract_strided_metadata %[[WORKSPACE]]
+  // CHECK:      %[[BLOCKS:.+]] = arith.constant 24 : index
+  // CHECK:      gpu.launch_func @attention_f16_d64::@attention_f16_d64
+  // CHECK-SAME:   blocks in (%[[BLOCKS]],
+  // CHECK-SAME:   args(%{{.+}} : memref<f16>, %{{.+}} : memref<f16>, %{{.+}} : memref<f16>, %[[BASE]] : memref<f32>)
+  // CHECK-DAG:  %[[THREADS:.+]] = arith.constant 16 : index
+  // CHECK-DAG:  %[[ROWS:.+]] = arith.constant 96 : index
+  // CHECK:      gpu.launch_func @attention_f16_d64::@attention_f16_d64_merge
+  // CHECK-SAME:   blocks in (%[[ROWS]],
+  // CHECK-SAME:   threads in (%[[THREADS]],
+  // CHECK-SAME:   args(%[[O]] : memref<f16>, %[[LSE]] : memref<f32>, %[[BASE]] : memref<f32>)
+  // CHECK-NEXT: gpu.dealloc %[[WORKSPACE]]
+  // CHECK-NEXT: return
+  flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+      lse(%lse : !lse) {fcgpu.schedule = #schedule}
+  return
+}
+
+// CHECK-LABEL: gpu.func @attention_f16_d64(
+// CHECK-SAME:    %[[BASE:[^:]+]]: memref<f32> {llvm.align = 16 : i32, llvm.noalias}) kernel
+// CHECK-SAME:    arguments = [{kind = "pointer", tensor = "q"}, {kind = "pointer", tensor = "k"}, {kind = "pointer", tensor = "v"}, {kind = "pointer", tensor = "workspace"}]
+// CHECK-SAME:    grid = [{dim = "seqlen_q", tile = 16 : i64}, {dim = "heads_q", tile = 1 : i64}, {dim = "batch", tile = 1 : i64}, {count = 4 : i64}]
+// CHECK-SAME:    workspace = [{bytes = 16 : i64, factors = [{dim = "batch", tile = 1 : i64}, {dim = "heads_q", tile = 1 : i64}, {dim = "seqlen_q", tile = 1 : i64}]}, {bytes = 16 : i64, factors = [{dim = "batch", tile = 1 : i64}, {dim = "heads_q", tile = 1 : i64}, {dim = "seqlen_q", tile = 1 : i64}, {dim = "head_dim_v", tile = 1 : i64}]}]
+// CHECK:         %[[ID:.+]]:4 = affine.delinearize_index %{{.+}} into (2, 3, 1, 4)
+// CHECK-DAG:     %[[BEGIN:.+]] = affine.apply #[[$BEGIN]]()[%[[ID]]#3]
+// CHECK-DAG:     %[[END:.+]] = affine.apply #[[$END]]()[%[[ID]]#3]
+// CHECK-DAG:     %[[ENTRY:.+]] = affine.apply #[[$ENTRY]]()[%[[ID]]#3, %[[ID]]#0]
+// CHECK-DAG:     %[[LSE:.+]] = memref.reinterpret_cast %[[BASE]] to offset: [24576], sizes: [8, 3, 16], strides: [48, 16, 1]
+// CHECK-DAG:     %[[O:.+]] = memref.reinterpret_cast %[[BASE]] to offset: [0], sizes: [8, 3, 16, 64], strides: [3072, 1024, 64, 1]
+// CHECK:         memref.subview %{{.+}}[%[[ID]]#0, %[[ID]]#1, 0, 0] [1, 1, 300, 64]
+// CHECK:         %[[O_TILE:.+]] = memref.subview %[[O]][%[[ENTRY]], %[[ID]]#1, %{{.+}}, 0] [1, 1, 16, 64]
+// CHECK:         %[[LSE_TILE:.+]] = memref.subview %[[LSE]][%[[ENTRY]], %[[ID]]#1, %{{.+}}] [1, 1, 16]
+// CHECK:         %[[SEQLEN_K:.+]] = arith.constant 300 : index
+// CHECK:         flashcore.attention
+// CHECK-SAME:      outs(%[[O_TILE]] : memref<1x1x16x64xf32,
+// CHECK-SAME:      lse(%[[LSE_TILE]] :
+// CHECK-SAME:      tile(%{{.+}}, %{{.+}}, %{{.+}}, %{{.+}}, %[[BEGIN]], %[[END]], %[[SEQLEN_K]])
+
+// A block merges a row, a thread four columns of it. The largest LSE comes
+// first; then each split is read once.
+
+// CHECK-LABEL: gpu.func @attention_f16_d64_merge(
+// CHECK-SAME:    %[[O_BASE:[^:]+]]: memref<f16> {llvm.align = 16 : i32, llvm.noalias},
+// CHECK-SAME:    %[[LSE_BASE:[^:]+]]: memref<f32> {llvm.align = 4 : i32, llvm.noalias},
+// CHECK-SAME:    %[[BASE:[^:]+]]: memref<f32> {llvm.align = 16 : i32, llvm.noalias, llvm.readonly}) kernel
+// CHECK-SAME:    fcgpu.kernel = {arguments = [{kind = "pointer", tensor = "o"}, {kind = "pointer", tensor = "lse"}, {kind = "pointer", tensor = "workspace"}], grid = [{dim = "seqlen_q", tile = 1 : i64}, {dim = "heads_q", tile = 1 : i64}, {dim = "batch", tile = 1 : i64}], shared_memory = 0 : i64, threads = 16 : i64}
+// CHECK-SAME:    known_block_size = array<i32: 16, 1, 1>
+// CHECK-NOT:     fcgpu.schedule
+// CHECK-DAG:     %[[O:.+]] = memref.reinterpret_cast %[[O_BASE]] to offset: [0], sizes: [2, 3, 16, 64]
+// CHECK-DAG:     %[[LSE:.+]] = memref.reinterpret_cast %[[LSE_BASE]] to offset: [0], sizes: [2, 3, 16]
+// CHECK-DAG:     %[[LSES:.+]] = memref.reinterpret_cast %[[BASE]] to offset: [24576], sizes: [8, 3, 16]
+// CHECK-DAG:     %[[OS:.+]] = memref.reinterpret_cast %[[BASE]] to offset: [0], sizes: [8, 3, 16, 64]
+// CHECK:         %[[ID:.+]]:3 = affine.delinearize_index %{{.+}} into (2, 3, 16)
+// CHECK:         %[[THREAD:.+]] = gpu.thread_id x
+// CHECK:         %[[COLUMN:.+]] = arith.muli %[[THREAD]],
+// CHECK-COUNT-4: arith.maxnumf
+// CHECK-NOT:     arith.maxnumf
+// CHECK:         %[[LSE_OF_SPLIT:.+]] = memref.load %[[LSES]][%{{.+}}, %[[ID]]#1, %[[ID]]#2]
+// CHECK:         %[[EXPONENT:.+]] = math.fma %[[LSE_OF_SPLIT]],
+// CHECK:         math.exp2 %[[EXPONENT]]
+// CHECK:         vector.load %[[OS]][%{{.+}}, %[[ID]]#1, %[[ID]]#2, %[[COLUMN]]] {alignment = 16 : i64} : {{.*}}, vector<4xf32>
+// CHECK:         math.fma {{.+}} : vector<4xf32>
+// CHECK-COUNT-3: vector.load %[[OS]]
+// CHECK-NOT:     vector.load
+// CHECK:         arith.truncf %{{.+}} : vector<4xf32> to vector<4xf16>
+// CHECK:         vector.store %{{.+}}, %[[O]][%[[ID]]#0, %[[ID]]#1, %[[ID]]#2, %[[COLUMN]]] {alignment = 8 : i64}
+// CHECK:         math.log2
+// CHECK:         %[[IS_FIRST:.+]] = arith.cmpi eq, %[[COLUMN]],
+// CHECK:         scf.if %[[IS_FIRST]] {
+// CHECK-NEXT:      memref.store %{{.+}}, %[[LSE]][%[[ID]]#0, %[[ID]]#1, %[[ID]]#2]
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 64,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = head_fastest, min_blocks = 0, key_splits = 35>
+!qo = memref<?x4x?x32xbf16, strided<[?, ?, 32, 1], offset: ?>>
+!kv = memref<?x4x?x32xbf16>
+
+// What the queries of the block see is shared out: under a window less than all
+// keys. Without an LSE only O is merged; sixteen splits at a time.
+
+// CHECK-DAG: #[[$FIRST_TILE:.+]] = affine_map<()[s0] -> (s0 floordiv 64)>
+// CHECK-DAG: #[[$SHARE:.+]] = affine_map<()[s0, s1] -> ((-(s1 floordiv 64) + s0 ceildiv 64) ceildiv 35)>
+// CHECK-DAG: #[[$BEGIN:.+]] = affine_map<()[s0, s1] -> (s1 * 64 + (s0 floordiv 64) * 64)>
+
+// CHECK-LABEL: func.func @splits_share_what_is_visible
+func.func @splits_share_what_is_visible(%q: !qo, %k: !kv, %v: !kv, %o: !qo) {
+  flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+      causal(bottom_right) window_left(100) {fcgpu.schedule = #schedule}
+  return
+}
+
+// CHECK-LABEL: gpu.func @attention_bf16_d32_causal(
+// CHECK:         %[[ID:.+]]:4 = affine.delinearize_index %{{.+}} into (%{{.+}}, %{{.+}}, 4, 35)
+// CHECK-DAG:     %[[VISIBLE_BEGIN:.+]] = affine.max
+// CHECK-DAG:     %[[VISIBLE_END:.+]] = affine.min
+// CHECK:         %[[SHARE:.+]] = affine.apply #[[$SHARE]]()[%[[VISIBLE_END]], %[[VISIBLE_BEGIN]]]
+// CHECK:         %[[SKIPPED:.+]] = arith.muli %[[ID]]#3, %[[SHARE]] : index
+// CHECK:         %[[BEGIN:.+]] = affine.apply #[[$BEGIN]]()[%[[VISIBLE_BEGIN]], %[[SKIPPED]]]
+// CHECK:         flashcore.attention
+// CHECK-SAME:      tile(%{{.+}}, %{{.+}}, %{{.+}}, %{{.+}}, %[[BEGIN]],
+// CHECK-LABEL: gpu.func @attention_bf16_d32_causal_merge(
+// CHECK-SAME:    arguments = [{kind = "pointer", tensor = "o"}, {kind = "pointer", tensor = "workspace"}, {dim = "batch", kind = "size"}, {dim = "seqlen_q", kind = "size"}, {kind = "offset", tensor = "o"}, {axis = 0 : i64, kind = "stride", tensor = "o"}, {axis = 1 : i64, kind = "stride", tensor = "o"}]
+// CHECK:         scf.for %{{.+}} = %{{.+}} to %[[ROUNDS:.+]] step
+// CHECK-COUNT-16:  arith.maxnumf
+// CHECK-NOT:       arith.maxnumf
+// CHECK:           scf.yield
+// CHECK-COUNT-3: arith.maxnumf
+// CHECK:         scf.for
+// CHECK-COUNT-16:  vector.load
+// CHECK-NOT:       vector.load
+// CHECK:           scf.yield
+// CHECK-COUNT-3: vector.load
+// CHECK-NOT:     vector.load
+// CHECK:         vector.store
+// CHECK-NOT:     memref.store
+// CHECK:         gpu.return
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 32,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0, key_splits = 2>
+!t = memref<1x1x64x64xf16>
+
+// Equal attentions share both kernels; each has a workspace of its own.
+
+// CHECK-LABEL: func.func @equal_attentions_share_kernels
+// CHECK:         %[[FIRST:.+]] = gpu.alloc
+// CHECK:         gpu.launch_func @attention_f16_d64::@attention_f16_d64
+// CHECK:         gpu.launch_func @attention_f16_d64::@attention_f16_d64_merge
+// CHECK-NEXT:    gpu.dealloc %[[FIRST]]
+// CHECK:         %[[SECOND:.+]] = gpu.alloc
+// CHECK:         gpu.launch_func @attention_f16_d64::@attention_f16_d64
+// CHECK:         gpu.launch_func @attention_f16_d64::@attention_f16_d64_merge
+// CHECK-NEXT:    gpu.dealloc %[[SECOND]]
+// CHECK:       gpu.module @attention_f16_d64
+// CHECK-NOT:   gpu.module
+func.func @equal_attentions_share_kernels(%q: !t, %o: !t) {
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%o : !t)
+      {fcgpu.schedule = #schedule}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%o : !t)
+      {fcgpu.schedule = #schedule}
+  return
+}
