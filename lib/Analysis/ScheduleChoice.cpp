@@ -266,7 +266,8 @@ static int64_t chooseKeyWarps(const AttentionProblem &problem,
                               const ScheduleOptions &options, GridFill fill) {
   HeadWidth width = getHeadWidth(problem);
   if (fill != GridFill::Sparse || width == HeadWidth::VeryWide ||
-      !problem.seqlenK || problem.hasWindow || !isShapeOpen(options))
+      !problem.seqlenK || problem.hasWindow || !isShapeOpen(options) ||
+      options.headGroup > 1 || options.keySplits > 1)
     return 1;
   // Four warps may have to divide the columns of O, by halves.
   bool hasFour = width == HeadWidth::Narrow && problem.headDimV % 16 == 0;

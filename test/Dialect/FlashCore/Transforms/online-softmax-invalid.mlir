@@ -84,7 +84,7 @@ gpu.module @kernels {
     scf.forall (%warp) in (2) {
       // expected-error @below {{'flashcore.attention' op has key_warps 2, but does not stand in an scf.forall over rows and key parts}}
       flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
-          tile(%c0, %c0, %c0, %c16, %c0, %c16) {fcgpu.schedule = #schedule}
+          tile(%c0, %c0, %c0, %c16, %c0, %c16, %c16) {fcgpu.schedule = #schedule}
     } {mapping = [#gpu.warp<linear_dim_0>]}
     gpu.return
   }
@@ -105,7 +105,7 @@ gpu.module @kernels {
     scf.forall (%rows, %part) in (1, 8) {
       // expected-error @below {{'flashcore.attention' op has key_warps 8, which cannot share 16 x 16 results evenly in whole 8x8 cores}}
       flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
-          tile(%c0, %c0, %c0, %c16, %c0, %c16) {fcgpu.schedule = #schedule}
+          tile(%c0, %c0, %c0, %c16, %c0, %c16, %c16) {fcgpu.schedule = #schedule}
     } {mapping = [#gpu.warp<linear_dim_1>, #gpu.warp<linear_dim_0>]}
     gpu.return
   }
@@ -124,7 +124,7 @@ gpu.module @kernels {
     %c0 = arith.constant 0 : index
     // expected-error @below {{'flashcore.attention' op has softmax one_pass, which needs a constant seqlen_k}}
     flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
-        tile(%c0, %c0, %c0, %n, %c0, %n) {fcgpu.schedule = #schedule}
+        tile(%c0, %c0, %c0, %n, %c0, %n, %n) {fcgpu.schedule = #schedule}
     gpu.return
   }
 }
