@@ -52,6 +52,8 @@ SCHEDULE = {
     "row-max": (["exact", "stale"], ["none"]),
     "row-sum": (["add", "mma"], ["2"]),
     "min-blocks": ([0, 1, 2, 4], [-1, 33, 1 << 40]),
+    "key-warps": ([1, 2, 3, 4, 8], [-1, 1 << 20, (1 << 63) - 1]),
+    "softmax": (["online", "one_pass"], ["two_pass"]),
 }
 
 
@@ -256,7 +258,10 @@ class Generator:
         """A whole schedule that most heads have room for."""
         warps = self.rng.choice([1, 2, 3, 4, 8])
         values = {name: self.rng.choice(legal) for name, (legal, _) in SCHEDULE.items()}
-        values |= {"num-warps": warps, "block-m": 16 * warps * self.rng.choice([1, 1, 2]),
+        key_warps = self.rng.choice([1] + [n for n in SCHEDULE["key-warps"][0] if warps % n == 0])
+        if values["softmax"] == "one_pass":
+            values |= {"overlap": "none", "row-max": "exact"}
+        values |= {"num-warps": warps, "key-warps": key_warps, "block-m": 16 * warps // key_warps * self.rng.choice([1, 1, 2]),
                    "block-n": self.rng.choice([16, 32, 48, 64]), "num-stages": self.rng.choice([2, 2, 3, 4])}
         return [f"--{name}={value}" for name, value in values.items()]
 

@@ -217,6 +217,7 @@ def check_grid(bundles):
     sizes = [(130, 3), (203, 64), (90, 1), (64, 113), (512, 512), (300, 1023), (1024, 1024), (1, 203)]
     runs += score_runs(bundles, sizes, batch=2, heads=4)
     runs += packed_runs(bundles)
+    runs += key_warps_runs(bundles, sizes)
     # Machine code for the cards at hand, which the loader takes instead of PTX.
     for chip in ("sm_80", "sm_86", "sm_90"):
         bundle = bundles.make(f"check-{chip}", attention("f16", 64, "bottom_right"), [f"--chip={chip}"])

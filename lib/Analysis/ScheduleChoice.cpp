@@ -231,10 +231,14 @@ static int64_t chooseSharedRows(const AttentionProblem &problem,
   bool isFilled = blocks && *blocks > target.numSMs;
   bool hasRegisters =
       getHeadWidth(problem) == HeadWidth::Narrow && !problem.hasBias;
-  bool canShare =
-      problem.headDimV % (8 * getShareGrid(/*rows=*/16, keyWarps).cols) == 0;
   bool wants32 = keyWarps > 2 && isFilled && hasRegisters && !problem.isCausal;
-  return wants32 || !canShare ? 32 : 16;
+  auto canShare = [&](int64_t rows) {
+    return problem.headDimV % (8 * getShareGrid(rows, keyWarps).cols) == 0;
+  };
+  int64_t rows = wants32 ? 32 : 16;
+  while (!canShare(rows) && rows < 64)
+    rows += 16;
+  return rows;
 }
 
 /// One pass pays where every warp walks the same few tiles, as it does all that
