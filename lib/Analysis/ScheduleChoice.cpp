@@ -357,9 +357,12 @@ static ScheduleChoice complete(const AttentionProblem &problem,
   choice.overlap =
       reasons.decide("overlap", options.overlap, Overlap::None,
                      stringifyOverlap, "a second S would take registers");
+  Softmax softmax = chooseSoftmax(problem, options, choice);
   choice.softmax = reasons.decide(
-      "softmax", options.softmax, chooseSoftmax(problem, options, choice),
-      stringifySoftmax, "one pass for a few key tiles, online for any number");
+      "softmax", options.softmax, softmax, stringifySoftmax,
+      softmax == Softmax::OnePass
+          ? "the scores of few key tiles fit registers: nothing is rescaled"
+          : "any number of key tiles, one at a time");
   bool isOnePass = choice.softmax == Softmax::OnePass;
   // A stale maximum pays where throughput counts; a sparse grid waits for its
   // copies anyway.
