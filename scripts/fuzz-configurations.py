@@ -54,6 +54,8 @@ SCHEDULE = {
     "min-blocks": ([0, 1, 2, 4], [-1, 33, 1 << 40]),
     "head-group": ([1, 1, 2, 3, 4], [-1, 1 << 20, (1 << 63) - 1]),
     "key-splits": ([1, 1, 2, 3, 5, 17], [-1, 257, (1 << 63) - 1]),
+    "key-warps": ([1, 2, 3, 4, 8], [-1, 1 << 20, (1 << 63) - 1]),
+    "softmax": (["online", "one_pass"], ["two_pass"]),
 }
 
 
@@ -261,7 +263,15 @@ class Generator:
         heads = self.rng.choice([1, 1, 1, 2, 4])
         warps = self.rng.choice([1, 2, 3, 4, 8] if heads == 1 else [1, 2])
         values = {name: self.rng.choice(legal) for name, (legal, _) in SCHEDULE.items()}
-        values |= {"head-group": heads, "num-warps": heads * warps, "block-m": 16 * warps * self.rng.choice([1, 1, 2]),
+        # Heads and keys are not divided among warps at the same time.
+        parts = [1] + [n for n in SCHEDULE["key-warps"][0] if warps % n == 0]
+        key_warps = self.rng.choice(parts) if heads == 1 else 1
+        if key_warps > 1 or values["softmax"] == "one_pass":
+            values["key-splits"] = 1
+        if values["softmax"] == "one_pass":
+            values |= {"overlap": "none", "row-max": "exact"}
+        values |= {"head-group": heads, "num-warps": heads * warps, "key-warps": key_warps,
+                   "block-m": 16 * warps // key_warps * self.rng.choice([1, 1, 2]),
                    "block-n": self.rng.choice([16, 32, 48, 64]), "num-stages": self.rng.choice([2, 2, 3, 4])}
         return [f"--{name}={value}" for name, value in values.items()]
 

@@ -264,6 +264,7 @@ def check_grid(bundles):
     runs += packed_runs(bundles)
     runs += split_runs(bundles)
     runs += decode_runs(bundles)
+    runs += key_warps_runs(bundles, sizes)
     # Machine code for the cards at hand, which the loader takes instead of PTX.
     for chip in ("sm_80", "sm_86", "sm_90"):
         bundle = bundles.make(f"check-{chip}", attention("f16", 64, "bottom_right"), [f"--chip={chip}"])

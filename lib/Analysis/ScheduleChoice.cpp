@@ -283,10 +283,14 @@ static int64_t chooseSharedRows(const AttentionProblem &problem,
   bool isFilled = blocks && *blocks > target.numSMs;
   bool hasRegisters =
       getHeadWidth(problem) == HeadWidth::Narrow && !problem.hasBias;
-  bool canShare =
-      problem.headDimV % (8 * getShareGrid(/*rows=*/16, keyWarps).cols) == 0;
   bool wants32 = keyWarps > 2 && isFilled && hasRegisters && !problem.isCausal;
-  return wants32 || !canShare ? 32 : 16;
+  auto canShare = [&](int64_t rows) {
+    return problem.headDimV % (8 * getShareGrid(rows, keyWarps).cols) == 0;
+  };
+  int64_t rows = wants32 ? 32 : 16;
+  while (!canShare(rows) && rows < 64)
+    rows += 16;
+  return rows;
 }
 
 /// One pass pays where every warp walks the same few tiles, as it does all that
@@ -485,9 +489,12 @@ static ScheduleChoice complete(const AttentionProblem &problem,
   choice.overlap =
       reasons.decide("overlap", options.overlap, Overlap::None,
                      stringifyOverlap, "a second S would take registers");
+  Softmax softmax = chooseSoftmax(problem, options, choice);
   choice.softmax = reasons.decide(
-      "softmax", options.softmax, chooseSoftmax(problem, options, choice),
-      stringifySoftmax, "one pass for a few key tiles, online for any number");
+      "softmax", options.softmax, softmax, stringifySoftmax,
+      softmax == Softmax::OnePass
+          ? "the scores of few key tiles fit registers: nothing is rescaled"
+          : "any number of key tiles, one at a time");
   bool isOnePass = choice.softmax == Softmax::OnePass;
   // A stale maximum pays where throughput counts; a sparse grid waits for its
   // copies anyway.

@@ -182,3 +182,19 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 16,
+  num_warps = 4, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0, key_warps = 2>
+
+gpu.module @kernels {
+  gpu.func @loop_over_other_key_parts()
+      kernel attributes {fcgpu.schedule = #schedule} {
+    // expected-error @below {{'scf.forall' op expects one loop over the 2 x 2 warps of the schedule}}
+    scf.forall (%rows, %part) in (1, 4) {
+    } {mapping = [#gpu.warp<linear_dim_1>, #gpu.warp<linear_dim_0>]}
+    gpu.return
+  }
+}

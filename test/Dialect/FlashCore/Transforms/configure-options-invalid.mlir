@@ -31,6 +31,24 @@
 // RUN:   | FileCheck %s --check-prefix=KEY-SPLITS
 // RUN: not flashcore-opt %s -flashcore-configure="key-splits=257" 2>&1 \
 // RUN:   | FileCheck %s --check-prefix=MANY-SPLITS
+// RUN: not flashcore-opt %s -flashcore-configure="num-warps=6 key-warps=4" 2>&1 \
+// RUN:   | FileCheck %s --check-prefix=KEY-WARPS
+// RUN: not flashcore-opt %s -flashcore-configure="block-m=48 num-warps=4 key-warps=2" 2>&1 \
+// RUN:   | FileCheck %s --check-prefix=GROUPS
+// RUN: not flashcore-opt %s -flashcore-configure="block-m=16 num-warps=5 key-warps=5 block-n=16" 2>&1 \
+// RUN:   | FileCheck %s --check-prefix=SHARES
+// RUN: not flashcore-opt %s -flashcore-configure="key-warps=4 block-n=64" 2>&1 \
+// RUN:   | FileCheck %s --check-prefix=KEY-WARPS-SMEM
+// RUN: not flashcore-opt %s -flashcore-configure="softmax=two_pass" 2>&1 \
+// RUN:   | FileCheck %s --check-prefix=SOFTMAX
+// RUN: not flashcore-opt %s -flashcore-configure="softmax=one_pass row-max=stale" 2>&1 \
+// RUN:   | FileCheck %s --check-prefix=ONE-PASS-STALE
+// RUN: not flashcore-opt %s -flashcore-configure="softmax=one_pass block-m=64 num-warps=2" 2>&1 \
+// RUN:   | FileCheck %s --check-prefix=ONE-PASS-REGISTERS
+// RUN: not flashcore-opt %s -flashcore-configure="num-warps=4 key-warps=4 key-splits=2" 2>&1 \
+// RUN:   | FileCheck %s --check-prefix=KEY-WARPS-SPLITS
+// RUN: not flashcore-opt %s -flashcore-configure="softmax=one_pass key-splits=2" 2>&1 \
+// RUN:   | FileCheck %s --check-prefix=ONE-PASS-SPLITS
 
 // CHIP: error: unknown chip 'sm_75': expects one of sm_80, sm_86, sm_89, sm_90; older chips lack cp.async and bf16 mma.sync{{$}}
 // QUERY: error: expects query to be registers or shared, but got 'local'{{$}}
@@ -53,6 +71,22 @@
 // A warp of 128 rows: (128 * (64 + 64) + 128 * 64 / 2) / 32 registers.
 
 // REGISTERS: error: 'flashcore.attention' op needs 640 registers a thread for its fragments alone (block-m 128, num-warps 1, block-n 64), but a thread has 255; use more warps or a smaller block-n{{$}}
+
+// KEY-WARPS: error: 'flashcore.attention' op expects key-warps to divide num-warps = 6, but got 4{{$}}
+// GROUPS: error: 'flashcore.attention' op expects block-m to be a positive multiple of 16 * num-warps / key-warps = 32, but got 48{{$}}
+// SHARES: error: 'flashcore.attention' op expects key-warps to divide the 16 x 64 results of a warp into shares of whole 8x8 cores, but got 5; use fewer key-warps or a larger block-m{{$}}
+
+// 4 warps * 2 bytes * 64 * (32 + 2 * 64 * 2) = 147456.
+
+// KEY-WARPS-SMEM: error: 'flashcore.attention' op needs 147456 bytes of shared memory (block-m 32, block-n 64, num-stages 2, head_dim 64, for each of 4 warps), but sm_89 allows 101376; use fewer stages or smaller blocks{{$}}
+// SOFTMAX: error: expects softmax to be online or one_pass, but got 'two_pass'{{$}}
+// KEY-WARPS-SPLITS: error: 'flashcore.attention' op expects key-warps 1 where head-group or key-splits is over 1, but got 4{{$}}
+// ONE-PASS-SPLITS: error: 'flashcore.attention' op expects key-splits 1 with softmax one_pass, but got 2{{$}}
+// ONE-PASS-STALE: error: 'flashcore.attention' op expects row-max exact with softmax one_pass, which has no earlier maximum, but got stale{{$}}
+
+// S of 32 rows and 512 keys, and Q: (32 * 512 + 32 * 64 / 2) / 32 registers.
+
+// ONE-PASS-REGISTERS: error: 'flashcore.attention' op needs 544 registers a thread for its fragments alone (block-m 64, num-warps 2, block-n 64, softmax one_pass), but a thread has 255; use more warps or softmax online{{$}}
 
 !t = memref<1x8x512x64xf16>
 
