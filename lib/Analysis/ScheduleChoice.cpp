@@ -233,8 +233,7 @@ static llvm::StringRef describe(GridFill fill) {
 
 /// Larger than anything that fits a chip, small enough for products of sizes
 /// not to overflow.
-static constexpr int64_t kMaxRows = 4096, kMaxStages = 1024, kMaxBlocks = 32,
-                         kMaxKeySplits = 256;
+static constexpr int64_t kMaxRows = 4096, kMaxStages = 1024, kMaxBlocks = 32;
 
 /// Keys of a tile when K and V are all that counts: 16 KiB of them, so that a
 /// few stages keep as much in flight as an SM needs.
@@ -453,17 +452,16 @@ mlir::flashcore::checkSchedule(const AttentionProblem &problem,
        {std::tuple("block-m", choice.blockM, kMaxRows),
         {"block-n", choice.blockN, kMaxRows},
         {"num-stages", choice.numStages, kMaxStages},
-        {"min-blocks", choice.minBlocks, kMaxBlocks},
-        {"key-splits", choice.keySplits, kMaxKeySplits}})
+        {"min-blocks", choice.minBlocks, kMaxBlocks}})
     if (value > limit)
       return llvm::formatv("expects {0} of at most {1}, but got {2}", name,
                            limit, value);
   if (choice.minBlocks < 0)
     return llvm::formatv("expects min-blocks not to be negative, but got {0}",
                          choice.minBlocks);
-  if (choice.keySplits < 1)
-    return llvm::formatv("expects key-splits of at least 1, but got {0}",
-                         choice.keySplits);
+  if (choice.keySplits < 1 || choice.keySplits > kMaxKeySplits)
+    return llvm::formatv("expects key-splits from 1 to {0}, but got {1}",
+                         kMaxKeySplits, choice.keySplits);
   int64_t bytes = getSharedMemoryBytes(problem.headDim, problem.headDimV,
                                        choice.getQueryRows(), choice.blockN,
                                        choice.numStages);

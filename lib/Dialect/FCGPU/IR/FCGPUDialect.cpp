@@ -96,9 +96,9 @@ LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   if (numWarps % headGroup != 0)
     return emitError() << "expects num_warps to be a multiple of head_group = "
                        << headGroup << ", but got " << numWarps;
-  if (keySplits < 1)
-    return emitError() << "expects key_splits of at least 1, but got "
-                       << keySplits;
+  if (keySplits < 1 || keySplits > kMaxKeySplits)
+    return emitError() << "expects key_splits from 1 to " << kMaxKeySplits
+                       << ", but got " << keySplits;
   int64_t rowMultiple = 16 * numWarps / headGroup;
   if (blockM <= 0 || blockM % rowMultiple != 0)
     return emitError() << "expects block_m to be a positive multiple of 16 * "
