@@ -313,8 +313,7 @@ static Softmax chooseSoftmax(const AttentionProblem &problem,
 
 /// Larger than anything that fits a chip, small enough for products of sizes
 /// not to overflow.
-static constexpr int64_t kMaxRows = 4096, kMaxStages = 1024, kMaxBlocks = 32,
-                         kMaxKeySplits = 256;
+static constexpr int64_t kMaxRows = 4096, kMaxStages = 1024, kMaxBlocks = 32;
 
 /// Keys of a tile when K and V are all that counts: 16 KiB of them, so that a
 /// few stages keep as much in flight as an SM needs.
@@ -603,9 +602,9 @@ mlir::flashcore::checkSchedule(const AttentionProblem &problem,
     return llvm::formatv(
         "expects num-warps to be a multiple of head-group = {0}, but got {1}",
         choice.headGroup, choice.numWarps);
-  if (choice.keySplits < 1)
-    return llvm::formatv("expects key-splits of at least 1, but got {0}",
-                         choice.keySplits);
+  if (choice.keySplits < 1 || choice.keySplits > kMaxKeySplits)
+    return llvm::formatv("expects key-splits from 1 to {0}, but got {1}",
+                         kMaxKeySplits, choice.keySplits);
   if (choice.keyWarps > 1 && (choice.headGroup > 1 || choice.keySplits > 1))
     return llvm::formatv("expects key-warps 1 where head-group or key-splits "
                          "is over 1, but got {0}",
@@ -630,8 +629,7 @@ mlir::flashcore::checkSchedule(const AttentionProblem &problem,
        {std::tuple("block-m", choice.blockM, kMaxRows),
         {"block-n", choice.blockN, kMaxRows},
         {"num-stages", choice.numStages, kMaxStages},
-        {"min-blocks", choice.minBlocks, kMaxBlocks},
-        {"key-splits", choice.keySplits, kMaxKeySplits}})
+        {"min-blocks", choice.minBlocks, kMaxBlocks}})
     if (value > limit)
       return llvm::formatv("expects {0} of at most {1}, but got {2}", name,
                            limit, value);

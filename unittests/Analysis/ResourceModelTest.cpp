@@ -98,6 +98,30 @@ TEST(PredictedLimiter, NamesTheBusiestUnit) {
       "cores: 768");
 }
 
+// Heads of a group are more query rows for the same keys.
+TEST(TileCost, CountsTheRowsOfAllHeads) {
+  AttentionProblem problem = makeProblem(64);
+  ScheduleChoice grouped = makeChoice(32, 64, 4);
+  grouped.headGroup = 4;
+  TileCost cost = getTileCost(problem, chip("sm_89"), grouped);
+  TileCost one = getTileCost(problem, chip("sm_89"), makeChoice(128, 64, 4));
+  EXPECT_EQ(cost.tensor, one.tensor);
+  EXPECT_EQ(cost.shared, one.shared);
+}
+
+TEST(PredictedLimiter, CountsTheBlocksOfAllSplits) {
+  AttentionProblem problem = makeProblem(64);
+  problem.batch = problem.headsQ = 1;
+  problem.seqlenQ = 16;
+  ScheduleChoice choice = makeChoice(16, 64, 1);
+  choice.keySplits = 100;
+  EXPECT_EQ(predictLimiter(problem, chip("sm_89"), choice),
+            "latency: 100 blocks for 128 SMs");
+  choice.keySplits = 128;
+  EXPECT_NE(predictLimiter(problem, chip("sm_89"), choice).substr(0, 7),
+            "latency");
+}
+
 TEST(PredictedLimiter, SaysWhenTheGridIsTooSmall) {
   AttentionProblem problem = makeProblem(64);
   problem.batch = 1;

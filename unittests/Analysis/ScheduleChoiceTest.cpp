@@ -625,10 +625,10 @@ TEST(ScheduleRefusal, KeySplits) {
   ScheduleOptions options;
   options.keySplits = -1;
   EXPECT_EQ(refuse(makeProblem(64, 64), options),
-            "expects key-splits of at least 1, but got -1");
+            "expects key-splits from 1 to 256, but got -1");
   options.keySplits = 257;
   EXPECT_EQ(refuse(makeProblem(64, 64), options),
-            "expects key-splits of at most 256, but got 257");
+            "expects key-splits from 1 to 256, but got 257");
 }
 
 // 2 * (64 * 128 + 4 * 64 * (128 + 128)) bytes.

@@ -61,6 +61,8 @@ def from_bundle(folder):
     manifest = json.loads((folder / "manifest.json").read_text())
     dims = manifest["attention"]["dims"]
     tensors = {tensor["name"]: tensor for tensor in manifest["tensors"]}
+    if manifest["workspace"]["bytes"]:
+        raise ValueError(f"{folder}: expects one kernel, but these share a workspace")
     for kernel in manifest["kernels"]:
         arguments = []
         for argument in kernel["arguments"]:

@@ -297,11 +297,19 @@ func.func @yield_outside_of_map_scores(%score: f32) {
 
 // -----
 
-// expected-error @below {{expects key_splits of at least 1, but got 0}}
+// expected-error @below {{expects key_splits from 1 to 256, but got 0}}
 #no_splits = #fcgpu.schedule<
     chip = "sm_89", block_m = 64, block_n = 64, num_warps = 4, num_stages = 2,
     query = registers, grid_order = query_fastest, min_blocks = 0,
     key_splits = 0>
+
+// -----
+
+// expected-error @below {{expects key_splits from 1 to 256, but got 257}}
+#too_many_splits = #fcgpu.schedule<
+    chip = "sm_89", block_m = 64, block_n = 64, num_warps = 4, num_stages = 2,
+    query = registers, grid_order = query_fastest, min_blocks = 0,
+    key_splits = 257>
 
 // -----
 

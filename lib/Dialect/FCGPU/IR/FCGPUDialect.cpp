@@ -100,9 +100,9 @@ LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   if (numWarps % headGroup != 0)
     return emitError() << "expects num_warps to be a multiple of head_group = "
                        << headGroup << ", but got " << numWarps;
-  if (keySplits < 1)
-    return emitError() << "expects key_splits of at least 1, but got "
-                       << keySplits;
+  if (keySplits < 1 || keySplits > kMaxKeySplits)
+    return emitError() << "expects key_splits from 1 to " << kMaxKeySplits
+                       << ", but got " << keySplits;
   if (keyWarps > 1 && (headGroup > 1 || keySplits > 1))
     return emitError() << "expects key_warps 1 where head_group or key_splits "
                           "is over 1, but got "

@@ -60,8 +60,8 @@
 // NUM-STAGES: error: 'flashcore.attention' op expects num-stages of at least 2, but got 1{{$}}
 // HEAD-GROUP: error: 'flashcore.attention' op expects head-group of at least 1, but got -2{{$}}
 // HEADS: error: 'flashcore.attention' op expects head-group to divide heads_q / heads_kv = 1, but got 2{{$}}
-// KEY-SPLITS: error: 'flashcore.attention' op expects key-splits of at least 1, but got -2{{$}}
-// MANY-SPLITS: error: 'flashcore.attention' op expects key-splits of at most 256, but got 257{{$}}
+// KEY-SPLITS: error: 'flashcore.attention' op expects key-splits from 1 to 256, but got -2{{$}}
+// MANY-SPLITS: error: 'flashcore.attention' op expects key-splits from 1 to 256, but got 257{{$}}
 // MIN-BLOCKS: error: 'flashcore.attention' op expects min-blocks not to be negative, but got -2{{$}}
 
 // 2 bytes * (64 * 64 + 3 * 128 * (64 + 64)) = 106496 > 99 KiB.

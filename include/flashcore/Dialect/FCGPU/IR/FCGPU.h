@@ -40,6 +40,9 @@ inline bool isOurKernel(Operation *kernel) {
   return kernel->hasAttr(kScheduleAttrName);
 }
 
+/// Blocks that may share a query tile.
+inline constexpr int64_t kMaxKeySplits = 256;
+
 /// Group size g of the swizzle of a row of `cols` 16-bit elements (see
 /// `!fcgpu.ring`): gcd(cols / 8, 8), a power of two. 1 means no swizzle.
 int64_t getSwizzleGroup(int64_t cols);

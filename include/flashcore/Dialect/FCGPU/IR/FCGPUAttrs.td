@@ -110,7 +110,8 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
     * `head_group`: query heads a block owns, all of one kv head, whose key and
       value tiles it copies once for all of them; divides heads_q / heads_kv
     * `key_splits`: blocks that share one query tile, each with its part of the
-      key tiles; with more than one, a second kernel merges their results
+      key tiles, up to 256; with more than one, a second kernel merges their
+      results
 
     ```mlir
     #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 64, num_warps = 4,
