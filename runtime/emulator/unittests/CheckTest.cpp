@@ -244,8 +244,8 @@ TEST(CheckRace, NeighboursOfVectorsAreApart) {
   std::string place = "mov.u32 %r1, tile; mad.lo.u32 %r2, %t, 16, %r1;";
   std::string vectors = "st.shared.v4.u32 [%r2], {%r1,%r1,%r1,%r1};";
   expectClean(runBody(place + vectors, withThreads(64), tile));
-  std::string word = "xor.b32 %r2, %r2, 512; ld.shared.u32 %r0, [%r2+12];";
-  expectOnly(runBody(place + vectors + word, withThreads(64), tile),
+  std::string others = "xor.b32 %r2, %r2, 512;" + vectors;
+  expectOnly(runBody(place + vectors + others, withThreads(64), tile),
              FindingKind::SharedRace);
   // With narrower accesses in the kernel, parts of a vector are apart too.
   std::string pairs = "st.shared.v2.u32 [%r2], {%r1,%r1};"
