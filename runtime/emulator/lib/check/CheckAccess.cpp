@@ -68,6 +68,25 @@ void Machine::reportRace(Warp &warp, const Inst &inst, unsigned lane,
   addFinding(key, std::move(finding));
 }
 
+/// `lanes` read shared or global memory that nobody has written.
+void Machine::reportUnwritten(Warp &warp, const Inst &inst, StateSpace space,
+                              const LaneAccess &access, uint32_t lanes) {
+  uint64_t address = access.address[std::countr_zero(lanes)];
+  find(
+      FindingKind::UninitializedMemory, warp, inst, lanes,
+      [&] {
+        if (space == StateSpace::Shared)
+          return Text{"reads shared memory nobody has written: " +
+                          nameShared(address, access.bytes),
+                      "shared memory starts with undefined contents (PTX ISA "
+                      "5.1.7)"};
+        return Text{"reads global memory nobody has written: " +
+                        nameGlobal(address, access.bytes),
+                    "a buffer starts with undefined contents (PTX ISA 5.1.4)"};
+      },
+      address, access.bytes);
+}
+
 namespace {
 /// Whether an access happened before what a lane does now. The cells of one
 /// access mostly have the same word, so the last answer is kept.
@@ -111,16 +130,7 @@ void Machine::checkShared(Warp &warp, const Inst &inst,
         unwritten |= 1u << lane;
     });
     if (unwritten) {
-      uint64_t address = access.address[std::countr_zero(unwritten)];
-      find(
-          FindingKind::UninitializedMemory, warp, inst, unwritten,
-          [&] {
-            return Text{"reads shared memory nobody has written: " +
-                            nameShared(address, access.bytes),
-                        "shared memory starts with undefined contents (PTX ISA "
-                        "5.1.7)"};
-          },
-          address, access.bytes);
+      reportUnwritten(warp, inst, StateSpace::Shared, access, unwritten);
       forEachLane(unwritten, [&](unsigned lane) {
         shadow.init.set(access.address[lane], access.bytes);
       });
@@ -193,16 +203,7 @@ void Machine::checkGlobal(Warp &warp, const Inst &inst,
       unwritten |= 1u << lane;
   });
   if (unwritten) {
-    uint64_t address = access.address[std::countr_zero(unwritten)];
-    find(
-        FindingKind::UninitializedMemory, warp, inst, unwritten,
-        [&] {
-          return Text{"reads global memory nobody has written: " +
-                          nameGlobal(address, access.bytes),
-                      "a buffer starts with undefined contents (PTX ISA "
-                      "5.1.4)"};
-        },
-        address, access.bytes);
+    reportUnwritten(warp, inst, StateSpace::Global, access, unwritten);
     if (halted)
       return;
     forEachLane(unwritten, [&](unsigned lane) {
