@@ -31,10 +31,10 @@ def PromoteSharedPass : Pass<"flashcore-promote-shared", "::mlir::gpu::GPUFuncOp
     there by `fcgpu.read`.
 
     A tile that is the same for all warps (K, V) is copied by the block, into a
-    ring of `num_stages` slots; in a loop it is tile number %i. A tile that depends
-    on the warp (Q) belongs to it, and it copies it into its own slot; with `query = shared` its
-    read moves into the loop. The IR is not yet right for more than one thread:
-    flashcore-insert-barriers makes it so.
+    ring of `num_stages` slots; in a loop it is tile number %i. A tile that
+    depends on the warp (Q) belongs to it, and it copies it into its own slot;
+    with `query = shared` its read moves into the loop. The IR is not yet right
+    for more than one thread: flashcore-insert-barriers makes it so.
 
     ```mlir
     %k = vector.transfer_read %key[%c0, %c0, %row, %c0], %zero
