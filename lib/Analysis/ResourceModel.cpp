@@ -35,10 +35,6 @@ Occupancy mlir::flashcore::getOccupancy(const TargetInfo &target,
   return result;
 }
 
-double TileCost::getMax() const {
-  return std::max({tensor, special, floats, shared});
-}
-
 TileCost mlir::flashcore::getTileCost(const AttentionProblem &problem,
                                       const TargetInfo &target,
                                       const ScheduleChoice &choice) {

@@ -112,9 +112,9 @@ Status Session::validate(const RunRequest &request) {
   return verifyRequest(*problem, request);
 }
 
-Status Session::runAndCheck(LoadedBundle &loaded, const Problem &problem,
-                            RunResult &result) {
-  const RunRequest &request = result.request;
+/// The tensors of a problem, the inputs filled.
+static StatusOr<TensorSet> createTensors(const Problem &problem,
+                                         const RunRequest &request) {
   StatusOr<TensorSet> set = TensorSet::create(problem);
   if (!set.ok())
     return set.status();
@@ -122,6 +122,15 @@ Status Session::runAndCheck(LoadedBundle &loaded, const Problem &problem,
           set->fillInputs(request.seed, request.kind, request.stage);
       !status.ok())
     return status;
+  return set;
+}
+
+Status Session::runAndCheck(LoadedBundle &loaded, const Problem &problem,
+                            RunResult &result) {
+  const RunRequest &request = result.request;
+  StatusOr<TensorSet> set = createTensors(problem, request);
+  if (!set.ok())
+    return set.status();
   for (const auto &[name, file] : request.inputFiles)
     if (Status status = readTensor(file, set->tensor(name)); !status.ok())
       return status;
@@ -165,13 +174,9 @@ StatusOr<LaunchOverhead> Session::measureOverhead(const RunRequest &request) {
   StatusOr<Problem> problem = createProblem(*(*loaded)->bundle, request);
   if (!problem.ok())
     return problem.status();
-  StatusOr<TensorSet> set = TensorSet::create(*problem);
+  StatusOr<TensorSet> set = createTensors(*problem, request);
   if (!set.ok())
     return set.status();
-  if (Status status =
-          set->fillInputs(request.seed, request.kind, request.stage);
-      !status.ok())
-    return status;
   if (Status status = set->upload(*device); !status.ok())
     return status;
   StatusOr<std::vector<KernelLaunch>> launches = set->launches();

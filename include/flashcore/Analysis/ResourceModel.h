@@ -37,8 +37,6 @@ struct TileCost {
   double special = 0; ///< ex2, and tanh of a softcap
   double floats = 0;  ///< f32 arithmetic of the softmax and of rescaling
   double shared = 0;  ///< ldmatrix and cp.async
-
-  double getMax() const;
 };
 TileCost getTileCost(const AttentionProblem &problem, const TargetInfo &target,
                      const ScheduleChoice &choice);

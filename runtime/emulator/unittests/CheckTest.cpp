@@ -238,6 +238,21 @@ TEST(CheckRace, HalfWordsOfOneWordAreApart) {
   expectClean(runBody(body, withThreads(64), tile));
 }
 
+TEST(CheckRace, NeighboursOfVectorsAreApart) {
+  std::string tile = ".shared .align 1024 .b8 tile[1024];";
+  // Each thread has a vector of 16 bytes; the other warp's lie beside them.
+  std::string place = "mov.u32 %r1, tile; mad.lo.u32 %r2, %t, 16, %r1;";
+  std::string vectors = "st.shared.v4.u32 [%r2], {%r1,%r1,%r1,%r1};";
+  expectClean(runBody(place + vectors, withThreads(64), tile));
+  std::string others = "xor.b32 %r2, %r2, 512;" + vectors;
+  expectOnly(runBody(place + vectors + others, withThreads(64), tile),
+             FindingKind::SharedRace);
+  // With narrower accesses in the kernel, parts of a vector are apart too.
+  std::string pairs = "st.shared.v2.u32 [%r2], {%r1,%r1};"
+                      "xor.b32 %r2, %r2, 512; st.shared.u32 [%r2+8], %r1;";
+  expectClean(runBody(place + pairs, withThreads(64), tile));
+}
+
 TEST(CheckRace, DifferentValuesToOnePlace) {
   expectOnly(runBody("st.global.u32 [%g0], %t;"), FindingKind::GlobalRace);
   expectClean(runBody("st.global.u32 [%g0], 5;"));

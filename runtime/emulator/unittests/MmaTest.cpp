@@ -115,7 +115,7 @@ static void multiply(const HandlerTable &table, const Problem &p,
       d[lane / 4 + (r >> 1) * 8][lane % 4 * 2 + (r & 1)] = out[r][lane];
 }
 
-enum class Kind { Normal, Wide, RawBits, Zeros, Tiny };
+enum class Kind { Normal, Wide, RawBits, Zeros, Tiny, Full };
 
 static Problem makeProblem(std::mt19937 &random, bool isBfloat, unsigned k,
                            Kind kind) {
@@ -134,6 +134,8 @@ static Problem makeProblem(std::mt19937 &random, bool isBfloat, unsigned k,
     if (kind == Kind::Wide)
       x = std::ldexp(x, int(random() % (isBfloat ? 60 : 24)) -
                             (isBfloat ? 30 : 14));
+    if (kind == Kind::Full)
+      x = 2 - std::ldexp(1.0f, -7 + int(random() % 2));
     return isBfloat ? bfloatFromFloat(x) : halfFromFloat(x);
   };
   for (auto &row : p.a)
@@ -153,6 +155,8 @@ static Problem makeProblem(std::mt19937 &random, bool isBfloat, unsigned k,
         x = random() % 2 ? 0.0f : std::ldexp(x, -120);
       if (kind == Kind::RawBits)
         x = floatOf(static_cast<uint32_t>(random()));
+      if (kind == Kind::Full)
+        x = random() % 2 ? 0x1.fffffep0f : -x;
     }
   return p;
 }
@@ -185,6 +189,7 @@ TEST(Mma, NormalInputs) { checkKind(Kind::Normal); }
 TEST(Mma, WideExponents) { checkKind(Kind::Wide); }
 TEST(Mma, SubnormalInfiniteAndNan) { checkKind(Kind::RawBits); }
 TEST(Mma, TinyProducts) { checkKind(Kind::Tiny); }
+TEST(Mma, SumsThatNeedMostBits) { checkKind(Kind::Full); }
 TEST(Mma, ZerosAndTinyAccumulators) { checkKind(Kind::Zeros); }
 
 TEST(Mma, TruncatesLikeTheHardware) {

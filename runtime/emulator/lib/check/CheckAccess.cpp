@@ -68,6 +68,52 @@ void Machine::reportRace(Warp &warp, const Inst &inst, unsigned lane,
   addFinding(key, std::move(finding));
 }
 
+/// `lanes` read shared or global memory that nobody has written.
+void Machine::reportUnwritten(Warp &warp, const Inst &inst, StateSpace space,
+                              const LaneAccess &access, uint32_t lanes) {
+  uint64_t address = access.address[std::countr_zero(lanes)];
+  find(
+      FindingKind::UninitializedMemory, warp, inst, lanes,
+      [&] {
+        if (space == StateSpace::Shared)
+          return Text{"reads shared memory nobody has written: " +
+                          nameShared(address, access.bytes),
+                      "shared memory starts with undefined contents (PTX ISA "
+                      "5.1.7)"};
+        return Text{"reads global memory nobody has written: " +
+                        nameGlobal(address, access.bytes),
+                    "a buffer starts with undefined contents (PTX ISA 5.1.4)"};
+      },
+      address, access.bytes);
+}
+
+namespace {
+/// Whether an access happened before what a lane does now. The cells of one
+/// access mostly have the same word, so the last answer is kept.
+class HappensBefore {
+public:
+  HappensBefore(const SegmentTable &segments, const WarpClock &clock,
+                unsigned lane)
+      : segments(segments), clock(clock), lane(lane) {}
+
+  bool operator()(AccessWord access) {
+    if (access != last) {
+      last = access;
+      answer = segments.isOrdered(access, clock, lane);
+    }
+    return answer;
+  }
+
+private:
+  const SegmentTable &segments;
+  const WarpClock &clock;
+  unsigned lane;
+  /// Number 0 is of no segment.
+  AccessWord last;
+  bool answer = true;
+};
+} // namespace
+
 //===----------------------------------------------------------------------===//
 // Shared memory
 //===----------------------------------------------------------------------===//
@@ -84,16 +130,7 @@ void Machine::checkShared(Warp &warp, const Inst &inst,
         unwritten |= 1u << lane;
     });
     if (unwritten) {
-      uint64_t address = access.address[std::countr_zero(unwritten)];
-      find(
-          FindingKind::UninitializedMemory, warp, inst, unwritten,
-          [&] {
-            return Text{"reads shared memory nobody has written: " +
-                            nameShared(address, access.bytes),
-                        "shared memory starts with undefined contents (PTX ISA "
-                        "5.1.7)"};
-          },
-          address, access.bytes);
+      reportUnwritten(warp, inst, StateSpace::Shared, access, unwritten);
       forEachLane(unwritten, [&](unsigned lane) {
         shadow.init.set(access.address[lane], access.bytes);
       });
@@ -116,33 +153,36 @@ void Machine::checkSharedLane(Warp &warp, const Inst &inst, unsigned lane,
   const WarpClock &clock = warp.clock;
   const uint32_t me = 1u << warp.index;
   const AccessWord mine(clock.segment, pcOf(inst), owner, isAsync);
+  const AccessWord several(clock.segment, pcOf(inst), severalLanes);
+  HappensBefore isOrdered(segments, clock, owner);
+  AccessWord *writes = shadow.writes.data();
+  AccessWord *reads = shadow.reads[warp.index].data();
+  uint32_t *readers = shadow.readers.data();
   for (size_t cell = first; cell <= last; ++cell) {
-    AccessWord write = shadow.writes[cell];
+    AccessWord write = writes[cell];
     // Lanes that write one place together are compared by value instead.
     bool together =
         isWrite && write.segment() == clock.segment && write.pc() == mine.pc();
-    if (write && !together &&
-        (write.isAsync() || !segments.isOrdered(write, clock, owner)))
+    if (write && !together && (write.isAsync() || !isOrdered(write)))
       reportRace(warp, inst, lane, address, bytes, write, true, isWrite,
                  nullptr);
     if (!isWrite) {
-      AccessWord &read = shadow.reads[warp.index][cell];
-      bool sameTime = (shadow.readers[cell] & me) &&
-                      read.segment() == clock.segment && read.lane() != owner;
-      read =
-          sameTime ? AccessWord(clock.segment, pcOf(inst), severalLanes) : mine;
-      shadow.readers[cell] |= me;
+      AccessWord read = reads[cell];
+      bool sameTime = (readers[cell] & me) && read.segment() == clock.segment &&
+                      read.lane() != owner;
+      reads[cell] = sameTime ? several : mine;
+      readers[cell] |= me;
       continue;
     }
-    for (uint32_t rest = shadow.readers[cell]; rest; rest &= rest - 1) {
+    for (uint32_t rest = readers[cell]; rest; rest &= rest - 1) {
       AccessWord read =
           shadow.reads[static_cast<unsigned>(std::countr_zero(rest))][cell];
-      if (!segments.isOrdered(read, clock, owner))
+      if (!isOrdered(read))
         reportRace(warp, inst, lane, address, bytes, read, false, true,
                    nullptr);
     }
-    shadow.readers[cell] = 0;
-    shadow.writes[cell] = mine;
+    readers[cell] = 0;
+    writes[cell] = mine;
   }
 }
 
@@ -163,16 +203,7 @@ void Machine::checkGlobal(Warp &warp, const Inst &inst,
       unwritten |= 1u << lane;
   });
   if (unwritten) {
-    uint64_t address = access.address[std::countr_zero(unwritten)];
-    find(
-        FindingKind::UninitializedMemory, warp, inst, unwritten,
-        [&] {
-          return Text{"reads global memory nobody has written: " +
-                          nameGlobal(address, access.bytes),
-                      "a buffer starts with undefined contents (PTX ISA "
-                      "5.1.4)"};
-        },
-        address, access.bytes);
+    reportUnwritten(warp, inst, StateSpace::Global, access, unwritten);
     if (halted)
       return;
     forEachLane(unwritten, [&](unsigned lane) {
@@ -201,12 +232,13 @@ void Machine::checkGlobalLane(Warp &warp, const Inst &inst, Buffer &buffer,
   const WarpClock &clock = warp.clock;
   const AccessWord mine(clock.segment, pcOf(inst), lane);
   uint64_t address = buffer.base + offset;
+  HappensBefore isOrdered(segments, clock, lane);
   auto check = [&](AccessWord earlier, bool earlierIsWrite) {
     // Lanes that write one place together are compared by value instead.
     bool together = isWrite && earlierIsWrite &&
                     earlier.segment() == clock.segment &&
                     earlier.pc() == mine.pc();
-    if (earlier && !together && !segments.isOrdered(earlier, clock, lane))
+    if (earlier && !together && !isOrdered(earlier))
       reportRace(warp, inst, lane, address, bytes, earlier, earlierIsWrite,
                  isWrite, &buffer);
   };
@@ -228,7 +260,7 @@ void Machine::checkGlobalLane(Warp &warp, const Inst &inst, Buffer &buffer,
       continue;
     }
     // Keep an unordered earlier reader: a later write must meet both.
-    if (read && !segments.isOrdered(read, clock, lane))
+    if (read && !isOrdered(read))
       shadow.otherReads[cell] = read;
     read = mine;
   }

@@ -50,7 +50,6 @@ void Lowering::dropCacheHints() {
 }
 
 void Lowering::noteAccess(StateSpace space, unsigned bytes) {
-  bytes = std::clamp(bytes, 1u, 4u);
   if (space == StateSpace::Shared || space == StateSpace::Generic)
     program.sharedGrain = std::min(program.sharedGrain, bytes);
   if (space == StateSpace::Global || space == StateSpace::Generic)
@@ -121,7 +120,7 @@ bool Lowering::lowerLoadStore() {
   if (!dataRegisters(elements, type, isStore, operands, regBytes))
     return false;
   operands[isStore ? 0 : length] = addr.granule;
-  noteAccess(addr.space, bytes);
+  noteAccess(addr.space, length * bytes);
   Inst &out =
       emit(isStore ? InstKind::Store : InstKind::Load, InstClass::Memory);
   out.space = addr.space;
@@ -266,7 +265,7 @@ bool Lowering::lowerCpAsync() {
     return false;
   if (from.offset != static_cast<int32_t>(from.offset))
     return failHere("global offset of cp.async does not fit 32 bits");
-  noteAccess(StateSpace::Shared, 4);
+  noteAccess(StateSpace::Shared, static_cast<unsigned>(size.value));
   Inst &out = emit(InstKind::CpAsync, InstClass::Async);
   out.elementBytes = static_cast<uint8_t>(size.value);
   out.bypassesL1 = cache == 1;
@@ -311,7 +310,7 @@ bool Lowering::lowerMatrixMove() {
                 "a matrix move", !isStore, operands))
     return false;
   operands.insert(isStore ? operands.begin() : operands.end(), addr.granule);
-  noteAccess(StateSpace::Shared, 4);
+  noteAccess(StateSpace::Shared, 16);
   Inst &out = emit(isStore ? InstKind::StoreMatrix : InstKind::LoadMatrix,
                    InstClass::Matrix);
   out.vectorLength = static_cast<uint8_t>(count);

@@ -15,10 +15,11 @@
 //          exactly
 //   d    = sum truncated to f32, or rounded to nearest f16
 //
-// In the frame, the 64 halves of one register of A are an 8x8 block in
-// row-major order, those of B one in column-major order, since lane = 4 * row +
-// column/2. A row of the accumulator is computed as 8 floats in the order 0 2 4
-// 6 1 3 5 7, which is four floats of c[0] and four of c[1].
+// In the frame, a register of A or of the accumulator has four columns of words
+// of eight rows, since lane = 4 * row + column. Two such registers are
+// transposed into four vectors, one a column, with a lane for each of the
+// tile's 16 rows. B lies in column-major order, so that its elements are the
+// scalars that those vectors are multiplied by.
 //
 // Compiled once for each instruction set, like Alu.cpp.
 //
@@ -27,121 +28,136 @@
 #include "../sim/Handlers.h"
 #include "Half.h"
 
-#ifdef __F16C__
-#include <immintrin.h>
-#endif
-
 using namespace flashcore::emu;
 
 namespace {
 
-using Float8 [[gnu::vector_size(32)]] = float;
-using Int8 [[gnu::vector_size(32)]] = int32_t;
-using Double8 [[gnu::vector_size(64)]] = double;
-using Long8 [[gnu::vector_size(64)]] = int64_t;
+/// A lane for each row of the tile, in the order of `transpose`.
+using Floats [[gnu::vector_size(64)]] = float;
+using Ints [[gnu::vector_size(64)]] = int32_t;
+using Words [[gnu::vector_size(64)]] = uint32_t;
+using Halves [[gnu::vector_size(32)]] = uint16_t;
+/// Two halves a lane: element k in the low one, k + 1 in the high one.
+using Pairs [[gnu::vector_size(64)]] = int16_t;
 
-/// Below all others; the zero of the model comes in with the accumulator.
+constexpr unsigned numRows = 16;
+constexpr unsigned numCols = 8;
+constexpr unsigned maxDepth = 16;
+
+/// Of a factor that is zero: below all others. The zero of the model comes in
+/// with the accumulator.
 constexpr int zeroExponent = -300;
+/// Of an infinity or NaN: above all others, times zero as well.
+constexpr int specialExponent = 1000;
 constexpr int minAccumulatorExponent = -126;
+/// Between these, scaled terms are exact integers.
+constexpr int minExponent = -100;
+constexpr int maxExponent = 100;
 
 struct Tiles {
-  alignas(64) float a[16][16];
-  alignas(64) int32_t aExponent[16][16];
-  alignas(64) float b[16][8];
-  alignas(64) int32_t bExponent[16][8];
-  /// An infinity or NaN is among the factors.
-  bool special = false;
-  /// bf16 products may be smaller than any f32; those of f16 may not.
-  bool tinyProducts = false;
+  Floats a[maxDepth];
+  Pairs aExponent[maxDepth / 2];
+  alignas(64) float b[numCols][maxDepth];
+  alignas(64) int16_t bExponent[numCols][maxDepth];
+
+  int exponentOfA(unsigned row, unsigned k) const {
+    return aExponent[k / 2][2 * row + k % 2];
+  }
 };
 
-FC_INLINE int min(int a, int b) { return a < b ? a : b; }
 FC_INLINE int max(int a, int b) { return a > b ? a : b; }
 
-/// Exponent of a factor; a subnormal input keeps its format's smallest.
-FC_INLINE int exponentOf(float x, int smallest) {
-  uint32_t bits = bitsOf(x);
-  int exponent = static_cast<int>(bits >> 23 & 0xffu) - 127;
-  exponent = exponent < smallest ? smallest : exponent;
-  return (bits << 1) == 0 ? zeroExponent : exponent;
+FC_INLINE int fieldOf(float x) {
+  return static_cast<int>(bitsOf(x) >> 23 & 0xffu);
 }
 
-using Half8 [[gnu::vector_size(16)]] = uint16_t;
-using Half64 [[gnu::vector_size(128)]] = uint16_t;
-using Word8 [[gnu::vector_size(32)]] = uint32_t;
-
-/// Eight halves as floats.
-template <bool IsBfloat> FC_INLINE Float8 widen(const uint16_t *halves) {
-  Half8 h;
-  __builtin_memcpy(&h, halves, sizeof h);
+/// Halves as floats.
+template <bool IsBfloat> FC_INLINE Floats widen(Halves halves) {
 #ifdef __F16C__
+  using Float16s [[gnu::vector_size(32)]] = _Float16;
   if (!IsBfloat)
-    return _mm256_cvtph_ps(reinterpret_cast<__m128i>(h));
+    return __builtin_convertvector(reinterpret_cast<Float16s>(halves), Floats);
 #endif
-  Word8 bits = __builtin_convertvector(h, Word8);
+  Words bits = __builtin_convertvector(halves, Words);
   if (IsBfloat)
-    return reinterpret_cast<Float8>(bits << 16);
-  Word8 magnitude = (bits & 0x7fffu) << 13;
-  Word8 value =
-      reinterpret_cast<Word8>(reinterpret_cast<Float8>(magnitude) * 0x1p112f);
-  value |= reinterpret_cast<Word8>(magnitude >= 0x0f800000u) & 0x7f800000u;
-  return reinterpret_cast<Float8>(value | (bits & 0x8000u) << 16);
+    return reinterpret_cast<Floats>(bits << 16);
+  Words magnitude = (bits & 0x7fffu) << 13;
+  Words value =
+      reinterpret_cast<Words>(reinterpret_cast<Floats>(magnitude) * 0x1p112f);
+  value |= reinterpret_cast<Words>(magnitude >= 0x0f800000u) & 0x7f800000u;
+  return reinterpret_cast<Floats>(value | (bits & 0x8000u) << 16);
 }
 
-FC_INLINE Int8 exponents8(Float8 x, int smallest) {
-  Int8 bits = reinterpret_cast<Int8>(x);
-  Int8 exponent = ((bits >> 23) & 0xff) - 127;
-  exponent = exponent < smallest ? smallest - (Int8){} : exponent;
-  return (bits << 1) == 0 ? zeroExponent - (Int8){} : exponent;
+/// Exponents of factors; a subnormal one keeps its format's smallest.
+template <bool IsBfloat> FC_INLINE Pairs exponentsOf(Pairs halves) {
+  constexpr int16_t fraction = IsBfloat ? 7 : 10, bias = IsBfloat ? 127 : 15;
+  constexpr int16_t top = 2 * bias + 1;
+  Pairs field = (halves >> fraction) & top;
+  Pairs exponent = (field > 1 ? field : 1 - (Pairs){}) - bias;
+  exponent = field == top ? specialExponent - (Pairs){} : exponent;
+  return (halves & 0x7fff) == 0 ? zeroExponent - (Pairs){} : exponent;
 }
 
-/// The transpose of an 8x8 block whose columns come in the order 0 2 4 6 1 3
-/// 5 7.
-FC_INLINE Half64 transposeB(Half64 v) {
-#define FC_ROW(K) K, K + 16, K + 32, K + 48, K + 8, K + 24, K + 40, K + 56
-  return __builtin_shufflevector(v, v, FC_ROW(0), FC_ROW(1), FC_ROW(2),
-                                 FC_ROW(3), FC_ROW(4), FC_ROW(5), FC_ROW(6),
-                                 FC_ROW(7));
-#undef FC_ROW
+/// Turns 16 rows of four words, four rows a vector, into four columns, and
+/// columns into rows. In a column row 4 * i + j is lane 4 * j + i.
+FC_INLINE void transpose(Words (&v)[4]) {
+#define FC_LOW(I) I, I + 16, I + 1, I + 17
+#define FC_HIGH(I) I + 2, I + 18, I + 3, I + 19
+#define FC_INTERLEAVE(X, Y, PART)                                              \
+  __builtin_shufflevector(X, Y, PART(0), PART(4), PART(8), PART(12))
+  Words low02 = FC_INTERLEAVE(v[0], v[2], FC_LOW);
+  Words high02 = FC_INTERLEAVE(v[0], v[2], FC_HIGH);
+  Words low13 = FC_INTERLEAVE(v[1], v[3], FC_LOW);
+  Words high13 = FC_INTERLEAVE(v[1], v[3], FC_HIGH);
+  v[0] = FC_INTERLEAVE(low02, low13, FC_LOW);
+  v[1] = FC_INTERLEAVE(low02, low13, FC_HIGH);
+  v[2] = FC_INTERLEAVE(high02, high13, FC_LOW);
+  v[3] = FC_INTERLEAVE(high02, high13, FC_HIGH);
+#undef FC_INTERLEAVE
+#undef FC_HIGH
+#undef FC_LOW
+}
+
+/// The four columns of the 16 rows in two registers, `top` above `bottom`.
+FC_INLINE void loadColumns(Words (&columns)[4], const void *top,
+                           const void *bottom) {
+  __builtin_memcpy(columns, top, 128);
+  __builtin_memcpy(columns + 2, bottom, 128);
+  transpose(columns);
 }
 
 template <bool IsBfloat, bool NeedExponents>
-FC_INLINE void unpack(const MmaOperands &in, unsigned k, Tiles &t) {
-  constexpr int smallest = IsBfloat ? -126 : -14;
-  Int8 largest = {};
-  t.tinyProducts = IsBfloat;
-  unsigned numA = k / 4;
-  for (unsigned r = 0; r < numA; ++r) {
-    const uint16_t *halves = reinterpret_cast<const uint16_t *>(in.a[r]);
-    unsigned row0 = (r & 1) * 8, col0 = (r >> 1) * 8;
-    for (unsigned row = 0; row < 8; ++row) {
-      Float8 x = widen<IsBfloat>(halves + row * 8);
-      __builtin_memcpy(&t.a[row0 + row][col0], &x, sizeof x);
-      if (NeedExponents) {
-        Int8 e = exponents8(x, smallest);
-        largest = e > largest ? e : largest;
-        __builtin_memcpy(&t.aExponent[row0 + row][col0], &e, sizeof e);
-      }
+FC_INLINE void unpack(const MmaOperands &in, unsigned depth, Tiles &t) {
+  for (unsigned k0 = 0; k0 < depth; k0 += 8) {
+    Words columns[4];
+    loadColumns(columns, in.a[k0 / 4], in.a[k0 / 4 + 1]);
+    for (unsigned k = 0; k < 8; ++k) {
+      Words half = columns[k / 2] >> (16 * (k % 2));
+      t.a[k0 + k] = widen<IsBfloat>(__builtin_convertvector(half, Halves));
+    }
+    if (NeedExponents)
+      for (unsigned i = 0; i < 4; ++i)
+        t.aExponent[k0 / 2 + i] =
+            exponentsOf<IsBfloat>(reinterpret_cast<Pairs>(columns[i]));
+    // B: two columns a vector, for the exponents four.
+    const uint16_t *b = reinterpret_cast<const uint16_t *>(in.b[k0 / 8]);
+    for (unsigned col = 0; col < numCols; col += 2) {
+      Halves halves;
+      __builtin_memcpy(&halves, b + col * 8, sizeof halves);
+      Floats x = widen<IsBfloat>(halves);
+      for (unsigned i = 0; i < 2; ++i)
+        __builtin_memcpy(t.b[col + i] + k0,
+                         reinterpret_cast<const float *>(&x) + 8 * i, 32);
+    }
+    for (unsigned col = 0; NeedExponents && col < numCols; col += 4) {
+      Pairs halves;
+      __builtin_memcpy(&halves, b + col * 8, sizeof halves);
+      Pairs e = exponentsOf<IsBfloat>(halves);
+      for (unsigned i = 0; i < 4; ++i)
+        __builtin_memcpy(t.bExponent[col + i] + k0,
+                         reinterpret_cast<const int16_t *>(&e) + 8 * i, 16);
     }
   }
-  for (unsigned r = 0; r < k / 8; ++r) {
-    Half64 block;
-    __builtin_memcpy(&block, in.b[r], sizeof block);
-    block = transposeB(block);
-    uint16_t halves[64];
-    __builtin_memcpy(halves, &block, sizeof block);
-    for (unsigned row = 0; row < 8; ++row) {
-      Float8 x = widen<IsBfloat>(halves + row * 8);
-      __builtin_memcpy(t.b[r * 8 + row], &x, sizeof x);
-      if (NeedExponents) {
-        Int8 e = exponents8(x, smallest);
-        largest = e > largest ? e : largest;
-        __builtin_memcpy(t.bExponent[r * 8 + row], &e, sizeof e);
-      }
-    }
-  }
-  for (unsigned i = 0; i < 8; ++i)
-    t.special |= largest[i] == 128;
 }
 
 /// One element by the definition, for infinities, NaNs and huge exponents.
@@ -152,13 +168,13 @@ float sumSlowly(const Tiles &t, unsigned row, unsigned col, unsigned k0,
   double special = c;
   bool finite = __builtin_isfinite(c);
   const int fractionBits = model.fractionBits;
-  int emax =
-      c == 0 ? model.zeroExponent : exponentOf(c, minAccumulatorExponent);
+  int emax = c == 0 ? model.zeroExponent
+                    : max(fieldOf(c) - 127, minAccumulatorExponent);
   for (unsigned k = k0; k < k1; ++k) {
-    double p = static_cast<double>(t.a[row][k]) * t.b[k][col];
+    double p = static_cast<double>(t.a[k][row]) * t.b[col][k];
     finite = finite && __builtin_isfinite(p);
     special += p;
-    emax = max(emax, t.aExponent[row][k] + t.bExponent[k][col]);
+    emax = max(emax, t.exponentOfA(row, k) + t.bExponent[col][k]);
   }
   if (!finite)
     return special != special ? floatOf(0x7fffffffu)
@@ -166,7 +182,7 @@ float sumSlowly(const Tiles &t, unsigned row, unsigned col, unsigned k0,
   double scale = __builtin_ldexp(1.0, fractionBits - emax);
   int64_t sum = static_cast<int64_t>(c * scale);
   for (unsigned k = k0; k < k1; ++k)
-    sum += static_cast<int64_t>(static_cast<double>(t.a[row][k]) * t.b[k][col] *
+    sum += static_cast<int64_t>(static_cast<double>(t.a[k][row]) * t.b[col][k] *
                                 scale);
   // Truncate to 24 bits or to a multiple of 2^-149, whichever is coarser.
   int lowest = emax - fractionBits;
@@ -184,89 +200,119 @@ float sumSlowly(const Tiles &t, unsigned row, unsigned col, unsigned k0,
   return sum < 0 && magnitude ? -narrow : narrow;
 }
 
-/// One row of eight elements, products k0..k1. `ToOdd` is for f16 products
-/// only.
-template <bool ToOdd>
-FC_INLINE Float8 sumRow(const Tiles &t, unsigned row, unsigned k0, unsigned k1,
-                        Float8 c, const MmaModel &model) {
-  const int fractionBits = model.fractionBits;
-  Float8 products[16];
-  Int8 emax = exponents8(c, minAccumulatorExponent);
-  emax = emax < model.zeroExponent ? model.zeroExponent - (Int8){} : emax;
-  for (unsigned k = k0; k < k1; ++k) {
-    const Float8 &b = *reinterpret_cast<const Float8 *>(t.b[k]);
-    const Int8 &eb = *reinterpret_cast<const Int8 *>(t.bExponent[k]);
-    products[k - k0] = t.a[row][k] * b;
-    Int8 e = t.aExponent[row][k] + eb;
-    emax = e > emax ? e : emax;
+/// The largest exponent of the products k0 .. k0 + Group of one column.
+template <unsigned Group>
+FC_INLINE Ints largestExponents(const Tiles &t, unsigned col, unsigned k0) {
+  constexpr int none = 2 * zeroExponent;
+  Pairs largest = none - (Pairs){};
+  for (unsigned k = k0; k < k0 + Group; k += 2) {
+    uint32_t pair;
+    __builtin_memcpy(&pair, t.bExponent[col] + k, sizeof pair);
+    Pairs e = t.aExponent[k / 2] + reinterpret_cast<Pairs>(pair - (Words){});
+    largest = e > largest ? e : largest;
   }
-  Int8 mayMatter = reinterpret_cast<Int8>(c != 0.0f);
-  mayMatter = t.tinyProducts ? ~(Int8){} : mayMatter;
-  Int8 slow = (emax > 100) | ((emax < -100) & mayMatter);
-  Int8 e = emax < -100 ? -100 - (Int8){} : emax;
-  Float8 scale = reinterpret_cast<Float8>((fractionBits + 127 - e) << 23);
-  // 16 products below 4 * 2^25 each stay below 2^31. Lanes that are slow below
-  // may wrap, so the sum is unsigned.
-  Word8 bits = {};
-  for (unsigned k = k0; k < k1; ++k)
-    bits += reinterpret_cast<Word8>(
-        __builtin_convertvector(products[k - k0] * scale, Int8));
-  Int8 sum = reinterpret_cast<Int8>(bits);
-  Int8 addend = __builtin_convertvector(c * scale, Int8);
-  Double8 total = __builtin_convertvector(sum, Double8) +
-                  __builtin_convertvector(addend, Double8);
-  // The low 29 bits of a double are those that f32 lacks.
-  Long8 exact = reinterpret_cast<Long8>(total);
-  Long8 kept = exact & ~((int64_t(1) << 29) - 1);
+  Ints even = reinterpret_cast<Ints>(largest) << 16 >> 16;
+  Ints odd = reinterpret_cast<Ints>(largest) >> 16;
+  return even > odd ? even : odd;
+}
+
+/// Integers as f32, what is lost truncated or rounded to odd. They must be so
+/// far below 2^31 that rounding to nearest stays below.
+template <bool ToOdd> FC_INLINE Floats narrow(Ints sum) {
+  Floats nearest = __builtin_convertvector(sum, Floats);
+  Ints back = __builtin_convertvector(nearest, Ints);
+  // One last place less where it went away from zero: true is -1.
+  Ints sign = sum >> 31;
+  Ints bits = reinterpret_cast<Ints>(nearest) + ((back ^ sign) > (sum ^ sign));
   if (ToOdd)
-    kept |= (kept != exact) & (int64_t(1) << 29);
-  Float8 result =
-      __builtin_convertvector(reinterpret_cast<Double8>(kept), Float8) *
-      reinterpret_cast<Float8>((e - fractionBits + 127) << 23);
-  slow = t.special ? ~(Int8){} : slow;
-  bool anySlow = false;
-  for (unsigned i = 0; i < 8; ++i)
-    anySlow |= slow[i] != 0;
-  if (__builtin_expect(anySlow, 0))
-    for (unsigned i = 0; i < 8; ++i)
+    bits |= (back != sum) & 1;
+  return reinterpret_cast<Floats>(bits);
+}
+
+/// One column, products k0 .. k0 + Group. `ToOdd` is for f16 products only.
+template <bool IsBfloat, bool ToOdd, unsigned Group>
+FC_INLINE Floats sumColumn(const Tiles &t, unsigned col, unsigned k0, Floats c,
+                           const MmaModel &model) {
+  const int fractionBits = model.fractionBits;
+  Ints emax = (reinterpret_cast<Ints>(c) >> 23 & 0xff) - 127;
+  Ints products = largestExponents<Group>(t, col, k0);
+  emax = products > emax ? products : emax;
+  // Of f16 only the accumulator may be that small; bf16 products may be too.
+  Ints mayMatter = IsBfloat ? ~(Ints){} : reinterpret_cast<Ints>(c != 0.0f);
+  Ints slow = (emax > maxExponent) | ((emax < minExponent) & mayMatter);
+  emax = emax < minExponent ? minExponent - (Ints){} : emax;
+  Ints scaleBits = (fractionBits + 127 - emax) << 23;
+  Floats scale = reinterpret_cast<Floats>(scaleBits);
+  // 16 products below 4 * 2^25 each stay below 2^31, and what goes beyond with
+  // the accumulator is slow. Lanes that are slow wrap, so the sum is unsigned.
+  Words bits =
+      reinterpret_cast<Words>(__builtin_convertvector(c * scale, Ints));
+  for (unsigned k = k0; k < k0 + Group; ++k)
+    bits += reinterpret_cast<Words>(
+        __builtin_convertvector(t.a[k] * t.b[col][k] * scale, Ints));
+  if (Group == 16)
+    slow |= (bits + (1u << 30)) > (1u << 31);
+  Floats result = narrow<ToOdd>(reinterpret_cast<Ints>(bits)) *
+                  reinterpret_cast<Floats>((254 << 23) - scaleBits);
+  int anySlow = 0;
+  for (unsigned i = 0; i < numRows; ++i)
+    anySlow |= slow[i];
+  if (__builtin_expect(anySlow != 0, 0))
+    for (unsigned i = 0; i < numRows; ++i)
       if (slow[i])
-        result[i] = sumSlowly<ToOdd>(t, row, i, k0, k1, c[i], model);
+        result[i] = sumSlowly<ToOdd>(t, i, col, k0, k0 + Group, c[i], model);
   return result;
 }
 
-FC_INLINE Float8 fmaRow(const Tiles &t, unsigned row, unsigned k, Float8 acc) {
-  for (unsigned i = 0; i < k; ++i)
-    for (unsigned col = 0; col < 8; ++col)
-      acc[col] = __builtin_fmaf(t.a[row][i], t.b[i][col], acc[col]);
-  return acc;
+FC_INLINE Floats fmaColumn(const Tiles &t, unsigned col, unsigned depth,
+                           Floats c) {
+  for (unsigned k = 0; k < depth; ++k)
+    for (unsigned row = 0; row < numRows; ++row)
+      c[row] = __builtin_fmaf(t.a[k][row], t.b[col][k], c[row]);
+  return c;
+}
+
+/// Applies `sumUp` to the number of each column and its accumulators.
+template <typename Fn>
+FC_INLINE void forEachColumn(const MmaOperands &in, Fn sumUp) {
+  // c[0] and c[2] hold the even columns, c[1] and c[3] the odd ones.
+  for (unsigned odd = 0; odd < 2; ++odd) {
+    Words columns[4];
+    loadColumns(columns, in.c[odd], in.c[odd + 2]);
+    for (unsigned i = 0; i < 4; ++i)
+      columns[i] = reinterpret_cast<Words>(
+          sumUp(2 * i + odd, reinterpret_cast<Floats>(columns[i])));
+    transpose(columns);
+    __builtin_memcpy(in.d[odd], columns, 128);
+    __builtin_memcpy(in.d[odd + 2], columns + 2, 128);
+  }
+}
+
+template <bool IsBfloat, bool ToOdd, unsigned Depth, unsigned Group>
+FC_INLINE void multiplyExactly(const MmaOperands &in, const MmaModel &model) {
+  Tiles t;
+  unpack<IsBfloat, true>(in, Depth, t);
+  forEachColumn(in, [&](unsigned col, Floats c) __attribute__((always_inline)) {
+    for (unsigned k0 = 0; k0 < Depth; k0 += Group)
+      c = sumColumn<IsBfloat, ToOdd, Group>(t, col, k0, c, model);
+    return c;
+  });
 }
 
 template <bool IsBfloat, bool ToOdd>
-void multiply(const MmaOperands &in, unsigned k, const MmaModel &model) {
-  Tiles t;
-  if (model.plain)
-    unpack<IsBfloat, false>(in, k, t);
-  else
-    unpack<IsBfloat, true>(in, k, t);
-  unsigned group = static_cast<unsigned>(
-      min(static_cast<int>(model.group), static_cast<int>(k)));
-  for (unsigned row = 0; row < 16; ++row) {
-    unsigned base = (row & 7) * 4, reg = row < 8 ? 0 : 2;
-    Float8 acc;
-    __builtin_memcpy(&acc, in.c[reg] + base, 16);
-    __builtin_memcpy(reinterpret_cast<char *>(&acc) + 16, in.c[reg + 1] + base,
-                     16);
-    if (model.plain)
-      acc = fmaRow(t, row, k, acc);
-    else if (group == 16)
-      acc = sumRow<ToOdd>(t, row, 0, 16, acc, model);
-    else
-      for (unsigned k0 = 0; k0 < k; k0 += 8)
-        acc = sumRow<ToOdd>(t, row, k0, k0 + 8, acc, model);
-    __builtin_memcpy(in.d[reg] + base, &acc, 16);
-    __builtin_memcpy(in.d[reg + 1] + base,
-                     reinterpret_cast<const char *>(&acc) + 16, 16);
+void multiply(const MmaOperands &in, unsigned depth, const MmaModel &model) {
+  if (!model.plain) {
+    if (depth == 8)
+      return multiplyExactly<IsBfloat, ToOdd, 8, 8>(in, model);
+    return model.group == 8
+               ? multiplyExactly<IsBfloat, ToOdd, 16, 8>(in, model)
+               : multiplyExactly<IsBfloat, ToOdd, 16, 16>(in, model);
   }
+  Tiles t;
+  unpack<IsBfloat, false>(in, depth, t);
+  forEachColumn(in, [&](unsigned col, Floats c) __attribute__((always_inline)) {
+    return fmaColumn(t, col, depth, c);
+  });
 }
 
 } // namespace

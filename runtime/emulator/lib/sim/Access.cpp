@@ -183,6 +183,20 @@ uint32_t Machine::checkAlignment(Warp &warp, const Inst &inst, StateSpace space,
 // Resolution to host bytes
 //===----------------------------------------------------------------------===//
 
+/// Reports the lanes `bad` and takes them out of the access; `describe` makes
+/// the text for the address of the first one.
+template <typename F>
+void Machine::rejectOutside(Warp &warp, const Inst &inst, LaneAccess &access,
+                            uint32_t bad, F describe) {
+  if (!bad)
+    return;
+  uint64_t address = access.address[std::countr_zero(bad)];
+  find(
+      FindingKind::OutOfBounds, warp, inst, bad,
+      [&] { return describe(address); }, address, access.bytes);
+  access.lanes &= ~bad;
+}
+
 void Machine::resolveShared(Warp &warp, const Inst &inst, LaneAccess &access,
                             uint8_t *(&hosts)[warpSize]) {
   uint32_t bad = 0;
@@ -203,18 +217,11 @@ void Machine::resolveShared(Warp &warp, const Inst &inst, LaneAccess &access,
     }
     hosts[lane] = cta->shared.data() + address;
   });
-  if (!bad)
-    return;
-  uint64_t address = access.address[std::countr_zero(bad)];
-  find(
-      FindingKind::OutOfBounds, warp, inst, bad,
-      [&] {
-        return Text{"shared access of " + std::to_string(access.bytes) +
-                        " bytes: " + nameShared(address, access.bytes),
-                    "an access must lie inside one variable (PTX ISA 5.1.7)"};
-      },
-      address, access.bytes);
-  access.lanes &= ~bad;
+  rejectOutside(warp, inst, access, bad, [&](uint64_t address) {
+    return Text{"shared access of " + std::to_string(access.bytes) +
+                    " bytes: " + nameShared(address, access.bytes),
+                "an access must lie inside one variable (PTX ISA 5.1.7)"};
+  });
 }
 
 void Machine::resolveGlobal(Warp &warp, const Inst &inst, LaneAccess &access,
@@ -278,20 +285,13 @@ void Machine::resolveLocal(Warp &warp, const Inst &inst, LaneAccess &access,
       return Text{"loads local memory that the thread has not written",
                   "the value is undefined (PTX ISA 5.1.5)"};
     });
-  if (!bad)
-    return;
-  uint64_t address = access.address[std::countr_zero(bad)];
-  find(
-      FindingKind::OutOfBounds, warp, inst, bad,
-      [&] {
-        return Text{"local access of " + std::to_string(access.bytes) +
-                        " bytes at " + std::to_string(address) +
-                        " of the thread's " +
-                        std::to_string(program.localBytes) + " bytes",
-                    "an access must lie inside one variable (PTX ISA 5.1.5)"};
-      },
-      address, access.bytes);
-  access.lanes &= ~bad;
+  rejectOutside(warp, inst, access, bad, [&](uint64_t address) {
+    return Text{"local access of " + std::to_string(access.bytes) +
+                    " bytes at " + std::to_string(address) +
+                    " of the thread's " + std::to_string(program.localBytes) +
+                    " bytes",
+                "an access must lie inside one variable (PTX ISA 5.1.5)"};
+  });
 }
 
 void Machine::resolveParam(Warp &warp, const Inst &inst, LaneAccess &access,

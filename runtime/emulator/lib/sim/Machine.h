@@ -281,6 +281,9 @@ private:
                    LaneAccess &access);
   uint32_t checkAlignment(Warp &warp, const Inst &inst, StateSpace space,
                           const LaneAccess &access);
+  template <typename F>
+  void rejectOutside(Warp &warp, const Inst &inst, LaneAccess &access,
+                     uint32_t bad, F describe);
   void resolveShared(Warp &warp, const Inst &inst, LaneAccess &access,
                      uint8_t *(&hosts)[warpSize]);
   void resolveGlobal(Warp &warp, const Inst &inst, LaneAccess &access,
@@ -310,6 +313,8 @@ private:
   void checkGlobalLane(Warp &warp, const Inst &inst, Buffer &buffer,
                        unsigned lane, uint64_t offset, unsigned bytes,
                        bool isWrite);
+  void reportUnwritten(Warp &warp, const Inst &inst, StateSpace space,
+                       const LaneAccess &access, uint32_t lanes);
   void reportRace(Warp &warp, const Inst &inst, unsigned lane, uint64_t address,
                   unsigned bytes, AccessWord earlier, bool earlierIsWrite,
                   bool isWrite, Buffer *buffer);

@@ -72,8 +72,8 @@ double flashcore::emu::elementToDouble(ElementType type, const uint8_t *bits) {
              : static_cast<double>(raw);
 }
 
-static void appendNumber(std::vector<uint8_t> &out, ElementType type,
-                         double value, uint64_t integer) {
+static void storeNumber(uint8_t *out, ElementType type, double value,
+                        uint64_t integer) {
   uint64_t raw = integer;
   if (type == ElementType::F16)
     raw = halfFromFloat(static_cast<float>(value));
@@ -83,8 +83,7 @@ static void appendNumber(std::vector<uint8_t> &out, ElementType type,
     raw = bitsOf(static_cast<float>(value));
   else if (type == ElementType::F64)
     raw = bitsOf(value);
-  const uint8_t *bytes = reinterpret_cast<const uint8_t *>(&raw);
-  out.insert(out.end(), bytes, bytes + elementBytes(type));
+  std::memcpy(out, &raw, elementBytes(type));
 }
 
 static Error bad(const std::string &text, const std::string &why) {
@@ -167,7 +166,8 @@ static Expected<TypedArgument> parseScalar(const std::string &text,
   if (!isValid)
     return bad(text, std::string("expects a number of type ") +
                          info(type).name + ", but got '" + value + "'");
-  appendNumber(out.data, type, number, integer);
+  out.data.resize(elementBytes(type));
+  storeNumber(out.data.data(), type, number, integer);
   return out;
 }
 
@@ -178,25 +178,61 @@ std::string flashcore::emu::formatShape(const std::vector<uint64_t> &shape) {
   return "[" + text + "]";
 }
 
+namespace {
+/// The numbers that libstdc++'s distributions draw, without the long double
+/// logarithms it takes for each, and the same with any library.
+class RandomNumbers {
+public:
+  explicit RandomNumbers(uint64_t seed) : bits(seed) {}
+
+  /// From -1 up to 1.
+  double uniform() {
+    double x = static_cast<double>(bits()) * 0x1p-64;
+    return (x < 1 ? x : 0x1.fffffffffffffp-1) * 2 - 1;
+  }
+
+  /// Marsaglia's polar method, two at a time.
+  double normal() {
+    hasSecond = !hasSecond;
+    if (!hasSecond)
+      return second;
+    double x, y, square;
+    do {
+      x = uniform();
+      y = uniform();
+      square = x * x + y * y;
+    } while (square > 1 || square == 0);
+    double scale = std::sqrt(-2 * std::log(square) / square);
+    second = x * scale;
+    return y * scale;
+  }
+
+private:
+  std::mt19937_64 bits;
+  double second = 0;
+  bool hasSecond = false;
+};
+} // namespace
+
 /// Fills a buffer; false at an unknown way to do so.
 static bool fillBuffer(TypedArgument &out, uint64_t count,
                        const std::string &how, uint64_t seed) {
-  std::mt19937_64 random(seed);
-  std::normal_distribution<double> normal;
-  std::uniform_real_distribution<double> uniform(-1.0, 1.0);
+  RandomNumbers random(seed);
   out.isPoison = how == "poison";
   if (how != "zeros" && how != "ones" && how != "iota" && how != "randn" &&
       how != "uniform" && how != "poison")
     return false;
-  out.data.reserve(count * elementBytes(out.type));
+  unsigned bytes = elementBytes(out.type);
+  out.data.resize(count * bytes);
+  if (how == "zeros" || how == "poison")
+    return true;
   for (uint64_t i = 0; i < count; ++i) {
-    double value = how == "ones"      ? 1.0
-                   : how == "iota"    ? static_cast<double>(i)
-                   : how == "randn"   ? normal(random)
-                   : how == "uniform" ? uniform(random)
-                                      : 0.0;
-    appendNumber(out.data, out.type, value,
-                 static_cast<uint64_t>(static_cast<int64_t>(value)));
+    double value = how == "ones"    ? 1.0
+                   : how == "iota"  ? static_cast<double>(i)
+                   : how == "randn" ? random.normal()
+                                    : random.uniform();
+    storeNumber(out.data.data() + i * bytes, out.type, value,
+                static_cast<uint64_t>(static_cast<int64_t>(value)));
   }
   return true;
 }

@@ -7,6 +7,12 @@
 // RUN:   | FileCheck %s --check-prefix=QUERY
 // RUN: not flashcore-opt %s -flashcore-configure="grid-order=random" 2>&1 \
 // RUN:   | FileCheck %s --check-prefix=GRID-ORDER
+// RUN: not flashcore-opt %s -flashcore-configure="overlap=all" 2>&1 \
+// RUN:   | FileCheck %s --check-prefix=OVERLAP
+// RUN: not flashcore-opt %s -flashcore-configure="row-max=approximate" 2>&1 \
+// RUN:   | FileCheck %s --check-prefix=ROW-MAX
+// RUN: not flashcore-opt %s -flashcore-configure="row-sum=atomic" 2>&1 \
+// RUN:   | FileCheck %s --check-prefix=ROW-SUM
 // RUN: not flashcore-opt %s -flashcore-configure="num-warps=33" 2>&1 \
 // RUN:   | FileCheck %s --check-prefix=NUM-WARPS
 // RUN: not flashcore-opt %s -flashcore-configure="num-warps=-1" 2>&1 \
@@ -53,6 +59,9 @@
 // CHIP: error: unknown chip 'sm_75': expects one of sm_80, sm_86, sm_89, sm_90; older chips lack cp.async and bf16 mma.sync{{$}}
 // QUERY: error: expects query to be registers or shared, but got 'local'{{$}}
 // GRID-ORDER: error: expects grid-order to be query_fastest or head_fastest, but got 'random'{{$}}
+// OVERLAP: error: expects overlap to be none or qk, but got 'all'{{$}}
+// ROW-MAX: error: expects row-max to be exact or stale, but got 'approximate'{{$}}
+// ROW-SUM: error: expects row-sum to be add or mma, but got 'atomic'{{$}}
 // NUM-WARPS: error: 'flashcore.attention' op expects num-warps from 1 to 32, but got 33{{$}}
 // NEGATIVE-WARPS: error: 'flashcore.attention' op expects num-warps from 1 to 32, but got -1{{$}}
 // BLOCK-M: error: 'flashcore.attention' op expects block-m to be a positive multiple of 16 * num-warps = 64, but got 48{{$}}

@@ -31,12 +31,13 @@ def PromoteSharedPass : Pass<"flashcore-promote-shared", "::mlir::gpu::GPUFuncOp
     there by `fcgpu.read`.
 
     A tile that is the same for all warps (K, V) is copied by the block, into a
-    ring of `num_stages` slots; in a loop it is tile number %i. A tile that depends
-    on the warp (Q) belongs to it, and it copies it into its own slot; with `query = shared` its
-    read moves into the loop. With `key_warps` each warp has rings of its own for
-    all of them. Right operands of products outside of loops (the tiles of K and V
-    in one pass) go through one ring in program order. The IR is not yet right for
-    more than one thread: flashcore-insert-barriers makes it so.
+    ring of `num_stages` slots; in a loop it is tile number %i. A tile that
+    depends on the warp (Q) belongs to it, and it copies it into its own slot;
+    with `query = shared` its read moves into the loop. With `key_warps` each warp
+    has rings of its own for all of them. Right operands of products outside of
+    loops (the tiles of K and V in one pass) go through one ring in program order.
+    The IR is not yet right for more than one thread: flashcore-insert-barriers
+    makes it so.
 
     ```mlir
     %k = vector.transfer_read %key[%c0, %c0, %row, %c0], %zero

@@ -333,7 +333,9 @@ struct Program {
   uint32_t maxntid[3] = {0, 0, 0};
   std::string target;
   /// The narrowest shared and global access, which is the grain of shadows.
-  unsigned sharedGrain = 4;
+  /// Buffers may start anywhere, so that a wider grain would not divide them as
+  /// accesses do.
+  unsigned sharedGrain = 16;
   unsigned globalGrain = 4;
   bool usesApproximations = false;
 };
