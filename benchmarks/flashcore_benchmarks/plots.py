@@ -6,38 +6,39 @@ from . import report
 from .errors import UserError
 
 
-def _pyplot():
+def pyplot(elsewhere="flashcore-bench plot results.json"):
+    """matplotlib's pyplot; `elsewhere` is what to run where it is missing."""
     try:
         import matplotlib
     except ImportError:
         raise UserError(
             "plots need matplotlib, which is not installed here; draw them "
-            "where it is with: flashcore-bench plot results.json"
+            f"where it is with: {elsewhere}"
         )
     matplotlib.use("Agg")
-    from matplotlib import pyplot
+    from matplotlib import pyplot as plot
 
-    return pyplot
+    return plot
 
 
 def draw(data, folder):
     """Writes throughput.png, latency.png and roofline.png, those that have
     data, and returns their paths."""
-    pyplot = _pyplot()
+    plot = pyplot()
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     written = []
-    for name, plot in (
+    for name, make in (
         ("throughput", _throughput),
         ("latency", _latency),
         ("roofline", _roofline),
     ):
-        figure = plot(pyplot, data)
+        figure = make(plot, data)
         if figure is None:
             continue
         path = folder / f"{name}.png"
         figure.savefig(path, dpi=130, bbox_inches="tight")
-        pyplot.close(figure)
+        plot.close(figure)
         written.append(path)
     return written
 
@@ -70,13 +71,13 @@ def throughput_series(data):
     return series
 
 
-def _throughput(pyplot, data):
+def _throughput(plot, data):
     series = throughput_series(data)
     if not series:
         return None
     masks = sorted({causal for causal, _ in series})
     dims = sorted({dim for _, dim in series})
-    figure, axes = pyplot.subplots(
+    figure, axes = plot.subplots(
         len(masks),
         len(dims),
         figsize=(4.2 * len(dims), 3.2 * len(masks)),
@@ -124,12 +125,12 @@ def latency_bars(data):
     ]
 
 
-def _latency(pyplot, data):
+def _latency(plot, data):
     bars = latency_bars(data)
     if not bars:
         return None
     styles = _styles(data)
-    figure, ax = pyplot.subplots(figsize=(1.2 + 0.8 * len(bars), 4))
+    figure, ax = plot.subplots(figsize=(1.2 + 0.8 * len(bars), 4))
     width = 0.8 / len(styles)
     for i, (name, style) in enumerate(styles.items()):
         points = [(x, b[name]) for x, (_, b) in enumerate(bars) if name in b]
@@ -173,12 +174,12 @@ def roofline_points(data):
     return points
 
 
-def _roofline(pyplot, data):
+def _roofline(plot, data):
     peaks = data["card"].get("peaks")
     points = roofline_points(data)
     if not peaks or not points:
         return None
-    figure, ax = pyplot.subplots(figsize=(6, 4.2))
+    figure, ax = plot.subplots(figsize=(6, 4.2))
     styles = _styles(data)
     xs = [x for values in points.values() for x, _ in values]
     corner = peaks["mma_tflops"] * 1e3 / peaks["dram_gbs"]

@@ -116,6 +116,11 @@ struct CommandLine {
                                      cl::cat(category)};
   ScheduleOption<std::string> rowSum{"row-sum", cl::location(schedule.rowSum),
                                      cl::desc("add or mma"), cl::cat(category)};
+  ScheduleOption<std::string> tuningFile{
+      "tuning-file", cl::location(schedule.tuningFile),
+      cl::desc("Schedules of flashcore-tune, for what the other options leave "
+               "open"),
+      cl::cat(category)};
 };
 llvm::ManagedStatic<CommandLine> options;
 

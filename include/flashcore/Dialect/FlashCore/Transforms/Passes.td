@@ -20,6 +20,11 @@ def ConfigurePass : Pass<"flashcore-configure"> {
     if it does not fit, that is an error that names the value and the limit. An
     op with a feature that is not lowered yet is an error that names the feature.
 
+    With `tuning-file` the fields that no option forces are those of the file's
+    first entry for the problem. A file that cannot be read, is for another chip
+    or has a schedule that does not fit is an error; a problem without an entry
+    gets its schedule as if there were no file.
+
     ```mlir
     flashcore.attention ins(...) outs(...)
     // becomes
@@ -53,6 +58,9 @@ def ConfigurePass : Pass<"flashcore-configure"> {
            "exact or stale; empty lets the compiler choose">,
     Option<"rowSum", "row-sum", "std::string", /*default=*/"\"\"",
            "add or mma; empty lets the compiler choose">,
+    Option<"tuningFile", "tuning-file", "std::string", /*default=*/"\"\"",
+           "Take what the other options leave open from this file of "
+           "flashcore-tune, where it has an entry for the problem">,
   ];
   let statistics = [Statistic<"numConfigured", "num-configured",
                               "Attentions that got a schedule">];
