@@ -205,6 +205,6 @@ def _roofline(plot, data):
     ax.set_xlabel("FLOPs a byte of q, k, v and o")
     ax.set_ylabel("TFLOP/s")
     ax.grid(alpha=0.3, which="both")
-    ax.legend(fontsize=7)
+    ax.legend(fontsize=7, loc="lower right")
     ax.set_title(f"{data['card'].get('name')}")
     return figure

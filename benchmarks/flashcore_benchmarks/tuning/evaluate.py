@@ -81,7 +81,7 @@ class Evaluator:
         """A Candidate, its bundle called `name`."""
         candidate = Candidate(schedule, bundle=self._folder / f"{name}.fcb")
         try:
-            self._compile(self._problem, schedule, candidate.bundle)
+            self._compile(self._problem, schedule, candidate.bundle, True)
             small = self._folder / f"{name}-count.fcb"
             reduced = reduce(self._problem, EMULATED_SIZES)
             self._compile(reduced, schedule, small)
@@ -99,9 +99,9 @@ class Evaluator:
         """The default schedule, whose wavefronts others are compared with."""
         self._reference = candidate
 
-    def _compile(self, problem, schedule, path):
+    def _compile(self, problem, schedule, path, assemble=False):
         arguments = [f"--chip={self._chip}", *schedules.options(schedule)]
-        if not self._has_ptxas:
+        if not assemble or not self._has_ptxas:
             arguments.append("--no-cubin")
         self._toolchain.compile(problem.mlir(attention), path, arguments)
 
