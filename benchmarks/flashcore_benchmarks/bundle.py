@@ -190,10 +190,10 @@ def chip_number(chip):
 
 
 def evaluate(factors, dims):
-    """A product of ceil(dim / tile) and of constants."""
+    """A product of ceil(dim / tile) and of counts that no size changes."""
     return math.prod(
-        factor["constant"]
-        if "constant" in factor
+        factor["count"]
+        if "count" in factor
         else -(-dims[factor["dim"]] // factor["tile"])
         for factor in factors
     )

@@ -56,19 +56,18 @@ static constexpr ScheduleField makeField(llvm::StringLiteral key) {
 template <typename Enum, std::optional<Enum> ScheduleOptions::*member>
 static constexpr ScheduleField makeField(llvm::StringLiteral key,
                                          llvm::StringLiteral values) {
-  return {
-      key, values,
-      [](ScheduleOptions &options, const json::Value &value) {
-        if (auto text = value.getAsString())
-          options.*member = mlir::fcgpu::symbolizeEnum<Enum>(*text);
-        return (options.*member).has_value();
-      },
-      [](const ScheduleOptions &options) {
-        return (options.*member).has_value();
-      },
-      [](ScheduleOptions &to, const ScheduleOptions &from) {
-        to.*member = from.*member;
-      }};
+  return {key, values,
+          [](ScheduleOptions &options, const json::Value &value) {
+            if (auto text = value.getAsString())
+              options.*member = mlir::fcgpu::symbolizeEnum<Enum>(*text);
+            return (options.*member).has_value();
+          },
+          [](const ScheduleOptions &options) {
+            return (options.*member).has_value();
+          },
+          [](ScheduleOptions &to, const ScheduleOptions &from) {
+            to.*member = from.*member;
+          }};
 }
 
 static llvm::ArrayRef<ScheduleField> getScheduleFields() {
@@ -167,8 +166,8 @@ public:
 
   void refuse(llvm::StringRef key, const llvm::Twine &expected,
               const json::Value &value) {
-    errors.report(path(key), "expects " + expected + ", but got " +
-                                 print(value));
+    errors.report(path(key),
+                  "expects " + expected + ", but got " + print(value));
   }
   void finish() {
     for (const json::Object::value_type &entry :
@@ -205,8 +204,7 @@ std::optional<SizeRange> ObjectReader::range(llvm::StringRef key) {
     range.max = (*bounds)[1].getAsInteger();
     range.min = min.value_or(0);
     bool isUnbounded = (*bounds)[1].getAsNull().has_value();
-    if (range.min >= 1 &&
-        (range.max ? *range.max >= range.min : isUnbounded))
+    if (range.min >= 1 && (range.max ? *range.max >= range.min : isUnbounded))
       return range;
   }
   refuse(key,
@@ -288,8 +286,7 @@ llvm::Expected<TuningFile> TuningFile::read(llvm::StringRef path) {
   auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
   if (std::error_code error = buffer.getError())
     return llvm::createStringError(error, "cannot read tuning file '%s': %s",
-                                   path.str().c_str(),
-                                   error.message().c_str());
+                                   path.str().c_str(), error.message().c_str());
   return parse((*buffer)->getBuffer(), path);
 }
 
@@ -325,9 +322,8 @@ TuningFile::lookup(const AttentionProblem &problem) const {
   return entry - entries.begin();
 }
 
-ScheduleOptions
-mlir::flashcore::addTunedFields(const ScheduleOptions &options,
-                                const ScheduleOptions &tuned) {
+ScheduleOptions mlir::flashcore::addTunedFields(const ScheduleOptions &options,
+                                                const ScheduleOptions &tuned) {
   ScheduleOptions result = options;
   for (const ScheduleField &field : getScheduleFields())
     if (!field.isForced(options))
@@ -369,8 +365,8 @@ std::variant<ScheduleChoice, std::string> mlir::flashcore::chooseTunedSchedule(
   if (reasons)
     reasons->push_back({"tuning", entry, "tuned on " + origin});
   const ScheduleOptions &tuned = tuning.entries[*index].schedule;
-  auto result = chooseSchedule(problem, target, addTunedFields(options, tuned),
-                               reasons);
+  auto result =
+      chooseSchedule(problem, target, addTunedFields(options, tuned), reasons);
   if (auto *error = std::get_if<std::string>(&result))
     return *error + "; what no option forces is from " + entry + " of '" +
            tuning.path + "'";

@@ -62,7 +62,7 @@ MANIFEST = {
             {"bytes": 4, "factors": [{"dim": "seqlen_q", "tile": 64}]},
             {
                 "bytes": 16,
-                "factors": [{"constant": 8}, {"dim": "batch", "tile": 1}],
+                "factors": [{"count": 8}, {"dim": "batch", "tile": 1}],
             },
         ]
     },
@@ -71,7 +71,7 @@ MANIFEST = {
             "name": "part",
             "block": [128, 1, 1],
             "grid": [
-                [{"dim": "seqlen_q", "tile": 64}, {"constant": 8}],
+                [{"dim": "seqlen_q", "tile": 64}, {"count": 8}],
                 [{"dim": "seqlen_k", "tile": 64}],
                 [],
             ],

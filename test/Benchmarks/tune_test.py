@@ -47,8 +47,8 @@ class ScriptedToolchain(Toolchain):
 
 
 class ModelTimer:
-    """A card on which blocks of few registers are fast: the time depends on
-    the kernel's shape, with 1 % of noise that depends on the seed."""
+    """A card on which the default is slow and little shared memory is fast,
+    with 1 % of noise and a drift that depend on the seed."""
 
     errors_on = "emulator"
     chip = "sm_89"
@@ -67,21 +67,26 @@ class ModelTimer:
             drift = 1 + 0.2 * rng.random()
             for name, path in bundles.items():
                 noise = 1 + 0.01 * rng.random()
-                samples[name].append(self.cost(path) * drift * noise)
+                cost = self.cost(name, path)
+                samples[name].append(cost * drift * noise)
         return samples, {}
 
     @staticmethod
-    def cost(path):
-        kernel = Bundle(path).kernels[0]
-        return 10 + kernel["dynamic_shared_memory"] / 4096
+    def cost(name, path):
+        shared = Bundle(path).kernels[0]["dynamic_shared_memory"]
+        return (100 if name == "default" else 50) + shared / 4096
 
 
 class SchedulesTest(unittest.TestCase):
-    def test_the_compiler_knows_every_field(self):
+    def test_fields_are_those_of_the_compiler(self):
+        """What --explain calls a choice is a field, and the other way round."""
         toolchain = Toolchain(TOOLS, ".")
-        self.assertEqual(
-            schedules.known_fields(toolchain), list(schedules.FIELDS)
-        )
+        mlir = problems.select(["reference-dense"])[0].mlir(attention)
+        arguments = ["-", "--emit=mlir", "--explain"]
+        text = toolchain.run("compile", arguments, input=mlir).stderr
+        lines = text.split("\n  shared ")[0].splitlines()[1:]
+        known = {field.name for field in schedules.known_fields(toolchain)}
+        self.assertEqual({line.split()[0] for line in lines}, known)
 
     def test_options(self):
         given = {"block_m": 64, "grid_order": "head_fastest"}
@@ -142,12 +147,13 @@ class EvaluateTest(Folder):
         self.evaluator = evaluate.Evaluator(
             self.toolchain, self.problem, self.folder, "sm_89", "emulator"
         )
-        self.default = self.evaluator.default_schedule(schedules.FIELDS)
+        self.fields = schedules.known_fields(self.toolchain)
+        self.default = self.evaluator.default_schedule(self.fields)
 
     def test_reads_the_default(self):
         self.assertEqual(self.default["block_m"], 32)
         self.assertEqual(self.default["query"], "registers")
-        self.assertEqual(list(self.default), [f.name for f in schedules.FIELDS])
+        self.assertEqual(list(self.default), [f.name for f in self.fields])
 
     def test_a_good_schedule(self):
         candidate = self.evaluator.examine(self.default, "a")
@@ -251,7 +257,7 @@ class TuneTest(Folder):
 
     def check_state(self, state):
         statuses = {c["status"] for c in state["candidates"].values()}
-        self.assertLessEqual({"good", "refused"}, statuses)
+        self.assertIn("good", statuses)
         winner = state["outcome"]["winner"]
         self.assertGreater(winner["gain"], 0.05)
         self.assertEqual(len(winner["us"]["rounds"]), 10)
@@ -270,7 +276,8 @@ class TuneTest(Folder):
         )
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("entries[0]       tuned on Model", result.stderr)
-        chosen = schedules.parse_explanation(result.stderr, schedules.FIELDS)
+        fields = schedules.known_fields(self.toolchain)
+        chosen = schedules.parse_explanation(result.stderr, fields)
         self.assertEqual(chosen, entry["schedule"])
 
     def check_continues(self, whole):

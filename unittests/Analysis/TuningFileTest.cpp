@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/Analysis/TuningFile.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "gtest/gtest.h"
 
@@ -92,16 +93,27 @@ TEST(TuningFileTest, ReadsEverything) {
   EXPECT_EQ(schedule.rowSum, RowSum::Mma);
 }
 
+TEST(TuningFileTest, EveryFieldCanBeTuned) {
+  std::vector<ScheduleReason> reasons;
+  chooseSchedule(makeProblem(), ada(), {}, &reasons);
+  ASSERT_FALSE(reasons.empty());
+  for (const ScheduleReason &reason : reasons) {
+    bool isNumber = llvm::all_of(reason.value, llvm::isDigit);
+    std::string value = isNumber ? reason.value : "\"" + reason.value + "\"";
+    EXPECT_EQ(refuse(makeFile(
+                  makeEntry(kProblem, "\"" + reason.field + "\": " + value))),
+              "accepted");
+  }
+}
+
 TEST(TuningFileTest, RefusesBadFiles) {
   EXPECT_NE(refuse("{").find("not JSON: "), std::string::npos);
   EXPECT_EQ(refuse("[]"), ": expects an object, but got []");
   EXPECT_EQ(refuse(R"({"format": "x", "version": 1})"),
             "format: expects flashcore-tuning of version 1, but got x of "
             "version 1; tune again");
-  EXPECT_EQ(refuse(R"({"format": 3})"),
-            "format: expects a string, but got 3");
-  EXPECT_EQ(refuse(makeFile("7")),
-            "entries[0]: expects an object, but got 7");
+  EXPECT_EQ(refuse(R"({"format": 3})"), "format: expects a string, but got 3");
+  EXPECT_EQ(refuse(makeFile("7")), "entries[0]: expects an object, but got 7");
   EXPECT_EQ(refuse(makeFile("{}")), "entries[0]: expects the key 'problem'");
 }
 

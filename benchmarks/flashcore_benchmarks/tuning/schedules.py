@@ -43,6 +43,10 @@ FIELDS = (
     Field("overlap", ("none", "qk")),
     Field("row_max", ("exact", "stale")),
     Field("row_sum", ("add", "mma")),
+    Field("head_group", (1, 2, 4, 8)),
+    Field("key_splits", (1, 2, 4, 8, 16, 32, 64, 128)),
+    Field("key_warps", (1, 2, 4, 8)),
+    Field("softmax", ("online", "one_pass")),
 )
 
 
@@ -79,9 +83,14 @@ def parse_explanation(text, fields):
     return schedule
 
 
-def draw(rng, fields):
-    """Any schedule, legal or not."""
-    return {field.name: rng.choice(field.values) for field in fields}
+def draw(rng, schedule, fields):
+    """A schedule far away: half of the fields drawn anew."""
+    return {
+        field.name: rng.choice(field.values)
+        if rng.random() < 0.5
+        else schedule[field.name]
+        for field in fields
+    }
 
 
 def mutate(rng, schedule, fields):
@@ -95,18 +104,14 @@ def mutate(rng, schedule, fields):
 
 
 def propose(rng, parents, fields, count, seen):
-    """`count` schedules, the most from `parents` and some from anywhere, that
+    """`count` schedules, the most a step and some further from `parents`, that
     are not among the keys `seen`. Fewer when the space is exhausted."""
     proposals = {}
     for _ in range(50 * count):
         if len(proposals) == count:
             break
-        is_new = not parents or rng.random() < 0.25
-        schedule = (
-            draw(rng, fields)
-            if is_new
-            else mutate(rng, rng.choice(parents), fields)
-        )
+        change = draw if rng.random() < 0.25 else mutate
+        schedule = change(rng, rng.choice(parents), fields)
         if key(schedule) not in seen:
             proposals.setdefault(key(schedule), schedule)
     return list(proposals.values())

@@ -1,26 +1,4 @@
-"""The file that flashcore-compile --tuning-file reads (lib/Analysis/TuningFile).
-
-    {
-      "format": "flashcore-tuning", "version": 1,
-      "card": "NVIDIA H200", "chip": "sm_89", "date": "2026-11-21",
-      "entries": [{
-        "problem": {
-          "head_dim": 64, "head_dim_v": 64,
-          "causal": false, "softcap": false, "bias": false, "window": false,
-          "seqlen_q": [17, null], "seqlen_k": [1449, null],
-          "query_blocks": [264, null]
-        },
-        "schedule": {"block_m": 128, "query": "shared", ...},
-        "evidence": {anything; people read it}
-      }]
-    }
-
-The first entry whose problem fits is taken. A range is [min, max], where a max
-of null is unbounded, or "dynamic" for a size that is known at run time only; a
-range that is left out fits every size. `query_blocks` counts blocks of 64
-query rows over all heads and batches. A field that a schedule leaves out is
-chosen as ever.
-"""
+"""The file that flashcore-compile --tuning-file reads (docs/Tuning.md)."""
 
 import math
 

@@ -5,7 +5,7 @@
 //===----------------------------------------------------------------------===//
 //
 // What flashcore-tune found: for classes of problems the schedule that was
-// fastest on one card. The format is described in benchmarks/README.md.
+// fastest on one card. docs/Tuning.md describes the format.
 //
 //===----------------------------------------------------------------------===//
 
