@@ -13,7 +13,6 @@ import pathlib
 from .errors import UserError
 
 MANIFEST_VERSION = 2
-ELEMENT_BYTES = {"f16": 2, "bf16": 2, "f32": 4}
 
 
 @dataclasses.dataclass(frozen=True)

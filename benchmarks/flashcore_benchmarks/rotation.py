@@ -9,15 +9,13 @@ import statistics
 import time
 
 
-def rotate(contenders, rounds, rng, monitor=None, is_late=lambda: False):
+def rotate(contenders, rounds, rng, monitor=None):
     """Times `contenders`, functions by name that measure one sample in
     microseconds. Returns the samples by name, and what `monitor` saw in each
-    round. Stops early, after three rounds at the soonest, when `is_late`."""
+    round."""
     samples = {name: [] for name in contenders}
     conditions = []
-    for number in range(rounds):
-        if number >= 3 and is_late():
-            break
+    for _ in range(rounds):
         order = list(contenders)
         rng.shuffle(order)
         start = time.monotonic()
@@ -38,12 +36,7 @@ def summarize(samples):
     }
 
 
-def spread(summary):
-    """The range as a share of the median."""
-    return (summary["max"] - summary["min"]) / summary["median"]
-
-
 def gain(reference, samples):
-    """How much less time than the reference's, round by round: the median
-    share of 0.1 is 10 % faster. Rounds are paired, so that drift cancels."""
+    """How much faster than the reference: 0.1 is 10 %. The median over rounds,
+    each compared with itself, so that drift cancels."""
     return statistics.median(r / s - 1 for r, s in zip(reference, samples))

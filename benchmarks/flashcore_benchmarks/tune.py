@@ -194,8 +194,12 @@ class Tuner:
             if minutes is not None:
                 left = 60 * minutes - (time.monotonic() - start)
                 deadline = time.monotonic() + left / (len(selected) - i)
-            outcome = self._search(problem, progress, deadline)
-            is_complete &= outcome is not None
+            outcome = self.search(
+                problem,
+                progress,
+                lambda deadline=deadline: time.monotonic() >= deadline,
+            )
+            is_complete &= outcome is not None and outcome["complete"]
             progress.note(f"{problem.name}: {describe(outcome)}")
         self._write_outputs()
         return is_complete
@@ -206,7 +210,8 @@ class Tuner:
         batches = -(-settings.population // settings.batch)
         return count * settings.generations * batches
 
-    def _search(self, problem, progress, deadline):
+    def search(self, problem, progress, is_late):
+        """The outcome for one problem; see Search.run."""
         evaluator = Evaluator(
             self._toolchain,
             problem,
@@ -229,7 +234,7 @@ class Tuner:
             state,
             self.save,
         )
-        return search.run(progress, lambda: time.monotonic() >= deadline)
+        return search.run(progress, is_late)
 
     def _write_outputs(self):
         outcomes = [
@@ -252,10 +257,11 @@ class Tuner:
 
 def describe(outcome):
     if outcome is None:
-        return "time is up; run the same command again to go on"
+        return "time was up before anything was timed"
+    when = "" if outcome["complete"] else " when time was up"
     if not outcome["winner"]:
-        return "the default stays"
-    return f"{100 * outcome['winner']['gain']:+.1f} % over the default"
+        return "the default stays" + when
+    return f"{100 * outcome['winner']['gain']:+.1f} % over the default{when}"
 
 
 def command_run(options):

@@ -257,13 +257,6 @@ class RotationTest(unittest.TestCase):
         self.assertTrue(all(sorted(r) == list("abcd") for r in rounds))
         self.assertGreater(len(set(rounds)), 3)
 
-    def test_a_late_rotation_has_three_rounds(self):
-        contenders = {"a": lambda: 1.0}
-        samples, _ = rotation.rotate(
-            contenders, 9, random.Random(1), None, lambda: 1
-        )
-        self.assertEqual(len(samples["a"]), 3)
-
     def test_gain_pairs_rounds(self):
         # Everything twice as slow in the last round changes nothing.
         self.assertAlmostEqual(rotation.gain([11, 11, 22], [10, 10, 20]), 0.1)

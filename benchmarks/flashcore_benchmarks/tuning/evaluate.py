@@ -134,7 +134,7 @@ class Evaluator:
         def ratio(resources):
             return resources["shared_wavefronts"] / max(1, resources["mma"])
 
-        if self._reference is None:
+        if self._reference is None or "mma" not in self._reference.resources:
             return candidate
         times = ratio(candidate.resources) / ratio(self._reference.resources)
         if times > MAX_WAVEFRONTS:
@@ -147,32 +147,41 @@ class Evaluator:
     def check_errors(self, candidate, draws):
         """The largest error of O on normal and on rising inputs, as a share of
         what is allowed, or None where a run failed; and what it said."""
-        name, device = candidate.bundle.stem, self._device
-        sizes = EMULATED_SIZES if device == "emulator" else CHECKED_SIZES
+        name = candidate.bundle.stem
+        sizes = EMULATED_SIZES if self._device == "emulator" else CHECKED_SIZES
         bundle = self._folder / f"{name}-check.fcb"
-        self._compile(reduce(self._problem, sizes), candidate.schedule, bundle)
+        reduced = reduce(self._problem, sizes)
+        try:
+            self._compile(reduced, candidate.schedule, bundle)
+        except Refused as error:
+            return None, first_error(str(error))
+        grid = self._folder / f"{name}-check.json"
         entries = [
             {"bundle": bundle.name, "kind": kind, "seed": i + 1}
             for kind in ("normal", "rising")
             for i in range(draws)
         ]
-        grid = self._folder / f"{name}-check.json"
-        answer = self._folder / f"{name}-errors.json"
         grid.write_text(json.dumps(entries))
+        answer = self._folder / f"{name}-errors.json"
         answer.unlink(missing_ok=True)
         result = self._toolchain.run(
-            "run", ["--grid", grid, "--device", device, "--json", answer]
+            "run", ["--grid", grid, "--device", self._device, "--json", answer]
         )
         if not answer.exists():
             return None, (result.stderr or result.stdout).strip()
-        shares, texts = {}, []
-        for run in json.loads(answer.read_text()):
-            if run["result"] != "PASS":
-                texts.append(run.get("error", "its error is too large"))
-            if "o" in run and run["o"]["error"] is not None:
-                share = run["o"]["error"] / run["o"]["allowed"]
-                shares[run["kind"]] = max(share, shares.get(run["kind"], 0.0))
-        return (None if texts else shares), "; ".join(dict.fromkeys(texts))
+        return worst_errors(json.loads(answer.read_text()))
+
+
+def worst_errors(runs):
+    """What check_errors returns, from the JSON of flashcore-run."""
+    shares, texts = {}, []
+    for run in runs:
+        if run["result"] != "PASS":
+            texts.append(run.get("error", "its error is too large"))
+        elif "o" in run:
+            share = run["o"]["error"] / run["o"]["allowed"]
+            shares[run["kind"]] = max(share, shares.get(run["kind"], 0.0))
+    return (None if texts else shares), "; ".join(dict.fromkeys(texts))
 
 
 def reduce(problem, sizes):

@@ -12,6 +12,7 @@ import random
 import statistics
 
 from .. import rotation
+from ..errors import UserError
 from . import schedules
 from .evaluate import Candidate
 
@@ -46,19 +47,28 @@ class Search:
         self._default = None
 
     def run(self, progress, is_late=lambda: False):
-        """The outcome, or None when time was up before the search could end;
-        what was timed until then is in the state."""
-        if "outcome" in self._state:
+        """The outcome, which is not `complete` when time was up before the
+        search could end, or None when nothing was timed until then. Another
+        call goes on where this one was."""
+        if self._state.get("outcome", {}).get("complete"):
             return self._state["outcome"]
         self._begin()
-        for generation in range(self._settings.generations):
-            proposals = self._propose(generation)
-            good = self._examine(proposals, generation, progress)
-            if not self._time(good, generation, progress, is_late):
-                return None
-        self._state["outcome"] = self._finish(progress)
+        is_complete = all(
+            self._run_generation(number, progress, is_late)
+            for number in range(self._settings.generations)
+        )
+        if is_complete or self._best(self._results):
+            outcome = self._finish(progress)
+            self._state["outcome"] = outcome | {"complete": is_complete}
         self._save()
-        return self._state["outcome"]
+        return self._state.get("outcome")
+
+    def _run_generation(self, number, progress, is_late):
+        """False when time was up."""
+        if is_late():
+            return False
+        good = self._examine(self._propose(number), number, progress)
+        return self._time(good, number, progress, is_late)
 
     def _begin(self):
         """The default schedule is the reference of every rotation."""
@@ -136,7 +146,7 @@ class Search:
                 return False
             batch = names[first : first + self._settings.batch]
             bundles = {name: good[name].bundle for name in batch}
-            label = f"{self._problem.name}/{generation}/{first}"
+            label = f"{self._problem.name}/{batch[0]}"
             timed, refused = self._rotate(bundles, self._settings.rounds, label)
             for name in batch:
                 result = self._results[schedules.key(good[name].schedule)]
@@ -153,9 +163,7 @@ class Search:
         timed, refused = self._timer.time(self._problem, bundles, rounds, seed)
         if REFERENCE not in timed:
             reason = refused.get(REFERENCE, "no reason given")
-            raise RuntimeError(
-                f"the default schedule cannot be timed: {reason}"
-            )
+            raise UserError(f"the default schedule cannot be timed: {reason}")
         return timed, refused
 
     @staticmethod

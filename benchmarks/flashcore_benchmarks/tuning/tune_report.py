@@ -44,7 +44,7 @@ def _overview(state):
         default = problem["default"]["schedule"]
         rows.append(
             [
-                name,
+                name + ("" if outcome["complete"] else " (unfinished)"),
                 f"{outcome['default_us']:.2f} us",
                 _percent(winner["gain"]) if winner else "-",
                 _differences(winner["schedule"], default)
@@ -149,7 +149,7 @@ def draw(state, path):
         ax.axhline(
             100 * state["settings"]["min_gain"], color="gray", linestyle=":"
         )
-        ax.set_ylim(bottom=max(-60, min(percent) - 2))
+        ax.set_ylim(bottom=max(-60, min(0, *percent) - 2))
         ax.set_title(name, fontsize=9)
         ax.set_xlabel("candidate, colored by generation", fontsize=8)
         ax.set_ylabel("gain over the default, %", fontsize=8)
