@@ -17,12 +17,14 @@ import datetime
 import os
 import pathlib
 import random
+import re
 import shlex
 import sys
 import time
 
 from . import plots, problems, report, results, roofline, rotation
 from .bundle import Bundle, chip_number
+from .cli import positive_integer, positive_number
 from .errors import UserError
 from .monitor import Monitor
 from .progress import Progress
@@ -149,10 +151,12 @@ def _add_timing(parser):
         "seconds a problem)",
     )
     parser.add_argument("--flex", action="store_true", help="FlexAttention too")
-    parser.add_argument("--rounds", type=int, help="default: 9, with --quick 5")
+    parser.add_argument(
+        "--rounds", type=positive_integer, help="default: 9, with --quick 5"
+    )
     parser.add_argument(
         "--minutes",
-        type=float,
+        type=positive_number,
         help="stop before a problem that would start later than this; the same "
         "command continues",
     )
@@ -168,10 +172,13 @@ def parse_variants(texts):
     """{contender: options of flashcore-compile}."""
     variants = {}
     for text in texts:
-        name, separator, options = text.partition("=")
-        if not separator or not name or not options:
+        name, _, options = text.partition("=")
+        if not re.fullmatch(r"[\w.-]+", name) or not options:
             raise UserError(f"expects --variant NAME=OPTIONS, but got '{text}'")
-        variants[f"flashcore:{name}"] = shlex.split(options)
+        try:
+            variants[f"flashcore:{name}"] = shlex.split(options)
+        except ValueError as error:
+            raise UserError(f"--variant {text}: {error}")
     return variants
 
 

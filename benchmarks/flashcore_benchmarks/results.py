@@ -73,7 +73,9 @@ class Results:
                         f"has {new}: use --fresh, or another folder with --out"
                     )
         self.data["settings"] = dict(settings)
-        self.data["card"] = self.data["card"] | card
+        if self.data["card"].get("name") != card["name"]:
+            self.data["card"] = {}
+        self.data["card"] |= card
 
     def is_finished(self, problem, bundles, peers):
         """Whether these contenders were timed, with the same kernels."""

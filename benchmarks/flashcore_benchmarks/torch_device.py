@@ -386,9 +386,11 @@ class TorchDevice:
 
 
 def _reason(failure, caught):
-    """PyTorch says in warnings why it refused a backend; a line that ends in
-    `because` announces the next."""
-    lines = [str(w.message).split(" (Triggered internally")[0] for w in caught]
-    lines = [line.strip() for line in lines if not line.endswith("because:")]
+    """PyTorch says in warnings why it refused a backend. A line that ends in
+    `because` announces the next, and the other backends are disabled by us."""
+    lines = [str(w.message).split("(Triggered internally")[0] for w in caught]
+    lines = [line.strip() for line in lines]
+    ends = ("because:", "runtime disabled.")
+    lines = [line for line in lines if not line.endswith(ends)]
     text = str(failure).splitlines()[0]
     return "; ".join(dict.fromkeys([text, *lines]))[:300]

@@ -22,6 +22,7 @@ import time
 
 from . import problems, results
 from .bench import default_chip
+from .cli import positive_number
 from .errors import UserError
 from .progress import Progress
 from .toolchain import DEFAULT_TOOLS, ROOT, Refused, Toolchain
@@ -79,7 +80,7 @@ def parse_arguments(arguments):
     )
     run.add_argument(
         "--minutes",
-        type=float,
+        type=positive_number,
         help="of all problems together, shared out evenly (default: no limit)",
     )
     run.add_argument("--fresh", action="store_true", help="forget the state")

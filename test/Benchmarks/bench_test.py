@@ -494,6 +494,23 @@ class CommandTest(Folder):
         code, _, err = self.main("compile", "--tools", TOOLS, "--variant", "x")
         self.assertEqual(code, 2)
         self.assertIn("expects --variant NAME=OPTIONS, but got 'x'", err)
+        code, _, err = self.main(
+            "compile", "--tools", TOOLS, "--variant", "x='--a"
+        )
+        self.assertEqual(code, 2)
+        self.assertIn("--variant x='--a: No closing quotation", err)
+
+    def test_bad_numbers_are_errors(self):
+        for option in ("--rounds", "--minutes"):
+            for value in ("0", "-3", "nan", "x"):
+                err = io.StringIO()
+                with contextlib.redirect_stderr(err):
+                    with self.assertRaises(SystemExit) as exit:
+                        bench.parse_arguments(["run", f"{option}={value}"])
+                self.assertEqual(exit.exception.code, 2)
+                self.assertRegex(
+                    err.getvalue(), f"expects a positive .* but got '{value}'"
+                )
 
 
 if __name__ == "__main__":
