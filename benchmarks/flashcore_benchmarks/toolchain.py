@@ -1,11 +1,13 @@
 """FlashCore's executables, and what to compile with them."""
 
+import functools
 import gzip
 import importlib.util
 import pathlib
 import shutil
 import stat
 import subprocess
+import tempfile
 
 from .errors import UserError
 
@@ -66,6 +68,15 @@ class Toolchain:
             )
         except OSError as error:
             raise UserError(f"cannot run '{command[0]}': {error.strerror}")
+
+    @functools.cached_property
+    def has_ptxas(self):
+        """Whether the compiler finds it; it looks in more places than PATH."""
+        with tempfile.TemporaryDirectory() as folder:
+            arguments = ["-", "--emit=cubin", "-o", f"{folder}/probe.cubin"]
+            mlir = attention("f16", 16)
+            result = self.run("compile", arguments, input=mlir)
+        return "cannot find ptxas" not in result.stderr
 
     def compile(self, mlir, bundle, options=()):
         """Writes a bundle and returns what the compiler said; raises Refused

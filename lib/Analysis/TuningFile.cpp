@@ -16,6 +16,8 @@
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <set>
+
 using namespace mlir::flashcore;
 using namespace mlir::fcgpu;
 namespace json = llvm::json;
@@ -170,12 +172,15 @@ public:
                   "expects " + expected + ", but got " + print(value));
   }
   void finish() {
-    for (const json::Object::value_type &entry :
-         object ? *object : json::Object())
-      if (!llvm::is_contained(known, llvm::StringRef(entry.first)))
-        errors.report(where, "expects one of the keys " +
-                                 llvm::join(known, ", ") + ", but got '" +
-                                 llvm::StringRef(entry.first) + "'");
+    std::set<llvm::StringRef> unknown; // in an order of its own
+    if (object)
+      for (const json::Object::value_type &entry : *object)
+        if (!llvm::is_contained(known, llvm::StringRef(entry.first)))
+          unknown.insert(entry.first);
+    if (!unknown.empty())
+      errors.report(where, "expects one of the keys " +
+                               llvm::join(known, ", ") + ", but got '" +
+                               *unknown.begin() + "'");
   }
   std::string path(llvm::StringRef key) const {
     return where.empty() ? key.str() : where + "." + key.str();

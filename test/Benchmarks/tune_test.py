@@ -46,6 +46,17 @@ class ScriptedToolchain(Toolchain):
         return subprocess.CompletedProcess([tool], 0, text, "")
 
 
+class NoAssembler(Toolchain):
+    """The real tools where there is no ptxas."""
+
+    def run(self, tool, arguments, **options):
+        emits = {"--emit=cubin", "--emit=bundle"}.intersection(arguments)
+        if emits and "--no-cubin" not in arguments:
+            text = "error: cannot find ptxas in $CUDA_HOME/bin"
+            return subprocess.CompletedProcess([tool], 1, "", text)
+        return super().run(tool, arguments, **options)
+
+
 class ModelTimer:
     """A card on which the default is slow and little shared memory is fast,
     with 1 % of noise and a drift that depend on the seed."""
@@ -179,6 +190,16 @@ class EvaluateTest(Folder):
         self.assertEqual(candidate.status, "rejected")
         self.assertIn("times the default's shared-memory", candidate.reason)
 
+    def test_does_without_ptxas(self):
+        toolchain = NoAssembler(TOOLS, self.folder)
+        evaluator = evaluate.Evaluator(
+            toolchain, self.problem, self.folder, "sm_89", "emulator"
+        )
+        self.assertEqual(len(evaluator.notes), 1)
+        candidate = evaluator.examine(self.default, "a")
+        self.assertEqual(candidate.status, "good")
+        self.assertNotIn("registers", candidate.resources)
+
     def test_conflicts(self):
         counters = {"shared_wavefronts": 120, "shared_wavefronts_ideal": 100}
         answer = json.dumps({"counters": counters | {"mma": 50}})
@@ -189,8 +210,9 @@ class EvaluateTest(Folder):
             candidate.reason, "20 wavefronts of bank conflicts beside 100"
         )
 
-    @unittest.skipUnless(evaluate.shutil.which("ptxas"), "no ptxas in PATH")
     def test_spills(self):
+        if self.evaluator.notes:
+            self.skipTest(self.evaluator.notes[0])
         tight = self.default | {
             "block_m": 128,
             "num_warps": 4,

@@ -8,7 +8,6 @@ or, where there is none, on the emulator.
 import dataclasses
 import json
 import pathlib
-import shutil
 
 from ..bundle import Bundle
 from ..toolchain import Refused, attention
@@ -60,14 +59,13 @@ class Evaluator:
         self._folder.mkdir(parents=True, exist_ok=True)
         self._chip = chip
         self._device = device
-        self._has_ptxas = bool(shutil.which("ptxas"))
         self._reference = None
 
     @property
     def notes(self):
-        if self._has_ptxas:
+        if self._toolchain.has_ptxas:
             return []
-        return ["no ptxas in PATH: registers and spills are not known"]
+        return ["no ptxas: registers and spills are not known"]
 
     def default_schedule(self, fields):
         arguments = ["-", "--emit=mlir", "--explain", f"--chip={self._chip}"]
@@ -101,7 +99,7 @@ class Evaluator:
 
     def _compile(self, problem, schedule, path, assemble=False):
         arguments = [f"--chip={self._chip}", *schedules.options(schedule)]
-        if not assemble or not self._has_ptxas:
+        if not assemble or not self._toolchain.has_ptxas:
             arguments.append("--no-cubin")
         self._toolchain.compile(problem.mlir(attention), path, arguments)
 
