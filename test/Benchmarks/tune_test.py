@@ -249,7 +249,7 @@ class EvaluateTest(Folder):
 
 class TuneTest(Folder):
     SETTINGS = Settings(
-        seed=3, generations=2, population=5, keep=2, batch=1, draws=1
+        seed=3, generations=2, population=4, keep=2, batch=1, draws=1
     )
 
     def tuner(self, timer, out="out", settings=SETTINGS, **options):
