@@ -67,6 +67,8 @@ AttentionProblem AttentionProblem::get(AttentionOp op) {
       getExtent({op.getQueryType(), op.getKeyType()}, AttentionOp::Batch);
   problem.headsQ =
       getExtent({op.getQueryType(), op.getOutputType()}, AttentionOp::Head);
+  problem.headsKV =
+      getExtent({op.getKeyType(), op.getValueType()}, AttentionOp::Head);
   problem.seqlenQ =
       getExtent({op.getQueryType(), op.getOutputType()}, AttentionOp::Seqlen);
   problem.seqlenK =

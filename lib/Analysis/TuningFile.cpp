@@ -243,6 +243,7 @@ static TuningEntry readEntry(ErrorSink &errors, const json::Value &value,
   entry.hasWindow = problem.boolean("window");
   entry.seqlenQ = problem.range("seqlen_q");
   entry.seqlenK = problem.range("seqlen_k");
+  entry.headsPerKV = problem.range("heads_per_kv");
   entry.queryBlocks = problem.range("query_blocks");
   problem.finish();
   entry.schedule =
@@ -310,11 +311,14 @@ bool TuningEntry::matches(const AttentionProblem &problem) const {
                      std::optional<int64_t> size) {
     return !range || range->contains(size);
   };
+  std::optional<int64_t> group;
+  if (problem.headsQ && problem.headsKV)
+    group = *problem.headsQ / *problem.headsKV;
   return headDim == problem.headDim && headDimV == problem.headDimV &&
          isCausal == problem.isCausal && hasSoftcap == problem.hasSoftcap &&
          hasBias == problem.hasBias && hasWindow == problem.hasWindow &&
          isInside(seqlenQ, problem.seqlenQ) &&
-         isInside(seqlenK, problem.seqlenK) &&
+         isInside(seqlenK, problem.seqlenK) && isInside(headsPerKV, group) &&
          isInside(queryBlocks, getNumBlocks(problem, kRowsOfQueryBlock));
 }
 
@@ -349,33 +353,41 @@ static void markTuned(std::vector<ScheduleReason> &reasons,
   }
 }
 
-std::variant<ScheduleChoice, std::string> mlir::flashcore::chooseTunedSchedule(
+TunedChoice mlir::flashcore::chooseTunedSchedule(
     const AttentionProblem &problem, const TargetInfo &target,
     const ScheduleOptions &options, const TuningFile &tuning,
     std::vector<ScheduleReason> *reasons) {
   if (tuning.chip != target.chip)
-    return llvm::formatv("cannot take its schedule from '{0}', which is for "
-                         "{1}: the target is {2}",
-                         tuning.path, tuning.chip, target.chip);
+    return {llvm::formatv("cannot take its schedule from '{0}', which is for "
+                          "{1}: the target is {2}",
+                          tuning.path, tuning.chip, target.chip)
+                .str(),
+            ""};
   std::optional<size_t> index = tuning.lookup(problem);
   std::string origin = llvm::formatv("{0}, {1}, file {2}", tuning.card,
                                      tuning.date, tuning.path);
-  if (!index) {
+  auto note = [&](std::string value, std::string reason) {
     if (reasons)
-      reasons->push_back(
-          {"tuning", "none", "no entry for this problem: " + origin});
-    return chooseSchedule(problem, target, options, reasons);
+      reasons->push_back({"tuning", std::move(value), std::move(reason)});
+  };
+  if (!index) {
+    note("none", "no entry for this problem: " + origin);
+    return {chooseSchedule(problem, target, options, reasons), ""};
   }
   std::string entry = llvm::formatv("entries[{0}]", *index);
-  if (reasons)
-    reasons->push_back({"tuning", entry, "tuned on " + origin});
   const ScheduleOptions &tuned = tuning.entries[*index].schedule;
-  auto result =
-      chooseSchedule(problem, target, addTunedFields(options, tuned), reasons);
-  if (auto *error = std::get_if<std::string>(&result))
-    return *error + "; what no option forces is from " + entry + " of '" +
-           tuning.path + "'";
+  std::vector<ScheduleReason> tunedReasons;
+  auto choice = chooseSchedule(problem, target, addTunedFields(options, tuned),
+                               &tunedReasons);
+  if (auto *error = std::get_if<std::string>(&choice)) {
+    note("none", entry + " does not fit: " + *error);
+    return {chooseSchedule(problem, target, options, reasons),
+            "takes no schedule from " + entry + " of '" + tuning.path +
+                "', which does not fit: " + *error};
+  }
+  note(entry, "tuned on " + origin);
+  markTuned(tunedReasons, options, tuned);
   if (reasons)
-    markTuned(*reasons, options, tuned);
-  return result;
+    llvm::append_range(*reasons, tunedReasons);
+  return {std::move(choice), ""};
 }

@@ -394,6 +394,8 @@ class TuningFileTest(unittest.TestCase):
         dense, decode = self.make("d128-s4096-dense", "decode-b1-k8192-dense")
         self.assertEqual(dense["problem"]["seqlen_q"], [17, None])
         self.assertEqual(dense["problem"]["query_blocks"], [264, None])
+        self.assertEqual(dense["problem"]["heads_per_kv"], [1, 1])
+        self.assertEqual(decode["problem"]["heads_per_kv"], [4, 4])
         self.assertEqual(decode["problem"]["seqlen_q"], [1, 16])
         self.assertEqual(decode["problem"]["query_blocks"], [1, 131])
         self.assertEqual(decode["problem"]["seqlen_k"], [1, None])

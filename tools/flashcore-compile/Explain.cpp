@@ -27,7 +27,7 @@ choose(const AttentionProblem &problem, const TargetInfo &target,
   llvm::Expected<TuningFile> tuning = TuningFile::read(options.tuningFile);
   if (!tuning)
     return llvm::toString(tuning.takeError());
-  return chooseTunedSchedule(problem, target, forced, *tuning, &reasons);
+  return chooseTunedSchedule(problem, target, forced, *tuning, &reasons).choice;
 }
 
 Explanation mlir::flashcore::explain(AttentionOp op,

@@ -56,6 +56,7 @@ AttentionProblem makeProblem() {
   problem.headDim = problem.headDimV = 64;
   problem.batch = 1;
   problem.headsQ = 8;
+  problem.headsKV = 2;
   problem.seqlenQ = problem.seqlenK = 512; // 64 blocks of 64 rows
   return problem;
 }
@@ -128,8 +129,8 @@ TEST(TuningFileTest, RefusesBadProblems) {
             "entries[0].problem: expects the key 'head_dim_v'");
   EXPECT_EQ(refuseProblem(kProblem + ", \"seqlen\": 3"),
             "entries[0].problem: expects one of the keys head_dim, head_dim_v, "
-            "causal, softcap, bias, window, seqlen_q, seqlen_k, query_blocks, "
-            "but got 'seqlen'");
+            "causal, softcap, bias, window, seqlen_q, seqlen_k, heads_per_kv, "
+            "query_blocks, but got 'seqlen'");
   for (llvm::StringRef range : {"[2,1]", "[0,1]", "[1]", "\"any\"", "7"})
     EXPECT_EQ(refuseProblem(kProblem + ", \"seqlen_q\": " + range),
               ("entries[0].problem.seqlen_q: expects 'dynamic' or [min, max] "
@@ -179,7 +180,7 @@ TEST(TuningFileTest, AnEntryIsForItsProblems) {
 TEST(TuningFileTest, RangesAreInclusive) {
   AttentionProblem problem = makeProblem();
   AttentionProblem unknown = problem;
-  unknown.seqlenQ = unknown.seqlenK = std::nullopt;
+  unknown.seqlenQ = unknown.seqlenK = unknown.headsKV = std::nullopt;
   auto matches = [](const AttentionProblem &problem,
                     std::optional<SizeRange> TuningEntry::*member,
                     SizeRange range) {
@@ -190,6 +191,7 @@ TEST(TuningFileTest, RangesAreInclusive) {
   };
   for (auto [member, size] : {std::pair(&TuningEntry::seqlenQ, 512),
                               {&TuningEntry::seqlenK, 512},
+                              {&TuningEntry::headsPerKV, 4},
                               {&TuningEntry::queryBlocks, 64}}) {
     EXPECT_TRUE(matches(problem, member, {false, size, size}));
     EXPECT_TRUE(matches(problem, member, {false, 1, std::nullopt}));
@@ -235,10 +237,11 @@ TEST(TuningFileTest, ChoosesAndSaysWhy) {
   ScheduleOptions options;
   options.numWarps = 2;
   std::vector<ScheduleReason> reasons;
-  auto result =
+  TunedChoice result =
       chooseTunedSchedule(makeProblem(), ada(), options, file, &reasons);
-  auto *choice = std::get_if<ScheduleChoice>(&result);
-  ASSERT_TRUE(choice) << std::get<std::string>(result);
+  EXPECT_EQ(result.refusal, "");
+  auto *choice = std::get_if<ScheduleChoice>(&result.choice);
+  ASSERT_TRUE(choice) << std::get<std::string>(result.choice);
   EXPECT_EQ(choice->blockM, 64);
   EXPECT_EQ(choice->numWarps, 2);
   EXPECT_EQ(choice->query, QueryPlacement::Shared);
@@ -261,30 +264,40 @@ TEST(TuningFileTest, WithoutAnEntryTheDefaultIsKept) {
   std::vector<ScheduleReason> reasons;
   auto tuned = chooseTunedSchedule(makeProblem(), ada(), {}, file, &reasons);
   auto plain = chooseSchedule(makeProblem(), ada(), {});
-  EXPECT_EQ(std::get<ScheduleChoice>(tuned), std::get<ScheduleChoice>(plain));
+  EXPECT_EQ(std::get<ScheduleChoice>(tuned.choice),
+            std::get<ScheduleChoice>(plain));
+  EXPECT_EQ(tuned.refusal, "");
   ASSERT_FALSE(reasons.empty());
   EXPECT_EQ(reasons.front().reason,
             "no entry for this problem: Card, 2026-11-21, file t.json");
 }
 
-TEST(TuningFileTest, AScheduleThatDoesNotFitIsAnError) {
+TEST(TuningFileTest, AScheduleThatDoesNotFitIsRefused) {
   TuningFile file = parse(makeFile(makeEntry(
       kProblem, "\"block_m\": 128, \"block_n\": 512, \"num_warps\": 8")));
-  auto result = chooseTunedSchedule(makeProblem(), ada(), {}, file);
-  auto *error = std::get_if<std::string>(&result);
-  ASSERT_TRUE(error);
-  EXPECT_NE(error->find("bytes of shared memory"), std::string::npos) << *error;
-  EXPECT_NE(error->find("; what no option forces is from entries[0] of "
-                        "'t.json'"),
-            std::string::npos)
-      << *error;
+  ScheduleOptions options;
+  options.numStages = 3;
+  std::vector<ScheduleReason> reasons;
+  TunedChoice tuned =
+      chooseTunedSchedule(makeProblem(), ada(), options, file, &reasons);
+  EXPECT_EQ(tuned.refusal.find("takes no schedule from entries[0] of 't.json', "
+                               "which does not fit: needs "),
+            0u)
+      << tuned.refusal;
+  auto plain = chooseSchedule(makeProblem(), ada(), options);
+  EXPECT_EQ(tuned.choice, plain);
+  ASSERT_FALSE(reasons.empty());
+  EXPECT_EQ(reasons.front().value, "none");
+  EXPECT_EQ(reasons.front().reason.find("entries[0] does not fit: needs "), 0u);
+  for (const ScheduleReason &reason : reasons)
+    EXPECT_NE(reason.reason, "tuned");
 }
 
 TEST(TuningFileTest, AnotherChipIsAnError) {
   TuningFile file = parse(makeFile(makeEntry(kProblem, kSchedule)));
-  auto result =
+  TunedChoice result =
       chooseTunedSchedule(makeProblem(), *lookupTarget("sm_90"), {}, file);
-  EXPECT_EQ(std::get<std::string>(result),
+  EXPECT_EQ(std::get<std::string>(result.choice),
             "cannot take its schedule from 't.json', which is for sm_89: the "
             "target is sm_90");
 }

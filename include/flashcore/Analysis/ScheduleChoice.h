@@ -25,7 +25,7 @@ namespace mlir::flashcore {
 /// What the choice depends on. Sizes that are not known at compile time are
 /// `std::nullopt`.
 struct AttentionProblem {
-  std::optional<int64_t> batch, headsQ, seqlenQ, seqlenK;
+  std::optional<int64_t> batch, headsQ, headsKV, seqlenQ, seqlenK;
   int64_t headDim = 0, headDimV = 0;
   bool isCausal = false;
   bool hasSoftcap = false, hasBias = false, hasWindow = false;

@@ -34,7 +34,7 @@ struct TuningEntry {
   bool hasSoftcap = false, hasBias = false, hasWindow = false;
   /// Without a range any size will do. Query blocks are those of 64 rows, over
   /// all heads and batches.
-  std::optional<SizeRange> seqlenQ, seqlenK, queryBlocks;
+  std::optional<SizeRange> seqlenQ, seqlenK, headsPerKV, queryBlocks;
   ScheduleOptions schedule;
 
   bool matches(const AttentionProblem &problem) const;
@@ -59,14 +59,22 @@ struct TuningFile {
 ScheduleOptions addTunedFields(const ScheduleOptions &options,
                                const ScheduleOptions &tuned);
 
+/// What chooseTunedSchedule decided.
+struct TunedChoice {
+  std::variant<ScheduleChoice, std::string> choice; ///< as chooseSchedule
+  /// Why the schedule of the file's entry was not taken, for a remark; empty
+  /// where it was, and where there is none.
+  std::string refusal;
+};
+
 /// As chooseSchedule, except that what `options` leave open is taken from the
-/// first entry of `tuning` for the problem, if there is one. A schedule of the
-/// file that does not fit is an error that names its entry. The reasons say
-/// which entry it was, or that there was none.
-std::variant<ScheduleChoice, std::string>
-chooseTunedSchedule(const AttentionProblem &problem, const TargetInfo &target,
-                    const ScheduleOptions &options, const TuningFile &tuning,
-                    std::vector<ScheduleReason> *reasons = nullptr);
+/// first entry of `tuning` for the problem, if there is one and it fits. The
+/// reasons say which entry it was, or why it was none.
+TunedChoice chooseTunedSchedule(const AttentionProblem &problem,
+                                const TargetInfo &target,
+                                const ScheduleOptions &options,
+                                const TuningFile &tuning,
+                                std::vector<ScheduleReason> *reasons = nullptr);
 
 } // namespace mlir::flashcore
 

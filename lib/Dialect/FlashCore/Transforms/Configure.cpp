@@ -128,9 +128,11 @@ struct ConfigurePass final
       return success();
     }
     auto problem = AttentionProblem::get(op);
-    auto result = tuning
-                      ? chooseTunedSchedule(problem, target, options, *tuning)
-                      : chooseSchedule(problem, target, options);
+    auto [result, refusal] =
+        tuning ? chooseTunedSchedule(problem, target, options, *tuning)
+               : TunedChoice{chooseSchedule(problem, target, options), ""};
+    if (!refusal.empty())
+      op.emitRemark(refusal);
     if (auto *error = std::get_if<std::string>(&result))
       return op.emitOpError(*error);
     const auto &choice = std::get<ScheduleChoice>(result);

@@ -21,9 +21,9 @@ def ConfigurePass : Pass<"flashcore-configure"> {
     op with a feature that is not lowered yet is an error that names the feature.
 
     With `tuning-file` the fields that no option forces are those of the file's
-    first entry for the problem. A file that cannot be read, is for another chip
-    or has a schedule that does not fit is an error; a problem without an entry
-    gets its schedule as if there were no file.
+    first entry for the problem. A file that cannot be read or is for another
+    chip is an error. Without an entry the schedule is chosen as if there were
+    no file, and so it is, with a remark, where the entry's does not fit.
 
     ```mlir
     flashcore.attention ins(...) outs(...)
