@@ -12,7 +12,8 @@ import pathlib
 
 from .errors import UserError
 
-MANIFEST_VERSION = 2
+# Version 3 has counts in grids besides what version 2 has.
+MANIFEST_VERSIONS = (2, 3)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,11 +50,11 @@ class Bundle:
         except ValueError as error:
             raise UserError(f"'{path}' is not JSON: {error}")
         found = self.manifest.get("format"), self.manifest.get("version")
-        if found != ("flashcore-bundle", MANIFEST_VERSION):
+        if found[0] != "flashcore-bundle" or found[1] not in MANIFEST_VERSIONS:
             raise UserError(
                 f"'{path}': expects a flashcore-bundle of version "
-                f"{MANIFEST_VERSION}, but got {found[0]} of version "
-                f"{found[1]}; compile the bundle again"
+                f"{' or '.join(map(str, MANIFEST_VERSIONS))}, but got {found[0]} "
+                f"of version {found[1]}; compile the bundle again"
             )
 
     @property
