@@ -30,7 +30,7 @@ class Settings:
     batch: int = 12
     rounds: int = 5
     min_gain: float = 0.05
-    draws: int = 3
+    draws: int = 8
 
 
 class Search:
