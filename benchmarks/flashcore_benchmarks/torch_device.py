@@ -277,9 +277,11 @@ class TorchDevice:
 
     @property
     def gpu_id(self):
-        """As nvidia-smi takes it."""
+        """As nvidia-smi takes it: indices differ under CUDA_VISIBLE_DEVICES."""
         uuid = str(getattr(self._properties, "uuid", ""))
-        return uuid if not uuid or uuid.startswith("GPU-") else f"GPU-{uuid}"
+        if not uuid:
+            return "0"
+        return uuid if uuid.startswith("GPU-") else f"GPU-{uuid}"
 
     def card(self):
         return {
