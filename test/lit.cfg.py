@@ -20,6 +20,7 @@ llvm_config.add_tool_substitutions(
     ["flashcore-opt", "flashcore-compile", "flashcore-run", "flashcore-emu"],
     [config.flashcore_tools_dir, config.llvm_tools_dir],
 )
+config.substitutions.append(("%{tools}", config.flashcore_tools_dir))
 config.substitutions.append(("%scripts", os.path.join(config.flashcore_source_root, "scripts")))
 config.substitutions.append(("%examples", os.path.join(config.flashcore_source_root, "docs/examples")))
 

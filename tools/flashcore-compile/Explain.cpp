@@ -10,10 +10,25 @@
 
 #include "Explain.h"
 #include "flashcore/Analysis/ResourceModel.h"
+#include "flashcore/Analysis/TuningFile.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 using namespace mlir::flashcore;
+
+/// As flashcore-configure does, which has accepted the options before.
+static std::variant<ScheduleChoice, std::string>
+choose(const AttentionProblem &problem, const TargetInfo &target,
+       const ConfigurePassOptions &options,
+       std::vector<ScheduleReason> &reasons) {
+  auto forced = std::get<ScheduleOptions>(getScheduleOptions(options));
+  if (options.tuningFile.empty())
+    return chooseSchedule(problem, target, forced, &reasons);
+  llvm::Expected<TuningFile> tuning = TuningFile::read(options.tuningFile);
+  if (!tuning)
+    return llvm::toString(tuning.takeError());
+  return chooseTunedSchedule(problem, target, forced, *tuning, &reasons).choice;
+}
 
 Explanation mlir::flashcore::explain(AttentionOp op,
                                      const ConfigurePassOptions &options) {
@@ -22,10 +37,8 @@ Explanation mlir::flashcore::explain(AttentionOp op,
   Explanation result{AttentionProblem::get(op), getChoice(schedule), {}};
   // What is not our own choice was written into the IR by hand.
   std::vector<ScheduleReason> reasons;
-  auto forced = getScheduleOptions(options);
-  auto chosen =
-      chooseSchedule(result.problem, *lookupTarget(schedule.getChip()),
-                     std::get<ScheduleOptions>(forced), &reasons);
+  auto chosen = choose(result.problem, *lookupTarget(schedule.getChip()),
+                       options, reasons);
   auto *choice = std::get_if<ScheduleChoice>(&chosen);
   if (choice && *choice == result.choice)
     result.reasons = std::move(reasons);

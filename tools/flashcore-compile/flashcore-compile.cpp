@@ -80,6 +80,11 @@ struct CommandLine {
   using ScheduleOption = cl::opt<T, /*ExternalStorage=*/true>;
   /// The schedule: the options of flashcore-configure, under the same names.
   ConfigurePassOptions schedule;
+  ScheduleOption<std::string> tuningFile{
+      "tuning-file", cl::location(schedule.tuningFile),
+      cl::desc("Schedules of flashcore-tune, for what the other options leave "
+               "open"),
+      cl::cat(category)};
   ScheduleOption<std::string> chip{
       "chip", cl::location(schedule.chip),
       cl::desc("Target chip: sm_80, sm_86, sm_89 or sm_90"), cl::init("sm_89"),

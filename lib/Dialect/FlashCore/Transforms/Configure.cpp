@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/Analysis/ScheduleChoice.h"
+#include "flashcore/Analysis/TuningFile.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "flashcore/Dialect/FlashCore/Transforms/Passes.h"
 
@@ -117,7 +118,8 @@ struct ConfigurePass final
   using ConfigurePassBase::ConfigurePassBase;
 
   LogicalResult configure(AttentionOp op, const TargetInfo &target,
-                          const ScheduleOptions &options) {
+                          const ScheduleOptions &options,
+                          const TuningFile *tuning) {
     if (failed(checkLowerable(op)))
       return failure();
     if (auto schedule =
@@ -130,7 +132,12 @@ struct ConfigurePass final
         return op.emitOpError(*error);
       return success();
     }
-    auto result = chooseSchedule(AttentionProblem::get(op), target, options);
+    auto problem = AttentionProblem::get(op);
+    auto [result, refusal] =
+        tuning ? chooseTunedSchedule(problem, target, options, *tuning)
+               : TunedChoice{chooseSchedule(problem, target, options), ""};
+    if (!refusal.empty())
+      op.emitRemark(refusal);
     if (auto *error = std::get_if<std::string>(&result))
       return op.emitOpError(*error);
     const auto &choice = std::get<ScheduleChoice>(result);
@@ -159,9 +166,19 @@ struct ConfigurePass final
       return signalPassFailure();
     }
     const auto &options = std::get<ScheduleOptions>(parsed);
+    std::optional<TuningFile> tuning;
+    if (!tuningFile.empty()) {
+      llvm::Expected<TuningFile> read = TuningFile::read(tuningFile);
+      if (!read) {
+        emitError(getOperation()->getLoc()) << llvm::toString(read.takeError());
+        return signalPassFailure();
+      }
+      tuning = std::move(*read);
+    }
     bool anyFailed = false;
     getOperation()->walk([&](AttentionOp op) {
-      anyFailed |= failed(configure(op, *target, options));
+      anyFailed |=
+          failed(configure(op, *target, options, tuning ? &*tuning : nullptr));
     });
     if (anyFailed)
       signalPassFailure();

@@ -20,6 +20,11 @@ def ConfigurePass : Pass<"flashcore-configure"> {
     if it does not fit, that is an error that names the value and the limit. An
     op with a feature that is not lowered yet is an error that names the feature.
 
+    With `tuning-file` the fields that no option forces are those of the file's
+    first entry for the problem. A file that cannot be read or is for another
+    chip is an error. Without an entry the schedule is chosen as if there were
+    no file, and so it is, with a remark, where the entry's does not fit.
+
     ```mlir
     flashcore.attention ins(...) outs(...)
     // becomes
@@ -64,6 +69,9 @@ def ConfigurePass : Pass<"flashcore-configure"> {
     Option<"keySplits", "key-splits", "int64_t", /*default=*/"0",
            "Blocks that share the keys of a query tile; 0 lets the compiler "
            "choose">,
+    Option<"tuningFile", "tuning-file", "std::string", /*default=*/"\"\"",
+           "Take what the other options leave open from this file of "
+           "flashcore-tune, where it has an entry for the problem">,
   ];
   let statistics = [Statistic<"numConfigured", "num-configured",
                               "Attentions that got a schedule">];

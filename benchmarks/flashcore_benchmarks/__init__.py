@@ -1,0 +1,1 @@
+"""What flashcore-bench and flashcore-tune are made of."""

@@ -1,0 +1,253 @@
+"""Markdown tables from the results of flashcore-bench."""
+
+import statistics
+
+from . import results
+from .problems import all_problems
+
+
+def write(data):
+    """The whole report."""
+    sections = [
+        _heading(data),
+        _throughput(data),
+        _latency(data, "small", "Small problems"),
+        _latency(data, "grouped", "Grouped heads: prefill and decode"),
+        _rooflines(data),
+        _errors(data),
+        _conditions(data),
+        _refusals(data),
+    ]
+    return "\n\n".join(section for section in sections if section) + "\n"
+
+
+def contender_names(data):
+    """FlashCore and its variants first, then the peers, as they were asked
+    for."""
+    names = []
+    for entry in data["problems"].values():
+        names += [name for name in entry["contenders"] if name not in names]
+    return sorted(names, key=lambda name: not name.startswith("flashcore"))
+
+
+def entries(data, group):
+    """(problem, entry) of a group, in the order of the problem list."""
+    order = {p.name: i for i, p in enumerate(all_problems())}
+    pairs = [(results.problem_of(e), e) for e in data["problems"].values()]
+    pairs = [(p, e) for p, e in pairs if p.group == group]
+    return sorted(pairs, key=lambda pair: order.get(pair[0].name, len(order)))
+
+
+def table(head, rows):
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _heading(data):
+    card = data["card"]
+    dates = sorted(entry["date"][:10] for entry in data["problems"].values())
+    software = (
+        f"Driver {card.get('driver')}, PyTorch {card.get('torch')}, cuDNN "
+        f"{card.get('cudnn')}, power limit {card.get('power_limit_w')} W"
+    )
+    lines = [
+        f"## {dates[-1] if dates else 'Nothing timed'}, {card.get('name')} "
+        f"({card.get('sms')} SMs), {data['settings'].get('dtype')}",
+        "Medians of CUDA graph replays on the device; every round times all "
+        "contenders once, in an order of its own. TFLOP/s count "
+        "4 B H Sq Sk D, halved when causal. The best of a row is bold. "
+        f"{software}.",
+    ]
+    peaks = card.get("peaks")
+    if peaks:
+        lines.append(
+            f"Limits of the card ({peaks['source']}): mma.sync "
+            f"{peaks['mma_tflops']:.0f} TFLOP/s, DRAM {peaks['dram_gbs']:.0f} GB/s."
+        )
+    lines += [f"* {note}" for note in data["notes"]]
+    return "\n\n".join(lines)
+
+
+def _rows_by_size(pairs, key):
+    """Rows of {mask: entry} for problems that differ in their mask alone."""
+    rows = {}
+    for problem, entry in pairs:
+        mask = "causal" if problem.causal else "dense"
+        rows.setdefault(key(problem), {})[mask] = (problem, entry)
+    return rows
+
+
+def _cell(row, name, metric, best):
+    """`dense / causal` of one contender; a mask nobody timed is left out."""
+    cells = []
+    for mask in ("dense", "causal"):
+        if mask not in row:
+            continue
+        contender = row[mask][1]["contenders"].get(name)
+        text = metric(contender) if contender else "-"
+        is_best = contender and text == best[mask]
+        cells.append(f"**{text}**" if is_best else text)
+    return " / ".join(cells)
+
+
+def _mask_table(pairs, names, first, metric, pick):
+    rows = []
+    for key, row in _rows_by_size(pairs, first[1]).items():
+        best = {
+            mask: pick(map(metric, entry["contenders"].values()), key=float)
+            for mask, (_, entry) in row.items()
+            if entry["contenders"]
+        }
+        rows.append([*key, *(_cell(row, name, metric, best) for name in names)])
+    return table([*first[0], *names], rows)
+
+
+def _throughput(data):
+    pairs = entries(data, "throughput")
+    if not pairs:
+        return ""
+    first = (["D", "S"], lambda p: (str(p.head_dim), str(p.seqlen_q)))
+    body = _mask_table(
+        pairs,
+        contender_names(data),
+        first,
+        lambda contender: f"{contender['tflops']:.0f}",
+        max,
+    )
+    return f"### 16k tokens, hidden 2048: TFLOP/s, dense / causal\n\n{body}"
+
+
+def _latency(data, group, title):
+    pairs = entries(data, group)
+    if not pairs:
+        return ""
+
+    def first(problem):
+        size = problem.describe().rsplit(" ", 1)[0]
+        return problem.name.rsplit("-", 1)[0], size
+
+    body = _mask_table(
+        pairs,
+        contender_names(data),
+        (["problem", "size"], first),
+        lambda contender: f"{contender['us']['median']:.2f}",
+        min,
+    )
+    names = [problem.name for problem, _ in pairs]
+    has_both = len({name.rsplit("-", 1)[0] for name in names}) < len(names)
+    which = "us, dense / causal" if has_both else "us"
+    return f"### {title}: {which}\n\n{body}"
+
+
+def _rooflines(data):
+    names = contender_names(data)
+    rows = []
+    for group in ("small", "throughput", "grouped"):
+        for problem, entry in entries(data, group):
+            fractions = [
+                entry["contenders"].get(name, {}).get("roofline")
+                for name in names
+            ]
+            known = next(filter(None, fractions), None)
+            if not known:
+                continue
+            cells = [
+                f"{100 * f['fraction']:.0f} %" if f else "-" for f in fractions
+            ]
+            spread = _spread(entry, names[0])
+            rows.append([problem.name, known["bound"], spread, *cells])
+    if not rows:
+        return ""
+    head = ["problem", "bound", f"range of {names[0]}", *names]
+    return (
+        "### Share of the roofline\n\n"
+        "The roof is that of mma.sync and DRAM; wgmma can pass the first, and "
+        "inputs that stay in L2 the second.\n\n" + table(head, rows)
+    )
+
+
+def _spread(entry, name):
+    us = entry["contenders"].get(name, {}).get("us")
+    return f"{us['min']:.2f}..{us['max']:.2f} us" if us else "-"
+
+
+def _errors(data):
+    """Worst ratio of each contender, and every failure by name."""
+    rows, failures = [], []
+    for name in contender_names(data):
+        errors = [
+            (entry["contenders"][name]["error"], problem_name)
+            for problem_name, entry in data["problems"].items()
+            if name in entry["contenders"]
+        ]
+        bad = [where for error, where in errors if not results.passes(error)]
+        failures += [f"* **{name} fails at {where}**" for where in bad]
+        finite = [pair for pair in errors if pair[0]["ratio"] is not None]
+        if finite:
+            worst, where = max(finite, key=lambda pair: pair[0]["ratio"])
+            passed = len(errors) - len(bad)
+            cells = [
+                f"{worst['ratio']:.2f}",
+                where,
+                f"{passed} of {len(errors)}",
+            ]
+            rows.append([name, *cells])
+    if not rows and not failures:
+        return ""
+    text = (
+        "### Error of O against an f32 reference\n\n"
+        "As a multiple of that of the same formula in the input precision; 2 "
+        "is allowed.\n\n"
+    )
+    head = ["contender", "largest", "at", "within"]
+    return "\n\n".join([text + table(head, rows), *failures])
+
+
+def _conditions(data):
+    seen = [
+        c for entry in data["problems"].values() for c in entry["conditions"]
+    ]
+    seen = [c for c in seen if c]
+    if not seen:
+        return ""
+    lines = []
+    for key, name, unit in (
+        ("sm_mhz", "SM clock", "MHz"),
+        ("power_w", "power", "W"),
+        ("temperature_c", "temperature", "C"),
+    ):
+        values = [c[key] for c in seen if key in c]
+        if values:
+            lines.append(
+                f"* {name} {statistics.median(values):.0f} {unit} "
+                f"({min(values):.0f} to {max(values):.0f})"
+            )
+    reasons = {}
+    for condition in seen:
+        for reason in condition.get("throttle", ()):
+            reasons[reason] = reasons.get(reason, 0) + 1
+    if any("throttle" in c for c in seen):
+        found = [
+            f"{r} in {n} of {len(seen)} rounds" for r, n in reasons.items()
+        ]
+        lines.append(f"* throttled: {', '.join(found) or 'never'}")
+    return "### Conditions while timing\n\n" + "\n".join(lines)
+
+
+def _refusals(data):
+    """Each reason once, with the problems it holds for."""
+    where = {}
+    for problem_name, entry in data["problems"].items():
+        for name, reason in entry["refused"].items():
+            where.setdefault((name, reason), []).append(problem_name)
+    if not where:
+        return ""
+    lines = []
+    for (name, reason), problems in where.items():
+        count = len(problems)
+        place = (
+            problems[0] if count == 1 else f"{problems[0]} and {count - 1} more"
+        )
+        reason = " ".join(reason.split())
+        lines.append(f"* {name}: {reason} ({place})")
+    return "### Not timed\n\n" + "\n".join(lines)

@@ -1,0 +1,99 @@
+"""FlashCore's executables, and what to compile with them."""
+
+import functools
+import gzip
+import importlib.util
+import pathlib
+import shutil
+import stat
+import subprocess
+import tempfile
+
+from .errors import UserError
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DEFAULT_TOOLS = ROOT / "build/release/bin"
+
+
+def _load_attention():
+    """The MLIR generator of scripts/make-bundles.py."""
+    path = ROOT / "scripts/make-bundles.py"
+    spec = importlib.util.spec_from_file_location("make_bundles", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.attention
+
+
+attention = _load_attention()
+
+
+class Refused(Exception):
+    """The compiler said no; the text is its error."""
+
+
+class Toolchain:
+    """`path` is the folder of flashcore-compile and its siblings, the
+    executable that holds them all, or that one packed with gzip, which is
+    unpacked into `work_dir`."""
+
+    def __init__(self, path, work_dir):
+        path = pathlib.Path(path)
+        if not path.exists():
+            raise UserError(
+                f"no FlashCore tools at '{path}': build them, or name their "
+                "folder or the 'flashcore' executable with --tools"
+            )
+        if path.suffix == ".gz":
+            path = _unpack(path, pathlib.Path(work_dir))
+        self._path = path
+
+    def command(self, tool):
+        """The start of a command line: `tool` is compile, run or emu."""
+        if not self._path.is_dir():
+            return [str(self._path), tool]
+        single = self._path / f"flashcore-{tool}"
+        if single.exists():
+            return [str(single)]
+        if (self._path / "flashcore").exists():
+            return [str(self._path / "flashcore"), tool]
+        raise UserError(
+            f"no flashcore-{tool} and no flashcore in '{self._path}'"
+        )
+
+    def run(self, tool, arguments, **options):
+        command = [*self.command(tool), *map(str, arguments)]
+        try:
+            return subprocess.run(
+                command, capture_output=True, text=True, **options
+            )
+        except OSError as error:
+            raise UserError(f"cannot run '{command[0]}': {error.strerror}")
+
+    @functools.cached_property
+    def has_ptxas(self):
+        """Whether the compiler finds it; it looks in more places than PATH."""
+        with tempfile.TemporaryDirectory() as folder:
+            arguments = ["-", "--emit=cubin", "-o", f"{folder}/probe.cubin"]
+            mlir = attention("f16", 16)
+            result = self.run("compile", arguments, input=mlir)
+        return "cannot find ptxas" not in result.stderr
+
+    def compile(self, mlir, bundle, options=()):
+        """Writes a bundle and returns what the compiler said; raises Refused
+        with the compiler's error."""
+        arguments = ["-", "--emit=bundle", "-o", bundle, *options]
+        result = self.run("compile", arguments, input=mlir)
+        if result.returncode:
+            raise Refused(
+                result.stderr.strip() or f"exit code {result.returncode}"
+            )
+        return result.stderr
+
+
+def _unpack(archive, work_dir):
+    work_dir.mkdir(parents=True, exist_ok=True)
+    target = work_dir / "flashcore"
+    with gzip.open(archive) as packed, target.open("wb") as plain:
+        shutil.copyfileobj(packed, plain)
+    target.chmod(target.stat().st_mode | stat.S_IXUSR)
+    return target

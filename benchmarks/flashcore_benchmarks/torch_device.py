@@ -1,0 +1,398 @@
+"""The GPU through PyTorch: inputs, references, contenders in CUDA graphs.
+
+The only module that imports torch; bench.py and the tuner see `TorchDevice`
+alone, and their tests a stand-in with the same methods.
+"""
+
+import contextlib
+import math
+import statistics
+import warnings
+
+import torch
+from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from . import roofline
+from .bundle import Buffer, Bundle
+from .cuda_driver import BoundLaunches, Driver, DriverError, Module
+from .errors import UserError
+from .problems import input_sets
+
+DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16}
+# Scores of a part of the rows that a reference holds at once, in bytes.
+_REFERENCE_BYTES = 1 << 30
+# A replay is made this long, so that events and launches cost nothing of it.
+_REPLAY_MS = 5.0
+
+
+class Unsupported(Exception):
+    """A contender that cannot compute a problem; the text says why."""
+
+
+class Inputs:
+    """Some sets of q, k, v for a problem, always the same for a seed."""
+
+    def __init__(self, problem, seed):
+        self.problem = problem
+        self.count = input_sets(problem)
+        generator = torch.Generator("cuda").manual_seed(seed)
+        b, hq, hkv, sq, sk = problem.shape
+
+        def draw(heads, rows):
+            return [
+                torch.randn(
+                    (b, heads, rows, problem.head_dim),
+                    generator=generator,
+                    device="cuda",
+                    dtype=DTYPES[problem.dtype],
+                )
+                for _ in range(self.count)
+            ]
+
+        self.q, self.k, self.v = draw(hq, sq), draw(hkv, sk), draw(hkv, sk)
+
+    def set(self, i):
+        i %= self.count
+        return self.q[i], self.k[i], self.v[i]
+
+
+class References:
+    """O of input set 0 in f32, and the largest error of the same formula in
+    the input precision, which is the yardstick."""
+
+    def __init__(self, inputs):
+        self.o = _formula(inputs, torch.float32)
+        self.yardstick = self.error(_formula(inputs, inputs.q[0].dtype))
+
+    def error(self, o):
+        difference = (o.float() - self.o).abs().max().item()
+        return float("inf") if math.isnan(difference) else difference
+
+
+def _formula(inputs, dtype):
+    """softmax(scale Q K^T) V of input set 0 with every step in `dtype`, a part
+    of the rows at a time."""
+    problem = inputs.problem
+    q, k, v = (x.to(dtype) for x in inputs.set(0))
+    group = problem.heads_q // problem.heads_kv
+    o = torch.empty_like(q)
+    row_bytes = problem.seqlen_k * q.element_size()
+    step = max(1, _REFERENCE_BYTES // row_bytes)
+    keys = torch.arange(problem.seqlen_k, device="cuda")
+    for b in range(problem.batch):
+        for h in range(problem.heads_q):
+            kh, vh = k[b, h // group], v[b, h // group]
+            for first in range(0, problem.seqlen_q, step):
+                rows = slice(first, min(first + step, problem.seqlen_q))
+                scores = (q[b, h, rows] * problem.head_dim**-0.5) @ kh.T
+                if problem.causal:
+                    last = torch.arange(rows.start, rows.stop, device="cuda")
+                    last += problem.seqlen_k - problem.seqlen_q
+                    scores.masked_fill_(keys > last[:, None], float("-inf"))
+                o[b, h, rows] = torch.softmax(scores, -1) @ vh
+    return o
+
+
+def _sdpa(backend):
+    def make(inputs):
+        problem = inputs.problem
+        options = {"is_causal": problem.causal}
+        if problem.heads_q != problem.heads_kv:
+            options["enable_gqa"] = True
+
+        def call(i):
+            with sdpa_kernel(backend):
+                return functional.scaled_dot_product_attention(
+                    *inputs.set(i), **options
+                )
+
+        return call
+
+    return make
+
+
+def _math(inputs):
+    problem = inputs.problem
+    scores = (
+        problem.batch * problem.heads_q * problem.seqlen_q * problem.seqlen_k
+    )
+    if 4 * scores > 4 << 30:
+        raise Unsupported("its scores take more than 4 GiB")
+    return _sdpa(SDPBackend.MATH)(inputs)
+
+
+def _flex(inputs):
+    from torch.nn.attention.flex_attention import (
+        create_block_mask,
+        flex_attention,
+    )
+
+    problem = inputs.problem
+    torch._dynamo.config.recompile_limit = 512
+    mask = None
+    if problem.causal:
+        mask = create_block_mask(
+            lambda b, h, q, k: q + (problem.seqlen_k - problem.seqlen_q) >= k,
+            None,
+            None,
+            problem.seqlen_q,
+            problem.seqlen_k,
+            device="cuda",
+        )
+    compiled = torch.compile(flex_attention, dynamic=False)
+    is_grouped = problem.heads_q != problem.heads_kv
+    return lambda i: compiled(
+        *inputs.set(i), block_mask=mask, enable_gqa=is_grouped
+    )
+
+
+def _flash_attn(module_name):
+    """The flash-attn packages, which take (batch, seqlen, heads, head_dim)."""
+
+    def make(inputs):
+        try:
+            module = __import__(module_name)
+        except ImportError:
+            raise Unsupported(f"the package {module_name} is not installed")
+
+        def call(i):
+            q, k, v = (x.transpose(1, 2) for x in inputs.set(i))
+            o = module.flash_attn_func(q, k, v, causal=inputs.problem.causal)
+            return (o[0] if isinstance(o, tuple) else o).transpose(1, 2)
+
+        return call
+
+    return make
+
+
+PEERS = {
+    "fa2": _sdpa(SDPBackend.FLASH_ATTENTION),
+    "cudnn": _sdpa(SDPBackend.CUDNN_ATTENTION),
+    "efficient": _sdpa(SDPBackend.EFFICIENT_ATTENTION),
+    "math": _math,
+    "flash-attn": _flash_attn("flash_attn"),
+    "flash-attn-3": _flash_attn("flash_attn_interface"),
+    "flex": _flex,
+}
+
+
+class Graph:
+    """Many calls of one contender, over all input sets, in a CUDA graph."""
+
+    def __init__(self, call, input_count):
+        # The first calls compile, choose algorithms and allocate.
+        for i in range(3):
+            call(i)
+        torch.cuda.synchronize()
+        self._start, self._end = (torch.cuda.Event(True) for _ in range(2))
+        per_call = self._timed(lambda: [call(i) for i in range(5)]) / 5
+        # Whole rotations over the inputs, so that every set counts the same.
+        calls = min(400, max(4, _REPLAY_MS / max(per_call, 1e-3)))
+        self.calls = input_count * max(1, round(calls / input_count))
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            call(0)
+        torch.cuda.current_stream().wait_stream(side)
+        self._graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self._graph):
+            for i in range(self.calls):
+                call(i)
+        self.measure()
+
+    def _timed(self, work):
+        """Milliseconds on the device."""
+        self._start.record()
+        work()
+        self._end.record()
+        torch.cuda.synchronize()
+        return self._start.elapsed_time(self._end)
+
+    def measure(self):
+        """Microseconds of a call, mean over one replay."""
+        return self._timed(self._graph.replay) / self.calls * 1e3
+
+
+def _stream():
+    """The current stream's handle; the one that is captured, if any."""
+    return torch.cuda.current_stream().cuda_stream
+
+
+class FlashCoreCall:
+    """A bundle, bound to every input set of a problem."""
+
+    def __init__(self, driver, bundle, inputs, device_chip):
+        self.bundle, problem = bundle, inputs.problem
+        file, self.code = bundle.code(device_chip)
+        self.module = Module(driver, file.read_bytes(), str(file))
+        dims = bundle.dims(problem.dims)
+        size = bundle.workspace_bytes(dims)
+        self._workspace = torch.empty(size, dtype=torch.uint8, device="cuda")
+        self.outputs, self._bound = [], []
+        for i in range(inputs.count):
+            q, k, v = inputs.set(i)
+            o = torch.full_like(q, float("nan"))
+            lse = torch.full(q.shape[:3], float("nan"), device="cuda")
+            tensors = {"q": q, "k": k, "v": v, "o": o, "lse": lse}
+            buffers = {
+                name: Buffer(tensor.data_ptr(), tensor.stride())
+                for name, tensor in tensors.items()
+            }
+            launches = bundle.plan(dims, buffers, self._workspace.data_ptr())
+            self._bound.append(BoundLaunches(driver, self.module, launches))
+            self.outputs.append((o, lse))
+
+    def __call__(self, i):
+        i %= len(self._bound)
+        self._bound[i].launch(_stream())
+        return self.outputs[i][0]
+
+    def facts(self):
+        """What the driver says of the code that runs."""
+        kernels = [
+            {"name": kernel["name"]} | self.module.resources(kernel["name"])
+            for kernel in self.bundle.kernels
+        ]
+        return {"code": self.code, "kernels": kernels}
+
+
+class TorchDevice:
+    """The GPU that PyTorch calls cuda:0."""
+
+    def __init__(self):
+        if not torch.cuda.is_available():
+            raise UserError(
+                "PyTorch finds no NVIDIA GPU here; flashcore-bench compile, "
+                "report and plot need none"
+            )
+        # The f32 reference is f32, not TF32.
+        torch.backends.cuda.matmul.allow_tf32 = False
+        torch.cuda.init()
+        torch.zeros(1, device="cuda")  # makes the context current
+        self._driver = Driver()
+        major, minor = torch.cuda.get_device_capability()
+        self.chip = f"sm_{10 * major + minor}"
+        self._properties = torch.cuda.get_device_properties(0)
+
+    @property
+    def gpu_id(self):
+        """As nvidia-smi takes it: indices differ under CUDA_VISIBLE_DEVICES."""
+        uuid = str(getattr(self._properties, "uuid", ""))
+        if not uuid:
+            return "0"
+        return uuid if uuid.startswith("GPU-") else f"GPU-{uuid}"
+
+    def card(self):
+        return {
+            "name": self._properties.name,
+            "chip": self.chip,
+            "sms": self._properties.multi_processor_count,
+            "memory_gib": round(self._properties.total_memory / (1 << 30), 1),
+            "torch": torch.__version__,
+            "cuda": torch.version.cuda,
+            "cudnn": torch.backends.cudnn.version(),
+        }
+
+    def peaks(self):
+        """mma.sync in TFLOP/s and DRAM in GB/s, medians of some replays."""
+        blocks, iterations = 12 * self._properties.multi_processor_count, 2048
+        out = torch.empty(blocks * 32 * roofline.WARPS, device="cuda")
+        module = Module(self._driver, roofline.mma_ptx().encode(), "mma_peak")
+        launch = roofline.mma_launch(blocks, out.data_ptr(), iterations)
+        launches = BoundLaunches(self._driver, module, [launch])
+        mma = Graph(lambda i: launches.launch(_stream()), 1)
+        # A copy by a kernel: the memcpy of a graph goes another way, slower.
+        source = torch.zeros(1 << 28, device="cuda")
+        target = torch.empty_like(source)
+        copy = Graph(lambda i: torch.neg(source, out=target), 1)
+        read = Graph(lambda i: torch.sum(source), 1)
+        times = {
+            graph: statistics.median(graph.measure() for _ in range(9))
+            for graph in (mma, copy, read)
+        }
+        size = source.numel() * source.element_size()
+        flops = roofline.mma_flops(blocks, iterations)
+        rate = max(2 * size / times[copy], size / times[read])
+        return {
+            "mma_tflops": round(flops / times[mma] * 1e-6, 1),
+            "dram_gbs": round(rate * 1e-3, 1),
+            "source": "measured: mma.sync m16n8k16 (f16, f32 accumulators) from "
+            "registers; the faster of a copy and a sum of 1 GiB",
+        }
+
+    @contextlib.contextmanager
+    def prepare(self, problem, bundles, peers, seed):
+        """Contenders of a problem, ready to be timed: `bundles` by name and
+        `peers` of PEERS. Yields (ready, refused): `ready` has for each name a
+        function that measures, and its facts; `refused` the reasons of the
+        others."""
+        inputs = Inputs(problem, seed)
+        references = References(inputs)
+        makers = {
+            name: lambda inputs, path=path: FlashCoreCall(
+                self._driver, Bundle(path), inputs, self.chip
+            )
+            for name, path in bundles.items()
+        }
+        makers |= {name: PEERS[name] for name in peers}
+        ready, refused = {}, {}
+        for name, make in makers.items():
+            try:
+                ready[name] = self._ready(make, inputs, references)
+            except (Unsupported, UserError, DriverError) as error:
+                refused[name] = str(error)
+        try:
+            yield ready, refused
+        finally:
+            ready.clear()
+            del inputs, references
+            torch.cuda.empty_cache()
+
+    def _ready(self, make, inputs, references):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                call = make(inputs)
+                o = call(0)
+                torch.cuda.synchronize()
+                error = references.error(o)
+                graph = Graph(call, inputs.count)
+            except torch.cuda.OutOfMemoryError:
+                torch.cuda.empty_cache()
+                raise Unsupported("out of GPU memory")
+            except RuntimeError as failure:
+                self._check_context(failure)
+                raise Unsupported(_reason(failure, caught))
+        facts = {
+            "error": {
+                "max": error,
+                "yardstick": references.yardstick,
+                "ratio": error / references.yardstick,
+            },
+            "calls_per_replay": graph.calls,
+        }
+        if isinstance(call, FlashCoreCall):
+            facts |= call.facts()
+        return graph.measure, facts
+
+    @staticmethod
+    def _check_context(failure):
+        """A kernel that failed on the device takes the context with it."""
+        try:
+            torch.cuda.synchronize()
+        except RuntimeError:
+            raise SystemExit(
+                f"the GPU's context is lost, nothing more can be timed: {failure}"
+            )
+
+
+def _reason(failure, caught):
+    """PyTorch says in warnings why it refused a backend. A line that ends in
+    `because` announces the next, and the other backends are disabled by us."""
+    lines = [str(w.message).split("(Triggered internally")[0] for w in caught]
+    lines = [line.strip() for line in lines]
+    ends = ("because:", "runtime disabled.")
+    lines = [line for line in lines if not line.endswith(ends)]
+    text = str(failure).splitlines()[0]
+    return "; ".join(dict.fromkeys([text, *lines]))[:300]

@@ -1,0 +1,1 @@
+"""What flashcore-tune is made of."""

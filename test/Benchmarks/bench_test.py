@@ -1,0 +1,518 @@
+"""Tests of flashcore-bench without a GPU: its device is a stand-in, the
+kernels are real."""
+
+import contextlib
+import ctypes
+import io
+import json
+import os
+import pathlib
+import random
+import stat
+import sys
+import tempfile
+import time
+import unittest
+
+from support import BENCHMARKS, FakeDevice
+
+from flashcore_benchmarks import (
+    bench,
+    bundle,
+    cuda_driver,
+    monitor,
+    plots,
+    problems,
+    report,
+    results,
+    roofline,
+    rotation,
+)
+from flashcore_benchmarks.errors import UserError
+from flashcore_benchmarks.progress import Progress
+from flashcore_benchmarks.toolchain import Refused, Toolchain
+
+TOOLS = os.environ["FLASHCORE_TOOLS"]
+
+MANIFEST = {
+    "format": "flashcore-bundle",
+    "version": 3,
+    "chip": "sm_89",
+    "ptx": {"file": "kernels.ptx", "bytes": 1, "fnv1a64": "0" * 16},
+    "cubins": [{"chip": "sm_90", "file": "kernels.sm_90.cubin"}],
+    "attention": {
+        "dims": {"batch": 2, "heads_q": 4, "seqlen_q": 100, "seqlen_k": None}
+    },
+    "tensors": [
+        {
+            "name": "q",
+            "role": "input",
+            "dtype": "f16",
+            "axes": ["batch", "seqlen_q"],
+        },
+        {
+            "name": "o",
+            "role": "output",
+            "dtype": "f16",
+            "axes": ["1", "seqlen_q"],
+        },
+    ],
+    "workspace": {
+        "bytes": [
+            {"bytes": 4, "factors": [{"dim": "seqlen_q", "tile": 64}]},
+            {
+                "bytes": 16,
+                "factors": [{"count": 8}, {"dim": "batch", "tile": 1}],
+            },
+        ]
+    },
+    "kernels": [
+        {
+            "name": "part",
+            "block": [128, 1, 1],
+            "grid": [
+                [{"dim": "seqlen_q", "tile": 64}, {"count": 8}],
+                [{"dim": "seqlen_k", "tile": 64}],
+                [],
+            ],
+            "dynamic_shared_memory": 1024,
+            "arguments": [
+                {"kind": "pointer", "tensor": "q"},
+                {"kind": "pointer", "tensor": "workspace"},
+                {"kind": "size", "dim": "seqlen_k"},
+                {"kind": "stride", "tensor": "q", "axis": 0},
+                {"kind": "offset", "tensor": "q"},
+            ],
+        },
+        {
+            "name": "merge",
+            "block": [64, 1, 1],
+            "grid": [[{"dim": "batch", "tile": 1}], [], []],
+            "dynamic_shared_memory": 0,
+            "arguments": [{"kind": "pointer", "tensor": "o"}],
+        },
+    ],
+}
+
+
+class Folder(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def bundle(self, **changes):
+        text = json.dumps(MANIFEST | changes)
+        (self.folder / "manifest.json").write_text(text)
+        return bundle.Bundle(self.folder)
+
+
+class BundleTest(Folder):
+    BUFFERS = {
+        "q": bundle.Buffer(4096, (128, 1), 8),
+        "o": bundle.Buffer(8192, (128, 1)),
+    }
+
+    def test_plans_all_kernels(self):
+        b = self.bundle()
+        dims = b.dims({"seqlen_k": 130})
+        first, second = b.plan(dims, self.BUFFERS, workspace=77)
+        self.assertEqual(first.grid, (16, 3, 1))
+        self.assertEqual(first.arguments, (4096, 77, 130, 128, 8))
+        self.assertEqual((first.block, first.shared_bytes), ((128, 1, 1), 1024))
+        self.assertEqual((second.name, second.grid), ("merge", (2, 1, 1)))
+        self.assertEqual(b.workspace_bytes(dims), 4 * 2 + 16 * 8 * 2)
+
+    def test_leaves_empty_grids_out(self):
+        b = self.bundle()
+        names = [k.name for k in b.plan(b.dims({"seqlen_k": 0}), self.BUFFERS)]
+        self.assertEqual(names, ["merge"])
+
+    def test_refuses_other_sizes(self):
+        with self.assertRaisesRegex(UserError, "leaves seqlen_k open"):
+            self.bundle().dims()
+        with self.assertRaisesRegex(UserError, "for batch 2, but got 3"):
+            self.bundle().dims({"seqlen_k": 1, "batch": 3})
+
+    def test_refuses_other_files(self):
+        with self.assertRaisesRegex(
+            UserError, "version 2 or 3, but got .* version 9"
+        ):
+            self.bundle(version=9)
+        with self.assertRaisesRegex(UserError, "cannot read"):
+            bundle.Bundle(self.folder / "none")
+
+    def test_chooses_code(self):
+        b = self.bundle()
+        self.assertEqual(b.code("sm_90")[1], "cubin sm_90")
+        self.assertEqual(b.code("sm_100")[1], "PTX sm_89")
+        with self.assertRaisesRegex(UserError, "device of sm_86 cannot run"):
+            b.code("sm_86")
+
+    def test_emulator_options(self):
+        b = self.bundle()
+        first, second = b.emulator_runs(b.dims({"seqlen_k": 130}))
+        self.assertEqual(first[:4], ["--kernel", "part", "--grid", "16,3,1"])
+        arguments = [o for o in first if ":" in o]
+        wanted = ["f16[2,100]:randn:1", "f32[66]:randn:2", "i64:130", "i64:100"]
+        self.assertEqual(arguments, [*wanted, "i64:0"])
+        self.assertIn("f16[1,100]:poison", second)
+
+
+class FakeLibrary:
+    """libcuda as ctypes calls it; a call named in `fails` returns 1."""
+
+    def __init__(self, fails=None):
+        self.fails, self.launched = fails, []
+
+    def __getattr__(self, name):
+        def call(*arguments):
+            if name == "cuLaunchKernel":
+                count = len(LAUNCH.arguments)
+                slots = arguments[9]
+                values = [
+                    ctypes.cast(slots[i], ctypes.POINTER(ctypes.c_uint64))[0]
+                    for i in range(count)
+                ]
+                self.launched.append(
+                    (arguments[1:8], arguments[8].value, values)
+                )
+            if name == "cuGetErrorName":
+                pointer = ctypes.cast(
+                    arguments[1], ctypes.POINTER(ctypes.c_char_p)
+                )
+                pointer[0] = b"CUDA_ERROR_FAKE"
+            return int(name == self.fails)
+
+        return call
+
+
+LAUNCH = bundle.Launch("kernel", (3, 2, 1), (64, 1, 1), 2048, (1 << 40, 7, 9))
+
+
+class DriverTest(unittest.TestCase):
+    def bind(self, library):
+        driver = cuda_driver.Driver(library)
+        module = cuda_driver.Module(driver, b"ptx", "file.ptx")
+        return cuda_driver.BoundLaunches(driver, module, [LAUNCH])
+
+    def test_launches_with_its_arguments(self):
+        library = FakeLibrary()
+        bound = self.bind(library)
+        for stream in (5, 6):
+            bound.launch(stream)
+        shape = (3, 2, 1, 64, 1, 1, 2048)
+        self.assertEqual(
+            library.launched,
+            [(shape, stream, [1 << 40, 7, 9]) for stream in (5, 6)],
+        )
+
+    def test_says_what_failed(self):
+        for call, text in (
+            ("cuModuleLoadDataEx", "loading file.ptx"),
+            ("cuModuleGetFunction", "looking for kernel kernel"),
+            ("cuFuncSetAttribute", "2048 bytes of shared memory"),
+            ("cuLaunchKernel", r"grid \(3, 2, 1\)"),
+        ):
+            pattern = rf"{call} failed: CUDA_ERROR_FAKE \(1\); .*{text}"
+            with self.assertRaisesRegex(cuda_driver.DriverError, pattern):
+                self.bind(FakeLibrary(call)).launch(0)
+
+
+class ProblemsTest(unittest.TestCase):
+    def test_names_are_unique(self):
+        names = [p.name for p in problems.all_problems()]
+        self.assertEqual(len(names), len(set(names)))
+        self.assertEqual(
+            sum(n.startswith("d") and "-s" in n for n in names), 36
+        )
+
+    def test_selects(self):
+        names = [
+            p.name for p in problems.select(["reference", "d64-s512-causal"])
+        ]
+        wanted = ["reference-dense", "reference-causal", "d64-s512-causal"]
+        self.assertEqual(names, wanted)
+        quick = {p.name for p in problems.select(is_quick=True)}
+        self.assertLess(len(quick), 20)
+        with self.assertRaisesRegex(UserError, "no problem is called 'd65'"):
+            problems.select(["d65"])
+        with self.assertRaisesRegex(UserError, "no regular expression"):
+            problems.select(["("])
+
+    def test_counts_as_flash_attention_does(self):
+        dense, causal = problems.select(["reference"])
+        self.assertEqual(dense.flops, 4 * 8 * 512 * 512 * 64)
+        self.assertEqual(causal.flops, dense.flops / 2)
+        self.assertEqual(dense.tensor_bytes, 2 * 4 * 8 * 512 * 64)
+
+
+class RotationTest(unittest.TestCase):
+    def test_times_all_in_every_round_in_an_order_of_its_own(self):
+        calls = []
+        contenders = {n: lambda n=n: calls.append(n) or 1.0 for n in "abcd"}
+        samples, _ = rotation.rotate(contenders, 9, random.Random(1))
+        self.assertTrue(all(len(values) == 9 for values in samples.values()))
+        rounds = [tuple(calls[i : i + 4]) for i in range(0, 36, 4)]
+        self.assertTrue(all(sorted(r) == list("abcd") for r in rounds))
+        self.assertGreater(len(set(rounds)), 3)
+
+    def test_gain_pairs_rounds(self):
+        # Everything twice as slow in the last round changes nothing.
+        self.assertAlmostEqual(rotation.gain([11, 11, 22], [10, 10, 20]), 0.1)
+
+
+class MonitorTest(Folder):
+    def smi(self, body):
+        path = self.folder / "nvidia-smi"
+        path.write_text(f"#!/bin/sh\n{body}\n")
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        return str(path)
+
+    def test_parses(self):
+        sample = monitor.parse_line("1980, 2619, 650.5, 61, 0x0000000000000024")
+        self.assertEqual(sample["sm_mhz"], 1980)
+        self.assertEqual(
+            sample["throttle"], ["power cap", "thermal (software)"]
+        )
+        partial = monitor.parse_line("1980, [N/A], 650.5, 61, [N/A]")
+        self.assertEqual(partial.keys(), {"sm_mhz", "power_w", "temperature_c"})
+        self.assertIsNone(monitor.parse_line("No devices were found"))
+
+    def test_watches(self):
+        body = "for i in 1 2 3; do echo 1500, 2000, 300, 50, 0x4; done; sleep 5"
+        alone = (
+            'case "$*" in *loop*) %s;; *) echo 1500, 2000, 300, 50, 0x4;; esac'
+        )
+        start = time.monotonic()
+        with monitor.Monitor(executable=self.smi(alone % body)) as watch:
+            while not watch.during(start, time.monotonic()):
+                self.assertLess(time.monotonic(), start + 20)
+                time.sleep(0.01)
+            condition = watch.during(start, time.monotonic())
+        self.assertEqual(condition["sm_mhz"], 1500)
+        self.assertEqual(condition["throttle"], ["power cap"])
+
+    def test_says_what_is_missing(self):
+        for executable in (None, self.smi("exit 9"), self.smi("echo Error")):
+            with monitor.Monitor(executable=executable or "") as watch:
+                note = watch.note
+                self.assertEqual(watch.during(0, 1), {})
+            self.assertIn("clocks and power are not recorded", note)
+
+
+class RunTest(Folder):
+    """The whole flow on three problems."""
+
+    PATTERNS = ["reference-dense", "bert-b1-causal"]
+
+    def setUp(self):
+        super().setUp()
+        self.selected = problems.select(self.PATTERNS)
+        self.out = self.folder / "results.json"
+
+    def kernels(self, variants=()):
+        toolchain = Toolchain(TOOLS, self.folder)
+        made = bench.Kernels(
+            toolchain, self.folder, "sm_89", dict(variants), False
+        )
+        made.compile(self.selected, Progress(9, io.StringIO()))
+        return made
+
+    def run_bench(
+        self, device, kernels=None, peers=("fa2", "cudnn"), **options
+    ):
+        store = results.Results(self.out)
+        settings = {"seed": 1, "dtype": "f16", "chip": "sm_89"}
+        peaks = {"mma_tflops": 600.0, "dram_gbs": 4000.0, "source": "a test"}
+        store.begin(settings, device.card() | {"peaks": peaks})
+        kernels = kernels or self.kernels()
+        runner = bench.Bench(device, kernels, store, list(peers), 5, 1)
+        left = runner.run(
+            self.selected, progress=Progress(9, io.StringIO()), **options
+        )
+        return left, results.read(self.out) if self.out.exists() else None
+
+    def test_times_every_contender(self):
+        left, data = self.run_bench(FakeDevice())
+        self.assertEqual(left, [])
+        entry = data["problems"]["reference-dense"]
+        self.assertEqual(
+            set(entry["contenders"]), {"flashcore", "fa2", "cudnn"}
+        )
+        ours = entry["contenders"]["flashcore"]
+        self.assertEqual(len(ours["us"]["rounds"]), 5)
+        self.assertLess(abs(ours["tflops"] / 300 - 1), 0.05)
+        self.assertEqual(ours["roofline"]["bound"], "tensor")
+        self.assertAlmostEqual(ours["roofline"]["fraction"], 0.5, delta=0.03)
+
+    def test_continues_where_it_was(self):
+        kernels = self.kernels()
+        device = FakeDevice()
+        left, _ = self.run_bench(device, kernels, deadline=0.0)
+        self.assertEqual((len(left), device.prepared), (2, []))
+        self.run_bench(device, kernels)
+        self.run_bench(device, kernels)
+        self.assertEqual(device.prepared, ["reference-dense", "bert-b1-causal"])
+        # Another kernel or one more peer is timed again, beside the others.
+        self.run_bench(device, kernels, peers=("fa2", "cudnn", "math"))
+        self.assertEqual(len(device.prepared), 4)
+        self.run_bench(
+            device, self.kernels({"flashcore:n32": ["--block-n=32"]})
+        )
+        self.assertEqual(len(device.prepared), 6)
+
+    def test_refuses_to_mix_cards_and_seeds(self):
+        self.run_bench(FakeDevice())
+        store = results.Results(self.out)
+        settings = {"seed": 1, "dtype": "f16", "chip": "sm_89"}
+        with self.assertRaisesRegex(UserError, "seed 1, but this run has 2"):
+            store.begin(settings | {"seed": 2}, FakeDevice.card())
+        with self.assertRaisesRegex(
+            UserError, "card Fake, but this run has Other"
+        ):
+            store.begin(settings, {"name": "Other"})
+        self.assertEqual(results.Results(self.out, True).data["problems"], {})
+
+    def test_notes_refusals(self):
+        kernels = self.kernels({"flashcore:wide": ["--block-n=4096"]})
+        device = FakeDevice(refused={"cudnn": "No available kernel"})
+        _, data = self.run_bench(device, kernels)
+        refused = data["problems"]["reference-dense"]["refused"]
+        self.assertEqual(refused["cudnn"], "No available kernel")
+        self.assertIn("bytes of shared memory", refused["flashcore:wide"])
+        text = report.write(data)
+        self.assertIn(
+            "cudnn: No available kernel (reference-dense and 1 more)", text
+        )
+
+    def test_reports(self):
+        _, data = self.run_bench(FakeDevice({"flashcore": float("nan")}))
+        self.assertIsNone(
+            data["problems"]["reference-dense"]["contenders"]["flashcore"][
+                "error"
+            ]["ratio"]
+        )
+        self.assertEqual(bench.report_failures(data), 1)
+        text = report.write(data)
+        self.assertIn("**flashcore fails at reference-dense**", text)
+        self.assertIn("| problem | size | flashcore | fa2 | cudnn |", text)
+        self.assertRegex(
+            text, r"\| reference \| .* \| 1\.\d\d \| \d.* \| \*\*\d"
+        )
+        self.assertEqual(report.write(data), text)
+
+    def test_a_good_run_succeeds(self):
+        _, data = self.run_bench(FakeDevice())
+        self.assertEqual(bench.report_failures(data), 0)
+        self.assertIn("| flashcore | 1.25 |", report.write(data))
+
+    def test_plots_its_data(self):
+        self.selected = problems.select(
+            ["d64-s(512|1024)-dense", "reference-dense"]
+        )
+        _, data = self.run_bench(FakeDevice())
+        points = plots.throughput_series(data)[False, 64]["fa2"]
+        self.assertEqual([point[0] for point in points], [512, 1024])
+        _, median, low, high = points[0]
+        self.assertLessEqual(low, median)
+        self.assertLessEqual(median, high)
+        ((name, bars),) = plots.latency_bars(data)
+        self.assertEqual(name, "reference-dense")
+        self.assertEqual(set(bars), {"flashcore", "fa2", "cudnn"})
+        self.assertEqual(len(plots.roofline_points(data)["cudnn"]), 3)
+        try:
+            import matplotlib  # noqa: F401
+        except ImportError:
+            with self.assertRaisesRegex(UserError, "plots need matplotlib"):
+                plots.draw(data, self.folder)
+            return
+        paths = plots.draw(data, self.folder)
+        self.assertEqual(len(paths), 3)
+        self.assertTrue(all(path.stat().st_size > 1000 for path in paths))
+
+    def test_takes_bundles_made_before(self):
+        made = bench.Kernels(None, self.folder / "none", "sm_89", {}, False)
+        with self.assertRaisesRegex(
+            UserError, "make it with flashcore-bench compile"
+        ):
+            made.of(self.selected[0])
+
+
+class ToolchainTest(Folder):
+    def test_refusals_have_the_compilers_text(self):
+        toolchain = Toolchain(TOOLS, self.folder)
+        with self.assertRaisesRegex(Refused, "error"):
+            toolchain.compile("nonsense", self.folder / "x.fcb", ["--no-cubin"])
+
+    def test_says_what_is_missing(self):
+        with self.assertRaisesRegex(UserError, "no FlashCore tools at"):
+            Toolchain(self.folder / "none", self.folder)
+        with self.assertRaisesRegex(
+            UserError, "no flashcore-run and no flashcore"
+        ):
+            Toolchain(self.folder, self.folder).command("run")
+
+
+class RooflineTest(Folder):
+    def test_the_probe_multiplies(self):
+        path = self.folder / "mma.ptx"
+        path.write_text(roofline.mma_ptx())
+        threads = 32 * roofline.WARPS
+        result = Toolchain(TOOLS, self.folder).run(
+            "emu",
+            [path, "--grid", 2, "--block", threads, "--stats", "json"]
+            + ["--arg", f"f32[{2 * threads}]:poison", "i64:3"],
+        )
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        count = json.loads(result.stdout)["counters"]["mma"]
+        flops = roofline.mma_flops(blocks=2, iterations=3)
+        self.assertEqual(count * roofline.MMA_FLOPS, flops)
+
+
+class CommandTest(Folder):
+    def main(self, *arguments):
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = bench.main([str(a) for a in arguments])
+        return code, out.getvalue(), err.getvalue()
+
+    def test_lists(self):
+        code, out, _ = self.main("list", "--problems", "decode.*")
+        self.assertEqual((code, len(out.splitlines())), (0, 3))
+
+    def test_bad_files_are_errors(self):
+        code, _, err = self.main("report", self.folder / "none.json")
+        self.assertEqual(code, 2)
+        self.assertIn("flashcore-bench: error: cannot read", err)
+        (self.folder / "x.json").write_text("[]")
+        code, _, err = self.main("plot", self.folder / "x.json")
+        self.assertEqual(code, 2)
+        self.assertIn("expects results of flashcore-bench, version 1", err)
+
+    def test_bad_variants_are_errors(self):
+        code, _, err = self.main("compile", "--tools", TOOLS, "--variant", "x")
+        self.assertEqual(code, 2)
+        self.assertIn("expects --variant NAME=OPTIONS, but got 'x'", err)
+        code, _, err = self.main(
+            "compile", "--tools", TOOLS, "--variant", "x='--a"
+        )
+        self.assertEqual(code, 2)
+        self.assertIn("--variant x='--a: No closing quotation", err)
+
+    def test_bad_numbers_are_errors(self):
+        for option in ("--rounds", "--minutes"):
+            for value in ("0", "-3", "nan", "x"):
+                err = io.StringIO()
+                with contextlib.redirect_stderr(err):
+                    with self.assertRaises(SystemExit) as exit:
+                        bench.parse_arguments(["run", f"{option}={value}"])
+                self.assertEqual(exit.exception.code, 2)
+                self.assertRegex(
+                    err.getvalue(), f"expects a positive .* but got '{value}'"
+                )
+
+
+if __name__ == "__main__":
+    assert BENCHMARKS.is_dir(), sys.path
+    unittest.main()
