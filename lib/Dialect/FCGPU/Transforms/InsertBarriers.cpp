@@ -72,8 +72,14 @@ struct InsertBarriersPass final
     event.kind = kind;
     event.ring = rings.insert({op.getRing(), rings.size()}).first->second;
     event.numStages = op.getRing().getType().getStages();
-    if constexpr (std::is_same_v<AccessOp, CopyOp>)
+    if constexpr (std::is_same_v<AccessOp, CopyOp>) {
+      auto alloc = op.getRing().template getDefiningOp<AllocRingOp>();
+      if (alloc && alloc.getScope() == CopyScope::Warp &&
+          op.getScope() == CopyScope::Block)
+        return op.emitOpError("fills a ring that each warp has for itself, "
+                              "which is copied into by warp only");
       scopes[op.getRing()] = op.getScope();
+    }
     auto scope = scopes.find(op.getRing());
     if (scope == scopes.end())
       return op.emitOpError("reads a ring that nothing was copied into");

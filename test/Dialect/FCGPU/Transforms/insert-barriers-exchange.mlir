@@ -100,3 +100,24 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0, key_warps = 2>
+!ring = !fcgpu.ring<2x16x16xf16>
+
+gpu.module @kernels {
+  gpu.func @block_fills_the_ring_of_a_warp(%key: memref<32x16xf16>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %ring = fcgpu.alloc_ring by warp : !ring
+    scf.forall (%rows, %part) in (1, 2) {
+      // expected-error @below {{'fcgpu.copy' op fills a ring that each warp has for itself, which is copied into by warp only}}
+      fcgpu.copy %key[%c0, %c0] to %ring[%c0] by block
+          : memref<32x16xf16> to !ring
+    } {mapping = [#gpu.warp<linear_dim_1>, #gpu.warp<linear_dim_0>]}
+    gpu.return
+  }
+}
