@@ -162,7 +162,8 @@ class EvaluateTest(Folder):
         self.default = self.evaluator.default_schedule(self.fields)
 
     def test_reads_the_default(self):
-        self.assertEqual(self.default["block_m"], 32)
+        self.assertEqual(self.default["block_m"], 16)
+        self.assertEqual(self.default["key_warps"], 4)
         self.assertEqual(self.default["query"], "registers")
         self.assertEqual(list(self.default), [f.name for f in self.fields])
 
@@ -170,7 +171,7 @@ class EvaluateTest(Folder):
         candidate = self.evaluator.examine(self.default, "a")
         self.assertEqual((candidate.status, candidate.reason), ("good", ""))
         used = candidate.resources
-        self.assertEqual(used["shared_bytes"], 69632)
+        self.assertEqual(used["shared_bytes"], 73728)
         self.assertEqual(
             used["shared_wavefronts"], used["shared_wavefronts_ideal"]
         )
@@ -179,7 +180,7 @@ class EvaluateTest(Folder):
     def test_the_compilers_refusal(self):
         candidate = self.evaluator.examine(self.default | {"num_warps": 3}, "a")
         self.assertEqual(candidate.status, "refused")
-        self.assertIn("multiple of 16 * num-warps = 48", candidate.reason)
+        self.assertIn("key-warps to divide num-warps = 3", candidate.reason)
         self.assertNotIn("\n", candidate.reason)
 
     def test_wavefronts(self):
@@ -216,6 +217,7 @@ class EvaluateTest(Folder):
         tight = self.default | {
             "block_m": 128,
             "num_warps": 4,
+            "key_warps": 1,
             "block_n": 64,
             "min_blocks": 4,
         }

@@ -67,8 +67,10 @@ class Evaluator:
             return []
         return ["no ptxas: registers and spills are not known"]
 
-    def default_schedule(self, fields):
+    def default_schedule(self, fields, forced=()):
+        """What the compiler chooses, beside the options `forced`."""
         arguments = ["-", "--emit=mlir", "--explain", f"--chip={self._chip}"]
+        arguments += forced
         mlir = self._problem.mlir(attention)
         result = self._toolchain.run("compile", arguments, input=mlir)
         if result.returncode:

@@ -50,6 +50,10 @@ FIELDS = (
 )
 
 
+# Fields that divide the work otherwise, so that others must change with them.
+DIVIDING = ("head_group", "key_splits", "key_warps")
+
+
 def known_fields(toolchain):
     """The fields that the compiler at hand has an option for."""
     text = toolchain.run("compile", ["--help"]).stdout

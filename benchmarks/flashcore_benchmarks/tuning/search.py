@@ -13,6 +13,7 @@ import statistics
 
 from .. import rotation
 from ..errors import UserError
+from ..toolchain import Refused
 from . import schedules
 from .evaluate import Candidate
 
@@ -45,6 +46,7 @@ class Search:
         self._state, self._save = state, save
         self._results = state.setdefault("candidates", {})
         self._default = None
+        self._starts = []
 
     def run(self, progress, is_late=lambda: False):
         """The outcome, which is not `complete` when time was up before the
@@ -76,6 +78,24 @@ class Search:
         self._default = self._evaluator.examine(schedule, REFERENCE)
         self._evaluator.set_reference(self._default)
         self._state["default"] = self._default.record()
+        self._starts = self._divide_otherwise()
+
+    def _divide_otherwise(self):
+        """What the compiler makes of the problem when the work is divided
+        otherwise: no small step leads there from the default."""
+        starts = {}
+        for field in self._fields:
+            if field.name not in schedules.DIVIDING:
+                continue
+            for value in field.values:
+                try:
+                    schedule = self._evaluator.default_schedule(
+                        self._fields, [f"{field.option}={value}"]
+                    )
+                except Refused:
+                    continue
+                starts.setdefault(schedules.key(schedule), schedule)
+        return list(starts.values())
 
     def _rng(self, *what):
         return random.Random("/".join(map(str, (self._settings.seed, *what))))
@@ -86,11 +106,16 @@ class Search:
             for key, result in self._results.items()
             if result["generation"] < generation
         }
-        parents = [self._default.schedule, *self._best(earlier)]
+        default = self._default.schedule
+        parents = [default, *self._starts, *self._best(earlier)]
         rng = self._rng(self._problem.name, generation)
-        seen = {schedules.key(self._default.schedule), *earlier}
+        seen = {schedules.key(default), *earlier}
+        starts = [s for s in self._starts if schedules.key(s) not in seen]
+        seen |= {schedules.key(s) for s in starts}
         count = self._settings.population
-        return schedules.propose(rng, parents, self._fields, count, seen)
+        return starts + schedules.propose(
+            rng, parents, self._fields, count, seen
+        )
 
     def _best(self, results):
         """The schedules with the largest gains."""

@@ -153,15 +153,15 @@ gpu.module @kernels {
 gpu.module @kernels {
   gpu.func @rings_of_a_warp_lie_in_its_part(%out: memref<16x16xf16>)
       kernel attributes {fcgpu.schedule = #schedule} {
-    // CHECK-DAG:  %[[C0:.+]] = arith.constant 0 : index
     // CHECK-DAG:  %[[BYTES:.+]] = arith.constant 1536 : index
     // CHECK-DAG:  %[[OF_BLOCK:.+]] = arith.constant 1024 : index
     // CHECK:      %[[WARP:.+]] = arith.divui %{{.+}}, %{{.+}}
     // CHECK:      %[[OFFSET:.+]] = arith.muli %[[WARP]], %[[BYTES]]
     // CHECK:      %[[START:.+]] = arith.addi %[[OFFSET]], %[[OF_BLOCK]]
     // CHECK:      %[[MEMORY:.+]] = memref.reinterpret_cast {{.+}} to memref<7168xi8,
-    // CHECK-DAG:  memref.view %[[MEMORY]][%[[C0]]]{{.+}} to memref<512xf16,
-    // CHECK-DAG:  memref.view %[[MEMORY]][%[[START]]]{{.+}} to memref<768xf16,
+    // CHECK:      memref.view %[[MEMORY]][%[[PLACE:.+]]][] {{.+}} to memref<1024xi8,
+    // CHECK:      %[[IN_PART:.+]] = arith.addi %[[START]], %[[PLACE]]
+    // CHECK:      memref.view %[[MEMORY]][%[[IN_PART]]][] {{.+}} to memref<1536xi8,
     %c0 = arith.constant 0 : index
     %of_block = fcgpu.alloc_ring : !block
     %of_warp = fcgpu.alloc_ring by warp : !warp
