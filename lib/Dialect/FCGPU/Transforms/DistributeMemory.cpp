@@ -17,6 +17,7 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/NVGPU/IR/NVGPUDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/ADT/Sequence.h"
 #include "llvm/Support/MathExtras.h"
@@ -313,8 +314,9 @@ struct DistributeWrite final : ThreadPattern<vector::TransferWriteOp> {
     int64_t rowAxis = target.getRank() - type.getRank();
     Value memref = adaptor.getBase().front();
     Value row = b.add(indices[rowAxis], b.div(thread.lane, 4));
-    bool checkRows = op.isDimInBounds(0) == false &&
-                     target.getDimSize(rowAxis) != type.getDimSize(0);
+    bool coversTarget = target.getDimSize(rowAxis) == type.getDimSize(0) &&
+                        getConstantIntValue(op.getIndices()[rowAxis]) == 0;
+    bool checkRows = !op.isDimInBounds(0) && !coversTarget;
     bool isRowVector = type.getRank() == 1;
     ValueRange parts = adaptor.getValueToStore();
     int64_t numRows = type.getDimSize(0) / kCore;

@@ -365,6 +365,32 @@ gpu.module @kernels {
 #schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
   num_warps = 1, num_stages = 2, query = registers,
   grid_order = query_fastest, min_blocks = 0>
+!tile = vector<16x16xf16>
+
+// As many rows, but written from another row on than the first.
+
+// CHECK-LABEL: gpu.func @write_of_as_many_rows_further_down_is_checked
+gpu.module @kernels {
+  gpu.func @write_of_as_many_rows_further_down_is_checked(
+      %out: memref<16x16xf16>, %row: index)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    // CHECK:      gpu.thread_id
+    // CHECK-NOT:  vector.store
+    // CHECK:      scf.if
+    // CHECK:        vector.store
+    %c0 = arith.constant 0 : index
+    %one = arith.constant dense<1.0> : !tile
+    vector.transfer_write %one, %out[%row, %c0] {in_bounds = [false, true]}
+        : !tile, memref<16x16xf16>
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
 !rows = vector<16xf32>
 
 // All four lanes of a quad hold the row's value; the first one stores it.
