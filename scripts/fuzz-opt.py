@@ -189,16 +189,24 @@ class Runner:
     def command(self, pipeline, path):
         return [self.tool, str(path), "--allow-unregistered-dialect", f"--pass-pipeline={pipeline}", "-o", os.devnull]
 
+    @staticmethod
+    def execute(command):
+        """The result, or nothing if the command took too long."""
+        try:
+            result = subprocess.run(command, capture_output=True, timeout=CLOCK_LIMIT, preexec_fn=limit_cpu)
+        except subprocess.TimeoutExpired:
+            return None
+        return None if result.returncode == -signal.SIGXCPU else result
+
     def run(self, data, pipeline):
         """A Crash, or nothing."""
         path = self.folder / "input"
         path.write_bytes(data)
-        try:
-            result = subprocess.run(self.command(pipeline, path), capture_output=True, timeout=CLOCK_LIMIT, preexec_fn=limit_cpu)
-        except subprocess.TimeoutExpired:
-            return Crash("hang", "")
-        if result.returncode == -signal.SIGXCPU:
-            return Crash("hang", "")
+        result = self.execute(self.command(pipeline, path))
+        if not result:
+            # Where reading alone does not end, no pass of ours has run.
+            reads = self.execute(self.command("builtin.module()", path))
+            return Crash("hang" if reads else "endless reading", "")
         output = result.stderr.decode(errors="replace")
         if result.returncode in (0, 1) and not any(word in output for word in ABORTS):
             return None

@@ -185,6 +185,17 @@ class OptTest(unittest.TestCase):
         self.assertNotEqual(ours.signature, theirs.signature)
         self.assertEqual(opt.Crash("hang", "").owner(), "ours")
 
+    def test_tells_an_endless_pass_from_endless_reading(self):
+        with tempfile.TemporaryDirectory() as folder:
+            tool = pathlib.Path(folder) / "tool"
+            tool.write_text("#!/bin/sh\n"
+                            "case \"$3\" in *spin*) kill -XCPU $$;; esac\n"
+                            "if grep -q endless $1; then kill -XCPU $$; fi\n")
+            tool.chmod(0o755)
+            runner = opt.Runner(str(tool), folder)
+            self.assertEqual(runner.run(b"a\n", "spin").owner(), "ours")
+            self.assertEqual(runner.run(b"endless\n", "spin").owner(), "upstream: no frame of ours")
+
     def test_minimises_a_crash(self):
         with tempfile.TemporaryDirectory() as folder:
             tool = pathlib.Path(folder) / "tool"
