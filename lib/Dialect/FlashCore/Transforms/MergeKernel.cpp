@@ -18,6 +18,7 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <limits>
 
@@ -25,8 +26,6 @@ using namespace mlir;
 using namespace mlir::flashcore;
 
 namespace {
-constexpr float kLog2e = 1.44269504088896340736f;
-constexpr float kLn2 = 0.69314718055994530942f;
 constexpr float kMinusInf = -std::numeric_limits<float>::infinity();
 /// Columns of a thread: 16 bytes of a partial O.
 constexpr int64_t kColumns = 4;
@@ -159,15 +158,15 @@ void MergeBuilder::build(Value output, Value lse) {
   Value isEmpty = isEqual(max, kMinusInf);
   Value offset = arith::MulFOp::create(
       b, arith::SelectOp::create(b, isEmpty, constant(0), max),
-      constant(-kLog2e));
+      constant(-llvm::numbers::log2ef));
   auto type = VectorType::get({kColumns}, b.getF32Type());
   Value zeros = arith::ConstantOp::create(
       b, DenseElementsAttr::get(type, b.getF32FloatAttr(0).getValue()));
   SmallVector<Value> sums =
       reduceSplits({constant(0), zeros}, [&](Value split, ValueRange last) {
         Value weight = math::Exp2Op::create(
-            b,
-            math::FmaOp::create(b, loadLse(split), constant(kLog2e), offset));
+            b, math::FmaOp::create(b, loadLse(split),
+                                   constant(llvm::numbers::log2ef), offset));
         Value weights = vector::BroadcastOp::create(b, type, weight);
         return SmallVector<Value>{
             arith::AddFOp::create(b, last[0], weight),
@@ -180,7 +179,7 @@ void MergeBuilder::build(Value output, Value lse) {
   if (!lse)
     return;
   Value log = arith::MulFOp::create(b, math::Log2Op::create(b, sums[0]),
-                                    constant(kLn2));
+                                    constant(llvm::numbers::ln2f));
   writeLse(lse, arith::SelectOp::create(b, isEmpty, constant(kMinusInf),
                                         arith::AddFOp::create(b, max, log)));
 }

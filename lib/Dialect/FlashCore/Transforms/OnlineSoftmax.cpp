@@ -36,9 +36,6 @@ using namespace mlir;
 using namespace mlir::flashcore;
 
 namespace {
-/// log2(e): exp(x) = exp2(x * log2e).
-constexpr float kLog2e = 1.44269504088896340736f;
-constexpr float kLn2 = 0.69314718055994530942f;
 constexpr float kMinusInf = -std::numeric_limits<float>::infinity();
 
 /// Expands one attention tile.
@@ -111,7 +108,9 @@ private:
                function_ref<Value()> second);
   Value maskWhenPartial(Value scores, Value iteration, Value key);
   Value groupColumns(Value tile);
+  float getExponentScale();
   Value getSafeMax(Value rowMax);
+  Value getScaledMax(Value rowMax);
   Value rescaleRows(Value tile, Value factors);
   State followMax(State state, Value rowMax);
   State followMaxRarely(State state, Value scores);
@@ -294,6 +293,11 @@ float TileExpander::getScoreScale() {
   return op.getBias() ? 1.0f : op.getEffectiveScale();
 }
 
+/// The c in exp(scale * (s - max)) = exp2(c * s - c * max).
+float TileExpander::getExponentScale() {
+  return getScoreScale() * llvm::numbers::log2ef;
+}
+
 /// A map_scores whose result is what `build(score, query, key)` returns.
 template <typename Builder>
 Value TileExpander::mapScores(Value scores, Value key, Builder build) {
@@ -463,6 +467,12 @@ Value TileExpander::getSafeMax(Value rowMax) {
   return arith::SelectOp::create(b, isEmpty, constant(0.0f, {rows}), rowMax);
 }
 
+/// -c * max, of the maximum to subtract.
+Value TileExpander::getScaledMax(Value rowMax) {
+  return arith::MulFOp::create(b, getSafeMax(rowMax),
+                               constant(-getExponentScale(), {warpM}));
+}
+
 Value TileExpander::rescaleRows(Value tile, Value factors) {
   int64_t cols = cast<VectorType>(tile.getType()).getDimSize(1);
   return arith::MulFOp::create(b, tile, broadcastRows(factors, cols));
@@ -470,11 +480,9 @@ Value TileExpander::rescaleRows(Value tile, Value factors) {
 
 /// The state relative to `rowMax`, which is not below the state's own.
 TileExpander::State TileExpander::followMax(State state, Value rowMax) {
-  float c = getScoreScale() * kLog2e;
-  Value scaledMax =
-      arith::MulFOp::create(b, getSafeMax(rowMax), constant(-c, {warpM}));
+  Value scale = constant(getExponentScale(), {warpM});
   Value factors = math::Exp2Op::create(
-      b, math::FmaOp::create(b, state.rowMax, constant(c, {warpM}), scaledMax));
+      b, math::FmaOp::create(b, state.rowMax, scale, getScaledMax(rowMax)));
   return {rescaleRows(state.acc, factors), rowMax,
           rescaleRows(state.rowSum, factors)};
 }
@@ -486,7 +494,7 @@ TileExpander::State TileExpander::followMax(State state, Value rowMax) {
 TileExpander::State TileExpander::followMaxRarely(State state, Value scores) {
   constexpr float slack = 8;
   Value limits = arith::AddFOp::create(
-      b, state.rowMax, constant(slack / (getScoreScale() * kLog2e), {warpM}));
+      b, state.rowMax, constant(slack / getExponentScale(), {warpM}));
   Value partialMax = vector::MultiDimReductionOp::create(
       b, groupColumns(scores), constant(kMinusInf, {warpM, 8}),
       ArrayRef<bool>{false, true, false}, vector::CombiningKind::MAXNUMF);
@@ -530,16 +538,13 @@ Value TileExpander::buildScores(Value query, Value key) {
 }
 
 /// Adds a tile to the state, relative to the state's maximum: P = exp(scale *
-/// (s - max)) = exp2(c * s - c * max), c = scale * log2(e), to the sum and P V
-/// to O.
+/// (s - max)) to the sum, and P V to O.
 TileExpander::State TileExpander::accumulate(State state, Value scores,
                                              Value key) {
-  float c = getScoreScale() * kLog2e;
-  Value scaledMax =
-      arith::MulFOp::create(b, getSafeMax(state.rowMax), constant(-c, {warpM}));
-  Value p = math::Exp2Op::create(
-      b, math::FmaOp::create(b, scores, constant(c, {warpM, blockN}),
-                             broadcastRows(scaledMax, blockN)));
+  Value scale = constant(getExponentScale(), {warpM, blockN});
+  Value scaledMax = broadcastRows(getScaledMax(state.rowMax), blockN);
+  Value p =
+      math::Exp2Op::create(b, math::FmaOp::create(b, scores, scale, scaledMax));
   Value pHalf =
       arith::TruncFOp::create(b, VectorType::get({warpM, blockN}, half), p);
   if (schedule.getRowSum() == fcgpu::RowSum::Mma) {
@@ -665,7 +670,7 @@ Value TileExpander::sumRows(State state) {
 /// the maximum of all, added up. Maxima are exponents of 2 here.
 TileExpander::Result TileExpander::mergeParts(State state) {
   Value exponents = arith::MulFOp::create(
-      b, state.rowMax, constant(getScoreScale() * kLog2e, {warpM}));
+      b, state.rowMax, constant(getExponentScale(), {warpM}));
   Value tiles[] = {state.acc, exponents, sumRows(state)};
   auto exchange = fcgpu::AllToAllOp::create(
       b, tiles, getKeyPart(), static_cast<uint64_t>(schedule.getKeyWarps()));
@@ -687,7 +692,7 @@ TileExpander::Result TileExpander::mergeParts(State state) {
                  ? math::FmaOp::create(b, partSum, factors, rowSum).getResult()
                  : arith::MulFOp::create(b, partSum, factors).getResult();
   }
-  return {acc, rowMax, rowSum, kLn2};
+  return {acc, rowMax, rowSum, llvm::numbers::ln2f};
 }
 
 /// Writes a tile (or row vector) to rows of `memref` from `row` on.
@@ -708,7 +713,7 @@ void TileExpander::writeRows(Value tile, Value memref, Value row,
 void TileExpander::writeLse(Result result, Value isEmpty, Value row) {
   int64_t rows = cast<VectorType>(result.rowSum.getType()).getDimSize(0);
   Value log = arith::MulFOp::create(b, math::Log2Op::create(b, result.rowSum),
-                                    constant(kLn2, {rows}));
+                                    constant(llvm::numbers::ln2f, {rows}));
   Value lse = math::FmaOp::create(b, result.rowMax,
                                   constant(result.maxToLn, {rows}), log);
   lse = arith::SelectOp::create(b, isEmpty, constant(kMinusInf, {rows}), lse);
