@@ -299,7 +299,7 @@ static Softmax chooseSoftmax(const AttentionProblem &problem,
                              const ScheduleOptions &options,
                              const ScheduleChoice &choice) {
   constexpr int64_t maxKeys = 128;
-  bool isPossible = options.rowMax != RowMax::Stale &&
+  bool isPossible = options.rowMax.value_or(RowMax::Exact) == RowMax::Exact &&
                     options.overlap != Overlap::QK && isShapeOpen(options);
   if (choice.keyWarps < 2 || !isPossible || !problem.seqlenK ||
       problem.isCausal || problem.hasWindow || problem.hasBias ||
@@ -504,7 +504,7 @@ static ScheduleChoice complete(const AttentionProblem &problem,
       isStale     ? "most tiles need no rescaling of O"
       : isOnePass ? "one pass takes one maximum"
                   : "rescaling O hides behind the copies of a small grid");
-  isStale = choice.rowMax == RowMax::Stale;
+  isStale = choice.rowMax != RowMax::Exact;
   choice.rowSum = reasons.decide(
       "row_sum", options.rowSum,
       isStale || isOnePass ? RowSum::Mma : RowSum::Add, stringifyRowSum,
@@ -567,7 +567,7 @@ static std::optional<std::string> checkOnePass(const AttentionProblem &problem,
   if (choice.rowMax != RowMax::Exact)
     return "expects row-max exact with softmax one_pass, which has no "
            "earlier "
-           "maximum, but got stale";
+           "maximum";
   if (choice.overlap != Overlap::None)
     return "expects overlap none with softmax one_pass, which has no loop, "
            "but "
@@ -582,6 +582,23 @@ static std::optional<std::string> checkOnePass(const AttentionProblem &problem,
                          "one_pass, but got {1}; use softmax online or more "
                          "key-warps",
                          kMaxRows, cols);
+  return std::nullopt;
+}
+
+/// What stands against products that start at the negative of the maximum.
+static std::optional<std::string>
+checkFoldedMax(const AttentionProblem &problem, const ScheduleChoice &choice) {
+  if (choice.rowMax != RowMax::Folded)
+    return std::nullopt;
+  if (problem.hasSoftcap || problem.hasBias)
+    return llvm::formatv("expects row-max exact or stale with a {0}, which "
+                         "changes the scores, but got folded",
+                         problem.hasSoftcap ? "softcap" : "bias");
+  if (choice.rowSum != RowSum::Mma)
+    return "expects row-sum mma with row-max folded, but got add";
+  if (choice.overlap != Overlap::None)
+    return "expects overlap none with row-max folded, which needs the maximum "
+           "of all earlier tiles before a product, but got qk";
   return std::nullopt;
 }
 
@@ -641,6 +658,8 @@ mlir::flashcore::checkSchedule(const AttentionProblem &problem,
   if (choice.softmax == Softmax::OnePass)
     if (std::optional<std::string> error = checkOnePass(problem, choice))
       return error;
+  if (auto error = checkFoldedMax(problem, choice))
+    return error;
   int64_t bytes =
       getSharedMemoryBytes(problem.headDim, problem.headDimV, choice);
   if (bytes > target.sharedMemoryPerBlock)

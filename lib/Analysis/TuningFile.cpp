@@ -85,7 +85,8 @@ static llvm::ArrayRef<ScheduleField> getScheduleFields() {
       makeField<GridOrder, &Options::gridOrder>(
           "grid_order", "'query_fastest' or 'head_fastest'"),
       makeField<Overlap, &Options::overlap>("overlap", "'none' or 'qk'"),
-      makeField<RowMax, &Options::rowMax>("row_max", "'exact' or 'stale'"),
+      makeField<RowMax, &Options::rowMax>("row_max",
+                                          "'exact', 'stale' or 'folded'"),
       makeField<RowSum, &Options::rowSum>("row_sum", "'add' or 'mma'"),
       makeField<&Options::keyWarps>("key_warps"),
       makeField<Softmax, &Options::softmax>("softmax",

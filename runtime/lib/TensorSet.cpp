@@ -20,7 +20,15 @@
 using namespace flashcore;
 
 std::string_view flashcore::stringify(InputKind kind) {
-  return kind == InputKind::Normal ? "normal" : "rising";
+  switch (kind) {
+  case InputKind::Normal:
+    return "normal";
+  case InputKind::Rising:
+    return "rising";
+  case InputKind::Shifted:
+    return "shifted";
+  }
+  return "?";
 }
 
 std::string_view flashcore::stringify(Stage stage) {
@@ -118,13 +126,19 @@ static void fillIdentity(HostTensor &v) {
   });
 }
 
-/// Normal values times `scale`, which along `seqlen_k` may depend on the key.
-template <typename Scale>
-static void fillNormal(HostTensor &tensor, uint64_t seed, Scale &&scale) {
+/// Normal values times `scale` around `mean`, both of which may depend on the
+/// element's place.
+template <typename Scale, typename Mean>
+static void fillNormal(HostTensor &tensor, uint64_t seed, Scale &&scale,
+                       Mean &&mean) {
   NormalGenerator generator(seed);
   tensor.forEach([&](int64_t index, int64_t position) {
-    tensor.store(position, generator.next() * scale(index));
+    tensor.store(position, generator.next() * scale(index) + mean(index));
   });
+}
+template <typename Scale>
+static void fillNormal(HostTensor &tensor, uint64_t seed, Scale &&scale) {
+  fillNormal(tensor, seed, scale, [](int64_t) { return 0.0f; });
 }
 
 AttentionInputs TensorSet::inputs() const {
@@ -165,6 +179,8 @@ Status TensorSet::fillInputs(uint64_t seed, InputKind kind, Stage stage) {
     return seed * 0x2545f4914f6cdd1d + (number << 61);
   };
   bool isRising = kind == InputKind::Rising && stage != Stage::QK;
+  bool isShifted = kind == InputKind::Shifted && stage == Stage::All;
+  constexpr float shift = 4;
   float scaleQ = isRising ? 2.0f : 1.0f;
   if (stage == Stage::QK) // a standard deviation of 1/4 for the scores
     scaleQ = static_cast<float>(
@@ -172,17 +188,26 @@ Status TensorSet::fillInputs(uint64_t seed, InputKind kind, Stage stage) {
                 std::sqrt(std::max<double>(1, source->dim("head_dim")))));
   if (stage == Stage::PV)
     scaleQ = 0;
-  fillNormal(tensor("q"), stream(1), [&](int64_t) { return scaleQ; });
+  HostTensor &q = tensor("q"), &k = tensor("k");
+  fillNormal(
+      q, stream(1), [&](int64_t) { return scaleQ; },
+      [&](int64_t index) {
+        if (!isShifted)
+          return 0.0f;
+        return coordinate(q.geometry(), index, "seqlen_q") % 2 ? -shift : shift;
+      });
 
-  HostTensor &k = tensor("k");
   float lastKey =
       static_cast<float>(std::max<int64_t>(source->dim("seqlen_k") - 1, 1));
-  fillNormal(k, stream(2), [&](int64_t index) {
-    if (!isRising)
-      return 1.0f;
-    int64_t key = coordinate(k.geometry(), index, "seqlen_k");
-    return 0.1f + 2.9f * static_cast<float>(key) / lastKey;
-  });
+  fillNormal(
+      k, stream(2),
+      [&](int64_t index) {
+        if (!isRising)
+          return 1.0f;
+        int64_t key = coordinate(k.geometry(), index, "seqlen_k");
+        return 0.1f + 2.9f * static_cast<float>(key) / lastKey;
+      },
+      [&](int64_t) { return isShifted ? shift : 0.0f; });
 
   if (stage == Stage::QK || stage == Stage::Softmax)
     fillIdentity(tensor("v"));

@@ -49,7 +49,7 @@ static Outcome run(Mistake mistake, const nlohmann::json &manifest,
 
 TEST(CheckTest, theRightResultPasses) {
   for (const char *causal : {"none", "bottom_right", "top_left"})
-    for (InputKind kind : {InputKind::Normal, InputKind::Rising}) {
+    for (InputKind kind : AllInputKinds) {
       Outcome outcome =
           run(Mistake::None, staticManifest(32, 48, causal), Stage::All, kind);
       EXPECT_EQ(text(outcome.status), "");
@@ -80,7 +80,7 @@ static nlohmann::json richManifest(int64_t seqlenQ, int64_t seqlenK,
 
 TEST(CheckTest, aBiasASoftcapAndAWindowPass) {
   for (const char *biasType : {"f16", "bf16", "f32"})
-    for (InputKind kind : {InputKind::Normal, InputKind::Rising}) {
+    for (InputKind kind : AllInputKinds) {
       Outcome outcome =
           run(Mistake::None, richManifest(40, 32, biasType), Stage::All, kind);
       EXPECT_EQ(text(outcome.status), "");

@@ -123,7 +123,7 @@ TEST(OptionsTest, refusesBadValues) {
   EXPECT_EQ(refusal({"a.fcb", "--layout=sbhd"}),
             "expects the layout to be 'bhsd' or 'bshd', but got 'sbhd'");
   EXPECT_EQ(refusal({"a.fcb", "--input-kind=flat"}),
-            "expects the input kind to be 'normal' or 'rising', but got "
+            "expects the input kind to be 'normal', 'rising' or 'shifted', but got "
             "'flat'");
   EXPECT_EQ(refusal({"a.fcb", "--stage=kv"}),
             "expects the stage to be 'all', 'qk', 'softmax', 'pv' or 'tile', "

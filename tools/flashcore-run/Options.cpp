@@ -24,10 +24,10 @@ static constexpr const char *description =
     "Exit code: 0 all passed, 1 a check failed, 2 bad input or no device.";
 
 StatusOr<InputKind> flashcore::run::parseInputKind(std::string_view name) {
-  for (InputKind kind : {InputKind::Normal, InputKind::Rising})
+  for (InputKind kind : AllInputKinds)
     if (stringify(kind) == name)
       return kind;
-  return Status::error("expects the input kind to be 'normal' or 'rising', "
+  return Status::error("expects the input kind to be 'normal', 'rising' or 'shifted', "
                        "but got '" +
                        std::string(name) + "'");
 }
@@ -94,8 +94,9 @@ static void addProblemOptions(CLI::App &app, RawOptions &raw,
                  "Of the random inputs; run i uses seed + i (default: random)")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--input-kind", raw.kind,
-                 "normal, or rising: K grows along the sequence, so that the "
-                 "row maximum keeps moving, and a bias hides some keys");
+                 "normal; rising: K grows along the sequence, so that the "
+                 "row maximum keeps moving, and a bias hides some keys; or "
+                 "shifted: scores far above and far below 0");
   for (auto &[name, file] : raw.inputs)
     app.add_option("--" + name, file, "Read " + name + " from this .npy file");
   for (auto &[name, file] : raw.outputs)

@@ -41,7 +41,7 @@ FIELDS = (
     Field("query", ("registers", "shared")),
     Field("grid_order", ("query_fastest", "head_fastest")),
     Field("overlap", ("none", "qk")),
-    Field("row_max", ("exact", "stale")),
+    Field("row_max", ("exact", "stale", "folded")),
     Field("row_sum", ("add", "mma")),
     Field("head_group", (1, 2, 4, 8)),
     Field("key_splits", (1, 2, 4, 8, 16, 32, 64, 128)),

@@ -123,11 +123,13 @@ struct DistributeShapeCast final : OpConversionPattern<vector::ShapeCastOp> {
   }
 };
 
-/// `a op b` for the two combining kinds the algorithm uses.
+/// `a op b` for the combining kinds the algorithm uses.
 Value combine(OpBuilder &b, Location loc, vector::CombiningKind kind, Value lhs,
               Value rhs) {
   if (kind == vector::CombiningKind::ADD)
     return arith::AddFOp::create(b, loc, lhs, rhs);
+  if (kind == vector::CombiningKind::OR)
+    return arith::OrIOp::create(b, loc, lhs, rhs);
   return arith::MaxNumFOp::create(b, loc, lhs, rhs);
 }
 
@@ -142,14 +144,18 @@ struct DistributeReduction final
                   ConversionPatternRewriter &rewriter) const override {
     VectorType type = op.getSourceVectorType();
     vector::CombiningKind kind = op.getKind();
-    if (kind != vector::CombiningKind::ADD &&
-        kind != vector::CombiningKind::MAXNUMF)
-      return rewriter.notifyMatchFailure(op, "is neither add nor maxnumf");
     bool isRow = type.getRank() == 2;
+    bool isFloat = isa<FloatType>(type.getElementType()) &&
+                   (kind == vector::CombiningKind::ADD ||
+                    kind == vector::CombiningKind::MAXNUMF);
+    bool isFlag = type.getElementType().isInteger(1) && !isRow &&
+                  kind == vector::CombiningKind::OR;
+    if (!isFloat && !isFlag)
+      return rewriter.notifyMatchFailure(
+          op, "is neither add nor maxnumf of floats, nor or of grouped i1");
     if (isColumnOrder(op.getSource()))
       return rewriter.notifyMatchFailure(op, "reduces a tile in column order");
-    if (!isa<FloatType>(type.getElementType()) ||
-        (!isRow && (type.getRank() != 3 || type.getDimSize(2) != kCore)) ||
+    if ((!isRow && (type.getRank() != 3 || type.getDimSize(2) != kCore)) ||
         op.getReductionDims() != ArrayRef<int64_t>{1})
       return rewriter.notifyMatchFailure(op, "does not reduce dimension 1");
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);

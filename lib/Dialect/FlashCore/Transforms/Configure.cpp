@@ -95,7 +95,7 @@ mlir::flashcore::getScheduleOptions(const ConfigurePassOptions &options) {
   parse("grid-order", options.gridOrder, result.gridOrder,
         "query_fastest or head_fastest");
   parse("overlap", options.overlap, result.overlap, "none or qk");
-  parse("row-max", options.rowMax, result.rowMax, "exact or stale");
+  parse("row-max", options.rowMax, result.rowMax, "exact, stale or folded");
   parse("row-sum", options.rowSum, result.rowSum, "add or mma");
   parse("softmax", options.softmax, result.softmax, "online or one_pass");
   if (!error.empty())

@@ -38,6 +38,10 @@ using namespace mlir::flashcore;
 namespace {
 constexpr float kMinusInf = -std::numeric_limits<float>::infinity();
 
+/// By how many powers of 2 P may exceed 1 while the maximum is stale: within
+/// the range of f16.
+constexpr float kSlack = 8;
+
 /// Expands one attention tile.
 class TileExpander {
 public:
@@ -54,7 +58,8 @@ public:
 private:
   /// What the key loop carries: the unnormalised output, the row maximum of the
   /// raw scores, and the row sums in eight columns (by adding: partial sums,
-  /// which are added up after the loop; by mma: the sum in each).
+  /// which are added up after the loop; by mma: the sum in each). With a folded
+  /// maximum, what the products start at and the negative sums: see followStart.
   struct State {
     Value acc, rowMax, rowSum;
   };
@@ -113,10 +118,18 @@ private:
   Value getScaledMax(Value rowMax);
   Value rescaleRows(Value tile, Value factors);
   State followMax(State state, Value rowMax);
+  float getSlack();
+  Value isAnyTrue(Value tile);
+  Value getClearSigns(Value tile);
+  Value isFoldedEmpty(State state);
   State followMaxRarely(State state, Value scores);
+  std::pair<State, Value> followStart(State state, Value scores);
+  State unfold(State state);
   Value getTileKey(OpFoldResult iteration);
-  Value buildScores(Value query, Value key);
-  State accumulate(State state, Value scores, Value key);
+  bool isFolded() { return schedule.getRowMax() == fcgpu::RowMax::Folded; }
+  Value buildScores(Value query, Value key, Value start);
+  State accumulate(State state, Value scores, Value key, Value addend);
+  Value getAddend(State state);
   State buildIteration(Value query, Value iteration, State state);
   State getEmptyState();
   State buildOnline(Value query);
@@ -455,8 +468,9 @@ Value TileExpander::maskWhenPartial(Value scores, Value iteration, Value key) {
 /// Columns 8 apart side by side: reduced, they leave eight partial results a
 /// row.
 Value TileExpander::groupColumns(Value tile) {
+  Type element = cast<VectorType>(tile.getType()).getElementType();
   return vector::ShapeCastOp::create(
-      b, VectorType::get({warpM, blockN / 8, 8}, b.getF32Type()), tile);
+      b, VectorType::get({warpM, blockN / 8, 8}, element), tile);
 }
 
 /// The maximum to subtract. A row that has seen no key yet takes 0.
@@ -487,25 +501,32 @@ TileExpander::State TileExpander::followMax(State state, Value rowMax) {
           rescaleRows(state.rowSum, factors)};
 }
 
+/// The slack in units of the raw scores.
+float TileExpander::getSlack() { return kSlack / getExponentScale(); }
+
+/// Whether any element of a tile of i1 is true.
+Value TileExpander::isAnyTrue(Value tile) {
+  Value none = arith::ConstantOp::create(b, b.getBoolAttr(false));
+  return vector::MultiDimReductionOp::create(
+      b, tile, none, ArrayRef<bool>{true, true}, vector::CombiningKind::OR);
+}
+
 /// Follows the maximum only if some score of the warp's rows exceeds its row's
 /// by a factor of 2^8 after exponentiation (FlashAttention-4's conditional
 /// rescaling): P then stays within the range of f16, and O and the sum relative
 /// to the old maximum are as good.
 TileExpander::State TileExpander::followMaxRarely(State state, Value scores) {
-  constexpr float slack = 8;
-  Value limits = arith::AddFOp::create(
-      b, state.rowMax, constant(slack / getExponentScale(), {warpM}));
+  Value limits =
+      arith::AddFOp::create(b, state.rowMax, constant(getSlack(), {warpM}));
   Value partialMax = vector::MultiDimReductionOp::create(
       b, groupColumns(scores), constant(kMinusInf, {warpM, 8}),
       ArrayRef<bool>{false, true, false}, vector::CombiningKind::MAXNUMF);
   Value exceeds = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT,
                                         partialMax, broadcastRows(limits, 8));
-  Value none = arith::ConstantOp::create(b, b.getBoolAttr(false));
-  Value any = vector::MultiDimReductionOp::create(
-      b, exceeds, none, ArrayRef<bool>{true, true}, vector::CombiningKind::OR);
   Type types[] = {state.acc.getType(), state.rowMax.getType(),
                   state.rowSum.getType()};
-  auto ifOp = scf::IfOp::create(b, types, any, /*withElseRegion=*/true);
+  auto ifOp = scf::IfOp::create(b, types, isAnyTrue(exceeds),
+                                /*withElseRegion=*/true);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(ifOp.thenBlock());
   Value rowMax = vector::MultiDimReductionOp::create(
@@ -516,6 +537,72 @@ TileExpander::State TileExpander::followMaxRarely(State state, Value scores) {
   b.setInsertionPointToStart(ifOp.elseBlock());
   scf::YieldOp::create(b, ValueRange{state.acc, state.rowMax, state.rowSum});
   return {ifOp.getResult(0), ifOp.getResult(1), ifOp.getResult(2)};
+}
+
+/// The sign bits of a tile, as flags that are set where it is not negative.
+Value TileExpander::getClearSigns(Value tile) {
+  auto type = cast<VectorType>(tile.getType()).clone(b.getI32Type());
+  Value bits = arith::BitcastOp::create(b, type, tile);
+  Value minusOne =
+      arith::ConstantOp::create(b, DenseElementsAttr::get(type, -1));
+  return arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, bits, minusOne);
+}
+
+/// Which rows have seen no key, of a state with negative sums.
+Value TileExpander::isFoldedEmpty(State state) {
+  state.rowSum = arith::NegFOp::create(b, state.rowSum);
+  return arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, sumRows(state),
+                               constant(0, {warpM}));
+}
+
+/// Like followMaxRarely, of scores that are relative already: the products
+/// started at -(max + slack). So a score that exceeds the old maximum too far is
+/// one whose sign bit is clear, and nothing is subtracted from the others. A row
+/// that has seen no key starts at 0 and takes any maximum; its sum is +0, which
+/// is the only one without a sign bit. Also returns the scores relative to the
+/// new start.
+std::pair<TileExpander::State, Value>
+TileExpander::followStart(State state, Value scores) {
+  Value exceeds = vector::MultiDimReductionOp::create(
+      b, groupColumns(getClearSigns(scores)), getClearSigns(state.rowSum),
+      ArrayRef<bool>{false, true, false}, vector::CombiningKind::OR);
+  Type types[] = {state.acc.getType(), state.rowMax.getType(),
+                  state.rowSum.getType(), scores.getType()};
+  auto ifOp = scf::IfOp::create(b, types, isAnyTrue(exceeds),
+                                /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(ifOp.thenBlock());
+  Value zero = constant(0, {warpM});
+  Value tileMax = vector::MultiDimReductionOp::create(
+      b, scores, constant(kMinusInf, {warpM}), ArrayRef<bool>{false, true},
+      vector::CombiningKind::MAXNUMF);
+  Value raise = getSafeMax(
+      arith::AddFOp::create(b, tileMax, constant(getSlack(), {warpM})));
+  Value growth = arith::MaxNumFOp::create(b, raise, zero);
+  raise = arith::SelectOp::create(b, isFoldedEmpty(state), raise, growth);
+  Value factors = math::Exp2Op::create(
+      b, arith::MulFOp::create(b, growth,
+                               constant(-getExponentScale(), {warpM})));
+  scf::YieldOp::create(
+      b, ValueRange{rescaleRows(state.acc, factors),
+                    arith::SubFOp::create(b, state.rowMax, raise),
+                    rescaleRows(state.rowSum, factors),
+                    arith::SubFOp::create(b, scores,
+                                          broadcastRows(raise, blockN))});
+  b.setInsertionPointToStart(ifOp.elseBlock());
+  scf::YieldOp::create(
+      b, ValueRange{state.acc, state.rowMax, state.rowSum, scores});
+  return {{ifOp.getResult(0), ifOp.getResult(1), ifOp.getResult(2)},
+          ifOp.getResult(3)};
+}
+
+/// The state with the row maximum in the place of the start.
+TileExpander::State TileExpander::unfold(State state) {
+  Value rowMax = arith::SubFOp::create(b, constant(-getSlack(), {warpM}),
+                                       state.rowMax);
+  rowMax = arith::SelectOp::create(b, isFoldedEmpty(state),
+                                   constant(kMinusInf, {warpM}), rowMax);
+  return {state.acc, rowMax, arith::NegFOp::create(b, state.rowSum)};
 }
 
 /// The first key of the tile of an iteration.
@@ -530,27 +617,26 @@ Value TileExpander::getTileKey(OpFoldResult iteration) {
                        {endTile, iteration, part, firstKey}));
 }
 
-/// Q K^T of the tile from `key` on.
-Value TileExpander::buildScores(Value query, Value key) {
+/// Q K^T of the tile from `key` on, added to `start`.
+Value TileExpander::buildScores(Value query, Value key, Value start) {
   Value k = readTile(op.getKey(), key, blockN, op.getHeadDim());
-  return contract(query, k, constant(0.0f, {warpM, blockN}),
-                  /*transposedRhs=*/true);
+  return contract(query, k, start, /*transposedRhs=*/true);
 }
 
-/// Adds a tile to the state, relative to the state's maximum: P = exp(scale *
-/// (s - max)) to the sum, and P V to O.
+/// Adds a tile to the state: P = exp2(c * s + addend) to the sum, with the c of
+/// getExponentScale(), and P V to O.
 TileExpander::State TileExpander::accumulate(State state, Value scores,
-                                             Value key) {
+                                             Value key, Value addend) {
   Value scale = constant(getExponentScale(), {warpM, blockN});
-  Value scaledMax = broadcastRows(getScaledMax(state.rowMax), blockN);
   Value p =
-      math::Exp2Op::create(b, math::FmaOp::create(b, scores, scale, scaledMax));
+      math::Exp2Op::create(b, math::FmaOp::create(b, scores, scale, addend));
   Value pHalf =
       arith::TruncFOp::create(b, VectorType::get({warpM, blockN}, half), p);
   if (schedule.getRowSum() == fcgpu::RowSum::Mma) {
     auto type = VectorType::get({blockN, 8}, half);
     Value ones = arith::ConstantOp::create(
-        b, DenseElementsAttr::get(type, b.getFloatAttr(half, 1.0)));
+        b, DenseElementsAttr::get(
+               type, b.getFloatAttr(half, isFolded() ? -1.0 : 1.0)));
     state.rowSum = contract(pHalf, ones, state.rowSum, /*transposedRhs=*/false);
   } else {
     state.rowSum = vector::MultiDimReductionOp::create(
@@ -562,27 +648,41 @@ TileExpander::State TileExpander::accumulate(State state, Value scores,
   return state;
 }
 
+/// P relative to the maximum of the state.
+Value TileExpander::getAddend(State state) {
+  return broadcastRows(getScaledMax(state.rowMax), blockN);
+}
+
 TileExpander::State TileExpander::buildIteration(Value query, Value iteration,
                                                  State state) {
   Value key = getTileKey(iteration);
-  Value scores = buildScores(query, key);
+  Value start = isFolded() ? broadcastRows(state.rowMax, blockN)
+                           : constant(0.0f, {warpM, blockN});
+  Value scores = buildScores(query, key, start);
   scores = changeScores(scores, key);
   scores = maskWhenPartial(scores, iteration, key);
 
-  if (schedule.getRowMax() == fcgpu::RowMax::Stale) {
+  switch (schedule.getRowMax()) {
+  case fcgpu::RowMax::Folded:
+    std::tie(state, scores) = followStart(state, scores);
+    return accumulate(state, scores, key, constant(kSlack, {warpM, blockN}));
+  case fcgpu::RowMax::Stale:
     state = followMaxRarely(state, scores);
-  } else {
+    break;
+  case fcgpu::RowMax::Exact:
     Value rowMax = vector::MultiDimReductionOp::create(
         b, scores, state.rowMax, ArrayRef<bool>{false, true},
         vector::CombiningKind::MAXNUMF);
     state = followMax(state, rowMax);
+    break;
   }
-  return accumulate(state, scores, key);
+  return accumulate(state, scores, key, getAddend(state));
 }
 
 /// The state before the first tile.
 TileExpander::State TileExpander::getEmptyState() {
-  return {constant(0.0f, {warpM, headDimV}), constant(kMinusInf, {warpM}),
+  return {constant(0.0f, {warpM, headDimV}),
+          constant(isFolded() ? 0.0f : kMinusInf, {warpM}),
           constant(0.0f, {warpM, 8})};
 }
 
@@ -598,7 +698,9 @@ TileExpander::State TileExpander::buildOnline(Value query) {
   State next = buildIteration(query, loop.getInductionVar(),
                               {args[0], args[1], args[2]});
   scf::YieldOp::create(b, ValueRange{next.acc, next.rowMax, next.rowSum});
-  return {loop.getResult(0), loop.getResult(1), loop.getResult(2)};
+  b.setInsertionPointAfter(loop);
+  State last = {loop.getResult(0), loop.getResult(1), loop.getResult(2)};
+  return isFolded() ? unfold(last) : last;
 }
 
 /// Masks the tile of iteration `i` where it is partial or not there at all.
@@ -639,7 +741,8 @@ TileExpander::State TileExpander::buildOnePass(Value query) {
     keys.push_back(key);
   }
   for (Value key : keys)
-    scores.push_back(buildScores(query, key));
+    scores.push_back(
+        buildScores(query, key, constant(0.0f, {warpM, blockN})));
   State state = getEmptyState();
   Value tileMax;
   for (int64_t i = 0; i < count; ++i) {
@@ -652,7 +755,7 @@ TileExpander::State TileExpander::buildOnePass(Value query) {
       b, tileMax, state.rowMax, ArrayRef<bool>{false, true},
       vector::CombiningKind::MAXNUMF);
   for (auto [key, tile] : llvm::zip_equal(keys, scores))
-    state = accumulate(state, tile, key);
+    state = accumulate(state, tile, key, getAddend(state));
   return state;
 }
 

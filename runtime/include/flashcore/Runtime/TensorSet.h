@@ -22,7 +22,12 @@ enum class InputKind {
   /// Q doubled, K growing along the sequence: the row max keeps moving. One
   /// element of the bias in eight is -infinity.
   Rising,
+  /// Q and K away from 0: all scores of a row are far above 0 or far below, in
+  /// turn.
+  Shifted,
 };
+inline constexpr InputKind AllInputKinds[] = {
+    InputKind::Normal, InputKind::Rising, InputKind::Shifted};
 
 /// Inputs that isolate one step of the kernel.
 enum class Stage {

@@ -55,7 +55,7 @@ def ConfigurePass : Pass<"flashcore-configure"> {
            "What runs beside softmax and P V: none or qk; empty lets the "
            "compiler choose">,
     Option<"rowMax", "row-max", "std::string", /*default=*/"\"\"",
-           "exact or stale; empty lets the compiler choose">,
+           "exact, stale or folded; empty lets the compiler choose">,
     Option<"rowSum", "row-sum", "std::string", /*default=*/"\"\"",
            "add or mma; empty lets the compiler choose">,
     Option<"keyWarps", "key-warps", "int64_t", /*default=*/"0",
