@@ -28,6 +28,8 @@ using namespace mlir::fcgpu;
 namespace {
 /// 16-bit elements of a 16-byte chunk.
 constexpr int64_t kChunk = 8;
+/// Columns of 16 bytes that a lane stores at once, and lanes of a row of cores.
+constexpr int64_t kWide = 8, kQuad = 4;
 /// Rows after which the swizzle repeats.
 constexpr int64_t kSwizzleRows = 8;
 
@@ -324,6 +326,15 @@ struct DistributeWrite final : ThreadPattern<vector::TransferWriteOp> {
     for (int64_t r = 0; r < numRows; ++r) {
       OpBuilder::InsertionGuard guard(b);
       indices[rowAxis] = b.add(row, r * kCore);
+      // Lanes whose row does not exist hand on what they hold, too.
+      SmallVector<Value> rowParts(parts.slice(r * perRow, perRow));
+      int64_t width = isRowVector ? 1 : getWidth(op.getVector());
+      size_t numWide = width == kWide ? rowParts.size() : 0;
+      if (!isRowVector && width == 2 && type.getElementTypeBitWidth() == 16) {
+        numWide = llvm::alignDown(rowParts.size(), kQuad);
+        for (size_t first = 0; first < numWide; first += kQuad)
+          transposeQuad(b, MutableArrayRef(rowParts).slice(first, kQuad));
+      }
       Value stores;
       if (checkRows)
         stores = b.lessThan(indices[rowAxis],
@@ -339,10 +350,9 @@ struct DistributeWrite final : ThreadPattern<vector::TransferWriteOp> {
         b.setInsertionPointToStart(
             scf::IfOp::create(b, stores, /*withElseRegion=*/false).thenBlock());
       if (isRowVector)
-        memref::StoreOp::create(b, parts[r], memref, indices);
+        memref::StoreOp::create(b, rowParts.front(), memref, indices);
       else
-        storeRow(b, parts.slice(r * perRow, perRow), getWidth(op.getVector()),
-                 memref, indices);
+        storeRow(b, rowParts, numWide, memref, indices);
     }
     rewriter.eraseOp(op);
     return success();
@@ -353,24 +363,62 @@ struct DistributeWrite final : ThreadPattern<vector::TransferWriteOp> {
     return layout ? layout.getWidth() : 2;
   }
 
-  /// Stores what the lane holds of one row: `width` elements at a time, which
-  /// are as many columns next to each other.
-  void storeRow(IndexBuilder &b, ValueRange parts, int64_t width, Value memref,
-                SmallVector<Value> indices) const {
-    Value col = b.add(indices.back(), b.mul(b.rem(thread.lane, 4), width));
+  /// The lanes of a quad hold two columns each of four cores; afterwards lane q
+  /// holds the row of core q.
+  void transposeQuad(IndexBuilder &b, MutableArrayRef<Value> parts) const {
+    SmallVector<Value> words;
+    for (Value part : parts)
+      words.push_back(toWord(b, part));
+    for (int32_t distance : {1, 2}) {
+      Value bit = b.rem(b.div(thread.lane, distance), 2);
+      Value isUpper = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, bit,
+                                            b.index(0));
+      for (int32_t i = 0; i < kQuad; ++i) {
+        if (i & distance)
+          continue;
+        Value &low = words[i], &high = words[i | distance];
+        Value given = arith::SelectOp::create(b, isUpper, low, high);
+        Value taken = gpu::ShuffleOp::create(b, given, distance, /*width=*/32,
+                                             gpu::ShuffleMode::XOR)
+                          .getShuffleResult();
+        low = arith::SelectOp::create(b, isUpper, taken, low);
+        high = arith::SelectOp::create(b, isUpper, high, taken);
+      }
+    }
+    for (auto [part, word] : llvm::zip_equal(parts, words))
+      part = fromWord(b, word, cast<VectorType>(part.getType()));
+  }
+  static Value toWord(IndexBuilder &b, Value pair) {
+    auto type = VectorType::get({1}, b.getI32Type());
+    return vector::ExtractOp::create(
+        b, vector::BitCastOp::create(b, type, pair), 0);
+  }
+  static Value fromWord(IndexBuilder &b, Value word, VectorType type) {
+    auto words = VectorType::get({1}, b.getI32Type());
+    return vector::BitCastOp::create(
+        b, type, vector::FromElementsOp::create(b, words, word));
+  }
+
+  /// Stores what the lane holds of one row: of the first `numWide` parts
+  /// kWide columns at a time, of the others one part at a time.
+  void storeRow(IndexBuilder &b, ArrayRef<Value> parts, size_t numWide,
+                Value memref, SmallVector<Value> indices) const {
+    Value col = indices.back(), lane = b.rem(thread.lane, kQuad);
     auto type = cast<VectorType>(parts.front().getType());
-    unsigned bytes = width * type.getElementTypeBitWidth() / 8;
-    size_t count = width / type.getNumElements();
-    for (size_t first = 0; first < parts.size(); first += count) {
-      indices.back() = b.add(col, first * kCore);
-      vector::StoreOp::create(b, concatenate(b, parts.slice(first, count)),
-                              memref, indices, /*nontemporal=*/false,
-                              llvm::MaybeAlign(bytes));
+    for (size_t first = 0; first < parts.size();) {
+      size_t count = first < numWide ? kWide / type.getNumElements() : 1;
+      int64_t width = count * type.getNumElements();
+      indices.back() = b.add(b.add(col, b.mul(lane, width)), first * kCore);
+      vector::StoreOp::create(
+          b, concatenate(b, parts.slice(first, count)), memref, indices,
+          /*nontemporal=*/false,
+          llvm::MaybeAlign(width * type.getElementTypeBitWidth() / 8));
+      first += count;
     }
   }
 
   /// The vectors, 1, 2 or 4 of them, as one.
-  static Value concatenate(IndexBuilder &b, ValueRange vectors) {
+  static Value concatenate(IndexBuilder &b, ArrayRef<Value> vectors) {
     SmallVector<Value> level(vectors);
     while (level.size() > 1) {
       int64_t size = cast<VectorType>(level.front().getType()).getNumElements();
