@@ -55,6 +55,7 @@ llvm::ArrayRef<Phase> mlir::flashcore::getPhases() {
          kernel.addPass(createSimplifyKernelPass());
          kernel.addPass(createInsertBarriersPass());
          kernel.addPass(createSplitMaskedTilesPass());
+         kernel.addPass(createSkipHiddenTilesPass());
          kernel.addPass(createSimplifyKernelPass());
        }},
       {6, "threads: fragments, ldmatrix, mma.sync, cp.async",

@@ -111,6 +111,7 @@ private:
   Value maskScores(Value scores, Value key);
   Value branch(Value condition, function_ref<Value()> first,
                function_ref<Value()> second);
+  void skipUnlessVisible(Value key);
   Value maskWhenPartial(Value scores, Value iteration, Value key);
   Value groupColumns(Value tile);
   float getExponentScale();
@@ -451,12 +452,42 @@ Value TileExpander::branch(Value condition, function_ref<Value()> first,
       .getResult(0);
 }
 
+/// A partial tile that some warp of the block sees may hide all its keys from
+/// another.
+void TileExpander::skipUnlessVisible(Value key) {
+  bool hidesKeys = mask.causal || mask.windowLeft || mask.windowRight;
+  bool isShared = schedule.getRowWarps() > 1 && schedule.getKeyWarps() == 1;
+  if (!hidesKeys || !isShared || schedule.getOverlap() != fcgpu::Overlap::None)
+    return;
+  SmallVector<OpFoldResult> operands{
+      getAsOpFoldResult(tileOperand(AttentionOp::TileQuery)),
+      getAsOpFoldResult(tileOperand(AttentionOp::TileSeqlenQ)),
+      getAsOpFoldResult(tileOperand(AttentionOp::TileSeqlenK))};
+  KeyBounds bounds = getKeyBounds(op.getContext(), mask, warpM);
+  Value end = asValue(affine::makeComposedFoldedAffineMin(
+      b, b.getLoc(), bounds.visibleEnd, operands));
+  Value visible =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::slt, key, end);
+  if (mask.windowLeft) {
+    Value begin = asValue(affine::makeComposedFoldedAffineMax(
+        b, b.getLoc(), bounds.visibleBegin, operands));
+    Value tileEnd = asValue(apply(b.getAffineDimExpr(0) + blockN, {key}));
+    visible = arith::AndIOp::create(
+        b, visible,
+        arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, tileEnd, begin));
+  }
+  fcgpu::SkipUnlessOp::create(b, visible);
+}
+
 Value TileExpander::maskWhenPartial(Value scores, Value iteration, Value key) {
   auto isBefore = [&](OpFoldResult bound) -> Value {
     return arith::CmpIOp::create(b, arith::CmpIPredicate::slt, iteration,
                                  asValue(bound));
   };
-  auto masked = [&] { return maskScores(scores, key); };
+  auto masked = [&] {
+    skipUnlessVisible(key);
+    return maskScores(scores, key);
+  };
   auto head = [&] {
     if (getConstantIntValue(headEnd) == 0)
       return scores;

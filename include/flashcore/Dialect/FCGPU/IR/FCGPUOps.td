@@ -185,6 +185,23 @@ def FCGPU_MapScoresOp : FCGPU_Op<"map_scores", [
   let hasRegionVerifier = 1;
 }
 
+def FCGPU_SkipUnlessOp : FCGPU_Op<"skip_unless", [
+    MemoryEffects<[MemWrite<FCGPU_CopyQueue>]>]> {
+  let summary = "Says when an iteration leaves what its loop carries as it is";
+  let description = [{
+    If the condition is false, the loop around the op may yield in this iteration
+    what it got, for this warp. The condition is the same in all lanes.
+    flashcore-skip-hidden-tiles makes a branch of it where the op stands in the
+    loop's body; else it says nothing that must be obeyed.
+
+    ```mlir
+    fcgpu.skip_unless %sees_a_key
+    ```
+  }];
+  let arguments = (ins I1:$condition);
+  let assemblyFormat = "$condition attr-dict";
+}
+
 def FCGPU_YieldOp : FCGPU_Op<"yield", [
     Pure, Terminator, ReturnLike, HasParent<"MapScoresOp">]> {
   let summary = "Ends the region of `fcgpu.map_scores`";

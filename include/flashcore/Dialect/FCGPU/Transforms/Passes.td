@@ -120,6 +120,27 @@ def SplitMaskedTilesPass : Pass<"flashcore-split-masked-tiles", "::mlir::gpu::GP
                            "::mlir::scf::SCFDialect"];
 }
 
+def SkipHiddenTilesPass : Pass<"flashcore-skip-hidden-tiles", "::mlir::gpu::GPUFuncOp"> {
+  let summary = "Let warps skip the tiles of which their rows see nothing";
+  let description = [{
+    Phase 5. Precondition: flashcore-insert-barriers; waits, barriers and copies
+    stand in front of the reads. Postcondition: no `fcgpu.skip_unless` is left;
+    in a loop body that held one, all that follows the last wait, barrier or copy
+    is in an `scf.if` of its condition, which else yields what the loop carries.
+
+    ```mlir
+    scf.for ... iter_args(%acc = ...) { gpu.barrier  A  fcgpu.skip_unless %c  B  scf.yield %x }
+    // becomes
+    scf.for ... iter_args(%acc = ...) {
+      gpu.barrier
+      %r = scf.if %c { A  B  scf.yield %x } else { scf.yield %acc }
+      scf.yield %r
+    ```
+  }];
+  let statistics = [Statistic<"numGuarded", "num-guarded", "Loops guarded">];
+  let dependentDialects = ["::mlir::scf::SCFDialect"];
+}
+
 def AssignLayoutsPass : Pass<"flashcore-assign-layouts", "::mlir::gpu::GPUFuncOp"> {
   let summary = "Give every warp tile its place in the lanes' registers";
   let description = [{

@@ -1,0 +1,103 @@
+//===- SkipHiddenTiles.cpp - Phase 5: work that changes nothing -----------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The warps of a block walk the same key tiles, as far as the last that any of
+// them sees. They meet at the barriers of each tile; what lies behind these is a
+// warp's own, and a warp that sees nothing of the tile leaves it out.
+//
+//===----------------------------------------------------------------------===//
+
+#include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
+#include "flashcore/Dialect/FCGPU/Transforms/Passes.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Transforms/RegionUtils.h"
+
+namespace mlir::fcgpu {
+#define GEN_PASS_DEF_SKIPHIDDENTILESPASS
+#include "flashcore/Dialect/FCGPU/Transforms/Passes.h.inc"
+} // namespace mlir::fcgpu
+
+using namespace mlir;
+using namespace mlir::fcgpu;
+
+namespace {
+struct SkipHiddenTilesPass final
+    : mlir::fcgpu::impl::SkipHiddenTilesPassBase<SkipHiddenTilesPass> {
+  /// The first op behind everything that all warps must do.
+  static Operation *getFirstOwn(Block &body) {
+    auto isShared = [](Operation &op) {
+      return op
+          .walk([](Operation *inner) {
+            return isa<CopyOp, CommitCopiesOp, WaitCopiesOp, AllToAllOp,
+                       gpu::BarrierOp, NVVM::SyncWarpOp>(inner)
+                       ? WalkResult::interrupt()
+                       : WalkResult::advance();
+          })
+          .wasInterrupted();
+    };
+    auto last = llvm::find_if(llvm::reverse(body), isShared);
+    return last == body.rend() ? &body.front() : last->getNextNode();
+  }
+
+  /// Whether nothing from `first` on has an effect besides its results.
+  static bool hasOnlyResults(Operation *first) {
+    for (Operation *op = first; op; op = op->getNextNode()) {
+      if (isa<SkipUnlessOp>(op) || op->hasTrait<OpTrait::IsTerminator>())
+        continue;
+      auto effects = getEffectsRecursively(op);
+      if (!effects || !llvm::all_of(*effects, [](const auto &effect) {
+            return isa<MemoryEffects::Read>(effect.getEffect());
+          }))
+        return false;
+    }
+    return true;
+  }
+
+  /// Makes a branch of what follows the last op that all warps must execute.
+  /// Leaves the loop as it was where the condition is not known by then.
+  LogicalResult guard(SkipUnlessOp skip, scf::ForOp loop) {
+    Block &body = *loop.getBody();
+    Operation *first = getFirstOwn(body), *yield = body.getTerminator();
+    if (first == yield || !hasOnlyResults(first))
+      return failure();
+    IRRewriter rewriter(skip.getContext());
+    rewriter.setInsertionPoint(first);
+    auto ifOp = scf::IfOp::create(rewriter, skip.getLoc(),
+                                  yield->getOperandTypes(),
+                                  skip.getCondition(), /*withElseRegion=*/true);
+    if (failed(moveValueDefinitions(rewriter, skip.getCondition(), ifOp))) {
+      rewriter.eraseOp(ifOp);
+      return failure();
+    }
+    Block *then = ifOp.thenBlock(), *otherwise = ifOp.elseBlock();
+    then->getOperations().splice(then->end(), body.getOperations(),
+                                 std::next(ifOp->getIterator()),
+                                 yield->getIterator());
+    rewriter.setInsertionPointToEnd(then);
+    scf::YieldOp::create(rewriter, loop.getLoc(), yield->getOperands());
+    rewriter.setInsertionPointToEnd(otherwise);
+    scf::YieldOp::create(rewriter, loop.getLoc(), loop.getRegionIterArgs());
+    rewriter.modifyOpInPlace(yield,
+                             [&] { yield->setOperands(ifOp.getResults()); });
+    ++numGuarded;
+    return success();
+  }
+
+  void runOnOperation() override {
+    if (!isOurKernel(getOperation()))
+      return;
+    SmallVector<SkipUnlessOp> skips;
+    getOperation().walk([&](SkipUnlessOp op) { skips.push_back(op); });
+    for (SkipUnlessOp skip : skips) {
+      if (auto loop = dyn_cast<scf::ForOp>(skip->getParentOp()))
+        (void)guard(skip, loop);
+      skip.erase();
+    }
+  }
+};
+} // namespace
