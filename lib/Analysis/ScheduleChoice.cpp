@@ -356,6 +356,31 @@ static int64_t chooseKeySplits(const AttentionProblem &problem,
   return std::clamp<int64_t>(splits, 1, kMaxKeySplits);
 }
 
+/// Tiles for which S still fits beside an O of up to 32 x 128 a warp, where
+/// sizes that are known leave registers. Another tile is a partial one for most
+/// sequences, which must be worth it.
+static constexpr int64_t kMiddleBlockN = 48;
+static bool fitsMiddleTiles(const AttentionProblem &problem, GridFill fill) {
+  constexpr int64_t minKeys = 512;
+  return fill == GridFill::Full && problem.seqlenK &&
+         *problem.seqlenK >= minKeys;
+}
+
+/// How a throughput schedule follows the row maximum. Folded costs the least in
+/// full tiles and the most in those where a maximum grows, as in the partial
+/// tiles of a causal mask; and it takes two registers a row of lanes more.
+static RowMax chooseRareMax(const AttentionProblem &problem,
+                            const ScheduleOptions &options,
+                            const ScheduleChoice &choice) {
+  int64_t dim = std::max(problem.headDim, problem.headDimV);
+  bool isPossible = !problem.hasSoftcap && !problem.hasBias &&
+                    choice.overlap == Overlap::None &&
+                    options.rowSum.value_or(RowSum::Mma) == RowSum::Mma;
+  bool pays = dim <= 96 || (dim <= 128 && choice.blockN >= kMiddleBlockN &&
+                            !problem.isCausal);
+  return isPossible && pays ? RowMax::Folded : RowMax::Stale;
+}
+
 /// Fills in what the options leave open. The defaults are measured in
 /// docs/performance.md ("Default schedules").
 static ScheduleChoice complete(const AttentionProblem &problem,
@@ -427,10 +452,11 @@ static ScheduleChoice complete(const AttentionProblem &problem,
   bool isNarrow = width == HeadWidth::Narrow;
   int64_t blockN = isNarrow ? (isSparse ? 128 : 64) : 32;
   // Larger tiles read Q from shared memory less often, where registers (at
-  // head dims of 88 and 96) or else shared memory (of blocks with many warps)
-  // allow.
+  // head dims of 88 and 96, and with fewer keys up to 128) or else shared
+  // memory (of blocks with many warps) allow.
   int64_t dim = std::max(problem.headDim, problem.headDimV);
-  bool hasRegisters = width == HeadWidth::Wide && dim > 80 && dim <= 96;
+  bool hasRegisters = width == HeadWidth::Wide && dim > 80 && !isTight &&
+                      (dim <= 96 || fitsMiddleTiles(problem, fill));
   ScheduleChoice larger = choice;
   larger.blockN = 64;
   larger.numStages = options.numStages ? options.numStages : 2;
@@ -439,9 +465,12 @@ static ScheduleChoice complete(const AttentionProblem &problem,
       !dividesKeys &&
       getSharedMemoryBytes(problem.headDim, problem.headDimV, larger) <=
           target.sharedMemoryPerBlock;
-  if (isFilled && !problem.hasBias && !problem.hasWindow &&
-      ((hasRegisters && !isTight) || hasSharedMemory))
-    blockN = 64;
+  if (isFilled && !problem.hasBias && !problem.hasWindow) {
+    if (hasSharedMemory)
+      blockN = 64;
+    else if (hasRegisters)
+      blockN = dim <= 96 ? 64 : kMiddleBlockN;
+  }
   if (dividesKeys)
     blockN = kDividedBlockN;
   if (hasFewRows)
@@ -499,7 +528,8 @@ static ScheduleChoice complete(const AttentionProblem &problem,
   // copies anyway.
   bool isStale = isFilled && !isOnePass;
   choice.rowMax = reasons.decide(
-      "row_max", options.rowMax, isStale ? RowMax::Stale : RowMax::Exact,
+      "row_max", options.rowMax,
+      isStale ? chooseRareMax(problem, options, choice) : RowMax::Exact,
       stringifyRowMax,
       isStale     ? "most tiles need no rescaling of O"
       : isOnePass ? "one pass takes one maximum"
@@ -565,9 +595,9 @@ static std::optional<std::string> checkOnePass(const AttentionProblem &problem,
            "use "
            "softmax online";
   if (choice.rowMax != RowMax::Exact)
-    return "expects row-max exact with softmax one_pass, which has no "
-           "earlier "
-           "maximum";
+    return llvm::formatv("expects row-max exact with softmax one_pass, which "
+                         "has no earlier maximum, but got {0}",
+                         stringifyRowMax(choice.rowMax));
   if (choice.overlap != Overlap::None)
     return "expects overlap none with softmax one_pass, which has no loop, "
            "but "

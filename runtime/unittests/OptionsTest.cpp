@@ -122,9 +122,10 @@ TEST(OptionsTest, refusesBadValues) {
             "expects either INPUT or --grid, but got both" + help);
   EXPECT_EQ(refusal({"a.fcb", "--layout=sbhd"}),
             "expects the layout to be 'bhsd' or 'bshd', but got 'sbhd'");
-  EXPECT_EQ(refusal({"a.fcb", "--input-kind=flat"}),
-            "expects the input kind to be 'normal', 'rising' or 'shifted', but got "
-            "'flat'");
+  EXPECT_EQ(
+      refusal({"a.fcb", "--input-kind=flat"}),
+      "expects the input kind to be 'normal', 'rising' or 'shifted', but got "
+      "'flat'");
   EXPECT_EQ(refusal({"a.fcb", "--stage=kv"}),
             "expects the stage to be 'all', 'qk', 'softmax', 'pv' or 'tile', "
             "but got 'kv'");

@@ -84,8 +84,8 @@ TEST_F(TensorSetTest, shiftedScoresAreFarFromZero) {
   ASSERT_EQ(text(set.fillInputs(1, InputKind::Shifted, Stage::All)), "");
   std::vector<double> q = values("q"), k = values("k");
   for (size_t row : {0, 1}) {
-    double score = std::inner_product(q.begin() + row * 16,
-                                      q.begin() + (row + 1) * 16, k.begin(), 0.0);
+    double score = std::inner_product(
+        q.begin() + row * 16, q.begin() + (row + 1) * 16, k.begin(), 0.0);
     EXPECT_GT(row ? -score : score, 100) << row;
   }
   EXPECT_NEAR(deviation(values("v")), 1, 0.1);

@@ -27,9 +27,10 @@ StatusOr<InputKind> flashcore::run::parseInputKind(std::string_view name) {
   for (InputKind kind : AllInputKinds)
     if (stringify(kind) == name)
       return kind;
-  return Status::error("expects the input kind to be 'normal', 'rising' or 'shifted', "
-                       "but got '" +
-                       std::string(name) + "'");
+  return Status::error(
+      "expects the input kind to be 'normal', 'rising' or 'shifted', "
+      "but got '" +
+      std::string(name) + "'");
 }
 
 StatusOr<Layout> flashcore::run::parseLayout(std::string_view name) {

@@ -345,6 +345,72 @@ TEST(ScheduleDefaults, TilesOf64KeysWhereTheyFit) {
   EXPECT_EQ(choose(biased, ada()).blockN, 32);
 }
 
+/// Enough heads of `seqlen` tokens to fill any chip.
+AttentionProblem makeLargeProblem(int64_t headDim, int64_t seqlen) {
+  AttentionProblem problem = makeSmallProblem(32, seqlen, headDim);
+  problem.batch = 64;
+  return problem;
+}
+
+// Tiles of 48 keys take the registers of known sizes, and a partial tile more.
+TEST(ScheduleDefaults, TilesOf48KeysForWideHeadsOfKnownLength) {
+  EXPECT_EQ(choose(makeLargeProblem(128, 4096), ada()).blockN, 48);
+  EXPECT_EQ(choose(makeLargeProblem(104, 512), ada()).blockN, 48);
+  EXPECT_EQ(choose(makeLargeProblem(96, 4096), ada()).blockN, 64);
+  EXPECT_EQ(choose(makeLargeProblem(128, 256), ada()).blockN, 32);
+  EXPECT_EQ(choose(makeProblem(128, 128), ada()).blockN, 32);
+  AttentionProblem windowed = makeLargeProblem(128, 4096);
+  windowed.hasWindow = true;
+  EXPECT_EQ(choose(windowed, ada()).blockN, 32);
+}
+
+TEST(ScheduleDefaults, TheMaximumIsFoldedWhereThatPays) {
+  EXPECT_EQ(choose(makeProblem(64, 64), ada()).rowMax, RowMax::Folded);
+  EXPECT_EQ(choose(makeProblem(64, 64), ada()).rowSum, RowSum::Mma);
+  EXPECT_EQ(choose(makeProblem(96, 96), ada()).rowMax, RowMax::Folded);
+  EXPECT_EQ(choose(makeProblem(128, 128), ada()).rowMax, RowMax::Stale);
+  EXPECT_EQ(choose(makeProblem(256, 256), ada()).rowMax, RowMax::Stale);
+  AttentionProblem wide = makeLargeProblem(128, 4096);
+  EXPECT_EQ(choose(wide, ada()).rowMax, RowMax::Folded);
+  wide.isCausal = true;
+  EXPECT_EQ(choose(wide, ada()).rowMax, RowMax::Stale);
+}
+
+TEST(ScheduleDefaults, ChangedScoresAreNotFolded) {
+  AttentionProblem softcap = makeProblem(64, 64), bias = softcap;
+  softcap.hasSoftcap = bias.hasBias = true;
+  EXPECT_EQ(choose(softcap, ada()).rowMax, RowMax::Stale);
+  EXPECT_EQ(choose(bias, ada()).rowMax, RowMax::Stale);
+  ScheduleOptions adds, overlaps;
+  adds.rowSum = RowSum::Add;
+  overlaps.overlap = Overlap::QK;
+  for (const ScheduleOptions &options : {adds, overlaps}) {
+    auto result = chooseSchedule(makeProblem(64, 64), ada(), options);
+    EXPECT_EQ(std::get<ScheduleChoice>(result).rowMax, RowMax::Stale);
+  }
+}
+
+TEST(ScheduleOptions, AFoldedMaximumThatCannotWorkIsRefused) {
+  ScheduleOptions options;
+  options.rowMax = RowMax::Folded;
+  AttentionProblem softcap = makeProblem(64, 64), bias = softcap;
+  softcap.hasSoftcap = bias.hasBias = true;
+  EXPECT_EQ(refuse(softcap, options),
+            "expects row-max exact or stale with a softcap, which changes the "
+            "scores, but got folded");
+  EXPECT_EQ(refuse(bias, options),
+            "expects row-max exact or stale with a bias, which changes the "
+            "scores, but got folded");
+  options.rowSum = RowSum::Add;
+  EXPECT_EQ(refuse(makeProblem(64, 64), options),
+            "expects row-sum mma with row-max folded, but got add");
+  options.rowSum = RowSum::Mma;
+  options.overlap = Overlap::QK;
+  EXPECT_EQ(refuse(makeProblem(64, 64), options),
+            "expects overlap none with row-max folded, which needs the maximum "
+            "of all earlier tiles before a product, but got qk");
+}
+
 // The chips with the least shared memory: 99 KiB a block.
 TEST(ScheduleDefaults, WidestHeadsFitTheSmallestSharedMemory) {
   for (const char *chip : {"sm_86", "sm_89"}) {

@@ -150,7 +150,8 @@ TEST(TuningFileTest, RefusesBadSchedules) {
             "entries[0].schedule.query: expects 'registers' or 'shared', but "
             "got \"smem\"");
   EXPECT_EQ(refuseSchedule("\"row_max\": 1"),
-            "entries[0].schedule.row_max: expects 'exact', 'stale' or 'folded', but got "
+            "entries[0].schedule.row_max: expects 'exact', 'stale' or "
+            "'folded', but got "
             "1");
   std::string unknown = refuseSchedule("\"blocks\": 1");
   EXPECT_NE(unknown.find("key_splits, but got 'blocks'"), std::string::npos)

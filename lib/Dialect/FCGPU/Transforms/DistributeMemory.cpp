@@ -371,8 +371,8 @@ struct DistributeWrite final : ThreadPattern<vector::TransferWriteOp> {
       words.push_back(toWord(b, part));
     for (int32_t distance : {1, 2}) {
       Value bit = b.rem(b.div(thread.lane, distance), 2);
-      Value isUpper = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, bit,
-                                            b.index(0));
+      Value isUpper =
+          arith::CmpIOp::create(b, arith::CmpIPredicate::ne, bit, b.index(0));
       for (int32_t i = 0; i < kQuad; ++i) {
         if (i & distance)
           continue;

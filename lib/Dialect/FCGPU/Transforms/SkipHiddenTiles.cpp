@@ -5,8 +5,8 @@
 //===----------------------------------------------------------------------===//
 //
 // The warps of a block walk the same key tiles, as far as the last that any of
-// them sees. They meet at the barriers of each tile; what lies behind these is a
-// warp's own, and a warp that sees nothing of the tile leaves it out.
+// them sees. They meet at the barriers of each tile; what lies behind these is
+// a warp's own, and a warp that sees nothing of the tile leaves it out.
 //
 //===----------------------------------------------------------------------===//
 
@@ -67,9 +67,9 @@ struct SkipHiddenTilesPass final
       return failure();
     IRRewriter rewriter(skip.getContext());
     rewriter.setInsertionPoint(first);
-    auto ifOp = scf::IfOp::create(rewriter, skip.getLoc(),
-                                  yield->getOperandTypes(),
-                                  skip.getCondition(), /*withElseRegion=*/true);
+    auto ifOp =
+        scf::IfOp::create(rewriter, skip.getLoc(), yield->getOperandTypes(),
+                          skip.getCondition(), /*withElseRegion=*/true);
     if (failed(moveValueDefinitions(rewriter, skip.getCondition(), ifOp))) {
       rewriter.eraseOp(ifOp);
       return failure();

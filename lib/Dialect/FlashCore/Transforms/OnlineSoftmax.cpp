@@ -59,7 +59,8 @@ private:
   /// What the key loop carries: the unnormalised output, the row maximum of the
   /// raw scores, and the row sums in eight columns (by adding: partial sums,
   /// which are added up after the loop; by mma: the sum in each). With a folded
-  /// maximum, what the products start at and the negative sums: see followStart.
+  /// maximum, what the products start at and the negative sums: see
+  /// followStart.
   struct State {
     Value acc, rowMax, rowSum;
   };
@@ -466,8 +467,7 @@ void TileExpander::skipUnlessVisible(Value key) {
   KeyBounds bounds = getKeyBounds(op.getContext(), mask, warpM);
   Value end = asValue(affine::makeComposedFoldedAffineMin(
       b, b.getLoc(), bounds.visibleEnd, operands));
-  Value visible =
-      arith::CmpIOp::create(b, arith::CmpIPredicate::slt, key, end);
+  Value visible = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, key, end);
   if (mask.windowLeft) {
     Value begin = asValue(affine::makeComposedFoldedAffineMax(
         b, b.getLoc(), bounds.visibleBegin, operands));
@@ -587,13 +587,13 @@ Value TileExpander::isFoldedEmpty(State state) {
 }
 
 /// Like followMaxRarely, of scores that are relative already: the products
-/// started at -(max + slack). So a score that exceeds the old maximum too far is
-/// one whose sign bit is clear, and nothing is subtracted from the others. A row
-/// that has seen no key starts at 0 and takes any maximum; its sum is +0, which
-/// is the only one without a sign bit. Also returns the scores relative to the
-/// new start.
-std::pair<TileExpander::State, Value>
-TileExpander::followStart(State state, Value scores) {
+/// started at -(max + slack). So a score that exceeds the old maximum too far
+/// is one whose sign bit is clear, and nothing is subtracted from the others. A
+/// row that has seen no key starts at 0 and takes any maximum; its sum is +0,
+/// which is the only one without a sign bit. Also returns the scores relative
+/// to the new start.
+std::pair<TileExpander::State, Value> TileExpander::followStart(State state,
+                                                                Value scores) {
   Value exceeds = vector::MultiDimReductionOp::create(
       b, groupColumns(getClearSigns(scores)), getClearSigns(state.rowSum),
       ArrayRef<bool>{false, true, false}, vector::CombiningKind::OR);
@@ -612,14 +612,14 @@ TileExpander::followStart(State state, Value scores) {
   Value growth = arith::MaxNumFOp::create(b, raise, zero);
   raise = arith::SelectOp::create(b, isFoldedEmpty(state), raise, growth);
   Value factors = math::Exp2Op::create(
-      b, arith::MulFOp::create(b, growth,
-                               constant(-getExponentScale(), {warpM})));
+      b,
+      arith::MulFOp::create(b, growth, constant(-getExponentScale(), {warpM})));
   scf::YieldOp::create(
-      b, ValueRange{rescaleRows(state.acc, factors),
-                    arith::SubFOp::create(b, state.rowMax, raise),
-                    rescaleRows(state.rowSum, factors),
-                    arith::SubFOp::create(b, scores,
-                                          broadcastRows(raise, blockN))});
+      b, ValueRange{
+             rescaleRows(state.acc, factors),
+             arith::SubFOp::create(b, state.rowMax, raise),
+             rescaleRows(state.rowSum, factors),
+             arith::SubFOp::create(b, scores, broadcastRows(raise, blockN))});
   b.setInsertionPointToStart(ifOp.elseBlock());
   scf::YieldOp::create(
       b, ValueRange{state.acc, state.rowMax, state.rowSum, scores});
@@ -629,8 +629,8 @@ TileExpander::followStart(State state, Value scores) {
 
 /// The state with the row maximum in the place of the start.
 TileExpander::State TileExpander::unfold(State state) {
-  Value rowMax = arith::SubFOp::create(b, constant(-getSlack(), {warpM}),
-                                       state.rowMax);
+  Value rowMax =
+      arith::SubFOp::create(b, constant(-getSlack(), {warpM}), state.rowMax);
   rowMax = arith::SelectOp::create(b, isFoldedEmpty(state),
                                    constant(kMinusInf, {warpM}), rowMax);
   return {state.acc, rowMax, arith::NegFOp::create(b, state.rowSum)};
@@ -772,8 +772,7 @@ TileExpander::State TileExpander::buildOnePass(Value query) {
     keys.push_back(key);
   }
   for (Value key : keys)
-    scores.push_back(
-        buildScores(query, key, constant(0.0f, {warpM, blockN})));
+    scores.push_back(buildScores(query, key, constant(0.0f, {warpM, blockN})));
   State state = getEmptyState();
   Value tileMax;
   for (int64_t i = 0; i < count; ++i) {

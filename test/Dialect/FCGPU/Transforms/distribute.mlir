@@ -587,3 +587,83 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+#row = #fcgpu.fragment<row, width = 2>
+!ring = !fcgpu.ring<1x16x32xf16>
+!tile = vector<16x32xf16>
+
+// Which groups of columns hold a true: the lane's own, without other lanes.
+
+// CHECK-LABEL: gpu.func @or_of_groups_stays_in_the_lane
+gpu.module @kernels {
+  gpu.func @or_of_groups_stays_in_the_lane()
+      kernel attributes {fcgpu.schedule = #schedule} {
+    // CHECK-NOT: gpu.shuffle
+    // CHECK:     %[[LEFT:.+]] = arith.ori %{{.+}}, %{{.+}} : vector<2xi1>
+    // CHECK:     %[[RIGHT:.+]] = arith.ori %{{.+}}, %{{.+}} : vector<2xi1>
+    // CHECK:     %[[ALL:.+]] = arith.ori %[[LEFT]], %[[RIGHT]] : vector<2xi1>
+    // CHECK-NEXT: arith.ori %{{.+}}, %[[ALL]] : vector<2xi1>
+    // CHECK:     nvvm.vote.sync any
+    // CHECK-NOT: gpu.shuffle
+    // CHECK:     gpu.return
+    %c0 = arith.constant 0 : index
+    %no = arith.constant false
+    %zero = arith.constant dense<0.0> : !tile
+    %flags0 = arith.constant dense<false> : vector<16x8xi1>
+    %ring = fcgpu.alloc_ring : !ring
+    %half = fcgpu.read %ring[%c0] {fcgpu.layout = #row} : !ring -> !tile
+    %flags = arith.cmpf ogt, %half, %zero {fcgpu.layout = #row} : !tile
+    %groups = vector.shape_cast %flags {fcgpu.layout = #row}
+        : vector<16x32xi1> to vector<16x4x8xi1>
+    %any8 = vector.multi_reduction <or>, %groups, %flags0
+        {fcgpu.layout = #row} [1] : vector<16x4x8xi1> to vector<16x8xi1>
+    %any = vector.multi_reduction <or>, %any8, %no [0, 1]
+        : vector<16x8xi1> to i1
+    scf.if %any {
+      gpu.barrier
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+#row = #fcgpu.fragment<row, width = 2>
+!ring = !fcgpu.ring<1x16x40xf16>
+!tile = vector<16x40xf16>
+
+// The lanes of a quad transpose their columns of four cores, in two exchanges
+// of two words each, whether their row exists or not. The fifth core is stored
+// as it is.
+
+// CHECK-LABEL: gpu.func @quads_store_16_bytes_a_lane
+// CHECK-SAME:    %[[OUT:[^:]+]]: memref<?x40xf16>
+gpu.module @kernels {
+  gpu.func @quads_store_16_bytes_a_lane(%out: memref<?x40xf16>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    // CHECK:         nvgpu.ldmatrix
+    // CHECK-COUNT-4: gpu.shuffle xor {{.+}} : i32
+    // CHECK-NOT:     gpu.shuffle
+    // CHECK:         scf.if
+    // CHECK:           vector.store %{{.+}}, %[[OUT]][%[[ROW:.+]], %{{.+}}] {alignment = 16 : i64} : memref<?x40xf16>, vector<8xf16>
+    // CHECK-NOT:       vector.store {{.+}} vector<8xf16>
+    // CHECK:           vector.store %{{.+}}, %[[OUT]][%[[ROW]], %{{.+}}] {alignment = 4 : i64} : memref<?x40xf16>, vector<2xf16>
+    // CHECK-COUNT-4: gpu.shuffle xor {{.+}} : i32
+    // CHECK-NOT:     gpu.shuffle
+    // CHECK:         gpu.return
+    %c0 = arith.constant 0 : index
+    %ring = fcgpu.alloc_ring : !ring
+    %o = fcgpu.read %ring[%c0] {fcgpu.layout = #row} : !ring -> !tile
+    vector.transfer_write %o, %out[%c0, %c0] {in_bounds = [false, true]}
+        : !tile, memref<?x40xf16>
+    gpu.return
+  }
+}

@@ -60,7 +60,7 @@
 // QUERY: error: expects query to be registers or shared, but got 'local'{{$}}
 // GRID-ORDER: error: expects grid-order to be query_fastest or head_fastest, but got 'random'{{$}}
 // OVERLAP: error: expects overlap to be none or qk, but got 'all'{{$}}
-// ROW-MAX: error: expects row-max to be exact or stale, but got 'approximate'{{$}}
+// ROW-MAX: error: expects row-max to be exact, stale or folded, but got 'approximate'{{$}}
 // ROW-SUM: error: expects row-sum to be add or mma, but got 'atomic'{{$}}
 // NUM-WARPS: error: 'flashcore.attention' op expects num-warps from 1 to 32, but got 33{{$}}
 // NEGATIVE-WARPS: error: 'flashcore.attention' op expects num-warps from 1 to 32, but got -1{{$}}

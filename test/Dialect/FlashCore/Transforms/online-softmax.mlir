@@ -513,3 +513,122 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 64,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0, row_max = folded, row_sum = mma>
+!qo = memref<1x1x16x32xf16, strided<[2048, 2048, 32, 1], offset: ?>>
+!kv = memref<1x1x128x32xf16>
+
+// A folded maximum: the product starts at -(max + 8 / (2 * log2(e))). Where a
+// score is not negative, or a row has no sum yet (sums are negative), the state
+// and the scores follow. P is exp2(c * s + 8).
+
+// CHECK-LABEL: gpu.func @folded_maximum
+gpu.module @kernels {
+  gpu.func @folded_maximum(%q: !qo, %k: !kv, %v: !kv, %o: !qo,
+                           %row: index) kernel {
+    // CHECK:      %[[START0:.+]] = arith.constant dense<0.000000e+00> : vector<16xf32>
+    // CHECK:      scf.for {{.+}} iter_args(%[[ACC:.+]] = %{{.+}}, %[[START:.+]] = %[[START0]], %[[SUM:.+]] = %{{.+}})
+    // CHECK:        %[[COLUMN:.+]] = vector.shape_cast %[[START]]
+    // CHECK:        %[[FROM:.+]] = vector.broadcast %[[COLUMN]] : vector<16x1xf32> to vector<16x64xf32>
+    // CHECK:        %[[SCORES:.+]] = vector.contract {{.+}}, %[[FROM]]
+    // CHECK:        %[[BITS:.+]] = arith.bitcast %[[SCORES]] : vector<16x64xf32> to vector<16x64xi32>
+    // CHECK:        %[[CLEAR:.+]] = arith.cmpi sgt, %[[BITS]], %{{.+}} : vector<16x64xi32>
+    // CHECK:        %[[GROUPS:.+]] = vector.shape_cast %[[CLEAR]] : vector<16x64xi1> to vector<16x8x8xi1>
+    // CHECK:        %[[SUM_BITS:.+]] = arith.bitcast %[[SUM]] : vector<16x8xf32> to vector<16x8xi32>
+    // CHECK:        %[[EMPTY:.+]] = arith.cmpi sgt, %[[SUM_BITS]], %{{.+}} : vector<16x8xi32>
+    // CHECK:        %[[EXCEEDS:.+]] = vector.multi_reduction <or>, %[[GROUPS]], %[[EMPTY]] [1] : vector<16x8x8xi1> to vector<16x8xi1>
+    // CHECK:        %[[ANY:.+]] = vector.multi_reduction <or>, %[[EXCEEDS]], %{{.+}} [0, 1] : vector<16x8xi1> to i1
+    // CHECK:        %[[STATE:.+]]:4 = scf.if %[[ANY]]
+    // CHECK:          %[[TILE_MAX:.+]] = vector.multi_reduction <maxnumf>, %[[SCORES]]
+    // CHECK:          %[[NEW_ACC:.+]] = arith.mulf %[[ACC]]
+    // CHECK:          %[[NEW_START:.+]] = arith.subf %[[START]], %[[RAISE:.+]] : vector<16xf32>
+    // CHECK:          %[[NEW_SUM:.+]] = arith.mulf %[[SUM]]
+    // CHECK:          %[[NEW_SCORES:.+]] = arith.subf %[[SCORES]]
+    // CHECK:          scf.yield %[[NEW_ACC]], %[[NEW_START]], %[[NEW_SUM]], %[[NEW_SCORES]]
+    // CHECK:        } else {
+    // CHECK-NEXT:     scf.yield %[[ACC]], %[[START]], %[[SUM]], %[[SCORES]]
+    // CHECK:        %[[EIGHT:.+]] = arith.constant dense<8.000000e+00> : vector<16x64xf32>
+    // CHECK:        %[[EXPONENT:.+]] = math.fma %[[STATE]]#3, %{{.+}}, %[[EIGHT]]
+    // CHECK:        math.exp2 %[[EXPONENT]]
+    // CHECK:        %[[ONES:.+]] = arith.constant dense<-1.000000e+00> : vector<64x8xf16>
+    // CHECK:        %[[SUMS:.+]] = vector.contract {{.+}}, %[[ONES]], %[[STATE]]#2
+    // CHECK:        scf.yield %{{.+}}, %[[STATE]]#1, %[[SUMS]]
+    // CHECK:      arith.negf %{{.+}} : vector<16x8xf32>
+    %zero = arith.constant 0 : index
+    %seqlen = arith.constant 128 : index
+    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen)
+        scale(2.000000e+00)
+        {fcgpu.schedule = #schedule}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 16,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!qo = memref<1x1x16x32xf16, strided<[2048, 2048, 32, 1], offset: ?>>
+!kv = memref<1x1x128x32xf16>
+
+// The tiles of a block that are masked may lie behind the last key that one
+// warp's 16 rows see.
+
+// CHECK-DAG:   #[[$END:.+]] = affine_map<(d0) -> (128, d0 * 16 + 16)>
+// CHECK-LABEL: gpu.func @masked_tile_may_be_hidden_from_a_warp
+gpu.module @kernels {
+  gpu.func @masked_tile_may_be_hidden_from_a_warp(%q: !qo, %k: !kv, %v: !kv,
+                                                  %o: !qo) kernel
+      attributes {fcgpu.schedule = #schedule} {
+    // CHECK:      scf.forall (%[[WARP:.+]]) in (2)
+    // CHECK:        scf.if
+    // CHECK:          %[[LAST:.+]] = affine.min #[[$END]](%[[WARP]])
+    // CHECK:          %[[SEES:.+]] = arith.cmpi slt, %{{.+}}, %[[LAST]] : index
+    // CHECK:          fcgpu.skip_unless %[[SEES]]
+    // CHECK:          fcgpu.map_scores
+    %zero = arith.constant 0 : index
+    %seqlen = arith.constant 128 : index
+    scf.forall (%warp) in (2) {
+      %row = affine.apply affine_map<(d0) -> (d0 * 16)>(%warp)
+      flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+          tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen)
+          causal(bottom_right)
+          {fcgpu.schedule = #schedule}
+    } {mapping = [#gpu.warp<linear_dim_0>]}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!qo = memref<1x1x16x32xf16, strided<[2048, 2048, 32, 1], offset: ?>>
+!kv = memref<1x1x128x32xf16>
+
+// A warp alone sees something of every tile of its block.
+
+// CHECK-LABEL: gpu.func @no_tile_is_hidden_from_a_warp_alone
+// CHECK-NOT:     fcgpu.skip_unless
+gpu.module @kernels {
+  gpu.func @no_tile_is_hidden_from_a_warp_alone(%q: !qo, %k: !kv, %v: !kv,
+                                                %o: !qo) kernel
+      attributes {fcgpu.schedule = #schedule} {
+    %zero = arith.constant 0 : index
+    %seqlen = arith.constant 128 : index
+    scf.forall (%warp) in (1) {
+      %row = affine.apply affine_map<(d0) -> (d0 * 16)>(%warp)
+      flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+          tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen)
+          causal(bottom_right)
+          {fcgpu.schedule = #schedule}
+    } {mapping = [#gpu.warp<linear_dim_0>]}
+    gpu.return
+  }
+}
