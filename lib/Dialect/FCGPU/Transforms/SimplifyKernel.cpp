@@ -11,6 +11,7 @@
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "flashcore/Dialect/FCGPU/Transforms/Passes.h"
 #include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "mlir/Transforms/Passes.h"
 
 namespace mlir::fcgpu {
@@ -26,7 +27,10 @@ struct SimplifyKernelPass final
     : mlir::fcgpu::impl::SimplifyKernelPassBase<SimplifyKernelPass> {
   LogicalResult initialize(MLIRContext *) override {
     pipeline = OpPassManager(gpu::GPUFuncOp::getOperationName());
-    pipeline.addPass(createCanonicalizerPass());
+    // Bottom up: loops carry every fragment on its own, and the patterns on
+    // loops, quadratic in that, are tried again for each operand that changes.
+    pipeline.addPass(createCanonicalizerPass(
+        GreedyRewriteConfig().setUseTopDownTraversal(false)));
     pipeline.addPass(createCSEPass());
     return success();
   }
