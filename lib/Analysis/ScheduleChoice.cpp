@@ -519,6 +519,8 @@ static ScheduleChoice complete(const AttentionProblem &problem,
       hasFewRows ? chooseKeySplits(problem, target, choice) : 1,
       hasFewRows ? "two blocks an SM, of 256 keys or more each"
                  : "a query row is one block's, which needs no merge");
+  choice.grid = reasons.decide("grid", options.grid, Grid::Full, stringifyGrid,
+                               "the chip hands out tiles as blocks end");
   return choice;
 }
 

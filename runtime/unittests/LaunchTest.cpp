@@ -41,7 +41,7 @@ TEST(LaunchTest, packsEveryKind) {
   PointerMap withWorkspace = pointers;
   withWorkspace["workspace"] = 0x6000;
   StatusOr<std::vector<KernelLaunch>> launches =
-      planLaunches(*problem, withWorkspace);
+      planLaunches(*problem, withWorkspace, 1);
   ASSERT_EQ(text(launches), "");
   EXPECT_EQ(
       (*launches)[0].arguments,
@@ -60,7 +60,7 @@ TEST(LaunchTest, keepsTheOrderOfTheKernels) {
   Bundle bundle = loadTestBundle(manifest);
   StatusOr<Problem> problem = Problem::create(bundle, testRequest());
   StatusOr<std::vector<KernelLaunch>> launches =
-      planLaunches(*problem, pointers);
+      planLaunches(*problem, pointers, 1);
   ASSERT_EQ(text(launches), "");
   ASSERT_EQ(launches->size(), 2u);
   EXPECT_EQ((*launches)[0].name, "attention");
@@ -82,7 +82,7 @@ TEST(LaunchTest, refusesAMissingPointer) {
   StatusOr<Problem> problem = Problem::create(bundle, testRequest());
   PointerMap incomplete = pointers;
   incomplete.erase("k");
-  EXPECT_EQ(text(planLaunches(*problem, incomplete)),
+  EXPECT_EQ(text(planLaunches(*problem, incomplete, 1)),
             "expects a pointer for 'k', but got none\n"
             "  note: it is argument 1 of kernel 'attention'");
 }
@@ -92,13 +92,13 @@ TEST(LaunchTest, refusesANullPointer) {
   StatusOr<Problem> problem = Problem::create(bundle, testRequest());
   PointerMap null = pointers;
   null["k"] = 0;
-  EXPECT_EQ(text(planLaunches(*problem, null)),
+  EXPECT_EQ(text(planLaunches(*problem, null, 1)),
             "expects a pointer for 'k', but got null\n"
             "  note: only a tensor without elements needs none");
   StatusOr<Problem> empty =
       Problem::create(bundle, testRequest(1, 4, 2, 32, 0));
   null["v"] = 0;
-  EXPECT_EQ(text(planLaunches(*empty, null)), "");
+  EXPECT_EQ(text(planLaunches(*empty, null, 1)), "");
 }
 
 TEST(LaunchTest, anEmptyProblemNeedsNoWorkspace) {
@@ -109,13 +109,14 @@ TEST(LaunchTest, anEmptyProblemNeedsNoWorkspace) {
   request.dims["batch"] = 0;
   StatusOr<Problem> empty = Problem::create(bundle, request);
   ASSERT_EQ(text(empty), "");
-  StatusOr<std::vector<KernelLaunch>> launches = planLaunches(*empty, pointers);
+  StatusOr<std::vector<KernelLaunch>> launches =
+      planLaunches(*empty, pointers, 1);
   ASSERT_EQ(text(launches), "");
   EXPECT_TRUE((*launches)[0].empty());
   EXPECT_TRUE((*launches)[1].empty());
   request.dims["batch"] = 1;
   StatusOr<Problem> problem = Problem::create(bundle, request);
-  EXPECT_EQ(text(planLaunches(*problem, pointers)),
+  EXPECT_EQ(text(planLaunches(*problem, pointers, 1)),
             "expects a pointer for 'workspace', but got none\n"
             "  note: it is argument 1 of kernel 'attention'");
 }
@@ -128,10 +129,10 @@ TEST(LaunchTest, refusesANullWorkspace) {
   StatusOr<Problem> problem = Problem::create(bundle, testRequest());
   PointerMap null = pointers;
   null["workspace"] = 0;
-  EXPECT_EQ(text(planLaunches(*problem, null)),
+  EXPECT_EQ(text(planLaunches(*problem, null, 1)),
             "expects 64 bytes of workspace, but got null");
   null["workspace"] = 0x6000;
-  EXPECT_EQ(text(planLaunches(*problem, null)), "");
+  EXPECT_EQ(text(planLaunches(*problem, null, 1)), "");
 }
 
 TEST(LaunchTest, refusesAnUnalignedPointer) {
@@ -141,7 +142,7 @@ TEST(LaunchTest, refusesAnUnalignedPointer) {
   StatusOr<Problem> problem = Problem::create(bundle, request);
   PointerMap unaligned = pointers;
   unaligned["v"] = 4104;
-  EXPECT_EQ(text(planLaunches(*problem, unaligned)),
+  EXPECT_EQ(text(planLaunches(*problem, unaligned, 1)),
             "expects 'v' to start at a multiple of 16 bytes, but got the "
             "address 4104 and an offset of 16 bytes");
 }

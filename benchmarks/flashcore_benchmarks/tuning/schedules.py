@@ -47,6 +47,7 @@ FIELDS = (
     Field("key_splits", (1, 2, 4, 8, 16, 32, 64, 128)),
     Field("key_warps", (1, 2, 4, 8)),
     Field("softmax", ("online", "one_pass")),
+    Field("grid", ("full", "persistent")),
 )
 
 
