@@ -48,6 +48,37 @@ TEST(LaunchTest, packsEveryKind) {
       (std::vector<uint64_t>{0x6000, 0x4000, 2, 16, 4 * 32 * 16, 16, 16}));
 }
 
+// 2 * 4 * 1 blocks of 64 query rows.
+TEST(LaunchTest, limitsAPersistentKernelToTheDevice) {
+  nlohmann::json manifest = testManifest();
+  manifest["kernels"][0]["max_blocks_per_sm"] = 2;
+  Bundle bundle = loadTestBundle(manifest);
+  StatusOr<Problem> problem = Problem::create(bundle, testRequest(2));
+  for (auto [multiprocessors, blocks] :
+       {std::pair<int64_t, int64_t>{1, 2}, {3, 6}, {4, 8}, {132, 8}}) {
+    StatusOr<std::vector<KernelLaunch>> launches =
+        planLaunches(*problem, pointers, multiprocessors);
+    ASSERT_EQ(text(launches), "");
+    EXPECT_EQ((*launches)[0].grid, (std::array<int64_t, 3>{blocks, 1, 1}));
+  }
+}
+
+TEST(LaunchTest, leavesOtherGridsWhole) {
+  Bundle bundle = loadTestBundle(testManifest());
+  StatusOr<Problem> problem = Problem::create(bundle, testRequest(2));
+  StatusOr<std::vector<KernelLaunch>> launches =
+      planLaunches(*problem, pointers, 1);
+  ASSERT_EQ(text(launches), "");
+  EXPECT_EQ((*launches)[0].grid, (std::array<int64_t, 3>{8, 1, 1}));
+}
+
+TEST(LaunchTest, refusesADeviceWithoutMultiprocessors) {
+  Bundle bundle = loadTestBundle(testManifest());
+  StatusOr<Problem> problem = Problem::create(bundle, testRequest());
+  EXPECT_EQ(text(planLaunches(*problem, pointers, 0)),
+            "expects a device of at least one multiprocessor, but got 0");
+}
+
 TEST(LaunchTest, keepsTheOrderOfTheKernels) {
   nlohmann::json manifest = testManifest();
   nlohmann::json merge = manifest["kernels"][0];

@@ -72,6 +72,8 @@ struct ScheduleChoice {
   int64_t getRowWarps() const { return numWarps / (keyWarps * headGroup); }
   /// Query rows a warp owns, alone or with the others of its group.
   int64_t getWarpM() const { return blockM / getRowWarps(); }
+  /// Blocks of a persistent grid for each SM.
+  int64_t getBlocksPerSM() const { return minBlocks ? minBlocks : 1; }
   /// Query rows of a block, of all its heads.
   int64_t getQueryRows() const { return blockM * headGroup; }
 

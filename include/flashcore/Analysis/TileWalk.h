@@ -4,39 +4,34 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Which block tiles a block of a persistent grid works on, and how evenly that
-// shares them out.
+// Which block tiles a block of a persistent grid works on, as affine maps: the
+// compiler emits them, the unit tests evaluate the same maps.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef FLASHCORE_ANALYSIS_TILEWALK_H
 #define FLASHCORE_ANALYSIS_TILEWALK_H
 
-#include "llvm/ADT/ArrayRef.h"
-
-#include <cstdint>
+#include "mlir/IR/AffineMap.h"
 
 namespace mlir::flashcore {
 
-/// The walk of `numBlocks` blocks over `numTiles` block tiles, right for every
-/// number of blocks. In round r the blocks take the next numBlocks tiles, each
-/// one: in even rounds the first block takes the first, in odd rounds the last
-/// block does. Where tiles are ordered from the longest to the shortest, the
-/// block that gets the longest of a round so gets the shortest of the next.
+/// A walk of any number of blocks over block tiles. In round r the blocks take
+/// the next num_blocks tiles, each one: in even rounds the first block takes the
+/// first, in odd rounds the last block does. Where tiles are ordered from the
+/// longest to the shortest, the block that gets the longest of a round so gets
+/// the shortest of the next.
 ///
 ///     4 blocks, 10 tiles:   block 0: 0 7 8    block 1: 1 6 9
 ///                           block 2: 2 5      block 3: 3 4
 struct TileWalk {
-  int64_t numTiles, numBlocks;
+  /// Tiles of the block: ()[num_tiles, num_blocks, block].
+  AffineMap numRounds;
+  /// The number of its tile in a round: (round)[num_blocks, block].
+  AffineMap tile;
 
-  /// Tiles that `block` takes.
-  int64_t getNumRounds(int64_t block) const;
-  /// The tile of a block in a round before its last.
-  int64_t getTile(int64_t block, int64_t round) const;
+  static TileWalk get(MLIRContext *context);
 };
-
-/// What the walk of the busiest block costs, where tile t costs `costs[t]`.
-int64_t getMakespan(llvm::ArrayRef<int64_t> costs, int64_t numBlocks);
 
 } // namespace mlir::flashcore
 

@@ -12,6 +12,7 @@
 
 #include "flashcore/Analysis/KeyTileBounds.h"
 #include "flashcore/Analysis/ScheduleChoice.h"
+#include "flashcore/Analysis/TileWalk.h"
 #include "flashcore/Dialect/FlashCore/Transforms/KernelFrame.h"
 #include "flashcore/Dialect/FlashCore/Transforms/Passes.h"
 #include "flashcore/Target/TargetInfo.h"
@@ -147,31 +148,20 @@ Kernels KernelBuilder::buildKernels(ModuleOp module) {
   return kernels;
 }
 
-/// The loop of a persistent block over its tiles (TileWalk); the insertion
-/// point moves into it. Returns the number of the tile.
+/// The loop of a persistent block over its tiles; the insertion point moves
+/// into it. Returns the number of the tile.
 Value KernelBuilder::buildTileWalk(Value block) {
-  Value numBlocks = gpu::GridDimOp::create(b, gpu::Dimension::x);
-  Value numTiles = asValue(getNumTiles());
-  Value c0 = asValue(b.getIndexAttr(0)), c1 = asValue(b.getIndexAttr(1));
-  AffineExpr d0 = b.getAffineDimExpr(0), d1 = b.getAffineDimExpr(1);
-  Value backward = asValue(apply(d0 - d1 - 1, {numBlocks, block}));
-  auto getPlace = [&](Value round) -> Value {
-    Value parity = arith::AndIOp::create(b, round, c1);
-    Value isOdd =
-        arith::CmpIOp::create(b, arith::CmpIPredicate::ne, parity, c0);
-    return arith::SelectOp::create(b, isOdd, backward, block);
+  TileWalk walk = TileWalk::get(op.getContext());
+  auto evaluate = [&](AffineMap map, ArrayRef<OpFoldResult> operands) {
+    return asValue(
+        affine::makeComposedFoldedAffineApply(b, b.getLoc(), map, operands));
   };
-  Value full = arith::DivUIOp::create(b, numTiles, numBlocks);
-  Value rest = arith::RemUIOp::create(b, numTiles, numBlocks);
-  Value hasRest =
-      arith::CmpIOp::create(b, arith::CmpIPredicate::slt, getPlace(full), rest);
-  Value numRounds = arith::AddIOp::create(
-      b, full, arith::SelectOp::create(b, hasRest, c1, c0));
-  auto loop = scf::ForOp::create(b, c0, numRounds, c1);
+  Value numBlocks = gpu::GridDimOp::create(b, gpu::Dimension::x);
+  Value numRounds = evaluate(walk.numRounds, {getNumTiles(), numBlocks, block});
+  auto loop = scf::ForOp::create(b, asValue(b.getIndexAttr(0)), numRounds,
+                                 asValue(b.getIndexAttr(1)));
   b.setInsertionPointToStart(loop.getBody());
-  Value round = loop.getInductionVar();
-  return arith::AddIOp::create(b, arith::MulIOp::create(b, round, numBlocks),
-                               getPlace(round));
+  return evaluate(walk.tile, {loop.getInductionVar(), numBlocks, block});
 }
 
 /// The tile, from one linear number: the x axis of a grid is the only one
