@@ -56,6 +56,7 @@ SCHEDULE = {
     "key-splits": ([1, 1, 2, 3, 5, 17], [-1, 257, (1 << 63) - 1]),
     "key-warps": ([1, 2, 3, 4, 8], [-1, 1 << 20, (1 << 63) - 1]),
     "softmax": (["online", "one_pass"], ["two_pass"]),
+    "grid": (["full", "persistent"], ["tiles"]),
 }
 
 

@@ -214,6 +214,33 @@ def split_runs(bundles):
     return runs
 
 
+def persistent_runs(bundles, batch):
+    """Blocks that walk several tiles, where there are fewer SMs than tiles: masks,
+    scores and head dims, each way to divide the keys, rings of two to five slots,
+    blocks that own heads, tiles without keys, more blocks than tiles."""
+    runs = []
+    schedules = [[], ["--block-m=32", "--block-n=16", "--num-warps=1", "--num-stages=5", "--query=shared"],
+                 ["--block-m=64", "--block-n=32", "--num-warps=4", "--num-stages=3", "--overlap=qk"],
+                 ["--block-m=64", "--num-warps=2", "--grid-order=head_fastest", "--min-blocks=2", "--row-max=stale"],
+                 [*schedule_options(32, 16, 4, 2, 2), "--query=shared"], [*schedule_options(16, 16, 4, 4, 2), "--overlap=qk"],
+                 ["--head-group=2", "--block-m=16", "--num-warps=2", "--key-splits=3"]]
+    masks = [dict(causal="none"), dict(causal="bottom_right"), dict(causal="top_left", window=(40, None)),
+             dict(causal="none", window=(17, 33), softcap=30, bias=("f16", "bhqk"))]
+    sizes = [(150, 170), (70, 40), (33, 203), (40, 0), (1, 64)]
+    for (i, options), (j, mask) in itertools.product(enumerate(schedules), enumerate(masks)):
+        mlir = attention(DTYPES[(i + j) % 2], (64, 80, 32, 96)[j], shape=("?", 4, 2, "?", "?"), lse=(i + j) % 3 != 0, **mask)
+        bundle = bundles.make(f"persistent-{i}-{j}", mlir, ["--grid=persistent", *options])
+        sq, sk = sizes[(i + j) % len(sizes)]
+        runs.append({"bundle": bundle, "dims": {"batch": batch, "seqlen_q": sq, "seqlen_k": sk}, "kind": ["normal", "rising"][j % 2]})
+    # Sizes known at compile time: no key loop, and one of one tile.
+    for i, (sk, d, options) in enumerate([(60, 64, ["--softmax=one_pass", *schedule_options(32, 16, 2, 1, 3)]),
+                                          (120, 64, ["--softmax=one_pass", *schedule_options(16, 16, 4, 4, 2)]),
+                                          (16, 64, []), (100, 256, []), (203, 72, [])]):
+        mlir = attention(DTYPES[i % 2], d, CAUSAL[i % 3], (batch, 4, 2, 150, sk))
+        runs.append({"bundle": bundles.make(f"persistent-static-{i}", mlir, ["--grid=persistent", *options])})
+    return runs
+
+
 def decode_runs(bundles):
     """Decoding as it is served: short queries, grouped heads, long keys."""
     runs = []
@@ -264,6 +291,7 @@ def check_grid(bundles):
     runs += packed_runs(bundles)
     runs += split_runs(bundles)
     runs += decode_runs(bundles)
+    runs += persistent_runs(bundles, batch=40)
     runs += key_warps_runs(bundles, sizes)
     # Machine code for the cards at hand, which the loader takes instead of PTX.
     for chip in ("sm_80", "sm_86", "sm_90"):
@@ -314,6 +342,7 @@ def emulate_grid(bundles):
                          softcap=30 if i % 2 else None, bias=None if i % 2 else ("f16", "11qk"))
         runs.append({"bundle": bundles.make(f"emulate-{i}-window", mlir, options), "kind": "rising"})
     runs += key_warps_runs(bundles, [(70, 150), (1, 203), (130, 3), (3, 90)])
+    runs += persistent_runs(bundles, batch=2)
     # One key tile only, known at compile time: no loop is left.
     for i, (sk, causal) in enumerate([(16, "none"), (64, "none"), (40, "bottom_right"), (33, "top_left")]):
         bundle = bundles.make(f"emulate-one-tile-{i}", attention("f16", 64, causal, (1, 4, 2, 1100, sk)))

@@ -106,9 +106,10 @@ class Bundle:
             for term in self.manifest["workspace"]["bytes"]
         )
 
-    def plan(self, dims, buffers, workspace=0):
-        """The launches for sizes from dims() and one Buffer a tensor. A grid
-        of zero blocks is left out."""
+    def plan(self, dims, buffers, multiprocessors, workspace=0):
+        """The launches for sizes from dims() and one Buffer a tensor, on a
+        device with so many multiprocessors. A grid of zero blocks is left
+        out."""
         values = {
             "pointer": lambda a: (
                 workspace
@@ -121,9 +122,11 @@ class Bundle:
         }
         launches = []
         for kernel in self.kernels:
-            grid = tuple(evaluate(factors, dims) for factors in kernel["grid"])
+            grid = [evaluate(factors, dims) for factors in kernel["grid"]]
             if math.prod(grid) == 0:
                 continue
+            if limit := kernel.get("max_blocks_per_sm"):
+                grid[0] = min(grid[0], limit * multiprocessors)
             arguments = []
             for argument in kernel["arguments"]:
                 if argument["kind"] not in values:
@@ -135,7 +138,7 @@ class Bundle:
             launches.append(
                 Launch(
                     kernel["name"],
-                    grid,
+                    tuple(grid),
                     tuple(kernel["block"]),
                     kernel["dynamic_shared_memory"],
                     tuple(arguments),

@@ -239,7 +239,12 @@ class FlashCoreCall:
                 name: Buffer(tensor.data_ptr(), tensor.stride())
                 for name, tensor in tensors.items()
             }
-            launches = bundle.plan(dims, buffers, self._workspace.data_ptr())
+            launches = bundle.plan(
+                dims,
+                buffers,
+                torch.cuda.get_device_properties(0).multi_processor_count,
+                self._workspace.data_ptr(),
+            )
             self._bound.append(BoundLaunches(driver, self.module, launches))
             self.outputs.append((o, lse))
 

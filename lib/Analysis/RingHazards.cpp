@@ -34,23 +34,27 @@ public:
       : program(program), plan(plan) {}
 
   /// Runs everything and adds or tightens syncs where there is a hazard; true
-  /// if it had to.
-  bool refine(int64_t numIterations) {
+  /// if it had to. The key loop runs each of the given numbers of iterations.
+  bool refine(llvm::ArrayRef<int64_t> numIterations) {
     refining = true;
     return run(numIterations);
   }
   /// Whether the program with the plan as it is has a hazard.
-  bool hasHazard(int64_t numIterations) {
+  bool hasHazard(llvm::ArrayRef<int64_t> numIterations) {
     refining = false;
     return run(numIterations);
   }
 
 private:
-  bool run(int64_t numIterations) {
-    bool result = runList(program.before, plan.before, 0);
-    for (int64_t i = 0; i < numIterations; ++i)
-      result |= runList(program.body, plan.body, i);
-    return result | runList(program.after, plan.after, numIterations);
+  bool run(llvm::ArrayRef<int64_t> numIterations) {
+    bool result = runList(program.prologue, plan.prologue, 0);
+    for (int64_t end : numIterations) {
+      result |= runList(program.before, plan.before, 0);
+      for (int64_t i = 0; i < end; ++i)
+        result |= runList(program.body, plan.body, i);
+      result |= runList(program.after, plan.after, end);
+    }
+    return result;
   }
 
   static Tile tileOf(const RingEvent &event, int64_t iteration) {
@@ -78,9 +82,11 @@ private:
     case RingEvent::Read:
       return !published.count(tileOf(event, iteration));
     case RingEvent::Copy:
-      return isSlotInUse(event, iteration);
+      return needsBarrier(event, iteration) ||
+             getAllowedBeforeWrite(event, iteration).has_value();
     case RingEvent::Reclaim:
-      return isAnyOfWarp(readSinceBarrier) || hasUnpublishedTileOfWarp();
+      return reclaimedSinceBarrier || isAnyOfWarp(readSinceBarrier) ||
+             hasUnpublishedTileOfWarp();
     }
     return false;
   }
@@ -92,8 +98,11 @@ private:
     if (!hazard && sync.empty())
       return false;
     RingSync before = sync;
-    if (hazard && sync.barrier != CopyScope::Block)
-      sync.barrier = events[i].scope;
+    bool isCopy = events[i].kind == RingEvent::Copy;
+    if (hazard && sync.barrier != CopyScope::Block &&
+        (!isCopy || needsBarrier(events[i], iteration)))
+      sync.barrier =
+          isReclaimed(events[i]) ? CopyScope::Block : events[i].scope;
     // The tiles this barrier can publish, of those read from here on, are
     // waited for here if they are on their way. A barrier of a warp costs next
     // to nothing, so it is there for the next read alone.
@@ -110,6 +119,9 @@ private:
     }
     if (hazard && events[i].kind == RingEvent::Reclaim && !pending.empty())
       inFlight = 0;
+    if (isCopy)
+      if (auto allowed = getAllowedBeforeWrite(events[i], iteration))
+        inFlight = std::min(inFlight.value_or(*allowed), *allowed);
     sync.waitInFlight = inFlight;
     return before.waitInFlight != sync.waitInFlight ||
            before.barrier != sync.barrier;
@@ -142,12 +154,37 @@ private:
            });
   }
 
-  bool isSlotInUse(const RingEvent &event, int64_t iteration) const {
+  static bool isSameSlot(const RingEvent &event, Tile a, Tile b) {
+    return a.first == b.first && (a.second - b.second) % event.numStages == 0;
+  }
+
+  /// Whether the event writes to memory that warps exchanged values through.
+  bool isReclaimed(const RingEvent &event) const {
+    return reclaimedSinceBarrier && event.kind != RingEvent::Read &&
+           event.scope == CopyScope::Warp;
+  }
+
+  /// Whether other threads may still use what a copy overwrites.
+  bool needsBarrier(const RingEvent &event, int64_t iteration) const {
     Tile tile = tileOf(event, iteration);
-    return llvm::any_of(readSinceBarrier, [&](const auto &entry) {
-      return entry.first.first == tile.first &&
-             (entry.first.second - tile.second) % event.numStages == 0;
-    });
+    return isReclaimed(event) ||
+           llvm::any_of(readSinceBarrier, [&](const auto &entry) {
+             return isSameSlot(event, entry.first, tile);
+           });
+  }
+
+  /// How many groups may stay unfinished when a copy overwrites a slot; none
+  /// when no other copy into it is on its way. (A thread copies the same
+  /// elements of every tile of a ring, so it has to wait for its own alone.)
+  std::optional<int64_t> getAllowedBeforeWrite(const RingEvent &event,
+                                               int64_t iteration) const {
+    Tile tile = tileOf(event, iteration);
+    for (size_t g = pending.size(); g-- > 0;)
+      if (llvm::any_of(pending[g], [&](Tile other) {
+            return isSameSlot(event, other, tile);
+          }))
+        return static_cast<int64_t>(pending.size() - 1 - g);
+    return std::nullopt;
   }
 
   void apply(const RingSync &sync) {
@@ -159,6 +196,7 @@ private:
       }
     if (!sync.barrier)
       return;
+    reclaimedSinceBarrier &= *sync.barrier != CopyScope::Block;
     for (auto it = arrived.begin(); it != arrived.end();) {
       bool meets =
           *sync.barrier == CopyScope::Block || scopes[*it] == CopyScope::Warp;
@@ -180,14 +218,10 @@ private:
       return;
     case RingEvent::Copy: {
       Tile tile = tileOf(event, iteration);
-      auto isSameSlot = [&](Tile other) {
-        return other.first == tile.first &&
-               (other.second - tile.second) % event.numStages == 0;
-      };
       // Whatever the slot held is gone, also if it was the same tile.
       for (std::set<Tile> *tiles : {&arrived, &published})
         for (auto it = tiles->begin(); it != tiles->end();)
-          it = isSameSlot(*it) ? tiles->erase(it) : std::next(it);
+          it = isSameSlot(event, *it, tile) ? tiles->erase(it) : std::next(it);
       open.insert(tile);
       scopes[tile] = event.scope;
       return;
@@ -196,6 +230,7 @@ private:
       readSinceBarrier[tileOf(event, iteration)] = event.scope;
       return;
     case RingEvent::Reclaim:
+      reclaimedSinceBarrier = true;
       for (auto it = published.begin(); it != published.end();)
         it = scopes.at(*it) == CopyScope::Warp ? published.erase(it)
                                                : std::next(it);
@@ -211,39 +246,98 @@ private:
   std::set<Tile> arrived;             ///< waited for by each thread
   std::set<Tile> published;           ///< ... and behind a barrier
   std::map<Tile, CopyScope> readSinceBarrier;
+  bool reclaimedSinceBarrier = false;
   std::map<Tile, CopyScope> scopes;
 };
 } // namespace
 
+namespace {
+/// How often the key loop runs, in each round of the program.
+using Run = std::vector<int64_t>;
+
+/// Finds the plan for some runs of a program.
+class Planner {
+public:
+  Planner(const RingProgram &program, std::vector<Run> runs)
+      : program(program), runs(std::move(runs)) {}
+
+  RingPlan plan() {
+    RingPlan plan;
+    plan.before.resize(program.before.size());
+    plan.body.resize(program.body.size());
+    plan.after.resize(program.after.size());
+    plan.prologue.resize(program.prologue.size());
+    complete(plan);
+    moveOutOfBody(plan);
+    removeSuperfluous(plan);
+    return plan;
+  }
+
+private:
+  bool anyRun(RingPlan &plan, bool (Machine::*find)(llvm::ArrayRef<int64_t>)) {
+    bool result = false;
+    for (const Run &run : runs)
+      result |= (Machine(program, plan).*find)(run);
+    return result;
+  }
+
+  /// Adds all that is missing. Each pass adds or tightens a sync, and there are
+  /// finitely many.
+  void complete(RingPlan &plan) {
+    while (anyRun(plan, &Machine::refine))
+      ;
+  }
+
+  static int64_t countBlockBarriers(const RingPlan &plan) {
+    return llvm::count_if(plan.body, [](const RingSync &sync) {
+      return sync.barrier == CopyScope::Block;
+    });
+  }
+
+  /// Removes barriers from the loop where others outside can do their work.
+  void moveOutOfBody(RingPlan &plan) {
+    for (size_t i = 0; i < plan.body.size(); ++i) {
+      if (plan.body[i].barrier != CopyScope::Block)
+        continue;
+      RingPlan other = plan;
+      other.body[i] = RingSync();
+      complete(other);
+      if (countBlockBarriers(other) < countBlockBarriers(plan))
+        plan = std::move(other);
+    }
+  }
+
+  /// A sync added early may have become superfluous through a later one.
+  void removeSuperfluous(RingPlan &plan) {
+    for (auto *syncs : {&plan.prologue, &plan.before, &plan.body, &plan.after})
+      for (RingSync &sync : *syncs) {
+        if (sync.empty())
+          continue;
+        RingSync saved = std::exchange(sync, RingSync());
+        if (anyRun(plan, &Machine::hasHazard))
+          sync = saved;
+      }
+  }
+
+  const RingProgram &program;
+  std::vector<Run> runs;
+};
+} // namespace
+
 RingPlan mlir::flashcore::planRingSync(const RingProgram &program) {
-  RingPlan plan;
-  plan.before.resize(program.before.size());
-  plan.body.resize(program.body.size());
-  plan.after.resize(program.after.size());
   int64_t numStages = 1;
   for (const RingEvent &event : program.body)
     numStages = std::max(numStages, event.numStages);
   // A slot is reused after numStages iterations; two rounds reach the steady
   // state. The loop may also end before that, so every shorter run counts too.
+  // What repeats meets the leftovers of any run before.
   int64_t maxIterations = 2 * numStages + 1;
-  auto anyRun = [&](auto &&predicate) {
-    bool result = false;
-    for (int64_t n = 0; n <= maxIterations; ++n)
-      result |= predicate(Machine(program, plan), n);
-    return result;
-  };
-  // Each pass adds or tightens a sync, and there are finitely many.
-  while (anyRun([](Machine machine, int64_t n) { return machine.refine(n); }))
-    ;
-  // A sync added early may have become superfluous through a later one.
-  for (auto *syncs : {&plan.before, &plan.body, &plan.after})
-    for (RingSync &sync : *syncs) {
-      if (sync.empty())
-        continue;
-      RingSync saved = std::exchange(sync, RingSync());
-      if (anyRun(
-              [](Machine machine, int64_t n) { return machine.hasHazard(n); }))
-        sync = saved;
-    }
-  return plan;
+  std::vector<Run> runs;
+  for (int64_t n = 0; n <= maxIterations; ++n) {
+    if (!program.repeats)
+      runs.push_back({n});
+    for (int64_t next = 0; program.repeats && next <= maxIterations; ++next)
+      runs.push_back({n, next});
+  }
+  return Planner(program, std::move(runs)).plan();
 }

@@ -148,8 +148,9 @@ static int64_t chooseHeadGroup(const AttentionProblem &problem) {
   return heads;
 }
 
-/// Whether blocks of few rows leave SMs idle, but the keys are enough to be
-/// shared out.
+/// Whether blocks of few rows are enough for the chip: each has all rows of its
+/// heads, so that K and V are read once; or there are too few blocks, but
+/// enough keys to share out.
 static bool hasFewLongRows(const AttentionProblem &problem,
                            const TargetInfo &target) {
   constexpr int64_t minKeys = 1024, minKeysPerRow = 8;
@@ -157,10 +158,12 @@ static bool hasFewLongRows(const AttentionProblem &problem,
       !problem.seqlenQ || !problem.seqlenK)
     return false;
   int64_t keys = getVisibleKeys(problem);
-  if (keys < minKeys || keys / minKeysPerRow < *problem.seqlenQ)
+  if (keys / minKeysPerRow < *problem.seqlenQ)
     return false;
-  return *getNumBlocks(problem, 16 * getFewRowWarps(problem),
-                       chooseHeadGroup(problem)) <= target.numSMs;
+  int64_t rows = 16 * getFewRowWarps(problem);
+  if (*getNumBlocks(problem, rows, chooseHeadGroup(problem)) > target.numSMs)
+    return *problem.seqlenQ <= rows;
+  return keys >= minKeys;
 }
 
 static GridFill getGridFill(const AttentionProblem &problem,
@@ -324,6 +327,9 @@ static int64_t chooseStreamedKeys(const AttentionProblem &problem) {
   return std::clamp<int64_t>(keys, 16, 64);
 }
 
+/// Blocks of such tiles that an SM holds: with 64 KiB in flight each.
+static constexpr int64_t kStreamingBlocksPerSM = 2;
+
 /// Stages for 64 KiB of such tiles in flight, or as many as fit.
 static int64_t chooseStreamedStages(const AttentionProblem &problem,
                                     const TargetInfo &target,
@@ -341,18 +347,37 @@ static int64_t chooseStreamedStages(const AttentionProblem &problem,
   return streamed.numStages;
 }
 
-/// Blocks for the keys of a query tile: two an SM in all, with enough keys
-/// each to be worth a merge.
+/// What the last blocks of a grid add to its time, as a share of it. Blocks
+/// that stream keys finish together, two an SM; what is left over then has the
+/// memory for itself, which less than a block an SM cannot keep busy.
+static double getTail(int64_t blocks, const TargetInfo &target) {
+  int64_t rest = blocks % (kStreamingBlocksPerSM * target.numSMs);
+  if (rest == 0)
+    return 0;
+  return static_cast<double>(std::max<int64_t>(target.numSMs - rest, 0)) /
+         blocks;
+}
+
+/// Blocks for the keys of a query tile: as many as run at once, or as leave no
+/// long tail, with enough keys each to be worth a merge.
 static int64_t chooseKeySplits(const AttentionProblem &problem,
                                const TargetInfo &target,
                                const ScheduleChoice &choice) {
-  constexpr int64_t minKeys = 256, blocksPerSM = 2;
+  constexpr int64_t minKeys = 256, maxExtraSplits = 3;
+  constexpr double shortTail = 0.05;
   if (choice.blockM < 1)
     return 1; // refused later
   int64_t blocks = *getNumBlocks(problem, choice.blockM, choice.headGroup);
-  int64_t splits =
-      std::min<int64_t>(llvm::divideCeil(blocksPerSM * target.numSMs, blocks),
-                        getVisibleKeys(problem) / minKeys);
+  int64_t first =
+      std::max<int64_t>(kStreamingBlocksPerSM * target.numSMs / blocks, 1);
+  int64_t splits = first;
+  for (int64_t more = first; more <= first + maxExtraSplits; ++more) {
+    if (getTail(blocks * more, target) < getTail(blocks * splits, target))
+      splits = more;
+    if (getTail(blocks * splits, target) <= shortTail)
+      break;
+  }
+  splits = std::min(splits, getVisibleKeys(problem) / minKeys);
   return std::clamp<int64_t>(splits, 1, kMaxKeySplits);
 }
 
@@ -544,11 +569,13 @@ static ScheduleChoice complete(const AttentionProblem &problem,
   choice.minBlocks =
       reasons.decide("min_blocks", options.minBlocks, 1,
                      "keeps ptxas from spilling to fit one more block");
+  int64_t keySplits = hasFewRows ? chooseKeySplits(problem, target, choice) : 1;
   choice.keySplits = reasons.decide(
-      "key_splits", options.keySplits,
-      hasFewRows ? chooseKeySplits(problem, target, choice) : 1,
-      hasFewRows ? "two blocks an SM, of 256 keys or more each"
-                 : "a query row is one block's, which needs no merge");
+      "key_splits", options.keySplits, keySplits,
+      keySplits > 1 ? "two blocks an SM, of 256 keys or more each"
+                    : "a query row is one block's, which needs no merge");
+  choice.grid = reasons.decide("grid", options.grid, Grid::Full, stringifyGrid,
+                               "the chip hands out tiles as blocks end");
   return choice;
 }
 

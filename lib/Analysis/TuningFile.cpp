@@ -93,6 +93,7 @@ static llvm::ArrayRef<ScheduleField> getScheduleFields() {
                                             "'online' or 'one_pass'"),
       makeField<&Options::headGroup>("head_group"),
       makeField<&Options::keySplits>("key_splits"),
+      makeField<Grid, &Options::grid>("grid", "'full' or 'persistent'"),
   };
   return fields;
 }

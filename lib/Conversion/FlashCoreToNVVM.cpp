@@ -144,9 +144,12 @@ struct FlashCoreToNVVMPass final
     func->setAttr(
         nvvm->getReqntidAttrName(),
         b.getDenseI32ArrayAttr({static_cast<int32_t>(numThreads), 1, 1}));
-    if (schedule && schedule.getMinBlocks() > 0)
+    // A kernel without a schedule waits for its loads once if it has the
+    // registers for all of them; ptxas by itself would make room for blocks.
+    int64_t minBlocks = schedule ? schedule.getMinBlocks() : 1;
+    if (minBlocks > 0)
       func->setAttr(nvvm->getMinctasmAttrName(),
-                    b.getI32IntegerAttr(schedule.getMinBlocks()));
+                    b.getI32IntegerAttr(minBlocks));
     func.setDenormalFpMathF32("preserve-sign,preserve-sign");
   }
 

@@ -53,6 +53,7 @@ llvm::ArrayRef<Phase> mlir::flashcore::getPhases() {
          OpPassManager &kernel = nestKernels(pm);
          kernel.addPass(createPipelineLoopsPass());
          kernel.addPass(createSimplifyKernelPass());
+         kernel.addPass(createStartNextTilePass());
          kernel.addPass(createInsertBarriersPass());
          kernel.addPass(createSplitMaskedTilesPass());
          kernel.addPass(createSkipHiddenTilesPass());

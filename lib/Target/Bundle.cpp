@@ -90,7 +90,7 @@ static std::string getCubinName(const Cubin &cubin) {
 static json::Object describeKernel(const BundleContents &contents,
                                    const BundleKernel &kernel) {
   DictionaryAttr description = kernel.description;
-  return json::Object{
+  json::Object result{
       {"name", kernel.name},
       {"block", json::Array{toJSON(description.get("threads")), 1, 1}},
       {"grid", json::Array{toJSON(description.get("grid")), json::Array(),
@@ -98,6 +98,9 @@ static json::Object describeKernel(const BundleContents &contents,
       {"dynamic_shared_memory", toJSON(description.get("shared_memory"))},
       {"arguments", toJSON(description.get("arguments"))},
       {"resources", describeResources(contents, kernel.name)}};
+  if (Attribute limit = description.get("max_blocks_per_sm"))
+    result["max_blocks_per_sm"] = toJSON(limit);
+  return result;
 }
 
 static json::Value buildManifest(const BundleContents &contents) {

@@ -223,6 +223,8 @@ KernelSpec BundleLoader::readKernel(Field field) {
     kernel.block[i] = block[i].integer(1, 1024);
     kernel.grid[i] = readProduct(grid[i]);
   }
+  if (field.has("max_blocks_per_sm"))
+    kernel.maxBlocksPerSM = field["max_blocks_per_sm"].integer(1, 32);
   kernel.dynamicSharedMemory =
       field["dynamic_shared_memory"].integer(0, 1 << 24);
   for (Field argument : field["arguments"].elements())

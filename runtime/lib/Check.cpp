@@ -208,7 +208,7 @@ Status flashcore::runOnce(Device &device, LoadedModule &module,
                           TensorSet &set) {
   if (Status status = set.upload(device); !status.ok())
     return status;
-  StatusOr<std::vector<KernelLaunch>> launches = set.launches();
+  StatusOr<std::vector<KernelLaunch>> launches = set.launches(device);
   if (!launches.ok())
     return launches.status();
   for (const KernelLaunch &launch : *launches)
@@ -242,7 +242,7 @@ StatusOr<Timing> flashcore::timeProblem(Device &device, LoadedModule &module,
       return status;
     if (Status status = set->upload(device); !status.ok())
       return status;
-    StatusOr<std::vector<KernelLaunch>> planned = set->launches();
+    StatusOr<std::vector<KernelLaunch>> planned = set->launches(device);
     if (!planned.ok())
       return planned.status();
     launches.push_back(std::move(*planned));

@@ -13,12 +13,15 @@
 #include "flashcore/Emulator/OptionText.h"
 
 #include <algorithm>
+#include <charconv>
 
 using namespace flashcore;
 
 namespace {
 /// Findings that are shown in full; the rest is counted.
 constexpr size_t maxNotes = 8;
+/// Those of the usual card of its chip.
+constexpr int64_t defaultMultiprocessors = 132, maxMultiprocessors = 1 << 20;
 
 class EmulatorModule final : public LoadedModule {
 public:
@@ -47,7 +50,8 @@ public:
 
 class EmulatorDevice final : public Device {
 public:
-  explicit EmulatorDevice(const emu::LaunchOptions &options = {})
+  explicit EmulatorDevice(const emu::LaunchOptions &options = {},
+                          int64_t multiprocessors = defaultMultiprocessors)
       : options(options) {
     deviceInfo.kind = "emulator";
     deviceInfo.name = "the PTX emulator";
@@ -58,6 +62,7 @@ public:
     deviceInfo.limits.threadsPerBlock = 1024;
     deviceInfo.limits.block = {1024, 1024, 64};
     deviceInfo.limits.grid = {2147483647, 65535, 65535};
+    deviceInfo.limits.multiprocessors = multiprocessors;
     deviceInfo.checksBounds = true;
   }
 
@@ -178,13 +183,33 @@ std::unique_ptr<Device> flashcore::createEmulatorDevice() {
   return std::make_unique<EmulatorDevice>();
 }
 
+static StatusOr<int64_t> parseMultiprocessors(const std::string &text) {
+  int64_t number = 0;
+  auto [rest, error] =
+      std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || rest != text.data() + text.size() || number < 1 ||
+      number > maxMultiprocessors)
+    return Status::error("option 'multiprocessors' of the emulator expects 1 "
+                         "to " +
+                         std::to_string(maxMultiprocessors) + ", but got '" +
+                         text + "'");
+  return number;
+}
+
 StatusOr<std::unique_ptr<Device>>
 flashcore::createEmulatorDevice(const EmulatorOptions &options) {
   emu::LaunchOptions launch;
+  int64_t multiprocessors = defaultMultiprocessors;
   for (const auto &[name, value] : options)
-    if (emu::Error error = emu::setLaunchOption(launch, name, value);
-        !error.message.empty())
+    if (name == "multiprocessors") {
+      StatusOr<int64_t> number = parseMultiprocessors(value);
+      if (!number.ok())
+        return number.status();
+      multiprocessors = *number;
+    } else if (emu::Error error = emu::setLaunchOption(launch, name, value);
+               !error.message.empty())
       return Status::error("option '" + name + "' of the emulator " +
                            error.message);
-  return std::unique_ptr<Device>(std::make_unique<EmulatorDevice>(launch));
+  return std::unique_ptr<Device>(
+      std::make_unique<EmulatorDevice>(launch, multiprocessors));
 }

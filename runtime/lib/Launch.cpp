@@ -12,6 +12,7 @@
 
 #include "flashcore/Runtime/Launch.h"
 
+#include <algorithm>
 #include <cassert>
 
 using namespace flashcore;
@@ -73,7 +74,12 @@ static Status checkPointers(const Problem &problem,
 }
 
 StatusOr<std::vector<KernelLaunch>>
-flashcore::planLaunches(const Problem &problem, const PointerMap &pointers) {
+flashcore::planLaunches(const Problem &problem, const PointerMap &pointers,
+                        int64_t multiprocessors) {
+  if (multiprocessors < 1)
+    return Status::error("expects a device of at least one multiprocessor, but "
+                         "got " +
+                         std::to_string(multiprocessors));
   if (Status status = checkPointers(problem, pointers); !status.ok())
     return status;
   std::vector<KernelLaunch> launches;
@@ -85,6 +91,9 @@ flashcore::planLaunches(const Problem &problem, const PointerMap &pointers) {
     launch.kernel = launches.size();
     launch.name = kernel.name;
     launch.grid = *grid;
+    if (kernel.maxBlocksPerSM)
+      launch.grid[0] =
+          std::min(launch.grid[0], multiprocessors * *kernel.maxBlocksPerSM);
     launch.block = kernel.block;
     launch.dynamicSharedMemory = kernel.dynamicSharedMemory;
     for (const ArgumentSpec &argument : kernel.arguments) {

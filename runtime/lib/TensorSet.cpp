@@ -277,7 +277,8 @@ Status TensorSet::download(Device &device) {
   return Status::success();
 }
 
-StatusOr<std::vector<KernelLaunch>> TensorSet::launches() const {
+StatusOr<std::vector<KernelLaunch>>
+TensorSet::launches(const Device &device) const {
   assert(buffers.size() == tensors.size() && "upload comes first");
   PointerMap pointers;
   for (size_t i = 0; i < tensors.size(); ++i)
@@ -285,7 +286,7 @@ StatusOr<std::vector<KernelLaunch>> TensorSet::launches() const {
         buffers[i].pointer() + static_cast<DevicePointer>(guardBytes);
   if (workspace)
     pointers[std::string(WorkspaceName)] = workspace->pointer();
-  return planLaunches(*source, pointers);
+  return planLaunches(*source, pointers, device.info().limits.multiprocessors);
 }
 
 Status flashcore::verifyStage(const Problem &problem, Stage stage) {

@@ -129,6 +129,24 @@ TEST_F(BundleLoaderTest, acceptsAnAttentionWithoutLse) {
   EXPECT_EQ(loadTestBundle(manifest).findTensor("lse"), nullptr);
 }
 
+TEST_F(BundleLoaderTest, readsTheLimitOfAPersistentKernel) {
+  EXPECT_FALSE(loadTestBundle().kernels[0].maxBlocksPerSM);
+  json manifest = testManifest();
+  manifest["kernels"][0]["max_blocks_per_sm"] = 2;
+  EXPECT_EQ(loadTestBundle(manifest).kernels[0].maxBlocksPerSM, 2);
+}
+
+TEST_F(BundleLoaderTest, refusesWrongLimitsOfPersistentKernels) {
+  const std::string start =
+      "manifest.json: expects 'kernels[0].max_blocks_per_sm' to be an integer "
+      "from 1 to 32, but got ";
+  for (const json &limit : {json(0), json(33), json(1.5), json(nullptr)}) {
+    json manifest = testManifest();
+    manifest["kernels"][0]["max_blocks_per_sm"] = limit;
+    EXPECT_EQ(refusal(manifest), start + limit.dump() + remedy);
+  }
+}
+
 TEST_F(BundleLoaderTest, refusesADirectoryWithoutManifest) {
   EXPECT_EQ(load(),
             "manifest.json: cannot read the file: No such file or directory\n"

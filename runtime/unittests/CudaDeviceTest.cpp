@@ -182,7 +182,7 @@ TEST(CudaDeviceTest, launchesWithArgumentsInOrder) {
   PointerMap pointers = {
       {"q", 4096}, {"k", 8192}, {"v", 12288}, {"o", 16384}, {"lse", 20480}};
   StatusOr<std::vector<KernelLaunch>> launches =
-      planLaunches(*problem, pointers);
+      planLaunches(*problem, pointers, 1);
   ASSERT_EQ(text(launches), "");
   EXPECT_EQ(text(device->launch(**module, launches->front())), "");
 

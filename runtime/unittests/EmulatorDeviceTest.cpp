@@ -140,6 +140,13 @@ TEST(EmulatorDeviceTest, takesOptions) {
                   .ok());
 }
 
+TEST(EmulatorDeviceTest, hasTheMultiprocessorsOfItsOption) {
+  EXPECT_EQ(createEmulatorDevice()->info().limits.multiprocessors, 132);
+  auto device = createEmulatorDevice({{"multiprocessors", "3"}});
+  ASSERT_TRUE(device.ok());
+  EXPECT_EQ((*device)->info().limits.multiprocessors, 3);
+}
+
 TEST(EmulatorDeviceTest, refusesBadOptions) {
   auto device = createEmulatorDevice({{"mma", "sm70"}});
   ASSERT_FALSE(device.ok());
@@ -148,6 +155,12 @@ TEST(EmulatorDeviceTest, refusesBadOptions) {
             "but got 'sm70'");
   EXPECT_EQ(createEmulatorDevice({{"speed", "9"}}).status().message(),
             "option 'speed' of the emulator is unknown");
+  for (const char *number : {"0", "-1", "two", "2x", "", "1048577"})
+    EXPECT_EQ(
+        createEmulatorDevice({{"multiprocessors", number}}).status().message(),
+        "option 'multiprocessors' of the emulator expects 1 to 1048576, but "
+        "got '" +
+            std::string(number) + "'");
 }
 
 TEST(EmulatorDeviceTest, refusesWhatItCannotParse) {

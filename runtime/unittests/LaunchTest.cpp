@@ -41,11 +41,42 @@ TEST(LaunchTest, packsEveryKind) {
   PointerMap withWorkspace = pointers;
   withWorkspace["workspace"] = 0x6000;
   StatusOr<std::vector<KernelLaunch>> launches =
-      planLaunches(*problem, withWorkspace);
+      planLaunches(*problem, withWorkspace, 1);
   ASSERT_EQ(text(launches), "");
   EXPECT_EQ(
       (*launches)[0].arguments,
       (std::vector<uint64_t>{0x6000, 0x4000, 2, 16, 4 * 32 * 16, 16, 16}));
+}
+
+// 2 * 4 * 1 blocks of 64 query rows.
+TEST(LaunchTest, limitsAPersistentKernelToTheDevice) {
+  nlohmann::json manifest = testManifest();
+  manifest["kernels"][0]["max_blocks_per_sm"] = 2;
+  Bundle bundle = loadTestBundle(manifest);
+  StatusOr<Problem> problem = Problem::create(bundle, testRequest(2));
+  for (auto [multiprocessors, blocks] :
+       {std::pair<int64_t, int64_t>{1, 2}, {3, 6}, {4, 8}, {132, 8}}) {
+    StatusOr<std::vector<KernelLaunch>> launches =
+        planLaunches(*problem, pointers, multiprocessors);
+    ASSERT_EQ(text(launches), "");
+    EXPECT_EQ((*launches)[0].grid, (std::array<int64_t, 3>{blocks, 1, 1}));
+  }
+}
+
+TEST(LaunchTest, leavesOtherGridsWhole) {
+  Bundle bundle = loadTestBundle(testManifest());
+  StatusOr<Problem> problem = Problem::create(bundle, testRequest(2));
+  StatusOr<std::vector<KernelLaunch>> launches =
+      planLaunches(*problem, pointers, 1);
+  ASSERT_EQ(text(launches), "");
+  EXPECT_EQ((*launches)[0].grid, (std::array<int64_t, 3>{8, 1, 1}));
+}
+
+TEST(LaunchTest, refusesADeviceWithoutMultiprocessors) {
+  Bundle bundle = loadTestBundle(testManifest());
+  StatusOr<Problem> problem = Problem::create(bundle, testRequest());
+  EXPECT_EQ(text(planLaunches(*problem, pointers, 0)),
+            "expects a device of at least one multiprocessor, but got 0");
 }
 
 TEST(LaunchTest, keepsTheOrderOfTheKernels) {
@@ -60,7 +91,7 @@ TEST(LaunchTest, keepsTheOrderOfTheKernels) {
   Bundle bundle = loadTestBundle(manifest);
   StatusOr<Problem> problem = Problem::create(bundle, testRequest());
   StatusOr<std::vector<KernelLaunch>> launches =
-      planLaunches(*problem, pointers);
+      planLaunches(*problem, pointers, 1);
   ASSERT_EQ(text(launches), "");
   ASSERT_EQ(launches->size(), 2u);
   EXPECT_EQ((*launches)[0].name, "attention");
@@ -82,7 +113,7 @@ TEST(LaunchTest, refusesAMissingPointer) {
   StatusOr<Problem> problem = Problem::create(bundle, testRequest());
   PointerMap incomplete = pointers;
   incomplete.erase("k");
-  EXPECT_EQ(text(planLaunches(*problem, incomplete)),
+  EXPECT_EQ(text(planLaunches(*problem, incomplete, 1)),
             "expects a pointer for 'k', but got none\n"
             "  note: it is argument 1 of kernel 'attention'");
 }
@@ -92,13 +123,13 @@ TEST(LaunchTest, refusesANullPointer) {
   StatusOr<Problem> problem = Problem::create(bundle, testRequest());
   PointerMap null = pointers;
   null["k"] = 0;
-  EXPECT_EQ(text(planLaunches(*problem, null)),
+  EXPECT_EQ(text(planLaunches(*problem, null, 1)),
             "expects a pointer for 'k', but got null\n"
             "  note: only a tensor without elements needs none");
   StatusOr<Problem> empty =
       Problem::create(bundle, testRequest(1, 4, 2, 32, 0));
   null["v"] = 0;
-  EXPECT_EQ(text(planLaunches(*empty, null)), "");
+  EXPECT_EQ(text(planLaunches(*empty, null, 1)), "");
 }
 
 TEST(LaunchTest, anEmptyProblemNeedsNoWorkspace) {
@@ -109,13 +140,14 @@ TEST(LaunchTest, anEmptyProblemNeedsNoWorkspace) {
   request.dims["batch"] = 0;
   StatusOr<Problem> empty = Problem::create(bundle, request);
   ASSERT_EQ(text(empty), "");
-  StatusOr<std::vector<KernelLaunch>> launches = planLaunches(*empty, pointers);
+  StatusOr<std::vector<KernelLaunch>> launches =
+      planLaunches(*empty, pointers, 1);
   ASSERT_EQ(text(launches), "");
   EXPECT_TRUE((*launches)[0].empty());
   EXPECT_TRUE((*launches)[1].empty());
   request.dims["batch"] = 1;
   StatusOr<Problem> problem = Problem::create(bundle, request);
-  EXPECT_EQ(text(planLaunches(*problem, pointers)),
+  EXPECT_EQ(text(planLaunches(*problem, pointers, 1)),
             "expects a pointer for 'workspace', but got none\n"
             "  note: it is argument 1 of kernel 'attention'");
 }
@@ -128,10 +160,10 @@ TEST(LaunchTest, refusesANullWorkspace) {
   StatusOr<Problem> problem = Problem::create(bundle, testRequest());
   PointerMap null = pointers;
   null["workspace"] = 0;
-  EXPECT_EQ(text(planLaunches(*problem, null)),
+  EXPECT_EQ(text(planLaunches(*problem, null, 1)),
             "expects 64 bytes of workspace, but got null");
   null["workspace"] = 0x6000;
-  EXPECT_EQ(text(planLaunches(*problem, null)), "");
+  EXPECT_EQ(text(planLaunches(*problem, null, 1)), "");
 }
 
 TEST(LaunchTest, refusesAnUnalignedPointer) {
@@ -141,7 +173,7 @@ TEST(LaunchTest, refusesAnUnalignedPointer) {
   StatusOr<Problem> problem = Problem::create(bundle, request);
   PointerMap unaligned = pointers;
   unaligned["v"] = 4104;
-  EXPECT_EQ(text(planLaunches(*problem, unaligned)),
+  EXPECT_EQ(text(planLaunches(*problem, unaligned, 1)),
             "expects 'v' to start at a multiple of 16 bytes, but got the "
             "address 4104 and an offset of 16 bytes");
 }

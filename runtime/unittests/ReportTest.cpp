@@ -141,6 +141,16 @@ TEST(ReportTest, summarizesABundle) {
       "of static shared memory\n");
 }
 
+TEST(ReportTest, summarizesAPersistentKernel) {
+  nlohmann::json manifest = testManifest();
+  manifest["kernels"][0]["max_blocks_per_sm"] = 2;
+  std::string info = formatInfo(loadTestBundle(manifest));
+  EXPECT_NE(info.find("grid (ceil(seqlen_q/64) * heads_q * batch, 1, 1) of at "
+                      "most 2 a multiprocessor, 8 arguments"),
+            std::string::npos)
+      << info;
+}
+
 TEST(ReportTest, summarizesKernelsThatShareAWorkspace) {
   std::string info = formatInfo(loadTestBundle(splitManifest()));
   EXPECT_NE(info.find("  attention: block 128x1x1, grid (ceil(seqlen_q/64) * "

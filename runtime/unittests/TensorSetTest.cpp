@@ -207,7 +207,7 @@ TEST_F(TensorSetTest, leavesGuardsOutWhereTheDeviceChecksBounds) {
   TensorSet set = std::move(*TensorSet::create(problem));
   ASSERT_EQ(text(set.fillInputs(1, InputKind::Normal, Stage::All)), "");
   ASSERT_EQ(text(set.upload(*device)), "");
-  DevicePointer q = (*set.launches())[0].arguments[0];
+  DevicePointer q = (*set.launches(*device))[0].arguments[0];
   std::vector<std::byte> data(
       static_cast<size_t>(set.tensor("q").storageBytes()));
   int64_t bytes = set.tensor("q").storageBytes() - 2 * HostTensor::GuardBytes;
@@ -258,7 +258,7 @@ TEST(TensorSetWorkspaceTest, allocatesAndPassesTheWorkspace) {
   HostDevice device;
   StatusOr<TensorSet> set = TensorSet::create(*problem);
   ASSERT_EQ(text(set->upload(device)), "");
-  StatusOr<std::vector<KernelLaunch>> launches = set->launches();
+  StatusOr<std::vector<KernelLaunch>> launches = set->launches(device);
   ASSERT_EQ(text(launches), "");
   uint32_t word = 0;
   ASSERT_EQ(text(device.copyToHost(&word, (*launches)[0].arguments[0], 4)), "");
@@ -311,7 +311,7 @@ TEST(TensorSetDescribeTest, saysWhereElementsLie) {
   HostDevice device;
   StatusOr<TensorSet> set = TensorSet::create(*problem);
   ASSERT_EQ(text(set->upload(device)), "");
-  StatusOr<std::vector<KernelLaunch>> launches = set->launches();
+  StatusOr<std::vector<KernelLaunch>> launches = set->launches(device);
   ASSERT_EQ(text(launches), "");
   const TensorGeometry &q = *problem->findTensor("q");
   ASSERT_EQ(device.descriptions.size(), problem->tensors().size());

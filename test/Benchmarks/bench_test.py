@@ -116,16 +116,26 @@ class BundleTest(Folder):
     def test_plans_all_kernels(self):
         b = self.bundle()
         dims = b.dims({"seqlen_k": 130})
-        first, second = b.plan(dims, self.BUFFERS, workspace=77)
+        first, second = b.plan(dims, self.BUFFERS, 132, workspace=77)
         self.assertEqual(first.grid, (16, 3, 1))
         self.assertEqual(first.arguments, (4096, 77, 130, 128, 8))
         self.assertEqual((first.block, first.shared_bytes), ((128, 1, 1), 1024))
         self.assertEqual((second.name, second.grid), ("merge", (2, 1, 1)))
         self.assertEqual(b.workspace_bytes(dims), 4 * 2 + 16 * 8 * 2)
 
+    def test_limits_persistent_kernels_to_the_device(self):
+        part, merge = MANIFEST["kernels"]
+        b = self.bundle(kernels=[part | {"max_blocks_per_sm": 2}, merge])
+        dims = b.dims({"seqlen_k": 130})
+        for multiprocessors, blocks in ((3, 6), (132, 16)):
+            first, second = b.plan(dims, self.BUFFERS, multiprocessors)
+            self.assertEqual(first.grid, (blocks, 3, 1))
+            self.assertEqual(second.grid, (2, 1, 1))
+
     def test_leaves_empty_grids_out(self):
         b = self.bundle()
-        names = [k.name for k in b.plan(b.dims({"seqlen_k": 0}), self.BUFFERS)]
+        dims = b.dims({"seqlen_k": 0})
+        names = [k.name for k in b.plan(dims, self.BUFFERS, 132)]
         self.assertEqual(names, ["merge"])
 
     def test_refuses_other_sizes(self):

@@ -12,6 +12,8 @@ import pathlib
 import subprocess
 
 _ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+# What persistent kernels are launched for: few, so that blocks walk many tiles.
+MULTIPROCESSORS = 2
 
 
 def _load_attention():
@@ -115,6 +117,8 @@ def _describe(number, kernel, sizes, tensors, floats, name, ptx):
     """The launch of kernel `number` of a bundle. The first one writes the
     workspace, the next ones read it."""
     grid = [_evaluate(factors, sizes) for factors in kernel["grid"]]
+    if limit := kernel.get("max_blocks_per_sm"):
+        grid[0] = min(grid[0], limit * MULTIPROCESSORS)
     options = ["--kernel", kernel["name"],
                "--grid", ",".join(map(str, grid)),
                "--block", ",".join(map(str, kernel["block"])),

@@ -60,6 +60,15 @@ static std::string describe(const AttentionProblem &problem) {
                        problem.isCausal ? ", causal" : "");
 }
 
+static std::string describeGrid(int64_t tiles, const ScheduleChoice &choice,
+                                const TargetInfo &target) {
+  if (choice.grid == fcgpu::Grid::Full)
+    return llvm::formatv("{0} on {1} SMs", tiles, target.numSMs);
+  int64_t blocks = std::min(tiles, target.numSMs * choice.getBlocksPerSM());
+  return llvm::formatv("{0} on {1} SMs, for {2} tiles", blocks, target.numSMs,
+                       tiles);
+}
+
 void mlir::flashcore::print(llvm::raw_ostream &os,
                             const Explanation &explanation,
                             const TargetInfo &target, const Cubin *cubin,
@@ -97,8 +106,6 @@ void mlir::flashcore::print(llvm::raw_ostream &os,
     line("registers", "unknown: ptxas was not run (--emit=cubin or bundle)");
   }
   if (auto blocks = getNumBlocks(problem, choice.blockM, choice.headGroup))
-    line("grid", llvm::formatv("{0} blocks on {1} SMs",
-                               *blocks * choice.keySplits, target.numSMs)
-                     .str());
+    line("blocks", describeGrid(*blocks * choice.keySplits, choice, target));
   line("limiter", predictLimiter(problem, target, choice));
 }

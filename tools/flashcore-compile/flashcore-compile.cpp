@@ -136,6 +136,10 @@ struct CommandLine {
       "key-splits", cl::location(schedule.keySplits),
       cl::desc("Blocks that share the keys of a query tile; 0 chooses"),
       cl::cat(category)};
+  ScheduleOption<std::string> grid{
+      "grid", cl::location(schedule.grid),
+      cl::desc("full, or persistent: blocks that walk several tiles"),
+      cl::cat(category)};
 };
 llvm::ManagedStatic<CommandLine> options;
 

@@ -69,11 +69,9 @@ struct RawOptions {
   std::map<std::string, std::string> outputs = {{"o", ""}, {"lse", ""}};
   std::string input, layout = "bhsd", kind = "normal", stage = "all";
   std::string json, grid, compiler;
-  EmulatorOptions emulator = {{"check", ""},
-                              {"mma", ""},
-                              {"schedule", ""},
-                              {"async", ""},
-                              {"threads", ""}};
+  EmulatorOptions emulator = {{"check", ""},    {"mma", ""},
+                              {"schedule", ""}, {"async", ""},
+                              {"threads", ""},  {"multiprocessors", ""}};
   std::optional<int64_t> seed;
   bool noCheck = false;
 };
@@ -141,7 +139,9 @@ static void addEmulatorOptions(CLI::App &app, RawOptions &raw) {
       {"schedule", "order of warps: seq (the default), skew, random:SEED"},
       {"async", "when cp.async moves its bytes: lazy (the default), eager, "
                 "random:SEED"},
-      {"threads", "threads to run blocks on (default 1); 0 takes all cores"}};
+      {"threads", "threads to run blocks on (default 1); 0 takes all cores"},
+      {"multiprocessors",
+       "multiprocessors to launch persistent kernels for (default 132)"}};
   for (auto &[name, value] : raw.emulator)
     app.add_option("--emu-" + name, value, "On the emulator: " + help.at(name));
 }

@@ -224,7 +224,11 @@ static std::string formatKernel(const KernelSpec &kernel) {
   text += ", grid (";
   for (size_t i = 0; i < 3; ++i)
     text += (i ? ", " : "") + formatProduct(kernel.grid[i]);
-  text += "), " + std::to_string(kernel.arguments.size()) + " arguments, " +
+  text += ")";
+  if (kernel.maxBlocksPerSM)
+    text += " of at most " + std::to_string(*kernel.maxBlocksPerSM) +
+            " a multiprocessor";
+  text += ", " + std::to_string(kernel.arguments.size()) + " arguments, " +
           std::to_string(kernel.dynamicSharedMemory) +
           " bytes of dynamic shared memory\n";
   if (!kernel.resources)

@@ -179,7 +179,7 @@ StatusOr<LaunchOverhead> Session::measureOverhead(const RunRequest &request) {
     return set.status();
   if (Status status = set->upload(*device); !status.ok())
     return status;
-  StatusOr<std::vector<KernelLaunch>> launches = set->launches();
+  StatusOr<std::vector<KernelLaunch>> launches = set->launches(*device);
   if (!launches.ok())
     return launches.status();
   LaunchOverhead total;

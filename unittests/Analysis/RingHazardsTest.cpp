@@ -37,12 +37,16 @@ struct Step {
 
 class Checker {
 public:
+  /// The key loop runs each of the given numbers of iterations.
   Checker(const RingProgram &program, const RingPlan &plan,
-          int64_t numIterations) {
-    append(program.before, plan.before, 0);
-    for (int64_t i = 0; i < numIterations; ++i)
-      append(program.body, plan.body, i);
-    append(program.after, plan.after, numIterations);
+          llvm::ArrayRef<int64_t> numIterations) {
+    append(program.prologue, plan.prologue, 0);
+    for (int64_t end : numIterations) {
+      append(program.before, plan.before, 0);
+      for (int64_t i = 0; i < end; ++i)
+        append(program.body, plan.body, i);
+      append(program.after, plan.after, end);
+    }
   }
 
   /// What goes wrong first, or an empty string.
@@ -127,7 +131,21 @@ private:
     return "";
   }
 
+  /// Whether a step writes to memory through which warps may still exchange
+  /// values.
+  bool overtakesExchange(size_t step) const {
+    if (trace[step].event.scope != CopyScope::Warp)
+      return false;
+    for (size_t i = 0; i < step; ++i)
+      if (trace[i].event.kind == RingEvent::Reclaim &&
+          !isOrdered(0, i + 1, kNumThreads - 1, step))
+        return true;
+    return false;
+  }
+
   std::string checkCopy(size_t copy) const {
+    if (overtakesExchange(copy))
+      return "overwrites what another warp may still read";
     for (size_t i = 0; i < copy; ++i) {
       if (!isSameSlot(i, copy))
         continue;
@@ -145,9 +163,12 @@ private:
   }
 
   std::string checkReclaim(size_t reclaim) const {
+    if (overtakesExchange(reclaim))
+      return "overwrites what another warp may still read";
     for (size_t i = 0; i < reclaim; ++i) {
       const RingEvent &event = trace[i].event;
-      if (event.kind == RingEvent::Commit || event.scope == CopyScope::Block)
+      if ((event.kind != RingEvent::Copy && event.kind != RingEvent::Read) ||
+          event.scope == CopyScope::Block)
         continue;
       // A barrier in front of a read itself comes too early; that of a wait
       // stands behind it.
@@ -168,11 +189,30 @@ private:
 
 constexpr int64_t kMaxIterations = 11;
 
+/// The runs of the key loop to check, for a program that repeats or not.
+std::vector<std::vector<int64_t>> makeRuns(bool repeats) {
+  std::vector<std::vector<int64_t>> runs;
+  if (!repeats) {
+    for (int64_t n = 0; n <= kMaxIterations; ++n)
+      runs.push_back({n});
+    return runs;
+  }
+  for (int64_t first : {0, 1, 2, 5})
+    for (int64_t second : {0, 1, 3, 4})
+      for (int64_t third : {0, 2, 6})
+        runs.push_back({first, second, third});
+  return runs;
+}
+
 std::string findHazard(const RingProgram &program, const RingPlan &plan) {
-  for (int64_t n = 0; n <= kMaxIterations; ++n) {
-    std::string hazard = Checker(program, plan, n).findHazard();
-    if (!hazard.empty())
-      return std::to_string(n) + " iterations, " + hazard;
+  for (const std::vector<int64_t> &runs : makeRuns(program.repeats)) {
+    std::string hazard = Checker(program, plan, runs).findHazard();
+    if (hazard.empty())
+      continue;
+    std::string text;
+    for (int64_t n : runs)
+      text += std::to_string(n) + " ";
+    return text + "iterations, " + hazard;
   }
   return "";
 }
@@ -446,6 +486,95 @@ TEST(RingHazardsOfAReclaim, LeavesRingsOfTheBlockAlone) {
 }
 
 //===----------------------------------------------------------------------===//
+// Programs that repeat
+//===----------------------------------------------------------------------===//
+
+/// The program again and again; `early` starts the first copies of a round at
+/// the end of the round before.
+RingProgram repeat(RingProgram program, bool early) {
+  program.repeats = true;
+  if (!early)
+    return program;
+  for (const RingEvent &event : program.before)
+    if (event.kind != RingEvent::Read)
+      program.prologue.push_back(event);
+  llvm::erase_if(program.before, [](const RingEvent &event) {
+    return event.kind != RingEvent::Read;
+  });
+  program.after.insert(program.after.end(), program.prologue.begin(),
+                       program.prologue.end());
+  return program;
+}
+
+class RepeatedRingHazards
+    : public testing::TestWithParam<std::tuple<Kernel, bool>> {
+protected:
+  Kernel kernel = std::get<0>(GetParam());
+  RingProgram program = repeat(makeProgram(kernel), std::get<1>(GetParam()));
+  RingPlan plan = planRingSync(program);
+};
+
+TEST_P(RepeatedRingHazards, PlanIsRight) {
+  EXPECT_EQ(findHazard(program, plan), "");
+}
+
+// Only what starts early meets the leftovers of a round in one run already.
+TEST_P(RepeatedRingHazards, PlanOfOneRunIsNot) {
+  RingProgram once = program;
+  once.repeats = false;
+  bool isEarly = std::get<1>(GetParam());
+  EXPECT_EQ(findHazard(program, planRingSync(once)).empty(), isEarly);
+}
+
+TEST_P(RepeatedRingHazards, EveryPlannedSyncIsNeeded) {
+  for (std::vector<RingSync> *syncs :
+       {&plan.prologue, &plan.before, &plan.body, &plan.after})
+    for (RingSync &sync : *syncs) {
+      if (sync.empty())
+        continue;
+      RingSync saved = sync;
+      sync = {};
+      EXPECT_NE(findHazard(program, plan), "");
+      sync = saved;
+    }
+}
+
+// One barrier an iteration, as without repeating, and one more a round.
+TEST_P(RepeatedRingHazards, OneMoreBlockBarrierARound) {
+  EXPECT_EQ(countBarriers(plan.body, CopyScope::Block), 1);
+  RingProgram once = makeProgram(kernel);
+  RingPlan planOfOnce = planRingSync(once);
+  EXPECT_LE(countBarriers(plan.before, CopyScope::Block) +
+                countBarriers(plan.after, CopyScope::Block),
+            countBarriers(planOfOnce.before, CopyScope::Block) + 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(AllKernels, RepeatedRingHazards,
+                         testing::Combine(testing::ValuesIn(makeKernels()),
+                                          testing::Bool()),
+                         [](const auto &info) {
+                           return nameOf(testing::TestParamInfo<Kernel>(
+                                      std::get<0>(info.param), info.index)) +
+                                  (std::get<1>(info.param) ? "Early" : "");
+                         });
+
+// Warps read what others wrote into the memory of their rings, so the next copy
+// into one comes after all of them.
+TEST(RepeatedRingHazardsOfAReclaim, NextCopyWaitsForTheBlock) {
+  for (bool early : {false, true}) {
+    RingProgram program;
+    program.before = {accessQ(RingEvent::Copy, CopyScope::Warp), commit(),
+                      accessQ(RingEvent::Read, CopyScope::Warp)};
+    program.after = {reclaim()};
+    program = repeat(program, early);
+    RingPlan plan = planRingSync(program);
+    EXPECT_EQ(findHazard(program, plan), "");
+    EXPECT_EQ((early ? plan.after[1] : plan.before[0]).barrier,
+              CopyScope::Block);
+  }
+}
+
+//===----------------------------------------------------------------------===//
 // Random programs
 //===----------------------------------------------------------------------===//
 
@@ -518,14 +647,15 @@ RingPlan makeStrictestPlan(const RingProgram &program) {
   RingSync all{/*waitInFlight=*/0, CopyScope::Block};
   return {std::vector<RingSync>(program.before.size(), all),
           std::vector<RingSync>(program.body.size(), all),
-          std::vector<RingSync>(program.after.size(), all)};
+          std::vector<RingSync>(program.after.size(), all),
+          std::vector<RingSync>(program.prologue.size(), all)};
 }
 
 // Programs that no sync can make right (a tile that nobody copies, a slot that
 // holds another one) are passed over.
 TEST(RingHazardsOfRandomPrograms, PlansAreRight) {
   ProgramGenerator generator;
-  int64_t numPrograms = 0;
+  int64_t numPrograms = 0, numRepeated = 0;
   for (int64_t i = 0; i < 300000; ++i) {
     RingProgram program = generator.next();
     if (!isOrderly(program) ||
@@ -534,8 +664,15 @@ TEST(RingHazardsOfRandomPrograms, PlansAreRight) {
     ++numPrograms;
     EXPECT_EQ(findHazard(program, planRingSync(program)), "")
         << "program " << i;
+    program.repeats = true;
+    if (!findHazard(program, makeStrictestPlan(program)).empty())
+      continue;
+    ++numRepeated;
+    EXPECT_EQ(findHazard(program, planRingSync(program)), "")
+        << "repeated program " << i;
   }
   EXPECT_GT(numPrograms, 1000);
+  EXPECT_GT(numRepeated, 1000);
 }
 
 TEST(RingHazardsOfNothing, PlansNothing) {

@@ -47,6 +47,7 @@ FIELDS = (
     Field("key_splits", (1, 2, 4, 8, 16, 32, 64, 128)),
     Field("key_warps", (1, 2, 4, 8)),
     Field("softmax", ("online", "one_pass")),
+    Field("grid", ("full", "persistent")),
 )
 
 
@@ -57,7 +58,7 @@ DIVIDING = ("head_group", "key_splits", "key_warps")
 def known_fields(toolchain):
     """The fields that the compiler at hand has an option for."""
     text = toolchain.run("compile", ["--help"]).stdout
-    return [f for f in FIELDS if re.search(rf"{f.option}\b", text)]
+    return [f for f in FIELDS if re.search(rf"{f.option}(?![\w-])", text)]
 
 
 def options(schedule):

@@ -47,14 +47,17 @@ struct RingSync {
 };
 
 /// The events before, in and after the key loop (which starts at iteration 0
-/// and may run any number of times).
+/// and may run any number of times). With `repeats` all of that runs again and
+/// again; the events of `prologue` come once, in front of it.
 struct RingProgram {
   std::vector<RingEvent> before, body, after;
+  std::vector<RingEvent> prologue;
+  bool repeats = false;
 };
 
-/// A sync for each event of a program, in the same three lists.
+/// A sync for each event of a program, in the same lists.
 struct RingPlan {
-  std::vector<RingSync> before, body, after;
+  std::vector<RingSync> before, body, after, prologue;
 };
 
 /// Places the waits and barriers that make the program right:
@@ -62,7 +65,9 @@ struct RingPlan {
 ///  a
 ///    barrier behind that wait (each thread waits only for its own part);
 ///  * a copy into a slot comes after a barrier behind the last read of the
-///  slot;
+///  slot, and after a wait for an unread copy into it;
+///  * a copy into a warp's reclaimed rings comes after a barrier of the block,
+///  whose other warps use them;
 ///  * a warp's rings are reclaimed after a wait for all copies into them, and
 ///  after a barrier behind that wait and all reads of them.
 /// Where a barrier of the block is needed, the wait in front of it covers every

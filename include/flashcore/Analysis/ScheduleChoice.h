@@ -51,6 +51,7 @@ struct ScheduleOptions {
   std::optional<fcgpu::RowSum> rowSum;
   std::optional<fcgpu::Softmax> softmax;
   int64_t headGroup = 0, keySplits = 0;
+  std::optional<fcgpu::Grid> grid;
 };
 
 /// The chosen schedule; the fields of `#fcgpu.schedule` without the chip.
@@ -64,12 +65,15 @@ struct ScheduleChoice {
   int64_t keyWarps = 1;
   fcgpu::Softmax softmax = fcgpu::Softmax::Online;
   int64_t headGroup = 1, keySplits = 1;
+  fcgpu::Grid grid = fcgpu::Grid::Full;
 
   /// Groups of warps that own different query rows of one head; the numbers of
   /// warps, heads and key parts must come out even.
   int64_t getRowWarps() const { return numWarps / (keyWarps * headGroup); }
   /// Query rows a warp owns, alone or with the others of its group.
   int64_t getWarpM() const { return blockM / getRowWarps(); }
+  /// Blocks of a persistent grid for each SM.
+  int64_t getBlocksPerSM() const { return minBlocks ? minBlocks : 1; }
   /// Query rows of a block, of all its heads.
   int64_t getQueryRows() const { return blockM * headGroup; }
 
@@ -77,7 +81,7 @@ struct ScheduleChoice {
     auto tie = [](const ScheduleChoice &c) {
       return std::tie(c.blockM, c.blockN, c.numWarps, c.numStages, c.minBlocks,
                       c.query, c.gridOrder, c.overlap, c.rowMax, c.rowSum,
-                      c.keyWarps, c.softmax, c.headGroup, c.keySplits);
+                      c.keyWarps, c.softmax, c.headGroup, c.keySplits, c.grid);
     };
     return tie(*this) == tie(other);
   }

@@ -87,7 +87,7 @@ LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                    int64_t numStages, QueryPlacement, GridOrder,
                                    int64_t minBlocks, Overlap, RowMax, RowSum,
                                    int64_t keyWarps, Softmax, int64_t headGroup,
-                                   int64_t keySplits) {
+                                   int64_t keySplits, Grid) {
   if (numWarps < 1 || numWarps > 32)
     return emitError() << "expects num_warps from 1 to 32, but got "
                        << numWarps;

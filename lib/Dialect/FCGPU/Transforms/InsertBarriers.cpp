@@ -9,6 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "TileLoop.h"
 #include "flashcore/Analysis/RingHazards.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "flashcore/Dialect/FCGPU/Transforms/Passes.h"
@@ -166,9 +167,17 @@ struct InsertBarriersPass final
     unknownTile.clear();
     hasExchange = false;
     RingProgram program;
-    SmallVector<Operation *> before, body, after;
-    scf::ForOp loop;
-    Block &block = *forall.getBody();
+    SmallVector<Operation *> prologue, before, body, after;
+    scf::ForOp loop, tileLoop = getTileLoop(forall);
+    program.repeats = static_cast<bool>(tileLoop);
+    if (tileLoop) {
+      insertCommits(*forall.getBody());
+      for (Operation &op : forall.getBody()->without_terminator())
+        if (&op != tileLoop &&
+            failed(collect(op, {}, program.prologue, prologue)))
+          return failure();
+    }
+    Block &block = *getTileBody(forall);
     insertCommits(block);
     for (Operation &op : block.without_terminator()) {
       auto candidate = dyn_cast<scf::ForOp>(op);
@@ -190,6 +199,7 @@ struct InsertBarriersPass final
           return failure();
     }
     RingPlan plan = planRingSync(program);
+    materialize(plan.prologue, prologue);
     materialize(plan.before, before);
     materialize(plan.body, body);
     materialize(plan.after, after);

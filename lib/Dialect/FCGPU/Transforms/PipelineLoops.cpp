@@ -12,6 +12,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "TileLoop.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "flashcore/Dialect/FCGPU/Transforms/Passes.h"
 #include "mlir/Analysis/SliceAnalysis.h"
@@ -231,15 +232,16 @@ struct PipelineLoopsPass final
   /// front of the read of the tile behind that which it replaces. A copy whose
   /// address is not known by then stays where it is.
   static void startCopiesEarly(scf::ForallOp forall) {
+    Block *body = getTileBody(forall);
     llvm::MapVector<Value, SmallVector<CopyOp>> copiesOf;
     DenseMap<Value, SmallVector<ReadOp>> readsOf;
-    for (auto copy : forall.getBody()->getOps<CopyOp>())
+    for (auto copy : body->getOps<CopyOp>())
       copiesOf[copy.getRing()].push_back(copy);
-    for (auto read : forall.getBody()->getOps<ReadOp>())
+    for (auto read : body->getOps<ReadOp>())
       readsOf[read.getRing()].push_back(read);
     if (readsOf.empty())
       return;
-    Operation *firstRead = *forall.getBody()->getOps<ReadOp>().begin();
+    Operation *firstRead = *body->getOps<ReadOp>().begin();
     IRRewriter rewriter(forall.getContext());
     for (auto &[ring, copies] : copiesOf) {
       ArrayRef<ReadOp> reads = readsOf[ring];
@@ -262,7 +264,10 @@ struct PipelineLoopsPass final
       return;
     getOperation().walk(startCopiesEarly);
     SmallVector<scf::ForOp> loops;
-    getOperation().walk([&](scf::ForOp loop) { loops.push_back(loop); });
+    getOperation().walk([&](scf::ForOp loop) {
+      if (!isTileLoop(loop))
+        loops.push_back(loop);
+    });
     for (scf::ForOp loop : loops)
       if (failed(pipeline(loop)))
         return signalPassFailure();

@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "TileLoop.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "flashcore/Dialect/FCGPU/Transforms/Passes.h"
 #include "mlir/Analysis/SliceAnalysis.h"
@@ -58,7 +59,7 @@ struct PromoteSharedPass final
       return read.emitOpError("expects a tile of whole rows, but got ")
              << type.getDimSize(1) << " columns of "
              << (ShapedType::isDynamic(cols) ? "?" : std::to_string(cols));
-    auto loop = read->getParentOfType<scf::ForOp>();
+    auto loop = getKeyLoop(read);
     if (!loop)
       return success();
     if (getConstantIntValue(loop.getLowerBound()) != 0 ||
@@ -112,7 +113,7 @@ struct PromoteSharedPass final
   /// Who copies a tile: the block where all its warps read the same.
   CopyScope getScope(vector::TransferReadOp read) {
     auto forall = read->getParentOfType<scf::ForallOp>();
-    bool isSame = read->getParentOfType<scf::ForOp>() ||
+    bool isSame = getKeyLoop(read) ||
                   (schedule.getNumWarps() > 1 && !dependsOnWarp(read, forall));
     return isSame && schedule.getKeyWarps() == 1 ? CopyScope::Block
                                                  : CopyScope::Warp;
@@ -140,7 +141,7 @@ struct PromoteSharedPass final
   }
 
   void promote(vector::TransferReadOp read) {
-    auto loop = read->getParentOfType<scf::ForOp>();
+    auto loop = getKeyLoop(read);
     auto forall = read->getParentOfType<scf::ForallOp>();
     if (loop) {
       Value ring = allocRing(read.getLoc(), read.getVectorType(),
@@ -196,7 +197,7 @@ struct PromoteSharedPass final
       return signalPassFailure();
     SmallVector<vector::TransferReadOp> stream;
     for (vector::TransferReadOp read : reads) {
-      bool isInLoop = read->getParentOfType<scf::ForOp>() != nullptr;
+      bool isInLoop = static_cast<bool>(getKeyLoop(read));
       if (!isInLoop &&
           (isRightOperand(read) || getScope(read) == CopyScope::Block))
         stream.push_back(read);

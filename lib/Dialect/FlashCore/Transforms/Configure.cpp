@@ -98,6 +98,7 @@ mlir::flashcore::getScheduleOptions(const ConfigurePassOptions &options) {
   parse("row-max", options.rowMax, result.rowMax, "exact, stale or folded");
   parse("row-sum", options.rowSum, result.rowSum, "add or mma");
   parse("softmax", options.softmax, result.softmax, "online or one_pass");
+  parse("grid", options.grid, result.grid, "full or persistent");
   if (!error.empty())
     return error;
   return result;
@@ -109,7 +110,7 @@ ScheduleChoice mlir::flashcore::getChoice(fcgpu::ScheduleAttr schedule) {
       schedule.getNumStages(), schedule.getMinBlocks(), schedule.getQuery(),
       schedule.getGridOrder(), schedule.getOverlap(),   schedule.getRowMax(),
       schedule.getRowSum(),    schedule.getKeyWarps(),  schedule.getSoftmax(),
-      schedule.getHeadGroup(), schedule.getKeySplits()};
+      schedule.getHeadGroup(), schedule.getKeySplits(), schedule.getGrid()};
 }
 
 namespace {
@@ -147,7 +148,8 @@ struct ConfigurePass final
                     choice.numWarps, choice.numStages, choice.query,
                     choice.gridOrder, choice.minBlocks, choice.overlap,
                     choice.rowMax, choice.rowSum, choice.keyWarps,
-                    choice.softmax, choice.headGroup, choice.keySplits));
+                    choice.softmax, choice.headGroup, choice.keySplits,
+                    choice.grid));
     ++numConfigured;
     return success();
   }
@@ -158,9 +160,10 @@ struct ConfigurePass final
       emitError(getOperation()->getLoc()) << unknownChipMessage(chip);
       return signalPassFailure();
     }
-    auto parsed = getScheduleOptions(
-        {chip, blockM, blockN, numWarps, numStages, minBlocks, query, gridOrder,
-         overlap, rowMax, rowSum, keyWarps, softmax, headGroup, keySplits});
+    auto parsed = getScheduleOptions({chip, blockM, blockN, numWarps, numStages,
+                                      minBlocks, query, gridOrder, overlap,
+                                      rowMax, rowSum, keyWarps, softmax,
+                                      headGroup, keySplits, grid});
     if (auto *error = std::get_if<std::string>(&parsed)) {
       emitError(getOperation()->getLoc()) << *error;
       return signalPassFailure();

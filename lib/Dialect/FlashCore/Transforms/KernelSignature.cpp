@@ -231,6 +231,8 @@ DictionaryAttr KernelSignature::toDictionary(AttentionOp op,
   kernel.set("tensors", b.getArrayAttr(tensorAttrs));
   kernel.set("dims", dims.getDictionary(op.getContext()));
   kernel.set("grid", b.getArrayAttr(grid));
+  if (schedule.isPersistent())
+    kernel.set("max_blocks_per_sm", number(schedule.getBlocksPerSM()));
   kernel.set("threads", b.getI64IntegerAttr(schedule.getNumThreads()));
   kernel.set("shared_memory", b.getI64IntegerAttr(sharedMemoryBytes));
   kernel.set("softmax_scale", b.getF32FloatAttr(op.getEffectiveScale()));

@@ -29,8 +29,9 @@ namespace {
 constexpr float kMinusInf = -std::numeric_limits<float>::infinity();
 /// Columns of a thread: 16 bytes of a partial O.
 constexpr int64_t kColumns = 4;
-/// Splits whose loads are under way at the same time.
-constexpr int64_t kUnroll = 16;
+/// Splits whose loads of an LSE, and of 16 bytes of O, are under way at the
+/// same time: registers for more than the usual number of splits.
+constexpr int64_t kLseUnroll = 64, kOutputUnroll = 32;
 
 class MergeBuilder {
 public:
@@ -58,7 +59,7 @@ private:
   Value loadOutput(Value split);
   /// The last values of what `next` makes from a split and the values before.
   SmallVector<Value>
-  reduceSplits(ArrayRef<Value> init,
+  reduceSplits(ArrayRef<Value> init, int64_t unroll,
                function_ref<SmallVector<Value>(Value, ValueRange)> next);
   void writeOutput(Value output, Value acc, Value factor);
   void writeLse(Value lse, Value value);
@@ -105,10 +106,10 @@ Value MergeBuilder::loadOutput(Value split) {
 }
 
 SmallVector<Value> MergeBuilder::reduceSplits(
-    ArrayRef<Value> init,
+    ArrayRef<Value> init, int64_t unroll,
     function_ref<SmallVector<Value>(Value, ValueRange)> next) {
   SmallVector<Value> values(init);
-  int64_t numRounds = keySplits / kUnroll;
+  int64_t numRounds = keySplits / unroll;
   if (numRounds > 0) {
     auto loop =
         scf::ForOp::create(b, index(0), index(numRounds), index(1), values);
@@ -116,13 +117,13 @@ SmallVector<Value> MergeBuilder::reduceSplits(
     b.setInsertionPointToStart(loop.getBody());
     values = llvm::to_vector_of<Value>(loop.getRegionIterArgs());
     Value first =
-        arith::MulIOp::create(b, loop.getInductionVar(), index(kUnroll));
-    for (int64_t i = 0; i < kUnroll; ++i)
+        arith::MulIOp::create(b, loop.getInductionVar(), index(unroll));
+    for (int64_t i = 0; i < unroll; ++i)
       values = next(arith::AddIOp::create(b, first, index(i)), values);
     scf::YieldOp::create(b, values);
     values = llvm::to_vector_of<Value>(loop.getResults());
   }
-  for (int64_t split = numRounds * kUnroll; split < keySplits; ++split)
+  for (int64_t split = numRounds * unroll; split < keySplits; ++split)
     values = next(index(split), values);
   return values;
 }
@@ -149,11 +150,12 @@ void MergeBuilder::writeLse(Value lse, Value value) {
 
 void MergeBuilder::build(Value output, Value lse) {
   findRow();
-  Value max =
-      reduceSplits({constant(kMinusInf)}, [&](Value split, ValueRange last) {
-        return SmallVector<Value>{
-            arith::MaxNumFOp::create(b, last.front(), loadLse(split))};
-      }).front();
+  Value max = reduceSplits({constant(kMinusInf)}, kLseUnroll,
+                           [&](Value split, ValueRange last) {
+                             return SmallVector<Value>{arith::MaxNumFOp::create(
+                                 b, last.front(), loadLse(split))};
+                           })
+                  .front();
   // A row that sees no key has -inf everywhere; -inf - -inf is not computed.
   Value isEmpty = isEqual(max, kMinusInf);
   Value offset = arith::MulFOp::create(
@@ -162,8 +164,8 @@ void MergeBuilder::build(Value output, Value lse) {
   auto type = VectorType::get({kColumns}, b.getF32Type());
   Value zeros = arith::ConstantOp::create(
       b, DenseElementsAttr::get(type, b.getF32FloatAttr(0).getValue()));
-  SmallVector<Value> sums =
-      reduceSplits({constant(0), zeros}, [&](Value split, ValueRange last) {
+  SmallVector<Value> sums = reduceSplits(
+      {constant(0), zeros}, kOutputUnroll, [&](Value split, ValueRange last) {
         Value weight = math::Exp2Op::create(
             b, math::FmaOp::create(b, loadLse(split),
                                    constant(llvm::numbers::log2ef), offset));

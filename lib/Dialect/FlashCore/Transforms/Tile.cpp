@@ -12,8 +12,10 @@
 
 #include "flashcore/Analysis/KeyTileBounds.h"
 #include "flashcore/Analysis/ScheduleChoice.h"
+#include "flashcore/Analysis/TileWalk.h"
 #include "flashcore/Dialect/FlashCore/Transforms/KernelFrame.h"
 #include "flashcore/Dialect/FlashCore/Transforms/Passes.h"
+#include "flashcore/Target/TargetInfo.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
@@ -57,7 +59,8 @@ public:
 private:
   std::string getKernelName();
   void buildBody(KernelFrame &frame);
-  void findTile();
+  Value buildTileWalk(Value block);
+  void findTile(Value number);
   void splitKeys(Value split);
   void buildWarpTile(KernelFrame &frame, PartialResults partials, Value warp);
   /// Some rows of one batch entry and head of a tensor.
@@ -88,6 +91,15 @@ private:
     return apply(b.getAffineDimExpr(0).floorDiv(schedule.getHeadGroup()),
                  {getSize(Dim::HeadsQ)});
   }
+
+  /// Block tiles: those of a full grid, one a block.
+  OpFoldResult getNumTiles() {
+    return apply(
+        b.getAffineDimExpr(0) * b.getAffineSymbolExpr(0) *
+            b.getAffineSymbolExpr(1) * schedule.getKeySplits(),
+        {getNumQueryBlocks(), getNumHeadGroups(), getSize(Dim::Batch)});
+  }
+  OpFoldResult getGrid();
 
   bool isSplit() const { return schedule.getKeySplits() > 1; }
 
@@ -136,10 +148,25 @@ Kernels KernelBuilder::buildKernels(ModuleOp module) {
   return kernels;
 }
 
-/// The block's tile, from one linear number: the x axis of a grid is the only
-/// one without a small limit.
-void KernelBuilder::findTile() {
-  Value block = gpu::BlockIdOp::create(b, gpu::Dimension::x);
+/// The loop of a persistent block over its tiles; the insertion point moves
+/// into it. Returns the number of the tile.
+Value KernelBuilder::buildTileWalk(Value block) {
+  TileWalk walk = TileWalk::get(op.getContext());
+  auto evaluate = [&](AffineMap map, ArrayRef<OpFoldResult> operands) {
+    return asValue(
+        affine::makeComposedFoldedAffineApply(b, b.getLoc(), map, operands));
+  };
+  Value numBlocks = gpu::GridDimOp::create(b, gpu::Dimension::x);
+  Value numRounds = evaluate(walk.numRounds, {getNumTiles(), numBlocks, block});
+  auto loop = scf::ForOp::create(b, asValue(b.getIndexAttr(0)), numRounds,
+                                 asValue(b.getIndexAttr(1)));
+  b.setInsertionPointToStart(loop.getBody());
+  return evaluate(walk.tile, {loop.getInductionVar(), numBlocks, block});
+}
+
+/// The tile, from one linear number: the x axis of a grid is the only one
+/// without a small limit.
+void KernelBuilder::findTile(Value number) {
   OpFoldResult numBlocks = getNumQueryBlocks();
   OpFoldResult numBatch = getSize(Dim::Batch), numGroups = getNumHeadGroups();
   bool isQueryFastest =
@@ -150,7 +177,7 @@ void KernelBuilder::findTile() {
   // The blocks of one query tile are neighbours.
   if (isSplit())
     basis.push_back(b.getIndexAttr(schedule.getKeySplits()));
-  auto ids = affine::AffineDelinearizeIndexOp::create(b, block, basis);
+  auto ids = affine::AffineDelinearizeIndexOp::create(b, number, basis);
   batch = ids.getResult(isQueryFastest ? 0 : 1);
   Value headGroup = ids.getResult(isQueryFastest ? 1 : 2);
   queryBlock = ids.getResult(isQueryFastest ? 2 : 0);
@@ -203,7 +230,9 @@ void KernelBuilder::splitKeys(Value split) {
 void KernelBuilder::buildBody(KernelFrame &frame) {
   for (unsigned d = 0; d <= kNumDims; ++d)
     sizes[d] = frame.getSize(static_cast<Dim>(d));
-  findTile();
+  Value block = gpu::BlockIdOp::create(b, gpu::Dimension::x);
+  if (!schedule.isPersistent())
+    findTile(block);
   // Warps that share query rows follow each other.
   SmallVector<OpFoldResult> warps{
       b.getIndexAttr(schedule.getNumWarps() / schedule.getKeyWarps())};
@@ -221,6 +250,8 @@ void KernelBuilder::buildBody(KernelFrame &frame) {
   auto forall =
       scf::ForallOp::create(b, warps, ValueRange(), b.getArrayAttr(mapping));
   b.setInsertionPoint(forall.getTerminator());
+  if (schedule.isPersistent())
+    findTile(buildTileWalk(block));
   buildWarpTile(frame, partials, forall.getInductionVar(0));
   b.setInsertionPointAfter(forall);
   gpu::ReturnOp::create(b);
@@ -347,6 +378,20 @@ void KernelBuilder::buildLaunch(gpu::GPUFuncOp kernel,
                             operands);
 }
 
+/// Blocks of the attention kernel. How many SMs the device has is known to us
+/// from its chip alone; the kernel is right for any number of blocks.
+OpFoldResult KernelBuilder::getGrid() {
+  OpFoldResult tiles = getNumTiles();
+  if (!schedule.isPersistent())
+    return tiles;
+  int64_t limit =
+      lookupTarget(schedule.getChip())->numSMs * schedule.getBlocksPerSM();
+  AffineMap map = AffineMap::get(
+      1, 0, {b.getAffineDimExpr(0), b.getAffineConstantExpr(limit)},
+      op.getContext());
+  return affine::makeComposedFoldedAffineMin(b, b.getLoc(), map, {tiles});
+}
+
 void KernelBuilder::buildLaunches(Kernels kernels) {
   b.setInsertionPoint(op);
   for (const KernelTensor &tensor : signature.getTensors())
@@ -362,11 +407,7 @@ void KernelBuilder::buildLaunches(Kernels kernels) {
                          *signature.getExtent(static_cast<Dim>(d))))
                    : OpFoldResult(hostSizes[d]);
 
-  AffineExpr product = b.getAffineDimExpr(0) * b.getAffineSymbolExpr(0) *
-                       b.getAffineSymbolExpr(1);
-  OpFoldResult grid =
-      apply(product * schedule.getKeySplits(),
-            {getNumQueryBlocks(), getNumHeadGroups(), getSize(Dim::Batch)});
+  OpFoldResult grid = getGrid();
   Value workspace, base;
   if (isSplit()) {
     workspace = allocateWorkspace();
@@ -376,8 +417,10 @@ void KernelBuilder::buildLaunches(Kernels kernels) {
   buildLaunch(kernels.attention, signature.getArguments(), base, grid,
               schedule.getNumThreads(), getSharedMemory());
   if (isSplit()) {
-    grid = apply(product, {getSize(Dim::SeqlenQ), getSize(Dim::HeadsQ),
-                           getSize(Dim::Batch)});
+    grid = apply(
+        b.getAffineDimExpr(0) * b.getAffineSymbolExpr(0) *
+            b.getAffineSymbolExpr(1),
+        {getSize(Dim::SeqlenQ), getSize(Dim::HeadsQ), getSize(Dim::Batch)});
     int64_t numThreads = kernels.merge.getKnownBlockSizeAttr()[0];
     buildLaunch(kernels.merge, signature.getMergeArguments(), base, grid,
                 numThreads, /*sharedMemory=*/0);
@@ -411,6 +454,9 @@ struct TilePass final : mlir::flashcore::impl::TilePassBase<TilePass> {
     if (auto error =
             checkHeadGroup(AttentionProblem::get(op), schedule.getHeadGroup()))
       return op.emitOpError(*error);
+    if (schedule.isPersistent() && !lookupTarget(schedule.getChip()))
+      return op.emitOpError("has a persistent grid for an ")
+             << unknownChipMessage(schedule.getChip());
     return checkLowerable(op);
   }
 

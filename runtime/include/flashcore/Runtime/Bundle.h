@@ -101,6 +101,9 @@ struct KernelSpec {
   std::string name;
   std::array<int64_t, 3> block = {1, 1, 1};
   std::array<Product, 3> grid;
+  /// Of a persistent kernel, whose blocks do the work of those past the limit:
+  /// the blocks to launch in direction x for each multiprocessor.
+  std::optional<int64_t> maxBlocksPerSM;
   int64_t dynamicSharedMemory = 0;
   std::vector<ArgumentSpec> arguments;
   std::optional<KernelResources> resources;

@@ -18,8 +18,9 @@
 
 namespace flashcore {
 
-/// By name: check, mma, schedule, async, threads, max-instructions. The values
-/// are those of flashcore-emu.
+/// By name: check, mma, schedule, async, threads, max-instructions, with the
+/// values of flashcore-emu; and multiprocessors, for which persistent kernels
+/// are launched.
 using EmulatorOptions = std::map<std::string, std::string>;
 
 /// With the defaults of flashcore-emu. The device cannot time kernels.

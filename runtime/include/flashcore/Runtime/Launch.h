@@ -37,9 +37,11 @@ struct KernelLaunch {
 /// By tensor name; with the key "workspace" when the problem needs one.
 using PointerMap = std::map<std::string, DevicePointer, std::less<>>;
 
-/// The launches of `problem`, in the order in which they must run.
+/// The launches of `problem`, in the order in which they must run, for a device
+/// with so many multiprocessors (DeviceLimits).
 StatusOr<std::vector<KernelLaunch>> planLaunches(const Problem &problem,
-                                                 const PointerMap &pointers);
+                                                 const PointerMap &pointers,
+                                                 int64_t multiprocessors);
 
 } // namespace flashcore
 

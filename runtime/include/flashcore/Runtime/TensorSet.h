@@ -61,7 +61,8 @@ public:
 
   HostTensor &tensor(std::string_view name);
   const HostTensor *findTensor(std::string_view name) const;
-  StatusOr<std::vector<KernelLaunch>> launches() const;
+  /// After upload to the device.
+  StatusOr<std::vector<KernelLaunch>> launches(const Device &device) const;
   const Problem &problem() const { return *source; }
 
 private:

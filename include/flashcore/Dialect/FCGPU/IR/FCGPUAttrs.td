@@ -28,6 +28,14 @@ def FCGPU_GridOrder
   let cppNamespace = "::mlir::fcgpu";
 }
 
+def FCGPU_Grid
+    : I32EnumAttr<"Grid", "How many blocks there are", [
+        I32EnumAttrCase<"Full", 0, "full">,
+        I32EnumAttrCase<"Persistent", 1, "persistent">]> {
+  let genSpecializedAttr = 0;
+  let cppNamespace = "::mlir::fcgpu";
+}
+
 def FCGPU_QueryPlacement
     : I32EnumAttr<"QueryPlacement", "Where Q fragments live in the key loop", [
         I32EnumAttrCase<"Registers", 0, "registers">,
@@ -116,6 +124,10 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
     * `key_splits`: blocks that share one query tile, each with its part of the
       key tiles, up to 256; with more than one, a second kernel merges their
       results
+    * `grid`: `full` has a block for each block tile (query tile, group of heads,
+      split of the keys); `persistent` has at most as many blocks as run at once,
+      min_blocks (or 1) an SM, and each walks several block tiles, in the order of
+      grid_order and of Analysis/TileWalk
 
     ```mlir
     #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 64, num_warps = 4,
@@ -140,7 +152,9 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
       DefaultValuedParameter<"::mlir::fcgpu::Softmax",
                              "::mlir::fcgpu::Softmax::Online">:$softmax,
       DefaultValuedParameter<"int64_t", "1">:$head_group,
-      DefaultValuedParameter<"int64_t", "1">:$key_splits);
+      DefaultValuedParameter<"int64_t", "1">:$key_splits,
+      DefaultValuedParameter<"::mlir::fcgpu::Grid",
+                             "::mlir::fcgpu::Grid::Full">:$grid);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
@@ -151,6 +165,11 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
     /// Query rows one warp owns, alone or with the other warps of its group.
     int64_t getWarpM() const { return getBlockM() / getRowWarps(); }
     int64_t getNumThreads() const { return getNumWarps() * 32; }
+    bool isPersistent() const { return getGrid() == Grid::Persistent; }
+    /// Blocks of a persistent grid for each SM.
+    int64_t getBlocksPerSM() const {
+      return getMinBlocks() ? getMinBlocks() : 1;
+    }
   }];
 }
 

@@ -76,6 +76,29 @@ def PipelineLoopsPass : Pass<"flashcore-pipeline-loops", "::mlir::gpu::GPUFuncOp
                            "::mlir::scf::SCFDialect"];
 }
 
+def StartNextTilePass : Pass<"flashcore-start-next-tile", "::mlir::gpu::GPUFuncOp"> {
+  let summary = "Start the first copies of a block tile during the tile before";
+  let description = [{
+    Phase 5. Precondition: flashcore-pipeline-loops; the copies in front of all
+    reads of a block tile depend on nothing but its number. Postcondition: in a
+    kernel with `grid = persistent`, those copies stand behind the last ring access
+    of the block tile before, and those of the block's first tile in front of the
+    loop over tiles. Each happens only if there is such a tile. Other kernels stay
+    as they are.
+
+    ```mlir
+    fcgpu.copy %key[...] to %ring[%c0] by block if %has_tile
+    scf.for %round = %c0 to %num_rounds step %c1 {
+      scf.for %i = %c0 to %n ... {...}
+      fcgpu.copy %next_key[...] to %ring[%c0] by block if %has_next_tile
+      vector.transfer_write %o, ...
+    ```
+  }];
+  let statistics = [Statistic<"numStarted", "num-started",
+                              "Copies started in the tile before">];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
 def InsertBarriersPass : Pass<"flashcore-insert-barriers", "::mlir::gpu::GPUFuncOp"> {
   let summary = "Place commits, waits and barriers around ring accesses";
   let description = [{

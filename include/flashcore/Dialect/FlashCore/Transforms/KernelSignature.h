@@ -81,7 +81,8 @@ public:
   SmallVector<Type> getTypes(MLIRContext *context,
                              ArrayRef<KernelArgument> arguments) const;
   /// `fcgpu.kernel` of the attention kernel, whose grid is the product of
-  /// ceil(seqlen_q / block_m), heads_q / head_group, batch and key_splits.
+  /// ceil(seqlen_q / block_m), heads_q / head_group, batch and key_splits: of a
+  /// persistent one at most max_blocks_per_sm blocks an SM are launched.
   DictionaryAttr toDictionary(AttentionOp op, fcgpu::ScheduleAttr schedule,
                               int64_t sharedMemoryBytes) const;
   /// `fcgpu.kernel` of the merge kernel: a block of `numThreads` a query row.

@@ -69,6 +69,8 @@ def ConfigurePass : Pass<"flashcore-configure"> {
     Option<"keySplits", "key-splits", "int64_t", /*default=*/"0",
            "Blocks that share the keys of a query tile; 0 lets the compiler "
            "choose">,
+    Option<"grid", "grid", "std::string", /*default=*/"\"\"",
+           "full or persistent; empty lets the compiler choose">,
     Option<"tuningFile", "tuning-file", "std::string", /*default=*/"\"\"",
            "Take what the other options leave open from this file of "
            "flashcore-tune, where it has an entry for the problem">,

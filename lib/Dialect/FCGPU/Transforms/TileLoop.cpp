@@ -1,0 +1,43 @@
+//===- TileLoop.cpp - Loops over block tiles and key tiles ----------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A persistent kernel says so in its schedule; its loop over block tiles is the
+// one that stands in the loop over warps.
+//
+//===----------------------------------------------------------------------===//
+
+#include "TileLoop.h"
+#include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+
+using namespace mlir;
+using namespace mlir::fcgpu;
+
+bool mlir::fcgpu::isTileLoop(scf::ForOp loop) {
+  auto kernel = loop->getParentOfType<gpu::GPUFuncOp>();
+  auto schedule = kernel
+                      ? kernel->getAttrOfType<ScheduleAttr>(kScheduleAttrName)
+                      : ScheduleAttr();
+  return schedule && schedule.isPersistent() &&
+         isa<scf::ForallOp>(loop->getParentOp());
+}
+
+scf::ForOp mlir::fcgpu::getTileLoop(scf::ForallOp warps) {
+  for (auto loop : warps.getBody()->getOps<scf::ForOp>())
+    if (isTileLoop(loop))
+      return loop;
+  return {};
+}
+
+Block *mlir::fcgpu::getTileBody(scf::ForallOp warps) {
+  scf::ForOp loop = getTileLoop(warps);
+  return loop ? loop.getBody() : warps.getBody();
+}
+
+scf::ForOp mlir::fcgpu::getKeyLoop(Operation *op) {
+  auto loop = op->getParentOfType<scf::ForOp>();
+  return loop && !isTileLoop(loop) ? loop : scf::ForOp();
+}
