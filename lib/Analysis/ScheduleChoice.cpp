@@ -401,7 +401,7 @@ static RowMax chooseRareMax(const AttentionProblem &problem,
   bool isPossible = !problem.hasSoftcap && !problem.hasBias &&
                     choice.overlap == Overlap::None &&
                     options.rowSum.value_or(RowSum::Mma) == RowSum::Mma;
-  bool pays = dim <= 96 || (dim <= 128 && choice.blockN >= kMiddleBlockN &&
+  bool pays = dim <= 80 || (dim <= 128 && choice.blockN >= kMiddleBlockN &&
                             !problem.isCausal);
   return isPossible && pays ? RowMax::Folded : RowMax::Stale;
 }

@@ -368,6 +368,9 @@ TEST(ScheduleDefaults, TheMaximumIsFoldedWhereThatPays) {
   EXPECT_EQ(choose(makeProblem(64, 64), ada()).rowMax, RowMax::Folded);
   EXPECT_EQ(choose(makeProblem(64, 64), ada()).rowSum, RowSum::Mma);
   EXPECT_EQ(choose(makeProblem(96, 96), ada()).rowMax, RowMax::Folded);
+  AttentionProblem causal = makeProblem(96, 96);
+  causal.isCausal = true;
+  EXPECT_EQ(choose(causal, ada()).rowMax, RowMax::Stale);
   EXPECT_EQ(choose(makeProblem(128, 128), ada()).rowMax, RowMax::Stale);
   EXPECT_EQ(choose(makeProblem(256, 256), ada()).rowMax, RowMax::Stale);
   AttentionProblem wide = makeLargeProblem(128, 4096);
