@@ -153,7 +153,8 @@ TEST(TuningFileTest, RefusesBadSchedules) {
             "entries[0].schedule.row_max: expects 'exact' or 'stale', but got "
             "1");
   std::string unknown = refuseSchedule("\"blocks\": 1");
-  EXPECT_NE(unknown.find("key_splits, grid, but got 'blocks'"), std::string::npos)
+  EXPECT_NE(unknown.find("key_splits, grid, but got 'blocks'"),
+            std::string::npos)
       << unknown;
 }
 
