@@ -20,7 +20,7 @@ using namespace mlir::fcgpu;
 Occupancy mlir::flashcore::getOccupancy(const TargetInfo &target,
                                         int64_t numWarps, int64_t registers,
                                         int64_t sharedBytes) {
-  constexpr int64_t registerUnit = 256, reservedBytes = 1024;
+  constexpr int64_t registerUnit = 256;
   int64_t registersPerWarp =
       llvm::alignTo(std::max<int64_t>(registers, 1) * kWarpSize, registerUnit);
   Occupancy result{target.maxBlocksPerSM, "blocks"};
@@ -28,7 +28,7 @@ Occupancy mlir::flashcore::getOccupancy(const TargetInfo &target,
        {std::pair<int64_t, llvm::StringRef>(
             target.maxThreadsPerSM / (numWarps * kWarpSize), "threads"),
         {target.registersPerSM / registersPerWarp / numWarps, "registers"},
-        {target.sharedMemoryPerSM / (sharedBytes + reservedBytes),
+        {target.sharedMemoryPerSM / (sharedBytes + kReservedSharedMemory),
          "shared memory"}})
     if (blocks < result.blocks)
       result = {blocks, limit};

@@ -659,6 +659,27 @@ checkFoldedMax(const AttentionProblem &problem, const ScheduleChoice &choice) {
   return std::nullopt;
 }
 
+/// Whether the blocks of a persistent grid can run at once: those that cannot
+/// would walk their tiles when the others are done. `bytes` of shared memory
+/// fit a block.
+static std::optional<std::string> checkPersistent(const TargetInfo &target,
+                                                  const ScheduleChoice &choice,
+                                                  int64_t bytes) {
+  int64_t warps = target.maxThreadsPerSM / kWarpSize;
+  int64_t fitting =
+      std::min({target.sharedMemoryPerSM / (bytes + kReservedSharedMemory),
+                warps / choice.numWarps, target.maxBlocksPerSM});
+  if (choice.getBlocksPerSM() <= fitting)
+    return std::nullopt;
+  return llvm::formatv(
+      "expects min-blocks of at most {0} with grid persistent, whose blocks "
+      "run at once: each needs {1} bytes of shared memory of the {2} and {3} "
+      "warps of the {4} that an SM of {5} has, but got {6}; use smaller blocks "
+      "or fewer stages",
+      fitting, bytes, target.sharedMemoryPerSM, choice.numWarps, warps,
+      target.chip, choice.minBlocks);
+}
+
 std::optional<std::string>
 mlir::flashcore::checkSchedule(const AttentionProblem &problem,
                                const TargetInfo &target,
@@ -729,6 +750,9 @@ mlir::flashcore::checkSchedule(const AttentionProblem &problem,
             ? std::string()
             : llvm::formatv(", for each of {0} warps", choice.numWarps).str(),
         target.chip, target.sharedMemoryPerBlock);
+  if (choice.grid == Grid::Persistent)
+    if (auto error = checkPersistent(target, choice, bytes))
+      return error;
   int64_t registers = getFragmentRegisters(problem, choice);
   if (registers > kMaxRegistersPerThread)
     return llvm::formatv(

@@ -326,14 +326,15 @@ gpu.module @kernels {
   num_warps = 4, num_stages = 2, query = registers,
   grid_order = query_fastest, min_blocks = 2>
 
-// A kernel that only has a description (a merge) gets its block size from that.
+// A kernel that only has a description (a merge) gets its block size from that,
+// and as many registers as its loads want.
 
 // CHECK-LABEL: llvm.func @scheduled()
 // CHECK-SAME:    nvvm.minctasm = 2 : i32
 // CHECK-SAME:    nvvm.reqntid = array<i32: 128, 1, 1>
 // CHECK-LABEL: llvm.func @described()
 // CHECK-SAME:    denormal_fp_math_f32 = "preserve-sign,preserve-sign"
-// CHECK-NOT:     nvvm.minctasm
+// CHECK-SAME:    nvvm.minctasm = 1 : i32
 // CHECK-SAME:    nvvm.reqntid = array<i32: 48, 1, 1>
 gpu.module @kernels {
   gpu.func @scheduled() kernel attributes {fcgpu.schedule = #schedule} {

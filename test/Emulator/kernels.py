@@ -48,6 +48,11 @@ def kernels():
             options=["--block-m=32", "--num-warps=2", "--block-n=16",
                      "--num-stages=2"],
             dims={**dynamic, "seqlen_q": 20, "seqlen_k": 77}),
+        # Two blocks that walk three block tiles each.
+        "persistent-f16-d32": dict(
+            mlir=attention("f16", 32, "none", (1, 6, 2, 32, 80)),
+            options=["--block-m=32", "--num-warps=2", "--block-n=16",
+                     "--num-stages=2", "--grid=persistent"]),
         # No loop is left.
         "one-tile-f16-d16": dict(
             mlir=attention("f16", 16, "none", (1, 2, 1, 40, 13)),

@@ -459,11 +459,32 @@ TEST(FewRows, BlocksOwnTheHeadsOfAKeyHeadAndPartOfTheKeys) {
   EXPECT_EQ(choice.blockM, 32);
 }
 
-// 8 kv heads and a batch of 16 are a block an SM already.
-TEST(FewRows, SplitsFillTheChipTwice) {
-  for (auto [batch, splits] : {std::pair(1, 32), {2, 16}, {3, 11}, {16, 2}})
+// 8 kv heads and a batch of 16 are a block an SM already. With 11 splits of a
+// batch of 3, eight blocks would wait for the others to end.
+TEST(FewRows, SplitsRunAtOnce) {
+  for (auto [batch, splits] : {std::pair(1, 32), {2, 16}, {3, 10}, {16, 2}})
     EXPECT_EQ(choose(makeDecode(batch, 1, 65536), ada()).keySplits, splits)
         << batch;
+}
+
+// 160, 320 and 512 blocks: 160 and 256 run at once; the 64 that are left of 320
+// would not keep the memory busy, the 128 of 640 do.
+TEST(FewRows, FullGridsAreSplitForAShortTail) {
+  for (auto [batch, splits] : {std::pair(20, 1), {40, 2}, {64, 1}, {1000, 1}}) {
+    ScheduleChoice choice = choose(makeDecode(batch, 1, 8192), ada());
+    EXPECT_EQ(choice.keySplits, splits) << batch;
+    EXPECT_EQ(choice.headGroup, 4) << batch;
+    EXPECT_EQ(choice.blockM, 16) << batch;
+  }
+}
+
+// Also where the keys are too few to share out; but not where more blocks than
+// one would have to read them.
+TEST(FewRows, FullGridsKeepTheRowsOfAHeadTogether) {
+  EXPECT_EQ(choose(makeDecode(64, 1, 512), ada()).headGroup, 4);
+  EXPECT_EQ(choose(makeDecode(64, 32, 8192), ada()).blockM, 32);
+  expectUnsplit(choose(makeDecode(64, 33, 8192), ada()));
+  expectUnsplit(choose(makeDecode(64, 16, 100), ada()));
 }
 
 TEST(FewRows, SplitsKeep256KeysEach) {
@@ -502,7 +523,7 @@ TEST(FewRows, FitWhateverTheHeads) {
 TEST(FewRows, OtherProblemsAreNotSplit) {
   // The grid is full, the keys are few, or there are as many rows as keys.
   for (AttentionProblem problem :
-       {makeDecode(17, 1, 8192), makeDecode(1, 1, 1000),
+       {makeDecode(17, 33, 8192), makeDecode(1, 1, 1000),
         makeDecode(1, 8192, 8192), makeDecode(1, 512, 512, 64)})
     expectUnsplit(choose(problem, ada()));
   // Some size is known at run time only.
@@ -523,6 +544,46 @@ TEST(FewRows, ForcedRowsAreNotGrouped) {
   EXPECT_EQ(choice.headGroup, 1);
   EXPECT_EQ(choice.numWarps, 4);
   EXPECT_EQ(choice.keySplits, 8);
+}
+
+//===----------------------------------------------------------------------===//
+// Persistent grids
+//===----------------------------------------------------------------------===//
+
+TEST(PersistentGrid, IsNoDefault) {
+  EXPECT_EQ(choose(makeProblem(64, 64), ada()).grid, Grid::Full);
+  ScheduleOptions options;
+  options.grid = Grid::Persistent;
+  EXPECT_EQ(choose(makeProblem(64, 64), ada(), options).grid, Grid::Persistent);
+}
+
+// Of shared memory, then of warps.
+TEST(PersistentGrid, HasBlocksThatRunAtOnce) {
+  ScheduleOptions options;
+  options.grid = Grid::Persistent;
+  options.blockM = 64;
+  options.blockN = 64;
+  options.numWarps = 4;
+  options.numStages = 2;
+  options.minBlocks = 2;
+  EXPECT_EQ(choose(makeProblem(64, 64), ada(), options).getBlocksPerSM(), 2);
+  options.minBlocks = 3;
+  EXPECT_NE(refuse(makeProblem(64, 64), options)
+                .find("expects min-blocks of at most 2 with grid persistent"),
+            std::string::npos);
+  options.grid = Grid::Full;
+  EXPECT_EQ(choose(makeProblem(64, 64), ada(), options).minBlocks, 3);
+  options.grid = Grid::Persistent;
+  options.blockM = 256;
+  options.blockN = 16;
+  options.numWarps = 16;
+  options.minBlocks = 4;
+  EXPECT_NE(refuse(makeProblem(16, 16), options)
+                .find("each needs 10240 bytes of shared memory of the 102400 "
+                      "and 16 warps of the 48"),
+            std::string::npos);
+  options.minBlocks = 0;
+  EXPECT_EQ(choose(makeProblem(16, 16), ada(), options).getBlocksPerSM(), 1);
 }
 
 //===----------------------------------------------------------------------===//

@@ -154,7 +154,8 @@ TEST(TuningFileTest, RefusesBadSchedules) {
             "'folded', but got "
             "1");
   std::string unknown = refuseSchedule("\"blocks\": 1");
-  EXPECT_NE(unknown.find("key_splits, grid, but got 'blocks'"), std::string::npos)
+  EXPECT_NE(unknown.find("key_splits, grid, but got 'blocks'"),
+            std::string::npos)
       << unknown;
 }
 

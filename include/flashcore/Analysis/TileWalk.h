@@ -17,10 +17,10 @@
 namespace mlir::flashcore {
 
 /// A walk of any number of blocks over block tiles. In round r the blocks take
-/// the next num_blocks tiles, each one: in even rounds the first block takes the
-/// first, in odd rounds the last block does. Where tiles are ordered from the
-/// longest to the shortest, the block that gets the longest of a round so gets
-/// the shortest of the next.
+/// the next num_blocks tiles, each one: in even rounds the first block takes
+/// the first, in odd rounds the last block does. Where tiles are ordered from
+/// the longest to the shortest, the block that gets the longest of a round so
+/// gets the shortest of the next.
 ///
 ///     4 blocks, 10 tiles:   block 0: 0 7 8    block 1: 1 6 9
 ///                           block 2: 2 5      block 3: 3 4

@@ -46,6 +46,8 @@ struct TargetInfo {
 /// Registers one thread can have on every chip we know.
 inline constexpr int64_t kMaxRegistersPerThread = 255;
 inline constexpr int64_t kWarpSize = 32;
+/// Shared memory of an SM, in bytes, that each block takes besides its own.
+inline constexpr int64_t kReservedSharedMemory = 1024;
 /// PTX ISA version we emit: what the drivers of CUDA 12.0 and newer accept,
 /// enough for every chip below.
 inline constexpr llvm::StringLiteral kPTXFeature = "+ptx80";

@@ -154,6 +154,14 @@ func.func private @schedule_of_key_parts() attributes {
         num_stages = 2, query = registers, grid_order = query_fastest,
         min_blocks = 0, key_warps = 4, softmax = one_pass>}
 
+// CHECK-LABEL: func.func private @schedule_of_a_persistent_grid()
+// CHECK-SAME:    min_blocks = 2, grid = persistent>
+func.func private @schedule_of_a_persistent_grid() attributes {
+    fcgpu.schedule = #fcgpu.schedule<
+        chip = "sm_89", block_m = 64, block_n = 64, num_warps = 4,
+        num_stages = 2, query = registers, grid_order = query_fastest,
+        min_blocks = 2, grid = persistent>}
+
 // CHECK-LABEL: func.func private @schedule_in_shared_memory_by_head()
 // CHECK-SAME:    fcgpu.schedule = #fcgpu.schedule<chip = "sm_80", block_m = 1024, block_n = 16, num_warps = 32, num_stages = 5, query = shared, grid_order = head_fastest, min_blocks = 2>
 func.func private @schedule_in_shared_memory_by_head() attributes {

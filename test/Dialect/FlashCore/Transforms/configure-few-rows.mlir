@@ -30,3 +30,18 @@ func.func @prefill(%q: !long, %k: !kv, %v: !kv, %o: !long) {
   flashcore.attention ins(%q, %k, %v : !long, !kv, !kv) outs(%o : !long)
   return
 }
+
+!full_qo = memref<64x32x1x128xf16>
+!full_kv = memref<64x8x8192x128xf16>
+
+// A batch fills the chip: the heads still share a block, the keys need not be
+// shared out.
+
+// CHECK-LABEL: func.func @decoding_of_a_batch
+// CHECK:         block_m = 16, block_n = 32, num_warps = 4, num_stages = 5, {{.+}}, head_group = 4>
+func.func @decoding_of_a_batch(%q: !full_qo, %k: !full_kv, %v: !full_kv,
+                               %o: !full_qo) {
+  flashcore.attention ins(%q, %k, %v : !full_qo, !full_kv, !full_kv)
+      outs(%o : !full_qo)
+  return
+}

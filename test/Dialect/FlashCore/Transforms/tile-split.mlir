@@ -137,15 +137,16 @@ func.func @splits_share_a_query_tile(%q: !qo, %k: !kv, %v: !kv, %o: !qo,
 
 #schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 64,
   num_warps = 1, num_stages = 2, query = registers,
-  grid_order = head_fastest, min_blocks = 0, key_splits = 35>
+  grid_order = head_fastest, min_blocks = 0, key_splits = 67>
 !qo = memref<?x4x?x32xbf16, strided<[?, ?, 32, 1], offset: ?>>
 !kv = memref<?x4x?x32xbf16>
 
 // What the queries of the block see is shared out: under a window less than all
-// keys. Without an LSE only O is merged; sixteen splits at a time.
+// keys. Without an LSE only O is merged: 32 splits at a time, and their LSEs 64
+// at a time.
 
 // CHECK-DAG: #[[$FIRST_TILE:.+]] = affine_map<()[s0] -> (s0 floordiv 64)>
-// CHECK-DAG: #[[$SHARE:.+]] = affine_map<()[s0, s1] -> ((-(s1 floordiv 64) + s0 ceildiv 64) ceildiv 35)>
+// CHECK-DAG: #[[$SHARE:.+]] = affine_map<()[s0, s1] -> ((-(s1 floordiv 64) + s0 ceildiv 64) ceildiv 67)>
 // CHECK-DAG: #[[$BEGIN:.+]] = affine_map<()[s0, s1] -> (s1 * 64 + (s0 floordiv 64) * 64)>
 
 // CHECK-LABEL: func.func @splits_share_what_is_visible
@@ -156,7 +157,7 @@ func.func @splits_share_what_is_visible(%q: !qo, %k: !kv, %v: !kv, %o: !qo) {
 }
 
 // CHECK-LABEL: gpu.func @attention_bf16_d32_causal(
-// CHECK:         %[[ID:.+]]:4 = affine.delinearize_index %{{.+}} into (%{{.+}}, %{{.+}}, 4, 35)
+// CHECK:         %[[ID:.+]]:4 = affine.delinearize_index %{{.+}} into (%{{.+}}, %{{.+}}, 4, 67)
 // CHECK-DAG:     %[[VISIBLE_BEGIN:.+]] = affine.max
 // CHECK-DAG:     %[[VISIBLE_END:.+]] = affine.min
 // CHECK:         %[[SHARE:.+]] = affine.apply #[[$SHARE]]()[%[[VISIBLE_END]], %[[VISIBLE_BEGIN]]]
@@ -167,12 +168,12 @@ func.func @splits_share_what_is_visible(%q: !qo, %k: !kv, %v: !kv, %o: !qo) {
 // CHECK-LABEL: gpu.func @attention_bf16_d32_causal_merge(
 // CHECK-SAME:    arguments = [{kind = "pointer", tensor = "o"}, {kind = "pointer", tensor = "workspace"}, {dim = "batch", kind = "size"}, {dim = "seqlen_q", kind = "size"}, {kind = "offset", tensor = "o"}, {axis = 0 : i64, kind = "stride", tensor = "o"}, {axis = 1 : i64, kind = "stride", tensor = "o"}]
 // CHECK:         scf.for %{{.+}} = %{{.+}} to %[[ROUNDS:.+]] step
-// CHECK-COUNT-16:  arith.maxnumf
+// CHECK-COUNT-64:  arith.maxnumf
 // CHECK-NOT:       arith.maxnumf
 // CHECK:           scf.yield
 // CHECK-COUNT-3: arith.maxnumf
 // CHECK:         scf.for
-// CHECK-COUNT-16:  vector.load
+// CHECK-COUNT-32:  vector.load
 // CHECK-NOT:       vector.load
 // CHECK:           scf.yield
 // CHECK-COUNT-3: vector.load
