@@ -16,7 +16,6 @@ import concurrent.futures
 import datetime
 import os
 import pathlib
-import random
 import re
 import shlex
 import sys
@@ -28,7 +27,9 @@ from .cli import positive_integer, positive_number
 from .errors import UserError
 from .monitor import Monitor
 from .progress import Progress
+from .timing import Request
 from .toolchain import DEFAULT_TOOLS, ROOT, Refused, Toolchain, attention
+from .worker import Lost, WorkerDevice
 
 PEERS = (
     "fa2",
@@ -127,6 +128,13 @@ def _add_compiling(parser):
         "several times",
     )
     parser.add_argument(
+        "--tuning-file",
+        type=pathlib.Path,
+        metavar="FILE",
+        help="also kernels with the schedules of flashcore-tune, called "
+        "flashcore:tuned",
+    )
+    parser.add_argument(
         "--out",
         type=pathlib.Path,
         default=DEFAULT_OUT,
@@ -152,7 +160,10 @@ def _add_timing(parser):
     )
     parser.add_argument("--flex", action="store_true", help="FlexAttention too")
     parser.add_argument(
-        "--rounds", type=positive_integer, help="default: 9, with --quick 5"
+        "--rounds",
+        type=positive_integer,
+        help="rounds of a problem (default: 5, and up to 15 while they take "
+        "less than 2 s; with --quick 5)",
     )
     parser.add_argument(
         "--minutes",
@@ -168,10 +179,13 @@ def _add_timing(parser):
     )
 
 
-def parse_variants(texts):
+def parse_variants(arguments):
     """{contender: options of flashcore-compile}."""
     variants = {}
-    for text in texts:
+    if arguments.tuning_file:
+        path = arguments.tuning_file.resolve()
+        variants["flashcore:tuned"] = [f"--tuning-file={path}"]
+    for text in arguments.variant:
         name, _, options = text.partition("=")
         if not re.fullmatch(r"[\w.-]+", name) or not options:
             raise UserError(f"expects --variant NAME=OPTIONS, but got '{text}'")
@@ -221,7 +235,9 @@ class Kernels:
 
         def compile_one(item):
             path, (mlir, options) = item
-            arguments = [f"--chip={self._chip}", "--no-cubin", *options]
+            arguments = ["--no-cubin", *options]
+            if not any(option.startswith("--chip") for option in options):
+                arguments.append(f"--chip={self._chip}")
             try:
                 self._toolchain.compile(mlir, path, arguments)
             except Refused as error:
@@ -257,12 +273,12 @@ def default_chip(device_chip):
 
 
 class Bench:
-    """Times problems on a device and keeps the results. `device` is a
-    TorchDevice or a test's stand-in."""
+    """Times problems and keeps the results. `timer` is a WorkerDevice or a
+    test's stand-in."""
 
-    def __init__(self, device, kernels, store, peers, rounds, seed):
-        self._device, self._kernels, self._store = device, kernels, store
-        self._peers, self._rounds, self._seed = peers, rounds, seed
+    def __init__(self, timer, kernels, store, peers, rounds, seed):
+        self._timer, self._kernels, self._store = timer, kernels, store
+        self._peers, self._rounds, self._seed = tuple(peers), rounds, seed
 
     def run(self, selected, deadline=float("inf"), progress=None, monitor=None):
         """Times what is not finished; returns the problems left for another
@@ -288,20 +304,9 @@ class Bench:
         return []
 
     def _time(self, problem, bundles, monitor):
-        rng = random.Random(f"{self._seed}/{problem.name}")
-        with self._device.prepare(
-            problem, bundles, self._peers, self._seed
-        ) as (
-            ready,
-            refused,
-        ):
-            samples, conditions = rotation.rotate(
-                {name: measure for name, (measure, _) in ready.items()},
-                self._rounds,
-                rng,
-                monitor,
-            )
-            facts = {name: facts for name, (_, facts) in ready.items()}
+        timing = self._timer.time(
+            Request(problem, bundles, self._peers, self._seed, self._rounds)
+        )
         roof = roofline.bound(problem, self._store.data["card"].get("peaks"))
         return {
             "problem": results.describe(problem),
@@ -309,11 +314,14 @@ class Bench:
                 timespec="seconds"
             ),
             "contenders": {
-                name: describe(problem, times, roof) | facts[name]
-                for name, times in samples.items()
+                name: describe(problem, times, roof) | timing.facts[name]
+                for name, times in timing.samples.items()
             },
-            "refused": refused,
-            "conditions": conditions,
+            "refused": timing.refused,
+            "lost": timing.lost,
+            "conditions": [
+                monitor.during(*span) for span in timing.spans if monitor
+            ],
         }
 
 
@@ -335,46 +343,47 @@ def summary(entry):
     return ", ".join(parts) or "nothing could be timed"
 
 
-def command_run(arguments):
+def open_torch_device():
+    """Called in the worker process: only that one needs torch."""
     from .torch_device import TorchDevice
 
+    return TorchDevice()
+
+
+def command_run(arguments):
     start = time.monotonic()
-    variants = parse_variants(arguments.variant)
     selected = problems.select(
         arguments.problems, arguments.quick, arguments.dtype
     )
-    device = TorchDevice()
-    chip = arguments.chip or default_chip(device.chip)
-    store = results.Results(arguments.out / "results.json", arguments.fresh)
-    settings = {"seed": arguments.seed, "dtype": arguments.dtype, "chip": chip}
-    store.begin(settings, device.card())
-    kernels = Kernels(
-        None
-        if arguments.bundles
-        else Toolchain(arguments.tools, arguments.out),
-        arguments.bundles or arguments.out / "bundles",
-        chip,
-        variants,
-        arguments.dynamic,
-    )
-    if not arguments.bundles:
-        progress = Progress(kernels.count(selected))
-        kernels.compile(selected, progress)
-        progress.close()
-    if not store.data["card"].get("peaks"):
-        store.data["card"]["peaks"] = device.peaks()
-    peers = list(dict.fromkeys(arguments.peers + ["flex"] * arguments.flex))
-    rounds = arguments.rounds or (5 if arguments.quick else 9)
-    deadline = (
-        start + 60 * arguments.minutes if arguments.minutes else float("inf")
-    )
-    bench = Bench(device, kernels, store, peers, rounds, arguments.seed)
-    with Monitor(device.gpu_id) as monitor:
-        store.note(monitor.note)
-        store.data["card"] |= monitor.card()
-        progress = Progress(len(selected))
-        left = bench.run(selected, deadline, progress, monitor)
-        progress.close()
+    variants = parse_variants(arguments)
+    progress = Progress(len(selected))
+    with WorkerDevice(open_torch_device, on_loss=progress.note) as device:
+        facts = device.describe()
+        chip = arguments.chip or default_chip(facts["chip"])
+        store = results.Results(arguments.out / "results.json", arguments.fresh)
+        settings = {
+            "seed": arguments.seed,
+            "dtype": arguments.dtype,
+            "chip": chip,
+        }
+        store.begin(settings, facts["card"])
+        kernels = prepare_kernels(arguments, selected, chip, variants)
+        if not store.data["card"].get("peaks"):
+            measure_peaks(device, store)
+        bench = Bench(
+            device,
+            kernels,
+            store,
+            dict.fromkeys(arguments.peers + ["flex"] * arguments.flex),
+            choose_rounds(arguments),
+            arguments.seed,
+        )
+        with Monitor(facts["gpu_id"]) as monitor:
+            store.note(monitor.note)
+            store.data["card"] |= monitor.card()
+            deadline = start + 60 * (arguments.minutes or float("inf"))
+            left = bench.run(selected, deadline, progress, monitor)
+            progress.close()
     store.save()
     finish(store, arguments.out)
     if left:
@@ -383,6 +392,32 @@ def command_run(arguments):
             "command again"
         )
     return report_failures(store.data)
+
+
+def choose_rounds(arguments):
+    count = arguments.rounds or (5 if arguments.quick else None)
+    return rotation.Rounds.exactly(count) if count else rotation.Rounds()
+
+
+def prepare_kernels(arguments, selected, chip, variants):
+    """Those of --bundles, or compiled here."""
+    folder = arguments.bundles or arguments.out / "bundles"
+    toolchain = None
+    if not arguments.bundles:
+        toolchain = Toolchain(arguments.tools, arguments.out)
+    kernels = Kernels(toolchain, folder, chip, variants, arguments.dynamic)
+    if toolchain:
+        progress = Progress(kernels.count(selected))
+        kernels.compile(selected, progress)
+        progress.close()
+    return kernels
+
+
+def measure_peaks(device, store):
+    try:
+        store.data["card"]["peaks"] = device.peaks()
+    except Lost as loss:
+        store.note(f"the limits of the card are not known: {loss}")
 
 
 def finish(store, out):
@@ -399,22 +434,24 @@ def finish(store, out):
 
 
 def report_failures(data):
-    """1 if a result of ours was wrong."""
-    return int(
-        any(
-            name.startswith("flashcore")
-            and not results.passes(contender["error"])
-            for entry in data["problems"].values()
-            for name, contender in entry["contenders"].items()
-        )
-    )
+    """1 if a result of ours was wrong, or a kernel of ours ended its
+    process."""
+    failed = [
+        name
+        for entry in data["problems"].values()
+        for name, contender in entry["contenders"].items()
+        if not results.passes(contender["error"])
+    ]
+    for entry in data["problems"].values():
+        failed += entry["lost"]
+    return int(any(name.startswith("flashcore") for name in failed))
 
 
 def command_compile(arguments):
     selected = problems.select(
         arguments.problems, arguments.quick, arguments.dtype
     )
-    variants = parse_variants(arguments.variant)
+    variants = parse_variants(arguments)
     toolchain = Toolchain(arguments.tools, arguments.out)
     chip = arguments.chip or "sm_89"
     kernels = Kernels(
@@ -467,12 +504,6 @@ def main(arguments=None):
         return COMMANDS[options.command](options)
     except UserError as error:
         print(f"flashcore-bench: error: {error}", file=sys.stderr)
-        return 2
-    except ModuleNotFoundError as error:
-        print(
-            f"flashcore-bench: error: {error}; run needs PyTorch",
-            file=sys.stderr,
-        )
         return 2
     except KeyboardInterrupt:
         print("stopped; the same command continues", file=sys.stderr)

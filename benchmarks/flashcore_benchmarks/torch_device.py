@@ -13,10 +13,10 @@ import torch
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from . import roofline
+from . import roofline, rotation
 from .bundle import Buffer, Bundle
 from .cuda_driver import BoundLaunches, Driver, DriverError, Module
-from .errors import UserError
+from .errors import ContextLost, UserError
 from .problems import input_sets
 
 DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16}
@@ -322,11 +322,13 @@ class TorchDevice:
         }
 
     @contextlib.contextmanager
-    def prepare(self, problem, bundles, peers, seed):
+    def prepare(
+        self, problem, bundles, peers, seed, announce=rotation.ignore
+    ):
         """Contenders of a problem, ready to be timed: `bundles` by name and
         `peers` of PEERS. Yields (ready, refused): `ready` has for each name a
         function that measures, and its facts; `refused` the reasons of the
-        others."""
+        others. `announce` hears a name before its work begins."""
         inputs = Inputs(problem, seed)
         references = References(inputs)
         makers = {
@@ -338,9 +340,12 @@ class TorchDevice:
         makers |= {name: PEERS[name] for name in peers}
         ready, refused = {}, {}
         for name, make in makers.items():
+            announce(name)
             try:
                 ready[name] = self._ready(make, inputs, references)
-            except (Unsupported, UserError, DriverError) as error:
+            except ContextLost:
+                raise
+            except (Unsupported, UserError) as error:
                 refused[name] = str(error)
         try:
             yield ready, refused
@@ -361,6 +366,9 @@ class TorchDevice:
             except torch.cuda.OutOfMemoryError:
                 torch.cuda.empty_cache()
                 raise Unsupported("out of GPU memory")
+            except DriverError as failure:
+                self._check_context(failure)
+                raise Unsupported(str(failure))
             except RuntimeError as failure:
                 self._check_context(failure)
                 raise Unsupported(_reason(failure, caught))
@@ -382,9 +390,8 @@ class TorchDevice:
         try:
             torch.cuda.synchronize()
         except RuntimeError:
-            raise SystemExit(
-                f"the GPU's context is lost, nothing more can be timed: {failure}"
-            )
+            reason = str(failure).splitlines()[0]
+            raise ContextLost(f"the GPU's context is lost: {reason}")
 
 
 def _reason(failure, caught):

@@ -14,7 +14,7 @@ import tempfile
 import time
 import unittest
 
-from support import BENCHMARKS, FakeDevice
+from support import BENCHMARKS, DeadlyDevice, Direct, FakeDevice
 
 from flashcore_benchmarks import (
     bench,
@@ -27,6 +27,7 @@ from flashcore_benchmarks import (
     results,
     roofline,
     rotation,
+    worker,
 )
 from flashcore_benchmarks.errors import UserError
 from flashcore_benchmarks.progress import Progress
@@ -251,11 +252,27 @@ class RotationTest(unittest.TestCase):
     def test_times_all_in_every_round_in_an_order_of_its_own(self):
         calls = []
         contenders = {n: lambda n=n: calls.append(n) or 1.0 for n in "abcd"}
-        samples, _ = rotation.rotate(contenders, 9, random.Random(1))
+        samples, spans = rotation.rotate(
+            contenders, rotation.Rounds.exactly(9), random.Random(1)
+        )
+        self.assertEqual(len(spans), 9)
         self.assertTrue(all(len(values) == 9 for values in samples.values()))
         rounds = [tuple(calls[i : i + 4]) for i in range(0, 36, 4)]
         self.assertTrue(all(sorted(r) == list("abcd") for r in rounds))
         self.assertGreater(len(set(rounds)), 3)
+
+    def test_takes_as_many_rounds_as_fit(self):
+        rounds = rotation.Rounds(5, 15, 2.0)
+
+        def count(seconds):
+            """Rounds of so many seconds each."""
+            done = 0
+            while rounds.has_more(done, done * seconds):
+                done += 1
+            return done
+
+        counts = [count(seconds) for seconds in (9.0, 0.4, 0.3, 0.2, 0.01)]
+        self.assertEqual(counts, [5, 5, 6, 9, 15])
 
     def test_gain_pairs_rounds(self):
         # Everything twice as slow in the last round changes nothing.
@@ -301,8 +318,8 @@ class MonitorTest(Folder):
             self.assertIn("clocks and power are not recorded", note)
 
 
-class RunTest(Folder):
-    """The whole flow on three problems."""
+class RunFolder(Folder):
+    """The whole flow on two problems."""
 
     PATTERNS = ["reference-dense", "bert-b1-causal"]
 
@@ -325,14 +342,18 @@ class RunTest(Folder):
         store = results.Results(self.out)
         settings = {"seed": 1, "dtype": "f16", "chip": "sm_89"}
         peaks = {"mma_tflops": 600.0, "dram_gbs": 4000.0, "source": "a test"}
-        store.begin(settings, device.card() | {"peaks": peaks})
+        store.begin(settings, FakeDevice.card() | {"peaks": peaks})
         kernels = kernels or self.kernels()
-        runner = bench.Bench(device, kernels, store, list(peers), 5, 1)
+        timer = Direct(device) if isinstance(device, FakeDevice) else device
+        rounds = rotation.Rounds.exactly(5)
+        runner = bench.Bench(timer, kernels, store, peers, rounds, 1)
         left = runner.run(
             self.selected, progress=Progress(9, io.StringIO()), **options
         )
         return left, results.read(self.out) if self.out.exists() else None
 
+
+class RunTest(RunFolder):
     def test_times_every_contender(self):
         left, data = self.run_bench(FakeDevice())
         self.assertEqual(left, [])
@@ -439,6 +460,97 @@ class RunTest(Folder):
             made.of(self.selected[0])
 
 
+class WorkerTest(RunFolder):
+    """Contenders that take their process with them."""
+
+    def worker(self, factory=DeadlyDevice, patience=60):
+        device = worker.WorkerDevice(factory, patience, self.losses.append)
+        self.addCleanup(device.__exit__)
+        return device
+
+    def setUp(self):
+        super().setUp()
+        self.losses = []
+
+    def test_describes_its_device(self):
+        device = self.worker()
+        self.assertEqual(device.describe()["card"]["name"], "Fake")
+        self.assertEqual(device.peaks()["mma_tflops"], 600.0)
+
+    def test_a_lost_contender_costs_no_other(self):
+        peers = ("fa2", "cudnn", "efficient", "math", "flash-attn")
+        _, data = self.run_bench(self.worker(), peers=peers)
+        entry = data["problems"]["reference-dense"]
+        self.assertEqual(set(entry["contenders"]), {"flashcore", "fa2"})
+        self.assertEqual(entry["lost"], sorted(peers[1:]))
+        for name, reason in (
+            ("cudnn", "the GPU's context is lost: illegal memory access"),
+            ("efficient", "RuntimeError: CUDA error: an illegal instruction"),
+            ("math", "SIGSEGV"),
+            ("flash-attn", "exit code 7"),
+        ):
+            text = f"{name} ended the process: {reason}"
+            self.assertEqual(entry["refused"][name], text)
+            self.assertIn(f"reference-dense: {text}", self.losses)
+            self.assertIn(f"{name}: {text}", report.write(data))
+        # The next problem loses only what is lost there too.
+        entry = data["problems"]["bert-b1-causal"]
+        self.assertEqual(entry["lost"], ["flash-attn"])
+        self.assertEqual(len(entry["contenders"]), 5)
+        self.assertEqual(bench.report_failures(data), 0)
+
+    def test_a_silent_contender_is_ended(self):
+        self.selected = self.selected[:1]
+        device = self.worker(patience=1)
+        _, data = self.run_bench(device, peers=("fa2", "flex"))
+        entry = data["problems"]["reference-dense"]
+        self.assertEqual(set(entry["contenders"]), {"flashcore", "fa2"})
+        reason = "flex ended the process: no answer for 1 s"
+        self.assertEqual(entry["refused"], {"flex": reason})
+
+    def test_our_own_loss_is_a_failure(self):
+        kernels = self.kernels({"flashcore:x": ["--block-n=16"]})
+        device = FakeDevice()
+        _, data = self.run_bench(device, kernels)
+        self.assertEqual(bench.report_failures(data), 0)
+        data["problems"]["reference-dense"]["lost"] = ["flashcore:x"]
+        self.assertEqual(bench.report_failures(data), 1)
+
+    def test_a_device_that_cannot_be_prepared_loses_all(self):
+        device = self.worker(UnpreparedDevice)
+        _, data = self.run_bench(device)
+        for entry in data["problems"].values():
+            self.assertEqual(entry["lost"], ["cudnn", "fa2", "flashcore"])
+            reason = "the device ended the process: SIGKILL"
+            self.assertEqual(set(entry["refused"].values()), {reason})
+
+    def test_no_device_is_an_error(self):
+        for factory, text in (
+            (no_device, "no GPU here"),
+            (no_torch, "No module named 'torch'; run needs PyTorch"),
+            (dead_device, "the device ended the process: exit code 3"),
+        ):
+            with self.assertRaisesRegex(UserError, text):
+                self.worker(factory).describe()
+
+
+class UnpreparedDevice(DeadlyDevice):
+    def prepare(self, *_):
+        os.kill(os.getpid(), 9)
+
+
+def no_device():
+    raise UserError("no GPU here")
+
+
+def no_torch():
+    raise ModuleNotFoundError("No module named 'torch'")
+
+
+def dead_device():
+    os._exit(3)
+
+
 class ToolchainTest(Folder):
     def test_refusals_have_the_compilers_text(self):
         toolchain = Toolchain(TOOLS, self.folder)
@@ -479,7 +591,7 @@ class CommandTest(Folder):
 
     def test_lists(self):
         code, out, _ = self.main("list", "--problems", "decode.*")
-        self.assertEqual((code, len(out.splitlines())), (0, 3))
+        self.assertEqual((code, len(out.splitlines())), (0, 7))
 
     def test_bad_files_are_errors(self):
         code, _, err = self.main("report", self.folder / "none.json")
@@ -488,7 +600,7 @@ class CommandTest(Folder):
         (self.folder / "x.json").write_text("[]")
         code, _, err = self.main("plot", self.folder / "x.json")
         self.assertEqual(code, 2)
-        self.assertIn("expects results of flashcore-bench, version 1", err)
+        self.assertIn("expects results of flashcore-bench, version 2", err)
 
     def test_bad_variants_are_errors(self):
         code, _, err = self.main("compile", "--tools", TOOLS, "--variant", "x")
