@@ -66,22 +66,26 @@ def parse_arguments(arguments):
     _add_compiling(compiling)
     listing = commands.add_parser("list", help="list the problems")
     _add_selection(listing)
-    for name, what, out in (
-        (
-            "report",
-            "Markdown tables of a results file",
-            "file (default: print it)",
-        ),
-        (
-            "plot",
-            "plots of a results file",
-            "folder (default: beside the file)",
-        ),
+    _add_rendering(commands)
+    return parser.parse_args(arguments)
+
+
+def _add_rendering(commands):
+    reporting = commands.add_parser(
+        "report", help="Markdown tables of a results file"
+    )
+    plotting = commands.add_parser("plot", help="plots of a results file")
+    for command, out in (
+        (reporting, "file (default: print it)"),
+        (plotting, "folder (default: figures beside the file)"),
     ):
-        command = commands.add_parser(name, help=what)
         command.add_argument("results", type=pathlib.Path, help="results.json")
         command.add_argument("--out", type=pathlib.Path, help=out)
-    return parser.parse_args(arguments)
+    reporting.add_argument(
+        "--figures",
+        type=pathlib.Path,
+        help="folder of the plots that the report shows (default: none)",
+    )
 
 
 def _add_selection(parser):
@@ -421,15 +425,17 @@ def measure_peaks(device, store):
 
 
 def finish(store, out):
-    """Tables, and plots where they can be drawn."""
-    text = report.write(store.data)
-    (out / "report.md").write_text(text)
-    print(text)
-    written = [store.path, out / "report.md"]
+    """Plots where they can be drawn, and tables."""
+    written, figures = [store.path, out / "report.md"], {}
     try:
-        written += plots.draw(store.data, out)
+        paths = plots.draw(store.data, out / "figures")
+        figures = {path.stem: f"figures/{path.name}" for path in paths}
+        written += paths
     except UserError as error:
         print(f"no plots: {error}")
+    text = report.write(store.data, figures)
+    (out / "report.md").write_text(text)
+    print(text)
     print("wrote " + ", ".join(map(str, written)))
 
 
@@ -474,7 +480,14 @@ def command_list(arguments):
 
 
 def command_report(arguments):
-    text = report.write(results.read(arguments.results))
+    figures = {}
+    if arguments.figures:
+        out = arguments.out or pathlib.Path("report.md")
+        figures = {
+            path.stem: os.path.relpath(path, out.parent)
+            for path in arguments.figures.glob("*.png")
+        }
+    text = report.write(results.read(arguments.results), figures)
     if arguments.out:
         arguments.out.write_text(text)
     else:
@@ -484,7 +497,8 @@ def command_report(arguments):
 
 def command_plot(arguments):
     data = results.read(arguments.results)
-    for path in plots.draw(data, arguments.out or arguments.results.parent):
+    folder = arguments.out or arguments.results.parent / "figures"
+    for path in plots.draw(data, folder):
         print(f"wrote {path}")
     return 0
 

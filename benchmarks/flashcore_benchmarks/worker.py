@@ -25,9 +25,10 @@ START_SECONDS = 300
 class Lost(UserError):
     """A worker that is gone; `contender` was at work, or None."""
 
-    def __init__(self, contender, reason):
-        super().__init__(reason)
-        self.contender, self.reason = contender, reason
+    def __init__(self, contender, cause):
+        self.contender = contender
+        self.reason = f"ended its process: {cause}"
+        super().__init__(f"{contender or 'the device'} {self.reason}")
 
 
 class WorkerDevice:
@@ -100,7 +101,7 @@ class WorkerDevice:
                 raise UserError(value)
             if kind == "lost":
                 self._stop()
-                raise Lost(contender, _blame(contender, value))
+                raise Lost(contender, value)
             contender = value
 
     def _receive(self, patience):
@@ -118,10 +119,6 @@ class WorkerDevice:
             self._process.join()
             self._connection.close()
         self._process = self._connection = None
-
-
-def _blame(contender, reason):
-    return f"{contender or 'the device'} ended the process: {reason}"
 
 
 def _obituary(exit_code):

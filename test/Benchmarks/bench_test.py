@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 import unittest
+from unittest import mock
 
 from support import BENCHMARKS, DeadlyDevice, Direct, FakeDevice
 
@@ -423,6 +424,39 @@ class RunTest(RunFolder):
         )
         self.assertEqual(report.write(data), text)
 
+    def test_sums_up(self):
+        self.selected = problems.select(
+            ["reference", "d64-s512", "d128-s1024-dense"]
+        )
+        kernels = self.kernels({"flashcore:n32": ["--block-n=32"]})
+        _, data = self.run_bench(FakeDevice(), kernels)
+        # A peer that answered nowhere in a group, and one row without fa2.
+        del data["problems"]["d64-s512-causal"]["contenders"]["fa2"]
+        del data["problems"]["d128-s1024-dense"]["contenders"]["cudnn"]
+        lines = report.write(data).splitlines()
+        rows = [line for line in lines if line.startswith("| flashcore | ")]
+        wanted = [
+            (r"16k tokens, D 64", "2 of 12", 0, r"1.\d\d \(1 of 1\)", r"0.7\d"),
+            (r"16k tokens, D 128", "1 of 12", 1, r"1.\d\d \(1 of 1\)", "-"),
+            (r"16k tokens, all", "3 of 36", 1, r"1.\d\d \(2 of 2\)", r"0.7\d"),
+            (r"small problems", "2 of 12", 0, r"1.\d\d \(2 of 2\)", r"0.7\d"),
+        ]
+        for row, (title, timed, fastest, fa2, cudnn) in zip(rows, wanted):
+            self.assertRegex(
+                row,
+                rf"flashcore \| {title} \| {timed} \| {fastest} "
+                rf"\| {fa2} \| {cudnn}",
+            )
+        variants = [li for li in lines if li.startswith("| flashcore:n32 | 16k")]
+        self.assertEqual(len(variants), 3)
+
+    def test_speedups_are_of_medians(self):
+        entries = [
+            {"contenders": {"a": {"us": {"median": 2.0}}, "b": {"us": {"median": us}}}}
+            for us in (3.0, 1.0)
+        ]
+        self.assertEqual(report.speedups(entries, "a", "b"), [1.5, 0.5])
+
     def test_a_good_run_succeeds(self):
         _, data = self.run_bench(FakeDevice())
         self.assertEqual(bench.report_failures(data), 0)
@@ -438,8 +472,8 @@ class RunTest(RunFolder):
         _, median, low, high = points[0]
         self.assertLessEqual(low, median)
         self.assertLessEqual(median, high)
-        ((name, bars),) = plots.latency_bars(data)
-        self.assertEqual(name, "reference-dense")
+        ((problem, bars),) = plots.latency_bars(data, "small")
+        self.assertEqual(problem.name, "reference-dense")
         self.assertEqual(set(bars), {"flashcore", "fa2", "cudnn"})
         self.assertEqual(len(plots.roofline_points(data)["cudnn"]), 3)
         try:
@@ -449,8 +483,13 @@ class RunTest(RunFolder):
                 plots.draw(data, self.folder)
             return
         paths = plots.draw(data, self.folder)
-        self.assertEqual(len(paths), 3)
-        self.assertTrue(all(path.stat().st_size > 1000 for path in paths))
+        names = [path.name for path in paths]
+        self.assertEqual(
+            names, ["throughput.png", "small.png", "roofline.png"]
+        )
+        for path in paths:
+            self.assertGreater(path.stat().st_size, 1000)
+            self.assertLess(path.stat().st_size, 100 << 10)
 
     def test_takes_bundles_made_before(self):
         made = bench.Kernels(None, self.folder / "none", "sm_89", {}, False)
@@ -489,10 +528,10 @@ class WorkerTest(RunFolder):
             ("math", "SIGSEGV"),
             ("flash-attn", "exit code 7"),
         ):
-            text = f"{name} ended the process: {reason}"
+            text = f"ended its process: {reason}"
             self.assertEqual(entry["refused"][name], text)
-            self.assertIn(f"reference-dense: {text}", self.losses)
-            self.assertIn(f"{name}: {text}", report.write(data))
+            self.assertIn(f"reference-dense: {name} {text}", self.losses)
+            self.assertIn(f"* {name}: {text}", report.write(data))
         # The next problem loses only what is lost there too.
         entry = data["problems"]["bert-b1-causal"]
         self.assertEqual(entry["lost"], ["flash-attn"])
@@ -505,7 +544,7 @@ class WorkerTest(RunFolder):
         _, data = self.run_bench(device, peers=("fa2", "flex"))
         entry = data["problems"]["reference-dense"]
         self.assertEqual(set(entry["contenders"]), {"flashcore", "fa2"})
-        reason = "flex ended the process: no answer for 1 s"
+        reason = "ended its process: no answer for 1 s"
         self.assertEqual(entry["refused"], {"flex": reason})
 
     def test_our_own_loss_is_a_failure(self):
@@ -521,14 +560,14 @@ class WorkerTest(RunFolder):
         _, data = self.run_bench(device)
         for entry in data["problems"].values():
             self.assertEqual(entry["lost"], ["cudnn", "fa2", "flashcore"])
-            reason = "the device ended the process: SIGKILL"
+            reason = "ended its process: SIGKILL"
             self.assertEqual(set(entry["refused"].values()), {reason})
 
     def test_no_device_is_an_error(self):
         for factory, text in (
             (no_device, "no GPU here"),
             (no_torch, "No module named 'torch'; run needs PyTorch"),
-            (dead_device, "the device ended the process: exit code 3"),
+            (dead_device, "the device ended its process: exit code 3"),
         ):
             with self.assertRaisesRegex(UserError, text):
                 self.worker(factory).describe()
@@ -592,6 +631,74 @@ class CommandTest(Folder):
     def test_lists(self):
         code, out, _ = self.main("list", "--problems", "decode.*")
         self.assertEqual((code, len(out.splitlines())), (0, 7))
+
+    def test_runs(self):
+        """From the kernels to the report, with a device in a worker."""
+        options = ["--problems", "reference", "--tools", TOOLS, "--rounds", 3]
+        options += ["--peers", "fa2", "cudnn", "--out", self.folder]
+        with mock.patch.object(bench, "open_torch_device", DeadlyDevice):
+            code, out, _ = self.main("run", *options)
+            self.assertEqual(code, 0)
+            again = self.main("run", *options, "--minutes", 0.0001)
+        self.assertIn("reference-dense: timed before", again[2])
+        data = results.read(self.folder / "results.json")
+        self.assertEqual(data["card"]["peaks"]["mma_tflops"], 600.0)
+        self.assertEqual(data["problems"]["reference-dense"]["lost"], ["cudnn"])
+        text = (self.folder / "report.md").read_text()
+        self.assertIn("* cudnn: ended its process: the GPU's context", text)
+        self.assertIn(text, out)
+        # Where there is matplotlib the report shows the plots.
+        for path in self.folder.glob("figures/*.png"):
+            self.assertIn(f"![{path.stem}](figures/{path.name})", text)
+        out = self.folder / "docs/report.md"
+        out.parent.mkdir()
+        (self.folder / "plots").mkdir()
+        (self.folder / "plots/small.png").write_bytes(b"")
+        options = ["--figures", self.folder / "plots", "--out", out]
+        self.main("report", self.folder / "results.json", *options)
+        self.assertIn("![small](../plots/small.png)", out.read_text())
+
+    def test_compiles_with_a_tuning_file(self):
+        path = self.folder / "tuning.json"
+        entry = {
+            "problem": {
+                "head_dim": 64,
+                "head_dim_v": 64,
+                "causal": False,
+                "softcap": False,
+                "bias": False,
+                "window": False,
+            },
+            "schedule": {"block_n": 16},
+        }
+        tuning = {
+            "format": "flashcore-tuning",
+            "version": 1,
+            "card": "Fake",
+            "chip": "sm_89",
+            "date": "2026-11-21",
+            "entries": [entry],
+        }
+        path.write_text(json.dumps(tuning))
+        options = ["--problems", "reference-dense", "--tuning-file", path]
+        code, _, err = self.main(
+            "compile", *options, "--tools", TOOLS, "--out", self.folder
+        )
+        self.assertEqual((code, err.count("compiled")), (0, 2))
+        sums = {
+            bundle.Bundle(path).manifest["ptx"]["fnv1a64"]
+            for path in self.folder.glob("reference-dense*.fcb")
+        }
+        self.assertEqual(len(sums), 2)
+
+    def test_a_variant_may_choose_its_chip(self):
+        options = ["--problems", "reference-dense", "--variant"]
+        self.main(
+            *("compile", *options, "sm90=--chip=sm_90"),
+            *("--tools", TOOLS, "--out", self.folder),
+        )
+        made = self.folder / "reference-dense-sm90-f16.fcb"
+        self.assertEqual(bundle.Bundle(made).chip, "sm_90")
 
     def test_bad_files_are_errors(self):
         code, _, err = self.main("report", self.folder / "none.json")
