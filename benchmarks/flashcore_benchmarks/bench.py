@@ -7,28 +7,41 @@ it is installed) and writes results.json, report.md and plots:
   flashcore-bench run --tools build/release/bin
 
 Without PyTorch or a GPU, `compile` makes the kernels for another machine
-(`run --bundles DIR` takes them there), and `report` and `plot` read a
-results.json.
+(`run --bundles DIR` takes them there), `accuracy --device=emulator` checks
+errors, and `report` and `plot` read a results.json.
 """
 
 import argparse
-import concurrent.futures
 import datetime
 import os
 import pathlib
-import re
-import shlex
 import sys
 import time
 
-from . import plots, problems, report, results, roofline, rotation
+from . import (
+    accuracy,
+    plots,
+    problems,
+    report,
+    results,
+    roofline,
+    rotation,
+)
 from .bundle import Bundle, chip_number
-from .cli import positive_integer, positive_number
+from .cli import (
+    add_tools,
+    add_tuning_file,
+    add_variants,
+    parse_variants,
+    positive_integer,
+    positive_number,
+)
 from .errors import UserError
+from .kernels import Kernels
 from .monitor import Monitor
 from .progress import Progress
 from .timing import Request
-from .toolchain import DEFAULT_TOOLS, ROOT, Refused, Toolchain, attention
+from .toolchain import ROOT, Toolchain
 from .worker import Lost, WorkerDevice
 
 PEERS = (
@@ -66,6 +79,14 @@ def parse_arguments(arguments):
     _add_compiling(compiling)
     listing = commands.add_parser("list", help="list the problems")
     _add_selection(listing)
+    accuracy.add_arguments(
+        commands.add_parser(
+            "accuracy",
+            help="errors of the default and the fast schedules",
+            description=accuracy.__doc__,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+    )
     _add_rendering(commands)
     return parser.parse_args(arguments)
 
@@ -105,39 +126,14 @@ def _add_selection(parser):
 
 
 def _add_compiling(parser):
-    parser.add_argument(
-        "--tools",
-        type=pathlib.Path,
-        default=DEFAULT_TOOLS,
-        help="folder of flashcore-compile, or the executable 'flashcore', also "
-        "packed as flashcore.gz (default: build/release/bin)",
-    )
-    parser.add_argument(
-        "--chip",
-        help="target of the kernels (default: sm_89 where the card runs it, "
-        "else the card's own)",
-    )
+    add_tools(parser)
     parser.add_argument(
         "--dynamic",
         action="store_true",
         help="also kernels that learn sizes and strides at run time",
     )
-    parser.add_argument(
-        "--variant",
-        action="append",
-        default=[],
-        metavar="NAME=OPTIONS",
-        help="also kernels with these options of flashcore-compile, called "
-        "flashcore:NAME, such as --variant three='--num-stages=3'; may be given "
-        "several times",
-    )
-    parser.add_argument(
-        "--tuning-file",
-        type=pathlib.Path,
-        metavar="FILE",
-        help="also kernels with the schedules of flashcore-tune, called "
-        "flashcore:tuned",
-    )
+    add_variants(parser)
+    add_tuning_file(parser)
     parser.add_argument(
         "--out",
         type=pathlib.Path,
@@ -181,94 +177,6 @@ def _add_timing(parser):
     parser.add_argument(
         "--fresh", action="store_true", help="forget the rows that are finished"
     )
-
-
-def parse_variants(arguments):
-    """{contender: options of flashcore-compile}."""
-    variants = {}
-    if arguments.tuning_file:
-        path = arguments.tuning_file.resolve()
-        variants["flashcore:tuned"] = [f"--tuning-file={path}"]
-    for text in arguments.variant:
-        name, _, options = text.partition("=")
-        if not re.fullmatch(r"[\w.-]+", name) or not options:
-            raise UserError(f"expects --variant NAME=OPTIONS, but got '{text}'")
-        try:
-            variants[f"flashcore:{name}"] = shlex.split(options)
-        except ValueError as error:
-            raise UserError(f"--variant {text}: {error}")
-    return variants
-
-
-class Kernels:
-    """The bundles of each problem, by contender; of `is_dynamic` kernels the
-    problems of a head_dim and mask share one."""
-
-    def __init__(self, toolchain, folder, chip, variants, has_dynamic):
-        self._toolchain, self._folder = toolchain, pathlib.Path(folder)
-        self._chip, self._variants = chip, variants
-        self._has_dynamic = has_dynamic
-        self.refused = {}
-
-    def _jobs(self, problem):
-        """(contender, file name, MLIR, options)."""
-        mlir = problem.mlir(attention)
-        yield "flashcore", problem.name, mlir, []
-        for name, options in self._variants.items():
-            yield name, f"{problem.name}-{name.split(':')[1]}", mlir, options
-        if self._has_dynamic:
-            mask = "causal" if problem.causal else "dense"
-            file = f"dynamic-d{problem.head_dim}-{mask}"
-            yield "flashcore-dynamic", file, problem.mlir(attention, True), []
-
-    def paths(self, problem):
-        return {
-            contender: self._folder / f"{file}-{problem.dtype}.fcb"
-            for contender, file, _, _ in self._jobs(problem)
-        }
-
-    def compile(self, selected, progress):
-        """Compiles what the problems need, once each and in parallel. Notes
-        in `refused`, by path, what the compiler refuses."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        jobs = {}
-        for problem in selected:
-            paths = self.paths(problem)
-            for contender, _, mlir, options in self._jobs(problem):
-                jobs[paths[contender]] = mlir, options
-
-        def compile_one(item):
-            path, (mlir, options) = item
-            arguments = ["--no-cubin", *options]
-            if not any(option.startswith("--chip") for option in options):
-                arguments.append(f"--chip={self._chip}")
-            try:
-                self._toolchain.compile(mlir, path, arguments)
-            except Refused as error:
-                self.refused[path] = str(error)
-            return path
-
-        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-            for path in pool.map(compile_one, jobs.items()):
-                progress.step(f"compiled {path.stem}")
-
-    def count(self, selected):
-        return len({path for p in selected for path in self.paths(p).values()})
-
-    def of(self, problem):
-        """({contender: path}, {contender: why there is none})."""
-        found, refused = {}, {}
-        for contender, path in self.paths(problem).items():
-            if path in self.refused:
-                refused[contender] = self.refused[path]
-            elif not path.exists():
-                raise UserError(
-                    f"no bundle '{path}': make it with flashcore-bench compile, "
-                    "with the same --problems, --variant and --dynamic"
-                )
-            else:
-                found[contender] = path
-        return found, refused
 
 
 def default_chip(device_chip):
@@ -359,7 +267,7 @@ def command_run(arguments):
     selected = problems.select(
         arguments.problems, arguments.quick, arguments.dtype
     )
-    variants = parse_variants(arguments)
+    variants = parse_variants(arguments.variant, arguments.tuning_file)
     progress = Progress(len(selected))
     with WorkerDevice(open_torch_device, on_loss=progress.note) as device:
         facts = device.describe()
@@ -457,18 +365,18 @@ def command_compile(arguments):
     selected = problems.select(
         arguments.problems, arguments.quick, arguments.dtype
     )
-    variants = parse_variants(arguments)
+    variants = parse_variants(arguments.variant, arguments.tuning_file)
     toolchain = Toolchain(arguments.tools, arguments.out)
     chip = arguments.chip or "sm_89"
     kernels = Kernels(
         toolchain, arguments.out, chip, variants, arguments.dynamic
     )
     progress = Progress(kernels.count(selected))
-    kernels.compile(selected, progress)
+    refused = kernels.compile(selected, progress)
     progress.close()
-    for path, reason in kernels.refused.items():
+    for path, reason in refused.items():
         print(f"{path.stem}: {reason}", file=sys.stderr)
-    return int(bool(kernels.refused))
+    return int(bool(refused))
 
 
 def command_list(arguments):
@@ -507,6 +415,7 @@ COMMANDS = {
     "run": command_run,
     "compile": command_compile,
     "list": command_list,
+    "accuracy": accuracy.command,
     "report": command_report,
     "plot": command_plot,
 }

@@ -447,12 +447,19 @@ class RunTest(RunFolder):
                 rf"flashcore \| {title} \| {timed} \| {fastest} "
                 rf"\| {fa2} \| {cudnn}",
             )
-        variants = [li for li in lines if li.startswith("| flashcore:n32 | 16k")]
+        variants = [
+            li for li in lines if li.startswith("| flashcore:n32 | 16k")
+        ]
         self.assertEqual(len(variants), 3)
 
     def test_speedups_are_of_medians(self):
         entries = [
-            {"contenders": {"a": {"us": {"median": 2.0}}, "b": {"us": {"median": us}}}}
+            {
+                "contenders": {
+                    "a": {"us": {"median": 2.0}},
+                    "b": {"us": {"median": us}},
+                }
+            }
             for us in (3.0, 1.0)
         ]
         self.assertEqual(report.speedups(entries, "a", "b"), [1.5, 0.5])
@@ -484,12 +491,21 @@ class RunTest(RunFolder):
             return
         paths = plots.draw(data, self.folder)
         names = [path.name for path in paths]
-        self.assertEqual(
-            names, ["throughput.png", "small.png", "roofline.png"]
-        )
+        self.assertEqual(names, ["throughput.png", "small.png", "roofline.png"])
         for path in paths:
             self.assertGreater(path.stat().st_size, 1000)
             self.assertLess(path.stat().st_size, 100 << 10)
+
+    def test_bundles_of_elsewhere_know_what_was_refused(self):
+        variants = {"flashcore:wide": ["--block-n=4096"]}
+        self.kernels(variants)
+        made = bench.Kernels(None, self.folder, "sm_89", variants, False)
+        found, refused = made.of(self.selected[0])
+        self.assertEqual(set(found), {"flashcore"})
+        self.assertIn("bytes of shared memory", refused["flashcore:wide"])
+        # The next time it compiles.
+        variants = {"flashcore:wide": ["--block-n=32"]}
+        self.assertEqual(len(self.kernels(variants).of(self.selected[0])[0]), 2)
 
     def test_takes_bundles_made_before(self):
         made = bench.Kernels(None, self.folder / "none", "sm_89", {}, False)
@@ -718,6 +734,9 @@ class CommandTest(Folder):
         )
         self.assertEqual(code, 2)
         self.assertIn("--variant x='--a: No closing quotation", err)
+        twice = ["--variant", "x=--a", "--variant", "x=--b"]
+        code, _, err = self.main("compile", "--tools", TOOLS, *twice)
+        self.assertIn("--variant x=--b: 'x' is taken", err)
 
     def test_bad_numbers_are_errors(self):
         for option in ("--rounds", "--minutes"):

@@ -24,9 +24,7 @@ class FakeDevice:
         self._errors, self._refused = dict(errors), dict(refused)
 
     @contextlib.contextmanager
-    def prepare(
-        self, problem, bundles, peers, seed, announce=rotation.ignore
-    ):
+    def prepare(self, problem, bundles, peers, seed, announce=rotation.ignore):
         self.prepared.append(problem.name)
         ready, refused = {}, {}
         for name in (*bundles, *peers):
