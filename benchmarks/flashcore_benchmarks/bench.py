@@ -53,8 +53,6 @@ PEERS = (
     "flash-attn-3",
     "flex",
 )
-# FlexAttention compiles for seconds a problem.
-DEFAULT_PEERS = tuple(peer for peer in PEERS if peer != "flex")
 DEFAULT_OUT = ROOT / "build/bench"
 
 
@@ -153,12 +151,10 @@ def _add_timing(parser):
         "--peers",
         nargs="*",
         choices=PEERS,
-        default=list(DEFAULT_PEERS),
         metavar="PEER",
-        help=f"of {', '.join(PEERS)} (default: all but flex, which compiles for "
-        "seconds a problem)",
+        help=f"of {', '.join(PEERS)} (default: all; with --quick all but flex, "
+        "which compiles for seconds a problem)",
     )
-    parser.add_argument("--flex", action="store_true", help="FlexAttention too")
     parser.add_argument(
         "--rounds",
         type=positive_integer,
@@ -286,7 +282,7 @@ def command_run(arguments):
             device,
             kernels,
             store,
-            dict.fromkeys(arguments.peers + ["flex"] * arguments.flex),
+            choose_peers(arguments),
             choose_rounds(arguments),
             arguments.seed,
         )
@@ -304,6 +300,12 @@ def command_run(arguments):
             "command again"
         )
     return report_failures(store.data)
+
+
+def choose_peers(arguments):
+    if arguments.peers is not None:
+        return dict.fromkeys(arguments.peers)
+    return [p for p in PEERS if not (arguments.quick and p == "flex")]
 
 
 def choose_rounds(arguments):

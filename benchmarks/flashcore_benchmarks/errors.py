@@ -9,3 +9,8 @@ class UserError(Exception):
 class ContextLost(UserError):
     """A kernel failed on the device and took the GPU's context with it:
     nothing more can be timed in this process."""
+
+
+def first_line(error):
+    """PyTorch's errors go on with pages of advice."""
+    return next(iter(str(error).splitlines()), "")

@@ -241,21 +241,27 @@ def _rooflines(data):
             cells = [
                 f"{100 * f['fraction']:.0f} %" if f else "-" for f in fractions
             ]
-            spread = _spread(entry, names[0])
-            rows.append([problem.name, known["bound"], spread, *cells])
+            ours = [_spread(entry, names[0]), _error(entry, names[0])]
+            rows.append([problem.name, known["bound"], *ours, *cells])
     if not rows:
         return ""
-    head = ["problem", "bound", f"range of {names[0]}", *names]
+    ours = [f"range of {names[0]}", f"error of {names[0]}"]
     return (
-        "### Share of the roofline\n\n"
+        "### Share of the roofline, spread and error\n\n"
         "The roof is that of mma.sync and DRAM; wgmma can pass the first, and "
-        "inputs that stay in L2 the second.\n\n" + table(head, rows)
+        "inputs that stay in L2 the second. Errors are as below.\n\n"
+        + table(["problem", "bound", *ours, *names], rows)
     )
 
 
 def _spread(entry, name):
     us = entry["contenders"].get(name, {}).get("us")
     return f"{us['min']:.2f}..{us['max']:.2f} us" if us else "-"
+
+
+def _error(entry, name):
+    error = entry["contenders"].get(name, {}).get("error")
+    return f"{error['ratio']:.2f}" if error and error["ratio"] else "-"
 
 
 def _errors(data):

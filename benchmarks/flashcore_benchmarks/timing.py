@@ -22,10 +22,16 @@ class Request:
         return (*self.bundles, *self.peers)
 
     def without(self, contender):
+        return self._select(lambda name: name != contender)
+
+    def only(self, contender):
+        return self._select(lambda name: name == contender)
+
+    def _select(self, is_wanted):
         return dataclasses.replace(
             self,
-            bundles={n: b for n, b in self.bundles.items() if n != contender},
-            peers=tuple(n for n in self.peers if n != contender),
+            bundles={n: b for n, b in self.bundles.items() if is_wanted(n)},
+            peers=tuple(filter(is_wanted, self.peers)),
         )
 
 

@@ -16,7 +16,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from . import roofline, rotation
 from .bundle import Buffer, Bundle
 from .cuda_driver import BoundLaunches, Driver, DriverError, Module
-from .errors import ContextLost, UserError
+from .errors import ContextLost, UserError, first_line
 from .problems import input_sets
 
 DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16}
@@ -366,10 +366,13 @@ class TorchDevice:
             except torch.cuda.OutOfMemoryError:
                 torch.cuda.empty_cache()
                 raise Unsupported("out of GPU memory")
+            except (Unsupported, UserError):
+                raise
             except DriverError as failure:
                 self._check_context(failure)
                 raise Unsupported(str(failure))
-            except RuntimeError as failure:
+            except Exception as failure:
+                # Of PyTorch, Triton or a package: each has classes of its own.
                 self._check_context(failure)
                 raise Unsupported(_reason(failure, caught))
         facts = {
@@ -390,8 +393,9 @@ class TorchDevice:
         try:
             torch.cuda.synchronize()
         except RuntimeError:
-            reason = str(failure).splitlines()[0]
-            raise ContextLost(f"the GPU's context is lost: {reason}")
+            raise ContextLost(
+                f"the GPU's context is lost: {first_line(failure)}"
+            )
 
 
 def _reason(failure, caught):
@@ -401,5 +405,7 @@ def _reason(failure, caught):
     lines = [line.strip() for line in lines]
     ends = ("because:", "runtime disabled.")
     lines = [line for line in lines if not line.endswith(ends)]
-    text = str(failure).splitlines()[0]
+    text = first_line(failure)
+    if not isinstance(failure, RuntimeError):
+        text = f"{type(failure).__name__}: {text}"
     return "; ".join(dict.fromkeys([text, *lines]))[:300]

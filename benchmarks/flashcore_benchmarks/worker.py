@@ -3,8 +3,8 @@
 A kernel that fails on the GPU takes the context with it, and some peers end
 their whole process. So the device lives in a worker, which lasts as long as it
 can, because starting one takes seconds. The worker says whose work it begins;
-when it is lost, that contender is to blame, and the problem is timed again
-without it by another worker.
+when it is lost, that contender is to blame: another worker tries it alone, and
+the problem is timed again without it.
 """
 
 import multiprocessing
@@ -12,12 +12,11 @@ import os
 import signal
 import traceback
 
-from .errors import ContextLost, UserError
+from .errors import ContextLost, UserError, first_line
 from .timing import Timing, time_problem
 
-# Of any one step; FlexAttention compiles for a good part of a minute where the
-# cores are slow.
-PATIENCE_SECONDS = 120
+# Of any one step; FlexAttention compiles for many seconds where cores are slow.
+PATIENCE_SECONDS = 60
 # PyTorch from a cold disk.
 START_SECONDS = 300
 
@@ -68,11 +67,21 @@ class WorkerDevice:
                     lost |= dict.fromkeys(request.contenders, loss.reason)
                     timing = Timing()
                     break
-                lost[loss.contender] = loss.reason
+                alone = self._try_alone(request, loss.contender)
+                lost[loss.contender] = f"{loss.reason} ({alone})"
                 request = request.without(loss.contender)
         timing.refused |= lost
         timing.lost = sorted(lost)
         return timing
+
+    def _try_alone(self, request, contender):
+        """Where it fails only beside others, one of them may have harmed
+        it."""
+        try:
+            self._call("time", request.only(contender))
+            return "not when alone"
+        except Lost:
+            return "also when alone"
 
     def _start(self):
         context = multiprocessing.get_context("spawn")
@@ -166,13 +175,8 @@ def _serve(connection, factory):
         except Exception as error:
             # Whatever state a contender left behind is not to be timed in.
             traceback.print_exc()
-            answer = "lost", _first_line(error)
+            answer = "lost", f"{type(error).__name__}: {first_line(error)}"
         connection.send(answer)
         if answer[0] == "lost":
             # Destructors would use the context.
             os._exit(1)
-
-
-def _first_line(error):
-    lines = str(error).splitlines() or [""]
-    return f"{type(error).__name__}: {lines[0]}"

@@ -545,8 +545,9 @@ class WorkerTest(RunFolder):
             ("flash-attn", "exit code 7"),
         ):
             text = f"ended its process: {reason}"
-            self.assertEqual(entry["refused"][name], text)
             self.assertIn(f"reference-dense: {name} {text}", self.losses)
+            text += " (also when alone)"
+            self.assertEqual(entry["refused"][name], text)
             self.assertIn(f"* {name}: {text}", report.write(data))
         # The next problem loses only what is lost there too.
         entry = data["problems"]["bert-b1-causal"]
@@ -556,12 +557,20 @@ class WorkerTest(RunFolder):
 
     def test_a_silent_contender_is_ended(self):
         self.selected = self.selected[:1]
-        device = self.worker(patience=1)
+        device = self.worker(patience=4)
         _, data = self.run_bench(device, peers=("fa2", "flex"))
         entry = data["problems"]["reference-dense"]
         self.assertEqual(set(entry["contenders"]), {"flashcore", "fa2"})
-        reason = "ended its process: no answer for 1 s"
+        reason = "ended its process: no answer for 4 s (also when alone)"
         self.assertEqual(entry["refused"], {"flex": reason})
+
+    def test_says_what_fails_only_beside_others(self):
+        self.selected = self.selected[:1]
+        _, data = self.run_bench(self.worker(HarmedDevice))
+        entry = data["problems"]["reference-dense"]
+        self.assertEqual(set(entry["contenders"]), {"flashcore", "cudnn"})
+        reason = "ended its process: exit code 9 (not when alone)"
+        self.assertEqual(entry["refused"], {"fa2": reason})
 
     def test_our_own_loss_is_a_failure(self):
         kernels = self.kernels({"flashcore:x": ["--block-n=16"]})
@@ -587,6 +596,16 @@ class WorkerTest(RunFolder):
         ):
             with self.assertRaisesRegex(UserError, text):
                 self.worker(factory).describe()
+
+
+class HarmedDevice(DeadlyDevice):
+    """fa2 fails beside others only."""
+
+    def prepare(self, problem, bundles, peers, seed, announce):
+        if "fa2" in peers and bundles:
+            announce("fa2")
+            os._exit(9)
+        return FakeDevice().prepare(problem, bundles, peers, seed, announce)
 
 
 class UnpreparedDevice(DeadlyDevice):
@@ -655,7 +674,8 @@ class CommandTest(Folder):
         with mock.patch.object(bench, "open_torch_device", DeadlyDevice):
             code, out, _ = self.main("run", *options)
             self.assertEqual(code, 0)
-            again = self.main("run", *options, "--minutes", 0.0001)
+            bundles = ["--bundles", self.folder / "bundles"]
+            again = self.main("run", *options, *bundles, "--minutes", 0.0001)
         self.assertIn("reference-dense: timed before", again[2])
         data = results.read(self.folder / "results.json")
         self.assertEqual(data["card"]["peaks"]["mma_tflops"], 600.0)
