@@ -290,10 +290,12 @@ def command_run(arguments):
             store.note(monitor.note)
             store.data["card"] |= monitor.card()
             deadline = start + 60 * (arguments.minutes or float("inf"))
-            left = bench.run(selected, deadline, progress, monitor)
-            progress.close()
-    store.save()
-    finish(store, arguments.out)
+            try:
+                left = bench.run(selected, deadline, progress, monitor)
+            finally:
+                progress.close()
+                store.save()
+                finish(store, arguments.out)
     if left:
         print(
             f"{len(left)} problems are left, from {left[0].name} on: run the same "

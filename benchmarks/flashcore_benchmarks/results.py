@@ -79,9 +79,10 @@ class Results:
         self.data["card"] |= card
 
     def is_finished(self, problem, bundles, peers):
-        """Whether these contenders were timed, with the same kernels."""
+        """Whether these contenders were timed, with the same kernels. Where
+        none was, the device itself failed."""
         entry = self.data["problems"].get(problem.name)
-        if not entry:
+        if not entry or not entry["contenders"]:
             return False
         answered = entry["contenders"].keys() | entry["refused"].keys()
         return entry["bundles"] == bundles and answered >= {*bundles, *peers}

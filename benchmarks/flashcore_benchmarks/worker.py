@@ -86,12 +86,16 @@ class WorkerDevice:
     def _start(self):
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
+        # No daemon: FlexAttention's compiler has child processes.
         self._process = context.Process(
-            target=_serve, args=(theirs, self._factory), daemon=True
+            target=_serve, args=(theirs, self._factory)
         )
         self._process.start()
         theirs.close()
-        self._answer(START_SECONDS)
+        try:
+            self._answer(START_SECONDS)
+        except Lost as loss:
+            raise UserError(f"the GPU cannot be opened: {loss.reason}")
 
     def _call(self, method, *arguments):
         if self._process is None or not self._process.is_alive():

@@ -3,6 +3,7 @@ kernels are real."""
 
 import contextlib
 import ctypes
+import functools
 import io
 import json
 import os
@@ -587,12 +588,26 @@ class WorkerTest(RunFolder):
             self.assertEqual(entry["lost"], ["cudnn", "fa2", "flashcore"])
             reason = "ended its process: SIGKILL"
             self.assertEqual(set(entry["refused"].values()), {reason})
+        # Another run tries again.
+        _, data = self.run_bench(FakeDevice())
+        for entry in data["problems"].values():
+            self.assertEqual((len(entry["contenders"]), entry["lost"]), (3, []))
+
+    def test_a_device_that_does_not_come_back_ends_the_run(self):
+        device = self.worker(functools.partial(open_once, self.folder / "seen"))
+        with self.assertRaisesRegex(UserError, "no GPU any more"):
+            self.run_bench(device)
+        problems_seen = results.read(self.out)["problems"]
+        self.assertEqual(set(problems_seen), {"reference-dense"})
 
     def test_no_device_is_an_error(self):
         for factory, text in (
             (no_device, "no GPU here"),
             (no_torch, "No module named 'torch'; run needs PyTorch"),
-            (dead_device, "the device ended its process: exit code 3"),
+            (
+                dead_device,
+                "the GPU cannot be opened: ended its process: exit code 3",
+            ),
         ):
             with self.assertRaisesRegex(UserError, text):
                 self.worker(factory).describe()
@@ -611,6 +626,14 @@ class HarmedDevice(DeadlyDevice):
 class UnpreparedDevice(DeadlyDevice):
     def prepare(self, *_):
         os.kill(os.getpid(), 9)
+
+
+def open_once(marker):
+    """Its first problem ends the process, and there is no second device."""
+    if marker.exists():
+        raise UserError("no GPU any more")
+    marker.touch()
+    return UnpreparedDevice()
 
 
 def no_device():
