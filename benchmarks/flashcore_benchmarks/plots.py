@@ -7,7 +7,7 @@ from . import report
 from .errors import UserError
 
 # With few colors a plot is small enough to live in a repository.
-_DPI, _COLORS = 110, 64
+_DPI, _COLORS = 110, 192
 # What peers are called in legends, and a color of their own in every plot.
 _PEERS = {
     "fa2": ("FlashAttention-2 (PyTorch)", "#e07b00"),
@@ -68,7 +68,7 @@ def save(figure, path):
 
 def styles(names):
     """{contender: (label, color)}; the colors of peers are always the same."""
-    ours = [name for name in names if name.startswith("flashcore")]
+    ours = list(filter(_is_ours, names))
     chosen = {
         name: (name.replace("flashcore", "FlashCore", 1), color)
         for name, color in zip(ours, _OURS * len(ours))
@@ -128,19 +128,27 @@ def _throughput(plot, data):
 def _draw_lines(ax, panel, looks):
     for name, points in panel.items():
         x, y, low, high = zip(*sorted(points))
-        is_ours = name.startswith("flashcore")
         ax.plot(
             x,
             y,
             marker="o",
             markersize=3.5,
-            linewidth=2.4 if is_ours else 1.3,
-            zorder=3 if is_ours else 2,
+            linewidth=2.4 if _is_ours(name) else 1.3,
+            zorder=_height(name),
             color=looks[name][1],
         )
         ax.fill_between(x, low, high, color=looks[name][1], alpha=0.15)
     ax.set_xscale("log", base=2)
     ax.grid(alpha=0.3)
+
+
+def _height(name):
+    """The default schedule above others of ours, and those above peers."""
+    return 4 if name == "flashcore" else 3 if _is_ours(name) else 2
+
+
+def _is_ours(name):
+    return name.startswith("flashcore")
 
 
 def _format_length(length):
@@ -181,7 +189,7 @@ def _latency(plot, data, group, title, columns):
     rows = -(-len(bars) // columns)
     names = report.contender_names(data)
     names = [name for name in names if any(name in b for _, b in bars)]
-    height = 0.55 + 0.19 * len(names)
+    height = 0.65 + 0.19 * len(names)
     figure, axes = plot.subplots(
         rows,
         columns,
@@ -192,10 +200,8 @@ def _latency(plot, data, group, title, columns):
     panels = list(axes.flat)
     for ax, (problem, times) in zip(panels, bars):
         _draw_bars(ax, names, times, styles(names))
-        ax.set_title(
-            f"{problem.name.rsplit('-', 1)[0]}: {problem.describe()}",
-            fontsize=8,
-        )
+        name = problem.name.rsplit("-", 1)[0]
+        ax.set_title(f"{name}\n{problem.describe()}", fontsize=8)
     for ax in panels[len(bars) :]:
         ax.set_axis_off()
     _add_legend(figure, plot, styles(names))
@@ -259,12 +265,11 @@ def _roofline(plot, data):
     looks = styles(report.contender_names(data))
     for name, values in points.items():
         x, y = zip(*values)
-        is_ours = name.startswith("flashcore")
         ax.scatter(
             x,
             y,
-            s=26 if is_ours else 14,
-            zorder=3 if is_ours else 2,
+            s=26 if _is_ours(name) else 14,
+            zorder=_height(name),
             color=looks[name][1],
             alpha=0.85,
             linewidths=0,
