@@ -7,28 +7,42 @@ it is installed) and writes results.json, report.md and plots:
   flashcore-bench run --tools build/release/bin
 
 Without PyTorch or a GPU, `compile` makes the kernels for another machine
-(`run --bundles DIR` takes them there), and `report` and `plot` read a
-results.json.
+(`run --bundles DIR` takes them there), `accuracy --device=emulator` checks
+errors, and `report` and `plot` read a results.json.
 """
 
 import argparse
-import concurrent.futures
 import datetime
 import os
 import pathlib
-import random
-import re
-import shlex
 import sys
 import time
 
-from . import plots, problems, report, results, roofline, rotation
+from . import (
+    accuracy,
+    plots,
+    problems,
+    report,
+    results,
+    roofline,
+    rotation,
+)
 from .bundle import Bundle, chip_number
-from .cli import positive_integer, positive_number
+from .cli import (
+    add_tools,
+    add_tuning_file,
+    add_variants,
+    parse_variants,
+    positive_integer,
+    positive_number,
+)
 from .errors import UserError
+from .kernels import Kernels
 from .monitor import Monitor
 from .progress import Progress
-from .toolchain import DEFAULT_TOOLS, ROOT, Refused, Toolchain, attention
+from .timing import Request
+from .toolchain import ROOT, Toolchain
+from .worker import Lost, WorkerDevice
 
 PEERS = (
     "fa2",
@@ -39,8 +53,6 @@ PEERS = (
     "flash-attn-3",
     "flex",
 )
-# FlexAttention compiles for seconds a problem.
-DEFAULT_PEERS = tuple(peer for peer in PEERS if peer != "flex")
 DEFAULT_OUT = ROOT / "build/bench"
 
 
@@ -65,22 +77,34 @@ def parse_arguments(arguments):
     _add_compiling(compiling)
     listing = commands.add_parser("list", help="list the problems")
     _add_selection(listing)
-    for name, what, out in (
-        (
-            "report",
-            "Markdown tables of a results file",
-            "file (default: print it)",
-        ),
-        (
-            "plot",
-            "plots of a results file",
-            "folder (default: beside the file)",
-        ),
+    accuracy.add_arguments(
+        commands.add_parser(
+            "accuracy",
+            help="errors of the default and the fast schedules",
+            description=accuracy.__doc__,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+    )
+    _add_rendering(commands)
+    return parser.parse_args(arguments)
+
+
+def _add_rendering(commands):
+    reporting = commands.add_parser(
+        "report", help="Markdown tables of a results file"
+    )
+    plotting = commands.add_parser("plot", help="plots of a results file")
+    for command, out in (
+        (reporting, "file (default: print it)"),
+        (plotting, "folder (default: figures beside the file)"),
     ):
-        command = commands.add_parser(name, help=what)
         command.add_argument("results", type=pathlib.Path, help="results.json")
         command.add_argument("--out", type=pathlib.Path, help=out)
-    return parser.parse_args(arguments)
+    reporting.add_argument(
+        "--figures",
+        type=pathlib.Path,
+        help="folder of the plots that the report shows (default: none)",
+    )
 
 
 def _add_selection(parser):
@@ -100,32 +124,14 @@ def _add_selection(parser):
 
 
 def _add_compiling(parser):
-    parser.add_argument(
-        "--tools",
-        type=pathlib.Path,
-        default=DEFAULT_TOOLS,
-        help="folder of flashcore-compile, or the executable 'flashcore', also "
-        "packed as flashcore.gz (default: build/release/bin)",
-    )
-    parser.add_argument(
-        "--chip",
-        help="target of the kernels (default: sm_89 where the card runs it, "
-        "else the card's own)",
-    )
+    add_tools(parser)
     parser.add_argument(
         "--dynamic",
         action="store_true",
         help="also kernels that learn sizes and strides at run time",
     )
-    parser.add_argument(
-        "--variant",
-        action="append",
-        default=[],
-        metavar="NAME=OPTIONS",
-        help="also kernels with these options of flashcore-compile, called "
-        "flashcore:NAME, such as --variant three='--num-stages=3'; may be given "
-        "several times",
-    )
+    add_variants(parser)
+    add_tuning_file(parser)
     parser.add_argument(
         "--out",
         type=pathlib.Path,
@@ -145,14 +151,15 @@ def _add_timing(parser):
         "--peers",
         nargs="*",
         choices=PEERS,
-        default=list(DEFAULT_PEERS),
         metavar="PEER",
-        help=f"of {', '.join(PEERS)} (default: all but flex, which compiles for "
-        "seconds a problem)",
+        help=f"of {', '.join(PEERS)} (default: all; with --quick all but flex, "
+        "which compiles for seconds a problem)",
     )
-    parser.add_argument("--flex", action="store_true", help="FlexAttention too")
     parser.add_argument(
-        "--rounds", type=positive_integer, help="default: 9, with --quick 5"
+        "--rounds",
+        type=positive_integer,
+        help="rounds of a problem (default: 5, and up to 15 while they take "
+        "less than 2 s; with --quick 5)",
     )
     parser.add_argument(
         "--minutes",
@@ -168,101 +175,18 @@ def _add_timing(parser):
     )
 
 
-def parse_variants(texts):
-    """{contender: options of flashcore-compile}."""
-    variants = {}
-    for text in texts:
-        name, _, options = text.partition("=")
-        if not re.fullmatch(r"[\w.-]+", name) or not options:
-            raise UserError(f"expects --variant NAME=OPTIONS, but got '{text}'")
-        try:
-            variants[f"flashcore:{name}"] = shlex.split(options)
-        except ValueError as error:
-            raise UserError(f"--variant {text}: {error}")
-    return variants
-
-
-class Kernels:
-    """The bundles of each problem, by contender; of `is_dynamic` kernels the
-    problems of a head_dim and mask share one."""
-
-    def __init__(self, toolchain, folder, chip, variants, has_dynamic):
-        self._toolchain, self._folder = toolchain, pathlib.Path(folder)
-        self._chip, self._variants = chip, variants
-        self._has_dynamic = has_dynamic
-        self.refused = {}
-
-    def _jobs(self, problem):
-        """(contender, file name, MLIR, options)."""
-        mlir = problem.mlir(attention)
-        yield "flashcore", problem.name, mlir, []
-        for name, options in self._variants.items():
-            yield name, f"{problem.name}-{name.split(':')[1]}", mlir, options
-        if self._has_dynamic:
-            mask = "causal" if problem.causal else "dense"
-            file = f"dynamic-d{problem.head_dim}-{mask}"
-            yield "flashcore-dynamic", file, problem.mlir(attention, True), []
-
-    def paths(self, problem):
-        return {
-            contender: self._folder / f"{file}-{problem.dtype}.fcb"
-            for contender, file, _, _ in self._jobs(problem)
-        }
-
-    def compile(self, selected, progress):
-        """Compiles what the problems need, once each and in parallel. Notes
-        in `refused`, by path, what the compiler refuses."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        jobs = {}
-        for problem in selected:
-            paths = self.paths(problem)
-            for contender, _, mlir, options in self._jobs(problem):
-                jobs[paths[contender]] = mlir, options
-
-        def compile_one(item):
-            path, (mlir, options) = item
-            arguments = [f"--chip={self._chip}", "--no-cubin", *options]
-            try:
-                self._toolchain.compile(mlir, path, arguments)
-            except Refused as error:
-                self.refused[path] = str(error)
-            return path
-
-        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-            for path in pool.map(compile_one, jobs.items()):
-                progress.step(f"compiled {path.stem}")
-
-    def count(self, selected):
-        return len({path for p in selected for path in self.paths(p).values()})
-
-    def of(self, problem):
-        """({contender: path}, {contender: why there is none})."""
-        found, refused = {}, {}
-        for contender, path in self.paths(problem).items():
-            if path in self.refused:
-                refused[contender] = self.refused[path]
-            elif not path.exists():
-                raise UserError(
-                    f"no bundle '{path}': make it with flashcore-bench compile, "
-                    "with the same --problems, --variant and --dynamic"
-                )
-            else:
-                found[contender] = path
-        return found, refused
-
-
 def default_chip(device_chip):
     """The kernels are made for sm_89; newer cards run its PTX."""
     return "sm_89" if chip_number(device_chip) >= 89 else device_chip
 
 
 class Bench:
-    """Times problems on a device and keeps the results. `device` is a
-    TorchDevice or a test's stand-in."""
+    """Times problems and keeps the results. `timer` is a WorkerDevice or a
+    test's stand-in."""
 
-    def __init__(self, device, kernels, store, peers, rounds, seed):
-        self._device, self._kernels, self._store = device, kernels, store
-        self._peers, self._rounds, self._seed = peers, rounds, seed
+    def __init__(self, timer, kernels, store, peers, rounds, seed):
+        self._timer, self._kernels, self._store = timer, kernels, store
+        self._peers, self._rounds, self._seed = tuple(peers), rounds, seed
 
     def run(self, selected, deadline=float("inf"), progress=None, monitor=None):
         """Times what is not finished; returns the problems left for another
@@ -288,20 +212,9 @@ class Bench:
         return []
 
     def _time(self, problem, bundles, monitor):
-        rng = random.Random(f"{self._seed}/{problem.name}")
-        with self._device.prepare(
-            problem, bundles, self._peers, self._seed
-        ) as (
-            ready,
-            refused,
-        ):
-            samples, conditions = rotation.rotate(
-                {name: measure for name, (measure, _) in ready.items()},
-                self._rounds,
-                rng,
-                monitor,
-            )
-            facts = {name: facts for name, (_, facts) in ready.items()}
+        timing = self._timer.time(
+            Request(problem, bundles, self._peers, self._seed, self._rounds)
+        )
         roof = roofline.bound(problem, self._store.data["card"].get("peaks"))
         return {
             "problem": results.describe(problem),
@@ -309,11 +222,14 @@ class Bench:
                 timespec="seconds"
             ),
             "contenders": {
-                name: describe(problem, times, roof) | facts[name]
-                for name, times in samples.items()
+                name: describe(problem, times, roof) | timing.facts[name]
+                for name, times in timing.samples.items()
             },
-            "refused": refused,
-            "conditions": conditions,
+            "refused": timing.refused,
+            "lost": timing.lost,
+            "conditions": [
+                monitor.during(*span) for span in timing.spans if monitor
+            ],
         }
 
 
@@ -335,48 +251,51 @@ def summary(entry):
     return ", ".join(parts) or "nothing could be timed"
 
 
-def command_run(arguments):
+def open_torch_device():
+    """Called in the worker process: only that one needs torch."""
     from .torch_device import TorchDevice
 
+    return TorchDevice()
+
+
+def command_run(arguments):
     start = time.monotonic()
-    variants = parse_variants(arguments.variant)
     selected = problems.select(
         arguments.problems, arguments.quick, arguments.dtype
     )
-    device = TorchDevice()
-    chip = arguments.chip or default_chip(device.chip)
-    store = results.Results(arguments.out / "results.json", arguments.fresh)
-    settings = {"seed": arguments.seed, "dtype": arguments.dtype, "chip": chip}
-    store.begin(settings, device.card())
-    kernels = Kernels(
-        None
-        if arguments.bundles
-        else Toolchain(arguments.tools, arguments.out),
-        arguments.bundles or arguments.out / "bundles",
-        chip,
-        variants,
-        arguments.dynamic,
-    )
-    if not arguments.bundles:
-        progress = Progress(kernels.count(selected))
-        kernels.compile(selected, progress)
-        progress.close()
-    if not store.data["card"].get("peaks"):
-        store.data["card"]["peaks"] = device.peaks()
-    peers = list(dict.fromkeys(arguments.peers + ["flex"] * arguments.flex))
-    rounds = arguments.rounds or (5 if arguments.quick else 9)
-    deadline = (
-        start + 60 * arguments.minutes if arguments.minutes else float("inf")
-    )
-    bench = Bench(device, kernels, store, peers, rounds, arguments.seed)
-    with Monitor(device.gpu_id) as monitor:
-        store.note(monitor.note)
-        store.data["card"] |= monitor.card()
-        progress = Progress(len(selected))
-        left = bench.run(selected, deadline, progress, monitor)
-        progress.close()
-    store.save()
-    finish(store, arguments.out)
+    variants = parse_variants(arguments.variant, arguments.tuning_file)
+    progress = Progress(len(selected))
+    with WorkerDevice(open_torch_device, on_loss=progress.note) as device:
+        facts = device.describe()
+        chip = arguments.chip or default_chip(facts["chip"])
+        store = results.Results(arguments.out / "results.json", arguments.fresh)
+        settings = {
+            "seed": arguments.seed,
+            "dtype": arguments.dtype,
+            "chip": chip,
+        }
+        store.begin(settings, facts["card"])
+        kernels = prepare_kernels(arguments, selected, chip, variants)
+        if not store.data["card"].get("peaks"):
+            measure_peaks(device, store)
+        bench = Bench(
+            device,
+            kernels,
+            store,
+            choose_peers(arguments),
+            choose_rounds(arguments),
+            arguments.seed,
+        )
+        with Monitor(facts["gpu_id"]) as monitor:
+            store.note(monitor.note)
+            store.data["card"] |= monitor.card()
+            deadline = start + 60 * (arguments.minutes or float("inf"))
+            try:
+                left = bench.run(selected, deadline, progress, monitor)
+            finally:
+                progress.close()
+                store.save()
+                finish(store, arguments.out)
     if left:
         print(
             f"{len(left)} problems are left, from {left[0].name} on: run the same "
@@ -385,47 +304,83 @@ def command_run(arguments):
     return report_failures(store.data)
 
 
-def finish(store, out):
-    """Tables, and plots where they can be drawn."""
-    text = report.write(store.data)
-    (out / "report.md").write_text(text)
-    print(text)
-    written = [store.path, out / "report.md"]
+def choose_peers(arguments):
+    if arguments.peers is not None:
+        return dict.fromkeys(arguments.peers)
+    return [p for p in PEERS if not (arguments.quick and p == "flex")]
+
+
+def choose_rounds(arguments):
+    count = arguments.rounds or (5 if arguments.quick else None)
+    return rotation.Rounds.exactly(count) if count else rotation.Rounds()
+
+
+def prepare_kernels(arguments, selected, chip, variants):
+    """Those of --bundles, or compiled here."""
+    folder = arguments.bundles or arguments.out / "bundles"
+    toolchain = None
+    if not arguments.bundles:
+        toolchain = Toolchain(arguments.tools, arguments.out)
+    kernels = Kernels(toolchain, folder, chip, variants, arguments.dynamic)
+    if toolchain:
+        progress = Progress(kernels.count(selected))
+        kernels.compile(selected, progress)
+        progress.close()
+    return kernels
+
+
+def measure_peaks(device, store):
     try:
-        written += plots.draw(store.data, out)
+        store.data["card"]["peaks"] = device.peaks()
+    except Lost as loss:
+        store.note(f"the limits of the card are not known: {loss}")
+
+
+def finish(store, out):
+    """Plots where they can be drawn, and tables."""
+    written, figures = [store.path, out / "report.md"], {}
+    try:
+        paths = plots.draw(store.data, out / "figures")
+        figures = {path.stem: f"figures/{path.name}" for path in paths}
+        written += paths
     except UserError as error:
         print(f"no plots: {error}")
+    text = report.write(store.data, figures)
+    (out / "report.md").write_text(text)
+    print(text)
     print("wrote " + ", ".join(map(str, written)))
 
 
 def report_failures(data):
-    """1 if a result of ours was wrong."""
-    return int(
-        any(
-            name.startswith("flashcore")
-            and not results.passes(contender["error"])
-            for entry in data["problems"].values()
-            for name, contender in entry["contenders"].items()
-        )
-    )
+    """1 if a result of ours was wrong, or a kernel of ours ended its
+    process."""
+    failed = [
+        name
+        for entry in data["problems"].values()
+        for name, contender in entry["contenders"].items()
+        if not results.passes(contender["error"])
+    ]
+    for entry in data["problems"].values():
+        failed += entry["lost"]
+    return int(any(name.startswith("flashcore") for name in failed))
 
 
 def command_compile(arguments):
     selected = problems.select(
         arguments.problems, arguments.quick, arguments.dtype
     )
-    variants = parse_variants(arguments.variant)
+    variants = parse_variants(arguments.variant, arguments.tuning_file)
     toolchain = Toolchain(arguments.tools, arguments.out)
     chip = arguments.chip or "sm_89"
     kernels = Kernels(
         toolchain, arguments.out, chip, variants, arguments.dynamic
     )
     progress = Progress(kernels.count(selected))
-    kernels.compile(selected, progress)
+    refused = kernels.compile(selected, progress)
     progress.close()
-    for path, reason in kernels.refused.items():
+    for path, reason in refused.items():
         print(f"{path.stem}: {reason}", file=sys.stderr)
-    return int(bool(kernels.refused))
+    return int(bool(refused))
 
 
 def command_list(arguments):
@@ -437,7 +392,14 @@ def command_list(arguments):
 
 
 def command_report(arguments):
-    text = report.write(results.read(arguments.results))
+    figures = {}
+    if arguments.figures:
+        out = arguments.out or pathlib.Path("report.md")
+        figures = {
+            path.stem: os.path.relpath(path, out.parent)
+            for path in arguments.figures.glob("*.png")
+        }
+    text = report.write(results.read(arguments.results), figures)
     if arguments.out:
         arguments.out.write_text(text)
     else:
@@ -447,7 +409,8 @@ def command_report(arguments):
 
 def command_plot(arguments):
     data = results.read(arguments.results)
-    for path in plots.draw(data, arguments.out or arguments.results.parent):
+    folder = arguments.out or arguments.results.parent / "figures"
+    for path in plots.draw(data, folder):
         print(f"wrote {path}")
     return 0
 
@@ -456,6 +419,7 @@ COMMANDS = {
     "run": command_run,
     "compile": command_compile,
     "list": command_list,
+    "accuracy": accuracy.command,
     "report": command_report,
     "plot": command_plot,
 }
@@ -467,12 +431,6 @@ def main(arguments=None):
         return COMMANDS[options.command](options)
     except UserError as error:
         print(f"flashcore-bench: error: {error}", file=sys.stderr)
-        return 2
-    except ModuleNotFoundError as error:
-        print(
-            f"flashcore-bench: error: {error}; run needs PyTorch",
-            file=sys.stderr,
-        )
         return 2
     except KeyboardInterrupt:
         print("stopped; the same command continues", file=sys.stderr)

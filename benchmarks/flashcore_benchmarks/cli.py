@@ -1,6 +1,12 @@
-"""What the command lines of both tools share."""
+"""What the command lines of the tools share."""
 
 import argparse
+import pathlib
+import re
+import shlex
+
+from .errors import UserError
+from .toolchain import DEFAULT_TOOLS
 
 
 def positive_integer(text):
@@ -21,3 +27,58 @@ def _positive(text, parse, what):
             f"expects a positive {what}, but got '{text}'"
         )
     return value
+
+
+def add_tools(parser):
+    parser.add_argument(
+        "--tools",
+        type=pathlib.Path,
+        default=DEFAULT_TOOLS,
+        help="folder of flashcore-compile, or the executable 'flashcore', also "
+        "packed as flashcore.gz (default: build/release/bin)",
+    )
+    parser.add_argument(
+        "--chip",
+        help="target of the kernels (default: sm_89 where the card runs it, "
+        "else the card's own)",
+    )
+
+
+def add_variants(parser):
+    parser.add_argument(
+        "--variant",
+        action="append",
+        default=[],
+        metavar="NAME=OPTIONS",
+        help="also kernels with these options of flashcore-compile, called "
+        "flashcore:NAME, such as --variant three='--num-stages=3'; may be given "
+        "several times",
+    )
+
+
+def add_tuning_file(parser):
+    parser.add_argument(
+        "--tuning-file",
+        type=pathlib.Path,
+        metavar="FILE",
+        help="also kernels with the schedules of flashcore-tune, called "
+        "flashcore:tuned",
+    )
+
+
+def parse_variants(texts, tuning_file=None):
+    """{contender: options of flashcore-compile}."""
+    variants = {}
+    if tuning_file:
+        variants["flashcore:tuned"] = [f"--tuning-file={tuning_file.resolve()}"]
+    for text in texts:
+        name, _, options = text.partition("=")
+        if not re.fullmatch(r"[\w.-]+", name) or not options:
+            raise UserError(f"expects --variant NAME=OPTIONS, but got '{text}'")
+        if f"flashcore:{name}" in variants:
+            raise UserError(f"--variant {text}: '{name}' is taken")
+        try:
+            variants[f"flashcore:{name}"] = shlex.split(options)
+        except ValueError as error:
+            raise UserError(f"--variant {text}: {error}")
+    return variants

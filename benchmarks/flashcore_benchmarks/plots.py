@@ -1,9 +1,26 @@
 """Plots from the results of flashcore-bench, with matplotlib."""
 
+import io
 import pathlib
 
 from . import report
 from .errors import UserError
+
+# With few colors a plot is small enough to live in a repository.
+_DPI, _COLORS = 110, 192
+# What peers are called in legends, and a color of their own in every plot.
+_PEERS = {
+    "fa2": ("FlashAttention-2 (PyTorch)", "#e07b00"),
+    "cudnn": ("cuDNN", "#2a9d3a"),
+    "flex": ("FlexAttention", "#8e5bc0"),
+    "flash-attn": ("flash-attn 2", "#a0522d"),
+    "flash-attn-3": ("flash-attn 3", "#c71585"),
+    "efficient": ("memory-efficient (PyTorch)", "#7f7f7f"),
+    "math": ("not fused (PyTorch)", "#bdbdbd"),
+}
+_OURS = ("#0b3d91", "#2f80ed", "#00a3c4", "#64b5f6", "#3949ab")
+# Bars longer than this many times the shortest are cut.
+_LONGEST_BAR = 5
 
 
 def pyplot(elsewhere="flashcore-bench plot results.json"):
@@ -22,39 +39,41 @@ def pyplot(elsewhere="flashcore-bench plot results.json"):
 
 
 def draw(data, folder):
-    """Writes throughput.png, latency.png and roofline.png, those that have
-    data, and returns their paths."""
+    """Writes a PNG for each of the FIGURES that has data, and returns their
+    paths."""
     plot = pyplot()
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     written = []
-    for name, make in (
-        ("throughput", _throughput),
-        ("latency", _latency),
-        ("roofline", _roofline),
-    ):
+    for name, make in FIGURES.items():
         figure = make(plot, data)
         if figure is None:
             continue
         path = folder / f"{name}.png"
-        figure.savefig(path, dpi=130, bbox_inches="tight")
+        save(figure, path)
         plot.close(figure)
         written.append(path)
     return written
 
 
-def _styles(data):
-    """A color a contender, the same in all plots; FlashCore is solid and
-    wide."""
-    styles = {}
-    for i, name in enumerate(report.contender_names(data)):
-        is_ours = name.startswith("flashcore")
-        styles[name] = {
-            "color": f"C{i}",
-            "linewidth": 2.5 if is_ours else 1.2,
-            "linestyle": "-" if is_ours else "--",
-        }
-    return styles
+def save(figure, path):
+    """As a PNG with a palette, a third of the size of one without."""
+    from PIL import Image  # matplotlib needs it too
+
+    whole = io.BytesIO()
+    figure.savefig(whole, dpi=_DPI, bbox_inches="tight")
+    image = Image.open(whole).convert("RGB").quantize(_COLORS)
+    image.save(path, optimize=True)
+
+
+def styles(names):
+    """{contender: (label, color)}; the colors of peers are always the same."""
+    ours = list(filter(_is_ours, names))
+    chosen = {
+        name: (name.replace("flashcore", "FlashCore", 1), color)
+        for name, color in zip(ours, _OURS * len(ours))
+    }
+    return chosen | {n: _PEERS[n] for n in names if n not in chosen}
 
 
 def throughput_series(data):
@@ -80,85 +99,143 @@ def _throughput(plot, data):
     figure, axes = plot.subplots(
         len(masks),
         len(dims),
-        figsize=(4.2 * len(dims), 3.2 * len(masks)),
+        figsize=(1 + 3.2 * len(dims), 1 + 2.7 * len(masks)),
         squeeze=False,
         sharex=True,
+        sharey=True,
+        layout="constrained",
     )
-    styles = _styles(data)
-    for i, causal in enumerate(masks):
-        for j, dim in enumerate(dims):
-            ax = axes[i][j]
-            for name, points in series.get((causal, dim), {}).items():
-                x, y, low, high = zip(*sorted(points))
-                ax.plot(
-                    x, y, marker="o", markersize=3, label=name, **styles[name]
-                )
-                ax.fill_between(
-                    x, low, high, color=styles[name]["color"], alpha=0.15
-                )
-            ax.set_xscale("log", base=2)
-            ax.set_ylim(bottom=0)
-            ax.set_title(
-                f"D {dim}, {'causal' if causal else 'dense'}", fontsize=10
-            )
-            ax.grid(alpha=0.3)
-        axes[i][0].set_ylabel("TFLOP/s")
+    names = report.contender_names(data)
+    for row, causal in zip(axes, masks):
+        for ax, dim in zip(row, dims):
+            _draw_lines(ax, series.get((causal, dim), {}), styles(names))
+            mask = "causal" if causal else "dense"
+            ax.set_title(f"head_dim {dim}, {mask}", fontsize=10)
+        row[0].set_ylabel("TFLOP/s")
+    axes[0][0].set_ylim(bottom=0)  # of all: they share the axis
+    lengths = sorted(
+        {p[0] for panel in series.values() for v in panel.values() for p in v}
+    )
     for ax in axes[-1]:
+        ax.set_xticks(lengths, map(_format_length, lengths))
+        ax.minorticks_off()
         ax.set_xlabel("sequence length")
-    axes[0][0].legend(fontsize=7)
-    figure.suptitle(f"{data['card'].get('name')}, 16k tokens, hidden 2048")
+    _add_legend(figure, plot, styles(names))
+    _add_title(figure, data, "Speed at 16k tokens, heads x head_dim = 2048")
     return figure
 
 
-def latency_bars(data):
-    """[(problem name, {contender: (median, low, high)})], microseconds."""
+def _draw_lines(ax, panel, looks):
+    for name, points in panel.items():
+        x, y, low, high = zip(*sorted(points))
+        ax.plot(
+            x,
+            y,
+            marker="o",
+            markersize=3.5,
+            linewidth=2.4 if _is_ours(name) else 1.3,
+            zorder=_height(name),
+            color=looks[name][1],
+        )
+        ax.fill_between(x, low, high, color=looks[name][1], alpha=0.15)
+    ax.set_xscale("log", base=2)
+    ax.grid(alpha=0.3)
+
+
+def _height(name):
+    """The default schedule above others of ours, and those above peers."""
+    return 4 if name == "flashcore" else 3 if _is_ours(name) else 2
+
+
+def _is_ours(name):
+    return name.startswith("flashcore")
+
+
+def _format_length(length):
+    return f"{length // 1024}k" if length % 1024 == 0 else str(length)
+
+
+def latency_bars(data, group):
+    """[(problem, {contender: (median, low, high)})], microseconds."""
     return [
         (
-            problem.name,
+            problem,
             {
                 name: tuple(c["us"][k] for k in ("median", "min", "max"))
                 for name, c in entry["contenders"].items()
             },
         )
-        for group in ("small", "grouped")
         for problem, entry in report.entries(data, group)
+        if entry["contenders"]
     ]
 
 
-def _latency(plot, data):
-    bars = latency_bars(data)
+def _small(plot, data):
+    title = "Time of a call, small problems (shorter is better)"
+    return _latency(plot, data, "small", title, columns=4)
+
+
+def _grouped(plot, data):
+    title = "Time of a call, 32 heads on 8 kv heads (shorter is better)"
+    return _latency(plot, data, "grouped", title, columns=3)
+
+
+def _latency(plot, data, group, title, columns):
+    """A panel of bars a problem: their times differ by orders of magnitude."""
+    bars = latency_bars(data, group)
     if not bars:
         return None
-    styles = _styles(data)
-    figure, ax = plot.subplots(figsize=(1.2 + 0.8 * len(bars), 4))
-    width = 0.8 / len(styles)
-    for i, (name, style) in enumerate(styles.items()):
-        points = [(x, b[name]) for x, (_, b) in enumerate(bars) if name in b]
-        if not points:
-            continue
-        medians = [b[0] for _, b in points]
-        ax.bar(
-            [x - 0.4 + (i + 0.5) * width for x, _ in points],
-            medians,
-            width,
-            yerr=[
-                [b[0] - b[1] for _, b in points],
-                [b[2] - b[0] for _, b in points],
-            ],
-            error_kw={"elinewidth": 0.6},
-            label=name,
-            color=style["color"],
-        )
-    ax.set_yscale("log")
-    ax.set_ylabel("microseconds a call")
-    ax.set_xticks(
-        range(len(bars)), [n for n, _ in bars], rotation=45, ha="right"
+    columns = min(columns, len(bars))
+    rows = -(-len(bars) // columns)
+    names = report.contender_names(data)
+    names = [name for name in names if any(name in b for _, b in bars)]
+    height = 0.65 + 0.19 * len(names)
+    figure, axes = plot.subplots(
+        rows,
+        columns,
+        figsize=(0.6 + 3 * columns, 0.8 + height * rows),
+        squeeze=False,
+        layout="constrained",
     )
-    ax.tick_params(axis="x", labelsize=7)
-    ax.grid(axis="y", alpha=0.3)
-    ax.legend(fontsize=7)
-    ax.set_title(f"{data['card'].get('name')}")
+    panels = list(axes.flat)
+    for ax, (problem, times) in zip(panels, bars):
+        _draw_bars(ax, names, times, styles(names))
+        name = problem.name.rsplit("-", 1)[0]
+        ax.set_title(f"{name}\n{problem.describe()}", fontsize=8)
+    for ax in panels[len(bars) :]:
+        ax.set_axis_off()
+    _add_legend(figure, plot, styles(names))
+    _add_title(figure, data, title)
     return figure
+
+
+def _draw_bars(ax, names, times, looks):
+    shortest = min(median for median, _, _ in times.values())
+    longest = max(high for _, _, high in times.values())
+    end = min(longest, _LONGEST_BAR * shortest)
+    for y, name in enumerate(names):
+        if name not in times:
+            ax.text(0.01 * end, y, "-", va="center", fontsize=8)
+            continue
+        median, low, high = times[name]
+        ax.barh(y, min(median, end), height=0.8, color=looks[name][1])
+        if high <= end:
+            ax.plot([low, high], [y, y], color="black", linewidth=0.8)
+        text = f"{median:.2f} us" if median < 100 else f"{median:.0f} us"
+        ax.text(
+            min(high, end) + 0.02 * end,
+            y,
+            text if median <= end else f"{text} (cut)",
+            va="center",
+            fontsize=8,
+            fontweight="bold" if median == shortest else "normal",
+        )
+    ax.set_xlim(0, 1.4 * end)
+    ax.set_ylim(len(names) - 0.4, -0.6)
+    ax.set_xticks([])
+    ax.set_yticks([])
+    for side in ("top", "right", "bottom"):
+        ax.spines[side].set_visible(False)
 
 
 def roofline_points(data):
@@ -179,32 +256,58 @@ def _roofline(plot, data):
     points = roofline_points(data)
     if not peaks or not points:
         return None
-    figure, ax = plot.subplots(figsize=(6, 4.2))
-    styles = _styles(data)
+    figure, ax = plot.subplots(figsize=(7, 4.6), layout="constrained")
     xs = [x for values in points.values() for x, _ in values]
-    corner = peaks["mma_tflops"] * 1e3 / peaks["dram_gbs"]
+    top, bandwidth = peaks["mma_tflops"], peaks["dram_gbs"] / 1e3
+    corner = top / bandwidth
     low, high = min(*xs, corner) / 2, max(*xs, corner) * 2
-    ax.plot(
-        [low, corner, high],
-        [
-            low * peaks["dram_gbs"] / 1e3,
-            peaks["mma_tflops"],
-            peaks["mma_tflops"],
-        ],
-        color="black",
-        label=f"mma.sync {peaks['mma_tflops']:.0f} TFLOP/s, "
-        f"DRAM {peaks['dram_gbs']:.0f} GB/s",
-    )
+    ax.plot([low, corner, high], [low * bandwidth, top, top], color="black")
+    looks = styles(report.contender_names(data))
     for name, values in points.items():
         x, y = zip(*values)
         ax.scatter(
-            x, y, s=14, color=styles[name]["color"], label=name, alpha=0.8
+            x,
+            y,
+            s=26 if _is_ours(name) else 14,
+            zorder=_height(name),
+            color=looks[name][1],
+            alpha=0.85,
+            linewidths=0,
         )
     ax.set_xscale("log")
     ax.set_yscale("log")
+    ax.set_xlim(low, high)
     ax.set_xlabel("FLOPs a byte of q, k, v and o")
     ax.set_ylabel("TFLOP/s")
-    ax.grid(alpha=0.3, which="both")
-    ax.legend(fontsize=7, loc="lower right")
-    ax.set_title(f"{data['card'].get('name')}")
+    ax.grid(alpha=0.3)
+    roof = f"mma.sync {top:.0f} TFLOP/s, DRAM {bandwidth:.1f} TB/s"
+    _add_legend(figure, plot, {"roof": (roof, "black")} | looks)
+    _add_title(figure, data, "All problems under the measured roofline")
     return figure
+
+
+def _add_legend(figure, plot, looks):
+    handles = [
+        plot.Line2D([], [], color=color, linewidth=4, label=label)
+        for label, color in looks.values()
+    ]
+    figure.legend(
+        handles=handles,
+        loc="outside lower center",
+        ncols=min(4, len(handles)),
+        fontsize=8,
+        frameon=False,
+    )
+
+
+def _add_title(figure, data, title):
+    card, dtype = data["card"].get("name"), data["settings"].get("dtype")
+    figure.suptitle(f"{title}\n{card}, {dtype}, forward", fontsize=11)
+
+
+FIGURES = {
+    "throughput": _throughput,
+    "small": _small,
+    "grouped": _grouped,
+    "roofline": _roofline,
+}

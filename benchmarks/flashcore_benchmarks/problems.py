@@ -76,7 +76,8 @@ HEAD_DIMS = (64, 128, 256)
 
 def all_problems(dtype="f16"):
     """The reference shape, small ones, FlashAttention's grid of 16k tokens,
-    and prefill and decode of a model with grouped heads."""
+    and prefill and decode of a model with grouped heads, with one query and
+    with the few of speculative decoding."""
     rows = []
 
     def add(
@@ -107,6 +108,10 @@ def all_problems(dtype="f16"):
         add(f"prefill-s{s}", "grouped", 1, 32, 8, s, s, 128, "causal")
     for b, keys in ((1, 8192), (16, 8192), (1, 65536)):
         add(f"decode-b{b}-k{keys}", "grouped", b, 32, 8, 1, keys, 128, "dense")
+    for b in (1, 16):
+        for q in (4, 16):
+            name = f"decode-b{b}-q{q}-k8192"
+            add(name, "grouped", b, 32, 8, q, 8192, 128, "dense")
     return rows
 
 

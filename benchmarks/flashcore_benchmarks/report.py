@@ -3,17 +3,27 @@
 import statistics
 
 from . import results
-from .problems import all_problems
+from .problems import HEAD_DIMS, all_problems
 
 
-def write(data):
-    """The whole report."""
+def write(data, figures=()):
+    """The whole report; `figures` are links to plots by name, each shown in
+    the section of its numbers."""
+    figures = dict(figures)
+
+    def shown(name, text):
+        if not text or name not in figures:
+            return text
+        return f"{text}\n\n![{name}]({figures[name]})"
+
+    grouped = _latency(data, "grouped", "Grouped heads: prefill and decode")
     sections = [
         _heading(data),
-        _throughput(data),
-        _latency(data, "small", "Small problems"),
-        _latency(data, "grouped", "Grouped heads: prefill and decode"),
-        _rooflines(data),
+        _summary(data),
+        shown("throughput", _throughput(data)),
+        shown("small", _latency(data, "small", "Small problems")),
+        shown("grouped", grouped),
+        shown("roofline", _rooflines(data)),
         _errors(data),
         _conditions(data),
         _refusals(data),
@@ -66,6 +76,83 @@ def _heading(data):
         )
     lines += [f"* {note}" for note in data["notes"]]
     return "\n\n".join(lines)
+
+
+def _summary_groups():
+    """What is summed up: (title, belongs to it)."""
+    for dim in HEAD_DIMS:
+        yield (
+            f"16k tokens, D {dim}",
+            lambda p, dim=dim: p.group == "throughput" and p.head_dim == dim,
+        )
+    yield "16k tokens, all", lambda p: p.group == "throughput"
+    yield "small problems", lambda p: p.group == "small"
+    yield "prefill and decode", lambda p: p.group == "grouped"
+
+
+def speedups(entries, ours, peer):
+    """How many times as fast as `peer` in each problem that both answered."""
+    pairs = [
+        (e["contenders"][ours]["us"], e["contenders"][peer]["us"])
+        for e in entries
+        if {ours, peer} <= e["contenders"].keys()
+    ]
+    return [theirs["median"] / us["median"] for us, theirs in pairs]
+
+
+def _is_fastest(entry, ours, peers):
+    """Among the peers; other schedules of ours are not rivals."""
+    contenders = entry["contenders"]
+    us = contenders[ours]["us"]["median"]
+    return all(
+        us < contenders[peer]["us"]["median"]
+        for peer in peers
+        if peer in contenders
+    )
+
+
+def _summary(data):
+    names = contender_names(data)
+    peers = [name for name in names if not name.startswith("flashcore")]
+    if not peers:
+        return ""
+    rows = []
+    for ours in names[: len(names) - len(peers)]:
+        for title, belongs in _summary_groups():
+            entries = [
+                entry
+                for entry in data["problems"].values()
+                if belongs(results.problem_of(entry))
+                and ours in entry["contenders"]
+            ]
+            if entries:
+                total = sum(map(belongs, all_problems()))
+                count = f"{len(entries)} of {total}"
+                rows.append(
+                    [ours, title, count, *_summarize(entries, ours, peers)]
+                )
+    if not rows:
+        return ""
+    head = ["", "problems", "timed", "fastest of all", *peers]
+    return (
+        "### Summary\n\n"
+        "How many times as fast as each peer: the geometric mean over the "
+        "problems that both answered, and in how many of them faster.\n\n"
+        + table(head, rows)
+    )
+
+
+def _summarize(entries, ours, peers):
+    cells = [str(sum(_is_fastest(e, ours, peers) for e in entries))]
+    for peer in peers:
+        ratios = speedups(entries, ours, peer)
+        ahead = sum(ratio > 1 for ratio in ratios)
+        cells.append(
+            f"{statistics.geometric_mean(ratios):.2f} ({ahead} of {len(ratios)})"
+            if ratios
+            else "-"
+        )
+    return cells
 
 
 def _rows_by_size(pairs, key):
@@ -154,21 +241,27 @@ def _rooflines(data):
             cells = [
                 f"{100 * f['fraction']:.0f} %" if f else "-" for f in fractions
             ]
-            spread = _spread(entry, names[0])
-            rows.append([problem.name, known["bound"], spread, *cells])
+            ours = [_spread(entry, names[0]), _error(entry, names[0])]
+            rows.append([problem.name, known["bound"], *ours, *cells])
     if not rows:
         return ""
-    head = ["problem", "bound", f"range of {names[0]}", *names]
+    ours = [f"range of {names[0]}", f"error of {names[0]}"]
     return (
-        "### Share of the roofline\n\n"
+        "### Share of the roofline, spread and error\n\n"
         "The roof is that of mma.sync and DRAM; wgmma can pass the first, and "
-        "inputs that stay in L2 the second.\n\n" + table(head, rows)
+        "inputs that stay in L2 the second. Errors are as below.\n\n"
+        + table(["problem", "bound", *ours, *names], rows)
     )
 
 
 def _spread(entry, name):
     us = entry["contenders"].get(name, {}).get("us")
     return f"{us['min']:.2f}..{us['max']:.2f} us" if us else "-"
+
+
+def _error(entry, name):
+    error = entry["contenders"].get(name, {}).get("error")
+    return f"{error['ratio']:.2f}" if error and error["ratio"] else "-"
 
 
 def _errors(data):

@@ -1,7 +1,7 @@
 """The results file of flashcore-bench.
 
     {
-      "format": "flashcore-bench", "version": 1,
+      "format": "flashcore-bench", "version": 2,
       "settings": {"seed": 0, "dtype": "f16", "chip": "sm_89"},
       "card": {"name": ..., "chip": ..., "peaks": {"mma_tflops": ...,
                "dram_gbs": ..., "source": ...} or null, ...},
@@ -17,6 +17,7 @@
           "error": {"max": ..., "yardstick": ..., "ratio": ...},
           "calls_per_replay": ..., "code": ..., "kernels": [...]}},
         "refused": {CONTENDER: why},
+        "lost": [those of `refused` that ended their process],
         "conditions": [a round: {"sm_mhz": ..., "memory_mhz": ...,
                        "power_w": ..., "temperature_c": ..., "throttle": [...]}]
       }}
@@ -37,7 +38,7 @@ import pathlib
 from .errors import UserError
 from .problems import Problem
 
-FORMAT, VERSION = "flashcore-bench", 1
+FORMAT, VERSION = "flashcore-bench", 2
 ERROR_LIMIT = 2.0
 
 
@@ -78,9 +79,10 @@ class Results:
         self.data["card"] |= card
 
     def is_finished(self, problem, bundles, peers):
-        """Whether these contenders were timed, with the same kernels."""
+        """Whether these contenders were timed, with the same kernels. Where
+        none was, the device itself failed."""
         entry = self.data["problems"].get(problem.name)
-        if not entry:
+        if not entry or not entry["contenders"]:
             return False
         answered = entry["contenders"].keys() | entry["refused"].keys()
         return entry["bundles"] == bundles and answered >= {*bundles, *peers}

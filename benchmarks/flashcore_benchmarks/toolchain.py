@@ -68,6 +68,10 @@ class Toolchain:
             )
         except OSError as error:
             raise UserError(f"cannot run '{command[0]}': {error.strerror}")
+        except subprocess.TimeoutExpired as error:
+            raise UserError(
+                f"'{command[0]}' gave no answer for {error.timeout:.0f} s"
+            )
 
     @functools.cached_property
     def has_ptxas(self):

@@ -13,10 +13,10 @@ import torch
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from . import roofline
+from . import roofline, rotation
 from .bundle import Buffer, Bundle
 from .cuda_driver import BoundLaunches, Driver, DriverError, Module
-from .errors import UserError
+from .errors import ContextLost, UserError, first_line
 from .problems import input_sets
 
 DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16}
@@ -327,11 +327,13 @@ class TorchDevice:
         }
 
     @contextlib.contextmanager
-    def prepare(self, problem, bundles, peers, seed):
+    def prepare(
+        self, problem, bundles, peers, seed, announce=rotation.ignore
+    ):
         """Contenders of a problem, ready to be timed: `bundles` by name and
         `peers` of PEERS. Yields (ready, refused): `ready` has for each name a
         function that measures, and its facts; `refused` the reasons of the
-        others."""
+        others. `announce` hears a name before its work begins."""
         inputs = Inputs(problem, seed)
         references = References(inputs)
         makers = {
@@ -343,9 +345,12 @@ class TorchDevice:
         makers |= {name: PEERS[name] for name in peers}
         ready, refused = {}, {}
         for name, make in makers.items():
+            announce(name)
             try:
                 ready[name] = self._ready(make, inputs, references)
-            except (Unsupported, UserError, DriverError) as error:
+            except ContextLost:
+                raise
+            except (Unsupported, UserError) as error:
                 refused[name] = str(error)
         try:
             yield ready, refused
@@ -366,7 +371,13 @@ class TorchDevice:
             except torch.cuda.OutOfMemoryError:
                 torch.cuda.empty_cache()
                 raise Unsupported("out of GPU memory")
-            except RuntimeError as failure:
+            except (Unsupported, UserError):
+                raise
+            except DriverError as failure:
+                self._check_context(failure)
+                raise Unsupported(str(failure))
+            except Exception as failure:
+                # Of PyTorch, Triton or a package: each has classes of its own.
                 self._check_context(failure)
                 raise Unsupported(_reason(failure, caught))
         facts = {
@@ -387,8 +398,8 @@ class TorchDevice:
         try:
             torch.cuda.synchronize()
         except RuntimeError:
-            raise SystemExit(
-                f"the GPU's context is lost, nothing more can be timed: {failure}"
+            raise ContextLost(
+                f"the GPU's context is lost: {first_line(failure)}"
             )
 
 
@@ -399,5 +410,7 @@ def _reason(failure, caught):
     lines = [line.strip() for line in lines]
     ends = ("because:", "runtime disabled.")
     lines = [line for line in lines if not line.endswith(ends)]
-    text = str(failure).splitlines()[0]
+    text = first_line(failure)
+    if not isinstance(failure, RuntimeError):
+        text = f"{type(failure).__name__}: {text}"
     return "; ".join(dict.fromkeys([text, *lines]))[:300]

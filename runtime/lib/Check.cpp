@@ -54,11 +54,17 @@ static ErrorReport compare(const HostTensor &actual,
                            double extra = 0) {
   ErrorReport report, normal;
   actual.forEach([&](int64_t index, int64_t position) {
-    accumulate(report, difference(actual.load(position), reference[index]),
-               index);
-    accumulate(normal, difference(yardstick[index], reference[index]), index);
+    double error = difference(actual.load(position), reference[index]);
+    double usual = difference(yardstick[index], reference[index]);
+    accumulate(report, error, index);
+    accumulate(normal, usual, index);
+    report.norm += error * error;
+    report.yardstickNorm += usual * usual;
   });
-  report.allowed = 2 * normal.error + slack + extra;
+  report.yardstick = normal.error;
+  report.norm = std::sqrt(report.norm);
+  report.yardstickNorm = std::sqrt(report.yardstickNorm);
+  report.allowed = 2 * report.yardstick + slack + extra;
   return report;
 }
 

@@ -120,6 +120,17 @@ TEST(CheckTest, aWrongElementFails) {
   EXPECT_EQ(outcome.report.o.worst, 5);
 }
 
+TEST(CheckTest, normsAreOfAllErrors) {
+  ErrorReport right = run(Mistake::None, staticManifest()).report.o;
+  EXPECT_DOUBLE_EQ(right.allowed, 2 * right.yardstick + 1e-5);
+  EXPECT_GT(right.norm, right.error);
+  EXPECT_LT(right.norm, 2 * right.yardstickNorm);
+  // One element that is off by 1 outweighs all roundings.
+  ErrorReport wrong = run(Mistake::WrongValue, staticManifest()).report.o;
+  EXPECT_NEAR(wrong.norm, 1, 2e-2);
+  EXPECT_EQ(wrong.yardstickNorm, right.yardstickNorm);
+}
+
 TEST(CheckTest, aWrongLseFails) {
   Outcome outcome = run(Mistake::WrongLse, staticManifest());
   EXPECT_TRUE(outcome.report.o.pass());

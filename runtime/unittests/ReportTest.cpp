@@ -28,7 +28,8 @@ static RunResult makeResult() {
   result.device = "Fake GPU";
   result.dims = {{"batch", 1}};
   result.kernels = {{128, 0, 16}};
-  result.check = CheckReport{{0.001, 0.002, 5}, ErrorReport{1e-6, 1e-5, 1}, {}};
+  result.check = CheckReport{
+      {0.001, 0.002, 5, 0.0009, 0.01, 0.02}, ErrorReport{1e-6, 1e-5, 1}, {}};
   return result;
 }
 
@@ -103,6 +104,9 @@ TEST(ReportTest, writesJson) {
   EXPECT_EQ(json[0]["dims"]["batch"], 1);
   EXPECT_EQ(json[0]["kernels"][0]["registers"], 128);
   EXPECT_EQ(json[0]["o"]["worst"], 5);
+  EXPECT_EQ(json[0]["o"]["yardstick"], 0.0009);
+  EXPECT_EQ(json[0]["o"]["norm"], 0.01);
+  EXPECT_EQ(json[0]["o"]["yardstick_norm"], 0.02);
   EXPECT_EQ(json[0]["time"]["median_us"], 10);
   EXPECT_EQ(json[0]["time"]["launches_per_replay"], 100);
   EXPECT_DOUBLE_EQ(json[0]["time"]["tflops"].get<double>(), 100);

@@ -3,6 +3,7 @@ kernels are real."""
 
 import contextlib
 import ctypes
+import functools
 import io
 import json
 import os
@@ -13,8 +14,9 @@ import sys
 import tempfile
 import time
 import unittest
+from unittest import mock
 
-from support import BENCHMARKS, FakeDevice
+from support import BENCHMARKS, DeadlyDevice, Direct, FakeDevice
 
 from flashcore_benchmarks import (
     bench,
@@ -27,6 +29,7 @@ from flashcore_benchmarks import (
     results,
     roofline,
     rotation,
+    worker,
 )
 from flashcore_benchmarks.errors import UserError
 from flashcore_benchmarks.progress import Progress
@@ -261,11 +264,27 @@ class RotationTest(unittest.TestCase):
     def test_times_all_in_every_round_in_an_order_of_its_own(self):
         calls = []
         contenders = {n: lambda n=n: calls.append(n) or 1.0 for n in "abcd"}
-        samples, _ = rotation.rotate(contenders, 9, random.Random(1))
+        samples, spans = rotation.rotate(
+            contenders, rotation.Rounds.exactly(9), random.Random(1)
+        )
+        self.assertEqual(len(spans), 9)
         self.assertTrue(all(len(values) == 9 for values in samples.values()))
         rounds = [tuple(calls[i : i + 4]) for i in range(0, 36, 4)]
         self.assertTrue(all(sorted(r) == list("abcd") for r in rounds))
         self.assertGreater(len(set(rounds)), 3)
+
+    def test_takes_as_many_rounds_as_fit(self):
+        rounds = rotation.Rounds(5, 15, 2.0)
+
+        def count(seconds):
+            """Rounds of so many seconds each."""
+            done = 0
+            while rounds.has_more(done, done * seconds):
+                done += 1
+            return done
+
+        counts = [count(seconds) for seconds in (9.0, 0.4, 0.3, 0.2, 0.01)]
+        self.assertEqual(counts, [5, 5, 6, 9, 15])
 
     def test_gain_pairs_rounds(self):
         # Everything twice as slow in the last round changes nothing.
@@ -311,8 +330,8 @@ class MonitorTest(Folder):
             self.assertIn("clocks and power are not recorded", note)
 
 
-class RunTest(Folder):
-    """The whole flow on three problems."""
+class RunFolder(Folder):
+    """The whole flow on two problems."""
 
     PATTERNS = ["reference-dense", "bert-b1-causal"]
 
@@ -335,14 +354,18 @@ class RunTest(Folder):
         store = results.Results(self.out)
         settings = {"seed": 1, "dtype": "f16", "chip": "sm_89"}
         peaks = {"mma_tflops": 600.0, "dram_gbs": 4000.0, "source": "a test"}
-        store.begin(settings, device.card() | {"peaks": peaks})
+        store.begin(settings, FakeDevice.card() | {"peaks": peaks})
         kernels = kernels or self.kernels()
-        runner = bench.Bench(device, kernels, store, list(peers), 5, 1)
+        timer = Direct(device) if isinstance(device, FakeDevice) else device
+        rounds = rotation.Rounds.exactly(5)
+        runner = bench.Bench(timer, kernels, store, peers, rounds, 1)
         left = runner.run(
             self.selected, progress=Progress(9, io.StringIO()), **options
         )
         return left, results.read(self.out) if self.out.exists() else None
 
+
+class RunTest(RunFolder):
     def test_times_every_contender(self):
         left, data = self.run_bench(FakeDevice())
         self.assertEqual(left, [])
@@ -412,6 +435,46 @@ class RunTest(Folder):
         )
         self.assertEqual(report.write(data), text)
 
+    def test_sums_up(self):
+        self.selected = problems.select(
+            ["reference", "d64-s512", "d128-s1024-dense"]
+        )
+        kernels = self.kernels({"flashcore:n32": ["--block-n=32"]})
+        _, data = self.run_bench(FakeDevice(), kernels)
+        # A peer that answered nowhere in a group, and one row without fa2.
+        del data["problems"]["d64-s512-causal"]["contenders"]["fa2"]
+        del data["problems"]["d128-s1024-dense"]["contenders"]["cudnn"]
+        lines = report.write(data).splitlines()
+        rows = [line for line in lines if line.startswith("| flashcore | ")]
+        wanted = [
+            (r"16k tokens, D 64", "2 of 12", 0, r"1.\d\d \(1 of 1\)", r"0.7\d"),
+            (r"16k tokens, D 128", "1 of 12", 1, r"1.\d\d \(1 of 1\)", "-"),
+            (r"16k tokens, all", "3 of 36", 1, r"1.\d\d \(2 of 2\)", r"0.7\d"),
+            (r"small problems", "2 of 12", 0, r"1.\d\d \(2 of 2\)", r"0.7\d"),
+        ]
+        for row, (title, timed, fastest, fa2, cudnn) in zip(rows, wanted):
+            self.assertRegex(
+                row,
+                rf"flashcore \| {title} \| {timed} \| {fastest} "
+                rf"\| {fa2} \| {cudnn}",
+            )
+        variants = [
+            li for li in lines if li.startswith("| flashcore:n32 | 16k")
+        ]
+        self.assertEqual(len(variants), 3)
+
+    def test_speedups_are_of_medians(self):
+        entries = [
+            {
+                "contenders": {
+                    "a": {"us": {"median": 2.0}},
+                    "b": {"us": {"median": us}},
+                }
+            }
+            for us in (3.0, 1.0)
+        ]
+        self.assertEqual(report.speedups(entries, "a", "b"), [1.5, 0.5])
+
     def test_a_good_run_succeeds(self):
         _, data = self.run_bench(FakeDevice())
         self.assertEqual(bench.report_failures(data), 0)
@@ -427,8 +490,8 @@ class RunTest(Folder):
         _, median, low, high = points[0]
         self.assertLessEqual(low, median)
         self.assertLessEqual(median, high)
-        ((name, bars),) = plots.latency_bars(data)
-        self.assertEqual(name, "reference-dense")
+        ((problem, bars),) = plots.latency_bars(data, "small")
+        self.assertEqual(problem.name, "reference-dense")
         self.assertEqual(set(bars), {"flashcore", "fa2", "cudnn"})
         self.assertEqual(len(plots.roofline_points(data)["cudnn"]), 3)
         try:
@@ -438,8 +501,22 @@ class RunTest(Folder):
                 plots.draw(data, self.folder)
             return
         paths = plots.draw(data, self.folder)
-        self.assertEqual(len(paths), 3)
-        self.assertTrue(all(path.stat().st_size > 1000 for path in paths))
+        names = [path.name for path in paths]
+        self.assertEqual(names, ["throughput.png", "small.png", "roofline.png"])
+        for path in paths:
+            self.assertGreater(path.stat().st_size, 1000)
+            self.assertLess(path.stat().st_size, 100 << 10)
+
+    def test_bundles_of_elsewhere_know_what_was_refused(self):
+        variants = {"flashcore:wide": ["--block-n=4096"]}
+        self.kernels(variants)
+        made = bench.Kernels(None, self.folder, "sm_89", variants, False)
+        found, refused = made.of(self.selected[0])
+        self.assertEqual(set(found), {"flashcore"})
+        self.assertIn("bytes of shared memory", refused["flashcore:wide"])
+        # The next time it compiles.
+        variants = {"flashcore:wide": ["--block-n=32"]}
+        self.assertEqual(len(self.kernels(variants).of(self.selected[0])[0]), 2)
 
     def test_takes_bundles_made_before(self):
         made = bench.Kernels(None, self.folder / "none", "sm_89", {}, False)
@@ -447,6 +524,138 @@ class RunTest(Folder):
             UserError, "make it with flashcore-bench compile"
         ):
             made.of(self.selected[0])
+
+
+class WorkerTest(RunFolder):
+    """Contenders that take their process with them."""
+
+    def worker(self, factory=DeadlyDevice, patience=60):
+        device = worker.WorkerDevice(factory, patience, self.losses.append)
+        self.addCleanup(device.__exit__)
+        return device
+
+    def setUp(self):
+        super().setUp()
+        self.losses = []
+
+    def test_describes_its_device(self):
+        device = self.worker()
+        self.assertEqual(device.describe()["card"]["name"], "Fake")
+        self.assertEqual(device.peaks()["mma_tflops"], 600.0)
+
+    def test_a_lost_contender_costs_no_other(self):
+        peers = ("fa2", "cudnn", "efficient", "math", "flash-attn")
+        _, data = self.run_bench(self.worker(), peers=peers)
+        entry = data["problems"]["reference-dense"]
+        self.assertEqual(set(entry["contenders"]), {"flashcore", "fa2"})
+        self.assertEqual(entry["lost"], sorted(peers[1:]))
+        for name, reason in (
+            ("cudnn", "the GPU's context is lost: illegal memory access"),
+            ("efficient", "RuntimeError: CUDA error: an illegal instruction"),
+            ("math", "SIGSEGV"),
+            ("flash-attn", "exit code 7"),
+        ):
+            text = f"ended its process: {reason}"
+            self.assertIn(f"reference-dense: {name} {text}", self.losses)
+            text += " (also when alone)"
+            self.assertEqual(entry["refused"][name], text)
+            self.assertIn(f"* {name}: {text}", report.write(data))
+        # The next problem loses only what is lost there too.
+        entry = data["problems"]["bert-b1-causal"]
+        self.assertEqual(entry["lost"], ["flash-attn"])
+        self.assertEqual(len(entry["contenders"]), 5)
+        self.assertEqual(bench.report_failures(data), 0)
+
+    def test_a_silent_contender_is_ended(self):
+        self.selected = self.selected[:1]
+        device = self.worker(patience=4)
+        _, data = self.run_bench(device, peers=("fa2", "flex"))
+        entry = data["problems"]["reference-dense"]
+        self.assertEqual(set(entry["contenders"]), {"flashcore", "fa2"})
+        reason = "ended its process: no answer for 4 s (also when alone)"
+        self.assertEqual(entry["refused"], {"flex": reason})
+
+    def test_says_what_fails_only_beside_others(self):
+        self.selected = self.selected[:1]
+        _, data = self.run_bench(self.worker(HarmedDevice))
+        entry = data["problems"]["reference-dense"]
+        self.assertEqual(set(entry["contenders"]), {"flashcore", "cudnn"})
+        reason = "ended its process: exit code 9 (not when alone)"
+        self.assertEqual(entry["refused"], {"fa2": reason})
+
+    def test_our_own_loss_is_a_failure(self):
+        kernels = self.kernels({"flashcore:x": ["--block-n=16"]})
+        device = FakeDevice()
+        _, data = self.run_bench(device, kernels)
+        self.assertEqual(bench.report_failures(data), 0)
+        data["problems"]["reference-dense"]["lost"] = ["flashcore:x"]
+        self.assertEqual(bench.report_failures(data), 1)
+
+    def test_a_device_that_cannot_be_prepared_loses_all(self):
+        device = self.worker(UnpreparedDevice)
+        _, data = self.run_bench(device)
+        for entry in data["problems"].values():
+            self.assertEqual(entry["lost"], ["cudnn", "fa2", "flashcore"])
+            reason = "ended its process: SIGKILL"
+            self.assertEqual(set(entry["refused"].values()), {reason})
+        # Another run tries again.
+        _, data = self.run_bench(FakeDevice())
+        for entry in data["problems"].values():
+            self.assertEqual((len(entry["contenders"]), entry["lost"]), (3, []))
+
+    def test_a_device_that_does_not_come_back_ends_the_run(self):
+        device = self.worker(functools.partial(open_once, self.folder / "seen"))
+        with self.assertRaisesRegex(UserError, "no GPU any more"):
+            self.run_bench(device)
+        problems_seen = results.read(self.out)["problems"]
+        self.assertEqual(set(problems_seen), {"reference-dense"})
+
+    def test_no_device_is_an_error(self):
+        for factory, text in (
+            (no_device, "no GPU here"),
+            (no_torch, "No module named 'torch'; run needs PyTorch"),
+            (
+                dead_device,
+                "the GPU cannot be opened: ended its process: exit code 3",
+            ),
+        ):
+            with self.assertRaisesRegex(UserError, text):
+                self.worker(factory).describe()
+
+
+class HarmedDevice(DeadlyDevice):
+    """fa2 fails beside others only."""
+
+    def prepare(self, problem, bundles, peers, seed, announce):
+        if "fa2" in peers and bundles:
+            announce("fa2")
+            os._exit(9)
+        return FakeDevice().prepare(problem, bundles, peers, seed, announce)
+
+
+class UnpreparedDevice(DeadlyDevice):
+    def prepare(self, *_):
+        os.kill(os.getpid(), 9)
+
+
+def open_once(marker):
+    """Its first problem ends the process, and there is no second device."""
+    if marker.exists():
+        raise UserError("no GPU any more")
+    marker.touch()
+    return UnpreparedDevice()
+
+
+def no_device():
+    raise UserError("no GPU here")
+
+
+def no_torch():
+    raise ModuleNotFoundError("No module named 'torch'")
+
+
+def dead_device():
+    os._exit(3)
 
 
 class ToolchainTest(Folder):
@@ -489,7 +698,76 @@ class CommandTest(Folder):
 
     def test_lists(self):
         code, out, _ = self.main("list", "--problems", "decode.*")
-        self.assertEqual((code, len(out.splitlines())), (0, 3))
+        self.assertEqual((code, len(out.splitlines())), (0, 7))
+
+    def test_runs(self):
+        """From the kernels to the report, with a device in a worker."""
+        options = ["--problems", "reference", "--tools", TOOLS, "--rounds", 3]
+        options += ["--peers", "fa2", "cudnn", "--out", self.folder]
+        with mock.patch.object(bench, "open_torch_device", DeadlyDevice):
+            code, out, _ = self.main("run", *options)
+            self.assertEqual(code, 0)
+            bundles = ["--bundles", self.folder / "bundles"]
+            again = self.main("run", *options, *bundles, "--minutes", 0.0001)
+        self.assertIn("reference-dense: timed before", again[2])
+        data = results.read(self.folder / "results.json")
+        self.assertEqual(data["card"]["peaks"]["mma_tflops"], 600.0)
+        self.assertEqual(data["problems"]["reference-dense"]["lost"], ["cudnn"])
+        text = (self.folder / "report.md").read_text()
+        self.assertIn("* cudnn: ended its process: the GPU's context", text)
+        self.assertIn(text, out)
+        # Where there is matplotlib the report shows the plots.
+        for path in self.folder.glob("figures/*.png"):
+            self.assertIn(f"![{path.stem}](figures/{path.name})", text)
+        out = self.folder / "docs/report.md"
+        out.parent.mkdir()
+        (self.folder / "plots").mkdir()
+        (self.folder / "plots/small.png").write_bytes(b"")
+        options = ["--figures", self.folder / "plots", "--out", out]
+        self.main("report", self.folder / "results.json", *options)
+        self.assertIn("![small](../plots/small.png)", out.read_text())
+
+    def test_compiles_with_a_tuning_file(self):
+        path = self.folder / "tuning.json"
+        entry = {
+            "problem": {
+                "head_dim": 64,
+                "head_dim_v": 64,
+                "causal": False,
+                "softcap": False,
+                "bias": False,
+                "window": False,
+            },
+            "schedule": {"block_n": 16},
+        }
+        tuning = {
+            "format": "flashcore-tuning",
+            "version": 1,
+            "card": "Fake",
+            "chip": "sm_89",
+            "date": "2026-11-21",
+            "entries": [entry],
+        }
+        path.write_text(json.dumps(tuning))
+        options = ["--problems", "reference-dense", "--tuning-file", path]
+        code, _, err = self.main(
+            "compile", *options, "--tools", TOOLS, "--out", self.folder
+        )
+        self.assertEqual((code, err.count("compiled")), (0, 2))
+        sums = {
+            bundle.Bundle(path).manifest["ptx"]["fnv1a64"]
+            for path in self.folder.glob("reference-dense*.fcb")
+        }
+        self.assertEqual(len(sums), 2)
+
+    def test_a_variant_may_choose_its_chip(self):
+        options = ["--problems", "reference-dense", "--variant"]
+        self.main(
+            *("compile", *options, "sm90=--chip=sm_90"),
+            *("--tools", TOOLS, "--out", self.folder),
+        )
+        made = self.folder / "reference-dense-sm90-f16.fcb"
+        self.assertEqual(bundle.Bundle(made).chip, "sm_90")
 
     def test_bad_files_are_errors(self):
         code, _, err = self.main("report", self.folder / "none.json")
@@ -498,7 +776,7 @@ class CommandTest(Folder):
         (self.folder / "x.json").write_text("[]")
         code, _, err = self.main("plot", self.folder / "x.json")
         self.assertEqual(code, 2)
-        self.assertIn("expects results of flashcore-bench, version 1", err)
+        self.assertIn("expects results of flashcore-bench, version 2", err)
 
     def test_bad_variants_are_errors(self):
         code, _, err = self.main("compile", "--tools", TOOLS, "--variant", "x")
@@ -509,6 +787,9 @@ class CommandTest(Folder):
         )
         self.assertEqual(code, 2)
         self.assertIn("--variant x='--a: No closing quotation", err)
+        twice = ["--variant", "x=--a", "--variant", "x=--b"]
+        code, _, err = self.main("compile", "--tools", TOOLS, *twice)
+        self.assertIn("--variant x=--b: 'x' is taken", err)
 
     def test_bad_numbers_are_errors(self):
         for option in ("--rounds", "--minutes"):

@@ -126,6 +126,15 @@ static ordered_json toJson(const ErrorReport &report) {
           {"pass", report.pass()}};
 }
 
+/// Of O or lse, which are compared as a whole.
+static ordered_json outputToJson(const ErrorReport &report) {
+  ordered_json json = toJson(report);
+  json["yardstick"] = report.yardstick;
+  json["norm"] = report.norm;
+  json["yardstick_norm"] = report.yardstickNorm;
+  return json;
+}
+
 static ordered_json toJson(const RunResult &result) {
   const RunRequest &request = result.request;
   ordered_json json = {
@@ -147,9 +156,9 @@ static ordered_json toJson(const RunResult &result) {
          {"local_bytes", kernel.localBytes},
          {"static_shared_memory", kernel.staticSharedMemory}});
   if (result.check) {
-    json["o"] = toJson(result.check->o);
+    json["o"] = outputToJson(result.check->o);
     if (result.check->lse)
-      json["lse"] = toJson(*result.check->lse);
+      json["lse"] = outputToJson(*result.check->lse);
     if (result.check->stage)
       json["stage_check"] = toJson(*result.check->stage);
   }

@@ -33,7 +33,9 @@ class TorchTimer:
             refused,
         ):
             measures = {name: measure for name, (measure, _) in ready.items()}
-            samples, _ = rotation.rotate(measures, rounds, rng)
+            samples, _ = rotation.rotate(
+                measures, rotation.Rounds.exactly(rounds), rng
+            )
             for name, (_, facts) in ready.items():
                 if facts["error"]["ratio"] > 2:
                     refused[name] = "its results are wrong on this GPU"

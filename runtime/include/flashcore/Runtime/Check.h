@@ -25,6 +25,9 @@ struct ErrorReport {
   double allowed = 0;
   /// Packed index of the element with the largest error.
   int64_t worst = 0;
+  /// Of a whole output: the largest error of the same formula done in the input
+  /// precision, and the Euclidean norms of all errors of both.
+  double yardstick = 0, norm = 0, yardstickNorm = 0;
 
   /// False as well when either number is NaN, or the limit is infinite because
   /// the yardstick itself overflowed.
