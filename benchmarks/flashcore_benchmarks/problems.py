@@ -106,7 +106,7 @@ def all_problems(dtype="f16"):
             add(f"d{d}-s{s}", "throughput", TOKENS // s, h, h, s, s, d)
     for s in (4096, 16384):
         add(f"prefill-s{s}", "grouped", 1, 32, 8, s, s, 128, "causal")
-    for b, keys in ((1, 8192), (16, 8192), (1, 65536)):
+    for b, keys in ((1, 8192), (16, 8192), (64, 8192), (1, 65536)):
         add(f"decode-b{b}-k{keys}", "grouped", b, 32, 8, 1, keys, 128, "dense")
     for b in (1, 16):
         for q in (4, 16):

@@ -181,6 +181,9 @@ class Graph:
     """Many calls of one contender, over all input sets, in a CUDA graph."""
 
     def __init__(self, call, input_count):
+        # The graph knows the addresses of what the calls write, and PyTorch
+        # gives them to somebody else when nobody holds the tensors any more.
+        self._call = call
         # The first calls compile, choose algorithms and allocate.
         for i in range(3):
             call(i)
