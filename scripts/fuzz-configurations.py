@@ -104,9 +104,10 @@ class Configuration:
     bias: tuple | None = None  # type and axes, as in make-bundles.py
     lse: bool = True
     options: tuple = ()
-    schedule: str = "seq"  # of the emulator, as are the next two
+    schedule: str = "seq"  # of the emulator, as are the next three
     copies: str = "lazy"
     threads: int = 1
+    multiprocessors: int = 132
     runs: tuple = ()
 
     def spec(self):
@@ -280,7 +281,8 @@ class Generator:
         seed = self.rng.randrange(1000)
         return {"schedule": self.rng.choice(["seq", "skew", f"random:{seed}"]),
                 "copies": self.rng.choice(["lazy", "eager", f"random:{seed}"]),
-                "threads": 2 if self.chance(10) else 1}
+                "threads": 2 if self.chance(10) else 1,
+                "multiprocessors": self.rng.choice([1, 2, 3, 132])}
 
     def shape(self, sizes, layout):
         """The sizes that the type tells: all, none, or any of them."""
@@ -391,7 +393,8 @@ class Fuzzer:
         command = [self.runner, f"--device={self.device}", "--grid", str(grid), "--json", str(out)]
         if self.device == "emulator":
             command += [f"--emu-schedule={configuration.schedule}", f"--emu-async={configuration.copies}",
-                        f"--emu-threads={configuration.threads}"]
+                        f"--emu-threads={configuration.threads}",
+                        f"--emu-multiprocessors={configuration.multiprocessors}"]
         result = self.execute(command)
         results = json.loads(out.read_text()) if out.exists() else []
         if len(results) != len(runs):

@@ -237,7 +237,7 @@ def persistent_runs(bundles, batch):
                                           (120, 64, ["--softmax=one_pass", *schedule_options(16, 16, 4, 4, 2)]),
                                           (16, 64, []), (100, 256, []), (203, 72, [])]):
         mlir = attention(DTYPES[i % 2], d, CAUSAL[i % 3], (batch, 4, 2, 150, sk))
-        runs.append({"bundle": bundles.make(f"persistent-static-{i}", mlir, ["--grid=persistent", *options])})
+        runs.append({"bundle": bundles.make(f"persistent-static-{batch}-{i}", mlir, ["--grid=persistent", *options])})
     return runs
 
 

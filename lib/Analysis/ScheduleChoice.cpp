@@ -367,7 +367,10 @@ static int64_t chooseKeySplits(const AttentionProblem &problem,
   constexpr double shortTail = 0.05;
   if (choice.blockM < 1)
     return 1; // refused later
+  constexpr int64_t maxBlocks = int64_t(1) << 31; // of any grid
   int64_t blocks = *getNumBlocks(problem, choice.blockM, choice.headGroup);
+  if (blocks < 1 || blocks > maxBlocks)
+    return 1;
   int64_t first =
       std::max<int64_t>(kStreamingBlocksPerSM * target.numSMs / blocks, 1);
   int64_t splits = first;

@@ -35,7 +35,7 @@ class GeneratorTest(unittest.TestCase):
     def test_draws_every_value(self):
         expected = {
             "dtype": {"f16", "bf16"}, "layout": {"dense", "dynamic", "bshd", "packed"}, "lse": {True, False},
-            "causal": {"none", "bottom_right", "top_left"}, "threads": {1, 2},
+            "causal": {"none", "bottom_right", "top_left"}, "threads": {1, 2}, "multiprocessors": {1, 2, 3, 132},
         }
         for field, values in expected.items():
             self.assertEqual({getattr(c, field) for c in DRAWN}, values)
