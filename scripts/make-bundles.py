@@ -190,12 +190,13 @@ def key_warps_runs(bundles, sizes):
 
 def split_runs(bundles):
     """Blocks of several heads and keys split over blocks, in small: the defaults
-    for few rows over many keys, and forced ones with every mask, more splits
-    than key tiles and no keys at all."""
+    for few rows over many keys, also of a batch that fills the chip, and forced
+    ones with every mask, more splits than key tiles and no keys at all."""
     runs = []
     for name, dtype, d, causal, shape in (
             ("d128", "f16", 128, "none", (1, 8, 2, 1, 1500)), ("d64", "bf16", 64, "bottom_right", (2, 4, 1, 7, 1100)),
-            ("d256", "f16", 256, "top_left", (1, 2, 2, 3, 1024)), ("rows", "f16", 64, "bottom_right", (1, 6, 1, 40, 1030))):
+            ("d256", "f16", 256, "top_left", (1, 2, 2, 3, 1024)), ("rows", "f16", 64, "bottom_right", (1, 6, 1, 40, 1030)),
+            ("batch", "f16", 64, "none", (17, 32, 8, 1, 70))):
         runs.append({"bundle": bundles.make(f"split-{name}", attention(dtype, d, causal, shape))})
     heads = ("?", 6, 2)
     schedules = [["--key-splits=3"], ["--head-group=3", "--num-warps=3", "--block-m=16", "--block-n=32", "--key-splits=7"],
