@@ -327,10 +327,11 @@ static int64_t chooseStreamedKeys(const AttentionProblem &problem) {
   return std::clamp<int64_t>(keys, 16, 64);
 }
 
-/// Blocks of such tiles that an SM holds: with 64 KiB in flight each.
+/// Blocks of such tiles that an SM holds: with 32 KiB in flight each.
 static constexpr int64_t kStreamingBlocksPerSM = 2;
 
-/// Stages for 64 KiB of such tiles in flight, or as many as fit.
+/// Stages for 32 KiB of such tiles in flight, or as many as fit: what more
+/// stages add to the start of a block costs more than they hide.
 static int64_t chooseStreamedStages(const AttentionProblem &problem,
                                     const TargetInfo &target,
                                     const ScheduleChoice &choice) {
@@ -339,7 +340,7 @@ static int64_t chooseStreamedStages(const AttentionProblem &problem,
   streamed.blockM = std::min(choice.blockM, kMaxRows);
   streamed.blockN = std::min(choice.blockN, kMaxRows);
   streamed.keyWarps = 1;
-  streamed.numStages = 5;
+  streamed.numStages = 3;
   while (streamed.numStages > 2 &&
          getSharedMemoryBytes(problem.headDim, problem.headDimV, streamed) >
              target.sharedMemoryPerBlock)
