@@ -698,7 +698,7 @@ class CommandTest(Folder):
 
     def test_lists(self):
         code, out, _ = self.main("list", "--problems", "decode.*")
-        self.assertEqual((code, len(out.splitlines())), (0, 7))
+        self.assertEqual((code, len(out.splitlines())), (0, 8))
 
     def test_runs(self):
         """From the kernels to the report, with a device in a worker."""

@@ -459,9 +459,8 @@ Value TileExpander::branch(Value condition, function_ref<Value()> first,
 void TileExpander::skipUnlessVisible(Value key) {
   bool hidesKeys = mask.causal || mask.windowLeft || mask.windowRight;
   bool isShared = schedule.getRowWarps() > 1 && schedule.getKeyWarps() == 1;
-  bool hasSizes =
-      getConstantIntValue(tileOperand(AttentionOp::TileSeqlenQ)) &&
-      getConstantIntValue(tileOperand(AttentionOp::TileSeqlenK));
+  bool hasSizes = getConstantIntValue(tileOperand(AttentionOp::TileSeqlenQ)) &&
+                  getConstantIntValue(tileOperand(AttentionOp::TileSeqlenK));
   if (!hidesKeys || !isShared || !hasSizes ||
       schedule.getOverlap() != fcgpu::Overlap::None)
     return;

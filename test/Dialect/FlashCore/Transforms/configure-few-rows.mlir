@@ -9,7 +9,7 @@
 !kv = memref<1x8x8192x128xf16>
 
 // CHECK-LABEL:  func.func @decoding
-// CHECK:          fcgpu.schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 32, num_warps = 4, num_stages = 5, query = registers, grid_order = query_fastest, min_blocks = 1, head_group = 4, key_splits = 32>
+// CHECK:          fcgpu.schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 32, num_warps = 4, num_stages = 3, query = registers, grid_order = query_fastest, min_blocks = 1, head_group = 4, key_splits = 32>
 // FORCED-LABEL: func.func @decoding
 // FORCED:         block_m = 16, block_n = 32, num_warps = 2, {{.+}}, head_group = 2>
 func.func @decoding(%q: !qo, %k: !kv, %v: !kv, %o: !qo) {
@@ -38,7 +38,7 @@ func.func @prefill(%q: !long, %k: !kv, %v: !kv, %o: !long) {
 // shared out.
 
 // CHECK-LABEL: func.func @decoding_of_a_batch
-// CHECK:         block_m = 16, block_n = 32, num_warps = 4, num_stages = 5, {{.+}}, head_group = 4>
+// CHECK:         block_m = 16, block_n = 32, num_warps = 4, num_stages = 3, {{.+}}, head_group = 4>
 func.func @decoding_of_a_batch(%q: !full_qo, %k: !full_kv, %v: !full_kv,
                                %o: !full_qo) {
   flashcore.attention ins(%q, %k, %v : !full_qo, !full_kv, !full_kv)
