@@ -49,7 +49,7 @@ SCHEDULE = {
     "query": (["registers", "shared"], ["global"]),
     "grid-order": (["query_fastest", "head_fastest"], ["fastest"]),
     "overlap": (["none", "qk"], ["pv"]),
-    "row-max": (["exact", "stale"], ["none"]),
+    "row-max": (["exact", "stale", "folded"], ["none"]),
     "row-sum": (["add", "mma"], ["2"]),
     "min-blocks": ([0, 1, 2, 4], [-1, 33, 1 << 40]),
     "head-group": ([1, 1, 2, 3, 4], [-1, 1 << 20, (1 << 63) - 1]),
@@ -272,6 +272,8 @@ class Generator:
             values["key-splits"] = 1
         if values["softmax"] == "one_pass":
             values |= {"overlap": "none", "row-max": "exact"}
+        if values["row-max"] == "folded":
+            values |= {"overlap": "none", "row-sum": "mma"}
         values |= {"head-group": heads, "num-warps": heads * warps, "key-warps": key_warps,
                    "block-m": 16 * warps // key_warps * self.rng.choice([1, 1, 2]),
                    "block-n": self.rng.choice([16, 32, 48, 64]), "num-stages": self.rng.choice([2, 2, 3, 4])}
@@ -307,7 +309,7 @@ class Generator:
     def run(self, sizes, layout, shape):
         where = self.rng.choice(["bhsd", "bshd"]) if layout == "dynamic" else "bhsd"
         offset = 8 * self.rng.randrange(4) if layout == "dynamic" else 0
-        kind = self.rng.choice(["normal", "normal", "rising"])
+        kind = self.rng.choice(["normal", "rising", "shifted"])
         return Run(sizes, where, offset, kind, self.rng.randrange(1 << 20))
 
     def draw(self):

@@ -17,6 +17,7 @@ import subprocess
 import sys
 
 DTYPES = ["f16", "bf16"]
+KINDS = ["normal", "rising", "shifted"]
 CAUSAL = ["none", "bottom_right", "top_left"]
 SEQLENS = [1, 3, 64, 113, 203, 512, 1023, 1024]
 HEAD_DIMS = [16, 64, 80, 128]
@@ -107,7 +108,7 @@ def stage_runs(bundle):
 def alternate(bundle, i, sizes):
     """One run, with layout, offset and kind of inputs in turn."""
     return {"bundle": bundle, "dims": dims(*sizes), "layout": ["bhsd", "bshd"][i % 2], "offset": 8 * (i % 3),
-            "kind": ["normal", "rising"][i // 2 % 2]}
+            "kind": KINDS[i // 2 % 3]}
 
 
 def score_kernels(bundles):
@@ -162,8 +163,9 @@ def key_warps_runs(bundles, sizes):
     for i, schedule in enumerate([(32, 32, 4, 4, 2), (16, 16, 4, 4, 3), (64, 16, 4, 2, 2), (32, 16, 8, 8, 2), (48, 32, 3, 3, 2)]):
         options = schedule_options(*schedule)
         for j, causal in enumerate(CAUSAL):
-            more = [f"--overlap={['none', 'qk'][(i + j) % 2]}", f"--row-max={['exact', 'stale'][j % 2]}",
-                    f"--query={['registers', 'shared'][(i + j) % 2]}"]
+            more = [f"--overlap={['none', 'qk'][(i + j) % 2]}", f"--query={['registers', 'shared'][(i + j) % 2]}"]
+            more += [["--row-max=exact"], ["--row-max=stale"],
+                     ["--row-max=stale"] if (i + j) % 2 else ["--row-max=folded", "--row-sum=mma"]][j]
             bundle = bundles.make(f"key-warps-{i}-{causal}", attention(DTYPES[j % 2], 64, causal), [*options, *more])
             runs += [alternate(bundle, i + j + k, (1, 2, 1, *size)) for k, size in enumerate(sizes)]
         for j, window in enumerate(WINDOWS):
@@ -315,7 +317,7 @@ def emulate_grid(bundles):
         bundle = bundles.make(f"check-{dtype}-d{d}-{causal}", attention(dtype, d, causal))
         for i, (sq, sk) in enumerate(sizes):
             runs.append({"bundle": bundle, "layout": ["bhsd", "bshd"][i % 2], "offset": 8 * (i % 2),
-                         "kind": ["normal", "rising"][i % 2], "dims": dims(1, 2, 1 + i % 2, sq, sk)})
+                         "kind": KINDS[i % 3], "dims": dims(1, 2, 1 + i % 2, sq, sk)})
     for i, d in enumerate(ODD_HEAD_DIMS):
         dtype, causal = DTYPES[i % 2], CAUSAL[i % 3]
         bundle = bundles.make(f"check-{dtype}-d{d}-{causal}", attention(dtype, d, causal))
@@ -334,13 +336,14 @@ def emulate_grid(bundles):
             (128, 32, 8, 4, "shared"), (96, 112, 3, 2, "registers"), (256, 16, 8, 3, "shared")]):
         options = [f"--block-m={m}", f"--block-n={n}", f"--num-warps={warps}", f"--num-stages={stages}", f"--query={query}",
                    f"--grid-order={['query_fastest', 'head_fastest'][i % 2]}", f"--overlap={['none', 'qk'][i // 2 % 2]}",
-                   f"--row-max={['exact', 'stale'][i % 2]}", f"--row-sum={['mma', 'add'][i // 3 % 2]}"]
+                   f"--row-max={['exact', 'folded', 'exact', 'stale', 'exact', 'stale'][i]}",
+                   f"--row-sum={['mma', 'add'][i // 3 % 2]}"]
         for causal in ("none", "bottom_right"):
             bundle = bundles.make(f"emulate-{i}-{causal}", attention("f16", 64, causal, (1, 2, 2, 150, 170)), options)
             runs.append({"bundle": bundle})
         window = WINDOWS[i % len(WINDOWS)]
         mlir = attention("f16", 64, CAUSAL[i % 3], (1, 2, 2, 150, 170), window=window,
-                         softcap=30 if i % 2 else None, bias=None if i % 2 else ("f16", "11qk"))
+                         softcap=30 if i in (3, 5) else None, bias=None if i % 2 else ("f16", "11qk"))
         runs.append({"bundle": bundles.make(f"emulate-{i}-window", mlir, options), "kind": "rising"})
     runs += key_warps_runs(bundles, [(70, 150), (1, 203), (130, 3), (3, 90)])
     runs += persistent_runs(bundles, batch=2)
