@@ -366,9 +366,10 @@ static int64_t chooseKeySplits(const AttentionProblem &problem,
                                const ScheduleChoice &choice) {
   constexpr int64_t minKeys = 256, maxExtraSplits = 3;
   constexpr double shortTail = 0.05;
+  // Of any grid.
+  constexpr int64_t maxBlocks = int64_t(1) << 31;
   if (choice.blockM < 1)
-    return 1;                                     // refused later
-  constexpr int64_t maxBlocks = int64_t(1) << 31; // of any grid
+    return 1; // refused later
   int64_t blocks = *getNumBlocks(problem, choice.blockM, choice.headGroup);
   if (blocks < 1 || blocks > maxBlocks)
     return 1;

@@ -54,7 +54,9 @@ FragmentAttr mlir::fcgpu::getLayout(Value value) {
     index = cast<OpResult>(value).getResultNumber();
   } else {
     auto argument = cast<BlockArgument>(value);
-    auto loop = dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp());
+    // While a loop is rewritten, its old body belongs to nobody.
+    auto loop =
+        dyn_cast_if_present<scf::ForOp>(argument.getOwner()->getParentOp());
     if (!loop || argument == loop.getInductionVar())
       return {};
     op = loop;
