@@ -26,14 +26,14 @@
 #include "mlir/Conversion/UBToLLVM/UBToLLVM.h"
 #include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVM.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
-#include "mlir/Dialect/Affine/Transforms/Passes.h"
+#include "mlir/Dialect/Affine/Transforms/Transforms.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "mlir/Dialect/MemRef/Transforms/Passes.h"
+#include "mlir/Dialect/MemRef/Transforms/Transforms.h"
 #include "mlir/Dialect/NVGPU/IR/NVGPUDialect.h"
 #include "mlir/Dialect/Vector/Transforms/LoweringPatterns.h"
 #include "mlir/Dialect/Vector/Transforms/VectorRewritePatterns.h"
@@ -53,21 +53,23 @@ namespace {
 struct FlashCoreToNVVMPass final
     : mlir::flashcore::impl::FlashCoreToNVVMPassBase<FlashCoreToNVVMPass> {
   LogicalResult expand() {
-    OpPassManager pm(gpu::GPUModuleOp::getOperationName());
-    pm.addPass(memref::createExpandStridedMetadataPass());
-    pm.addPass(affine::createAffineExpandIndexOpsPass());
-    pm.addPass(createLowerAffinePass());
-    pm.addPass(createCanonicalizerPass());
-    pm.addPass(createCSEPass());
-    pm.addPass(createSCFToControlFlowPass());
-    if (failed(runPipeline(pm, getOperation())))
-      return failure();
-    // Not the whole of arith-expand, which would also take maxnumf apart.
     RewritePatternSet patterns(&getContext());
+    memref::populateExpandStridedMetadataPatterns(patterns);
+    affine::populateAffineExpandIndexOpsPatterns(patterns);
+    populateAffineToStdConversionPatterns(patterns);
+    // Not the whole of arith-expand, which would also take maxnumf apart.
     arith::populateCeilFloorDivExpandOpsPatterns(patterns);
     vector::populateVectorFromElementsUnrollPatterns(patterns);
     vector::populateVectorBroadcastLoweringPatterns(patterns);
-    return applyPatternsGreedily(getOperation(), std::move(patterns));
+    GreedyRewriteConfig config;
+    config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);
+    if (failed(
+            applyPatternsGreedily(getOperation(), std::move(patterns), config)))
+      return failure();
+    OpPassManager pm(gpu::GPUModuleOp::getOperationName());
+    pm.addPass(createCSEPass());
+    pm.addPass(createSCFToControlFlowPass());
+    return runPipeline(pm, getOperation());
   }
 
   LogicalResult convert() {
@@ -162,8 +164,6 @@ struct FlashCoreToNVVMPass final
       return signalPassFailure();
     OpPassManager pm(gpu::GPUModuleOp::getOperationName());
     pm.addPass(createReconcileUnrealizedCastsPass());
-    pm.addPass(createCanonicalizerPass());
-    pm.addPass(createCSEPass());
     if (failed(runPipeline(pm, getOperation())) || failed(checkPostcondition()))
       return signalPassFailure();
     getOperation().walk(

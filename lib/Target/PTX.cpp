@@ -4,8 +4,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Translation to LLVM IR, O3 and the NVPTX backend, in the process. Own code
-// and not upstream's module-to-binary because that one offers neither the
+// Translation to LLVM IR, its passes and the NVPTX backend, in the process. Own
+// code and not upstream's module-to-binary because that one offers neither the
 // pipeline options nor ptxas' report.
 //
 //===----------------------------------------------------------------------===//
@@ -19,6 +19,7 @@
 #include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
+#include "llvm/IR/OptBisect.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/CommandLine.h"
@@ -54,28 +55,74 @@ static void initializeBackend() {
   });
 }
 
+/// What of O3 changes a kernel: it has no calls, no memory of its own and no
+/// loop to unroll or vectorize. The order is O3's, but that expressions are
+/// shared before anything counts their uses.
+static constexpr llvm::StringLiteral kPipeline =
+    "function(early-cse<>),ipsccp,"
+    "function(simplifycfg,instcombine<no-verify-fixpoint>,early-cse<memssa>,"
+    "correlated-propagation,reassociate,loop-mssa(loop-rotate,licm),"
+    "instcombine<no-verify-fixpoint>,loop(indvars),simplifycfg)";
+
 static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager callGraph;
   llvm::ModuleAnalysisManager modules;
-  llvm::PipelineTuningOptions tuning;
-  tuning.LoopUnrolling = false;
-  llvm::PassBuilder builder(&machine, tuning);
+  llvm::PassBuilder builder(&machine);
   builder.registerModuleAnalyses(modules);
   builder.registerCGSCCAnalyses(callGraph);
   builder.registerFunctionAnalyses(functions);
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, callGraph, modules);
-  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3)
-      .run(module, modules);
+  llvm::ModulePassManager pipeline;
+  llvm::cantFail(builder.parsePassPipeline(pipeline, kPipeline));
+  pipeline.run(module, modules);
+}
+
+namespace {
+/// Keeps the backend from straight-line strength reduction. It compares all
+/// pairs of addresses, of which sizes known at run time only make many, and
+/// finds next to nothing in them.
+struct BackendGate final : llvm::OptPassGate {
+  bool isEnabled() const override { return true; }
+  bool shouldRunPass(llvm::StringRef pass, llvm::StringRef) const override {
+    return pass != "slsr";
+  }
+};
+} // namespace
+
+static bool isKernelOfDynamicSizes(const llvm::Function &function) {
+  return !function.isDeclaration() &&
+         llvm::any_of(function.args(), [](const llvm::Argument &argument) {
+           return argument.getType()->isIntegerTy();
+         });
+}
+
+/// `module` gets the triple and the data layout of the result.
+static std::unique_ptr<llvm::TargetMachine>
+createTargetMachine(llvm::Module &module, llvm::StringRef chip,
+                    std::string &error) {
+  llvm::Triple triple("nvptx64-nvidia-cuda");
+  const llvm::Target *target =
+      llvm::TargetRegistry::lookupTarget(triple, error);
+  if (!target)
+    return nullptr;
+  std::unique_ptr<llvm::TargetMachine> machine(target->createTargetMachine(
+      triple, chip, kPTXFeature, llvm::TargetOptions(), std::nullopt,
+      std::nullopt, llvm::CodeGenOptLevel::Aggressive));
+  module.setTargetTriple(triple);
+  module.setDataLayout(machine->createDataLayout());
+  return machine;
 }
 
 FailureOr<std::string> mlir::flashcore::emitPTX(gpu::GPUModuleOp gpuModule,
                                                 llvm::StringRef chip,
-                                                PTXStage stage) {
+                                                PTXStage stage,
+                                                TimingScope timing) {
   if (!lookupTarget(chip))
     return gpuModule.emitError(unknownChipMessage(chip)), failure();
+  TimingScope step = timing.nest("Translation to LLVM IR");
   initializeBackend();
 
   llvm::LLVMContext context;
@@ -84,25 +131,26 @@ FailureOr<std::string> mlir::flashcore::emitPTX(gpu::GPUModuleOp gpuModule,
   if (!module)
     return gpuModule.emitError("cannot be translated to LLVM IR"), failure();
 
-  llvm::Triple triple("nvptx64-nvidia-cuda");
   std::string error;
-  const llvm::Target *target =
-      llvm::TargetRegistry::lookupTarget(triple, error);
-  if (!target)
+  std::unique_ptr<llvm::TargetMachine> machine =
+      createTargetMachine(*module, chip, error);
+  if (!machine)
     return gpuModule.emitError("LLVM has no NVPTX backend: ") << error,
            failure();
-  std::unique_ptr<llvm::TargetMachine> machine(target->createTargetMachine(
-      triple, chip, kPTXFeature, llvm::TargetOptions(), std::nullopt,
-      std::nullopt, llvm::CodeGenOptLevel::Aggressive));
-  module->setTargetTriple(triple);
-  module->setDataLayout(machine->createDataLayout());
+  step.stop();
+  step = timing.nest("LLVM passes");
   optimize(*module, *machine);
+  step.stop();
 
   if (stage == PTXStage::LLVM) {
     std::string text;
     llvm::raw_string_ostream(text) << *module;
     return text;
   }
+  step = timing.nest("NVPTX backend");
+  BackendGate gate;
+  if (llvm::any_of(*module, isKernelOfDynamicSizes))
+    context.setOptPassGate(gate);
   llvm::SmallString<0> text;
   llvm::raw_svector_ostream os(text);
   llvm::legacy::PassManager codegen;

@@ -1,4 +1,4 @@
-// RUN: flashcore-opt %s -split-input-file -flashcore-to-nvvm | FileCheck %s
+// RUN: flashcore-opt %s -split-input-file -flashcore-to-nvvm -canonicalize -cse | FileCheck %s
 
 #schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 16,
   num_warps = 4, num_stages = 2, query = registers,

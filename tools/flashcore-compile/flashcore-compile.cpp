@@ -20,12 +20,15 @@
 #include "flashcore/Target/TargetInfo.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Support/FileUtilities.h"
+#include "mlir/Support/Timing.h"
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/ManagedStatic.h"
 #include "llvm/Support/SourceMgr.h"
@@ -73,6 +76,10 @@ struct CommandLine {
       cl::desc("Say on standard error what was chosen and why, what the "
                "kernel uses and what limits it"),
       cl::cat(category)};
+  cl::opt<bool> timing{"timing",
+                       cl::desc("Print the time of each phase to standard "
+                                "error"),
+                       cl::cat(category)};
   cl::opt<bool> verbose{"v", cl::desc("Say what the kernel uses"),
                         cl::cat(category)};
 
@@ -165,8 +172,15 @@ void printExplanations(const Cubin *cubin, StringRef kernel = "") {
           cubin, kernel);
 }
 
+LogicalResult run(PassManager &pm, ModuleOp module) {
+  // Once for all its passes: each run costs as much as a pass or two.
+  pm.enableVerifier(false);
+  return success(succeeded(applyPassManagerCLOptions(pm)) &&
+                 succeeded(pm.run(module)) && succeeded(verify(module)));
+}
+
 /// Phases 1 to 7; tensors are bufferized before.
-LogicalResult lower(ModuleOp module) {
+LogicalResult lower(ModuleOp module, TimingScope &timing) {
   MLIRContext *context = module.getContext();
   bool hasTensors = false;
   bool hasAttention = false;
@@ -178,16 +192,21 @@ LogicalResult lower(ModuleOp module) {
     return module.emitError("holds no flashcore.attention to compile");
   printPhase(module, 0, "entry");
   if (hasTensors) {
+    TimingScope step = timing.nest("Bufferization");
     PassManager pm(context);
     buildBufferizePipeline(pm);
-    if (failed(applyPassManagerCLOptions(pm)) || failed(pm.run(module)))
+    if (failed(run(pm, module)))
       return failure();
   }
   for (const Phase &phase : getPhases()) {
+    TimingScope step = timing.nest(phase.name.data(), [&] {
+      return llvm::formatv("Phase {0}: {1}", phase.number, phase.name);
+    });
     PassManager pm(context);
     phase.build(pm, options->schedule);
-    if (failed(applyPassManagerCLOptions(pm)) || failed(pm.run(module)))
+    if (failed(run(pm, module)))
       return failure();
+    step.stop();
     printPhase(module, phase.number, phase.name);
     if (options->explainSchedule && phase.number == 1)
       module.walk([&](AttentionOp op) {
@@ -229,7 +248,7 @@ void report(const Cubin &cubin, llvm::StringRef kernel, int64_t sharedMemory) {
 
 /// Everything behind PTX: cubin and bundle.
 int emitBinary(gpu::GPUModuleOp module, std::string ptx,
-               llvm::StringRef programPath) {
+               llvm::StringRef programPath, TimingScope &timing) {
   BundleContents contents;
   module.walk([&](Operation *op) {
     auto kernel = op->getAttrOfType<DictionaryAttr>(fcgpu::kKernelAttrName);
@@ -241,7 +260,9 @@ int emitBinary(gpu::GPUModuleOp module, std::string ptx,
     auto ptxas = findPtxas(options->ptxasPath, programPath);
     if (!ptxas)
       return fail(ptxas.takeError());
+    TimingScope step = timing.nest("ptxas");
     auto cubin = assemble(*ptxas, ptx, options->schedule.chip);
+    step.stop();
     if (!cubin)
       return fail(cubin.takeError());
     const std::string &attention = contents.kernels.front().name;
@@ -263,7 +284,7 @@ int emitBinary(gpu::GPUModuleOp module, std::string ptx,
   return 0;
 }
 
-int emit(ModuleOp module, llvm::StringRef programPath) {
+int emit(ModuleOp module, llvm::StringRef programPath, TimingScope &timing) {
   if (options->emitKind != Emit::Cubin && options->emitKind != Emit::Bundle)
     printExplanations(/*cubin=*/nullptr);
   if (options->emitKind == Emit::MLIR) {
@@ -287,12 +308,13 @@ int emit(ModuleOp module, llvm::StringRef programPath) {
   }
   auto text =
       emitPTX(kernels.front(), options->schedule.chip,
-              options->emitKind == Emit::LLVM ? PTXStage::LLVM : PTXStage::PTX);
+              options->emitKind == Emit::LLVM ? PTXStage::LLVM : PTXStage::PTX,
+              timing.nest("PTX"));
   if (failed(text))
     return 1;
   if (options->emitKind == Emit::LLVM || options->emitKind == Emit::PTX)
     return writeText(*text);
-  return emitBinary(kernels.front(), std::move(*text), programPath);
+  return emitBinary(kernels.front(), std::move(*text), programPath, timing);
 }
 } // namespace
 
@@ -311,6 +333,10 @@ int flashcoreCompileMain(int argc, char **argv) {
   if (options->outputFile == "-" && options->emitKind == Emit::Bundle)
     return usageError("a bundle is a directory: name it with -o");
 
+  DefaultTimingManager timer;
+  timer.setEnabled(options->timing);
+  TimingScope timing = timer.getRootScope();
+  TimingScope parsing = timing.nest("Parser");
   DialectRegistry registry;
   registerAllDialects(registry);
   registerPTXTranslations(registry);
@@ -324,9 +350,10 @@ int flashcoreCompileMain(int argc, char **argv) {
   sources.AddNewSourceBuffer(std::move(file), llvm::SMLoc());
   SourceMgrDiagnosticHandler diagnostics(sources, &context);
   OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sources, &context);
-  if (!module || failed(lower(*module)))
+  parsing.stop();
+  if (!module || failed(lower(*module, timing)))
     return 1;
   std::string programPath = llvm::sys::fs::getMainExecutable(
       argv[0], reinterpret_cast<void *>(&usageError));
-  return emit(*module, programPath);
+  return emit(*module, programPath, timing);
 }

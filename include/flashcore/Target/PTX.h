@@ -9,6 +9,7 @@
 
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/IR/DialectRegistry.h"
+#include "mlir/Support/Timing.h"
 
 #include <string>
 
@@ -23,12 +24,13 @@ enum class PTXStage {
 void registerPTXTranslations(DialectRegistry &registry);
 
 /// Translates a module of LLVM and NVVM ops (after flashcore-to-nvvm),
-/// optimises it with LLVM's O3 pipeline (without unrolling: trip counts are
-/// dynamic or large) and prints it. `chip` must be one of getTargets(): for any
-/// other, or for ops it lacks, LLVM would abort the process. Errors are
-/// reported at the module.
+/// optimises it with those of LLVM's passes that change a kernel, and prints
+/// it. `chip` must be one of getTargets(): for any other, or for ops it lacks,
+/// LLVM would abort the process. Errors are reported at the module. The steps
+/// are timed below `timing`.
 FailureOr<std::string> emitPTX(gpu::GPUModuleOp module, llvm::StringRef chip,
-                               PTXStage stage);
+                               PTXStage stage,
+                               TimingScope timing = TimingScope());
 
 } // namespace mlir::flashcore
 

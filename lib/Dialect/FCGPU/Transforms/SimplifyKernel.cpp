@@ -29,8 +29,11 @@ struct SimplifyKernelPass final
     pipeline = OpPassManager(gpu::GPUFuncOp::getOperationName());
     // Bottom up: loops carry every fragment on its own, and the patterns on
     // loops, quadratic in that, are tried again for each operand that changes.
-    pipeline.addPass(createCanonicalizerPass(
-        GreedyRewriteConfig().setUseTopDownTraversal(false)));
+    pipeline.addPass(
+        createCanonicalizerPass(GreedyRewriteConfig()
+                                    .setUseTopDownTraversal(false)
+                                    .setRegionSimplificationLevel(
+                                        GreedySimplifyRegionLevel::Disabled)));
     pipeline.addPass(createCSEPass());
     return success();
   }
