@@ -157,7 +157,15 @@ FlashCoreEmuStatus flashcoreEmuArgumentsAddBytes(FlashCoreEmuArguments to,
 |* Options                                                                    *|
 \*===----------------------------------------------------------------------===*/
 
-typedef enum FlashCoreEmuMma {
+/* C callers may pass what is no value of an enumeration; in C++ one that names
+   its type, which is the one C gives it, can hold that and report it. */
+#ifdef __cplusplus
+#define FLASHCORE_EMU_ENUM_TYPE : unsigned
+#else
+#define FLASHCORE_EMU_ENUM_TYPE
+#endif
+
+typedef enum FlashCoreEmuMma FLASHCORE_EMU_ENUM_TYPE {
   FlashCoreEmuMmaAuto,  /**< by the target of the module */
   FlashCoreEmuMmaPlain, /**< f32 fma, one product after the other */
   FlashCoreEmuMmaSm80,  /**< as sm_80, sm_86 and sm_89 round */
@@ -165,14 +173,14 @@ typedef enum FlashCoreEmuMma {
 } FlashCoreEmuMma;
 
 /** The order of the warps of a CTA. */
-typedef enum FlashCoreEmuSchedule {
+typedef enum FlashCoreEmuSchedule FLASHCORE_EMU_ENUM_TYPE {
   FlashCoreEmuScheduleSequential,
   FlashCoreEmuScheduleSkewed,
   FlashCoreEmuScheduleRandom
 } FlashCoreEmuSchedule;
 
 /** When cp.async moves its bytes. */
-typedef enum FlashCoreEmuAsync {
+typedef enum FlashCoreEmuAsync FLASHCORE_EMU_ENUM_TYPE {
   FlashCoreEmuAsyncLazy,  /**< at the wait */
   FlashCoreEmuAsyncEager, /**< at the issue */
   FlashCoreEmuAsyncRandom
