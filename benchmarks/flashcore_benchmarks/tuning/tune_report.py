@@ -2,6 +2,7 @@
 
 import collections
 import pathlib
+import re
 
 from .. import report
 from ..plots import pyplot
@@ -64,7 +65,7 @@ def _problem(name, problem):
     timed = sum(result.get("gain") is not None for result in results)
     reasons = collections.Counter()
     for reason, count in counts.items():
-        reasons["".join(c for c in reason if not c.isdigit())] += count
+        reasons[re.sub(r"\d+(\.\d+)?", "N", reason)] += count
     lines = [
         f"### {name}",
         f"{len(problem['candidates'])} schedules tried, {counts['refused']} "
