@@ -396,6 +396,21 @@ static bool fitsMiddleTiles(const AttentionProblem &problem, GridFill fill) {
          *problem.seqlenK >= minKeys;
 }
 
+/// Whether 16 rows a warp of a very wide head leave registers for Q, which then
+/// is not read again for every tile: that reading is a fifth of all that warps
+/// read from shared memory, which is what they wait for. At 256 only a dense
+/// kernel of known sizes has them.
+static bool keepsVeryWideQuery(const AttentionProblem &problem,
+                               const ScheduleOptions &options, GridFill fill) {
+  if (getHeadWidth(problem) != HeadWidth::VeryWide ||
+      fill == GridFill::FewRows || problem.hasBias || problem.hasWindow ||
+      !isShapeOpen(options))
+    return false;
+  int64_t dim = std::max(problem.headDim, problem.headDimV);
+  return dim <= 248 || (fill != GridFill::Unknown && !problem.isCausal &&
+                        !problem.hasSoftcap);
+}
+
 /// How a throughput schedule follows the row maximum. Folded costs the least in
 /// full tiles and the most in those where a maximum grows, as in the partial
 /// tiles of a causal mask; and it takes two registers a row of lanes more.
@@ -448,9 +463,11 @@ static ScheduleChoice complete(const AttentionProblem &problem,
   int64_t heads = choice.headGroup;
   // Groups of warps with rows of their own.
   int64_t rowWarps = dividesKeys ? 1 : fill == GridFill::Sparse ? 2 : 4;
-  // Very wide heads have few rows a warp: more warps share K and V.
+  // Very wide heads have few rows a warp: more warps share K and V, where Q has
+  // to be read again and again.
   constexpr int64_t manyWarps = 8;
-  if (width == HeadWidth::VeryWide && isFilled && !dividesKeys &&
+  bool keepsQuery = keepsVeryWideQuery(problem, options, fill) && !dividesKeys;
+  if (width == HeadWidth::VeryWide && isFilled && !dividesKeys && !keepsQuery &&
       getSharedMemoryBytes(problem.headDim, problem.headDimV,
                            {/*blockM=*/warpM * manyWarps, /*blockN=*/32,
                             manyWarps, /*numStages=*/2}) <=
@@ -525,8 +542,8 @@ static ScheduleChoice complete(const AttentionProblem &problem,
 
   // O of a wide head takes half of the registers, so Q is read again for
   // every tile.
-  bool rereadsQuery =
-      width == HeadWidth::VeryWide || (width == HeadWidth::Wide && isFilled);
+  bool rereadsQuery = (width == HeadWidth::VeryWide && !keepsQuery) ||
+                      (width == HeadWidth::Wide && isFilled);
   choice.query = reasons.decide("query", options.query,
                                 rereadsQuery ? QueryPlacement::Shared
                                              : QueryPlacement::Registers,

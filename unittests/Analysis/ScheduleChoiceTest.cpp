@@ -299,9 +299,8 @@ TEST(ScheduleDefaults, SmallGridGetsSmallerBlocks) {
   EXPECT_LT(choose(small, ada()).blockM, choose(large, ada()).blockM);
 }
 
-// Two rows of accumulators of O would take all registers, and Q too many of
-// them, whatever the grid.
-TEST(ScheduleDefaults, VeryWideHeadsGetWarpsOf16RowsAndReadQueryAgain) {
+// Two rows of accumulators of O would take all registers, whatever the grid.
+TEST(ScheduleDefaults, VeryWideHeadsGetWarpsOf16Rows) {
   for (const TargetInfo &target : getTargets())
     for (auto [headDim, headDimV] : {std::pair<int64_t, int64_t>(136, 136),
                                      {256, 256},
@@ -314,7 +313,6 @@ TEST(ScheduleDefaults, VeryWideHeadsGetWarpsOf16RowsAndReadQueryAgain) {
                      std::to_string(headDimV));
         ScheduleChoice choice = choose(problem, target);
         EXPECT_EQ(choice.blockM / choice.numWarps, 16);
-        EXPECT_EQ(choice.query, QueryPlacement::Shared);
       }
 }
 
@@ -337,7 +335,6 @@ TEST(ScheduleDefaults, TilesOf64KeysWhereTheyFit) {
   EXPECT_EQ(blockN(104, "sm_89"), 32);
   EXPECT_EQ(blockN(128, "sm_90"), 32);
   EXPECT_EQ(blockN(192, "sm_89"), 32);
-  EXPECT_EQ(blockN(192, "sm_80"), 64);
   EXPECT_EQ(blockN(256, "sm_80"), 32);
   EXPECT_EQ(blockN(256, "sm_90"), 64);
   AttentionProblem biased = makeProblem(96, 96);
@@ -350,6 +347,29 @@ AttentionProblem makeLargeProblem(int64_t headDim, int64_t seqlen) {
   AttentionProblem problem = makeSmallProblem(32, seqlen, headDim);
   problem.batch = 64;
   return problem;
+}
+
+// Sizes known at run time, causal masks and softcaps take the registers that Q
+// would need at the widest heads.
+TEST(ScheduleDefaults, VeryWideHeadsKeepQInRegistersWhereTheyCan) {
+  auto query = [](const AttentionProblem &problem) {
+    return choose(problem, ada()).query;
+  };
+  EXPECT_EQ(query(makeProblem(136, 136)), QueryPlacement::Registers);
+  EXPECT_EQ(query(makeProblem(248, 248)), QueryPlacement::Registers);
+  EXPECT_EQ(query(makeProblem(256, 256)), QueryPlacement::Shared);
+  AttentionProblem known = makeLargeProblem(256, 4096);
+  EXPECT_EQ(query(known), QueryPlacement::Registers);
+  EXPECT_EQ(choose(known, *lookupTarget("sm_90")).numWarps, 4);
+  AttentionProblem causal = known, softcap = known, bias = known;
+  causal.isCausal = softcap.hasSoftcap = bias.hasBias = true;
+  for (const AttentionProblem &problem : {causal, softcap, bias})
+    EXPECT_EQ(query(problem), QueryPlacement::Shared);
+  EXPECT_EQ(choose(causal, *lookupTarget("sm_90")).numWarps, 8);
+  ScheduleOptions options;
+  options.blockN = 64;
+  auto forced = chooseSchedule(known, *lookupTarget("sm_90"), options);
+  EXPECT_EQ(std::get<ScheduleChoice>(forced).query, QueryPlacement::Shared);
 }
 
 // Tiles of 48 keys take the registers of known sizes, and a partial tile more.
