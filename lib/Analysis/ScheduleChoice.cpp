@@ -398,17 +398,22 @@ static bool fitsMiddleTiles(const AttentionProblem &problem, GridFill fill) {
 
 /// Whether 16 rows a warp of a very wide head leave registers for Q, which then
 /// is not read again for every tile: that reading is a fifth of all that warps
-/// read from shared memory, which is what they wait for. At 256 only a dense
-/// kernel of known sizes has them.
+/// read from shared memory, which is what they wait for. At 256 only a kernel
+/// of known sizes has them, and none for warps to skip hidden tiles, which
+/// short causal rows gain more by.
 static bool keepsVeryWideQuery(const AttentionProblem &problem,
                                const ScheduleOptions &options, GridFill fill) {
   if (getHeadWidth(problem) != HeadWidth::VeryWide ||
       fill == GridFill::FewRows || problem.hasBias || problem.hasWindow ||
       !isShapeOpen(options))
     return false;
+  constexpr int64_t longRow = 1024;
   int64_t dim = std::max(problem.headDim, problem.headDimV);
-  return dim <= 248 || (fill != GridFill::Unknown && !problem.isCausal &&
-                        !problem.hasSoftcap);
+  if (dim <= 248)
+    return true;
+  return fill != GridFill::Unknown && !problem.hasSoftcap &&
+         (!problem.isCausal ||
+          (problem.seqlenK && *problem.seqlenK >= longRow));
 }
 
 /// How a throughput schedule follows the row maximum. Folded costs the least in

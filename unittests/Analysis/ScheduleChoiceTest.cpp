@@ -349,8 +349,8 @@ AttentionProblem makeLargeProblem(int64_t headDim, int64_t seqlen) {
   return problem;
 }
 
-// Sizes known at run time, causal masks and softcaps take the registers that Q
-// would need at the widest heads.
+// Sizes known at run time and softcaps take the registers that Q would need at
+// the widest heads; short causal rows need them otherwise.
 TEST(ScheduleDefaults, VeryWideHeadsKeepQInRegistersWhereTheyCan) {
   auto query = [](const AttentionProblem &problem) {
     return choose(problem, ada()).query;
@@ -361,7 +361,10 @@ TEST(ScheduleDefaults, VeryWideHeadsKeepQInRegistersWhereTheyCan) {
   AttentionProblem known = makeLargeProblem(256, 4096);
   EXPECT_EQ(query(known), QueryPlacement::Registers);
   EXPECT_EQ(choose(known, *lookupTarget("sm_90")).numWarps, 4);
-  AttentionProblem causal = known, softcap = known, bias = known;
+  AttentionProblem softcap = known, bias = known;
+  AttentionProblem causal = makeLargeProblem(256, 512);
+  known.isCausal = true;
+  EXPECT_EQ(query(known), QueryPlacement::Registers);
   causal.isCausal = softcap.hasSoftcap = bias.hasBias = true;
   for (const AttentionProblem &problem : {causal, softcap, bias})
     EXPECT_EQ(query(problem), QueryPlacement::Shared);

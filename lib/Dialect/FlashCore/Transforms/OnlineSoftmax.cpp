@@ -454,14 +454,16 @@ Value TileExpander::branch(Value condition, function_ref<Value()> first,
 }
 
 /// A partial tile that some warp of the block sees may hide all its keys from
-/// another. With sizes known at run time only there are no registers left to
-/// find out.
+/// another. With sizes known at run time only, or with Q of the widest heads,
+/// there are no registers left to find out.
 void TileExpander::skipUnlessVisible(Value key) {
   bool hidesKeys = mask.causal || mask.windowLeft || mask.windowRight;
   bool isShared = schedule.getRowWarps() > 1 && schedule.getKeyWarps() == 1;
   bool hasSizes = getConstantIntValue(tileOperand(AttentionOp::TileSeqlenQ)) &&
                   getConstantIntValue(tileOperand(AttentionOp::TileSeqlenK));
-  if (!hidesKeys || !isShared || !hasSizes ||
+  bool isFull = schedule.getQuery() == fcgpu::QueryPlacement::Registers &&
+                std::max(op.getHeadDim(), headDimV) > 248;
+  if (!hidesKeys || !isShared || !hasSizes || isFull ||
       schedule.getOverlap() != fcgpu::Overlap::None)
     return;
   SmallVector<OpFoldResult> operands{
