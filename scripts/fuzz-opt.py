@@ -42,7 +42,7 @@ OPTIONS = ["chip=sm_80", "chip=sm_86", "chip=sm_90", "block-m=64", "block-m=128"
 ABORTS = ("LLVM ERROR", "UNREACHABLE", "Assertion", "Stack dump", "AddressSanitizer", "runtime error:", "terminate called")
 FRAME = re.compile(r"^ *#\d+ 0x[0-9a-f]+ (.*)$", re.MULTILINE)
 # Frames that every stack has.
-HANDLERS = ("PrintStackTrace", "SignalHandler", "RunSignalHandlers", "libc.so", "__restore_rt")
+HANDLERS = ("___interceptor", "PrintStackTrace", "SignalHandler", "RunSignalHandlers", "libc.so", "__restore_rt")
 # Stack frame: why a crash that has it is not ours.
 SKIPPED = {}
 
