@@ -409,7 +409,7 @@ static bool keepsVeryWideQuery(const AttentionProblem &problem,
     return false;
   constexpr int64_t longRow = 1024;
   int64_t dim = std::max(problem.headDim, problem.headDimV);
-  if (dim <= 248)
+  if (dim <= kWidestWithSpareRegisters)
     return true;
   return fill != GridFill::Unknown && !problem.hasSoftcap &&
          (!problem.isCausal ||

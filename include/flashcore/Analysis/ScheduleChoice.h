@@ -54,6 +54,9 @@ struct ScheduleOptions {
   std::optional<fcgpu::Grid> grid;
 };
 
+/// The widest head whose rows, 16 a warp, leave registers beside O, S and Q.
+inline constexpr int64_t kWidestWithSpareRegisters = 248;
+
 /// The chosen schedule; the fields of `#fcgpu.schedule` without the chip.
 struct ScheduleChoice {
   int64_t blockM = 0, blockN = 0, numWarps = 0, numStages = 0, minBlocks = 0;

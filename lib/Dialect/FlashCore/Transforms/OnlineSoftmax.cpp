@@ -462,7 +462,7 @@ void TileExpander::skipUnlessVisible(Value key) {
   bool hasSizes = getConstantIntValue(tileOperand(AttentionOp::TileSeqlenQ)) &&
                   getConstantIntValue(tileOperand(AttentionOp::TileSeqlenK));
   bool isFull = schedule.getQuery() == fcgpu::QueryPlacement::Registers &&
-                std::max(op.getHeadDim(), headDimV) > 248;
+                std::max(op.getHeadDim(), headDimV) > kWidestWithSpareRegisters;
   if (!hidesKeys || !isShared || !hasSizes || isFull ||
       schedule.getOverlap() != fcgpu::Overlap::None)
     return;

@@ -184,16 +184,16 @@ def DistributePass : Pass<"flashcore-distribute", "::mlir::gpu::GPUFuncOp"> {
   let summary = "Rewrite warp tiles as what one thread holds and does";
   let description = [{
     Phase 6, the rewrite. Precondition: flashcore-insert-barriers,
-    flashcore-skip-hidden-tiles and flashcore-assign-layouts. Postcondition: no `fcgpu.` op and no tile-sized
-    vector is left; a tile is one `vector<2xT>` for each of its 8x8 cores, a row
-    vector one scalar for each 8 rows. Reads are `nvgpu.ldmatrix`, contractions
-    `nvgpu.mma.sync` m16n8k16, copies `nvgpu.device_async_copy` of 16 bytes,
-    reductions along a row end with two `gpu.shuffle`s. 16-bit results are stored
-    16 bytes a lane: the four lanes of a quad hand each other their columns of
-    four cores. Rings are views of the
-    dynamic shared memory `@flashcore_shared`, those `by warp` of the warp's part
-    of it, through which also the shares of an `fcgpu.all_to_all` pass; more than
-    the chip has is an error.
+    flashcore-skip-hidden-tiles and flashcore-assign-layouts. Postcondition: no
+    `fcgpu.` op and no tile-sized vector is left; a tile is one `vector<2xT>`
+    for each of its 8x8 cores, a row vector one scalar for each 8 rows. Reads
+    are `nvgpu.ldmatrix`, contractions `nvgpu.mma.sync` m16n8k16, copies
+    `nvgpu.device_async_copy` of 16 bytes, reductions along a row end with two
+    `gpu.shuffle`s. 16-bit results are stored 16 bytes a lane: the four lanes of
+    a quad hand each other their columns of four cores. Rings are views of the
+    dynamic shared memory `@flashcore_shared`, those `by warp` of the warp's
+    part of it, through which also the shares of an `fcgpu.all_to_all` pass;
+    more than the chip has is an error.
   }];
   let statistics = [Statistic<"sharedMemory", "shared-memory-bytes",
                               "Shared memory of all kernels, in bytes">];
