@@ -48,11 +48,10 @@ TileCost mlir::flashcore::getTileCost(const AttentionProblem &problem,
   // An element: maximum, scaling, row sum, half of a conversion of two. A
   // column of O: rescaling.
   cost.floats = m * (3.5 * n + dv) / target.floatOps;
-  // K and V: written once, read by every warp; Q, when it does not stay in
+  // K and V: written once, read by every warp; what of Q does not stay in
   // registers: read by its warp.
   double reads = warps * n * (d + dv);
-  if (choice.query == QueryPlacement::Shared)
-    reads += m * d;
+  reads += m * (d - choice.getKeptQueryColumns(problem.headDim));
   cost.shared = elementBytes * (reads + n * (d + dv)) / TargetInfo::sharedBytes;
   return cost;
 }

@@ -47,8 +47,7 @@ int64_t mlir::flashcore::getTilesOfPart(int64_t seqlenK,
 static int64_t getFragmentRegisters(const AttentionProblem &problem,
                                     const ScheduleChoice &choice) {
   // Of 16-bit values, a register holds two.
-  int64_t colsOfQ =
-      choice.query == QueryPlacement::Registers ? problem.headDim / 2 : 0;
+  int64_t colsOfQ = choice.getKeptQueryColumns(problem.headDim) / 2;
   int64_t cols = problem.headDimV + colsOfQ +
                  choice.blockN * (choice.overlap == Overlap::QK ? 2 : 1);
   if (choice.softmax == Softmax::OnePass) {
@@ -57,6 +56,11 @@ static int64_t getFragmentRegisters(const AttentionProblem &problem,
     cols = std::max(colsOfS + colsOfQ, colsOfS / 2 + problem.headDimV);
   }
   return choice.getWarpM() * cols / kWarpSize;
+}
+
+/// Products of mma.sync along the columns of Q.
+static int64_t getQuerySteps(const AttentionProblem &problem) {
+  return llvm::divideCeil(problem.headDim, kQueryStep);
 }
 
 /// What the head dims leave room for.
@@ -555,6 +559,11 @@ static ScheduleChoice complete(const AttentionProblem &problem,
                                 stringifyQueryPlacement,
                                 rereadsQuery ? "O takes half of the registers"
                                              : "O and S leave registers for Q");
+  bool isSplit = choice.query == QueryPlacement::Split;
+  choice.querySteps = reasons.decide(
+      "query_steps", options.querySteps,
+      isSplit ? std::max<int64_t>(getQuerySteps(problem) / 2, 1) : 0,
+      isSplit ? "half of Q in registers" : "Q is in one place");
   // Causal rows differ in length: the longest of all heads first keeps the
   // tail of the grid short. Otherwise the blocks of one head share its K and
   // V in L2.
@@ -669,6 +678,28 @@ static std::optional<std::string> checkOnePass(const AttentionProblem &problem,
   return std::nullopt;
 }
 
+/// What stands against keeping a part of Q in registers.
+static std::optional<std::string> checkSplit(const AttentionProblem &problem,
+                                             const ScheduleChoice &choice) {
+  if (choice.query != QueryPlacement::Split) {
+    if (choice.querySteps == 0)
+      return std::nullopt;
+    return llvm::formatv(
+        "expects query split with query-steps {0}, but got {1}",
+        choice.querySteps, stringifyQueryPlacement(choice.query));
+  }
+  int64_t steps = getQuerySteps(problem);
+  if (steps < 2)
+    return llvm::formatv("expects query registers or shared with head_dim {0}, "
+                         "which is a single step of {1} columns, but got split",
+                         problem.headDim, kQueryStep);
+  if (choice.querySteps < 1 || choice.querySteps >= steps)
+    return llvm::formatv("expects query-steps from 1 to {0} with query split "
+                         "and head_dim {1}, but got {2}",
+                         steps - 1, problem.headDim, choice.querySteps);
+  return std::nullopt;
+}
+
 /// What stands against products that start at the negative of the maximum.
 static std::optional<std::string>
 checkFoldedMax(const AttentionProblem &problem, const ScheduleChoice &choice) {
@@ -764,6 +795,8 @@ mlir::flashcore::checkSchedule(const AttentionProblem &problem,
     if (std::optional<std::string> error = checkOnePass(problem, choice))
       return error;
   if (auto error = checkFoldedMax(problem, choice))
+    return error;
+  if (auto error = checkSplit(problem, choice))
     return error;
   int64_t bytes =
       getSharedMemoryBytes(problem.headDim, problem.headDimV, choice);

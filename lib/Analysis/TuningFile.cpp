@@ -80,8 +80,9 @@ static llvm::ArrayRef<ScheduleField> getScheduleFields() {
       makeField<&Options::numWarps>("num_warps"),
       makeField<&Options::numStages>("num_stages"),
       makeField<&Options::minBlocks>("min_blocks"),
-      makeField<QueryPlacement, &Options::query>("query",
-                                                 "'registers' or 'shared'"),
+      makeField<QueryPlacement, &Options::query>(
+          "query", "'registers', 'shared' or 'split'"),
+      makeField<&Options::querySteps>("query_steps"),
       makeField<GridOrder, &Options::gridOrder>(
           "grid_order", "'query_fastest' or 'head_fastest'"),
       makeField<Overlap, &Options::overlap>("overlap", "'none' or 'qk'"),

@@ -115,7 +115,11 @@ struct CommandLine {
       cl::desc("Blocks an SM must hold at once; 0 chooses"), cl::cat(category)};
   ScheduleOption<std::string> query{
       "query", cl::location(schedule.query),
-      cl::desc("Q fragments: registers or shared"), cl::cat(category)};
+      cl::desc("Q fragments: registers, shared or split"), cl::cat(category)};
+  ScheduleOption<int64_t> querySteps{
+      "query-steps", cl::location(schedule.querySteps),
+      cl::desc("Steps of 16 columns of a split Q in registers; 0 chooses"),
+      cl::cat(category)};
   ScheduleOption<std::string> gridOrder{
       "grid-order", cl::location(schedule.gridOrder),
       cl::desc("query_fastest or head_fastest"), cl::cat(category)};

@@ -52,6 +52,7 @@ struct ScheduleOptions {
   std::optional<fcgpu::Softmax> softmax;
   int64_t headGroup = 0, keySplits = 0;
   std::optional<fcgpu::Grid> grid;
+  int64_t querySteps = 0;
 };
 
 /// The widest head whose rows, 16 a warp, leave registers beside O, S and Q.
@@ -69,6 +70,7 @@ struct ScheduleChoice {
   fcgpu::Softmax softmax = fcgpu::Softmax::Online;
   int64_t headGroup = 1, keySplits = 1;
   fcgpu::Grid grid = fcgpu::Grid::Full;
+  int64_t querySteps = 0;
 
   /// Groups of warps that own different query rows of one head; the numbers of
   /// warps, heads and key parts must come out even.
@@ -77,6 +79,10 @@ struct ScheduleChoice {
   int64_t getWarpM() const { return blockM / getRowWarps(); }
   /// Blocks of a persistent grid for each SM.
   int64_t getBlocksPerSM() const { return minBlocks ? minBlocks : 1; }
+  /// Leading columns of Q, of `headDim`, that stay in registers.
+  int64_t getKeptQueryColumns(int64_t headDim) const {
+    return fcgpu::getKeptQueryColumns(query, querySteps, headDim);
+  }
   /// Query rows of a block, of all its heads.
   int64_t getQueryRows() const { return blockM * headGroup; }
 
@@ -84,7 +90,8 @@ struct ScheduleChoice {
     auto tie = [](const ScheduleChoice &c) {
       return std::tie(c.blockM, c.blockN, c.numWarps, c.numStages, c.minBlocks,
                       c.query, c.gridOrder, c.overlap, c.rowMax, c.rowSum,
-                      c.keyWarps, c.softmax, c.headGroup, c.keySplits, c.grid);
+                      c.keyWarps, c.softmax, c.headGroup, c.keySplits, c.grid,
+                      c.querySteps);
     };
     return tie(*this) == tie(other);
   }

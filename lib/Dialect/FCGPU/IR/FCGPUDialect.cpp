@@ -84,10 +84,11 @@ LogicalResult FCGPUDialect::verifyOperationAttribute(Operation *op,
 LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                    StringRef chip, int64_t blockM,
                                    int64_t blockN, int64_t numWarps,
-                                   int64_t numStages, QueryPlacement, GridOrder,
-                                   int64_t minBlocks, Overlap, RowMax, RowSum,
-                                   int64_t keyWarps, Softmax, int64_t headGroup,
-                                   int64_t keySplits, Grid) {
+                                   int64_t numStages, QueryPlacement query,
+                                   GridOrder, int64_t minBlocks, Overlap,
+                                   RowMax, RowSum, int64_t keyWarps, Softmax,
+                                   int64_t headGroup, int64_t keySplits, Grid,
+                                   int64_t querySteps) {
   if (numWarps < 1 || numWarps > 32)
     return emitError() << "expects num_warps from 1 to 32, but got "
                        << numWarps;
@@ -125,6 +126,13 @@ LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   if (minBlocks < 0)
     return emitError() << "expects min_blocks not to be negative, but got "
                        << minBlocks;
+  bool isSplit = query == QueryPlacement::Split;
+  if (isSplit ? querySteps < 1 || querySteps > kMaxQuerySteps : querySteps != 0)
+    return emitError() << "expects query_steps "
+                       << (isSplit ? "from 1 to " + Twine(kMaxQuerySteps)
+                                   : Twine("0"))
+                       << " with query = " << stringifyQueryPlacement(query)
+                       << ", but got " << querySteps;
   return success();
 }
 
@@ -228,12 +236,35 @@ LogicalResult CopyOp::verify() {
 
 LogicalResult ReadOp::verify() {
   RingType ring = getRing().getType();
-  auto expected =
-      VectorType::get({ring.getRows(), ring.getCols()}, ring.getElementType());
-  if (getResult().getType() != expected)
+  int64_t first = getColumn();
+  if (first < 0 || first >= ring.getCols() || first % kQueryStep != 0)
+    return emitOpError("expects the first column to be a multiple of ")
+           << kQueryStep << " below " << ring.getCols() << ", but got "
+           << first;
+  auto type = dyn_cast<VectorType>(getResult().getType());
+  int64_t cols = type && type.getRank() == 2 ? type.getDimSize(1) : 0;
+  int64_t left = ring.getCols() - first;
+  bool isPart =
+      cols == left || (cols < left && cols > 0 && cols % kQueryStep == 0);
+  auto expected = VectorType::get({ring.getRows(), isPart ? cols : left},
+                                  ring.getElementType());
+  if (type != expected)
     return emitOpError("expects result type ")
            << expected << ", but got " << getResult().getType();
   return success();
+}
+
+int64_t mlir::fcgpu::getKeptQueryColumns(QueryPlacement query,
+                                         int64_t querySteps, int64_t headDim) {
+  switch (query) {
+  case QueryPlacement::Registers:
+    return headDim;
+  case QueryPlacement::Shared:
+    return 0;
+  case QueryPlacement::Split:
+    return querySteps * kQueryStep;
+  }
+  llvm_unreachable("unknown placement");
 }
 
 ShareGrid mlir::fcgpu::getShareGrid(int64_t rows, int64_t parts) {

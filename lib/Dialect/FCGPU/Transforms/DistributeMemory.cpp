@@ -252,26 +252,29 @@ struct DistributeRead final : ThreadPattern<ReadOp> {
     auto getAddress = [&](bool turns, int64_t low) {
       Value &address = places[2 * low + turns];
       if (!address) {
-        Value chunk = turns ? turnedPlace : place;
+        Value start = turns ? turnedPlace : place;
         address =
-            slot.from(low ? b.bitXor(chunk, b.index(low * kChunk)) : chunk);
+            slot.from(low ? b.bitXor(start, b.index(low * kChunk)) : start);
       }
       return address;
     };
 
-    int64_t coreRows = ring.getRows() / kCore, coreCols = cols / kCore;
+    int64_t coreRows = ring.getRows() / kCore;
+    int64_t firstCore = op.getColumn() / kCore;
+    int64_t coreCols = cast<VectorType>(op.getType()).getDimSize(1) / kCore;
     SmallVector<Value> cores(coreRows * coreCols);
     for (int64_t r = 0; r < coreRows; r += 2)
       for (int64_t c = 0; c < coreCols; c += 2) {
-        // (c + hi) ^ mask = (c - low) + (low ^ hi ^ mask), low = c mod group:
-        // c is even, hi is 0 or 1, and mask < group; group is even or 1.
-        int64_t low = c % group;
+        // Of chunk n = first + c: (n + hi) ^ mask = (n - low) + (low ^ hi ^
+        // mask), low = n mod group: n is even, hi is 0 or 1, and mask < group;
+        // group is even or 1.
+        int64_t chunk = firstCore + c, low = chunk % group;
         int64_t count = c + 1 < coreCols ? 4 : 2;
         bool turns = columnsFirst && count == 4;
         auto type = VectorType::get({count, 2}, ring.getElementType());
         Value matrices = nvgpu::LdMatrixOp::create(
             b, type, getAddress(turns, low),
-            ValueRange{b.index(r * kCore * cols + (c - low) * kChunk)},
+            ValueRange{b.index(r * kCore * cols + (chunk - low) * kChunk)},
             transpose, static_cast<uint32_t>(count));
         for (int64_t i = 0; i < count; ++i)
           cores[(r + (turns ? i / 2 : i % 2)) * coreCols + c +

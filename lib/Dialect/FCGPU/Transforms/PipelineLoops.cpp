@@ -212,7 +212,8 @@ struct PipelineLoopsPass final
         op.moveBefore(loop);
   }
 
-  /// Whether the tiles are numbered in order, each copied and read once.
+  /// Whether the tiles are numbered in order, each copied once and read in one
+  /// place.
   static bool isStream(ArrayRef<CopyOp> copies, ArrayRef<ReadOp> reads) {
     if (copies.size() != reads.size())
       return false;
@@ -237,8 +238,11 @@ struct PipelineLoopsPass final
     DenseMap<Value, SmallVector<ReadOp>> readsOf;
     for (auto copy : body->getOps<CopyOp>())
       copiesOf[copy.getRing()].push_back(copy);
+    // The first of those that read parts of one tile.
     for (auto read : body->getOps<ReadOp>())
-      readsOf[read.getRing()].push_back(read);
+      if (auto &reads = readsOf[read.getRing()];
+          reads.empty() || reads.back().getTile() != read.getTile())
+        reads.push_back(read);
     if (readsOf.empty())
       return;
     Operation *firstRead = *body->getOps<ReadOp>().begin();

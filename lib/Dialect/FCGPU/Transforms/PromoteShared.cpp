@@ -19,6 +19,7 @@
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Matchers.h"
+#include "llvm/Support/MathExtras.h"
 
 namespace mlir::fcgpu {
 #define GEN_PASS_DEF_PROMOTESHAREDPASS
@@ -99,6 +100,41 @@ struct PromoteSharedPass final
            });
   }
 
+  /// Whether a tile is the warp's own, as that of Q is.
+  bool isOwnTile(vector::TransferReadOp read) {
+    return !getKeyLoop(read) && !isRightOperand(read) &&
+           getScope(read) == CopyScope::Warp;
+  }
+
+  /// Whether `read` can be split along its columns: those of products with
+  /// tiles stored (n, k).
+  LogicalResult checkSplit(vector::TransferReadOp read) {
+    int64_t cols = read.getVectorType().getDimSize(1);
+    int64_t kept = getKeptQueryColumns(schedule.getQuery(),
+                                       schedule.getQuerySteps(), cols);
+    if (kept >= cols)
+      return read.emitOpError("expects fewer than the ")
+             << llvm::divideCeil(cols, kQueryStep)
+             << " steps of its columns in registers with query = split, but "
+                "query_steps is "
+             << schedule.getQuerySteps();
+    for (Operation *user : read->getUsers()) {
+      auto contract = dyn_cast<vector::ContractionOp>(user);
+      bool isProduct = contract && contract.getLhs() == read.getResult() &&
+                       contract.getRhsType().getRank() == 2;
+      auto key = isProduct
+                     ? contract.getRhs().getDefiningOp<vector::TransferReadOp>()
+                     : vector::TransferReadOp();
+      if (!key || !isTileRead(key) ||
+          contract.getIndexingMapsArray()[0].getResult(1) !=
+              contract.getIndexingMapsArray()[1].getResult(1))
+        return read.emitOpError("expects only products with tiles stored (n, "
+                                "k) to use it with query = split; use query = "
+                                "registers or shared");
+    }
+    return success();
+  }
+
   /// A ring for tiles of `type`. Warps that divide the keys do all by
   /// themselves, also this.
   Value allocRing(Location loc, VectorType type, int64_t stages) {
@@ -119,12 +155,14 @@ struct PromoteSharedPass final
                                                  : CopyScope::Warp;
   }
 
-  /// Replaces `read` by a copy into tile `tile` of `ring` and a read of that.
-  void replace(vector::TransferReadOp read, Value ring, Value tile,
-               bool isReread) {
+  /// Replaces `read` by a copy into tile `tile` of `ring` and a read of that,
+  /// or where `isReread` a read by each user. Returns the read that is left.
+  ReadOp replace(vector::TransferReadOp read, Value ring, Value tile,
+                 bool isReread) {
     OpBuilder b(read);
     CopyOp::create(b, read.getLoc(), read.getBase(), read.getIndices(), ring,
                    tile, /*predicate=*/Value(), getScope(read));
+    ReadOp result;
     if (isReread) {
       for (OpOperand &use : llvm::make_early_inc_range(read->getUses())) {
         b.setInsertionPoint(use.getOwner());
@@ -132,28 +170,70 @@ struct PromoteSharedPass final
             ReadOp::create(b, read.getLoc(), read.getVectorType(), ring, tile));
       }
     } else {
-      read.replaceAllUsesWith(
-          ReadOp::create(b, read.getLoc(), read.getVectorType(), ring, tile)
-              .getResult());
+      result =
+          ReadOp::create(b, read.getLoc(), read.getVectorType(), ring, tile);
+      read.replaceAllUsesWith(result.getResult());
     }
     read.erase();
     ++numPromoted;
+    return result;
   }
 
-  void promote(vector::TransferReadOp read) {
-    auto loop = getKeyLoop(read);
-    auto forall = read->getParentOfType<scf::ForallOp>();
-    if (loop) {
-      Value ring = allocRing(read.getLoc(), read.getVectorType(),
-                             schedule.getNumStages());
-      return replace(read, ring, loop.getInductionVar(), /*isReread=*/false);
+  /// The columns of a read from `first` up to `end`, read at `b`.
+  static Value readColumns(OpBuilder &b, ReadOp read, int64_t first,
+                           int64_t end) {
+    RingType ring = read.getRing().getType();
+    auto type =
+        VectorType::get({ring.getRows(), end - first}, ring.getElementType());
+    return ReadOp::create(b, read.getLoc(), type, read.getRing(),
+                          read.getTile(), first);
+  }
+
+  /// Splits the products of all rows of Q in two along the columns: those up to
+  /// `kept` are read in front of the loop, the others by each product.
+  void splitQuery(ReadOp query) {
+    int64_t cols = query.getRing().getType().getCols();
+    int64_t kept = getKeptQueryColumns(schedule.getQuery(),
+                                       schedule.getQuerySteps(), cols);
+    OpBuilder b(query);
+    Value keptQuery = readColumns(b, query, 0, kept);
+    for (Operation *user : llvm::make_early_inc_range(query->getUsers())) {
+      auto contract = cast<vector::ContractionOp>(user);
+      auto key = contract.getRhs().getDefiningOp<ReadOp>();
+      b.setInsertionPoint(key);
+      Value keyStart = readColumns(b, key, 0, kept);
+      Value keyEnd = readColumns(b, key, kept, cols);
+      b.setInsertionPoint(contract);
+      Value queryEnd = readColumns(b, query, kept, cols);
+      auto multiply = [&](Value lhs, Value rhs, Value acc) -> Value {
+        return vector::ContractionOp::create(b, contract.getLoc(), lhs, rhs,
+                                             acc, contract.getIndexingMaps(),
+                                             contract.getIteratorTypes());
+      };
+      Value scores = multiply(keptQuery, keyStart, contract.getAcc());
+      contract.replaceAllUsesWith(multiply(queryEnd, keyEnd, scores));
+      contract.erase();
+      if (key->use_empty())
+        key.erase();
     }
-    // A tile of each warp's own.
+    query.erase();
+  }
+
+  /// A tile in a loop.
+  void promoteInLoop(vector::TransferReadOp read, scf::ForOp loop) {
+    Value ring =
+        allocRing(read.getLoc(), read.getVectorType(), schedule.getNumStages());
+    replace(read, ring, loop.getInductionVar(), /*isReread=*/false);
+  }
+
+  /// A tile of each warp's own. Returns the read that is left, if any.
+  ReadOp promoteOwn(vector::TransferReadOp read) {
+    auto forall = read->getParentOfType<scf::ForallOp>();
     int64_t slots = schedule.getKeyWarps() > 1 ? 1 : schedule.getNumWarps();
     Value ring = allocRing(read.getLoc(), read.getVectorType(), slots);
     // Q fragments that do not stay in registers are read anew by each user.
-    replace(read, ring, forall.getInductionVars().back(),
-            schedule.getQuery() == QueryPlacement::Shared);
+    return replace(read, ring, forall.getInductionVars().back(),
+                   schedule.getQuery() == QueryPlacement::Shared);
   }
 
   /// Tiles outside of loops that no warp keeps for itself go through the rings
@@ -193,18 +273,25 @@ struct PromoteSharedPass final
       anyFailed |= failed(checkPrecondition(read));
       reads.push_back(read);
     });
+    bool isSplit = schedule.getQuery() == QueryPlacement::Split;
+    for (vector::TransferReadOp read : reads)
+      if (!anyFailed && isSplit && isOwnTile(read))
+        anyFailed = failed(checkSplit(read));
     if (anyFailed)
       return signalPassFailure();
     SmallVector<vector::TransferReadOp> stream;
+    SmallVector<ReadOp> queries;
     for (vector::TransferReadOp read : reads) {
-      bool isInLoop = static_cast<bool>(getKeyLoop(read));
-      if (!isInLoop &&
-          (isRightOperand(read) || getScope(read) == CopyScope::Block))
-        stream.push_back(read);
+      if (auto loop = getKeyLoop(read))
+        promoteInLoop(read, loop);
+      else if (isOwnTile(read))
+        queries.push_back(promoteOwn(read));
       else
-        promote(read);
+        stream.push_back(read);
     }
     promoteStream(stream);
+    if (isSplit)
+      llvm::for_each(queries, [&](ReadOp query) { splitQuery(query); });
   }
 
   ScheduleAttr schedule;

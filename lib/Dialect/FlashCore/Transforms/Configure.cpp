@@ -80,6 +80,7 @@ mlir::flashcore::getScheduleOptions(const ConfigurePassOptions &options) {
   result.keyWarps = options.keyWarps;
   result.headGroup = options.headGroup;
   result.keySplits = options.keySplits;
+  result.querySteps = options.querySteps;
   std::string error;
   // Empty means "choose".
   auto parse = [&](StringRef name, StringRef text, auto &field,
@@ -91,7 +92,7 @@ mlir::flashcore::getScheduleOptions(const ConfigurePassOptions &options) {
           ("expects " + name + " to be " + values + ", but got '" + text + "'")
               .str();
   };
-  parse("query", options.query, result.query, "registers or shared");
+  parse("query", options.query, result.query, "registers, shared or split");
   parse("grid-order", options.gridOrder, result.gridOrder,
         "query_fastest or head_fastest");
   parse("overlap", options.overlap, result.overlap, "none or qk");
@@ -110,7 +111,8 @@ ScheduleChoice mlir::flashcore::getChoice(fcgpu::ScheduleAttr schedule) {
       schedule.getNumStages(), schedule.getMinBlocks(), schedule.getQuery(),
       schedule.getGridOrder(), schedule.getOverlap(),   schedule.getRowMax(),
       schedule.getRowSum(),    schedule.getKeyWarps(),  schedule.getSoftmax(),
-      schedule.getHeadGroup(), schedule.getKeySplits(), schedule.getGrid()};
+      schedule.getHeadGroup(), schedule.getKeySplits(), schedule.getGrid(),
+      schedule.getQuerySteps()};
 }
 
 namespace {
@@ -149,7 +151,7 @@ struct ConfigurePass final
                     choice.gridOrder, choice.minBlocks, choice.overlap,
                     choice.rowMax, choice.rowSum, choice.keyWarps,
                     choice.softmax, choice.headGroup, choice.keySplits,
-                    choice.grid));
+                    choice.grid, choice.querySteps));
     ++numConfigured;
     return success();
   }
@@ -163,7 +165,7 @@ struct ConfigurePass final
     auto parsed = getScheduleOptions({chip, blockM, blockN, numWarps, numStages,
                                       minBlocks, query, gridOrder, overlap,
                                       rowMax, rowSum, keyWarps, softmax,
-                                      headGroup, keySplits, grid});
+                                      headGroup, keySplits, grid, querySteps});
     if (auto *error = std::get_if<std::string>(&parsed)) {
       emitError(getOperation()->getLoc()) << *error;
       return signalPassFailure();

@@ -43,6 +43,14 @@ inline bool isOurKernel(Operation *kernel) {
 /// Blocks that may share a query tile.
 inline constexpr int64_t kMaxKeySplits = 256;
 
+/// Columns of Q that one mma.sync multiplies, the unit of `query_steps`.
+inline constexpr int64_t kQueryStep = 16;
+/// Larger than any head has.
+inline constexpr int64_t kMaxQuerySteps = 1024;
+/// Leading columns of a Q of `headDim` columns that stay in registers.
+int64_t getKeptQueryColumns(QueryPlacement query, int64_t querySteps,
+                            int64_t headDim);
+
 /// Group size g of the swizzle of a row of `cols` 16-bit elements (see
 /// `!fcgpu.ring`): gcd(cols / 8, 8), a power of two. 1 means no swizzle.
 int64_t getSwizzleGroup(int64_t cols);

@@ -39,7 +39,8 @@ def FCGPU_Grid
 def FCGPU_QueryPlacement
     : I32EnumAttr<"QueryPlacement", "Where Q fragments live in the key loop", [
         I32EnumAttrCase<"Registers", 0, "registers">,
-        I32EnumAttrCase<"Shared", 1, "shared">]> {
+        I32EnumAttrCase<"Shared", 1, "shared">,
+        I32EnumAttrCase<"Split", 2, "split">]> {
   let genSpecializedAttr = 0;
   let cppNamespace = "::mlir::fcgpu";
 }
@@ -101,7 +102,8 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
       together with head_group or key_splits over 1
     * `num_stages`: slots of the K and V rings, at least 2
     * `query`: Q fragments are kept in `registers`, or read again from `shared`
-      memory for every key tile
+      memory for every key tile; `split` keeps the first columns and reads the
+      others again
     * `grid_order`: `query_fastest` keeps the blocks of one head together;
       `head_fastest` runs the longest causal rows of all heads first
     * `min_blocks`: blocks an SM must hold at once (caps registers); 0 lets the
@@ -128,6 +130,8 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
       split of the keys); `persistent` has at most as many blocks as run at once,
       min_blocks (or 1) an SM, and each walks several block tiles, in the order of
       grid_order and of Analysis/TileWalk
+    * `query_steps`: with `query = split`, how many steps of 16 columns (the k
+      index of one mma.sync) stay in registers: at least 1, and not all; else 0
 
     ```mlir
     #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 64, num_warps = 4,
@@ -154,7 +158,8 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
       DefaultValuedParameter<"int64_t", "1">:$head_group,
       DefaultValuedParameter<"int64_t", "1">:$key_splits,
       DefaultValuedParameter<"::mlir::fcgpu::Grid",
-                             "::mlir::fcgpu::Grid::Full">:$grid);
+                             "::mlir::fcgpu::Grid::Full">:$grid,
+      DefaultValuedParameter<"int64_t", "0">:$query_steps);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{

@@ -105,17 +105,22 @@ def FCGPU_WaitCopiesOp : FCGPU_Op<"wait_copies", [
 def FCGPU_ReadOp : FCGPU_Op<"read"> {
   let summary = "Reads a tile of a ring as a warp tile";
   let description = [{
-    Every warp that executes the op gets the whole tile number `tile`.
+    Every warp that executes the op gets tile number `tile`: all of it, or the
+    columns from `column` on, a multiple of 16, that the result has room for (a
+    multiple of 16, or all that are left).
 
     ```mlir
     %k = fcgpu.read %ring[%t] : !fcgpu.ring<2x64x64xf16> -> vector<64x64xf16>
+    %end = fcgpu.read %ring[%t] column(48)
+        : !fcgpu.ring<2x64x64xf16> -> vector<64x16xf16>
     ```
   }];
   let arguments = (ins Arg<FCGPU_RingType, "", [MemRead]>:$ring,
-                       Index:$tile);
+                       Index:$tile,
+                       DefaultValuedAttr<I64Attr, "0">:$column);
   let results = (outs AnyVectorOfNonZeroRank:$result);
   let assemblyFormat = [{
-    $ring `[` $tile `]` attr-dict `:` type($ring) `->` type($result)
+    $ring `[` $tile `]` (`column` `(` $column^ `)`)? attr-dict `:` type($ring) `->` type($result)
   }];
   let hasVerifier = 1;
 }

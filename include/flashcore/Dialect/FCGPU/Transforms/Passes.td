@@ -33,8 +33,9 @@ def PromoteSharedPass : Pass<"flashcore-promote-shared", "::mlir::gpu::GPUFuncOp
     A tile that is the same for all warps (K, V) is copied by the block, into a
     ring of `num_stages` slots; in a loop it is tile number %i. A tile that
     depends on the warp (Q) belongs to it, and it copies it into its own slot;
-    with `query = shared` its read moves into the loop. With `key_warps` each warp
-    has rings of its own for all of them. Right operands of products outside of
+    with `query = shared` its read moves into the loop, and with `query = split`
+    that of its columns from `query_steps` * 16 on, in a product of their own. With
+    `key_warps` each warp has rings of its own for all of them. Right operands of products outside of
     loops (the tiles of K and V in one pass) go through one ring in program order.
     The IR is not yet right for more than one thread: flashcore-insert-barriers
     makes it so.

@@ -47,8 +47,8 @@ def ConfigurePass : Pass<"flashcore-configure"> {
            "Blocks an SM must hold at once; 0 lets the compiler "
            "choose">,
     Option<"query", "query", "std::string", /*default=*/"\"\"",
-           "Where Q fragments live: registers or shared; empty lets the "
-           "compiler choose">,
+           "Where Q fragments live: registers, shared or split; empty lets "
+           "the compiler choose">,
     Option<"gridOrder", "grid-order", "std::string", /*default=*/"\"\"",
            "query_fastest or head_fastest; empty lets the compiler choose">,
     Option<"overlap", "overlap", "std::string", /*default=*/"\"\"",
@@ -71,6 +71,9 @@ def ConfigurePass : Pass<"flashcore-configure"> {
            "choose">,
     Option<"grid", "grid", "std::string", /*default=*/"\"\"",
            "full or persistent; empty lets the compiler choose">,
+    Option<"querySteps", "query-steps", "int64_t", /*default=*/"0",
+           "Steps of 16 columns of Q in registers with query split; 0 lets "
+           "the compiler choose">,
     Option<"tuningFile", "tuning-file", "std::string", /*default=*/"\"\"",
            "Take what the other options leave open from this file of "
            "flashcore-tune, where it has an entry for the problem">,
