@@ -49,6 +49,7 @@ SCHEDULE = {
     "query": (["registers", "shared", "split"], ["global"]),
     "query-steps": ([0, 0, 0, 1, 2, 4, 7, 15], [-1, 16, 1 << 20, (1 << 63) - 1]),
     "grid-order": (["query_fastest", "head_fastest"], ["fastest"]),
+    "grid-heads": ([0, 0, 0, 1, 3, 32], [-1, (1 << 20) + 1, (1 << 63) - 1]),
     "overlap": (["none", "qk"], ["pv"]),
     "row-max": (["exact", "stale", "folded"], ["none"]),
     "row-sum": (["add", "mma"], ["2"]),

@@ -400,24 +400,53 @@ static bool fitsMiddleTiles(const AttentionProblem &problem, GridFill fill) {
          *problem.seqlenK >= minKeys;
 }
 
-/// Whether 16 rows a warp of a very wide head leave registers for Q, which then
-/// is not read again for every tile: that reading is a fifth of all that warps
-/// read from shared memory, which is what they wait for. At 256 only a kernel
-/// of known sizes has them, and none for warps to skip hidden tiles, which
-/// short causal rows gain more by.
-static bool keepsVeryWideQuery(const AttentionProblem &problem,
-                               const ScheduleOptions &options, GridFill fill) {
-  if (getHeadWidth(problem) != HeadWidth::VeryWide ||
-      fill == GridFill::FewRows || problem.hasBias || problem.hasWindow ||
-      !isShapeOpen(options))
-    return false;
-  constexpr int64_t longRow = 1024;
+/// Where Q lives. In registers it is not read again for every tile: in wide
+/// heads that reading is a fifth and more of all that warps read from shared
+/// memory, which is what very wide ones wait for. 32 rows a warp leave
+/// registers for Q up to 96 columns, 16 rows always, but at 256 for sizes known
+/// at run time only: those have some for half of it.
+static QueryPlacement chooseQuery(const AttentionProblem &problem,
+                                  const ScheduleOptions &options, GridFill fill,
+                                  bool isTight) {
+  constexpr int64_t fewColumns = 80, columnsBesideWideO = 96;
   int64_t dim = std::max(problem.headDim, problem.headDimV);
-  if (dim <= kWidestWithSpareRegisters)
-    return true;
-  return fill != GridFill::Unknown && !problem.hasSoftcap &&
-         (!problem.isCausal ||
-          (problem.seqlenK && *problem.seqlenK >= longRow));
+  bool isFilled = fill == GridFill::Full || fill == GridFill::Unknown;
+  switch (getHeadWidth(problem)) {
+  case HeadWidth::Narrow:
+    return QueryPlacement::Registers;
+  case HeadWidth::Wide: {
+    if (!isFilled)
+      return QueryPlacement::Registers;
+    // Small fragments let one more block run beside.
+    bool pays = isTight ? dim > fewColumns : dim <= columnsBesideWideO;
+    return pays && isShapeOpen(options) ? QueryPlacement::Registers
+                                        : QueryPlacement::Shared;
+  }
+  case HeadWidth::VeryWide:
+    if (fill == GridFill::FewRows || !isShapeOpen(options))
+      return QueryPlacement::Shared;
+    return dim <= kWidestWithSpareRegisters || fill != GridFill::Unknown
+               ? QueryPlacement::Registers
+               : QueryPlacement::Split;
+  }
+  llvm_unreachable("unknown width");
+}
+
+/// How many heads take turns in a grid that starts with the longest rows of
+/// all. Blocks that run at the same time and share no K and V read all of them
+/// from DRAM, which keeps up with blocks of 128 rows, but not of fewer.
+static int64_t chooseGridHeads(const AttentionProblem &problem,
+                               const TargetInfo &target,
+                               const ScheduleOptions &options, GridFill fill,
+                               const ScheduleChoice &choice) {
+  constexpr int64_t enoughRows = 128, sharingBlocks = 4;
+  if (choice.gridOrder != GridOrder::HeadFastest || fill != GridFill::Full ||
+      options.keySplits > 1 || choice.blockM >= enoughRows ||
+      *problem.seqlenQ <= choice.blockM || !problem.headsKV ||
+      *problem.batch * *problem.headsKV < target.numSMs)
+    return 0;
+  int64_t heads = target.numSMs / sharingBlocks;
+  return heads * (*problem.headsQ / *problem.headsKV) / choice.headGroup;
 }
 
 /// How a throughput schedule follows the row maximum. Folded costs the least in
@@ -475,7 +504,8 @@ static ScheduleChoice complete(const AttentionProblem &problem,
   // Very wide heads have few rows a warp: more warps share K and V, where Q has
   // to be read again and again.
   constexpr int64_t manyWarps = 8;
-  bool keepsQuery = keepsVeryWideQuery(problem, options, fill) && !dividesKeys;
+  QueryPlacement query = chooseQuery(problem, options, fill, isTight);
+  bool keepsQuery = query == QueryPlacement::Registers && !dividesKeys;
   if (width == HeadWidth::VeryWide && isFilled && !dividesKeys && !keepsQuery &&
       getSharedMemoryBytes(problem.headDim, problem.headDimV,
                            {/*blockM=*/warpM * manyWarps, /*blockN=*/32,
@@ -507,12 +537,11 @@ static ScheduleChoice complete(const AttentionProblem &problem,
   bool isSparse = fill == GridFill::Sparse && warpM <= 16;
   bool isNarrow = width == HeadWidth::Narrow;
   int64_t blockN = isNarrow ? (isSparse ? 128 : 64) : 32;
-  // Larger tiles read Q from shared memory less often, where registers (at
-  // head dims of 88 and 96, and with fewer keys up to 128) or else shared
+  // Larger tiles take fewer barriers, and read Q from shared memory less often,
+  // where registers (of 16 rows a warp, or with fewer keys) or else shared
   // memory (of blocks with many warps) allow.
   int64_t dim = std::max(problem.headDim, problem.headDimV);
-  bool hasRegisters = width == HeadWidth::Wide && dim > 80 && !isTight &&
-                      (dim <= 96 || fitsMiddleTiles(problem, fill));
+  bool hasRegisters = width == HeadWidth::Wide && dim > 80;
   ScheduleChoice larger = choice;
   larger.blockN = 64;
   larger.numStages = options.numStages ? options.numStages : 2;
@@ -521,12 +550,12 @@ static ScheduleChoice complete(const AttentionProblem &problem,
       !dividesKeys &&
       getSharedMemoryBytes(problem.headDim, problem.headDimV, larger) <=
           target.sharedMemoryPerBlock;
-  if (isFilled && !problem.hasBias && !problem.hasWindow) {
-    if (hasSharedMemory)
-      blockN = 64;
-    else if (hasRegisters)
-      blockN = dim <= 96 ? 64 : kMiddleBlockN;
-  }
+  if (hasSharedMemory && isFilled && !problem.hasBias && !problem.hasWindow)
+    blockN = 64;
+  if (hasRegisters && isFilled && isTight)
+    blockN = problem.hasBias && fill == GridFill::Unknown ? 32 : 64;
+  else if (hasRegisters && fitsMiddleTiles(problem, fill))
+    blockN = kMiddleBlockN;
   if (dividesKeys)
     blockN = kDividedBlockN;
   if (hasFewRows)
@@ -549,16 +578,14 @@ static ScheduleChoice complete(const AttentionProblem &problem,
                          ? "few blocks: more bytes in flight hide latency"
                          : "one tile is copied while one is used");
 
-  // O of a wide head takes half of the registers, so Q is read again for
-  // every tile.
-  bool rereadsQuery = (width == HeadWidth::VeryWide && !keepsQuery) ||
-                      (width == HeadWidth::Wide && isFilled);
-  choice.query = reasons.decide("query", options.query,
-                                rereadsQuery ? QueryPlacement::Shared
-                                             : QueryPlacement::Registers,
-                                stringifyQueryPlacement,
-                                rereadsQuery ? "O takes half of the registers"
-                                             : "O and S leave registers for Q");
+  if (width == HeadWidth::VeryWide &&
+      (dividesKeys || choice.numWarps == manyWarps))
+    query = QueryPlacement::Shared;
+  choice.query = reasons.decide(
+      "query", options.query, query, stringifyQueryPlacement,
+      query == QueryPlacement::Registers ? "O and S leave registers for Q"
+      : query == QueryPlacement::Shared  ? "O takes half of the registers"
+                                         : "O leaves registers for half of Q");
   bool isSplit = choice.query == QueryPlacement::Split;
   choice.querySteps = reasons.decide(
       "query_steps", options.querySteps,
@@ -573,6 +600,11 @@ static ScheduleChoice complete(const AttentionProblem &problem,
       stringifyGridOrder,
       problem.isCausal ? "causal: the longest rows of all heads go first"
                        : "blocks of one head share its K and V in L2");
+  int64_t gridHeads = chooseGridHeads(problem, target, options, fill, choice);
+  choice.gridHeads = reasons.decide(
+      "grid_heads", options.gridHeads, gridHeads,
+      gridHeads ? "blocks of few rows: those that run at once share K and V"
+                : "no head waits for others");
   // One block an SM is enough for us: without a bound ptxas may spill a few
   // registers to fit one more.
   choice.overlap =
@@ -786,6 +818,16 @@ mlir::flashcore::checkSchedule(const AttentionProblem &problem,
     if (value > limit)
       return llvm::formatv("expects {0} of at most {1}, but got {2}", name,
                            limit, value);
+  if (choice.gridHeads < 0 || choice.gridHeads > kMaxGridHeads)
+    return llvm::formatv("expects grid-heads from 0 to {0}, but got {1}",
+                         kMaxGridHeads, choice.gridHeads);
+  if (choice.gridHeads &&
+      (choice.gridOrder != GridOrder::HeadFastest || choice.keySplits > 1))
+    return llvm::formatv(
+        "expects grid-order head_fastest and key-splits 1 with "
+        "grid-heads {0}, but got {1} and {2}",
+        choice.gridHeads, stringifyGridOrder(choice.gridOrder),
+        choice.keySplits);
   if (choice.minBlocks < 0)
     return llvm::formatv("expects min-blocks not to be negative, but got {0}",
                          choice.minBlocks);

@@ -83,6 +83,7 @@ static llvm::ArrayRef<ScheduleField> getScheduleFields() {
       makeField<QueryPlacement, &Options::query>(
           "query", "'registers', 'shared' or 'split'"),
       makeField<&Options::querySteps>("query_steps"),
+      makeField<&Options::gridHeads>("grid_heads"),
       makeField<GridOrder, &Options::gridOrder>(
           "grid_order", "'query_fastest' or 'head_fastest'"),
       makeField<Overlap, &Options::overlap>("overlap", "'none' or 'qk'"),

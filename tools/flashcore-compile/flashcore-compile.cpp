@@ -120,6 +120,10 @@ struct CommandLine {
       "query-steps", cl::location(schedule.querySteps),
       cl::desc("Steps of 16 columns of a split Q in registers; 0 chooses"),
       cl::cat(category)};
+  ScheduleOption<int64_t> gridHeads{
+      "grid-heads", cl::location(schedule.gridHeads),
+      cl::desc("Heads that take turns in order head_fastest; 0 chooses"),
+      cl::cat(category)};
   ScheduleOption<std::string> gridOrder{
       "grid-order", cl::location(schedule.gridOrder),
       cl::desc("query_fastest or head_fastest"), cl::cat(category)};
@@ -128,7 +132,7 @@ struct CommandLine {
       cl::desc("What runs beside softmax and P V: none or qk"),
       cl::cat(category)};
   ScheduleOption<std::string> rowMax{"row-max", cl::location(schedule.rowMax),
-                                     cl::desc("exact or stale"),
+                                     cl::desc("exact, stale or folded"),
                                      cl::cat(category)};
   ScheduleOption<std::string> rowSum{"row-sum", cl::location(schedule.rowSum),
                                      cl::desc("add or mma"), cl::cat(category)};

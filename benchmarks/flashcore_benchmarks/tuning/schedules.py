@@ -41,6 +41,7 @@ FIELDS = (
     Field("query", ("registers", "shared", "split")),
     Field("query_steps", (0, 1, 2, 3, 4, 6, 8, 10, 12, 14)),
     Field("grid_order", ("query_fastest", "head_fastest")),
+    Field("grid_heads", (0, 4, 8, 16, 32, 64, 128)),
     Field("overlap", ("none", "qk")),
     Field("row_max", ("exact", "stale", "folded")),
     Field("row_sum", ("add", "mma")),

@@ -52,7 +52,7 @@ struct ScheduleOptions {
   std::optional<fcgpu::Softmax> softmax;
   int64_t headGroup = 0, keySplits = 0;
   std::optional<fcgpu::Grid> grid;
-  int64_t querySteps = 0;
+  int64_t querySteps = 0, gridHeads = 0;
 };
 
 /// The widest head whose rows, 16 a warp, leave registers beside O, S and Q.
@@ -70,7 +70,7 @@ struct ScheduleChoice {
   fcgpu::Softmax softmax = fcgpu::Softmax::Online;
   int64_t headGroup = 1, keySplits = 1;
   fcgpu::Grid grid = fcgpu::Grid::Full;
-  int64_t querySteps = 0;
+  int64_t querySteps = 0, gridHeads = 0;
 
   /// Groups of warps that own different query rows of one head; the numbers of
   /// warps, heads and key parts must come out even.
@@ -91,7 +91,7 @@ struct ScheduleChoice {
       return std::tie(c.blockM, c.blockN, c.numWarps, c.numStages, c.minBlocks,
                       c.query, c.gridOrder, c.overlap, c.rowMax, c.rowSum,
                       c.keyWarps, c.softmax, c.headGroup, c.keySplits, c.grid,
-                      c.querySteps);
+                      c.querySteps, c.gridHeads);
     };
     return tie(*this) == tie(other);
   }

@@ -81,14 +81,12 @@ LogicalResult FCGPUDialect::verifyOperationAttribute(Operation *op,
 // Attributes
 //===----------------------------------------------------------------------===//
 
-LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
-                                   StringRef chip, int64_t blockM,
-                                   int64_t blockN, int64_t numWarps,
-                                   int64_t numStages, QueryPlacement query,
-                                   GridOrder, int64_t minBlocks, Overlap,
-                                   RowMax, RowSum, int64_t keyWarps, Softmax,
-                                   int64_t headGroup, int64_t keySplits, Grid,
-                                   int64_t querySteps) {
+LogicalResult ScheduleAttr::verify(
+    function_ref<InFlightDiagnostic()> emitError, StringRef chip,
+    int64_t blockM, int64_t blockN, int64_t numWarps, int64_t numStages,
+    QueryPlacement query, GridOrder gridOrder, int64_t minBlocks, Overlap,
+    RowMax, RowSum, int64_t keyWarps, Softmax, int64_t headGroup,
+    int64_t keySplits, Grid, int64_t querySteps, int64_t gridHeads) {
   if (numWarps < 1 || numWarps > 32)
     return emitError() << "expects num_warps from 1 to 32, but got "
                        << numWarps;
@@ -133,6 +131,13 @@ LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                    : Twine("0"))
                        << " with query = " << stringifyQueryPlacement(query)
                        << ", but got " << querySteps;
+  if (gridHeads < 0 || gridHeads > kMaxGridHeads)
+    return emitError() << "expects grid_heads from 0 to " << kMaxGridHeads
+                       << ", but got " << gridHeads;
+  if (gridHeads && (gridOrder != GridOrder::HeadFastest || keySplits > 1))
+    return emitError() << "expects grid_heads 0 unless grid_order is "
+                          "head_fastest and key_splits 1, but got "
+                       << gridHeads;
   return success();
 }
 

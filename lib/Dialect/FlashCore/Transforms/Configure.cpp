@@ -81,6 +81,7 @@ mlir::flashcore::getScheduleOptions(const ConfigurePassOptions &options) {
   result.headGroup = options.headGroup;
   result.keySplits = options.keySplits;
   result.querySteps = options.querySteps;
+  result.gridHeads = options.gridHeads;
   std::string error;
   // Empty means "choose".
   auto parse = [&](StringRef name, StringRef text, auto &field,
@@ -107,12 +108,12 @@ mlir::flashcore::getScheduleOptions(const ConfigurePassOptions &options) {
 
 ScheduleChoice mlir::flashcore::getChoice(fcgpu::ScheduleAttr schedule) {
   return {
-      schedule.getBlockM(),    schedule.getBlockN(),    schedule.getNumWarps(),
-      schedule.getNumStages(), schedule.getMinBlocks(), schedule.getQuery(),
-      schedule.getGridOrder(), schedule.getOverlap(),   schedule.getRowMax(),
-      schedule.getRowSum(),    schedule.getKeyWarps(),  schedule.getSoftmax(),
-      schedule.getHeadGroup(), schedule.getKeySplits(), schedule.getGrid(),
-      schedule.getQuerySteps()};
+      schedule.getBlockM(),     schedule.getBlockN(),    schedule.getNumWarps(),
+      schedule.getNumStages(),  schedule.getMinBlocks(), schedule.getQuery(),
+      schedule.getGridOrder(),  schedule.getOverlap(),   schedule.getRowMax(),
+      schedule.getRowSum(),     schedule.getKeyWarps(),  schedule.getSoftmax(),
+      schedule.getHeadGroup(),  schedule.getKeySplits(), schedule.getGrid(),
+      schedule.getQuerySteps(), schedule.getGridHeads()};
 }
 
 namespace {
@@ -151,7 +152,7 @@ struct ConfigurePass final
                     choice.gridOrder, choice.minBlocks, choice.overlap,
                     choice.rowMax, choice.rowSum, choice.keyWarps,
                     choice.softmax, choice.headGroup, choice.keySplits,
-                    choice.grid, choice.querySteps));
+                    choice.grid, choice.querySteps, choice.gridHeads));
     ++numConfigured;
     return success();
   }
@@ -162,10 +163,10 @@ struct ConfigurePass final
       emitError(getOperation()->getLoc()) << unknownChipMessage(chip);
       return signalPassFailure();
     }
-    auto parsed = getScheduleOptions({chip, blockM, blockN, numWarps, numStages,
-                                      minBlocks, query, gridOrder, overlap,
-                                      rowMax, rowSum, keyWarps, softmax,
-                                      headGroup, keySplits, grid, querySteps});
+    auto parsed = getScheduleOptions(
+        {chip, blockM, blockN, numWarps, numStages, minBlocks, query, gridOrder,
+         overlap, rowMax, rowSum, keyWarps, softmax, headGroup, keySplits, grid,
+         querySteps, gridHeads});
     if (auto *error = std::get_if<std::string>(&parsed)) {
       emitError(getOperation()->getLoc()) << *error;
       return signalPassFailure();

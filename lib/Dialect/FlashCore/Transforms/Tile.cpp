@@ -61,6 +61,7 @@ private:
   void buildBody(KernelFrame &frame);
   Value buildTileWalk(Value block);
   void findTile(Value number);
+  SmallVector<Value> findTileOfTurn(Value number);
   void splitKeys(Value split);
   void buildWarpTile(KernelFrame &frame, PartialResults partials, Value warp);
   /// Some rows of one batch entry and head of a tensor.
@@ -164,6 +165,37 @@ Value KernelBuilder::buildTileWalk(Value block) {
   return evaluate(walk.tile, {loop.getInductionVar(), numBlocks, block});
 }
 
+/// Query block, batch and head group of a tile, where `grid_heads` heads at a
+/// time take turns.
+SmallVector<Value> KernelBuilder::findTileOfTurn(Value number) {
+  OpFoldResult numBatch = getSize(Dim::Batch), numGroups = getNumHeadGroups();
+  int64_t turn = schedule.getGridHeads();
+  AffineExpr d0 = b.getAffineDimExpr(0), d1 = b.getAffineDimExpr(1);
+  OpFoldResult numHeads =
+      apply(d0 * b.getAffineSymbolExpr(0), {numBatch, numGroups});
+  auto divide = [&](Value value, OpFoldResult by) -> ValueRange {
+    return affine::AffineDelinearizeIndexOp::create(
+               b, value, SmallVector<OpFoldResult>{by}, /*hasOuterBound=*/false)
+        .getResults();
+  };
+  ValueRange place = divide(number, apply(d0 * turn, {getNumQueryBlocks()}));
+  OpFoldResult firstHead = apply(d0 * turn, {place[0]});
+  // The last turn may be of fewer heads.
+  OpFoldResult heads = b.getIndexAttr(turn);
+  auto known = getConstantIntValue(numHeads);
+  if (!known || *known % turn != 0)
+    heads = affine::makeComposedFoldedAffineMin(
+        b, b.getLoc(),
+        AffineMap::get(2, 0, {b.getAffineConstantExpr(turn), d0 - d1},
+                       op.getContext()),
+        {numHeads, firstHead});
+  ValueRange inTurn = divide(place[1], heads);
+  Value head = asValue(apply(d0 + d1, {firstHead, inTurn[1]}));
+  auto ids = affine::AffineDelinearizeIndexOp::create(
+      b, head, SmallVector<OpFoldResult>{numBatch, numGroups});
+  return {inTurn[0], ids.getResult(0), ids.getResult(1)};
+}
+
 /// The tile, from one linear number: the x axis of a grid is the only one
 /// without a small limit.
 void KernelBuilder::findTile(Value number) {
@@ -177,10 +209,15 @@ void KernelBuilder::findTile(Value number) {
   // The blocks of one query tile are neighbours.
   if (isSplit())
     basis.push_back(b.getIndexAttr(schedule.getKeySplits()));
-  auto ids = affine::AffineDelinearizeIndexOp::create(b, number, basis);
-  batch = ids.getResult(isQueryFastest ? 0 : 1);
-  Value headGroup = ids.getResult(isQueryFastest ? 1 : 2);
-  queryBlock = ids.getResult(isQueryFastest ? 2 : 0);
+  SmallVector<Value> ids =
+      schedule.getGridHeads()
+          ? findTileOfTurn(number)
+          : SmallVector<Value>(
+                affine::AffineDelinearizeIndexOp::create(b, number, basis)
+                    .getResults());
+  batch = ids[isQueryFastest ? 0 : 1];
+  Value headGroup = ids[isQueryFastest ? 1 : 2];
+  queryBlock = ids[isQueryFastest ? 2 : 0];
   // The last query rows see the most keys: they go first.
   if (!isQueryFastest)
     queryBlock =
@@ -194,7 +231,7 @@ void KernelBuilder::findTile(Value number) {
                     {firstHead, getSize(Dim::HeadsQ), getSize(Dim::HeadsKV)}));
   keyBegin = b.getIndexAttr(0);
   if (isSplit())
-    splitKeys(ids.getResult(3));
+    splitKeys(ids[3]);
 }
 
 /// Gives each split an equal share of the key tiles that the block's queries

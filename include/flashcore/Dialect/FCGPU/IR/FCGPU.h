@@ -51,6 +51,9 @@ inline constexpr int64_t kMaxQuerySteps = 1024;
 int64_t getKeptQueryColumns(QueryPlacement query, int64_t querySteps,
                             int64_t headDim);
 
+/// More heads that take turns than any grid has.
+inline constexpr int64_t kMaxGridHeads = 1 << 20;
+
 /// Group size g of the swizzle of a row of `cols` 16-bit elements (see
 /// `!fcgpu.ring`): gcd(cols / 8, 8), a power of two. 1 means no swizzle.
 int64_t getSwizzleGroup(int64_t cols);

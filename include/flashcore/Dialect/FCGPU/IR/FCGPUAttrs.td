@@ -132,6 +132,9 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
       grid_order and of Analysis/TileWalk
     * `query_steps`: with `query = split`, how many steps of 16 columns (the k
       index of one mma.sync) stay in registers: at least 1, and not all; else 0
+    * `grid_heads`: with `grid_order = head_fastest`, how many heads (of all
+      batches) take turns before the next ones begin, so that their K and V stay
+      in L2; 0 stands for all
 
     ```mlir
     #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 64, num_warps = 4,
@@ -159,7 +162,8 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
       DefaultValuedParameter<"int64_t", "1">:$key_splits,
       DefaultValuedParameter<"::mlir::fcgpu::Grid",
                              "::mlir::fcgpu::Grid::Full">:$grid,
-      DefaultValuedParameter<"int64_t", "0">:$query_steps);
+      DefaultValuedParameter<"int64_t", "0">:$query_steps,
+      DefaultValuedParameter<"int64_t", "0">:$grid_heads);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{

@@ -74,6 +74,9 @@ def ConfigurePass : Pass<"flashcore-configure"> {
     Option<"querySteps", "query-steps", "int64_t", /*default=*/"0",
            "Steps of 16 columns of Q in registers with query split; 0 lets "
            "the compiler choose">,
+    Option<"gridHeads", "grid-heads", "int64_t", /*default=*/"0",
+           "Heads that take turns with grid-order head_fastest; 0 lets the "
+           "compiler choose">,
     Option<"tuningFile", "tuning-file", "std::string", /*default=*/"\"\"",
            "Take what the other options leave open from this file of "
            "flashcore-tune, where it has an entry for the problem">,
