@@ -124,8 +124,8 @@ mlir::flashcore::getNumBlocks(const AttentionProblem &problem, int64_t blockM,
 /// How well a grid of 128-row blocks fills the chip.
 enum class GridFill {
   Unknown, ///< sizes are known at run time only
-  Full,    ///< at least one block of 128 rows an SM
-  Half,    ///< enough for blocks of 64 rows
+  Full,    ///< blocks of 128 rows keep it busy (see keepsBusy)
+  Half,    ///< at least one block of 64 rows an SM
   Sparse,  ///< not even that
   FewRows, ///< few query rows over many keys
 };
@@ -170,6 +170,19 @@ static bool hasFewLongRows(const AttentionProblem &problem,
   return keys >= minKeys;
 }
 
+/// Whether `blocks` of 128 rows keep the chip busy to the end. Of a few an SM,
+/// some SMs get one more than others: twice as many blocks of 64 rows are then
+/// faster, though each costs more than half as much; under a causal mask, where
+/// blocks differ in length, up to three an SM. Very wide heads have 64 rows
+/// anyway.
+static bool keepsBusy(const AttentionProblem &problem, const TargetInfo &target,
+                      int64_t blocks) {
+  if (getHeadWidth(problem) == HeadWidth::VeryWide)
+    return blocks >= target.numSMs;
+  return problem.isCausal ? blocks >= 3 * target.numSMs
+                          : 2 * blocks > 3 * target.numSMs;
+}
+
 static GridFill getGridFill(const AttentionProblem &problem,
                             const TargetInfo &target) {
   std::optional<int64_t> blocks = getNumBlocks(problem, 128);
@@ -177,7 +190,7 @@ static GridFill getGridFill(const AttentionProblem &problem,
     return GridFill::Unknown;
   if (hasFewLongRows(problem, target))
     return GridFill::FewRows;
-  if (*blocks >= target.numSMs)
+  if (keepsBusy(problem, target, *blocks))
     return GridFill::Full;
   return *getNumBlocks(problem, 64) >= target.numSMs ? GridFill::Half
                                                      : GridFill::Sparse;
@@ -247,9 +260,9 @@ static llvm::StringRef describe(GridFill fill) {
   case GridFill::Unknown:
     return "sizes known at run time only";
   case GridFill::Full:
-    return "a grid that fills the chip with blocks of 128 rows";
+    return "a grid that keeps the chip busy with blocks of 128 rows";
   case GridFill::Half:
-    return "a grid that fills the chip with blocks of 64 rows, not of 128";
+    return "a grid that keeps the chip busy with blocks of 64 rows, not of 128";
   case GridFill::Sparse:
     return "a grid too small to fill the chip with blocks of 64 rows";
   case GridFill::FewRows:
@@ -403,12 +416,12 @@ static bool fitsMiddleTiles(const AttentionProblem &problem, GridFill fill) {
 /// Where Q lives. In registers it is not read again for every tile: in wide
 /// heads that reading is a fifth and more of all that warps read from shared
 /// memory, which is what very wide ones wait for. 32 rows a warp leave
-/// registers for Q up to 96 columns, 16 rows always, but at 256 for sizes known
-/// at run time only: those have some for half of it.
+/// registers for 96 columns of Q beside as many of O, 16 rows always, but at
+/// 256 for sizes known at run time only: those have some for half of it.
 static QueryPlacement chooseQuery(const AttentionProblem &problem,
                                   const ScheduleOptions &options, GridFill fill,
                                   bool isTight) {
-  constexpr int64_t fewColumns = 80, columnsBesideWideO = 96;
+  constexpr int64_t fewColumns = 80, columnsOfQAndO = 2 * 96;
   int64_t dim = std::max(problem.headDim, problem.headDimV);
   bool isFilled = fill == GridFill::Full || fill == GridFill::Unknown;
   switch (getHeadWidth(problem)) {
@@ -418,7 +431,8 @@ static QueryPlacement chooseQuery(const AttentionProblem &problem,
     if (!isFilled)
       return QueryPlacement::Registers;
     // Small fragments let one more block run beside.
-    bool pays = isTight ? dim > fewColumns : dim <= columnsBesideWideO;
+    bool pays = isTight ? dim > fewColumns
+                        : problem.headDim + problem.headDimV <= columnsOfQAndO;
     return pays && isShapeOpen(options) ? QueryPlacement::Registers
                                         : QueryPlacement::Shared;
   }
@@ -473,13 +487,15 @@ static ScheduleChoice complete(const AttentionProblem &problem,
   GridFill fill = getGridFill(problem, target);
   HeadWidth width = getHeadWidth(problem);
   bool isFilled = fill == GridFill::Full || fill == GridFill::Unknown;
+  bool hasWideOutput = problem.headDimV > 96;
   // 32 rows a warp: two rows of accumulators use every K and V fragment
   // twice. A grid that does not fill the chip wants smaller blocks; very wide
   // heads, wide ones of unequal dims or with a window, and the addresses of a
   // bias leave no register to spare for it.
   bool isTight = width == HeadWidth::VeryWide || problem.hasBias ||
                  (width == HeadWidth::Wide &&
-                  (problem.hasWindow || problem.headDim != problem.headDimV));
+                  (problem.hasWindow ||
+                   (problem.headDim != problem.headDimV && hasWideOutput)));
   int64_t keyWarps =
       std::clamp(options.keyWarps ? options.keyWarps
                                   : chooseKeyWarps(problem, options, fill),
@@ -552,7 +568,7 @@ static ScheduleChoice complete(const AttentionProblem &problem,
           target.sharedMemoryPerBlock;
   if (hasSharedMemory && isFilled && !problem.hasBias && !problem.hasWindow)
     blockN = 64;
-  if (hasRegisters && isFilled && isTight)
+  if (hasRegisters && warpM <= 16 && (isFilled || fill == GridFill::Half))
     blockN = problem.hasBias && fill == GridFill::Unknown ? 32 : 64;
   else if (hasRegisters && fitsMiddleTiles(problem, fill))
     blockN = kMiddleBlockN;
@@ -619,7 +635,7 @@ static ScheduleChoice complete(const AttentionProblem &problem,
   bool isOnePass = choice.softmax == Softmax::OnePass;
   // A stale maximum pays where throughput counts; a sparse grid waits for its
   // copies anyway.
-  bool isStale = isFilled && !isOnePass;
+  bool isStale = (isFilled || fill == GridFill::Half) && !isOnePass;
   choice.rowMax = reasons.decide(
       "row_max", options.rowMax,
       isStale ? chooseRareMax(problem, options, choice) : RowMax::Exact,
