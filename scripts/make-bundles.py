@@ -217,6 +217,28 @@ def split_runs(bundles):
     return runs
 
 
+def split_query_runs(bundles):
+    """Part of Q in registers: head dims that are and are no multiple of 16, one
+    step and all but one, each form of the loop, keys divided among warps; and
+    heads that take turns, which do and do not divide their number."""
+    runs = []
+    forms = [["--row-max=exact"], ["--row-max=stale"], ["--row-max=folded", "--row-sum=mma"], ["--row-max=stale", "--overlap=qk"],
+             schedule_options(32, 16, 4, 4, 2), [*schedule_options(32, 32, 4, 4, 2), "--softmax=one_pass"], ["--grid=persistent"]]
+    for i, form in enumerate(forms):
+        for j, (d, steps) in enumerate(((64, 1), (40, 2), (72, 4))):
+            shape = (1, 3, 3, 150, 170) if i == 5 else None
+            mlir = attention(DTYPES[(i + j) % 2], d, CAUSAL[(i + j) % 3], shape, window=WINDOWS[j] if i in (1, 4) else (None, None))
+            options = [*form, "--query=split", f"--query-steps={steps}"]
+            options += ["--grid-order=head_fastest", f"--grid-heads={[2, 3, 4][j]}"] if i % 2 else []
+            bundle = bundles.make(f"split-query-{i}-{d}", mlir, options)
+            sizes = [()] if shape else [dims(2, 3, 3, 150, 170), dims(1, 5, 5, 33, 203)]
+            runs += [{"bundle": bundle, **({"dims": size} if size else {}), "kind": ["normal", "rising"][(i + j) % 2]} for size in sizes]
+    # The defaults: half of Q at the widest heads, turns of heads where there are many.
+    runs.append({"bundle": bundles.make("split-query-default", attention("bf16", 256, "bottom_right")), "dims": dims(1, 2, 1, 70, 150)})
+    runs.append({"bundle": bundles.make("turns-default", attention("f16", 256, "bottom_right", (43, 3, 3, 130, 40)))})
+    return runs
+
+
 def persistent_runs(bundles, batch):
     """Blocks that walk several tiles, where there are fewer SMs than tiles: masks,
     scores and head dims, each way to divide the keys, rings of two to five slots,
@@ -293,6 +315,7 @@ def check_grid(bundles):
     runs += score_runs(bundles, sizes, batch=2, heads=4)
     runs += packed_runs(bundles)
     runs += split_runs(bundles)
+    runs += split_query_runs(bundles)
     runs += decode_runs(bundles)
     runs += persistent_runs(bundles, batch=40)
     runs += key_warps_runs(bundles, sizes)
@@ -330,10 +353,11 @@ def emulate_grid(bundles):
     runs += score_runs(bundles, sizes, batch=1, heads=2)
     runs += packed_runs(bundles)
     runs += split_runs(bundles)
+    runs += split_query_runs(bundles)
     # Schedules that no default takes.
     for i, (m, n, warps, stages, query) in enumerate([
             (16, 16, 1, 2, "registers"), (32, 16, 1, 5, "shared"), (64, 48, 2, 3, "registers"),
-            (128, 32, 8, 4, "shared"), (96, 112, 3, 2, "registers"), (256, 16, 8, 3, "shared")]):
+            (128, 32, 8, 4, "split"), (96, 112, 3, 2, "registers"), (256, 16, 8, 3, "shared")]):
         options = [f"--block-m={m}", f"--block-n={n}", f"--num-warps={warps}", f"--num-stages={stages}", f"--query={query}",
                    f"--grid-order={['query_fastest', 'head_fastest'][i % 2]}", f"--overlap={['none', 'qk'][i // 2 % 2]}",
                    f"--row-max={['exact', 'folded', 'exact', 'stale', 'exact', 'stale'][i]}",

@@ -42,12 +42,15 @@ struct ScheduleField {
 };
 } // namespace
 
-template <int64_t ScheduleOptions::*member>
+/// A number; of those that may be 0, that leaves it open.
+template <int64_t ScheduleOptions::*member, bool mayBeZero = false>
 static constexpr ScheduleField makeField(llvm::StringLiteral key) {
-  return {key, "a positive integer",
+  return {key,
+          mayBeZero ? llvm::StringLiteral("an integer of at least 0")
+                    : llvm::StringLiteral("a positive integer"),
           [](ScheduleOptions &options, const json::Value &value) {
-            options.*member = value.getAsInteger().value_or(0);
-            return options.*member > 0;
+            options.*member = value.getAsInteger().value_or(-1);
+            return options.*member > (mayBeZero ? -1 : 0);
           },
           [](const ScheduleOptions &options) { return options.*member != 0; },
           [](ScheduleOptions &to, const ScheduleOptions &from) {
@@ -82,8 +85,8 @@ static llvm::ArrayRef<ScheduleField> getScheduleFields() {
       makeField<&Options::minBlocks>("min_blocks"),
       makeField<QueryPlacement, &Options::query>(
           "query", "'registers', 'shared' or 'split'"),
-      makeField<&Options::querySteps>("query_steps"),
-      makeField<&Options::gridHeads>("grid_heads"),
+      makeField<&Options::querySteps, /*mayBeZero=*/true>("query_steps"),
+      makeField<&Options::gridHeads, /*mayBeZero=*/true>("grid_heads"),
       makeField<GridOrder, &Options::gridOrder>(
           "grid_order", "'query_fastest' or 'head_fastest'"),
       makeField<Overlap, &Options::overlap>("overlap", "'none' or 'qk'"),

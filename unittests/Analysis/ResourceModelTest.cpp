@@ -83,6 +83,10 @@ TEST(TileCost, QueryInSharedMemoryIsReadForEveryTile) {
   choice.query = QueryPlacement::Shared;
   TileCost inShared = getTileCost(problem, chip("sm_89"), choice);
   EXPECT_DOUBLE_EQ(inShared.shared - inRegisters.shared, 2.0 * 128 * 128 / 128);
+  choice.query = QueryPlacement::Split;
+  choice.querySteps = 6;
+  TileCost split = getTileCost(problem, chip("sm_89"), choice);
+  EXPECT_DOUBLE_EQ(split.shared - inRegisters.shared, 2.0 * 128 * 32 / 128);
 }
 
 TEST(PredictedLimiter, NamesTheBusiestUnit) {

@@ -323,23 +323,26 @@ TEST(ScheduleDefaults, HeadsUpTo128MayUseWarpsOf32Rows) {
   }
 }
 
-// Where S of 64 keys fits beside O: in the registers of 32 rows a warp up to
-// 96, with 16 rows in the shared memory of eight warps.
+// S of 64 keys fits beside O of 16 rows a warp: in registers up to 128, in the
+// shared memory of eight warps beyond.
 TEST(ScheduleDefaults, TilesOf64KeysWhereTheyFit) {
   auto blockN = [](int64_t headDim, const char *chip) {
     return choose(makeProblem(headDim, headDim), *lookupTarget(chip)).blockN;
   };
   EXPECT_EQ(blockN(80, "sm_89"), 32);
-  EXPECT_EQ(blockN(88, "sm_89"), 64);
-  EXPECT_EQ(blockN(96, "sm_89"), 64);
-  EXPECT_EQ(blockN(104, "sm_89"), 32);
+  EXPECT_EQ(blockN(96, "sm_89"), 32);
   EXPECT_EQ(blockN(128, "sm_90"), 32);
   EXPECT_EQ(blockN(192, "sm_89"), 32);
   EXPECT_EQ(blockN(256, "sm_80"), 32);
   EXPECT_EQ(blockN(256, "sm_90"), 64);
-  AttentionProblem biased = makeProblem(96, 96);
-  biased.hasBias = true;
-  EXPECT_EQ(choose(biased, ada()).blockN, 32);
+  EXPECT_EQ(choose(makeProblem(64, 128), ada()).blockN, 64);
+  AttentionProblem windowed = makeProblem(96, 96), narrow = makeProblem(80, 80);
+  windowed.hasWindow = narrow.hasWindow = true;
+  EXPECT_EQ(choose(windowed, ada()).blockN, 64);
+  EXPECT_EQ(choose(narrow, ada()).blockN, 32);
+  // The addresses of a bias whose strides are not known take registers.
+  windowed.hasBias = true;
+  EXPECT_EQ(choose(windowed, ada()).blockN, 32);
 }
 
 /// Enough heads of `seqlen` tokens to fill any chip.
@@ -349,49 +352,150 @@ AttentionProblem makeLargeProblem(int64_t headDim, int64_t seqlen) {
   return problem;
 }
 
-// Sizes known at run time and softcaps take the registers that Q would need at
-// the widest heads; short causal rows need them otherwise.
+// 16 rows a warp of a very wide head leave registers for Q, but at 256 not
+// beside sizes known at run time; there half of it stays.
 TEST(ScheduleDefaults, VeryWideHeadsKeepQInRegistersWhereTheyCan) {
   auto query = [](const AttentionProblem &problem) {
     return choose(problem, ada()).query;
   };
   EXPECT_EQ(query(makeProblem(136, 136)), QueryPlacement::Registers);
   EXPECT_EQ(query(makeProblem(248, 248)), QueryPlacement::Registers);
-  EXPECT_EQ(query(makeProblem(256, 256)), QueryPlacement::Shared);
-  AttentionProblem known = makeLargeProblem(256, 4096);
-  EXPECT_EQ(query(known), QueryPlacement::Registers);
+  AttentionProblem known = makeLargeProblem(256, 512);
   EXPECT_EQ(choose(known, *lookupTarget("sm_90")).numWarps, 4);
-  AttentionProblem softcap = known, bias = known;
-  AttentionProblem causal = makeLargeProblem(256, 512);
-  known.isCausal = true;
-  EXPECT_EQ(query(known), QueryPlacement::Registers);
+  AttentionProblem softcap = known, bias = known, causal = known;
   causal.isCausal = softcap.hasSoftcap = bias.hasBias = true;
-  for (const AttentionProblem &problem : {causal, softcap, bias})
-    EXPECT_EQ(query(problem), QueryPlacement::Shared);
-  EXPECT_EQ(choose(causal, *lookupTarget("sm_90")).numWarps, 8);
+  for (const AttentionProblem &problem : {known, causal, softcap, bias})
+    EXPECT_EQ(query(problem), QueryPlacement::Registers);
+  ScheduleChoice half = choose(makeProblem(256, 256), ada());
+  EXPECT_EQ(half.query, QueryPlacement::Split);
+  EXPECT_EQ(half.querySteps, 8);
+  // Where eight warps fit, they share K and V instead.
+  ScheduleChoice many = choose(makeProblem(256, 256), *lookupTarget("sm_90"));
+  EXPECT_EQ(many.numWarps, 8);
+  EXPECT_EQ(many.query, QueryPlacement::Shared);
   ScheduleOptions options;
   options.blockN = 64;
   auto forced = chooseSchedule(known, *lookupTarget("sm_90"), options);
   EXPECT_EQ(std::get<ScheduleChoice>(forced).query, QueryPlacement::Shared);
 }
 
+// 32 rows a warp leave registers for 96 columns of Q beside as many of O, 16
+// rows for all; but small fragments of 16 rows let another block run beside.
+TEST(ScheduleDefaults, WideHeadsKeepQInRegistersWhereThatPays) {
+  auto query = [](const AttentionProblem &problem) {
+    return choose(problem, ada()).query;
+  };
+  EXPECT_EQ(query(makeProblem(80, 80)), QueryPlacement::Registers);
+  EXPECT_EQ(query(makeProblem(96, 96)), QueryPlacement::Registers);
+  EXPECT_EQ(query(makeProblem(104, 104)), QueryPlacement::Shared);
+  EXPECT_EQ(query(makeProblem(128, 64)), QueryPlacement::Registers);
+  EXPECT_EQ(choose(makeProblem(128, 64), ada()).getWarpM(), 32);
+  EXPECT_EQ(query(makeProblem(64, 128)), QueryPlacement::Registers);
+  EXPECT_EQ(choose(makeProblem(64, 128), ada()).getWarpM(), 16);
+  AttentionProblem narrow = makeProblem(80, 80), wide = makeProblem(128, 128);
+  narrow.hasWindow = wide.hasWindow = true;
+  EXPECT_EQ(query(narrow), QueryPlacement::Shared);
+  EXPECT_EQ(query(wide), QueryPlacement::Registers);
+}
+
+TEST(ScheduleOptions, ASplitQueryKeepsHalfOrWhatIsAskedFor) {
+  ScheduleOptions options;
+  options.query = QueryPlacement::Split;
+  for (auto [headDim, steps] : {std::pair(64, 2), {40, 1}, {24, 1}}) {
+    ScheduleChoice choice =
+        choose(makeProblem(headDim, headDim), ada(), options);
+    EXPECT_EQ(choice.querySteps, steps);
+    EXPECT_EQ(choice.getKeptQueryColumns(headDim), 16 * steps);
+  }
+  options.querySteps = 3;
+  EXPECT_EQ(choose(makeProblem(64, 64), ada(), options).querySteps, 3);
+}
+
+TEST(ScheduleOptions, ASplitQueryThatCannotWorkIsRefused) {
+  ScheduleOptions options;
+  options.querySteps = 4;
+  EXPECT_EQ(refuse(makeProblem(64, 64), options),
+            "expects query split with query-steps 4, but got registers");
+  options.query = QueryPlacement::Split;
+  EXPECT_EQ(refuse(makeProblem(64, 64), options),
+            "expects query-steps from 1 to 3 with query split and head_dim 64, "
+            "but got 4");
+  options.querySteps = -1;
+  EXPECT_EQ(refuse(makeProblem(64, 64), options),
+            "expects query-steps from 1 to 3 with query split and head_dim 64, "
+            "but got -1");
+  EXPECT_EQ(refuse(makeProblem(16, 16), options),
+            "expects query registers or shared with head_dim 16, which is a "
+            "single step of 16 columns, but got split");
+}
+
+// Blocks of 64 rows are faster than half as many of 128 while those are few an
+// SM, under a causal mask longer.
+TEST(ScheduleDefaults, GridsOfFewWavesHaveSmallerBlocks) {
+  auto blockM = [](int64_t heads, int64_t headDim, bool isCausal) {
+    AttentionProblem problem = makeSmallProblem(heads, 1024, headDim);
+    problem.isCausal = isCausal;
+    return choose(problem, ada()).blockM;
+  };
+  for (int64_t headDim : {64, 128}) {
+    EXPECT_EQ(blockM(24, headDim, false), 64);
+    EXPECT_EQ(blockM(25, headDim, false), 128);
+    EXPECT_EQ(blockM(47, headDim, true), 64);
+    EXPECT_EQ(blockM(48, headDim, true), 128);
+  }
+  ScheduleChoice half = choose(makeSmallProblem(24, 1024, 128), ada());
+  EXPECT_EQ(half.numWarps, 4);
+  EXPECT_EQ(half.blockN, 64);
+  EXPECT_EQ(half.query, QueryPlacement::Registers);
+  EXPECT_EQ(half.rowMax, RowMax::Folded);
+}
+
+// Heads take turns where blocks of 64 rows would have all of them read K and V
+// of their own.
+TEST(ScheduleDefaults, HeadsTakeTurnsWhereBlocksAreSmall) {
+  auto gridHeads = [](int64_t headDim, int64_t seqlen, int64_t headsKV) {
+    AttentionProblem problem = makeLargeProblem(headDim, seqlen);
+    problem.headsKV = headsKV;
+    problem.isCausal = true;
+    return choose(problem, ada()).gridHeads;
+  };
+  EXPECT_EQ(gridHeads(256, 512, 32), 32);
+  EXPECT_EQ(gridHeads(256, 512, 8), 128);
+  EXPECT_EQ(gridHeads(256, 512, 1), 0);
+  EXPECT_EQ(gridHeads(256, 64, 32), 0);
+  EXPECT_EQ(gridHeads(128, 512, 32), 0);
+  AttentionProblem dense = makeLargeProblem(256, 512);
+  dense.headsKV = 32;
+  EXPECT_EQ(choose(dense, ada()).gridHeads, 0);
+}
+
+TEST(ScheduleOptions, HeadsThatCannotTakeTurnsAreRefused) {
+  ScheduleOptions options;
+  options.gridHeads = 8;
+  EXPECT_EQ(refuse(makeProblem(64, 64), options),
+            "expects grid-order head_fastest and key-splits 1 with grid-heads "
+            "8, but got query_fastest and 1");
+  options.gridHeads = -1;
+  EXPECT_EQ(refuse(makeProblem(64, 64), options),
+            "expects grid-heads from 0 to 1048576, but got -1");
+}
+
 // Tiles of 48 keys take the registers of known sizes, and a partial tile more.
 TEST(ScheduleDefaults, TilesOf48KeysForWideHeadsOfKnownLength) {
   EXPECT_EQ(choose(makeLargeProblem(128, 4096), ada()).blockN, 48);
   EXPECT_EQ(choose(makeLargeProblem(104, 512), ada()).blockN, 48);
-  EXPECT_EQ(choose(makeLargeProblem(96, 4096), ada()).blockN, 64);
+  EXPECT_EQ(choose(makeLargeProblem(96, 4096), ada()).blockN, 48);
   EXPECT_EQ(choose(makeLargeProblem(128, 256), ada()).blockN, 32);
   EXPECT_EQ(choose(makeProblem(128, 128), ada()).blockN, 32);
-  AttentionProblem windowed = makeLargeProblem(128, 4096);
-  windowed.hasWindow = true;
-  EXPECT_EQ(choose(windowed, ada()).blockN, 32);
+  EXPECT_EQ(choose(makeLargeProblem(80, 4096), ada()).blockN, 32);
 }
 
 TEST(ScheduleDefaults, TheMaximumIsFoldedWhereThatPays) {
   EXPECT_EQ(choose(makeProblem(64, 64), ada()).rowMax, RowMax::Folded);
   EXPECT_EQ(choose(makeProblem(64, 64), ada()).rowSum, RowSum::Mma);
-  EXPECT_EQ(choose(makeProblem(96, 96), ada()).rowMax, RowMax::Folded);
-  AttentionProblem causal = makeProblem(96, 96);
+  EXPECT_EQ(choose(makeProblem(96, 96), ada()).rowMax, RowMax::Stale);
+  AttentionProblem causal = makeLargeProblem(96, 4096);
+  EXPECT_EQ(choose(causal, ada()).rowMax, RowMax::Folded);
   causal.isCausal = true;
   EXPECT_EQ(choose(causal, ada()).rowMax, RowMax::Stale);
   EXPECT_EQ(choose(makeProblem(128, 128), ada()).rowMax, RowMax::Stale);

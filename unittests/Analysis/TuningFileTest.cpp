@@ -147,8 +147,11 @@ TEST(TuningFileTest, RefusesBadSchedules) {
             "entries[0].schedule.block_m: expects a positive integer, but got "
             "-64");
   EXPECT_EQ(refuseSchedule("\"query\": \"smem\""),
-            "entries[0].schedule.query: expects 'registers' or 'shared', but "
-            "got \"smem\"");
+            "entries[0].schedule.query: expects 'registers', 'shared' or "
+            "'split', but got \"smem\"");
+  EXPECT_EQ(refuseSchedule("\"query_steps\": -1"),
+            "entries[0].schedule.query_steps: expects an integer of at least "
+            "0, but got -1");
   EXPECT_EQ(refuseSchedule("\"row_max\": 1"),
             "entries[0].schedule.row_max: expects 'exact', 'stale' or "
             "'folded', but got "

@@ -116,6 +116,42 @@ func.func @read_of_part_of_a_tile(%ring: !fcgpu.ring<2x64x64xf16>, %i: index) {
 
 // -----
 
+func.func @read_of_half_a_step(%ring: !fcgpu.ring<2x64x64xf16>, %i: index) {
+  // expected-error @below {{'fcgpu.read' op expects result type 'vector<64x48xf16>', but got 'vector<64x24xf16>'}}
+  %k = fcgpu.read %ring[%i] column(16)
+      : !fcgpu.ring<2x64x64xf16> -> vector<64x24xf16>
+  return
+}
+
+// -----
+
+func.func @read_past_the_last_column(%ring: !fcgpu.ring<2x64x64xf16>, %i: index) {
+  // expected-error @below {{'fcgpu.read' op expects result type 'vector<64x16xf16>', but got 'vector<64x32xf16>'}}
+  %k = fcgpu.read %ring[%i] column(48)
+      : !fcgpu.ring<2x64x64xf16> -> vector<64x32xf16>
+  return
+}
+
+// -----
+
+func.func @read_from_within_a_step(%ring: !fcgpu.ring<2x64x64xf16>, %i: index) {
+  // expected-error @below {{'fcgpu.read' op expects the first column to be a multiple of 16 below 64, but got 8}}
+  %k = fcgpu.read %ring[%i] column(8)
+      : !fcgpu.ring<2x64x64xf16> -> vector<64x56xf16>
+  return
+}
+
+// -----
+
+func.func @read_behind_the_tile(%ring: !fcgpu.ring<2x64x64xf16>, %i: index) {
+  // expected-error @below {{'fcgpu.read' op expects the first column to be a multiple of 16 below 64, but got 64}}
+  %k = fcgpu.read %ring[%i] column(64)
+      : !fcgpu.ring<2x64x64xf16> -> vector<64x16xf16>
+  return
+}
+
+// -----
+
 func.func @map_scores_of_f16(%s: vector<16x64xf16>, %i: index) {
   // expected-error @below {{'fcgpu.map_scores' op operand #0 must be vector of 32-bit float values of ranks 2, but got 'vector<16x64xf16>'}}
   %r = fcgpu.map_scores %s[%i, %i] : vector<16x64xf16> {
@@ -263,6 +299,34 @@ func.func @yield_outside_of_map_scores(%score: f32) {
 #one_stage = #fcgpu.schedule<
     chip = "sm_89", block_m = 64, block_n = 64, num_warps = 4, num_stages = 1,
     query = registers, grid_order = query_fastest, min_blocks = 0>
+
+// -----
+
+// expected-error @below {{expects query_steps from 1 to 1024 with query = split, but got 0}}
+#split_without_steps = #fcgpu.schedule<
+    chip = "sm_89", block_m = 64, block_n = 64, num_warps = 4, num_stages = 2,
+    query = split, grid_order = query_fastest, min_blocks = 0>
+
+// -----
+
+// expected-error @below {{expects query_steps 0 with query = shared, but got 2}}
+#steps_of_no_split = #fcgpu.schedule<
+    chip = "sm_89", block_m = 64, block_n = 64, num_warps = 4, num_stages = 2,
+    query = shared, grid_order = query_fastest, min_blocks = 0, query_steps = 2>
+
+// -----
+
+// expected-error @below {{expects grid_heads from 0 to 1048576, but got -1}}
+#negative_grid_heads = #fcgpu.schedule<
+    chip = "sm_89", block_m = 64, block_n = 64, num_warps = 4, num_stages = 2,
+    query = shared, grid_order = head_fastest, min_blocks = 0, grid_heads = -1>
+
+// -----
+
+// expected-error @below {{expects grid_heads 0 unless grid_order is head_fastest and key_splits 1, but got 4}}
+#turns_of_query_blocks = #fcgpu.schedule<
+    chip = "sm_89", block_m = 64, block_n = 64, num_warps = 4, num_stages = 2,
+    query = shared, grid_order = query_fastest, min_blocks = 0, grid_heads = 4>
 
 // -----
 

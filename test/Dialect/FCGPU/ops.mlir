@@ -90,6 +90,16 @@ func.func @read(%ring: !fcgpu.ring<2x64x128xf16>, %tile: index)
   return %k : vector<64x128xf16>
 }
 
+// CHECK-LABEL: func.func @read_of_columns(
+func.func @read_of_columns(%ring: !fcgpu.ring<2x16x40xf16>, %tile: index) {
+  // CHECK: fcgpu.read %{{.+}}[%{{.+}}] : <2x16x40xf16> -> vector<16x16xf16>
+  %start = fcgpu.read %ring[%tile] : !fcgpu.ring<2x16x40xf16> -> vector<16x16xf16>
+  // CHECK: fcgpu.read %{{.+}}[%{{.+}}] column(16) : <2x16x40xf16> -> vector<16x24xf16>
+  %end = fcgpu.read %ring[%tile] column(16)
+      : !fcgpu.ring<2x16x40xf16> -> vector<16x24xf16>
+  return
+}
+
 // CHECK-LABEL: func.func @map_scores(
 // CHECK-SAME:    %[[S:[^:]+]]: vector<16x64xf32>, %[[ROW:[^:]+]]: index, %[[COL:[^:]+]]: index, %[[MINUS_INF:[^:]+]]: f32)
 func.func @map_scores(%s: vector<16x64xf32>, %row: index, %col: index,

@@ -695,3 +695,37 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 16,
+  num_warps = 4, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!ring = !fcgpu.ring<1x16x64xf16>
+
+// Columns 32 to 63 are chunks 4 to 7: the swizzle flips bits 2 and 1 of their
+// numbers, so that two addresses serve four pairs.
+
+// CHECK-LABEL: gpu.func @read_of_the_last_columns
+gpu.module @kernels {
+  gpu.func @read_of_the_last_columns(%out: memref<16x32xf16>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    // CHECK-DAG:  %[[C0:.+]] = arith.constant 0 : index
+    // CHECK-DAG:  %[[C32:.+]] = arith.constant 32 : index
+    // CHECK-DAG:  %[[C48:.+]] = arith.constant 48 : index
+    // CHECK:      %[[CHUNK4:.+]] = arith.xori %[[PLACE:.+]], %[[C32]] : index
+    // CHECK:      nvgpu.ldmatrix %{{.+}}[%[[C0]]] {numTiles = 4 : i32, transpose = false}
+    // CHECK:      %[[CHUNK6:.+]] = arith.xori %[[PLACE]], %[[C48]] : index
+    // CHECK:      nvgpu.ldmatrix %{{.+}}[%[[C0]]] {numTiles = 4 : i32, transpose = false}
+    // CHECK-NOT:  nvgpu.ldmatrix
+    // CHECK:      gpu.return
+    %c0 = arith.constant 0 : index
+    %ring = fcgpu.alloc_ring : !ring
+    %tile = fcgpu.read %ring[%c0] column(32)
+        {fcgpu.layout = #fcgpu.fragment<row, width = 2>}
+        : !ring -> vector<16x32xf16>
+    vector.transfer_write %tile, %out[%c0, %c0] {in_bounds = [true, true]}
+        : vector<16x32xf16>, memref<16x32xf16>
+    gpu.return
+  }
+}

@@ -128,3 +128,49 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = split, grid_order = query_fastest,
+  min_blocks = 0, softmax = one_pass, query_steps = 1>
+!ring = !fcgpu.ring<2x16x32xf16>
+!part = vector<16x16xf16>
+
+// Tiles that are read in parts: the third is copied when the first has been
+// read, and the second not yet.
+
+// CHECK-LABEL: gpu.func @tiles_read_in_parts
+gpu.module @kernels {
+  gpu.func @tiles_read_in_parts(%key: memref<64x32xf16>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c2 = arith.constant 2 : index
+    %ring = fcgpu.alloc_ring : !ring
+    // CHECK:      fcgpu.copy {{.+}}[%c0] by warp
+    // CHECK-NEXT: fcgpu.copy {{.+}}[%c1] by warp
+    // CHECK-NEXT: fcgpu.read %{{.+}}[%c0] : {{.+}}
+    // CHECK-NEXT: fcgpu.read %{{.+}}[%c0] column(16)
+    // CHECK-NEXT: "use"
+    // CHECK-NEXT: fcgpu.copy {{.+}}[%c2] by warp
+    // CHECK-NEXT: fcgpu.read %{{.+}}[%c1] : {{.+}}
+    // CHECK-NEXT: fcgpu.read %{{.+}}[%c1] column(16)
+    // CHECK-NEXT: "use"
+    // CHECK-NEXT: fcgpu.read %{{.+}}[%c2]
+    scf.forall (%warp) in (1) {
+      fcgpu.copy %key[%c0, %c0] to %ring[%c0] by warp : memref<64x32xf16> to !ring
+      %a0 = fcgpu.read %ring[%c0] : !ring -> !part
+      %a1 = fcgpu.read %ring[%c0] column(16) : !ring -> !part
+      "use"(%a0, %a1) : (!part, !part) -> ()
+      fcgpu.copy %key[%c1, %c0] to %ring[%c1] by warp : memref<64x32xf16> to !ring
+      %b0 = fcgpu.read %ring[%c1] : !ring -> !part
+      %b1 = fcgpu.read %ring[%c1] column(16) : !ring -> !part
+      "use"(%b0, %b1) : (!part, !part) -> ()
+      fcgpu.copy %key[%c2, %c0] to %ring[%c2] by warp : memref<64x32xf16> to !ring
+      %d0 = fcgpu.read %ring[%c2] : !ring -> !part
+      "use"(%d0) : (!part) -> ()
+    } {mapping = [#gpu.warp<linear_dim_0>]}
+    gpu.return
+  }
+}

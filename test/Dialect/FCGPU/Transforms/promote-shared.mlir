@@ -259,3 +259,58 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 16,
+  num_warps = 2, num_stages = 2, query = split, grid_order = query_fastest,
+  min_blocks = 0, query_steps = 1>
+#mk = affine_map<(m, n, k) -> (m, k)>
+#nk = affine_map<(m, n, k) -> (n, k)>
+#kn = affine_map<(m, n, k) -> (k, n)>
+#mn = affine_map<(m, n, k) -> (m, n)>
+
+// The first 16 columns of Q stay in registers, the other 24 are read by each
+// product; K is read in the same two parts.
+
+// CHECK-LABEL: gpu.func @query_is_split
+gpu.module @kernels {
+  gpu.func @query_is_split(%query: memref<32x40xf16>, %key: memref<64x40xf16>,
+                           %n: index)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c16 = arith.constant 16 : index
+    %zero = arith.constant 0.000000e+00 : f16
+    %acc = arith.constant dense<0.000000e+00> : vector<16x16xf32>
+    // CHECK:      scf.forall (%[[WARP:.+]]) in (2)
+    // CHECK:        fcgpu.copy %{{.+}} to %[[RING_Q:.+]][%[[WARP]]] by warp
+    // CHECK-NEXT:   %[[Q0:.+]] = fcgpu.read %[[RING_Q]][%[[WARP]]] : <2x16x40xf16> -> vector<16x16xf16>
+    // CHECK-NEXT:   scf.for %[[I:.+]] = %
+    // CHECK:          fcgpu.copy %{{.+}} to %[[RING_K:.+]][%[[I]]] by block
+    // CHECK-NEXT:     %[[K0:.+]] = fcgpu.read %[[RING_K]][%[[I]]] : <2x16x40xf16> -> vector<16x16xf16>
+    // CHECK-NEXT:     %[[K1:.+]] = fcgpu.read %[[RING_K]][%[[I]]] column(16) : <2x16x40xf16> -> vector<16x24xf16>
+    // CHECK-NEXT:     %[[Q1:.+]] = fcgpu.read %[[RING_Q]][%[[WARP]]] column(16) : <2x16x40xf16> -> vector<16x24xf16>
+    // CHECK-NEXT:     %[[S0:.+]] = vector.contract {{.+}} %[[Q0]], %[[K0]], %{{.+}} : vector<16x16xf16>, vector<16x16xf16> into vector<16x16xf32>
+    // CHECK-NEXT:     %[[S:.+]] = vector.contract {{.+}} %[[Q1]], %[[K1]], %[[S0]] : vector<16x24xf16>, vector<16x24xf16> into vector<16x16xf32>
+    // CHECK-NEXT:     "use"(%[[S]])
+    // CHECK-NOT:      fcgpu.read
+    // CHECK:      gpu.return
+    scf.forall (%warp) in (2) {
+      %row = arith.muli %warp, %c16 : index
+      %q = vector.transfer_read %query[%row, %c0], %zero
+          {in_bounds = [false, true]} : memref<32x40xf16>, vector<16x40xf16>
+      scf.for %i = %c0 to %n step %c1 {
+        %first = arith.muli %i, %c16 : index
+        %k = vector.transfer_read %key[%first, %c0], %zero
+            {in_bounds = [false, true]} : memref<64x40xf16>, vector<16x40xf16>
+        %s = vector.contract {indexing_maps = [#mk, #nk, #mn],
+            iterator_types = ["parallel", "parallel", "reduction"],
+            kind = #vector.kind<add>} %q, %k, %acc
+            : vector<16x40xf16>, vector<16x40xf16> into vector<16x16xf32>
+        "use"(%s) : (vector<16x16xf32>) -> ()
+      }
+    } {mapping = [#gpu.warp<linear_dim_0>]}
+    gpu.return
+  }
+}

@@ -61,7 +61,7 @@
 // RUN:   | FileCheck %s --check-prefix=ONE-PASS-SPLITS
 
 // CHIP: error: unknown chip 'sm_75': expects one of sm_80, sm_86, sm_89, sm_90; older chips lack cp.async and bf16 mma.sync{{$}}
-// QUERY: error: expects query to be registers or shared, but got 'local'{{$}}
+// QUERY: error: expects query to be registers, shared or split, but got 'local'{{$}}
 // GRID-ORDER: error: expects grid-order to be query_fastest or head_fastest, but got 'random'{{$}}
 // GRID: error: expects grid to be full or persistent, but got 'tiles'{{$}}
 // RESIDENT: error: 'flashcore.attention' op expects min-blocks of at most 2 with grid persistent, whose blocks run at once: each needs 40960 bytes of shared memory of the 102400 and 4 warps of the 48 that an SM of sm_89 has, but got 3; use smaller blocks or fewer stages{{$}}
