@@ -97,6 +97,9 @@ def TilePass : Pass<"flashcore-tile", "::mlir::ModuleOp"> {
     multiple of block_m; with head_group G, warp w of num_warps works on the
     w / (num_warps / G)th of the block's G heads, and all of them on one kv head.
 
+    With grid_heads H, blocks are numbered so that H heads at a time take turns,
+    each time with the query tile before the last one.
+
     With key_splits N > 1, N blocks share a query tile: split s works on the s-th
     part of the key tiles that the tile's queries see, and writes its O and LSE in
     f32 to a workspace. A second kernel, of upstream ops alone, merges them.
