@@ -251,10 +251,15 @@ void TileExpander::computeTileCounts() {
   bool hasPartialEnd = bounds.visibleEnd != bounds.fullEnd ||
                        !endsWithTile(AttentionOp::TileKeyEnd) ||
                        !endsWithTile(AttentionOp::TileSeqlenK);
+  OpFoldResult visibleEnd = end(bounds.visibleEnd);
+  // The maximum of the clamp hides this bound, which copies need.
+  if (coversAllKeys())
+    visibleEnd = affine::makeComposedFoldedAffineMin(
+        b, b.getLoc(), AffineMap::getMultiDimIdentityMap(2, op.getContext()),
+        {visibleEnd, operands[2]});
   // Tiles are walked from the last visible one down.
-  numTiles = endTile =
-      apply(hasPartialEnd ? d0.ceilDiv(blockN) : d0.floorDiv(blockN),
-            {end(bounds.visibleEnd)});
+  numTiles = endTile = apply(
+      hasPartialEnd ? d0.ceilDiv(blockN) : d0.floorDiv(blockN), {visibleEnd});
   OpFoldResult numFull = endTile;
   if (hasPartialEnd)
     numFull = apply(d0.floorDiv(blockN), {end(bounds.fullEnd)});

@@ -200,6 +200,7 @@ gpu.module @kernels {
 // CHECK-DAG: #[[$FULL_END:.+]] = affine_map<()[s0, s1, s2] -> (s0, s0 + s1 - s2 + 11)>
 // CHECK-DAG: #[[$VISIBLE_BEGIN:.+]] = affine_map<()[s0, s1, s2] -> (s0 + s2 - s1 - 20)>
 // CHECK-DAG: #[[$FULL_BEGIN:.+]] = affine_map<()[s0, s1, s2] -> (s0 + s2 - s1 + 11)>
+// CHECK-DAG: #[[$SMALLER:.+]] = affine_map<()[s0, s1] -> (s0, s1)>
 // CHECK-DAG: #[[$END_TILE:.+]] = affine_map<()[s0] -> (s0 ceildiv 64)>
 // CHECK-DAG: #[[$TO_FLOOR:.+]] = affine_map<()[s0, s1] -> (-(s1 floordiv 64) + s0 ceildiv 64)>
 // CHECK-DAG: #[[$TO_CEIL:.+]] = affine_map<()[s0, s1] -> (-(s1 ceildiv 64) + s0 ceildiv 64)>
@@ -214,7 +215,8 @@ gpu.module @kernels {
       %q: !qo, %k: !kv, %v: !kv, %o: !qo, %row: index, %seqlen_q: index,
       %seqlen_k: index) kernel {
     // CHECK:      %[[VISIBLE_END:.+]] = affine.min #[[$VISIBLE_END]]()[%[[SEQLEN_K]], %[[ROW]], %[[SEQLEN_Q]]]
-    // CHECK:      %[[END:.+]] = arith.maxsi %[[VISIBLE_END]],
+    // CHECK:      %[[CLAMPED_END:.+]] = arith.maxsi %[[VISIBLE_END]],
+    // CHECK:      %[[END:.+]] = affine.min #[[$SMALLER]]()[%[[CLAMPED_END]], %[[SEQLEN_K]]]
     // CHECK:      affine.apply #[[$END_TILE]]()[%[[END]]]
     // CHECK:      %[[FULL_END:.+]] = affine.min #[[$FULL_END]]()[%[[SEQLEN_K]], %[[ROW]], %[[SEQLEN_Q]]]
     // CHECK:      %[[LAST_FULL:.+]] = arith.maxsi %[[FULL_END]],

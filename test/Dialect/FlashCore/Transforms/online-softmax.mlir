@@ -279,6 +279,7 @@ gpu.module @kernels {
 
 // Of s keys, ceil(s / 64) tiles are visited and s mod 64 != 0 of them masked.
 
+// CHECK-DAG: #[[$SMALLER:.+]] = affine_map<()[s0, s1] -> (s0, s1)>
 // CHECK-DAG: #[[$NUM_TILES:.+]] = affine_map<()[s0] -> (s0 ceildiv 64)>
 // CHECK-DAG: #[[$NUM_MASKED:.+]] = affine_map<()[s0, s1] -> (-(s1 floordiv 64) + s0 ceildiv 64)>
 // CHECK-DAG: #[[$LAST:.+]] = affine_map<()[s0] -> (s0 - 1)>
@@ -289,7 +290,8 @@ gpu.module @kernels {
   gpu.func @dynamic_keys_may_have_a_tail(%q: !qo, %k: !kv, %v: !kv, %o: !qo,
                                          %row: index, %seqlen_k: index) kernel {
     // CHECK:     %[[END:.+]] = affine.min #{{.+}}()[%[[SEQLEN_K]]]
-    // CHECK:     %[[VISIBLE:.+]] = arith.maxsi %[[END]], %{{.+}} : index
+    // CHECK:     %[[CLAMPED:.+]] = arith.maxsi %[[END]], %{{.+}} : index
+    // CHECK:     %[[VISIBLE:.+]] = affine.min #[[$SMALLER]]()[%[[CLAMPED]], %[[SEQLEN_K]]]
     // CHECK:     %[[NUM_TILES:.+]] = affine.apply #[[$NUM_TILES]]()[%[[VISIBLE]]]
     // CHECK:     %[[NUM_MASKED:.+]] = affine.apply #[[$NUM_MASKED]]()
     // CHECK:     scf.for %[[I:.+]] = %{{.+}} to %[[NUM_TILES]]
