@@ -390,3 +390,42 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 64,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0, row_max = stale, row_sum = mma>
+!qo = memref<1x1x16x32xf16, strided<[2048, 2048, 32, 1], offset: ?>>
+!kv = memref<1x1x100x32xf16>
+
+// The partial tiles of both ends take the branch of a growing maximum.
+
+// CHECK-DAG: #[[$TAIL:.+]] = affine_map<()[s0] -> (-(s0 ceildiv 64) + 2)>
+
+// CHECK-LABEL: gpu.func @stale_maximum_masks_both_ends
+gpu.module @kernels {
+  gpu.func @stale_maximum_masks_both_ends(%q: !qo, %k: !kv, %v: !kv, %o: !qo,
+                                          %row: index) kernel {
+    // CHECK:      %[[TAIL:.+]] = affine.apply #[[$TAIL]]()[%{{.+}}]
+    // CHECK:      scf.for %[[I:[^ ]+]] = %
+    // CHECK:        vector.contract
+    // CHECK:        %[[ONE:.+]] = arith.constant 1 : index
+    // CHECK-NEXT:   %[[IS_HEAD:.+]] = arith.cmpi slt, %[[I]], %[[ONE]] : index
+    // CHECK-NEXT:   %[[IS_TAIL:.+]] = arith.cmpi sge, %[[I]], %[[TAIL]] : index
+    // CHECK-NEXT:   %[[IS_PARTIAL:.+]] = arith.ori %[[IS_HEAD]], %[[IS_TAIL]] : i1
+    // CHECK:        %[[FOLLOWS:.+]] = arith.ori %[[IS_PARTIAL]], %{{.+}} : i1
+    // CHECK-NEXT:   scf.if %[[FOLLOWS]]
+    // CHECK-NEXT:     fcgpu.map_scores
+    // CHECK-NOT:    fcgpu.map_scores
+    // CHECK:      gpu.return
+    %zero = arith.constant 0 : index
+    %seqlen_q = arith.constant 128 : index
+    %seqlen_k = arith.constant 100 : index
+    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k)
+        window_left(80)
+        {fcgpu.schedule = #schedule}
+    gpu.return
+  }
+}
