@@ -117,7 +117,7 @@ private:
   Value maskScores(Value scores, Value key);
   Value branch(Value condition, function_ref<Value()> first,
                function_ref<Value()> second);
-  void skipUnlessVisible(Value key);
+  void skipUnlessVisible(Value iteration);
   Value maskWhenPartial(Value scores, Value iteration, Value key);
   Value isPartial(Value iteration);
   Value groupColumns(Value tile);
@@ -469,7 +469,7 @@ Value TileExpander::branch(Value condition, function_ref<Value()> first,
 /// A partial tile that some warp of the block sees may hide all its keys from
 /// another. With sizes known at run time only, or with Q of the widest heads,
 /// there are no registers left to find out.
-void TileExpander::skipUnlessVisible(Value key) {
+void TileExpander::skipUnlessVisible(Value iteration) {
   bool hidesKeys = mask.causal || mask.windowLeft || mask.windowRight;
   bool isShared = schedule.getRowWarps() > 1 && schedule.getKeyWarps() == 1;
   bool hasSizes = getConstantIntValue(tileOperand(AttentionOp::TileSeqlenQ)) &&
@@ -484,16 +484,27 @@ void TileExpander::skipUnlessVisible(Value key) {
       getAsOpFoldResult(tileOperand(AttentionOp::TileSeqlenQ)),
       getAsOpFoldResult(tileOperand(AttentionOp::TileSeqlenK))};
   KeyBounds bounds = getKeyBounds(op.getContext(), mask, warpM);
-  Value end = asValue(affine::makeComposedFoldedAffineMin(
-      b, b.getLoc(), bounds.visibleEnd, operands));
-  Value visible = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, key, end);
+  // Iterations are compared and not keys: their bounds do not change in the
+  // loop, which need not know the key of a full tile.
+  AffineExpr end, bound, firstKey;
+  bindDims(op.getContext(), end, bound, firstKey);
+  auto compare = [&](arith::CmpIPredicate predicate, AffineExpr tile,
+                     OpFoldResult key) -> Value {
+    OpFoldResult first = getAsOpFoldResult(tileOperand(AttentionOp::TileKey));
+    Value limit = asValue(apply(end - tile, {endTile, key, first}));
+    return arith::CmpIOp::create(b, predicate, iteration, limit);
+  };
+  OpFoldResult visibleEnd = affine::makeComposedFoldedAffineMin(
+      b, b.getLoc(), bounds.visibleEnd, operands);
+  Value visible = compare(arith::CmpIPredicate::sge,
+                          (bound - firstKey).ceilDiv(blockN), visibleEnd);
   if (mask.windowLeft) {
-    Value begin = asValue(affine::makeComposedFoldedAffineMax(
-        b, b.getLoc(), bounds.visibleBegin, operands));
-    Value tileEnd = asValue(apply(b.getAffineDimExpr(0) + blockN, {key}));
-    visible = arith::AndIOp::create(
-        b, visible,
-        arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, tileEnd, begin));
+    OpFoldResult visibleBegin = affine::makeComposedFoldedAffineMax(
+        b, b.getLoc(), bounds.visibleBegin, operands);
+    visible = arith::AndIOp::create(b, visible,
+                                    compare(arith::CmpIPredicate::slt,
+                                            (bound - firstKey).floorDiv(blockN),
+                                            visibleBegin));
   }
   fcgpu::SkipUnlessOp::create(b, visible);
 }
@@ -504,7 +515,7 @@ Value TileExpander::maskWhenPartial(Value scores, Value iteration, Value key) {
                                  asValue(bound));
   };
   auto masked = [&] {
-    skipUnlessVisible(key);
+    skipUnlessVisible(iteration);
     return maskScores(scores, key);
   };
   auto head = [&] {
@@ -751,7 +762,7 @@ TileExpander::State TileExpander::buildIteration(Value query, Value iteration,
   }
   Value partial = isPartial(iteration);
   if (partial)
-    skipUnlessVisible(key);
+    skipUnlessVisible(iteration);
   if (isFolded()) {
     TileState tile = followStart({state, scores}, partial, key);
     Value slack = constant(kSlack, {warpM, blockN});

@@ -21,6 +21,7 @@
 // CHECK-DAG: #[[$TAIL:.+]] = affine_map<()[s0] -> (-(s0 ceildiv 64) + 2)>
 // CHECK-DAG: #[[$KEY:.+]] = affine_map<(d0) -> (d0 * -64 + 64)>
 // CHECK-DAG: #[[$FIRST:.+]] = affine_map<(d0) -> (d0 - 108)>
+// CHECK-DAG: #[[$END_SEEN:.+]] = affine_map<(d0) -> (-(d0 floordiv 64) + 2)>
 
 // CHECK-LABEL: gpu.func @window_left
 // CHECK-SAME:    %[[ROW:[^:]+]]: index) kernel
@@ -50,8 +51,10 @@ gpu.module @kernels {
     // CHECK-NEXT:     scf.yield %[[HEAD_SCORES]]
     // CHECK-NEXT:   } else {
     // Hidden from a warp whose last row ends, or whose first row begins, elsewhere.
-    // CHECK:          %[[HAS_BEGUN:.+]] = arith.cmpi slt, %[[KEY]], %{{.+}} : index
-    // CHECK:          %[[ENDS_LATER:.+]] = arith.cmpi sgt, %{{.+}}, %{{.+}} : index
+    // CHECK:          %[[HAS_BEGUN:.+]] = arith.cmpi sge, %[[I]], %{{.+}} : index
+    // CHECK:          %[[VISIBLE_KEY:.+]] = affine.max #{{.+}}()[%[[ROW]]]
+    // CHECK-NEXT:     %[[END_SEEN:.+]] = affine.apply #[[$END_SEEN]](%[[VISIBLE_KEY]])
+    // CHECK-NEXT:     %[[ENDS_LATER:.+]] = arith.cmpi slt, %[[I]], %[[END_SEEN]] : index
     // CHECK-NEXT:     %[[SEES:.+]] = arith.andi %[[HAS_BEGUN]], %[[ENDS_LATER]] : i1
     // CHECK-NEXT:     fcgpu.skip_unless %[[SEES]]
     // CHECK-NEXT:     %[[TAIL_MASKED:.+]] = fcgpu.map_scores %[[SCORES]][%[[ROW]], %[[KEY]]]

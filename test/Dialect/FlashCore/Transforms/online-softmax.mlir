@@ -632,7 +632,7 @@ gpu.module @kernels {
     // CHECK:      scf.for %[[I:.+]] = {{.+}} iter_args(%{{.+}} = %{{.+}}, %[[MAX:.+]] = %{{.+}}, %{{.+}} = %{{.+}})
     // CHECK:        %[[SCORES:.+]] = vector.contract
     // CHECK:        %[[IS_PARTIAL:.+]] = arith.cmpi slt, %[[I]], %{{.+}} : index
-    // CHECK:        %[[SEES:.+]] = arith.cmpi slt
+    // CHECK:        %[[SEES:.+]] = arith.cmpi sge, %[[I]], %{{.+}} : index
     // CHECK-NEXT:   fcgpu.skip_unless %[[SEES]]
     // CHECK:        %[[ANY:.+]] = vector.multi_reduction <or>, {{.+}} : vector<16x8xi1> to i1
     // CHECK:        %[[FOLLOWS:.+]] = arith.ori %[[IS_PARTIAL]], %[[ANY]] : i1
@@ -669,6 +669,7 @@ gpu.module @kernels {
 // warp's 16 rows see.
 
 // CHECK-DAG:   #[[$END:.+]] = affine_map<(d0) -> (128, d0 * 16 + 16)>
+// CHECK-DAG:   #[[$FIRST:.+]] = affine_map<(d0) -> (-(d0 ceildiv 16) + 2)>
 // CHECK-LABEL: gpu.func @masked_tile_may_be_hidden_from_a_warp
 gpu.module @kernels {
   gpu.func @masked_tile_may_be_hidden_from_a_warp(%q: !qo, %k: !kv, %v: !kv,
@@ -677,7 +678,8 @@ gpu.module @kernels {
     // CHECK:      scf.forall (%[[WARP:.+]]) in (2)
     // CHECK:        scf.if
     // CHECK:          %[[LAST:.+]] = affine.min #[[$END]](%[[WARP]])
-    // CHECK:          %[[SEES:.+]] = arith.cmpi slt, %{{.+}}, %[[LAST]] : index
+    // CHECK:          %[[FIRST:.+]] = affine.apply #[[$FIRST]](%[[LAST]])
+    // CHECK:          %[[SEES:.+]] = arith.cmpi sge, %{{.+}}, %[[FIRST]] : index
     // CHECK:          fcgpu.skip_unless %[[SEES]]
     // CHECK:          fcgpu.map_scores
     %zero = arith.constant 0 : index
