@@ -55,6 +55,7 @@ llvm::ArrayRef<Phase> mlir::flashcore::getPhases() {
          kernel.addPass(createSimplifyKernelPass());
          kernel.addPass(createStartNextTilePass());
          kernel.addPass(createInsertBarriersPass());
+         kernel.addPass(createInferInBoundsPass());
          kernel.addPass(createSplitMaskedTilesPass());
          kernel.addPass(createSkipHiddenTilesPass());
          kernel.addPass(createSimplifyKernelPass());

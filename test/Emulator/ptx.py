@@ -101,17 +101,58 @@ def _reachable(graph, start):
     return seen
 
 
-def loops(lines):
-    """The outermost loops, each as the list of its statements in text order:
-    blocks that reach each other."""
-    graph = blocks(lines)
+def _loop_members(graph):
+    """Of the outermost loops the indices of their blocks, which reach each
+    other, in text order."""
     reach = [_reachable(graph, i) for i in range(len(graph))]
     result, done = [], set()
     for i in range(len(graph)):
         if i in done or i not in reach[i]:
             continue
-        members = [j for j in range(len(graph)) if j in reach[i] and
-                   i in reach[j]]
-        done.update(members)
-        result.append([s for j in members for s in graph[j][0]])
+        result.append([j for j in range(len(graph)) if j in reach[i] and
+                       i in reach[j]])
+        done.update(result[-1])
     return result
+
+
+def loops(lines):
+    """The outermost loops, each as the list of its statements in text order."""
+    graph = blocks(lines)
+    return [[s for j in members for s in graph[j][0]]
+            for members in _loop_members(graph)]
+
+
+def _best_iteration(graph, members, score):
+    entry = next(i for i in members
+                 if any(i in successors for j, (_, successors)
+                        in enumerate(graph) if j not in members))
+    nothing = tuple(0 for _ in score(graph[entry][0][0]))
+    ways = {}
+
+    def find_way(block):
+        """The best score and statements from a block to the loop's end."""
+        if block in ways:
+            return ways[block]
+        ways[block] = None  # while it is open: not round an inner loop
+        statements, successors = graph[block]
+        rest = [find_way(j) for j in successors
+                if j in members and j != entry]
+        if entry in successors:
+            rest.append((nothing, []))
+        rest = [way for way in rest if way]
+        if rest:
+            tail, after = max(rest, key=lambda way: way[0])
+            scores = [tail, *map(score, statements)]
+            ways[block] = (tuple(map(sum, zip(*scores))), statements + after)
+        return ways[block]
+
+    return find_way(entry)[1]
+
+
+def iterations(lines, score):
+    """For each of loops(lines) the statements of one iteration: of all ways
+    through the loop's blocks that for which score(statement), a tuple, sums up
+    to the most."""
+    graph = blocks(lines)
+    return [_best_iteration(graph, members, score)
+            for members in _loop_members(graph)]

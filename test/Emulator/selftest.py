@@ -41,6 +41,7 @@ $L__BB0_2:
 
 }
 """.splitlines()
+PRODUCT = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
 LAUNCH = emulation.Launch("kernel", pathlib.Path("kernel.ptx"), [], {}, 256, 64)
 
 
@@ -65,6 +66,18 @@ class PtxTest(unittest.TestCase):
         self.assertEqual([s.opcode for s in loop][:3],
                          ["setp.lt.s64", "selp.f32", "cp.async.wait_group"])
         self.assertEqual(loop[-1].opcode, "bra")
+
+    def test_iterations(self):
+        # The loop is entered in its middle, and may leave a statement out.
+        at = KERNEL.index("$L__BB0_1:") + 1
+        lines = [*KERNEL[:at], "\t@%p1 bra \t$L__BB0_2;", *KERNEL[at:]]
+        longest, = ptx.iterations(lines, lambda s: (1,))
+        self.assertEqual([s.opcode for s in longest],
+                         ["cp.async.wait_group", "bar.sync", PRODUCT, PRODUCT,
+                          "setp.ne.s64", "bra", "bra", "setp.lt.s64",
+                          "selp.f32"])
+        shortest, = ptx.iterations(lines, lambda s: (-1,))
+        self.assertEqual(shortest, longest[:-2])
 
     def test_no_loop(self):
         straight = [line for line in KERNEL if "@%p2" not in line]
@@ -155,8 +168,11 @@ class ContractsTest(unittest.TestCase):
              "loop over key tiles, but got 5"])
         self.assertEqual(
             self.problems(KERNEL, inside),
-            ["kernel: expects a loop over key tiles without mask code, but "
-             "got 1 selections in the one at line 11"])
+            ["kernel: expects a loop over key tiles in which a full tile takes "
+             "no mask code, but got 1 selections in the one at line 11"])
+        at = KERNEL.index("$L__BB0_1:") + 1
+        branch = [*KERNEL[:at], "\t@%p1 bra \t$L__BB0_2;", *KERNEL[at:]]
+        self.assertEqual(self.problems(branch, inside + 1), [])
 
     def test_comparison(self):
         self.assertEqual(list(contracts.compare("k", {"mma": 8}, {"mma": 8})),

@@ -57,6 +57,16 @@ func.func @copy_by_block(%k: memref<1x1x512x64xf16>,
   return
 }
 
+// CHECK-LABEL: func.func @copy_of_rows_that_exist(
+func.func @copy_of_rows_that_exist(%k: memref<512x64xf16>,
+                                   %ring: !fcgpu.ring<2x64x64xf16>,
+                                   %i: index, %exists: i1) {
+  // CHECK: fcgpu.copy {{.+}} by block if %{{.+}} zero_fill in_bounds : memref<512x64xf16> to <2x64x64xf16>
+  fcgpu.copy %k[%i, %i] to %ring[%i] by block if %exists zero_fill in_bounds
+      : memref<512x64xf16> to !fcgpu.ring<2x64x64xf16>
+  return
+}
+
 // CHECK-LABEL: func.func @copy_by_warp_with_predicate(
 // CHECK-SAME:    %[[Q:[^:]+]]: memref<?x64xbf16, strided<[?, 1], offset: ?>>, %[[RING:[^:]+]]: !fcgpu.ring<4x16x64xbf16>,
 // CHECK-SAME:    %[[I:[^:]+]]: index, %[[EXISTS:[^:]+]]: i1)

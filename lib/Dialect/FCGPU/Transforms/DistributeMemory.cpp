@@ -151,6 +151,26 @@ struct DistributeCopy final : ThreadPattern<CopyOp> {
     }
   }
 
+  /// How many elements of a chunk in row `row` to read, or null for all: rows
+  /// past the end read nothing and are filled with zeros; so may be all rows of
+  /// a copy whose predicate is false.
+  Value getNumElements(IndexBuilder &b, CopyOp op, OneToNOpAdaptor adaptor,
+                       Value row) const {
+    Value exists;
+    if (op.getPredicate() && op.getZeroFill())
+      exists = adaptor.getPredicate().front();
+    if (!op.getInBounds()) {
+      Value source = adaptor.getSource().front();
+      int64_t rowAxis = cast<MemRefType>(source.getType()).getRank() - 2;
+      Value isRow = b.lessThan(row, memref::DimOp::create(b, source, rowAxis));
+      exists =
+          exists ? arith::AndIOp::create(b, isRow, exists).getResult() : isRow;
+    }
+    if (!exists)
+      return {};
+    return arith::SelectOp::create(b, exists, b.index(kChunk), b.index(0));
+  }
+
   /// Copies chunks `firstChunk`, `firstChunk` + step, ... of row
   /// `firstRow` + done.
   void copyRow(IndexBuilder &b, CopyOp op, OneToNOpAdaptor adaptor, Slot &slot,
@@ -166,14 +186,7 @@ struct DistributeCopy final : ThreadPattern<CopyOp> {
     Value firstCol = indices.back();
     indices[rowAxis] = b.add(indices[rowAxis], b.add(firstRow, done));
 
-    // Rows past the end read nothing and are filled with zeros; so may be all
-    // rows of a copy whose predicate is false.
-    Value numRows = memref::DimOp::create(b, source, rowAxis);
-    Value exists = b.lessThan(indices[rowAxis], numRows);
-    if (op.getPredicate() && op.getZeroFill())
-      exists = arith::AndIOp::create(b, exists, adaptor.getPredicate().front());
-    Value elements =
-        arith::SelectOp::create(b, exists, b.index(kChunk), b.index(0));
+    Value elements = getNumElements(b, op, adaptor, indices[rowAxis]);
     auto token = nvgpu::DeviceAsyncTokenType::get(op.getContext());
     int64_t cols = ring.getCols(), chunks = cols / kChunk;
     for (int64_t c = 0; c < chunks; c += step) {

@@ -64,6 +64,11 @@ private:
   struct State {
     Value acc, rowMax, rowSum;
   };
+  /// A state and the scores of a tile, which are relative to it.
+  struct TileState {
+    State state;
+    Value scores;
+  };
   /// What is written of a state: rows of the unnormalised output, the row
   /// maximum, which `maxToLn` turns into a natural logarithm, and the row sum.
   struct Result {
@@ -112,8 +117,9 @@ private:
   Value maskScores(Value scores, Value key);
   Value branch(Value condition, function_ref<Value()> first,
                function_ref<Value()> second);
-  void skipUnlessVisible(Value key);
+  void skipUnlessVisible(Value iteration);
   Value maskWhenPartial(Value scores, Value iteration, Value key);
+  Value isPartial(Value iteration);
   Value groupColumns(Value tile);
   float getExponentScale();
   Value getSafeMax(Value rowMax);
@@ -124,8 +130,10 @@ private:
   Value isAnyTrue(Value tile);
   Value getClearSigns(Value tile);
   Value isFoldedEmpty(State state);
-  State followMaxRarely(State state, Value scores);
-  std::pair<State, Value> followStart(State state, Value scores);
+  TileState followMaxRarely(TileState tile, Value isPartial, Value key);
+  TileState followStart(TileState tile, Value isPartial, Value key);
+  TileState followRarely(TileState tile, Value exceeds, Value isPartial,
+                         Value key, function_ref<TileState(TileState)> follow);
   State unfold(State state);
   Value getTileKey(OpFoldResult iteration);
   bool isFolded() { return schedule.getRowMax() == fcgpu::RowMax::Folded; }
@@ -251,10 +259,15 @@ void TileExpander::computeTileCounts() {
   bool hasPartialEnd = bounds.visibleEnd != bounds.fullEnd ||
                        !endsWithTile(AttentionOp::TileKeyEnd) ||
                        !endsWithTile(AttentionOp::TileSeqlenK);
+  OpFoldResult visibleEnd = end(bounds.visibleEnd);
+  // The maximum of the clamp hides this bound, which copies need.
+  if (coversAllKeys())
+    visibleEnd = affine::makeComposedFoldedAffineMin(
+        b, b.getLoc(), AffineMap::getMultiDimIdentityMap(2, op.getContext()),
+        {visibleEnd, operands[2]});
   // Tiles are walked from the last visible one down.
-  numTiles = endTile =
-      apply(hasPartialEnd ? d0.ceilDiv(blockN) : d0.floorDiv(blockN),
-            {end(bounds.visibleEnd)});
+  numTiles = endTile = apply(
+      hasPartialEnd ? d0.ceilDiv(blockN) : d0.floorDiv(blockN), {visibleEnd});
   OpFoldResult numFull = endTile;
   if (hasPartialEnd)
     numFull = apply(d0.floorDiv(blockN), {end(bounds.fullEnd)});
@@ -456,7 +469,7 @@ Value TileExpander::branch(Value condition, function_ref<Value()> first,
 /// A partial tile that some warp of the block sees may hide all its keys from
 /// another. With sizes known at run time only, or with Q of the widest heads,
 /// there are no registers left to find out.
-void TileExpander::skipUnlessVisible(Value key) {
+void TileExpander::skipUnlessVisible(Value iteration) {
   bool hidesKeys = mask.causal || mask.windowLeft || mask.windowRight;
   bool isShared = schedule.getRowWarps() > 1 && schedule.getKeyWarps() == 1;
   bool hasSizes = getConstantIntValue(tileOperand(AttentionOp::TileSeqlenQ)) &&
@@ -471,16 +484,27 @@ void TileExpander::skipUnlessVisible(Value key) {
       getAsOpFoldResult(tileOperand(AttentionOp::TileSeqlenQ)),
       getAsOpFoldResult(tileOperand(AttentionOp::TileSeqlenK))};
   KeyBounds bounds = getKeyBounds(op.getContext(), mask, warpM);
-  Value end = asValue(affine::makeComposedFoldedAffineMin(
-      b, b.getLoc(), bounds.visibleEnd, operands));
-  Value visible = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, key, end);
+  // Iterations are compared and not keys: their bounds do not change in the
+  // loop, which need not know the key of a full tile.
+  AffineExpr end, bound, firstKey;
+  bindDims(op.getContext(), end, bound, firstKey);
+  auto compare = [&](arith::CmpIPredicate predicate, AffineExpr tile,
+                     OpFoldResult key) -> Value {
+    OpFoldResult first = getAsOpFoldResult(tileOperand(AttentionOp::TileKey));
+    Value limit = asValue(apply(end - tile, {endTile, key, first}));
+    return arith::CmpIOp::create(b, predicate, iteration, limit);
+  };
+  OpFoldResult visibleEnd = affine::makeComposedFoldedAffineMin(
+      b, b.getLoc(), bounds.visibleEnd, operands);
+  Value visible = compare(arith::CmpIPredicate::sge,
+                          (bound - firstKey).ceilDiv(blockN), visibleEnd);
   if (mask.windowLeft) {
-    Value begin = asValue(affine::makeComposedFoldedAffineMax(
-        b, b.getLoc(), bounds.visibleBegin, operands));
-    Value tileEnd = asValue(apply(b.getAffineDimExpr(0) + blockN, {key}));
-    visible = arith::AndIOp::create(
-        b, visible,
-        arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, tileEnd, begin));
+    OpFoldResult visibleBegin = affine::makeComposedFoldedAffineMax(
+        b, b.getLoc(), bounds.visibleBegin, operands);
+    visible = arith::AndIOp::create(b, visible,
+                                    compare(arith::CmpIPredicate::slt,
+                                            (bound - firstKey).floorDiv(blockN),
+                                            visibleBegin));
   }
   fcgpu::SkipUnlessOp::create(b, visible);
 }
@@ -491,7 +515,7 @@ Value TileExpander::maskWhenPartial(Value scores, Value iteration, Value key) {
                                  asValue(bound));
   };
   auto masked = [&] {
-    skipUnlessVisible(key);
+    skipUnlessVisible(iteration);
     return maskScores(scores, key);
   };
   auto head = [&] {
@@ -500,6 +524,21 @@ Value TileExpander::maskWhenPartial(Value scores, Value iteration, Value key) {
     return branch(isBefore(headEnd), masked, [&] { return scores; });
   };
   return mask.windowLeft ? branch(isBefore(tailBegin), head, masked) : head();
+}
+
+/// Whether the tile of an iteration is partial; null if no tile is.
+Value TileExpander::isPartial(Value iteration) {
+  Value holds;
+  auto add = [&](arith::CmpIPredicate predicate, OpFoldResult bound) {
+    Value isSide =
+        arith::CmpIOp::create(b, predicate, iteration, asValue(bound));
+    holds = holds ? arith::OrIOp::create(b, holds, isSide).getResult() : isSide;
+  };
+  if (getConstantIntValue(headEnd) != 0)
+    add(arith::CmpIPredicate::slt, headEnd);
+  if (mask.windowLeft)
+    add(arith::CmpIPredicate::sge, tailBegin);
+  return holds;
 }
 
 /// Columns 8 apart side by side: reduced, they leave eight partial results a
@@ -548,32 +587,56 @@ Value TileExpander::isAnyTrue(Value tile) {
       b, tile, none, ArrayRef<bool>{true, true}, vector::CombiningKind::OR);
 }
 
+/// `follow(tile)` if any of `exceeds` is true, else the tile as it is. A
+/// partial tile takes that branch, too, where it is masked first: full tiles
+/// then need no loop of their own to be rid of the mask.
+TileExpander::TileState
+TileExpander::followRarely(TileState tile, Value exceeds, Value isPartial,
+                           Value key,
+                           function_ref<TileState(TileState)> follow) {
+  Value follows = isAnyTrue(exceeds);
+  if (isPartial)
+    follows = arith::OrIOp::create(b, isPartial, follows);
+  auto values = [](TileState tile) {
+    return SmallVector<Value>{tile.state.acc, tile.state.rowMax,
+                              tile.state.rowSum, tile.scores};
+  };
+  auto ifOp = scf::IfOp::create(b, TypeRange(ValueRange(values(tile))), follows,
+                                /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(ifOp.elseBlock());
+  scf::YieldOp::create(b, values(tile));
+  b.setInsertionPointToStart(ifOp.thenBlock());
+  if (isPartial)
+    tile.scores = maskScores(tile.scores, key);
+  scf::YieldOp::create(b, values(follow(tile)));
+  return {{ifOp.getResult(0), ifOp.getResult(1), ifOp.getResult(2)},
+          ifOp.getResult(3)};
+}
+
 /// Follows the maximum only if some score of the warp's rows exceeds its row's
 /// by a factor of 2^8 after exponentiation (FlashAttention-4's conditional
 /// rescaling): P then stays within the range of f16, and O and the sum relative
 /// to the old maximum are as good.
-TileExpander::State TileExpander::followMaxRarely(State state, Value scores) {
-  Value limits =
-      arith::AddFOp::create(b, state.rowMax, constant(getSlack(), {warpM}));
-  Value partialMax = vector::MultiDimReductionOp::create(
-      b, groupColumns(scores), constant(kMinusInf, {warpM, 8}),
-      ArrayRef<bool>{false, true, false}, vector::CombiningKind::MAXNUMF);
+TileExpander::TileState
+TileExpander::followMaxRarely(TileState tile, Value isPartial, Value key) {
+  auto getPartialMax = [&](Value scores) -> Value {
+    return vector::MultiDimReductionOp::create(
+        b, groupColumns(scores), constant(kMinusInf, {warpM, 8}),
+        ArrayRef<bool>{false, true, false}, vector::CombiningKind::MAXNUMF);
+  };
+  Value limits = arith::AddFOp::create(b, tile.state.rowMax,
+                                       constant(getSlack(), {warpM}));
   Value exceeds = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT,
-                                        partialMax, broadcastRows(limits, 8));
-  Type types[] = {state.acc.getType(), state.rowMax.getType(),
-                  state.rowSum.getType()};
-  auto ifOp = scf::IfOp::create(b, types, isAnyTrue(exceeds),
-                                /*withElseRegion=*/true);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(ifOp.thenBlock());
-  Value rowMax = vector::MultiDimReductionOp::create(
-      b, partialMax, state.rowMax, ArrayRef<bool>{false, true},
-      vector::CombiningKind::MAXNUMF);
-  State next = followMax(state, rowMax);
-  scf::YieldOp::create(b, ValueRange{next.acc, next.rowMax, next.rowSum});
-  b.setInsertionPointToStart(ifOp.elseBlock());
-  scf::YieldOp::create(b, ValueRange{state.acc, state.rowMax, state.rowSum});
-  return {ifOp.getResult(0), ifOp.getResult(1), ifOp.getResult(2)};
+                                        getPartialMax(tile.scores),
+                                        broadcastRows(limits, 8));
+  auto follow = [&](TileState tile) -> TileState {
+    Value rowMax = vector::MultiDimReductionOp::create(
+        b, getPartialMax(tile.scores), tile.state.rowMax,
+        ArrayRef<bool>{false, true}, vector::CombiningKind::MAXNUMF);
+    return {followMax(tile.state, rowMax), tile.scores};
+  };
+  return followRarely(tile, exceeds, isPartial, key, follow);
 }
 
 /// The sign bits of a tile, as flags that are set where it is not negative.
@@ -598,39 +661,31 @@ Value TileExpander::isFoldedEmpty(State state) {
 /// row that has seen no key starts at 0 and takes any maximum; its sum is +0,
 /// which is the only one without a sign bit. Also returns the scores relative
 /// to the new start.
-std::pair<TileExpander::State, Value> TileExpander::followStart(State state,
-                                                                Value scores) {
+TileExpander::TileState TileExpander::followStart(TileState tile,
+                                                  Value isPartial, Value key) {
   Value exceeds = vector::MultiDimReductionOp::create(
-      b, groupColumns(getClearSigns(scores)), getClearSigns(state.rowSum),
-      ArrayRef<bool>{false, true, false}, vector::CombiningKind::OR);
-  Type types[] = {state.acc.getType(), state.rowMax.getType(),
-                  state.rowSum.getType(), scores.getType()};
-  auto ifOp = scf::IfOp::create(b, types, isAnyTrue(exceeds),
-                                /*withElseRegion=*/true);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(ifOp.thenBlock());
-  Value zero = constant(0, {warpM});
-  Value tileMax = vector::MultiDimReductionOp::create(
-      b, scores, constant(kMinusInf, {warpM}), ArrayRef<bool>{false, true},
-      vector::CombiningKind::MAXNUMF);
-  Value raise = getSafeMax(
-      arith::AddFOp::create(b, tileMax, constant(getSlack(), {warpM})));
-  Value growth = arith::MaxNumFOp::create(b, raise, zero);
-  raise = arith::SelectOp::create(b, isFoldedEmpty(state), raise, growth);
-  Value factors = math::Exp2Op::create(
-      b,
-      arith::MulFOp::create(b, growth, constant(-getExponentScale(), {warpM})));
-  scf::YieldOp::create(
-      b, ValueRange{
-             rescaleRows(state.acc, factors),
+      b, groupColumns(getClearSigns(tile.scores)),
+      getClearSigns(tile.state.rowSum), ArrayRef<bool>{false, true, false},
+      vector::CombiningKind::OR);
+  auto follow = [&](TileState tile) -> TileState {
+    auto [state, scores] = tile;
+    Value zero = constant(0, {warpM});
+    Value tileMax = vector::MultiDimReductionOp::create(
+        b, scores, constant(kMinusInf, {warpM}), ArrayRef<bool>{false, true},
+        vector::CombiningKind::MAXNUMF);
+    Value raise = getSafeMax(
+        arith::AddFOp::create(b, tileMax, constant(getSlack(), {warpM})));
+    Value growth = arith::MaxNumFOp::create(b, raise, zero);
+    raise = arith::SelectOp::create(b, isFoldedEmpty(state), raise, growth);
+    Value factors = math::Exp2Op::create(
+        b, arith::MulFOp::create(b, growth,
+                                 constant(-getExponentScale(), {warpM})));
+    return {{rescaleRows(state.acc, factors),
              arith::SubFOp::create(b, state.rowMax, raise),
-             rescaleRows(state.rowSum, factors),
-             arith::SubFOp::create(b, scores, broadcastRows(raise, blockN))});
-  b.setInsertionPointToStart(ifOp.elseBlock());
-  scf::YieldOp::create(
-      b, ValueRange{state.acc, state.rowMax, state.rowSum, scores});
-  return {{ifOp.getResult(0), ifOp.getResult(1), ifOp.getResult(2)},
-          ifOp.getResult(3)};
+             rescaleRows(state.rowSum, factors)},
+            arith::SubFOp::create(b, scores, broadcastRows(raise, blockN))};
+  };
+  return followRarely(tile, exceeds, isPartial, key, follow);
 }
 
 /// The state with the row maximum in the place of the start.
@@ -697,23 +752,24 @@ TileExpander::State TileExpander::buildIteration(Value query, Value iteration,
                            : constant(0.0f, {warpM, blockN});
   Value scores = buildScores(query, key, start);
   scores = changeScores(scores, key);
-  scores = maskWhenPartial(scores, iteration, key);
-
-  switch (schedule.getRowMax()) {
-  case fcgpu::RowMax::Folded:
-    std::tie(state, scores) = followStart(state, scores);
-    return accumulate(state, scores, key, constant(kSlack, {warpM, blockN}));
-  case fcgpu::RowMax::Stale:
-    state = followMaxRarely(state, scores);
-    break;
-  case fcgpu::RowMax::Exact:
+  if (schedule.getRowMax() == fcgpu::RowMax::Exact) {
+    scores = maskWhenPartial(scores, iteration, key);
     Value rowMax = vector::MultiDimReductionOp::create(
         b, scores, state.rowMax, ArrayRef<bool>{false, true},
         vector::CombiningKind::MAXNUMF);
     state = followMax(state, rowMax);
-    break;
+    return accumulate(state, scores, key, getAddend(state));
   }
-  return accumulate(state, scores, key, getAddend(state));
+  Value partial = isPartial(iteration);
+  if (partial)
+    skipUnlessVisible(iteration);
+  if (isFolded()) {
+    TileState tile = followStart({state, scores}, partial, key);
+    Value slack = constant(kSlack, {warpM, blockN});
+    return accumulate(tile.state, tile.scores, key, slack);
+  }
+  TileState tile = followMaxRarely({state, scores}, partial, key);
+  return accumulate(tile.state, tile.scores, key, getAddend(tile.state));
 }
 
 /// The state before the first tile.

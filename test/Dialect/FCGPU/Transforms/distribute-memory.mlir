@@ -60,6 +60,41 @@ gpu.module @kernels {
 #schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 16,
   num_warps = 4, num_stages = 2, query = registers,
   grid_order = query_fastest, min_blocks = 0>
+!ring = !fcgpu.ring<2x16x64xf16>
+
+// Rows that all exist are not compared with the number of rows. All of them are
+// filled with zeros where the predicate of an early copy is false.
+
+// CHECK-LABEL: gpu.func @copy_in_bounds_reads_all_rows
+// CHECK-SAME:    %[[IS_TILE:[^:]+]]: i1
+gpu.module @kernels {
+  gpu.func @copy_in_bounds_reads_all_rows(%key: memref<?x64xf16>, %row: index,
+                                          %is_tile: i1)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    // CHECK-DAG:  %[[C0:.+]] = arith.constant 0 : index
+    // CHECK-DAG:  %[[C8:.+]] = arith.constant 8 : index
+    // CHECK-NOT:  arith.cmpi
+    // CHECK:      nvgpu.device_async_copy %{{.+}}, 8 {bypassL1}
+    // CHECK-NOT:  arith.cmpi
+    // CHECK:      %[[ELEMENTS:.+]] = arith.select %[[IS_TILE]], %[[C8]], %[[C0]] : index
+    // CHECK:      nvgpu.device_async_copy %{{.+}}, 8, %[[ELEMENTS]] {bypassL1}
+    // CHECK:      gpu.return
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %ring = fcgpu.alloc_ring : !ring
+    fcgpu.copy %key[%row, %c0] to %ring[%c0] by block in_bounds
+        : memref<?x64xf16> to !ring
+    fcgpu.copy %key[%row, %c0] to %ring[%c1] by block if %is_tile zero_fill in_bounds
+        : memref<?x64xf16> to !ring
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 16,
+  num_warps = 4, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
 !ring = !fcgpu.ring<1x16x64xf16>
 
 // 32 lanes copy 4 rows at once, so there are four copies, each of its own row

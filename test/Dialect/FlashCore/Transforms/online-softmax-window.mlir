@@ -21,6 +21,7 @@
 // CHECK-DAG: #[[$TAIL:.+]] = affine_map<()[s0] -> (-(s0 ceildiv 64) + 2)>
 // CHECK-DAG: #[[$KEY:.+]] = affine_map<(d0) -> (d0 * -64 + 64)>
 // CHECK-DAG: #[[$FIRST:.+]] = affine_map<(d0) -> (d0 - 108)>
+// CHECK-DAG: #[[$END_SEEN:.+]] = affine_map<(d0) -> (-(d0 floordiv 64) + 2)>
 
 // CHECK-LABEL: gpu.func @window_left
 // CHECK-SAME:    %[[ROW:[^:]+]]: index) kernel
@@ -50,8 +51,10 @@ gpu.module @kernels {
     // CHECK-NEXT:     scf.yield %[[HEAD_SCORES]]
     // CHECK-NEXT:   } else {
     // Hidden from a warp whose last row ends, or whose first row begins, elsewhere.
-    // CHECK:          %[[HAS_BEGUN:.+]] = arith.cmpi slt, %[[KEY]], %{{.+}} : index
-    // CHECK:          %[[ENDS_LATER:.+]] = arith.cmpi sgt, %{{.+}}, %{{.+}} : index
+    // CHECK:          %[[HAS_BEGUN:.+]] = arith.cmpi sge, %[[I]], %{{.+}} : index
+    // CHECK:          %[[VISIBLE_KEY:.+]] = affine.max #{{.+}}()[%[[ROW]]]
+    // CHECK-NEXT:     %[[END_SEEN:.+]] = affine.apply #[[$END_SEEN]](%[[VISIBLE_KEY]])
+    // CHECK-NEXT:     %[[ENDS_LATER:.+]] = arith.cmpi slt, %[[I]], %[[END_SEEN]] : index
     // CHECK-NEXT:     %[[SEES:.+]] = arith.andi %[[HAS_BEGUN]], %[[ENDS_LATER]] : i1
     // CHECK-NEXT:     fcgpu.skip_unless %[[SEES]]
     // CHECK-NEXT:     %[[TAIL_MASKED:.+]] = fcgpu.map_scores %[[SCORES]][%[[ROW]], %[[KEY]]]
@@ -200,6 +203,7 @@ gpu.module @kernels {
 // CHECK-DAG: #[[$FULL_END:.+]] = affine_map<()[s0, s1, s2] -> (s0, s0 + s1 - s2 + 11)>
 // CHECK-DAG: #[[$VISIBLE_BEGIN:.+]] = affine_map<()[s0, s1, s2] -> (s0 + s2 - s1 - 20)>
 // CHECK-DAG: #[[$FULL_BEGIN:.+]] = affine_map<()[s0, s1, s2] -> (s0 + s2 - s1 + 11)>
+// CHECK-DAG: #[[$SMALLER:.+]] = affine_map<()[s0, s1] -> (s0, s1)>
 // CHECK-DAG: #[[$END_TILE:.+]] = affine_map<()[s0] -> (s0 ceildiv 64)>
 // CHECK-DAG: #[[$TO_FLOOR:.+]] = affine_map<()[s0, s1] -> (-(s1 floordiv 64) + s0 ceildiv 64)>
 // CHECK-DAG: #[[$TO_CEIL:.+]] = affine_map<()[s0, s1] -> (-(s1 ceildiv 64) + s0 ceildiv 64)>
@@ -214,7 +218,8 @@ gpu.module @kernels {
       %q: !qo, %k: !kv, %v: !kv, %o: !qo, %row: index, %seqlen_q: index,
       %seqlen_k: index) kernel {
     // CHECK:      %[[VISIBLE_END:.+]] = affine.min #[[$VISIBLE_END]]()[%[[SEQLEN_K]], %[[ROW]], %[[SEQLEN_Q]]]
-    // CHECK:      %[[END:.+]] = arith.maxsi %[[VISIBLE_END]],
+    // CHECK:      %[[CLAMPED_END:.+]] = arith.maxsi %[[VISIBLE_END]],
+    // CHECK:      %[[END:.+]] = affine.min #[[$SMALLER]]()[%[[CLAMPED_END]], %[[SEQLEN_K]]]
     // CHECK:      affine.apply #[[$END_TILE]]()[%[[END]]]
     // CHECK:      %[[FULL_END:.+]] = affine.min #[[$FULL_END]]()[%[[SEQLEN_K]], %[[ROW]], %[[SEQLEN_Q]]]
     // CHECK:      %[[LAST_FULL:.+]] = arith.maxsi %[[FULL_END]],
@@ -385,6 +390,45 @@ gpu.module @kernels {
           window_left(20)
           {fcgpu.schedule = #schedule}
     } {mapping = [#gpu.warp<linear_dim_0>]}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 64,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0, row_max = stale, row_sum = mma>
+!qo = memref<1x1x16x32xf16, strided<[2048, 2048, 32, 1], offset: ?>>
+!kv = memref<1x1x100x32xf16>
+
+// The partial tiles of both ends take the branch of a growing maximum.
+
+// CHECK-DAG: #[[$TAIL:.+]] = affine_map<()[s0] -> (-(s0 ceildiv 64) + 2)>
+
+// CHECK-LABEL: gpu.func @stale_maximum_masks_both_ends
+gpu.module @kernels {
+  gpu.func @stale_maximum_masks_both_ends(%q: !qo, %k: !kv, %v: !kv, %o: !qo,
+                                          %row: index) kernel {
+    // CHECK:      %[[TAIL:.+]] = affine.apply #[[$TAIL]]()[%{{.+}}]
+    // CHECK:      scf.for %[[I:[^ ]+]] = %
+    // CHECK:        vector.contract
+    // CHECK:        %[[ONE:.+]] = arith.constant 1 : index
+    // CHECK-NEXT:   %[[IS_HEAD:.+]] = arith.cmpi slt, %[[I]], %[[ONE]] : index
+    // CHECK-NEXT:   %[[IS_TAIL:.+]] = arith.cmpi sge, %[[I]], %[[TAIL]] : index
+    // CHECK-NEXT:   %[[IS_PARTIAL:.+]] = arith.ori %[[IS_HEAD]], %[[IS_TAIL]] : i1
+    // CHECK:        %[[FOLLOWS:.+]] = arith.ori %[[IS_PARTIAL]], %{{.+}} : i1
+    // CHECK-NEXT:   scf.if %[[FOLLOWS]]
+    // CHECK-NEXT:     fcgpu.map_scores
+    // CHECK-NOT:    fcgpu.map_scores
+    // CHECK:      gpu.return
+    %zero = arith.constant 0 : index
+    %seqlen_q = arith.constant 128 : index
+    %seqlen_k = arith.constant 100 : index
+    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k)
+        window_left(80)
+        {fcgpu.schedule = #schedule}
     gpu.return
   }
 }

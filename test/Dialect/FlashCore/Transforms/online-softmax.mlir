@@ -279,6 +279,7 @@ gpu.module @kernels {
 
 // Of s keys, ceil(s / 64) tiles are visited and s mod 64 != 0 of them masked.
 
+// CHECK-DAG: #[[$SMALLER:.+]] = affine_map<()[s0, s1] -> (s0, s1)>
 // CHECK-DAG: #[[$NUM_TILES:.+]] = affine_map<()[s0] -> (s0 ceildiv 64)>
 // CHECK-DAG: #[[$NUM_MASKED:.+]] = affine_map<()[s0, s1] -> (-(s1 floordiv 64) + s0 ceildiv 64)>
 // CHECK-DAG: #[[$LAST:.+]] = affine_map<()[s0] -> (s0 - 1)>
@@ -289,7 +290,8 @@ gpu.module @kernels {
   gpu.func @dynamic_keys_may_have_a_tail(%q: !qo, %k: !kv, %v: !kv, %o: !qo,
                                          %row: index, %seqlen_k: index) kernel {
     // CHECK:     %[[END:.+]] = affine.min #{{.+}}()[%[[SEQLEN_K]]]
-    // CHECK:     %[[VISIBLE:.+]] = arith.maxsi %[[END]], %{{.+}} : index
+    // CHECK:     %[[CLAMPED:.+]] = arith.maxsi %[[END]], %{{.+}} : index
+    // CHECK:     %[[VISIBLE:.+]] = affine.min #[[$SMALLER]]()[%[[CLAMPED]], %[[SEQLEN_K]]]
     // CHECK:     %[[NUM_TILES:.+]] = affine.apply #[[$NUM_TILES]]()[%[[VISIBLE]]]
     // CHECK:     %[[NUM_MASKED:.+]] = affine.apply #[[$NUM_MASKED]]()
     // CHECK:     scf.for %[[I:.+]] = %{{.+}} to %[[NUM_TILES]]
@@ -491,13 +493,15 @@ gpu.module @kernels {
     // CHECK:        %[[PARTIAL:.+]] = vector.multi_reduction <maxnumf>, %[[GROUPS]], %{{.+}} [1] : vector<16x8x8xf32> to vector<16x8xf32>
     // CHECK:        %[[EXCEEDS:.+]] = arith.cmpf ogt, %[[PARTIAL]], %{{.+}} : vector<16x8xf32>
     // CHECK:        %[[ANY:.+]] = vector.multi_reduction <or>, %[[EXCEEDS]], %{{.+}} [0, 1] : vector<16x8xi1> to i1
-    // CHECK:        %[[STATE:.+]]:3 = scf.if %[[ANY]]
-    // CHECK:          %[[NEW_MAX:.+]] = vector.multi_reduction <maxnumf>, %[[PARTIAL]], %[[MAX]] [1]
+    // CHECK:        %[[STATE:.+]]:4 = scf.if %[[ANY]]
+    // CHECK:          %[[NEW_GROUPS:.+]] = vector.shape_cast %[[SCORES]]
+    // CHECK:          %[[NEW_PARTIAL:.+]] = vector.multi_reduction <maxnumf>, %[[NEW_GROUPS]], %{{.+}} [1]
+    // CHECK:          %[[NEW_MAX:.+]] = vector.multi_reduction <maxnumf>, %[[NEW_PARTIAL]], %[[MAX]] [1]
     // CHECK:          %[[NEW_ACC:.+]] = arith.mulf %[[ACC]]
     // CHECK:          %[[NEW_SUM:.+]] = arith.mulf %[[SUM]]
-    // CHECK:          scf.yield %[[NEW_ACC]], %[[NEW_MAX]], %[[NEW_SUM]]
+    // CHECK:          scf.yield %[[NEW_ACC]], %[[NEW_MAX]], %[[NEW_SUM]], %[[SCORES]]
     // CHECK:        } else {
-    // CHECK-NEXT:     scf.yield %[[ACC]], %[[MAX]], %[[SUM]]
+    // CHECK-NEXT:     scf.yield %[[ACC]], %[[MAX]], %[[SUM]], %[[SCORES]]
     // CHECK:        %[[P_HALF:.+]] = arith.truncf %{{.+}} : vector<16x64xf32> to vector<16x64xf16>
     // CHECK:        %[[ONES:.+]] = arith.constant dense<1.000000e+00> : vector<64x8xf16>
     // CHECK:        %[[SUMS:.+]] = vector.contract {{.+}} %[[P_HALF]], %[[ONES]], %[[STATE]]#2
@@ -570,6 +574,91 @@ gpu.module @kernels {
 
 // -----
 
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 64,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0, row_max = folded, row_sum = mma>
+!qo = memref<1x1x16x32xf16, strided<[2048, 2048, 32, 1], offset: ?>>
+!kv = memref<1x1x100x32xf16>
+
+// A partial tile takes the branch of a growing maximum, where it is masked: one
+// comparison a tile tells it from the full ones.
+
+// CHECK-LABEL: gpu.func @folded_maximum_of_a_partial_tile
+gpu.module @kernels {
+  gpu.func @folded_maximum_of_a_partial_tile(%q: !qo, %k: !kv, %v: !kv,
+                                             %o: !qo, %row: index) kernel {
+    // CHECK:      scf.for %[[I:.+]] = {{.+}} iter_args(%[[ACC:.+]] = %{{.+}}, %[[START:.+]] = %{{.+}}, %[[SUM:.+]] = %{{.+}})
+    // CHECK:        %[[SCORES:.+]] = vector.contract
+    // CHECK:        %[[NUM_MASKED:.+]] = arith.constant 1 : index
+    // CHECK:        %[[IS_PARTIAL:.+]] = arith.cmpi slt, %[[I]], %[[NUM_MASKED]] : index
+    // CHECK-NOT:    fcgpu.skip_unless
+    // CHECK:        %[[ANY:.+]] = vector.multi_reduction <or>, {{.+}} : vector<16x8xi1> to i1
+    // CHECK:        %[[FOLLOWS:.+]] = arith.ori %[[IS_PARTIAL]], %[[ANY]] : i1
+    // CHECK-NEXT:   %{{.+}}:4 = scf.if %[[FOLLOWS]]
+    // CHECK-NEXT:     %[[MASKED:.+]] = fcgpu.map_scores %[[SCORES]]
+    // CHECK:          vector.multi_reduction <maxnumf>, %[[MASKED]],
+    // CHECK:          %[[NEW_SCORES:.+]] = arith.subf %[[MASKED]]
+    // CHECK:          scf.yield %{{.+}}, %{{.+}}, %{{.+}}, %[[NEW_SCORES]]
+    // CHECK:        } else {
+    // CHECK-NEXT:     scf.yield %[[ACC]], %[[START]], %[[SUM]], %[[SCORES]]
+    // CHECK-NOT:    fcgpu.map_scores
+    // CHECK:      gpu.return
+    %zero = arith.constant 0 : index
+    %seqlen_q = arith.constant 128 : index
+    %seqlen_k = arith.constant 100 : index
+    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k)
+        {fcgpu.schedule = #schedule}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 16,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0, row_max = stale, row_sum = mma>
+!qo = memref<1x1x16x32xf16, strided<[2048, 2048, 32, 1], offset: ?>>
+!kv = memref<1x1x128x32xf16>
+
+// The same of a stale maximum, which is that of the masked scores. A warp that
+// sees nothing of a tile skips it before.
+
+// CHECK-LABEL: gpu.func @stale_maximum_of_a_partial_tile
+gpu.module @kernels {
+  gpu.func @stale_maximum_of_a_partial_tile(%q: !qo, %k: !kv, %v: !kv,
+                                            %o: !qo) kernel
+      attributes {fcgpu.schedule = #schedule} {
+    // CHECK:      scf.for %[[I:.+]] = {{.+}} iter_args(%{{.+}} = %{{.+}}, %[[MAX:.+]] = %{{.+}}, %{{.+}} = %{{.+}})
+    // CHECK:        %[[SCORES:.+]] = vector.contract
+    // CHECK:        %[[IS_PARTIAL:.+]] = arith.cmpi slt, %[[I]], %{{.+}} : index
+    // CHECK:        %[[SEES:.+]] = arith.cmpi sge, %[[I]], %{{.+}} : index
+    // CHECK-NEXT:   fcgpu.skip_unless %[[SEES]]
+    // CHECK:        %[[ANY:.+]] = vector.multi_reduction <or>, {{.+}} : vector<16x8xi1> to i1
+    // CHECK:        %[[FOLLOWS:.+]] = arith.ori %[[IS_PARTIAL]], %[[ANY]] : i1
+    // CHECK-NEXT:   %{{.+}}:4 = scf.if %[[FOLLOWS]]
+    // CHECK-NEXT:     %[[MASKED:.+]] = fcgpu.map_scores %[[SCORES]]
+    // CHECK:          %[[GROUPS:.+]] = vector.shape_cast %[[MASKED]] :
+    // CHECK:          %[[PARTIAL_MAX:.+]] = vector.multi_reduction <maxnumf>, %[[GROUPS]], %{{.+}} [1]
+    // CHECK:          vector.multi_reduction <maxnumf>, %[[PARTIAL_MAX]], %[[MAX]] [1]
+    // CHECK:          scf.yield %{{.+}}, %{{.+}}, %{{.+}}, %[[MASKED]]
+    // CHECK-NOT:    fcgpu.map_scores
+    // CHECK:      gpu.return
+    %zero = arith.constant 0 : index
+    %seqlen = arith.constant 128 : index
+    scf.forall (%warp) in (2) {
+      %row = affine.apply affine_map<(d0) -> (d0 * 16)>(%warp)
+      flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+          tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen)
+          causal(bottom_right)
+          {fcgpu.schedule = #schedule}
+    } {mapping = [#gpu.warp<linear_dim_0>]}
+    gpu.return
+  }
+}
+
+// -----
+
 #schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 16,
   num_warps = 2, num_stages = 2, query = registers,
   grid_order = query_fastest, min_blocks = 0>
@@ -580,6 +669,7 @@ gpu.module @kernels {
 // warp's 16 rows see.
 
 // CHECK-DAG:   #[[$END:.+]] = affine_map<(d0) -> (128, d0 * 16 + 16)>
+// CHECK-DAG:   #[[$FIRST:.+]] = affine_map<(d0) -> (-(d0 ceildiv 16) + 2)>
 // CHECK-LABEL: gpu.func @masked_tile_may_be_hidden_from_a_warp
 gpu.module @kernels {
   gpu.func @masked_tile_may_be_hidden_from_a_warp(%q: !qo, %k: !kv, %v: !kv,
@@ -588,7 +678,8 @@ gpu.module @kernels {
     // CHECK:      scf.forall (%[[WARP:.+]]) in (2)
     // CHECK:        scf.if
     // CHECK:          %[[LAST:.+]] = affine.min #[[$END]](%[[WARP]])
-    // CHECK:          %[[SEES:.+]] = arith.cmpi slt, %{{.+}}, %[[LAST]] : index
+    // CHECK:          %[[FIRST:.+]] = affine.apply #[[$FIRST]](%[[LAST]])
+    // CHECK:          %[[SEES:.+]] = arith.cmpi sge, %{{.+}}, %[[FIRST]] : index
     // CHECK:          fcgpu.skip_unless %[[SEES]]
     // CHECK:          fcgpu.map_scores
     %zero = arith.constant 0 : index

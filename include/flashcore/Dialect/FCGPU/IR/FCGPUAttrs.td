@@ -111,7 +111,8 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
     * `overlap`: `qk` computes Q K^T of the next tile beside the softmax and P V
       of this one, for the registers of a second S
     * `row_max`: `stale` keeps the maximum (and O) of earlier tiles until a score
-      exceeds it by a factor of 2^8, instead of rescaling O for every tile;
+      exceeds it by a factor of 2^8, instead of rescaling O for every tile (but
+      for partial tiles, which rescale it and need no loop of their own so);
       `folded` does too, and Q K^T starts at the negative of the maximum, so that
       the sign bits of the scores tell which exceed it. Folded, nothing but the
       scale may change the scores (no softcap, no bias)

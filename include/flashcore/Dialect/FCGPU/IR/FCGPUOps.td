@@ -40,8 +40,9 @@ def FCGPU_CopyOp : FCGPU_Op<"copy", [AttrSizedOperandSegments]> {
   let description = [{
     Copies rows x cols elements of `source`, from `indices` on (the last two
     indices are the row and column of the tile's corner), into the slot of tile
-    number `tile`. Rows past the end of the source are filled with zeros. The
-    columns must all exist.
+    number `tile`. Rows past the end of the source are filled with zeros; with
+    `in_bounds` there are none, wherever the predicate is true. The columns must
+    all exist.
 
     The work is shared by all threads of the `block`, or of one `warp`; all of
     them must execute the op. It is asynchronous: `fcgpu.commit_copies` closes a
@@ -64,10 +65,11 @@ def FCGPU_CopyOp : FCGPU_Op<"copy", [AttrSizedOperandSegments]> {
       Index:$tile,
       Optional<I1>:$predicate,
       FCGPU_CopyScope:$scope,
-      UnitAttr:$zero_fill);
+      UnitAttr:$zero_fill,
+      UnitAttr:$in_bounds);
   let assemblyFormat = [{
     $source `[` $indices `]` `to` $ring `[` $tile `]` `by` $scope
-    (`if` $predicate^)? (`zero_fill` $zero_fill^)?
+    (`if` $predicate^)? (`zero_fill` $zero_fill^)? (`in_bounds` $in_bounds^)?
     attr-dict `:` type($source) `to` type($ring)
   }];
   let hasVerifier = 1;

@@ -123,6 +123,27 @@ def InsertBarriersPass : Pass<"flashcore-insert-barriers", "::mlir::gpu::GPUFunc
                            "::mlir::NVVM::NVVMDialect"];
 }
 
+def InferInBoundsPass : Pass<"flashcore-infer-in-bounds", "::mlir::gpu::GPUFuncOp"> {
+  let summary = "Find the copies of tiles whose rows all exist";
+  let description = [{
+    Phase 5. Precondition: none, but of a loop's copies only flashcore-pipeline-loops
+    tells those of its first tiles from the others. Postcondition: every
+    `fcgpu.copy` of which the bounds of its row prove that the tile ends before its
+    source does is `in_bounds`. With tiles walked from the last one down, these are
+    all of a loop: only the first tile may end past the source.
+
+    ```mlir
+    scf.for %i = %c0 to %n step %c1 {
+      %row = affine.apply affine_map<(d0)[s0] -> ((s0 ceildiv 64 - d0 - 2) * 64)>(%i)[%seqlen]
+      fcgpu.copy %key[%c0, %c0, %row, %c0] to %ring[%next] by block if %has_next
+      // becomes
+      fcgpu.copy %key[%c0, %c0, %row, %c0] to %ring[%next] by block if %has_next in_bounds
+    ```
+  }];
+  let statistics = [Statistic<"numInBounds", "num-in-bounds",
+                              "Copies of tiles whose rows all exist">];
+}
+
 def SplitMaskedTilesPass : Pass<"flashcore-split-masked-tiles", "::mlir::gpu::GPUFuncOp"> {
   let summary = "Split loops so that full tiles run without mask code";
   let description = [{
