@@ -224,11 +224,12 @@ struct DistributeAny final : OpConversionPattern<vector::MultiDimReductionOp> {
     if (isa<VectorType>(any.getType()))
       any = arith::OrIOp::create(b, vector::ExtractOp::create(b, any, 0),
                                  vector::ExtractOp::create(b, any, 1));
+    // What all lanes have in common comes before the vote: behind it, ptxas
+    // takes the result through uniform registers and back.
+    any = arith::OrIOp::create(b, any, adaptor.getAcc().front());
     Value all = arith::ConstantOp::create(b, b.getI32IntegerAttr(-1));
-    any = NVVM::VoteSyncOp::create(b, b.getI1Type(), all, any,
-                                   NVVM::VoteSyncKind::any);
-    rewriter.replaceOpWithNewOp<arith::OrIOp>(op, any,
-                                              adaptor.getAcc().front());
+    rewriter.replaceOpWithNewOp<NVVM::VoteSyncOp>(op, b.getI1Type(), all, any,
+                                                  NVVM::VoteSyncKind::any);
     return success();
   }
 };

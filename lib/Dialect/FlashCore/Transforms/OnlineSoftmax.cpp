@@ -127,7 +127,7 @@ private:
   Value rescaleRows(Value tile, Value factors);
   State followMax(State state, Value rowMax);
   float getSlack();
-  Value isAnyTrue(Value tile);
+  Value isAnyTrue(Value tile, Value orElse);
   Value getClearSigns(Value tile);
   Value isFoldedEmpty(State state);
   TileState followMaxRarely(TileState tile, Value isPartial, Value key);
@@ -580,11 +580,13 @@ TileExpander::State TileExpander::followMax(State state, Value rowMax) {
 /// The slack in units of the raw scores.
 float TileExpander::getSlack() { return kSlack / getExponentScale(); }
 
-/// Whether any element of a tile of i1 is true.
-Value TileExpander::isAnyTrue(Value tile) {
-  Value none = arith::ConstantOp::create(b, b.getBoolAttr(false));
+/// Whether any element of a tile of i1 is true, or `orElse` (which may be
+/// null).
+Value TileExpander::isAnyTrue(Value tile, Value orElse) {
+  if (!orElse)
+    orElse = arith::ConstantOp::create(b, b.getBoolAttr(false));
   return vector::MultiDimReductionOp::create(
-      b, tile, none, ArrayRef<bool>{true, true}, vector::CombiningKind::OR);
+      b, tile, orElse, ArrayRef<bool>{true, true}, vector::CombiningKind::OR);
 }
 
 /// `follow(tile)` if any of `exceeds` is true, else the tile as it is. A
@@ -594,9 +596,7 @@ TileExpander::TileState
 TileExpander::followRarely(TileState tile, Value exceeds, Value isPartial,
                            Value key,
                            function_ref<TileState(TileState)> follow) {
-  Value follows = isAnyTrue(exceeds);
-  if (isPartial)
-    follows = arith::OrIOp::create(b, isPartial, follows);
+  Value follows = isAnyTrue(exceeds, isPartial);
   auto values = [](TileState tile) {
     return SmallVector<Value>{tile.state.acc, tile.state.rowMax,
                               tile.state.rowSum, tile.scores};
