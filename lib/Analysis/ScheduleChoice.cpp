@@ -464,17 +464,17 @@ static int64_t chooseGridHeads(const AttentionProblem &problem,
 }
 
 /// How a throughput schedule follows the row maximum. Folded costs the least in
-/// full tiles and the most in those where a maximum grows, as in the partial
-/// tiles of a causal mask; and it takes two registers a row of lanes more.
+/// full tiles, and takes two registers a row of lanes more, which wide heads
+/// lack.
 static RowMax chooseRareMax(const AttentionProblem &problem,
                             const ScheduleOptions &options,
                             const ScheduleChoice &choice) {
-  int64_t dim = std::max(problem.headDim, problem.headDimV);
+  constexpr int64_t columnsWithSpareRegisters = 80;
   bool isPossible = !problem.hasSoftcap && !problem.hasBias &&
                     choice.overlap == Overlap::None &&
                     options.rowSum.value_or(RowSum::Mma) == RowSum::Mma;
-  bool pays = dim <= 80 || (dim <= 128 && choice.blockN >= kMiddleBlockN &&
-                            !problem.isCausal);
+  bool pays =
+      std::max(problem.headDim, problem.headDimV) <= columnsWithSpareRegisters;
   return isPossible && pays ? RowMax::Folded : RowMax::Stale;
 }
 

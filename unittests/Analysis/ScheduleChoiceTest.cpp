@@ -447,7 +447,7 @@ TEST(ScheduleDefaults, GridsOfFewWavesHaveSmallerBlocks) {
   EXPECT_EQ(half.numWarps, 4);
   EXPECT_EQ(half.blockN, 64);
   EXPECT_EQ(half.query, QueryPlacement::Registers);
-  EXPECT_EQ(half.rowMax, RowMax::Folded);
+  EXPECT_EQ(half.rowMax, RowMax::Stale);
 }
 
 // Heads take turns where blocks of 64 rows would have all of them read K and V
@@ -491,19 +491,16 @@ TEST(ScheduleDefaults, TilesOf48KeysForWideHeadsOfKnownLength) {
 }
 
 TEST(ScheduleDefaults, TheMaximumIsFoldedWhereThatPays) {
-  EXPECT_EQ(choose(makeProblem(64, 64), ada()).rowMax, RowMax::Folded);
-  EXPECT_EQ(choose(makeProblem(64, 64), ada()).rowSum, RowSum::Mma);
-  EXPECT_EQ(choose(makeProblem(96, 96), ada()).rowMax, RowMax::Stale);
-  AttentionProblem causal = makeLargeProblem(96, 4096);
-  EXPECT_EQ(choose(causal, ada()).rowMax, RowMax::Folded);
-  causal.isCausal = true;
-  EXPECT_EQ(choose(causal, ada()).rowMax, RowMax::Stale);
-  EXPECT_EQ(choose(makeProblem(128, 128), ada()).rowMax, RowMax::Stale);
+  for (int64_t headDim : {64, 80})
+    for (bool isCausal : {false, true}) {
+      AttentionProblem problem = makeProblem(headDim, headDim);
+      problem.isCausal = isCausal;
+      EXPECT_EQ(choose(problem, ada()).rowMax, RowMax::Folded);
+      EXPECT_EQ(choose(problem, ada()).rowSum, RowSum::Mma);
+    }
+  EXPECT_EQ(choose(makeProblem(88, 88), ada()).rowMax, RowMax::Stale);
+  EXPECT_EQ(choose(makeLargeProblem(128, 4096), ada()).rowMax, RowMax::Stale);
   EXPECT_EQ(choose(makeProblem(256, 256), ada()).rowMax, RowMax::Stale);
-  AttentionProblem wide = makeLargeProblem(128, 4096);
-  EXPECT_EQ(choose(wide, ada()).rowMax, RowMax::Folded);
-  wide.isCausal = true;
-  EXPECT_EQ(choose(wide, ada()).rowMax, RowMax::Stale);
 }
 
 TEST(ScheduleDefaults, ChangedScoresAreNotFolded) {
