@@ -56,8 +56,8 @@ llvm::ArrayRef<Phase> mlir::flashcore::getPhases() {
          kernel.addPass(createStartNextTilePass());
          kernel.addPass(createInsertBarriersPass());
          kernel.addPass(createInferInBoundsPass());
-         kernel.addPass(createSplitMaskedTilesPass());
          kernel.addPass(createSkipHiddenTilesPass());
+         kernel.addPass(createSplitMaskedTilesPass());
          kernel.addPass(createSimplifyKernelPass());
        }},
       {6, "threads: fragments, ldmatrix, mma.sync, cp.async",

@@ -1,6 +1,6 @@
 // Where the maximum is followed in a branch, partial tiles are masked in it: one
-// loop walks all tiles, and full tiles run without mask code. A warp that sees
-// nothing of a tile leaves out all that follows its barrier and copies.
+// loop walks all tiles that a warp sees something of, and full tiles run without
+// mask code. For the tiles before, the warp copies and meets the others.
 
 // RUN: flashcore-compile %s --print-phases --row-max=folded --row-sum=mma -o - 2>&1 >/dev/null \
 // RUN:   | FileCheck %s
@@ -10,19 +10,24 @@
 !t = memref<4x32x4096x64xf16>
 
 // CHECK-LABEL: // ----- phase 5
-// CHECK:         scf.for %
+// CHECK:         scf.for %{{.+}} = %{{.+}} to %[[FIRST_SEEN:[^ ]+]]
+// CHECK-NOT:       fcgpu.read
+// CHECK:           gpu.barrier
+// CHECK:           fcgpu.copy
+// CHECK:           fcgpu.commit_copies
+// CHECK-NEXT:    }
+// CHECK-NEXT:    %{{.+}} = scf.for %{{.+}} = %[[FIRST_SEEN]] to
 // CHECK:           gpu.barrier
 // CHECK:           fcgpu.commit_copies
-// CHECK:           scf.if %
-// CHECK:             fcgpu.read
-// CHECK:             %[[SCORES:.+]] = vector.contract
-// CHECK-NOT:         fcgpu.map_scores
-// CHECK:             %[[FOLLOWS:.+]] = arith.ori
-// CHECK:             %{{.+}}:4 = scf.if %[[FOLLOWS]]
-// CHECK:               fcgpu.map_scores %[[SCORES]]
-// CHECK:             } else {
-// CHECK-NEXT:          scf.yield {{.+}}, %[[SCORES]] :
-// CHECK-NOT:         fcgpu.map_scores
+// CHECK:           fcgpu.read
+// CHECK:           %[[SCORES:.+]] = vector.contract
+// CHECK-NOT:       fcgpu.map_scores
+// CHECK:           %[[FOLLOWS:.+]] = arith.ori
+// CHECK:           %{{.+}}:4 = scf.if %[[FOLLOWS]]
+// CHECK:             fcgpu.map_scores %[[SCORES]]
+// CHECK:           } else {
+// CHECK-NEXT:        scf.yield {{.+}}, %[[SCORES]] :
+// CHECK-NOT:       fcgpu.map_scores
 // CHECK-NOT:     scf.for %
 // CHECK:         gpu.return
 func.func @causal(%q: !t, %k: !t, %v: !t, %o: !t) {

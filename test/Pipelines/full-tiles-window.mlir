@@ -1,6 +1,6 @@
 // Between the partial tiles at both ends of a window, tiles run without mask
 // code: of three loops the second compares no key. It caps the scores all the
-// same.
+// same. Two more walk the tiles that others see at either end.
 
 // RUN: flashcore-compile %s --print-phases --block-m=64 --num-warps=4 --block-n=64 -o - 2>&1 >/dev/null \
 // RUN:   | FileCheck %s
@@ -28,6 +28,9 @@
 // CHECK:           arith.cmpi sle, %{{.+}}, %{{.+}} : index
 // CHECK:           arith.cmpi sge, %{{.+}}, %{{.+}} : index
 // CHECK:           math.exp2
+// CHECK:         scf.for %
+// CHECK-NOT:       nvgpu.mma.sync
+// CHECK:           nvvm.cp.async.commit.group
 // CHECK-NOT:     scf.for %
 // CHECK:         gpu.return
 func.func @window(%q: !t, %k: !t, %v: !t, %o: !t) {

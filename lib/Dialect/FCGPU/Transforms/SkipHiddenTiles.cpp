@@ -47,7 +47,7 @@ struct SkipHiddenTilesPass final
   /// Whether nothing from `first` on has an effect besides its results.
   static bool hasOnlyResults(Operation *first) {
     for (Operation *op = first; op; op = op->getNextNode()) {
-      if (isa<SkipUnlessOp>(op) || op->hasTrait<OpTrait::IsTerminator>())
+      if (op->hasTrait<OpTrait::IsTerminator>())
         continue;
       auto effects = getEffectsRecursively(op);
       if (!effects || !llvm::all_of(*effects, [](const auto &effect) {
@@ -58,24 +58,24 @@ struct SkipHiddenTilesPass final
     return true;
   }
 
-  /// Makes a branch of what follows the last op that all warps must execute.
-  /// Leaves the loop as it was where the condition is not known by then.
-  LogicalResult guard(SkipUnlessOp skip, scf::ForOp loop) {
-    Block &body = *loop.getBody();
-    Operation *first = getFirstOwn(body), *yield = body.getTerminator();
+  /// Makes a branch of what follows the last op that all warps must execute in
+  /// the body of the loop, or in a branch of it, and returns that block. Leaves
+  /// the body as it was where the condition is not known by then.
+  Block *guard(Value condition, scf::ForOp loop, Block *body) {
+    Operation *first = getFirstOwn(*body), *yield = body->getTerminator();
     if (first == yield || !hasOnlyResults(first))
-      return failure();
-    IRRewriter rewriter(skip.getContext());
+      return body;
+    IRRewriter rewriter(loop.getContext());
     rewriter.setInsertionPoint(first);
     auto ifOp =
-        scf::IfOp::create(rewriter, skip.getLoc(), yield->getOperandTypes(),
-                          skip.getCondition(), /*withElseRegion=*/true);
-    if (failed(moveValueDefinitions(rewriter, skip.getCondition(), ifOp))) {
+        scf::IfOp::create(rewriter, loop.getLoc(), yield->getOperandTypes(),
+                          condition, /*withElseRegion=*/true);
+    if (failed(moveValueDefinitions(rewriter, condition, ifOp))) {
       rewriter.eraseOp(ifOp);
-      return failure();
+      return body;
     }
     Block *then = ifOp.thenBlock(), *otherwise = ifOp.elseBlock();
-    then->getOperations().splice(then->end(), body.getOperations(),
+    then->getOperations().splice(then->end(), body->getOperations(),
                                  std::next(ifOp->getIterator()),
                                  yield->getIterator());
     rewriter.setInsertionPointToEnd(then);
@@ -85,7 +85,7 @@ struct SkipHiddenTilesPass final
     rewriter.modifyOpInPlace(yield,
                              [&] { yield->setOperands(ifOp.getResults()); });
     ++numGuarded;
-    return success();
+    return then;
   }
 
   void runOnOperation() override {
@@ -93,10 +93,16 @@ struct SkipHiddenTilesPass final
       return;
     SmallVector<SkipUnlessOp> skips;
     getOperation().walk([&](SkipUnlessOp op) { skips.push_back(op); });
+    llvm::MapVector<scf::ForOp, SmallVector<Value>> conditions;
     for (SkipUnlessOp skip : skips) {
       if (auto loop = dyn_cast<scf::ForOp>(skip->getParentOp()))
-        (void)guard(skip, loop);
+        conditions[loop].push_back(skip.getCondition());
       skip.erase();
+    }
+    for (auto &[loop, values] : conditions) {
+      Block *body = loop.getBody();
+      for (Value condition : values)
+        body = guard(condition, loop, body);
     }
   }
 };

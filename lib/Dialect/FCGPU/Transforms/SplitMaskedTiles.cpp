@@ -4,8 +4,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Index-set splitting of a loop at a condition `iv < bound`. Runs after waits
-// and barriers are placed, which both halves then inherit.
+// Index-set splitting of a loop at a condition `iv < bound` or `iv >= bound`.
+// Runs after waits and barriers are placed, which both halves then inherit.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,14 +27,23 @@ using namespace mlir::fcgpu;
 namespace {
 struct SplitMaskedTilesPass final
     : mlir::fcgpu::impl::SplitMaskedTilesPassBase<SplitMaskedTilesPass> {
-  /// The bound if `ifOp` asks `iv < bound`, and null otherwise.
-  static Value getSplitPoint(scf::ForOp loop, scf::IfOp ifOp) {
+  /// Where the condition of an if changes, and whether it holds before.
+  struct SplitPoint {
+    Value bound;
+    bool holdsBefore;
+  };
+
+  /// That of `ifOp`, if it asks `iv < bound` or `iv >= bound`.
+  static std::optional<SplitPoint> getSplitPoint(scf::ForOp loop,
+                                                 scf::IfOp ifOp) {
     auto cmp = ifOp.getCondition().getDefiningOp<arith::CmpIOp>();
-    if (!cmp || cmp.getPredicate() != arith::CmpIPredicate::slt ||
-        cmp.getLhs() != loop.getInductionVar() ||
+    if (!cmp || cmp.getLhs() != loop.getInductionVar() ||
         !loop.isDefinedOutsideOfLoop(cmp.getRhs()))
       return {};
-    return cmp.getRhs();
+    bool holdsBefore = cmp.getPredicate() == arith::CmpIPredicate::slt;
+    if (!holdsBefore && cmp.getPredicate() != arith::CmpIPredicate::sge)
+      return {};
+    return SplitPoint{cmp.getRhs(), holdsBefore};
   }
 
   /// Replaces the if by its then (or else) side.
@@ -66,11 +75,12 @@ struct SplitMaskedTilesPass final
     loop.setUpperBound(middle);
     second.setLowerBound(middle);
     second.getInitArgsMutable().assign(loop.getResults());
-    for (auto [half, then] : {std::pair(loop, true), {second, false}})
+    for (auto [half, isBefore] : {std::pair(loop, true), {second, false}})
       for (scf::IfOp ifOp :
            llvm::make_early_inc_range(half.getBody()->getOps<scf::IfOp>()))
-        if (getSplitPoint(half, ifOp) == bound)
-          takeSide(rewriter, ifOp, then);
+        if (auto point = getSplitPoint(half, ifOp);
+            point && point->bound == bound)
+          takeSide(rewriter, ifOp, point->holdsBefore == isBefore);
     ++numSplit;
     return second;
   }
@@ -81,8 +91,8 @@ struct SplitMaskedTilesPass final
     if (getConstantIntValue(loop.getStep()) != 1)
       return {};
     for (scf::IfOp ifOp : loop.getBody()->getOps<scf::IfOp>())
-      if (Value bound = getSplitPoint(loop, ifOp))
-        return bound;
+      if (auto point = getSplitPoint(loop, ifOp))
+        return point->bound;
     return {};
   }
 

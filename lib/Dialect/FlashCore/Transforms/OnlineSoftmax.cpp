@@ -484,29 +484,33 @@ void TileExpander::skipUnlessVisible(Value iteration) {
       getAsOpFoldResult(tileOperand(AttentionOp::TileSeqlenQ)),
       getAsOpFoldResult(tileOperand(AttentionOp::TileSeqlenK))};
   KeyBounds bounds = getKeyBounds(op.getContext(), mask, warpM);
-  // Iterations are compared and not keys: their bounds do not change in the
-  // loop, which need not know the key of a full tile.
   AffineExpr end, bound, firstKey;
   bindDims(op.getContext(), end, bound, firstKey);
-  auto compare = [&](arith::CmpIPredicate predicate, AffineExpr tile,
-                     OpFoldResult key) -> Value {
+  auto getIteration = [&](AffineExpr tile, OpFoldResult key) {
     OpFoldResult first = getAsOpFoldResult(tileOperand(AttentionOp::TileKey));
-    Value limit = asValue(apply(end - tile, {endTile, key, first}));
-    return arith::CmpIOp::create(b, predicate, iteration, limit);
+    return asValue(apply(end - tile, {endTile, key, first}));
   };
-  OpFoldResult visibleEnd = affine::makeComposedFoldedAffineMin(
-      b, b.getLoc(), bounds.visibleEnd, operands);
-  Value visible = compare(arith::CmpIPredicate::sge,
-                          (bound - firstKey).ceilDiv(blockN), visibleEnd);
-  if (mask.windowLeft) {
-    OpFoldResult visibleBegin = affine::makeComposedFoldedAffineMax(
-        b, b.getLoc(), bounds.visibleBegin, operands);
-    visible = arith::AndIOp::create(b, visible,
-                                    compare(arith::CmpIPredicate::slt,
-                                            (bound - firstKey).floorDiv(blockN),
-                                            visibleBegin));
+  Value firstSeen, endSeen;
+  {
+    // The loop can be split at what is known in front of it.
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPoint(
+        cast<BlockArgument>(iteration).getOwner()->getParentOp());
+    firstSeen = getIteration((bound - firstKey).ceilDiv(blockN),
+                             affine::makeComposedFoldedAffineMin(
+                                 b, b.getLoc(), bounds.visibleEnd, operands));
+    if (mask.windowLeft)
+      endSeen = getIteration((bound - firstKey).floorDiv(blockN),
+                             affine::makeComposedFoldedAffineMax(
+                                 b, b.getLoc(), bounds.visibleBegin, operands));
   }
-  fcgpu::SkipUnlessOp::create(b, visible);
+  fcgpu::SkipUnlessOp::create(
+      b, arith::CmpIOp::create(b, arith::CmpIPredicate::sge, iteration,
+                               firstSeen));
+  if (endSeen)
+    fcgpu::SkipUnlessOp::create(
+        b, arith::CmpIOp::create(b, arith::CmpIPredicate::slt, iteration,
+                                 endSeen));
 }
 
 Value TileExpander::maskWhenPartial(Value scores, Value iteration, Value key) {
@@ -514,10 +518,7 @@ Value TileExpander::maskWhenPartial(Value scores, Value iteration, Value key) {
     return arith::CmpIOp::create(b, arith::CmpIPredicate::slt, iteration,
                                  asValue(bound));
   };
-  auto masked = [&] {
-    skipUnlessVisible(iteration);
-    return maskScores(scores, key);
-  };
+  auto masked = [&] { return maskScores(scores, key); };
   auto head = [&] {
     if (getConstantIntValue(headEnd) == 0)
       return scores;
@@ -752,6 +753,7 @@ TileExpander::State TileExpander::buildIteration(Value query, Value iteration,
                            : constant(0.0f, {warpM, blockN});
   Value scores = buildScores(query, key, start);
   scores = changeScores(scores, key);
+  skipUnlessVisible(iteration);
   if (schedule.getRowMax() == fcgpu::RowMax::Exact) {
     scores = maskWhenPartial(scores, iteration, key);
     Value rowMax = vector::MultiDimReductionOp::create(
@@ -761,8 +763,6 @@ TileExpander::State TileExpander::buildIteration(Value query, Value iteration,
     return accumulate(state, scores, key, getAddend(state));
   }
   Value partial = isPartial(iteration);
-  if (partial)
-    skipUnlessVisible(iteration);
   if (isFolded()) {
     TileState tile = followStart({state, scores}, partial, key);
     Value slack = constant(kSlack, {warpM, blockN});

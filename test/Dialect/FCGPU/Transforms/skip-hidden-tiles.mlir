@@ -58,6 +58,45 @@ gpu.module @kernels {
   num_warps = 2, num_stages = 2, query = registers,
   grid_order = query_fastest, min_blocks = 0>
 
+// The branch of the first of two conditions is around that of the second.
+
+// CHECK-LABEL: gpu.func @two_conditions
+// CHECK-SAME:    %[[HAS_BEGUN:[^:]+]]: i1, %[[GOES_ON:[^:]+]]: i1, %[[X:[^:]+]]: f32)
+gpu.module @kernels {
+  gpu.func @two_conditions(%n: index, %has_begun: i1, %goes_on: i1, %x: f32)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    // CHECK:      scf.for {{.+}} iter_args(%[[ACC:.+]] = %[[X]]) -> (f32)
+    // CHECK-NEXT:   %[[OUTER:.+]] = scf.if %[[HAS_BEGUN]]
+    // CHECK-NEXT:     %[[INNER:.+]] = scf.if %[[GOES_ON]]
+    // CHECK-NEXT:       %[[SUM:.+]] = arith.addf
+    // CHECK-NEXT:       scf.yield %[[SUM]]
+    // CHECK-NEXT:     } else {
+    // CHECK-NEXT:       scf.yield %[[ACC]]
+    // CHECK-NEXT:     }
+    // CHECK-NEXT:     scf.yield %[[INNER]]
+    // CHECK-NEXT:   } else {
+    // CHECK-NEXT:     scf.yield %[[ACC]]
+    // CHECK-NEXT:   }
+    // CHECK-NEXT:   scf.yield %[[OUTER]]
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %r = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %x) -> f32 {
+      %sum = arith.addf %acc, %x : f32
+      fcgpu.skip_unless %has_begun
+      fcgpu.skip_unless %goes_on
+      scf.yield %sum : f32
+    }
+    "use"(%r) : (f32) -> ()
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 16,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+
 // Where the op does not stand in the loop's body it says nothing, as where
 // something else than the loop's results would be left out, or where the
 // condition is known too late.

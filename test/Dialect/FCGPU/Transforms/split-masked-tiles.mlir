@@ -46,6 +46,51 @@ gpu.module @kernels {
   num_warps = 2, num_stages = 2, query = registers,
   grid_order = query_fastest, min_blocks = 0>
 
+// A condition that holds from its bound on, and one in its branch.
+
+// CHECK-LABEL: gpu.func @loop_begins_before_the_condition_holds
+// CHECK-SAME:    %[[N:[^:]+]]: index, %[[FIRST:[^:]+]]: index, %[[END:[^:]+]]: index)
+gpu.module @kernels {
+  gpu.func @loop_begins_before_the_condition_holds(
+      %n: index, %first: index, %end: index)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    // CHECK:      arith.minsi %[[FIRST]], %[[N]] : index
+    // CHECK:      %[[BEGIN:.+]] = arith.maxsi
+    // CHECK:      scf.for %{{.+}} to %[[BEGIN]] step
+    // CHECK:        "shared"
+    // CHECK-NOT:    "own"
+    // CHECK:      arith.minsi %[[END]], %[[N]] : index
+    // CHECK:      %[[MIDDLE:.+]] = arith.maxsi {{.+}}, %[[BEGIN]] : index
+    // CHECK:      scf.for %{{.+}} = %[[BEGIN]] to %[[MIDDLE]] step
+    // CHECK-NEXT:   "shared"
+    // CHECK-NOT:    scf.if
+    // CHECK:        "own"
+    // CHECK:      scf.for %{{.+}} = %[[MIDDLE]] to %[[N]] step
+    // CHECK-NEXT:   "shared"
+    // CHECK-NOT:    "own"
+    // CHECK:      gpu.return
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    scf.for %i = %c0 to %n step %c1 {
+      "shared"() : () -> ()
+      %has_begun = arith.cmpi sge, %i, %first : index
+      scf.if %has_begun {
+        %goes_on = arith.cmpi slt, %i, %end : index
+        scf.if %goes_on {
+          "own"() : () -> ()
+        }
+      }
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 16,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+
 // CHECK-LABEL: gpu.func @second_loop_starts_with_what_the_first_yields
 // CHECK-SAME:    %[[INIT:[^:]+]]: f32)
 gpu.module @kernels {

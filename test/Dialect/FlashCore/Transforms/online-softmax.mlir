@@ -631,9 +631,9 @@ gpu.module @kernels {
       attributes {fcgpu.schedule = #schedule} {
     // CHECK:      scf.for %[[I:.+]] = {{.+}} iter_args(%{{.+}} = %{{.+}}, %[[MAX:.+]] = %{{.+}}, %{{.+}} = %{{.+}})
     // CHECK:        %[[SCORES:.+]] = vector.contract
-    // CHECK:        %[[IS_PARTIAL:.+]] = arith.cmpi slt, %[[I]], %{{.+}} : index
-    // CHECK:        %[[SEES:.+]] = arith.cmpi sge, %[[I]], %{{.+}} : index
+    // CHECK-NEXT:   %[[SEES:.+]] = arith.cmpi sge, %[[I]], %{{.+}} : index
     // CHECK-NEXT:   fcgpu.skip_unless %[[SEES]]
+    // CHECK:        %[[IS_PARTIAL:.+]] = arith.cmpi slt, %[[I]], %{{.+}} : index
     // CHECK:        %[[ANY:.+]] = vector.multi_reduction <or>, {{.+}} : vector<16x8xi1> to i1
     // CHECK:        %[[FOLLOWS:.+]] = arith.ori %[[IS_PARTIAL]], %[[ANY]] : i1
     // CHECK-NEXT:   %{{.+}}:4 = scf.if %[[FOLLOWS]]
@@ -676,11 +676,12 @@ gpu.module @kernels {
                                                   %o: !qo) kernel
       attributes {fcgpu.schedule = #schedule} {
     // CHECK:      scf.forall (%[[WARP:.+]]) in (2)
-    // CHECK:        scf.if
-    // CHECK:          %[[LAST:.+]] = affine.min #[[$END]](%[[WARP]])
-    // CHECK:          %[[FIRST:.+]] = affine.apply #[[$FIRST]](%[[LAST]])
-    // CHECK:          %[[SEES:.+]] = arith.cmpi sge, %{{.+}}, %[[FIRST]] : index
-    // CHECK:          fcgpu.skip_unless %[[SEES]]
+    // CHECK:        %[[LAST:.+]] = affine.min #[[$END]](%[[WARP]])
+    // CHECK:        %[[FIRST:.+]] = affine.apply #[[$FIRST]](%[[LAST]])
+    // CHECK:        scf.for %[[I:[^ ]+]] =
+    // CHECK:          %[[SEES:.+]] = arith.cmpi sge, %[[I]], %[[FIRST]] : index
+    // CHECK-NEXT:     fcgpu.skip_unless %[[SEES]]
+    // CHECK:          scf.if
     // CHECK:          fcgpu.map_scores
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index

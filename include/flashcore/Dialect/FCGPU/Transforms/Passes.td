@@ -148,9 +148,9 @@ def SplitMaskedTilesPass : Pass<"flashcore-split-masked-tiles", "::mlir::gpu::GP
   let summary = "Split loops so that full tiles run without mask code";
   let description = [{
     Phase 5. Precondition: none. Postcondition: no `scf.for` of step 1 holds an
-    `scf.if` whose condition is `%iv < %bound` with a bound from outside: it is two
-    loops, one up to the bound in which the condition is true, one from there on
-    in which it is false. What the first yields, the second starts with, so
+    `scf.if` whose condition is `%iv < %bound`, or `%iv >= %bound`, with a bound
+    from outside: it is two loops, one up to the bound in which the condition is
+    true (or false), one from there on in which it is not. What the first yields, the second starts with, so
     rings and accumulators carry over.
 
     ```mlir
@@ -172,6 +172,8 @@ def SkipHiddenTilesPass : Pass<"flashcore-skip-hidden-tiles", "::mlir::gpu::GPUF
     stand in front of the reads. Postcondition: no `fcgpu.skip_unless` is left;
     in a loop body that held one, all that follows the last wait, barrier or copy
     is in an `scf.if` of its condition, which else yields what the loop carries.
+    flashcore-split-masked-tiles makes loops of their own of the iterations before
+    and after those that a warp does not skip.
 
     ```mlir
     scf.for ... iter_args(%acc = ...) { gpu.barrier  A  fcgpu.skip_unless %c  B  scf.yield %x }
