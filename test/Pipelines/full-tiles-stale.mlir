@@ -22,7 +22,7 @@
 // CHECK:           fcgpu.read
 // CHECK:           %[[SCORES:.+]] = vector.contract
 // CHECK-NOT:       fcgpu.map_scores
-// CHECK:           %[[FOLLOWS:.+]] = arith.ori
+// CHECK:           %[[FOLLOWS:.+]] = vector.multi_reduction <or>, %{{.+}} [0, 1]
 // CHECK:           %{{.+}}:4 = scf.if %[[FOLLOWS]]
 // CHECK:             fcgpu.map_scores %[[SCORES]]
 // CHECK:           } else {

@@ -563,25 +563,27 @@ gpu.module @kernels {
 !tile = vector<16x32xf16>
 
 // Whether any element holds is one answer for the whole warp: the lanes vote.
+// What they have in common goes into it.
 
 // CHECK-LABEL: gpu.func @any_is_a_vote
+// CHECK-SAME:    %[[BEFORE:[^:]+]]: i1
 gpu.module @kernels {
-  gpu.func @any_is_a_vote(%out: memref<i1>)
+  gpu.func @any_is_a_vote(%out: memref<i1>, %before: i1)
       kernel attributes {fcgpu.schedule = #schedule} {
     // Two rows of four cores of two elements.
     // CHECK-COUNT-8: arith.cmpf ogt, %{{.+}}, %{{.+}} : vector<2xf16>
     // CHECK-COUNT-7: arith.ori %{{.+}}, %{{.+}} : vector<2xi1>
     // CHECK:         %[[MINE:.+]] = arith.ori %{{.+}}, %{{.+}} : i1
-    // CHECK:         %[[ALL:.+]] = arith.constant -1 : i32
-    // CHECK:         %[[ANY:.+]] = nvvm.vote.sync any %[[ALL]], %[[MINE]] -> i1
-    // CHECK:         arith.ori %[[ANY]], %{{.+}} : i1
+    // CHECK-NEXT:    %[[EITHER:.+]] = arith.ori %[[MINE]], %[[BEFORE]] : i1
+    // CHECK-NEXT:    %[[ALL:.+]] = arith.constant -1 : i32
+    // CHECK-NEXT:    %[[ANY:.+]] = nvvm.vote.sync any %[[ALL]], %[[EITHER]] -> i1
+    // CHECK-NEXT:    memref.store %[[ANY]]
     %c0 = arith.constant 0 : index
-    %none = arith.constant false
     %limit = arith.constant dense<1.0> : !tile
     %ring = fcgpu.alloc_ring : !ring
     %s = fcgpu.read %ring[%c0] {fcgpu.layout = #row} : !ring -> !tile
     %exceeds = arith.cmpf ogt, %s, %limit : !tile
-    %any = vector.multi_reduction <or>, %exceeds, %none [0, 1]
+    %any = vector.multi_reduction <or>, %exceeds, %before [0, 1]
         : vector<16x32xi1> to i1
     memref.store %any, %out[] : memref<i1>
     gpu.return

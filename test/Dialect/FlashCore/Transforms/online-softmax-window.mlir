@@ -417,7 +417,7 @@ gpu.module @kernels {
     // CHECK-NEXT:   %[[IS_HEAD:.+]] = arith.cmpi slt, %[[I]], %[[ONE]] : index
     // CHECK-NEXT:   %[[IS_TAIL:.+]] = arith.cmpi sge, %[[I]], %[[TAIL]] : index
     // CHECK-NEXT:   %[[IS_PARTIAL:.+]] = arith.ori %[[IS_HEAD]], %[[IS_TAIL]] : i1
-    // CHECK:        %[[FOLLOWS:.+]] = arith.ori %[[IS_PARTIAL]], %{{.+}} : i1
+    // CHECK:        %[[FOLLOWS:.+]] = vector.multi_reduction <or>, %{{.+}}, %[[IS_PARTIAL]] [0, 1]
     // CHECK-NEXT:   scf.if %[[FOLLOWS]]
     // CHECK-NEXT:     fcgpu.map_scores
     // CHECK-NOT:    fcgpu.map_scores

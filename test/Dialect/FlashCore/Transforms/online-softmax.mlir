@@ -592,8 +592,7 @@ gpu.module @kernels {
     // CHECK:        %[[NUM_MASKED:.+]] = arith.constant 1 : index
     // CHECK:        %[[IS_PARTIAL:.+]] = arith.cmpi slt, %[[I]], %[[NUM_MASKED]] : index
     // CHECK-NOT:    fcgpu.skip_unless
-    // CHECK:        %[[ANY:.+]] = vector.multi_reduction <or>, {{.+}} : vector<16x8xi1> to i1
-    // CHECK:        %[[FOLLOWS:.+]] = arith.ori %[[IS_PARTIAL]], %[[ANY]] : i1
+    // CHECK:        %[[FOLLOWS:.+]] = vector.multi_reduction <or>, %{{.+}}, %[[IS_PARTIAL]] [0, 1] : vector<16x8xi1> to i1
     // CHECK-NEXT:   %{{.+}}:4 = scf.if %[[FOLLOWS]]
     // CHECK-NEXT:     %[[MASKED:.+]] = fcgpu.map_scores %[[SCORES]]
     // CHECK:          vector.multi_reduction <maxnumf>, %[[MASKED]],
@@ -634,8 +633,7 @@ gpu.module @kernels {
     // CHECK-NEXT:   %[[SEES:.+]] = arith.cmpi sge, %[[I]], %{{.+}} : index
     // CHECK-NEXT:   fcgpu.skip_unless %[[SEES]]
     // CHECK:        %[[IS_PARTIAL:.+]] = arith.cmpi slt, %[[I]], %{{.+}} : index
-    // CHECK:        %[[ANY:.+]] = vector.multi_reduction <or>, {{.+}} : vector<16x8xi1> to i1
-    // CHECK:        %[[FOLLOWS:.+]] = arith.ori %[[IS_PARTIAL]], %[[ANY]] : i1
+    // CHECK:        %[[FOLLOWS:.+]] = vector.multi_reduction <or>, %{{.+}}, %[[IS_PARTIAL]] [0, 1] : vector<16x8xi1> to i1
     // CHECK-NEXT:   %{{.+}}:4 = scf.if %[[FOLLOWS]]
     // CHECK-NEXT:     %[[MASKED:.+]] = fcgpu.map_scores %[[SCORES]]
     // CHECK:          %[[GROUPS:.+]] = vector.shape_cast %[[MASKED]] :
