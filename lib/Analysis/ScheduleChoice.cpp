@@ -404,24 +404,27 @@ static int64_t chooseKeySplits(const AttentionProblem &problem,
 }
 
 /// Tiles for which S still fits beside an O of up to 32 x 128 a warp, where
-/// sizes that are known leave registers. Another tile is a partial one for most
-/// sequences, which must be worth it.
+/// sizes that are known leave registers, unless a mask and a softcap take them.
+/// Another tile is a partial one for most sequences, which must be worth it.
 static constexpr int64_t kMiddleBlockN = 48;
 static bool fitsMiddleTiles(const AttentionProblem &problem, GridFill fill) {
   constexpr int64_t minKeys = 512;
-  return fill == GridFill::Full && problem.seqlenK &&
+  bool hasSpareRegisters = !problem.hasSoftcap || !problem.isCausal;
+  return fill == GridFill::Full && hasSpareRegisters && problem.seqlenK &&
          *problem.seqlenK >= minKeys;
 }
 
 /// Where Q lives. In registers it is not read again for every tile: in wide
 /// heads that reading is a fifth and more of all that warps read from shared
 /// memory, which is what very wide ones wait for. 32 rows a warp leave
-/// registers for 96 columns of Q beside as many of O, 16 rows always, but at
-/// 256 for sizes known at run time only: those have some for half of it.
+/// registers for 96 columns of Q beside as many of O, but for one step of them
+/// under a mask; 16 rows always, but at 256 for sizes known at run time only:
+/// those have some for half of it.
 static QueryPlacement chooseQuery(const AttentionProblem &problem,
                                   const ScheduleOptions &options, GridFill fill,
                                   bool isTight) {
-  constexpr int64_t fewColumns = 80, columnsOfQAndO = 2 * 96;
+  constexpr int64_t fewColumns = 80, columnsOfQAndO = 2 * 96,
+                    columnsBesideMask = 2 * 88;
   int64_t dim = std::max(problem.headDim, problem.headDimV);
   bool isFilled = fill == GridFill::Full || fill == GridFill::Unknown;
   switch (getHeadWidth(problem)) {
@@ -431,10 +434,13 @@ static QueryPlacement chooseQuery(const AttentionProblem &problem,
     if (!isFilled)
       return QueryPlacement::Registers;
     // Small fragments let one more block run beside.
-    bool pays = isTight ? dim > fewColumns
-                        : problem.headDim + problem.headDimV <= columnsOfQAndO;
-    return pays && isShapeOpen(options) ? QueryPlacement::Registers
-                                        : QueryPlacement::Shared;
+    int64_t columns = problem.headDim + problem.headDimV;
+    bool pays = isTight ? dim > fewColumns : columns <= columnsOfQAndO;
+    if (!pays || !isShapeOpen(options))
+      return QueryPlacement::Shared;
+    return !isTight && problem.isCausal && columns > columnsBesideMask
+               ? QueryPlacement::Split
+               : QueryPlacement::Registers;
   }
   case HeadWidth::VeryWide:
     if (fill == GridFill::FewRows || !isShapeOpen(options))
@@ -601,12 +607,16 @@ static ScheduleChoice complete(const AttentionProblem &problem,
       "query", options.query, query, stringifyQueryPlacement,
       query == QueryPlacement::Registers ? "O and S leave registers for Q"
       : query == QueryPlacement::Shared  ? "O takes half of the registers"
-                                         : "O leaves registers for half of Q");
+                                        : "O leaves registers for a part of Q");
   bool isSplit = choice.query == QueryPlacement::Split;
-  choice.querySteps = reasons.decide(
-      "query_steps", options.querySteps,
-      isSplit ? std::max<int64_t>(getQuerySteps(problem) / 2, 1) : 0,
-      isSplit ? "half of Q in registers" : "Q is in one place");
+  int64_t steps = getQuerySteps(problem);
+  int64_t kept = width == HeadWidth::VeryWide ? steps / 2 : steps - 1;
+  choice.querySteps = reasons.decide("query_steps", options.querySteps,
+                                     isSplit ? std::max<int64_t>(kept, 1) : 0,
+                                     !isSplit ? "Q is in one place"
+                                     : width == HeadWidth::VeryWide
+                                         ? "registers for half of Q"
+                                         : "registers for all of Q but a step");
   // Causal rows differ in length: the longest of all heads first keeps the
   // tail of the grid short. Otherwise the blocks of one head share its K and
   // V in L2.

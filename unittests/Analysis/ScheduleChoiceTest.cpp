@@ -388,6 +388,12 @@ TEST(ScheduleDefaults, WideHeadsKeepQInRegistersWhereThatPays) {
   EXPECT_EQ(query(makeProblem(80, 80)), QueryPlacement::Registers);
   EXPECT_EQ(query(makeProblem(96, 96)), QueryPlacement::Registers);
   EXPECT_EQ(query(makeProblem(104, 104)), QueryPlacement::Shared);
+  for (auto [headDim, expected] : {std::pair(88, QueryPlacement::Registers),
+                                   {96, QueryPlacement::Split}}) {
+    AttentionProblem causal = makeProblem(headDim, headDim);
+    causal.isCausal = true;
+    EXPECT_EQ(query(causal), expected);
+  }
   EXPECT_EQ(query(makeProblem(128, 64)), QueryPlacement::Registers);
   EXPECT_EQ(choose(makeProblem(128, 64), ada()).getWarpM(), 32);
   EXPECT_EQ(query(makeProblem(64, 128)), QueryPlacement::Registers);
@@ -398,17 +404,17 @@ TEST(ScheduleDefaults, WideHeadsKeepQInRegistersWhereThatPays) {
   EXPECT_EQ(query(wide), QueryPlacement::Registers);
 }
 
-TEST(ScheduleOptions, ASplitQueryKeepsHalfOrWhatIsAskedFor) {
+TEST(ScheduleOptions, ASplitQueryKeepsAllButAStepOrWhatIsAskedFor) {
   ScheduleOptions options;
   options.query = QueryPlacement::Split;
-  for (auto [headDim, steps] : {std::pair(64, 2), {40, 1}, {24, 1}}) {
+  for (auto [headDim, steps] : {std::pair(64, 3), {40, 2}, {24, 1}, {192, 6}}) {
     ScheduleChoice choice =
         choose(makeProblem(headDim, headDim), ada(), options);
     EXPECT_EQ(choice.querySteps, steps);
     EXPECT_EQ(choice.getKeptQueryColumns(headDim), 16 * steps);
   }
-  options.querySteps = 3;
-  EXPECT_EQ(choose(makeProblem(64, 64), ada(), options).querySteps, 3);
+  options.querySteps = 2;
+  EXPECT_EQ(choose(makeProblem(64, 64), ada(), options).querySteps, 2);
 }
 
 TEST(ScheduleOptions, ASplitQueryThatCannotWorkIsRefused) {
@@ -488,6 +494,11 @@ TEST(ScheduleDefaults, TilesOf48KeysForWideHeadsOfKnownLength) {
   EXPECT_EQ(choose(makeLargeProblem(128, 256), ada()).blockN, 32);
   EXPECT_EQ(choose(makeProblem(128, 128), ada()).blockN, 32);
   EXPECT_EQ(choose(makeLargeProblem(80, 4096), ada()).blockN, 32);
+  AttentionProblem softcap = makeLargeProblem(128, 4096);
+  softcap.hasSoftcap = true;
+  EXPECT_EQ(choose(softcap, ada()).blockN, 48);
+  softcap.isCausal = true;
+  EXPECT_EQ(choose(softcap, ada()).blockN, 32);
 }
 
 TEST(ScheduleDefaults, TheMaximumIsFoldedWhereThatPays) {
