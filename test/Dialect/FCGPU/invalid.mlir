@@ -316,6 +316,22 @@ func.func @yield_outside_of_map_scores(%score: f32) {
 
 // -----
 
+// expected-error @below {{expects row_sum = mma, overlap = none and softmax = online with row_max = folded, but got add, none and online}}
+#folded_with_added_sums = #fcgpu.schedule<
+    chip = "sm_89", block_m = 64, block_n = 64, num_warps = 4, num_stages = 2,
+    query = shared, grid_order = query_fastest, min_blocks = 0,
+    row_max = folded>
+
+// -----
+
+// expected-error @below {{expects row_sum = mma, overlap = none and softmax = online with row_max = folded, but got mma, qk and online}}
+#folded_with_overlap = #fcgpu.schedule<
+    chip = "sm_89", block_m = 64, block_n = 64, num_warps = 4, num_stages = 2,
+    query = shared, grid_order = query_fastest, min_blocks = 0, overlap = qk,
+    row_max = folded, row_sum = mma>
+
+// -----
+
 // expected-error @below {{expects grid_heads from 0 to 1048576, but got -1}}
 #negative_grid_heads = #fcgpu.schedule<
     chip = "sm_89", block_m = 64, block_n = 64, num_warps = 4, num_stages = 2,

@@ -81,12 +81,14 @@ LogicalResult FCGPUDialect::verifyOperationAttribute(Operation *op,
 // Attributes
 //===----------------------------------------------------------------------===//
 
-LogicalResult ScheduleAttr::verify(
-    function_ref<InFlightDiagnostic()> emitError, StringRef chip,
-    int64_t blockM, int64_t blockN, int64_t numWarps, int64_t numStages,
-    QueryPlacement query, GridOrder gridOrder, int64_t minBlocks, Overlap,
-    RowMax, RowSum, int64_t keyWarps, Softmax, int64_t headGroup,
-    int64_t keySplits, Grid, int64_t querySteps, int64_t gridHeads) {
+LogicalResult
+ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                     StringRef chip, int64_t blockM, int64_t blockN,
+                     int64_t numWarps, int64_t numStages, QueryPlacement query,
+                     GridOrder gridOrder, int64_t minBlocks, Overlap overlap,
+                     RowMax rowMax, RowSum rowSum, int64_t keyWarps,
+                     Softmax softmax, int64_t headGroup, int64_t keySplits,
+                     Grid, int64_t querySteps, int64_t gridHeads) {
   if (numWarps < 1 || numWarps > 32)
     return emitError() << "expects num_warps from 1 to 32, but got "
                        << numWarps;
@@ -131,6 +133,14 @@ LogicalResult ScheduleAttr::verify(
                                    : Twine("0"))
                        << " with query = " << stringifyQueryPlacement(query)
                        << ", but got " << querySteps;
+  if (rowMax == RowMax::Folded &&
+      (rowSum != RowSum::Mma || overlap != Overlap::None ||
+       softmax != Softmax::Online))
+    return emitError() << "expects row_sum = mma, overlap = none and softmax = "
+                          "online with row_max = folded, but got "
+                       << stringifyRowSum(rowSum) << ", "
+                       << stringifyOverlap(overlap) << " and "
+                       << stringifySoftmax(softmax);
   if (gridHeads < 0 || gridHeads > kMaxGridHeads)
     return emitError() << "expects grid_heads from 0 to " << kMaxGridHeads
                        << ", but got " << gridHeads;

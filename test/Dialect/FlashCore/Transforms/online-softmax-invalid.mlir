@@ -128,3 +128,23 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0, row_max = folded, row_sum = mma>
+!t = memref<1x1x16x16xf16>
+
+gpu.module @kernels {
+  gpu.func @folded_maximum_of_capped_scores(%q: !t, %k: !t, %v: !t, %o: !t)
+      kernel {
+    %c0 = arith.constant 0 : index
+    %c16 = arith.constant 16 : index
+    // expected-error @below {{'flashcore.attention' op has row_max folded, which cannot do with a softcap; use row_max = stale}}
+    flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
+        tile(%c0, %c0, %c0, %c16, %c0, %c16, %c16) softcap(3.000000e+01)
+        {fcgpu.schedule = #schedule}
+    gpu.return
+  }
+}

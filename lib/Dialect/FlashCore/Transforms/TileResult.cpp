@@ -1,0 +1,119 @@
+//===- TileResult.cpp - What a tile writes --------------------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Sums of rows, the exchange of warps that divide the keys, O and log-sum-exp.
+//
+//===----------------------------------------------------------------------===//
+
+#include "TileExpander.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+using namespace mlir::flashcore;
+
+/// The sum of each row: of its eight partial sums, or any of eight equal ones.
+Value TileExpander::sumRows(State state) {
+  auto kind = schedule.getRowSum() == fcgpu::RowSum::Mma
+                  ? vector::CombiningKind::MAXNUMF
+                  : vector::CombiningKind::ADD;
+  return vector::MultiDimReductionOp::create(b, state.rowSum,
+                                             constant(0.0f, {warpM}),
+                                             ArrayRef<bool>{false, true}, kind);
+}
+
+/// This warp's share of the rows, over all keys: each part's share, relative to
+/// the maximum of all, added up. Maxima are exponents of 2 here.
+TileExpander::Result TileExpander::mergeParts(State state) {
+  Value exponents = arith::MulFOp::create(
+      b, state.rowMax, constant(getExponentScale(), {warpM}));
+  Value tiles[] = {state.acc, exponents, sumRows(state)};
+  auto exchange = fcgpu::AllToAllOp::create(
+      b, tiles, getKeyPart(), static_cast<uint64_t>(schedule.getKeyWarps()));
+  ValueRange accs = exchange.getSharesOf(0), maxima = exchange.getSharesOf(1),
+             sums = exchange.getSharesOf(2);
+  Value rowMax = maxima.front();
+  for (Value other : maxima.drop_front())
+    rowMax = arith::MaxNumFOp::create(b, rowMax, other);
+  Value safeMax = getSafeMax(rowMax);
+  int64_t cols = cast<VectorType>(accs.front().getType()).getDimSize(1);
+  Value acc, rowSum;
+  for (auto [partAcc, partMax, partSum] : llvm::zip_equal(accs, maxima, sums)) {
+    Value factors =
+        math::Exp2Op::create(b, arith::SubFOp::create(b, partMax, safeMax));
+    Value columns = broadcastRows(factors, cols);
+    acc = acc ? math::FmaOp::create(b, partAcc, columns, acc).getResult()
+              : arith::MulFOp::create(b, partAcc, columns).getResult();
+    rowSum = rowSum
+                 ? math::FmaOp::create(b, partSum, factors, rowSum).getResult()
+                 : arith::MulFOp::create(b, partSum, factors).getResult();
+  }
+  return {acc, rowMax, rowSum, llvm::numbers::ln2f};
+}
+
+/// Writes a tile (or row vector) to rows of `memref` from `row` on.
+void TileExpander::writeRows(Value tile, Value memref, Value row,
+                             ArrayRef<Value> cols) {
+  Value zero = asValue(b.getIndexAttr(0));
+  SmallVector<Value> indices{zero, zero, row};
+  llvm::append_range(indices, cols);
+  // A memref of all the rows of the warp has those of a share.
+  auto rows = cast<MemRefType>(memref.getType()).getDimSize(2);
+  SmallVector<bool> inBounds(cols.size() + 1, true);
+  inBounds.front() = schedule.getKeyWarps() > 1 && rows == warpM;
+  vector::TransferWriteOp::create(b, tile, memref, indices,
+                                  ArrayRef<bool>(inBounds));
+}
+
+/// lse = max + ln(sum), ln(x) = log2(x) * ln(2).
+void TileExpander::writeLse(Result result, Value isEmpty, Value row) {
+  int64_t rows = cast<VectorType>(result.rowSum.getType()).getDimSize(0);
+  Value log = arith::MulFOp::create(b, math::Log2Op::create(b, result.rowSum),
+                                    constant(llvm::numbers::ln2f, {rows}));
+  Value lse = math::FmaOp::create(b, result.rowMax,
+                                  constant(result.maxToLn, {rows}), log);
+  lse = arith::SelectOp::create(b, isEmpty, constant(kMinusInf, {rows}), lse);
+  writeRows(lse, op.getLse(), row, {});
+}
+
+void TileExpander::writeResult(Result result) {
+  auto type = cast<VectorType>(result.acc.getType());
+  int64_t rows = type.getDimSize(0), cols = type.getDimSize(1);
+  Value zero = constant(0.0f, {rows});
+  // The largest visible score alone contributes 1, so a sum of 0 means that the
+  // row sees no key.
+  Value isEmpty =
+      arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, result.rowSum, zero);
+  Value inverse =
+      arith::DivFOp::create(b, constant(1.0f, {rows}), result.rowSum);
+  inverse = arith::SelectOp::create(b, isEmpty, zero, inverse);
+  Value o = arith::MulFOp::create(b, result.acc, broadcastRows(inverse, cols));
+  Type element = op.getOutputType().getElementType();
+  if (!element.isF32())
+    o = arith::TruncFOp::create(b, VectorType::get({rows, cols}, element), o);
+
+  // Where the share of a part lies (see fcgpu.all_to_all).
+  OpFoldResult row = b.getIndexAttr(0), col = b.getIndexAttr(0);
+  int64_t parts = schedule.getKeyWarps();
+  int64_t colShares = headDimV / cols;
+  if (parts > 1) {
+    AffineExpr d0 = b.getAffineDimExpr(0);
+    row = apply(d0.floorDiv(colShares) * rows, {getKeyPart()});
+    col = apply((d0 % colShares) * cols, {getKeyPart()});
+  }
+  writeRows(o, op.getOutput(), asValue(row), asValue(col));
+  if (!op.getLse())
+    return;
+  if (colShares == 1)
+    return writeLse(result, isEmpty, asValue(row));
+  // The warps that share rows hold the same log-sum-exp.
+  Value isFirst = arith::CmpIOp::create(
+      b, arith::CmpIPredicate::eq, asValue(col), asValue(b.getIndexAttr(0)));
+  auto ifOp = scf::IfOp::create(b, isFirst, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(ifOp.thenBlock());
+  writeLse(result, isEmpty, asValue(row));
+}

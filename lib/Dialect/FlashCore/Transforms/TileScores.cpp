@@ -1,0 +1,256 @@
+//===- TileScores.cpp - Scores before the exponentials --------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Softcap, bias and masks, and which tiles need one. Rows and keys are those of
+// the whole sequence.
+//
+//===----------------------------------------------------------------------===//
+
+#include "TileExpander.h"
+#include "flashcore/Analysis/ScheduleChoice.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+using namespace mlir::flashcore;
+
+/// What a score that leaves changeScores still has to be multiplied with.
+float TileExpander::getScoreScale() {
+  if (auto softcap = op.getSoftcap())
+    return softcap->convertToFloat();
+  return op.getBias() ? 1.0f : op.getEffectiveScale();
+}
+
+/// The c in exp(scale * (s - max)) = exp2(c * s - c * max).
+float TileExpander::getExponentScale() {
+  return getScoreScale() * llvm::numbers::log2ef;
+}
+
+/// A map_scores whose result is what `build(score, query, key)` returns.
+template <typename Builder>
+Value TileExpander::mapScores(Value scores, Value key, Builder build) {
+  auto map = fcgpu::MapScoresOp::create(
+      b, scores.getType(), scores, tileOperand(AttentionOp::TileQuery), key);
+  OpBuilder::InsertionGuard guard(b);
+  Type index = b.getIndexType();
+  Block *body =
+      b.createBlock(&map.getBody(), {}, {b.getF32Type(), index, index},
+                    {b.getLoc(), b.getLoc(), b.getLoc()});
+  Value result =
+      build(body->getArgument(0), body->getArgument(1), body->getArgument(2));
+  fcgpu::YieldOp::create(b, result);
+  return map.getResult();
+}
+
+/// The bias of one score, in f32. Rows and keys past the end of the sequences
+/// read the last one: nobody looks at the result.
+Value TileExpander::loadBias(Value query, Value key) {
+  Value bias = op.getBias();
+  auto type = cast<MemRefType>(bias.getType());
+  auto inside = [&](Value index, AttentionOp::TileOperand extent) -> Value {
+    Value last = asValue(
+        apply(b.getAffineDimExpr(0) - 1, {OpFoldResult(tileOperand(extent))}));
+    return arith::MinSIOp::create(b, index, last);
+  };
+  Value coordinates[] = {tileOperand(AttentionOp::TileBatch),
+                         tileOperand(AttentionOp::TileHead),
+                         inside(query, AttentionOp::TileSeqlenQ),
+                         inside(key, AttentionOp::TileSeqlenK)};
+  SmallVector<Value> indices;
+  for (auto [coordinate, size] : llvm::zip_equal(coordinates, type.getShape()))
+    indices.push_back(size == 1 ? asValue(b.getIndexAttr(0)) : coordinate);
+  Value value = memref::LoadOp::create(b, bias, indices);
+  if (!type.getElementType().isF32())
+    value = arith::ExtFOp::create(b, b.getF32Type(), value);
+  return value;
+}
+
+/// cap(scale * score + bias), but for the factor getScoreScale().
+Value TileExpander::changeScores(Value scores, Value key) {
+  if (!op.getSoftcap() && !op.getBias())
+    return scores;
+  auto factor = [&](float value) {
+    return arith::ConstantOp::create(b, b.getF32FloatAttr(value));
+  };
+  float capInverse =
+      op.getSoftcap() ? 1.0f / op.getSoftcap()->convertToFloat() : 1.0f;
+  return mapScores(scores, key, [&](Value score, Value query, Value keyIndex) {
+    Value scale = factor(op.getEffectiveScale() * capInverse);
+    Value result;
+    if (op.getBias()) {
+      Value bias = loadBias(query, keyIndex);
+      if (op.getSoftcap())
+        bias = arith::MulFOp::create(b, bias, factor(capInverse));
+      result = math::FmaOp::create(b, score, scale, bias);
+    } else {
+      result = arith::MulFOp::create(b, score, scale);
+    }
+    return op.getSoftcap() ? math::TanhOp::create(b, result).getResult()
+                           : result;
+  });
+}
+
+/// Whether some key of a visited tile may lie past seqlen_k and still be
+/// visible by all other rules.
+bool TileExpander::needsTailMask() {
+  if (mayLackTiles())
+    return true;
+  // j <= i + seqlen_k - seqlen_q < seqlen_k for every real row.
+  if (op.getCausal() == CausalAlignment::BottomRight || mask.windowRight == 0)
+    return false;
+  return !endsWithTile(AttentionOp::TileSeqlenK);
+}
+
+Value TileExpander::maskScores(Value scores, Value key) {
+  return mapScores(scores, key, [&](Value score, Value query, Value keyIndex) {
+    AffineExpr d0, d1, d2, d3;
+    bindDims(op.getContext(), d0, d1, d2, d3);
+    SmallVector<OpFoldResult> operands{query,
+                                       tileOperand(AttentionOp::TileSeqlenQ),
+                                       tileOperand(AttentionOp::TileSeqlenK)};
+    auto makeMap = [&](ArrayRef<AffineExpr> keys) {
+      return AffineMap::get(operands.size(), 0, keys, op.getContext());
+    };
+    // One comparison an element for each side that is hidden.
+    SmallVector<AffineExpr> last = mask.getLastKeys(d0, d1, d2);
+    if (!needsTailMask())
+      llvm::erase(last, d2 - 1);
+    if (!coversAllKeys() && !endsWithTile(AttentionOp::TileKeyEnd)) {
+      operands.push_back(tileOperand(AttentionOp::TileKeyEnd));
+      last.push_back(d3 - 1);
+    }
+    Value visible;
+    if (!last.empty())
+      visible =
+          arith::CmpIOp::create(b, arith::CmpIPredicate::sle, keyIndex,
+                                asValue(affine::makeComposedFoldedAffineMin(
+                                    b, b.getLoc(), makeMap(last), operands)));
+    if (mask.windowLeft) {
+      Value first = asValue(affine::makeComposedFoldedAffineMax(
+          b, b.getLoc(), makeMap(mask.getFirstKeys(d0, d1, d2)), operands));
+      Value isLate =
+          arith::CmpIOp::create(b, arith::CmpIPredicate::sge, keyIndex, first);
+      visible = visible ? arith::AndIOp::create(b, visible, isLate).getResult()
+                        : isLate;
+    }
+    if (!visible)
+      return score;
+    Value hidden = arith::ConstantOp::create(b, b.getF32FloatAttr(kMinusInf));
+    return arith::SelectOp::create(b, visible, score, hidden).getResult();
+  });
+}
+
+/// `first()` if the condition holds, else `second()`.
+Value TileExpander::branch(Value condition, function_ref<Value()> first,
+                           function_ref<Value()> second) {
+  auto build = [&](function_ref<Value()> side) {
+    return [this, side](OpBuilder &builder, Location) {
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToStart(builder.getInsertionBlock());
+      scf::YieldOp::create(b, side());
+    };
+  };
+  return scf::IfOp::create(b, condition, build(first), build(second))
+      .getResult(0);
+}
+
+/// A partial tile that some warp of the block sees may hide all its keys from
+/// another. With sizes known at run time only, or with Q of the widest heads,
+/// there are no registers left to find out.
+void TileExpander::skipUnlessVisible(Value iteration) {
+  bool hidesKeys = mask.causal || mask.windowLeft || mask.windowRight;
+  bool isShared = schedule.getRowWarps() > 1 && schedule.getKeyWarps() == 1;
+  bool hasSizes = getConstantIntValue(tileOperand(AttentionOp::TileSeqlenQ)) &&
+                  getConstantIntValue(tileOperand(AttentionOp::TileSeqlenK));
+  bool isFull = schedule.getQuery() == fcgpu::QueryPlacement::Registers &&
+                std::max(op.getHeadDim(), headDimV) > kWidestWithSpareRegisters;
+  if (!hidesKeys || !isShared || !hasSizes || isFull ||
+      schedule.getOverlap() != fcgpu::Overlap::None)
+    return;
+  SmallVector<OpFoldResult> operands{
+      getAsOpFoldResult(tileOperand(AttentionOp::TileQuery)),
+      getAsOpFoldResult(tileOperand(AttentionOp::TileSeqlenQ)),
+      getAsOpFoldResult(tileOperand(AttentionOp::TileSeqlenK))};
+  KeyBounds bounds = getKeyBounds(op.getContext(), mask, warpM);
+  AffineExpr end, bound, firstKey;
+  bindDims(op.getContext(), end, bound, firstKey);
+  auto getIteration = [&](AffineExpr tile, OpFoldResult key) {
+    OpFoldResult first = getAsOpFoldResult(tileOperand(AttentionOp::TileKey));
+    return asValue(apply(end - tile, {endTile, key, first}));
+  };
+  Value firstSeen, endSeen;
+  {
+    // The loop can be split at what is known in front of it.
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPoint(
+        cast<BlockArgument>(iteration).getOwner()->getParentOp());
+    firstSeen = getIteration((bound - firstKey).ceilDiv(blockN),
+                             affine::makeComposedFoldedAffineMin(
+                                 b, b.getLoc(), bounds.visibleEnd, operands));
+    if (mask.windowLeft)
+      endSeen = getIteration((bound - firstKey).floorDiv(blockN),
+                             affine::makeComposedFoldedAffineMax(
+                                 b, b.getLoc(), bounds.visibleBegin, operands));
+  }
+  fcgpu::SkipUnlessOp::create(
+      b, arith::CmpIOp::create(b, arith::CmpIPredicate::sge, iteration,
+                               firstSeen));
+  if (endSeen)
+    fcgpu::SkipUnlessOp::create(
+        b, arith::CmpIOp::create(b, arith::CmpIPredicate::slt, iteration,
+                                 endSeen));
+}
+
+Value TileExpander::maskWhenPartial(Value scores, Value iteration, Value key) {
+  auto isBefore = [&](OpFoldResult bound) -> Value {
+    return arith::CmpIOp::create(b, arith::CmpIPredicate::slt, iteration,
+                                 asValue(bound));
+  };
+  auto masked = [&] { return maskScores(scores, key); };
+  auto head = [&] {
+    if (getConstantIntValue(headEnd) == 0)
+      return scores;
+    return branch(isBefore(headEnd), masked, [&] { return scores; });
+  };
+  return mask.windowLeft ? branch(isBefore(tailBegin), head, masked) : head();
+}
+
+/// Whether the tile of an iteration is partial; null if no tile is.
+Value TileExpander::isPartial(Value iteration) {
+  Value holds;
+  auto add = [&](arith::CmpIPredicate predicate, OpFoldResult bound) {
+    Value isSide =
+        arith::CmpIOp::create(b, predicate, iteration, asValue(bound));
+    holds = holds ? arith::OrIOp::create(b, holds, isSide).getResult() : isSide;
+  };
+  if (getConstantIntValue(headEnd) != 0)
+    add(arith::CmpIPredicate::slt, headEnd);
+  if (mask.windowLeft)
+    add(arith::CmpIPredicate::sge, tailBegin);
+  return holds;
+}
+
+/// Masks the tile of iteration `i` where it is partial or not there at all.
+Value TileExpander::maskUnlessFull(Value scores, int64_t i, Value key) {
+  Value isMasked;
+  auto add = [&](arith::CmpIPredicate predicate, OpFoldResult bound) {
+    Value holds = arith::CmpIOp::create(
+        b, predicate, asValue(b.getIndexAttr(i)), asValue(bound));
+    isMasked =
+        isMasked ? arith::OrIOp::create(b, isMasked, holds).getResult() : holds;
+  };
+  if (getConstantIntValue(headEnd) != 0)
+    add(arith::CmpIPredicate::slt, headEnd);
+  if (mayLackTiles())
+    add(arith::CmpIPredicate::sge, numTiles);
+  if (mask.windowLeft)
+    add(arith::CmpIPredicate::sge, tailBegin);
+  return isMasked ? branch(
+                        isMasked, [&] { return maskScores(scores, key); },
+                        [&] { return scores; })
+                  : scores;
+}
