@@ -236,6 +236,10 @@ def split_query_runs(bundles):
     # The defaults: half of Q at the widest heads, turns of heads where there are many.
     runs.append({"bundle": bundles.make("split-query-default", attention("bf16", 256, "bottom_right")), "dims": dims(1, 2, 1, 70, 150)})
     runs.append({"bundle": bundles.make("turns-default", attention("f16", 256, "bottom_right", (43, 3, 3, 130, 40)))})
+    # Turns of groups of heads.
+    options = ["--head-group=2", "--block-m=16", "--num-warps=2", "--grid-order=head_fastest", "--grid-heads=3"]
+    bundle = bundles.make("turns-groups", attention("f16", 72, "top_left", ("?", 4, 2, "?", "?")), options)
+    runs.append({"bundle": bundle, "dims": {"batch": 4, "seqlen_q": 70, "seqlen_k": 50}})
     return runs
 
 

@@ -173,14 +173,12 @@ static bool hasFewLongRows(const AttentionProblem &problem,
 /// Whether `blocks` of 128 rows keep the chip busy to the end. Of a few an SM,
 /// some SMs get one more than others: twice as many blocks of 64 rows are then
 /// faster, though each costs more than half as much; under a causal mask, where
-/// blocks differ in length, up to three an SM. Very wide heads have 64 rows
-/// anyway.
+/// blocks differ in length, longer. Very wide heads have 64 rows anyway.
 static bool keepsBusy(const AttentionProblem &problem, const TargetInfo &target,
                       int64_t blocks) {
   if (getHeadWidth(problem) == HeadWidth::VeryWide)
     return blocks >= target.numSMs;
-  return problem.isCausal ? blocks >= 3 * target.numSMs
-                          : 2 * blocks > 3 * target.numSMs;
+  return 2 * blocks > (problem.isCausal ? 5 : 3) * target.numSMs;
 }
 
 static GridFill getGridFill(const AttentionProblem &problem,
@@ -418,8 +416,8 @@ static bool fitsMiddleTiles(const AttentionProblem &problem, GridFill fill) {
 /// heads that reading is a fifth and more of all that warps read from shared
 /// memory, which is what very wide ones wait for. 32 rows a warp leave
 /// registers for 96 columns of Q beside as many of O, but for one step of them
-/// under a mask; 16 rows always, but at 256 for sizes known at run time only:
-/// those have some for half of it.
+/// under a mask; 16 rows do for all of it, except at 256 where sizes are known
+/// at run time only: there for half.
 static QueryPlacement chooseQuery(const AttentionProblem &problem,
                                   const ScheduleOptions &options, GridFill fill,
                                   bool isTight) {
@@ -445,7 +443,8 @@ static QueryPlacement chooseQuery(const AttentionProblem &problem,
   case HeadWidth::VeryWide:
     if (fill == GridFill::FewRows || !isShapeOpen(options))
       return QueryPlacement::Shared;
-    return dim <= kWidestWithSpareRegisters || fill != GridFill::Unknown
+    return dim <= kWidestWithSpareRegisters || fill != GridFill::Unknown ||
+                   getQuerySteps(problem) < 2
                ? QueryPlacement::Registers
                : QueryPlacement::Split;
   }
@@ -465,8 +464,11 @@ static int64_t chooseGridHeads(const AttentionProblem &problem,
       *problem.seqlenQ <= choice.blockM || !problem.headsKV ||
       *problem.batch * *problem.headsKV < target.numSMs)
     return 0;
-  int64_t heads = target.numSMs / sharingBlocks;
-  return heads * (*problem.headsQ / *problem.headsKV) / choice.headGroup;
+  // Powers of two, for which a block finds its tile without divisions.
+  int64_t heads =
+      llvm::bit_floor(static_cast<uint64_t>(target.numSMs / sharingBlocks));
+  int64_t groups = *problem.headsQ / *problem.headsKV / choice.headGroup;
+  return std::min(heads * groups, kMaxGridHeads);
 }
 
 /// How a throughput schedule follows the row maximum. Folded costs the least in
@@ -496,8 +498,8 @@ static ScheduleChoice complete(const AttentionProblem &problem,
   bool hasWideOutput = problem.headDimV > 96;
   // 32 rows a warp: two rows of accumulators use every K and V fragment
   // twice. A grid that does not fill the chip wants smaller blocks; very wide
-  // heads, wide ones of unequal dims or with a window, and the addresses of a
-  // bias leave no register to spare for it.
+  // heads, wide ones with a window or a wide output of a narrower Q, and the
+  // addresses of a bias leave no register to spare for it.
   bool isTight = width == HeadWidth::VeryWide || problem.hasBias ||
                  (width == HeadWidth::Wide &&
                   (problem.hasWindow ||
@@ -567,16 +569,20 @@ static ScheduleChoice complete(const AttentionProblem &problem,
   ScheduleChoice larger = choice;
   larger.blockN = 64;
   larger.numStages = options.numStages ? options.numStages : 2;
-  bool hasSharedMemory =
-      width == HeadWidth::VeryWide && choice.numWarps == manyWarps &&
+  bool fitsLarger =
       !dividesKeys &&
       getSharedMemoryBytes(problem.headDim, problem.headDimV, larger) <=
-          target.sharedMemoryPerBlock;
-  if (hasSharedMemory && isFilled && !problem.hasBias && !problem.hasWindow)
+          target.sharedMemoryPerBlock &&
+      options.grid.value_or(Grid::Full) == Grid::Full;
+  bool sharesKeys = width == HeadWidth::VeryWide &&
+                    choice.numWarps == manyWarps && isFilled &&
+                    !problem.hasBias && !problem.hasWindow;
+  bool hasFewAddresses = !problem.hasBias || fill != GridFill::Unknown;
+  bool isSmall =
+      hasRegisters && warpM <= 16 && (isFilled || fill == GridFill::Half);
+  if (fitsLarger && (sharesKeys || (isSmall && hasFewAddresses)))
     blockN = 64;
-  if (hasRegisters && warpM <= 16 && (isFilled || fill == GridFill::Half))
-    blockN = problem.hasBias && fill == GridFill::Unknown ? 32 : 64;
-  else if (hasRegisters && fitsMiddleTiles(problem, fill))
+  else if (!isSmall && hasRegisters && fitsMiddleTiles(problem, fill))
     blockN = kMiddleBlockN;
   if (dividesKeys)
     blockN = kDividedBlockN;
@@ -742,9 +748,10 @@ static std::optional<std::string> checkSplit(const AttentionProblem &problem,
   if (choice.query != QueryPlacement::Split) {
     if (choice.querySteps == 0)
       return std::nullopt;
-    return llvm::formatv(
-        "expects query split with query-steps {0}, but got {1}",
-        choice.querySteps, stringifyQueryPlacement(choice.query));
+    return llvm::formatv("expects query-steps 0 unless query is split, but got "
+                         "{0} with query {1}",
+                         choice.querySteps,
+                         stringifyQueryPlacement(choice.query));
   }
   int64_t steps = getQuerySteps(problem);
   if (steps < 2)

@@ -116,10 +116,18 @@ class SchedulesTest(unittest.TestCase):
     def test_mutates_one_or_two_fields_by_a_step(self):
         rng = random.Random(1)
         parent = {field.name: field.values[0] for field in schedules.FIELDS}
+        parent |= {"query": "split", "query_steps": 1}
+        parent |= {"grid_order": "head_fastest", "grid_heads": 4}
         changes = set()
         for _ in range(300):
             child = schedules.mutate(rng, parent, schedules.FIELDS)
             changed = [name for name in child if child[name] != parent[name]]
+            if child["query"] != "split":
+                self.assertEqual(child["query_steps"], 0)
+                changed.remove("query_steps")
+            if child["grid_order"] != "head_fastest" or child["key_splits"] > 1:
+                self.assertEqual(child["grid_heads"], 0)
+                changed.remove("grid_heads")
             self.assertIn(len(changed), (1, 2))
             for field in schedules.FIELDS:
                 if field.name in changed:

@@ -122,7 +122,8 @@ struct CommandLine {
       cl::cat(category)};
   ScheduleOption<int64_t> gridHeads{
       "grid-heads", cl::location(schedule.gridHeads),
-      cl::desc("Heads that take turns in order head_fastest; 0 chooses"),
+      cl::desc("Heads that take turns in order head_fastest, 1048576 for "
+               "all; 0 chooses"),
       cl::cat(category)};
   ScheduleOption<std::string> gridOrder{
       "grid-order", cl::location(schedule.gridOrder),

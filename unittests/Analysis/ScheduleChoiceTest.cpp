@@ -421,7 +421,8 @@ TEST(ScheduleOptions, ASplitQueryThatCannotWorkIsRefused) {
   ScheduleOptions options;
   options.querySteps = 4;
   EXPECT_EQ(refuse(makeProblem(64, 64), options),
-            "expects query split with query-steps 4, but got registers");
+            "expects query-steps 0 unless query is split, but got 4 with query "
+            "registers");
   options.query = QueryPlacement::Split;
   EXPECT_EQ(refuse(makeProblem(64, 64), options),
             "expects query-steps from 1 to 3 with query split and head_dim 64, "
@@ -446,8 +447,8 @@ TEST(ScheduleDefaults, GridsOfFewWavesHaveSmallerBlocks) {
   for (int64_t headDim : {64, 128}) {
     EXPECT_EQ(blockM(24, headDim, false), 64);
     EXPECT_EQ(blockM(25, headDim, false), 128);
-    EXPECT_EQ(blockM(47, headDim, true), 64);
-    EXPECT_EQ(blockM(48, headDim, true), 128);
+    EXPECT_EQ(blockM(40, headDim, true), 64);
+    EXPECT_EQ(blockM(41, headDim, true), 128);
   }
   ScheduleChoice half = choose(makeSmallProblem(24, 1024, 128), ada());
   EXPECT_EQ(half.numWarps, 4);
@@ -468,11 +469,42 @@ TEST(ScheduleDefaults, HeadsTakeTurnsWhereBlocksAreSmall) {
   EXPECT_EQ(gridHeads(256, 512, 32), 32);
   EXPECT_EQ(gridHeads(256, 512, 8), 128);
   EXPECT_EQ(gridHeads(256, 512, 1), 0);
+  // Also where all heads are more than can be named.
+  AttentionProblem huge = makeLargeProblem(256, 512);
+  huge.batch = 128;
+  huge.headsQ = 1 << 17;
+  huge.headsKV = 1;
+  huge.isCausal = true;
+  EXPECT_EQ(choose(huge, ada()).gridHeads, kMaxGridHeads);
   EXPECT_EQ(gridHeads(256, 64, 32), 0);
   EXPECT_EQ(gridHeads(128, 512, 32), 0);
   AttentionProblem dense = makeLargeProblem(256, 512);
   dense.headsKV = 32;
   EXPECT_EQ(choose(dense, ada()).gridHeads, 0);
+}
+
+// What one option forces never makes the defaults of the others impossible.
+TEST(ScheduleDefaults, LeaveRoomForOneForcedOption) {
+  AttentionProblem window = makeProblem(128, 128), half = window;
+  window.hasWindow = true;
+  half = makeSmallProblem(12, 1024, 128);
+  AttentionProblem grouped = makeProblem(16, 256);
+  grouped.headsQ = 6;
+  grouped.headsKV = 2;
+  AttentionProblem manyHeads = window;
+  manyHeads.headsQ = 32;
+  manyHeads.headsKV = 2;
+  ScheduleOptions stages, heads, allHeads, persistent;
+  stages.numStages = 3;
+  heads.headGroup = 3;
+  allHeads.headGroup = 16;
+  persistent.grid = Grid::Persistent;
+  persistent.minBlocks = 2;
+  EXPECT_EQ(choose(window, ada(), stages).blockN, 32);
+  EXPECT_EQ(choose(half, ada(), stages).blockN, 32);
+  EXPECT_EQ(choose(grouped, ada(), heads).query, QueryPlacement::Registers);
+  EXPECT_EQ(choose(manyHeads, ada(), allHeads).blockN, 32);
+  EXPECT_EQ(choose(half, ada(), persistent).blockN, 32);
 }
 
 TEST(ScheduleOptions, HeadsThatCannotTakeTurnsAreRefused) {

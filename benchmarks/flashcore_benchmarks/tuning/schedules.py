@@ -41,7 +41,7 @@ FIELDS = (
     Field("query", ("registers", "shared", "split")),
     Field("query_steps", (0, 1, 2, 3, 4, 6, 8, 10, 12, 14)),
     Field("grid_order", ("query_fastest", "head_fastest")),
-    Field("grid_heads", (0, 4, 8, 16, 32, 64, 128)),
+    Field("grid_heads", (0, 4, 8, 16, 32, 64, 128, 1 << 20)),
     Field("overlap", ("none", "qk")),
     Field("row_max", ("exact", "stale", "folded")),
     Field("row_sum", ("add", "mma")),
@@ -90,14 +90,28 @@ def parse_explanation(text, fields):
     return schedule
 
 
+def _settle(schedule):
+    """Leaves open what the other fields give no meaning to."""
+    if schedule.get("query") != "split" and "query_steps" in schedule:
+        schedule["query_steps"] = 0
+    takes_turns = schedule.get("grid_order") == "head_fastest"
+    if "grid_heads" in schedule and not (
+        takes_turns and schedule.get("key_splits", 1) == 1
+    ):
+        schedule["grid_heads"] = 0
+    return schedule
+
+
 def draw(rng, schedule, fields):
     """A schedule far away: half of the fields drawn anew."""
-    return {
-        field.name: rng.choice(field.values)
-        if rng.random() < 0.5
-        else schedule[field.name]
-        for field in fields
-    }
+    return _settle(
+        {
+            field.name: rng.choice(field.values)
+            if rng.random() < 0.5
+            else schedule[field.name]
+            for field in fields
+        }
+    )
 
 
 def mutate(rng, schedule, fields):
@@ -107,7 +121,7 @@ def mutate(rng, schedule, fields):
         steps = field.neighbours(schedule[field.name])
         if steps:
             result[field.name] = rng.choice(steps)
-    return result
+    return _settle(result)
 
 
 def propose(rng, parents, fields, count, seen):

@@ -121,6 +121,8 @@ struct PromoteSharedPass final
     for (Operation *user : read->getUsers()) {
       auto contract = dyn_cast<vector::ContractionOp>(user);
       bool isProduct = contract && contract.getLhs() == read.getResult() &&
+                       contract.getRhs() != read.getResult() &&
+                       contract.getKind() == vector::CombiningKind::ADD &&
                        contract.getRhsType().getRank() == 2;
       auto key = isProduct
                      ? contract.getRhs().getDefiningOp<vector::TransferReadOp>()

@@ -99,12 +99,19 @@ struct SplitMaskedTilesPass final
   void runOnOperation() override {
     if (!isOurKernel(getOperation()))
       return;
-    SmallVector<scf::ForOp> loops;
-    getOperation().walk([&](scf::ForOp loop) { loops.push_back(loop); });
+    // Each split copies the loop: the bounds of a window's two ends, of partial
+    // tiles and of hidden ones, are all there are in our kernels.
+    constexpr int maxBounds = 4;
+    SmallVector<std::pair<scf::ForOp, int>> loops;
+    getOperation().walk([&](scf::ForOp loop) { loops.push_back({loop, 0}); });
     while (!loops.empty()) {
-      scf::ForOp loop = loops.pop_back_val();
-      while (Value bound = findSplitPoint(loop))
-        loops.push_back(split(loop, bound));
+      auto [loop, numBounds] = loops.pop_back_val();
+      while (numBounds < maxBounds) {
+        Value bound = findSplitPoint(loop);
+        if (!bound)
+          break;
+        loops.push_back({split(loop, bound), ++numBounds});
+      }
     }
   }
 };

@@ -4,8 +4,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Exact: with every tile. Stale: when a score exceeds it by too much. Folded: the
-// same, of products that start at its negative.
+// Exact: with every tile. Stale: when a score exceeds it by too much. Folded:
+// the same, of products that start at its negative.
 //
 //===----------------------------------------------------------------------===//
 

@@ -6,8 +6,8 @@
 //
 // What flashcore-online-softmax does with one tile. OnlineSoftmax.cpp has the
 // loop, TileScores.cpp what happens to scores before the exponentials,
-// RowMaximum.cpp how the row maximum is followed, TileResult.cpp what is written
-// in the end.
+// RowMaximum.cpp how the row maximum is followed, TileResult.cpp what is
+// written in the end.
 //
 //===----------------------------------------------------------------------===//
 

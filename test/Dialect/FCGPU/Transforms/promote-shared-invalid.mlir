@@ -231,3 +231,67 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 16,
+  num_warps = 2, num_stages = 2, query = split, grid_order = query_fastest,
+  min_blocks = 0, query_steps = 1>
+#mk = affine_map<(m, n, k) -> (m, k)>
+#nk = affine_map<(m, n, k) -> (n, k)>
+#kn = affine_map<(m, n, k) -> (k, n)>
+#mn = affine_map<(m, n, k) -> (m, n)>
+
+gpu.module @kernels {
+  gpu.func @split_of_a_product_with_itself(%query: memref<32x32xf16>, %key: memref<64x32xf16>,
+      %n: index) kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %c16 = arith.constant 16 : index
+    %zero = arith.constant 0.000000e+00 : f16
+    scf.forall (%warp) in (2) {
+      %row = arith.muli %warp, %c16 : index
+      // expected-error @below {{'vector.transfer_read' op expects only products with tiles stored (n, k) to use it with query = split; use query = registers or shared}}
+      %q = vector.transfer_read %query[%row, %c0], %zero
+          {in_bounds = [false, true]} : memref<32x32xf16>, vector<16x32xf16>
+      %acc = arith.constant dense<0.000000e+00> : vector<16x16xf32>
+      %s = vector.contract {indexing_maps = [#mk, #nk, #mn],
+          iterator_types = ["parallel", "parallel", "reduction"],
+          kind = #vector.kind<add>} %q, %q, %acc
+          : vector<16x32xf16>, vector<16x32xf16> into vector<16x16xf32>
+    } {mapping = [#gpu.warp<linear_dim_0>]}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 16,
+  num_warps = 2, num_stages = 2, query = split, grid_order = query_fastest,
+  min_blocks = 0, query_steps = 1>
+#mk = affine_map<(m, n, k) -> (m, k)>
+#nk = affine_map<(m, n, k) -> (n, k)>
+#kn = affine_map<(m, n, k) -> (k, n)>
+#mn = affine_map<(m, n, k) -> (m, n)>
+
+gpu.module @kernels {
+  gpu.func @split_of_a_maximum(%query: memref<32x32xf16>, %key: memref<64x32xf16>,
+      %n: index) kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %c16 = arith.constant 16 : index
+    %zero = arith.constant 0.000000e+00 : f16
+    scf.forall (%warp) in (2) {
+      %row = arith.muli %warp, %c16 : index
+      // expected-error @below {{'vector.transfer_read' op expects only products with tiles stored (n, k) to use it with query = split; use query = registers or shared}}
+      %q = vector.transfer_read %query[%row, %c0], %zero
+          {in_bounds = [false, true]} : memref<32x32xf16>, vector<16x32xf16>
+      %acc = arith.constant dense<0.000000e+00> : vector<16x32xf32>
+      %k = vector.transfer_read %key[%n, %c0], %zero
+          {in_bounds = [false, true]} : memref<64x32xf16>, vector<32x32xf16>
+      %s = vector.contract {indexing_maps = [#mk, #nk, #mn],
+          iterator_types = ["parallel", "parallel", "reduction"],
+          kind = #vector.kind<maxnumf>} %q, %k, %acc
+          : vector<16x32xf16>, vector<32x32xf16> into vector<16x32xf32>
+    } {mapping = [#gpu.warp<linear_dim_0>]}
+    gpu.return
+  }
+}

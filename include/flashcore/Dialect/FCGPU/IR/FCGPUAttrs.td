@@ -111,9 +111,8 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
     * `overlap`: `qk` computes Q K^T of the next tile beside the softmax and P V
       of this one, for the registers of a second S
     * `row_max`: `stale` keeps the maximum (and O) of earlier tiles until a score
-      exceeds it by a factor of 2^8, instead of rescaling O for every tile (but
-      for partial tiles, which rescale it and need no loop of their own so);
-      `folded` does too, and Q K^T starts at the negative of the maximum, so that
+      exceeds it by a factor of 2^8, instead of rescaling O for every tile (a
+      partial tile does, so that the loop needs no second copy); `folded` does too, and Q K^T starts at the negative of the maximum, so that
       the sign bits of the scores tell which exceed it. Folded, nothing but the
       scale may change the scores (no softcap, no bias)
     * `row_sum`: `add` sums P in f32 before it is rounded; `mma` multiplies the
@@ -133,9 +132,9 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
       grid_order and of Analysis/TileWalk
     * `query_steps`: with `query = split`, how many steps of 16 columns (the k
       index of one mma.sync) stay in registers: at least 1, and not all; else 0
-    * `grid_heads`: with `grid_order = head_fastest`, how many heads (of all
-      batches) take turns before the next ones begin, so that their K and V stay
-      in L2; 0 stands for all
+    * `grid_heads`: with `grid_order = head_fastest`, how many heads of all
+      batches (with head_group, groups of heads) take turns before the next ones
+      begin, so that their K and V stay in L2; 0 stands for all
 
     ```mlir
     #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 64, num_warps = 4,

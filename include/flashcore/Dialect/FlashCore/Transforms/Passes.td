@@ -75,8 +75,8 @@ def ConfigurePass : Pass<"flashcore-configure"> {
            "Steps of 16 columns of Q in registers with query split; 0 lets "
            "the compiler choose">,
     Option<"gridHeads", "grid-heads", "int64_t", /*default=*/"0",
-           "Heads that take turns with grid-order head_fastest; 0 lets the "
-           "compiler choose">,
+           "Heads that take turns with grid-order head_fastest, 1048576 for "
+           "all; 0 lets the compiler choose">,
     Option<"tuningFile", "tuning-file", "std::string", /*default=*/"\"\"",
            "Take what the other options leave open from this file of "
            "flashcore-tune, where it has an entry for the problem">,
@@ -97,8 +97,8 @@ def TilePass : Pass<"flashcore-tile", "::mlir::ModuleOp"> {
     multiple of block_m; with head_group G, warp w of num_warps works on the
     w / (num_warps / G)th of the block's G heads, and all of them on one kv head.
 
-    With grid_heads H, blocks are numbered so that H heads at a time take turns,
-    each time with the query tile before the last one.
+    With grid_heads H, blocks are numbered so that H heads (or groups of heads)
+    at a time take turns, each time with the query tile before the last one.
 
     With key_splits N > 1, N blocks share a query tile: split s works on the s-th
     part of the key tiles that the tile's queries see, and writes its O and LSE in
