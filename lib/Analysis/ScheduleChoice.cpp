@@ -70,8 +70,13 @@ enum class HeadWidth {
   VeryWide, ///< O of 16 rows a warp does
 };
 
+/// The larger head dim.
+static int64_t getWidestDim(const AttentionProblem &problem) {
+  return std::max(problem.headDim, problem.headDimV);
+}
+
 static HeadWidth getHeadWidth(const AttentionProblem &problem) {
-  int64_t dim = std::max(problem.headDim, problem.headDimV);
+  int64_t dim = getWidestDim(problem);
   return dim <= 64    ? HeadWidth::Narrow
          : dim <= 128 ? HeadWidth::Wide
                       : HeadWidth::VeryWide;
@@ -129,6 +134,12 @@ enum class GridFill {
   Sparse,  ///< not even that
   FewRows, ///< few query rows over many keys
 };
+
+/// Whether throughput is all that counts; sizes that are not known are taken to
+/// be large.
+static bool isThroughput(GridFill fill) {
+  return fill == GridFill::Full || fill == GridFill::Unknown;
+}
 
 /// Keys that the queries see at most; all sizes are known.
 static int64_t getVisibleKeys(const AttentionProblem &problem) {
@@ -423,13 +434,12 @@ static QueryPlacement chooseQuery(const AttentionProblem &problem,
                                   bool isTight) {
   constexpr int64_t fewColumns = 80, columnsOfQAndO = 2 * 96,
                     columnsBesideMask = 2 * 88;
-  int64_t dim = std::max(problem.headDim, problem.headDimV);
-  bool isFilled = fill == GridFill::Full || fill == GridFill::Unknown;
+  int64_t dim = getWidestDim(problem);
   switch (getHeadWidth(problem)) {
   case HeadWidth::Narrow:
     return QueryPlacement::Registers;
   case HeadWidth::Wide: {
-    if (!isFilled)
+    if (!isThroughput(fill))
       return QueryPlacement::Registers;
     // Small fragments let one more block run beside.
     int64_t columns = problem.headDim + problem.headDimV;
@@ -481,8 +491,7 @@ static RowMax chooseRareMax(const AttentionProblem &problem,
   bool isPossible = !problem.hasSoftcap && !problem.hasBias &&
                     choice.overlap == Overlap::None &&
                     options.rowSum.value_or(RowSum::Mma) == RowSum::Mma;
-  bool pays =
-      std::max(problem.headDim, problem.headDimV) <= columnsWithSpareRegisters;
+  bool pays = getWidestDim(problem) <= columnsWithSpareRegisters;
   return isPossible && pays ? RowMax::Folded : RowMax::Stale;
 }
 
@@ -494,7 +503,7 @@ static ScheduleChoice complete(const AttentionProblem &problem,
                                ReasonWriter reasons) {
   GridFill fill = getGridFill(problem, target);
   HeadWidth width = getHeadWidth(problem);
-  bool isFilled = fill == GridFill::Full || fill == GridFill::Unknown;
+  bool isFilled = isThroughput(fill);
   bool hasWideOutput = problem.headDimV > 96;
   // 32 rows a warp: two rows of accumulators use every K and V fragment
   // twice. A grid that does not fill the chip wants smaller blocks; very wide
@@ -529,8 +538,8 @@ static ScheduleChoice complete(const AttentionProblem &problem,
   // to be read again and again.
   constexpr int64_t manyWarps = 8;
   QueryPlacement query = chooseQuery(problem, options, fill, isTight);
-  bool keepsQuery = query == QueryPlacement::Registers && !dividesKeys;
-  if (width == HeadWidth::VeryWide && isFilled && !dividesKeys && !keepsQuery &&
+  if (width == HeadWidth::VeryWide && isFilled && !dividesKeys &&
+      query != QueryPlacement::Registers &&
       getSharedMemoryBytes(problem.headDim, problem.headDimV,
                            {/*blockM=*/warpM * manyWarps, /*blockN=*/32,
                             manyWarps, /*numStages=*/2}) <=
@@ -564,7 +573,7 @@ static ScheduleChoice complete(const AttentionProblem &problem,
   // Larger tiles take fewer barriers, and read Q from shared memory less often,
   // where registers (of 16 rows a warp, or with fewer keys) or else shared
   // memory (of blocks with many warps) allow.
-  int64_t dim = std::max(problem.headDim, problem.headDimV);
+  int64_t dim = getWidestDim(problem);
   bool hasRegisters = width == HeadWidth::Wide && dim > 80;
   ScheduleChoice larger = choice;
   larger.blockN = 64;

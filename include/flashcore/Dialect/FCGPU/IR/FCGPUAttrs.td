@@ -112,9 +112,10 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
       of this one, for the registers of a second S
     * `row_max`: `stale` keeps the maximum (and O) of earlier tiles until a score
       exceeds it by a factor of 2^8, instead of rescaling O for every tile (a
-      partial tile does, so that the loop needs no second copy); `folded` does too, and Q K^T starts at the negative of the maximum, so that
-      the sign bits of the scores tell which exceed it. Folded, nothing but the
-      scale may change the scores (no softcap, no bias)
+      partial tile does, so that the loop needs no second copy); `folded` does
+      too, and Q K^T starts at the negative of the maximum, so that the sign bits
+      of the scores tell which exceed it. Folded, nothing but the scale may change
+      the scores (no softcap, no bias)
     * `row_sum`: `add` sums P in f32 before it is rounded; `mma` multiplies the
       rounded P by ones, which cancels the rounding of P under a stale maximum
     * `softmax`: `online` walks the key tiles in a loop and rescales O as the
