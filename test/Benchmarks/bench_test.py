@@ -149,7 +149,7 @@ class BundleTest(Folder):
 
     def test_refuses_other_files(self):
         with self.assertRaisesRegex(
-            UserError, "version 2 or 3, but got .* version 9"
+            UserError, "version 2 or 3 or 4, but got .* version 9"
         ):
             self.bundle(version=9)
         with self.assertRaisesRegex(UserError, "cannot read"):
@@ -161,6 +161,22 @@ class BundleTest(Folder):
         self.assertEqual(b.code("sm_100")[1], "PTX sm_89")
         with self.assertRaisesRegex(UserError, "device of sm_86 cannot run"):
             b.code("sm_86")
+
+    def test_chooses_a_variant(self):
+        keys = ("chip", "ptx", "cubins", "workspace", "kernels")
+        variant = {key: MANIFEST[key] for key in keys}
+        older = variant | {"chip": "sm_80", "cubins": [{"chip": "sm_86"}]}
+        newer = variant | {"chip": "sm_90", "cubins": []}
+        self.bundle(version=4, variants=[older, newer])
+        for device, chip in {
+            None: "sm_80",
+            "sm_75": "sm_80",
+            "sm_86": "sm_80",
+            "sm_89": "sm_80",
+            "sm_90": "sm_90",
+            "sm_120": "sm_90",
+        }.items():
+            self.assertEqual(bundle.Bundle(self.folder, device).chip, chip)
 
     def test_emulator_options(self):
         b = self.bundle()
@@ -755,7 +771,7 @@ class CommandTest(Folder):
         )
         self.assertEqual((code, err.count("compiled")), (0, 2))
         sums = {
-            bundle.Bundle(path).manifest["ptx"]["fnv1a64"]
+            bundle.Bundle(path).ptx["fnv1a64"]
             for path in self.folder.glob("reference-dense*.fcb")
         }
         self.assertEqual(len(sums), 2)

@@ -258,7 +258,7 @@ void report(const Cubin &cubin, llvm::StringRef kernel, int64_t sharedMemory) {
 /// Everything behind PTX: cubin and bundle.
 int emitBinary(gpu::GPUModuleOp module, std::string ptx,
                llvm::StringRef programPath, TimingScope &timing) {
-  BundleContents contents;
+  BundleVariant contents;
   module.walk([&](Operation *op) {
     auto kernel = op->getAttrOfType<DictionaryAttr>(fcgpu::kKernelAttrName);
     if (!kernel)
@@ -288,7 +288,7 @@ int emitBinary(gpu::GPUModuleOp module, std::string ptx,
   }
   contents.chip = options->schedule.chip;
   contents.ptx = std::move(ptx);
-  if (llvm::Error error = writeBundle(options->outputFile, contents))
+  if (llvm::Error error = writeBundle(options->outputFile, {contents}))
     return fail(std::move(error));
   return 0;
 }

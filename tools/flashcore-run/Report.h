@@ -25,9 +25,9 @@ std::string formatTable(const std::vector<RunResult> &results);
 Status writeJson(const std::filesystem::path &path,
                  const std::vector<RunResult> &results);
 
-/// Chips, sizes, tensors, and for each kernel registers, spills and shared
-/// memory.
-std::string formatInfo(const Bundle &bundle);
+/// Chips, sizes, tensors, and for each kernel of each variant of a bundle
+/// registers, spills and shared memory.
+std::string formatInfo(std::span<const Bundle> variants);
 
 } // namespace flashcore::run
 

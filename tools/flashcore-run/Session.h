@@ -83,7 +83,6 @@ private:
     std::unique_ptr<LoadedModule> module;
   };
 
-  StatusOr<const Bundle *> loadBundle(const std::filesystem::path &path);
   StatusOr<LoadedBundle *> loadModule(const std::filesystem::path &path);
   Status runLoaded(LoadedBundle &loaded, const Problem &problem,
                    RunResult &result);

@@ -38,10 +38,10 @@ static void print(const std::string &text) {
 static uint64_t freshSeed() { return std::random_device()(); }
 
 static ExitCode printInfo(const std::filesystem::path &path) {
-  StatusOr<Bundle> bundle = Bundle::load(path);
-  if (!bundle.ok())
-    return fail(bundle.status());
-  print(formatInfo(*bundle));
+  StatusOr<std::vector<Bundle>> variants = Bundle::loadVariants(path);
+  if (!variants.ok())
+    return fail(variants.status());
+  print(formatInfo(*variants));
   return Passed;
 }
 
