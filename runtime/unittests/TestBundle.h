@@ -58,8 +58,8 @@ void addBias(nlohmann::json &manifest, const char *dtype = "f16",
              std::vector<std::string> axes = {"batch", "heads_q", "seqlen_q",
                                               "seqlen_k"});
 
-/// The manifest with `variants`, into whose only element go the keys that belong
-/// there. One that has variants is kept.
+/// The manifest with `variants`, into whose only element go the keys that
+/// belong there. One that has variants is kept.
 nlohmann::json withVariants(nlohmann::json manifest);
 
 /// Writes the manifest and both code files into `directory`.

@@ -39,7 +39,7 @@ TOOLS = os.environ["FLASHCORE_TOOLS"]
 
 MANIFEST = {
     "format": "flashcore-bundle",
-    "version": 3,
+    "version": 4,
     "chip": "sm_89",
     "ptx": {"file": "kernels.ptx", "bytes": 1, "fnv1a64": "0" * 16},
     "cubins": [{"chip": "sm_90", "file": "kernels.sm_90.cubin"}],
@@ -97,6 +97,8 @@ MANIFEST = {
     ],
 }
 
+VARIANT_KEYS = ("chip", "ptx", "cubins", "workspace", "kernels")
+
 
 class Folder(unittest.TestCase):
     def setUp(self):
@@ -105,7 +107,10 @@ class Folder(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
 
     def bundle(self, **changes):
-        text = json.dumps(MANIFEST | changes)
+        """One whose only variant has some of MANIFEST's keys, or another."""
+        manifest = MANIFEST | changes
+        variant = {key: manifest.pop(key) for key in VARIANT_KEYS}
+        text = json.dumps({"variants": [variant]} | manifest)
         (self.folder / "manifest.json").write_text(text)
         return bundle.Bundle(self.folder)
 
@@ -149,7 +154,7 @@ class BundleTest(Folder):
 
     def test_refuses_other_files(self):
         with self.assertRaisesRegex(
-            UserError, "version 2 or 3 or 4, but got .* version 9"
+            UserError, "version 4, but got .* version 9"
         ):
             self.bundle(version=9)
         with self.assertRaisesRegex(UserError, "cannot read"):
@@ -163,11 +168,10 @@ class BundleTest(Folder):
             b.code("sm_86")
 
     def test_chooses_a_variant(self):
-        keys = ("chip", "ptx", "cubins", "workspace", "kernels")
-        variant = {key: MANIFEST[key] for key in keys}
+        variant = {key: MANIFEST[key] for key in VARIANT_KEYS}
         older = variant | {"chip": "sm_80", "cubins": [{"chip": "sm_86"}]}
         newer = variant | {"chip": "sm_90", "cubins": []}
-        self.bundle(version=4, variants=[older, newer])
+        self.bundle(variants=[older, newer])
         for device, chip in {
             None: "sm_80",
             "sm_75": "sm_80",
