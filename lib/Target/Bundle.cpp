@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/Target/Bundle.h"
+#include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "flashcore/Support/Cleanup.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/Config/llvm-config.h"
@@ -89,8 +90,7 @@ static json::Value describeResources(const BundleVariant &variant,
                       {"static_shared_memory", used.staticSharedMemory}};
 }
 
-static json::Object describeKernel(const BundleVariant &variant,
-                                   const BundleKernel &kernel) {
+static json::Object describeKernel(const BundleKernel &kernel) {
   DictionaryAttr description = kernel.description;
   json::Object result{
       {"name", kernel.name},
@@ -98,11 +98,60 @@ static json::Object describeKernel(const BundleVariant &variant,
       {"grid", json::Array{toJSON(description.get("grid")), json::Array(),
                            json::Array()}},
       {"dynamic_shared_memory", toJSON(description.get("shared_memory"))},
-      {"arguments", toJSON(description.get("arguments"))},
-      {"resources", describeResources(variant, kernel.name)}};
+      {"arguments", toJSON(description.get("arguments"))}};
   if (Attribute limit = description.get("max_blocks_per_sm"))
     result["max_blocks_per_sm"] = toJSON(limit);
   return result;
+}
+
+/// What is the same for all schedules of an attention.
+static json::Object describeAttention(ArrayRef<BundleKernel> kernels) {
+  DictionaryAttr attention = kernels.front().description;
+  return json::Object{
+      {"version", kBundleVersion},
+      {"attention",
+       json::Object{{"softmax_scale", toJSON(attention.get("softmax_scale"))},
+                    {"causal", toJSON(attention.get("causal"))},
+                    {"window_left", toJSON(attention.get("window_left"))},
+                    {"window_right", toJSON(attention.get("window_right"))},
+                    {"softcap", toJSON(attention.get("softcap"))},
+                    {"dims", toJSON(attention.get("dims"))}}},
+      {"tensors", toJSON(attention.get("tensors"))}};
+}
+
+/// What it takes to launch the kernels of one schedule, in whatever file they
+/// are.
+static json::Object describeLaunch(ArrayRef<BundleKernel> bundleKernels) {
+  json::Array kernels;
+  for (const BundleKernel &kernel : bundleKernels)
+    kernels.push_back(describeKernel(kernel));
+  json::Value workspace = json::Array();
+  if (Attribute terms = bundleKernels.front().description.get("workspace"))
+    workspace = toJSON(terms);
+  return json::Object{
+      {"workspace", json::Object{{"bytes", std::move(workspace)}}},
+      {"kernels", std::move(kernels)}};
+}
+
+SmallVector<BundleKernel>
+mlir::flashcore::getBundleKernels(gpu::GPUModuleOp module) {
+  SmallVector<BundleKernel> kernels;
+  module.walk([&](Operation *op) {
+    if (auto kernel = op->getAttrOfType<DictionaryAttr>(fcgpu::kKernelAttrName))
+      kernels.push_back({SymbolTable::getSymbolName(op).str(), kernel});
+  });
+  return kernels;
+}
+
+std::string mlir::flashcore::getLaunchComment(ArrayRef<BundleKernel> kernels) {
+  if (kernels.empty())
+    return {};
+  json::Object launch = describeAttention(kernels);
+  for (auto &[key, value] : describeLaunch(kernels))
+    launch[key] = std::move(value);
+  // A line: JSON escapes the line ends of names.
+  return llvm::formatv("// flashcore-launch: {0}\n",
+                       json::Value(std::move(launch)));
 }
 
 /// Each PTX file has the name of its chip where there are several.
@@ -131,43 +180,31 @@ static json::Value describeVariant(ArrayRef<BundleVariant> variants,
     entry["chip"] = cubin.chip;
     cubins.push_back(std::move(entry));
   }
-  json::Array kernels;
-  for (const BundleKernel &kernel : variant.kernels)
-    kernels.push_back(describeKernel(variant, kernel));
-  json::Value workspace = json::Array();
-  if (Attribute terms = variant.kernels.front().description.get("workspace"))
-    workspace = toJSON(terms);
   json::Value assembler = nullptr;
   if (!variant.cubins.empty())
     assembler = variant.cubins.front().assembler;
-  return json::Object{
-      {"chip", variant.chip},
-      {"assembler", std::move(assembler)},
-      {"ptx", describeFile(getPTXName(variants, variant), variant.ptx)},
-      {"cubins", std::move(cubins)},
-      {"workspace", json::Object{{"bytes", std::move(workspace)}}},
-      {"kernels", std::move(kernels)}};
+  json::Object result = describeLaunch(variant.kernels);
+  result["chip"] = variant.chip;
+  result["assembler"] = std::move(assembler);
+  result["ptx"] = describeFile(getPTXName(variants, variant), variant.ptx);
+  result["cubins"] = std::move(cubins);
+  for (auto [kernel, entry] :
+       llvm::zip_equal(variant.kernels, *result.getArray("kernels")))
+    (*entry.getAsObject())["resources"] =
+        describeResources(variant, kernel.name);
+  return result;
 }
 
 static json::Value buildManifest(ArrayRef<BundleVariant> variants) {
-  DictionaryAttr attention = variants.front().kernels.front().description;
   json::Array described;
   for (const BundleVariant &variant : variants)
     described.push_back(describeVariant(variants, variant));
-  return json::Object{
-      {"format", kBundleFormat},
-      {"version", kBundleVersion},
-      {"compiler",
-       "flashcore " FLASHCORE_VERSION ", LLVM " LLVM_VERSION_STRING},
-      {"attention",
-       json::Object{{"softmax_scale", toJSON(attention.get("softmax_scale"))},
-                    {"causal", toJSON(attention.get("causal"))},
-                    {"window_left", toJSON(attention.get("window_left"))},
-                    {"window_right", toJSON(attention.get("window_right"))},
-                    {"softcap", toJSON(attention.get("softcap"))},
-                    {"dims", toJSON(attention.get("dims"))}}},
-      {"tensors", toJSON(attention.get("tensors"))},
-      {"variants", std::move(described)}};
+  json::Object manifest = describeAttention(variants.front().kernels);
+  manifest["format"] = kBundleFormat;
+  manifest["compiler"] =
+      "flashcore " FLASHCORE_VERSION ", LLVM " LLVM_VERSION_STRING;
+  manifest["variants"] = std::move(described);
+  return manifest;
 }
 
 static llvm::Error makeError(llvm::StringRef path, const llvm::Twine &text) {
