@@ -13,6 +13,7 @@
 #include "Explain.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "flashcore/Dialect/FlashCore/IR/FlashCore.h"
+#include "flashcore/Dialect/FlashCore/Transforms/GPUTarget.h"
 #include "flashcore/InitAll.h"
 #include "flashcore/Pipelines/Pipelines.h"
 #include "flashcore/Target/Bundle.h"
@@ -94,7 +95,9 @@ struct CommandLine {
       cl::cat(category)};
   ScheduleOption<std::string> chip{
       "chip", cl::location(schedule.chip),
-      cl::desc("Target chip: sm_80, sm_86, sm_89 or sm_90"), cl::init("sm_89"),
+      cl::desc(
+          "Target chip: sm_80, sm_86, sm_89 or sm_90 (default: that of the "
+          "#nvvm.target on other kernels of the module, else sm_89)"),
       cl::cat(category)};
   ScheduleOption<int64_t> blockM{"block-m", cl::location(schedule.blockM),
                                  cl::desc("Query rows per block; 0 chooses"),
@@ -337,7 +340,7 @@ int flashcoreCompileMain(int argc, char **argv) {
   });
   cl::ParseCommandLineOptions(
       argc, argv, "Compiles a flashcore.attention to a GPU kernel\n");
-  if (!lookupTarget(options->schedule.chip))
+  if (!options->schedule.chip.empty() && !lookupTarget(options->schedule.chip))
     return usageError(unknownChipMessage(options->schedule.chip));
   if (options->outputFile == "-" && options->emitKind == Emit::Bundle)
     return usageError("a bundle is a directory: name it with -o");
@@ -360,7 +363,13 @@ int flashcoreCompileMain(int argc, char **argv) {
   SourceMgrDiagnosticHandler diagnostics(sources, &context);
   OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sources, &context);
   parsing.stop();
-  if (!module || failed(lower(*module, timing)))
+  if (!module)
+    return 1;
+  FailureOr<std::string> chip = findChip(*module, options->schedule.chip);
+  if (failed(chip))
+    return 1;
+  options->schedule.chip = *chip;
+  if (failed(lower(*module, timing)))
     return 1;
   std::string programPath = llvm::sys::fs::getMainExecutable(
       argv[0], reinterpret_cast<void *>(&usageError));
