@@ -81,6 +81,11 @@ struct CommandLine {
                        cl::desc("Print the time of each phase to standard "
                                 "error"),
                        cl::cat(category)};
+  cl::opt<bool> allowUnregisteredDialects{
+      "allow-unregistered-dialect",
+      cl::desc("Let ops of unknown dialects, in generic form, stand beside the "
+               "attention"),
+      cl::cat(category)};
   cl::opt<bool> verbose{"v", cl::desc("Say what the kernel uses"),
                         cl::cat(category)};
 
@@ -353,6 +358,7 @@ int flashcoreCompileMain(int argc, char **argv) {
   registerAllDialects(registry);
   registerPTXTranslations(registry);
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  context.allowUnregisteredDialects(options->allowUnregisteredDialects);
   context.printOpOnDiagnostic(false); // a whole module says little in an error
   std::string message;
   auto file = openInputFile(options->inputFile, &message);
