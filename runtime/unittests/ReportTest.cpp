@@ -19,12 +19,13 @@ using namespace flashcore;
 using namespace flashcore::run;
 using namespace flashcore::testing;
 
-static std::string infoOf(const nlohmann::json &manifest) {
+static std::string infoOf(const nlohmann::json &manifest,
+                          const std::optional<Source> &source = {}) {
   ScratchDirectory scratch;
   writeBundle(scratch.path(), manifest);
   std::vector<Bundle> variants = *Bundle::loadVariants(scratch.path());
   variants.front().directory = "test.fcb";
-  return formatInfo(variants);
+  return formatInfo(variants, source);
 }
 
 static RunResult makeResult() {
@@ -370,7 +371,7 @@ TEST(ReportTest, jsonOfAnErrorNamesTheFileThatWasCompiled) {
 
 TEST(ReportTest, theSummaryNamesWhatWasCompiled) {
   std::string info =
-      formatInfo(loadTestBundle(), Source{Source::Kind::Shape, "b1 h8"});
+      infoOf(testManifest(), Source{Source::Kind::Shape, "b1 h8"});
   EXPECT_TRUE(info.starts_with("bundle compiled from --shape 'b1 h8'\n"))
       << info;
 }

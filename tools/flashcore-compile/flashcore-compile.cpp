@@ -15,6 +15,7 @@
 #include "Shape.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "flashcore/Dialect/FlashCore/IR/FlashCore.h"
+#include "flashcore/Dialect/FlashCore/Transforms/GPUTarget.h"
 #include "flashcore/InitAll.h"
 #include "flashcore/Pipelines/Pipelines.h"
 #include "flashcore/Target/Bundle.h"
@@ -92,6 +93,11 @@ struct CommandLine {
                        cl::desc("Print the time of each phase to standard "
                                 "error"),
                        cl::cat(category)};
+  cl::opt<bool> allowUnregisteredDialects{
+      "allow-unregistered-dialect",
+      cl::desc("Let ops of unknown dialects, in generic form, stand beside the "
+               "attention"),
+      cl::cat(category)};
   cl::opt<bool> verbose{"v", cl::desc("Say what the kernel uses"),
                         cl::cat(category)};
 
@@ -106,7 +112,9 @@ struct CommandLine {
       cl::cat(category)};
   ScheduleOption<std::string> chip{
       "chip", cl::location(schedule.chip),
-      cl::desc("Target chip: sm_80, sm_86, sm_89 or sm_90"), cl::init("sm_89"),
+      cl::desc(
+          "Target chip: sm_80, sm_86, sm_89 or sm_90 (default: that of the "
+          "#nvvm.target on other kernels of the module, else sm_89)"),
       cl::cat(category)};
   ScheduleOption<int64_t> blockM{"block-m", cl::location(schedule.blockM),
                                  cl::desc("Query rows per block; 0 chooses"),
@@ -371,7 +379,7 @@ int flashcoreCompileMain(int argc, char **argv) {
   });
   cl::ParseCommandLineOptions(
       argc, argv, "Compiles a flashcore.attention to a GPU kernel\n");
-  if (!lookupTarget(options->schedule.chip))
+  if (!options->schedule.chip.empty() && !lookupTarget(options->schedule.chip))
     return usageError(unknownChipMessage(options->schedule.chip));
   if (isShape() && options->inputFile.getNumOccurrences())
     return usageError("expects either --shape or an input file, but got both");
@@ -386,6 +394,7 @@ int flashcoreCompileMain(int argc, char **argv) {
   registerAllDialects(registry);
   registerPTXTranslations(registry);
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  context.allowUnregisteredDialects(options->allowUnregisteredDialects);
   context.printOpOnDiagnostic(false); // a whole module says little in an error
   auto file = openInput();
   if (!file)
@@ -399,6 +408,10 @@ int flashcoreCompileMain(int argc, char **argv) {
     return 1;
   if (options->emitKind == Emit::Input)
     return emitInput(*module, sources);
+  FailureOr<std::string> chip = findChip(*module, options->schedule.chip);
+  if (failed(chip))
+    return 1;
+  options->schedule.chip = *chip;
   if (failed(lower(*module, timing)))
     return 1;
   std::string programPath = llvm::sys::fs::getMainExecutable(
