@@ -28,8 +28,7 @@ config.substitutions.append(("%examples", os.path.join(config.flashcore_source_r
 plugin = config.flashcore_plugin
 config.substitutions.append(("%{plugin}", f"--load-dialect-plugin={plugin} --load-pass-plugin={plugin}"))
 config.substitutions.append(("%pluginlib", plugin))
-if not config.flashcore_sanitize:
-    config.available_features.add("plugin")
+config.available_features.add("sanitized" if config.flashcore_sanitize else "plugin")
 
 # The executable with all tools. Where it may, a test takes it to a root directory
 # that holds nothing but it and libc.
