@@ -2,8 +2,8 @@
 
 usage: figures.py [--update] FIGURES.json PAGE.md
 
-The page has the figures between '<!-- mutants -->' and '<!-- end mutants -->'.
-Fails when they are not those of the file; --update writes them.
+Fails when the block 'mutants' of the page does not show the figures of the file;
+--update writes it.
 """
 
 import argparse
@@ -11,6 +11,11 @@ import collections
 import json
 import pathlib
 import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import marked_blocks
 
 # Rows of the table: what the edits do, and the groups of mutations.py.
 ROWS = {
@@ -33,7 +38,6 @@ CHECKS = {
     "divergent-collective": "sync", "barrier-mismatch": "sync",
     "deadlock": "sync", "layout-mismatch": "layout",
 }
-BEGIN, END = "<!-- mutants -->", "<!-- end mutants -->"
 
 
 def collect(results, strongest):
@@ -75,7 +79,7 @@ def table(figures):
                  f"{row['noted or wrong']:,}", f"{row['silent']:,}"]
         lines.append("| " + " | ".join("" if cell == "0" else cell
                                        for cell in cells) + " |")
-    return "\n".join(lines)
+    return "\n".join(lines) + "\n"
 
 
 def main():
@@ -85,16 +89,10 @@ def main():
     parser.add_argument("page", type=pathlib.Path)
     parser.add_argument("--update", action="store_true")
     args = parser.parse_args()
-    text = args.page.read_text()
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        sys.exit(f"{args.page}: expects '{BEGIN}' and '{END}'")
-    wanted = (before + begin + "\n" +
-              table(json.loads(args.figures.read_text())) + "\n" + end + after)
+    text = table(json.loads(args.figures.read_text()))
     if args.update:
-        args.page.write_text(wanted)
-    elif text != wanted:
+        marked_blocks.write(args.page, "mutants", text)
+    elif marked_blocks.read(args.page, "mutants") != text:
         sys.exit(f"{args.page}: the mutants are not those of {args.figures}: "
                  "run test/Emulator/figures.py --update")
     return 0
