@@ -249,6 +249,8 @@ TEST_F(SessionTest, tellsWhatWasConverted) {
                                       "got f32\n"
                                       "  note: --convert rounds them to f16");
   EXPECT_FALSE(refused.failed());
+  // So early that no device is needed.
+  EXPECT_EQ(text(session.validate(request)), text(refused.status));
   request.npy.convert = true;
   RunResult result = session.run(request);
   EXPECT_TRUE(result.pass());

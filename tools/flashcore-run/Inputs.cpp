@@ -135,6 +135,10 @@ InputFiles::takeSizes(const Bundle &bundle, const FileMap &files,
     if (!array.ok())
       return array.status();
     if (Status status =
+            verifyType(**array, path.string(), name, tensor->dtype, options);
+        !status.ok())
+      return status;
+    if (Status status =
             known.compare(*tensor, **array, path.string(), options, dims);
         !status.ok())
       return status;
