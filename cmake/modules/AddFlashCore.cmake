@@ -39,9 +39,21 @@ function(add_flashcore_internal_library name)
   flashcore_link(${name} ${ARG_LINK_LIBS})
 endfunction()
 
+# Gives a library the name that its users know, here and in the package:
+# FlashCoreTarget is FlashCore::Target, FCGPUDialect FlashCore::FCGPUDialect.
+function(flashcore_public_name target)
+  string(REGEX REPLACE "^FlashCore" "" name ${target})
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
+  get_target_property(type ${target} TYPE)
+  if(NOT type STREQUAL "MODULE_LIBRARY") # which nothing can link
+    add_library(FlashCore::${name} ALIAS ${target})
+  endif()
+endfunction()
+
 # add_flashcore_library(Name a.cpp b.cpp DEPENDS GenTarget LINK_LIBS X MLIRIR)
 function(add_flashcore_library name)
   add_flashcore_internal_library(${name} ${ARGN})
+  flashcore_public_name(${name})
   target_include_directories(${name} INTERFACE $<INSTALL_INTERFACE:include>)
   install(TARGETS ${name} EXPORT FlashCoreCompilerTargets)
 endfunction()

@@ -15,7 +15,9 @@ install(FILES
   ${PROJECT_BINARY_DIR}/cmake/FlashCoreConfig.cmake
   ${PROJECT_BINARY_DIR}/cmake/FlashCoreConfigVersion.cmake
   DESTINATION ${_package_dir})
-install(EXPORT FlashCoreRuntimeTargets DESTINATION ${_package_dir})
+install(EXPORT FlashCoreRuntimeTargets NAMESPACE FlashCore::
+  DESTINATION ${_package_dir})
 if(PROJECT_NAME STREQUAL "FlashCore")
-  install(EXPORT FlashCoreCompilerTargets DESTINATION ${_package_dir})
+  install(EXPORT FlashCoreCompilerTargets NAMESPACE FlashCore::
+    DESTINATION ${_package_dir})
 endif()
