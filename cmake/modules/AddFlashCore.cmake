@@ -55,7 +55,7 @@ function(add_flashcore_library name)
   add_flashcore_internal_library(${name} ${ARGN})
   flashcore_public_name(${name})
   target_include_directories(${name} INTERFACE $<INSTALL_INTERFACE:include>)
-  install(TARGETS ${name} EXPORT FlashCoreCompilerTargets)
+  install(TARGETS ${name} EXPORT FlashCoreCompilerTargets COMPONENT Compiler)
 endfunction()
 
 # add_flashcore_tool(name LIBRARY Lib ENTRY function a.cpp LINK_LIBS X)
@@ -68,7 +68,7 @@ function(add_flashcore_tool name)
   add_executable(${name} ${PROJECT_SOURCE_DIR}/tools/ToolMain.cpp)
   target_compile_definitions(${name} PRIVATE FLASHCORE_TOOL_ENTRY=${ARG_ENTRY})
   target_link_libraries(${name} PRIVATE ${ARG_LIBRARY})
-  install(TARGETS ${name})
+  install(TARGETS ${name} COMPONENT Tools)
 endfunction()
 
 # add_flashcore_unittest(Name a.cpp LINK_LIBS X): a GoogleTest binary in ctest.
