@@ -34,14 +34,18 @@ Explanation mlir::flashcore::explain(AttentionOp op,
                                      const ConfigurePassOptions &options) {
   auto schedule =
       op->getAttrOfType<fcgpu::ScheduleAttr>(fcgpu::kScheduleAttrName);
-  Explanation result{AttentionProblem::get(op), getChoice(schedule), {}};
+  Explanation result{AttentionProblem::get(op), getChoice(schedule), {}, {}};
   // What is not our own choice was written into the IR by hand.
   std::vector<ScheduleReason> reasons;
   auto chosen = choose(result.problem, *lookupTarget(schedule.getChip()),
                        options, reasons);
   auto *choice = std::get_if<ScheduleChoice>(&chosen);
-  if (choice && *choice == result.choice)
+  if (choice && *choice == result.choice) {
     result.reasons = std::move(reasons);
+    result.openSizes = describeOpenSizes(
+        result.problem, *lookupTarget(schedule.getChip()),
+        std::get<ScheduleOptions>(getScheduleOptions(options)));
+  }
   return result;
 }
 
@@ -130,6 +134,8 @@ void mlir::flashcore::print(llvm::raw_ostream &os,
                   ? ""
                   : llvm::formatv(", for {0} tiles", grid->second).str()));
   line("limiter", predictLimiter(problem, target, choice));
+  for (const std::string &warning : explanation.openSizes)
+    line("open sizes", warning);
 }
 
 //===----------------------------------------------------------------------===//

@@ -12,7 +12,7 @@
 #ifndef FLASHCORE_TOOLS_FLASHCORE_COMPILE_EXPLAIN_H
 #define FLASHCORE_TOOLS_FLASHCORE_COMPILE_EXPLAIN_H
 
-#include "flashcore/Analysis/ScheduleChoice.h"
+#include "flashcore/Analysis/OpenSizes.h"
 #include "flashcore/Dialect/FlashCore/Transforms/Passes.h"
 #include "flashcore/Target/Bundle.h"
 #include "llvm/Support/JSON.h"
@@ -24,6 +24,8 @@ struct Explanation {
   AttentionProblem problem;
   ScheduleChoice choice;
   std::vector<ScheduleReason> reasons;
+  /// How sizes that are left open would change the schedule.
+  std::vector<std::string> openSizes;
 };
 
 /// Explains the schedule of `op`, which flashcore-configure has written.
