@@ -33,7 +33,7 @@ static constexpr std::string_view biasAxes[] = {"batch", "heads_q", "seqlen_q",
                                                 "seqlen_k"};
 
 /// Raised whenever a bundle of before would be misread.
-static constexpr int64_t manifestVersion = 3;
+static constexpr int64_t manifestVersion = 4;
 
 /// A text that is one of a few, mapped to its value.
 template <typename T>
