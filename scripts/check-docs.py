@@ -5,10 +5,11 @@ Each page is checked in a copy of the source tree, with the tools and LLVM on th
 PATH as README.md puts them there. A comment in the line before a fence says how
 it is checked, as in `<!-- check: nightly, exit 1 -->`:
 
-  sh    runs, and must end with exit code 0 within 30 s. `exit N`: with N.
+  sh    runs, and must end with exit code 0 in time (--limit). `exit N`: with N.
         `nightly`: takes longer, or needs the built tree; `gpu`: needs a GPU;
         `fresh`: in a clone without a build. Only --when runs these.
-  mlir  is parsed by flashcore-opt. `phase N of FILE OPTIONS`: its lines stand in
+  mlir  is parsed by flashcore-opt. `body of ARGUMENTS`: as that of a function with
+        these; `attribute`: as one. `phase N of FILE OPTIONS`: its lines stand in
         what `flashcore-compile FILE OPTIONS --print-phases` prints for phase N.
   json  `json FILE`: is the JSON of a file that a command of the page wrote.
   any   `file NAME`: is written to NAME first, for the commands that follow.
@@ -20,6 +21,7 @@ Links, and paths in `code`, must lead somewhere. An `.mlir` file is a page, too:
 the lines of its comments that begin with `$` are commands.
 """
 import argparse
+import functools
 import os
 import pathlib
 import re
@@ -33,7 +35,6 @@ import excerpts
 import markdown_fences
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-LIMIT = 30  # seconds a command may take in CI, where it should take under 5
 PATHS = r"`((?:docs|scripts|test|lib|include|tools|runtime|benchmarks|cmake|unittests)/[\w./*-]+)`"
 
 
@@ -44,7 +45,7 @@ class Failure(Exception):
 class Workspace:
     """A copy of the source tree where commands run and leave what they like."""
 
-    def __init__(self, tools, preset="release"):
+    def __init__(self, tools, llvm, preset="release"):
         self.folder = tempfile.TemporaryDirectory(prefix="flashcore-docs-")
         self.root = pathlib.Path(self.folder.name) / "flashcore"
         skipped = shutil.ignore_patterns(".git", "__pycache__")
@@ -55,8 +56,7 @@ class Workspace:
             (self.root / "build").mkdir()
             (self.root / "build" / preset).symlink_to(tools.resolve().parent)
             path = [str(self.root / "build" / preset / "bin")]
-        llvm = shutil.which("llvm-config-22") or "/usr/lib/llvm-22/bin/llvm-config"
-        path.append(subprocess.run([llvm, "--bindir"], capture_output=True, text=True, check=True).stdout.strip())
+        path.append(str(llvm))
         temporary = pathlib.Path(self.folder.name) / "tmp"
         temporary.mkdir()
         self.environment = {**os.environ, "PATH": os.pathsep.join([*path, os.environ["PATH"]]), "TMPDIR": str(temporary),
@@ -79,8 +79,8 @@ class Page:
     """The checks of one page, in order: a command may need what an earlier one
     wrote."""
 
-    def __init__(self, path, workspace):
-        self.path, self.workspace = path, workspace
+    def __init__(self, workspace, limit):
+        self.workspace, self.limit = workspace, limit
         self.output = None  # of the last command
         self.phases = {}  # by the arguments of flashcore-compile
         self.checked = 0
@@ -92,7 +92,7 @@ class Page:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(fence.text)
         if fence.language == "sh":
-            self.check_command(fence.text, int(marks.get("exit", 0)), LIMIT if fence.when == "ci" else None)
+            self.check_command(fence.text, int(marks.get("exit", 0)), self.limit if fence.when == "ci" else None)
         elif "output" in marks:
             self.check_output(fence.text)
         elif "phase" in marks:
@@ -100,14 +100,14 @@ class Page:
         elif "json" in marks:
             self.check_json(fence.text, marks["json"])
         elif fence.language == "mlir":
-            self.check_ir(fence.text)
+            self.check_ir(complete(fence.text, marks))
         else:
             return
         self.checked += 1
 
     def check_command(self, script, expected, limit):
-        if outside := re.search(r"(?<![\w./}$-])/(?!usr/|dev/null)\w[\w./-]*", script):
-            raise Failure(f"expects paths in the source tree, where a check may write, but got {outside[0]}")
+        if outside := re.search(r"(?:^|[\s=>])(/(?!usr/|dev/null)\w[\w./-]*)", script):
+            raise Failure(f"expects paths in the source tree, where a check may write, but got {outside[1]}")
         code, self.output = self.workspace.run(script, limit)
         if code != expected:
             raise Failure(f"expects exit code {expected}, but got {code}; the output is\n{indent(self.output)}")
@@ -124,7 +124,7 @@ class Page:
             raise Failure(f"expects the mark 'phase N of FILE OPTIONS', but got 'phase {mark}'")
         number, arguments = match.groups()
         if arguments not in self.phases:
-            code, printed = self.workspace.run(f"flashcore-compile {arguments} --print-phases -o /dev/null", LIMIT)
+            code, printed = self.workspace.run(f"flashcore-compile {arguments} --print-phases -o /dev/null", self.limit)
             if code:
                 raise Failure(f"flashcore-compile {arguments} fails\n{indent(printed)}")
             self.phases[arguments] = dict(re.findall(r"^// -+ phase (\d).*\n((?:(?!// -+ phase).*\n)*)", printed, re.M))
@@ -142,9 +142,18 @@ class Page:
             raise Failure(difference)
 
     def check_ir(self, text):
-        code, output = self.workspace.run("flashcore-opt - -o /dev/null", LIMIT, stdin=text)
+        code, output = self.workspace.run("flashcore-opt - -o /dev/null", self.limit, stdin=text)
         if code:
             raise Failure(f"flashcore-opt refuses it\n{indent(output)}")
+
+
+def complete(text, marks):
+    """A module that holds a part of one."""
+    if "attribute" in marks:
+        return f"module attributes {{flashcore.example = {text}}} {{}}"
+    if "body" in marks:
+        return f"func.func @example({marks['body'].removeprefix('of ')}) {{\n{text}\n  return\n}}"
+    return text
 
 
 def indent(text):
@@ -174,8 +183,9 @@ def commands_of_ir(text):
             yield markdown_fences.Fence("sh", match[1], number, {})
 
 
-def check_page(path, args):
-    """Prints what is wrong with a page; true where nothing is."""
+def check_page(path, args, shared):
+    """Prints what is wrong with a page; true where nothing is. The commands of
+    .mlir files leave nothing that another one could take for its own."""
     text = path.read_text()
     name = os.path.relpath(path, ROOT)
     errors = [] if args.when else list(check_references(path, text))
@@ -188,8 +198,9 @@ def check_page(path, args):
     chosen = [fence for fence in fences if fence.when in when or (fence.when == "ci" and "file" in fence.marks)]
     checked = 0
     if any(fence.when in when for fence in chosen):
-        workspace = Workspace(None if args.when == "fresh" else args.bin)
-        page = Page(path, workspace)
+        tools = None if args.when == "fresh" else args.bin
+        workspace = shared() if path.suffix == ".mlir" else Workspace(tools, args.llvm)
+        page = Page(workspace, args.limit)
         for fence in chosen:
             try:
                 page.check_fence(fence)
@@ -206,10 +217,13 @@ def check_page(path, args):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build/release/bin", help="folder of the tools")
+    parser.add_argument("--llvm", type=pathlib.Path, default=pathlib.Path("/usr/lib/llvm-22/bin"), help="folder of LLVM's tools")
     parser.add_argument("--when", choices=["nightly", "fresh", "gpu"], help="run the snippets with this mark instead")
-    parser.add_argument("pages", type=pathlib.Path, nargs="+", help="Markdown pages or .mlir files")
+    parser.add_argument("--limit", type=int, default=30, help="seconds an unmarked command may take; it should take under 5 (default: 30)")
+    parser.add_argument("pages", type=pathlib.Path, nargs="+", help="Markdown pages or .mlir files, named from the repository root")
     args = parser.parse_args()
-    results = [check_page(page.resolve(), args) for page in args.pages]
+    shared = functools.cache(lambda: Workspace(args.bin, args.llvm))
+    results = [check_page((ROOT / page).resolve(), args, shared) for page in args.pages]
     return 0 if all(results) else 1
 
 

@@ -181,7 +181,7 @@ def parse_json(text):
     # Strings are every second part.
     parts = re.split(r'("(?:[^"\\]|\\.)*")', text)
     for i in range(0, len(parts), 2):
-        member = re.sub(r"(?<!:)(\s*)\.\.\.(?=\s*\})", r'\1"\0": 0', parts[i])
+        member = re.sub(r"(?<![:\s])(\s*)\.\.\.(?=\s*\})", r'\1"\0": 0', parts[i])
         parts[i] = member.replace("...", '"..."').replace("\0", "...")
     return json.loads("".join(parts))
 

@@ -7,8 +7,8 @@ import re
 FENCE = re.compile(r"^(?P<indent> *)```(?P<language>[\w+-]*)[^\n]*\n(?P<text>.*?)^(?P=indent)```$", re.M | re.S)
 MARK = re.compile(r"<!-- check: (?P<mark>[^\n]*?) -->\n\Z")
 # How each mark is spelled, by language; the language "" stands for all others.
-ARGUMENT_MARKS = {"sh": ["exit", "none"], "mlir": ["phase", "file", "none"], "json": ["json", "file", "none"], "": ["file", "none"]}
-PLAIN_MARKS = {"sh": ["nightly", "fresh", "gpu"], "": ["output"]}
+ARGUMENT_MARKS = {"sh": ["exit", "none:"], "mlir": ["phase", "body", "file", "none:"], "json": ["json", "file", "none:"], "": ["file", "none:"]}
+PLAIN_MARKS = {"sh": ["nightly", "fresh", "gpu"], "mlir": ["attribute"], "": ["output"]}
 
 
 class MarkError(Exception):
@@ -36,19 +36,16 @@ def parse_marks(text, language):
     plain, with_argument = PLAIN_MARKS.get(known, []), ARGUMENT_MARKS[known]
     marks = {}
     while text:
-        if text.startswith("none:"):
-            marks["none"], text = text[len("none:"):].strip(), ""
-            if not marks["none"]:
-                raise MarkError("expects a reason behind 'none:', but got nothing")
-            break
-        mark, _, text = (part.strip() for part in text.partition(","))
+        # A reason or a list of arguments ends the line.
+        rest = re.match(r"none:|body of ", text)
+        mark, _, text = (text, "", "") if rest else (part.strip() for part in text.partition(","))
         name, _, argument = mark.partition(" ")
         if mark in plain:
             marks[mark] = ""
-        elif name in with_argument and name != "none" and argument:
-            marks[name] = argument
+        elif name in with_argument and argument.strip():
+            marks[name.rstrip(":")] = argument.strip()
         else:
-            spelled = [*plain, *(f"none: REASON" if name == "none" else f"{name} ARGUMENT" for name in with_argument)]
+            spelled = [*plain, *(f"{name} ..." for name in with_argument)]
             raise MarkError(f"expects a mark of '{language or 'text'}' ({', '.join(spelled)}), but got '{mark}'")
     return marks
 
