@@ -79,8 +79,8 @@ class Page:
     """The checks of one page, in order: a command may need what an earlier one
     wrote."""
 
-    def __init__(self, workspace, limit):
-        self.workspace, self.limit = workspace, limit
+    def __init__(self, workspace, limit, verbose=False):
+        self.workspace, self.limit, self.verbose = workspace, limit, verbose
         self.output = None  # of the last command
         self.phases = {}  # by the arguments of flashcore-compile
         self.checked = 0
@@ -109,6 +109,8 @@ class Page:
         if outside := re.search(r"(?:^|[\s=>])(/(?!usr/|dev/null)\w[\w./-]*)", script):
             raise Failure(f"expects paths in the source tree, where a check may write, but got {outside[1]}")
         code, self.output = self.workspace.run(script, limit)
+        if self.verbose:
+            print(f"{script}{indent(self.output)}", flush=True)
         if code != expected:
             raise Failure(f"expects exit code {expected}, but got {code}; the output is\n{indent(self.output)}")
 
@@ -200,7 +202,7 @@ def check_page(path, args, shared):
     if any(fence.when in when for fence in chosen):
         tools = None if args.when == "fresh" else args.bin
         workspace = shared() if path.suffix == ".mlir" else Workspace(tools, args.llvm)
-        page = Page(workspace, args.limit)
+        page = Page(workspace, args.limit, args.verbose)
         for fence in chosen:
             try:
                 page.check_fence(fence)
@@ -220,6 +222,7 @@ def main():
     parser.add_argument("--llvm", type=pathlib.Path, default=pathlib.Path("/usr/lib/llvm-22/bin"), help="folder of LLVM's tools")
     parser.add_argument("--when", choices=["nightly", "fresh", "gpu"], help="run the snippets with this mark instead")
     parser.add_argument("--limit", type=int, default=30, help="seconds an unmarked command may take; it should take under 5 (default: 30)")
+    parser.add_argument("-v", "--verbose", action="store_true", help="print what the commands print")
     parser.add_argument("pages", type=pathlib.Path, nargs="+", help="Markdown pages or .mlir files, named from the repository root")
     args = parser.parse_args()
     shared = functools.cache(lambda: Workspace(args.bin, args.llvm))

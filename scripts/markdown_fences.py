@@ -4,7 +4,7 @@ checked. `check-docs.py --help` describes the marks.
 import dataclasses
 import re
 
-FENCE = re.compile(r"^(?P<indent> *)```(?P<language>[\w+-]*)[^\n]*\n(?P<text>.*?)^(?P=indent)```$", re.M | re.S)
+FENCE = re.compile(r"^(?P<indent> *)(?P<ticks>```+)(?P<language>[\w+-]*)[^`\n]*\n(?P<text>.*?)^(?P=indent)(?P=ticks)$", re.M | re.S)
 MARK = re.compile(r"<!-- check: (?P<mark>[^\n]*?) -->\n\Z")
 # How each mark is spelled, by language; the language "" stands for all others.
 ARGUMENT_MARKS = {"sh": ["exit", "none:"], "mlir": ["phase", "body", "file", "none:"], "json": ["json", "file", "none:"], "": ["file", "none:"]}

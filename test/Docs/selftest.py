@@ -135,6 +135,10 @@ class Marks(unittest.TestCase):
         with self.assertRaisesRegex(markdown_fences.MarkError, "but got 'none:'$"):
             self.marks("none:")
 
+    def test_a_fence_in_a_fence(self):
+        fences = list(markdown_fences.fences("````\n```sh\nx\n```\n````\n"))
+        self.assertEqual([(fence.language, fence.text) for fence in fences], [("", "```sh\nx\n```\n")])
+
     def test_json_needs_one(self):
         with self.assertRaisesRegex(markdown_fences.MarkError, "expects a mark that says what this JSON is checked against"):
             list(markdown_fences.fences("```json\n{}\n```\n"))
