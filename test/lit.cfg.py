@@ -51,8 +51,10 @@ if config.flashcore_static_llvm:
 # Tests that assemble need ptxas: from CUDA_HOME, PATH or the build tree.
 wheel = os.path.join(config.flashcore_tools_dir, "..", "ptxas", "bin")
 home = os.path.join(os.environ.get("CUDA_HOME", "/nonexistent"), "bin")
-if shutil.which("ptxas", path=os.pathsep.join([home, os.environ.get("PATH", ""), wheel])):
+ptxas = shutil.which("ptxas", path=os.pathsep.join([home, os.environ.get("PATH", ""), wheel]))
+if ptxas:
     config.available_features.add("ptxas")
+    config.substitutions.append(("%ptxas", ptxas))
 else:
     lit_config.note("ptxas not found: tests that assemble are skipped")
 if os.path.exists("/dev/nvidia0"):

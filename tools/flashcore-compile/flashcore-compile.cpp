@@ -4,15 +4,18 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Runs the whole pipeline on one file and writes what --emit asks for. Exit
-// codes: 0 success, 1 the input (or an option's value) is wrong, 2 the files or
+// Runs the whole pipeline on one file, or on the attention that --shape
+// describes, and writes what --emit asks for. Exit codes: 0 success, 1 the
+// input (or an option's value) is wrong, 2 the files, the words of --shape or
 // the combination of options are.
 //
 //===----------------------------------------------------------------------===//
 
 #include "Explain.h"
+#include "Shape.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "flashcore/Dialect/FlashCore/IR/FlashCore.h"
+#include "flashcore/Dialect/FlashCore/Transforms/GPUTarget.h"
 #include "flashcore/InitAll.h"
 #include "flashcore/Pipelines/Pipelines.h"
 #include "flashcore/Target/Bundle.h"
@@ -39,7 +42,7 @@ using namespace mlir::flashcore;
 namespace cl = llvm::cl;
 
 namespace {
-enum class Emit { MLIR, LLVM, PTX, Cubin, Bundle };
+enum class Emit { Input, MLIR, LLVM, PTX, Cubin, Bundle };
 
 cl::OptionCategory category("flashcore-compile options");
 
@@ -48,13 +51,23 @@ cl::OptionCategory category("flashcore-compile options");
 struct CommandLine {
   cl::opt<std::string> inputFile{cl::Positional, cl::desc("<input .mlir>"),
                                  cl::init("-"), cl::cat(category)};
+  cl::opt<std::string> shape{
+      "shape",
+      cl::desc("Compile the attention that these words describe in place of a "
+               "file, such as 'b1 h32/8 s4096 d128 bf16 causal'; they are "
+               "listed below"),
+      cl::value_desc("words"), cl::cat(category)};
+  cl::extrahelp shapeWords{shapeHelp};
   cl::opt<std::string> outputFile{"o",
                                   cl::desc("Output file, or directory of a "
                                            "bundle; - is standard output"),
                                   cl::init("-"), cl::cat(category)};
   cl::opt<Emit> emitKind{
       "emit", cl::desc("What to write"), cl::init(Emit::PTX),
-      cl::values(clEnumValN(Emit::MLIR, "mlir", "LLVM and NVVM ops"),
+      cl::values(clEnumValN(Emit::Input, "input",
+                            "the module that was read, or that --shape stands "
+                            "for; nothing is compiled"),
+                 clEnumValN(Emit::MLIR, "mlir", "LLVM and NVVM ops"),
                  clEnumValN(Emit::LLVM, "llvm", "optimised LLVM IR"),
                  clEnumValN(Emit::PTX, "ptx", "PTX"),
                  clEnumValN(Emit::Cubin, "cubin", "machine code, with ptxas"),
@@ -80,6 +93,11 @@ struct CommandLine {
                        cl::desc("Print the time of each phase to standard "
                                 "error"),
                        cl::cat(category)};
+  cl::opt<bool> allowUnregisteredDialects{
+      "allow-unregistered-dialect",
+      cl::desc("Let ops of unknown dialects, in generic form, stand beside the "
+               "attention"),
+      cl::cat(category)};
   cl::opt<bool> verbose{"v", cl::desc("Say what the kernel uses"),
                         cl::cat(category)};
 
@@ -94,7 +112,9 @@ struct CommandLine {
       cl::cat(category)};
   ScheduleOption<std::string> chip{
       "chip", cl::location(schedule.chip),
-      cl::desc("Target chip: sm_80, sm_86, sm_89 or sm_90"), cl::init("sm_89"),
+      cl::desc(
+          "Target chip: sm_80, sm_86, sm_89 or sm_90 (default: that of the "
+          "#nvvm.target on other kernels of the module, else sm_89)"),
       cl::cat(category)};
   ScheduleOption<int64_t> blockM{"block-m", cl::location(schedule.blockM),
                                  cl::desc("Query rows per block; 0 chooses"),
@@ -162,6 +182,23 @@ llvm::ManagedStatic<CommandLine> options;
 int usageError(const llvm::Twine &text) {
   llvm::errs() << "flashcore-compile: error: " << text << "\n";
   return 2;
+}
+
+/// An empty --shape is one, too: all defaults.
+bool isShape() { return options->shape.getNumOccurrences() > 0; }
+
+llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> openInput() {
+  if (!isShape()) {
+    std::string message;
+    auto file = openInputFile(options->inputFile, &message);
+    if (!file)
+      return llvm::createStringError(message);
+    return file;
+  }
+  llvm::Expected<Shape> shape = parseShape(options->shape);
+  if (!shape)
+    return shape.takeError();
+  return llvm::MemoryBuffer::getMemBufferCopy(writeShape(*shape), "--shape");
 }
 
 void printPhase(ModuleOp module, int number, llvm::StringRef name) {
@@ -241,6 +278,16 @@ int writeText(llvm::StringRef text) {
   return 0;
 }
 
+/// A shape as it was written, with its names.
+int emitInput(ModuleOp module, const llvm::SourceMgr &sources) {
+  if (isShape())
+    return writeText(
+        sources.getMemoryBuffer(sources.getMainFileID())->getBuffer());
+  std::string text;
+  llvm::raw_string_ostream(text) << module << "\n";
+  return writeText(text);
+}
+
 int fail(llvm::Error error) {
   llvm::errs() << "flashcore-compile: error: "
                << llvm::toString(std::move(error)) << "\n";
@@ -258,13 +305,8 @@ void report(const Cubin &cubin, llvm::StringRef kernel, int64_t sharedMemory) {
 /// Everything behind PTX: cubin and bundle.
 int emitBinary(gpu::GPUModuleOp module, std::string ptx,
                llvm::StringRef programPath, TimingScope &timing) {
-  BundleContents contents;
-  module.walk([&](Operation *op) {
-    auto kernel = op->getAttrOfType<DictionaryAttr>(fcgpu::kKernelAttrName);
-    if (!kernel)
-      return;
-    contents.kernels.push_back({SymbolTable::getSymbolName(op).str(), kernel});
-  });
+  BundleVariant contents;
+  contents.kernels = getBundleKernels(module);
   if (!(options->noCubin && options->emitKind == Emit::Bundle)) {
     auto ptxas = findPtxas(options->ptxasPath, programPath);
     if (!ptxas)
@@ -288,7 +330,7 @@ int emitBinary(gpu::GPUModuleOp module, std::string ptx,
   }
   contents.chip = options->schedule.chip;
   contents.ptx = std::move(ptx);
-  if (llvm::Error error = writeBundle(options->outputFile, contents))
+  if (llvm::Error error = writeBundle(options->outputFile, {contents}))
     return fail(std::move(error));
   return 0;
 }
@@ -337,8 +379,10 @@ int flashcoreCompileMain(int argc, char **argv) {
   });
   cl::ParseCommandLineOptions(
       argc, argv, "Compiles a flashcore.attention to a GPU kernel\n");
-  if (!lookupTarget(options->schedule.chip))
+  if (!options->schedule.chip.empty() && !lookupTarget(options->schedule.chip))
     return usageError(unknownChipMessage(options->schedule.chip));
+  if (isShape() && options->inputFile.getNumOccurrences())
+    return usageError("expects either --shape or an input file, but got both");
   if (options->outputFile == "-" && options->emitKind == Emit::Bundle)
     return usageError("a bundle is a directory: name it with -o");
 
@@ -350,17 +394,25 @@ int flashcoreCompileMain(int argc, char **argv) {
   registerAllDialects(registry);
   registerPTXTranslations(registry);
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  context.allowUnregisteredDialects(options->allowUnregisteredDialects);
   context.printOpOnDiagnostic(false); // a whole module says little in an error
-  std::string message;
-  auto file = openInputFile(options->inputFile, &message);
+  auto file = openInput();
   if (!file)
-    return usageError(message);
+    return usageError(llvm::toString(file.takeError()));
   llvm::SourceMgr sources;
-  sources.AddNewSourceBuffer(std::move(file), llvm::SMLoc());
+  sources.AddNewSourceBuffer(std::move(*file), llvm::SMLoc());
   SourceMgrDiagnosticHandler diagnostics(sources, &context);
   OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sources, &context);
   parsing.stop();
-  if (!module || failed(lower(*module, timing)))
+  if (!module)
+    return 1;
+  if (options->emitKind == Emit::Input)
+    return emitInput(*module, sources);
+  FailureOr<std::string> chip = findChip(*module, options->schedule.chip);
+  if (failed(chip))
+    return 1;
+  options->schedule.chip = *chip;
+  if (failed(lower(*module, timing)))
     return 1;
   std::string programPath = llvm::sys::fs::getMainExecutable(
       argv[0], reinterpret_cast<void *>(&usageError));

@@ -13,12 +13,14 @@
 #include "flashcore/Analysis/KeyTileBounds.h"
 #include "flashcore/Analysis/ScheduleChoice.h"
 #include "flashcore/Analysis/TileWalk.h"
+#include "flashcore/Dialect/FlashCore/Transforms/GPUTarget.h"
 #include "flashcore/Dialect/FlashCore/Transforms/KernelFrame.h"
 #include "flashcore/Dialect/FlashCore/Transforms/Passes.h"
 #include "flashcore/Target/TargetInfo.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -132,7 +134,8 @@ Kernels KernelBuilder::buildKernels(ModuleOp module) {
   SymbolTable symbols(module);
   b.setInsertionPointToEnd(module.getBody());
   std::string name = getKernelName();
-  auto gpuModule = gpu::GPUModuleOp::create(b, name);
+  auto gpuModule = gpu::GPUModuleOp::create(
+      b, name, createGPUTargets(module, schedule.getChip()));
   symbols.insert(gpuModule);
 
   b.setInsertionPointToStart(gpuModule.getBody());
@@ -514,6 +517,7 @@ struct TilePass final : mlir::flashcore::impl::TilePassBase<TilePass> {
     for (AttentionOp op : ops) {
       auto schedule =
           op->getAttrOfType<fcgpu::ScheduleAttr>(fcgpu::kScheduleAttrName);
+      castToDefaultSpace(op);
       KernelBuilder builder(op, schedule);
       Kernels &entry = kernels[builder.getKey()];
       if (!entry.attention) {
