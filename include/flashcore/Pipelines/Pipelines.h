@@ -4,8 +4,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The one place that orders passes. The tools, the plugin and compilers that
-// embed FlashCore call this pipeline and nothing else.
+// The one place that orders passes. The tools and the plugin call this pipeline
+// and nothing else.
 //
 //===----------------------------------------------------------------------===//
 

@@ -366,10 +366,17 @@ LogicalResult AttentionOp::verifyStrides() {
              << name << " with a strided layout, but got " << type;
     // Tiles of these are copied 16 bytes at a time.
     bool isHalf = type.getElementTypeBitWidth() == 16 && name != "bias";
-    if (isHalf && strides.back() != 1)
-      return emitOpError("expects ")
-             << name << " with innermost stride 1, but got "
-             << extent(strides.back());
+    if (isHalf && strides.back() != 1) {
+      InFlightDiagnostic error = emitOpError("expects ")
+                                 << name << " with innermost stride 1, but got "
+                                 << extent(strides.back());
+      if (ShapedType::isDynamic(strides.back()))
+        error.attachNote()
+            << "one-shot-bufferize leaves such layouts at the boundaries of "
+               "functions; function-boundary-type-conversion=identity-layout-"
+               "map does not";
+      return error;
+    }
     if (!ShapedType::isDynamic(offset) && offset < 0)
       return emitOpError("expects the offset of ")
              << name << " not to be negative, but got " << offset;
