@@ -307,6 +307,7 @@ void Machine::startCta(Cta &next, uint32_t index) {
     next.shadow.reset(sharedSize, program.sharedGrain, numWarps);
   if (labelling && labelPlan.throughShared)
     next.labels.assign(sharedSize / 2 + 1, 0);
+  next.stored.reset(index);
   for (CtaBarrier &barrier : next.barriers)
     barrier = CtaBarrier();
   next.launchedThreads = next.liveThreads =
