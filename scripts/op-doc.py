@@ -37,7 +37,8 @@ MARKS = {"flashcore.attention": "body of %q: memref<1x8x512x64xf16>, %k: memref<
 
 def tablegen(llvm, file, *options):
     command = [llvm / "mlir-tblgen", *options, "-I", ROOT / "include", "-I", llvm.parent / "include", ROOT / "include" / file]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    result = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    return result.stdout if result.returncode == 0 else sys.exit(f"op-doc: {command[0]} failed for {file}")
 
 
 def mark_snippets(text):
