@@ -337,6 +337,22 @@ static bool isSameType(const FileType &type, DType dtype) {
          (dtype == DType::BF16 && type.descr == "<u2");
 }
 
+Status flashcore::verifyType(const NpyArray &array, const std::string &file,
+                             std::string_view name, DType dtype,
+                             const NpyOptions &options) {
+  const FileType &type = *findType(array.descr);
+  // Integers may be the bits of anything.
+  bool canConvert = type.descr != "<u2";
+  if (isSameType(type, dtype) || (options.convert && canConvert))
+    return Status::success();
+  Status status = Status::error(
+      file + ": expects elements of " + std::string(stringify(dtype)) +
+      " for '" + std::string(name) + "', but got " + std::string(type.name));
+  if (canConvert)
+    status.note("--convert rounds them to " + std::string(stringify(dtype)));
+  return status;
+}
+
 StatusOr<std::string> flashcore::assignTensor(HostTensor &tensor,
                                               const NpyArray &array,
                                               const std::string &file,
@@ -344,16 +360,10 @@ StatusOr<std::string> flashcore::assignTensor(HostTensor &tensor,
   const TensorGeometry &geometry = tensor.geometry();
   const FileType &type = *findType(array.descr);
   bool isSame = isSameType(type, geometry.dtype);
-  bool canConvert = type.descr != "<u2";
-  if (!isSame && (!options.convert || !canConvert)) {
-    Status status =
-        Status::error(file + ": expects elements of " +
-                      std::string(stringify(geometry.dtype)) + " for '" +
-                      geometry.name + "', but got " + std::string(type.name));
-    return canConvert ? status.note("--convert rounds them to " +
-                                    std::string(stringify(geometry.dtype)))
-                      : status;
-  }
+  if (Status status =
+          verifyType(array, file, geometry.name, geometry.dtype, options);
+      !status.ok())
+    return status;
   std::vector<size_t> axes = fileAxes(geometry.axes, options.layout);
   std::vector<int64_t> shape = shapeOfFile(geometry, axes);
   if (array.shape != shape)

@@ -34,21 +34,22 @@ WORDS OF --shape, in any order; what is left out is 'b1 h8 s512 d64 f16 bhsd':
   h32 or h32/8        heads_q, or heads_q/heads_kv
   s4096 or s1x4096    seqlen_q and seqlen_k (or q1 k4096, one at a time)
   d128 or d192/128    head_dim, or head_dim/head_dim_v
-                      ? in place of a number but that of d: known at run time
+  b?, h32/?, s?, ...  sizes other than those of d that are known at run time
   f16, bf16           type of q, k, v and o
-  causal              or causal=top_left; alone it is causal=bottom_right
-  window=1024         keys to the left of a query that it sees; window=64,0 on
-                      both sides; inf is unbounded
+  causal              causal=bottom_right; also causal=top_left
+  window=1024         keys to the left of its own that a query sees;
+                      window=64,0 on both sides; inf is unbounded
   softcap=30          cap of the scores
   scale=0.1           softmax_scale in place of 1/sqrt(head_dim)
   bias                of (batch, heads_q, seqlen_q, seqlen_k) in the type of q;
                       bias=1h1k: with the axes b, h, q, k, or 1 where it is
                       broadcast; bias=1h1k:f32: of another type
-  lse                 also the log-sum-exp of each row
+  lse                 the log-sum-exp of each row, too
   bhsd, bshd          order of q, k, v and o in memory: (batch, heads, seqlen,
                       head_dim), or seqlen before heads
-  packed              as bshd, but q, k and v are parts of one tensor
-  strided             strides and offsets known at run time
+  packed              as bshd, but q, k and v are parts of one tensor: (batch,
+                      seqlen, heads_q + 2 heads_kv, head_dim)
+  strided             any strides and offsets, chosen at run time
 --emit=input prints the module that they stand for.
 )";
 

@@ -135,6 +135,10 @@ InputFiles::takeSizes(const Bundle &bundle, const FileMap &files,
     if (!array.ok())
       return array.status();
     if (Status status =
+            verifyType(**array, path.string(), name, tensor->dtype, options);
+        !status.ok())
+      return status;
+    if (Status status =
             known.compare(*tensor, **array, path.string(), options, dims);
         !status.ok())
       return status;
@@ -152,7 +156,8 @@ Status InputFiles::read(const FileMap &files, const NpyOptions &options,
         assignTensor(set.tensor(name), **array, path.string(), options);
     if (!message.ok())
       return message.status();
-    if (!message->empty())
+    bool isNew = std::find(notes.begin(), notes.end(), *message) == notes.end();
+    if (!message->empty() && isNew)
       notes.push_back(*message);
   }
   return Status::success();

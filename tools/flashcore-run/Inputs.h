@@ -22,13 +22,14 @@ using FileMap = std::map<std::string, std::filesystem::path>;
 
 class InputFiles {
 public:
-  /// Adds to `dims` the sizes that the files have. An error names the file and
-  /// the axis that does not fit the bundle, `dims` or another file.
+  /// Checks the files, and adds to `dims` the sizes that they have. An error
+  /// names the file and the axis that does not fit the bundle, `dims` or
+  /// another file.
   Status takeSizes(const Bundle &bundle, const FileMap &files,
                    const NpyOptions &options,
                    std::map<std::string, int64_t, std::less<>> &dims);
 
-  /// Fills the tensors; appends to `notes` what was converted.
+  /// Fills the tensors; adds to `notes` what was converted, once.
   Status read(const FileMap &files, const NpyOptions &options, TensorSet &set,
               std::vector<std::string> &notes);
 

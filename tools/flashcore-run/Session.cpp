@@ -123,28 +123,22 @@ Status Session::validate(const RunRequest &request) {
   return verifyRequest(*problem, request);
 }
 
-/// The tensors of a problem, the inputs filled.
-static StatusOr<TensorSet> createTensors(const Problem &problem,
-                                         const RunRequest &request) {
-  StatusOr<TensorSet> set = TensorSet::create(problem);
-  if (!set.ok())
-    return set.status();
+Status Session::fillInputs(const RunRequest &request, uint64_t number,
+                           TensorSet &set, std::vector<std::string> &notes) {
   if (Status status =
-          set->fillInputs(request.seed, request.kind, request.stage);
+          set.fillInputs(request.seed + number, request.kind, request.stage);
       !status.ok())
     return status;
-  return set;
+  return files.read(request.inputFiles, request.npy, set, notes);
 }
 
 Status Session::runAndCheck(LoadedBundle &loaded, const Problem &problem,
                             RunResult &result) {
   const RunRequest &request = result.request;
-  StatusOr<TensorSet> set = createTensors(problem, request);
+  StatusOr<TensorSet> set = TensorSet::create(problem);
   if (!set.ok())
     return set.status();
-  if (Status status =
-          files.read(request.inputFiles, request.npy, *set, result.notes);
-      !status.ok())
+  if (Status status = fillInputs(request, 0, *set, result.notes); !status.ok())
     return status;
   if (Status status = runOnce(*device, *loaded.module, *set); !status.ok())
     return status;
@@ -172,7 +166,11 @@ Status Session::runLoaded(LoadedBundle &loaded, const Problem &problem,
   if (!request.time)
     return Status::success();
   StatusOr<Timing> timing =
-      timeProblem(*device, *loaded.module, problem, request.seed, {});
+      timeProblem(*device, *loaded.module, problem,
+                  [&](TensorSet &set, uint64_t number) {
+                    return fillInputs(request, number, set, result.notes);
+                  },
+                  {});
   if (!timing.ok())
     return timing.status();
   result.timing = *timing;
@@ -187,9 +185,12 @@ StatusOr<LaunchOverhead> Session::measureOverhead(const RunRequest &request) {
   StatusOr<Problem> problem = createProblem(*(*loaded)->bundle, request);
   if (!problem.ok())
     return problem.status();
-  StatusOr<TensorSet> set = createTensors(*problem, request);
+  StatusOr<TensorSet> set = TensorSet::create(*problem);
   if (!set.ok())
     return set.status();
+  std::vector<std::string> notes; // of conversions, which cost no launch
+  if (Status status = fillInputs(request, 0, *set, notes); !status.ok())
+    return status;
   if (Status status = set->upload(*device); !status.ok())
     return status;
   StatusOr<std::vector<KernelLaunch>> launches = set->launches(*device);

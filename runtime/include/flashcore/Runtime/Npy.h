@@ -44,6 +44,11 @@ Status writeNpy(const std::filesystem::path &path, const NpyArray &array);
 std::vector<size_t> fileAxes(const std::vector<std::string> &axes,
                              Layout layout);
 
+/// Checks that `array`, read from `file`, has elements for a tensor of `dtype`.
+Status verifyType(const NpyArray &array, const std::string &file,
+                  std::string_view name, DType dtype,
+                  const NpyOptions &options = {});
+
 /// Copies `array`, read from `file`, into the elements of `tensor`; shapes must
 /// agree. Returns what to tell the user about a conversion, or nothing.
 StatusOr<std::string> assignTensor(HostTensor &tensor, const NpyArray &array,
