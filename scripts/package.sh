@@ -16,13 +16,14 @@ out=${2:-$build/package}
   exit 1
 }
 build=$(cd "$build" && pwd)
-cmake --build "$build" --target flashcore FlashCoreRuntime FlashCoreEmulator >/dev/null
-version=$(sed -n 's/^CMAKE_PROJECT_VERSION:STATIC=//p' "$build/CMakeCache.txt")
-name=flashcore-$version-linux-$(uname -m)
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
 stage=$(mktemp -d "$out/stage.XXXXXX")
 trap 'rm -rf "$stage"' EXIT
+cmake --build "$build" --target flashcore FlashCoreRuntime FlashCoreEmulator >"$stage/build.log" ||
+  { tail -n 60 "$stage/build.log" >&2; exit 1; }
+version=$(sed -n 's/^CMAKE_PROJECT_VERSION:STATIC=//p' "$build/CMakeCache.txt")
+name=flashcore-$version-linux-$(uname -m)
 root=$stage/$name
 
 for component in Static Runtime; do
@@ -34,8 +35,19 @@ done
 cp -r docs "$root/docs"
 cp README.md CHANGELOG.md LICENSE THIRD_PARTY_NOTICES.md "$root"
 
-# What was linked must be named, and nothing may name the machine of the build.
-for project in 'LLVM and MLIR' nlohmann-json CLI11 zlib Zstandard libstdc++; do
+# What was linked must be named: the archives that the linker got, and what has
+# headers only. Nothing may name the machine of the build.
+projects=('LLVM and MLIR' nlohmann-json CLI11 libstdc++)
+archives=$(ninja -C "$build" -t commands bin/flashcore | tail -n 1 | grep -oE '[^ /]+\.a( |$)' | sort -u)
+for archive in $archives; do
+  case $archive in
+    libLLVM* | libMLIR* | libFlashCore* | libFCGPU*) ;;
+    libz.a) projects+=(zlib) ;;
+    libzstd.a) projects+=(Zstandard) ;;
+    *) projects+=("$archive") ;;
+  esac
+done
+for project in "${projects[@]}"; do
   grep -qF "[$project" "$root/THIRD_PARTY_NOTICES.md" || {
     echo "package: expects a notice of $project in THIRD_PARTY_NOTICES.md" >&2
     exit 1

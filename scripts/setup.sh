@@ -62,4 +62,4 @@ mv "build-$preset.log" "build/$preset/configure.log"
 scripts/get-ptxas.sh "build/$preset" ||
   echo "setup: going on without ptxas: PTX and the emulator need none, cubins do; set CUDA_HOME to a CUDA 13 toolkit for them" >&2
 echo "setup: building into build/$preset"
-cmake --build "build/$preset" >"build/$preset/build.log" 2>&1 || { tail -n 60 "build/$preset/build.log"; exit 1; }
+cmake --build --preset "$preset" >"build/$preset/build.log" 2>&1 || { tail -n 60 "build/$preset/build.log"; exit 1; }

@@ -34,6 +34,9 @@ config.substitutions.append(("%examples", os.path.join(config.flashcore_source_r
 plugin = config.flashcore_plugin
 config.substitutions.append(("%{plugin}", f"--load-dialect-plugin={plugin} --load-pass-plugin={plugin}"))
 config.substitutions.append(("%pluginlib", plugin))
+# What mlir-runner needs to run host code that launches kernels.
+runner_libs = [config.flashcore_emulated_gpu, os.path.join(config.llvm_tools_dir, "../lib/libmlir_c_runner_utils.so")]
+config.substitutions.append(("%{gpu-on-emulator}", "--shared-libs=" + ",".join(runner_libs)))
 if not config.flashcore_sanitize:
     config.available_features.add("plugin")
 

@@ -18,7 +18,7 @@ using namespace mlir;
 using namespace mlir::flashcore;
 
 static constexpr StringLiteral kDefaultChip = "sm_89";
-/// The assembler's level too; LLVM's own choice makes no difference from 1 on.
+/// Of LLVM and of the assembler.
 static constexpr int kOptimizationLevel = 3;
 
 /// sm_90a and sm_100f name sets of features of a chip, which our kernels for
@@ -30,7 +30,7 @@ static void forEachTarget(
     function_ref<void(gpu::GPUModuleOp, NVVM::NVVMTargetAttr)> callback) {
   root->walk<WalkOrder::PreOrder>([&](gpu::GPUModuleOp module) {
     if (ArrayAttr targets = module.getTargetsAttr())
-      for (auto target : targets.getAsRange<Attribute>())
+      for (Attribute target : targets)
         if (auto nvvm = dyn_cast<NVVM::NVVMTargetAttr>(target))
           callback(module, nvvm);
     return WalkResult::skip();
