@@ -128,6 +128,7 @@ struct ConfigurePass final
                           const TuningFile *tuning) {
     if (failed(checkLowerable(op)))
       return failure();
+    warnOfSwappedAxes(op);
     if (auto schedule =
             op->getAttrOfType<fcgpu::ScheduleAttr>(fcgpu::kScheduleAttrName)) {
       if (schedule.getChip() != target.chip)
