@@ -53,26 +53,18 @@ void Session::reset() {
   device.reset();
 }
 
-StatusOr<const Bundle *>
-Session::loadBundle(const std::filesystem::path &path) {
+StatusOr<Session::LoadedBundle *>
+Session::loadModule(const std::filesystem::path &path) {
   LoadedBundle &loaded = bundles[path];
   if (!loaded.bundle) {
-    StatusOr<Bundle> bundle = Bundle::load(path);
+    StatusOr<Bundle> bundle = Bundle::load(path, device->info().chip);
     if (!bundle.ok())
       return bundle.status();
     loaded.bundle = std::make_unique<Bundle>(std::move(*bundle));
   }
-  return loaded.bundle.get();
-}
-
-StatusOr<Session::LoadedBundle *>
-Session::loadModule(const std::filesystem::path &path) {
-  StatusOr<const Bundle *> bundle = loadBundle(path);
-  if (!bundle.ok())
-    return bundle.status();
-  LoadedBundle &loaded = bundles[path];
   if (!loaded.module) {
-    StatusOr<std::unique_ptr<LoadedModule>> module = device->load(**bundle);
+    StatusOr<std::unique_ptr<LoadedModule>> module =
+        device->load(*loaded.bundle);
     if (!module.ok())
       return module.status();
     loaded.module = std::move(*module);
@@ -121,10 +113,11 @@ static Status verifyRequest(const Problem &problem, const RunRequest &request) {
 }
 
 Status Session::validate(const RunRequest &request) {
-  StatusOr<const Bundle *> bundle = loadBundle(request.bundle);
+  // Which variant will run is not known yet, nor does it matter here.
+  StatusOr<Bundle> bundle = Bundle::load(request.bundle);
   if (!bundle.ok())
     return bundle.status();
-  StatusOr<Problem> problem = createProblem(**bundle, request);
+  StatusOr<Problem> problem = createProblem(*bundle, request);
   if (!problem.ok())
     return problem.status();
   return verifyRequest(*problem, request);

@@ -95,7 +95,6 @@ private:
     std::unique_ptr<LoadedModule> module;
   };
 
-  StatusOr<const Bundle *> loadBundle(const std::filesystem::path &path);
   StatusOr<LoadedBundle *> loadModule(const std::filesystem::path &path);
   StatusOr<Problem> createProblem(const Bundle &bundle,
                                   const RunRequest &request);
