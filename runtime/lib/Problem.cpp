@@ -13,7 +13,8 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cstdio>
+#include <charconv>
+#include <cmath>
 #include <numeric>
 
 using namespace flashcore;
@@ -318,32 +319,56 @@ StatusOr<std::array<int64_t, 3>> Problem::grid(const KernelSpec &kernel) const {
   return result;
 }
 
+/// The shortest text that reads as the same f32, in every locale.
+static std::string numberText(double value) {
+  char text[32];
+  auto end =
+      std::to_chars(text, text + sizeof(text), static_cast<float>(value));
+  return std::string(text, end.ptr);
+}
+
+/// "1h1k:f32": the axes that are not broadcast, and the type.
+static std::string biasText(const TensorGeometry &bias) {
+  std::string text;
+  for (const std::string &axis : bias.axes)
+    text += axis == BroadcastAxis ? '1'
+            : axis == "seqlen_q"  ? 'q'
+            : axis == "seqlen_k"  ? 'k'
+                                  : axis[0];
+  return text + ":" + std::string(stringify(bias.dtype));
+}
+
+static std::string maskText(const Mask &mask) {
+  std::string text;
+  if (mask.causal != Causal::None)
+    text += " causal=" + std::string(stringify(mask.causal));
+  auto bound = [](std::optional<int64_t> window) {
+    return window ? std::to_string(*window) : "inf";
+  };
+  if (mask.windowLeft || mask.windowRight)
+    text += " window=" + bound(mask.windowLeft) + "," + bound(mask.windowRight);
+  return text;
+}
+
 std::string Problem::str() const {
   auto text = [&](std::string_view name) { return std::to_string(dim(name)); };
   std::string result = "B" + text("batch") + " H" + text("heads_q") + "/" +
-                       text("heads_kv") + " " + text("seqlen_q") + "x" +
+                       text("heads_kv") + " S" + text("seqlen_q") + "x" +
                        text("seqlen_k") + " D" + text("head_dim");
   if (dim("head_dim") != dim("head_dim_v"))
     result += "/" + text("head_dim_v");
   if (const TensorGeometry *q = findTensor("q"))
     result += " " + std::string(stringify(q->dtype));
   const AttentionSpec &attention = source->attention;
-  const Mask &mask = attention.mask;
-  if (mask.causal != Causal::None)
-    result += " causal=" + std::string(stringify(mask.causal));
-  auto bound = [](std::optional<int64_t> window) {
-    return window ? std::to_string(*window) : "inf";
-  };
-  if (mask.windowLeft || mask.windowRight)
-    result +=
-        " window=" + bound(mask.windowLeft) + "," + bound(mask.windowRight);
-  if (attention.softcap) {
-    char number[32];
-    std::snprintf(number, sizeof(number), " softcap=%g", *attention.softcap);
-    result += number;
-  }
+  result += maskText(attention.mask);
+  double usualScale = 1 / std::sqrt(static_cast<double>(dim("head_dim")));
+  if (std::abs(attention.softmaxScale - usualScale) > 1e-6 * usualScale)
+    result += " scale=" + numberText(attention.softmaxScale);
+  if (attention.softcap)
+    result += " softcap=" + numberText(*attention.softcap);
   if (const TensorGeometry *bias = findTensor(BiasName))
-    result +=
-        " bias=" + std::string(stringify(bias->dtype)) + ::str(bias->sizes);
+    result += " bias=" + biasText(*bias);
+  if (findTensor("lse"))
+    result += " lse";
   return result;
 }

@@ -119,12 +119,12 @@ TEST(ProblemTest, describesItself) {
   nlohmann::json manifest = testManifest();
   Bundle bundle = loadTestBundle(manifest);
   EXPECT_EQ(Problem::create(bundle, testRequest())->str(),
-            "B1 H4/2 32x48 D16 f16");
+            "B1 H4/2 S32x48 D16 f16 lse");
   manifest["attention"]["causal"] = "top_left";
   manifest["attention"]["dims"]["head_dim_v"] = 32;
   bundle = loadTestBundle(manifest);
   EXPECT_EQ(Problem::create(bundle, testRequest())->str(),
-            "B1 H4/2 32x48 D16/32 f16 causal=top_left");
+            "B1 H4/2 S32x48 D16/32 f16 causal=top_left lse");
 }
 
 TEST(ProblemTest, describesWhatChangesTheScores) {
@@ -135,13 +135,13 @@ TEST(ProblemTest, describesWhatChangesTheScores) {
   addBias(manifest, "f32", {"1", "1", "seqlen_q", "seqlen_k"});
   Bundle bundle = loadTestBundle(manifest);
   EXPECT_EQ(Problem::create(bundle, testRequest())->str(),
-            "B1 H4/2 32x48 D16 f16 window=64,0 softcap=30 bias=f32[1, 1, 32, "
-            "48]");
+            "B1 H4/2 S32x48 D16 f16 window=64,0 softcap=30 bias=11qk:f32 lse");
   bundle.attention.mask = {Causal::BottomRight, 3, std::nullopt};
-  bundle.attention.softcap = 0.5;
+  bundle.attention.softcap = 0.123456791f;
+  bundle.attention.softmaxScale = 0.1f;
   EXPECT_EQ(Problem::create(bundle, testRequest())->str(),
-            "B1 H4/2 32x48 D16 f16 causal=bottom_right window=3,inf "
-            "softcap=0.5 bias=f32[1, 1, 32, 48]");
+            "B1 H4/2 S32x48 D16 f16 causal=bottom_right window=3,inf "
+            "scale=0.1 softcap=0.12345679 bias=11qk:f32 lse");
 }
 
 TEST(ProblemTest, packsABiasInTheOrderOfItsAxes) {

@@ -49,7 +49,7 @@ TEST_F(SessionTest, aGoodBundlePasses) {
   EXPECT_EQ(text(result.status), "");
   EXPECT_TRUE(result.pass());
   EXPECT_FALSE(result.failed());
-  EXPECT_EQ(result.problem, "B1 H2/2 32x48 D16 f16");
+  EXPECT_EQ(result.problem, "B1 H2/2 S32x48 D16 f16 lse");
   EXPECT_EQ(result.code, "cubin sm_89");
   EXPECT_EQ(result.device, "Host");
   EXPECT_EQ(result.kernels.at(0).registers, 100);
