@@ -10,6 +10,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/Runtime/EmulatorDevice.h"
+
+#include "KernelParameters.h"
+
 #include "flashcore/Emulator/OptionText.h"
 
 #include <algorithm>
@@ -37,6 +40,12 @@ public:
     if (!kernel)
       return Status::error("the emulator cannot load kernel '" + spec.name +
                            "': " + kernel.error().str(file));
+    std::vector<int64_t> bytes;
+    for (size_t i = 0; i < kernel->numParams(); ++i)
+      bytes.push_back(kernel->paramBytes(i));
+    if (Status status = verifyParameters(spec, bytes); !status.ok())
+      return status.note("loading PTX " + bundle.ptx.chip.str() + " from " +
+                         file);
     LoadedKernelInfo info;
     info.staticSharedMemory = static_cast<int64_t>(kernel->staticSharedBytes());
     kernels.push_back(*kernel);

@@ -121,7 +121,7 @@ TEST(ReportTest, summarizesABundle) {
       formatInfo(loadTestBundle()),
       "bundle test.fcb\n"
       "  made by flashcore test, ptxas test\n"
-      "  PTX for sm_80 (12 bytes), cubin for sm_89 (10 bytes)\n"
+      "  PTX for sm_80 (263 bytes), cubin for sm_89 (10 bytes)\n"
       "attention\n"
       "  softmax_scale 0.25, softcap none\n"
       "  causal none, window_left unbounded, window_right unbounded\n"
@@ -196,7 +196,7 @@ TEST(ReportTest, summarizesABundleWithoutCubin) {
   manifest["kernels"][0]["resources"] = nullptr;
   std::string info = formatInfo(loadTestBundle(manifest));
   EXPECT_NE(info.find("  made by flashcore test, no assembler\n"
-                      "  PTX for sm_80 (12 bytes)\n"),
+                      "  PTX for sm_80 (263 bytes)\n"),
             std::string::npos);
   EXPECT_NE(info.find("    resources unknown: no cubin was made\n"),
             std::string::npos);
