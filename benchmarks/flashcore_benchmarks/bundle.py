@@ -13,7 +13,7 @@ import pathlib
 from .errors import UserError
 
 # Version 3 has counts in grids besides what version 2 has.
-MANIFEST_VERSIONS = (2, 3)
+MANIFEST_VERSION = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,10 +50,10 @@ class Bundle:
         except ValueError as error:
             raise UserError(f"'{path}' is not JSON: {error}")
         found = self.manifest.get("format"), self.manifest.get("version")
-        if found[0] != "flashcore-bundle" or found[1] not in MANIFEST_VERSIONS:
+        if found[0] != "flashcore-bundle" or found[1] != MANIFEST_VERSION:
             raise UserError(
                 f"'{path}': expects a flashcore-bundle of version "
-                f"{' or '.join(map(str, MANIFEST_VERSIONS))}, but got {found[0]} "
+                f"{MANIFEST_VERSION}, but got {found[0]} "
                 f"of version {found[1]}; compile the bundle again"
             )
 

@@ -101,10 +101,10 @@ double flashcore::loadBias(const AttentionInputs &inputs, int64_t batch,
 
 double flashcore::computeScore(const AttentionInputs &inputs, double dot,
                                double bias) {
-  double score = inputs.softmaxScale * dot + bias;
-  if (!inputs.softcap)
-    return score;
-  return *inputs.softcap * std::tanh(score / *inputs.softcap);
+  double score = inputs.softmaxScale * dot;
+  if (inputs.softcap)
+    score = *inputs.softcap * std::tanh(score / *inputs.softcap);
+  return score + bias;
 }
 
 /// Rounds to the nearest value of `dtype`.
@@ -154,12 +154,12 @@ struct LowPrecisionMath {
   std::optional<float> softcap;
 
   float score(float dot, float bias) const {
-    float scaled = roundTo(dtype, roundTo(dtype, dot) * scale);
-    float biased = roundTo(dtype, scaled + bias);
-    if (!softcap)
-      return biased;
-    float ratio = roundTo(dtype, biased / *softcap);
-    return roundTo(dtype, roundTo(dtype, std::tanh(ratio)) * *softcap);
+    float score = roundTo(dtype, roundTo(dtype, dot) * scale);
+    if (softcap) {
+      float ratio = roundTo(dtype, score / *softcap);
+      score = roundTo(dtype, roundTo(dtype, std::tanh(ratio)) * *softcap);
+    }
+    return roundTo(dtype, score + bias);
   }
   std::pair<double, double> softmax(float *row, int64_t count) const {
     float max = -std::numeric_limits<float>::infinity(), sum = 0;

@@ -199,12 +199,12 @@ TEST_F(BundleLoaderTest, refusesAnotherFormat) {
 }
 
 TEST_F(BundleLoaderTest, refusesAnotherVersion) {
-  for (int version : {2, 4})
+  for (int version : {3, 5})
     EXPECT_EQ(
         refusal("/version", version),
-        "manifest.json: expects 'version' to be 3, but got " +
+        "manifest.json: expects 'version' to be 4, but got " +
             std::to_string(version) +
-            "\n  note: this runtime reads version 3: recompile the bundle "
+            "\n  note: this runtime reads version 4: recompile the bundle "
             "with the flashcore-compile of this release");
 }
 

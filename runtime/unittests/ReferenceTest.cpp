@@ -325,14 +325,16 @@ private:
     for (int64_t d = 0; d < headDim; ++d)
       sum += inputs.q.load(b, h, i, d) * inputs.k.load(b, h / 2, j, d);
     sum *= inputs.softmaxScale;
+    double cap = inputs.softcap.value_or(1);
+    if (inputs.softcap)
+      sum = cap * std::tanh(sum / cap);
     if (bias) {
       auto at = [&](size_t axis, int64_t index) {
         return bias->view.sizes[axis] == 1 ? 0 : index;
       };
       sum += bias->view.load(at(0, b), at(1, h), at(2, i), at(3, j));
     }
-    double cap = inputs.softcap.value_or(1);
-    return inputs.softcap ? cap * std::tanh(sum / cap) : sum;
+    return sum;
   }
 
   void checkRow(int64_t b, int64_t h, int64_t i, int64_t row,
@@ -427,16 +429,23 @@ TEST(ReferenceTest, aRowThatABiasHidesIsZeroAndMinusInfinity) {
   }
 }
 
-TEST(ReferenceTest, aSoftcapBoundsAHidingBias) {
-  // The cap is applied to the sum of score and bias: tanh(-inf) is -1.
-  Tensor q({1, 1, 1, 1}, {0}), k({1, 1, 2, 1}, {0, 0}), v({1, 1, 2, 1}, {1, 0}),
-      bias({1, 1, 1, 2}, {0, -INFINITY});
-  AttentionInputs inputs = makeInputs(q.view, k.view, v.view, 1, Causal::None);
+TEST(ReferenceTest, aBiasComesAfterTheSoftcap) {
+  // The cap makes ln(3) * tanh(1) of both scores; the bias is not capped, so
+  // that -infinity hides a key and 2 ln(3) weighs 9 times as much as 0.
+  Tensor q({1, 1, 1, 1}, {1}), k({1, 1, 3, 1}, {1, 1, 1}),
+      v({1, 1, 3, 1}, {10, 0, 5});
+  Tensor bias({1, 1, 1, 3},
+              {2 * std::log(3.0f), 0, -std::numeric_limits<float>::infinity()});
+  AttentionInputs inputs =
+      makeInputs(q.view, k.view, v.view, std::log(3.0), Causal::None);
   inputs.bias = bias.view;
   inputs.softcap = std::log(3.0);
+  double lse = std::log(3.0) * std::tanh(1.0) + std::log(10.0);
   for (const AttentionResult &result :
-       {computeReference(inputs), computeYardstick(inputs)})
-    expectNear(result.o, {0.75}, 1e-6);
+       {computeReference(inputs), computeYardstick(inputs)}) {
+    expectNear(result.o, {9}, 1e-5);
+    expectNear(result.lse, {lse}, 1e-5);
+  }
 }
 
 TEST(ReferenceTest, theBiasNeedNotBePacked) {
@@ -489,22 +498,25 @@ TEST(YardstickTest, roundsAfterEachStepOfTheSoftcapAndTheBias) {
                  view(one.data(), DType::F16), 0.1, Causal::None);
   inputs.bias = view(bias.data(), DType::F32);
   auto round = [](float value) { return halfToFloat(floatToHalf(value)); };
-  float biased = round(round(2 * 0.1f) + 0.333333f);
-  EXPECT_EQ(computeYardstick(inputs).lse[0], biased);
+  float scaled = round(2 * 0.1f);
+  EXPECT_EQ(computeYardstick(inputs).lse[0], round(scaled + 0.333333f));
   EXPECT_NEAR(computeReference(inputs).lse[0], 0.2 + bias[0], 1e-12);
 
-  // With a cap of 3.7 the rounding of the ratio shows, with 1.7 that of tanh.
-  for (float cap : {3.7f, 1.7f}) {
+  // The roundings of the ratio and of tanh show only with some caps.
+  bool showsRatio = false, showsTanh = false;
+  for (float cap = 0.1f; cap < 4; cap += 0.1f) {
     inputs.softcap = cap;
-    float ratio = round(biased / cap);
+    float ratio = round(scaled / cap);
     float capped = round(round(std::tanh(ratio)) * cap);
-    EXPECT_EQ(computeYardstick(inputs).lse[0], capped);
-    EXPECT_NE(capped, cap > 2 ? round(round(std::tanh(biased / cap)) * cap)
-                              : round(std::tanh(ratio) * cap));
-    double scaled = (0.2 + bias[0]) / *inputs.softcap;
+    EXPECT_EQ(computeYardstick(inputs).lse[0], round(capped + 0.333333f));
+    showsRatio |= capped != round(round(std::tanh(scaled / cap)) * cap);
+    showsTanh |= capped != round(std::tanh(ratio) * cap);
     EXPECT_NEAR(computeReference(inputs).lse[0],
-                *inputs.softcap * std::tanh(scaled), 1e-12);
+                *inputs.softcap * std::tanh(0.2 / *inputs.softcap) + bias[0],
+                1e-12);
   }
+  EXPECT_TRUE(showsRatio);
+  EXPECT_TRUE(showsTanh);
 }
 
 TEST(YardstickTest, staysNearTheReference) {

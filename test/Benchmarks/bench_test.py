@@ -39,7 +39,7 @@ TOOLS = os.environ["FLASHCORE_TOOLS"]
 
 MANIFEST = {
     "format": "flashcore-bundle",
-    "version": 3,
+    "version": 4,
     "chip": "sm_89",
     "ptx": {"file": "kernels.ptx", "bytes": 1, "fnv1a64": "0" * 16},
     "cubins": [{"chip": "sm_90", "file": "kernels.sm_90.cubin"}],
@@ -149,7 +149,7 @@ class BundleTest(Folder):
 
     def test_refuses_other_files(self):
         with self.assertRaisesRegex(
-            UserError, "version 2 or 3, but got .* version 9"
+            UserError, "version 4, but got .* version 9"
         ):
             self.bundle(version=9)
         with self.assertRaisesRegex(UserError, "cannot read"):

@@ -20,9 +20,10 @@ using namespace mlir::flashcore;
 
 /// What a score that leaves changeScores still has to be multiplied with.
 float TileExpander::getScoreScale() {
-  if (auto softcap = op.getSoftcap())
-    return softcap->convertToFloat();
-  return op.getBias() ? 1.0f : op.getEffectiveScale();
+  if (op.getBias())
+    return 1.0f;
+  auto softcap = op.getSoftcap();
+  return softcap ? softcap->convertToFloat() : op.getEffectiveScale();
 }
 
 /// The c in exp(scale * (s - max)) = exp2(c * s - c * max).
@@ -69,28 +70,27 @@ Value TileExpander::loadBias(Value query, Value key) {
   return value;
 }
 
-/// cap(scale * score + bias), but for the factor getScoreScale().
+/// cap(scale * score) + bias, but for the factor getScoreScale().
 Value TileExpander::changeScores(Value scores, Value key) {
   if (!op.getSoftcap() && !op.getBias())
     return scores;
-  auto factor = [&](float value) {
-    return arith::ConstantOp::create(b, b.getF32FloatAttr(value));
-  };
-  float capInverse =
-      op.getSoftcap() ? 1.0f / op.getSoftcap()->convertToFloat() : 1.0f;
   return mapScores(scores, key, [&](Value score, Value query, Value keyIndex) {
-    Value scale = factor(op.getEffectiveScale() * capInverse);
-    Value result;
-    if (op.getBias()) {
-      Value bias = loadBias(query, keyIndex);
-      if (op.getSoftcap())
-        bias = arith::MulFOp::create(b, bias, factor(capInverse));
-      result = math::FmaOp::create(b, score, scale, bias);
-    } else {
-      result = arith::MulFOp::create(b, score, scale);
+    float scale = op.getEffectiveScale();
+    auto factor = [&](float value) {
+      return arith::ConstantOp::create(b, b.getF32FloatAttr(value));
+    };
+    // tanh(scale / c * score) still has to be multiplied with c.
+    if (auto softcap = op.getSoftcap()) {
+      float cap = softcap->convertToFloat();
+      score = math::TanhOp::create(
+          b, arith::MulFOp::create(b, score, factor(scale * (1.0f / cap))));
+      scale = cap;
     }
-    return op.getSoftcap() ? math::TanhOp::create(b, result).getResult()
-                           : result;
+    if (!op.getBias())
+      return score;
+    Value toScore = factor(scale);
+    Value bias = loadBias(query, keyIndex);
+    return math::FmaOp::create(b, score, toScore, bias).getResult();
   });
 }
 

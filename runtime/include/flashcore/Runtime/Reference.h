@@ -67,7 +67,7 @@ Status verifyShapes(const AttentionInputs &inputs);
 double loadBias(const AttentionInputs &inputs, int64_t batch, int64_t head,
                 int64_t query, int64_t key);
 
-/// The score of a visible key: cap(scale * dot + bias).
+/// The score of a visible key: cap(scale * dot) + bias.
 double computeScore(const AttentionInputs &inputs, double dot, double bias);
 
 /// In double precision. `threads` of 0 takes all cores.
@@ -75,8 +75,8 @@ AttentionResult computeReference(const AttentionInputs &inputs,
                                  unsigned threads = 0);
 
 /// In the precision of q: S is a matmul with f32 accumulation rounded to the
-/// dtype, and rounded again after each step from there (scale, bias, and the
-/// division, tanh and product of the softcap); softmax runs in f32 and P is
+/// dtype, and rounded again after each step from there (scale, the division,
+/// tanh and product of the softcap, and bias); softmax runs in f32 and P is
 /// rounded; P V accumulates in f32 and O is rounded. lse is that of the rounded
 /// S.
 AttentionResult computeYardstick(const AttentionInputs &inputs,

@@ -31,19 +31,22 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
     Axes are (batch, head, seqlen, head_dim); a memref may order them in memory
     as it likes through its strides. For query row i and key row j of one head:
 
-        S[i,j] = score(cap(scale * dot(Q[i], K[j]) + bias[i,j] + alibi[i,j]))
+        S[i,j] = score(cap(scale * dot(Q[i], K[j])) + bias[i,j] + alibi[i,j])
                  or -inf where the mask hides j from i
         LSE[i] = log(exp(sink) + sum_j exp(S[i,j]))
         O[i]   = sum_j exp(S[i,j] - LSE[i]) * V[j]
 
     * `softmax_scale`: absent means 1/sqrt(head_dim).
-    * `softcap` c: cap(x) = c * tanh(x / c); absent means cap(x) = x.
+    * `softcap` c: cap(x) = c * tanh(x / c); absent means cap(x) = x. Bias,
+      ALiBi, regions and masks come after it, as in FlashAttention-2, Gemma 2
+      and ONNX `Attention`: a hidden key stays hidden under a softcap.
     * `causal`: `bottom_right` shows key j to query i iff
       j <= i + seqlen_k - seqlen_q (the last query sees the last key),
       `top_left` iff j <= i.
     * `window_left` l and `window_right` r: with p = i + seqlen_k - seqlen_q,
       key j is visible iff p - l <= j <= p + r; absent means unbounded.
-    * `bias` is added to the scaled score; an axis of size 1 is broadcast.
+    * `bias` is added to the capped score; an axis of size 1 is broadcast. A
+      bias of -inf hides a key.
     * `alibi_slopes` m: alibi[i,j] = -m[h] * abs(i + seqlen_k - seqlen_q - j).
     * `sink_logits`: a logit a head that takes part in the softmax but has no
       value row.

@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""Compiles attentions drawn at random with their default schedules: does one spill registers, or take long?
+
+Draws types, head dims, masks, softcap, bias, layouts and sizes, known and not,
+of small and large grids. Times are of the processor, so that other work on the
+machine counts little, as multiples of the reference shape's (batch 1, 8 heads,
+512 x 512, head_dim 64, f16), which is compiled again every few draws.
+
+Exits with 1 if a kernel spills, or takes longer than --limit times the
+reference shape. `--one SPEC` repeats a draw.
+"""
+import argparse
+import concurrent.futures
+import dataclasses
+import datetime
+import importlib.util
+import json
+import os
+import pathlib
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+CHIPS = ["sm_80", "sm_86", "sm_89", "sm_90"]
+REFERENCE = "shape=1.8.8.512.512"
+
+
+def load_script(name):
+    spec = importlib.util.spec_from_file_location(name.replace("-", "_"), ROOT / f"scripts/{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # its dataclasses look themselves up
+    spec.loader.exec_module(module)
+    return module
+
+
+fuzz = load_script("fuzz-configurations")
+
+
+def draw_sizes(rng):
+    """Sizes from one short query to grids that fill any card."""
+    batch = rng.choice([1, 1, 2, 4, 8, 16, 32, 128])
+    heads_kv = rng.choice([1, 2, 4, 8, 12, 16, 32])
+    heads_q = heads_kv * rng.choice([1, 1, 1, 2, 4, 8])
+    seqlen_q = rng.choice([1, rng.randint(2, 64), 2 ** rng.randint(6, 14), rng.randint(65, 9000)])
+    seqlen_k = rng.choice([seqlen_q, seqlen_q, 2 ** rng.randint(6, 17), rng.randint(1, 9000)])
+    return batch, heads_q, heads_kv, seqlen_q, seqlen_k
+
+
+def draw_shape(rng, sizes):
+    """What of the sizes the type tells."""
+    kind = rng.choice(["static", "static", "dynamic", "mixed"])
+    if kind == "static":
+        return sizes
+    return tuple("?" if kind == "dynamic" or rng.random() < 0.5 else size for size in sizes)
+
+
+def draw(rng):
+    head_dim = rng.choice([64, 64, 128, 128, 256, 8 * rng.randint(2, 32)])
+    head_dim_v = 8 * rng.randint(2, 32) if rng.random() < 0.15 else head_dim
+    sizes = draw_sizes(rng)
+    layout = rng.choice(["dense", "dense", "dynamic", "bshd"])
+    shape = sizes if layout == "bshd" else draw_shape(rng, sizes)
+    window = [rng.choice([0, 16, 128, 1024, 4095]) if rng.random() < 0.25 else None for _ in range(2)]
+    bias = None
+    dtype = rng.choice(["f16", "bf16"])
+    if rng.random() < 0.3:
+        axes = rng.choice(["bhqk", "1hqk", "b11k", "11qk", "1h1k", "b1qk"])
+        bias = (rng.choice([dtype, "f32"]), axes)
+    return fuzz.Configuration(dtype, head_dim, head_dim_v, shape, layout, rng.choice(["none", "bottom_right", "bottom_right", "top_left"]),
+                              *window, rng.choice([None, None, 30.0]), None, bias, rng.random() < 0.7)
+
+
+def compile_one(compiler, chip, spec):
+    """Seconds of the processor and bytes that the kernels of `spec` spill."""
+    with tempfile.TemporaryDirectory() as folder:
+        bundle = pathlib.Path(folder) / "kernel.fcb"
+        command = [*compiler, "-", "--emit=bundle", f"--chip={chip}", "-o", str(bundle)]
+        with tempfile.TemporaryFile() as mlir, tempfile.TemporaryFile() as errors:
+            mlir.write(fuzz.Configuration.parse(spec).mlir().encode())
+            mlir.seek(0)
+            process = subprocess.Popen(command, stdin=mlir, stdout=subprocess.DEVNULL, stderr=errors)
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            if process.returncode:
+                errors.seek(0)
+                raise SystemExit(f"expects a kernel of '{spec}' for {chip}, but got\n{errors.read().decode()}")
+        kernels = [json.loads(line) for line in read_resources(bundle)]
+        spills = max(kernel["spill_stores"] + kernel["spill_loads"] for kernel in kernels)
+        return usage.ru_utime + usage.ru_stime, spills, max(kernel["registers"] for kernel in kernels)
+
+
+def read_resources(bundle):
+    """The resources of every kernel of a bundle, each as JSON."""
+    def find(value):
+        if isinstance(value, dict):
+            if "spill_stores" in value:
+                yield json.dumps(value)
+            for child in value.values():
+                yield from find(child)
+        elif isinstance(value, list):
+            for child in value:
+                yield from find(child)
+    return list(find(json.loads((bundle / "manifest.json").read_text())))
+
+
+def quantile(values, share):
+    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
+
+
+def summarize(args, results, references):
+    reference = statistics.median(references)
+    ratios = [result["seconds"] / reference for result in results]
+    return {
+        "date": datetime.date.today().isoformat(), "seed": args.seed, "count": len(results), "chip": args.chip,
+        "spilling": sum(result["spills"] > 0 for result in results),
+        "reference_seconds": round(reference, 3),
+        "times": {name: {"ratio": round(value, 2), "seconds": round(value * reference, 3)} for name, value in
+                  (("p50", quantile(ratios, 0.5)), ("p95", quantile(ratios, 0.95)), ("max", max(ratios)))},
+        "slowest": max(results, key=lambda result: result["seconds"])["spec"],
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--compiler", nargs="+", default=[str(ROOT / "build/release/bin/flashcore"), "compile"],
+                        help="command to call, by default `flashcore compile`")
+    parser.add_argument("--count", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=None, help="by default a new one, which is printed")
+    parser.add_argument("--chip", choices=[*CHIPS, "any"], default="sm_89", help="'any' draws one for each attention")
+    parser.add_argument("--limit", type=float, default=2.0, help="the longest time, as a multiple of the reference shape's")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--one", metavar="SPEC", help="compile this one, as printed")
+    parser.add_argument("--json", type=pathlib.Path, help="write the summary to this file")
+    parser.add_argument("--log", type=pathlib.Path, help="write a line of JSON a draw to this file")
+    args = parser.parse_args()
+    args.seed = random.SystemRandom().randrange(1 << 20) if args.seed is None else args.seed
+    rng = random.Random(args.seed)
+    print(f"seed {args.seed}", flush=True)
+    specs = [args.one] if args.one else [draw(rng).spec() for _ in range(args.count)]
+    chips = [rng.choice(CHIPS) if args.chip == "any" else args.chip for _ in specs]
+
+    def measure(i):
+        reference = compile_one(args.compiler, chips[i], REFERENCE)[0] if i % 5 == 0 else None
+        return reference, *compile_one(args.compiler, chips[i], specs[i])
+
+    results, references = [], []
+    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+        for i, (reference, seconds, spills, registers) in enumerate(pool.map(measure, range(len(specs)))):
+            references += [reference] if reference else []
+            results.append({"spec": specs[i], "chip": chips[i], "seconds": round(seconds, 3), "spills": spills, "registers": registers})
+            ratio = seconds / statistics.median(references)
+            if spills or ratio > args.limit or args.one:
+                print(f"{ratio:5.2f} x  {spills:4d} bytes spilled, {registers} registers: --chip={chips[i]} --one '{specs[i]}'", flush=True)
+            if args.log:
+                args.log.write_text("".join(json.dumps(result) + "\n" for result in results))
+    summary = summarize(args, results, references)
+    print(json.dumps(summary, indent=2))
+    if args.json:
+        args.json.write_text(json.dumps(summary, indent=2) + "\n")
+    return 1 if summary["spilling"] or summary["times"]["max"]["ratio"] > args.limit else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
