@@ -40,6 +40,10 @@ std::optional<std::string> CudaImage::assemble(const std::string &ptx) const {
 /// does not go this way is left to the ordinary one, which explains errors.
 bool CudaImage::loadThroughCache(const std::string &ptx,
                                  const CubinCache &cache) {
+  if (!cache.isSafe()) {
+    codeName += ", cache folder not safe";
+    return false;
+  }
   CubinCache::Key key = {device.chip, 0, ptx};
   if (driver.driverGetVersion(&key.driverVersion))
     return false;
