@@ -73,14 +73,6 @@ TEST_F(OpenFileTest, refusesALargerFileThanAllowed) {
             "file: expects at most 4 bytes, but got 5");
 }
 
-TEST_F(OpenFileTest, saysThatMemoryIsTooSmall) {
-  scratch.write("file", "");
-  // Holes take no room on the disk.
-  ASSERT_EQ(truncate(scratch.file("file").c_str(), off_t(1) << 42), 0);
-  EXPECT_EQ(refusal("file"), "file: cannot allocate 4398046511104 bytes of "
-                             "host memory to read the file");
-}
-
 TEST_F(OpenFileTest, refusesAFileThatChangesMeanwhile) {
   const std::string expected = "file: the file changed while it was read\n"
                                "  note: wait until its writer is done";
