@@ -16,27 +16,9 @@
 
 #include <filesystem>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace flashcore::run {
-
-/// A directory that is removed with its owner.
-class TemporaryDirectory {
-public:
-  static StatusOr<TemporaryDirectory> create();
-  TemporaryDirectory(TemporaryDirectory &&other) noexcept
-      : directory(std::exchange(other.directory, {})) {}
-  TemporaryDirectory &operator=(TemporaryDirectory &&) = delete;
-  ~TemporaryDirectory();
-
-  const std::filesystem::path &path() const { return directory; }
-
-private:
-  explicit TemporaryDirectory(std::filesystem::path directory)
-      : directory(std::move(directory)) {}
-  std::filesystem::path directory;
-};
 
 /// The compiler to call: `chosen` unless it is empty, else flashcore-compile in
 /// the directory of this program, else the multi-call flashcore there (perhaps
