@@ -22,8 +22,8 @@ template <typename T> static T take(StatusOr<T> value) {
 int main(int argc, char **argv) {
   Bundle bundle = take(Bundle::load(argc > 1 ? argv[1] : "attention.fcb"));
   StatusOr<std::unique_ptr<Device>> gpu = createCudaDevice();
-  auto device = gpu.status().isNoDevice() ? createEmulatorDevice()
-                                          : take(std::move(gpu));
+  auto device =
+      gpu.status().isNoDevice() ? createEmulatorDevice() : take(std::move(gpu));
   auto module = take(device->load(bundle));
   // The request has what the bundle leaves open: sizes, strides, offsets.
   Problem problem = take(Problem::create(bundle, ProblemRequest()));

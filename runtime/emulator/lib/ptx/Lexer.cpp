@@ -11,9 +11,8 @@
 
 #include "Lexer.h"
 
-#include <cstdlib>
+#include <charconv>
 #include <cstring>
-#include <string>
 
 using namespace flashcore::emu;
 
@@ -132,11 +131,12 @@ Token Lexer::lexNumber(size_t start) {
       ((text[pos] == '.' && pos + 1 < text.size() && isDigit(text[pos + 1])) ||
        text[pos] == 'e' || text[pos] == 'E');
   if (isDecimalFloat) {
-    // Copied because strtod needs a terminator; a literal is short.
-    std::string copy(text.substr(start, 64));
-    char *end = nullptr;
-    double number = std::strtod(copy.c_str(), &end);
-    pos = start + static_cast<size_t>(end - copy.c_str());
+    double number = 0;
+    auto [end, error] =
+        std::from_chars(text.data() + start, text.data() + text.size(), number);
+    pos = static_cast<size_t>(end - text.data());
+    if (error != std::errc())
+      return bad(start, "float does not fit 64 bits");
     Token token = make(Token::Kind::Double, start);
     std::memcpy(&token.value, &number, sizeof number);
     return token;
