@@ -28,8 +28,7 @@ protected:
     std::string command = "localedef -i de_DE -f UTF-8 " +
                           scratch.file("de_DE.UTF-8") + " >/dev/null 2>&1";
     setenv("LOCPATH", scratch.path().c_str(), 1);
-    if (std::system(command.c_str()) ||
-        !std::setlocale(LC_ALL, "de_DE.UTF-8"))
+    if (std::system(command.c_str()) || !std::setlocale(LC_ALL, "de_DE.UTF-8"))
       GTEST_SKIP() << "localedef cannot make a German locale";
     char number[8];
     std::snprintf(number, sizeof(number), "%g", 0.5);
