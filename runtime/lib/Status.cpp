@@ -26,8 +26,8 @@ static size_t controlBytes(std::string_view text, size_t at) {
   return isLatin1 ? 2 : 0;
 }
 
-/// `text` with its control characters but those in `kept` as "\x1b".
-static std::string escape(std::string_view text, std::string_view kept) {
+std::string flashcore::escapeControls(std::string_view text,
+                                      std::string_view kept) {
   std::string result;
   for (size_t i = 0; i < text.size();) {
     size_t end = i + controlBytes(text, i);
@@ -46,11 +46,11 @@ static std::string escape(std::string_view text, std::string_view kept) {
 }
 
 Status::Status(Kind kind, std::string text)
-    : kind(kind), text(escape(text, "")) {}
+    : kind(kind), text(escapeControls(text)) {}
 
 Status &Status::note(std::string_view noteText) & {
   if (!noteText.empty())
-    noteTexts.push_back(escape(noteText, "\n\t"));
+    noteTexts.push_back(escapeControls(noteText, "\n\t"));
   return *this;
 }
 

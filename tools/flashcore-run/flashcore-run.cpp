@@ -38,7 +38,9 @@ static ExitCode fail(const Status &status) {
 /// The first error of writing to the standard output, 0 if there was none.
 static int outputError = 0;
 
-static void print(const std::string &text) {
+/// A path may hold anything.
+static void print(const std::string &raw) {
+  std::string text = escapeControls(raw, "\n");
   bool isWritten =
       std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
   if (!isWritten && !outputError)

@@ -23,6 +23,10 @@
 
 namespace flashcore {
 
+/// `text` with its control characters but those in `kept` as "\x1b", so that
+/// it can neither move the cursor of a terminal nor colour it.
+std::string escapeControls(std::string_view text, std::string_view kept = {});
+
 /// Success, or one message plus notes.
 class [[nodiscard]] Status {
 public:
