@@ -4,13 +4,15 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Runs the whole pipeline on one file and writes what --emit asks for. Exit
-// codes: 0 success, 1 the input (or an option's value) is wrong, 2 the files or
+// Runs the whole pipeline on one file, or on the attention that --shape
+// describes, and writes what --emit asks for. Exit codes: 0 success, 1 the
+// input (or an option's value) is wrong, 2 the files, the words of --shape or
 // the combination of options are.
 //
 //===----------------------------------------------------------------------===//
 
 #include "Explain.h"
+#include "Shape.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "flashcore/Dialect/FlashCore/IR/FlashCore.h"
 #include "flashcore/InitAll.h"
@@ -39,7 +41,7 @@ using namespace mlir::flashcore;
 namespace cl = llvm::cl;
 
 namespace {
-enum class Emit { MLIR, LLVM, PTX, Cubin, Bundle };
+enum class Emit { Input, MLIR, LLVM, PTX, Cubin, Bundle };
 
 cl::OptionCategory category("flashcore-compile options");
 
@@ -48,13 +50,23 @@ cl::OptionCategory category("flashcore-compile options");
 struct CommandLine {
   cl::opt<std::string> inputFile{cl::Positional, cl::desc("<input .mlir>"),
                                  cl::init("-"), cl::cat(category)};
+  cl::opt<std::string> shape{
+      "shape",
+      cl::desc("Compile the attention that these words describe in place of a "
+               "file, such as 'b1 h32/8 s4096 d128 bf16 causal'; they are "
+               "listed below"),
+      cl::value_desc("words"), cl::cat(category)};
+  cl::extrahelp shapeWords{shapeHelp};
   cl::opt<std::string> outputFile{"o",
                                   cl::desc("Output file, or directory of a "
                                            "bundle; - is standard output"),
                                   cl::init("-"), cl::cat(category)};
   cl::opt<Emit> emitKind{
       "emit", cl::desc("What to write"), cl::init(Emit::PTX),
-      cl::values(clEnumValN(Emit::MLIR, "mlir", "LLVM and NVVM ops"),
+      cl::values(clEnumValN(Emit::Input, "input",
+                            "the module that was read, or that --shape stands "
+                            "for; nothing is compiled"),
+                 clEnumValN(Emit::MLIR, "mlir", "LLVM and NVVM ops"),
                  clEnumValN(Emit::LLVM, "llvm", "optimised LLVM IR"),
                  clEnumValN(Emit::PTX, "ptx", "PTX"),
                  clEnumValN(Emit::Cubin, "cubin", "machine code, with ptxas"),
@@ -164,6 +176,23 @@ int usageError(const llvm::Twine &text) {
   return 2;
 }
 
+/// An empty --shape is one, too: all defaults.
+bool isShape() { return options->shape.getNumOccurrences() > 0; }
+
+llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> openInput() {
+  if (!isShape()) {
+    std::string message;
+    auto file = openInputFile(options->inputFile, &message);
+    if (!file)
+      return llvm::createStringError(message);
+    return file;
+  }
+  llvm::Expected<Shape> shape = parseShape(options->shape);
+  if (!shape)
+    return shape.takeError();
+  return llvm::MemoryBuffer::getMemBufferCopy(writeShape(*shape), "--shape");
+}
+
 void printPhase(ModuleOp module, int number, llvm::StringRef name) {
   if (!options->printPhases)
     return;
@@ -239,6 +268,16 @@ int writeText(llvm::StringRef text) {
   }
   file->keep();
   return 0;
+}
+
+/// A shape as it was written, with its names.
+int emitInput(ModuleOp module, const llvm::SourceMgr &sources) {
+  if (isShape())
+    return writeText(
+        sources.getMemoryBuffer(sources.getMainFileID())->getBuffer());
+  std::string text;
+  llvm::raw_string_ostream(text) << module << "\n";
+  return writeText(text);
 }
 
 int fail(llvm::Error error) {
@@ -339,6 +378,8 @@ int flashcoreCompileMain(int argc, char **argv) {
       argc, argv, "Compiles a flashcore.attention to a GPU kernel\n");
   if (!lookupTarget(options->schedule.chip))
     return usageError(unknownChipMessage(options->schedule.chip));
+  if (isShape() && options->inputFile.getNumOccurrences())
+    return usageError("expects either --shape or an input file, but got both");
   if (options->outputFile == "-" && options->emitKind == Emit::Bundle)
     return usageError("a bundle is a directory: name it with -o");
 
@@ -351,16 +392,19 @@ int flashcoreCompileMain(int argc, char **argv) {
   registerPTXTranslations(registry);
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
   context.printOpOnDiagnostic(false); // a whole module says little in an error
-  std::string message;
-  auto file = openInputFile(options->inputFile, &message);
+  auto file = openInput();
   if (!file)
-    return usageError(message);
+    return usageError(llvm::toString(file.takeError()));
   llvm::SourceMgr sources;
-  sources.AddNewSourceBuffer(std::move(file), llvm::SMLoc());
+  sources.AddNewSourceBuffer(std::move(*file), llvm::SMLoc());
   SourceMgrDiagnosticHandler diagnostics(sources, &context);
   OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sources, &context);
   parsing.stop();
-  if (!module || failed(lower(*module, timing)))
+  if (!module)
+    return 1;
+  if (options->emitKind == Emit::Input)
+    return emitInput(*module, sources);
+  if (failed(lower(*module, timing)))
     return 1;
   std::string programPath = llvm::sys::fs::getMainExecutable(
       argv[0], reinterpret_cast<void *>(&usageError));

@@ -11,8 +11,9 @@
 
 #include "Session.h"
 
+#include "Layout.h"
+
 #include "flashcore/Runtime/CudaDevice.h"
-#include "flashcore/Runtime/Npy.h"
 
 using namespace flashcore;
 using namespace flashcore::run;
@@ -79,21 +80,38 @@ Session::loadModule(const std::filesystem::path &path) {
   return &loaded;
 }
 
-static StatusOr<Problem> createProblem(const Bundle &bundle,
-                                       const RunRequest &request) {
+/// Names all sizes that are missing at once.
+static Status verifySizes(const Bundle &bundle, const ProblemRequest &problem) {
+  std::string missing;
+  for (const auto &[name, size] : bundle.attention.dims)
+    if (!size && !problem.dims.contains(name))
+      missing += (missing.empty() ? "" : ", ") + name;
+  if (missing.empty())
+    return Status::success();
+  return Status::error("expects sizes that the bundle leaves open, but got "
+                       "none for " +
+                       missing)
+      .note("give them as --batch, --seqlen-q and so on, by .npy files of the "
+            "inputs, or in the dims of an entry of a grid");
+}
+
+StatusOr<Problem> Session::createProblem(const Bundle &bundle,
+                                         const RunRequest &request) {
   ProblemRequest problem = request.problem;
+  problem.layout = request.layout.value_or(defaultLayout(bundle));
   if (request.isTile)
     problem.dims["seqlen_q"] = problem.dims["seqlen_k"] = tileRows;
+  if (Status status = files.takeSizes(bundle, request.inputFiles, request.npy,
+                                      problem.dims);
+      !status.ok())
+    return status;
+  if (Status status = verifySizes(bundle, problem); !status.ok())
+    return status;
   return Problem::create(bundle, problem);
 }
 
 /// Checks what the problem alone does not.
 static Status verifyRequest(const Problem &problem, const RunRequest &request) {
-  for (const auto &[name, file] : request.inputFiles)
-    if (!problem.findTensor(name))
-      return Status::error("expects a bundle with the input '" + name +
-                           "' to read " + file.string() +
-                           " into, but got one without");
   for (const auto &[name, file] : request.outputFiles)
     if (!problem.findTensor(name))
       return Status::error("expects a bundle with the output '" + name +
@@ -131,13 +149,15 @@ Status Session::runAndCheck(LoadedBundle &loaded, const Problem &problem,
   StatusOr<TensorSet> set = createTensors(problem, request);
   if (!set.ok())
     return set.status();
-  for (const auto &[name, file] : request.inputFiles)
-    if (Status status = readTensor(file, set->tensor(name)); !status.ok())
-      return status;
+  if (Status status =
+          files.read(request.inputFiles, request.npy, *set, result.notes);
+      !status.ok())
+    return status;
   if (Status status = runOnce(*device, *loaded.module, *set); !status.ok())
     return status;
   for (const auto &[name, file] : request.outputFiles) {
-    if (Status status = writeTensor(file, set->tensor(name)); !status.ok())
+    if (Status status = writeTensor(file, set->tensor(name), request.npy);
+        !status.ok())
       return status;
   }
   if (!request.check)
@@ -216,6 +236,8 @@ RunResult Session::run(const RunRequest &request) {
     return result;
   }
   result.problem = problem->str();
+  result.layout = describeLayout(*problem);
+  result.tensors = problem->tensors();
   result.dims = problem->dims();
   result.status = verifyRequest(*problem, request);
   if (result.status.ok())
