@@ -29,6 +29,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "runtime/emulator/conformance"))
 
 import bundles
+import card_figures
 import judge
 import npy
 import values
@@ -179,6 +180,9 @@ def compare_half(args, launches, kernels):
     print(f"\n{len(verdicts)} variants, {sum(v.count for v in verdicts)} results: "
           f"{sum(not v.differing for v in verdicts)} variants bit-equal, "
           f"{sum(bool(v.differing) and not v.broken for v in verdicts)} within their bound, {len(broken)} broken")
+    if args.figures:
+        seed = str(args.seed or card_figures.DEFAULT_SEED)
+        card_figures.record(args.figures, seed, card_figures.collect(verdicts, note))
     if args.json:
         rows = [vars(v) | {"verdict": v.text()} for v in verdicts + whole_verdicts]
         args.json.write_text(json.dumps({"note": note, "mma": args.mma, "nans": nans, "results": rows}) + "\n")
@@ -186,6 +190,18 @@ def compare_half(args, launches, kernels):
 
 
 # The tool.
+
+
+def check_figures(path, launches):
+    """The figures must be of this corpus, whatever the card said."""
+    here = collections.Counter(card_figures.row_of(r.label, r.rule) for l in launches for r in l.results)
+    results = sum(r.count for l in launches for r in l.results)
+    wrong = [seed for seed, run in json.loads(path.read_text()).items()
+             if card_figures.variants(run) != here or run["results"] != results]
+    if wrong:
+        print(f"{path}: expects {sum(here.values())} variants with {results} results, class by class as in the corpus, "
+              f"but got others for seed {', '.join(wrong)}: run the comparison again with --figures", file=sys.stderr)
+    return bool(wrong)
 
 
 def assemble(ptxas, launches, folder, jobs):
@@ -210,6 +226,8 @@ def parse_arguments():
     parser.add_argument("--out", type=pathlib.Path, help="where --device writes its results (.npz)")
     parser.add_argument("--compare", type=pathlib.Path, metavar="NPZ", help="compare these results with the emulator's")
     parser.add_argument("--json", type=pathlib.Path, help="where --compare writes its verdicts and examples")
+    parser.add_argument("--figures", type=pathlib.Path, metavar="FILE",
+                        help="where --compare records what docs/Emulator.md says; without it, check that FILE is of this corpus")
     parser.add_argument("--kernels", type=pathlib.Path, metavar="DIR", help="whole kernels to run too (*.fcb)")
     parser.add_argument("--seed", type=int, help="of the operands; --compare takes it from the results")
     parser.add_argument("--only", default="", help="only the launches whose name contains this")
@@ -227,13 +245,17 @@ def main():
     args = parse_arguments()
     if args.compare:
         with npy.Archive(args.compare) as archive:
-            values.SEED = json.loads(archive.read_note()).get("seed", values.SEED)
+            seed = json.loads(archive.read_note()).get("seed", values.SEED)
+            args.seed = None if seed == values.SEED else seed
+            values.SEED = seed
     elif args.seed is not None:
         values.SEED = args.seed
     launches = [launch for launch in all_launches() if args.only in launch.name]
     kernels = bundles.load(args.kernels) if args.kernels else {}
     if args.digest:
         print(digest(launches))
+    if args.figures and not args.compare and check_figures(args.figures, launches):
+        return 1
     if args.write:
         args.write.mkdir(parents=True, exist_ok=True)
         for launch in launches:

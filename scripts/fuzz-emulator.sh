@@ -2,7 +2,8 @@
 # Fuzzes the emulator's loader and its interpreter at the same time under ASan
 # and UBSan, for MINUTES (20 if not given). Fails at the first crash, leak,
 # undefined behaviour, or input that takes more than 10 s or 2 GiB, and leaves
-# that input in build/fuzz/found. CXX names the Clang to use.
+# that input in build/fuzz/found. Installs the runtime of libFuzzer where it is
+# missing. CXX names another Clang to use.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 minutes=${1:-20}
@@ -12,9 +13,31 @@ if ! [[ $minutes =~ ^[1-9][0-9]*$ ]]; then
   exit 2
 fi
 
+# libFuzzer and the sanitizers come apart from the compiler.
+cxx=${CXX:-clang++-22}
+package=libclang-rt-22-dev
+has_fuzzer() {
+  echo 'extern "C" int LLVMFuzzerTestOneInput(const unsigned char *, unsigned long) { return 0; }' |
+    "$cxx" -x c++ -fsanitize=fuzzer,address,undefined -o /dev/null - 2>"$1"
+}
+errors=$(mktemp)
+trap 'rm -f "$errors"' EXIT
+if ! has_fuzzer "$errors" && [ "$cxx" = clang++-22 ] && command -v apt-get >/dev/null; then
+  echo "fuzz: installing $package"
+  sudo=()
+  [ "$(id -u)" = 0 ] || sudo=(sudo)
+  "${sudo[@]}" apt-get update -qq
+  DEBIAN_FRONTEND=noninteractive "${sudo[@]}" apt-get install -y -qq --no-install-recommends clang-22 $package cmake ninja-build nlohmann-json3-dev >/dev/null
+fi
+if ! has_fuzzer "$errors"; then
+  cat "$errors" >&2
+  echo "fuzz: $cxx cannot link a fuzzer: expects clang with its compiler-rt ($package on Debian)" >&2
+  exit 2
+fi
+
 cmake -S runtime/emulator -B $build -G Ninja -DFLASHCORE_EMU_FUZZ=ON \
   -DFLASHCORE_EMU_TESTS=OFF -DCMAKE_BUILD_TYPE=RelWithDebInfo \
-  -DCMAKE_CXX_COMPILER="${CXX:-clang++-22}" >/dev/null
+  -DCMAKE_CXX_COMPILER="$cxx" >/dev/null
 ninja -C $build FlashCoreEmulatorFuzzLoad FlashCoreEmulatorFuzzLaunch
 
 mkdir -p $build/found

@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/Target/Bundle.h"
+#include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Support/FileSystem.h"
@@ -87,8 +88,7 @@ static std::string getCubinName(const Cubin &cubin) {
   return "kernels." + cubin.chip + ".cubin";
 }
 
-static json::Object describeKernel(const BundleContents &contents,
-                                   const BundleKernel &kernel) {
+static json::Object describeKernel(const BundleKernel &kernel) {
   DictionaryAttr description = kernel.description;
   json::Object result{
       {"name", kernel.name},
@@ -96,39 +96,24 @@ static json::Object describeKernel(const BundleContents &contents,
       {"grid", json::Array{toJSON(description.get("grid")), json::Array(),
                            json::Array()}},
       {"dynamic_shared_memory", toJSON(description.get("shared_memory"))},
-      {"arguments", toJSON(description.get("arguments"))},
-      {"resources", describeResources(contents, kernel.name)}};
+      {"arguments", toJSON(description.get("arguments"))}};
   if (Attribute limit = description.get("max_blocks_per_sm"))
     result["max_blocks_per_sm"] = toJSON(limit);
   return result;
 }
 
-static json::Value buildManifest(const BundleContents &contents) {
-  DictionaryAttr attention = contents.kernels.front().description;
-  json::Array cubins;
-  for (const Cubin &cubin : contents.cubins) {
-    json::Object entry = describeFile(getCubinName(cubin), cubin.image);
-    entry["chip"] = cubin.chip;
-    cubins.push_back(std::move(entry));
-  }
+/// What it takes to launch the kernels, whatever file they are in: the manifest
+/// has it, and so has a comment in the PTX.
+static json::Object describeLaunch(ArrayRef<BundleKernel> bundleKernels) {
+  DictionaryAttr attention = bundleKernels.front().description;
   json::Array kernels;
-  for (const BundleKernel &kernel : contents.kernels)
-    kernels.push_back(describeKernel(contents, kernel));
+  for (const BundleKernel &kernel : bundleKernels)
+    kernels.push_back(describeKernel(kernel));
   json::Value workspace = json::Array();
   if (Attribute terms = attention.get("workspace"))
     workspace = toJSON(terms);
-  json::Value assembler = nullptr;
-  if (!contents.cubins.empty())
-    assembler = contents.cubins.front().assembler;
   return json::Object{
-      {"format", kBundleFormat},
       {"version", kBundleVersion},
-      {"compiler",
-       "flashcore " FLASHCORE_VERSION ", LLVM " LLVM_VERSION_STRING},
-      {"assembler", std::move(assembler)},
-      {"chip", contents.chip},
-      {"ptx", describeFile("kernels.ptx", contents.ptx)},
-      {"cubins", std::move(cubins)},
       {"attention",
        json::Object{{"softmax_scale", toJSON(attention.get("softmax_scale"))},
                     {"causal", toJSON(attention.get("causal"))},
@@ -139,6 +124,49 @@ static json::Value buildManifest(const BundleContents &contents) {
       {"tensors", toJSON(attention.get("tensors"))},
       {"workspace", json::Object{{"bytes", std::move(workspace)}}},
       {"kernels", std::move(kernels)}};
+}
+
+SmallVector<BundleKernel>
+mlir::flashcore::getBundleKernels(gpu::GPUModuleOp module) {
+  SmallVector<BundleKernel> kernels;
+  module.walk([&](Operation *op) {
+    if (auto kernel = op->getAttrOfType<DictionaryAttr>(fcgpu::kKernelAttrName))
+      kernels.push_back({SymbolTable::getSymbolName(op).str(), kernel});
+  });
+  return kernels;
+}
+
+std::string mlir::flashcore::getLaunchComment(ArrayRef<BundleKernel> kernels) {
+  if (kernels.empty())
+    return {};
+  // A line: JSON escapes the line ends of names.
+  return llvm::formatv("// flashcore-launch: {0}\n",
+                       json::Value(describeLaunch(kernels)));
+}
+
+static json::Value buildManifest(const BundleContents &contents) {
+  json::Array cubins;
+  for (const Cubin &cubin : contents.cubins) {
+    json::Object entry = describeFile(getCubinName(cubin), cubin.image);
+    entry["chip"] = cubin.chip;
+    cubins.push_back(std::move(entry));
+  }
+  json::Value assembler = nullptr;
+  if (!contents.cubins.empty())
+    assembler = contents.cubins.front().assembler;
+  json::Object manifest = describeLaunch(contents.kernels);
+  manifest["format"] = kBundleFormat;
+  manifest["compiler"] =
+      "flashcore " FLASHCORE_VERSION ", LLVM " LLVM_VERSION_STRING;
+  manifest["assembler"] = std::move(assembler);
+  manifest["chip"] = contents.chip;
+  manifest["ptx"] = describeFile("kernels.ptx", contents.ptx);
+  manifest["cubins"] = std::move(cubins);
+  for (auto [kernel, entry] :
+       llvm::zip_equal(contents.kernels, *manifest.getArray("kernels")))
+    (*entry.getAsObject())["resources"] =
+        describeResources(contents, kernel.name);
+  return manifest;
 }
 
 static llvm::Error makeError(llvm::StringRef path, const llvm::Twine &text) {

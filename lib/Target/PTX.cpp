@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/Target/PTX.h"
+#include "flashcore/Target/Bundle.h"
 #include "flashcore/Target/TargetInfo.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/GPU/GPUToLLVMIRTranslation.h"
@@ -158,5 +159,5 @@ FailureOr<std::string> mlir::flashcore::emitPTX(gpu::GPUModuleOp gpuModule,
                                    llvm::CodeGenFileType::AssemblyFile))
     return gpuModule.emitError("LLVM cannot emit PTX for ") << chip, failure();
   codegen.run(*module);
-  return std::string(text);
+  return getLaunchComment(getBundleKernels(gpuModule)) + std::string(text);
 }

@@ -13,6 +13,7 @@
 
 #include "flashcore/Runtime/EmulatorDevice.h"
 #include "flashcore/Runtime/FileUtils.h"
+#include "flashcore/Runtime/Npy.h"
 #include "flashcore/Runtime/TensorSet.h"
 
 #include <fstream>
@@ -85,6 +86,34 @@ TEST_F(MemoryTest, isTooSmallToLookForStrayWrites) {
   EXPECT_EQ(text(tensor->verifyWritten()),
             "cannot allocate 419430912 bytes of host memory to look for writes "
             "outside 'o'");
+}
+
+TEST_F(MemoryTest, isTooSmallForTheElementsOfAFile) {
+  ScratchDirectory scratch;
+  // A file of holes, whose elements are to be brought into C order.
+  scratch.write("a.npy", std::string("\x93NUMPY\x01\x00\x76\x00", 10) +
+                             "{'descr': '<f2', 'fortran_order': True, "
+                             "'shape': (2, 104857600), }" +
+                             std::string(51, ' ') + "\n");
+  ASSERT_EQ(std::filesystem::file_size(scratch.file("a.npy")), 128u);
+  std::filesystem::resize_file(scratch.file("a.npy"), 128 + 4 * 104857600l);
+  EXPECT_EQ(text(readNpy(scratch.file("a.npy"))),
+            scratch.file("a.npy") + ": cannot allocate 419430400 bytes of host "
+                                    "memory for its elements");
+
+  TensorGeometry geometry;
+  geometry.name = "o";
+  geometry.dtype = DType::F32;
+  geometry.axes = {"seqlen_q"};
+  geometry.sizes = {100 << 20};
+  geometry.strides = {1};
+  geometry.span = 100 << 20;
+  StatusOr<HostTensor> tensor = HostTensor::create(geometry);
+  ASSERT_EQ(text(tensor), "");
+  EXPECT_EQ(text(writeTensor(scratch.file("o.npy"), *tensor)),
+            scratch.file("o.npy") + ": cannot allocate 419430400 bytes of host "
+                                    "memory for its elements");
+  EXPECT_FALSE(std::filesystem::exists(scratch.file("o.npy")));
 }
 
 TEST_F(MemoryTest, isTooSmallForTheReference) {

@@ -1,6 +1,7 @@
 """Runs one-edit mutants of compiled kernels and says what the emulator said.
 
-usage: mutants.py [--subset N] [--kernel NAME] [-v] COMPILER EMULATOR WORK_DIR
+usage: mutants.py [--subset N] [--kernel NAME] [--figures FILE] [-v]
+                  COMPILER EMULATOR WORK_DIR
 
 Every mutant runs with all checks, once in each mode, and ends as
 
@@ -9,9 +10,12 @@ Every mutant runs with all checks, once in each mode, and ends as
   wrong       nothing but the result shows it
   silent      the result is right and nothing was said
 
-The last two are failures unless harmless-mutants.txt expects them with a
-reason; so is an entry there that no longer holds. --subset runs one mutant in
-N, and of those kinds every check must see (barriers, waits, commits) all.
+All but the first are failures unless harmless-mutants.txt expects them with a
+reason. So is a line there that no longer holds: of each mutant that it names by
+number, which must exist and end so, and of one mutant at least where it has a
+'*'. --subset runs one mutant in N, and of those kinds every check must see
+(barriers, waits, commits) all. --figures writes what docs/Emulator.md says of
+the run (figures.py).
 """
 
 import argparse
@@ -25,6 +29,7 @@ import sys
 import zlib
 
 import emulation
+import figures
 import kernels
 import mutations
 
@@ -105,18 +110,36 @@ class Entry:
     ordinals: str
     edit: str
     outcome: str
-    used: bool = False
+    # By ordinal: whether a mutant that it names ended as it says.
+    seen: dict = dataclasses.field(default_factory=dict)
 
     def matches(self, mutant):
         return (self.group == mutant.group and
                 self.kernel in ("*", mutant.kernel) and
                 self.edit in ("*", mutant.edit) and
-                (self.ordinals == "*" or self._has(mutant.ordinal)))
+                (self.ordinals == "*" or mutant.ordinal in self.named()))
 
-    def _has(self, ordinal):
+    def named(self):
+        """The ordinals; none where any will do."""
+        if self.ordinals == "*":
+            return []
         bounds = [part.partition("-") for part in self.ordinals.split(",")]
-        return any(int(low) <= ordinal <= int(high or low)
-                   for low, _, high in bounds)
+        return [ordinal for low, _, high in bounds
+                for ordinal in range(int(low), int(high or low) + 1)]
+
+    def see(self, mutant, outcome):
+        needed = self.outcome == outcome
+        self.seen[mutant.ordinal] = self.seen.get(mutant.ordinal) or needed
+
+    def stale(self, left_out):
+        """What of the line holds for no mutant. Of those that were left out
+        it is believed."""
+        believed = [m.ordinal for m in left_out if self.matches(m)]
+        if self.ordinals == "*":
+            is_needed = any(self.seen.values()) or believed
+            return [] if is_needed else ["any mutant"]
+        return [str(ordinal) for ordinal in self.named()
+                if not self.seen.get(ordinal) and ordinal not in believed]
 
 
 def read_entries(path):
@@ -159,7 +182,7 @@ def check(results, entries):
         best = strongest(outcomes)
         fitting = [e for e in entries if e.matches(mutant)]
         for entry in fitting:
-            entry.used |= entry.outcome == best.kind
+            entry.see(mutant, best.kind)
         wanted = {"reported"} | {e.outcome for e in fitting}
         if best.kind not in wanted:
             problems += 1
@@ -168,13 +191,33 @@ def check(results, entries):
     return problems
 
 
-def check_entries(path, entries):
-    """Prints the entries that no mutant needs; returns how many."""
-    unused = [entry for entry in entries if not entry.used]
-    for entry in unused:
-        print(f"{path}:{entry.line}: expects a mutant that ends "
-              f"{entry.outcome}, but got none")
-    return len(unused)
+def check_entries(path, entries, left_out):
+    """Prints the lines of the list that hold no longer; returns how many."""
+    problems = 0
+    for entry in entries:
+        if stale := entry.stale(left_out):
+            problems += 1
+            print(f"{path.name}:{entry.line}: expects a mutant that ends "
+                  f"{entry.outcome}, but got none for {', '.join(stale)}")
+    return problems
+
+
+def find_work(args):
+    """Pairs of a kernel and a mutant of it, and the mutants that are not in
+    the sample."""
+    work, left_out = [], []
+    for name, keywords in kernels.kernels().items():
+        if args.kernel not in (None, name):
+            continue
+        launch = emulation.compile_launch(args.compiler, args.work_dir, name,
+                                          **keywords)
+        good = Good(args.emulator, launch)
+        for mutant in mutations.mutants(launch, good.lines):
+            if is_sampled(mutant, args.subset):
+                work.append((good, mutant))
+            else:
+                left_out.append(mutant)
+    return work, left_out
 
 
 def main():
@@ -185,20 +228,14 @@ def main():
     parser.add_argument("work_dir", type=pathlib.Path)
     parser.add_argument("--subset", type=int, default=1, metavar="N")
     parser.add_argument("--kernel", help="only mutants of this one")
+    parser.add_argument("--figures", type=pathlib.Path, metavar="FILE")
     parser.add_argument("-v", action="store_true", help="print every outcome")
     args = parser.parse_args()
+    if args.figures and (args.subset != 1 or args.kernel):
+        parser.error("--figures is for a run of all mutants")
     args.work_dir.mkdir(parents=True, exist_ok=True)
 
-    work = []
-    for name, keywords in kernels.kernels().items():
-        if args.kernel not in (None, name):
-            continue
-        launch = emulation.compile_launch(args.compiler, args.work_dir, name,
-                                          **keywords)
-        good = Good(args.emulator, launch)
-        work += [(good, mutant)
-                 for mutant in mutations.mutants(launch, good.lines)
-                 if is_sampled(mutant, args.subset)]
+    work, left_out = find_work(args)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         outcomes = pool.map(lambda w: run_mutant(args.emulator, args.work_dir,
                                                  *w), work)
@@ -212,8 +249,11 @@ def main():
     path = pathlib.Path(__file__).parent / "harmless-mutants.txt"
     entries = read_entries(path)
     problems = check(results, entries)
-    if args.subset == 1 and not args.kernel:
-        problems += check_entries(path, entries)
+    if args.kernel:
+        entries = [e for e in entries if e.kernel == args.kernel]
+    problems += check_entries(path, entries, left_out)
+    if args.figures:
+        figures.write(args.figures, figures.collect(results, strongest))
     print(f"{len(results)} mutants, {problems} unexpected")
     return 1 if problems else 0
 

@@ -5,6 +5,7 @@ import unittest
 
 import contracts
 import emulation
+import figures
 import mutants
 import mutations
 import ptx
@@ -134,6 +135,33 @@ class MutantsTest(unittest.TestCase):
                                "kernel mma 4 swap-b0-b1 wrong": False}.items():
             self.assertEqual(self.entry(text).matches(self.mutant), expected,
                              text)
+
+    def mutant_at(self, ordinal):
+        return mutations.Mutant("kernel", "mma", ordinal, "swap-a0-a1", [])
+
+    def test_stale_lines(self):
+        # Every mutant that is named must exist and end as the line says.
+        entry = self.entry("kernel mma 2-5 swap-a0-a1 wrong")
+        for ordinal, outcome in {2: "wrong", 3: "reported"}.items():
+            entry.see(self.mutant_at(ordinal), outcome)
+        self.assertEqual(entry.stale([]), ["3", "4", "5"])
+        self.assertEqual(entry.stale([self.mutant_at(4)]), ["3", "5"])
+        entry = self.entry("* mma * * silent")
+        self.assertEqual(entry.stale([]), ["any mutant"])
+        self.assertEqual(entry.stale([self.mutant]), [])
+        entry.see(self.mutant, "wrong")
+        self.assertEqual(entry.stale([]), ["any mutant"])
+        entry.see(self.mutant, "silent")
+        self.assertEqual(entry.stale([]), [])
+
+    def test_figures(self):
+        reported = mutants.Outcome("reported", ("layout-mismatch", "trap"))
+        results = [(self.mutant_at(0), {"lazy": reported}),
+                   (self.mutant_at(1), {"lazy": mutants.Outcome("silent")}),
+                   (self.mutant_at(2), {"lazy": mutants.Outcome("wrong")})]
+        text = figures.table(figures.collect(results, mutants.strongest))
+        self.assertIn("3 mutants of 1 kernels:", text)
+        self.assertIn("k-steps swapped | 3 | 1: layout 1 | 1 | 1 |", text)
 
     def test_strongest(self):
         reported = mutants.Outcome("reported", ("shared-race",))

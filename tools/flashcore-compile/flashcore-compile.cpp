@@ -298,12 +298,7 @@ void report(const Cubin &cubin, llvm::StringRef kernel, int64_t sharedMemory) {
 int emitBinary(gpu::GPUModuleOp module, std::string ptx,
                llvm::StringRef programPath, TimingScope &timing) {
   BundleContents contents;
-  module.walk([&](Operation *op) {
-    auto kernel = op->getAttrOfType<DictionaryAttr>(fcgpu::kKernelAttrName);
-    if (!kernel)
-      return;
-    contents.kernels.push_back({SymbolTable::getSymbolName(op).str(), kernel});
-  });
+  contents.kernels = getBundleKernels(module);
   if (!(options->noCubin && options->emitKind == Emit::Bundle)) {
     auto ptxas = findPtxas(options->ptxasPath, programPath);
     if (!ptxas)

@@ -122,10 +122,28 @@ std::string normalizeText(llvm::StringRef text) {
 // The manifest
 //===----------------------------------------------------------------------===//
 
+TEST_F(Bundle, LaunchCommentSaysWhatTheManifestSays) {
+  contents.kernels.push_back({"another\nkernel", parse(kKernel)});
+  json::Object manifest = writeAndReadManifest();
+  for (json::Value &kernel : *manifest.getArray("kernels"))
+    kernel.getAsObject()->erase("resources");
+  std::string text = getLaunchComment(contents.kernels);
+  llvm::StringRef comment = text;
+  EXPECT_TRUE(comment.consume_front("// flashcore-launch: "));
+  EXPECT_TRUE(comment.consume_back("\n"));
+  EXPECT_FALSE(comment.contains('\n'));
+  json::Object expected;
+  for (llvm::StringRef key :
+       {"version", "attention", "tensors", "workspace", "kernels"})
+    expected[key] = *manifest.get(key);
+  EXPECT_EQ(normalizeText(comment), normalize(std::move(expected)));
+  EXPECT_EQ(getLaunchComment({}), "");
+}
+
 TEST_F(Bundle, NamesFormatVersionAndChip) {
   json::Object manifest = writeAndReadManifest();
   EXPECT_EQ(manifest.getString("format"), "flashcore-bundle");
-  EXPECT_EQ(manifest.getInteger("version"), 3);
+  EXPECT_EQ(manifest.getInteger("version"), 4);
   EXPECT_EQ(manifest.getString("chip"), "sm_89");
 }
 

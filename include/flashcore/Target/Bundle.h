@@ -12,6 +12,7 @@
 #define FLASHCORE_TARGET_BUNDLE_H
 
 #include "flashcore/Target/Ptxas.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/IR/BuiltinAttributes.h"
 
 namespace mlir::flashcore {
@@ -25,11 +26,18 @@ struct BundleKernel {
 struct BundleContents {
   /// In the order in which they run; the first one's description is that of the
   /// attention too.
-  std::vector<BundleKernel> kernels;
+  SmallVector<BundleKernel> kernels;
   std::string chip;
   std::string ptx;
   std::vector<Cubin> cubins;
 };
+
+/// The kernels of a module that have a description, in their order.
+SmallVector<BundleKernel> getBundleKernels(gpu::GPUModuleOp module);
+
+/// How the kernels are launched, in the words of the manifest, as one line of
+/// comment for their PTX; empty without kernels.
+std::string getLaunchComment(ArrayRef<BundleKernel> kernels);
 
 /// Writes the directory `path`, all of it or nothing. An existing bundle is
 /// replaced; anything else at `path` is left alone and is an error.

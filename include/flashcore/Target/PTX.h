@@ -26,8 +26,9 @@ void registerPTXTranslations(DialectRegistry &registry);
 /// Translates a module of LLVM and NVVM ops (after flashcore-to-nvvm),
 /// optimises it with those of LLVM's passes that change a kernel, and prints
 /// it. `chip` must be one of getTargets(): for any other, or for ops it lacks,
-/// LLVM would abort the process. Errors are reported at the module. The steps
-/// are timed below `timing`.
+/// LLVM would abort the process. PTX begins with a comment that says how its
+/// kernels are launched (docs/Bundle.md). Errors are reported at the module.
+/// The steps are timed below `timing`.
 FailureOr<std::string> emitPTX(gpu::GPUModuleOp module, llvm::StringRef chip,
                                PTXStage stage,
                                TimingScope timing = TimingScope());

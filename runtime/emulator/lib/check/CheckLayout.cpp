@@ -12,6 +12,11 @@
 //   3. Is a row one row at all k, and are the products those of the row and
 //      column that the accumulator already holds?
 //
+// At a store to global memory it asks:
+//
+//   4. Does another element of the tensor, which differs in the axes of the row
+//      and the column alone, hold the same product?
+//
 // Questions 2 and 3 need to know that the two operands run over the same axis.
 // Nothing says so but the extents, so a convolution, whose operands run over
 // axes of different extents, is left alone.
@@ -21,6 +26,7 @@
 #include "../sim/Machine.h"
 
 #include <algorithm>
+#include <new>
 
 using namespace flashcore::emu;
 
@@ -167,6 +173,8 @@ void Machine::labelAccess(Warp &warp, const Inst &inst, StateSpace space,
                           uint32_t lanes, uint8_t *const (&hosts)[warpSize],
                           bool isStore) {
   bool isShared = space == StateSpace::Shared;
+  if (space == StateSpace::Global && isStore)
+    return labelStoredProducts(warp, inst, lanes, hosts);
   if (isShared ? cta->labels.empty() : isStore)
     return;
   const uint32_t *ops = program.operands.data() + inst.firstOperand + isStore;
@@ -200,6 +208,72 @@ void Machine::labelAccess(Warp &warp, const Inst &inst, StateSpace space,
         else
           loaded[lane] = cell;
       });
+    }
+}
+
+static const char *const storeRule =
+    "an mma gives one product for each row of A and column of B, so two "
+    "elements of a result that differ in these alone cannot be the same "
+    "product (PTX ISA 9.7.14.5.8)";
+
+/// Asks whether a product is stored where no other of the same tensor is.
+void Machine::checkStoredProduct(Warp &warp, const Inst &inst, unsigned lane,
+                                 Label label, const uint8_t *host) {
+  uint32_t element = 0;
+  const Tensor *tensor = tensors.find(host, element);
+  if (!tensor)
+    return;
+  auto product = [&] {
+    bool hasRow = isKnown(lowWord(label)), hasColumn = isKnown(highWord(label));
+    return (hasRow ? tensors.describe(lowWord(label)) : "") +
+           (hasRow && hasColumn ? " and " : "") +
+           (hasColumn ? tensors.describe(highWord(label)) : "");
+  };
+  Component unused[TensorTable::maxAxes];
+  if (tensor->hasPadding &&
+      !tensors.components(*tensor, tensor->firstElement + element, unused)) {
+    find(FindingKind::LayoutMismatch, warp, inst, 1u << lane, [&] {
+      return Text{"stores a product of " + product() +
+                      " between the rows of '" + tensor->name + "', " +
+                      std::to_string(element) + " elements after its first one",
+                  "the strides of a tensor leave that place to others"};
+    });
+    return;
+  }
+  if (!ownProducts)
+    ownProducts.reset(tensors.numElements());
+  if (!ownProducts)
+    throw std::bad_alloc();
+  uint32_t first = tensor->firstElement;
+  uint32_t other = cta->stored.store(
+      first + element, first + tensors.elementOf(*tensor, element, label),
+      &ownProducts[0]);
+  if (other == first + element)
+    return;
+  find(FindingKind::LayoutMismatch, warp, inst, 1u << lane, [&] {
+    return Text{"stores the product of " + product() + " to " +
+                    tensors.describe(*tensor, element) +
+                    ", but it has been stored to " +
+                    tensors.describe(*tensor, other - first),
+                storeRule};
+  });
+}
+
+void Machine::labelStoredProducts(Warp &warp, const Inst &inst, uint32_t lanes,
+                                  uint8_t *const (&hosts)[warpSize]) {
+  const uint32_t *ops = program.operands.data() + inst.firstOperand + 1;
+  unsigned words = inst.elementBytes / 2u;
+  for (unsigned v = 0; v < inst.vectorLength; ++v)
+    for (unsigned half = 0; half < words; ++half) {
+      const Label *labels = warp.labels.ifHeld(slotOf(ops[v] + half));
+      size_t offset = size_t(v) * inst.elementBytes + 2 * half;
+      if (labels)
+        forEachLane(lanes, [&](unsigned lane) {
+          Label label = labels[lane];
+          if (!isMemory(label) &&
+              (isKnown(lowWord(label)) || isKnown(highWord(label))))
+            checkStoredProduct(warp, inst, lane, label, hosts[lane] + offset);
+        });
     }
 }
 

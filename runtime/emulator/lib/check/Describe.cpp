@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "../sim/Machine.h"
+#include "flashcore/Emulator/Printable.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -127,6 +128,10 @@ void Machine::addFinding(uint64_t key, Finding finding) {
     halted = true;
     return;
   }
+  // Strings of the PTX and names of buffers are part of the text.
+  finding.message = printable(finding.message);
+  finding.place.source = printable(finding.place.source);
+  finding.other.source = printable(finding.other.source);
   findings.add(key, std::move(finding));
   if (findings.size() >= options.maxFindings)
     halted = true;

@@ -80,6 +80,10 @@ void TensorTable::add(const Buffer &buffer) {
             [](const TensorAxis &a, const TensorAxis &b) {
               return a.stride > b.stride;
             });
+  uint64_t indices = 1;
+  for (const TensorAxis &axis : tensor.axes)
+    indices *= axis.extent;
+  tensor.hasPadding = indices != elements;
   tensor.bytes = elements * tensor.elementBytes;
   tensor.firstElement = nextElement;
   tensor.numElements = static_cast<uint32_t>(elements);
@@ -142,6 +146,90 @@ std::string TensorTable::describe(Component component) const {
     text += i == named.position ? std::to_string(indexOf(component)) : ":";
   }
   return text + "]";
+}
+
+//===----------------------------------------------------------------------===//
+// Products in memory
+//===----------------------------------------------------------------------===//
+
+const Tensor *TensorTable::find(const uint8_t *host, uint32_t &element) const {
+  for (const Tensor &tensor : tensors) {
+    uint64_t offset = reinterpret_cast<uintptr_t>(host) -
+                      reinterpret_cast<uintptr_t>(tensor.begin);
+    if (offset >= tensor.bytes)
+      continue;
+    element = static_cast<uint32_t>(offset / tensor.elementBytes);
+    return offset % tensor.elementBytes ? nullptr : &tensor;
+  }
+  return nullptr;
+}
+
+/// The axis of `tensor` that a component of another tensor is an index of; -1
+/// if there is none.
+int TensorTable::axisLike(const Tensor &tensor, Component component) const {
+  if (!isKnown(component))
+    return -1;
+  const Tensor &other = tensors[dims[dimOf(component)].first];
+  const TensorAxis &wanted = axis(dimOf(component));
+  for (size_t i = 0; i < tensor.axes.size() && &other != &tensor; ++i)
+    if (tensor.axes[i].extent == wanted.extent &&
+        tensor.rank - tensor.axes[i].position == other.rank - wanted.position)
+      return static_cast<int>(i);
+  return -1;
+}
+
+uint32_t TensorTable::elementOf(const Tensor &tensor, uint32_t element,
+                                Label label) const {
+  int row = axisLike(tensor, lowWord(label));
+  int column = axisLike(tensor, highWord(label));
+  // Square matrices, one of them transposed.
+  if (row == column)
+    return element;
+  uint32_t moved = element;
+  auto move = [&](int along, Component component) {
+    if (along < 0)
+      return;
+    auto i = static_cast<size_t>(along);
+    moved += (indexOf(component) - tensor.indexAlong(i, element)) *
+             static_cast<uint32_t>(tensor.axes[i].stride);
+  };
+  move(row, lowWord(label));
+  move(column, highWord(label));
+  return moved;
+}
+
+std::string TensorTable::describe(const Tensor &tensor,
+                                  uint32_t element) const {
+  std::vector<uint32_t> indices(tensor.rank, 0);
+  for (size_t i = 0; i < tensor.axes.size(); ++i)
+    indices[tensor.axes[i].position] = tensor.indexAlong(i, element);
+  std::string text = "'" + tensor.name + "'[";
+  for (size_t i = 0; i < indices.size(); ++i)
+    text += (i ? "," : "") + std::to_string(indices[i]);
+  return text + "]";
+}
+
+uint32_t StoredProducts::store(uint32_t at, uint32_t product, uint32_t *own) {
+  // Most kernels never get past this.
+  if (at == product && holders.empty()) {
+    own[at] = mark;
+    return at;
+  }
+  if (auto before = products.find(at); before != products.end()) {
+    holders.erase(before->second);
+    products.erase(before);
+  }
+  own[at] = at == product ? mark : 0;
+  if (at == product) {
+    auto holder = holders.find(product);
+    return holder == holders.end() ? at : holder->second;
+  }
+  if (own[product] == mark)
+    return product;
+  auto [holder, isNew] = holders.insert({product, at});
+  if (isNew)
+    products[at] = product;
+  return holder->second;
 }
 
 //===----------------------------------------------------------------------===//

@@ -23,6 +23,7 @@
 
 #include <cstdint>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace flashcore::emu {
@@ -89,7 +90,17 @@ struct Tensor {
   unsigned rank = 0;
   uint32_t firstElement = 0;
   uint32_t numElements = 0;
+  /// Some of these belong to no index.
+  bool hasPadding = false;
   std::vector<TensorAxis> axes;
+
+  /// Of an element, numbered from the start of the tensor.
+  uint32_t indexAlong(size_t axis, uint32_t element) const {
+    auto stride = [&](size_t i) {
+      return static_cast<uint32_t>(axes[i].stride);
+    };
+    return (axis ? element % stride(axis - 1) : element) / stride(axis);
+  }
 };
 
 /// The described tensors of a launch.
@@ -99,6 +110,15 @@ public:
 
   void add(const Buffer &buffer);
   bool empty() const { return tensors.empty(); }
+  /// Of all tensors, and one more.
+  uint32_t numElements() const { return nextElement; }
+  /// The tensor of the element at `host`, which points into a buffer, and the
+  /// number of the element in it; null if there is none.
+  const Tensor *find(const uint8_t *host, uint32_t &element) const;
+  /// The element that is the product of `label` in a tensor: `element`, moved
+  /// along the axes that stand for the same as those of the label. Nothing says
+  /// that two axes do but their extents and places, counted from the last one.
+  uint32_t elementOf(const Tensor &tensor, uint32_t element, Label label) const;
   /// Labels of the 16-bit words from `host` on, which points into a buffer.
   void labelWords(const uint8_t *host, unsigned count, Label *out) const;
   const Tensor *owner(uint32_t element) const;
@@ -114,8 +134,12 @@ public:
                   Component (&out)[maxAxes]) const;
   /// "'K'[:,37,:]".
   std::string describe(Component component) const;
+  /// "'O'[0,37,5]".
+  std::string describe(const Tensor &tensor, uint32_t element) const;
 
 private:
+  int axisLike(const Tensor &tensor, Component component) const;
+
   std::vector<Tensor> tensors;
   /// Tensor and axis of each dimension number; number 0 is none.
   std::vector<std::pair<unsigned, unsigned>> dims{{0, 0}};
@@ -166,6 +190,28 @@ struct FragmentSummary {
   /// Rows with different contracted indices at one k, and one row with
   /// different row indices at two k.
   FragmentConflict kConflict, rowConflict;
+};
+
+/// Where a CTA has stored products, to find those at two places. Most elements
+/// hold the product of their own indices; only the others are kept by name.
+class StoredProducts {
+public:
+  void reset(uint32_t cta) {
+    mark = cta + 1;
+    holders.clear();
+    products.clear();
+  }
+  /// Element `at` now holds the product of element `product`; gives the other
+  /// element that holds it already, or `at`. Numbers are those of a tensor
+  /// table; `own` has one word for each, zero at first.
+  uint32_t store(uint32_t at, uint32_t product, uint32_t *own);
+
+private:
+  /// What `own` says of elements that hold their own product: it is shared by
+  /// CTAs that take turns, and never cleared.
+  uint32_t mark = 0;
+  std::unordered_map<uint32_t, uint32_t> holders;  // product -> element
+  std::unordered_map<uint32_t, uint32_t> products; // element -> product
 };
 
 /// The kernels of the check, one copy an instruction set (LabelKernels.cpp).

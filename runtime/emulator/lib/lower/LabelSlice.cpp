@@ -50,6 +50,9 @@ private:
   void wantFragments(const Inst &inst);
   bool visit(const Inst &inst);
   bool visitAlu(const Inst &inst);
+  bool visitShuffle(const Inst &inst);
+  std::vector<bool> findProducts() const;
+  void wantStoredProducts();
   InstFlow flowOf(const Inst &inst) const;
   void convertFlow(const Inst &inst, InstFlow &flow) const;
   void permuteFlow(const uint32_t *ops, InstFlow &flow) const;
@@ -60,6 +63,8 @@ private:
 
   const Program &program;
   std::vector<bool> wanted;
+  /// If not null, nothing else is wanted from now on.
+  const std::vector<bool> *limit = nullptr;
   LabelPlan plan;
 };
 } // namespace
@@ -249,6 +254,8 @@ InstFlow LabelSlicer::flowOf(const Inst &inst) const {
 bool LabelSlicer::want(uint32_t granule, unsigned count) {
   bool isNew = false;
   for (unsigned i = 0; i < count; ++i) {
+    if (limit && !(*limit)[granule + i])
+      continue;
     isNew |= !wanted[granule + i];
     wanted[granule + i] = true;
   }
@@ -291,6 +298,15 @@ bool LabelSlicer::visitAlu(const Inst &inst) {
   return changed;
 }
 
+bool LabelSlicer::visitShuffle(const Inst &inst) {
+  const uint32_t *ops = operandsOf(inst);
+  bool changed = false;
+  for (unsigned half = 0; half < 2; ++half)
+    if (wanted[ops[0] + half])
+      changed |= want(ops[2] + half, 1);
+  return changed;
+}
+
 /// Wants what the wanted results of an instruction come from.
 bool LabelSlicer::visit(const Inst &inst) {
   const uint32_t *ops = operandsOf(inst);
@@ -300,10 +316,7 @@ bool LabelSlicer::visit(const Inst &inst) {
   case InstKind::Alu:
     return visitAlu(inst);
   case InstKind::Shuffle:
-    for (unsigned half = 0; half < 2; ++half)
-      if (wanted[ops[0] + half])
-        changed |= want(ops[2] + half, 1);
-    return changed;
+    return visitShuffle(inst);
   case InstKind::Load:
   case InstKind::LoadMatrix:
     if (plan.throughShared || !isShared(inst))
@@ -325,6 +338,66 @@ bool LabelSlicer::visit(const Inst &inst) {
   default:
     return false;
   }
+}
+
+//===----------------------------------------------------------------------===//
+// Products on their way to memory
+//===----------------------------------------------------------------------===//
+
+/// What an mma gives, scaled, rounded, moved and exchanged, but not summed up:
+/// sums such as those of the rows stand for no single product.
+std::vector<bool> LabelSlicer::findProducts() const {
+  std::vector<bool> products(wanted.size(), false);
+  for (const Inst &inst : program.code)
+    if (isFollowed(inst))
+      for (unsigned i = 0; i < 4; ++i)
+        products[operandsOf(inst)[i]] = true;
+  bool changed = true;
+  auto flow = [&](uint32_t from, uint32_t to) {
+    bool isNew = from != noGranule && products[from] && !products[to];
+    products[to] = products[to] || isNew;
+    changed |= isNew;
+  };
+  while (changed) {
+    changed = false;
+    for (const Inst &inst : program.code) {
+      const uint32_t *ops = operandsOf(inst);
+      if (inst.kind == InstKind::Shuffle)
+        for (unsigned half = 0; half < 2; ++half)
+          flow(ops[2] + half, ops[0] + half);
+      if (inst.kind != InstKind::Alu)
+        continue;
+      InstFlow alu = flowOf(inst);
+      for (unsigned i = 0; i < alu.count; ++i)
+        if (alu.action != LabelAction::MergeSum)
+          for (uint32_t from : alu.flows[i].from)
+            flow(from, alu.flows[i].to);
+    }
+  }
+  return products;
+}
+
+/// Wants the products that are stored to global memory, on their way from the
+/// mma and on no other, which keeps the loops as they are.
+void LabelSlicer::wantStoredProducts() {
+  std::vector<bool> products = findProducts();
+  limit = &products;
+  for (const Inst &inst : program.code)
+    if (inst.kind == InstKind::Store &&
+        (inst.space == StateSpace::Global || inst.space == StateSpace::Generic))
+      for (unsigned i = 0; i < inst.vectorLength; ++i)
+        want(operandsOf(inst)[1 + i], std::max(inst.regBytes / 2u, 1u));
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (size_t i = program.code.size(); i-- > 0;) {
+      const Inst &inst = program.code[i];
+      if (inst.kind == InstKind::Alu)
+        changed |= visitAlu(inst);
+      else if (inst.kind == InstKind::Shuffle)
+        changed |= visitShuffle(inst);
+    }
+  }
+  limit = nullptr;
 }
 
 //===----------------------------------------------------------------------===//
@@ -365,6 +438,7 @@ LabelPlan LabelSlicer::run() {
     for (size_t i = program.code.size(); i-- > 0;)
       changed |= visit(program.code[i]);
   }
+  wantStoredProducts();
   // Constants and the sink have no label and need no slot.
   for (const FrameConstant &constant : program.constants)
     std::fill_n(wanted.begin() + constant.granule,

@@ -4,10 +4,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The layout check follows only data that may reach an operand of an mma. A
-// slice backwards from all of them says which registers these are; each half of
-// one gets a slot for the labels of its 32 lanes. Per instruction the plan says
-// what happens to the slots it writes.
+// The layout check follows only data that may reach an operand of an mma, and
+// what an mma gives on its way to global memory. Slices backwards say which
+// registers these are; each half of one gets a slot for the labels of its 32
+// lanes. Per instruction the plan says what happens to the slots it writes.
 //
 //===----------------------------------------------------------------------===//
 

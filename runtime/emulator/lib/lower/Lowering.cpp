@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Lowering.h"
+#include "flashcore/Emulator/Printable.h"
 
 #include <algorithm>
 
@@ -100,7 +101,7 @@ std::string_view Modifiers::leftover() const {
 
 bool Lowering::fail(SrcLoc loc, std::string message) {
   if (!hasError)
-    firstError = {loc, std::move(message)};
+    firstError = {loc, printable(message)};
   hasError = true;
   return false;
 }

@@ -12,6 +12,7 @@
 
 #include "Lowering.h"
 
+#include <charconv>
 #include <cstring>
 
 using namespace flashcore::emu;
@@ -41,8 +42,8 @@ Lowering::Symbol *Lowering::lookup(std::string_view name) {
     it = scope->symbols.find(name.substr(0, digits));
     if (it == scope->symbols.end() || it->second.kind != Symbol::Kind::Range)
       continue;
-    unsigned long index =
-        std::strtoul(std::string(name.substr(digits)).c_str(), nullptr, 10);
+    uint32_t index = 0; // of at most 8 digits
+    std::from_chars(name.data() + digits, name.data() + name.size(), index);
     if (index >= it->second.rangeCount)
       continue;
     Symbol member = it->second;

@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Parser.h"
+#include "flashcore/Emulator/Printable.h"
 
 #include <algorithm>
 #include <cstring>
@@ -26,7 +27,7 @@ static constexpr uint64_t maxVariableBytes = uint64_t(1) << 32;
 
 bool Parser::fail(SrcLoc loc, std::string message) {
   if (!hasError)
-    firstError = {loc, std::move(message)};
+    firstError = {loc, printable(message)};
   hasError = true;
   return false;
 }
@@ -407,10 +408,12 @@ bool Parser::parseVariableTail(PtxVariable prototype,
            !parseInteger("an array size", maxVariableBytes, extent)) ||
           !expect(']', "after an array size"))
         return false;
-      variable.bytes *= extent;
-      if (variable.bytes > maxVariableBytes)
+      // No product of two factors within the bound overflows 64 bits but that
+      // of the bound with itself.
+      if (extent && variable.bytes > maxVariableBytes / extent)
         return fail(variable.loc, "variable '" + std::string(variable.name) +
                                       "' is larger than 4 GiB");
+      variable.bytes *= extent;
     }
     if (!variable.align)
       variable.align =

@@ -89,5 +89,7 @@ std::string flashcore::emu::reportToJson(const Report &report,
               {"counters", countersToJson(report.counters)}};
   if (!report.threadsNote.empty())
     out["threads_note"] = report.threadsNote;
-  return out.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+  return out.dump(2, ' ', /*ensure_ascii=*/true,
+                  json::error_handler_t::replace) +
+         "\n";
 }

@@ -8,6 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "flashcore/Emulator/Printable.h"
 #include "flashcore/Emulator/Report.h"
 
 #include <algorithm>
@@ -158,9 +159,8 @@ std::string flashcore::emu::formatReport(const Report &report,
   // Without counters the number of mma is not known.
   if (c.mma)
     text += ", " + std::to_string(c.mma) + " mma";
-  char seconds[32];
-  std::snprintf(seconds, sizeof seconds, "%.3f", report.seconds);
-  text += " (mma: " + report.mmaModel + "), " + seconds + " s";
+  text += " (mma: " + report.mmaModel + "), " + formatFixed(report.seconds, 3) +
+          " s";
   if (report.threads > 1)
     text += " on " + std::to_string(report.threads) + " threads";
   if (!report.threadsNote.empty())
@@ -169,16 +169,13 @@ std::string flashcore::emu::formatReport(const Report &report,
 }
 
 static std::string over(uint64_t actual, uint64_t ideal) {
-  char text[80];
   double percent =
       ideal
           ? 100.0 *
                 (static_cast<double>(actual) / static_cast<double>(ideal) - 1.0)
           : 0.0;
-  std::snprintf(text, sizeof text, "%llu of %llu ideal (%+.1f %%)",
-                static_cast<unsigned long long>(actual),
-                static_cast<unsigned long long>(ideal), percent);
-  return text;
+  return std::to_string(actual) + " of " + std::to_string(ideal) + " ideal (" +
+         (percent < 0 ? "" : "+") + formatFixed(percent, 1) + " %)";
 }
 
 std::string flashcore::emu::formatCounters(const Report &report,

@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Machine.h"
+#include "flashcore/Emulator/Printable.h"
 
 #include <algorithm>
 #include <chrono>
@@ -306,6 +307,7 @@ void Machine::startCta(Cta &next, uint32_t index) {
     next.shadow.reset(sharedSize, program.sharedGrain, numWarps);
   if (labelling && labelPlan.throughShared)
     next.labels.assign(sharedSize / 2 + 1, 0);
+  next.stored.reset(index);
   for (CtaBarrier &barrier : next.barriers)
     barrier = CtaBarrier();
   next.launchedThreads = next.liveThreads =
@@ -504,9 +506,9 @@ Report Machine::report(double seconds) const {
     c.idealSectors += p.idealSectors;
     c.sharedBytes += p.sharedBytes;
     if (p.wavefronts || p.sectors)
-      c.lines.push_back({inst.line, sourceOf(inst), p.executed, p.wavefronts,
-                         p.idealWavefronts, p.sectors, p.idealSectors,
-                         p.sharedBytes, p.globalBytes});
+      c.lines.push_back({inst.line, printable(sourceOf(inst)), p.executed,
+                         p.wavefronts, p.idealWavefronts, p.sectors,
+                         p.idealSectors, p.sharedBytes, p.globalBytes});
   }
   c.globalReadBytes = globalReadBytes;
   c.globalWriteBytes = globalWriteBytes;

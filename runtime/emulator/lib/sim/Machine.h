@@ -165,6 +165,7 @@ struct Cta {
   SharedShadow shadow;
   /// One for each two bytes of shared memory; empty without the layout check.
   std::vector<Label> labels;
+  StoredProducts stored;
   CtaBarrier barriers[16];
   uint32_t liveThreads = 0;
   uint32_t launchedThreads = 0;
@@ -351,6 +352,10 @@ private:
   void labelAccess(Warp &warp, const Inst &inst, StateSpace space,
                    uint32_t lanes, uint8_t *const (&hosts)[warpSize],
                    bool isStore);
+  void labelStoredProducts(Warp &warp, const Inst &inst, uint32_t lanes,
+                           uint8_t *const (&hosts)[warpSize]);
+  void checkStoredProduct(Warp &warp, const Inst &inst, unsigned lane,
+                          Label label, const uint8_t *host);
   void labelCopy(const AsyncCopy &copy, uint32_t lanes);
   void labelShuffle(Warp &warp, const Inst &inst, uint32_t lanes,
                     const uint8_t (&from)[warpSize]);
@@ -451,6 +456,9 @@ private:
   LabelPlan labelPlan;
   TensorTable tensors;
   bool labelling = false;
+  /// See StoredProducts; one word for each element of `tensors`, made by the
+  /// first store of a product.
+  CellArray<uint32_t> ownProducts;
   uint64_t globalReadBytes = 0, globalWriteBytes = 0;
   /// Per buffer.
   std::vector<GlobalShadow> globalShadows;

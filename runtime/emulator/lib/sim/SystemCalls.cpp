@@ -6,14 +6,18 @@
 //
 // The functions that PTX declares and the driver defines. vprintf gets a format
 // and a buffer in which each argument lies at its natural alignment; the text
-// goes to stderr, as stdout belongs to the report.
+// goes to stderr, as stdout belongs to the report, without what a terminal
+// would obey.
 //
 //===----------------------------------------------------------------------===//
 
 #include "Machine.h"
+#include "flashcore/Emulator/Printable.h"
 
 #include <algorithm>
 #include <cstdio>
+
+#include <locale.h>
 
 using namespace flashcore::emu;
 
@@ -104,6 +108,25 @@ static Conversion parseConversion(const std::string &text, size_t &at) {
   return result;
 }
 
+namespace {
+/// The C locale for the calling thread: a kernel's numbers look the same in
+/// every process.
+class InCLocale {
+public:
+  InCLocale() : before(uselocale(numbers())) {}
+  ~InCLocale() { uselocale(before); }
+  InCLocale(const InCLocale &) = delete;
+  InCLocale &operator=(const InCLocale &) = delete;
+
+private:
+  static locale_t numbers() {
+    static const locale_t c = newlocale(LC_ALL_MASK, "C", locale_t());
+    return c;
+  }
+  locale_t before;
+};
+} // namespace
+
 template <typename T>
 static void append(std::string &out, const Conversion &conversion,
                    const char *suffix, T value) {
@@ -113,6 +136,7 @@ static void append(std::string &out, const Conversion &conversion,
   if (conversion.precision >= 0)
     format += "." + std::to_string(conversion.precision);
   format += suffix;
+  InCLocale locale;
   int length = std::snprintf(nullptr, 0, format.c_str(), value);
   if (length <= 0)
     return;
@@ -219,6 +243,7 @@ void Machine::systemCall(Warp &warp, const Inst &inst, uint32_t lanes) {
       uint32_t count = 0;
       if (!formatPrintf(warp, lane, first[lane], second[lane], text, count))
         bad |= 1u << lane;
+      text = printable(text, Lines::Keep);
       std::fwrite(text.data(), 1, text.size(), stderr);
       warp.reg<uint32_t>(ops[0])[lane] = count;
       return;

@@ -9,13 +9,18 @@
 //===----------------------------------------------------------------------===//
 
 #include "Npy.h"
+#include "flashcore/Emulator/OptionText.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+
+#include <sys/stat.h>
+#include <unistd.h>
 
 using namespace flashcore::emu;
 
@@ -42,6 +47,69 @@ static std::string valueOf(const std::string &header, const char *key) {
   return at == std::string::npos ? std::string() : header.substr(at + 1);
 }
 
+namespace {
+/// What the header of a file says.
+struct NpyHeader {
+  std::string type;
+  std::vector<uint64_t> shape;
+  uint64_t bytes = 0;
+};
+} // namespace
+
+/// Up to `count` bytes; memory grows with what there is to read, not with what
+/// a file claims.
+static std::string readBytes(std::istream &in, uint64_t count) {
+  constexpr uint64_t step = 1 << 20;
+  std::string text;
+  while (text.size() < count && in) {
+    size_t before = text.size();
+    size_t more = static_cast<size_t>(std::min(step, count - before));
+    text.resize(before + more);
+    in.read(text.data() + before, static_cast<std::streamsize>(more));
+    text.resize(before + static_cast<size_t>(in.gcount()));
+  }
+  return text;
+}
+
+/// The numbers of "(8, 512, 64)"; false at one that does not fit.
+static bool parseShape(std::string_view text, std::vector<uint64_t> &shape) {
+  const char *p = text.data(), *end = p + text.size();
+  while (p != end) {
+    uint64_t extent = 0;
+    auto [last, error] = std::from_chars(p, end, extent);
+    if (error == std::errc::result_out_of_range)
+      return false;
+    if (error == std::errc())
+      shape.push_back(extent);
+    p = error == std::errc() ? last : p + 1;
+  }
+  return true;
+}
+
+/// An empty error, or what is wrong.
+static std::string parseHeader(const std::string &header, NpyHeader &out) {
+  constexpr const char *malformed = "its header is malformed";
+  if (valueOf(header, "fortran_order").find("True") < 3)
+    return "expects C order, but got Fortran order";
+  std::string type = valueOf(header, "descr");
+  size_t open = type.find('\''), close = type.find('\'', open + 1);
+  std::string shape = valueOf(header, "shape");
+  size_t left = shape.find('('), right = shape.find(')');
+  if (close == std::string::npos || left == std::string::npos ||
+      right == std::string::npos || right < left)
+    return malformed;
+  out.type = type.substr(open + 1, close - open - 1);
+  // "<f2": byte order, kind, bytes.
+  uint64_t elementBytes = 0;
+  if (out.type.size() < 3 ||
+      !parseNumber(std::string_view(out.type).substr(2), elementBytes) ||
+      !parseShape(std::string_view(shape).substr(left + 1, right - left - 1),
+                  out.shape) ||
+      !sizeOf(out.shape, elementBytes, out.bytes))
+    return malformed;
+  return {};
+}
+
 Expected<NpyArray> flashcore::emu::readNpy(const std::string &path) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored))
@@ -49,51 +117,92 @@ Expected<NpyArray> flashcore::emu::readNpy(const std::string &path) {
   std::ifstream in(path, std::ios::binary);
   if (!in)
     return bad(path, std::strerror(errno));
-  std::string text((std::istreambuf_iterator<char>(in)), {});
-  if (text.size() < 12 || text.compare(0, 6, "\x93NUMPY") != 0)
+  std::string start = readBytes(in, 10);
+  if (start.size() < 10 || start.compare(0, 6, "\x93NUMPY") != 0)
     return bad(path, "it is no .npy file");
-  auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
-  bool isV1 = byte(6) == 1;
+  auto byte = [&](size_t i) {
+    return static_cast<size_t>(static_cast<uint8_t>(start[i]));
+  };
   size_t length = byte(8) | byte(9) << 8;
-  if (!isV1)
-    length |= size_t(byte(10)) << 16 | size_t(byte(11)) << 24;
-  size_t start = isV1 ? 10 : 12;
-  if (start + length > text.size())
-    return bad(path, "its header is cut off");
-  std::string header = text.substr(start, length);
-  if (valueOf(header, "fortran_order").find("True") < 3)
-    return bad(path, "expects C order, but got Fortran order");
-
-  NpyArray array;
-  std::string type = valueOf(header, "descr");
-  size_t open = type.find('\''), close = type.find('\'', open + 1);
-  std::string shape = valueOf(header, "shape");
-  size_t left = shape.find('('), right = shape.find(')');
-  if (close == std::string::npos || left == std::string::npos ||
-      right == std::string::npos)
-    return bad(path, "its header is malformed");
-  array.type = type.substr(open + 1, close - open - 1);
-  for (const char *p = shape.c_str() + left + 1; *p && *p != ')';) {
-    char *end = nullptr;
-    uint64_t extent = std::strtoull(p, &end, 10);
-    if (end != p)
-      array.shape.push_back(extent);
-    p = end == p ? p + 1 : end;
+  if (byte(6) != 1) {
+    start += readBytes(in, 2);
+    if (start.size() < 12)
+      return bad(path, "its header is cut off");
+    length |= byte(10) << 16 | byte(11) << 24;
   }
-  // "<f2": byte order, kind, bytes.
-  uint64_t bytes = 0;
-  if (array.type.size() < 3 ||
-      !sizeOf(array.shape, std::strtoull(array.type.c_str() + 2, nullptr, 10),
-              bytes))
-    return bad(path, "its header is malformed");
-  if (bytes != text.size() - start - length)
-    return bad(path, "expects " + std::to_string(bytes) +
+  std::string text = readBytes(in, length);
+  if (text.size() < length)
+    return bad(path, "its header is cut off");
+  NpyHeader header;
+  std::string why = parseHeader(text, header);
+  if (!why.empty())
+    return bad(path, why);
+  std::string data = readBytes(in, header.bytes);
+  bool hasMore = in.peek() != std::ifstream::traits_type::eof();
+  if (data.size() < header.bytes || hasMore)
+    return bad(path, "expects " + std::to_string(header.bytes) +
                          " bytes of data, but got " +
-                         std::to_string(text.size() - start - length));
-  array.data.assign(text.begin() + static_cast<ptrdiff_t>(start + length),
-                    text.end());
+                         (hasMore ? "more" : std::to_string(data.size())));
+  NpyArray array;
+  array.type = std::move(header.type);
+  array.shape = std::move(header.shape);
+  array.data.assign(data.begin(), data.end());
   return array;
 }
+
+namespace {
+/// A new file beside `target` that takes its place, or vanishes. Its name is
+/// not known before, so that no link can lie in wait for it.
+class ReplacementFile {
+public:
+  explicit ReplacementFile(const std::string &target)
+      : target(target), partial(std::filesystem::path(target).replace_filename(
+                            ".flashcore-emu-XXXXXX")) {
+    file = mkstemp(partial.data());
+    error = file == -1 ? errno : 0;
+  }
+  ~ReplacementFile() {
+    if (file == -1)
+      return;
+    close(file);
+    if (!isDone)
+      unlink(partial.c_str());
+  }
+  ReplacementFile(const ReplacementFile &) = delete;
+  ReplacementFile &operator=(const ReplacementFile &) = delete;
+
+  void write(const void *data, size_t bytes) {
+    const char *p = static_cast<const char *>(data);
+    while (!error && bytes) {
+      ssize_t written = ::write(file, p, bytes);
+      if (written < 0) {
+        error = errno == EINTR ? 0 : errno;
+        continue;
+      }
+      p += written;
+      bytes -= static_cast<size_t>(written);
+    }
+  }
+
+  /// Puts the file in its place; 0, or the first error there was.
+  int commit() {
+    // As open() would have made it; mkstemp's files are private.
+    mode_t mask = umask(0);
+    umask(mask);
+    if (!error && fchmod(file, 0666 & ~mask) == -1)
+      error = errno;
+    if (!error && rename(partial.c_str(), target.c_str()) == -1)
+      error = errno;
+    isDone = !error;
+    return error;
+  }
+
+private:
+  std::string target, partial;
+  int file = -1, error = 0;
+  bool isDone = false;
+};
+} // namespace
 
 std::string flashcore::emu::writeNpy(const std::string &path,
                                      const NpyArray &array) {
@@ -105,32 +214,21 @@ std::string flashcore::emu::writeNpy(const std::string &path,
   while ((10 + header.size() + 1) % 64)
     header += ' ';
   header += '\n';
-  // Written beside the file and then renamed: there is never half a file.
   auto failure = [&](const std::string &why) {
     return "cannot write '" + path + "': " + why;
   };
-  std::error_code error;
-  if (std::filesystem::exists(path, error) &&
-      !std::filesystem::is_regular_file(path, error))
-    return failure("it is no regular file");
-  std::string partial = path + ".partial";
-  std::ofstream out(partial, std::ios::binary);
-  if (!out)
-    return failure(std::strerror(errno));
-  out.write("\x93NUMPY\x01\x00", 8);
-  out.put(static_cast<char>(header.size() & 0xff));
-  out.put(static_cast<char>(header.size() >> 8));
-  out << header;
-  out.write(reinterpret_cast<const char *>(array.data.data()),
-            static_cast<std::streamsize>(array.data.size()));
-  out.close();
-  if (out)
-    std::filesystem::rename(partial, path, error);
-  else
-    error = std::make_error_code(std::errc::io_error);
-  if (!error)
-    return {};
   std::error_code ignored;
-  std::filesystem::remove(partial, ignored);
-  return failure(error.message());
+  if (std::filesystem::exists(path, ignored) &&
+      !std::filesystem::is_regular_file(path, ignored))
+    return failure("it is no regular file");
+  std::string start("\x93NUMPY\x01\x00", 8);
+  start += static_cast<char>(header.size() & 0xff);
+  start += static_cast<char>(header.size() >> 8);
+  start += header;
+  // There is never half a file.
+  ReplacementFile file(path);
+  file.write(start.data(), start.size());
+  file.write(array.data.data(), array.data.size());
+  int error = file.commit();
+  return error ? failure(std::strerror(error)) : std::string();
 }

@@ -11,43 +11,66 @@
 #include "Results.h"
 #include "Npy.h"
 #include "flashcore/Emulator/OptionText.h"
+#include "flashcore/Emulator/Printable.h"
 
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <filesystem>
 
 using namespace flashcore::emu;
 
-/// Splits "3=file.npy" and checks that argument 3 is a buffer.
-static Error splitIndexed(const std::string &text, const char *form,
-                          const std::vector<LoadedArgument> &loaded,
-                          size_t &index, std::string &path) {
-  size_t equal = text.find('=');
+/// The index of what `name` means; an error if there is nothing of that name.
+static Expected<size_t> findResult(const std::string &text,
+                                   const std::string &name,
+                                   const std::string &form,
+                                   const Results &results) {
+  auto fail = [](const std::string &message) { return Error{{}, message}; };
+  const std::vector<LoadedArgument> &list = results.list;
+  if (results.areTensors) {
+    std::string known;
+    for (size_t i = 0; i < list.size(); ++i) {
+      if (list[i].name == name)
+        return i;
+      known += (i ? ", " : "") + list[i].name;
+    }
+    return fail("'" + text + "': expects one of " + known + ", but got '" +
+                name + "'");
+  }
   uint64_t number = 0;
-  if (equal == std::string::npos || equal + 1 == text.size() ||
-      !parseNumber(std::string_view(text).substr(0, equal), number))
-    return {{}, std::string("expects ") + form + ", but got '" + text + "'"};
-  if (number >= loaded.size())
-    return {{},
-            "'" + text + "': expects an argument from 0 to " +
-                std::to_string(loaded.size() - 1) + ", but got " +
-                std::to_string(number)};
-  if (!loaded[number].value.isBuffer)
-    return {{},
-            "'" + text + "': argument " + std::to_string(number) +
-                " is a number, not a buffer"};
-  index = number;
+  if (!parseNumber(name, number))
+    return fail("expects " + form + ", but got '" + text + "'");
+  if (number >= list.size())
+    return fail("'" + text + "': expects an argument from 0 to " +
+                std::to_string(list.size() - 1) + ", but got " + name);
+  if (!list[number].value.isBuffer)
+    return fail("'" + text + "': argument " + name +
+                " is a number, not a buffer");
+  return static_cast<size_t>(number);
+}
+
+/// Splits "3=file.npy" and checks that argument 3 is a buffer.
+static Error splitIndexed(const std::string &text, const char *file,
+                          const Results &results, size_t &index,
+                          std::string &path) {
+  std::string form =
+      std::string(results.areTensors ? "NAME=" : "INDEX=") + file;
+  size_t equal = text.find('=');
+  if (equal == std::string::npos || equal + 1 == text.size())
+    return {{}, "expects " + form + ", but got '" + text + "'"};
+  Expected<size_t> found =
+      findResult(text, text.substr(0, equal), form, results);
+  if (!found)
+    return found.error();
+  index = *found;
   path = text.substr(equal + 1);
   return {};
 }
 
-Expected<OutputRequest>
-flashcore::emu::parseOutput(const std::string &text,
-                            const std::vector<LoadedArgument> &loaded) {
+Expected<OutputRequest> flashcore::emu::parseOutput(const std::string &text,
+                                                    const Results &results) {
   OutputRequest request;
   Error error =
-      splitIndexed(text, "INDEX=FILE.npy", loaded, request.index, request.path);
+      splitIndexed(text, "FILE.npy", results, request.index, request.path);
   if (!error.message.empty())
     return error;
   std::filesystem::path folder =
@@ -60,11 +83,10 @@ flashcore::emu::parseOutput(const std::string &text,
   return request;
 }
 
-Expected<ExpectRequest>
-flashcore::emu::parseExpect(const std::string &text,
-                            const std::vector<LoadedArgument> &loaded) {
+Expected<ExpectRequest> flashcore::emu::parseExpect(const std::string &text,
+                                                    const Results &results) {
   ExpectRequest request;
-  Error error = splitIndexed(text, "INDEX=FILE.npy[:TOLERANCE]", loaded,
+  Error error = splitIndexed(text, "FILE.npy[:TOLERANCE]", results,
                              request.index, request.path);
   if (!error.message.empty())
     return error;
@@ -85,7 +107,7 @@ flashcore::emu::parseExpect(const std::string &text,
   Expected<TypedArgument> reference = parseArgument(request.path);
   if (!reference)
     return reference.error();
-  const TypedArgument &buffer = loaded[request.index].value;
+  const TypedArgument &buffer = results.list[request.index].value;
   if (!reference->isBuffer || reference->shape != buffer.shape)
     return Error{{},
                  "'" + request.path + "' has shape " +
@@ -137,10 +159,9 @@ Comparison flashcore::emu::compare(const ExpectRequest &request,
   }
   Comparison result;
   result.differs = worst > request.tolerance;
-  char numbers[160];
-  std::snprintf(numbers, sizeof numbers,
-                ": largest difference %g at element %zu, tolerance %g: ", worst,
-                worstIndex, request.tolerance);
-  result.text = request.path + numbers + (result.differs ? "DIFFERS" : "ok");
+  result.text = request.path + ": largest difference " + formatShort(worst) +
+                " at element " + std::to_string(worstIndex) + ", tolerance " +
+                formatShort(request.tolerance) + ": " +
+                (result.differs ? "DIFFERS" : "ok");
   return result;
 }

@@ -17,13 +17,22 @@
 
 namespace flashcore::emu {
 
-/// An argument of the kernel; `address` is that of its buffer, if it is one.
+/// An argument of the kernel, or a tensor of the file's own launch; `address`
+/// is that of its buffer, if it is one.
 struct LoadedArgument {
+  std::string name;
   TypedArgument value;
   uint64_t address = 0;
 };
 
-/// --out INDEX=FILE.npy
+/// What --out and --expect can name.
+struct Results {
+  std::vector<LoadedArgument> list;
+  /// They are tensors, named by their names and not by an index.
+  bool areTensors = false;
+};
+
+/// --out INDEX=FILE.npy, or NAME=FILE.npy
 struct OutputRequest {
   size_t index = 0;
   std::string path;
@@ -38,9 +47,9 @@ struct ExpectRequest {
 };
 
 Expected<OutputRequest> parseOutput(const std::string &text,
-                                    const std::vector<LoadedArgument> &loaded);
+                                    const Results &results);
 Expected<ExpectRequest> parseExpect(const std::string &text,
-                                    const std::vector<LoadedArgument> &loaded);
+                                    const Results &results);
 
 /// Saves a buffer; the error is empty if all of it was written.
 std::string writeOutput(const OutputRequest &request,

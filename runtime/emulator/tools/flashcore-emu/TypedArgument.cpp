@@ -14,10 +14,8 @@
 #include "flashcore/Emulator/OptionText.h"
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <iterator>
 #include <random>
@@ -156,9 +154,9 @@ static Expected<TypedArgument> parseScalar(const std::string &text,
   uint64_t integer = 0;
   bool isValid;
   if (info(type).kind == 'f') {
-    char *end = nullptr;
-    number = std::strtod(value.c_str(), &end);
-    isValid = !value.empty() && !*end;
+    const char *end = value.data() + value.size();
+    auto [last, error] = std::from_chars(value.data(), end, number);
+    isValid = error == std::errc() && last == end;
   } else {
     isValid =
         parseInteger(value, info(type).kind == 'i', info(type).bytes, integer);
@@ -239,30 +237,33 @@ static bool fillBuffer(TypedArgument &out, uint64_t count,
 
 static constexpr uint64_t maxElements = uint64_t(1) << 33;
 
-/// Reads ":2952,72,1+8" behind the shape of a view; null if it is no such
-/// thing.
-static const char *parseStrides(const char *p, TensorView &view) {
-  char *end = nullptr;
-  for (char separator = ':'; *p == separator; separator = ',', p = end) {
-    view.strides.push_back(std::strtoull(p + 1, &end, 10));
-    if (end == p + 1)
-      return nullptr;
-  }
-  if (*p == '+') {
-    view.offset = std::strtoull(p + 1, &end, 10);
-    p = end == p + 1 ? nullptr : end;
-  }
+/// Reads digits at `p` up to the end of `text`; null if there is no number of
+/// 64 bits.
+static const char *parseDigits(const char *p, const std::string &text,
+                               uint64_t &number) {
+  auto [last, error] = std::from_chars(p, text.data() + text.size(), number);
+  return error == std::errc() ? last : nullptr;
+}
+
+/// Reads ":2952,72,1+8" at `p`, behind the shape of a view; null if it is no
+/// such thing.
+static const char *parseStrides(const char *p, const std::string &text,
+                                TensorView &view) {
+  for (char separator = ':'; p && *p == separator; separator = ',')
+    p = parseDigits(p + 1, text, view.strides.emplace_back());
+  if (p && *p == '+')
+    p = parseDigits(p + 1, text, view.offset);
   return view.strides.size() == view.shape.size() ? p : nullptr;
 }
 
-/// Elements of the buffer of a view with strides, up to its last one; at most
-/// one more than there may be.
+/// Elements of the buffer of a view with strides, up to its last one, or up to
+/// its start if it is empty; at most one more than there may be.
 static uint64_t countElements(const TensorView &view) {
   uint64_t count = std::min(view.offset, maxElements) + 1;
+  if (std::find(view.shape.begin(), view.shape.end(), 0u) != view.shape.end())
+    return count - 1;
   for (size_t i = 0; i < view.shape.size(); ++i) {
     uint64_t steps = view.shape[i] - 1, stride = view.strides[i];
-    if (view.shape[i] == 0)
-      return 0;
     if (steps && stride > maxElements / steps)
       return maxElements + 1;
     count = std::min(count + steps * stride, maxElements + 1);
@@ -291,10 +292,9 @@ Expected<TypedArgument> flashcore::emu::parseArgument(const std::string &text) {
   uint64_t count = 1;
   const char *p = text.c_str() + bracket;
   while (*p == '[' || *p == ',') {
-    char *end = nullptr;
-    uint64_t extent = std::strtoull(p + 1, &end, 10);
-    if (end == p + 1 || !std::isdigit(static_cast<unsigned char>(p[1])) ||
-        (extent && count > maxElements / extent))
+    uint64_t extent = 0;
+    const char *end = parseDigits(p + 1, text, extent);
+    if (!end || (extent && count > maxElements / extent))
       return bad(text, "expects a shape such as [8,512,64] of at most 8 G "
                        "elements");
     count *= extent;
@@ -303,7 +303,7 @@ Expected<TypedArgument> flashcore::emu::parseArgument(const std::string &text) {
   }
   out.view.shape = out.shape;
   if (*p == ':') {
-    p = parseStrides(p, out.view);
+    p = parseStrides(p, text, out.view);
     count = p ? countElements(out.view) : 0;
     if (!p || count > maxElements)
       return bad(text, "expects a stride for each axis and perhaps an offset, "

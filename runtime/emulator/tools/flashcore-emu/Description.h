@@ -1,0 +1,107 @@
+//===- Description.h - The launch that a PTX file describes -----*- C++ -*-===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// PTX of flashcore-compile says in a comment how it is launched, in the words
+// of the manifest of a bundle (docs/Bundle.md):
+//
+//   // flashcore-launch: {"version": ..., "tensors": [...], "kernels": [...]}
+//
+// Such a comment is input like the PTX: whatever is in it, reading it gives a
+// description whose names and numbers hold together, or an error.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FLASHCORE_EMULATOR_TOOLS_DESCRIPTION_H
+#define FLASHCORE_EMULATOR_TOOLS_DESCRIPTION_H
+
+#include "flashcore/Emulator/Emulator.h"
+
+#include <map>
+#include <optional>
+
+namespace flashcore::emu {
+
+/// ceil(dim / tile), or a number where `dim` is empty.
+struct SizeFactor {
+  std::string dim;
+  uint64_t number = 1;
+};
+using SizeProduct = std::vector<SizeFactor>;
+
+struct DescribedTensor {
+  std::string name, dtype;
+  bool isOutput = false;
+  /// Names of sizes; "1" is an axis of one element.
+  std::vector<std::string> axes;
+  /// Empty where the caller may choose.
+  std::vector<std::optional<uint64_t>> strides;
+  std::optional<uint64_t> offset;
+};
+
+struct DescribedArgument {
+  enum class Kind : uint8_t { Pointer, Size, Stride, Offset };
+  Kind kind = Kind::Pointer;
+  /// Of a tensor or, for Size, of a dim; the workspace is a tensor here.
+  std::string name;
+  size_t axis = 0;
+};
+
+struct DescribedKernel {
+  std::string name;
+  Dim3 block;
+  SizeProduct grid[3];
+  uint64_t sharedBytes = 0;
+  /// Of a persistent kernel.
+  std::optional<uint64_t> maxBlocksPerMultiprocessor;
+  std::vector<DescribedArgument> arguments;
+};
+
+/// Bytes for each element of a product.
+struct WorkspaceTerm {
+  uint64_t bytes = 0;
+  SizeProduct factors;
+};
+
+using Sizes = std::map<std::string, uint64_t, std::less<>>;
+
+struct Description {
+  static constexpr const char *workspaceName = "workspace";
+
+  /// Empty where the caller chooses.
+  std::map<std::string, std::optional<uint64_t>, std::less<>> dims;
+  std::vector<DescribedTensor> tensors;
+  std::vector<WorkspaceTerm> workspace;
+  std::vector<DescribedKernel> kernels;
+
+  const DescribedTensor *findTensor(std::string_view name) const;
+  const DescribedKernel *findKernel(std::string_view name) const;
+};
+
+/// The description in the comments before the first directive, if there is one.
+Expected<std::optional<Description>> readDescription(std::string_view ptx);
+
+/// All sizes, of which `given` (NAME=NUMBER, as of --dim) has the open ones.
+Expected<Sizes> bindSizes(const Description &description,
+                          const std::vector<std::string> &given);
+
+/// The value of a product, or an error if it does not fit 64 bits.
+Expected<uint64_t> evaluate(const SizeProduct &product, const Sizes &sizes);
+Expected<uint64_t> workspaceBytes(const Description &description,
+                                  const Sizes &sizes);
+
+/// The argument of --arg for a tensor, filled by `fill`, and the strides and
+/// the offset it then has. What the caller may choose is dense, without offset.
+struct BoundTensor {
+  std::string text;
+  std::vector<uint64_t> strides;
+  uint64_t offset = 0;
+};
+Expected<BoundTensor> bindTensor(const DescribedTensor &tensor,
+                                 const Sizes &sizes, const std::string &fill);
+
+} // namespace flashcore::emu
+
+#endif // FLASHCORE_EMULATOR_TOOLS_DESCRIPTION_H

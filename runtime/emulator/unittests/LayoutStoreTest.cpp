@@ -1,0 +1,172 @@
+//===- LayoutStoreTest.cpp - Products that are stored ---------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// C = A B for tiles of p0, p1 and p2, whose result goes where the tests say: an
+// element of C must not be the product of another one.
+//
+//===----------------------------------------------------------------------===//
+
+#include "LayoutUtil.h"
+
+#include "check/Layout.h"
+
+using namespace flashcore::emu;
+using namespace flashcore::emu::test;
+
+namespace {
+/// The pitch of C in memory and whether it is described.
+struct Result {
+  uint64_t pitch = 32;
+  std::vector<uint64_t> shape = {32, 32};
+};
+} // namespace
+
+/// The tile of rows 0 to 15 and of columns from `column` on.
+static std::string product(int column) {
+  std::string body = clearAccumulator;
+  for (int k = 0; k < 64; k += 16)
+    body += loadA(0, 0, 0, k, 64) + loadTransposed(4, 1, k, column, 32) +
+            loadTransposed(5, 1, k + 8, column, 32) + multiply;
+  return body;
+}
+
+/// Two f16 each to rows `row` and `row` + 8 of C.
+static std::string store(int row, int column, int pitch = 32) {
+  return "cvt.rn.f16x2.f32 %r10, %f1, %f0; cvt.rn.f16x2.f32 %r11, %f3, %f2;" +
+         addressOf(2, row, column, pitch) + "st.global.b32 [%at], %r10;" +
+         addressOf(2, row + 8, column, pitch) + "st.global.b32 [%at], %r11;\n";
+}
+
+static RunResult run(const std::string &body, const Result &result = {},
+                     unsigned elementBytes = 2) {
+  DeviceMemory memory;
+  Arguments arguments;
+  std::vector<uint16_t> ones(64 * 64, 0x3c00);
+  const std::vector<uint64_t> shapes[] = {{32, 64}, {64, 32}, result.shape, {}};
+  for (size_t i = 0; i < 4; ++i) {
+    uint64_t at = memory.allocate("p" + std::to_string(i), ones.size() * 2);
+    memory.write(at, ones.data(), ones.size() * 2);
+    arguments.addPointer(at);
+    if (shapes[i].empty())
+      continue;
+    std::vector<uint64_t> strides;
+    if (i == 2 && shapes[i].size() == 2)
+      strides = {result.pitch, 1};
+    EXPECT_TRUE(
+        memory.describe(at, i == 2 ? elementBytes : 2, shapes[i], strides));
+  }
+  Expected<Kernel> kernel = Kernel::load(kernelText(lanes + body));
+  RunResult out;
+  out.error = kernel ? "" : kernel.error().str();
+  if (kernel)
+    out.report = *launch(*kernel, memory, {{}, {32, 1, 1}, 0}, arguments);
+  return out;
+}
+
+static void expectClean(const RunResult &run) {
+  EXPECT_TRUE(run.error.empty() && run.report.clean()) << run.text();
+}
+
+static void expectMismatch(const RunResult &run, const std::string &message) {
+  ASSERT_FALSE(run.report.findings.empty()) << run.error;
+  EXPECT_EQ(run.report.findings[0].kind, FindingKind::LayoutMismatch);
+  EXPECT_EQ(run.report.findings[0].message, message);
+}
+
+TEST(LayoutStore, EachProductAtItsPlace) {
+  expectClean(run(product(8) + store(0, 8) + product(16) + store(0, 16)));
+  // The same once more.
+  expectClean(run(product(8) + store(0, 8) + store(0, 8)));
+}
+
+TEST(LayoutStore, AProductAtTwoPlaces) {
+  // The second tile should have been that of columns 16 to 23.
+  expectMismatch(run(product(8) + store(0, 8) + product(8) + store(0, 16)),
+                 "stores the product of 'p0'[0,:] and 'p1'[:,8] to "
+                 "'p2'[0,16], but it has been stored to 'p2'[0,8]");
+  expectMismatch(run(product(8) + store(0, 16) + product(8) + store(0, 8)),
+                 "stores the product of 'p0'[0,:] and 'p1'[:,8] to "
+                 "'p2'[0,8], but it has been stored to 'p2'[0,16]");
+  expectMismatch(run(product(8) + store(0, 16) + store(0, 24)),
+                 "stores the product of 'p0'[0,:] and 'p1'[:,8] to "
+                 "'p2'[0,24], but it has been stored to 'p2'[0,16]");
+  expectMismatch(run(product(8) + store(0, 8) + store(16, 8)),
+                 "stores the product of 'p0'[0,:] and 'p1'[:,8] to "
+                 "'p2'[16,8], but it has been stored to 'p2'[0,8]");
+}
+
+TEST(LayoutStore, ElementsMayBeInAnotherOrder) {
+  // Tiles that change places.
+  expectClean(run(product(8) + store(0, 16) + product(16) + store(0, 8)));
+  expectClean(run(product(8) + store(16, 0) + product(0) + store(0, 0)));
+  // What was stored is overwritten by what belongs there.
+  expectClean(run(product(8) + store(0, 16) + product(16) + store(0, 16) +
+                  product(8) + store(0, 8)));
+}
+
+TEST(LayoutStore, NeedsAxesThatMatch) {
+  // Of another extent, or nothing described: a copy of C for each of two.
+  for (const std::vector<uint64_t> &shape :
+       {std::vector<uint64_t>{64, 64}, std::vector<uint64_t>{}})
+    expectClean(run(product(8) + store(0, 8) + store(0, 16), {64, shape}));
+  // Sums stand for no product.
+  std::string sum = "add.f32 %f0, %f0, %f1; add.f32 %f1, %f0, %f1;"
+                    "add.f32 %f2, %f2, %f3; add.f32 %f3, %f2, %f3;\n";
+  expectClean(run(product(8) + sum + store(0, 8) + store(0, 16)));
+}
+
+TEST(LayoutStore, FollowsScalesAndExchanges) {
+  for (const std::string &way :
+       {std::string("mul.f32 %f0, %f0, %f20; mul.f32 %f1, %f1, %f20;"),
+        std::string("shfl.sync.bfly.b32 %f4, %f0, 1, 31, -1;"
+                    "shfl.sync.bfly.b32 %f0, %f4, 1, 31, -1;"),
+        std::string("setp.lt.u32 %p0, %t, 16; selp.f32 %f4, %f0, %f20, %p0;"
+                    "selp.f32 %f0, %f4, %f0, %p0;")}) {
+    std::string body =
+        "mov.f32 %f20, 0f40000000;\n" + product(8) + way + store(0, 8);
+    expectClean(run(body));
+    expectMismatch(run(body + store(0, 16)),
+                   "stores the product of 'p0'[0,:] and 'p1'[:,8] to "
+                   "'p2'[0,16], but it has been stored to 'p2'[0,8]");
+  }
+}
+
+TEST(LayoutStore, FloatResults) {
+  auto storeFloats = [](int column) {
+    return "mad.lo.u32 %r62, %r60, 32, %r61; add.u32 %r62, %r62, " +
+           num(column) +
+           "; mul.wide.u32 %at, %r62, 4; add.u64 %at, %at, %g2;"
+           "st.global.v2.f32 [%at], {%f0, %f1};\n";
+  };
+  expectClean(run(product(8) + storeFloats(8), {}, 4));
+  expectMismatch(run(product(8) + storeFloats(8) + storeFloats(16), {}, 4),
+                 "stores the product of 'p0'[0,:] and 'p1'[:,8] to "
+                 "'p2'[0,16], but it has been stored to 'p2'[0,8]");
+}
+
+TEST(LayoutStore, NothingBetweenTheRows) {
+  Result padded{40, {32, 32}};
+  expectClean(run(product(24) + store(0, 24, 40), padded));
+  expectMismatch(run(product(24) + store(0, 26, 40), padded),
+                 "stores a product of 'p0'[0,:] and 'p1'[:,30] between the "
+                 "rows of 'p2', 32 elements after its first one");
+}
+
+TEST(LayoutStore, BlocksAreApart) {
+  StoredProducts stored;
+  uint32_t own[8] = {};
+  stored.reset(0);
+  EXPECT_EQ(stored.store(1, 1, own), 1u);
+  EXPECT_EQ(stored.store(2, 1, own), 1u);
+  EXPECT_EQ(stored.store(3, 2, own), 3u);
+  EXPECT_EQ(stored.store(4, 2, own), 3u);
+  EXPECT_EQ(stored.store(3, 3, own), 3u);
+  EXPECT_EQ(stored.store(4, 2, own), 4u);
+  EXPECT_EQ(stored.store(2, 2, own), 4u);
+  stored.reset(1);
+  EXPECT_EQ(stored.store(2, 1, own), 2u);
+  EXPECT_EQ(stored.store(5, 2, own), 5u);
+}

@@ -1,0 +1,289 @@
+//===- ToolLaunchTest.cpp - PTX that says how it is launched --------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The tool on a file with a '// flashcore-launch:' comment: what it runs, what
+// options change, and that no comment can confuse it.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ToolUtil.h"
+
+#include <nlohmann/json.hpp>
+
+using namespace flashcore::emu::test;
+using nlohmann::json;
+
+namespace {
+struct ToolLaunch : Tool {
+  /// Two kernels: the first doubles q into the workspace, the second copies the
+  /// workspace to o, which may have strides.
+  const std::string kernels = R"(.version 8.0
+.target sm_89
+.address_size 64
+.visible .entry twice(.param .u64 q, .param .u64 w, .param .u64 n) {
+  .reg .b64 %d<8>;
+  .reg .b32 %r<4>;
+  .reg .f32 %f<4>;
+  .reg .pred %p;
+  ld.param.u64 %d0, [q];
+  ld.param.u64 %d1, [w];
+  ld.param.u64 %d5, [n];
+  mov.u32 %r0, %ctaid.x;
+  mov.u32 %r1, %ntid.x;
+  mov.u32 %r2, %tid.x;
+  mad.lo.u32 %r3, %r0, %r1, %r2;
+  cvt.u64.u32 %d6, %r3;
+  setp.ge.u64 %p, %d6, %d5;
+  @%p ret;
+  mul.wide.u32 %d2, %r3, 4;
+  add.u64 %d3, %d0, %d2;
+  add.u64 %d4, %d1, %d2;
+  ld.global.f32 %f0, [%d3];
+  add.f32 %f0, %f0, %f0;
+  st.global.f32 [%d4], %f0;
+  ret;
+}
+.visible .entry copy(.param .u64 w, .param .u64 o, .param .u64 s, .param .u64 a) {
+  .reg .b64 %d<8>;
+  .reg .b32 %r<4>;
+  .reg .f32 %f<4>;
+  ld.param.u64 %d0, [w];
+  ld.param.u64 %d1, [o];
+  ld.param.u64 %d5, [s];
+  ld.param.u64 %d7, [a];
+  mov.u32 %r0, %ctaid.x;
+  mul.wide.u32 %d2, %r0, 4;
+  cvt.u64.u32 %d6, %r0;
+  mad.lo.u64 %d6, %d6, %d5, %d7;
+  shl.b64 %d6, %d6, 2;
+  add.u64 %d3, %d0, %d2;
+  add.u64 %d4, %d1, %d6;
+  ld.global.f32 %f0, [%d3];
+  st.global.f32 [%d4], %f0;
+  ret;
+}
+)";
+  json launch = json::parse(R"({
+    "version": 4,
+    "attention": {"dims": {"n": null, "one": 1}},
+    "tensors": [
+      {"name": "q", "role": "input", "dtype": "f32", "axes": ["one", "n"],
+       "strides": [null, 1], "offset": 0},
+      {"name": "o", "role": "output", "dtype": "f32", "axes": ["1", "n"],
+       "strides": [null, 2], "offset": 3}],
+    "workspace": {"bytes": [{"bytes": 4, "factors": [{"dim": "n", "tile": 1}]}]},
+    "kernels": [
+      {"name": "twice", "block": [32, 1, 1], "dynamic_shared_memory": 0,
+       "grid": [[{"dim": "n", "tile": 32}, {"count": 1}], [], []],
+       "arguments": [{"kind": "pointer", "tensor": "q"},
+                     {"kind": "pointer", "tensor": "workspace"},
+                     {"kind": "size", "dim": "n"}]},
+      {"name": "copy", "block": [1, 1, 1], "dynamic_shared_memory": 64,
+       "grid": [[{"dim": "n", "tile": 1}], [], []],
+       "arguments": [{"kind": "pointer", "tensor": "workspace"},
+                     {"kind": "pointer", "tensor": "o"},
+                     {"kind": "stride", "tensor": "o", "axis": 1},
+                     {"kind": "offset", "tensor": "o"}]}]})");
+
+  ToolResult runLaunch(const std::string &arguments) const {
+    return runComment(launch.dump(), arguments);
+  }
+  ToolResult runComment(const std::string &comment,
+                        const std::string &arguments) const {
+    write("k.ptx", "// Made by hand\n\n// flashcore-launch: " + comment + "\n" +
+                       kernels);
+    return run("'" + file("k.ptx") + "' " + arguments);
+  }
+  /// What is wrong with the comment, at its place.
+  void expectComment(const json &comment, const std::string &message) const {
+    ToolResult result = runComment(comment.dump(), "--dim n=40");
+    EXPECT_EQ(result.exitCode, 2) << result.out;
+    EXPECT_EQ(result.err, file("k.ptx") + ":3:22: error: flashcore-launch: " +
+                              message + "\n");
+    EXPECT_EQ(result.out, "");
+  }
+};
+} // namespace
+
+TEST_F(ToolLaunch, RunsAllKernels) {
+  ToolResult result = runLaunch("--dim n=40");
+  expectClean(result);
+  EXPECT_TRUE(result.out.starts_with(
+      "inputs: random normal, --seed 1\ntwice: 0 findings; 2 CTAs of 1 warps"))
+      << result.out;
+  EXPECT_TRUE(contains(result.out, "\ncopy: 0 findings; 40 CTAs of 1 warps"));
+  // Only the elements of o between the strides are left out.
+  EXPECT_TRUE(contains(result.out,
+                       "note: 168 of 328 bytes of 'o' were never written\n"));
+}
+
+TEST_F(ToolLaunch, SeedsAndResults) {
+  std::string save = "--dim n=40 -q --out o=" + file("o.npy");
+  expectClean(runLaunch(save));
+  EXPECT_TRUE(std::filesystem::exists(file("o.npy")));
+  std::string same = "--dim n=40 --expect o=" + file("o.npy");
+  // The places in between are poison, a NaN.
+  launch["tensors"][1]["strides"] = {nullptr, 1};
+  launch["tensors"][1]["offset"] = 0;
+  expectClean(runLaunch(save));
+  expectClean(runLaunch(same));
+  expectClean(runLaunch(same + " --seed 1"));
+  EXPECT_EQ(runLaunch(same + " --seed 2").exitCode, 1);
+  expectRefused(runLaunch("--dim n=40 --out 1=" + file("o.npy")),
+                "--out: '1=" + file("o.npy") +
+                    "': expects one of q, o, workspace, but got '1'");
+  expectRefused(runLaunch("--dim n=40 --out o"),
+                "--out: expects NAME=FILE.npy, but got 'o'");
+  expectRefused(runLaunch("--dim n=40 --seed x"),
+                "--seed expects a number, but got 'x'");
+}
+
+TEST_F(ToolLaunch, Sizes) {
+  expectRefused(runLaunch(""), "the kernel leaves sizes open: expects --dim "
+                               "n=N with numbers for N\n");
+  expectRefused(runLaunch("--dim m=4"),
+                "--dim expects a name of n, one, but got 'm'");
+  expectRefused(runLaunch("--dim n"), "--dim expects NAME=NUMBER, but got 'n'");
+  expectRefused(runLaunch("--dim n=4x"), "but got 'n=4x'");
+  expectRefused(runLaunch("--dim n=-4"), "but got 'n=-4'");
+  expectRefused(runLaunch("--dim n=4 one=2"),
+                "--dim one=2: the kernel was compiled for one = 1");
+  expectClean(runLaunch("--dim n=4 one=1 -q"));
+  expectRefused(runLaunch("--dim n=4 n=4"), "--dim gives n twice");
+  expectRefused(runLaunch("--dim n=9223372036854775807"),
+                "at most 8 G elements");
+  expectRefused(runAdd("--dim n=4"), "--dim is for PTX that says how it is "
+                                     "launched");
+  ToolResult result = runLaunch("--dim n=0");
+  EXPECT_EQ(result.exitCode, 0) << result.err;
+  EXPECT_TRUE(contains(result.out, "note: 'copy' has a grid of no blocks and "
+                                   "was not launched"));
+  launch["tensors"][0]["axes"] = {"n", "n"};
+  expectRefused(runLaunch("--dim n=4611686018427387904"),
+                "tensor 'q' does not fit 64 bits at these sizes");
+}
+
+TEST_F(ToolLaunch, OptionsWin) {
+  expectRefused(runLaunch("--dim n=4 --grid 2"),
+                "--grid, --block, --shared and --arg are of one kernel, but "
+                "the file says how to launch twice, copy; name one with "
+                "--kernel");
+  ToolResult result =
+      runLaunch("--dim n=40 --kernel twice --grid 4 --block 16");
+  expectClean(result);
+  EXPECT_TRUE(contains(result.out, "twice: 0 findings; 4 CTAs")) << result.out;
+  EXPECT_FALSE(contains(result.out, "copy: "));
+  // Arguments of the command line, the rest of the file.
+  result = runLaunch("--dim n=40 --kernel twice --arg f32[40]:ones "
+                     "f32[40]:poison u64:40");
+  expectClean(result);
+  EXPECT_TRUE(contains(result.out, "twice: 0 findings; 2 CTAs")) << result.out;
+  expectClean(runLaunch("--kernel twice --grid 1 --arg f32[32]:ones "
+                        "f32[32]:poison u64:32"));
+  // A description that nothing asks for is not read.
+  write("k.ptx", "// flashcore-launch: {\n" + kernels);
+  expectClean(run(file("k.ptx") + " --kernel twice --grid 1 --block 32 "
+                                  "--shared 0 --arg f32[32]:ones "
+                                  "f32[32]:poison u64:32"));
+}
+
+TEST_F(ToolLaunch, PersistentKernels) {
+  launch["kernels"][0]["max_blocks_per_sm"] = 2;
+  auto count = [&](const std::string &options) {
+    return runLaunch("--dim n=3200 --kernel twice " + options).out;
+  };
+  EXPECT_TRUE(contains(count(""), "twice: 0 findings; 100 CTAs"));
+  EXPECT_TRUE(contains(count("--multiprocessors 3"), "; 6 CTAs"));
+  expectRefused(runLaunch("--dim n=4 --multiprocessors x"),
+                "--multiprocessors expects a number, but got 'x'");
+}
+
+TEST_F(ToolLaunch, FindingsStopTheRun) {
+  launch["kernels"][0]["grid"][0] = {{{"count", 1}}};
+  launch["kernels"][0]["arguments"][0]["tensor"] = "o";
+  ToolResult result = runLaunch("--dim n=4");
+  EXPECT_EQ(result.exitCode, 1);
+  EXPECT_TRUE(contains(result.out, "uninitialized-memory")) << result.out;
+  EXPECT_TRUE(contains(result.out, "note: the kernels after 'twice' were not "
+                                   "launched\n"));
+  EXPECT_FALSE(contains(result.out, "copy: "));
+}
+
+TEST_F(ToolLaunch, JsonOfSeveralKernels) {
+  ToolResult result = runLaunch("--dim n=40 --stats json");
+  EXPECT_EQ(result.exitCode, 0);
+  json reports = json::parse(result.out, nullptr, false);
+  ASSERT_TRUE(reports.is_array() && reports.size() == 2) << result.out;
+  EXPECT_EQ(reports[1]["kernel"], "copy");
+  result = runLaunch("--dim n=40 --kernel twice --stats json");
+  EXPECT_EQ(json::parse(result.out)["kernel"], "twice");
+}
+
+TEST_F(ToolLaunch, RefusesWhatIsNoDescription) {
+  for (const char *text : {"", "{", "nul", "{\"version\": 4"})
+    expectRefused(runComment(text, ""),
+                  ":3:22: error: flashcore-launch: expects one JSON object on "
+                  "this line\n");
+  expectRefused(runComment(std::string(2'000'000, '['), ""),
+                "expects one JSON object on this line");
+  std::string nested =
+      std::string(1'000'000, '[') + std::string(1'000'000, ']');
+  expectRefused(runComment(nested, ""),
+                "flashcore-launch: expects an object with 'version', but got "
+                "an array\n");
+}
+
+TEST_F(ToolLaunch, RefusesWrongFields) {
+  expectComment(json::array(),
+                "expects an object with 'version', but got an empty array");
+  auto with = [&](const char *pointer, const json &value) {
+    json changed = launch;
+    changed[json::json_pointer(pointer)] = value;
+    return changed;
+  };
+  expectComment(with("/version", 5), "version: expects version 4, but got 5");
+  expectComment(with("/attention/dims/n", -1),
+                "attention.dims.n: expects an integer from 0 to "
+                "9223372036854775807, but got -1");
+  expectComment(with("/tensors/0/axes/1", "m"),
+                "tensors[0].axes[1]: expects 1 or a name of 'attention.dims', "
+                "but got \"m\"");
+  expectComment(with("/tensors/0/strides", json::array()),
+                "tensors[0].strides: expects a stride for each axis, but got "
+                "an empty array");
+  expectComment(with("/tensors/1/name", "q"),
+                "tensors[1].name: expects a name of its own, but got \"q\"");
+  expectComment(with("/tensors/0/dtype", "f8"),
+                "tensors[0].dtype: expects f16, bf16 or f32, but got \"f8\"");
+  expectComment(with("/tensors/0/role", 3),
+                "tensors[0].role: expects a string, but got 3");
+  expectComment(with("/workspace/bytes/0/factors/0/tile", 0),
+                "workspace.bytes[0].factors[0].tile: expects an integer from 1 "
+                "to 9223372036854775807, but got 0");
+  expectComment(with("/kernels/1/block", json::array({1, 1})),
+                "kernels[1].block: expects 3 dimensions, but got an array");
+  expectComment(with("/kernels/0/arguments/0/tensor", "x"),
+                "kernels[0].arguments[0].tensor: expects a name of 'tensors', "
+                "but got \"x\"");
+  expectComment(with("/kernels/1/arguments/2/axis", 2),
+                "kernels[1].arguments[2].axis: expects an integer from 0 to 1, "
+                "but got 2");
+  expectComment(with("/kernels/0/arguments/2/kind", "sise"),
+                "kernels[0].arguments[2].kind: expects pointer, size, stride "
+                "or offset, but got \"sise\"");
+  expectComment(with("/kernels", json::array()),
+                "kernels: expects a kernel, but got an empty array");
+}
+
+TEST_F(ToolLaunch, TheKernelMustAgree) {
+  launch["kernels"][0]["name"] = "thrice";
+  expectRefused(runLaunch("--dim n=4"),
+                "no kernel 'thrice' in this module; it has twice, copy");
+  launch["kernels"][0]["name"] = "twice";
+  launch["kernels"][0]["arguments"].erase(2);
+  expectRefused(runLaunch("--dim n=4 -q"),
+                "kernel 'twice' takes 3 arguments, but got 2");
+}

@@ -1,0 +1,17 @@
+"""usage: compare-launch.py BUNDLE
+
+The comment of kernels.ptx must say what the manifest says of the launch.
+"""
+import json
+import pathlib
+import sys
+
+bundle = pathlib.Path(sys.argv[1])
+manifest = json.loads((bundle / "manifest.json").read_text())
+first = (bundle / "kernels.ptx").read_text().splitlines()[0]
+launch = json.loads(first.removeprefix("// flashcore-launch: "))
+for kernel in manifest["kernels"]:
+    del kernel["resources"]
+assert launch == {key: manifest[key] for key in launch}, launch
+assert set(launch) == {"version", "attention", "tensors", "workspace",
+                       "kernels"}, launch
