@@ -201,7 +201,7 @@ class Bench:
         for i, problem in enumerate(selected):
             bundles, refused = self._kernels.of(problem)
             sums = {
-                name: Bundle(path).manifest["ptx"]["fnv1a64"]
+                name: Bundle(path).ptx["fnv1a64"]
                 for name, path in bundles.items()
             }
             if self._store.is_finished(problem, sums, self._peers):

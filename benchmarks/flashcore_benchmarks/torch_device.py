@@ -289,7 +289,7 @@ class TorchDevice:
         references = References(inputs)
         makers = {
             name: lambda inputs, path=path: FlashCoreCall(
-                self._driver, Bundle(path), inputs, self.chip
+                self._driver, Bundle(path, self.chip), inputs, self.chip
             )
             for name, path in bundles.items()
         }

@@ -114,16 +114,19 @@ static Chip readChip(Field field) {
 }
 
 namespace {
-/// Fills one Bundle. Split from JsonReader, which knows JSON but no schema.
+/// Makes a Bundle of each variant. Split from JsonReader, which knows JSON but
+/// no schema.
 class BundleLoader {
 public:
-  BundleLoader(Bundle &bundle, const OpenFile &folder)
-      : bundle(bundle), folder(folder),
-        reader((bundle.directory / manifestName).string(),
+  BundleLoader(const std::filesystem::path &directory, const OpenFile &folder)
+      : folder(folder),
+        reader((directory / manifestName).string(),
                "the file is damaged or was written by another version: compile "
-               "the bundle again with this version's flashcore-compile") {}
+               "the bundle again with this version's flashcore-compile") {
+    bundle.directory = directory;
+  }
 
-  Status load();
+  StatusOr<std::vector<Bundle>> load();
 
 private:
   void readManifest(Field root);
@@ -136,12 +139,16 @@ private:
   ArgumentSpec readArgument(Field field);
   KernelSpec readKernel(Field field);
   CodeImage readImage(Field field, std::optional<Chip> chip);
+  void readVariant(Field field);
   void checkRequiredTensors(Field tensors);
   void checkBias(Field tensors);
   void checkArguments(const KernelSpec &kernel, Field field);
 
-  Bundle &bundle;
   const OpenFile &folder;
+  /// What all variants share, and those of its fields that the variant has that
+  /// is read now.
+  Bundle bundle;
+  std::vector<Bundle> variants;
   JsonReader reader;
 };
 } // namespace
@@ -431,9 +438,6 @@ void BundleLoader::readManifest(Field root) {
   if (!reader.ok())
     return;
   bundle.compiler = readText(root["compiler"]);
-  if (!root["assembler"].isNull())
-    bundle.assembler = readText(root["assembler"]);
-  bundle.chip = readChip(root["chip"]);
   readAttention(root["attention"]);
   for (Field tensor : root["tensors"].elements())
     bundle.tensors.push_back(readTensor(tensor));
@@ -441,24 +445,41 @@ void BundleLoader::readManifest(Field root) {
     checkRequiredTensors(root["tensors"]);
   if (reader.ok())
     checkBias(root["tensors"]);
-  for (Field term : root["workspace"]["bytes"].elements())
+  const Bundle shared = bundle;
+  for (Field variant : root["variants"].elements()) {
+    bundle = shared;
+    readVariant(variant);
+    variants.push_back(std::move(bundle));
+  }
+  if (variants.empty())
+    root["variants"].refuse("an array of at least one variant");
+}
+
+void BundleLoader::readVariant(Field field) {
+  bundle.chip = readChip(field["chip"]);
+  for (const Bundle &other : variants)
+    if (reader.ok() && other.chip.str() == bundle.chip.str())
+      field["chip"].refuse("a chip that no other variant has");
+  if (!field["assembler"].isNull())
+    bundle.assembler = readText(field["assembler"]);
+  for (Field term : field["workspace"]["bytes"].elements())
     bundle.workspace.push_back(
         {term["bytes"].integer(), readProduct(term["factors"])});
-  for (Field kernel : root["kernels"].elements())
+  for (Field kernel : field["kernels"].elements())
     bundle.kernels.push_back(readKernel(kernel));
   if (bundle.kernels.empty())
-    root["kernels"].refuse("an array of at least one kernel");
+    field["kernels"].refuse("an array of at least one kernel");
   if (!reader.ok())
     return;
-  bundle.ptx = readImage(root["ptx"], bundle.chip);
-  for (Field cubin : root["cubins"].elements())
+  bundle.ptx = readImage(field["ptx"], bundle.chip);
+  for (Field cubin : field["cubins"].elements())
     bundle.cubins.push_back(readImage(cubin, std::nullopt));
-  std::vector<Field> kernels = root["kernels"].elements();
+  std::vector<Field> kernels = field["kernels"].elements();
   for (size_t i = 0; reader.ok() && i < kernels.size(); ++i)
     checkArguments(bundle.kernels[i], kernels[i]);
 }
 
-Status BundleLoader::load() {
+StatusOr<std::vector<Bundle>> BundleLoader::load() {
   StatusOr<OpenFile> file = folder.child(manifestName);
   StatusOr<std::string> text = file.ok() ? file->read(maxManifestBytes)
                                          : StatusOr<std::string>(file.status());
@@ -469,10 +490,13 @@ Status BundleLoader::load() {
   if (!document.ok())
     return document.status();
   readManifest(reader.root(*document));
-  return reader.status();
+  if (!reader.ok())
+    return reader.status();
+  return std::move(variants);
 }
 
-StatusOr<Bundle> Bundle::load(const std::filesystem::path &directory) {
+StatusOr<std::vector<Bundle>>
+Bundle::loadVariants(const std::filesystem::path &directory) {
   // A compiler may put a new bundle in the place of the one that is read. Then
   // files of the old one are gone, and the new one is whole.
   constexpr int maxTries = 100;
@@ -480,12 +504,17 @@ StatusOr<Bundle> Bundle::load(const std::filesystem::path &directory) {
     StatusOr<OpenFile> folder = OpenFile::folder(directory);
     if (!folder.ok())
       return Status(folder.status()).note(notABundle);
-    Bundle bundle;
-    bundle.directory = directory;
-    Status status = BundleLoader(bundle, *folder).load();
-    if (status.ok())
-      return bundle;
-    if (folder->isCurrent() || tries == maxTries)
-      return status;
+    StatusOr<std::vector<Bundle>> variants =
+        BundleLoader(directory, *folder).load();
+    if (variants.ok() || folder->isCurrent() || tries == maxTries)
+      return variants;
   }
+}
+
+StatusOr<Bundle> Bundle::load(const std::filesystem::path &directory,
+                              std::optional<Chip> device) {
+  StatusOr<std::vector<Bundle>> variants = loadVariants(directory);
+  if (!variants.ok())
+    return variants.status();
+  return std::move((*variants)[chooseVariant(*variants, device)]);
 }

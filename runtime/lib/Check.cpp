@@ -320,8 +320,16 @@ Status flashcore::runOnce(Device &device, LoadedModule &module,
   return set.download(device);
 }
 
+InputFiller flashcore::randomInputs(uint64_t seed, InputKind kind,
+                                    Stage stage) {
+  return [=](TensorSet &set, uint64_t number) {
+    return set.fillInputs(seed + number, kind, stage);
+  };
+}
+
 StatusOr<Timing> flashcore::timeProblem(Device &device, LoadedModule &module,
-                                        const Problem &problem, uint64_t seed,
+                                        const Problem &problem,
+                                        const InputFiller &fill,
                                         const TimingOptions &options) {
   int64_t bytes = 1;
   for (const TensorGeometry &tensor : problem.tensors())
@@ -334,9 +342,7 @@ StatusOr<Timing> flashcore::timeProblem(Device &device, LoadedModule &module,
     StatusOr<TensorSet> set = TensorSet::create(problem);
     if (!set.ok())
       return set.status();
-    if (Status status = set->fillInputs(seed + static_cast<uint64_t>(i),
-                                        InputKind::Normal, Stage::All);
-        !status.ok())
+    if (Status status = fill(*set, static_cast<uint64_t>(i)); !status.ok())
       return status;
     if (Status status = set->upload(device); !status.ok())
       return status;

@@ -395,7 +395,8 @@ TEST(CheckTest, timesOverEightSmallSets) {
   Bundle bundle = loadTestBundle(staticManifest());
   StatusOr<std::unique_ptr<LoadedModule>> module = device.load(bundle);
   StatusOr<Problem> problem = Problem::create(bundle, {});
-  StatusOr<Timing> timing = timeProblem(device, **module, *problem, 1, {});
+  StatusOr<Timing> timing =
+      timeProblem(device, **module, *problem, randomInputs(1), {});
   ASSERT_EQ(text(timing), "");
   EXPECT_EQ(device.timedSets, 8u);
   EXPECT_EQ(timing->replays, 15);

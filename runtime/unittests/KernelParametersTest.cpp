@@ -90,24 +90,28 @@ protected:
 
 TEST_F(ArgumentsTest, mustBeAsManyAsThoseOfThePtx) {
   EXPECT_EQ(refusal([](json &, json &list) { list.erase(7); }),
-            "manifest.json: expects 'kernels[0].arguments' to be an array of 8 "
+            "manifest.json: expects 'variants[0].kernels[0].arguments' to be "
+            "an array of 8 "
             "elements, the parameters of 'attention' in kernels.ptx, but got "
             "an array of 7 elements");
   EXPECT_EQ(refusal([](json &, json &list) { list.push_back(list[7]); }),
-            "manifest.json: expects 'kernels[0].arguments' to be an array of 8 "
+            "manifest.json: expects 'variants[0].kernels[0].arguments' to be "
+            "an array of 8 "
             "elements, the parameters of 'attention' in kernels.ptx, but got "
             "an array of 9 elements");
 }
 
 TEST_F(ArgumentsTest, mustBePointersWhereThePtxHasPointers) {
-  EXPECT_EQ(refusal([](json &, json &list) { std::swap(list[0], list[5]); }),
-            "manifest.json: expects 'kernels[0].arguments[0].kind' to be "
-            "'pointer' like parameter 0 of 'attention' in kernels.ptx, but got "
-            "\"size\"");
-  EXPECT_EQ(refusal([](json &, json &list) { list[7] = list[4]; }),
-            "manifest.json: expects 'kernels[0].arguments[7].kind' to be "
-            "'size', 'stride' or 'offset' like parameter 7 of 'attention' in "
-            "kernels.ptx, but got \"pointer\"");
+  EXPECT_EQ(
+      refusal([](json &, json &list) { std::swap(list[0], list[5]); }),
+      "manifest.json: expects 'variants[0].kernels[0].arguments[0].kind' to be "
+      "'pointer' like parameter 0 of 'attention' in kernels.ptx, but got "
+      "\"size\"");
+  EXPECT_EQ(
+      refusal([](json &, json &list) { list[7] = list[4]; }),
+      "manifest.json: expects 'variants[0].kernels[0].arguments[7].kind' to be "
+      "'size', 'stride' or 'offset' like parameter 7 of 'attention' in "
+      "kernels.ptx, but got \"pointer\"");
 }
 
 TEST_F(ArgumentsTest, areNotToldApartWhereThePtxMarksNoPointers) {
@@ -135,7 +139,8 @@ TEST_F(ArgumentsTest, mustBeThoseOfAKernelThatIsThere) {
   EXPECT_EQ(refusal([](json &manifest, json &) {
               manifest["kernels"][0]["name"] = "merge";
             }),
-            "manifest.json: expects 'kernels[0].name' to be the name of a "
+            "manifest.json: expects 'variants[0].kernels[0].name' to be the "
+            "name of a "
             "kernel (.entry) in kernels.ptx, but got \"merge\"");
 }
 

@@ -204,8 +204,9 @@ TEST(ManifestFuzzTest, refusesOrRunsWhatItIsGiven) {
   uint64_t runs = environmentOr("FLASHCORE_FUZZ_RUNS", 2000);
   json withBias = staticManifest();
   addBias(withBias);
-  const json seeds[] = {testManifest(), staticManifest(), withBias,
-                        splitManifest()};
+  const json seeds[] = {withVariants(testManifest()),
+                        withVariants(staticManifest()), withVariants(withBias),
+                        withVariants(splitManifest())};
   ScratchDirectory scratch;
   for (size_t i = 0; i < std::size(seeds); ++i)
     writeBundle(scratch.path() / std::to_string(i), seeds[i]);

@@ -19,6 +19,15 @@ using namespace flashcore;
 using namespace flashcore::run;
 using namespace flashcore::testing;
 
+static std::string infoOf(const nlohmann::json &manifest,
+                          const std::optional<Source> &source = {}) {
+  ScratchDirectory scratch;
+  writeBundle(scratch.path(), manifest);
+  std::vector<Bundle> variants = *Bundle::loadVariants(scratch.path());
+  variants.front().directory = "test.fcb";
+  return formatInfo(variants, source);
+}
+
 static RunResult makeResult() {
   RunResult result;
   result.request.bundle = "dir/a.fcb/";
@@ -362,14 +371,14 @@ TEST(ReportTest, jsonOfAnErrorNamesTheFileThatWasCompiled) {
 
 TEST(ReportTest, theSummaryNamesWhatWasCompiled) {
   std::string info =
-      formatInfo(loadTestBundle(), Source{Source::Kind::Shape, "b1 h8"});
+      infoOf(testManifest(), Source{Source::Kind::Shape, "b1 h8"});
   EXPECT_TRUE(info.starts_with("bundle compiled from --shape 'b1 h8'\n"))
       << info;
 }
 
 TEST(ReportTest, summarizesABundle) {
   EXPECT_EQ(
-      formatInfo(loadTestBundle()),
+      infoOf(testManifest()),
       "bundle test.fcb\n"
       "  made by flashcore test, ptxas test\n"
       "  PTX for sm_80 (263 bytes), cubin for sm_89 (10 bytes)\n"
@@ -399,7 +408,7 @@ TEST(ReportTest, summarizesABundle) {
 TEST(ReportTest, summarizesAPersistentKernel) {
   nlohmann::json manifest = testManifest();
   manifest["kernels"][0]["max_blocks_per_sm"] = 2;
-  std::string info = formatInfo(loadTestBundle(manifest));
+  std::string info = infoOf(manifest);
   EXPECT_NE(info.find("grid (ceil(seqlen_q/64) * heads_q * batch, 1, 1) of at "
                       "most 2 a multiprocessor, 8 arguments"),
             std::string::npos)
@@ -407,7 +416,7 @@ TEST(ReportTest, summarizesAPersistentKernel) {
 }
 
 TEST(ReportTest, summarizesKernelsThatShareAWorkspace) {
-  std::string info = formatInfo(loadTestBundle(splitManifest()));
+  std::string info = infoOf(splitManifest());
   EXPECT_NE(info.find("  attention: block 128x1x1, grid (ceil(seqlen_q/64) * "
                       "heads_q * batch * 3, 1, 1), 2 arguments"),
             std::string::npos)
@@ -429,7 +438,7 @@ TEST(ReportTest, summarizesWhatChangesTheScores) {
   manifest["attention"]["window_right"] = 0;
   manifest["attention"]["softcap"] = 30;
   addBias(manifest, "f32", {"1", "1", "seqlen_q", "seqlen_k"});
-  std::string info = formatInfo(loadTestBundle(manifest));
+  std::string info = infoOf(manifest);
   EXPECT_NE(info.find("  softmax_scale 0.25, softcap 30\n"
                       "  causal top_left, window_left 64, window_right 0\n"),
             std::string::npos)
@@ -445,10 +454,41 @@ TEST(ReportTest, summarizesABundleWithoutCubin) {
   manifest["assembler"] = nullptr;
   manifest["cubins"] = nlohmann::json::array();
   manifest["kernels"][0]["resources"] = nullptr;
-  std::string info = formatInfo(loadTestBundle(manifest));
+  std::string info = infoOf(manifest);
   EXPECT_NE(info.find("  made by flashcore test, no assembler\n"
                       "  PTX for sm_80 (263 bytes)\n"),
             std::string::npos);
   EXPECT_NE(info.find("    resources unknown: no cubin was made\n"),
             std::string::npos);
+}
+
+TEST(ReportTest, summarizesEachVariant) {
+  nlohmann::json manifest = withVariants(splitManifest());
+  nlohmann::json newer = manifest["variants"][0];
+  newer["chip"] = "sm_90";
+  newer["cubins"] = nlohmann::json::array();
+  newer["workspace"]["bytes"] = nlohmann::json::array();
+  newer["kernels"].erase(1);
+  newer["kernels"][0]["name"] = "newer";
+  manifest["variants"].push_back(newer);
+  setPtxOfVariants(manifest);
+  std::string bytes = manifest["variants"][0]["ptx"]["bytes"].dump();
+  std::string info = infoOf(manifest);
+  EXPECT_NE(info.find("  PTX for sm_80 (" + bytes +
+                      " bytes), cubin for sm_89 (10 bytes)\n"
+                      "  PTX for sm_90 (" +
+                      bytes +
+                      " bytes)\n"
+                      "attention\n"),
+            std::string::npos)
+      << info;
+  EXPECT_NE(info.find("kernels of variant sm_80\n  attention: block"),
+            std::string::npos)
+      << info;
+  EXPECT_NE(info.find("workspace of variant sm_80\n  120 bytes * "),
+            std::string::npos)
+      << info;
+  EXPECT_NE(info.find("kernels of variant sm_90\n  newer: block"),
+            std::string::npos)
+      << info;
 }

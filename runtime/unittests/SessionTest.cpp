@@ -238,6 +238,24 @@ TEST_F(SizesTest, aFileThatIsNoneIsNamed) {
             "missing.npy: cannot read the file: No such file or directory");
 }
 
+TEST_F(SizesTest, andTimesAreThoseOfTheFiles) {
+  HostDevice *device = nullptr;
+  Session session([&]() -> StatusOr<std::unique_ptr<Device>> {
+    auto opened = std::make_unique<HostDevice>();
+    device = opened.get();
+    return std::unique_ptr<Device>(std::move(opened));
+  });
+  writeBundle(request.bundle, staticManifest());
+  give("v", {1, 2, 48, 16});
+  request.time = true;
+  request.check = false;
+  ASSERT_EQ(text(session.run(request).status), "");
+  ASSERT_EQ(device->timedInputs.size(), 8u);
+  for (const auto &[q, k, v] : device->timedInputs)
+    EXPECT_EQ(v, 0x3c00); // one, in every set
+  EXPECT_NE(device->timedInputs[0][0], device->timedInputs[1][0]); // random
+}
+
 TEST_F(SessionTest, tellsWhatWasConverted) {
   Session session = makeSession();
   NpyArray zeros = {"<f4", {1, 2, 48, 16}, std::string(2 * 48 * 16 * 4, '\0')};

@@ -198,17 +198,40 @@ std::string flashcore::testing::ptxFor(const json &manifest) {
   return text;
 }
 
+json flashcore::testing::withVariants(json manifest) {
+  if (!manifest.is_object() || manifest.contains("variants"))
+    return manifest;
+  json variant = json::object();
+  for (const char *key :
+       {"chip", "assembler", "ptx", "cubins", "workspace", "kernels"})
+    if (auto it = manifest.find(key); it != manifest.end()) {
+      variant[key] = *it;
+      manifest.erase(it);
+    }
+  manifest["variants"] = json::array({variant});
+  return manifest;
+}
+
+void flashcore::testing::setPtxOfVariants(json &manifest) {
+  std::string text;
+  for (const json &variant : manifest["variants"])
+    text += ptxFor(variant);
+  for (json &variant : manifest["variants"])
+    setPtx(variant, text);
+}
+
 void flashcore::testing::writeBundle(const std::filesystem::path &directory,
                                      const json &manifest) {
   std::filesystem::create_directories(directory);
+  json complete = withVariants(manifest);
   std::string ptx(testPtx);
-  json::json_pointer checksum("/ptx/fnv1a64");
-  if (manifest.contains(checksum) && manifest[checksum].is_string())
-    if (auto it = ptxTexts().find(manifest[checksum]); it != ptxTexts().end())
+  json::json_pointer checksum("/variants/0/ptx/fnv1a64");
+  if (complete.contains(checksum) && complete[checksum].is_string())
+    if (auto it = ptxTexts().find(complete[checksum]); it != ptxTexts().end())
       ptx = it->second;
   EXPECT_TRUE(writeFile(directory / "kernels.ptx", ptx).ok());
   EXPECT_TRUE(writeFile(directory / "kernels.sm_89.cubin", testCubin).ok());
-  EXPECT_TRUE(writeFile(directory / "manifest.json", manifest.dump(2)).ok());
+  EXPECT_TRUE(writeFile(directory / "manifest.json", complete.dump(2)).ok());
 }
 
 Bundle flashcore::testing::loadTestBundle(const json &manifest) {

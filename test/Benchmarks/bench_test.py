@@ -100,6 +100,8 @@ MANIFEST = {
     ],
 }
 
+VARIANT_KEYS = ("chip", "ptx", "cubins", "workspace", "kernels")
+
 
 class Folder(unittest.TestCase):
     def setUp(self):
@@ -108,7 +110,10 @@ class Folder(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
 
     def bundle(self, **changes):
-        text = json.dumps(MANIFEST | changes)
+        """One whose only variant has some of MANIFEST's keys, or another."""
+        manifest = MANIFEST | changes
+        variant = {key: manifest.pop(key) for key in VARIANT_KEYS}
+        text = json.dumps({"variants": [variant]} | manifest)
         (self.folder / "manifest.json").write_text(text)
         return bundle.Bundle(self.folder)
 
@@ -164,6 +169,21 @@ class BundleTest(Folder):
         self.assertEqual(b.code("sm_100")[1], "PTX sm_89")
         with self.assertRaisesRegex(UserError, "device of sm_86 cannot run"):
             b.code("sm_86")
+
+    def test_chooses_a_variant(self):
+        variant = {key: MANIFEST[key] for key in VARIANT_KEYS}
+        older = variant | {"chip": "sm_80", "cubins": [{"chip": "sm_86"}]}
+        newer = variant | {"chip": "sm_90", "cubins": []}
+        self.bundle(variants=[older, newer])
+        for device, chip in {
+            None: "sm_80",
+            "sm_75": "sm_80",
+            "sm_86": "sm_80",
+            "sm_89": "sm_80",
+            "sm_90": "sm_90",
+            "sm_120": "sm_90",
+        }.items():
+            self.assertEqual(bundle.Bundle(self.folder, device).chip, chip)
 
     def test_emulator_options(self):
         b = self.bundle()
@@ -919,7 +939,7 @@ class CommandTest(Folder):
         )
         self.assertEqual((code, err.count("compiled")), (0, 2))
         sums = {
-            bundle.Bundle(path).manifest["ptx"]["fnv1a64"]
+            bundle.Bundle(path).ptx["fnv1a64"]
             for path in self.folder.glob("reference-dense*.fcb")
         }
         self.assertEqual(len(sums), 2)

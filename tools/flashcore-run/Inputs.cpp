@@ -156,7 +156,8 @@ Status InputFiles::read(const FileMap &files, const NpyOptions &options,
         assignTensor(set.tensor(name), **array, path.string(), options);
     if (!message.ok())
       return message.status();
-    if (!message->empty())
+    bool isNew = std::find(notes.begin(), notes.end(), *message) == notes.end();
+    if (!message->empty() && isNew)
       notes.push_back(*message);
   }
   return Status::success();

@@ -29,7 +29,7 @@ public:
                    const NpyOptions &options,
                    std::map<std::string, int64_t, std::less<>> &dims);
 
-  /// Fills the tensors; appends to `notes` what was converted.
+  /// Fills the tensors; adds to `notes` what was converted, once.
   Status read(const FileMap &files, const NpyOptions &options, TensorSet &set,
               std::vector<std::string> &notes);
 

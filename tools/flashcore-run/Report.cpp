@@ -427,24 +427,35 @@ formatWorkspace(const std::vector<WorkspaceTerm> &workspace) {
   return text;
 }
 
-std::string flashcore::run::formatInfo(const Bundle &bundle,
-                                       const std::optional<Source> &source) {
-  std::string text = source ? "bundle compiled from " + source->str() + "\n"
-                            : "bundle " + bundle.directory.string() + "\n";
-  text += "  made by " + bundle.compiler + ", " +
-          bundle.assembler.value_or("no assembler") + "\n";
-  text += "  PTX for " + bundle.chip.str() + " (" +
-          std::to_string(bundle.ptx.contents.size()) + " bytes)";
-  for (const CodeImage &cubin : bundle.cubins)
+static std::string formatImages(const Bundle &variant) {
+  std::string text = "  PTX for " + variant.chip.str() + " (" +
+                     std::to_string(variant.ptx.contents.size()) + " bytes)";
+  for (const CodeImage &cubin : variant.cubins)
     text += ", cubin for " + cubin.chip.str() + " (" +
             std::to_string(cubin.contents.size()) + " bytes)";
-  text += "\nattention\n" + formatAttention(bundle.attention) + "tensors\n";
-  for (const TensorSpec &tensor : bundle.tensors)
+  return text + "\n";
+}
+
+std::string flashcore::run::formatInfo(std::span<const Bundle> variants,
+                                       const std::optional<Source> &source) {
+  const Bundle &shared = variants.front();
+  std::string text = source ? "bundle compiled from " + source->str() + "\n"
+                            : "bundle " + shared.directory.string() + "\n";
+  text += "  made by " + shared.compiler + ", " +
+          shared.assembler.value_or("no assembler") + "\n";
+  for (const Bundle &variant : variants)
+    text += formatImages(variant);
+  text += "attention\n" + formatAttention(shared.attention) + "tensors\n";
+  for (const TensorSpec &tensor : shared.tensors)
     text += formatTensor(tensor);
-  text += "kernels\n";
-  for (const KernelSpec &kernel : bundle.kernels)
-    text += formatKernel(kernel);
-  if (!bundle.workspace.empty())
-    text += "workspace\n" + formatWorkspace(bundle.workspace);
+  for (const Bundle &variant : variants) {
+    std::string name =
+        variants.size() == 1 ? "" : " of variant " + variant.chip.str();
+    text += "kernels" + name + "\n";
+    for (const KernelSpec &kernel : variant.kernels)
+      text += formatKernel(kernel);
+    if (!variant.workspace.empty())
+      text += "workspace" + name + "\n" + formatWorkspace(variant.workspace);
+  }
   return text;
 }

@@ -27,9 +27,10 @@ std::string formatTable(const std::vector<RunResult> &results);
 Status writeJson(const std::filesystem::path &path,
                  const std::vector<RunResult> &results);
 
-/// Chips, sizes, tensors, and for each kernel registers, spills and shared
-/// memory. `source` is what the bundle was compiled from for this.
-std::string formatInfo(const Bundle &bundle,
+/// Chips, sizes, tensors, and for each kernel of each variant of a bundle
+/// registers, spills and shared memory. `source` is what the bundle was
+/// compiled from for this.
+std::string formatInfo(std::span<const Bundle> variants,
                        const std::optional<Source> &source = {});
 
 } // namespace flashcore::run

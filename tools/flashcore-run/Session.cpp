@@ -53,26 +53,18 @@ void Session::reset() {
   device.reset();
 }
 
-StatusOr<const Bundle *>
-Session::loadBundle(const std::filesystem::path &path) {
+StatusOr<Session::LoadedBundle *>
+Session::loadModule(const std::filesystem::path &path) {
   LoadedBundle &loaded = bundles[path];
   if (!loaded.bundle) {
-    StatusOr<Bundle> bundle = Bundle::load(path);
+    StatusOr<Bundle> bundle = Bundle::load(path, device->info().chip);
     if (!bundle.ok())
       return bundle.status();
     loaded.bundle = std::make_unique<Bundle>(std::move(*bundle));
   }
-  return loaded.bundle.get();
-}
-
-StatusOr<Session::LoadedBundle *>
-Session::loadModule(const std::filesystem::path &path) {
-  StatusOr<const Bundle *> bundle = loadBundle(path);
-  if (!bundle.ok())
-    return bundle.status();
-  LoadedBundle &loaded = bundles[path];
   if (!loaded.module) {
-    StatusOr<std::unique_ptr<LoadedModule>> module = device->load(**bundle);
+    StatusOr<std::unique_ptr<LoadedModule>> module =
+        device->load(*loaded.bundle);
     if (!module.ok())
       return module.status();
     loaded.module = std::move(*module);
@@ -121,37 +113,32 @@ static Status verifyRequest(const Problem &problem, const RunRequest &request) {
 }
 
 Status Session::validate(const RunRequest &request) {
-  StatusOr<const Bundle *> bundle = loadBundle(request.bundle);
+  // Which variant will run is not known yet, nor does it matter here.
+  StatusOr<Bundle> bundle = Bundle::load(request.bundle);
   if (!bundle.ok())
     return bundle.status();
-  StatusOr<Problem> problem = createProblem(**bundle, request);
+  StatusOr<Problem> problem = createProblem(*bundle, request);
   if (!problem.ok())
     return problem.status();
   return verifyRequest(*problem, request);
 }
 
-/// The tensors of a problem, the inputs filled.
-static StatusOr<TensorSet> createTensors(const Problem &problem,
-                                         const RunRequest &request) {
-  StatusOr<TensorSet> set = TensorSet::create(problem);
-  if (!set.ok())
-    return set.status();
+Status Session::fillInputs(const RunRequest &request, uint64_t number,
+                           TensorSet &set, std::vector<std::string> &notes) {
   if (Status status =
-          set->fillInputs(request.seed, request.kind, request.stage);
+          set.fillInputs(request.seed + number, request.kind, request.stage);
       !status.ok())
     return status;
-  return set;
+  return files.read(request.inputFiles, request.npy, set, notes);
 }
 
 Status Session::runAndCheck(LoadedBundle &loaded, const Problem &problem,
                             RunResult &result) {
   const RunRequest &request = result.request;
-  StatusOr<TensorSet> set = createTensors(problem, request);
+  StatusOr<TensorSet> set = TensorSet::create(problem);
   if (!set.ok())
     return set.status();
-  if (Status status =
-          files.read(request.inputFiles, request.npy, *set, result.notes);
-      !status.ok())
+  if (Status status = fillInputs(request, 0, *set, result.notes); !status.ok())
     return status;
   if (Status status = runOnce(*device, *loaded.module, *set); !status.ok())
     return status;
@@ -179,7 +166,11 @@ Status Session::runLoaded(LoadedBundle &loaded, const Problem &problem,
   if (!request.time)
     return Status::success();
   StatusOr<Timing> timing =
-      timeProblem(*device, *loaded.module, problem, request.seed, {});
+      timeProblem(*device, *loaded.module, problem,
+                  [&](TensorSet &set, uint64_t number) {
+                    return fillInputs(request, number, set, result.notes);
+                  },
+                  {});
   if (!timing.ok())
     return timing.status();
   result.timing = *timing;
@@ -194,9 +185,12 @@ StatusOr<LaunchOverhead> Session::measureOverhead(const RunRequest &request) {
   StatusOr<Problem> problem = createProblem(*(*loaded)->bundle, request);
   if (!problem.ok())
     return problem.status();
-  StatusOr<TensorSet> set = createTensors(*problem, request);
+  StatusOr<TensorSet> set = TensorSet::create(*problem);
   if (!set.ok())
     return set.status();
+  std::vector<std::string> notes; // of conversions, which cost no launch
+  if (Status status = fillInputs(request, 0, *set, notes); !status.ok())
+    return status;
   if (Status status = set->upload(*device); !status.ok())
     return status;
   StatusOr<std::vector<KernelLaunch>> launches = set->launches(*device);

@@ -95,10 +95,12 @@ private:
     std::unique_ptr<LoadedModule> module;
   };
 
-  StatusOr<const Bundle *> loadBundle(const std::filesystem::path &path);
   StatusOr<LoadedBundle *> loadModule(const std::filesystem::path &path);
   StatusOr<Problem> createProblem(const Bundle &bundle,
                                   const RunRequest &request);
+  /// With the random inputs of seed + `number`, and those of files.
+  Status fillInputs(const RunRequest &request, uint64_t number, TensorSet &set,
+                    std::vector<std::string> &notes);
   Status runLoaded(LoadedBundle &loaded, const Problem &problem,
                    RunResult &result);
   Status runAndCheck(LoadedBundle &loaded, const Problem &problem,

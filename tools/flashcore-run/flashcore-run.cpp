@@ -56,10 +56,10 @@ static uint64_t freshSeed() { return std::random_device()(); }
 
 static ExitCode printInfo(const std::filesystem::path &path,
                           const std::optional<Source> &source) {
-  StatusOr<Bundle> bundle = Bundle::load(path);
-  if (!bundle.ok())
-    return fail(bundle.status());
-  print(formatInfo(*bundle, source));
+  StatusOr<std::vector<Bundle>> variants = Bundle::loadVariants(path);
+  if (!variants.ok())
+    return fail(variants.status());
+  print(formatInfo(*variants, source));
   return Passed;
 }
 

@@ -110,7 +110,7 @@ class Evaluator:
         totals = dict.fromkeys(
             ("shared_wavefronts", "shared_wavefronts_ideal", "mma"), 0
         )
-        ptx = bundle.directory / bundle.manifest["ptx"]["file"]
+        ptx = bundle.directory / bundle.ptx["file"]
         for options in bundle.emulator_runs(bundle.dims()):
             result = self._toolchain.run(
                 "emu", [ptx, *options, "--stats", "json"]

@@ -19,6 +19,8 @@
 
 #include "flashcore/Runtime/TensorSet.h"
 
+#include <functional>
+
 namespace flashcore {
 
 /// The worst element of one output, which is the one that is furthest beyond
@@ -71,10 +73,17 @@ StatusOr<CheckReport> checkOutputs(const TensorSet &set, Stage stage,
 /// Upload, launch everything, wait, download.
 Status runOnce(Device &device, LoadedModule &module, TensorSet &set);
 
-/// Times the problem on as many sets of random inputs, at most 8, as it takes
-/// to cover 200 MB, so that the L2 cache does not hold them all.
+/// Fills the inputs of one of several sets.
+using InputFiller = std::function<Status(TensorSet &set, uint64_t number)>;
+
+/// Set i gets the inputs of `seed` + i.
+InputFiller randomInputs(uint64_t seed, InputKind kind = InputKind::Normal,
+                         Stage stage = Stage::All);
+
+/// Times the problem on as many sets of inputs, at most 8, as it takes to cover
+/// 200 MB, so that the L2 cache does not hold them all.
 StatusOr<Timing> timeProblem(Device &device, LoadedModule &module,
-                             const Problem &problem, uint64_t seed,
+                             const Problem &problem, const InputFiller &fill,
                              const TimingOptions &options);
 
 /// Floating point operations by the formula of the field: 4*B*H*Sq*Sk*D, and
