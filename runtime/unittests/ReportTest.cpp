@@ -382,7 +382,7 @@ TEST(ReportTest, summarizesABundle) {
       infoOf(testManifest()),
       "bundle test.fcb\n"
       "  made by flashcore test, ptxas test\n"
-      "  PTX for sm_80 (12 bytes), cubin for sm_89 (10 bytes)\n"
+      "  PTX for sm_80 (263 bytes), cubin for sm_89 (10 bytes)\n"
       "attention\n"
       "  softmax_scale 0.25, softcap none\n"
       "  causal none, window_left unbounded, window_right unbounded\n"
@@ -457,7 +457,7 @@ TEST(ReportTest, summarizesABundleWithoutCubin) {
   manifest["kernels"][0]["resources"] = nullptr;
   std::string info = infoOf(manifest);
   EXPECT_NE(info.find("  made by flashcore test, no assembler\n"
-                      "  PTX for sm_80 (12 bytes)\n"),
+                      "  PTX for sm_80 (263 bytes)\n"),
             std::string::npos);
   EXPECT_NE(info.find("    resources unknown: no cubin was made\n"),
             std::string::npos);
@@ -472,9 +472,14 @@ TEST(ReportTest, summarizesEachVariant) {
   newer["kernels"].erase(1);
   newer["kernels"][0]["name"] = "newer";
   manifest["variants"].push_back(newer);
+  setPtxOfVariants(manifest);
+  std::string bytes = manifest["variants"][0]["ptx"]["bytes"].dump();
   std::string info = infoOf(manifest);
-  EXPECT_NE(info.find("  PTX for sm_80 (12 bytes), cubin for sm_89 (10 bytes)\n"
-                      "  PTX for sm_90 (12 bytes)\n"
+  EXPECT_NE(info.find("  PTX for sm_80 (" + bytes +
+                      " bytes), cubin for sm_89 (10 bytes)\n"
+                      "  PTX for sm_90 (" +
+                      bytes +
+                      " bytes)\n"
                       "attention\n"),
             std::string::npos)
       << info;
