@@ -28,8 +28,10 @@ config.substitutions.append(("%examples", os.path.join(config.flashcore_source_r
 plugin = config.flashcore_plugin
 config.substitutions.append(("%{plugin}", f"--load-dialect-plugin={plugin} --load-pass-plugin={plugin}"))
 config.substitutions.append(("%pluginlib", plugin))
-if not config.flashcore_sanitize:
-    config.available_features.add("plugin")
+# What mlir-runner needs to run host code that launches kernels.
+runner_libs = [config.flashcore_emulated_gpu, os.path.join(config.llvm_tools_dir, "../lib/libmlir_c_runner_utils.so")]
+config.substitutions.append(("%{gpu-on-emulator}", "--shared-libs=" + ",".join(runner_libs)))
+config.available_features.add("sanitized" if config.flashcore_sanitize else "plugin")
 
 # The executable with all tools. Where it may, a test takes it to a root directory
 # that holds nothing but it and libc.
@@ -45,8 +47,10 @@ if config.flashcore_static_llvm:
 # Tests that assemble need ptxas: from CUDA_HOME, PATH or the build tree.
 wheel = os.path.join(config.flashcore_tools_dir, "..", "ptxas", "bin")
 home = os.path.join(os.environ.get("CUDA_HOME", "/nonexistent"), "bin")
-if shutil.which("ptxas", path=os.pathsep.join([home, os.environ.get("PATH", ""), wheel])):
+ptxas = shutil.which("ptxas", path=os.pathsep.join([home, os.environ.get("PATH", ""), wheel]))
+if ptxas:
     config.available_features.add("ptxas")
+    config.substitutions.append(("%ptxas", ptxas))
 else:
     lit_config.note("ptxas not found: tests that assemble are skipped")
 if os.path.exists("/dev/nvidia0"):

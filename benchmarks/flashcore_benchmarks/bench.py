@@ -6,6 +6,9 @@ it is installed) and writes results.json, report.md and plots:
 
   flashcore-bench run --tools build/release/bin
 
+`--shape 'b1 h32/8 s4096 d128 bf16 causal'` and `--mlir FILE` take any problem in
+place of those of `list`, or beside them with --problems.
+
 Without PyTorch or a GPU, `compile` makes the kernels for another machine
 (`run --bundles DIR` takes them there), `accuracy --device=emulator` checks
 errors, and `report` and `plot` read a results.json.
@@ -20,6 +23,7 @@ import time
 
 from . import (
     accuracy,
+    given,
     plots,
     problems,
     report,
@@ -113,7 +117,8 @@ def _add_selection(parser):
         nargs="+",
         metavar="REGEX",
         default=[],
-        help="problems by name, with or without -dense or -causal (default: all)",
+        help="problems by name, with or without -dense or -causal (default: all, "
+        "or none beside --shape and --mlir)",
     )
     parser.add_argument(
         "--quick",
@@ -124,6 +129,7 @@ def _add_selection(parser):
 
 
 def _add_compiling(parser):
+    given.add_options(parser)
     add_tools(parser)
     parser.add_argument(
         "--dynamic",
@@ -195,7 +201,7 @@ class Bench:
         for i, problem in enumerate(selected):
             bundles, refused = self._kernels.of(problem)
             sums = {
-                name: Bundle(path).manifest["ptx"]["fnv1a64"]
+                name: Bundle(path).ptx["fnv1a64"]
                 for name, path in bundles.items()
             }
             if self._store.is_finished(problem, sums, self._peers):
@@ -258,11 +264,28 @@ def open_torch_device():
     return TorchDevice()
 
 
+def select(arguments, toolchain):
+    """The problems of the command line. Without a toolchain those that are
+    given must be compiled already."""
+    has_given = arguments.shape or arguments.mlir
+    selected = []
+    if arguments.problems or arguments.quick or not has_given:
+        selected = problems.select(
+            arguments.problems, arguments.quick, arguments.dtype
+        )
+    if has_given and toolchain:
+        selected += given.load(arguments, toolchain)
+    elif has_given:
+        selected += given.load_compiled(arguments, arguments.bundles)
+    return selected
+
+
 def command_run(arguments):
     start = time.monotonic()
-    selected = problems.select(
-        arguments.problems, arguments.quick, arguments.dtype
-    )
+    toolchain = None
+    if not arguments.bundles:
+        toolchain = Toolchain(arguments.tools, arguments.out)
+    selected = select(arguments, toolchain)
     variants = parse_variants(arguments.variant, arguments.tuning_file)
     progress = Progress(len(selected))
     with WorkerDevice(open_torch_device, on_loss=progress.note) as device:
@@ -275,7 +298,9 @@ def command_run(arguments):
             "chip": chip,
         }
         store.begin(settings, facts["card"])
-        kernels = prepare_kernels(arguments, selected, chip, variants)
+        kernels = prepare_kernels(
+            arguments, toolchain, selected, chip, variants
+        )
         if not store.data["card"].get("peaks"):
             measure_peaks(device, store)
         bench = Bench(
@@ -315,12 +340,9 @@ def choose_rounds(arguments):
     return rotation.Rounds.exactly(count) if count else rotation.Rounds()
 
 
-def prepare_kernels(arguments, selected, chip, variants):
+def prepare_kernels(arguments, toolchain, selected, chip, variants):
     """Those of --bundles, or compiled here."""
     folder = arguments.bundles or arguments.out / "bundles"
-    toolchain = None
-    if not arguments.bundles:
-        toolchain = Toolchain(arguments.tools, arguments.out)
     kernels = Kernels(toolchain, folder, chip, variants, arguments.dynamic)
     if toolchain:
         progress = Progress(kernels.count(selected))
@@ -366,11 +388,9 @@ def report_failures(data):
 
 
 def command_compile(arguments):
-    selected = problems.select(
-        arguments.problems, arguments.quick, arguments.dtype
-    )
     variants = parse_variants(arguments.variant, arguments.tuning_file)
     toolchain = Toolchain(arguments.tools, arguments.out)
+    selected = select(arguments, toolchain)
     chip = arguments.chip or "sm_89"
     kernels = Kernels(
         toolchain, arguments.out, chip, variants, arguments.dynamic

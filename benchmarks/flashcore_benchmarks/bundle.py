@@ -12,7 +12,6 @@ import pathlib
 
 from .errors import UserError
 
-# Version 3 has counts in grids besides what version 2 has.
 MANIFEST_VERSION = 4
 
 
@@ -38,9 +37,12 @@ class Launch:
 
 
 class Bundle:
-    """A directory written by `flashcore-compile --emit=bundle`."""
+    """A directory written by `flashcore-compile --emit=bundle`. Of several
+    variants `variant` is the one that a device of `device_chip` runs, as the
+    runtime picks it: by its cubin, else the newest whose PTX it runs. Without a
+    chip it is the oldest."""
 
-    def __init__(self, directory):
+    def __init__(self, directory, device_chip=None):
         self.directory = pathlib.Path(directory)
         path = self.directory / "manifest.json"
         try:
@@ -56,14 +58,20 @@ class Bundle:
                 f"{MANIFEST_VERSION}, but got {found[0]} "
                 f"of version {found[1]}; compile the bundle again"
             )
+        self.variant = choose_variant(self.manifest["variants"], device_chip)
 
     @property
     def chip(self):
-        return self.manifest["chip"]
+        return self.variant["chip"]
+
+    @property
+    def ptx(self):
+        """File, size and checksum."""
+        return self.variant["ptx"]
 
     @property
     def kernels(self):
-        return self.manifest["kernels"]
+        return self.variant["kernels"]
 
     @property
     def tensors(self):
@@ -89,7 +97,7 @@ class Bundle:
     def code(self, device_chip):
         """The code for a device, as the runtime takes it: its own cubin, else
         PTX that is not newer than it. Returns a file and its description."""
-        for cubin in self.manifest["cubins"]:
+        for cubin in self.variant["cubins"]:
             if cubin["chip"] == device_chip:
                 return self.directory / cubin["file"], f"cubin {device_chip}"
         if chip_number(device_chip) < chip_number(self.chip):
@@ -97,13 +105,12 @@ class Bundle:
                 f"'{self.directory}' has PTX for {self.chip}, which a device "
                 f"of {device_chip} cannot run; compile with --chip={device_chip}"
             )
-        file = self.manifest["ptx"]["file"]
-        return self.directory / file, f"PTX {self.chip}"
+        return self.directory / self.ptx["file"], f"PTX {self.chip}"
 
     def workspace_bytes(self, dims):
         return sum(
             term["bytes"] * evaluate(term["factors"], dims)
-            for term in self.manifest["workspace"]["bytes"]
+            for term in self.variant["workspace"]["bytes"]
         )
 
     def plan(self, dims, buffers, multiprocessors, workspace=0):
@@ -182,6 +189,19 @@ class Bundle:
             return "i64:0"
         fill = "poison" if spec["role"] == "output" else f"randn:{index + 1}"
         return f"{spec['dtype']}[{','.join(map(str, shape))}]:{fill}"
+
+
+def choose_variant(variants, device_chip):
+    """The variant whose kernels a device runs."""
+    by_age = sorted(variants, key=lambda v: chip_number(v["chip"]))
+    if device_chip is None:
+        return by_age[0]
+    for variant in variants:
+        if any(cubin["chip"] == device_chip for cubin in variant["cubins"]):
+            return variant
+    device = chip_number(device_chip)
+    runnable = [v for v in by_age if chip_number(v["chip"]) <= device]
+    return runnable[-1] if runnable else by_age[0]
 
 
 def chip_number(chip):

@@ -4,6 +4,7 @@ import concurrent.futures
 import os
 import pathlib
 
+from . import given
 from .errors import UserError
 from .toolchain import Refused, attention
 
@@ -48,6 +49,8 @@ class Kernels:
         if self._has_dynamic:
             mask = "causal" if problem.causal else "dense"
             file = f"dynamic-d{problem.head_dim}-{mask}"
+            if problem.group == given.GROUP:
+                file = f"dynamic-{problem.name}"
             yield "flashcore-dynamic", file, problem.mlir(attention, True), []
 
     def paths(self, problem):

@@ -22,6 +22,19 @@ class Problem:
     head_dim: int
     causal: bool
     dtype: str = "f16"
+    # What none of the problems below has, but one that a user gives may have.
+    head_dim_v: int = None  # None is head_dim
+    is_top_left: bool = False  # of causal
+    window: tuple = (None, None)  # keys to the left and right
+    softcap: float = None
+    scale: float = None  # None is 1 / sqrt(head_dim)
+    bias: tuple = None  # its type and axes: ("f32", "1h1k")
+    source: str = None  # MLIR
+
+    def __post_init__(self):
+        # JSON has lists; problems are compared.
+        object.__setattr__(self, "window", tuple(self.window))
+        object.__setattr__(self, "bias", self.bias and tuple(self.bias))
 
     @property
     def shape(self):
@@ -34,22 +47,81 @@ class Problem:
         )
 
     @property
+    def value_dim(self):
+        return self.head_dim_v or self.head_dim
+
+    @property
+    def softmax_scale(self):
+        return self.scale or self.head_dim**-0.5
+
+    @property
+    def has_window(self):
+        return self.window != (None, None)
+
+    @property
     def dims(self):
         names = ("batch", "heads_q", "heads_kv", "seqlen_q", "seqlen_k")
-        head_dims = {"head_dim": self.head_dim, "head_dim_v": self.head_dim}
+        head_dims = {"head_dim": self.head_dim, "head_dim_v": self.value_dim}
         return dict(zip(names, self.shape)) | head_dims
+
+    def bias_shape(self):
+        sizes = (self.batch, self.heads_q, self.seqlen_q, self.seqlen_k)
+        return tuple(
+            1 if axis == "1" else size for axis, size in zip(self.bias[1], sizes)
+        )
+
+    def visible(self, query, key):
+        """Whether the mask shows `key` to `query`: of numbers, or of tensors
+        that broadcast."""
+        place = query + (self.seqlen_k - self.seqlen_q)
+        left, right = self.window
+        shown = key >= 0
+        if self.causal:
+            shown = shown & (key <= (query if self.is_top_left else place))
+        if left is not None:
+            shown = shown & (key >= place - left)
+        if right is not None:
+            shown = shown & (key <= place + right)
+        return shown
+
+    def _count_keys(self, query):
+        """Of those that visible() shows: they are a range."""
+        place = query + self.seqlen_k - self.seqlen_q
+        left, right = self.window
+        first = 0 if left is None else max(0, place - left)
+        last = self.seqlen_k - 1
+        if self.causal:
+            last = min(last, query if self.is_top_left else place)
+        if right is not None:
+            last = min(last, place + right)
+        return max(0, last - first + 1)
+
+    @property
+    def pairs(self):
+        """Of a query and a key that it sees. As FlashAttention counts them:
+        half of all when causal with equal lengths."""
+        pairs = self.seqlen_q * self.seqlen_k
+        if not self.causal and not self.has_window:
+            return pairs
+        if not self.has_window and self.seqlen_q == self.seqlen_k:
+            return pairs / 2
+        return sum(map(self._count_keys, range(self.seqlen_q)))
 
     @property
     def flops(self):
-        """As FlashAttention counts them: half when causal."""
-        pairs = self.seqlen_q * self.seqlen_k / (2 if self.causal else 1)
-        return 4 * self.batch * self.heads_q * pairs * self.head_dim
+        dims = self.head_dim + self.value_dim
+        return 2 * self.batch * self.heads_q * self.pairs * dims
 
     @property
     def tensor_bytes(self):
-        """Of q, k, v and o: what must move once between DRAM and the chip."""
+        """Of the tensors: what must move once between DRAM and the chip."""
         rows = self.heads_q * self.seqlen_q + self.heads_kv * self.seqlen_k
-        return 2 * self.batch * 2 * rows * self.head_dim
+        size = 2 * self.batch * rows * (self.head_dim + self.value_dim)
+        if self.bias:
+            size += math.prod(self.bias_shape()) * (
+                4 if self.bias[0] == "f32" else 2
+            )
+        return size
 
     def describe(self):
         heads = (
@@ -57,16 +129,38 @@ class Problem:
             if self.heads_q == self.heads_kv
             else f"{self.heads_q}/{self.heads_kv}"
         )
-        return (
-            f"B{self.batch} H{heads} S{self.seqlen_q}x{self.seqlen_k} "
-            f"D{self.head_dim} {'causal' if self.causal else 'dense'}"
-        )
+        dims = f"{self.head_dim}"
+        if self.value_dim != self.head_dim:
+            dims += f"/{self.value_dim}"
+        words = [
+            f"B{self.batch} H{heads} S{self.seqlen_q}x{self.seqlen_k} D{dims}"
+        ]
+        words.append("causal" if self.causal else "dense")
+        words += ["top_left"] * self.is_top_left
+        if self.has_window:
+            sides = ("inf" if side is None else side for side in self.window)
+            words.append("window={},{}".format(*sides))
+        words += [f"softcap={self.softcap:g}"] if self.softcap else []
+        words += [f"scale={self.scale:g}"] if self.scale else []
+        words += ["bias={1}:{0}".format(*self.bias)] if self.bias else []
+        return " ".join(words)
 
     def mlir(self, attention, is_dynamic=False):
-        """The kernel's source; a dynamic one knows its head_dim alone."""
-        causal = "bottom_right" if self.causal else "none"
-        shape = None if is_dynamic else self.shape
-        return attention(self.dtype, self.head_dim, causal, shape)
+        """The kernel's source; a dynamic one knows its head dims alone."""
+        if self.source and not is_dynamic:
+            return self.source
+        alignment = "top_left" if self.is_top_left else "bottom_right"
+        return attention(
+            self.dtype,
+            self.head_dim,
+            alignment if self.causal else "none",
+            None if is_dynamic else self.shape,
+            head_dim_v=self.head_dim_v,
+            window=self.window,
+            softcap=self.softcap,
+            scale=self.scale,
+            bias=self.bias,
+        )
 
 
 TOKENS, HIDDEN = 16384, 2048
@@ -122,8 +216,8 @@ QUICK = re.compile(
 
 
 def select(patterns=(), is_quick=False, dtype="f16"):
-    """The problems whose whole name one of the regular expressions matches; a
-    name without its mask stands for both."""
+    """Of the problems here those whose whole name one of the regular
+    expressions matches; a name without its mask stands for both."""
     problems = all_problems(dtype)
     if is_quick:
         problems = [p for p in problems if QUICK.fullmatch(p.name)]

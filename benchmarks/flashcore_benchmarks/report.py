@@ -23,6 +23,7 @@ def write(data, figures=()):
         shown("throughput", _throughput(data)),
         shown("small", _latency(data, "small", "Small problems")),
         shown("grouped", grouped),
+        _given(data),
         shown("roofline", _rooflines(data)),
         _errors(data),
         _conditions(data),
@@ -88,6 +89,7 @@ def _summary_groups():
     yield "16k tokens, all", lambda p: p.group == "throughput"
     yield "small problems", lambda p: p.group == "small"
     yield "prefill and decode", lambda p: p.group == "grouped"
+    yield "given problems", lambda p: p.group == "given"
 
 
 def speedups(entries, ours, peer):
@@ -126,7 +128,7 @@ def _summary(data):
                 and ours in entry["contenders"]
             ]
             if entries:
-                total = sum(map(belongs, all_problems()))
+                total = sum(map(belongs, all_problems())) or len(entries)
                 count = f"{len(entries)} of {total}"
                 rows.append(
                     [ours, title, count, *_summarize(entries, ours, peers)]
@@ -226,10 +228,33 @@ def _latency(data, group, title):
     return f"### {title}: {which}\n\n{body}"
 
 
+def _given(data):
+    """A row a problem: they have little in common."""
+    names, rows = contender_names(data), []
+    for problem, entry in entries(data, "given"):
+        times = {
+            name: f"{contender['us']['median']:.2f}"
+            for name, contender in entry["contenders"].items()
+        }
+        best = min(times.values(), key=float, default=None)
+        cells = [times.get(name, "-") for name in names]
+        rows.append(
+            [
+                problem.name,
+                f"{problem.describe()} {problem.dtype}",
+                *(f"**{cell}**" if cell == best else cell for cell in cells),
+            ]
+        )
+    if not rows:
+        return ""
+    head = ["problem", "what", *names]
+    return f"### Given problems: us\n\n{table(head, rows)}"
+
+
 def _rooflines(data):
     names = contender_names(data)
     rows = []
-    for group in ("small", "throughput", "grouped"):
+    for group in ("small", "throughput", "grouped", "given"):
         for problem, entry in entries(data, group):
             fractions = [
                 entry["contenders"].get(name, {}).get("roofline")

@@ -142,7 +142,12 @@ def problem_of(entry):
 
 
 def describe(problem):
-    return dataclasses.asdict(problem)
+    """As JSON has it, which knows no tuples."""
+    fields = dataclasses.asdict(problem)
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in fields.items()
+    }
 
 
 def passes(error):

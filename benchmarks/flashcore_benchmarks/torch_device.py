@@ -1,7 +1,7 @@
 """The GPU through PyTorch: inputs, references, contenders in CUDA graphs.
 
-The only module that imports torch; bench.py and the tuner see `TorchDevice`
-alone, and their tests a stand-in with the same methods.
+Only this module and its peers import torch; bench.py and the tuner see
+`TorchDevice` alone, and their tests a stand-in with the same methods.
 """
 
 import contextlib
@@ -10,28 +10,23 @@ import statistics
 import warnings
 
 import torch
-from torch.nn import functional
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from . import roofline, rotation
-from .bundle import Buffer, Bundle
+from .bundle import Buffer, Bundle, dense_strides, tensor_shape
 from .cuda_driver import BoundLaunches, Driver, DriverError, Module
 from .errors import ContextLost, UserError, first_line
 from .problems import input_sets
+from .torch_peers import DTYPES, PEERS, Unsupported
 
-DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16}
 # Scores of a part of the rows that a reference holds at once, in bytes.
 _REFERENCE_BYTES = 1 << 30
 # A replay is made this long, so that events and launches cost nothing of it.
 _REPLAY_MS = 5.0
 
 
-class Unsupported(Exception):
-    """A contender that cannot compute a problem; the text says why."""
-
-
 class Inputs:
-    """Some sets of q, k, v for a problem, always the same for a seed."""
+    """Some sets of q, k, v for a problem, always the same for a seed, and one
+    bias for all of them."""
 
     def __init__(self, problem, seed):
         self.problem = problem
@@ -39,18 +34,21 @@ class Inputs:
         generator = torch.Generator("cuda").manual_seed(seed)
         b, hq, hkv, sq, sk = problem.shape
 
-        def draw(heads, rows):
-            return [
-                torch.randn(
-                    (b, heads, rows, problem.head_dim),
-                    generator=generator,
-                    device="cuda",
-                    dtype=DTYPES[problem.dtype],
-                )
-                for _ in range(self.count)
-            ]
+        def draw(shape, dtype):
+            return torch.randn(
+                shape, generator=generator, device="cuda", dtype=DTYPES[dtype]
+            )
 
-        self.q, self.k, self.v = draw(hq, sq), draw(hkv, sk), draw(hkv, sk)
+        def draw_all(heads, rows, dim):
+            shape = (b, heads, rows, dim)
+            return [draw(shape, problem.dtype) for _ in range(self.count)]
+
+        self.q = draw_all(hq, sq, problem.head_dim)
+        self.k = draw_all(hkv, sk, problem.head_dim)
+        self.v = draw_all(hkv, sk, problem.value_dim)
+        self.bias = None
+        if problem.bias:
+            self.bias = draw(problem.bias_shape(), problem.bias[0])
 
     def set(self, i):
         i %= self.count
@@ -71,110 +69,39 @@ class References:
 
 
 def _formula(inputs, dtype):
-    """softmax(scale Q K^T) V of input set 0 with every step in `dtype`, a part
-    of the rows at a time."""
+    """softmax(cap(scale Q K^T) + bias) V of input set 0 with every step in
+    `dtype`, a part of the rows at a time."""
     problem = inputs.problem
     q, k, v = (x.to(dtype) for x in inputs.set(0))
     group = problem.heads_q // problem.heads_kv
-    o = torch.empty_like(q)
+    o = torch.empty((*q.shape[:3], problem.value_dim), dtype=dtype, device="cuda")
     row_bytes = problem.seqlen_k * q.element_size()
     step = max(1, _REFERENCE_BYTES // row_bytes)
     keys = torch.arange(problem.seqlen_k, device="cuda")
+    bias = inputs.bias
+    if bias is not None:
+        bias = bias.expand(*q.shape[:3], problem.seqlen_k)
     for b in range(problem.batch):
         for h in range(problem.heads_q):
             kh, vh = k[b, h // group], v[b, h // group]
             for first in range(0, problem.seqlen_q, step):
                 rows = slice(first, min(first + step, problem.seqlen_q))
-                scores = (q[b, h, rows] * problem.head_dim**-0.5) @ kh.T
-                if problem.causal:
-                    last = torch.arange(rows.start, rows.stop, device="cuda")
-                    last += problem.seqlen_k - problem.seqlen_q
-                    scores.masked_fill_(keys > last[:, None], float("-inf"))
-                o[b, h, rows] = torch.softmax(scores, -1) @ vh
+                scores = (q[b, h, rows] * problem.softmax_scale) @ kh.T
+                if problem.softcap:
+                    scores = torch.tanh(scores / problem.softcap)
+                    scores = scores * problem.softcap
+                if bias is not None:
+                    scores = scores + bias[b, h, rows].to(dtype)
+                if problem.causal or problem.has_window:
+                    queries = torch.arange(rows.start, rows.stop, device="cuda")
+                    shown = problem.visible(queries[:, None], keys)
+                    scores = scores.masked_fill(~shown, float("-inf"))
+                    # The softmax of a row without keys is NaN; its O is 0.
+                    weights = torch.softmax(scores, -1).masked_fill(~shown, 0)
+                else:
+                    weights = torch.softmax(scores, -1)
+                o[b, h, rows] = weights @ vh
     return o
-
-
-def _sdpa(backend):
-    def make(inputs):
-        problem = inputs.problem
-        options = {"is_causal": problem.causal}
-        if problem.heads_q != problem.heads_kv:
-            options["enable_gqa"] = True
-
-        def call(i):
-            with sdpa_kernel(backend):
-                return functional.scaled_dot_product_attention(
-                    *inputs.set(i), **options
-                )
-
-        return call
-
-    return make
-
-
-def _math(inputs):
-    problem = inputs.problem
-    scores = (
-        problem.batch * problem.heads_q * problem.seqlen_q * problem.seqlen_k
-    )
-    if 4 * scores > 4 << 30:
-        raise Unsupported("its scores take more than 4 GiB")
-    return _sdpa(SDPBackend.MATH)(inputs)
-
-
-def _flex(inputs):
-    from torch.nn.attention.flex_attention import (
-        create_block_mask,
-        flex_attention,
-    )
-
-    problem = inputs.problem
-    torch._dynamo.config.recompile_limit = 512
-    mask = None
-    if problem.causal:
-        mask = create_block_mask(
-            lambda b, h, q, k: q + (problem.seqlen_k - problem.seqlen_q) >= k,
-            None,
-            None,
-            problem.seqlen_q,
-            problem.seqlen_k,
-            device="cuda",
-        )
-    compiled = torch.compile(flex_attention, dynamic=False)
-    is_grouped = problem.heads_q != problem.heads_kv
-    return lambda i: compiled(
-        *inputs.set(i), block_mask=mask, enable_gqa=is_grouped
-    )
-
-
-def _flash_attn(module_name):
-    """The flash-attn packages, which take (batch, seqlen, heads, head_dim)."""
-
-    def make(inputs):
-        try:
-            module = __import__(module_name)
-        except ImportError:
-            raise Unsupported(f"the package {module_name} is not installed")
-
-        def call(i):
-            q, k, v = (x.transpose(1, 2) for x in inputs.set(i))
-            o = module.flash_attn_func(q, k, v, causal=inputs.problem.causal)
-            return (o[0] if isinstance(o, tuple) else o).transpose(1, 2)
-
-        return call
-
-    return make
-
-
-PEERS = {
-    "fa2": _sdpa(SDPBackend.FLASH_ATTENTION),
-    "cudnn": _sdpa(SDPBackend.CUDNN_ATTENTION),
-    "efficient": _sdpa(SDPBackend.EFFICIENT_ATTENTION),
-    "math": _math,
-    "flash-attn": _flash_attn("flash_attn"),
-    "flash-attn-3": _flash_attn("flash_attn_interface"),
-    "flex": _flex,
-}
 
 
 class Graph:
@@ -222,6 +149,28 @@ def _stream():
     return torch.cuda.current_stream().cuda_stream
 
 
+def _place(spec, dims, source=None):
+    """A tensor of a bundle with the strides that it fixes, dense otherwise, and
+    the Buffer that kernels find it by. It holds `source`, or NaN."""
+    shape = tensor_shape(spec, dims)
+    strides = [
+        dense if fixed is None else fixed
+        for fixed, dense in zip(spec["strides"], dense_strides(shape))
+    ]
+    offset = spec["offset"] or 0
+    is_dense = strides == dense_strides(shape) and offset == 0
+    if source is not None and is_dense:
+        return source, Buffer(source.data_ptr(), tuple(strides))
+    span = offset + 1 + sum((n - 1) * s for n, s in zip(shape, strides))
+    storage = torch.full(
+        (span,), float("nan"), dtype=DTYPES[spec["dtype"]], device="cuda"
+    )
+    tensor = storage.as_strided(shape, strides, offset)
+    if source is not None:
+        tensor.copy_(source)
+    return tensor, Buffer(storage.data_ptr(), tuple(strides), offset)
+
+
 class FlashCoreCall:
     """A bundle, bound to every input set of a problem."""
 
@@ -232,29 +181,28 @@ class FlashCoreCall:
         dims = bundle.dims(problem.dims)
         size = bundle.workspace_bytes(dims)
         self._workspace = torch.empty(size, dtype=torch.uint8, device="cuda")
-        self.outputs, self._bound = [], []
+        # What kernels read is held as long as they may run.
+        self.outputs, self._held, self._bound = [], [], []
         for i in range(inputs.count):
-            q, k, v = inputs.set(i)
-            o = torch.full_like(q, float("nan"))
-            lse = torch.full(q.shape[:3], float("nan"), device="cuda")
-            tensors = {"q": q, "k": k, "v": v, "o": o, "lse": lse}
-            buffers = {
-                name: Buffer(tensor.data_ptr(), tensor.stride())
-                for name, tensor in tensors.items()
+            sources = dict(zip("qkv", inputs.set(i))) | {"bias": inputs.bias}
+            placed = {
+                name: _place(spec, dims, sources.get(name))
+                for name, spec in bundle.tensors.items()
             }
+            self._held.append(placed)
             launches = bundle.plan(
                 dims,
-                buffers,
+                {name: buffer for name, (_, buffer) in placed.items()},
                 torch.cuda.get_device_properties(0).multi_processor_count,
                 self._workspace.data_ptr(),
             )
             self._bound.append(BoundLaunches(driver, self.module, launches))
-            self.outputs.append((o, lse))
+            self.outputs.append(placed["o"][0])
 
     def __call__(self, i):
         i %= len(self._bound)
         self._bound[i].launch(_stream())
-        return self.outputs[i][0]
+        return self.outputs[i]
 
     def facts(self):
         """What the driver says of the code that runs."""
@@ -341,7 +289,7 @@ class TorchDevice:
         references = References(inputs)
         makers = {
             name: lambda inputs, path=path: FlashCoreCall(
-                self._driver, Bundle(path), inputs, self.chip
+                self._driver, Bundle(path, self.chip), inputs, self.chip
             )
             for name, path in bundles.items()
         }

@@ -6,6 +6,7 @@ default schedule, the best are mutated, and in the end timed again and checked
 on normal and rising inputs. tuning.json is what flashcore-compile takes:
 
   flashcore-tune run --problems 'd64-s4096' --minutes 10
+  flashcore-tune run --shape 'b1 h32/8 s4096 d128 bf16 causal window=1024'
   flashcore-compile attention.mlir --tuning-file=build/tune/tuning.json --explain
 
 A search that was stopped, or that --minutes ended, goes on when the same
@@ -20,7 +21,7 @@ import pathlib
 import sys
 import time
 
-from . import problems, results
+from . import given, problems, results
 from .bench import default_chip
 from .cli import positive_number
 from .errors import UserError
@@ -54,10 +55,11 @@ def parse_arguments(arguments):
         "--problems",
         nargs="+",
         metavar="REGEX",
-        required=True,
+        default=[],
         help="problems by name, with or without -dense or -causal; "
         "flashcore-bench list shows all",
     )
+    given.add_options(run)
     run.add_argument("--dtype", choices=("f16", "bf16"), default="f16")
     run.add_argument(
         "--tools",
@@ -226,6 +228,11 @@ class Tuner:
         state = self.state["problems"].setdefault(
             problem.name, {"problem": results.describe(problem)}
         )
+        if results.problem_of(state) != problem:
+            raise UserError(
+                f"'{self._path}' has another problem of the name "
+                f"'{problem.name}': use --fresh or another --out"
+            )
         search = Search(
             problem,
             evaluator,
@@ -265,13 +272,23 @@ def describe(outcome):
     return f"{100 * outcome['winner']['gain']:+.1f} % over the default{when}"
 
 
+def select(options, toolchain):
+    """The problems of the command line."""
+    if not (options.problems or options.shape or options.mlir):
+        raise UserError("expects --problems, --shape or --mlir, but got none")
+    selected = []
+    if options.problems:
+        selected = problems.select(options.problems, dtype=options.dtype)
+    return selected + given.load(options, toolchain)
+
+
 def command_run(options):
+    toolchain = Toolchain(options.tools, options.out)
+    selected = select(options, toolchain)
     from .tuning.timer import TorchTimer
 
-    selected = problems.select(options.problems, dtype=options.dtype)
     names = [field.name for field in dataclasses.fields(Settings)]
     settings = Settings(**{name: getattr(options, name) for name in names})
-    toolchain = Toolchain(options.tools, options.out)
     tuner = Tuner(
         TorchTimer(),
         toolchain,

@@ -39,11 +39,23 @@ function(add_flashcore_internal_library name)
   flashcore_link(${name} ${ARG_LINK_LIBS})
 endfunction()
 
+# Gives a library the name that its users know, here and in the package:
+# FlashCoreTarget is FlashCore::Target, FCGPUDialect FlashCore::FCGPUDialect.
+function(flashcore_public_name target)
+  string(REGEX REPLACE "^FlashCore" "" name ${target})
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
+  get_target_property(type ${target} TYPE)
+  if(NOT type STREQUAL "MODULE_LIBRARY") # which nothing can link
+    add_library(FlashCore::${name} ALIAS ${target})
+  endif()
+endfunction()
+
 # add_flashcore_library(Name a.cpp b.cpp DEPENDS GenTarget LINK_LIBS X MLIRIR)
 function(add_flashcore_library name)
   add_flashcore_internal_library(${name} ${ARGN})
+  flashcore_public_name(${name})
   target_include_directories(${name} INTERFACE $<INSTALL_INTERFACE:include>)
-  install(TARGETS ${name} EXPORT FlashCoreCompilerTargets)
+  install(TARGETS ${name} EXPORT FlashCoreCompilerTargets COMPONENT Compiler)
 endfunction()
 
 # add_flashcore_tool(name LIBRARY Lib ENTRY function a.cpp LINK_LIBS X)
@@ -56,7 +68,7 @@ function(add_flashcore_tool name)
   add_executable(${name} ${PROJECT_SOURCE_DIR}/tools/ToolMain.cpp)
   target_compile_definitions(${name} PRIVATE FLASHCORE_TOOL_ENTRY=${ARG_ENTRY})
   target_link_libraries(${name} PRIVATE ${ARG_LIBRARY})
-  install(TARGETS ${name})
+  install(TARGETS ${name} COMPONENT Tools)
 endfunction()
 
 # add_flashcore_unittest(Name a.cpp LINK_LIBS X): a GoogleTest binary in ctest.

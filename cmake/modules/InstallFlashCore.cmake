@@ -11,11 +11,17 @@ configure_package_config_file(
 write_basic_package_version_file(
   ${PROJECT_BINARY_DIR}/cmake/FlashCoreConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
-install(FILES
-  ${PROJECT_BINARY_DIR}/cmake/FlashCoreConfig.cmake
-  ${PROJECT_BINARY_DIR}/cmake/FlashCoreConfigVersion.cmake
-  DESTINATION ${_package_dir})
-install(EXPORT FlashCoreRuntimeTargets DESTINATION ${_package_dir})
+# By the components of `cmake --install BUILD --component C`, too; both need
+# these files.
+foreach(_component Runtime Compiler)
+  install(FILES
+    ${PROJECT_BINARY_DIR}/cmake/FlashCoreConfig.cmake
+    ${PROJECT_BINARY_DIR}/cmake/FlashCoreConfigVersion.cmake
+    DESTINATION ${_package_dir} COMPONENT ${_component})
+endforeach()
+install(EXPORT FlashCoreRuntimeTargets NAMESPACE FlashCore::
+  DESTINATION ${_package_dir} COMPONENT Runtime)
 if(PROJECT_NAME STREQUAL "FlashCore")
-  install(EXPORT FlashCoreCompilerTargets DESTINATION ${_package_dir})
+  install(EXPORT FlashCoreCompilerTargets NAMESPACE FlashCore::
+    DESTINATION ${_package_dir} COMPONENT Compiler)
 endif()

@@ -11,6 +11,7 @@
 
 #include "flashcore/Target/Bundle.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
+#include "flashcore/Support/Cleanup.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Support/FileSystem.h"
@@ -18,7 +19,12 @@
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
+#include "llvm/Support/Regex.h"
 #include "llvm/Support/raw_ostream.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <fcntl.h>
 
 using namespace mlir;
 using namespace mlir::flashcore;
@@ -71,21 +77,17 @@ static json::Object describeFile(llvm::StringRef name, llvm::StringRef data) {
                       {"fnv1a64", checksum(data)}};
 }
 
-static json::Value describeResources(const BundleContents &contents,
+static json::Value describeResources(const BundleVariant &variant,
                                      llvm::StringRef kernel) {
-  if (contents.cubins.empty())
+  if (variant.cubins.empty())
     return nullptr;
-  const Cubin &cubin = contents.cubins.front();
+  const Cubin &cubin = variant.cubins.front();
   KernelResources used = cubin.kernels.lookup(kernel);
   return json::Object{{"chip", cubin.chip},
                       {"registers", used.registers},
                       {"spill_stores", used.spillStores},
                       {"spill_loads", used.spillLoads},
                       {"static_shared_memory", used.staticSharedMemory}};
-}
-
-static std::string getCubinName(const Cubin &cubin) {
-  return "kernels." + cubin.chip + ".cubin";
 }
 
 static json::Object describeKernel(const BundleKernel &kernel) {
@@ -102,16 +104,9 @@ static json::Object describeKernel(const BundleKernel &kernel) {
   return result;
 }
 
-/// What it takes to launch the kernels, whatever file they are in: the manifest
-/// has it, and so has a comment in the PTX.
-static json::Object describeLaunch(ArrayRef<BundleKernel> bundleKernels) {
-  DictionaryAttr attention = bundleKernels.front().description;
-  json::Array kernels;
-  for (const BundleKernel &kernel : bundleKernels)
-    kernels.push_back(describeKernel(kernel));
-  json::Value workspace = json::Array();
-  if (Attribute terms = attention.get("workspace"))
-    workspace = toJSON(terms);
+/// What is the same for all schedules of an attention.
+static json::Object describeAttention(ArrayRef<BundleKernel> kernels) {
+  DictionaryAttr attention = kernels.front().description;
   return json::Object{
       {"version", kBundleVersion},
       {"attention",
@@ -121,7 +116,19 @@ static json::Object describeLaunch(ArrayRef<BundleKernel> bundleKernels) {
                     {"window_right", toJSON(attention.get("window_right"))},
                     {"softcap", toJSON(attention.get("softcap"))},
                     {"dims", toJSON(attention.get("dims"))}}},
-      {"tensors", toJSON(attention.get("tensors"))},
+      {"tensors", toJSON(attention.get("tensors"))}};
+}
+
+/// What it takes to launch the kernels of one schedule, in whatever file they
+/// are.
+static json::Object describeLaunch(ArrayRef<BundleKernel> bundleKernels) {
+  json::Array kernels;
+  for (const BundleKernel &kernel : bundleKernels)
+    kernels.push_back(describeKernel(kernel));
+  json::Value workspace = json::Array();
+  if (Attribute terms = bundleKernels.front().description.get("workspace"))
+    workspace = toJSON(terms);
+  return json::Object{
       {"workspace", json::Object{{"bytes", std::move(workspace)}}},
       {"kernels", std::move(kernels)}};
 }
@@ -139,33 +146,64 @@ mlir::flashcore::getBundleKernels(gpu::GPUModuleOp module) {
 std::string mlir::flashcore::getLaunchComment(ArrayRef<BundleKernel> kernels) {
   if (kernels.empty())
     return {};
+  json::Object launch = describeAttention(kernels);
+  for (auto &[key, value] : describeLaunch(kernels))
+    launch[key] = std::move(value);
   // A line: JSON escapes the line ends of names.
   return llvm::formatv("// flashcore-launch: {0}\n",
-                       json::Value(describeLaunch(kernels)));
+                       json::Value(std::move(launch)));
 }
 
-static json::Value buildManifest(const BundleContents &contents) {
+/// Each PTX file has the name of its chip where there are several.
+static std::string getPTXName(ArrayRef<BundleVariant> variants,
+                              const BundleVariant &variant) {
+  return variants.size() == 1 ? "kernels.ptx"
+                              : "kernels." + variant.chip + ".ptx";
+}
+
+static std::string getCubinName(const Cubin &cubin) {
+  return "kernels." + cubin.chip + ".cubin";
+}
+
+/// Whether a bundle, also one of an older version, has files of this name.
+static bool isNameInBundle(llvm::StringRef name) {
+  static const llvm::Regex names(
+      "^(manifest\\.json|kernels(\\.sm_[0-9]+[af]?)?\\.(ptx|cubin))$");
+  return names.match(name);
+}
+
+static json::Value describeVariant(ArrayRef<BundleVariant> variants,
+                                   const BundleVariant &variant) {
   json::Array cubins;
-  for (const Cubin &cubin : contents.cubins) {
+  for (const Cubin &cubin : variant.cubins) {
     json::Object entry = describeFile(getCubinName(cubin), cubin.image);
     entry["chip"] = cubin.chip;
     cubins.push_back(std::move(entry));
   }
   json::Value assembler = nullptr;
-  if (!contents.cubins.empty())
-    assembler = contents.cubins.front().assembler;
-  json::Object manifest = describeLaunch(contents.kernels);
+  if (!variant.cubins.empty())
+    assembler = variant.cubins.front().assembler;
+  json::Object result = describeLaunch(variant.kernels);
+  result["chip"] = variant.chip;
+  result["assembler"] = std::move(assembler);
+  result["ptx"] = describeFile(getPTXName(variants, variant), variant.ptx);
+  result["cubins"] = std::move(cubins);
+  for (auto [kernel, entry] :
+       llvm::zip_equal(variant.kernels, *result.getArray("kernels")))
+    (*entry.getAsObject())["resources"] =
+        describeResources(variant, kernel.name);
+  return result;
+}
+
+static json::Value buildManifest(ArrayRef<BundleVariant> variants) {
+  json::Array described;
+  for (const BundleVariant &variant : variants)
+    described.push_back(describeVariant(variants, variant));
+  json::Object manifest = describeAttention(variants.front().kernels);
   manifest["format"] = kBundleFormat;
   manifest["compiler"] =
       "flashcore " FLASHCORE_VERSION ", LLVM " LLVM_VERSION_STRING;
-  manifest["assembler"] = std::move(assembler);
-  manifest["chip"] = contents.chip;
-  manifest["ptx"] = describeFile("kernels.ptx", contents.ptx);
-  manifest["cubins"] = std::move(cubins);
-  for (auto [kernel, entry] :
-       llvm::zip_equal(contents.kernels, *manifest.getArray("kernels")))
-    (*entry.getAsObject())["resources"] =
-        describeResources(contents, kernel.name);
+  manifest["variants"] = std::move(described);
   return manifest;
 }
 
@@ -175,10 +213,9 @@ static llvm::Error makeError(llvm::StringRef path, const llvm::Twine &text) {
                                  text.str().c_str());
 }
 
-static llvm::Error writeFile(llvm::StringRef directory, llvm::StringRef name,
-                             llvm::StringRef data) {
-  llvm::SmallString<128> path(directory);
-  llvm::sys::path::append(path, name);
+static llvm::Error writeFile(TemporaryDirectory &directory,
+                             llvm::StringRef name, llvm::StringRef data) {
+  std::string path = directory.file(name);
   std::error_code ec;
   llvm::raw_fd_ostream os(path, ec, fs::CD_CreateAlways);
   if (ec)
@@ -197,6 +234,8 @@ static llvm::Error writeFile(llvm::StringRef directory, llvm::StringRef name,
 static bool isBundle(llvm::StringRef directory) {
   llvm::SmallString<128> path(directory);
   llvm::sys::path::append(path, "manifest.json");
+  if (!fs::is_regular_file(path))
+    return false;
   auto buffer = llvm::MemoryBuffer::getFile(path);
   if (!buffer)
     return false;
@@ -210,44 +249,107 @@ static bool isBundle(llvm::StringRef directory) {
 }
 
 /// Writes all files of a bundle into `directory`.
-static llvm::Error writeFiles(llvm::StringRef directory,
-                              const BundleContents &contents) {
-  if (llvm::Error error = writeFile(directory, "kernels.ptx", contents.ptx))
-    return error;
-  for (const Cubin &cubin : contents.cubins)
+static llvm::Error writeFiles(TemporaryDirectory &directory,
+                              ArrayRef<BundleVariant> variants) {
+  for (const BundleVariant &variant : variants) {
     if (llvm::Error error =
-            writeFile(directory, getCubinName(cubin), cubin.image))
+            writeFile(directory, getPTXName(variants, variant), variant.ptx))
       return error;
+    for (const Cubin &cubin : variant.cubins)
+      if (llvm::Error error =
+              writeFile(directory, getCubinName(cubin), cubin.image))
+        return error;
+  }
   std::string text =
-      llvm::formatv("{0:2}", buildManifest(contents)).str() + "\n";
+      llvm::formatv("{0:2}", buildManifest(variants)).str() + "\n";
   return writeFile(directory, "manifest.json", text);
 }
 
-/// Puts `temporary` in the place of `path`. What was there is kept aside until
-/// the new one is in place.
-static llvm::Error replaceDirectory(llvm::StringRef temporary,
-                                    llvm::StringRef path) {
-  llvm::SmallString<128> old;
-  bool exists = fs::exists(path);
-  if (exists) {
-    fs::createUniquePath(path + ".old-%%%%%%%%", old, /*MakeAbsolute=*/false);
-    if (std::error_code ec = fs::rename(path, old))
-      return makeError(path, ec.message());
+/// An error if `directory` may not be replaced by a bundle.
+static llvm::Error checkReplaceable(llvm::StringRef directory) {
+  if (!isBundle(directory))
+    return makeError(directory, "it exists and is not a bundle; remove it or "
+                                "choose another name");
+  std::error_code ec;
+  for (fs::directory_iterator it(directory, ec, /*follow_symlinks=*/false), end;
+       it != end && !ec; it.increment(ec)) {
+    llvm::StringRef name = llvm::sys::path::filename(it->path());
+    if (!isNameInBundle(name) ||
+        fs::get_file_type(it->path(), /*Follow=*/false) !=
+            fs::file_type::regular_file)
+      return makeError(directory, "it holds '" + name +
+                                      "', which is no file of a bundle; move "
+                                      "it away or choose another name");
   }
+  return ec ? makeError(directory, ec.message()) : llvm::Error::success();
+}
+
+/// Removes a bundle and nothing else: never what it does not know.
+static std::error_code removeBundle(llvm::StringRef directory) {
+  std::error_code ec;
+  SmallVector<std::string> files;
+  for (fs::directory_iterator it(directory, ec), end; it != end && !ec;
+       it.increment(ec))
+    if (isNameInBundle(llvm::sys::path::filename(it->path())))
+      files.push_back(it->path());
+  for (const std::string &file : files)
+    fs::remove(file);
+  return ec ? ec : fs::remove(directory);
+}
+
+/// Puts `temporary` in the place of the bundle `path`, and the bundle in that
+/// of `temporary`.
+static std::error_code exchange(llvm::StringRef temporary,
+                                llvm::StringRef path) {
+  std::string from = temporary.str(), to = path.str();
+  if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(),
+                RENAME_EXCHANGE) == 0)
+    return {};
+  if (errno != EINVAL && errno != ENOSYS)
+    return std::error_code(errno, std::generic_category());
+  // A file system or kernel without the exchange: for a moment there is none.
+  llvm::SmallString<128> aside;
+  fs::createUniquePath(path + ".tmp-%%%%%%%%", aside, /*MakeAbsolute=*/false);
+  if (std::error_code ec = fs::rename(path, aside))
+    return ec;
   if (std::error_code ec = fs::rename(temporary, path)) {
-    if (exists)
-      fs::rename(old, path);
-    return makeError(path, ec.message());
+    fs::rename(aside, path);
+    return ec;
   }
-  if (exists)
-    fs::remove_directories(old);
+  return fs::rename(aside, temporary);
+}
+
+/// Puts `temporary` at `path`, which holds a bundle or nothing.
+static llvm::Error moveIntoPlace(llvm::StringRef temporary,
+                                 llvm::StringRef path) {
+  // Another writer may make the one into the other between our two calls.
+  std::error_code ec;
+  for (int attempts = 0; attempts < 100; ++attempts) {
+    ec = fs::rename(temporary, path);
+    if (!ec)
+      return llvm::Error::success();
+    if (ec != std::errc::directory_not_empty && ec != std::errc::file_exists)
+      break;
+    ec = exchange(temporary, path);
+    if (!ec)
+      break;
+    if (ec != std::errc::no_such_file_or_directory)
+      break;
+  }
+  std::error_code removal = removeBundle(temporary);
+  if (ec)
+    return makeError(path, ec.message());
+  if (removal)
+    return makeError(path, "the new bundle is in place, but what was there is "
+                           "left at '" +
+                               temporary + "': " + removal.message());
   return llvm::Error::success();
 }
 
-llvm::Error mlir::flashcore::writeBundle(llvm::StringRef name,
-                                         const BundleContents &contents) {
+llvm::Error mlir::flashcore::writeBundle(llvm::StringRef bundle,
+                                         ArrayRef<BundleVariant> variants) {
   // A link to a bundle stays a link: what it points to is replaced.
-  llvm::SmallString<128> path(name);
+  llvm::SmallString<128> path(bundle);
   while (path.size() > 1 && llvm::sys::path::is_separator(path.back()))
     path.pop_back();
   if (fs::is_symlink_file(path)) {
@@ -256,18 +358,18 @@ llvm::Error mlir::flashcore::writeBundle(llvm::StringRef name,
       return makeError(path, ec.message());
     path = target;
   }
-  if (fs::exists(path) && !isBundle(path))
-    return makeError(path, "it exists and is not a bundle; remove it or choose "
-                           "another name");
-  llvm::SmallString<128> temporary;
-  fs::createUniquePath(path + ".tmp-%%%%%%%%", temporary,
-                       /*MakeAbsolute=*/false);
-  if (std::error_code ec = fs::create_directory(temporary))
-    return makeError(path, ec.message());
-  llvm::Error error = writeFiles(temporary, contents);
-  if (!error)
-    error = replaceDirectory(temporary, path);
-  if (error)
-    fs::remove_directories(temporary);
-  return error;
+  if (fs::exists(path))
+    if (llvm::Error error = checkReplaceable(path))
+      return error;
+  auto temporary = TemporaryDirectory::create((path + ".tmp-").str(),
+                                              /*isPrivate=*/false);
+  if (!temporary)
+    return makeError(path, llvm::toString(temporary.takeError()));
+  if (llvm::Error error = writeFiles(*temporary, variants))
+    return error;
+  // From here on both names are in use, if only for a moment.
+  SignalBlocker blocker;
+  std::string name = temporary->path();
+  temporary->release();
+  return moveIntoPlace(name, path);
 }

@@ -5,8 +5,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Translation to LLVM IR, its passes and the NVPTX backend, in the process. Own
-// code and not upstream's module-to-binary because that one offers neither the
-// pipeline options nor ptxas' report.
+// code and not upstream's gpu-module-to-binary because that one offers neither
+// a choice of passes nor ptxas' report; docs/Embedding.md compares the two.
 //
 //===----------------------------------------------------------------------===//
 
@@ -47,14 +47,36 @@ static void initializeBackend() {
     LLVMInitializeNVPTXTargetInfo();
     LLVMInitializeNVPTXTargetMC();
     LLVMInitializeNVPTXAsmPrinter();
-    // 32-bit shared memory addresses: half the registers for them. The backend
-    // offers this as a command line option only.
-    auto &options = llvm::cl::getRegisteredOptions();
-    auto it = options.find("nvptx-short-ptr");
-    if (it != options.end())
-      static_cast<llvm::cl::opt<bool> *>(it->second)->setValue(true);
   });
 }
+
+namespace {
+/// 32-bit shared memory addresses, half the registers for them, for the target
+/// machines made while this exists. The backend offers it as a command line
+/// option only, which the rest of the process gets back as it was.
+class ShortSharedPointers {
+public:
+  ShortSharedPointers() : lock(mutex) {
+    auto &options = llvm::cl::getRegisteredOptions();
+    auto it = options.find("nvptx-short-ptr");
+    if (it == options.end())
+      return;
+    option = static_cast<llvm::cl::opt<bool> *>(it->second);
+    before = option->getValue();
+    option->setValue(true);
+  }
+  ~ShortSharedPointers() {
+    if (option)
+      option->setValue(before);
+  }
+
+private:
+  static inline std::mutex mutex;
+  std::lock_guard<std::mutex> lock;
+  llvm::cl::opt<bool> *option = nullptr;
+  bool before = false;
+};
+} // namespace
 
 /// What of O3 changes a kernel: it has no calls, no memory of its own and no
 /// loop to unroll or vectorize. The order is O3's, but that expressions are
@@ -109,6 +131,7 @@ createTargetMachine(llvm::Module &module, llvm::StringRef chip,
       llvm::TargetRegistry::lookupTarget(triple, error);
   if (!target)
     return nullptr;
+  ShortSharedPointers guard;
   std::unique_ptr<llvm::TargetMachine> machine(target->createTargetMachine(
       triple, chip, kPTXFeature, llvm::TargetOptions(), std::nullopt,
       std::nullopt, llvm::CodeGenOptLevel::Aggressive));

@@ -4,15 +4,16 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// ptxas is run as a program, with its input and output in temporary files that
-// are gone afterwards whatever happens.
+// ptxas is run as a program, with its input and output in a temporary directory
+// that is gone afterwards, also when a signal ends the process.
 //
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/Target/Ptxas.h"
+#include "flashcore/Support/Cleanup.h"
+#include "flashcore/Support/Process.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -37,8 +38,16 @@ Expected<std::string> mlir::flashcore::findPtxas(StringRef explicitPath,
     return makeError("cannot run ptxas at '{0}': no such program",
                      explicitPath);
   }
-  if (std::optional<std::string> home = sys::Process::GetEnv("CUDA_HOME")) {
-    SmallString<128> path(*home);
+  // An empty variable is none, as for a shell. With a relative one the program
+  // that is run would depend on the directory we are in.
+  std::string home = sys::Process::GetEnv("CUDA_HOME").value_or("");
+  if (!home.empty()) {
+    if (sys::path::is_relative(home))
+      return makeError("expects CUDA_HOME to be an absolute path, but got "
+                       "'{0}'; set it to the directory of the CUDA toolkit, "
+                       "unset it, or pass --ptxas=PATH",
+                       home);
+    SmallString<128> path(home);
     sys::path::append(path, "bin", "ptxas");
     if (sys::fs::can_execute(path))
       return std::string(path);
@@ -91,64 +100,79 @@ StringMap<KernelResources> mlir::flashcore::parsePtxasReport(StringRef report) {
   return kernels;
 }
 
-/// Runs a program and returns what it wrote to both streams.
-static Expected<std::string> run(StringRef program, ArrayRef<StringRef> args) {
-  SmallString<128> logPath;
-  if (std::error_code ec =
-          sys::fs::createTemporaryFile("flashcore", "log", logPath))
-    return makeError("cannot create a temporary file: {0}", ec.message());
-  FileRemover removeLog(logPath);
-  std::optional<StringRef> redirects[] = {StringRef(), StringRef(logPath),
-                                          StringRef(logPath)};
-  SmallVector<StringRef> argv{program};
-  argv.append(args.begin(), args.end());
-  std::string message;
-  int status =
-      sys::ExecuteAndWait(program, argv, std::nullopt, redirects,
-                          /*SecondsToWait=*/0, /*MemoryLimit=*/0, &message);
-  std::string log;
-  if (auto buffer = MemoryBuffer::getFile(logPath))
-    log = (*buffer)->getBuffer().str();
-  if (status != 0)
-    return makeError("'{0}' failed with status {1}{2}{3}\n{4}", program, status,
-                     message.empty() ? "" : ": ", message, log);
-  return log;
+/// Writes the input of ptxas. The disk of temporary files is often a small one.
+static Error writeInput(StringRef path, StringRef ptx) {
+  std::error_code ec;
+  raw_fd_ostream os(path, ec);
+  if (!ec) {
+    os << ptx;
+    os.close();
+    ec = os.error();
+    os.clear_error();
+  }
+  if (ec)
+    return makeError("cannot write '{0}': {1}; set TMPDIR to a directory with "
+                     "room for temporary files",
+                     path, ec.message());
+  return Error::success();
+}
+
+/// Reads the output of ptxas. Some wrappers of it succeed without doing
+/// anything.
+static Expected<std::string> readOutput(StringRef path, StringRef ptxas) {
+  auto image = MemoryBuffer::getFile(path, /*IsText=*/false,
+                                     /*RequiresNullTerminator=*/false);
+  if (!image && image.getError() != std::errc::no_such_file_or_directory)
+    return makeError("cannot read what '{0}' wrote to '{1}': {2}", ptxas, path,
+                     image.getError().message());
+  StringRef contents = image ? (*image)->getBuffer() : "";
+  if (!contents.starts_with("\x7f"
+                            "ELF"))
+    return makeError("'{0}' succeeded, but wrote {1}; check that it is "
+                     "NVIDIA's ptxas, or pass another with --ptxas=PATH",
+                     ptxas,
+                     contents.empty() ? "no machine code"
+                                      : "something that is no cubin");
+  return contents.str();
+}
+
+/// A private directory for the files of one run.
+static Expected<TemporaryDirectory> createWorkDirectory() {
+  SmallString<128> parent;
+  sys::path::system_temp_directory(/*ErasedOnReboot=*/true, parent);
+  SmallString<128> prefix(parent);
+  sys::path::append(prefix, "flashcore-ptxas-");
+  auto directory = TemporaryDirectory::create(prefix, /*isPrivate=*/true);
+  if (!directory)
+    return makeError("cannot create a directory for temporary files in '{0}': "
+                     "{1}; set TMPDIR to a directory that can be written to",
+                     parent, toString(directory.takeError()));
+  return directory;
 }
 
 Expected<Cubin> mlir::flashcore::assemble(StringRef ptxas, StringRef ptx,
                                           StringRef chip) {
-  SmallString<128> input, output;
-  if (std::error_code ec =
-          sys::fs::createTemporaryFile("flashcore", "ptx", input))
-    return makeError("cannot create a temporary file: {0}", ec.message());
-  FileRemover removeInput(input);
-  if (std::error_code ec =
-          sys::fs::createTemporaryFile("flashcore", "cubin", output))
-    return makeError("cannot create a temporary file: {0}", ec.message());
-  FileRemover removeOutput(output);
-  std::error_code ec;
-  raw_fd_ostream os(input, ec);
-  os << ptx;
-  os.close();
-  if (ec || os.has_error())
-    return makeError("cannot write '{0}': {1}", input, ec.message());
-
+  auto directory = createWorkDirectory();
+  if (!directory)
+    return directory.takeError();
+  std::string input = directory->file("kernels.ptx");
+  std::string output = directory->file("kernels.cubin");
+  if (Error error = writeInput(input, ptx))
+    return error;
   std::string arch = ("-arch=" + chip).str();
   Expected<std::string> log =
-      run(ptxas, {"-v", "-O3", arch, input, "-o", output});
+      runProgram(ptxas, {"-v", "-O3", arch, input, "-o", output});
   if (!log)
     return log.takeError();
-  Expected<std::string> version = run(ptxas, {"--version"});
+  Expected<std::string> image = readOutput(output, ptxas);
+  if (!image)
+    return image.takeError();
+  Expected<std::string> version = runProgram(ptxas, {"--version"});
   if (!version)
     return version.takeError();
-  auto image = MemoryBuffer::getFile(output, /*IsText=*/false,
-                                     /*RequiresNullTerminator=*/false);
-  if (!image)
-    return makeError("cannot read what ptxas wrote to '{0}': {1}", output,
-                     image.getError().message());
   Cubin cubin;
   cubin.chip = chip.str();
-  cubin.image = (*image)->getBuffer().str();
+  cubin.image = std::move(*image);
   cubin.kernels = parsePtxasReport(*log);
   SmallVector<StringRef> match;
   cubin.assembler = "ptxas";

@@ -48,6 +48,26 @@ std::string CodeChoice::str() const {
   return (kind == Kind::Cubin ? "cubin " : "PTX ") + image->chip.str();
 }
 
+size_t flashcore::chooseVariant(const std::vector<Bundle> &variants,
+                                std::optional<Chip> device) {
+  size_t oldest = 0;
+  std::optional<size_t> newest;
+  for (size_t i = 0; i < variants.size(); ++i) {
+    Chip chip = variants[i].ptx.chip;
+    if (chip.number < variants[oldest].ptx.chip.number)
+      oldest = i;
+    if (!device)
+      continue;
+    for (const CodeImage &cubin : variants[i].cubins)
+      if (cubin.chip.cubinRunsOn(*device))
+        return i;
+    if (chip.ptxRunsOn(*device) &&
+        (!newest || chip.number > variants[*newest].ptx.chip.number))
+      newest = i;
+  }
+  return newest.value_or(oldest);
+}
+
 StatusOr<CodeChoice> flashcore::chooseCode(const Bundle &bundle, Chip device) {
   for (const CodeImage &cubin : bundle.cubins)
     if (cubin.chip.cubinRunsOn(device))

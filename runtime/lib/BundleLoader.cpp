@@ -18,6 +18,8 @@
 #include <charconv>
 #include <cmath>
 #include <set>
+#include <sys/stat.h>
+#include <tuple>
 
 using namespace flashcore;
 using nlohmann::json;
@@ -65,16 +67,18 @@ static Chip readChip(Field field) {
 }
 
 namespace {
-/// Fills one Bundle. Split from JsonReader, which knows JSON but no schema.
+/// Makes a Bundle of each variant. Split from JsonReader, which knows JSON but
+/// no schema.
 class BundleLoader {
 public:
-  BundleLoader(Bundle &bundle)
-      : bundle(bundle),
-        reader((bundle.directory / "manifest.json").string(),
+  explicit BundleLoader(const std::filesystem::path &directory)
+      : reader((directory / "manifest.json").string(),
                "the file is damaged or was written by another version: compile "
-               "the bundle again with this version's flashcore-compile") {}
+               "the bundle again with this version's flashcore-compile") {
+    bundle.directory = directory;
+  }
 
-  Status load();
+  StatusOr<std::vector<Bundle>> load();
 
 private:
   void readManifest(Field root);
@@ -87,10 +91,14 @@ private:
   ArgumentSpec readArgument(Field field);
   KernelSpec readKernel(Field field);
   CodeImage readImage(Field field, std::optional<Chip> chip);
+  void readVariant(Field field);
   void checkRequiredTensors(Field tensors);
   void checkBias(Field tensors);
 
-  Bundle &bundle;
+  /// What all variants share, and those of its fields that the variant has that
+  /// is read now.
+  Bundle bundle;
+  std::vector<Bundle> variants;
   JsonReader reader;
 };
 } // namespace
@@ -339,9 +347,6 @@ void BundleLoader::readManifest(Field root) {
   if (!reader.ok())
     return;
   bundle.compiler = root["compiler"].string();
-  if (!root["assembler"].isNull())
-    bundle.assembler = root["assembler"].string();
-  bundle.chip = readChip(root["chip"]);
   readAttention(root["attention"]);
   for (Field tensor : root["tensors"].elements())
     bundle.tensors.push_back(readTensor(tensor));
@@ -349,21 +354,38 @@ void BundleLoader::readManifest(Field root) {
     checkRequiredTensors(root["tensors"]);
   if (reader.ok())
     checkBias(root["tensors"]);
-  for (Field term : root["workspace"]["bytes"].elements())
+  const Bundle shared = bundle;
+  for (Field variant : root["variants"].elements()) {
+    bundle = shared;
+    readVariant(variant);
+    variants.push_back(std::move(bundle));
+  }
+  if (variants.empty())
+    root["variants"].refuse("an array of at least one variant");
+}
+
+void BundleLoader::readVariant(Field field) {
+  bundle.chip = readChip(field["chip"]);
+  for (const Bundle &other : variants)
+    if (reader.ok() && other.chip.str() == bundle.chip.str())
+      field["chip"].refuse("a chip that no other variant has");
+  if (!field["assembler"].isNull())
+    bundle.assembler = field["assembler"].string();
+  for (Field term : field["workspace"]["bytes"].elements())
     bundle.workspace.push_back(
         {term["bytes"].integer(), readProduct(term["factors"])});
-  for (Field kernel : root["kernels"].elements())
+  for (Field kernel : field["kernels"].elements())
     bundle.kernels.push_back(readKernel(kernel));
   if (bundle.kernels.empty())
-    root["kernels"].refuse("an array of at least one kernel");
+    field["kernels"].refuse("an array of at least one kernel");
   if (!reader.ok())
     return;
-  bundle.ptx = readImage(root["ptx"], bundle.chip);
-  for (Field cubin : root["cubins"].elements())
+  bundle.ptx = readImage(field["ptx"], bundle.chip);
+  for (Field cubin : field["cubins"].elements())
     bundle.cubins.push_back(readImage(cubin, std::nullopt));
 }
 
-Status BundleLoader::load() {
+StatusOr<std::vector<Bundle>> BundleLoader::load() {
   std::filesystem::path path = bundle.directory / "manifest.json";
   StatusOr<std::string> text = readFile(path);
   if (!text.ok())
@@ -374,14 +396,37 @@ Status BundleLoader::load() {
   if (!document.ok())
     return document.status();
   readManifest(reader.root(*document));
-  return reader.status();
+  if (!reader.ok())
+    return reader.status();
+  return std::move(variants);
 }
 
-StatusOr<Bundle> Bundle::load(const std::filesystem::path &directory) {
-  Bundle bundle;
-  bundle.directory = directory;
-  Status status = BundleLoader(bundle).load();
-  if (!status.ok())
-    return status;
-  return bundle;
+/// Tells a directory from the one that replaces it under the same name. The
+/// time tells one from another that was given the same inode.
+static auto identify(const std::filesystem::path &directory) {
+  struct stat status = {};
+  bool exists = ::stat(directory.c_str(), &status) == 0;
+  return std::tuple(exists, status.st_dev, status.st_ino, status.st_ctim.tv_sec,
+                    status.st_ctim.tv_nsec);
+}
+
+StatusOr<std::vector<Bundle>>
+Bundle::loadVariants(const std::filesystem::path &directory) {
+  // A compiler may put a new bundle in the place of the one that is being read.
+  for (int replacements = 0;; ++replacements) {
+    auto before = identify(directory);
+    StatusOr<std::vector<Bundle>> variants = BundleLoader(directory).load();
+    constexpr int maxReplacements = 100;
+    if (variants.ok() || replacements == maxReplacements ||
+        identify(directory) == before)
+      return variants;
+  }
+}
+
+StatusOr<Bundle> Bundle::load(const std::filesystem::path &directory,
+                              std::optional<Chip> device) {
+  StatusOr<std::vector<Bundle>> variants = loadVariants(directory);
+  if (!variants.ok())
+    return variants.status();
+  return std::move((*variants)[chooseVariant(*variants, device)]);
 }

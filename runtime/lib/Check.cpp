@@ -4,8 +4,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Each comparison yields the largest error and the largest allowed one. A NaN
-// in either fails: every comparison is written so that it is false for a NaN.
+// Each comparison yields the worst error and what was allowed there. A NaN in
+// either fails: every comparison is written so that it is false for a NaN.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,7 +13,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+#include <span>
 
 using namespace flashcore;
 
@@ -33,12 +33,50 @@ static double difference(double actual, double expected) {
   return actual == expected ? 0 : std::abs(actual - expected);
 }
 
-/// Keeps the larger error; a NaN is larger than all.
-static void accumulate(ErrorReport &report, double error, int64_t index) {
-  if (std::isnan(report.error) || error <= report.error)
+/// One element that is compared.
+struct Comparison {
+  int64_t index;
+  double expected, actual, error, allowed;
+};
+
+/// Keeps the element whose error is the larger part of what is allowed; a NaN
+/// is worse than all.
+static void accumulate(ErrorReport &report, const Comparison &element) {
+  bool isFirst = report.elements++ == 0;
+  report.nans += std::isnan(element.actual);
+  report.infinities +=
+      std::isinf(element.actual) && !std::isinf(element.expected);
+  // Multiplied and not divided: 0 of 0 is no NaN. Limits that are not finite
+  // fail whatever the error is.
+  bool isWorse =
+      std::isfinite(element.allowed)
+          ? !(element.error * report.allowed <= report.error * element.allowed)
+          : !(element.error <= report.error);
+  if (!isFirst && (std::isnan(report.error) || !isWorse))
     return;
-  report.error = error;
-  report.worst = index;
+  report.error = element.error;
+  report.allowed = element.allowed;
+  report.worst = element.index;
+  report.expected = element.expected;
+  report.actual = element.actual;
+}
+
+/// The coordinates of packed element `index`.
+static std::vector<int64_t> unpack(int64_t index,
+                                   std::span<const int64_t> sizes) {
+  std::vector<int64_t> at(sizes.size());
+  for (size_t axis = sizes.size(); axis-- > 0; index /= sizes[axis])
+    at[axis] = index % sizes[axis];
+  return at;
+}
+
+/// Fills `at` of a report on a tensor of these sizes.
+static void locate(ErrorReport &report, std::span<const int64_t> sizes) {
+  if (report.elements == 0)
+    return;
+  std::vector<int64_t> at = unpack(report.worst, sizes);
+  std::copy_n(at.begin(), std::min(at.size(), report.at.size()),
+              report.at.begin());
 }
 
 /// Unit roundoff: half the distance from 1 to the next value.
@@ -48,23 +86,65 @@ static double unitRoundoff(DType dtype) {
                                 : 0x1p-24;
 }
 
+/// The distance between neighbours of the type at `value`; 0 where that is not
+/// finite.
+static double stepAt(DType dtype, double value) {
+  struct Format {
+    int digits, leastExponent;
+  };
+  Format format = dtype == DType::F16    ? Format{11, -24}
+                  : dtype == DType::BF16 ? Format{8, -133}
+                                         : Format{24, -149};
+  if (!std::isfinite(value))
+    return 0;
+  int exponent = format.leastExponent;
+  if (value != 0)
+    exponent = std::max(exponent, std::ilogb(value) - format.digits + 1);
+  return std::ldexp(1, exponent);
+}
+
 static ErrorReport compare(const HostTensor &actual,
                            const std::vector<double> &reference,
                            const std::vector<double> &yardstick,
                            double extra = 0) {
-  ErrorReport report, normal;
-  actual.forEach([&](int64_t index, int64_t position) {
-    double error = difference(actual.load(position), reference[index]);
-    double usual = difference(yardstick[index], reference[index]);
-    accumulate(report, error, index);
-    accumulate(normal, usual, index);
-    report.norm += error * error;
+  ErrorReport report;
+  for (size_t i = 0; i < reference.size(); ++i) {
+    double usual = difference(yardstick[i], reference[i]);
+    // Once it is a NaN it stays one.
+    if (!(usual <= report.yardstick) && !std::isnan(report.yardstick))
+      report.yardstick = usual;
     report.yardstickNorm += usual * usual;
+  }
+  double limit = 2 * report.yardstick + slack + extra;
+  report.allowed = limit; // of no elements
+  DType dtype = actual.geometry().dtype;
+  actual.forEach([&](int64_t index, int64_t position) {
+    double value = actual.load(position), expected = reference[index];
+    double error = difference(value, expected);
+    // std::max would drop a NaN.
+    double step = stepAt(dtype, expected);
+    accumulate(report,
+               {index, expected, value, error, step > limit ? step : limit});
+    report.norm += error * error;
   });
-  report.yardstick = normal.error;
+  locate(report, actual.geometry().sizes);
   report.norm = std::sqrt(report.norm);
   report.yardstickNorm = std::sqrt(report.yardstickNorm);
-  report.allowed = 2 * report.yardstick + slack + extra;
+  return report;
+}
+
+/// Counts what is not finite.
+static InputReport examine(const HostTensor &tensor) {
+  InputReport report{tensor.geometry().name, 0, 0, {}};
+  bool isBias = report.name == BiasName;
+  tensor.forEach([&](int64_t index, int64_t position) {
+    double value = tensor.load(position);
+    if (std::isfinite(value) || (isBias && std::isinf(value) && value < 0))
+      return;
+    ++(std::isnan(value) ? report.nans : report.infinities);
+    if (report.first.empty())
+      report.first = unpack(index, tensor.geometry().sizes);
+  });
   return report;
 }
 
@@ -91,8 +171,8 @@ private:
   void compareScores(const Row &row);
   void compareRowSum(const Row &row);
   void compareMean(const Row &row);
-  /// Records `error` as a fraction of `allowed`, which differs from row to row.
-  void record(double error, double allowed, const Row &row, int64_t column);
+  void record(double expected, double actual, double allowed, const Row &row,
+              int64_t column);
 
   const AttentionInputs &inputs;
   TensorView o, lse;
@@ -101,20 +181,14 @@ private:
 };
 } // namespace
 
-void StageCheck::record(double error, double allowed, const Row &row,
-                        int64_t column) {
+void StageCheck::record(double expected, double actual, double allowed,
+                        const Row &row, int64_t column) {
   int64_t index =
       ((row.batch * o.sizes[1] + row.head) * o.sizes[2] + row.query) *
           o.sizes[3] +
       column;
-  // The row that comes closest to its limit, or passes it, is the one shown.
-  bool isWorse = report.allowed == 0 ||
-                 !(error / allowed <= report.error / report.allowed);
-  if (isWorse && !std::isnan(report.error)) {
-    report.error = error;
-    report.allowed = allowed;
-    report.worst = index;
-  }
+  accumulate(report,
+             {index, expected, actual, difference(actual, expected), allowed});
 }
 
 /// With V = identity, O[i][j] is P[i][j], so ln(O) + lse is the score. P and O
@@ -127,7 +201,7 @@ void StageCheck::compareScores(const Row &row) {
   for (int64_t j = 0; j < o.sizes[3]; ++j) {
     double value = o.load(row.batch, row.head, row.query, j);
     if (!row.keys.contains(j)) { // a hidden key, or a column of zeros of V
-      record(difference(value, 0), allowed, row, j);
+      record(0, value, allowed, row, j);
       continue;
     }
     double dot = 0;
@@ -136,7 +210,7 @@ void StageCheck::compareScores(const Row &row) {
              inputs.k.load(row.batch, row.headKV, j, d);
     double bias = loadBias(inputs, row.batch, row.head, row.query, j);
     double score = computeScore(inputs, dot, bias);
-    record(difference(std::log(value) + rowLse, score), allowed, row, j);
+    record(score, std::log(value) + rowLse, allowed, row, j);
   }
 }
 
@@ -149,7 +223,7 @@ void StageCheck::compareRowSum(const Row &row) {
     sum += o.load(row.batch, row.head, row.query, j);
   double count = static_cast<double>(row.keys.count());
   double allowed = 4 * roundoff + count * 0x1p-24;
-  record(difference(sum, count ? 1 : 0), allowed, row, 0);
+  record(count ? 1 : 0, sum, allowed, row, 0);
 }
 
 /// With Q and bias of 0 all visible keys weigh the same, capped or not. P and O
@@ -168,8 +242,7 @@ void StageCheck::compareMean(const Row &row) {
     double meanMagnitude = count ? magnitude / count : 0;
     double allowed = 2 * roundoff * std::abs(mean) +
                      (count + 4) * 0x1p-23 * meanMagnitude + 0x1p-24;
-    record(difference(o.load(row.batch, row.head, row.query, d), mean), allowed,
-           row, d);
+    record(mean, o.load(row.batch, row.head, row.query, d), allowed, row, d);
   }
 }
 
@@ -188,6 +261,7 @@ ErrorReport StageCheck::run(Stage stage) {
         else
           compareMean(row);
       }
+  locate(report, o.sizes);
   return report;
 }
 
@@ -207,7 +281,22 @@ StatusOr<CheckReport> flashcore::checkOutputs(const TensorSet &set, Stage stage,
                          unitRoundoff(inputs.q.dtype));
   if (stage != Stage::All)
     report.stage = StageCheck(set, inputs).run(stage);
+  for (const TensorGeometry &tensor : set.problem().tensors()) {
+    if (tensor.role != TensorSpec::Role::Input)
+      continue;
+    InputReport input = examine(*set.findTensor(tensor.name));
+    if (!input.first.empty())
+      report.inputs.push_back(std::move(input));
+  }
   return report;
+}
+
+/// The directory of a bundle may be a temporary one, and says less.
+static std::string kernelNames(const Bundle &bundle) {
+  std::string names;
+  for (const KernelSpec &kernel : bundle.kernels)
+    names += (names.empty() ? "" : " and ") + kernel.name;
+  return names;
 }
 
 Status flashcore::runOnce(Device &device, LoadedModule &module,
@@ -222,14 +311,21 @@ Status flashcore::runOnce(Device &device, LoadedModule &module,
       return status;
   if (Status status = device.synchronize(); !status.ok())
     return Status::kernelFault(status.message())
-        .note("while running the kernels of " +
-              set.problem().bundle().directory.string() + " for " +
+        .note("while running " + kernelNames(set.problem().bundle()) + " for " +
               set.problem().str());
   return set.download(device);
 }
 
+InputFiller flashcore::randomInputs(uint64_t seed, InputKind kind,
+                                    Stage stage) {
+  return [=](TensorSet &set, uint64_t number) {
+    return set.fillInputs(seed + number, kind, stage);
+  };
+}
+
 StatusOr<Timing> flashcore::timeProblem(Device &device, LoadedModule &module,
-                                        const Problem &problem, uint64_t seed,
+                                        const Problem &problem,
+                                        const InputFiller &fill,
                                         const TimingOptions &options) {
   int64_t bytes = 1;
   for (const TensorGeometry &tensor : problem.tensors())
@@ -242,9 +338,7 @@ StatusOr<Timing> flashcore::timeProblem(Device &device, LoadedModule &module,
     StatusOr<TensorSet> set = TensorSet::create(problem);
     if (!set.ok())
       return set.status();
-    if (Status status = set->fillInputs(seed + static_cast<uint64_t>(i),
-                                        InputKind::Normal, Stage::All);
-        !status.ok())
+    if (Status status = fill(*set, static_cast<uint64_t>(i)); !status.ok())
       return status;
     if (Status status = set->upload(device); !status.ok())
       return status;

@@ -7,13 +7,17 @@
 // The .npy format: "\x93NUMPY", two version bytes, the length of the header,
 // the header (a Python dict literal, padded so that data starts at a multiple
 // of 64), then the elements. Versions 1 to 3 are read, version 1 is written.
+// The host is little endian, as the files are.
 //
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/Runtime/Npy.h"
 #include "flashcore/Runtime/FileUtils.h"
+#include "flashcore/Runtime/Float16.h"
 
+#include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstring>
 
 using namespace flashcore;
@@ -25,6 +29,29 @@ static std::string shapeText(const std::vector<int64_t> &shape) {
   for (size_t i = 0; i < shape.size(); ++i)
     text += (i ? ", " : "") + std::to_string(shape[i]);
   return text + (shape.size() == 1 ? ",)" : ")");
+}
+
+namespace {
+/// An element type of a file. Bits that are integers are not converted.
+struct FileType {
+  std::string_view descr;
+  /// As users call it.
+  std::string_view name;
+  int64_t bytes;
+};
+} // namespace
+
+static constexpr FileType fileTypes[] = {{"<f2", "f16", 2},
+                                         {"<f4", "f32", 4},
+                                         {"<f8", "f64", 8},
+                                         {"<V2", "bf16", 2},
+                                         {"<u2", "u16", 2}};
+
+static const FileType *findType(std::string_view descr) {
+  auto found =
+      std::find_if(std::begin(fileTypes), std::end(fileTypes),
+                   [&](const FileType &type) { return type.descr == descr; });
+  return found == std::end(fileTypes) ? nullptr : found;
 }
 
 /// The text after 'key': in the header, or nullopt.
@@ -65,9 +92,9 @@ static bool parseShape(std::string_view text, std::vector<int64_t> &shape) {
   }
 }
 
-/// Reads the header's three keys into `array`.
+/// Reads the header's three keys into `array` and `isFortran`.
 static Status parseHeader(const std::string &file, std::string_view header,
-                          NpyArray &array) {
+                          NpyArray &array, bool &isFortran) {
   std::optional<std::string_view> descr = findValue(header, "descr");
   std::optional<std::string_view> order = findValue(header, "fortran_order");
   std::optional<std::string_view> shape = findValue(header, "shape");
@@ -78,26 +105,66 @@ static Status parseHeader(const std::string &file, std::string_view header,
                          "and shape, but got '" +
                          std::string(header) + "'");
   array.descr = descr->substr(1, descr->find('\'', 1) - 1);
-  if (array.descr != "<f2" && array.descr != "<f4" && array.descr != "<u2")
+  if (array.descr == "|V2" || array.descr == "bfloat16")
+    array.descr = "<V2";
+  if (!findType(array.descr))
     return Status::error(file +
-                         ": expects elements of type '<f2', '<f4' or "
-                         "'<u2' (bits of bf16), but got '" +
+                         ": expects elements of type '<f2', '<f4', '<f8', or "
+                         "bf16 as '<V2' or '<u2', but got '" +
                          array.descr + "'")
         .note("convert the array with .astype before saving it");
-  if (!order->starts_with("False"))
-    return Status::error(file +
-                         ": expects an array in C order, but got Fortran order")
-        .note("save numpy.ascontiguousarray(array)");
+  isFortran = order->starts_with("True");
   return Status::success();
 }
 
 /// The bytes of the elements; false on overflow.
 static bool dataBytes(const NpyArray &array, int64_t &bytes) {
-  bytes = array.descr == "<f4" ? 4 : 2;
+  bytes = findType(array.descr)->bytes;
   for (int64_t size : array.shape)
     if (__builtin_mul_overflow(bytes, size, &bytes))
       return false;
   return true;
+}
+
+/// Walks the packed order of `shape` and calls `visit` with the position of
+/// each element under `strides`.
+template <typename Visitor>
+static void walk(const std::vector<int64_t> &shape,
+                 const std::vector<int64_t> &strides, Visitor &&visit) {
+  if (std::count(shape.begin(), shape.end(), 0))
+    return;
+  std::vector<int64_t> at(shape.size());
+  int64_t position = 0;
+  while (true) {
+    visit(position);
+    size_t axis = shape.size();
+    for (; axis > 0; --axis) {
+      position += strides[axis - 1];
+      if (++at[axis - 1] < shape[axis - 1])
+        break;
+      position -= strides[axis - 1] * shape[axis - 1];
+      at[axis - 1] = 0;
+    }
+    if (axis == 0)
+      return;
+  }
+}
+
+/// From the first axis as the innermost to the last one.
+static void reverseOrder(NpyArray &array) {
+  size_t bytes = static_cast<size_t>(findType(array.descr)->bytes);
+  std::vector<int64_t> strides;
+  int64_t step = 1;
+  for (int64_t size : array.shape) {
+    strides.push_back(step);
+    step *= size;
+  }
+  std::string data;
+  data.reserve(array.data.size());
+  walk(array.shape, strides, [&](int64_t position) {
+    data.append(array.data, static_cast<size_t>(position) * bytes, bytes);
+  });
+  array.data = std::move(data);
 }
 
 StatusOr<NpyArray> flashcore::readNpy(const std::filesystem::path &path) {
@@ -122,8 +189,9 @@ StatusOr<NpyArray> flashcore::readNpy(const std::filesystem::path &path) {
                          std::to_string(length) +
                          " bytes, but the file ends before its end");
   NpyArray array;
-  if (Status status =
-          parseHeader(file, rest.substr(8 + lengthBytes, length), array);
+  bool isFortran = false;
+  if (Status status = parseHeader(file, rest.substr(8 + lengthBytes, length),
+                                  array, isFortran);
       !status.ok())
     return status;
   rest.remove_prefix(8 + lengthBytes + length);
@@ -134,6 +202,8 @@ StatusOr<NpyArray> flashcore::readNpy(const std::filesystem::path &path) {
                          ", but got " + std::to_string(rest.size()))
         .note("the file is truncated or damaged");
   array.data = rest;
+  if (isFortran)
+    reverseOrder(array);
   return array;
 }
 
@@ -164,43 +234,174 @@ static std::string_view descrOf(DType dtype) {
   return "?";
 }
 
-Status flashcore::readTensor(const std::filesystem::path &path,
-                             HostTensor &tensor) {
-  StatusOr<NpyArray> array = readNpy(path);
-  if (!array.ok())
-    return array.status();
+std::vector<size_t> flashcore::fileAxes(const std::vector<std::string> &axes,
+                                        Layout layout) {
+  std::vector<size_t> order(axes.size());
+  for (size_t axis = 0; axis < axes.size(); ++axis)
+    order[axis] = axis;
+  bool isTransposed = layout == Layout::BSHD && axes.size() == 4 &&
+                      axes[3].starts_with("head_dim");
+  if (isTransposed)
+    std::swap(order[1], order[2]);
+  return order;
+}
+
+/// The positions in a packed array of `shape` for steps along the axes of a
+/// tensor.
+static std::vector<int64_t> stridesOfFile(const std::vector<int64_t> &shape,
+                                          const std::vector<size_t> &fileAxes) {
+  std::vector<int64_t> packed(shape.size(), 1), strides;
+  for (size_t axis = shape.size(); axis-- > 1;)
+    packed[axis - 1] = packed[axis] * shape[axis];
+  for (size_t axis : fileAxes)
+    strides.push_back(packed[axis]);
+  return strides;
+}
+
+static std::vector<int64_t> shapeOfFile(const TensorGeometry &geometry,
+                                        const std::vector<size_t> &fileAxes) {
+  std::vector<int64_t> shape(geometry.sizes.size());
+  for (size_t axis = 0; axis < shape.size(); ++axis)
+    shape[fileAxes[axis]] = geometry.sizes[axis];
+  return shape;
+}
+
+template <typename T> static T loadAs(const char *from) {
+  T value;
+  std::memcpy(&value, from, sizeof(value));
+  return value;
+}
+
+static double loadElement(const FileType &type, const char *from) {
+  if (type.name == "f16")
+    return halfToFloat(loadAs<uint16_t>(from));
+  if (type.name == "bf16")
+    return bfloat16ToFloat(loadAs<uint16_t>(from));
+  return type.name == "f32" ? loadAs<float>(from) : loadAs<double>(from);
+}
+
+/// To f32 so that rounding the result once more to 16 bits is right: an inexact
+/// value gets an odd last bit, which never looks like a tie.
+static float roundToOdd(double value) {
+  float nearest = static_cast<float>(value);
+  if (static_cast<double>(nearest) == value || !std::isfinite(nearest))
+    return nearest;
+  uint32_t bits = std::bit_cast<uint32_t>(nearest);
+  if (bits & 1)
+    return nearest;
+  float other = std::nextafter(
+      nearest, static_cast<double>(nearest) < value ? INFINITY : -INFINITY);
+  return other;
+}
+
+namespace {
+/// Reads elements of a file as those of a tensor.
+class Converter {
+public:
+  Converter(const FileType &type, DType to) : type(type), to(to) {}
+
+  uint32_t convert(const char *from) {
+    double value = loadElement(type, from);
+    float rounded =
+        to == DType::F32 ? static_cast<float>(value) : roundToOdd(value);
+    uint32_t bits = to == DType::F16    ? floatToHalf(rounded)
+                    : to == DType::BF16 ? floatToBfloat16(rounded)
+                                        : std::bit_cast<uint32_t>(rounded);
+    uint32_t infinity = to == DType::F16    ? 0x7c00
+                        : to == DType::BF16 ? 0x7f80
+                                            : 0x7f800000;
+    uint32_t magnitude = to == DType::F32 ? 0x7fffffff : 0x7fff;
+    overflows += std::isfinite(value) && (bits & magnitude) == infinity;
+    return bits;
+  }
+
+  std::string message(const std::string &file) const {
+    std::string text = file + ": converted from " + std::string(type.name) +
+                       " to " + std::string(stringify(to));
+    if (overflows)
+      text += ", in which " + std::to_string(overflows) +
+              (overflows == 1 ? " value is infinite" : " values are infinite");
+    return text;
+  }
+
+private:
+  const FileType &type;
+  DType to;
+  int64_t overflows = 0;
+};
+} // namespace
+
+/// Whether the bits of the file are those of the tensor.
+static bool isSameType(const FileType &type, DType dtype) {
+  return type.name == stringify(dtype) ||
+         (dtype == DType::BF16 && type.descr == "<u2");
+}
+
+Status flashcore::verifyType(const NpyArray &array, const std::string &file,
+                             std::string_view name, DType dtype,
+                             const NpyOptions &options) {
+  const FileType &type = *findType(array.descr);
+  // Integers may be the bits of anything.
+  bool canConvert = type.descr != "<u2";
+  if (isSameType(type, dtype) || (options.convert && canConvert))
+    return Status::success();
+  Status status = Status::error(
+      file + ": expects elements of " + std::string(stringify(dtype)) +
+      " for '" + std::string(name) + "', but got " + std::string(type.name));
+  if (canConvert)
+    status.note("--convert rounds them to " + std::string(stringify(dtype)));
+  return status;
+}
+
+StatusOr<std::string> flashcore::assignTensor(HostTensor &tensor,
+                                              const NpyArray &array,
+                                              const std::string &file,
+                                              const NpyOptions &options) {
   const TensorGeometry &geometry = tensor.geometry();
-  std::string_view descr = descrOf(geometry.dtype);
-  if (array->descr != descr)
-    return Status::error(path.string() + ": expects elements of type '" +
-                         std::string(descr) + "' for '" + geometry.name +
-                         "' of " + std::string(stringify(geometry.dtype)) +
-                         ", but got '" + array->descr + "'");
-  if (array->shape != geometry.sizes)
-    return Status::error(path.string() + ": expects shape " +
-                         shapeText(geometry.sizes) + " for '" + geometry.name +
-                         "', but got " + shapeText(array->shape));
-  int64_t size = byteSize(geometry.dtype);
-  tensor.forEach([&](int64_t index, int64_t position) {
-    uint32_t bits = 0; // the host is little endian, as the file
-    std::memcpy(&bits, array->data.data() + index * size,
-                static_cast<size_t>(size));
-    tensor.storeBits(position, bits);
+  const FileType &type = *findType(array.descr);
+  bool isSame = isSameType(type, geometry.dtype);
+  if (Status status =
+          verifyType(array, file, geometry.name, geometry.dtype, options);
+      !status.ok())
+    return status;
+  std::vector<size_t> axes = fileAxes(geometry.axes, options.layout);
+  std::vector<int64_t> shape = shapeOfFile(geometry, axes);
+  if (array.shape != shape)
+    return Status::error(file + ": expects shape " + shapeText(shape) +
+                         " for '" + geometry.name + "', but got " +
+                         shapeText(array.shape));
+  if (tensor.numElements() == 0)
+    return std::string();
+  Converter converter(type, geometry.dtype);
+  size_t bytes = static_cast<size_t>(byteSize(geometry.dtype));
+  int64_t index = 0;
+  walk(geometry.sizes, stridesOfFile(shape, axes), [&](int64_t position) {
+    const char *from = array.data.data() + position * type.bytes;
+    uint32_t bits = 0;
+    if (isSame)
+      std::memcpy(&bits, from, bytes);
+    else
+      bits = converter.convert(from);
+    tensor.storeBits(tensor.position(index++), bits);
   });
-  return Status::success();
+  return isSame ? std::string() : converter.message(file);
 }
 
 Status flashcore::writeTensor(const std::filesystem::path &path,
-                              const HostTensor &tensor) {
+                              const HostTensor &tensor,
+                              const NpyOptions &options) {
   const TensorGeometry &geometry = tensor.geometry();
+  std::vector<size_t> axes = fileAxes(geometry.axes, options.layout);
   NpyArray array;
   array.descr = descrOf(geometry.dtype);
-  array.shape = geometry.sizes;
-  int64_t size = byteSize(geometry.dtype);
+  array.shape = shapeOfFile(geometry, axes);
+  int64_t size = byteSize(geometry.dtype), index = 0;
   array.data.resize(static_cast<size_t>(tensor.numElements() * size));
-  tensor.forEach([&](int64_t index, int64_t position) {
-    uint32_t bits = tensor.bits(position);
-    std::memcpy(array.data.data() + index * size, &bits,
+  if (array.data.empty())
+    return writeNpy(path, array);
+  walk(geometry.sizes, stridesOfFile(array.shape, axes), [&](int64_t position) {
+    uint32_t bits = tensor.bits(tensor.position(index++));
+    std::memcpy(array.data.data() + position * size, &bits,
                 static_cast<size_t>(size));
   });
   return writeNpy(path, array);

@@ -12,6 +12,11 @@
 
 #include "flashcore/Runtime/FileUtils.h"
 
+#include <atomic>
+#include <cstdio>
+#include <fcntl.h>
+#include <thread>
+
 using namespace flashcore;
 using namespace flashcore::testing;
 using nlohmann::json;
@@ -138,7 +143,8 @@ TEST_F(BundleLoaderTest, readsTheLimitOfAPersistentKernel) {
 
 TEST_F(BundleLoaderTest, refusesWrongLimitsOfPersistentKernels) {
   const std::string start =
-      "manifest.json: expects 'kernels[0].max_blocks_per_sm' to be an integer "
+      "manifest.json: expects 'variants[0].kernels[0].max_blocks_per_sm' to be "
+      "an integer "
       "from 1 to 32, but got ";
   for (const json &limit : {json(0), json(33), json(1.5), json(nullptr)}) {
     json manifest = testManifest();
@@ -204,13 +210,21 @@ TEST_F(BundleLoaderTest, refusesAnotherVersion) {
 
 TEST_F(BundleLoaderTest, refusesEveryMissingKey) {
   const json complete = testManifest();
+  const json nested = withVariants(complete);
   for (const auto &item : complete.items()) {
     json manifest = complete;
     manifest.erase(item.key());
-    EXPECT_EQ(refusal(manifest), "manifest.json: expects the key '" +
+    std::string parent = nested.contains(item.key()) ? "" : "variants[0].";
+    EXPECT_EQ(refusal(manifest), "manifest.json: expects the key '" + parent +
                                      item.key() + "', but there is none" +
                                      remedy);
   }
+  json empty = nested;
+  empty.erase("variants");
+  scratch.write("manifest.json", empty.dump());
+  EXPECT_EQ(load(), "manifest.json: expects the key 'variants', but there is "
+                    "none" +
+                        remedy);
 }
 
 TEST_F(BundleLoaderTest, refusesEveryMissingNestedKey) {
@@ -218,13 +232,13 @@ TEST_F(BundleLoaderTest, refusesEveryMissingNestedKey) {
       {"/attention", "attention"},
       {"/attention/dims", "attention.dims"},
       {"/tensors/0", "tensors[0]"},
-      {"/workspace", "workspace"},
-      {"/kernels/0", "kernels[0]"},
-      {"/kernels/0/grid/0/0", "kernels[0].grid[0][0]"},
-      {"/kernels/0/arguments/6", "kernels[0].arguments[6]"},
-      {"/kernels/0/resources", "kernels[0].resources"},
-      {"/ptx", "ptx"},
-      {"/cubins/0", "cubins[0]"}};
+      {"/workspace", "variants[0].workspace"},
+      {"/kernels/0", "variants[0].kernels[0]"},
+      {"/kernels/0/grid/0/0", "variants[0].kernels[0].grid[0][0]"},
+      {"/kernels/0/arguments/6", "variants[0].kernels[0].arguments[6]"},
+      {"/kernels/0/resources", "variants[0].kernels[0].resources"},
+      {"/ptx", "variants[0].ptx"},
+      {"/cubins/0", "variants[0].cubins[0]"}};
   for (const auto &[parent, path] : parents) {
     json::json_pointer pointer(parent);
     const json complete = testManifest();
@@ -243,10 +257,10 @@ TEST_F(BundleLoaderTest, refusesWrongTypes) {
   EXPECT_EQ(refusal("/compiler", 7),
             "manifest.json: expects 'compiler' to be a string, but got 7" +
                 remedy);
-  EXPECT_EQ(
-      refusal("/kernels", "none"),
-      "manifest.json: expects 'kernels' to be an array, but got \"none\"" +
-          remedy);
+  EXPECT_EQ(refusal("/kernels", "none"),
+            "manifest.json: expects 'variants[0].kernels' to be an array, but "
+            "got \"none\"" +
+                remedy);
   EXPECT_EQ(refusal("/attention/dims/batch", "many"),
             "manifest.json: expects 'attention.dims.batch' to be an integer or "
             "null, but got \"many\"" +
@@ -256,14 +270,16 @@ TEST_F(BundleLoaderTest, refusesWrongTypes) {
             "but got null" +
                 remedy);
   EXPECT_EQ(refusal("/ptx/bytes", 12.5),
-            "manifest.json: expects 'ptx.bytes' to be an integer of at least "
+            "manifest.json: expects 'variants[0].ptx.bytes' to be an integer "
+            "of at least "
             "0, but got 12.5" +
                 remedy);
 }
 
 TEST_F(BundleLoaderTest, refusesWrongValues) {
   EXPECT_EQ(refusal("/chip", "ampere"),
-            "manifest.json: expects 'chip' to be a chip name such as 'sm_89' "
+            "manifest.json: expects 'variants[0].chip' to be a chip name such "
+            "as 'sm_89' "
             "or 'sm_90a', but got \"ampere\"" +
                 remedy);
   EXPECT_EQ(refusal("/attention/causal", "yes"),
@@ -279,19 +295,23 @@ TEST_F(BundleLoaderTest, refusesWrongValues) {
             "at least 0, but got -1" +
                 remedy);
   EXPECT_EQ(refusal("/kernels/0/block/0", 2048),
-            "manifest.json: expects 'kernels[0].block[0]' to be an integer "
+            "manifest.json: expects 'variants[0].kernels[0].block[0]' to be an "
+            "integer "
             "from 1 to 1024, but got 2048" +
                 remedy);
   EXPECT_EQ(refusal("/kernels/0/grid/0/0/tile", 0),
-            "manifest.json: expects 'kernels[0].grid[0][0].tile' to be an "
+            "manifest.json: expects 'variants[0].kernels[0].grid[0][0].tile' "
+            "to be an "
             "integer of at least 1, but got 0" +
                 remedy);
   EXPECT_EQ(refusal("/kernels/0/grid/0/0", {{"count", 0}}),
-            "manifest.json: expects 'kernels[0].grid[0][0].count' to be an "
+            "manifest.json: expects 'variants[0].kernels[0].grid[0][0].count' "
+            "to be an "
             "integer of at least 1, but got 0" +
                 remedy);
   EXPECT_EQ(refusal("/kernels/0/arguments/6/axis", 4),
-            "manifest.json: expects 'kernels[0].arguments[6].axis' to be an "
+            "manifest.json: expects 'variants[0].kernels[0].arguments[6].axis' "
+            "to be an "
             "integer from 0 to 3, but got 4" +
                 remedy);
   EXPECT_EQ(refusal("/tensors/0/alignment", 24),
@@ -387,11 +407,13 @@ TEST_F(BundleLoaderTest, onlyABiasHasBroadcastAxes) {
 
 TEST_F(BundleLoaderTest, refusesWrongLengths) {
   EXPECT_EQ(refusal("/kernels/0/grid", json::array()),
-            "manifest.json: expects 'kernels[0].grid' to be an array of 3 "
+            "manifest.json: expects 'variants[0].kernels[0].grid' to be an "
+            "array of 3 "
             "elements, but got an array of 0 elements" +
                 remedy);
   EXPECT_EQ(refusal("/kernels/0/block", json::array({1})),
-            "manifest.json: expects 'kernels[0].block' to be an array of 3 "
+            "manifest.json: expects 'variants[0].kernels[0].block' to be an "
+            "array of 3 "
             "elements, but got an array of 1 elements" +
                 remedy);
   EXPECT_EQ(refusal("/tensors/4/strides", json::array({1})),
@@ -399,7 +421,8 @@ TEST_F(BundleLoaderTest, refusesWrongLengths) {
             "elements, one an axis, but got an array of 1 elements" +
                 remedy);
   EXPECT_EQ(refusal("/kernels", json::array()),
-            "manifest.json: expects 'kernels' to be an array of at least one "
+            "manifest.json: expects 'variants[0].kernels' to be an array of at "
+            "least one "
             "kernel, but got an array of 0 elements" +
                 remedy);
 }
@@ -408,28 +431,33 @@ TEST_F(BundleLoaderTest, refusesUnknownNames) {
   const std::string dims =
       "the name of a size in 'attention.dims' (batch, head_dim, head_dim_v, "
       "heads_kv, heads_q, seqlen_k, seqlen_q)";
-  EXPECT_EQ(refusal("/kernels/0/grid/0/0/dim", "rows"),
-            "manifest.json: expects 'kernels[0].grid[0][0].dim' to be " + dims +
-                ", but got \"rows\"" + remedy);
+  EXPECT_EQ(
+      refusal("/kernels/0/grid/0/0/dim", "rows"),
+      "manifest.json: expects 'variants[0].kernels[0].grid[0][0].dim' to be " +
+          dims + ", but got \"rows\"" + remedy);
   EXPECT_EQ(refusal("/tensors/0/axes/1", "heads"),
             "manifest.json: expects 'tensors[0].axes[1]' to be " + dims +
                 ", but got \"heads\"" + remedy);
   EXPECT_EQ(refusal("/kernels/0/arguments/5/dim", "n"),
-            "manifest.json: expects 'kernels[0].arguments[5].dim' to be " +
+            "manifest.json: expects 'variants[0].kernels[0].arguments[5].dim' "
+            "to be " +
                 dims + ", but got \"n\"" + remedy);
   EXPECT_EQ(
       refusal("/workspace/bytes",
               {{{"bytes", 4}, {"factors", {{{"dim", "n"}, {"tile", 1}}}}}}),
-      "manifest.json: expects 'workspace.bytes[0].factors[0].dim' to be " +
+      "manifest.json: expects 'variants[0].workspace.bytes[0].factors[0].dim' "
+      "to be " +
           dims + ", but got \"n\"" + remedy);
   EXPECT_EQ(refusal("/kernels/0/arguments/0/tensor", "x"),
-            "manifest.json: expects 'kernels[0].arguments[0].tensor' to be the "
+            "manifest.json: expects "
+            "'variants[0].kernels[0].arguments[0].tensor' to be the "
             "name of a tensor in 'tensors' (q, k, v, o, lse), but got \"x\"" +
                 remedy);
-  EXPECT_EQ(refusal("/kernels/0/arguments/0/kind", "scalar"),
-            "manifest.json: expects 'kernels[0].arguments[0].kind' to be "
-            "'pointer' or 'size' or 'stride' or 'offset', but got \"scalar\"" +
-                remedy);
+  EXPECT_EQ(
+      refusal("/kernels/0/arguments/0/kind", "scalar"),
+      "manifest.json: expects 'variants[0].kernels[0].arguments[0].kind' to be "
+      "'pointer' or 'size' or 'stride' or 'offset', but got \"scalar\"" +
+          remedy);
 }
 
 TEST_F(BundleLoaderTest, refusesTensorsThatMakeNoAttention) {
@@ -454,7 +482,8 @@ TEST_F(BundleLoaderTest, refusesTensorsThatMakeNoAttention) {
 
 TEST_F(BundleLoaderTest, refusesAFileOutsideTheBundle) {
   EXPECT_EQ(refusal("/ptx/file", "../kernels.ptx"),
-            "manifest.json: expects 'ptx.file' to be the name of a file in the "
+            "manifest.json: expects 'variants[0].ptx.file' to be the name of a "
+            "file in the "
             "bundle, but got \"../kernels.ptx\"" +
                 remedy);
 }
@@ -483,7 +512,8 @@ TEST_F(BundleLoaderTest, refusesAChangedFile) {
 
 TEST_F(BundleLoaderTest, refusesAMalformedChecksum) {
   EXPECT_EQ(refusal("/ptx/fnv1a64", "12"),
-            "manifest.json: expects 'ptx.fnv1a64' to be 16 hexadecimal digits, "
+            "manifest.json: expects 'variants[0].ptx.fnv1a64' to be 16 "
+            "hexadecimal digits, "
             "but got \"12\"" +
                 remedy);
 }
@@ -501,6 +531,95 @@ TEST(ChipTest, parsesNamesAndRefusesOthers) {
     EXPECT_EQ(text(parseChip(name)),
               "expects a chip name such as 'sm_89' or 'sm_90a', but got '" +
                   std::string(name) + "'");
+}
+
+/// Variants for sm_80 with a cubin for sm_86, and for sm_90.
+static json twoVariants() {
+  json manifest = withVariants(testManifest());
+  manifest["variants"][0]["cubins"][0]["chip"] = "sm_86";
+  json newer = manifest["variants"][0];
+  newer["chip"] = "sm_90";
+  newer["cubins"] = json::array();
+  newer["assembler"] = nullptr;
+  newer["kernels"][0]["name"] = "attention_sm_90";
+  newer["kernels"][0]["resources"] = nullptr;
+  newer["workspace"]["bytes"] = {{{"bytes", 4}, {"factors", json::array()}}};
+  manifest["variants"].push_back(newer);
+  return manifest;
+}
+
+TEST_F(BundleLoaderTest, keepsTheVariantOfTheDevice) {
+  writeBundle(scratch.path(), twoVariants());
+  auto chipFor = [&](std::optional<Chip> device) {
+    return Bundle::load(scratch.path(), device)->chip.str();
+  };
+  EXPECT_EQ(chipFor(Chip{90, 0}), "sm_90");
+  EXPECT_EQ(chipFor(Chip{120, 0}), "sm_90");
+  EXPECT_EQ(chipFor(Chip{89, 0}), "sm_80");
+  EXPECT_EQ(chipFor(Chip{86, 0}), "sm_80"); // for its cubin
+  // What runs wherever any variant does, and what no error can name better.
+  EXPECT_EQ(chipFor(std::nullopt), "sm_80");
+  EXPECT_EQ(chipFor(Chip{75, 0}), "sm_80");
+}
+
+TEST_F(BundleLoaderTest, prefersACubinToANewerVariant) {
+  json manifest = twoVariants();
+  manifest["variants"][0]["cubins"][0]["chip"] = "sm_100";
+  writeBundle(scratch.path(), manifest);
+  EXPECT_EQ(Bundle::load(scratch.path(), Chip{100, 0})->chip.str(), "sm_80");
+}
+
+TEST_F(BundleLoaderTest, variantsShareAllButCodeAndLaunches) {
+  writeBundle(scratch.path(), twoVariants());
+  std::vector<Bundle> variants = *Bundle::loadVariants(scratch.path());
+  ASSERT_EQ(variants.size(), 2u);
+  EXPECT_EQ(variants[0].tensors.size(), variants[1].tensors.size());
+  EXPECT_EQ(variants[1].attention.softmaxScale, 0.25);
+  EXPECT_EQ(variants[0].kernels[0].name, "attention");
+  EXPECT_EQ(variants[1].kernels[0].name, "attention_sm_90");
+  EXPECT_TRUE(variants[0].workspace.empty());
+  EXPECT_EQ(variants[1].workspace.size(), 1u);
+  EXPECT_EQ(variants[0].cubins.size(), 1u);
+  EXPECT_TRUE(variants[1].cubins.empty());
+  EXPECT_EQ(variants[1].assembler, std::nullopt);
+}
+
+TEST_F(BundleLoaderTest, refusesVariantsOfOneChip) {
+  json manifest = twoVariants();
+  manifest["variants"][1]["chip"] = "sm_80";
+  EXPECT_EQ(refusal(manifest),
+            "manifest.json: expects 'variants[1].chip' to be a chip that no "
+            "other variant has, but got \"sm_80\"" +
+                remedy);
+  manifest["variants"] = json::array();
+  EXPECT_EQ(refusal(manifest),
+            "manifest.json: expects 'variants' to be an array of at least one "
+            "variant, but got an array of 0 elements" +
+                remedy);
+}
+
+// A second bundle takes the place of the first while it is read. What no reader
+// can see is a bundle that is missing or of two parts.
+TEST_F(BundleLoaderTest, readsABundleThatIsReplacedMeanwhile) {
+  namespace fs = std::filesystem;
+  std::atomic<bool> stop = false;
+  json manifest = testManifest();
+  fs::path path = scratch.path() / "a.fcb";
+  writeBundle(path, manifest);
+  std::thread writer([&] {
+    for (int i = 0; !stop; ++i) {
+      fs::path next = scratch.path() / ("next" + std::to_string(i));
+      writeBundle(next, manifest);
+      ASSERT_EQ(renameat2(AT_FDCWD, next.c_str(), AT_FDCWD, path.c_str(),
+                          RENAME_EXCHANGE),
+                0);
+      fs::remove_all(next);
+    }
+  });
+  for (int i = 0; i < 300; ++i)
+    ASSERT_EQ(text(Bundle::load(path)), "");
+  stop = true;
+  writer.join();
 }
 
 TEST(ChooseCodeTest, prefersTheCubinAndFallsBackToPtx) {

@@ -155,6 +155,155 @@ TEST(CheckTest, neitherNaNNorAnInfiniteLimitPasses) {
   EXPECT_FALSE((ErrorReport{std::nextafter(1.0, 2.0), 1, 0}.pass()));
 }
 
+TEST(CheckTest, theWorstElementIsNamed) {
+  ErrorReport o = run(Mistake::WrongValue, staticManifest()).report.o;
+  EXPECT_EQ(o.at, (std::array<int64_t, 4>{0, 0, 0, 5}));
+  EXPECT_NEAR(o.actual - o.expected, 1, 1e-2);
+  EXPECT_DOUBLE_EQ(o.error, std::abs(o.actual - o.expected));
+  EXPECT_EQ(o.elements, 2 * 32 * 16);
+  EXPECT_EQ(o.nans, 0);
+
+  ErrorReport lse = *run(Mistake::WrongLse, staticManifest()).report.lse;
+  EXPECT_EQ(lse.at, (std::array<int64_t, 4>{0, 0, 3, 0}));
+  EXPECT_NEAR(lse.actual - lse.expected, 1, 1e-5);
+
+  ErrorReport nan = run(Mistake::NotANumber, staticManifest()).report.o;
+  EXPECT_TRUE(std::isnan(nan.actual));
+  EXPECT_EQ(nan.at, (std::array<int64_t, 4>{0, 0, 0, 5}));
+  EXPECT_EQ(nan.nans, 1);
+  EXPECT_EQ(nan.infinities, 0);
+
+  // Of a stage, too: here the mean of a column of V is 10 % too large.
+  ErrorReport stage =
+      *run(Mistake::ScaleOutputs, staticManifest(), Stage::PV).report.stage;
+  EXPECT_DOUBLE_EQ(stage.actual, stage.expected + (stage.actual > stage.expected
+                                                       ? stage.error
+                                                       : -stage.error));
+  EXPECT_EQ(stage.worst, (stage.at[1] * 32 + stage.at[2]) * 16 + stage.at[3]);
+}
+
+namespace {
+/// One query and one key of one head, so that O is V and LSE the score: what
+/// the reference and the formula in the input precision both compute exactly.
+class HandMadeTest : public ::testing::Test {
+protected:
+  HandMadeTest() {
+    manifest = staticManifest(1, 1);
+    bundle.emplace(loadTestBundle(manifest));
+    problem.emplace(*Problem::create(*bundle, {}));
+    set.emplace(std::move(*TensorSet::create(*problem)));
+    for (const char *name : {"q", "k"})
+      fill(name, 1);
+  }
+  void fill(const char *name, float value) {
+    HostTensor &tensor = set->tensor(name);
+    tensor.forEach(
+        [&](int64_t, int64_t position) { tensor.store(position, value); });
+  }
+  void setBits(const char *name, int64_t index, uint32_t bits) {
+    HostTensor &tensor = set->tensor(name);
+    tensor.storeBits(tensor.position(index), bits);
+  }
+  CheckReport check() {
+    StatusOr<CheckReport> report = checkOutputs(*set, Stage::All);
+    EXPECT_EQ(text(report), "");
+    return *report;
+  }
+
+  nlohmann::json manifest;
+  std::optional<Bundle> bundle;
+  std::optional<Problem> problem;
+  std::optional<TensorSet> set;
+};
+} // namespace
+
+TEST_F(HandMadeTest, oneStepOfTheOutputIsAllowed) {
+  // 16 * 1 * scale 0.25 is the score. In f16 1000 has the step 0.5.
+  fill("v", 1000);
+  fill("o", 1000);
+  fill("lse", 4);
+  CheckReport exact = check();
+  EXPECT_TRUE(exact.pass());
+  EXPECT_EQ(exact.o.yardstick, 0);
+  EXPECT_EQ(exact.o.allowed, 0.5);
+  EXPECT_EQ(exact.o.expected, 1000);
+  for (float off : {999.5f, 1000.5f}) {
+    setBits("o", 3, 0);
+    set->tensor("o").store(set->tensor("o").position(3), off);
+    CheckReport near = check();
+    EXPECT_TRUE(near.pass()) << off;
+    EXPECT_EQ(near.o.error, 0.5);
+    EXPECT_EQ(near.o.worst, 3);
+  }
+  set->tensor("o").store(set->tensor("o").position(3), 1001);
+  CheckReport far = check();
+  EXPECT_FALSE(far.pass());
+  EXPECT_EQ(far.o.error, 1);
+  EXPECT_EQ(far.o.allowed, 0.5);
+  EXPECT_EQ(far.o.actual, 1001);
+}
+
+TEST_F(HandMadeTest, smallValuesKeepTheSlack) {
+  fill("v", 0.001f);
+  fill("o", 0.001f);
+  fill("lse", 4);
+  EXPECT_EQ(check().o.allowed, 1e-5);
+}
+
+TEST_F(HandMadeTest, theWorstElementIsTheOneFurthestBeyondItsLimit) {
+  // 2 off where 0.5 is allowed is worse than 4 off where 4 is.
+  fill("v", 1000);
+  fill("o", 1000);
+  fill("lse", 4);
+  HostTensor &v = set->tensor("v"), &o = set->tensor("o");
+  v.store(v.position(7), 8000);
+  o.store(o.position(7), 8004);
+  o.store(o.position(2), 1002);
+  ErrorReport report = check().o;
+  EXPECT_EQ(report.worst, 2);
+  EXPECT_EQ(report.error, 2);
+  EXPECT_EQ(report.allowed, 0.5);
+}
+
+TEST_F(HandMadeTest, countsWhatIsNotFinite) {
+  fill("v", 1);
+  fill("o", 1);
+  fill("lse", 4);
+  setBits("o", 4, 0x7c00); // inf
+  setBits("o", 6, 0x7e00); // NaN
+  setBits("o", 7, 0x7e00);
+  CheckReport report = check();
+  EXPECT_EQ(report.o.nans, 2);
+  EXPECT_EQ(report.o.infinities, 1);
+  EXPECT_EQ(report.o.elements, 32);
+  EXPECT_EQ(report.o.worst, 6);
+  EXPECT_TRUE(report.inputs.empty());
+}
+
+TEST_F(HandMadeTest, namesInputsThatAreNotFinite) {
+  fill("v", 1);
+  fill("o", 1);
+  fill("lse", 4);
+  setBits("k", 17, 0x7e00);
+  setBits("k", 18, 0xfc00);
+  setBits("k", 19, 0x7c00);
+  CheckReport report = check();
+  EXPECT_FALSE(report.pass());
+  ASSERT_EQ(report.inputs.size(), 1u);
+  EXPECT_EQ(report.inputs[0].name, "k");
+  EXPECT_EQ(report.inputs[0].nans, 1);
+  EXPECT_EQ(report.inputs[0].infinities, 2);
+  EXPECT_EQ(report.inputs[0].first, (std::vector<int64_t>{0, 1, 0, 1}));
+}
+
+TEST(CheckTest, aBiasThatHidesKeysIsFinite) {
+  nlohmann::json manifest = staticManifest(64, 1);
+  addBias(manifest);
+  CheckReport report =
+      run(Mistake::None, manifest, Stage::All, InputKind::Rising).report;
+  EXPECT_TRUE(report.inputs.empty());
+}
+
 TEST(CheckTest, findsUnwrittenElements) {
   Outcome outcome = run(Mistake::Unwritten, staticManifest());
   EXPECT_EQ(text(outcome.status),
@@ -179,8 +328,7 @@ TEST(CheckTest, aCrashIsAKernelFault) {
   Outcome outcome = run(Mistake::Crash, staticManifest());
   EXPECT_EQ(text(outcome.status),
             "the host device crashed\n"
-            "  note: while running the kernels of test.fcb for B1 H2/2 32x48 "
-            "D16 f16");
+            "  note: while running attention for B1 H2/2 32x48 D16 f16");
   EXPECT_TRUE(outcome.status.isKernelFault());
 }
 
@@ -247,7 +395,8 @@ TEST(CheckTest, timesOverEightSmallSets) {
   Bundle bundle = loadTestBundle(staticManifest());
   StatusOr<std::unique_ptr<LoadedModule>> module = device.load(bundle);
   StatusOr<Problem> problem = Problem::create(bundle, {});
-  StatusOr<Timing> timing = timeProblem(device, **module, *problem, 1, {});
+  StatusOr<Timing> timing =
+      timeProblem(device, **module, *problem, randomInputs(1), {});
   ASSERT_EQ(text(timing), "");
   EXPECT_EQ(device.timedSets, 8u);
   EXPECT_EQ(timing->replays, 15);

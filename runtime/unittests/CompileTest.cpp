@@ -20,6 +20,10 @@ using namespace flashcore::testing;
 namespace {
 class CompileTest : public ::testing::Test {
 protected:
+  static Source file(const std::string &path) {
+    return {Source::Kind::File, path};
+  }
+
   /// A compiler that is a shell script.
   std::filesystem::path script(const std::string &body,
                                const std::string &name = "fc") {
@@ -35,8 +39,8 @@ protected:
 
 TEST_F(CompileTest, passesInputOutputAndArguments) {
   std::string log = scratch.file("log");
-  EXPECT_EQ(text(compile(script("echo \"$@\" >" + log), "a b.mlir", "out.fcb",
-                         {"--chip=sm_90", "-x"})),
+  EXPECT_EQ(text(compile(script("echo \"$@\" >" + log), file("a b.mlir"),
+                         "out.fcb", {"--chip=sm_90", "-x"})),
             "");
   EXPECT_EQ(*readFile(log),
             "a b.mlir --emit=bundle -o out.fcb --chip=sm_90 -x\n");
@@ -44,27 +48,44 @@ TEST_F(CompileTest, passesInputOutputAndArguments) {
 
 TEST_F(CompileTest, givesTheMultiCallExecutableItsSubcommand) {
   std::string log = scratch.file("log");
-  EXPECT_EQ(text(compile(script("echo \"$@\" >" + log, "flashcore"), "a.mlir",
-                         "a.fcb", {"-x"})),
+  EXPECT_EQ(text(compile(script("echo \"$@\" >" + log, "flashcore"),
+                         file("a.mlir"), "a.fcb", {"-x"})),
             "");
   EXPECT_EQ(*readFile(log), "compile a.mlir --emit=bundle -o a.fcb -x\n");
 }
 
 TEST_F(CompileTest, reportsTheExitCode) {
   std::filesystem::path compiler = script("exit 3");
-  EXPECT_EQ(text(compile(compiler, "a.mlir", "a.fcb", {"-x"})),
+  EXPECT_EQ(text(compile(compiler, file("a.mlir"), "a.fcb", {"-x"})),
             "compiling a.mlir failed with exit code 3\n"
             "  note: the command was: " +
                 compiler.string() + " a.mlir --emit=bundle -o a.fcb -x");
 }
 
+TEST_F(CompileTest, handsAShapeToTheCompiler) {
+  std::string log = scratch.file("log");
+  Source shape = {Source::Kind::Shape, "b1 h32/8 causal"};
+  EXPECT_EQ(
+      text(compile(script("for i in \"$@\"; do echo \"$i\"; done >" + log),
+                   shape, "out.fcb", {"-x"})),
+      "");
+  EXPECT_EQ(*readFile(log),
+            "--shape=b1 h32/8 causal\n--emit=bundle\n-o\nout.fcb\n-x\n");
+  std::filesystem::path compiler = script("exit 2");
+  EXPECT_EQ(text(compile(compiler, {Source::Kind::Shape, "it's"}, "a.fcb", {})),
+            "compiling --shape 'it'\\''s' failed with exit code 2\n"
+            "  note: the command was: " +
+                compiler.string() +
+                " '--shape=it'\\''s' --emit=bundle -o a.fcb");
+}
+
 TEST_F(CompileTest, reportsASignal) {
-  EXPECT_TRUE(text(compile(script("kill -9 $$"), "a.mlir", "a.fcb", {}))
+  EXPECT_TRUE(text(compile(script("kill -9 $$"), file("a.mlir"), "a.fcb", {}))
                   .starts_with("compiling a.mlir failed with signal 9\n"));
 }
 
 TEST_F(CompileTest, reportsAMissingCompiler) {
-  EXPECT_EQ(text(compile("/nonexistent/fc", "a.mlir", "a.fcb", {})),
+  EXPECT_EQ(text(compile("/nonexistent/fc", file("a.mlir"), "a.fcb", {})),
             "cannot start /nonexistent/fc: No such file or directory\n"
             "  note: name the compiler with --compiler, or put it into PATH");
 }

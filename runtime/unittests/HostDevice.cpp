@@ -143,6 +143,12 @@ HostDevice::timeChecked(LoadedModule &,
                         std::span<const std::vector<KernelLaunch>> sets,
                         const TimingOptions &options) {
   timedSets = sets.size();
+  timedInputs.clear();
+  for (const std::vector<KernelLaunch> &launches : sets) {
+    auto &firsts = timedInputs.emplace_back();
+    for (size_t i = 0; i < firsts.size(); ++i)
+      (void)copyToHost(&firsts[i], launches[0].arguments[i], 2);
+  }
   Timing timing;
   timing.median = 2;
   timing.min = 1;

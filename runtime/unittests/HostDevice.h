@@ -60,6 +60,8 @@ public:
 
   /// The sets of the last timing.
   size_t timedSets = 0;
+  /// The bits of the first elements of q, k and v in each of them.
+  std::vector<std::array<uint16_t, 3>> timedInputs;
   Mistake mistake;
 
 protected:

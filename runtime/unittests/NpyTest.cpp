@@ -14,6 +14,8 @@
 #include "flashcore/Runtime/FileUtils.h"
 #include "flashcore/Runtime/Npy.h"
 
+#include <cmath>
+
 using namespace flashcore;
 using namespace flashcore::testing;
 
@@ -40,6 +42,37 @@ protected:
     return result + header + std::string(data);
   }
 
+  /// Reads x.npy into a tensor; what that says, without the path.
+  std::string assign(HostTensor &tensor, const NpyOptions &options = {}) {
+    StatusOr<NpyArray> array = readNpy(scratch.file("x.npy"));
+    EXPECT_EQ(text(array), "");
+    StatusOr<std::string> message =
+        assignTensor(tensor, *array, "x.npy", options);
+    return message.ok() ? *message : message.status().str();
+  }
+  template <typename T>
+  void writeArray(const char *descr, const std::vector<T> &values,
+                  std::vector<int64_t> shape = {1, 2, 3, 4}) {
+    NpyArray array = {descr, std::move(shape), ""};
+    array.data.assign(reinterpret_cast<const char *>(values.data()),
+                      values.size() * sizeof(T));
+    ASSERT_EQ(text(writeNpy(scratch.file("x.npy"), array)), "");
+  }
+  static std::vector<double> values(const HostTensor &tensor) {
+    std::vector<double> result;
+    tensor.forEach([&](int64_t, int64_t position) {
+      result.push_back(tensor.load(position));
+    });
+    return result;
+  }
+  /// 0, 1, 2 and so on.
+  template <typename T> static std::vector<T> counting(int count) {
+    std::vector<T> result;
+    for (int i = 0; i < count; ++i)
+      result.push_back(static_cast<T>(i));
+    return result;
+  }
+
   static HostTensor makeTensor(DType dtype) {
     TensorGeometry geometry;
     geometry.name = "q";
@@ -63,7 +96,7 @@ TEST_F(NpyTest, roundTripsStridedTensors) {
       out.store(at, static_cast<float>(index) - 5);
     });
     ASSERT_EQ(text(writeTensor(scratch.file("x.npy"), out)), "");
-    ASSERT_EQ(text(readTensor(scratch.file("x.npy"), in)), "");
+    ASSERT_EQ(assign(in), "");
     in.forEach([&](int64_t index, int64_t at) {
       EXPECT_EQ(in.load(at), static_cast<double>(index) - 5);
     });
@@ -117,17 +150,131 @@ TEST_F(NpyTest, refusesFilesThatAreNoArrays) {
             "got '{'descr': '<f2'}'");
 }
 
-TEST_F(NpyTest, refusesOtherElementsAndOrders) {
+TEST_F(NpyTest, readsEveryNameOfBfloat16) {
+  // ml_dtypes has saved bf16 as '<V2' and as '|V2'.
+  for (const char *descr : {"<V2", "|V2", "bfloat16", "<u2"}) {
+    std::string header = std::string("{'descr': '") + descr +
+                         "', 'fortran_order': False, 'shape': (1, 2, 3, 4)}";
+    std::string data;
+    for (int i = 0; i < 24; ++i)
+      data += std::string("\x80\x3f", 2);
+    scratch.write("x.npy", file(header, data));
+    HostTensor tensor = makeTensor(DType::BF16);
+    EXPECT_EQ(assign(tensor), "") << descr;
+    EXPECT_EQ(values(tensor), std::vector<double>(24, 1.0)) << descr;
+  }
+}
+
+TEST_F(NpyTest, readsFortranOrder) {
+  // In memory the first axis runs fastest.
+  std::vector<float> reversed(24);
+  for (int a = 0, n = 0; a < 4; ++a)
+    for (int b = 0; b < 3; ++b)
+      for (int c = 0; c < 2; ++c)
+        reversed[static_cast<size_t>(n++)] =
+            static_cast<float>((c * 3 + b) * 4 + a);
+  scratch.write("x.npy",
+                file("{'descr': '<f4', 'fortran_order': True, 'shape': (1, 2, "
+                     "3, 4), }",
+                     {reinterpret_cast<const char *>(reversed.data()), 96}));
+  HostTensor tensor = makeTensor(DType::F32);
+  EXPECT_EQ(assign(tensor), "");
+  EXPECT_EQ(values(tensor), counting<double>(24));
+}
+
+TEST_F(NpyTest, readsAndWritesFilesWithSeqlenBeforeHeads) {
+  // (batch, seqlen, heads, head_dim), of which the tensor has the middle two
+  // the other way round.
+  writeArray("<f4", counting<float>(24), {1, 3, 2, 4});
+  HostTensor tensor = makeTensor(DType::F32);
+  NpyOptions options;
+  options.layout = Layout::BSHD;
+  EXPECT_EQ(assign(tensor, options), "");
+  std::vector<double> expected;
+  for (int h = 0; h < 2; ++h)
+    for (int s = 0; s < 3; ++s)
+      for (int d = 0; d < 4; ++d)
+        expected.push_back((s * 2 + h) * 4 + d);
+  EXPECT_EQ(values(tensor), expected);
+
+  ASSERT_EQ(text(writeTensor(scratch.file("y.npy"), tensor, options)), "");
+  StatusOr<NpyArray> written = readNpy(scratch.file("y.npy"));
+  EXPECT_EQ(written->shape, (std::vector<int64_t>{1, 3, 2, 4}));
+  EXPECT_EQ(written->data, readNpy(scratch.file("x.npy"))->data);
+}
+
+TEST_F(NpyTest, onlyTensorsWithHeadDimHaveALayout) {
+  std::vector<std::string> bias = {"batch", "heads_q", "seqlen_q", "seqlen_k"};
+  EXPECT_EQ(fileAxes(bias, Layout::BSHD), (std::vector<size_t>{0, 1, 2, 3}));
+  std::vector<std::string> o = {"batch", "heads_q", "seqlen_q", "head_dim_v"};
+  EXPECT_EQ(fileAxes(o, Layout::BSHD), (std::vector<size_t>{0, 2, 1, 3}));
+  EXPECT_EQ(fileAxes(o, Layout::BHSD), (std::vector<size_t>{0, 1, 2, 3}));
+}
+
+TEST_F(NpyTest, convertsOnRequest) {
+  NpyOptions options;
+  options.convert = true;
+  std::vector<float> singles = counting<float>(24);
+  singles[1] = 1 + 0x1.8p-11f; // nearer to 1 + 2^-10
+  writeArray("<f4", singles);
+  HostTensor half = makeTensor(DType::F16);
+  EXPECT_EQ(assign(half, options), "x.npy: converted from f32 to f16");
+  EXPECT_EQ(values(half)[1], 1 + 0x1p-10);
+  EXPECT_EQ(values(half)[23], 23);
+
+  HostTensor brain = makeTensor(DType::BF16);
+  EXPECT_EQ(assign(brain, options), "x.npy: converted from f32 to bf16");
+  EXPECT_EQ(values(brain)[23], 23);
+
+  std::vector<uint16_t> ones(24, 0x3f80);
+  writeArray("<V2", ones);
+  EXPECT_EQ(assign(half, options), "x.npy: converted from bf16 to f16");
+  EXPECT_EQ(values(half), std::vector<double>(24, 1.0));
+  HostTensor single = makeTensor(DType::F32);
+  EXPECT_EQ(assign(single, options), "x.npy: converted from bf16 to f32");
+
+  // The right type is not converted.
+  EXPECT_EQ(assign(brain, options), "");
+}
+
+TEST_F(NpyTest, roundsDoublesOnce) {
+  NpyOptions options;
+  options.convert = true;
+  // Just above the tie between 1 and 1 + 2^-10, by less than f32 can hold: to
+  // f32 first, and it would fall to even.
+  std::vector<double> doubles(24, 1 + 0x1p-11 + 0x1p-40);
+  doubles[1] = 1 + 0x1p-11;
+  doubles[2] = 1 + 0x1p-11 - 0x1p-40;
+  doubles[3] = -doubles[0];
+  doubles[4] = 1e300;
+  doubles[5] = -65520;
+  doubles[6] = 65519.999;
+  doubles[7] = INFINITY;
+  doubles[8] = 1e-300;
+  writeArray("<f8", doubles);
+  HostTensor tensor = makeTensor(DType::F16);
+  EXPECT_EQ(assign(tensor, options),
+            "x.npy: converted from f64 to f16, in which 2 values are infinite");
+  std::vector<double> found = values(tensor);
+  found.resize(9);
+  EXPECT_EQ(found,
+            (std::vector<double>{1 + 0x1p-10, 1, 1, -1 - 0x1p-10, INFINITY,
+                                 -INFINITY, 65504, INFINITY, 0}));
+}
+
+TEST_F(NpyTest, refusesOtherElements) {
   EXPECT_EQ(
       refusal(
-          file("{'descr': '<f8', 'fortran_order': False, 'shape': (1,)}", "")),
-      "x.npy: expects elements of type '<f2', '<f4' or '<u2' (bits of bf16), "
-      "but got '<f8'\n"
+          file("{'descr': '<i8', 'fortran_order': False, 'shape': (1,)}", "")),
+      "x.npy: expects elements of type '<f2', '<f4', '<f8', or bf16 as '<V2' "
+      "or '<u2', but got '<i8'\n"
       "  note: convert the array with .astype before saving it");
-  EXPECT_EQ(refusal(file(
-                "{'descr': '<f4', 'fortran_order': True, 'shape': (1,)}", "")),
-            "x.npy: expects an array in C order, but got Fortran order\n"
-            "  note: save numpy.ascontiguousarray(array)");
+  EXPECT_EQ(
+      refusal(
+          file("{'descr': '>f4', 'fortran_order': False, 'shape': (1,)}", "")),
+      "x.npy: expects elements of type '<f2', '<f4', '<f8', or bf16 as '<V2' "
+      "or '<u2', but got '>f4'\n"
+      "  note: convert the array with .astype before saving it");
 }
 
 TEST_F(NpyTest, refusesTruncatedData) {
@@ -140,13 +287,23 @@ TEST_F(NpyTest, refusesTruncatedData) {
 
 TEST_F(NpyTest, refusesAnArrayForAnotherTensor) {
   HostTensor tensor = makeTensor(DType::F16);
-  ASSERT_EQ(text(writeNpy(scratch.file("x.npy"), {"<f4", {1}, "abcd"})), "");
-  EXPECT_EQ(strip(text(readTensor(scratch.file("x.npy"), tensor))),
-            "x.npy: expects elements of type '<f2' for 'q' of f16, but got "
-            "'<f4'");
-  ASSERT_EQ(text(writeNpy(scratch.file("x.npy"), {"<f2", {1, 2}, "abcd"})), "");
-  EXPECT_EQ(strip(text(readTensor(scratch.file("x.npy"), tensor))),
+  writeArray("<f4", counting<float>(24));
+  EXPECT_EQ(assign(tensor),
+            "x.npy: expects elements of f16 for 'q', but got f32\n"
+            "  note: --convert rounds them to f16");
+  // Integers may be bits of anything.
+  NpyOptions options;
+  options.convert = true;
+  writeArray("<u2", counting<uint16_t>(24));
+  EXPECT_EQ(assign(tensor, options),
+            "x.npy: expects elements of f16 for 'q', but got u16");
+  writeArray("<f2", counting<uint16_t>(2), {1, 2});
+  EXPECT_EQ(assign(tensor),
             "x.npy: expects shape (1, 2, 3, 4) for 'q', but got (1, 2)");
+  options.layout = Layout::BSHD;
+  writeArray("<f2", counting<uint16_t>(24));
+  EXPECT_EQ(assign(tensor, options),
+            "x.npy: expects shape (1, 3, 2, 4) for 'q', but got (1, 2, 3, 4)");
 }
 
 TEST_F(NpyTest, reportsAFileThatCannotBeWritten) {

@@ -32,6 +32,27 @@ TEST(OptionsTest, defaults) {
   EXPECT_FALSE(options->request.time);
   EXPECT_EQ(options->request.stageName(), "all");
   EXPECT_TRUE(options->request.problem.dims.empty());
+  EXPECT_EQ(options->request.layout, std::nullopt);
+  EXPECT_EQ(options->shape, std::nullopt);
+  EXPECT_FALSE(options->request.npy.convert);
+  EXPECT_EQ(options->request.npy.layout, Layout::BHSD);
+}
+
+TEST(OptionsTest, aShapeStandsInPlaceOfAFile) {
+  StatusOr<Options> options =
+      parseOptions({"--shape", "b1 h8 causal", "--", "--chip=sm_90"});
+  ASSERT_EQ(text(options), "");
+  EXPECT_EQ(options->shape, "b1 h8 causal");
+  EXPECT_EQ(options->compilerArguments,
+            std::vector<std::string>{"--chip=sm_90"});
+  // No words are the default shape.
+  EXPECT_EQ(parseOptions({"--shape", ""})->shape, "");
+}
+
+TEST(OptionsTest, theVersionIsAMessage) {
+  StatusOr<Options> options = parseOptions({"--version"});
+  ASSERT_EQ(text(options), "");
+  EXPECT_EQ(options->message, "flashcore " FLASHCORE_VERSION "\n");
 }
 
 TEST(OptionsTest, readsEveryOption) {
@@ -43,6 +64,8 @@ TEST(OptionsTest, readsEveryOption) {
                                             "--seqlen-q=100",
                                             "--seqlen-k=0",
                                             "--layout=bshd",
+                                            "--convert",
+                                            "--npy-layout=bshd",
                                             "--offset=8",
                                             "--seed=5",
                                             "--input-kind=rising",
@@ -55,7 +78,6 @@ TEST(OptionsTest, readsEveryOption) {
                                             "--no-check",
                                             "--time",
                                             "--runs=3",
-                                            "--stage=tile",
                                             "--json=r.json",
                                             "--compiler=fc",
                                             "a.mlir",
@@ -70,7 +92,9 @@ TEST(OptionsTest, readsEveryOption) {
   EXPECT_EQ(request.problem.dims.at("heads_kv"), 4);
   EXPECT_EQ(request.problem.dims.at("seqlen_q"), 100);
   EXPECT_EQ(request.problem.dims.at("seqlen_k"), 0);
-  EXPECT_EQ(request.problem.layout, Layout::BSHD);
+  EXPECT_EQ(request.layout, Layout::BSHD);
+  EXPECT_TRUE(request.npy.convert);
+  EXPECT_EQ(request.npy.layout, Layout::BSHD);
   EXPECT_EQ(request.problem.offset, 8);
   EXPECT_EQ(options->seed, 5u);
   EXPECT_EQ(request.kind, InputKind::Rising);
@@ -81,7 +105,8 @@ TEST(OptionsTest, readsEveryOption) {
   EXPECT_FALSE(request.check);
   EXPECT_TRUE(request.time);
   EXPECT_EQ(options->runs, 3);
-  EXPECT_EQ(request.stageName(), "tile");
+  EXPECT_EQ(parseOptions({"--stage=tile", "a.fcb"})->request.stageName(),
+            "tile");
   EXPECT_EQ(options->json, "r.json");
   EXPECT_EQ(options->compiler, "fc");
   EXPECT_EQ(options->compilerArguments,
@@ -117,9 +142,14 @@ TEST(OptionsTest, helpIsAMessage) {
 TEST(OptionsTest, refusesBadValues) {
   const std::string help = "\n  note: see flashcore-run --help";
   EXPECT_EQ(refusal({}),
-            "expects either INPUT or --grid, but got neither" + help);
-  EXPECT_EQ(refusal({"a.fcb", "--grid=g.json"}),
-            "expects either INPUT or --grid, but got both" + help);
+            "expects one of INPUT, --shape and --grid, but got none" + help);
+  for (const std::vector<std::string> &words :
+       {std::vector<std::string>{"a.fcb", "--grid=g.json"},
+        {"a.fcb", "--shape=b1"},
+        {"--shape=b1", "--grid=g.json"}})
+    EXPECT_EQ(refusal(words),
+              "expects one of INPUT, --shape and --grid, but got several" +
+                  help);
   EXPECT_EQ(refusal({"a.fcb", "--layout=sbhd"}),
             "expects the layout to be 'bhsd' or 'bshd', but got 'sbhd'");
   EXPECT_EQ(
@@ -129,6 +159,11 @@ TEST(OptionsTest, refusesBadValues) {
   EXPECT_EQ(refusal({"a.fcb", "--stage=kv"}),
             "expects the stage to be 'all', 'qk', 'softmax', 'pv' or 'tile', "
             "but got 'kv'");
+  EXPECT_EQ(refusal({"a.fcb", "--npy-layout=sbhd"}),
+            "expects the layout to be 'bhsd' or 'bshd', but got 'sbhd'");
+  EXPECT_EQ(refusal({"a.fcb", "--stage=tile", "--v=v.npy"}),
+            "expects no input file with --stage=tile, but got one for 'v'\n"
+            "  note: a stage chooses its own inputs");
   EXPECT_EQ(refusal({"a.fcb", "--stage=qk", "--v=v.npy"}),
             "expects no input file with --stage=qk, but got one for 'v'\n"
             "  note: a stage chooses its own inputs");
@@ -182,7 +217,8 @@ TEST_F(GridTest, readsEntries) {
   EXPECT_TRUE(first.check);
   EXPECT_EQ(second.bundle, "/b.fcb");
   EXPECT_EQ(second.problem.dims.at("seqlen_k"), 0);
-  EXPECT_EQ(second.problem.layout, Layout::BSHD);
+  EXPECT_EQ(first.layout, std::nullopt);
+  EXPECT_EQ(second.layout, Layout::BSHD);
   EXPECT_EQ(second.problem.offset, 8);
   EXPECT_EQ(second.problem.tensors.at("q").strides,
             (std::vector<int64_t>{64, 8, 24, 1}));

@@ -14,8 +14,6 @@
 #include "HostDevice.h"
 #include "TestBundle.h"
 
-#include "flashcore/Runtime/Npy.h"
-
 #include <cmath>
 
 using namespace flashcore;
@@ -136,6 +134,172 @@ TEST_F(SessionTest, readsAndWritesFiles) {
   ASSERT_EQ(text(o), "");
   EXPECT_EQ(o->shape, (std::vector<int64_t>{1, 2, 32, 16}));
   EXPECT_EQ(o->data, ones.data.substr(0, o->data.size()));
+}
+
+namespace {
+/// Bundles that leave sizes open, and files that have them.
+class SizesTest : public SessionTest {
+protected:
+  SizesTest() { writeBundle(request.bundle, testManifest()); }
+
+  /// An input of f16 ones.
+  void give(const std::string &name, std::vector<int64_t> shape) {
+    NpyArray ones = {"<f2", std::move(shape), ""};
+    int64_t count = 1;
+    for (int64_t size : ones.shape)
+      count *= size;
+    for (int64_t i = 0; i < count; ++i)
+      ones.data += std::string("\x00\x3c", 2);
+    std::string path = scratch.file(name + ".npy");
+    ASSERT_TRUE(writeNpy(path, ones).ok());
+    request.inputFiles[name] = path;
+  }
+  /// What validate() says, with the directory left out.
+  std::string refusal() {
+    Session session = makeSession();
+    std::string message = text(session.validate(request));
+    std::string directory = scratch.file("");
+    for (size_t at; (at = message.find(directory)) != std::string::npos;)
+      message.erase(at, directory.size());
+    return message;
+  }
+};
+} // namespace
+
+TEST_F(SizesTest, comeFromTheFiles) {
+  give("q", {2, 4, 3, 16});
+  give("k", {2, 2, 5, 16});
+  EXPECT_EQ(refusal(), "");
+  request.problem.dims = {{"batch", 2}};
+  EXPECT_EQ(refusal(), "");
+}
+
+TEST_F(SizesTest, comeFromFilesWithSeqlenBeforeHeads) {
+  request.npy.layout = Layout::BSHD;
+  give("q", {2, 3, 4, 16});
+  give("k", {2, 5, 2, 16});
+  EXPECT_EQ(refusal(), "");
+  give("v", {2, 5, 4, 16});
+  EXPECT_EQ(refusal(),
+            "v.npy: expects heads_kv 2 on axis 2, as k.npy has, but got 4\n"
+            "  note: the axes of 'v' are (batch, seqlen_k, heads_kv, "
+            "head_dim_v)");
+}
+
+TEST_F(SizesTest, thatAreMissingAreNamedTogether) {
+  give("k", {2, 2, 5, 16});
+  EXPECT_EQ(refusal(),
+            "expects sizes that the bundle leaves open, but got none for "
+            "heads_q, seqlen_q\n"
+            "  note: give them as --batch, --seqlen-q and so on, by .npy files "
+            "of the inputs, or in the dims of an entry of a grid");
+}
+
+TEST_F(SizesTest, thatDisagreeNameBothSides) {
+  give("q", {2, 4, 3, 16});
+  give("k", {3, 2, 5, 16});
+  const std::string note = "\n  note: the axes of 'q' are (batch, heads_q, "
+                           "seqlen_q, head_dim); --npy-layout=bshd takes files "
+                           "with seqlen before heads";
+  // Files are read in the order of their tensors' names.
+  EXPECT_EQ(refusal(),
+            "q.npy: expects batch 3 on axis 0, as k.npy has, but got 2" + note);
+  give("k", {2, 2, 5, 16});
+  request.problem.dims = {{"seqlen_q", 7}};
+  EXPECT_EQ(refusal(),
+            "q.npy: expects seqlen_q 7 on axis 2, as --seqlen-q says, but got "
+            "3" +
+                note);
+  request.problem.dims.clear();
+  give("q", {2, 4, 3, 8});
+  EXPECT_EQ(refusal(), "q.npy: expects head_dim 16 on axis 3, for which the "
+                       "bundle was compiled, but got 8" +
+                           note);
+  give("q", {2, 4, 3});
+  EXPECT_EQ(refusal(), "q.npy: expects 4 axes, but got 3\n"
+                       "  note: the axes of 'q' are (batch, heads_q, seqlen_q, "
+                       "head_dim)");
+}
+
+TEST_F(SizesTest, ofABroadcastAxisAreOne) {
+  nlohmann::json manifest = testManifest();
+  addBias(manifest, "f16", {"1", "heads_q", "1", "seqlen_k"});
+  writeBundle(request.bundle, manifest);
+  give("bias", {1, 4, 2, 5});
+  EXPECT_EQ(refusal(),
+            "bias.npy: expects size 1 on axis 2, which is broadcast, but got "
+            "2\n"
+            "  note: the axes of 'bias' are (1, heads_q, 1, seqlen_k)");
+}
+
+TEST_F(SizesTest, aFileThatIsNoneIsNamed) {
+  request.inputFiles["q"] = "missing.npy";
+  EXPECT_EQ(refusal(),
+            "missing.npy: cannot read the file: No such file or directory");
+}
+
+TEST_F(SizesTest, andTimesAreThoseOfTheFiles) {
+  HostDevice *device = nullptr;
+  Session session([&]() -> StatusOr<std::unique_ptr<Device>> {
+    auto opened = std::make_unique<HostDevice>();
+    device = opened.get();
+    return std::unique_ptr<Device>(std::move(opened));
+  });
+  writeBundle(request.bundle, staticManifest());
+  give("v", {1, 2, 48, 16});
+  request.time = true;
+  request.check = false;
+  ASSERT_EQ(text(session.run(request).status), "");
+  ASSERT_EQ(device->timedInputs.size(), 8u);
+  for (const auto &[q, k, v] : device->timedInputs)
+    EXPECT_EQ(v, 0x3c00); // one, in every set
+  EXPECT_NE(device->timedInputs[0][0], device->timedInputs[1][0]); // random
+}
+
+TEST_F(SessionTest, tellsWhatWasConverted) {
+  Session session = makeSession();
+  NpyArray zeros = {"<f4", {1, 2, 48, 16}, std::string(2 * 48 * 16 * 4, '\0')};
+  ASSERT_TRUE(writeNpy(scratch.file("v.npy"), zeros).ok());
+  request.inputFiles["v"] = scratch.file("v.npy");
+  RunResult refused = session.run(request);
+  EXPECT_EQ(text(refused.status), scratch.file("v.npy") +
+                                      ": expects elements of f16 for 'v', but "
+                                      "got f32\n"
+                                      "  note: --convert rounds them to f16");
+  EXPECT_FALSE(refused.failed());
+  // So early that no device is needed.
+  EXPECT_EQ(text(session.validate(request)), text(refused.status));
+  request.npy.convert = true;
+  RunResult result = session.run(request);
+  EXPECT_TRUE(result.pass());
+  EXPECT_EQ(result.notes,
+            std::vector<std::string>{scratch.file("v.npy") +
+                                     ": converted from f32 to f16"});
+}
+
+TEST_F(SessionTest, knowsTheTrueLayout) {
+  auto layout = [&](const nlohmann::json &manifest) {
+    writeBundle(request.bundle, manifest);
+    Session session = makeSession();
+    return session.run(request).layout;
+  };
+  // The bundle's strides are fixed, whatever is asked for.
+  request.layout = Layout::BSHD;
+  EXPECT_EQ(layout(staticManifest()), "bhsd");
+  request.layout.reset();
+  nlohmann::json manifest = staticManifest(32, 32);
+  for (auto &tensor : manifest["tensors"])
+    if (tensor["name"] != "lse")
+      tensor["strides"] = {1024, 16, 32, 1};
+  EXPECT_EQ(layout(manifest), "bshd");
+  for (int i = 0; i < 3; ++i)
+    manifest["tensors"][i]["strides"] = {3072, 16, 96, 1};
+  EXPECT_EQ(layout(manifest), "q,k,v bshd strided, o bshd");
+  // Where the bundle fixes no more than the stride of heads, it is bshd.
+  for (auto &tensor : manifest["tensors"])
+    if (tensor["name"] != "lse")
+      tensor["strides"] = {nullptr, 16, nullptr, 1};
+  EXPECT_EQ(layout(manifest), "bshd");
 }
 
 TEST_F(SessionTest, readsABias) {

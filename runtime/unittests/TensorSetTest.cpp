@@ -290,7 +290,9 @@ TEST(TensorSetWorkspaceTest, timesAllKernelsOfASet) {
   ASSERT_EQ(text(module), "");
   TimingOptions options;
   options.launchesPerReplay = 2;
-  ASSERT_EQ(text(timeProblem(*device, **module, *problem, 1, options)), "");
+  ASSERT_EQ(
+      text(timeProblem(*device, **module, *problem, randomInputs(1), options)),
+      "");
   ASSERT_EQ(fake.launches.size(), 4u);
   for (size_t i = 0; i < 4; ++i) {
     EXPECT_TRUE(fake.launches[i].isCaptured);

@@ -169,12 +169,28 @@ void flashcore::testing::addBias(json &manifest, const char *dtype,
       {{"kind", "pointer"}, {"tensor", "bias"}});
 }
 
+json flashcore::testing::withVariants(json manifest) {
+  if (!manifest.is_object() || manifest.contains("variants"))
+    return manifest;
+  json variant = json::object();
+  for (const char *key :
+       {"chip", "assembler", "ptx", "cubins", "workspace", "kernels"})
+    if (auto it = manifest.find(key); it != manifest.end()) {
+      variant[key] = *it;
+      manifest.erase(it);
+    }
+  manifest["variants"] = json::array({variant});
+  return manifest;
+}
+
 void flashcore::testing::writeBundle(const std::filesystem::path &directory,
                                      const json &manifest) {
   std::filesystem::create_directories(directory);
   EXPECT_TRUE(writeFile(directory / "kernels.ptx", testPtx).ok());
   EXPECT_TRUE(writeFile(directory / "kernels.sm_89.cubin", testCubin).ok());
-  EXPECT_TRUE(writeFile(directory / "manifest.json", manifest.dump(2)).ok());
+  EXPECT_TRUE(
+      writeFile(directory / "manifest.json", withVariants(manifest).dump(2))
+          .ok());
 }
 
 Bundle flashcore::testing::loadTestBundle(const json &manifest) {

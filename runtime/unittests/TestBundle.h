@@ -41,7 +41,8 @@ inline constexpr std::string_view testPtx = "// test PTX\n";
 inline constexpr std::string_view testCubin = "test cubin";
 
 /// A bundle of one kernel for sm_80 with a cubin for sm_89. All sizes but
-/// head_dim and head_dim_v, which are 16, and all layouts are dynamic.
+/// head_dim and head_dim_v, which are 16, and all layouts are dynamic. The keys
+/// of its only variant stand among the others; writeBundle moves them.
 nlohmann::json testManifest();
 /// The same with static sizes, batch 1 and 2 heads, and packed layouts.
 nlohmann::json staticManifest(int64_t seqlenQ = 32, int64_t seqlenK = 48,
@@ -56,6 +57,10 @@ nlohmann::json splitManifest();
 void addBias(nlohmann::json &manifest, const char *dtype = "f16",
              std::vector<std::string> axes = {"batch", "heads_q", "seqlen_q",
                                               "seqlen_k"});
+
+/// The manifest with `variants`, into whose only element go the keys that
+/// belong there. One that has variants is kept.
+nlohmann::json withVariants(nlohmann::json manifest);
 
 /// Writes the manifest and both code files into `directory`.
 void writeBundle(const std::filesystem::path &directory,

@@ -3,6 +3,7 @@ kernels are real."""
 
 import contextlib
 import ctypes
+import dataclasses
 import functools
 import io
 import json
@@ -22,6 +23,7 @@ from flashcore_benchmarks import (
     bench,
     bundle,
     cuda_driver,
+    given,
     monitor,
     plots,
     problems,
@@ -29,6 +31,7 @@ from flashcore_benchmarks import (
     results,
     roofline,
     rotation,
+    toolchain,
     worker,
 )
 from flashcore_benchmarks.errors import UserError
@@ -97,6 +100,8 @@ MANIFEST = {
     ],
 }
 
+VARIANT_KEYS = ("chip", "ptx", "cubins", "workspace", "kernels")
+
 
 class Folder(unittest.TestCase):
     def setUp(self):
@@ -105,7 +110,10 @@ class Folder(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
 
     def bundle(self, **changes):
-        text = json.dumps(MANIFEST | changes)
+        """One whose only variant has some of MANIFEST's keys, or another."""
+        manifest = MANIFEST | changes
+        variant = {key: manifest.pop(key) for key in VARIANT_KEYS}
+        text = json.dumps({"variants": [variant]} | manifest)
         (self.folder / "manifest.json").write_text(text)
         return bundle.Bundle(self.folder)
 
@@ -161,6 +169,21 @@ class BundleTest(Folder):
         self.assertEqual(b.code("sm_100")[1], "PTX sm_89")
         with self.assertRaisesRegex(UserError, "device of sm_86 cannot run"):
             b.code("sm_86")
+
+    def test_chooses_a_variant(self):
+        variant = {key: MANIFEST[key] for key in VARIANT_KEYS}
+        older = variant | {"chip": "sm_80", "cubins": [{"chip": "sm_86"}]}
+        newer = variant | {"chip": "sm_90", "cubins": []}
+        self.bundle(variants=[older, newer])
+        for device, chip in {
+            None: "sm_80",
+            "sm_75": "sm_80",
+            "sm_86": "sm_80",
+            "sm_89": "sm_80",
+            "sm_90": "sm_90",
+            "sm_120": "sm_90",
+        }.items():
+            self.assertEqual(bundle.Bundle(self.folder, device).chip, chip)
 
     def test_emulator_options(self):
         b = self.bundle()
@@ -258,6 +281,59 @@ class ProblemsTest(unittest.TestCase):
         self.assertEqual(dense.flops, 4 * 8 * 512 * 512 * 64)
         self.assertEqual(causal.flops, dense.flops / 2)
         self.assertEqual(dense.tensor_bytes, 2 * 4 * 8 * 512 * 64)
+
+
+    def test_counts_what_a_mask_shows(self):
+        plain = problems.select(["reference-dense"])[0]
+        for change in (
+            {"causal": True, "seqlen_k": 30},
+            {"causal": True, "is_top_left": True},
+            {"window": (5, None)},
+            {"window": (None, 3), "seqlen_k": 9},
+            {"window": (4, 2), "causal": True, "seqlen_q": 33},
+            {"window": (0, 0), "seqlen_q": 40, "seqlen_k": 7},
+        ):
+            p = dataclasses.replace(
+                plain, **({"seqlen_q": 20, "seqlen_k": 25} | change)
+            )
+            pairs = sum(
+                p.visible(q, k)
+                for q in range(p.seqlen_q)
+                for k in range(p.seqlen_k)
+            )
+            self.assertEqual(p.pairs, pairs, change)
+            self.assertEqual(p.flops, 4 * 8 * pairs * 64)
+
+    def test_describes_every_feature(self):
+        p = dataclasses.replace(
+            problems.select(["reference-causal"])[0],
+            heads_kv=2,
+            head_dim_v=32,
+            is_top_left=True,
+            window=[64, None],
+            softcap=30.0,
+            scale=0.1,
+            bias=["f32", "1h1k"],
+        )
+        self.assertEqual(
+            p.describe(),
+            "B1 H8/2 S512x512 D64/32 causal top_left window=64,inf softcap=30 "
+            "scale=0.1 bias=1h1k:f32",
+        )
+        self.assertEqual(
+            p.tensor_bytes, 2 * (8 + 2) * 512 * (64 + 32) + 4 * 8 * 512
+        )
+        # It survives a results file, and its kernel has it all.
+        entry = {"problem": json.loads(json.dumps(results.describe(p)))}
+        self.assertEqual(results.problem_of(entry), p)
+        text = p.mlir(toolchain.attention)
+        self.assertIn("!v = memref<1x2x512x32xf16>", text)
+        self.assertIn("!bias = memref<1x8x1x512xf32>", text)
+        self.assertIn(
+            "causal(top_left) window_left(64) scale(1.000000e-01) "
+            "softcap(3.000000e+01)",
+            text,
+        )
 
 
 class RotationTest(unittest.TestCase):
@@ -673,6 +749,78 @@ class ToolchainTest(Folder):
             Toolchain(self.folder, self.folder).command("run")
 
 
+class GivenTest(Folder):
+    """Problems of --shape and --mlir, with the real compiler."""
+
+    def load(self, *options):
+        arguments = ["compile", "--tools", TOOLS, "--out", self.folder]
+        arguments = bench.parse_arguments([str(a) for a in arguments + [*options]])
+        return given.load(arguments, Toolchain(TOOLS, self.folder))
+
+    def test_a_shape_is_what_the_compiler_says(self):
+        words = (
+            "b2 h4/2 s33x70 d64/32 bf16 causal=top_left window=5,9 softcap=30 "
+            "scale=0.25 bias=1h1k:f32 bshd"
+        )
+        (p,) = self.load("--shape", words)
+        self.assertEqual(
+            p.name,
+            "b2-h4-2-s33x70-d64-32-bf16-causal-top-left-window-5-9-softcap-30-"
+            "scale-0.25-bias-1h1k-f32-bshd",
+        )
+        self.assertEqual((p.group, p.dtype), ("given", "bf16"))
+        self.assertEqual(
+            p.describe(),
+            "B2 H4/2 S33x70 D64/32 causal top_left window=5,9 softcap=30 "
+            "scale=0.25 bias=1h1k:f32",
+        )
+        self.assertIn("strided<[8448, 64, 256, 1]>", p.mlir(None))
+
+    def test_the_default_scale_is_none(self):
+        first, second = self.load("--shape", "", "--shape", "h3 d80 s64")
+        self.assertEqual((first.name, first.scale), ("default", None))
+        self.assertEqual((second.scale, second.head_dim_v), (None, 80))
+        self.assertEqual(first.describe(), "B1 H8 S512x512 D64 dense")
+
+    def test_a_file_is_taken_as_it_is(self):
+        path = self.folder / "My attention.mlir"
+        path.write_text(self.load("--shape", "h2 s64 causal")[0].source)
+        (p,) = self.load("--mlir", path)
+        self.assertEqual(p.name, "my-attention")
+        self.assertEqual(p.describe(), "B1 H2 S64x64 D64 causal")
+        self.assertEqual(p.mlir(None), path.read_text())
+
+    def test_refusals(self):
+        for options, text in (
+            (["--shape", "b1 casual"], "error: --shape: .* but got 'casual'"),
+            (["--shape", "h30/8"], "multiple of heads_kv, but got 30 and 8"),
+            (
+                ["--shape", "b? s? d64"],
+                r"b\?-s\?-d64: expects sizes that are known, but got none for "
+                "batch, seqlen_k, seqlen_q",
+            ),
+            (["--shape", "b1", "--shape", "B1"], "but got 'b1' twice"),
+            (["--mlir", self.folder / "none.mlir"], "cannot read '.*none.mlir'"),
+        ):
+            with self.assertRaisesRegex(UserError, text):
+                self.load(*options)
+
+    def select(self, *options):
+        """Names, without compiling what the problems here need."""
+        arguments = ["compile", "--tools", TOOLS, "--out", self.folder]
+        arguments = bench.parse_arguments([str(a) for a in arguments + [*options]])
+        chosen = bench.select(arguments, Toolchain(TOOLS, self.folder))
+        return [p.name for p in chosen]
+
+    def test_stands_in_place_of_the_list_or_beside_it(self):
+        self.assertEqual(self.select("--shape", "h2 s64"), ["h2-s64"])
+        names = self.select("--shape", "h2 s64", "--problems", "reference")
+        self.assertEqual(
+            names, ["reference-dense", "reference-causal", "h2-s64"]
+        )
+        self.assertEqual(len(self.select()), 58)
+
+
 class RooflineTest(Folder):
     def test_the_probe_multiplies(self):
         path = self.folder / "mma.ptx"
@@ -727,6 +875,42 @@ class CommandTest(Folder):
         self.main("report", self.folder / "results.json", *options)
         self.assertIn("![small](../plots/small.png)", out.read_text())
 
+    def test_runs_given_problems(self):
+        """Compiled here, and on a machine without a compiler."""
+        given_options = ["--shape", "h2 s64 d32 causal window=9"]
+        name = "h2-s64-d32-causal-window-9"
+        made = self.folder / "made"
+        code, _, _ = self.main(
+            *("compile", *given_options, "--dynamic"),
+            *("--tools", TOOLS, "--out", made),
+        )
+        self.assertEqual(code, 0)
+        self.assertEqual(
+            {path.name for path in made.glob("*.fcb")},
+            {f"{name}-f16.fcb", f"dynamic-{name}-f16.fcb"},
+        )
+        options = [*given_options, "--rounds", 3, "--peers", "fa2"]
+        with mock.patch.object(bench, "open_torch_device", DeadlyDevice):
+            for where in (["--tools", TOOLS], ["--bundles", made]):
+                out = self.folder / where[0].strip("-")
+                code, text, _ = self.main(
+                    "run", *options, *where, "--out", out
+                )
+                self.assertEqual(code, 0)
+                self.assertIn("### Given problems: us", text)
+                self.assertIn(
+                    f"| {name} | B1 H2 S64x64 D32 causal window=9,inf f16 | **",
+                    text,
+                )
+                self.assertIn("| given problems | 1 of 1 |", text)
+                data = results.read(out / "results.json")
+                self.assertEqual(list(data["problems"]), [name])
+            code, _, err = self.main(
+                *("run", "--shape", "b7", "--bundles", made, "--out", out)
+            )
+        self.assertEqual(code, 2)
+        self.assertIn("b7-f16.fcb': make it with flashcore-bench compile", err)
+
     def test_compiles_with_a_tuning_file(self):
         path = self.folder / "tuning.json"
         entry = {
@@ -755,7 +939,7 @@ class CommandTest(Folder):
         )
         self.assertEqual((code, err.count("compiled")), (0, 2))
         sums = {
-            bundle.Bundle(path).manifest["ptx"]["fnv1a64"]
+            bundle.Bundle(path).ptx["fnv1a64"]
             for path in self.folder.glob("reference-dense*.fcb")
         }
         self.assertEqual(len(sums), 2)

@@ -347,6 +347,43 @@ class TuneTest(Folder):
         report = (self.folder / "out/report.md").read_text()
         self.assertIn("the default stays", report)
 
+    def test_searches_a_given_problem(self):
+        """Its features are in the reduced kernels and in the tuning file."""
+        words = "h4/2 s300 d64/32 bf16 causal window=20 softcap=30 bias=1h1k bshd"
+        options = ["run", "--shape", words]
+        (self.problem,) = tune.select(
+            tune.parse_arguments(options), self.toolchain
+        )
+        settings = dataclasses.replace(
+            self.SETTINGS, generations=1, population=2, keep=1, min_gain=0.0
+        )
+        self.assertTrue(
+            self.run_tuner(self.tuner(ModelTimer(), settings=settings))
+        )
+        folder = self.folder / "out/bundles" / self.problem.name
+        manifest = Bundle(folder / "default-count.fcb").manifest
+        features = manifest["attention"]
+        self.assertEqual(features["window_left"], 20)
+        self.assertEqual(features["softcap"], 30)
+        self.assertEqual(features["dims"]["seqlen_q"], 70)
+        self.assertEqual(features["dims"]["head_dim_v"], 32)
+        manifest = Bundle(folder / "default.fcb").manifest
+        self.assertEqual(manifest["tensors"][0]["strides"][1], 64)
+        state = json.loads((self.folder / "out/state.json").read_text())
+        self.assertTrue(
+            state["problems"][self.problem.name]["outcome"]["complete"]
+        )
+        what = tuning_file.problem_class(self.problem, 128)
+        self.assertEqual(
+            [what[key] for key in ("softcap", "bias", "window", "head_dim_v")],
+            [True, True, True, 32],
+        )
+
+        # A file of the same name may hold another problem the next time.
+        self.problem = dataclasses.replace(self.problem, source="other")
+        with self.assertRaisesRegex(UserError, "has another problem of the name"):
+            self.run_tuner(self.tuner(ModelTimer(), settings=settings))
+
     def test_refuses_another_state(self):
         self.tuner(ModelTimer()).save()
         other = dataclasses.replace(self.SETTINGS, seed=4)
@@ -420,6 +457,20 @@ class CommandTest(Folder):
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             code = tune.main([str(a) for a in arguments])
         return code, out.getvalue(), err.getvalue()
+
+    def test_something_must_be_searched(self):
+        code, _, err = self.main("run", "--tools", TOOLS, "--out", self.folder)
+        self.assertEqual(code, 2)
+        self.assertEqual(
+            err,
+            "flashcore-tune: error: expects --problems, --shape or --mlir, but "
+            "got none\n",
+        )
+        code, _, err = self.main(
+            *("run", "--tools", TOOLS, "--out", self.folder, "--shape", "b1 x")
+        )
+        self.assertEqual(code, 2)
+        self.assertIn("error: --shape: expects sizes", err)
 
     def test_bad_states_are_errors(self):
         code, _, err = self.main("report", self.folder)

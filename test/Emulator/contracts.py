@@ -185,14 +185,15 @@ def assemble(problem, args):
     """What ptxas says of one kernel."""
     launch = problem.compile(args, assemble=True)
     manifest = json.loads((launch.ptx.parent / "manifest.json").read_text())
-    kernel = manifest["kernels"][0]
+    variant, = manifest["variants"]
+    kernel = variant["kernels"][0]
     resources = kernel["resources"]
-    record = {"assembler": manifest["assembler"],
+    record = {"assembler": variant["assembler"],
               "registers": resources["registers"],
               "shared memory": (kernel["dynamic_shared_memory"] +
                                 resources["static_shared_memory"])}
     spills = sum(k["resources"]["spill_stores"] + k["resources"]["spill_loads"]
-                 for k in manifest["kernels"])
+                 for k in variant["kernels"])
     return record, [f"{problem.name}: expects no spills, but got {spills} "
                     "bytes"] if spills else []
 

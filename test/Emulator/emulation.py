@@ -102,15 +102,16 @@ def read_launches(bundle, name=None, dims=(), padding=0, layout="bhsd",
     chosen = tensors or {}
     bundle = pathlib.Path(bundle)
     manifest = json.loads((bundle / "manifest.json").read_text())
+    variant, = manifest["variants"]
     sizes = {**manifest["attention"]["dims"], **dict(dims)}
     tensors = {t["name"]: _Tensor(t, sizes, padding, layout,
                                   chosen.get(t["name"]))
                for t in manifest["tensors"]}
     floats = sum(term["bytes"] // 4 * _evaluate(term["factors"], sizes)
-                 for term in manifest["workspace"]["bytes"])
+                 for term in variant["workspace"]["bytes"])
     return [_describe(number, kernel, sizes, tensors, floats,
-                      name or bundle.stem, bundle / manifest["ptx"]["file"])
-            for number, kernel in enumerate(manifest["kernels"])]
+                      name or bundle.stem, bundle / variant["ptx"]["file"])
+            for number, kernel in enumerate(variant["kernels"])]
 
 
 def _describe(number, kernel, sizes, tensors, floats, name, ptx):

@@ -37,9 +37,9 @@ func.func @attention_becomes_a_launch(%q: !t, %k: !t, %v: !t, %o: !t) {
 // CHECK:         gpu.launch_func @[[FIRST:.+]]::@attention_f16_d64 blocks
 // CHECK:         gpu.launch_func @[[SECOND:.+]]::@attention_bf16_d32_causal blocks
 // CHECK:         return
-// CHECK:       gpu.module @[[FIRST]] {
+// CHECK:       gpu.module @[[FIRST]] [#nvvm.target<
 // CHECK:         llvm.func @attention_f16_d64(
-// CHECK:       gpu.module @[[SECOND]] {
+// CHECK:       gpu.module @[[SECOND]] [#nvvm.target<
 // CHECK:         llvm.func @attention_bf16_d32_causal(
 func.func @two_attentions(%q: !f16, %k: !f16, %v: !f16, %o: !f16,
                           %q2: !bf16, %k2: !bf16, %v2: !bf16, %o2: !bf16) {

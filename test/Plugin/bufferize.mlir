@@ -10,6 +10,14 @@
 // RUN:   --pass-pipeline='builtin.module(flashcore-bufferize,flashcore-lower-to-nvvm)' \
 // RUN:   | FileCheck %s --check-prefix=LOWERED
 
+// Without identity layouts the boundaries of functions get dynamic strides, which
+// no kernel can take; the error says so.
+
+// RUN: not mlir-opt %s %{plugin} --one-shot-bufferize=bufferize-function-boundaries 2>&1 \
+// RUN:   | FileCheck %s --check-prefix=LAYOUT
+// LAYOUT: error: 'flashcore.attention' op expects query with innermost stride 1, but got ?{{$}}
+// LAYOUT: note: one-shot-bufferize leaves such layouts at the boundaries of functions; function-boundary-type-conversion=identity-layout-map does not{{$}}
+
 !t = tensor<1x8x512x64xf16>
 
 // CHECK-LABEL: func.func @tensors(

@@ -60,20 +60,40 @@ flashcore::run::findCompiler(const std::filesystem::path &chosen) {
   return "flashcore-compile";
 }
 
+/// As a shell takes it.
+static std::string quote(const std::string &word) {
+  bool isPlain =
+      !word.empty() &&
+      word.find_first_not_of("abcdefghijklmnopqrstuvwxyz"
+                             "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                             "0123456789_-+=:,./@%") == std::string::npos;
+  if (isPlain)
+    return word;
+  std::string result = "'";
+  for (char c : word)
+    result += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return result + "'";
+}
+
+std::string Source::str() const {
+  return kind == Kind::File ? text : "--shape " + quote(text);
+}
+
 Status flashcore::run::compile(const std::filesystem::path &compiler,
-                               const std::filesystem::path &input,
+                               const Source &source,
                                const std::filesystem::path &output,
                                const std::vector<std::string> &arguments) {
   std::vector<std::string> words = {compiler.string()};
   if (compiler.filename() == multiCallName)
     words.push_back("compile");
-  words.insert(words.end(),
-               {input.string(), "--emit=bundle", "-o", output.string()});
+  words.push_back(source.kind == Source::Kind::Shape ? "--shape=" + source.text
+                                                     : source.text);
+  words.insert(words.end(), {"--emit=bundle", "-o", output.string()});
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::string command;
   std::vector<char *> argv;
   for (std::string &word : words) {
-    command += (command.empty() ? "" : " ") + word;
+    command += (command.empty() ? "" : " ") + quote(word);
     argv.push_back(word.data());
   }
   argv.push_back(nullptr);
@@ -95,7 +115,6 @@ Status flashcore::run::compile(const std::filesystem::path &compiler,
   std::string outcome = WIFEXITED(state)
                             ? "exit code " + std::to_string(WEXITSTATUS(state))
                             : "signal " + std::to_string(WTERMSIG(state));
-  return Status::error("compiling " + input.string() + " failed with " +
-                       outcome)
+  return Status::error("compiling " + source.str() + " failed with " + outcome)
       .note("the command was: " + command);
 }

@@ -4,8 +4,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Turns an .mlir file into a bundle in a temporary directory. The compiler is a
-// separate process, so that this tool stays free of LLVM.
+// Turns an .mlir file or the words of --shape into a bundle in a temporary
+// directory. The compiler is a separate process, so that this tool stays free
+// of LLVM, and it alone knows what the words mean.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,6 +21,17 @@
 #include <vector>
 
 namespace flashcore::run {
+
+/// What a bundle is compiled from.
+struct Source {
+  enum class Kind { File, Shape };
+  Kind kind = Kind::File;
+  /// The path, or the words.
+  std::string text;
+
+  /// "a.mlir" or "--shape 'b1 h8'".
+  std::string str() const;
+};
 
 /// A directory that is removed with its owner.
 class TemporaryDirectory {
@@ -43,10 +55,9 @@ private:
 /// this program), else flashcore-compile by its name, which means PATH.
 std::filesystem::path findCompiler(const std::filesystem::path &chosen);
 
-/// Compiles `input` to the bundle `output`. A compiler called flashcore is the
+/// Compiles `source` to the bundle `output`. A compiler called flashcore is the
 /// multi-call executable and gets the subcommand.
-Status compile(const std::filesystem::path &compiler,
-               const std::filesystem::path &input,
+Status compile(const std::filesystem::path &compiler, const Source &source,
                const std::filesystem::path &output,
                const std::vector<std::string> &arguments);
 

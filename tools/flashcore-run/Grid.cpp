@@ -60,8 +60,7 @@ static RunRequest readEntry(JsonReader &reader, Field entry,
     for (const std::string &name : entry["tensors"].keys())
       request.problem.tensors[name] = readLayout(entry["tensors"][name]);
   if (entry.has("layout"))
-    request.problem.layout =
-        readOption<Layout>(reader, entry["layout"], parseLayout);
+    request.layout = readOption<Layout>(reader, entry["layout"], parseLayout);
   if (entry.has("offset"))
     request.problem.offset = entry["offset"].integer();
   request.seed = entry.has("seed")

@@ -20,7 +20,8 @@ using namespace flashcore::run;
 static constexpr const char *description =
     "Runs a compiled attention on a device and checks it against a double\n"
     "precision reference. INPUT is a bundle directory, or an .mlir file that\n"
-    "is compiled first with the arguments after '--'.\n"
+    "is compiled first with the arguments after '--'; --shape describes an\n"
+    "attention without a file.\n"
     "Exit code: 0 all passed, 1 a check failed, 2 bad input or no device.";
 
 StatusOr<InputKind> flashcore::run::parseInputKind(std::string_view name) {
@@ -67,7 +68,8 @@ struct RawOptions {
   std::map<std::string, std::string> inputs = {
       {"q", ""}, {"k", ""}, {"v", ""}, {"bias", ""}};
   std::map<std::string, std::string> outputs = {{"o", ""}, {"lse", ""}};
-  std::string input, layout = "bhsd", kind = "normal", stage = "all";
+  std::string input, kind = "normal", stage = "all";
+  std::string layout, npyLayout = "bhsd";
   std::string json, grid, compiler;
   EmulatorOptions emulator = {{"check", ""},    {"mma", ""},
                               {"schedule", ""}, {"async", ""},
@@ -82,11 +84,13 @@ static void addProblemOptions(CLI::App &app, RawOptions &raw,
   for (auto &[name, value] : raw.dims) {
     std::string flag = "--" + name;
     std::replace(flag.begin(), flag.end(), '_', '-');
-    app.add_option(flag, value, name + ", where the bundle leaves it open")
+    app.add_option(flag, value,
+                   name + ", where neither the bundle nor a file fixes it")
         ->check(CLI::NonNegativeNumber);
   }
   app.add_option("--layout", raw.layout,
-                 "Order in memory where strides are open: bhsd or bshd");
+                 "Order in memory where strides are open: bhsd or bshd "
+                 "(default: bhsd, unless the bundle fixes the other one)");
   app.add_option("--offset", options.request.problem.offset,
                  "Elements before the first one, where offsets are open");
   app.add_option("--seed", raw.seed,
@@ -98,6 +102,12 @@ static void addProblemOptions(CLI::App &app, RawOptions &raw,
                  "shifted: scores far above and far below 0");
   for (auto &[name, file] : raw.inputs)
     app.add_option("--" + name, file, "Read " + name + " from this .npy file");
+  app.add_flag("--convert", options.request.npy.convert,
+               "Round .npy files of another floating point type to that of the "
+               "bundle");
+  app.add_option("--npy-layout", raw.npyLayout,
+                 "Axes of .npy files of q, k, v and o: bhsd (the default) or "
+                 "bshd, which is (batch, seqlen, heads, head_dim)");
   for (auto &[name, file] : raw.outputs)
     app.add_option("--out-" + name, file,
                    "Write " + name + " to this .npy file");
@@ -105,6 +115,10 @@ static void addProblemOptions(CLI::App &app, RawOptions &raw,
 
 static void addModeOptions(CLI::App &app, RawOptions &raw, Options &options) {
   app.add_option("input", raw.input, "Bundle directory or .mlir file");
+  app.add_option("--shape", options.shape,
+                 "Compile and run the attention that these words describe, "
+                 "such as 'b1 h32/8 s4096 d128 bf16 causal window=1024'; "
+                 "flashcore-compile --help lists them");
   app.add_option("--device", options.device,
                  "cuda, emulator, or auto: cuda if there is a GPU, "
                  "else the emulator")
@@ -127,8 +141,8 @@ static void addModeOptions(CLI::App &app, RawOptions &raw, Options &options) {
                  "Run the list of entries in this JSON file in one process; "
                  "other options are the defaults of the entries");
   app.add_option("--compiler", raw.compiler,
-                 "The flashcore-compile for .mlir files (default: beside this "
-                 "tool, else in PATH)");
+                 "The flashcore-compile for .mlir files and --shape (default: "
+                 "beside this tool, else in PATH)");
 }
 
 static void addEmulatorOptions(CLI::App &app, RawOptions &raw) {
@@ -172,9 +186,11 @@ static Status finish(const RawOptions &raw, Options &options) {
   if (options.device == "cuda" && !options.emulator.empty())
     return Status::error("expects --emu-" + options.emulator.begin()->first +
                          " only with the emulator, but got --device=cuda");
-  if (raw.input.empty() == raw.grid.empty())
-    return Status::error("expects either INPUT or --grid, but got " +
-                         std::string(raw.grid.empty() ? "neither" : "both"))
+  int sources =
+      !raw.input.empty() + !raw.grid.empty() + options.shape.has_value();
+  if (sources != 1)
+    return Status::error("expects one of INPUT, --shape and --grid, but got " +
+                         std::string(sources ? "several" : "none"))
         .note("see flashcore-run --help");
   if (!raw.grid.empty() &&
       (options.info || options.overhead || options.runs != 1 ||
@@ -184,17 +200,24 @@ static Status finish(const RawOptions &raw, Options &options) {
                "expects --grid without --info, --overhead, --runs, sizes and "
                "files of tensors, but got one of them")
         .note("write the sizes into the entries of the grid");
-  StatusOr<Layout> layout = parseLayout(raw.layout);
-  if (!layout.ok())
-    return layout.status();
-  request.problem.layout = *layout;
+  if (!raw.layout.empty()) {
+    StatusOr<Layout> layout = parseLayout(raw.layout);
+    if (!layout.ok())
+      return layout.status();
+    request.layout = *layout;
+  }
+  StatusOr<Layout> npyLayout = parseLayout(raw.npyLayout);
+  if (!npyLayout.ok())
+    return npyLayout.status();
+  request.npy.layout = *npyLayout;
   StatusOr<InputKind> kind = parseInputKind(raw.kind);
   if (!kind.ok())
     return kind.status();
   request.kind = *kind;
   if (Status status = parseStage(raw.stage, request); !status.ok())
     return status;
-  if (request.stage != Stage::All && !request.inputFiles.empty())
+  bool ownsInputs = request.stage != Stage::All || request.isTile;
+  if (ownsInputs && !request.inputFiles.empty())
     return Status::error("expects no input file with --stage=" + raw.stage +
                          ", but got one for '" +
                          request.inputFiles.begin()->first + "'")
@@ -218,9 +241,14 @@ flashcore::run::parseOptions(const std::vector<std::string> &arguments) {
     addModeOptions(app, raw, options);
     addProblemOptions(app, raw, options);
     addEmulatorOptions(app, raw);
+    app.set_version_flag("--version", "flashcore " FLASHCORE_VERSION,
+                         "Print the version and stop");
     app.parse(reversed);
   } catch (const CLI::CallForHelp &) {
     options.message = app.help();
+    return options;
+  } catch (const CLI::CallForVersion &version) {
+    options.message = std::string(version.what()) + "\n";
     return options;
   } catch (const CLI::ParseError &error) {
     return Status::error(error.what()).note("see flashcore-run --help");

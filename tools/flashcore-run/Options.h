@@ -16,8 +16,10 @@
 namespace flashcore::run {
 
 struct Options {
-  /// A bundle directory or an .mlir file; empty with `grid`.
+  /// A bundle directory or an .mlir file; empty with `shape` and `grid`.
   std::filesystem::path input;
+  /// The words of an attention to compile, which may be none.
+  std::optional<std::string> shape;
   std::string device = "auto";
   EmulatorOptions emulator;
   /// What one run does; its bundle is filled in after compiling.
@@ -32,7 +34,7 @@ struct Options {
   std::filesystem::path compiler;
   /// What follows "--".
   std::vector<std::string> compilerArguments;
-  /// The text of --help; when set, print it and stop.
+  /// The text of --help or --version; when set, print it and stop.
   std::string message;
 };
 

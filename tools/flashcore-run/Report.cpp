@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <span>
 
 using namespace flashcore;
 using namespace flashcore::run;
@@ -51,20 +52,65 @@ static const Cells headings = {"result", "bundle", "problem", "code",
                                "seed",   "inputs", "O error", "lse error",
                                "time",   "TFLOP/s"};
 
+/// The inputs that no file gives. A run that was refused early does not know
+/// its tensors; it read no file either.
+static std::vector<std::string> randomInputs(const RunResult &result) {
+  std::vector<std::string> names;
+  for (const TensorGeometry &tensor : result.tensors)
+    if (tensor.role == TensorSpec::Role::Input &&
+        !result.request.inputFiles.contains(tensor.name))
+      names.push_back(tensor.name);
+  return names;
+}
+
+static bool hasRandomInputs(const RunResult &result) {
+  return result.tensors.empty() || !randomInputs(result).empty();
+}
+
+static std::string join(const std::vector<std::string> &names) {
+  std::string text;
+  for (size_t i = 0; i < names.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == names.size() ? " and " : ", ") + names[i];
+  return text;
+}
+
+/// "seed 42, normal/all", or "q from q.npy, k and v from seed 42, normal/all".
+static std::string formatInputs(const RunResult &result) {
+  const RunRequest &request = result.request;
+  std::string text;
+  for (const auto &[name, file] : request.inputFiles)
+    text += name + " from " + file.string() + ", ";
+  if (!hasRandomInputs(result))
+    return text.substr(0, text.size() - 2);
+  if (!text.empty() && !result.tensors.empty())
+    text += join(randomInputs(result)) + " from ";
+  return text + "seed " + std::to_string(request.seed) + ", " +
+         std::string(stringify(request.kind)) + "/" + request.stageName();
+}
+
+/// What was compiled, or the last part of the bundle's path.
+static std::string sourceName(const RunRequest &request) {
+  if (request.source)
+    return request.source->str();
+  std::filesystem::path bundle = request.bundle;
+  // "dir/x.fcb/" has an empty file name.
+  return (bundle.has_filename() ? bundle : bundle.parent_path())
+      .filename()
+      .string();
+}
+
 static Cells makeCells(const RunResult &result) {
   const RunRequest &request = result.request;
   Cells cells;
   cells[0] = verdict(result);
-  std::filesystem::path bundle = request.bundle;
-  // "dir/x.fcb/" has an empty file name.
-  cells[1] = (bundle.has_filename() ? bundle : bundle.parent_path())
-                 .filename()
-                 .string();
-  cells[2] = result.problem + (result.problem.empty() ? "" : " ") +
-             std::string(stringify(request.problem.layout));
+  cells[1] = sourceName(request);
+  cells[2] =
+      result.problem + (result.problem.empty() ? "" : " ") + result.layout;
   cells[3] = result.code;
-  cells[4] = std::to_string(request.seed);
-  cells[5] = std::string(stringify(request.kind)) + "/" + request.stageName();
+  cells[4] = hasRandomInputs(result) ? std::to_string(request.seed) : "-";
+  cells[5] = hasRandomInputs(result) ? std::string(stringify(request.kind)) +
+                                           "/" + request.stageName()
+                                     : "files";
   if (result.check) {
     cells[6] = formatErrors(result.check->o);
     if (result.check->lse)
@@ -78,21 +124,107 @@ static Cells makeCells(const RunResult &result) {
   return cells;
 }
 
+/// "batch 0, head 3, query 17, column 5".
+static std::string formatPlace(std::span<const int64_t> at,
+                               std::span<const std::string_view> axes) {
+  std::string text;
+  for (size_t i = 0; i < at.size() && i < axes.size(); ++i)
+    text +=
+        (i ? ", " : "") + std::string(axes[i]) + " " + std::to_string(at[i]);
+  return text;
+}
+
+/// "3 NaN and 1 infinity", or nothing.
+static std::string formatCounts(int64_t nans, int64_t infinities) {
+  std::vector<std::string> counts;
+  if (nans)
+    counts.push_back(std::to_string(nans) + " NaN");
+  if (infinities)
+    counts.push_back(std::to_string(infinities) +
+                     (infinities == 1 ? " infinity" : " infinities"));
+  return join(counts);
+}
+
+static constexpr std::string_view outputAxes[] = {"batch", "head", "query",
+                                                  "column"};
+static constexpr std::string_view scoreAxes[] = {"batch", "head", "query",
+                                                 "key"};
+
+/// The worst element of an output that failed.
+static std::string formatFailure(const std::string &name,
+                                 const ErrorReport &report,
+                                 std::span<const std::string_view> axes) {
+  if (report.pass())
+    return "";
+  std::string text = "\n  " + name + " at " + formatPlace(report.at, axes) +
+                     ": expects " + format("%.6g", report.expected) +
+                     ", but got " + format("%.6g", report.actual) +
+                     ", an error of " + format("%.2e", report.error) +
+                     " where " + format("%.2e", report.allowed) + " is allowed";
+  std::string counts = formatCounts(report.nans, report.infinities);
+  if (!counts.empty())
+    text += "\n  " + name + " holds " + counts + " in " +
+            std::to_string(report.elements) + " elements";
+  return text;
+}
+
+/// What a stage compares: scores, sums of rows of P, or O.
+static std::string formatStageFailure(const RunResult &result) {
+  std::span<const std::string_view> axes = outputAxes;
+  std::string name = "O of stage pv";
+  if (result.request.stage == Stage::QK) {
+    axes = scoreAxes;
+    name = "the score of stage qk";
+  } else if (result.request.stage == Stage::Softmax) {
+    axes = axes.first(3);
+    name = "the row sum of stage softmax";
+  }
+  return formatFailure(name, *result.check->stage, axes);
+}
+
+static std::string formatInput(const InputReport &input) {
+  static constexpr std::string_view queryAxes[] = {"batch", "head", "query",
+                                                   "column"};
+  static constexpr std::string_view keyAxes[] = {"batch", "head", "key",
+                                                 "column"};
+  std::span<const std::string_view> axes = input.name == BiasName ? scoreAxes
+                                           : input.name == "q"    ? queryAxes
+                                                                  : keyAxes;
+  return "\n  input " + input.name + " holds " +
+         formatCounts(input.nans, input.infinities) + ", the first at " +
+         formatPlace(input.first, axes);
+}
+
+static std::string formatFailures(const RunResult &result) {
+  if (!result.check || result.check->pass())
+    return "";
+  const CheckReport &check = *result.check;
+  std::string text = formatFailure("O", check.o, outputAxes);
+  if (check.lse)
+    text += formatFailure("lse", *check.lse, std::span(outputAxes).first(3));
+  if (check.stage)
+    text += formatStageFailure(result);
+  for (const InputReport &input : check.inputs)
+    text += formatInput(input);
+  return text;
+}
+
 std::string flashcore::run::formatLine(const RunResult &result) {
   Cells cells = makeCells(result);
-  std::string line = cells[0] + " " + cells[2];
+  // A problem that was refused has no text.
+  std::string line = cells[0] + " " + (cells[2].empty() ? cells[1] : cells[2]);
   if (!result.code.empty())
     line += ", " + cells[3];
-  line += ", seed " + cells[4] + ", " + cells[5];
+  line += ", " + formatInputs(result);
+  if (result.check && result.check->stage)
+    line += " " + formatErrors(*result.check->stage);
   if (!cells[6].empty())
     line += ", max error O " + cells[6] + " allowed";
   if (!cells[7].empty())
     line += ", lse " + cells[7] + " allowed";
   if (result.timing)
     line += ", " + cells[8] + " " + cells[9] + " TFLOP/s";
-  if (!result.status.ok())
-    line += "\n" + result.status.str();
-  return line;
+  return line + formatFailures(result);
 }
 
 std::string flashcore::run::formatTable(const std::vector<RunResult> &results) {
@@ -118,36 +250,71 @@ std::string flashcore::run::formatTable(const std::vector<RunResult> &results) {
          std::to_string(results.size()) + " passed\n";
 }
 
-static ordered_json toJson(const ErrorReport &report) {
+/// `numAxes` are those of the output.
+static ordered_json toJson(const ErrorReport &report, size_t numAxes) {
+  ordered_json at;
+  for (size_t i = 0; i < numAxes; ++i)
+    at[std::string(outputAxes[i])] = report.at[i];
   // JSON has no NaN; nlohmann writes null for it.
-  return {{"error", report.error},
-          {"allowed", report.allowed},
-          {"worst", report.worst},
+  return {{"error", report.error},       {"allowed", report.allowed},
+          {"worst", report.worst},       {"at", at},
+          {"expected", report.expected}, {"actual", report.actual},
+          {"nans", report.nans},         {"infinities", report.infinities},
           {"pass", report.pass()}};
 }
 
 /// Of O or lse, which are compared as a whole.
-static ordered_json outputToJson(const ErrorReport &report) {
-  ordered_json json = toJson(report);
+static ordered_json outputToJson(const ErrorReport &report, size_t numAxes) {
+  ordered_json json = toJson(report, numAxes);
   json["yardstick"] = report.yardstick;
   json["norm"] = report.norm;
   json["yardstick_norm"] = report.yardstickNorm;
   return json;
 }
 
+/// Where each input comes from, and what of it is not finite.
+static ordered_json inputsToJson(const RunResult &result) {
+  const RunRequest &request = result.request;
+  ordered_json json = ordered_json::object();
+  for (const TensorGeometry &tensor : result.tensors) {
+    if (tensor.role != TensorSpec::Role::Input)
+      continue;
+    auto file = request.inputFiles.find(tensor.name);
+    if (file != request.inputFiles.end())
+      json[tensor.name] = {{"file", file->second.string()}};
+    else
+      json[tensor.name] = {{"seed", request.seed}};
+  }
+  if (result.check)
+    for (const InputReport &input : result.check->inputs) {
+      json[input.name]["nans"] = input.nans;
+      json[input.name]["infinities"] = input.infinities;
+    }
+  return json;
+}
+
+/// A bundle that was compiled for the run lies nowhere afterwards.
+static std::pair<const char *, std::string>
+sourceToJson(const RunRequest &request) {
+  if (!request.source)
+    return {"bundle", request.bundle.string()};
+  bool isShape = request.source->kind == Source::Kind::Shape;
+  return {isShape ? "shape" : "mlir", request.source->text};
+}
+
 static ordered_json toJson(const RunResult &result) {
   const RunRequest &request = result.request;
+  auto [sourceKey, source] = sourceToJson(request);
   ordered_json json = {
-      {"bundle", request.bundle.string()},
-      {"result", verdict(result)},
-      {"problem", result.problem},
-      {"dims", result.dims},
-      {"layout", std::string(stringify(request.problem.layout))},
-      {"device", result.device},
-      {"code", result.code},
-      {"seed", request.seed},
-      {"kind", std::string(stringify(request.kind))},
-      {"stage", request.stageName()}};
+      {sourceKey, source},         {"result", verdict(result)},
+      {"problem", result.problem}, {"dims", result.dims},
+      {"layout", result.layout},   {"device", result.device},
+      {"code", result.code},       {"inputs", inputsToJson(result)}};
+  if (hasRandomInputs(result)) {
+    json["seed"] = request.seed;
+    json["kind"] = std::string(stringify(request.kind));
+  }
+  json["stage"] = request.stageName();
   if (!result.status.ok())
     json["error"] = result.status.str();
   for (const LoadedKernelInfo &kernel : result.kernels)
@@ -156,11 +323,11 @@ static ordered_json toJson(const RunResult &result) {
          {"local_bytes", kernel.localBytes},
          {"static_shared_memory", kernel.staticSharedMemory}});
   if (result.check) {
-    json["o"] = outputToJson(result.check->o);
+    json["o"] = outputToJson(result.check->o, 4);
     if (result.check->lse)
-      json["lse"] = outputToJson(*result.check->lse);
+      json["lse"] = outputToJson(*result.check->lse, 3);
     if (result.check->stage)
-      json["stage_check"] = toJson(*result.check->stage);
+      json["stage_check"] = toJson(*result.check->stage, 4);
   }
   if (result.timing)
     json["time"] = {{"median_us", result.timing->median},
@@ -260,22 +427,35 @@ formatWorkspace(const std::vector<WorkspaceTerm> &workspace) {
   return text;
 }
 
-std::string flashcore::run::formatInfo(const Bundle &bundle) {
-  std::string text = "bundle " + bundle.directory.string() + "\n";
-  text += "  made by " + bundle.compiler + ", " +
-          bundle.assembler.value_or("no assembler") + "\n";
-  text += "  PTX for " + bundle.chip.str() + " (" +
-          std::to_string(bundle.ptx.contents.size()) + " bytes)";
-  for (const CodeImage &cubin : bundle.cubins)
+static std::string formatImages(const Bundle &variant) {
+  std::string text = "  PTX for " + variant.chip.str() + " (" +
+                     std::to_string(variant.ptx.contents.size()) + " bytes)";
+  for (const CodeImage &cubin : variant.cubins)
     text += ", cubin for " + cubin.chip.str() + " (" +
             std::to_string(cubin.contents.size()) + " bytes)";
-  text += "\nattention\n" + formatAttention(bundle.attention) + "tensors\n";
-  for (const TensorSpec &tensor : bundle.tensors)
+  return text + "\n";
+}
+
+std::string flashcore::run::formatInfo(std::span<const Bundle> variants,
+                                       const std::optional<Source> &source) {
+  const Bundle &shared = variants.front();
+  std::string text = source ? "bundle compiled from " + source->str() + "\n"
+                            : "bundle " + shared.directory.string() + "\n";
+  text += "  made by " + shared.compiler + ", " +
+          shared.assembler.value_or("no assembler") + "\n";
+  for (const Bundle &variant : variants)
+    text += formatImages(variant);
+  text += "attention\n" + formatAttention(shared.attention) + "tensors\n";
+  for (const TensorSpec &tensor : shared.tensors)
     text += formatTensor(tensor);
-  text += "kernels\n";
-  for (const KernelSpec &kernel : bundle.kernels)
-    text += formatKernel(kernel);
-  if (!bundle.workspace.empty())
-    text += "workspace\n" + formatWorkspace(bundle.workspace);
+  for (const Bundle &variant : variants) {
+    std::string name =
+        variants.size() == 1 ? "" : " of variant " + variant.chip.str();
+    text += "kernels" + name + "\n";
+    for (const KernelSpec &kernel : variant.kernels)
+      text += formatKernel(kernel);
+    if (!variant.workspace.empty())
+      text += "workspace" + name + "\n" + formatWorkspace(variant.workspace);
+  }
   return text;
 }

@@ -11,8 +11,9 @@
 
 #include "Session.h"
 
+#include "Layout.h"
+
 #include "flashcore/Runtime/CudaDevice.h"
-#include "flashcore/Runtime/Npy.h"
 
 using namespace flashcore;
 using namespace flashcore::run;
@@ -52,26 +53,18 @@ void Session::reset() {
   device.reset();
 }
 
-StatusOr<const Bundle *>
-Session::loadBundle(const std::filesystem::path &path) {
+StatusOr<Session::LoadedBundle *>
+Session::loadModule(const std::filesystem::path &path) {
   LoadedBundle &loaded = bundles[path];
   if (!loaded.bundle) {
-    StatusOr<Bundle> bundle = Bundle::load(path);
+    StatusOr<Bundle> bundle = Bundle::load(path, device->info().chip);
     if (!bundle.ok())
       return bundle.status();
     loaded.bundle = std::make_unique<Bundle>(std::move(*bundle));
   }
-  return loaded.bundle.get();
-}
-
-StatusOr<Session::LoadedBundle *>
-Session::loadModule(const std::filesystem::path &path) {
-  StatusOr<const Bundle *> bundle = loadBundle(path);
-  if (!bundle.ok())
-    return bundle.status();
-  LoadedBundle &loaded = bundles[path];
   if (!loaded.module) {
-    StatusOr<std::unique_ptr<LoadedModule>> module = device->load(**bundle);
+    StatusOr<std::unique_ptr<LoadedModule>> module =
+        device->load(*loaded.bundle);
     if (!module.ok())
       return module.status();
     loaded.module = std::move(*module);
@@ -79,21 +72,38 @@ Session::loadModule(const std::filesystem::path &path) {
   return &loaded;
 }
 
-static StatusOr<Problem> createProblem(const Bundle &bundle,
-                                       const RunRequest &request) {
+/// Names all sizes that are missing at once.
+static Status verifySizes(const Bundle &bundle, const ProblemRequest &problem) {
+  std::string missing;
+  for (const auto &[name, size] : bundle.attention.dims)
+    if (!size && !problem.dims.contains(name))
+      missing += (missing.empty() ? "" : ", ") + name;
+  if (missing.empty())
+    return Status::success();
+  return Status::error("expects sizes that the bundle leaves open, but got "
+                       "none for " +
+                       missing)
+      .note("give them as --batch, --seqlen-q and so on, by .npy files of the "
+            "inputs, or in the dims of an entry of a grid");
+}
+
+StatusOr<Problem> Session::createProblem(const Bundle &bundle,
+                                         const RunRequest &request) {
   ProblemRequest problem = request.problem;
+  problem.layout = request.layout.value_or(defaultLayout(bundle));
   if (request.isTile)
     problem.dims["seqlen_q"] = problem.dims["seqlen_k"] = tileRows;
+  if (Status status = files.takeSizes(bundle, request.inputFiles, request.npy,
+                                      problem.dims);
+      !status.ok())
+    return status;
+  if (Status status = verifySizes(bundle, problem); !status.ok())
+    return status;
   return Problem::create(bundle, problem);
 }
 
 /// Checks what the problem alone does not.
 static Status verifyRequest(const Problem &problem, const RunRequest &request) {
-  for (const auto &[name, file] : request.inputFiles)
-    if (!problem.findTensor(name))
-      return Status::error("expects a bundle with the input '" + name +
-                           "' to read " + file.string() +
-                           " into, but got one without");
   for (const auto &[name, file] : request.outputFiles)
     if (!problem.findTensor(name))
       return Status::error("expects a bundle with the output '" + name +
@@ -103,41 +113,38 @@ static Status verifyRequest(const Problem &problem, const RunRequest &request) {
 }
 
 Status Session::validate(const RunRequest &request) {
-  StatusOr<const Bundle *> bundle = loadBundle(request.bundle);
+  // Which variant will run is not known yet, nor does it matter here.
+  StatusOr<Bundle> bundle = Bundle::load(request.bundle);
   if (!bundle.ok())
     return bundle.status();
-  StatusOr<Problem> problem = createProblem(**bundle, request);
+  StatusOr<Problem> problem = createProblem(*bundle, request);
   if (!problem.ok())
     return problem.status();
   return verifyRequest(*problem, request);
 }
 
-/// The tensors of a problem, the inputs filled.
-static StatusOr<TensorSet> createTensors(const Problem &problem,
-                                         const RunRequest &request) {
-  StatusOr<TensorSet> set = TensorSet::create(problem);
-  if (!set.ok())
-    return set.status();
+Status Session::fillInputs(const RunRequest &request, uint64_t number,
+                           TensorSet &set, std::vector<std::string> &notes) {
   if (Status status =
-          set->fillInputs(request.seed, request.kind, request.stage);
+          set.fillInputs(request.seed + number, request.kind, request.stage);
       !status.ok())
     return status;
-  return set;
+  return files.read(request.inputFiles, request.npy, set, notes);
 }
 
 Status Session::runAndCheck(LoadedBundle &loaded, const Problem &problem,
                             RunResult &result) {
   const RunRequest &request = result.request;
-  StatusOr<TensorSet> set = createTensors(problem, request);
+  StatusOr<TensorSet> set = TensorSet::create(problem);
   if (!set.ok())
     return set.status();
-  for (const auto &[name, file] : request.inputFiles)
-    if (Status status = readTensor(file, set->tensor(name)); !status.ok())
-      return status;
+  if (Status status = fillInputs(request, 0, *set, result.notes); !status.ok())
+    return status;
   if (Status status = runOnce(*device, *loaded.module, *set); !status.ok())
     return status;
   for (const auto &[name, file] : request.outputFiles) {
-    if (Status status = writeTensor(file, set->tensor(name)); !status.ok())
+    if (Status status = writeTensor(file, set->tensor(name), request.npy);
+        !status.ok())
       return status;
   }
   if (!request.check)
@@ -159,7 +166,11 @@ Status Session::runLoaded(LoadedBundle &loaded, const Problem &problem,
   if (!request.time)
     return Status::success();
   StatusOr<Timing> timing =
-      timeProblem(*device, *loaded.module, problem, request.seed, {});
+      timeProblem(*device, *loaded.module, problem,
+                  [&](TensorSet &set, uint64_t number) {
+                    return fillInputs(request, number, set, result.notes);
+                  },
+                  {});
   if (!timing.ok())
     return timing.status();
   result.timing = *timing;
@@ -174,9 +185,12 @@ StatusOr<LaunchOverhead> Session::measureOverhead(const RunRequest &request) {
   StatusOr<Problem> problem = createProblem(*(*loaded)->bundle, request);
   if (!problem.ok())
     return problem.status();
-  StatusOr<TensorSet> set = createTensors(*problem, request);
+  StatusOr<TensorSet> set = TensorSet::create(*problem);
   if (!set.ok())
     return set.status();
+  std::vector<std::string> notes; // of conversions, which cost no launch
+  if (Status status = fillInputs(request, 0, *set, notes); !status.ok())
+    return status;
   if (Status status = set->upload(*device); !status.ok())
     return status;
   StatusOr<std::vector<KernelLaunch>> launches = set->launches(*device);
@@ -216,6 +230,8 @@ RunResult Session::run(const RunRequest &request) {
     return result;
   }
   result.problem = problem->str();
+  result.layout = describeLayout(*problem);
+  result.tensors = problem->tensors();
   result.dims = problem->dims();
   result.status = verifyRequest(*problem, request);
   if (result.status.ok())

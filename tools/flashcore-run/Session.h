@@ -11,6 +11,9 @@
 #ifndef FLASHCORE_RUN_SESSION_H
 #define FLASHCORE_RUN_SESSION_H
 
+#include "Compile.h"
+#include "Inputs.h"
+
 #include "flashcore/Runtime/Check.h"
 #include "flashcore/Runtime/EmulatorDevice.h"
 
@@ -21,7 +24,11 @@ namespace flashcore::run {
 /// One line of output: which bundle, with which sizes and inputs.
 struct RunRequest {
   std::filesystem::path bundle;
+  /// Where the bundle was compiled for this run; its path is then temporary.
+  std::optional<Source> source;
   ProblemRequest problem;
+  /// Chosen by the strides of the bundle where the user names none.
+  std::optional<Layout> layout;
   uint64_t seed = 0;
   InputKind kind = InputKind::Normal;
   Stage stage = Stage::All;
@@ -30,8 +37,9 @@ struct RunRequest {
   bool check = true;
   bool time = false;
   /// By tensor name: files to read inputs from and to write outputs to.
-  std::map<std::string, std::filesystem::path> inputFiles;
-  std::map<std::string, std::filesystem::path> outputFiles;
+  FileMap inputFiles;
+  FileMap outputFiles;
+  NpyOptions npy;
 
   std::string stageName() const {
     return isTile ? "tile" : std::string(stringify(stage));
@@ -43,13 +51,17 @@ struct RunResult {
   /// An error stops a run; what was found out before it is still filled in.
   Status status = Status::success();
   std::string problem; ///< "B1 H8/8 512x512 D64 f16"
-  std::string code;    ///< "cubin sm_89"
+  std::string layout;  ///< "bhsd"; the true one
+  std::vector<TensorGeometry> tensors;
+  std::string code; ///< "cubin sm_89"
   std::string device;
   std::map<std::string, int64_t, std::less<>> dims;
   std::vector<LoadedKernelInfo> kernels;
   std::optional<CheckReport> check;
   std::optional<Timing> timing;
   double flops = 0;
+  /// What the user should know, of a run that goes well, too.
+  std::vector<std::string> notes;
 
   bool pass() const { return status.ok() && (!check || check->pass()); }
   /// The kernels ran and did wrong, as opposed to a run that was refused.
@@ -83,8 +95,12 @@ private:
     std::unique_ptr<LoadedModule> module;
   };
 
-  StatusOr<const Bundle *> loadBundle(const std::filesystem::path &path);
   StatusOr<LoadedBundle *> loadModule(const std::filesystem::path &path);
+  StatusOr<Problem> createProblem(const Bundle &bundle,
+                                  const RunRequest &request);
+  /// With the random inputs of seed + `number`, and those of files.
+  Status fillInputs(const RunRequest &request, uint64_t number, TensorSet &set,
+                    std::vector<std::string> &notes);
   Status runLoaded(LoadedBundle &loaded, const Problem &problem,
                    RunResult &result);
   Status runAndCheck(LoadedBundle &loaded, const Problem &problem,
@@ -95,6 +111,7 @@ private:
   std::unique_ptr<Device> device;
   /// After `device`, because modules must be destroyed before it.
   std::map<std::filesystem::path, LoadedBundle> bundles;
+  InputFiles files;
 };
 
 /// The device that `--device` names. `auto` is the GPU if there is one, else

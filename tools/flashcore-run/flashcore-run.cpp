@@ -17,6 +17,7 @@
 
 #include <cstdio>
 #include <random>
+#include <set>
 
 using namespace flashcore;
 using namespace flashcore::run;
@@ -25,8 +26,12 @@ namespace {
 enum ExitCode { Passed = 0, CheckFailed = 1, BadInput = 2 };
 } // namespace
 
+static void printError(const char *kind, const std::string &text) {
+  std::fprintf(stderr, "flashcore-run: %s: %s\n", kind, text.c_str());
+}
+
 static ExitCode fail(const Status &status) {
-  std::fprintf(stderr, "flashcore-run: error: %s\n", status.str().c_str());
+  printError("error", status.str());
   return BadInput;
 }
 
@@ -37,34 +42,43 @@ static void print(const std::string &text) {
 
 static uint64_t freshSeed() { return std::random_device()(); }
 
-static ExitCode printInfo(const std::filesystem::path &path) {
-  StatusOr<Bundle> bundle = Bundle::load(path);
-  if (!bundle.ok())
-    return fail(bundle.status());
-  print(formatInfo(*bundle));
+static ExitCode printInfo(const std::filesystem::path &path,
+                          const std::optional<Source> &source) {
+  StatusOr<std::vector<Bundle>> variants = Bundle::loadVariants(path);
+  if (!variants.ok())
+    return fail(variants.status());
+  print(formatInfo(*variants, source));
   return Passed;
 }
 
-/// The bundle that the command line names. An .mlir file is compiled into
+/// What is to be compiled, or nothing for a bundle.
+static std::optional<Source> findSource(const Options &options) {
+  if (options.shape)
+    return Source{Source::Kind::Shape, *options.shape};
+  if (options.input.extension() == ".mlir")
+    return Source{Source::Kind::File, options.input.string()};
+  return std::nullopt;
+}
+
+/// The bundle that the command line names. A source is compiled into
 /// `temporary`, which keeps the result.
 static StatusOr<std::filesystem::path>
-findBundle(const Options &options,
+findBundle(const Options &options, const std::optional<Source> &source,
            std::optional<TemporaryDirectory> &temporary) {
-  if (options.input.extension() != ".mlir") {
+  if (!source) {
     if (options.compilerArguments.empty())
       return options.input;
     return Status::error("expects arguments after '--' only with an .mlir "
-                         "file, but got the bundle " +
+                         "file or --shape, but got the bundle " +
                          options.input.string());
   }
   StatusOr<TemporaryDirectory> directory = TemporaryDirectory::create();
   if (!directory.ok())
     return directory.status();
   temporary.emplace(std::move(*directory));
-  std::filesystem::path bundle =
-      temporary->path() / options.input.stem().replace_extension(".fcb");
-  if (Status status = compile(findCompiler(options.compiler), options.input,
-                              bundle, options.compilerArguments);
+  std::filesystem::path bundle = temporary->path() / "kernel.fcb";
+  if (Status status = compile(findCompiler(options.compiler), *source, bundle,
+                              options.compilerArguments);
       !status.ok())
     return status;
   return bundle;
@@ -72,9 +86,11 @@ findBundle(const Options &options,
 
 /// One request a run, each with fresh inputs.
 static std::vector<RunRequest>
-repeatRequest(const Options &options, const std::filesystem::path &bundle) {
+repeatRequest(const Options &options, const std::filesystem::path &bundle,
+              const std::optional<Source> &source) {
   RunRequest request = options.request;
   request.bundle = bundle;
+  request.source = source;
   uint64_t seed = options.seed ? *options.seed : freshSeed();
   std::vector<RunRequest> requests;
   for (int i = 0; i < options.runs; ++i) {
@@ -88,11 +104,18 @@ repeatRequest(const Options &options, const std::filesystem::path &bundle) {
 static ExitCode runAll(Session &session, const Options &options,
                        const std::vector<RunRequest> &requests) {
   std::vector<RunResult> results;
+  std::set<std::string> said;
   bool anyFailed = false, anyError = false;
   for (const RunRequest &request : requests) {
     results.push_back(session.run(request));
     const RunResult &result = results.back();
+    // The same files are read for each of several runs.
+    for (const std::string &note : result.notes)
+      if (said.insert(note).second)
+        printError("note", note);
     print(formatLine(result) + "\n");
+    if (!result.status.ok())
+      printError("error", result.status.str());
     anyFailed |= result.failed();
     anyError |= !result.pass() && !result.failed();
     // Written after each run: a later one may take the process with it.
@@ -120,7 +143,7 @@ static ExitCode runTool(const Options &options) {
   Session session([&] { return openDevice(options.device, options.emulator); });
   std::optional<TemporaryDirectory> temporary;
   std::vector<RunRequest> requests;
-  // Bad input is reported even where there is no device. A grid reports it in
+  // Bad input is reported even where there is no device. A grid reports it with
   // the line of the entry instead.
   if (!options.grid.empty()) {
     StatusOr<std::vector<RunRequest>> grid =
@@ -130,12 +153,14 @@ static ExitCode runTool(const Options &options) {
       return fail(grid.status());
     requests = std::move(*grid);
   } else {
-    StatusOr<std::filesystem::path> bundle = findBundle(options, temporary);
+    std::optional<Source> source = findSource(options);
+    StatusOr<std::filesystem::path> bundle =
+        findBundle(options, source, temporary);
     if (!bundle.ok())
       return fail(bundle.status());
     if (options.info)
-      return printInfo(*bundle);
-    requests = repeatRequest(options, *bundle);
+      return printInfo(*bundle, source);
+    requests = repeatRequest(options, *bundle, source);
     if (Status status = session.validate(requests.front()); !status.ok())
       return fail(status);
   }

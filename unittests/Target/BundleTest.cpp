@@ -16,7 +16,10 @@
 #include "llvm/Support/raw_ostream.h"
 #include "gtest/gtest.h"
 
+#include <atomic>
 #include <set>
+#include <sys/stat.h>
+#include <thread>
 
 using namespace mlir::flashcore;
 namespace fs = llvm::sys::fs;
@@ -48,9 +51,9 @@ class Bundle : public testing::Test {
 protected:
   void SetUp() override {
     ASSERT_FALSE(fs::createUniqueDirectory("flashcore-bundle", directory));
-    contents.kernels.push_back({"attention", parse(kKernel)});
-    contents.chip = "sm_89";
-    contents.ptx = "foobar";
+    variant().kernels.push_back({"attention", parse(kKernel)});
+    variant().chip = "sm_89";
+    variant().ptx = "foobar";
   }
   void TearDown() override { fs::remove_directories(directory); }
 
@@ -80,7 +83,7 @@ protected:
   }
   /// Writes the bundle `name`; the text of the error, or an empty string.
   std::string write(llvm::StringRef name) {
-    return llvm::toString(writeBundle(path(name), contents));
+    return llvm::toString(writeBundle(path(name), variants));
   }
   /// Writes a bundle and reads its manifest.
   json::Object writeAndReadManifest() {
@@ -102,12 +105,19 @@ protected:
                                   /*spillStores=*/16, /*spillLoads=*/12,
                                   /*staticSharedMemory=*/8};
     cubin.kernels["another"] = {/*registers=*/1};
-    contents.cubins.push_back(cubin);
+    variant().cubins.push_back(cubin);
+  }
+
+  BundleVariant &variant() { return variants.front(); }
+  /// That of the first variant.
+  json::Object writeAndReadVariant() {
+    json::Object manifest = writeAndReadManifest();
+    return *(*manifest.getArray("variants"))[0].getAsObject();
   }
 
   llvm::SmallString<128> directory;
   mlir::MLIRContext context;
-  BundleContents contents;
+  std::vector<BundleVariant> variants{1};
 };
 
 /// One spelling for equal values, so that a failure shows both.
@@ -123,11 +133,13 @@ std::string normalizeText(llvm::StringRef text) {
 //===----------------------------------------------------------------------===//
 
 TEST_F(Bundle, LaunchCommentSaysWhatTheManifestSays) {
-  contents.kernels.push_back({"another\nkernel", parse(kKernel)});
+  variant().kernels.push_back({"another\nkernel", parse(kKernel)});
   json::Object manifest = writeAndReadManifest();
+  for (auto &[key, value] : writeAndReadVariant())
+    manifest[key] = value;
   for (json::Value &kernel : *manifest.getArray("kernels"))
     kernel.getAsObject()->erase("resources");
-  std::string text = getLaunchComment(contents.kernels);
+  std::string text = getLaunchComment(variant().kernels);
   llvm::StringRef comment = text;
   EXPECT_TRUE(comment.consume_front("// flashcore-launch: "));
   EXPECT_TRUE(comment.consume_back("\n"));
@@ -144,7 +156,7 @@ TEST_F(Bundle, NamesFormatVersionAndChip) {
   json::Object manifest = writeAndReadManifest();
   EXPECT_EQ(manifest.getString("format"), "flashcore-bundle");
   EXPECT_EQ(manifest.getInteger("version"), 4);
-  EXPECT_EQ(manifest.getString("chip"), "sm_89");
+  EXPECT_EQ(writeAndReadVariant().getString("chip"), "sm_89");
 }
 
 TEST_F(Bundle, DescribesTheAttention) {
@@ -157,11 +169,11 @@ TEST_F(Bundle, DescribesTheAttention) {
 }
 
 TEST_F(Bundle, DescribesAFeatureThatIsUsed) {
-  mlir::NamedAttrList kernel(contents.kernels[0].description);
+  mlir::NamedAttrList kernel(variant().kernels[0].description);
   mlir::Builder builder(&context);
   kernel.set("softcap", builder.getF32FloatAttr(30.5f));
   kernel.set("window_right", builder.getI64IntegerAttr(17));
-  contents.kernels[0].description = kernel.getDictionary(&context);
+  variant().kernels[0].description = kernel.getDictionary(&context);
   json::Object attention = *writeAndReadManifest().getObject("attention");
   EXPECT_EQ(attention.getNumber("softcap"), 30.5);
   EXPECT_EQ(attention.getInteger("window_right"), 17);
@@ -180,8 +192,8 @@ TEST_F(Bundle, DescribesTensorsWithTheirAlignment) {
 }
 
 TEST_F(Bundle, DescribesTheKernel) {
-  json::Object manifest = writeAndReadManifest();
-  EXPECT_EQ(normalize(manifest["kernels"]),
+  json::Object written = writeAndReadVariant();
+  EXPECT_EQ(normalize(written["kernels"]),
             normalizeText(R"([{"name": "attention", "block": [96, 1, 1],
                        "grid": [[{"dim": "seqlen_q", "tile": 32}], [], []],
                        "dynamic_shared_memory": 4096,
@@ -194,25 +206,24 @@ TEST_F(Bundle, DescribesTheKernel) {
 }
 
 TEST_F(Bundle, HasNoWorkspace) {
-  json::Object manifest = writeAndReadManifest();
-  EXPECT_EQ(normalize(manifest["workspace"]),
-            normalizeText(R"({"bytes": []})"));
+  json::Object written = writeAndReadVariant();
+  EXPECT_EQ(normalize(written["workspace"]), normalizeText(R"({"bytes": []})"));
 }
 
 TEST_F(Bundle, ListsKernelsInOrderAndTheirWorkspace) {
-  mlir::NamedAttrList kernel(contents.kernels[0].description);
+  mlir::NamedAttrList kernel(variant().kernels[0].description);
   kernel.set("workspace", mlir::parseAttribute(R"([{bytes = 12 : i64,
       factors = [{dim = "batch", tile = 1 : i64}]}])",
                                                &context));
-  contents.kernels[0].description = kernel.getDictionary(&context);
-  contents.kernels.push_back({"merge", parse(R"({
+  variant().kernels[0].description = kernel.getDictionary(&context);
+  variant().kernels.push_back({"merge", parse(R"({
       arguments = [{kind = "pointer", tensor = "workspace"}],
       grid = [{dim = "batch", tile = 1 : i64}, {count = 3 : i64}],
       shared_memory = 0 : i64, threads = 16 : i64})")});
-  json::Object manifest = writeAndReadManifest();
-  EXPECT_EQ(normalize(manifest["workspace"]), normalizeText(R"({"bytes": [
+  json::Object written = writeAndReadVariant();
+  EXPECT_EQ(normalize(written["workspace"]), normalizeText(R"({"bytes": [
       {"bytes": 12, "factors": [{"dim": "batch", "tile": 1}]}]})"));
-  const json::Array &kernels = *manifest.getArray("kernels");
+  const json::Array &kernels = *written.getArray("kernels");
   ASSERT_EQ(kernels.size(), 2u);
   EXPECT_EQ(kernels[0].getAsObject()->getString("name"), "attention");
   EXPECT_EQ(normalize(kernels[1]),
@@ -228,38 +239,65 @@ TEST_F(Bundle, ListsKernelsInOrderAndTheirWorkspace) {
 // The published FNV-1a test vectors of "foobar" and "a".
 TEST_F(Bundle, ChecksumsItsFiles) {
   addCubin();
-  json::Object manifest = writeAndReadManifest();
-  EXPECT_EQ(normalize(manifest["ptx"]),
+  json::Object written = writeAndReadVariant();
+  EXPECT_EQ(normalize(written["ptx"]),
             normalizeText(R"({"file": "kernels.ptx", "bytes": 6,
                       "fnv1a64": "85944171f73967e8"})"));
-  EXPECT_EQ(normalize(manifest["cubins"]),
+  EXPECT_EQ(normalize(written["cubins"]),
             normalizeText(R"([{"chip": "sm_89", "file": "kernels.sm_89.cubin",
                        "bytes": 1, "fnv1a64": "af63dc4c8601ec8c"}])"));
 }
 
 TEST_F(Bundle, WithoutCubinHasNoAssembler) {
-  json::Object manifest = writeAndReadManifest();
-  EXPECT_EQ(normalize(manifest["assembler"]), "null");
-  EXPECT_EQ(normalize(manifest["cubins"]), "[]");
+  json::Object written = writeAndReadVariant();
+  EXPECT_EQ(normalize(written["assembler"]), "null");
+  EXPECT_EQ(normalize(written["cubins"]), "[]");
 }
 
 TEST_F(Bundle, WithCubinReportsResourcesOfEachKernel) {
   addCubin();
-  contents.kernels.push_back({"another", contents.kernels[0].description});
-  json::Object two = writeAndReadManifest();
+  variant().kernels.push_back({"another", variant().kernels[0].description});
+  json::Object two = writeAndReadVariant();
   EXPECT_EQ((*two.getArray("kernels"))[1]
                 .getAsObject()
                 ->getObject("resources")
                 ->getInteger("registers"),
             1);
-  contents.kernels.pop_back();
-  json::Object manifest = writeAndReadManifest();
-  EXPECT_EQ(manifest.getString("assembler"), "ptxas 13.0.88");
+  variant().kernels.pop_back();
+  json::Object written = writeAndReadVariant();
+  EXPECT_EQ(written.getString("assembler"), "ptxas 13.0.88");
   EXPECT_EQ(
       normalize(
-          *(*manifest.getArray("kernels"))[0].getAsObject()->get("resources")),
+          *(*written.getArray("kernels"))[0].getAsObject()->get("resources")),
       normalizeText(R"({"chip": "sm_89", "registers": 168, "spill_stores": 16,
                       "spill_loads": 12, "static_shared_memory": 8})"));
+}
+
+TEST_F(Bundle, HasAVariantForEachChip) {
+  addCubin();
+  BundleVariant newer = variant();
+  newer.chip = "sm_90";
+  newer.ptx = "a";
+  newer.cubins.clear();
+  newer.kernels[0].name = "newer";
+  variants.push_back(newer);
+  EXPECT_EQ(write("two.fcb"), "");
+  EXPECT_EQ(list(path("two.fcb")),
+            (std::set<std::string>{"kernels.sm_89.cubin", "kernels.sm_89.ptx",
+                                   "kernels.sm_90.ptx", "manifest.json"}));
+  EXPECT_EQ(readText(path("two.fcb/kernels.sm_89.ptx")), "foobar");
+  EXPECT_EQ(readText(path("two.fcb/kernels.sm_90.ptx")), "a");
+  auto manifest =
+      llvm::cantFail(json::parse(readText(path("two.fcb/manifest.json"))));
+  const json::Array &written = *manifest.getAsObject()->getArray("variants");
+  ASSERT_EQ(written.size(), 2u);
+  const json::Object &second = *written[1].getAsObject();
+  EXPECT_EQ(second.getString("chip"), "sm_90");
+  EXPECT_EQ(second.getObject("ptx")->getString("file"), "kernels.sm_90.ptx");
+  EXPECT_TRUE(second.getArray("cubins")->empty());
+  EXPECT_EQ(second.getString("assembler"), std::nullopt);
+  EXPECT_EQ((*second.getArray("kernels"))[0].getAsObject()->getString("name"),
+            "newer");
 }
 
 //===----------------------------------------------------------------------===//
@@ -280,8 +318,8 @@ TEST_F(Bundle, HoldsItsFilesAndLeavesNothingBeside) {
 TEST_F(Bundle, ReplacesAnOlderBundleWithAllItsFiles) {
   addCubin();
   EXPECT_EQ(write("a.fcb"), "");
-  contents.cubins.clear();
-  contents.ptx = "newer";
+  variant().cubins.clear();
+  variant().ptx = "newer";
   EXPECT_EQ(write("a.fcb"), "");
   EXPECT_EQ(list(directory), std::set<std::string>{"a.fcb"});
   EXPECT_EQ(list(path("a.fcb")),
@@ -310,6 +348,72 @@ TEST_F(Bundle, RefusesADirectoryWithTheManifestOfAnother) {
   EXPECT_EQ(readText(path("app/index.html")), "precious");
 }
 
+// Whoever put it there, it is not ours to delete.
+TEST_F(Bundle, RefusesABundleWithAForeignFile) {
+  EXPECT_EQ(write("a.fcb"), "");
+  writeText(path("a.fcb/notes.txt"), "precious");
+  variant().ptx = "newer";
+  EXPECT_EQ(write("a.fcb"),
+            "cannot write '" + path("a.fcb") +
+                "': it holds 'notes.txt', which is no file of a bundle; move "
+                "it away or choose another name");
+  EXPECT_EQ(readText(path("a.fcb/notes.txt")), "precious");
+  EXPECT_EQ(readText(path("a.fcb/kernels.ptx")), "foobar");
+  EXPECT_EQ(list(directory), std::set<std::string>{"a.fcb"});
+  ASSERT_FALSE(fs::remove(path("a.fcb/notes.txt")));
+  ASSERT_FALSE(fs::create_directory(path("a.fcb/kernels.sm_80.ptx")));
+  EXPECT_EQ(
+      write("a.fcb"),
+      "cannot write '" + path("a.fcb") +
+          "': it holds 'kernels.sm_80.ptx', which is no file of a bundle; "
+          "move it away or choose another name");
+}
+
+// As a compiler's file, whatever the mask: no more and no less than it says.
+TEST_F(Bundle, HasTheModesOfTheUmask) {
+  mode_t before = umask(0022);
+  EXPECT_EQ(write("a.fcb"), "");
+  umask(0);
+  EXPECT_EQ(write("b.fcb"), "");
+  umask(before);
+  auto mode = [&](llvm::StringRef name) {
+    return static_cast<unsigned>(llvm::cantFail(
+        llvm::errorOrToExpected(fs::getPermissions(path(name)))));
+  };
+  EXPECT_EQ(mode("a.fcb"), 0755u);
+  EXPECT_EQ(mode("a.fcb/kernels.ptx"), 0644u);
+  EXPECT_EQ(mode("a.fcb/manifest.json"), 0644u);
+  EXPECT_EQ(mode("b.fcb"), 0777u);
+  EXPECT_EQ(mode("b.fcb/kernels.ptx"), 0666u);
+}
+
+// Somebody reads all the time, and finds one of the two in all its parts.
+TEST_F(Bundle, ReplacesWhileItIsRead) {
+  EXPECT_EQ(write("a.fcb"), "");
+  std::atomic<bool> stop = false;
+  std::thread reader([&] {
+    while (!stop)
+      ASSERT_TRUE(fs::is_directory(path("a.fcb")));
+  });
+  for (int i = 0; i < 200; ++i)
+    EXPECT_EQ(write("a.fcb"), "");
+  stop = true;
+  reader.join();
+  EXPECT_EQ(list(directory), std::set<std::string>{"a.fcb"});
+}
+
+TEST_F(Bundle, IsWrittenByManyAtOnce) {
+  std::vector<std::thread> writers;
+  for (int i = 0; i < 4; ++i)
+    writers.emplace_back([&] {
+      for (int j = 0; j < 50; ++j)
+        EXPECT_EQ(write("a.fcb"), "");
+    });
+  for (std::thread &writer : writers)
+    writer.join();
+  EXPECT_EQ(list(directory), std::set<std::string>{"a.fcb"});
+}
+
 TEST_F(Bundle, RefusesAFile) {
   writeText(path("notes"), "precious");
   EXPECT_EQ(write("notes"),
@@ -328,7 +432,7 @@ TEST_F(Bundle, DoesNotMakeParents) {
 // The temporary sibling must not land inside of the bundle it replaces.
 TEST_F(Bundle, MayBeNamedWithATrailingSlash) {
   EXPECT_EQ(write("a.fcb/"), "");
-  contents.ptx = "newer";
+  variant().ptx = "newer";
   EXPECT_EQ(write("a.fcb/"), "");
   EXPECT_EQ(list(directory), std::set<std::string>{"a.fcb"});
   EXPECT_EQ(readText(path("a.fcb/kernels.ptx")), "newer");

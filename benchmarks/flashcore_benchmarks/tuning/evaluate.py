@@ -110,7 +110,7 @@ class Evaluator:
         totals = dict.fromkeys(
             ("shared_wavefronts", "shared_wavefronts_ideal", "mma"), 0
         )
-        ptx = bundle.directory / bundle.manifest["ptx"]["file"]
+        ptx = bundle.directory / bundle.ptx["file"]
         for options in bundle.emulator_runs(bundle.dims()):
             result = self._toolchain.run(
                 "emu", [ptx, *options, "--stats", "json"]
@@ -185,8 +185,9 @@ def worst_errors(runs):
 
 
 def reduce(problem, sizes):
-    """The same problem with fewer rows, batches and heads. A single query
-    keeps its heads: the largest error of a few rows is a matter of luck."""
+    """The same problem with fewer rows, batches and heads, on dense tensors. A
+    single query keeps its heads: the largest error of a few rows is a matter
+    of luck."""
     group = problem.heads_q // problem.heads_kv
     heads_kv = problem.heads_kv if problem.seqlen_q == 1 else 1
     return dataclasses.replace(
@@ -196,6 +197,7 @@ def reduce(problem, sizes):
         heads_kv=heads_kv,
         seqlen_q=min(problem.seqlen_q, sizes[0]),
         seqlen_k=min(problem.seqlen_k, sizes[1]),
+        source=None,
     )
 
 

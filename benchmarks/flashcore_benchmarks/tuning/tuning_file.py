@@ -25,11 +25,11 @@ def problem_class(problem, sms):
     how well its grid fills a card with `sms` SMs."""
     return {
         "head_dim": problem.head_dim,
-        "head_dim_v": problem.head_dim,
+        "head_dim_v": problem.value_dim,
         "causal": problem.causal,
-        "softcap": False,
-        "bias": False,
-        "window": False,
+        "softcap": problem.softcap is not None,
+        "bias": problem.bias is not None,
+        "window": problem.has_window,
         "heads_per_kv": [problem.heads_q // problem.heads_kv] * 2,
         "seqlen_q": _around(problem.seqlen_q, [_FEW_QUERIES + 1]),
         "query_blocks": _around(query_blocks(problem), [sms, 2 * sms]),

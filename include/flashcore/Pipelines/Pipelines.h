@@ -4,8 +4,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The one place that orders passes. Tools, the C API and Python call this
-// pipeline and nothing else.
+// The one place that orders passes. The tools and the plugin call this pipeline
+// and nothing else.
 //
 //===----------------------------------------------------------------------===//
 

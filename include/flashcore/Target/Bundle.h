@@ -22,13 +22,13 @@ struct BundleKernel {
   DictionaryAttr description; ///< its `fcgpu.kernel`
 };
 
-/// Everything that goes into a bundle.
-struct BundleContents {
-  /// In the order in which they run; the first one's description is that of the
-  /// attention too.
-  SmallVector<BundleKernel> kernels;
+/// What a bundle holds for one chip, and for newer ones without their own.
+struct BundleVariant {
   std::string chip;
   std::string ptx;
+  /// In the order in which they run; the first one's description is that of the
+  /// attention too, and the same in all variants.
+  SmallVector<BundleKernel> kernels;
   std::vector<Cubin> cubins;
 };
 
@@ -39,9 +39,12 @@ SmallVector<BundleKernel> getBundleKernels(gpu::GPUModuleOp module);
 /// comment for their PTX; empty without kernels.
 std::string getLaunchComment(ArrayRef<BundleKernel> kernels);
 
-/// Writes the directory `path`, all of it or nothing. An existing bundle is
-/// replaced; anything else at `path` is left alone and is an error.
-llvm::Error writeBundle(llvm::StringRef path, const BundleContents &contents);
+/// Writes the directory `path`, all of it or nothing, for variants of different
+/// chips. An existing bundle is replaced, so that a reader sees the one or the
+/// other; anything else at `path`, and a bundle with files of others in it, is
+/// left alone and is an error.
+llvm::Error writeBundle(llvm::StringRef path,
+                        llvm::ArrayRef<BundleVariant> variants);
 
 } // namespace mlir::flashcore
 

@@ -61,9 +61,12 @@ def from_bundle(folder):
     manifest = json.loads((folder / "manifest.json").read_text())
     dims = manifest["attention"]["dims"]
     tensors = {tensor["name"]: tensor for tensor in manifest["tensors"]}
-    if manifest["workspace"]["bytes"]:
+    if len(manifest["variants"]) != 1:
+        raise ValueError(f"{folder}: expects a bundle for one chip, but got {len(manifest['variants'])}")
+    variant, = manifest["variants"]
+    if variant["workspace"]["bytes"]:
         raise ValueError(f"{folder}: expects one kernel, but these share a workspace")
-    for kernel in manifest["kernels"]:
+    for kernel in variant["kernels"]:
         arguments = []
         for argument in kernel["arguments"]:
             if argument["kind"] != "pointer":
@@ -72,7 +75,7 @@ def from_bundle(folder):
             count = math.prod(dims[axis] for axis in tensor["axes"])
             arguments.append(Argument(tensor["name"], tensor["dtype"], count, tensor["role"] == "output"))
         grid = [math.prod(-(-dims[part["dim"]] // part["tile"]) for part in axis) for axis in kernel["grid"]]
-        yield KernelLaunch(folder.stem, (folder / manifest["ptx"]["file"]).read_text(), kernel["name"], grid, kernel["block"],
+        yield KernelLaunch(folder.stem, (folder / variant["ptx"]["file"]).read_text(), kernel["name"], grid, kernel["block"],
                            kernel["dynamic_shared_memory"], arguments)
 
 

@@ -4,7 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Verifier, effects and interfaces of flashcore.attention. The labels C1..C19
+// Verifier, effects and interfaces of flashcore.attention. The labels C1..C20
 // are the constraints of the op's description in FlashCoreOps.td.
 //
 //===----------------------------------------------------------------------===//
@@ -12,6 +12,7 @@
 #include "flashcore/Dialect/FlashCore/IR/FlashCore.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpImplementation.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <cmath>
 
@@ -83,9 +84,104 @@ static std::string shapeString(ArrayRef<int64_t> shape) {
   return text + ")";
 }
 
+/// What an operand holds; several names of one operand do not occur.
+struct OperandRule {
+  StringLiteral name;
+  StringLiteral axes;
+  bool (*isElement)(Type);
+  StringLiteral elements;
+};
+
+static bool isHalf(Type type) { return type.isF16() || type.isBF16(); }
+static bool isFloat(Type type) { return isHalf(type) || type.isF32(); }
+static bool isF32(Type type) { return type.isF32(); }
+static bool isI32(Type type) { return type.isSignlessInteger(32); }
+
+/// In the order of the operands.
+static constexpr OperandRule kOperandRules[] = {
+    {"query", "(batch, heads_q, seqlen_q, head_dim)", isHalf, "f16 or bf16"},
+    {"key", "(batch, heads_kv, seqlen_k, head_dim)", isHalf, "f16 or bf16"},
+    {"value", "(batch, heads_kv, seqlen_k, head_dim_v)", isHalf, "f16 or bf16"},
+    {"bias", "(batch, heads_q, seqlen_q, seqlen_k)", isFloat,
+     "f16, bf16 or f32"},
+    {"alibi_slopes", "(heads_q)", isF32, "f32"},
+    {"sink_logits", "(heads_q)", isF32, "f32"},
+    {"cu_seqlens_q", "(sequences + 1)", isI32, "i32"},
+    {"cu_seqlens_k", "(sequences + 1)", isI32, "i32"},
+    {"seqused_k", "(batch)", isI32, "i32"},
+    {"page_table", "(batch, pages)", isI32, "i32"},
+    {"output", "(batch, heads_q, seqlen_q, head_dim_v)", isFloat,
+     "f16 or bf16"},
+    {"lse", "(batch, heads_q, seqlen_q)", isF32, "f32"}};
+
+/// What to write instead of a bias that is none, where that is likely.
+static StringRef getBiasRemedy(ShapedType bias, int64_t rank) {
+  if (isa<IntegerType>(bias.getElementType()) &&
+      bias.getElementTypeBitWidth() <= 8)
+    return "; a boolean mask becomes a bias that is 0 where the key is visible "
+           "and -inf where it is hidden";
+  if (bias.getRank() >= rank)
+    return "";
+  return isa<TensorType>(bias) ? "; add axes of size 1, which are broadcast "
+                                 "(tensor.expand_shape)"
+                               : "; add axes of size 1, which are broadcast "
+                                 "(memref.expand_shape)";
+}
+
+/// Bytes from the first element to past the last, with the offset; nullopt when
+/// that is 2^63 or more. What is dynamic counts as least it can.
+static std::optional<int64_t> getSpanBytes(ShapedType type) {
+  auto memref = dyn_cast<MemRefType>(type);
+  auto layout = memref ? dyn_cast<StridedLayoutAttr>(memref.getLayout())
+                       : StridedLayoutAttr();
+  auto known = [](int64_t size, int64_t least) {
+    return ShapedType::isDynamic(size) ? least : size;
+  };
+  // The strides of a row-major tensor grow with the sizes further in.
+  int64_t rowMajor = 1, last = layout ? known(layout.getOffset(), 0) : 0, term;
+  for (unsigned axis = type.getRank(); axis-- > 0;) {
+    int64_t size = std::max<int64_t>(known(type.getDimSize(axis), 1), 1);
+    int64_t stride = layout ? known(layout.getStrides()[axis], 0) : rowMajor;
+    if (llvm::MulOverflow(size - 1, stride, term) ||
+        llvm::AddOverflow(last, term, last) ||
+        (!layout && llvm::MulOverflow(rowMajor, size, rowMajor)))
+      return std::nullopt;
+  }
+  int64_t bytes = type.getElementTypeBitWidth() / 8;
+  if (llvm::AddOverflow<int64_t>(last, 1, last) ||
+      llvm::MulOverflow(last, bytes, last))
+    return std::nullopt;
+  return last;
+}
+
+LogicalResult AttentionOp::verifyTypes() {
+  for (auto [number, rule] : llvm::enumerate(kOperandRules))
+    for (Value operand : getODSOperands(number)) {
+      auto type = cast<ShapedType>(operand.getType());
+      StringRef remedy = rule.name == "bias" ? getBiasRemedy(type, 4) : "";
+      // C1
+      int64_t rank = rule.axes.count(',') + 1;
+      if (type.getRank() != rank)
+        return emitOpError("expects ")
+               << rule.name << " of rank " << rank << " " << rule.axes
+               << ", but got " << type << remedy;
+      if (!rule.isElement(type.getElementType()))
+        return emitOpError("expects ")
+               << rule.name << " of " << rule.elements << ", but got "
+               << type.getElementType() << remedy;
+      // C20
+      if (!getSpanBytes(type))
+        return emitOpError("expects ")
+               << rule.name << " to span less than 2^63 bytes, but got "
+               << type;
+    }
+  return success();
+}
+
 LogicalResult AttentionOp::verify() {
-  if (failed(verifyShapes()) || failed(verifyModifiers()) ||
-      failed(verifyVarlen()) || failed(verifyStrides()))
+  if (failed(verifyTypes()) || failed(verifyShapes()) ||
+      failed(verifyModifiers()) || failed(verifyVarlen()) ||
+      failed(verifyStrides()))
     return failure();
   return verifyResults();
 }
@@ -126,9 +222,13 @@ LogicalResult AttentionOp::verifyShapes() {
   int64_t headsQ = q.getDimSize(Head), headsKV = k.getDimSize(Head);
   if (headsKV == 0 ||
       (!ShapedType::isDynamic(headsQ) && !ShapedType::isDynamic(headsKV) &&
-       headsQ % headsKV != 0))
-    return emitOpError("expects heads_q to be a multiple of heads_kv, but got ")
-           << extent(headsQ) << " and " << headsKV;
+       headsQ % headsKV != 0)) {
+    auto error =
+        emitOpError("expects heads_q to be a multiple of heads_kv, but got ")
+        << extent(headsQ) << " and " << headsKV;
+    noteSwappedAxes(error, "key", k);
+    return error;
+  }
   // C7
   int64_t expected[] = {q.getDimSize(Batch), headsQ, q.getDimSize(Seqlen),
                         v.getDimSize(HeadDim)};
@@ -266,10 +366,17 @@ LogicalResult AttentionOp::verifyStrides() {
              << name << " with a strided layout, but got " << type;
     // Tiles of these are copied 16 bytes at a time.
     bool isHalf = type.getElementTypeBitWidth() == 16 && name != "bias";
-    if (isHalf && strides.back() != 1)
-      return emitOpError("expects ")
-             << name << " with innermost stride 1, but got "
-             << extent(strides.back());
+    if (isHalf && strides.back() != 1) {
+      InFlightDiagnostic error = emitOpError("expects ")
+                                 << name << " with innermost stride 1, but got "
+                                 << extent(strides.back());
+      if (ShapedType::isDynamic(strides.back()))
+        error.attachNote()
+            << "one-shot-bufferize leaves such layouts at the boundaries of "
+               "functions; function-boundary-type-conversion=identity-layout-"
+               "map does not";
+      return error;
+    }
     if (!ShapedType::isDynamic(offset) && offset < 0)
       return emitOpError("expects the offset of ")
              << name << " not to be negative, but got " << offset;

@@ -13,6 +13,7 @@
 #include "flashcore/Analysis/ScheduleChoice.h"
 #include "flashcore/Analysis/TuningFile.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
+#include "flashcore/Dialect/FlashCore/Transforms/GPUTarget.h"
 #include "flashcore/Dialect/FlashCore/Transforms/Passes.h"
 
 namespace mlir::flashcore {
@@ -55,10 +56,11 @@ LogicalResult mlir::flashcore::checkLowerable(AttentionOp op) {
                << " 0: there is nothing to compute; sizes that may be 0 must "
                   "be dynamic";
     auto memref = dyn_cast<MemRefType>(type);
-    if (memref && memref.getMemorySpace())
+    if (memref && !isGlobalMemory(memref.getMemorySpace()))
       return op.emitOpError("has ")
              << name << " in memory space " << memref.getMemorySpace()
-             << ", but this version lowers the default (global) one only";
+             << ", but this version lowers global memory only: the default "
+                "space, #gpu.address_space<global> or 1";
   }
   for (auto [name, dim] : {std::pair("head_dim", op.getHeadDim()),
                            {"head_dim_v", op.getHeadDimV()}})
@@ -126,6 +128,7 @@ struct ConfigurePass final
                           const TuningFile *tuning) {
     if (failed(checkLowerable(op)))
       return failure();
+    warnOfSwappedAxes(op);
     if (auto schedule =
             op->getAttrOfType<fcgpu::ScheduleAttr>(fcgpu::kScheduleAttrName)) {
       if (schedule.getChip() != target.chip)
@@ -158,11 +161,10 @@ struct ConfigurePass final
   }
 
   void runOnOperation() override {
-    const TargetInfo *target = lookupTarget(chip);
-    if (!target) {
-      emitError(getOperation()->getLoc()) << unknownChipMessage(chip);
+    FailureOr<std::string> name = findChip(getOperation(), chip);
+    if (failed(name))
       return signalPassFailure();
-    }
+    const TargetInfo *target = lookupTarget(*name);
     auto parsed = getScheduleOptions(
         {chip, blockM, blockN, numWarps, numStages, minBlocks, query, gridOrder,
          overlap, rowMax, rowSum, keyWarps, softmax, headGroup, keySplits, grid,

@@ -13,12 +13,14 @@
 #include "flashcore/Analysis/KeyTileBounds.h"
 #include "flashcore/Analysis/ScheduleChoice.h"
 #include "flashcore/Analysis/TileWalk.h"
+#include "flashcore/Dialect/FlashCore/Transforms/GPUTarget.h"
 #include "flashcore/Dialect/FlashCore/Transforms/KernelFrame.h"
 #include "flashcore/Dialect/FlashCore/Transforms/Passes.h"
 #include "flashcore/Target/TargetInfo.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -132,7 +134,8 @@ Kernels KernelBuilder::buildKernels(ModuleOp module) {
   SymbolTable symbols(module);
   b.setInsertionPointToEnd(module.getBody());
   std::string name = getKernelName();
-  auto gpuModule = gpu::GPUModuleOp::create(b, name);
+  auto gpuModule = gpu::GPUModuleOp::create(
+      b, name, createGPUTargets(module, schedule.getChip()));
   symbols.insert(gpuModule);
 
   b.setInsertionPointToStart(gpuModule.getBody());
@@ -253,6 +256,14 @@ void KernelBuilder::splitKeys(Value split) {
                               b, b.getLoc(), bounds.visibleEnd, operands)});
   OpFoldResult share =
       apply((d0 - d1).ceilDiv(schedule.getKeySplits()), {endTile, firstTile});
+  // Of a length known at run time only, short caches leave the last splits
+  // without keys rather than all of them with too few.
+  if (!getConstantIntValue(getSize(Dim::SeqlenK)))
+    share =
+        arith::MaxSIOp::create(
+            b, asValue(share),
+            asValue(b.getIndexAttr(llvm::divideCeil(kMinKeysOfSplit, blockN))))
+            .getResult();
   OpFoldResult skipped;
   if (auto tiles = getConstantIntValue(share))
     skipped = apply(d0 * *tiles, {split});
@@ -514,6 +525,7 @@ struct TilePass final : mlir::flashcore::impl::TilePassBase<TilePass> {
     for (AttentionOp op : ops) {
       auto schedule =
           op->getAttrOfType<fcgpu::ScheduleAttr>(fcgpu::kScheduleAttrName);
+      castToDefaultSpace(op);
       KernelBuilder builder(op, schedule);
       Kernels &entry = kernels[builder.getKey()];
       if (!entry.attention) {

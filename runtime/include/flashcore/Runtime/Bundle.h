@@ -5,8 +5,9 @@
 //===----------------------------------------------------------------------===//
 //
 // A bundle directory in memory: code images and the manifest that says how to
-// launch them. docs/Bundle.md is the contract; Bundle::load refuses whatever
-// does not follow it, so the rest of the runtime never checks a manifest again.
+// launch them, of the variant that one device runs. docs/Bundle.md is the
+// contract; Bundle::load refuses whatever does not follow it, so the rest of
+// the runtime never checks a manifest again.
 //
 //===----------------------------------------------------------------------===//
 
@@ -124,22 +125,36 @@ struct AttentionSpec {
 
 class Bundle {
 public:
-  /// Reads and validates the bundle in `directory`.
-  static StatusOr<Bundle> load(const std::filesystem::path &directory);
+  /// Reads and validates the bundle in `directory`. Of several variants it
+  /// keeps that of `device`: the one with a cubin for it, else the newest whose
+  /// PTX it runs. Without a device, or when it runs none, that is the oldest,
+  /// whose PTX runs wherever that of any other does.
+  static StatusOr<Bundle> load(const std::filesystem::path &directory,
+                               std::optional<Chip> device = {});
+  /// The same for each variant, in the order of the manifest.
+  static StatusOr<std::vector<Bundle>>
+  loadVariants(const std::filesystem::path &directory);
 
   const TensorSpec *findTensor(std::string_view name) const;
 
+  // The same in all variants:
   std::filesystem::path directory;
   std::string compiler;
-  std::optional<std::string> assembler;
-  Chip chip;
-  CodeImage ptx;
-  std::vector<CodeImage> cubins;
   AttentionSpec attention;
   std::vector<TensorSpec> tensors;
+
+  // Of this variant:
+  Chip chip;
+  std::optional<std::string> assembler;
+  CodeImage ptx;
+  std::vector<CodeImage> cubins;
   std::vector<WorkspaceTerm> workspace;
   std::vector<KernelSpec> kernels;
 };
+
+/// The position of the variant that `device` runs, as Bundle::load picks it.
+size_t chooseVariant(const std::vector<Bundle> &variants,
+                     std::optional<Chip> device);
 
 /// The code of a bundle that a device will run.
 struct CodeChoice {
@@ -152,7 +167,7 @@ struct CodeChoice {
 };
 
 /// Picks the cubin whose chip is `device`, else the PTX when `device` is not
-/// older than the bundle's chip.
+/// older than the variant's chip.
 StatusOr<CodeChoice> chooseCode(const Bundle &bundle, Chip device);
 
 /// The checksum of the manifest: 64-bit FNV-1a.

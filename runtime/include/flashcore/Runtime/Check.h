@@ -6,9 +6,11 @@
 //
 // Runs a bundle on a device with chosen inputs and compares the outputs with
 // the reference. The criterion is FlashAttention's: the largest error is at
-// most twice that of the same formula done in the input precision, plus 1e-5. A
-// kernel may sum P as rounded to the input type, so lse may be off by the unit
-// roundoff of that type more.
+// most twice that of the same formula done in the input precision, plus 1e-5,
+// and never less than one step of the output's type at the value expected: with
+// inputs of few digits that formula may happen to be exact. A kernel may sum P
+// as rounded to the input type, so lse may be off by the unit roundoff of that
+// type more.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,21 +19,40 @@
 
 #include "flashcore/Runtime/TensorSet.h"
 
+#include <functional>
+
 namespace flashcore {
 
-/// The largest error of one output and what it is compared with.
+/// The worst element of one output, which is the one that is furthest beyond
+/// its limit or comes closest to it, and what it is compared with.
 struct ErrorReport {
   double error = 0;
   double allowed = 0;
-  /// Packed index of the element with the largest error.
+  /// Packed index of the worst element.
   int64_t worst = 0;
   /// Of a whole output: the largest error of the same formula done in the input
   /// precision, and the Euclidean norms of all errors of both.
   double yardstick = 0, norm = 0, yardstickNorm = 0;
+  /// Of the worst element.
+  double expected = 0, actual = 0;
+  /// Batch, head, query and column of the worst element; lse has column 0.
+  std::array<int64_t, 4> at = {};
+  /// Elements that are NaN, and that are infinite where the reference is not;
+  /// of how many.
+  int64_t nans = 0, infinities = 0, elements = 0;
 
   /// False as well when either number is NaN, or the limit is infinite because
   /// the yardstick itself overflowed.
   bool pass() const;
+};
+
+/// An input with values that are not finite. A bias of -infinity hides a key
+/// and does not count.
+struct InputReport {
+  std::string name;
+  int64_t nans = 0, infinities = 0;
+  /// The coordinates of the first of them, by the axes of the tensor.
+  std::vector<int64_t> first;
 };
 
 struct CheckReport {
@@ -39,6 +60,8 @@ struct CheckReport {
   std::optional<ErrorReport> lse;
   /// The comparison of the stage itself; absent for Stage::All.
   std::optional<ErrorReport> stage;
+  /// Only those that are not finite.
+  std::vector<InputReport> inputs;
 
   bool pass() const;
 };
@@ -50,10 +73,17 @@ StatusOr<CheckReport> checkOutputs(const TensorSet &set, Stage stage,
 /// Upload, launch everything, wait, download.
 Status runOnce(Device &device, LoadedModule &module, TensorSet &set);
 
-/// Times the problem on as many sets of random inputs, at most 8, as it takes
-/// to cover 200 MB, so that the L2 cache does not hold them all.
+/// Fills the inputs of one of several sets.
+using InputFiller = std::function<Status(TensorSet &set, uint64_t number)>;
+
+/// Set i gets the inputs of `seed` + i.
+InputFiller randomInputs(uint64_t seed, InputKind kind = InputKind::Normal,
+                         Stage stage = Stage::All);
+
+/// Times the problem on as many sets of inputs, at most 8, as it takes to cover
+/// 200 MB, so that the L2 cache does not hold them all.
 StatusOr<Timing> timeProblem(Device &device, LoadedModule &module,
-                             const Problem &problem, uint64_t seed,
+                             const Problem &problem, const InputFiller &fill,
                              const TimingOptions &options);
 
 /// Floating point operations by the formula of the field: 4*B*H*Sq*Sk*D, and

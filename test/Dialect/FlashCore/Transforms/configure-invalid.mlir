@@ -185,7 +185,17 @@ func.func @no_query_rows(%q: !q, %k: !k) {
 !t = memref<1x8x512x64xf16, 3>
 
 func.func @shared_memory(%q: !t) {
-  // expected-error @below {{'flashcore.attention' op has query in memory space 3 : i64, but this version lowers the default (global) one only}}
+  // expected-error @below {{'flashcore.attention' op has query in memory space 3 : i64, but this version lowers global memory only: the default space, #gpu.address_space<global> or 1}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t)
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16, #gpu.address_space<workgroup>>
+
+func.func @workgroup_memory(%q: !t) {
+  // expected-error @below {{'flashcore.attention' op has query in memory space #gpu.address_space<workgroup>, but this version lowers global memory only: the default space, #gpu.address_space<global> or 1}}
   flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t)
   return
 }
@@ -196,7 +206,7 @@ func.func @shared_memory(%q: !t) {
 !bias = memref<1x1x512x512xf16, 3>
 
 func.func @bias_in_shared_memory(%q: !t, %bias: !bias) {
-  // expected-error @below {{'flashcore.attention' op has bias in memory space 3 : i64, but this version lowers the default (global) one only}}
+  // expected-error @below {{'flashcore.attention' op has bias in memory space 3 : i64, but this version lowers global memory only: the default space, #gpu.address_space<global> or 1}}
   flashcore.attention ins(%q, %q, %q : !t, !t, !t) bias(%bias : !bias)
       outs(%q : !t)
   return

@@ -449,8 +449,8 @@ func.func @different_attentions_get_kernels_of_their_own(%q: !t, %k: !t,
   return
 }
 
-// CHECK: gpu.module @[[FIRST]] {
-// CHECK: gpu.module @[[SECOND]] {
+// CHECK: gpu.module @[[FIRST]] [#nvvm.target<
+// CHECK: gpu.module @[[SECOND]] [#nvvm.target<
 
 // -----
 
@@ -475,7 +475,7 @@ func.func @equal_attentions_share_a_kernel(%q: !t, %k: !t, %v: !t, %o: !t) {
   return
 }
 
-// CHECK:     gpu.module @[[KERNEL]] {
+// CHECK:     gpu.module @[[KERNEL]] [#nvvm.target<
 // CHECK-NOT: gpu.module
 
 // -----

@@ -134,7 +134,8 @@ def check(compiler, work_dir, problem):
         input=problem.source(), capture_output=True, text=True)
     if compiled.returncode != 0:
         return f"{name}: {compiled.stderr}"
-    for number, kernel in enumerate(json.loads((bundle / "manifest.json").read_text())["kernels"]):
+    variant, = json.loads((bundle / "manifest.json").read_text())["variants"]
+    for number, kernel in enumerate(variant["kernels"]):
         resources = kernel["resources"]
         if resources["registers"] <= 0:
             return f"{name}: expects a report of ptxas, but got {resources}"

@@ -10,8 +10,10 @@ bundle = pathlib.Path(sys.argv[1])
 manifest = json.loads((bundle / "manifest.json").read_text())
 first = (bundle / "kernels.ptx").read_text().splitlines()[0]
 launch = json.loads(first.removeprefix("// flashcore-launch: "))
-for kernel in manifest["kernels"]:
+variant, = manifest["variants"]
+for kernel in variant["kernels"]:
     del kernel["resources"]
+manifest |= variant
 assert launch == {key: manifest[key] for key in launch}, launch
 assert set(launch) == {"version", "attention", "tensors", "workspace",
                        "kernels"}, launch

@@ -24,6 +24,13 @@ namespace mlir::flashcore {
 /// Registers how `flashcore.attention` on tensors becomes one on memrefs
 /// (one-shot bufferization, destination style).
 void registerBufferizableOpInterfaceExternalModels(DialectRegistry &registry);
+
+/// Warns when query and key look as if they were (batch, seqlen, heads,
+/// head_dim) and not (batch, heads, seqlen, head_dim), and says what to write.
+void warnOfSwappedAxes(AttentionOp op);
+/// The same of one operand, as a note to an error that follows from it.
+void noteSwappedAxes(InFlightDiagnostic &error, llvm::StringRef name,
+                     ShapedType type);
 } // namespace mlir::flashcore
 
 #endif // FLASHCORE_DIALECT_FLASHCORE_IR_FLASHCORE_H

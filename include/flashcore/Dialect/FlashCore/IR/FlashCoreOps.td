@@ -15,12 +15,14 @@ include "mlir/Interfaces/SideEffectInterfaces.td"
 class FlashCore_Op<string mnemonic, list<Trait> traits = []>
     : Op<FlashCore_Dialect, mnemonic, traits>;
 
-class FlashCore_Shaped<list<int> ranks, list<Type> elements>
-    : AnyTypeOf<[TensorRankOf<elements, ranks>, MemRefRankOf<elements, ranks>]>;
+// Only that it is a tensor or memref is enforced by the type. The rank and the
+// elements are by the verifier (C1), which can name the operand.
+class FlashCore_Shaped<int rank, string elements>
+    : Type<Or<[IsRankedTensorTypePred, IsMemRefTypePred]>,
+           "tensor or memref of rank " # rank # " of " # elements>;
 
-// C1 is enforced by these types.
-def FlashCore_Half4D : FlashCore_Shaped<[4], [F16, BF16]>;
-def FlashCore_Output4D : FlashCore_Shaped<[4], [F16, BF16, F32]>;
+def FlashCore_Half4D : FlashCore_Shaped<4, "f16 or bf16">;
+def FlashCore_Output4D : FlashCore_Shaped<4, "f16, bf16 or f32">;
 
 def FlashCore_AttentionOp : FlashCore_Op<"attention", [
     AttrSizedOperandSegments, SingleBlock,
@@ -75,7 +77,9 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
 
     Constraints:
 
-      C1   query, key, value and output are rank 4, of f16 or bf16
+      C1   query, key, value and output are rank 4, of f16 or bf16; bias is rank
+           4, of f16, bf16 or f32; the other operands have the ranks and elements
+           that are said of them
       C2   they share one element type; the output of a tile may be f32 instead
       C3   head_dim and head_dim_v are static and positive, and query and key
            agree in head_dim
@@ -104,6 +108,11 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
            above
       C19  operands are all tensors, with a result each for output and lse of
            their types, or all memrefs, without results
+      C20  an operand spans, with its static sizes, strides and offset, less than
+           2^63 bytes
+
+    After `ins` clauses may stand in any order, each at most once; they are
+    printed in one order.
 
     Example:
 
@@ -118,15 +127,15 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
 
   let arguments = (ins
       FlashCore_Half4D:$query, FlashCore_Half4D:$key, FlashCore_Half4D:$value,
-      Optional<FlashCore_Shaped<[4], [F16, BF16, F32]>>:$bias,
-      Optional<FlashCore_Shaped<[1], [F32]>>:$alibi_slopes,
-      Optional<FlashCore_Shaped<[1], [F32]>>:$sink_logits,
-      Optional<FlashCore_Shaped<[1], [I32]>>:$cu_seqlens_q,
-      Optional<FlashCore_Shaped<[1], [I32]>>:$cu_seqlens_k,
-      Optional<FlashCore_Shaped<[1], [I32]>>:$seqused_k,
-      Optional<FlashCore_Shaped<[2], [I32]>>:$page_table,
+      Optional<FlashCore_Output4D>:$bias,
+      Optional<FlashCore_Shaped<1, "f32">>:$alibi_slopes,
+      Optional<FlashCore_Shaped<1, "f32">>:$sink_logits,
+      Optional<FlashCore_Shaped<1, "i32">>:$cu_seqlens_q,
+      Optional<FlashCore_Shaped<1, "i32">>:$cu_seqlens_k,
+      Optional<FlashCore_Shaped<1, "i32">>:$seqused_k,
+      Optional<FlashCore_Shaped<2, "i32">>:$page_table,
       FlashCore_Output4D:$output,
-      Optional<FlashCore_Shaped<[3], [F32]>>:$lse,
+      Optional<FlashCore_Shaped<3, "f32">>:$lse,
       Variadic<Index>:$tile,
       OptionalAttr<F32Attr>:$softmax_scale,
       OptionalAttr<F32Attr>:$softcap,
@@ -144,27 +153,7 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
                    CArg<"::mlir::Value", "{}">:$lse)>
   ];
 
-  let assemblyFormat = [{
-    `ins` `(` $query `,` $key `,` $value `:`
-        type($query) `,` type($key) `,` type($value) `)`
-    (`bias` `(` $bias^ `:` type($bias) `)`)?
-    (`alibi` `(` $alibi_slopes^ `:` type($alibi_slopes) `)`)?
-    (`sink` `(` $sink_logits^ `:` type($sink_logits) `)`)?
-    (`cu_seqlens_q` `(` $cu_seqlens_q^ `:` type($cu_seqlens_q) `)`)?
-    (`cu_seqlens_k` `(` $cu_seqlens_k^ `:` type($cu_seqlens_k) `)`)?
-    (`seqused_k` `(` $seqused_k^ `:` type($seqused_k) `)`)?
-    (`page_table` `(` $page_table^ `:` type($page_table) `)`)?
-    `outs` `(` $output `:` type($output) `)`
-    (`lse` `(` $lse^ `:` type($lse) `)`)?
-    (`tile` `(` $tile^ `)`)?
-    (`causal` `(` $causal^ `)`)?
-    (`window_left` `(` $window_left^ `)`)?
-    (`window_right` `(` $window_right^ `)`)?
-    (`scale` `(` $softmax_scale^ `)`)?
-    (`softcap` `(` $softcap^ `)`)?
-    (`score` $score_region^)? (`mask` $mask_region^)?
-    attr-dict (`->` type($results)^)?
-  }];
+  let hasCustomAssemblyFormat = 1;
 
   let extraClassDeclaration = [{
     /// Axes of query, key, value and output.
@@ -193,6 +182,7 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
     static ::mlir::ShapedType shaped(::mlir::Value value) {
       return ::llvm::cast<::mlir::ShapedType>(value.getType());
     }
+    ::llvm::LogicalResult verifyTypes();
     ::llvm::LogicalResult verifyShapes();
     ::llvm::LogicalResult verifyModifiers();
     ::llvm::LogicalResult verifyVarlen();

@@ -16,6 +16,10 @@ def ConfigurePass : Pass<"flashcore-configure"> {
     carries a `fcgpu.schedule` for the chip, whose tiles fit the chip's shared
     memory, and says nothing that later phases cannot lower.
 
+    Without the option `chip`, kernels that stand beside the attention say what to
+    compile for: the chip of the `#nvvm.target` on their gpu.modules. They must
+    name one chip; with none, it is sm_89.
+
     An op that has a schedule keeps it. What the options force is never changed:
     if it does not fit, that is an error that names the value and the limit. An
     op with a feature that is not lowered yet is an error that names the feature.
@@ -33,8 +37,9 @@ def ConfigurePass : Pass<"flashcore-configure"> {
     ```
   }];
   let options = [
-    Option<"chip", "chip", "std::string", /*default=*/"\"sm_89\"",
-           "Target chip: sm_80, sm_86, sm_89 or sm_90">,
+    Option<"chip", "chip", "std::string", /*default=*/"\"\"",
+           "Target chip: sm_80, sm_86, sm_89 or sm_90; empty takes that of the "
+           "#nvvm.target on the module's kernels, or sm_89 without one">,
     Option<"blockM", "block-m", "int64_t", /*default=*/"0",
            "Query rows per block; 0 lets the compiler choose">,
     Option<"blockN", "block-n", "int64_t", /*default=*/"0",
@@ -104,6 +109,11 @@ def TilePass : Pass<"flashcore-tile", "::mlir::ModuleOp"> {
     part of the key tiles that the tile's queries see, and writes its O and LSE in
     f32 to a workspace. A second kernel, of upstream ops alone, merges them.
 
+    The gpu.module of a kernel carries a `#nvvm.target` for its chip, by which
+    upstream's gpu-module-to-binary compiles it after phase 7; flags and features
+    are those of the first such target in the module. Tensors in the global
+    address space are cast to the default one.
+
     The kernel's arguments are rank-0 memrefs (bare pointers), then the sizes,
     strides and offsets that are not static, 64 bits each; `fcgpu.kernel` on the
     kernel lists them with the grid formula for a host that is not MLIR.
@@ -123,7 +133,8 @@ def TilePass : Pass<"flashcore-tile", "::mlir::ModuleOp"> {
     "::mlir::affine::AffineDialect", "::mlir::arith::ArithDialect",
     "::mlir::fcgpu::FCGPUDialect", "::mlir::gpu::GPUDialect",
     "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect",
-    "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"];
+    "::mlir::NVVM::NVVMDialect", "::mlir::scf::SCFDialect",
+    "::mlir::vector::VectorDialect"];
 }
 
 def OnlineSoftmaxPass : Pass<"flashcore-online-softmax", "::mlir::gpu::GPUFuncOp"> {

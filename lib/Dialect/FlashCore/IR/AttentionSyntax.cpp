@@ -1,0 +1,254 @@
+//===- AttentionSyntax.cpp - The text of flashcore.attention --------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Parser and printer by hand: what follows `ins` may be written in any order,
+// which no declarative format allows for a clause that must be there (`outs`).
+// The printer knows one order only.
+//
+//===----------------------------------------------------------------------===//
+
+#include "flashcore/Dialect/FlashCore/IR/FlashCore.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/OpImplementation.h"
+
+using namespace mlir;
+using namespace mlir::flashcore;
+
+/// The clauses with an operand and its type, in the order in which they are
+/// printed, which is that of the op's operands behind query, key and value.
+static constexpr StringLiteral kOperandClauses[] = {
+    "bias",      "alibi",      "sink", "cu_seqlens_q", "cu_seqlens_k",
+    "seqused_k", "page_table", "outs", "lse"};
+static constexpr unsigned kFirstClause = 3; // operand number of `bias`
+static constexpr unsigned kNumInputs = 3;
+static constexpr unsigned kTile = kFirstClause + std::size(kOperandClauses);
+
+static constexpr StringLiteral kOtherClauses[] = {
+    "tile",  "causal",  "window_left", "window_right",
+    "scale", "softcap", "score",       "mask"};
+
+namespace {
+using Properties = AttentionOp::Properties;
+
+/// Collects the clauses; operands are resolved at the end, in their own order.
+class AttentionParser {
+public:
+  AttentionParser(OpAsmParser &parser, OperationState &result)
+      : parser(parser), result(result),
+        properties(result.getOrAddProperties<Properties>()) {}
+
+  ParseResult parse();
+
+private:
+  struct Operands {
+    SmallVector<OpAsmParser::UnresolvedOperand, 3> values;
+    SmallVector<Type, 3> types;
+    SMLoc loc;
+  };
+
+  ParseResult parseInputs();
+  ParseResult parseClauses();
+  ParseResult parseOperandClause(unsigned operand);
+  ParseResult parseClause(StringRef keyword);
+  ParseResult parseCausal();
+  ParseResult parseRegion(Region &region);
+  template <typename AttrT> ParseResult parseAttr(AttrT &attr, Type type);
+  ParseResult parseAttributesAndResults();
+  ParseResult resolve();
+
+  OpAsmParser &parser;
+  OperationState &result;
+  Properties &properties;
+  /// Of query, key and value together in the first.
+  Operands operands[kTile + 1];
+  std::unique_ptr<Region> score = std::make_unique<Region>();
+  std::unique_ptr<Region> mask = std::make_unique<Region>();
+};
+} // namespace
+
+ParseResult AttentionParser::parse() {
+  if (parseInputs() || parseClauses() || parseAttributesAndResults())
+    return failure();
+  result.addRegion(std::move(score));
+  result.addRegion(std::move(mask));
+  return resolve();
+}
+
+/// `ins` `(` query `,` key `,` value `:` types `)`
+ParseResult AttentionParser::parseInputs() {
+  Operands &inputs = operands[0];
+  if (parser.parseKeyword("ins") || parser.parseLParen())
+    return failure();
+  inputs.loc = parser.getCurrentLocation();
+  if (parser.parseOperandList(inputs.values, kNumInputs) ||
+      parser.parseColonTypeList(inputs.types) || parser.parseRParen())
+    return failure();
+  if (inputs.types.size() != kNumInputs)
+    return parser.emitError(inputs.loc, "expects the types of query, key and "
+                                        "value, but got ")
+           << inputs.types.size();
+  return success();
+}
+
+/// Every clause at most once, and `outs` once.
+ParseResult AttentionParser::parseClauses() {
+  SmallVector<StringRef> keywords;
+  llvm::append_range(keywords, kOperandClauses);
+  llvm::append_range(keywords, kOtherClauses);
+  llvm::SmallDenseSet<StringRef> seen;
+  StringRef keyword;
+  SMLoc loc = parser.getCurrentLocation();
+  while (succeeded(parser.parseOptionalKeyword(&keyword, keywords))) {
+    if (!seen.insert(keyword).second)
+      return parser.emitError(loc, "expects '")
+             << keyword << "' once, but got it twice";
+    const auto *it = llvm::find(kOperandClauses, keyword);
+    if (it != std::end(kOperandClauses)
+            ? parseOperandClause(kFirstClause +
+                                 std::distance(kOperandClauses, it))
+            : parseClause(keyword))
+      return failure();
+    loc = parser.getCurrentLocation();
+  }
+  if (!seen.contains("outs"))
+    return parser.emitError(loc, "expects 'outs(%output : type)', but got no "
+                                 "'outs'");
+  return success();
+}
+
+ParseResult AttentionParser::parseOperandClause(unsigned operand) {
+  Operands &clause = operands[operand];
+  if (parser.parseLParen())
+    return failure();
+  clause.loc = parser.getCurrentLocation();
+  return failure(parser.parseOperand(clause.values.emplace_back()) ||
+                 parser.parseColonType(clause.types.emplace_back()) ||
+                 parser.parseRParen());
+}
+
+template <typename AttrT>
+ParseResult AttentionParser::parseAttr(AttrT &attr, Type type) {
+  return failure(parser.parseLParen() || parser.parseAttribute(attr, type) ||
+                 parser.parseRParen());
+}
+
+ParseResult AttentionParser::parseCausal() {
+  StringRef name;
+  if (parser.parseLParen())
+    return failure();
+  SMLoc loc = parser.getCurrentLocation();
+  if (failed(parser.parseOptionalKeyword(&name)))
+    return parser.emitError(loc, "expects causal to be bottom_right or "
+                                 "top_left");
+  auto alignment = symbolizeCausalAlignment(name);
+  if (!alignment)
+    return parser.emitError(loc, "expects causal to be bottom_right or "
+                                 "top_left, but got ")
+           << name;
+  properties.causal = CausalAlignmentAttr::get(parser.getContext(), *alignment);
+  return parser.parseRParen();
+}
+
+ParseResult AttentionParser::parseRegion(Region &region) {
+  if (parser.parseRegion(region))
+    return failure();
+  if (region.empty())
+    region.emplaceBlock();
+  return success();
+}
+
+ParseResult AttentionParser::parseClause(StringRef keyword) {
+  Builder &builder = parser.getBuilder();
+  Type i64 = builder.getI64Type(), f32 = builder.getF32Type();
+  if (keyword == "tile") {
+    operands[kTile].loc = parser.getCurrentLocation();
+    return parser.parseOperandList(operands[kTile].values,
+                                   OpAsmParser::Delimiter::Paren);
+  }
+  if (keyword == "causal")
+    return parseCausal();
+  if (keyword == "window_left")
+    return parseAttr(properties.window_left, i64);
+  if (keyword == "window_right")
+    return parseAttr(properties.window_right, i64);
+  if (keyword == "scale")
+    return parseAttr(properties.softmax_scale, f32);
+  if (keyword == "softcap")
+    return parseAttr(properties.softcap, f32);
+  return parseRegion(keyword == "score" ? *score : *mask);
+}
+
+ParseResult AttentionParser::parseAttributesAndResults() {
+  SMLoc loc = parser.getCurrentLocation();
+  auto emitError = [&] {
+    return parser.emitError(loc)
+           << "'" << result.name.getStringRef() << "' op ";
+  };
+  if (parser.parseOptionalAttrDict(result.attributes) ||
+      failed(AttentionOp::verifyInherentAttrs(result.name, result.attributes,
+                                              emitError)))
+    return failure();
+  if (failed(parser.parseOptionalArrow()))
+    return success();
+  return parser.parseTypeList(result.types);
+}
+
+ParseResult AttentionParser::resolve() {
+  Type index = parser.getBuilder().getIndexType();
+  operands[kTile].types.assign(operands[kTile].values.size(), index);
+  auto &sizes = properties.operandSegmentSizes;
+  static_assert(std::tuple_size_v<std::decay_t<decltype(sizes)>> == kTile + 1,
+                "the op has other operands than the clauses");
+  for (auto [segment, parsed] : llvm::enumerate(operands)) {
+    sizes[segment] = static_cast<int32_t>(parsed.values.size());
+    if (parser.resolveOperands(parsed.values, parsed.types, parsed.loc,
+                               result.operands))
+      return failure();
+  }
+  std::fill_n(sizes.begin(), kNumInputs, 1);
+  return success();
+}
+
+ParseResult AttentionOp::parse(OpAsmParser &parser, OperationState &result) {
+  return AttentionParser(parser, result).parse();
+}
+
+void AttentionOp::print(OpAsmPrinter &printer) {
+  auto inputs = getOperands().take_front(kNumInputs);
+  printer << " ins(" << inputs << " : " << inputs.getTypes() << ")";
+  for (auto [number, keyword] : llvm::enumerate(kOperandClauses))
+    for (Value operand : getODSOperands(kFirstClause + number))
+      printer << ' ' << keyword << '(' << operand << " : " << operand.getType()
+              << ')';
+  if (!getTile().empty())
+    printer << " tile(" << getTile() << ')';
+  if (auto causal = getCausal())
+    printer << " causal(" << stringifyCausalAlignment(*causal) << ')';
+  for (auto [keyword, attr] :
+       {std::pair<StringRef, Attribute>("window_left", getWindowLeftAttr()),
+        {"window_right", getWindowRightAttr()},
+        {"scale", getSoftmaxScaleAttr()},
+        {"softcap", getSoftcapAttr()}}) {
+    if (!attr)
+      continue;
+    printer << ' ' << keyword << '(';
+    printer.printAttributeWithoutType(attr);
+    printer << ')';
+  }
+  for (auto [keyword, region] :
+       {std::pair<StringRef, Region *>("score", &getScoreRegion()),
+        {"mask", &getMaskRegion()}}) {
+    if (region->empty())
+      continue;
+    printer << ' ' << keyword << ' ';
+    printer.printRegion(*region);
+  }
+  printer.printOptionalAttrDict((*this)->getAttrs(),
+                                {"operandSegmentSizes", "causal", "window_left",
+                                 "window_right", "softmax_scale", "softcap"});
+  if (getNumResults() != 0)
+    printer << " -> " << getResults().getTypes();
+}

@@ -1,0 +1,136 @@
+//===- Cleanup.cpp - What a signal must not leave behind ------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A signal handler may neither allocate nor lock, so paths lie in a fixed array
+// of pointers, and each is taken out with one exchange.
+//
+//===----------------------------------------------------------------------===//
+
+#include "flashcore/Support/Cleanup.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/Signals.h"
+
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <unistd.h>
+
+using namespace mlir::flashcore;
+
+static constexpr int kSignals[] = {SIGHUP, SIGINT, SIGTERM};
+
+/// More than one compilation needs. What finds no place is only removed by its
+/// owner.
+static constexpr size_t kNumSlots = 256;
+static std::array<std::atomic<char *>, kNumSlots> slots;
+static std::atomic<pid_t> childProcess = 0;
+
+static size_t addPath(const std::string &path) {
+  char *copy = strdup(path.c_str());
+  for (size_t slot = 0; slot < kNumSlots; ++slot) {
+    char *empty = nullptr;
+    if (slots[slot].compare_exchange_strong(empty, copy))
+      return slot;
+  }
+  free(copy);
+  return kNumSlots;
+}
+
+static void dropPath(size_t slot) {
+  if (slot < kNumSlots)
+    free(slots[slot].exchange(nullptr));
+}
+
+void mlir::flashcore::setChildProcess(pid_t child) { childProcess = child; }
+
+void mlir::flashcore::removeTemporaries() {
+  if (pid_t child = childProcess.exchange(0))
+    kill(child, SIGKILL);
+  // Files first: a directory must be empty to go.
+  for (auto &slot : slots)
+    if (char *path = slot.load())
+      unlink(path);
+  for (auto &slot : slots)
+    if (char *path = slot.load())
+      rmdir(path);
+}
+
+static void onSignal(int signal) {
+  removeTemporaries();
+  llvm::sys::RunInterruptHandlers(); // the output files of LLVM's tools
+  // The handler is gone (SA_RESETHAND): this ends the process as if there had
+  // never been one, so that a shell sees why.
+  raise(signal);
+}
+
+void mlir::flashcore::handleSignals() {
+  llvm::sys::AddSignalHandler([](void *) { removeTemporaries(); }, nullptr);
+  for (int signal : kSignals) {
+    struct sigaction old = {};
+    // A signal that is ignored stays so: nohup, or a shell's background job.
+    if (sigaction(signal, nullptr, &old) == 0 && old.sa_handler == SIG_IGN)
+      continue;
+    struct sigaction action = {};
+    action.sa_handler = onSignal;
+    action.sa_flags = SA_RESETHAND | SA_NODEFER;
+    sigaction(signal, &action, nullptr);
+  }
+}
+
+SignalBlocker::SignalBlocker() {
+  sigset_t blocked;
+  sigemptyset(&blocked);
+  for (int signal : kSignals)
+    sigaddset(&blocked, signal);
+  pthread_sigmask(SIG_BLOCK, &blocked, &before);
+}
+
+SignalBlocker::~SignalBlocker() {
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+llvm::Expected<TemporaryDirectory>
+TemporaryDirectory::create(llvm::StringRef prefix, bool isPrivate) {
+  namespace fs = llvm::sys::fs;
+  SignalBlocker blocker;
+  for (int attempts = 0;; ++attempts) {
+    llvm::SmallString<128> path;
+    fs::createUniquePath(prefix + "%%%%%%%%", path, /*MakeAbsolute=*/false);
+    std::error_code ec =
+        fs::create_directory(path, /*IgnoreExisting=*/false,
+                             isPrivate ? fs::owner_all : fs::all_all);
+    if (ec == std::errc::file_exists && attempts < 100)
+      continue;
+    if (ec)
+      return llvm::createStringError(ec, ec.message());
+    TemporaryDirectory directory;
+    directory.entries.push_back(
+        {std::string(path), addPath(std::string(path))});
+    return std::move(directory);
+  }
+}
+
+std::string TemporaryDirectory::file(llvm::StringRef name) {
+  std::string file = path() + "/" + name.str();
+  entries.push_back({file, addPath(file)});
+  return file;
+}
+
+void TemporaryDirectory::release() {
+  for (const Entry &entry : entries)
+    dropPath(entry.slot);
+  entries.clear();
+}
+
+TemporaryDirectory::~TemporaryDirectory() {
+  for (size_t i = entries.size(); i > 1; --i)
+    unlink(entries[i - 1].path.c_str());
+  if (!entries.empty())
+    rmdir(path().c_str());
+  release();
+}

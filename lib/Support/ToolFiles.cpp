@@ -1,0 +1,105 @@
+//===- ToolFiles.cpp - The input and output of a tool ---------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "flashcore/Support/ToolInit.h"
+#include "mlir/Support/FileUtilities.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/ToolOutputFile.h"
+
+using namespace mlir::flashcore;
+
+static llvm::Error makeError(const llvm::Twine &text) {
+  return llvm::createStringError(std::make_error_code(std::errc::io_error),
+                                 text);
+}
+
+namespace {
+/// The brackets that are open at a place in a text.
+class OpenBrackets {
+public:
+  void add(char open) { stack.push_back(open); }
+  /// Also closes each `<` in it that is no bracket but a comparison.
+  void close(char open) {
+    size_t size = stack.size();
+    while (size > 0 && stack[size - 1] == '<' && open != '<')
+      --size;
+    if (size > 0 && stack[size - 1] == open)
+      stack.resize(size - 1);
+  }
+  size_t depth() const { return stack.size(); }
+
+private:
+  std::string stack;
+};
+} // namespace
+
+/// The position of the last character of the string or comment at `at`.
+static size_t skipToken(llvm::StringRef text, size_t at) {
+  if (text[at] == '/')
+    return std::min(text.find('\n', at), text.size()) - 1;
+  for (++at; at < text.size() && text[at] != '"' && text[at] != '\n'; ++at)
+    if (text[at] == '\\')
+      ++at;
+  return at < text.size() && text[at] == '"' ? at : at - 1;
+}
+
+std::optional<std::string> mlir::flashcore::checkNesting(llvm::StringRef text) {
+  if (text.starts_with("ML\xefR")) // bytecode, which is read without recursion
+    return std::nullopt;
+  OpenBrackets brackets;
+  for (size_t i = 0; i < text.size(); ++i) {
+    llvm::StringRef rest = text.substr(i);
+    if (rest.starts_with("\"") || rest.starts_with("//"))
+      i = skipToken(text, i);
+    else if (rest.starts_with("->") || rest.starts_with(">=") ||
+             rest.starts_with("<="))
+      ++i;
+    else if (size_t open = llvm::StringRef("([{<").find(text[i]);
+             open != llvm::StringRef::npos)
+      brackets.add(text[i]);
+    else if (size_t close = llvm::StringRef(")]}>").find(text[i]);
+             close != llvm::StringRef::npos)
+      brackets.close("([{<"[close]);
+    if (brackets.depth() > kMaxNesting) {
+      llvm::StringRef before = text.take_front(i);
+      return llvm::formatv(
+                 "{0}:{1}: error: expects brackets and regions nested at "
+                 "most {2} deep, but got more",
+                 before.count('\n') + 1, i - (before.rfind('\n') + 1) + 1,
+                 kMaxNesting)
+          .str();
+    }
+  }
+  return std::nullopt;
+}
+
+llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>>
+mlir::flashcore::readInput(llvm::StringRef path) {
+  std::string message;
+  std::unique_ptr<llvm::MemoryBuffer> file = openInputFile(path, &message);
+  if (!file)
+    return makeError(message);
+  return std::move(file);
+}
+
+llvm::Error mlir::flashcore::writeOutput(llvm::StringRef path,
+                                         llvm::StringRef data) {
+  std::string message;
+  std::unique_ptr<llvm::ToolOutputFile> file = openOutputFile(path, &message);
+  if (!file)
+    return makeError(message);
+  llvm::raw_fd_ostream &os = file->os();
+  os << data;
+  os.flush();
+  if (std::error_code ec = os.error()) {
+    os.clear_error();
+    return makeError("cannot write " +
+                     (path == "-" ? "the standard output" : "'" + path + "'") +
+                     ": " + ec.message());
+  }
+  file->keep();
+  return llvm::Error::success();
+}

@@ -1,0 +1,103 @@
+//===- ToolInit.cpp - What every LLVM tool of ours does first -------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The process around a compilation: standard streams, signals, memory, stack.
+//
+//===----------------------------------------------------------------------===//
+
+#include "flashcore/Support/ToolInit.h"
+#include "flashcore/Support/Cleanup.h"
+#include "llvm/Config/llvm-config.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/ErrorHandling.h"
+#include "llvm/Support/Process.h"
+#include "llvm/Support/Signals.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <csignal>
+#include <cstring>
+#include <pthread.h>
+#include <unistd.h>
+
+using namespace mlir::flashcore;
+
+/// Of this process; needed where nothing can be passed on.
+static const char *toolName = "flashcore";
+
+/// Ends the process from wherever it is, with `text` and without allocating.
+[[noreturn]] static void endWithError(const char *text) {
+  removeTemporaries();
+  llvm::sys::RunInterruptHandlers();
+  for (const char *part : {toolName, ": error: ", text, "\n"}) {
+    ssize_t written = write(STDERR_FILENO, part, strlen(part));
+    (void)written; // there is no other place to say it
+  }
+  _exit(1);
+}
+
+//===----------------------------------------------------------------------===//
+// Stack overflow
+//===----------------------------------------------------------------------===//
+
+/// Where the stack of the main thread ends.
+static uintptr_t stackEnd = 0;
+static struct sigaction previousSegv;
+
+static void onSegv(int, siginfo_t *info, void *) {
+  auto address = reinterpret_cast<uintptr_t>(info->si_addr);
+  // A frame may be large: what it touches first need not be its end.
+  constexpr uintptr_t reach = 1 << 20;
+  if (address + reach >= stackEnd && address < stackEnd + reach)
+    endWithError("the input is nested too deeply: the stack is full; see "
+                 "ulimit -s");
+  // Any other fault is ours: it happens again, and LLVM says where.
+  sigaction(SIGSEGV, &previousSegv, nullptr);
+}
+
+/// Recursion over the input ends in an error, not in a report of a crash.
+static void handleStackOverflow() {
+  pthread_attr_t attributes;
+  if (pthread_getattr_np(pthread_self(), &attributes) != 0)
+    return;
+  void *lowest = nullptr;
+  size_t size = 0;
+  pthread_attr_getstack(&attributes, &lowest, &size);
+  pthread_attr_destroy(&attributes);
+  stackEnd = reinterpret_cast<uintptr_t>(lowest);
+  // LLVM has made the alternative stack on which this runs.
+  struct sigaction action = {};
+  action.sa_sigaction = onSegv;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+  sigaction(SIGSEGV, &action, &previousSegv);
+}
+
+//===----------------------------------------------------------------------===//
+// The start of a tool
+//===----------------------------------------------------------------------===//
+
+/// Before LLVM opens anything.
+static int &fixDescriptors(int &argc) {
+  if (std::error_code ec = llvm::sys::Process::FixupStandardFileDescriptors())
+    _exit(1);
+  return argc;
+}
+
+std::string mlir::flashcore::getVersion() {
+  return "flashcore " FLASHCORE_VERSION ", LLVM " LLVM_VERSION_STRING;
+}
+
+ToolInit::ToolInit(int &argc, char **&argv, const char *name)
+    : init(fixDescriptors(argc), argv) {
+  toolName = name;
+  llvm::install_bad_alloc_error_handler(
+      [](void *, const char *, bool) { endWithError("out of memory"); });
+  handleSignals();
+#if !LLVM_ADDRESS_SANITIZER_BUILD
+  handleStackOverflow();
+#endif
+  llvm::cl::SetVersionPrinter(
+      [](llvm::raw_ostream &os) { os << getVersion() << "\n"; });
+}

@@ -1,0 +1,235 @@
+//===- ShapeTest.cpp - The words of --shape -------------------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What each word does to the module, and the full text of refusals.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Shape.h"
+
+#include <gtest/gtest.h>
+
+using namespace mlir::flashcore;
+
+/// The module without its first and last lines, or the error.
+static std::string module(llvm::StringRef text) {
+  llvm::Expected<Shape> shape = parseShape(text);
+  if (!shape)
+    return llvm::toString(shape.takeError());
+  return writeShape(*shape);
+}
+
+/// Line `number` of the module, counted from 0.
+static std::string line(llvm::StringRef text, int number) {
+  std::string all = module(text);
+  llvm::StringRef rest = all;
+  for (int i = 0; i < number; ++i)
+    rest = rest.split('\n').second;
+  return rest.split('\n').first.str();
+}
+
+/// The line of the modifiers, after the outputs.
+static std::string modifiers(llvm::StringRef text) {
+  std::string all = module(text);
+  llvm::StringRef rest = all;
+  return rest.split("outs(%o : !o)").second.split('\n').first.ltrim().str();
+}
+
+TEST(ShapeTest, noWordsAreTheDefault) {
+  EXPECT_EQ(module(""), "!q = memref<1x8x512x64xf16>\n"
+                        "!k = memref<1x8x512x64xf16>\n"
+                        "!v = memref<1x8x512x64xf16>\n"
+                        "!o = memref<1x8x512x64xf16>\n"
+                        "func.func @attention(%q: !q, %k: !k, %v: !v, %o: !o) "
+                        "{\n"
+                        "  flashcore.attention ins(%q, %k, %v : !q, !k, !v)\n"
+                        "      outs(%o : !o)\n"
+                        "  return\n"
+                        "}\n");
+  EXPECT_EQ(module("b1 h8 s512 d64 f16 bhsd"), module(""));
+}
+
+TEST(ShapeTest, everyWordAtOnce) {
+  EXPECT_EQ(
+      module("lse bias=1h1k:f32 scale=0.1 softcap=30 window=1024,0 causal bf16 "
+             "d192/128 s1x4096 h32/8 b2"),
+      "!q = memref<2x32x1x192xbf16>\n"
+      "!k = memref<2x8x4096x192xbf16>\n"
+      "!v = memref<2x8x4096x128xbf16>\n"
+      "!bias = memref<1x32x1x4096xf32>\n"
+      "!o = memref<2x32x1x128xbf16>\n"
+      "!lse = memref<2x32x1xf32>\n"
+      "func.func @attention(%q: !q, %k: !k, %v: !v, %bias: !bias, %o: !o, "
+      "%lse: !lse) {\n"
+      "  flashcore.attention ins(%q, %k, %v : !q, !k, !v) bias(%bias : !bias)\n"
+      "      outs(%o : !o) lse(%lse : !lse) causal(bottom_right) "
+      "window_left(1024) window_right(0) scale(1.0e-01) softcap(3.0e+01)\n"
+      "  return\n"
+      "}\n");
+}
+
+TEST(ShapeTest, orderAndCaseDoNotMatter) {
+  EXPECT_EQ(module("B2 H32/8 Q1 K4096 D128 BF16 Causal"),
+            module("causal bf16  d128\ts1x4096 h32/8 b2"));
+}
+
+TEST(ShapeTest, readsModifiers) {
+  EXPECT_EQ(modifiers("causal"), "causal(bottom_right)");
+  EXPECT_EQ(modifiers("causal=bottom_right"), "causal(bottom_right)");
+  EXPECT_EQ(modifiers("causal=top_left"), "causal(top_left)");
+  EXPECT_EQ(modifiers("window=0"), "window_left(0)");
+  EXPECT_EQ(modifiers("window=inf,5"), "window_right(5)");
+  EXPECT_EQ(modifiers("window=64,inf"), "window_left(64)");
+  EXPECT_EQ(modifiers("scale=0.08838834764831845"), "scale(8.8388346e-02)");
+  EXPECT_EQ(modifiers("softcap=1e30"), "softcap(1.0e+30)");
+}
+
+TEST(ShapeTest, sizesCanBeOpen) {
+  EXPECT_EQ(line("b? h? s? d128", 0), "!q = memref<?x?x?x128xf16>");
+  EXPECT_EQ(line("h32/? s1x?", 1), "!k = memref<1x?x?x64xf16>");
+  EXPECT_EQ(line("q? k7", 0), "!q = memref<1x8x?x64xf16>");
+  EXPECT_EQ(line("q? k7", 1), "!k = memref<1x8x7x64xf16>");
+}
+
+TEST(ShapeTest, biasesHaveTheTypeOfQ) {
+  EXPECT_EQ(line("bias bf16", 3), "!bias = memref<1x8x512x512xbf16>");
+  EXPECT_EQ(line("b2 bias=b1q1", 3), "!bias = memref<2x1x512x1xf16>");
+  EXPECT_EQ(line("bias=1111:f32 s?", 3), "!bias = memref<1x1x1x1xf32>");
+}
+
+TEST(ShapeTest, layoutsAreStrides) {
+  EXPECT_EQ(line("b2 h4/2 s10 d16 bshd", 0),
+            "!q = memref<2x4x10x16xf16, strided<[640, 16, 64, 1]>>");
+  EXPECT_EQ(line("b2 h4/2 s10 d16 bshd", 1),
+            "!k = memref<2x2x10x16xf16, strided<[320, 16, 32, 1]>>");
+  EXPECT_EQ(line("b2 h4 s? d16 bshd", 0),
+            "!q = memref<2x4x?x16xf16, strided<[?, 16, 64, 1]>>");
+  EXPECT_EQ(line("b2 h? s10 d16 bshd", 0),
+            "!q = memref<2x?x10x16xf16, strided<[?, 16, ?, 1]>>");
+  EXPECT_EQ(line("strided", 1),
+            "!k = memref<1x8x512x64xf16, strided<[?, ?, ?, 1], offset: ?>>");
+  EXPECT_EQ(
+      line("strided bias", 3),
+      "!bias = memref<1x8x512x512xf16, strided<[?, ?, ?, 1], offset: ?>>");
+}
+
+TEST(ShapeTest, packedTensorsAreOne) {
+  // A row of the tensor: 4 heads of Q, then 2 of K, then 2 of V.
+  const char *words = "b2 h4/2 s10 d16/8 packed lse";
+  EXPECT_EQ(line(words, 0),
+            "!q = memref<2x4x10x16xf16, strided<[1120, 16, 112, 1]>>");
+  EXPECT_EQ(line(words, 1), "!k = memref<2x2x10x16xf16, strided<[1120, 16, "
+                            "112, 1], offset: 64>>");
+  EXPECT_EQ(line(words, 2), "!v = memref<2x2x10x8xf16, strided<[1120, 8, 112, "
+                            "1], offset: 96>>");
+  EXPECT_EQ(line(words, 3),
+            "!o = memref<2x4x10x8xf16, strided<[320, 8, 32, 1]>>");
+  EXPECT_EQ(line(words, 4), "!lse = memref<2x4x10xf32>");
+  EXPECT_EQ(line("b? h4/2 s? d16 packed", 1),
+            "!k = memref<?x2x?x16xf16, strided<[?, 16, 128, 1], offset: 64>>");
+}
+
+TEST(ShapeTest, refusesUnknownWords) {
+  for (const char *word :
+       {"x4", "b", "heads8", "casual", "f32", "=", "bf", "é"})
+    EXPECT_EQ(module(word).find("--shape: expects "), 0u) << word;
+  EXPECT_EQ(module("b1 casual"),
+            "--shape: expects sizes (b1, h32/8, s4096 or q1 and k4096, d128), "
+            "f16, bf16, causal, window=, softcap=, scale=, bias, lse, bhsd, "
+            "bshd, packed or strided, but got 'casual'");
+}
+
+TEST(ShapeTest, refusesRepeatedWords) {
+  EXPECT_EQ(module("b1 b2"),
+            "--shape: expects the batch once, but got 'b1' and 'b2'");
+  EXPECT_EQ(module("h8 h8/2"),
+            "--shape: expects the heads once, but got 'h8' and 'h8/2'");
+  EXPECT_EQ(module("s4096 q1"),
+            "--shape: expects seqlen_q once, but got 's4096' and 'q1'");
+  EXPECT_EQ(module("k1 s4096"),
+            "--shape: expects seqlen_k once, but got 'k1' and 's4096'");
+  EXPECT_EQ(module("d64 d64"),
+            "--shape: expects head_dim once, but got 'd64' and 'd64'");
+  EXPECT_EQ(module("f16 bf16"),
+            "--shape: expects the type once, but got 'f16' and 'bf16'");
+  EXPECT_EQ(module("causal causal=top_left"),
+            "--shape: expects the causal mask once, but got 'causal' and "
+            "'causal=top_left'");
+  EXPECT_EQ(module("window=1 window=1"),
+            "--shape: expects the window once, but got 'window=1' and "
+            "'window=1'");
+  EXPECT_EQ(module("scale=1 scale=2"),
+            "--shape: expects the scale once, but got 'scale=1' and 'scale=2'");
+  EXPECT_EQ(module("bias bias=1h1k"),
+            "--shape: expects the bias once, but got 'bias' and 'bias=1h1k'");
+  EXPECT_EQ(module("packed bshd"),
+            "--shape: expects the layout once, but got 'packed' and 'bshd'");
+  EXPECT_EQ(module("lse lse"),
+            "--shape: expects lse once, but got 'lse' and 'lse'");
+}
+
+TEST(ShapeTest, refusesBadNumbers) {
+  EXPECT_EQ(module("b0"), "--shape: expects b and a batch of at least 1 or ?, "
+                          "but got 'b0'");
+  EXPECT_EQ(module("b-1"), "--shape: expects b and a batch of at least 1 or ?, "
+                           "but got 'b-1'");
+  EXPECT_EQ(module("h8/"), "--shape: expects h and heads_q, or "
+                           "heads_q/heads_kv, of at least 1 or ?, but got "
+                           "'h8/'");
+  EXPECT_EQ(module("s512y512"),
+            "--shape: expects s and a sequence length, or seqlen_q x seqlen_k "
+            "as in s1x4096, of at least 1 or ?, but got 's512y512'");
+  EXPECT_EQ(module("q1x2"), "--shape: expects q and a seqlen_q of at least 1 "
+                            "or ?, but got 'q1x2'");
+  EXPECT_EQ(module("k9223372036854775808"),
+            "--shape: expects k and a seqlen_k of at least 1 or ?, but got "
+            "'k9223372036854775808'");
+  EXPECT_EQ(module("d?"), "--shape: expects d and head_dim, or "
+                          "head_dim/head_dim_v, of at least 1, but got 'd?'");
+  for (const char *word : {"window", "window=", "window=-1", "window=1,",
+                           "window=1,2,3", "window=x"})
+    EXPECT_EQ(module(word), std::string("--shape: expects 'window=LEFT' or "
+                                        "'window=LEFT,RIGHT' with numbers of "
+                                        "at least 0 or inf, but got '") +
+                                word + "'");
+  for (const char *word :
+       {"softcap", "softcap=", "softcap=0", "softcap=-1", "softcap=nan",
+        "softcap=inf", "softcap=1e39", "softcap=1e-50", "softcap=30x"})
+    EXPECT_EQ(module(word), std::string("--shape: expects 'softcap=' and a "
+                                        "positive number of f32, but got '") +
+                                word + "'");
+  EXPECT_EQ(module("scale=a"), "--shape: expects 'scale=' and a positive "
+                               "number of f32, but got 'scale=a'");
+  EXPECT_EQ(module("causal=left"),
+            "--shape: expects 'causal', 'causal=bottom_right' or "
+            "'causal=top_left', but got 'causal=left'");
+  for (const char *word :
+       {"bias=", "bias=bh", "bias=hbqk", "bias=bhqk:", "bias=bhqk:f64"})
+    EXPECT_EQ(module(word),
+              std::string("--shape: expects 'bias' or 'bias=AXES' or "
+                          "'bias=AXES:TYPE' with the axes bhqk, each of them 1 "
+                          "where it is broadcast, and a type of f16, bf16 or "
+                          "f32, but got '") +
+                  word + "'");
+}
+
+TEST(ShapeTest, refusesWhatCannotBePacked) {
+  EXPECT_EQ(module("h? packed"), "--shape: expects heads that are known with "
+                                 "'packed', but got 'h?'");
+  EXPECT_EQ(module("packed s1x4096"),
+            "--shape: expects seqlen_q and seqlen_k to be equal with 'packed', "
+            "but got 1 and 4096");
+  EXPECT_EQ(module("packed q?"),
+            "--shape: expects seqlen_q and seqlen_k to be equal with 'packed', "
+            "but got ? and 512");
+}
+
+TEST(ShapeTest, refusesTensorsThatOverflow) {
+  EXPECT_EQ(module("b1000000000 h1000000000 s1000000000"),
+            "--shape: expects tensors of less than 2^61 elements, but these "
+            "sizes make larger ones");
+  EXPECT_EQ(module("s3000000000 bias h1").find("--shape: expects tensors"), 0u);
+}
