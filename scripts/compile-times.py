@@ -1,19 +1,26 @@
 #!/usr/bin/env python3
-"""Prints how long each phase takes from `.mlir` to cubin, for docs/performance.md.
+"""Measures how long each phase takes from `.mlir` to cubin.
 
-Of each phase the fastest of RUNS calls of `flashcore-compile --timing`, in ms.
+Of each phase the fastest of RUNS calls of `flashcore-compile --timing`, in ms. Of
+no use where other work runs. --write puts the table into docs/performance.md;
+--check looks whether the table there has the kernels and phases of this script.
 """
 import argparse
+import datetime
 import importlib.util
 import pathlib
 import re
 import subprocess
 import sys
 
+import marked_blocks
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SPEC = importlib.util.spec_from_file_location("make_bundles", ROOT / "scripts/make-bundles.py")
 make_bundles = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(make_bundles)
+
+PAGE = ROOT / "docs/performance.md"
 
 # The lines of --timing by column of the table; the rest goes to "other".
 COLUMNS = {"phases 1 to 5": r"Phase [1-5]:", "6 threads": "Phase 6:", "7 target": "Phase 7:", "to LLVM IR": "Translation to LLVM IR",
@@ -45,18 +52,42 @@ def measure(compiler, mlir):
     return {**times, "other": total - sum(times.values()), "total": total}
 
 
+NAMES = [*COLUMNS, "other", "total"]
+HEADING = f"| ms | {' | '.join(NAMES)} |\n|---|{'---|' * len(NAMES)}\n"
+
+
+def measure_all(compiler, num_runs):
+    """The rows of the table, as they are done."""
+    for kernel, mlir in kernels():
+        runs = [measure(compiler, mlir) for _ in range(num_runs)]
+        yield f"| {kernel} | {' | '.join(f'{min(run[name] for run in runs):.0f}' for name in NAMES)} |\n"
+
+
+def is_current(block):
+    rows = block[block.index("| ms |"):].splitlines(keepends=True) if "| ms |" in block else []
+    return "".join(rows[:2]) == HEADING and [row.split(" | ")[0] for row in rows[2:]] == [f"| {kernel}" for kernel, _ in kernels()]
+
+
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--compiler", nargs="+", default=[str(ROOT / "build/release/bin/flashcore"), "compile"],
                         help="command to call, by default `flashcore compile`")
     parser.add_argument("--runs", type=int, default=15)
+    parser.add_argument("--write", action="store_true", help="write the table into docs/performance.md")
+    parser.add_argument("--check", action="store_true", help="measure nothing, look at docs/performance.md")
     args = parser.parse_args()
-    names = [*COLUMNS, "other", "total"]
-    print(f"| ms | {' | '.join(names)} |\n|---|{'---|' * len(names)}")
-    for kernel, mlir in kernels():
-        runs = [measure(args.compiler, mlir) for _ in range(args.runs)]
-        print(f"| {kernel} | {' | '.join(f'{min(run[name] for run in runs):.0f}' for name in names)} |", flush=True)
+    if args.check:
+        return 0 if is_current(marked_blocks.read(PAGE, "compile-times")) else f"{PAGE}: has other kernels or phases than this script"
+    text = HEADING
+    print(text, end="")
+    for row in measure_all(args.compiler, args.runs):
+        print(row, end="", flush=True)
+        text += row
+    if args.write:
+        day = datetime.date.today()
+        marked_blocks.write(PAGE, "compile-times", f"One core of the build machine, ms; of each phase the fastest of {args.runs} calls, "
+                                                   f"{day.day} {day:%B %Y}.\n\n{text}")
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

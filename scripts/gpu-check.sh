@@ -2,13 +2,14 @@
 # Checks and times FlashCore's kernels on an NVIDIA GPU. Needs the driver, a
 # folder made elsewhere by `scripts/make-bundles.py` with flashcore-run in it, and
 # nothing of LLVM. compute-sanitizer is used if it is found.
-# usage: scripts/gpu-check.sh [DIR] [check] [sanitize] [time] [compile]
-#   DIR defaults to build/gpu-check; without a step, all of them run. The last one
-#   compiles the examples here, with the flashcore that needs no LLVM.
+# usage: scripts/gpu-check.sh [DIR] [check] [sanitize] [time] [compile] [docs]
+#   DIR defaults to build/gpu-check; without a step, all of them run. `compile`
+#   compiles the examples here, with the flashcore that needs no LLVM; so does
+#   `docs`, which runs the commands of the pages that need a GPU.
 set -uo pipefail
 dir=${1:-build/gpu-check}
 [ $# -gt 0 ] && shift
-steps=${*:-check sanitize time compile}
+steps=${*:-check sanitize time compile docs}
 run="$dir/flashcore-run"
 logs=${GPU_CHECK_LOGS:-$dir/logs}
 mkdir -p "$logs"
@@ -57,8 +58,27 @@ for step in $steps; do
       --seqlen-q 203 --seqlen-k 512 -- --no-cubin >>"$logs/compile.txt" 2>&1 || failed=1
     sed 's/^/compile: /' "$logs/compile.txt"
     ;;
+  docs)
+    if ! [ -e "$dir/flashcore.gz" ] || ! [ -e scripts/check-docs.py ]; then
+      echo "docs: skipped, no flashcore.gz in $dir, or not run in the root of the tree"
+      continue
+    fi
+    if ! python3 -c 'import torch' 2>/dev/null; then
+      echo "docs: skipped, no PyTorch, which benchmarks/flashcore-bench needs here"
+      continue
+    fi
+    # The pages find the tools under build/release/bin.
+    mkdir -p "$dir/tree/bin"
+    gunzip -c "$dir/flashcore.gz" >"$dir/tree/bin/flashcore" && chmod +x "$dir/tree/bin/flashcore" || exit 2
+    for tool in compile opt emu; do
+      ln -sf flashcore "$dir/tree/bin/flashcore-$tool"
+    done
+    cp "$run" "$dir/tree/bin/flashcore-run"
+    python3 scripts/check-docs.py -v --when=gpu --bin "$dir/tree/bin" README.md docs/*.md benchmarks/README.md >"$logs/docs.txt" 2>&1 || failed=1
+    grep -E '^(README|docs/|benchmarks/)' "$logs/docs.txt" | sed 's/^/docs: /'
+    ;;
   *)
-    echo "gpu-check: unknown step '$step': expects check, sanitize, time or compile" >&2
+    echo "gpu-check: unknown step '$step': expects check, sanitize, time, compile or docs" >&2
     exit 2
     ;;
   esac

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Writes docs/Support.md: what the op can say, and how far each of it goes.
+"""Writes docs/Support.md: what the op can say, and how far each of it goes; and
+its short form in README.md.
 
 usage: support-table.py [--check] FLASHCORE_OPT FLASHCORE_COMPILE
 
 Every row is a probe: an attention that uses the feature is given to the
 verifier (flashcore-opt) and to the compiler. The last two columns count the
 kernels that use it in the grids of scripts/make-bundles.py. --check compares
-with the file instead of writing it.
+with the files instead of writing them.
 """
 import argparse
 import concurrent.futures
@@ -17,8 +18,11 @@ import re
 import subprocess
 import sys
 
+import marked_blocks
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TABLE = ROOT / "docs/Support.md"
+README = ROOT / "README.md"
 
 
 def load_bundles():
@@ -40,9 +44,10 @@ class Recorder:
 
 
 def kernels_of(make_bundles, grid):
+    """The text of a grid's kernels, and the number of its runs."""
     recorder = Recorder()
-    make_bundles.GRIDS[grid](recorder)
-    return list(recorder.kernels.values())
+    runs = make_bundles.GRIDS[grid](recorder)
+    return list(recorder.kernels.values()), len(runs)
 
 
 def attention(q="memref<1x4x96x64xf16>", kv="memref<1x4x96x64xf16>", v=None, o=None, ins="", clause="", args=""):
@@ -120,20 +125,37 @@ def probe(opt, compiler, text):
     return "yes", "yes"
 
 
-def table(opt, compiler):
+def probe_all(opt, compiler):
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(lambda feature: probe(opt, compiler, feature[1]), FEATURES))
+
+
+def summary(results):
+    """The lowered and the refused features, head dims in one."""
+    lowered, refused = [], []
+    for (name, *_), (_, how_far) in zip(FEATURES, results):
+        names = lowered if how_far == "yes" else refused
+        dims = name.removeprefix("head_dim ")
+        if dims.isdigit() and names and names[-1].startswith("head_dim "):
+            names[-1] += f", {dims}"
+        else:
+            names.append(name)
+    return (f"| lowered for {', '.join(CHIPS)} | {' · '.join(lowered)} |\n|---|---|\n"
+            f"| verified, and refused by name | {' · '.join(refused)} |\n")
+
+
+def table(results):
     make_bundles = load_bundles()
-    emulated, on_gpu = kernels_of(make_bundles, "emulate"), kernels_of(make_bundles, "check")
+    (emulated, emulated_runs), (on_gpu, gpu_runs) = (kernels_of(make_bundles, grid) for grid in ("emulate", "check"))
     count = lambda kernels, pattern: sum(bool(re.search(pattern, text)) for text in kernels) if pattern else 0
     lines = ["# What works",
              "",
              "Written by `scripts/support-table.py`: each row is a probe of the verifier and of the compiler for " + ", ".join(CHIPS) + ".",
-             f"The last columns count kernels with the feature in the grids that the emulator runs in CI ({len(emulated)} kernels) and that",
-             f"`scripts/gpu-check.sh` runs on a GPU ({len(on_gpu)} kernels); a kernel runs with several sizes and layouts.",
+             f"The last columns count kernels with the feature in the grids that the emulator runs in CI ({len(emulated)} kernels, {emulated_runs} runs) and that",
+             f"`scripts/gpu-check.sh` runs on a GPU ({len(on_gpu)} kernels, {gpu_runs} runs); a kernel runs with several sizes and layouts.",
              "",
              "| feature | verified | lowered | emulator | GPU |",
              "|---|---|---|---:|---:|"]
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        results = pool.map(lambda feature: probe(opt, compiler, feature[1]), FEATURES)
     for (name, _, pattern), (verified, lowered) in zip(FEATURES, results):
         counts = [count(kernels, pattern) or "" for kernels in (emulated, on_gpu)]
         lines.append(f"| {name} | {verified} | {lowered} | {counts[0]} | {counts[1]} |")
@@ -142,18 +164,20 @@ def table(opt, compiler):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="compare with docs/Support.md")
+    parser.add_argument("--check", action="store_true", help="compare with what stands there")
     parser.add_argument("opt")
     parser.add_argument("compiler")
     args = parser.parse_args()
-    text = table(args.opt, args.compiler)
+    results = probe_all(args.opt, args.compiler)
+    text, short = table(results), summary(results)
     if not args.check:
         TABLE.write_text(text)
+        marked_blocks.write(README, "support", short)
         return 0
-    if text == TABLE.read_text():
-        print("docs/Support.md is up to date")
+    if text == TABLE.read_text() and short == marked_blocks.read(README, "support"):
+        print("docs/Support.md and README.md are up to date")
         return 0
-    print("docs/Support.md is out of date: run scripts/support-table.py without --check\n" + text)
+    print("docs/Support.md or README.md is out of date: run scripts/support-table.py without --check\n" + text + short)
     return 1
 
 

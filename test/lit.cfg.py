@@ -2,6 +2,7 @@
 import os
 import shutil
 import subprocess
+import sys
 
 import lit.formats
 from lit.llvm import llvm_config
@@ -22,6 +23,11 @@ llvm_config.add_tool_substitutions(
 )
 config.substitutions.append(("%{tools}", config.flashcore_tools_dir))
 config.substitutions.append(("%scripts", os.path.join(config.flashcore_source_root, "scripts")))
+# Sanitized tools take their time.
+config.substitutions.append(("%check-docs", f'"{sys.executable}" {config.flashcore_source_root}/scripts/check-docs.py '
+                             f"--bin={config.flashcore_tools_dir} --llvm={config.llvm_tools_dir} "
+                             f"--limit={600 if config.flashcore_sanitize else 30}"))
+config.substitutions.append(("%{llvm}", config.llvm_tools_dir))
 config.substitutions.append(("%examples", os.path.join(config.flashcore_source_root, "docs/examples")))
 
 # mlir-opt with FlashCore. A sanitized plugin needs a sanitized mlir-opt.

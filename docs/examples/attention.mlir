@@ -1,4 +1,5 @@
 // The reference shape: batch 1, 8 heads, 512 queries and keys, head_dim 64.
+// $ flashcore-run docs/examples/attention.mlir
 !qkv = memref<1x8x512x64xf16>
 !lse = memref<1x8x512xf32>
 

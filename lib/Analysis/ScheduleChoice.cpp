@@ -4,8 +4,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The defaults are the winners of the measurements in docs/performance.md;
-// everything a user forces is kept, and refused when it cannot work.
+// The defaults are the winners of the measurements that
+// docs/performance-notebook.md keeps; everything a user forces is kept, and
+// refused when it cannot work.
 //
 //===----------------------------------------------------------------------===//
 
@@ -512,7 +513,7 @@ static RowMax chooseRareMax(const AttentionProblem &problem,
 }
 
 /// Fills in what the options leave open. The defaults are measured in
-/// docs/performance.md ("Default schedules").
+/// docs/performance-notebook.md ("Default schedules").
 static ScheduleChoice complete(const AttentionProblem &problem,
                                const TargetInfo &target,
                                const ScheduleOptions &options,

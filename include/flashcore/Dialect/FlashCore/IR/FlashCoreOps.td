@@ -111,8 +111,19 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
       C20  an operand spans, with its static sizes, strides and offset, less than
            2^63 bytes
 
-    After `ins` clauses may stand in any order, each at most once; they are
-    printed in one order.
+    Syntax; after `ins` clauses may stand in any order, each at most once, and
+    are printed in this one:
+
+        flashcore.attention ins(q, k, v : type, type, type)
+            [bias(b : type)] [alibi(slopes : type)] [sink(logits : type)]
+            [cu_seqlens_q(cu : type) cu_seqlens_k(cu : type)]
+            [seqused_k(used : type)] [page_table(table : type)]
+            outs(o : type) [lse(lse : type)]
+            [tile(batch, head, query, seqlen_q, key, key_end, seqlen_k)]
+            [causal(bottom_right)|causal(top_left)] [window_left(keys)]
+            [window_right(keys)] [scale(number)] [softcap(number)]
+            [score region] [mask region]
+            [attributes] [-> types of the results, for tensors]
 
     Example:
 

@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# All that takes too long for scripts/test.sh. Writes the log of each step into
+# build/nightly/DATE and a row of docs/Nightly.md, and goes on where a step fails.
+# Builds the release preset first.
+# usage: scripts/nightly.sh [--minutes M] [STEP]...
+#   --minutes M: of each fuzzer (default 10)
+#   STEP: of those below; without one, all run in this order
+set -uo pipefail
+cd "$(dirname "$0")/.."
+minutes=10
+chosen=()
+steps=(docs fresh mutants defaults fuzz-configurations fuzz-opt fuzz-emulator asan)
+
+docs() { # the commands of the pages that are marked `nightly`, mutants apart
+  python3 scripts/check-docs.py -v --when=nightly "${pages[@]}"
+}
+fresh() { # the first command of README.md, in a copy of the tree without a build
+  python3 scripts/check-docs.py -v --when=fresh README.md
+}
+mutants() { # every mutant of docs/Emulator.md, by its command
+  python3 scripts/check-docs.py -v --when=nightly docs/Emulator.md
+}
+defaults() { # 500 attentions drawn at random: no default spills, none takes long
+  python3 scripts/draw-defaults.py --jobs="$(nproc)" --json="$log/defaults.json"
+}
+fuzz-configurations() { # random attentions, schedules and runs against the reference
+  python3 scripts/fuzz-configurations.py --minutes="$minutes"
+}
+fuzz-opt() { # changed IR and bytecode through random passes
+  python3 scripts/fuzz-opt.py --minutes="$minutes"
+}
+fuzz-emulator() { # random PTX for the emulator's parser and interpreter
+  scripts/fuzz-emulator.sh "$minutes"
+}
+asan() { # all tests, with ASan and UBSan
+  scripts/test.sh asan
+}
+
+# What a step's row says of its log; the last line, if nothing matches.
+declare -A summary=(
+  [docs]='^(README|docs/|benchmarks/).*: ' [fresh]='^README.md.*: ' [mutants]='mutants, [0-9]+ unexpected'
+  [fuzz-emulator]='stat::number_of_executed_units|SUMMARY' [asan]='^ *(Passed|Failed) *:|% tests passed' [defaults]='"ratio"|"spilling"|^seed'
+)
+
+while [ $# -gt 0 ]; do
+  case $1 in
+  --minutes) minutes=${2:?usage: scripts/nightly.sh [--minutes M] [STEP]...} && shift ;;
+  -*) echo "nightly: unknown option '$1': expects --minutes" >&2 && exit 2 ;;
+  *)
+    [[ " ${steps[*]} " == *" $1 "* ]] || { echo "nightly: unknown step '$1': expects one of ${steps[*]}" >&2; exit 2; }
+    chosen+=("$1")
+    ;;
+  esac
+  shift
+done
+[ ${#chosen[@]} -gt 0 ] || chosen=("${steps[@]}")
+if ! [[ $minutes =~ ^[1-9][0-9]*$ ]]; then
+  echo "nightly: expects --minutes to be a whole number of at least 1, but got '$minutes'" >&2
+  exit 2
+fi
+pages=(README.md benchmarks/README.md)
+for page in docs/*.md; do
+  [ "$page" = docs/Emulator.md ] || pages+=("$page")
+done
+
+log=build/nightly/$(date +%F)
+mkdir -p "$log"
+scripts/setup.sh release || exit 1
+failed=0
+for step in "${chosen[@]}"; do
+  echo "nightly: $step ($(date +%T))"
+  start=$SECONDS
+  result=ok
+  "$step" >"$log/$step.log" 2>&1 || { result=FAILED; failed=1; }
+  line=$(grep -aE "${summary[$step]:-^\$x}" "$log/$step.log" || grep -av '^$' "$log/$step.log" | tail -n 1)
+  python3 scripts/nightly-table.py --step "$step" --what "$(sed -n "s/^$step() { # //p" scripts/nightly.sh)" \
+    --result "$result" --seconds $((SECONDS - start)) --summary "$line"
+  echo "nightly: $step: $result, $((SECONDS - start)) s, $log/$step.log"
+done
+exit $failed
