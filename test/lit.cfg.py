@@ -37,8 +37,7 @@ config.substitutions.append(("%pluginlib", plugin))
 # What mlir-runner needs to run host code that launches kernels.
 runner_libs = [config.flashcore_emulated_gpu, os.path.join(config.llvm_tools_dir, "../lib/libmlir_c_runner_utils.so")]
 config.substitutions.append(("%{gpu-on-emulator}", "--shared-libs=" + ",".join(runner_libs)))
-if not config.flashcore_sanitize:
-    config.available_features.add("plugin")
+config.available_features.add("sanitized" if config.flashcore_sanitize else "plugin")
 
 # The executable with all tools. Where it may, a test takes it to a root directory
 # that holds nothing but it and libc.

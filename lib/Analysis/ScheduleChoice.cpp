@@ -92,6 +92,16 @@ static std::optional<int64_t> getExtent(llvm::ArrayRef<mlir::ShapedType> types,
   return std::nullopt;
 }
 
+static bool hasOpenStrides(mlir::Value tensor) {
+  auto type = llvm::dyn_cast_if_present<mlir::MemRefType>(
+      tensor ? tensor.getType() : mlir::Type());
+  llvm::SmallVector<int64_t> strides;
+  int64_t offset;
+  return type && succeeded(type.getStridesAndOffset(strides, offset)) &&
+         (mlir::ShapedType::isDynamic(offset) ||
+          llvm::any_of(strides, mlir::ShapedType::isDynamic));
+}
+
 AttentionProblem AttentionProblem::get(AttentionOp op) {
   AttentionProblem problem;
   problem.batch =
@@ -110,6 +120,10 @@ AttentionProblem AttentionProblem::get(AttentionOp op) {
   problem.hasSoftcap = op.getSoftcap().has_value();
   problem.hasBias = static_cast<bool>(op.getBias());
   problem.hasWindow = op.getWindowLeft() || op.getWindowRight();
+  problem.hasOpenStrides = llvm::any_of(
+      std::initializer_list<mlir::Value>{op.getQuery(), op.getKey(),
+                                         op.getValue(), op.getOutput()},
+      ::hasOpenStrides);
   KeyMask mask = KeyMask::get(op);
   if (mask.causal == CausalAlignment::BottomRight)
     mask.windowRight = 0;
@@ -391,7 +405,7 @@ static double getTail(int64_t blocks, const TargetInfo &target) {
 static int64_t chooseKeySplits(const AttentionProblem &problem,
                                const TargetInfo &target,
                                const ScheduleChoice &choice) {
-  constexpr int64_t minKeys = 256, maxExtraSplits = 3;
+  constexpr int64_t maxExtraSplits = 3;
   constexpr double shortTail = 0.05;
   // Of any grid.
   constexpr int64_t maxBlocks = int64_t(1) << 31;
@@ -409,7 +423,7 @@ static int64_t chooseKeySplits(const AttentionProblem &problem,
     if (getTail(blocks * splits, target) <= shortTail)
       break;
   }
-  splits = std::min(splits, getVisibleKeys(problem) / minKeys);
+  splits = std::min(splits, getVisibleKeys(problem) / kMinKeysOfSplit);
   return std::clamp<int64_t>(splits, 1, kMaxKeySplits);
 }
 
@@ -420,16 +434,16 @@ static constexpr int64_t kMiddleBlockN = 48;
 static bool fitsMiddleTiles(const AttentionProblem &problem, GridFill fill) {
   constexpr int64_t minKeys = 512;
   bool hasSpareRegisters = !problem.hasSoftcap || !problem.isCausal;
-  return fill == GridFill::Full && hasSpareRegisters && problem.seqlenK &&
-         *problem.seqlenK >= minKeys;
+  return fill == GridFill::Full && hasSpareRegisters &&
+         !problem.hasOpenAddresses() && *problem.seqlenK >= minKeys;
 }
 
 /// Where Q lives. In registers it is not read again for every tile: in wide
 /// heads that reading is a fifth and more of all that warps read from shared
 /// memory, which is what very wide ones wait for. 32 rows a warp leave
 /// registers for 96 columns of Q beside as many of O, but for one step of them
-/// under a mask; 16 rows do for all of it, except at 256 where sizes are known
-/// at run time only: there for half.
+/// under a mask; 16 rows do for all of it, except at 256 where sizes or strides
+/// are known at run time only: there for half.
 static QueryPlacement chooseQuery(const AttentionProblem &problem,
                                   const ScheduleOptions &options, GridFill fill,
                                   bool isTight) {
@@ -454,10 +468,12 @@ static QueryPlacement chooseQuery(const AttentionProblem &problem,
   case HeadWidth::VeryWide:
     if (fill == GridFill::FewRows || !isShapeOpen(options))
       return QueryPlacement::Shared;
-    return dim <= kWidestWithSpareRegisters || fill != GridFill::Unknown ||
-                   getQuerySteps(problem) < 2
-               ? QueryPlacement::Registers
-               : QueryPlacement::Split;
+    if (dim <= kWidestWithSpareRegisters || !problem.hasOpenAddresses() ||
+        getQuerySteps(problem) < 2)
+      return QueryPlacement::Registers;
+    // Of a few warps, each has more addresses to copy from.
+    return fill == GridFill::Sparse ? QueryPlacement::Shared
+                                    : QueryPlacement::Split;
   }
   llvm_unreachable("unknown width");
 }
@@ -570,7 +586,9 @@ static ScheduleChoice complete(const AttentionProblem &problem,
   // (or, where registers are short, more stages) keep more bytes in flight.
   bool isSparse = fill == GridFill::Sparse && warpM <= 16;
   bool isNarrow = width == HeadWidth::Narrow;
-  int64_t blockN = isNarrow ? (isSparse ? 128 : 64) : 32;
+  // A bias has an address for every score.
+  bool hasLargeTiles = isSparse && !problem.hasBias;
+  int64_t blockN = isNarrow ? (hasLargeTiles ? 128 : 64) : 32;
   // Larger tiles take fewer barriers, and read Q from shared memory less often,
   // where registers (of 16 rows a warp, or with fewer keys) or else shared
   // memory (of blocks with many warps) allow.
@@ -587,7 +605,7 @@ static ScheduleChoice complete(const AttentionProblem &problem,
   bool sharesKeys = width == HeadWidth::VeryWide &&
                     choice.numWarps == manyWarps && isFilled &&
                     !problem.hasBias && !problem.hasWindow;
-  bool hasFewAddresses = !problem.hasBias || fill != GridFill::Unknown;
+  bool hasFewAddresses = !problem.hasBias || !problem.hasOpenAddresses();
   bool isSmall =
       hasRegisters && warpM <= 16 && (isFilled || fill == GridFill::Half);
   if (fitsLarger && (sharesKeys || (isSmall && hasFewAddresses)))
@@ -603,7 +621,7 @@ static ScheduleChoice complete(const AttentionProblem &problem,
     blockN = 16;
   choice.blockN = reasons.decide(
       "block_n", options.blockN, blockN,
-      hasFewRows || (isNarrow && isSparse && !dividesKeys)
+      hasFewRows || (isNarrow && hasLargeTiles && !dividesKeys)
           ? llvm::Twine("few blocks: more bytes in flight hide latency")
           : llvm::Twine("S beside O in registers: ") + describe(width));
   bool hasManyStages = width == HeadWidth::Wide && isSparse && !dividesKeys;
@@ -660,13 +678,22 @@ static ScheduleChoice complete(const AttentionProblem &problem,
           : "any number of key tiles, one at a time");
   bool isOnePass = choice.softmax == Softmax::OnePass;
   // A stale maximum pays where throughput counts; a sparse grid waits for its
-  // copies anyway.
-  bool isStale = (isFilled || fill == GridFill::Half) && !isOnePass;
+  // copies anyway, but under an exact maximum partial tiles have loops of their
+  // own, which take as long again to compile, each: one at either end of a
+  // window, or one with a softcap, a bias or the widest heads in it.
+  bool changesScores = problem.hasSoftcap || problem.hasBias;
+  bool hasLongLoops =
+      problem.hasWindow ||
+      (problem.isCausal &&
+       (changesScores || getWidestDim(problem) > kWidestWithSpareRegisters));
+  bool paysStale = isFilled || fill == GridFill::Half;
+  bool isStale = (paysStale || hasLongLoops) && !isOnePass;
   choice.rowMax = reasons.decide(
       "row_max", options.rowMax,
       isStale ? chooseRareMax(problem, options, choice) : RowMax::Exact,
       stringifyRowMax,
-      isStale     ? "most tiles need no rescaling of O"
+      isStale     ? (paysStale ? "most tiles need no rescaling of O"
+                               : "one loop for full and partial tiles")
       : isOnePass ? "one pass takes one maximum"
                   : "rescaling O hides behind the copies of a small grid");
   isStale = choice.rowMax != RowMax::Exact;
@@ -913,6 +940,25 @@ mlir::flashcore::checkSchedule(const AttentionProblem &problem,
   return std::nullopt;
 }
 
+/// What the choice takes the sizes to be that are known at run time only. Few
+/// query rows want another kernel than many, whatever the other sizes are: of
+/// those, one batch entry with a long cache needs it the most, and more of them
+/// lose little by it.
+static AttentionProblem assumeSizes(AttentionProblem problem) {
+  constexpr int64_t fewRows = 32, someHeads = 8, longCache = 8192;
+  if (!problem.seqlenQ || *problem.seqlenQ > fewRows)
+    return problem;
+  auto assume = [](std::optional<int64_t> &size, int64_t value) {
+    size = size.value_or(value);
+  };
+  assume(problem.batch, 1);
+  // Heads are grouped only where both numbers are known.
+  assume(problem.headsKV, problem.headsQ.value_or(someHeads));
+  assume(problem.headsQ, *problem.headsKV);
+  assume(problem.seqlenK, longCache);
+  return problem;
+}
+
 std::variant<ScheduleChoice, std::string> mlir::flashcore::chooseSchedule(
     const AttentionProblem &problem, const TargetInfo &target,
     const ScheduleOptions &options, std::vector<ScheduleReason> *reasons) {
@@ -920,7 +966,7 @@ std::variant<ScheduleChoice, std::string> mlir::flashcore::chooseSchedule(
     if (auto error = checkHeadGroup(problem, options.headGroup))
       return *error;
   ScheduleChoice choice =
-      complete(problem, target, options, ReasonWriter(reasons));
+      complete(assumeSizes(problem), target, options, ReasonWriter(reasons));
   if (std::optional<std::string> error = checkSchedule(problem, target, choice))
     return *error;
   return choice;

@@ -65,10 +65,11 @@ std::optional<std::string> mlir::flashcore::checkNesting(llvm::StringRef text) {
       brackets.close("([{<"[close]);
     if (brackets.depth() > kMaxNesting) {
       llvm::StringRef before = text.take_front(i);
-      return llvm::formatv("{0}:{1}: expects brackets and regions nested at "
-                           "most {2} deep, but got more",
-                           before.count('\n') + 1,
-                           i - (before.rfind('\n') + 1) + 1, kMaxNesting)
+      return llvm::formatv(
+                 "{0}:{1}: error: expects brackets and regions nested at "
+                 "most {2} deep, but got more",
+                 before.count('\n') + 1, i - (before.rfind('\n') + 1) + 1,
+                 kMaxNesting)
           .str();
     }
   }
@@ -95,7 +96,9 @@ llvm::Error mlir::flashcore::writeOutput(llvm::StringRef path,
   os.flush();
   if (std::error_code ec = os.error()) {
     os.clear_error();
-    return makeError("cannot write '" + path + "': " + ec.message());
+    return makeError("cannot write " +
+                     (path == "-" ? "the standard output" : "'" + path + "'") +
+                     ": " + ec.message());
   }
   file->keep();
   return llvm::Error::success();

@@ -12,6 +12,7 @@
 
 #include "flashcore/Target/TargetInfo.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir::flashcore;
 
@@ -33,10 +34,30 @@ const TargetInfo *mlir::flashcore::lookupTarget(llvm::StringRef chip) {
   return it == std::end(targets) ? nullptr : it;
 }
 
+/// 89 for sm_89, 90 for sm_90a; nothing for what is no chip.
+static std::optional<unsigned> getNumber(llvm::StringRef chip) {
+  unsigned number = 0;
+  if (!chip.consume_front("sm_") || chip.consumeInteger(10, number) ||
+      (!chip.empty() && chip != "a" && chip != "f"))
+    return std::nullopt;
+  return number;
+}
+
 std::string mlir::flashcore::unknownChipMessage(llvm::StringRef chip) {
   std::string text = "unknown chip '" + chip.str() + "': expects one of ";
   llvm::interleave(
       targets, [&](const TargetInfo &target) { text += target.chip.str(); },
       [&] { text += ", "; });
-  return text + "; older chips lack cp.async and bf16 mma.sync";
+  std::optional<unsigned> number = getNumber(chip);
+  if (!number)
+    return text;
+  // The driver assembles PTX for the chip it runs on.
+  const TargetInfo *older = nullptr;
+  for (const TargetInfo &target : targets)
+    if (*getNumber(target.chip) <= *number)
+      older = &target;
+  if (!older)
+    return text + "; older chips lack cp.async and bf16 mma.sync";
+  return text + "; " + chip.str() + " runs the PTX that is made for " +
+         older->chip.str() + ": compile for that";
 }

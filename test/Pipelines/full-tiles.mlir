@@ -9,12 +9,12 @@
 // CHECK-LABEL: // ----- phase 6
 // CHECK:         scf.for %
 // CHECK:           nvgpu.mma.sync
-// CHECK:           arith.cmpi sle, %{{.+}}, %{{.+}} : index
+// CHECK:           arith.cmpi sge, %{{.+}}, %{{.+}} : i32
 // CHECK:           math.exp2
 // CHECK:         scf.for %
-// CHECK-NOT:       arith.cmpi sle
+// CHECK-NOT:       arith.cmpi sge
 // CHECK:           nvgpu.mma.sync
-// CHECK-NOT:       arith.cmpi sle
+// CHECK-NOT:       arith.cmpi sge
 // CHECK:           scf.yield
 // CHECK-NOT:     scf.for %
 // CHECK:         gpu.return

@@ -34,14 +34,18 @@ Explanation mlir::flashcore::explain(AttentionOp op,
                                      const ConfigurePassOptions &options) {
   auto schedule =
       op->getAttrOfType<fcgpu::ScheduleAttr>(fcgpu::kScheduleAttrName);
-  Explanation result{AttentionProblem::get(op), getChoice(schedule), {}};
+  Explanation result{AttentionProblem::get(op), getChoice(schedule), {}, {}};
   // What is not our own choice was written into the IR by hand.
   std::vector<ScheduleReason> reasons;
   auto chosen = choose(result.problem, *lookupTarget(schedule.getChip()),
                        options, reasons);
   auto *choice = std::get_if<ScheduleChoice>(&chosen);
-  if (choice && *choice == result.choice)
+  if (choice && *choice == result.choice) {
     result.reasons = std::move(reasons);
+    result.openSizes = describeOpenSizes(
+        result.problem, *lookupTarget(schedule.getChip()),
+        std::get<ScheduleOptions>(getScheduleOptions(options)));
+  }
   return result;
 }
 
@@ -60,25 +64,43 @@ static std::string describe(const AttentionProblem &problem) {
                        problem.isCausal ? ", causal" : "");
 }
 
-static std::string describeGrid(int64_t tiles, const ScheduleChoice &choice,
-                                const TargetInfo &target) {
+static const Cubin *getCubin(const BundleVariant *variant) {
+  return variant && !variant->cubins.empty() ? &variant->cubins.front()
+                                             : nullptr;
+}
+
+/// What ptxas says of the kernel of the attention, the first one.
+static KernelResources getResources(const BundleVariant &variant) {
+  return variant.cubins.front().kernels.lookup(variant.kernels.front().name);
+}
+
+/// Blocks of the grid; of a persistent one the first of two numbers, the other
+/// being that of the tiles.
+static std::optional<std::pair<int64_t, int64_t>>
+getGrid(const Explanation &explanation, const TargetInfo &target) {
+  const ScheduleChoice &choice = explanation.choice;
+  auto blocks =
+      getNumBlocks(explanation.problem, choice.blockM, choice.headGroup);
+  if (!blocks)
+    return std::nullopt;
+  int64_t tiles = *blocks * choice.keySplits;
   if (choice.grid == fcgpu::Grid::Full)
-    return llvm::formatv("{0} on {1} SMs", tiles, target.numSMs);
-  int64_t blocks = std::min(tiles, target.numSMs * choice.getBlocksPerSM());
-  return llvm::formatv("{0} on {1} SMs, for {2} tiles", blocks, target.numSMs,
-                       tiles);
+    return std::pair(tiles, tiles);
+  return std::pair(std::min(tiles, target.numSMs * choice.getBlocksPerSM()),
+                   tiles);
 }
 
 void mlir::flashcore::print(llvm::raw_ostream &os,
-                            const Explanation &explanation,
-                            const TargetInfo &target, const Cubin *cubin,
-                            StringRef kernel) {
+                            const Explanation &explanation, StringRef name,
+                            const TargetInfo &target,
+                            const BundleVariant *variant) {
   const AttentionProblem &problem = explanation.problem;
   const ScheduleChoice &choice = explanation.choice;
   auto line = [&](StringRef name, const Twine &text) {
     os << llvm::formatv("  {0,-12} {1}\n", name, text.str());
   };
-  os << "attention on " << target.chip << ": " << describe(problem) << "\n";
+  os << "attention " << name << (name.empty() ? "" : " ") << "on "
+     << target.chip << ": " << describe(problem) << "\n";
   if (explanation.reasons.empty())
     line("schedule", "given in the IR");
   for (const ScheduleReason &reason : explanation.reasons)
@@ -90,8 +112,8 @@ void mlir::flashcore::print(llvm::raw_ostream &os,
   line("shared", llvm::formatv("{0} bytes a block, of {1}", sharedBytes,
                                target.sharedMemoryPerBlock)
                      .str());
-  if (cubin) {
-    KernelResources used = cubin->kernels.lookup(kernel);
+  if (const Cubin *cubin = getCubin(variant)) {
+    KernelResources used = getResources(*variant);
     line("registers",
          llvm::formatv("{0} a thread, {1} bytes spilled ({2})", used.registers,
                        used.spillStores, cubin->assembler)
@@ -105,7 +127,110 @@ void mlir::flashcore::print(llvm::raw_ostream &os,
   } else {
     line("registers", "unknown: ptxas was not run (--emit=cubin or bundle)");
   }
-  if (auto blocks = getNumBlocks(problem, choice.blockM, choice.headGroup))
-    line("blocks", describeGrid(*blocks * choice.keySplits, choice, target));
+  if (auto grid = getGrid(explanation, target))
+    line("blocks",
+         llvm::formatv("{0} on {1} SMs", grid->first, target.numSMs).str() +
+             (choice.grid == fcgpu::Grid::Full
+                  ? ""
+                  : llvm::formatv(", for {0} tiles", grid->second).str()));
   line("limiter", predictLimiter(problem, target, choice));
+  for (const std::string &warning : explanation.openSizes)
+    line("open sizes", warning);
+}
+
+//===----------------------------------------------------------------------===//
+// JSON
+//===----------------------------------------------------------------------===//
+
+namespace json = llvm::json;
+
+static json::Object toJSON(const AttentionProblem &problem) {
+  auto size = [](std::optional<int64_t> value) {
+    return value ? json::Value(*value) : json::Value(nullptr);
+  };
+  return json::Object{
+      {"batch", size(problem.batch)},      {"heads_q", size(problem.headsQ)},
+      {"seqlen_q", size(problem.seqlenQ)}, {"seqlen_k", size(problem.seqlenK)},
+      {"head_dim", problem.headDim},       {"head_dim_v", problem.headDimV},
+      {"causal", problem.isCausal}};
+}
+
+/// The fields of `#fcgpu.schedule`, under its names.
+static json::Object toJSON(const ScheduleChoice &choice) {
+  return json::Object{{"block_m", choice.blockM},
+                      {"block_n", choice.blockN},
+                      {"num_warps", choice.numWarps},
+                      {"num_stages", choice.numStages},
+                      {"min_blocks", choice.minBlocks},
+                      {"query", fcgpu::stringifyEnum(choice.query)},
+                      {"query_steps", choice.querySteps},
+                      {"grid_order", fcgpu::stringifyEnum(choice.gridOrder)},
+                      {"grid_heads", choice.gridHeads},
+                      {"overlap", fcgpu::stringifyEnum(choice.overlap)},
+                      {"row_max", fcgpu::stringifyEnum(choice.rowMax)},
+                      {"row_sum", fcgpu::stringifyEnum(choice.rowSum)},
+                      {"key_warps", choice.keyWarps},
+                      {"softmax", fcgpu::stringifyEnum(choice.softmax)},
+                      {"head_group", choice.headGroup},
+                      {"key_splits", choice.keySplits},
+                      {"grid", fcgpu::stringifyEnum(choice.grid)}};
+}
+
+/// As in the manifest; without a cubin resources are null.
+static json::Array describeKernels(const BundleVariant &variant) {
+  json::Array result;
+  for (const BundleKernel &kernel : variant.kernels) {
+    json::Value resources = nullptr;
+    if (const Cubin *cubin = getCubin(&variant)) {
+      KernelResources used = cubin->kernels.lookup(kernel.name);
+      resources =
+          json::Object{{"registers", used.registers},
+                       {"spill_stores", used.spillStores},
+                       {"spill_loads", used.spillLoads},
+                       {"static_shared_memory", used.staticSharedMemory}};
+    }
+    result.push_back(json::Object{
+        {"name", kernel.name},
+        {"dynamic_shared_memory",
+         kernel.description.getAs<IntegerAttr>("shared_memory").getInt()},
+        {"resources", std::move(resources)}});
+  }
+  return result;
+}
+
+json::Object mlir::flashcore::toJSON(const Explanation &explanation,
+                                     StringRef name, const TargetInfo &target,
+                                     const BundleVariant *variant) {
+  const AttentionProblem &problem = explanation.problem;
+  const ScheduleChoice &choice = explanation.choice;
+  json::Object reasons;
+  for (const ScheduleReason &reason : explanation.reasons)
+    reasons[reason.field] = reason.reason;
+  int64_t sharedBytes =
+      getSharedMemoryBytes(problem.headDim, problem.headDimV, choice);
+  json::Value blocks = nullptr, occupancy = nullptr, assembler = nullptr;
+  if (auto grid = getGrid(explanation, target))
+    blocks = grid->first;
+  if (const Cubin *cubin = getCubin(variant)) {
+    assembler = cubin->assembler;
+    Occupancy found = getOccupancy(
+        target, choice.numWarps, getResources(*variant).registers, sharedBytes);
+    occupancy = json::Object{{"blocks_per_sm", found.blocks},
+                             {"warps_per_sm", found.blocks * choice.numWarps},
+                             {"limit", found.limit}};
+  }
+  return json::Object{
+      {"name", name},
+      {"chip", target.chip},
+      {"problem", ::toJSON(problem)},
+      {"schedule", ::toJSON(choice)},
+      {"reasons", std::move(reasons)},
+      {"shared_memory", sharedBytes},
+      {"shared_memory_limit", target.sharedMemoryPerBlock},
+      {"blocks", std::move(blocks)},
+      {"sms", target.numSMs},
+      {"occupancy", std::move(occupancy)},
+      {"limiter", predictLimiter(problem, target, choice)},
+      {"assembler", std::move(assembler)},
+      {"kernels", variant ? describeKernels(*variant) : json::Array()}};
 }

@@ -12,9 +12,10 @@
 #ifndef FLASHCORE_TOOLS_FLASHCORE_COMPILE_EXPLAIN_H
 #define FLASHCORE_TOOLS_FLASHCORE_COMPILE_EXPLAIN_H
 
-#include "flashcore/Analysis/ScheduleChoice.h"
+#include "flashcore/Analysis/OpenSizes.h"
 #include "flashcore/Dialect/FlashCore/Transforms/Passes.h"
-#include "flashcore/Target/Ptxas.h"
+#include "flashcore/Target/Bundle.h"
+#include "llvm/Support/JSON.h"
 
 namespace mlir::flashcore {
 
@@ -23,15 +24,24 @@ struct Explanation {
   AttentionProblem problem;
   ScheduleChoice choice;
   std::vector<ScheduleReason> reasons;
+  /// How sizes that are left open would change the schedule.
+  std::vector<std::string> openSizes;
 };
 
 /// Explains the schedule of `op`, which flashcore-configure has written.
 Explanation explain(AttentionOp op, const ConfigurePassOptions &options);
 
-/// Prints the explanation; `cubin` may be null when ptxas has not run. `kernel`
-/// is the name of the attention kernel in it.
+/// Prints the explanation of the attention called `name`, which is empty where
+/// there is only one. `variant` is what became of it, or null when nothing was
+/// compiled; it has no cubin when ptxas has not run.
 void print(llvm::raw_ostream &os, const Explanation &explanation,
-           const TargetInfo &target, const Cubin *cubin, StringRef kernel);
+           llvm::StringRef name, const TargetInfo &target,
+           const BundleVariant *variant);
+
+/// The same, with what each kernel uses, for programs.
+llvm::json::Object toJSON(const Explanation &explanation, llvm::StringRef name,
+                          const TargetInfo &target,
+                          const BundleVariant *variant);
 
 } // namespace mlir::flashcore
 

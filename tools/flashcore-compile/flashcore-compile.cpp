@@ -5,416 +5,459 @@
 //===----------------------------------------------------------------------===//
 //
 // Runs the whole pipeline on one file, or on the attention that --shape
-// describes, and writes what --emit asks for. Exit codes: 0 success, 1 the
-// input (or an option's value) is wrong, 2 the files, the words of --shape or
-// the combination of options are.
+// describes, and writes what --emit asks for. Each attention is compiled for
+// each chip before anything is written. Exit codes: 0 success, 1 the input (or
+// an option's value) is wrong, 2 the files, the words of --shape or the
+// combination of options are.
 //
 //===----------------------------------------------------------------------===//
 
+#include "Attentions.h"
 #include "Explain.h"
+#include "Options.h"
+#include "Phases.h"
 #include "Shape.h"
-#include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "flashcore/Dialect/FlashCore/IR/FlashCore.h"
 #include "flashcore/Dialect/FlashCore/Transforms/GPUTarget.h"
 #include "flashcore/InitAll.h"
 #include "flashcore/Pipelines/Pipelines.h"
+#include "flashcore/Support/ToolInit.h"
 #include "flashcore/Target/Bundle.h"
 #include "flashcore/Target/PTX.h"
 #include "flashcore/Target/TargetInfo.h"
-#include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
-#include "mlir/Support/FileUtilities.h"
 #include "mlir/Support/Timing.h"
-#include "llvm/Config/llvm-config.h"
-#include "llvm/Support/CommandLine.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/InitLLVM.h"
-#include "llvm/Support/ManagedStatic.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/SourceMgr.h"
-#include "llvm/Support/ToolOutputFile.h"
 
 using namespace mlir;
 using namespace mlir::flashcore;
-namespace cl = llvm::cl;
 
 namespace {
-enum class Emit { Input, MLIR, LLVM, PTX, Cubin, Bundle };
+enum ExitCode { Success = 0, BadInput = 1, BadUsage = 2 };
 
-cl::OptionCategory category("flashcore-compile options");
-
-/// Made on first use and not with the process: in the multi-call executable
-/// other tools have options of the same names.
-struct CommandLine {
-  cl::opt<std::string> inputFile{cl::Positional, cl::desc("<input .mlir>"),
-                                 cl::init("-"), cl::cat(category)};
-  cl::opt<std::string> shape{
-      "shape",
-      cl::desc("Compile the attention that these words describe in place of a "
-               "file, such as 'b1 h32/8 s4096 d128 bf16 causal'; they are "
-               "listed below"),
-      cl::value_desc("words"), cl::cat(category)};
-  cl::extrahelp shapeWords{shapeHelp};
-  cl::opt<std::string> outputFile{"o",
-                                  cl::desc("Output file, or directory of a "
-                                           "bundle; - is standard output"),
-                                  cl::init("-"), cl::cat(category)};
-  cl::opt<Emit> emitKind{
-      "emit", cl::desc("What to write"), cl::init(Emit::PTX),
-      cl::values(clEnumValN(Emit::Input, "input",
-                            "the module that was read, or that --shape stands "
-                            "for; nothing is compiled"),
-                 clEnumValN(Emit::MLIR, "mlir", "LLVM and NVVM ops"),
-                 clEnumValN(Emit::LLVM, "llvm", "optimised LLVM IR"),
-                 clEnumValN(Emit::PTX, "ptx", "PTX"),
-                 clEnumValN(Emit::Cubin, "cubin", "machine code, with ptxas"),
-                 clEnumValN(Emit::Bundle, "bundle",
-                            "a directory with PTX, cubin and manifest")),
-      cl::cat(category)};
-  cl::opt<std::string> ptxasPath{"ptxas", cl::desc("Path of ptxas"),
-                                 cl::cat(category)};
-  cl::opt<bool> noCubin{"no-cubin",
-                        cl::desc("Write a bundle with PTX only; needs no "
-                                 "ptxas"),
-                        cl::cat(category)};
-  cl::opt<bool> printPhases{"print-phases",
-                            cl::desc("Print the IR after each phase to "
-                                     "standard error"),
-                            cl::cat(category)};
-  cl::opt<bool> explainSchedule{
-      "explain",
-      cl::desc("Say on standard error what was chosen and why, what the "
-               "kernel uses and what limits it"),
-      cl::cat(category)};
-  cl::opt<bool> timing{"timing",
-                       cl::desc("Print the time of each phase to standard "
-                                "error"),
-                       cl::cat(category)};
-  cl::opt<bool> allowUnregisteredDialects{
-      "allow-unregistered-dialect",
-      cl::desc("Let ops of unknown dialects, in generic form, stand beside the "
-               "attention"),
-      cl::cat(category)};
-  cl::opt<bool> verbose{"v", cl::desc("Say what the kernel uses"),
-                        cl::cat(category)};
-
-  template <typename T>
-  using ScheduleOption = cl::opt<T, /*ExternalStorage=*/true>;
-  /// The schedule: the options of flashcore-configure, under the same names.
-  ConfigurePassOptions schedule;
-  ScheduleOption<std::string> tuningFile{
-      "tuning-file", cl::location(schedule.tuningFile),
-      cl::desc("Schedules of flashcore-tune, for what the other options leave "
-               "open"),
-      cl::cat(category)};
-  ScheduleOption<std::string> chip{
-      "chip", cl::location(schedule.chip),
-      cl::desc(
-          "Target chip: sm_80, sm_86, sm_89 or sm_90 (default: that of the "
-          "#nvvm.target on other kernels of the module, else sm_89)"),
-      cl::cat(category)};
-  ScheduleOption<int64_t> blockM{"block-m", cl::location(schedule.blockM),
-                                 cl::desc("Query rows per block; 0 chooses"),
-                                 cl::cat(category)};
-  ScheduleOption<int64_t> blockN{"block-n", cl::location(schedule.blockN),
-                                 cl::desc("Key rows per tile; 0 chooses"),
-                                 cl::cat(category)};
-  ScheduleOption<int64_t> numWarps{"num-warps", cl::location(schedule.numWarps),
-                                   cl::desc("Warps per block; 0 chooses"),
-                                   cl::cat(category)};
-  ScheduleOption<int64_t> numStages{"num-stages",
-                                    cl::location(schedule.numStages),
-                                    cl::desc("Slots of the K and V rings; 0 "
-                                             "chooses"),
-                                    cl::cat(category)};
-  ScheduleOption<int64_t> minBlocks{
-      "min-blocks", cl::location(schedule.minBlocks),
-      cl::desc("Blocks an SM must hold at once; 0 chooses"), cl::cat(category)};
-  ScheduleOption<std::string> query{
-      "query", cl::location(schedule.query),
-      cl::desc("Q fragments: registers, shared or split"), cl::cat(category)};
-  ScheduleOption<int64_t> querySteps{
-      "query-steps", cl::location(schedule.querySteps),
-      cl::desc("Steps of 16 columns of a split Q in registers; 0 chooses"),
-      cl::cat(category)};
-  ScheduleOption<int64_t> gridHeads{
-      "grid-heads", cl::location(schedule.gridHeads),
-      cl::desc("Heads that take turns in order head_fastest, 1048576 for "
-               "all; 0 chooses"),
-      cl::cat(category)};
-  ScheduleOption<std::string> gridOrder{
-      "grid-order", cl::location(schedule.gridOrder),
-      cl::desc("query_fastest or head_fastest"), cl::cat(category)};
-  ScheduleOption<std::string> overlap{
-      "overlap", cl::location(schedule.overlap),
-      cl::desc("What runs beside softmax and P V: none or qk"),
-      cl::cat(category)};
-  ScheduleOption<std::string> rowMax{"row-max", cl::location(schedule.rowMax),
-                                     cl::desc("exact, stale or folded"),
-                                     cl::cat(category)};
-  ScheduleOption<std::string> rowSum{"row-sum", cl::location(schedule.rowSum),
-                                     cl::desc("add or mma"), cl::cat(category)};
-  ScheduleOption<int64_t> keyWarps{
-      "key-warps", cl::location(schedule.keyWarps),
-      cl::desc("Warps that share query rows and divide the keys; 0 chooses"),
-      cl::cat(category)};
-  ScheduleOption<std::string> softmax{"softmax", cl::location(schedule.softmax),
-                                      cl::desc("online or one_pass"),
-                                      cl::cat(category)};
-  ScheduleOption<int64_t> headGroup{
-      "head-group", cl::location(schedule.headGroup),
-      cl::desc("Query heads of one kv head per block; 0 chooses"),
-      cl::cat(category)};
-  ScheduleOption<int64_t> keySplits{
-      "key-splits", cl::location(schedule.keySplits),
-      cl::desc("Blocks that share the keys of a query tile; 0 chooses"),
-      cl::cat(category)};
-  ScheduleOption<std::string> grid{
-      "grid", cl::location(schedule.grid),
-      cl::desc("full, or persistent: blocks that walk several tiles"),
-      cl::cat(category)};
+/// One attention of the input, and what became of it for each chip.
+struct Compiled {
+  std::string name;
+  std::vector<Explanation> explanations;
+  std::vector<BundleVariant> variants; ///< none before there is PTX
 };
-llvm::ManagedStatic<CommandLine> options;
 
-int usageError(const llvm::Twine &text) {
-  llvm::errs() << "flashcore-compile: error: " << text << "\n";
-  return 2;
-}
+class Compiler {
+public:
+  Compiler(const Options &options, StringRef programPath, TimingScope &timing)
+      : options(options), programPath(programPath), timing(timing) {}
 
-/// An empty --shape is one, too: all defaults.
-bool isShape() { return options->shape.getNumOccurrences() > 0; }
+  ExitCode compile(ModuleOp module);
 
-llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> openInput() {
-  if (!isShape()) {
-    std::string message;
-    auto file = openInputFile(options->inputFile, &message);
-    if (!file)
-      return llvm::createStringError(message);
-    return file;
+private:
+  LogicalResult prepare(ModuleOp module);
+  LogicalResult selectAttentions(ModuleOp module);
+  ConfigurePassOptions getSchedule(StringRef chip) const;
+  LogicalResult lower(ModuleOp module, StringRef chip, TimingScope &timing);
+  LogicalResult emitCode(ModuleOp module, StringRef chip, TimingScope &timing);
+  FailureOr<BundleVariant> emitVariant(gpu::GPUModuleOp module, StringRef chip,
+                                       TimingScope &timing);
+  LogicalResult explainAll() const;
+  ExitCode write(ModuleOp module) const;
+  ExitCode writeBundles() const;
+
+  bool isSelected(StringRef name) const {
+    return options.function.empty() || name == options.function ||
+           StringRef(name).starts_with(options.function + ".");
   }
-  llvm::Expected<Shape> shape = parseShape(options->shape);
-  if (!shape)
-    return shape.takeError();
-  return llvm::MemoryBuffer::getMemBufferCopy(writeShape(*shape), "--shape");
+  bool needsCubin() const {
+    return options.emit == Emit::Cubin ||
+           (options.emit == Emit::Bundle && !options.noCubin);
+  }
+  LogicalResult printPhase(ModuleOp module, unsigned phase,
+                           StringRef chip) const;
+
+  const Options &options;
+  std::string programPath;
+  TimingScope &timing;
+  std::vector<std::string> chips;
+  /// All attentions of the functions that are compiled, and which of them are
+  /// wanted.
+  std::vector<std::string> names;
+  std::vector<Compiled> attentions;
+  /// What --emit=llvm prints.
+  std::string text;
+};
+} // namespace
+
+static ExitCode fail(llvm::Error error, ExitCode code = BadInput) {
+  llvm::errs() << "flashcore-compile: error: "
+               << llvm::toString(std::move(error)) << "\n";
+  return code;
 }
 
-void printPhase(ModuleOp module, int number, llvm::StringRef name) {
-  if (!options->printPhases)
-    return;
-  llvm::errs() << "// ----- phase " << number << ": " << name << " -----\n"
-               << module << "\n";
+/// The same where MLIR's functions want a result; success without an error.
+static LogicalResult reportError(llvm::Error error) {
+  if (!error)
+    return success();
+  fail(std::move(error));
+  return failure();
 }
 
-/// Of each attention, in the order of the module, for --explain.
-std::vector<Explanation> explanations;
-
-/// `cubin` may be null; `kernel` is the attention kernel in it.
-void printExplanations(const Cubin *cubin, StringRef kernel = "") {
-  for (const Explanation &explanation : explanations)
-    print(llvm::errs(), explanation, *lookupTarget(options->schedule.chip),
-          cubin, kernel);
-}
-
-LogicalResult run(PassManager &pm, ModuleOp module) {
+static LogicalResult run(PassManager &pm, ModuleOp module) {
   // Once for all its passes: each run costs as much as a pass or two.
   pm.enableVerifier(false);
   return success(succeeded(applyPassManagerCLOptions(pm)) &&
                  succeeded(pm.run(module)) && succeeded(verify(module)));
 }
 
-/// Phases 1 to 7; tensors are bufferized before.
-LogicalResult lower(ModuleOp module, TimingScope &timing) {
-  MLIRContext *context = module.getContext();
-  bool hasTensors = false;
-  bool hasAttention = false;
-  module.walk([&](AttentionOp op) {
-    hasAttention = true;
-    hasTensors |= !op.hasPureBufferSemantics();
-  });
+LogicalResult Compiler::printPhase(ModuleOp module, unsigned phase,
+                                   StringRef chip) const {
+  if (!llvm::is_contained(options.phases, phase))
+    return success();
+  return reportError(
+      flashcore::printPhase(module, phase, options.phasesDirectory,
+                            chips.size() > 1 ? chip : StringRef()));
+}
+
+//===----------------------------------------------------------------------===//
+// The part for all chips
+//===----------------------------------------------------------------------===//
+
+/// Tensors are bufferized before phase 1.
+LogicalResult Compiler::prepare(ModuleOp module) {
+  bool hasTensors = false, hasAttention = false;
+  auto look = [&] {
+    hasTensors = hasAttention = false;
+    module.walk([&](AttentionOp op) {
+      hasAttention = true;
+      hasTensors |= !op.hasPureBufferSemantics();
+    });
+  };
+  look();
   if (!hasAttention)
     return module.emitError("holds no flashcore.attention to compile");
-  printPhase(module, 0, "entry");
-  if (hasTensors) {
-    TimingScope step = timing.nest("Bufferization");
-    PassManager pm(context);
-    buildBufferizePipeline(pm);
-    if (failed(run(pm, module)))
+  chips = options.chips;
+  if (chips.empty()) {
+    FailureOr<std::string> chip = findChip(module, "");
+    if (failed(chip))
       return failure();
+    chips.push_back(*chip);
   }
+  if (failed(printPhase(module, 0, "")))
+    return failure();
+  if (!options.function.empty() &&
+      failed(keepFunctionOf(options.function, module)))
+    return failure();
+  look();
+  if (!hasTensors)
+    return selectAttentions(module);
+  TimingScope step = timing.nest("Bufferization");
+  PassManager pm(module.getContext());
+  buildBufferizePipeline(pm);
+  if (failed(run(pm, module)))
+    return failure();
+  return selectAttentions(module);
+}
+
+LogicalResult Compiler::selectAttentions(ModuleOp module) {
+  FailureOr<std::vector<std::string>> all = nameAttentions(module);
+  if (failed(all))
+    return failure();
+  names = std::move(*all);
+  for (const std::string &name : names)
+    if (isSelected(name))
+      attentions.push_back({name, {}, {}});
+  if (attentions.empty())
+    return module.emitError(
+        "holds no flashcore.attention whose result is used");
+  return success();
+}
+
+ConfigurePassOptions Compiler::getSchedule(StringRef chip) const {
+  ConfigurePassOptions schedule = options.schedule;
+  schedule.chip = chip.str();
+  return schedule;
+}
+
+//===----------------------------------------------------------------------===//
+// The part for one chip
+//===----------------------------------------------------------------------===//
+
+/// Phases 1 to 7.
+LogicalResult Compiler::lower(ModuleOp module, StringRef chip,
+                              TimingScope &timing) {
+  ConfigurePassOptions schedule = getSchedule(chip);
   for (const Phase &phase : getPhases()) {
     TimingScope step = timing.nest(phase.name.data(), [&] {
       return llvm::formatv("Phase {0}: {1}", phase.number, phase.name);
     });
-    PassManager pm(context);
-    phase.build(pm, options->schedule);
+    PassManager pm(module.getContext());
+    phase.build(pm, schedule);
     if (failed(run(pm, module)))
       return failure();
     step.stop();
-    printPhase(module, phase.number, phase.name);
-    if (options->explainSchedule && phase.number == 1)
-      module.walk([&](AttentionOp op) {
-        explanations.push_back(explain(op, options->schedule));
-      });
+    if (failed(printPhase(module, phase.number, chip)))
+      return failure();
+    if (phase.number != 1)
+      continue;
+    size_t next = 0, number = 0;
+    module.walk([&](AttentionOp op) {
+      if (isSelected(names[number++]))
+        attentions[next++].explanations.push_back(explain(op, schedule));
+    });
   }
   return success();
 }
 
-int writeText(llvm::StringRef text) {
-  std::string message;
-  std::unique_ptr<llvm::ToolOutputFile> file =
-      openOutputFile(options->outputFile, &message);
-  if (!file)
-    return usageError(message);
-  file->os() << text;
-  file->os().flush();
-  if (file->os().has_error()) {
-    file->os().clear_error();
-    return usageError("cannot write '" + options->outputFile + "'");
+FailureOr<BundleVariant> Compiler::emitVariant(gpu::GPUModuleOp module,
+                                               StringRef chip,
+                                               TimingScope &timing) {
+  BundleVariant variant;
+  variant.chip = chip.str();
+  variant.kernels = getBundleKernels(module);
+  auto ptx = emitPTX(module, chip, PTXStage::PTX, timing.nest("PTX"));
+  if (failed(ptx))
+    return failure();
+  variant.ptx = std::move(*ptx);
+  if (!needsCubin())
+    return variant;
+  auto ptxas = findPtxas(options.ptxas, programPath);
+  if (!ptxas)
+    return reportError(ptxas.takeError());
+  TimingScope step = timing.nest("ptxas");
+  auto cubin = assemble(*ptxas, variant.ptx, chip);
+  if (!cubin)
+    return reportError(cubin.takeError());
+  variant.cubins.push_back(std::move(*cubin));
+  return variant;
+}
+
+/// LLVM IR, or PTX and what is made of it, of each attention that is wanted.
+LogicalResult Compiler::emitCode(ModuleOp module, StringRef chip,
+                                 TimingScope &timing) {
+  std::vector<gpu::GPUModuleOp> kernels = findKernels(module);
+  if (kernels.size() != names.size())
+    return module.emitError("expects a launch for each of the ")
+           << names.size() << " attentions, but got " << kernels.size();
+  SmallVector<gpu::GPUModuleOp> wanted;
+  for (auto [name, kernel] : llvm::zip_equal(names, kernels))
+    if (isSelected(name))
+      wanted.push_back(kernel);
+  if (options.emit != Emit::Bundle && !llvm::all_equal(wanted)) {
+    auto list = llvm::map_range(
+        attentions, [](const Compiled &attention) { return attention.name; });
+    return module.emitError("expects one attention for --emit=")
+           << stringify(options.emit) << ", but got " << attentions.size()
+           << " (" << llvm::join(list, ", ")
+           << "); choose one with --function, or use --emit=bundle or mlir";
   }
-  file->keep();
-  return 0;
+  if (options.emit == Emit::LLVM) {
+    auto llvmIR =
+        emitPTX(wanted.front(), chip, PTXStage::LLVM, timing.nest("PTX"));
+    if (failed(llvmIR))
+      return failure();
+    text = std::move(*llvmIR);
+    return success();
+  }
+  llvm::DenseMap<Operation *, BundleVariant> done;
+  for (auto [attention, kernel] : llvm::zip_equal(attentions, wanted)) {
+    auto it = done.find(kernel);
+    if (it == done.end()) {
+      FailureOr<BundleVariant> variant = emitVariant(kernel, chip, timing);
+      if (failed(variant))
+        return failure();
+      it = done.try_emplace(kernel, std::move(*variant)).first;
+    }
+    attention.variants.push_back(it->second);
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// What is said and written
+//===----------------------------------------------------------------------===//
+
+static void report(const BundleVariant &variant) {
+  for (const Cubin &cubin : variant.cubins)
+    for (const BundleKernel &kernel : variant.kernels) {
+      KernelResources used = cubin.kernels.lookup(kernel.name);
+      llvm::errs()
+          << kernel.name << " on " << cubin.chip << ": " << used.registers
+          << " registers, " << used.spillStores << " bytes spilled, "
+          << kernel.description.getAs<IntegerAttr>("shared_memory").getInt()
+          << " bytes of shared memory (" << cubin.assembler << ")\n";
+    }
+}
+
+/// For --explain, -v and --json.
+LogicalResult Compiler::explainAll() const {
+  llvm::json::Array described;
+  for (const Compiled &attention : attentions)
+    for (auto [number, explanation] : llvm::enumerate(attention.explanations)) {
+      const TargetInfo &target = *lookupTarget(chips[number]);
+      const BundleVariant *variant =
+          attention.variants.empty() ? nullptr : &attention.variants[number];
+      StringRef name =
+          attentions.size() > 1 ? StringRef(attention.name) : StringRef();
+      if (options.explain)
+        print(llvm::errs(), explanation, name, target, variant);
+      if (options.verbose && variant)
+        report(*variant);
+      described.push_back(toJSON(explanation, attention.name, target, variant));
+    }
+  if (options.json.empty())
+    return success();
+  llvm::json::Value document = llvm::json::Object{
+      {"compiler", getVersion()}, {"attentions", std::move(described)}};
+  return reportError(
+      writeOutput(options.json, llvm::formatv("{0:2}", document).str() + "\n"));
+}
+
+/// One bundle, or a directory of bundles with the names of their attentions.
+ExitCode Compiler::writeBundles() const {
+  StringRef output = options.output;
+  if (attentions.size() == 1) {
+    llvm::Error error = writeBundle(output, attentions.front().variants);
+    return error ? fail(std::move(error)) : Success;
+  }
+  SmallVector<SmallString<128>> paths;
+  for (const Compiled &attention : attentions) {
+    StringRef name = attention.name;
+    if (name.empty() || name.contains('/') || name.starts_with("."))
+      return fail(llvm::createStringError(
+          "expects functions whose names can name a bundle, but got '" + name +
+          "'; rename it"));
+    llvm::sys::path::append(paths.emplace_back(output), name + ".fcb");
+  }
+  if (llvm::sys::fs::exists(output + "/manifest.json"))
+    return fail(llvm::createStringError(
+        "expects -o to name a directory for the bundles of " +
+        Twine(attentions.size()) + " attentions, but '" + output +
+        "' is a bundle; name another, or choose one attention with "
+        "--function"));
+  if (std::error_code ec = llvm::sys::fs::create_directory(
+          output, /*IgnoreExisting=*/true, llvm::sys::fs::all_all))
+    return fail(llvm::createStringError(ec, "cannot make the directory '" +
+                                                output + "': " + ec.message()));
+  for (auto [path, attention] : llvm::zip_equal(paths, attentions))
+    if (llvm::Error error = writeBundle(path, attention.variants))
+      return fail(std::move(error));
+  return Success;
+}
+
+ExitCode Compiler::write(ModuleOp module) const {
+  std::string printed;
+  StringRef output = text;
+  if (options.emit == Emit::Bundle)
+    return writeBundles();
+  if (options.emit == Emit::MLIR) {
+    llvm::raw_string_ostream(printed) << module << "\n";
+    output = printed;
+  } else if (options.emit != Emit::LLVM) {
+    const BundleVariant &variant = attentions.front().variants.front();
+    output = options.emit == Emit::Cubin ? variant.cubins.front().image
+                                         : variant.ptx;
+  }
+  llvm::Error error = writeOutput(options.output, output);
+  return error ? fail(std::move(error), BadUsage) : Success;
+}
+
+ExitCode Compiler::compile(ModuleOp module) {
+  if (failed(prepare(module)))
+    return BadInput;
+  OwningOpRef<ModuleOp> copy;
+  for (const std::string &chip : chips) {
+    TimingScope perChip;
+    if (chips.size() > 1)
+      perChip = timing.nest(chip);
+    TimingScope &scope = chips.size() > 1 ? perChip : timing;
+    // What the input deserves to hear is said once.
+    ScopedDiagnosticHandler warnings(
+        module.getContext(), [&](Diagnostic &diagnostic) {
+          bool isRepeated =
+              diagnostic.getSeverity() == DiagnosticSeverity::Warning &&
+              chip != chips.front();
+          return success(isRepeated);
+        });
+    copy = module.clone();
+    if (failed(lower(*copy, chip, scope)) ||
+        (options.emit != Emit::MLIR && failed(emitCode(*copy, chip, scope))))
+      return BadInput;
+  }
+  if (failed(explainAll()))
+    return BadInput;
+  return write(*copy);
+}
+
+//===----------------------------------------------------------------------===//
+// The tool
+//===----------------------------------------------------------------------===//
+
+static llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>>
+openInput(const Options &options) {
+  if (!options.shape)
+    return readInput(options.input);
+  llvm::Expected<Shape> shape = parseShape(*options.shape);
+  if (!shape)
+    return shape.takeError();
+  return llvm::MemoryBuffer::getMemBufferCopy(writeShape(*shape), "--shape");
 }
 
 /// A shape as it was written, with its names.
-int emitInput(ModuleOp module, const llvm::SourceMgr &sources) {
-  if (isShape())
-    return writeText(
-        sources.getMemoryBuffer(sources.getMainFileID())->getBuffer());
-  std::string text;
-  llvm::raw_string_ostream(text) << module << "\n";
-  return writeText(text);
-}
-
-int fail(llvm::Error error) {
-  llvm::errs() << "flashcore-compile: error: "
-               << llvm::toString(std::move(error)) << "\n";
-  return 1;
-}
-
-void report(const Cubin &cubin, llvm::StringRef kernel, int64_t sharedMemory) {
-  KernelResources used = cubin.kernels.lookup(kernel);
-  llvm::errs() << kernel << " on " << cubin.chip << ": " << used.registers
-               << " registers, " << used.spillStores << " bytes spilled, "
-               << sharedMemory << " bytes of shared memory (" << cubin.assembler
-               << ")\n";
-}
-
-/// Everything behind PTX: cubin and bundle.
-int emitBinary(gpu::GPUModuleOp module, std::string ptx,
-               llvm::StringRef programPath, TimingScope &timing) {
-  BundleVariant contents;
-  contents.kernels = getBundleKernels(module);
-  if (!(options->noCubin && options->emitKind == Emit::Bundle)) {
-    auto ptxas = findPtxas(options->ptxasPath, programPath);
-    if (!ptxas)
-      return fail(ptxas.takeError());
-    TimingScope step = timing.nest("ptxas");
-    auto cubin = assemble(*ptxas, ptx, options->schedule.chip);
-    step.stop();
-    if (!cubin)
-      return fail(cubin.takeError());
-    const std::string &attention = contents.kernels.front().name;
-    printExplanations(&*cubin, attention);
-    if (options->verbose)
-      for (const BundleKernel &kernel : contents.kernels)
-        report(*cubin, kernel.name,
-               kernel.description.getAs<IntegerAttr>("shared_memory").getInt());
-    if (options->emitKind == Emit::Cubin)
-      return writeText(cubin->image);
-    contents.cubins.push_back(std::move(*cubin));
+static ExitCode emitInput(ModuleOp module, const llvm::SourceMgr &sources,
+                          const Options &options) {
+  std::string printed;
+  StringRef text;
+  if (options.shape) {
+    text = sources.getMemoryBuffer(sources.getMainFileID())->getBuffer();
   } else {
-    printExplanations(/*cubin=*/nullptr);
+    llvm::raw_string_ostream(printed) << module << "\n";
+    text = printed;
   }
-  contents.chip = options->schedule.chip;
-  contents.ptx = std::move(ptx);
-  if (llvm::Error error = writeBundle(options->outputFile, {contents}))
-    return fail(std::move(error));
-  return 0;
+  llvm::Error error = writeOutput(options.output, text);
+  return error ? fail(std::move(error), BadUsage) : Success;
 }
 
-int emit(ModuleOp module, llvm::StringRef programPath, TimingScope &timing) {
-  if (options->emitKind != Emit::Cubin && options->emitKind != Emit::Bundle)
-    printExplanations(/*cubin=*/nullptr);
-  if (options->emitKind == Emit::MLIR) {
-    std::string text;
-    llvm::raw_string_ostream(text) << module << "\n";
-    return writeText(text);
-  }
-  // Kernels of others may stand beside ours; they are not our business.
-  SmallVector<gpu::GPUModuleOp> kernels;
-  for (auto gpuModule : module.getOps<gpu::GPUModuleOp>())
-    if (llvm::any_of(*gpuModule.getBody(), [](Operation &op) {
-          return op.hasAttr(fcgpu::kKernelAttrName);
-        }))
-      kernels.push_back(gpuModule);
-  if (kernels.size() != 1) {
-    module.emitError(
-        "expects one kernel for --emit=llvm, ptx, cubin or bundle, "
-        "but got ")
-        << kernels.size() << "; use --emit=mlir";
-    return 1;
-  }
-  auto text =
-      emitPTX(kernels.front(), options->schedule.chip,
-              options->emitKind == Emit::LLVM ? PTXStage::LLVM : PTXStage::PTX,
-              timing.nest("PTX"));
-  if (failed(text))
-    return 1;
-  if (options->emitKind == Emit::LLVM || options->emitKind == Emit::PTX)
-    return writeText(*text);
-  return emitBinary(kernels.front(), std::move(*text), programPath, timing);
-}
-} // namespace
-
-int flashcoreCompileMain(int argc, char **argv) {
-  llvm::InitLLVM init(argc, argv);
-  (void)*options; // registers them
-  registerPassManagerCLOptions();
-  cl::HideUnrelatedOptions(category);
-  cl::SetVersionPrinter([](llvm::raw_ostream &os) {
-    os << "flashcore " FLASHCORE_VERSION ", LLVM " LLVM_VERSION_STRING "\n";
-  });
-  cl::ParseCommandLineOptions(
-      argc, argv, "Compiles a flashcore.attention to a GPU kernel\n");
-  if (!options->schedule.chip.empty() && !lookupTarget(options->schedule.chip))
-    return usageError(unknownChipMessage(options->schedule.chip));
-  if (isShape() && options->inputFile.getNumOccurrences())
-    return usageError("expects either --shape or an input file, but got both");
-  if (options->outputFile == "-" && options->emitKind == Emit::Bundle)
-    return usageError("a bundle is a directory: name it with -o");
-
+static ExitCode runTool(const Options &options, StringRef programPath) {
   DefaultTimingManager timer;
-  timer.setEnabled(options->timing);
+  timer.setEnabled(options.timing);
   TimingScope timing = timer.getRootScope();
   TimingScope parsing = timing.nest("Parser");
   DialectRegistry registry;
   registerAllDialects(registry);
   registerPTXTranslations(registry);
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
-  context.allowUnregisteredDialects(options->allowUnregisteredDialects);
+  context.allowUnregisteredDialects(options.allowUnregisteredDialects);
   context.printOpOnDiagnostic(false); // a whole module says little in an error
-  auto file = openInput();
+  auto file = openInput(options);
   if (!file)
-    return usageError(llvm::toString(file.takeError()));
+    return fail(file.takeError(), BadUsage);
+  if (auto error = checkNesting((*file)->getBuffer())) {
+    llvm::errs() << (*file)->getBufferIdentifier() << ":" << *error << "\n";
+    return BadInput;
+  }
   llvm::SourceMgr sources;
   sources.AddNewSourceBuffer(std::move(*file), llvm::SMLoc());
   SourceMgrDiagnosticHandler diagnostics(sources, &context);
   OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sources, &context);
   parsing.stop();
   if (!module)
-    return 1;
-  if (options->emitKind == Emit::Input)
-    return emitInput(*module, sources);
-  FailureOr<std::string> chip = findChip(*module, options->schedule.chip);
-  if (failed(chip))
-    return 1;
-  options->schedule.chip = *chip;
-  if (failed(lower(*module, timing)))
-    return 1;
+    return BadInput;
+  if (options.emit == Emit::Input)
+    return emitInput(*module, sources, options);
+  return Compiler(options, programPath, timing).compile(*module);
+}
+
+int flashcoreCompileMain(int argc, char **argv) {
+  ToolInit init(argc, argv, "flashcore-compile");
+  registerPassManagerCLOptions();
+  llvm::Expected<Options> options = parseOptions(argc, argv);
+  if (!options)
+    return fail(options.takeError(), BadUsage);
   std::string programPath = llvm::sys::fs::getMainExecutable(
-      argv[0], reinterpret_cast<void *>(&usageError));
-  return emit(*module, programPath, timing);
+      argv[0], reinterpret_cast<void *>(&runTool));
+  return runTool(*options, programPath);
 }

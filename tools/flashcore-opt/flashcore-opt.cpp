@@ -3,14 +3,50 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// mlir-opt with FlashCore, and with files that are read and written as by our
+// other tools: input that is nested too deeply and a disk that is full are
+// errors.
+//
+//===----------------------------------------------------------------------===//
 
 #include "flashcore/InitAll.h"
+#include "flashcore/Support/ToolInit.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "llvm/Support/CommandLine.h"
+
+using namespace mlir;
+using namespace mlir::flashcore;
+
+static int fail(const llvm::Twine &text) {
+  llvm::errs() << "flashcore-opt: error: " << text << "\n";
+  return EXIT_FAILURE;
+}
 
 int flashcoreOptMain(int argc, char **argv) {
-  mlir::DialectRegistry registry;
-  mlir::flashcore::registerAllDialects(registry);
-  mlir::flashcore::registerAllPasses();
-  return mlir::asMainReturnCode(
-      mlir::MlirOptMain(argc, argv, "FlashCore optimizer driver\n", registry));
+  ToolInit init(argc, argv, "flashcore-opt");
+  DialectRegistry registry;
+  registerAllDialects(registry);
+  registerAllPasses();
+  auto [input, output] = registerAndParseCLIOptions(
+      argc, argv, "FlashCore optimizer driver\n", registry);
+  MlirOptMainConfig config = MlirOptMainConfig::createFromCLOptions();
+  if (config.shouldShowDialects() || config.shouldListPasses())
+    return asMainReturnCode(MlirOptMain(argc, argv, input, output, registry));
+
+  auto file = readInput(input);
+  if (!file)
+    return fail(llvm::toString(file.takeError()));
+  if (auto error = checkNesting((*file)->getBuffer())) {
+    llvm::errs() << (*file)->getBufferIdentifier() << ":" << *error << "\n";
+    return EXIT_FAILURE;
+  }
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  LogicalResult result = MlirOptMain(os, std::move(*file), registry, config);
+  // What can be printed is, as by mlir-opt, also after an error.
+  if (succeeded(result) || !text.empty())
+    if (llvm::Error error = writeOutput(output, text))
+      return fail(llvm::toString(std::move(error)));
+  return asMainReturnCode(result);
 }

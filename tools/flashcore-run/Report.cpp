@@ -437,7 +437,7 @@ static std::string formatImages(const Bundle &variant) {
 }
 
 std::string flashcore::run::formatInfo(std::span<const Bundle> variants,
-                           const std::optional<Source> &source) {
+                                       const std::optional<Source> &source) {
   const Bundle &shared = variants.front();
   std::string text = source ? "bundle compiled from " + source->str() + "\n"
                             : "bundle " + shared.directory.string() + "\n";

@@ -28,8 +28,8 @@ Status writeJson(const std::filesystem::path &path,
                  const std::vector<RunResult> &results);
 
 /// Chips, sizes, tensors, and for each kernel of each variant of a bundle
-/// registers, spills and shared memory. `source` is what the bundle was compiled
-/// from for this.
+/// registers, spills and shared memory. `source` is what the bundle was
+/// compiled from for this.
 std::string formatInfo(std::span<const Bundle> variants,
                        const std::optional<Source> &source = {});
 

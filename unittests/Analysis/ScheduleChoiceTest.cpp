@@ -121,7 +121,7 @@ AttentionProblem makeSmallProblem(int64_t heads, int64_t seqlen,
                                   int64_t headDim) {
   AttentionProblem problem = makeProblem(headDim, headDim);
   problem.batch = 1;
-  problem.headsQ = heads;
+  problem.headsQ = problem.headsKV = heads;
   problem.seqlenQ = problem.seqlenK = seqlen;
   return problem;
 }
@@ -267,6 +267,7 @@ TEST(ScheduleOptions, OnePassThatCannotWorkIsRefused) {
             "expects overlap none with softmax one_pass, which has no loop, "
             "but got qk");
   options.overlap = Overlap::None;
+  problem.headsKV = std::nullopt; // else few rows over many keys
   problem.seqlenK = 1 << 20;
   EXPECT_EQ(refuse(problem, options),
             "expects at most 4096 keys a warp with softmax one_pass, but got "
@@ -366,6 +367,13 @@ TEST(ScheduleDefaults, VeryWideHeadsKeepQInRegistersWhereTheyCan) {
   causal.isCausal = softcap.hasSoftcap = bias.hasBias = true;
   for (const AttentionProblem &problem : {known, causal, softcap, bias})
     EXPECT_EQ(query(problem), QueryPlacement::Registers);
+  AttentionProblem strided = known;
+  strided.hasOpenStrides = true;
+  EXPECT_EQ(query(strided), QueryPlacement::Split);
+  strided = makeSmallProblem(4, 247, 256);
+  EXPECT_EQ(query(strided), QueryPlacement::Registers);
+  strided.hasOpenStrides = true;
+  EXPECT_EQ(query(strided), QueryPlacement::Shared);
   ScheduleChoice half = choose(makeProblem(256, 256), ada());
   EXPECT_EQ(half.query, QueryPlacement::Split);
   EXPECT_EQ(half.querySteps, 8);
@@ -531,6 +539,32 @@ TEST(ScheduleDefaults, TilesOf48KeysForWideHeadsOfKnownLength) {
   EXPECT_EQ(choose(softcap, ada()).blockN, 48);
   softcap.isCausal = true;
   EXPECT_EQ(choose(softcap, ada()).blockN, 32);
+  // Strides and numbers of heads take registers, too.
+  AttentionProblem strided = makeLargeProblem(128, 4096), heads = strided;
+  strided.hasOpenStrides = true;
+  heads.headsKV = std::nullopt;
+  EXPECT_EQ(choose(strided, ada()).blockN, 32);
+  EXPECT_EQ(choose(heads, ada()).blockN, 32);
+}
+
+// An exact maximum has a loop for each kind of tile.
+TEST(ScheduleDefaults, SmallGridsWithManyKindsOfTilesTakeOneLoop) {
+  AttentionProblem dense = makeSmallProblem(4, 100, 64), causal = dense,
+                   window = dense, softcap = dense, both = dense;
+  window.hasWindow = softcap.hasSoftcap = true;
+  causal.isCausal = both.isCausal = both.hasBias = true;
+  for (const AttentionProblem &problem : {dense, causal, softcap})
+    EXPECT_EQ(choose(problem, ada()).rowMax, RowMax::Exact);
+  for (const AttentionProblem &problem : {window, both})
+    EXPECT_NE(choose(problem, ada()).rowMax, RowMax::Exact);
+}
+
+// Every score of a bias has an address.
+TEST(ScheduleDefaults, SmallGridsWithABiasHaveSmallerTiles) {
+  AttentionProblem problem = makeSmallProblem(4, 100, 64);
+  EXPECT_EQ(choose(problem, ada()).blockN, 128);
+  problem.hasBias = true;
+  EXPECT_EQ(choose(problem, ada()).blockN, 64);
 }
 
 TEST(ScheduleDefaults, TheMaximumIsFoldedWhereThatPays) {
@@ -693,13 +727,41 @@ TEST(FewRows, OtherProblemsAreNotSplit) {
        {makeDecode(17, 33, 8192), makeDecode(1, 1, 1000),
         makeDecode(1, 8192, 8192), makeDecode(1, 512, 512, 64)})
     expectUnsplit(choose(problem, ada()));
-  // Some size is known at run time only.
-  for (auto size : {&AttentionProblem::batch, &AttentionProblem::headsQ,
-                    &AttentionProblem::headsKV, &AttentionProblem::seqlenQ,
-                    &AttentionProblem::seqlenK}) {
+  // There may be many rows.
+  AttentionProblem open = makeDecode(1, 1, 8192);
+  open.seqlenQ = std::nullopt;
+  expectUnsplit(choose(open, ada()));
+  open = makeDecode(1, 33, 8192);
+  open.seqlenK = std::nullopt;
+  expectUnsplit(choose(open, ada()));
+}
+
+// A batch or a cache of any length: few rows are few whatever they are.
+TEST(FewRows, OtherSizesMayBeOpen) {
+  for (auto size : {&AttentionProblem::batch, &AttentionProblem::seqlenK})
+    for (int64_t seqlenQ : {1, 32}) {
+      AttentionProblem problem = makeDecode(1, seqlenQ, 8192);
+      ScheduleChoice known = choose(problem, ada());
+      problem.*size = std::nullopt;
+      EXPECT_EQ(choose(problem, ada()), known) << seqlenQ;
+    }
+  // What is known still counts.
+  AttentionProblem batch = makeDecode(64, 1, 8192);
+  batch.seqlenK = std::nullopt;
+  EXPECT_EQ(choose(batch, ada()).keySplits, 1);
+  AttentionProblem keys = makeDecode(1, 1, 512);
+  keys.batch = std::nullopt;
+  EXPECT_EQ(choose(keys, ada()).keySplits, 1);
+}
+
+TEST(FewRows, HeadsOfUnknownNumberAreNotGrouped) {
+  for (auto size : {&AttentionProblem::headsQ, &AttentionProblem::headsKV}) {
     AttentionProblem problem = makeDecode(1, 1, 8192);
     problem.*size = std::nullopt;
-    expectUnsplit(choose(problem, ada()));
+    ScheduleChoice choice = choose(problem, ada());
+    EXPECT_EQ(choice.blockM, 16);
+    EXPECT_EQ(choice.headGroup, 1);
+    EXPECT_GT(choice.keySplits, 1);
   }
 }
 

@@ -51,4 +51,21 @@ TEST(TargetInfo, UnknownChipMessageListsWhatThereIs) {
             "unknown chip 'sm_75': expects one of sm_80, sm_86, sm_89, sm_90; "
             "older chips lack cp.async and bf16 mma.sync");
 }
+
+TEST(TargetInfo, UnknownChipMessageNamesTheChipWhosePTXRuns) {
+  auto advice = [](llvm::StringRef chip) {
+    return llvm::StringRef(unknownChipMessage(chip)).split("; ").second.str();
+  };
+  auto runs = [](std::string chip, std::string older) {
+    return chip + " runs the PTX that is made for " + older +
+           ": compile for that";
+  };
+  EXPECT_EQ(advice("sm_100"), runs("sm_100", "sm_90"));
+  EXPECT_EQ(advice("sm_120a"), runs("sm_120a", "sm_90"));
+  EXPECT_EQ(advice("sm_90a"), runs("sm_90a", "sm_90"));
+  EXPECT_EQ(advice("sm_87"), runs("sm_87", "sm_86"));
+  EXPECT_EQ(advice("sm_79"), "older chips lack cp.async and bf16 mma.sync");
+  for (const char *chip : {"", "ampere", "sm_", "sm_x", "sm_90b", "90"})
+    EXPECT_EQ(advice(chip), "") << chip;
+}
 } // namespace

@@ -29,10 +29,18 @@ struct AttentionProblem {
   int64_t headDim = 0, headDimV = 0;
   bool isCausal = false;
   bool hasSoftcap = false, hasBias = false, hasWindow = false;
+  /// Strides or offsets of the tensors that are known at run time only.
+  bool hasOpenStrides = false;
   /// Keys that one query sees at most, where a window bounds them.
   std::optional<int64_t> windowKeys;
 
   static AttentionProblem get(AttentionOp op);
+
+  /// Whether addresses take registers for what is known at run time only.
+  bool hasOpenAddresses() const {
+    return hasOpenStrides || !batch || !headsQ || !headsKV || !seqlenQ ||
+           !seqlenK;
+  }
 };
 
 /// Blocks of the grid with `blockM` query rows of `headGroup` heads each, if
@@ -57,6 +65,9 @@ struct ScheduleOptions {
 
 /// The widest head whose rows, 16 a warp, leave registers beside O, S and Q.
 inline constexpr int64_t kWidestWithSpareRegisters = 248;
+
+/// Fewer keys a block are not worth a merge.
+inline constexpr int64_t kMinKeysOfSplit = 256;
 
 /// The chosen schedule; the fields of `#fcgpu.schedule` without the chip.
 struct ScheduleChoice {

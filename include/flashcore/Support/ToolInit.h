@@ -36,7 +36,7 @@ std::string getVersion();
 /// passes recurse, and with the usual stack of 8 MiB fail above some thousand.
 inline constexpr int kMaxNesting = 256;
 
-/// "LINE:COLUMN: expects ..." where MLIR in `text` is nested deeper than that.
+/// "LINE:COLUMN: error: ..." where MLIR in `text` is nested deeper than that.
 std::optional<std::string> checkNesting(llvm::StringRef text);
 
 /// Reads a file of MLIR, or with "-" the standard input. The error says what

@@ -6,7 +6,7 @@
 !t = memref<1x8x512x64xf16>
 
 func.func @two(%q: !t, %o: !t) {
-  // CHECK: error: expects one kernel
+  // CHECK: error: expects one attention
   flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%o : !t)
   flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%o : !t)
       causal(top_left)

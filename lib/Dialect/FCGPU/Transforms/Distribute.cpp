@@ -220,7 +220,8 @@ struct DistributePass final
                                                          target);
     populateMemoryPatterns(converter, context, patterns);
     populateExchangePatterns(converter, context, patterns);
-    populateComputePatterns(converter, context, patterns);
+    populateComputePatterns(converter, patterns);
+    populateScorePatterns(converter, context, patterns);
     return applyPartialConversion(getOperation(), target, std::move(patterns));
   }
 

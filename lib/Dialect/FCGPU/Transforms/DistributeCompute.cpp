@@ -15,7 +15,6 @@
 #include "mlir/Dialect/NVGPU/IR/NVGPUDialect.h"
 #include "mlir/Dialect/UB/IR/UBOps.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include "mlir/IR/IRMapping.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
 using namespace mlir;
@@ -324,69 +323,13 @@ struct DistributeContraction final
     return result;
   }
 };
-
-/// The region, cloned for every element with the element's coordinates.
-struct DistributeMapScores final : OpConversionPattern<MapScoresOp> {
-  DistributeMapScores(const TypeConverter &converter, MLIRContext *context,
-                      const ThreadContext &thread)
-      : OpConversionPattern(converter, context), thread(thread) {}
-
-  LogicalResult
-  matchAndRewrite(MapScoresOp op, OneToNOpAdaptor adaptor,
-                  ConversionPatternRewriter &rewriter) const override {
-    if (isColumnOrder(op.getScores()))
-      return rewriter.notifyMatchFailure(op, "maps a tile in column order");
-    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    auto add = [&](Value value, int64_t offset) -> Value {
-      return arith::AddIOp::create(b, value,
-                                   arith::ConstantIndexOp::create(b, offset));
-    };
-    // The lane's place in a core: row lane / 4, columns 2 * (lane % 4) and + 1.
-    Value four = arith::ConstantIndexOp::create(b, 4);
-    Value two = arith::ConstantIndexOp::create(b, 2);
-    Value row = arith::DivUIOp::create(b, thread.lane, four);
-    Value col = arith::MulIOp::create(
-        b, arith::RemUIOp::create(b, thread.lane, four), two);
-    Value query = arith::AddIOp::create(b, adaptor.getQuery().front(), row);
-    Value key = arith::AddIOp::create(b, adaptor.getKey().front(), col);
-
-    VectorType type = op.getScores().getType();
-    int64_t coreCols = type.getDimSize(1) / kCore;
-    SmallVector<Value> results;
-    for (auto [i, core] : llvm::enumerate(adaptor.getScores())) {
-      int64_t index = i;
-      Value coreQuery = add(query, index / coreCols * kCore);
-      SmallVector<Value> elements;
-      for (int64_t e : {0, 1}) {
-        IRMapping mapping;
-        Value score = vector::ExtractOp::create(b, core, e);
-        mapping.map(op.getBody().getArguments(),
-                    ValueRange{score, coreQuery,
-                               add(key, index % coreCols * kCore + e)});
-        Block &body = op.getBody().front();
-        for (Operation &inner : body.without_terminator())
-          b.clone(inner, mapping);
-        elements.push_back(mapping.lookupOrDefault(
-            cast<YieldOp>(body.getTerminator()).getValue()));
-      }
-      results.push_back(
-          vector::FromElementsOp::create(b, core.getType(), elements));
-    }
-    rewriter.replaceOpWithMultiple(op, {results});
-    return success();
-  }
-
-  const ThreadContext &thread;
-};
 } // namespace
 
 void mlir::fcgpu::populateComputePatterns(const TileTypeConverter &converter,
-                                          const ThreadContext &context,
                                           RewritePatternSet &patterns) {
   MLIRContext *ctx = patterns.getContext();
   patterns.add<DistributeElementwise>(converter, ctx);
   patterns.add<DistributeConstant, DistributeBroadcast, DistributeShapeCast,
                DistributeReduction, DistributeAny, DistributeContraction>(
       converter, ctx, /*benefit=*/2);
-  patterns.add<DistributeMapScores>(converter, ctx, context);
 }

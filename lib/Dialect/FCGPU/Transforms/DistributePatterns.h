@@ -99,8 +99,11 @@ void populateExchangePatterns(const TileTypeConverter &converter,
 int64_t getExchangeBytes(AllToAllOp op);
 /// Contractions, reductions, broadcasts, constants, elementwise ops.
 void populateComputePatterns(const TileTypeConverter &converter,
-                             const ThreadContext &context,
                              RewritePatternSet &patterns);
+/// map_scores.
+void populateScorePatterns(const TileTypeConverter &converter,
+                           const ThreadContext &context,
+                           RewritePatternSet &patterns);
 
 } // namespace mlir::fcgpu
 

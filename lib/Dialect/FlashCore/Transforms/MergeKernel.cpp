@@ -30,8 +30,12 @@ constexpr float kMinusInf = -std::numeric_limits<float>::infinity();
 /// Columns of a thread: 16 bytes of a partial O.
 constexpr int64_t kColumns = 4;
 /// Splits whose loads of an LSE, and of 16 bytes of O, are under way at the
-/// same time: registers for more than the usual number of splits.
-constexpr int64_t kLseUnroll = 64, kOutputUnroll = 32;
+/// same time: registers for more than the usual number of splits. Each has an
+/// address of its own where the batch is known at run time only.
+struct Unroll {
+  int64_t lse, output;
+};
+constexpr Unroll kUnroll = {64, 32}, kUnrollOfOpenBatch = {32, 16};
 
 class MergeBuilder {
 public:
@@ -150,7 +154,10 @@ void MergeBuilder::writeLse(Value lse, Value value) {
 
 void MergeBuilder::build(Value output, Value lse) {
   findRow();
-  Value max = reduceSplits({constant(kMinusInf)}, kLseUnroll,
+  Unroll unroll = getConstantIntValue(frame.getSize(Dim::Batch))
+                      ? kUnroll
+                      : kUnrollOfOpenBatch;
+  Value max = reduceSplits({constant(kMinusInf)}, unroll.lse,
                            [&](Value split, ValueRange last) {
                              return SmallVector<Value>{arith::MaxNumFOp::create(
                                  b, last.front(), loadLse(split))};
@@ -165,7 +172,7 @@ void MergeBuilder::build(Value output, Value lse) {
   Value zeros = arith::ConstantOp::create(
       b, DenseElementsAttr::get(type, b.getF32FloatAttr(0).getValue()));
   SmallVector<Value> sums = reduceSplits(
-      {constant(0), zeros}, kOutputUnroll, [&](Value split, ValueRange last) {
+      {constant(0), zeros}, unroll.output, [&](Value split, ValueRange last) {
         Value weight = math::Exp2Op::create(
             b, math::FmaOp::create(b, loadLse(split),
                                    constant(llvm::numbers::log2ef), offset));

@@ -256,6 +256,14 @@ void KernelBuilder::splitKeys(Value split) {
                               b, b.getLoc(), bounds.visibleEnd, operands)});
   OpFoldResult share =
       apply((d0 - d1).ceilDiv(schedule.getKeySplits()), {endTile, firstTile});
+  // Of a length known at run time only, short caches leave the last splits
+  // without keys rather than all of them with too few.
+  if (!getConstantIntValue(getSize(Dim::SeqlenK)))
+    share =
+        arith::MaxSIOp::create(
+            b, asValue(share),
+            asValue(b.getIndexAttr(llvm::divideCeil(kMinKeysOfSplit, blockN))))
+            .getResult();
   OpFoldResult skipped;
   if (auto tiles = getConstantIntValue(share))
     skipped = apply(d0 * *tiles, {split});

@@ -102,6 +102,12 @@ bool TileExpander::needsTailMask() {
   // j <= i + seqlen_k - seqlen_q < seqlen_k for every real row.
   if (op.getCausal() == CausalAlignment::BottomRight || mask.windowRight == 0)
     return false;
+  // j <= i < seqlen_q <= seqlen_k.
+  auto seqlenQ = getConstantIntValue(tileOperand(AttentionOp::TileSeqlenQ));
+  auto seqlenK = getConstantIntValue(tileOperand(AttentionOp::TileSeqlenK));
+  if (op.getCausal() == CausalAlignment::TopLeft && seqlenQ && seqlenK &&
+      *seqlenQ <= *seqlenK)
+    return false;
   return !endsWithTile(AttentionOp::TileSeqlenK);
 }
 
@@ -166,7 +172,7 @@ void TileExpander::skipUnlessVisible(Value iteration) {
   bool isShared = schedule.getRowWarps() > 1 && schedule.getKeyWarps() == 1;
   bool hasSizes = getConstantIntValue(tileOperand(AttentionOp::TileSeqlenQ)) &&
                   getConstantIntValue(tileOperand(AttentionOp::TileSeqlenK));
-  bool isFull = schedule.getQuery() == fcgpu::QueryPlacement::Registers &&
+  bool isFull = schedule.getQuery() != fcgpu::QueryPlacement::Shared &&
                 std::max(op.getHeadDim(), headDimV) > kWidestWithSpareRegisters;
   if (!hidesKeys || !isShared || !hasSizes || isFull ||
       schedule.getOverlap() != fcgpu::Overlap::None)

@@ -142,7 +142,7 @@ func.func @splits_share_a_query_tile(%q: !qo, %k: !kv, %v: !kv, %o: !qo,
 !kv = memref<?x4x?x32xbf16>
 
 // What the queries of the block see is shared out: under a window less than all
-// keys. Without an LSE only O is merged: 32 splits at a time, and their LSEs 64
+// keys; of a length known at run time only, at least 256 keys each. Without an LSE only O is merged: 32 splits at a time, and their LSEs 64
 // at a time.
 
 // CHECK-DAG: #[[$FIRST_TILE:.+]] = affine_map<()[s0] -> (s0 floordiv 64)>
@@ -161,7 +161,9 @@ func.func @splits_share_what_is_visible(%q: !qo, %k: !kv, %v: !kv, %o: !qo) {
 // CHECK-DAG:     %[[VISIBLE_BEGIN:.+]] = affine.max
 // CHECK-DAG:     %[[VISIBLE_END:.+]] = affine.min
 // CHECK:         %[[SHARE:.+]] = affine.apply #[[$SHARE]]()[%[[VISIBLE_END]], %[[VISIBLE_BEGIN]]]
-// CHECK:         %[[SKIPPED:.+]] = arith.muli %[[ID]]#3, %[[SHARE]] : index
+// CHECK:         %[[FOUR:.+]] = arith.constant 4 : index
+// CHECK:         %[[ENOUGH:.+]] = arith.maxsi %[[SHARE]], %[[FOUR]] : index
+// CHECK:         %[[SKIPPED:.+]] = arith.muli %[[ID]]#3, %[[ENOUGH]] : index
 // CHECK:         %[[BEGIN:.+]] = affine.apply #[[$BEGIN]]()[%[[VISIBLE_BEGIN]], %[[SKIPPED]]]
 // CHECK:         flashcore.attention
 // CHECK-SAME:      tile(%{{.+}}, %{{.+}}, %{{.+}}, %{{.+}}, %[[BEGIN]],

@@ -1,0 +1,95 @@
+// The region of map_scores in lanes: an element's key is compared in 32 bits,
+// relative to the first key of its lane, and what depends on the row alone is
+// computed once a row.
+
+// RUN: flashcore-opt %s -split-input-file \
+// RUN:   -pass-pipeline='builtin.module(gpu.module(gpu.func(flashcore-assign-layouts,flashcore-distribute,cse)))' \
+// RUN:   | FileCheck %s
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!tile = vector<16x16xf32>
+
+// Of the four columns of a lane, two are 1 and two are 8 and 9 from the first; a
+// bound outside of the tile becomes one just outside of it.
+
+// CHECK-LABEL: gpu.func @comparisons_take_32_bits
+// CHECK-SAME:    %{{[^:]+}}: index, %[[FIRST_KEY:[^:]+]]: index, %[[SHIFT:[^:]+]]: index
+gpu.module @kernels {
+  gpu.func @comparisons_take_32_bits(%query: index, %key: index,
+                                     %shift: index, %out: memref<16x16xf32>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    // CHECK:      %[[KEY:.+]] = arith.addi %[[FIRST_KEY]], %{{.+}} : index
+    // CHECK:      %[[BOUND:.+]] = arith.addi %{{.+}}, %[[SHIFT]] : index
+    // CHECK:      %[[COLUMN:.+]] = arith.subi %[[BOUND]], %[[KEY]] : index
+    // CHECK:      %[[CUT:.+]] = arith.minsi %[[COLUMN]], %{{.+}} : index
+    // CHECK:      %[[IN_TILE:.+]] = arith.maxsi %[[CUT]], %{{.+}} : index
+    // CHECK:      %[[LIMIT:.+]] = arith.index_cast %[[IN_TILE]] : index to i32
+    // CHECK:      arith.cmpi sle, %{{.+}}, %[[LIMIT]] : i32
+    // CHECK-NOT:  %[[SHIFT]]
+    // CHECK:      arith.cmpi sle, %{{.+}}, %[[LIMIT]] : i32
+    // CHECK-NOT:  %[[SHIFT]]
+    // CHECK:      arith.cmpi sle, %{{.+}}, %[[LIMIT]] : i32
+    // CHECK-NOT:  %[[SHIFT]]
+    // CHECK:      arith.cmpi sle, %{{.+}}, %[[LIMIT]] : i32
+    // The next row of cores.
+    // CHECK:      arith.addi %{{.+}}, %[[SHIFT]] : index
+    // CHECK-COUNT-4: arith.cmpi sle, %{{.+}}, %{{.+}} : i32
+    // CHECK-NOT:  arith.cmpi
+    // CHECK:      gpu.return
+    %c0 = arith.constant 0 : index
+    %zero = arith.constant dense<0.0> : !tile
+    %low = arith.constant -1.0 : f32
+    %r = fcgpu.map_scores %zero[%query, %key] : !tile {
+    ^bb0(%score: f32, %i: index, %j: index):
+      %bound = arith.addi %i, %shift : index
+      %visible = arith.cmpi sle, %j, %bound : index
+      %s = arith.select %visible, %score, %low : f32
+      fcgpu.yield %s : f32
+    }
+    vector.transfer_write %r, %out[%c0, %c0] {in_bounds = [true, true]}
+        : !tile, memref<16x16xf32>
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!tile = vector<16x16xf32>
+
+// The key on the right side is the same. Not so an unsigned comparison, or one
+// with a value that depends on the key.
+
+// CHECK-LABEL: gpu.func @other_comparisons_stay
+gpu.module @kernels {
+  gpu.func @other_comparisons_stay(%query: index, %key: index,
+                                   %out: memref<16x16xf32>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    // CHECK:      %[[LIMIT:.+]] = arith.index_cast
+    // CHECK:      arith.cmpi sgt, %[[LIMIT]], %{{.+}} : i32
+    // CHECK:      arith.cmpi ult, %{{.+}}, %{{.+}} : index
+    // CHECK:      arith.cmpi sle, %{{.+}}, %{{.+}} : index
+    %c0 = arith.constant 0 : index
+    %c3 = arith.constant 3 : index
+    %zero = arith.constant dense<0.0> : !tile
+    %low = arith.constant -1.0 : f32
+    %r = fcgpu.map_scores %zero[%query, %key] : !tile {
+    ^bb0(%score: f32, %i: index, %j: index):
+      %third = arith.divui %j, %c3 : index
+      %a = arith.cmpi sgt, %i, %j : index
+      %b = arith.cmpi ult, %j, %i : index
+      %c = arith.cmpi sle, %j, %third : index
+      %ab = arith.andi %a, %b : i1
+      %abc = arith.andi %ab, %c : i1
+      %s = arith.select %abc, %score, %low : f32
+      fcgpu.yield %s : f32
+    }
+    vector.transfer_write %r, %out[%c0, %c0] {in_bounds = [true, true]}
+        : !tile, memref<16x16xf32>
+    gpu.return
+  }
+}

@@ -1,0 +1,263 @@
+//===- Options.cpp - The command line of flashcore-compile ----------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// All options and the rules between them, which hold whatever the input says.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Options.h"
+#include "Phases.h"
+#include "Shape.h"
+#include "flashcore/Target/TargetInfo.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/ManagedStatic.h"
+#include "llvm/Support/Process.h"
+
+using namespace mlir;
+using namespace mlir::flashcore;
+namespace cl = llvm::cl;
+
+namespace {
+// --help lists them by their names.
+cl::OptionCategory inputAndOutput("Input and output");
+cl::OptionCategory inspection("Looking inside");
+cl::OptionCategory schedule("Schedule (what is left out is chosen)",
+                            "Options of the pass flashcore-configure; "
+                            "--explain shows what was chosen and why.");
+cl::OptionCategory target("Target");
+
+constexpr char examples[] = R"(
+EXAMPLES:
+  flashcore-compile attention.mlir -o attention.ptx
+  flashcore-compile attention.mlir --chip=sm_90 --explain -o /dev/null
+  flashcore-compile attention.mlir --emit=bundle --chip=sm_80,sm_89,sm_90 \
+      -o attention.fcb
+  flashcore-compile --shape='b1 h32/8 s4096 d128 bf16 causal' --emit=bundle \
+      -o attention.fcb
+  flashcore-compile model.mlir --function=decode --emit=bundle -o decode.fcb
+  flashcore-compile attention.mlir --print-phases=3 -o /dev/null
+
+EXIT CODES: 0 success, 1 the input or an option's value cannot be compiled,
+2 the command line or its files are wrong.
+)";
+
+/// An option that is stored in the Options.
+template <typename T> using Stored = cl::opt<T, /*ExternalStorage=*/true>;
+
+/// Made on first use and not with the process: in the multi-call executable
+/// other tools have options of the same names.
+struct CommandLine {
+  Options values;
+
+  Stored<std::string> inputFile{cl::Positional, cl::location(values.input),
+                                cl::init("-"), cl::desc("<input .mlir>"),
+                                cl::cat(inputAndOutput)};
+  cl::opt<std::string> shape{
+      "shape",
+      cl::desc("Compile the attention that these words describe in place of a "
+               "file, such as 'b1 h32/8 s4096 d128 bf16 causal'; they are "
+               "listed below"),
+      cl::value_desc("words"), cl::cat(inputAndOutput)};
+  Stored<std::string> function{
+      "function", cl::location(values.function), cl::value_desc("name"),
+      cl::desc("Compile the attention of this function only; name.0, name.1, "
+               "... where it has several (default: all)"),
+      cl::cat(inputAndOutput)};
+  Stored<bool> allowUnregisteredDialects{
+      "allow-unregistered-dialect",
+      cl::location(values.allowUnregisteredDialects),
+      cl::desc("Let ops of unknown dialects, in generic form, stand beside the "
+               "attention"),
+      cl::cat(inputAndOutput)};
+  Stored<std::string> outputFile{
+      "o",
+      cl::location(values.output),
+      cl::init("-"),
+      cl::value_desc("path"),
+      cl::desc("Output file, or directory of a bundle; for the bundles of "
+               "several attentions a directory with a NAME.fcb for each "
+               "(default: -, standard output)"),
+      cl::cat(inputAndOutput)};
+  Stored<Emit> emitKind{
+      "emit",
+      cl::location(values.emit),
+      cl::desc("What to write:"),
+      cl::init(Emit::PTX),
+      cl::values(clEnumValN(Emit::Input, "input",
+                            "the module that was read, or that --shape stands "
+                            "for; nothing is compiled"),
+                 clEnumValN(Emit::MLIR, "mlir", "LLVM and NVVM ops"),
+                 clEnumValN(Emit::LLVM, "llvm", "optimised LLVM IR"),
+                 clEnumValN(Emit::PTX, "ptx", "PTX (default)"),
+                 clEnumValN(Emit::Cubin, "cubin", "machine code, with ptxas"),
+                 clEnumValN(Emit::Bundle, "bundle",
+                            "a directory with PTX, cubin and manifest")),
+      cl::cat(inputAndOutput)};
+  Stored<bool> noCubin{"no-cubin", cl::location(values.noCubin),
+                       cl::desc("Write a bundle with PTX only; needs no ptxas"),
+                       cl::cat(inputAndOutput)};
+
+  cl::list<std::string> chips{
+      "chip", cl::CommaSeparated, cl::value_desc("chip,..."),
+      cl::desc("sm_80, sm_86, sm_89 or sm_90, or for a bundle several "
+               "(default: that of the #nvvm.target on other kernels of the "
+               "module, else sm_89)"),
+      cl::cat(target)};
+  Stored<std::string> ptxasPath{
+      "ptxas", cl::location(values.ptxas), cl::value_desc("path"),
+      cl::desc("NVIDIA's assembler (default: in $CUDA_HOME/bin, on PATH, or "
+               "beside this program)"),
+      cl::cat(target)};
+
+  cl::opt<std::string> printPhases{
+      "print-phases", cl::ValueOptional, cl::value_desc("phase,..."),
+      cl::desc("Print the IR after each phase, or after these (by number or "
+               "first word), to standard error"),
+      cl::cat(inspection)};
+  Stored<std::string> phasesDirectory{
+      "print-phases-to", cl::location(values.phasesDirectory),
+      cl::value_desc("directory"),
+      cl::desc("Print phases into files of this directory"),
+      cl::cat(inspection)};
+  Stored<bool> explain{
+      "explain", cl::location(values.explain),
+      cl::desc("Say on standard error what was chosen and why, what the "
+               "kernel uses and what limits it"),
+      cl::cat(inspection)};
+  Stored<std::string> json{
+      "json", cl::location(values.json), cl::value_desc("path"),
+      cl::desc("Write what --explain and -v say to this file as JSON; - is "
+               "standard output"),
+      cl::cat(inspection)};
+  Stored<bool> timing{
+      "timing", cl::location(values.timing),
+      cl::desc("Print the time of each phase to standard error"),
+      cl::cat(inspection)};
+  Stored<bool> verbose{"v", cl::location(values.verbose),
+                       cl::desc("Say on standard error what each kernel uses"),
+                       cl::cat(inspection)};
+
+  ConfigurePassOptions &options = values.schedule;
+#define FLASHCORE_SCHEDULE_OPTION(Type, field, name, text)                     \
+  Stored<Type> field{name, cl::location(options.field), cl::desc(text),        \
+                     cl::value_desc(std::is_integral_v<Type> ? "n" : "value"), \
+                     cl::cat(schedule)};
+  FLASHCORE_SCHEDULE_OPTION(
+      std::string, tuningFile, "tuning-file",
+      "File with schedules of flashcore-tune, for what the other "
+      "options leave open")
+  FLASHCORE_SCHEDULE_OPTION(int64_t, blockM, "block-m", "Query rows per block")
+  FLASHCORE_SCHEDULE_OPTION(int64_t, blockN, "block-n", "Key rows per tile")
+  FLASHCORE_SCHEDULE_OPTION(int64_t, numWarps, "num-warps", "Warps per block")
+  FLASHCORE_SCHEDULE_OPTION(int64_t, numStages, "num-stages",
+                            "Slots of the K and V rings")
+  FLASHCORE_SCHEDULE_OPTION(int64_t, minBlocks, "min-blocks",
+                            "Blocks an SM must hold at once")
+  FLASHCORE_SCHEDULE_OPTION(std::string, query, "query",
+                            "Q fragments: registers, shared or split")
+  FLASHCORE_SCHEDULE_OPTION(int64_t, querySteps, "query-steps",
+                            "Steps of 16 columns of a split Q in registers")
+  FLASHCORE_SCHEDULE_OPTION(int64_t, gridHeads, "grid-heads",
+                            "Heads that take turns in order head_fastest; "
+                            "1048576 for all")
+  FLASHCORE_SCHEDULE_OPTION(std::string, gridOrder, "grid-order",
+                            "query_fastest or head_fastest")
+  FLASHCORE_SCHEDULE_OPTION(std::string, overlap, "overlap",
+                            "What runs beside softmax and P V: none or qk")
+  FLASHCORE_SCHEDULE_OPTION(std::string, rowMax, "row-max",
+                            "exact, stale or folded")
+  FLASHCORE_SCHEDULE_OPTION(std::string, rowSum, "row-sum", "add or mma")
+  FLASHCORE_SCHEDULE_OPTION(int64_t, keyWarps, "key-warps",
+                            "Warps that share query rows and divide the keys")
+  FLASHCORE_SCHEDULE_OPTION(std::string, softmax, "softmax",
+                            "online or one_pass")
+  FLASHCORE_SCHEDULE_OPTION(int64_t, headGroup, "head-group",
+                            "Query heads of one kv head per block")
+  FLASHCORE_SCHEDULE_OPTION(int64_t, keySplits, "key-splits",
+                            "Blocks that share the keys of a query tile")
+  FLASHCORE_SCHEDULE_OPTION(std::string, grid, "grid",
+                            "full, or persistent: blocks that walk several "
+                            "tiles")
+#undef FLASHCORE_SCHEDULE_OPTION
+
+  cl::extrahelp shapeWords{shapeHelp};
+  cl::extrahelp moreHelp{examples};
+};
+llvm::ManagedStatic<CommandLine> commandLine;
+
+llvm::Error makeError(const llvm::Twine &text) {
+  return llvm::createStringError(text);
+}
+} // namespace
+
+StringRef mlir::flashcore::stringify(Emit kind) {
+  static constexpr StringLiteral names[] = {"input", "mlir",  "llvm",
+                                            "ptx",   "cubin", "bundle"};
+  return names[static_cast<unsigned>(kind)];
+}
+
+/// The chips in the order of the table, which is that of their age.
+static llvm::Expected<std::vector<std::string>>
+readChips(ArrayRef<std::string> given) {
+  for (auto [number, chip] : llvm::enumerate(given)) {
+    if (!lookupTarget(chip))
+      return makeError(unknownChipMessage(chip));
+    if (llvm::is_contained(given.take_front(number), chip))
+      return makeError("expects each chip once, but got " + chip + " twice");
+  }
+  std::vector<std::string> chips;
+  for (const TargetInfo &known : getTargets())
+    if (llvm::is_contained(given, known.chip))
+      chips.push_back(known.chip.str());
+  return chips;
+}
+
+/// What cannot be, whatever the input is.
+static llvm::Error checkCombination(const Options &options) {
+  if (options.shape && commandLine->inputFile.getNumOccurrences())
+    return makeError("expects either --shape or an input file, but got both");
+  if (options.emit == Emit::Bundle && options.output == "-")
+    return makeError("a bundle is a directory: name it with -o");
+  if (options.emit == Emit::Cubin && options.output == "-" &&
+      llvm::sys::Process::StandardOutIsDisplayed())
+    return makeError("a cubin is binary: name a file with -o, or redirect the "
+                     "standard output, which is a terminal");
+  if (options.emit != Emit::Bundle && options.chips.size() > 1)
+    return makeError("expects one chip for --emit=" + stringify(options.emit) +
+                     ", but got " + llvm::join(options.chips, ", ") +
+                     "; only a bundle holds several");
+  if (options.json == "-" && options.output == "-")
+    return makeError("expects --json or the output on the standard output, but "
+                     "got both; name a file with -o");
+  return llvm::Error::success();
+}
+
+llvm::Expected<Options> mlir::flashcore::parseOptions(int argc, char **argv) {
+  (void)*commandLine; // registers them
+  cl::HideUnrelatedOptions({&inputAndOutput, &inspection, &schedule, &target});
+  cl::ParseCommandLineOptions(
+      argc, argv, "Compiles a flashcore.attention to a GPU kernel\n");
+  Options options = commandLine->values;
+  // An empty --shape is one, too: all defaults.
+  if (commandLine->shape.getNumOccurrences())
+    options.shape = commandLine->shape;
+  auto chips = readChips(commandLine->chips);
+  if (!chips)
+    return chips.takeError();
+  options.chips = std::move(*chips);
+  if (commandLine->printPhases.getNumOccurrences() ||
+      !options.phasesDirectory.empty()) {
+    const std::string &text = commandLine->printPhases;
+    auto phases = parsePhases(text.empty() ? "all" : text);
+    if (!phases)
+      return phases.takeError();
+    options.phases = std::move(*phases);
+  }
+  if (llvm::Error error = checkCombination(options))
+    return error;
+  return options;
+}

@@ -1,0 +1,65 @@
+//===- OpenSizesTest.cpp - What sizes known at run time cost --------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "flashcore/Analysis/OpenSizes.h"
+#include "gtest/gtest.h"
+
+using namespace mlir::flashcore;
+
+namespace {
+AttentionProblem makeProblem() {
+  AttentionProblem problem;
+  problem.batch = 1;
+  problem.headsQ = 32;
+  problem.headsKV = 8;
+  problem.seqlenQ = 4096;
+  problem.seqlenK = 8192;
+  problem.headDim = problem.headDimV = 64;
+  return problem;
+}
+
+std::vector<std::string> describe(const AttentionProblem &problem) {
+  return describeOpenSizes(problem, *lookupTarget("sm_89"), {});
+}
+
+TEST(OpenSizes, KnownSizesHaveNothingToSay) {
+  EXPECT_TRUE(describe(makeProblem()).empty());
+}
+
+TEST(OpenSizes, AnOpenQueryLengthMayBeOne) {
+  AttentionProblem problem = makeProblem();
+  problem.seqlenQ = std::nullopt;
+  std::vector<std::string> lines = describe(problem);
+  ASSERT_FALSE(lines.empty());
+  EXPECT_EQ(lines[0].find("with seqlen_q 1 known at compile time: head_group 4 "
+                          "(not 1), "),
+            0u)
+      << lines[0];
+  EXPECT_NE(lines[0].find("block_m 16 (not 128)"), std::string::npos)
+      << lines[0];
+}
+
+TEST(OpenSizes, ASizeThatChangesNothingIsNotNamed) {
+  // One query: the batch alone decides how its keys are shared out.
+  AttentionProblem problem = makeProblem();
+  problem.seqlenQ = 1;
+  problem.batch = std::nullopt;
+  std::vector<std::string> lines = describe(problem);
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_EQ(lines[0], "with batch 64 known at compile time: key_splits 1 (not "
+                      "32)");
+}
+
+TEST(OpenSizes, WhatIsAskedForDoesNotChange) {
+  AttentionProblem problem = makeProblem();
+  problem.seqlenQ = 1;
+  problem.batch = std::nullopt;
+  ScheduleOptions options;
+  options.keySplits = 8;
+  EXPECT_TRUE(
+      describeOpenSizes(problem, *lookupTarget("sm_89"), options).empty());
+}
+} // namespace
