@@ -58,7 +58,7 @@ if ! [[ $minutes =~ ^[1-9][0-9]*$ ]]; then
   echo "nightly: expects --minutes to be a whole number of at least 1, but got '$minutes'" >&2
   exit 2
 fi
-pages=(README.md benchmarks/README.md)
+pages=(README.md benchmarks/README.md docs/examples/embed/README.md)
 for page in docs/*.md; do
   [ "$page" = docs/Emulator.md ] || pages+=("$page")
 done

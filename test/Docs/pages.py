@@ -9,7 +9,7 @@ FOLDERS = ("cmake", "docs", "include", "lib", "runtime", "scripts", "tools", "un
 
 
 def pages():
-    return [ROOT / "README.md", ROOT / "benchmarks/README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    return [ROOT / "README.md", ROOT / "benchmarks/README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def untested():
