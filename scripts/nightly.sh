@@ -38,43 +38,47 @@ asan() { # all tests, with ASan and UBSan
 
 # What a step's row says of its log; the last line, if nothing matches.
 declare -A summary=(
-  [docs]='^(README|docs/|benchmarks/).*: ' [fresh]='^README.md.*: ' [mutants]='mutants, [0-9]+ unexpected'
+  [docs]='^(README|docs/|benchmarks/)[^ ]*:[0-9]+: ' [fresh]='^README.md.*: ' [mutants]='mutants, [0-9]+ unexpected'
   [fuzz-emulator]='stat::number_of_executed_units|SUMMARY' [asan]='^ *(Passed|Failed) *:|% tests passed' [defaults]='"ratio"|"spilling"|^seed'
 )
 
-while [ $# -gt 0 ]; do
-  case $1 in
-  --minutes) minutes=${2:?usage: scripts/nightly.sh [--minutes M] [STEP]...} && shift ;;
-  -*) echo "nightly: unknown option '$1': expects --minutes" >&2 && exit 2 ;;
-  *)
-    [[ " ${steps[*]} " == *" $1 "* ]] || { echo "nightly: unknown step '$1': expects one of ${steps[*]}" >&2; exit 2; }
-    chosen+=("$1")
-    ;;
-  esac
-  shift
-done
-[ ${#chosen[@]} -gt 0 ] || chosen=("${steps[@]}")
-if ! [[ $minutes =~ ^[1-9][0-9]*$ ]]; then
-  echo "nightly: expects --minutes to be a whole number of at least 1, but got '$minutes'" >&2
-  exit 2
-fi
-pages=(README.md benchmarks/README.md)
-for page in docs/*.md; do
-  [ "$page" = docs/Emulator.md ] || pages+=("$page")
-done
+# A function is read whole before it runs: steps may change the tree.
+main() {
+  while [ $# -gt 0 ]; do
+    case $1 in
+    --minutes) minutes=${2:?usage: scripts/nightly.sh [--minutes M] [STEP]...} && shift ;;
+    -*) echo "nightly: unknown option '$1': expects --minutes" >&2 && exit 2 ;;
+    *)
+      [[ " ${steps[*]} " == *" $1 "* ]] || { echo "nightly: unknown step '$1': expects one of ${steps[*]}" >&2; exit 2; }
+      chosen+=("$1")
+      ;;
+    esac
+    shift
+  done
+  [ ${#chosen[@]} -gt 0 ] || chosen=("${steps[@]}")
+  if ! [[ $minutes =~ ^[1-9][0-9]*$ ]]; then
+    echo "nightly: expects --minutes to be a whole number of at least 1, but got '$minutes'" >&2
+    exit 2
+  fi
+  pages=(README.md benchmarks/README.md docs/examples/embed/README.md)
+  for page in docs/*.md; do
+    [ "$page" = docs/Emulator.md ] || pages+=("$page")
+  done
 
-log=build/nightly/$(date +%F)
-mkdir -p "$log"
-scripts/setup.sh release || exit 1
-failed=0
-for step in "${chosen[@]}"; do
-  echo "nightly: $step ($(date +%T))"
-  start=$SECONDS
-  result=ok
-  "$step" >"$log/$step.log" 2>&1 || { result=FAILED; failed=1; }
-  line=$(grep -aE "${summary[$step]:-^\$x}" "$log/$step.log" || grep -av '^$' "$log/$step.log" | tail -n 1)
-  python3 scripts/nightly-table.py --step "$step" --what "$(sed -n "s/^$step() { # //p" scripts/nightly.sh)" \
-    --result "$result" --seconds $((SECONDS - start)) --summary "$line"
-  echo "nightly: $step: $result, $((SECONDS - start)) s, $log/$step.log"
-done
-exit $failed
+  log=build/nightly/$(date +%F)
+  mkdir -p "$log"
+  scripts/setup.sh release || exit 1
+  failed=0
+  for step in "${chosen[@]}"; do
+    echo "nightly: $step ($(date +%T))"
+    start=$SECONDS
+    result=ok
+    "$step" >"$log/$step.log" 2>&1 || { result=FAILED; failed=1; }
+    line=$(grep -aE "${summary[$step]:-^\$x}" "$log/$step.log" || grep -av '^$' "$log/$step.log" | tail -n 1)
+    python3 scripts/nightly-table.py --step "$step" --what "$(sed -n "s/^$step() { # //p" scripts/nightly.sh)" \
+      --result "$result" --seconds $((SECONDS - start)) --summary "$line"
+    echo "nightly: $step: $result, $((SECONDS - start)) s, $log/$step.log"
+  done
+  exit $failed
+}
+main "$@"
