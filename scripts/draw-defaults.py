@@ -24,6 +24,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs/performance.md"
 CHIPS = ["sm_80", "sm_86", "sm_89", "sm_90"]
 REFERENCE = "shape=1.8.8.512.512"
 
@@ -37,6 +38,7 @@ def load_script(name):
 
 
 fuzz = load_script("fuzz-configurations")
+marked_blocks = load_script("marked_blocks")
 
 
 def draw_sizes(rng):
@@ -123,6 +125,18 @@ def summarize(args, results, references):
     }
 
 
+def describe(summary):
+    """The summary in words, for docs/performance.md."""
+    day = datetime.date.fromisoformat(summary["date"])
+    spilling = summary["spilling"] or "none"
+    rows = "".join(f"| {name} | {time['ratio']:.2f} | {1000 * time['seconds']:.0f} |\n" for name, time in summary["times"].items())
+    return (f"{summary['count']} attentions drawn at random for {summary['chip']} (seed {summary['seed']}, {day.day} {day:%B %Y}), with default\n"
+            f"schedules: {spilling} spill registers.\n\n"
+            f"| time of the processor, from `.mlir` to cubin | of the reference shape's | ms |\n|---|---:|---:|\n"
+            f"| reference shape | 1 | {1000 * summary['reference_seconds']:.0f} |\n{rows}\n"
+            f"The slowest is `{summary['slowest']}`.\n")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--compiler", nargs="+", default=[str(ROOT / "build/release/bin/flashcore"), "compile"],
@@ -134,11 +148,14 @@ def main():
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--one", metavar="SPEC", help="compile this one, as printed")
     parser.add_argument("--json", type=pathlib.Path, help="write the summary to this file")
+    parser.add_argument("--write", action="store_true", help="write the summary into docs/performance.md")
     parser.add_argument("--log", type=pathlib.Path, help="write a line of JSON a draw to this file")
     args = parser.parse_args()
     args.seed = random.SystemRandom().randrange(1 << 20) if args.seed is None else args.seed
     rng = random.Random(args.seed)
     print(f"seed {args.seed}", flush=True)
+    if args.one and args.write:
+        parser.error("--write takes a whole draw, not --one")
     specs = [args.one] if args.one else [draw(rng).spec() for _ in range(args.count)]
     chips = [rng.choice(CHIPS) if args.chip == "any" else args.chip for _ in specs]
 
@@ -160,6 +177,8 @@ def main():
     print(json.dumps(summary, indent=2))
     if args.json:
         args.json.write_text(json.dumps(summary, indent=2) + "\n")
+    if args.write:
+        marked_blocks.write(PAGE, "draw-defaults", describe(summary))
     return 1 if summary["spilling"] or summary["times"]["max"]["ratio"] > args.limit else 0
 
 

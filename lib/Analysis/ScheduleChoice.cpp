@@ -649,12 +649,14 @@ static ScheduleChoice complete(const AttentionProblem &problem,
                                         : "O leaves registers for a part of Q");
   bool isSplit = choice.query == QueryPlacement::Split;
   int64_t steps = getQuerySteps(problem);
-  int64_t kept = width == HeadWidth::VeryWide ? steps / 2 : steps - 1;
+  // A softcap takes registers of its own.
+  int64_t half = steps / 2 - (problem.hasSoftcap ? 2 : 0);
+  int64_t kept = width == HeadWidth::VeryWide ? half : steps - 1;
   choice.querySteps = reasons.decide("query_steps", options.querySteps,
                                      isSplit ? std::max<int64_t>(kept, 1) : 0,
                                      !isSplit ? "Q is in one place"
                                      : width == HeadWidth::VeryWide
-                                         ? "registers for half of Q"
+                                         ? "registers for about half of Q"
                                          : "registers for all of Q but a step");
   // Causal rows differ in length: the longest of all heads first keeps the
   // tail of the grid short. Otherwise the blocks of one head share its K and

@@ -54,7 +54,7 @@ TEST_F(LocaleTest, doesNotChangeABundle) {
   StatusOr<Problem> problem =
       Problem::create(*bundle, testRequest(1, 4, 2, 1 << 20, 48));
   ASSERT_EQ(text(problem), "");
-  EXPECT_EQ(problem->str(), "B1 H4/2 1048576x48 D16 f16 softcap=2.5");
+  EXPECT_EQ(problem->str(), "B1 H4/2 S1048576x48 D16 f16 softcap=2.5 lse");
 }
 
 TEST_F(LocaleTest, doesNotChangeWhatTheEmulatorReads) {

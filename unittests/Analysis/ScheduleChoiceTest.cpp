@@ -377,6 +377,9 @@ TEST(ScheduleDefaults, VeryWideHeadsKeepQInRegistersWhereTheyCan) {
   ScheduleChoice half = choose(makeProblem(256, 256), ada());
   EXPECT_EQ(half.query, QueryPlacement::Split);
   EXPECT_EQ(half.querySteps, 8);
+  AttentionProblem capped = makeProblem(256, 256);
+  capped.hasSoftcap = true;
+  EXPECT_EQ(choose(capped, ada()).querySteps, 6);
   // Where eight warps fit, they share K and V instead.
   ScheduleChoice many = choose(makeProblem(256, 256), *lookupTarget("sm_90"));
   EXPECT_EQ(many.numWarps, 8);
