@@ -52,7 +52,7 @@ if config.flashcore_static_llvm:
 
 # Tests that assemble need ptxas: from CUDA_HOME, PATH or the build tree.
 wheel = os.path.join(config.flashcore_tools_dir, "..", "ptxas", "bin")
-home = os.path.join(os.environ.get("CUDA_HOME", "/nonexistent"), "bin")
+home = os.path.join(os.environ.get("CUDA_HOME") or "/nonexistent", "bin")
 ptxas = shutil.which("ptxas", path=os.pathsep.join([home, os.environ.get("PATH", ""), wheel]))
 if ptxas:
     config.available_features.add("ptxas")

@@ -9,6 +9,11 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "StandardStreams.h"
+
 int FLASHCORE_TOOL_ENTRY(int argc, char **argv);
 
-int main(int argc, char **argv) { return FLASHCORE_TOOL_ENTRY(argc, argv); }
+int main(int argc, char **argv) {
+  flashcore::openStandardStreams();
+  return FLASHCORE_TOOL_ENTRY(argc, argv);
+}

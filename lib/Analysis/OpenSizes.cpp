@@ -92,9 +92,10 @@ static std::vector<std::vector<Trial>> getTrials(const AttentionProblem &p) {
              {seqlenK, 4096}}}}};
 }
 
-std::vector<std::string> mlir::flashcore::describeOpenSizes(
-    const AttentionProblem &problem, const TargetInfo &target,
-    const ScheduleOptions &options) {
+std::vector<std::string>
+mlir::flashcore::describeOpenSizes(const AttentionProblem &problem,
+                                   const TargetInfo &target,
+                                   const ScheduleOptions &options) {
   std::vector<ScheduleReason> now;
   (void)chooseSchedule(problem, target, options, &now);
   std::vector<std::string> lines;

@@ -429,13 +429,16 @@ static int64_t chooseKeySplits(const AttentionProblem &problem,
 
 /// Tiles for which S still fits beside an O of up to 32 x 128 a warp, where
 /// sizes that are known leave registers, unless a mask and a softcap take them.
-/// Another tile is a partial one for most sequences, which must be worth it.
+/// Another tile is a partial one for most sequences, which must be worth it. A
+/// single block of queries has bounds that LLVM knows, and spreads over
+/// registers.
 static constexpr int64_t kMiddleBlockN = 48;
 static bool fitsMiddleTiles(const AttentionProblem &problem, GridFill fill) {
-  constexpr int64_t minKeys = 512;
+  constexpr int64_t minKeys = 512, blockRows = 128;
   bool hasSpareRegisters = !problem.hasSoftcap || !problem.isCausal;
   return fill == GridFill::Full && hasSpareRegisters &&
-         !problem.hasOpenAddresses() && *problem.seqlenK >= minKeys;
+         *problem.seqlenQ > blockRows && !problem.hasOpenAddresses() &&
+         *problem.seqlenK >= minKeys;
 }
 
 /// Where Q lives. In registers it is not read again for every tile: in wide
@@ -535,7 +538,9 @@ static ScheduleChoice complete(const AttentionProblem &problem,
                                   : chooseKeyWarps(problem, options, fill),
                  int64_t(1), kMaxWarps);
   bool dividesKeys = keyWarps > 1;
-  int64_t warpM = isFilled && !isTight ? 32 : 16;
+  // Blocks of 128 rows would be half empty.
+  bool isShort = problem.seqlenQ && *problem.seqlenQ <= 64;
+  int64_t warpM = isFilled && !isTight && !isShort ? 32 : 16;
   if (dividesKeys)
     warpM = chooseSharedRows(problem, target, keyWarps);
 
@@ -679,13 +684,13 @@ static ScheduleChoice complete(const AttentionProblem &problem,
   bool isOnePass = choice.softmax == Softmax::OnePass;
   // A stale maximum pays where throughput counts; a sparse grid waits for its
   // copies anyway, but under an exact maximum partial tiles have loops of their
-  // own, which take as long again to compile, each: one at either end of a
-  // window, or one with a softcap, a bias or the widest heads in it.
-  bool changesScores = problem.hasSoftcap || problem.hasBias;
-  bool hasLongLoops =
-      problem.hasWindow ||
-      (problem.isCausal &&
-       (changesScores || getWidestDim(problem) > kWidestWithSpareRegisters));
+  // own, which take as long again to compile, each, and registers: one at
+  // either end of a window, or one with a softcap, a bias, the widest heads or
+  // addresses known at run time only in it.
+  bool isLong = problem.hasSoftcap || problem.hasBias ||
+                problem.hasOpenAddresses() ||
+                getWidestDim(problem) > kWidestWithSpareRegisters;
+  bool hasLongLoops = problem.hasWindow || (problem.isCausal && isLong);
   bool paysStale = isFilled || fill == GridFill::Half;
   bool isStale = (paysStale || hasLongLoops) && !isOnePass;
   choice.rowMax = reasons.decide(
@@ -948,6 +953,7 @@ static AttentionProblem assumeSizes(AttentionProblem problem) {
   constexpr int64_t fewRows = 32, someHeads = 8, longCache = 8192;
   if (!problem.seqlenQ || *problem.seqlenQ > fewRows)
     return problem;
+  problem.hasOpenStrides = problem.hasOpenAddresses();
   auto assume = [](std::optional<int64_t> &size, int64_t value) {
     size = size.value_or(value);
   };

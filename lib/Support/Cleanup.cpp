@@ -10,14 +10,15 @@
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/Support/Cleanup.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Signals.h"
 
 #include <array>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <unistd.h>
 
 using namespace mlir::flashcore;
@@ -68,15 +69,27 @@ static void onSignal(int signal) {
   raise(signal);
 }
 
+/// Of nohup, or a shell's background job; LLVM would handle them all the same.
+static std::vector<int> ignoredSignals;
+
+void mlir::flashcore::noteIgnoredSignals() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    for (int signal : kSignals) {
+      struct sigaction now = {};
+      if (sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN)
+        ignoredSignals.push_back(signal);
+    }
+  });
+}
+
 void mlir::flashcore::handleSignals() {
+  noteIgnoredSignals();
   llvm::sys::AddSignalHandler([](void *) { removeTemporaries(); }, nullptr);
   for (int signal : kSignals) {
-    struct sigaction old = {};
-    // A signal that is ignored stays so: nohup, or a shell's background job.
-    if (sigaction(signal, nullptr, &old) == 0 && old.sa_handler == SIG_IGN)
-      continue;
     struct sigaction action = {};
-    action.sa_handler = onSignal;
+    bool isIgnored = llvm::is_contained(ignoredSignals, signal);
+    action.sa_handler = isIgnored ? SIG_IGN : onSignal;
     action.sa_flags = SA_RESETHAND | SA_NODEFER;
     sigaction(signal, &action, nullptr);
   }

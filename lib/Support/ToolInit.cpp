@@ -78,8 +78,9 @@ static void handleStackOverflow() {
 // The start of a tool
 //===----------------------------------------------------------------------===//
 
-/// Before LLVM opens anything.
-static int &fixDescriptors(int &argc) {
+/// Before LLVM opens or handles anything.
+static int &prepare(int &argc) {
+  noteIgnoredSignals();
   if (std::error_code ec = llvm::sys::Process::FixupStandardFileDescriptors())
     _exit(1);
   return argc;
@@ -90,7 +91,7 @@ std::string mlir::flashcore::getVersion() {
 }
 
 ToolInit::ToolInit(int &argc, char **&argv, const char *name)
-    : init(fixDescriptors(argc), argv) {
+    : init(prepare(argc), argv) {
   toolName = name;
   llvm::install_bad_alloc_error_handler(
       [](void *, const char *, bool) { endWithError("out of memory"); });

@@ -5,21 +5,26 @@
 //===----------------------------------------------------------------------===//
 //
 // Bundle::load: the manifest is read key by key in the order of docs/Bundle.md,
-// then the code files are compared with the sizes and checksums it states.
+// then the code files are compared with the sizes and checksums it states, and
+// the PTX with the arguments. Names are plain, so that they can stand in any
+// message, and files are read through the folder that was opened first.
 //
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/Runtime/Bundle.h"
 
+#include "KernelParameters.h"
+#include "OpenFile.h"
+
 #include "flashcore/Runtime/FileUtils.h"
 #include "flashcore/Runtime/JsonReader.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
+#include <cstring>
 #include <set>
-#include <sys/stat.h>
-#include <tuple>
 
 using namespace flashcore;
 using nlohmann::json;
@@ -34,8 +39,18 @@ static constexpr std::string_view dimNames[] = {
 static constexpr std::string_view biasAxes[] = {"batch", "heads_q", "seqlen_q",
                                                 "seqlen_k"};
 
+static constexpr const char *manifestName = "manifest.json";
+static constexpr std::string_view notABundle =
+    "expects a bundle directory, as 'flashcore-compile --emit=bundle' writes "
+    "it";
+
 /// Raised whenever a bundle of before would be misread.
 static constexpr int64_t manifestVersion = 4;
+
+/// Far more than any bundle has.
+static constexpr int64_t maxManifestBytes = 1 << 26, maxCodeBytes = 1 << 30,
+                         maxSharedBytes = 1 << 24, maxRegisters = 1 << 16,
+                         maxSpillBytes = 1 << 30;
 
 /// A text that is one of a few, mapped to its value.
 template <typename T>
@@ -58,6 +73,38 @@ static std::string join(const std::vector<std::string> &names) {
   return result;
 }
 
+static bool isOneOf(std::string_view text, const char *others) {
+  return std::all_of(text.begin(), text.end(), [&](unsigned char c) {
+    return (c < 0x80 && std::isalnum(c)) || std::strchr(others, c);
+  });
+}
+
+/// Text that tools print as it is.
+static std::string readText(Field field) {
+  std::string text = field.string();
+  if (std::any_of(text.begin(), text.end(),
+                  [](unsigned char c) { return c < 0x20 || c >= 0x7f; }))
+    field.refuse("printable ASCII text");
+  return text;
+}
+
+/// The name of a kernel, tensor or size.
+static std::string readName(Field field) {
+  std::string name = field.string();
+  if (name.empty() || !isOneOf(name, "_$%"))
+    field.refuse("a name of letters, digits, '_', '$' and '%'");
+  return name;
+}
+
+/// The name of a file of the bundle.
+static std::string readFileName(Field field) {
+  std::string name = field.string();
+  if (name.empty() || name.front() == '.' || !isOneOf(name, "_-."))
+    field.refuse("the name of a file in the bundle, of letters, digits, '_', "
+                 "'-' and '.'");
+  return name;
+}
+
 static Chip readChip(Field field) {
   StatusOr<Chip> chip = parseChip(field.string());
   if (chip.ok())
@@ -71,8 +118,9 @@ namespace {
 /// no schema.
 class BundleLoader {
 public:
-  explicit BundleLoader(const std::filesystem::path &directory)
-      : reader((directory / "manifest.json").string(),
+  BundleLoader(const std::filesystem::path &directory, const OpenFile &folder)
+      : folder(folder),
+        reader((directory / manifestName).string(),
                "the file is damaged or was written by another version: compile "
                "the bundle again with this version's flashcore-compile") {
     bundle.directory = directory;
@@ -94,7 +142,9 @@ private:
   void readVariant(Field field);
   void checkRequiredTensors(Field tensors);
   void checkBias(Field tensors);
+  void checkArguments(const KernelSpec &kernel, Field field);
 
+  const OpenFile &folder;
   /// What all variants share, and those of its fields that the variant has that
   /// is read now.
   Bundle bundle;
@@ -161,6 +211,10 @@ void BundleLoader::readAttention(Field field) {
     field["softcap"].refuse("a positive number or null");
   Field dims = field["dims"];
   for (const std::string &name : dims.keys())
+    if (name != BroadcastAxis && !isOneOf(name, "_$%"))
+      return dims.refuse("an object whose keys are names of letters, digits, "
+                         "'_', '$' and '%'");
+  for (const std::string &name : dims.keys())
     attention.dims[name] = dims[name].integerOrNull();
   if (dims.has(BroadcastAxis))
     dims.refuse("an object without the key '1', which names broadcast axes");
@@ -170,7 +224,7 @@ void BundleLoader::readAttention(Field field) {
 
 TensorSpec BundleLoader::readTensor(Field field) {
   TensorSpec tensor;
-  tensor.name = field["name"].string();
+  tensor.name = readName(field["name"]);
   if (bundle.findTensor(tensor.name) || tensor.name == WorkspaceName)
     field["name"].refuse("a name that no other tensor has");
   tensor.role = readChoice<TensorSpec::Role>(
@@ -220,7 +274,7 @@ ArgumentSpec BundleLoader::readArgument(Field field) {
 
 KernelSpec BundleLoader::readKernel(Field field) {
   KernelSpec kernel;
-  kernel.name = field["name"].string();
+  kernel.name = readName(field["name"]);
   std::vector<Field> block = field["block"].elements();
   std::vector<Field> grid = field["grid"].elements();
   if (block.size() != 3)
@@ -234,24 +288,26 @@ KernelSpec BundleLoader::readKernel(Field field) {
   if (field.has("max_blocks_per_sm"))
     kernel.maxBlocksPerSM = field["max_blocks_per_sm"].integer(1, 32);
   kernel.dynamicSharedMemory =
-      field["dynamic_shared_memory"].integer(0, 1 << 24);
+      field["dynamic_shared_memory"].integer(0, maxSharedBytes);
   for (Field argument : field["arguments"].elements())
     kernel.arguments.push_back(readArgument(argument));
 
   Field resources = field["resources"];
   if (!resources.isNull())
     kernel.resources = KernelResources{
-        readChip(resources["chip"]), resources["registers"].integer(),
-        resources["spill_stores"].integer(), resources["spill_loads"].integer(),
-        resources["static_shared_memory"].integer()};
+        readChip(resources["chip"]),
+        resources["registers"].integer(0, maxRegisters),
+        resources["spill_stores"].integer(0, maxSpillBytes),
+        resources["spill_loads"].integer(0, maxSpillBytes),
+        resources["static_shared_memory"].integer(0, maxSharedBytes)};
   return kernel;
 }
 
 CodeImage BundleLoader::readImage(Field field, std::optional<Chip> chip) {
   CodeImage image;
   image.chip = chip ? *chip : readChip(field["chip"]);
-  image.file = field["file"].string();
-  int64_t bytes = field["bytes"].integer();
+  image.file = readFileName(field["file"]);
+  int64_t bytes = field["bytes"].integer(0, maxCodeBytes);
   uint64_t checksum = 0;
   std::string digits = field["fnv1a64"].string();
   auto [rest, error] = std::from_chars(
@@ -259,32 +315,29 @@ CodeImage BundleLoader::readImage(Field field, std::optional<Chip> chip) {
   if (digits.size() != 16 || error != std::errc() ||
       rest != digits.data() + digits.size())
     field["fnv1a64"].refuse("16 hexadecimal digits");
-  // A manifest must not name files outside its bundle.
-  if (image.file.empty() || image.file == ".." ||
-      image.file.find('/') != std::string::npos)
-    field["file"].refuse("the name of a file in the bundle");
   if (!reader.ok())
     return image;
 
-  std::filesystem::path path = bundle.directory / image.file;
-  StatusOr<std::string> contents = readFile(path);
+  constexpr std::string_view remedy =
+      "the file was changed or not copied completely: copy or compile the "
+      "bundle again";
+  std::string path = (bundle.directory / image.file).string();
+  StatusOr<OpenFile> file = folder.child(image.file);
+  if (file.ok() && file->info().st_size != bytes)
+    file = Status::error(path + ": expects " + std::to_string(bytes) +
+                         " bytes, as manifest.json says, but got " +
+                         std::to_string(file->info().st_size))
+               .note(remedy);
+  StatusOr<std::string> contents =
+      file.ok() ? file->read(bytes) : StatusOr<std::string>(file.status());
   if (!contents.ok()) {
     reader.fail(contents.status());
     return image;
   }
   image.contents = std::move(*contents);
-  constexpr std::string_view remedy =
-      "the file was changed or not copied completely: copy or compile the "
-      "bundle again";
-  if (static_cast<int64_t>(image.contents.size()) != bytes)
-    reader.fail(Status::error(path.string() + ": expects " +
-                              std::to_string(bytes) +
-                              " bytes, as manifest.json says, but got " +
-                              std::to_string(image.contents.size()))
-                    .note(remedy));
-  else if (uint64_t actual = fnv1a64(image.contents); actual != checksum)
-    reader.fail(Status::error(path.string() + ": expects the FNV-1a checksum " +
-                              digits + ", as manifest.json says, but got " +
+  if (uint64_t actual = fnv1a64(image.contents); actual != checksum)
+    reader.fail(Status::error(path + ": expects the FNV-1a checksum " + digits +
+                              ", as manifest.json says, but got " +
                               toHex(actual))
                     .note(remedy));
   return image;
@@ -336,6 +389,44 @@ void BundleLoader::checkBias(Field tensors) {
       axes[i].refuse("'" + std::string(biasAxes[i]) + "' or '1'");
 }
 
+/// The arguments of a launch are read by the code without a check, so the list
+/// must be that of the code.
+void BundleLoader::checkArguments(const KernelSpec &kernel, Field field) {
+  std::optional<std::vector<PtxParameter>> parameters =
+      readPtxParameters(bundle.ptx.contents, kernel.name);
+  if (!parameters)
+    return field["name"].refuse("the name of a kernel (.entry) in " +
+                                bundle.ptx.file);
+  std::string where = "of '" + kernel.name + "' in " + bundle.ptx.file;
+  std::vector<Field> arguments = field["arguments"].elements();
+  if (arguments.size() != parameters->size())
+    return field["arguments"].refuse("an array of " +
+                                     std::to_string(parameters->size()) +
+                                     " elements, the parameters " + where);
+  // A compiler that does not mark pointers marks none.
+  bool marksPointers =
+      std::any_of(parameters->begin(), parameters->end(),
+                  [](const PtxParameter &each) { return each.isPointer; });
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const PtxParameter &parameter = (*parameters)[i];
+    if (parameter.bytes != ArgumentBytes)
+      return reader.fail(
+          Status::error((bundle.directory / bundle.ptx.file).string() +
+                        ": expects parameters of " +
+                        std::to_string(ArgumentBytes) + " bytes, but got " +
+                        std::to_string(parameter.bytes) + " in parameter " +
+                        std::to_string(i) + " of '" + kernel.name + "'")
+              .note("no kernel of flashcore-compile has others: compile the "
+                    "bundle again"));
+    bool isPointer = kernel.arguments[i].kind == ArgumentSpec::Kind::Pointer;
+    if (marksPointers && isPointer != parameter.isPointer)
+      return arguments[i]["kind"].refuse(
+          std::string(parameter.isPointer ? "'pointer'"
+                                          : "'size', 'stride' or 'offset'") +
+          " like parameter " + std::to_string(i) + " " + where);
+  }
+}
+
 void BundleLoader::readManifest(Field root) {
   if (root["format"].string() != "flashcore-bundle")
     root["format"].refuse("'flashcore-bundle'");
@@ -346,7 +437,7 @@ void BundleLoader::readManifest(Field root) {
                                         "flashcore-compile of this release");
   if (!reader.ok())
     return;
-  bundle.compiler = root["compiler"].string();
+  bundle.compiler = readText(root["compiler"]);
   readAttention(root["attention"]);
   for (Field tensor : root["tensors"].elements())
     bundle.tensors.push_back(readTensor(tensor));
@@ -370,7 +461,7 @@ void BundleLoader::readVariant(Field field) {
     if (reader.ok() && other.chip.str() == bundle.chip.str())
       field["chip"].refuse("a chip that no other variant has");
   if (!field["assembler"].isNull())
-    bundle.assembler = field["assembler"].string();
+    bundle.assembler = readText(field["assembler"]);
   for (Field term : field["workspace"]["bytes"].elements())
     bundle.workspace.push_back(
         {term["bytes"].integer(), readProduct(term["factors"])});
@@ -383,16 +474,19 @@ void BundleLoader::readVariant(Field field) {
   bundle.ptx = readImage(field["ptx"], bundle.chip);
   for (Field cubin : field["cubins"].elements())
     bundle.cubins.push_back(readImage(cubin, std::nullopt));
+  std::vector<Field> kernels = field["kernels"].elements();
+  for (size_t i = 0; reader.ok() && i < kernels.size(); ++i)
+    checkArguments(bundle.kernels[i], kernels[i]);
 }
 
 StatusOr<std::vector<Bundle>> BundleLoader::load() {
-  std::filesystem::path path = bundle.directory / "manifest.json";
-  StatusOr<std::string> text = readFile(path);
+  StatusOr<OpenFile> file = folder.child(manifestName);
+  StatusOr<std::string> text = file.ok() ? file->read(maxManifestBytes)
+                                         : StatusOr<std::string>(file.status());
   if (!text.ok())
-    return Status(text.status())
-        .note("expects a bundle directory, as 'flashcore-compile "
-              "--emit=bundle' writes it");
-  StatusOr<json> document = parseJson(path.string(), *text);
+    return Status(text.status()).note(notABundle);
+  StatusOr<json> document =
+      parseJson((bundle.directory / manifestName).string(), *text);
   if (!document.ok())
     return document.status();
   readManifest(reader.root(*document));
@@ -401,24 +495,18 @@ StatusOr<std::vector<Bundle>> BundleLoader::load() {
   return std::move(variants);
 }
 
-/// Tells a directory from the one that replaces it under the same name. The
-/// time tells one from another that was given the same inode.
-static auto identify(const std::filesystem::path &directory) {
-  struct stat status = {};
-  bool exists = ::stat(directory.c_str(), &status) == 0;
-  return std::tuple(exists, status.st_dev, status.st_ino, status.st_ctim.tv_sec,
-                    status.st_ctim.tv_nsec);
-}
-
 StatusOr<std::vector<Bundle>>
 Bundle::loadVariants(const std::filesystem::path &directory) {
-  // A compiler may put a new bundle in the place of the one that is being read.
-  for (int replacements = 0;; ++replacements) {
-    auto before = identify(directory);
-    StatusOr<std::vector<Bundle>> variants = BundleLoader(directory).load();
-    constexpr int maxReplacements = 100;
-    if (variants.ok() || replacements == maxReplacements ||
-        identify(directory) == before)
+  // A compiler may put a new bundle in the place of the one that is read. Then
+  // files of the old one are gone, and the new one is whole.
+  constexpr int maxTries = 100;
+  for (int tries = 1;; ++tries) {
+    StatusOr<OpenFile> folder = OpenFile::folder(directory);
+    if (!folder.ok())
+      return Status(folder.status()).note(notABundle);
+    StatusOr<std::vector<Bundle>> variants =
+        BundleLoader(directory, *folder).load();
+    if (variants.ok() || folder->isCurrent() || tries == maxTries)
       return variants;
   }
 }

@@ -271,13 +271,17 @@ StatusOr<CheckReport> flashcore::checkOutputs(const TensorSet &set, Stage stage,
   if (Status status = verifyShapes(inputs); !status.ok())
     return status;
 
-  AttentionResult reference = computeReference(inputs, threads);
-  AttentionResult yardstick = computeYardstick(inputs, threads);
+  StatusOr<AttentionResult> reference = computeReference(inputs, threads);
+  if (!reference.ok())
+    return reference.status();
+  StatusOr<AttentionResult> yardstick = computeYardstick(inputs, threads);
+  if (!yardstick.ok())
+    return yardstick.status();
   CheckReport report;
-  report.o = compare(*set.findTensor("o"), reference.o, yardstick.o);
+  report.o = compare(*set.findTensor("o"), reference->o, yardstick->o);
   if (const HostTensor *lse = set.findTensor("lse"))
     // The row sum may be that of P rounded to the input type.
-    report.lse = compare(*lse, reference.lse, yardstick.lse,
+    report.lse = compare(*lse, reference->lse, yardstick->lse,
                          unitRoundoff(inputs.q.dtype));
   if (stage != Stage::All)
     report.stage = StageCheck(set, inputs).run(stage);

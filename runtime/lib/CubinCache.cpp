@@ -12,6 +12,8 @@
 
 #include "CubinCache.h"
 
+#include "OpenFile.h"
+
 #include "flashcore/Runtime/Bundle.h"
 #include "flashcore/Runtime/CudaDevice.h"
 #include "flashcore/Runtime/FileUtils.h"
@@ -35,18 +37,39 @@ static std::string header(std::string_view contents) {
   return "flashcore-cubin 1 " + toHex(fnv1a64(contents)) + "\n";
 }
 
+/// Far more than the PTX and the cubin of any bundle.
+static constexpr int64_t maxEntryBytes = 1 << 28;
+
+static bool isTrusted(uid_t owner) { return owner == geteuid() || owner == 0; }
+
+bool CubinCache::isSafe() const {
+  StatusOr<OpenFile> folder = OpenFile::folder(directory);
+  if (!folder.ok()) // there is nothing to be deceived by
+    return true;
+  const struct stat &info = folder->info();
+  bool others = (info.st_mode & S_IWOTH) && !(info.st_mode & S_ISVTX);
+  return isTrusted(info.st_uid) && !others;
+}
+
 std::filesystem::path CubinCache::entry(const std::string &key) const {
   return directory / (toHex(fnv1a64(key)) + ".cubin");
 }
 
 std::optional<std::string> CubinCache::find(const Key &key) const {
   std::string keyText = serialize(key);
-  StatusOr<std::string> file = readFile(entry(keyText));
-  if (!file.ok())
+  StatusOr<OpenFile> folder = OpenFile::folder(directory);
+  if (!folder.ok())
     return std::nullopt;
-  std::string_view contents = *file;
+  StatusOr<OpenFile> file = folder->child(entry(keyText).filename().string());
+  if (!file.ok() || !isTrusted(file->info().st_uid) ||
+      (file->info().st_mode & (S_IWGRP | S_IWOTH)))
+    return std::nullopt;
+  StatusOr<std::string> whole = file->read(maxEntryBytes);
+  if (!whole.ok())
+    return std::nullopt;
+  std::string_view contents = *whole;
   contents.remove_prefix(std::min(header({}).size(), contents.size()));
-  if (!file->starts_with(header(contents)) || !contents.starts_with(keyText))
+  if (!whole->starts_with(header(contents)) || !contents.starts_with(keyText))
     return std::nullopt;
   return std::string(contents.substr(keyText.size()));
 }
@@ -64,7 +87,8 @@ static bool writeAndClose(int descriptor, std::string_view text) {
 
 bool CubinCache::store(const Key &key, const std::string &cubin) const {
   std::error_code error;
-  std::filesystem::create_directories(directory, error);
+  std::filesystem::create_directories(directory.parent_path(), error);
+  mkdir(directory.c_str(), S_IRWXU); // of this user alone; it may be there
   std::string keyText = serialize(key);
   std::string temporary = (directory / "new-XXXXXX").string();
   int descriptor = mkstemp(temporary.data());

@@ -8,6 +8,10 @@
 // than most runs. Nothing here is an error: an entry that cannot be read is
 // assembled again.
 //
+// An entry runs on the GPU, and its checksum proves nothing but that it is
+// whole. So only what this user or root wrote, and nobody else can change, is
+// taken.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef FLASHCORE_RUNTIME_LIB_CUBINCACHE_H
@@ -35,6 +39,9 @@ public:
   explicit CubinCache(std::filesystem::path directory)
       : directory(std::move(directory)) {}
 
+  /// Whether the folder, if there is one, is of this user or root, and nobody
+  /// else can replace what is in it: others may write only to a sticky one.
+  bool isSafe() const;
   std::optional<std::string> find(const Key &key) const;
   /// Replaces the entry of `key`; false when it cannot be written.
   bool store(const Key &key, const std::string &cubin) const;

@@ -26,6 +26,10 @@ StatusOr<CudaDriver> flashcore::resolveCudaDriver(
         .note("the driver is too old: install one for CUDA 12 or newer");
   FLASHCORE_CUDA_ENTRY_POINTS(FLASHCORE_CUDA_RESOLVE)
 #undef FLASHCORE_CUDA_RESOLVE
+#define FLASHCORE_CUDA_TRY(member, symbol, parameters)                         \
+  driver.member = reinterpret_cast<CUresult(*) parameters>(resolve(#symbol));
+  FLASHCORE_CUDA_OPTIONAL_ENTRY_POINTS(FLASHCORE_CUDA_TRY)
+#undef FLASHCORE_CUDA_TRY
   return driver;
 }
 

@@ -11,6 +11,8 @@
 
 #include "CudaModule.h"
 
+#include "KernelParameters.h"
+
 #include <array>
 
 using namespace flashcore;
@@ -38,6 +40,10 @@ std::optional<std::string> CudaImage::assemble(const std::string &ptx) const {
 /// does not go this way is left to the ordinary one, which explains errors.
 bool CudaImage::loadThroughCache(const std::string &ptx,
                                  const CubinCache &cache) {
+  if (!cache.isSafe()) {
+    codeName += ", cache folder not safe";
+    return false;
+  }
   CubinCache::Key key = {device.chip, 0, ptx};
   if (driver.driverGetVersion(&key.driverVersion))
     return false;
@@ -112,6 +118,8 @@ Status CudaModule::loadKernel(const KernelSpec &kernel) {
                                                  kernel.name.c_str()))
     return cudaError(driver, result, "cuModuleGetFunction")
         .note("looking for kernel '" + kernel.name + "'");
+  if (Status status = checkArguments(kernel, function); !status.ok())
+    return status;
   if (Status status = inspect(kernel, function); !status.ok())
     return status;
   if (CUresult result = driver.funcSetAttribute(
@@ -123,6 +131,29 @@ Status CudaModule::loadKernel(const KernelSpec &kernel) {
               std::to_string(kernel.dynamicSharedMemory) + " bytes");
   functions.push_back(function);
   return Status::success();
+}
+
+/// Asks the driver what the code takes: a cubin may differ from the PTX, which
+/// was compared when the bundle was read. A driver before CUDA 12.4 cannot say.
+Status CudaModule::checkArguments(const KernelSpec &kernel,
+                                  CUfunction function) const {
+  if (!driver.funcGetParamInfo)
+    return Status::success();
+  // Far more parameters than fit into the 32 KiB that a launch can pass.
+  constexpr size_t maxParameters = 1 << 16;
+  std::vector<int64_t> bytes;
+  while (bytes.size() < maxParameters) {
+    size_t offset = 0, size = 0;
+    CUresult result =
+        driver.funcGetParamInfo(function, bytes.size(), &offset, &size);
+    if (result == CUDA_ERROR_INVALID_VALUE) // past the last one
+      break;
+    if (result)
+      return cudaError(driver, result, "cuFuncGetParamInfo")
+          .note("kernel '" + kernel.name + "'");
+    bytes.push_back(static_cast<int64_t>(size));
+  }
+  return verifyParameters(kernel, bytes);
 }
 
 /// Reads what the loaded code uses, which for PTX only the driver knows.

@@ -65,6 +65,8 @@ public:
 private:
   Status loadKernel(const KernelSpec &kernel);
   Status inspect(const KernelSpec &kernel, cuda::CUfunction function);
+  Status checkArguments(const KernelSpec &kernel,
+                        cuda::CUfunction function) const;
 
   const CudaDriver &driver;
   const DeviceInfo &device;

@@ -10,10 +10,15 @@
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/Runtime/EmulatorDevice.h"
+
+#include "KernelParameters.h"
+
 #include "flashcore/Emulator/OptionText.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <new>
 
 using namespace flashcore;
 
@@ -37,6 +42,12 @@ public:
     if (!kernel)
       return Status::error("the emulator cannot load kernel '" + spec.name +
                            "': " + kernel.error().str(file));
+    std::vector<int64_t> bytes;
+    for (size_t i = 0; i < kernel->numParams(); ++i)
+      bytes.push_back(kernel->paramBytes(i));
+    if (Status status = verifyParameters(spec, bytes); !status.ok())
+      return status.note("loading PTX " + bundle.ptx.chip.str() + " from " +
+                         file);
     LoadedKernelInfo info;
     info.staticSharedMemory = static_cast<int64_t>(kernel->staticSharedBytes());
     kernels.push_back(*kernel);
@@ -69,13 +80,20 @@ public:
   StatusOr<DevicePointer> allocate(int64_t bytes,
                                    const std::string &name) override {
     std::string number = "buffer " + std::to_string(numBuffers++);
-    uint64_t address = memory.allocate(name.empty() ? number : name,
-                                       static_cast<uint64_t>(bytes));
-    if (!address)
-      return Status::error("the emulator has buffers of at most " +
-                           std::to_string(emu::DeviceMemory::maxBufferBytes) +
-                           " bytes, but got " + std::to_string(bytes));
-    return address;
+    try {
+      uint64_t address = memory.allocate(name.empty() ? number : name,
+                                         static_cast<uint64_t>(bytes));
+      if (address)
+        return address;
+    } catch (const std::bad_alloc &) {
+      return Status::error("cannot allocate " + std::to_string(bytes) +
+                           " bytes of host memory for '" +
+                           (name.empty() ? number : name) +
+                           "' on the emulator");
+    }
+    return Status::error("the emulator has buffers of at most " +
+                         std::to_string(emu::DeviceMemory::maxBufferBytes) +
+                         " bytes, but got " + std::to_string(bytes));
   }
   Status free(DevicePointer pointer) override {
     return check(memory.release(pointer), "free");
@@ -100,9 +118,15 @@ public:
   }
 
   Status fill(DevicePointer to, uint32_t pattern, int64_t bytes) override {
-    std::vector<uint32_t> words(static_cast<size_t>(bytes) / sizeof pattern,
-                                pattern);
-    return copyToDevice(to, words.data(), bytes);
+    // A piece at a time: the fill of a large buffer needs no second one.
+    std::array<uint32_t, 4096> words;
+    words.fill(pattern);
+    constexpr int64_t pieceBytes = sizeof words;
+    Status status = Status::success();
+    for (int64_t done = 0; done < bytes && status.ok(); done += pieceBytes)
+      status = copyToDevice(to + static_cast<DevicePointer>(done), words.data(),
+                            std::min(pieceBytes, bytes - done));
+    return status;
   }
   Status synchronize() override { return Status::success(); }
 
@@ -128,8 +152,8 @@ protected:
     config.block = toDim3(launch.block);
     config.dynamicSharedBytes =
         static_cast<uint64_t>(launch.dynamicSharedMemory);
-    emu::Expected<emu::Report> report = emu::launch(
-        loaded.kernels[launch.kernel], memory, config, arguments, options);
+    emu::Expected<emu::Report> report =
+        run(loaded.kernels[launch.kernel], config, arguments);
     if (!report)
       return Status::error("the emulator cannot launch kernel '" + launch.name +
                            "': " + report.error().str());
@@ -147,6 +171,17 @@ private:
   static emu::Dim3 toDim3(const std::array<int64_t, 3> &sizes) {
     return {static_cast<uint32_t>(sizes[0]), static_cast<uint32_t>(sizes[1]),
             static_cast<uint32_t>(sizes[2])};
+  }
+
+  /// Its shadow memory grows with what a kernel touches.
+  emu::Expected<emu::Report> run(const emu::Kernel &kernel,
+                                 const emu::LaunchConfig &config,
+                                 const emu::Arguments &arguments) {
+    try {
+      return emu::launch(kernel, memory, config, arguments, options);
+    } catch (const std::bad_alloc &) {
+      return emu::Error{{}, "the host has no memory left for its checks"};
+    }
   }
 
   static Status check(bool isInside, const char *what) {

@@ -10,64 +10,110 @@
 
 #include "flashcore/Runtime/FileUtils.h"
 
+#include "OpenFile.h"
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
-#include <sstream>
+#include <new>
+
+#include <fcntl.h>
+#include <unistd.h>
 
 using namespace flashcore;
 
-StatusOr<std::string> flashcore::readFile(const std::filesystem::path &path) {
-  errno = 0;
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored))
-    return Status::error(path.string() +
-                         ": expects a file, but got a directory");
-  std::ifstream stream(path, std::ios::binary);
-  std::ostringstream contents;
-  if (stream)
-    contents << stream.rdbuf();
-  // An empty file sets failbit on `contents`, so only the input is asked.
-  if (!stream)
-    return Status::error(path.string() + ": cannot read the file: " +
-                         std::strerror(errno ? errno : EIO));
-  return std::move(contents).str();
+static Status cannotWrite(const std::filesystem::path &path, int error) {
+  return Status::error(path.string() +
+                       ": cannot write the file: " + std::strerror(error));
+}
+
+StatusOr<std::string> flashcore::readFile(const std::filesystem::path &path,
+                                          int64_t maxBytes) {
+  StatusOr<OpenFile> file = OpenFile::file(path);
+  if (!file.ok())
+    return file.status();
+  return file->read(maxBytes);
 }
 
 Status flashcore::writeFile(const std::filesystem::path &path,
                             std::string_view contents) {
-  errno = 0;
-  std::ofstream stream(path, std::ios::binary | std::ios::trunc);
-  stream.write(contents.data(), static_cast<std::streamsize>(contents.size()));
-  stream.close();
-  if (!stream)
-    return Status::error(path.string() + ": cannot write the file: " +
-                         std::strerror(errno ? errno : EIO));
-  return Status::success();
+  int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
+                        S_IRUSR | S_IWUSR | S_IRGRP | S_IWGRP | S_IROTH |
+                            S_IWOTH); // less the umask
+  if (descriptor < 0)
+    return cannotWrite(path, errno);
+  struct stat info = {};
+  bool isRegular = fstat(descriptor, &info) == 0 && S_ISREG(info.st_mode);
+  int error = 0;
+  while (!contents.empty() && !error) {
+    ssize_t written = write(descriptor, contents.data(), contents.size());
+    if (written >= 0)
+      contents.remove_prefix(static_cast<size_t>(written));
+    else if (errno != EINTR)
+      error = errno;
+  }
+  // A file system over a network may only now say that it is full.
+  if (close(descriptor) && !error && errno != EINTR)
+    error = errno;
+  if (!error)
+    return Status::success();
+  std::error_code ignored; // the first error is the one to tell
+  if (isRegular)
+    std::filesystem::remove(path, ignored);
+  return cannotWrite(path, error);
+}
+
+/// "line 3, column 7" of the byte at `position`.
+static std::string describePosition(std::string_view text, size_t position) {
+  std::string_view before = text.substr(0, position);
+  auto line = 1 + std::count(before.begin(), before.end(), '\n');
+  size_t column = position - (before.rfind('\n') + 1) + 1; // npos + 1 is 0
+  return "line " + std::to_string(line) + ", column " + std::to_string(column);
+}
+
+/// Where `text` opens a bracket too deep, or npos. The parser takes any depth,
+/// but a document that deep is no document of ours, and using it may recurse.
+static size_t findTooDeep(std::string_view text) {
+  int depth = 0;
+  bool inString = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    char c = text[i];
+    if (inString && c == '\\')
+      ++i; // whatever follows, it does not end the string
+    else if (c == '"')
+      inString = !inString;
+    else if (!inString && (c == '[' || c == '{') && ++depth > MaxJsonDepth)
+      return i;
+    else if (!inString && (c == ']' || c == '}'))
+      --depth;
+  }
+  return std::string_view::npos;
 }
 
 StatusOr<nlohmann::json> flashcore::parseJson(const std::string &file,
                                               std::string_view text) {
+  if (size_t at = findTooDeep(text); at != std::string_view::npos)
+    return Status::error(file + ": expects JSON of at most " +
+                         std::to_string(MaxJsonDepth) +
+                         " levels, but got a deeper one at " +
+                         describePosition(text, at))
+        .note("the file was edited or is no JSON");
   try {
     return nlohmann::json::parse(text);
   } catch (const nlohmann::json::parse_error &error) {
     size_t end = std::min(error.byte ? error.byte - 1 : 0, text.size());
-    std::string_view before = text.substr(0, end);
-    auto line = 1 + std::count(before.begin(), before.end(), '\n');
-    size_t column = end - (before.rfind('\n') + 1) + 1; // npos + 1 is 0
-    return Status::error(file +
-                         ": expects JSON, but got a syntax error at "
-                         "line " +
-                         std::to_string(line) + ", column " +
-                         std::to_string(column))
+    return Status::error(file + ": expects JSON, but got a syntax error at " +
+                         describePosition(text, end))
         .note(end == text.size() ? "the file ends there: it is truncated"
                                  : "the file was edited or is no JSON");
   } catch (const nlohmann::json::out_of_range &) { // a number such as 1e999
     return Status::error(file + ": expects numbers that fit a double, but got "
                                 "a larger one")
         .note("the file was edited or is damaged");
+  } catch (const std::bad_alloc &) {
+    return Status::error(file + ": cannot allocate the host memory for " +
+                         std::to_string(text.size()) + " bytes of JSON");
   }
 }
 

@@ -98,7 +98,14 @@ Status HostTensor::verifyWritten() const {
       byteSize(shape.dtype) == 2 ? PoisonPattern & 0xffff : PoisonPattern;
   int64_t missing = 0, first = 0;
   // With its elements poisoned again, the copy must be poison all over.
-  HostTensor rest = *this;
+  HostTensor rest(shape);
+  try {
+    rest.bytes = bytes;
+  } catch (const std::bad_alloc &) {
+    return Status::error("cannot allocate " + std::to_string(bytes.size()) +
+                         " bytes of host memory to look for writes outside '" +
+                         shape.name + "'");
+  }
   forEach([&](int64_t index, int64_t at) {
     if (bits(at) == unwritten && missing++ == 0)
       first = index;

@@ -19,8 +19,12 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <new>
 
 using namespace flashcore;
+
+/// Of a header that is none; it may have gigabytes.
+static constexpr size_t maxShownHeader = 200;
 
 static constexpr std::string_view magic("\x93NUMPY", 6);
 
@@ -103,7 +107,7 @@ static Status parseHeader(const std::string &file, std::string_view header,
     return Status::error(file +
                          ": expects a header with descr, fortran_order "
                          "and shape, but got '" +
-                         std::string(header) + "'");
+                         std::string(header.substr(0, maxShownHeader)) + "'");
   array.descr = descr->substr(1, descr->find('\'', 1) - 1);
   if (array.descr == "|V2" || array.descr == "bfloat16")
     array.descr = "<V2";
@@ -167,6 +171,11 @@ static void reverseOrder(NpyArray &array) {
   array.data = std::move(data);
 }
 
+static Status cannotAllocate(const std::string &file, int64_t bytes) {
+  return Status::error(file + ": cannot allocate " + std::to_string(bytes) +
+                       " bytes of host memory for its elements");
+}
+
 StatusOr<NpyArray> flashcore::readNpy(const std::filesystem::path &path) {
   StatusOr<std::string> contents = readFile(path);
   if (!contents.ok())
@@ -201,9 +210,14 @@ StatusOr<NpyArray> flashcore::readNpy(const std::filesystem::path &path) {
                          " bytes for shape " + shapeText(array.shape) +
                          ", but got " + std::to_string(rest.size()))
         .note("the file is truncated or damaged");
-  array.data = rest;
-  if (isFortran)
-    reverseOrder(array);
+  contents->erase(0, contents->size() - rest.size());
+  array.data = std::move(*contents);
+  try {
+    if (isFortran)
+      reverseOrder(array);
+  } catch (const std::bad_alloc &) {
+    return cannotAllocate(file, bytes);
+  }
   return array;
 }
 
@@ -219,7 +233,14 @@ Status flashcore::writeNpy(const std::filesystem::path &path,
   std::string contents(magic);
   contents += {'\x01', '\x00', static_cast<char>(header.size() & 0xff),
                static_cast<char>(header.size() >> 8)};
-  return writeFile(path, contents + header + array.data);
+  contents += header;
+  try {
+    contents += array.data;
+  } catch (const std::exception &) { // bad_alloc or length_error
+    return cannotAllocate(path.string(),
+                          static_cast<int64_t>(array.data.size()));
+  }
+  return writeFile(path, contents);
 }
 
 static std::string_view descrOf(DType dtype) {
@@ -396,7 +417,11 @@ Status flashcore::writeTensor(const std::filesystem::path &path,
   array.descr = descrOf(geometry.dtype);
   array.shape = shapeOfFile(geometry, axes);
   int64_t size = byteSize(geometry.dtype), index = 0;
-  array.data.resize(static_cast<size_t>(tensor.numElements() * size));
+  try {
+    array.data.resize(static_cast<size_t>(tensor.numElements() * size));
+  } catch (const std::exception &) { // bad_alloc or length_error
+    return cannotAllocate(path.string(), tensor.numElements() * size);
+  }
   if (array.data.empty())
     return writeNpy(path, array);
   walk(geometry.sizes, stridesOfFile(array.shape, axes), [&](int64_t position) {

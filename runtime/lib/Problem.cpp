@@ -13,7 +13,8 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cstdio>
+#include <charconv>
+#include <cmath>
 #include <numeric>
 
 using namespace flashcore;
@@ -82,17 +83,19 @@ static Status tooLarge(const TensorGeometry &tensor) {
                        str(tensor.strides));
 }
 
-/// Computes `span`.
+/// Computes `span`. No stride is negative.
 static Status computeSpan(TensorGeometry &tensor) {
   bool isEmpty = std::count(tensor.sizes.begin(), tensor.sizes.end(), 0);
   int64_t last = tensor.offset, bytes = 0, elements = 4;
-  for (size_t i = 0; !isEmpty && i < tensor.sizes.size(); ++i) {
-    int64_t extent = 0;
-    // A stride of 0 keeps the span short, so the elements are counted as well.
-    if (__builtin_mul_overflow(tensor.sizes[i] - 1, tensor.strides[i],
-                               &extent) ||
-        __builtin_add_overflow(last, extent, &last) ||
-        __builtin_mul_overflow(elements, tensor.sizes[i], &elements))
+  for (size_t i = 0; i < tensor.sizes.size(); ++i) {
+    int64_t extent = 0, size = std::max<int64_t>(tensor.sizes[i], 1);
+    // A stride of 0 keeps the span short, so the elements are counted as well,
+    // and even of an empty tensor, whose other sizes are multiplied elsewhere.
+    if (__builtin_mul_overflow(elements, size, &elements))
+      return tooLarge(tensor);
+    if (!isEmpty &&
+        (__builtin_mul_overflow(size - 1, tensor.strides[i], &extent) ||
+         __builtin_add_overflow(last, extent, &last)))
       return tooLarge(tensor);
   }
   // 4096 leaves room for guards around the tensor.
@@ -126,12 +129,26 @@ static Status checkNoOverlap(const TensorGeometry &tensor) {
   return Status::success();
 }
 
-static Status checkAlignment(const TensorGeometry &tensor) {
-  int64_t elementBytes = byteSize(tensor.dtype);
+static std::string expectsStride(const TensorGeometry &tensor, size_t axis) {
+  return "expects the stride of axis " + std::to_string(axis) + " (" +
+         tensor.axes[axis] + ") of '" + tensor.name + "' ";
+}
+
+static Status checkNotNegative(const TensorGeometry &tensor) {
   if (tensor.offset < 0)
     return Status::error("expects the offset of '" + tensor.name +
                          "' to be at least 0, but got " +
                          std::to_string(tensor.offset));
+  for (size_t i = 0; i < tensor.strides.size(); ++i)
+    if (tensor.strides[i] < 0)
+      return Status::error(expectsStride(tensor, i) +
+                           "to be at least 0, but got " +
+                           std::to_string(tensor.strides[i]));
+  return Status::success();
+}
+
+static Status checkAlignment(const TensorGeometry &tensor) {
+  int64_t elementBytes = byteSize(tensor.dtype);
   if (tensor.offset * elementBytes % tensor.alignment)
     return Status::error("expects the offset of '" + tensor.name +
                          "' to be a multiple of " +
@@ -141,15 +158,10 @@ static Status checkAlignment(const TensorGeometry &tensor) {
               std::to_string(tensor.alignment) + " bytes");
   for (size_t i = 0; i < tensor.strides.size(); ++i) {
     int64_t stride = tensor.strides[i];
-    std::string what = "expects the stride of axis " + std::to_string(i) +
-                       " (" + tensor.axes[i] + ") of '" + tensor.name + "' ";
-    if (stride < 0)
-      return Status::error(what + "to be at least 0, but got " +
-                           std::to_string(stride));
     // Every row is to start at an aligned address.
     bool isInnermost = i + 1 == tensor.strides.size();
     if (!isInnermost && stride % (tensor.alignment / elementBytes))
-      return Status::error(what + "to be a multiple of " +
+      return Status::error(expectsStride(tensor, i) + "to be a multiple of " +
                            std::to_string(tensor.alignment / elementBytes) +
                            " elements, but got " + std::to_string(stride))
           .note("rows are copied " + std::to_string(tensor.alignment) +
@@ -174,6 +186,11 @@ StatusOr<Problem> Problem::create(const Bundle &bundle,
       return status;
   if (Status status = problem.resolveWorkspace(); !status.ok())
     return status;
+  // A launch would only say it later.
+  for (const KernelSpec &kernel : bundle.kernels)
+    if (StatusOr<std::array<int64_t, 3>> grid = problem.grid(kernel);
+        !grid.ok())
+      return grid.status();
   return problem;
 }
 
@@ -253,6 +270,8 @@ Status Problem::resolveTensor(const TensorSpec &spec,
   if (spec.offset)
     tensor.offset = *spec.offset;
 
+  if (Status status = checkNotNegative(tensor); !status.ok())
+    return status;
   if (Status status = computeSpan(tensor); !status.ok())
     return status;
   if (Status status = checkAlignment(tensor); !status.ok())
@@ -280,15 +299,20 @@ StatusOr<int64_t> Problem::evaluate(const Product &product,
 }
 
 Status Problem::resolveWorkspace() {
+  // What is allocated is rounded up.
+  constexpr int64_t maxBytes = INT64_MAX - 4095;
   for (const WorkspaceTerm &term : source->workspace) {
     StatusOr<int64_t> count = evaluate(term.factors, "the workspace");
     if (!count.ok())
       return count.status();
     int64_t bytes = 0;
     if (__builtin_mul_overflow(*count, term.bytes, &bytes) ||
-        __builtin_add_overflow(workspaceSize, bytes, &workspaceSize))
+        __builtin_add_overflow(workspaceSize, bytes, &workspaceSize) ||
+        workspaceSize > maxBytes)
       return Status::error("expects the workspace to be less than 2^63 bytes, "
-                           "but it overflows");
+                           "but got " +
+                           std::to_string(*count) + " times " +
+                           std::to_string(term.bytes) + " bytes");
   }
   return Status::success();
 }
@@ -318,32 +342,56 @@ StatusOr<std::array<int64_t, 3>> Problem::grid(const KernelSpec &kernel) const {
   return result;
 }
 
+/// The shortest text that reads as the same f32, in every locale.
+static std::string numberText(double value) {
+  char text[32];
+  auto end =
+      std::to_chars(text, text + sizeof(text), static_cast<float>(value));
+  return std::string(text, end.ptr);
+}
+
+/// "1h1k:f32": the axes that are not broadcast, and the type.
+static std::string biasText(const TensorGeometry &bias) {
+  std::string text;
+  for (const std::string &axis : bias.axes)
+    text += axis == BroadcastAxis ? '1'
+            : axis == "seqlen_q"  ? 'q'
+            : axis == "seqlen_k"  ? 'k'
+                                  : axis[0];
+  return text + ":" + std::string(stringify(bias.dtype));
+}
+
+static std::string maskText(const Mask &mask) {
+  std::string text;
+  if (mask.causal != Causal::None)
+    text += " causal=" + std::string(stringify(mask.causal));
+  auto bound = [](std::optional<int64_t> window) {
+    return window ? std::to_string(*window) : "inf";
+  };
+  if (mask.windowLeft || mask.windowRight)
+    text += " window=" + bound(mask.windowLeft) + "," + bound(mask.windowRight);
+  return text;
+}
+
 std::string Problem::str() const {
   auto text = [&](std::string_view name) { return std::to_string(dim(name)); };
   std::string result = "B" + text("batch") + " H" + text("heads_q") + "/" +
-                       text("heads_kv") + " " + text("seqlen_q") + "x" +
+                       text("heads_kv") + " S" + text("seqlen_q") + "x" +
                        text("seqlen_k") + " D" + text("head_dim");
   if (dim("head_dim") != dim("head_dim_v"))
     result += "/" + text("head_dim_v");
   if (const TensorGeometry *q = findTensor("q"))
     result += " " + std::string(stringify(q->dtype));
   const AttentionSpec &attention = source->attention;
-  const Mask &mask = attention.mask;
-  if (mask.causal != Causal::None)
-    result += " causal=" + std::string(stringify(mask.causal));
-  auto bound = [](std::optional<int64_t> window) {
-    return window ? std::to_string(*window) : "inf";
-  };
-  if (mask.windowLeft || mask.windowRight)
-    result +=
-        " window=" + bound(mask.windowLeft) + "," + bound(mask.windowRight);
-  if (attention.softcap) {
-    char number[32];
-    std::snprintf(number, sizeof(number), " softcap=%g", *attention.softcap);
-    result += number;
-  }
+  result += maskText(attention.mask);
+  double usualScale = 1 / std::sqrt(static_cast<double>(dim("head_dim")));
+  if (std::abs(attention.softmaxScale - usualScale) > 1e-6 * usualScale)
+    result += " scale=" + numberText(attention.softmaxScale);
+  if (attention.softcap)
+    result += " softcap=" + numberText(*attention.softcap);
   if (const TensorGeometry *bias = findTensor(BiasName))
-    result +=
-        " bias=" + std::string(stringify(bias->dtype)) + ::str(bias->sizes);
+    result += " bias=" + biasText(*bias);
+  if (findTensor("lse"))
+    result += " lse";
   return result;
 }

@@ -17,7 +17,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <system_error>
 #include <thread>
 
 using namespace flashcore;
@@ -180,9 +182,11 @@ struct LowPrecisionMath {
 /// that each row of k and v that is read from memory serves several queries.
 template <typename Math> class HeadWorker {
 public:
+  /// Allocates all that it needs, and may throw; nothing after it does.
   HeadWorker(const AttentionInputs &inputs, const Math &math,
-             AttentionResult &result)
-      : inputs(inputs), math(math), result(result) {}
+             AttentionResult &result);
+  /// Adds the bytes that the constructor allocates; false on overflow.
+  static bool addBytes(const AttentionInputs &inputs, int64_t &bytes);
 
   /// Computes the query rows [firstRow, endRow) of one pair.
   void run(int64_t batch, int64_t head, int64_t firstRow, int64_t endRow);
@@ -212,16 +216,44 @@ private:
 
 } // namespace
 
+/// Adds the product of `factors` to `sum`; false past 2^63.
+static bool addProduct(int64_t &sum, std::initializer_list<int64_t> factors) {
+  int64_t product = 1;
+  for (int64_t factor : factors)
+    if (__builtin_mul_overflow(product, factor, &product))
+      return false;
+  return !__builtin_add_overflow(sum, product, &sum);
+}
+
+template <typename Math>
+bool HeadWorker<Math>::addBytes(const AttentionInputs &inputs, int64_t &bytes) {
+  constexpr int64_t scalarBytes = sizeof(Scalar);
+  int64_t headDimV = inputs.v.sizes[3], seqlenK = inputs.k.sizes[2];
+  return addProduct(bytes,
+                    {scalarBytes, inputs.q.sizes[2], inputs.q.sizes[3]}) &&
+         addProduct(bytes, {scalarBytes, seqlenK, inputs.k.sizes[3]}) &&
+         addProduct(bytes, {scalarBytes, seqlenK, headDimV}) &&
+         addProduct(bytes, {scalarBytes, blockRows, seqlenK}) &&
+         addProduct(bytes, {scalarBytes, blockRows, headDimV});
+}
+
+template <typename Math>
+HeadWorker<Math>::HeadWorker(const AttentionInputs &inputs, const Math &math,
+                             AttentionResult &result)
+    : inputs(inputs), math(math), result(result) {
+  int64_t seqlenK = inputs.k.sizes[2], headDimV = inputs.v.sizes[3];
+  q.resize(static_cast<size_t>(inputs.q.sizes[2] * inputs.q.sizes[3]));
+  kTransposed.resize(static_cast<size_t>(seqlenK * inputs.k.sizes[3]));
+  v.resize(static_cast<size_t>(seqlenK * headDimV));
+  scores.resize(static_cast<size_t>(blockRows * seqlenK));
+  output.resize(static_cast<size_t>(blockRows * headDimV));
+}
+
 template <typename Math>
 void HeadWorker<Math>::gather(int64_t batch, int64_t head) {
   int64_t seqlenQ = inputs.q.sizes[2], seqlenK = inputs.k.sizes[2];
   int64_t headDim = inputs.q.sizes[3], headDimV = inputs.v.sizes[3];
   int64_t headKV = head / (inputs.q.sizes[1] / inputs.k.sizes[1]);
-  q.resize(static_cast<size_t>(seqlenQ * headDim));
-  kTransposed.resize(static_cast<size_t>(seqlenK * headDim));
-  v.resize(static_cast<size_t>(seqlenK * headDimV));
-  scores.resize(static_cast<size_t>(blockRows * seqlenK));
-  output.resize(static_cast<size_t>(blockRows * headDimV));
   for (int64_t i = 0; i < seqlenQ; ++i)
     for (int64_t d = 0; d < headDim; ++d)
       q[i * headDim + d] = Scalar(inputs.q.load(batch, head, i, d));
@@ -317,50 +349,95 @@ void HeadWorker<Math>::run(int64_t batch, int64_t head, int64_t firstRow,
     computeBlock(batch, head, row, std::min(blockRows, endRow - row));
 }
 
+namespace {
+/// How the rows are cut into items for threads to take.
+struct WorkPlan {
+  WorkPlan(const AttentionInputs &inputs, int64_t pairs, unsigned threads) {
+    if (threads == 0)
+      threads = std::max(1u, std::thread::hardware_concurrency());
+    // Few heads are cut into chunks of rows, so that no thread idles. Each
+    // chunk reads all of k and v again, so it must not be short.
+    constexpr int64_t minRows = 64;
+    int64_t seqlenQ = inputs.q.sizes[2];
+    int64_t wanted = pairs ? (4 * int64_t(threads) + pairs - 1) / pairs : 1;
+    rows = std::max(minRows, (seqlenQ + wanted - 1) / wanted);
+    chunks = (seqlenQ + rows - 1) / rows;
+    items = pairs * chunks;
+    workers = std::min<int64_t>(threads, items);
+  }
+
+  int64_t rows, chunks, items, workers;
+};
+} // namespace
+
+/// Lets `workers` share the items, each on a thread of its own but the first.
 template <typename Math>
-static AttentionResult compute(const AttentionInputs &inputs, const Math &math,
-                               unsigned threads) {
-  int64_t pairs = inputs.q.sizes[0] * inputs.q.sizes[1];
-  int64_t headsQ = inputs.q.sizes[1];
-  AttentionResult result;
-  result.lse.resize(static_cast<size_t>(pairs * inputs.q.sizes[2]));
-  result.o.resize(result.lse.size() * static_cast<size_t>(inputs.v.sizes[3]));
-
-  if (threads == 0)
-    threads = std::max(1u, std::thread::hardware_concurrency());
-  // Few heads are cut into chunks of rows, so that no thread idles. Each chunk
-  // reads all of k and v again, so it must not be short.
-  constexpr int64_t minRows = 64;
-  int64_t seqlenQ = inputs.q.sizes[2];
-  int64_t wanted = pairs ? (4 * int64_t(threads) + pairs - 1) / pairs : 1;
-  int64_t rows = std::max(minRows, (seqlenQ + wanted - 1) / wanted);
-  int64_t chunks = (seqlenQ + rows - 1) / rows, items = pairs * chunks;
-
+static void runItems(std::vector<HeadWorker<Math>> &workers,
+                     const WorkPlan &plan, const AttentionInputs &inputs) {
+  int64_t headsQ = inputs.q.sizes[1], seqlenQ = inputs.q.sizes[2];
   std::atomic<int64_t> next = 0;
-  auto work = [&] {
-    HeadWorker<Math> worker(inputs, math, result);
-    for (int64_t item = next++; item < items; item = next++) {
-      int64_t pair = item / chunks, first = item % chunks * rows;
+  auto work = [&](HeadWorker<Math> &worker) {
+    for (int64_t item = next++; item < plan.items; item = next++) {
+      int64_t pair = item / plan.chunks, first = item % plan.chunks * plan.rows;
       worker.run(pair / headsQ, pair % headsQ, first,
-                 std::min(first + rows, seqlenQ));
+                 std::min(first + plan.rows, seqlenQ));
     }
   };
   std::vector<std::thread> pool;
-  for (int64_t i = 1; i < std::min<int64_t>(threads, items); ++i)
-    pool.emplace_back(work);
-  work();
+  pool.reserve(workers.size());
+  try {
+    for (size_t i = 1; i < workers.size(); ++i)
+      pool.emplace_back(work, std::ref(workers[i]));
+  } catch (const std::system_error &) {
+    // The system has no more threads: those that run do the work of all.
+  }
+  if (!workers.empty())
+    work(workers.front());
   for (std::thread &thread : pool)
     thread.join();
+}
+
+template <typename Math>
+static StatusOr<AttentionResult> compute(const AttentionInputs &inputs,
+                                         const Math &math, unsigned threads) {
+  const auto &q = inputs.q.sizes;
+  int64_t headDimV = inputs.v.sizes[3], bytes = 0, workerBytes = 0;
+  bool fits = addProduct(bytes, {sizeof(double), q[0], q[1], q[2]}) &&
+              addProduct(bytes, {sizeof(double), q[0], q[1], q[2], headDimV}) &&
+              HeadWorker<Math>::addBytes(inputs, workerBytes);
+  if (!fits)
+    return Status::error("expects a reference of less than 2^63 bytes, but got "
+                         "more for " +
+                         std::to_string(q[0]) + " x " + std::to_string(q[1]) +
+                         " x " + std::to_string(q[2]) + " queries and " +
+                         std::to_string(inputs.k.sizes[2]) + " keys");
+  WorkPlan plan(inputs, q[0] * q[1], threads);
+  AttentionResult result;
+  std::vector<HeadWorker<Math>> workers;
+  try {
+    result.lse.resize(static_cast<size_t>(q[0] * q[1] * q[2]));
+    result.o.resize(result.lse.size() * static_cast<size_t>(headDimV));
+    workers.reserve(static_cast<size_t>(plan.workers));
+    for (int64_t i = 0; i < plan.workers; ++i)
+      workers.emplace_back(inputs, math, result);
+  } catch (const std::exception &) { // bad_alloc or length_error
+    return Status::error("cannot allocate " + std::to_string(bytes) +
+                         " bytes of host memory for the reference, and " +
+                         std::to_string(workerBytes) + " for each of its " +
+                         std::to_string(plan.workers) + " threads")
+        .note("use a smaller problem, or do not check it");
+  }
+  runItems(workers, plan, inputs);
   return result;
 }
 
-AttentionResult flashcore::computeReference(const AttentionInputs &inputs,
-                                            unsigned threads) {
+StatusOr<AttentionResult>
+flashcore::computeReference(const AttentionInputs &inputs, unsigned threads) {
   return compute(inputs, ExactMath{inputs}, threads);
 }
 
-AttentionResult flashcore::computeYardstick(const AttentionInputs &inputs,
-                                            unsigned threads) {
+StatusOr<AttentionResult>
+flashcore::computeYardstick(const AttentionInputs &inputs, unsigned threads) {
   LowPrecisionMath math{
       inputs.q.dtype, static_cast<float>(inputs.softmaxScale), {}};
   if (inputs.softcap)

@@ -14,8 +14,10 @@
 
 #include <atomic>
 #include <cstdio>
-#include <fcntl.h>
 #include <thread>
+
+#include <fcntl.h>
+#include <sys/stat.h>
 
 using namespace flashcore;
 using namespace flashcore::testing;
@@ -271,8 +273,7 @@ TEST_F(BundleLoaderTest, refusesWrongTypes) {
                 remedy);
   EXPECT_EQ(refusal("/ptx/bytes", 12.5),
             "manifest.json: expects 'variants[0].ptx.bytes' to be an integer "
-            "of at least "
-            "0, but got 12.5" +
+            "from 0 to 1073741824, but got 12.5" +
                 remedy);
 }
 
@@ -483,9 +484,116 @@ TEST_F(BundleLoaderTest, refusesTensorsThatMakeNoAttention) {
 TEST_F(BundleLoaderTest, refusesAFileOutsideTheBundle) {
   EXPECT_EQ(refusal("/ptx/file", "../kernels.ptx"),
             "manifest.json: expects 'variants[0].ptx.file' to be the name of a "
-            "file in the "
-            "bundle, but got \"../kernels.ptx\"" +
+            "file in the bundle, of letters, digits, '_', '-' and '.', but got "
+            "\"../kernels.ptx\"" +
                 remedy);
+}
+
+TEST_F(BundleLoaderTest, refusesNamesThatAreNoPlainNames) {
+  const std::string file =
+      "manifest.json: expects 'variants[0].cubins[0]"
+      ".file' to be the name of a file in the bundle, of letters, digits, "
+      "'_', '-' and '.', but got ";
+  for (const char *name : {"", ".", "..", ".hidden", "a/b", "/etc/passwd",
+                           "a\\b", "a\nb", "a b", "\x1b[2J", "k\u00e9y"})
+    EXPECT_EQ(refusal("/cubins/0/file", name),
+              file + json(name).dump() + remedy);
+  for (const char *what : {"kernels", "tensors"})
+    for (const char *name : {"", "a\x1b]0;", "a-b", "a\nb"}) {
+      std::string path =
+          (*what == 'k' ? "variants[0]." : "") + std::string(what) + "[0].name";
+      EXPECT_EQ(refusal(("/" + std::string(what) + "/0/name").c_str(), name),
+                "manifest.json: expects '" + path +
+                    "' to be a name of letters, digits, '_', '$' and '%', but "
+                    "got " +
+                    json(name).dump() + remedy);
+    }
+  EXPECT_EQ(refusal("/attention/dims/\x1b[2J", 1),
+            "manifest.json: expects 'attention.dims' to be an object whose "
+            "keys are names of letters, digits, '_', '$' and '%', but got an "
+            "object of 8 keys" +
+                remedy);
+}
+
+TEST_F(BundleLoaderTest, refusesTextThatMovesTheCursor) {
+  for (const char *key : {"compiler", "assembler"})
+    EXPECT_EQ(refusal(("/" + std::string(key)).c_str(), "a\x1b[2J"),
+              "manifest.json: expects '" +
+                  std::string(*key == 'a' ? "variants[0]." : "") + key +
+                  "' to be printable ASCII text, but got "
+                  "\"a\\u001b[2J\"" +
+                  remedy);
+}
+
+TEST_F(BundleLoaderTest, refusesSizesThatNoChipHas) {
+  const std::string resources = "/kernels/0/resources/";
+  for (const auto &[key, max] :
+       {std::pair("registers", 1 << 16), std::pair("spill_stores", 1 << 30),
+        std::pair("spill_loads", 1 << 30),
+        std::pair("static_shared_memory", 1 << 24)})
+    EXPECT_EQ(refusal((resources + key).c_str(), INT64_MAX),
+              "manifest.json: expects 'variants[0].kernels[0].resources." +
+                  std::string(key) + "' to be an integer from 0 to " +
+                  std::to_string(max) + ", but got 9223372036854775807" +
+                  remedy);
+}
+
+TEST_F(BundleLoaderTest, refusesFilesThatLeadAwayOrNeverEnd) {
+  const std::string link =
+      "expects a file, but got a link\n"
+      "  note: a link may lead anywhere: put the file itself there";
+  for (const char *name : {"manifest.json", "kernels.ptx"}) {
+    writeBundle(scratch.path() / "real", testManifest());
+    writeBundle(scratch.path(), testManifest());
+    std::filesystem::remove(scratch.file(name));
+    std::filesystem::create_symlink("real/" + std::string(name),
+                                    scratch.file(name));
+    EXPECT_TRUE(load().starts_with(std::string(name) + ": " + link)) << load();
+    std::filesystem::remove(scratch.file(name));
+    ASSERT_EQ(mkfifo(scratch.file(name).c_str(), 0600), 0);
+    EXPECT_TRUE(load().starts_with(std::string(name) +
+                                   ": expects a file, but got a pipe"))
+        << load();
+    std::filesystem::remove(scratch.file(name));
+  }
+}
+
+TEST_F(BundleLoaderTest, refusesAHugeManifest) {
+  writeBundle(scratch.path(), testManifest());
+  std::filesystem::resize_file(scratch.file("manifest.json"), 1 << 30);
+  EXPECT_EQ(load(),
+            "manifest.json: expects at most 67108864 bytes, but got 1073741824"
+            "\n  note: expects a bundle directory, as 'flashcore-compile "
+            "--emit=bundle' writes it");
+}
+
+/// Puts a copy of `bundle` in the place of `path`, as the compiler does.
+static void replaceBundle(const std::filesystem::path &bundle,
+                          const std::filesystem::path &path) {
+  std::filesystem::path copy = path.string() + ".tmp";
+  std::filesystem::copy(bundle, copy);
+  ASSERT_EQ(renameat2(AT_FDCWD, copy.c_str(), AT_FDCWD, path.c_str(),
+                      RENAME_EXCHANGE),
+            0);
+  std::filesystem::remove_all(copy);
+}
+
+TEST_F(BundleLoaderTest, readsOneBundleWholeWhileItIsReplaced) {
+  writeBundle(scratch.path() / "a", testManifest());
+  json other = testManifest();
+  setPtx(other, std::string(testPtx) + "// another\n");
+  writeBundle(scratch.path() / "b", other);
+  std::filesystem::path path = scratch.path() / "x.fcb";
+  std::filesystem::copy(scratch.path() / "a", path);
+  std::atomic<bool> isDone = false;
+  std::thread writer([&] {
+    for (int i = 0; !isDone; ++i)
+      replaceBundle(scratch.path() / (i % 2 ? "a" : "b"), path);
+  });
+  for (int i = 0; i < 300; ++i)
+    EXPECT_EQ(text(Bundle::load(path)), "");
+  isDone = true;
+  writer.join();
 }
 
 TEST_F(BundleLoaderTest, refusesAMissingFile) {
@@ -496,8 +604,8 @@ TEST_F(BundleLoaderTest, refusesAMissingFile) {
 TEST_F(BundleLoaderTest, refusesAShortFile) {
   writeBundle(scratch.path(), testManifest());
   scratch.write("kernels.ptx", testPtx.substr(0, 5));
-  EXPECT_EQ(load(), "kernels.ptx: expects 12 bytes, as manifest.json says, but "
-                    "got 5" +
+  EXPECT_EQ(load(), "kernels.ptx: expects " + std::to_string(testPtx.size()) +
+                        " bytes, as manifest.json says, but got 5" +
                         copyRemedy);
 }
 
@@ -545,6 +653,7 @@ static json twoVariants() {
   newer["kernels"][0]["resources"] = nullptr;
   newer["workspace"]["bytes"] = {{{"bytes", 4}, {"factors", json::array()}}};
   manifest["variants"].push_back(newer);
+  setPtxOfVariants(manifest);
   return manifest;
 }
 
@@ -596,30 +705,6 @@ TEST_F(BundleLoaderTest, refusesVariantsOfOneChip) {
             "manifest.json: expects 'variants' to be an array of at least one "
             "variant, but got an array of 0 elements" +
                 remedy);
-}
-
-// A second bundle takes the place of the first while it is read. What no reader
-// can see is a bundle that is missing or of two parts.
-TEST_F(BundleLoaderTest, readsABundleThatIsReplacedMeanwhile) {
-  namespace fs = std::filesystem;
-  std::atomic<bool> stop = false;
-  json manifest = testManifest();
-  fs::path path = scratch.path() / "a.fcb";
-  writeBundle(path, manifest);
-  std::thread writer([&] {
-    for (int i = 0; !stop; ++i) {
-      fs::path next = scratch.path() / ("next" + std::to_string(i));
-      writeBundle(next, manifest);
-      ASSERT_EQ(renameat2(AT_FDCWD, next.c_str(), AT_FDCWD, path.c_str(),
-                          RENAME_EXCHANGE),
-                0);
-      fs::remove_all(next);
-    }
-  });
-  for (int i = 0; i < 300; ++i)
-    ASSERT_EQ(text(Bundle::load(path)), "");
-  stop = true;
-  writer.join();
 }
 
 TEST(ChooseCodeTest, prefersTheCubinAndFallsBackToPtx) {

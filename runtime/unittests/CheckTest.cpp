@@ -328,7 +328,7 @@ TEST(CheckTest, aCrashIsAKernelFault) {
   Outcome outcome = run(Mistake::Crash, staticManifest());
   EXPECT_EQ(text(outcome.status),
             "the host device crashed\n"
-            "  note: while running attention for B1 H2/2 32x48 D16 f16");
+            "  note: while running attention for B1 H2/2 S32x48 D16 f16 lse");
   EXPECT_TRUE(outcome.status.isKernelFault());
 }
 

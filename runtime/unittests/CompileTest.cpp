@@ -9,9 +9,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "Compile.h"
+#include "Cleanup.h"
 #include "TestBundle.h"
 
 #include "flashcore/Runtime/FileUtils.h"
+
+#include <csignal>
 
 using namespace flashcore;
 using namespace flashcore::run;
@@ -93,6 +96,46 @@ TEST_F(CompileTest, reportsAMissingCompiler) {
 TEST_F(CompileTest, prefersTheChosenCompiler) {
   EXPECT_EQ(findCompiler("my-compiler"), "my-compiler");
   EXPECT_EQ(findCompiler("").filename(), "flashcore-compile");
+}
+
+TEST_F(CompileTest, reportsABadDirectoryForTemporaryFiles) {
+  const char *set = std::getenv("TMPDIR");
+  std::optional<std::string> before;
+  if (set)
+    before = set;
+  scratch.write("file", "");
+  const std::string start = "expects a directory for temporary files, but got ";
+  const std::string remedy = "\n  note: set TMPDIR to a directory that exists";
+  setenv("TMPDIR", scratch.file("none").c_str(), 1);
+  EXPECT_EQ(text(TemporaryDirectory::create()),
+            start + scratch.file("none") + ": No such file or directory" +
+                remedy);
+  setenv("TMPDIR", scratch.file("file").c_str(), 1);
+  EXPECT_EQ(text(TemporaryDirectory::create()),
+            start + scratch.file("file") + ": Not a directory" + remedy);
+  setenv("TMPDIR", "/proc", 1); // takes no directories, not even of root
+  EXPECT_EQ(text(TemporaryDirectory::create()),
+            "cannot create a temporary directory in /proc: No such file or "
+            "directory\n"
+            "  note: set TMPDIR to a directory that can be written");
+  before ? setenv("TMPDIR", before->c_str(), 1) : unsetenv("TMPDIR");
+}
+
+TEST_F(CompileTest, aChildHasTheSignalsOfItsParent) {
+  std::signal(SIGPIPE, SIG_IGN); // as in flashcoreRunMain
+  std::string log = scratch.file("log");
+  std::filesystem::path compiler =
+      script("grep -E 'Sig(Blk|Ign)' /proc/self/status >" + log);
+  EXPECT_EQ(text(compile(compiler, file("a.mlir"), "a.fcb", {})), "");
+  std::signal(SIGPIPE, SIG_DFL);
+  // A line such as "SigBlk:\t0000000000000000" has a bit for each signal.
+  std::string lines = *readFile(log);
+  auto maskOf = [&](const char *name) {
+    return std::stoull(lines.substr(lines.find(name) + 8, 16), nullptr, 16);
+  };
+  for (int signal : {SIGINT, SIGTERM, SIGHUP})
+    EXPECT_EQ(maskOf("SigBlk") >> (signal - 1) & 1, 0u) << lines;
+  EXPECT_EQ(maskOf("SigIgn") >> (SIGPIPE - 1) & 1, 0u) << lines;
 }
 
 TEST_F(CompileTest, removesItsTemporaryDirectory) {

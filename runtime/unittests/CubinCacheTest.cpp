@@ -18,6 +18,9 @@
 #include <cstdlib>
 #include <thread>
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 using namespace flashcore;
 using namespace flashcore::testing;
 
@@ -126,6 +129,64 @@ TEST_F(CubinCacheTest, replacesAnEntryThatIsDamaged) {
     EXPECT_EQ(*readFile(entry()), whole);
     EXPECT_EQ(load(), "PTX sm_80, cached");
   }
+}
+
+TEST_F(CubinCacheTest, isOfItsUserAlone) {
+  EXPECT_EQ(load(), "PTX sm_80");
+  EXPECT_EQ(std::filesystem::status(*fake.cubinCache).permissions(),
+            std::filesystem::perms::owner_all);
+  EXPECT_EQ(std::filesystem::status(entry()).permissions(),
+            std::filesystem::perms::owner_read |
+                std::filesystem::perms::owner_write);
+}
+
+TEST_F(CubinCacheTest, doesNotTakeWhatOthersMayHaveWritten) {
+  EXPECT_EQ(load(), "PTX sm_80");
+  std::filesystem::path mine = entry();
+  for (mode_t mode : {0620, 0602, 0666}) {
+    ASSERT_EQ(chmod(mine.c_str(), mode), 0);
+    EXPECT_EQ(load(), "PTX sm_80") << mode;
+    EXPECT_EQ(load(), "PTX sm_80, cached") << mode; // replaced
+  }
+  std::filesystem::rename(mine, scratch.file("moved"));
+  std::filesystem::create_symlink(scratch.file("moved"), mine);
+  EXPECT_EQ(load(), "PTX sm_80");
+  EXPECT_EQ(load(), "PTX sm_80, cached");
+  EXPECT_FALSE(std::filesystem::is_symlink(mine));
+}
+
+TEST_F(CubinCacheTest, doesNotWaitForAPipe) {
+  EXPECT_EQ(load(), "PTX sm_80");
+  std::filesystem::path mine = entry();
+  std::filesystem::remove(mine);
+  ASSERT_EQ(mkfifo(mine.c_str(), 0600), 0);
+  EXPECT_EQ(load(), "PTX sm_80");
+  EXPECT_EQ(load(), "PTX sm_80, cached");
+}
+
+TEST_F(CubinCacheTest, doesNotTakeTheEntryOfAnotherUser) {
+  if (geteuid() != 0)
+    GTEST_SKIP() << "only root can make a file of another user";
+  constexpr uid_t somebody = 12345;
+  EXPECT_EQ(load(), "PTX sm_80");
+  ASSERT_EQ(chown(entry().c_str(), somebody, somebody), 0);
+  EXPECT_EQ(load(), "PTX sm_80");
+  EXPECT_EQ(load(), "PTX sm_80, cached");
+  ASSERT_EQ(chown(fake.cubinCache->c_str(), somebody, somebody), 0);
+  EXPECT_EQ(load(), "PTX sm_80, cache folder not safe");
+  EXPECT_EQ(fake.image, testPtx);
+}
+
+TEST_F(CubinCacheTest, doesNotUseAFolderInWhichOthersCanReplaceEntries) {
+  EXPECT_EQ(load(), "PTX sm_80");
+  ASSERT_EQ(chmod(fake.cubinCache->c_str(), 0777), 0);
+  EXPECT_EQ(load(), "PTX sm_80, cache folder not safe");
+  EXPECT_EQ(fake.image, testPtx);
+  // In a sticky folder, such as /tmp, everybody has entries of his own.
+  ASSERT_EQ(chmod(fake.cubinCache->c_str(), 01777), 0);
+  EXPECT_EQ(load(), "PTX sm_80, cached");
+  ASSERT_EQ(chmod(fake.cubinCache->c_str(), 0775), 0);
+  EXPECT_EQ(load(), "PTX sm_80, cached");
 }
 
 TEST_F(CubinCacheTest, isNotDeceivedByTheEntryOfAnotherKey) {

@@ -252,7 +252,7 @@ TEST(CudaDeviceTest, aKernelThatFaultsIsNamedWithItsProblem) {
   Status status = runOnce(*device, **module, *set);
   EXPECT_EQ(text(status),
             "cuStreamSynchronize failed: CUDA_ERROR_ILLEGAL_ADDRESS (700): as "
-            "planned\n  note: while running attention for B1 H4/2 32x48 D16 "
-            "f16");
+            "planned\n  note: while running attention for B1 H4/2 S32x48 D16 "
+            "f16 lse");
   EXPECT_TRUE(status.isKernelFault());
 }

@@ -28,7 +28,23 @@ TEST(CudaDriverTest, resolvesEveryEntryPoint) {
   EXPECT_EQ(reinterpret_cast<void *>(driver->member), &target) << #symbol;     \
   EXPECT_TRUE(symbols.contains(#symbol));
   FLASHCORE_CUDA_ENTRY_POINTS(CHECK_MEMBER)
+  FLASHCORE_CUDA_OPTIONAL_ENTRY_POINTS(CHECK_MEMBER)
 #undef CHECK_MEMBER
+}
+
+TEST(CudaDriverTest, takesADriverWithoutTheOptionalEntryPoints) {
+  int target = 0;
+#define IS_OPTIONAL(member, symbol, parameters)                                \
+  if (std::string_view(name) == #symbol)                                       \
+    return nullptr;
+  StatusOr<CudaDriver> driver =
+      resolveCudaDriver([&](const char *name) -> void * {
+        FLASHCORE_CUDA_OPTIONAL_ENTRY_POINTS(IS_OPTIONAL)
+        return &target;
+      });
+#undef IS_OPTIONAL
+  ASSERT_EQ(text(driver), "");
+  EXPECT_EQ(driver->funcGetParamInfo, nullptr);
 }
 
 TEST(CudaDriverTest, namesTheMissingEntryPoint) {
@@ -50,6 +66,7 @@ TEST(CudaDriverTest, theFakeIsComplete) {
 #define CHECK_MEMBER(member, symbol, parameters)                               \
   EXPECT_NE(driver.member, nullptr) << #symbol;
   FLASHCORE_CUDA_ENTRY_POINTS(CHECK_MEMBER)
+  FLASHCORE_CUDA_OPTIONAL_ENTRY_POINTS(CHECK_MEMBER)
 #undef CHECK_MEMBER
 }
 

@@ -38,6 +38,7 @@ struct Signature<Result (*)(Parameters...)> {
 
 TEST(CudaHeaderTest, resultsAreEqual) {
   EXPECT_SAME(CUDA_SUCCESS);
+  EXPECT_SAME(CUDA_ERROR_INVALID_VALUE);
   EXPECT_SAME(CUDA_ERROR_NO_DEVICE);
   EXPECT_SAME(CUDA_ERROR_NO_BINARY_FOR_GPU);
   EXPECT_SAME(CUDA_ERROR_INVALID_PTX);
@@ -114,6 +115,9 @@ TEST(CudaHeaderTest, signaturesAreEqual) {
   EXPECT_SAME_SIGNATURE(eventElapsedTime, cuEventElapsedTime);
   EXPECT_SAME_SIGNATURE(devicePrimaryCtxRetain, cuDevicePrimaryCtxRetain);
   EXPECT_SAME_SIGNATURE(deviceGetAttribute, cuDeviceGetAttribute);
+#if CUDA_VERSION >= 12040
+  EXPECT_SAME_SIGNATURE(funcGetParamInfo, cuFuncGetParamInfo);
+#endif
 #undef EXPECT_SAME_SIGNATURE
 }
 #else

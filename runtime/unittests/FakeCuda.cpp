@@ -229,7 +229,7 @@ static CUresult launch(CUfunction function, unsigned gridX, unsigned gridY,
       {},
       fake.isCapturing,
       stream};
-  for (size_t i = 0; i < fake.numArguments; ++i)
+  for (size_t i = 0; i < fake.parameters.size(); ++i)
     launch.arguments.push_back(*static_cast<uint64_t *>(arguments[i]));
   fake.launches.push_back(launch);
   return CUDA_SUCCESS;
@@ -273,6 +273,15 @@ static void fillQueries(CudaDriver &driver) {
                                CUfunction) -> CUresult {
     ENTER("cuFuncGetAttribute");
     *value = fake.functionAttributes.at(attribute);
+    return CUDA_SUCCESS;
+  };
+  driver.funcGetParamInfo = [](CUfunction, size_t index, size_t *offset,
+                               size_t *size) -> CUresult {
+    ENTER("cuFuncGetParamInfo");
+    if (index >= fake.parameters.size())
+      return CUDA_ERROR_INVALID_VALUE;
+    *offset = 8 * index;
+    *size = fake.parameters[index];
     return CUDA_SUCCESS;
   };
   driver.funcSetAttribute = [](CUfunction, CUfunction_attribute attribute,

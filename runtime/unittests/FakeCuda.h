@@ -60,7 +60,8 @@ public:
   std::map<int, int> attributes;
   // What its code is.
   std::string jitLog;
-  size_t numArguments = 8;
+  /// Bytes of the parameters of every kernel.
+  std::vector<size_t> parameters = std::vector<size_t>(8, 8);
   std::map<int, int> functionAttributes;
   /// Milliseconds of successive event pairs; 1 when used up.
   std::vector<float> elapsed;

@@ -124,7 +124,7 @@ Status HostDevice::launchChecked(LoadedModule &module,
                             {}};
   if (tensors.size() > 5)
     inputs.bias = tensors[5].view();
-  AttentionResult result = computeReference(inputs);
+  AttentionResult result = *computeReference(inputs);
   tensors[3].forEach([&](int64_t index, int64_t at) {
     tensors[3].store(at, static_cast<float>(result.o[index]));
   });

@@ -119,12 +119,12 @@ TEST(ProblemTest, describesItself) {
   nlohmann::json manifest = testManifest();
   Bundle bundle = loadTestBundle(manifest);
   EXPECT_EQ(Problem::create(bundle, testRequest())->str(),
-            "B1 H4/2 32x48 D16 f16");
+            "B1 H4/2 S32x48 D16 f16 lse");
   manifest["attention"]["causal"] = "top_left";
   manifest["attention"]["dims"]["head_dim_v"] = 32;
   bundle = loadTestBundle(manifest);
   EXPECT_EQ(Problem::create(bundle, testRequest())->str(),
-            "B1 H4/2 32x48 D16/32 f16 causal=top_left");
+            "B1 H4/2 S32x48 D16/32 f16 causal=top_left lse");
 }
 
 TEST(ProblemTest, describesWhatChangesTheScores) {
@@ -135,13 +135,13 @@ TEST(ProblemTest, describesWhatChangesTheScores) {
   addBias(manifest, "f32", {"1", "1", "seqlen_q", "seqlen_k"});
   Bundle bundle = loadTestBundle(manifest);
   EXPECT_EQ(Problem::create(bundle, testRequest())->str(),
-            "B1 H4/2 32x48 D16 f16 window=64,0 softcap=30 bias=f32[1, 1, 32, "
-            "48]");
+            "B1 H4/2 S32x48 D16 f16 window=64,0 softcap=30 bias=11qk:f32 lse");
   bundle.attention.mask = {Causal::BottomRight, 3, std::nullopt};
-  bundle.attention.softcap = 0.5;
+  bundle.attention.softcap = 0.123456791f;
+  bundle.attention.softmaxScale = 0.1f;
   EXPECT_EQ(Problem::create(bundle, testRequest())->str(),
-            "B1 H4/2 32x48 D16 f16 causal=bottom_right window=3,inf "
-            "softcap=0.5 bias=f32[1, 1, 32, 48]");
+            "B1 H4/2 S32x48 D16 f16 causal=bottom_right window=3,inf "
+            "scale=0.1 softcap=0.12345679 bias=11qk:f32 lse");
 }
 
 TEST(ProblemTest, packsABiasInTheOrderOfItsAxes) {
@@ -287,6 +287,18 @@ TEST(ProblemTest, refusesSizesThatOverflow) {
   EXPECT_EQ(refusal(request),
             "expects 'k' to span less than 2^63 bytes, but got sizes [1, 1, "
             "4611686018427387904, 16] and strides [0, 0, 0, 1]");
+  // An empty tensor spans nothing, but its other sizes are multiplied too.
+  EXPECT_EQ(refusal(testRequest(int64_t(1) << 62, 4, 2, 0, 1)).substr(0, 72),
+            "expects 'q' to span less than 2^63 bytes, but got sizes "
+            "[461168601842738");
+}
+
+TEST(ProblemTest, refusesNegativeLayoutsBeforeTheyAreMultiplied) {
+  ProblemRequest request = testRequest(1, 1, 1, 8, 8);
+  request.tensors["q"] = {{0, 0, -(int64_t(1) << 60), 1}, int64_t(1) << 62};
+  EXPECT_EQ(refusal(request),
+            "expects the stride of axis 2 (seqlen_q) of 'q' to be at least 0, "
+            "but got -1152921504606846976");
 }
 
 TEST(ProblemTest, refusesAWorkspaceThatOverflows) {
@@ -295,16 +307,20 @@ TEST(ProblemTest, refusesAWorkspaceThatOverflows) {
       {{"bytes", int64_t(1) << 62},
        {"factors", {{{"dim", "seqlen_k"}, {"tile", 1}}}}}};
   EXPECT_EQ(refusal(testRequest(), manifest),
-            "expects the workspace to be less than 2^63 bytes, but it "
-            "overflows");
+            "expects the workspace to be less than 2^63 bytes, but got 48 "
+            "times 4611686018427387904 bytes");
+  // It is rounded up when it is allocated.
+  manifest["workspace"]["bytes"] = {
+      {{"bytes", INT64_MAX}, {"factors", nlohmann::json::array()}}};
+  EXPECT_EQ(refusal(testRequest(), manifest),
+            "expects the workspace to be less than 2^63 bytes, but got 1 times "
+            "9223372036854775807 bytes");
 }
 
 TEST(ProblemTest, refusesACountThatOverflows) {
   nlohmann::json manifest = splitManifest();
   manifest["kernels"][0]["grid"][0][3]["count"] = int64_t(1) << 62;
-  Bundle bundle = loadTestBundle(manifest);
-  StatusOr<Problem> problem = Problem::create(bundle, {});
-  EXPECT_EQ(text(problem->grid(bundle.kernels[0])),
+  EXPECT_EQ(refusal({}, manifest),
             "expects the grid of kernel 'attention' to be less than 2^63, but "
             "it overflows at count = 4611686018427387904");
 }

@@ -32,7 +32,7 @@ static RunResult makeResult() {
   RunResult result;
   result.request.bundle = "dir/a.fcb/";
   result.request.seed = 42;
-  result.problem = "B1 H2/2 32x48 D16 f16";
+  result.problem = "B1 H2/2 S32x48 D16 f16";
   result.layout = "bhsd";
   for (const char *name : {"q", "k", "v", "o"}) {
     TensorGeometry tensor;
@@ -71,7 +71,7 @@ static RunResult makeTimed() {
 
 TEST(ReportTest, aLineOfAPass) {
   EXPECT_EQ(formatLine(makeResult()),
-            "PASS B1 H2/2 32x48 D16 f16 bhsd, cubin sm_89, seed 42, "
+            "PASS B1 H2/2 S32x48 D16 f16 bhsd, cubin sm_89, seed 42, "
             "normal/all, max error O 1.00e-03 of 2.00e-03 allowed, lse "
             "1.00e-06 of 1.00e-05 allowed");
 }
@@ -82,7 +82,7 @@ TEST(ReportTest, aLineWithStageAndTime) {
   result.check->stage =
       ErrorReport{.error = 0.5, .allowed = 0.25, .expected = 1, .actual = 0.5};
   EXPECT_EQ(formatLine(result),
-            "FAIL B1 H2/2 32x48 D16 f16 bhsd, cubin sm_89, seed 42, normal/pv "
+            "FAIL B1 H2/2 S32x48 D16 f16 bhsd, cubin sm_89, seed 42, normal/pv "
             "5.00e-01 of 2.50e-01, max error O 1.00e-03 of 2.00e-03 allowed, "
             "lse 1.00e-06 of 1.00e-05 allowed, 10.00 us [9.00..12.00] 100.0 "
             "TFLOP/s\n"
@@ -110,7 +110,7 @@ TEST(ReportTest, aFailureNamesTheWorstElements) {
   result.check->lse->infinities = 1;
   result.check->lse->elements = 64;
   EXPECT_EQ(formatLine(result),
-            "FAIL B1 H2/2 32x48 D16 f16 bhsd, cubin sm_89, seed 42, "
+            "FAIL B1 H2/2 S32x48 D16 f16 bhsd, cubin sm_89, seed 42, "
             "normal/all, max error O 1.25e-01 of 2.00e-03 allowed, lse inf of "
             "1.00e-05 allowed\n"
             "  O at batch 0, head 1, query 2, column 5: expects 0.25, but got "
@@ -128,7 +128,7 @@ TEST(ReportTest, aFailureNamesInputsThatAreNotFinite) {
   result.check->inputs = {{"k", 3, 0, {0, 1, 40, 7}},
                           {"bias", 0, 2, {0, 1, 3, 9}}};
   EXPECT_EQ(formatLine(result),
-            "FAIL B1 H2/2 32x48 D16 f16 bhsd, cubin sm_89, seed 42, "
+            "FAIL B1 H2/2 S32x48 D16 f16 bhsd, cubin sm_89, seed 42, "
             "normal/all, max error O nan of 2.00e-03 allowed, lse 1.00e-06 of "
             "1.00e-05 allowed\n"
             "  O at batch 0, head 1, query 2, column 5: expects 0.25, but got "
@@ -145,12 +145,12 @@ TEST(ReportTest, aLineNamesTheSourcesOfTheInputs) {
   result.check.reset();
   result.request.inputFiles = {{"k", "dir/k.npy"}};
   EXPECT_EQ(formatLine(result),
-            "unchecked B1 H2/2 32x48 D16 f16 bhsd, cubin sm_89, k from "
+            "unchecked B1 H2/2 S32x48 D16 f16 bhsd, cubin sm_89, k from "
             "dir/k.npy, q and v from seed 42, normal/all");
   result.request.inputFiles["q"] = "q.npy";
   result.request.inputFiles["v"] = "v.npy";
   EXPECT_EQ(formatLine(result),
-            "unchecked B1 H2/2 32x48 D16 f16 bhsd, cubin sm_89, k from "
+            "unchecked B1 H2/2 S32x48 D16 f16 bhsd, cubin sm_89, k from "
             "dir/k.npy, q from q.npy, v from v.npy");
 }
 
@@ -163,7 +163,7 @@ TEST(ReportTest, theFirstWordIsTheResult) {
   EXPECT_TRUE(formatLine(result).starts_with("unchecked "));
   result.status = Status::error("expects a, but got b").note("do c");
   EXPECT_EQ(formatLine(result),
-            "ERROR B1 H2/2 32x48 D16 f16 bhsd, cubin sm_89, seed 42, "
+            "ERROR B1 H2/2 S32x48 D16 f16 bhsd, cubin sm_89, seed 42, "
             "normal/all");
   result.status = Status::kernelFault("the kernel crashed");
   EXPECT_TRUE(formatLine(result).starts_with("FAIL "));
@@ -184,14 +184,15 @@ TEST(ReportTest, theTableCountsPasses) {
   failed.check->o.error = 1;
   EXPECT_EQ(
       formatTable({makeTimed(), failed}),
-      "result  bundle  problem                     code         seed  inputs   "
+      "result  bundle  problem                      code         seed  inputs  "
+      " "
       " "
       "  O error               lse error             time                    "
       "TFLOP/s\n"
-      "PASS    a.fcb   B1 H2/2 32x48 D16 f16 bhsd  cubin sm_89  42    "
+      "PASS    a.fcb   B1 H2/2 S32x48 D16 f16 bhsd  cubin sm_89  42    "
       "normal/all  1.00e-03 of 2.00e-03  1.00e-06 of 1.00e-05  10.00 us "
       "[9.00..12.00]  100.0\n"
-      "FAIL    a.fcb   B1 H2/2 32x48 D16 f16 bhsd  cubin sm_89  42    "
+      "FAIL    a.fcb   B1 H2/2 S32x48 D16 f16 bhsd  cubin sm_89  42    "
       "normal/all  1.00e+00 of 2.00e-03  1.00e-06 of 1.00e-05\n"
       "1 of 2 passed\n");
 }
@@ -207,7 +208,7 @@ TEST(ReportTest, writesJson) {
   {
     "bundle": "dir/a.fcb/",
     "result": "PASS",
-    "problem": "B1 H2/2 32x48 D16 f16",
+    "problem": "B1 H2/2 S32x48 D16 f16",
     "dims": {
       "batch": 1
     },
@@ -299,7 +300,7 @@ TEST(ReportTest, jsonOfInputsFromFilesHasNoSeed) {
   {
     "shape": "b1 h2",
     "result": "FAIL",
-    "problem": "B1 H2/2 32x48 D16 f16",
+    "problem": "B1 H2/2 S32x48 D16 f16",
     "dims": {
       "batch": 1
     },
@@ -381,7 +382,7 @@ TEST(ReportTest, summarizesABundle) {
       infoOf(testManifest()),
       "bundle test.fcb\n"
       "  made by flashcore test, ptxas test\n"
-      "  PTX for sm_80 (12 bytes), cubin for sm_89 (10 bytes)\n"
+      "  PTX for sm_80 (263 bytes), cubin for sm_89 (10 bytes)\n"
       "attention\n"
       "  softmax_scale 0.25, softcap none\n"
       "  causal none, window_left unbounded, window_right unbounded\n"
@@ -456,7 +457,7 @@ TEST(ReportTest, summarizesABundleWithoutCubin) {
   manifest["kernels"][0]["resources"] = nullptr;
   std::string info = infoOf(manifest);
   EXPECT_NE(info.find("  made by flashcore test, no assembler\n"
-                      "  PTX for sm_80 (12 bytes)\n"),
+                      "  PTX for sm_80 (263 bytes)\n"),
             std::string::npos);
   EXPECT_NE(info.find("    resources unknown: no cubin was made\n"),
             std::string::npos);
@@ -471,9 +472,14 @@ TEST(ReportTest, summarizesEachVariant) {
   newer["kernels"].erase(1);
   newer["kernels"][0]["name"] = "newer";
   manifest["variants"].push_back(newer);
+  setPtxOfVariants(manifest);
+  std::string bytes = manifest["variants"][0]["ptx"]["bytes"].dump();
   std::string info = infoOf(manifest);
-  EXPECT_NE(info.find("  PTX for sm_80 (12 bytes), cubin for sm_89 (10 bytes)\n"
-                      "  PTX for sm_90 (12 bytes)\n"
+  EXPECT_NE(info.find("  PTX for sm_80 (" + bytes +
+                      " bytes), cubin for sm_89 (10 bytes)\n"
+                      "  PTX for sm_90 (" +
+                      bytes +
+                      " bytes)\n"
                       "attention\n"),
             std::string::npos)
       << info;

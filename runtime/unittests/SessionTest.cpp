@@ -49,7 +49,7 @@ TEST_F(SessionTest, aGoodBundlePasses) {
   EXPECT_EQ(text(result.status), "");
   EXPECT_TRUE(result.pass());
   EXPECT_FALSE(result.failed());
-  EXPECT_EQ(result.problem, "B1 H2/2 32x48 D16 f16");
+  EXPECT_EQ(result.problem, "B1 H2/2 S32x48 D16 f16 lse");
   EXPECT_EQ(result.code, "cubin sm_89");
   EXPECT_EQ(result.device, "Host");
   EXPECT_EQ(result.kernels.at(0).registers, 100);
@@ -76,7 +76,7 @@ TEST_F(SessionTest, measuresTheOverheadOnAGpuOnly) {
 TEST_F(SessionTest, addsUpTheOverheadOfAllKernels) {
   writeBundle(request.bundle, splitManifest());
   FakeCuda fake;
-  fake.numArguments = 2;
+  fake.parameters.resize(2);
   Session session(
       [&]() -> StatusOr<std::unique_ptr<Device>> { return fake.open(); });
   ASSERT_EQ(text(session.open()), "");
@@ -338,6 +338,7 @@ TEST_F(SessionTest, refusesAnOutputThatIsNotThere) {
   nlohmann::json manifest = staticManifest();
   manifest["tensors"].erase(4);
   manifest["kernels"][0]["arguments"].erase(4);
+  setPtx(manifest, ptxFor(manifest));
   manifest["kernels"][0]["grid"][0] = {{{"dim", "batch"}, {"tile", 1}}};
   writeBundle(request.bundle, manifest);
   request.outputFiles["lse"] = "l.npy";
@@ -363,7 +364,7 @@ TEST_F(SessionTest, validatesWithoutADevice) {
             "recompile with a dynamic seqlen_k");
   request.bundle = scratch.path() / "b.fcb";
   EXPECT_EQ(text(session.validate(request)),
-            scratch.file("b.fcb/manifest.json") +
+            scratch.file("b.fcb") +
                 ": cannot read the file: No such file or directory\n"
                 "  note: expects a bundle directory, as 'flashcore-compile "
                 "--emit=bundle' writes it");

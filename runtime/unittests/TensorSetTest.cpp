@@ -284,7 +284,7 @@ TEST(TensorSetWorkspaceTest, timesAllKernelsOfASet) {
   Bundle bundle = loadTestBundle(splitManifest());
   StatusOr<Problem> problem = Problem::create(bundle, {});
   FakeCuda fake;
-  fake.numArguments = 2;
+  fake.parameters.resize(2);
   std::unique_ptr<Device> device = fake.open();
   StatusOr<std::unique_ptr<LoadedModule>> module = device->load(bundle);
   ASSERT_EQ(text(module), "");

@@ -156,6 +156,7 @@ json flashcore::testing::splitManifest() {
   merge["dynamic_shared_memory"] = 0;
   merge["arguments"] = {{{"kind", "pointer"}, {"tensor", "o"}}, pointer};
   manifest["kernels"].push_back(merge);
+  setPtx(manifest, ptxFor(manifest));
   return manifest;
 }
 
@@ -167,6 +168,34 @@ void flashcore::testing::addBias(json &manifest, const char *dtype,
   manifest["tensors"].push_back(std::move(bias));
   manifest["kernels"][0]["arguments"].push_back(
       {{"kind", "pointer"}, {"tensor", "bias"}});
+  setPtx(manifest, ptxFor(manifest));
+}
+
+/// What setPtx was given, by checksum.
+static std::map<std::string, std::string> &ptxTexts() {
+  static std::map<std::string, std::string> texts;
+  return texts;
+}
+
+void flashcore::testing::setPtx(json &manifest, const std::string &text) {
+  manifest["ptx"] = code("kernels.ptx", text);
+  ptxTexts()[manifest["ptx"]["fnv1a64"]] = text;
+}
+
+std::string flashcore::testing::ptxFor(const json &manifest) {
+  std::string text;
+  for (const json &kernel : manifest["kernels"]) {
+    std::string parameters;
+    for (const json &argument : kernel["arguments"])
+      parameters += (parameters.empty() ? "" : ", ") +
+                    std::string(argument["kind"] == "pointer"
+                                    ? ".param .u64 .ptr .align 16 p"
+                                    : ".param .u64 p") +
+                    std::to_string(parameters.size());
+    text += ".visible .entry " + kernel["name"].get<std::string>() + "(" +
+            parameters + ")\n";
+  }
+  return text;
 }
 
 json flashcore::testing::withVariants(json manifest) {
@@ -183,19 +212,34 @@ json flashcore::testing::withVariants(json manifest) {
   return manifest;
 }
 
+void flashcore::testing::setPtxOfVariants(json &manifest) {
+  std::string text;
+  for (const json &variant : manifest["variants"])
+    text += ptxFor(variant);
+  for (json &variant : manifest["variants"])
+    setPtx(variant, text);
+}
+
 void flashcore::testing::writeBundle(const std::filesystem::path &directory,
                                      const json &manifest) {
   std::filesystem::create_directories(directory);
-  EXPECT_TRUE(writeFile(directory / "kernels.ptx", testPtx).ok());
+  json complete = withVariants(manifest);
+  std::string ptx(testPtx);
+  json::json_pointer checksum("/variants/0/ptx/fnv1a64");
+  if (complete.contains(checksum) && complete[checksum].is_string())
+    if (auto it = ptxTexts().find(complete[checksum]); it != ptxTexts().end())
+      ptx = it->second;
+  EXPECT_TRUE(writeFile(directory / "kernels.ptx", ptx).ok());
   EXPECT_TRUE(writeFile(directory / "kernels.sm_89.cubin", testCubin).ok());
-  EXPECT_TRUE(
-      writeFile(directory / "manifest.json", withVariants(manifest).dump(2))
-          .ok());
+  EXPECT_TRUE(writeFile(directory / "manifest.json", complete.dump(2)).ok());
 }
 
 Bundle flashcore::testing::loadTestBundle(const json &manifest) {
   ScratchDirectory scratch;
-  writeBundle(scratch.path(), manifest);
+  json complete = manifest; // with the PTX that the arguments need
+  if (ptxFor(manifest) != ptxFor(testManifest()))
+    setPtx(complete, ptxFor(manifest));
+  writeBundle(scratch.path(), complete);
   StatusOr<Bundle> bundle = Bundle::load(scratch.path());
   EXPECT_EQ(text(bundle), "");
   if (!bundle.ok())

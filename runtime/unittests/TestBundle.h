@@ -37,7 +37,18 @@ private:
   std::filesystem::path directory;
 };
 
-inline constexpr std::string_view testPtx = "// test PTX\n";
+/// The head of the kernel of testManifest(), which is all that is read of it.
+inline constexpr std::string_view testPtx = R"(.visible .entry attention(
+  .param .u64 .ptr .align 16 q,
+  .param .u64 .ptr .align 16 k,
+  .param .u64 .ptr .align 16 v,
+  .param .u64 .ptr .align 16 o,
+  .param .u64 .ptr .align 4 lse,
+  .param .u64 seqlen_k,
+  .param .u64 k_stride_1,
+  .param .u64 v_offset
+)
+)";
 inline constexpr std::string_view testCubin = "test cubin";
 
 /// A bundle of one kernel for sm_80 with a cubin for sm_89. All sizes but
@@ -58,9 +69,17 @@ void addBias(nlohmann::json &manifest, const char *dtype = "f16",
              std::vector<std::string> axes = {"batch", "heads_q", "seqlen_q",
                                               "seqlen_k"});
 
+/// Makes `text` the PTX of `manifest`, for writeBundle to write.
+void setPtx(nlohmann::json &manifest, const std::string &text);
+/// A PTX with the head of each kernel of `manifest`, as its arguments are.
+std::string ptxFor(const nlohmann::json &manifest);
+
 /// The manifest with `variants`, into whose only element go the keys that
 /// belong there. One that has variants is kept.
 nlohmann::json withVariants(nlohmann::json manifest);
+
+/// Gives all variants one PTX with the kernels of all.
+void setPtxOfVariants(nlohmann::json &manifest);
 
 /// Writes the manifest and both code files into `directory`.
 void writeBundle(const std::filesystem::path &directory,

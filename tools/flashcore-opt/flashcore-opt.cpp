@@ -44,8 +44,8 @@ int flashcoreOptMain(int argc, char **argv) {
   std::string text;
   llvm::raw_string_ostream os(text);
   LogicalResult result = MlirOptMain(os, std::move(*file), registry, config);
-  // What can be printed is, as by mlir-opt, also after an error.
-  if (succeeded(result) || !text.empty())
+  // After an error what there is may be read, but is no file, as by mlir-opt.
+  if (succeeded(result) || output == "-")
     if (llvm::Error error = writeOutput(output, text))
       return fail(llvm::toString(std::move(error)));
   return asMainReturnCode(result);

@@ -11,38 +11,15 @@
 
 #include "Compile.h"
 
-#include <cerrno>
-#include <cstdlib>
-#include <cstring>
-#include <spawn.h>
+#include "Cleanup.h"
+
 #include <sys/wait.h>
-#include <unistd.h>
 
 using namespace flashcore;
 using namespace flashcore::run;
 
 /// The executable that holds all tools as subcommands.
 static constexpr const char *multiCallName = "flashcore";
-
-StatusOr<TemporaryDirectory> TemporaryDirectory::create() {
-  std::error_code error;
-  std::filesystem::path parent = std::filesystem::temp_directory_path(error);
-  if (error)
-    return Status::error("cannot find a directory for temporary files: " +
-                         error.message())
-        .note("set TMPDIR to a directory that exists");
-  std::string name = (parent / "flashcore-run-XXXXXX").string();
-  if (!mkdtemp(name.data()))
-    return Status::error("cannot create the temporary directory " + name +
-                         ": " + std::strerror(errno));
-  return TemporaryDirectory(name);
-}
-
-TemporaryDirectory::~TemporaryDirectory() {
-  std::error_code ignored; // a leftover directory is not worth a message
-  if (!directory.empty())
-    std::filesystem::remove_all(directory, ignored);
-}
 
 std::filesystem::path
 flashcore::run::findCompiler(const std::filesystem::path &chosen) {
@@ -91,24 +68,14 @@ Status flashcore::run::compile(const std::filesystem::path &compiler,
   words.insert(words.end(), {"--emit=bundle", "-o", output.string()});
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::string command;
-  std::vector<char *> argv;
-  for (std::string &word : words) {
+  for (const std::string &word : words)
     command += (command.empty() ? "" : " ") + quote(word);
-    argv.push_back(word.data());
-  }
-  argv.push_back(nullptr);
 
-  pid_t child = 0;
-  if (int error =
-          posix_spawnp(&child, argv[0], nullptr, nullptr, argv.data(), environ))
-    return Status::error("cannot start " + compiler.string() + ": " +
-                         std::strerror(error))
+  StatusOr<int> child = runChild(std::move(words));
+  if (!child.ok())
+    return Status(child.status())
         .note("name the compiler with --compiler, or put it into PATH");
-  int state = 0;
-  while (waitpid(child, &state, 0) < 0)
-    if (errno != EINTR)
-      return Status::error("cannot wait for " + compiler.string() + ": " +
-                           std::strerror(errno));
+  int state = *child;
   if (WIFEXITED(state) && WEXITSTATUS(state) == 0)
     return Status::success();
   // posix_spawn reports some failures to start only as exit code 127.

@@ -17,7 +17,6 @@
 
 #include <filesystem>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace flashcore::run {
@@ -31,23 +30,6 @@ struct Source {
 
   /// "a.mlir" or "--shape 'b1 h8'".
   std::string str() const;
-};
-
-/// A directory that is removed with its owner.
-class TemporaryDirectory {
-public:
-  static StatusOr<TemporaryDirectory> create();
-  TemporaryDirectory(TemporaryDirectory &&other) noexcept
-      : directory(std::exchange(other.directory, {})) {}
-  TemporaryDirectory &operator=(TemporaryDirectory &&) = delete;
-  ~TemporaryDirectory();
-
-  const std::filesystem::path &path() const { return directory; }
-
-private:
-  explicit TemporaryDirectory(std::filesystem::path directory)
-      : directory(std::move(directory)) {}
-  std::filesystem::path directory;
 };
 
 /// The compiler to call: `chosen` unless it is empty, else flashcore-compile in

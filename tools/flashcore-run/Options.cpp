@@ -160,6 +160,29 @@ static void addEmulatorOptions(CLI::App &app, RawOptions &raw) {
     app.add_option("--emu-" + name, value, "On the emulator: " + help.at(name));
 }
 
+/// Checks what options rule out each other.
+static Status verifySources(const RawOptions &raw, const Options &options) {
+  const RunRequest &request = options.request;
+  if (options.device == "cuda" && !options.emulator.empty())
+    return Status::error("expects --emu-" + options.emulator.begin()->first +
+                         " only with the emulator, but got --device=cuda");
+  int sources =
+      !raw.input.empty() + !raw.grid.empty() + options.shape.has_value();
+  if (sources != 1)
+    return Status::error("expects one of INPUT, --shape and --grid, but got " +
+                         std::string(sources ? "several" : "none"))
+        .note("see flashcore-run --help");
+  if (!raw.grid.empty() &&
+      (options.info || options.overhead || options.runs != 1 ||
+       !request.problem.dims.empty() || !request.inputFiles.empty() ||
+       !request.outputFiles.empty()))
+    return Status::error(
+               "expects --grid without --info, --overhead, --runs, sizes and "
+               "files of tensors, but got one of them")
+        .note("write the sizes into the entries of the grid");
+  return Status::success();
+}
+
 /// Moves `raw` into `options` and checks what CLI11 cannot.
 static Status finish(const RawOptions &raw, Options &options) {
   RunRequest &request = options.request;
@@ -183,23 +206,8 @@ static Status finish(const RawOptions &raw, Options &options) {
   options.compiler = raw.compiler;
   request.check = !raw.noCheck;
 
-  if (options.device == "cuda" && !options.emulator.empty())
-    return Status::error("expects --emu-" + options.emulator.begin()->first +
-                         " only with the emulator, but got --device=cuda");
-  int sources =
-      !raw.input.empty() + !raw.grid.empty() + options.shape.has_value();
-  if (sources != 1)
-    return Status::error("expects one of INPUT, --shape and --grid, but got " +
-                         std::string(sources ? "several" : "none"))
-        .note("see flashcore-run --help");
-  if (!raw.grid.empty() &&
-      (options.info || options.overhead || options.runs != 1 ||
-       !request.problem.dims.empty() || !request.inputFiles.empty() ||
-       !request.outputFiles.empty()))
-    return Status::error(
-               "expects --grid without --info, --overhead, --runs, sizes and "
-               "files of tensors, but got one of them")
-        .note("write the sizes into the entries of the grid");
+  if (Status status = verifySources(raw, options); !status.ok())
+    return status;
   if (!raw.layout.empty()) {
     StatusOr<Layout> layout = parseLayout(raw.layout);
     if (!layout.ok())

@@ -50,7 +50,7 @@ struct RunResult {
   RunRequest request;
   /// An error stops a run; what was found out before it is still filled in.
   Status status = Status::success();
-  std::string problem; ///< "B1 H8/8 512x512 D64 f16"
+  std::string problem; ///< "B1 H8/8 S512x512 D64 f16"
   std::string layout;  ///< "bhsd"; the true one
   std::vector<TensorGeometry> tensors;
   std::string code; ///< "cubin sm_89"

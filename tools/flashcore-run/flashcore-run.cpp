@@ -10,12 +10,17 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Cleanup.h"
 #include "Compile.h"
 #include "Grid.h"
 #include "Options.h"
 #include "Report.h"
 
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
+#include <cstring>
+#include <new>
 #include <random>
 #include <set>
 
@@ -35,9 +40,16 @@ static ExitCode fail(const Status &status) {
   return BadInput;
 }
 
-static void print(const std::string &text) {
-  std::fputs(text.c_str(), stdout);
-  std::fflush(stdout);
+/// The first error of writing to the standard output, 0 if there was none.
+static int outputError = 0;
+
+/// A path may hold anything.
+static void print(const std::string &raw) {
+  std::string text = escapeControls(raw, "\n");
+  bool isWritten =
+      std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
+  if (!isWritten && !outputError)
+    outputError = errno ? errno : EIO;
 }
 
 static uint64_t freshSeed() { return std::random_device()(); }
@@ -132,9 +144,12 @@ static ExitCode printOverhead(Session &session, const RunRequest &request) {
   StatusOr<LaunchOverhead> overhead = session.measureOverhead(request);
   if (!overhead.ok())
     return fail(overhead.status());
-  std::printf("launch overhead: driver %.2f us, runtime %.2f us, "
-              "difference %.2f us\n",
-              overhead->driver, overhead->runtime, overhead->added());
+  char text[128];
+  std::snprintf(text, sizeof(text),
+                "launch overhead: driver %.2f us, runtime %.2f us, "
+                "difference %.2f us\n",
+                overhead->driver, overhead->runtime, overhead->added());
+  print(text);
   return Passed;
 }
 
@@ -177,7 +192,7 @@ static ExitCode runTool(const Options &options) {
   return runAll(session, options, requests);
 }
 
-int flashcoreRunMain(int argc, char **argv) {
+static ExitCode parseAndRun(int argc, char **argv) {
   StatusOr<Options> options =
       parseOptions(std::vector<std::string>(argv + 1, argv + argc));
   if (!options.ok())
@@ -187,4 +202,20 @@ int flashcoreRunMain(int argc, char **argv) {
     return Passed;
   }
   return runTool(*options);
+}
+
+int flashcoreRunMain(int argc, char **argv) {
+  // A reader that is gone is an error like a full disk, and no signal that
+  // leaves temporary files behind.
+  std::signal(SIGPIPE, SIG_IGN);
+  ExitCode code = BadInput;
+  try {
+    code = parseAndRun(argc, argv);
+  } catch (const std::bad_alloc &) { // where nothing larger was asked for
+    return fail(Status::error("cannot go on: the host has no memory left"));
+  }
+  if (outputError)
+    return fail(Status::error("cannot write to the standard output: " +
+                              std::string(std::strerror(outputError))));
+  return code;
 }

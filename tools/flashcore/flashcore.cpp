@@ -10,6 +10,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "../StandardStreams.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Config/llvm-config.h"
@@ -59,6 +61,7 @@ static int usageError(const llvm::Twine &text) {
 }
 
 int main(int argc, char **argv) {
+  flashcore::openStandardStreams();
   llvm::StringRef program =
       argc > 0 ? llvm::sys::path::stem(argv[0]) : llvm::StringRef();
   for (const Tool &tool : tools)

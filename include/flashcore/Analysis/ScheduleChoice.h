@@ -29,7 +29,7 @@ struct AttentionProblem {
   int64_t headDim = 0, headDimV = 0;
   bool isCausal = false;
   bool hasSoftcap = false, hasBias = false, hasWindow = false;
-  /// Strides or offsets of the tensors that are known at run time only.
+  /// Whether strides or offsets of the tensors are known at run time only.
   bool hasOpenStrides = false;
   /// Keys that one query sees at most, where a window bounds them.
   std::optional<int64_t> windowKeys;

@@ -23,8 +23,11 @@
 namespace mlir::flashcore {
 
 /// From now on SIGHUP, SIGINT, SIGTERM and a crash remove what is registered,
-/// and then do what they did before.
+/// and then end the process as ever. A signal that is ignored stays so.
 void handleSignals();
+
+/// Finds out which signals are ignored; for before LLVM handles them.
+void noteIgnoredSignals();
 
 /// Removes what is registered. May be called from a signal handler.
 void removeTemporaries();

@@ -120,6 +120,17 @@ TEST_F(ToolLaunch, RunsAllKernels) {
                        "note: 168 of 328 bytes of 'o' were never written\n"));
 }
 
+TEST_F(ToolLaunch, ListSaysWhatTheFileSays) {
+  EXPECT_TRUE(runLaunch("--list").out.ends_with(
+      "\nlaunch, as the file says: twice, copy\n  sizes to give: --dim n=N\n"));
+  launch["attention"]["dims"]["n"] = 4;
+  EXPECT_TRUE(runLaunch("--list").out.ends_with(
+      "\nlaunch, as the file says: twice, copy\n"));
+  ToolResult result = runComment("{", "--list");
+  EXPECT_EQ(result.exitCode, 2);
+  EXPECT_TRUE(contains(result.err, "expects one JSON object on this line"));
+}
+
 TEST_F(ToolLaunch, SeedsAndResults) {
   std::string save = "--dim n=40 -q --out o=" + file("o.npy");
   expectClean(runLaunch(save));

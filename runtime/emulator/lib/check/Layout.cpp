@@ -204,8 +204,10 @@ std::string TensorTable::describe(const Tensor &tensor,
   for (size_t i = 0; i < tensor.axes.size(); ++i)
     indices[tensor.axes[i].position] = tensor.indexAlong(i, element);
   std::string text = "'" + tensor.name + "'[";
-  for (size_t i = 0; i < indices.size(); ++i)
-    text += (i ? "," : "") + std::to_string(indices[i]);
+  for (size_t i = 0; i < indices.size(); ++i) {
+    text += i ? "," : "";
+    text += std::to_string(indices[i]);
+  }
   return text + "]";
 }
 

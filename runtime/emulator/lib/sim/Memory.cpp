@@ -95,11 +95,12 @@ Buffer &DeviceMemory::Impl::create(std::string name, uint64_t bytes) {
   buffer.name = std::move(name);
   buffer.base =
       globalWindow + (buffers.size() - 1) * bufferStride + bufferStride / 2;
-  buffer.bytes = bytes;
-  buffer.live = true;
   // Poison that is a NaN in every float type; slack for wide bit-map reads.
+  // Without the memory for it the buffer stays dead.
   buffer.data.assign(bytes, 0xff);
   buffer.init.reset(bytes + 64);
+  buffer.bytes = bytes;
+  buffer.live = true;
   return buffer;
 }
 

@@ -283,6 +283,15 @@ static std::string listNames(const Description &description) {
   return names;
 }
 
+std::string flashcore::emu::openSizes(const Description &description,
+                                      const Sizes &given) {
+  std::string open;
+  for (const auto &[name, size] : description.dims)
+    if (!size && !given.contains(name))
+      open += " --dim " + name + "=N";
+  return open;
+}
+
 Expected<Sizes>
 flashcore::emu::bindSizes(const Description &description,
                           const std::vector<std::string> &given) {
@@ -307,13 +316,10 @@ flashcore::emu::bindSizes(const Description &description,
     if (!sizes.insert({name, number}).second)
       return Error{{}, "--dim gives " + name + " twice"};
   }
-  std::string missing;
-  for (const auto &[name, size] : description.dims) {
+  for (const auto &[name, size] : description.dims)
     if (size)
       sizes.insert({name, *size});
-    else if (!sizes.contains(name))
-      missing += " --dim " + name + "=N";
-  }
+  std::string missing = openSizes(description, sizes);
   if (!missing.empty())
     return Error{{},
                  "the kernel leaves sizes open: expects" + missing +

@@ -83,6 +83,9 @@ struct Description {
 /// The description in the comments before the first directive, if there is one.
 Expected<std::optional<Description>> readDescription(std::string_view ptx);
 
+/// " --dim NAME=N" for each size that the caller chooses, but for those given.
+std::string openSizes(const Description &description, const Sizes &given = {});
+
 /// All sizes, of which `given` (NAME=NUMBER, as of --dim) has the open ones.
 Expected<Sizes> bindSizes(const Description &description,
                           const std::vector<std::string> &given);

@@ -53,6 +53,10 @@ static int listKernels(const ToolOptions &options, const std::string &text) {
                     : name + "\n  cannot run: " +
                           kernel.error().str(options.ptxFile) + "\n");
   }
+  Expected<std::string> launch = describeLaunch(text);
+  if (!launch)
+    return badInput(options, launch.error());
+  printOut(*launch);
   return exitClean;
 }
 

@@ -32,6 +32,20 @@ std::string flashcore::emu::describeKernel(const Kernel &kernel) {
   return text;
 }
 
+Expected<std::string> flashcore::emu::describeLaunch(const std::string &ptx) {
+  Expected<std::optional<Description>> description = readDescription(ptx);
+  if (!description)
+    return description.error();
+  if (!*description)
+    return std::string();
+  std::string kernels;
+  for (const DescribedKernel &kernel : (*description)->kernels)
+    kernels += (kernels.empty() ? "" : ", ") + kernel.name;
+  std::string open = openSizes(**description);
+  return "launch, as the file says: " + kernels +
+         (open.empty() ? "\n" : "\n  sizes to give:" + open + "\n");
+}
+
 //===----------------------------------------------------------------------===//
 // Arguments of the command line
 //===----------------------------------------------------------------------===//
@@ -131,7 +145,7 @@ Error DescribedSession::loadWorkspace() {
   if (*bytes == 0)
     return {};
   return load(session, Description::workspaceName,
-              "f32[" + std::to_string(*bytes / 4) + "]:poison");
+              "u8[" + std::to_string(*bytes) + "]:poison");
 }
 
 Error DescribedSession::loadTensors() {

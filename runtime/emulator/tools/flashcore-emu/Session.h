@@ -36,6 +36,9 @@ struct Session {
 /// What a caller has to give a kernel, in several lines.
 std::string describeKernel(const Kernel &kernel);
 
+/// What the file says of its launch, in several lines; empty if nothing.
+Expected<std::string> describeLaunch(const std::string &ptx);
+
 /// Loads the kernels of `ptx` and all that they take.
 Expected<Session> planSession(const ToolOptions &options,
                               const std::string &ptx);

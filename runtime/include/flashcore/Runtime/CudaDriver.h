@@ -43,6 +43,7 @@ using CUgraphExec = struct OpaqueGraphExec *;
 
 enum : CUresult {
   CUDA_SUCCESS = 0,
+  CUDA_ERROR_INVALID_VALUE = 1,
   CUDA_ERROR_OUT_OF_MEMORY = 2,
   CUDA_ERROR_NO_DEVICE = 100,
   CUDA_ERROR_NO_BINARY_FOR_GPU = 209,
@@ -160,10 +161,16 @@ namespace flashcore {
     (float *, cuda::CUevent, cuda::CUevent))                                   \
   X(eventDestroy, cuEventDestroy_v2, (cuda::CUevent))
 
+/// Those that not every driver has; without one its member is null.
+#define FLASHCORE_CUDA_OPTIONAL_ENTRY_POINTS(X)                                \
+  X(funcGetParamInfo, cuFuncGetParamInfo, /* since CUDA 12.4 */                \
+    (cuda::CUfunction, size_t, size_t *, size_t *))
+
 struct CudaDriver {
 #define FLASHCORE_CUDA_MEMBER(member, symbol, parameters)                      \
   cuda::CUresult(*member) parameters = nullptr;
   FLASHCORE_CUDA_ENTRY_POINTS(FLASHCORE_CUDA_MEMBER)
+  FLASHCORE_CUDA_OPTIONAL_ENTRY_POINTS(FLASHCORE_CUDA_MEMBER)
 #undef FLASHCORE_CUDA_MEMBER
 };
 

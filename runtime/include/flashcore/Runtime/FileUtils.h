@@ -4,7 +4,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Reading whole files and JSON documents with errors as values.
+// Reading whole files and JSON documents with errors as values. Only regular
+// files are read: a pipe would keep us waiting and /dev/zero has no end.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,8 +21,16 @@
 
 namespace flashcore {
 
-StatusOr<std::string> readFile(const std::filesystem::path &path);
+/// Refuses a file of more than `maxBytes`, and one that changes meanwhile.
+StatusOr<std::string> readFile(const std::filesystem::path &path,
+                               int64_t maxBytes = INT64_MAX);
+
+/// Replaces the contents of `path`. A regular file that cannot be written whole
+/// is removed.
 Status writeFile(const std::filesystem::path &path, std::string_view contents);
+
+/// The deepest nesting that parseJson takes; no document of ours comes close.
+inline constexpr int MaxJsonDepth = 64;
 
 /// `file` is the name that messages give.
 StatusOr<nlohmann::json> parseJson(const std::string &file,

@@ -76,8 +76,8 @@ public:
   int64_t workspaceBytes() const { return workspaceSize; }
   /// Blocks of `kernel` in each direction; any of them may be 0.
   StatusOr<std::array<int64_t, 3>> grid(const KernelSpec &kernel) const;
-  /// "B1 H8/8 512x512 D64 f16", and what changes the scores if anything does;
-  /// for one line of output.
+  /// "B1 H8/8 S512x512 D64 f16", and what changes the scores if anything does:
+  /// words of flashcore-compile --shape, for one line of output.
   std::string str() const;
 
 private:

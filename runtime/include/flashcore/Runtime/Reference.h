@@ -70,17 +70,18 @@ double loadBias(const AttentionInputs &inputs, int64_t batch, int64_t head,
 /// The score of a visible key: cap(scale * dot) + bias.
 double computeScore(const AttentionInputs &inputs, double dot, double bias);
 
-/// In double precision. `threads` of 0 takes all cores.
-AttentionResult computeReference(const AttentionInputs &inputs,
-                                 unsigned threads = 0);
+/// In double precision. `threads` of 0 takes all cores. An error when the host
+/// has not the memory for it.
+StatusOr<AttentionResult> computeReference(const AttentionInputs &inputs,
+                                           unsigned threads = 0);
 
 /// In the precision of q: S is a matmul with f32 accumulation rounded to the
 /// dtype, and rounded again after each step from there (scale, the division,
 /// tanh and product of the softcap, and bias); softmax runs in f32 and P is
 /// rounded; P V accumulates in f32 and O is rounded. lse is that of the rounded
 /// S.
-AttentionResult computeYardstick(const AttentionInputs &inputs,
-                                 unsigned threads = 0);
+StatusOr<AttentionResult> computeYardstick(const AttentionInputs &inputs,
+                                           unsigned threads = 0);
 
 } // namespace flashcore
 

@@ -6,7 +6,8 @@
 //
 // Every function of the runtime that can fail returns a Status or a StatusOr.
 // An error is one message, "expects X, but got Y", and notes that say where the
-// value came from or what to change. No exception leaves the runtime.
+// value came from or what to change. No exception leaves the runtime. Both may
+// quote what stands in a file, so control characters are shown as escapes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,6 +22,10 @@
 #include <vector>
 
 namespace flashcore {
+
+/// `text` with its control characters but those in `kept` as "\x1b", so that
+/// it can neither move the cursor of a terminal nor colour it.
+std::string escapeControls(std::string_view text, std::string_view kept = {});
 
 /// Success, or one message plus notes.
 class [[nodiscard]] Status {
@@ -54,12 +59,8 @@ public:
   const std::vector<std::string> &notes() const { return noteTexts; }
 
   /// Appends a note; an empty one is dropped, so that an empty driver log
-  /// leaves no trace.
-  Status &note(std::string_view noteText) & {
-    if (!noteText.empty())
-      noteTexts.emplace_back(noteText);
-    return *this;
-  }
+  /// leaves no trace. It may have several lines.
+  Status &note(std::string_view noteText) &;
   Status &&note(std::string_view noteText) && {
     return std::move(note(noteText));
   }
@@ -68,7 +69,7 @@ public:
   std::string str() const;
 
 private:
-  Status(Kind kind, std::string text) : kind(kind), text(std::move(text)) {}
+  Status(Kind kind, std::string text);
 
   Kind kind;
   std::string text;

@@ -42,7 +42,9 @@ def run_in_terminal():
 
 
 def interrupt():
-    process = subprocess.Popen(command)
+    number = getattr(signal, kind)
+    # A shell's background job ignores SIGINT, and so would all that it starts.
+    process = subprocess.Popen(command, preexec_fn=lambda: signal.signal(number, signal.SIG_DFL))
     deadline = time.monotonic() + 60
     file = pathlib.Path(value)
     while not (file.exists() and file.read_text().endswith("\n")):
@@ -50,9 +52,9 @@ def interrupt():
             sys.exit(f"expects the command to write {value}")
         time.sleep(0.01)
     child = int(file.read_text())
-    process.send_signal(getattr(signal, kind))
+    process.send_signal(number)
     code = process.wait()
-    if code != -getattr(signal, kind):
+    if code != -number:
         sys.exit(f"expects the end by {kind}, but got {code}")
     while is_running(child):
         if time.monotonic() > deadline:
