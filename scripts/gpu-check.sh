@@ -38,7 +38,11 @@ for step in $steps; do
       continue
     fi
     for tool in memcheck racecheck initcheck synccheck; do
-      "$sanitizer" --tool "$tool" --error-exitcode 3 "$run" --grid "$dir/sanitize.json" >"$logs/$tool.txt" 2>&1 || failed=1
+      # The runtime asks the driver for one parameter more than a kernel has: only
+      # its refusal tells that there are no more. memcheck would count it.
+      options=()
+      [ "$tool" = memcheck ] && options=(--report-api-errors no)
+      "$sanitizer" --tool "$tool" "${options[@]}" --error-exitcode 3 "$run" --grid "$dir/sanitize.json" >"$logs/$tool.txt" 2>&1 || failed=1
       echo "sanitize: $tool: $(grep -E 'ERROR SUMMARY|RACECHECK SUMMARY' "$logs/$tool.txt" | tail -n 1 | sed 's/=* *//')"
     done
     ;;
