@@ -117,6 +117,7 @@ AttentionProblem AttentionProblem::get(AttentionOp op) {
   problem.headDim = op.getHeadDim();
   problem.headDimV = op.getHeadDimV();
   problem.isCausal = op.getCausal().has_value();
+  problem.isTopLeft = op.getCausal() == CausalAlignment::TopLeft;
   problem.hasSoftcap = op.getSoftcap().has_value();
   problem.hasBias = static_cast<bool>(op.getBias());
   problem.hasWindow = op.getWindowLeft() || op.getWindowRight();
@@ -435,7 +436,10 @@ static int64_t chooseKeySplits(const AttentionProblem &problem,
 static constexpr int64_t kMiddleBlockN = 48;
 static bool fitsMiddleTiles(const AttentionProblem &problem, GridFill fill) {
   constexpr int64_t minKeys = 512, blockRows = 128;
-  bool hasSpareRegisters = !problem.hasSoftcap || !problem.isCausal;
+  // Two ends to compare with: of the sequence, and of what a query sees.
+  bool hasTwoEnds = problem.isTopLeft && problem.seqlenQ > problem.seqlenK;
+  bool hasSpareRegisters =
+      (!problem.hasSoftcap || !problem.isCausal) && !hasTwoEnds;
   return fill == GridFill::Full && hasSpareRegisters &&
          *problem.seqlenQ > blockRows && !problem.hasOpenAddresses() &&
          *problem.seqlenK >= minKeys;

@@ -542,6 +542,11 @@ TEST(ScheduleDefaults, TilesOf48KeysForWideHeadsOfKnownLength) {
   EXPECT_EQ(choose(softcap, ada()).blockN, 48);
   softcap.isCausal = true;
   EXPECT_EQ(choose(softcap, ada()).blockN, 32);
+  AttentionProblem topLeft = makeLargeProblem(128, 4096);
+  topLeft.isCausal = topLeft.isTopLeft = true;
+  EXPECT_EQ(choose(topLeft, ada()).blockN, 48);
+  topLeft.seqlenK = 4000;
+  EXPECT_EQ(choose(topLeft, ada()).blockN, 32);
   // Strides and numbers of heads take registers, too.
   AttentionProblem strided = makeLargeProblem(128, 4096), heads = strided;
   strided.hasOpenStrides = true;

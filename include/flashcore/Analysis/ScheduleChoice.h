@@ -28,6 +28,8 @@ struct AttentionProblem {
   std::optional<int64_t> batch, headsQ, headsKV, seqlenQ, seqlenK;
   int64_t headDim = 0, headDimV = 0;
   bool isCausal = false;
+  /// Causal, top-left: queries past the last key see all of them.
+  bool isTopLeft = false;
   bool hasSoftcap = false, hasBias = false, hasWindow = false;
   /// Whether strides or offsets of the tensors are known at run time only.
   bool hasOpenStrides = false;
