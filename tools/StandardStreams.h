@@ -25,8 +25,9 @@ inline void openStandardStreams() {
   for (int stream = 0; stream <= 2; ++stream) {
     if (fcntl(stream, F_GETFD) >= 0 || errno != EBADF)
       continue;
-    // Those below are open, so this is the number that a new file gets.
-    if (open("/dev/null", O_RDWR) < 0)
+    // Those below are open, so this is the number that a new file gets. What is
+    // written to a closed standard output stays an error.
+    if (open("/dev/null", stream == 1 ? O_RDONLY : O_RDWR) < 0)
       (void)memfd_create("closed stream", 0);
   }
 }
