@@ -11,7 +11,6 @@ reference shape. `--one SPEC` repeats a draw.
 """
 import argparse
 import concurrent.futures
-import dataclasses
 import datetime
 import importlib.util
 import json
@@ -89,23 +88,18 @@ def compile_one(compiler, chip, spec):
             if process.returncode:
                 errors.seek(0)
                 raise SystemExit(f"expects a kernel of '{spec}' for {chip}, but got\n{errors.read().decode()}")
-        kernels = [json.loads(line) for line in read_resources(bundle)]
+        kernels = list(find_resources(json.loads((bundle / "manifest.json").read_text())))
         spills = max(kernel["spill_stores"] + kernel["spill_loads"] for kernel in kernels)
         return usage.ru_utime + usage.ru_stime, spills, max(kernel["registers"] for kernel in kernels)
 
 
-def read_resources(bundle):
-    """The resources of every kernel of a bundle, each as JSON."""
-    def find(value):
-        if isinstance(value, dict):
-            if "spill_stores" in value:
-                yield json.dumps(value)
-            for child in value.values():
-                yield from find(child)
-        elif isinstance(value, list):
-            for child in value:
-                yield from find(child)
-    return list(find(json.loads((bundle / "manifest.json").read_text())))
+def find_resources(value):
+    """The resources of every kernel of a manifest."""
+    if isinstance(value, dict) and "spill_stores" in value:
+        yield value
+    elif isinstance(value, (dict, list)):
+        for child in value.values() if isinstance(value, dict) else value:
+            yield from find_resources(child)
 
 
 def quantile(values, share):

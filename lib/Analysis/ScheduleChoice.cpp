@@ -93,8 +93,7 @@ static std::optional<int64_t> getExtent(llvm::ArrayRef<mlir::ShapedType> types,
 }
 
 static bool hasOpenStrides(mlir::Value tensor) {
-  auto type = llvm::dyn_cast_if_present<mlir::MemRefType>(
-      tensor ? tensor.getType() : mlir::Type());
+  auto type = llvm::dyn_cast<mlir::MemRefType>(tensor.getType());
   llvm::SmallVector<int64_t> strides;
   int64_t offset;
   return type && succeeded(type.getStridesAndOffset(strides, offset)) &&
@@ -959,6 +958,7 @@ static AttentionProblem assumeSizes(AttentionProblem problem) {
   constexpr int64_t fewRows = 32, someHeads = 8, longCache = 8192;
   if (!problem.seqlenQ || *problem.seqlenQ > fewRows)
     return problem;
+  // What is assumed here still takes registers at run time.
   problem.hasOpenStrides = problem.hasOpenAddresses();
   auto assume = [](std::optional<int64_t> &size, int64_t value) {
     size = size.value_or(value);

@@ -12,8 +12,8 @@
 
 #include "flashcore/Support/Process.h"
 #include "flashcore/Support/Cleanup.h"
+#include "flashcore/Support/Errors.h"
 #include "llvm/ADT/SmallVector.h"
-#include "llvm/Support/FormatVariadic.h"
 
 #include <cerrno>
 #include <cstring>
@@ -24,12 +24,6 @@
 
 using namespace llvm;
 using namespace mlir::flashcore;
-
-template <typename... Args>
-static Error makeError(const char *format, Args &&...args) {
-  return createStringError(std::make_error_code(std::errc::invalid_argument),
-                           formatv(format, std::forward<Args>(args)...).str());
-}
 
 /// Starts the program with its words going to `words`; an errno, or 0.
 static int start(const std::string &program, ArrayRef<char *> argv, int words,
@@ -95,22 +89,22 @@ Expected<std::string> mlir::flashcore::runProgram(StringRef program,
 
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
-    return makeError("cannot run '{0}': {1}", program, std::strerror(errno));
+    return formatError("cannot run '{0}': {1}", program, std::strerror(errno));
   pid_t child = 0;
   int error = start(words.front(), argv, ends[1], child);
   close(ends[1]);
   if (error) {
     close(ends[0]);
-    return makeError("cannot run '{0}': {1}", program, std::strerror(error));
+    return formatError("cannot run '{0}': {1}", program, std::strerror(error));
   }
   std::string text = readAll(ends[0]);
   close(ends[0]);
   int status = waitFor(child);
   if (WIFSIGNALED(status))
-    return makeError("'{0}' was ended by signal {1} ({2})\n{3}", program,
-                     WTERMSIG(status), strsignal(WTERMSIG(status)), text);
+    return formatError("'{0}' was ended by signal {1} ({2})\n{3}", program,
+                       WTERMSIG(status), strsignal(WTERMSIG(status)), text);
   if (WEXITSTATUS(status) != 0)
-    return makeError("'{0}' failed with status {1}\n{2}", program,
-                     WEXITSTATUS(status), text);
+    return formatError("'{0}' failed with status {1}\n{2}", program,
+                       WEXITSTATUS(status), text);
   return text;
 }

@@ -11,10 +11,10 @@
 
 #include "flashcore/Target/Ptxas.h"
 #include "flashcore/Support/Cleanup.h"
+#include "flashcore/Support/Errors.h"
 #include "flashcore/Support/Process.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
@@ -24,29 +24,23 @@
 using namespace llvm;
 using namespace mlir::flashcore;
 
-template <typename... Args>
-static Error makeError(const char *format, Args &&...args) {
-  return createStringError(std::make_error_code(std::errc::invalid_argument),
-                           formatv(format, std::forward<Args>(args)...).str());
-}
-
 Expected<std::string> mlir::flashcore::findPtxas(StringRef explicitPath,
                                                  StringRef programPath) {
   if (!explicitPath.empty()) {
     if (sys::fs::can_execute(explicitPath))
       return explicitPath.str();
-    return makeError("cannot run ptxas at '{0}': no such program",
-                     explicitPath);
+    return formatError("cannot run ptxas at '{0}': no such program",
+                       explicitPath);
   }
   // An empty variable is none, as for a shell. With a relative one the program
   // that is run would depend on the directory we are in.
   std::string home = sys::Process::GetEnv("CUDA_HOME").value_or("");
   if (!home.empty()) {
     if (sys::path::is_relative(home))
-      return makeError("expects CUDA_HOME to be an absolute path, but got "
-                       "'{0}'; set it to the directory of the CUDA toolkit, "
-                       "unset it, or pass --ptxas=PATH",
-                       home);
+      return formatError("expects CUDA_HOME to be an absolute path, but got "
+                         "'{0}'; set it to the directory of the CUDA toolkit, "
+                         "unset it, or pass --ptxas=PATH",
+                         home);
     SmallString<128> path(home);
     sys::path::append(path, "bin", "ptxas");
     if (sys::fs::can_execute(path))
@@ -58,10 +52,11 @@ Expected<std::string> mlir::flashcore::findPtxas(StringRef explicitPath,
   sys::path::append(path, "..", "ptxas", "bin", "ptxas");
   if (sys::fs::can_execute(path))
     return std::string(path);
-  return makeError("cannot find ptxas in $CUDA_HOME/bin, on PATH or at '{0}'; "
-                   "install the CUDA toolkit, run scripts/get-ptxas.sh, or "
-                   "pass --ptxas=PATH",
-                   path);
+  return formatError(
+      "cannot find ptxas in $CUDA_HOME/bin, on PATH or at '{0}'; "
+      "install the CUDA toolkit, run scripts/get-ptxas.sh, or "
+      "pass --ptxas=PATH",
+      path);
 }
 
 StringMap<KernelResources> mlir::flashcore::parsePtxasReport(StringRef report) {
@@ -111,9 +106,10 @@ static Error writeInput(StringRef path, StringRef ptx) {
     os.clear_error();
   }
   if (ec)
-    return makeError("cannot write '{0}': {1}; set TMPDIR to a directory with "
-                     "room for temporary files",
-                     path, ec.message());
+    return formatError(
+        "cannot write '{0}': {1}; set TMPDIR to a directory with "
+        "room for temporary files",
+        path, ec.message());
   return Error::success();
 }
 
@@ -123,16 +119,16 @@ static Expected<std::string> readOutput(StringRef path, StringRef ptxas) {
   auto image = MemoryBuffer::getFile(path, /*IsText=*/false,
                                      /*RequiresNullTerminator=*/false);
   if (!image && image.getError() != std::errc::no_such_file_or_directory)
-    return makeError("cannot read what '{0}' wrote to '{1}': {2}", ptxas, path,
-                     image.getError().message());
+    return formatError("cannot read what '{0}' wrote to '{1}': {2}", ptxas,
+                       path, image.getError().message());
   StringRef contents = image ? (*image)->getBuffer() : "";
   if (!contents.starts_with("\x7f"
                             "ELF"))
-    return makeError("'{0}' succeeded, but wrote {1}; check that it is "
-                     "NVIDIA's ptxas, or pass another with --ptxas=PATH",
-                     ptxas,
-                     contents.empty() ? "no machine code"
-                                      : "something that is no cubin");
+    return formatError("'{0}' succeeded, but wrote {1}; check that it is "
+                       "NVIDIA's ptxas, or pass another with --ptxas=PATH",
+                       ptxas,
+                       contents.empty() ? "no machine code"
+                                        : "something that is no cubin");
   return contents.str();
 }
 
@@ -144,9 +140,10 @@ static Expected<TemporaryDirectory> createWorkDirectory() {
   sys::path::append(prefix, "flashcore-ptxas-");
   auto directory = TemporaryDirectory::create(prefix, /*isPrivate=*/true);
   if (!directory)
-    return makeError("cannot create a directory for temporary files in '{0}': "
-                     "{1}; set TMPDIR to a directory that can be written to",
-                     parent, toString(directory.takeError()));
+    return formatError(
+        "cannot create a directory for temporary files in '{0}': "
+        "{1}; set TMPDIR to a directory that can be written to",
+        parent, toString(directory.takeError()));
   return directory;
 }
 
