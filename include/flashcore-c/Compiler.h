@@ -1,0 +1,119 @@
+/*===- Compiler.h - C interface of the compiler -------------------*- C -*-===*\
+|*                                                                            *|
+|* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception                    *|
+|*                                                                            *|
+|*===----------------------------------------------------------------------===*|
+|*                                                                            *|
+|* From MLIR, or from the words of `flashcore-compile --shape`, to PTX, to    *|
+|* bundles (docs/Bundle.md) and to what --explain and --json say. Status.h    *|
+|* has the rules of ownership, errors and threads.                            *|
+|*                                                                            *|
+\*===----------------------------------------------------------------------===*/
+
+#ifndef FLASHCORE_C_COMPILER_H
+#define FLASHCORE_C_COMPILER_H
+
+#include "flashcore-c/Status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+FLASHCORE_DEFINE_HANDLE(FlashCoreCompileOptions);
+/** What became of a module. Not changed by anything, so for all threads. */
+FLASHCORE_DEFINE_HANDLE(FlashCoreCompilation);
+
+/** "flashcore 0.1.0, LLVM 22.1.8". */
+FLASHCORE_CAPI_EXPORT const char *flashcoreGetVersion(void);
+/** The chips that kernels can be made for, oldest first: "sm_80", ... */
+FLASHCORE_CAPI_EXPORT size_t flashcoreGetNumChips(void);
+FLASHCORE_CAPI_EXPORT const char *flashcoreGetChip(size_t index);
+
+/*===----------------------------------------------------------------------===*\
+|* Options                                                                    *|
+\*===----------------------------------------------------------------------===*/
+
+/** Options with their defaults: the chip of the module's own #nvvm.target, else
+ *  sm_89; default schedules; no cubin. */
+FLASHCORE_CAPI_EXPORT FlashCoreStatus
+flashcoreCompileOptionsCreate(FlashCoreCompileOptions *options);
+FLASHCORE_CAPI_EXPORT void
+flashcoreCompileOptionsDestroy(FlashCoreCompileOptions options);
+/** "sm_89", or several: "sm_80,sm_90". */
+FLASHCORE_CAPI_EXPORT FlashCoreStatus flashcoreCompileOptionsSetChips(
+    FlashCoreCompileOptions options, const char *chips);
+/** One option of the schedule, by its name on the command line of
+ *  flashcore-compile without dashes: "block-n" and "64". */
+FLASHCORE_CAPI_EXPORT FlashCoreStatus flashcoreCompileOptionsSetSchedule(
+    FlashCoreCompileOptions options, const char *name, const char *value);
+/** Make cubins with NVIDIA's ptxas at `path`; with "" the one in
+ *  $CUDA_HOME/bin, on PATH or beside this library. Null makes none. */
+FLASHCORE_CAPI_EXPORT FlashCoreStatus flashcoreCompileOptionsSetPtxas(
+    FlashCoreCompileOptions options, const char *path);
+/** Keep the IR after each phase. */
+FLASHCORE_CAPI_EXPORT FlashCoreStatus flashcoreCompileOptionsSetKeepPhases(
+    FlashCoreCompileOptions options, bool keep);
+
+/** The path that flashcoreCompileOptionsSetPtxas takes for `path`; an error
+ *  says where it was looked for. */
+FLASHCORE_CAPI_EXPORT FlashCoreStatus
+flashcoreFindPtxas(const char *path, FlashCoreString *found);
+
+/*===----------------------------------------------------------------------===*\
+|* Compiling                                                                  *|
+\*===----------------------------------------------------------------------===*/
+
+/** The module that the words of --shape stand for, such as
+ *  "b1 h32/8 s4096 d128 bf16 causal"; docs/Running.md lists them. */
+FLASHCORE_CAPI_EXPORT FlashCoreStatus
+flashcoreWriteShape(const char *words, FlashCoreString *mlir);
+
+/** Compiles each attention of a module, `length` bytes of MLIR text or
+ *  bytecode, for each chip. Errors name `name` and the place in it. Null
+ *  `options` are the defaults. */
+FLASHCORE_CAPI_EXPORT FlashCoreStatus flashcoreCompile(
+    const char *module, size_t length, const char *name,
+    FlashCoreCompileOptions options, FlashCoreCompilation *compilation);
+FLASHCORE_CAPI_EXPORT void
+flashcoreCompilationDestroy(FlashCoreCompilation compilation);
+
+/** Warnings and remarks, in the form of errors; "" without. */
+FLASHCORE_CAPI_EXPORT const char *
+flashcoreCompilationGetWarnings(FlashCoreCompilation compilation);
+/** The document of `flashcore-compile --json`: of each attention and chip the
+ *  problem, the schedule, a reason for each choice, what open sizes would
+ *  change, and registers, spills and shared memory where there is a cubin. */
+FLASHCORE_CAPI_EXPORT const char *
+flashcoreCompilationGetReport(FlashCoreCompilation compilation);
+/** The text of `flashcore-compile --explain`. */
+FLASHCORE_CAPI_EXPORT const char *
+flashcoreCompilationGetExplanation(FlashCoreCompilation compilation);
+
+FLASHCORE_CAPI_EXPORT size_t
+flashcoreCompilationGetNumAttentions(FlashCoreCompilation compilation);
+/** The name of its function, with .0, .1, ... where that has several. */
+FLASHCORE_CAPI_EXPORT const char *
+flashcoreCompilationGetName(FlashCoreCompilation compilation, size_t attention);
+FLASHCORE_CAPI_EXPORT size_t
+flashcoreCompilationGetNumChips(FlashCoreCompilation compilation);
+FLASHCORE_CAPI_EXPORT const char *
+flashcoreCompilationGetChip(FlashCoreCompilation compilation, size_t chip);
+FLASHCORE_CAPI_EXPORT const char *
+flashcoreCompilationGetPtx(FlashCoreCompilation compilation, size_t attention,
+                           size_t chip);
+/** What is kept of phases: 0 is the input, 1 to 7 the phases of
+ *  docs/Pipeline.md; "" if nothing was kept. */
+FLASHCORE_CAPI_EXPORT const char *
+flashcoreCompilationGetPhase(FlashCoreCompilation compilation, size_t chip,
+                             size_t phase);
+/** Writes the bundle of one attention; replaces one that is there, and nothing
+ *  else. Readers see the old one or the new one. */
+FLASHCORE_CAPI_EXPORT FlashCoreStatus
+flashcoreCompilationWriteBundle(FlashCoreCompilation compilation,
+                                size_t attention, const char *path);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* FLASHCORE_C_COMPILER_H */
