@@ -11,7 +11,8 @@ place of those of `list`, or beside them with --problems.
 
 Without PyTorch or a GPU, `compile` makes the kernels for another machine
 (`run --bundles DIR` takes them there), `accuracy --device=emulator` checks
-errors, and `report` and `plot` read a results.json.
+errors, and `report` and `plot` read a results.json. `publish` shows one in the
+documentation.
 """
 
 import argparse
@@ -26,6 +27,7 @@ from . import (
     given,
     plots,
     problems,
+    publish,
     report,
     results,
     roofline,
@@ -90,6 +92,14 @@ def parse_arguments(arguments):
         )
     )
     _add_rendering(commands)
+    publish.add_arguments(
+        commands.add_parser(
+            "publish",
+            help="write what the documentation says of a run",
+            description=publish.__doc__,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+    )
     return parser.parse_args(arguments)
 
 
@@ -221,14 +231,14 @@ class Bench:
         timing = self._timer.time(
             Request(problem, bundles, self._peers, self._seed, self._rounds)
         )
-        roof = roofline.bound(problem, self._store.data["card"].get("peaks"))
+        peaks = self._store.data["card"].get("peaks")
         return {
             "problem": results.describe(problem),
             "date": datetime.datetime.now(datetime.timezone.utc).isoformat(
                 timespec="seconds"
             ),
             "contenders": {
-                name: describe(problem, times, roof) | timing.facts[name]
+                name: describe(problem, times, peaks) | timing.facts[name]
                 for name, times in timing.samples.items()
             },
             "refused": timing.refused,
@@ -239,15 +249,9 @@ class Bench:
         }
 
 
-def describe(problem, times, roof):
+def describe(problem, times, peaks):
     us = rotation.summarize(times)
-    median = us["median"]
-    return {
-        "us": us,
-        "tflops": problem.flops / median * 1e-6,
-        "gbs": problem.tensor_bytes / median * 1e-3,
-        "roofline": roof and {"fraction": roof[0] / median, "bound": roof[1]},
-    }
+    return {"us": us} | roofline.rates(problem, us["median"], peaks)
 
 
 def summary(entry):
@@ -442,6 +446,7 @@ COMMANDS = {
     "accuracy": accuracy.command,
     "report": command_report,
     "plot": command_plot,
+    "publish": publish.command,
 }
 
 

@@ -148,13 +148,15 @@ def _summarize(entries, ours, peers):
     cells = [str(sum(_is_fastest(e, ours, peers) for e in entries))]
     for peer in peers:
         ratios = speedups(entries, ours, peer)
-        ahead = sum(ratio > 1 for ratio in ratios)
-        cells.append(
-            f"{statistics.geometric_mean(ratios):.2f} ({ahead} of {len(ratios)})"
-            if ratios
-            else "-"
-        )
+        cells.append(mean_and_count(ratios) if ratios else "-")
     return cells
+
+
+def mean_and_count(ratios):
+    """Of speedups: `1.22 (36 of 36)`, in how many of them faster."""
+    ahead = sum(ratio > 1 for ratio in ratios)
+    mean = statistics.geometric_mean(ratios)
+    return f"{mean:.2f} ({ahead} of {len(ratios)})"
 
 
 def _rows_by_size(pairs, key):
@@ -179,31 +181,50 @@ def _cell(row, name, metric, best):
     return " / ".join(cells)
 
 
-def _mask_table(pairs, names, first, metric, pick):
+def mask_rows(pairs, names, key, metric, pick):
+    """A row for each problem: what `key` makes of it, and a cell of each
+    contender named, the best of them bold."""
     rows = []
-    for key, row in _rows_by_size(pairs, first[1]).items():
+    for cells, row in _rows_by_size(pairs, key).items():
         best = {
-            mask: pick(map(metric, entry["contenders"].values()), key=float)
+            mask: _best(entry["contenders"], names, metric, pick)
             for mask, (_, entry) in row.items()
-            if entry["contenders"]
         }
-        rows.append([*key, *(_cell(row, name, metric, best) for name in names)])
-    return table([*first[0], *names], rows)
+        cells = [*cells, *(_cell(row, name, metric, best) for name in names)]
+        rows.append(cells)
+    return rows
+
+
+def _best(contenders, names, metric, pick):
+    found = (metric(contenders[name]) for name in names if name in contenders)
+    return pick(found, key=float, default=None)
+
+
+def tflops(contender):
+    return f"{contender['tflops']:.0f}"
+
+
+def microseconds(contender):
+    return f"{contender['us']['median']:.2f}"
 
 
 def _throughput(data):
     pairs = entries(data, "throughput")
     if not pairs:
         return ""
-    first = (["D", "S"], lambda p: (str(p.head_dim), str(p.seqlen_q)))
-    body = _mask_table(
-        pairs,
-        contender_names(data),
-        first,
-        lambda contender: f"{contender['tflops']:.0f}",
-        max,
-    )
+    names = contender_names(data)
+    rows = mask_rows(pairs, names, head_dim_and_length, tflops, max)
+    body = table(["D", "S", *names], rows)
     return f"### 16k tokens, hidden 2048: TFLOP/s, dense / causal\n\n{body}"
+
+
+def head_dim_and_length(problem):
+    return str(problem.head_dim), str(problem.seqlen_q)
+
+
+def size(problem):
+    """What it is without its mask."""
+    return problem.describe().rsplit(" ", 1)[0]
 
 
 def _latency(data, group, title):
@@ -211,19 +232,13 @@ def _latency(data, group, title):
     if not pairs:
         return ""
 
-    def first(problem):
-        size = problem.describe().rsplit(" ", 1)[0]
-        return problem.name.rsplit("-", 1)[0], size
+    def name_and_size(problem):
+        return problem.name.rsplit("-", 1)[0], size(problem)
 
-    body = _mask_table(
-        pairs,
-        contender_names(data),
-        (["problem", "size"], first),
-        lambda contender: f"{contender['us']['median']:.2f}",
-        min,
-    )
-    names = [problem.name for problem, _ in pairs]
-    has_both = len({name.rsplit("-", 1)[0] for name in names}) < len(names)
+    names = contender_names(data)
+    rows = mask_rows(pairs, names, name_and_size, microseconds, min)
+    body = table(["problem", "size", *names], rows)
+    has_both = len(rows) < len(pairs)
     which = "us, dense / causal" if has_both else "us"
     return f"### {title}: {which}\n\n{body}"
 
@@ -233,7 +248,7 @@ def _given(data):
     names, rows = contender_names(data), []
     for problem, entry in entries(data, "given"):
         times = {
-            name: f"{contender['us']['median']:.2f}"
+            name: microseconds(contender)
             for name, contender in entry["contenders"].items()
         }
         best = min(times.values(), key=float, default=None)
@@ -322,34 +337,29 @@ def _errors(data):
 
 
 def _conditions(data):
-    seen = [
-        c for entry in data["problems"].values() for c in entry["conditions"]
-    ]
-    seen = [c for c in seen if c]
-    if not seen:
+    seen = results.conditions(data)
+    if not seen["rounds"]:
         return ""
     lines = []
-    for key, name, unit in (
-        ("sm_mhz", "SM clock", "MHz"),
-        ("power_w", "power", "W"),
-        ("temperature_c", "temperature", "C"),
-    ):
-        values = [c[key] for c in seen if key in c]
-        if values:
+    for key, (name, unit) in results.QUANTITIES.items():
+        if key in seen:
+            values = seen[key]
             lines.append(
-                f"* {name} {statistics.median(values):.0f} {unit} "
-                f"({min(values):.0f} to {max(values):.0f})"
+                f"* {name} {values['median']:.0f} {unit} "
+                f"({values['min']:.0f} to {values['max']:.0f})"
             )
-    reasons = {}
-    for condition in seen:
-        for reason in condition.get("throttle", ()):
-            reasons[reason] = reasons.get(reason, 0) + 1
-    if any("throttle" in c for c in seen):
-        found = [
-            f"{r} in {n} of {len(seen)} rounds" for r, n in reasons.items()
-        ]
-        lines.append(f"* throttled: {', '.join(found) or 'never'}")
+    if "throttle" in seen:
+        lines.append(f"* throttled: {throttled(seen)}")
     return "### Conditions while timing\n\n" + "\n".join(lines)
+
+
+def throttled(conditions):
+    """In how many rounds, by reason."""
+    found = [
+        f"{reason} in {count} of {conditions['rounds']} rounds"
+        for reason, count in conditions["throttle"].items()
+    ]
+    return ", ".join(found) or "never"
 
 
 def _refusals(data):

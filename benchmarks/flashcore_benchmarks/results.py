@@ -27,19 +27,32 @@ Times are microseconds of one call on the device. `error.max` is the largest
 difference of O from the f32 reference, `yardstick` that of the same formula in
 the input precision; a ratio over 2 fails. Numbers that are not finite are
 written as null.
+
+A compact file (docs/figures/bench.json) is what compact() leaves of one: what
+was measured, with the conditions of all rounds together. read() adds what
+follows from it, so that tables and plots are made of either.
 """
 
+import collections
 import dataclasses
 import json
 import math
 import os
 import pathlib
+import statistics
 
+from . import roofline
 from .errors import UserError
 from .problems import Problem
 
 FORMAT, VERSION = "flashcore-bench", 2
 ERROR_LIMIT = 2.0
+# Name and unit of the conditions that conditions() sums up.
+QUANTITIES = {
+    "sm_mhz": ("SM clock", "MHz"),
+    "power_w": ("power", "W"),
+    "temperature_c": ("temperature", "C"),
+}
 
 
 class Results:
@@ -106,6 +119,18 @@ def write_json(path, data):
     os.replace(temporary, path)
 
 
+def write_compact(path, data):
+    """A problem a line, so that a diff of two runs shows which differ."""
+    head = {key: value for key, value in data.items() if key != "problems"}
+    lines = [f"{json.dumps(k)}: {json.dumps(v)}" for k, v in head.items()]
+    rows = [
+        f"{json.dumps(name)}: {json.dumps(entry)}"
+        for name, entry in data["problems"].items()
+    ]
+    lines.append('"problems": {\n' + ",\n".join(rows) + "\n}")
+    path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
 def _finite(value):
     """The value with null for every number that JSON does not have."""
     if isinstance(value, dict):
@@ -134,7 +159,18 @@ def read(path):
             f"'{path}': expects results of {FORMAT}, version {VERSION}, but got "
             f"format {found[0]}, version {found[1]}"
         )
+    _add_rates(data)
     return data
+
+
+def _add_rates(data):
+    """To the contenders of a compact file, which has times alone."""
+    peaks = data["card"].get("peaks")
+    for entry in data["problems"].values():
+        for contender in entry["contenders"].values():
+            if "tflops" not in contender:
+                us = contender["us"]["median"]
+                contender |= roofline.rates(problem_of(entry), us, peaks)
 
 
 def problem_of(entry):
@@ -144,9 +180,75 @@ def problem_of(entry):
 def describe(problem):
     """As JSON has it, which knows no tuples."""
     fields = dataclasses.asdict(problem)
+    return {name: _as_json(value) for name, value in fields.items()}
+
+
+def _as_json(value):
+    return list(value) if isinstance(value, tuple) else value
+
+
+def conditions(data):
+    """Of all rounds that were watched: their number, median, least and most of
+    the QUANTITIES, and how many the card was held back in, by reason."""
+    if "conditions" in data:
+        return data["conditions"]
+    seen = [
+        c
+        for entry in data["problems"].values()
+        for c in entry["conditions"]
+        if c
+    ]
+    summary = {"rounds": len(seen)}
+    for key in QUANTITIES:
+        values = [c[key] for c in seen if key in c]
+        if values:
+            summary[key] = {
+                "median": statistics.median(values),
+                "min": min(values),
+                "max": max(values),
+            }
+    if any("throttle" in c for c in seen):
+        reasons = (r for c in seen for r in c.get("throttle", ()))
+        summary["throttle"] = dict(collections.Counter(reasons))
+    return summary
+
+
+def compact(data, contenders):
+    """What tables and plots of these contenders need."""
+    kept = ("format", "version", "settings", "card", "notes")
+    return {key: data[key] for key in kept} | {
+        "conditions": conditions(data),
+        "problems": {
+            name: _compact_entry(entry, contenders)
+            for name, entry in data["problems"].items()
+        },
+    }
+
+
+def _compact_entry(entry, contenders):
+    plain = {f.name: f.default for f in dataclasses.fields(Problem)}
     return {
-        name: list(value) if isinstance(value, tuple) else value
-        for name, value in fields.items()
+        "problem": {
+            name: value
+            for name, value in describe(problem_of(entry)).items()
+            if value != _as_json(plain[name])
+        },
+        "date": entry["date"],
+        "contenders": {
+            name: _compact_times(entry["contenders"][name])
+            for name in contenders
+            if name in entry["contenders"]
+        },
+        "refused": {},
+    }
+
+
+def _compact_times(contender):
+    """With two more decimals than tables show."""
+    us, error = contender["us"], contender["error"]["ratio"]
+    return {
+        "us": {key: round(us[key], 4) for key in ("median", "min", "max")},
+        "error": {"ratio": error and round(error, 4)},
     }
 
 

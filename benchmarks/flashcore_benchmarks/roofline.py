@@ -86,3 +86,13 @@ def bound(problem, peaks):
     tensor = problem.flops / peaks["mma_tflops"] * 1e-6
     dram = problem.tensor_bytes / peaks["dram_gbs"] * 1e-3
     return (tensor, "tensor") if tensor >= dram else (dram, "dram")
+
+
+def rates(problem, us, peaks):
+    """What follows from the time of a call and the card's peaks."""
+    roof = bound(problem, peaks)
+    return {
+        "tflops": problem.flops / us * 1e-6,
+        "gbs": problem.tensor_bytes / us * 1e-3,
+        "roofline": roof and {"fraction": roof[0] / us, "bound": roof[1]},
+    }

@@ -29,6 +29,37 @@ function(flashcore_link target)
   endforeach()
 endfunction()
 
+# Headers that most of the compiler includes are parsed once: a source takes 1 to
+# 3 seconds, not 7 to 20. A compiler cache does not see through them, so with
+# one they are off.
+set(_precompile ON)
+if(CMAKE_CXX_COMPILER_LAUNCHER)
+  set(_precompile OFF)
+endif()
+option(FLASHCORE_PRECOMPILED_HEADERS
+  "Parse the headers of MLIR's dialects once" ${_precompile})
+if(FLASHCORE_PRECOMPILED_HEADERS)
+  file(WRITE ${PROJECT_BINARY_DIR}/empty.cpp "")
+  add_library(FlashCoreCommonHeaders OBJECT ${PROJECT_BINARY_DIR}/empty.cpp)
+  llvm_update_compile_flags(FlashCoreCommonHeaders)
+  target_compile_options(FlashCoreCommonHeaders PRIVATE ${FLASHCORE_CXX_FLAGS})
+  target_precompile_headers(FlashCoreCommonHeaders PRIVATE
+    <mlir/Dialect/Affine/IR/AffineOps.h>
+    <mlir/Dialect/Arith/IR/Arith.h>
+    <mlir/Dialect/GPU/IR/GPUDialect.h>
+    <mlir/Dialect/LLVMIR/NVVMDialect.h>
+    <mlir/Dialect/MemRef/IR/MemRef.h>
+    <mlir/Dialect/SCF/IR/SCF.h>
+    <mlir/Dialect/Vector/IR/VectorOps.h>
+    <mlir/Pass/Pass.h>
+    <mlir/Transforms/GreedyPatternRewriteDriver.h>)
+endif()
+function(flashcore_reuse_headers target)
+  if(FLASHCORE_PRECOMPILED_HEADERS)
+    target_precompile_headers(${target} REUSE_FROM FlashCoreCommonHeaders)
+  endif()
+endfunction()
+
 # A static library of the build, not installed.
 function(add_flashcore_internal_library name)
   cmake_parse_arguments(ARG "" "" "DEPENDS;LINK_LIBS" ${ARGN})
@@ -37,6 +68,7 @@ function(add_flashcore_internal_library name)
   target_compile_options(${name} PRIVATE ${FLASHCORE_CXX_FLAGS})
   add_dependencies(${name} FlashCoreIncGen ${ARG_DEPENDS})
   flashcore_link(${name} ${ARG_LINK_LIBS})
+  flashcore_reuse_headers(${name})
 endfunction()
 
 # Gives a library the name that its users know, here and in the package:
@@ -79,6 +111,7 @@ function(add_flashcore_unittest name)
   target_compile_options(${name} PRIVATE ${FLASHCORE_CXX_FLAGS})
   add_dependencies(${name} FlashCoreIncGen)
   flashcore_link(${name} ${ARG_LINK_LIBS} GTest::gtest GTest::gtest_main)
+  flashcore_reuse_headers(${name})
   add_test(NAME ${name} COMMAND ${name})
   add_dependencies(FlashCoreUnitTests ${name})
 endfunction()

@@ -6,7 +6,6 @@ Fails when the block 'mutants' of the page does not show the figures of the file
 --update writes it.
 """
 
-import argparse
 import collections
 import json
 import pathlib
@@ -82,21 +81,6 @@ def table(figures):
     return "\n".join(lines) + "\n"
 
 
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("figures", type=pathlib.Path)
-    parser.add_argument("page", type=pathlib.Path)
-    parser.add_argument("--update", action="store_true")
-    args = parser.parse_args()
-    text = table(json.loads(args.figures.read_text()))
-    if args.update:
-        marked_blocks.write(args.page, "mutants", text)
-    elif marked_blocks.read(args.page, "mutants") != text:
-        sys.exit(f"{args.page}: the mutants are not those of {args.figures}: "
-                 "run test/Emulator/figures.py --update")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(marked_blocks.main(
+        __doc__, lambda figures: {"mutants": table(figures)}))

@@ -50,3 +50,35 @@ TEST(PTXTest, leavesTheBackendAsItWas) {
   }
   shortPointers->setValue(false);
 }
+
+TEST(PTXTest, leavesOutPassesThatCostMoreThanTheyGain) {
+  constexpr const char *reduction = "Loop Strength Reduction";
+  EXPECT_TRUE(isWorthRunning("slsr", {}));
+  EXPECT_TRUE(isWorthRunning(reduction, {}));
+  BackendTraits dynamic{/*hasDynamicSizes=*/true, /*seesOneKey=*/false};
+  EXPECT_FALSE(isWorthRunning("slsr", dynamic));
+  EXPECT_TRUE(isWorthRunning(reduction, dynamic));
+  BackendTraits oneKey{/*hasDynamicSizes=*/false, /*seesOneKey=*/true};
+  EXPECT_TRUE(isWorthRunning("slsr", oneKey));
+  EXPECT_FALSE(isWorthRunning(reduction, oneKey));
+  EXPECT_TRUE(isWorthRunning("nvptx-isel", {true, true}));
+}
+
+TEST(PTXTest, knowsMasksOfOneKey) {
+  MLIRContext context;
+  Builder b(&context);
+  auto sees = [&](const char *causal, int64_t left, int64_t right) {
+    return seesOneKey(b.getDictionaryAttr(
+        {b.getNamedAttr("causal", b.getStringAttr(causal)),
+         b.getNamedAttr("window_left", b.getI64IntegerAttr(left)),
+         b.getNamedAttr("window_right", b.getI64IntegerAttr(right))}));
+  };
+  int64_t open = ShapedType::kDynamic;
+  EXPECT_TRUE(sees("bottom_right", 0, open));
+  EXPECT_TRUE(sees("none", 0, 0));
+  EXPECT_FALSE(sees("none", 0, open));
+  EXPECT_FALSE(sees("top_left", 0, open)); // more queries than keys
+  EXPECT_FALSE(sees("bottom_right", 1, open));
+  EXPECT_FALSE(sees("bottom_right", open, open));
+  EXPECT_FALSE(seesOneKey(b.getDictionaryAttr({})));
+}

@@ -20,6 +20,19 @@ enum class PTXStage {
   PTX,  ///< PTX assembly
 };
 
+/// What of the kernels in a module decides which of the backend's passes run.
+struct BackendTraits {
+  bool hasDynamicSizes = false;
+  bool seesOneKey = false;
+};
+
+/// Whether the backend's pass `pass` gains more than the time it takes.
+bool isWorthRunning(llvm::StringRef pass, BackendTraits traits);
+
+/// Whether the mask in the description of a kernel (`fcgpu.kernel`) shows a
+/// query at most one key.
+bool seesOneKey(DictionaryAttr kernel);
+
 /// Registers the translations to LLVM IR that `emitPTX` needs.
 void registerPTXTranslations(DialectRegistry &registry);
 

@@ -7,7 +7,6 @@ usage: card_figures.py [--update] FIGURES.json PAGE.md
 Fails when the block 'corpus' of the page does not show the figures of the file;
 --update writes it.
 """
-import argparse
 import collections
 import datetime
 import json
@@ -93,22 +92,8 @@ def table(runs):
     return "\n".join(lines) + "\n"
 
 
-def main():
+if __name__ == "__main__":
     sys.path.insert(0, str(ROOT / "scripts"))
     import marked_blocks  # of FlashCore, not of the emulator alone
 
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("figures", type=pathlib.Path)
-    parser.add_argument("page", type=pathlib.Path)
-    parser.add_argument("--update", action="store_true")
-    args = parser.parse_args()
-    text = table(json.loads(args.figures.read_text()))
-    if args.update:
-        marked_blocks.write(args.page, "corpus", text)
-    elif marked_blocks.read(args.page, "corpus") != text:
-        sys.exit(f"{args.page}: the corpus is not that of {args.figures}: run {pathlib.Path(__file__).name} --update")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(marked_blocks.main(__doc__, lambda runs: {"corpus": table(runs)}))
