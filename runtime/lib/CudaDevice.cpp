@@ -74,8 +74,7 @@ protected:
   StatusOr<std::unique_ptr<LoadedModule>>
   loadCode(const Bundle &bundle, const CodeChoice &choice) override;
   Status launchChecked(LoadedModule &module, const KernelLaunch &launch,
-                       std::span<const uint64_t> arguments,
-                       Stream on) override;
+                       std::span<const uint64_t> arguments, Stream on) override;
   StatusOr<Timing> timeChecked(LoadedModule &module, LaunchSets sets,
                                const TimingOptions &options) override;
   StatusOr<LaunchOverhead> measureOverheadChecked(LoadedModule &module,

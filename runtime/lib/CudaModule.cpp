@@ -22,8 +22,9 @@ using namespace flashcore::cuda;
 
 namespace {
 /// Places for what the driver's assembler says, and the options that name them.
-/// The log is the only place where it says which line it rejected, and, verbose,
-/// what each kernel takes. The driver writes to them until its linker is gone.
+/// The log is the only place where it says which line it rejected, and,
+/// verbose, what each kernel takes. The driver writes to them until its linker
+/// is gone.
 class JitLog {
 public:
   unsigned size() const { return static_cast<unsigned>(keys.size()); }
@@ -43,8 +44,7 @@ private:
       CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES,
       CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
       CU_JIT_LOG_VERBOSE};
-  std::array<void *, 5> values = {infoText.data(),
-                                  number(infoText.size() - 1),
+  std::array<void *, 5> values = {infoText.data(), number(infoText.size() - 1),
                                   errorText.data(),
                                   number(errorText.size() - 1), number(1)};
 };
@@ -118,9 +118,8 @@ Status CudaImage::load(const CodeChoice &choice,
 Status CudaImage::loadImage(const std::string &image) {
   JitLog log;
   // std::string ends in a NUL, which PTX needs.
-  if (CUresult result =
-          driver.moduleLoadDataEx(&module, image.c_str(), log.size(),
-                                  log.options(), log.arguments())) {
+  if (CUresult result = driver.moduleLoadDataEx(
+          &module, image.c_str(), log.size(), log.options(), log.arguments())) {
     module = nullptr;
     return loadError(result, log.error());
   }

@@ -148,8 +148,8 @@ void Plan::describe(std::span<const DevicePointer> pointers) const {
     const TensorGeometry &tensor = call.tensors()[checks[i].tensor];
     bool isShared = false;
     for (size_t other = 0; other < checks.size(); ++other)
-      isShared |= other != i && pointers[i] < end(other) &&
-                  pointers[other] < end(i);
+      isShared |=
+          other != i && pointers[i] < end(other) && pointers[other] < end(i);
     std::vector<int64_t> sizes = tensor.sizes;
     if (isShared)
       std::fill(sizes.begin(), sizes.end(), 0);
@@ -170,12 +170,10 @@ Status Plan::launch(std::span<const DevicePointer> pointers,
     std::array<uint64_t, MaxArguments> arguments; // that Device::load allows
     std::copy(planned.begin(), planned.end(), arguments.begin());
     for (const Patch &patch : kernel.patches)
-      arguments[patch.argument] = patch.pointer < pointers.size()
-                                      ? pointers[patch.pointer]
-                                      : workspace;
-    if (Status status =
-            device->launchChecked(*module, kernel.launch,
-                                  {arguments.data(), planned.size()}, stream);
+      arguments[patch.argument] =
+          patch.pointer < pointers.size() ? pointers[patch.pointer] : workspace;
+    if (Status status = device->launchChecked(
+            *module, kernel.launch, {arguments.data(), planned.size()}, stream);
         !status.ok())
       return status;
   }
