@@ -98,12 +98,18 @@ template <typename Handle> static Handle handle(uintptr_t number) {
   return reinterpret_cast<Handle>(number + 1);
 }
 
+static constexpr uintptr_t objectNumber = 41;
+
+CUcontext FakeCuda::context() { return currentContext; }
+void FakeCuda::setContext(CUcontext context) { currentContext = context; }
+CUcontext FakeCuda::primaryContext() { return handle<CUcontext>(objectNumber); }
+
 /// A function that creates an object and stores its handle.
 template <typename Handle>
 static CUresult create(const char *symbol, Handle *result) {
   ENTER(symbol);
   ++fake.liveObjects;
-  *result = handle<Handle>(41);
+  *result = handle<Handle>(objectNumber);
   return CUDA_SUCCESS;
 }
 

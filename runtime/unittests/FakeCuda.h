@@ -81,6 +81,11 @@ public:
   int liveObjects = 0; ///< modules, streams, events, graphs, contexts, memory
   bool isCapturing = false;
 
+  // The context that is current on this thread, and that of the device.
+  static cuda::CUcontext context();
+  static void setContext(cuda::CUcontext context);
+  static cuda::CUcontext primaryContext();
+
   /// Where the linker writes infoLog.
   char *linkerLog = nullptr;
 
