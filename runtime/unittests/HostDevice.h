@@ -55,6 +55,8 @@ public:
     int64_t elementBytes;
     std::vector<int64_t> sizes, strides;
   };
+  /// As a device that finds accesses outside of buffers.
+  void setChecksBounds() { deviceInfo.checksBounds = true; }
   /// What describe() was told.
   std::vector<Description> descriptions;
 

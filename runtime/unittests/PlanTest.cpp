@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "FakeCuda.h"
+#include "HostDevice.h"
 #include "NaiveBundle.h"
 
 #include "flashcore/Runtime/EmulatorDevice.h"
@@ -285,6 +286,46 @@ TEST_F(PlanTest, findingsNameTheTensor) {
   EXPECT_NE(status.str().find("past the end of 'v' (62 bytes)"),
             std::string::npos)
       << status.str();
+}
+
+// A device that checks keeps one layout a buffer.
+TEST(PlanDescriptionTest, describesWhatDoesNotShareMemory) {
+  HostDevice device;
+  Bundle bundle = loadTestBundle(staticManifest());
+  auto module = device.load(bundle);
+  ASSERT_EQ(text(module), "");
+  std::vector<HostArray> arrays = makeArrays({1, 2, 2, 32, 48});
+  StatusOr<Plan> made =
+      Plan::create(device, **module, bundle, tensorsOf(arrays));
+  ASSERT_EQ(text(made), "");
+  std::vector<DeviceBuffer> buffers;
+  std::vector<DevicePointer> pointers;
+  for (const HostArray &array : arrays) {
+    int64_t bytes = array.bytes.size() + 2 * HostTensor::GuardBytes;
+    buffers.push_back(std::move(*DeviceBuffer::create(device, bytes)));
+    ASSERT_EQ(text(device.fill(buffers.back().pointer(), 0, bytes)), "");
+    pointers.push_back(buffers.back().pointer() + HostTensor::GuardBytes);
+  }
+  ASSERT_EQ(text(made->launch(pointers, 0)), "");
+  EXPECT_EQ(device.descriptions.size(), 0u);
+
+  device.setChecksBounds();
+  ASSERT_EQ(text(made->launch(pointers, 0)), "");
+  ASSERT_EQ(device.descriptions.size(), 5u);
+  for (size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(device.descriptions[i].pointer, pointers[i]);
+    EXPECT_EQ(device.descriptions[i].elementBytes, i == 4 ? 4 : 2);
+    EXPECT_EQ(device.descriptions[i].sizes, arrays[i].sizes);
+    EXPECT_EQ(device.descriptions[i].strides, arrays[i].strides);
+  }
+
+  device.descriptions.clear();
+  pointers[2] = pointers[1] + 16; // v starts in k
+  ASSERT_EQ(text(made->launch(pointers, 0)), "");
+  ASSERT_EQ(device.descriptions.size(), 5u);
+  for (size_t i = 0; i < 5; ++i)
+    EXPECT_EQ(device.descriptions[i].sizes,
+              i == 1 || i == 2 ? Numbers(4, 0) : arrays[i].sizes);
 }
 
 //===----------------------------------------------------------------------===//
