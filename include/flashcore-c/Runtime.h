@@ -21,14 +21,15 @@ extern "C" {
 #endif
 
 FLASHCORE_DEFINE_HANDLE(FlashCoreBundle);
-/** A GPU may be used by several threads at once, the emulator by one at a
- *  time. Destroy it after its modules. */
+/** For several threads at once; on the emulator they wait for each other. Each
+ *  call leaves the CUDA context of its thread as it was. */
 FLASHCORE_DEFINE_HANDLE(FlashCoreDevice);
-/** A bundle's code on a device. It holds what it needs of the bundle. Destroy
- *  it after its plans. */
+/** A bundle's code on a device. */
 FLASHCORE_DEFINE_HANDLE(FlashCoreModule);
-/** Not changed by launches, so for as many threads as its device. */
+/** Not changed by launches, so for several threads at once. */
 FLASHCORE_DEFINE_HANDLE(FlashCorePlan);
+
+/* A handle keeps what it was made from alive: destroy them in any order. */
 
 /*===----------------------------------------------------------------------===*\
 |* Bundles                                                                    *|
@@ -47,7 +48,8 @@ flashcoreBundleGetManifest(FlashCoreBundle bundle);
 \*===----------------------------------------------------------------------===*/
 
 /** GPU `ordinal` of the CUDA driver, in its primary context, which PyTorch and
- *  the CUDA runtime use too. Without a GPU or driver FlashCoreStatusNoDevice. */
+ *  the CUDA runtime use too. Without a GPU or driver FlashCoreStatusNoDevice.
+ */
 FLASHCORE_CAPI_EXPORT FlashCoreStatus
 flashcoreDeviceCreateCuda(int ordinal, FlashCoreDevice *device);
 /** The emulator, with "name=value" options of flashcore-emu separated by
@@ -69,18 +71,15 @@ FLASHCORE_CAPI_EXPORT int64_t
 flashcoreDeviceGetMultiprocessors(FlashCoreDevice device);
 
 /** Findings of the emulator call the buffer `name`, which may be null. */
-FLASHCORE_CAPI_EXPORT FlashCoreStatus
-flashcoreDeviceAllocate(FlashCoreDevice device, int64_t bytes, const char *name,
-                        uint64_t *pointer);
+FLASHCORE_CAPI_EXPORT FlashCoreStatus flashcoreDeviceAllocate(
+    FlashCoreDevice device, int64_t bytes, const char *name, uint64_t *pointer);
 FLASHCORE_CAPI_EXPORT FlashCoreStatus
 flashcoreDeviceFree(FlashCoreDevice device, uint64_t pointer);
 /** Both wait for the copy. */
-FLASHCORE_CAPI_EXPORT FlashCoreStatus
-flashcoreDeviceCopyToDevice(FlashCoreDevice device, uint64_t to,
-                            const void *from, int64_t bytes);
-FLASHCORE_CAPI_EXPORT FlashCoreStatus
-flashcoreDeviceCopyToHost(FlashCoreDevice device, void *to, uint64_t from,
-                          int64_t bytes);
+FLASHCORE_CAPI_EXPORT FlashCoreStatus flashcoreDeviceCopyToDevice(
+    FlashCoreDevice device, uint64_t to, const void *from, int64_t bytes);
+FLASHCORE_CAPI_EXPORT FlashCoreStatus flashcoreDeviceCopyToHost(
+    FlashCoreDevice device, void *to, uint64_t from, int64_t bytes);
 /** Waits for the work in the device's own stream. */
 FLASHCORE_CAPI_EXPORT FlashCoreStatus
 flashcoreDeviceSynchronize(FlashCoreDevice device);
@@ -90,21 +89,44 @@ flashcoreDeviceSynchronize(FlashCoreDevice device);
 \*===----------------------------------------------------------------------===*/
 
 /** Loads the variant of the bundle that the device runs. PTX without a cubin
- *  for the device is assembled by the driver, and the result kept. */
-FLASHCORE_CAPI_EXPORT FlashCoreStatus
-flashcoreModuleLoad(FlashCoreDevice device, FlashCoreBundle bundle,
-                    FlashCoreModule *module);
+ *  for the device is assembled by the driver, and the result kept in the folder
+ *  that docs/Runtime.md names. */
+FLASHCORE_CAPI_EXPORT FlashCoreStatus flashcoreModuleLoad(
+    FlashCoreDevice device, FlashCoreBundle bundle, FlashCoreModule *module);
 FLASHCORE_CAPI_EXPORT void flashcoreModuleDestroy(FlashCoreModule module);
 /** Which code runs, such as "cubin sm_89" or "PTX sm_90, cached". */
 FLASHCORE_CAPI_EXPORT const char *
 flashcoreModuleGetCode(FlashCoreModule module);
+/** What the driver's assembler said, of each kernel its registers and spills;
+ *  "" where it had nothing to do, as for a cubin or what was cached. */
+FLASHCORE_CAPI_EXPORT const char *flashcoreModuleGetLog(FlashCoreModule module);
+
+FLASHCORE_CAPI_EXPORT size_t
+flashcoreModuleGetNumKernels(FlashCoreModule module);
+FLASHCORE_CAPI_EXPORT const char *
+flashcoreModuleGetKernelName(FlashCoreModule module, size_t kernel);
+/** Registers of a thread, as the loaded code has them; on the emulator 0. */
+FLASHCORE_CAPI_EXPORT int64_t
+flashcoreModuleGetKernelRegisters(FlashCoreModule module, size_t kernel);
+/** Bytes of local memory of a thread: what is spilled lies there. On the
+ *  emulator 0. */
+FLASHCORE_CAPI_EXPORT int64_t
+flashcoreModuleGetKernelLocalBytes(FlashCoreModule module, size_t kernel);
+/** Bytes of shared memory of a block, static and dynamic. */
+FLASHCORE_CAPI_EXPORT int64_t
+flashcoreModuleGetKernelSharedBytes(FlashCoreModule module, size_t kernel);
 
 /*===----------------------------------------------------------------------===*\
 |* Plans                                                                      *|
 \*===----------------------------------------------------------------------===*/
 
+/** CU_STREAM_LEGACY and CU_STREAM_PER_THREAD of cuda.h. */
+#define FLASHCORE_STREAM_LEGACY ((void *)1)
+#define FLASHCORE_STREAM_PER_THREAD ((void *)2)
+
 /** A tensor of a call: sizes in its axes' order (docs/Bundle.md; q, k, v, o:
- *  batch, heads, seqlen, head_dim), strides in elements. */
+ *  batch, heads, seqlen, head_dim), strides in elements. Strides of axes of
+ *  size 1, and of tensors without elements, may be any number. */
 typedef struct FlashCoreTensor {
   const char *name;
   const int64_t *sizes;
@@ -114,7 +136,8 @@ typedef struct FlashCoreTensor {
 
 /** Fixes sizes and strides of a call. `tensors` are those of the bundle, each
  *  once, in any order: "q", "k", "v", "o", and "lse" and "bias" where it has
- *  them. Pointers of a launch are those of element (0, ..., 0). */
+ *  them. Pointers of a launch are those of element (0, ..., 0). Inputs may have
+ *  strides of 0, as views have that repeat elements; no stride is negative. */
 FLASHCORE_CAPI_EXPORT FlashCoreStatus
 flashcorePlanCreate(FlashCoreModule module, const FlashCoreTensor *tensors,
                     size_t count, FlashCorePlan *plan);
@@ -126,12 +149,17 @@ flashcorePlanGetWorkspaceBytes(FlashCorePlan plan);
 /** Words of --shape for the call, such as "B1 H8/8 S512x512 D64 f16". */
 FLASHCORE_CAPI_EXPORT const char *flashcorePlanGetText(FlashCorePlan plan);
 
-/** Starts the kernels after what `stream` holds (a CUstream; null is the
- *  device's own stream, which is not CUDA's default stream; CUDA's legacy
- *  default stream is CU_STREAM_LEGACY). Waits for nothing and allocates no
- *  device memory, so a capturing stream records it. `pointers` are in the
- *  order of flashcorePlanCreate's tensors; the driver has read them when this
- *  returns. */
+/** Starts the kernels after what `stream`, a CUstream, holds. Waits for nothing
+ *  and allocates no memory, so a capturing stream records it. `pointers` are in
+ *  the order of flashcorePlanCreate's tensors; only those of tensors without
+ *  elements may be null. The driver has read them when this returns.
+ *
+ *  Null is the device's own stream, which does not wait for CUDA's default
+ *  streams. Those are FLASHCORE_STREAM_LEGACY and FLASHCORE_STREAM_PER_THREAD:
+ *  a caller whose default stream is 0, as PyTorch's is, passes the former.
+ *
+ *  The emulator has done the work when this returns, whatever the stream. What
+ *  it finds is a FlashCoreStatusKernelFault with a note a finding. */
 FLASHCORE_CAPI_EXPORT FlashCoreStatus
 flashcorePlanLaunch(FlashCorePlan plan, const uint64_t *pointers,
                     uint64_t workspace, void *stream);
@@ -142,7 +170,8 @@ flashcorePlanLaunch(FlashCorePlan plan, const uint64_t *pointers,
 
 /** Attention in double precision on the CPU, on tensors in host memory. The
  *  outputs are rounded to their types. `pointers` and `tensors` as for plans,
- *  the attention (scale, mask, softcap, types) that of the bundle. */
+ *  but of any strides and alignment; the attention (scale, mask, softcap,
+ * types) is that of the bundle. `threads` of 0 takes all cores. */
 FLASHCORE_CAPI_EXPORT FlashCoreStatus flashcoreComputeReference(
     FlashCoreBundle bundle, const FlashCoreTensor *tensors,
     const uint64_t *pointers, size_t count, uint32_t threads);

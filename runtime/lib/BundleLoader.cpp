@@ -489,6 +489,7 @@ StatusOr<std::vector<Bundle>> BundleLoader::load() {
       parseJson((bundle.directory / manifestName).string(), *text);
   if (!document.ok())
     return document.status();
+  bundle.manifest = std::make_shared<const std::string>(std::move(*text));
   readManifest(reader.root(*document));
   if (!reader.ok())
     return reader.status();

@@ -12,6 +12,7 @@
 
 #include "flashcore/Runtime/CudaDevice.h"
 
+#include "CudaContext.h"
 #include "CudaModule.h"
 
 #include <algorithm>
@@ -73,7 +74,7 @@ protected:
   StatusOr<std::unique_ptr<LoadedModule>>
   loadCode(const Bundle &bundle, const CodeChoice &choice) override;
   Status launchChecked(LoadedModule &module, const KernelLaunch &launch,
-                       Stream on) override;
+                       std::span<const uint64_t> arguments, Stream on) override;
   StatusOr<Timing> timeChecked(LoadedModule &module, LaunchSets sets,
                                const TimingOptions &options) override;
   StatusOr<LaunchOverhead> measureOverheadChecked(LoadedModule &module,
@@ -85,13 +86,11 @@ private:
     return result == CUDA_SUCCESS ? Status::success()
                                   : cudaError(driver, result, call);
   }
-  /// Driver calls act on the context that is current on their thread.
-  Status makeCurrent() const {
-    return check(driver.ctxSetCurrent(context), "cuCtxSetCurrent");
-  }
   Status queryLimits();
   Status enqueue(LoadedModule &module, const KernelLaunch &launch, CUstream on,
                  void **arguments) const;
+  Status launchError(CUresult result, const LoadedModule &module,
+                     const KernelLaunch &launch) const;
   StatusOr<std::shared_ptr<CudaImage>> shareImage(const Bundle &bundle,
                                                   const CodeChoice &choice);
   Status launchSets(LoadedModule &module, LaunchSets sets, int count);
@@ -120,7 +119,7 @@ private:
 
 CudaDevice::~CudaDevice() {
   if (stream) {
-    driver.ctxSetCurrent(context);
+    CurrentContext current(driver, context);
     driver.streamDestroy(stream);
   }
   if (context)
@@ -158,8 +157,9 @@ Status CudaDevice::open(int ordinal) {
     context = nullptr;
     return status;
   }
-  if (Status status = makeCurrent(); !status.ok())
-    return status;
+  CurrentContext current(driver, context);
+  if (!current.ok())
+    return current.status();
   return check(driver.streamCreate(&stream, CU_STREAM_NON_BLOCKING),
                "cuStreamCreate");
 }
@@ -208,8 +208,9 @@ Status CudaDevice::queryLimits() {
 
 StatusOr<DevicePointer> CudaDevice::allocate(int64_t bytes,
                                              const std::string &) {
-  if (Status status = makeCurrent(); !status.ok())
-    return status;
+  CurrentContext current(driver, context);
+  if (!current.ok())
+    return current.status();
   CUdeviceptr pointer = 0;
   // cuMemAlloc refuses a size of 0, which an empty tensor may have.
   if (CUresult result = driver.memAlloc(
@@ -220,8 +221,9 @@ StatusOr<DevicePointer> CudaDevice::allocate(int64_t bytes,
 }
 
 Status CudaDevice::free(DevicePointer pointer) {
-  if (Status status = makeCurrent(); !status.ok())
-    return status;
+  CurrentContext current(driver, context);
+  if (!current.ok())
+    return current.status();
   return check(driver.memFree(pointer), "cuMemFree");
 }
 
@@ -229,8 +231,9 @@ Status CudaDevice::copyToDevice(DevicePointer to, const void *from,
                                 int64_t bytes) {
   if (bytes == 0)
     return Status::success();
-  if (Status status = makeCurrent(); !status.ok())
-    return status;
+  CurrentContext current(driver, context);
+  if (!current.ok())
+    return current.status();
   if (Status status = check(
           driver.memcpyHtoDAsync(to, from, static_cast<size_t>(bytes), stream),
           "cuMemcpyHtoDAsync");
@@ -242,8 +245,9 @@ Status CudaDevice::copyToDevice(DevicePointer to, const void *from,
 Status CudaDevice::copyToHost(void *to, DevicePointer from, int64_t bytes) {
   if (bytes == 0)
     return Status::success();
-  if (Status status = makeCurrent(); !status.ok())
-    return status;
+  CurrentContext current(driver, context);
+  if (!current.ok())
+    return current.status();
   if (Status status = check(
           driver.memcpyDtoHAsync(to, from, static_cast<size_t>(bytes), stream),
           "cuMemcpyDtoHAsync");
@@ -255,16 +259,18 @@ Status CudaDevice::copyToHost(void *to, DevicePointer from, int64_t bytes) {
 Status CudaDevice::fill(DevicePointer to, uint32_t pattern, int64_t bytes) {
   if (bytes == 0)
     return Status::success();
-  if (Status status = makeCurrent(); !status.ok())
-    return status;
+  CurrentContext current(driver, context);
+  if (!current.ok())
+    return current.status();
   return check(driver.memsetD32Async(to, pattern,
                                      static_cast<size_t>(bytes / 4), stream),
                "cuMemsetD32Async");
 }
 
 Status CudaDevice::synchronize() {
-  if (Status status = makeCurrent(); !status.ok())
-    return status;
+  CurrentContext current(driver, context);
+  if (!current.ok())
+    return current.status();
   return check(driver.streamSynchronize(stream), "cuStreamSynchronize");
 }
 
@@ -300,8 +306,9 @@ CudaDevice::shareImage(const Bundle &bundle, const CodeChoice &choice) {
 
 StatusOr<std::unique_ptr<LoadedModule>>
 CudaDevice::loadCode(const Bundle &bundle, const CodeChoice &choice) {
-  if (Status status = makeCurrent(); !status.ok())
-    return status;
+  CurrentContext current(driver, context);
+  if (!current.ok())
+    return current.status();
   std::string from = "loading " + choice.str() + " from " +
                      (bundle.directory / choice.image->file).string();
   StatusOr<std::shared_ptr<CudaImage>> image = shareImage(bundle, choice);
@@ -313,23 +320,32 @@ CudaDevice::loadCode(const Bundle &bundle, const CodeChoice &choice) {
   return std::unique_ptr<LoadedModule>(std::move(module));
 }
 
+namespace {
 /// The arguments as the driver takes them: it copies them before it returns,
-/// and writes none.
-static std::vector<void *> argumentPointers(const KernelLaunch &launch) {
-  std::vector<void *> pointers;
-  pointers.reserve(launch.arguments.size());
-  for (const uint64_t &argument : launch.arguments)
-    pointers.push_back(const_cast<uint64_t *>(&argument));
-  return pointers;
-}
+/// and writes none. On the stack, as every launch makes them.
+class ArgumentPointers {
+public:
+  explicit ArgumentPointers(std::span<const uint64_t> arguments) {
+    for (size_t i = 0; i < arguments.size(); ++i)
+      pointers[i] = const_cast<uint64_t *>(&arguments[i]);
+  }
+  void **data() { return pointers.data(); }
+
+private:
+  std::array<void *, MaxArguments> pointers;
+};
+} // namespace
 
 Status CudaDevice::launchChecked(LoadedModule &module,
-                                 const KernelLaunch &launch, Stream on) {
-  if (Status status = makeCurrent(); !status.ok())
-    return status;
+                                 const KernelLaunch &launch,
+                                 std::span<const uint64_t> arguments,
+                                 Stream on) {
+  CurrentContext current(driver, context);
+  if (!current.ok())
+    return current.status();
   return enqueue(module, launch,
                  on.handle ? static_cast<CUstream>(on.handle) : stream,
-                 argumentPointers(launch).data());
+                 ArgumentPointers(arguments).data());
 }
 
 Status CudaDevice::enqueue(LoadedModule &module, const KernelLaunch &launch,
@@ -341,8 +357,12 @@ Status CudaDevice::enqueue(LoadedModule &module, const KernelLaunch &launch,
       count(launch.grid[1]), count(launch.grid[2]), count(launch.block[0]),
       count(launch.block[1]), count(launch.block[2]),
       count(launch.dynamicSharedMemory), on, arguments, nullptr);
-  if (result == CUDA_SUCCESS)
-    return Status::success();
+  return result == CUDA_SUCCESS ? Status::success()
+                                : launchError(result, module, launch);
+}
+
+Status CudaDevice::launchError(CUresult result, const LoadedModule &module,
+                               const KernelLaunch &launch) const {
   auto text = [](const std::array<int64_t, 3> &sizes) {
     return std::to_string(sizes[0]) + "x" + std::to_string(sizes[1]) + "x" +
            std::to_string(sizes[2]);
@@ -352,7 +372,7 @@ Status CudaDevice::enqueue(LoadedModule &module, const KernelLaunch &launch,
             ", block " + text(launch.block) + ", " +
             std::to_string(launch.dynamicSharedMemory) +
             " bytes of dynamic shared memory, " +
-            std::to_string(loaded.kernels()[launch.kernel].registers) +
+            std::to_string(module.kernels()[launch.kernel].registers) +
             " registers a thread");
 }
 
@@ -446,8 +466,9 @@ StatusOr<double> CudaDevice::replayOnce(const Recording &recording) {
 
 StatusOr<Timing> CudaDevice::timeChecked(LoadedModule &module, LaunchSets sets,
                                          const TimingOptions &options) {
-  if (Status status = makeCurrent(); !status.ok())
-    return status;
+  CurrentContext current(driver, context);
+  if (!current.ok())
+    return current.status();
   Recording recording(driver);
   for (CUevent *event : {&recording.start, &recording.stop})
     if (Status status =
@@ -499,9 +520,10 @@ CudaDevice::measureOverheadChecked(LoadedModule &module,
                                    const KernelLaunch &next, int samples) {
   // Few enough that the driver never waits for room in its queue.
   constexpr int launchesPerBatch = 32;
-  if (Status status = makeCurrent(); !status.ok())
-    return status;
-  std::vector<void *> arguments = argumentPointers(next);
+  CurrentContext current(driver, context);
+  if (!current.ok())
+    return current.status();
+  ArgumentPointers arguments(next.arguments);
   const std::function<Status()> calls[] = {
       [&] { return enqueue(module, next, stream, arguments.data()); },
       [&] { return launch(module, next); }};

@@ -46,12 +46,9 @@ StatusOr<CudaDriver> flashcore::loadCudaDriver() {
       [library](const char *symbol) { return dlsym(library, symbol); });
 }
 
-static std::string_view advice(CUresult result) {
+/// Whether a kernel caused `result`, which then stays with the context.
+static bool isFault(CUresult result) {
   switch (result) {
-  case CUDA_ERROR_OUT_OF_MEMORY:
-    return "the device is full: free memory or use a smaller problem";
-  case CUDA_ERROR_CONTEXT_IS_DESTROYED:
-    return "the context is lost: destroy the device and open it again";
   case CUDA_ERROR_ILLEGAL_ADDRESS:
   case CUDA_ERROR_LAUNCH_TIMEOUT:
   case CUDA_ERROR_HARDWARE_STACK_ERROR:
@@ -60,11 +57,21 @@ static std::string_view advice(CUresult result) {
   case CUDA_ERROR_INVALID_ADDRESS_SPACE:
   case CUDA_ERROR_INVALID_PC:
   case CUDA_ERROR_LAUNCH_FAILED:
+    return true;
+  default:
+    return false;
+  }
+}
+
+static std::string_view advice(CUresult result) {
+  if (isFault(result))
     return "an earlier kernel failed and spoiled the context: destroy the "
            "device and open it again";
-  default:
-    return {};
-  }
+  if (result == CUDA_ERROR_OUT_OF_MEMORY)
+    return "the device is full: free memory or use a smaller problem";
+  if (result == CUDA_ERROR_CONTEXT_IS_DESTROYED)
+    return "the context is lost: destroy the device and open it again";
+  return {};
 }
 
 Status flashcore::cudaError(const CudaDriver &driver, CUresult result,
@@ -74,7 +81,9 @@ Status flashcore::cudaError(const CudaDriver &driver, CUresult result,
     name = "unknown CUresult";
   if (driver.getErrorString(result, &text) != CUDA_SUCCESS || !text)
     text = "no description";
-  return Status::error(std::string(call) + " failed: " + name + " (" +
-                       std::to_string(result) + "): " + text)
-      .note(advice(result));
+  std::string message = std::string(call) + " failed: " + name + " (" +
+                        std::to_string(result) + "): " + text;
+  Status status =
+      isFault(result) ? Status::kernelFault(message) : Status::error(message);
+  return status.note(advice(result));
 }

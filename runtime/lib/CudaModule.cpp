@@ -11,17 +11,50 @@
 
 #include "CudaModule.h"
 
+#include "CudaContext.h"
 #include "KernelParameters.h"
 
 #include <array>
+#include <utility>
 
 using namespace flashcore;
 using namespace flashcore::cuda;
 
+namespace {
+/// Places for what the driver's assembler says, and the options that name them.
+/// The log is the only place where it says which line it rejected, and,
+/// verbose, what each kernel takes. The driver writes to them until its linker
+/// is gone.
+class JitLog {
+public:
+  unsigned size() const { return static_cast<unsigned>(keys.size()); }
+  CUjit_option *options() { return keys.data(); }
+  void **arguments() { return values.data(); }
+
+  const char *info() const { return infoText.data(); }
+  const char *error() const { return errorText.data(); }
+
+private:
+  static void *number(size_t value) { return reinterpret_cast<void *>(value); }
+
+  // A NUL is left at the end.
+  std::array<char, 16384> infoText{};
+  std::array<char, 8192> errorText{};
+  std::array<CUjit_option, 5> keys = {
+      CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES,
+      CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
+      CU_JIT_LOG_VERBOSE};
+  std::array<void *, 5> values = {infoText.data(), number(infoText.size() - 1),
+                                  errorText.data(),
+                                  number(errorText.size() - 1), number(1)};
+};
+} // namespace
+
 /// The cubin that the driver's assembler makes of `ptx`.
-std::optional<std::string> CudaImage::assemble(const std::string &ptx) const {
+std::optional<std::string> CudaImage::assemble(const std::string &ptx) {
   CUlinkState state = nullptr;
-  if (driver.linkCreate(0, nullptr, nullptr, &state))
+  JitLog log;
+  if (driver.linkCreate(log.size(), log.options(), log.arguments(), &state))
     return std::nullopt;
   void *cubin = nullptr;
   size_t bytes = 0;
@@ -33,6 +66,8 @@ std::optional<std::string> CudaImage::assemble(const std::string &ptx) const {
       driver.linkComplete(state, &cubin, &bytes) == CUDA_SUCCESS)
     result.emplace(static_cast<const char *>(cubin), bytes);
   driver.linkDestroy(state); // with it goes the cubin
+  if (result)
+    assemblerLog = log.info();
   return result;
 }
 
@@ -53,8 +88,11 @@ bool CudaImage::loadThroughCache(const std::string &ptx,
     return true;
   }
   cubin = assemble(ptx);
+  // The log of the ordinary way has the same; a cubin is loaded without one.
+  std::string log = std::exchange(assemblerLog, {});
   if (!cubin || !loadImage(*cubin).ok())
     return false;
+  assemblerLog = std::move(log);
   if (!cache.store(key, *cubin))
     codeName += ", cache not writable";
   return true;
@@ -63,7 +101,7 @@ bool CudaImage::loadThroughCache(const std::string &ptx,
 CudaImage::~CudaImage() {
   if (!module)
     return;
-  driver.ctxSetCurrent(context); // the last owner may be on any thread
+  CurrentContext current(driver, context); // the last owner may be anywhere
   driver.moduleUnload(module);
 }
 
@@ -78,17 +116,14 @@ Status CudaImage::load(const CodeChoice &choice,
 }
 
 Status CudaImage::loadImage(const std::string &image) {
-  // The JIT log is the only place where ptxas says which line it rejected.
-  std::array<char, 8192> log{};
-  CUjit_option keys[] = {CU_JIT_ERROR_LOG_BUFFER,
-                         CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
-  void *values[] = {log.data(), reinterpret_cast<void *>(log.size() - 1)};
+  JitLog log;
   // std::string ends in a NUL, which PTX needs.
-  if (CUresult result =
-          driver.moduleLoadDataEx(&module, image.c_str(), 2, keys, values)) {
+  if (CUresult result = driver.moduleLoadDataEx(
+          &module, image.c_str(), log.size(), log.options(), log.arguments())) {
     module = nullptr;
-    return loadError(result, log.data());
+    return loadError(result, log.error());
   }
+  assemblerLog = log.info();
   return Status::success();
 }
 

@@ -34,19 +34,21 @@ public:
   Status load(const CodeChoice &choice, const std::optional<CubinCache> &cache);
 
   const std::string &code() const { return codeName; }
+  /// What the assembler said; "" where it had nothing to do.
+  const std::string &log() const { return assemblerLog; }
   cuda::CUmodule handle() const { return module; }
 
 private:
   Status loadImage(const std::string &image);
   bool loadThroughCache(const std::string &ptx, const CubinCache &cache);
-  std::optional<std::string> assemble(const std::string &ptx) const;
+  std::optional<std::string> assemble(const std::string &ptx);
   Status loadError(cuda::CUresult result, const char *log) const;
 
   const CudaDriver &driver;
   const DeviceInfo &device;
   cuda::CUcontext context;
   cuda::CUmodule module = nullptr;
-  std::string codeName;
+  std::string codeName, assemblerLog;
 };
 
 class CudaModule final : public LoadedModule {
@@ -56,6 +58,7 @@ public:
              std::shared_ptr<CudaImage> image)
       : driver(driver), device(device), image(std::move(image)) {
     codeName = this->image->code();
+    assemblerLog = this->image->log();
   }
 
   Status load(const Bundle &bundle);

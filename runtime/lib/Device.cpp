@@ -34,6 +34,11 @@ static Status checkKernel(const KernelSpec &kernel, const DeviceInfo &device) {
                          " threads per block, but " + device.name + " allows " +
                          std::to_string(limits.threadsPerBlock))
         .note("use fewer warps");
+  if (kernel.arguments.size() > MaxArguments)
+    return Status::error(name + " expects " +
+                         std::to_string(kernel.arguments.size()) +
+                         " arguments, but a launch passes at most " +
+                         std::to_string(MaxArguments));
   for (size_t i = 0; i < 3; ++i)
     if (kernel.block[i] > limits.block[i])
       return Status::error(
@@ -113,7 +118,7 @@ Status Device::launch(LoadedModule &module, const KernelLaunch &launch,
     return status;
   if (launch.empty())
     return Status::success();
-  return launchChecked(module, launch, stream);
+  return launchChecked(module, launch, launch.arguments, stream);
 }
 
 StatusOr<Timing> Device::time(LoadedModule &module,

@@ -110,11 +110,12 @@ public:
   void describe(DevicePointer pointer, int64_t elementBytes,
                 std::span<const int64_t> sizes,
                 std::span<const int64_t> strides) override {
-    // A tensor without elements, or whose elements share places, has no layout
-    // to check.
-    (void)memory.describe(pointer, static_cast<unsigned>(elementBytes),
-                          {sizes.begin(), sizes.end()},
-                          {strides.begin(), strides.end()});
+    auto bytes = static_cast<unsigned>(elementBytes);
+    if (!memory.describe(pointer, bytes, {sizes.begin(), sizes.end()},
+                         {strides.begin(), strides.end()}))
+      // Elements that share places have no layout to check, nor has what was
+      // there before.
+      (void)memory.describe(pointer, bytes, {0});
   }
 
   Status fill(DevicePointer to, uint32_t pattern, int64_t bytes) override {
@@ -142,11 +143,11 @@ protected:
 
   // A launch is done when this returns, so every stream is in order.
   Status launchChecked(LoadedModule &module, const KernelLaunch &launch,
-                       Stream) override {
+                       std::span<const uint64_t> values, Stream) override {
     auto &loaded = static_cast<EmulatorModule &>(module);
     emu::Arguments arguments;
-    for (uint64_t argument : launch.arguments)
-      arguments.addValue(argument);
+    for (uint64_t value : values)
+      arguments.addValue(value);
     emu::LaunchConfig config;
     config.grid = toDim3(launch.grid);
     config.block = toDim3(launch.block);

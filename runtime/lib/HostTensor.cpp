@@ -131,8 +131,12 @@ Status HostTensor::verifyWritten() const {
 }
 
 TensorView HostTensor::view() const {
+  return makeView(shape, base() + shape.offset * byteSize(shape.dtype));
+}
+
+TensorView flashcore::makeView(const TensorGeometry &shape, const void *data) {
   TensorView result;
-  result.data = base() + shape.offset * byteSize(shape.dtype);
+  result.data = data;
   result.dtype = shape.dtype;
   result.sizes.fill(1);
   bool isBias = shape.name == BiasName;

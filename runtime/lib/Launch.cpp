@@ -44,8 +44,8 @@ static StatusOr<uint64_t> evaluate(const ArgumentSpec &argument,
   return Status::error("unknown argument kind");
 }
 
-static Status checkPointers(const Problem &problem,
-                            const PointerMap &pointers) {
+Status flashcore::verifyPointers(const Problem &problem,
+                                 const PointerMap &pointers) {
   for (const TensorGeometry &tensor : problem.tensors()) {
     auto it = pointers.find(tensor.name);
     if (it == pointers.end())
@@ -62,8 +62,9 @@ static Status checkPointers(const Problem &problem,
       return Status::error(
           "expects '" + tensor.name + "' to start at a multiple of " +
           std::to_string(tensor.alignment) + " bytes, but got the address " +
-          std::to_string(it->second) + " and an offset of " +
-          std::to_string(offset) + " bytes");
+          std::to_string(it->second) +
+          (offset ? " and an offset of " + std::to_string(offset) + " bytes"
+                  : ""));
   }
   auto workspace = pointers.find(WorkspaceName);
   if (workspace != pointers.end() && !workspace->second &&
@@ -80,7 +81,7 @@ flashcore::planLaunches(const Problem &problem, const PointerMap &pointers,
     return Status::error("expects a device of at least one multiprocessor, but "
                          "got " +
                          std::to_string(multiprocessors));
-  if (Status status = checkPointers(problem, pointers); !status.ok())
+  if (Status status = verifyPointers(problem, pointers); !status.ok())
     return status;
   std::vector<KernelLaunch> launches;
   for (const KernelSpec &kernel : problem.bundle().kernels) {

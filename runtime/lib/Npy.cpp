@@ -301,20 +301,6 @@ static double loadElement(const FileType &type, const char *from) {
   return type.name == "f32" ? loadAs<float>(from) : loadAs<double>(from);
 }
 
-/// To f32 so that rounding the result once more to 16 bits is right: an inexact
-/// value gets an odd last bit, which never looks like a tie.
-static float roundToOdd(double value) {
-  float nearest = static_cast<float>(value);
-  if (static_cast<double>(nearest) == value || !std::isfinite(nearest))
-    return nearest;
-  uint32_t bits = std::bit_cast<uint32_t>(nearest);
-  if (bits & 1)
-    return nearest;
-  float other = std::nextafter(
-      nearest, static_cast<double>(nearest) < value ? INFINITY : -INFINITY);
-  return other;
-}
-
 namespace {
 /// Reads elements of a file as those of a tensor.
 class Converter {

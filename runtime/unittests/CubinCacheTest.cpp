@@ -82,6 +82,26 @@ TEST_F(CubinCacheTest, assemblesOnce) {
   EXPECT_EQ(fake.calls("cuLinkCreate"), 1);
 }
 
+TEST_F(CubinCacheTest, keepsWhatTheAssemblerSaid) {
+  fake.infoLog = "info : Used 128 registers";
+  auto log = [&] {
+    std::unique_ptr<Device> device = fake.open();
+    StatusOr<std::unique_ptr<LoadedModule>> module = device->load(bundle);
+    EXPECT_EQ(text(module), "");
+    return (*module)->log();
+  };
+  EXPECT_EQ(log(), fake.infoLog);
+  EXPECT_EQ(log(), ""); // cached
+  fake.cubinCache.reset();
+  EXPECT_EQ(log(), fake.infoLog);
+  // Once, not once for each way that was tried.
+  fake.cubinCache = scratch.path() / "c";
+  fake.failOnce("cuLinkComplete", 999);
+  EXPECT_EQ(log(), fake.infoLog);
+  fake.failOnce("cuModuleLoadDataEx", 999); // of what the linker made
+  EXPECT_EQ(log(), fake.infoLog);
+}
+
 TEST_F(CubinCacheTest, doesNotAssembleWhereACubinFits) {
   fake.attributes[cuda::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR] = 8;
   fake.attributes[cuda::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR] = 9;

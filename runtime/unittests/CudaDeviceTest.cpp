@@ -96,6 +96,7 @@ TEST(CudaDeviceTest, reportsEachCallThatFailsWhileOpening) {
       {"cuDeviceGetName", "cuDeviceGetName"},
       {"cuDeviceGetAttribute", "cuDeviceGetAttribute(75)"},
       {"cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRetain"},
+      {"cuCtxGetCurrent", "cuCtxGetCurrent"},
       {"cuCtxSetCurrent", "cuCtxSetCurrent"},
       {"cuStreamCreate", "cuStreamCreate"}};
   for (const auto &[symbol, call] : calls) {

@@ -9,6 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "flashcore-c/Runtime.h"
 #include "flashcore/Runtime/CudaDriver.h"
 
 #include <gtest/gtest.h>
@@ -72,11 +73,16 @@ TEST(CudaHeaderTest, deviceAttributesAreEqual) {
 }
 
 TEST(CudaHeaderTest, otherConstantsAreEqual) {
+  EXPECT_EQ(FLASHCORE_STREAM_LEGACY, (void *)CU_STREAM_LEGACY);
+  EXPECT_EQ(FLASHCORE_STREAM_PER_THREAD, (void *)CU_STREAM_PER_THREAD);
   EXPECT_SAME(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
   EXPECT_SAME(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES);
   EXPECT_SAME(CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES);
   EXPECT_SAME(CU_FUNC_ATTRIBUTE_NUM_REGS);
   EXPECT_SAME(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
+  EXPECT_SAME(CU_JIT_INFO_LOG_BUFFER);
+  EXPECT_SAME(CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES);
+  EXPECT_SAME(CU_JIT_LOG_VERBOSE);
   EXPECT_SAME(CU_JIT_ERROR_LOG_BUFFER);
   EXPECT_SAME(CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES);
   EXPECT_SAME(CU_JIT_INPUT_PTX);
@@ -95,6 +101,8 @@ TEST(CudaHeaderTest, signaturesAreEqual) {
   EXPECT_EQ(Signature<decltype(flashcore::CudaDriver::member)>::arePointers(), \
             Signature<decltype(&::symbol)>::arePointers())                     \
       << #symbol
+  EXPECT_SAME_SIGNATURE(ctxGetCurrent, cuCtxGetCurrent);
+  EXPECT_SAME_SIGNATURE(ctxSetCurrent, cuCtxSetCurrent);
   EXPECT_SAME_SIGNATURE(memAlloc, cuMemAlloc);
   EXPECT_SAME_SIGNATURE(memFree, cuMemFree);
   EXPECT_SAME_SIGNATURE(memcpyHtoDAsync, cuMemcpyHtoDAsync);

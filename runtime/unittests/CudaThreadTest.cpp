@@ -69,7 +69,17 @@ TEST_F(CudaThreadTest, aLaunchIsTheOnlyCallOnItsStream) {
   EXPECT_EQ(text(device->launch(*module, launch)), "");
   fake.isCapturing = false;
   EXPECT_EQ(fake.log,
-            (std::vector<std::string>{"cuCtxSetCurrent", "cuLaunchKernel"}));
+            (std::vector<std::string>{"cuCtxGetCurrent", "cuCtxSetCurrent",
+                                      "cuLaunchKernel", "cuCtxSetCurrent"}));
+}
+
+TEST_F(CudaThreadTest, leavesAContextThatIsCurrent) {
+  std::unique_ptr<LoadedModule> module = load(bundle);
+  FakeCuda::setContext(FakeCuda::primaryContext());
+  fake.log.clear();
+  EXPECT_EQ(text(device->launch(*module, launch)), "");
+  EXPECT_EQ(fake.log,
+            (std::vector<std::string>{"cuCtxGetCurrent", "cuLaunchKernel"}));
 }
 
 // The fake refuses calls from a thread without a current context.
@@ -234,6 +244,22 @@ std::string useEverything(FakeCuda &fake) {
   return error;
 }
 } // namespace
+
+// The CUDA runtime reads the current device of a thread from its context.
+TEST(CudaContextTest, isLeftAsItWas) {
+  int other = 0;
+  for (void *before :
+       {static_cast<void *>(nullptr), static_cast<void *>(&other),
+        static_cast<void *>(FakeCuda::primaryContext())}) {
+    FakeCuda fake;
+    FakeCuda::setContext(static_cast<cuda::CUcontext>(before));
+    EXPECT_EQ(useEverything(fake), "");
+    EXPECT_EQ(static_cast<void *>(FakeCuda::context()), before);
+    fake.failOnce("cuLaunchKernel", 999);
+    EXPECT_NE(useEverything(fake), "");
+    EXPECT_EQ(static_cast<void *>(FakeCuda::context()), before);
+  }
+}
 
 TEST(CudaFailureTest, everyCallThatFailsIsNamed) {
   // These explain, clean up or save time: their failures change no result.

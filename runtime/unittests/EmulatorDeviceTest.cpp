@@ -14,6 +14,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 using namespace flashcore;
 
 namespace {
@@ -120,6 +122,31 @@ TEST(EmulatorDeviceTest, refusesHugeBuffers) {
   EXPECT_EQ(pointer.status().message(),
             "the emulator has buffers of at most 34359738368 bytes, but got "
             "1099511627776");
+}
+
+// A program that runs for long must not grow with each buffer it had.
+TEST(EmulatorDeviceTest, usesAddressesAgain) {
+  auto device = createEmulatorDevice({{"check", "memory,init"}});
+  ASSERT_TRUE(device.ok());
+  Bundle bundle = makeBundle(ptx);
+  auto module = (*device)->load(bundle);
+  std::set<DevicePointer> addresses;
+  DevicePointer last = 0;
+  for (int i = 0; i < 5000; ++i) {
+    auto buffer = DeviceBuffer::create(**device, 32 * sizeof(uint32_t), "b");
+    ASSERT_TRUE(buffer.ok());
+    addresses.insert(last = buffer->pointer());
+    if (i == 4999) { // poison, though another buffer was written there
+      Status status = (*device)->launch(**module, makeLaunch(last));
+      EXPECT_TRUE(status.isKernelFault());
+    }
+    ASSERT_TRUE((*device)->fill(last, 7, buffer->bytes()).ok());
+    if (i == 4999)
+      EXPECT_TRUE((*device)->launch(**module, makeLaunch(last)).ok());
+  }
+  EXPECT_EQ(addresses.size(), 1024u);
+  uint32_t word = 0;
+  EXPECT_FALSE((*device)->copyToHost(&word, last, 4).ok()); // released
 }
 
 TEST(EmulatorDeviceTest, takesOptions) {

@@ -65,7 +65,7 @@ int FakeCuda::calls(const std::string &symbol) const {
 /// Whether the real function fails on a thread without a current context.
 static bool needsContext(std::string_view symbol) {
   for (std::string_view free :
-       {"cuGetError", "cuInit", "cuDriver", "cuDevice", "cuCtxSetCurrent"})
+       {"cuGetError", "cuInit", "cuDriver", "cuDevice", "cuCtx"})
     if (symbol.starts_with(free))
       return false;
   return true;
@@ -98,12 +98,18 @@ template <typename Handle> static Handle handle(uintptr_t number) {
   return reinterpret_cast<Handle>(number + 1);
 }
 
+static constexpr uintptr_t objectNumber = 41;
+
+CUcontext FakeCuda::context() { return currentContext; }
+void FakeCuda::setContext(CUcontext context) { currentContext = context; }
+CUcontext FakeCuda::primaryContext() { return handle<CUcontext>(objectNumber); }
+
 /// A function that creates an object and stores its handle.
 template <typename Handle>
 static CUresult create(const char *symbol, Handle *result) {
   ENTER(symbol);
   ++fake.liveObjects;
-  *result = handle<Handle>(41);
+  *result = handle<Handle>(objectNumber);
   return CUDA_SUCCESS;
 }
 
@@ -178,14 +184,26 @@ static CUresult fill(CUdeviceptr to, unsigned value, size_t count, CUstream) {
   return CUDA_SUCCESS;
 }
 
+/// The buffer of option `key`, or null.
+static char *findLog(CUjit_option key, unsigned count, CUjit_option *keys,
+                     void **values) {
+  for (unsigned i = 0; i < count; ++i)
+    if (keys[i] == key)
+      return static_cast<char *>(values[i]);
+  return nullptr;
+}
+
 static CUresult loadModule(CUmodule *module, const void *image, unsigned count,
                            CUjit_option *keys, void **values) {
   FakeCuda &fake = FakeCuda::current();
   std::lock_guard<std::recursive_mutex> lock(fake.mutex);
   fake.image = static_cast<const char *>(image);
-  for (unsigned i = 0; i < count; ++i)
-    if (keys[i] == CU_JIT_ERROR_LOG_BUFFER)
-      std::strcpy(static_cast<char *>(values[i]), fake.jitLog.c_str());
+  if (char *log = findLog(CU_JIT_ERROR_LOG_BUFFER, count, keys, values))
+    std::strcpy(log, fake.jitLog.c_str());
+  bool isPtx = fake.image.find(".entry") != std::string::npos;
+  if (char *log = findLog(CU_JIT_INFO_LOG_BUFFER, count, keys, values);
+      log && isPtx)
+    std::strcpy(log, fake.infoLog.c_str());
   return create("cuModuleLoadDataEx", module);
 }
 
@@ -197,6 +215,8 @@ static CUresult addData(CUlinkState, CUjitInputType type, void *data,
   EXPECT_EQ(count, 0u);
   EXPECT_EQ(static_cast<char *>(data)[size - 1], '\0');
   ENTER("cuLinkAddData");
+  if (fake.linkerLog)
+    std::strcpy(fake.linkerLog, fake.infoLog.c_str());
   return CUDA_SUCCESS;
 }
 
@@ -299,6 +319,11 @@ static void fillObjects(CudaDriver &driver) {
   driver.devicePrimaryCtxRelease = [](CUdevice) {
     return destroy("cuDevicePrimaryCtxRelease");
   };
+  driver.ctxGetCurrent = [](CUcontext *context) -> CUresult {
+    ENTER("cuCtxGetCurrent");
+    *context = currentContext;
+    return CUDA_SUCCESS;
+  };
   driver.ctxSetCurrent = [](CUcontext context) -> CUresult {
     ENTER("cuCtxSetCurrent");
     currentContext = context;
@@ -310,8 +335,10 @@ static void fillObjects(CudaDriver &driver) {
   driver.memcpyDtoHAsync = copyOut;
   driver.memsetD32Async = fill;
   driver.moduleLoadDataEx = loadModule;
-  driver.linkCreate = [](unsigned, CUjit_option *, void **,
+  driver.linkCreate = [](unsigned count, CUjit_option *keys, void **values,
                          CUlinkState *state) {
+    FakeCuda::current().linkerLog =
+        findLog(CU_JIT_INFO_LOG_BUFFER, count, keys, values);
     return create("cuLinkCreate", state);
   };
   driver.linkAddData = addData;

@@ -60,6 +60,8 @@ public:
   std::map<int, int> attributes;
   // What its code is.
   std::string jitLog;
+  /// What the assembler says of PTX that is right.
+  std::string infoLog;
   /// Bytes of the parameters of every kernel.
   std::vector<size_t> parameters = std::vector<size_t>(8, 8);
   std::map<int, int> functionAttributes;
@@ -78,6 +80,14 @@ public:
   std::string image;
   int liveObjects = 0; ///< modules, streams, events, graphs, contexts, memory
   bool isCapturing = false;
+
+  // The context that is current on this thread, and that of the device.
+  static cuda::CUcontext context();
+  static void setContext(cuda::CUcontext context);
+  static cuda::CUcontext primaryContext();
+
+  /// Where the linker writes infoLog.
+  char *linkerLog = nullptr;
 
   /// Records the call and returns its planned failure or CUDA_SUCCESS.
   cuda::CUresult enter(const std::string &symbol);

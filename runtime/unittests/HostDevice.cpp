@@ -101,8 +101,8 @@ void HostDevice::spoil(HostTensor &o, HostTensor &lse) const {
     });
 }
 
-Status HostDevice::launchChecked(LoadedModule &module,
-                                 const KernelLaunch &launch, Stream) {
+Status HostDevice::launchChecked(LoadedModule &module, const KernelLaunch &,
+                                 std::span<const uint64_t> arguments, Stream) {
   hasCrashed = mistake == Mistake::Crash;
   const Bundle &bundle = static_cast<HostModule &>(module).bundle;
   StatusOr<Problem> problem = Problem::create(bundle, {});
@@ -110,7 +110,7 @@ Status HostDevice::launchChecked(LoadedModule &module,
     return problem.status();
   std::vector<HostTensor> tensors;
   for (size_t i = 0; i < problem->tensors().size(); ++i) {
-    DevicePointer from = i < 5 ? launch.arguments[i] : launch.arguments.back();
+    DevicePointer from = i < 5 ? arguments[i] : arguments.back();
     tensors.push_back(*HostTensor::create(problem->tensors()[i]));
     (void)copyToHost(tensors[i].storage(), from - HostTensor::GuardBytes,
                      tensors[i].storageBytes());
@@ -133,7 +133,7 @@ Status HostDevice::launchChecked(LoadedModule &module,
   });
   spoil(tensors[3], tensors[4]);
   for (size_t i : {3, 4})
-    (void)copyToDevice(launch.arguments[i] - HostTensor::GuardBytes,
+    (void)copyToDevice(arguments[i] - HostTensor::GuardBytes,
                        tensors[i].storage(), tensors[i].storageBytes());
   return Status::success();
 }

@@ -55,6 +55,8 @@ public:
     int64_t elementBytes;
     std::vector<int64_t> sizes, strides;
   };
+  /// As a device that finds accesses outside of buffers.
+  void setChecksBounds() { deviceInfo.checksBounds = true; }
   /// What describe() was told.
   std::vector<Description> descriptions;
 
@@ -68,6 +70,7 @@ protected:
   StatusOr<std::unique_ptr<LoadedModule>>
   loadCode(const Bundle &bundle, const CodeChoice &choice) override;
   Status launchChecked(LoadedModule &module, const KernelLaunch &launch,
+                       std::span<const uint64_t> arguments,
                        Stream stream) override;
   StatusOr<Timing> timeChecked(LoadedModule &module,
                                std::span<const std::vector<KernelLaunch>> sets,

@@ -46,6 +46,8 @@ struct Buffer {
 
 struct DeviceMemory::Impl {
   std::deque<Buffer> buffers;
+  /// Those that were released, longest ago first.
+  std::deque<size_t> released;
 
   /// The buffer whose window holds the address, dead or alive, or null.
   Buffer *owner(uint64_t address);
@@ -55,6 +57,8 @@ struct DeviceMemory::Impl {
     return static_cast<size_t>((buffer.base - globalWindow) / bufferStride);
   }
   Buffer &create(std::string name, uint64_t bytes);
+  /// The same in the window of a buffer that was released long ago.
+  Buffer &recreate(std::string name, uint64_t bytes);
 };
 
 //===----------------------------------------------------------------------===//

@@ -90,17 +90,32 @@ Buffer *DeviceMemory::Impl::find(uint64_t address, uint64_t bytes) {
   return buffer;
 }
 
-Buffer &DeviceMemory::Impl::create(std::string name, uint64_t bytes) {
-  Buffer &buffer = buffers.emplace_back();
+/// Makes a new buffer of one that is nothing but a window.
+static Buffer &start(Buffer &buffer, std::string name, uint64_t bytes) {
   buffer.name = std::move(name);
-  buffer.base =
-      globalWindow + (buffers.size() - 1) * bufferStride + bufferStride / 2;
   // Poison that is a NaN in every float type; slack for wide bit-map reads.
   // Without the memory for it the buffer stays dead.
   buffer.data.assign(bytes, 0xff);
   buffer.init.reset(bytes + 64);
   buffer.bytes = bytes;
   buffer.live = true;
+  return buffer;
+}
+
+Buffer &DeviceMemory::Impl::create(std::string name, uint64_t bytes) {
+  Buffer &buffer = buffers.emplace_back();
+  buffer.base =
+      globalWindow + (buffers.size() - 1) * bufferStride + bufferStride / 2;
+  return start(buffer, std::move(name), bytes);
+}
+
+Buffer &DeviceMemory::Impl::recreate(std::string name, uint64_t bytes) {
+  Buffer &buffer = buffers[released.front()];
+  uint64_t base = buffer.base;
+  buffer = Buffer();
+  buffer.base = base;
+  start(buffer, std::move(name), bytes);
+  released.pop_front();
   return buffer;
 }
 
@@ -115,7 +130,13 @@ static_assert(DeviceMemory::maxBufferBytes == bufferStride / 2,
 uint64_t DeviceMemory::allocate(std::string name, uint64_t bytes) {
   if (bytes > maxBufferBytes)
     return 0;
-  return impl->create(std::move(name), bytes).base;
+  // So many stay known after their release, for the findings of who uses them.
+  // A program that runs for long takes no more memory than that.
+  constexpr size_t maxReleased = 1024;
+  return (impl->released.size() < maxReleased
+              ? impl->create(std::move(name), bytes)
+              : impl->recreate(std::move(name), bytes))
+      .base;
 }
 
 bool DeviceMemory::contains(uint64_t address, uint64_t bytes) const {
@@ -129,6 +150,7 @@ bool DeviceMemory::release(uint64_t address) {
   buffer->live = false;
   buffer->data = {};
   buffer->init = {};
+  impl->released.push_back(Impl::indexOf(*buffer));
   return true;
 }
 

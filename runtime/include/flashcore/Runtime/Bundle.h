@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -139,6 +140,8 @@ public:
 
   // The same in all variants:
   std::filesystem::path directory;
+  /// As it stands in the file.
+  std::shared_ptr<const std::string> manifest;
   std::string compiler;
   AttentionSpec attention;
   std::vector<TensorSpec> tensors;

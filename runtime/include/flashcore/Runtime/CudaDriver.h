@@ -85,8 +85,11 @@ enum : CUfunction_attribute {
 };
 
 enum : CUjit_option {
+  CU_JIT_INFO_LOG_BUFFER = 3,
+  CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES = 4,
   CU_JIT_ERROR_LOG_BUFFER = 5,
   CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6,
+  CU_JIT_LOG_VERBOSE = 12,
 };
 
 enum : CUjitInputType { CU_JIT_INPUT_PTX = 1 };
@@ -115,6 +118,7 @@ namespace flashcore {
   X(devicePrimaryCtxRetain, cuDevicePrimaryCtxRetain,                          \
     (cuda::CUcontext *, cuda::CUdevice))                                       \
   X(devicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2, (cuda::CUdevice))   \
+  X(ctxGetCurrent, cuCtxGetCurrent, (cuda::CUcontext *))                       \
   X(ctxSetCurrent, cuCtxSetCurrent, (cuda::CUcontext))                         \
   X(memAlloc, cuMemAlloc_v2, (cuda::CUdeviceptr *, size_t))                    \
   X(memFree, cuMemFree_v2, (cuda::CUdeviceptr))                                \

@@ -63,11 +63,14 @@ public:
   const std::string &code() const { return codeName; }
   /// In the order of the bundle's kernels.
   const std::vector<LoadedKernelInfo> &kernels() const { return kernelInfos; }
+  /// What the driver said when it assembled the code; "" if it did not.
+  const std::string &log() const { return assemblerLog; }
 
 protected:
   LoadedModule() = default;
   std::string codeName;
   std::vector<LoadedKernelInfo> kernelInfos;
+  std::string assemblerLog;
 
 private:
   friend class Device;
@@ -100,8 +103,8 @@ struct TimingOptions {
 };
 
 /// A GPU may be used by several threads at once, but for time(), which wants it
-/// alone, and its context stays current on a thread that used it. Any other
-/// device is for one thread at a time.
+/// alone, and leaves each the context that was current. Any other device is for
+/// one thread at a time.
 class Device {
 public:
   virtual ~Device() = default;
@@ -153,8 +156,10 @@ protected:
   Device() = default;
   virtual StatusOr<std::unique_ptr<LoadedModule>>
   loadCode(const Bundle &bundle, const CodeChoice &choice) = 0;
-  /// The launch is within the limits and its grid is not empty.
+  /// The launch is within the limits and its grid is not empty. `arguments` are
+  /// as many as those of `launch`, in whose place they stand.
   virtual Status launchChecked(LoadedModule &module, const KernelLaunch &launch,
+                               std::span<const uint64_t> arguments,
                                Stream stream) = 0;
   virtual StatusOr<Timing>
   timeChecked(LoadedModule &module,
@@ -168,6 +173,7 @@ protected:
   DeviceInfo deviceInfo;
 
 private:
+  friend class Plan; // checks once, launches often
   Status checkLaunch(const LoadedModule &module,
                      const KernelLaunch &launch) const;
 };

@@ -14,6 +14,7 @@
 #define FLASHCORE_RUNTIME_FLOAT16_H
 
 #include <bit>
+#include <cmath>
 #include <cstdint>
 
 namespace flashcore {
@@ -59,6 +60,20 @@ inline uint16_t floatToBfloat16(float value) {
   if ((bits & 0x7fffffff) > 0x7f800000) // NaN: truncate, but keep it a NaN
     return static_cast<uint16_t>((bits >> 16) | 0x40);
   return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+/// To f32 so that rounding the result once more to 16 bits is right: an inexact
+/// value gets an odd last bit, which never looks like a tie.
+inline float roundToOdd(double value) {
+  float nearest = static_cast<float>(value);
+  if (static_cast<double>(nearest) == value || !std::isfinite(nearest))
+    return nearest;
+  uint32_t bits = std::bit_cast<uint32_t>(nearest);
+  if (bits & 1)
+    return nearest;
+  float other = std::nextafter(
+      nearest, static_cast<double>(nearest) < value ? INFINITY : -INFINITY);
+  return other;
 }
 
 } // namespace flashcore

@@ -24,6 +24,11 @@ namespace flashcore {
 /// it (they return 0x7fff and 0x7fffffff), so it also marks unwritten elements.
 inline constexpr uint32_t PoisonPattern = 0x7fed7fed;
 
+/// A rank 4 view of a tensor of a bundle in the order (batch, heads, seqlen,
+/// head_dim), whatever the order of its axes; a missing head_dim has size 1.
+/// For a bias it is (batch, heads_q, seqlen_q, seqlen_k). `data` is element 0.
+TensorView makeView(const TensorGeometry &shape, const void *data);
+
 class HostTensor {
 public:
   /// Bytes of poison before and after the tensor; a multiple of the alignment
@@ -61,9 +66,6 @@ public:
   /// Checks that every element was written and nothing else.
   Status verifyWritten() const;
 
-  /// A rank 4 view in the order (batch, heads, seqlen, head_dim), whatever the
-  /// order of the tensor's axes; a missing head_dim has size 1. For a bias it
-  /// is (batch, heads_q, seqlen_q, seqlen_k).
   TensorView view() const;
 
   /// The whole allocation with guards, a multiple of 4 bytes.

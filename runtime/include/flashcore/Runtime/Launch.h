@@ -19,6 +19,10 @@ namespace flashcore {
 /// An address in device memory.
 using DevicePointer = uint64_t;
 
+/// Far more than any kernel has; so many fit into the 4 KiB that every driver
+/// passes to a kernel.
+inline constexpr size_t MaxArguments = 512;
+
 /// One kernel launch with every number known.
 struct KernelLaunch {
   /// Position of the kernel in the bundle.
@@ -36,6 +40,10 @@ struct KernelLaunch {
 
 /// By tensor name; with the key "workspace" when the problem needs one.
 using PointerMap = std::map<std::string, DevicePointer, std::less<>>;
+
+/// Checks those pointers that are given: none is null or not as aligned as its
+/// tensor, and none of a workspace that is needed is null.
+Status verifyPointers(const Problem &problem, const PointerMap &pointers);
 
 /// The launches of `problem`, in the order in which they must run, for a device
 /// with so many multiprocessors (DeviceLimits).

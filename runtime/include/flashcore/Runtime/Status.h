@@ -41,7 +41,7 @@ public:
     KernelFault,
   };
 
-  static Status success() { return Status(Kind::Success, {}); }
+  static Status success() { return Status(); }
   static Status error(std::string message) {
     return Status(Kind::Error, std::move(message));
   }
@@ -69,9 +69,10 @@ public:
   std::string str() const;
 
 private:
+  Status() = default; // cheap, as every launch makes some
   Status(Kind kind, std::string text);
 
-  Kind kind;
+  Kind kind = Kind::Success;
   std::string text;
   std::vector<std::string> noteTexts;
 };

@@ -1,0 +1,382 @@
+//===- Runtime.cpp - C interface of the runtime ---------------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A handle shares what it stands for with the handles made from it, so that
+// they may be destroyed in any order. The emulator is for one thread at a time:
+// callers queue here.
+//
+//===----------------------------------------------------------------------===//
+
+#include "capi/Runtime.h"
+
+#include "capi/Status.h"
+
+#include "flashcore/Runtime/CudaDevice.h"
+#include "flashcore/Runtime/EmulatorDevice.h"
+#include "flashcore/Runtime/Plan.h"
+
+#include <mutex>
+#include <sstream>
+
+using namespace flashcore;
+using namespace flashcore::capi;
+
+namespace {
+struct BundleState {
+  std::vector<Bundle> variants;
+};
+
+struct DeviceState {
+  explicit DeviceState(std::unique_ptr<Device> owned)
+      : device(std::move(owned)), chip(device->info().chip.str()),
+        isForAllThreads(device->info().kind == "cuda") {}
+
+  /// Held while the device is used.
+  std::unique_lock<std::mutex> lock() {
+    return isForAllThreads ? std::unique_lock<std::mutex>()
+                           : std::unique_lock<std::mutex>(mutex);
+  }
+
+  std::unique_ptr<Device> device;
+  std::string chip;
+  bool isForAllThreads;
+  std::mutex mutex;
+};
+
+// Members are destroyed from last to first: a module before its device.
+struct ModuleState {
+  std::shared_ptr<DeviceState> device;
+  std::shared_ptr<const Bundle> bundle;
+  std::unique_ptr<LoadedModule> module;
+};
+
+struct PlanState {
+  std::shared_ptr<ModuleState> module;
+  Plan plan;
+  std::string text;
+};
+} // namespace
+
+/// What a handle of a shared object points to.
+template <typename T, typename Handle>
+static const std::shared_ptr<T> &shared(Handle handle) {
+  return *unwrap<std::shared_ptr<T>>(handle);
+}
+
+//===----------------------------------------------------------------------===//
+// Bundles
+//===----------------------------------------------------------------------===//
+
+using SharedBundle = std::shared_ptr<BundleState>;
+using SharedDevice = std::shared_ptr<DeviceState>;
+using SharedModule = std::shared_ptr<ModuleState>;
+
+FlashCoreStatus flashcoreBundleLoad(const char *path, FlashCoreBundle *bundle) {
+  return create<SharedBundle>(
+      bundle, "a place for the bundle", [&]() -> StatusOr<SharedBundle> {
+        if (!path)
+          return Status::error("expects the path of a bundle, but got null");
+        StatusOr<std::vector<Bundle>> variants = Bundle::loadVariants(path);
+        if (!variants.ok())
+          return variants.status();
+        return std::make_shared<BundleState>(BundleState{std::move(*variants)});
+      });
+}
+void flashcoreBundleDestroy(FlashCoreBundle bundle) {
+  delete unwrap<SharedBundle>(bundle);
+}
+const char *flashcoreBundleGetManifest(FlashCoreBundle bundle) {
+  return bundle.ptr
+             ? shared<BundleState>(bundle)->variants.front().manifest->c_str()
+             : "";
+}
+
+//===----------------------------------------------------------------------===//
+// Devices
+//===----------------------------------------------------------------------===//
+
+FlashCoreDevice capi::wrapDevice(std::unique_ptr<Device> device) {
+  return {new SharedDevice(std::make_shared<DeviceState>(std::move(device)))};
+}
+
+static StatusOr<SharedDevice> share(StatusOr<std::unique_ptr<Device>> device) {
+  if (!device.ok())
+    return device.status();
+  return std::make_shared<DeviceState>(std::move(*device));
+}
+
+/// "name=value" words.
+static StatusOr<EmulatorOptions> parseOptions(const char *text) {
+  EmulatorOptions options;
+  std::istringstream words(text ? text : "");
+  for (std::string word; words >> word;) {
+    size_t equals = word.find('=');
+    if (equals == std::string::npos)
+      return Status::error("expects options of the emulator as name=value, but "
+                           "got '" +
+                           word + "'");
+    options[word.substr(0, equals)] = word.substr(equals + 1);
+  }
+  return options;
+}
+
+FlashCoreStatus flashcoreDeviceCreateCuda(int ordinal,
+                                          FlashCoreDevice *device) {
+  return create<SharedDevice>(device, "a place for the device",
+                              [&] { return share(createCudaDevice(ordinal)); });
+}
+FlashCoreStatus flashcoreDeviceCreateEmulator(const char *options,
+                                              FlashCoreDevice *device) {
+  return create<SharedDevice>(
+      device, "a place for the device", [&]() -> StatusOr<SharedDevice> {
+        StatusOr<EmulatorOptions> parsed = parseOptions(options);
+        if (!parsed.ok())
+          return parsed.status();
+        return share(createEmulatorDevice(*parsed));
+      });
+}
+void flashcoreDeviceDestroy(FlashCoreDevice device) {
+  delete unwrap<SharedDevice>(device);
+}
+
+/// Null for a null handle.
+static const DeviceInfo *infoOf(FlashCoreDevice device) {
+  return device.ptr ? &shared<DeviceState>(device)->device->info() : nullptr;
+}
+
+const char *flashcoreDeviceGetKind(FlashCoreDevice device) {
+  const DeviceInfo *info = infoOf(device);
+  return info ? info->kind.c_str() : "";
+}
+const char *flashcoreDeviceGetName(FlashCoreDevice device) {
+  const DeviceInfo *info = infoOf(device);
+  return info ? info->name.c_str() : "";
+}
+const char *flashcoreDeviceGetChip(FlashCoreDevice device) {
+  return device.ptr ? shared<DeviceState>(device)->chip.c_str() : "";
+}
+int64_t flashcoreDeviceGetMultiprocessors(FlashCoreDevice device) {
+  const DeviceInfo *info = infoOf(device);
+  return info ? info->limits.multiprocessors : 0;
+}
+
+/// Runs `body`, which returns a Status, on a device that is this thread's.
+template <typename F>
+static FlashCoreStatus withDevice(FlashCoreDevice device, F body) {
+  return with<SharedDevice>(device, "a device", [&](SharedDevice &state) {
+    std::unique_lock<std::mutex> lock = state->lock();
+    return wrap(body(*state->device));
+  });
+}
+
+static Status checkBytes(int64_t bytes, const void *host) {
+  if (bytes < 0)
+    return Status::error("expects at least 0 bytes, but got " +
+                         std::to_string(bytes));
+  if (bytes > 0 && !host)
+    return Status::error("expects host memory to copy, but got null");
+  return Status::success();
+}
+
+FlashCoreStatus flashcoreDeviceAllocate(FlashCoreDevice device, int64_t bytes,
+                                        const char *name, uint64_t *pointer) {
+  if (pointer)
+    *pointer = 0;
+  return withDevice(device, [&](Device &object) {
+    if (!pointer)
+      return Status::error("expects a place for the pointer, but got null");
+    if (Status status = checkBytes(bytes, pointer); !status.ok())
+      return status;
+    StatusOr<DevicePointer> made = object.allocate(bytes, name ? name : "");
+    if (made.ok())
+      *pointer = *made;
+    return made.status();
+  });
+}
+FlashCoreStatus flashcoreDeviceFree(FlashCoreDevice device, uint64_t pointer) {
+  return withDevice(device,
+                    [&](Device &object) { return object.free(pointer); });
+}
+FlashCoreStatus flashcoreDeviceCopyToDevice(FlashCoreDevice device, uint64_t to,
+                                            const void *from, int64_t bytes) {
+  return withDevice(device, [&](Device &object) {
+    Status status = checkBytes(bytes, from);
+    return status.ok() ? object.copyToDevice(to, from, bytes) : status;
+  });
+}
+FlashCoreStatus flashcoreDeviceCopyToHost(FlashCoreDevice device, void *to,
+                                          uint64_t from, int64_t bytes) {
+  return withDevice(device, [&](Device &object) {
+    Status status = checkBytes(bytes, to);
+    return status.ok() ? object.copyToHost(to, from, bytes) : status;
+  });
+}
+FlashCoreStatus flashcoreDeviceSynchronize(FlashCoreDevice device) {
+  return withDevice(device,
+                    [](Device &object) { return object.synchronize(); });
+}
+
+//===----------------------------------------------------------------------===//
+// Modules
+//===----------------------------------------------------------------------===//
+
+FlashCoreStatus flashcoreModuleLoad(FlashCoreDevice device,
+                                    FlashCoreBundle bundle,
+                                    FlashCoreModule *module) {
+  return create<SharedModule>(
+      module, "a place for the module", [&]() -> StatusOr<SharedModule> {
+        if (!device.ptr)
+          return Status::error("expects a device, but got null");
+        if (!bundle.ptr)
+          return Status::error("expects a bundle, but got null");
+        const SharedDevice &on = shared<DeviceState>(device);
+        const SharedBundle &from = shared<BundleState>(bundle);
+        size_t variant = chooseVariant(from->variants, on->device->info().chip);
+        std::shared_ptr<const Bundle> chosen(from, &from->variants[variant]);
+        StatusOr<std::unique_ptr<LoadedModule>> loaded =
+            on->device->load(*chosen);
+        if (!loaded.ok())
+          return loaded.status();
+        return std::make_shared<ModuleState>(
+            ModuleState{on, std::move(chosen), std::move(*loaded)});
+      });
+}
+void flashcoreModuleDestroy(FlashCoreModule module) {
+  delete unwrap<SharedModule>(module);
+}
+const char *flashcoreModuleGetCode(FlashCoreModule module) {
+  return module.ptr ? shared<ModuleState>(module)->module->code().c_str() : "";
+}
+const char *flashcoreModuleGetLog(FlashCoreModule module) {
+  return module.ptr ? shared<ModuleState>(module)->module->log().c_str() : "";
+}
+
+size_t flashcoreModuleGetNumKernels(FlashCoreModule module) {
+  return module.ptr ? shared<ModuleState>(module)->bundle->kernels.size() : 0;
+}
+
+/// What the manifest and the loaded code say of a kernel; null if there is
+/// none.
+static const KernelSpec *specOf(FlashCoreModule module, size_t kernel) {
+  return kernel < flashcoreModuleGetNumKernels(module)
+             ? &shared<ModuleState>(module)->bundle->kernels[kernel]
+             : nullptr;
+}
+static LoadedKernelInfo loadedOf(FlashCoreModule module, size_t kernel) {
+  return kernel < flashcoreModuleGetNumKernels(module)
+             ? shared<ModuleState>(module)->module->kernels()[kernel]
+             : LoadedKernelInfo();
+}
+
+const char *flashcoreModuleGetKernelName(FlashCoreModule module,
+                                         size_t kernel) {
+  const KernelSpec *spec = specOf(module, kernel);
+  return spec ? spec->name.c_str() : "";
+}
+int64_t flashcoreModuleGetKernelRegisters(FlashCoreModule module,
+                                          size_t kernel) {
+  return loadedOf(module, kernel).registers;
+}
+int64_t flashcoreModuleGetKernelLocalBytes(FlashCoreModule module,
+                                           size_t kernel) {
+  return loadedOf(module, kernel).localBytes;
+}
+int64_t flashcoreModuleGetKernelSharedBytes(FlashCoreModule module,
+                                            size_t kernel) {
+  const KernelSpec *spec = specOf(module, kernel);
+  return spec ? spec->dynamicSharedMemory +
+                    loadedOf(module, kernel).staticSharedMemory
+              : 0;
+}
+
+//===----------------------------------------------------------------------===//
+// Plans
+//===----------------------------------------------------------------------===//
+
+/// The tensors of a caller, in C++.
+static StatusOr<std::vector<CallTensor>>
+readTensors(const FlashCoreTensor *tensors, size_t count) {
+  std::vector<CallTensor> result;
+  if (count && !tensors)
+    return Status::error("expects tensors, but got null");
+  for (size_t i = 0; i < count; ++i) {
+    const FlashCoreTensor &tensor = tensors[i];
+    if (!tensor.name)
+      return Status::error("expects a name for tensor " + std::to_string(i) +
+                           ", but got null");
+    if (tensor.rank && (!tensor.sizes || !tensor.strides))
+      return Status::error("expects " +
+                           std::string(tensor.sizes ? "strides" : "sizes") +
+                           " of '" + tensor.name + "', but got null");
+    result.push_back({tensor.name,
+                      {tensor.sizes, tensor.rank},
+                      {tensor.strides, tensor.rank}});
+  }
+  return result;
+}
+
+FlashCoreStatus flashcorePlanCreate(FlashCoreModule module,
+                                    const FlashCoreTensor *tensors,
+                                    size_t count, FlashCorePlan *plan) {
+  return create<PlanState>(
+      plan, "a place for the plan", [&]() -> StatusOr<PlanState> {
+        if (!module.ptr)
+          return Status::error("expects a module, but got null");
+        StatusOr<std::vector<CallTensor>> read = readTensors(tensors, count);
+        if (!read.ok())
+          return read.status();
+        const SharedModule &on = shared<ModuleState>(module);
+        StatusOr<Plan> made =
+            Plan::create(*on->device->device, *on->module, *on->bundle, *read);
+        if (!made.ok())
+          return made.status();
+        std::string text = made->problem().str();
+        return PlanState{on, std::move(*made), std::move(text)};
+      });
+}
+void flashcorePlanDestroy(FlashCorePlan plan) {
+  delete unwrap<PlanState>(plan);
+}
+int64_t flashcorePlanGetWorkspaceBytes(FlashCorePlan plan) {
+  return plan.ptr ? unwrap<PlanState>(plan)->plan.workspaceBytes() : 0;
+}
+const char *flashcorePlanGetText(FlashCorePlan plan) {
+  return plan.ptr ? unwrap<PlanState>(plan)->text.c_str() : "";
+}
+
+FlashCoreStatus flashcorePlanLaunch(FlashCorePlan plan,
+                                    const uint64_t *pointers,
+                                    uint64_t workspace, void *stream) {
+  return with<PlanState>(plan, "a plan", [&](PlanState &state) {
+    size_t count = state.plan.problem().tensors().size();
+    if (!pointers)
+      return nullError("pointers");
+    std::unique_lock<std::mutex> lock = state.module->device->lock();
+    return wrap(state.plan.launch({pointers, count}, workspace, {stream}));
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// The reference
+//===----------------------------------------------------------------------===//
+
+FlashCoreStatus flashcoreComputeReference(FlashCoreBundle bundle,
+                                          const FlashCoreTensor *tensors,
+                                          const uint64_t *pointers,
+                                          size_t count, uint32_t threads) {
+  return with<SharedBundle>(bundle, "a bundle", [&](SharedBundle &state) {
+    StatusOr<std::vector<CallTensor>> read = readTensors(tensors, count);
+    if (!read.ok())
+      return wrap(read.status());
+    if (count && !pointers)
+      return nullError("pointers");
+    std::vector<void *> data;
+    for (size_t i = 0; i < count; ++i)
+      data.push_back(reinterpret_cast<void *>(pointers[i]));
+    return wrap(
+        computeReference(state->variants.front(), *read, data, threads));
+  });
+}
