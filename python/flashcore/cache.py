@@ -26,7 +26,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable, Iterable, Iterator, List, Optional
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional
 
 from flashcore import _core
 from flashcore.errors import Error
@@ -52,7 +52,7 @@ class Kernel:
     #: Which assembler makes the cubin; "" without.
     assembler: str = ""
 
-    def record(self) -> dict[str, object]:
+    def record(self) -> Dict[str, Any]:
         """What an entry says of itself."""
         return {
             "words": self.words,
@@ -218,10 +218,10 @@ def _portable_key(kernel: Kernel) -> str:
     return _digest(kernel.record())
 
 
-_compiler: Optional[list[object]] = None
+_compiler: Optional[List[object]] = None
 
 
-def _compiler_id() -> list[object]:
+def _compiler_id() -> List[object]:
     """Another build of the library compiles other kernels."""
     global _compiler
     if _compiler is None:
@@ -268,7 +268,7 @@ def _load(place: Path, kernel: Kernel) -> Optional["_core.Bundle"]:
     return bundle if record["manifest"] == _digest(bundle.manifest) else None
 
 
-def _read_record(place: Path) -> Optional[dict[str, object]]:
+def _read_record(place: Path) -> Optional[Dict[str, Any]]:
     try:
         record = json.loads((place / _RECORD).read_text())
         if isinstance(record["manifest"], str) and isinstance(record["words"], str):
@@ -294,7 +294,7 @@ def _entries(folder: Path) -> Iterator[Entry]:
                 continue
             size += info.st_size
             used = max(used, info.st_mtime)
-        schedule = tuple((str(k), str(v)) for k, v in record.get("schedule", []))  # type: ignore[attr-defined]
+        schedule = tuple((str(k), str(v)) for k, v in record.get("schedule", []))
         yield Entry(
             str(record.get("words", "damaged")),
             str(record.get("chip", "")),

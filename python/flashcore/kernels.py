@@ -7,13 +7,17 @@ import threading
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable, Dict, Iterable, Optional, Tuple
+from typing import Callable, Dict, Hashable, Iterable, Optional, Tuple, TypeVar
 
 from flashcore import _core, cache
 from flashcore.errors import Error, UnsupportedError
 from flashcore.problem import Problem, Schedule
 
 __all__ = ["Statistics", "chip_for", "device", "load", "statistics"]
+
+
+Key = TypeVar("Key", bound=Hashable)
+Made = TypeVar("Made")
 
 
 @dataclass
@@ -30,7 +34,7 @@ statistics = Statistics()
 _lock = threading.Lock()
 _locks: Dict[object, threading.Lock] = {}
 _devices: Dict[Tuple[str, int], "_core.Device"] = {}
-_modules: Dict[object, "Loaded"] = {}
+_modules: Dict[Tuple[int, str, Schedule], "Loaded"] = {}
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,7 @@ class Loaded:
     module: "_core.Module"
 
 
-def _once(key: object, table: Dict[object, object], make: Callable[[], object]) -> object:
+def _once(key: Key, table: Dict[Key, Made], make: Callable[[], Made]) -> Made:
     """``table[key]``, made by one thread if it is not there."""
     found = table.get(key)
     if found is not None:
@@ -60,7 +64,7 @@ def device(kind: str, index: int = 0) -> "_core.Device":
         "cuda": lambda: _core.open_cuda(index),
         "emulator": lambda: _core.open_emulator(""),
     }[kind]
-    return _once((kind, index), _devices, open_device)  # type: ignore[return-value, arg-type]
+    return _once((kind, index), _devices, open_device)
 
 
 def chip_for(target: "_core.Device") -> str:
@@ -97,7 +101,7 @@ def load(target: "_core.Device", problem: Problem, schedule: Schedule) -> Loaded
 
     # Devices live as long as the process.
     key = (id(target), problem.words(), schedule)
-    return _once(key, _modules, make)  # type: ignore[return-value, arg-type]
+    return _once(key, _modules, make)
 
 
 # Compiling ------------------------------------------------------------------

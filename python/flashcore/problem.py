@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from dataclasses import dataclass
-from typing import Callable, Optional, Tuple
+from typing import Any, Callable, Dict, Optional, Tuple
 
 __all__ = ["Problem", "Schedule"]
 
@@ -136,7 +136,7 @@ def _bound(keys: Optional[int]) -> str:
     return "inf" if keys is None else str(keys)
 
 
-def _read_word(word: str) -> dict[str, object]:
+def _read_word(word: str) -> Dict[str, Any]:
     name, separator, value = word.partition("=")
     if separator or name in ("causal", "bias"):
         reader = _NAMED.get(name)
@@ -156,7 +156,7 @@ def _read_word(word: str) -> dict[str, object]:
     raise ValueError(f"expects words of flashcore-compile --shape, but got {word!r}")
 
 
-def _read_sizes(word: str) -> dict[str, object]:
+def _read_sizes(word: str) -> Dict[str, Any]:
     sizes = [None if size == "?" else int(size) for size in re.split("[x/]", word[1:])]
     names = {
         "b": ("batch",),
@@ -173,13 +173,13 @@ def _read_sizes(word: str) -> dict[str, object]:
     return dict(zip(names, sizes))
 
 
-def _read_causal(value: str) -> dict[str, object]:
+def _read_causal(value: str) -> Dict[str, Any]:
     if value not in ("", "bottom_right", "top_left"):
         raise ValueError
     return {"causal": value or "bottom_right"}
 
 
-def _read_window(value: str) -> dict[str, object]:
+def _read_window(value: str) -> Dict[str, Any]:
     left, _, right = value.partition(",")
     return {
         "window_left": None if left == "inf" else int(left),
@@ -187,7 +187,7 @@ def _read_window(value: str) -> dict[str, object]:
     }
 
 
-def _read_bias(value: str) -> dict[str, object]:
+def _read_bias(value: str) -> Dict[str, Any]:
     axes, _, dtype = value.partition(":")
     if not re.fullmatch("[b1][h1][q1][k1]", axes or "bhqk"):
         raise ValueError
@@ -196,7 +196,7 @@ def _read_bias(value: str) -> dict[str, object]:
     return {"bias": axes or "bhqk", "bias_dtype": dtype or None}
 
 
-_NAMED: dict[str, Callable[[str], dict[str, object]]] = {
+_NAMED: dict[str, Callable[[str], Dict[str, Any]]] = {
     "causal": _read_causal,
     "window": _read_window,
     "softcap": lambda value: {"softcap": float(value)},

@@ -57,6 +57,8 @@ class Arguments:
     bias: Optional[Tensor]
     o: Optional[Tensor]
     lse: Optional[Tensor]
+    #: An output that we allocate is contiguous, whatever q is.
+    o_is_plain: bool
 
     @property
     def o_sizes(self) -> Sizes:
@@ -86,14 +88,13 @@ def resolve(
         None if bias is None else _read_bias(bias, stream),
         None if out is None else _read("out", out, options.layout, stream),
         None if out_lse is None else _read_lse(out_lse, stream),
+        o_is_plain=arrays.library_of(q) is None,
     )
     _check(arguments, options)
     kind = _device_kind(arguments.q, options, stream)
     library = arrays.library_of(q)
     if library is None:
-        from flashcore.foreign import run_foreign
-
-        return partial(run_foreign, options, kind)
+        return _resolve_foreign(options, arguments, kind)
     if _is_empty(arguments):
         return partial(_run_empty, library, options, arguments.o_sizes)
     if _padded(arguments.q.sizes[3]) or _padded(arguments.v.sizes[3]):
@@ -104,6 +105,31 @@ def resolve(
     if arguments.q.device[0] in (CPU, CUDA_HOST):
         return _make_host_run(library, options, arguments, kind)
     return _make_launch(library, options, arguments, q)
+
+
+def _resolve_foreign(options: Options, arguments: Arguments, kind: str) -> Run:
+    """Of arrays that we know nothing of but DLPack."""
+    from flashcore import foreign
+
+    if arguments.q.device[0] in (CPU, CUDA_HOST):
+        return partial(foreign.run_on_host, options)
+    dims = (arguments.q.sizes[3], arguments.v.sizes[3])
+    fixed = _to_copy(arguments, on_host=False)
+    if _is_empty(arguments) or any(map(_padded, dims)) or fixed:
+        raise ValueError(
+            "expects arrays that are not empty, with a head_dim that is a multiple of 8 from 16 "
+            "on and rows aligned to 16 bytes, of a library that is not PyTorch or CuPy, but got "
+            f"q of {arguments.q.sizes} and v of {arguments.v.sizes}"
+        )
+    ordinal = arguments.q.device[1]
+    target = kernels.device("cuda", ordinal)
+    problem, schedule = _problem(arguments, options, target)
+    specs, _ = _specs(arguments, options, problem.layout)
+    plan = kernels.load(target, problem, schedule).module.plan(specs)
+    shapes = [_outer(arguments.o_sizes, options.layout)]
+    if options.lse:
+        shapes.append(arguments.o_sizes[:3])
+    return foreign.make_device_run(plan, target, ordinal, shapes, arguments.q.dtype)
 
 
 # Reading and checking -------------------------------------------------------
@@ -404,13 +430,13 @@ def _run_copied(
     out: Any,
     stream: Any,
 ) -> Any:
-    inputs = [
+    q, k, v, bias = (
         library.dense(array) if name in fixed else array
         for name, array in (("q", q), ("k", k), ("v", v), ("bias", bias))
-    ]
+    )
     if "out" in fixed:
-        return _deliver(library, out, call.run(*inputs, None, stream))
-    return call.run(*inputs, out, stream)
+        return _deliver(library, out, call.run(q, k, v, bias, None, stream))
+    return call.run(q, k, v, bias, out, stream)
 
 
 # Kernels --------------------------------------------------------------------
@@ -453,6 +479,8 @@ def _o_layout(arguments: Arguments, options: Options) -> str:
     """The order in memory of an output that we allocate: that of q."""
     if options.layout == "bshd":
         return "bshd"
+    if arguments.o_is_plain:
+        return "bhsd"
     _, heads, seqlen, _ = arguments.q.sizes
     _, of_heads, of_seqlen, _ = arguments.q.strides
     return "bshd" if heads > 1 and seqlen > 1 and of_seqlen > of_heads else "bhsd"

@@ -27,7 +27,8 @@ PyMODINIT_FUNC PyInit__core() {
   Ref module(PyModule_Create(&definition));
   if (module && importErrors() && addTensors(module.get()) &&
       addCompile(module.get()) && addRuntime(module.get()) &&
-      addCall(module.get()) && addEmulator(module.get()))
+      addCall(module.get()) && addArray(module.get()) &&
+      addEmulator(module.get()))
     return module.release();
   return nullptr;
 }

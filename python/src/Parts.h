@@ -15,6 +15,7 @@
 
 namespace flashcore::python {
 
+bool addArray(PyObject *module);
 bool addCall(PyObject *module);
 bool addCompile(PyObject *module);
 bool addEmulator(PyObject *module);

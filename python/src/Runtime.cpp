@@ -216,11 +216,15 @@ static PyObject *loadModule(PyObject *self, PyObject *bundleObject) {
       .release();
 }
 
-static PyObject *synchronize(PyObject *self, PyObject *) {
+static PyObject *synchronize(PyObject *self, PyObject *streamObject) {
+  size_t stream = PyLong_AsSize_t(streamObject);
+  if (PyErr_Occurred())
+    return nullptr;
   FlashCoreStatus status;
   {
     WithoutGil withoutGil;
-    status = flashcoreDeviceSynchronize(deviceOf(self));
+    status = flashcoreDeviceSynchronizeStream(
+        deviceOf(self), reinterpret_cast<void *>(stream));
   }
   if (raised(status))
     return nullptr;
@@ -229,8 +233,8 @@ static PyObject *synchronize(PyObject *self, PyObject *) {
 
 static PyMethodDef deviceMethods[] = {
     {"load", loadModule, METH_O, "Loads a bundle."},
-    {"synchronize", synchronize, METH_NOARGS,
-     "Waits for the work in the device's own stream."},
+    {"synchronize", synchronize, METH_O,
+     "synchronize(stream): waits for its work; 0 is the device's own."},
     {nullptr, nullptr, 0, nullptr}};
 
 template <const char *(*get)(FlashCoreDevice)>
