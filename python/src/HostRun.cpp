@@ -37,24 +37,6 @@ public:
 private:
   FlashCoreDevice device;
 };
-
-/// The emulator has one user at a time.
-class Lock {
-public:
-  explicit Lock(std::mutex *mutex) : mutex(mutex) {
-    if (mutex)
-      mutex->lock();
-  }
-  ~Lock() {
-    if (mutex)
-      mutex->unlock();
-  }
-  Lock(const Lock &) = delete;
-  Lock &operator=(const Lock &) = delete;
-
-private:
-  std::mutex *mutex;
-};
 } // namespace
 
 static FlashCoreStatus copyInputs(const Plan &plan, FlashCoreDevice device,
@@ -89,9 +71,7 @@ static FlashCoreStatus copyOutputs(const Plan &plan, FlashCoreDevice device,
 FlashCoreStatus
 flashcore::python::runOnHost(const Plan &plan,
                              const std::vector<uint64_t> &pointers) {
-  Device &owner = plan.device();
-  FlashCoreDevice device = owner.handle.get();
-  Lock lock(owner.mutex.get());
+  FlashCoreDevice device = plan.device().handle.get();
   Buffers buffers(device);
   FlashCoreStatus status = copyInputs(plan, device, pointers, buffers);
   if (!flashcoreStatusIsSuccess(status))

@@ -4,8 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A thin layer over flashcore-c/Runtime.h. A plan keeps its module and a module
-// its device, as the C interface asks for.
+// A thin layer over flashcore-c/Runtime.h.
 //
 //===----------------------------------------------------------------------===//
 
@@ -167,10 +166,9 @@ static FlashCoreDevice deviceOf(PyObject *self) {
   return Boxed<Device>::get(self).handle.get();
 }
 
-static PyObject *wrapDevice(FlashCoreDevice device, bool isShared) {
+static PyObject *wrapDevice(FlashCoreDevice device) {
   return Boxed<Device>::create(
-             Device{Owned<FlashCoreDevice, flashcoreDeviceDestroy>(device),
-                    isShared ? nullptr : std::make_unique<std::mutex>()})
+             Device{Owned<FlashCoreDevice, flashcoreDeviceDestroy>(device)})
       .release();
 }
 
@@ -184,7 +182,7 @@ static PyObject *openCuda(PyObject *, PyObject *ordinalObject) {
     WithoutGil withoutGil;
     status = flashcoreDeviceCreateCuda(static_cast<int>(ordinal), &device);
   }
-  return raised(status) ? nullptr : wrapDevice(device, /*isShared=*/true);
+  return raised(status) ? nullptr : wrapDevice(device);
 }
 
 static PyObject *openEmulator(PyObject *, PyObject *options) {
@@ -192,7 +190,7 @@ static PyObject *openEmulator(PyObject *, PyObject *options) {
   FlashCoreDevice device = {nullptr};
   if (!text || raised(flashcoreDeviceCreateEmulator(text, &device)))
     return nullptr;
-  return wrapDevice(device, /*isShared=*/false);
+  return wrapDevice(device);
 }
 
 static PyObject *loadModule(PyObject *self, PyObject *bundleObject) {
@@ -203,9 +201,6 @@ static PyObject *loadModule(PyObject *self, PyObject *bundleObject) {
   FlashCoreStatus status;
   {
     WithoutGil withoutGil;
-    std::unique_lock<std::mutex> lock;
-    if (auto &mutex = Boxed<Device>::get(self).mutex)
-      lock = std::unique_lock(*mutex);
     status = flashcoreModuleLoad(deviceOf(self), bundle->handle.get(), &module);
   }
   if (raised(status))
@@ -223,8 +218,8 @@ static PyObject *synchronize(PyObject *self, PyObject *streamObject) {
   FlashCoreStatus status;
   {
     WithoutGil withoutGil;
-    status = flashcoreDeviceSynchronizeStream(
-        deviceOf(self), reinterpret_cast<void *>(stream));
+    status = flashcoreDeviceSynchronizeStream(deviceOf(self),
+                                              reinterpret_cast<void *>(stream));
   }
   if (raised(status))
     return nullptr;

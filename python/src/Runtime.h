@@ -12,8 +12,6 @@
 
 #include "flashcore-c/Runtime.h"
 
-#include <memory>
-#include <mutex>
 #include <vector>
 
 namespace flashcore::python {
@@ -43,15 +41,13 @@ struct Device {
   static constexpr const char *name = "Device";
 
   Owned<FlashCoreDevice, flashcoreDeviceDestroy> handle;
-  /// The emulator is used by one thread at a time.
-  std::unique_ptr<std::mutex> mutex;
 };
 
 struct Module {
   static PyObject *type;
   static constexpr const char *name = "Module";
 
-  Ref device; // outlives the handle
+  Ref device;
   Owned<FlashCoreModule, flashcoreModuleDestroy> handle;
 };
 
@@ -75,7 +71,7 @@ struct Plan {
   static PyObject *type;
   static constexpr const char *name = "Plan";
 
-  Ref module; // outlives the handle
+  Ref module;
   Owned<FlashCorePlan, flashcorePlanDestroy> handle;
   std::vector<TensorSpec> specs;
   int64_t workspaceBytes = 0;
