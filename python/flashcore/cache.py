@@ -225,11 +225,9 @@ def _compiler_id() -> List[object]:
     """Another build of the library compiles other kernels."""
     global _compiler
     if _compiler is None:
-        library = Path(_core.__file__).parent / "lib" / "libflashcore.so"
-        try:
-            info = library.stat()
-        except OSError:  # a library from elsewhere
-            info = Path(_core.__file__).stat()
+        here = Path(_core.__file__).parent
+        library = next(here.glob("lib/libflashcore.so*"), Path(_core.__file__))
+        info = library.stat()
         _compiler = [_core.version(), info.st_size, info.st_mtime_ns]
     return _compiler
 

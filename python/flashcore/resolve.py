@@ -265,13 +265,15 @@ def _check_outputs(arguments: Arguments, options: Options) -> None:
 
 def _check_no_overlap(tensor: Tensor) -> None:
     covered = 1
+    if 0 in tensor.sizes:
+        return
     for stride, size in sorted(zip(tensor.strides, tensor.sizes)):
         if size > 1 and stride < covered:
             raise ValueError(
                 f"expects {tensor.name} whose elements do not overlap, but got strides "
                 f"{tensor.strides}"
             )
-        covered += max(size - 1, 0) * stride
+        covered += (size - 1) * stride
 
 
 def _place(tensor: Tensor) -> str:
