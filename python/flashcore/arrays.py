@@ -24,6 +24,9 @@ Allocation = Tuple[Any, Tuple[Any, ...], Dict[str, Any]]
 class Library:
     """Arrays of one library, on the device where ``like`` lies."""
 
+    #: Whether it makes arrays whose order in memory is not that of their axes.
+    has_permuted_outputs = True
+
     def allocation(
         self, like: Any, shape: Sequence[int], strides: Sequence[int], dtype: str
     ) -> Allocation:
@@ -33,9 +36,14 @@ class Library:
     def current_stream(self) -> Any:
         """A function of a device's number that tells the stream in use there.
 
-        None where the C exchange API tells it.
+        None where only the C exchange API tells it.
         """
         return None
+
+    def stream_in_use(self, index: int) -> Optional[int]:
+        """The handle of that stream, if it can be told."""
+        tell = self.current_stream()
+        return None if tell is None else int(tell(index))
 
     def is_capturing(self) -> bool:
         """Whether the stream in use records a CUDA graph."""
@@ -43,7 +51,10 @@ class Library:
 
     def on_stream(self, like: Any, handle: int) -> ContextManager[None]:
         """Makes a stream the one in use, for allocations too."""
-        raise NotImplementedError
+        raise ValueError(
+            f"expects stream=None for arrays of {type(like)}, whose library has no way to "
+            "allocate for another stream; make it the current one"
+        )
 
     def empty(
         self, like: Any, shape: Sequence[int], strides: Sequence[int], dtype: str
@@ -53,23 +64,30 @@ class Library:
 
     def full(self, like: Any, shape: Sequence[int], value: float, dtype: str) -> Any:
         """A contiguous array of one value."""
-        raise NotImplementedError
+        raise _cannot(like, "filled")
 
     def dense(self, array: Any) -> Any:
         """A contiguous copy, which allocators align."""
-        raise NotImplementedError
+        raise _cannot(array, "copied to aligned rows")
 
     def pad(self, array: Any, count: int) -> Any:
         """With ``count`` zeros at the end of the last axis."""
-        raise NotImplementedError
+        raise _cannot(array, "padded to a head_dim that is a multiple of 8 from 16 on")
 
     def narrow(self, array: Any, count: int) -> Any:
         """A contiguous copy of the first ``count`` of the last axis."""
-        raise NotImplementedError
+        raise _cannot(array, "cut")
 
     def copy(self, target: Any, source: Any) -> None:
         """``target[...] = source``."""
-        raise NotImplementedError
+        raise _cannot(target, "copied to")
+
+
+def _cannot(array: Any, what: str) -> ValueError:
+    return ValueError(
+        f"expects arrays that need not be {what}, of a library that is not PyTorch, NumPy or "
+        f"CuPy, but got {type(array)}"
+    )
 
 
 class Torch(Library):
@@ -183,6 +201,18 @@ class CuPy(NumPyLike):
         return self.module.cuda.ExternalStream(handle, like.device.id)  # type: ignore[no-any-return]
 
 
+class Exchange(Library):
+    """A library that has DLPack's C exchange API, and is not one of the others."""
+
+    has_permuted_outputs = False
+
+    def allocation(
+        self, like: Any, shape: Sequence[int], strides: Sequence[int], dtype: str
+    ) -> Allocation:
+        device = _core.view(like, None).device
+        return _core.exchange_empty, (type(like), tuple(shape), dtype, *device), {}
+
+
 def library_of(array: Any) -> Optional[Library]:
     """The library of an array; None for one that is not known."""
     found = _libraries.get(type(array))
@@ -206,7 +236,7 @@ def _find_library(array: Any) -> Optional[Library]:
             return NumPyLike(module)
         if root == "cupy":
             return CuPy(module)
-    return None
+    return Exchange() if _core.has_exchange_api(array) else None
 
 
 def _contiguous(shape: Sequence[int]) -> list[int]:

@@ -232,11 +232,14 @@ def run_on_stream(
     call: "_core.Call", q: Any, k: Any, v: Any, bias: Any, out: Any, stream: Any
 ) -> Any:
     """Runs in a stream, which outputs and workspace are allocated for as well."""
-    from flashcore.arrays import library_of
+    from flashcore.arrays import CUDA, CUDA_MANAGED, library_of
 
     handle = _stream_handle(stream)
+    kind, index = _core.view(q, None).device
+    if kind not in (CUDA, CUDA_MANAGED):
+        raise ValueError(f"expects no stream for arrays in host memory, but got {stream!r}")
     library = library_of(q)
-    if library is None:
+    if library is None or handle == library.stream_in_use(index):
         return call.run(q, k, v, bias, out, handle)
     with library.on_stream(q, handle):
         return call.run(q, k, v, bias, out, None)

@@ -20,13 +20,11 @@ from __future__ import annotations
 import errno
 import json
 import os
-import shutil
 import stat
-import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Union
 
 from flashcore import _core
 from flashcore.errors import Error
@@ -114,7 +112,7 @@ def clear() -> int:
     """Deletes all kernels of the cache; returns how many."""
     found = entries()
     for entry in found:
-        shutil.rmtree(entry.path, ignore_errors=True)
+        _delete(entry.path)
     return len(found)
 
 
@@ -135,7 +133,7 @@ def prune(limit: Optional[int] = None) -> int:
     for entry in found:
         if total <= limit:
             break
-        shutil.rmtree(entry.path, ignore_errors=True)
+        _delete(entry.path)
         total -= entry.bytes
         deleted += 1
     return deleted
@@ -349,7 +347,25 @@ def _is_ours(place: Path) -> bool:
 # Writing --------------------------------------------------------------------
 
 
+# Modules that only these need are imported there: a cached kernel is found in a
+# moment.
+
+
+def _make_new(folder: Path) -> Path:
+    import tempfile
+
+    return Path(tempfile.mkdtemp(prefix=_NEW, dir=folder))
+
+
+def _delete(place: Union[str, Path]) -> None:
+    import shutil
+
+    shutil.rmtree(place, ignore_errors=True)
+
+
 def _make_unkept(kernel: Kernel, write: Callable[[Path], None]) -> "_core.Bundle":
+    import tempfile
+
     with tempfile.TemporaryDirectory(prefix="flashcore-") as folder:
         write(Path(folder, _BUNDLE))
         return _core.load_bundle(Path(folder, _BUNDLE))
@@ -359,7 +375,7 @@ def _make(
     folder: Path, place: Path, kernel: Kernel, write: Callable[[Path], None]
 ) -> "_core.Bundle":
     """Makes an entry beside its place, and moves it there."""
-    new = Path(tempfile.mkdtemp(prefix=_NEW, dir=folder))
+    new = _make_new(folder)
     try:
         write(new / _BUNDLE)
         bundle = _core.load_bundle(new / _BUNDLE)
@@ -372,7 +388,7 @@ def _make(
         _publish(new, place, kernel)
         return bundle
     finally:
-        shutil.rmtree(new, ignore_errors=True)
+        _delete(new)
 
 
 def _publish(new: Path, place: Path, kernel: Kernel) -> None:
@@ -391,12 +407,12 @@ def _publish(new: Path, place: Path, kernel: Kernel) -> None:
 
 def _discard(place: Path) -> None:
     """Moves a bad entry away first: readers see all of it or nothing."""
+    trash = _make_new(place.parent)
     try:
-        trash = tempfile.mkdtemp(prefix=_NEW, dir=place.parent)
-        os.rename(place, Path(trash, "bad"))
+        os.rename(place, trash / "bad")
     except OSError:  # another process did
         pass
-    shutil.rmtree(trash, ignore_errors=True)
+    _delete(trash)
 
 
 def _sweep(folder: Path) -> None:
@@ -405,6 +421,6 @@ def _sweep(folder: Path) -> None:
         for left in os.scandir(folder):
             old = time.time() - left.stat(follow_symlinks=False).st_mtime
             if left.name.startswith(_NEW) and old > _ABANDONED:
-                shutil.rmtree(left.path, ignore_errors=True)
+                _delete(left.path)
     except OSError:
         pass

@@ -57,8 +57,8 @@ class Arguments:
     bias: Optional[Tensor]
     o: Optional[Tensor]
     lse: Optional[Tensor]
-    #: An output that we allocate is contiguous, whatever q is.
-    o_is_plain: bool
+    #: Whether the library makes outputs that are ordered as q.
+    has_permuted_outputs: bool
 
     @property
     def o_sizes(self) -> Sizes:
@@ -88,10 +88,10 @@ def resolve(
         None if bias is None else _read_bias(bias, stream),
         None if out is None else _read("out", out, options.layout, stream),
         None if out_lse is None else _read_lse(out_lse, stream),
-        o_is_plain=arrays.library_of(q) is None,
+        getattr(arrays.library_of(q), "has_permuted_outputs", False),
     )
     _check(arguments, options)
-    kind = _device_kind(arguments.q, options, stream)
+    kind = _device_kind(arguments.q, options)
     library = arrays.library_of(q)
     if library is None:
         return _resolve_foreign(options, arguments, kind)
@@ -282,7 +282,7 @@ def _place(tensor: Tensor) -> str:
     return names.get(kind, f"device type {kind} of DLPack")
 
 
-def _device_kind(q: Tensor, options: Options, stream: Any) -> str:
+def _device_kind(q: Tensor, options: Options) -> str:
     """ "cuda", "emulator" or "reference"."""
     if q.device[0] in (CUDA, CUDA_MANAGED):
         if options.device in (None, "cuda"):
@@ -293,8 +293,6 @@ def _device_kind(q: Tensor, options: Options, stream: Any) -> str:
         )
     if q.device[0] not in (CPU, CUDA_HOST):
         raise ValueError(f"expects arrays on a GPU of CUDA or in host memory, but got {_place(q)}")
-    if stream is not None:
-        raise ValueError("expects no stream for arrays in host memory, but got one")
     return options.device or "emulator"
 
 
@@ -481,7 +479,7 @@ def _o_layout(arguments: Arguments, options: Options) -> str:
     """The order in memory of an output that we allocate: that of q."""
     if options.layout == "bshd":
         return "bshd"
-    if arguments.o_is_plain:
+    if not arguments.has_permuted_outputs:
         return "bhsd"
     _, heads, seqlen, _ = arguments.q.sizes
     _, of_heads, of_seqlen, _ = arguments.q.strides

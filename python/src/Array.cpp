@@ -13,8 +13,6 @@
 #include "Runtime.h"
 #include "Tensors.h"
 
-#include <cstring>
-
 using namespace flashcore::python;
 
 namespace {
@@ -43,21 +41,6 @@ struct Array {
 };
 } // namespace
 PyObject *Array::type = nullptr;
-
-static bool readType(const char *name, dlpack::DataType &type) {
-  const std::pair<const char *, dlpack::DataType> known[] = {
-      {"float16", {dlpack::Float, 16, 1}},
-      {"bfloat16", {dlpack::BFloat, 16, 1}},
-      {"float32", {dlpack::Float, 32, 1}},
-      {"uint8", {dlpack::UInt, 8, 1}}};
-  for (auto &[spelling, value] : known)
-    if (!std::strcmp(spelling, name)) {
-      type = value;
-      return true;
-    }
-  PyErr_Format(PyExc_ValueError, "expects a type of arrays, but got %s", name);
-  return false;
-}
 
 /// Sizes and contiguous strides; the bytes of all elements.
 static int64_t layOut(Array &array) {

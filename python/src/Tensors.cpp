@@ -100,14 +100,13 @@ static Producer inspect(PyObject *type) {
   return producer;
 }
 
-const Producer *flashcore::python::producerOf(PyObject *object) {
+const Producer *flashcore::python::producerOfType(PyObject *type) {
   // A type that is listed is kept alive, so its address is its name. Types are
   // few; what makes them at each call must not fill the memory.
   static auto &known = *new std::unordered_map<PyObject *, Producer>;
   static PyObject *lastType = nullptr;
   static const Producer *last = nullptr;
   constexpr size_t limit = 256;
-  auto *type = reinterpret_cast<PyObject *>(Py_TYPE(object));
   if (type == lastType)
     return last;
   auto found = known.find(type);
@@ -449,6 +448,21 @@ std::string flashcore::python::nameOf(dlpack::DataType type) {
   }
 }
 
+bool flashcore::python::readType(const char *name, dlpack::DataType &type) {
+  const std::pair<const char *, dlpack::DataType> known[] = {
+      {"float16", {dlpack::Float, 16, 1}},
+      {"bfloat16", {dlpack::BFloat, 16, 1}},
+      {"float32", {dlpack::Float, 32, 1}},
+      {"uint8", {dlpack::UInt, 8, 1}}};
+  for (auto &[spelling, value] : known)
+    if (!std::strcmp(spelling, name)) {
+      type = value;
+      return true;
+    }
+  PyErr_Format(PyExc_ValueError, "expects a type of arrays, but got %s", name);
+  return false;
+}
+
 namespace {
 /// A tensor view for Python, which keeps what it lies in alive.
 struct View {
@@ -533,7 +547,59 @@ static PyObject *viewFunction(PyObject *, PyObject *const *arguments,
   return Boxed<View>::create(std::move(view)).release();
 }
 
+//===----------------------------------------------------------------------===//
+// Allocation by the C exchange API
+//===----------------------------------------------------------------------===//
+
+static PyObject *hasExchangeApi(PyObject *, PyObject *array) {
+  const Producer *producer = producerOf(array);
+  return producer ? PyBool_FromLong(producer->api != nullptr) : nullptr;
+}
+
+/// What a library's allocator reports its errors with.
+static void setError(void *, const char *kind, const char *message) {
+  PyGILState_STATE state = PyGILState_Ensure();
+  if (!PyErr_Occurred())
+    PyErr_Format(PyExc_RuntimeError, "%s: %s", kind, message);
+  PyGILState_Release(state);
+}
+
+/// An array of a library that has the API, with its own memory.
+static PyObject *exchangeEmpty(PyObject *, PyObject *arguments) {
+  PyObject *type = nullptr, *shape = nullptr;
+  const char *typeName = nullptr;
+  int device = 0, index = 0;
+  dlpack::Tensor prototype = {};
+  int64_t sizes[maxRank] = {};
+  if (!PyArg_ParseTuple(arguments, "OO!sii", &type, &PyTuple_Type, &shape,
+                        &typeName, &device, &index) ||
+      !readType(typeName, prototype.type) ||
+      !readSizes(shape, sizes, prototype.rank))
+    return nullptr;
+  const Producer *producer = producerOfType(type);
+  if (!producer)
+    return nullptr;
+  if (!producer->api) {
+    PyErr_Format(PyExc_TypeError,
+                 "expects a type with DLPack's C exchange API, but got %R",
+                 type);
+    return nullptr;
+  }
+  prototype.device = {device, index};
+  prototype.sizes = sizes;
+  dlpack::ManagedTensorVersioned *tensor = nullptr;
+  void *object = nullptr;
+  if (producer->api->allocate(&prototype, &tensor, nullptr, setError) ||
+      producer->api->toObject(tensor, &object))
+    return nullptr;
+  return static_cast<PyObject *>(object);
+}
+
 static PyMethodDef functions[] = {
+    {"has_exchange_api", hasExchangeApi, METH_O,
+     "Whether an array's type has DLPack's C exchange API."},
+    {"exchange_empty", exchangeEmpty, METH_VARARGS,
+     "exchange_empty(type, shape, dtype, device, index)"},
     {"view", method(viewFunction), METH_FASTCALL,
      "view(array, stream): where the elements of an array lie."},
     {nullptr, nullptr, 0, nullptr}};

@@ -66,8 +66,11 @@ public:
 /// Names and constants that reading needs.
 bool initTensors();
 
-/// Of the type of `object`. Null with an exception.
-const Producer *producerOf(PyObject *object);
+/// Of a type. Null with an exception.
+const Producer *producerOfType(PyObject *type);
+inline const Producer *producerOf(PyObject *object) {
+  return producerOfType(reinterpret_cast<PyObject *>(Py_TYPE(object)));
+}
 /// `stream` goes to `__dlpack__` and may be null.
 bool readTensor(PyObject *object, const Producer &producer, PyObject *stream,
                 TensorView &view, Lease &lease);
@@ -76,6 +79,8 @@ int needsGradient(PyObject *object, const Producer &producer);
 
 /// "float16", "int32".
 std::string nameOf(dlpack::DataType type);
+/// Of "float16", "bfloat16", "float32" or "uint8"; false with an exception.
+bool readType(const char *name, dlpack::DataType &type);
 
 /// Adds View and the functions of this file to the module.
 bool addTensors(PyObject *module);
