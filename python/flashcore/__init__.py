@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from flashcore import _core
 from flashcore.attention import attention as attention
 from flashcore.errors import Error, KernelFault, NoDeviceError, UnsupportedError
 from flashcore.problem import Problem
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     )
     from flashcore.emulator import Finding, Report, run_ptx
 
-__version__ = "0.1.0"
+__version__ = _core.version().split()[1].rstrip(",")
 
 __all__ = [
     "Compilation",
@@ -61,7 +62,7 @@ _LAZY = {
     "inspect": "compiler",
     "run_ptx": "emulator",
 }
-_SUBMODULES = ("arrays", "cache", "compiler", "emulator", "flash_attn", "kernels", "torch", "transformers")
+_SUBMODULES = ("cache", "compiler", "emulator", "flash_attn", "kernels", "torch", "transformers")
 
 
 def __getattr__(name: str) -> Any:

@@ -5,7 +5,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 _Path = Union[str, os.PathLike[str]]
 _Dim = Tuple[int, int, int]
-_Allocation = Optional[Tuple[Any, Tuple[Any, ...], Dict[str, Any]]]
+_Allocation = Optional[Tuple[Any, Optional[Tuple[Any, ...]], Dict[str, Any]]]
 _Specs = Sequence[Tuple[str, int, bool, Sequence[int], Sequence[int]]]
 
 class View:

@@ -18,7 +18,7 @@ CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
 #: The compiler's names of types.
 SHORT = {"float16": "f16", "bfloat16": "bf16", "float32": "f32"}
 
-Allocation = Tuple[Any, Tuple[Any, ...], Dict[str, Any]]
+Allocation = Tuple[Any, Optional[Tuple[Any, ...]], Dict[str, Any]]
 
 
 class Library:
@@ -32,6 +32,13 @@ class Library:
     ) -> Allocation:
         """A function with its arguments that makes such an array."""
         raise NotImplementedError
+
+    def same_allocation(self) -> Optional[Any]:
+        """A function of q that makes an array of its sizes, strides and type.
+
+        It is for those that are dense, and None if :meth:`allocation` is as fast.
+        """
+        return None
 
     def current_stream(self) -> Any:
         """A function of a device's number that tells the stream in use there.
@@ -60,7 +67,7 @@ class Library:
         self, like: Any, shape: Sequence[int], strides: Sequence[int], dtype: str
     ) -> Any:
         function, arguments, options = self.allocation(like, shape, strides, dtype)
-        return function(*arguments, **options)
+        return function(*(arguments or ()), **options)
 
     def full(self, like: Any, shape: Sequence[int], value: float, dtype: str) -> Any:
         """A contiguous array of one value."""
@@ -101,6 +108,9 @@ class Torch(Library):
         if list(strides) == _contiguous(shape):
             return self.torch.empty, (tuple(shape),), options
         return self.torch.empty_strided, (tuple(shape), tuple(strides)), options
+
+    def same_allocation(self) -> Optional[Any]:
+        return self.torch.empty_like
 
     def current_stream(self) -> Any:
         return self.torch._C._cuda_getCurrentRawStream

@@ -359,7 +359,7 @@ def _make_padded(library: Library, options: Options, arguments: Arguments) -> Ru
         warnings.warn(
             f"flashcore: head_dim {odd} is padded to {odd + _padded(odd)} with zeros, which "
             "copies q, k, v and o at each call; a multiple of 8 from 16 on is not",
-            stacklevel=3,
+            stacklevel=4,  # the caller of flashcore.attention
         )
     scale = dim**-0.5 if options.scale is None else options.scale
     inner = call_for(replace(options, scale=scale))
@@ -581,6 +581,9 @@ def _make_launch(
     plan = loaded.module.plan(specs)
     sizes, strides = arguments.o_sizes, _outer(o_strides, options.layout)
     o = library.allocation(q, _outer(sizes, options.layout), strides, arguments.q.dtype)
+    same = library.same_allocation()
+    if same and arguments.q.sizes == sizes and _is_like(arguments.q, o_strides):
+        o = same, None, {}
     lse_strides = arrays.contiguous_strides(sizes[:3])
     lse = library.allocation(q, sizes[:3], lse_strides, "float32")
     space = library.allocation(q, (plan.workspace_bytes,), (1,), "uint8")

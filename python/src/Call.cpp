@@ -29,10 +29,15 @@ using namespace flashcore::python;
 namespace {
 /// How an output or the workspace is allocated.
 struct Allocation {
-  Ref function, arguments, options;
+  Ref function;
+  /// Null where the function takes q, which is not kept.
+  Ref arguments;
+  Ref options;
 
   explicit operator bool() const { return bool(function); }
-  Ref allocate() const {
+  Ref allocate(PyObject *q) const {
+    if (!arguments)
+      return Ref(PyObject_CallFunctionObjArgs(function.get(), q, nullptr));
     return Ref(PyObject_Call(function.get(), arguments.get(), options.get()));
   }
 };
@@ -225,11 +230,11 @@ static bool findStream(const Launch &launch, const Arguments &arguments,
 }
 
 /// Allocates where the caller gave nothing; `owner` then owns it.
-static bool allocate(const Allocation &allocation, Argument &argument,
-                     Ref &owner) {
+static bool allocate(const Allocation &allocation, PyObject *q,
+                     Argument &argument, Ref &owner) {
   if (argument.object || !allocation)
     return true;
-  owner = allocation.allocate();
+  owner = allocation.allocate(q);
   return owner && argument.read(owner.get(), Py_None);
 }
 
@@ -253,9 +258,10 @@ static PyObject *runLaunch(const Launch &launch, Arguments &arguments) {
   Argument space;
   void *stream = nullptr;
   const Plan &plan = launch.plan();
-  if (!allocate(launch.o, arguments.o, o) ||
-      !allocate(launch.lse, arguments.lse, lse) ||
-      !allocate(launch.workspace, space, workspace) ||
+  PyObject *q = arguments.q.object;
+  if (!allocate(launch.o, q, arguments.o, o) ||
+      !allocate(launch.lse, q, arguments.lse, lse) ||
+      !allocate(launch.workspace, q, space, workspace) ||
       !findStream(launch, arguments, stream))
     return nullptr;
   if (!hasStrides(arguments.o.view, launch.oStrides))
@@ -372,16 +378,18 @@ static PyGetSetDef callMembers[] = {
 // Launch
 //===----------------------------------------------------------------------===//
 
-/// Reads (function, arguments, options) or None.
+/// Reads (function, arguments or None, options), or None.
 static bool readAllocation(PyObject *tuple, Allocation &allocation) {
   if (tuple == Py_None)
     return true;
   PyObject *function = nullptr, *arguments = nullptr, *options = nullptr;
-  if (!PyArg_ParseTuple(tuple, "OO!O!", &function, &PyTuple_Type, &arguments,
-                        &PyDict_Type, &options))
+  if (!PyArg_ParseTuple(tuple, "OOO!", &function, &arguments, &PyDict_Type,
+                        &options))
     return false;
-  allocation = {Ref::share(function), Ref::share(arguments),
-                Ref::share(options)};
+  allocation.function = Ref::share(function);
+  allocation.options = Ref::share(options);
+  if (arguments != Py_None)
+    allocation.arguments = Ref::share(arguments);
   return true;
 }
 
