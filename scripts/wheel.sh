@@ -20,7 +20,7 @@ strip --strip-all -o "$out/library/libflashcore.so.0" "build/$preset/lib/libflas
 PATH="$PWD/$venv/bin:$PATH" "$venv/bin/python" -m pip wheel --quiet --no-deps \
   --no-build-isolation --wheel-dir "$out/plain" \
   --config-settings=cmake.define.FLASHCORE_LIBRARY="$PWD/$out/library/libflashcore.so.0" \
-  python
+  ./python
 
 # The tag of the oldest system that has the symbols which are used.
 PATH="$PWD/$venv/bin:$PATH" "$venv/bin/auditwheel" repair --strip --wheel-dir "$out" \
