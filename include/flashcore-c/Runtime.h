@@ -83,6 +83,9 @@ FLASHCORE_CAPI_EXPORT FlashCoreStatus flashcoreDeviceCopyToHost(
 /** Waits for the work in the device's own stream. */
 FLASHCORE_CAPI_EXPORT FlashCoreStatus
 flashcoreDeviceSynchronize(FlashCoreDevice device);
+/** Waits for the work in a stream, as flashcorePlanLaunch takes it. */
+FLASHCORE_CAPI_EXPORT FlashCoreStatus
+flashcoreDeviceSynchronizeStream(FlashCoreDevice device, void *stream);
 
 /*===----------------------------------------------------------------------===*\
 |* Modules                                                                    *|

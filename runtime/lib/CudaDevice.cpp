@@ -66,7 +66,7 @@ public:
                       int64_t bytes) override;
   Status copyToHost(void *to, DevicePointer from, int64_t bytes) override;
   Status fill(DevicePointer to, uint32_t pattern, int64_t bytes) override;
-  Status synchronize() override;
+  Status synchronize(Stream of) override;
 
 protected:
   using LaunchSets = std::span<const std::vector<KernelLaunch>>;
@@ -239,7 +239,7 @@ Status CudaDevice::copyToDevice(DevicePointer to, const void *from,
           "cuMemcpyHtoDAsync");
       !status.ok())
     return status;
-  return synchronize(); // `from` may be freed as soon as this returns
+  return synchronize({}); // `from` may be freed as soon as this returns
 }
 
 Status CudaDevice::copyToHost(void *to, DevicePointer from, int64_t bytes) {
@@ -253,7 +253,7 @@ Status CudaDevice::copyToHost(void *to, DevicePointer from, int64_t bytes) {
           "cuMemcpyDtoHAsync");
       !status.ok())
     return status;
-  return synchronize();
+  return synchronize({});
 }
 
 Status CudaDevice::fill(DevicePointer to, uint32_t pattern, int64_t bytes) {
@@ -267,11 +267,12 @@ Status CudaDevice::fill(DevicePointer to, uint32_t pattern, int64_t bytes) {
                "cuMemsetD32Async");
 }
 
-Status CudaDevice::synchronize() {
+Status CudaDevice::synchronize(Stream of) {
   CurrentContext current(driver, context);
   if (!current.ok())
     return current.status();
-  return check(driver.streamSynchronize(stream), "cuStreamSynchronize");
+  auto waited = of.handle ? static_cast<CUstream>(of.handle) : stream;
+  return check(driver.streamSynchronize(waited), "cuStreamSynchronize");
 }
 
 //===----------------------------------------------------------------------===//
@@ -534,7 +535,7 @@ CudaDevice::measureOverheadChecked(LoadedModule &module,
       for (int i = 0; i < launchesPerBatch; ++i)
         if (Status status = timers[kind].time(calls[kind]); !status.ok())
           return status;
-      if (Status status = synchronize(); !status.ok())
+      if (Status status = synchronize({}); !status.ok())
         return status;
     }
   return LaunchOverhead{timers[0].median(), timers[1].median()};

@@ -129,7 +129,7 @@ public:
                             std::min(pieceBytes, bytes - done));
     return status;
   }
-  Status synchronize() override { return Status::success(); }
+  Status synchronize(Stream) override { return Status::success(); }
 
 protected:
   StatusOr<std::unique_ptr<LoadedModule>>

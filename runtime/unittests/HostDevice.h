@@ -40,7 +40,7 @@ public:
                       int64_t bytes) override;
   Status copyToHost(void *to, DevicePointer from, int64_t bytes) override;
   Status fill(DevicePointer to, uint32_t pattern, int64_t bytes) override;
-  Status synchronize() override;
+  Status synchronize(Stream) override;
   void describe(DevicePointer pointer, int64_t elementBytes,
                 std::span<const int64_t> sizes,
                 std::span<const int64_t> strides) override {

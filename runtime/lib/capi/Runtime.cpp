@@ -218,6 +218,11 @@ FlashCoreStatus flashcoreDeviceSynchronize(FlashCoreDevice device) {
   return withDevice(device,
                     [](Device &object) { return object.synchronize(); });
 }
+FlashCoreStatus flashcoreDeviceSynchronizeStream(FlashCoreDevice device,
+                                                 void *stream) {
+  return withDevice(
+      device, [&](Device &object) { return object.synchronize({stream}); });
+}
 
 //===----------------------------------------------------------------------===//
 // Modules

@@ -128,8 +128,9 @@ public:
   virtual void describe(DevicePointer /*pointer*/, int64_t /*elementBytes*/,
                         std::span<const int64_t> /*sizes*/,
                         std::span<const int64_t> /*strides*/) {}
-  /// Waits until all work is done, and reports the errors of that work.
-  virtual Status synchronize() = 0;
+  /// Waits until the work of a stream is done, and reports the errors of that
+  /// work.
+  virtual Status synchronize(Stream stream = {}) = 0;
 
   /// Checks the kernels against the device's limits, then loads the code that
   /// chooseCode picks.

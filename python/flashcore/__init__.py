@@ -1,0 +1,81 @@
+"""FlashCore: attention kernels by an MLIR compiler, on the GPU or checked on the CPU.
+
+    import flashcore
+    o = flashcore.attention(q, k, v, causal=True)
+
+``attention`` runs where its arrays are: PyTorch, CuPy and JAX on a GPU, NumPy
+on the emulator. ``compile``, ``explain`` and ``inspect`` show what the compiler
+does, ``run_ptx`` runs any PTX on the emulator, ``cache`` keeps kernels.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from flashcore import _core
+from flashcore.attention import attention as attention
+from flashcore.errors import Error, KernelFault, NoDeviceError, UnsupportedError
+from flashcore.problem import Problem
+
+if TYPE_CHECKING:
+    from flashcore import cache
+    from flashcore.compiler import (
+        Compilation,
+        Inspection,
+        Resources,
+        compile,
+        explain,
+        inspect,
+    )
+    from flashcore.emulator import Finding, Report, run_ptx
+
+__version__ = _core.version().split()[1].rstrip(",")
+
+__all__ = [
+    "Compilation",
+    "Error",
+    "Finding",
+    "Inspection",
+    "KernelFault",
+    "NoDeviceError",
+    "Problem",
+    "Report",
+    "Resources",
+    "UnsupportedError",
+    "attention",
+    "cache",
+    "compile",
+    "explain",
+    "inspect",
+    "run_ptx",
+]
+
+#: Imported when they are used first.
+_LAZY = {
+    "Compilation": "compiler",
+    "Finding": "emulator",
+    "Inspection": "compiler",
+    "Report": "emulator",
+    "Resources": "compiler",
+    "compile": "compiler",
+    "explain": "compiler",
+    "inspect": "compiler",
+    "run_ptx": "emulator",
+}
+_SUBMODULES = ("cache", "compiler", "emulator", "flash_attn", "kernels", "torch", "transformers")
+
+
+def __getattr__(name: str) -> Any:
+    import importlib
+
+    if name in _SUBMODULES:
+        return importlib.import_module(f"flashcore.{name}")
+    if name in _LAZY:
+        value = getattr(importlib.import_module(f"flashcore.{_LAZY[name]}"), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'flashcore' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

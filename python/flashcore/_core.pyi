@@ -1,0 +1,116 @@
+"""The C interface of FlashCore (python/src)."""
+
+import os
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
+
+_Path = Union[str, os.PathLike[str]]
+_Dim = Tuple[int, int, int]
+_Allocation = Optional[Tuple[Any, Optional[Tuple[Any, ...]], Dict[str, Any]]]
+_Specs = Sequence[Tuple[str, int, bool, Sequence[int], Sequence[int]]]
+
+class View:
+    pointer: int
+    shape: Tuple[int, ...]
+    strides: Tuple[int, ...]
+    rank: int
+    dtype: str
+    device: Tuple[int, int]
+    read_only: bool
+
+class Array:
+    pointer: int
+    def __dlpack__(self, **options: Any) -> Any: ...
+    def __dlpack_device__(self) -> Tuple[int, int]: ...
+
+class Compilation:
+    warnings: str
+    report: str
+    explanation: str
+    names: Tuple[str, ...]
+    chips: Tuple[str, ...]
+    def ptx(self, attention: int, chip: int, /) -> str: ...
+    def phase(self, chip: int, phase: int, /) -> str: ...
+    def write_bundle(self, attention: int, path: _Path, /) -> None: ...
+
+class Bundle:
+    manifest: str
+    def compute_reference(
+        self, specs: _Specs, pointers: Sequence[int], threads: int, /
+    ) -> None: ...
+
+class Device:
+    kind: str
+    name: str
+    chip: str
+    multiprocessors: int
+    def load(self, bundle: Bundle, /) -> Module: ...
+    def synchronize(self, stream: int, /) -> None: ...
+
+class Module:
+    code: str
+    device: Device
+    def plan(self, specs: _Specs, /) -> Plan: ...
+
+class Plan:
+    workspace_bytes: int
+    text: str
+    def run_on_host(self, pointers: Sequence[int], /) -> None: ...
+    def launch(self, pointers: Sequence[int], workspace: int, stream: int, /) -> None: ...
+
+class Launch: ...
+
+class Call:
+    size: int
+    def run(self, q: Any, k: Any, v: Any, bias: Any, out: Any, stream: Optional[int], /) -> Any: ...
+
+def view(array: Any, stream: Optional[int], /) -> View: ...
+def has_exchange_api(array: Any, /) -> bool: ...
+def exchange_empty(
+    kind: type, shape: Tuple[int, ...], dtype: str, device: int, index: int, /
+) -> Any: ...
+def make_array(device: Device, ordinal: int, shape: Tuple[int, ...], dtype: str, /) -> Array: ...
+def compile(
+    module: bytes,
+    name: str,
+    chips: Optional[str],
+    schedule: Sequence[Tuple[str, str]],
+    ptxas: Optional[str],
+    keep_phases: bool,
+    /,
+) -> Compilation: ...
+def write_shape(words: str, /) -> str: ...
+def find_ptxas(path: str, /) -> str: ...
+def version() -> str: ...
+def chips() -> Tuple[str, ...]: ...
+def load_bundle(path: _Path, /) -> Bundle: ...
+def open_cuda(ordinal: int, /) -> Device: ...
+def open_emulator(options: str, /) -> Device: ...
+def make_call(resolve: Callable[..., Any], refuses_gradients: bool, /) -> Call: ...
+def make_launch(
+    plan: Plan,
+    o: _Allocation,
+    lse: _Allocation,
+    workspace: _Allocation,
+    current_stream: Any,
+    o_strides: Tuple[int, ...],
+    /,
+) -> Launch: ...
+def run_ptx(
+    ptx: str,
+    kernel: Optional[str],
+    grid: _Dim,
+    block: _Dim,
+    shared: int,
+    values: List[Union[bytes, Tuple[str, int, int, bool]]],
+    checks: str,
+    threads: int,
+    schedule: int,
+    asynchronous: int,
+    seed: int,
+    max_instructions: int,
+    /,
+) -> Tuple[str, str]: ...
+def load_ptx(
+    ptx: str, kernel: Optional[str], /
+) -> Tuple[str, str, List[Tuple[str, int]], _Dim, int]: ...
+def ptx_kernels(ptx: str, /) -> Tuple[str, ...]: ...

@@ -1,0 +1,262 @@
+"""What the libraries of arrays have in common.
+
+A :class:`Library` allocates, copies and pads arrays as the caller's library
+does, so that results are arrays of that library.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, ContextManager, Dict, Optional, Sequence, Tuple
+
+from flashcore import _core
+
+__all__ = ["Library", "library_of"]
+
+CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
+
+#: The compiler's names of types.
+SHORT = {"float16": "f16", "bfloat16": "bf16", "float32": "f32"}
+
+Allocation = Tuple[Any, Optional[Tuple[Any, ...]], Dict[str, Any]]
+
+
+class Library:
+    """Arrays of one library, on the device where ``like`` lies."""
+
+    #: Whether it makes arrays whose order in memory is not that of their axes.
+    has_permuted_outputs = True
+
+    def allocation(
+        self, like: Any, shape: Sequence[int], strides: Sequence[int], dtype: str
+    ) -> Allocation:
+        """A function with its arguments that makes such an array."""
+        raise NotImplementedError
+
+    def same_allocation(self) -> Optional[Any]:
+        """A function of q that makes an array of its sizes, strides and type.
+
+        It is for those that are dense, and None if :meth:`allocation` is as fast.
+        """
+        return None
+
+    def current_stream(self) -> Any:
+        """A function of a device's number that tells the stream in use there.
+
+        None where only the C exchange API tells it.
+        """
+        return None
+
+    def stream_in_use(self, index: int) -> Optional[int]:
+        """The handle of that stream, if it can be told."""
+        tell = self.current_stream()
+        return None if tell is None else int(tell(index))
+
+    def is_capturing(self) -> bool:
+        """Whether the stream in use records a CUDA graph."""
+        return False
+
+    def on_stream(self, like: Any, handle: int) -> ContextManager[None]:
+        """Makes a stream the one in use, for allocations too."""
+        raise ValueError(
+            f"expects stream=None for arrays of {type(like)}, whose library has no way to "
+            "allocate for another stream; make it the current one"
+        )
+
+    def empty(
+        self, like: Any, shape: Sequence[int], strides: Sequence[int], dtype: str
+    ) -> Any:
+        function, arguments, options = self.allocation(like, shape, strides, dtype)
+        return function(*(arguments or ()), **options)
+
+    def full(self, like: Any, shape: Sequence[int], value: float, dtype: str) -> Any:
+        """A contiguous array of one value."""
+        raise _cannot(like, "filled")
+
+    def dense(self, array: Any) -> Any:
+        """A contiguous copy, which allocators align."""
+        raise _cannot(array, "copied to aligned rows")
+
+    def pad(self, array: Any, count: int) -> Any:
+        """With ``count`` zeros at the end of the last axis."""
+        raise _cannot(array, "padded to a head_dim that is a multiple of 8 from 16 on")
+
+    def narrow(self, array: Any, count: int) -> Any:
+        """A contiguous copy of the first ``count`` of the last axis."""
+        raise _cannot(array, "cut")
+
+    def copy(self, target: Any, source: Any) -> None:
+        """``target[...] = source``."""
+        raise _cannot(target, "copied to")
+
+
+def _cannot(array: Any, what: str) -> ValueError:
+    return ValueError(
+        f"expects arrays that need not be {what}, of a library that is not PyTorch, NumPy or "
+        f"CuPy, but got {type(array)}"
+    )
+
+
+class Torch(Library):
+    def __init__(self, torch: Any) -> None:
+        self.torch = torch
+
+    def allocation(
+        self, like: Any, shape: Sequence[int], strides: Sequence[int], dtype: str
+    ) -> Allocation:
+        options = {"dtype": getattr(self.torch, dtype), "device": like.device}
+        if list(strides) == _contiguous(shape):
+            return self.torch.empty, (tuple(shape),), options
+        return self.torch.empty_strided, (tuple(shape), tuple(strides)), options
+
+    def same_allocation(self) -> Optional[Any]:
+        return self.torch.empty_like
+
+    def current_stream(self) -> Any:
+        return self.torch._C._cuda_getCurrentRawStream
+
+    def is_capturing(self) -> bool:
+        return bool(self.torch.cuda.is_current_stream_capturing())
+
+    def on_stream(self, like: Any, handle: int) -> ContextManager[None]:
+        cuda = self.torch.cuda
+        return cuda.stream(cuda.ExternalStream(handle, device=like.device))  # type: ignore[no-any-return]
+
+    def full(self, like: Any, shape: Sequence[int], value: float, dtype: str) -> Any:
+        return self.torch.full(
+            tuple(shape), value, dtype=getattr(self.torch, dtype), device=like.device
+        )
+
+    def dense(self, array: Any) -> Any:
+        return array.clone(memory_format=self.torch.contiguous_format)
+
+    def pad(self, array: Any, count: int) -> Any:
+        return self.torch.nn.functional.pad(array, (0, count))
+
+    def narrow(self, array: Any, count: int) -> Any:
+        return array[..., :count].contiguous()
+
+    def copy(self, target: Any, source: Any) -> None:
+        target.copy_(source)
+
+
+class NumPyLike(Library):
+    """NumPy and CuPy."""
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+
+    def _dtype(self, name: str) -> Any:
+        if name != "bfloat16":
+            return self.module.dtype(name)
+        import ml_dtypes  # the input is of it, so it is there
+
+        return self.module.dtype(ml_dtypes.bfloat16)
+
+    def allocation(
+        self, like: Any, shape: Sequence[int], strides: Sequence[int], dtype: str
+    ) -> Allocation:
+        order = sorted(range(len(shape)), key=lambda axis: -strides[axis])
+        if list(strides) == _contiguous(shape):
+            return self._empty, (self._device(like), tuple(shape), self._dtype(dtype)), {}
+        memory = tuple(shape[axis] for axis in order)
+        back = tuple(order.index(axis) for axis in range(len(shape)))
+        arguments = (self._device(like), memory, back, self._dtype(dtype))
+        return self._permuted, arguments, {}
+
+    def _device(self, like: Any) -> Any:
+        return None
+
+    def _empty(self, device: Any, shape: Tuple[int, ...], dtype: Any) -> Any:
+        return self.module.empty(shape, dtype)
+
+    def _permuted(
+        self, device: Any, memory: Tuple[int, ...], back: Tuple[int, ...], dtype: Any
+    ) -> Any:
+        return self._empty(device, memory, dtype).transpose(back)
+
+    def full(self, like: Any, shape: Sequence[int], value: float, dtype: str) -> Any:
+        result = self._empty(self._device(like), tuple(shape), self._dtype(dtype))
+        result.fill(value)
+        return result
+
+    def dense(self, array: Any) -> Any:
+        return array.copy(order="C")
+
+    def pad(self, array: Any, count: int) -> Any:
+        return self.module.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, count)])
+
+    def narrow(self, array: Any, count: int) -> Any:
+        return array[..., :count].copy(order="C")
+
+    def copy(self, target: Any, source: Any) -> None:
+        target[...] = source
+
+
+class CuPy(NumPyLike):
+    def _device(self, like: Any) -> Any:
+        return like.device
+
+    def _empty(self, device: Any, shape: Tuple[int, ...], dtype: Any) -> Any:
+        with device:
+            return self.module.empty(shape, dtype)
+
+    def current_stream(self) -> Any:
+        return lambda index: self.module.cuda.get_current_stream(index).ptr
+
+    def is_capturing(self) -> bool:
+        return bool(self.module.cuda.get_current_stream().is_capturing())
+
+    def on_stream(self, like: Any, handle: int) -> ContextManager[None]:
+        return self.module.cuda.ExternalStream(handle, like.device.id)  # type: ignore[no-any-return]
+
+
+class Exchange(Library):
+    """A library that has DLPack's C exchange API, and is not one of the others."""
+
+    has_permuted_outputs = False
+
+    def allocation(
+        self, like: Any, shape: Sequence[int], strides: Sequence[int], dtype: str
+    ) -> Allocation:
+        device = _core.view(like, None).device
+        return _core.exchange_empty, (type(like), tuple(shape), dtype, *device), {}
+
+
+def library_of(array: Any) -> Optional[Library]:
+    """The library of an array; None for one that is not known."""
+    found = _libraries.get(type(array))
+    if found is None:
+        found = _find_library(array)
+        if found is not None:
+            _libraries[type(array)] = found
+    return found
+
+
+_libraries: Dict[type, Library] = {}
+
+
+def _find_library(array: Any) -> Optional[Library]:
+    for kind in type(array).__mro__:
+        root = kind.__module__.partition(".")[0]
+        module = sys.modules.get(root)
+        if root == "torch" and hasattr(module, "Tensor"):
+            return Torch(module)
+        if root == "numpy":
+            return NumPyLike(module)
+        if root == "cupy":
+            return CuPy(module)
+    return Exchange() if _core.has_exchange_api(array) else None
+
+
+def _contiguous(shape: Sequence[int]) -> list[int]:
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= size
+    return strides[::-1]
+
+
+def contiguous_strides(shape: Sequence[int]) -> Tuple[int, ...]:
+    """Strides, in elements, of an array in C order."""
+    return tuple(_contiguous(shape))

@@ -1,0 +1,260 @@
+"""``flashcore.attention``: attention on arrays of any library."""
+
+from __future__ import annotations
+
+import math
+import struct
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Dict, Optional, Tuple, Union
+
+from flashcore import _core
+from flashcore.problem import Schedule
+
+__all__ = ["attention"]
+
+Window = Union[None, int, Tuple[Optional[int], Optional[int]]]
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of a call, checked."""
+
+    causal: Optional[str] = None
+    window_left: Optional[int] = None
+    window_right: Optional[int] = None
+    softcap: Optional[float] = None
+    scale: Optional[float] = None
+    lse: bool = False
+    layout: str = "bhsd"
+    schedule: Schedule = ()
+    device: Optional[str] = None
+    static: bool = False
+    pad_head_dim: bool = True
+    refuses_gradients: bool = True
+
+
+def attention(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    causal: Union[bool, str] = False,
+    window: Window = None,
+    softcap: Optional[float] = None,
+    scale: Optional[float] = None,
+    bias: Any = None,
+    lse: bool = False,
+    layout: str = "bhsd",
+    out: Any = None,
+    stream: Any = None,
+    schedule: Any = None,
+    device: Optional[str] = None,
+    static: bool = False,
+    pad_head_dim: bool = True,
+) -> Any:
+    """softmax(softcap(scale * q k^T) + bias, masked) v.
+
+    Takes PyTorch tensors, NumPy arrays (bfloat16 by ml_dtypes), and anything
+    with ``__dlpack__``; returns an array of the same library. On a GPU the call
+    is asynchronous, in the current stream of that library, and may be captured
+    into a CUDA graph once it was called with such arguments before. Arrays in
+    host memory run on the emulator, which checks every access. There is no
+    backward pass.
+
+    q: (batch, heads_q, seqlen_q, head_dim), of float16 or bfloat16.
+    k: (batch, heads_kv, seqlen_k, head_dim), of the type of q.
+    v: (batch, heads_kv, seqlen_k, head_dim_v), of the type of q. heads_q is a
+        multiple of heads_kv: query head h reads head h // (heads_q // heads_kv).
+        Any strides do, but rows that are not aligned to 16 bytes (or whose
+        elements lie apart) are copied first.
+    causal: False; True or "bottom_right": the last query sees the last key, and
+        each query before it one key less; "top_left": the first query sees the
+        first key only.
+    window: keys to the left of a query's own that it sees, or (left, right);
+        None or -1 is unbounded. A query's own key is that of "bottom_right".
+    softcap: scores become softcap * tanh(score / softcap).
+    scale: of q k^T; 1 / sqrt(head_dim) by default.
+    bias: added to the scores after scale and softcap; -inf hides a key. Of
+        float16, bfloat16 or float32, and broadcast to (batch, heads_q,
+        seqlen_q, seqlen_k).
+    lse: return (o, lse), with the natural logarithm of the sum of each row's
+        exponentials: float32 (batch, heads_q, seqlen_q), -inf for a query that
+        sees no key, whose o is 0.
+    layout: "bhsd", or "bshd" for q, k, v and o of (batch, seqlen, heads,
+        head_dim).
+    out: where o goes, or (o, lse) with lse=True. It is returned.
+    stream: a CUstream as int, or an object with cuda_stream, ptr or
+        __cuda_stream__; the library's current stream by default.
+    schedule: choices for the kernel, such as {"block_n": 64}; see
+        ``flashcore-compile --help``.
+    device: None: where the arrays are. For arrays in host memory also "cuda"
+        (copied there and back), "emulator", or "reference" (double precision).
+    static: compile a kernel for these sizes. By default one kernel serves all
+        sizes but those of head_dim; decoding (one query) has its own.
+    pad_head_dim: pad a head_dim that is no multiple of 8 from 16 on with zeros,
+        with one warning; False refuses it.
+
+    Returns o: (batch, heads_q, seqlen_q, head_dim_v) of the type of q, in
+    memory ordered as q; or (o, lse).
+
+    Raises ValueError and TypeError for arguments that do not fit,
+    UnsupportedError for what the compiler has no kernel for or a gradient is
+    needed of, NoDeviceError without a GPU, KernelFault for a finding of the
+    emulator, and Error for what else fails.
+    """
+    key = (causal, window, softcap, scale, lse, layout, schedule, device, static, pad_head_dim)
+    try:
+        call = _calls[key]
+    except (KeyError, TypeError):  # a dict is no key
+        options = make_options(
+            causal, window, softcap, scale, lse, layout, schedule, device, static, pad_head_dim
+        )
+        call = call_for(options)
+        if schedule is None:
+            _calls[key] = call
+    if stream is None:
+        return call.run(q, k, v, bias, out, None)
+    return run_on_stream(call, q, k, v, bias, out, stream)
+
+
+_calls: Dict[Any, "_core.Call"] = {}
+_calls_of_options: Dict[Options, "_core.Call"] = {}
+#: Of either table. A program with more sets of options starts over.
+_MAX_CALLS = 1024
+
+
+def call_for(options: Options) -> "_core.Call":
+    """What runs attention with these options, as ``run(q, k, v, bias, out, stream)``."""
+    call = _calls_of_options.get(options)
+    if call is None:
+        from flashcore.resolve import resolve
+
+        if len(_calls_of_options) >= _MAX_CALLS:
+            _calls_of_options.clear()
+        if len(_calls) >= _MAX_CALLS:
+            _calls.clear()
+        call = _core.make_call(partial(resolve, options), options.refuses_gradients)
+        _calls_of_options[options] = call
+    return call
+
+
+def without_gradients(options: Options) -> Options:
+    """For callers that see to gradients themselves, such as a custom op."""
+    return replace(options, refuses_gradients=False)
+
+
+def make_options(
+    causal: Union[bool, str] = False,
+    window: Window = None,
+    softcap: Optional[float] = None,
+    scale: Optional[float] = None,
+    lse: bool = False,
+    layout: str = "bhsd",
+    schedule: Any = None,
+    device: Optional[str] = None,
+    static: bool = False,
+    pad_head_dim: bool = True,
+) -> Options:
+    """Checks the options of :func:`attention`."""
+    from flashcore.kernels import schedule_of
+
+    left, right = _read_window(window)
+    _expect_one_of("layout", layout, ("bhsd", "bshd"))
+    _expect_one_of("device", device, (None, "cuda", "emulator", "reference"))
+    return Options(
+        _read_causal(causal),
+        left,
+        right,
+        _read_positive("softcap", softcap),
+        _read_positive("scale", scale),
+        bool(lse),
+        layout,
+        schedule_of(schedule),
+        device,
+        bool(static),
+        bool(pad_head_dim),
+    )
+
+
+def _expect_one_of(name: str, value: object, allowed: Tuple[object, ...]) -> None:
+    if value not in allowed:
+        listed = ", ".join(repr(choice) for choice in allowed)
+        raise ValueError(f"expects {name} to be one of {listed}, but got {value!r}")
+
+
+def _read_causal(causal: object) -> Optional[str]:
+    _expect_one_of("causal", causal, (False, True, "bottom_right", "top_left"))
+    if isinstance(causal, str):
+        return causal
+    return "bottom_right" if causal else None
+
+
+def _read_window(window: Any) -> Tuple[Optional[int], Optional[int]]:
+    sides = (window, None) if window is None or not hasattr(window, "__len__") else window
+    if len(sides) != 2:
+        raise ValueError(f"expects window to be keys or (left, right), but got {window!r}")
+    left, right = (_read_bound(side, window) for side in sides)
+    return left, right
+
+
+def _read_bound(side: Any, window: object) -> Optional[int]:
+    if side is None:
+        return None
+    try:
+        keys = side.__index__()
+    except AttributeError:
+        raise TypeError(f"expects window to be whole numbers, but got {window!r}") from None
+    if keys < -1:
+        raise ValueError(f"expects window to be at least 0, or -1 for no bound, but got {window!r}")
+    return None if keys == -1 else int(keys)
+
+
+def _read_positive(name: str, value: Any) -> Optional[float]:
+    """As the kernel has it, in f32."""
+    if value is None:
+        return None
+    try:
+        number = float(value)
+        rounded = float(struct.unpack("f", struct.pack("f", number))[0])
+    except OverflowError:
+        rounded = math.inf
+    except (TypeError, ValueError):
+        raise TypeError(f"expects {name} to be a number or None, but got {value!r}") from None
+    if not 0 < rounded < math.inf:
+        raise ValueError(
+            f"expects {name} to be a positive number of float32, or None, but got {value!r}"
+        )
+    return number
+
+
+def run_on_stream(
+    call: "_core.Call", q: Any, k: Any, v: Any, bias: Any, out: Any, stream: Any
+) -> Any:
+    """Runs in a stream, which outputs and workspace are allocated for as well."""
+    from flashcore.arrays import CUDA, CUDA_MANAGED, library_of
+
+    handle = _stream_handle(stream)
+    kind, index = _core.view(q, None).device
+    if kind not in (CUDA, CUDA_MANAGED):
+        raise ValueError(f"expects no stream for arrays in host memory, but got {stream!r}")
+    library = library_of(q)
+    if library is None or handle == library.stream_in_use(index):
+        return call.run(q, k, v, bias, out, handle)
+    with library.on_stream(q, handle):
+        return call.run(q, k, v, bias, out, None)
+
+
+def _stream_handle(stream: Any) -> int:
+    for name in ("cuda_stream", "ptr"):
+        if hasattr(stream, name):
+            return int(getattr(stream, name))
+    if hasattr(stream, "__cuda_stream__"):
+        return int(stream.__cuda_stream__()[1])
+    try:
+        return int(stream.__index__())
+    except AttributeError:
+        raise TypeError(
+            "expects stream to be an int, or an object with cuda_stream, ptr or "
+            f"__cuda_stream__, but got {stream!r}"
+        ) from None

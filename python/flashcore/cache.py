@@ -1,0 +1,426 @@
+"""Compiled kernels on disk.
+
+Kernels are kept in the folder ``bundles`` of ``$FLASHCORE_CACHE_DIR``, else of
+``flashcore`` in ``$XDG_CACHE_HOME``, else of ``~/.cache/flashcore``.
+``FLASHCORE_CACHE_DIR=`` (set to nothing) turns the cache off, and
+``FLASHCORE_CACHE_SIZE`` bounds it (such as ``200M``; default ``512M``): what was
+not used for longest goes first.
+
+An entry's name is a hash of all that its kernel depends on: the problem, the
+chip, the schedule, the compiler and ptxas. Entries are made beside their place
+and renamed there, so many processes may share a folder. An entry that is
+damaged, or was written by somebody else, is made anew and never used.
+
+``FLASHCORE_KERNELS`` names a folder that :func:`precompile` has filled. Kernels
+are looked up there first, and found without a compiler.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Union
+
+from flashcore import _core
+from flashcore.errors import Error
+from flashcore.problem import Problem, Schedule
+
+__all__ = ["Entry", "clear", "entries", "path", "precompile", "prune", "size_limit"]
+
+_FORMAT = 1
+_BUNDLE = "kernel.fcb"
+_RECORD = "entry.json"
+_NEW = ".new-"
+#: Seconds after which what a process left half made is no longer its business.
+_ABANDONED = 3600.0
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """What is compiled: the words of a problem, for a chip, with a schedule."""
+
+    words: str
+    chip: str
+    schedule: Schedule = ()
+    #: Which assembler makes the cubin; "" without.
+    assembler: str = ""
+
+    def record(self) -> Dict[str, Any]:
+        """What an entry says of itself."""
+        return {
+            "words": self.words,
+            "chip": self.chip,
+            "schedule": [list(option) for option in self.schedule],
+        }
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A kernel of the cache.
+
+    words, chip, schedule: what it was compiled from.
+    bytes: its size on disk.
+    last_used: seconds since 1970.
+    path: its folder.
+    """
+
+    words: str
+    chip: str
+    schedule: Schedule
+    bytes: int
+    last_used: float
+    path: Path
+
+
+def path() -> Optional[Path]:
+    """The folder of compiled kernels; None if the cache is turned off."""
+    root = os.environ.get("FLASHCORE_CACHE_DIR")
+    if root is not None:
+        return Path(root, "bundles") if root else None
+    base = os.environ.get("XDG_CACHE_HOME")
+    home = Path(base) if base else Path("~/.cache").expanduser()
+    return home / "flashcore" / "bundles"
+
+
+def size_limit() -> int:
+    """Bytes that the cache may have, from ``FLASHCORE_CACHE_SIZE``."""
+    text = os.environ.get("FLASHCORE_CACHE_SIZE", "512M")
+    units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+    unit = units.get(text[-1:].upper(), 1)
+    digits = text[:-1] if unit > 1 else text
+    if not digits.isdigit():
+        raise ValueError(
+            "expects FLASHCORE_CACHE_SIZE to be a number of bytes, or one with "
+            f"K, M or G, but got {text!r}"
+        )
+    return int(digits) * unit
+
+
+def entries(folder: Optional[Path] = None) -> List[Entry]:
+    """The kernels of the cache, or of ``folder``; the last used come last."""
+    folder = folder or path()
+    found = [] if folder is None else list(_entries(folder))
+    return sorted(found, key=lambda entry: entry.last_used)
+
+
+def clear() -> int:
+    """Deletes all kernels of the cache; returns how many."""
+    found = entries()
+    for entry in found:
+        _delete(entry.path)
+    return len(found)
+
+
+def prune(limit: Optional[int] = None) -> int:
+    """Deletes what was not used for longest until ``limit`` bytes are left.
+
+    Returns the number of kernels that were deleted. The default is
+    :func:`size_limit`.
+    """
+    if limit is None:
+        limit = size_limit()
+    folder = path()
+    if folder is not None:
+        _sweep(folder)
+    found = entries()
+    total = sum(entry.bytes for entry in found)
+    deleted = 0
+    for entry in found:
+        if total <= limit:
+            break
+        _delete(entry.path)
+        total -= entry.bytes
+        deleted += 1
+    return deleted
+
+
+def precompile(
+    problems: Iterable[str],
+    folder: "str | os.PathLike[str]",
+    *,
+    chips: Optional[Iterable[str]] = None,
+    static: bool = False,
+    multiprocessors: int = 132,
+) -> List[Entry]:
+    """Compiles the kernels that calls of these problems use, into ``folder``.
+
+    problems: words of ``flashcore-compile --shape``, such as
+        "b8 h32/8 s1x4096 d128 bf16 causal". Sizes may be open; those of decode
+        (one query) should say batch and heads.
+    chips: such as "sm_80"; all of the compiler by default.
+    static: kernels for exactly these sizes, as ``attention(static=True)`` has.
+    multiprocessors: of the GPU, which the split of keys of a decode follows.
+
+    With ``FLASHCORE_KERNELS`` set to the folder, these calls need no compiler.
+    """
+    from flashcore import kernels
+
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    for words in problems:
+        problem = Problem.parse(words)
+        schedule: Schedule = ()
+        if not static:
+            problem, schedule = problem.kernel_class(multiprocessors)
+        for chip in chips or _core.chips():
+            kernel = Kernel(problem.words(), chip, schedule, kernels.assembler())
+            place = target / _portable_key(kernel)
+            if _load(place, kernel) is None:
+                _make(target, place, kernel, kernels.writer(kernel))
+                place.chmod(0o755)  # deployments may have another user
+    return entries(target)
+
+
+def fetch(kernel: Kernel, write: Callable[[Path], None]) -> "_core.Bundle":
+    """The bundle of a kernel, which ``write(path)`` makes if nobody has yet."""
+    bundle = _precompiled(kernel)
+    folder = path()
+    if bundle is not None:
+        return bundle
+    if folder is None or not _is_usable(folder):
+        return _make_unkept(kernel, write)
+    place = folder / _key(kernel)
+    bundle = _load(place, kernel) if _is_ours(place) else None
+    if bundle is not None:
+        _touch(place)
+        return bundle
+    try:
+        bundle = _make(folder, place, kernel, write)
+    except OSError:  # a full or read-only disk is no reason to fail
+        return _make_unkept(kernel, write)
+    prune()
+    return bundle
+
+
+# Names ----------------------------------------------------------------------
+
+
+def _digest(*parts: object) -> str:
+    import hashlib
+
+    text = json.dumps([_FORMAT, *parts], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _key(kernel: Kernel) -> str:
+    return _digest(kernel.record(), kernel.assembler, _compiler_id())
+
+
+def _portable_key(kernel: Kernel) -> str:
+    """Of a kernel that any build may use."""
+    return _digest(kernel.record())
+
+
+_compiler: Optional[List[object]] = None
+
+
+def _compiler_id() -> List[object]:
+    """Another build of the library compiles other kernels."""
+    global _compiler
+    if _compiler is None:
+        here = Path(_core.__file__).parent
+        library = next(here.glob("lib/libflashcore.so*"), Path(_core.__file__))
+        info = library.stat()
+        _compiler = [_core.version(), info.st_size, info.st_mtime_ns]
+    return _compiler
+
+
+# Reading --------------------------------------------------------------------
+
+
+def _precompiled(kernel: Kernel) -> Optional["_core.Bundle"]:
+    """From ``FLASHCORE_KERNELS``, for the chip or the newest before it."""
+    folder = os.environ.get("FLASHCORE_KERNELS")
+    if not folder:
+        return None
+    chips = [chip for chip in _core.chips() if _number(chip) <= _number(kernel.chip)]
+    for chip in reversed(chips):
+        older = Kernel(kernel.words, chip, kernel.schedule)
+        bundle = _load(Path(folder) / _portable_key(older), older)
+        if bundle is not None:
+            return bundle
+    return None
+
+
+def _number(chip: str) -> int:
+    return int(chip.partition("_")[2])
+
+
+def _load(place: Path, kernel: Kernel) -> Optional["_core.Bundle"]:
+    """The bundle of an entry that is whole and for this kernel, else None."""
+    record = _read_record(place)
+    if record is None or {**record, **kernel.record()} != record:
+        return None
+    try:
+        bundle = _core.load_bundle(place / _BUNDLE)
+    except Error:  # damaged, or deleted by another process
+        return None
+    # The manifest has the checksums of the other files; this is its own.
+    return bundle if record["manifest"] == _digest(bundle.manifest) else None
+
+
+def _read_record(place: Path) -> Optional[Dict[str, Any]]:
+    try:
+        record = json.loads((place / _RECORD).read_text())
+        if isinstance(record["manifest"], str) and isinstance(record["words"], str):
+            return dict(record)
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    return None
+
+
+def _entries(folder: Path) -> Iterator[Entry]:
+    try:
+        places = [entry for entry in os.scandir(folder) if _is_key(entry.name)]
+    except OSError:
+        return
+    for place in places:
+        here = Path(place.path)
+        record = _read_record(here) or {}
+        size, used = 0, 0.0
+        for file in [here / _RECORD, *(here / _BUNDLE).glob("*")]:
+            try:
+                info = file.stat()
+            except OSError:
+                continue
+            size += info.st_size
+            used = max(used, info.st_mtime)
+        schedule = tuple((str(k), str(v)) for k, v in record.get("schedule", []))
+        yield Entry(
+            str(record.get("words", "damaged")),
+            str(record.get("chip", "")),
+            schedule,
+            size,
+            used,
+            here,
+        )
+
+
+def _is_key(name: str) -> bool:
+    return len(name) == 64 and all(c in "0123456789abcdef" for c in name)
+
+
+def _touch(place: Path) -> None:
+    try:
+        os.utime(place / _RECORD)
+    except OSError:  # deleted meanwhile, or a read-only folder
+        pass
+
+
+# Trust ----------------------------------------------------------------------
+
+
+def _is_trusted(owner: int) -> bool:
+    return owner in (0, os.geteuid())
+
+
+def _is_usable(folder: Path) -> bool:
+    """Whether the folder exists or could be made, and only we change it."""
+    try:
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        return all(_is_safe(place.stat()) for place in (folder.parent, folder))
+    except OSError:
+        return False
+
+
+def _is_safe(info: os.stat_result) -> bool:
+    others = info.st_mode & stat.S_IWOTH and not info.st_mode & stat.S_ISVTX
+    return _is_trusted(info.st_uid) and not others
+
+
+def _is_ours(place: Path) -> bool:
+    """An entry's folder is for its user alone, so its files are too."""
+    try:
+        info = place.lstat()
+    except OSError:
+        return False
+    writable = info.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return stat.S_ISDIR(info.st_mode) and _is_trusted(info.st_uid) and not writable
+
+
+# Writing --------------------------------------------------------------------
+
+
+# Modules that only these need are imported there: a cached kernel is found in a
+# moment.
+
+
+def _make_new(folder: Path) -> Path:
+    import tempfile
+
+    return Path(tempfile.mkdtemp(prefix=_NEW, dir=folder))
+
+
+def _delete(place: Union[str, Path]) -> None:
+    import shutil
+
+    shutil.rmtree(place, ignore_errors=True)
+
+
+def _make_unkept(kernel: Kernel, write: Callable[[Path], None]) -> "_core.Bundle":
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="flashcore-") as folder:
+        write(Path(folder, _BUNDLE))
+        return _core.load_bundle(Path(folder, _BUNDLE))
+
+
+def _make(
+    folder: Path, place: Path, kernel: Kernel, write: Callable[[Path], None]
+) -> "_core.Bundle":
+    """Makes an entry beside its place, and moves it there."""
+    new = _make_new(folder)
+    try:
+        write(new / _BUNDLE)
+        bundle = _core.load_bundle(new / _BUNDLE)
+        record = {
+            **kernel.record(),
+            "compiler": _core.version(),
+            "manifest": _digest(bundle.manifest),
+        }
+        (new / _RECORD).write_text(json.dumps(record, indent=1))
+        _publish(new, place, kernel)
+        return bundle
+    finally:
+        _delete(new)
+
+
+def _publish(new: Path, place: Path, kernel: Kernel) -> None:
+    for _ in range(2):
+        try:
+            os.rename(new, place)
+            return
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                raise
+        # Another process was faster, or what lies there is damaged.
+        if _is_ours(place) and _load(place, kernel) is not None:
+            return
+        _discard(place)
+
+
+def _discard(place: Path) -> None:
+    """Moves a bad entry away first: readers see all of it or nothing."""
+    trash = _make_new(place.parent)
+    try:
+        os.rename(place, trash / "bad")
+    except OSError:  # another process did
+        pass
+    _delete(trash)
+
+
+def _sweep(folder: Path) -> None:
+    """Deletes what processes that died left half made."""
+    try:
+        for left in os.scandir(folder):
+            old = time.time() - left.stat(follow_symlinks=False).st_mtime
+            if left.name.startswith(_NEW) and old > _ABANDONED:
+                _delete(left.path)
+    except OSError:
+        pass

@@ -1,0 +1,216 @@
+"""Compiling without running: ``compile``, ``explain`` and ``inspect``."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from typing import Any, Dict, Iterable, List, Optional, Tuple, Union
+
+from flashcore import _core
+from flashcore.problem import Problem
+
+__all__ = ["Compilation", "Inspection", "Resources", "compile", "explain", "inspect"]
+
+Source = Union[str, bytes, Problem]
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What a thread and a block of a kernel use, as ptxas says.
+
+    registers: 32-bit registers a thread.
+    spill_stores, spill_loads: bytes a thread.
+    static_shared_memory: bytes a block, beside the dynamic ones.
+    """
+
+    registers: int
+    spill_stores: int
+    spill_loads: int
+    static_shared_memory: int
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """One attention, compiled for one chip.
+
+    name: of its function.
+    chip: such as "sm_90".
+    schedule: every choice about the kernel, by name.
+    reasons: why each of them was made.
+    limiter: what bounds its speed.
+    shared_memory: dynamic bytes a block.
+    occupancy: blocks and warps that an SM holds, if ptxas ran.
+    resources: of each kernel by name; None without ptxas.
+    phases: the IR after each phase; 0 is the input.
+    ptx: its code.
+    report: all that ``flashcore-compile --json`` says.
+    """
+
+    name: str
+    chip: str
+    schedule: Dict[str, Union[int, str]]
+    reasons: Dict[str, str]
+    limiter: str
+    shared_memory: int
+    occupancy: Optional[Dict[str, Any]]
+    resources: Dict[str, Optional[Resources]]
+    phases: Tuple[str, ...]
+    ptx: str
+    report: Dict[str, Any]
+
+
+class Compilation:
+    """What became of a module, or of the words of ``--shape``."""
+
+    def __init__(self, handle: "_core.Compilation") -> None:
+        self._handle = handle
+
+    @property
+    def names(self) -> Tuple[str, ...]:
+        """The attentions' names."""
+        return self._handle.names
+
+    @property
+    def chips(self) -> Tuple[str, ...]:
+        """What they were compiled for."""
+        return self._handle.chips
+
+    @property
+    def warnings(self) -> str:
+        """What the compiler warned of; "" without."""
+        return self._handle.warnings
+
+    @property
+    def report(self) -> Dict[str, Any]:
+        """What ``flashcore-compile --json`` says."""
+        return dict(json.loads(self._handle.report))
+
+    def explain(self) -> str:
+        """What was chosen and why, what the kernel uses and what limits it."""
+        return self._handle.explanation
+
+    def ptx(self, attention: int = 0, chip: int = 0) -> str:
+        """The code of one attention for one chip."""
+        self._expect(attention, chip)
+        return self._handle.ptx(attention, chip)
+
+    def phases(self, chip: int = 0) -> Tuple[str, ...]:
+        """The IR after each phase of docs/Pipeline.md; 0 is the input.
+
+        Empty unless compiled with keep_phases=True.
+        """
+        self._expect(0, chip)
+        texts = tuple(self._handle.phase(chip, phase) for phase in range(8))
+        return texts if any(texts) else ()
+
+    def write_bundle(self, path: "str | os.PathLike[str]", attention: int = 0) -> None:
+        """Writes a bundle; one that is there is replaced."""
+        self._expect(attention, 0)
+        self._handle.write_bundle(attention, path)
+
+    def inspect(self, attention: int = 0, chip: int = 0) -> Inspection:
+        """All there is to know of one attention for one chip."""
+        self._expect(attention, chip)
+        name, target = self.names[attention], self.chips[chip]
+        said = next(
+            entry
+            for entry in self.report["attentions"]
+            if entry["name"] == name and entry["chip"] == target
+        )
+        return Inspection(
+            name,
+            target,
+            said["schedule"],
+            said["reasons"],
+            said["limiter"],
+            said["shared_memory"],
+            said["occupancy"],
+            {kernel["name"]: _resources(kernel["resources"]) for kernel in said["kernels"]},
+            self.phases(chip),
+            self.ptx(attention, chip),
+            said,
+        )
+
+    def _expect(self, attention: int, chip: int) -> None:
+        for what, index, items in (
+            ("attention", attention, self.names),
+            ("chip", chip, self.chips),
+        ):
+            if not 0 <= index < len(items):
+                raise IndexError(f"expects {what} below {len(items)}, but got {index}")
+
+
+def _resources(said: Optional[Dict[str, Any]]) -> Optional[Resources]:
+    if said is None:
+        return None
+    return Resources(
+        said["registers"],
+        said["spill_stores"],
+        said["spill_loads"],
+        said["static_shared_memory"],
+    )
+
+
+def compile(
+    source: Source,
+    *,
+    chip: Union[None, str, Iterable[str]] = None,
+    schedule: Any = None,
+    ptxas: Union[bool, str] = False,
+    keep_phases: bool = False,
+) -> Compilation:
+    """Compiles attentions to PTX.
+
+    source: MLIR (text or bytecode), a :class:`flashcore.Problem`, or words of
+        ``flashcore-compile --shape`` such as "b1 h32/8 s4096 d128 bf16 causal".
+    chip: "sm_90", or several; by default that of the module, else sm_89.
+    schedule: choices such as {"block_n": 64}; the others follow.
+    ptxas: True also makes cubins, which tells registers and spills; a str is
+        the path of ptxas.
+    keep_phases: keep the IR after each phase.
+
+    Raises ValueError for words that are none, UnsupportedError for what this
+    version cannot lower, and Error for what else is wrong, with its place.
+    """
+    from flashcore.kernels import schedule_of
+
+    module, name = _module_of(source)
+    chips = chip if chip is None or isinstance(chip, str) else ",".join(chip)
+    path = None
+    if ptxas:
+        path = ptxas if isinstance(ptxas, str) else ""
+    return Compilation(
+        _core.compile(module, name, chips, list(schedule_of(schedule)), path, keep_phases)
+    )
+
+
+def _module_of(source: Source) -> Tuple[bytes, str]:
+    """The MLIR of a source, and what errors call it."""
+    if isinstance(source, bytes):
+        return source, "module"
+    if isinstance(source, Problem):
+        source = source.words()
+    # Words have no line ends, calls or types; a module has one of them.
+    if any(mark in source for mark in "\n{(%@"):
+        return source.encode(), "module"
+    return _core.write_shape(source).encode(), source
+
+
+def explain(source: Source, **options: Any) -> str:
+    """What the compiler chooses for an attention and why; see :func:`compile`."""
+    return compile(source, **options).explain()
+
+
+def inspect(source: Source, **options: Any) -> Union[Inspection, List[Inspection]]:
+    """Phases, PTX, schedule and resources of an attention; see :func:`compile`.
+
+    A list where the module has several attentions, or is for several chips.
+    """
+    compilation = compile(source, keep_phases=True, **options)
+    found = [
+        compilation.inspect(attention, chip)
+        for attention in range(len(compilation.names))
+        for chip in range(len(compilation.chips))
+    ]
+    return found[0] if len(found) == 1 else found

@@ -1,0 +1,26 @@
+"""The exceptions of FlashCore.
+
+Wrong arguments are a ValueError or a TypeError, as elsewhere in Python.
+"""
+
+__all__ = ["Error", "KernelFault", "NoDeviceError", "UnsupportedError"]
+
+
+class Error(RuntimeError):
+    """What the compiler, the runtime or the emulator cannot do, and why."""
+
+
+class UnsupportedError(Error, NotImplementedError):
+    """The attention is right, but this version has no kernel for it."""
+
+
+class NoDeviceError(Error):
+    """There is no device of the kind asked for: no GPU, or no driver."""
+
+
+class KernelFault(Error):
+    """A kernel ran and misbehaved.
+
+    On the emulator the message lists the findings: accesses out of bounds,
+    races, values that nobody wrote.
+    """

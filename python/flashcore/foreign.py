@@ -1,0 +1,99 @@
+"""Arrays of libraries that we know nothing of but DLPack, such as JAX's.
+
+They cannot be written, so results are made in memory of ours and handed over by
+``from_dlpack`` of the library's namespace; where it has none, they stay what
+they are (NumPy arrays, or objects with ``__dlpack__``).
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, Callable, Sequence
+
+from flashcore import _core
+from flashcore.attention import Options, call_for
+
+__all__ = ["make_device_run", "run_on_host"]
+
+#: CUDA's legacy default stream, which others' `__dlpack__` calls 1 as well.
+LEGACY_STREAM = 1
+
+
+def run_on_host(
+    options: Options, q: Any, k: Any, v: Any, bias: Any, out: Any, stream: Any
+) -> Any:
+    """Attention on the same memory as NumPy arrays."""
+    if out is not None:
+        raise ValueError(f"expects out=None for arrays of {type(q)}, which are not written")
+    views = [None if array is None else _core.view(array, None) for array in (q, k, v, bias)]
+    wq, wk, wv, wbias = (None if view is None else _wrap(view) for view in views)
+    return _deliver(call_for(options).run(wq, wk, wv, wbias, None, None), q)
+
+
+def _wrap(view: "_core.View") -> Any:
+    """A NumPy array on the memory of a view, which must outlive it."""
+    import numpy
+
+    if view.dtype == "bfloat16":
+        import ml_dtypes
+
+        dtype = numpy.dtype(ml_dtypes.bfloat16)
+    else:
+        dtype = numpy.dtype(view.dtype)
+    if 0 in view.shape:
+        return numpy.empty(view.shape, dtype)
+    if min(view.strides, default=0) < 0:
+        raise ValueError(f"expects strides of at least 0, but got {view.strides}")
+    span = 1 + sum((size - 1) * step for size, step in zip(view.shape, view.strides))
+    memory = (ctypes.c_char * (span * dtype.itemsize)).from_address(view.pointer)
+    strides = tuple(step * dtype.itemsize for step in view.strides)
+    array = numpy.ndarray(view.shape, dtype, memory, 0, strides)
+    array.flags.writeable = False
+    return array
+
+
+def make_device_run(
+    plan: "_core.Plan",
+    device: "_core.Device",
+    ordinal: int,
+    shapes: Sequence[Sequence[int]],
+    dtype: str,
+) -> Callable[..., Any]:
+    """Runs a plan whose outputs, of ``shapes``, are memory of ours.
+
+    Inputs are waited for in CUDA's legacy stream, or the one the caller names,
+    and outputs are done when this returns.
+    """
+
+    def run(q: Any, k: Any, v: Any, bias: Any, out: Any, stream: Any) -> Any:
+        if out is not None:
+            raise ValueError(f"expects out=None for arrays of {type(q)}, which are not written")
+        used = stream or LEGACY_STREAM
+        views = [_core.view(array, used) for array in (q, k, v, bias) if array is not None]
+        made = [
+            _core.make_array(device, ordinal, tuple(shape), kind)
+            for shape, kind in zip(shapes, (dtype, "float32"))
+        ]
+        space = 0
+        if plan.workspace_bytes:
+            memory = _core.make_array(device, ordinal, (plan.workspace_bytes,), "uint8")
+            space = memory.pointer
+        pointers = [view.pointer for view in views] + [array.pointer for array in made]
+        plan.launch(pointers, space, used)
+        device.synchronize(used)
+        return _deliver(made[0] if len(made) == 1 else tuple(made), q)
+
+    return run
+
+
+def _deliver(result: Any, like: Any) -> Any:
+    """The result as arrays of the library of ``like``."""
+    if isinstance(result, tuple):
+        return tuple(_deliver(part, like) for part in result)
+    namespace = getattr(type(like), "__array_namespace__", None)
+    if namespace is None:
+        return result
+    library = like.__array_namespace__()
+    if hasattr(result, "__array_interface__"):
+        return library.asarray(result)
+    return library.from_dlpack(result)

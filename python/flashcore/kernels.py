@@ -1,0 +1,177 @@
+"""Kernels in memory: what is compiled, loaded on a device, and planned."""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Callable, Dict, Hashable, Iterable, Optional, Tuple, TypeVar
+
+from flashcore import _core, cache
+from flashcore.errors import Error, UnsupportedError
+from flashcore.problem import Problem, Schedule
+
+__all__ = ["Statistics", "chip_for", "device", "load", "statistics"]
+
+
+Key = TypeVar("Key", bound=Hashable)
+Made = TypeVar("Made")
+
+
+@dataclass
+class Statistics:
+    """What this process did for kernels: how many it compiled and loaded."""
+
+    compiled: int = 0
+    loaded: int = 0
+
+
+statistics = Statistics()
+
+#: One a device and kernel, so that threads wait for each other's compilation.
+_lock = threading.Lock()
+_locks: Dict[object, threading.Lock] = {}
+_devices: Dict[Tuple[str, int], "_core.Device"] = {}
+_modules: Dict[Tuple[int, str, Schedule], "Loaded"] = {}
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A kernel on a device."""
+
+    bundle: "_core.Bundle"
+    module: "_core.Module"
+
+
+def _once(key: Key, table: Dict[Key, Made], make: Callable[[], Made]) -> Made:
+    """``table[key]``, made by one thread if it is not there."""
+    found = table.get(key)
+    if found is not None:
+        return found
+    with _lock:
+        lock = _locks.setdefault(key, threading.Lock())
+    with lock:
+        if key not in table:
+            table[key] = make()
+        return table[key]
+
+
+def device(kind: str, index: int = 0) -> "_core.Device":
+    """GPU ``index`` for "cuda", or the "emulator"; opened once."""
+    open_device = {
+        "cuda": lambda: _core.open_cuda(index),
+        "emulator": lambda: _core.open_emulator(""),
+    }[kind]
+    return _once((kind, index), _devices, open_device)
+
+
+def chip_for(target: "_core.Device") -> str:
+    """The newest chip of the compiler whose code the device runs."""
+    number = cache._number(target.chip)
+    chips = [chip for chip in _core.chips() if cache._number(chip) <= number]
+    if not chips:
+        raise UnsupportedError(
+            f"expects a GPU of {_core.chips()[0]} or newer, but got {target.name} "
+            f"({target.chip})"
+        )
+    return str(chips[-1])
+
+
+def is_loaded(target: "_core.Device", problem: Problem, schedule: Schedule) -> bool:
+    """Whether :func:`load` would neither compile nor load."""
+    return (id(target), problem.words(), schedule) in _modules
+
+
+def load(target: "_core.Device", problem: Problem, schedule: Schedule) -> Loaded:
+    """The kernel of a problem on a device: from memory, from disk, or compiled.
+
+    Raises UnsupportedError where the compiler has none.
+    """
+
+    def make() -> Loaded:
+        uses_ptxas = target.kind == "cuda"
+        kernel = cache.Kernel(
+            problem.words(), chip_for(target), schedule, assembler() if uses_ptxas else ""
+        )
+        bundle = cache.fetch(kernel, writer(kernel))
+        statistics.loaded += 1
+        return Loaded(bundle, target.load(bundle))
+
+    # Devices live as long as the process.
+    key = (id(target), problem.words(), schedule)
+    return _once(key, _modules, make)
+
+
+# Compiling ------------------------------------------------------------------
+
+_assembler: Optional[Tuple[Optional[str], str]] = None
+
+
+def assembler() -> str:
+    """Which ptxas makes cubins: its path, size and time; "" for none.
+
+    It is the one that ``FLASHCORE_PTXAS`` names ("none" for none), else the one
+    in ``$CUDA_HOME/bin``, on ``PATH`` or beside the library. Without one the
+    driver assembles.
+    """
+    global _assembler
+    setting = os.environ.get("FLASHCORE_PTXAS")
+    if _assembler is None or _assembler[0] != setting:
+        _assembler = (setting, _find_assembler(setting))
+    return _assembler[1]
+
+
+def _find_assembler(setting: Optional[str]) -> str:
+    if setting == "none":
+        return ""
+    try:
+        found = _core.find_ptxas(setting or "")
+        info = os.stat(found)
+    except (Error, OSError):
+        if setting:
+            raise Error(
+                f"expects FLASHCORE_PTXAS to name a ptxas, or none, but got {setting!r}"
+            ) from None
+        return ""
+    return f"{found} {info.st_size} {info.st_mtime_ns}"
+
+
+def writer(kernel: cache.Kernel) -> Callable[[Path], None]:
+    """What compiles a kernel and writes its bundle."""
+
+    def write(path: Path) -> None:
+        ptxas = kernel.assembler.rsplit(" ", 2)[0] or None
+        try:
+            compilation = _compile(kernel, ptxas)
+        except UnsupportedError:
+            raise
+        except Error as error:
+            if ptxas is None:
+                raise
+            # An old toolkit on PATH must not keep the driver from its work.
+            compilation = _compile(kernel, None)
+            warnings.warn(
+                f"flashcore: {ptxas} failed, the driver assembles: {error}", stacklevel=2
+            )
+        compilation.write_bundle(0, path)
+        statistics.compiled += 1
+
+    return write
+
+
+def _compile(kernel: cache.Kernel, ptxas: Optional[str]) -> "_core.Compilation":
+    text = _core.write_shape(kernel.words).encode()
+    return _core.compile(
+        text, kernel.words, kernel.chip, list(kernel.schedule), ptxas, False
+    )
+
+
+def schedule_of(options: object) -> Schedule:
+    """A schedule from a dict or pairs: names with - or _, numbers or words."""
+    if options is None:
+        return ()
+    pairs: Iterable[Tuple[str, object]]
+    pairs = options.items() if isinstance(options, dict) else options  # type: ignore[assignment]
+    return tuple(sorted((str(k).replace("_", "-"), str(v)) for k, v in pairs))

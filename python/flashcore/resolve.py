@@ -1,0 +1,626 @@
+"""What a call does for arguments of sizes, strides and places not seen before.
+
+:func:`resolve` checks the arguments and returns what ``_core.Call`` keeps for
+them: a ``Launch``, or a function that first copies or pads, or runs in host
+memory.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import warnings
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Callable, List, Optional, Sequence, Set, Tuple
+
+from flashcore import _core, arrays, kernels
+from flashcore.arrays import CPU, CUDA, CUDA_HOST, CUDA_MANAGED, SHORT, Library
+from flashcore.attention import Options, call_for
+from flashcore.errors import Error, UnsupportedError
+from flashcore.problem import Problem, Schedule
+
+__all__ = ["resolve"]
+
+Sizes = Tuple[int, ...]
+Run = Callable[[Any, Any, Any, Any, Any, Any], Any]
+Spec = Tuple[str, int, bool, Sizes, Sizes]
+
+_AXES = {"bhsd": "(batch, heads, seqlen, head_dim)", "bshd": "(batch, seqlen, heads, head_dim)"}
+#: Elements of 16 bytes, in which kernels copy rows.
+_ROW_STEP = 8
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """An argument, its axes in the order (batch, heads, seqlen, dim).
+
+    It does not hold the array: what is kept of a call must not keep its memory.
+    """
+
+    name: str
+    dtype: str
+    sizes: Sizes
+    strides: Sizes
+    device: Tuple[int, int]
+    is_aligned: bool
+    is_read_only: bool
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Arguments that agree with each other."""
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    bias: Optional[Tensor]
+    o: Optional[Tensor]
+    lse: Optional[Tensor]
+    #: Whether the library makes outputs that are ordered as q.
+    has_permuted_outputs: bool
+
+    @property
+    def o_sizes(self) -> Sizes:
+        return (*self.q.sizes[:3], self.v.sizes[3])
+
+    def named(self) -> List[Tensor]:
+        every = (self.q, self.k, self.v, self.bias, self.o, self.lse)
+        return [tensor for tensor in every if tensor is not None]
+
+
+def resolve(
+    options: Options,
+    call: "_core.Call",
+    q: Any,
+    k: Any,
+    v: Any,
+    bias: Any,
+    out: Any,
+    out_lse: Any,
+    stream: Any,
+) -> Any:
+    """What to do for such arguments, again and again."""
+    arguments = Arguments(
+        _read("q", q, options.layout, stream),
+        _read("k", k, options.layout, stream),
+        _read("v", v, options.layout, stream),
+        None if bias is None else _read_bias(bias, stream),
+        None if out is None else _read("out", out, options.layout, stream),
+        None if out_lse is None else _read_lse(out_lse, stream),
+        getattr(arrays.library_of(q), "has_permuted_outputs", False),
+    )
+    _check(arguments, options)
+    kind = _device_kind(arguments.q, options)
+    library = arrays.library_of(q)
+    if library is None:
+        return _resolve_foreign(options, arguments, kind)
+    if _is_empty(arguments):
+        return partial(_run_empty, library, options, arguments.o_sizes)
+    if _padded(arguments.q.sizes[3]) or _padded(arguments.v.sizes[3]):
+        return _make_padded(library, options, arguments)
+    fixed = _to_copy(arguments, on_host=arguments.q.device[0] != CUDA)
+    if fixed:
+        return partial(_run_copied, library, call, fixed)
+    if arguments.q.device[0] in (CPU, CUDA_HOST):
+        return _make_host_run(library, options, arguments, kind)
+    return _make_launch(library, options, arguments, q)
+
+
+def _resolve_foreign(options: Options, arguments: Arguments, kind: str) -> Run:
+    """Of arrays that we know nothing of but DLPack."""
+    from flashcore import foreign
+
+    if arguments.q.device[0] in (CPU, CUDA_HOST):
+        return partial(foreign.run_on_host, options)
+    dims = (arguments.q.sizes[3], arguments.v.sizes[3])
+    fixed = _to_copy(arguments, on_host=False)
+    if _is_empty(arguments) or any(map(_padded, dims)) or fixed:
+        raise ValueError(
+            "expects arrays that are not empty, with a head_dim that is a multiple of 8 from 16 "
+            "on and rows aligned to 16 bytes, of a library that is not PyTorch or CuPy, but got "
+            f"q of {arguments.q.sizes} and v of {arguments.v.sizes}"
+        )
+    ordinal = arguments.q.device[1]
+    target = kernels.device("cuda", ordinal)
+    problem, schedule = _problem(arguments, options, target)
+    specs, _ = _specs(arguments, options, problem.layout)
+    plan = kernels.load(target, problem, schedule).module.plan(specs)
+    shapes = [_outer(arguments.o_sizes, options.layout)]
+    if options.lse:
+        shapes.append(arguments.o_sizes[:3])
+    return foreign.make_device_run(plan, target, ordinal, shapes, arguments.q.dtype)
+
+
+# Reading and checking -------------------------------------------------------
+
+
+def _read(name: str, array: Any, layout: str, stream: Any) -> Tensor:
+    view = _core.view(array, stream)
+    if view.rank != 4:
+        raise ValueError(
+            f"expects {name} to have 4 axes, {_AXES[layout]}, but got {view.rank}"
+        )
+    order = (0, 1, 2, 3) if layout == "bhsd" else (0, 2, 1, 3)
+    return Tensor(
+        name,
+        view.dtype,
+        tuple(view.shape[axis] for axis in order),
+        tuple(view.strides[axis] for axis in order),
+        view.device,
+        view.pointer % 16 == 0,
+        view.read_only,
+    )
+
+
+def _read_bias(array: Any, stream: Any) -> Tensor:
+    view = _core.view(array, stream)
+    if view.rank > 4:
+        raise ValueError(f"expects bias to have at most 4 axes, but got {view.rank}")
+    if view.dtype not in SHORT:
+        hint = ": 0 shows a key and -inf hides it" if view.dtype == "bool" else ""
+        raise TypeError(
+            f"expects bias of float16, bfloat16 or float32, but got {view.dtype}{hint}"
+        )
+    missing = 4 - view.rank
+    sizes = (1,) * missing + view.shape
+    strides = (0,) * missing + view.strides
+    return Tensor(
+        "bias", view.dtype, sizes, strides, view.device, True, view.read_only
+    )
+
+
+def _read_lse(array: Any, stream: Any) -> Tensor:
+    view = _core.view(array, stream)
+    if view.rank != 3 or view.dtype != "float32":
+        raise ValueError(
+            "expects the lse of out to be float32 (batch, heads, seqlen_q), but got "
+            f"{view.dtype} with {view.rank} axes"
+        )
+    return Tensor(
+        "lse", view.dtype, view.shape, view.strides, view.device, True, view.read_only
+    )
+
+
+def _check(arguments: Arguments, options: Options) -> None:
+    _check_types(arguments)
+    _check_sizes(arguments, options.layout)
+    for tensor in arguments.named():
+        if tensor.device != arguments.q.device:
+            raise ValueError(
+                f"expects {tensor.name} where q is, on {_place(arguments.q)}, but got it on "
+                f"{_place(tensor)}"
+            )
+    if arguments.bias:
+        _check_bias(arguments.bias.sizes, arguments)
+    _check_outputs(arguments, options)
+
+
+def _check_types(arguments: Arguments) -> None:
+    q = arguments.q
+    if q.dtype not in ("float16", "bfloat16"):
+        raise TypeError(
+            f"expects q of float16 or bfloat16, but got {q.dtype}: convert q, k and v first"
+        )
+    for tensor in (arguments.k, arguments.v, arguments.o):
+        if tensor and tensor.dtype != q.dtype:
+            raise TypeError(
+                f"expects {tensor.name} of the type of q, {q.dtype}, but got {tensor.dtype}"
+            )
+
+
+def _check_sizes(arguments: Arguments, layout: str) -> None:
+    (batch, heads_q, _, dim), k, v = arguments.q.sizes, arguments.k.sizes, arguments.v.sizes
+
+    def expect(tensor: str, what: str, wanted: int, got: int) -> None:
+        if wanted != got:
+            raise ValueError(
+                f"expects {what} of {tensor} to be {wanted}, but got {got}; axes are "
+                f"{_AXES[layout]} with layout={layout!r}"
+            )
+
+    expect("k", "batch", batch, k[0])
+    expect("k", "head_dim", dim, k[3])
+    expect("v", "batch", batch, v[0])
+    expect("v", "heads", k[1], v[1])
+    expect("v", "seqlen", k[2], v[2])
+    if heads_q % k[1] if k[1] else heads_q:
+        raise ValueError(
+            f"expects the heads of q to be a multiple of those of k, but got {heads_q} and {k[1]}"
+        )
+    if dim == 0 or v[3] == 0:
+        raise ValueError(f"expects a head_dim of at least 1, but got {min(dim, v[3])}")
+
+
+def _score_sizes(arguments: Arguments) -> Sizes:
+    return (*arguments.q.sizes[:3], arguments.k.sizes[2])
+
+
+def _check_bias(sizes: Sizes, arguments: Arguments) -> None:
+    wanted = _score_sizes(arguments)
+    for size, full in zip(sizes, wanted):
+        if size not in (1, full):
+            raise ValueError(
+                "expects bias to be broadcastable to (batch, heads, seqlen_q, seqlen_k) = "
+                f"{wanted}, but got {sizes}"
+            )
+
+
+def _check_outputs(arguments: Arguments, options: Options) -> None:
+    wanted = [(arguments.o, arguments.o_sizes), (arguments.lse, arguments.q.sizes[:3])]
+    for tensor, sizes in wanted:
+        if tensor is None:
+            continue
+        if tensor.sizes != sizes:
+            raise ValueError(
+                f"expects {tensor.name} of {sizes} in the order {_AXES['bhsd']}, but got "
+                f"{tensor.sizes}"
+            )
+        if tensor.is_read_only:
+            raise ValueError(f"expects {tensor.name} to be writable, but it is read-only")
+        _check_no_overlap(tensor)
+    if arguments.lse and not options.lse:
+        raise ValueError("expects one array as out without lse=True, but got two")
+
+
+def _check_no_overlap(tensor: Tensor) -> None:
+    covered = 1
+    if 0 in tensor.sizes:
+        return
+    for stride, size in sorted(zip(tensor.strides, tensor.sizes)):
+        if size > 1 and stride < covered:
+            raise ValueError(
+                f"expects {tensor.name} whose elements do not overlap, but got strides "
+                f"{tensor.strides}"
+            )
+        covered += (size - 1) * stride
+
+
+def _place(tensor: Tensor) -> str:
+    kind, index = tensor.device
+    names = {CPU: "cpu", CUDA_HOST: "cpu", CUDA: f"cuda:{index}", CUDA_MANAGED: f"cuda:{index}"}
+    return names.get(kind, f"device type {kind} of DLPack")
+
+
+def _device_kind(q: Tensor, options: Options) -> str:
+    """ "cuda", "emulator" or "reference"."""
+    if q.device[0] in (CUDA, CUDA_MANAGED):
+        if options.device in (None, "cuda"):
+            return "cuda"
+        raise ValueError(
+            f"expects arrays in host memory for device={options.device!r}, but got q on "
+            f"{_place(q)}: copy them to the host first"
+        )
+    if q.device[0] not in (CPU, CUDA_HOST):
+        raise ValueError(f"expects arrays on a GPU of CUDA or in host memory, but got {_place(q)}")
+    return options.device or "emulator"
+
+
+# Copies, padding, and nothing to compute ------------------------------------
+
+
+def _is_empty(arguments: Arguments) -> bool:
+    return 0 in arguments.q.sizes[:3] or arguments.k.sizes[2] == 0
+
+
+def _run_empty(
+    library: Library,
+    options: Options,
+    sizes: Sizes,
+    q: Any,
+    k: Any,
+    v: Any,
+    bias: Any,
+    out: Any,
+    stream: Any,
+) -> Any:
+    """Queries that see no key."""
+    batch, heads, seqlen, dim = sizes
+    shape = sizes if options.layout == "bhsd" else (batch, seqlen, heads, dim)
+    o = library.full(q, shape, 0.0, _core.view(q, stream).dtype)
+    if not options.lse:
+        return _deliver(library, out, o)
+    return _deliver(library, out, (o, library.full(q, sizes[:3], float("-inf"), "float32")))
+
+
+def _deliver(library: Library, out: Any, result: Any) -> Any:
+    """The result, in ``out`` where the caller gave one."""
+    if out is None:
+        return result
+    if not isinstance(result, tuple):
+        library.copy(out, result)
+        return out
+    if not isinstance(out, tuple):
+        library.copy(out, result[0])
+        return out, result[1]
+    for target, source in zip(out, result):
+        library.copy(target, source)
+    return out
+
+
+def _padded(dim: int) -> int:
+    """Zeros to add to a row."""
+    return max(-dim % _ROW_STEP, 16 - dim)
+
+
+_warned: Set[int] = set()
+
+
+def _make_padded(library: Library, options: Options, arguments: Arguments) -> Run:
+    dim, dim_v = arguments.q.sizes[3], arguments.v.sizes[3]
+    odd = dim if _padded(dim) else dim_v
+    if not options.pad_head_dim:
+        raise UnsupportedError(
+            f"expects a head_dim that is a multiple of 8 from 16 on, but got {odd}; "
+            "pad_head_dim=True pads it with zeros"
+        )
+    if odd not in _warned:
+        _warned.add(odd)
+        warnings.warn(
+            f"flashcore: head_dim {odd} is padded to {odd + _padded(odd)} with zeros, which "
+            "copies q, k, v and o at each call; a multiple of 8 from 16 on is not",
+            stacklevel=4,  # the caller of flashcore.attention
+        )
+    scale = dim**-0.5 if options.scale is None else options.scale
+    inner = call_for(replace(options, scale=scale))
+
+    def run(q: Any, k: Any, v: Any, bias: Any, out: Any, stream: Any) -> Any:
+        if _padded(dim):
+            q, k = library.pad(q, _padded(dim)), library.pad(k, _padded(dim))
+        if _padded(dim_v):
+            v = library.pad(v, _padded(dim_v))
+        elif out is not None:
+            return inner.run(q, k, v, bias, out, stream)
+        result = inner.run(q, k, v, bias, None, stream)
+        if _padded(dim_v):
+            o = result[0] if options.lse else result
+            o = library.narrow(o, dim_v)
+            result = (o, result[1]) if options.lse else o
+        return _deliver(library, out, result)
+
+    return run
+
+
+def _to_copy(arguments: Arguments, on_host: bool) -> Set[str]:
+    """Tensors that a kernel does not take as they are."""
+    fixed = set()
+    for tensor in (arguments.q, arguments.k, arguments.v, arguments.o):
+        if tensor and not (_has_rows(tensor) and (tensor.is_aligned or on_host)):
+            fixed.add(tensor.name)
+    bias, lse = arguments.bias, arguments.lse
+    if bias:
+        _, strides = _bias_geometry(arguments)
+        if min(strides) < 0 or strides[3] != 1:
+            fixed.add("bias")
+    if lse and not _is_like(lse, arrays.contiguous_strides(lse.sizes)):
+        fixed.add("out")
+    # The copy back to the host covers what lies between the elements.
+    if arguments.o and on_host and not _is_dense(arguments.o):
+        fixed.add("out")
+    return fixed
+
+
+def _has_rows(tensor: Tensor) -> bool:
+    *outer, inner = zip(tensor.strides, tensor.sizes)
+    return inner[0] == 1 and all(
+        size == 1 or (stride >= 0 and stride % _ROW_STEP == 0) for stride, size in outer
+    )
+
+
+def _is_like(tensor: Tensor, strides: Sequence[int]) -> bool:
+    """Whether these are its strides; those of axes of size 1 mean nothing."""
+    return all(
+        size == 1 or ours == wanted
+        for size, ours, wanted in zip(tensor.sizes, tensor.strides, strides)
+    )
+
+
+def _is_dense(tensor: Tensor) -> bool:
+    return any(_is_like(tensor, _strides(tensor.sizes, layout)) for layout in _AXES)
+
+
+def _run_copied(
+    library: Library,
+    call: "_core.Call",
+    fixed: Set[str],
+    q: Any,
+    k: Any,
+    v: Any,
+    bias: Any,
+    out: Any,
+    stream: Any,
+) -> Any:
+    q, k, v, bias = (
+        library.dense(array) if name in fixed else array
+        for name, array in (("q", q), ("k", k), ("v", v), ("bias", bias))
+    )
+    if "out" in fixed:
+        return _deliver(library, out, call.run(q, k, v, bias, None, stream))
+    return call.run(q, k, v, bias, out, stream)
+
+
+# Kernels --------------------------------------------------------------------
+
+
+def _strides(sizes: Sizes, layout: str) -> Sizes:
+    """Of a dense tensor whose axes are (batch, heads, seqlen, dim)."""
+    batch, heads, seqlen, dim = sizes
+    if layout == "bhsd":
+        return arrays.contiguous_strides(sizes)
+    return (seqlen * heads * dim, dim, heads * dim, 1)
+
+
+def _normal(sizes: Sizes, strides: Sequence[int]) -> Sizes:
+    """Strides with those of axes of size 1, which mean nothing, made regular."""
+    dense = arrays.contiguous_strides(sizes)
+    return tuple(d if size == 1 else s for size, s, d in zip(sizes, strides, dense))
+
+
+def _bias_geometry(arguments: Arguments) -> Tuple[Sizes, Sizes]:
+    """Sizes, 1 where broadcast, and strides of the bias."""
+    bias = arguments.bias
+    assert bias
+    sizes = tuple(
+        1 if stride == 0 and full > 1 else size
+        for size, stride, full in zip(bias.sizes, bias.strides, _score_sizes(arguments))
+    )
+    return sizes, _normal(sizes, bias.strides)
+
+
+def _bias_axes(arguments: Arguments) -> str:
+    sizes, _ = _bias_geometry(arguments)
+    return "".join(
+        axis if size == full else "1"
+        for axis, size, full in zip("bhqk", sizes, _score_sizes(arguments))
+    )
+
+
+def _o_layout(arguments: Arguments, options: Options) -> str:
+    """The order in memory of an output that we allocate: that of q."""
+    if options.layout == "bshd":
+        return "bshd"
+    if not arguments.has_permuted_outputs:
+        return "bhsd"
+    _, heads, seqlen, _ = arguments.q.sizes
+    _, of_heads, of_seqlen, _ = arguments.q.strides
+    return "bshd" if heads > 1 and seqlen > 1 and of_seqlen > of_heads else "bhsd"
+
+
+def _scale(options: Options, head_dim: int) -> Optional[float]:
+    """None where it is the default, so that both spellings have one kernel."""
+    if options.scale is None:
+        return None
+    same = struct.pack("f", options.scale) == struct.pack("f", head_dim**-0.5)
+    return None if same else options.scale
+
+
+def _problem(
+    arguments: Arguments, options: Options, target: "_core.Device"
+) -> Tuple[Problem, Schedule]:
+    """The problem that is compiled, and how."""
+    bias = arguments.bias
+    exact = Problem(
+        arguments.q.sizes[3],
+        arguments.v.sizes[3],
+        SHORT[arguments.q.dtype],
+        arguments.q.sizes[0],
+        arguments.q.sizes[1],
+        arguments.k.sizes[1],
+        arguments.q.sizes[2],
+        arguments.k.sizes[2],
+        options.causal,
+        options.window_left,
+        options.window_right,
+        options.softcap,
+        _scale(options, arguments.q.sizes[3]),
+        _bias_axes(arguments) if bias else None,
+        SHORT[bias.dtype] if bias else None,
+        options.lse,
+        "strided",
+    )
+    if options.static:
+        return replace(exact, layout=_static_layout(arguments, options)), options.schedule
+    problem, schedule = exact.kernel_class(target.multiprocessors)
+    chosen = {name for name, _ in options.schedule}
+    ours = tuple(option for option in schedule if option[0] not in chosen)
+    return problem, options.schedule + ours
+
+
+def _static_layout(arguments: Arguments, options: Options) -> str:
+    tensors = [arguments.q, arguments.k, arguments.v]
+    if arguments.o:
+        tensors.append(arguments.o)
+    layout = _o_layout(arguments, options)
+    plain = all(_is_like(tensor, _strides(tensor.sizes, layout)) for tensor in tensors)
+    if arguments.bias:
+        sizes, strides = _bias_geometry(arguments)
+        plain = plain and strides == arrays.contiguous_strides(sizes)
+    return layout if plain else "strided"
+
+
+def _specs(arguments: Arguments, options: Options, layout: str) -> Tuple[List[Spec], Sizes]:
+    """The tensors of a plan, and the strides of o."""
+    o_sizes = arguments.o_sizes
+    o_strides = _strides(o_sizes, _o_layout(arguments, options))
+    if arguments.o:
+        o_strides = arguments.o.strides
+
+    def spec(name: str, sizes: Sizes, strides: Sizes) -> Spec:
+        # A kernel for one layout takes its strides alone.
+        known = _strides(sizes, layout) if layout != "strided" else _normal(sizes, strides)
+        return (name, 2, name == "o", sizes, known)
+
+    specs = [spec(t.name, t.sizes, t.strides) for t in (arguments.q, arguments.k, arguments.v)]
+    if arguments.bias:
+        bytes_each = 4 if arguments.bias.dtype == "float32" else 2
+        specs.append(("bias", bytes_each, False, *_bias_geometry(arguments)))
+    specs.append(spec("o", o_sizes, o_strides))
+    if options.lse:
+        sizes = o_sizes[:3]
+        specs.append(("lse", 4, True, sizes, arrays.contiguous_strides(sizes)))
+    return specs, o_strides
+
+
+def _outer(values: Sizes, layout: str) -> Sizes:
+    """From (batch, heads, seqlen, dim) to the caller's order."""
+    return values if layout == "bhsd" else (values[0], values[2], values[1], values[3])
+
+
+def _make_launch(
+    library: Library, options: Options, arguments: Arguments, q: Any
+) -> "_core.Launch":
+    target = kernels.device("cuda", arguments.q.device[1])
+    problem, schedule = _problem(arguments, options, target)
+    if library.is_capturing() and not kernels.is_loaded(target, problem, schedule):
+        raise Error(
+            "expects the kernel to be loaded before a CUDA graph is captured, but it is not: "
+            f"call flashcore.attention once before capturing ({problem.words()})"
+        )
+    loaded = kernels.load(target, problem, schedule)
+    specs, o_strides = _specs(arguments, options, problem.layout)
+    plan = loaded.module.plan(specs)
+    sizes, strides = arguments.o_sizes, _outer(o_strides, options.layout)
+    o = library.allocation(q, _outer(sizes, options.layout), strides, arguments.q.dtype)
+    same = library.same_allocation()
+    if same and arguments.q.sizes == sizes and _is_like(arguments.q, o_strides):
+        o = same, None, {}
+    lse_strides = arrays.contiguous_strides(sizes[:3])
+    lse = library.allocation(q, sizes[:3], lse_strides, "float32")
+    space = library.allocation(q, (plan.workspace_bytes,), (1,), "uint8")
+    return _core.make_launch(
+        plan,
+        o,
+        lse if options.lse else None,
+        space if plan.workspace_bytes else None,
+        library.current_stream(),
+        strides,
+    )
+
+
+def _make_host_run(library: Library, options: Options, arguments: Arguments, kind: str) -> Run:
+    target = kernels.device("emulator" if kind == "reference" else kind)
+    problem, schedule = _problem(arguments, options, target)
+    loaded = kernels.load(target, problem, schedule)
+    specs, o_strides = _specs(arguments, options, problem.layout)
+    plan = None if kind == "reference" else loaded.module.plan(specs)
+    shape = _outer(arguments.o_sizes, options.layout)
+    strides = _outer(o_strides, options.layout)
+    dtype = arguments.q.dtype
+
+    def run(q: Any, k: Any, v: Any, bias: Any, out: Any, stream: Any) -> Any:
+        o, lse = out if isinstance(out, tuple) else (out, None)
+        if o is None:
+            o = library.empty(q, shape, strides, dtype)
+        if options.lse and lse is None:
+            sizes = arguments.o_sizes[:3]
+            lse = library.empty(q, sizes, arrays.contiguous_strides(sizes), "float32")
+        tensors = [q, k, v, bias, o, lse]
+        views = [_core.view(tensor, None) for tensor in tensors if tensor is not None]
+        pointers = [view.pointer for view in views]
+        if plan is None:
+            loaded.bundle.compute_reference(specs, pointers, os.cpu_count() or 1)
+        else:
+            plan.run_on_host(pointers)
+        return (o, lse) if options.lse else o
+
+    return run

@@ -1,0 +1,232 @@
+//===- Compile.cpp - The compiler in Python -------------------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A thin layer over flashcore-c/Compiler.h; flashcore/compiler.py makes it
+// pleasant.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Parts.h"
+
+#include "flashcore-c/Compiler.h"
+
+using namespace flashcore::python;
+
+namespace {
+struct Compilation {
+  static PyObject *type;
+  static constexpr const char *name = "Compilation";
+
+  explicit Compilation(FlashCoreCompilation handle) : handle(handle) {}
+  Compilation(Compilation &&other) noexcept
+      : handle(std::exchange(other.handle, {nullptr})) {}
+  ~Compilation() { flashcoreCompilationDestroy(handle); }
+
+  FlashCoreCompilation handle;
+};
+
+/// Destroys its options at the end of a scope.
+struct Options {
+  FlashCoreCompileOptions handle = {nullptr};
+  ~Options() { flashcoreCompileOptionsDestroy(handle); }
+};
+} // namespace
+PyObject *Compilation::type = nullptr;
+
+static FlashCoreCompilation handleOf(PyObject *self) {
+  return Boxed<Compilation>::get(self).handle;
+}
+
+/// A str of a FlashCoreString, which is destroyed.
+static PyObject *takeText(FlashCoreString text) {
+  Ref result = toText(flashcoreStringGetData(text));
+  flashcoreStringDestroy(text);
+  return result.release();
+}
+
+//===----------------------------------------------------------------------===//
+// Functions
+//===----------------------------------------------------------------------===//
+
+static bool setSchedule(FlashCoreCompileOptions options, PyObject *schedule) {
+  Ref pairs(PySequence_List(schedule));
+  for (Py_ssize_t i = 0; pairs && i < PyList_Size(pairs.get()); ++i) {
+    PyObject *pair = PyList_GetItem(pairs.get(), i);
+    const char *name = nullptr, *value = nullptr;
+    if (!PyArg_ParseTuple(pair, "ss", &name, &value) ||
+        raised(flashcoreCompileOptionsSetSchedule(options, name, value)))
+      return false;
+  }
+  return bool(pairs);
+}
+
+static bool setOptions(FlashCoreCompileOptions options,
+                       PyObject *const *arguments) {
+  const char *chips = nullptr, *ptxas = nullptr;
+  if (!optionalText(arguments[0], chips) || !optionalText(arguments[2], ptxas))
+    return false;
+  int keepPhases = PyObject_IsTrue(arguments[3]);
+  return keepPhases >= 0 &&
+         !(chips && raised(flashcoreCompileOptionsSetChips(options, chips))) &&
+         setSchedule(options, arguments[1]) &&
+         !raised(flashcoreCompileOptionsSetPtxas(options, ptxas)) &&
+         !raised(flashcoreCompileOptionsSetKeepPhases(options, keepPhases));
+}
+
+static PyObject *compile(PyObject *, PyObject *const *arguments,
+                         Py_ssize_t count) {
+  if (!expectArguments("compile", count, 6))
+    return nullptr;
+  char *module = nullptr;
+  Py_ssize_t length = 0;
+  const char *name = textOf(arguments[1]);
+  Options options;
+  if (!name || PyBytes_AsStringAndSize(arguments[0], &module, &length) ||
+      raised(flashcoreCompileOptionsCreate(&options.handle)) ||
+      !setOptions(options.handle, arguments + 2))
+    return nullptr;
+  FlashCoreCompilation compilation = {nullptr};
+  FlashCoreStatus status;
+  {
+    WithoutGil withoutGil;
+    status = flashcoreCompile(module, static_cast<size_t>(length), name,
+                              options.handle, &compilation);
+  }
+  if (raised(status))
+    return nullptr;
+  return Boxed<Compilation>::create(Compilation(compilation)).release();
+}
+
+static PyObject *writeShape(PyObject *, PyObject *words) {
+  const char *text = textOf(words);
+  FlashCoreString mlir = {nullptr};
+  if (!text || raised(flashcoreWriteShape(text, &mlir)))
+    return nullptr;
+  return takeText(mlir);
+}
+
+static PyObject *findPtxas(PyObject *, PyObject *path) {
+  const char *text = textOf(path);
+  FlashCoreString found = {nullptr};
+  if (!text || raised(flashcoreFindPtxas(text, &found)))
+    return nullptr;
+  return takeText(found);
+}
+
+static PyObject *version(PyObject *, PyObject *) {
+  return toText(flashcoreGetVersion()).release();
+}
+
+static PyObject *chips(PyObject *, PyObject *) {
+  Ref tuple(PyTuple_New(static_cast<Py_ssize_t>(flashcoreGetNumChips())));
+  for (size_t i = 0; tuple && i < flashcoreGetNumChips(); ++i)
+    PyTuple_SetItem(tuple.get(), static_cast<Py_ssize_t>(i),
+                    toText(flashcoreGetChip(i)).release());
+  return tuple.release();
+}
+
+static PyMethodDef functions[] = {
+    {"compile", method(compile), METH_FASTCALL,
+     "compile(module, name, chips, schedule, ptxas, keep_phases)"},
+    {"write_shape", writeShape, METH_O,
+     "The module that the words of --shape stand for."},
+    {"find_ptxas", findPtxas, METH_O, "The ptxas that a path leads to."},
+    {"version", version, METH_NOARGS, "'flashcore 0.1.0, LLVM 22.1.8'."},
+    {"chips", chips, METH_NOARGS,
+     "The chips that kernels can be made for, oldest first."},
+    {nullptr, nullptr, 0, nullptr}};
+
+//===----------------------------------------------------------------------===//
+// Compilation
+//===----------------------------------------------------------------------===//
+
+static PyObject *getPtx(PyObject *self, PyObject *arguments) {
+  Py_ssize_t attention = 0, chip = 0;
+  if (!PyArg_ParseTuple(arguments, "nn", &attention, &chip))
+    return nullptr;
+  return toText(flashcoreCompilationGetPtx(handleOf(self),
+                                           static_cast<size_t>(attention),
+                                           static_cast<size_t>(chip)))
+      .release();
+}
+
+static PyObject *getPhase(PyObject *self, PyObject *arguments) {
+  Py_ssize_t chip = 0, phase = 0;
+  if (!PyArg_ParseTuple(arguments, "nn", &chip, &phase))
+    return nullptr;
+  return toText(flashcoreCompilationGetPhase(handleOf(self),
+                                             static_cast<size_t>(chip),
+                                             static_cast<size_t>(phase)))
+      .release();
+}
+
+static PyObject *writeBundle(PyObject *self, PyObject *arguments) {
+  Py_ssize_t attention = 0;
+  PyObject *pathObject = nullptr;
+  std::string path;
+  if (!PyArg_ParseTuple(arguments, "nO", &attention, &pathObject) ||
+      !readPath(pathObject, path))
+    return nullptr;
+  FlashCoreStatus status;
+  {
+    WithoutGil withoutGil;
+    status = flashcoreCompilationWriteBundle(
+        handleOf(self), static_cast<size_t>(attention), path.c_str());
+  }
+  if (raised(status))
+    return nullptr;
+  Py_RETURN_NONE;
+}
+
+static PyMethodDef methods[] = {
+    {"ptx", getPtx, METH_VARARGS, "ptx(attention, chip)"},
+    {"phase", getPhase, METH_VARARGS, "phase(chip, phase)"},
+    {"write_bundle", writeBundle, METH_VARARGS,
+     "write_bundle(attention, path)"},
+    {nullptr, nullptr, 0, nullptr}};
+
+template <const char *(*get)(FlashCoreCompilation)>
+static PyObject *getText(PyObject *self, void *) {
+  return toText(get(handleOf(self))).release();
+}
+
+template <size_t (*getCount)(FlashCoreCompilation),
+          const char *(*get)(FlashCoreCompilation, size_t)>
+static PyObject *getTexts(PyObject *self, void *) {
+  size_t count = getCount(handleOf(self));
+  Ref tuple(PyTuple_New(static_cast<Py_ssize_t>(count)));
+  for (size_t i = 0; tuple && i < count; ++i)
+    PyTuple_SetItem(tuple.get(), static_cast<Py_ssize_t>(i),
+                    toText(get(handleOf(self), i)).release());
+  return tuple.release();
+}
+
+static PyGetSetDef members[] = {
+    {"warnings", getText<flashcoreCompilationGetWarnings>, nullptr,
+     "Warnings and remarks; '' without.", nullptr},
+    {"report", getText<flashcoreCompilationGetReport>, nullptr,
+     "The JSON of flashcore-compile --json.", nullptr},
+    {"explanation", getText<flashcoreCompilationGetExplanation>, nullptr,
+     "The text of flashcore-compile --explain.", nullptr},
+    {"names",
+     getTexts<flashcoreCompilationGetNumAttentions,
+              flashcoreCompilationGetName>,
+     nullptr, "The attentions' names.", nullptr},
+    {"chips",
+     getTexts<flashcoreCompilationGetNumChips, flashcoreCompilationGetChip>,
+     nullptr, "The chips.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+bool flashcore::python::addCompile(PyObject *module) {
+  static PyType_Slot slots[] = {
+      {Py_tp_dealloc, slot(Boxed<Compilation>::destroy)},
+      {Py_tp_methods, methods},
+      {Py_tp_getset, members},
+      {Py_tp_doc, slot("What became of a module.")},
+      {0, nullptr}};
+  return addType<Compilation>(module, "flashcore._core.Compilation", slots) &&
+         PyModule_AddFunctions(module, functions) == 0;
+}

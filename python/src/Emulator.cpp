@@ -1,0 +1,276 @@
+//===- Emulator.cpp - Any PTX in the emulator -----------------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// One function runs one kernel: flashcore/emulator.py turns its arguments into
+// bytes and addresses and its JSON into findings.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Parts.h"
+
+#include "flashcore-c/Emulator.h"
+
+#include <vector>
+
+using namespace flashcore::python;
+
+namespace {
+struct Value {
+  /// Of a buffer, its memory in this process.
+  void *host = nullptr;
+  uint64_t bytes = 0;
+  std::string name;
+  bool isWritten = false;
+  /// Of any other parameter, its bytes.
+  std::string literal;
+
+  bool isBuffer() const { return host; }
+};
+
+struct Request {
+  const char *ptx = nullptr, *kernel = nullptr, *checks = nullptr;
+  FlashCoreEmuDim3 grid = {}, block = {};
+  unsigned long long sharedBytes = 0, maxInstructions = 0;
+  unsigned threads = 0, schedule = 0, async = 0;
+  unsigned long long seed = 0;
+  std::vector<Value> values;
+};
+
+/// What a run has, destroyed at the end of a scope.
+class Session {
+public:
+  ~Session() {
+    flashcoreEmuReportDestroy(report);
+    flashcoreEmuOptionsDestroy(options);
+    flashcoreEmuArgumentsDestroy(arguments);
+    flashcoreEmuMemoryDestroy(memory);
+    flashcoreEmuKernelDestroy(kernel);
+  }
+  /// Each step returns the first error.
+  FlashCoreEmuStatus prepare(const Request &request);
+  FlashCoreEmuStatus addValues(const Request &request);
+  FlashCoreEmuStatus setOptions(const Request &request);
+  FlashCoreEmuStatus copyBack(const Request &request);
+  FlashCoreEmuStatus run(const Request &request);
+
+  FlashCoreEmuReport report = {nullptr};
+
+private:
+  FlashCoreEmuKernel kernel = {nullptr};
+  FlashCoreEmuMemory memory = {nullptr};
+  FlashCoreEmuArguments arguments = {nullptr};
+  FlashCoreEmuOptions options = {nullptr};
+  std::vector<uint64_t> addresses;
+};
+} // namespace
+
+#define RETURN_ERROR(call)                                                     \
+  if (FlashCoreEmuStatus status = (call);                                      \
+      !flashcoreEmuStatusIsSuccess(status))                                    \
+  return status
+
+FlashCoreEmuStatus Session::prepare(const Request &request) {
+  RETURN_ERROR(flashcoreEmuKernelCreate(request.ptx, request.kernel, &kernel));
+  RETURN_ERROR(flashcoreEmuMemoryCreate(&memory));
+  RETURN_ERROR(flashcoreEmuArgumentsCreate(&arguments));
+  return flashcoreEmuOptionsCreate(&options);
+}
+
+FlashCoreEmuStatus Session::addValues(const Request &request) {
+  for (const Value &value : request.values) {
+    if (!value.isBuffer()) {
+      RETURN_ERROR(flashcoreEmuArgumentsAddBytes(
+          arguments, value.literal.data(), value.literal.size()));
+      continue;
+    }
+    uint64_t address = 0;
+    RETURN_ERROR(flashcoreEmuMemoryAllocate(memory, value.name.c_str(),
+                                            value.bytes, &address));
+    RETURN_ERROR(
+        flashcoreEmuMemoryWrite(memory, address, value.host, value.bytes));
+    RETURN_ERROR(flashcoreEmuArgumentsAddPointer(arguments, address));
+    addresses.push_back(address);
+  }
+  return {nullptr};
+}
+
+FlashCoreEmuStatus Session::setOptions(const Request &request) {
+  RETURN_ERROR(flashcoreEmuOptionsSetChecks(options, request.checks));
+  RETURN_ERROR(flashcoreEmuOptionsSetThreads(options, request.threads));
+  RETURN_ERROR(
+      flashcoreEmuOptionsSetMaxInstructions(options, request.maxInstructions));
+  RETURN_ERROR(flashcoreEmuOptionsSetSchedule(
+      options, static_cast<FlashCoreEmuSchedule>(request.schedule),
+      request.seed));
+  RETURN_ERROR(flashcoreEmuOptionsSetAsync(
+      options, static_cast<FlashCoreEmuAsync>(request.async), request.seed));
+  return flashcoreEmuOptionsSetCounters(options, true);
+}
+
+FlashCoreEmuStatus Session::copyBack(const Request &request) {
+  size_t buffer = 0;
+  for (const Value &value : request.values) {
+    if (!value.isBuffer())
+      continue;
+    uint64_t address = addresses[buffer++];
+    if (value.isWritten)
+      RETURN_ERROR(
+          flashcoreEmuMemoryRead(memory, address, value.bytes, value.host));
+  }
+  return {nullptr};
+}
+
+FlashCoreEmuStatus Session::run(const Request &request) {
+  RETURN_ERROR(prepare(request));
+  RETURN_ERROR(addValues(request));
+  RETURN_ERROR(setOptions(request));
+  FlashCoreEmuDim3 block = request.block;
+  if (block.x == 0)
+    block = flashcoreEmuKernelGetRequiredBlock(kernel);
+  RETURN_ERROR(flashcoreEmuLaunch(kernel, memory, request.grid, block,
+                                  request.sharedBytes, arguments, options,
+                                  &report));
+  return copyBack(request);
+}
+
+static bool raisedEmu(FlashCoreEmuStatus status) {
+  if (flashcoreEmuStatusIsSuccess(status))
+    return false;
+  std::string message = flashcoreEmuStatusGetMessage(status);
+  if (uint32_t line = flashcoreEmuStatusGetLine(status))
+    message = "line " + std::to_string(line) + ", column " +
+              std::to_string(flashcoreEmuStatusGetColumn(status)) + ": " +
+              message;
+  raise("Error", message);
+  flashcoreEmuStatusDestroy(status);
+  return true;
+}
+
+/// Reads (name, address, bytes, is written) or bytes.
+static bool readValue(PyObject *object, Value &value) {
+  if (PyBytes_Check(object)) {
+    char *data = nullptr;
+    Py_ssize_t size = 0;
+    if (PyBytes_AsStringAndSize(object, &data, &size))
+      return false;
+    value.literal.assign(data, static_cast<size_t>(size));
+    return true;
+  }
+  const char *name = nullptr;
+  unsigned long long address = 0, bytes = 0;
+  int isWritten = 0;
+  if (!PyArg_ParseTuple(object, "sKKp", &name, &address, &bytes, &isWritten))
+    return false;
+  value.host = reinterpret_cast<void *>(address);
+  value.bytes = bytes;
+  value.name = name;
+  value.isWritten = isWritten;
+  return true;
+}
+
+static bool readRequest(PyObject *arguments, Request &request) {
+  PyObject *values = nullptr;
+  FlashCoreEmuDim3 &grid = request.grid, &block = request.block;
+  if (!PyArg_ParseTuple(arguments, "sz(III)(III)KO!sIIIKK", &request.ptx,
+                        &request.kernel, &grid.x, &grid.y, &grid.z, &block.x,
+                        &block.y, &block.z, &request.sharedBytes, &PyList_Type,
+                        &values, &request.checks, &request.threads,
+                        &request.schedule, &request.async, &request.seed,
+                        &request.maxInstructions))
+    return false;
+  request.values.resize(static_cast<size_t>(PyList_Size(values)));
+  for (size_t i = 0; i < request.values.size(); ++i)
+    if (!readValue(PyList_GetItem(values, static_cast<Py_ssize_t>(i)),
+                   request.values[i]))
+      return false;
+  return true;
+}
+
+static PyObject *reportText(FlashCoreEmuReport report,
+                            FlashCoreEmuStatus (*get)(FlashCoreEmuReport,
+                                                      const char *,
+                                                      FlashCoreEmuString *)) {
+  FlashCoreEmuString text = {nullptr};
+  if (raisedEmu(get(report, nullptr, &text)))
+    return nullptr;
+  Ref result = toText(flashcoreEmuStringGetData(text));
+  flashcoreEmuStringDestroy(text);
+  return result.release();
+}
+
+static PyObject *runPtx(PyObject *, PyObject *arguments) {
+  Request request;
+  Session session;
+  if (!readRequest(arguments, request))
+    return nullptr;
+  FlashCoreEmuStatus status;
+  {
+    WithoutGil withoutGil;
+    status = session.run(request);
+  }
+  if (raisedEmu(status))
+    return nullptr;
+  Ref json(reportText(session.report, flashcoreEmuReportGetJson));
+  Ref text(json ? reportText(session.report, flashcoreEmuReportGetText)
+                : nullptr);
+  return text ? PyTuple_Pack(2, json.get(), text.get()) : nullptr;
+}
+
+static PyObject *describeKernel(FlashCoreEmuKernel kernel) {
+  Ref sizes(PyList_New(0));
+  for (size_t i = 0; sizes && i < flashcoreEmuKernelGetNumParams(kernel); ++i) {
+    Ref pair(Py_BuildValue("(sI)", flashcoreEmuKernelGetParamName(kernel, i),
+                           flashcoreEmuKernelGetParamBytes(kernel, i)));
+    if (!pair || PyList_Append(sizes.get(), pair.get()))
+      return nullptr;
+  }
+  if (!sizes)
+    return nullptr;
+  FlashCoreEmuDim3 block = flashcoreEmuKernelGetRequiredBlock(kernel);
+  return Py_BuildValue("(ssO(III)K)", flashcoreEmuKernelGetName(kernel),
+                       flashcoreEmuKernelGetTarget(kernel), sizes.get(),
+                       block.x, block.y, block.z,
+                       static_cast<unsigned long long>(
+                           flashcoreEmuKernelGetStaticSharedBytes(kernel)));
+}
+
+static PyObject *loadPtx(PyObject *, PyObject *arguments) {
+  const char *ptx = nullptr, *name = nullptr;
+  FlashCoreEmuKernel kernel = {nullptr};
+  if (!PyArg_ParseTuple(arguments, "sz", &ptx, &name) ||
+      raisedEmu(flashcoreEmuKernelCreate(ptx, name, &kernel)))
+    return nullptr;
+  PyObject *description = describeKernel(kernel);
+  flashcoreEmuKernelDestroy(kernel);
+  return description;
+}
+
+static PyObject *listKernels(PyObject *, PyObject *ptxObject) {
+  const char *ptx = textOf(ptxObject);
+  FlashCoreEmuKernelList list = {nullptr};
+  if (!ptx || raisedEmu(flashcoreEmuKernelListCreate(ptx, &list)))
+    return nullptr;
+  size_t count = flashcoreEmuKernelListGetSize(list);
+  Ref names(PyTuple_New(static_cast<Py_ssize_t>(count)));
+  for (size_t i = 0; names && i < count; ++i)
+    PyTuple_SetItem(names.get(), static_cast<Py_ssize_t>(i),
+                    toText(flashcoreEmuKernelListGetName(list, i)).release());
+  flashcoreEmuKernelListDestroy(list);
+  return names.release();
+}
+
+static PyMethodDef functions[] = {
+    {"run_ptx", runPtx, METH_VARARGS,
+     "run_ptx(ptx, kernel, grid, block, shared, values, checks, threads, "
+     "schedule, async, seed, max_instructions): (json, text)"},
+    {"load_ptx", loadPtx, METH_VARARGS,
+     "load_ptx(ptx, kernel): (name, target, parameters, block, shared)"},
+    {"ptx_kernels", listKernels, METH_O, "The kernels of a module."},
+    {nullptr, nullptr, 0, nullptr}};
+
+bool flashcore::python::addEmulator(PyObject *module) {
+  return PyModule_AddFunctions(module, functions) == 0;
+}

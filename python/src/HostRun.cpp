@@ -1,0 +1,87 @@
+//===- HostRun.cpp - Run a plan on tensors of the host --------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Tensors keep their strides on the device, so that a kernel sees what it would
+// see of a tensor that lay there.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Runtime.h"
+
+using namespace flashcore::python;
+
+namespace {
+/// Buffers of one call, freed at the end of a scope.
+class Buffers {
+public:
+  explicit Buffers(FlashCoreDevice device) : device(device) {}
+  ~Buffers() {
+    for (uint64_t pointer : pointers)
+      flashcoreStatusDestroy(flashcoreDeviceFree(device, pointer));
+  }
+
+  FlashCoreStatus add(int64_t bytes, const char *name) {
+    uint64_t pointer = 0;
+    FlashCoreStatus status =
+        flashcoreDeviceAllocate(device, bytes, name, &pointer);
+    if (flashcoreStatusIsSuccess(status))
+      pointers.push_back(pointer);
+    return status;
+  }
+
+  std::vector<uint64_t> pointers;
+
+private:
+  FlashCoreDevice device;
+};
+} // namespace
+
+static FlashCoreStatus copyInputs(const Plan &plan, FlashCoreDevice device,
+                                  const std::vector<uint64_t> &from,
+                                  Buffers &buffers) {
+  for (size_t i = 0; i < plan.specs.size(); ++i) {
+    const TensorSpec &spec = plan.specs[i];
+    FlashCoreStatus status = buffers.add(spec.spanBytes(), spec.name.c_str());
+    if (flashcoreStatusIsSuccess(status) && !spec.isOutput)
+      status = flashcoreDeviceCopyToDevice(
+          device, buffers.pointers[i], reinterpret_cast<const void *>(from[i]),
+          spec.spanBytes());
+    if (!flashcoreStatusIsSuccess(status))
+      return status;
+  }
+  return plan.workspaceBytes ? buffers.add(plan.workspaceBytes, "workspace")
+                             : FlashCoreStatus{nullptr};
+}
+
+static FlashCoreStatus copyOutputs(const Plan &plan, FlashCoreDevice device,
+                                   const std::vector<uint64_t> &to,
+                                   const Buffers &buffers) {
+  FlashCoreStatus status = {nullptr};
+  for (size_t i = 0; i < plan.specs.size(); ++i)
+    if (plan.specs[i].isOutput && flashcoreStatusIsSuccess(status))
+      status = flashcoreDeviceCopyToHost(
+          device, reinterpret_cast<void *>(to[i]), buffers.pointers[i],
+          plan.specs[i].spanBytes());
+  return status;
+}
+
+FlashCoreStatus
+flashcore::python::runOnHost(const Plan &plan,
+                             const std::vector<uint64_t> &pointers) {
+  FlashCoreDevice device = plan.device().handle.get();
+  Buffers buffers(device);
+  FlashCoreStatus status = copyInputs(plan, device, pointers, buffers);
+  if (!flashcoreStatusIsSuccess(status))
+    return status;
+  uint64_t workspace = plan.workspaceBytes ? buffers.pointers.back() : 0;
+  status = flashcorePlanLaunch(plan.handle.get(), buffers.pointers.data(),
+                               workspace, nullptr);
+  if (flashcoreStatusIsSuccess(status))
+    status = flashcoreDeviceSynchronize(device);
+  if (flashcoreStatusIsSuccess(status))
+    status = copyOutputs(plan, device, pointers, buffers);
+  return status;
+}

@@ -1,0 +1,370 @@
+//===- Runtime.cpp - Bundles, devices, modules and plans ------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A thin layer over flashcore-c/Runtime.h.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Runtime.h"
+
+#include "Parts.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace flashcore::python;
+
+PyObject *Bundle::type = nullptr;
+PyObject *Device::type = nullptr;
+PyObject *Module::type = nullptr;
+PyObject *Plan::type = nullptr;
+
+//===----------------------------------------------------------------------===//
+// Tensors of a call
+//===----------------------------------------------------------------------===//
+
+int64_t TensorSpec::spanBytes() const {
+  int64_t last = 0;
+  for (size_t i = 0; i < sizes.size(); ++i)
+    last += (sizes[i] - 1) * strides[i];
+  return (last + 1) * elementBytes;
+}
+
+static bool readNumbers(PyObject *sequence, std::vector<int64_t> &numbers) {
+  Ref tuple(PySequence_Tuple(sequence));
+  for (Py_ssize_t i = 0; tuple && i < PyTuple_Size(tuple.get()); ++i) {
+    numbers.push_back(PyLong_AsLongLong(PyTuple_GetItem(tuple.get(), i)));
+    if (numbers.back() == -1 && PyErr_Occurred())
+      return false;
+  }
+  return bool(tuple);
+}
+
+static bool readSpec(PyObject *tuple, TensorSpec &spec) {
+  const char *name = nullptr;
+  int bytes = 0, isOutput = 0;
+  PyObject *sizes = nullptr, *strides = nullptr;
+  if (!PyArg_ParseTuple(tuple, "sipOO", &name, &bytes, &isOutput, &sizes,
+                        &strides) ||
+      !readNumbers(sizes, spec.sizes) || !readNumbers(strides, spec.strides))
+    return false;
+  spec.name = name;
+  spec.elementBytes = bytes;
+  spec.isOutput = isOutput;
+  if (spec.sizes.size() == spec.strides.size())
+    return true;
+  PyErr_Format(PyExc_ValueError, "expects as many strides as sizes of %s",
+               name);
+  return false;
+}
+
+bool flashcore::python::readSpecs(PyObject *sequence,
+                                  std::vector<TensorSpec> &specs) {
+  Ref tuple(PySequence_Tuple(sequence));
+  if (!tuple)
+    return false;
+  specs.resize(static_cast<size_t>(PyTuple_Size(tuple.get())));
+  for (size_t i = 0; i < specs.size(); ++i)
+    if (!readSpec(PyTuple_GetItem(tuple.get(), static_cast<Py_ssize_t>(i)),
+                  specs[i]))
+      return false;
+  return true;
+}
+
+std::vector<FlashCoreTensor>
+flashcore::python::toTensors(const std::vector<TensorSpec> &specs) {
+  std::vector<FlashCoreTensor> tensors;
+  for (const TensorSpec &spec : specs)
+    tensors.push_back({spec.name.c_str(), spec.sizes.data(),
+                       spec.strides.data(), spec.sizes.size()});
+  return tensors;
+}
+
+static bool readPointers(PyObject *sequence, size_t count,
+                         std::vector<uint64_t> &pointers) {
+  Ref tuple(PySequence_Tuple(sequence));
+  if (!tuple)
+    return false;
+  if (static_cast<size_t>(PyTuple_Size(tuple.get())) != count) {
+    PyErr_Format(PyExc_ValueError, "expects %zu pointers, but got %zd", count,
+                 PyTuple_Size(tuple.get()));
+    return false;
+  }
+  for (size_t i = 0; i < count; ++i)
+    pointers.push_back(PyLong_AsUnsignedLongLong(
+        PyTuple_GetItem(tuple.get(), static_cast<Py_ssize_t>(i))));
+  return !PyErr_Occurred();
+}
+
+//===----------------------------------------------------------------------===//
+// Bundles
+//===----------------------------------------------------------------------===//
+
+static PyObject *loadBundle(PyObject *, PyObject *pathObject) {
+  std::string path;
+  if (!readPath(pathObject, path))
+    return nullptr;
+  FlashCoreBundle bundle = {nullptr};
+  FlashCoreStatus status;
+  {
+    WithoutGil withoutGil;
+    status = flashcoreBundleLoad(path.c_str(), &bundle);
+  }
+  if (raised(status))
+    return nullptr;
+  return Boxed<Bundle>::create(
+             Bundle{Owned<FlashCoreBundle, flashcoreBundleDestroy>(bundle)})
+      .release();
+}
+
+static PyObject *getManifest(PyObject *self, void *) {
+  return toText(
+             flashcoreBundleGetManifest(Boxed<Bundle>::get(self).handle.get()))
+      .release();
+}
+
+/// The attention of a bundle in double precision.
+static PyObject *computeReference(PyObject *self, PyObject *arguments) {
+  PyObject *specsObject = nullptr, *pointersObject = nullptr;
+  unsigned threads = 0;
+  std::vector<TensorSpec> specs;
+  std::vector<uint64_t> pointers;
+  if (!PyArg_ParseTuple(arguments, "OOI", &specsObject, &pointersObject,
+                        &threads) ||
+      !readSpecs(specsObject, specs) ||
+      !readPointers(pointersObject, specs.size(), pointers))
+    return nullptr;
+  FlashCoreStatus status;
+  {
+    WithoutGil withoutGil;
+    std::vector<FlashCoreTensor> tensors = toTensors(specs);
+    status = flashcoreComputeReference(Boxed<Bundle>::get(self).handle.get(),
+                                       tensors.data(), pointers.data(),
+                                       tensors.size(), threads);
+  }
+  if (raised(status))
+    return nullptr;
+  Py_RETURN_NONE;
+}
+
+static PyMethodDef bundleMethods[] = {
+    {"compute_reference", computeReference, METH_VARARGS,
+     "compute_reference(specs, pointers, threads)"},
+    {nullptr, nullptr, 0, nullptr}};
+static PyGetSetDef bundleMembers[] = {
+    {"manifest", getManifest, nullptr, "The manifest.json.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+//===----------------------------------------------------------------------===//
+// Devices
+//===----------------------------------------------------------------------===//
+
+static FlashCoreDevice deviceOf(PyObject *self) {
+  return Boxed<Device>::get(self).handle.get();
+}
+
+static PyObject *wrapDevice(FlashCoreDevice device) {
+  return Boxed<Device>::create(
+             Device{Owned<FlashCoreDevice, flashcoreDeviceDestroy>(device)})
+      .release();
+}
+
+static PyObject *openCuda(PyObject *, PyObject *ordinalObject) {
+  long ordinal = PyLong_AsLong(ordinalObject);
+  if (ordinal == -1 && PyErr_Occurred())
+    return nullptr;
+  FlashCoreDevice device = {nullptr};
+  FlashCoreStatus status;
+  {
+    WithoutGil withoutGil;
+    status = flashcoreDeviceCreateCuda(static_cast<int>(ordinal), &device);
+  }
+  return raised(status) ? nullptr : wrapDevice(device);
+}
+
+static PyObject *openEmulator(PyObject *, PyObject *options) {
+  const char *text = textOf(options);
+  FlashCoreDevice device = {nullptr};
+  if (!text || raised(flashcoreDeviceCreateEmulator(text, &device)))
+    return nullptr;
+  return wrapDevice(device);
+}
+
+static PyObject *loadModule(PyObject *self, PyObject *bundleObject) {
+  auto *bundle = Boxed<Bundle>::cast(bundleObject);
+  if (!bundle)
+    return nullptr;
+  FlashCoreModule module = {nullptr};
+  FlashCoreStatus status;
+  {
+    WithoutGil withoutGil;
+    status = flashcoreModuleLoad(deviceOf(self), bundle->handle.get(), &module);
+  }
+  if (raised(status))
+    return nullptr;
+  return Boxed<Module>::create(
+             Module{Ref::share(self),
+                    Owned<FlashCoreModule, flashcoreModuleDestroy>(module)})
+      .release();
+}
+
+static PyObject *synchronize(PyObject *self, PyObject *streamObject) {
+  size_t stream = PyLong_AsSize_t(streamObject);
+  if (PyErr_Occurred())
+    return nullptr;
+  FlashCoreStatus status;
+  {
+    WithoutGil withoutGil;
+    status = flashcoreDeviceSynchronizeStream(deviceOf(self),
+                                              reinterpret_cast<void *>(stream));
+  }
+  if (raised(status))
+    return nullptr;
+  Py_RETURN_NONE;
+}
+
+static PyMethodDef deviceMethods[] = {
+    {"load", loadModule, METH_O, "Loads a bundle."},
+    {"synchronize", synchronize, METH_O,
+     "synchronize(stream): waits for its work; 0 is the device's own."},
+    {nullptr, nullptr, 0, nullptr}};
+
+template <const char *(*get)(FlashCoreDevice)>
+static PyObject *getDeviceText(PyObject *self, void *) {
+  return toText(get(deviceOf(self))).release();
+}
+static PyObject *getMultiprocessors(PyObject *self, void *) {
+  return PyLong_FromLongLong(flashcoreDeviceGetMultiprocessors(deviceOf(self)));
+}
+
+static PyGetSetDef deviceMembers[] = {
+    {"kind", getDeviceText<flashcoreDeviceGetKind>, nullptr,
+     "'cuda' or 'emulator'.", nullptr},
+    {"name", getDeviceText<flashcoreDeviceGetName>, nullptr, "'NVIDIA H100'.",
+     nullptr},
+    {"chip", getDeviceText<flashcoreDeviceGetChip>, nullptr, "'sm_90'.",
+     nullptr},
+    {"multiprocessors", getMultiprocessors, nullptr, "Their number.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+//===----------------------------------------------------------------------===//
+// Modules
+//===----------------------------------------------------------------------===//
+
+static PyObject *makePlan(PyObject *self, PyObject *specsObject) {
+  std::vector<TensorSpec> specs;
+  FlashCorePlan handle = {nullptr};
+  if (!readSpecs(specsObject, specs))
+    return nullptr;
+  std::vector<FlashCoreTensor> tensors = toTensors(specs);
+  if (raised(flashcorePlanCreate(Boxed<Module>::get(self).handle.get(),
+                                 tensors.data(), tensors.size(), &handle)))
+    return nullptr;
+  Plan plan{Ref::share(self),
+            Owned<FlashCorePlan, flashcorePlanDestroy>(handle),
+            std::move(specs), flashcorePlanGetWorkspaceBytes(handle)};
+  return Boxed<Plan>::create(std::move(plan)).release();
+}
+
+static PyObject *getCode(PyObject *self, void *) {
+  return toText(flashcoreModuleGetCode(Boxed<Module>::get(self).handle.get()))
+      .release();
+}
+static PyObject *getDevice(PyObject *self, void *) {
+  return Ref(Boxed<Module>::get(self).device).release();
+}
+
+static PyMethodDef moduleMethods[] = {
+    {"plan", makePlan, METH_O, "plan(specs): a call with sizes and strides."},
+    {nullptr, nullptr, 0, nullptr}};
+static PyGetSetDef moduleMembers[] = {
+    {"code", getCode, nullptr, "'cubin sm_89' or 'PTX sm_90, cached'.",
+     nullptr},
+    {"device", getDevice, nullptr, "Where it is loaded.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+//===----------------------------------------------------------------------===//
+// Plans
+//===----------------------------------------------------------------------===//
+
+static PyObject *runPlanOnHost(PyObject *self, PyObject *pointersObject) {
+  Plan &plan = Boxed<Plan>::get(self);
+  std::vector<uint64_t> pointers;
+  if (!readPointers(pointersObject, plan.specs.size(), pointers))
+    return nullptr;
+  FlashCoreStatus status;
+  {
+    WithoutGil withoutGil;
+    status = runOnHost(plan, pointers);
+  }
+  if (raised(status))
+    return nullptr;
+  Py_RETURN_NONE;
+}
+
+static PyObject *launchPlan(PyObject *self, PyObject *arguments) {
+  Plan &plan = Boxed<Plan>::get(self);
+  PyObject *pointersObject = nullptr;
+  unsigned long long workspace = 0, stream = 0;
+  std::vector<uint64_t> pointers;
+  if (!PyArg_ParseTuple(arguments, "OKK", &pointersObject, &workspace,
+                        &stream) ||
+      !readPointers(pointersObject, plan.specs.size(), pointers) ||
+      raised(flashcorePlanLaunch(plan.handle.get(), pointers.data(), workspace,
+                                 reinterpret_cast<void *>(stream))))
+    return nullptr;
+  Py_RETURN_NONE;
+}
+
+static PyMethodDef planMethods[] = {
+    {"run_on_host", runPlanOnHost, METH_O,
+     "run_on_host(pointers): copies there, runs, waits, and copies back."},
+    {"launch", launchPlan, METH_VARARGS,
+     "launch(pointers, workspace, stream): starts the kernels."},
+    {nullptr, nullptr, 0, nullptr}};
+static PyGetSetDef planMembers[] = {
+    {"workspace_bytes",
+     [](PyObject *self, void *) {
+       return PyLong_FromLongLong(Boxed<Plan>::get(self).workspaceBytes);
+     },
+     nullptr, "Device memory that a launch writes for itself.", nullptr},
+    {"text",
+     [](PyObject *self, void *) {
+       return toText(flashcorePlanGetText(Boxed<Plan>::get(self).handle.get()))
+           .release();
+     },
+     nullptr, "Words of --shape for the call.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+static PyMethodDef functions[] = {
+    {"load_bundle", loadBundle, METH_O, "Reads and checks a bundle."},
+    {"open_cuda", openCuda, METH_O, "GPU of this number."},
+    {"open_emulator", openEmulator, METH_O,
+     "The emulator with options such as 'check=none threads=2'."},
+    {nullptr, nullptr, 0, nullptr}};
+
+template <typename T>
+static bool add(PyObject *module, const char *fullName, PyMethodDef *methods,
+                PyGetSetDef *members, const char *doc) {
+  PyType_Slot slots[] = {{Py_tp_dealloc, slot(Boxed<T>::destroy)},
+                         {Py_tp_methods, methods},
+                         {Py_tp_getset, members},
+                         {Py_tp_doc, slot(doc)},
+                         {0, nullptr}};
+  return addType<T>(module, fullName, slots);
+}
+
+bool flashcore::python::addRuntime(PyObject *module) {
+  return add<Bundle>(module, "flashcore._core.Bundle", bundleMethods,
+                     bundleMembers, "A bundle that was read and checked.") &&
+         add<Device>(module, "flashcore._core.Device", deviceMethods,
+                     deviceMembers, "A GPU, or the emulator.") &&
+         add<Module>(module, "flashcore._core.Module", moduleMethods,
+                     moduleMembers, "A bundle's code on a device.") &&
+         add<Plan>(module, "flashcore._core.Plan", planMethods, planMembers,
+                   "A call with all sizes and strides fixed.") &&
+         PyModule_AddFunctions(module, functions) == 0;
+}

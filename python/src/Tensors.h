@@ -1,0 +1,90 @@
+//===- Tensors.h - Arrays of any library ------------------------*- C++ -*-===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Where the elements of a Python array lie. In order of preference: DLPack's C
+// exchange API (PyTorch from 2.10 on), NumPy's array interface, the methods of
+// older PyTorch, and `__dlpack__` of anything else.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FLASHCORE_PYTHON_TENSORS_H
+#define FLASHCORE_PYTHON_TENSORS_H
+
+#include "DLPack.h"
+#include "Object.h"
+
+namespace flashcore::python {
+
+constexpr int maxRank = 4;
+
+enum class ElementType : uint8_t { Other, F16, BF16, F32 };
+inline int64_t bytesOf(ElementType type) {
+  return type == ElementType::F32 ? 4 : 2;
+}
+
+/// A tensor of rank `rank`; only the first four axes are kept.
+struct TensorView {
+  uint64_t pointer = 0;
+  int64_t sizes[maxRank] = {}, strides[maxRank] = {};
+  int32_t rank = 0;
+  dlpack::DataType dtype = {};
+  ElementType type = ElementType::Other;
+  bool isReadOnly = false;
+  dlpack::Device device = {};
+};
+
+/// How a Python type gives its elements.
+struct Producer {
+  enum class Kind { Exchange, ArrayInterface, Torch, DLPack, None };
+  Kind kind = Kind::None;
+  const dlpack::ExchangeApi *api = nullptr;
+  /// PyTorch's tensors say whether they record gradients.
+  bool hasGradients = false;
+};
+
+/// Owns what an array gave that must live as long as its view is used.
+class Lease {
+public:
+  Lease() = default;
+  Lease(Lease &&other) noexcept
+      : old(std::exchange(other.old, nullptr)),
+        versioned(std::exchange(other.versioned, nullptr)) {}
+  Lease &operator=(Lease other) {
+    std::swap(old, other.old);
+    std::swap(versioned, other.versioned);
+    return *this;
+  }
+  ~Lease();
+
+  dlpack::ManagedTensor *old = nullptr;
+  dlpack::ManagedTensorVersioned *versioned = nullptr;
+};
+
+/// Names and constants that reading needs.
+bool initTensors();
+
+/// Of a type. Null with an exception.
+const Producer *producerOfType(PyObject *type);
+inline const Producer *producerOf(PyObject *object) {
+  return producerOfType(reinterpret_cast<PyObject *>(Py_TYPE(object)));
+}
+/// `stream` goes to `__dlpack__` and may be null.
+bool readTensor(PyObject *object, const Producer &producer, PyObject *stream,
+                TensorView &view, Lease &lease);
+/// Whether PyTorch would record gradients of `object`; -1 with an exception.
+int needsGradient(PyObject *object, const Producer &producer);
+
+/// "float16", "int32".
+std::string nameOf(dlpack::DataType type);
+/// Of "float16", "bfloat16", "float32" or "uint8"; false with an exception.
+bool readType(const char *name, dlpack::DataType &type);
+
+/// Adds View and the functions of this file to the module.
+bool addTensors(PyObject *module);
+
+} // namespace flashcore::python
+
+#endif // FLASHCORE_PYTHON_TENSORS_H

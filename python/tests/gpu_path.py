@@ -1,0 +1,382 @@
+"""The path of arrays on a GPU, on a driver without one (fakes/FakeLibcuda.cpp).
+
+test_gpu_path.py runs this file in a process of its own, which then has that
+driver for good. Kernels do nothing there: what is tested is what they are
+launched with, where, and what it costs the host. Their results are tested by
+scripts/gpu-check.sh.
+"""
+
+import ctypes
+import gc
+import os
+import sys
+import threading
+import time
+import types
+from pathlib import Path
+
+import pytest
+
+FAKES = Path(os.environ["FLASHCORE_TEST_FAKES"])
+driver = ctypes.CDLL(str(FAKES / "libcuda.so.1"))
+for name in ("Launches", "ModulesLoaded", "Allocations", "Synchronizations", "Stream", "Context"):
+    getattr(driver, f"fake{name}").restype = ctypes.c_uint64
+driver.fakeArgument.restype = ctypes.c_uint64
+driver.fakeArgument.argtypes = [ctypes.c_uint64]
+sys.path.insert(0, str(FAKES))
+
+import fake_arrays
+
+import flashcore
+from flashcore import _core, kernels
+
+CUDA = 2
+
+
+def array(*shape, strides=None, dtype="float16", device=CUDA, index=0):
+    return fake_arrays.array(shape, strides, dtype, device, index)
+
+
+def arguments(count):
+    return [driver.fakeArgument(index) for index in range(count)]
+
+
+@pytest.fixture(autouse=True)
+def default_streams():
+    for index in range(2):
+        fake_arrays.set_stream(index, 0)
+
+
+def test_pointers_and_output():
+    q, k, v = array(2, 4, 40, 64), array(2, 2, 50, 64), array(2, 2, 50, 32)
+    o, lse = flashcore.attention(q, k, v, lse=True)
+    assert type(o) is type(q) and o.shape == (2, 4, 40, 32) and lse.shape == (2, 4, 40)
+    assert arguments(5) == [x.pointer for x in (q, k, v, o, lse)]
+
+
+def test_bias_is_passed():
+    q, bias = array(1, 2, 40, 64), array(40, 40, dtype="float32")
+    flashcore.attention(q, q, q, bias=bias)
+    assert bias.pointer in arguments(5)
+
+
+def test_out_is_used():
+    q, out = array(1, 2, 40, 64), array(1, 2, 40, 64)
+    assert flashcore.attention(q, q, q, out=out) is out
+    assert arguments(4)[3] == out.pointer
+
+
+def test_a_call_neither_waits_nor_allocates():
+    q = array(1, 2, 40, 64)
+    flashcore.attention(q, q, q)
+    before = driver.fakeSynchronizations(), driver.fakeAllocations(), driver.fakeModulesLoaded()
+    for _ in range(10):
+        flashcore.attention(q, q, q)
+    after = driver.fakeSynchronizations(), driver.fakeAllocations(), driver.fakeModulesLoaded()
+    assert before == after
+
+
+@pytest.mark.parametrize("current, launched", [(0, 1), (5, 5)])
+def test_current_stream(current, launched):
+    q = array(1, 2, 40, 64)
+    fake_arrays.set_stream(0, current)
+    flashcore.attention(q, q, q)
+    assert driver.fakeStream() == launched
+
+
+def test_devices_have_their_contexts_and_streams():
+    for index, stream in ((0, 11), (1, 12), (0, 11)):
+        fake_arrays.set_stream(index, stream)
+        q = array(1, 2, 40, 64, index=index)
+        flashcore.attention(q, q, q)
+        assert (driver.fakeContext(), driver.fakeStream()) == (100 + index, stream)
+
+
+def test_devices_must_agree():
+    q, k = array(1, 2, 40, 64), array(1, 2, 40, 64, index=1)
+    with pytest.raises(ValueError, match="expects k where q is, on cuda:0, but got it on cuda:1"):
+        flashcore.attention(q, k, q)
+    host = array(1, 2, 40, 64, device=1)
+    with pytest.raises(ValueError, match="expects k where q is, on cuda:0, but got it on cpu"):
+        flashcore.attention(q, host, q)
+
+
+def test_other_devices_are_refused():
+    q = array(1, 2, 40, 64, device=10)
+    with pytest.raises(ValueError, match="but got device type 10 of DLPack"):
+        flashcore.attention(q, q, q)
+    q = array(1, 2, 40, 64)
+    for device in ("emulator", "reference"):
+        with pytest.raises(ValueError, match="copy them to the host first"):
+            flashcore.attention(q, q, q, device=device)
+
+
+def test_workspace_comes_from_the_library():
+    q, k = array(1, 8, 1, 64), array(1, 8, 3000, 64)
+    before = driver.fakeAllocations(), driver.fakeLaunches()
+    assert flashcore.attention(q, k, k).shape == q.shape
+    # The second kernel merges what the first one left in the workspace.
+    assert (driver.fakeAllocations(), driver.fakeLaunches()) == (before[0], before[1] + 2)
+
+
+def test_rows_that_a_kernel_cannot_read_are_refused():
+    """This library has no copies."""
+    q = array(1, 2, 40, 64, strides=(10000, 5000, 67, 1))
+    with pytest.raises(ValueError, match="need not be copied to aligned rows"):
+        flashcore.attention(q, q, q)
+
+
+def test_version_of_the_exchange_api():
+    """The capsule holds a table of version 2, and one of version 1 behind it."""
+    assert _core.has_exchange_api(array(1, 2, 40, 64))
+
+
+def test_strides_are_part_of_a_plan():
+    flat, wide = array(1, 2, 40, 64), array(1, 2, 40, 64, strides=(10000, 5000, 80, 1))
+    flashcore.attention(flat, flat, flat)
+    one = kernels.statistics.compiled
+    flashcore.attention(flat, wide, wide)
+    assert kernels.statistics.compiled == one
+    assert 80 in [driver.fakeArgument(index) for index in range(20)]
+
+
+def test_host_arrays_are_copied_there_and_back():
+    numpy = pytest.importorskip("numpy")
+    q = numpy.ones((1, 2, 40, 64), numpy.float16)
+    before = driver.fakeLaunches()
+    assert flashcore.attention(q, q, q, device="cuda").shape == q.shape
+    assert driver.fakeLaunches() == before + 1
+
+
+def test_threads():
+    q = array(1, 2, 40, 64)
+    flashcore.attention(q, q, q)
+    before, failures = driver.fakeLaunches(), []
+
+    def work():
+        try:
+            for size in range(17, 317):
+                k = array(1, 2, size, 64)
+                flashcore.attention(q, k, k)
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures and driver.fakeLaunches() == before + 1200
+
+
+def test_the_map_of_sizes_is_bounded():
+    from flashcore.attention import call_for, make_options
+
+    call = call_for(make_options())
+    q = array(1, 1, 40, 64)
+    for size in range(17, 1400):
+        k = array(1, 1, size, 64)
+        flashcore.attention(q, k, k)
+        assert call.size <= 1024
+
+
+def test_no_leak():
+    q = array(1, 2, 40, 64)
+    for _ in range(100):
+        flashcore.attention(q, q, q, lse=True)
+    gc.collect()
+    before = resident()
+    counts = sys.getrefcount(q), sys.getrefcount(type(q))
+    for _ in range(20000):
+        flashcore.attention(q, q, q, lse=True)
+    gc.collect()
+    assert (sys.getrefcount(q), sys.getrefcount(type(q))) == counts
+    assert resident() - before < 2 << 20
+
+
+def resident():
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGESIZE")
+
+
+def test_arguments_are_not_kept():
+    """An output that nobody holds is freed, and so are inputs."""
+    import weakref
+
+    class Sub(FakeTorchTensor):
+        pass
+
+    q = Sub((1, 2, 40, 64))
+    alive = weakref.ref(q)
+    flashcore.attention(q, q, q)
+    del q
+    gc.collect()
+    assert alive() is None
+
+
+# A library as PyTorch before 2.10: methods in place of the exchange API ------
+
+
+class FakeTorchTensor:
+    requires_grad = False
+
+    def __init__(self, shape, strides=None, dtype=None):
+        self.memory = array(*shape, strides=strides)
+        self.shape = tuple(shape)
+        steps, step = [], 1
+        for size in reversed(shape):
+            steps.append(step)
+            step *= size
+        self.strides = strides or tuple(reversed(steps))
+        self.dtype = dtype or fake_torch.float16
+        self.device = types.SimpleNamespace(type="cuda", index=0)
+
+    def data_ptr(self):
+        return self.memory.pointer
+
+    def stride(self):
+        return self.strides
+
+    def clone(self, memory_format):
+        return FakeTorchTensor(self.shape)
+
+
+FakeTorchTensor.__module__ = "torch"
+
+
+class Dtype:
+    def __init__(self, name):
+        self.name = name
+
+    def __str__(self):
+        return f"torch.{self.name}"
+
+
+def _empty(shape, dtype, device):
+    return FakeTorchTensor(shape, None, dtype)
+
+
+def _empty_strided(shape, strides, dtype, device):
+    return FakeTorchTensor(shape, strides, dtype)
+
+
+fake_torch = types.ModuleType("torch")
+fake_torch.Tensor = FakeTorchTensor
+for name in ("float16", "bfloat16", "float32", "uint8"):
+    setattr(fake_torch, name, Dtype(name))
+fake_torch.empty, fake_torch.empty_strided = _empty, _empty_strided
+fake_torch.empty_like = lambda q: FakeTorchTensor(q.shape, q.strides, q.dtype)
+fake_torch.contiguous_format = None
+fake_torch.grad_enabled, fake_torch.capturing, fake_torch.stream = True, False, 9
+fake_torch.is_grad_enabled = lambda: fake_torch.grad_enabled
+fake_torch.cuda = types.SimpleNamespace(is_current_stream_capturing=lambda: fake_torch.capturing)
+fake_torch._C = types.SimpleNamespace(_cuda_getCurrentRawStream=lambda index: fake_torch.stream)
+sys.modules["torch"] = fake_torch
+
+
+def test_older_pytorch():
+    q = FakeTorchTensor((1, 2, 40, 64))
+    o, lse = flashcore.attention(q, q, q, lse=True)
+    assert type(o) is FakeTorchTensor and lse.dtype is fake_torch.float32
+    assert arguments(5) == [x.data_ptr() for x in (q, q, q, o, lse)]
+    assert driver.fakeStream() == 9
+
+
+def test_output_is_ordered_as_q():
+    q = FakeTorchTensor((1, 2, 40, 64), (5120, 64, 128, 1))
+    assert flashcore.attention(q, q, q).stride() == (5120, 64, 128, 1)
+    part = FakeTorchTensor((1, 2, 40, 64), (10240, 64, 256, 1))  # of something wider
+    assert flashcore.attention(part, q, q).stride() == (5120, 64, 128, 1)
+    wider = FakeTorchTensor((1, 2, 40, 32), (2560, 32, 64, 1))
+    assert flashcore.attention(q, q, wider).stride() == (2560, 32, 64, 1)
+
+
+def test_misaligned_rows_are_copied():
+    q = FakeTorchTensor((1, 2, 40, 64), (5360, 2680, 67, 1))
+    k = FakeTorchTensor((1, 2, 40, 64))
+    flashcore.attention(q, k, k)
+    assert q.data_ptr() not in arguments(3) and arguments(3)[1:] == [k.data_ptr()] * 2
+
+
+def test_gradients_are_refused():
+    q = FakeTorchTensor((1, 2, 40, 64))
+    wants = FakeTorchTensor((1, 2, 40, 64))
+    wants.requires_grad = True
+    with pytest.raises(flashcore.UnsupportedError, match="has no backward pass"):
+        flashcore.attention(q, wants, q)
+    fake_torch.grad_enabled = False
+    try:
+        flashcore.attention(q, wants, q)
+    finally:
+        fake_torch.grad_enabled = True
+
+
+def test_capture_needs_a_loaded_kernel():
+    q = FakeTorchTensor((1, 2, 40, 96))
+    fake_torch.capturing = True
+    try:
+        with pytest.raises(flashcore.Error, match="call flashcore.attention once before capturing"):
+            flashcore.attention(q, q, q)
+        fake_torch.capturing = False
+        flashcore.attention(q, q, q)
+        fake_torch.capturing = True
+        before = driver.fakeModulesLoaded(), driver.fakeSynchronizations()
+        longer = FakeTorchTensor((1, 2, 50, 96))  # a new plan, but no new kernel
+        flashcore.attention(longer, longer, longer)
+        assert before == (driver.fakeModulesLoaded(), driver.fakeSynchronizations())
+    finally:
+        fake_torch.capturing = False
+
+
+# Arrays of a library with __dlpack__ alone ----------------------------------
+
+
+class OnlyDLPack:
+    """An array that cannot be written, as JAX's."""
+
+    def __init__(self, source):
+        self.source = source
+        self.streams = []
+
+    def __dlpack__(self, *, stream=None, max_version=None):
+        self.streams.append(stream)
+        return self.source.__dlpack__(stream=stream, max_version=max_version)
+
+    def __dlpack_device__(self):
+        return self.source.__dlpack_device__()
+
+    def __array_namespace__(self):
+        return types.SimpleNamespace(from_dlpack=OnlyDLPack)
+
+
+@pytest.mark.parametrize("lse", [False, True])
+def test_results_by_dlpack(lse):
+    device = kernels.device("cuda", 1)
+    q, k, v = (OnlyDLPack(_core.make_array(device, 1, (1, 2, 40, 64), "float16")) for _ in "qkv")
+    waits = driver.fakeSynchronizations()
+    result = flashcore.attention(q, k, v, lse=lse)
+    o = result[0] if lse else result
+    assert type(o) is OnlyDLPack and o.__dlpack_device__() == (CUDA, 1)
+    assert arguments(4)[3] == o.source.pointer
+    assert driver.fakeStream() == 1 and q.streams[-1] == 1
+    assert driver.fakeSynchronizations() == waits + 1
+    with pytest.raises(ValueError, match="expects out=None"):
+        flashcore.attention(q, k, v, out=q)
+    flashcore.attention(q, k, v, stream=21)
+    assert driver.fakeStream() == 21 and q.streams[-1] == 21
+
+
+def test_host_time():
+    """Of our own, with outputs allocated by a library that costs nothing."""
+    q = array(1, 8, 512, 64)
+    flashcore.attention(q, q, q, causal=True)
+    best = min(timed(q) for _ in range(20))
+    print(f"host time of a call: {best * 1e6:.2f} us")
+    assert best < 20e-6  # ten times what it takes on an idle machine
+
+
+def timed(q, count=2000):
+    begin = time.perf_counter()
+    for _ in range(count):
+        flashcore.attention(q, q, q, causal=True)
+    return (time.perf_counter() - begin) / count

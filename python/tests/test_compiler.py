@@ -1,0 +1,158 @@
+"""compile, explain and inspect, and the words of problems."""
+
+import pytest
+
+import flashcore
+from flashcore import Problem
+
+WORDS = "b1 h4/2 s64 d64 f16 causal"
+
+
+def test_compile():
+    made = flashcore.compile(WORDS, chip="sm_80")
+    assert made.names == ("attention",) and made.chips == ("sm_80",)
+    assert ".target sm_80" in made.ptx()
+    assert made.warnings == "" and made.phases() == ()
+    assert made.report["attentions"][0]["chip"] == "sm_80"
+
+
+def test_several_chips():
+    made = flashcore.compile(WORDS, chip=["sm_80", "sm_90"])
+    assert made.chips == ("sm_80", "sm_90")
+    assert ".target sm_90" in made.ptx(chip=1)
+    with pytest.raises(IndexError, match="expects chip below 2, but got 2"):
+        made.ptx(chip=2)
+    with pytest.raises(IndexError, match="expects attention below 1, but got -1"):
+        made.ptx(attention=-1)
+
+
+def test_a_module():
+    words = flashcore.compile(WORDS, keep_phases=True)
+    module = words.phases()[0]
+    assert "flashcore.attention" in module
+    assert flashcore.compile(module).ptx() == words.ptx()
+    assert flashcore.compile(module.encode()).ptx() == words.ptx()
+
+
+def test_a_problem():
+    problem = Problem(64, 64, heads_q=4, heads_kv=2, causal="bottom_right")
+    assert flashcore.compile(problem).ptx() == flashcore.compile(problem.words()).ptx()
+
+
+def test_explain():
+    text = flashcore.explain(WORDS, chip="sm_90", schedule={"block_n": 32})
+    assert text.startswith("attention on sm_90") and "block_n      32" in text
+
+
+def test_inspect():
+    found = flashcore.inspect(WORDS, chip="sm_90", schedule={"num_warps": 2})
+    assert found.chip == "sm_90" and found.schedule["num_warps"] == 2
+    assert set(found.reasons) >= {"block_m", "num_stages"}
+    assert found.shared_memory > 0 and found.limiter
+    assert len(found.phases) == 8 and "flashcore.attention" in found.phases[0]
+    assert "llvm." in found.phases[-1] and ".entry" in found.ptx
+    (resources,) = found.resources.values()
+    assert resources is None  # without ptxas
+    assert len(flashcore.inspect(WORDS, chip=("sm_80", "sm_90"))) == 2
+
+
+def test_resources_with_ptxas():
+    from flashcore import _core
+
+    try:
+        _core.find_ptxas("")
+    except flashcore.Error as error:
+        pytest.skip(str(error))
+    found = flashcore.inspect(WORDS, chip="sm_80", ptxas=True)
+    (resources,) = found.resources.values()
+    assert 0 < resources.registers <= 255 and resources.spill_loads == 0
+    assert found.occupancy
+
+
+def test_write_bundle(tmp_path):
+    from flashcore import _core
+
+    flashcore.compile(WORDS).write_bundle(tmp_path / "a.fcb")
+    assert '"flashcore-bundle"' in _core.load_bundle(tmp_path / "a.fcb").manifest
+
+
+@pytest.mark.parametrize(
+    "source, error, message",
+    [
+        ("b1 d63", flashcore.Error, "63"),
+        ("b1 nonsense", flashcore.Error, "nonsense"),
+        ("module {\n  what\n}", flashcore.Error, "module:2:"),
+        ("b1 d512", flashcore.UnsupportedError, "has head_dim 512"),
+    ],
+)
+def test_refused(source, error, message):
+    with pytest.raises(error, match=message):
+        flashcore.compile(source)
+    assert issubclass(flashcore.UnsupportedError, NotImplementedError)
+
+
+def test_schedules_that_are_none():
+    with pytest.raises(flashcore.Error, match="no-such"):
+        flashcore.compile(WORDS, schedule={"no_such": 1})
+    with pytest.raises(flashcore.Error, match="sm_12"):
+        flashcore.compile(WORDS, chip="sm_12")
+    with pytest.raises(flashcore.Error, match="/no/ptxas"):
+        flashcore.compile(WORDS, ptxas="/no/ptxas")
+
+
+def test_versions():
+    from flashcore import _core
+
+    assert _core.version().startswith(f"flashcore {flashcore.__version__}, LLVM ")
+    assert _core.chips()[0] == "sm_80"
+
+
+# Words ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "b1 h8/8 s512x512 d64/64 f16 bhsd",
+        "b? h?/? s?x? d128/64 bf16 causal=top_left window=5,inf softcap=30.0 scale=0.1 "
+        "bias=1h1k:f32 lse strided",
+        "b2 h4/2 s1x100 d64/64 f16 window=inf,3 bshd",
+    ],
+)
+def test_words_round_trip(words):
+    assert Problem.parse(words).words() == words
+
+
+def test_short_words():
+    problem = Problem.parse("h32/8 S4096 d128 BF16 causal bias window=7")
+    assert problem.words() == (
+        "b1 h32/8 s4096x4096 d128/128 bf16 causal=bottom_right window=7,inf bias=bhqk:bf16 bhsd"
+    )
+    assert Problem.parse("q1 k?").words() == "b1 h8/8 s1x? d64/64 f16 bhsd"
+
+
+@pytest.mark.parametrize("word", ["nonsense", "b", "d?", "bias=xxxx", "causal=left", "window=a", "b1x2", "softcap="])
+def test_words_that_are_none(word):
+    with pytest.raises(ValueError, match="expects"):
+        Problem.parse(word)
+
+
+@pytest.mark.parametrize(
+    "words, kernel, schedule",
+    [
+        ("b2 h8/2 s100 d64 causal", "b? h?/? s?x? d64/64 f16 causal=bottom_right strided", ""),
+        ("b2 h8/2 s1x100 d64 causal", "b? h8/2 s1x? d64/64 f16 strided", "32"),
+        ("b64 h32/8 s1x100 d64", "b? h32/8 s1x? d64/64 f16 strided", "1"),
+        ("b8 h32/8 s1x100 d64", "b? h32/8 s1x? d64/64 f16 strided", "4"),
+        ("b1 h8/2 s4x100 d64", "b? h?/? s?x? d64/64 f16 strided", ""),
+        ("b1 h8/2 s4x2000 d64 causal", "b? h8/2 s4x? d64/64 f16 causal=bottom_right strided", "32"),
+        ("b1 h8/2 s17x2000 d64", "b? h?/? s?x? d64/64 f16 strided", ""),
+        ("b1 h8/2 s1x9 d64 causal=top_left", "b? h8/2 s1x? d64/64 f16 causal=top_left strided", "32"),
+        ("b? h?/? s?x? d64", "b? h?/? s?x? d64/64 f16 strided", ""),
+        ("b? h8/2 s1x? d64", "b? h8/2 s1x? d64/64 f16 strided", ""),
+    ],
+)
+def test_kernel_classes(words, kernel, schedule):
+    problem, options = Problem.parse(words).kernel_class(multiprocessors=132)
+    assert problem.words() == kernel
+    assert options == ((("key-splits", schedule),) if schedule else ())

