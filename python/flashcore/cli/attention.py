@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import sys
 import time
 import warnings
 from dataclasses import dataclass
@@ -146,11 +147,14 @@ def _make_call(
 def _call_first(call: Callable[[], Any]) -> Outcome:
     before, compiled = set(kernels.loaded()), kernels.statistics.compiled
     start = time.perf_counter()
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         result = call()
         inputs.wait(result)
     seconds = time.perf_counter() - start
+    for each in warned:
+        text = str(each.message).removeprefix("flashcore: ")
+        print(f"flashcore: note: {text}", file=sys.stderr)
     o, lse = result if isinstance(result, tuple) else (result, None)
     made = {key: value for key, value in kernels.loaded().items() if key not in before}
     kernel, loaded = next(iter(made.items()), (None, None))

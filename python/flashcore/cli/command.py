@@ -64,9 +64,11 @@ def number(text: str) -> int:
     return int(text)
 
 
-def make_parser(name: str) -> Parser:
+def make_parser(name: str) -> argparse.ArgumentParser:
     """The arguments of a subcommand."""
-    module = importlib.import_module(f"flashcore.cli.{name}")
+    module: Any = importlib.import_module(f"flashcore.cli.{name}")
+    if hasattr(module, "make_parser"):
+        return module.make_parser()  # type: ignore[no-any-return]
     parser = Parser(
         prog=f"flashcore {name}",
         description=module.__doc__,
