@@ -17,12 +17,19 @@ import pathlib
 import tempfile
 
 from . import results
-from .cli import add_tools, add_variants, parse_variants, positive_integer
+from .cli import (
+    add_tools,
+    add_variants,
+    default_text,
+    parse_variants,
+    positive_integer,
+)
 from .errors import UserError
 from .kernels import compile_all
 from .progress import Progress
 from .report import table
-from .toolchain import ROOT, Toolchain, attention
+from .mlir import attention
+from .toolchain import OUT, Toolchain
 
 FORMAT, VERSION = "flashcore-accuracy", 1
 HEAD_DIMS, DTYPES = (64, 128, 256), ("f16", "bf16")
@@ -141,8 +148,9 @@ def add_arguments(parser):
     parser.add_argument(
         "--out",
         type=pathlib.Path,
-        default=ROOT / "build/bench",
-        help="folder for accuracy.json and accuracy.md (default: build/bench)",
+        default=OUT / "bench",
+        help="folder for accuracy.json and accuracy.md (default: "
+        f"{default_text(OUT / 'bench')})",
     )
 
 

@@ -4,7 +4,7 @@ One command on a machine with a GPU, PyTorch and FlashCore's executables
 compiles the kernels, times them beside PyTorch's backends (and flash-attn, if
 it is installed) and writes results.json, report.md and plots:
 
-  flashcore-bench run --tools build/release/bin
+  flashcore-bench run
 
 `--shape 'b1 h32/8 s4096 d128 bf16 causal'` and `--mlir FILE` take any problem in
 place of those of `list`, or beside them with --problems.
@@ -38,16 +38,19 @@ from .cli import (
     add_tools,
     add_tuning_file,
     add_variants,
+    default_text,
     parse_variants,
     positive_integer,
     positive_number,
+    program,
+    report_error,
 )
 from .errors import UserError
 from .kernels import Kernels
 from .monitor import Monitor
 from .progress import Progress
 from .timing import Request
-from .toolchain import ROOT, Toolchain
+from .toolchain import OUT, Toolchain
 from .worker import Lost, WorkerDevice
 
 PEERS = (
@@ -59,13 +62,17 @@ PEERS = (
     "flash-attn-3",
     "flex",
 )
-DEFAULT_OUT = ROOT / "build/bench"
+DEFAULT_OUT = OUT / "bench"
 
 
 def parse_arguments(arguments):
+    return make_parser().parse_args(arguments)
+
+
+def make_parser():
     parser = argparse.ArgumentParser(
-        prog="flashcore-bench",
-        description=__doc__,
+        prog=program("bench"),
+        description=__doc__.replace("flashcore-bench", program("bench")),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(
@@ -100,7 +107,7 @@ def parse_arguments(arguments):
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
     )
-    return parser.parse_args(arguments)
+    return parser
 
 
 def _add_rendering(commands):
@@ -152,7 +159,7 @@ def _add_compiling(parser):
         "--out",
         type=pathlib.Path,
         default=DEFAULT_OUT,
-        help="folder for bundles and results (default: build/bench)",
+        help=f"folder for bundles and results (default: {default_text(DEFAULT_OUT)})",
     )
 
 
@@ -455,8 +462,7 @@ def main(arguments=None):
     try:
         return COMMANDS[options.command](options)
     except UserError as error:
-        print(f"flashcore-bench: error: {error}", file=sys.stderr)
-        return 2
+        return report_error("bench", error)
     except KeyboardInterrupt:
         print("stopped; the same command continues", file=sys.stderr)
         return 130

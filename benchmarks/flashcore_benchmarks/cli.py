@@ -4,9 +4,28 @@ import argparse
 import pathlib
 import re
 import shlex
+import sys
 
 from .errors import UserError
-from .toolchain import DEFAULT_TOOLS
+from .toolchain import DEFAULT_TOOLS, IS_INSTALLED, ROOT
+
+
+def program(name):
+    """What the user calls a tool: flashcore-bench in the tree, and flashcore
+    bench of the Python package."""
+    return f"flashcore {name}" if IS_INSTALLED else f"flashcore-{name}"
+
+
+def report_error(name, error):
+    """Returns the exit code."""
+    # All of the package say "flashcore: error".
+    print(f"{program(name).split()[0]}: error: {error}", file=sys.stderr)
+    return 2
+
+
+def default_text(path):
+    """A default folder, as seen from the root of the tree."""
+    return path if IS_INSTALLED else path.relative_to(ROOT)
 
 
 def positive_integer(text):
@@ -34,8 +53,9 @@ def add_tools(parser):
         "--tools",
         type=pathlib.Path,
         default=DEFAULT_TOOLS,
-        help="folder of flashcore-compile, or the executable 'flashcore', also "
-        "packed as flashcore.gz (default: build/release/bin)",
+        help="folder of flashcore-compile, flashcore-run and flashcore-emu, or "
+        "the executable 'flashcore', also packed as flashcore.gz (default: "
+        f"{'those of the package' if IS_INSTALLED else 'build/release/bin'})",
     )
     parser.add_argument(
         "--chip",

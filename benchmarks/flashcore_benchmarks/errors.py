@@ -1,6 +1,9 @@
 """What a user can repair, told apart from our bugs."""
 
 
+NEEDS_TORCH = "run needs PyTorch: https://pytorch.org/get-started/locally"
+
+
 class UserError(Exception):
     """A wrong argument, file or machine. The tools print the text alone and
     exit with 2."""

@@ -2,7 +2,6 @@
 
 import functools
 import gzip
-import importlib.util
 import pathlib
 import shutil
 import stat
@@ -10,21 +9,17 @@ import subprocess
 import tempfile
 
 from .errors import UserError
+from .mlir import attention
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-DEFAULT_TOOLS = ROOT / "build/release/bin"
-
-
-def _load_attention():
-    """The MLIR generator of scripts/make-bundles.py."""
-    path = ROOT / "scripts/make-bundles.py"
-    spec = importlib.util.spec_from_file_location("make_bundles", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.attention
-
-
-attention = _load_attention()
+# In the Python package this folder lies beside the executable with all tools.
+_PACKAGE = pathlib.Path(__file__).absolute().parents[1]
+IS_INSTALLED = (_PACKAGE / "bin/flashcore").exists()
+ROOT = _PACKAGE.parent
+DEFAULT_TOOLS = (
+    _PACKAGE / "bin/flashcore" if IS_INSTALLED else ROOT / "build/release/bin"
+)
+# Folders of results, made where the package's user stands.
+OUT = pathlib.Path("flashcore-results") if IS_INSTALLED else ROOT / "build"
 
 
 class Refused(Exception):

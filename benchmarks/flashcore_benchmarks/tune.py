@@ -23,22 +23,32 @@ import time
 
 from . import given, problems, results
 from .bench import default_chip
-from .cli import positive_number
-from .errors import UserError
+from .cli import (
+    add_tools,
+    default_text,
+    positive_number,
+    program,
+    report_error,
+)
+from .errors import NEEDS_TORCH, UserError
 from .progress import Progress
-from .toolchain import DEFAULT_TOOLS, ROOT, Refused, Toolchain
+from .toolchain import OUT, Refused, Toolchain
 from .tuning import schedules, tune_report, tuning_file
 from .tuning.evaluate import Evaluator
 from .tuning.search import Search, Settings
 
 FORMAT, VERSION = "flashcore-tune-state", 1
-DEFAULT_OUT = ROOT / "build/tune"
+DEFAULT_OUT = OUT / "tune"
 
 
 def parse_arguments(arguments):
+    return make_parser().parse_args(arguments)
+
+
+def make_parser():
     parser = argparse.ArgumentParser(
-        prog="flashcore-tune",
-        description=__doc__,
+        prog=program("tune"),
+        description=__doc__.replace("flashcore-tune", program("tune")),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(
@@ -61,24 +71,13 @@ def parse_arguments(arguments):
     )
     given.add_options(run)
     run.add_argument("--dtype", choices=("f16", "bf16"), default="f16")
-    run.add_argument(
-        "--tools",
-        type=pathlib.Path,
-        default=DEFAULT_TOOLS,
-        help="folder of flashcore-compile, flashcore-run and flashcore-emu, or the "
-        "executable 'flashcore', also packed as flashcore.gz (default: "
-        "build/release/bin)",
-    )
-    run.add_argument(
-        "--chip",
-        help="target of the kernels (default: sm_89 where the card runs it, else "
-        "the card's own)",
-    )
+    add_tools(run)
     run.add_argument(
         "--out",
         type=pathlib.Path,
         default=DEFAULT_OUT,
-        help="folder for tuning.json, state and report (default: build/tune)",
+        help="folder for tuning.json, state and report (default: "
+        f"{default_text(DEFAULT_OUT)})",
     )
     run.add_argument(
         "--minutes",
@@ -87,7 +86,7 @@ def parse_arguments(arguments):
     )
     run.add_argument("--fresh", action="store_true", help="forget the state")
     _add_settings(run)
-    return parser.parse_args(arguments)
+    return parser
 
 
 SETTINGS_HELP = {
@@ -327,14 +326,9 @@ def main(arguments=None):
     try:
         return command(options)
     except (UserError, Refused) as error:
-        print(f"flashcore-tune: error: {error}", file=sys.stderr)
-        return 2
+        return report_error("tune", error)
     except ModuleNotFoundError as error:
-        print(
-            f"flashcore-tune: error: {error}; run needs PyTorch",
-            file=sys.stderr,
-        )
-        return 2
+        return report_error("tune", f"{error}; {NEEDS_TORCH}")
     except KeyboardInterrupt:
         print("stopped; the same command continues", file=sys.stderr)
         return 130

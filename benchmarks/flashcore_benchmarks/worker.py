@@ -12,7 +12,7 @@ import os
 import signal
 import traceback
 
-from .errors import ContextLost, UserError, first_line
+from .errors import NEEDS_TORCH, ContextLost, UserError, first_line
 from .timing import Timing, time_problem
 
 # Of any one step; FlexAttention compiles for many seconds where cores are slow.
@@ -152,7 +152,7 @@ def _serve(connection, factory):
     except UserError as error:
         return connection.send(("refused", str(error)))
     except ModuleNotFoundError as error:
-        return connection.send(("refused", f"{error}; run needs PyTorch"))
+        return connection.send(("refused", f"{error}; {NEEDS_TORCH}"))
     connection.send(("result", None))
     methods = {
         "describe": lambda: {

@@ -179,6 +179,30 @@ FLASHCORE_CAPI_EXPORT FlashCoreStatus flashcoreComputeReference(
     FlashCoreBundle bundle, const FlashCoreTensor *tensors,
     const uint64_t *pointers, size_t count, uint32_t threads);
 
+/** How an output compares with the reference. `pass`: every error is at most
+ *  what is allowed, which is twice the largest error (`yardstick`) of the same
+ *  formula done in the input precision, plus 1e-5, or one step of the output's
+ *  type where that is more. The other numbers are those of the worst element,
+ *  which is at (batch, head, query, column), norms those of all errors. */
+typedef struct FlashCoreOutputReport {
+  bool pass;
+  double error, allowed;
+  double yardstick, norm, yardstickNorm;
+  double expected, actual;
+  int64_t at[4];
+  /** Elements that are NaN, and that are infinite where the reference is not;
+   *  of how many. */
+  int64_t nans, infinities, elements;
+} FlashCoreOutputReport;
+
+/** Compares outputs in host memory with the reference for the inputs beside
+ *  them; otherwise as flashcoreComputeReference. `o` and `lse` may be null;
+ *  without an lse its report is all zeros. */
+FLASHCORE_CAPI_EXPORT FlashCoreStatus
+flashcoreCheckOutputs(FlashCoreBundle bundle, const FlashCoreTensor *tensors,
+                      const uint64_t *pointers, size_t count, uint32_t threads,
+                      FlashCoreOutputReport *o, FlashCoreOutputReport *lse);
+
 #ifdef __cplusplus
 }
 #endif

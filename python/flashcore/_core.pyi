@@ -37,6 +37,9 @@ class Bundle:
     def compute_reference(
         self, specs: _Specs, pointers: Sequence[int], threads: int, /
     ) -> None: ...
+    def check_outputs(
+        self, specs: _Specs, pointers: Sequence[int], threads: int, /
+    ) -> Tuple[Dict[str, Any], Dict[str, Any]]: ...
 
 class Device:
     kind: str
@@ -49,6 +52,7 @@ class Device:
 class Module:
     code: str
     device: Device
+    kernels: Tuple[Tuple[str, int, int, int], ...]
     def plan(self, specs: _Specs, /) -> Plan: ...
 
 class Plan:

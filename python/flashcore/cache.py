@@ -90,14 +90,19 @@ def path() -> Optional[Path]:
 def size_limit() -> int:
     """Bytes that the cache may have, from ``FLASHCORE_CACHE_SIZE``."""
     text = os.environ.get("FLASHCORE_CACHE_SIZE", "512M")
+    try:
+        return parse_size(text)
+    except ValueError as error:
+        raise ValueError(f"FLASHCORE_CACHE_SIZE: {error}") from None
+
+
+def parse_size(text: str) -> int:
+    """Bytes of a text such as "200M"."""
     units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
     unit = units.get(text[-1:].upper(), 1)
     digits = text[:-1] if unit > 1 else text
     if not digits.isdigit():
-        raise ValueError(
-            "expects FLASHCORE_CACHE_SIZE to be a number of bytes, or one with "
-            f"K, M or G, but got {text!r}"
-        )
+        raise ValueError(f"expects a number of bytes, or one with K, M or G, but got {text!r}")
     return int(digits) * unit
 
 
@@ -182,7 +187,7 @@ def fetch(kernel: Kernel, write: Callable[[Path], None]) -> "_core.Bundle":
     folder = path()
     if bundle is not None:
         return bundle
-    if folder is None or not _is_usable(folder):
+    if folder is None or why_unusable(folder):
         return _make_unkept(kernel, write)
     place = folder / _key(kernel)
     bundle = _load(place, kernel) if _is_ours(place) else None
@@ -319,14 +324,20 @@ def _is_trusted(owner: int) -> bool:
     return owner in (0, os.geteuid())
 
 
-def _is_usable(folder: Path) -> bool:
-    """Whether the folder exists or could be made, and only we change it."""
+def why_unusable(folder: Path) -> Optional[str]:
+    """Why kernels are not kept there; None where they are.
+
+    The folder is made where it is missing. Only this user may change it.
+    """
     try:
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
-        return all(_is_safe(place.stat()) for place in (folder.parent, folder))
-    except OSError:
-        return False
+        for place in (folder.parent, folder):
+            if not _is_safe(place.stat()):
+                return f"other users may write to {place}, or own it"
+    except OSError as error:
+        return f"{error.filename}: {error.strerror}"
+    return None
 
 
 def _is_safe(info: os.stat_result) -> bool:

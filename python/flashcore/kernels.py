@@ -7,7 +7,7 @@ import threading
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable, Dict, Hashable, Iterable, Optional, Tuple, TypeVar
+from typing import Callable, Dict, Hashable, Iterable, NamedTuple, Optional, Tuple, TypeVar
 
 from flashcore import _core, cache
 from flashcore.errors import Error, UnsupportedError
@@ -34,7 +34,15 @@ statistics = Statistics()
 _lock = threading.Lock()
 _locks: Dict[object, threading.Lock] = {}
 _devices: Dict[Tuple[str, int], "_core.Device"] = {}
-_modules: Dict[Tuple[int, str, Schedule], "Loaded"] = {}
+_modules: Dict["Key", "Loaded"] = {}
+
+
+class Key(NamedTuple):
+    """Which kernel: the device's id(), and what was compiled for it."""
+
+    device: int
+    words: str
+    schedule: Schedule
 
 
 @dataclass(frozen=True)
@@ -81,7 +89,12 @@ def chip_for(target: "_core.Device") -> str:
 
 def is_loaded(target: "_core.Device", problem: Problem, schedule: Schedule) -> bool:
     """Whether :func:`load` would neither compile nor load."""
-    return (id(target), problem.words(), schedule) in _modules
+    return Key(id(target), problem.words(), schedule) in _modules
+
+
+def loaded() -> "Dict[Key, Loaded]":
+    """All kernels of this process, in the order in which they were loaded."""
+    return dict(_modules)
 
 
 def load(target: "_core.Device", problem: Problem, schedule: Schedule) -> Loaded:
@@ -100,7 +113,7 @@ def load(target: "_core.Device", problem: Problem, schedule: Schedule) -> Loaded
         return Loaded(bundle, target.load(bundle))
 
     # Devices live as long as the process.
-    key = (id(target), problem.words(), schedule)
+    key = Key(id(target), problem.words(), schedule)
     return _once(key, _modules, make)
 
 

@@ -126,31 +126,80 @@ static PyObject *getManifest(PyObject *self, void *) {
       .release();
 }
 
-/// The attention of a bundle in double precision.
-static PyObject *computeReference(PyObject *self, PyObject *arguments) {
-  PyObject *specsObject = nullptr, *pointersObject = nullptr;
-  unsigned threads = 0;
+namespace {
+/// Tensors in host memory, and how many threads work on them.
+struct HostCall {
   std::vector<TensorSpec> specs;
   std::vector<uint64_t> pointers;
-  if (!PyArg_ParseTuple(arguments, "OOI", &specsObject, &pointersObject,
-                        &threads) ||
-      !readSpecs(specsObject, specs) ||
-      !readPointers(pointersObject, specs.size(), pointers))
+  unsigned threads = 0;
+
+  bool read(PyObject *arguments) {
+    PyObject *specsObject = nullptr, *pointersObject = nullptr;
+    return PyArg_ParseTuple(arguments, "OOI", &specsObject, &pointersObject,
+                            &threads) &&
+           readSpecs(specsObject, specs) &&
+           readPointers(pointersObject, specs.size(), pointers);
+  }
+};
+} // namespace
+
+/// The attention of a bundle in double precision.
+static PyObject *computeReference(PyObject *self, PyObject *arguments) {
+  HostCall call;
+  if (!call.read(arguments))
     return nullptr;
   FlashCoreStatus status;
   {
     WithoutGil withoutGil;
-    std::vector<FlashCoreTensor> tensors = toTensors(specs);
+    std::vector<FlashCoreTensor> tensors = toTensors(call.specs);
     status = flashcoreComputeReference(Boxed<Bundle>::get(self).handle.get(),
-                                       tensors.data(), pointers.data(),
-                                       tensors.size(), threads);
+                                       tensors.data(), call.pointers.data(),
+                                       tensors.size(), call.threads);
   }
   if (raised(status))
     return nullptr;
   Py_RETURN_NONE;
 }
 
+static Ref toDict(const FlashCoreOutputReport &report) {
+  return Ref(Py_BuildValue(
+      "{s:O,s:d,s:d,s:d,s:d,s:d,s:d,s:d,s:(LLLL),s:L,s:L,s:L}", "pass",
+      report.pass ? Py_True : Py_False, "error", report.error, "allowed",
+      report.allowed, "yardstick", report.yardstick, "norm", report.norm,
+      "yardstick_norm", report.yardstickNorm, "expected", report.expected,
+      "actual", report.actual, "at", static_cast<long long>(report.at[0]),
+      static_cast<long long>(report.at[1]),
+      static_cast<long long>(report.at[2]),
+      static_cast<long long>(report.at[3]), "nans",
+      static_cast<long long>(report.nans), "infinities",
+      static_cast<long long>(report.infinities), "elements",
+      static_cast<long long>(report.elements)));
+}
+
+/// Compares the outputs of a call with the reference.
+static PyObject *checkOutputs(PyObject *self, PyObject *arguments) {
+  HostCall call;
+  if (!call.read(arguments))
+    return nullptr;
+  FlashCoreOutputReport o = {}, lse = {};
+  FlashCoreStatus status;
+  {
+    WithoutGil withoutGil;
+    std::vector<FlashCoreTensor> tensors = toTensors(call.specs);
+    status = flashcoreCheckOutputs(Boxed<Bundle>::get(self).handle.get(),
+                                   tensors.data(), call.pointers.data(),
+                                   tensors.size(), call.threads, &o, &lse);
+  }
+  if (raised(status))
+    return nullptr;
+  Ref ofO = toDict(o), ofLse = toDict(lse);
+  return ofO && ofLse ? PyTuple_Pack(2, ofO.get(), ofLse.get()) : nullptr;
+}
+
 static PyMethodDef bundleMethods[] = {
+    {"check_outputs", checkOutputs, METH_VARARGS,
+     "check_outputs(specs, pointers, threads): how o and lse compare with the "
+     "reference."},
     {"compute_reference", computeReference, METH_VARARGS,
      "compute_reference(specs, pointers, threads)"},
     {nullptr, nullptr, 0, nullptr}};
@@ -273,6 +322,26 @@ static PyObject *getCode(PyObject *self, void *) {
   return toText(flashcoreModuleGetCode(Boxed<Module>::get(self).handle.get()))
       .release();
 }
+/// A tuple (name, registers, local bytes, shared bytes) a kernel.
+static PyObject *getKernels(PyObject *self, void *) {
+  FlashCoreModule module = Boxed<Module>::get(self).handle.get();
+  auto count = static_cast<Py_ssize_t>(flashcoreModuleGetNumKernels(module));
+  Ref kernels(PyTuple_New(count));
+  for (Py_ssize_t i = 0; kernels && i < count; ++i) {
+    auto number = static_cast<size_t>(i);
+    PyObject *kernel =
+        Py_BuildValue("(sLLL)", flashcoreModuleGetKernelName(module, number),
+                      static_cast<long long>(
+                          flashcoreModuleGetKernelRegisters(module, number)),
+                      static_cast<long long>(
+                          flashcoreModuleGetKernelLocalBytes(module, number)),
+                      static_cast<long long>(
+                          flashcoreModuleGetKernelSharedBytes(module, number)));
+    if (!kernel || PyTuple_SetItem(kernels.get(), i, kernel))
+      return nullptr;
+  }
+  return kernels.release();
+}
 static PyObject *getDevice(PyObject *self, void *) {
   return Ref(Boxed<Module>::get(self).device).release();
 }
@@ -284,6 +353,10 @@ static PyGetSetDef moduleMembers[] = {
     {"code", getCode, nullptr, "'cubin sm_89' or 'PTX sm_90, cached'.",
      nullptr},
     {"device", getDevice, nullptr, "Where it is loaded.", nullptr},
+    {"kernels", getKernels, nullptr,
+     "Of each kernel its name, registers, and bytes of local and shared "
+     "memory; registers and local memory are 0 on the emulator.",
+     nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 //===----------------------------------------------------------------------===//

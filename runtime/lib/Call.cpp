@@ -159,10 +159,17 @@ static void storeAll(const TensorView &to, const std::vector<double> &values) {
                        *next++);
 }
 
-Status flashcore::computeReference(const Bundle &bundle,
-                                   std::span<const CallTensor> tensors,
-                                   std::span<void *const> data,
-                                   unsigned threads) {
+namespace {
+struct HostCall {
+  AttentionInputs inputs;
+  AttentionOutputs outputs;
+};
+} // namespace
+
+/// The tensors of a call as the reference has them.
+static StatusOr<HostCall> viewTensors(const Bundle &bundle,
+                                      std::span<const CallTensor> tensors,
+                                      std::span<void *const> data) {
   StatusOr<MatchedTensors> matched = matchTensors(bundle, tensors);
   if (!matched.ok())
     return matched.status();
@@ -194,11 +201,34 @@ Status flashcore::computeReference(const Bundle &bundle,
                             {}};
   if (auto bias = views.find(BiasName); bias != views.end())
     inputs.bias = bias->second;
-  StatusOr<AttentionResult> result = computeReference(inputs, threads);
+  HostCall call = {inputs, {views["o"], {}}};
+  if (auto lse = views.find("lse"); lse != views.end())
+    call.outputs.lse = lse->second;
+  return call;
+}
+
+Status flashcore::computeReference(const Bundle &bundle,
+                                   std::span<const CallTensor> tensors,
+                                   std::span<void *const> data,
+                                   unsigned threads) {
+  StatusOr<HostCall> call = viewTensors(bundle, tensors, data);
+  if (!call.ok())
+    return call.status();
+  StatusOr<AttentionResult> result = computeReference(call->inputs, threads);
   if (!result.ok())
     return result.status();
-  storeAll(views["o"], result->o);
-  if (auto lse = views.find("lse"); lse != views.end())
-    storeAll(lse->second, result->lse);
+  storeAll(call->outputs.o, result->o);
+  if (call->outputs.lse)
+    storeAll(*call->outputs.lse, result->lse);
   return Status::success();
+}
+
+StatusOr<CheckReport>
+flashcore::checkOutputs(const Bundle &bundle,
+                        std::span<const CallTensor> tensors,
+                        std::span<void *const> data, unsigned threads) {
+  StatusOr<HostCall> call = viewTensors(bundle, tensors, data);
+  if (!call.ok())
+    return call.status();
+  return checkOutputs(call->inputs, call->outputs, threads);
 }

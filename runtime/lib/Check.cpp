@@ -103,7 +103,18 @@ static double stepAt(DType dtype, double value) {
   return std::ldexp(1, exponent);
 }
 
-static ErrorReport compare(const HostTensor &actual,
+/// Calls `visit(index, value)` for every element in packed order.
+template <typename Visitor>
+static void forEach(const TensorView &tensor, Visitor &&visit) {
+  int64_t index = 0;
+  for (int64_t b = 0; b < tensor.sizes[0]; ++b)
+    for (int64_t h = 0; h < tensor.sizes[1]; ++h)
+      for (int64_t s = 0; s < tensor.sizes[2]; ++s)
+        for (int64_t d = 0; d < tensor.sizes[3]; ++d)
+          visit(index++, tensor.load(b, h, s, d));
+}
+
+static ErrorReport compare(const TensorView &actual,
                            const std::vector<double> &reference,
                            const std::vector<double> &yardstick,
                            double extra = 0) {
@@ -117,17 +128,16 @@ static ErrorReport compare(const HostTensor &actual,
   }
   double limit = 2 * report.yardstick + slack + extra;
   report.allowed = limit; // of no elements
-  DType dtype = actual.geometry().dtype;
-  actual.forEach([&](int64_t index, int64_t position) {
-    double value = actual.load(position), expected = reference[index];
+  forEach(actual, [&](int64_t index, double value) {
+    double expected = reference[static_cast<size_t>(index)];
     double error = difference(value, expected);
     // std::max would drop a NaN.
-    double step = stepAt(dtype, expected);
+    double step = stepAt(actual.dtype, expected);
     accumulate(report,
                {index, expected, value, error, step > limit ? step : limit});
     report.norm += error * error;
   });
-  locate(report, actual.geometry().sizes);
+  locate(report, actual.sizes);
   report.norm = std::sqrt(report.norm);
   report.yardstickNorm = std::sqrt(report.yardstickNorm);
   return report;
@@ -265,9 +275,9 @@ ErrorReport StageCheck::run(Stage stage) {
   return report;
 }
 
-StatusOr<CheckReport> flashcore::checkOutputs(const TensorSet &set, Stage stage,
+StatusOr<CheckReport> flashcore::checkOutputs(const AttentionInputs &inputs,
+                                              const AttentionOutputs &outputs,
                                               unsigned threads) {
-  AttentionInputs inputs = set.inputs();
   if (Status status = verifyShapes(inputs); !status.ok())
     return status;
 
@@ -278,11 +288,24 @@ StatusOr<CheckReport> flashcore::checkOutputs(const TensorSet &set, Stage stage,
   if (!yardstick.ok())
     return yardstick.status();
   CheckReport report;
-  report.o = compare(*set.findTensor("o"), reference->o, yardstick->o);
-  if (const HostTensor *lse = set.findTensor("lse"))
+  report.o = compare(outputs.o, reference->o, yardstick->o);
+  if (outputs.lse)
     // The row sum may be that of P rounded to the input type.
-    report.lse = compare(*lse, reference->lse, yardstick->lse,
+    report.lse = compare(*outputs.lse, reference->lse, yardstick->lse,
                          unitRoundoff(inputs.q.dtype));
+  return report;
+}
+
+StatusOr<CheckReport> flashcore::checkOutputs(const TensorSet &set, Stage stage,
+                                              unsigned threads) {
+  AttentionInputs inputs = set.inputs();
+  AttentionOutputs outputs = {set.findTensor("o")->view(), {}};
+  if (const HostTensor *lse = set.findTensor("lse"))
+    outputs.lse = lse->view();
+  StatusOr<CheckReport> checked = checkOutputs(inputs, outputs, threads);
+  if (!checked.ok())
+    return checked.status();
+  CheckReport report = std::move(*checked);
   if (stage != Stage::All)
     report.stage = StageCheck(set, inputs).run(stage);
   for (const TensorGeometry &tensor : set.problem().tensors()) {

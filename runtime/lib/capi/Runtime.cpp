@@ -368,6 +368,14 @@ FlashCoreStatus flashcorePlanLaunch(FlashCorePlan plan,
 // The reference
 //===----------------------------------------------------------------------===//
 
+static std::vector<void *> hostPointers(const uint64_t *pointers,
+                                        size_t count) {
+  std::vector<void *> data;
+  for (size_t i = 0; i < count; ++i)
+    data.push_back(reinterpret_cast<void *>(pointers[i]));
+  return data;
+}
+
 FlashCoreStatus flashcoreComputeReference(FlashCoreBundle bundle,
                                           const FlashCoreTensor *tensors,
                                           const uint64_t *pointers,
@@ -378,10 +386,42 @@ FlashCoreStatus flashcoreComputeReference(FlashCoreBundle bundle,
       return wrap(read.status());
     if (count && !pointers)
       return nullError("pointers");
-    std::vector<void *> data;
-    for (size_t i = 0; i < count; ++i)
-      data.push_back(reinterpret_cast<void *>(pointers[i]));
-    return wrap(
-        computeReference(state->variants.front(), *read, data, threads));
+    return wrap(computeReference(state->variants.front(), *read,
+                                 hostPointers(pointers, count), threads));
+  });
+}
+
+static FlashCoreOutputReport toReport(const ErrorReport &report) {
+  FlashCoreOutputReport result = {
+      report.pass(),    report.error,      report.allowed,
+      report.yardstick, report.norm,       report.yardstickNorm,
+      report.expected,  report.actual,     {},
+      report.nans,      report.infinities, report.elements};
+  std::copy(report.at.begin(), report.at.end(), result.at);
+  return result;
+}
+
+FlashCoreStatus
+flashcoreCheckOutputs(FlashCoreBundle bundle, const FlashCoreTensor *tensors,
+                      const uint64_t *pointers, size_t count, uint32_t threads,
+                      FlashCoreOutputReport *o, FlashCoreOutputReport *lse) {
+  for (FlashCoreOutputReport *report : {o, lse})
+    if (report)
+      *report = {};
+  return with<SharedBundle>(bundle, "a bundle", [&](SharedBundle &state) {
+    StatusOr<std::vector<CallTensor>> read = readTensors(tensors, count);
+    if (!read.ok())
+      return wrap(read.status());
+    if (count && !pointers)
+      return nullError("pointers");
+    StatusOr<CheckReport> report = checkOutputs(
+        state->variants.front(), *read, hostPointers(pointers, count), threads);
+    if (!report.ok())
+      return wrap(report.status());
+    if (o)
+      *o = toReport(report->o);
+    if (lse && report->lse)
+      *lse = toReport(*report->lse);
+    return success();
   });
 }

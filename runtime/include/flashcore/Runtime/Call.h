@@ -13,7 +13,7 @@
 #ifndef FLASHCORE_RUNTIME_CALL_H
 #define FLASHCORE_RUNTIME_CALL_H
 
-#include "flashcore/Runtime/Bundle.h"
+#include "flashcore/Runtime/Check.h"
 
 #include <span>
 
@@ -48,6 +48,12 @@ StatusOr<MatchedTensors> matchTensors(const Bundle &bundle,
 Status computeReference(const Bundle &bundle,
                         std::span<const CallTensor> tensors,
                         std::span<void *const> data, unsigned threads = 0);
+
+/// Compares what the tensors of a call hold, by the criterion of Check.h.
+StatusOr<CheckReport> checkOutputs(const Bundle &bundle,
+                                   std::span<const CallTensor> tensors,
+                                   std::span<void *const> data,
+                                   unsigned threads = 0);
 
 } // namespace flashcore
 

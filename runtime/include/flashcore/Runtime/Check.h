@@ -66,6 +66,19 @@ struct CheckReport {
   bool pass() const;
 };
 
+/// What a kernel wrote.
+struct AttentionOutputs {
+  TensorView o;
+  /// Its last axis has size 1.
+  std::optional<TensorView> lse;
+};
+
+/// Compares outputs with the reference for their inputs. The report says
+/// nothing of inputs and stages.
+StatusOr<CheckReport> checkOutputs(const AttentionInputs &inputs,
+                                   const AttentionOutputs &outputs,
+                                   unsigned threads = 0);
+
 /// Compares the outputs in `set` with the reference for its inputs.
 StatusOr<CheckReport> checkOutputs(const TensorSet &set, Stage stage,
                                    unsigned threads = 0);

@@ -1,0 +1,20 @@
+"""Times kernels beside other implementations: benchmarks/README.md."""
+
+from __future__ import annotations
+
+import argparse
+from typing import List
+
+__all__ = ["main", "make_parser"]
+
+
+def make_parser() -> argparse.ArgumentParser:
+    from flashcore._benchmarks import bench
+
+    return bench.make_parser()
+
+
+def main(arguments: List[str]) -> int:
+    from flashcore._benchmarks import bench
+
+    return int(bench.main(arguments))
