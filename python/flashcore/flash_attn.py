@@ -82,7 +82,7 @@ def flash_attn_func(
         k,
         v,
         causal=bool(causal),
-        window=None if left is None and right is None else (left, right),
+        window=(left, right),
         softcap=softcap if softcap > 0 else None,
         scale=softmax_scale,
         bias=bias,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import threading
 import warnings
 from typing import Optional, Set, Tuple, Union
@@ -32,8 +33,16 @@ def warn_once(reason: str) -> None:
             return
         _told.add(reason)
     warnings.warn(
-        f"flashcore: PyTorch computes this attention: {reason}", FallbackWarning, stacklevel=3
+        f"flashcore: PyTorch computes this attention: {reason}", FallbackWarning, _callers_level()
     )
+
+
+def _callers_level() -> int:
+    """The stacklevel of the code that called FlashCore, seen from warn_once."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith("flashcore."):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def attention_by_torch(

@@ -67,11 +67,7 @@ def attention(
     if gradients.needs_gradient(q, k, v, bias) and not torch.compiler.is_exporting():
         if gradients.on_grad() == "error":
             gradients.refuse("flashcore.attention")
-        warn_once("it needs gradients")
-        return attention_by_torch(
-            q, k, v, causal=where, window=(left, right), softcap=softcap, scale=scale, bias=bias,
-            lse=lse, layout=layout,
-        )  # fmt: skip
+        return fall_back(q, k, v, causal, window, softcap, scale, bias, lse, layout)
     operator = torch.ops.flashcore.attention_lse if lse else torch.ops.flashcore.attention
     return operator(
         q,
@@ -90,6 +86,26 @@ def attention(
         static=static,
         pad_head_dim=pad_head_dim,
     )
+
+
+def fall_back(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    causal: Union[bool, str],
+    window: Any,
+    softcap: Optional[float],
+    scale: Optional[float],
+    bias: Optional[torch.Tensor],
+    lse: bool,
+    layout: str,
+) -> Any:
+    """A call that needs gradients, by PyTorch."""
+    warn_once("it needs gradients")
+    return attention_by_torch(
+        q, k, v, causal=causal_word(causal), window=window_sides(window), softcap=softcap,
+        scale=scale, bias=bias, lse=lse, layout=layout,
+    )  # fmt: skip
 
 
 def causal_word(causal: Union[bool, str]) -> Optional[str]:
