@@ -2,9 +2,10 @@
 
     import flashcore.transformers
     flashcore.transformers.register()
-    model = AutoModelForCausalLM.from_pretrained(..., attn_implementation="flashcore")
+    model = AutoModelForCausalLM.from_pretrained(..., attn_implementation="fc_attention")
 
-``model.set_attn_implementation("flashcore")`` switches a model that exists.
+``model.set_attn_implementation("fc_attention")`` switches a model that exists. (Every
+name with "flash" in it means flash-attn to Transformers, and packed sequences.)
 Grouped heads are not repeated. Causal masks and sliding windows are flags of the
 kernel, so that no mask is in memory, unless a batch is padded, the cache is
 static, or a model's mask is of another kind.
@@ -25,7 +26,7 @@ Window = Tuple[Optional[int], Optional[int]]
 
 __all__ = ["attention_forward", "attention_mask", "register"]
 
-NAME = "flashcore"
+NAME = "fc_attention"
 #: Arguments of other implementations that change the result.
 _UNSUPPORTED = {
     "s_aux": "attention sinks",
@@ -36,7 +37,8 @@ _UNSUPPORTED = {
 def register(name: str = NAME) -> None:
     """Registers FlashCore with Transformers, as ``attn_implementation=name``.
 
-    May be called again. Raises flashcore.Error for a Transformers older than 5.
+    May be called again. Raises flashcore.Error for a Transformers older than 5, and
+    ValueError for a name that it takes for one of its own.
     """
     import transformers
     from transformers import AttentionInterface, AttentionMaskInterface
@@ -44,6 +46,12 @@ def register(name: str = NAME) -> None:
     if int(transformers.__version__.partition(".")[0]) < 5:
         raise Error(f"expects Transformers 5 or newer, but got {transformers.__version__}")
 
+    for word in ("flash", "flex_attention", "sdpa", "paged"):
+        if word in name:
+            raise ValueError(
+                f"expects a name without {word!r}, which means something else to Transformers, "
+                f"but got {name!r}"
+            )
     AttentionInterface.register(name, attention_forward)
     AttentionMaskInterface.register(name, attention_mask)
 

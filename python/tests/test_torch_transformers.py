@@ -122,6 +122,11 @@ def test_what_flashcore_lacks_is_said_by_name():
         flashcore.transformers.attention_forward(torch.nn.Module(), q, q, q, None, s_aux=q)
 
 
+def test_names_that_mean_something_else_are_refused():
+    with pytest.raises(ValueError, match="expects a name without 'flash'.*but got 'flashcore'"):
+        flashcore.transformers.register("flashcore")
+
+
 def test_position_bias_is_added():
     q = torch.randn(1, 2, 8, 32, dtype=torch.float16)
     bias = torch.randn(1, 2, 8, 8, dtype=torch.float16)

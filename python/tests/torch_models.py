@@ -15,7 +15,7 @@ _GROUPED = {**_SIZES, "num_key_value_heads": 1, "head_dim": 32}
 _GEMMA = {"sliding_window": 8, "attn_logit_softcapping": 20.0, "query_pre_attn_scalar": 32}
 
 
-def build(kind, dtype=torch.float16, device="cpu", implementation="flashcore", **sizes):
+def build(kind, dtype=torch.float16, device="cpu", implementation="fc_attention", **sizes):
     """A model in evaluation mode: "llama", "mistral" (window), "gemma2" (softcap, window)
     or "bert"."""
     torch.manual_seed(0)
@@ -49,7 +49,7 @@ def logits_agree(model, ids, **inputs):
         model.set_attn_implementation("eager")
         eager = model(ids, **inputs).logits.float()
         exact = model.float()(ids, **inputs).logits
-        model.to(dtype).set_attn_implementation("flashcore")
+        model.to(dtype).set_attn_implementation("fc_attention")
     seen = inputs.get("attention_mask", torch.ones_like(ids)).bool()
     error = (ours - exact)[seen].abs().max().item()
     yardstick = (eager - exact)[seen].abs().max().item()
