@@ -4,8 +4,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A signal handler may neither allocate nor lock, so paths lie in a fixed array
-// of pointers, and each is taken out with one exchange.
+// A signal handler may neither allocate nor lock, so paths and children lie in
+// fixed arrays, and each is taken out with one exchange.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,11 +25,11 @@ using namespace mlir::flashcore;
 
 static constexpr int kSignals[] = {SIGHUP, SIGINT, SIGTERM};
 
-/// More than one compilation needs. What finds no place is only removed by its
-/// owner.
+/// More than some compilations at once need. What finds no place is only
+/// removed by its owner.
 static constexpr size_t kNumSlots = 256;
 static std::array<std::atomic<char *>, kNumSlots> slots;
-static std::atomic<pid_t> childProcess = 0;
+static std::array<std::atomic<pid_t>, kNumSlots> children;
 
 static size_t addPath(const std::string &path) {
   char *copy = strdup(path.c_str());
@@ -47,11 +47,22 @@ static void dropPath(size_t slot) {
     free(slots[slot].exchange(nullptr));
 }
 
-void mlir::flashcore::setChildProcess(pid_t child) { childProcess = child; }
+/// Puts `after` into the first place with `before`.
+static void replaceChild(pid_t before, pid_t after) {
+  for (auto &child : children) {
+    pid_t expected = before;
+    if (child.compare_exchange_strong(expected, after))
+      return;
+  }
+}
+
+void mlir::flashcore::addChildProcess(pid_t child) { replaceChild(0, child); }
+void mlir::flashcore::dropChildProcess(pid_t child) { replaceChild(child, 0); }
 
 void mlir::flashcore::removeTemporaries() {
-  if (pid_t child = childProcess.exchange(0))
-    kill(child, SIGKILL);
+  for (auto &slot : children)
+    if (pid_t child = slot.exchange(0))
+      kill(child, SIGKILL);
   // Files first: a directory must be empty to go.
   for (auto &slot : slots)
     if (char *path = slot.load())

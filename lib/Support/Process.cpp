@@ -49,7 +49,7 @@ static int start(const std::string &program, ArrayRef<char *> argv, int words,
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   if (!error)
-    setChildProcess(child);
+    addChildProcess(child);
   return error;
 }
 
@@ -70,7 +70,7 @@ static int waitFor(pid_t child) {
   siginfo_t info;
   while (waitid(P_PID, child, &info, WEXITED | WNOWAIT) < 0 && errno == EINTR)
     ;
-  setChildProcess(0);
+  dropChildProcess(child);
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR)
     ;

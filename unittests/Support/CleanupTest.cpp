@@ -126,15 +126,24 @@ TEST_F(Cleanup, ASignalRemovesDirectoriesAndStillEndsTheProcess) {
   }
 }
 
-TEST_F(Cleanup, ASignalEndsTheChild) {
+TEST_F(Cleanup, ASignalEndsTheChildren) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
+  auto startChild = [] {
+    pid_t child = fork();
+    if (child == 0)
+      while (true)
+        pause(); // holds the pipe open
+    addChildProcess(child);
+    return child;
+  };
   EXPECT_EQ(runInProcess([&] {
-              pid_t child = fork();
-              if (child == 0)
-                while (true)
-                  pause(); // holds the pipe open
-              setChildProcess(child);
+              startChild();
+              pid_t gone = startChild();
+              startChild();
+              kill(gone, SIGKILL);
+              waitpid(gone, nullptr, 0);
+              dropChildProcess(gone);
               raise(SIGTERM);
             }),
             SIGTERM);

@@ -78,8 +78,9 @@ private:
   std::vector<Entry> entries;
 };
 
-/// The child to end with the process; 0 for none.
-void setChildProcess(pid_t child);
+/// A child that a signal ends with the process, until it is gone.
+void addChildProcess(pid_t child);
+void dropChildProcess(pid_t child);
 
 } // namespace mlir::flashcore
 
