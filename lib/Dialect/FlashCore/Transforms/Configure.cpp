@@ -24,6 +24,25 @@ namespace mlir::flashcore {
 using namespace mlir;
 using namespace mlir::flashcore;
 
+/// What marks the errors of checkLowerable; it is not printed.
+static constexpr StringLiteral kUnsupported = "flashcore.unsupported";
+
+static InFlightDiagnostic emitUnsupported(AttentionOp op) {
+  InFlightDiagnostic error = op.emitOpError();
+  if (Diagnostic *diagnostic = error.getUnderlyingDiagnostic())
+    diagnostic->getMetadata().emplace_back(kUnsupported);
+  return error;
+}
+
+bool mlir::flashcore::isUnsupported(Diagnostic &diagnostic) {
+  return llvm::any_of(
+      diagnostic.getMetadata(), [](const DiagnosticArgument &argument) {
+        return argument.getKind() ==
+                   DiagnosticArgument::DiagnosticArgumentKind::String &&
+               argument.getAsString() == kUnsupported;
+      });
+}
+
 LogicalResult mlir::flashcore::checkLowerable(AttentionOp op) {
   std::pair<StringRef, bool> features[] = {
       {"alibi", static_cast<bool>(op.getAlibiSlopes())},
@@ -36,8 +55,8 @@ LogicalResult mlir::flashcore::checkLowerable(AttentionOp op) {
   };
   for (auto [name, used] : features)
     if (used)
-      return op.emitOpError("uses ")
-             << name << ", which this version cannot lower yet";
+      return emitUnsupported(op)
+             << "uses " << name << ", which this version cannot lower yet";
   static constexpr StringLiteral axes[] = {"batch", "heads", "seqlen"};
   for (auto [name, value] :
        {std::pair<StringRef, Value>("query", op.getQuery()),
@@ -51,22 +70,22 @@ LogicalResult mlir::flashcore::checkLowerable(AttentionOp op) {
     auto type = cast<ShapedType>(value.getType());
     for (auto [axis, size] : llvm::zip(axes, type.getShape()))
       if (size == 0)
-        return op.emitOpError("has a ")
-               << name << " of " << axis
+        return emitUnsupported(op)
+               << "has a " << name << " of " << axis
                << " 0: there is nothing to compute; sizes that may be 0 must "
                   "be dynamic";
     auto memref = dyn_cast<MemRefType>(type);
     if (memref && !isGlobalMemory(memref.getMemorySpace()))
-      return op.emitOpError("has ")
-             << name << " in memory space " << memref.getMemorySpace()
+      return emitUnsupported(op)
+             << "has " << name << " in memory space " << memref.getMemorySpace()
              << ", but this version lowers global memory only: the default "
                 "space, #gpu.address_space<global> or 1";
   }
   for (auto [name, dim] : {std::pair("head_dim", op.getHeadDim()),
                            {"head_dim_v", op.getHeadDimV()}})
     if (dim % 8 != 0 || dim < 16 || dim > 256)
-      return op.emitOpError("has ")
-             << name << " " << dim
+      return emitUnsupported(op)
+             << "has " << name << " " << dim
              << ", but this version lowers multiples of 8 from 16 to 256";
   return success();
 }

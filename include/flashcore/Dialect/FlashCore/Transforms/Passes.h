@@ -19,6 +19,10 @@ namespace mlir::flashcore {
 /// slopes, a page table, a head_dim, ...), by name.
 LogicalResult checkLowerable(AttentionOp op);
 
+/// Whether an error is of checkLowerable: the op is right, and another version
+/// may lower it.
+bool isUnsupported(Diagnostic &diagnostic);
+
 #define GEN_PASS_DECL
 #define GEN_PASS_REGISTRATION
 #include "flashcore/Dialect/FlashCore/Transforms/Passes.h.inc"
