@@ -10,7 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Attentions.h"
+#include "flashcore/Compiler/Attentions.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "flashcore/Dialect/FlashCore/IR/FlashCore.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"

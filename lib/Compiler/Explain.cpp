@@ -8,7 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Explain.h"
+#include "flashcore/Compiler/Explain.h"
 #include "flashcore/Analysis/ResourceModel.h"
 #include "flashcore/Analysis/TuningFile.h"
 #include "llvm/Support/FormatVariadic.h"

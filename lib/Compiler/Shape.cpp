@@ -10,7 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Shape.h"
+#include "flashcore/Compiler/Shape.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
@@ -82,7 +82,7 @@ static std::string sizeText(int64_t size) {
 }
 
 static Error makeError(const Twine &text) {
-  return llvm::createStringError("--shape: " + text);
+  return llvm::createStringError(text);
 }
 
 Error ShapeParser::claim(StringRef part, StringRef word) {

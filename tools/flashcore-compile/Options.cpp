@@ -10,8 +10,8 @@
 
 #include "Options.h"
 #include "Phases.h"
-#include "Shape.h"
-#include "flashcore/Target/TargetInfo.h"
+#include "flashcore/Compiler/Compile.h"
+#include "flashcore/Compiler/Shape.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/ManagedStatic.h"
@@ -146,43 +146,7 @@ struct CommandLine {
   Stored<Type> field{name, cl::location(options.field), cl::desc(text),        \
                      cl::value_desc(std::is_integral_v<Type> ? "n" : "value"), \
                      cl::cat(schedule)};
-  FLASHCORE_SCHEDULE_OPTION(
-      std::string, tuningFile, "tuning-file",
-      "File with schedules of flashcore-tune, for what the other "
-      "options leave open")
-  FLASHCORE_SCHEDULE_OPTION(int64_t, blockM, "block-m", "Query rows per block")
-  FLASHCORE_SCHEDULE_OPTION(int64_t, blockN, "block-n", "Key rows per tile")
-  FLASHCORE_SCHEDULE_OPTION(int64_t, numWarps, "num-warps", "Warps per block")
-  FLASHCORE_SCHEDULE_OPTION(int64_t, numStages, "num-stages",
-                            "Slots of the K and V rings")
-  FLASHCORE_SCHEDULE_OPTION(int64_t, minBlocks, "min-blocks",
-                            "Blocks an SM must hold at once")
-  FLASHCORE_SCHEDULE_OPTION(std::string, query, "query",
-                            "Q fragments: registers, shared or split")
-  FLASHCORE_SCHEDULE_OPTION(int64_t, querySteps, "query-steps",
-                            "Steps of 16 columns of a split Q in registers")
-  FLASHCORE_SCHEDULE_OPTION(int64_t, gridHeads, "grid-heads",
-                            "Heads that take turns in order head_fastest; "
-                            "1048576 for all")
-  FLASHCORE_SCHEDULE_OPTION(std::string, gridOrder, "grid-order",
-                            "query_fastest or head_fastest")
-  FLASHCORE_SCHEDULE_OPTION(std::string, overlap, "overlap",
-                            "What runs beside softmax and P V: none or qk")
-  FLASHCORE_SCHEDULE_OPTION(std::string, rowMax, "row-max",
-                            "exact, stale or folded")
-  FLASHCORE_SCHEDULE_OPTION(std::string, rowSum, "row-sum", "add or mma")
-  FLASHCORE_SCHEDULE_OPTION(int64_t, keyWarps, "key-warps",
-                            "Warps that share query rows and divide the keys")
-  FLASHCORE_SCHEDULE_OPTION(std::string, softmax, "softmax",
-                            "online or one_pass")
-  FLASHCORE_SCHEDULE_OPTION(int64_t, headGroup, "head-group",
-                            "Query heads of one kv head per block")
-  FLASHCORE_SCHEDULE_OPTION(int64_t, keySplits, "key-splits",
-                            "Blocks that share the keys of a query tile")
-  FLASHCORE_SCHEDULE_OPTION(std::string, grid, "grid",
-                            "full, or persistent: blocks that walk several "
-                            "tiles")
-#undef FLASHCORE_SCHEDULE_OPTION
+#include "flashcore/Compiler/ScheduleOptions.def"
 
   cl::extrahelp shapeWords{shapeHelp};
   cl::extrahelp moreHelp{examples};
@@ -198,22 +162,6 @@ StringRef mlir::flashcore::stringify(Emit kind) {
   static constexpr StringLiteral names[] = {"input", "mlir",  "llvm",
                                             "ptx",   "cubin", "bundle"};
   return names[static_cast<unsigned>(kind)];
-}
-
-/// The chips in the order of the table, which is that of their age.
-static llvm::Expected<std::vector<std::string>>
-readChips(ArrayRef<std::string> given) {
-  for (auto [number, chip] : llvm::enumerate(given)) {
-    if (!lookupTarget(chip))
-      return makeError(unknownChipMessage(chip));
-    if (llvm::is_contained(given.take_front(number), chip))
-      return makeError("expects each chip once, but got " + chip + " twice");
-  }
-  std::vector<std::string> chips;
-  for (const TargetInfo &known : getTargets())
-    if (llvm::is_contained(given, known.chip))
-      chips.push_back(known.chip.str());
-  return chips;
 }
 
 /// What cannot be, whatever the input is.
@@ -245,7 +193,7 @@ llvm::Expected<Options> mlir::flashcore::parseOptions(int argc, char **argv) {
   // An empty --shape is one, too: all defaults.
   if (commandLine->shape.getNumOccurrences())
     options.shape = commandLine->shape;
-  auto chips = readChips(commandLine->chips);
+  auto chips = orderChips(commandLine->chips);
   if (!chips)
     return chips.takeError();
   options.chips = std::move(*chips);

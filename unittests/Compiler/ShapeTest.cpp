@@ -8,7 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Shape.h"
+#include "flashcore/Compiler/Shape.h"
 
 #include <gtest/gtest.h>
 
@@ -135,81 +135,78 @@ TEST(ShapeTest, packedTensorsAreOne) {
 TEST(ShapeTest, refusesUnknownWords) {
   for (const char *word :
        {"x4", "b", "heads8", "casual", "f32", "=", "bf", "é"})
-    EXPECT_EQ(module(word).find("--shape: expects "), 0u) << word;
+    EXPECT_EQ(module(word).find("expects "), 0u) << word;
   EXPECT_EQ(module("b1 casual"),
-            "--shape: expects sizes (b1, h32/8, s4096 or q1 and k4096, d128), "
+            "expects sizes (b1, h32/8, s4096 or q1 and k4096, d128), "
             "f16, bf16, causal, window=, softcap=, scale=, bias, lse, bhsd, "
             "bshd, packed or strided, but got 'casual'");
 }
 
 TEST(ShapeTest, refusesRepeatedWords) {
-  EXPECT_EQ(module("b1 b2"),
-            "--shape: expects the batch once, but got 'b1' and 'b2'");
+  EXPECT_EQ(module("b1 b2"), "expects the batch once, but got 'b1' and 'b2'");
   EXPECT_EQ(module("h8 h8/2"),
-            "--shape: expects the heads once, but got 'h8' and 'h8/2'");
+            "expects the heads once, but got 'h8' and 'h8/2'");
   EXPECT_EQ(module("s4096 q1"),
-            "--shape: expects seqlen_q once, but got 's4096' and 'q1'");
+            "expects seqlen_q once, but got 's4096' and 'q1'");
   EXPECT_EQ(module("k1 s4096"),
-            "--shape: expects seqlen_k once, but got 'k1' and 's4096'");
+            "expects seqlen_k once, but got 'k1' and 's4096'");
   EXPECT_EQ(module("d64 d64"),
-            "--shape: expects head_dim once, but got 'd64' and 'd64'");
+            "expects head_dim once, but got 'd64' and 'd64'");
   EXPECT_EQ(module("f16 bf16"),
-            "--shape: expects the type once, but got 'f16' and 'bf16'");
+            "expects the type once, but got 'f16' and 'bf16'");
   EXPECT_EQ(module("causal causal=top_left"),
-            "--shape: expects the causal mask once, but got 'causal' and "
+            "expects the causal mask once, but got 'causal' and "
             "'causal=top_left'");
   EXPECT_EQ(module("window=1 window=1"),
-            "--shape: expects the window once, but got 'window=1' and "
+            "expects the window once, but got 'window=1' and "
             "'window=1'");
   EXPECT_EQ(module("scale=1 scale=2"),
-            "--shape: expects the scale once, but got 'scale=1' and 'scale=2'");
+            "expects the scale once, but got 'scale=1' and 'scale=2'");
   EXPECT_EQ(module("bias bias=1h1k"),
-            "--shape: expects the bias once, but got 'bias' and 'bias=1h1k'");
+            "expects the bias once, but got 'bias' and 'bias=1h1k'");
   EXPECT_EQ(module("packed bshd"),
-            "--shape: expects the layout once, but got 'packed' and 'bshd'");
-  EXPECT_EQ(module("lse lse"),
-            "--shape: expects lse once, but got 'lse' and 'lse'");
+            "expects the layout once, but got 'packed' and 'bshd'");
+  EXPECT_EQ(module("lse lse"), "expects lse once, but got 'lse' and 'lse'");
 }
 
 TEST(ShapeTest, refusesBadNumbers) {
-  EXPECT_EQ(module("b0"), "--shape: expects b and a batch of at least 1 or ?, "
+  EXPECT_EQ(module("b0"), "expects b and a batch of at least 1 or ?, "
                           "but got 'b0'");
-  EXPECT_EQ(module("b-1"), "--shape: expects b and a batch of at least 1 or ?, "
+  EXPECT_EQ(module("b-1"), "expects b and a batch of at least 1 or ?, "
                            "but got 'b-1'");
-  EXPECT_EQ(module("h8/"), "--shape: expects h and heads_q, or "
+  EXPECT_EQ(module("h8/"), "expects h and heads_q, or "
                            "heads_q/heads_kv, of at least 1 or ?, but got "
                            "'h8/'");
   EXPECT_EQ(module("s512y512"),
-            "--shape: expects s and a sequence length, or seqlen_q x seqlen_k "
+            "expects s and a sequence length, or seqlen_q x seqlen_k "
             "as in s1x4096, of at least 1 or ?, but got 's512y512'");
-  EXPECT_EQ(module("q1x2"), "--shape: expects q and a seqlen_q of at least 1 "
+  EXPECT_EQ(module("q1x2"), "expects q and a seqlen_q of at least 1 "
                             "or ?, but got 'q1x2'");
   EXPECT_EQ(module("k9223372036854775808"),
-            "--shape: expects k and a seqlen_k of at least 1 or ?, but got "
+            "expects k and a seqlen_k of at least 1 or ?, but got "
             "'k9223372036854775808'");
-  EXPECT_EQ(module("d?"), "--shape: expects d and head_dim, or "
+  EXPECT_EQ(module("d?"), "expects d and head_dim, or "
                           "head_dim/head_dim_v, of at least 1, but got 'd?'");
   for (const char *word : {"window", "window=", "window=-1", "window=1,",
                            "window=1,2,3", "window=x"})
-    EXPECT_EQ(module(word), std::string("--shape: expects 'window=LEFT' or "
+    EXPECT_EQ(module(word), std::string("expects 'window=LEFT' or "
                                         "'window=LEFT,RIGHT' with numbers of "
                                         "at least 0 or inf, but got '") +
                                 word + "'");
   for (const char *word :
        {"softcap", "softcap=", "softcap=0", "softcap=-1", "softcap=nan",
         "softcap=inf", "softcap=1e39", "softcap=1e-50", "softcap=30x"})
-    EXPECT_EQ(module(word), std::string("--shape: expects 'softcap=' and a "
+    EXPECT_EQ(module(word), std::string("expects 'softcap=' and a "
                                         "positive number of f32, but got '") +
                                 word + "'");
-  EXPECT_EQ(module("scale=a"), "--shape: expects 'scale=' and a positive "
+  EXPECT_EQ(module("scale=a"), "expects 'scale=' and a positive "
                                "number of f32, but got 'scale=a'");
-  EXPECT_EQ(module("causal=left"),
-            "--shape: expects 'causal', 'causal=bottom_right' or "
-            "'causal=top_left', but got 'causal=left'");
+  EXPECT_EQ(module("causal=left"), "expects 'causal', 'causal=bottom_right' or "
+                                   "'causal=top_left', but got 'causal=left'");
   for (const char *word :
        {"bias=", "bias=bh", "bias=hbqk", "bias=bhqk:", "bias=bhqk:f64"})
     EXPECT_EQ(module(word),
-              std::string("--shape: expects 'bias' or 'bias=AXES' or "
+              std::string("expects 'bias' or 'bias=AXES' or "
                           "'bias=AXES:TYPE' with the axes bhqk, each of them 1 "
                           "where it is broadcast, and a type of f16, bf16 or "
                           "f32, but got '") +
@@ -217,19 +214,19 @@ TEST(ShapeTest, refusesBadNumbers) {
 }
 
 TEST(ShapeTest, refusesWhatCannotBePacked) {
-  EXPECT_EQ(module("h? packed"), "--shape: expects heads that are known with "
+  EXPECT_EQ(module("h? packed"), "expects heads that are known with "
                                  "'packed', but got 'h?'");
   EXPECT_EQ(module("packed s1x4096"),
-            "--shape: expects seqlen_q and seqlen_k to be equal with 'packed', "
+            "expects seqlen_q and seqlen_k to be equal with 'packed', "
             "but got 1 and 4096");
   EXPECT_EQ(module("packed q?"),
-            "--shape: expects seqlen_q and seqlen_k to be equal with 'packed', "
+            "expects seqlen_q and seqlen_k to be equal with 'packed', "
             "but got ? and 512");
 }
 
 TEST(ShapeTest, refusesTensorsThatOverflow) {
   EXPECT_EQ(module("b1000000000 h1000000000 s1000000000"),
-            "--shape: expects tensors of less than 2^61 elements, but these "
+            "expects tensors of less than 2^61 elements, but these "
             "sizes make larger ones");
-  EXPECT_EQ(module("s3000000000 bias h1").find("--shape: expects tensors"), 0u);
+  EXPECT_EQ(module("s3000000000 bias h1").find("expects tensors"), 0u);
 }

@@ -4,8 +4,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef FLASHCORE_COMPILE_ATTENTIONS_H
-#define FLASHCORE_COMPILE_ATTENTIONS_H
+#ifndef FLASHCORE_COMPILER_ATTENTIONS_H
+#define FLASHCORE_COMPILER_ATTENTIONS_H
 
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -31,4 +31,4 @@ std::vector<gpu::GPUModuleOp> findKernels(ModuleOp module);
 
 } // namespace mlir::flashcore
 
-#endif // FLASHCORE_COMPILE_ATTENTIONS_H
+#endif // FLASHCORE_COMPILER_ATTENTIONS_H

@@ -9,8 +9,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef FLASHCORE_TOOLS_FLASHCORE_COMPILE_EXPLAIN_H
-#define FLASHCORE_TOOLS_FLASHCORE_COMPILE_EXPLAIN_H
+#ifndef FLASHCORE_COMPILER_EXPLAIN_H
+#define FLASHCORE_COMPILER_EXPLAIN_H
 
 #include "flashcore/Analysis/OpenSizes.h"
 #include "flashcore/Dialect/FlashCore/Transforms/Passes.h"
@@ -45,4 +45,4 @@ llvm::json::Object toJSON(const Explanation &explanation, llvm::StringRef name,
 
 } // namespace mlir::flashcore
 
-#endif // FLASHCORE_TOOLS_FLASHCORE_COMPILE_EXPLAIN_H
+#endif // FLASHCORE_COMPILER_EXPLAIN_H

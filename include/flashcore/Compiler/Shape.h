@@ -10,8 +10,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef FLASHCORE_COMPILE_SHAPE_H
-#define FLASHCORE_COMPILE_SHAPE_H
+#ifndef FLASHCORE_COMPILER_SHAPE_H
+#define FLASHCORE_COMPILER_SHAPE_H
 
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
@@ -56,4 +56,4 @@ std::string writeShape(const Shape &shape);
 
 } // namespace mlir::flashcore
 
-#endif // FLASHCORE_COMPILE_SHAPE_H
+#endif // FLASHCORE_COMPILER_SHAPE_H
