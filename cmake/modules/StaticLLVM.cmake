@@ -1,4 +1,5 @@
-# For executables with the property FLASHCORE_STATIC_LLVM: the target
+# For targets of flashcore_link_statically (with the property
+# FLASHCORE_STATIC_LLVM): the target
 # FlashCoreStaticLLVM has the archives of LLVM, with NVPTX as the only backend,
 # and the archives of MLIR are made to use it.
 #
@@ -35,3 +36,21 @@ foreach(_target IN LISTS MLIR_EXPORTED_TARGETS)
       INTERFACE_LINK_LIBRARIES "${_libraries}")
   endif()
 endforeach()
+
+# Links an executable or shared library so that only the libraries of libc are
+# needed where it runs.
+function(flashcore_link_statically target)
+  set_target_properties(${target} PROPERTIES
+    FLASHCORE_STATIC_LLVM ON
+    # Nothing of LLVM is looked for where it runs.
+    SKIP_BUILD_RPATH ON
+    INSTALL_RPATH_USE_LINK_PATH OFF)
+  target_link_options(${target} PRIVATE
+    -static-libstdc++ -static-libgcc -s LINKER:--gc-sections)
+  # Only lld has it; without it the file is a quarter larger.
+  include(CheckLinkerFlag)
+  check_linker_flag(CXX LINKER:--icf=all FLASHCORE_HAS_ICF)
+  if(FLASHCORE_HAS_ICF)
+    target_link_options(${target} PRIVATE LINKER:--icf=all)
+  endif()
+endfunction()

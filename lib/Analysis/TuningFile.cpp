@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/Analysis/TuningFile.h"
+#include "flashcore/Support/ToolInit.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
@@ -268,6 +269,11 @@ static TuningEntry readEntry(ErrorSink &errors, const json::Value &value,
 llvm::Expected<TuningFile> TuningFile::parse(llvm::StringRef text,
                                              llvm::StringRef path) {
   ErrorSink errors(path);
+  // The reader of JSON recurses.
+  if (std::optional<std::string> tooDeep = checkNesting(text)) {
+    errors.report("not a tuning file", *tooDeep);
+    return errors.take();
+  }
   llvm::Expected<json::Value> root = json::parse(text);
   if (!root) {
     errors.report("not JSON", llvm::toString(root.takeError()));

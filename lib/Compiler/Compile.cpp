@@ -319,6 +319,17 @@ const BundleVariant *Compilation::getVariant(size_t attention,
   return variants.empty() ? nullptr : &variants[chip];
 }
 
+void mlir::flashcore::explain(llvm::raw_ostream &os,
+                              const Compilation &compilation, size_t attention,
+                              size_t chip) {
+  const CompiledAttention &compiled = compilation.attentions[attention];
+  bool areMany = compilation.attentions.size() > 1;
+  print(os, compiled.explanations[chip],
+        areMany ? StringRef(compiled.name) : StringRef(),
+        *lookupTarget(compilation.chips[chip]),
+        compilation.getVariant(attention, chip));
+}
+
 std::string mlir::flashcore::makeReport(const Compilation &compilation) {
   llvm::json::Array described;
   for (auto [number, attention] : llvm::enumerate(compilation.attentions))

@@ -12,6 +12,7 @@
 #include "flashcore/Target/Bundle.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "flashcore/Support/Cleanup.h"
+#include "flashcore/Support/ToolInit.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Support/FileSystem.h"
@@ -207,6 +208,20 @@ static json::Value buildManifest(ArrayRef<BundleVariant> variants) {
   return manifest;
 }
 
+std::vector<BundleFile>
+mlir::flashcore::makeBundle(ArrayRef<BundleVariant> variants) {
+  std::vector<BundleFile> files;
+  for (const BundleVariant &variant : variants) {
+    files.push_back({getPTXName(variants, variant), variant.ptx});
+    for (const Cubin &cubin : variant.cubins)
+      files.push_back({getCubinName(cubin), cubin.image});
+  }
+  files.push_back(
+      {"manifest.json",
+       llvm::formatv("{0:2}", buildManifest(variants)).str() + "\n"});
+  return files;
+}
+
 static llvm::Error makeError(llvm::StringRef path, const llvm::Twine &text) {
   return llvm::createStringError(std::make_error_code(std::errc::io_error),
                                  "cannot write '%s': %s", path.str().c_str(),
@@ -214,13 +229,13 @@ static llvm::Error makeError(llvm::StringRef path, const llvm::Twine &text) {
 }
 
 static llvm::Error writeFile(TemporaryDirectory &directory,
-                             llvm::StringRef name, llvm::StringRef data) {
-  std::string path = directory.file(name);
+                             const BundleFile &file) {
+  std::string path = directory.file(file.name);
   std::error_code ec;
   llvm::raw_fd_ostream os(path, ec, fs::CD_CreateAlways);
   if (ec)
     return makeError(path, ec.message());
-  os << data;
+  os << file.contents;
   os.close();
   if (os.has_error()) {
     llvm::Error error = makeError(path, os.error().message());
@@ -237,7 +252,8 @@ static bool isBundle(llvm::StringRef directory) {
   if (!fs::is_regular_file(path))
     return false;
   auto buffer = llvm::MemoryBuffer::getFile(path);
-  if (!buffer)
+  // The reader of JSON recurses.
+  if (!buffer || checkNesting((*buffer)->getBuffer()))
     return false;
   llvm::Expected<json::Value> manifest = json::parse((*buffer)->getBuffer());
   if (!manifest) {
@@ -246,23 +262,6 @@ static bool isBundle(llvm::StringRef directory) {
   }
   const json::Object *object = manifest->getAsObject();
   return object && object->getString("format") == kBundleFormat;
-}
-
-/// Writes all files of a bundle into `directory`.
-static llvm::Error writeFiles(TemporaryDirectory &directory,
-                              ArrayRef<BundleVariant> variants) {
-  for (const BundleVariant &variant : variants) {
-    if (llvm::Error error =
-            writeFile(directory, getPTXName(variants, variant), variant.ptx))
-      return error;
-    for (const Cubin &cubin : variant.cubins)
-      if (llvm::Error error =
-              writeFile(directory, getCubinName(cubin), cubin.image))
-        return error;
-  }
-  std::string text =
-      llvm::formatv("{0:2}", buildManifest(variants)).str() + "\n";
-  return writeFile(directory, "manifest.json", text);
 }
 
 /// An error if `directory` may not be replaced by a bundle.
@@ -346,8 +345,13 @@ static llvm::Error moveIntoPlace(llvm::StringRef temporary,
   return llvm::Error::success();
 }
 
-llvm::Error mlir::flashcore::writeBundle(llvm::StringRef bundle,
+llvm::Error mlir::flashcore::writeBundle(llvm::StringRef path,
                                          ArrayRef<BundleVariant> variants) {
+  return writeBundleFiles(path, makeBundle(variants));
+}
+
+llvm::Error mlir::flashcore::writeBundleFiles(llvm::StringRef bundle,
+                                              ArrayRef<BundleFile> files) {
   // A link to a bundle stays a link: what it points to is replaced.
   llvm::SmallString<128> path(bundle);
   while (path.size() > 1 && llvm::sys::path::is_separator(path.back()))
@@ -365,8 +369,9 @@ llvm::Error mlir::flashcore::writeBundle(llvm::StringRef bundle,
                                               /*isPrivate=*/false);
   if (!temporary)
     return makeError(path, llvm::toString(temporary.takeError()));
-  if (llvm::Error error = writeFiles(*temporary, variants))
-    return error;
+  for (const BundleFile &file : files)
+    if (llvm::Error error = writeFile(*temporary, file))
+      return error;
   // From here on both names are in use, if only for a moment.
   SignalBlocker blocker;
   std::string name = temporary->path();

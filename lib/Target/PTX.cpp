@@ -18,9 +18,12 @@
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/IR/DiagnosticInfo.h"
+#include "llvm/IR/DiagnosticPrinter.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/IR/OptBisect.h"
+#include "llvm/IR/Verifier.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/CommandLine.h"
@@ -147,6 +150,46 @@ static bool isKernelOfDynamicSizes(const llvm::Function &function) {
          });
 }
 
+namespace {
+/// Says at `op` what LLVM has to say. By itself LLVM would write it to the
+/// error stream, and end the process on an error.
+struct DiagnosticForwarder final : llvm::DiagnosticHandler {
+  explicit DiagnosticForwarder(Operation *op) : op(op) {}
+
+  bool handleDiagnostics(const llvm::DiagnosticInfo &info) override {
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    llvm::DiagnosticPrinterRawOStream printer(os);
+    info.print(printer);
+    if (info.getSeverity() == llvm::DS_Error)
+      op->emitError("LLVM refuses the kernel: ") << text;
+    else if (info.getSeverity() == llvm::DS_Warning)
+      op->emitWarning("LLVM says of the kernel: ") << text;
+    return true;
+  }
+
+  Operation *op;
+};
+} // namespace
+
+static std::unique_ptr<llvm::Module> translate(gpu::GPUModuleOp gpuModule,
+                                               llvm::LLVMContext &context) {
+  // Its own verification writes to the error stream.
+  std::unique_ptr<llvm::Module> module = translateModuleToLLVMIR(
+      gpuModule, context, gpuModule.getName(), /*disableVerification=*/true);
+  if (!module) {
+    gpuModule.emitError("cannot be translated to LLVM IR");
+    return nullptr;
+  }
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  if (!llvm::verifyModule(*module, &os))
+    return module;
+  gpuModule.emitError("is translated to LLVM IR that is wrong: ")
+      << StringRef(text).rtrim();
+  return nullptr;
+}
+
 /// `module` gets the triple and the data layout of the result.
 static std::unique_ptr<llvm::TargetMachine>
 createTargetMachine(llvm::Module &module, llvm::StringRef chip,
@@ -175,10 +218,11 @@ FailureOr<std::string> mlir::flashcore::emitPTX(gpu::GPUModuleOp gpuModule,
   initializeBackend();
 
   llvm::LLVMContext context;
-  std::unique_ptr<llvm::Module> module =
-      translateModuleToLLVMIR(gpuModule, context, gpuModule.getName());
+  context.setDiagnosticHandler(
+      std::make_unique<DiagnosticForwarder>(gpuModule));
+  std::unique_ptr<llvm::Module> module = translate(gpuModule, context);
   if (!module)
-    return gpuModule.emitError("cannot be translated to LLVM IR"), failure();
+    return failure();
 
   std::string error;
   std::unique_ptr<llvm::TargetMachine> machine =
@@ -210,5 +254,7 @@ FailureOr<std::string> mlir::flashcore::emitPTX(gpu::GPUModuleOp gpuModule,
                                    llvm::CodeGenFileType::AssemblyFile))
     return gpuModule.emitError("LLVM cannot emit PTX for ") << chip, failure();
   codegen.run(*module);
+  if (context.getDiagHandlerPtr()->HasErrors)
+    return failure();
   return getLaunchComment(kernels) + std::string(text);
 }

@@ -17,7 +17,6 @@
 #include "flashcore/Compiler/Shape.h"
 #include "flashcore/Support/ToolInit.h"
 #include "flashcore/Target/Bundle.h"
-#include "flashcore/Target/TargetInfo.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -55,14 +54,11 @@ static void report(const BundleVariant &variant) {
 /// For --explain, -v and --json.
 static llvm::Error explainAll(const Compilation &compilation,
                               const Options &options) {
-  bool areMany = compilation.attentions.size() > 1;
-  for (auto [number, attention] : llvm::enumerate(compilation.attentions))
-    for (auto [chip, explanation] : llvm::enumerate(attention.explanations)) {
-      const BundleVariant *variant = compilation.getVariant(number, chip);
+  for (size_t number = 0; number < compilation.attentions.size(); ++number)
+    for (size_t chip = 0; chip < compilation.chips.size(); ++chip) {
       if (options.explain)
-        print(llvm::errs(), explanation,
-              areMany ? StringRef(attention.name) : StringRef(),
-              *lookupTarget(compilation.chips[chip]), variant);
+        explain(llvm::errs(), compilation, number, chip);
+      const BundleVariant *variant = compilation.getVariant(number, chip);
       if (options.verbose && variant)
         report(*variant);
     }

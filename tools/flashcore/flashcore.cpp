@@ -1,4 +1,4 @@
-//===- flashcore.cpp - All tools in one executable ------------------------===//
+//===- flashcore.cpp - All tools in one -----------------------------------===//
 //
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
@@ -9,8 +9,6 @@
 // flashcore-compile do the same.
 //
 //===----------------------------------------------------------------------===//
-
-#include "../StandardStreams.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringRef.h"
@@ -60,8 +58,7 @@ static int usageError(const llvm::Twine &text) {
   return 2;
 }
 
-int main(int argc, char **argv) {
-  flashcore::openStandardStreams();
+int flashcoreAllToolsMain(int argc, char **argv) {
   llvm::StringRef program =
       argc > 0 ? llvm::sys::path::stem(argv[0]) : llvm::StringRef();
   for (const Tool &tool : tools)

@@ -109,6 +109,9 @@ TEST(TuningFileTest, EveryFieldCanBeTuned) {
 
 TEST(TuningFileTest, RefusesBadFiles) {
   EXPECT_NE(refuse("{").find("not JSON: "), std::string::npos);
+  EXPECT_EQ(refuse(std::string(100000, '[')),
+            "not a tuning file: 1:257: error: expects brackets and regions "
+            "nested at most 256 deep, but got more");
   EXPECT_EQ(refuse("[]"), ": expects an object, but got []");
   EXPECT_EQ(refuse(R"({"format": "x", "version": 1})"),
             "format: expects flashcore-tuning of version 1, but got x of "

@@ -82,3 +82,28 @@ TEST(PTXTest, knowsMasksOfOneKey) {
   EXPECT_FALSE(sees("bottom_right", open, open));
   EXPECT_FALSE(seesOneKey(b.getDictionaryAttr({})));
 }
+
+/// LLVM would end the process.
+TEST(PTXTest, reportsWhatTheBackendRefuses) {
+  DialectRegistry registry;
+  registry.insert<gpu::GPUDialect, LLVM::LLVMDialect, NVVM::NVVMDialect>();
+  registerPTXTranslations(registry);
+  MLIRContext context(registry);
+  auto module = parseSourceString<ModuleOp>(R"mlir(
+gpu.module @kernels {
+  llvm.func @kernel(%i: i32) attributes {nvvm.kernel} {
+    llvm.inline_asm has_side_effects "foo $0;", "Q" %i : (i32) -> ()
+    llvm.return
+  }
+}
+)mlir",
+                                            &context);
+  ASSERT_TRUE(module);
+  std::string text;
+  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
+    text += diagnostic.str() + "\n";
+  });
+  auto kernel = module->lookupSymbol<gpu::GPUModuleOp>("kernels");
+  EXPECT_TRUE(failed(emitPTX(kernel, "sm_89", PTXStage::PTX)));
+  EXPECT_EQ(text, "LLVM refuses the kernel: unknown asm constraint 'Q'\n");
+}

@@ -91,6 +91,11 @@ createCompilerContext(bool allowUnregisteredDialects = false);
 /// Compiles each attention of `module`, which is changed.
 FailureOr<Compilation> compile(ModuleOp module, const CompileRequest &request);
 
+/// Prints the text of `flashcore-compile --explain` for one attention on a
+/// chip.
+void explain(llvm::raw_ostream &os, const Compilation &compilation,
+             size_t attention, size_t chip);
+
 /// The document of `flashcore-compile --json`: all explanations and what each
 /// kernel uses.
 std::string makeReport(const Compilation &compilation);

@@ -39,12 +39,20 @@ SmallVector<BundleKernel> getBundleKernels(gpu::GPUModuleOp module);
 /// comment for their PTX; empty without kernels.
 std::string getLaunchComment(ArrayRef<BundleKernel> kernels);
 
-/// Writes the directory `path`, all of it or nothing, for variants of different
-/// chips. An existing bundle is replaced, so that a reader sees the one or the
-/// other; anything else at `path`, and a bundle with files of others in it, is
-/// left alone and is an error.
-llvm::Error writeBundle(llvm::StringRef path,
-                        llvm::ArrayRef<BundleVariant> variants);
+struct BundleFile {
+  std::string name;
+  std::string contents;
+};
+
+/// The files of a bundle with variants of different chips.
+std::vector<BundleFile> makeBundle(ArrayRef<BundleVariant> variants);
+
+/// Writes the directory `path`, all of it or nothing. An existing bundle is
+/// replaced, so that a reader sees the one or the other; anything else at
+/// `path`, and a bundle with files of others in it, is left alone and is an
+/// error.
+llvm::Error writeBundleFiles(llvm::StringRef path, ArrayRef<BundleFile> files);
+llvm::Error writeBundle(llvm::StringRef path, ArrayRef<BundleVariant> variants);
 
 } // namespace mlir::flashcore
 
