@@ -25,6 +25,7 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/AttrTypeSubElements.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/IR/SymbolTable.h"
 
@@ -35,6 +36,17 @@ namespace mlir::flashcore {
 
 using namespace mlir;
 using namespace mlir::flashcore;
+
+/// Debug information says of which host function an op is a part. LLVM would
+/// take the kernel for a part of it too, and its backend crashes on that.
+static Location dropDebugInfo(Location loc) {
+  AttrTypeReplacer replacer;
+  replacer.addReplacement([](FusedLoc fused) -> Attribute {
+    return FusedLoc::get(fused.getLocations(), /*metadata=*/Attribute(),
+                         fused.getContext());
+  });
+  return cast<LocationAttr>(replacer.replace(loc));
+}
 
 namespace {
 /// The kernels of one attention; `merge` is null unless its keys are split.
@@ -47,7 +59,7 @@ class KernelBuilder {
 public:
   KernelBuilder(AttentionOp op, fcgpu::ScheduleAttr schedule)
       : op(op), schedule(schedule), signature(op, schedule),
-        b(op.getLoc(), op) {}
+        b(dropDebugInfo(op.getLoc()), op) {}
 
   /// All that the kernel's code depends on.
   std::pair<DictionaryAttr, fcgpu::ScheduleAttr> getKey() {
