@@ -56,6 +56,15 @@ static FlashCoreStatus fromError(llvm::Error error) {
   return error ? capi::fail(llvm::toString(std::move(error))) : capi::success();
 }
 
+/// Runs `body`, which returns a status, where it finds the same stack and
+/// locale whoever calls.
+template <typename F> static FlashCoreStatus onOwnStack(F body) {
+  FlashCoreStatus status = capi::success();
+  if (llvm::Error error = runOnOwnStack([&] { status = capi::guarded(body); }))
+    return fromError(std::move(error));
+  return status;
+}
+
 /// The text at `index`, or "".
 static const char *at(const std::vector<std::string> &texts, size_t index) {
   return index < texts.size() ? texts[index].c_str() : "";
@@ -188,11 +197,13 @@ FlashCoreStatus flashcoreWriteShape(const char *words, FlashCoreString *mlir) {
     if (!words || !mlir)
       return capi::nullError(words ? "a place for the module"
                                    : "the words of a shape, which may be none");
-    llvm::Expected<Shape> shape = parseShape(words);
-    if (!shape)
-      return fromError(shape.takeError());
-    *mlir = capi::wrapString(writeShape(*shape));
-    return capi::success();
+    return onOwnStack([&]() -> FlashCoreStatus {
+      llvm::Expected<Shape> shape = parseShape(words);
+      if (!shape)
+        return fromError(shape.takeError());
+      *mlir = capi::wrapString(writeShape(*shape));
+      return capi::success();
+    });
   });
 }
 
@@ -254,7 +265,6 @@ static void fill(Result &result, const Compilation &compilation) {
   }
 }
 
-/// On a stack of its own.
 static FlashCoreStatus compileText(StringRef text, StringRef name,
                                    const Options &options, Result &result) {
   Messages messages(name);
@@ -287,14 +297,10 @@ FlashCoreStatus flashcoreCompile(const char *module, size_t length,
     static const Options defaults;
     const Options *chosen = capi::unwrap<Options>(options);
     auto result = std::make_unique<Result>();
-    FlashCoreStatus status = capi::success();
-    if (llvm::Error error = runOnOwnStack([&] {
-          status = capi::guarded([&] {
-            return compileText(StringRef(module, length), name,
-                               chosen ? *chosen : defaults, *result);
-          });
-        }))
-      return fromError(std::move(error));
+    FlashCoreStatus status = onOwnStack([&] {
+      return compileText(StringRef(module, length), name,
+                         chosen ? *chosen : defaults, *result);
+    });
     if (flashcoreStatusIsSuccess(status))
       compilation->ptr = result.release();
     return status;

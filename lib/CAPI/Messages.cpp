@@ -31,7 +31,7 @@ static void addLine(std::string &text, const Twine &line) {
 
 std::string Messages::describePlace(Location place) const {
   auto found = place->findInstanceOf<FileLineColLoc>();
-  if (!found)
+  if (!found || found.getLine() == 0) // a whole file
     return name;
   return (found.getFilename().getValue() + ":" + Twine(found.getLine()) + ":" +
           Twine(found.getColumn()))

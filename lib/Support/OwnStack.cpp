@@ -13,6 +13,7 @@
 #include "flashcore/Support/Errors.h"
 
 #include <cstring>
+#include <locale.h>
 #include <pthread.h>
 
 using namespace mlir::flashcore;
@@ -20,7 +21,10 @@ using namespace mlir::flashcore;
 static constexpr size_t kStackSize = size_t(8) << 20;
 
 llvm::Error mlir::flashcore::runOnOwnStack(llvm::function_ref<void()> body) {
+  // Numbers that are printed here have a point, whatever the process wants.
+  static const locale_t plainLocale = newlocale(LC_ALL_MASK, "C", nullptr);
   auto run = [](void *argument) -> void * {
+    uselocale(plainLocale);
     (*static_cast<llvm::function_ref<void()> *>(argument))();
     return nullptr;
   };

@@ -7,6 +7,7 @@
 #include "flashcore/Support/OwnStack.h"
 #include "gtest/gtest.h"
 
+#include <locale.h>
 #include <pthread.h>
 #include <sys/resource.h>
 
@@ -41,6 +42,14 @@ TEST(OwnStack, HasTheSameSizeWhoeverCalls) {
   pthread_attr_destroy(&attributes);
   EXPECT_LT(sizes.caller, 1u << 20);
   EXPECT_GE(sizes.callee, 8u << 20);
+}
+
+TEST(OwnStack, HasALocaleOfItsOwn) {
+  ASSERT_EQ(uselocale(nullptr), LC_GLOBAL_LOCALE);
+  locale_t inside = LC_GLOBAL_LOCALE;
+  llvm::cantFail(runOnOwnStack([&] { inside = uselocale(nullptr); }));
+  EXPECT_NE(inside, LC_GLOBAL_LOCALE);
+  EXPECT_EQ(uselocale(nullptr), LC_GLOBAL_LOCALE);
 }
 
 TEST(OwnStack, IsAnErrorWhereThereIsNoRoom) {

@@ -13,7 +13,8 @@
 namespace mlir::flashcore {
 
 /// Runs `body` to its end on a thread with a stack of 8 MiB, for which
-/// kMaxNesting is chosen: whoever calls may have much less.
+/// kMaxNesting is chosen, and with the locale "C": whoever calls may have
+/// another.
 llvm::Error runOnOwnStack(llvm::function_ref<void()> body);
 
 } // namespace mlir::flashcore
