@@ -270,8 +270,21 @@ fake_torch.contiguous_format = None
 fake_torch.grad_enabled, fake_torch.capturing, fake_torch.stream = True, False, 9
 fake_torch.is_grad_enabled = lambda: fake_torch.grad_enabled
 fake_torch.cuda = types.SimpleNamespace(is_current_stream_capturing=lambda: fake_torch.capturing)
-fake_torch._C = types.SimpleNamespace(_cuda_getCurrentRawStream=lambda index: fake_torch.stream)
+fake_torch._C = types.SimpleNamespace(
+    _cuda_getCurrentRawStream=lambda index: fake_torch.stream,
+    _len_torch_dispatch_stack=lambda: 0,
+    _functorch=types.SimpleNamespace(peek_interpreter_stack=lambda: None),
+    _get_tracing_state=lambda: None,
+)
+fake_torch.compiler = types.SimpleNamespace(is_dynamo_compiling=lambda: False)
+fake_torch.autograd = types.SimpleNamespace(
+    forward_ad=types.SimpleNamespace(_current_level=-1)
+)
 sys.modules["torch"] = fake_torch
+# Of the real PyTorch; here gradients are refused.
+fake_package = types.ModuleType("flashcore.torch")
+fake_package.gradients = types.SimpleNamespace(on_grad=lambda: "error")
+sys.modules["flashcore.torch"] = fake_package
 
 
 def test_older_pytorch():
