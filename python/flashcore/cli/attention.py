@@ -76,7 +76,7 @@ class Outcome:
     lse: Any
     seconds: float
     was_compiled: bool
-    kernel: Optional[kernels.Key]
+    kernel: Optional[kernels.KernelKey]
     loaded: Optional[kernels.Loaded]
 
 

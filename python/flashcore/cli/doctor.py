@@ -180,7 +180,7 @@ _DRIVER_VERSION = Path("/proc/driver/nvidia/version")
 
 def _driver() -> Finding:
     try:
-        match = re.search(r"Kernel Module\D*?([\d.]+)", _DRIVER_VERSION.read_text())
+        match = re.search(r"\b(\d+\.[\d.]+)\b", _DRIVER_VERSION.read_text())
     except OSError:
         match = None
     if match:
