@@ -44,6 +44,7 @@ config.available_features.add("sanitized" if config.flashcore_sanitize else "plu
 if config.flashcore_static_llvm:
     config.available_features.add("static-llvm")
     llvm_config.add_tool_substitutions([ToolSubst("%flashcore", os.path.join(config.flashcore_tools_dir, "flashcore"))])
+    config.substitutions.append(("%libflashcore", config.flashcore_library))
     try:
         subprocess.run(["unshare", "-r", "chroot", "/", "true"], check=True, capture_output=True)
         config.available_features.add("chroot")

@@ -1,4 +1,4 @@
-# The CMake package: find_package(FlashCore [COMPONENTS Runtime] [Compiler]).
+# The CMake package: find_package(FlashCore [COMPONENTS Runtime Compiler CAPI]).
 # A build of the runtime alone installs a package with that component only.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -11,9 +11,9 @@ configure_package_config_file(
 write_basic_package_version_file(
   ${PROJECT_BINARY_DIR}/cmake/FlashCoreConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
-# By the components of `cmake --install BUILD --component C`, too; both need
+# By the components of `cmake --install BUILD --component C`, too; all need
 # these files.
-foreach(_component Runtime Compiler)
+foreach(_component Runtime Compiler CAPI)
   install(FILES
     ${PROJECT_BINARY_DIR}/cmake/FlashCoreConfig.cmake
     ${PROJECT_BINARY_DIR}/cmake/FlashCoreConfigVersion.cmake
@@ -24,4 +24,8 @@ install(EXPORT FlashCoreRuntimeTargets NAMESPACE FlashCore::
 if(PROJECT_NAME STREQUAL "FlashCore")
   install(EXPORT FlashCoreCompilerTargets NAMESPACE FlashCore::
     DESTINATION ${_package_dir} COMPONENT Compiler)
+endif()
+if(TARGET flashcore-shared)
+  install(EXPORT FlashCoreCAPITargets NAMESPACE FlashCore::
+    DESTINATION ${_package_dir} COMPONENT CAPI)
 endif()

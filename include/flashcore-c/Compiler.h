@@ -8,6 +8,15 @@
 |* bundles (docs/Bundle.md) and to what --explain and --json say. Status.h    *|
 |* has the rules of ownership, errors and threads.                            *|
 |*                                                                            *|
+|* A compilation runs on a thread of its own with 8 MiB of stack, in the      *|
+|* locale "C". No signal handler is installed and nothing is written to a     *|
+|* standard stream. All text that comes out is UTF-8.                         *|
+|*                                                                            *|
+|* No MLIR text can end the process. These can:                               *|
+|*   - bytecode that MLIR has not written, whose reader trusts it: compile    *|
+|*     bytecode of others as text                                             *|
+|*   - memory that runs out inside of LLVM                                    *|
+|*                                                                            *|
 \*===----------------------------------------------------------------------===*/
 
 #ifndef FLASHCORE_C_COMPILER_H
@@ -69,8 +78,10 @@ FLASHCORE_CAPI_EXPORT FlashCoreStatus
 flashcoreWriteShape(const char *words, FlashCoreString *mlir);
 
 /** Compiles each attention of a module, `length` bytes of MLIR text or
- *  bytecode, for each chip. Errors name `name` and the place in it. Null
- *  `options` are the defaults. */
+ *  bytecode, for each chip. An error is "NAME:LINE:COLUMN: error: expects ...",
+ *  a line each, where it has a place in the module. It is a
+ *  FlashCoreStatusUnsupported if all that is wrong is what no phase lowers yet
+ *  (docs/Support.md). Null `options` are the defaults. */
 FLASHCORE_CAPI_EXPORT FlashCoreStatus flashcoreCompile(
     const char *module, size_t length, const char *name,
     FlashCoreCompileOptions options, FlashCoreCompilation *compilation);
@@ -108,9 +119,8 @@ flashcoreCompilationGetPhase(FlashCoreCompilation compilation, size_t chip,
                              size_t phase);
 /** Writes the bundle of one attention; replaces one that is there, and nothing
  *  else. Readers see the old one or the new one. */
-FLASHCORE_CAPI_EXPORT FlashCoreStatus
-flashcoreCompilationWriteBundle(FlashCoreCompilation compilation,
-                                size_t attention, const char *path);
+FLASHCORE_CAPI_EXPORT FlashCoreStatus flashcoreCompilationWriteBundle(
+    FlashCoreCompilation compilation, size_t attention, const char *path);
 
 #ifdef __cplusplus
 }

@@ -48,8 +48,7 @@ flashcoreBundleGetManifest(FlashCoreBundle bundle);
 \*===----------------------------------------------------------------------===*/
 
 /** GPU `ordinal` of the CUDA driver, in its primary context, which PyTorch and
- *  the CUDA runtime use too. Without a GPU or driver FlashCoreStatusNoDevice.
- */
+ *  the CUDA runtime use too. FlashCoreStatusNoDevice without GPU or driver. */
 FLASHCORE_CAPI_EXPORT FlashCoreStatus
 flashcoreDeviceCreateCuda(int ordinal, FlashCoreDevice *device);
 /** The emulator, with "name=value" options of flashcore-emu separated by
@@ -173,8 +172,8 @@ flashcorePlanLaunch(FlashCorePlan plan, const uint64_t *pointers,
 
 /** Attention in double precision on the CPU, on tensors in host memory. The
  *  outputs are rounded to their types. `pointers` and `tensors` as for plans,
- *  but of any strides and alignment; the attention (scale, mask, softcap,
- * types) is that of the bundle. `threads` of 0 takes all cores. */
+ *  but of any strides and alignment; scale, mask, softcap and types are those
+ *  of the bundle. `threads` of 0 takes all cores. */
 FLASHCORE_CAPI_EXPORT FlashCoreStatus flashcoreComputeReference(
     FlashCoreBundle bundle, const FlashCoreTensor *tensors,
     const uint64_t *pointers, size_t count, uint32_t threads);

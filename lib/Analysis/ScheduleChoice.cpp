@@ -444,6 +444,15 @@ static bool fitsMiddleTiles(const AttentionProblem &problem, GridFill fill) {
          *problem.seqlenK >= minKeys;
 }
 
+/// Whether few warps have no registers for the widest Q: addresses take them, a
+/// softcap or a window, or the bounds of a single block of queries, which LLVM
+/// knows and spreads over registers.
+static bool isCrowded(const AttentionProblem &problem) {
+  constexpr int64_t blockRows = 32;
+  return problem.hasOpenAddresses() || problem.hasSoftcap ||
+         problem.hasWindow || *problem.seqlenQ <= blockRows;
+}
+
 /// Where Q lives. In registers it is not read again for every tile: in wide
 /// heads that reading is a fifth and more of all that warps read from shared
 /// memory, which is what very wide ones wait for. 32 rows a warp leave
@@ -474,12 +483,14 @@ static QueryPlacement chooseQuery(const AttentionProblem &problem,
   case HeadWidth::VeryWide:
     if (fill == GridFill::FewRows || !isShapeOpen(options))
       return QueryPlacement::Shared;
-    if (dim <= kWidestWithSpareRegisters || !problem.hasOpenAddresses() ||
-        getQuerySteps(problem) < 2)
+    if (dim <= kWidestWithSpareRegisters || getQuerySteps(problem) < 2)
       return QueryPlacement::Registers;
     // Of a few warps, each has more addresses to copy from.
-    return fill == GridFill::Sparse ? QueryPlacement::Shared
-                                    : QueryPlacement::Split;
+    if (fill == GridFill::Sparse)
+      return isCrowded(problem) ? QueryPlacement::Shared
+                                : QueryPlacement::Registers;
+    return problem.hasOpenAddresses() ? QueryPlacement::Split
+                                      : QueryPlacement::Registers;
   }
   llvm_unreachable("unknown width");
 }

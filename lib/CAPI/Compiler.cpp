@@ -53,7 +53,9 @@ struct Result {
 } // namespace
 
 static FlashCoreStatus fromError(llvm::Error error) {
-  return error ? capi::fail(llvm::toString(std::move(error))) : capi::success();
+  return error
+             ? capi::fail(llvm::json::fixUTF8(llvm::toString(std::move(error))))
+             : capi::success();
 }
 
 /// Runs `body`, which returns a status, where it finds the same stack and
@@ -247,7 +249,7 @@ static CompileRequest makeRequest(const Options &options, Messages &messages,
 
 static Kernels getKernels(const CompiledAttention &attention) {
   Kernels kernels;
-  kernels.name = attention.name;
+  kernels.name = llvm::json::fixUTF8(attention.name);
   for (const BundleVariant &variant : attention.variants)
     kernels.ptx.push_back(variant.ptx);
   kernels.bundle = makeBundle(attention.variants);
@@ -257,12 +259,14 @@ static Kernels getKernels(const CompiledAttention &attention) {
 static void fill(Result &result, const Compilation &compilation) {
   result.chips = compilation.chips;
   result.report = makeReport(compilation);
-  llvm::raw_string_ostream explanation(result.explanation);
+  std::string text;
+  llvm::raw_string_ostream explanation(text);
   for (auto [number, attention] : llvm::enumerate(compilation.attentions)) {
     result.attentions.push_back(getKernels(attention));
     for (size_t chip = 0; chip < compilation.chips.size(); ++chip)
       explain(explanation, compilation, number, chip);
   }
+  result.explanation = llvm::json::fixUTF8(text);
 }
 
 static FlashCoreStatus compileText(StringRef text, StringRef name,
@@ -279,7 +283,7 @@ static FlashCoreStatus compileText(StringRef text, StringRef name,
   if (failed(compilation))
     return messages.getFailure();
   fill(result, *compilation);
-  result.warnings = messages.getWarnings();
+  result.warnings = llvm::json::fixUTF8(messages.getWarnings());
   return capi::success();
 }
 

@@ -6,6 +6,7 @@
 
 #include "Messages.h"
 #include "flashcore/Dialect/FlashCore/Transforms/Passes.h"
+#include "llvm/Support/JSON.h"
 
 using namespace mlir;
 using namespace mlir::flashcore;
@@ -59,7 +60,8 @@ void Messages::addError(StringRef text) {
 
 FlashCoreStatus Messages::getFailure() const {
   if (errors.empty())
-    return capi::fail(name + ": compiling failed without a reason");
+    return capi::fail(llvm::json::fixUTF8(name) +
+                      ": compiling failed without a reason");
   return capi::fail(
       isAnyWrong ? FlashCoreStatusError : FlashCoreStatusUnsupported, errors);
 }

@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from flashcore import _core
 from flashcore.attention import attention as attention
-from flashcore.errors import Error, KernelFault, NoDeviceError, UnsupportedError
+from flashcore.errors import (
+    Error,
+    GradientError,
+    KernelFault,
+    NoDeviceError,
+    UnsupportedError,
+)
 from flashcore.problem import Problem
 
 if TYPE_CHECKING:
@@ -35,6 +41,7 @@ __all__ = [
     "Compilation",
     "Error",
     "Finding",
+    "GradientError",
     "Inspection",
     "KernelFault",
     "NoDeviceError",

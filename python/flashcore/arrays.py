@@ -63,9 +63,7 @@ class Library:
             "allocate for another stream; make it the current one"
         )
 
-    def empty(
-        self, like: Any, shape: Sequence[int], strides: Sequence[int], dtype: str
-    ) -> Any:
+    def empty(self, like: Any, shape: Sequence[int], strides: Sequence[int], dtype: str) -> Any:
         function, arguments, options = self.allocation(like, shape, strides, dtype)
         return function(*(arguments or ()), **options)
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import struct
+import sys
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Dict, Optional, Tuple, Union
 
 from flashcore import _core
+from flashcore.errors import GradientError
 from flashcore.problem import Schedule
 
 __all__ = ["attention"]
@@ -103,6 +105,15 @@ def attention(
     needed of, NoDeviceError without a GPU, KernelFault for a finding of the
     emulator, and Error for what else fails.
     """
+    torch = sys.modules.get("torch")
+    if torch is not None and _is_traced(torch, q):
+        from flashcore.torch import ops
+
+        return ops.attention(
+            q, k, v, causal=causal, window=window, softcap=softcap, scale=scale, bias=bias, lse=lse,
+            layout=layout, out=out, stream=stream, schedule=schedule, device=device, static=static,
+            pad_head_dim=pad_head_dim,
+        )  # fmt: skip
     key = (causal, window, softcap, scale, lse, layout, schedule, device, static, pad_head_dim)
     try:
         call = _calls[key]
@@ -113,9 +124,40 @@ def attention(
         call = call_for(options)
         if schedule is None:
             _calls[key] = call
-    if stream is None:
-        return call.run(q, k, v, bias, out, None)
-    return run_on_stream(call, q, k, v, bias, out, stream)
+    try:
+        if stream is None:
+            return call.run(q, k, v, bias, out, None)
+        return run_on_stream(call, q, k, v, bias, out, stream)
+    except GradientError:
+        from flashcore.torch import gradients
+
+        if out is not None or stream is not None or gradients.on_grad() == "error":
+            raise
+        from flashcore.torch import ops
+
+        return ops.fall_back(q, k, v, causal, window, softcap, scale, bias, lse, layout)
+
+
+def _is_traced(torch: Any, q: Any) -> bool:
+    """Whether PyTorch must see a call as an operator.
+
+    That is while torch.compile, torch.export or torch.jit trace it, under the
+    transforms of torch.func and forward-mode differentiation, for modes that watch
+    operators, and for tensors that are none, such as fake ones.
+    """
+    tensor = getattr(torch, "Tensor", None)  # None while another thread imports torch
+    return (
+        tensor is not None
+        and isinstance(q, tensor)
+        and (
+            torch.compiler.is_dynamo_compiling()
+            or type(q) is not tensor
+            or torch._C._len_torch_dispatch_stack() > 0
+            or torch._C._functorch.peek_interpreter_stack() is not None
+            or torch._C._get_tracing_state() is not None
+            or torch.autograd.forward_ad._current_level >= 0
+        )
+    )
 
 
 _calls: Dict[Any, "_core.Call"] = {}

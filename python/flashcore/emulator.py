@@ -121,9 +121,7 @@ def run_ptx(
     name, _, parameters, _, _ = _core.load_ptx(text, kernel)
     if len(args) != len(parameters):
         raise ValueError(f"expects {len(parameters)} arguments of {name}, but got {len(args)}")
-    values = [
-        _value(value, parameter, size) for value, (parameter, size) in zip(args, parameters)
-    ]
+    values = [_value(value, parameter, size) for value, (parameter, size) in zip(args, parameters)]
     said, shown = _core.run_ptx(
         text,
         kernel,

@@ -3,7 +3,7 @@
 Wrong arguments are a ValueError or a TypeError, as elsewhere in Python.
 """
 
-__all__ = ["Error", "KernelFault", "NoDeviceError", "UnsupportedError"]
+__all__ = ["Error", "GradientError", "KernelFault", "NoDeviceError", "UnsupportedError"]
 
 
 class Error(RuntimeError):
@@ -12,6 +12,10 @@ class Error(RuntimeError):
 
 class UnsupportedError(Error, NotImplementedError):
     """The attention is right, but this version has no kernel for it."""
+
+
+class GradientError(UnsupportedError):
+    """A gradient is needed of a call, and there is no backward pass."""
 
 
 class NoDeviceError(Error):

@@ -19,9 +19,7 @@ __all__ = ["make_device_run", "run_on_host"]
 LEGACY_STREAM = 1
 
 
-def run_on_host(
-    options: Options, q: Any, k: Any, v: Any, bias: Any, out: Any, stream: Any
-) -> Any:
+def run_on_host(options: Options, q: Any, k: Any, v: Any, bias: Any, out: Any, stream: Any) -> Any:
     """Attention on the same memory as NumPy arrays."""
     if out is not None:
         raise ValueError(f"expects out=None for arrays of {type(q)}, which are not written")

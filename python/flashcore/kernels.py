@@ -67,10 +67,14 @@ def _once(key: Key, table: Dict[Key, Made], make: Callable[[], Made]) -> Made:
 
 
 def device(kind: str, index: int = 0) -> "_core.Device":
-    """GPU ``index`` for "cuda", or the "emulator"; opened once."""
+    """GPU ``index`` for "cuda", or the "emulator"; opened once.
+
+    ``FLASHCORE_EMULATOR`` has options of flashcore-emu for the latter, such as
+    "check=none"; by default it checks all and takes all cores.
+    """
     open_device = {
         "cuda": lambda: _core.open_cuda(index),
-        "emulator": lambda: _core.open_emulator(""),
+        "emulator": lambda: _core.open_emulator(os.environ.get("FLASHCORE_EMULATOR", "threads=0")),
     }[kind]
     return _once((kind, index), _devices, open_device)
 
@@ -81,8 +85,7 @@ def chip_for(target: "_core.Device") -> str:
     chips = [chip for chip in _core.chips() if cache._number(chip) <= number]
     if not chips:
         raise UnsupportedError(
-            f"expects a GPU of {_core.chips()[0]} or newer, but got {target.name} "
-            f"({target.chip})"
+            f"expects a GPU of {_core.chips()[0]} or newer, but got {target.name} ({target.chip})"
         )
     return str(chips[-1])
 
@@ -165,9 +168,7 @@ def writer(kernel: cache.Kernel) -> Callable[[Path], None]:
                 raise
             # An old toolkit on PATH must not keep the driver from its work.
             compilation = _compile(kernel, None)
-            warnings.warn(
-                f"flashcore: {ptxas} failed, the driver assembles: {error}", stacklevel=2
-            )
+            warnings.warn(f"flashcore: {ptxas} failed, the driver assembles: {error}", stacklevel=2)
         compilation.write_bundle(0, path)
         statistics.compiled += 1
 
@@ -176,9 +177,7 @@ def writer(kernel: cache.Kernel) -> Callable[[Path], None]:
 
 def _compile(kernel: cache.Kernel, ptxas: Optional[str]) -> "_core.Compilation":
     text = _core.write_shape(kernel.words).encode()
-    return _core.compile(
-        text, kernel.words, kernel.chip, list(kernel.schedule), ptxas, False
-    )
+    return _core.compile(text, kernel.words, kernel.chip, list(kernel.schedule), ptxas, False)
 
 
 def schedule_of(options: object) -> Schedule:

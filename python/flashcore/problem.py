@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, Optional, Tuple
@@ -98,7 +99,8 @@ class Problem:
         nothing. One query, and up to 16 over at least 1024 keys, have kernels
         of their own: for their number, and for their heads, which a model does
         not change. These split the keys over blocks, the more the fewer blocks
-        batch and heads make; of that there are six variants (1, 2, ... 32).
+        batch and heads make, but not into less than 256 keys of a window; of that
+        there are six variants (1, 2, ... 32).
         """
         opened = dataclasses.replace(
             self,
@@ -122,10 +124,19 @@ class Problem:
             few = dataclasses.replace(few, causal=None)
         if self.batch is None or self.heads_kv is None:
             return few, ()
+        blocks = self.batch * self.heads_kv
+        seen = self._keys_in_window()
         splits = 32
-        while splits > 1 and splits * self.batch * self.heads_kv > 2 * multiprocessors:
+        while splits > 1 and (splits * blocks > 2 * multiprocessors or splits * 256 > seen):
             splits //= 2
         return few, (("key-splits", str(splits)),)
+
+    def _keys_in_window(self) -> float:
+        """How many keys the queries see, whatever the length."""
+        ends = self.seqlen_q == 1 or self.causal == "bottom_right" or self.window_right == 0
+        if self.window_left is None or self.seqlen_q is None or not ends:
+            return math.inf
+        return self.window_left + self.seqlen_q
 
 
 def _size(size: Optional[int]) -> str:

@@ -138,9 +138,7 @@ def _resolve_foreign(options: Options, arguments: Arguments, kind: str) -> Run:
 def _read(name: str, array: Any, layout: str, stream: Any) -> Tensor:
     view = _core.view(array, stream)
     if view.rank != 4:
-        raise ValueError(
-            f"expects {name} to have 4 axes, {_AXES[layout]}, but got {view.rank}"
-        )
+        raise ValueError(f"expects {name} to have 4 axes, {_AXES[layout]}, but got {view.rank}")
     order = (0, 1, 2, 3) if layout == "bhsd" else (0, 2, 1, 3)
     return Tensor(
         name,
@@ -159,15 +157,11 @@ def _read_bias(array: Any, stream: Any) -> Tensor:
         raise ValueError(f"expects bias to have at most 4 axes, but got {view.rank}")
     if view.dtype not in SHORT:
         hint = ": 0 shows a key and -inf hides it" if view.dtype == "bool" else ""
-        raise TypeError(
-            f"expects bias of float16, bfloat16 or float32, but got {view.dtype}{hint}"
-        )
+        raise TypeError(f"expects bias of float16, bfloat16 or float32, but got {view.dtype}{hint}")
     missing = 4 - view.rank
     sizes = (1,) * missing + view.shape
     strides = (0,) * missing + view.strides
-    return Tensor(
-        "bias", view.dtype, sizes, strides, view.device, True, view.read_only
-    )
+    return Tensor("bias", view.dtype, sizes, strides, view.device, True, view.read_only)
 
 
 def _read_lse(array: Any, stream: Any) -> Tensor:
@@ -177,9 +171,7 @@ def _read_lse(array: Any, stream: Any) -> Tensor:
             "expects the lse of out to be float32 (batch, heads, seqlen_q), but got "
             f"{view.dtype} with {view.rank} axes"
         )
-    return Tensor(
-        "lse", view.dtype, view.shape, view.strides, view.device, True, view.read_only
-    )
+    return Tensor("lse", view.dtype, view.shape, view.strides, view.device, True, view.read_only)
 
 
 def _check(arguments: Arguments, options: Options) -> None:

@@ -89,10 +89,16 @@ struct Call {
   /// Sizes seen; a program with more starts over, which costs it microseconds.
   static constexpr size_t maxEntries = 1024;
 
+  struct Entry {
+    /// A Launch, or a function with the parameters of `run`.
+    Ref action;
+    /// The type of q, whose address is a part of the key.
+    Ref type;
+  };
+
   Ref resolve;
   bool refusesGradients = false;
-  /// A Launch, or a function with the parameters of `run`.
-  std::unordered_map<Key, Ref, KeyHash> entries;
+  std::unordered_map<Key, Entry, KeyHash> entries;
 };
 
 /// An argument of a call.
@@ -188,10 +194,11 @@ static bool checkGradients(const Arguments &arguments) {
     if (needs > 0)
       needs = isGradEnabled();
     if (needs > 0)
-      raise("UnsupportedError",
+      raise("GradientError",
             "flashcore.attention has no backward pass: expects tensors that "
             "need no gradient, but got one with requires_grad; call it under "
-            "torch.no_grad() or detach() its arguments");
+            "torch.no_grad() or detach() its arguments, or let PyTorch compute "
+            "such calls with flashcore.torch.set_on_grad('fallback')");
     if (needs)
       return false;
   }
@@ -308,7 +315,8 @@ static Ref resolve(PyObject *self, const Key &key, const Arguments &arguments) {
     auto old = std::move(call.entries);
     call.entries.clear();
   }
-  call.entries.insert_or_assign(key, entry);
+  auto *type = reinterpret_cast<PyObject *>(Py_TYPE(arguments.q.object));
+  call.entries.insert_or_assign(key, Call::Entry{entry, Ref::share(type)});
   return entry;
 }
 
@@ -322,7 +330,7 @@ static PyObject *runCall(PyObject *self, PyObject *const *from,
   if (call.refusesGradients && !checkGradients(arguments))
     return nullptr;
   auto found = call.entries.find(key);
-  Ref entry = found != call.entries.end() ? found->second
+  Ref entry = found != call.entries.end() ? found->second.action
                                           : resolve(self, key, arguments);
   if (!entry)
     return nullptr;
@@ -350,8 +358,10 @@ static int traverseCall(PyObject *self, visitproc visit, void *arg) {
   Py_VISIT(Py_TYPE(self));
   Call &call = Boxed<Call>::get(self);
   Py_VISIT(call.resolve.get());
-  for (auto &entry : call.entries)
-    Py_VISIT(entry.second.get());
+  for (auto &entry : call.entries) {
+    Py_VISIT(entry.second.action.get());
+    Py_VISIT(entry.second.type.get());
+  }
   return 0;
 }
 static int clearCall(PyObject *self) {

@@ -48,7 +48,12 @@ def test_types():
 
 def test_other_types_have_names():
     q, k, v = draw_qkv(queries=20)
-    for dtype, name in [(">f2", "another type"), ("i8", "int64"), ("?", "bool"), ("c8", "complex64")]:
+    for dtype, name in [
+        (">f2", "another type"),
+        ("i8", "int64"),
+        ("?", "bool"),
+        ("c8", "complex64"),
+    ]:
         refused(TypeError, f"but got {name}", q.astype(dtype), k, v)
 
 
@@ -87,7 +92,9 @@ def test_bias():
         "expects bias of float16, bfloat16 or float32, but got bool: 0 shows a key and -inf hides",
         bias=numpy.ones((20, 20), bool),
     )
-    refused(ValueError, "expects bias to have at most 4 axes, but got 5", bias=draw(1, 1, 1, 20, 20))
+    refused(
+        ValueError, "expects bias to have at most 4 axes, but got 5", bias=draw(1, 1, 1, 20, 20)
+    )
 
 
 def test_options():

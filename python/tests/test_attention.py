@@ -28,7 +28,13 @@ def test_causal_true_is_bottom_right():
 
 @pytest.mark.parametrize(
     "window, left, right",
-    [(5, 5, None), ((3, 4), 3, 4), ((None, 2), None, 2), ((7, -1), 7, None), ((-1, -1), None, None)],
+    [
+        (5, 5, None),
+        ((3, 4), 3, 4),
+        ((None, 2), None, 2),
+        ((7, -1), 7, None),
+        ((-1, -1), None, None),
+    ],
 )
 def test_window(window, left, right):
     q, k, v = draw_qkv(queries=40, keys=50)
@@ -49,7 +55,9 @@ def test_softcap_and_scale():
     assert_close(o, attention(q, k, v, softcap=2.0, scale=0.5)[0])
 
 
-@pytest.mark.parametrize("shape", [(2, 4, 20, 30), (1, 4, 1, 30), (20, 30), (2, 1, 20, 1), (30,), ()])
+@pytest.mark.parametrize(
+    "shape", [(2, 4, 20, 30), (1, 4, 1, 30), (20, 30), (2, 1, 20, 1), (30,), ()]
+)
 @pytest.mark.parametrize("dtype", [numpy.float16, numpy.float32])
 def test_bias(shape, dtype):
     q, k, v = draw_qkv(batch=2, heads=4, heads_kv=2, queries=20, keys=30)
@@ -151,7 +159,11 @@ def test_static_layouts(layout):
     if layout == "bshd":
         q, k, v = (numpy.ascontiguousarray(x.swapaxes(1, 2)) for x in (q, k, v))
         expected = expected.swapaxes(1, 2)
-    for inputs in ((q, k, v), (q, k[:, ::1], v), (q, *(numpy.concatenate([x, x], 3)[..., :64] for x in (k, v)))):
+    for inputs in (
+        (q, k, v),
+        (q, k[:, ::1], v),
+        (q, *(numpy.concatenate([x, x], 3)[..., :64] for x in (k, v))),
+    ):
         assert_close(flashcore.attention(*inputs, layout=layout, static=True), expected)
 
 

@@ -84,7 +84,10 @@ def test_another_compiler_has_other_entries(one_kernel, monkeypatch, compiled):
 
 def damage(change):
     """Changes each file of an entry in turn."""
-    return [(change, file) for file in ("entry.json", "kernel.fcb/manifest.json", "kernel.fcb/kernels.ptx")]
+    return [
+        (change, file)
+        for file in ("entry.json", "kernel.fcb/manifest.json", "kernel.fcb/kernels.ptx")
+    ]
 
 
 def truncate(path):
@@ -114,7 +117,11 @@ def become_a_folder(path):
 
 @pytest.mark.parametrize(
     "change, file",
-    [case for change in (truncate, flip, empty, delete, become_a_folder) for case in damage(change)],
+    [
+        case
+        for change in (truncate, flip, empty, delete, become_a_folder)
+        for case in damage(change)
+    ],
 )
 def test_a_damaged_entry_is_made_anew(one_kernel, monkeypatch, compiled, change, file):
     change(one_kernel / file)
@@ -209,7 +216,9 @@ def test_it_is_bounded(cache_dir, monkeypatch):
     size = cache.entries()[0].bytes
     monkeypatch.setenv("FLASHCORE_CACHE_SIZE", str(3 * size))
     for step in range(1, 7):
-        check(schedule={"num_stages": 2, "block_n": 16 * (step % 4 + 1), "num_warps": 2 ** (step % 3)})
+        check(
+            schedule={"num_stages": 2, "block_n": 16 * (step % 4 + 1), "num_warps": 2 ** (step % 3)}
+        )
         assert sum(entry.bytes for entry in cache.entries()) <= 3 * size
     assert cache.entries()
 
@@ -219,14 +228,19 @@ def test_what_was_used_last_stays(cache_dir, monkeypatch):
         check(schedule={"block_n": size})
     places = {entry.schedule[0][1]: entry for entry in cache.entries()}
     for age, size in ((30, "16"), (20, "32"), (10, "48")):
-        for file in [places[size].path / "entry.json", *(places[size].path / "kernel.fcb").iterdir()]:
+        for file in [
+            places[size].path / "entry.json",
+            *(places[size].path / "kernel.fcb").iterdir(),
+        ]:
             os.utime(file, (time.time() - age, time.time() - age))
     cache._touch(places["16"].path)
     assert cache.prune(places["16"].bytes + places["48"].bytes) == 1
     assert {entry.schedule[0][1] for entry in cache.entries()} == {"16", "48"}
 
 
-@pytest.mark.parametrize("text, limit", [("1000", 1000), ("2K", 2048), ("3m", 3 << 20), ("1G", 1 << 30)])
+@pytest.mark.parametrize(
+    "text, limit", [("1000", 1000), ("2K", 2048), ("3m", 3 << 20), ("1G", 1 << 30)]
+)
 def test_size_limit(monkeypatch, text, limit):
     monkeypatch.setenv("FLASHCORE_CACHE_SIZE", text)
     assert cache.size_limit() == limit

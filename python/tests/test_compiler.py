@@ -131,7 +131,9 @@ def test_short_words():
     assert Problem.parse("q1 k?").words() == "b1 h8/8 s1x? d64/64 f16 bhsd"
 
 
-@pytest.mark.parametrize("word", ["nonsense", "b", "d?", "bias=xxxx", "causal=left", "window=a", "b1x2", "softcap="])
+@pytest.mark.parametrize(
+    "word", ["nonsense", "b", "d?", "bias=xxxx", "causal=left", "window=a", "b1x2", "softcap="]
+)
 def test_words_that_are_none(word):
     with pytest.raises(ValueError, match="expects"):
         Problem.parse(word)
@@ -147,7 +149,13 @@ def test_words_that_are_none(word):
         ("b1 h8/2 s4x100 d64", "b? h?/? s?x? d64/64 f16 strided", ""),
         ("b1 h8/2 s4x2000 d64 causal", "b? h8/2 s4x? d64/64 f16 causal=bottom_right strided", "32"),
         ("b1 h8/2 s17x2000 d64", "b? h?/? s?x? d64/64 f16 strided", ""),
-        ("b1 h8/2 s1x9 d64 causal=top_left", "b? h8/2 s1x? d64/64 f16 causal=top_left strided", "32"),
+        (
+            "b1 h8/2 s1x9 d64 causal=top_left",
+            "b? h8/2 s1x? d64/64 f16 causal=top_left strided",
+            "32",
+        ),
+        ("b1 h8/2 s1x9 d64 window=600", "b? h8/2 s1x? d64/64 f16 window=600,inf strided", "2"),
+        ("b1 h8/2 s1x9 d64 window=9", "b? h8/2 s1x? d64/64 f16 window=9,inf strided", "1"),
         ("b? h?/? s?x? d64", "b? h?/? s?x? d64/64 f16 strided", ""),
         ("b? h8/2 s1x? d64", "b? h8/2 s1x? d64/64 f16 strided", ""),
     ],

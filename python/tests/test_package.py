@@ -29,7 +29,9 @@ def test_every_option_is_documented():
 def test_import_is_light():
     """Nothing of other packages, and none of what a first call needs."""
     text = "import sys, flashcore; print(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True).stdout.split()
+    loaded = subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True
+    ).stdout.split()
     assert "flashcore._core" in loaded
     heavy = ("numpy", "torch", "json", "hashlib", "tempfile", "subprocess", "flashcore.resolve")
     assert not set(loaded) & set(heavy)

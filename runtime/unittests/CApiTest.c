@@ -243,6 +243,7 @@ static void testRefusals(FlashCoreBundle bundle) {
                "expects at least 0 bytes, but got -1");
   EXPECT_ERROR(flashcoreDeviceCopyToHost(device, &byte, pointer, 2),
                "a range that is not inside one buffer");
+  flashcoreDeviceDestroy(device);
   EXPECT_ERROR(flashcoreDeviceCreateEmulator("check", &device),
                "expects options of the emulator as name=value, but got "
                "'check'");

@@ -374,6 +374,15 @@ TEST(ScheduleDefaults, VeryWideHeadsKeepQInRegistersWhereTheyCan) {
   EXPECT_EQ(query(strided), QueryPlacement::Registers);
   strided.hasOpenStrides = true;
   EXPECT_EQ(query(strided), QueryPlacement::Shared);
+  // Nor do few warps where anything else takes registers.
+  AttentionProblem small = makeSmallProblem(4, 247, 256);
+  small.hasSoftcap = true;
+  EXPECT_EQ(query(small), QueryPlacement::Shared);
+  small = makeSmallProblem(4, 247, 256);
+  small.hasWindow = true;
+  EXPECT_EQ(query(small), QueryPlacement::Shared);
+  EXPECT_EQ(query(makeSmallProblem(4, 25, 256)), QueryPlacement::Shared);
+  EXPECT_EQ(query(makeSmallProblem(4, 33, 256)), QueryPlacement::Registers);
   ScheduleChoice half = choose(makeProblem(256, 256), ada());
   EXPECT_EQ(half.query, QueryPlacement::Split);
   EXPECT_EQ(half.querySteps, 8);

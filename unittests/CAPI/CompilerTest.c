@@ -199,6 +199,7 @@ static void testBadOptions(void) {
 
 static void testBadModules(void) {
   FlashCoreCompilation c = noCompilation;
+  FlashCoreString text = noString;
   char deep[512];
   memset(deep, '(', sizeof deep - 1);
   deep[sizeof deep - 1] = 0;
@@ -214,6 +215,24 @@ static void testBadModules(void) {
                "nul:1:11: error: ...");
   EXPECT_ERROR(flashcoreCompile("ML\xefR", 4, "bytes", noOptions, &c),
                "bytes: error: ...");
+  /* What is no UTF-8 becomes the sign for that. */
+  EXPECT_ERROR(compile("func.func @f() { b\xff }", noOptions, &c),
+               "test.mlir:1:19: error: ...");
+  EXPECT_ERROR(
+      flashcoreWriteShape("\xff", &text),
+      "expects sizes (b1, h32/8, s4096 or q1 and k4096, d128), f16, "
+      "bf16, causal, window=, softcap=, scale=, bias, lse, bhsd, bshd, "
+      "packed or strided, but got '\xef\xbf\xbd'");
+  EXPECT_OK(compile("func.func @\"\\FF\"(%q: memref<1x1x64x64xf16>) {\n"
+                    "  flashcore.attention ins(%q, %q, %q :\n"
+                    "      memref<1x1x64x64xf16>, memref<1x1x64x64xf16>,\n"
+                    "      memref<1x1x64x64xf16>)\n"
+                    "      outs(%q : memref<1x1x64x64xf16>)\n"
+                    "  return\n"
+                    "}\n",
+                    noOptions, &c));
+  EXPECT_TEXT(flashcoreCompilationGetName(c, 0), "\xef\xbf\xbd");
+  flashcoreCompilationDestroy(c);
   /* The length counts, not a null character. */
   EXPECT_ERROR(flashcoreCompile(twoAttentions, 20, "part", noOptions, &c),
                "part:1:20: error: ...");

@@ -12,7 +12,9 @@ ROOT = HERE.parents[2]
 
 def compiler():
     """Its path, or None."""
-    return next(filter(None, map(shutil.which, (os.environ.get("CXX", ""), "c++", "clang++-22"))), None)
+    return next(
+        filter(None, map(shutil.which, (os.environ.get("CXX", ""), "c++", "clang++-22"))), None
+    )
 
 
 def build(folder):
@@ -26,8 +28,13 @@ def build(folder):
     arrays = [f"-I{source}", f"-I{ROOT}/include", f"-I{sysconfig.get_path('include')}"]
     subprocess.run(
         [
-            *flags, "-fvisibility=hidden", "-DPy_LIMITED_API=0x030A0000", *arrays,
-            HERE / "FakeArrays.cpp", "-o", folder / "fake_arrays.abi3.so",
+            *flags,
+            "-fvisibility=hidden",
+            "-DPy_LIMITED_API=0x030A0000",
+            *arrays,
+            HERE / "FakeArrays.cpp",
+            "-o",
+            folder / "fake_arrays.abi3.so",
         ],  # fmt: skip
         check=True,
     )

@@ -1,0 +1,31 @@
+"""FlashCore in PyTorch.
+
+``flashcore.attention`` takes PyTorch tensors as they are. Here is what PyTorch
+needs besides:
+
+- the operators ``torch.ops.flashcore.attention`` and ``attention_lse``, which
+  ``torch.compile`` and ``torch.export`` see in place of ``flashcore.attention``;
+- :func:`scaled_dot_product_attention` with the signature and meaning of
+  PyTorch's, and :func:`sdpa`, :func:`enable` and :func:`disable`, which put it
+  in the place of PyTorch's;
+- :func:`set_on_grad`: what becomes of calls that need gradients.
+"""
+
+from __future__ import annotations
+
+from flashcore.torch import ops as ops
+from flashcore.torch.dropin import scaled_dot_product_attention
+from flashcore.torch.fallback import FallbackWarning
+from flashcore.torch.gradients import on_grad, set_on_grad
+from flashcore.torch.switch import disable, enable, is_enabled, sdpa
+
+__all__ = [
+    "FallbackWarning",
+    "disable",
+    "enable",
+    "is_enabled",
+    "on_grad",
+    "scaled_dot_product_attention",
+    "sdpa",
+    "set_on_grad",
+]

@@ -1,0 +1,280 @@
+"""``torch.nn.functional.scaled_dot_product_attention`` by FlashCore."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Callable, Optional, Sequence, Tuple
+
+import torch
+from torch._subclasses import FakeTensor
+from torch._subclasses.functional_tensor import FunctionalTensor
+
+from flashcore.attention import attention
+from flashcore.errors import UnsupportedError
+from flashcore.torch import gradients
+from flashcore.torch.fallback import original_sdpa, warn_once
+
+__all__ = ["scaled_dot_product_attention"]
+
+_MAX_HEAD_DIM = 256
+_TYPES = (torch.float16, torch.bfloat16)
+#: Those that the operators take. Others, such as DTensor, have rules of their own.
+_KINDS = (torch.Tensor, torch.nn.Parameter, FakeTensor, FunctionalTensor)
+
+
+def scaled_dot_product_attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: Optional[torch.Tensor] = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: Optional[float] = None,
+    enable_gqa: bool = False,
+) -> torch.Tensor:
+    """Attention with the signature and meaning of PyTorch's function.
+
+    query: (..., heads_q, seqlen_q, head_dim), of float16 or bfloat16, or of
+        float32 under autocast. At least 2 axes.
+    key: (..., heads_kv, seqlen_k, head_dim).
+    value: (..., heads_kv, seqlen_k, head_dim_v).
+    attn_mask: broadcastable to (..., heads_q, seqlen_q, seqlen_k). Boolean: True
+        keeps a key. Of a floating type: added to the scores, -inf hides a key.
+        A query all of whose keys are hidden gives 0, as in PyTorch from 2.5 on.
+    dropout_p: probability of dropout; FlashCore has none.
+    is_causal: the first query sees the first key only (the mask is aligned to the
+        upper left, as in PyTorch, and unlike ``flashcore.attention(causal=True)``
+        if seqlen_q and seqlen_k differ).
+    scale: of query key^T; 1 / sqrt(head_dim) by default.
+    enable_gqa: heads_q may be a multiple of heads_kv.
+
+    Returns (..., heads_q, seqlen_q, head_dim_v).
+
+    What FlashCore does not take (dropout, float32, head_dim over 256, ...) goes to
+    PyTorch, with one FallbackWarning for each reason. A call that needs gradients
+    raises flashcore.UnsupportedError, or goes to PyTorch after
+    ``flashcore.torch.set_on_grad("fallback")``. Tensors in host memory run on the
+    emulator. Which backends ``torch.nn.attention.sdpa_kernel`` allows plays no role.
+    """
+    return run(
+        original_sdpa, True, gradients.on_grad(),
+        query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa,
+    )  # fmt: skip
+
+
+def run(
+    fallback: Callable[..., torch.Tensor],
+    emulate: bool,
+    on_grad: str,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: Optional[torch.Tensor],
+    dropout_p: float,
+    is_causal: bool,
+    scale: Optional[float],
+    enable_gqa: bool,
+) -> torch.Tensor:
+    """:func:`scaled_dot_product_attention`, with what it falls back to.
+
+    emulate: whether tensors in host memory run on the emulator.
+    """
+    reason = _reason_against(
+        emulate, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa
+    )
+    if reason is None and gradients.needs_gradient(query, key, value, attn_mask):
+        if not torch.compiler.is_exporting():
+            if on_grad == "error":
+                gradients.refuse("flashcore.torch.scaled_dot_product_attention")
+            reason = "it needs gradients"
+    if reason is None:
+        try:
+            return _run(query, key, value, attn_mask, is_causal, scale, enable_gqa)
+        except UnsupportedError as error:
+            reason = str(error)
+    result = fallback(
+        query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+    )
+    warn_once(reason)
+    return result
+
+
+# What FlashCore takes -------------------------------------------------------
+
+
+def _reason_against(
+    emulate: bool,
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any,
+    dropout_p: float,
+    is_causal: bool,
+    scale: Optional[float],
+    enable_gqa: bool,
+) -> Optional[str]:
+    """Why FlashCore does not take a call; None if it does.
+
+    PyTorch gets what is wrong by its own rules, too, and raises its own errors.
+    """
+    for name, tensor in (("query", query), ("key", key), ("value", value)):
+        reason = _reason_against_tensor(name, tensor, query)
+        if reason:
+            return reason
+    device = query.device.type
+    if device != "cuda" and (device != "cpu" or not emulate):
+        hint = "; emulate=True runs it on the emulator" if device == "cpu" else ""
+        return f"it is on the device {device}{hint}"
+    if dropout_p:
+        return "it has dropout"
+    if scale is not None and not scale > 0:
+        return f"its scale {scale} is not positive"
+    if attn_mask is not None:
+        if type(attn_mask) not in _KINDS:
+            return f"attn_mask is a {type(attn_mask).__name__}"
+        if is_causal:
+            return "it is causal and has a mask"
+        if not _is_mask(attn_mask, query):
+            return f"attn_mask is of {attn_mask.dtype}, or not where query is"
+    return _reason_against_sizes(query, key, value, attn_mask, enable_gqa)
+
+
+def _reason_against_tensor(name: str, tensor: Any, query: Any) -> Optional[str]:
+    if type(tensor) not in _KINDS:
+        return f"{name} is a {type(tensor).__name__}"
+    if tensor.layout != torch.strided or tensor.is_nested:
+        return f"{name} is nested or sparse"
+    dtype = _dtype(tensor)
+    if dtype not in _TYPES:
+        return f"{name} is of {dtype}, and not of float16 or bfloat16"
+    if dtype != _dtype(query) or tensor.device != query.device:
+        return "query, key and value are of several types or on several devices"
+    if tensor.dim() < 2:
+        return f"{name} has {tensor.dim()} axes"
+    return None
+
+
+def _dtype(tensor: torch.Tensor) -> torch.dtype:
+    """Under autocast attention is computed in its type, as PyTorch's is."""
+    device = tensor.device.type
+    if tensor.dtype in (torch.float32, *_TYPES) and torch.is_autocast_enabled(device):
+        return torch.get_autocast_dtype(device)
+    return tensor.dtype
+
+
+def _is_mask(mask: torch.Tensor, query: torch.Tensor) -> bool:
+    types = (torch.bool, torch.float32, query.dtype, _dtype(query))
+    return mask.dtype in types and mask.device == query.device
+
+
+def _reason_against_sizes(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: Optional[torch.Tensor],
+    enable_gqa: bool,
+) -> Optional[str]:
+    if not query.dim() == key.dim() == value.dim():
+        return "query, key and value differ in their number of axes"
+    if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
+        return "the sizes of query, key and value do not agree"
+    for head_dim in (query.shape[-1], value.shape[-1]):
+        if not 0 < head_dim <= _MAX_HEAD_DIM:
+            return f"its head_dim is {head_dim}, and not in 1 to {_MAX_HEAD_DIM}"
+    if query.dim() > 2 and not _agree_in_heads(query, key, value, enable_gqa):
+        return "the heads of query, key and value do not agree"
+    for other in (key, value):
+        if not _broadcast(query.shape[:-3], other.shape[:-3]):
+            return "the batches of query, key and value do not agree"
+    if attn_mask is not None:
+        scores = (*query.shape[:-1], key.shape[-2])
+        if attn_mask.dim() > len(scores) or not _fits(attn_mask.shape, scores):
+            return "attn_mask does not broadcast to (..., heads_q, seqlen_q, seqlen_k)"
+    return None
+
+
+def _agree_in_heads(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, enable_gqa: bool
+) -> bool:
+    heads_q, heads_k, heads_v = query.shape[-3], key.shape[-3], value.shape[-3]
+    if enable_gqa:
+        return heads_k == heads_v and heads_k > 0 and heads_q % heads_k == 0
+    return heads_k == heads_v and (heads_q == heads_k or heads_k == 1)
+
+
+def _broadcast(a: Sequence[int], b: Sequence[int]) -> bool:
+    """Whether sizes broadcast to each other."""
+    return all(x == y or x == 1 or y == 1 for x, y in zip(a, b))
+
+
+def _fits(sizes: Sequence[int], to: Sequence[int]) -> bool:
+    """Whether sizes broadcast to others."""
+    return all(x == y or x == 1 for x, y in zip(reversed(sizes), reversed(to)))
+
+
+# Running --------------------------------------------------------------------
+
+
+def _run(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: Optional[torch.Tensor],
+    is_causal: bool,
+    scale: Optional[float],
+    enable_gqa: bool,
+) -> torch.Tensor:
+    dtype = _dtype(query)
+    query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
+    bias = None if attn_mask is None else _bias(attn_mask, dtype)
+    leading = query.shape[:-3]
+    if query.dim() != 4:
+        leading = torch.broadcast_shapes(query.shape[:-3], key.shape[:-3], value.shape[:-3])
+        if bias is not None and bias.dim() > 4:
+            bias = bias.expand(*leading, *bias.shape[-3:]).reshape(-1, *bias.shape[-3:])
+        q, k, v = (_flatten(tensor, leading) for tensor in (query, key, value))
+    else:
+        q, k, v = _expand_batches(query, key, value)
+    causal = "top_left" if is_causal else False
+    o: torch.Tensor = attention(q, k, v, causal=causal, scale=scale, bias=bias)
+    if query.dim() == 4:
+        return o
+    heads = query.shape[-3:-2]
+    return o.reshape(*leading, *heads, *o.shape[-2:])
+
+
+def _flatten(tensor: torch.Tensor, leading: Sequence[int]) -> torch.Tensor:
+    """As (batch, heads, seqlen, head_dim)."""
+    if tensor.dim() == 2:
+        return tensor[None, None]
+    if tensor.dim() == 3:
+        return tensor[None]
+    return tensor.expand(*leading, *tensor.shape[-3:]).reshape(-1, *tensor.shape[-3:])
+
+
+def _expand_batches(
+    *tensors: torch.Tensor,
+) -> Tuple[torch.Tensor, ...]:
+    batch = tensors[0].shape[0]
+    if all(tensor.shape[0] == batch for tensor in tensors):
+        return tensors
+    batch = max(tensor.shape[0] for tensor in tensors)
+    return tuple(tensor.expand(batch, *tensor.shape[1:]) for tensor in tensors)
+
+
+def _bias(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """What is added to the scores."""
+    mask = _unexpand(mask)
+    if mask.dtype != torch.bool:
+        return mask
+    kept = torch.zeros((), dtype=dtype, device=mask.device)
+    return torch.where(mask, kept, -math.inf)
+
+
+def _unexpand(mask: torch.Tensor) -> torch.Tensor:
+    """With size 1 where all elements are one in memory."""
+    for axis in range(mask.dim()):
+        if mask.shape[axis] > 1 and mask.stride(axis) == 0:
+            mask = mask.narrow(axis, 0, 1)
+    return mask

@@ -1,0 +1,52 @@
+"""What becomes of calls that need gradients, which FlashCore does not compute."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+import torch
+from torch.autograd import forward_ad
+
+from flashcore.errors import GradientError
+
+__all__ = ["needs_gradient", "on_grad", "refuse", "set_on_grad"]
+
+_on_grad = "error"
+
+
+def on_grad() -> str:
+    """What a call that needs gradients does: "error" or "fallback"."""
+    return _on_grad
+
+
+def set_on_grad(action: str) -> None:
+    """Chooses what a call that needs gradients does, for the process.
+
+    action: "error" raises flashcore.GradientError; "fallback" computes it
+        with PyTorch's operators, which have a backward pass, and warns once.
+
+    Raises ValueError for another action.
+    """
+    global _on_grad
+    if action not in ("error", "fallback"):
+        raise ValueError(f"expects on_grad to be 'error' or 'fallback', but got {action!r}")
+    _on_grad = action
+
+
+def needs_gradient(*tensors: Optional[torch.Tensor]) -> bool:
+    """Whether PyTorch records a gradient of one of these, or has a tangent of it."""
+    given = [tensor for tensor in tensors if tensor is not None]
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in given):
+        return True
+    if torch.compiler.is_compiling() or forward_ad._current_level < 0:
+        return False
+    return any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in given)
+
+
+def refuse(name: str) -> None:
+    """Raises the error of a call that needs a gradient."""
+    raise GradientError(
+        f"{name} has no backward pass: expects tensors that need no gradient, but got one with "
+        "requires_grad; call it under torch.no_grad() or detach() its arguments, or let PyTorch "
+        "compute such calls with flashcore.torch.set_on_grad('fallback')"
+    )

@@ -1,0 +1,253 @@
+"""FlashCore as an attention implementation of Hugging Face Transformers.
+
+    import flashcore.transformers
+    flashcore.transformers.register()
+    model = AutoModelForCausalLM.from_pretrained(..., attn_implementation="fc_attention")
+
+``model.set_attn_implementation("fc_attention")`` switches a model that exists. (Every
+name with "flash" in it means flash-attn to Transformers, and packed sequences.)
+Grouped heads are not repeated. Causal masks and sliding windows are flags of the
+kernel, so that no mask is in memory, unless a batch is padded, the cache is
+static, or a model's mask is of another kind.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Dict, Optional, Tuple
+
+import torch
+
+from flashcore.attention import attention
+from flashcore.errors import Error, GradientError, UnsupportedError
+from flashcore.torch.fallback import attention_by_torch, warn_once
+
+Window = Tuple[Optional[int], Optional[int]]
+
+__all__ = ["attention_forward", "attention_mask", "register"]
+
+NAME = "fc_attention"
+#: Arguments of other implementations that change the result.
+_UNSUPPORTED = {
+    "s_aux": "attention sinks",
+    "cache": "paged caches of continuous batching",
+}
+
+
+def register(name: str = NAME) -> None:
+    """Registers FlashCore with Transformers, as ``attn_implementation=name``.
+
+    May be called again. Raises flashcore.Error for a Transformers older than 5, and
+    ValueError for a name that it takes for one of its own.
+    """
+    import transformers
+    from transformers import AttentionInterface, AttentionMaskInterface
+
+    if int(transformers.__version__.partition(".")[0]) < 5:
+        raise Error(f"expects Transformers 5 or newer, but got {transformers.__version__}")
+
+    for word in ("flash", "flex_attention", "sdpa", "paged"):
+        if word in name:
+            raise ValueError(
+                f"expects a name without {word!r}, which means something else to Transformers, "
+                f"but got {name!r}"
+            )
+    AttentionInterface.register(name, attention_forward)
+    AttentionMaskInterface.register(name, attention_mask)
+
+
+def attention_forward(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: Optional[torch.Tensor],
+    dropout: float = 0.0,
+    scaling: Optional[float] = None,
+    sliding_window: Optional[int] = None,
+    softcap: Optional[float] = None,
+    is_causal: Optional[bool] = None,
+    position_bias: Optional[torch.Tensor] = None,
+    **others: Any,
+) -> Tuple[torch.Tensor, None]:
+    """What Transformers calls for a layer's attention.
+
+    query: (batch, heads_q, seqlen_q, head_dim), of float16 or bfloat16.
+    key, value: (batch, heads_kv, seqlen_k, head_dim).
+    attention_mask: (batch or 1, heads_q or 1, seqlen_q, seqlen_k), True keeps a
+        key, or what is added to the scores. It is the whole mask: is_causal and
+        sliding_window then say nothing more. Without one the last query sees the
+        last key, and sliding_window keys up to its own.
+    position_bias: added to the scores besides.
+
+    Returns (o, None), o: (batch, seqlen_q, heads_q, head_dim), contiguous.
+
+    float32, dropout, and gradients after ``flashcore.torch.set_on_grad("fallback")``
+    go to PyTorch, with one FallbackWarning for each reason. Raises
+    flashcore.UnsupportedError for attention sinks and paged caches, and for
+    gradients.
+    """
+    for name, what in _UNSUPPORTED.items():
+        if others.get(name) is not None:
+            raise UnsupportedError(f"flashcore has no {what} yet: expects no {name}, but got one")
+    if is_causal is None:
+        is_causal = bool(getattr(module, "is_causal", True))
+    causal, window = False, (None, None)
+    if attention_mask is None:
+        # One query sees all keys; a static choice keeps compiled code free of symbols.
+        causal = is_causal and query.shape[2] > 1
+        window = _window(sliding_window, is_causal)
+    options: Dict[str, Any] = {
+        "softcap": softcap,
+        "scale": scaling,
+        "bias": _bias(attention_mask, position_bias, query.dtype),
+    }
+    o = _run(query, key, value, causal, window, dropout, options)
+    return o.transpose(1, 2).contiguous(), None
+
+
+def _run(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    causal: bool,
+    window: Window,
+    dropout: float,
+    options: Dict[str, Any],
+) -> torch.Tensor:
+    """By FlashCore, or by PyTorch with a warning."""
+    reason = _reason_against(query, dropout)
+    if reason is None:
+        try:
+            o: torch.Tensor = attention(query, key, value, causal=causal, window=window, **options)
+            return o
+        except GradientError:
+            raise
+        except UnsupportedError as error:
+            reason = str(error)
+    warn_once(reason)
+    where = "bottom_right" if causal else None
+    result: Any = attention_by_torch(
+        query, key, value, causal=where, window=window, dropout_p=dropout, **options
+    )
+    o = result
+    return o
+
+
+def _reason_against(query: torch.Tensor, dropout: float) -> Optional[str]:
+    if dropout > 0.0:
+        return "it has dropout"
+    if query.dtype not in (torch.float16, torch.bfloat16):
+        return f"query is of {query.dtype}, and not of float16 or bfloat16"
+    return None
+
+
+def _window(sliding_window: Optional[int], is_causal: bool) -> Window:
+    """Keys to the left and right: Transformers counts a query's own to the window."""
+    if sliding_window is None:
+        return None, None
+    return sliding_window - 1, None if is_causal else sliding_window - 1
+
+
+def _bias(
+    mask: Optional[torch.Tensor], position_bias: Optional[torch.Tensor], dtype: torch.dtype
+) -> Optional[torch.Tensor]:
+    if mask is not None and mask.dtype == torch.bool:
+        mask = additive(mask, dtype)
+    if mask is None or position_bias is None:
+        return position_bias if mask is None else mask
+    return mask + position_bias
+
+
+def additive(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """0 where a boolean mask keeps a key, and -inf where it hides it."""
+    kept = torch.zeros((), dtype=dtype, device=mask.device)
+    return torch.where(mask, kept, float("-inf"))
+
+
+# Masks ----------------------------------------------------------------------
+
+
+def attention_mask(
+    batch_size: int,
+    q_length: int,
+    kv_length: int,
+    q_offset: Any = 0,
+    kv_offset: int = 0,
+    mask_function: Any = None,
+    attention_mask: Optional[torch.Tensor] = None,
+    local_size: Optional[int] = None,
+    allow_is_causal_skip: bool = True,
+    allow_is_bidirectional_skip: bool = False,
+    dtype: torch.dtype = torch.float16,
+    config: Any = None,
+    **others: Any,
+) -> Optional[torch.Tensor]:
+    """What Transformers calls for a mask, once for all layers of a kind.
+
+    Returns None where the flags of :func:`attention_forward` say it all, else what
+    is added to the scores: (batch, 1, q_length, kv_length) of ``dtype``.
+    """
+    from transformers.masking_utils import causal_mask_function, sdpa_mask
+
+    is_plain = local_size is None or kv_length < local_size
+    if allow_is_causal_skip:
+        is_plain = (is_plain or _window_is_flag(local_size, config)) and _ends_together(
+            q_length, kv_length, q_offset, kv_offset
+        )
+    elif not allow_is_bidirectional_skip:
+        is_plain = False
+    if is_plain and _shows_all(attention_mask, kv_length, kv_offset):
+        return None
+    mask = sdpa_mask(
+        batch_size=batch_size,
+        q_length=q_length,
+        kv_length=kv_length,
+        q_offset=q_offset,
+        kv_offset=kv_offset,
+        mask_function=mask_function or causal_mask_function,
+        attention_mask=attention_mask,
+        local_size=local_size,
+        allow_is_causal_skip=False,
+        allow_is_bidirectional_skip=False,
+        **others,
+    )
+    return None if mask is None else additive(mask, dtype)
+
+
+def _ends_together(q_length: int, kv_length: int, q_offset: Any, kv_offset: int) -> bool:
+    """Whether the last query's own key is the last; a static cache is longer."""
+    return isinstance(q_offset, int) and q_offset + q_length == kv_offset + kv_length
+
+
+def _window_is_flag(local_size: Optional[int], config: Any) -> bool:
+    """Whether layers get what limits their keys as ``sliding_window``."""
+    if torch.compiler.is_compiling() or config is None:
+        return False
+    # A chunk of keys is no window.
+    return getattr(config, "sliding_window", None) == local_size and _passes_window(type(config))
+
+
+@lru_cache(maxsize=None)
+def _passes_window(config: type) -> bool:
+    """Whether models of a configuration hand their window to the attention.
+
+    Those that run with flash-attn do, which gets no mask either.
+    """
+    from transformers import AutoModel
+
+    try:
+        model = AutoModel._model_mapping[config]
+    except KeyError:
+        return False
+    return bool(getattr(model, "_supports_flash_attn", False))
+
+
+def _shows_all(padding: Optional[torch.Tensor], kv_length: int, kv_offset: int) -> bool:
+    """Whether a mask of (batch, keys) hides none of the keys."""
+    if padding is None:
+        return True
+    if torch.compiler.is_compiling():
+        return False  # its values are not known
+    seen = padding[:, kv_offset : kv_offset + kv_length]
+    return seen.shape[1] == kv_length and bool(seen.all())

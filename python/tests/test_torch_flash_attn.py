@@ -1,0 +1,127 @@
+"""flashcore.flash_attn: the signatures of flash-attn 2.8.3 and their meaning."""
+
+import inspect
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs PyTorch")
+
+import flashcore
+from flashcore import flash_attn
+from torch_inputs import assert_same_as, make, reference
+
+_ENDS = (
+    "dropout_p=0.0 softmax_scale=None causal=False window_size=(-1,-1) softcap=0.0 "
+    "alibi_slopes=None deterministic=False return_attn_probs=False"
+)
+_LENGTHS = "cu_seqlens_q cu_seqlens_k max_seqlen_q max_seqlen_k"
+#: Of flash_attn/flash_attn_interface.py in flash-attn 2.8.3.
+PUBLISHED = {
+    "flash_attn_func": f"q k v {_ENDS}",
+    "flash_attn_kvpacked_func": f"q kv {_ENDS}",
+    "flash_attn_qkvpacked_func": f"qkv {_ENDS}",
+    "flash_attn_varlen_func": f"q k v {_LENGTHS} {_ENDS} block_table=None",
+    "flash_attn_varlen_kvpacked_func": f"q kv {_LENGTHS} {_ENDS}",
+    "flash_attn_varlen_qkvpacked_func": f"qkv cu_seqlens max_seqlen {_ENDS}",
+    "flash_attn_with_kvcache": (
+        "q k_cache v_cache k=None v=None rotary_cos=None rotary_sin=None cache_seqlens=None "
+        "cache_batch_idx=None cache_leftpad=None block_table=None softmax_scale=None causal=False "
+        "window_size=(-1,-1) softcap=0.0 rotary_interleaved=True alibi_slopes=None num_splits=0 "
+        "return_softmax_lse=False"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_signature_is_the_published_one(name):
+    def describe(parameter):
+        assert parameter.kind == inspect.Parameter.POSITIONAL_OR_KEYWORD
+        if parameter.default is inspect.Parameter.empty:
+            return parameter.name
+        return f"{parameter.name}={parameter.default!r}".replace(" ", "")
+
+    parameters = inspect.signature(getattr(flash_attn, name)).parameters.values()
+    assert " ".join(map(describe, parameters)) == PUBLISHED[name]
+    assert name in flash_attn.__all__
+
+
+def test_all_functions_are_listed():
+    assert set(flash_attn.__all__) == set(PUBLISHED)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize(
+    "options, same",
+    [
+        ({}, {}),
+        ({"causal": True, "softmax_scale": 0.2}, {"causal": True, "scale": 0.2}),
+        ({"window_size": (5, 2)}, {"window": (5, 2)}),
+        ({"window_size": torch.tensor([5, -1])}, {"window": (5, None)}),
+        ({"window_size": (4, 9), "causal": True}, {"window": (4, None), "causal": True}),
+        ({"softcap": 3.0, "deterministic": True}, {"softcap": 3.0}),
+    ],
+    ids=["plain", "causal", "window", "left", "causal-window", "softcap"],
+)
+def test_same_as_the_formula(options, same, dtype):
+    q, k, v = make(keys=24, heads_kv=1, layout="bshd", dtype=dtype)
+    tolerance = 1.5e-2 if dtype == torch.bfloat16 else 4e-3
+    expected, lse = reference(q, k, v, layout="bshd", lse=True, **same)
+    assert_same_as(flash_attn.flash_attn_func(q, k, v, **options), expected, tolerance)
+    out, softmax_lse, mask = flash_attn.flash_attn_func(q, k, v, return_attn_probs=True, **options)
+    assert_same_as(out, expected, tolerance)
+    assert_same_as(softmax_lse, lse, tolerance)
+    assert mask.numel() == 0
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("of_batch", [False, True])
+def test_alibi(causal, of_batch):
+    q, k, v = make(keys=24, layout="bshd")
+    slopes = torch.tensor([[0.3, 0.1], [0.2, 0.05]])
+    slopes = slopes if of_batch else slopes[0]
+    distance = (torch.arange(16)[:, None] + 8 - torch.arange(24)).abs()
+    bias = -slopes[..., None, None] * distance
+    expected = reference(q, k, v, layout="bshd", causal=causal, bias=bias)
+    out = flash_attn.flash_attn_func(q, k, v, causal=causal, alibi_slopes=slopes)
+    assert_same_as(out, expected)
+    with pytest.raises(ValueError, match=r"alibi_slopes of \(heads,\) or \(batch, heads\), but got"):
+        flash_attn.flash_attn_func(q, k, v, alibi_slopes=slopes[..., None, None])
+
+
+def test_packed_tensors_are_views_of_the_same_call():
+    q, k, v = make(layout="bshd")
+    out = flash_attn.flash_attn_func(q, k, v, causal=True)
+    qkv, kv = torch.stack([q, k, v], 2), torch.stack([k, v], 2)
+    assert torch.equal(flash_attn.flash_attn_qkvpacked_func(qkv, causal=True), out)
+    assert torch.equal(flash_attn.flash_attn_kvpacked_func(q, kv, causal=True), out)
+    with pytest.raises(ValueError, match=r"expects kv of \(batch, seqlen, 2, heads, head_dim\)"):
+        flash_attn.flash_attn_kvpacked_func(q, qkv)
+
+
+def test_rows_without_keys():
+    q, k, v = make(queries=24, keys=8, layout="bshd")
+    out, lse, _ = flash_attn.flash_attn_func(q, k, v, causal=True, return_attn_probs=True)
+    assert (out[:, :16] == 0).all() and (lse[:, :, :16] == -torch.inf).all()
+
+
+@pytest.mark.parametrize("name", [name for name in PUBLISHED if "varlen" not in name][:3])
+def test_dropout_is_refused_by_name(name):
+    function = getattr(flash_attn, name)
+    count = sum(p.default is p.empty for p in inspect.signature(function).parameters.values())
+    with pytest.raises(NotImplementedError, match=f"{name} has no dropout.*but got 0.17"):
+        function(*[None] * count, dropout_p=0.17)
+
+
+@pytest.mark.parametrize("name", [n for n in PUBLISHED if "varlen" in n or "kvcache" in n])
+def test_what_lacks_is_said_by_name(name):
+    function = getattr(flash_attn, name)
+    count = sum(p.default is p.empty for p in inspect.signature(function).parameters.values())
+    what = "seqused_k" if "kvcache" in name else "cu_seqlens"
+    with pytest.raises(NotImplementedError, match=f"{name} needs {what}, which this version cannot"):
+        function(*[None] * count)
+
+
+def test_gradients_are_refused():
+    q, k, v = (x.requires_grad_() for x in make(layout="bshd"))
+    with pytest.raises(flashcore.GradientError):
+        flash_attn.flash_attn_func(q, k, v)

@@ -1,0 +1,153 @@
+"""Small models of Transformers: the logits of sdpa or eager, prefill and generation."""
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs PyTorch")
+transformers = pytest.importorskip("transformers", "5.0", reason="needs Transformers 5")
+
+import flashcore
+import flashcore.transformers
+from torch_models import build, logits_agree
+
+flashcore.transformers.register()
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """The options of the calls that reach FlashCore."""
+    made = []
+
+    def attention(*args, **options):
+        made.append(options)
+        return flashcore.attention(*args, **options)
+
+    monkeypatch.setattr(flashcore.transformers, "attention", attention)
+    return made
+
+
+def tokens(*shape, seed=1):
+    return torch.randint(1, 96, shape, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("kind", ["llama", "gemma2", "mistral", "bert"])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_logits_agree(calls, kind, dtype):
+    logits_agree(build(kind, dtype), tokens(2, 20))
+    assert calls and all(options["bias"] is None for options in calls)
+    causal = kind != "bert"
+    assert all(options["causal"] == causal for options in calls)
+    windows = {"gemma2": {(7, None)}, "mistral": {(7, None)}}.get(kind, {(None, None)})
+    seen = {options["window"] for options in calls}
+    assert windows <= seen
+    assert {options["softcap"] for options in calls} == {20.0 if kind == "gemma2" else None}
+
+
+@pytest.mark.parametrize("kind", ["llama", "gemma2", "bert"])
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_logits_of_padded_batches_agree(calls, kind, side):
+    mask = torch.ones(2, 20, dtype=torch.long)
+    mask[1, slice(0, 6) if side == "left" else slice(14, 20)] = 0
+    logits_agree(build(kind), tokens(2, 20), attention_mask=mask)
+    assert all(options["bias"] is not None for options in calls)
+
+
+@pytest.mark.parametrize("kind", ["llama", "gemma2", "mistral"])
+def test_prefill_in_parts_agrees(calls, kind):
+    model = build(kind)
+    ids = tokens(1, 28)
+    with torch.no_grad():
+        whole = model(ids).logits
+        first = model(ids[:, :12], use_cache=True)
+        calls.clear()
+        second = model(ids[:, 12:], past_key_values=first.past_key_values)
+    parts = torch.cat([first.logits, second.logits], 1)
+    torch.testing.assert_close(parts, whole, atol=2e-2, rtol=2e-2)
+    assert calls and all(options["bias"] is None and options["causal"] for options in calls)
+
+
+@pytest.mark.parametrize("kind", ["llama", "gemma2"])
+@pytest.mark.parametrize("cache", ["dynamic", "static"])
+def test_generation_agrees(kind, cache):
+    model = build(kind, torch.float16)
+    options = {
+        "max_new_tokens": 12, "do_sample": False, "output_logits": True,
+        "return_dict_in_generate": True, "cache_implementation": cache, "disable_compile": True,
+        "pad_token_id": 0, "eos_token_id": None,
+    }  # fmt: skip
+    ids = tokens(2, 9)
+    mask = torch.ones_like(ids)
+    mask[1, :3] = 0
+    ours = model.generate(ids, attention_mask=mask, **options)
+    model.set_attn_implementation("eager")
+    theirs = model.generate(ids, attention_mask=mask, **options)
+    for mine, wanted in zip(ours.logits, theirs.logits):
+        torch.testing.assert_close(mine, wanted, atol=2e-2, rtol=2e-2)
+        if not torch.equal(mine.argmax(-1), wanted.argmax(-1)):
+            break  # from a tie on the texts differ
+
+
+def test_compiled_model_has_no_break():
+    torch.compiler.reset()
+    model = build("llama")
+    ids = tokens(1, 16)
+    with torch.no_grad():
+        eager = model(ids, use_cache=False).logits
+        compiled = torch.compile(model.forward, fullgraph=True, backend="aot_eager")
+        actual = compiled(ids, use_cache=False).logits
+    torch.testing.assert_close(actual, eager, atol=1e-2, rtol=1e-2)
+
+
+def test_float32_goes_to_pytorch_with_a_warning(monkeypatch):
+    monkeypatch.setattr(flashcore.torch.fallback, "_told", set())
+    model = build("gemma2", torch.float32)
+    with pytest.warns(flashcore.torch.FallbackWarning, match="query is of torch.float32"):
+        logits_agree(model, tokens(1, 20))
+
+
+def test_training_is_refused_or_falls_back():
+    model = build("gemma2").train()
+    with pytest.raises(flashcore.GradientError):
+        model(tokens(1, 20))
+    try:
+        flashcore.torch.set_on_grad("fallback")
+        model(tokens(1, 20), labels=tokens(1, 20)).loss.backward()
+    finally:
+        flashcore.torch.set_on_grad("error")
+    assert all(p.grad is not None for p in model.parameters())
+
+
+def test_what_flashcore_lacks_is_said_by_name():
+    q = torch.zeros(1, 2, 4, 32, dtype=torch.float16)
+    with pytest.raises(NotImplementedError, match="has no attention sinks yet"):
+        flashcore.transformers.attention_forward(torch.nn.Module(), q, q, q, None, s_aux=q)
+
+
+def test_names_that_mean_something_else_are_refused():
+    with pytest.raises(ValueError, match="expects a name without 'flash'.*but got 'flashcore'"):
+        flashcore.transformers.register("flashcore")
+
+
+def test_position_bias_is_added():
+    q = torch.randn(1, 2, 8, 32, dtype=torch.float16)
+    bias = torch.randn(1, 2, 8, 8, dtype=torch.float16)
+    keep = torch.rand(1, 1, 8, 8) < 0.7
+    o, _ = flashcore.transformers.attention_forward(
+        torch.nn.Module(), q, q, q, keep, position_bias=bias, is_causal=True
+    )
+    whole = bias.masked_fill(~keep, -torch.inf)
+    expected = flashcore.attention(q, q, q, bias=whole).transpose(1, 2)
+    assert torch.equal(o, expected)
+
+
+def test_masks_that_flags_cannot_say_are_made():
+    """A chunk of keys is no window, and the queries of a static cache do not end with it."""
+    from transformers.masking_utils import chunked_causal_mask_function
+
+    make_mask = flashcore.transformers.attention_mask
+    config = transformers.Llama4TextConfig(attention_chunk_size=4)
+    chunk = chunked_causal_mask_function(4, torch.zeros(1, dtype=int))
+    mask = make_mask(1, 8, 8, mask_function=chunk, local_size=4, config=config)
+    assert mask.shape == (1, 1, 8, 8) and mask[0, 0, 5, 3] == -torch.inf and mask[0, 0, 5, 4] == 0
+    assert make_mask(1, 4, 16, q_offset=2).shape == (1, 1, 4, 16)
+    assert make_mask(1, 4, 16, q_offset=12) is None
+    assert make_mask(1, 4, 4, allow_is_causal_skip=False) is not None

@@ -1,0 +1,219 @@
+#!/usr/bin/env python3
+"""Runs flash-attn's own tests with FlashCore in its place, to their forward asserts.
+
+    python run_flash_attn.py CHECKOUT [--sample N] [--json FILE] [pytest arguments]
+
+CHECKOUT is an unpacked flash-attn 2.8.3, such as its source archive of PyPI, which
+has flash_attn/ and tests/test_flash_attn.py. Needs a GPU, PyTorch, pytest and
+einops; with --collect-only after -- none.
+
+`flash_attn` and `flash_attn.flash_attn_interface` become flashcore.flash_attn;
+other modules that the tests import (bert_padding) come from the checkout. The tests
+run unchanged, but without recording gradients: torch.autograd.grad gives
+placeholders, and asserts about these do not count. What is not run is named with
+its reason. It fails if a test fails, or ends without an assert about an output.
+"""
+
+import argparse
+import ast
+import collections
+import json
+import re
+import sys
+import types
+from pathlib import Path
+
+import pytest
+import torch
+
+TESTS = (
+    "test_flash_attn_qkvpacked",
+    "test_flash_attn_output",
+    "test_flash_attn_causal",
+    "test_flash_attn_splitkv",
+    "test_flash_attn_race_condition",
+)
+#: Tests that are not run, and why; the longest prefix counts.
+DESELECTED = {
+    "test_flash_attn_varlen": "needs cu_seqlens, which the compiler does not lower yet",
+    "test_flash_attn_kvcache": "needs seqused_k, which the compiler does not lower yet",
+    "test_flash_attn_bwd": "is about the backward pass",
+    "test_flash_attn_deterministic": "is about the backward pass",
+}
+#: Of those that are run.
+DROPOUT = "has dropout"
+SAMPLED = "left out by --sample"
+
+
+# What stands for gradients ---------------------------------------------------
+
+
+class Gradient(torch.Tensor):
+    """A placeholder; whatever is computed from it is one, too."""
+
+    compared = False
+
+    @classmethod
+    def __torch_function__(cls, function, of_types, args=(), kwargs=None):
+        if function in (torch.equal, torch.allclose):
+            return Verdict()
+        if function is torch.Tensor.item:
+            return Number("nan")
+        return super().__torch_function__(function, of_types, args, kwargs)
+
+
+class Number(float):
+    """A number made of placeholders: it may be printed, and compares to a Verdict."""
+
+    def _same(self, *others):
+        return Number("nan")
+
+    __add__ = __radd__ = __mul__ = __rmul__ = _same
+
+    def _compare(self, other):
+        return Verdict()
+
+    __le__ = __lt__ = __ge__ = __gt__ = _compare
+
+
+class Verdict:
+    """True, but remembers that someone asked."""
+
+    def __bool__(self):
+        Gradient.compared = True
+        return True
+
+
+def placeholder_gradients(outputs, inputs, *others, **options):
+    inputs = inputs if isinstance(inputs, (tuple, list)) else (inputs,)
+    return tuple(torch.zeros_like(x).as_subclass(Gradient) for x in inputs)
+
+
+# The package that the tests import -------------------------------------------
+
+
+def install(checkout):
+    """Puts flashcore.flash_attn in the place of flash_attn."""
+    import flashcore.flash_attn as ours
+
+    package = types.ModuleType("flash_attn")
+    package.__path__ = [str(checkout / "flash_attn")]
+    interface = types.ModuleType("flash_attn.flash_attn_interface")
+    for module in (package, interface):
+        for name in ours.__all__:
+            setattr(module, name, getattr(ours, name))
+    interface._get_block_size_n = None  # of dropout's tests
+    sys.modules.update({package.__name__: package, interface.__name__: interface})
+    rotary = types.ModuleType("flash_attn.layers.rotary")
+    rotary.apply_rotary_emb = None  # of the cache's tests
+    sys.modules[rotary.__name__] = rotary
+
+
+# pytest ------------------------------------------------------------------------
+
+
+class Plugin:
+    """Deselects, intercepts gradients, and counts asserts."""
+
+    def __init__(self, sample):
+        self.sample = sample
+        self.deselected = collections.Counter()
+        self.asserts = collections.Counter()
+        self.of_outputs = collections.Counter()
+        self.outcomes = collections.defaultdict(collections.Counter)
+        self.empty = []
+
+    def pytest_collection_modifyitems(self, config, items):
+        kept, left_out = [], []
+        for item in items:
+            reason = None
+            if item.callspec.params.get("dropout_p", 0.0) > 0:
+                reason = DROPOUT
+            elif (len(kept) + self.deselected[SAMPLED]) % self.sample:
+                reason = SAMPLED
+            if reason:
+                self.deselected[reason] += 1
+                left_out.append(item)
+            else:
+                kept.append(item)
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = kept
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_call(self, item):
+        Gradient.compared = False
+        before = self.of_outputs[item.originalname]
+        intercepted = torch.autograd.grad
+        torch.autograd.grad = placeholder_gradients
+        try:
+            with torch.no_grad():
+                result = yield
+        finally:
+            torch.autograd.grad = intercepted
+        if result.excinfo is None and self.of_outputs[item.originalname] == before:
+            self.empty.append(item.nodeid)
+
+    def pytest_assertion_pass(self, item, lineno, orig, expl):
+        is_gradient, Gradient.compared = Gradient.compared, False
+        if is_gradient:
+            self.asserts["of gradients, not counted"] += 1
+            return
+        self.asserts["executed"] += 1
+        if re.search(r"\b(out|lse)\b", orig):
+            self.of_outputs[item.originalname] += 1
+
+    def pytest_runtest_logreport(self, report):
+        if report.when == "call" or report.outcome == "skipped":
+            self.outcomes[report.nodeid.split("::")[1].split("[")[0]][report.outcome] += 1
+
+    def summary(self):
+        return {
+            "outcomes": {name: dict(counts) for name, counts in self.outcomes.items()},
+            "asserts_executed": self.asserts["executed"],
+            "asserts_of_outputs": dict(self.of_outputs),
+            "asserts_of_gradients_not_counted": self.asserts["of gradients, not counted"],
+            "deselected": dict(self.deselected),
+            "without_an_assert_of_outputs": self.empty,
+        }
+
+
+def tests_left_out(tests):
+    """The names of test functions that are not run, and why."""
+    left_out = {}
+    for node in ast.parse(tests.read_text()).body:
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+            prefixes = [prefix for prefix in DESELECTED if node.name.startswith(prefix)]
+            if prefixes:
+                left_out[node.name] = DESELECTED[max(prefixes, key=len)]
+            elif node.name not in TESTS:
+                left_out[node.name] = "is not known to this script"
+    return left_out
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("checkout", type=Path)
+    parser.add_argument("--sample", type=int, default=1, help="run each Nth test")
+    parser.add_argument("--json", type=Path, help="write the counts to a file")
+    options, others = parser.parse_known_args()
+    tests = options.checkout.resolve() / "tests" / "test_flash_attn.py"
+    if not tests.exists():
+        parser.error(f"expects {tests}, but there is none")
+    install(options.checkout.resolve())
+    if not torch.cuda.is_available():  # the tests ask for it when they are imported
+        torch.cuda.get_device_capability = lambda *device: (0, 0)
+    plugin = Plugin(options.sample)
+    arguments = [
+        *(f"{tests}::{name}" for name in TESTS), "-q", "-o", "enable_assertion_pass_hook=true", "-p", "no:cacheprovider",
+        f"--rootdir={tests.parent}", *(other for other in others if other != "--"),
+    ]  # fmt: skip
+    code = pytest.main(arguments, plugins=[plugin])
+    summary = {**plugin.summary(), "tests_left_out": tests_left_out(tests)}
+    print(json.dumps(summary, indent=2))
+    if options.json:
+        options.json.write_text(json.dumps(summary, indent=2) + "\n")
+    return int(code) or (1 if plugin.empty else 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
