@@ -7,13 +7,16 @@ it is checked, as in `<!-- check: nightly, exit 1 -->`:
 
   sh    runs, and must end with exit code 0 in time (--limit). `exit N`: with N.
         `nightly`: takes longer, or needs the built tree; `gpu`: needs a GPU;
-        `fresh`: in a clone without a build. Only --when runs these.
+        `fresh`: in a clone without a build; `package`: with the commands
+        flashcore and python3 of the Python package on the PATH, and no tools.
+        Only --when runs these.
+  python  `package`: runs, as sh does.
   mlir  is parsed by flashcore-opt. `body of ARGUMENTS`: as that of a function with
         these; `attribute`: as one. `phase N of FILE OPTIONS`: its lines stand in
         what `flashcore-compile FILE OPTIONS --print-phases` prints for phase N.
   json  `json FILE`: is the JSON of a file that a command of the page wrote.
   any   `file NAME`: is written to NAME first, for the commands that follow.
-        `output`: is what the command before it prints.
+        `output`: is what the command before it prints (`output, package`).
         `none: REASON`: is not checked.
 
 In what is compared, `...` stands for what is left out (scripts/excerpts.py).
@@ -93,6 +96,8 @@ class Page:
             target.write_text(fence.text)
         if fence.language == "sh":
             self.check_command(fence.text, int(marks.get("exit", 0)), self.limit if fence.when == "ci" else None)
+        elif fence.language == "python" and fence.when == "package":
+            self.check_command(f"python3 - <<'END_OF_PYTHON'\n{fence.text}END_OF_PYTHON\n", 0, None)
         elif "output" in marks:
             self.check_output(fence.text)
         elif "phase" in marks:
@@ -200,7 +205,7 @@ def check_page(path, args, shared):
     chosen = [fence for fence in fences if fence.when in when or (fence.when == "ci" and "file" in fence.marks)]
     checked = 0
     if any(fence.when in when for fence in chosen):
-        tools = None if args.when == "fresh" else args.bin
+        tools = None if args.when in ("fresh", "package") else args.bin
         workspace = shared() if path.suffix == ".mlir" else Workspace(tools, args.llvm)
         page = Page(workspace, args.limit, args.verbose)
         for fence in chosen:
@@ -220,7 +225,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build/release/bin", help="folder of the tools")
     parser.add_argument("--llvm", type=pathlib.Path, default=pathlib.Path("/usr/lib/llvm-22/bin"), help="folder of LLVM's tools")
-    parser.add_argument("--when", choices=["nightly", "fresh", "gpu"], help="run the snippets with this mark instead")
+    parser.add_argument("--when", choices=["nightly", "fresh", "gpu", "package"], help="run the snippets with this mark instead")
     parser.add_argument("--limit", type=int, default=30, help="seconds an unmarked command may take; it should take under 5 (default: 30)")
     parser.add_argument("-v", "--verbose", action="store_true", help="print what the commands print")
     parser.add_argument("pages", type=pathlib.Path, nargs="+", help="Markdown pages or .mlir files, named from the repository root")

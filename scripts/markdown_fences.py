@@ -7,8 +7,8 @@ import re
 FENCE = re.compile(r"^(?P<indent> *)(?P<ticks>```+)(?P<language>[\w+-]*)[^`\n]*\n(?P<text>.*?)^(?P=indent)(?P=ticks)$", re.M | re.S)
 MARK = re.compile(r"<!-- check: (?P<mark>[^\n]*?) -->\n\Z")
 # How each mark is spelled, by language; the language "" stands for all others.
-ARGUMENT_MARKS = {"sh": ["exit", "none:"], "mlir": ["phase", "body", "file", "none:"], "json": ["json", "file", "none:"], "": ["file", "none:"]}
-PLAIN_MARKS = {"sh": ["nightly", "fresh", "gpu"], "mlir": ["attribute"], "": ["output"]}
+ARGUMENT_MARKS = {"sh": ["exit", "none:"], "python": ["file", "none:"], "mlir": ["phase", "body", "file", "none:"], "json": ["json", "file", "none:"], "": ["file", "none:"]}
+PLAIN_MARKS = {"sh": ["nightly", "fresh", "gpu", "package"], "mlir": ["attribute"], "python": ["package"], "": ["output", "package"]}
 
 
 class MarkError(Exception):
@@ -24,10 +24,10 @@ class Fence:
 
     @property
     def when(self):
-        """When it is checked: `ci`, `nightly`, `fresh`, `gpu` or `never`."""
+        """When it is checked: `ci`, `nightly`, `fresh`, `gpu`, `package` or `never`."""
         if "none" in self.marks:
             return "never"
-        return next((mark for mark in ("nightly", "fresh", "gpu") if mark in self.marks), "ci")
+        return next((mark for mark in ("nightly", "fresh", "gpu", "package") if mark in self.marks), "ci")
 
 
 def parse_marks(text, language):

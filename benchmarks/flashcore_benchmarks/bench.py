@@ -50,7 +50,7 @@ from .kernels import Kernels
 from .monitor import Monitor
 from .progress import Progress
 from .timing import Request
-from .toolchain import OUT, Toolchain
+from .toolchain import IS_INSTALLED, OUT, Toolchain
 from .worker import Lost, WorkerDevice
 
 PEERS = (
@@ -99,6 +99,12 @@ def make_parser():
         )
     )
     _add_rendering(commands)
+    if not IS_INSTALLED:
+        _add_publishing(commands)
+    return parser
+
+
+def _add_publishing(commands):
     publish.add_arguments(
         commands.add_parser(
             "publish",
@@ -107,7 +113,6 @@ def make_parser():
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
     )
-    return parser
 
 
 def _add_rendering(commands):

@@ -14,10 +14,6 @@ from .errors import UserError
 from .problems import all_problems
 from .toolchain import ROOT
 
-sys.path.insert(0, str(ROOT / "scripts"))
-
-import marked_blocks
-
 FIGURES = pathlib.Path("docs/figures")
 # Of the tables and plots; an attention that is not fused would dwarf them.
 CONTENDERS = (pages.OURS, pages.OPEN, "fa2", "cudnn", "efficient", "flex")
@@ -57,6 +53,10 @@ def publish(path, root):
 
 def hold(root, is_update=False):
     """Writes the blocks of all pages, or fails where one differs."""
+    # Of the tree alone; the Python package does not have it.
+    sys.path.insert(0, str(ROOT / "scripts"))
+    import marked_blocks
+
     data = results.read(root / FIGURES / "bench.json")
     for page, texts in pages.blocks(data).items():
         marked_blocks.hold(root / page, texts, is_update, _REMEDY)

@@ -90,19 +90,18 @@ def path() -> Optional[Path]:
 def size_limit() -> int:
     """Bytes that the cache may have, from ``FLASHCORE_CACHE_SIZE``."""
     text = os.environ.get("FLASHCORE_CACHE_SIZE", "512M")
-    try:
-        return parse_size(text)
-    except ValueError as error:
-        raise ValueError(f"FLASHCORE_CACHE_SIZE: {error}") from None
+    return parse_size(text, "FLASHCORE_CACHE_SIZE")
 
 
-def parse_size(text: str) -> int:
-    """Bytes of a text such as "200M"."""
+def parse_size(text: str, name: str) -> int:
+    """Bytes of a text such as "200M"; ``name`` is what errors call it."""
     units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
     unit = units.get(text[-1:].upper(), 1)
     digits = text[:-1] if unit > 1 else text
     if not digits.isdigit():
-        raise ValueError(f"expects a number of bytes, or one with K, M or G, but got {text!r}")
+        raise ValueError(
+            f"expects {name} to be a number of bytes, or one with K, M or G, but got {text!r}"
+        )
     return int(digits) * unit
 
 

@@ -34,10 +34,10 @@ statistics = Statistics()
 _lock = threading.Lock()
 _locks: Dict[object, threading.Lock] = {}
 _devices: Dict[Tuple[str, int], "_core.Device"] = {}
-_modules: Dict["Key", "Loaded"] = {}
+_modules: Dict["KernelKey", "Loaded"] = {}
 
 
-class Key(NamedTuple):
+class KernelKey(NamedTuple):
     """Which kernel: the device's id(), and what was compiled for it."""
 
     device: int
@@ -92,10 +92,10 @@ def chip_for(target: "_core.Device") -> str:
 
 def is_loaded(target: "_core.Device", problem: Problem, schedule: Schedule) -> bool:
     """Whether :func:`load` would neither compile nor load."""
-    return Key(id(target), problem.words(), schedule) in _modules
+    return KernelKey(id(target), problem.words(), schedule) in _modules
 
 
-def loaded() -> "Dict[Key, Loaded]":
+def loaded() -> Dict[KernelKey, Loaded]:
     """All kernels of this process, in the order in which they were loaded."""
     return dict(_modules)
 
@@ -116,7 +116,7 @@ def load(target: "_core.Device", problem: Problem, schedule: Schedule) -> Loaded
         return Loaded(bundle, target.load(bundle))
 
     # Devices live as long as the process.
-    key = Key(id(target), problem.words(), schedule)
+    key = KernelKey(id(target), problem.words(), schedule)
     return _once(key, _modules, make)
 
 

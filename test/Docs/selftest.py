@@ -129,7 +129,7 @@ class Marks(unittest.TestCase):
         self.assertEqual(self.marks("body of %a: i32, %b: i32", "mlir"), {"body": "of %a: i32, %b: i32"})
 
     def test_unknown(self):
-        with self.assertRaisesRegex(markdown_fences.MarkError, r"^3: expects a mark of 'sh' \(nightly, fresh, gpu, exit \.\.\., "
+        with self.assertRaisesRegex(markdown_fences.MarkError, r"^3: expects a mark of 'sh' \(nightly, fresh, gpu, package, exit \.\.\., "
                                                                r"none: \.\.\.\), but got 'later'$"):
             self.marks("later")
         with self.assertRaisesRegex(markdown_fences.MarkError, "but got 'none:'$"):

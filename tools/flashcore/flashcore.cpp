@@ -39,6 +39,11 @@ constexpr Tool tools[] = {
     {"emu", "flashcore-emu", "run PTX on the CPU and check every access",
      flashcoreEmuMain},
 };
+
+/// Subcommands of the command that the Python package installs under the same
+/// name, beside those above.
+constexpr llvm::StringLiteral ofPython[] = {
+    "attention", "doctor", "cache", "bench", "tune", "completion"};
 } // namespace
 
 static void printHelp(llvm::raw_ostream &os) {
@@ -79,6 +84,12 @@ int flashcoreAllToolsMain(int argc, char **argv) {
   }
   const Tool *tool = llvm::find_if(
       tools, [&](const Tool &each) { return each.subcommand == first; });
+  if (llvm::is_contained(ofPython, first))
+    return usageError("expects opt, compile, run or emu as subcommand, but got "
+                      "'" +
+                      first +
+                      "', which the flashcore of the Python package has (pip "
+                      "install flashcore)");
   if (tool == std::end(tools))
     return usageError("expects opt, compile, run or emu as subcommand, but got "
                       "'" +

@@ -14,7 +14,7 @@ import sys
 import time
 import warnings
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional
 
 from flashcore import _core, attention, kernels
 from flashcore.cli import inputs
@@ -76,7 +76,7 @@ class Outcome:
     lse: Any
     seconds: float
     was_compiled: bool
-    kernel: Optional[kernels.Key]
+    kernel: Optional[kernels.KernelKey]
     loaded: Optional[kernels.Loaded]
 
 

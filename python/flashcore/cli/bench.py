@@ -11,7 +11,8 @@ __all__ = ["main", "make_parser"]
 def make_parser() -> argparse.ArgumentParser:
     from flashcore._benchmarks import bench
 
-    return bench.make_parser()
+    parser: argparse.ArgumentParser = bench.make_parser()
+    return parser
 
 
 def main(arguments: List[str]) -> int:

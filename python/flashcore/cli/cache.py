@@ -68,11 +68,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _size(text: str) -> int:
     try:
-        return cache.parse_size(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"expects a number of bytes, or one with K, M or G, but got '{text}'"
-        ) from None
+        return cache.parse_size(text, "--limit")
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def run(options: argparse.Namespace) -> int:

@@ -44,6 +44,7 @@ _WORDINGS: Tuple[Tuple[str, str], ...] = (
         r"expects \1 to be one of \3, but got '\2'",
     ),
     (r"argument (.*): ignored explicit argument '?(.*?)'?", r"expects no value for \1, but got '\2'"),
+    (r"argument .*: (expects --.*)", r"\1"),
     (r"argument (.*): expects (.*), but got (.*)", r"expects \1 to be \2, but got \3"),
     (r"ambiguous option: (.*) could match (.*)", r"expects one of \2, but got \1"),
 )

@@ -11,7 +11,6 @@ import os
 import platform
 import re
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional
@@ -180,7 +179,7 @@ _DRIVER_VERSION = Path("/proc/driver/nvidia/version")
 
 def _driver() -> Finding:
     try:
-        match = re.search(r"Kernel Module\D*?([\d.]+)", _DRIVER_VERSION.read_text())
+        match = re.search(r"\b(\d+\.[\d.]+)\b", _DRIVER_VERSION.read_text())
     except OSError:
         match = None
     if match:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib
 import sys
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, List, Tuple
 
-from flashcore import _core, arrays
+from flashcore import arrays
 from flashcore.cli.command import UsageError
 from flashcore.problem import Problem
 

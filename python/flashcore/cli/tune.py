@@ -11,7 +11,8 @@ __all__ = ["main", "make_parser"]
 def make_parser() -> argparse.ArgumentParser:
     from flashcore._benchmarks import tune
 
-    return tune.make_parser()
+    parser: argparse.ArgumentParser = tune.make_parser()
+    return parser
 
 
 def main(arguments: List[str]) -> int:

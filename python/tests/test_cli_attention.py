@@ -1,0 +1,207 @@
+"""flashcore attention: its line, its verdicts, and which kernel it names."""
+
+import json
+import sys
+
+import numpy
+import pytest
+
+from flashcore import cache, kernels
+from flashcore.cli import attention, inputs, main
+from flashcore.problem import Problem
+
+SHAPE = "b1 h2/1 s24x40 d16 f16 causal lse"
+
+
+@pytest.fixture
+def run(cache_dir, capsys, monkeypatch):
+    """Exit code and output of what acts as a process of its own: nothing is in
+    memory, but what earlier runs left is on disk."""
+
+    def run(*arguments):
+        monkeypatch.setattr(kernels, "_modules", {})
+        for table in ("_calls", "_calls_of_options"):
+            monkeypatch.setattr(sys.modules["flashcore.attention"], table, {})
+        code = main(["attention", *map(str, arguments)])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+def test_line(run):
+    code, out, err = run(SHAPE, "--device=emulator", "--seed=1")
+    first, kernel, function, call = out.splitlines()
+    assert code == 0 and not err
+    head, errors = first.split(", max error O ")
+    assert head == (
+        "PASS b1 h2/1 s24x40 d16/16 f16 causal=bottom_right lse bhsd, PTX sm_90 on the emulator, seed 1"
+    )
+    assert errors.count(" allowed") == 2 and ", lse " in errors
+    words = "b? h?/? s?x? d16/16 f16 causal=bottom_right lse strided"
+    assert kernel == f"  kernel: {words}, compiled now"
+    assert function.startswith("  attention_f16_d16_causal: ")
+    assert call.startswith("  first call: ") and "later" not in call
+
+
+def test_seed_makes_the_inputs(run):
+    first = [run(SHAPE, "--device=emulator", "--json", f"--seed={seed}")[1] for seed in (1, 1, 2)]
+    errors = [json.loads(out)["o"]["norm"] for out in first]
+    assert errors[0] == errors[1] != errors[2]
+
+
+def test_json(run):
+    code, out, err = run(SHAPE, "--device=emulator", "--seed=3", "--json", "--time")
+    said = json.loads(out)
+    assert (code, err, said["result"], said["seed"]) == (0, "", "PASS", 3)
+    assert said["kernel"]["was_compiled"] and said["kernel"]["schedule"] == {}
+    assert said["kernel"]["functions"][0]["shared_bytes"] > 0
+    assert said["o"]["error"] <= said["o"]["allowed"] and said["o"]["elements"] == 2 * 24 * 16
+    assert said["lse"]["elements"] == 2 * 24
+    assert said["first_call_seconds"] > 0 and set(said["time"]) == {"host_us"}
+
+
+def test_compiled_once(run):
+    words = (SHAPE, "--device=emulator", "--json")
+    assert json.loads(run(*words)[1])["kernel"]["was_compiled"]
+    assert not json.loads(run(*words)[1])["kernel"]["was_compiled"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "b2 h4/2 s20 d16 bf16 bshd",
+        "b1 h2 s20 d24 packed causal=top_left",
+        "b1 h2/1 s20x60 d16 window=8,0 softcap=5 scale=0.5 bias=1h1k:f32 lse",
+        "b1 h2 s1x64 d16 causal",
+        "b1 h1 s20 d20 lse",
+    ],
+)
+@pytest.mark.parametrize("device", ["emulator", "reference"])
+def test_problems(run, words, device):
+    code, out, _ = run(words, "--seed=1", f"--device={device}")
+    assert code == 0 and out.startswith(f"PASS {Problem.parse(words).words()}, ")
+    assert ("the reference" in out) == (device == "reference")
+
+
+def test_padding_is_noted(run, monkeypatch):
+    monkeypatch.setattr(sys.modules["flashcore.resolve"], "_warned", set())
+    code, out, err = run("b1 h1 s20 d20", "--seed=1", "--device=emulator")
+    assert code == 0 and err.startswith("flashcore: note: head_dim 20 is padded to 24 with zeros")
+
+
+def test_static_and_schedule(run):
+    words = ("b1 h1 s20 d16", "--static", "--schedule=block-n=32,num_stages=3")
+    said = json.loads(run(*words, "--device=emulator", "--json")[1])
+    assert said["kernel"]["words"] == "b1 h1/1 s20x20 d16/16 f16 bhsd"
+    assert said["kernel"]["schedule"] == {"block-n": "32", "num-stages": "3"}
+
+
+def test_a_wrong_result_fails(run, monkeypatch):
+    real = attention.attention
+
+    def wrong(*arrays, **options):
+        o = real(*arrays, **options)
+        o[0, 1, 5, 3] += 1
+        return o
+
+    monkeypatch.setattr(attention, "attention", wrong)
+    code, out, _ = run("b1 h2 s20 d16", "--seed=1", "--device=emulator")
+    assert code == 1 and out.startswith("FAIL b1 h2/2 s20x20")
+    assert "\n  O at batch 0, head 1, query 5, column 3: expects " in out
+    assert ", an error of 1.00e+00 where " in out
+
+
+def test_a_nan_fails(run, monkeypatch):
+    real = attention.attention
+
+    def wrong(*arrays, **options):
+        o = real(*arrays, **options)
+        o[0, 0, 0, :2] = numpy.nan
+        return o
+
+    monkeypatch.setattr(attention, "attention", wrong)
+    code, out, _ = run("b1 h2 s20 d16", "--seed=1", "--device=emulator", "--json")
+    said = json.loads(out)
+    assert code == 1 and (said["result"], said["o"]["nans"], said["o"]["error"]) == ("FAIL", 2, None)
+
+
+def test_a_fault_fails(run, monkeypatch):
+    from flashcore import KernelFault
+
+    def faulty(*arrays, **options):
+        raise KernelFault("out-of-bounds read\n  note: of k")
+
+    monkeypatch.setattr(attention, "attention", faulty)
+    code, out, _ = run("b1 h2 s20 d16", "--seed=1", "--device=emulator")
+    assert code == 1
+    assert out == "FAIL b1 h2/2 s20x20 d16/16 f16 bhsd, emulator, seed 1\nout-of-bounds read\n  note: of k\n"
+    said = json.loads(run("b1 h2 s20 d16", "--device=emulator", "--json")[1])
+    assert (said["result"], said["error"]) == ("FAIL", "out-of-bounds read\n  note: of k")
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["b1 s? d64"], "expects seqlen_q to be at least 1, but got ? in 'b1 s? d64'"),
+        (["b0 d64"], "expects batch to be at least 1, but got 0 in 'b0 d64'"),
+        (["b1 d64 causl"], "expects words of flashcore-compile --shape, but got 'causl'"),
+        (["s20x40 packed"], "expects packed with one seqlen and one head_dim, but got s20x40 d64/64"),
+        (["d64", "--schedule=64"], "expects --schedule to be NAME=VALUE, but got '64'; see "),
+        (["s20 d264"], "head_dim 264, but this version lowers multiples of 8 from 16 to 256"),
+    ],
+)
+def test_refused(run, arguments, message):
+    code, out, err = run(*arguments, "--device=emulator")
+    assert (code, out) == (2, "") and err.startswith("flashcore: error: ") and message in err
+
+
+def test_without_gpu_runs_on_the_emulator(run, monkeypatch):
+    from flashcore import NoDeviceError
+
+    real = kernels.device
+
+    def device(kind, index=0):
+        if kind == "cuda":
+            raise NoDeviceError("none")
+        return real(kind, index)
+
+    monkeypatch.setattr(kernels, "device", device)
+    assert json.loads(run("b1 h1 s16 d16", "--json")[1])["device"] == "emulator"
+
+
+def test_needs_a_library_of_arrays(run, monkeypatch):
+    monkeypatch.setattr(inputs, "_can_import", lambda name: False)
+    code, _, err = run("b1 h1 s16 d16 bf16", "--device=emulator")
+    assert code == 2
+    assert err == (
+        "flashcore: error: expects NumPy and ml_dtypes or PyTorch, but got none: "
+        "pip install numpy ml_dtypes\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "words, pairs",
+    [
+        ("s100", 100 * 100),
+        ("s100 causal", 100 * 100 / 2),
+        ("s2x5 causal", 4 + 5),
+        ("s5x2 causal=top_left", 1 + 2 + 2 + 2 + 2),
+        ("s4 window=1,0", 1 + 2 + 2 + 2),
+        ("s4 window=inf,1", 2 + 3 + 4 + 4),
+    ],
+)
+def test_operations(words, pairs):
+    problem = Problem.parse(f"b2 h3 d64/32 {words}")
+    assert attention._flops(problem) == 2 * 2 * 3 * pairs * (64 + 32)
+
+
+def test_on_the_gpu(run):
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("needs a GPU")
+    code, out, _ = run("b1 h8/2 s500x600 d64 bf16 causal lse", "--seed=1", "--time", "--json")
+    said = json.loads(out)
+    assert code == 0 and said["device"] == "cuda" and said["kernel"]["functions"][0]["registers"] > 0
+    assert 0 < said["time"]["median_us"] and 0 < said["time"]["host_us"]
+    assert len(cache.entries()) == 1
