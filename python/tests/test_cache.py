@@ -248,7 +248,7 @@ def test_size_limit(monkeypatch, text, limit):
 
 def test_size_limit_that_is_none(monkeypatch):
     monkeypatch.setenv("FLASHCORE_CACHE_SIZE", "much")
-    with pytest.raises(ValueError, match="FLASHCORE_CACHE_SIZE: expects a number of bytes"):
+    with pytest.raises(ValueError, match="expects FLASHCORE_CACHE_SIZE to be a number of bytes"):
         cache.size_limit()
 
 
