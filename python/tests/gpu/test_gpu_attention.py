@@ -42,7 +42,9 @@ def test_results(kind, dtype, layout, static):
     assert_exact_enough(result, *tensors, lse=True, layout=layout, **options)
 
 
-@pytest.mark.parametrize("queries, keys", [(1, 1), (1, 4097), (7, 2000), (17, 33), (129, 1000), (1000, 129)])
+@pytest.mark.parametrize(
+    "queries, keys", [(1, 1), (1, 4097), (7, 2000), (17, 33), (129, 1000), (1000, 129)]
+)
 @pytest.mark.parametrize("causal", [False, "bottom_right", "top_left"])
 def test_sizes(queries, keys, causal):
     q, k, v = make(queries=queries, keys=keys, heads=4, heads_kv=2, dim=64, device="cuda")
@@ -144,7 +146,9 @@ def test_a_call_runs_in_its_stream(kind, given):
     fresh = torch.randn_like(tensors[0])
     expected = flashcore.attention(fresh, *tensors[1:], **options)
     stream = torch.cuda.Stream()
-    where = {None: {}, "object": {"stream": stream}, "handle": {"stream": stream.cuda_stream}}[given]
+    where = {None: {}, "object": {"stream": stream}, "handle": {"stream": stream.cuda_stream}}[
+        given
+    ]
     torch.cuda.synchronize()
     o = on_stream(stream, tensors, fresh, options, **where)
     assert not stream.query(), "the call waited for its stream"
@@ -183,7 +187,7 @@ def test_graphs_replay_with_changed_inputs(kind):
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         o = flashcore.attention(*tensors, **options)
-    for seed in range(3):
+    for _ in range(3):
         for tensor in tensors:
             tensor.normal_()
         graph.replay()

@@ -28,7 +28,9 @@ def no_fallback():
 @pytest.mark.parametrize("dim", [16, 40, 64, 128, 256])
 @pytest.mark.parametrize("mask", [None, "causal", "boolean", "float", "keys"])
 def test_sdpa(dtype, queries, keys, dim, mask):
-    tensors = make(queries=queries, keys=keys, dim=dim, heads=4, heads_kv=2, dtype=dtype, device="cuda")
+    tensors = make(
+        queries=queries, keys=keys, dim=dim, heads=4, heads_kv=2, dtype=dtype, device="cuda"
+    )
     keep = torch.rand(queries, keys, device="cuda") < 0.8
     hidden = torch.zeros(keep.shape, device="cuda").masked_fill(~keep, -torch.inf)
     scores = torch.randn(2, 4, queries, keys, device="cuda", dtype=dtype)
@@ -56,7 +58,9 @@ def test_sdpa_switch_in_a_model():
         with torch.no_grad():
             expected = layer(x)
             with flashcore.torch.sdpa():
-                assert F.scaled_dot_product_attention is not torch._C._nn.scaled_dot_product_attention
+                assert (
+                    F.scaled_dot_product_attention is not torch._C._nn.scaled_dot_product_attention
+                )
                 actual = layer(x)
                 compiled = torch.compile(layer, fullgraph=True)(x)
     finally:
