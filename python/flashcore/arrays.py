@@ -56,8 +56,11 @@ class Library:
         """Whether the stream in use records a CUDA graph."""
         return False
 
-    def on_stream(self, like: Any, handle: int) -> ContextManager[None]:
-        """Makes a stream the one in use, for allocations too."""
+    def on_stream(self, like: Any, stream: Any, handle: int) -> ContextManager[None]:
+        """Makes a stream the one in use, for allocations too.
+
+        ``handle`` is that of ``stream``, which may be an object of the library.
+        """
         raise ValueError(
             f"expects stream=None for arrays of {type(like)}, whose library has no way to "
             "allocate for another stream; make it the current one"
@@ -116,9 +119,11 @@ class Torch(Library):
     def is_capturing(self) -> bool:
         return bool(self.torch.cuda.is_current_stream_capturing())
 
-    def on_stream(self, like: Any, handle: int) -> ContextManager[None]:
+    def on_stream(self, like: Any, stream: Any, handle: int) -> ContextManager[None]:
         cuda = self.torch.cuda
-        return cuda.stream(cuda.ExternalStream(handle, device=like.device))  # type: ignore[no-any-return]
+        if not isinstance(stream, cuda.Stream):
+            stream = cuda.ExternalStream(handle, device=like.device)
+        return cuda.stream(stream)  # type: ignore[no-any-return]
 
     def full(self, like: Any, shape: Sequence[int], value: float, dtype: str) -> Any:
         return self.torch.full(
@@ -205,7 +210,7 @@ class CuPy(NumPyLike):
     def is_capturing(self) -> bool:
         return bool(self.module.cuda.get_current_stream().is_capturing())
 
-    def on_stream(self, like: Any, handle: int) -> ContextManager[None]:
+    def on_stream(self, like: Any, stream: Any, handle: int) -> ContextManager[None]:
         return self.module.cuda.ExternalStream(handle, like.device.id)  # type: ignore[no-any-return]
 
 

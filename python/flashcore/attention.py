@@ -283,8 +283,8 @@ def run_on_stream(
     library = library_of(q)
     if library is None or handle == library.stream_in_use(index):
         return call.run(q, k, v, bias, out, handle)
-    with library.on_stream(q, handle):
-        return call.run(q, k, v, bias, out, None)
+    with library.on_stream(q, stream, handle):
+        return call.run(q, k, v, bias, out, handle)
 
 
 def _stream_handle(stream: Any) -> int:
