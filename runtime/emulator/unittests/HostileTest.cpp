@@ -213,7 +213,7 @@ TEST_F(Tool, FullDevices) {
   if (!std::filesystem::exists("/dev/full"))
     GTEST_SKIP() << "there is no /dev/full";
   for (const std::string &arguments :
-       {ptx + " --list", std::string("--help")}) {
+       {ptx + " --list", std::string("--help"), std::string("--version")}) {
     ToolResult result = run(arguments, "> /dev/full");
     EXPECT_EQ(result.exitCode, 2) << arguments;
     EXPECT_EQ(result.err, "flashcore-emu: cannot write to standard output: No "
