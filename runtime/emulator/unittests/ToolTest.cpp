@@ -291,6 +291,12 @@ TEST_F(Tool, RefusesFilesItCannotRead) {
   expectRefused(input("cut.npy"), "expects 512 bytes of data, but got 511");
   write("header.npy", good.substr(0, 40));
   expectRefused(input("header.npy"), "its header is cut off");
+  for (const char *shape : {"(-1,) ", "((1,))", "(1x,) ", "(.1,) "}) {
+    std::string text = good;
+    text.replace(text.find("(128,)"), 6, shape);
+    write("shape.npy", text);
+    expectRefused(input("shape.npy"), "its header is malformed");
+  }
   std::string odd = good;
   odd.replace(odd.find("<i4"), 3, "<c8");
   odd.resize(odd.size() * 2);

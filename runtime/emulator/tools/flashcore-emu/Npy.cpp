@@ -71,19 +71,22 @@ static std::string readBytes(std::istream &in, uint64_t count) {
   return text;
 }
 
-/// The numbers of "(8, 512, 64)"; false at one that does not fit.
+/// The numbers of "8, 512, 64"; false at what is none, or does not fit.
 static bool parseShape(std::string_view text, std::vector<uint64_t> &shape) {
-  const char *p = text.data(), *end = p + text.size();
-  while (p != end) {
+  while (true) {
+    size_t start = text.find_first_not_of(" ,");
+    if (start == std::string_view::npos)
+      return true;
+    text.remove_prefix(start);
+    size_t length = std::min(text.find_first_of(" ,"), text.size());
     uint64_t extent = 0;
-    auto [last, error] = std::from_chars(p, end, extent);
-    if (error == std::errc::result_out_of_range)
+    auto [last, error] =
+        std::from_chars(text.data(), text.data() + length, extent);
+    if (error != std::errc() || last != text.data() + length)
       return false;
-    if (error == std::errc())
-      shape.push_back(extent);
-    p = error == std::errc() ? last : p + 1;
+    shape.push_back(extent);
+    text.remove_prefix(length);
   }
-  return true;
 }
 
 /// An empty error, or what is wrong.
