@@ -216,8 +216,9 @@ TEST_F(Tool, FullDevices) {
        {ptx + " --list", std::string("--help"), std::string("--version")}) {
     ToolResult result = run(arguments, "> /dev/full");
     EXPECT_EQ(result.exitCode, 2) << arguments;
-    EXPECT_EQ(result.err, "flashcore-emu: cannot write to standard output: No "
-                          "space left on device\n");
+    EXPECT_EQ(result.err,
+              "flashcore-emu: error: cannot write to standard output: No "
+              "space left on device\n");
   }
   EXPECT_EQ(run(ptx + " --list", "2> /dev/full").exitCode, 0);
   EXPECT_EQ(run("none.ptx", "2> /dev/full").exitCode, 2);
@@ -235,8 +236,9 @@ TEST_F(Tool, ClosedStreams) {
   }
   ToolResult result = run(add, ">&-");
   EXPECT_EQ(result.exitCode, 2);
-  EXPECT_EQ(result.err, "flashcore-emu: cannot write to standard output: Bad "
-                        "file descriptor\n");
+  EXPECT_EQ(result.err,
+            "flashcore-emu: error: cannot write to standard output: Bad "
+            "file descriptor\n");
   EXPECT_EQ(run(add, "2>&-").exitCode, 0);
 }
 
@@ -265,8 +267,9 @@ TEST_F(Tool, LittleMemory) {
                 "i32[1000000000]:zeros i32:7",
           "", "ulimit -v 1000000; ");
   EXPECT_EQ(result.exitCode, 2) << result.err;
-  EXPECT_EQ(result.err,
-            "flashcore-emu: there is not enough memory for these buffers\n");
+  EXPECT_EQ(
+      result.err,
+      "flashcore-emu: error: there is not enough memory for these buffers\n");
 }
 
 TEST_F(Tool, Version) {

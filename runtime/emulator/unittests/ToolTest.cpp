@@ -216,7 +216,12 @@ TEST_F(Tool, RefusesBadOptions) {
     expectRefused(run(ptx + all), message);
   }
   expectRefused(run(ptx), "the module has several kernels ('add', 'nowait'");
-  expectRefused(run(""), "ptx is required");
+  expectRefused(run(""), "flashcore-emu: error: expects a PTX file, but got "
+                         "none; see flashcore-emu --help\n");
+  // Also without a file it is the option that is wrong.
+  ToolResult result = run("--bogus");
+  expectRefused(result, "flashcore-emu: error: ");
+  expectRefused(result, "--bogus; see flashcore-emu --help\n");
 }
 
 TEST_F(Tool, RefusesBadArguments) {
