@@ -224,6 +224,18 @@ TEST_F(Tool, FullDevices) {
   EXPECT_EQ(run("none.ptx", "2> /dev/full").exitCode, 2);
 }
 
+TEST_F(Tool, FilesOverTheLimit) {
+  ToolResult result = run(ptx +
+                              " --kernel add --grid 4 --block 32 --quiet --arg "
+                              "i32[65536]:zeros i32[128]:iota i32:7 --out 0=" +
+                              file("o.npy"),
+                          "", "ulimit -f 16; ");
+  EXPECT_EQ(result.exitCode, 2);
+  EXPECT_EQ(result.err, "flashcore-emu: error: cannot write '" + file("o.npy") +
+                            "': File too large\n");
+  EXPECT_EQ(fileNames(), (std::set<std::string>{"stderr", "stdout"}));
+}
+
 TEST_F(Tool, ClosedStreams) {
   // With standard error closed, the next file to be opened would get its
   // number, and the report of --trace with it.

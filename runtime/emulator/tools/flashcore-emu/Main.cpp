@@ -15,6 +15,7 @@
 #include <CLI/CLI.hpp>
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -277,6 +278,8 @@ static int parseAndRun(int argc, char **argv) {
 
 int flashcoreEmuMain(int argc, char **argv) {
   reserveStandardStreams();
+  // A file over the limit of ulimit -f is an error like a full disk.
+  std::signal(SIGXFSZ, SIG_IGN);
   int code = parseAndRun(argc, argv);
   std::string error = finishOutput();
   return error.empty() ? code : badInput(error);

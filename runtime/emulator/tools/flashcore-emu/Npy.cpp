@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -154,6 +155,25 @@ Expected<NpyArray> flashcore::emu::readNpy(const std::string &path) {
 }
 
 namespace {
+/// What ends the process comes after the life of this object. Nothing else
+/// runs while a file is written, so the mask of this thread is enough.
+class SignalHold {
+public:
+  SignalHold() {
+    sigset_t held;
+    sigemptyset(&held);
+    for (int signal : {SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGXCPU})
+      sigaddset(&held, signal);
+    pthread_sigmask(SIG_BLOCK, &held, &before);
+  }
+  ~SignalHold() { pthread_sigmask(SIG_SETMASK, &before, nullptr); }
+  SignalHold(const SignalHold &) = delete;
+  SignalHold &operator=(const SignalHold &) = delete;
+
+private:
+  sigset_t before;
+};
+
 /// A new file beside `target` that takes its place, or vanishes. Its name is
 /// not known before, so that no link can lie in wait for it.
 class ReplacementFile {
@@ -201,6 +221,7 @@ public:
   }
 
 private:
+  SignalHold hold; // first, so that it outlives the file
   std::string target, partial;
   int file = -1, error = 0;
   bool isDone = false;
