@@ -133,6 +133,17 @@ TEST(OptionsTest, readsOptionsOfTheEmulator) {
   EXPECT_EQ(text(openDevice("emulator", options->emulator)), "");
 }
 
+TEST(OptionsTest, keepsWhatTheCompilerWrites) {
+  for (const char *word : {"--emit=ptx", "-emit", "-o", "--o=x"})
+    EXPECT_TRUE(text(parseOptions({"a.mlir", "--", "--chip=sm_90", word, "x"}))
+                    .starts_with("expects no --emit and no -o after '--', but "
+                                 "got '" +
+                                 std::string(word) + "'\n"))
+        << word;
+  EXPECT_EQ(text(parseOptions({"a.mlir", "--", "--output", "o", "--", "-"})),
+            "");
+}
+
 TEST(OptionsTest, helpIsAMessage) {
   StatusOr<Options> options = parseOptions({"--help"});
   ASSERT_EQ(text(options), "");

@@ -183,6 +183,23 @@ static Status verifySources(const RawOptions &raw, const Options &options) {
   return Status::success();
 }
 
+/// What is compiled, and where to, is not the user's to choose.
+static Status verifyCompilerArguments(const std::vector<std::string> &words) {
+  for (const std::string &word : words) {
+    // One dash or two are the same to the compiler.
+    size_t start = word.find_first_not_of('-');
+    if (start == 0 || start == std::string::npos)
+      continue;
+    std::string name = word.substr(start, word.find('=') - start);
+    if (name == "emit" || name == "o")
+      return Status::error("expects no --emit and no -o after '--', but got '" +
+                           word + "'")
+          .note("flashcore-run compiles to a bundle of its own; to keep one, "
+                "call flashcore-compile and run what it writes");
+  }
+  return Status::success();
+}
+
 /// Moves `raw` into `options` and checks what CLI11 cannot.
 static Status finish(const RawOptions &raw, Options &options) {
   RunRequest &request = options.request;
@@ -207,6 +224,9 @@ static Status finish(const RawOptions &raw, Options &options) {
   request.check = !raw.noCheck;
 
   if (Status status = verifySources(raw, options); !status.ok())
+    return status;
+  if (Status status = verifyCompilerArguments(options.compilerArguments);
+      !status.ok())
     return status;
   if (!raw.layout.empty()) {
     StatusOr<Layout> layout = parseLayout(raw.layout);
