@@ -183,6 +183,13 @@ TEST(OptionsTest, refusesBadValues) {
       "expects --grid without --info, --overhead, --runs, sizes and files of "
       "tensors, but got one of them\n"
       "  note: write the sizes into the entries of the grid");
+  for (const char *name : {"--seqlen-q", "--batch", "--seed", "--offset"})
+    EXPECT_NE(refusal({"a.fcb", std::string(name) + "=9223372036854775808"})
+                  .find("expects a number of less than 2^63, but got "
+                        "9223372036854775808"),
+              std::string::npos)
+        << name;
+  EXPECT_EQ(refusal({"a.fcb", "--seqlen-q=9223372036854775807"}), "");
   // The texts of these come from CLI11, of which the versions differ.
   EXPECT_NE(refusal({"a.fcb", "--device=tpu"}), "");
   EXPECT_NE(refusal({"a.fcb", "--batch=-1"}), "");

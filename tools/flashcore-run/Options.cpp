@@ -13,6 +13,8 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdlib>
 
 using namespace flashcore;
 using namespace flashcore::run;
@@ -79,6 +81,14 @@ struct RawOptions {
 };
 } // namespace
 
+/// CLI11 takes the largest number in place of one that is larger.
+static std::string refuseOverflow(const std::string &text) {
+  errno = 0;
+  std::strtoll(text.c_str(), nullptr, 0);
+  return errno == ERANGE ? "expects a number of less than 2^63, but got " + text
+                         : std::string();
+}
+
 static void addProblemOptions(CLI::App &app, RawOptions &raw,
                               Options &options) {
   for (auto &[name, value] : raw.dims) {
@@ -86,16 +96,19 @@ static void addProblemOptions(CLI::App &app, RawOptions &raw,
     std::replace(flag.begin(), flag.end(), '_', '-');
     app.add_option(flag, value,
                    name + ", where neither the bundle nor a file fixes it")
-        ->check(CLI::NonNegativeNumber);
+        ->check(CLI::NonNegativeNumber)
+        ->check(refuseOverflow);
   }
   app.add_option("--layout", raw.layout,
                  "Order in memory where strides are open: bhsd or bshd "
                  "(default: bhsd, unless the bundle fixes the other one)");
   app.add_option("--offset", options.request.problem.offset,
-                 "Elements before the first one, where offsets are open");
+                 "Elements before the first one, where offsets are open")
+      ->check(refuseOverflow);
   app.add_option("--seed", raw.seed,
                  "Of the random inputs; run i uses seed + i (default: random)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::NonNegativeNumber)
+      ->check(refuseOverflow);
   app.add_option("--input-kind", raw.kind,
                  "normal; rising: K grows along the sequence, so that the "
                  "row maximum keeps moving, and a bias hides some keys; or "
