@@ -140,6 +140,11 @@ TEST_F(CompileTest, reportsABadDirectoryForTemporaryFiles) {
             "cannot create a temporary directory in /proc: No such file or "
             "directory\n"
             "  note: set TMPDIR to a directory that can be written");
+  setenv("TMPDIR", "", 1);
+  StatusOr<TemporaryDirectory> directory = TemporaryDirectory::create();
+  EXPECT_EQ(text(directory), "");
+  if (directory.ok())
+    EXPECT_EQ(directory->path().parent_path(), "/tmp");
   before ? setenv("TMPDIR", before->c_str(), 1) : unsetenv("TMPDIR");
 }
 

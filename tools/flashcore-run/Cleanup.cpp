@@ -109,14 +109,15 @@ static void watchSignals() {
 
 StatusOr<TemporaryDirectory> TemporaryDirectory::create() {
   std::error_code error;
-  std::filesystem::path parent = std::filesystem::temp_directory_path(error);
-  if (error) {
-    const char *chosen = std::getenv("TMPDIR");
+  const char *chosen = std::getenv("TMPDIR");
+  // An empty name is none, but not to the library.
+  std::filesystem::path parent =
+      chosen && !*chosen ? "/tmp" : std::filesystem::temp_directory_path(error);
+  if (error)
     return Status::error("expects a directory for temporary files, but got " +
                          std::string(chosen ? chosen : "/tmp") + ": " +
                          error.message())
         .note("set TMPDIR to a directory that exists");
-  }
   watchSignals();
   std::lock_guard<std::mutex> lock(belongings().mutex);
   std::string name = (parent / "flashcore-run-XXXXXX").string();
