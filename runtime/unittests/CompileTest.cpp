@@ -149,20 +149,23 @@ TEST_F(CompileTest, reportsABadDirectoryForTemporaryFiles) {
 }
 
 TEST_F(CompileTest, aChildHasTheSignalsOfItsParent) {
-  std::signal(SIGPIPE, SIG_IGN); // as in flashcoreRunMain
+  for (int signal : {SIGPIPE, SIGXFSZ})
+    std::signal(signal, SIG_IGN); // as in flashcoreRunMain
   std::string log = scratch.file("log");
   std::filesystem::path compiler =
       script("grep -E 'Sig(Blk|Ign)' /proc/self/status >" + log);
   EXPECT_EQ(text(compile(compiler, file("a.mlir"), output(), {})), "");
-  std::signal(SIGPIPE, SIG_DFL);
+  for (int signal : {SIGPIPE, SIGXFSZ})
+    std::signal(signal, SIG_DFL);
   // A line such as "SigBlk:\t0000000000000000" has a bit for each signal.
   std::string lines = *readFile(log);
   auto maskOf = [&](const char *name) {
     return std::stoull(lines.substr(lines.find(name) + 8, 16), nullptr, 16);
   };
-  for (int signal : {SIGINT, SIGTERM, SIGHUP})
+  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU})
     EXPECT_EQ(maskOf("SigBlk") >> (signal - 1) & 1, 0u) << lines;
-  EXPECT_EQ(maskOf("SigIgn") >> (SIGPIPE - 1) & 1, 0u) << lines;
+  for (int signal : {SIGPIPE, SIGXFSZ})
+    EXPECT_EQ(maskOf("SigIgn") >> (signal - 1) & 1, 0u) << lines;
 }
 
 TEST_F(CompileTest, removesItsTemporaryDirectory) {

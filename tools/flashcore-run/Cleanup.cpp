@@ -101,7 +101,7 @@ static void watchSignals() {
   std::call_once(once, [] {
     sigset_t &watched = belongings().watched;
     sigemptyset(&watched);
-    for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU}) {
       struct sigaction action = {};
       if (sigaction(signal, nullptr, &action) == 0 &&
           action.sa_handler == SIG_DFL)
@@ -171,7 +171,8 @@ public:
   SpawnAttributes() {
     sigset_t ignoredHere;
     sigemptyset(&ignoredHere);
-    sigaddset(&ignoredHere, SIGPIPE); // flashcoreRunMain ignores it
+    for (int signal : {SIGPIPE, SIGXFSZ}) // flashcoreRunMain ignores them
+      sigaddset(&ignoredHere, signal);
     posix_spawnattr_init(&attributes);
     posix_spawnattr_setsigmask(&attributes, &belongings().originalMask);
     posix_spawnattr_setsigdefault(&attributes, &ignoredHere);
