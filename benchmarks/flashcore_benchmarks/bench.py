@@ -38,6 +38,7 @@ from .cli import (
     add_tools,
     add_tuning_file,
     add_variants,
+    add_version,
     default_text,
     parse_variants,
     positive_integer,
@@ -75,6 +76,7 @@ def make_parser():
         description=__doc__.replace("flashcore-bench", program("bench")),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    add_version(parser)
     commands = parser.add_subparsers(
         dest="command", required=True, metavar="COMMAND"
     )

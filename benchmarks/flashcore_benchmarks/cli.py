@@ -7,7 +7,7 @@ import shlex
 import sys
 
 from .errors import UserError
-from .toolchain import DEFAULT_TOOLS, IS_INSTALLED, ROOT
+from .toolchain import DEFAULT_TOOLS, IS_INSTALLED, ROOT, version
 
 
 def program(name):
@@ -21,6 +21,12 @@ def report_error(name, error):
     # All of the package say "flashcore: error".
     print(f"{program(name).split()[0]}: error: {error}", file=sys.stderr)
     return 2
+
+
+def add_version(parser):
+    parser.add_argument(
+        "--version", action="version", version=f"flashcore {version()}"
+    )
 
 
 def default_text(path):

@@ -25,6 +25,7 @@ from . import given, problems, results
 from .bench import default_chip
 from .cli import (
     add_tools,
+    add_version,
     default_text,
     positive_number,
     program,
@@ -51,6 +52,7 @@ def make_parser():
         description=__doc__.replace("flashcore-tune", program("tune")),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    add_version(parser)
     commands = parser.add_subparsers(
         dest="command", required=True, metavar="COMMAND"
     )
