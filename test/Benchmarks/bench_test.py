@@ -857,6 +857,27 @@ class CommandTest(Folder):
             self.assertFalse(end.exception.code)
             self.assertEqual(out.getvalue(), text.split(",")[0] + "\n")
 
+    def test_a_full_device_is_an_error(self):
+        for words in (
+            ["bench", "--version"],
+            ["bench", "list"],
+            ["tune", "--help"],
+        ):
+            tool = BENCHMARKS / f"flashcore-{words[0]}"
+            with open("/dev/full", "w") as full:
+                result = subprocess.run(
+                    [sys.executable, tool, *words[1:]],
+                    stdout=full,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                )
+            self.assertEqual(result.returncode, 2)
+            self.assertEqual(
+                result.stderr,
+                f"flashcore-{words[0]}: error: cannot write: No space left on "
+                "device\n",
+            )
+
     def test_lists(self):
         code, out, _ = self.main("list", "--problems", "decode.*")
         self.assertEqual((code, len(out.splitlines())), (0, 8))
