@@ -35,15 +35,18 @@ from . import (
 )
 from .bundle import Bundle, chip_number
 from .cli import (
+    Parser,
     add_tools,
     add_tuning_file,
     add_variants,
+    add_version,
     default_text,
     parse_variants,
     positive_integer,
     positive_number,
     program,
     report_error,
+    run_tool,
 )
 from .errors import UserError
 from .kernels import Kernels
@@ -70,11 +73,12 @@ def parse_arguments(arguments):
 
 
 def make_parser():
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=program("bench"),
         description=__doc__.replace("flashcore-bench", program("bench")),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    add_version(parser)
     commands = parser.add_subparsers(
         dest="command", required=True, metavar="COMMAND"
     )
@@ -463,7 +467,10 @@ COMMANDS = {
 
 
 def main(arguments=None):
-    options = parse_arguments(arguments)
+    return run_tool("bench", lambda: parse_arguments(arguments), _run)
+
+
+def _run(options):
     try:
         return COMMANDS[options.command](options)
     except UserError as error:

@@ -1,13 +1,14 @@
 """What the command lines of the tools share."""
 
 import argparse
+import os
 import pathlib
 import re
 import shlex
 import sys
 
 from .errors import UserError
-from .toolchain import DEFAULT_TOOLS, IS_INSTALLED, ROOT
+from .toolchain import DEFAULT_TOOLS, IS_INSTALLED, ROOT, version
 
 
 def program(name):
@@ -21,6 +22,38 @@ def report_error(name, error):
     # All of the package say "flashcore: error".
     print(f"{program(name).split()[0]}: error: {error}", file=sys.stderr)
     return 2
+
+
+def add_version(parser):
+    parser.add_argument(
+        "--version", action="version", version=f"flashcore {version()}"
+    )
+
+
+class Parser(argparse.ArgumentParser):
+    """Argparse drops the failure to write help or the version."""
+
+    def _print_message(self, message, file=None):
+        if message:
+            (file or sys.stderr).write(message)
+
+
+def run_tool(name, parse, run):
+    """The exit code of a tool: `run` gets what `parse` returns. What a full
+    device does not take is an error."""
+    try:
+        try:
+            return run(parse())
+        finally:  # --help and --version exit
+            sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        # What is left in the buffer would fail once more at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return report_error(name, f"cannot write: {error.strerror}")
 
 
 def default_text(path):

@@ -3,10 +3,12 @@
 import functools
 import gzip
 import pathlib
+import re
 import shutil
 import stat
 import subprocess
 import tempfile
+from importlib import metadata
 
 from .errors import UserError
 from .mlir import attention
@@ -20,6 +22,14 @@ DEFAULT_TOOLS = (
 )
 # Folders of results, made where the package's user stands.
 OUT = pathlib.Path("flashcore-results") if IS_INSTALLED else ROOT / "build"
+
+
+def version():
+    """Of the package, or of the tree."""
+    if IS_INSTALLED:
+        return metadata.version("flashcore")
+    text = (ROOT / "CMakeLists.txt").read_text()
+    return re.search(r"project\(FlashCore VERSION (\S+)", text)[1]
 
 
 class Refused(Exception):

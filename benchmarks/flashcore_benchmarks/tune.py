@@ -24,11 +24,14 @@ import time
 from . import given, problems, results
 from .bench import default_chip
 from .cli import (
+    Parser,
     add_tools,
+    add_version,
     default_text,
     positive_number,
     program,
     report_error,
+    run_tool,
 )
 from .errors import NEEDS_TORCH, UserError
 from .progress import Progress
@@ -46,11 +49,12 @@ def parse_arguments(arguments):
 
 
 def make_parser():
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=program("tune"),
         description=__doc__.replace("flashcore-tune", program("tune")),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    add_version(parser)
     commands = parser.add_subparsers(
         dest="command", required=True, metavar="COMMAND"
     )
@@ -321,7 +325,10 @@ def command_report(options):
 
 
 def main(arguments=None):
-    options = parse_arguments(arguments)
+    return run_tool("tune", lambda: parse_arguments(arguments), _run)
+
+
+def _run(options):
     command = {"run": command_run, "report": command_report}[options.command]
     try:
         return command(options)

@@ -23,7 +23,8 @@
 
 using namespace mlir::flashcore;
 
-static constexpr int kSignals[] = {SIGHUP, SIGINT, SIGTERM};
+static constexpr int kSignals[] = {SIGHUP,  SIGINT,  SIGPIPE,
+                                   SIGQUIT, SIGTERM, SIGXCPU};
 
 /// More than some compilations at once need. What finds no place is only
 /// removed by its owner.
@@ -104,6 +105,9 @@ void mlir::flashcore::handleSignals() {
     action.sa_flags = SA_RESETHAND | SA_NODEFER;
     sigaction(signal, &action, nullptr);
   }
+  // A file over the limit of ulimit -f is an error like a full disk. LLVM would
+  // report a crash.
+  signal(SIGXFSZ, SIG_IGN);
 }
 
 SignalBlocker::SignalBlocker() {

@@ -143,6 +143,7 @@ private:
   void checkRequiredTensors(Field tensors);
   void checkBias(Field tensors);
   void checkArguments(const KernelSpec &kernel, Field field);
+  void checkLaunchComment(const std::vector<Field> &kernels);
 
   const OpenFile &folder;
   /// What all variants share, and those of its fields that the variant has that
@@ -427,6 +428,55 @@ void BundleLoader::checkArguments(const KernelSpec &kernel, Field field) {
   }
 }
 
+/// Compares an argument of the manifest with that of the comment.
+static void compareArgument(Field argument, Field comment,
+                            const std::string &where) {
+  auto describe = [](Field value) {
+    return value.isString() ? "'" + value.string() + "'"
+                            : std::to_string(value.integer());
+  };
+  for (const char *key : {"kind", "dim", "tensor", "axis"}) {
+    if (!argument.has(key))
+      continue;
+    std::string expected = describe(comment[key]);
+    if (describe(argument[key]) != expected)
+      return argument[key].refuse(expected + where);
+  }
+}
+
+/// To the code all sizes are alike, and all pointers: only the launch that the
+/// PTX describes tells whether two of them changed places.
+void BundleLoader::checkLaunchComment(const std::vector<Field> &kernels) {
+  std::optional<std::string_view> text = findLaunchComment(bundle.ptx.contents);
+  if (!text)
+    return;
+  std::string file =
+      (bundle.directory / bundle.ptx.file).string() + ": flashcore-launch";
+  StatusOr<json> document = parseJson(file, std::string(*text));
+  if (!document.ok())
+    return reader.fail(document.status());
+  JsonReader comment(file, "compile the bundle again");
+  std::string where =
+      ", as in the launch that " + bundle.ptx.file + " describes";
+  for (Field described : comment.root(*document)["kernels"].elements()) {
+    std::string name = described["name"].string();
+    for (size_t i = 0; i < kernels.size(); ++i) {
+      if (bundle.kernels[i].name != name)
+        continue;
+      std::vector<Field> expected = described["arguments"].elements();
+      std::vector<Field> arguments = kernels[i]["arguments"].elements();
+      if (expected.size() != arguments.size())
+        return kernels[i]["arguments"].refuse("an array of " +
+                                              std::to_string(expected.size()) +
+                                              " elements" + where);
+      for (size_t j = 0; j < arguments.size(); ++j)
+        compareArgument(arguments[j], expected[j], where);
+    }
+  }
+  if (!comment.ok())
+    reader.fail(comment.status());
+}
+
 void BundleLoader::readManifest(Field root) {
   if (root["format"].string() != "flashcore-bundle")
     root["format"].refuse("'flashcore-bundle'");
@@ -477,6 +527,8 @@ void BundleLoader::readVariant(Field field) {
   std::vector<Field> kernels = field["kernels"].elements();
   for (size_t i = 0; reader.ok() && i < kernels.size(); ++i)
     checkArguments(bundle.kernels[i], kernels[i]);
+  if (reader.ok())
+    checkLaunchComment(kernels);
 }
 
 StatusOr<std::vector<Bundle>> BundleLoader::load() {

@@ -148,6 +148,21 @@ flashcore::readPtxParameters(std::string_view ptx, std::string_view name) {
   return parameters;
 }
 
+std::optional<std::string_view>
+flashcore::findLaunchComment(std::string_view ptx) {
+  constexpr std::string_view prefix = "// flashcore-launch: ";
+  while (!ptx.empty()) {
+    std::string_view line = ptx.substr(0, ptx.find('\n'));
+    ptx.remove_prefix(std::min(line.size() + 1, ptx.size()));
+    if (line.starts_with(prefix))
+      return line.substr(prefix.size());
+    bool isBlank = line.find_first_not_of(" \t\r") == std::string_view::npos;
+    if (!isBlank && !line.starts_with("//"))
+      break;
+  }
+  return std::nullopt;
+}
+
 Status flashcore::verifyParameters(const KernelSpec &kernel,
                                    const std::vector<int64_t> &parameterBytes) {
   constexpr std::string_view remedy =

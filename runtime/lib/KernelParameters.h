@@ -32,6 +32,10 @@ struct PtxParameter {
 std::optional<std::vector<PtxParameter>>
 readPtxParameters(std::string_view ptx, std::string_view name);
 
+/// The JSON of the line '// flashcore-launch: ...', which stands before the
+/// first directive; nullopt where there is none.
+std::optional<std::string_view> findLaunchComment(std::string_view ptx);
+
 /// Compares the arguments of `kernel` with the sizes of the parameters of its
 /// loaded code.
 Status verifyParameters(const KernelSpec &kernel,

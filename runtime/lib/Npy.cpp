@@ -205,7 +205,12 @@ StatusOr<NpyArray> flashcore::readNpy(const std::filesystem::path &path) {
     return status;
   rest.remove_prefix(8 + lengthBytes + length);
   int64_t bytes = 0;
-  if (!dataBytes(array, bytes) || static_cast<int64_t>(rest.size()) != bytes)
+  if (!dataBytes(array, bytes))
+    return Status::error(file +
+                         ": expects less than 2^63 bytes, but got shape " +
+                         shapeText(array.shape))
+        .note("the file is truncated or damaged");
+  if (static_cast<int64_t>(rest.size()) != bytes)
     return Status::error(file + ": expects " + std::to_string(bytes) +
                          " bytes for shape " + shapeText(array.shape) +
                          ", but got " + std::to_string(rest.size()))

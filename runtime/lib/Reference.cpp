@@ -122,6 +122,18 @@ static float roundTo(DType dtype, float value) {
   return value;
 }
 
+/// The largest score; NaN if any is one, which std::max would drop.
+template <typename Scalar>
+static Scalar findMax(const Scalar *row, int64_t count) {
+  Scalar max = -std::numeric_limits<Scalar>::infinity();
+  for (int64_t j = 0; j < count; ++j) {
+    if (std::isnan(row[j]))
+      return row[j];
+    max = std::max(max, row[j]);
+  }
+  return max;
+}
+
 namespace {
 
 /// In double precision, from the formula.
@@ -135,9 +147,7 @@ struct ExactMath {
   /// Turns `count` scores into O's weights; returns lse and the factor that the
   /// weighted sum still needs. An lse of -infinity leaves the weights unset.
   std::pair<double, double> softmax(double *row, int64_t count) const {
-    double max = -infinity, sum = 0;
-    for (int64_t j = 0; j < count; ++j)
-      max = std::max(max, row[j]);
+    double max = findMax(row, count), sum = 0;
     if (max == -infinity)
       return {-infinity, 0};
     for (int64_t j = 0; j < count; ++j)
@@ -164,9 +174,7 @@ struct LowPrecisionMath {
     return roundTo(dtype, score + bias);
   }
   std::pair<double, double> softmax(float *row, int64_t count) const {
-    float max = -std::numeric_limits<float>::infinity(), sum = 0;
-    for (int64_t j = 0; j < count; ++j)
-      max = std::max(max, row[j]);
+    float max = findMax(row, count), sum = 0;
     if (max == -std::numeric_limits<float>::infinity())
       return {-infinity, 0};
     for (int64_t j = 0; j < count; ++j)

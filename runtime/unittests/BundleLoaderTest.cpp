@@ -461,6 +461,42 @@ TEST_F(BundleLoaderTest, refusesUnknownNames) {
           remedy);
 }
 
+TEST_F(BundleLoaderTest, comparesTheArgumentsWithTheLaunchOfThePtx) {
+  auto withLaunch = [](const json &launch) {
+    json manifest = testManifest();
+    setPtx(manifest, "// By hand\n// flashcore-launch: " + launch.dump() +
+                         "\n" + std::string(testPtx));
+    return manifest;
+  };
+  // What the manifest has in the place of what the launch has.
+  auto refusalOf = [&](const char *pointer, const json &value) {
+    json launch = {{"kernels", testManifest()["kernels"]}};
+    launch[json::json_pointer(pointer)] = value;
+    return refusal(withLaunch(launch));
+  };
+  const std::string start =
+      "manifest.json: expects 'variants[0].kernels[0].arguments";
+  const std::string where = ", as in the launch that kernels.ptx describes, ";
+  EXPECT_EQ(refusal(withLaunch({{"kernels", testManifest()["kernels"]}})), "");
+  EXPECT_EQ(refusalOf("/kernels/0/name", "another"), "");
+  EXPECT_EQ(refusalOf("/kernels/0/arguments/5/dim", "seqlen_q"),
+            start + "[5].dim' to be 'seqlen_q'" + where +
+                "but got \"seqlen_k\"" + remedy);
+  EXPECT_EQ(refusalOf("/kernels/0/arguments/1/tensor", "q"),
+            start + "[1].tensor' to be 'q'" + where + "but got \"k\"" + remedy);
+  EXPECT_EQ(refusalOf("/kernels/0/arguments/6/axis", 2),
+            start + "[6].axis' to be 2" + where + "but got 1" + remedy);
+  EXPECT_EQ(refusalOf("/kernels/0/arguments/6/kind", "offset"),
+            start + "[6].kind' to be 'offset'" + where + "but got \"stride\"" +
+                remedy);
+  EXPECT_EQ(refusalOf("/kernels/0/arguments", json::array()),
+            start + "' to be an array of 0 elements" + where +
+                "but got an array of 8 elements" + remedy);
+  EXPECT_EQ(refusalOf("/kernels", 7),
+            "kernels.ptx: flashcore-launch: expects 'kernels' to be an array, "
+            "but got 7\n  note: compile the bundle again");
+}
+
 TEST_F(BundleLoaderTest, refusesTensorsThatMakeNoAttention) {
   EXPECT_EQ(refusal("/tensors/1/name", "q"),
             "manifest.json: expects 'tensors[1].name' to be a name that no "

@@ -36,25 +36,32 @@ protected:
     return scratch.file(name);
   }
 
+  /// Where a bundle is, as after a compilation.
+  std::string output() const {
+    std::filesystem::create_directory(scratch.file("out.fcb"));
+    scratch.write("out.fcb/manifest.json", "");
+    return scratch.file("out.fcb");
+  }
+
   ScratchDirectory scratch;
 };
 } // namespace
 
 TEST_F(CompileTest, passesInputOutputAndArguments) {
-  std::string log = scratch.file("log");
-  EXPECT_EQ(text(compile(script("echo \"$@\" >" + log), file("a b.mlir"),
-                         "out.fcb", {"--chip=sm_90", "-x"})),
+  std::string log = scratch.file("log"), out = output();
+  EXPECT_EQ(text(compile(script("echo \"$@\" >" + log), file("a b.mlir"), out,
+                         {"--chip=sm_90", "-x"})),
             "");
   EXPECT_EQ(*readFile(log),
-            "a b.mlir --emit=bundle -o out.fcb --chip=sm_90 -x\n");
+            "a b.mlir --emit=bundle -o " + out + " --chip=sm_90 -x\n");
 }
 
 TEST_F(CompileTest, givesTheMultiCallExecutableItsSubcommand) {
-  std::string log = scratch.file("log");
+  std::string log = scratch.file("log"), out = output();
   EXPECT_EQ(text(compile(script("echo \"$@\" >" + log, "flashcore"),
-                         file("a.mlir"), "a.fcb", {"-x"})),
+                         file("a.mlir"), out, {"-x"})),
             "");
-  EXPECT_EQ(*readFile(log), "compile a.mlir --emit=bundle -o a.fcb -x\n");
+  EXPECT_EQ(*readFile(log), "compile a.mlir --emit=bundle -o " + out + " -x\n");
 }
 
 TEST_F(CompileTest, reportsTheExitCode) {
@@ -66,14 +73,14 @@ TEST_F(CompileTest, reportsTheExitCode) {
 }
 
 TEST_F(CompileTest, handsAShapeToTheCompiler) {
-  std::string log = scratch.file("log");
+  std::string log = scratch.file("log"), out = output();
   Source shape = {Source::Kind::Shape, "b1 h32/8 causal"};
   EXPECT_EQ(
       text(compile(script("for i in \"$@\"; do echo \"$i\"; done >" + log),
-                   shape, "out.fcb", {"-x"})),
+                   shape, out, {"-x"})),
       "");
   EXPECT_EQ(*readFile(log),
-            "--shape=b1 h32/8 causal\n--emit=bundle\n-o\nout.fcb\n-x\n");
+            "--shape=b1 h32/8 causal\n--emit=bundle\n-o\n" + out + "\n-x\n");
   std::filesystem::path compiler = script("exit 2");
   EXPECT_EQ(text(compile(compiler, {Source::Kind::Shape, "it's"}, "a.fcb", {})),
             "compiling --shape 'it'\\''s' failed with exit code 2\n"
@@ -85,6 +92,21 @@ TEST_F(CompileTest, handsAShapeToTheCompiler) {
 TEST_F(CompileTest, reportsASignal) {
   EXPECT_TRUE(text(compile(script("kill -9 $$"), file("a.mlir"), "a.fcb", {}))
                   .starts_with("compiling a.mlir failed with signal 9\n"));
+}
+
+TEST_F(CompileTest, namesSeveralAttentions) {
+  std::string out = scratch.file("several");
+  std::filesystem::path compiler = script("mkdir -p " + out + "/b.1.fcb " +
+                                          out + "/a.fcb " + out + "/b.0.fcb");
+  EXPECT_EQ(text(compile(compiler, file("two.mlir"), out, {})),
+            "expects one attention in two.mlir, but got 3 (a, b.0, b.1)\n"
+            "  note: choose one: -- --function=a");
+}
+
+TEST_F(CompileTest, reportsACompilerThatWritesNoBundle) {
+  EXPECT_EQ(text(compile(script("exit 0"), file("a.mlir"),
+                         scratch.file("none.fcb"), {"--help"})),
+            "expects a bundle of a.mlir, but the compiler wrote none");
 }
 
 TEST_F(CompileTest, reportsAMissingCompiler) {
@@ -118,24 +140,32 @@ TEST_F(CompileTest, reportsABadDirectoryForTemporaryFiles) {
             "cannot create a temporary directory in /proc: No such file or "
             "directory\n"
             "  note: set TMPDIR to a directory that can be written");
+  setenv("TMPDIR", "", 1);
+  StatusOr<TemporaryDirectory> directory = TemporaryDirectory::create();
+  EXPECT_EQ(text(directory), "");
+  if (directory.ok())
+    EXPECT_EQ(directory->path().parent_path(), "/tmp");
   before ? setenv("TMPDIR", before->c_str(), 1) : unsetenv("TMPDIR");
 }
 
 TEST_F(CompileTest, aChildHasTheSignalsOfItsParent) {
-  std::signal(SIGPIPE, SIG_IGN); // as in flashcoreRunMain
+  for (int signal : {SIGPIPE, SIGXFSZ})
+    std::signal(signal, SIG_IGN); // as in flashcoreRunMain
   std::string log = scratch.file("log");
   std::filesystem::path compiler =
       script("grep -E 'Sig(Blk|Ign)' /proc/self/status >" + log);
-  EXPECT_EQ(text(compile(compiler, file("a.mlir"), "a.fcb", {})), "");
-  std::signal(SIGPIPE, SIG_DFL);
+  EXPECT_EQ(text(compile(compiler, file("a.mlir"), output(), {})), "");
+  for (int signal : {SIGPIPE, SIGXFSZ})
+    std::signal(signal, SIG_DFL);
   // A line such as "SigBlk:\t0000000000000000" has a bit for each signal.
   std::string lines = *readFile(log);
   auto maskOf = [&](const char *name) {
     return std::stoull(lines.substr(lines.find(name) + 8, 16), nullptr, 16);
   };
-  for (int signal : {SIGINT, SIGTERM, SIGHUP})
+  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU})
     EXPECT_EQ(maskOf("SigBlk") >> (signal - 1) & 1, 0u) << lines;
-  EXPECT_EQ(maskOf("SigIgn") >> (SIGPIPE - 1) & 1, 0u) << lines;
+  for (int signal : {SIGPIPE, SIGXFSZ})
+    EXPECT_EQ(maskOf("SigIgn") >> (signal - 1) & 1, 0u) << lines;
 }
 
 TEST_F(CompileTest, removesItsTemporaryDirectory) {

@@ -218,3 +218,13 @@ TEST(EmulatorArgumentsTest, mustBeThoseOfTheProgram) {
             "argument has 8" +
                 mismatchRemedy + from);
 }
+
+TEST(LaunchCommentTest, standsBeforeTheFirstDirective) {
+  EXPECT_EQ(findLaunchComment("// a\n\n// flashcore-launch: {}\n.version 8.0"),
+            "{}");
+  EXPECT_EQ(findLaunchComment("// flashcore-launch: {}"), "{}");
+  EXPECT_EQ(findLaunchComment(".version 8.0\n// flashcore-launch: {}\n"),
+            std::nullopt);
+  EXPECT_EQ(findLaunchComment("// a"), std::nullopt);
+  EXPECT_EQ(findLaunchComment(""), std::nullopt);
+}

@@ -277,6 +277,15 @@ TEST_F(NpyTest, refusesOtherElements) {
       "  note: convert the array with .astype before saving it");
 }
 
+TEST_F(NpyTest, refusesAShapeOfTooManyBytes) {
+  EXPECT_EQ(refusal(file("{'descr': '<f4', 'fortran_order': False, 'shape': "
+                         "(4611686018427387905, 32)}",
+                         std::string(128, 'x'))),
+            "x.npy: expects less than 2^63 bytes, but got shape "
+            "(4611686018427387905, 32)\n"
+            "  note: the file is truncated or damaged");
+}
+
 TEST_F(NpyTest, refusesTruncatedData) {
   EXPECT_EQ(
       refusal(file("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3)}",

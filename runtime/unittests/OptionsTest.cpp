@@ -133,6 +133,17 @@ TEST(OptionsTest, readsOptionsOfTheEmulator) {
   EXPECT_EQ(text(openDevice("emulator", options->emulator)), "");
 }
 
+TEST(OptionsTest, keepsWhatTheCompilerWrites) {
+  for (const char *word : {"--emit=ptx", "-emit", "-o", "--o=x"})
+    EXPECT_TRUE(text(parseOptions({"a.mlir", "--", "--chip=sm_90", word, "x"}))
+                    .starts_with("expects no --emit and no -o after '--', but "
+                                 "got '" +
+                                 std::string(word) + "'\n"))
+        << word;
+  EXPECT_EQ(text(parseOptions({"a.mlir", "--", "--output", "o", "--", "-"})),
+            "");
+}
+
 TEST(OptionsTest, helpIsAMessage) {
   StatusOr<Options> options = parseOptions({"--help"});
   ASSERT_EQ(text(options), "");
@@ -172,6 +183,13 @@ TEST(OptionsTest, refusesBadValues) {
       "expects --grid without --info, --overhead, --runs, sizes and files of "
       "tensors, but got one of them\n"
       "  note: write the sizes into the entries of the grid");
+  for (const char *name : {"--seqlen-q", "--batch", "--seed", "--offset"})
+    EXPECT_NE(refusal({"a.fcb", std::string(name) + "=9223372036854775808"})
+                  .find("expects a number of less than 2^63, but got "
+                        "9223372036854775808"),
+              std::string::npos)
+        << name;
+  EXPECT_EQ(refusal({"a.fcb", "--seqlen-q=9223372036854775807"}), "");
   // The texts of these come from CLI11, of which the versions differ.
   EXPECT_NE(refusal({"a.fcb", "--device=tpu"}), "");
   EXPECT_NE(refusal({"a.fcb", "--batch=-1"}), "");

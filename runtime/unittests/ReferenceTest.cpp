@@ -97,6 +97,20 @@ TEST(ReferenceTest, scoresOfAnySizeStayFinite) {
   expectNear(result.lse, {1e6});
 }
 
+TEST(ReferenceTest, scoresThatAreNaNAreNoEmptyRow) {
+  // The first row has such scores only, the second one beside a finite one.
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  Tensor q({1, 1, 2, 2}, {nan, nan, 1, 0}), k({1, 1, 2, 2}, {1, 2, 3, nan}),
+      v({1, 1, 2, 1}, {1, 2});
+  AttentionInputs inputs = makeInputs(q.view, k.view, v.view, 1, Causal::None);
+  for (const AttentionResult &result :
+       {*computeReference(inputs), *computeYardstick(inputs)})
+    for (size_t row = 0; row < 2; ++row) {
+      EXPECT_TRUE(std::isnan(result.o[row])) << row;
+      EXPECT_TRUE(std::isnan(result.lse[row])) << row;
+    }
+}
+
 TEST(ReferenceTest, visibleKeysOfBothCausalAlignments) {
   auto count = [](Causal causal, int64_t query, int64_t seqlenQ,
                   int64_t seqlenK) {

@@ -11,6 +11,7 @@ import os
 import pathlib
 import random
 import stat
+import subprocess
 import sys
 import tempfile
 import time
@@ -32,6 +33,7 @@ from flashcore_benchmarks import (
     roofline,
     rotation,
     toolchain,
+    tune,
     worker,
 )
 from flashcore_benchmarks.errors import UserError
@@ -843,6 +845,38 @@ class CommandTest(Folder):
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             code = bench.main([str(a) for a in arguments])
         return code, out.getvalue(), err.getvalue()
+
+    def test_the_version_is_that_of_the_compiler(self):
+        command = [pathlib.Path(TOOLS) / "flashcore-compile", "--version"]
+        text = subprocess.run(command, capture_output=True, text=True).stdout
+        for main in bench.main, tune.main:
+            out = io.StringIO()
+            with contextlib.redirect_stdout(out):
+                with self.assertRaises(SystemExit) as end:
+                    main(["--version"])
+            self.assertFalse(end.exception.code)
+            self.assertEqual(out.getvalue(), text.split(",")[0] + "\n")
+
+    def test_a_full_device_is_an_error(self):
+        for words in (
+            ["bench", "--version"],
+            ["bench", "list"],
+            ["tune", "--help"],
+        ):
+            tool = BENCHMARKS / f"flashcore-{words[0]}"
+            with open("/dev/full", "w") as full:
+                result = subprocess.run(
+                    [sys.executable, tool, *words[1:]],
+                    stdout=full,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                )
+            self.assertEqual(result.returncode, 2)
+            self.assertEqual(
+                result.stderr,
+                f"flashcore-{words[0]}: error: cannot write: No space left on "
+                "device\n",
+            )
 
     def test_lists(self):
         code, out, _ = self.main("list", "--problems", "decode.*")

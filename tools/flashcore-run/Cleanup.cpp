@@ -7,6 +7,8 @@
 // A signal handler may not remove a directory, so a thread waits for the
 // signals, which all others block. It takes the lock for good: whoever waits
 // for it then, to start or to remove something, does not come to it any more.
+// It takes the signal with the lock held, so that who has the lock sees whether
+// one is on its way.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,7 +22,9 @@
 #include <set>
 #include <thread>
 
+#include <poll.h>
 #include <spawn.h>
+#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,8 +37,9 @@ struct Belongings {
   std::mutex mutex;
   std::set<std::filesystem::path> directories;
   pid_t child = 0;
-  /// The signals that were blocked at the start.
-  sigset_t originalMask;
+  /// The signals that the thread waits for, and those that were blocked at the
+  /// start.
+  sigset_t watched, originalMask;
 };
 } // namespace
 
@@ -64,12 +69,17 @@ static void endChild(pid_t child, int signal) {
   hasEnded(child, 0);
 }
 
-static void waitForSignals(sigset_t signals) {
-  int signal = 0;
-  if (sigwait(&signals, &signal))
-    return;
+/// `arrivals` can be read once there is a signal.
+static void waitForSignals(int arrivals) {
+  pollfd wait = {arrivals, POLLIN, 0};
+  while (poll(&wait, 1, -1) < 0)
+    if (errno != EINTR)
+      return;
   Belongings &mine = belongings();
   mine.mutex.lock();
+  int signal = 0;
+  if (sigwait(&mine.watched, &signal))
+    return mine.mutex.unlock();
   if (mine.child)
     endChild(mine.child, signal);
   std::error_code ignored;
@@ -89,34 +99,51 @@ static void waitForSignals(sigset_t signals) {
 static void watchSignals() {
   static std::once_flag once;
   std::call_once(once, [] {
-    sigset_t signals;
-    sigemptyset(&signals);
-    for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    sigset_t &watched = belongings().watched;
+    sigemptyset(&watched);
+    for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU}) {
       struct sigaction action = {};
       if (sigaction(signal, nullptr, &action) == 0 &&
           action.sa_handler == SIG_DFL)
-        sigaddset(&signals, signal);
+        sigaddset(&watched, signal);
     }
     sigset_t &original = belongings().originalMask;
-    pthread_sigmask(SIG_BLOCK, &signals, &original);
+    pthread_sigmask(SIG_BLOCK, &watched, &original);
+    int arrivals = signalfd(-1, &watched, SFD_CLOEXEC);
     try {
-      std::thread(waitForSignals, signals).detach();
-    } catch (const std::system_error &) { // signals end us as if unwatched
-      pthread_sigmask(SIG_SETMASK, &original, nullptr);
+      if (arrivals >= 0)
+        return std::thread(waitForSignals, arrivals).detach();
+    } catch (const std::system_error &) {
+      close(arrivals);
     }
+    // Signals end us as if unwatched.
+    pthread_sigmask(SIG_SETMASK, &original, nullptr);
+    sigemptyset(&watched);
   });
+}
+
+/// Whether a signal has come that the thread has not taken yet.
+static bool isSignalled() {
+  sigset_t pending;
+  sigpending(&pending);
+  for (int signal = 1; signal < NSIG; ++signal)
+    if (sigismember(&pending, signal) == 1 &&
+        sigismember(&belongings().watched, signal) == 1)
+      return true;
+  return false;
 }
 
 StatusOr<TemporaryDirectory> TemporaryDirectory::create() {
   std::error_code error;
-  std::filesystem::path parent = std::filesystem::temp_directory_path(error);
-  if (error) {
-    const char *chosen = std::getenv("TMPDIR");
+  const char *chosen = std::getenv("TMPDIR");
+  // An empty name is none, but not to the library.
+  std::filesystem::path parent =
+      chosen && !*chosen ? "/tmp" : std::filesystem::temp_directory_path(error);
+  if (error)
     return Status::error("expects a directory for temporary files, but got " +
                          std::string(chosen ? chosen : "/tmp") + ": " +
                          error.message())
         .note("set TMPDIR to a directory that exists");
-  }
   watchSignals();
   std::lock_guard<std::mutex> lock(belongings().mutex);
   std::string name = (parent / "flashcore-run-XXXXXX").string();
@@ -144,7 +171,8 @@ public:
   SpawnAttributes() {
     sigset_t ignoredHere;
     sigemptyset(&ignoredHere);
-    sigaddset(&ignoredHere, SIGPIPE); // flashcoreRunMain ignores it
+    for (int signal : {SIGPIPE, SIGXFSZ}) // flashcoreRunMain ignores them
+      sigaddset(&ignoredHere, signal);
     posix_spawnattr_init(&attributes);
     posix_spawnattr_setsigmask(&attributes, &belongings().originalMask);
     posix_spawnattr_setsigdefault(&attributes, &ignoredHere);
@@ -176,7 +204,13 @@ StatusOr<int> flashcore::run::runChild(std::vector<std::string> words) {
   }
   // Reaped under the lock, so that no signal goes to a number that is free.
   hasEnded(child, 0);
-  std::lock_guard<std::mutex> lock(mine.mutex);
+  std::unique_lock<std::mutex> lock(mine.mutex);
+  // What came to both, as from Ctrl-C, ends both: the thread does so next.
+  while (isSignalled()) {
+    lock.unlock();
+    usleep(1000);
+    lock.lock();
+  }
   mine.child = 0;
   int state = 0;
   while (waitpid(child, &state, 0) < 0)

@@ -13,6 +13,8 @@
 
 #include "Cleanup.h"
 
+#include <set>
+
 #include <sys/wait.h>
 
 using namespace flashcore;
@@ -56,6 +58,29 @@ std::string Source::str() const {
   return kind == Kind::File ? text : "--shape " + quote(text);
 }
 
+/// The compiler may succeed without the bundle: of a file of several attentions
+/// it makes a folder of them, and an option such as --help asks for none.
+static Status verifyBundle(const Source &source,
+                           const std::filesystem::path &output) {
+  std::error_code error;
+  if (std::filesystem::exists(output / "manifest.json", error))
+    return Status::success();
+  std::set<std::string> names;
+  for (const auto &entry : std::filesystem::directory_iterator(output, error))
+    if (entry.path().extension() == ".fcb")
+      names.insert(entry.path().stem().string());
+  if (names.empty())
+    return Status::error("expects a bundle of " + source.str() +
+                         ", but the compiler wrote none");
+  std::string list;
+  for (const std::string &name : names)
+    list += (list.empty() ? "" : ", ") + name;
+  return Status::error("expects one attention in " + source.str() +
+                       ", but got " + std::to_string(names.size()) + " (" +
+                       list + ")")
+      .note("choose one: -- --function=" + quote(*names.begin()));
+}
+
 Status flashcore::run::compile(const std::filesystem::path &compiler,
                                const Source &source,
                                const std::filesystem::path &output,
@@ -77,7 +102,7 @@ Status flashcore::run::compile(const std::filesystem::path &compiler,
         .note("name the compiler with --compiler, or put it into PATH");
   int state = *child;
   if (WIFEXITED(state) && WEXITSTATUS(state) == 0)
-    return Status::success();
+    return verifyBundle(source, output);
   // posix_spawn reports some failures to start only as exit code 127.
   std::string outcome = WIFEXITED(state)
                             ? "exit code " + std::to_string(WEXITSTATUS(state))

@@ -13,6 +13,8 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdlib>
 
 using namespace flashcore;
 using namespace flashcore::run;
@@ -79,6 +81,14 @@ struct RawOptions {
 };
 } // namespace
 
+/// CLI11 takes the largest number in place of one that is larger.
+static std::string refuseOverflow(const std::string &text) {
+  errno = 0;
+  std::strtoll(text.c_str(), nullptr, 0);
+  return errno == ERANGE ? "expects a number of less than 2^63, but got " + text
+                         : std::string();
+}
+
 static void addProblemOptions(CLI::App &app, RawOptions &raw,
                               Options &options) {
   for (auto &[name, value] : raw.dims) {
@@ -86,16 +96,19 @@ static void addProblemOptions(CLI::App &app, RawOptions &raw,
     std::replace(flag.begin(), flag.end(), '_', '-');
     app.add_option(flag, value,
                    name + ", where neither the bundle nor a file fixes it")
-        ->check(CLI::NonNegativeNumber);
+        ->check(CLI::NonNegativeNumber)
+        ->check(refuseOverflow);
   }
   app.add_option("--layout", raw.layout,
                  "Order in memory where strides are open: bhsd or bshd "
                  "(default: bhsd, unless the bundle fixes the other one)");
   app.add_option("--offset", options.request.problem.offset,
-                 "Elements before the first one, where offsets are open");
+                 "Elements before the first one, where offsets are open")
+      ->check(refuseOverflow);
   app.add_option("--seed", raw.seed,
                  "Of the random inputs; run i uses seed + i (default: random)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::NonNegativeNumber)
+      ->check(refuseOverflow);
   app.add_option("--input-kind", raw.kind,
                  "normal; rising: K grows along the sequence, so that the "
                  "row maximum keeps moving, and a bias hides some keys; or "
@@ -183,6 +196,23 @@ static Status verifySources(const RawOptions &raw, const Options &options) {
   return Status::success();
 }
 
+/// What is compiled, and where to, is not the user's to choose.
+static Status verifyCompilerArguments(const std::vector<std::string> &words) {
+  for (const std::string &word : words) {
+    // One dash or two are the same to the compiler.
+    size_t start = word.find_first_not_of('-');
+    if (start == 0 || start == std::string::npos)
+      continue;
+    std::string name = word.substr(start, word.find('=') - start);
+    if (name == "emit" || name == "o")
+      return Status::error("expects no --emit and no -o after '--', but got '" +
+                           word + "'")
+          .note("flashcore-run compiles to a bundle of its own; to keep one, "
+                "call flashcore-compile and run what it writes");
+  }
+  return Status::success();
+}
+
 /// Moves `raw` into `options` and checks what CLI11 cannot.
 static Status finish(const RawOptions &raw, Options &options) {
   RunRequest &request = options.request;
@@ -207,6 +237,9 @@ static Status finish(const RawOptions &raw, Options &options) {
   request.check = !raw.noCheck;
 
   if (Status status = verifySources(raw, options); !status.ok())
+    return status;
+  if (Status status = verifyCompilerArguments(options.compilerArguments);
+      !status.ok())
     return status;
   if (!raw.layout.empty()) {
     StatusOr<Layout> layout = parseLayout(raw.layout);

@@ -205,9 +205,10 @@ static ExitCode parseAndRun(int argc, char **argv) {
 }
 
 int flashcoreRunMain(int argc, char **argv) {
-  // A reader that is gone is an error like a full disk, and no signal that
-  // leaves temporary files behind.
-  std::signal(SIGPIPE, SIG_IGN);
+  // A reader that is gone, or a file over the limit of ulimit -f, is an error
+  // like a full disk, and no signal that leaves temporary files behind.
+  for (int signal : {SIGPIPE, SIGXFSZ})
+    std::signal(signal, SIG_IGN);
   ExitCode code = BadInput;
   try {
     code = parseAndRun(argc, argv);

@@ -10,7 +10,10 @@
 #include "llvm/Support/raw_ostream.h"
 #include "gtest/gtest.h"
 
+#include <cerrno>
+#include <fcntl.h>
 #include <set>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -114,7 +117,7 @@ TEST_F(Cleanup, NamesTheReasonWhenThereIsNoPlace) {
 }
 
 TEST_F(Cleanup, ASignalRemovesDirectoriesAndStillEndsTheProcess) {
-  for (int signal : {SIGHUP, SIGINT, SIGTERM}) {
+  for (int signal : {SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGXCPU}) {
     EXPECT_EQ(runInProcess([&] {
                 TemporaryDirectory first = make(), second = make();
                 write(first.file("a"));
@@ -159,6 +162,17 @@ TEST_F(Cleanup, AnIgnoredSignalStaysIgnored) {
   sigaction(SIGHUP, &ignore, &before);
   EXPECT_EQ(runInProcess([] { raise(SIGHUP); }), 0);
   sigaction(SIGHUP, &before, nullptr);
+}
+
+TEST_F(Cleanup, AFileOverTheLimitIsAnError) {
+  EXPECT_EQ(runInProcess([&] {
+              rlimit limit = {0, 0};
+              setrlimit(RLIMIT_FSIZE, &limit);
+              int file = open(path("a").c_str(), O_CREAT | O_WRONLY, 0600);
+              if (::write(file, "x", 1) != -1 || errno != EFBIG)
+                raise(SIGABRT);
+            }),
+            0);
 }
 
 TEST_F(Cleanup, ABlockedSignalWaits) {

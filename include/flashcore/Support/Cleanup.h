@@ -22,8 +22,9 @@
 
 namespace mlir::flashcore {
 
-/// From now on SIGHUP, SIGINT, SIGTERM and a crash remove what is registered,
-/// and then end the process as ever. A signal that is ignored stays so.
+/// From now on SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGXCPU and a crash
+/// remove what is registered, and then end the process as ever. A signal that
+/// is ignored stays so, and SIGXFSZ is ignored.
 void handleSignals();
 
 /// Finds out which signals are ignored; for before LLVM handles them.
@@ -32,8 +33,8 @@ void noteIgnoredSignals();
 /// Removes what is registered. May be called from a signal handler.
 void removeTemporaries();
 
-/// Holds SIGHUP, SIGINT and SIGTERM back while it lives: for steps that are
-/// short and must be done as one.
+/// Holds the signals back while it lives: for steps that are short and must be
+/// done as one.
 class SignalBlocker {
 public:
   SignalBlocker();

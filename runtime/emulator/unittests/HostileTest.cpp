@@ -213,14 +213,27 @@ TEST_F(Tool, FullDevices) {
   if (!std::filesystem::exists("/dev/full"))
     GTEST_SKIP() << "there is no /dev/full";
   for (const std::string &arguments :
-       {ptx + " --list", std::string("--help")}) {
+       {ptx + " --list", std::string("--help"), std::string("--version")}) {
     ToolResult result = run(arguments, "> /dev/full");
     EXPECT_EQ(result.exitCode, 2) << arguments;
-    EXPECT_EQ(result.err, "flashcore-emu: cannot write to standard output: No "
-                          "space left on device\n");
+    EXPECT_EQ(result.err,
+              "flashcore-emu: error: cannot write to standard output: No "
+              "space left on device\n");
   }
   EXPECT_EQ(run(ptx + " --list", "2> /dev/full").exitCode, 0);
   EXPECT_EQ(run("none.ptx", "2> /dev/full").exitCode, 2);
+}
+
+TEST_F(Tool, FilesOverTheLimit) {
+  ToolResult result = run(ptx +
+                              " --kernel add --grid 4 --block 32 --quiet --arg "
+                              "i32[65536]:zeros i32[128]:iota i32:7 --out 0=" +
+                              file("o.npy"),
+                          "", "ulimit -f 16; ");
+  EXPECT_EQ(result.exitCode, 2);
+  EXPECT_EQ(result.err, "flashcore-emu: error: cannot write '" + file("o.npy") +
+                            "': File too large\n");
+  EXPECT_EQ(fileNames(), (std::set<std::string>{"stderr", "stdout"}));
 }
 
 TEST_F(Tool, ClosedStreams) {
@@ -235,8 +248,9 @@ TEST_F(Tool, ClosedStreams) {
   }
   ToolResult result = run(add, ">&-");
   EXPECT_EQ(result.exitCode, 2);
-  EXPECT_EQ(result.err, "flashcore-emu: cannot write to standard output: Bad "
-                        "file descriptor\n");
+  EXPECT_EQ(result.err,
+            "flashcore-emu: error: cannot write to standard output: Bad "
+            "file descriptor\n");
   EXPECT_EQ(run(add, "2>&-").exitCode, 0);
 }
 
@@ -265,8 +279,9 @@ TEST_F(Tool, LittleMemory) {
                 "i32[1000000000]:zeros i32:7",
           "", "ulimit -v 1000000; ");
   EXPECT_EQ(result.exitCode, 2) << result.err;
-  EXPECT_EQ(result.err,
-            "flashcore-emu: there is not enough memory for these buffers\n");
+  EXPECT_EQ(
+      result.err,
+      "flashcore-emu: error: there is not enough memory for these buffers\n");
 }
 
 TEST_F(Tool, Version) {

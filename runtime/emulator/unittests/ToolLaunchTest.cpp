@@ -177,6 +177,22 @@ TEST_F(ToolLaunch, Sizes) {
                 "tensor 'q' does not fit 64 bits at these sizes");
 }
 
+TEST_F(ToolLaunch, HeadsOfQueriesAreShared) {
+  launch["attention"]["dims"]["heads_q"] = nullptr;
+  launch["attention"]["dims"]["heads_kv"] = nullptr;
+  for (const auto &[heads, message] :
+       {std::pair("heads_q=4 heads_kv=3", "but got 4 and 3\n"),
+        std::pair("heads_q=1 heads_kv=2", "but got 1 and 2\n"),
+        std::pair("heads_q=1 heads_kv=0", "but got 1 and 0\n")})
+    expectRefused(
+        runLaunch(std::string("--dim n=4 ") + heads),
+        std::string("expects heads_q to be a multiple of heads_kv, ") +
+            message);
+  for (const char *heads :
+       {"heads_q=6 heads_kv=3", "heads_q=0 heads_kv=3", "heads_q=0 heads_kv=0"})
+    expectClean(runLaunch(std::string("-q --dim n=4 ") + heads));
+}
+
 TEST_F(ToolLaunch, OptionsWin) {
   expectRefused(runLaunch("--dim n=4 --grid 2"),
                 "--grid, --block, --shared and --arg are of one kernel, but "

@@ -216,7 +216,12 @@ TEST_F(Tool, RefusesBadOptions) {
     expectRefused(run(ptx + all), message);
   }
   expectRefused(run(ptx), "the module has several kernels ('add', 'nowait'");
-  expectRefused(run(""), "ptx is required");
+  expectRefused(run(""), "flashcore-emu: error: expects a PTX file, but got "
+                         "none; see flashcore-emu --help\n");
+  // Also without a file it is the option that is wrong.
+  ToolResult result = run("--bogus");
+  expectRefused(result, "flashcore-emu: error: ");
+  expectRefused(result, "--bogus; see flashcore-emu --help\n");
 }
 
 TEST_F(Tool, RefusesBadArguments) {
@@ -291,6 +296,12 @@ TEST_F(Tool, RefusesFilesItCannotRead) {
   expectRefused(input("cut.npy"), "expects 512 bytes of data, but got 511");
   write("header.npy", good.substr(0, 40));
   expectRefused(input("header.npy"), "its header is cut off");
+  for (const char *shape : {"(-1,) ", "((1,))", "(1x,) ", "(.1,) "}) {
+    std::string text = good;
+    text.replace(text.find("(128,)"), 6, shape);
+    write("shape.npy", text);
+    expectRefused(input("shape.npy"), "its header is malformed");
+  }
   std::string odd = good;
   odd.replace(odd.find("<i4"), 3, "<c8");
   odd.resize(odd.size() * 2);

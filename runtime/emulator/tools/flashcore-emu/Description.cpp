@@ -292,6 +292,20 @@ std::string flashcore::emu::openSizes(const Description &description,
   return open;
 }
 
+/// No kernel checks this, and with other sizes each would read past its
+/// tensors.
+static Error verifyHeads(const Sizes &sizes) {
+  auto q = sizes.find("heads_q"), kv = sizes.find("heads_kv");
+  if (q == sizes.end() || kv == sizes.end())
+    return {};
+  bool isMultiple = kv->second ? q->second % kv->second == 0 : q->second == 0;
+  if (isMultiple)
+    return {};
+  return {{},
+          "expects heads_q to be a multiple of heads_kv, but got " +
+              std::to_string(q->second) + " and " + std::to_string(kv->second)};
+}
+
 Expected<Sizes>
 flashcore::emu::bindSizes(const Description &description,
                           const std::vector<std::string> &given) {
@@ -324,6 +338,9 @@ flashcore::emu::bindSizes(const Description &description,
     return Error{{},
                  "the kernel leaves sizes open: expects" + missing +
                      " with numbers for N"};
+  Error error = verifyHeads(sizes);
+  if (!error.message.empty())
+    return error;
   return sizes;
 }
 

@@ -15,6 +15,7 @@
 #include <CLI/CLI.hpp>
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -27,7 +28,7 @@ using namespace flashcore::emu;
 static constexpr int exitClean = 0, exitFindings = 1, exitBadInput = 2;
 
 static int badInput(const std::string &message) {
-  printError("flashcore-emu: " + message + "\n");
+  printError("flashcore-emu: error: " + message + "\n");
   return exitBadInput;
 }
 
@@ -248,10 +249,10 @@ static int runTool(const ToolOptions &options) {
 /// Prints help, version, or what is wrong with the command line.
 static int finishParsing(const CLI::App &app, const CLI::ParseError &error) {
   std::ostringstream out, err;
-  int code = app.exit(error, out, err) == 0 ? exitClean : exitBadInput;
+  if (app.exit(error, out, err) != 0)
+    return badInput(std::string(error.what()) + "; see flashcore-emu --help");
   printOut(out.str());
-  printError(err.str());
-  return code;
+  return exitClean;
 }
 
 static int parseAndRun(int argc, char **argv) {
@@ -261,6 +262,10 @@ static int parseAndRun(int argc, char **argv) {
   declareOptions(app, options);
   try {
     app.parse(argc, argv);
+    // CLI11 would say this before it names an option that it does not know.
+    if (options.ptxFile.empty())
+      return badInput("expects a PTX file, but got none; see flashcore-emu "
+                      "--help");
     return runTool(options);
   } catch (const CLI::ParseError &error) {
     return finishParsing(app, error);
@@ -273,6 +278,8 @@ static int parseAndRun(int argc, char **argv) {
 
 int flashcoreEmuMain(int argc, char **argv) {
   reserveStandardStreams();
+  // A file over the limit of ulimit -f is an error like a full disk.
+  std::signal(SIGXFSZ, SIG_IGN);
   int code = parseAndRun(argc, argv);
   std::string error = finishOutput();
   return error.empty() ? code : badInput(error);

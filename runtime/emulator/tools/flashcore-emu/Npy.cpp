@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -71,19 +72,22 @@ static std::string readBytes(std::istream &in, uint64_t count) {
   return text;
 }
 
-/// The numbers of "(8, 512, 64)"; false at one that does not fit.
+/// The numbers of "8, 512, 64"; false at what is none, or does not fit.
 static bool parseShape(std::string_view text, std::vector<uint64_t> &shape) {
-  const char *p = text.data(), *end = p + text.size();
-  while (p != end) {
+  while (true) {
+    size_t start = text.find_first_not_of(" ,");
+    if (start == std::string_view::npos)
+      return true;
+    text.remove_prefix(start);
+    size_t length = std::min(text.find_first_of(" ,"), text.size());
     uint64_t extent = 0;
-    auto [last, error] = std::from_chars(p, end, extent);
-    if (error == std::errc::result_out_of_range)
+    auto [last, error] =
+        std::from_chars(text.data(), text.data() + length, extent);
+    if (error != std::errc() || last != text.data() + length)
       return false;
-    if (error == std::errc())
-      shape.push_back(extent);
-    p = error == std::errc() ? last : p + 1;
+    shape.push_back(extent);
+    text.remove_prefix(length);
   }
-  return true;
 }
 
 /// An empty error, or what is wrong.
@@ -151,6 +155,25 @@ Expected<NpyArray> flashcore::emu::readNpy(const std::string &path) {
 }
 
 namespace {
+/// What ends the process comes after the life of this object. Nothing else
+/// runs while a file is written, so the mask of this thread is enough.
+class SignalHold {
+public:
+  SignalHold() {
+    sigset_t held;
+    sigemptyset(&held);
+    for (int signal : {SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGXCPU})
+      sigaddset(&held, signal);
+    pthread_sigmask(SIG_BLOCK, &held, &before);
+  }
+  ~SignalHold() { pthread_sigmask(SIG_SETMASK, &before, nullptr); }
+  SignalHold(const SignalHold &) = delete;
+  SignalHold &operator=(const SignalHold &) = delete;
+
+private:
+  sigset_t before;
+};
+
 /// A new file beside `target` that takes its place, or vanishes. Its name is
 /// not known before, so that no link can lie in wait for it.
 class ReplacementFile {
@@ -198,6 +221,7 @@ public:
   }
 
 private:
+  SignalHold hold; // first, so that it outlives the file
   std::string target, partial;
   int file = -1, error = 0;
   bool isDone = false;

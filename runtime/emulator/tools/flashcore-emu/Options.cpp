@@ -58,7 +58,7 @@ static void declareLaunchOption(CLI::App &app, ToolOptions &options,
 }
 
 void flashcore::emu::declareOptions(CLI::App &app, ToolOptions &options) {
-  app.add_option("ptx", options.ptxFile, "PTX file")->required();
+  app.add_option("ptx", options.ptxFile, "PTX file");
   app.add_flag("--list", options.list,
                "List the kernels of the file with their arguments and stop");
   app.add_option("--kernel,-k", options.kernel,

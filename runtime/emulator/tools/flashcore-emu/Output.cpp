@@ -46,16 +46,21 @@ void flashcore::emu::printOut(std::string_view text) {
     outputError = errno ? errno : EIO;
 }
 
+/// A flush that fails drops the text, so that a later one has nothing to say.
+static void flushOut() {
+  errno = 0;
+  if (std::fflush(stdout) && !outputError)
+    outputError = errno ? errno : EIO;
+}
+
 void flashcore::emu::printError(std::string_view text) {
   // What came before on standard output stays before it on a terminal.
-  std::fflush(stdout);
+  flushOut();
   print(stderr, text);
 }
 
 std::string flashcore::emu::finishOutput() {
-  errno = 0;
-  if (std::fflush(stdout) && !outputError)
-    outputError = errno ? errno : EIO;
+  flushOut();
   return outputError ? std::string("cannot write to standard output: ") +
                            std::strerror(outputError)
                      : std::string();

@@ -6,6 +6,7 @@ TMPDIR, the compiler must be gone, and the exit must name the signal.
 """
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ temporary = os.path.join(out, "tmp")
 pid_file = os.path.join(out, "pid")
 os.makedirs(temporary)
 environment = dict(os.environ, TMPDIR=temporary, PID_FILE=pid_file)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGXCPU)
 
 
 def wait_for(condition):
@@ -44,7 +46,8 @@ def is_running(pid):
 
 def start(ignored=()):
     def prepare():
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        for number in SIGNALS:
             signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)
 
     if os.path.exists(pid_file):
@@ -62,7 +65,7 @@ def check_end(process, number):
     wait_for(lambda: not is_running(compiler_pid()))
 
 
-for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+for number in SIGNALS:
     process = start()
     process.send_signal(number)
     check_end(process, number)
