@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# All tests, from nothing: installs, builds, then unit tests and lit tests. GPU
-# tests skip with a line that says so.
+# All tests, from nothing: installs, builds, then unit tests, lit tests and those
+# of the Python package. GPU tests skip with a line that says so.
 # usage: scripts/test.sh [PRESET]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -13,6 +13,10 @@ export UBSAN_OPTIONS=${UBSAN_OPTIONS:-halt_on_error=1:print_stacktrace=1}
 scripts/check-format.sh
 ctest --test-dir "build/$preset" --output-on-failure -j "$(nproc)"
 "$(/usr/lib/llvm-22/bin/llvm-config --bindir)/lit" -sv "build/$preset/test"
+case $preset in
+  release | ci) scripts/python-test.sh "$preset" ;;
+  *) echo "test: the Python package is tested with the presets release and ci, not $preset" ;;
+esac
 if ! [ -e /dev/nvidia0 ]; then
   echo "test: no GPU here, so scripts/gpu-check.sh (results, sanitizer and timings on a GPU) was skipped"
 fi

@@ -261,8 +261,7 @@ def _alibi(slopes: torch.Tensor, seqlen_q: int, seqlen_k: int) -> torch.Tensor:
     """The bias: (batch or 1, heads, seqlen_q, seqlen_k)."""
     if slopes.dim() not in (1, 2):
         raise ValueError(
-            "expects alibi_slopes of (heads,) or (batch, heads), but got "
-            f"{tuple(slopes.shape)}"
+            f"expects alibi_slopes of (heads,) or (batch, heads), but got {tuple(slopes.shape)}"
         )
     row = torch.arange(seqlen_q, device=slopes.device)[:, None] + (seqlen_k - seqlen_q)
     distance = (row - torch.arange(seqlen_k, device=slopes.device)).abs()

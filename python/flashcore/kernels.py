@@ -16,7 +16,7 @@ from flashcore.problem import Problem, Schedule
 __all__ = ["Statistics", "chip_for", "device", "load", "statistics"]
 
 
-Key = TypeVar("Key", bound=Hashable)
+Name = TypeVar("Name", bound=Hashable)
 Made = TypeVar("Made")
 
 
@@ -53,7 +53,7 @@ class Loaded:
     module: "_core.Module"
 
 
-def _once(key: Key, table: Dict[Key, Made], make: Callable[[], Made]) -> Made:
+def _once(key: Name, table: Dict[Name, Made], make: Callable[[], Made]) -> Made:
     """``table[key]``, made by one thread if it is not there."""
     found = table.get(key)
     if found is not None:

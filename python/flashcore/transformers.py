@@ -92,7 +92,8 @@ def attention_forward(
             raise UnsupportedError(f"flashcore has no {what} yet: expects no {name}, but got one")
     if is_causal is None:
         is_causal = bool(getattr(module, "is_causal", True))
-    causal, window = False, (None, None)
+    causal = False
+    window: Window = (None, None)
     if attention_mask is None:
         # One query sees all keys; a static choice keeps compiled code free of symbols.
         causal = is_causal and query.shape[2] > 1
@@ -225,11 +226,12 @@ def _window_is_flag(local_size: Optional[int], config: Any) -> bool:
     if torch.compiler.is_compiling() or config is None:
         return False
     # A chunk of keys is no window.
-    return getattr(config, "sliding_window", None) == local_size and _passes_window(type(config))
+    kind: Any = type(config)
+    return getattr(config, "sliding_window", None) == local_size and _passes_window(kind)
 
 
 @lru_cache(maxsize=None)
-def _passes_window(config: type) -> bool:
+def _passes_window(config: Any) -> bool:
     """Whether models of a configuration hand their window to the attention.
 
     Those that run with flash-attn do, which gets no mask either.

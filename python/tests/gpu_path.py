@@ -29,6 +29,7 @@ import fake_arrays
 
 import flashcore
 from flashcore import _core, kernels
+from flashcore.attention import call_for, make_options
 
 CUDA = 2
 
@@ -170,8 +171,6 @@ def test_threads():
 
 
 def test_the_map_of_sizes_is_bounded():
-    from flashcore.attention import call_for, make_options
-
     call = call_for(make_options())
     q = array(1, 1, 40, 64)
     for size in range(17, 1400):
@@ -203,10 +202,7 @@ def test_arguments_are_not_kept():
     """An output that nobody holds is freed, and so are inputs."""
     import weakref
 
-    class Sub(FakeTorchTensor):
-        pass
-
-    q = Sub((1, 2, 40, 64))
+    q = FakeTorchTensor((1, 2, 40, 64))
     alive = weakref.ref(q)
     flashcore.attention(q, q, q)
     del q
@@ -270,7 +266,14 @@ fake_torch.contiguous_format = None
 fake_torch.grad_enabled, fake_torch.capturing, fake_torch.stream = True, False, 9
 fake_torch.is_grad_enabled = lambda: fake_torch.grad_enabled
 fake_torch.cuda = types.SimpleNamespace(is_current_stream_capturing=lambda: fake_torch.capturing)
-fake_torch._C = types.SimpleNamespace(_cuda_getCurrentRawStream=lambda index: fake_torch.stream)
+fake_torch._C = types.SimpleNamespace(
+    _cuda_getCurrentRawStream=lambda index: fake_torch.stream,
+    _len_torch_dispatch_stack=lambda: 0,
+    _functorch=types.SimpleNamespace(peek_interpreter_stack=lambda: None),
+    _get_tracing_state=lambda: None,
+)
+fake_torch.compiler = types.SimpleNamespace(is_dynamo_compiling=lambda: False)
+fake_torch.autograd = types.SimpleNamespace(forward_ad=types.SimpleNamespace(_current_level=-1))
 sys.modules["torch"] = fake_torch
 
 
@@ -302,11 +305,12 @@ def test_gradients_are_refused():
     q = FakeTorchTensor((1, 2, 40, 64))
     wants = FakeTorchTensor((1, 2, 40, 64))
     wants.requires_grad = True
-    with pytest.raises(flashcore.UnsupportedError, match="has no backward pass"):
-        flashcore.attention(q, wants, q)
+    call = call_for(make_options())
+    with pytest.raises(flashcore.GradientError, match="has no backward pass"):
+        call.run(q, wants, q, None, None, None)
     fake_torch.grad_enabled = False
     try:
-        flashcore.attention(q, wants, q)
+        call.run(q, wants, q, None, None, None)
     finally:
         fake_torch.grad_enabled = True
 

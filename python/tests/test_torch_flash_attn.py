@@ -84,7 +84,9 @@ def test_alibi(causal, of_batch):
     expected = reference(q, k, v, layout="bshd", causal=causal, bias=bias)
     out = flash_attn.flash_attn_func(q, k, v, causal=causal, alibi_slopes=slopes)
     assert_same_as(out, expected)
-    with pytest.raises(ValueError, match=r"alibi_slopes of \(heads,\) or \(batch, heads\), but got"):
+    with pytest.raises(
+        ValueError, match=r"alibi_slopes of \(heads,\) or \(batch, heads\), but got"
+    ):
         flash_attn.flash_attn_func(q, k, v, alibi_slopes=slopes[..., None, None])
 
 
@@ -117,7 +119,9 @@ def test_what_lacks_is_said_by_name(name):
     function = getattr(flash_attn, name)
     count = sum(p.default is p.empty for p in inspect.signature(function).parameters.values())
     what = "seqused_k" if "kvcache" in name else "cu_seqlens"
-    with pytest.raises(NotImplementedError, match=f"{name} needs {what}, which this version cannot"):
+    with pytest.raises(
+        NotImplementedError, match=f"{name} needs {what}, which this version cannot"
+    ):
         function(*[None] * count)
 
 

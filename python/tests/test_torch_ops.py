@@ -78,7 +78,9 @@ def test_inductor_compiles_it():
 
 
 def test_dynamic_sizes_compile_once():
-    call, graphs = count_graphs(lambda q, k, v: flashcore.attention(q, k, v, causal=True), dynamic=True)
+    call, graphs = count_graphs(
+        lambda q, k, v: flashcore.attention(q, k, v, causal=True), dynamic=True
+    )
     for batch, queries, keys in ((4, 16, 24), (3, 9, 31), (5, 30, 30)):
         q, k, v = make(batch=batch, queries=queries, keys=keys)
         assert_same_as(call(q, k, v), reference(q, k, v, causal="bottom_right"))
@@ -106,7 +108,10 @@ class Model(torch.nn.Module):
 @pytest.mark.parametrize("records", [True, False])
 def test_export_with_dynamic_sizes(strict, records):
     model = Model().eval()
-    sizes = {0: torch.export.Dim("batch", min=1, max=8), 1: torch.export.Dim("seqlen", min=2, max=512)}
+    sizes = {
+        0: torch.export.Dim("batch", min=1, max=8),
+        1: torch.export.Dim("seqlen", min=2, max=512),
+    }
     x = torch.randn(2, 16, 32, dtype=torch.float16)
     with torch.set_grad_enabled(records):
         program = torch.export.export(model, (x,), dynamic_shapes={"x": sizes}, strict=strict)
@@ -257,7 +262,9 @@ def test_fallback_warns_once_and_names_the_caller(monkeypatch):
 
 
 def test_unknown_action_for_gradients():
-    with pytest.raises(ValueError, match="expects on_grad to be 'error' or 'fallback', but got 'x'"):
+    with pytest.raises(
+        ValueError, match="expects on_grad to be 'error' or 'fallback', but got 'x'"
+    ):
         flashcore.torch.set_on_grad("x")
 
 

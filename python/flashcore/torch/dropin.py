@@ -230,7 +230,8 @@ def _run(
     bias = None if attn_mask is None else _bias(attn_mask, dtype)
     leading = query.shape[:-3]
     if query.dim() != 4:
-        leading = torch.broadcast_shapes(query.shape[:-3], key.shape[:-3], value.shape[:-3])
+        shapes = [tensor.shape[:-3] for tensor in (query, key, value)]
+        leading = torch.broadcast_shapes(*shapes)  # type: ignore[no-untyped-call]
         if bias is not None and bias.dim() > 4:
             bias = bias.expand(*leading, *bias.shape[-3:]).reshape(-1, *bias.shape[-3:])
         q, k, v = (_flatten(tensor, leading) for tensor in (query, key, value))

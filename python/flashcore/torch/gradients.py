@@ -40,7 +40,10 @@ def needs_gradient(*tensors: Optional[torch.Tensor]) -> bool:
         return True
     if torch.compiler.is_compiling() or forward_ad._current_level < 0:
         return False
-    return any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in given)
+    return any(
+        forward_ad.unpack_dual(tensor).tangent is not None  # type: ignore[no-untyped-call]
+        for tensor in given
+    )
 
 
 def refuse(name: str) -> None:

@@ -26,7 +26,7 @@ _ARGUMENTS = (
     "str layout='bhsd', str memory='bhsd', str schedule='', str? device=None, "
     "bool static=False, bool pad_head_dim=True)"
 )
-_library = torch.library.Library("flashcore", "DEF")
+_library: Any = torch.library.Library("flashcore", "DEF")  # type: ignore[no-untyped-call]
 _tags = (torch.Tag.pt2_compliant_tag,)
 _library.define(f"attention{_ARGUMENTS} -> Tensor", tags=_tags)
 _library.define(f"attention_lse{_ARGUMENTS} -> (Tensor o, Tensor lse)", tags=_tags)
@@ -227,13 +227,7 @@ def _attention_lse(
 def _check(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, layout: str) -> None:
     """What a wrong trace would hide; a run checks the rest."""
     for name, tensor in (("q", q), ("k", k), ("v", v)):
-        torch._check(
-            tensor.dim() == 4, lambda: f"expects {name} to have 4 axes, but got {tensor.dim()}"
-        )
-        torch._check(
-            tensor.dtype in (torch.float16, torch.bfloat16) and tensor.dtype == q.dtype,
-            lambda: f"expects {name} of float16 or bfloat16 as q, but got {tensor.dtype}",
-        )
+        _check_tensor(name, tensor, q.dtype)
     torch._check(
         q.shape[3] == k.shape[3],
         lambda: f"expects head_dim of k to be {q.shape[3]}, but got {k.shape[3]}",
@@ -242,6 +236,16 @@ def _check(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, layout: str) -> No
     torch._check(
         k.shape[seqlen] == v.shape[seqlen],
         lambda: f"expects seqlen of v to be {k.shape[seqlen]}, but got {v.shape[seqlen]}",
+    )
+
+
+def _check_tensor(name: str, tensor: torch.Tensor, dtype: torch.dtype) -> None:
+    torch._check(
+        tensor.dim() == 4, lambda: f"expects {name} to have 4 axes, but got {tensor.dim()}"
+    )
+    torch._check(
+        tensor.dtype in (torch.float16, torch.bfloat16) and tensor.dtype == dtype,
+        lambda: f"expects {name} of float16 or bfloat16 as q, but got {tensor.dtype}",
     )
 
 

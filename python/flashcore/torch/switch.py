@@ -110,7 +110,7 @@ def _update() -> None:
     held = functional.scaled_dot_product_attention
     if _top is not None and held is not _switched:
         _replaced = held
-        functional.scaled_dot_product_attention = _switched
+        functional.scaled_dot_product_attention = _switched  # type: ignore[assignment]
     elif _top is None and held is _switched:
         functional.scaled_dot_product_attention = _replaced
     elif _top is None and _replaced is not held and _replaced is not original_sdpa:

@@ -204,7 +204,8 @@ def main():
         torch.cuda.get_device_capability = lambda *device: (0, 0)
     plugin = Plugin(options.sample)
     arguments = [
-        *(f"{tests}::{name}" for name in TESTS), "-q", "-o", "enable_assertion_pass_hook=true", "-p", "no:cacheprovider",
+        *(f"{tests}::{name}" for name in TESTS), "-q",
+        "-o", "enable_assertion_pass_hook=true", "-p", "no:cacheprovider",
         f"--rootdir={tests.parent}", *(other for other in others if other != "--"),
     ]  # fmt: skip
     code = pytest.main(arguments, plugins=[plugin])

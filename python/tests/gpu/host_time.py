@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+"""What a user waits for: import, first calls, and host time per call.
+
+    python host_time.py [--json FILE]
+
+Each first call is timed in a process of its own, after PyTorch has started the GPU,
+and ends when the result is there. "ptxas" and "driver" name who assembles; CUDA's
+own cache is off, and FlashCore's is empty, or holds what the call before left.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+PROBLEMS = {
+    "b1 h8 s512 d64 f16": ({"heads": 8, "queries": 512, "dim": 64}, {}),
+    "b2 h16 s1000 d128 f16 causal": (
+        {"batch": 2, "heads": 16, "queries": 1000, "dim": 128},
+        {"causal": True},
+    ),
+    "b1 h8 s512 d64 f16 window softcap bias": (
+        {"heads": 8, "queries": 512, "dim": 64},
+        {"window": (127, 0), "softcap": 20.0, "biased": True},
+    ),
+}
+REFERENCE = next(iter(PROBLEMS))
+ROUNDS, CALLS = 41, 100
+
+
+def inputs(problem):
+    import torch
+
+    sizes, options = PROBLEMS[problem]
+    options = dict(options)
+    shape = (sizes.get("batch", 1), sizes["heads"], sizes["queries"], sizes["dim"])
+    q, k, v = (torch.randn(shape, device="cuda", dtype=torch.float16) for _ in range(3))
+    if options.pop("biased", False):
+        options["bias"] = torch.randn(shape[2], shape[2], device="cuda", dtype=torch.float16)
+    return (q, k, v), options
+
+
+def first_call(problem):
+    """Seconds of the first call of this process, in a child."""
+    import torch
+
+    tensors, options = inputs(problem)
+    torch.cuda.synchronize()
+    import flashcore
+
+    start = time.perf_counter()
+    flashcore.attention(*tensors, **options)
+    torch.cuda.synchronize()
+    print(time.perf_counter() - start)
+
+
+def run_child(arguments, **environment):
+    result = subprocess.run(
+        [sys.executable, *arguments],
+        env={**os.environ, "CUDA_CACHE_DISABLE": "1", **environment},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return float(result.stdout.split()[-1])
+
+
+def import_seconds():
+    """Beyond PyTorch's; the median of seven."""
+    code = (
+        "import torch, time; start = time.perf_counter(); import flashcore; "
+        "flashcore.attention; print(time.perf_counter() - start)"
+    )
+    return statistics.median(run_child(["-c", code]) for _ in range(7))
+
+
+def first_calls():
+    times = {}
+    for problem in PROBLEMS:
+        for route, ptxas in (("ptxas", None), ("driver", "none")):
+            with tempfile.TemporaryDirectory() as folder:
+                environment = {"FLASHCORE_CACHE_DIR": folder}
+                if ptxas:
+                    environment["FLASHCORE_PTXAS"] = ptxas
+                for cached in (False, True):
+                    arguments = [__file__, "--first-call", problem]
+                    key = f"{problem}, {route}, {'disk cache' if cached else 'nothing cached'}"
+                    times[key] = run_child(arguments, **environment)
+    return times
+
+
+def host_seconds(call):
+    """Per asynchronous call: the median of rounds that fit in the GPU's queue."""
+    import torch
+
+    for _ in range(20):
+        call()
+    rounds = []
+    for _ in range(ROUNDS):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        for _ in range(CALLS):
+            call()
+        rounds.append((time.perf_counter() - start) / CALLS)
+    torch.cuda.synchronize()
+    return statistics.median(rounds)
+
+
+def host_times():
+    import flashcore
+    import flashcore.torch
+    import torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    (q, k, v), _ = inputs(REFERENCE)
+    attention, drop_in = flashcore.attention, flashcore.torch.scaled_dot_product_attention
+    pytorchs = torch.nn.functional.scaled_dot_product_attention
+    calls = {
+        "torch.add": lambda: torch.add(q, k),
+        "flashcore.attention": lambda: attention(q, k, v),
+        "flashcore.attention, causal": lambda: attention(q, k, v, causal=True),
+        "flashcore.torch.scaled_dot_product_attention": lambda: drop_in(q, k, v),
+        "torch.ops.flashcore.attention": lambda: torch.ops.flashcore.attention(q, k, v),
+        "SDPA, flash": lambda: pytorchs(q, k, v),
+    }
+    times = {}
+    with torch.no_grad(), sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+        for name, call in calls.items():
+            times[name] = host_seconds(call)
+    return times
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", type=Path, help="write the times, in seconds, to a file")
+    parser.add_argument("--first-call", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.first_call:
+        return first_call(options.first_call)
+    times = {
+        "import flashcore beyond torch": {"import": import_seconds()},
+        "first call": first_calls(),
+        "host time per asynchronous call": host_times(),
+    }
+    for title, rows in times.items():
+        print(title)
+        for name, seconds in rows.items():
+            shown = f"{seconds * 1e6:9.2f} us" if seconds < 1e-3 else f"{seconds * 1e3:9.2f} ms"
+            print(f"  {name:60} {shown}")
+    per_call = times["host time per asynchronous call"]
+    print(f"times torch.add: {per_call['flashcore.attention'] / per_call['torch.add']:.2f}")
+    if options.json:
+        options.json.write_text(json.dumps(times, indent=2) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
