@@ -9,7 +9,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 minutes=10
 chosen=()
-steps=(docs fresh mutants defaults fuzz-configurations fuzz-opt fuzz-emulator asan)
+steps=(docs fresh mutants defaults fuzz-configurations fuzz-opt fuzz-emulator site asan)
 
 docs() { # the commands of the pages that are marked `nightly`, mutants apart
   python3 scripts/check-docs.py -v --when=nightly "${pages[@]}"
@@ -32,13 +32,16 @@ fuzz-opt() { # changed IR and bytecode through random passes
 fuzz-emulator() { # random PTX for the emulator's parser and interpreter
   scripts/fuzz-emulator.sh "$minutes"
 }
+site() { # the site of the documentation: its links, and the docstrings as pages
+  scripts/site.sh
+}
 asan() { # all tests, with ASan and UBSan
   scripts/test.sh asan
 }
 
 # What a step's row says of its log; the last line, if nothing matches.
 declare -A summary=(
-  [docs]='^(README|docs/|benchmarks/)[^ ]*:[0-9]+: ' [fresh]='^README.md.*: ' [mutants]='mutants, [0-9]+ unexpected'
+  [site]='^build/site' [docs]='^(README|docs/|benchmarks/)[^ ]*:[0-9]+: ' [fresh]='^README.md.*: ' [mutants]='mutants, [0-9]+ unexpected'
   [fuzz-emulator]='stat::number_of_executed_units|SUMMARY' [asan]='^ *(Passed|Failed) *:|% tests passed' [defaults]='"ratio"|"spilling"|^seed'
 )
 

@@ -29,12 +29,12 @@ for python in $(printf '%s\n' "${pythons[0]}" "${pythons[-1]}" | uniq); do
   echo "python-test: $version"
   rm -rf "$venv"
   "$python" -m venv "$venv"
-  "$venv/bin/python" -m pip install --quiet build/wheel/*.whl pytest numpy ml_dtypes
+  "$venv/bin/python" -m pip install --quiet "$(echo build/wheel/*.whl)[test]"
   # Not from here, where `import flashcore` would find the sources.
   (cd build && env -u PYTHONPATH "../$venv/bin/python" -m pytest -q -p no:cacheprovider \
     "$OLDPWD/python/tests" "$@")
 done
-build/python-venv/bin/python -m pip install --quiet mypy
+build/python-venv/bin/python -m pip install --quiet mypy numpy ml_dtypes
 # The parts for other packages are checked where those are installed.
 (cd python && ../build/python-venv/bin/python -m mypy --strict --follow-imports=silent \
-  $(ls flashcore/*.py | grep -vE 'flash_attn|transformers'))
+  $(ls flashcore/*.py flashcore/cli/*.py | grep -vE 'flash_attn|transformers'))

@@ -136,6 +136,43 @@ static void computeExpected(FlashCoreBundle bundle) {
       "expects a pointer for 'k', but got null");
 }
 
+/* The reference agrees with itself, up to the rounding of its outputs. */
+static void testCheck(FlashCoreBundle bundle) {
+  uint64_t pointers[numTensors];
+  FlashCoreOutputReport ofO, ofLse;
+  for (int i = q; i <= v; ++i)
+    pointers[i] = (uintptr_t)host(i);
+  pointers[o] = (uintptr_t)expectedO;
+  pointers[lse] = (uintptr_t)expectedLse;
+  EXPECT_OK(flashcoreCheckOutputs(bundle, tensors, pointers, numTensors, 1,
+                                  &ofO, &ofLse));
+  EXPECT(ofO.pass && ofLse.pass && ofO.error <= ofO.yardstick);
+  EXPECT(ofO.elements == heads * seqlenQ * headDim);
+  EXPECT(ofLse.elements == heads * seqlenQ);
+
+  /* Head 1, query 2, column 5 in (batch, seqlen, heads, head_dim). */
+  uint16_t *element = &expectedO[(2 * heads + 1) * headDim + 5];
+  uint16_t right = *element;
+  *element = 0x7e00;
+  EXPECT_OK(flashcoreCheckOutputs(bundle, tensors, pointers, numTensors, 1,
+                                  &ofO, NULL));
+  EXPECT(!ofO.pass && ofO.nans == 1 && isnan(ofO.error));
+  EXPECT(ofO.at[1] == 1 && ofO.at[2] == 2 && ofO.at[3] == 5);
+  *element = right;
+  expectedLse[seqlenQ] += 1;
+  EXPECT_OK(flashcoreCheckOutputs(bundle, tensors, pointers, numTensors, 1,
+                                  NULL, &ofLse));
+  EXPECT(!ofLse.pass && fabs(ofLse.error - 1) < 1e-5);
+  EXPECT(ofLse.at[1] == 1 && ofLse.at[2] == 0);
+  expectedLse[seqlenQ] -= 1;
+
+  pointers[k] = 0;
+  EXPECT_ERROR(flashcoreCheckOutputs(bundle, tensors, pointers, numTensors, 1,
+                                     &ofO, &ofLse),
+               "expects a pointer for 'k', but got null");
+  EXPECT(!ofO.pass && ofO.elements == 0 && ofLse.elements == 0);
+}
+
 static void testAttention(FlashCoreBundle bundle) {
   FlashCoreDevice device = makeEmulator("threads=2 multiprocessors=7");
   FlashCoreModule module;
@@ -163,6 +200,7 @@ static void testAttention(FlashCoreBundle bundle) {
     EXPECT_OK(
         flashcoreDeviceCopyToHost(device, host(i), pointers[i], bytes[i]));
   computeExpected(bundle);
+  testCheck(bundle);
   for (int i = 0; i < heads * seqlenQ * headDim; ++i)
     EXPECT(fabsf(toFloat(data[o][i]) - toFloat(expectedO[i])) < 4e-3f);
   for (int i = 0; i < heads * seqlenQ; ++i)
@@ -302,6 +340,12 @@ static void testNull(FlashCoreBundle bundle) {
                "expects pointers, but got null");
   EXPECT_ERROR(flashcoreComputeReference(bundle, NULL, NULL, 0, 0),
                "but got no 'q'");
+  EXPECT_ERROR(
+      flashcoreCheckOutputs(noBundle, tensors, &pointer, 1, 0, NULL, NULL),
+      "expects a bundle, but got null");
+  EXPECT_ERROR(
+      flashcoreCheckOutputs(bundle, tensors, NULL, numTensors, 0, NULL, NULL),
+      "expects pointers, but got null");
 
   EXPECT(!*flashcoreBundleGetManifest(noBundle));
   EXPECT(!*flashcoreDeviceGetKind(noDevice));
