@@ -8,7 +8,6 @@ import shutil
 import stat
 import subprocess
 import tempfile
-from importlib import metadata
 
 from .errors import UserError
 from .mlir import attention
@@ -27,7 +26,9 @@ OUT = pathlib.Path("flashcore-results") if IS_INSTALLED else ROOT / "build"
 def version():
     """Of the package, or of the tree."""
     if IS_INSTALLED:
-        return metadata.version("flashcore")
+        import flashcore
+
+        return flashcore.__version__
     text = (ROOT / "CMakeLists.txt").read_text()
     return re.search(r"project\(FlashCore VERSION (\S+)", text)[1]
 

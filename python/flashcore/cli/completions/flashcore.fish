@@ -196,6 +196,7 @@ complete -c flashcore -n '_shtab_flashcore_using cache precompile' -l static -d 
 complete -c flashcore -n '_shtab_flashcore_using cache precompile' -l multiprocessors -x -d 'of the GPU, which the split of keys of a decode follows (default: 132)'
 complete -c flashcore -n '_shtab_flashcore_using; and test $_shtab_flashcore_npos -eq 0' -a bench -d 'flashcore bench: FlashCore'"'"'s kernels beside every peer on this machine.'
 complete -c flashcore -n '_shtab_flashcore_using bench' -s h -l help -d 'show this help message and exit'
+complete -c flashcore -n '_shtab_flashcore_using bench' -l version -d 'show program'"'"'s version number and exit'
 complete -c flashcore -n '_shtab_flashcore_using bench; and test $_shtab_flashcore_npos -eq 0' -a run -d 'compile, time, report and plot'
 complete -c flashcore -n '_shtab_flashcore_using bench run' -s h -l help -d 'show this help message and exit'
 complete -c flashcore -n '_shtab_flashcore_using bench run' -l problems -x -d 'problems by name, with or without -dense or -causal (default: all, or none beside --shape and --mlir)'
@@ -257,6 +258,7 @@ complete -c flashcore -n '_shtab_flashcore_using bench plot' -l out -xka "(__fis
 complete -c flashcore -n '_shtab_flashcore_using bench plot; and test $_shtab_flashcore_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d results.json
 complete -c flashcore -n '_shtab_flashcore_using; and test $_shtab_flashcore_npos -eq 0' -a tune -d 'flashcore tune: finds schedules that beat the default on this GPU.'
 complete -c flashcore -n '_shtab_flashcore_using tune' -s h -l help -d 'show this help message and exit'
+complete -c flashcore -n '_shtab_flashcore_using tune' -l version -d 'show program'"'"'s version number and exit'
 complete -c flashcore -n '_shtab_flashcore_using tune; and test $_shtab_flashcore_npos -eq 0' -a run -d 'search, and write tuning.json and a report'
 complete -c flashcore -n '_shtab_flashcore_using tune run' -s h -l help -d 'show this help message and exit'
 complete -c flashcore -n '_shtab_flashcore_using tune run' -l problems -x -d 'problems by name, with or without -dense or -causal; flashcore-bench list shows all'

@@ -79,6 +79,7 @@ _shtab_flashcore_attention_defaults_added=0
 
 _shtab_flashcore_bench_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "(- : *)--version[show program\'s version number and exit]"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -367,6 +368,7 @@ _shtab_flashcore_run_defaults_added=0
 
 _shtab_flashcore_tune_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "(- : *)--version[show program\'s version number and exit]"
 )
 
 # guard to ensure default positional specs are added only once per session
