@@ -12,10 +12,13 @@
 #include "Phases.h"
 #include "flashcore/Compiler/Compile.h"
 #include "flashcore/Compiler/Shape.h"
+#include "flashcore/Support/ErrorStream.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/ManagedStatic.h"
 #include "llvm/Support/Process.h"
+
+#include <cstdlib>
 
 using namespace mlir;
 using namespace mlir::flashcore;
@@ -45,8 +48,24 @@ EXIT CODES: 0 success, 1 the input or an option's value cannot be compiled,
 2 the command line or its files are wrong.
 )";
 
-/// An option that is stored in the Options.
-template <typename T> using Stored = cl::opt<T, /*ExternalStorage=*/true>;
+/// An option that is stored in the Options. LLVM's parsers quote a wrong value
+/// in an error on llvm::errs(); no number, flag or enumerator holds a control
+/// character.
+template <typename T> struct Stored : cl::opt<T, /*ExternalStorage=*/true> {
+  using cl::opt<T, /*ExternalStorage=*/true>::opt;
+
+  bool handleOccurrence(unsigned position, StringRef name,
+                        StringRef value) override {
+    constexpr bool isText = std::is_same_v<T, std::string>;
+    std::string shown = isText ? value.str() : escapeControls(value);
+    T result{};
+    if (this->getParser().parse(*this, name, shown, result))
+      return true;
+    this->setValue(result);
+    this->setPosition(position);
+    return false;
+  }
+};
 
 /// Made on first use and not with the process: in the multi-call executable
 /// other tools have options of the same names.
@@ -187,8 +206,10 @@ static llvm::Error checkCombination(const Options &options) {
 llvm::Expected<Options> mlir::flashcore::parseOptions(int argc, char **argv) {
   (void)*commandLine; // registers them
   cl::HideUnrelatedOptions({&inputAndOutput, &inspection, &schedule, &target});
-  cl::ParseCommandLineOptions(
-      argc, argv, "Compiles a flashcore.attention to a GPU kernel\n");
+  if (!cl::ParseCommandLineOptions(
+          argc, argv, "Compiles a flashcore.attention to a GPU kernel\n",
+          &getErrorStream()))
+    std::exit(2); // it has said why
   Options options = commandLine->values;
   // An empty --shape is one, too: all defaults.
   if (commandLine->shape.getNumOccurrences())

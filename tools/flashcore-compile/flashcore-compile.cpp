@@ -15,6 +15,7 @@
 #include "Phases.h"
 #include "flashcore/Compiler/Compile.h"
 #include "flashcore/Compiler/Shape.h"
+#include "flashcore/Support/ErrorStream.h"
 #include "flashcore/Support/ToolInit.h"
 #include "flashcore/Target/Bundle.h"
 #include "mlir/Parser/Parser.h"
@@ -30,8 +31,8 @@ enum ExitCode { Success = 0, BadInput = 1, BadUsage = 2 };
 } // namespace
 
 static ExitCode fail(llvm::Error error, ExitCode code = BadInput) {
-  llvm::errs() << "flashcore-compile: error: "
-               << llvm::toString(std::move(error)) << "\n";
+  getErrorStream() << "flashcore-compile: error: "
+                   << llvm::toString(std::move(error)) << "\n";
   return code;
 }
 
@@ -43,7 +44,7 @@ static void report(const BundleVariant &variant) {
   for (const Cubin &cubin : variant.cubins)
     for (const BundleKernel &kernel : variant.kernels) {
       KernelResources used = cubin.kernels.lookup(kernel.name);
-      llvm::errs()
+      getErrorStream()
           << kernel.name << " on " << cubin.chip << ": " << used.registers
           << " registers, " << used.spillStores << " bytes spilled, "
           << kernel.description.getAs<IntegerAttr>("shared_memory").getInt()
@@ -57,7 +58,7 @@ static llvm::Error explainAll(const Compilation &compilation,
   for (size_t number = 0; number < compilation.attentions.size(); ++number)
     for (size_t chip = 0; chip < compilation.chips.size(); ++chip) {
       if (options.explain)
-        explain(llvm::errs(), compilation, number, chip);
+        explain(getErrorStream(), compilation, number, chip);
       const BundleVariant *variant = compilation.getVariant(number, chip);
       if (options.verbose && variant)
         report(*variant);
@@ -207,12 +208,13 @@ static ExitCode runTool(const Options &options, StringRef programPath) {
   if (!file)
     return fail(file.takeError(), BadUsage);
   if (auto error = checkNesting((*file)->getBuffer())) {
-    llvm::errs() << (*file)->getBufferIdentifier() << ":" << *error << "\n";
+    getErrorStream() << (*file)->getBufferIdentifier() << ":" << *error << "\n";
     return BadInput;
   }
   llvm::SourceMgr sources;
   sources.AddNewSourceBuffer(std::move(*file), llvm::SMLoc());
-  SourceMgrDiagnosticHandler diagnostics(sources, context.get());
+  SourceMgrDiagnosticHandler diagnostics(sources, context.get(),
+                                         getErrorStream());
   OwningOpRef<ModuleOp> module =
       parseSourceFile<ModuleOp>(sources, context.get());
   parsing.stop();
