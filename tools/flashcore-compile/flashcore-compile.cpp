@@ -6,8 +6,9 @@
 //
 // Compiles one file, or the attention that --shape describes, and writes what
 // --emit asks for. Each attention is compiled for each chip before anything is
-// written. Exit codes: 0 success, 1 the input (or an option's value) is wrong,
-// 2 the files, the words of --shape or the combination of options are.
+// written. Exit codes: 0 success, 1 the input (or the schedule asked for)
+// cannot be compiled, 2 the command line, the files or the programs it names
+// are wrong.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,7 +31,7 @@ namespace {
 enum ExitCode { Success = 0, BadInput = 1, BadUsage = 2 };
 } // namespace
 
-static ExitCode fail(llvm::Error error, ExitCode code = BadInput) {
+static ExitCode fail(llvm::Error error, ExitCode code = BadUsage) {
   getErrorStream() << "flashcore-compile: error: "
                    << llvm::toString(std::move(error)) << "\n";
   return code;
@@ -79,9 +80,11 @@ static ExitCode writeBundles(ArrayRef<CompiledAttention> attentions,
   for (const CompiledAttention &attention : attentions) {
     StringRef name = attention.name;
     if (name.empty() || name.contains('/') || name.starts_with("."))
-      return fail(llvm::createStringError(
-          "expects functions whose names can name a bundle, but got '" + name +
-          "'; rename it"));
+      return fail(
+          llvm::createStringError(
+              "expects functions whose names can name a bundle, but got '" +
+              name + "'; rename it"),
+          BadInput);
     llvm::sys::path::append(paths.emplace_back(output), name + ".fcb");
   }
   if (llvm::sys::fs::exists(output + "/manifest.json"))
@@ -114,7 +117,7 @@ static ExitCode write(const Compilation &compilation, const Options &options) {
                                          : variant.ptx;
   }
   llvm::Error error = writeOutput(options.output, output);
-  return error ? fail(std::move(error), BadUsage) : Success;
+  return error ? fail(std::move(error)) : Success;
 }
 
 //===----------------------------------------------------------------------===//
@@ -144,7 +147,7 @@ static ExitCode emitInput(ModuleOp module, const llvm::SourceMgr &sources,
     text = printed;
   }
   llvm::Error error = writeOutput(options.output, text);
-  return error ? fail(std::move(error), BadUsage) : Success;
+  return error ? fail(std::move(error)) : Success;
 }
 
 static CompileStage getStage(const Options &options) {
@@ -164,8 +167,9 @@ static CompileStage getStage(const Options &options) {
   llvm_unreachable("unknown kind of output");
 }
 
-static CompileRequest makeRequest(const Options &options,
-                                  StringRef programPath) {
+/// `code` becomes that of an error that is not the input's.
+static CompileRequest makeRequest(const Options &options, StringRef programPath,
+                                  ExitCode &code) {
   CompileRequest request;
   request.stage = getStage(options);
   request.chips = options.chips;
@@ -181,17 +185,20 @@ static CompileRequest makeRequest(const Options &options,
                : llvm::Error::success();
   };
   request.onPipeline = applyPassManagerCLOptions;
-  request.onError = [](llvm::Error error) { fail(std::move(error)); };
+  request.onError = [&code](llvm::Error error) {
+    code = fail(std::move(error));
+  };
   return request;
 }
 
 static ExitCode compile(ModuleOp module, const Options &options,
                         StringRef programPath, TimingScope &timing) {
-  CompileRequest request = makeRequest(options, programPath);
+  ExitCode code = BadInput;
+  CompileRequest request = makeRequest(options, programPath, code);
   request.timing = &timing;
   FailureOr<Compilation> compilation = compile(module, request);
   if (failed(compilation))
-    return BadInput;
+    return code;
   if (llvm::Error error = explainAll(*compilation, options))
     return fail(std::move(error));
   return write(*compilation, options);
@@ -206,7 +213,7 @@ static ExitCode runTool(const Options &options, StringRef programPath) {
       createCompilerContext(options.allowUnregisteredDialects);
   auto file = openInput(options);
   if (!file)
-    return fail(file.takeError(), BadUsage);
+    return fail(file.takeError());
   if (auto error = checkNesting((*file)->getBuffer())) {
     getErrorStream() << (*file)->getBufferIdentifier() << ":" << *error << "\n";
     return BadInput;
@@ -230,7 +237,7 @@ int flashcoreCompileMain(int argc, char **argv) {
   registerPassManagerCLOptions();
   llvm::Expected<Options> options = parseOptions(argc, argv);
   if (!options)
-    return fail(options.takeError(), BadUsage);
+    return fail(options.takeError());
   std::string programPath = llvm::sys::fs::getMainExecutable(
       argv[0], reinterpret_cast<void *>(&runTool));
   return runTool(*options, programPath);
