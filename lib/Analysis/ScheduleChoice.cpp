@@ -861,6 +861,27 @@ static std::optional<std::string> checkPersistent(const TargetInfo &target,
       target.chip, choice.minBlocks);
 }
 
+/// All blocks are along the x axis of the grid, which has a limit of its own.
+static std::optional<std::string> checkGrid(const AttentionProblem &problem,
+                                            const ScheduleChoice &choice) {
+  constexpr uint64_t kMaxGrid = 2147483647;
+  auto tiles = getNumBlocks(problem, choice.blockM, choice.headGroup);
+  if (!tiles)
+    return std::nullopt;
+  uint64_t blocks = 0;
+  if (choice.grid == Grid::Full)
+    blocks = llvm::SaturatingMultiply<uint64_t>(*tiles, choice.keySplits);
+  if (choice.keySplits > 1) // a block merges the splits of a row
+    blocks = std::max<uint64_t>(blocks, *getNumBlocks(problem, /*blockM=*/1));
+  if (blocks <= kMaxGrid)
+    return std::nullopt;
+  return llvm::formatv("needs {0} blocks (batch {1}, heads_q {2}, seqlen_q "
+                       "{3}, block-m {4}), but CUDA launches at most {5}; "
+                       "compute it in several parts",
+                       blocks, *problem.batch, *problem.headsQ,
+                       *problem.seqlenQ, choice.blockM, kMaxGrid);
+}
+
 std::optional<std::string>
 mlir::flashcore::checkSchedule(const AttentionProblem &problem,
                                const TargetInfo &target,
@@ -930,6 +951,8 @@ mlir::flashcore::checkSchedule(const AttentionProblem &problem,
   if (auto error = checkFoldedMax(problem, choice))
     return error;
   if (auto error = checkSplit(problem, choice))
+    return error;
+  if (auto error = checkGrid(problem, choice))
     return error;
   int64_t bytes =
       getSharedMemoryBytes(problem.headDim, problem.headDimV, choice);

@@ -307,10 +307,10 @@ llvm::Expected<TuningFile> TuningFile::parse(llvm::StringRef text,
 }
 
 llvm::Expected<TuningFile> TuningFile::read(llvm::StringRef path) {
-  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
-  if (std::error_code error = buffer.getError())
-    return llvm::createStringError(error, "cannot read tuning file '%s': %s",
-                                   path.str().c_str(), error.message().c_str());
+  auto buffer = readInput(path);
+  if (!buffer)
+    return llvm::createStringError("cannot read the tuning file: " +
+                                   llvm::toString(buffer.takeError()));
   return parse((*buffer)->getBuffer(), path);
 }
 

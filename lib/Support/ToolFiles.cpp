@@ -6,7 +6,10 @@
 
 #include "flashcore/Support/ToolInit.h"
 #include "mlir/Support/FileUtilities.h"
+#include "llvm/ADT/SmallString.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/SmallVectorMemoryBuffer.h"
 #include "llvm/Support/ToolOutputFile.h"
 
 using namespace mlir::flashcore;
@@ -76,8 +79,44 @@ std::optional<std::string> mlir::flashcore::checkNesting(llvm::StringRef text) {
   return std::nullopt;
 }
 
+/// Reads a stream to its end, which some devices do not have.
+static llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>>
+readStream(llvm::sys::fs::file_t file, llvm::StringRef name) {
+  constexpr size_t chunk = 1 << 16;
+  llvm::SmallString<0> text;
+  for (size_t read = 1; read != 0;) {
+    size_t size = text.size();
+    text.resize_for_overwrite(size + chunk);
+    auto got = llvm::sys::fs::readNativeFile(
+        file, llvm::MutableArrayRef(text.data() + size, chunk));
+    if (!got)
+      return makeError("cannot read '" + name +
+                       "': " + llvm::toString(got.takeError()));
+    read = *got;
+    text.truncate(size + read);
+    if (text.size() > kMaxStream)
+      return makeError("expects at most " + llvm::Twine(kMaxStream >> 20) +
+                       " MiB from '" + name +
+                       "', which is no regular file, but got more");
+  }
+  return std::make_unique<llvm::SmallVectorMemoryBuffer>(std::move(text), name);
+}
+
 llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>>
 mlir::flashcore::readInput(llvm::StringRef path) {
+  using namespace llvm::sys;
+  if (path == "-")
+    return readStream(fs::getStdinHandle(), "<stdin>");
+  fs::file_status status;
+  if (!fs::status(path, status) && fs::is_other(status)) {
+    llvm::Expected<fs::file_t> file = fs::openNativeFileForRead(path);
+    if (!file)
+      return makeError("cannot open input file '" + path +
+                       "': " + llvm::toString(file.takeError()));
+    auto text = readStream(*file, path);
+    fs::closeFile(*file);
+    return text;
+  }
   std::string message;
   std::unique_ptr<llvm::MemoryBuffer> file = openInputFile(path, &message);
   if (!file)

@@ -12,10 +12,18 @@
 #include "Phases.h"
 #include "flashcore/Compiler/Compile.h"
 #include "flashcore/Compiler/Shape.h"
+#include "flashcore/Support/ErrorStream.h"
+#include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/CommandLine.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/ManagedStatic.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
+
+#include <cstdlib>
+#include <fcntl.h>
+#include <unistd.h>
 
 using namespace mlir;
 using namespace mlir::flashcore;
@@ -41,12 +49,29 @@ EXAMPLES:
   flashcore-compile model.mlir --function=decode --emit=bundle -o decode.fcb
   flashcore-compile attention.mlir --print-phases=3 -o /dev/null
 
-EXIT CODES: 0 success, 1 the input or an option's value cannot be compiled,
-2 the command line or its files are wrong.
+EXIT CODES: 0 success, 1 the input, or the schedule that options or a tuning file
+ask for, cannot be compiled, 2 the command line is wrong, or another file or
+ptxas that it names.
 )";
 
-/// An option that is stored in the Options.
-template <typename T> using Stored = cl::opt<T, /*ExternalStorage=*/true>;
+/// An option that is stored in the Options. LLVM's parsers quote a wrong value
+/// in an error on llvm::errs(); no number, flag or enumerator holds a control
+/// character.
+template <typename T> struct Stored : cl::opt<T, /*ExternalStorage=*/true> {
+  using cl::opt<T, /*ExternalStorage=*/true>::opt;
+
+  bool handleOccurrence(unsigned position, StringRef name,
+                        StringRef value) override {
+    constexpr bool isText = std::is_same_v<T, std::string>;
+    std::string shown = isText ? value.str() : escapeControls(value);
+    T result{};
+    if (this->getParser().parse(*this, name, shown, result))
+      return true;
+    this->setValue(result);
+    this->setPosition(position);
+    return false;
+  }
+};
 
 /// Made on first use and not with the process: in the multi-call executable
 /// other tools have options of the same names.
@@ -164,16 +189,46 @@ StringRef mlir::flashcore::stringify(Emit kind) {
   return names[static_cast<unsigned>(kind)];
 }
 
+/// Whether both paths lead to one file, which may not exist yet.
+static bool isSameFile(StringRef a, StringRef b) {
+  namespace fs = llvm::sys::fs;
+  fs::file_status status;
+  if (!fs::status(a, status))
+    return fs::is_regular_file(status) && fs::equivalent(a, b);
+  SmallString<128> paths[] = {a, b};
+  for (SmallString<128> &path : paths) {
+    if (fs::make_absolute(path))
+      return false;
+    llvm::sys::path::remove_dots(path);
+  }
+  return paths[0] == paths[1];
+}
+
+/// Whether what is written to `path` appears on a terminal.
+static bool isTerminal(StringRef path) {
+  namespace fs = llvm::sys::fs;
+  if (path == "-")
+    return llvm::sys::Process::StandardOutIsDisplayed();
+  fs::file_status status;
+  if (fs::status(path, status) ||
+      status.type() != fs::file_type::character_file)
+    return false;
+  int file = open(path.str().c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC);
+  bool result =
+      file >= 0 && llvm::sys::Process::FileDescriptorIsDisplayed(file);
+  close(file);
+  return result;
+}
+
 /// What cannot be, whatever the input is.
 static llvm::Error checkCombination(const Options &options) {
   if (options.shape && commandLine->inputFile.getNumOccurrences())
     return makeError("expects either --shape or an input file, but got both");
   if (options.emit == Emit::Bundle && options.output == "-")
     return makeError("a bundle is a directory: name it with -o");
-  if (options.emit == Emit::Cubin && options.output == "-" &&
-      llvm::sys::Process::StandardOutIsDisplayed())
-    return makeError("a cubin is binary: name a file with -o, or redirect the "
-                     "standard output, which is a terminal");
+  if (options.emit == Emit::Cubin && isTerminal(options.output))
+    return makeError("a cubin is binary, and the output is a terminal: name a "
+                     "file with -o, or redirect the standard output");
   if (options.emit != Emit::Bundle && options.chips.size() > 1)
     return makeError("expects one chip for --emit=" + stringify(options.emit) +
                      ", but got " + llvm::join(options.chips, ", ") +
@@ -181,14 +236,19 @@ static llvm::Error checkCombination(const Options &options) {
   if (options.json == "-" && options.output == "-")
     return makeError("expects --json or the output on the standard output, but "
                      "got both; name a file with -o");
+  if (!options.json.empty() && isSameFile(options.json, options.output))
+    return makeError("expects --json and -o to name two files, but got '" +
+                     options.output + "' for both");
   return llvm::Error::success();
 }
 
 llvm::Expected<Options> mlir::flashcore::parseOptions(int argc, char **argv) {
   (void)*commandLine; // registers them
   cl::HideUnrelatedOptions({&inputAndOutput, &inspection, &schedule, &target});
-  cl::ParseCommandLineOptions(
-      argc, argv, "Compiles a flashcore.attention to a GPU kernel\n");
+  if (!cl::ParseCommandLineOptions(
+          argc, argv, "Compiles a flashcore.attention to a GPU kernel\n",
+          &getErrorStream()))
+    std::exit(2); // it has said why
   Options options = commandLine->values;
   // An empty --shape is one, too: all defaults.
   if (commandLine->shape.getNumOccurrences())

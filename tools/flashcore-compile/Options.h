@@ -47,8 +47,8 @@ struct Options {
   ConfigurePassOptions schedule;
 };
 
-/// Reads the command line. An error is one of usage; --help and --version end
-/// the process.
+/// Reads the command line. An error is one of usage. --help and --version end
+/// the process, and so, with exit code 2, does what LLVM's parser refuses.
 llvm::Expected<Options> parseOptions(int argc, char **argv);
 
 } // namespace mlir::flashcore

@@ -6,6 +6,7 @@
 
 #include "Phases.h"
 #include "flashcore/Pipelines/Pipelines.h"
+#include "flashcore/Support/ErrorStream.h"
 #include "flashcore/Support/ToolInit.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -60,7 +61,7 @@ llvm::Error mlir::flashcore::printPhase(ModuleOp module, unsigned phase,
     os << "// ----- phase " << phase << ": " << getName(phase)
        << (chip.empty() ? "" : " (" + chip + ")") << " -----\n"
        << module << "\n";
-    llvm::errs() << text;
+    getErrorStream() << text;
     return llvm::Error::success();
   }
   os << module << "\n";

@@ -6,8 +6,9 @@
 //
 // Compiles one file, or the attention that --shape describes, and writes what
 // --emit asks for. Each attention is compiled for each chip before anything is
-// written. Exit codes: 0 success, 1 the input (or an option's value) is wrong,
-// 2 the files, the words of --shape or the combination of options are.
+// written. Exit codes: 0 success, 1 the input (or the schedule asked for)
+// cannot be compiled, 2 the command line, the files or the programs it names
+// are wrong.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,6 +16,7 @@
 #include "Phases.h"
 #include "flashcore/Compiler/Compile.h"
 #include "flashcore/Compiler/Shape.h"
+#include "flashcore/Support/ErrorStream.h"
 #include "flashcore/Support/ToolInit.h"
 #include "flashcore/Target/Bundle.h"
 #include "mlir/Parser/Parser.h"
@@ -29,9 +31,9 @@ namespace {
 enum ExitCode { Success = 0, BadInput = 1, BadUsage = 2 };
 } // namespace
 
-static ExitCode fail(llvm::Error error, ExitCode code = BadInput) {
-  llvm::errs() << "flashcore-compile: error: "
-               << llvm::toString(std::move(error)) << "\n";
+static ExitCode fail(llvm::Error error, ExitCode code = BadUsage) {
+  getErrorStream() << "flashcore-compile: error: "
+                   << llvm::toString(std::move(error)) << "\n";
   return code;
 }
 
@@ -43,7 +45,7 @@ static void report(const BundleVariant &variant) {
   for (const Cubin &cubin : variant.cubins)
     for (const BundleKernel &kernel : variant.kernels) {
       KernelResources used = cubin.kernels.lookup(kernel.name);
-      llvm::errs()
+      getErrorStream()
           << kernel.name << " on " << cubin.chip << ": " << used.registers
           << " registers, " << used.spillStores << " bytes spilled, "
           << kernel.description.getAs<IntegerAttr>("shared_memory").getInt()
@@ -57,7 +59,7 @@ static llvm::Error explainAll(const Compilation &compilation,
   for (size_t number = 0; number < compilation.attentions.size(); ++number)
     for (size_t chip = 0; chip < compilation.chips.size(); ++chip) {
       if (options.explain)
-        explain(llvm::errs(), compilation, number, chip);
+        explain(getErrorStream(), compilation, number, chip);
       const BundleVariant *variant = compilation.getVariant(number, chip);
       if (options.verbose && variant)
         report(*variant);
@@ -78,9 +80,11 @@ static ExitCode writeBundles(ArrayRef<CompiledAttention> attentions,
   for (const CompiledAttention &attention : attentions) {
     StringRef name = attention.name;
     if (name.empty() || name.contains('/') || name.starts_with("."))
-      return fail(llvm::createStringError(
-          "expects functions whose names can name a bundle, but got '" + name +
-          "'; rename it"));
+      return fail(
+          llvm::createStringError(
+              "expects functions whose names can name a bundle, but got '" +
+              name + "'; rename it"),
+          BadInput);
     llvm::sys::path::append(paths.emplace_back(output), name + ".fcb");
   }
   if (llvm::sys::fs::exists(output + "/manifest.json"))
@@ -113,7 +117,7 @@ static ExitCode write(const Compilation &compilation, const Options &options) {
                                          : variant.ptx;
   }
   llvm::Error error = writeOutput(options.output, output);
-  return error ? fail(std::move(error), BadUsage) : Success;
+  return error ? fail(std::move(error)) : Success;
 }
 
 //===----------------------------------------------------------------------===//
@@ -143,7 +147,7 @@ static ExitCode emitInput(ModuleOp module, const llvm::SourceMgr &sources,
     text = printed;
   }
   llvm::Error error = writeOutput(options.output, text);
-  return error ? fail(std::move(error), BadUsage) : Success;
+  return error ? fail(std::move(error)) : Success;
 }
 
 static CompileStage getStage(const Options &options) {
@@ -163,8 +167,9 @@ static CompileStage getStage(const Options &options) {
   llvm_unreachable("unknown kind of output");
 }
 
-static CompileRequest makeRequest(const Options &options,
-                                  StringRef programPath) {
+/// `code` becomes that of an error that is not the input's.
+static CompileRequest makeRequest(const Options &options, StringRef programPath,
+                                  ExitCode &code) {
   CompileRequest request;
   request.stage = getStage(options);
   request.chips = options.chips;
@@ -180,17 +185,20 @@ static CompileRequest makeRequest(const Options &options,
                : llvm::Error::success();
   };
   request.onPipeline = applyPassManagerCLOptions;
-  request.onError = [](llvm::Error error) { fail(std::move(error)); };
+  request.onError = [&code](llvm::Error error) {
+    code = fail(std::move(error));
+  };
   return request;
 }
 
 static ExitCode compile(ModuleOp module, const Options &options,
                         StringRef programPath, TimingScope &timing) {
-  CompileRequest request = makeRequest(options, programPath);
+  ExitCode code = BadInput;
+  CompileRequest request = makeRequest(options, programPath, code);
   request.timing = &timing;
   FailureOr<Compilation> compilation = compile(module, request);
   if (failed(compilation))
-    return BadInput;
+    return code;
   if (llvm::Error error = explainAll(*compilation, options))
     return fail(std::move(error));
   return write(*compilation, options);
@@ -205,14 +213,15 @@ static ExitCode runTool(const Options &options, StringRef programPath) {
       createCompilerContext(options.allowUnregisteredDialects);
   auto file = openInput(options);
   if (!file)
-    return fail(file.takeError(), BadUsage);
+    return fail(file.takeError());
   if (auto error = checkNesting((*file)->getBuffer())) {
-    llvm::errs() << (*file)->getBufferIdentifier() << ":" << *error << "\n";
+    getErrorStream() << (*file)->getBufferIdentifier() << ":" << *error << "\n";
     return BadInput;
   }
   llvm::SourceMgr sources;
   sources.AddNewSourceBuffer(std::move(*file), llvm::SMLoc());
-  SourceMgrDiagnosticHandler diagnostics(sources, context.get());
+  SourceMgrDiagnosticHandler diagnostics(sources, context.get(),
+                                         getErrorStream());
   OwningOpRef<ModuleOp> module =
       parseSourceFile<ModuleOp>(sources, context.get());
   parsing.stop();
@@ -228,7 +237,7 @@ int flashcoreCompileMain(int argc, char **argv) {
   registerPassManagerCLOptions();
   llvm::Expected<Options> options = parseOptions(argc, argv);
   if (!options)
-    return fail(options.takeError(), BadUsage);
+    return fail(options.takeError());
   std::string programPath = llvm::sys::fs::getMainExecutable(
       argv[0], reinterpret_cast<void *>(&runTool));
   return runTool(*options, programPath);

@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/InitAll.h"
+#include "flashcore/Support/ErrorStream.h"
 #include "flashcore/Support/ToolInit.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "llvm/Support/CommandLine.h"
@@ -19,7 +20,7 @@ using namespace mlir;
 using namespace mlir::flashcore;
 
 static int fail(const llvm::Twine &text) {
-  llvm::errs() << "flashcore-opt: error: " << text << "\n";
+  getErrorStream() << "flashcore-opt: error: " << text << "\n";
   return EXIT_FAILURE;
 }
 
@@ -38,7 +39,7 @@ int flashcoreOptMain(int argc, char **argv) {
   if (!file)
     return fail(llvm::toString(file.takeError()));
   if (auto error = checkNesting((*file)->getBuffer())) {
-    llvm::errs() << (*file)->getBufferIdentifier() << ":" << *error << "\n";
+    getErrorStream() << (*file)->getBufferIdentifier() << ":" << *error << "\n";
     return EXIT_FAILURE;
   }
   std::string text;

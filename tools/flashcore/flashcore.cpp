@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "flashcore/Support/ErrorStream.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Config/llvm-config.h"
@@ -59,7 +60,8 @@ static void printHelp(llvm::raw_ostream &os) {
 }
 
 static int usageError(const llvm::Twine &text) {
-  llvm::errs() << "flashcore: error: " << text << "; see flashcore --help\n";
+  mlir::flashcore::getErrorStream()
+      << "flashcore: error: " << text << "; see flashcore --help\n";
   return 2;
 }
 

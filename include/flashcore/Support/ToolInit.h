@@ -39,8 +39,11 @@ inline constexpr int kMaxNesting = 256;
 /// "LINE:COLUMN: error: ..." where MLIR in `text` is nested deeper than that.
 std::optional<std::string> checkNesting(llvm::StringRef text);
 
-/// Reads a file of MLIR, or with "-" the standard input. The error says what
-/// went wrong with which file.
+/// Bytes that `readInput` takes from a pipe or device, some of which never end.
+inline constexpr size_t kMaxStream = 256 << 20;
+
+/// Reads a file, or with "-" the standard input. The error says what went wrong
+/// with which file.
 llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>>
 readInput(llvm::StringRef path);
 

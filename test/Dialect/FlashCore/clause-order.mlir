@@ -85,6 +85,25 @@ func.func @two_outputs(%q: !t, %o: !t) {
 func.func @no_output(%q: !t) {
   flashcore.attention ins(%q, %q, %q : !t, !t, !t) causal(top_left)
   // expected-error @below {{expects 'outs(%output : type)', but got no 'outs'}}
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+
+func.func @misspelt_clause(%q: !t, %o: !t) {
+  // expected-error @below {{expects 'outs(%output : type)' or another clause (bias, alibi, sink, cu_seqlens_q, cu_seqlens_k, seqused_k, page_table, outs, lse, tile, causal, window_left, window_right, scale, softcap, score, mask), but got 'softcup'}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) softcup(5.0) outs(%o : !t)
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+
+func.func @misspelt_clause_behind_outs(%q: !t, %o: !t) {
+  // expected-error @below {{custom op 'softcup' is unknown}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%o : !t) softcup(5.0)
   return
 }
 

@@ -13,6 +13,7 @@
 #include "flashcore/Dialect/FlashCore/IR/FlashCore.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpImplementation.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace mlir::flashcore;
@@ -113,10 +114,15 @@ ParseResult AttentionParser::parseClauses() {
       return failure();
     loc = parser.getCurrentLocation();
   }
-  if (!seen.contains("outs"))
-    return parser.emitError(loc, "expects 'outs(%output : type)', but got no "
-                                 "'outs'");
-  return success();
+  if (seen.contains("outs"))
+    return success();
+  // Behind `outs` a word may be the next op; here it is a clause, misspelt.
+  if (succeeded(parser.parseOptionalKeyword(&keyword)))
+    return parser.emitError(loc, "expects 'outs(%output : type)' or another "
+                                 "clause (")
+           << llvm::join(keywords, ", ") << "), but got '" << keyword << "'";
+  return parser.emitError(loc, "expects 'outs(%output : type)', but got no "
+                               "'outs'");
 }
 
 ParseResult AttentionParser::parseOperandClause(unsigned operand) {

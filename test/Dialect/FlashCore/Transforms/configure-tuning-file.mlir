@@ -25,7 +25,7 @@
 // FORCED-LABEL: @has_schedule
 // FORCED: block_m = 64, block_n = 16, num_warps = 4
 
-// MISSING: error: cannot read tuning file '{{.*}}none.json': No such file or directory
+// MISSING: error: cannot read the tuning file: cannot open input file '{{.*}}none.json': No such file or directory
 
 //--- attention.mlir
 !d64 = memref<?x?x?x64xf16>
