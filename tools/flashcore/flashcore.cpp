@@ -90,8 +90,8 @@ int flashcoreAllToolsMain(int argc, char **argv) {
     return usageError("expects opt, compile, run or emu as subcommand, but got "
                       "'" +
                       first +
-                      "', which the flashcore of the Python package has (pip "
-                      "install flashcore)");
+                      "', which the flashcore of the Python package has "
+                      "(scripts/wheel.sh builds it)");
   if (tool == std::end(tools))
     return usageError("expects opt, compile, run or emu as subcommand, but got "
                       "'" +
