@@ -9,6 +9,7 @@ own cache is off, and FlashCore's is empty, or holds what the call before left.
 """
 
 import argparse
+import datetime
 import json
 import os
 import statistics
@@ -135,6 +136,13 @@ def host_times():
     return times
 
 
+def conditions():
+    import torch
+
+    card = torch.cuda.get_device_name()
+    return {"date": datetime.date.today().isoformat(), "card": card, "torch": torch.__version__}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=Path, help="write the times, in seconds, to a file")
@@ -143,11 +151,12 @@ def main():
     if options.first_call:
         return first_call(options.first_call)
     times = {
+        "run": conditions(),
         "import flashcore beyond torch": {"import": import_seconds()},
         "first call": first_calls(),
         "host time per asynchronous call": host_times(),
     }
-    for title, rows in times.items():
+    for title, rows in list(times.items())[1:]:
         print(title)
         for name, seconds in rows.items():
             shown = f"{seconds * 1e6:9.2f} us" if seconds < 1e-3 else f"{seconds * 1e3:9.2f} ms"
