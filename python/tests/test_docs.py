@@ -11,7 +11,8 @@ import flashcore
 
 ROOT = Path(__file__).resolve().parents[2]
 CHECKER = ROOT / "scripts/check-docs.py"
-PAGES = [page for page in sorted((ROOT / "docs").glob("*.md")) if "<!-- check: package" in page.read_text()]
+CANDIDATES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [page for page in CANDIDATES if page.exists() and "<!-- check: package" in page.read_text()]
 
 
 def test_there_are_pages():
