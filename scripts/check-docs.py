@@ -191,8 +191,9 @@ def commands_of_ir(text):
 
 
 def check_page(path, args, shared):
-    """Prints what is wrong with a page; true where nothing is. The commands of
-    .mlir files leave nothing that another one could take for its own."""
+    """Prints what is wrong with a page; the number of snippets where nothing is,
+    else None. The commands of .mlir files leave nothing that another one could
+    take for its own."""
     text = path.read_text()
     name = os.path.relpath(path, ROOT)
     errors = [] if args.when else list(check_references(path, text))
@@ -200,7 +201,7 @@ def check_page(path, args, shared):
         fences = list(markdown_fences.fences(text) if path.suffix == ".md" else commands_of_ir(text))
     except markdown_fences.MarkError as error:
         print(f"{name}:{error}")
-        return False
+        return None
     when = {args.when} if args.when else {"ci"}
     chosen = [fence for fence in fences if fence.when in when or (fence.when == "ci" and "file" in fence.marks)]
     checked = 0
@@ -216,9 +217,10 @@ def check_page(path, args, shared):
         checked = page.checked
     for line, error in errors:
         print(f"{name}:{line}: {error}")
-    if not errors:
-        print(f"{name}: {checked} snippets are as shown")
-    return not errors
+    if errors:
+        return None
+    print(f"{name}: {checked} snippets are as shown")
+    return checked
 
 
 def main():
@@ -232,7 +234,11 @@ def main():
     args = parser.parse_args()
     shared = functools.cache(lambda: Workspace(args.bin, args.llvm))
     results = [check_page((ROOT / page).resolve(), args, shared) for page in args.pages]
-    return 0 if all(results) else 1
+    if None in results:
+        return 1
+    if len(results) > 1:
+        print(f"{sum(results)} snippets of {sum(count > 0 for count in results)} pages")
+    return 0
 
 
 if __name__ == "__main__":

@@ -183,6 +183,16 @@ class Pages(unittest.TestCase):
             """)
         self.assertEqual((code, output), (0, " 3 snippets are as shown\n"))
 
+    def test_sum_of_pages(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pages = [pathlib.Path(folder) / name for name in ("one.md", "two.md", "none.md")]
+            for page, snippets in zip(pages, (2, 1, 0)):
+                page.write_text("```sh\ntrue\n```\n\n" * snippets)
+            result = subprocess.run([sys.executable, ROOT / "scripts/check-docs.py", f"--bin={TOOLS}", *pages],
+                                    capture_output=True, text=True)
+        self.assertEqual(result.returncode, 0)
+        self.assertEqual(result.stdout.splitlines()[-1], "3 snippets of 2 pages")
+
     def test_failing_command(self):
         code, output = self.check("```sh\necho why; false; true\n```\n")
         self.assertEqual((code, output), (1, "2: expects exit code 0, but got 1; the output is\n  | why\n\n"))
