@@ -2,6 +2,8 @@
 # Builds the wheel, installs it into fresh virtual environments of the oldest and
 # the newest Python at hand, and runs the package's tests there.
 # usage: scripts/python-test.sh [PRESET] [PYTEST ARGUMENT...]
+#   PYTHON_TEST_PACKAGES: what to install beside it, such as "torch transformers";
+#   without them their tests skip.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 preset=${1:-release}
@@ -29,7 +31,8 @@ for python in $(printf '%s\n' "${pythons[0]}" "${pythons[-1]}" | uniq); do
   echo "python-test: $version"
   rm -rf "$venv"
   "$python" -m venv "$venv"
-  "$venv/bin/python" -m pip install --quiet "$(echo build/wheel/*.whl)[test]"
+  # shellcheck disable=SC2086 # several packages
+  "$venv/bin/python" -m pip install --quiet "$(echo build/wheel/*.whl)[test]" ${PYTHON_TEST_PACKAGES:-}
   # Not from here, where `import flashcore` would find the sources.
   (cd build && env -u PYTHONPATH "../$venv/bin/python" -m pytest -q -p no:cacheprovider \
     "$OLDPWD/python/tests" "$@")
