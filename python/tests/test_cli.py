@@ -111,9 +111,9 @@ def test_signals_reach_a_tool():
     while os.readlink(name) != str(tools.executable().resolve()):
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
+    process.terminate()  # SIGINT may be ignored, where tests run in the background
     process.communicate()
-    assert process.returncode == -signal.SIGINT
+    assert process.returncode == -signal.SIGTERM
 
 
 def test_tools_cost_little():
