@@ -137,7 +137,7 @@ void flashcoreCompileOptionsDestroy(FlashCoreCompileOptions options) {
   delete capi::unwrap<Options>(options);
 }
 
-/// Runs `body` on the options; `text` is null where it may not be.
+/// Runs `body` on the options.
 template <typename F>
 static FlashCoreStatus change(FlashCoreCompileOptions handle, F body) {
   return capi::with<Options>(handle, "options", body);

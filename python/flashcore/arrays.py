@@ -106,7 +106,7 @@ class Torch(Library):
         self, like: Any, shape: Sequence[int], strides: Sequence[int], dtype: str
     ) -> Allocation:
         options = {"dtype": getattr(self.torch, dtype), "device": like.device}
-        if list(strides) == _contiguous(shape):
+        if tuple(strides) == contiguous_strides(shape):
             return self.torch.empty, (tuple(shape),), options
         return self.torch.empty_strided, (tuple(shape), tuple(strides)), options
 
@@ -160,7 +160,7 @@ class NumPyLike(Library):
         self, like: Any, shape: Sequence[int], strides: Sequence[int], dtype: str
     ) -> Allocation:
         order = sorted(range(len(shape)), key=lambda axis: -strides[axis])
-        if list(strides) == _contiguous(shape):
+        if tuple(strides) == contiguous_strides(shape):
             return self._empty, (self._device(like), tuple(shape), self._dtype(dtype)), {}
         memory = tuple(shape[axis] for axis in order)
         back = tuple(order.index(axis) for axis in range(len(shape)))
@@ -252,14 +252,10 @@ def _find_library(array: Any) -> Optional[Library]:
     return Exchange() if _core.has_exchange_api(array) else None
 
 
-def _contiguous(shape: Sequence[int]) -> list[int]:
+def contiguous_strides(shape: Sequence[int]) -> Tuple[int, ...]:
+    """Strides, in elements, of an array in C order."""
     strides, step = [], 1
     for size in reversed(shape):
         strides.append(step)
         step *= size
-    return strides[::-1]
-
-
-def contiguous_strides(shape: Sequence[int]) -> Tuple[int, ...]:
-    """Strides, in elements, of an array in C order."""
-    return tuple(_contiguous(shape))
+    return tuple(strides[::-1])

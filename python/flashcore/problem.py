@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, Optional, Tuple
 
-__all__ = ["Problem", "Schedule"]
+__all__ = ["Problem", "Schedule", "missing_columns"]
 
 #: Options of the schedule, by their names on the command line: (("block-n", "64"),)
 Schedule = Tuple[Tuple[str, str], ...]
@@ -17,6 +17,14 @@ Schedule = Tuple[Tuple[str, str], ...]
 #: queries have a kernel for their exact number, over at least so many keys.
 FEW_QUERIES = 16
 MANY_KEYS = 1024
+
+#: Elements of 16 bytes, in which kernels copy rows.
+ROW_STEP = 8
+
+
+def missing_columns(head_dim: int) -> int:
+    """By how much a head_dim falls short of one that has kernels; 0 if it has."""
+    return max(-head_dim % ROW_STEP, 16 - head_dim)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from flashcore import _core, arrays, kernels
 from flashcore.arrays import CPU, CUDA, CUDA_HOST, CUDA_MANAGED, SHORT, Library
 from flashcore.attention import Options, call_for
 from flashcore.errors import Error, UnsupportedError
-from flashcore.problem import Problem, Schedule
+from flashcore.problem import ROW_STEP, Problem, Schedule, missing_columns
 
 __all__ = ["resolve"]
 
@@ -27,8 +27,6 @@ Run = Callable[[Any, Any, Any, Any, Any, Any], Any]
 Spec = Tuple[str, int, bool, Sizes, Sizes]
 
 _AXES = {"bhsd": "(batch, heads, seqlen, head_dim)", "bshd": "(batch, seqlen, heads, head_dim)"}
-#: Elements of 16 bytes, in which kernels copy rows.
-_ROW_STEP = 8
 
 
 @dataclass(frozen=True)
@@ -81,6 +79,7 @@ def resolve(
     stream: Any,
 ) -> Any:
     """What to do for such arguments, again and again."""
+    library = arrays.library_of(q)
     arguments = Arguments(
         _read("q", q, options.layout, stream),
         _read("k", k, options.layout, stream),
@@ -88,17 +87,16 @@ def resolve(
         None if bias is None else _read_bias(bias, stream),
         None if out is None else _read("out", out, options.layout, stream),
         None if out_lse is None else _read_lse(out_lse, stream),
-        getattr(arrays.library_of(q), "has_permuted_outputs", False),
+        library is not None and library.has_permuted_outputs,
     )
     _check(arguments, options)
     kind = _device_kind(arguments.q, options)
-    library = arrays.library_of(q)
     if library is None:
         return _resolve_foreign(options, arguments, kind)
     if _is_empty(arguments):
         return partial(_run_empty, library, options, arguments.o_sizes)
-    if _padded(arguments.q.sizes[3]) or _padded(arguments.v.sizes[3]):
-        return _make_padded(library, options, arguments)
+    if missing_columns(arguments.q.sizes[3]) or missing_columns(arguments.v.sizes[3]):
+        return _makemissing_columns(library, options, arguments)
     fixed = _to_copy(arguments, on_host=arguments.q.device[0] != CUDA)
     if fixed:
         return partial(_run_copied, library, call, fixed)
@@ -115,7 +113,7 @@ def _resolve_foreign(options: Options, arguments: Arguments, kind: str) -> Run:
         return partial(foreign.run_on_host, options)
     dims = (arguments.q.sizes[3], arguments.v.sizes[3])
     fixed = _to_copy(arguments, on_host=False)
-    if _is_empty(arguments) or any(map(_padded, dims)) or fixed:
+    if _is_empty(arguments) or any(map(missing_columns, dims)) or fixed:
         raise ValueError(
             "expects arrays that are not empty, with a head_dim that is a multiple of 8 from 16 "
             "on and rows aligned to 16 bytes, of a library that is not PyTorch or CuPy, but got "
@@ -126,7 +124,7 @@ def _resolve_foreign(options: Options, arguments: Arguments, kind: str) -> Run:
     problem, schedule = _problem(arguments, options, target)
     specs, _ = _specs(arguments, options, problem.layout)
     plan = kernels.load(target, problem, schedule).module.plan(specs)
-    shapes = [_outer(arguments.o_sizes, options.layout)]
+    shapes = [_reorder(arguments.o_sizes, options.layout)]
     if options.lse:
         shapes.append(arguments.o_sizes[:3])
     return foreign.make_device_run(plan, target, ordinal, shapes, arguments.q.dtype)
@@ -139,12 +137,11 @@ def _read(name: str, array: Any, layout: str, stream: Any) -> Tensor:
     view = _core.view(array, stream)
     if view.rank != 4:
         raise ValueError(f"expects {name} to have 4 axes, {_AXES[layout]}, but got {view.rank}")
-    order = (0, 1, 2, 3) if layout == "bhsd" else (0, 2, 1, 3)
     return Tensor(
         name,
         view.dtype,
-        tuple(view.shape[axis] for axis in order),
-        tuple(view.strides[axis] for axis in order),
+        _reorder(view.shape, layout),
+        _reorder(view.strides, layout),
         view.device,
         view.pointer % 16 == 0,
         view.read_only,
@@ -307,8 +304,7 @@ def _run_empty(
     stream: Any,
 ) -> Any:
     """Queries that see no key."""
-    batch, heads, seqlen, dim = sizes
-    shape = sizes if options.layout == "bhsd" else (batch, seqlen, heads, dim)
+    shape = _reorder(sizes, options.layout)
     o = library.full(q, shape, 0.0, _core.view(q, stream).dtype)
     if not options.lse:
         return _deliver(library, out, o)
@@ -330,17 +326,12 @@ def _deliver(library: Library, out: Any, result: Any) -> Any:
     return out
 
 
-def _padded(dim: int) -> int:
-    """Zeros to add to a row."""
-    return max(-dim % _ROW_STEP, 16 - dim)
-
-
 _warned: Set[int] = set()
 
 
-def _make_padded(library: Library, options: Options, arguments: Arguments) -> Run:
+def _makemissing_columns(library: Library, options: Options, arguments: Arguments) -> Run:
     dim, dim_v = arguments.q.sizes[3], arguments.v.sizes[3]
-    odd = dim if _padded(dim) else dim_v
+    odd = dim if missing_columns(dim) else dim_v
     if not options.pad_head_dim:
         raise UnsupportedError(
             f"expects a head_dim that is a multiple of 8 from 16 on, but got {odd}; "
@@ -349,22 +340,22 @@ def _make_padded(library: Library, options: Options, arguments: Arguments) -> Ru
     if odd not in _warned:
         _warned.add(odd)
         warnings.warn(
-            f"flashcore: head_dim {odd} is padded to {odd + _padded(odd)} with zeros, which "
-            "copies q, k, v and o at each call; a multiple of 8 from 16 on is not",
+            f"flashcore: head_dim {odd} is padded to {odd + missing_columns(odd)} with zeros, "
+            "which copies q, k, v and o at each call; a multiple of 8 from 16 on is not",
             stacklevel=4,  # the caller of flashcore.attention
         )
     scale = dim**-0.5 if options.scale is None else options.scale
     inner = call_for(replace(options, scale=scale))
 
     def run(q: Any, k: Any, v: Any, bias: Any, out: Any, stream: Any) -> Any:
-        if _padded(dim):
-            q, k = library.pad(q, _padded(dim)), library.pad(k, _padded(dim))
-        if _padded(dim_v):
-            v = library.pad(v, _padded(dim_v))
+        if missing_columns(dim):
+            q, k = library.pad(q, missing_columns(dim)), library.pad(k, missing_columns(dim))
+        if missing_columns(dim_v):
+            v = library.pad(v, missing_columns(dim_v))
         elif out is not None:
             return inner.run(q, k, v, bias, out, stream)
         result = inner.run(q, k, v, bias, None, stream)
-        if _padded(dim_v):
+        if missing_columns(dim_v):
             o = result[0] if options.lse else result
             o = library.narrow(o, dim_v)
             result = (o, result[1]) if options.lse else o
@@ -395,7 +386,7 @@ def _to_copy(arguments: Arguments, on_host: bool) -> Set[str]:
 def _has_rows(tensor: Tensor) -> bool:
     *outer, inner = zip(tensor.strides, tensor.sizes)
     return inner[0] == 1 and all(
-        size == 1 or (stride >= 0 and stride % _ROW_STEP == 0) for stride, size in outer
+        size == 1 or (stride >= 0 and stride % ROW_STEP == 0) for stride, size in outer
     )
 
 
@@ -553,8 +544,8 @@ def _specs(arguments: Arguments, options: Options, layout: str) -> Tuple[List[Sp
     return specs, o_strides
 
 
-def _outer(values: Sizes, layout: str) -> Sizes:
-    """From (batch, heads, seqlen, dim) to the caller's order."""
+def _reorder(values: Sizes, layout: str) -> Sizes:
+    """Between (batch, heads, seqlen, dim) and the caller's order, either way."""
     return values if layout == "bhsd" else (values[0], values[2], values[1], values[3])
 
 
@@ -571,8 +562,8 @@ def _make_launch(
     loaded = kernels.load(target, problem, schedule)
     specs, o_strides = _specs(arguments, options, problem.layout)
     plan = loaded.module.plan(specs)
-    sizes, strides = arguments.o_sizes, _outer(o_strides, options.layout)
-    o = library.allocation(q, _outer(sizes, options.layout), strides, arguments.q.dtype)
+    sizes, strides = arguments.o_sizes, _reorder(o_strides, options.layout)
+    o = library.allocation(q, _reorder(sizes, options.layout), strides, arguments.q.dtype)
     same = library.same_allocation()
     if same and arguments.q.sizes == sizes and _is_like(arguments.q, o_strides):
         o = same, None, {}
@@ -595,8 +586,8 @@ def _make_host_run(library: Library, options: Options, arguments: Arguments, kin
     loaded = kernels.load(target, problem, schedule)
     specs, o_strides = _specs(arguments, options, problem.layout)
     plan = None if kind == "reference" else loaded.module.plan(specs)
-    shape = _outer(arguments.o_sizes, options.layout)
-    strides = _outer(o_strides, options.layout)
+    shape = _reorder(arguments.o_sizes, options.layout)
+    strides = _reorder(o_strides, options.layout)
     dtype = arguments.q.dtype
 
     def run(q: Any, k: Any, v: Any, bias: Any, out: Any, stream: Any) -> Any:

@@ -20,6 +20,7 @@ import torch
 
 from flashcore.attention import attention
 from flashcore.errors import Error, GradientError, UnsupportedError
+from flashcore.torch.dropin import additive
 from flashcore.torch.fallback import attention_by_torch, warn_once
 
 Window = Tuple[Optional[int], Optional[int]]
@@ -158,12 +159,6 @@ def _bias(
     if mask is None or position_bias is None:
         return position_bias if mask is None else mask
     return mask + position_bias
-
-
-def additive(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """0 where a boolean mask keeps a key, and -inf where it hides it."""
-    kept = torch.zeros((), dtype=dtype, device=mask.device)
-    return torch.where(mask, kept, float("-inf"))
 
 
 # Masks ----------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any, Callable, List, Tuple
 
 from flashcore import arrays
 from flashcore.cli.command import UsageError
-from flashcore.problem import Problem
+from flashcore.problem import Problem, missing_columns
 
 __all__ = ["Inputs", "draw", "on_host", "pad_as_kernel", "time_on_gpu", "wait"]
 
@@ -127,8 +127,7 @@ def on_host(array: Any) -> Any:
 
 def pad_as_kernel(array: Any) -> Any:
     """As a call pads the head_dim where no kernel has it."""
-    dim = array.shape[-1]
-    missing = max(-dim % 8, 16 - dim)
+    missing = missing_columns(array.shape[-1])
     library = arrays.library_of(array)
     return library.pad(array, missing) if missing and library else array
 

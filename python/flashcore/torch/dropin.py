@@ -267,8 +267,11 @@ def _expand_batches(
 def _bias(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """What is added to the scores."""
     mask = _unexpand(mask)
-    if mask.dtype != torch.bool:
-        return mask
+    return additive(mask, dtype) if mask.dtype == torch.bool else mask
+
+
+def additive(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """0 where a boolean mask keeps a key, and -inf where it hides it."""
     kept = torch.zeros((), dtype=dtype, device=mask.device)
     return torch.where(mask, kept, -math.inf)
 
