@@ -2,14 +2,19 @@
 # Checks and times FlashCore's kernels on an NVIDIA GPU. Needs the driver, a
 # folder made elsewhere by `scripts/make-bundles.py` with flashcore-run in it, and
 # nothing of LLVM. compute-sanitizer is used if it is found.
-# usage: scripts/gpu-check.sh [DIR] [check] [sanitize] [time] [compile] [docs]
+# usage: scripts/gpu-check.sh [DIR] [check] [sanitize] [time] [compile] [docs] [python]
 #   DIR defaults to build/gpu-check; without a step, all of them run. `compile`
 #   compiles the examples here, with the flashcore that needs no LLVM; so does
-#   `docs`, which runs the commands of the pages that need a GPU.
+#   `docs`, which runs the commands of the pages that need a GPU. `python` runs the
+#   GPU tests of the package with PyTorch and pytest, in several processes where
+#   pytest-xdist is installed.
+#   FLASH_ATTN_CHECKOUT: an unpacked flash-attn 2.8.3, whose own tests `python` runs
+#   then; FLASH_ATTN_SAMPLE: each Nth of them (default 20: each draws a window of
+#   its own, so that most compile a kernel).
 set -uo pipefail
 dir=${1:-build/gpu-check}
 [ $# -gt 0 ] && shift
-steps=${*:-check sanitize time compile docs}
+steps=${*:-check sanitize time compile docs python}
 run="$dir/flashcore-run"
 logs=${GPU_CHECK_LOGS:-$dir/logs}
 mkdir -p "$logs"
@@ -86,8 +91,40 @@ for step in $steps; do
     python3 scripts/check-docs.py -v --when=gpu --bin "$dir/tree/bin" "${pages[@]}" >"$logs/docs.txt" 2>&1 || failed=1
     grep -E '^(README|docs/|benchmarks/)' "$logs/docs.txt" | sed 's/^/docs: /'
     ;;
+  python)
+    # The wheel of the tree, or the one that travelled with the bundles.
+    wheel=$(ls build/wheel/*.whl "$dir"/*.whl 2>/dev/null | head -n 1)
+    if [ -z "$wheel" ] || ! python3 -c 'import torch, pytest' 2>/dev/null; then
+      echo "python: skipped, needs PyTorch, pytest and a wheel in $dir (scripts/wheel.sh makes it)"
+      continue
+    fi
+    site=$(cd "$dir" && pwd)/site
+    python3 -m pip install --quiet --no-deps --no-compile --upgrade --target "$site" "$wheel" || exit 2
+    tests=$PWD/python/tests
+    processes=()
+    python3 -c 'import xdist' 2>/dev/null && processes=(-n 8)
+    # Not from here, where `import flashcore` would find the sources.
+    (cd "$dir" && PYTHONPATH="$site${PYTHONPATH:+:$PYTHONPATH}" python3 -m pytest -q -p no:cacheprovider "${processes[@]}" \
+      "$tests/gpu") >"$logs/python.txt" 2>&1 || failed=1
+    grep -E '^(FAILED|ERROR)' "$logs/python.txt" | head -n 20
+    echo "python: $(tail -n 1 "$logs/python.txt")"
+    if [ -z "${FLASH_ATTN_CHECKOUT:-}" ]; then
+      echo "python: flash-attn's tests skipped, FLASH_ATTN_CHECKOUT names no checkout of it"
+      continue
+    fi
+    checkout=$(cd "$FLASH_ATTN_CHECKOUT" && pwd) || exit 2
+    (cd "$dir" && PYTHONPATH="$site${PYTHONPATH:+:$PYTHONPATH}" python3 "$tests/upstream/run_flash_attn.py" "$checkout" \
+      --sample "${FLASH_ATTN_SAMPLE:-20}" --processes 8 --json flash-attn.json) >"$logs/flash-attn.txt" 2>&1 || failed=1
+    grep -E '^(FAILED|ERROR)' "$logs/flash-attn.txt" | head -n 20
+    cp "$dir/flash-attn.json" "$logs/" && python3 - "$logs/flash-attn.json" <<'SUMMARY'
+import collections, json, sys
+summary = json.load(open(sys.argv[1]))
+counts = sum((collections.Counter(c) for c in summary["outcomes"].values()), collections.Counter())
+print(f"python: flash-attn's tests: {dict(counts)}, {sum(summary['asserts_of_outputs'].values())} asserts about outputs, not run: {summary['deselected']}")
+SUMMARY
+    ;;
   *)
-    echo "gpu-check: unknown step '$step': expects check, sanitize, time, compile or docs" >&2
+    echo "gpu-check: unknown step '$step': expects check, sanitize, time, compile, docs or python" >&2
     exit 2
     ;;
   esac

@@ -5,7 +5,8 @@ Writes into OUT (default build/gpu-check): one bundle a kernel, check.json and
 time.json (lists of runs for `flashcore-run --grid`), and sanitize.json (a few
 small runs for compute-sanitizer). Needs flashcore-compile and ptxas, no GPU.
 flashcore-run goes with them and, where it was built (FLASHCORE_STATIC_LLVM), the
-executable that compiles without LLVM, as flashcore.gz with the examples.
+executable that compiles without LLVM, as flashcore.gz with the examples; and the
+package's wheel, if scripts/wheel.sh made it.
 """
 import argparse
 import gzip
@@ -466,6 +467,8 @@ def main():
             shutil.copyfileobj(plain, packed)
         for example in (root / "docs/examples").glob("*.mlir"):
             shutil.copy2(example, args.out)
+        for wheel in (root / "build/wheel").glob("*.whl"):
+            shutil.copy2(wheel, args.out)
     bundles = Bundles(args.out, args.compiler, ["--no-cubin"] if args.no_cubin else [])
     for name in args.only:
         runs = GRIDS[name](bundles)

@@ -21,11 +21,11 @@ namespace {
 struct Names {
   PyObject *exchangeApi, *arrayInterface, *dlpack, *dlpackDevice, *requiresGrad;
   PyObject *dataPtr, *shape, *stride, *dtype, *device, *type, *index, *name;
-  PyObject *maxVersion, *stream;
+  PyObject *maxVersion, *stream, *mro, *module;
 };
 Names names;
-/// (1, 3), for `__dlpack__`.
-PyObject *maxVersion;
+/// For `__dlpack__`: (1, 3), and the stream that asks for no wait, -1.
+PyObject *maxVersion, *noWait;
 } // namespace
 
 bool flashcore::python::initTensors() {
@@ -44,12 +44,15 @@ bool flashcore::python::initTensors() {
       {&names.index, "index"},
       {&names.name, "name"},
       {&names.maxVersion, "max_version"},
-      {&names.stream, "stream"}};
+      {&names.stream, "stream"},
+      {&names.mro, "__mro__"},
+      {&names.module, "__module__"}};
   for (auto [place, text] : all)
     if (!(*place = PyUnicode_InternFromString(text)))
       return false;
   maxVersion = Py_BuildValue("(ii)", 1, 3);
-  return maxVersion;
+  noWait = PyLong_FromLong(-1);
+  return maxVersion && noWait;
 }
 
 Lease::~Lease() {
@@ -83,6 +86,24 @@ static Ref find(PyObject *object, PyObject *name) {
   return found;
 }
 
+/// Whether the type or a base of it is CuPy's, the one library without the C
+/// exchange API whose current stream flashcore.arrays asks for.
+static bool isOfCuPy(PyObject *type) {
+  Ref mro = find(type, names.mro);
+  Py_ssize_t count =
+      mro && PyTuple_Check(mro.get()) ? PyTuple_Size(mro.get()) : 0;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    Ref module = find(PyTuple_GetItem(mro.get(), i), names.module);
+    const char *name = nullptr;
+    if (module && PyUnicode_Check(module.get()))
+      name = PyUnicode_AsUTF8AndSize(module.get(), nullptr);
+    if (name && (!std::strcmp(name, "cupy") || !std::strncmp(name, "cupy.", 5)))
+      return true;
+    PyErr_Clear();
+  }
+  return false;
+}
+
 static Producer inspect(PyObject *type) {
   Producer producer;
   producer.hasGradients = bool(find(type, names.requiresGrad));
@@ -97,6 +118,7 @@ static Producer inspect(PyObject *type) {
     producer.kind = Producer::Kind::Torch;
   else if (find(type, names.dlpack))
     producer.kind = Producer::Kind::DLPack;
+  producer.isInStream = isOfCuPy(type);
   return producer;
 }
 
@@ -416,6 +438,8 @@ bool flashcore::python::readTensor(PyObject *object, const Producer &producer,
   case Producer::Kind::Torch:
     return readTorch(object, view);
   default:
+    if (producer.isInStream && (!stream || stream == Py_None))
+      stream = noWait;
     return readDLPack(object, stream, view, lease);
   }
 }

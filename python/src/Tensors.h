@@ -43,6 +43,9 @@ struct Producer {
   const dlpack::ExchangeApi *api = nullptr;
   /// PyTorch's tensors say whether they record gradients.
   bool hasGradients = false;
+  /// Whether we run in the stream that the library uses: `__dlpack__` has
+  /// nothing to wait for, and a stream that records a graph must not.
+  bool isInStream = false;
 };
 
 /// Owns what an array gave that must live as long as its view is used.

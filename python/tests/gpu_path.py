@@ -6,6 +6,7 @@ launched with, where, and what it costs the host. Their results are tested by
 scripts/gpu-check.sh.
 """
 
+import contextlib
 import ctypes
 import gc
 import os
@@ -368,6 +369,34 @@ def test_results_by_dlpack(lse):
         flashcore.attention(q, k, v, out=q)
     flashcore.attention(q, k, v, stream=21)
     assert driver.fakeStream() == 21 and q.streams[-1] == 21
+
+
+class FakeCuPyArray(OnlyDLPack):
+    """Of a module named cupy, which has a current stream."""
+
+    __module__ = "cupy._core"
+
+    @property
+    def device(self):
+        return contextlib.nullcontext()
+
+
+def test_cupy_runs_in_its_stream_and_waits_for_nothing(monkeypatch):
+    device = kernels.device("cuda", 1)
+
+    def empty(shape, dtype):
+        return FakeCuPyArray(_core.make_array(device, 1, shape, str(dtype)))
+
+    stream = types.SimpleNamespace(ptr=33, is_capturing=lambda: False)
+    cuda = types.SimpleNamespace(get_current_stream=lambda index=None: stream)
+    cupy = types.SimpleNamespace(empty=empty, dtype=str, cuda=cuda)
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    q, k, v = (empty((1, 2, 40, 64), "float16") for _ in "qkv")
+    waits = driver.fakeSynchronizations()
+    o = flashcore.attention(q, k, v)
+    assert type(o) is FakeCuPyArray and arguments(4)[3] == o.source.pointer
+    assert driver.fakeStream() == 33 and driver.fakeSynchronizations() == waits
+    assert {*q.streams, *k.streams, *v.streams} == {-1}
 
 
 def test_host_time():

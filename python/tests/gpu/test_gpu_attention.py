@@ -128,7 +128,7 @@ def test_a_call_keeps_no_memory():
 LONG = 100_000_000
 
 
-def on_stream(stream, tensors, fresh, options, **where):
+def run_late(stream, tensors, fresh, options, where):
     """Runs after work that takes long and then replaces the first tensor."""
     with torch.cuda.stream(stream):
         torch.cuda._sleep(LONG)
@@ -150,7 +150,7 @@ def test_a_call_runs_in_its_stream(kind, given):
         given
     ]
     torch.cuda.synchronize()
-    o = on_stream(stream, tensors, fresh, options, **where)
+    o = run_late(stream, tensors, fresh, options, where)
     assert not stream.query(), "the call waited for its stream"
     stream.synchronize()
     assert torch.equal(o, expected)

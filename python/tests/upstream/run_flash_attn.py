@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Runs flash-attn's own tests with FlashCore in its place, to their forward asserts.
 
-    python run_flash_attn.py CHECKOUT [--sample N] [--json FILE] [pytest arguments]
+    python run_flash_attn.py CHECKOUT [--sample N] [--processes P] [--json FILE]
+                             [pytest arguments]
 
 CHECKOUT is an unpacked flash-attn 2.8.3, such as its source archive of PyPI, which
 has flash_attn/ and tests/test_flash_attn.py. Needs a GPU, PyTorch, pytest and
@@ -19,7 +20,9 @@ import ast
 import collections
 import json
 import re
+import subprocess
 import sys
+import tempfile
 import types
 from pathlib import Path
 
@@ -115,8 +118,8 @@ def install(checkout):
 class Plugin:
     """Deselects, intercepts gradients, and counts asserts."""
 
-    def __init__(self, sample):
-        self.sample = sample
+    def __init__(self, sample, first):
+        self.sample, self.first = sample, first
         self.deselected = collections.Counter()
         self.asserts = collections.Counter()
         self.of_outputs = collections.Counter()
@@ -129,7 +132,7 @@ class Plugin:
             reason = None
             if item.callspec.params.get("dropout_p", 0.0) > 0:
                 reason = DROPOUT
-            elif (len(kept) + self.deselected[SAMPLED]) % self.sample:
+            elif (len(kept) + self.deselected[SAMPLED]) % self.sample != self.first:
                 reason = SAMPLED
             if reason:
                 self.deselected[reason] += 1
@@ -190,19 +193,80 @@ def tests_left_out(tests):
     return left_out
 
 
+def merge(summaries):
+    """The summary of all, from those of processes that ran different tests."""
+    counters = collections.defaultdict(collections.Counter)
+    outcomes = collections.defaultdict(collections.Counter)
+    for summary in summaries:
+        for name, counts in summary["outcomes"].items():
+            outcomes[name].update(counts)
+        for name in ("asserts_of_outputs", "deselected"):
+            counters[name].update(summary[name])
+    total = {
+        name: sum(summary[name] for summary in summaries)
+        for name in ("asserts_executed", "asserts_of_gradients_not_counted")
+    }
+    # A test that another process ran is not left out.
+    ran = sum(sum(counts.values()) for counts in outcomes.values())
+    dropped = {reason: count // len(summaries) for reason, count in counters["deselected"].items()}
+    kept = sum(sum(counts.values()) for counts in summaries[0]["outcomes"].values())
+    if SAMPLED in dropped:
+        dropped[SAMPLED] = summaries[0]["deselected"][SAMPLED] + kept - ran
+    return {
+        "outcomes": {name: dict(counts) for name, counts in outcomes.items()},
+        **total,
+        "asserts_of_outputs": dict(counters["asserts_of_outputs"]),
+        "deselected": dropped,
+        "without_an_assert_of_outputs": [
+            name for summary in summaries for name in summary["without_an_assert_of_outputs"]
+        ],
+        "tests_left_out": summaries[0]["tests_left_out"],
+    }
+
+
+def run_processes(options, others):
+    """Shares the tests out to processes of this script."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = [Path(folder) / f"{part}.json" for part in range(options.processes)]
+        children = [
+            subprocess.Popen(
+                [sys.executable, __file__, str(options.checkout), "--json", str(file)]
+                + ["--sample", str(options.sample * options.processes)]
+                + ["--first", str(options.sample * part), *others]
+            )
+            for part, file in enumerate(files)
+        ]
+        codes = [child.wait() for child in children]
+        if not all(file.exists() for file in files):
+            sys.exit(f"run_flash_attn: expects processes to end, but got exit codes {codes}")
+        report(merge([json.loads(file.read_text()) for file in files]), options.json)
+    return max(codes)
+
+
+def report(summary, file):
+    text = json.dumps(summary, indent=2)
+    print(text)
+    if file:
+        file.write_text(text + "\n")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("checkout", type=Path)
     parser.add_argument("--sample", type=int, default=1, help="run each Nth test")
+    parser.add_argument("--first", type=int, default=0, help="the first of them, from 0")
+    parser.add_argument("--processes", type=int, default=1, help="share the tests out")
     parser.add_argument("--json", type=Path, help="write the counts to a file")
     options, others = parser.parse_known_args()
     tests = options.checkout.resolve() / "tests" / "test_flash_attn.py"
     if not tests.exists():
         parser.error(f"expects {tests}, but there is none")
+    if options.processes > 1:
+        return run_processes(options, others)
     install(options.checkout.resolve())
     if not torch.cuda.is_available():  # the tests ask for it when they are imported
         torch.cuda.get_device_capability = lambda *device: (0, 0)
-    plugin = Plugin(options.sample)
+    plugin = Plugin(options.sample, options.first)
     arguments = [
         *(f"{tests}::{name}" for name in TESTS), "-q",
         "-o", "enable_assertion_pass_hook=true", "-p", "no:cacheprovider",
@@ -210,9 +274,7 @@ def main():
     ]  # fmt: skip
     code = pytest.main(arguments, plugins=[plugin])
     summary = {**plugin.summary(), "tests_left_out": tests_left_out(tests)}
-    print(json.dumps(summary, indent=2))
-    if options.json:
-        options.json.write_text(json.dumps(summary, indent=2) + "\n")
+    report(summary, options.json)
     return int(code) or (1 if plugin.empty else 0)
 
 
