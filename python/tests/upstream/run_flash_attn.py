@@ -18,6 +18,7 @@ its reason. It fails if a test fails, or ends without an assert about an output.
 import argparse
 import ast
 import collections
+import datetime
 import json
 import re
 import subprocess
@@ -244,7 +245,14 @@ def run_processes(options, others):
 
 
 def report(summary, file):
-    text = json.dumps(summary, indent=2)
+    """Prints the summary, and writes it to a file for scripts/flash-attn-tests.py."""
+    card = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
+    run = {
+        "date": datetime.date.today().isoformat(),
+        "card": card,
+        "torch": torch.__version__,
+    }
+    text = json.dumps({"run": run, **summary}, indent=2)
     print(text)
     if file:
         file.write_text(text + "\n")
