@@ -17,6 +17,34 @@
 using namespace mlir::flashcore;
 using namespace mlir::fcgpu;
 
+int64_t mlir::flashcore::getSharedMemoryBytes(int64_t headDim, int64_t headDimV,
+                                              const ScheduleChoice &choice) {
+  constexpr int64_t elementBytes = 2, floatBytes = 4;
+  auto getTiles = [&](int64_t rows) {
+    return elementBytes * (rows * headDim + choice.numStages * choice.blockN *
+                                                (headDim + headDimV));
+  };
+  if (choice.keyWarps == 1)
+    return getTiles(choice.getQueryRows());
+  int64_t warpM = choice.getWarpM();
+  int64_t partial = floatBytes * warpM * (headDimV + 2);
+  return choice.numWarps * std::max(getTiles(warpM), partial);
+}
+
+int64_t mlir::flashcore::getFragmentRegisters(const AttentionProblem &problem,
+                                              const ScheduleChoice &choice) {
+  // Of 16-bit values, a register holds two.
+  int64_t colsOfQ = choice.getKeptQueryColumns(problem.headDim) / 2;
+  int64_t cols = problem.headDimV + colsOfQ +
+                 choice.blockN * (choice.overlap == Overlap::QK ? 2 : 1);
+  if (choice.softmax == Softmax::OnePass) {
+    // O takes the place of Q and of half of S, when that becomes P.
+    int64_t colsOfS = choice.blockN * getTilesOfPart(*problem.seqlenK, choice);
+    cols = std::max(colsOfS + colsOfQ, colsOfS / 2 + problem.headDimV);
+  }
+  return choice.getWarpM() * cols / kWarpSize;
+}
+
 Occupancy mlir::flashcore::getOccupancy(const TargetInfo &target,
                                         int64_t numWarps, int64_t registers,
                                         int64_t sharedBytes) {

@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/Support/Cleanup.h"
+#include "../../tools/OutputFile.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Signals.h"
@@ -22,9 +23,7 @@
 #include <unistd.h>
 
 using namespace mlir::flashcore;
-
-static constexpr int kSignals[] = {SIGHUP,  SIGINT,  SIGPIPE,
-                                   SIGQUIT, SIGTERM, SIGXCPU};
+using ::flashcore::kEndingSignals;
 
 /// More than some compilations at once need. What finds no place is only
 /// removed by its owner.
@@ -61,6 +60,7 @@ void mlir::flashcore::addChildProcess(pid_t child) { replaceChild(0, child); }
 void mlir::flashcore::dropChildProcess(pid_t child) { replaceChild(child, 0); }
 
 void mlir::flashcore::removeTemporaries() {
+  ::flashcore::removeUnfinishedFile();
   for (auto &slot : children)
     if (pid_t child = slot.exchange(0))
       kill(child, SIGKILL);
@@ -87,7 +87,7 @@ static std::vector<int> ignoredSignals;
 void mlir::flashcore::noteIgnoredSignals() {
   static std::once_flag once;
   std::call_once(once, [] {
-    for (int signal : kSignals) {
+    for (int signal : kEndingSignals) {
       struct sigaction now = {};
       if (sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN)
         ignoredSignals.push_back(signal);
@@ -98,7 +98,9 @@ void mlir::flashcore::noteIgnoredSignals() {
 void mlir::flashcore::handleSignals() {
   noteIgnoredSignals();
   llvm::sys::AddSignalHandler([](void *) { removeTemporaries(); }, nullptr);
-  for (int signal : kSignals) {
+  for (int signal : kEndingSignals) {
+    if (signal == SIGABRT)
+      continue; // LLVM reports it as a crash, which comes to us as well
     struct sigaction action = {};
     bool isIgnored = llvm::is_contained(ignoredSignals, signal);
     action.sa_handler = isIgnored ? SIG_IGN : onSignal;
@@ -113,7 +115,7 @@ void mlir::flashcore::handleSignals() {
 SignalBlocker::SignalBlocker() {
   sigset_t blocked;
   sigemptyset(&blocked);
-  for (int signal : kSignals)
+  for (int signal : kEndingSignals)
     sigaddset(&blocked, signal);
   pthread_sigmask(SIG_BLOCK, &blocked, &before);
 }

@@ -4,14 +4,16 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What a file holds cannot move the cursor or colour the terminal. The same
-// characters as in the runtime, which is without LLVM (its Status.cpp): those
-// of ASCII, and those of Latin 1 in UTF-8.
+// What a file holds cannot move the cursor, colour the terminal or turn text
+// around.
 //
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/Support/ErrorStream.h"
+#include "../../tools/ControlCharacters.h"
 #include "llvm/ADT/StringExtras.h"
+
+#include <utility>
 
 using namespace llvm;
 
@@ -21,10 +23,7 @@ class EscapingStream final : public raw_ostream {
 public:
   explicit EscapingStream(raw_ostream &to)
       : raw_ostream(/*unbuffered=*/true), to(to) {}
-  ~EscapingStream() override {
-    if (hasLead)
-      to << kLead;
-  }
+  ~EscapingStream() override { to << pending; }
 
   raw_ostream &changeColor(enum Colors color, bool bold, bool bg) override {
     to.changeColor(color, bold, bg);
@@ -45,33 +44,35 @@ private:
   void write_impl(const char *data, size_t size) override;
   uint64_t current_pos() const override { return to.tell(); }
 
-  /// The first of the two bytes of U+0080 to U+00BF, the control characters of
-  /// Latin 1 among them.
-  static constexpr char kLead = '\xc2';
-
   raw_ostream &to;
-  /// Whether kLead was the last byte: what it begins is not known yet.
-  bool hasLead = false;
+  /// The start of a character whose other bytes have not come yet.
+  std::string pending;
 };
 } // namespace
 
-static std::string toCode(unsigned char byte) {
-  return {'\\', 'x', hexdigit(byte >> 4, /*LowerCase=*/true),
-          hexdigit(byte & 15, /*LowerCase=*/true)};
-}
-
 void EscapingStream::write_impl(const char *data, size_t size) {
+  std::string text = std::exchange(pending, {}) + std::string(data, size);
   std::string shown;
-  for (unsigned char byte : StringRef(data, size)) {
-    bool isLatin1 = hasLead && byte >= 0x80 && byte < 0xa0;
-    if (hasLead)
-      shown += isLatin1 ? toCode(kLead) : std::string(1, kLead);
-    bool isASCII = byte < 0x20 ? byte != '\n' && byte != '\t' : byte == 0x7f;
-    hasLead = byte == static_cast<unsigned char>(kLead);
-    if (isLatin1 || isASCII)
-      shown += toCode(byte);
-    else if (!hasLead)
-      shown += static_cast<char>(byte);
+  for (size_t at = 0; at < text.size();) {
+    auto lead = static_cast<unsigned char>(text[at]);
+    size_t left = text.size() - at;
+    if (left < ::flashcore::utf8Length(lead)) {
+      bool isStart = left == 1 || (text[at + 1] & 0xc0) == 0x80;
+      if (isStart) {
+        pending = text.substr(at);
+        break;
+      }
+    }
+    size_t length = ::flashcore::controlBytes(text, at);
+    if (length == 0 || lead == '\n' || lead == '\t') {
+      shown += text[at++];
+      continue;
+    }
+    for (size_t end = at + length; at < end; ++at) {
+      auto byte = static_cast<unsigned char>(text[at]);
+      shown += {'\\', 'x', hexdigit(byte >> 4, /*LowerCase=*/true),
+                hexdigit(byte & 15, /*LowerCase=*/true)};
+    }
   }
   to << shown;
 }

@@ -4,13 +4,14 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "../../tools/OutputFile.h"
 #include "flashcore/Support/ToolInit.h"
 #include "mlir/Support/FileUtilities.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/SmallVectorMemoryBuffer.h"
-#include "llvm/Support/ToolOutputFile.h"
+#include "llvm/Support/raw_ostream.h"
 
 using namespace mlir::flashcore;
 
@@ -126,19 +127,18 @@ mlir::flashcore::readInput(llvm::StringRef path) {
 
 llvm::Error mlir::flashcore::writeOutput(llvm::StringRef path,
                                          llvm::StringRef data) {
-  std::string message;
-  std::unique_ptr<llvm::ToolOutputFile> file = openOutputFile(path, &message);
-  if (!file)
-    return makeError(message);
-  llvm::raw_fd_ostream &os = file->os();
+  auto fail = [](const llvm::Twine &what, std::error_code ec) {
+    return makeError("cannot write " + what + ": " + ec.message());
+  };
+  if (path != "-") {
+    if (int error = ::flashcore::writeWholeFile(path.str(), data.str()))
+      return fail("'" + path + "'", {error, std::generic_category()});
+    return llvm::Error::success();
+  }
+  llvm::raw_fd_ostream &os = llvm::outs();
   os << data;
   os.flush();
-  if (std::error_code ec = os.error()) {
-    os.clear_error();
-    return makeError("cannot write " +
-                     (path == "-" ? "the standard output" : "'" + path + "'") +
-                     ": " + ec.message());
-  }
-  file->keep();
-  return llvm::Error::success();
+  std::error_code ec = os.error();
+  os.clear_error();
+  return ec ? fail("the standard output", ec) : llvm::Error::success();
 }

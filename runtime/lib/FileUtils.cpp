@@ -10,23 +10,15 @@
 
 #include "flashcore/Runtime/FileUtils.h"
 
+#include "../../tools/OutputFile.h"
 #include "OpenFile.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <new>
 
-#include <fcntl.h>
-#include <unistd.h>
-
 using namespace flashcore;
-
-static Status cannotWrite(const std::filesystem::path &path, int error) {
-  return Status::error(path.string() +
-                       ": cannot write the file: " + std::strerror(error));
-}
 
 StatusOr<std::string> flashcore::readFile(const std::filesystem::path &path,
                                           int64_t maxBytes) {
@@ -38,30 +30,10 @@ StatusOr<std::string> flashcore::readFile(const std::filesystem::path &path,
 
 Status flashcore::writeFile(const std::filesystem::path &path,
                             std::string_view contents) {
-  int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
-                        S_IRUSR | S_IWUSR | S_IRGRP | S_IWGRP | S_IROTH |
-                            S_IWOTH); // less the umask
-  if (descriptor < 0)
-    return cannotWrite(path, errno);
-  struct stat info = {};
-  bool isRegular = fstat(descriptor, &info) == 0 && S_ISREG(info.st_mode);
-  int error = 0;
-  while (!contents.empty() && !error) {
-    ssize_t written = write(descriptor, contents.data(), contents.size());
-    if (written >= 0)
-      contents.remove_prefix(static_cast<size_t>(written));
-    else if (errno != EINTR)
-      error = errno;
-  }
-  // A file system over a network may only now say that it is full.
-  if (close(descriptor) && !error && errno != EINTR)
-    error = errno;
-  if (!error)
-    return Status::success();
-  std::error_code ignored; // the first error is the one to tell
-  if (isRegular)
-    std::filesystem::remove(path, ignored);
-  return cannotWrite(path, error);
+  if (int error = writeWholeFile(path, contents))
+    return Status::error(path.string() +
+                         ": cannot write the file: " + std::strerror(error));
+  return Status::success();
 }
 
 /// "line 3, column 7" of the byte at `position`.

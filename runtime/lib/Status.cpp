@@ -11,20 +11,11 @@
 
 #include "flashcore/Runtime/Status.h"
 
+#include "../../tools/ControlCharacters.h"
+
 #include <cstdio>
 
 using namespace flashcore;
-
-/// The bytes at `at` that a terminal may take for a command, 0 if there is
-/// none: a control character of ASCII, or one of Latin 1 in UTF-8.
-static size_t controlBytes(std::string_view text, size_t at) {
-  auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  if (byte(at) < 0x20 || byte(at) == 0x7f)
-    return 1;
-  bool isLatin1 =
-      byte(at) == 0xc2 && at + 1 < text.size() && byte(at + 1) < 0xa0;
-  return isLatin1 ? 2 : 0;
-}
 
 std::string flashcore::escapeControls(std::string_view text,
                                       std::string_view kept) {

@@ -6,12 +6,13 @@
 //
 // mlir-opt with FlashCore, and with files that are read and written as by our
 // other tools: input that is nested too deeply and a disk that is full are
-// errors.
+// errors, and messages show control characters of the input without colours.
 //
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/InitAll.h"
 #include "flashcore/Support/ErrorStream.h"
+#include "flashcore/Support/EscapedErrors.h"
 #include "flashcore/Support/ToolInit.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "llvm/Support/CommandLine.h"
@@ -26,6 +27,10 @@ static int fail(const llvm::Twine &text) {
 
 int flashcoreOptMain(int argc, char **argv) {
   ToolInit init(argc, argv, "flashcore-opt");
+  // Options that are wrong end the process by exit().
+  static EscapedErrors errors;
+  if (llvm::Error error = errors.start())
+    return fail(llvm::toString(std::move(error)));
   DialectRegistry registry;
   registerAllDialects(registry);
   registerAllPasses();
@@ -45,6 +50,7 @@ int flashcoreOptMain(int argc, char **argv) {
   std::string text;
   llvm::raw_string_ostream os(text);
   LogicalResult result = MlirOptMain(os, std::move(*file), registry, config);
+  errors.finish(); // diagnostics come before the output
   // After an error what there is may be read, but is no file, as by mlir-opt.
   if (succeeded(result) || output == "-")
     if (llvm::Error error = writeOutput(output, text))

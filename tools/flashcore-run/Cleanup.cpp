@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Cleanup.h"
+#include "../OutputFile.h"
 
 #include <cerrno>
 #include <csignal>
@@ -80,8 +81,10 @@ static void waitForSignals(int arrivals) {
   int signal = 0;
   if (sigwait(&mine.watched, &signal))
     return mine.mutex.unlock();
+  // To a compiler SIGABRT would be a crash of its own, to report.
   if (mine.child)
-    endChild(mine.child, signal);
+    endChild(mine.child, signal == SIGABRT ? SIGTERM : signal);
+  removeUnfinishedFile();
   std::error_code ignored;
   for (const std::filesystem::path &directory : mine.directories)
     std::filesystem::remove_all(directory, ignored);
@@ -101,7 +104,7 @@ static void watchSignals() {
   std::call_once(once, [] {
     sigset_t &watched = belongings().watched;
     sigemptyset(&watched);
-    for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU}) {
+    for (int signal : kEndingSignals) {
       struct sigaction action = {};
       if (sigaction(signal, nullptr, &action) == 0 &&
           action.sa_handler == SIG_DFL)

@@ -4,8 +4,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// SIGINT, SIGTERM and SIGHUP end this process by their default action, but only
-// after its child was ended and its temporary directories were removed.
+// Signals that someone ends this process by do so by their default action, but
+// only after its child was ended and its temporary directories were removed.
 //
 //===----------------------------------------------------------------------===//
 

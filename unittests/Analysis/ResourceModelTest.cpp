@@ -28,6 +28,30 @@ ScheduleChoice makeChoice(int64_t blockM, int64_t blockN, int64_t numWarps) {
   return choice;
 }
 
+TEST(SharedMemoryBytes, CountsTheQueryTileAndBothRings) {
+  EXPECT_EQ(
+      getSharedMemoryBytes(
+          /*headDim=*/64, /*headDimV=*/128,
+          {/*blockM=*/32, /*blockN=*/16, /*numWarps=*/2, /*numStages=*/3}),
+      2 * (32 * 64 + 3 * 16 * 64 + 3 * 16 * 128));
+}
+
+TEST(SharedMemoryBytes, KeyWarpsHaveTheirOwn) {
+  ScheduleChoice choice{/*blockM=*/32, /*blockN=*/32, /*numWarps=*/4,
+                        /*numStages=*/2};
+  choice.keyWarps = 4;
+  EXPECT_EQ(getSharedMemoryBytes(/*headDim=*/64, /*headDimV=*/64, choice),
+            4 * 2 * (32 * 64 + 2 * 32 * 64 + 2 * 32 * 64));
+}
+
+TEST(SharedMemoryBytes, PartialResultsMayBeTheLargerUse) {
+  ScheduleChoice choice{/*blockM=*/64, /*blockN=*/16, /*numWarps=*/4,
+                        /*numStages=*/2};
+  choice.keyWarps = 2;
+  EXPECT_EQ(getSharedMemoryBytes(/*headDim=*/16, /*headDimV=*/64, choice),
+            4 * 4 * (32 * 64 + 32 + 32));
+}
+
 // The figures of NVIDIA's occupancy calculator for these kernels.
 TEST(Occupancy, NamesWhatLimitsIt) {
   Occupancy byRegisters = getOccupancy(chip("sm_89"), 4, 128, 16 << 10);

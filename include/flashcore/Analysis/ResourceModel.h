@@ -4,10 +4,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Occupancy, and a first-order model of what limits a kernel: the work of one
-// key tile divided by the rate of each unit of an SM. It leaves out latencies,
-// which real kernels also pay, so it says which unit a kernel runs into, not
-// how fast it is.
+// What a block takes, how many blocks an SM holds, and a first-order model of
+// what limits a kernel: the work of one key tile divided by the rate of each
+// unit of an SM. It leaves out latencies, which real kernels also pay, so it
+// says which unit a kernel runs into, not how fast it is.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,6 +17,17 @@
 #include "flashcore/Analysis/ScheduleChoice.h"
 
 namespace mlir::flashcore {
+
+/// Shared memory a block needs, in bytes: the query tile and the K and V rings
+/// of 16-bit elements. Warps that share query rows have a query tile and rings
+/// of their own, in whose place they hand on their O, row maximum and row sum.
+int64_t getSharedMemoryBytes(int64_t headDim, int64_t headDimV,
+                             const ScheduleChoice &choice);
+
+/// Registers a thread cannot do without: its part of the O and S accumulators
+/// and of Q, when that is kept.
+int64_t getFragmentRegisters(const AttentionProblem &problem,
+                             const ScheduleChoice &choice);
 
 /// How many blocks one SM holds at once, and what allows no more.
 struct Occupancy {

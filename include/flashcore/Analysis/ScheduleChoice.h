@@ -12,8 +12,8 @@
 #ifndef FLASHCORE_ANALYSIS_SCHEDULECHOICE_H
 #define FLASHCORE_ANALYSIS_SCHEDULECHOICE_H
 
+#include "flashcore/Analysis/AttentionProblem.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
-#include "flashcore/Dialect/FlashCore/IR/FlashCore.h"
 #include "flashcore/Target/TargetInfo.h"
 
 #include <optional>
@@ -21,34 +21,6 @@
 #include <variant>
 
 namespace mlir::flashcore {
-
-/// What the choice depends on. Sizes that are not known at compile time are
-/// `std::nullopt`.
-struct AttentionProblem {
-  std::optional<int64_t> batch, headsQ, headsKV, seqlenQ, seqlenK;
-  int64_t headDim = 0, headDimV = 0;
-  bool isCausal = false;
-  /// Causal, top-left: queries past the last key see all of them.
-  bool isTopLeft = false;
-  bool hasSoftcap = false, hasBias = false, hasWindow = false;
-  /// Whether strides or offsets of the tensors are known at run time only.
-  bool hasOpenStrides = false;
-  /// Keys that one query sees at most, where a window bounds them.
-  std::optional<int64_t> windowKeys;
-
-  static AttentionProblem get(AttentionOp op);
-
-  /// Whether addresses take registers for what is known at run time only.
-  bool hasOpenAddresses() const {
-    return hasOpenStrides || !batch || !headsQ || !headsKV || !seqlenQ ||
-           !seqlenK;
-  }
-};
-
-/// Blocks of the grid with `blockM` query rows of `headGroup` heads each, if
-/// the sizes are known.
-std::optional<int64_t> getNumBlocks(const AttentionProblem &problem,
-                                    int64_t blockM, int64_t headGroup = 1);
 
 /// What a user forces; 0 or an empty optional leaves it to us.
 struct ScheduleOptions {
@@ -112,23 +84,6 @@ struct ScheduleChoice {
 
 /// Key tiles of each warp, of `seqlenK` keys.
 int64_t getTilesOfPart(int64_t seqlenK, const ScheduleChoice &choice);
-
-/// Shared memory a block needs, in bytes: the query tile and the K and V rings
-/// of 16-bit elements. Warps that share query rows have a query tile and rings
-/// of their own, in whose place they hand on their O, row maximum and row sum.
-int64_t getSharedMemoryBytes(int64_t headDim, int64_t headDimV,
-                             const ScheduleChoice &choice);
-
-/// Says why no block can own `headGroup` query heads of one kv head; nothing
-/// when it can.
-std::optional<std::string> checkHeadGroup(const AttentionProblem &problem,
-                                          int64_t headGroup);
-
-/// Says why `choice` cannot work: the offending value, the limit and what to
-/// change; nothing when it can.
-std::optional<std::string> checkSchedule(const AttentionProblem &problem,
-                                         const TargetInfo &target,
-                                         const ScheduleChoice &choice);
 
 /// Why a field of a schedule has its value, in words for a user.
 struct ScheduleReason {

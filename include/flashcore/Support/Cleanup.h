@@ -22,9 +22,9 @@
 
 namespace mlir::flashcore {
 
-/// From now on SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGXCPU and a crash
-/// remove what is registered, and then end the process as ever. A signal that
-/// is ignored stays so, and SIGXFSZ is ignored.
+/// From now on a signal that someone ends the process by (Ctrl-C and its like)
+/// and a crash remove what is registered, and then end the process as ever. A
+/// signal that is ignored stays so, and SIGXFSZ is ignored.
 void handleSignals();
 
 /// Finds out which signals are ignored; for before LLVM handles them.

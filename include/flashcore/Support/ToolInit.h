@@ -47,8 +47,8 @@ inline constexpr size_t kMaxStream = 256 << 20;
 llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>>
 readInput(llvm::StringRef path);
 
-/// Writes all of `data` to a file, or with "-" to the standard output. What
-/// cannot be written completely is removed.
+/// Writes all of `data` to a file, or with "-" to the standard output. A file
+/// is replaced as a whole or, after an error, not at all.
 llvm::Error writeOutput(llvm::StringRef path, llvm::StringRef data);
 
 } // namespace mlir::flashcore

@@ -347,7 +347,7 @@ TEST_F(Tool, RefusesFilesItCannotWrite) {
         << result.err;
   };
   expectUnwritable(file(std::string(300, 'x')), "File name too long");
-  expectUnwritable("/dev/full", "it is no regular file");
+  expectUnwritable("/dev/full", "No space left on device");
   std::filesystem::create_directory(file("folder.npy"));
-  expectUnwritable(file("folder.npy"), "it is no regular file");
+  expectUnwritable(file("folder.npy"), "Is a directory");
 }

@@ -10,7 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "flashcore/Analysis/ScheduleChoice.h"
+#include "flashcore/Analysis/ScheduleCheck.h"
 #include "flashcore/Analysis/TuningFile.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "flashcore/Dialect/FlashCore/Transforms/GPUTarget.h"

@@ -11,7 +11,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/Analysis/KeyTileBounds.h"
-#include "flashcore/Analysis/ScheduleChoice.h"
+#include "flashcore/Analysis/ResourceModel.h"
+#include "flashcore/Analysis/ScheduleCheck.h"
 #include "flashcore/Analysis/TileWalk.h"
 #include "flashcore/Dialect/FlashCore/Transforms/GPUTarget.h"
 #include "flashcore/Dialect/FlashCore/Transforms/KernelFrame.h"

@@ -9,11 +9,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/Emulator/Printable.h"
+#include "../../../../tools/ControlCharacters.h"
 
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
 
+using namespace flashcore;
 using namespace flashcore::emu;
 
 /// Bytes of the UTF-8 character at the start of a text that is not empty, and
@@ -43,14 +45,6 @@ static size_t decode(std::string_view text, uint32_t &codePoint) {
              : length;
 }
 
-/// C0, DEL and C1, the separators that some terminals break lines at, and what
-/// changes the direction of the text around it.
-static bool isControl(uint32_t codePoint) {
-  return codePoint < 0x20 || (codePoint >= 0x7f && codePoint < 0xa0) ||
-         (codePoint >= 0x2028 && codePoint <= 0x202e) ||
-         (codePoint >= 0x2066 && codePoint <= 0x2069);
-}
-
 std::string flashcore::emu::printable(std::string_view text, Lines lines) {
   static constexpr char digits[] = "0123456789abcdef";
   std::string out;
@@ -59,7 +53,7 @@ std::string flashcore::emu::printable(std::string_view text, Lines lines) {
     uint32_t codePoint = 0;
     size_t length = decode(text.substr(at), codePoint);
     bool stays = lines == Lines::Keep && (text[at] == '\n' || text[at] == '\t');
-    if (length && (stays || !isControl(codePoint))) {
+    if (length && (stays || !isControlCharacter(codePoint))) {
       out += text.substr(at, length);
       at += length;
       continue;

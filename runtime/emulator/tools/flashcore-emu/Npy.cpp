@@ -9,20 +9,18 @@
 //===----------------------------------------------------------------------===//
 
 #include "Npy.h"
+#include "../../../../tools/OutputFile.h"
 #include "flashcore/Emulator/OptionText.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 
-#include <sys/stat.h>
-#include <unistd.h>
-
+using namespace flashcore;
 using namespace flashcore::emu;
 
 /// Bytes of the array; false if that is more than any file holds.
@@ -154,80 +152,6 @@ Expected<NpyArray> flashcore::emu::readNpy(const std::string &path) {
   return array;
 }
 
-namespace {
-/// What ends the process comes after the life of this object. Nothing else
-/// runs while a file is written, so the mask of this thread is enough.
-class SignalHold {
-public:
-  SignalHold() {
-    sigset_t held;
-    sigemptyset(&held);
-    for (int signal : {SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGXCPU})
-      sigaddset(&held, signal);
-    pthread_sigmask(SIG_BLOCK, &held, &before);
-  }
-  ~SignalHold() { pthread_sigmask(SIG_SETMASK, &before, nullptr); }
-  SignalHold(const SignalHold &) = delete;
-  SignalHold &operator=(const SignalHold &) = delete;
-
-private:
-  sigset_t before;
-};
-
-/// A new file beside `target` that takes its place, or vanishes. Its name is
-/// not known before, so that no link can lie in wait for it.
-class ReplacementFile {
-public:
-  explicit ReplacementFile(const std::string &target)
-      : target(target), partial(std::filesystem::path(target).replace_filename(
-                            ".flashcore-emu-XXXXXX")) {
-    file = mkstemp(partial.data());
-    error = file == -1 ? errno : 0;
-  }
-  ~ReplacementFile() {
-    if (file == -1)
-      return;
-    close(file);
-    if (!isDone)
-      unlink(partial.c_str());
-  }
-  ReplacementFile(const ReplacementFile &) = delete;
-  ReplacementFile &operator=(const ReplacementFile &) = delete;
-
-  void write(const void *data, size_t bytes) {
-    const char *p = static_cast<const char *>(data);
-    while (!error && bytes) {
-      ssize_t written = ::write(file, p, bytes);
-      if (written < 0) {
-        error = errno == EINTR ? 0 : errno;
-        continue;
-      }
-      p += written;
-      bytes -= static_cast<size_t>(written);
-    }
-  }
-
-  /// Puts the file in its place; 0, or the first error there was.
-  int commit() {
-    // As open() would have made it; mkstemp's files are private.
-    mode_t mask = umask(0);
-    umask(mask);
-    if (!error && fchmod(file, 0666 & ~mask) == -1)
-      error = errno;
-    if (!error && rename(partial.c_str(), target.c_str()) == -1)
-      error = errno;
-    isDone = !error;
-    return error;
-  }
-
-private:
-  SignalHold hold; // first, so that it outlives the file
-  std::string target, partial;
-  int file = -1, error = 0;
-  bool isDone = false;
-};
-} // namespace
-
 std::string flashcore::emu::writeNpy(const std::string &path,
                                      const NpyArray &array) {
   std::string header =
@@ -238,21 +162,14 @@ std::string flashcore::emu::writeNpy(const std::string &path,
   while ((10 + header.size() + 1) % 64)
     header += ' ';
   header += '\n';
-  auto failure = [&](const std::string &why) {
-    return "cannot write '" + path + "': " + why;
-  };
-  std::error_code ignored;
-  if (std::filesystem::exists(path, ignored) &&
-      !std::filesystem::is_regular_file(path, ignored))
-    return failure("it is no regular file");
   std::string start("\x93NUMPY\x01\x00", 8);
   start += static_cast<char>(header.size() & 0xff);
   start += static_cast<char>(header.size() >> 8);
   start += header;
-  // There is never half a file.
-  ReplacementFile file(path);
-  file.write(start.data(), start.size());
-  file.write(array.data.data(), array.data.size());
+  OutputFile file(path);
+  file.write(start);
+  file.write(
+      {reinterpret_cast<const char *>(array.data.data()), array.data.size()});
   int error = file.commit();
-  return error ? failure(std::strerror(error)) : std::string();
+  return error ? "cannot write '" + path + "': " + std::strerror(error) : "";
 }

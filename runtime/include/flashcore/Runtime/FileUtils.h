@@ -25,8 +25,8 @@ namespace flashcore {
 StatusOr<std::string> readFile(const std::filesystem::path &path,
                                int64_t maxBytes = INT64_MAX);
 
-/// Replaces the contents of `path`. A regular file that cannot be written whole
-/// is removed.
+/// Replaces the contents of `path`, wholly or, after an error, not at all;
+/// devices and pipes are written at once.
 Status writeFile(const std::filesystem::path &path, std::string_view contents);
 
 /// The deepest nesting that parseJson takes; no document of ours comes close.

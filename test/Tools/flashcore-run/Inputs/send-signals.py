@@ -17,7 +17,8 @@ temporary = os.path.join(out, "tmp")
 pid_file = os.path.join(out, "pid")
 os.makedirs(temporary)
 environment = dict(os.environ, TMPDIR=temporary, PID_FILE=pid_file)
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGXCPU)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGXCPU,
+           signal.SIGABRT, signal.SIGALRM, signal.SIGUSR1, signal.SIGUSR2)
 
 
 def wait_for(condition):

@@ -1,0 +1,49 @@
+//===- AttentionProblem.h - What a schedule depends on ----------*- C++ -*-===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FLASHCORE_ANALYSIS_ATTENTIONPROBLEM_H
+#define FLASHCORE_ANALYSIS_ATTENTIONPROBLEM_H
+
+#include "flashcore/Dialect/FlashCore/IR/FlashCore.h"
+
+#include <optional>
+
+namespace mlir::flashcore {
+
+/// What of an attention its schedule depends on. Sizes that are not known at
+/// compile time are `std::nullopt`.
+struct AttentionProblem {
+  std::optional<int64_t> batch, headsQ, headsKV, seqlenQ, seqlenK;
+  int64_t headDim = 0, headDimV = 0;
+  bool isCausal = false;
+  /// Causal, top-left: queries past the last key see all of them.
+  bool isTopLeft = false;
+  bool hasSoftcap = false, hasBias = false, hasWindow = false;
+  /// Whether strides or offsets of the tensors are known at run time only.
+  bool hasOpenStrides = false;
+  /// Keys that one query sees at most, where a window bounds them.
+  std::optional<int64_t> windowKeys;
+
+  static AttentionProblem get(AttentionOp op);
+
+  /// Whether addresses take registers for what is known at run time only.
+  bool hasOpenAddresses() const {
+    return hasOpenStrides || !batch || !headsQ || !headsKV || !seqlenQ ||
+           !seqlenK;
+  }
+};
+
+/// Blocks of the grid with `blockM` query rows of `headGroup` heads each, if
+/// the sizes are known.
+std::optional<int64_t> getNumBlocks(const AttentionProblem &problem,
+                                    int64_t blockM, int64_t headGroup = 1);
+
+/// Products of mma.sync along the columns of Q.
+int64_t getQuerySteps(const AttentionProblem &problem);
+
+} // namespace mlir::flashcore
+
+#endif // FLASHCORE_ANALYSIS_ATTENTIONPROBLEM_H

@@ -1,0 +1,74 @@
+//===- AttentionProblem.cpp - What a schedule depends on ------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "flashcore/Analysis/AttentionProblem.h"
+#include "flashcore/Analysis/KeyTileBounds.h"
+#include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir::flashcore;
+
+/// The extent of `axis`, if any of the values knows it.
+static std::optional<int64_t> getExtent(llvm::ArrayRef<mlir::ShapedType> types,
+                                        unsigned axis) {
+  for (mlir::ShapedType type : types)
+    if (!type.isDynamicDim(axis))
+      return type.getDimSize(axis);
+  return std::nullopt;
+}
+
+static bool hasOpenStrides(mlir::Value tensor) {
+  auto type = llvm::dyn_cast<mlir::MemRefType>(tensor.getType());
+  llvm::SmallVector<int64_t> strides;
+  int64_t offset;
+  return type && succeeded(type.getStridesAndOffset(strides, offset)) &&
+         (mlir::ShapedType::isDynamic(offset) ||
+          llvm::any_of(strides, mlir::ShapedType::isDynamic));
+}
+
+AttentionProblem AttentionProblem::get(AttentionOp op) {
+  AttentionProblem problem;
+  problem.batch =
+      getExtent({op.getQueryType(), op.getKeyType()}, AttentionOp::Batch);
+  problem.headsQ =
+      getExtent({op.getQueryType(), op.getOutputType()}, AttentionOp::Head);
+  problem.headsKV =
+      getExtent({op.getKeyType(), op.getValueType()}, AttentionOp::Head);
+  problem.seqlenQ =
+      getExtent({op.getQueryType(), op.getOutputType()}, AttentionOp::Seqlen);
+  problem.seqlenK =
+      getExtent({op.getKeyType(), op.getValueType()}, AttentionOp::Seqlen);
+  problem.headDim = op.getHeadDim();
+  problem.headDimV = op.getHeadDimV();
+  problem.isCausal = op.getCausal().has_value();
+  problem.isTopLeft = op.getCausal() == CausalAlignment::TopLeft;
+  problem.hasSoftcap = op.getSoftcap().has_value();
+  problem.hasBias = static_cast<bool>(op.getBias());
+  problem.hasWindow = op.getWindowLeft() || op.getWindowRight();
+  problem.hasOpenStrides = llvm::any_of(
+      std::initializer_list<mlir::Value>{op.getQuery(), op.getKey(),
+                                         op.getValue(), op.getOutput()},
+      ::hasOpenStrides);
+  KeyMask mask = KeyMask::get(op);
+  if (mask.causal == CausalAlignment::BottomRight)
+    mask.windowRight = 0;
+  if (mask.windowLeft && mask.windowRight)
+    problem.windowKeys = *mask.windowLeft + *mask.windowRight + 1;
+  return problem;
+}
+
+std::optional<int64_t>
+mlir::flashcore::getNumBlocks(const AttentionProblem &problem, int64_t blockM,
+                              int64_t headGroup) {
+  if (!problem.batch || !problem.headsQ || !problem.seqlenQ)
+    return std::nullopt;
+  return *problem.batch * llvm::divideCeil(*problem.headsQ, headGroup) *
+         llvm::divideCeil(*problem.seqlenQ, blockM);
+}
+
+int64_t mlir::flashcore::getQuerySteps(const AttentionProblem &problem) {
+  return llvm::divideCeil(problem.headDim, mlir::fcgpu::kQueryStep);
+}

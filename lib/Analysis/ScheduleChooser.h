@@ -1,0 +1,136 @@
+//===- ScheduleChooser.h - A schedule, field by field -----------*- C++ -*-===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What a user forces is kept, even where it cannot work: that is
+// checkSchedule's to refuse.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FLASHCORE_LIB_ANALYSIS_SCHEDULECHOOSER_H
+#define FLASHCORE_LIB_ANALYSIS_SCHEDULECHOOSER_H
+
+#include "ProblemClass.h"
+#include "flashcore/Analysis/ScheduleChoice.h"
+#include "llvm/ADT/Twine.h"
+
+namespace mlir::flashcore {
+
+/// Notes a reason for each value that is not forced.
+class ReasonWriter {
+public:
+  explicit ReasonWriter(std::vector<ScheduleReason> *reasons)
+      : reasons(reasons) {}
+
+  /// `forced` if it is not 0, else `chosen`.
+  int64_t decide(llvm::StringLiteral field, int64_t forced, int64_t chosen,
+                 const llvm::Twine &reason) {
+    int64_t value = forced ? forced : chosen;
+    note(field, std::to_string(value), forced != 0, reason);
+    return value;
+  }
+  template <typename Enum>
+  Enum decide(llvm::StringLiteral field, std::optional<Enum> forced,
+              Enum chosen, llvm::StringRef (*stringify)(Enum),
+              const llvm::Twine &reason) {
+    Enum value = forced.value_or(chosen);
+    note(field, stringify(value).str(), forced.has_value(), reason);
+    return value;
+  }
+
+private:
+  void note(llvm::StringLiteral field, std::string value, bool isForced,
+            const llvm::Twine &reason) {
+    if (reasons)
+      reasons->push_back(
+          {field, std::move(value), isForced ? "asked for" : reason.str()});
+  }
+
+  std::vector<ScheduleReason> *reasons;
+};
+
+/// Decides the fields in the order of a block's making: some depend on those
+/// before them.
+class ScheduleChooser {
+public:
+  ScheduleChooser(const AttentionProblem &problem, const TargetInfo &target,
+                  const ScheduleOptions &options, ReasonWriter reasons);
+
+  ScheduleChoice choose();
+
+private:
+  // BlockShape.cpp
+  void decideBlockShape();
+  void decideHeadGroup();
+  void decideWarps();
+  int64_t chooseRowWarps() const;
+  bool hasManyWarps() const;
+  void decideBlockM();
+  void decideBlockN();
+  int64_t chooseBlockN() const;
+  bool hasSpareRegisters() const;
+  bool fitsLargerTiles(bool isSmall) const;
+  void decideNumStages();
+
+  // ScheduleChoice.cpp
+  void decideQuery();
+  void decideOrder();
+  void decideSoftmax();
+  void decideRowMax();
+  void decideBlocks();
+
+  bool dividesKeys() const { return keyWarps > 1; }
+  bool hasFewRows() const { return fill == GridFill::FewRows; }
+  bool groupsHeads() const {
+    return hasFewRows() && !dividesKeys() && !options.blockM &&
+           !options.numWarps;
+  }
+  /// A sparse grid leaves copies with little work to hide behind: larger tiles
+  /// or, where registers are short, more stages keep more bytes in flight.
+  bool isSparse() const { return fill == GridFill::Sparse && warpM <= 16; }
+  /// A bias has an address for every score.
+  bool hasLargeTiles() const { return isSparse() && !problem.hasBias; }
+
+  const AttentionProblem &problem;
+  const TargetInfo &target;
+  const ScheduleOptions &options;
+  ReasonWriter reasons;
+
+  GridFill fill;
+  HeadWidth width;
+  /// Whether throughput is all that counts.
+  bool isFilled;
+  /// Whether no registers are left for two rows of accumulators a warp.
+  bool isTight;
+  /// Warps that share query rows: 1, or as many as divide the keys.
+  int64_t keyWarps;
+  /// Query rows of a warp: the wanted ones, then those that come of the block.
+  int64_t warpM;
+  /// Where Q is best.
+  fcgpu::QueryPlacement query;
+
+  ScheduleChoice choice;
+};
+
+/// Warps of a block whose very wide heads share K and V among more of them.
+inline constexpr int64_t kManyWarps = 8;
+
+/// Blocks that stream keys an SM holds: with 32 KiB in flight each.
+inline constexpr int64_t kStreamingBlocksPerSM = 2;
+
+/// Whether the options leave the shapes of blocks, warps and tiles to us.
+bool isShapeOpen(const ScheduleOptions &options);
+
+/// How many warps share query rows, if that is not forced.
+int64_t chooseKeyWarps(const AttentionProblem &problem,
+                       const ScheduleOptions &options, GridFill fill);
+
+/// Query rows of warps that share them.
+int64_t chooseSharedRows(const AttentionProblem &problem,
+                         const TargetInfo &target, int64_t keyWarps);
+
+} // namespace mlir::flashcore
+
+#endif // FLASHCORE_LIB_ANALYSIS_SCHEDULECHOOSER_H

@@ -1,0 +1,299 @@
+//===- ScheduleCheckTest.cpp - Schedules that are refused -----------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ScheduleProblems.h"
+
+using namespace mlir::fcgpu;
+using namespace mlir::flashcore;
+
+namespace {
+TEST(ScheduleRefusal, TooManyWarps) {
+  ScheduleOptions options;
+  options.numWarps = 33;
+  EXPECT_EQ(refuse(makeProblem(64, 64), options),
+            "expects num-warps from 1 to 32, but got 33");
+}
+
+TEST(ScheduleRefusal, NegativeWarps) {
+  ScheduleOptions options;
+  options.numWarps = -4;
+  EXPECT_EQ(refuse(makeProblem(64, 64), options),
+            "expects num-warps from 1 to 32, but got -4");
+}
+
+TEST(ScheduleRefusal, BlockMIsNoMultiple) {
+  ScheduleOptions options;
+  options.blockM = 96;
+  options.numWarps = 4;
+  EXPECT_EQ(refuse(makeProblem(64, 64), options),
+            "expects block-m to be a positive multiple of 16 * num-warps = 64, "
+            "but got 96");
+}
+
+TEST(ScheduleRefusal, NegativeBlockM) {
+  ScheduleOptions options;
+  options.blockM = -64;
+  options.numWarps = 4;
+  EXPECT_EQ(refuse(makeProblem(64, 64), options),
+            "expects block-m to be a positive multiple of 16 * num-warps = 64, "
+            "but got -64");
+}
+
+TEST(ScheduleRefusal, BlockNIsNoMultiple) {
+  ScheduleOptions options;
+  options.blockN = 72;
+  EXPECT_EQ(refuse(makeProblem(64, 64), options),
+            "expects block-n to be a positive multiple of 16, but got 72");
+}
+
+TEST(ScheduleRefusal, NegativeBlockN) {
+  ScheduleOptions options;
+  options.blockN = -16;
+  EXPECT_EQ(refuse(makeProblem(64, 64), options),
+            "expects block-n to be a positive multiple of 16, but got -16");
+}
+
+TEST(ScheduleRefusal, OneStage) {
+  ScheduleOptions options;
+  options.numStages = 1;
+  EXPECT_EQ(refuse(makeProblem(64, 64), options),
+            "expects num-stages of at least 2, but got 1");
+}
+
+TEST(ScheduleRefusal, NegativeMinBlocks) {
+  ScheduleOptions options;
+  options.minBlocks = -1;
+  EXPECT_EQ(refuse(makeProblem(64, 64), options),
+            "expects min-blocks not to be negative, but got -1");
+}
+
+TEST(ScheduleRefusal, HeadGroups) {
+  AttentionProblem problem = makeProblem(64, 64);
+  ScheduleOptions options;
+  options.headGroup = 2;
+  EXPECT_EQ(refuse(problem, options),
+            "expects heads_q and heads_kv to be known at compile time for "
+            "head-group 2; make them static or use head-group 1");
+  problem.headsQ = 6;
+  problem.headsKV = 2;
+  EXPECT_EQ(refuse(problem, options),
+            "expects head-group to divide heads_q / heads_kv = 3, but got 2");
+  options.headGroup = -3;
+  EXPECT_EQ(refuse(problem, options),
+            "expects head-group of at least 1, but got -3");
+  options.headGroup = 3;
+  options.numWarps = 4;
+  EXPECT_EQ(refuse(problem, options),
+            "expects num-warps to be a multiple of head-group = 3, but got 4");
+  options.numWarps = 6;
+  options.blockM = 48;
+  EXPECT_EQ(refuse(problem, options),
+            "expects block-m to be a positive multiple of 16 * num-warps / "
+            "head-group = 32, but got 48");
+}
+
+TEST(ScheduleRefusal, KeySplits) {
+  ScheduleOptions options;
+  options.keySplits = -1;
+  EXPECT_EQ(refuse(makeProblem(64, 64), options),
+            "expects key-splits from 1 to 256, but got -1");
+  options.keySplits = 257;
+  EXPECT_EQ(refuse(makeProblem(64, 64), options),
+            "expects key-splits from 1 to 256, but got 257");
+}
+
+// 2 * (64 * 128 + 4 * 64 * (128 + 128)) bytes.
+TEST(ScheduleRefusal, TooMuchSharedMemory) {
+  ScheduleOptions options;
+  options.blockM = 64;
+  options.blockN = 64;
+  options.numWarps = 4;
+  options.numStages = 4;
+  EXPECT_EQ(refuse(makeProblem(128, 128), options),
+            "needs 147456 bytes of shared memory (block-m 64, block-n 64, "
+            "num-stages 4, head_dim 128), but sm_89 allows 101376; use fewer "
+            "stages or smaller blocks");
+}
+
+// 128 rows a warp: (128 * (64 + 16) + 128 * 64 / 2) / 32 lanes.
+TEST(ScheduleRefusal, TooManyRegisters) {
+  ScheduleOptions options;
+  options.blockM = 128;
+  options.blockN = 16;
+  options.numWarps = 1;
+  options.query = QueryPlacement::Registers;
+  EXPECT_EQ(refuse(makeProblem(64, 64), options),
+            "needs 448 registers a thread for its fragments alone (block-m "
+            "128, num-warps 1, block-n 16), but a thread has 255; use more "
+            "warps or a smaller block-n");
+}
+
+// The bytes of these do not fit 64 bits; no limit may be passed by wrapping.
+TEST(ScheduleRefusal, BlocksBeyondAnySize) {
+  ScheduleOptions options;
+  options.blockN = int64_t(1) << 62;
+  EXPECT_NE(refuse(makeProblem(64, 64), options), "accepted");
+  options = {};
+  options.blockM = int64_t(1) << 62;
+  options.numWarps = 4;
+  EXPECT_NE(refuse(makeProblem(64, 64), options), "accepted");
+  options = {};
+  options.numStages = int64_t(1) << 62;
+  EXPECT_NE(refuse(makeProblem(64, 64), options), "accepted");
+  options = {};
+  options.headGroup = int64_t(1) << 62;
+  EXPECT_NE(refuse(makeDecode(1, 1, 8192), options), "accepted");
+  options = {};
+  options.blockM = options.blockN = int64_t(1) << 62;
+  EXPECT_NE(refuse(makeDecode(1, 1, 8192), options), "accepted");
+}
+
+TEST(ScheduleRefusal, KeyWarpsThatCannotShare) {
+  ScheduleOptions options;
+  options.keyWarps = 4;
+  options.numWarps = 6;
+  EXPECT_EQ(refuse(makeProblem(64, 64), options),
+            "expects key-warps to divide num-warps = 6, but got 4");
+  options = {};
+  options.keyWarps = 2;
+  options.numWarps = 4;
+  options.blockM = 48;
+  EXPECT_EQ(refuse(makeProblem(64, 64), options),
+            "expects block-m to be a positive multiple of 16 * num-warps / "
+            "key-warps = 32, but got 48");
+  options = {};
+  options.keyWarps = 4;
+  options.blockM = 16;
+  EXPECT_EQ(refuse(makeProblem(40, 40), options),
+            "expects key-warps to divide the 16 x 40 results of a warp into "
+            "shares of whole 8x8 cores, but got 4; use fewer key-warps or a "
+            "larger block-m");
+  options = {};
+  options.keyWarps = int64_t(1) << 62;
+  EXPECT_NE(refuse(makeProblem(64, 64), options), "accepted");
+  options.keyWarps = -1;
+  EXPECT_NE(refuse(makeProblem(64, 64), options), "accepted");
+}
+
+TEST(ScheduleRefusal, OnePassThatCannotWork) {
+  ScheduleOptions options;
+  options.softmax = Softmax::OnePass;
+  EXPECT_EQ(refuse(makeProblem(64, 64), options),
+            "expects a seqlen_k known at compile time for softmax one_pass; "
+            "use softmax online");
+  AttentionProblem problem = makeSmallProblem(8, 512, 64);
+  options.rowMax = RowMax::Stale;
+  EXPECT_EQ(refuse(problem, options),
+            "expects row-max exact with softmax one_pass, which has no earlier "
+            "maximum, but got stale");
+  options.rowMax = RowMax::Exact;
+  options.overlap = Overlap::QK;
+  EXPECT_EQ(refuse(problem, options),
+            "expects overlap none with softmax one_pass, which has no loop, "
+            "but got qk");
+  options.overlap = Overlap::None;
+  problem.headsKV = std::nullopt; // else few rows over many keys
+  problem.seqlenK = 1 << 20;
+  EXPECT_EQ(refuse(problem, options),
+            "expects at most 4096 keys a warp with softmax one_pass, but got "
+            "262144; use softmax online or more key-warps");
+  // S of 16 rows and 1024 keys: 512 registers, and Q.
+  problem.seqlenK = 4096;
+  options.blockM = 16;
+  options.numWarps = options.keyWarps = 4;
+  EXPECT_EQ(refuse(problem, options),
+            "needs 528 registers a thread for its fragments alone (block-m 16, "
+            "num-warps 4, block-n 32, softmax one_pass), but a thread has 255; "
+            "use more warps or softmax online");
+}
+
+TEST(ScheduleRefusal, ASplitQueryThatCannotWork) {
+  ScheduleOptions options;
+  options.querySteps = 4;
+  EXPECT_EQ(refuse(makeProblem(64, 64), options),
+            "expects query-steps 0 unless query is split, but got 4 with query "
+            "registers");
+  options.query = QueryPlacement::Split;
+  EXPECT_EQ(refuse(makeProblem(64, 64), options),
+            "expects query-steps from 1 to 3 with query split and head_dim 64, "
+            "but got 4");
+  options.querySteps = -1;
+  EXPECT_EQ(refuse(makeProblem(64, 64), options),
+            "expects query-steps from 1 to 3 with query split and head_dim 64, "
+            "but got -1");
+  EXPECT_EQ(refuse(makeProblem(16, 16), options),
+            "expects query registers or shared with head_dim 16, which is a "
+            "single step of 16 columns, but got split");
+}
+
+TEST(ScheduleRefusal, HeadsThatCannotTakeTurns) {
+  ScheduleOptions options;
+  options.gridHeads = 8;
+  EXPECT_EQ(refuse(makeProblem(64, 64), options),
+            "expects grid-order head_fastest and key-splits 1 with grid-heads "
+            "8, but got query_fastest and 1");
+  options.gridHeads = -1;
+  EXPECT_EQ(refuse(makeProblem(64, 64), options),
+            "expects grid-heads from 0 to 1048576, but got -1");
+}
+
+TEST(ScheduleRefusal, AFoldedMaximumThatCannotWork) {
+  ScheduleOptions options;
+  options.rowMax = RowMax::Folded;
+  AttentionProblem softcap = makeProblem(64, 64), bias = softcap;
+  softcap.hasSoftcap = bias.hasBias = true;
+  EXPECT_EQ(refuse(softcap, options),
+            "expects row-max exact or stale with a softcap, which changes the "
+            "scores, but got folded");
+  EXPECT_EQ(refuse(bias, options),
+            "expects row-max exact or stale with a bias, which changes the "
+            "scores, but got folded");
+  options.rowSum = RowSum::Add;
+  EXPECT_EQ(refuse(makeProblem(64, 64), options),
+            "expects row-sum mma with row-max folded, but got add");
+  options.rowSum = RowSum::Mma;
+  options.overlap = Overlap::QK;
+  EXPECT_EQ(refuse(makeProblem(64, 64), options),
+            "expects overlap none with row-max folded, which needs the maximum "
+            "of all earlier tiles before a product, but got qk");
+}
+
+TEST(PersistentGrid, IsNoDefault) {
+  EXPECT_EQ(choose(makeProblem(64, 64), ada()).grid, Grid::Full);
+  ScheduleOptions options;
+  options.grid = Grid::Persistent;
+  EXPECT_EQ(choose(makeProblem(64, 64), ada(), options).grid, Grid::Persistent);
+}
+
+// Of shared memory, then of warps.
+TEST(PersistentGrid, HasBlocksThatRunAtOnce) {
+  ScheduleOptions options;
+  options.grid = Grid::Persistent;
+  options.blockM = 64;
+  options.blockN = 64;
+  options.numWarps = 4;
+  options.numStages = 2;
+  options.minBlocks = 2;
+  EXPECT_EQ(choose(makeProblem(64, 64), ada(), options).getBlocksPerSM(), 2);
+  options.minBlocks = 3;
+  EXPECT_NE(refuse(makeProblem(64, 64), options)
+                .find("expects min-blocks of at most 2 with grid persistent"),
+            std::string::npos);
+  options.grid = Grid::Full;
+  EXPECT_EQ(choose(makeProblem(64, 64), ada(), options).minBlocks, 3);
+  options.grid = Grid::Persistent;
+  options.blockM = 256;
+  options.blockN = 16;
+  options.numWarps = 16;
+  options.minBlocks = 4;
+  EXPECT_NE(refuse(makeProblem(16, 16), options)
+                .find("each needs 10240 bytes of shared memory of the 102400 "
+                      "and 16 warps of the 48"),
+            std::string::npos);
+  options.minBlocks = 0;
+  EXPECT_EQ(choose(makeProblem(16, 16), ada(), options).getBlocksPerSM(), 1);
+}
+} // namespace
