@@ -186,7 +186,13 @@ bool ScheduleChooser::fitsLargerTiles(bool isSmall) const {
                     choice.numWarps == kManyWarps && isFilled &&
                     !problem.hasBias && !problem.hasWindow;
   bool hasFewAddresses = !problem.hasBias || !problem.hasOpenAddresses();
-  if (!sharesKeys && !(isSmall && hasFewAddresses))
+  // The widest O and S of 64 keys take all registers that addresses known when
+  // compiling leave.
+  bool isPlain = width == HeadWidth::VeryWide && fill == GridFill::Half &&
+                 warpM <= 16 && !problem.isCausal && !problem.hasWindow &&
+                 !problem.hasSoftcap && !problem.hasBias &&
+                 !problem.hasOpenAddresses();
+  if (!sharesKeys && !isPlain && !(isSmall && hasFewAddresses))
     return false;
   ScheduleChoice larger = choice;
   larger.blockN = 64;

@@ -76,6 +76,16 @@ static bool keepsBusy(const AttentionProblem &problem, const TargetInfo &target,
   return 2 * blocks > (problem.isCausal ? 5 : 3) * target.numSMs;
 }
 
+/// Whether `blocks` of 64 rows leave few SMs idle. Those of wide heads may
+/// leave a third, unless a mask makes them differ in length: smaller ones would
+/// read K and V more often, which costs more.
+static bool keepsMostBusy(const AttentionProblem &problem,
+                          const TargetInfo &target, int64_t blocks) {
+  bool mayIdle = getHeadWidth(problem) != HeadWidth::Narrow &&
+                 !problem.isCausal && !problem.hasWindow;
+  return mayIdle ? 3 * blocks >= 2 * target.numSMs : blocks >= target.numSMs;
+}
+
 GridFill mlir::flashcore::getGridFill(const AttentionProblem &problem,
                                       const TargetInfo &target) {
   std::optional<int64_t> blocks = getNumBlocks(problem, 128);
@@ -85,8 +95,9 @@ GridFill mlir::flashcore::getGridFill(const AttentionProblem &problem,
     return GridFill::FewRows;
   if (keepsBusy(problem, target, *blocks))
     return GridFill::Full;
-  return *getNumBlocks(problem, 64) >= target.numSMs ? GridFill::Half
-                                                     : GridFill::Sparse;
+  return keepsMostBusy(problem, target, *getNumBlocks(problem, 64))
+             ? GridFill::Half
+             : GridFill::Sparse;
 }
 
 llvm::StringRef mlir::flashcore::describe(HeadWidth width) {

@@ -32,7 +32,7 @@ int64_t getWidestDim(const AttentionProblem &problem);
 enum class GridFill {
   Unknown, ///< sizes are known at run time only
   Full,    ///< blocks of 128 rows keep it busy (see keepsBusy)
-  Half,    ///< at least one block of 64 rows an SM
+  Half,    ///< blocks of 64 rows do (see keepsMostBusy)
   Sparse,  ///< not even that
   FewRows, ///< few query rows over many keys
 };

@@ -28,6 +28,29 @@ TEST(ScheduleOfSmallGrids, WideHeadsHaveRoomForTwo) {
   EXPECT_EQ(choice.softmax, Softmax::Online);
 }
 
+// 8 heads of 512 rows are 64 blocks of 64 rows, of 768 rows 96.
+TEST(ScheduleOfSmallGrids, WideHeadsWouldRatherIdleThanReadKeysAgain) {
+  const TargetInfo &hopper = *lookupTarget("sm_90");
+  for (int64_t headDim : {96, 128, 256}) {
+    EXPECT_LT(choose(makeSmallProblem(8, 512, headDim), hopper).blockM, 64);
+    AttentionProblem problem = makeSmallProblem(8, 768, headDim);
+    ScheduleChoice choice = choose(problem, hopper);
+    EXPECT_EQ(choice.blockM, 64) << headDim;
+    EXPECT_EQ(choice.numWarps, 4) << headDim;
+    EXPECT_EQ(choice.blockN, 64) << headDim;
+    problem.isCausal = true;
+    EXPECT_LT(choose(problem, hopper).blockM, 64) << headDim;
+  }
+  EXPECT_EQ(choose(makeSmallProblem(8, 768, 64), hopper).keyWarps, 4);
+}
+
+TEST(ScheduleOfSmallGrids, WidestHeadsHaveLargeTilesWhereTheyFit) {
+  AttentionProblem problem = makeSmallProblem(8, 768, 256);
+  EXPECT_EQ(choose(problem, ada()).blockN, 32);
+  problem.hasSoftcap = true;
+  EXPECT_EQ(choose(problem, *lookupTarget("sm_90")).blockN, 32);
+}
+
 TEST(ScheduleOfSmallGrids, CausalBlocksHaveFewerRows) {
   AttentionProblem problem = makeSmallProblem(8, 512, 64);
   problem.isCausal = true;
