@@ -14,10 +14,19 @@ if not IS_INSTALLED:
 
 if IS_INSTALLED:
     from flashcore.bundle import Bundle, BundleError, chip_number
+    from flashcore.finite import finite
 else:
     from bundle import Bundle, BundleError, chip_number
+    from finite import finite
 
-__all__ = ["Bundle", "BundleError", "chip_number", "open_device", "read"]
+__all__ = [
+    "Bundle",
+    "BundleError",
+    "chip_number",
+    "finite",
+    "open_device",
+    "read",
+]
 
 
 def read(path, chip=None):

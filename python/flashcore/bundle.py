@@ -217,7 +217,7 @@ class Bundle:
 
     @property
     def ptx(self) -> Path:
-        return self.path / self._variant["ptx"]["file"]
+        return Path(self.path, self._variant["ptx"]["file"])
 
     @property
     def checksum(self) -> str:

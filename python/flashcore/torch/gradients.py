@@ -41,7 +41,7 @@ def needs_gradient(*tensors: Optional[torch.Tensor]) -> bool:
     if torch.compiler.is_compiling() or forward_ad._current_level < 0:
         return False
     return any(
-        forward_ad.unpack_dual(tensor).tangent is not None  # type: ignore[no-untyped-call]
+        forward_ad.unpack_dual(tensor).tangent is not None
         for tensor in given
     )
 
