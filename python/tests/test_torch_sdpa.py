@@ -380,6 +380,10 @@ def test_drop_in_compiles_and_exports():
 # A call like one before -----------------------------------------------------
 
 
+def draw(*sizes):
+    return torch.randn(sizes, generator=torch.Generator().manual_seed(1)).half()
+
+
 @pytest.fixture
 def checks(monkeypatch):
     """The calls that are checked one by one."""
@@ -390,7 +394,7 @@ def checks(monkeypatch):
 
 @pytest.mark.parametrize("options", [{}, {"is_causal": True}, {"scale": 0.2}])
 def test_a_call_like_one_before_is_not_checked_again(checks, options):
-    q, k = make(1, 2, 20, 16), make(1, 2, 30, 16)
+    q, k = draw(1, 2, 20, 16), draw(1, 2, 30, 16)
     first = sdpa(q, k, k, **options)
     for _ in range(3):
         torch.testing.assert_close(sdpa(q, k, k, **options), first, rtol=0, atol=0)
@@ -410,21 +414,20 @@ def test_a_call_like_one_before_is_not_checked_again(checks, options):
     ],
 )
 def test_what_differs_is_checked(checks, change):
-    q = make(1, 2, 20, 16)
+    q = draw(1, 2, 20, 16)
     same = {"query": q, "key": q, "value": q}
     sdpa(**same)
     sdpa(**same)
     assert len(checks) == 1
     changed = {**same, **change(q)}
-    assert_same_as(
-        sdpa(**changed), PYTORCHS(**{n: x.double() if torch.is_tensor(x) else x for n, x in changed.items()}), 1e-2
-    )
+    double = {n: x.double() if torch.is_tensor(x) else x for n, x in changed.items()}
+    assert_same_as(sdpa(**changed), PYTORCHS(**double), 1e-2)
     assert len(checks) == 2
 
 
 def test_what_no_size_shows_is_checked():
     """Gradients, autocast, other types of tensors and layouts, after the same sizes."""
-    q = make(1, 2, 20, 16)
+    q = draw(1, 2, 20, 16)
     sdpa(q, q, q)
     with pytest.raises(flashcore.GradientError, match="torch.scaled_dot_product_attention has no"):
         sdpa(q, q.clone().requires_grad_(), q)
@@ -435,17 +438,15 @@ def test_what_no_size_shows_is_checked():
         assert sdpa(q, q, q).dtype == torch.bfloat16
     parameter = torch.nn.Parameter(q, requires_grad=False)
     torch.testing.assert_close(sdpa(parameter, q, q), sdpa(q, q, q), rtol=0, atol=0)
-    with pytest.raises(RuntimeError), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        sdpa(q.to_sparse(), q, q)
-    with pytest.raises(RuntimeError), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        sdpa(q.requires_grad_(False), q[:, :, :5], q)
+    nested = torch.nested.nested_tensor([q[0]])
+    for other in (q.to_sparse(), nested, parameter):
+        assert dropin._what_is_checked(True, other, q, q, False, None, False) is None
+    assert dropin._what_is_checked(True, q, q, q, False, None, False) is not None
 
 
 def test_calls_that_are_kept_are_bounded(monkeypatch):
     monkeypatch.setattr(dropin, "_MAX_PASSED", 2)
     for rows in (4, 5, 6, 7):
-        q = make(1, 1, rows, 16)
+        q = draw(1, 1, rows, 16)
         sdpa(q, q, q)
         assert len(dropin._passed) <= 2
