@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Compares flashcore-emu with the NVIDIA GPU of this machine: arithmetic and
 # whole kernels (compare-with-card.py), then traffic counters through ncu
-# (compare-counters.py). Needs the driver, ncu, Python 3.9 or later, and a folder
+# (compare-counters.py). Needs the driver, ncu, Python 3.10 or later, and a folder
 # made elsewhere by `scripts/make-bundles.py --only card --out DIR`. The folder
-# has a copy of all that runs here, this script included, so it may travel alone.
+# has a copy of all that runs here, this script and the Python package included,
+# so it may travel alone.
 # usage: scripts/card-check.sh [DIR] [LOGS] [SEED]
 #   DIR defaults to build/card, LOGS to DIR/logs, SEED to that of the corpus.
 set -uo pipefail
@@ -13,6 +14,8 @@ logs=${2:-$dir/logs}
 seed=${3:+--seed=$3}
 emulator="$dir/flashcore-emu"
 mkdir -p "$logs"
+# A package that is installed comes second: it may be of another version.
+[ -d "$dir/python/flashcore/lib" ] && export PYTHONPATH="$dir/python${PYTHONPATH:+:$PYTHONPATH}"
 failed=0
 
 # summary NAME FILE: the last line of what was found.

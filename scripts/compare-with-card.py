@@ -3,8 +3,8 @@
 
 The corpus of runtime/emulator/conformance runs on both; integer, conversion,
 fma and mma results must be equal bit for bit, approximations within the error
-that the PTX ISA states. Needs Python and the driver alone, in two halves that
-may run on different machines:
+that the PTX ISA states. Needs Python alone, and for a GPU FlashCore's Python
+package, in two halves that may run on different machines:
 
   compare-with-card.py --device cuda --out results.npz          # with a GPU
   compare-with-card.py --compare results.npz --json diff.json   # with flashcore-emu

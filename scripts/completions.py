@@ -17,8 +17,11 @@ from flashcore.cli.completion import SHELLS
 
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "python/flashcore/cli/completions"
 # Options whose value is a place; others are completed by their choices alone.
-DIRECTORIES = ("--out", "--bundles")
+DIRECTORIES = ("--out", "--bundles", "folder")
 FILES = ("--mlir", "--tuning-file", "--tools", "--compiler", "-o", "--json", "results", "input")
+# Of a positional argument. zsh inserts no option where it may show a message, as
+# it does for an argument without completions: an empty command shows none.
+NOTHING = {"zsh": "{:}"}
 # As LLVM and CLI11 list it: "  --emit=<value>  - What to write:" before lines of
 # choices, "  -k,--kernel TEXT  Kernel", "  --device TEXT:{auto,cuda}".
 OPTION = r"^  (-[-\w,]+)(\[?[= ][^\s{]+(?:\{(\S+)\})?)?(?:\n? +(?:- +)?(.*))?\n((?: {4,}=.*\n)*)"
@@ -68,6 +71,8 @@ def mark_places(parser):
             action.complete = shtab.DIRECTORY
         elif names & set(FILES) and not action.choices:
             action.complete = shtab.FILE
+        elif not action.option_strings and not action.choices:
+            action.complete = NOTHING
 
 
 def main():

@@ -36,6 +36,11 @@ def load_script(name):
     return module
 
 
+# The package's reader of bundles, which needs no build of the package.
+sys.path.append(str(ROOT / "python/flashcore"))
+
+from bundle import Bundle
+
 fuzz = load_script("fuzz-configurations")
 marked_blocks = load_script("marked_blocks")
 
@@ -88,18 +93,9 @@ def compile_one(compiler, chip, spec):
             if process.returncode:
                 errors.seek(0)
                 raise SystemExit(f"expects a kernel of '{spec}' for {chip}, but got\n{errors.read().decode()}")
-        kernels = list(find_resources(json.loads((bundle / "manifest.json").read_text())))
-        spills = max(kernel["spill_stores"] + kernel["spill_loads"] for kernel in kernels)
-        return usage.ru_utime + usage.ru_stime, spills, max(kernel["registers"] for kernel in kernels)
-
-
-def find_resources(value):
-    """The resources of every kernel of a manifest."""
-    if isinstance(value, dict) and "spill_stores" in value:
-        yield value
-    elif isinstance(value, (dict, list)):
-        for child in value.values() if isinstance(value, dict) else value:
-            yield from find_resources(child)
+        resources = [kernel.resources for kernel in Bundle(bundle).kernels]
+        return (usage.ru_utime + usage.ru_stime, max(each.spills for each in resources),
+                max(each.registers for each in resources))
 
 
 def quantile(values, share):

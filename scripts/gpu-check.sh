@@ -72,8 +72,8 @@ for step in $steps; do
       echo "docs: skipped, no flashcore.gz in $dir, or not run in the root of the tree"
       continue
     fi
-    if ! python3 -c 'import torch' 2>/dev/null; then
-      echo "docs: skipped, no PyTorch, which benchmarks/flashcore-bench needs here"
+    if ! python3 -c 'import torch, flashcore' 2>/dev/null; then
+      echo "docs: skipped, no PyTorch, or no wheel of FlashCore, which benchmarks/flashcore-bench needs here"
       continue
     fi
     # The pages find the tools under build/release/bin.

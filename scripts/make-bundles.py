@@ -429,13 +429,29 @@ def card_grid(bundles):
     return runs
 
 
-def copy_card_scripts(root, out):
+def copy_card_scripts(root, build, out):
     """What scripts/card-check.sh runs, so that the folder may travel alone."""
     names = ["scripts/card-check.sh", "scripts/compare-with-card.py", "scripts/compare-counters.py"]
     names += [str(path.relative_to(root)) for path in (root / "runtime/emulator/conformance").glob("*.py")]
     for name in names:
         (out / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(root / name, out / name)
+    copy_package(root, build, out)
+
+
+def copy_package(root, build, out):
+    """The Python package of the build, which launches on the GPU; of a build
+    that has none, its reader of bundles alone."""
+    target = out / "python/flashcore"
+    shutil.rmtree(target, ignore_errors=True)
+    built = build / "python/flashcore"
+    if (built / "lib/libflashcore.so.0").exists():
+        shutil.copytree(built, target, ignore=shutil.ignore_patterns("__pycache__"))
+        subprocess.run(["strip", "--strip-all", target / "lib/libflashcore.so.0"], check=True)
+    else:
+        target.mkdir(parents=True)
+        shutil.copy2(root / "python/flashcore/bundle.py", target)
+        print(f"no Python package in {built}: card-check.sh needs one on PYTHONPATH there", file=sys.stderr)
 
 
 GRIDS = {"check": check_grid, "sanitize": sanitize_grid, "time": time_grid, "emulate": emulate_grid, "card": card_grid,
@@ -458,7 +474,7 @@ def main():
         if source == args.emulator or source.exists():
             shutil.copy2(source, args.out / tool)
     if "card" in args.only:
-        copy_card_scripts(root, args.out)
+        copy_card_scripts(root, args.compiler.parent.parent, args.out)
     # So does the executable that compiles without LLVM, where the bundles go to
     # a GPU; packed, it is a third.
     static = args.compiler.parent / "flashcore"

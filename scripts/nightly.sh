@@ -32,7 +32,7 @@ fuzz-opt() { # changed IR and bytecode through random passes
 fuzz-emulator() { # random PTX for the emulator's parser and interpreter
   scripts/fuzz-emulator.sh "$minutes"
 }
-torch() { # the tests of the Python package beside PyTorch and Transformers
+torch() { # the tests of the Python package beside PyTorch and Transformers, and mypy over all of it
   PYTHON_TEST_PACKAGES='torch transformers' scripts/python-test.sh release
 }
 site() { # the site of the documentation: its links, and the docstrings as pages
@@ -44,7 +44,7 @@ asan() { # all tests, with ASan and UBSan
 
 # What a step's row says of its log; the last line, if nothing matches.
 declare -A summary=(
-  [site]='^build/site' [torch]='[0-9]+ passed' [docs]='^(README|docs/|benchmarks/)[^ ]*:[0-9]+: ' [fresh]='^README.md.*: ' [mutants]='mutants, [0-9]+ unexpected'
+  [site]='^build/site' [torch]='[0-9]+ passed|^Success: no issues|^Found [0-9]+ error' [docs]='^(README|docs/|benchmarks/)[^ ]*:[0-9]+: ' [fresh]='^README.md.*: ' [mutants]='mutants, [0-9]+ unexpected'
   [fuzz-emulator]='stat::number_of_executed_units|SUMMARY' [asan]='^ *(Passed|Failed) *:|% tests passed' [defaults]='"ratio"|"spilling"|^seed'
 )
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Makes what a release carries, from a build with FLASHCORE_STATIC_LLVM:
 #   OUT/flashcore-VERSION-linux-ARCH.tar.gz and its .sha256
-# with the executable that needs no LLVM, the runtime with headers and CMake
-# package, docs, licences, and SHA256SUMS of all of them. The same build gives the
-# same bytes.
+# with the executable that needs no LLVM, the C interface (libflashcore.so, which
+# needs none either) and the runtime, each with headers and a CMake package, docs,
+# licences, and SHA256SUMS of all of them. The same build gives the same bytes.
 # usage: scripts/package.sh [BUILD [OUT]]     default: build/release, BUILD/package
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -20,13 +20,13 @@ mkdir -p "$out"
 out=$(cd "$out" && pwd)
 stage=$(mktemp -d "$out/stage.XXXXXX")
 trap 'rm -rf "$stage"' EXIT
-cmake --build "$build" --target flashcore FlashCoreRuntime FlashCoreEmulator >"$stage/build.log" ||
+cmake --build "$build" --target flashcore flashcore-shared FlashCoreRuntime FlashCoreEmulator >"$stage/build.log" ||
   { tail -n 60 "$stage/build.log" >&2; exit 1; }
 version=$(sed -n 's/^CMAKE_PROJECT_VERSION:STATIC=//p' "$build/CMakeCache.txt")
 name=flashcore-$version-linux-$(uname -m)
 root=$stage/$name
 
-for component in Static Runtime; do
+for component in Static CAPI Runtime; do
   cmake --install "$build" --component "$component" --prefix "$root" --strip >/dev/null
 done
 for tool in opt compile run emu; do
@@ -38,7 +38,9 @@ cp README.md CHANGELOG.md LICENSE THIRD_PARTY_NOTICES.md "$root"
 # What was linked must be named: the archives that the linker got, and what has
 # headers only. Nothing may name the machine of the build.
 projects=('LLVM and MLIR' nlohmann-json CLI11 libstdc++)
-archives=$(ninja -C "$build" -t commands bin/flashcore | tail -n 1 | grep -oE '[^ /]+\.a( |$)' | sort -u)
+links=$(ninja -C "$build" -t commands flashcore flashcore-shared |
+  grep -E ' -o (bin/flashcore|lib/libflashcore\.so[^ ]*) ')
+archives=$(grep -oE '[^ /]+\.a( |$)' <<<"$links" | sort -u)
 for archive in $archives; do
   case $archive in
     libLLVM* | libMLIR* | libFlashCore* | libFCGPU*) ;;

@@ -33,7 +33,6 @@ from . import (
     roofline,
     rotation,
 )
-from .bundle import Bundle, chip_number
 from .cli import (
     Parser,
     add_tools,
@@ -51,6 +50,7 @@ from .cli import (
 from .errors import UserError
 from .kernels import Kernels
 from .monitor import Monitor
+from .package import chip_number, read
 from .progress import Progress
 from .timing import Request
 from .toolchain import IS_INSTALLED, OUT, Toolchain
@@ -227,7 +227,7 @@ class Bench:
         for i, problem in enumerate(selected):
             bundles, refused = self._kernels.of(problem)
             sums = {
-                name: Bundle(path).ptx["fnv1a64"]
+                name: read(path).checksum
                 for name, path in bundles.items()
             }
             if self._store.is_finished(problem, sums, self._peers):

@@ -10,8 +10,8 @@ import pathlib
 import re
 import tempfile
 
-from .bundle import Bundle
 from .errors import UserError
+from .package import read
 from .problems import Problem
 from .toolchain import Refused
 
@@ -106,14 +106,14 @@ def _compile(name, mlir, toolchain):
             toolchain.compile(mlir, path, ["--no-cubin"])
         except Refused as error:
             raise UserError(f"{name}: {error}")
-        return Bundle(path)
+        return read(path)
 
 
 def _find(name, folder):
     for dtype in _DTYPES:
         path = pathlib.Path(folder) / f"{name}-{dtype}.fcb"
         if path.exists():
-            return Bundle(path)
+            return read(path)
     raise UserError(
         f"no bundle '{folder}/{name}-f16.fcb': make it with flashcore-bench "
         "compile, with the same --shape or --mlir"
@@ -122,7 +122,7 @@ def _find(name, folder):
 
 def describe(name, bundle, mlir):
     """The problem that a bundle was made for."""
-    attention, tensors = bundle.manifest["attention"], bundle.tensors
+    attention, tensors = bundle.attention, bundle.tensors
     dims = attention["dims"]
     missing = [dim for dim, size in dims.items() if size is None]
     if missing:
@@ -134,8 +134,8 @@ def describe(name, bundle, mlir):
     is_usual = math.isclose(scale, usual, rel_tol=1e-6)
     bias = None
     if "bias" in tensors:
-        axes = "".join(_BIAS_LETTERS[a] for a in tensors["bias"]["axes"])
-        bias = (tensors["bias"]["dtype"], axes)
+        axes = "".join(_BIAS_LETTERS[a] for a in tensors["bias"].axes)
+        bias = (tensors["bias"].dtype, axes)
     sizes = ("batch", "heads_q", "heads_kv", "seqlen_q", "seqlen_k")
     return Problem(
         name,
@@ -143,7 +143,7 @@ def describe(name, bundle, mlir):
         *(dims[size] for size in sizes),
         head_dim=dims["head_dim"],
         causal=attention["causal"] != "none",
-        dtype=tensors["q"]["dtype"],
+        dtype=tensors["q"].dtype,
         head_dim_v=dims["head_dim_v"],
         is_top_left=attention["causal"] == "top_left",
         window=(attention["window_left"], attention["window_right"]),

@@ -36,13 +36,13 @@ follows from it, so that tables and plots are made of either.
 import collections
 import dataclasses
 import json
-import math
 import os
 import pathlib
 import statistics
 
 from . import roofline
 from .errors import UserError
+from .package import finite
 from .problems import Problem
 
 FORMAT, VERSION = "flashcore-bench", 2
@@ -114,7 +114,7 @@ def write_json(path, data):
     path = pathlib.Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(path.name + ".new")
-    text = json.dumps(_finite(data), indent=1, allow_nan=False)
+    text = json.dumps(finite(data), indent=1, allow_nan=False)
     temporary.write_text(text + "\n")
     os.replace(temporary, path)
 
@@ -129,17 +129,6 @@ def write_compact(path, data):
     ]
     lines.append('"problems": {\n' + ",\n".join(rows) + "\n}")
     path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
-
-
-def _finite(value):
-    """The value with null for every number that JSON does not have."""
-    if isinstance(value, dict):
-        return {key: _finite(each) for key, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(each) for each in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
 
 
 def read(path):

@@ -4,8 +4,6 @@ Peaks of a table are those of a data sheet, at a clock the card may not hold;
 these are of the instructions and the card that the kernels run on.
 """
 
-from .bundle import Launch
-
 # Sixteen accumulators a warp keep the tensor cores busy: mma.sync of one warp
 # do not wait for each other.
 ACCUMULATORS = 16
@@ -66,12 +64,6 @@ def mma_ptx():
   ret;
 }}
 """
-
-
-def mma_launch(blocks, out, iterations):
-    return Launch(
-        "mma_peak", (blocks, 1, 1), (32 * WARPS, 1, 1), 0, (out, iterations)
-    )
 
 
 def mma_flops(blocks, iterations):

@@ -12,9 +12,8 @@ import warnings
 import torch
 
 from . import roofline, rotation
-from .bundle import Buffer, Bundle, dense_strides, tensor_shape
-from .cuda_driver import BoundLaunches, Driver, DriverError, Module
 from .errors import ContextLost, UserError, first_line
+from .package import BundleError, open_device
 from .problems import input_sets
 from .torch_peers import DTYPES, PEERS, Unsupported
 
@@ -149,68 +148,70 @@ def _stream():
     return torch.cuda.current_stream().cuda_stream
 
 
-def _place(spec, dims, source=None):
-    """A tensor of a bundle with the strides that it fixes, dense otherwise, and
-    the Buffer that kernels find it by. It holds `source`, or NaN."""
-    shape = tensor_shape(spec, dims)
-    strides = [
-        dense if fixed is None else fixed
-        for fixed, dense in zip(spec["strides"], dense_strides(shape))
-    ]
-    offset = spec["offset"] or 0
-    is_dense = strides == dense_strides(shape) and offset == 0
+def _place(tensor, sizes, source=None):
+    """A tensor of a bundle with the strides that it fixes, dense otherwise. It
+    holds `source`, or NaN."""
+    shape = tensor.shape(sizes)
+    strides, offset = tensor.layout(sizes)
+    is_dense = strides == tensor.dense_strides(sizes) and offset == 0
     if source is not None and is_dense:
-        return source, Buffer(source.data_ptr(), tuple(strides))
+        return source
     span = offset + 1 + sum((n - 1) * s for n, s in zip(shape, strides))
     storage = torch.full(
-        (span,), float("nan"), dtype=DTYPES[spec["dtype"]], device="cuda"
+        (span,), float("nan"), dtype=DTYPES[tensor.dtype], device="cuda"
     )
-    tensor = storage.as_strided(shape, strides, offset)
+    placed = storage.as_strided(shape, strides, offset)
     if source is not None:
-        tensor.copy_(source)
-    return tensor, Buffer(storage.data_ptr(), tuple(strides), offset)
+        placed.copy_(source)
+    return placed
 
 
 class FlashCoreCall:
-    """A bundle, bound to every input set of a problem."""
+    """A bundle, with every input set of a problem."""
 
-    def __init__(self, driver, bundle, inputs, device_chip):
-        self.bundle, problem = bundle, inputs.problem
-        file, self.code = bundle.code(device_chip)
-        self.module = Module(driver, file.read_bytes(), str(file))
-        dims = bundle.dims(problem.dims)
-        size = bundle.workspace_bytes(dims)
-        self._workspace = torch.empty(size, dtype=torch.uint8, device="cuda")
+    def __init__(self, device, path, inputs):
+        self._module = device.load(path)
+        tensors = self._module.bundle.tensors
+        sizes = self._module.bundle.sizes(**inputs.problem.dims)
+        self._plan = self._module.plan(
+            {
+                name: (tensor.shape(sizes), tensor.layout(sizes)[0])
+                for name, tensor in tensors.items()
+            }
+        )
+        self._workspace = torch.empty(
+            self._plan.workspace_bytes, dtype=torch.uint8, device="cuda"
+        )
         # What kernels read is held as long as they may run.
-        self.outputs, self._held, self._bound = [], [], []
+        self._sets, self._pointers = [], []
         for i in range(inputs.count):
             sources = dict(zip("qkv", inputs.set(i))) | {"bias": inputs.bias}
             placed = {
-                name: _place(spec, dims, sources.get(name))
-                for name, spec in bundle.tensors.items()
+                name: _place(tensor, sizes, sources.get(name))
+                for name, tensor in tensors.items()
             }
-            self._held.append(placed)
-            launches = bundle.plan(
-                dims,
-                {name: buffer for name, (_, buffer) in placed.items()},
-                torch.cuda.get_device_properties(0).multi_processor_count,
-                self._workspace.data_ptr(),
-            )
-            self._bound.append(BoundLaunches(driver, self.module, launches))
-            self.outputs.append(placed["o"][0])
+            self._sets.append(placed)
+            self._pointers.append([x.data_ptr() for x in placed.values()])
 
     def __call__(self, i):
-        i %= len(self._bound)
-        self._bound[i].launch(_stream())
-        return self.outputs[i]
+        i %= len(self._sets)
+        self._plan.launch(
+            self._pointers[i], self._workspace.data_ptr(), _stream()
+        )
+        return self._sets[i]["o"]
 
     def facts(self):
         """What the driver says of the code that runs."""
         kernels = [
-            {"name": kernel["name"]} | self.module.resources(kernel["name"])
-            for kernel in self.bundle.kernels
+            {
+                "name": kernel.name,
+                "registers": kernel.registers,
+                "local_bytes": kernel.local_bytes,
+            }
+            for kernel in self._module.kernels
         ]
-        return {"code": self.code, "kernels": kernels}
+        # Not whether it was assembled now or before.
+        return {"code": self._module.code.split(",")[0], "kernels": kernels}
 
 
 class TorchDevice:
@@ -225,8 +226,7 @@ class TorchDevice:
         # The f32 reference is f32, not TF32.
         torch.backends.cuda.matmul.allow_tf32 = False
         torch.cuda.init()
-        torch.zeros(1, device="cuda")  # makes the context current
-        self._driver = Driver()
+        self._device, self._error = open_device()
         major, minor = torch.cuda.get_device_capability()
         self.chip = f"sm_{10 * major + minor}"
         self._properties = torch.cuda.get_device_properties(0)
@@ -254,10 +254,11 @@ class TorchDevice:
         """mma.sync in TFLOP/s and DRAM in GB/s, medians of some replays."""
         blocks, iterations = 12 * self._properties.multi_processor_count, 2048
         out = torch.empty(blocks * 32 * roofline.WARPS, device="cuda")
-        module = Module(self._driver, roofline.mma_ptx().encode(), "mma_peak")
-        launch = roofline.mma_launch(blocks, out.data_ptr(), iterations)
-        launches = BoundLaunches(self._driver, module, [launch])
-        mma = Graph(lambda i: launches.launch(_stream()), 1)
+        kernel = self._device.load_ptx(
+            roofline.mma_ptx(), "mma_peak", 32 * roofline.WARPS
+        )
+        arguments = (out.data_ptr(), iterations)
+        mma = Graph(lambda i: kernel.launch(blocks, arguments, _stream()), 1)
         # A copy by a kernel: the memcpy of a graph goes another way, slower.
         source = torch.zeros(1 << 28, device="cuda")
         target = torch.empty_like(source)
@@ -289,7 +290,7 @@ class TorchDevice:
         references = References(inputs)
         makers = {
             name: lambda inputs, path=path: FlashCoreCall(
-                self._driver, Bundle(path, self.chip), inputs, self.chip
+                self._device, path, inputs
             )
             for name, path in bundles.items()
         }
@@ -301,7 +302,7 @@ class TorchDevice:
                 ready[name] = self._ready(make, inputs, references)
             except ContextLost:
                 raise
-            except (Unsupported, UserError) as error:
+            except (Unsupported, UserError, BundleError) as error:
                 refused[name] = str(error)
         try:
             yield ready, refused
@@ -322,10 +323,11 @@ class TorchDevice:
             except torch.cuda.OutOfMemoryError:
                 torch.cuda.empty_cache()
                 raise Unsupported("out of GPU memory")
-            except (Unsupported, UserError):
+            except (Unsupported, UserError, BundleError):
                 raise
-            except DriverError as failure:
+            except self._error as failure:
                 self._check_context(failure)
+                # All lines: the assembler's log says what it did not like.
                 raise Unsupported(str(failure))
             except Exception as failure:
                 # Of PyTorch, Triton or a package: each has classes of its own.

@@ -77,6 +77,37 @@ flashcoreFindPtxas(const char *path, FlashCoreString *found);
 FLASHCORE_CAPI_EXPORT FlashCoreStatus
 flashcoreWriteShape(const char *words, FlashCoreString *mlir);
 
+/** What the words of --shape say, with what they leave out. */
+typedef struct FlashCoreShape {
+  /** -1 is a size that is chosen at run time; head dims are always known. */
+  int64_t batch, headsQ, headsKV, seqlenQ, seqlenK, headDim, headDimV;
+  /** -1 is unbounded. */
+  int64_t windowLeft, windowRight;
+  /** The shortest decimal number that reads as the f32 of the kernel; 0 for no
+   *  cap, and for a scale of 1 / sqrt(head_dim). */
+  double softcap, scale;
+  /** "f16" or "bf16". */
+  const char *type;
+  /** "none", "bottom_right" or "top_left". */
+  const char *causal;
+  /** "bhsd", "bshd", "packed" or "strided". */
+  const char *layout;
+  /** Such as "1h1k", and "f16", "bf16" or "f32"; "" without a bias. */
+  char biasAxes[5];
+  const char *biasType;
+  bool hasLse;
+} FlashCoreShape;
+
+/** Reads the same words. The texts of `shape` live as long as the library. */
+FLASHCORE_CAPI_EXPORT FlashCoreStatus flashcoreReadShape(const char *words,
+                                                         FlashCoreShape *shape);
+
+/** Floating-point operations of the two products, over the keys that each query
+ *  sees: by the convention of the field, half of all for a causal square. 0
+ *  where a size is not known. */
+FLASHCORE_CAPI_EXPORT double
+flashcoreShapeCountFlops(const FlashCoreShape *shape);
+
 /** Compiles each attention of a module, `length` bytes of MLIR text or
  *  bytecode, for each chip. An error is "NAME:LINE:COLUMN: error: expects ...",
  *  a line each, where it has a place in the module. It is a

@@ -24,7 +24,7 @@ FLASHCORE_DEFINE_HANDLE(FlashCoreBundle);
 /** For several threads at once; on the emulator they wait for each other. Each
  *  call leaves the CUDA context of its thread as it was. */
 FLASHCORE_DEFINE_HANDLE(FlashCoreDevice);
-/** A bundle's code on a device. */
+/** A bundle's code on a device, or one kernel of other PTX. */
 FLASHCORE_DEFINE_HANDLE(FlashCoreModule);
 /** Not changed by launches, so for several threads at once. */
 FLASHCORE_DEFINE_HANDLE(FlashCorePlan);
@@ -95,6 +95,11 @@ flashcoreDeviceSynchronizeStream(FlashCoreDevice device, void *stream);
  *  that docs/Runtime.md names. */
 FLASHCORE_CAPI_EXPORT FlashCoreStatus flashcoreModuleLoad(
     FlashCoreDevice device, FlashCoreBundle bundle, FlashCoreModule *module);
+/** Loads one kernel of any PTX text, for launches with this block and so many
+ *  bytes of dynamic shared memory. Each parameter of the kernel has 8 bytes. */
+FLASHCORE_CAPI_EXPORT FlashCoreStatus flashcoreModuleLoadPtx(
+    FlashCoreDevice device, const char *ptx, const char *kernel,
+    const int64_t block[3], int64_t sharedBytes, FlashCoreModule *module);
 FLASHCORE_CAPI_EXPORT void flashcoreModuleDestroy(FlashCoreModule module);
 /** Which code runs, such as "cubin sm_89" or "PTX sm_90, cached". */
 FLASHCORE_CAPI_EXPORT const char *
@@ -117,6 +122,13 @@ flashcoreModuleGetKernelLocalBytes(FlashCoreModule module, size_t kernel);
 /** Bytes of shared memory of a block, static and dynamic. */
 FLASHCORE_CAPI_EXPORT int64_t
 flashcoreModuleGetKernelSharedBytes(FlashCoreModule module, size_t kernel);
+
+/** Starts one kernel on `grid` blocks with the caller's `count` arguments,
+ * which are as many as its parameters; otherwise as flashcorePlanLaunch. What
+ *  pointers lead to, and what sizes and strides say of it, is not checked. */
+FLASHCORE_CAPI_EXPORT FlashCoreStatus flashcoreModuleLaunch(
+    FlashCoreModule module, size_t kernel, const int64_t grid[3],
+    const uint64_t *arguments, size_t count, void *stream);
 
 /*===----------------------------------------------------------------------===*\
 |* Plans                                                                      *|

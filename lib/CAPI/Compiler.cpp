@@ -209,6 +209,77 @@ FlashCoreStatus flashcoreWriteShape(const char *words, FlashCoreString *mlir) {
   });
 }
 
+/// The name that Shape's parser takes, which lives as long as the library.
+static const char *nameOf(Shape::Layout layout) {
+  switch (layout) {
+  case Shape::Layout::BHSD:
+    return "bhsd";
+  case Shape::Layout::BSHD:
+    return "bshd";
+  case Shape::Layout::Packed:
+    return "packed";
+  case Shape::Layout::Strided:
+    return "strided";
+  }
+  llvm_unreachable("unknown layout");
+}
+
+/// That of a text which lives as long as the library, among all there are.
+static const char *lasting(StringRef text) {
+  for (const char *each :
+       {"f16", "bf16", "f32", "none", "bottom_right", "top_left"})
+    if (text == each)
+      return each;
+  return "";
+}
+
+static double toDouble(const std::optional<float> &value) {
+  double number = 0;
+  if (value)
+    (void)StringRef(shortestText(*value)).getAsDouble(number);
+  return number;
+}
+
+static FlashCoreShape toC(const Shape &shape) {
+  static_assert(Shape::Dynamic == -1, "as the header says");
+  FlashCoreShape result = {shape.batch,
+                           shape.headsQ,
+                           shape.headsKV,
+                           shape.seqlenQ,
+                           shape.seqlenK,
+                           shape.headDim,
+                           shape.headDimV,
+                           shape.windowLeft.value_or(-1),
+                           shape.windowRight.value_or(-1),
+                           toDouble(shape.softcap),
+                           toDouble(shape.scale),
+                           lasting(shape.type),
+                           lasting(shape.causal.value_or("none")),
+                           nameOf(shape.layout),
+                           {},
+                           lasting(shape.biasType),
+                           shape.hasLse};
+  shape.biasAxes.copy(result.biasAxes, sizeof result.biasAxes - 1);
+  return result;
+}
+
+FlashCoreStatus flashcoreReadShape(const char *words, FlashCoreShape *shape) {
+  if (shape)
+    *shape = {};
+  return capi::guarded([&] {
+    if (!words || !shape)
+      return capi::nullError(words ? "a place for the shape"
+                                   : "the words of a shape, which may be none");
+    return onOwnStack([&]() -> FlashCoreStatus {
+      llvm::Expected<Shape> parsed = parseShape(words);
+      if (!parsed)
+        return fromError(parsed.takeError());
+      *shape = toC(*parsed);
+      return capi::success();
+    });
+  });
+}
+
 /// Null after an error.
 static OwningOpRef<ModuleOp> parse(StringRef text, StringRef name,
                                    MLIRContext &context, Messages &messages) {

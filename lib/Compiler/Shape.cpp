@@ -404,9 +404,7 @@ std::string TypeWriter::lse() const {
   return memref({shape.batch, shape.headsQ, shape.seqlenQ}, "f32");
 }
 
-/// The shortest text that reads as the same f32, with the point that MLIR
-/// wants.
-static std::string floatText(float value) {
+std::string mlir::flashcore::shortestText(float value) {
   std::string text;
   for (int digits = 1; digits <= 9; ++digits) {
     text.clear();
@@ -430,9 +428,9 @@ static std::string modifiers(const Shape &shape) {
   if (shape.windowRight)
     add("window_right", std::to_string(*shape.windowRight));
   if (shape.scale)
-    add("scale", floatText(*shape.scale));
+    add("scale", shortestText(*shape.scale));
   if (shape.softcap)
-    add("softcap", floatText(*shape.softcap));
+    add("softcap", shortestText(*shape.softcap));
   return text;
 }
 

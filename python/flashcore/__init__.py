@@ -6,6 +6,7 @@
 ``attention`` runs where its arrays are: PyTorch, CuPy and JAX on a GPU, NumPy
 on the emulator. ``compile``, ``explain`` and ``inspect`` show what the compiler
 does, ``run_ptx`` runs any PTX on the emulator, ``cache`` keeps kernels.
+``Bundle`` reads what the compiler wrote, and ``open_device`` loads and launches it.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from flashcore.problem import Problem
 
 if TYPE_CHECKING:
     from flashcore import cache
+    from flashcore.bundle import Bundle
     from flashcore.compiler import (
         Compilation,
         Inspection,
@@ -33,12 +35,15 @@ if TYPE_CHECKING:
         explain,
         inspect,
     )
+    from flashcore.device import Device, open_device
     from flashcore.emulator import Finding, Report, run_ptx
 
 __version__ = _core.version().split()[1].rstrip(",")
 
 __all__ = [
+    "Bundle",
     "Compilation",
+    "Device",
     "Error",
     "Finding",
     "GradientError",
@@ -54,12 +59,15 @@ __all__ = [
     "compile",
     "explain",
     "inspect",
+    "open_device",
     "run_ptx",
 ]
 
 #: Imported when they are used first.
 _LAZY = {
+    "Bundle": "bundle",
     "Compilation": "compiler",
+    "Device": "device",
     "Finding": "emulator",
     "Inspection": "compiler",
     "Report": "emulator",
@@ -67,9 +75,13 @@ _LAZY = {
     "compile": "compiler",
     "explain": "compiler",
     "inspect": "compiler",
+    "open_device": "device",
     "run_ptx": "emulator",
 }
-_SUBMODULES = ("cache", "compiler", "emulator", "flash_attn", "kernels", "torch", "transformers")
+_SUBMODULES = (
+    "bundle", "cache", "compiler", "device", "emulator", "flash_attn", "kernels", "torch",
+    "transformers",
+)  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import operator
 import struct
 import sys
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Dict, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Optional, Tuple, Union
 
 from flashcore import _core
 from flashcore.errors import GradientError
@@ -105,8 +106,7 @@ def attention(
     needed of, NoDeviceError without a GPU, KernelFault for a finding of the
     emulator, and Error for what else fails.
     """
-    torch = sys.modules.get("torch")
-    if torch is not None and _is_traced(torch, q):
+    if "torch" in sys.modules and is_traced(q):
         from flashcore.torch import ops
 
         return ops.attention(
@@ -117,12 +117,12 @@ def attention(
     key = (causal, window, softcap, scale, lse, layout, schedule, device, static, pad_head_dim)
     try:
         call = _calls[key]
-    except (KeyError, TypeError):  # a dict is no key
+    except (KeyError, TypeError) as missing:
         options = make_options(
             causal, window, softcap, scale, lse, layout, schedule, device, static, pad_head_dim
         )
         call = call_for(options)
-        if schedule is None:
+        if isinstance(missing, KeyError):  # a list or a dict is no key
             _calls[key] = call
     try:
         if stream is None:
@@ -138,26 +138,42 @@ def attention(
         return ops.fall_back(q, k, v, causal, window, softcap, scale, bias, lse, layout)
 
 
-def _is_traced(torch: Any, q: Any) -> bool:
+def is_traced(q: Any) -> bool:
     """Whether PyTorch must see a call as an operator.
 
     That is while torch.compile, torch.export or torch.jit trace it, under the
     transforms of torch.func and forward-mode differentiation, for modes that watch
     operators, and for tensors that are none, such as fake ones.
     """
-    tensor = getattr(torch, "Tensor", None)  # None while another thread imports torch
-    return (
-        tensor is not None
-        and isinstance(q, tensor)
-        and (
-            torch.compiler.is_dynamo_compiling()
-            or type(q) is not tensor
-            or torch._C._len_torch_dispatch_stack() > 0
-            or torch._C._functorch.peek_interpreter_stack() is not None
-            or torch._C._get_tracing_state() is not None
-            or torch.autograd.forward_ad._current_level >= 0
+    global is_traced
+    try:
+        is_traced = _make_is_traced(sys.modules["torch"])  # type: ignore[assignment]
+    except AttributeError:  # another thread imports it
+        return False
+    return is_traced(q)
+
+
+def _make_is_traced(torch: Any) -> Callable[[Any], bool]:
+    """The same with what it asks of PyTorch looked up, which is most of its time."""
+    tensor = torch.Tensor
+    is_dynamo_compiling = torch.compiler.is_dynamo_compiling
+    dispatch_modes = torch._C._len_torch_dispatch_stack
+    transforms = torch._C._functorch.peek_interpreter_stack
+    tracing_state = torch._C._get_tracing_state
+    forward_ad = torch.autograd.forward_ad
+
+    def is_traced(q: Any) -> bool:
+        if type(q) is not tensor:
+            return isinstance(q, tensor)
+        return (
+            is_dynamo_compiling()
+            or dispatch_modes() > 0
+            or transforms() is not None
+            or tracing_state() is not None
+            or forward_ad._current_level >= 0
         )
-    )
+
+    return is_traced
 
 
 _calls: Dict[Any, "_core.Call"] = {}
@@ -201,11 +217,11 @@ def make_options(
     """Checks the options of :func:`attention`."""
     from flashcore.kernels import schedule_of
 
-    left, right = _read_window(window)
+    left, right = read_window(window)
     _expect_one_of("layout", layout, ("bhsd", "bshd"))
     _expect_one_of("device", device, (None, "cuda", "emulator", "reference"))
     return Options(
-        _read_causal(causal),
+        read_causal(causal),
         left,
         right,
         _read_positive("softcap", softcap),
@@ -225,15 +241,16 @@ def _expect_one_of(name: str, value: object, allowed: Tuple[object, ...]) -> Non
         raise ValueError(f"expects {name} to be one of {listed}, but got {value!r}")
 
 
-def _read_causal(causal: object) -> Optional[str]:
+def read_causal(causal: object) -> Optional[str]:
     _expect_one_of("causal", causal, (False, True, "bottom_right", "top_left"))
     if isinstance(causal, str):
         return causal
     return "bottom_right" if causal else None
 
 
-def _read_window(window: Any) -> Tuple[Optional[int], Optional[int]]:
-    sides = (window, None) if window is None or not hasattr(window, "__len__") else window
+def read_window(window: Any) -> Tuple[Optional[int], Optional[int]]:
+    """Keys to the left and right; None is unbounded. PyTorch traces it."""
+    sides = window if isinstance(window, (tuple, list)) else (window, None)
     if len(sides) != 2:
         raise ValueError(f"expects window to be keys or (left, right), but got {window!r}")
     left, right = (_read_bound(side, window) for side in sides)
@@ -244,12 +261,12 @@ def _read_bound(side: Any, window: object) -> Optional[int]:
     if side is None:
         return None
     try:
-        keys = side.__index__()
-    except AttributeError:
+        keys = operator.index(side)
+    except TypeError:
         raise TypeError(f"expects window to be whole numbers, but got {window!r}") from None
     if keys < -1:
         raise ValueError(f"expects window to be at least 0, or -1 for no bound, but got {window!r}")
-    return None if keys == -1 else int(keys)
+    return None if keys == -1 else keys
 
 
 def _read_positive(name: str, value: Any) -> Optional[float]:

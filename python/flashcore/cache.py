@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Union
 
 from flashcore import _core
+from flashcore.bundle import chip_number
 from flashcore.errors import Error
 from flashcore.problem import Problem, Schedule
 
@@ -242,17 +243,13 @@ def _precompiled(kernel: Kernel) -> Optional["_core.Bundle"]:
     folder = os.environ.get("FLASHCORE_KERNELS")
     if not folder:
         return None
-    chips = [chip for chip in _core.chips() if _number(chip) <= _number(kernel.chip)]
+    chips = [chip for chip in _core.chips() if chip_number(chip) <= chip_number(kernel.chip)]
     for chip in reversed(chips):
         older = Kernel(kernel.words, chip, kernel.schedule)
         bundle = _load(Path(folder) / _portable_key(older), older)
         if bundle is not None:
             return bundle
     return None
-
-
-def _number(chip: str) -> int:
-    return int(chip.partition("_")[2])
 
 
 def _load(place: Path, kernel: Kernel) -> Optional["_core.Bundle"]:

@@ -8,26 +8,12 @@ from dataclasses import dataclass
 from typing import Any, Dict, Iterable, List, Optional, Tuple, Union
 
 from flashcore import _core
+from flashcore.bundle import Resources
 from flashcore.problem import Problem
 
 __all__ = ["Compilation", "Inspection", "Resources", "compile", "explain", "inspect"]
 
 Source = Union[str, bytes, Problem]
-
-
-@dataclass(frozen=True)
-class Resources:
-    """What a thread and a block of a kernel use, as ptxas says.
-
-    registers: 32-bit registers a thread.
-    spill_stores, spill_loads: bytes a thread.
-    static_shared_memory: bytes a block, beside the dynamic ones.
-    """
-
-    registers: int
-    spill_stores: int
-    spill_loads: int
-    static_shared_memory: int
 
 
 @dataclass(frozen=True)
@@ -126,7 +112,7 @@ class Compilation:
             said["limiter"],
             said["shared_memory"],
             said["occupancy"],
-            {kernel["name"]: _resources(kernel["resources"]) for kernel in said["kernels"]},
+            {kernel["name"]: Resources.read(kernel["resources"]) for kernel in said["kernels"]},
             self.phases(chip),
             self.ptx(attention, chip),
             said,
@@ -139,17 +125,6 @@ class Compilation:
         ):
             if not 0 <= index < len(items):
                 raise IndexError(f"expects {what} below {len(items)}, but got {index}")
-
-
-def _resources(said: Optional[Dict[str, Any]]) -> Optional[Resources]:
-    if said is None:
-        return None
-    return Resources(
-        said["registers"],
-        said["spill_stores"],
-        said["spill_loads"],
-        said["static_shared_memory"],
-    )
 
 
 def compile(

@@ -18,6 +18,15 @@ class GradientError(UnsupportedError):
     """A gradient is needed of a call, and there is no backward pass."""
 
 
+def no_backward(function: str) -> str:
+    """What a GradientError says."""
+    return (
+        f"{function} has no backward pass: expects tensors that need no gradient, but got one with "
+        "requires_grad; call it under torch.no_grad() or detach() its arguments, or let PyTorch "
+        "compute such calls with flashcore.torch.set_on_grad('fallback')"
+    )
+
+
 class NoDeviceError(Error):
     """There is no device of the kind asked for: no GPU, or no driver."""
 

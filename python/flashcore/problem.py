@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import re
+import struct
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, Optional, Tuple
+from typing import Optional, Tuple
+
+from flashcore import _core
 
 __all__ = ["Problem", "Schedule", "missing_columns"]
 
@@ -75,9 +77,9 @@ class Problem:
         if self.window_left is not None or self.window_right is not None:
             text.append(f"window={_bound(self.window_left)},{_bound(self.window_right)}")
         if self.softcap is not None:
-            text.append(f"softcap={self.softcap!r}")
+            text.append(f"softcap={_number(self.softcap)}")
         if self.scale is not None:
-            text.append(f"scale={self.scale!r}")
+            text.append(f"scale={_number(self.scale)}")
         if self.bias:
             text.append(f"bias={self.bias}:{self.bias_dtype}")
         if self.lse:
@@ -90,15 +92,17 @@ class Problem:
         """Reads such words.
 
         What is left out is as on the command line: 'b1 h8 s512 d64 f16 bhsd'.
-        Raises ValueError for a word that is none. Words that contradict each
-        other are left to the compiler.
+        Raises ValueError for words that are none, or that contradict each other.
         """
-        problem = Problem(64, 64, "f16", 1, 8, 8, 512, 512, layout="bhsd")
-        for word in words.lower().split():
-            problem = dataclasses.replace(problem, **_read_word(word))
-        if problem.bias and not problem.bias_dtype:
-            problem = dataclasses.replace(problem, bias_dtype=problem.dtype)
-        return problem
+        return Problem(**_core.read_shape(words))
+
+    def count_flops(self) -> float:
+        """Floating-point operations of the two products, over the keys that are seen.
+
+        By the convention of the field, half of all for a causal square. 0 where
+        a size is open.
+        """
+        return _core.count_flops(self.words())
 
     def kernel_class(self, multiprocessors: int) -> Tuple[Problem, Schedule]:
         """The problem whose kernel serves this one, and what to tell the schedule.
@@ -155,70 +159,11 @@ def _bound(keys: Optional[int]) -> str:
     return "inf" if keys is None else str(keys)
 
 
-def _read_word(word: str) -> Dict[str, Any]:
-    name, separator, value = word.partition("=")
-    if separator or name in ("causal", "bias"):
-        reader = _NAMED.get(name)
-        if reader:
-            try:
-                return reader(value)
-            except ValueError:
-                pass
-    elif word in ("f16", "bf16"):
-        return {"dtype": word}
-    elif word in ("bhsd", "bshd", "packed", "strided"):
-        return {"layout": word}
-    elif word == "lse":
-        return {"lse": True}
-    elif re.fullmatch(r"[bhsqkd](\d+|\?)([x/](\d+|\?))?", word):
-        return _read_sizes(word)
-    raise ValueError(f"expects words of flashcore-compile --shape, but got {word!r}")
-
-
-def _read_sizes(word: str) -> Dict[str, Any]:
-    sizes = [None if size == "?" else int(size) for size in re.split("[x/]", word[1:])]
-    names = {
-        "b": ("batch",),
-        "h": ("heads_q", "heads_kv"),
-        "s": ("seqlen_q", "seqlen_k"),
-        "q": ("seqlen_q",),
-        "k": ("seqlen_k",),
-        "d": ("head_dim", "head_dim_v"),
-    }[word[0]]
-    if len(sizes) > len(names) or (word[0] == "d" and None in sizes):
-        raise ValueError(f"expects sizes such as h32/8 or d128, but got {word!r}")
-    if len(sizes) < len(names):
-        sizes = sizes * 2
-    return dict(zip(names, sizes))
-
-
-def _read_causal(value: str) -> Dict[str, Any]:
-    if value not in ("", "bottom_right", "top_left"):
-        raise ValueError
-    return {"causal": value or "bottom_right"}
-
-
-def _read_window(value: str) -> Dict[str, Any]:
-    left, _, right = value.partition(",")
-    return {
-        "window_left": None if left == "inf" else int(left),
-        "window_right": None if right in ("", "inf") else int(right),
-    }
-
-
-def _read_bias(value: str) -> Dict[str, Any]:
-    axes, _, dtype = value.partition(":")
-    if not re.fullmatch("[b1][h1][q1][k1]", axes or "bhqk"):
-        raise ValueError
-    if dtype not in ("", "f16", "bf16", "f32"):
-        raise ValueError
-    return {"bias": axes or "bhqk", "bias_dtype": dtype or None}
-
-
-_NAMED: dict[str, Callable[[str], Dict[str, Any]]] = {
-    "causal": _read_causal,
-    "window": _read_window,
-    "softcap": lambda value: {"softcap": float(value)},
-    "scale": lambda value: {"scale": float(value)},
-    "bias": _read_bias,
-}
+def _number(value: float) -> str:
+    """The shortest text of the float32 that kernels have it in."""
+    rounded = struct.unpack("f", struct.pack("f", value))
+    for digits in range(1, 9):
+        shortest = float(f"{value:.{digits}g}")
+        if struct.unpack("f", struct.pack("f", shortest)) == rounded:
+            return repr(shortest)
+    return repr(float(f"{value:.9g}"))

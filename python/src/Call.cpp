@@ -194,11 +194,7 @@ static bool checkGradients(const Arguments &arguments) {
     if (needs > 0)
       needs = isGradEnabled();
     if (needs > 0)
-      raise("GradientError",
-            "flashcore.attention has no backward pass: expects tensors that "
-            "need no gradient, but got one with requires_grad; call it under "
-            "torch.no_grad() or detach() its arguments, or let PyTorch compute "
-            "such calls with flashcore.torch.set_on_grad('fallback')");
+      raiseGradientError("flashcore.attention");
     if (needs)
       return false;
   }

@@ -30,6 +30,12 @@ PyObject *flashcore::python::raise(const char *name,
   return nullptr;
 }
 
+void flashcore::python::raiseGradientError(const char *function) {
+  Ref text(PyObject_CallMethod(errors, "no_backward", "s", function));
+  if (text)
+    raise("GradientError", textOf(text.get()));
+}
+
 static const char *errorName(FlashCoreStatusKind kind) {
   switch (kind) {
   case FlashCoreStatusNoDevice:
@@ -46,8 +52,16 @@ static const char *errorName(FlashCoreStatusKind kind) {
 bool flashcore::python::raised(FlashCoreStatus status) {
   if (flashcoreStatusIsSuccess(status))
     return false;
-  raise(errorName(flashcoreStatusGetKind(status)),
-        flashcoreStatusGetMessage(status));
+  Ref type(PyObject_GetAttrString(errors,
+                                  errorName(flashcoreStatusGetKind(status))));
+  return raised(status, type.get());
+}
+
+bool flashcore::python::raised(FlashCoreStatus status, PyObject *type) {
+  if (flashcoreStatusIsSuccess(status))
+    return false;
+  if (type)
+    PyErr_SetString(type, flashcoreStatusGetMessage(status));
   flashcoreStatusDestroy(status);
   return true;
 }

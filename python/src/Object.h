@@ -66,8 +66,12 @@ bool importErrors();
 /// Whether a status is an error, which is then the current exception. Destroys
 /// the status.
 bool raised(FlashCoreStatus status);
+/// The same as an exception of another class.
+bool raised(FlashCoreStatus status, PyObject *type);
 /// Raises `flashcore.errors.<name>`; returns null.
 PyObject *raise(const char *name, const std::string &message);
+/// Raises the error of a function that has no backward pass.
+void raiseGradientError(const char *function);
 
 /// A Python object that holds a T. `T::type` is its type once `addType` has
 /// made it; objects are made by `create` alone.

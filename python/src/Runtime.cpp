@@ -242,6 +242,13 @@ static PyObject *openEmulator(PyObject *, PyObject *options) {
   return wrapDevice(device);
 }
 
+static PyObject *wrapModule(PyObject *device, FlashCoreModule module) {
+  return Boxed<Module>::create(
+             Module{Ref::share(device),
+                    Owned<FlashCoreModule, flashcoreModuleDestroy>(module)})
+      .release();
+}
+
 static PyObject *loadModule(PyObject *self, PyObject *bundleObject) {
   auto *bundle = Boxed<Bundle>::cast(bundleObject);
   if (!bundle)
@@ -252,12 +259,86 @@ static PyObject *loadModule(PyObject *self, PyObject *bundleObject) {
     WithoutGil withoutGil;
     status = flashcoreModuleLoad(deviceOf(self), bundle->handle.get(), &module);
   }
+  return raised(status) ? nullptr : wrapModule(self, module);
+}
+
+/// Reads three sizes: (x, y, z).
+static bool readSizes(PyObject *tuple, int64_t sizes[3]) {
+  long long x = 0, y = 0, z = 0;
+  if (!PyArg_ParseTuple(tuple, "LLL", &x, &y, &z))
+    return false;
+  sizes[0] = x, sizes[1] = y, sizes[2] = z;
+  return true;
+}
+
+static PyObject *loadPtx(PyObject *self, PyObject *arguments) {
+  const char *ptx = nullptr, *kernel = nullptr;
+  PyObject *blockObject = nullptr;
+  long long sharedBytes = 0;
+  int64_t block[3];
+  if (!PyArg_ParseTuple(arguments, "ssO!L", &ptx, &kernel, &PyTuple_Type,
+                        &blockObject, &sharedBytes) ||
+      !readSizes(blockObject, block))
+    return nullptr;
+  FlashCoreModule module = {nullptr};
+  FlashCoreStatus status;
+  {
+    WithoutGil withoutGil;
+    status = flashcoreModuleLoadPtx(deviceOf(self), ptx, kernel, block,
+                                    sharedBytes, &module);
+  }
+  return raised(status) ? nullptr : wrapModule(self, module);
+}
+
+static PyObject *allocate(PyObject *self, PyObject *bytesObject) {
+  uint64_t pointer = 0;
+  long long bytes = PyLong_AsLongLong(bytesObject);
+  if (PyErr_Occurred() ||
+      raised(flashcoreDeviceAllocate(deviceOf(self), bytes, nullptr, &pointer)))
+    return nullptr;
+  return PyLong_FromUnsignedLongLong(pointer);
+}
+
+static PyObject *freeMemory(PyObject *self, PyObject *pointerObject) {
+  uint64_t pointer = PyLong_AsUnsignedLongLong(pointerObject);
+  if (PyErr_Occurred() || raised(flashcoreDeviceFree(deviceOf(self), pointer)))
+    return nullptr;
+  Py_RETURN_NONE;
+}
+
+static PyObject *copyToDevice(PyObject *self, PyObject *arguments) {
+  unsigned long long to = 0;
+  PyObject *data = nullptr;
+  char *from = nullptr;
+  Py_ssize_t bytes = 0;
+  if (!PyArg_ParseTuple(arguments, "KS", &to, &data) ||
+      PyBytes_AsStringAndSize(data, &from, &bytes))
+    return nullptr;
+  FlashCoreStatus status;
+  {
+    WithoutGil withoutGil; // the caller holds the bytes
+    status = flashcoreDeviceCopyToDevice(deviceOf(self), to, from, bytes);
+  }
   if (raised(status))
     return nullptr;
-  return Boxed<Module>::create(
-             Module{Ref::share(self),
-                    Owned<FlashCoreModule, flashcoreModuleDestroy>(module)})
-      .release();
+  Py_RETURN_NONE;
+}
+
+static PyObject *copyToHost(PyObject *self, PyObject *arguments) {
+  unsigned long long from = 0;
+  Py_ssize_t bytes = 0;
+  if (!PyArg_ParseTuple(arguments, "Kn", &from, &bytes))
+    return nullptr;
+  Ref data(PyBytes_FromStringAndSize(nullptr, bytes));
+  if (!data)
+    return nullptr;
+  FlashCoreStatus status;
+  {
+    WithoutGil withoutGil;
+    status = flashcoreDeviceCopyToHost(
+        deviceOf(self), PyBytes_AsString(data.get()), from, bytes);
+  }
+  return raised(status) ? nullptr : data.release();
 }
 
 static PyObject *synchronize(PyObject *self, PyObject *streamObject) {
@@ -277,6 +358,14 @@ static PyObject *synchronize(PyObject *self, PyObject *streamObject) {
 
 static PyMethodDef deviceMethods[] = {
     {"load", loadModule, METH_O, "Loads a bundle."},
+    {"load_ptx", loadPtx, METH_VARARGS,
+     "load_ptx(ptx, kernel, block, shared): a module of one kernel."},
+    {"allocate", allocate, METH_O, "allocate(bytes): a pointer."},
+    {"free", freeMemory, METH_O, "free(pointer)"},
+    {"copy_to_device", copyToDevice, METH_VARARGS,
+     "copy_to_device(pointer, data)"},
+    {"copy_to_host", copyToHost, METH_VARARGS,
+     "copy_to_host(pointer, bytes): the data."},
     {"synchronize", synchronize, METH_O,
      "synchronize(stream): waits for its work; 0 is the device's own."},
     {nullptr, nullptr, 0, nullptr}};
@@ -346,7 +435,33 @@ static PyObject *getDevice(PyObject *self, void *) {
   return Ref(Boxed<Module>::get(self).device).release();
 }
 
+static PyObject *launchKernel(PyObject *self, PyObject *arguments) {
+  Py_ssize_t kernel = 0;
+  PyObject *gridObject = nullptr, *valuesObject = nullptr;
+  unsigned long long stream = 0;
+  int64_t grid[3];
+  std::vector<uint64_t> values;
+  if (!PyArg_ParseTuple(arguments, "nO!O!K", &kernel, &PyTuple_Type,
+                        &gridObject, &PyTuple_Type, &valuesObject, &stream) ||
+      !readSizes(gridObject, grid) ||
+      !readPointers(valuesObject,
+                    static_cast<size_t>(PyTuple_Size(valuesObject)), values))
+    return nullptr;
+  FlashCoreStatus status;
+  {
+    WithoutGil withoutGil;
+    status = flashcoreModuleLaunch(
+        Boxed<Module>::get(self).handle.get(), static_cast<size_t>(kernel),
+        grid, values.data(), values.size(), reinterpret_cast<void *>(stream));
+  }
+  if (raised(status))
+    return nullptr;
+  Py_RETURN_NONE;
+}
+
 static PyMethodDef moduleMethods[] = {
+    {"launch", launchKernel, METH_VARARGS,
+     "launch(kernel, grid, arguments, stream): starts kernel number `kernel`."},
     {"plan", makePlan, METH_O, "plan(specs): a call with sizes and strides."},
     {nullptr, nullptr, 0, nullptr}};
 static PyGetSetDef moduleMembers[] = {

@@ -7,6 +7,7 @@ import pytest
 
 import flashcore
 from conftest import draw, draw_qkv
+from flashcore.attention import make_options
 
 
 def refused(error, message, *arrays, **options):
@@ -104,6 +105,7 @@ def test_options():
     refused(ValueError, "expects window to be at least 0, or -1", window=-2)
     refused(TypeError, "expects window to be whole numbers", window=(1.5, 2))
     refused(ValueError, "expects window to be keys or (left, right)", window=(1, 2, 3))
+    assert make_options(window=[3, -1]) == make_options(window=(3, None))
     refused(ValueError, "expects softcap to be a positive number of float32, or None", softcap=0)
     refused(ValueError, "expects scale to be a positive number of float32", scale=float("nan"))
     refused(ValueError, "expects scale to be a positive number of float32", scale=1e300)

@@ -1,5 +1,7 @@
 """compile, explain and inspect, and the words of problems."""
 
+import struct
+
 import pytest
 
 import flashcore
@@ -164,3 +166,33 @@ def test_kernel_classes(words, kernel, schedule):
     problem, options = Problem.parse(words).kernel_class(multiprocessors=132)
     assert problem.words() == kernel
     assert options == ((("key-splits", schedule),) if schedule else ())
+
+
+@pytest.mark.parametrize(
+    "words, pairs",
+    [
+        ("s100", 100 * 100),
+        ("s100 causal", 100 * 100 / 2),
+        ("s2x5 causal", 4 + 5),
+        ("s5x2 causal=top_left", 1 + 2 + 2 + 2 + 2),
+        ("s4 window=1,0", 1 + 2 + 2 + 2),
+        ("s4 window=inf,1", 2 + 3 + 4 + 4),
+    ],
+)
+def test_operations(words, pairs):
+    problem = Problem.parse(f"b2 h3 d64/32 {words}")
+    assert problem.count_flops() == 2 * 2 * 3 * pairs * (64 + 32)
+
+
+def test_operations_of_open_sizes():
+    assert Problem.parse("s? d64").count_flops() == 0
+
+
+@pytest.mark.parametrize("scale", [0.1, 0.125, 1 / 80**0.5, 1e-7, 1.7e38, 2 / 3])
+def test_numbers_are_those_of_the_kernel(scale):
+    """In float32, of which the shortest text is kept: equal kernels, equal words."""
+    words = Problem(64, 64, scale=scale).words()
+    assert Problem.parse(words).words() == words
+    near = struct.unpack("f", struct.pack("f", scale))[0]
+    assert Problem(64, 64, scale=near).words() == words
+    assert struct.pack("f", Problem.parse(words).scale) == struct.pack("f", scale)

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 
 import flashcore
 import flashcore.torch
-from flashcore.torch import FallbackWarning
+from flashcore.torch import FallbackWarning, dropin
 from torch_inputs import assert_same_as, make
 
 PYTORCHS = F.scaled_dot_product_attention
@@ -22,6 +22,7 @@ sdpa = flashcore.torch.scaled_dot_product_attention
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch):
     monkeypatch.setattr(flashcore.torch.fallback, "_told", set())
+    monkeypatch.setattr(dropin, "_passed", {})
     yield
     flashcore.torch.disable()
     flashcore.torch.set_on_grad("error")
@@ -30,14 +31,15 @@ def fresh(monkeypatch):
 
 @pytest.fixture
 def calls(monkeypatch):
-    """The calls that reach FlashCore."""
+    """The calls that reach FlashCore, each checked for itself."""
     made = []
 
     def attention(*args, **options):
         made.append((args, options))
         return flashcore.attention(*args, **options)
 
-    monkeypatch.setattr(flashcore.torch.dropin, "attention", attention)
+    monkeypatch.setattr(dropin, "attention", attention)
+    monkeypatch.setattr(dropin, "_remember", lambda *args: None)
     return made
 
 
@@ -373,3 +375,78 @@ def test_drop_in_compiles_and_exports():
     program = torch.export.export(Model(), (q, k, v))
     assert "flashcore.attention" in str(program.graph)
     assert torch.equal(program.module()(q, k, v), call(q, k, v))
+
+
+# A call like one before -----------------------------------------------------
+
+
+def draw(*sizes):
+    return torch.randn(sizes, generator=torch.Generator().manual_seed(1)).half()
+
+
+@pytest.fixture
+def checks(monkeypatch):
+    """The calls that are checked one by one."""
+    made, check = [], dropin._reason_against
+    monkeypatch.setattr(dropin, "_reason_against", lambda *a: made.append(a) or check(*a))
+    return made
+
+
+@pytest.mark.parametrize("options", [{}, {"is_causal": True}, {"scale": 0.2}])
+def test_a_call_like_one_before_is_not_checked_again(checks, options):
+    q, k = draw(1, 2, 20, 16), draw(1, 2, 30, 16)
+    first = sdpa(q, k, k, **options)
+    for _ in range(3):
+        torch.testing.assert_close(sdpa(q, k, k, **options), first, rtol=0, atol=0)
+    assert len(checks) == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda q: {"query": q[:, :, :9]},
+        lambda q: {"key": q[:, :1], "value": q[:, :1]},
+        lambda q: {"is_causal": True},
+        lambda q: {"scale": 0.3},
+        lambda q: {"attn_mask": torch.zeros(20, 20, dtype=q.dtype)},
+        lambda q: {"query": q.bfloat16(), "key": q.bfloat16(), "value": q.bfloat16()},
+        lambda q: {"value": q[..., :8]},
+    ],
+)
+def test_what_differs_is_checked(checks, change):
+    q = draw(1, 2, 20, 16)
+    same = {"query": q, "key": q, "value": q}
+    sdpa(**same)
+    sdpa(**same)
+    assert len(checks) == 1
+    changed = {**same, **change(q)}
+    double = {n: x.double() if torch.is_tensor(x) else x for n, x in changed.items()}
+    assert_same_as(sdpa(**changed), PYTORCHS(**double), 1e-2)
+    assert len(checks) == 2
+
+
+def test_what_no_size_shows_is_checked():
+    """Gradients, autocast, other types of tensors and layouts, after the same sizes."""
+    q = draw(1, 2, 20, 16)
+    sdpa(q, q, q)
+    with pytest.raises(flashcore.GradientError, match="torch.scaled_dot_product_attention has no"):
+        sdpa(q, q.clone().requires_grad_(), q)
+    flashcore.torch.set_on_grad("fallback")
+    with pytest.warns(FallbackWarning, match="it needs gradients"):
+        assert sdpa(q, q.clone().requires_grad_(), q).requires_grad
+    with torch.autocast("cpu", torch.bfloat16):
+        assert sdpa(q, q, q).dtype == torch.bfloat16
+    parameter = torch.nn.Parameter(q, requires_grad=False)
+    torch.testing.assert_close(sdpa(parameter, q, q), sdpa(q, q, q), rtol=0, atol=0)
+    nested = torch.nested.nested_tensor([q[0]])
+    for other in (q.to_sparse(), nested, parameter):
+        assert dropin._what_is_checked(True, other, q, q, False, None, False) is None
+    assert dropin._what_is_checked(True, q, q, q, False, None, False) is not None
+
+
+def test_calls_that_are_kept_are_bounded(monkeypatch):
+    monkeypatch.setattr(dropin, "_MAX_PASSED", 2)
+    for rows in (4, 5, 6, 7):
+        q = draw(1, 1, rows, 16)
+        sdpa(q, q, q)
+        assert len(dropin._passed) <= 2

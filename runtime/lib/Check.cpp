@@ -395,13 +395,18 @@ static double countPairs(const Mask &mask, int64_t seqlenQ, int64_t seqlenK) {
   return pairs;
 }
 
-double flashcore::attentionFlops(const Problem &problem) {
-  auto size = [&](std::string_view name) {
-    return static_cast<double>(problem.dim(name));
-  };
-  double pairs = countPairs(problem.bundle().attention.mask,
-                            problem.dim("seqlen_q"), problem.dim("seqlen_k"));
+double flashcore::attentionFlops(const Mask &mask,
+                                 const AttentionSizes &sizes) {
+  double pairs = countPairs(mask, sizes.seqlenQ, sizes.seqlenK);
   // 4 * head_dim when both head dims are equal: two products of 2 operations.
-  return 2 * size("batch") * size("heads_q") * pairs *
-         (size("head_dim") + size("head_dim_v"));
+  return 2 * static_cast<double>(sizes.batch) *
+         static_cast<double>(sizes.headsQ) * pairs *
+         static_cast<double>(sizes.headDim + sizes.headDimV);
+}
+
+double flashcore::attentionFlops(const Problem &problem) {
+  return attentionFlops(problem.bundle().attention.mask,
+                        {problem.dim("batch"), problem.dim("heads_q"),
+                         problem.dim("seqlen_q"), problem.dim("seqlen_k"),
+                         problem.dim("head_dim"), problem.dim("head_dim_v")});
 }

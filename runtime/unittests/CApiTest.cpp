@@ -156,6 +156,52 @@ TEST_F(CApiTest, launchesIntoTheStreamOfTheCaller) {
   flashcorePlanDestroy(made);
 }
 
+constexpr const char *storePtx = R"(.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry store(.param .u64 out, .param .u64 number) {
+  .reg .b64 %o, %n;
+  ld.param.u64 %o, [out];
+  ld.param.u64 %n, [number];
+  st.global.u64 [%o], %n;
+  ret;
+})";
+
+TEST_F(CApiTest, runsOneKernelOfAnyPtx) {
+  FlashCoreDevice device;
+  FlashCoreModule module;
+  ASSERT_EQ(take(flashcoreDeviceCreateEmulator(nullptr, &device)), "");
+  constexpr int64_t one[] = {1, 1, 1}, none[] = {1, 0, 1};
+  ASSERT_EQ(
+      take(flashcoreModuleLoadPtx(device, storePtx, "store", one, 0, &module)),
+      "");
+  EXPECT_STREQ(flashcoreModuleGetKernelName(module, 0), "store");
+  uint64_t arguments[] = {0, 77}, stored = 0;
+  ASSERT_EQ(take(flashcoreDeviceAllocate(device, 8, "out", arguments)), "");
+  EXPECT_EQ(take(flashcoreModuleLaunch(module, 0, one, arguments, 2, nullptr)),
+            "");
+  EXPECT_EQ(take(flashcoreDeviceCopyToHost(device, &stored, arguments[0], 8)),
+            "");
+  EXPECT_EQ(stored, 77u);
+
+  EXPECT_EQ(take(flashcoreModuleLaunch(module, 0, one, arguments, 1, nullptr)),
+            "kernel 'store' expects 2 arguments, but got 1");
+  EXPECT_EQ(take(flashcoreModuleLaunch(module, 1, one, arguments, 2, nullptr)),
+            "expects the number of one of 1 kernels, but got 1");
+  FlashCorePlan plan;
+  EXPECT_EQ(take(flashcorePlanCreate(module, tensors, 5, &plan)),
+            "expects a module of a bundle, but got one of other PTX: launch it "
+            "with flashcoreModuleLaunch");
+  flashcoreModuleDestroy(module);
+  EXPECT_EQ(
+      take(flashcoreModuleLoadPtx(device, storePtx, "other", one, 0, &module)),
+      "expects PTX with a kernel 'other', but got none of that name");
+  EXPECT_EQ(
+      take(flashcoreModuleLoadPtx(device, storePtx, "store", none, 0, &module)),
+      "expects a block of at least 1 thread in direction y, but got 0");
+  flashcoreDeviceDestroy(device);
+}
+
 TEST_F(CApiTest, tellsKindsApart) {
   using capi::wrap;
   const std::pair<FlashCoreStatus, FlashCoreStatusKind> kinds[] = {

@@ -12,7 +12,7 @@ from unittest import mock
 from bench_support import TOOLS, Folder
 from support import BENCHMARKS, DeadlyDevice
 
-from flashcore_benchmarks import bench, bundle, given, results, tune
+from flashcore_benchmarks import bench, given, package, results, tune
 from flashcore_benchmarks.errors import UserError
 from flashcore_benchmarks.toolchain import Toolchain
 
@@ -223,7 +223,7 @@ class CommandTest(Folder):
         )
         self.assertEqual((code, err.count("compiled")), (0, 2))
         sums = {
-            bundle.Bundle(path).ptx["fnv1a64"]
+            package.read(path).checksum
             for path in self.folder.glob("reference-dense*.fcb")
         }
         self.assertEqual(len(sums), 2)
@@ -235,7 +235,7 @@ class CommandTest(Folder):
             *("--tools", TOOLS, "--out", self.folder),
         )
         made = self.folder / "reference-dense-sm90-f16.fcb"
-        self.assertEqual(bundle.Bundle(made).chip, "sm_90")
+        self.assertEqual(package.read(made).chip, "sm_90")
 
     def test_bad_files_are_errors(self):
         code, _, err = self.main("report", self.folder / "none.json")

@@ -15,7 +15,7 @@ import unittest
 from support import BENCHMARKS
 
 from flashcore_benchmarks import problems, results, tune
-from flashcore_benchmarks.bundle import Bundle
+from flashcore_benchmarks.package import Bundle
 from flashcore_benchmarks.errors import UserError
 from flashcore_benchmarks.progress import Progress
 from flashcore_benchmarks.toolchain import Toolchain, attention
@@ -84,7 +84,7 @@ class ModelTimer:
 
     @staticmethod
     def cost(name, path):
-        shared = Bundle(path).kernels[0]["dynamic_shared_memory"]
+        shared = Bundle(path).kernels[0].dynamic_shared_memory
         return (100 if name == "default" else 50) + shared / 4096
 
 

@@ -184,16 +184,12 @@ def measure(problem, args):
 def assemble(problem, args):
     """What ptxas says of one kernel."""
     launch = problem.compile(args, assemble=True)
-    manifest = json.loads((launch.ptx.parent / "manifest.json").read_text())
-    variant, = manifest["variants"]
-    kernel = variant["kernels"][0]
-    resources = kernel["resources"]
-    record = {"assembler": variant["assembler"],
-              "registers": resources["registers"],
-              "shared memory": (kernel["dynamic_shared_memory"] +
-                                resources["static_shared_memory"])}
-    spills = sum(k["resources"]["spill_stores"] + k["resources"]["spill_loads"]
-                 for k in variant["kernels"])
+    bundle = emulation.Bundle(launch.ptx.parent)
+    kernel = bundle.kernels[0]
+    record = {"assembler": bundle.assembler,
+              "registers": kernel.resources.registers,
+              "shared memory": kernel.shared_memory}
+    spills = sum(k.resources.spills for k in bundle.kernels)
     return record, [f"{problem.name}: expects no spills, but got {spills} "
                     "bytes"] if spills else []
 

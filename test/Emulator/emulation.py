@@ -1,17 +1,17 @@
-"""Compiles kernels and runs them with flashcore-emu.
-
-The manifest of the bundle is all that is needed: grid, block, shared memory
-and arguments, as the runtime reads them (docs/Bundle.md).
-"""
+"""Compiles kernels and runs them with flashcore-emu, as their bundles say."""
 
 import dataclasses
 import importlib.util
-import json
-import math
 import pathlib
 import subprocess
+import sys
 
 _ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+# The package's reader of bundles, which needs no build of the package.
+sys.path.append(str(_ROOT / "python/flashcore"))
+
+from bundle import Bundle
+
 # What persistent kernels are launched for: few, so that blocks walk many tiles.
 MULTIPROCESSORS = 2
 
@@ -41,109 +41,69 @@ class Launch:
     # argument index -> name of what an earlier kernel of the bundle wrote
 
 
-class _Tensor:
-    """Sizes and strides of one tensor of a manifest."""
-
-    def __init__(self, spec, dims, padding, layout, chosen=None):
-        self.spec = spec
-        self.extents = [1 if axis == "1" else dims[axis]
-                        for axis in spec["axes"]]
-        # A dynamic offset must keep rows aligned to 16 bytes.
-        self.offset = padding if spec["offset"] is None else spec["offset"]
-        if spec["name"] in ("bias", "lse"):  # never copied by rows
-            padding, layout = 0, "bhsd"
-        self.strides = self._row_major(padding, layout)
-        if chosen:
-            self.strides = list(chosen["strides"])
-            self.offset = chosen.get("offset", 0)
-        for i, known in enumerate(spec["strides"]):
-            self.strides[i] = self.strides[i] if known is None else known
-
-    def _row_major(self, padding, layout):
-        """Strides with `padding` elements after each row; of two axes before
-        the rows, bshd puts the sequence first."""
-        axes = list(range(len(self.extents)))
-        if layout == "bshd" and len(axes) == 4:
-            axes = [0, 2, 1, 3]
-        strides, step = {}, 1
-        for axis in reversed(axes):
-            strides[axis] = step
-            step *= self.extents[axis]
-            if axis == 3:
-                step += padding
-        return [strides[axis] for axis in range(len(axes))]
-
-    def argument(self, fill):
-        """Ends with the last element, so that a step further is out of
-        bounds."""
-        shape = ",".join(map(str, self.extents))
-        if self.strides != _dense(self.extents) or self.offset:
-            shape += ":" + ",".join(map(str, self.strides))
-        if self.offset:
-            shape += f"+{self.offset}"
-        return f"{self.spec['dtype']}[{shape}]:{fill}"
+def place(tensor, sizes, padding, layout):
+    """Strides and offset of a tensor of a bundle where it fixes none: with
+    `padding` elements before the first row and after each; of two axes before
+    the rows, bshd puts the sequence first."""
+    axes = list(range(len(tensor.axes)))
+    if tensor.name in ("bias", "lse"):  # never copied by rows
+        padding, layout = 0, "bhsd"
+    if layout == "bshd" and len(axes) == 4:
+        axes = [0, 2, 1, 3]
+    shape, strides, step = tensor.shape(sizes), {}, 1
+    for axis in reversed(axes):
+        strides[axis] = step
+        step *= shape[axis]
+        if axis == 3:
+            step += padding
+    # The offset keeps rows aligned to 16 bytes, as `padding` does.
+    return _fix(tensor, [strides[axis] for axis in range(len(axes))], padding)
 
 
-def _dense(extents):
-    """Row-major strides without padding."""
-    return [math.prod(extents[i + 1:]) for i in range(len(extents))]
+def _fix(tensor, strides, offset):
+    """The same with what the bundle fixes."""
+    pairs = zip(tensor.strides, strides)
+    strides = tuple(own if known is None else known for known, own in pairs)
+    return strides, offset if tensor.offset is None else tensor.offset
 
 
-def _evaluate(product, sizes):
-    """The product of the factors of a grid or of a size."""
-    return math.prod(f["count"] if "count" in f
-                     else -(-sizes[f["dim"]] // f["tile"]) for f in product)
-
-
-def read_launches(bundle, name=None, dims=(), padding=0, layout="bhsd",
+def read_launches(path, name=None, dims=(), padding=0, layout="bhsd",
                   tensors=None):
     """How to launch the kernels of a bundle; `dims` gives the sizes its types
     leave open, `tensors` the strides and offsets of some of its tensors."""
-    chosen = tensors or {}
-    bundle = pathlib.Path(bundle)
-    manifest = json.loads((bundle / "manifest.json").read_text())
-    variant, = manifest["variants"]
-    sizes = {**manifest["attention"]["dims"], **dict(dims)}
-    tensors = {t["name"]: _Tensor(t, sizes, padding, layout,
-                                  chosen.get(t["name"]))
-               for t in manifest["tensors"]}
-    floats = sum(term["bytes"] // 4 * _evaluate(term["factors"], sizes)
-                 for term in variant["workspace"]["bytes"])
-    return [_describe(number, kernel, sizes, tensors, floats,
-                      name or bundle.stem, bundle / variant["ptx"]["file"])
-            for number, kernel in enumerate(variant["kernels"])]
+    bundle = Bundle(path)
+    if len(bundle.chips) != 1:
+        raise ValueError(f"{path}: expects one chip, but got {bundle.chips}")
+    sizes = bundle.sizes(**dict(dims))
+    places = {each.name: place(each, sizes, padding, layout)
+              for each in bundle.tensors.values()}
+    for each, chosen in (tensors or {}).items():
+        places[each] = _fix(bundle.tensors[each], chosen["strides"],
+                            chosen.get("offset", 0))
+    launches = bundle.launches(sizes, places, MULTIPROCESSORS)
+    return [_describe(launch, bundle, sizes, places, name or bundle.path.stem,
+                      is_first=launch is launches[0]) for launch in launches]
 
 
-def _describe(number, kernel, sizes, tensors, floats, name, ptx):
-    """The launch of kernel `number` of a bundle. The first one writes the
+def _describe(launch, bundle, sizes, places, name, is_first):
+    """A launch with its operands. The first kernel of a bundle writes the
     workspace, the next ones read it."""
-    grid = [_evaluate(factors, sizes) for factors in kernel["grid"]]
-    if limit := kernel.get("max_blocks_per_sm"):
-        grid[0] = min(grid[0], limit * MULTIPROCESSORS)
-    options = ["--kernel", kernel["name"],
-               "--grid", ",".join(map(str, grid)),
-               "--block", ",".join(map(str, kernel["block"])),
-               "--shared", str(kernel["dynamic_shared_memory"])]
+    tensors = bundle.tensors
+    written = {each.name for each in tensors.values() if each.is_output}
+    floats = bundle.workspace_bytes(sizes) // 4
+    pointers = {"workspace": f"f32[{floats}]:poison"}
     outputs, inputs = {}, {}
-    for index, argument in enumerate(kernel["arguments"]):
-        tensor = tensors.get(argument.get("tensor"))
-        if argument["kind"] == "size":
-            text = f"i64:{sizes[argument['dim']]}"
-        elif argument["kind"] == "stride":
-            text = f"i64:{tensor.strides[argument['axis']]}"
-        elif argument["kind"] == "offset":
-            text = f"i64:{tensor.offset}"
-        elif argument["tensor"] == "workspace":
-            text = f"f32[{floats}]:poison"
-            (inputs if number else outputs)[index] = "workspace"
-        elif tensor.spec["role"] == "output":
-            text = tensor.argument("poison")
-            outputs[index] = argument["tensor"]
-        else:
-            text = tensor.argument(f"randn:{index + 1}")
-        options += ["--arg", text]
-    return Launch(name, ptx, options, outputs, 2 * tensors["k"].strides[2],
-                  2 * sizes["head_dim"], inputs)
+    for index, value in enumerate(launch.arguments):
+        if value == "workspace":
+            (outputs if is_first else inputs)[index] = value
+        elif isinstance(value, str):
+            fill = "poison" if value in written else f"randn:{index + 1}"
+            pointers[value] = tensors[value].emulator_argument(
+                sizes, fill, places[value])
+            if value in written:
+                outputs[index] = value
+    return Launch(name, bundle.ptx, launch.emulator_options(pointers), outputs,
+                  2 * places["k"][0][2], 2 * sizes["head_dim"], inputs)
 
 
 def compile_launch(compiler, directory, name, mlir, options=(), assemble=False,

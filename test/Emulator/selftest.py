@@ -1,5 +1,6 @@
 """Tests of the scripts of this folder, on small texts."""
 
+import dataclasses
 import pathlib
 import unittest
 
@@ -9,6 +10,7 @@ import figures
 import mutants
 import mutations
 import ptx
+from bundle import Tensor  # emulation knows where it is
 
 KERNEL = """
 .visible .entry kernel()
@@ -212,23 +214,23 @@ class ContractsTest(unittest.TestCase):
 
 
 class LaunchTest(unittest.TestCase):
-    SPEC = {"name": "k", "dtype": "f16", "axes": ["b", "h", "s", "d"],
-            "strides": [None] * 4, "offset": None}
+    TENSOR = Tensor("k", "input", "f16", ("b", "h", "s", "d"), (None,) * 4, None)
     DIMS = {"b": 2, "h": 3, "s": 5, "d": 16}
 
-    def tensor(self, padding, layout):
-        return emulation._Tensor(self.SPEC, self.DIMS, padding, layout)
+    def place(self, padding, layout, tensor=TENSOR):
+        return emulation.place(tensor, self.DIMS, padding, layout)
 
     def test_strides(self):
-        self.assertEqual(self.tensor(0, "bhsd").strides, [240, 80, 16, 1])
-        self.assertEqual(self.tensor(8, "bhsd").strides, [360, 120, 24, 1])
-        self.assertEqual(self.tensor(0, "bshd").strides, [240, 16, 48, 1])
+        self.assertEqual(self.place(0, "bhsd"), ((240, 80, 16, 1), 0))
+        self.assertEqual(self.place(8, "bhsd"), ((360, 120, 24, 1), 8))
+        self.assertEqual(self.place(0, "bshd"), ((240, 16, 48, 1), 0))
 
-    def test_arguments(self):
-        self.assertEqual(self.tensor(0, "bhsd").argument("randn:1"),
-                         "f16[2,3,5,16]:randn:1")
-        self.assertEqual(self.tensor(8, "bhsd").argument("poison"),
-                         "f16[2,3,5,16:360,120,24,1+8]:poison")
+    def test_what_is_fixed_stays(self):
+        fixed = dataclasses.replace(self.TENSOR, strides=(None, 99, None, 1),
+                                    offset=3)
+        self.assertEqual(self.place(8, "bhsd", fixed), ((360, 99, 24, 1), 3))
+        bias = dataclasses.replace(self.TENSOR, name="bias")
+        self.assertEqual(self.place(8, "bshd", bias), ((240, 80, 16, 1), 0))
 
 
 if __name__ == "__main__":

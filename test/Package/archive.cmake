@@ -26,7 +26,9 @@ file(RENAME ${WORK}/${name} ${WORK}/unpacked)
 set(root ${WORK}/unpacked)
 run(${root} sha256sum --check --strict --quiet SHA256SUMS)
 foreach(file README.md CHANGELOG.md LICENSE THIRD_PARTY_NOTICES.md
-    docs/Embedding.md lib/libFlashCoreRuntime.a include/flashcore/Runtime/Bundle.h)
+    docs/Embedding.md lib/libFlashCoreRuntime.a include/flashcore/Runtime/Bundle.h
+    lib/libflashcore.so.0 include/flashcore-c/Compiler.h
+    include/flashcore-c/Runtime.h include/flashcore-c/Emulator.h)
   if(NOT EXISTS ${root}/${file})
     message(FATAL_ERROR "expects ${file} in the archive")
   endif()

@@ -106,6 +106,40 @@ static void testShape(void) {
                "expects a place for the module, but got null");
 }
 
+static void testReadShape(void) {
+  FlashCoreShape shape;
+  EXPECT_OK(flashcoreReadShape("b? h32/8 S1x4096 d192/128 BF16 causal window=7 "
+                               "scale=0.1 bias=1h1k:f32 lse bshd",
+                               &shape));
+  EXPECT(shape.batch == -1 && shape.headsQ == 32 && shape.headsKV == 8);
+  EXPECT(shape.seqlenQ == 1 && shape.seqlenK == 4096);
+  EXPECT(shape.headDim == 192 && shape.headDimV == 128 && shape.hasLse);
+  EXPECT(shape.windowLeft == 7 && shape.windowRight == -1);
+  EXPECT(shape.scale == 0.1 && shape.softcap == 0);
+  EXPECT_TEXT(shape.type, "bf16");
+  EXPECT_TEXT(shape.causal, "bottom_right");
+  EXPECT_TEXT(shape.layout, "bshd");
+  EXPECT_TEXT(shape.biasAxes, "1h1k");
+  EXPECT_TEXT(shape.biasType, "f32");
+  EXPECT(flashcoreShapeCountFlops(&shape) == 0);
+
+  EXPECT_OK(flashcoreReadShape("b2 h3 s100 d64/32 causal", &shape));
+  EXPECT(flashcoreShapeCountFlops(&shape) == 2.0 * 2 * 3 * 5000 * 96);
+  EXPECT_OK(flashcoreReadShape("b2 h3 s4 d64/32 window=1,0", &shape));
+  EXPECT(flashcoreShapeCountFlops(&shape) == 2.0 * 2 * 3 * 7 * 96);
+  EXPECT_OK(flashcoreReadShape("", &shape));
+  EXPECT_TEXT(shape.causal, "none");
+  EXPECT_TEXT(shape.biasType, "");
+
+  EXPECT_ERROR(flashcoreReadShape("b1 b2", &shape),
+               "expects the batch once, but got 'b1' and 'b2'");
+  EXPECT(shape.headDim == 0);
+  EXPECT_ERROR(flashcoreReadShape(NULL, &shape),
+               "expects the words of a shape, which may be none, but got null");
+  EXPECT_ERROR(flashcoreReadShape("", NULL),
+               "expects a place for the shape, but got null");
+}
+
 /*===----------------------------------------------------------------------===*\
 |* Compiling                                                                  *|
 \*===----------------------------------------------------------------------===*/
@@ -503,6 +537,7 @@ int main(int argc, char **argv) {
     return 2;
   testConstants();
   testShape();
+  testReadShape();
   testDefaults();
   testOptions();
   testBadOptions();

@@ -9,7 +9,7 @@ import dataclasses
 import json
 import pathlib
 
-from ..bundle import Bundle
+from ..package import read
 from ..toolchain import Refused, attention
 from . import schedules
 
@@ -87,7 +87,7 @@ class Evaluator:
             self._compile(reduced, schedule, small)
         except Refused as error:
             return candidate.reject(first_error(str(error)), "refused")
-        candidate.resources = resources(Bundle(candidate.bundle))
+        candidate.resources = resources(read(candidate.bundle))
         spills = candidate.resources.get("spill_stores", 0)
         if spills > MAX_SPILL_BYTES:
             return candidate.reject(
@@ -106,14 +106,13 @@ class Evaluator:
         self._toolchain.compile(problem.mlir(attention), path, arguments)
 
     def _count_accesses(self, candidate, path):
-        bundle = Bundle(path)
+        bundle = read(path)
         totals = dict.fromkeys(
             ("shared_wavefronts", "shared_wavefronts_ideal", "mma"), 0
         )
-        ptx = bundle.directory / bundle.ptx["file"]
-        for options in bundle.emulator_runs(bundle.dims()):
+        for options in emulator_runs(bundle):
             result = self._toolchain.run(
-                "emu", [ptx, *options, "--stats", "json"]
+                "emu", [bundle.ptx, *options, "--stats", "json"]
             )
             if result.returncode:
                 text = (result.stdout + result.stderr).strip()
@@ -201,12 +200,29 @@ def reduce(problem, sizes):
     )
 
 
+def emulator_runs(bundle):
+    """For each kernel the options of flashcore-emu that run it on dense
+    tensors: random inputs and workspace, poisoned outputs."""
+    sizes = bundle.sizes()
+    pointers = {
+        name: tensor.emulator_argument(
+            sizes, "poison" if tensor.is_output else f"randn:{number}"
+        )
+        for number, (name, tensor) in enumerate(bundle.tensors.items(), 1)
+    }
+    floats = -(-bundle.workspace_bytes(sizes) // 4)
+    pointers["workspace"] = f"f32[{floats}]:randn:{len(pointers) + 1}"
+    return [
+        launch.emulator_options(pointers) for launch in bundle.launches(sizes)
+    ]
+
+
 def resources(bundle):
     """What ptxas said of a bundle's kernels: the worst of each."""
-    reports = [k["resources"] for k in bundle.kernels if k["resources"]]
+    reports = [k.resources for k in bundle.kernels if k.resources]
     names = ("registers", "spill_stores", "spill_loads")
-    worst = {n: max(r[n] for r in reports) for n in names if reports}
-    shared = max(k["dynamic_shared_memory"] for k in bundle.kernels)
+    worst = {n: max(getattr(r, n) for r in reports) for n in names if reports}
+    shared = max(k.dynamic_shared_memory for k in bundle.kernels)
     return worst | {"shared_bytes": shared}
 
 

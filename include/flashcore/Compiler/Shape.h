@@ -51,6 +51,10 @@ struct Shape {
 /// An error names the word that is wrong and what is allowed in its place.
 llvm::Expected<Shape> parseShape(llvm::StringRef text);
 
+/// The shortest text that reads as the same f32, with the point that MLIR
+/// wants.
+std::string shortestText(float value);
+
 /// A module with one flashcore.attention on memrefs.
 std::string writeShape(const Shape &shape);
 

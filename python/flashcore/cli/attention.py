@@ -108,12 +108,10 @@ def run(options: argparse.Namespace) -> int:
 
 def _read_problem(words: str) -> Problem:
     problem = Problem.parse(words)
-    sizes = ("batch", "heads_q", "heads_kv", "seqlen_q", "seqlen_k", "head_dim", "head_dim_v")
+    sizes = ("batch", "heads_q", "heads_kv", "seqlen_q", "seqlen_k")
     for name in sizes:
-        size = getattr(problem, name)
-        if size is None or size < 1:
-            got = "?" if size is None else size
-            raise UsageError(f"expects {name} to be at least 1, but got {got} in '{words}'")
+        if getattr(problem, name) is None:
+            raise UsageError(f"expects {name} to be known, but got ? in '{words}'")
     return problem
 
 
@@ -241,7 +239,7 @@ def _time(
             median_us=median,
             min_us=min(replays),
             max_us=max(replays),
-            tflops=_flops(problem) / median * 1e-6,
+            tflops=problem.count_flops() / median * 1e-6,
         )
     return timing
 
@@ -259,32 +257,6 @@ def _time_host(call: Callable[[], Any]) -> float:
         rounds.append((time.perf_counter() - start) / count * 1e6)
         inputs.wait(result)
     return sorted(rounds)[len(rounds) // 2]
-
-
-def _flops(problem: Problem) -> float:
-    """As attentionFlops of runtime/include/flashcore/Runtime/Check.h."""
-    assert problem.batch and problem.heads_q and problem.seqlen_q and problem.seqlen_k
-    dims = problem.head_dim + problem.head_dim_v
-    return 2.0 * problem.batch * problem.heads_q * _pairs(problem) * dims
-
-
-def _pairs(problem: Problem) -> float:
-    queries, keys = problem.seqlen_q or 0, problem.seqlen_k or 0
-    left, right = problem.window_left, problem.window_right
-    if left is None and right is None:
-        if not problem.causal:
-            return queries * keys
-        if queries == keys:
-            return queries * keys / 2
-    total = 0
-    for i in range(queries):
-        own = i + keys - queries
-        first = 0 if left is None else max(0, own - left)
-        end = keys if right is None else min(keys, own + right + 1)
-        if problem.causal:
-            end = min(end, (own if problem.causal == "bottom_right" else i) + 1)
-        total += max(0, end - first)
-    return total
 
 
 # Text -----------------------------------------------------------------------

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
-import math
 import os
 import re
 import signal
@@ -18,6 +17,7 @@ from typing import Any, List, NoReturn, Tuple
 
 from flashcore.cli import COMMANDS
 from flashcore.errors import Error
+from flashcore.finite import finite
 
 __all__ = ["Parser", "UsageError", "make_parser", "print_json", "run"]
 
@@ -114,14 +114,4 @@ def _end_by(number: signal.Signals) -> int:
 
 def print_json(value: Any) -> None:
     """Prints a value; JSON has no NaN and no infinity, they are null."""
-    print(json.dumps(_finite(value), indent=2))
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(each) for key, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(each) for each in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+    print(json.dumps(finite(value), indent=2))

@@ -60,11 +60,8 @@ def _draw_qkv(problem: Problem, make: Draw) -> Tuple[Any, Any, Any, str]:
     sq, sk = problem.seqlen_q or 0, problem.seqlen_k or 0
     d, dv, dtype = problem.head_dim, problem.head_dim_v, problem.dtype
     if problem.layout == "packed":
-        if sq != sk or d != dv:
-            raise UsageError(
-                "expects packed with one seqlen and one head_dim, but got "
-                f"s{sq}x{sk} d{d}/{dv}"
-            )
+        if d != dv:
+            raise UsageError(f"expects packed with one head_dim, but got d{d}/{dv}")
         packed = make((b, sq, hq + 2 * hkv, d), dtype)
         return packed[:, :, :hq], packed[:, :, hq : hq + hkv], packed[:, :, hq + hkv :], "bshd"
     layout = "bshd" if problem.layout == "bshd" else "bhsd"

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, Optional, Sequence, Tuple
+import sys
+from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 
 import torch
 from torch._subclasses import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 
-from flashcore.attention import attention
+from flashcore.attention import attention, call_for, make_options
 from flashcore.errors import UnsupportedError
 from flashcore.torch import gradients
 from flashcore.torch.fallback import original_sdpa, warn_once
 
 __all__ = ["scaled_dot_product_attention"]
+
+#: `flashcore.attention` is the function; the module changes what its is_traced is.
+attention_module = sys.modules["flashcore.attention"]
 
 _MAX_HEAD_DIM = 256
 _TYPES = (torch.float16, torch.bfloat16)
@@ -80,6 +84,15 @@ def run(
 
     emulate: whether tensors in host memory run on the emulator.
     """
+    checked = None
+    if attn_mask is None and not dropout_p and not attention_module.is_traced(query):
+        checked = _what_is_checked(emulate, query, key, value, is_causal, scale, enable_gqa)
+        call = _passed.get(checked)
+        if call is not None:
+            try:
+                return call.run(query, key, value, None, None, None)
+            except UnsupportedError:
+                pass  # a gradient, for one: what becomes of it is decided below
     reason = _reason_against(
         emulate, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa
     )
@@ -90,7 +103,10 @@ def run(
             reason = "it needs gradients"
     if reason is None:
         try:
-            return _run(query, key, value, attn_mask, is_causal, scale, enable_gqa)
+            result = _run(query, key, value, attn_mask, is_causal, scale, enable_gqa)
+            if checked is not None:
+                _remember(checked, query, key, value, is_causal, scale)
+            return result
         except UnsupportedError as error:
             reason = str(error)
     result = fallback(
@@ -98,6 +114,52 @@ def run(
     )
     warn_once(reason)
     return result
+
+
+# Calls that were taken before -----------------------------------------------
+
+#: What runs the calls whose checks passed, by all that these look at.
+_passed: Dict[Any, Any] = {}
+#: A program with more sets of sizes starts over.
+_MAX_PASSED = 1024
+
+
+def _what_is_checked(
+    emulate: bool, query: Any, key: Any, value: Any, is_causal: bool, scale: Any, enable_gqa: bool
+) -> Any:
+    """All that the checks of a call without a mask look at; None for what is not usual.
+
+    They take longer than a kernel of a short sequence, and models repeat calls.
+    """
+    kind = torch.Tensor
+    if type(query) is not kind or type(key) is not kind or type(value) is not kind:
+        return None
+    if torch._C._is_any_autocast_enabled():
+        return None
+    for tensor in (query, key, value):
+        if tensor.is_nested or tensor.layout is not torch.strided:
+            return None
+    return (
+        query.shape, key.shape, value.shape, query.dtype, key.dtype, value.dtype,
+        query.device, key.device, value.device, emulate, is_causal, scale, enable_gqa,
+    )  # fmt: skip
+
+
+def _remember(
+    checked: Any,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    is_causal: bool,
+    scale: Optional[float],
+) -> None:
+    """Keeps what runs a call, where tensors go there as they are."""
+    if query.dim() != 4 or not query.shape[0] == key.shape[0] == value.shape[0]:
+        return
+    if len(_passed) >= _MAX_PASSED:
+        _passed.clear()
+    options = make_options("top_left" if is_causal else False, scale=scale)
+    _passed[checked] = call_for(options)
 
 
 # What FlashCore takes -------------------------------------------------------
@@ -199,8 +261,8 @@ def _agree_in_heads(
 ) -> bool:
     heads_q, heads_k, heads_v = query.shape[-3], key.shape[-3], value.shape[-3]
     if enable_gqa:
-        return heads_k == heads_v and heads_k > 0 and heads_q % heads_k == 0
-    return heads_k == heads_v and (heads_q == heads_k or heads_k == 1)
+        return bool(heads_k == heads_v and heads_k > 0 and heads_q % heads_k == 0)
+    return bool(heads_k == heads_v and (heads_q == heads_k or heads_k == 1))
 
 
 def _broadcast(a: Sequence[int], b: Sequence[int]) -> bool:
@@ -231,7 +293,7 @@ def _run(
     leading = query.shape[:-3]
     if query.dim() != 4:
         shapes = [tensor.shape[:-3] for tensor in (query, key, value)]
-        leading = torch.broadcast_shapes(*shapes)  # type: ignore[no-untyped-call]
+        leading = torch.broadcast_shapes(*shapes)
         if bias is not None and bias.dim() > 4:
             bias = bias.expand(*leading, *bias.shape[-3:]).reshape(-1, *bias.shape[-3:])
         q, k, v = (_flatten(tensor, leading) for tensor in (query, key, value))

@@ -7,7 +7,7 @@ from typing import Optional
 import torch
 from torch.autograd import forward_ad
 
-from flashcore.errors import GradientError
+from flashcore.errors import GradientError, no_backward
 
 __all__ = ["needs_gradient", "on_grad", "refuse", "set_on_grad"]
 
@@ -41,15 +41,11 @@ def needs_gradient(*tensors: Optional[torch.Tensor]) -> bool:
     if torch.compiler.is_compiling() or forward_ad._current_level < 0:
         return False
     return any(
-        forward_ad.unpack_dual(tensor).tangent is not None  # type: ignore[no-untyped-call]
+        forward_ad.unpack_dual(tensor).tangent is not None
         for tensor in given
     )
 
 
 def refuse(name: str) -> None:
     """Raises the error of a call that needs a gradient."""
-    raise GradientError(
-        f"{name} has no backward pass: expects tensors that need no gradient, but got one with "
-        "requires_grad; call it under torch.no_grad() or detach() its arguments, or let PyTorch "
-        "compute such calls with flashcore.torch.set_on_grad('fallback')"
-    )
+    raise GradientError(no_backward(name))

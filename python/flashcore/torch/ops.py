@@ -13,7 +13,13 @@ from typing import Any, Optional, Sequence, Tuple, Union
 
 import torch
 
-from flashcore.attention import call_for, make_options, without_gradients
+from flashcore.attention import (
+    call_for,
+    make_options,
+    read_causal,
+    read_window,
+    without_gradients,
+)
 from flashcore.errors import UnsupportedError
 from flashcore.torch import gradients
 from flashcore.torch.fallback import attention_by_torch, warn_once
@@ -26,7 +32,7 @@ _ARGUMENTS = (
     "str layout='bhsd', str memory='bhsd', str schedule='', str? device=None, "
     "bool static=False, bool pad_head_dim=True)"
 )
-_library: Any = torch.library.Library("flashcore", "DEF")  # type: ignore[no-untyped-call]
+_library: Any = torch.library.Library("flashcore", "DEF")
 _tags = (torch.Tag.pt2_compliant_tag,)
 _library.define(f"attention{_ARGUMENTS} -> Tensor", tags=_tags)
 _library.define(f"attention_lse{_ARGUMENTS} -> (Tensor o, Tensor lse)", tags=_tags)
@@ -61,8 +67,8 @@ def attention(
             "expects neither out nor stream in a call that PyTorch traces, but got one: copy the "
             "result, or call it in the stream"
         )
-    where = causal_word(causal)
-    left, right = window_sides(window)
+    where = read_causal(causal)
+    left, right = read_window(window)
     # What is exported has no gradient in it, whatever the parameters say.
     if gradients.needs_gradient(q, k, v, bias) and not torch.compiler.is_exporting():
         if gradients.on_grad() == "error":
@@ -103,21 +109,9 @@ def fall_back(
     """A call that needs gradients, by PyTorch."""
     warn_once("it needs gradients")
     return attention_by_torch(
-        q, k, v, causal=causal_word(causal), window=window_sides(window), softcap=softcap,
+        q, k, v, causal=read_causal(causal), window=read_window(window), softcap=softcap,
         scale=scale, bias=bias, lse=lse, layout=layout,
     )  # fmt: skip
-
-
-def causal_word(causal: Union[bool, str]) -> Optional[str]:
-    if isinstance(causal, str):
-        return causal
-    return "bottom_right" if causal else None
-
-
-def window_sides(window: Any) -> Tuple[Optional[int], Optional[int]]:
-    """Keys to the left and right; None is unbounded."""
-    left, right = window if isinstance(window, (tuple, list)) else (window, None)
-    return None if left == -1 else left, None if right == -1 else right
 
 
 def _schedule_words(schedule: Any) -> str:

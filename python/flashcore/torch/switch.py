@@ -134,7 +134,7 @@ def _switched(
 ) -> torch.Tensor:
     setting = _top
     if setting is None:  # held by someone who took it while the switch was on
-        return _replaced(  # type: ignore[no-any-return]
+        return _replaced(
             query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
         )
     return dropin.run(

@@ -2,13 +2,17 @@
 """Launches of whole kernels with seeded operands, such as those of bundles with
 static shapes (docs/Bundle.md)."""
 import dataclasses
-import json
 import math
 import pathlib
 import struct
+import sys
 
 from launch import pack
 from values import generator
+
+# Bundles come from FlashCore's compiler, and so does what reads them; it needs
+# no build of the package. (The emulator alone has neither.)
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[3] / "python/flashcore"))
 
 ELEMENTS = {"f16": 2, "bf16": 2, "f32": 4, "u32": 4}
 
@@ -58,25 +62,25 @@ def encode(type_name, numbers):
 
 
 def from_bundle(folder):
-    manifest = json.loads((folder / "manifest.json").read_text())
-    dims = manifest["attention"]["dims"]
-    tensors = {tensor["name"]: tensor for tensor in manifest["tensors"]}
-    if len(manifest["variants"]) != 1:
-        raise ValueError(f"{folder}: expects a bundle for one chip, but got {len(manifest['variants'])}")
-    variant, = manifest["variants"]
-    if variant["workspace"]["bytes"]:
+    from bundle import Bundle
+
+    bundle = Bundle(folder)
+    sizes, tensors = bundle.sizes(), bundle.tensors
+    if len(bundle.chips) != 1:
+        raise ValueError(f"{folder}: expects a bundle for one chip, but got {len(bundle.chips)}")
+    if bundle.workspace_bytes(sizes):
         raise ValueError(f"{folder}: expects one kernel, but these share a workspace")
-    for kernel in variant["kernels"]:
+    ptx = bundle.ptx.read_text()
+    for launch in bundle.launches(sizes):
         arguments = []
-        for argument in kernel["arguments"]:
-            if argument["kind"] != "pointer":
-                raise ValueError(f"{folder}: expects static shapes, but the kernel takes a {argument['kind']}")
-            tensor = tensors[argument["tensor"]]
-            count = math.prod(dims[axis] for axis in tensor["axes"])
-            arguments.append(Argument(tensor["name"], tensor["dtype"], count, tensor["role"] == "output"))
-        grid = [math.prod(-(-dims[part["dim"]] // part["tile"]) for part in axis) for axis in kernel["grid"]]
-        yield KernelLaunch(folder.stem, (folder / variant["ptx"]["file"]).read_text(), kernel["name"], grid, kernel["block"],
-                           kernel["dynamic_shared_memory"], arguments)
+        for value in launch.arguments:
+            if value not in tensors:
+                raise ValueError(f"{folder}: expects static shapes, but the kernel takes the number {value}")
+            tensor = tensors[value]
+            arguments.append(Argument(tensor.name, tensor.dtype, math.prod(tensor.shape(sizes)), tensor.is_output))
+        kernel = launch.kernel
+        yield KernelLaunch(bundle.path.stem, ptx, kernel.name, launch.grid, kernel.block, kernel.dynamic_shared_memory,
+                           arguments)
 
 
 def load(folder):

@@ -12,12 +12,16 @@
 
 #include "capi/Runtime.h"
 
+#include "KernelParameters.h"
 #include "capi/Status.h"
 
+#include "flashcore-c/Compiler.h"
+#include "flashcore/Runtime/Check.h"
 #include "flashcore/Runtime/CudaDevice.h"
 #include "flashcore/Runtime/EmulatorDevice.h"
 #include "flashcore/Runtime/Plan.h"
 
+#include <algorithm>
 #include <mutex>
 #include <sstream>
 
@@ -228,6 +232,16 @@ FlashCoreStatus flashcoreDeviceSynchronizeStream(FlashCoreDevice device,
 // Modules
 //===----------------------------------------------------------------------===//
 
+static StatusOr<SharedModule> loadOn(const SharedDevice &device,
+                                     std::shared_ptr<const Bundle> bundle) {
+  StatusOr<std::unique_ptr<LoadedModule>> loaded =
+      device->device->load(*bundle);
+  if (!loaded.ok())
+    return loaded.status();
+  return std::make_shared<ModuleState>(
+      ModuleState{device, std::move(bundle), std::move(*loaded)});
+}
+
 FlashCoreStatus flashcoreModuleLoad(FlashCoreDevice device,
                                     FlashCoreBundle bundle,
                                     FlashCoreModule *module) {
@@ -241,12 +255,60 @@ FlashCoreStatus flashcoreModuleLoad(FlashCoreDevice device,
         const SharedBundle &from = shared<BundleState>(bundle);
         size_t variant = chooseVariant(from->variants, on->device->info().chip);
         std::shared_ptr<const Bundle> chosen(from, &from->variants[variant]);
-        StatusOr<std::unique_ptr<LoadedModule>> loaded =
-            on->device->load(*chosen);
-        if (!loaded.ok())
-          return loaded.status();
-        return std::make_shared<ModuleState>(
-            ModuleState{on, std::move(chosen), std::move(*loaded)});
+        return loadOn(on, std::move(chosen));
+      });
+}
+
+/// One kernel of a PTX text as a bundle of its own, without tensors.
+static StatusOr<Bundle> bundleOf(const char *ptx, const char *name,
+                                 const int64_t *block, int64_t sharedBytes,
+                                 Chip chip) {
+  KernelSpec kernel;
+  kernel.name = name;
+  for (size_t i = 0; i < 3; ++i)
+    if ((kernel.block[i] = block[i]) < 1)
+      return Status::error(
+          "expects a block of at least 1 thread in direction " +
+          std::string(1, "xyz"[i]) + ", but got " + std::to_string(block[i]));
+  if ((kernel.dynamicSharedMemory = sharedBytes) < 0)
+    return Status::error("expects at least 0 bytes of shared memory, but got " +
+                         std::to_string(sharedBytes));
+  std::optional<std::vector<PtxParameter>> parameters =
+      readPtxParameters(ptx, name);
+  if (!parameters)
+    return Status::error("expects PTX with a kernel '" + kernel.name +
+                         "', but got none of that name");
+  for (const PtxParameter &parameter : *parameters)
+    if (parameter.bytes != ArgumentBytes)
+      return Status::error("expects parameters of 8 bytes, but kernel '" +
+                           kernel.name + "' has one of " +
+                           std::to_string(parameter.bytes));
+  kernel.arguments.resize(parameters->size());
+  Bundle bundle;
+  bundle.chip = chip; // whether the PTX suits it, the device says
+  bundle.ptx = {chip, "memory", ptx};
+  bundle.kernels.push_back(std::move(kernel));
+  return bundle;
+}
+
+FlashCoreStatus flashcoreModuleLoadPtx(FlashCoreDevice device, const char *ptx,
+                                       const char *kernel,
+                                       const int64_t block[3],
+                                       int64_t sharedBytes,
+                                       FlashCoreModule *module) {
+  return create<SharedModule>(
+      module, "a place for the module", [&]() -> StatusOr<SharedModule> {
+        if (!device.ptr)
+          return Status::error("expects a device, but got null");
+        if (!ptx || !kernel || !block)
+          return Status::error("expects PTX, the name of a kernel and a block, "
+                               "but got null");
+        const SharedDevice &on = shared<DeviceState>(device);
+        StatusOr<Bundle> bundle =
+            bundleOf(ptx, kernel, block, sharedBytes, on->device->info().chip);
+        if (!bundle.ok())
+          return bundle.status();
+        return loadOn(on, std::make_shared<const Bundle>(std::move(*bundle)));
       });
 }
 void flashcoreModuleDestroy(FlashCoreModule module) {
@@ -297,6 +359,35 @@ int64_t flashcoreModuleGetKernelSharedBytes(FlashCoreModule module,
               : 0;
 }
 
+FlashCoreStatus flashcoreModuleLaunch(FlashCoreModule module, size_t kernel,
+                                      const int64_t grid[3],
+                                      const uint64_t *arguments, size_t count,
+                                      void *stream) {
+  return with<SharedModule>(module, "a module", [&](SharedModule &state) {
+    const KernelSpec *spec = specOf(module, kernel);
+    if (!spec)
+      return fail("expects the number of one of " +
+                  std::to_string(flashcoreModuleGetNumKernels(module)) +
+                  " kernels, but got " + std::to_string(kernel));
+    if (!grid || (count && !arguments))
+      return nullError(grid ? "arguments" : "a grid");
+    if (count != spec->arguments.size())
+      return fail("kernel '" + spec->name + "' expects " +
+                  std::to_string(spec->arguments.size()) +
+                  " arguments, but got " + std::to_string(count));
+    KernelLaunch launch;
+    launch.kernel = kernel;
+    launch.name = spec->name;
+    std::copy_n(grid, 3, launch.grid.begin());
+    launch.block = spec->block;
+    launch.dynamicSharedMemory = spec->dynamicSharedMemory;
+    launch.arguments.assign(arguments, arguments + count);
+    std::unique_lock<std::mutex> lock = state->device->lock();
+    return wrap(
+        state->device->device->launch(*state->module, launch, {stream}));
+  });
+}
+
 //===----------------------------------------------------------------------===//
 // Plans
 //===----------------------------------------------------------------------===//
@@ -334,6 +425,10 @@ FlashCoreStatus flashcorePlanCreate(FlashCoreModule module,
         if (!read.ok())
           return read.status();
         const SharedModule &on = shared<ModuleState>(module);
+        if (!on->bundle->manifest)
+          return Status::error("expects a module of a bundle, but got one of "
+                               "other PTX: launch it with "
+                               "flashcoreModuleLaunch");
         StatusOr<Plan> made =
             Plan::create(*on->device->device, *on->module, *on->bundle, *read);
         if (!made.ok())
@@ -365,30 +460,59 @@ FlashCoreStatus flashcorePlanLaunch(FlashCorePlan plan,
 }
 
 //===----------------------------------------------------------------------===//
+// Counting
+//===----------------------------------------------------------------------===//
+
+// Of the compiler's header, but the runtime counts for its reports too.
+double flashcoreShapeCountFlops(const FlashCoreShape *shape) {
+  if (!shape || std::min({shape->batch, shape->headsQ, shape->seqlenQ,
+                          shape->seqlenK, shape->headDim, shape->headDimV}) < 0)
+    return 0;
+  std::string_view name = shape->causal ? shape->causal : "none";
+  Mask mask;
+  for (Causal causal : {Causal::BottomRight, Causal::TopLeft})
+    if (name == stringify(causal))
+      mask.causal = causal;
+  if (shape->windowLeft >= 0)
+    mask.windowLeft = shape->windowLeft;
+  if (shape->windowRight >= 0)
+    mask.windowRight = shape->windowRight;
+  return attentionFlops(mask,
+                        {shape->batch, shape->headsQ, shape->seqlenQ,
+                         shape->seqlenK, shape->headDim, shape->headDimV});
+}
+
+//===----------------------------------------------------------------------===//
 // The reference
 //===----------------------------------------------------------------------===//
 
-static std::vector<void *> hostPointers(const uint64_t *pointers,
-                                        size_t count) {
-  std::vector<void *> data;
-  for (size_t i = 0; i < count; ++i)
-    data.push_back(reinterpret_cast<void *>(pointers[i]));
-  return data;
-}
-
-FlashCoreStatus flashcoreComputeReference(FlashCoreBundle bundle,
-                                          const FlashCoreTensor *tensors,
-                                          const uint64_t *pointers,
-                                          size_t count, uint32_t threads) {
+/// Runs `body` on a bundle and on the caller's tensors in host memory.
+template <typename F>
+static FlashCoreStatus
+withHostTensors(FlashCoreBundle bundle, const FlashCoreTensor *tensors,
+                const uint64_t *pointers, size_t count, F body) {
   return with<SharedBundle>(bundle, "a bundle", [&](SharedBundle &state) {
     StatusOr<std::vector<CallTensor>> read = readTensors(tensors, count);
     if (!read.ok())
       return wrap(read.status());
     if (count && !pointers)
       return nullError("pointers");
-    return wrap(computeReference(state->variants.front(), *read,
-                                 hostPointers(pointers, count), threads));
+    std::vector<void *> data;
+    for (size_t i = 0; i < count; ++i)
+      data.push_back(reinterpret_cast<void *>(pointers[i]));
+    return wrap(body(state->variants.front(), *read, data));
   });
+}
+
+FlashCoreStatus flashcoreComputeReference(FlashCoreBundle bundle,
+                                          const FlashCoreTensor *tensors,
+                                          const uint64_t *pointers,
+                                          size_t count, uint32_t threads) {
+  return withHostTensors(
+      bundle, tensors, pointers, count,
+      [&](const Bundle &of, const auto &read, const auto &data) {
+        return computeReference(of, read, data, threads);
+      });
 }
 
 static FlashCoreOutputReport toReport(const ErrorReport &report) {
@@ -408,20 +532,14 @@ flashcoreCheckOutputs(FlashCoreBundle bundle, const FlashCoreTensor *tensors,
   for (FlashCoreOutputReport *report : {o, lse})
     if (report)
       *report = {};
-  return with<SharedBundle>(bundle, "a bundle", [&](SharedBundle &state) {
-    StatusOr<std::vector<CallTensor>> read = readTensors(tensors, count);
-    if (!read.ok())
-      return wrap(read.status());
-    if (count && !pointers)
-      return nullError("pointers");
-    StatusOr<CheckReport> report = checkOutputs(
-        state->variants.front(), *read, hostPointers(pointers, count), threads);
-    if (!report.ok())
-      return wrap(report.status());
-    if (o)
-      *o = toReport(report->o);
-    if (lse && report->lse)
-      *lse = toReport(*report->lse);
-    return success();
-  });
+  return withHostTensors(
+      bundle, tensors, pointers, count,
+      [&](const Bundle &of, const auto &read, const auto &data) {
+        StatusOr<CheckReport> report = checkOutputs(of, read, data, threads);
+        if (report.ok() && o)
+          *o = toReport(report->o);
+        if (report.ok() && lse && report->lse)
+          *lse = toReport(*report->lse);
+        return Status(report.status());
+      });
 }

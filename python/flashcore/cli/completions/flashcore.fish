@@ -280,6 +280,7 @@ complete -c flashcore -n '_shtab_flashcore_using tune run' -l min-gain -x -d 'sh
 complete -c flashcore -n '_shtab_flashcore_using tune run' -l draws -x -d 'inputs of each kind that a finalist'"'"'s errors are checked on (default: 8)'
 complete -c flashcore -n '_shtab_flashcore_using tune; and test $_shtab_flashcore_npos -eq 0' -a report -d 'report and plot of a folder of run'
 complete -c flashcore -n '_shtab_flashcore_using tune report' -s h -l help -d 'show this help message and exit'
+complete -c flashcore -n '_shtab_flashcore_using tune report; and test $_shtab_flashcore_npos -eq 0' -ka "(__fish_complete_directories)" -d folder
 complete -c flashcore -n '_shtab_flashcore_using; and test $_shtab_flashcore_npos -eq 0' -a completion -d 'Prints completions of subcommands, options and choices for a shell.'
 complete -c flashcore -n '_shtab_flashcore_using completion' -s h -l help -d 'show this help message and exit'
 complete -c flashcore -n '_shtab_flashcore_using completion; and test $_shtab_flashcore_npos -eq 0' -ka "bash zsh fish" -d which

@@ -71,7 +71,7 @@ _shtab_flashcore_attention_options=(
   "--time[time later calls too\: the host\'s time of one, and on a GPU its own, which needs PyTorch]"
   "--seed[of the inputs (default\: random)]:seed:"
   "--json[print JSON]"
-  ":words of --shape such as \'b1 h32\/8 s4096 d128 bf16 causal\'\; flashcore compile --help lists them:"
+  ":words of --shape such as \'b1 h32\/8 s4096 d128 bf16 causal\'\; flashcore compile --help lists them:{:}"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -213,7 +213,7 @@ _shtab_flashcore_cache_precompile_options=(
   "--chips[such as sm_80,sm_90 (default\: all, sm_80,sm_86,sm_89,sm_90)]:CHIP,...:"
   "--static[for exactly these sizes, as static\=True has them]"
   "--multiprocessors[of the GPU, which the split of keys of a decode follows (default\: 132)]:multiprocessors:"
-  "(*):words of --shape such as \'b8 h32\/8 s1x4096 d128 bf16 causal\', or \@FILE with one a line:"
+  "(*):words of --shape such as \'b8 h32\/8 s1x4096 d128 bf16 causal\', or \@FILE with one a line:{:}"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -376,7 +376,7 @@ _shtab_flashcore_tune_defaults_added=0
 
 _shtab_flashcore_tune_report_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  ":folder:"
+  ":folder:_files -/"
 )
 
 # guard to ensure default positional specs are added only once per session

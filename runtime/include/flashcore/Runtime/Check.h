@@ -103,6 +103,10 @@ StatusOr<Timing> timeProblem(Device &device, LoadedModule &module,
 /// half of it when causal with equal lengths. For windows, and for causal with
 /// unequal lengths, Sq*Sk becomes the number of pairs that the mask shows.
 double attentionFlops(const Problem &problem);
+struct AttentionSizes {
+  int64_t batch, headsQ, seqlenQ, seqlenK, headDim, headDimV;
+};
+double attentionFlops(const Mask &mask, const AttentionSizes &sizes);
 
 } // namespace flashcore
 

@@ -1,0 +1,365 @@
+"""What a bundle says: which code runs, and how its kernels are launched.
+
+    bundle = flashcore.Bundle("attention.fcb")
+    for launch in bundle.launches(bundle.sizes(batch=2, seqlen_k=4096)):
+        print(launch.kernel.name, launch.grid, launch.kernel.resources)
+
+docs/Bundle.md describes the format. This module needs nothing but the standard
+library, so that tools of the source tree may read it where the package is not
+built. It trusts what the compiler wrote; loading a bundle on a device
+(:meth:`flashcore.Device.load`) checks it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+
+__all__ = ["Argument", "Bundle", "BundleError", "Kernel", "Launch", "Resources", "Tensor"]
+
+VERSION = 4
+WORKSPACE = "workspace"
+
+Sizes = Mapping[str, int]
+#: Strides, and the offset of the first element, of a tensor; in elements.
+Layout = Tuple[Sequence[int], int]
+Factors = Sequence[Mapping[str, Any]]
+
+
+class BundleError(ValueError):
+    """A bundle that cannot be read, or that sizes do not fit."""
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What a thread and a block of a kernel use, as ptxas says.
+
+    registers: 32-bit registers a thread.
+    spill_stores, spill_loads: bytes a thread.
+    static_shared_memory: bytes a block, beside the dynamic ones.
+    """
+
+    registers: int
+    spill_stores: int
+    spill_loads: int
+    static_shared_memory: int
+
+    @staticmethod
+    def read(said: Optional[Mapping[str, Any]]) -> Optional[Resources]:
+        """Those of a manifest or of a report; None where ptxas did not run."""
+        if said is None:
+            return None
+        return Resources(
+            said["registers"],
+            said["spill_stores"],
+            said["spill_loads"],
+            said["static_shared_memory"],
+        )
+
+    @property
+    def spills(self) -> int:
+        """Bytes a thread, stored and loaded."""
+        return self.spill_stores + self.spill_loads
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor of the call.
+
+    axes: the name of the size of each axis, outermost first, or "1".
+    strides, offset: in elements; None is chosen at run time.
+    """
+
+    name: str
+    role: str
+    dtype: str
+    axes: Tuple[str, ...]
+    strides: Tuple[Optional[int], ...]
+    offset: Optional[int]
+
+    @property
+    def is_output(self) -> bool:
+        return self.role == "output"
+
+    @property
+    def element_bytes(self) -> int:
+        return 4 if self.dtype == "f32" else 2
+
+    def shape(self, sizes: Sizes) -> Tuple[int, ...]:
+        return tuple(1 if axis == "1" else sizes[axis] for axis in self.axes)
+
+    def dense_strides(self, sizes: Sizes) -> Tuple[int, ...]:
+        """Row-major strides without padding."""
+        shape = self.shape(sizes)
+        return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
+
+    def layout(self, sizes: Sizes) -> Layout:
+        """The strides and the offset that the bundle fixes, dense where it fixes none."""
+        pairs = zip(self.strides, self.dense_strides(sizes))
+        strides = tuple(dense if fixed is None else fixed for fixed, dense in pairs)
+        return strides, self.offset or 0
+
+    def emulator_argument(self, sizes: Sizes, fill: str, layout: Optional[Layout] = None) -> str:
+        """The ``--arg`` of flashcore-emu for this tensor, such as "f16[1,8,64,64]:randn:1".
+
+        It ends with the last element, so that a step further is out of bounds.
+        """
+        strides, offset = layout or self.layout(sizes)
+        shape = ",".join(map(str, self.shape(sizes)))
+        if tuple(strides) != self.dense_strides(sizes) or offset:
+            shape += ":" + ",".join(map(str, strides))
+        if offset:
+            shape += f"+{offset}"
+        return f"{self.dtype}[{shape}]:{fill}"
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument of a kernel, of 8 bytes.
+
+    kind: "pointer" and "offset" are of ``tensor``, "stride" of its ``axis``, and
+        "size" is ``dim``.
+    """
+
+    kind: str
+    tensor: Optional[str] = None
+    dim: Optional[str] = None
+    axis: int = 0
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel, in the order in which they run.
+
+    block: threads.
+    dynamic_shared_memory: bytes a block.
+    resources: what ptxas said; None if it did not run.
+    """
+
+    name: str
+    block: Tuple[int, ...]
+    dynamic_shared_memory: int
+    arguments: Tuple[Argument, ...]
+    resources: Optional[Resources]
+    grid_factors: Tuple[Factors, ...]
+    max_blocks_per_sm: Optional[int]
+
+    @property
+    def shared_memory(self) -> int:
+        """Bytes a block, with the static ones that ptxas tells of."""
+        static = self.resources.static_shared_memory if self.resources else 0
+        return self.dynamic_shared_memory + static
+
+    def grid(self, sizes: Sizes, multiprocessors: Optional[int] = None) -> Tuple[int, ...]:
+        """Blocks; those of a persistent kernel follow the device's multiprocessors."""
+        x, *others = (_evaluate(factors, sizes) for factors in self.grid_factors)
+        if self.max_blocks_per_sm and multiprocessors is not None:
+            x = min(x, self.max_blocks_per_sm * multiprocessors)
+        return (x, *others)
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A kernel with its grid and arguments: numbers, and the names of the tensors
+    whose pointers they are ("workspace" among them)."""
+
+    kernel: Kernel
+    grid: Tuple[int, ...]
+    arguments: Tuple[Union[int, str], ...]
+
+    def emulator_options(self, pointers: Mapping[str, str]) -> List[str]:
+        """The options of flashcore-emu; ``pointers`` has the ``--arg`` of each tensor."""
+        options = [
+            "--kernel", self.kernel.name,
+            "--grid", ",".join(map(str, self.grid)),
+            "--block", ",".join(map(str, self.kernel.block)),
+            "--shared", str(self.kernel.dynamic_shared_memory),
+        ]  # fmt: skip
+        for value in self.arguments:
+            options += ["--arg", pointers[value] if isinstance(value, str) else f"i64:{value}"]
+        return options
+
+
+class Bundle:
+    """A folder that ``flashcore-compile --emit=bundle`` or
+    :meth:`flashcore.Compilation.write_bundle` wrote.
+
+    path: the folder.
+    chip: of several variants the one that such a device runs: that with a cubin
+        for it, else the newest whose PTX it runs. The oldest by default.
+
+    Raises BundleError (a ValueError) if it cannot be read.
+    """
+
+    def __init__(self, path: Union[str, os.PathLike[str]], chip: Optional[str] = None) -> None:
+        self.path = Path(path)
+        self.manifest = _read(self.path / "manifest.json")
+        self._variant = _choose(self.manifest["variants"], chip)
+
+    @property
+    def chip(self) -> str:
+        """What the variant was compiled for."""
+        return str(self._variant["chip"])
+
+    @property
+    def chips(self) -> Tuple[str, ...]:
+        """Of all variants, oldest first."""
+        return tuple(variant["chip"] for variant in self.manifest["variants"])
+
+    @property
+    def assembler(self) -> Optional[str]:
+        """The version of ptxas that made the cubins; None without."""
+        return self._variant["assembler"]  # type: ignore[no-any-return]
+
+    @property
+    def ptx(self) -> Path:
+        return Path(self.path, self._variant["ptx"]["file"])
+
+    @property
+    def checksum(self) -> str:
+        """Of the PTX."""
+        return str(self._variant["ptx"]["fnv1a64"])
+
+    @property
+    def attention(self) -> Mapping[str, Any]:
+        """Scale, mask and softcap; ``dims`` has the sizes, None where they are open."""
+        return self.manifest["attention"]  # type: ignore[no-any-return]
+
+    @property
+    def tensors(self) -> Dict[str, Tensor]:
+        return {
+            spec["name"]: Tensor(
+                spec["name"],
+                spec["role"],
+                spec["dtype"],
+                tuple(spec["axes"]),
+                tuple(spec["strides"]),
+                spec["offset"],
+            )
+            for spec in self.manifest["tensors"]
+        }
+
+    @property
+    def kernels(self) -> Tuple[Kernel, ...]:
+        return tuple(map(_kernel, self._variant["kernels"]))
+
+    def sizes(self, **chosen: int) -> Dict[str, int]:
+        """All sizes: those that the bundle fixes, which ``chosen`` may repeat, and
+        those that it leaves open, which it must have."""
+        known = self.attention["dims"]
+        sizes = {**known, **chosen}
+        for name, size in sizes.items():
+            if size is None:
+                raise BundleError(f"'{self.path}' leaves {name} open: give it")
+            if known.get(name) not in (None, size):
+                raise BundleError(
+                    f"'{self.path}' was compiled for {name} {known[name]}, but got {size}"
+                )
+        return sizes
+
+    def workspace_bytes(self, sizes: Sizes) -> int:
+        return sum(
+            term["bytes"] * _evaluate(term["factors"], sizes)
+            for term in self._variant["workspace"]["bytes"]
+        )
+
+    def launches(
+        self,
+        sizes: Sizes,
+        layouts: Mapping[str, Layout] = {},
+        multiprocessors: Optional[int] = None,
+    ) -> List[Launch]:
+        """What runs for these sizes, in order.
+
+        sizes: as :meth:`sizes` returns them.
+        layouts: of tensors whose strides the bundle does not fix; dense by default.
+        multiprocessors: of the device; without, persistent kernels get whole grids.
+        """
+        tensors = self.tensors
+        places = {
+            name: layouts.get(name) or tensor.layout(sizes) for name, tensor in tensors.items()
+        }
+        return [
+            Launch(
+                kernel,
+                kernel.grid(sizes, multiprocessors),
+                tuple(self._value(argument, sizes, places) for argument in kernel.arguments),
+            )
+            for kernel in self.kernels
+        ]
+
+    def _value(
+        self, argument: Argument, sizes: Sizes, places: Mapping[str, Layout]
+    ) -> Union[int, str]:
+        if argument.kind == "size" and argument.dim:
+            return sizes[argument.dim]
+        if argument.kind == "pointer" and argument.tensor:
+            return argument.tensor
+        if argument.kind in ("stride", "offset") and argument.tensor:
+            strides, offset = places[argument.tensor]
+            return strides[argument.axis] if argument.kind == "stride" else offset
+        raise BundleError(
+            f"'{self.path}': expects arguments that are a pointer, a size, a stride or an "
+            f"offset, but got the kind '{argument.kind}'"
+        )
+
+
+def _read(path: Path) -> Dict[str, Any]:
+    try:
+        manifest: Dict[str, Any] = json.loads(path.read_text())
+    except OSError as error:
+        raise BundleError(f"cannot read '{path}': {error.strerror}") from None
+    except ValueError as error:
+        raise BundleError(f"'{path}' is not JSON: {error}") from None
+    found = manifest.get("format"), manifest.get("version")
+    if found != ("flashcore-bundle", VERSION):
+        raise BundleError(
+            f"'{path}': expects a flashcore-bundle of version {VERSION}, but got {found[0]} of "
+            f"version {found[1]}; compile the bundle again"
+        )
+    return manifest
+
+
+def _kernel(said: Mapping[str, Any]) -> Kernel:
+    arguments = tuple(
+        Argument(each["kind"], each.get("tensor"), each.get("dim"), each.get("axis", 0))
+        for each in said["arguments"]
+    )
+    return Kernel(
+        said["name"],
+        tuple(said["block"]),
+        said["dynamic_shared_memory"],
+        arguments,
+        Resources.read(said["resources"]),
+        tuple(said["grid"]),
+        said.get("max_blocks_per_sm"),
+    )
+
+
+def _choose(variants: Sequence[Mapping[str, Any]], chip: Optional[str]) -> Mapping[str, Any]:
+    """The variant whose kernels a device runs, as chooseVariant of the runtime."""
+    by_age = sorted(variants, key=lambda variant: chip_number(variant["chip"]))
+    if chip is None:
+        return by_age[0]
+    for variant in variants:
+        if any(cubin["chip"] == chip for cubin in variant["cubins"]):
+            return variant
+    runnable = [each for each in by_age if chip_number(each["chip"]) <= chip_number(chip)]
+    return runnable[-1] if runnable else by_age[0]
+
+
+def chip_number(chip: str) -> int:
+    """89 for sm_89, 90 for sm_90a."""
+    return int("".join(filter(str.isdigit, chip)))
+
+
+def _evaluate(factors: Factors, sizes: Sizes) -> int:
+    """A product of ceil(size / tile) and of counts that no size changes."""
+    return math.prod(
+        factor["count"] if "count" in factor else -(-sizes[factor["dim"]] // factor["tile"])
+        for factor in factors
+    )

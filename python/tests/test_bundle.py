@@ -1,0 +1,264 @@
+"""Reading bundles, and the devices that load them."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import flashcore
+import numpy
+import pytest
+from conftest import assert_close, attention, draw
+from flashcore import bundle as module
+from flashcore.bundle import Bundle, BundleError, Resources
+
+DIMS = {"batch": 2, "heads_q": 4, "seqlen_q": 100, "seqlen_k": None}
+
+
+def tensor(name, role, axes):
+    return {
+        "name": name, "role": role, "dtype": "f16", "axes": axes, "strides": [None, 1],
+        "offset": None,
+    }  # fmt: skip
+
+
+def kernel(name, grid, arguments, shared=0, **more):
+    return {
+        "name": name, "block": [128, 1, 1], "grid": grid, "dynamic_shared_memory": shared,
+        "arguments": arguments, "resources": None, **more,
+    }  # fmt: skip
+
+
+PART = kernel(
+    "part",
+    [
+        [{"dim": "seqlen_q", "tile": 64}, {"count": 8}],
+        [{"dim": "seqlen_k", "tile": 64}],
+        [],
+    ],
+    [
+        {"kind": "pointer", "tensor": "q"},
+        {"kind": "pointer", "tensor": "workspace"},
+        {"kind": "size", "dim": "seqlen_k"},
+        {"kind": "stride", "tensor": "q", "axis": 0},
+        {"kind": "offset", "tensor": "q"},
+    ],
+    shared=1024,
+)
+MERGE = kernel("merge", [[{"dim": "batch", "tile": 1}], [], []], [{"kind": "pointer", "tensor": "o"}])
+VARIANT = {
+    "chip": "sm_89",
+    "assembler": None,
+    "ptx": {"file": "kernels.ptx", "bytes": 1, "fnv1a64": "0" * 16},
+    "cubins": [{"chip": "sm_90", "file": "kernels.sm_90.cubin"}],
+    "workspace": {
+        "bytes": [
+            {"bytes": 4, "factors": [{"dim": "seqlen_q", "tile": 64}]},
+            {"bytes": 16, "factors": [{"count": 8}, {"dim": "batch", "tile": 1}]},
+        ]
+    },
+    "kernels": [PART, MERGE],
+}
+MANIFEST = {
+    "format": "flashcore-bundle",
+    "version": 4,
+    "attention": {"dims": DIMS},
+    "tensors": [
+        tensor("q", "input", ["batch", "seqlen_q"]),
+        tensor("o", "output", ["1", "seqlen_q"]),
+    ],
+    "variants": [VARIANT],
+}
+
+
+@pytest.fixture
+def make(tmp_path):
+    def make(chip=None, manifest={}, **variant):
+        changed = {**MANIFEST, "variants": [{**VARIANT, **variant}], **manifest}
+        (tmp_path / "manifest.json").write_text(json.dumps(changed))
+        return Bundle(tmp_path, chip)
+
+    return make
+
+
+def test_launches(make):
+    bundle = make()
+    sizes = bundle.sizes(seqlen_k=130)
+    first, second = bundle.launches(sizes, {"q": ((128, 1), 8)})
+    assert first.grid == (16, 3, 1) and second.grid == (2, 1, 1)
+    assert first.arguments == ("q", "workspace", 130, 128, 8)
+    assert second.arguments == ("o",) and second.kernel.name == "merge"
+    assert bundle.workspace_bytes(sizes) == 4 * 2 + 16 * 8 * 2
+    dense, _ = bundle.launches(sizes)
+    assert dense.arguments == ("q", "workspace", 130, 100, 0)
+
+
+@pytest.mark.parametrize("multiprocessors, blocks", [(3, 6), (132, 16), (None, 16)])
+def test_persistent_kernels_follow_the_device(make, multiprocessors, blocks):
+    bundle = make(kernels=[{**PART, "max_blocks_per_sm": 2}, MERGE])
+    first, second = bundle.launches(bundle.sizes(seqlen_k=130), multiprocessors=multiprocessors)
+    assert first.grid == (blocks, 3, 1) and second.grid == (2, 1, 1)
+
+
+def test_sizes(make):
+    with pytest.raises(BundleError, match="leaves seqlen_k open"):
+        make().sizes()
+    with pytest.raises(BundleError, match="for batch 2, but got 3"):
+        make().sizes(seqlen_k=1, batch=3)
+
+
+def test_other_files(make, tmp_path):
+    with pytest.raises(BundleError, match="version 4, but got flashcore-bundle of version 9"):
+        make(manifest={"version": 9})
+    with pytest.raises(BundleError, match="cannot read"):
+        Bundle(tmp_path / "none")
+    (tmp_path / "manifest.json").write_text("{")
+    with pytest.raises(BundleError, match="is not JSON"):
+        Bundle(tmp_path)
+    argument = {"kind": "color", "tensor": "q"}
+    bundle = make(kernels=[kernel("k", [[], [], []], [argument])])
+    with pytest.raises(BundleError, match="but got the kind 'color'"):
+        bundle.launches(bundle.sizes(seqlen_k=1))
+
+
+@pytest.mark.parametrize(
+    "device, chip",
+    [
+        (None, "sm_80"),
+        ("sm_75", "sm_80"),
+        ("sm_86", "sm_80"),
+        ("sm_89", "sm_80"),
+        ("sm_90", "sm_90"),
+        ("sm_120", "sm_90"),
+    ],
+)
+def test_variants(make, device, chip):
+    older = {**VARIANT, "chip": "sm_80", "cubins": [{"chip": "sm_86"}]}
+    newer = {**VARIANT, "chip": "sm_90", "cubins": []}
+    bundle = make(device, {"variants": [older, newer]})
+    assert bundle.chip == chip and bundle.chips == ("sm_80", "sm_90")
+
+
+def test_resources(make):
+    said = {"registers": 90, "spill_stores": 4, "spill_loads": 8, "static_shared_memory": 16}
+    first, second = make(kernels=[{**PART, "resources": said}, MERGE]).kernels
+    assert first.resources == Resources(90, 4, 8, 16) and first.resources.spills == 12
+    assert first.shared_memory == 1024 + 16
+    assert second.resources is None and second.shared_memory == 0
+
+
+def test_options_of_the_emulator(make):
+    bundle = make()
+    sizes = bundle.sizes(seqlen_k=130)
+    q, o = bundle.tensors.values()
+    assert q.emulator_argument(sizes, "randn:1") == "f16[2,100]:randn:1"
+    assert q.emulator_argument(sizes, "zeros", ((128, 1), 8)) == "f16[2,100:128,1+8]:zeros"
+    pointers = {"q": "Q", "o": o.emulator_argument(sizes, "poison"), "workspace": "W"}
+    first, second = (launch.emulator_options(pointers) for launch in bundle.launches(sizes))
+    assert first == [
+        "--kernel", "part", "--grid", "16,3,1", "--block", "128,1,1", "--shared", "1024",
+        "--arg", "Q", "--arg", "W", "--arg", "i64:130", "--arg", "i64:100", "--arg", "i64:0",
+    ]  # fmt: skip
+    assert second[-1] == "f16[1,100]:poison"
+
+
+def test_it_needs_no_package():
+    """Tools of a tree without a build read it as it lies there."""
+    folder = Path(module.__file__).resolve().parent
+    code = "import sys, bundle; assert 'flashcore' not in sys.modules and '_core' not in sys.modules"
+    subprocess.run([sys.executable, "-S", "-c", code], cwd=folder, check=True)
+
+
+# Devices --------------------------------------------------------------------
+
+ADD = """
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry add(.param .u64 out, .param .u64 number) {
+  .reg .b32 %t;
+  .reg .b64 %o, %n, %i;
+  ld.param.u64 %o, [out];
+  ld.param.u64 %n, [number];
+  mov.u32 %t, %tid.x;
+  cvt.u64.u32 %i, %t;
+  add.u64 %n, %n, %i;
+  shl.b64 %i, %i, 3;
+  add.u64 %o, %o, %i;
+  st.global.u64 [%o], %n;
+  ret;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def emulator():
+    return flashcore.open_device("emulator")
+
+
+def test_plain_ptx(emulator):
+    kernel = emulator.load_ptx(ADD, "add", block=4)
+    pointer = emulator.allocate(32)
+    kernel.launch(1, [pointer, 7])
+    emulator.synchronize()
+    assert numpy.frombuffer(emulator.read(pointer, 32), numpy.int64).tolist() == [7, 8, 9, 10]
+    emulator.write(pointer, bytes(32))
+    assert emulator.read(pointer, 32) == bytes(32)
+    emulator.free(pointer)
+    assert kernel.resources.name == "add" and kernel.resources.shared_bytes == 0
+    with pytest.raises(flashcore.KernelFault, match="memory:15: invalid-address"):
+        kernel.launch(1, [0, 7])
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"ptx": "no ptx"}, "expects PTX with a kernel 'add', but got none"),
+        ({"kernel": "sub"}, "expects PTX with a kernel 'sub', but got none"),
+        ({"block": 0}, "expects a block of at least 1 thread in direction x, but got 0"),
+        ({"block": 2048}, "2048 threads per block"),
+        ({"shared": -1}, "expects at least 0 bytes of shared memory, but got -1"),
+        ({"ptx": ADD.replace(".u64 number", ".u32 number")}, "expects parameters of 8 bytes"),
+    ],
+)
+def test_ptx_that_cannot_be_loaded(emulator, changes, message):
+    with pytest.raises(flashcore.Error, match=message):
+        emulator.load_ptx(**{"ptx": ADD, "kernel": "add", "block": 4, **changes})
+
+
+def test_arguments_are_counted(emulator):
+    with pytest.raises(flashcore.Error, match="'add' expects 2 arguments, but got 1"):
+        emulator.load_ptx(ADD, "add", 4).launch(1, [0])
+
+
+def test_bundle_on_a_device(emulator, tmp_path):
+    """As flashcore.attention computes it, and as the reader says."""
+    path = tmp_path / "attention.fcb"
+    flashcore.compile("b1 h2 s40x70 d64").write_bundle(path)
+    loaded = emulator.load(path)
+    assert loaded.code == "PTX sm_89 on the emulator"
+    bundle = loaded.bundle
+    assert [k.name for k in loaded.kernels] == [k.name for k in bundle.kernels]
+    sizes = bundle.sizes()
+    plan = loaded.plan(
+        {name: (each.shape(sizes), each.layout(sizes)[0]) for name, each in bundle.tensors.items()}
+    )
+    assert plan.workspace_bytes == bundle.workspace_bytes(sizes) == 0
+    assert str(plan) == "B1 H2/2 S40x70 D64 f16"
+    arrays = [draw(*each.shape(sizes), seed=1) for each in bundle.tensors.values()]
+    pointers = [emulator.allocate(array.nbytes) for array in arrays]
+    for pointer, array in zip(pointers, arrays):
+        emulator.write(pointer, array.tobytes())
+    plan.launch(pointers)
+    q, k, v, o = arrays
+    got = numpy.frombuffer(emulator.read(pointers[3], o.nbytes), o.dtype).reshape(o.shape)
+    assert_close(got, attention(q, k, v)[0])
+    for pointer in pointers:
+        emulator.free(pointer)
+    with pytest.raises(flashcore.Error, match="expects"):
+        loaded.plan({"q": ((1, 2, 40, 64), (1, 1, 1, 1))})
+
+
+def test_kinds_of_devices():
+    with pytest.raises(ValueError, match="expects a device of kind 'cuda' or 'emulator'"):
+        flashcore.open_device("tpu")
