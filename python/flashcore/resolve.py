@@ -96,7 +96,7 @@ def resolve(
     if _is_empty(arguments):
         return partial(_run_empty, library, options, arguments.o_sizes)
     if missing_columns(arguments.q.sizes[3]) or missing_columns(arguments.v.sizes[3]):
-        return _makemissing_columns(library, options, arguments)
+        return _make_padded_run(library, options, arguments)
     fixed = _to_copy(arguments, on_host=arguments.q.device[0] != CUDA)
     if fixed:
         return partial(_run_copied, library, call, fixed)
@@ -329,7 +329,7 @@ def _deliver(library: Library, out: Any, result: Any) -> Any:
 _warned: Set[int] = set()
 
 
-def _makemissing_columns(library: Library, options: Options, arguments: Arguments) -> Run:
+def _make_padded_run(library: Library, options: Options, arguments: Arguments) -> Run:
     dim, dim_v = arguments.q.sizes[3], arguments.v.sizes[3]
     odd = dim if missing_columns(dim) else dim_v
     if not options.pad_head_dim:
