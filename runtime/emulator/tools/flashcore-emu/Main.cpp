@@ -108,7 +108,7 @@ static void noteUnwritten(const ToolOptions &options, const Session &session) {
     std::string what =
         session.results.areTensors
             ? "'" + list[i].name + "'"
-            : "argument " + std::to_string(i) + " ('" + list[i].name + "')";
+            : "argument " + list[i].path + " ('" + list[i].name + "')";
     note(options, "note: " + std::to_string(missing) + " of " +
                       std::to_string(list[i].value.data.size()) + " bytes of " +
                       what + " were never written\n");

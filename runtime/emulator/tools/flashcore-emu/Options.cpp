@@ -32,7 +32,11 @@ A kernel of nvcc:
   flashcore-emu saxpy.ptx --kernel _Z5saxpyifPKfPf --grid 4 --block 256 \
     --arg i32:1000 f32:2.0 f32[1000]:randn:1 f32[1000]:zeros
 grid, block and dynamic shared memory are those of <<<grid, block, shared>>>;
-the arguments are those of the C++ function, pointers as buffers.
+the arguments are those of the C++ function, pointers as buffers. A struct by
+value, such as { const float *x; float *y; int n; }, takes its members at their
+offsets, and a member can have a name for --out:
+  --arg struct:24,0=f32[1000]:randn:1,8:y=f32[1000]:poison,16=i32:1000 \
+  --out y=y.npy
 
 A kernel of Triton:
   compiled = kernel[grid](q, k, v, o, scale, BLOCK=64)
@@ -80,6 +84,12 @@ void flashcore::emu::declareOptions(CLI::App &app, ToolOptions &options) {
       "offset,\n"
       "                              in elements\n"
       "  q.npy  bf16:q.npy           a buffer from a file\n"
+      "  struct:48,0=f16[64]:ones,16:n=i32:3   48 bytes by value, with what "
+      "is at\n"
+      "                              these offsets; a buffer is a pointer\n"
+      "  ptr[f16[8]:ones,i32:3]      a buffer of values and pointers\n"
+      "  @0.16  @n  @0+64            a pointer to a buffer that came before\n"
+      "  args.json                   any of these from a file\n"
       "A buffer that the kernel writes is best poison: what it "
       "leaves out is noted");
   app.add_option("--dim", options.dims,
@@ -92,7 +102,8 @@ void flashcore::emu::declareOptions(CLI::App &app, ToolOptions &options) {
   app.add_option(
       "--out", options.outputs,
       "INDEX=FILE.npy: save the buffer of argument INDEX (from 0) afterwards; "
-      "of the file's own launch NAME=FILE.npy with the name of a tensor");
+      "0.16 is what byte 16 of argument 0 points to, or its name; of the "
+      "file's own launch NAME=FILE.npy with the name of a tensor");
   app.add_option("--expect", options.expected,
                  "INDEX=FILE.npy[:TOLERANCE]: compare the buffer of argument "
                  "INDEX, or of the tensor NAME; the tolerance is absolute, 0 "

@@ -13,11 +13,31 @@
 #include "flashcore/Emulator/OptionText.h"
 #include "flashcore/Emulator/Printable.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
 
 using namespace flashcore::emu;
+
+const LoadedArgument *Results::find(std::string_view key) const {
+  auto it = std::find_if(list.begin(), list.end(), [&](const auto &each) {
+    return (!areTensors && each.path == key) || each.name == key;
+  });
+  return it == list.end() ? nullptr : &*it;
+}
+
+/// All that --out may name, but for arguments, which are counted.
+static std::string listKeys(const Results &results) {
+  std::string keys;
+  for (const LoadedArgument &each : results.list) {
+    bool isKey = results.areTensors || each.path.find('.') != std::string::npos;
+    if (isKey)
+      keys += (keys.empty() ? "" : ", ") +
+              (results.areTensors ? each.name : each.path);
+  }
+  return keys;
+}
 
 /// The index of what `name` means; an error if there is nothing of that name.
 static Expected<size_t> findResult(const std::string &text,
@@ -25,27 +45,24 @@ static Expected<size_t> findResult(const std::string &text,
                                    const std::string &form,
                                    const Results &results) {
   auto fail = [](const std::string &message) { return Error{{}, message}; };
-  const std::vector<LoadedArgument> &list = results.list;
-  if (results.areTensors) {
-    std::string known;
-    for (size_t i = 0; i < list.size(); ++i) {
-      if (list[i].name == name)
-        return i;
-      known += (i ? ", " : "") + list[i].name;
-    }
-    return fail("'" + text + "': expects one of " + known + ", but got '" +
-                name + "'");
+  if (const LoadedArgument *found = results.find(name)) {
+    if (!found->value.isBuffer)
+      return fail("'" + text + "': argument " + name + " is a " +
+                  (found->value.members.empty() ? "number" : "struct") +
+                  ", not a buffer");
+    return static_cast<size_t>(found - results.list.data());
   }
+  std::string keys = listKeys(results);
+  if (results.areTensors || (!keys.empty() && name.find('.') != name.npos))
+    return fail("'" + text + "': expects one of " + keys + ", but got '" +
+                name + "'");
   uint64_t number = 0;
   if (!parseNumber(name, number))
     return fail("expects " + form + ", but got '" + text + "'");
-  if (number >= list.size())
-    return fail("'" + text + "': expects an argument from 0 to " +
-                std::to_string(list.size() - 1) + ", but got " + name);
-  if (!list[number].value.isBuffer)
-    return fail("'" + text + "': argument " + name +
-                " is a number, not a buffer");
-  return static_cast<size_t>(number);
+  if (results.numArguments == 0)
+    return fail("'" + text + "': the kernel takes no arguments");
+  return fail("'" + text + "': expects an argument from 0 to " +
+              std::to_string(results.numArguments - 1) + ", but got " + name);
 }
 
 /// Splits "3=file.npy" and checks that argument 3 is a buffer.

@@ -17,10 +17,12 @@
 
 namespace flashcore::emu {
 
-/// An argument of the kernel, or a tensor of the file's own launch; `address`
-/// is that of its buffer, if it is one.
+/// An argument of the kernel, what one points to, or a tensor of the file's own
+/// launch; `address` is that of its buffer, if it is one.
 struct LoadedArgument {
   std::string name;
+  /// "0" for an argument; "0.16" for what its byte 16 points to.
+  std::string path;
   TypedArgument value;
   uint64_t address = 0;
 };
@@ -28,11 +30,16 @@ struct LoadedArgument {
 /// What --out and --expect can name.
 struct Results {
   std::vector<LoadedArgument> list;
+
+  /// The one of this path or name, or null.
+  const LoadedArgument *find(std::string_view key) const;
+
+  size_t numArguments = 0;
   /// They are tensors, named by their names and not by an index.
   bool areTensors = false;
 };
 
-/// --out INDEX=FILE.npy, or NAME=FILE.npy
+/// --out INDEX=FILE.npy, PATH=FILE.npy or NAME=FILE.npy
 struct OutputRequest {
   size_t index = 0;
   std::string path;

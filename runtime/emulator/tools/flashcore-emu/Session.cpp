@@ -12,6 +12,7 @@
 #include "Description.h"
 
 #include <algorithm>
+#include <iterator>
 
 using namespace flashcore::emu;
 
@@ -50,54 +51,160 @@ Expected<std::string> flashcore::emu::describeLaunch(const std::string &ptx) {
 // Arguments of the command line
 //===----------------------------------------------------------------------===//
 
-/// Adds an argument of --arg, with its buffer if it is one.
+namespace {
+/// Gives arguments their buffers, and what they hold the addresses of theirs.
+class Loader {
+public:
+  explicit Loader(Session &session) : session(session) {}
+
+  /// Gives the bytes of the argument: a value, or an address.
+  Expected<std::vector<uint8_t>>
+  load(const std::string &name, const std::string &path, TypedArgument value);
+
+private:
+  Expected<uint64_t> resolve(const TypedArgument &value) const;
+  Error loadMembers(const std::string &name, const std::string &path,
+                    TypedArgument &value);
+  Error allocate(LoadedArgument &argument);
+  bool isTaken(const std::string &name) const {
+    return session.results.find(name) != nullptr;
+  }
+
+  Session &session;
+};
+} // namespace
+
+static Error badArgument(const TypedArgument &value, const std::string &why) {
+  return fail("argument '" + value.text + "': " + why);
+}
+
+/// The address that '@' stands for.
+Expected<uint64_t> Loader::resolve(const TypedArgument &value) const {
+  const LoadedArgument *target = session.results.find(value.reference);
+  if (!target || !target->address)
+    return badArgument(value, "expects the name, index or path of a buffer "
+                              "that comes before, but got '" +
+                                  value.reference + "'");
+  uint64_t bytes = target->value.data.size();
+  if (value.referenceOffset > bytes)
+    return badArgument(value, "expects an offset within the " +
+                                  std::to_string(bytes) + " bytes of '" +
+                                  value.reference + "', but got " +
+                                  std::to_string(value.referenceOffset));
+  return target->address + value.referenceOffset;
+}
+
+Error Loader::loadMembers(const std::string &name, const std::string &path,
+                          TypedArgument &value) {
+  for (ArgumentMember &member : value.members) {
+    if (!member.name.empty() && isTaken(member.name))
+      return badArgument(value, "expects a name of its own for each value, but "
+                                "'" +
+                                    member.name + "' is given twice");
+    std::string offset = std::to_string(member.offset);
+    std::string memberName =
+        member.name.empty() ? name + "+" + offset : member.name;
+    Expected<std::vector<uint8_t>> bytes =
+        load(memberName, path + "." + offset, std::move(member.value));
+    if (!bytes)
+      return bytes.error();
+    std::copy(bytes->begin(), bytes->end(),
+              value.data.begin() + static_cast<ptrdiff_t>(member.offset));
+  }
+  return {};
+}
+
+Error Loader::allocate(LoadedArgument &argument) {
+  const TypedArgument &value = argument.value;
+  DeviceMemory &memory = session.memory;
+  argument.address = memory.allocate(argument.name, value.data.size());
+  if (!argument.address)
+    return badArgument(value, "expects a buffer of at most " +
+                                  std::to_string(DeviceMemory::maxBufferBytes) +
+                                  " bytes, but got " +
+                                  std::to_string(value.data.size()));
+  if (!value.isPoison)
+    memory.write(argument.address, value.data.data(), value.data.size());
+  const TensorView &view = value.view;
+  unsigned bytes = elementBytes(value.type);
+  bool isTensor = memory.describe(argument.address + view.offset * bytes, bytes,
+                                  view.shape, view.strides);
+  if (!isTensor && !view.strides.empty())
+    return badArgument(value, "expects strides that give every element a place "
+                              "of its own");
+  return {};
+}
+
+Expected<std::vector<uint8_t>> Loader::load(const std::string &name,
+                                            const std::string &path,
+                                            TypedArgument value) {
+  uint64_t address = 0;
+  if (!value.reference.empty()) {
+    Expected<uint64_t> resolved = resolve(value);
+    if (!resolved)
+      return resolved.error();
+    address = *resolved;
+  }
+  std::vector<LoadedArgument> &list = session.results.list;
+  size_t index = list.size();
+  list.push_back({name, path, {}, 0});
+  Error error = loadMembers(name, path, value);
+  list[index].value = std::move(value);
+  LoadedArgument &argument = list[index];
+  if (error.message.empty() && argument.value.isBuffer) {
+    error = allocate(argument);
+    address = argument.address;
+  }
+  if (!error.message.empty())
+    return error;
+  if (!argument.value.isPointer())
+    return argument.value.data;
+  std::vector<uint8_t> bytes(sizeof address);
+  std::memcpy(bytes.data(), &address, sizeof address);
+  return bytes;
+}
+
+/// Adds a buffer with the notation of --arg.
 static Error load(Session &session, const std::string &name,
                   const std::string &text) {
   Expected<TypedArgument> parsed = parseArgument(text);
   if (!parsed)
     return parsed.error();
-  LoadedArgument argument{name, std::move(*parsed), 0};
-  const TypedArgument &value = argument.value;
-  if (value.isBuffer) {
-    DeviceMemory &memory = session.memory;
-    argument.address = memory.allocate(name, value.data.size());
-    if (!argument.address)
-      return fail("argument '" + text + "': expects a buffer of at most " +
-                  std::to_string(DeviceMemory::maxBufferBytes) +
-                  " bytes, but got " + std::to_string(value.data.size()));
-    if (!value.isPoison)
-      memory.write(argument.address, value.data.data(), value.data.size());
-    const TensorView &view = value.view;
-    unsigned bytes = elementBytes(value.type);
-    bool isTensor = memory.describe(argument.address + view.offset * bytes,
-                                    bytes, view.shape, view.strides);
-    if (!isTensor && !view.strides.empty())
-      return fail("argument '" + text +
-                  "': expects strides that give every element a place of its "
-                  "own");
+  Expected<std::vector<uint8_t>> bytes =
+      Loader(session).load(name, name, std::move(*parsed));
+  return bytes ? Error() : bytes.error();
+}
+
+static Expected<std::vector<TypedArgument>>
+parseAll(const std::vector<std::string> &texts) {
+  std::vector<TypedArgument> all;
+  for (const std::string &text : texts) {
+    Expected<std::vector<TypedArgument>> parsed = parseArguments(text);
+    if (!parsed)
+      return parsed.error();
+    std::move(parsed->begin(), parsed->end(), std::back_inserter(all));
   }
-  session.results.list.push_back(std::move(argument));
-  return {};
+  return all;
 }
 
 static Error loadArguments(const ToolOptions &options, Session &session) {
   PlannedLaunch &launch = session.launches.front();
   const Kernel &kernel = launch.kernel;
-  if (options.arguments.size() != kernel.numParams())
+  Expected<std::vector<TypedArgument>> arguments = parseAll(options.arguments);
+  if (!arguments)
+    return arguments.error();
+  session.results.numArguments = arguments->size();
+  if (arguments->size() != kernel.numParams())
     return fail("kernel '" + kernel.name() + "' takes " +
                 std::to_string(kernel.numParams()) + " arguments, but got " +
-                std::to_string(options.arguments.size()) + " of --arg\n" +
+                std::to_string(arguments->size()) + " of --arg\n" +
                 describeKernel(kernel));
-  for (size_t i = 0; i < options.arguments.size(); ++i) {
-    Error error = load(session, kernel.paramName(i), options.arguments[i]);
-    if (!error.message.empty())
-      return error;
-    const LoadedArgument &argument = session.results.list.back();
-    if (argument.value.isBuffer)
-      launch.arguments.addPointer(argument.address);
-    else
-      launch.arguments.addBytes(argument.value.data.data(),
-                                argument.value.data.size());
+  for (size_t i = 0; i < arguments->size(); ++i) {
+    Expected<std::vector<uint8_t>> bytes = Loader(session).load(
+        kernel.paramName(i), std::to_string(i), std::move((*arguments)[i]));
+    if (!bytes)
+      return bytes.error();
+    launch.arguments.addBytes(bytes->data(), bytes->size());
   }
   return {};
 }

@@ -271,7 +271,8 @@ static uint64_t countElements(const TensorView &view) {
   return count;
 }
 
-Expected<TypedArgument> flashcore::emu::parseArgument(const std::string &text) {
+/// Parses what is not made of other arguments.
+static Expected<TypedArgument> parseSimple(const std::string &text) {
   size_t colon = text.find(':');
   if (text.ends_with(".npy")) {
     bool typed = colon != std::string::npos && colon < 5;
@@ -280,7 +281,9 @@ Expected<TypedArgument> flashcore::emu::parseArgument(const std::string &text) {
   }
   size_t bracket = text.find('[');
   if (colon == std::string::npos)
-    return bad(text, "expects TYPE:VALUE, TYPE[SHAPE]:FILL or a .npy file");
+    return bad(text, "expects TYPE:VALUE, TYPE[SHAPE]:FILL, "
+                     "struct:BYTES,OFFSET=VALUE,..., ptr[VALUE,...], @NAME or "
+                     "a .npy file");
   TypedArgument out;
   bool isBuffer = bracket < colon;
   if (!parseType(text.substr(0, isBuffer ? bracket : colon), out.type))
@@ -324,4 +327,21 @@ Expected<TypedArgument> flashcore::emu::parseArgument(const std::string &text) {
                      "or poison, but got '" +
                          how + "'");
   return out;
+}
+
+Expected<TypedArgument> flashcore::emu::parseArgument(const std::string &text,
+                                                      unsigned depth) {
+  Expected<std::optional<TypedArgument>> composite =
+      parseComposite(text, depth);
+  if (!composite)
+    return composite.error();
+  Expected<TypedArgument> out =
+      *composite ? std::move(**composite) : parseSimple(text);
+  if (out)
+    out->text = text;
+  return out;
+}
+
+Expected<TypedArgument> flashcore::emu::parseArgument(const std::string &text) {
+  return parseArgument(text, 0);
 }

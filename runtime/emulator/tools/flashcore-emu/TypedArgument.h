@@ -13,6 +13,15 @@
 //   f16[2,41,64:2952,72,1]:randn:7    the same with strides in elements
 //   f16[2,41,64:2952,72,1+8]:randn:7  that starts 8 elements into its buffer
 //   q.npy   bf16:q.npy                a buffer from a file
+//   struct:48,0=f16[64]:ones,16:n=i32:3   48 bytes by value; the numbers and
+//                                     pointers that it holds, by their offsets
+//   ptr[i32:0,i32:128]                a buffer of values, one behind the other;
+//                                     buffers among them are pointers
+//   @q  @0.16  @q+4096                a pointer to a buffer that came before
+//   args.json                         any of these from a file
+//
+// StructArgument.cpp reads what is made of others. In it a value stands in
+// brackets where it has commas of its own: ptr[[struct:8,0=i32:1],@q].
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,6 +30,7 @@
 
 #include "flashcore/Emulator/Error.h"
 
+#include <optional>
 #include <vector>
 
 namespace flashcore::emu {
@@ -53,6 +63,8 @@ struct TensorView {
   uint64_t offset = 0;
 };
 
+struct ArgumentMember;
+
 struct TypedArgument {
   ElementType type = ElementType::I32;
   bool isBuffer = false;
@@ -62,9 +74,37 @@ struct TypedArgument {
   std::vector<uint64_t> shape;
   std::vector<uint8_t> data;
   TensorView view;
+  /// What lies in `data`, by offset. Pointers in it are for the caller to fill
+  /// in once their buffers have addresses.
+  std::vector<ArgumentMember> members;
+  /// Of '@': the name of a buffer, and bytes from its start.
+  std::string reference;
+  uint64_t referenceOffset = 0;
+  /// As it was written, for messages.
+  std::string text;
+
+  bool isPointer() const { return isBuffer || !reference.empty(); }
+  uint64_t valueBytes() const { return isPointer() ? 8 : data.size(); }
+};
+
+/// A value inside a struct or a buffer.
+struct ArgumentMember {
+  uint64_t offset = 0;
+  /// What --out, --expect, '@' and findings may call it; may be empty.
+  std::string name;
+  TypedArgument value;
 };
 
 Expected<TypedArgument> parseArgument(const std::string &text);
+
+/// The arguments that one --arg names: one, but for an array in a JSON file.
+Expected<std::vector<TypedArgument>> parseArguments(const std::string &text);
+
+/// What parseArgument takes that is made of other arguments, or refers to one;
+/// empty for anything else.
+Expected<std::optional<TypedArgument>> parseComposite(const std::string &text,
+                                                      unsigned depth);
+Expected<TypedArgument> parseArgument(const std::string &text, unsigned depth);
 
 /// "[8,512,64]".
 std::string formatShape(const std::vector<uint64_t> &shape);
