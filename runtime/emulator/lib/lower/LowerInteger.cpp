@@ -521,6 +521,7 @@ Lowering::opcodeTable() {
       {"brkpt", &Lowering::lowerNop},
       {"pmevent", &Lowering::lowerNop},
       {"mma", &Lowering::lowerMma},
+      {"wmma", &Lowering::lowerWmma},
   };
   return table;
 }

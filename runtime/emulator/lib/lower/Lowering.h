@@ -47,6 +47,9 @@ private:
   std::vector<bool> taken;
 };
 
+struct WmmaShape;
+struct WmmaFragment;
+
 class Lowering {
 public:
   Lowering(const PtxModule &module, Program &program)
@@ -244,6 +247,37 @@ private:
   bool takeMatrixType(MatrixType &type);
   bool fragment(const PtxOperand &operand, unsigned count, ScalarType type,
                 const char *what, bool isDest, std::vector<uint32_t> &out);
+
+  // LowerWmma.cpp.
+  class WmmaAddresses;
+  /// A load or store of registers side by side.
+  struct WmmaAccess {
+    std::vector<uint32_t> registers;
+    unsigned bytes = 0; // of an element
+    uint32_t address = 0;
+    int64_t offset = 0;
+  };
+  struct MmaRegisters {
+    std::vector<uint32_t> d, a, b, c;
+  };
+  bool lowerWmma();
+  bool lowerWmmaMove(bool isStore);
+  bool lowerWmmaMma();
+  bool takeWmmaShape(WmmaShape &shape);
+  void emitWarpConvergence();
+  void emitWmmaAccess(bool isStore, StateSpace space, bool is64,
+                      const WmmaAccess &access);
+  void packElements(uint32_t whole, const std::vector<uint32_t> &elements);
+  void moveFragment(bool isStore, const Address &start,
+                    const WmmaFragment &fragment,
+                    const std::vector<uint32_t> &registers,
+                    WmmaAddresses &addresses);
+  std::vector<uint32_t> convertAccumulators(const std::vector<uint32_t> &from,
+                                            bool toHalf);
+  void emitMma(const MmaRegisters &registers, ScalarType type, ScalarType sum,
+               unsigned depth, bool saturate);
+  bool emitWmmaMma(const WmmaShape &shape, ScalarType type, ScalarType c,
+                   ScalarType d, bool saturate);
 
   const PtxModule &module;
   Program &program;

@@ -1,0 +1,562 @@
+//===- LowerWmma.cpp - wmma.load, wmma.mma, wmma.store --------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// PTX ISA 9.7.14.4. Which lane holds which element of a wmma fragment is left
+// open there. sm_80 and later hold it as the fragments of two mma.sync, as an
+// H200 shows for every shape, type and layout (unittests/WmmaTest.cpp), and so
+// wmma.mma becomes two of them, and loads and stores become those of the words
+// that each lane holds.
+//
+// With lane = 4 * o + i, a register of A or B holds elements of row (column, of
+// B) o + 8 r at k = i * n .. i * n + n - 1, n elements to a register:
+//
+//   m16n16k16   mma 0: A x columns 0-7 of B, mma 1: A x columns 8-15
+//   m32n8k16    mma 0: rows 0-15 of A x B, mma 1: rows 16-31
+//   m8n32k16    as m32n8k16 with A and B in each other's place and D transposed
+//
+// Fragments of f16 have 8 registers; where the elements need fewer, they come
+// twice or four times.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Lowering.h"
+
+#include <algorithm>
+
+using namespace flashcore::emu;
+
+namespace flashcore::emu {
+struct WmmaShape {
+  unsigned m = 0, n = 0, k = 0;
+
+  bool isSwapped() const { return m == 8; }
+  /// Rows and columns of the two mma.sync together.
+  unsigned rows() const { return isSwapped() ? n : m; }
+  unsigned columns() const { return isSwapped() ? m : n; }
+};
+
+/// Which elements the registers of a lane hold.
+struct WmmaFragment {
+  /// Where the first element of a register lies for lane 0.
+  struct Place {
+    unsigned outer = 0, inner = 0;
+    bool operator==(const Place &other) const {
+      return outer == other.outer && inner == other.inner;
+    }
+  };
+  std::vector<Place> registers;
+  unsigned elementBytes = 0;
+  /// How far apart lanes that follow each other lie on the inner axis.
+  unsigned innerStep = 0;
+  /// Whether the outer axis, which lane / 4 runs over, is that of rows.
+  bool outerIsRow = true;
+  unsigned numRows = 0, numColumns = 0;
+
+  unsigned perRegister() const { return 4 / elementBytes; }
+};
+} // namespace flashcore::emu
+
+//===----------------------------------------------------------------------===//
+// Shapes and fragments
+//===----------------------------------------------------------------------===//
+
+/// That of A or B: `isFirst` stands where A of the mma.sync does.
+static void placeFactor(WmmaFragment &fragment, const WmmaShape &shape,
+                        bool isFirst) {
+  unsigned kStep = 4 * fragment.perRegister();
+  fragment.innerStep = fragment.perRegister();
+  unsigned extent = isFirst ? shape.rows() : shape.columns();
+  unsigned tile = isFirst ? 16 : 8;
+  for (unsigned block = 0; block < extent; block += tile)
+    for (unsigned k = 0; k < shape.k; k += kStep)
+      for (unsigned outer = 0; outer < tile; outer += 8)
+        fragment.registers.push_back({block + outer, k});
+}
+
+static void placeAccumulator(WmmaFragment &fragment, const WmmaShape &shape) {
+  fragment.innerStep = 2;
+  for (unsigned mma = 0; mma < 2; ++mma)
+    for (unsigned outer = 0; outer < 16; outer += 8)
+      for (unsigned i = 0; i < 2; i += fragment.perRegister())
+        fragment.registers.push_back(
+            shape.rows() == 32 ? WmmaFragment::Place{16 * mma + outer, i}
+                               : WmmaFragment::Place{outer, 8 * mma + i});
+}
+
+/// `matrix` is a, b, c or d. Registers of f16 that repeat others are not among
+/// them.
+static WmmaFragment makeFragment(char matrix, const WmmaShape &shape,
+                                 ScalarType type) {
+  WmmaFragment fragment;
+  fragment.elementBytes = typeBytes(type);
+  fragment.numRows = matrix == 'b' ? shape.k : shape.m;
+  fragment.numColumns = matrix == 'a' ? shape.k : shape.n;
+  if (matrix == 'a' || matrix == 'b') {
+    fragment.outerIsRow = matrix == 'a';
+    placeFactor(fragment, shape, (matrix == 'a') != shape.isSwapped());
+  } else {
+    fragment.outerIsRow = !shape.isSwapped();
+    placeAccumulator(fragment, shape);
+  }
+  return fragment;
+}
+
+/// Registers of a fragment as the instruction names them.
+static unsigned countRegisters(char matrix, const WmmaFragment &fragment,
+                               ScalarType type) {
+  bool isFactor = matrix == 'a' || matrix == 'b';
+  return isFactor && type == ScalarType::F16
+             ? 8
+             : static_cast<unsigned>(fragment.registers.size());
+}
+
+/// The type that the registers of a fragment have.
+static ScalarType registerType(char matrix, ScalarType type) {
+  bool isFactor = matrix == 'a' || matrix == 'b';
+  return isFactor || type == ScalarType::F16 ? ScalarType::B32 : type;
+}
+
+static bool isFactorType(ScalarType type, const WmmaShape &shape) {
+  if (shape.k == 8)
+    return type == ScalarType::TF32;
+  return type == ScalarType::F16 || type == ScalarType::BF16 ||
+         type == ScalarType::S8 || type == ScalarType::U8;
+}
+
+static bool isAccumulatorType(ScalarType type, const WmmaShape &shape) {
+  return type == ScalarType::F32 ||
+         (shape.k == 16 &&
+          (type == ScalarType::F16 || type == ScalarType::S32));
+}
+
+static MatrixType matrixType(ScalarType type) {
+  switch (type) {
+  case ScalarType::F16:
+    return MatrixType::F16;
+  case ScalarType::BF16:
+    return MatrixType::BF16;
+  case ScalarType::TF32:
+    return MatrixType::TF32;
+  case ScalarType::S8:
+    return MatrixType::S8;
+  default:
+    return MatrixType::U8;
+  }
+}
+
+bool Lowering::takeWmmaShape(WmmaShape &shape) {
+  static constexpr WmmaShape shapes[] = {
+      {16, 16, 16}, {32, 8, 16}, {8, 32, 16}, {16, 16, 8}};
+  int index = mods.takeOneOf({"m16n16k16", "m32n8k16", "m8n32k16", "m16n16k8"});
+  if (index < 0)
+    return failHere("expects wmma of m16n16k16, m32n8k16 or m8n32k16 with f16, "
+                    "bf16, s8 or u8, or of m16n16k8 with tf32, but got '" +
+                    std::string(inst->opcode.substr(0, 80)) +
+                    "'; f64, 4-bit and 1-bit types are not supported");
+  shape = shapes[index];
+  return true;
+}
+
+/// All lanes of the warp have to be there.
+void Lowering::emitWarpConvergence() {
+  Inst &out = emit(InstKind::Vote, InstClass::Matrix);
+  out.mode = static_cast<uint8_t>(VoteMode::Ballot);
+  out.aligned = true;
+  out.hidden = true;
+  setOperands(out, {sinkGranule, constant(0, 1), constant(4, ~uint32_t(0))}, 1);
+}
+
+//===----------------------------------------------------------------------===//
+// Addresses
+//===----------------------------------------------------------------------===//
+
+/// The addresses of what a lane holds: `steps` times the stride, from the
+/// address of its first element.
+class Lowering::WmmaAddresses {
+public:
+  WmmaAddresses(Lowering &lowering, const WmmaFragment &fragment,
+                bool isRowMajor, const Address &start)
+      : lowering(lowering), fragment(fragment), start(start),
+        isRowMajor(isRowMajor) {}
+
+  /// Takes the stride of the instruction's operand `index`, if it is there.
+  bool prepare(unsigned index);
+
+  /// Whether the elements of one register lie side by side.
+  bool isContiguous() const { return fragment.outerIsRow == isRowMajor; }
+
+  /// That of element `i` of a register; `offset` is an immediate.
+  uint32_t at(const WmmaFragment::Place &place, unsigned i, int64_t &offset);
+
+private:
+  /// base + a * b.
+  uint32_t multiplyAdd(uint32_t a, uint32_t b, uint32_t base);
+  void step(AluOp op, std::initializer_list<uint32_t> operands) {
+    lowering.emitAlu(op, InstClass::Matrix, operands).hidden = true;
+  }
+
+  Lowering &lowering;
+  const WmmaFragment &fragment;
+  Address start;
+  bool isRowMajor;
+  /// In bytes; the number where it is an immediate.
+  uint32_t stride = 0;
+  std::optional<int64_t> fixedStride;
+  uint32_t laneBase = 0;
+  std::map<unsigned, uint32_t> byStep;
+};
+
+uint32_t Lowering::WmmaAddresses::multiplyAdd(uint32_t a, uint32_t b,
+                                              uint32_t base) {
+  uint32_t sum =
+      lowering.allocate(start.is64 ? ScalarType::U64 : ScalarType::U32);
+  step(start.is64 ? AluOp::MadWideU32 : AluOp::MadB32, {sum, a, b, base});
+  return sum;
+}
+
+bool Lowering::WmmaAddresses::prepare(unsigned index) {
+  const std::vector<PtxOperand> &operands = lowering.inst->operands;
+  unsigned bytes = fragment.elementBytes;
+  if (index >= operands.size())
+    fixedStride = isRowMajor ? fragment.numColumns : fragment.numRows;
+  else if (operands[index].kind == PtxOperand::Kind::Int)
+    fixedStride = operands[index].value;
+  if (fixedStride) {
+    if (*fixedStride < 0 || *fixedStride > UINT32_MAX / 4)
+      return lowering.fail(operands[index].loc,
+                           "expects a stride of 0 to 1073741823 elements, but "
+                           "got " +
+                               std::to_string(*fixedStride));
+    *fixedStride *= bytes;
+    stride = lowering.constant(4, static_cast<uint64_t>(*fixedStride));
+  } else {
+    uint32_t elements;
+    if (!lowering.source(index, ScalarType::U32, elements))
+      return false;
+    stride = lowering.allocate(ScalarType::U32);
+    step(AluOp::MulB32, {stride, elements, lowering.constant(4, bytes)});
+  }
+  uint32_t lane = lowering.special("%laneid", {}, ScalarType::U32);
+  uint32_t outer = lowering.allocate(ScalarType::U32);
+  uint32_t inner = lowering.allocate(ScalarType::U32);
+  step(AluOp::ShrU32, {outer, lane, lowering.constant(4, 2)});
+  step(AluOp::AndB32, {inner, lane, lowering.constant(4, 3)});
+  step(AluOp::MulB32, {inner, inner, lowering.constant(4, fragment.innerStep)});
+  uint32_t unit = lowering.constant(4, bytes);
+  laneBase = multiplyAdd(outer, isContiguous() ? stride : unit, start.granule);
+  laneBase = multiplyAdd(inner, isContiguous() ? unit : stride, laneBase);
+  byStep[0] = laneBase;
+  return true;
+}
+
+uint32_t Lowering::WmmaAddresses::at(const WmmaFragment::Place &place,
+                                     unsigned i, int64_t &offset) {
+  unsigned steps = isContiguous() ? place.outer : place.inner + i;
+  unsigned beside = isContiguous() ? place.inner + i : place.outer;
+  offset = start.offset + int64_t(beside) * fragment.elementBytes;
+  if (fixedStride) {
+    offset += *fixedStride * steps;
+    return laneBase;
+  }
+  auto [it, inserted] = byStep.insert({steps, 0});
+  if (inserted)
+    it->second = multiplyAdd(lowering.constant(4, steps), stride, laneBase);
+  return it->second;
+}
+
+//===----------------------------------------------------------------------===//
+// wmma.load, wmma.store
+//===----------------------------------------------------------------------===//
+
+/// One load or store of `registers`, elements of `bytes` each.
+void Lowering::emitWmmaAccess(bool isStore, StateSpace space, bool is64,
+                              const WmmaAccess &access) {
+  unsigned length = static_cast<unsigned>(access.registers.size());
+  noteAccess(space, access.bytes * length);
+  Inst &out =
+      emit(isStore ? InstKind::Store : InstKind::Load, InstClass::Matrix);
+  out.space = space;
+  out.imm = access.offset;
+  out.addressIs64 = is64;
+  out.elementBytes = static_cast<uint8_t>(access.bytes);
+  out.vectorLength = static_cast<uint8_t>(length);
+  out.regBytes = static_cast<uint8_t>(std::max(2u, access.bytes));
+  std::vector<uint32_t> operands = access.registers;
+  operands.insert(isStore ? operands.begin() : operands.end(), access.address);
+  setOperands(out, operands, isStore ? 0 : length);
+}
+
+/// Puts elements of 16 or 8 bits into a register.
+void Lowering::packElements(uint32_t whole,
+                            const std::vector<uint32_t> &elements) {
+  auto step = [&](AluOp op, std::initializer_list<uint32_t> operands) {
+    emitAlu(op, InstClass::Matrix, operands).hidden = true;
+  };
+  if (elements.size() == 2)
+    return step(AluOp::PackB32, {whole, elements[0], elements[1]});
+  uint32_t word = allocate(ScalarType::B32), part = allocate(ScalarType::B32);
+  step(AluOp::CvtU16B32, {word, elements[0]});
+  for (unsigned i = 1; i < elements.size(); ++i) {
+    step(AluOp::CvtU16B32, {part, elements[i]});
+    step(AluOp::ShlB32, {part, part, constant(4, 8 * i)});
+    step(AluOp::OrB32, {word, word, part});
+  }
+  step(AluOp::MovB32, {whole, word});
+}
+
+/// wmma.load.{a,b,c}.sync.aligned.layout.shape{.space}.type r, [p]{, stride}
+/// wmma.store.d.sync.aligned.layout.shape{.space}.type [p], r{, stride}
+bool Lowering::lowerWmmaMove(bool isStore) {
+  int index = mods.takeOneOf({"a", "b", "c", "d"});
+  bool ok = index >= 0 && (index == 3) == isStore;
+  ok &= mods.take("sync") && mods.take("aligned");
+  int layout = mods.takeOneOf({"row", "col"});
+  if (!ok || layout < 0)
+    return failHere("expects wmma.load.{a,b,c} or wmma.store.d with "
+                    ".sync.aligned.{row,col}");
+  WmmaShape shape;
+  if (!takeWmmaShape(shape))
+    return false;
+  StateSpace space;
+  takeSpace(space);
+  ScalarType type = mods.takeType();
+  char matrix = "abcd"[index];
+  bool isFactor = index < 2;
+  if (isFactor ? !isFactorType(type, shape) : !isAccumulatorType(type, shape))
+    return failHere("'" + std::string(inst->opcode.substr(0, 80)) +
+                    "' has no such type at this shape");
+  if (space != StateSpace::Generic && space != StateSpace::Global &&
+      space != StateSpace::Shared)
+    return failHere("expects .global, .shared or no state space on wmma");
+  if (!expectOperands(2, 3))
+    return false;
+
+  WmmaFragment fragment = makeFragment(matrix, shape, type);
+  std::vector<uint32_t> registers;
+  Address start;
+  if (!this->fragment(inst->operands[isStore ? 1 : 0],
+                      countRegisters(matrix, fragment, type),
+                      registerType(matrix, type), "a wmma fragment", !isStore,
+                      registers) ||
+      !address(inst->operands[isStore ? 0 : 1], space, start))
+    return false;
+  emitWarpConvergence();
+  WmmaAddresses addresses(*this, fragment, layout == 0, start);
+  if (!addresses.prepare(2))
+    return false;
+  moveFragment(isStore, start, fragment, registers, addresses);
+  return true;
+}
+
+void Lowering::moveFragment(bool isStore, const Address &start,
+                            const WmmaFragment &fragment,
+                            const std::vector<uint32_t> &registers,
+                            WmmaAddresses &addresses) {
+  size_t count = fragment.registers.size();
+  unsigned perRegister = fragment.perRegister();
+  bool isContiguous = addresses.isContiguous();
+  // What is packed after it was loaded, and unpacked before it is stored.
+  std::vector<std::pair<uint32_t, std::vector<uint32_t>>> packed;
+  // All addresses come first: a load may overwrite the stride.
+  std::vector<WmmaAccess> accesses;
+  for (size_t r = 0; r < count; ++r) {
+    const WmmaFragment::Place &place = fragment.registers[r];
+    WmmaFragment::Place beside{place.outer, place.inner + 1};
+    WmmaAccess access;
+    if (isContiguous || perRegister == 1) {
+      access.bytes = 4;
+      access.registers = {registers[r]};
+      access.address = addresses.at(place, 0, access.offset);
+      // Two accumulators side by side.
+      if (isContiguous && r + 1 < count && fragment.registers[r + 1] == beside)
+        access.registers.push_back(registers[++r]);
+      accesses.push_back(std::move(access));
+      continue;
+    }
+    std::vector<uint32_t> elements;
+    for (unsigned i = 0; i < perRegister; ++i) {
+      elements.push_back(allocate(ScalarType::B16));
+      access.bytes = fragment.elementBytes;
+      access.registers = {elements.back()};
+      access.address = addresses.at(place, i, access.offset);
+      accesses.push_back(access);
+    }
+    packed.push_back({registers[r], std::move(elements)});
+  }
+  auto hide = [&](AluOp op, uint32_t d, uint32_t a) {
+    emitAlu(op, InstClass::Matrix, {d, a}).hidden = true;
+  };
+  if (isStore)
+    for (const auto &[whole, elements] : packed) {
+      hide(AluOp::LowB16, elements[0], whole);
+      hide(AluOp::HighB16, elements[1], whole);
+    }
+  for (const WmmaAccess &access : accesses)
+    emitWmmaAccess(isStore, start.space, start.is64, access);
+  if (isStore)
+    return;
+  for (const auto &[whole, elements] : packed)
+    packElements(whole, elements);
+  for (size_t r = count; r < registers.size(); ++r)
+    hide(AluOp::MovB32, registers[r], registers[r % count]);
+}
+
+//===----------------------------------------------------------------------===//
+// wmma.mma
+//===----------------------------------------------------------------------===//
+
+/// Accumulators of the other float type, as mma.sync has but one for both.
+std::vector<uint32_t>
+Lowering::convertAccumulators(const std::vector<uint32_t> &from, bool toHalf) {
+  auto step = [&](AluOp op, std::initializer_list<uint32_t> operands) {
+    emitAlu(op, InstClass::Matrix, operands).hidden = true;
+  };
+  std::vector<uint32_t> to;
+  if (toHalf) {
+    for (size_t i = 0; i < from.size(); i += 2) {
+      to.push_back(allocate(ScalarType::B32));
+      step(AluOp::CvtF16x2F32, {to.back(), from[i + 1], from[i]});
+    }
+    return to;
+  }
+  uint32_t half = allocate(ScalarType::B16);
+  for (uint32_t pair : from)
+    for (AluOp part : {AluOp::LowB16, AluOp::HighB16}) {
+      to.push_back(allocate(ScalarType::F32));
+      step(part, {half, pair});
+      step(AluOp::CvtF32F16, {to.back(), half});
+    }
+  return to;
+}
+
+/// wmma.mma.sync.aligned.alayout.blayout.shape.dtype{.atype.btype}.ctype
+bool Lowering::lowerWmmaMma() {
+  bool ok = mods.take("sync") && mods.take("aligned");
+  // The layouts change nothing in a fragment.
+  ok &= mods.takeOneOf({"row", "col"}) >= 0 &&
+        mods.takeOneOf({"row", "col"}) >= 0;
+  WmmaShape shape;
+  if (!ok)
+    return failHere("expects wmma.mma.sync.aligned.{row,col}.{row,col}");
+  if (!takeWmmaShape(shape))
+    return false;
+  bool saturate = mods.take("satfinite");
+  ScalarType types[4];
+  unsigned numTypes = 0;
+  for (ScalarType &type : types) {
+    type = mods.takeType();
+    numTypes += type != ScalarType::None;
+  }
+  bool isHalf = numTypes == 2;
+  ScalarType d = types[0], c = types[isHalf ? 1 : 3];
+  ScalarType a = isHalf ? ScalarType::F16 : types[1];
+  ScalarType b = isHalf ? ScalarType::F16 : types[2];
+  bool isInteger = d == ScalarType::S32;
+  bool isFloat = d == ScalarType::F32 || (isHalf && d == ScalarType::F16);
+  ok = (isHalf || (numTypes == 4 && a != ScalarType::F16)) && a == b &&
+       isFactorType(a, shape) && isAccumulatorType(c, shape) &&
+       (isHalf ? isFloat && c != ScalarType::S32 : c == d) &&
+       isInteger == (a == ScalarType::S8 || a == ScalarType::U8) &&
+       (isInteger || (isFloat && !saturate));
+  if (!ok)
+    return failHere("expects wmma.mma of f16 with f16 or f32 accumulators, of "
+                    "bf16 or tf32 with f32, or of s8 or u8 with s32, but got "
+                    "'" +
+                    std::string(inst->opcode.substr(0, 80)) + "'");
+  return emitWmmaMma(shape, a, c, d, saturate);
+}
+
+static std::vector<uint32_t> slice(const std::vector<uint32_t> &all,
+                                   size_t begin, size_t count) {
+  auto first = all.begin() + static_cast<ptrdiff_t>(begin);
+  return {first, first + static_cast<ptrdiff_t>(count)};
+}
+
+void Lowering::emitMma(const MmaRegisters &registers, ScalarType type,
+                       ScalarType sum, unsigned depth, bool saturate) {
+  std::vector<uint32_t> operands = registers.d;
+  for (const auto *more : {&registers.a, &registers.b, &registers.c})
+    operands.insert(operands.end(), more->begin(), more->end());
+  Inst &out = emit(InstKind::Mma, InstClass::Matrix);
+  out.mode = static_cast<uint8_t>(matrixType(type));
+  out.aux = static_cast<int32_t>(matrixType(type));
+  out.type = sum;
+  out.saturate = saturate;
+  out.vectorLength = static_cast<uint8_t>(depth);
+  out.aligned = true;
+  setOperands(out, operands, static_cast<unsigned>(registers.d.size()));
+}
+
+bool Lowering::emitWmmaMma(const WmmaShape &shape, ScalarType type,
+                           ScalarType c, ScalarType d, bool saturate) {
+  if (!expectOperands(4))
+    return false;
+  std::vector<uint32_t> registers[4];
+  for (unsigned i = 0; i < 4; ++i) {
+    char matrix = "dabc"[i];
+    ScalarType element = i == 0 ? d : i == 3 ? c : type;
+    WmmaFragment fragment = makeFragment(matrix, shape, element);
+    const char *const names[] = {"D of wmma", "A of wmma", "B of wmma",
+                                 "C of wmma"};
+    if (!this->fragment(
+            inst->operands[i], countRegisters(matrix, fragment, element),
+            registerType(matrix, element), names[i], i == 0, registers[i]))
+      return false;
+  }
+  auto &[to, first, second, from] = registers;
+  if (shape.isSwapped())
+    std::swap(first, second);
+  // As ptxas does it: f32 where either is, converted on the way.
+  ScalarType sum = c == d ? d : ScalarType::F32;
+  if (c != sum)
+    from = convertAccumulators(from, /*toHalf=*/false);
+  // The first mma must not write what the second one reads.
+  std::vector<uint32_t> result;
+  for (size_t i = 0; i < from.size(); ++i)
+    result.push_back(allocate(sum == ScalarType::F16 ? ScalarType::B32 : sum));
+  size_t half = from.size() / 2;
+  for (size_t i = 0; i < 2; ++i) {
+    MmaRegisters part;
+    bool isTall = shape.rows() == 32;
+    size_t numA = shape.k * typeBytes(type) / 8, numB = numA / 2;
+    part.d = slice(result, i * half, half);
+    part.a = slice(first, isTall ? i * numA : 0, numA);
+    part.b = slice(second, isTall ? 0 : i * numB, numB);
+    part.c = slice(from, i * half, half);
+    if (type != ScalarType::TF32) {
+      emitMma(part, type, sum, shape.k, saturate);
+      continue;
+    }
+    // A card adds the products of k = 0 .. 3 first.
+    MmaRegisters low = part, high = part;
+    low.a = slice(part.a, 0, 2);
+    low.b = slice(part.b, 0, 1);
+    high.a = slice(part.a, 2, 2);
+    high.b = slice(part.b, 1, 1);
+    high.c = part.d;
+    emitMma(low, type, sum, 4, saturate);
+    emitMma(high, type, sum, 4, saturate);
+  }
+  if (d != sum)
+    result = convertAccumulators(result, /*toHalf=*/true);
+  for (size_t i = 0; i < to.size(); ++i)
+    emitAlu(AluOp::MovB32, InstClass::Matrix, {to[i], result[i]}).hidden = true;
+  return true;
+}
+
+bool Lowering::lowerWmma() {
+  switch (mods.takeOneOf({"load", "store", "mma"})) {
+  case 0:
+    return lowerWmmaMove(/*isStore=*/false);
+  case 1:
+    return lowerWmmaMove(/*isStore=*/true);
+  case 2:
+    return lowerWmmaMma();
+  default:
+    return failHere("expects wmma.load, wmma.store or wmma.mma, but got '" +
+                    std::string(inst->opcode.substr(0, 60)) + "'");
+  }
+}
