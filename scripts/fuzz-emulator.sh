@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fuzzes the emulator's loader and its interpreter at the same time under ASan
-# and UBSan, for MINUTES (20 if not given). Fails at the first crash, leak,
+# Fuzzes the emulator's loader, its interpreter and the arguments of its tool at
+# the same time under ASan and UBSan, for MINUTES (20 if not given). Fails at the first crash, leak,
 # undefined behaviour, or input that takes more than 10 s or 2 GiB, and leaves
 # that input in build/fuzz/found. Installs the runtime of libFuzzer where it is
 # missing. CXX names another Clang to use.
@@ -38,15 +38,18 @@ fi
 cmake -S runtime/emulator -B $build -G Ninja -DFLASHCORE_EMU_FUZZ=ON \
   -DFLASHCORE_EMU_TESTS=OFF -DCMAKE_BUILD_TYPE=RelWithDebInfo \
   -DCMAKE_CXX_COMPILER="$cxx" >/dev/null
-ninja -C $build FlashCoreEmulatorFuzzLoad FlashCoreEmulatorFuzzLaunch
+targets=(Load Launch Arguments)
+ninja -C $build "${targets[@]/#/FlashCoreEmulatorFuzz}"
 
 mkdir -p $build/found
 pids=()
-for target in Load Launch; do
+for target in "${targets[@]}"; do
+  corpus=corpus dictionary=ptx.dict
+  [ $target != Arguments ] || corpus=corpus-arguments dictionary=arguments.dict
   # New inputs go to the work directory; the corpus is only read.
   mkdir -p "$build/work-$target"
   $build/fuzz/FlashCoreEmulatorFuzz$target "$build/work-$target" \
-    runtime/emulator/fuzz/corpus -dict=runtime/emulator/fuzz/ptx.dict \
+    runtime/emulator/fuzz/$corpus -dict=runtime/emulator/fuzz/$dictionary \
     -max_total_time=$((minutes * 60)) -max_len=16384 -timeout=10 \
     -rss_limit_mb=2048 -malloc_limit_mb=16384 -print_final_stats=1 \
     -artifact_prefix=$build/found/$target- >$build/$target.log 2>&1 &
@@ -56,7 +59,7 @@ status=0
 for pid in "${pids[@]}"; do
   wait "$pid" || status=1
 done
-for target in Load Launch; do
+for target in "${targets[@]}"; do
   echo "== $target"
   grep -aE 'DONE|stat::|ERROR|SUMMARY|runtime error' $build/$target.log ||
     tail -n 5 $build/$target.log

@@ -66,11 +66,12 @@ static void runKernel(const Kernel &kernel, size_t seed) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   constexpr size_t maxKernels = 4;
   std::string text(reinterpret_cast<const char *>(data), size);
-  Expected<std::vector<std::string>> names = Kernel::list(text);
-  if (!names)
+  Expected<Module> module = Module::parse(text);
+  if (!module)
     return 0;
-  for (size_t i = 0; i < std::min(names->size(), maxKernels); ++i)
-    if (Expected<Kernel> kernel = Kernel::load(text, (*names)[i]))
+  std::vector<std::string> names = module->kernels();
+  for (size_t i = 0; i < std::min(names.size(), maxKernels); ++i)
+    if (Expected<Kernel> kernel = module->load(names[i]))
       runKernel(*kernel, size);
   return 0;
 }

@@ -29,15 +29,18 @@ static void checkError(const Error &error, const std::string &text) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   constexpr size_t maxKernels = 4;
   std::string text(reinterpret_cast<const char *>(data), size);
-  Expected<std::vector<std::string>> names = Kernel::list(text);
-  if (!names) {
-    checkError(names.error(), text);
+  Expected<Module> module = Module::parse(text);
+  if (!module) {
+    checkError(module.error(), text);
     return 0;
   }
-  for (size_t i = 0; i < std::min(names->size(), maxKernels); ++i) {
-    Expected<Kernel> kernel = Kernel::load(text, (*names)[i]);
+  std::vector<std::string> names = module->kernels();
+  for (size_t i = 0; i < std::min(names.size(), maxKernels); ++i) {
+    Expected<Kernel> kernel = module->load(names[i]);
     if (!kernel)
       checkError(kernel.error(), text);
   }
+  if (names.size() <= maxKernels && module->describe().empty())
+    std::abort();
   return 0;
 }

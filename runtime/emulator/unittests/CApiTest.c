@@ -75,6 +75,20 @@ static const FlashCoreEmuReport noReport = {NULL};
 static const FlashCoreEmuString noString = {NULL};
 static const FlashCoreEmuStatus noError = {NULL};
 
+static void testDescribe(void) {
+  FlashCoreEmuString json;
+  EXPECT_OK(flashcoreEmuDescribe(ptx, &json));
+  EXPECT(strstr(flashcoreEmuStringGetData(json), "\"name\": \"add\""));
+  EXPECT(
+      strstr(flashcoreEmuStringGetData(json), "\"static_shared_memory\": 64"));
+  flashcoreEmuStringDestroy(json);
+  EXPECT_ERROR(flashcoreEmuDescribe("nonsense", &json), "expects '.version'");
+  EXPECT(!json.ptr);
+  EXPECT_ERROR(flashcoreEmuDescribe(NULL, &json), "but got null");
+  EXPECT_ERROR(flashcoreEmuDescribe(ptx, NULL),
+               "a place for the description, but got null");
+}
+
 static void testKernel(FlashCoreEmuKernel kernel) {
   FlashCoreEmuKernelList list;
   FlashCoreEmuDim3 required = flashcoreEmuKernelGetRequiredBlock(kernel);
@@ -346,6 +360,7 @@ static void testNullErrors(FlashCoreEmuKernel kernel) {
 int main(void) {
   FlashCoreEmuKernel kernel;
   EXPECT_OK(flashcoreEmuKernelCreate(ptx, NULL, &kernel));
+  testDescribe();
   testKernel(kernel);
   testRun(kernel);
   testFinding(kernel);

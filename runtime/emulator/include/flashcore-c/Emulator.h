@@ -98,6 +98,13 @@ uint64_t flashcoreEmuKernelGetStaticSharedBytes(FlashCoreEmuKernel kernel);
 FlashCoreEmuDim3 flashcoreEmuKernelGetRequiredBlock(FlashCoreEmuKernel kernel);
 void flashcoreEmuKernelDestroy(FlashCoreEmuKernel kernel);
 
+/** What is in a module, as a JSON document: its kernels with their parameters
+ *  (name, kind, type, size, alignment, offset), shared memory, blocks and what
+ *  they use, or why one cannot run; and how flashcore-compile says that they
+ *  are launched. docs/Emulator.md says what its fields are. */
+FlashCoreEmuStatus flashcoreEmuDescribe(const char *ptx,
+                                        FlashCoreEmuString *json);
+
 /*===----------------------------------------------------------------------===*\
 |* Global memory                                                              *|
 \*===----------------------------------------------------------------------===*/

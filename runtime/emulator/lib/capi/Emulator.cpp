@@ -171,6 +171,19 @@ void flashcoreEmuKernelDestroy(FlashCoreEmuKernel kernel) {
   delete unwrap<Kernel>(kernel);
 }
 
+FlashCoreEmuStatus flashcoreEmuDescribe(const char *ptx,
+                                        FlashCoreEmuString *json) {
+  return create<std::string>(
+      json, "a place for the description", [&]() -> Expected<std::string> {
+        if (!ptx)
+          return Error{{}, "expects the text of a PTX module, but got null"};
+        Expected<Module> module = Module::parse(ptx);
+        if (!module)
+          return module.error();
+        return module->describe();
+      });
+}
+
 //===----------------------------------------------------------------------===//
 // Memory
 //===----------------------------------------------------------------------===//

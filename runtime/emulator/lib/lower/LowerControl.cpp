@@ -182,7 +182,7 @@ bool Lowering::lowerCall() {
     else if (operand.isTuple)
       (name ? arguments : results) = &operand;
     else
-      return fail(operand.loc, "indirect calls are not supported");
+      return failUnsupported(inst->opcode, "function pointers");
   }
   if (!name || name->kind != PtxOperand::Kind::Symbol)
     return failHere("expects the name of a function");
@@ -196,9 +196,18 @@ bool Lowering::lowerCall() {
     if (hasError)
       return false;
   }
-  if (!callee || !callee->hasBody)
-    return fail(name->loc, "unresolved function '" + std::string(name->name) +
-                               "'; link its definition into the module");
+  if (!callee || !callee->hasBody) {
+    std::string_view feature = unsupportedFunction(name->name);
+    std::string quoted = "'" + std::string(name->name) + "'";
+    if (!feature.empty())
+      return failUnsupported(name->name, feature);
+    if (lookup(name->name))
+      return failUnsupported(inst->opcode, "function pointers");
+    return fail(name->loc, "unresolved function " + quoted +
+                               "; link its definition into the module");
+  }
+  if (callee->error)
+    return fail(callee->error->loc, callee->error->message);
   // A guarded call jumps over the body.
   uint32_t skip = noGranule;
   if (guard != noGranule) {

@@ -191,8 +191,8 @@ bool Lowering::lowerMov() {
     Symbol *symbol = lookup(name);
     if (!symbol && module.find(name))
       return fail(from.loc, "the address of function '" + std::string(name) +
-                                "' is not supported, as indirect calls are "
-                                "not");
+                                "' needs function pointers, which the emulator "
+                                "does not have");
     if (symbol && symbol->kind == Symbol::Kind::Variable) {
       uint32_t d;
       if (isFloatType(type) || bytes < 4)

@@ -4,114 +4,21 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// PTX ISA 9.7.14.4. Which lane holds which element of a wmma fragment is left
-// open there. sm_80 and later hold it as the fragments of two mma.sync, as an
-// H200 shows for every shape, type and layout (unittests/WmmaTest.cpp), and so
-// wmma.mma becomes two of them, and loads and stores become those of the words
-// that each lane holds.
-//
-// With lane = 4 * o + i, a register of A or B holds elements of row (column, of
-// B) o + 8 r at k = i * n .. i * n + n - 1, n elements to a register:
-//
-//   m16n16k16   mma 0: A x columns 0-7 of B, mma 1: A x columns 8-15
-//   m32n8k16    mma 0: rows 0-15 of A x B, mma 1: rows 16-31
-//   m8n32k16    as m32n8k16 with A and B in each other's place and D transposed
-//
-// Fragments of f16 have 8 registers; where the elements need fewer, they come
-// twice or four times.
+// PTX ISA 9.7.14.4. A wmma.mma becomes two mma.sync, and loads and stores
+// become those of the words that each lane holds (WmmaFragment.h).
 //
 //===----------------------------------------------------------------------===//
 
 #include "Lowering.h"
+#include "WmmaFragment.h"
 
 #include <algorithm>
 
 using namespace flashcore::emu;
 
-namespace flashcore::emu {
-struct WmmaShape {
-  unsigned m = 0, n = 0, k = 0;
-
-  bool isSwapped() const { return m == 8; }
-  /// Rows and columns of the two mma.sync together.
-  unsigned rows() const { return isSwapped() ? n : m; }
-  unsigned columns() const { return isSwapped() ? m : n; }
-};
-
-/// Which elements the registers of a lane hold.
-struct WmmaFragment {
-  /// Where the first element of a register lies for lane 0.
-  struct Place {
-    unsigned outer = 0, inner = 0;
-    bool operator==(const Place &other) const {
-      return outer == other.outer && inner == other.inner;
-    }
-  };
-  std::vector<Place> registers;
-  unsigned elementBytes = 0;
-  /// How far apart lanes that follow each other lie on the inner axis.
-  unsigned innerStep = 0;
-  /// Whether the outer axis, which lane / 4 runs over, is that of rows.
-  bool outerIsRow = true;
-  unsigned numRows = 0, numColumns = 0;
-
-  unsigned perRegister() const { return 4 / elementBytes; }
-};
-} // namespace flashcore::emu
-
 //===----------------------------------------------------------------------===//
-// Shapes and fragments
+// Shapes and types
 //===----------------------------------------------------------------------===//
-
-/// That of A or B: `isFirst` stands where A of the mma.sync does.
-static void placeFactor(WmmaFragment &fragment, const WmmaShape &shape,
-                        bool isFirst) {
-  unsigned kStep = 4 * fragment.perRegister();
-  fragment.innerStep = fragment.perRegister();
-  unsigned extent = isFirst ? shape.rows() : shape.columns();
-  unsigned tile = isFirst ? 16 : 8;
-  for (unsigned block = 0; block < extent; block += tile)
-    for (unsigned k = 0; k < shape.k; k += kStep)
-      for (unsigned outer = 0; outer < tile; outer += 8)
-        fragment.registers.push_back({block + outer, k});
-}
-
-static void placeAccumulator(WmmaFragment &fragment, const WmmaShape &shape) {
-  fragment.innerStep = 2;
-  for (unsigned mma = 0; mma < 2; ++mma)
-    for (unsigned outer = 0; outer < 16; outer += 8)
-      for (unsigned i = 0; i < 2; i += fragment.perRegister())
-        fragment.registers.push_back(
-            shape.rows() == 32 ? WmmaFragment::Place{16 * mma + outer, i}
-                               : WmmaFragment::Place{outer, 8 * mma + i});
-}
-
-/// `matrix` is a, b, c or d. Registers of f16 that repeat others are not among
-/// them.
-static WmmaFragment makeFragment(char matrix, const WmmaShape &shape,
-                                 ScalarType type) {
-  WmmaFragment fragment;
-  fragment.elementBytes = typeBytes(type);
-  fragment.numRows = matrix == 'b' ? shape.k : shape.m;
-  fragment.numColumns = matrix == 'a' ? shape.k : shape.n;
-  if (matrix == 'a' || matrix == 'b') {
-    fragment.outerIsRow = matrix == 'a';
-    placeFactor(fragment, shape, (matrix == 'a') != shape.isSwapped());
-  } else {
-    fragment.outerIsRow = !shape.isSwapped();
-    placeAccumulator(fragment, shape);
-  }
-  return fragment;
-}
-
-/// Registers of a fragment as the instruction names them.
-static unsigned countRegisters(char matrix, const WmmaFragment &fragment,
-                               ScalarType type) {
-  bool isFactor = matrix == 'a' || matrix == 'b';
-  return isFactor && type == ScalarType::F16
-             ? 8
-             : static_cast<unsigned>(fragment.registers.size());
-}
 
 /// The type that the registers of a fragment have.
 static ScalarType registerType(char matrix, ScalarType type) {

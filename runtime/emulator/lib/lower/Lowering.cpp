@@ -185,20 +185,25 @@ bool Lowering::declare(const PtxVariable &variable) {
   return true;
 }
 
-bool Lowering::declareModuleVariables() {
-  for (const PtxVariable &variable : module.variables) {
-    // Shared variables are placed when the kernel first names them.
-    if (variable.space == StateSpace::Shared) {
-      moduleShared[variable.name] = &variable;
-      continue;
-    }
-    Symbol symbol;
+/// Makes a symbol of the module known when the kernel first names it, so that
+/// loading takes no longer for what else there is in a module.
+Lowering::Symbol *Lowering::declareModuleVariable(std::string_view name) {
+  const PtxVariable *variable = module.findVariable(name);
+  if (!variable)
+    return nullptr;
+  Symbol symbol;
+  if (variable->space == StateSpace::Shared) {
+    // declare() works on the innermost scope.
+    scopes.push_back(Scope{});
+    if (declare(*variable))
+      symbol = scopes.back().symbols[variable->name];
+    scopes.pop_back();
+  } else {
     symbol.kind = Symbol::Kind::Variable;
-    symbol.space = variable.space;
-    symbol.global = &variable;
-    scopes.back().symbols.insert({variable.name, symbol});
+    symbol.space = variable->space;
+    symbol.global = variable;
   }
-  return true;
+  return &scopes.front().symbols.insert({variable->name, symbol}).first->second;
 }
 
 /// Places a module variable the kernel names, and those its initialiser names.
@@ -217,6 +222,10 @@ uint32_t Lowering::placeGlobal(const PtxVariable &first) {
     if (variable.isExtern && !hasError)
       fail(variable.loc, "unresolved variable '" + std::string(variable.name) +
                              "'; link its definition into the module");
+    if (variable.isTexture && !hasError)
+      fail(variable.loc, "'" + std::string(variable.name) +
+                             "' needs textures or surfaces, which the emulator "
+                             "does not have");
     program.globals.push_back({std::string(variable.name),
                                0,
                                variable.bytes,
@@ -232,14 +241,23 @@ uint32_t Lowering::placeGlobal(const PtxVariable &first) {
     const PtxVariable &variable = *pending.back();
     pending.pop_back();
     for (const PtxInitAddress &init : variable.addresses) {
-      auto it = scopes.front().symbols.find(init.name);
-      if (it == scopes.front().symbols.end() || !it->second.global) {
-        fail(init.loc, "expects the name of a .global or .const variable, but "
-                       "got '" +
-                           std::string(init.name) + "'");
+      const PtxVariable *named = module.findVariable(init.name);
+      if (!named || named->space == StateSpace::Shared) {
+        std::string quoted = "'" + std::string(init.name) + "'";
+        fail(
+            init.loc,
+            module.find(init.name)
+                ? "'" + std::string(variable.name) +
+                      "' holds the address of "
+                      "function " +
+                      quoted +
+                      ": it needs function pointers, "
+                      "which the emulator does not have"
+                : "expects the name of a .global or .const variable, but got " +
+                      quoted);
         break;
       }
-      uint32_t target = place(*it->second.global);
+      uint32_t target = place(*named);
       program.globals[globalIndices[&variable]].addresses.push_back(
           {init.offset, target, init.addend});
     }
@@ -256,10 +274,11 @@ bool Lowering::layoutParams(const PtxFunction &kernel) {
     symbol.space = StateSpace::Param;
     symbol.address = alignUp(program.paramBytes, param.align);
     scopes.back().symbols[param.name] = symbol;
-    program.params.push_back({std::string(param.name),
-                              static_cast<uint32_t>(symbol.address),
-                              static_cast<uint32_t>(param.bytes),
-                              param.isArray ? ScalarType::B8 : param.type});
+    program.params.push_back(
+        {std::string(param.name), static_cast<uint32_t>(symbol.address),
+         static_cast<uint32_t>(param.bytes),
+         param.isArray ? ScalarType::B8 : param.type, param.align, param.isPtr,
+         param.pointeeSpace, param.pointeeAlign});
     program.paramBytes = static_cast<uint32_t>(symbol.address + param.bytes);
     if (symbol.address + param.bytes > 32764)
       return fail(param.loc, "kernel parameters are limited to 32764 bytes");
@@ -282,13 +301,19 @@ bool Lowering::run(std::string_view kernelName) {
                         "' in this module; it has " +
                         (known.empty() ? "none" : known));
   }
+  if (kernel->error)
+    return fail(kernel->error->loc, kernel->error->message);
+  if (kernel->clusterSize > 1)
+    return fail(kernel->loc,
+                "'.reqnctapercluster' of " +
+                    std::to_string(kernel->clusterSize) +
+                    " CTAs needs clusters of sm_90, which the emulator does "
+                    "not have");
   program.name = kernelName;
   program.target = module.target;
   std::copy_n(kernel->reqntid, 3, program.reqntid);
   std::copy_n(kernel->maxntid, 3, program.maxntid);
-  pushScope();
-  if (!declareModuleVariables())
-    return false;
+  pushScope(); // of the module
   pushScope();
   if (!layoutParams(*kernel))
     return false;
@@ -371,6 +396,9 @@ bool Lowering::lowerInstruction(const PtxInstruction &instruction) {
     if (!registerOperand(operand, ScalarType::Pred, guard))
       return false;
   }
+  std::string_view feature = unsupportedFeature(instruction.opcode);
+  if (!feature.empty())
+    return failUnsupported(instruction.opcode, feature);
   const auto &table = opcodeTable();
   auto it = table.find(mods.base());
   if (it == table.end())
@@ -388,6 +416,12 @@ bool Lowering::lowerInstruction(const PtxInstruction &instruction) {
   if (program.frameGranules > maxFrameGranules)
     return failHere("kernel uses more than 16 MiB of registers a warp");
   return true;
+}
+
+bool Lowering::failUnsupported(std::string_view name,
+                               std::string_view feature) {
+  return failHere("'" + std::string(name.substr(0, 60)) + "' needs " +
+                  std::string(feature) + ", which the emulator does not have");
 }
 
 bool Lowering::resolveFixups() {
@@ -440,7 +474,7 @@ Expected<Program> flashcore::emu::lowerKernel(const PtxModule &module,
   Program program;
   Lowering lowering(module, program);
   if (!lowering.run(name))
-    return lowering.error();
+    return module.explained(lowering.error());
   return program;
 }
 

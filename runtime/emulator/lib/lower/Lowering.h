@@ -94,13 +94,14 @@ private:
   // Lowering.cpp: functions, scopes and statements.
   bool fail(SrcLoc loc, std::string message);
   bool failHere(std::string message) { return fail(inst->loc, message); }
+  bool failUnsupported(std::string_view name, std::string_view feature);
   bool layoutParams(const PtxFunction &function);
   bool lowerBody(const PtxFunction &function);
   bool lowerStatement(const PtxFunction &function,
                       const PtxStatement &statement);
   bool lowerInstruction(const PtxInstruction &instruction);
   bool declare(const PtxVariable &variable);
-  bool declareModuleVariables();
+  Symbol *declareModuleVariable(std::string_view name);
   uint64_t placeShared(const PtxVariable &variable);
   uint32_t placeGlobal(const PtxVariable &variable);
   void pushScope();
@@ -298,7 +299,6 @@ private:
   std::unordered_map<const PtxVariable *, uint32_t> globalIndices;
   uint64_t globalBytes = 0;
   std::map<std::tuple<uint32_t, unsigned, int64_t>, uint32_t> globalConstants;
-  std::unordered_map<std::string_view, const PtxVariable *> moduleShared;
   /// CC.CF of the extended-precision instructions, once one is used.
   uint32_t carryFlag = noGranule;
   uint64_t sharedCursor = 0;

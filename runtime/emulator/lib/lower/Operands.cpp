@@ -50,17 +50,7 @@ Lowering::Symbol *Lowering::lookup(std::string_view name) {
     member.kind = Symbol::Kind::Register;
     return &scope->symbols.insert({name, member}).first->second;
   }
-  auto shared = moduleShared.find(name);
-  if (shared == moduleShared.end() || scopes.size() < 2)
-    return nullptr;
-  const PtxVariable &variable = *shared->second;
-  moduleShared.erase(shared);
-  // Placed in the outermost scope; declare() works on the innermost.
-  scopes.push_back(Scope{});
-  bool ok = declare(variable);
-  Symbol symbol = ok ? scopes.back().symbols[variable.name] : Symbol();
-  scopes.pop_back();
-  return &scopes.front().symbols.insert({variable.name, symbol}).first->second;
+  return declareModuleVariable(name);
 }
 
 bool Lowering::isCompatible(ScalarType reg, ScalarType type,
@@ -92,8 +82,14 @@ bool Lowering::registerOperand(const PtxOperand &operand, ScalarType type,
   if (operand.hasOffset || operand.isGeneric)
     return fail(operand.loc, "expects a register, but got an address");
   Symbol *symbol = lookup(operand.name);
-  if (!symbol)
-    return fail(operand.loc, "undefined register " + quoted(operand.name));
+  if (!symbol) {
+    std::string_view feature = unsupportedRegister(operand.name);
+    return fail(operand.loc, feature.empty()
+                                 ? "undefined register " + quoted(operand.name)
+                                 : quoted(operand.name) + " needs " +
+                                       std::string(feature) +
+                                       ", which the emulator does not have");
+  }
   if (symbol->kind != Symbol::Kind::Register)
     return fail(operand.loc, quoted(operand.name) + " is not a register");
   if (!isCompatible(symbol->type, type, allowWider))

@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Parser.h"
+#include "flashcore/Emulator/Printable.h"
 
 using namespace flashcore::emu;
 
@@ -153,16 +154,16 @@ bool Parser::parseInstruction(PtxFunction &function) {
       return false;
   }
   inst.opcode = std::string_view(begin, static_cast<size_t>(end - begin));
-  bool more = !token.is(';');
-  while (more) {
-    if (inst.operands.size() >= maxOperands)
-      return fail(token.loc, "instruction has too many operands");
-    inst.operands.emplace_back();
-    if (!parseOperand(inst.operands.back()) || !consume(',', more))
-      return false;
-  }
-  if (!expect(';', "after an instruction"))
+  if (!parseOperands(inst)) {
+    // Operands that are written unlike others are of such an instruction.
+    std::string_view feature = unsupportedFeature(inst.opcode);
+    if (!feature.empty())
+      firstError = {inst.loc,
+                    printable("'" + std::string(inst.opcode.substr(0, 60)) +
+                              "' needs " + std::string(feature) +
+                              ", which the emulator does not have")};
     return false;
+  }
   statement.kind = PtxStatement::Kind::Instruction;
   statement.index = static_cast<uint32_t>(function.instructions.size());
   function.body.push_back(statement);
@@ -173,6 +174,18 @@ bool Parser::parseInstruction(PtxFunction &function) {
 //===----------------------------------------------------------------------===//
 // Operands
 //===----------------------------------------------------------------------===//
+
+bool Parser::parseOperands(PtxInstruction &inst) {
+  bool more = !token.is(';');
+  while (more) {
+    if (inst.operands.size() >= maxOperands)
+      return fail(token.loc, "instruction has too many operands");
+    inst.operands.emplace_back();
+    if (!parseOperand(inst.operands.back()) || !consume(',', more))
+      return false;
+  }
+  return expect(';', "after an instruction");
+}
 
 bool Parser::parseOperand(PtxOperand &operand) {
   operand.loc = token.loc;

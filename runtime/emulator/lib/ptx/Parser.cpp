@@ -4,7 +4,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Directives, variables and function headers. Bodies are in ParseBody.cpp.
+// Directives and function headers. Bodies are in ParseBody.cpp, variables in
+// ParseVariable.cpp.
 // Directives that cannot change a result (.pragma, .section, ...) are skipped
 // by name; any other unknown directive is an error.
 //
@@ -13,13 +14,9 @@
 #include "Parser.h"
 #include "flashcore/Emulator/Printable.h"
 
-#include <algorithm>
-#include <cstring>
+#include <cstdlib>
 
 using namespace flashcore::emu;
-
-/// More than any chip has; also keeps size arithmetic far from overflow.
-static constexpr uint64_t maxVariableBytes = uint64_t(1) << 32;
 
 //===----------------------------------------------------------------------===//
 // Tokens
@@ -122,10 +119,8 @@ bool Parser::parseVersion() {
   module.versionMajor = static_cast<unsigned>(std::atoi(text.c_str()));
   module.versionMinor =
       static_cast<unsigned>(std::atoi(text.c_str() + dot + 1));
-  if (module.versionMajor < 6 || module.versionMajor > 9 ||
-      (module.versionMajor == 9 && module.versionMinor > 0))
-    return fail(token.loc,
-                "expects a PTX version from 6.0 to 9.0, but got " + text);
+  if (module.versionMajor < 6)
+    return fail(token.loc, "expects a PTX version from 6.0, but got " + text);
   return advance();
 }
 
@@ -176,7 +171,7 @@ bool Parser::parseTopLevel() {
   if (word == "entry" || word == "func")
     return advance() && parseFunction(word == "entry", isExtern);
   if (word == "global" || word == "const" || word == "shared")
-    return parseVariable(isExtern, module.variables);
+    return parseModuleVariables(isExtern);
   if (word == "section" || word == "pragma" || word == "alias")
     return skipDirective();
 
@@ -239,6 +234,16 @@ bool Parser::parseDims(uint32_t (&dims)[3]) {
   return true;
 }
 
+/// The first of several variables of one name is the one that counts.
+bool Parser::parseModuleVariables(bool isExtern) {
+  size_t first = module.variables.size();
+  if (!parseVariable(isExtern, module.variables))
+    return false;
+  for (size_t i = first; i < module.variables.size(); ++i)
+    module.variableIndices.insert({module.variables[i].name, i});
+  return true;
+}
+
 bool Parser::parseFunctionDirectives(PtxFunction &function) {
   while (token.kind == Token::Kind::Dotted) {
     std::string_view word = token.dottedWord();
@@ -250,15 +255,18 @@ bool Parser::parseFunctionDirectives(PtxFunction &function) {
     }
     if (!advance())
       return false;
-    uint32_t ignored[3];
+    uint32_t cluster[3];
     uint64_t number = 0;
     bool ok = true;
     if (word == "reqntid")
       ok = parseDims(function.reqntid);
     else if (word == "maxntid")
       ok = parseDims(function.maxntid);
-    else if (word == "reqnctapercluster" || word == "maxclusterrank")
-      ok = parseDims(ignored);
+    else if (word == "reqnctapercluster") {
+      ok = parseDims(cluster);
+      function.clusterSize = uint64_t(cluster[0]) * cluster[1] * cluster[2];
+    } else if (word == "maxclusterrank")
+      ok = parseDims(cluster);
     else if (word == "minnctapersm" || word == "maxnctapersm" ||
              word == "maxnreg")
       ok = parseInteger("a limit", UINT32_MAX, number);
@@ -278,6 +286,65 @@ bool Parser::parseFunctionDirectives(PtxFunction &function) {
 bool Parser::parseFunction(bool isEntry, bool isExtern) {
   PtxFunction function;
   function.isEntry = isEntry;
+  Lexer startLexer = lexer;
+  Token start = token;
+  if (!parseFunctionText(function, isExtern)) {
+    // An error of this function alone, if its end can be found.
+    Error error = firstError;
+    lexer = startLexer;
+    token = start;
+    hasError = false;
+    function = PtxFunction();
+    function.isEntry = isEntry;
+    if (!skipFunction(function)) {
+      firstError = error;
+      return false;
+    }
+    function.error = error;
+  }
+  return addFunction(std::move(function));
+}
+
+bool Parser::addFunction(PtxFunction function) {
+  auto [it, inserted] =
+      module.functionIndices.insert({function.name, module.functions.size()});
+  if (!inserted && function.hasBody) {
+    if (module.functions[it->second].hasBody)
+      return fail(function.loc, "function '" + std::string(function.name) +
+                                    "' is defined twice");
+    it->second = module.functions.size();
+  }
+  module.functions.push_back(std::move(function));
+  return true;
+}
+
+/// Goes to the end of a function and takes nothing but its name.
+bool Parser::skipFunction(PtxFunction &function) {
+  auto skipParentheses = [&] {
+    unsigned open = 0;
+    do {
+      open += token.is('(');
+      open -= token.is(')');
+      if (token.kind == Token::Kind::End || !advance())
+        return false;
+    } while (open);
+    return true;
+  };
+  depth = 0;
+  if (token.is('(') && !skipParentheses())
+    return false;
+  function.loc = token.loc;
+  function.name = token.text;
+  if (token.kind != Token::Kind::Identifier)
+    return false;
+  while (!token.is('{') && !token.is(';'))
+    if (token.kind == Token::Kind::End || !advance())
+      return false;
+  function.hasBody = token.is('{');
+  return function.hasBody ? skipBraces() : advance();
+}
+
+bool Parser::parseFunctionText(PtxFunction &function, bool isExtern) {
   if (token.is('(') && !parseParams(function.returns))
     return false;
   function.loc = token.loc;
@@ -300,190 +367,6 @@ bool Parser::parseFunction(bool isEntry, bool isExtern) {
   } else if (!expect(';', "after a function declaration")) {
     return false;
   }
-  const PtxFunction *other = module.find(function.name);
-  if (other && other->hasBody && function.hasBody)
-    return fail(function.loc, "function '" + std::string(function.name) +
-                                  "' is defined twice");
-  module.functions.push_back(std::move(function));
-  return true;
-}
-
-//===----------------------------------------------------------------------===//
-// Variables
-//===----------------------------------------------------------------------===//
-
-static StateSpace spaceFromName(std::string_view word) {
-  if (word == "reg")
-    return StateSpace::Reg;
-  if (word == "param" || word.substr(0, 7) == "param::")
-    return StateSpace::Param;
-  if (word == "const")
-    return StateSpace::Const;
-  if (word == "global")
-    return StateSpace::Global;
-  if (word == "shared" || word.substr(0, 8) == "shared::")
-    return StateSpace::Shared;
-  if (word == "local")
-    return StateSpace::Local;
-  return StateSpace::Generic;
-}
-
-/// `.shared .align 16 .b8 name[64] = {...}, other;` A parameter ends without
-/// the semicolon, which parseParams handles.
-bool Parser::parseVariable(bool isExtern, std::vector<PtxVariable> &out) {
-  PtxVariable variable;
-  variable.isExtern = isExtern;
-  variable.space = spaceFromName(token.dottedWord());
-  if (variable.space == StateSpace::Generic)
-    return fail(token.loc, "expects a state space, but got " + describe(token));
-  if (!advance())
-    return false;
-  while (token.kind == Token::Kind::Dotted) {
-    std::string_view word = token.dottedWord();
-    if (word == "align" || word == "ptr") {
-      bool isPtr = word == "ptr";
-      if (!advance())
-        return false;
-      uint64_t align = 0;
-      // `.ptr .global .align 16` describes the pointee, not the parameter.
-      if (isPtr) {
-        if (spaceFromName(token.dottedWord()) != StateSpace::Generic &&
-            !advance())
-          return false;
-        if (token.isDotted("align") &&
-            (!advance() || !parseInteger("an alignment", 1 << 20, align)))
-          return false;
-        continue;
-      }
-      if (!parseInteger("an alignment", 1 << 20, align))
-        return false;
-      if (align == 0 || (align & (align - 1)))
-        return fail(token.loc, "expects an alignment that is a power of two, "
-                               "but got " +
-                                   std::to_string(align));
-      variable.align = static_cast<uint32_t>(align);
-      continue;
-    }
-    ScalarType type = typeFromName(word);
-    if (type == ScalarType::None && word != "attribute")
-      return fail(token.loc,
-                  "expects a type such as .b32, but got " + describe(token));
-    variable.type = type;
-    if (!advance())
-      return false;
-  }
-  if (variable.type == ScalarType::None)
-    return fail(token.loc,
-                "expects a type before the name, but got " + describe(token));
-  return parseVariableTail(std::move(variable), out);
-}
-
-bool Parser::parseVariableTail(PtxVariable prototype,
-                               std::vector<PtxVariable> &out) {
-  bool isList = depth > 0 || prototype.space != StateSpace::Param;
-  bool more = true;
-  while (more) {
-    PtxVariable variable = prototype;
-    variable.loc = token.loc;
-    variable.name = token.text;
-    if (token.kind != Token::Kind::Identifier)
-      return fail(token.loc,
-                  "expects a variable name, but got " + describe(token));
-    uint64_t elementBytes = typeBytes(variable.type);
-    variable.bytes = elementBytes;
-    if (!advance())
-      return false;
-    if (token.is('<')) {
-      uint64_t count = 0;
-      if (!advance() || !parseInteger("a register count", 1 << 24, count) ||
-          !expect('>', "after a register count"))
-        return false;
-      variable.rangeCount = static_cast<uint32_t>(count);
-    }
-    while (token.is('[')) {
-      uint64_t extent = 0;
-      variable.isArray = true;
-      if (!advance() ||
-          (!token.is(']') &&
-           !parseInteger("an array size", maxVariableBytes, extent)) ||
-          !expect(']', "after an array size"))
-        return false;
-      // No product of two factors within the bound overflows 64 bits but that
-      // of the bound with itself.
-      if (extent && variable.bytes > maxVariableBytes / extent)
-        return fail(variable.loc, "variable '" + std::string(variable.name) +
-                                      "' is larger than 4 GiB");
-      variable.bytes *= extent;
-    }
-    if (!variable.align)
-      variable.align =
-          static_cast<uint32_t>(std::max<uint64_t>(1, elementBytes));
-    bool hasInit = false;
-    if (!consume('=', hasInit) || (hasInit && !parseInitializer(variable)))
-      return false;
-    out.push_back(std::move(variable));
-    if (!isList)
-      return true;
-    if (!consume(',', more))
-      return false;
-  }
-  return expect(';', "after a declaration");
-}
-
-bool Parser::parseInitializer(PtxVariable &variable) {
-  size_t offset = 0;
-  return parseInitValue(variable, offset, 0);
-}
-
-/// The address of a variable, which the launch fills in.
-bool Parser::parseInitAddress(PtxVariable &variable, size_t offset,
-                              const PtxOperand &value) {
-  if (typeBytes(variable.type) != 8 || !value.suffix.empty())
-    return fail(value.loc,
-                "expects a 64-bit integer type for the address of '" +
-                    std::string(value.name.substr(0, 40)) + "'");
-  variable.addresses.push_back({value.loc, offset, value.name, value.value});
-  return true;
-}
-
-bool Parser::parseInitValue(PtxVariable &variable, size_t &offset,
-                            unsigned nesting) {
-  if (nesting > 4)
-    return fail(token.loc, "initialiser is nested too deeply");
-  if (token.is('{')) {
-    bool more = true;
-    if (!advance())
-      return false;
-    while (more && !token.is('}'))
-      if (!parseInitValue(variable, offset, nesting + 1) || !consume(',', more))
-        return false;
-    return expect('}', "after an initialiser");
-  }
-  PtxOperand value;
-  if (!parsePrimary(value))
-    return false;
-  bool isAddress = value.kind == PtxOperand::Kind::Symbol;
-  if (!isAddress && value.kind != PtxOperand::Kind::Int &&
-      value.kind != PtxOperand::Kind::Float)
-    return fail(value.loc, "expects a number or the address of a variable in "
-                           "an initialiser");
-  size_t size = typeBytes(variable.type);
-  if (size == 0)
-    return fail(value.loc, std::string("a variable of type .") +
-                               typeName(variable.type) +
-                               " cannot be initialised");
-  if (offset + size > variable.bytes)
-    return fail(value.loc, "initialiser is longer than the variable");
-  variable.init.resize(offset + size);
-  if (isAddress && !parseInitAddress(variable, offset, value))
-    return false;
-  if (value.kind == PtxOperand::Kind::Float &&
-      (value.isDouble ? 8u : 4u) != size)
-    return fail(value.loc, "expects a float literal of the variable's width");
-  if (!isAddress)
-    std::memcpy(variable.init.data() + offset, &value.value,
-                std::min<size_t>(size, 8));
-  offset += size;
   return true;
 }
 
@@ -492,6 +375,6 @@ Expected<PtxModule> flashcore::emu::parsePtx(std::string text) {
   module.source = std::make_unique<std::string>(std::move(text));
   Parser parser(module);
   if (!parser.parseModule())
-    return parser.error();
+    return module.explained(parser.error());
   return module;
 }

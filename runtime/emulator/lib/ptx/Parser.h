@@ -40,7 +40,12 @@ private:
   bool parseVersion();
   bool parseTarget();
   bool parseFile();
+  bool parseModuleVariables(bool isExtern);
   bool parseFunction(bool isEntry, bool isExtern);
+  bool parseFunctionText(PtxFunction &function, bool isExtern);
+  bool skipFunction(PtxFunction &function);
+  bool addFunction(PtxFunction function);
+  bool skipAttribute();
   bool parseParams(std::vector<PtxVariable> &params);
   bool parseFunctionDirectives(PtxFunction &function);
   bool parseDims(uint32_t (&dims)[3]);
@@ -58,6 +63,7 @@ private:
   bool parseLoc(PtxFunction &function);
   bool parseTable(PtxFunction &function, std::string_view name);
   bool parseInstruction(PtxFunction &function);
+  bool parseOperands(PtxInstruction &inst);
   bool parseOperand(PtxOperand &operand);
   bool parsePrimary(PtxOperand &operand);
   bool parseOffset(PtxOperand &operand);

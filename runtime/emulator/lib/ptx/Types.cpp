@@ -14,6 +14,9 @@
 
 using namespace flashcore::emu;
 
+/// The version of the PTX ISA that this code was written by.
+static constexpr unsigned newestMajor = 9, newestMinor = 0;
+
 namespace {
 struct TypeInfo {
   const char *name;
@@ -75,13 +78,31 @@ std::string Error::str(const std::string &file) const {
 }
 
 const PtxFunction *PtxModule::find(std::string_view name) const {
-  const PtxFunction *declaration = nullptr;
-  for (const PtxFunction &function : functions) {
-    if (function.name != name)
-      continue;
-    if (function.hasBody)
-      return &function;
-    declaration = &function;
-  }
-  return declaration;
+  auto it = functionIndices.find(name);
+  return it == functionIndices.end() ? nullptr : &functions[it->second];
+}
+
+const PtxVariable *PtxModule::findVariable(std::string_view name) const {
+  auto it = variableIndices.find(name);
+  return it == variableIndices.end() ? nullptr : &variables[it->second];
+}
+
+std::vector<const PtxFunction *> PtxModule::kernels() const {
+  std::vector<const PtxFunction *> kernels;
+  for (const PtxFunction &function : functions)
+    if (function.isEntry && function.hasBody)
+      kernels.push_back(&function);
+  return kernels;
+}
+
+Error PtxModule::explained(Error error) const {
+  bool isNewer = versionMajor > newestMajor ||
+                 (versionMajor == newestMajor && versionMinor > newestMinor);
+  if (isNewer)
+    error.message += " (the module is PTX " + std::to_string(versionMajor) +
+                     "." + std::to_string(versionMinor) +
+                     ", of which what came after " +
+                     std::to_string(newestMajor) + "." +
+                     std::to_string(newestMinor) + " is not known)";
+  return error;
 }

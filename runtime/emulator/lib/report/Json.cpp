@@ -22,6 +22,8 @@ static json placeToJson(const Place &place) {
               {"lanes", place.lanes}};
   if (!place.source.empty())
     out["source"] = place.source;
+  if (!place.text.empty())
+    out["text"] = place.text;
   return out;
 }
 

@@ -14,6 +14,8 @@
 #include <algorithm>
 #include <bit>
 #include <cstdio>
+#include <map>
+#include <set>
 
 using namespace flashcore::emu;
 
@@ -145,16 +147,46 @@ std::string flashcore::emu::formatFinding(const Finding &finding,
   return text;
 }
 
+/// Of each kind the first finding, and then the rest.
+static std::string formatFindings(const Report &report,
+                                  const std::string &file) {
+  std::string text, rest;
+  std::set<FindingKind> known;
+  size_t numRest = 0;
+  for (const Finding &finding : report.findings) {
+    bool isFirst = known.insert(finding.kind).second;
+    numRest += !isFirst;
+    (isFirst ? text : rest) +=
+        formatFinding(finding, file, report.kernel) + "\n";
+  }
+  if (known.size() > 1 && numRest)
+    text += "The first of each kind is above, the other " +
+            std::to_string(numRest) + " below.\n\n";
+  return text + rest;
+}
+
+/// " (3 out-of-bounds, 1 shared-race)" where there are several kinds.
+static std::string countKinds(const Report &report) {
+  std::map<FindingKind, size_t> counts;
+  for (const Finding &finding : report.findings)
+    ++counts[finding.kind];
+  if (counts.size() < 2)
+    return {};
+  std::string text;
+  for (const auto &[kind, count] : counts)
+    text += (text.empty() ? " (" : ", ") + std::to_string(count) + " " +
+            findingName(kind);
+  return text + ")";
+}
+
 std::string flashcore::emu::formatReport(const Report &report,
                                          const std::string &file) {
-  std::string text;
-  for (const Finding &finding : report.findings)
-    text += formatFinding(finding, file, report.kernel) + "\n";
+  std::string text = formatFindings(report, file);
   const Counters &c = report.counters;
   text += report.kernel + ": " + std::to_string(report.findings.size()) +
-          (report.findings.size() == 1 ? " finding; " : " findings; ") +
-          std::to_string(report.numCtas) + " CTAs of " +
-          std::to_string(report.warpsPerCta) + " warps, " +
+          (report.findings.size() == 1 ? " finding" : " findings") +
+          countKinds(report) + "; " + std::to_string(report.numCtas) +
+          " CTAs of " + std::to_string(report.warpsPerCta) + " warps, " +
           std::to_string(c.warpInstructions) + " warp instructions";
   // Without counters the number of mma is not known.
   if (c.mma)

@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "../report/QuoteLines.h"
 #include "Machine.h"
 #include "flashcore/Emulator/Printable.h"
 
@@ -505,10 +506,23 @@ Report Machine::report(double seconds) const {
     c.sectors += p.sectors;
     c.idealSectors += p.idealSectors;
     c.sharedBytes += p.sharedBytes;
-    if (p.wavefronts || p.sectors)
-      c.lines.push_back({inst.line, printable(sourceOf(inst)), p.executed,
-                         p.wavefronts, p.idealWavefronts, p.sectors,
-                         p.idealSectors, p.sharedBytes, p.globalBytes});
+    if (!p.wavefronts && !p.sectors)
+      continue;
+    // Of one instruction that takes several, as wmma.load does.
+    if (!c.lines.empty() && c.lines.back().line == inst.line &&
+        program.code[pc - 1].line == inst.line) {
+      LineCounters &line = c.lines.back();
+      line.wavefronts += p.wavefronts;
+      line.idealWavefronts += p.idealWavefronts;
+      line.sectors += p.sectors;
+      line.idealSectors += p.idealSectors;
+      line.sharedBytes += p.sharedBytes;
+      line.globalBytes += p.globalBytes;
+      continue;
+    }
+    c.lines.push_back({inst.line, printable(sourceOf(inst)), p.executed,
+                       p.wavefronts, p.idealWavefronts, p.sectors,
+                       p.idealSectors, p.sharedBytes, p.globalBytes});
   }
   c.globalReadBytes = globalReadBytes;
   c.globalWriteBytes = globalWriteBytes;
@@ -537,5 +551,7 @@ Expected<Report> flashcore::emu::launch(const Kernel &kernel,
     buffers.buffers.pop_back();
   if (!error.message.empty())
     return error;
-  return machine.report(seconds);
+  Report report = machine.report(seconds);
+  quoteLines(report, *kernel.module->source);
+  return report;
 }

@@ -17,44 +17,58 @@
 using namespace flashcore::emu;
 
 //===----------------------------------------------------------------------===//
-// Kernel
+// Modules and kernels
 //===----------------------------------------------------------------------===//
 
-Expected<Kernel> Kernel::load(std::string ptx, std::string_view name) {
-  Expected<PtxModule> module = parsePtx(std::move(ptx));
-  if (!module)
-    return module.error();
+Expected<Module> Module::parse(std::string ptx) {
+  Expected<PtxModule> parsed = parsePtx(std::move(ptx));
+  if (!parsed)
+    return parsed.error();
+  Module module;
+  module.impl = std::make_shared<const PtxModule>(std::move(*parsed));
+  return module;
+}
+
+std::vector<std::string> Module::kernels() const {
+  std::vector<std::string> names;
+  for (const PtxFunction *kernel : impl->kernels())
+    names.emplace_back(kernel->name);
+  return names;
+}
+
+Expected<Kernel> Module::load(std::string_view name) const {
   std::string chosen(name);
   if (chosen.empty()) {
-    for (const PtxFunction &function : module->functions) {
-      if (!function.isEntry || !function.hasBody)
-        continue;
-      if (!chosen.empty())
-        return Error{{},
-                     "the module has several kernels ('" + chosen + "', '" +
-                         std::string(function.name) + "', ...); name one"};
-      chosen = function.name;
-    }
-    if (chosen.empty())
+    std::vector<const PtxFunction *> kernels = impl->kernels();
+    if (kernels.empty())
       return Error{{}, "the module has no kernel (.entry)"};
+    chosen = kernels.front()->name;
+    if (kernels.size() > 1)
+      return Error{{},
+                   "the module has several kernels ('" + chosen + "', '" +
+                       std::string(kernels[1]->name) + "', ...); name one"};
   }
-  Expected<Program> program = lowerKernel(*module, chosen);
+  Expected<Program> program = lowerKernel(*impl, chosen);
   if (!program)
     return program.error();
   Kernel kernel;
   kernel.impl = std::make_shared<const Program>(std::move(*program));
+  kernel.module = impl;
   return kernel;
 }
 
-Expected<std::vector<std::string>> Kernel::list(std::string ptx) {
-  Expected<PtxModule> module = parsePtx(std::move(ptx));
+Expected<Kernel> Kernel::load(std::string ptx, std::string_view name) {
+  Expected<Module> module = Module::parse(std::move(ptx));
   if (!module)
     return module.error();
-  std::vector<std::string> names;
-  for (const PtxFunction &function : module->functions)
-    if (function.isEntry && function.hasBody)
-      names.emplace_back(function.name);
-  return names;
+  return module->load(name);
+}
+
+Expected<std::vector<std::string>> Kernel::list(std::string ptx) {
+  Expected<Module> module = Module::parse(std::move(ptx));
+  if (!module)
+    return module.error();
+  return module->kernels();
 }
 
 const std::string &Kernel::name() const { return impl->name; }

@@ -45,11 +45,15 @@ static int badInput(const ToolOptions &options, const Error &error) {
 //===----------------------------------------------------------------------===//
 
 static int listKernels(const ToolOptions &options, const std::string &text) {
-  Expected<std::vector<std::string>> names = Kernel::list(text);
-  if (!names)
-    return badInput(options, names.error());
-  for (const std::string &name : *names) {
-    Expected<Kernel> kernel = Kernel::load(text, name);
+  Expected<Module> module = Module::parse(text);
+  if (!module)
+    return badInput(options, module.error());
+  if (options.stats == "json") {
+    printOut(module->describe());
+    return exitClean;
+  }
+  for (const std::string &name : module->kernels()) {
+    Expected<Kernel> kernel = module->load(name);
     printOut(kernel ? describeKernel(*kernel)
                     : name + "\n  cannot run: " +
                           kernel.error().str(options.ptxFile) + "\n");

@@ -64,7 +64,8 @@ static void declareLaunchOption(CLI::App &app, ToolOptions &options,
 void flashcore::emu::declareOptions(CLI::App &app, ToolOptions &options) {
   app.add_option("ptx", options.ptxFile, "PTX file");
   app.add_flag("--list", options.list,
-               "List the kernels of the file with their arguments and stop");
+               "List the kernels of the file with their arguments and stop; "
+               "as JSON with --stats json");
   app.add_option("--kernel,-k", options.kernel,
                  "Kernel to run; may be left out if the file has one or says "
                  "how to launch several");

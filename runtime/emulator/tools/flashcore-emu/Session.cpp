@@ -9,7 +9,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Session.h"
-#include "Description.h"
+#include "../../lib/report/Description.h"
 
 #include <algorithm>
 #include <iterator>
@@ -371,8 +371,11 @@ static Error loadKernels(const ToolOptions &options, const std::string &ptx,
       chooseKernels(options, description);
   if (!names)
     return names.error();
+  Expected<Module> module = Module::parse(ptx);
+  if (!module)
+    return module.error();
   for (const std::string &name : *names) {
-    Expected<Kernel> kernel = Kernel::load(ptx, name);
+    Expected<Kernel> kernel = module->load(name);
     if (!kernel)
       return kernel.error();
     session.launches.push_back({std::move(*kernel), {}, {}});

@@ -312,41 +312,35 @@ readValue(const json &value, const std::string &file, unsigned depth) {
   return out;
 }
 
-static Expected<json> readJson(const std::string &path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in)
-    return bad(path, std::string("cannot read it: ") + std::strerror(errno));
-  json document = json::parse(in, nullptr, /*allow_exceptions=*/false);
+Expected<std::vector<TypedArgument>>
+flashcore::emu::parseJsonArguments(const std::string &text,
+                                   const std::string &file) {
+  json document = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (document.is_discarded())
-    return bad(path, "expects a JSON document");
-  return document;
+    return bad(file, "expects a JSON document");
+  std::vector<TypedArgument> out;
+  bool isList = document.is_array();
+  for (size_t i = 0; i < (isList ? document.size() : 1); ++i) {
+    Expected<TypedArgument> value =
+        readValue(isList ? document[i] : document, file, 0);
+    if (!value)
+      return value.error();
+    out.push_back(std::move(*value));
+  }
+  return out;
 }
 
 Expected<std::vector<TypedArgument>>
 flashcore::emu::parseArguments(const std::string &text) {
-  std::vector<TypedArgument> out;
-  auto add = [&](Expected<TypedArgument> value) -> Error {
+  if (!text.ends_with(".json") || text.starts_with("struct:")) {
+    Expected<TypedArgument> value = parseArgument(text);
     if (!value)
       return value.error();
-    out.push_back(std::move(*value));
-    return {};
-  };
-  Error error;
-  bool isFile = text.ends_with(".json") && !text.starts_with("struct:");
-  if (!isFile) {
-    error = add(parseArgument(text));
-  } else {
-    Expected<json> document = readJson(text);
-    if (!document)
-      return document.error();
-    if (!document->is_array())
-      error = add(readValue(*document, text, 0));
-    else
-      for (const json &value : *document)
-        if (error.message.empty())
-          error = add(readValue(value, text, 0));
+    return std::vector{std::move(*value)};
   }
-  if (!error.message.empty())
-    return error;
-  return out;
+  std::ifstream in(text, std::ios::binary);
+  if (!in)
+    return bad(text, std::string("cannot read it: ") + std::strerror(errno));
+  std::string document(std::istreambuf_iterator<char>(in), {});
+  return parseJsonArguments(document, text);
 }

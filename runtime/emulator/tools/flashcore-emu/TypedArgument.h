@@ -100,6 +100,10 @@ Expected<TypedArgument> parseArgument(const std::string &text);
 /// The arguments that one --arg names: one, but for an array in a JSON file.
 Expected<std::vector<TypedArgument>> parseArguments(const std::string &text);
 
+/// The same of the text of such a file, which messages call `file`.
+Expected<std::vector<TypedArgument>>
+parseJsonArguments(const std::string &text, const std::string &file);
+
 /// What parseArgument takes that is made of other arguments, or refers to one;
 /// empty for anything else.
 Expected<std::optional<TypedArgument>> parseComposite(const std::string &text,

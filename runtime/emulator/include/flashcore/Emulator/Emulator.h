@@ -31,6 +31,12 @@
 namespace flashcore::emu {
 
 struct Program;
+struct PtxModule;
+
+struct LaunchConfig;
+struct LaunchOptions;
+class Arguments;
+class DeviceMemory;
 
 struct Dim3 {
   uint32_t x = 1, y = 1, z = 1;
@@ -43,7 +49,8 @@ public:
   /// Refuses unknown opcodes, type mismatches and unresolved names, with the
   /// line and column. An empty name takes the only kernel of the module.
   static Expected<Kernel> load(std::string ptx, std::string_view name = {});
-  /// The kernels a module defines.
+  /// The kernels a module defines; to load more than one of them, Module is
+  /// faster.
   static Expected<std::vector<std::string>> list(std::string ptx);
 
   const std::string &name() const;
@@ -58,7 +65,31 @@ public:
   const Program &program() const { return *impl; }
 
 private:
+  friend class Module;
+  friend Expected<Report> launch(const Kernel &, DeviceMemory &,
+                                 const LaunchConfig &, const Arguments &,
+                                 const LaunchOptions &);
   std::shared_ptr<const Program> impl;
+  std::shared_ptr<const PtxModule> module;
+};
+
+/// A parsed module, to load several kernels of. A function that cannot be
+/// parsed is an error for the kernels that need it alone. Cheap to copy.
+class Module {
+public:
+  static Expected<Module> parse(std::string ptx);
+
+  /// The kernels it defines, in their order, also those that cannot run.
+  std::vector<std::string> kernels() const;
+  /// As Kernel::load.
+  Expected<Kernel> load(std::string_view name = {}) const;
+  /// As a JSON document: the kernels with their parameters, what they use and
+  /// why one cannot run, and how flashcore-compile says they are launched
+  /// (docs/Emulator.md).
+  std::string describe() const;
+
+private:
+  std::shared_ptr<const PtxModule> impl;
 };
 
 /// Global memory: named buffers that lie far apart. Bytes nobody wrote are

@@ -284,6 +284,11 @@ struct KernelParam {
   uint32_t offset = 0;
   uint32_t bytes = 0;
   ScalarType type = ScalarType::None;
+  uint32_t align = 1;
+  /// Of .ptr: what it points to.
+  bool isPtr = false;
+  StateSpace pointeeSpace = StateSpace::Generic;
+  uint32_t pointeeAlign = 0;
 };
 
 struct RegisterName {

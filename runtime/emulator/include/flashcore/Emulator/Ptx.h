@@ -17,6 +17,7 @@
 #include "flashcore/Emulator/Error.h"
 
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -125,6 +126,13 @@ struct PtxVariable {
   uint64_t bytes = 0;
   bool isExtern = false;
   bool isArray = false;
+  /// A texref, samplerref or surfref, which nothing here can use.
+  bool isTexture = false;
+  /// Of a parameter with .ptr: the state space and the alignment of what it
+  /// points to.
+  bool isPtr = false;
+  StateSpace pointeeSpace = StateSpace::Generic;
+  uint32_t pointeeAlign = 0;
   /// The bytes given, which may be fewer than the variable has.
   std::vector<uint8_t> init;
   std::vector<PtxInitAddress> addresses;
@@ -159,6 +167,11 @@ struct PtxFunction {
   /// Zero when not given.
   uint32_t reqntid[3] = {0, 0, 0};
   uint32_t maxntid[3] = {0, 0, 0};
+  /// CTAs of the cluster that it asks for.
+  uint64_t clusterSize = 1;
+  /// Why it could not be parsed; it then has nothing but a name. Other
+  /// functions of the module run all the same.
+  std::optional<Error> error;
 };
 
 struct PtxModule {
@@ -169,11 +182,28 @@ struct PtxModule {
   std::unordered_map<uint32_t, std::string> files;
   std::vector<PtxVariable> variables;
   std::vector<PtxFunction> functions;
+  /// Indices into these; that of a function with a body comes before that of a
+  /// declaration.
+  std::unordered_map<std::string_view, size_t> variableIndices, functionIndices;
 
   const PtxFunction *find(std::string_view name) const;
+  const PtxVariable *findVariable(std::string_view name) const;
+  /// The kernels that it defines, in their order.
+  std::vector<const PtxFunction *> kernels() const;
+  /// With the version of the module, if it is one that came after this code.
+  Error explained(Error error) const;
 };
 
-/// Parses a whole module; the first error ends it.
+/// What an instruction that does not exist here needs, such as "textures";
+/// empty for what does, and for what is no instruction of PTX at all.
+std::string_view unsupportedFeature(std::string_view opcode);
+/// The same for the name of a special register.
+std::string_view unsupportedRegister(std::string_view name);
+/// The same for a function that the driver or the device runtime defines.
+std::string_view unsupportedFunction(std::string_view name);
+
+/// Parses a whole module. An error inside one function is for whoever loads
+/// that; the first error outside of functions ends it.
 Expected<PtxModule> parsePtx(std::string text);
 
 } // namespace flashcore::emu

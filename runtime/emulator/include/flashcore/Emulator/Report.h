@@ -61,6 +61,7 @@ Check findingCheck(FindingKind kind);
 struct Place {
   uint32_t line = 0;  // of the PTX text
   std::string source; // "file:line:column" from .loc, or empty
+  std::string text;   // the line of the PTX text, without the blanks around it
   uint32_t cta[3] = {0, 0, 0};
   uint32_t warp = 0;
   /// The lanes it happened in; 0 when unknown.

@@ -245,31 +245,38 @@ static Description readDocument(const Field &root) {
   return out;
 }
 
-Expected<std::optional<Description>>
-flashcore::emu::readDescription(std::string_view ptx) {
+std::string_view flashcore::emu::findDescription(std::string_view ptx,
+                                                 SrcLoc &loc) {
   for (uint32_t number = 1; !ptx.empty(); ++number) {
     size_t end = std::min(ptx.find('\n'), ptx.size());
     std::string_view line = ptx.substr(0, end);
     ptx.remove_prefix(std::min(end + 1, ptx.size()));
     if (line.starts_with(prefix)) {
-      SrcLoc loc{number, static_cast<uint32_t>(prefix.size() + 1)};
-      // Null where it is no JSON.
-      json document = json::parse(line.substr(prefix.size()), nullptr,
-                                  /*allow_exceptions=*/false);
-      if (document.is_discarded())
-        return Error{loc, "flashcore-launch: expects one JSON object on this "
-                          "line"};
-      std::string error;
-      Description description = readDocument(Field(document, error));
-      if (!error.empty())
-        return Error{loc, "flashcore-launch: " + error};
-      return std::optional(std::move(description));
+      loc = {number, static_cast<uint32_t>(prefix.size() + 1)};
+      return line.substr(prefix.size());
     }
     bool isBlank = line.find_first_not_of(" \t\r") == std::string_view::npos;
     if (!isBlank && !line.starts_with("//"))
       break;
   }
-  return std::optional<Description>();
+  return {};
+}
+
+Expected<std::optional<Description>>
+flashcore::emu::readDescription(std::string_view ptx) {
+  SrcLoc loc;
+  std::string_view text = findDescription(ptx, loc);
+  if (!loc.line)
+    return std::optional<Description>();
+  // Null where it is no JSON.
+  json document = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (document.is_discarded())
+    return Error{loc, "flashcore-launch: expects one JSON object on this line"};
+  std::string error;
+  Description description = readDocument(Field(document, error));
+  if (!error.empty())
+    return Error{loc, "flashcore-launch: " + error};
+  return std::optional(std::move(description));
 }
 
 //===----------------------------------------------------------------------===//

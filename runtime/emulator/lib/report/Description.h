@@ -14,8 +14,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef FLASHCORE_EMULATOR_TOOLS_DESCRIPTION_H
-#define FLASHCORE_EMULATOR_TOOLS_DESCRIPTION_H
+#ifndef FLASHCORE_EMULATOR_LIB_REPORT_DESCRIPTION_H
+#define FLASHCORE_EMULATOR_LIB_REPORT_DESCRIPTION_H
 
 #include "flashcore/Emulator/Emulator.h"
 
@@ -80,6 +80,10 @@ struct Description {
   const DescribedKernel *findKernel(std::string_view name) const;
 };
 
+/// The text of the comment, which readDescription reads; empty if there is
+/// none.
+std::string_view findDescription(std::string_view ptx, SrcLoc &loc);
+
 /// The description in the comments before the first directive, if there is one.
 Expected<std::optional<Description>> readDescription(std::string_view ptx);
 
@@ -107,4 +111,4 @@ Expected<BoundTensor> bindTensor(const DescribedTensor &tensor,
 
 } // namespace flashcore::emu
 
-#endif // FLASHCORE_EMULATOR_TOOLS_DESCRIPTION_H
+#endif // FLASHCORE_EMULATOR_LIB_REPORT_DESCRIPTION_H
