@@ -70,6 +70,10 @@ flashcoreStatusGetKind(FlashCoreStatus status);
  *  "" for a success. */
 FLASHCORE_CAPI_EXPORT const char *
 flashcoreStatusGetMessage(FlashCoreStatus status);
+/** What the emulator found, as the JSON document of flashcore-emu; "" for any
+ *  other error. */
+FLASHCORE_CAPI_EXPORT const char *
+flashcoreStatusGetReport(FlashCoreStatus status);
 FLASHCORE_CAPI_EXPORT void flashcoreStatusDestroy(FlashCoreStatus status);
 
 FLASHCORE_CAPI_EXPORT const char *flashcoreStringGetData(FlashCoreString text);

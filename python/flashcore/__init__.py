@@ -36,11 +36,12 @@ if TYPE_CHECKING:
         inspect,
     )
     from flashcore.device import Device, open_device
-    from flashcore.emulator import Finding, Report, run_ptx
+    from flashcore.emulator import Buffer, Finding, Report, Struct, describe_ptx, run_ptx
 
 __version__ = _core.version().split()[1].rstrip(",")
 
 __all__ = [
+    "Buffer",
     "Bundle",
     "Compilation",
     "Device",
@@ -53,10 +54,12 @@ __all__ = [
     "Problem",
     "Report",
     "Resources",
+    "Struct",
     "UnsupportedError",
     "attention",
     "cache",
     "compile",
+    "describe_ptx",
     "explain",
     "inspect",
     "open_device",
@@ -65,6 +68,7 @@ __all__ = [
 
 #: Imported when they are used first.
 _LAZY = {
+    "Buffer": "emulator",
     "Bundle": "bundle",
     "Compilation": "compiler",
     "Device": "device",
@@ -72,7 +76,9 @@ _LAZY = {
     "Inspection": "compiler",
     "Report": "emulator",
     "Resources": "compiler",
+    "Struct": "emulator",
     "compile": "compiler",
+    "describe_ptx": "emulator",
     "explain": "compiler",
     "inspect": "compiler",
     "open_device": "device",

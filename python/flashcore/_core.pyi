@@ -115,7 +115,7 @@ def run_ptx(
     grid: _Dim,
     block: _Dim,
     shared: int,
-    values: List[Union[bytes, Tuple[str, int, int, bool]]],
+    values: List[Any],
     checks: str,
     threads: int,
     schedule: int,
@@ -127,4 +127,5 @@ def run_ptx(
 def load_ptx(
     ptx: str, kernel: Optional[str], /
 ) -> Tuple[str, str, List[Tuple[str, int]], _Dim, int]: ...
+def describe_ptx(ptx: str, /) -> str: ...
 def ptx_kernels(ptx: str, /) -> Tuple[str, ...]: ...

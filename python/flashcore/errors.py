@@ -3,6 +3,13 @@
 Wrong arguments are a ValueError or a TypeError, as elsewhere in Python.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Tuple
+
+if TYPE_CHECKING:
+    from flashcore.emulator import Finding
+
 __all__ = ["Error", "GradientError", "KernelFault", "NoDeviceError", "UnsupportedError"]
 
 
@@ -35,5 +42,19 @@ class KernelFault(Error):
     """A kernel ran and misbehaved.
 
     On the emulator the message lists the findings: accesses out of bounds,
-    races, values that nobody wrote.
+    races, values that nobody wrote. They are in `findings`, too.
     """
+
+    def __init__(self, message: str, report: str = "") -> None:
+        super().__init__(message)
+        self._report = report
+
+    @property
+    def findings(self) -> Tuple[Finding, ...]:
+        """What the emulator found; empty on a GPU."""
+        from flashcore.emulator import read_findings
+
+        return read_findings(self._report) if self._report else ()
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return type(self), (str(self), self._report)

@@ -18,16 +18,26 @@
 using namespace flashcore::python;
 
 namespace {
+struct Member;
+
 struct Value {
-  /// Of a buffer, its memory in this process.
+  /// Of an array, its memory in this process.
   void *host = nullptr;
   uint64_t bytes = 0;
+  /// Of a buffer.
   std::string name;
   bool isWritten = false;
-  /// Of any other parameter, its bytes.
+  /// Of anything but an array, its bytes but for those of its members.
   std::string literal;
+  std::vector<Member> members;
 
-  bool isBuffer() const { return host; }
+  bool isBuffer() const { return !name.empty(); }
+};
+
+/// What lies in the bytes of another value.
+struct Member {
+  uint64_t offset = 0;
+  Value value;
 };
 
 struct Request {
@@ -52,8 +62,10 @@ public:
   /// Each step returns the first error.
   FlashCoreEmuStatus prepare(const Request &request);
   FlashCoreEmuStatus addValues(const Request &request);
+  FlashCoreEmuStatus resolve(const Value &value, std::string &bytes);
+  FlashCoreEmuStatus placeArray(const Value &value, uint64_t &address);
   FlashCoreEmuStatus setOptions(const Request &request);
-  FlashCoreEmuStatus copyBack(const Request &request);
+  FlashCoreEmuStatus copyBack();
   FlashCoreEmuStatus run(const Request &request);
 
   FlashCoreEmuReport report = {nullptr};
@@ -63,7 +75,8 @@ private:
   FlashCoreEmuMemory memory = {nullptr};
   FlashCoreEmuArguments arguments = {nullptr};
   FlashCoreEmuOptions options = {nullptr};
-  std::vector<uint64_t> addresses;
+  /// Arrays and where they are; one that is given twice is one buffer.
+  std::vector<std::pair<const Value *, uint64_t>> arrays;
 };
 } // namespace
 
@@ -81,19 +94,45 @@ FlashCoreEmuStatus Session::prepare(const Request &request) {
 
 FlashCoreEmuStatus Session::addValues(const Request &request) {
   for (const Value &value : request.values) {
-    if (!value.isBuffer()) {
-      RETURN_ERROR(flashcoreEmuArgumentsAddBytes(
-          arguments, value.literal.data(), value.literal.size()));
-      continue;
-    }
-    uint64_t address = 0;
-    RETURN_ERROR(flashcoreEmuMemoryAllocate(memory, value.name.c_str(),
-                                            value.bytes, &address));
+    std::string bytes;
+    RETURN_ERROR(resolve(value, bytes));
     RETURN_ERROR(
-        flashcoreEmuMemoryWrite(memory, address, value.host, value.bytes));
-    RETURN_ERROR(flashcoreEmuArgumentsAddPointer(arguments, address));
-    addresses.push_back(address);
+        flashcoreEmuArgumentsAddBytes(arguments, bytes.data(), bytes.size()));
   }
+  return {nullptr};
+}
+
+FlashCoreEmuStatus Session::placeArray(const Value &value, uint64_t &address) {
+  for (const auto &[known, at] : arrays)
+    if (known->host == value.host && known->bytes == value.bytes) {
+      address = at;
+      return {nullptr};
+    }
+  RETURN_ERROR(flashcoreEmuMemoryAllocate(memory, value.name.c_str(),
+                                          value.bytes, &address));
+  arrays.push_back({&value, address});
+  return flashcoreEmuMemoryWrite(memory, address, value.host, value.bytes);
+}
+
+/// The bytes of a value: those of the address of a buffer, once it has one.
+FlashCoreEmuStatus Session::resolve(const Value &value, std::string &bytes) {
+  uint64_t address = 0;
+  bytes = value.literal;
+  for (const Member &member : value.members) {
+    std::string part;
+    RETURN_ERROR(resolve(member.value, part));
+    bytes.replace(member.offset, part.size(), part);
+  }
+  if (value.host) {
+    RETURN_ERROR(placeArray(value, address));
+  } else if (value.isBuffer()) {
+    RETURN_ERROR(flashcoreEmuMemoryAllocate(memory, value.name.c_str(),
+                                            bytes.size(), &address));
+    RETURN_ERROR(
+        flashcoreEmuMemoryWrite(memory, address, bytes.data(), bytes.size()));
+  }
+  if (value.isBuffer())
+    bytes.assign(reinterpret_cast<const char *>(&address), sizeof address);
   return {nullptr};
 }
 
@@ -110,16 +149,11 @@ FlashCoreEmuStatus Session::setOptions(const Request &request) {
   return flashcoreEmuOptionsSetCounters(options, true);
 }
 
-FlashCoreEmuStatus Session::copyBack(const Request &request) {
-  size_t buffer = 0;
-  for (const Value &value : request.values) {
-    if (!value.isBuffer())
-      continue;
-    uint64_t address = addresses[buffer++];
-    if (value.isWritten)
+FlashCoreEmuStatus Session::copyBack() {
+  for (const auto &[value, address] : arrays)
+    if (value->isWritten)
       RETURN_ERROR(
-          flashcoreEmuMemoryRead(memory, address, value.bytes, value.host));
-  }
+          flashcoreEmuMemoryRead(memory, address, value->bytes, value->host));
   return {nullptr};
 }
 
@@ -133,7 +167,7 @@ FlashCoreEmuStatus Session::run(const Request &request) {
   RETURN_ERROR(flashcoreEmuLaunch(kernel, memory, request.grid, block,
                                   request.sharedBytes, arguments, options,
                                   &report));
-  return copyBack(request);
+  return copyBack();
 }
 
 static bool raisedEmu(FlashCoreEmuStatus status) {
@@ -149,16 +183,52 @@ static bool raisedEmu(FlashCoreEmuStatus status) {
   return true;
 }
 
-/// Reads (name, address, bytes, is written) or bytes.
-static bool readValue(PyObject *object, Value &value) {
-  if (PyBytes_Check(object)) {
-    char *data = nullptr;
-    Py_ssize_t size = 0;
-    if (PyBytes_AsStringAndSize(object, &data, &size))
+static bool readBytes(PyObject *object, std::string &bytes) {
+  char *data = nullptr;
+  Py_ssize_t size = 0;
+  if (PyBytes_AsStringAndSize(object, &data, &size))
+    return false;
+  bytes.assign(data, static_cast<size_t>(size));
+  return true;
+}
+
+static bool readValue(PyObject *object, Value &value);
+
+/// Reads (name, bytes, [(offset, value), ...]).
+static bool readComposite(PyObject *object, Value &value) {
+  const char *name = nullptr;
+  PyObject *bytes = nullptr, *members = nullptr;
+  if (!PyArg_ParseTuple(object, "sSO!", &name, &bytes, &PyList_Type,
+                        &members) ||
+      !readBytes(bytes, value.literal))
+    return false;
+  value.name = name;
+  value.members.resize(static_cast<size_t>(PyList_Size(members)));
+  for (size_t i = 0; i < value.members.size(); ++i) {
+    Member &member = value.members[i];
+    unsigned long long offset = 0;
+    PyObject *part = nullptr;
+    if (!PyArg_ParseTuple(PyList_GetItem(members, static_cast<Py_ssize_t>(i)),
+                          "KO", &offset, &part))
       return false;
-    value.literal.assign(data, static_cast<size_t>(size));
-    return true;
+    member.offset = offset;
+    if (Py_EnterRecursiveCall(" while reading the values of a kernel"))
+      return false;
+    bool isRead = readValue(part, member.value);
+    Py_LeaveRecursiveCall();
+    if (!isRead)
+      return false;
   }
+  return true;
+}
+
+/// Reads bytes, (name, address, bytes, is written) of an array, or what has
+/// members. The Python half has checked that members lie inside.
+static bool readValue(PyObject *object, Value &value) {
+  if (PyBytes_Check(object))
+    return readBytes(object, value.literal);
+  if (PyTuple_Check(object) && PyTuple_Size(object) == 3)
+    return readComposite(object, value);
   const char *name = nullptr;
   unsigned long long address = 0, bytes = 0;
   int isWritten = 0;
@@ -248,6 +318,16 @@ static PyObject *loadPtx(PyObject *, PyObject *arguments) {
   return description;
 }
 
+static PyObject *describePtx(PyObject *, PyObject *ptxObject) {
+  const char *ptx = textOf(ptxObject);
+  FlashCoreEmuString json = {nullptr};
+  if (!ptx || raisedEmu(flashcoreEmuDescribe(ptx, &json)))
+    return nullptr;
+  Ref result = toText(flashcoreEmuStringGetData(json));
+  flashcoreEmuStringDestroy(json);
+  return result.release();
+}
+
 static PyObject *listKernels(PyObject *, PyObject *ptxObject) {
   const char *ptx = textOf(ptxObject);
   FlashCoreEmuKernelList list = {nullptr};
@@ -268,6 +348,7 @@ static PyMethodDef functions[] = {
      "schedule, async, seed, max_instructions): (json, text)"},
     {"load_ptx", loadPtx, METH_VARARGS,
      "load_ptx(ptx, kernel): (name, target, parameters, block, shared)"},
+    {"describe_ptx", describePtx, METH_O, "What is in a module, as JSON."},
     {"ptx_kernels", listKernels, METH_O, "The kernels of a module."},
     {nullptr, nullptr, 0, nullptr}};
 

@@ -36,6 +36,18 @@ void flashcore::python::raiseGradientError(const char *function) {
     raise("GradientError", textOf(text.get()));
 }
 
+/// A KernelFault with what the emulator found, as JSON.
+static void raiseFault(const char *message, const char *report) {
+  Ref type(PyObject_GetAttrString(errors, "KernelFault"));
+  Ref text = toText(message), json = toText(report);
+  Ref fault(type && text && json
+                ? PyObject_CallFunctionObjArgs(type.get(), text.get(),
+                                               json.get(), nullptr)
+                : nullptr);
+  if (fault)
+    PyErr_SetObject(type.get(), fault.get());
+}
+
 static const char *errorName(FlashCoreStatusKind kind) {
   switch (kind) {
   case FlashCoreStatusNoDevice:
@@ -52,6 +64,12 @@ static const char *errorName(FlashCoreStatusKind kind) {
 bool flashcore::python::raised(FlashCoreStatus status) {
   if (flashcoreStatusIsSuccess(status))
     return false;
+  const char *report = flashcoreStatusGetReport(status);
+  if (*report) {
+    raiseFault(flashcoreStatusGetMessage(status), report);
+    flashcoreStatusDestroy(status);
+    return true;
+  }
   Ref type(PyObject_GetAttrString(errors,
                                   errorName(flashcoreStatusGetKind(status))));
   return raised(status, type.get());

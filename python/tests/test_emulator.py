@@ -1,10 +1,12 @@
 """run_ptx: results, findings as objects, and what it refuses."""
 
+import pickle
+
 import numpy
 import pytest
 
 import flashcore
-from flashcore import Finding, run_ptx
+from flashcore import Buffer, Finding, Struct, describe_ptx, run_ptx
 
 ADD = """
 .version 8.0
@@ -112,6 +114,150 @@ def test_refused_arguments(error, message, position, value):
         run_ptx(ADD, 1, 64, args)
 
 
+STRUCTS = """
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry scale(.param .align 8 .b8 params[32]) {
+ .reg .b64 %rd<6>; .reg .b32 %r<4>; .reg .f32 %f<4>; .reg .pred %p;
+ ld.param.u64 %rd1, [params]; ld.param.u64 %rd2, [params+8]; ld.param.u32 %r1, [params+16];
+ ld.param.f32 %f1, [params+20];
+ mov.u32 %r2, %tid.x; setp.ge.u32 %p, %r2, %r1; @%p ret;
+ mul.wide.u32 %rd3, %r2, 4; add.s64 %rd4, %rd1, %rd3; add.s64 %rd5, %rd2, %rd3;
+ ld.global.f32 %f2, [%rd4]; mul.f32 %f3, %f2, %f1; st.global.f32 [%rd5], %f3; ret;
+}
+.visible .entry first(.param .u64 .ptr .global .align 8 rows, .param .u64 out) {
+ .reg .b64 %rd<6>; .reg .b32 %r<4>; .reg .f32 %f<4>;
+ ld.param.u64 %rd1, [rows]; ld.param.u64 %rd2, [out];
+ mov.u32 %r1, %tid.x; mul.wide.u32 %rd3, %r1, 8; add.s64 %rd3, %rd1, %rd3;
+ ld.global.u64 %rd4, [%rd3]; ld.global.f32 %f1, [%rd4];
+ mul.wide.u32 %rd3, %r1, 4; add.s64 %rd3, %rd2, %rd3; st.global.f32 [%rd3], %f1; ret;
+}
+.visible .entry cluster() { .reg .b32 %r; barrier.cluster.arrive.aligned; ret; }
+"""
+
+
+def scale(members, size=32):
+    return run_ptx(STRUCTS, 1, 32, [Struct(size, members)], kernel="scale")
+
+
+def test_a_struct_by_value():
+    x, y = numpy.arange(8, dtype=numpy.float32), numpy.zeros(8, numpy.float32)
+    factor = numpy.float32(1.5)
+    assert scale({0: x, 8: y, 16: numpy.int32(8), 20: factor}).clean
+    assert numpy.array_equal(y, x * factor)
+    # A struct in a struct; one array twice is one buffer.
+    inner = Struct(8, {4: numpy.float32(2), 0: b"\x08\0\0\0"})
+    assert scale({16: inner, 0: x, 8: x}).clean
+    assert numpy.array_equal(x, numpy.arange(8) * 2)
+
+
+def test_findings_name_the_member():
+    y = numpy.zeros(8, numpy.float32)
+    report = scale({0: y[:7].copy(), 8: y, 16: numpy.int32(8)})
+    assert [finding.kind for finding in report.findings] == ["out-of-bounds"]
+    assert "past the end of 'params+0' (28 bytes)" in report.findings[0].message
+    assert "ld.global.f32 %f2" in report.findings[0].place.text
+
+
+def test_pointers_inside_a_buffer():
+    rows = [numpy.full(3, row, numpy.float32) for row in (5, 7)]
+    out = numpy.zeros(2, numpy.float32)
+    report = run_ptx(STRUCTS, 1, 2, [Buffer(rows), out], kernel="first")
+    assert report.clean and list(out) == [5, 7]
+
+
+@pytest.mark.parametrize(
+    "error, message, members",
+    [
+        (ValueError, "expects members within the 32 bytes of params, but got 8 bytes at 28",
+         {28: numpy.int64(1)}),
+        (ValueError, "but got 4 bytes at -4", {-4: numpy.int32(1)}),
+        (ValueError, "do not overlap, but got one at 4 and one at 0 that ends with byte 7",
+         {0: numpy.int64(1), 4: numpy.int32(1)}),
+        (TypeError, "expects arrays, NumPy scalars, bytes, Struct or Buffer at params.16",
+         {16: 8}),
+        (ValueError, "expects a Buffer of at least 1 byte", {0: Buffer([])}),
+    ],
+)  # fmt: skip
+def test_refused_members(error, message, members):
+    with pytest.raises(error, match=message):
+        scale(members)
+
+
+def test_a_struct_has_the_size_of_its_parameter():
+    with pytest.raises(ValueError, match="expects 32 bytes for parameter params, but got a Struct"):
+        scale({}, size=24)
+    with pytest.raises(ValueError, match="expects 32 bytes for parameter params, but got a Buffer"):
+        run_ptx(STRUCTS, 1, 32, [Buffer([b"1"])], kernel="scale")
+
+
+def test_describe():
+    module = describe_ptx(STRUCTS)
+    assert (module.target, module.version, module.launch) == ("sm_80", (8, 0), None)
+    by_name = {kernel.name: kernel for kernel in module.kernels}
+    assert list(by_name) == ["scale", "first", "cluster"]
+    params = by_name["scale"].parameters[0]
+    assert (params.kind, params.bytes, params.align, params.offset) == ("struct", 32, 8, 0)
+    assert [one.kind for one in by_name["first"].parameters] == ["pointer", "number"]
+    assert "line 20" in by_name["cluster"].error and "clusters of sm_90" in by_name["cluster"].error
+    with pytest.raises(flashcore.Error, match="clusters of sm_90"):
+        run_ptx(STRUCTS, 1, 32, [], kernel="cluster")
+    with pytest.raises(flashcore.Error, match="expects '.version'"):
+        describe_ptx("nonsense")
+
+
+def test_the_launch_that_the_ptx_says():
+    from conftest import draw_qkv
+
+    ptx = flashcore.compile("b1 h2 s64 d64 f16").ptx()
+    q, k, v = draw_qkv(queries=64)
+    launch = describe_ptx(ptx).launch
+    assert len(launch["kernels"]) == 1 and not launch["workspace"]["bytes"]
+    arrays = {"q": q, "k": k, "v": v, "o": numpy.zeros_like(q)}
+    for tensor in launch["tensors"]:
+        arrays.setdefault(tensor["name"], numpy.zeros(q.shape[:-1], numpy.float32))
+    assert run_ptx(ptx, None, None, arrays).clean
+    expected = flashcore.attention(q, k, v)
+    assert numpy.abs(arrays["o"].astype(float) - expected.astype(float)).max() < 4e-3
+    with pytest.raises(ValueError, match="expects arrays q, k, v"):
+        run_ptx(ptx, None, None, {"q": q})
+    with pytest.raises(TypeError, match="by the names of tensors"):
+        run_ptx(ptx, None, None, [q])
+    with pytest.raises(ValueError, match="does not say how it is launched"):
+        run_ptx(ADD, None, None, {})
+    with pytest.raises(TypeError, match="names are for a grid of None"):
+        run_ptx(ADD, 1, 64, {"p": q})
+
+
+WMMA = """
+.version 7.8
+.target sm_80
+.address_size 64
+.visible .entry product(.param .u64 a, .param .u64 b, .param .u64 d) {
+ .reg .b64 %rd<4>; .reg .b32 %a<8>, %b<8>; .reg .f32 %c<8>;
+ ld.param.u64 %rd0, [a]; ld.param.u64 %rd1, [b]; ld.param.u64 %rd2, [d];
+ wmma.load.a.sync.aligned.row.m16n16k16.f16 {%a0,%a1,%a2,%a3,%a4,%a5,%a6,%a7}, [%rd0], 16;
+ wmma.load.b.sync.aligned.row.m16n16k16.f16 {%b0,%b1,%b2,%b3,%b4,%b5,%b6,%b7}, [%rd1], 16;
+ mov.f32 %c0, 0f00000000; mov.f32 %c1, %c0; mov.f32 %c2, %c0; mov.f32 %c3, %c0;
+ mov.f32 %c4, %c0; mov.f32 %c5, %c0; mov.f32 %c6, %c0; mov.f32 %c7, %c0;
+ wmma.mma.sync.aligned.row.row.m16n16k16.f32.f32 {%c0,%c1,%c2,%c3,%c4,%c5,%c6,%c7},
+  {%a0,%a1,%a2,%a3,%a4,%a5,%a6,%a7}, {%b0,%b1,%b2,%b3,%b4,%b5,%b6,%b7},
+  {%c0,%c1,%c2,%c3,%c4,%c5,%c6,%c7};
+ wmma.store.d.sync.aligned.row.m16n16k16.f32 [%rd2], {%c0,%c1,%c2,%c3,%c4,%c5,%c6,%c7}, 16; ret;
+}
+"""
+
+
+def test_wmma():
+    rng = numpy.random.default_rng(1)
+    a, b = (rng.integers(-8, 8, (16, 16)).astype(numpy.float16) for _ in range(2))
+    d = numpy.zeros((16, 16), numpy.float32)
+    assert run_ptx(WMMA, 1, 32, [a, b, d]).clean
+    assert numpy.array_equal(d, a.astype(numpy.float32) @ b.astype(numpy.float32))
+    assert not run_ptx(WMMA, 1, 32, [a[:15].copy(), b, d]).clean
+
+
 def test_a_fault_of_attention_is_an_error(monkeypatch, cache_dir):
     """A kernel that reads past its keys, which the emulator sees."""
     from conftest import draw_qkv
@@ -127,8 +273,12 @@ def test_a_fault_of_attention_is_an_error(monkeypatch, cache_dir):
         return run
 
     monkeypatch.setattr(kernels, "writer", broken)
-    with pytest.raises(flashcore.KernelFault, match="async"):
+    with pytest.raises(flashcore.KernelFault, match="async") as caught:
         flashcore.attention(*draw_qkv(queries=20))
+    findings = caught.value.findings
+    assert findings and findings[0].check == "async" and findings[0].place.line > 0
+    assert pickle.loads(pickle.dumps(caught.value)).findings == findings
+    assert flashcore.KernelFault("of a GPU").findings == ()
 
 
 def spoil(bundle):

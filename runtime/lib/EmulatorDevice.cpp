@@ -206,7 +206,7 @@ private:
     if (shown < report.findings.size())
       status.note(std::to_string(report.findings.size() - shown) +
                   " more; run flashcore-emu for all of them");
-    return status;
+    return std::move(status).attachReport(emu::reportToJson(report, file));
   }
 
   emu::LaunchOptions options;

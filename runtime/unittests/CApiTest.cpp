@@ -221,6 +221,16 @@ TEST_F(CApiTest, tellsKindsApart) {
   }
 }
 
+TEST_F(CApiTest, faultsHaveTheReportOfTheEmulator) {
+  for (const std::string report : {"", "{\"findings\": []}"}) {
+    FlashCoreStatus status =
+        capi::wrap(Status::kernelFault("a").attachReport(report));
+    EXPECT_EQ(flashcoreStatusGetReport(status), report);
+    flashcoreStatusDestroy(status);
+  }
+  EXPECT_STREQ(flashcoreStatusGetReport({nullptr}), "");
+}
+
 TEST_F(CApiTest, endsExceptions) {
   EXPECT_EQ(
       take(capi::guarded([]() -> FlashCoreStatus { throw std::bad_alloc(); })),

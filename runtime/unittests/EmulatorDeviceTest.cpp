@@ -96,6 +96,9 @@ TEST(EmulatorDeviceTest, findingIsAKernelFault) {
       status.notes().front().find("past the end of 'buffer 0' (64 bytes)"),
       std::string::npos)
       << status.str();
+  EXPECT_NE(status.report().find("\"kind\": \"out-of-bounds\""),
+            std::string::npos);
+  EXPECT_EQ(Status::error("another").report(), "");
 }
 
 TEST(EmulatorDeviceTest, findingsNameTheTensor) {

@@ -19,16 +19,16 @@ using namespace flashcore::capi;
 namespace {
 struct Failure {
   FlashCoreStatusKind kind;
-  std::string message;
+  std::string message, report;
 };
 } // namespace
 
 /// For when there is no memory for a status either; never freed.
-static Failure outOfMemory{FlashCoreStatusError, "out of memory"};
+static Failure outOfMemory{FlashCoreStatusError, "out of memory", {}};
 
 FlashCoreStatus capi::fail(FlashCoreStatusKind kind, std::string_view message) {
   return guarded([&]() -> FlashCoreStatus {
-    return {new Failure{kind, std::string(message)}};
+    return {new Failure{kind, std::string(message), {}}};
   });
 }
 
@@ -40,11 +40,12 @@ FlashCoreStatus capi::nullError(const char *what) {
 FlashCoreStatus capi::wrap(const Status &status) {
   if (status.ok())
     return success();
-  return guarded([&] {
-    return fail(status.isNoDevice()      ? FlashCoreStatusNoDevice
-                : status.isKernelFault() ? FlashCoreStatusKernelFault
-                                         : FlashCoreStatusError,
-                status.str());
+  return guarded([&]() -> FlashCoreStatus {
+    FlashCoreStatusKind kind = status.isNoDevice() ? FlashCoreStatusNoDevice
+                               : status.isKernelFault()
+                                   ? FlashCoreStatusKernelFault
+                                   : FlashCoreStatusError;
+    return {new Failure{kind, status.str(), status.report()}};
   });
 }
 
@@ -68,6 +69,9 @@ FlashCoreStatusKind flashcoreStatusGetKind(FlashCoreStatus status) {
 }
 const char *flashcoreStatusGetMessage(FlashCoreStatus status) {
   return status.ptr ? unwrap<Failure>(status)->message.c_str() : "";
+}
+const char *flashcoreStatusGetReport(FlashCoreStatus status) {
+  return status.ptr ? unwrap<Failure>(status)->report.c_str() : "";
 }
 void flashcoreStatusDestroy(FlashCoreStatus status) {
   if (status.ptr != &outOfMemory)

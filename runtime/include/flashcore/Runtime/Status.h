@@ -15,6 +15,7 @@
 #define FLASHCORE_RUNTIME_STATUS_H
 
 #include <cassert>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -65,6 +66,16 @@ public:
     return std::move(note(noteText));
   }
 
+  /// What the emulator found, as its JSON document; empty for any other error.
+  const std::string &report() const {
+    static const std::string none;
+    return reportText ? *reportText : none;
+  }
+  Status &&attachReport(std::string json) && {
+    reportText = std::make_shared<const std::string>(std::move(json));
+    return std::move(*this);
+  }
+
   /// The message, then one line "  note: ..." a note. No trailing newline.
   std::string str() const;
 
@@ -75,6 +86,7 @@ private:
   Kind kind = Kind::Success;
   std::string text;
   std::vector<std::string> noteTexts;
+  std::shared_ptr<const std::string> reportText;
 };
 
 /// A value, or the Status that explains why there is none.
