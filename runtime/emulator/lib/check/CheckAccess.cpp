@@ -1,4 +1,4 @@
-//===- CheckAccess.cpp - Initialisation and races -------------------------===//
+//===- CheckAccess.cpp - Races --------------------------------------------===//
 //
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
@@ -68,25 +68,6 @@ void Machine::reportRace(Warp &warp, const Inst &inst, unsigned lane,
   addFinding(key, std::move(finding));
 }
 
-/// `lanes` read shared or global memory that nobody has written.
-void Machine::reportUnwritten(Warp &warp, const Inst &inst, StateSpace space,
-                              const LaneAccess &access, uint32_t lanes) {
-  uint64_t address = access.address[std::countr_zero(lanes)];
-  find(
-      FindingKind::UninitializedMemory, warp, inst, lanes,
-      [&] {
-        if (space == StateSpace::Shared)
-          return Text{"reads shared memory nobody has written: " +
-                          nameShared(address, access.bytes),
-                      "shared memory starts with undefined contents (PTX ISA "
-                      "5.1.7)"};
-        return Text{"reads global memory nobody has written: " +
-                        nameGlobal(address, access.bytes),
-                    "a buffer starts with undefined contents (PTX ISA 5.1.4)"};
-      },
-      address, access.bytes);
-}
-
 namespace {
 /// Whether an access happened before what a lane does now. The cells of one
 /// access mostly have the same word, so the last answer is kept.
@@ -120,22 +101,6 @@ private:
 
 void Machine::checkShared(Warp &warp, const Inst &inst,
                           const LaneAccess &access, bool isWrite, bool asWarp) {
-  SharedShadow &shadow = cta->shadow;
-  if (isOn(CheckInit)) {
-    uint32_t unwritten = 0;
-    forEachLane(access.lanes, [&](unsigned lane) {
-      if (isWrite)
-        shadow.init.set(access.address[lane], access.bytes);
-      else if (!shadow.init.isSet(access.address[lane], access.bytes))
-        unwritten |= 1u << lane;
-    });
-    if (unwritten) {
-      reportUnwritten(warp, inst, StateSpace::Shared, access, unwritten);
-      forEachLane(unwritten, [&](unsigned lane) {
-        shadow.init.set(access.address[lane], access.bytes);
-      });
-    }
-  }
   if (!(options.checks & (CheckRace | CheckAsync)))
     return;
   forEachLane(access.lanes, [&](unsigned lane) {
@@ -193,24 +158,6 @@ void Machine::checkSharedLane(Warp &warp, const Inst &inst, unsigned lane,
 void Machine::checkGlobal(Warp &warp, const Inst &inst,
                           const LaneAccess &access,
                           Buffer *const (&buffers)[warpSize], bool isWrite) {
-  uint32_t unwritten = 0;
-  forEachLane(access.lanes, [&](unsigned lane) {
-    uint64_t offset = access.address[lane] - buffers[lane]->base;
-    if (isWrite)
-      buffers[lane]->init.setShared(offset, access.bytes);
-    else if (isOn(CheckInit) &&
-             !buffers[lane]->init.isSet(offset, access.bytes))
-      unwritten |= 1u << lane;
-  });
-  if (unwritten) {
-    reportUnwritten(warp, inst, StateSpace::Global, access, unwritten);
-    if (halted)
-      return;
-    forEachLane(unwritten, [&](unsigned lane) {
-      buffers[lane]->init.set(access.address[lane] - buffers[lane]->base,
-                              access.bytes);
-    });
-  }
   // Volatile, relaxed, acquire and release accesses are meant to race.
   if (!isOn(CheckRace) || inst.isVolatile)
     return;

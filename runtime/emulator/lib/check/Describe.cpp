@@ -60,6 +60,19 @@ Place Machine::placeOf(AccessWord access) const {
   return place;
 }
 
+Place Machine::placeOf(uint32_t pc, uint32_t ctaIndex, uint32_t warp,
+                       unsigned lane) const {
+  Place place;
+  place.line = program.code[pc].line;
+  place.source = sourceOf(program.code[pc]);
+  place.cta[0] = ctaIndex % config.grid.x;
+  place.cta[1] = ctaIndex / config.grid.x % config.grid.y;
+  place.cta[2] = ctaIndex / config.grid.x / config.grid.y;
+  place.warp = warp;
+  place.lanes = 1u << lane;
+  return place;
+}
+
 static std::string distance(uint64_t bytes) {
   return std::to_string(bytes) + (bytes == 1 ? " byte" : " bytes");
 }

@@ -24,12 +24,12 @@ public:
     return uint64_t(kind) << 56 | uint64_t(pc & 0xfffffffu) << 28 |
            (otherPc & 0xfffffffu);
   }
-  /// Counts a repetition; false if it is new and wants its text.
-  bool countAgain(uint64_t key) {
+  /// Counts repetitions; false if it is new and wants its text.
+  bool countAgain(uint64_t key, uint64_t times = 1) {
     auto it = indices.find(key);
     if (it == indices.end())
       return false;
-    ++list[it->second].count;
+    list[it->second].count += times;
     return true;
   }
   void add(uint64_t key, Finding finding) {

@@ -59,7 +59,6 @@ void SharedShadow::reset(uint64_t bytes, unsigned grain, unsigned numWarps) {
   reads.resize(numWarps);
   for (std::vector<AccessWord> &row : reads)
     row.resize(cells); // stale words are hidden by `readers`
-  init.reset(bytes + 64);
 }
 
 bool GlobalShadow::reset(uint64_t bytes, unsigned grain) {

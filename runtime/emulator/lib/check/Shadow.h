@@ -113,7 +113,7 @@ private:
   std::vector<Segment> segments;
 };
 
-/// One bit a byte: whether it was ever written.
+/// One bit a byte: whether it holds a defined value.
 class InitMap {
 public:
   void reset(uint64_t bytes) { words.assign(bytes / 64 + 2, 0); }
@@ -123,14 +123,7 @@ public:
     uint64_t want = (uint64_t(1) << bytes) - 1;
     return (window(offset) & want) == want;
   }
-  void set(uint64_t offset, unsigned bytes) {
-    uint64_t ones = (uint64_t(1) << bytes) - 1;
-    unsigned shift = offset & 63;
-    words[offset >> 6] |= ones << shift;
-    if (shift + bytes > 64)
-      words[(offset >> 6) + 1] |= ones >> (64 - shift);
-  }
-  /// The same while other threads read the map or set bits of their own.
+  /// Sets bits while other threads read the map or set bits of their own.
   void setShared(uint64_t offset, unsigned bytes) {
     if (isSet(offset, bytes))
       return;
@@ -167,7 +160,6 @@ struct SharedShadow {
   std::vector<uint32_t> readers;
   /// Per warp and cell; valid where `readers` has the warp's bit.
   std::vector<std::vector<AccessWord>> reads;
-  InitMap init;
 
   void reset(uint64_t bytes, unsigned grain, unsigned numWarps);
 };

@@ -97,7 +97,7 @@ void Machine::loadStore(Warp &warp, const Inst &inst, uint32_t lanes) {
 void Machine::accessSpace(Warp &warp, const Inst &inst, StateSpace space,
                           LaneAccess &access) {
   uint8_t *hosts[warpSize];
-  Buffer *buffers[warpSize];
+  Buffer *buffers[warpSize] = {};
   bool isStore = inst.kind == InstKind::Store;
   uint32_t wanted = access.lanes;
   access.lanes &= ~checkAlignment(warp, inst, space, access);
@@ -111,7 +111,7 @@ void Machine::accessSpace(Warp &warp, const Inst &inst, StateSpace space,
       countShared(inst, access);
     break;
   case StateSpace::Local:
-    resolveLocal(warp, inst, access, isStore, hosts);
+    resolveLocal(warp, inst, access, hosts);
     break;
   case StateSpace::Param:
     resolveParam(warp, inst, access, hosts);
@@ -136,6 +136,13 @@ void Machine::accessSpace(Warp &warp, const Inst &inst, StateSpace space,
     break;
   }
   moveData(warp, inst, access.lanes, hosts, isStore);
+  if (isOn(CheckInit))
+    isStore ? followStore(warp, inst, space, access, buffers)
+            : followLoad(warp, inst, space, access, buffers);
+  else if (isStore && space != StateSpace::Shared && space != StateSpace::Local)
+    forEachLane(access.lanes, [&](unsigned lane) {
+      defineGlobal(*buffers[lane], access.address[lane], access.bytes);
+    });
   if (labelling)
     labelAccess(warp, inst, space, access.lanes, hosts, isStore);
   if (isStore && isOn(CheckRace) &&
@@ -264,8 +271,8 @@ void Machine::resolveGlobal(Warp &warp, const Inst &inst, LaneAccess &access,
 }
 
 void Machine::resolveLocal(Warp &warp, const Inst &inst, LaneAccess &access,
-                           bool isWrite, uint8_t *(&hosts)[warpSize]) {
-  uint32_t bad = 0, unwritten = 0;
+                           uint8_t *(&hosts)[warpSize]) {
+  uint32_t bad = 0;
   forEachLane(access.lanes, [&](unsigned lane) {
     uint64_t address = access.address[lane];
     if (address > program.localBytes ||
@@ -273,18 +280,8 @@ void Machine::resolveLocal(Warp &warp, const Inst &inst, LaneAccess &access,
       bad |= 1u << lane;
       return;
     }
-    uint64_t at = lane * program.localBytes + address;
-    hosts[lane] = warp.local.data() + at;
-    if (isWrite)
-      warp.localInit.set(at, access.bytes);
-    else if (!warp.localInit.isSet(at, access.bytes))
-      unwritten |= 1u << lane;
+    hosts[lane] = warp.local.data() + lane * program.localBytes + address;
   });
-  if (unwritten && isOn(CheckInit))
-    find(FindingKind::UninitializedMemory, warp, inst, unwritten, [&] {
-      return Text{"loads local memory that the thread has not written",
-                  "the value is undefined (PTX ISA 5.1.5)"};
-    });
   rejectOutside(warp, inst, access, bad, [&](uint64_t address) {
     return Text{"local access of " + std::to_string(access.bytes) +
                     " bytes at " + std::to_string(address) +
@@ -451,7 +448,7 @@ void Machine::atomic(Warp &warp, const Inst &inst, uint32_t lanes) {
     StateSpace space = inst.space;
     more = space == StateSpace::Generic && splitGeneric(access, space, rest);
     uint8_t *hosts[warpSize];
-    Buffer *buffers[warpSize];
+    Buffer *buffers[warpSize] = {};
     uint32_t wanted = access.lanes;
     access.lanes &= ~checkAlignment(warp, inst, space, access);
     if (space == StateSpace::Shared)
@@ -459,6 +456,11 @@ void Machine::atomic(Warp &warp, const Inst &inst, uint32_t lanes) {
     else
       resolveGlobal(warp, inst, access, /*isWrite=*/true, hosts, buffers);
     forEachLane(access.lanes, [&](unsigned lane) {
+      if (isOn(CheckInit))
+        followAtomic(warp, inst, space, lane, access.address[lane],
+                     buffers[lane]);
+      else if (space != StateSpace::Shared)
+        defineGlobal(*buffers[lane], access.address[lane], inst.elementBytes);
       uint64_t old = 0, b = 0, c = 0;
       size_t at = size_t(lane) * inst.elementBytes;
       std::memcpy(&old, hosts[lane], inst.elementBytes);
@@ -469,15 +471,11 @@ void Machine::atomic(Warp &warp, const Inst &inst, uint32_t lanes) {
       if (ops[0] != sinkGranule)
         std::memcpy(warp.reg<uint8_t>(ops[0]) + at, &old, inst.elementBytes);
       if (space != StateSpace::Shared) {
-        buffers[lane]->init.set(access.address[lane] - buffers[lane]->base,
-                                inst.elementBytes);
         acquireFrom(warp, access.address[lane]);
         if (inst.isRelease)
           tick(warp);
         releaseTo(warp, access.address[lane]);
       } else {
-        if (isOn(CheckInit))
-          cta->shadow.init.set(access.address[lane], inst.elementBytes);
         if (!cta->labels.empty())
           std::fill_n(&cta->labels[access.address[lane] / 2],
                       (inst.elementBytes + 1) / 2, Label(0));

@@ -76,9 +76,7 @@ void Machine::cpAsync(Warp &warp, const Inst &inst, uint32_t lanes) {
 
   AsyncCopy &copy = recordCopy(warp, inst, to, readable, sizes, fromHosts);
   if (isOn(CheckInit))
-    forEachLane(to.lanes, [&](unsigned lane) {
-      cta->shadow.init.set(to.address[lane], to.bytes);
-    });
+    followCopy(warp, inst, to, from, readable, sizes, buffers);
   if (options.checks & (CheckRace | CheckAsync))
     forEachLane(to.lanes, [&](unsigned lane) {
       checkSharedLane(warp, inst, lane, to.address[lane], to.bytes,

@@ -126,9 +126,9 @@ void Machine::runCollective(Warp &warp, const Inst &inst, uint32_t lanes,
   case InstKind::StoreMatrix:
     return storeMatrix(warp, inst, lanes);
   case InstKind::MoveMatrix:
-    return moveMatrix(warp, inst);
+    return moveMatrix(warp, inst, lanes);
   default:
-    return mma(warp, inst);
+    return mma(warp, inst, lanes);
   }
 }
 
@@ -181,6 +181,8 @@ void Machine::shuffle(Warp &warp, const Inst &inst, uint32_t lanes,
     result[lane] = values[sources[lane]];
   });
   (void)members;
+  if (isOn(CheckInit))
+    followShuffle(warp, inst, lanes, sources);
   if (labelling)
     labelShuffle(warp, inst, lanes, sources);
   if (stray && isOn(CheckSync))
@@ -200,6 +202,8 @@ void Machine::vote(Warp &warp, const Inst &inst, uint32_t lanes,
                    uint32_t members) {
   const uint32_t *ops = program.operands.data() + inst.firstOperand;
   uint32_t taking = lanes & members;
+  if (isOn(CheckInit))
+    followVote(warp, inst, lanes, taking);
   uint32_t set = *warp.reg<uint32_t>(ops[1]) & taking;
   bool result = false;
   switch (static_cast<VoteMode>(inst.mode)) {
@@ -229,6 +233,8 @@ void Machine::match(Warp &warp, const Inst &inst, uint32_t lanes,
   };
   uint32_t result[warpSize];
   uint32_t taking = lanes & members;
+  if (isOn(CheckInit))
+    followReduction(warp, inst, lanes, taking);
   forEachLane(lanes, [&](unsigned lane) {
     uint32_t same = 0;
     forEachLane(taking, [&](unsigned other) {
@@ -253,6 +259,8 @@ void Machine::redux(Warp &warp, const Inst &inst, uint32_t lanes,
   uint32_t taking = lanes & members;
   if (!taking)
     return;
+  if (isOn(CheckInit))
+    followReduction(warp, inst, lanes, taking);
   uint32_t result = a[std::countr_zero(taking)];
   Inst step = inst;
   step.elementBytes = 4;
@@ -301,7 +309,7 @@ Machine::Step Machine::barrier(Warp &warp, const Inst &inst, uint32_t lanes) {
     barrier.waiters.push_back({warp.index, lanes, current(warp).pc});
     // Results of bar.red appear on release; mark them written now.
     for (unsigned i = 0; i < inst.numDsts; ++i)
-      warp.init[ops[i]] |= lanes;
+      warp.defined[ops[i]] |= lanes;
   } else {
     ++current(warp).pc;
     tick(warp);

@@ -119,8 +119,8 @@ void Machine::runGroup(Warp &warp, uint64_t &budget) {
     uint32_t enabled = lanes;
     if (inst.guard != noGranule) {
       uint32_t guard = *warp.reg<uint32_t>(inst.guard);
-      if (Checked && (warp.init[inst.guard] & lanes) != lanes)
-        checkOperands(warp, inst, lanes);
+      if (Checked && (warp.defined[inst.guard] & lanes) != lanes) [[unlikely]]
+        useGuard(warp, inst, lanes);
       enabled &= inst.guardNegated ? ~guard : guard;
       if (!enabled) {
         ++pc;
@@ -131,9 +131,10 @@ void Machine::runGroup(Warp &warp, uint64_t &budget) {
     if (Checked) {
       uint32_t held = enabled;
       for (unsigned i = 0; i < inst.numSrcs; ++i)
-        held &= warp.init[ops[inst.numDsts + i]];
-      if (held != enabled) [[unlikely]]
-        checkOperands(warp, inst, enabled);
+        held &= warp.defined[ops[inst.numDsts + i]];
+      if (held == enabled || !followOperands(warp, inst, enabled)) [[likely]]
+        for (unsigned i = 0; i < inst.numDsts; ++i)
+          warp.defined[ops[i]] |= enabled;
     }
     if (options.trace) [[unlikely]]
       trace(warp, inst, enabled);
@@ -163,33 +164,8 @@ void Machine::runGroup(Warp &warp, uint64_t &budget) {
       }
       ++pc;
     }
-    if (Checked)
-      for (unsigned i = 0; i < inst.numDsts; ++i)
-        warp.init[ops[i]] |= enabled;
   }
   current(warp).pc = pc;
-}
-
-/// Names the sources that no instruction has written, and fills them with
-/// poison so that nothing depends on what was there.
-void Machine::checkOperands(Warp &warp, const Inst &inst, uint32_t lanes) {
-  const uint32_t *ops = program.operands.data() + inst.firstOperand;
-  auto check = [&](uint32_t granule) {
-    uint32_t missing = lanes & ~warp.init[granule];
-    if (!missing)
-      return;
-    find(FindingKind::UninitializedRegister, warp, inst, missing, [&] {
-      return Text{"reads register " + describeOperand(granule) +
-                      ", which nothing has written",
-                  "a register has no defined value before its first write "
-                  "(PTX ISA 5.1.1)"};
-    });
-    warp.init[granule] |= missing;
-  };
-  if (inst.guard != noGranule)
-    check(inst.guard);
-  for (unsigned i = 0; i < inst.numSrcs; ++i)
-    check(ops[inst.numDsts + i]);
 }
 
 void Machine::trace(Warp &warp, const Inst &inst, uint32_t lanes) {

@@ -248,16 +248,15 @@ static uint32_t specialValue(SpecialReg reg, unsigned lane, const Warp &warp,
 
 void Machine::startWarp(Cta &owner, Warp &warp) {
   size_t frameBytes = frameTemplate.size();
-  // What a read of an unwritten register gives must not depend on the CTA that
-  // had the frame before; with these checks such a read is a finding.
-  constexpr unsigned findsAll = CheckInit | CheckSync;
-  bool isFresh = !warp.frame;
-  if (isFresh)
+  if (!warp.frame)
     warp.frame.reset(static_cast<char *>(
-        ::operator new[](frameBytes, std::align_val_t(64))));
-  if (isFresh || (options.checks & findsAll) != findsAll)
-    std::memcpy(warp.frame.get(), frameTemplate.data(), frameBytes);
-  warp.init = initTemplate;
+        ::operator new[](2 * frameBytes, std::align_val_t(64))));
+  warp.frameBytes = frameBytes;
+  // What a read of an unwritten register gives must not depend on the CTA that
+  // had the frame before.
+  std::memcpy(warp.frame.get(), frameTemplate.data(), frameBytes);
+  warp.defined = initTemplate;
+  warp.hasUndefined = false;
   if (labelling)
     warp.labels.reset(labelPlan.numSlots);
   uint64_t threads = config.block.count() - uint64_t(warp.index) * warpSize;
@@ -274,7 +273,8 @@ void Machine::startWarp(Cta &owner, Warp &warp) {
   segments.start(warp.clock);
   if (program.localBytes) {
     warp.local.assign(program.localBytes * warpSize, 0xff);
-    warp.localInit.reset(program.localBytes * warpSize + 64);
+    if (isOn(CheckInit))
+      warp.localUndefined.reset(program.localBytes * warpSize);
   }
   uint64_t sharedBytes = program.staticSharedBytes + config.dynamicSharedBytes;
   for (const FrameSpecial &special : program.specials) {
@@ -289,7 +289,7 @@ void Machine::startWarp(Cta &owner, Warp &warp) {
       else
         warp.reg<uint32_t>(special.granule)[lane] = value;
     }
-    warp.init[special.granule] = ~0u;
+    warp.defined[special.granule] = ~0u;
   }
 }
 
@@ -304,8 +304,10 @@ void Machine::startCta(Cta &next, uint32_t index) {
   next.id[1] = index / config.grid.x % config.grid.y;
   next.id[2] = index / config.grid.x / config.grid.y;
   next.shared.assign(sharedSize, 0xff);
-  if (options.checks & (CheckInit | CheckRace | CheckAsync))
+  if (options.checks & (CheckRace | CheckAsync))
     next.shadow.reset(sharedSize, program.sharedGrain, numWarps);
+  if (isOn(CheckInit))
+    next.undefined.reset(sharedSize);
   if (labelling && labelPlan.throughShared)
     next.labels.assign(sharedSize / 2 + 1, 0);
   next.stored.reset(index);

@@ -15,6 +15,7 @@
 #ifndef FLASHCORE_EMULATOR_LIB_SIM_MACHINE_H
 #define FLASHCORE_EMULATOR_LIB_SIM_MACHINE_H
 
+#include "../check/Definedness.h"
 #include "../check/Findings.h"
 #include "../check/Shadow.h"
 #include "../lower/LabelSlice.h"
@@ -40,6 +41,7 @@ struct Buffer {
   bool live = false;
   bool readOnly = false; // .const
   std::vector<uint8_t> data;
+  /// The bytes that hold a defined value.
   InitMap init;
   std::optional<TensorLayout> layout;
 };
@@ -120,15 +122,22 @@ struct LabelFrame {
 struct Warp {
   uint32_t index = 0;
   uint32_t launched = 0, live = 0;
+  /// The registers, and behind them as much again for their undefined bits.
   std::unique_ptr<char[], FrameDelete> frame;
-  /// Per granule: the lanes that hold a value.
-  std::vector<uint32_t> init;
+  size_t frameBytes = 0;
+  /// Per granule that starts a register: the lanes all bits of which are
+  /// defined, whatever the shadow holds there.
+  std::vector<uint32_t> defined;
+  /// Some lane read an undefined bit: the shadow and `origins` hold.
+  bool hasUndefined = false;
+  /// Per granule, of its undefined lanes.
+  std::vector<Origin> origins;
   std::vector<LaneGroup> groups;
   WarpClock clock;
   std::vector<AsyncCopy> copies;
   uint32_t committed[warpSize];
   std::vector<uint8_t> local; // lane after lane
-  InitMap localInit;
+  UndefinedBits localUndefined;
   LabelFrame labels;
   uint32_t turns = 0;
   uint64_t executed = 0;
@@ -136,6 +145,33 @@ struct Warp {
   template <typename T> T *reg(uint32_t granule) {
     return reinterpret_cast<T *>(frame.get() +
                                  uint64_t(granule) * granuleBytes);
+  }
+  template <typename T> T *shadow(uint32_t granule) {
+    return reinterpret_cast<T *>(frame.get() + frameBytes +
+                                 uint64_t(granule) * granuleBytes);
+  }
+  /// One lane of a register of 2, 4 or 8 bytes, and of its shadow.
+  uint64_t lane(uint32_t granule, unsigned bytes, unsigned lane) const {
+    uint64_t value = 0;
+    std::memcpy(&value,
+                frame.get() + uint64_t(granule) * granuleBytes + lane * bytes,
+                bytes);
+    return value;
+  }
+  uint64_t shadowBits(uint32_t granule, unsigned bytes, unsigned lane) const {
+    return this->lane(
+        granule + static_cast<uint32_t>(frameBytes / granuleBytes), bytes,
+        lane);
+  }
+  void setShadow(uint32_t granule, unsigned bytes, unsigned lane,
+                 uint64_t bits) {
+    std::memcpy(shadow<char>(granule) + lane * bytes, &bits, bytes);
+  }
+  uint64_t undefinedBits(uint32_t granule, unsigned bytes,
+                         unsigned lane) const {
+    if (defined[granule] >> lane & 1)
+      return 0;
+    return hasUndefined ? shadowBits(granule, bytes, lane) : ~uint64_t(0);
   }
 };
 
@@ -167,6 +203,7 @@ struct Cta {
   std::vector<Warp> warps;
   std::vector<uint8_t> shared;
   SharedShadow shadow;
+  UndefinedBits undefined;
   /// One for each two bytes of shared memory; empty without the layout check.
   std::vector<Label> labels;
   StoredProducts stored;
@@ -253,7 +290,6 @@ private:
   Step branch(Warp &warp, const Inst &inst, uint32_t lanes);
   Step branchTable(Warp &warp, const Inst &inst, uint32_t lanes);
   Step exitLanes(Warp &warp, uint32_t lanes);
-  void checkOperands(Warp &warp, const Inst &inst, uint32_t lanes);
   void trace(Warp &warp, const Inst &inst, uint32_t lanes);
   void splitGuarded(Warp &warp, uint32_t lanes);
   LaneGroup &current(Warp &warp) { return warp.groups[active]; }
@@ -295,7 +331,7 @@ private:
                      bool isWrite, uint8_t *(&hosts)[warpSize],
                      Buffer *(&buffers)[warpSize]);
   void resolveLocal(Warp &warp, const Inst &inst, LaneAccess &access,
-                    bool isWrite, uint8_t *(&hosts)[warpSize]);
+                    uint8_t *(&hosts)[warpSize]);
   void resolveParam(Warp &warp, const Inst &inst, LaneAccess &access,
                     uint8_t *(&hosts)[warpSize]);
   void moveData(Warp &warp, const Inst &inst, uint32_t lanes,
@@ -318,8 +354,6 @@ private:
   void checkGlobalLane(Warp &warp, const Inst &inst, Buffer &buffer,
                        unsigned lane, uint64_t offset, unsigned bytes,
                        bool isWrite);
-  void reportUnwritten(Warp &warp, const Inst &inst, StateSpace space,
-                       const LaneAccess &access, uint32_t lanes);
   void reportRace(Warp &warp, const Inst &inst, unsigned lane, uint64_t address,
                   unsigned bytes, AccessWord earlier, bool earlierIsWrite,
                   bool isWrite, Buffer *buffer);
@@ -328,6 +362,78 @@ private:
                        uint8_t *const (&hosts)[warpSize]);
   void releaseTo(Warp &warp, uint64_t address);
   void acquireFrom(Warp &warp, uint64_t address);
+
+  // Definedness.cpp.
+  uint64_t cellOf(uint64_t address) const {
+    return address / program.globalGrain;
+  }
+  void startFollowing(Warp &warp);
+  Origin originOf(Warp &warp, const Inst &inst, uint32_t granule,
+                  uint32_t undefined);
+  Origin originHere(const Warp &warp, const Inst &inst, Origin::Kind kind,
+                    uint32_t lanes, uint64_t address, unsigned bytes) const;
+  std::string describeOrigin(const Origin &origin) const;
+  void reportUndefined(const Place &place, uint32_t pc, const Origin &origin,
+                       const std::string &what, uint64_t address = 0,
+                       unsigned bytes = 0, uint64_t count = 1);
+  void useOperand(Warp &warp, const Inst &inst, uint32_t granule,
+                  uint32_t lanes, const char *what);
+  void useGuard(Warp &warp, const Inst &inst, uint32_t lanes);
+  bool followOperands(Warp &warp, const Inst &inst, uint32_t lanes);
+  void setDefined(Warp &warp, uint32_t granule, uint32_t lanes,
+                  uint32_t undefined, const Origin &origin);
+  uint32_t undefinedLanes(const Warp &warp, StateSpace space,
+                          const LaneAccess &access,
+                          Buffer *const (&buffers)[warpSize]) const;
+  Origin readUndefined(Warp &warp, const Inst &inst, StateSpace space,
+                       unsigned lane, uint64_t address, unsigned bytes,
+                       const Buffer *buffer, uint8_t *bits);
+  void storeUndefined(Warp &warp, const Inst &inst, unsigned lane,
+                      Buffer &buffer, uint64_t address, unsigned bytes,
+                      const uint8_t *bits, const Origin &origin);
+  void defineGlobal(Buffer &buffer, uint64_t address, unsigned bytes);
+  void reportUndefinedStores();
+  void followLoad(Warp &warp, const Inst &inst, StateSpace space,
+                  const LaneAccess &access,
+                  Buffer *const (&buffers)[warpSize]);
+  void followStore(Warp &warp, const Inst &inst, StateSpace space,
+                   const LaneAccess &access,
+                   Buffer *const (&buffers)[warpSize]);
+  void writeDefined(Warp &warp, StateSpace space, unsigned lane,
+                    uint64_t address, unsigned bytes, Buffer *buffer);
+  void writeUndefined(Warp &warp, const Inst &inst, StateSpace space,
+                      unsigned lane, uint64_t address, unsigned bytes,
+                      Buffer *buffer, const uint8_t *bits,
+                      const Origin &origin);
+  void followCopy(Warp &warp, const Inst &inst, const LaneAccess &to,
+                  const LaneAccess &from, uint32_t readable,
+                  const uint32_t *sizes, Buffer *const (&buffers)[warpSize]);
+  void followAtomic(Warp &warp, const Inst &inst, StateSpace space,
+                    unsigned lane, uint64_t address, Buffer *buffer);
+
+  // DefinedValues.cpp.
+  void followAlu(Warp &warp, const Inst &inst, uint32_t lanes);
+
+  // DefinedCollectives.cpp.
+  bool areDefined(const Warp &warp, const uint32_t *granules,
+                  unsigned count) const;
+  Origin firstOrigin(Warp &warp, const Inst &inst, const uint32_t *granules,
+                     unsigned count);
+  void followShuffle(Warp &warp, const Inst &inst, uint32_t lanes,
+                     const uint8_t (&from)[warpSize]);
+  void followVote(Warp &warp, const Inst &inst, uint32_t lanes,
+                  uint32_t taking);
+  void followReduction(Warp &warp, const Inst &inst, uint32_t lanes,
+                       uint32_t taking);
+  void copyUndefined(const Warp &warp, uint32_t granule,
+                     uint32_t (&bits)[warpSize]) const;
+  void setUndefined(Warp &warp, uint32_t granule, uint32_t lanes,
+                    const uint32_t (&bits)[warpSize], const Origin &origin);
+  void followLoadMatrix(Warp &warp, const Inst &inst, uint32_t lanes,
+                        const LaneAccess &rows);
+  void followStoreMatrix(Warp &warp, const Inst &inst, const LaneAccess &rows);
+  void followMoveMatrix(Warp &warp, const Inst &inst, uint32_t lanes);
+  void followMma(Warp &warp, const Inst &inst, uint32_t lanes);
 
   // Async.cpp.
   void cpAsync(Warp &warp, const Inst &inst, uint32_t lanes);
@@ -343,11 +449,17 @@ private:
   LaneAccess accessMatrixRows(Warp &warp, const Inst &inst, uint32_t granule,
                               uint32_t lanes, bool isWrite,
                               uint8_t *(&hosts)[warpSize]);
+  /// 8 rows of 8 elements of 16 bits, as they lie in memory.
+  using MatrixRows = uint16_t[8][8];
+  static void spreadMatrix(const MatrixRows &rows, bool transposed,
+                           uint32_t *registers);
+  static void gatherMatrix(const uint32_t *registers, bool transposed,
+                           MatrixRows &rows);
   void loadMatrix(Warp &warp, const Inst &inst, uint32_t lanes);
   void storeMatrix(Warp &warp, const Inst &inst, uint32_t lanes);
-  void moveMatrix(Warp &warp, const Inst &inst);
+  void moveMatrix(Warp &warp, const Inst &inst, uint32_t lanes);
   void multiplyMatrices(const Inst &inst, const MmaOperands &operands);
-  void mma(Warp &warp, const Inst &inst);
+  void mma(Warp &warp, const Inst &inst, uint32_t lanes);
 
   // CheckLayout.cpp.
   void setUpLabels();
@@ -397,6 +509,7 @@ private:
   bool isOn(Check check) const { return options.checks & check; }
   Place placeOf(const Warp &warp, const Inst &inst, uint32_t lanes) const;
   Place placeOf(AccessWord access) const;
+  Place placeOf(uint32_t pc, uint32_t cta, uint32_t warp, unsigned lane) const;
   std::string sourceOf(const Inst &inst) const;
   std::string nameShared(uint64_t address, uint64_t bytes) const;
   std::string nameGlobal(uint64_t address, uint64_t bytes) const;
@@ -463,6 +576,8 @@ private:
   /// See StoredProducts; one word for each element of `tensors`, made by the
   /// first store of a product.
   CellArray<uint32_t> ownProducts;
+  /// By the cell of global memory (see cellOf).
+  std::unordered_map<uint64_t, UndefinedStore> undefinedStores;
   uint64_t globalReadBytes = 0, globalWriteBytes = 0;
   /// Per buffer.
   std::vector<GlobalShadow> globalShadows;

@@ -37,16 +37,41 @@ LaneAccess Machine::accessMatrixRows(Warp &warp, const Inst &inst,
   return access;
 }
 
+void Machine::spreadMatrix(const MatrixRows &rows, bool transposed,
+                           uint32_t *registers) {
+  if (!transposed) {
+    std::memcpy(registers, rows, sizeof rows);
+    return;
+  }
+  for (unsigned lane = 0; lane < warpSize; ++lane) {
+    unsigned column = lane / 4, row = lane % 4 * 2;
+    registers[lane] = rows[row][column] | uint32_t(rows[row + 1][column]) << 16;
+  }
+}
+
+void Machine::gatherMatrix(const uint32_t *registers, bool transposed,
+                           MatrixRows &rows) {
+  for (unsigned lane = 0; lane < warpSize; ++lane) {
+    unsigned line = lane / 4, pair = lane % 4 * 2;
+    uint16_t low = static_cast<uint16_t>(registers[lane]);
+    uint16_t high = static_cast<uint16_t>(registers[lane] >> 16);
+    (transposed ? rows[pair][line] : rows[line][pair]) = low;
+    (transposed ? rows[pair + 1][line] : rows[line][pair + 1]) = high;
+  }
+}
+
 void Machine::loadMatrix(Warp &warp, const Inst &inst, uint32_t lanes) {
   const uint32_t *ops = program.operands.data() + inst.firstOperand;
   unsigned count = inst.vectorLength;
   uint8_t *hosts[warpSize];
   LaneAccess access = accessMatrixRows(warp, inst, ops[count], lanes,
                                        /*isWrite=*/false, hosts);
+  if (isOn(CheckInit))
+    followLoadMatrix(warp, inst, lanes, access);
   if (!cta->labels.empty())
     labelLoadMatrix(warp, inst, access);
   for (unsigned matrix = 0; matrix < count; ++matrix) {
-    alignas(16) uint16_t data[8][8];
+    alignas(16) MatrixRows data;
     for (unsigned row = 0; row < 8; ++row) {
       unsigned lane = matrix * 8 + row;
       if (access.lanes >> lane & 1)
@@ -54,15 +79,7 @@ void Machine::loadMatrix(Warp &warp, const Inst &inst, uint32_t lanes) {
       else
         std::memset(data[row], 0xff, 16);
     }
-    uint32_t *d = warp.reg<uint32_t>(ops[matrix]);
-    if (!inst.transposed) {
-      std::memcpy(d, data, sizeof data);
-      continue;
-    }
-    for (unsigned lane = 0; lane < warpSize; ++lane) {
-      unsigned column = lane / 4, row = lane % 4 * 2;
-      d[lane] = data[row][column] | uint32_t(data[row + 1][column]) << 16;
-    }
+    spreadMatrix(data, inst.transposed, warp.reg<uint32_t>(ops[matrix]));
   }
 }
 
@@ -72,18 +89,13 @@ void Machine::storeMatrix(Warp &warp, const Inst &inst, uint32_t lanes) {
   uint8_t *hosts[warpSize];
   LaneAccess access = accessMatrixRows(warp, inst, ops[0], lanes,
                                        /*isWrite=*/true, hosts);
+  if (isOn(CheckInit))
+    followStoreMatrix(warp, inst, access);
   if (!cta->labels.empty())
     labelStoreMatrix(warp, inst, access);
   for (unsigned matrix = 0; matrix < count; ++matrix) {
-    const uint32_t *a = warp.reg<uint32_t>(ops[1 + matrix]);
-    alignas(16) uint16_t data[8][8];
-    for (unsigned lane = 0; lane < warpSize; ++lane) {
-      unsigned line = lane / 4, pair = lane % 4 * 2;
-      uint16_t low = static_cast<uint16_t>(a[lane]);
-      uint16_t high = static_cast<uint16_t>(a[lane] >> 16);
-      (inst.transposed ? data[pair][line] : data[line][pair]) = low;
-      (inst.transposed ? data[pair + 1][line] : data[line][pair + 1]) = high;
-    }
+    alignas(16) MatrixRows data;
+    gatherMatrix(warp.reg<uint32_t>(ops[1 + matrix]), inst.transposed, data);
     for (unsigned row = 0; row < 8; ++row)
       if (access.lanes >> (matrix * 8 + row) & 1)
         std::memcpy(hosts[matrix * 8 + row], data[row], 16);
@@ -91,15 +103,13 @@ void Machine::storeMatrix(Warp &warp, const Inst &inst, uint32_t lanes) {
 }
 
 /// The lane that holds a pair gives it to the lane of the transposed place.
-void Machine::moveMatrix(Warp &warp, const Inst &inst) {
+void Machine::moveMatrix(Warp &warp, const Inst &inst, uint32_t lanes) {
   const uint32_t *ops = program.operands.data() + inst.firstOperand;
-  alignas(16) uint16_t data[8][8];
+  if (isOn(CheckInit))
+    followMoveMatrix(warp, inst, lanes);
+  alignas(16) MatrixRows data;
   std::memcpy(data, warp.reg<uint32_t>(ops[1]), sizeof data);
-  uint32_t *d = warp.reg<uint32_t>(ops[0]);
-  for (unsigned lane = 0; lane < warpSize; ++lane) {
-    unsigned row = lane / 4, column = lane % 4 * 2;
-    d[lane] = data[column][row] | uint32_t(data[column + 1][row]) << 16;
-  }
+  spreadMatrix(data, /*transposed=*/true, warp.reg<uint32_t>(ops[0]));
 }
 
 /// D = A B + C with C and D in f32 registers or, for integers, their bits.
@@ -114,7 +124,7 @@ void Machine::multiplyMatrices(const Inst &inst, const MmaOperands &operands) {
                    inst.vectorLength, inst.saturate, model);
 }
 
-void Machine::mma(Warp &warp, const Inst &inst) {
+void Machine::mma(Warp &warp, const Inst &inst, uint32_t lanes) {
   const uint32_t *ops = program.operands.data() + inst.firstOperand;
   bool isHalf = inst.type == ScalarType::F16;
   unsigned numD = inst.numDsts, numAB = inst.numSrcs - numD;
@@ -131,6 +141,8 @@ void Machine::mma(Warp &warp, const Inst &inst) {
     operands.a[i] = warp.reg<uint32_t>(ops[numD + i]);
   for (unsigned i = 0; i < numAB - numA; ++i)
     operands.b[i] = warp.reg<uint32_t>(ops[numD + numA + i]);
+  if (isOn(CheckInit))
+    followMma(warp, inst, lanes);
   if (labelling)
     checkFragments(warp, inst);
   if (!isHalf) {

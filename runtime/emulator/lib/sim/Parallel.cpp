@@ -206,4 +206,6 @@ void Machine::runGrid() {
   }
   CtaQueue queue(config.grid.count());
   run(queue);
+  if (!halted)
+    reportUndefinedStores();
 }
