@@ -59,7 +59,8 @@ void Machine::followVote(Warp &warp, const Inst &inst, uint32_t lanes,
                          uint32_t taking) {
   const uint32_t *ops = program.operands.data() + inst.firstOperand;
   uint32_t undefined = taking & ~warp.defined[ops[1]];
-  Origin origin = undefined ? originOf(warp, inst, ops[1], undefined) : Origin();
+  Origin origin =
+      undefined ? originOf(warp, inst, ops[1], undefined) : Origin();
   uint32_t set = *warp.reg<uint32_t>(ops[1]) & taking & ~undefined;
   uint32_t clear = taking & ~undefined & ~set;
   bool isKnown = !undefined;
@@ -90,7 +91,8 @@ void Machine::followReduction(Warp &warp, const Inst &inst, uint32_t lanes,
   const uint32_t *ops = program.operands.data() + inst.firstOperand;
   uint32_t source = ops[inst.numDsts];
   uint32_t undefined = taking & ~warp.defined[source];
-  Origin origin = undefined ? originOf(warp, inst, source, undefined) : Origin();
+  Origin origin =
+      undefined ? originOf(warp, inst, source, undefined) : Origin();
   if (undefined)
     forEachLane(lanes, [&](unsigned lane) {
       warp.setShadow(ops[0], 4, lane, ~uint64_t(0));
@@ -107,8 +109,7 @@ void Machine::followReduction(Warp &warp, const Inst &inst, uint32_t lanes,
 void Machine::copyUndefined(const Warp &warp, uint32_t granule,
                             uint32_t (&bits)[warpSize]) const {
   for (unsigned lane = 0; lane < warpSize; ++lane)
-    bits[lane] =
-        static_cast<uint32_t>(warp.undefinedBits(granule, 4, lane));
+    bits[lane] = static_cast<uint32_t>(warp.undefinedBits(granule, 4, lane));
 }
 
 void Machine::setUndefined(Warp &warp, uint32_t granule, uint32_t lanes,
@@ -126,8 +127,8 @@ void Machine::followLoadMatrix(Warp &warp, const Inst &inst, uint32_t lanes,
                                const LaneAccess &rows) {
   uint32_t undefined = 0;
   forEachLane(rows.lanes, [&](unsigned row) {
-    undefined |= cta->undefined.isDefined(rows.address[row], 16) ? 0u
-                                                                 : 1u << row;
+    undefined |=
+        cta->undefined.isDefined(rows.address[row], 16) ? 0u : 1u << row;
   });
   if (!undefined) [[likely]]
     return;

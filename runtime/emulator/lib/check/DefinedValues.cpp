@@ -43,22 +43,22 @@ static constexpr AluShape withRule(std::string_view name, unsigned dst,
   };
   // The first prefix decides.
   constexpr Family families[] = {
-      {"AddB", FollowRule::Upward},     {"SubB", FollowRule::Upward},
-      {"MulB", FollowRule::Upward},     {"MadB", FollowRule::Upward},
-      {"MulWide", FollowRule::Upward},  {"MadWide", FollowRule::Upward},
-      {"NegB", FollowRule::Upward},     {"And", FollowRule::Logic},
-      {"Or", FollowRule::Logic},        {"Xor", FollowRule::Logic},
-      {"Lop3", FollowRule::Logic},      {"Not", FollowRule::Same},
+      {"AddB", FollowRule::Upward},      {"SubB", FollowRule::Upward},
+      {"MulB", FollowRule::Upward},      {"MadB", FollowRule::Upward},
+      {"MulWide", FollowRule::Upward},   {"MadWide", FollowRule::Upward},
+      {"NegB", FollowRule::Upward},      {"And", FollowRule::Logic},
+      {"Or", FollowRule::Logic},         {"Xor", FollowRule::Logic},
+      {"Lop3", FollowRule::Logic},       {"Not", FollowRule::Same},
       {"CvtF16x2", FollowRule::Convert}, {"CvtBF16x2", FollowRule::Convert},
-      {"Mov", FollowRule::Move, 1},     {"Low", FollowRule::Move, 1},
-      {"High", FollowRule::Move, 1},    {"Brev", FollowRule::Move, 1},
-      {"CvtU16B", FollowRule::Move, 1}, {"CvtS16B", FollowRule::Move, 1},
-      {"CvtU32B", FollowRule::Move, 1}, {"CvtS32B", FollowRule::Move, 1},
-      {"CvtB64B", FollowRule::Move, 1}, {"Pack", FollowRule::Move, 2},
+      {"Mov", FollowRule::Move, 1},      {"Low", FollowRule::Move, 1},
+      {"High", FollowRule::Move, 1},     {"Brev", FollowRule::Move, 1},
+      {"CvtU16B", FollowRule::Move, 1},  {"CvtS16B", FollowRule::Move, 1},
+      {"CvtU32B", FollowRule::Move, 1},  {"CvtS32B", FollowRule::Move, 1},
+      {"CvtB64B", FollowRule::Move, 1},  {"Pack", FollowRule::Move, 2},
       {"Copysign", FollowRule::Move, 2}, {"Shl", FollowRule::Move, 1},
-      {"Shr", FollowRule::Move, 1},     {"ShfL", FollowRule::Move, 2},
-      {"ShfR", FollowRule::Move, 2},    {"Prmt", FollowRule::Move, 2},
-      {"Bfe", FollowRule::Move, 1},     {"Szext", FollowRule::Move, 1},
+      {"Shr", FollowRule::Move, 1},      {"ShfL", FollowRule::Move, 2},
+      {"ShfR", FollowRule::Move, 2},     {"Prmt", FollowRule::Move, 2},
+      {"Bfe", FollowRule::Move, 1},      {"Szext", FollowRule::Move, 1},
   };
   AluShape shape;
   shape.dst = static_cast<uint8_t>(dst);
@@ -86,36 +86,42 @@ static constexpr AluShape shapes[] = {
 #define FC_ALU3(NAME, D, A, B, C, EXPR)                                        \
   withRule(#NAME, sizeof(D), sizeof(A), sizeof(B), sizeof(C)),
 #include "flashcore/Emulator/AluOps.def"
-    {FollowRule::Predicate},                  // MovPred
-    {FollowRule::Predicate},                  // NotPred
-    {FollowRule::Predicate},                  // AndPred
-    {FollowRule::Predicate},                  // OrPred
-    {FollowRule::Predicate},                  // XorPred
-    {FollowRule::Select, 0, 2, {2, 2}},       // SelpB16
-    {FollowRule::Select, 0, 4, {4, 4}},       // SelpB32
-    {FollowRule::Select, 0, 8, {8, 8}},       // SelpB64
-    {FollowRule::Compare, 0, 0, {2, 2}},      // SetpU16
-    {FollowRule::Compare, 0, 0, {2, 2}},      // SetpS16
-    {FollowRule::Compare, 0, 0, {4, 4}},      // SetpU32
-    {FollowRule::Compare, 0, 0, {4, 4}},      // SetpS32
-    {FollowRule::Compare, 0, 0, {8, 8}},      // SetpU64
-    {FollowRule::Compare, 0, 0, {8, 8}},      // SetpS64
-    {FollowRule::Compare, 0, 0, {4, 4}},      // SetpF32
-    {FollowRule::Compare, 0, 0, {4, 4}},      // SetpF32Ftz
-    {FollowRule::Compare, 0, 0, {8, 8}},      // SetpF64
-    {FollowRule::Compare, 0, 0, {2, 2}},      // SetpF16
-    {FollowRule::Compare, 0, 0, {2, 2}},      // SetpBF16
-    {FollowRule::Test, 0, 0, {4}},            // TestpF32
-    {FollowRule::Test, 0, 0, {8}},            // TestpF64
-    {FollowRule::Carry, 0, 4, {4, 4}},        // AddCarryB32
-    {FollowRule::Carry, 0, 8, {8, 8}},        // AddCarryB64
-    {FollowRule::Carry, 0, 4, {4, 4}},        // SubCarryB32
-    {FollowRule::Carry, 0, 8, {8, 8}},        // SubCarryB64
-    {FollowRule::Move, 2, 4, {4, 4, 4, 4}},   // BfiB32
-    {FollowRule::Move, 2, 8, {8, 8, 4, 4}},   // BfiB64
-    {FollowRule::Convert},                    // Convert
+    {FollowRule::Predicate},                // MovPred
+    {FollowRule::Predicate},                // NotPred
+    {FollowRule::Predicate},                // AndPred
+    {FollowRule::Predicate},                // OrPred
+    {FollowRule::Predicate},                // XorPred
+    {FollowRule::Select, 0, 2, {2, 2}},     // SelpB16
+    {FollowRule::Select, 0, 4, {4, 4}},     // SelpB32
+    {FollowRule::Select, 0, 8, {8, 8}},     // SelpB64
+    {FollowRule::Compare, 0, 0, {2, 2}},    // SetpU16
+    {FollowRule::Compare, 0, 0, {2, 2}},    // SetpS16
+    {FollowRule::Compare, 0, 0, {4, 4}},    // SetpU32
+    {FollowRule::Compare, 0, 0, {4, 4}},    // SetpS32
+    {FollowRule::Compare, 0, 0, {8, 8}},    // SetpU64
+    {FollowRule::Compare, 0, 0, {8, 8}},    // SetpS64
+    {FollowRule::Compare, 0, 0, {4, 4}},    // SetpF32
+    {FollowRule::Compare, 0, 0, {4, 4}},    // SetpF32Ftz
+    {FollowRule::Compare, 0, 0, {8, 8}},    // SetpF64
+    {FollowRule::Compare, 0, 0, {2, 2}},    // SetpF16
+    {FollowRule::Compare, 0, 0, {2, 2}},    // SetpBF16
+    {FollowRule::Test, 0, 0, {4}},          // TestpF32
+    {FollowRule::Test, 0, 0, {8}},          // TestpF64
+    {FollowRule::Carry, 0, 4, {4, 4}},      // AddCarryB32
+    {FollowRule::Carry, 0, 8, {8, 8}},      // AddCarryB64
+    {FollowRule::Carry, 0, 4, {4, 4}},      // SubCarryB32
+    {FollowRule::Carry, 0, 8, {8, 8}},      // SubCarryB64
+    {FollowRule::Move, 2, 4, {4, 4, 4, 4}}, // BfiB32
+    {FollowRule::Move, 2, 8, {8, 8, 4, 4}}, // BfiB64
+    {FollowRule::Convert},                  // Convert
 };
 static_assert(std::size(shapes) == static_cast<size_t>(AluOp::Count));
+
+/// Of the first destination; 0 for a predicate.
+static unsigned resultBytes(const Inst &inst) {
+  return inst.op == AluOp::Convert ? inst.conversion->toRegBytes
+                                   : shapes[size_t(inst.op)].dst;
+}
 
 //===----------------------------------------------------------------------===//
 // Bits
@@ -371,6 +377,18 @@ void AluFollower::move(const HandlerTable &handlers, uint32_t frameGranules) {
   });
 }
 
+/// Whatever the instruction wrote, or did not write, is undefined.
+void Machine::spoilResults(Warp &warp, const Inst &inst, uint32_t lanes,
+                           const Origin &origin) {
+  const uint32_t *ops = program.operands.data() + inst.firstOperand;
+  if (unsigned bytes = resultBytes(inst))
+    forEachLane(lanes, [&](unsigned lane) {
+      warp.setShadow(ops[0], bytes, lane, ~uint64_t(0));
+    });
+  for (unsigned i = 0; i < inst.numDsts; ++i)
+    setDefined(warp, ops[i], lanes, lanes, origin);
+}
+
 void Machine::followAlu(Warp &warp, const Inst &inst, uint32_t lanes) {
   const uint32_t *ops = program.operands.data() + inst.firstOperand;
   startFollowing(warp);
@@ -381,14 +399,13 @@ void Machine::followAlu(Warp &warp, const Inst &inst, uint32_t lanes) {
   for (unsigned i = inst.numDsts; !origin; ++i)
     if (uint32_t undefined = lanes & ~warp.defined[ops[i]])
       origin = originOf(warp, inst, ops[i], undefined);
-  if (shape.dst == 0 && inst.op != AluOp::Convert) {
+  unsigned bytes = resultBytes(inst);
+  if (!bytes) {
     uint32_t undefined = follower.predicate();
     for (unsigned i = 0; i < inst.numDsts; ++i)
       setDefined(warp, ops[i], lanes, undefined, origin);
     return;
   }
-  unsigned bytes =
-      inst.op == AluOp::Convert ? inst.conversion->toRegBytes : shape.dst;
   if (shape.rule == FollowRule::Move)
     follower.move(handlers, program.frameGranules);
   else

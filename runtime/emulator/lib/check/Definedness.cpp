@@ -61,8 +61,8 @@ Origin Machine::originOf(Warp &warp, const Inst &inst, uint32_t granule,
   startFollowing(warp);
   Origin &origin = warp.origins[granule];
   if (!origin)
-    origin = originHere(warp, inst, Origin::Kind::Register, undefined, granule,
-                        0);
+    origin =
+        originHere(warp, inst, Origin::Kind::Register, undefined, granule, 0);
   return origin;
 }
 
@@ -157,11 +157,6 @@ void Machine::useOperand(Warp &warp, const Inst &inst, uint32_t granule,
                   originOf(warp, inst, granule, undefined),
                   std::string(what) + " depends on");
   warp.defined[granule] |= undefined;
-}
-
-void Machine::useGuard(Warp &warp, const Inst &inst, uint32_t lanes) {
-  useOperand(warp, inst, inst.guard, lanes,
-             inst.kind == InstKind::Branch ? "the branch" : "the predicate");
 }
 
 /// The sources, first and count, that are data and not a use by themselves.
@@ -352,12 +347,11 @@ void Machine::reportUndefinedStores() {
   for (const auto &[pc, left] : byPc) {
     const UndefinedStore &store = *left.store;
     uint64_t address = left.cell * program.globalGrain;
-    reportUndefined(placeOf(pc, store.cta, store.warp, store.lane), pc,
-                    store.origin,
-                    "stores undefined data to " +
-                        nameGlobal(address, program.globalGrain) +
-                        ", where it stays; it depends on",
-                    address, program.globalGrain, left.count);
+    reportUndefined(
+        placeOf(pc, store.cta, store.warp, store.lane), pc, store.origin,
+        "stores undefined data to " + nameGlobal(address, program.globalGrain) +
+            ", where it stays; it depends on",
+        address, program.globalGrain, left.count);
   }
   undefinedStores.clear();
 }
@@ -483,8 +477,8 @@ void Machine::followAtomic(Warp &warp, const Inst &inst, StateSpace space,
   uint8_t before[maxAccessBytes] = {}, after[maxAccessBytes];
   Origin origin, stored;
   if (!held)
-    origin = stored = readUndefined(warp, inst, space, lane, address, bytes,
-                                    buffer, before);
+    origin = stored =
+        readUndefined(warp, inst, space, lane, address, bytes, buffer, before);
   bool isExchange = static_cast<AtomicOp>(inst.mode) == AtomicOp::Exch;
   for (unsigned i = 2; i < 4; ++i)
     if ((!stored || isExchange) && !(warp.defined[ops[i]] & me))

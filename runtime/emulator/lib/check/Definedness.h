@@ -97,6 +97,21 @@ struct UndefinedStore {
   bool wasLoaded = false;
 };
 
+/// A branch, or a guarded instruction, that only chooses between values.
+struct ValueChoice {
+  /// Where the ways meet again; 0 if it does more than that.
+  uint32_t join = 0;
+  /// The instructions on the way.
+  std::vector<uint32_t> writers;
+};
+
+/// Lanes on their way from an undefined choice to its join.
+struct PendingChoice {
+  const ValueChoice *choice = nullptr;
+  uint32_t lanes = 0;
+  Origin origin;
+};
+
 /// How the undefined bits of a result follow from those of the sources.
 enum class FollowRule : uint8_t {
   /// One undefined bit makes the whole result undefined.

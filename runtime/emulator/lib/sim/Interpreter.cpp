@@ -111,7 +111,15 @@ void Machine::runGroup(Warp &warp, uint64_t &budget) {
   bool counting = options.counters;
   uint32_t pc = current(warp).pc, lanes = current(warp).lanes;
   uint32_t meet = meetingPoint(warp);
-  while (budget && pc < meet && !halted) {
+  // Before the next undefined choice is settled.
+  uint32_t stop =
+      Checked ? std::min(meet, settleChoices(warp, pc, lanes)) : meet;
+  while (budget && !halted) {
+    if (pc >= stop) [[unlikely]] {
+      if (pc >= meet)
+        break;
+      stop = std::min(meet, settleChoices(warp, pc, lanes));
+    }
     const Inst &inst = code[pc];
     --budget;
     if (counting)
@@ -119,8 +127,10 @@ void Machine::runGroup(Warp &warp, uint64_t &budget) {
     uint32_t enabled = lanes;
     if (inst.guard != noGranule) {
       uint32_t guard = *warp.reg<uint32_t>(inst.guard);
-      if (Checked && (warp.defined[inst.guard] & lanes) != lanes) [[unlikely]]
+      if (Checked && (warp.defined[inst.guard] & lanes) != lanes) [[unlikely]] {
         useGuard(warp, inst, lanes);
+        stop = std::min(stop, nextChoice(warp, pc));
+      }
       enabled &= inst.guardNegated ? ~guard : guard;
       if (!enabled) {
         ++pc;
@@ -160,6 +170,7 @@ void Machine::runGroup(Warp &warp, uint64_t &budget) {
         pc = warp.groups[0].pc;
         lanes = warp.groups[0].lanes;
         meet = UINT32_MAX;
+        stop = Checked ? settleChoices(warp, pc, lanes) : meet;
         continue;
       }
       ++pc;

@@ -257,6 +257,7 @@ void Machine::startWarp(Cta &owner, Warp &warp) {
   std::memcpy(warp.frame.get(), frameTemplate.data(), frameBytes);
   warp.defined = initTemplate;
   warp.hasUndefined = false;
+  warp.pendingChoices.clear();
   if (labelling)
     warp.labels.reset(labelPlan.numSlots);
   uint64_t threads = config.block.count() - uint64_t(warp.index) * warpSize;

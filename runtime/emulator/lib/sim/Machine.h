@@ -132,6 +132,7 @@ struct Warp {
   bool hasUndefined = false;
   /// Per granule, of its undefined lanes.
   std::vector<Origin> origins;
+  std::vector<PendingChoice> pendingChoices;
   std::vector<LaneGroup> groups;
   WarpClock clock;
   std::vector<AsyncCopy> copies;
@@ -159,9 +160,9 @@ struct Warp {
     return value;
   }
   uint64_t shadowBits(uint32_t granule, unsigned bytes, unsigned lane) const {
-    return this->lane(
-        granule + static_cast<uint32_t>(frameBytes / granuleBytes), bytes,
-        lane);
+    return this->lane(granule +
+                          static_cast<uint32_t>(frameBytes / granuleBytes),
+                      bytes, lane);
   }
   void setShadow(uint32_t granule, unsigned bytes, unsigned lane,
                  uint64_t bits) {
@@ -378,7 +379,6 @@ private:
                        unsigned bytes = 0, uint64_t count = 1);
   void useOperand(Warp &warp, const Inst &inst, uint32_t granule,
                   uint32_t lanes, const char *what);
-  void useGuard(Warp &warp, const Inst &inst, uint32_t lanes);
   bool followOperands(Warp &warp, const Inst &inst, uint32_t lanes);
   void setDefined(Warp &warp, uint32_t granule, uint32_t lanes,
                   uint32_t undefined, const Origin &origin);
@@ -394,8 +394,7 @@ private:
   void defineGlobal(Buffer &buffer, uint64_t address, unsigned bytes);
   void reportUndefinedStores();
   void followLoad(Warp &warp, const Inst &inst, StateSpace space,
-                  const LaneAccess &access,
-                  Buffer *const (&buffers)[warpSize]);
+                  const LaneAccess &access, Buffer *const (&buffers)[warpSize]);
   void followStore(Warp &warp, const Inst &inst, StateSpace space,
                    const LaneAccess &access,
                    Buffer *const (&buffers)[warpSize]);
@@ -413,6 +412,14 @@ private:
 
   // DefinedValues.cpp.
   void followAlu(Warp &warp, const Inst &inst, uint32_t lanes);
+  void spoilResults(Warp &warp, const Inst &inst, uint32_t lanes,
+                    const Origin &origin);
+
+  // DefinedControl.cpp.
+  const ValueChoice &choiceAt(uint32_t pc);
+  void useGuard(Warp &warp, const Inst &inst, uint32_t lanes);
+  uint32_t nextChoice(const Warp &warp, uint32_t pc) const;
+  uint32_t settleChoices(Warp &warp, uint32_t pc, uint32_t lanes);
 
   // DefinedCollectives.cpp.
   bool areDefined(const Warp &warp, const uint32_t *granules,
@@ -578,6 +585,8 @@ private:
   CellArray<uint32_t> ownProducts;
   /// By the cell of global memory (see cellOf).
   std::unordered_map<uint64_t, UndefinedStore> undefinedStores;
+  /// By the pc of the branch.
+  std::unordered_map<uint32_t, ValueChoice> choices;
   uint64_t globalReadBytes = 0, globalWriteBytes = 0;
   /// Per buffer.
   std::vector<GlobalShadow> globalShadows;
