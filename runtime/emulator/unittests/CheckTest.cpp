@@ -105,30 +105,40 @@ TEST(CheckMemory, LocalAndParameters) {
 // Initialisation
 //===----------------------------------------------------------------------===//
 
+/// Stores %r0 to a word of each thread; DefinednessTest.cpp has what happens to
+/// it before.
+static const std::string storeR0 =
+    "mul.wide.u32 %at, %t, 4; add.u64 %d9, %g1, %at; st.global.u32 [%d9], %r0;";
+
 TEST(CheckInit, Registers) {
-  expectOnly(runBody("add.u32 %r0, %r1, 1;"),
+  expectOnly(runBody("add.u32 %r0, %r1, 1;" + storeR0),
              FindingKind::UninitializedRegister,
-             "reads register %r1, which nothing has written");
+             "stores undefined data to byte 0 of 'p1' (4096 bytes), where it "
+             "stays; it depends on register %r1, which nothing has written");
   // Written in some lanes only.
-  expectOnly(runBody("setp.lt.u32 %p0, %t, 8; @%p0 mov.u32 %r1, 1;"
-                     "add.u32 %r0, %r1, 1;"),
+  std::string some = "setp.lt.u32 %p0, %t, 8; @%p0 mov.u32 %r1, 1;";
+  expectOnly(runBody(some + "add.u32 %r0, %r1, 1;" + storeR0),
              FindingKind::UninitializedRegister);
-  expectClean(runBody("setp.lt.u32 %p0, %t, 8; @%p0 mov.u32 %r1, 1;"
-                      "@%p0 add.u32 %r0, %r1, 1;"));
+  expectClean(
+      runBody(some + "mov.u32 %r0, 2; @%p0 add.u32 %r0, %r1, 1;" + storeR0));
 }
 
 TEST(CheckInit, Memory) {
-  expectOnly(runBody(addresses + "ld.shared.u32 %r0, [%r2];", {}, tile),
-             FindingKind::UninitializedMemory);
-  expectClean(runBody(addresses + "st.shared.u32 [%r2], 1;"
-                                  "ld.shared.u32 %r0, [%r2];",
+  expectOnly(
+      runBody(addresses + "ld.shared.u32 %r0, [%r2];" + storeR0, {}, tile),
+      FindingKind::UninitializedMemory);
+  expectClean(runBody(addresses +
+                          "st.shared.u32 [%r2], 1;"
+                          "ld.shared.u32 %r0, [%r2];" +
+                          storeR0,
                       {}, tile));
-  expectOnly(runBody("ld.global.u32 %r0, [%g0];"),
+  expectOnly(runBody("ld.global.u32 %r0, [%g0];" + storeR0),
              FindingKind::UninitializedMemory);
   // One byte of the word is missing.
   expectOnly(runBody("mov.u32 %r1, tile; mov.b16 %h0, 1;"
                      "st.shared.b16 [%r1], %h0; st.shared.b8 [%r1+2], %h0;"
-                     "ld.shared.u32 %r0, [%r1];",
+                     "ld.shared.u32 %r0, [%r1];" +
+                         storeR0,
                      withThreads(1), tile),
              FindingKind::UninitializedMemory);
 }
@@ -449,12 +459,13 @@ TEST(Counters, BankConflictsAndSectors) {
 TEST(Report, MergesAndSelects) {
   RunConfig config;
   config.grid = {4, 1, 1};
-  RunResult run = runBody("add.u32 %r0, %r1, 1;", config);
+  std::string body = "@%p1 bar.warp.sync -1;";
+  RunResult run = runBody(body, config);
   ASSERT_EQ(run.report.findings.size(), 1u);
   EXPECT_EQ(run.report.findings[0].count, 4u);
   EXPECT_EQ(run.report.findings[0].place.line, 11u);
   config.options.checks = CheckAll & ~CheckInit;
-  expectClean(runBody("add.u32 %r0, %r1, 1;", config));
+  expectClean(runBody(body, config));
   std::string json = reportToJson(run.report, "test.ptx");
   EXPECT_NE(json.find("\"uninitialized-register\""), std::string::npos);
   unsigned set = 0;
@@ -466,8 +477,8 @@ TEST(Report, MergesAndSelects) {
 }
 
 TEST(Report, NamesTheSourceLine) {
-  RunResult run =
-      runBody(".loc 1 42 7\nadd.u32 %r0, %r1, 1;", {}, ".file 1 \"kernel.cu\"");
+  RunResult run = runBody(".loc 1 42 7\n@%p1 bar.warp.sync -1;", {},
+                          ".file 1 \"kernel.cu\"");
   ASSERT_EQ(run.report.findings.size(), 1u);
   EXPECT_EQ(run.report.findings[0].place.source, "kernel.cu:42:7");
 }

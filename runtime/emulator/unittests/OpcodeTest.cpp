@@ -70,7 +70,7 @@ TEST(Opcode, ExtendedPrecision) {
 }
 
 TEST(Opcode, CarryThatNothingHasWritten) {
-  RunResult run = runBody("addc.u32 %r0, 1, 2;");
+  RunResult run = runBody("addc.u32 %r0, 1, 2; st.global.u32 [%g0], %r0;");
   EXPECT_EQ(run.count(FindingKind::UninitializedRegister), 1u) << run.text();
   EXPECT_NE(run.text().find("CC.CF"), std::string::npos) << run.text();
 }

@@ -119,7 +119,8 @@ TEST_F(Parallel, RollBackRestoresWhatIsInitialised) {
                           "setp.ne.u32 %p1, %r9, 0; @%p1 exit;\n"
                           "mov.u32 %r1, 0;\nL: add.u32 %r1, %r1, 1;\n"
                           "setp.lt.u32 %p1, %r1, 100000; @%p1 bra L;\n"
-                          "ld.global.u32 %r2, [%g0+252];");
+                          "ld.global.u32 %r2, [%g0+252];"
+                          "st.global.u32 [%g1], %r2;");
   EXPECT_EQ(run.count(FindingKind::UninitializedMemory), 1u) << run.text();
   EXPECT_EQ(run.count(FindingKind::GlobalRace), 1u) << run.text();
   EXPECT_EQ(run.report.threadsNote, dependNote);

@@ -159,6 +159,23 @@ void Machine::useOperand(Warp &warp, const Inst &inst, uint32_t granule,
   warp.defined[granule] |= undefined;
 }
 
+/// What printf is about to write: bytes at a generic address, which is that of
+/// a local variable unless PTX is written by hand.
+void Machine::usePrinted(Warp &warp, const Inst &inst, unsigned lane,
+                         uint64_t address, unsigned bytes) {
+  if (!isOn(CheckInit) || address < localWindow || address >= paramWindow)
+    return;
+  uint64_t offset = address - localWindow;
+  uint64_t at = lane * program.localBytes + offset;
+  if (warp.localUndefined.isDefined(at, bytes))
+    return;
+  uint8_t bits[maxAccessBytes];
+  Origin origin = readUndefined(warp, inst, StateSpace::Local, lane, offset,
+                                bytes, nullptr, bits);
+  reportUndefined(placeOf(warp, inst, 1u << lane), pcOf(inst), origin,
+                  "what is printed depends on");
+}
+
 /// The sources, first and count, that are data and not a use by themselves.
 static std::pair<unsigned, unsigned> dataOperands(const Inst &inst) {
   switch (inst.kind) {

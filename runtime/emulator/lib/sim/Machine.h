@@ -379,6 +379,8 @@ private:
                        unsigned bytes = 0, uint64_t count = 1);
   void useOperand(Warp &warp, const Inst &inst, uint32_t granule,
                   uint32_t lanes, const char *what);
+  void usePrinted(Warp &warp, const Inst &inst, unsigned lane, uint64_t address,
+                  unsigned bytes);
   bool followOperands(Warp &warp, const Inst &inst, uint32_t lanes);
   void setDefined(Warp &warp, uint32_t granule, uint32_t lanes,
                   uint32_t undefined, const Origin &origin);
@@ -503,8 +505,9 @@ private:
                            uint64_t bytes);
   bool readString(const Warp &warp, unsigned lane, uint64_t address,
                   std::string &out);
-  bool formatPrintf(const Warp &warp, unsigned lane, uint64_t format,
-                    uint64_t arguments, std::string &out, uint32_t &count);
+  bool formatPrintf(Warp &warp, const Inst &inst, unsigned lane,
+                    uint64_t format, uint64_t arguments, std::string &out,
+                    uint32_t &count);
 
   // Traffic.cpp.
   void countShared(const Inst &inst, const LaneAccess &access);

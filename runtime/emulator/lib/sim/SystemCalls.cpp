@@ -148,9 +148,9 @@ static void append(std::string &out, const Conversion &conversion,
 }
 
 /// False when the format or an argument lies outside of memory.
-bool Machine::formatPrintf(const Warp &warp, unsigned lane, uint64_t format,
-                           uint64_t arguments, std::string &out,
-                           uint32_t &count) {
+bool Machine::formatPrintf(Warp &warp, const Inst &inst, unsigned lane,
+                           uint64_t format, uint64_t arguments,
+                           std::string &out, uint32_t &count) {
   std::string text, string;
   if (!readString(warp, lane, format, text))
     return false;
@@ -161,8 +161,10 @@ bool Machine::formatPrintf(const Warp &warp, unsigned lane, uint64_t format,
     uint64_t value = 0;
     const uint8_t *at = hostBytes(warp, lane, cursor, bytes);
     ok &= at != nullptr;
-    if (at)
+    if (at) {
+      usePrinted(warp, inst, lane, cursor, bytes);
       std::memcpy(&value, at, bytes);
+    }
     cursor += bytes;
     ++count;
     return value;
@@ -241,7 +243,8 @@ void Machine::systemCall(Warp &warp, const Inst &inst, uint32_t lanes) {
     if (isPrintf) {
       std::string text;
       uint32_t count = 0;
-      if (!formatPrintf(warp, lane, first[lane], second[lane], text, count))
+      if (!formatPrintf(warp, inst, lane, first[lane], second[lane], text,
+                        count))
         bad |= 1u << lane;
       text = printable(text, Lines::Keep);
       std::fwrite(text.data(), 1, text.size(), stderr);
