@@ -133,7 +133,8 @@ FlashCoreEmuStatus flashcoreEmuMemoryFill(FlashCoreEmuMemory memory,
 FlashCoreEmuStatus flashcoreEmuMemoryRead(FlashCoreEmuMemory memory,
                                           uint64_t address, uint64_t bytes,
                                           void *data);
-/** Bytes that nobody has written of the buffer in which `address` lies. */
+/** Bytes that hold no defined value of the buffer in which `address` lies:
+    nobody has written them, or with what itself is undefined. */
 FlashCoreEmuStatus
 flashcoreEmuMemoryGetUninitializedBytes(FlashCoreEmuMemory memory,
                                         uint64_t address, uint64_t *bytes);

@@ -141,8 +141,9 @@ void Machine::followLoadMatrix(Warp &warp, const Inst &inst, uint32_t lanes,
     forEachLane(mine, [&](unsigned row) {
       uint8_t copy[16];
       unsigned lane = 8 * matrix + row;
-      origin = readUndefined(warp, inst, StateSpace::Shared, lane,
-                             rows.address[lane], 16, nullptr, copy);
+      Origin read = readUndefined(warp, inst, StateSpace::Shared, lane,
+                                  rows.address[lane], 16, nullptr, copy);
+      origin = origin ? origin : read;
       std::memcpy(bits[row], copy, 16);
     });
     uint32_t result[warpSize];

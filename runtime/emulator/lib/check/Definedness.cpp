@@ -342,7 +342,8 @@ void Machine::defineGlobal(Buffer &buffer, uint64_t address, unsigned bytes) {
     undefinedStores.erase(cell);
 }
 
-/// Undefined data that is in global memory when the kernel ends.
+/// Undefined data that is in global memory when the kernel ends. It counts as
+/// defined afterwards, as all that has been reported.
 void Machine::reportUndefinedStores() {
   // Each instruction once, the lowest address first.
   struct Left {
@@ -354,6 +355,9 @@ void Machine::reportUndefinedStores() {
   for (const auto &[cell, store] : undefinedStores) {
     if (store.wasLoaded)
       continue;
+    uint64_t address = cell * program.globalGrain;
+    if (Buffer *buffer = memory.find(address, program.globalGrain))
+      buffer->init.fill(address - buffer->base, program.globalGrain, true);
     Left &left = byPc[store.pc];
     ++left.count;
     if (cell >= left.cell)
@@ -382,10 +386,12 @@ void Machine::followLoad(Warp &warp, const Inst &inst, StateSpace space,
     return;
   startFollowing(warp);
   const uint32_t *ops = program.operands.data() + inst.firstOperand;
+  Origin first;
   forEachLane(undefined, [&](unsigned lane) {
     uint8_t bits[maxAccessBytes];
     Origin origin = readUndefined(warp, inst, space, lane, access.address[lane],
                                   access.bytes, buffers[lane], bits);
+    first = first ? first : origin;
     for (unsigned v = 0; v < inst.vectorLength; ++v) {
       uint64_t value = 0;
       std::memcpy(&value, bits + size_t(v) * inst.elementBytes,
@@ -395,7 +401,7 @@ void Machine::followLoad(Warp &warp, const Inst &inst, StateSpace space,
         value = static_cast<uint64_t>(static_cast<int64_t>(value << unused) >>
                                       unused);
       warp.setShadow(ops[v], inst.regBytes, lane, value);
-      setDefined(warp, ops[v], 1u << lane, value ? 1u << lane : 0u, origin);
+      setDefined(warp, ops[v], 1u << lane, value ? 1u << lane : 0u, first);
     }
   });
 }

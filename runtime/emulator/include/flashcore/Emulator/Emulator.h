@@ -93,7 +93,7 @@ private:
 };
 
 /// Global memory: named buffers that lie far apart. Bytes nobody wrote are
-/// poison, and reading them is a finding.
+/// poison, and using what was read from them is a finding.
 class DeviceMemory {
 public:
   DeviceMemory();
@@ -123,7 +123,8 @@ public:
                 std::vector<uint64_t> strides = {});
   /// Makes the buffer poison again.
   bool poison(uint64_t address);
-  /// Number of bytes of the buffer that were never written.
+  /// Number of bytes of the buffer that hold no defined value: they were never
+  /// written, or with what itself is undefined.
   uint64_t uninitializedBytes(uint64_t address) const;
 
   struct Impl;

@@ -23,7 +23,7 @@ enum Check : unsigned {
   CheckNone = 0,
   CheckMemory =
       1,          // bounds, alignment, state space; bounds cannot be turned off
-  CheckInit = 2,  // shared, global, local memory and registers
+  CheckInit = 2,  // what memory and registers held before the first write
   CheckRace = 4,  // shared memory, and global memory between CTAs
   CheckAsync = 8, // cp.async not waited for, slots overwritten too early
   CheckSync = 16, // divergent collectives, barrier mismatch, deadlock
