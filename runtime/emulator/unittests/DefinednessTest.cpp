@@ -14,7 +14,7 @@
 using namespace flashcore::emu;
 using namespace flashcore::emu::test;
 
-static const std::string tile = ".shared .align 16 .b8 tile[1024];";
+static const std::string tile = ".shared .align 32 .b8 tile[1024];";
 static const std::string undefined =
     "mov.u32 %r60, tile; ld.shared.u32 %r1, [%r60];"
     "mov.b16 %h0, 1; st.shared.u8 [%r60+4], %h0; bar.warp.sync -1;"
@@ -396,6 +396,17 @@ TEST(DefinedMemory, VectorsAndExtension) {
             "stores undefined data to byte 4 of 'p1' (4096 bytes), where it "
             "stays; it depends on shared memory nobody has written, byte 8 of "
             "'tile' (1024 bytes)");
+  // The widest access, and its last word.
+  std::string wide = "mov.b32 %r10, 0; st.shared.u32 [%r60+92], 1;"
+                     "ld.shared.v8.b32 {%r11,%r12,%r13,%r14,%r15,%r16,%r17,"
+                     "%r18}, [%r60+64];"
+                     "st.shared.v8.b32 [%r60+96], {%r11,%r12,%r13,%r14,%r15,"
+                     "%r16,%r17,%r18};";
+  expectClean(runUndefined(wide + "ld.shared.u32 %r3, [%r60+124];"
+                                  "st.global.u32 [%d10], %r3;"));
+  EXPECT_FALSE(runUndefined(wide + "ld.shared.u32 %r3, [%r60+120];"
+                                   "st.global.u32 [%d10], %r3;")
+                   .report.clean());
   // Zeros above a byte are defined, copies of its sign are not.
   expectClean(runUndefined("ld.shared.u8 %r3, [%r60]; shr.u32 %r3, %r3, 8;"
                            "st.global.u32 [%d10], %r3;"));

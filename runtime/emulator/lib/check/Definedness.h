@@ -24,7 +24,7 @@
 namespace flashcore::emu {
 
 /// The widest access of a lane.
-inline constexpr unsigned maxAccessBytes = 16;
+inline constexpr unsigned maxAccessBytes = 32;
 
 /// Where undefined data came into being: the load of memory that nobody wrote,
 /// or the first use of a register that nothing wrote.
@@ -65,10 +65,7 @@ public:
   }
   const uint8_t *at(uint64_t offset) const { return bits.data() + offset; }
   void define(uint64_t offset, unsigned bytes) {
-    if (bytes == 16)
-      std::memset(bits.data() + offset, 0, 16);
-    else
-      std::memset(bits.data() + offset, 0, bytes);
+    std::memset(bits.data() + offset, 0, bytes);
   }
   void store(uint64_t offset, unsigned bytes, const uint8_t *undefined,
              const Origin &origin);
