@@ -12,13 +12,15 @@ using namespace flashcore::emu;
 using namespace flashcore::emu::test;
 using nlohmann::json;
 
-/// Two stores out of bounds, a load of what nobody wrote, and a store again.
+/// Two stores out of bounds, a use of what nobody wrote, and a store again.
 static Report severalKinds() {
   RunConfig config;
   config.outputBytes = 40;
   RunResult result = runBody("st.global.u32 [%g0+400], 1;\n"
                              "  st.global.u32 [%g0+404], 2; // why\n"
                              "ld.global.u32 %r2, [%g0];\n"
+                             "setp.eq.u32 %p1, %r2, 0;\n"
+                             "@%p1 bar.warp.sync -1;\n"
                              "st.global.u32 [%g0+408], 3;\n",
                              config);
   EXPECT_EQ(result.error, "");
