@@ -72,6 +72,7 @@ void Machine::storeMatrix(Warp &warp, const Inst &inst, uint32_t lanes) {
   uint8_t *hosts[warpSize];
   LaneAccess access = accessMatrixRows(warp, inst, ops[0], lanes,
                                        /*isWrite=*/true, hosts);
+  ++changes;
   if (!cta->labels.empty())
     labelStoreMatrix(warp, inst, access);
   for (unsigned matrix = 0; matrix < count; ++matrix) {
