@@ -42,7 +42,7 @@ LIMIT = ["--max-instructions", "1000000"]
 # Groups small enough, and important enough, never to be sampled.
 ALWAYS = {"bar.sync", "bar.warp.sync", "cp.async.wait_group",
           "cp.async.commit_group"}
-FINDING = re.compile(r":(\d+)(?: \(.*?\))?: ([a-z-]+): ")
+FINDING = re.compile(r"^(?!note: ).*?:(\d+)(?: \(.*?\))?: ([a-z-]+): ", re.M)
 
 
 @dataclasses.dataclass

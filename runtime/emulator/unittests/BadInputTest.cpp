@@ -243,14 +243,19 @@ TEST(BadInput, Launches) {
 TEST(BadInput, EndlessLoops) {
   RunConfig config;
   config.options.maxInstructions = 10000;
+  for (const char *body : {"L: bar.sync 0; bra L;",
+                           "mov.u32 %r0, 0;\nL: add.u32 %r0, %r0, 1; bra L;"}) {
+    RunResult run = runBody(body, config);
+    EXPECT_EQ(run.count(FindingKind::InstructionLimit), 1u) << run.text();
+  }
+  // Nothing ever changes in these.
   for (const char *body :
-       {"L: bra L;", "L: bar.sync 0; bra L;",
-        "setp.eq.u32 %p0, %t, 0;\nL: @%p0 bra L; bar.sync 0;",
+       {"L: bra L;", "setp.eq.u32 %p0, %t, 0;\nL: @%p0 bra L; bar.sync 0;",
         "L: ld.volatile.global.u32 %r0, [%g0]; setp.ne.u32 %p0, %r0, 7;"
         "@%p0 bra L;"}) {
     config.buffers[0].assign(64, 0);
     RunResult run = runBody(body, config);
-    EXPECT_EQ(run.count(FindingKind::InstructionLimit), 1u) << run.text();
+    EXPECT_EQ(run.count(FindingKind::Deadlock), 1u) << run.text();
   }
   // A large grid of kernels that end is stopped as well.
   config.grid = {0x7fffffffu, 1, 1};

@@ -252,13 +252,13 @@ TEST(CheckRace, NeighboursOfVectorsAreApart) {
   std::string tile = ".shared .align 1024 .b8 tile[1024];";
   // Each thread has a vector of 16 bytes; the other warp's lie beside them.
   std::string place = "mov.u32 %r1, tile; mad.lo.u32 %r2, %t, 16, %r1;";
-  std::string vectors = "st.shared.v4.u32 [%r2], {%r1,%r1,%r1,%r1};";
+  std::string vectors = "st.shared.v4.u32 [%r2], {%t,%t,%t,%t};";
   expectClean(runBody(place + vectors, withThreads(64), tile));
   std::string others = "xor.b32 %r2, %r2, 512;" + vectors;
   expectOnly(runBody(place + vectors + others, withThreads(64), tile),
              FindingKind::SharedRace);
   // With narrower accesses in the kernel, parts of a vector are apart too.
-  std::string pairs = "st.shared.v2.u32 [%r2], {%r1,%r1};"
+  std::string pairs = "st.shared.v2.u32 [%r2], {%t,%t};"
                       "xor.b32 %r2, %r2, 512; st.shared.u32 [%r2+8], %r1;";
   expectClean(runBody(place + pairs, withThreads(64), tile));
 }
@@ -276,7 +276,7 @@ TEST(CheckRace, CtasNeedAtomicsAndFences) {
   config.buffers[0] = config.buffers[1] = bytesOf(zero);
   std::string id = "mov.u32 %r9, %ctaid.x; setp.eq.u32 %p0, %r9, 0;\n";
   // Both write one word.
-  expectOnly(runBody("st.global.u32 [%g0], 1;", config),
+  expectOnly(runBody(id + "st.global.u32 [%g0], %r9;", config),
              FindingKind::GlobalRace);
   expectOnly(runBody(id + "@%p0 st.global.u32 [%g0], 1;"
                           "@!%p0 ld.global.u32 %r0, [%g0];",
@@ -430,7 +430,11 @@ TEST(CheckSync, BarrierMismatchAndDeadlock) {
 TEST(CheckSync, EndlessLoopsStop) {
   RunConfig config;
   config.options.maxInstructions = 100000;
-  expectOnly(runBody("L: bra L;", config), FindingKind::InstructionLimit);
+  expectOnly(runBody("mov.u32 %r0, 0;\nL: add.u32 %r0, %r0, 1; bra L;", config),
+             FindingKind::InstructionLimit);
+  expectOnly(runBody("L: bra L;", config), FindingKind::Deadlock,
+             "one warp repeats this loop; nothing that runs will "
+             "ever change it");
   expectOnly(runBody("trap;"), FindingKind::Trap, "trap executed");
 }
 

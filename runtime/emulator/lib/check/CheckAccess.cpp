@@ -19,19 +19,49 @@ using namespace flashcore::emu;
 // Reports
 //===----------------------------------------------------------------------===//
 
+/// What an access does to memory, as a verb for now and one for before.
+static const char *const *verbsOf(const Inst &inst, bool isWrite) {
+  static constexpr const char *reads[] = {"reads", "read"};
+  static constexpr const char *writes[] = {"writes", "written"};
+  static constexpr const char *copies[] = {"cp.async writes", "written"};
+  static constexpr const char *updates[] = {"updates", "updated"};
+  return inst.kind == InstKind::Atomic               ? updates
+         : inst.kind == InstKind::CpAsync && isWrite ? copies
+         : isWrite                                   ? writes
+                                                     : reads;
+}
+
+/// Two accesses without an order between them; they conflict unless both are
+/// strong, of one size, and of scopes that include each other.
+bool Machine::isMorallyStrong(AccessWord earlier, const Inst &inst) const {
+  if (!inst.isStrong || !earlier.has(StrongAccess))
+    return false;
+  const Inst &other = program.code[earlier.pc()];
+  if (other.elementBytes != inst.elementBytes)
+    return false;
+  return segments[earlier.segment()].cta == cta->index ||
+         (inst.scope == MemoryScope::Device &&
+          other.scope == MemoryScope::Device);
+}
+
 void Machine::reportRace(Warp &warp, const Inst &inst, unsigned lane,
                          uint64_t address, unsigned bytes, AccessWord earlier,
                          bool earlierIsWrite, bool isWrite, Buffer *buffer) {
   bool isAsync = earlier.isAsync() && earlierIsWrite;
   if (!isOn(isAsync ? CheckAsync : CheckRace))
     return;
+  const Inst &otherInst = program.code[earlier.pc()];
+  bool isSame = !isAsync && earlierIsWrite &&
+                otherInst.kind == InstKind::Store &&
+                storesSame(warp, inst, lane, address, buffer);
+  // A write that meets reads of a slot which cp.async refills is the ring bug.
   FindingKind kind =
       isAsync ? (isWrite ? FindingKind::AsyncOverwrite : FindingKind::AsyncRead)
+      : isSame ? FindingKind::SameValue
       : buffer ? FindingKind::GlobalRace
                : FindingKind::SharedRace;
-  // A write that meets reads of a slot which cp.async refills is the ring bug.
   uint64_t key = FindingSet::key(kind, pcOf(inst), earlier.pc());
-  if (findings.countAgain(key))
+  if (isRepeated(kind, key))
     return;
   Finding finding;
   finding.kind = kind;
@@ -42,30 +72,58 @@ void Machine::reportRace(Warp &warp, const Inst &inst, unsigned lane,
   finding.other = placeOf(earlier);
   std::string where =
       buffer ? nameGlobal(address, bytes) : nameShared(address, bytes);
-  bool copies = inst.kind == InstKind::CpAsync && isWrite;
-  std::string here = copies ? "cp.async writes" : isWrite ? "writes" : "reads";
+  std::string here = verbsOf(inst, isWrite)[0];
+  bool isAtomic = otherInst.kind == InstKind::Atomic;
+  finding.otherWhat = isAsync          ? "cp.async in flight"
+                      : isAtomic       ? "atomic"
+                      : earlierIsWrite ? "write"
+                                       : "read";
   if (isAsync) {
-    finding.otherWhat = "cp.async in flight";
     finding.message = here + " " + where +
                       (isWrite ? " while a cp.async to it is in flight"
                                : ", which a cp.async has not been waited for");
     finding.rule = "the thread that issued a cp.async must execute "
                    "cp.async.wait_group (or wait_all) first; other threads "
                    "also need a barrier (PTX ISA 9.7.9.25.3)";
-  } else {
-    finding.otherWhat = earlierIsWrite ? "write" : "read";
-    finding.message = here + " " + where + ", " +
-                      (earlierIsWrite ? "written" : "read") +
-                      " by another thread with no synchronisation in between";
-    finding.rule =
-        buffer
-            ? "accesses of different threads need a barrier within a CTA, "
-              "and atomics with fences between CTAs (PTX ISA 8.9)"
-            : "other warps are ordered by bar.sync only, other lanes also by "
-              "bar.warp.sync; shfl, vote and mma order nothing (PTX ISA "
-              "8.9, 9.7.13)";
+    addFinding(key, std::move(finding));
+    return;
   }
+  finding.message = here + " " + where + ", " +
+                    verbsOf(otherInst, earlierIsWrite)[1] +
+                    " by another thread with no synchronisation in between" +
+                    (isSame ? ", with the value that it has already" : "");
+  if (inst.isStrong && earlier.has(StrongAccess))
+    finding.rule =
+        "atomic, volatile, relaxed, acquire and release accesses race unless "
+        "the scope of each includes the thread of the other and both have one "
+        "size (PTX ISA 8.7)";
+  else if (isSame)
+    finding.rule = "threads that store one value to one place race, though "
+                   "each outcome is the same (PTX ISA 8.7.1)";
+  else if (buffer)
+    finding.rule = "accesses of different threads need a barrier within a CTA, "
+                   "and atomics with fences between CTAs (PTX ISA 8.9)";
+  else
+    finding.rule =
+        "other warps are ordered by bar.sync, or by a release that is "
+        "acquired, other lanes also by bar.warp.sync; shfl, vote and mma order "
+        "nothing (PTX ISA 8.9, 9.7.13)";
   addFinding(key, std::move(finding));
+}
+
+/// Whether memory holds what a lane is about to store.
+bool Machine::storesSame(Warp &warp, const Inst &inst, unsigned lane,
+                         uint64_t address, const Buffer *buffer) const {
+  if (inst.kind != InstKind::Store)
+    return false;
+  const uint8_t *at = buffer ? buffer->data.data() + (address - buffer->base)
+                             : cta->shared.data() + address;
+  const uint32_t *values = program.operands.data() + inst.firstOperand + 1;
+  for (unsigned v = 0; v < inst.vectorLength; ++v)
+    if (std::memcmp(warp.reg<uint8_t>(values[v]) + size_t(lane) * inst.regBytes,
+                    at + size_t(v) * inst.elementBytes, inst.elementBytes))
+      return false;
+  return true;
 }
 
 namespace {
@@ -109,45 +167,94 @@ void Machine::checkShared(Warp &warp, const Inst &inst,
   });
 }
 
+/// An earlier read and one of another lane in the same segment: to a later
+/// write, the weak one of them counts.
+static AccessWord merged(AccessWord earlier, AccessWord read) {
+  AccessWord weak = earlier.has(StrongAccess) ? read : earlier;
+  return {read.segment(), weak.pc(),
+          earlier.lane() == read.lane() ? read.lane() : severalLanes,
+          weak.has(StrongAccess) ? StrongAccess : PlainAccess};
+}
+
+/// Whether a read still matters after a write that it does not conflict with.
+/// Strong writes need not be ordered with each other, so what happened before
+/// one of them did not happen before the next.
+static bool outlives(AccessWord read, const Inst &write,
+                     HappensBefore &isOrdered) {
+  return write.isStrong && (!read.has(StrongAccess) || !isOrdered(read));
+}
+
 void Machine::checkSharedLane(Warp &warp, const Inst &inst, unsigned lane,
                               uint64_t address, unsigned bytes, bool isWrite,
                               unsigned owner, bool isAsync) {
+  startSegment(warp);
   SharedShadow &shadow = cta->shadow;
   size_t first = address >> shadow.grainShift;
   size_t last = (address + bytes - 1) >> shadow.grainShift;
   const WarpClock &clock = warp.clock;
   const uint32_t me = 1u << warp.index;
-  const AccessWord mine(clock.segment, pcOf(inst), owner, isAsync);
-  const AccessWord several(clock.segment, pcOf(inst), severalLanes);
+  const AccessWord mine(clock.segment, pcOf(inst), owner,
+                        isAsync         ? AsyncAccess
+                        : inst.isStrong ? StrongAccess
+                                        : PlainAccess);
   HappensBefore isOrdered(segments, clock, owner);
   AccessWord *writes = shadow.writes.data();
   AccessWord *reads = shadow.reads[warp.index].data();
   uint32_t *readers = shadow.readers.data();
+  auto readOf = [&](size_t cell, uint32_t rest) -> AccessWord & {
+    return shadow.reads[static_cast<unsigned>(std::countr_zero(rest))][cell];
+  };
+  // Who read a value that was written before all of this happened.
+  auto wasObserved = [&](size_t cell, AccessWord write) {
+    bool observed = false;
+    for (uint32_t rest = readers[cell]; rest && write.has(StrongAccess);
+         rest &= rest - 1) {
+      AccessWord read = readOf(cell, rest);
+      observed |= !read.has(StaleRead) && isOrdered(read);
+    }
+    return observed;
+  };
   for (size_t cell = first; cell <= last; ++cell) {
     AccessWord write = writes[cell];
     // Lanes that write one place together are compared by value instead.
     bool together =
         isWrite && write.segment() == clock.segment && write.pc() == mine.pc();
-    if (write && !together && (write.isAsync() || !isOrdered(write)))
+    if (write && !together &&
+        (write.isAsync() ||
+         (!isOrdered(write) && !isMorallyStrong(write, inst) &&
+          !wasObserved(cell, write))))
       reportRace(warp, inst, lane, address, bytes, write, true, isWrite,
                  nullptr);
+    if (write.has(StrongAccess)) {
+      AccessWord beneath = shadow.beneath.at(cell);
+      if (beneath && !isOrdered(beneath))
+        reportRace(warp, inst, lane, address, bytes, beneath, true, isWrite,
+                   nullptr);
+    }
     if (!isWrite) {
       AccessWord read = reads[cell];
-      bool sameTime = (readers[cell] & me) && read.segment() == clock.segment &&
-                      read.lane() != owner;
-      reads[cell] = sameTime ? several : mine;
+      bool sameTime = (readers[cell] & me) && read.segment() == clock.segment;
+      reads[cell] = sameTime ? merged(read, mine) : mine;
       readers[cell] |= me;
       continue;
     }
+    uint32_t stay = 0;
     for (uint32_t rest = readers[cell]; rest; rest &= rest - 1) {
-      AccessWord read =
-          shadow.reads[static_cast<unsigned>(std::countr_zero(rest))][cell];
-      if (!isOrdered(read))
+      AccessWord &read = readOf(cell, rest);
+      if (!isOrdered(read) && !isMorallyStrong(read, inst)) {
         reportRace(warp, inst, lane, address, bytes, read, false, true,
                    nullptr);
+      } else if (outlives(read, inst, isOrdered)) {
+        read.add(StaleRead);
+        stay |= rest & -rest;
+      }
     }
-    readers[cell] = 0;
+    readers[cell] = stay;
+    if (write.has(StrongAccess) || inst.isStrong)
+      shadow.beneath.follow(cell, write, inst.isStrong, shadow.writes.size());
     writes[cell] = mine;
+    if (write.has(StrongAccess) && !inst.isStrong)
+      cta->messages.erase(messageKey(StateSpace::Shared, address));
   }
 }
 
@@ -158,8 +265,7 @@ void Machine::checkSharedLane(Warp &warp, const Inst &inst, unsigned lane,
 void Machine::checkGlobal(Warp &warp, const Inst &inst,
                           const LaneAccess &access,
                           Buffer *const (&buffers)[warpSize], bool isWrite) {
-  // Volatile, relaxed, acquire and release accesses are meant to race.
-  if (!isOn(CheckRace) || inst.isVolatile)
+  if (!isOn(CheckRace))
     return;
   forEachLane(access.lanes, [&](unsigned lane) {
     checkGlobalLane(warp, inst, *buffers[lane], lane,
@@ -174,36 +280,58 @@ void Machine::checkGlobalLane(Warp &warp, const Inst &inst, Buffer &buffer,
   GlobalShadow &shadow = globalShadows[memory.indexOf(buffer)];
   if (!shadow.reads)
     return;
+  startSegment(warp);
   size_t first = offset >> shadow.grainShift;
   size_t last = (offset + bytes - 1) >> shadow.grainShift;
   const WarpClock &clock = warp.clock;
-  const AccessWord mine(clock.segment, pcOf(inst), lane);
+  const AccessWord mine(clock.segment, pcOf(inst), lane,
+                        inst.isStrong ? StrongAccess : PlainAccess);
   uint64_t address = buffer.base + offset;
   HappensBefore isOrdered(segments, clock, lane);
-  auto check = [&](AccessWord earlier, bool earlierIsWrite) {
-    // Lanes that write one place together are compared by value instead.
-    bool together = isWrite && earlierIsWrite &&
-                    earlier.segment() == clock.segment &&
-                    earlier.pc() == mine.pc();
-    if (earlier && !together && !isOrdered(earlier))
-      reportRace(warp, inst, lane, address, bytes, earlier, earlierIsWrite,
-                 isWrite, &buffer);
+  auto wasObserved = [&](size_t cell, AccessWord write) {
+    auto isOrderedRead = [&](AccessWord read) {
+      return read && !read.has(StaleRead) && isOrdered(read);
+    };
+    return write.has(StrongAccess) && (isOrderedRead(shadow.reads[cell]) ||
+                                       isOrderedRead(shadow.otherReads[cell]));
+  };
+  /// A write meets an earlier read, which stays if both may be.
+  auto meetRead = [&](AccessWord &read) {
+    if (read && !isOrdered(read) && !isMorallyStrong(read, inst))
+      reportRace(warp, inst, lane, address, bytes, read, false, true, &buffer);
+    else if (read && outlives(read, inst, isOrdered))
+      return read.add(StaleRead);
+    read = AccessWord();
   };
   shadow.everWritten |= isWrite;
   for (size_t cell = first; cell <= last; ++cell) {
-    if (shadow.everWritten)
-      check(shadow.writes[cell], true);
+    AccessWord write = shadow.everWritten ? shadow.writes[cell] : AccessWord();
+    // Lanes that write one place together are compared by value instead.
+    bool together =
+        isWrite && write.segment() == clock.segment && write.pc() == mine.pc();
+    if (write && !together && !isOrdered(write) &&
+        !isMorallyStrong(write, inst) && !wasObserved(cell, write))
+      reportRace(warp, inst, lane, address, bytes, write, true, isWrite,
+                 &buffer);
+    if (write.has(StrongAccess)) {
+      AccessWord beneath = shadow.beneath.at(cell);
+      if (beneath && !isOrdered(beneath))
+        reportRace(warp, inst, lane, address, bytes, beneath, true, isWrite,
+                   &buffer);
+    }
     AccessWord &read = shadow.reads[cell];
     if (isWrite) {
-      check(read, false);
-      check(shadow.otherReads[cell], false);
-      read = shadow.otherReads[cell] = AccessWord();
+      meetRead(read);
+      meetRead(shadow.otherReads[cell]);
+      if (write.has(StrongAccess) || inst.isStrong)
+        shadow.beneath.follow(cell, write, inst.isStrong, shadow.writes.size());
       shadow.writes[cell] = mine;
+      if (write.has(StrongAccess) && !inst.isStrong)
+        messages.erase(messageKey(StateSpace::Global, address));
       continue;
     }
     if (read && read.segment() == clock.segment) {
-      if (read.lane() != lane)
-        read = AccessWord(clock.segment, pcOf(inst), severalLanes);
+      read = merged(read, mine);
       continue;
     }
     // Keep an unordered earlier reader: a later write must meet both.
@@ -241,40 +369,4 @@ void Machine::checkLostStores(Warp &warp, const Inst &inst, StateSpace space,
                     "which value stays is undefined (PTX ISA 8.9)"};
       },
       address, access.bytes);
-}
-
-//===----------------------------------------------------------------------===//
-// Edges between CTAs
-//===----------------------------------------------------------------------===//
-
-static void join(VectorClock &into, const VectorClock &from) {
-  for (unsigned i = 0; i < maxWarps; ++i)
-    into[i] = std::max(into[i], from[i]);
-}
-
-/// An atomic or release at `address` publishes all that happened before the
-/// last tick (the fence) of this warp.
-void Machine::releaseTo(Warp &warp, uint64_t address) {
-  if (!isOn(CheckRace))
-    return;
-  SyncObject &object = syncObjects[address];
-  VectorClock mine = warp.clock.known;
-  mine[warp.index] = warp.clock.epoch - 1;
-  join(object.released[warp.clock.cta], mine);
-  for (const auto &[other, clock] : warp.clock.knownCtas)
-    join(object.released[other], clock);
-}
-
-void Machine::acquireFrom(Warp &warp, uint64_t address) {
-  if (!isOn(CheckRace))
-    return;
-  auto it = syncObjects.find(address);
-  if (it == syncObjects.end())
-    return;
-  for (const auto &[other, clock] : it->second.released) {
-    if (other == warp.clock.cta)
-      join(warp.clock.known, clock);
-    else
-      join(warp.clock.knownCtas[other], clock);
-  }
 }

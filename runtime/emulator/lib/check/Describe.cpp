@@ -145,6 +145,11 @@ void Machine::addFinding(uint64_t key, Finding finding) {
   finding.message = printable(finding.message);
   finding.place.source = printable(finding.place.source);
   finding.other.source = printable(finding.other.source);
+  if (isNote(finding.kind)) {
+    if (notes.size() < options.maxFindings)
+      notes.add(key, std::move(finding));
+    return;
+  }
   findings.add(key, std::move(finding));
   if (findings.size() >= options.maxFindings)
     halted = true;

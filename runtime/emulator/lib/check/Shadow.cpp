@@ -39,22 +39,43 @@ uint64_t InitMap::countUnset(uint64_t bytes) const {
   return bytes - set;
 }
 
-/// Which lanes an access of several lanes had is not known: it counts as
-/// ordered.
-bool SegmentTable::isOrderedInWarp(unsigned other, uint32_t epoch,
-                                   const WarpClock &clock, unsigned lane) {
-  if (other == lane || other == severalLanes || clock.laneKnown.empty())
+bool SegmentTable::isAcquired(const Segment &segment, unsigned other,
+                              const WarpClock &clock, unsigned lane) {
+  auto isIn = [&](const ClockPtr &known) {
+    return known &&
+           known->covers(segment.cta, segment.warp, other, segment.epoch);
+  };
+  if (isIn(clock.all.known))
     return true;
+  if (!clock.lanes)
+    return false;
   if (lane != severalLanes)
-    return epoch <= clock.laneKnown[lane][other];
-  return std::all_of(clock.laneKnown.begin(), clock.laneKnown.end(),
-                     [&](const auto &known) { return epoch <= known[other]; });
+    return isIn((*clock.lanes)[lane].known);
+  bool isOwnWarp = segment.cta == clock.cta && segment.warp == clock.warp;
+  for (unsigned i = 0; i < severalLanes; ++i)
+    if ((clock.threads >> i & 1) && !(isOwnWarp && other == i) &&
+        !isIn((*clock.lanes)[i].known))
+      return false;
+  return true;
+}
+
+std::vector<uint32_t> SegmentTable::compact(const std::vector<bool> &isUsed) {
+  std::vector<uint32_t> renumbered(segments.size(), 0);
+  uint32_t next = 1;
+  for (size_t i = 1; i < segments.size(); ++i)
+    if (isUsed[i]) {
+      segments[next] = segments[i];
+      renumbered[i] = next++;
+    }
+  segments.resize(next);
+  return renumbered;
 }
 
 void SharedShadow::reset(uint64_t bytes, unsigned grain, unsigned numWarps) {
   grainShift = static_cast<unsigned>(std::countr_zero(grain));
   size_t cells = static_cast<size_t>((bytes >> grainShift) + 32);
   writes.assign(cells, AccessWord());
+  beneath.clear();
   readers.assign(cells, 0);
   reads.resize(numWarps);
   for (std::vector<AccessWord> &row : reads)

@@ -4,50 +4,62 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Happens-before with one clock a warp and lane ownership:
+// Causality order (PTX ISA 8.9) with one clock a warp and lane ownership:
 //
 //   same thread                 ordered
 //   other lane of the warp      ordered across bar.warp.sync or a barrier
 //   other warp of the CTA       ordered across a barrier both took part in
-//   other CTA                   ordered by fences and atomics only
+//   any thread                  ordered where a release of one is acquired by
+//                               the other, and what follows from all of these
 //
-// A warp's clock ticks at each of its synchronisations; the time between two
-// ticks is a segment with a number of its own. An access is then one 64-bit
-// word: segment, instruction, lane.
+// A warp's clock ticks at each of its synchronisations. The accesses of a warp
+// between two ticks are a segment, which gets a number with the first of them.
+// An access is then one 64-bit word: segment, instruction, lane.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef FLASHCORE_EMULATOR_LIB_CHECK_SHADOW_H
 #define FLASHCORE_EMULATOR_LIB_CHECK_SHADOW_H
 
-#include <array>
+#include "Clock.h"
+
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
-#include <unordered_map>
 #include <vector>
 
 namespace flashcore::emu {
 
-inline constexpr unsigned maxWarps = 32;
-/// In place of a lane: several lanes, or the warp as a whole.
-inline constexpr unsigned severalLanes = 32;
+/// What an access is to those that conflict with it.
+enum AccessFlag : uint32_t {
+  PlainAccess = 0,
+  AsyncAccess = 1u << 31,
+  StrongAccess = 1u << 30,
+  /// A strong read of an earlier value than the one that stands there now.
+  StaleRead = 1u << 29,
+};
 
-/// segment:32 | async:1 | reserved:5 | lane:6 | pc:20; zero means "never".
+/// segment:32 | flags:6 | lane:6 | pc:20; zero means "never".
 class AccessWord {
 public:
   AccessWord() = default;
-  AccessWord(uint32_t segment, uint32_t pc, unsigned lane, bool async = false)
-      : bits(uint64_t(segment) << 32 | uint64_t(async) << 31 |
-             uint64_t(lane) << 20 | (pc & 0xfffffu)) {}
+  AccessWord(uint32_t segment, uint32_t pc, unsigned lane,
+             uint32_t flags = PlainAccess)
+      : bits(uint64_t(segment) << 32 | flags | uint64_t(lane) << 20 |
+             (pc & 0xfffffu)) {}
 
   explicit operator bool() const { return bits != 0; }
   bool operator==(const AccessWord &other) const = default;
   uint32_t segment() const { return static_cast<uint32_t>(bits >> 32); }
   uint32_t pc() const { return bits & 0xfffffu; }
   unsigned lane() const { return bits >> 20 & 63u; }
-  bool isAsync() const { return bits >> 31 & 1u; }
+  bool has(AccessFlag flag) const { return bits & flag; }
+  bool isAsync() const { return has(AsyncAccess); }
+  void add(AccessFlag flag) { bits |= flag; }
+  void setSegment(uint32_t segment) {
+    bits = uint64_t(segment) << 32 | static_cast<uint32_t>(bits);
+  }
 
 private:
   uint64_t bits = 0;
@@ -59,34 +71,51 @@ struct Segment {
   uint32_t epoch = 0;
 };
 
-using VectorClock = std::array<uint32_t, maxWarps>;
-
 /// The clock of one warp, and what it knows of the others.
 struct WarpClock {
   uint32_t cta = 0;
   uint32_t warp = 0;
+  uint32_t threads = 0; // mask of the lanes that were launched
   uint32_t epoch = 1;
+  /// 0 until there is an access in this epoch.
   uint32_t segment = 0;
-  /// Accesses of warp u up to epoch known[u] happened before now.
+  /// Accesses of warp u up to epoch known[u] happened before now. Of this warp
+  /// itself: those of all its lanes.
   VectorClock known{};
-  /// The same for this warp itself and all its lanes.
-  uint32_t ownKnown = 0;
-  /// Beyond that, per lane, what a bar.warp.sync of some lanes told it of the
-  /// others. Empty until there is one.
-  std::vector<std::array<uint32_t, 32>> laneKnown;
-  /// The same for warps of other CTAs, filled by acquires only.
-  std::unordered_map<uint32_t, VectorClock> knownCtas;
+  /// What all lanes know beyond that, and what single lanes do.
+  Knowledge all;
+  std::unique_ptr<std::array<Knowledge, severalLanes>> lanes;
+
+  Knowledge &of(unsigned lane) {
+    if (!lanes)
+      lanes = std::make_unique<std::array<Knowledge, severalLanes>>();
+    return (*lanes)[lane];
+  }
+  /// The epoch of the latest access.
+  uint32_t latest() const { return segment ? epoch : epoch - 1; }
+  /// What follows is no part of what has been published.
+  void startEpoch() {
+    epoch = latest() + 1;
+    segment = 0;
+  }
 };
 
 /// Numbers segments; number 0 is never given out.
 class SegmentTable {
 public:
   SegmentTable() { segments.emplace_back(); }
-  void start(WarpClock &clock) {
+  /// Numbers the segment of the clock, if it has no number yet.
+  void ensure(WarpClock &clock) {
+    if (clock.segment)
+      return;
     clock.segment = static_cast<uint32_t>(segments.size());
     segments.push_back({clock.cta, clock.warp, clock.epoch});
   }
   const Segment &operator[](uint32_t index) const { return segments[index]; }
+  size_t size() const { return segments.size(); }
+  /// Keeps the segments that are marked, under new numbers; gives the new
+  /// number of each.
+  std::vector<uint32_t> compact(const std::vector<bool> &isUsed);
 
   /// Whether `access` happened before what lane `lane` of `clock` does now.
   bool isOrdered(AccessWord access, const WarpClock &clock,
@@ -95,20 +124,19 @@ public:
       return access.lane() == lane && lane != severalLanes;
     const Segment &segment = segments[access.segment()];
     if (segment.cta == clock.cta) {
-      if (segment.warp == clock.warp)
-        return segment.epoch <= clock.ownKnown ||
-               isOrderedInWarp(access.lane(), segment.epoch, clock, lane);
-      return segment.epoch <= clock.known[segment.warp];
+      if (segment.epoch <= clock.known[segment.warp])
+        return true;
+      if (segment.warp == clock.warp && access.lane() == lane &&
+          lane != severalLanes)
+        return true;
     }
-    auto it = clock.knownCtas.find(segment.cta);
-    return it != clock.knownCtas.end() &&
-           segment.epoch <= it->second[segment.warp];
+    return (clock.all.known || clock.lanes) &&
+           isAcquired(segment, access.lane(), clock, lane);
   }
 
 private:
-  /// Since the last barrier of the whole warp only lanes met each other.
-  static bool isOrderedInWarp(unsigned other, uint32_t epoch,
-                              const WarpClock &clock, unsigned lane);
+  static bool isAcquired(const Segment &segment, unsigned other,
+                         const WarpClock &clock, unsigned lane);
 
   std::vector<Segment> segments;
 };
@@ -152,10 +180,58 @@ private:
   mutable std::vector<uint64_t> words;
 };
 
+/// Zeroed cells whose pages exist only once they are touched.
+template <typename T> class CellArray {
+public:
+  void reset(size_t count) {
+    cells.reset(static_cast<T *>(std::calloc(count, sizeof(T))));
+    numCells = cells ? count : 0;
+  }
+  void clear() {
+    cells.reset();
+    numCells = 0;
+  }
+  explicit operator bool() const { return cells != nullptr; }
+  size_t size() const { return numCells; }
+  T &operator[](size_t index) { return cells[index]; }
+
+private:
+  struct Free {
+    void operator()(T *p) const { std::free(p); }
+  };
+  std::unique_ptr<T[], Free> cells;
+  size_t numCells = 0;
+};
+
+/// The plain write that a cell had before strong ones: to those it is still a
+/// conflict, while they are none to each other.
+class WritesBeneath {
+public:
+  void clear() { cells.clear(); }
+  CellArray<AccessWord> &all() { return cells; }
+  AccessWord at(size_t cell) { return cells ? cells[cell] : AccessWord(); }
+  /// Another write follows `write` to one of `numCells` cells.
+  void follow(size_t cell, AccessWord write, bool isStrong, size_t numCells) {
+    if (isStrong && write && !write.has(StrongAccess)) {
+      if (!cells)
+        cells.reset(numCells);
+      if (cells)
+        cells[cell] = write;
+    } else if (!isStrong && cells) {
+      cells[cell] = AccessWord();
+    }
+  }
+
+private:
+  /// There from the first of them on.
+  CellArray<AccessWord> cells;
+};
+
 /// Shadow of the shared memory of one CTA.
 struct SharedShadow {
   unsigned grainShift = 2;
   std::vector<AccessWord> writes;
+  WritesBeneath beneath;
   /// Per cell: the warps that read it since it was last written.
   std::vector<uint32_t> readers;
   /// Per warp and cell; valid where `readers` has the warp's bit.
@@ -164,28 +240,13 @@ struct SharedShadow {
   void reset(uint64_t bytes, unsigned grain, unsigned numWarps);
 };
 
-/// Zeroed cells whose pages exist only once they are touched.
-template <typename T> class CellArray {
-public:
-  void reset(size_t count) {
-    cells.reset(static_cast<T *>(std::calloc(count, sizeof(T))));
-  }
-  explicit operator bool() const { return cells != nullptr; }
-  T &operator[](size_t index) { return cells[index]; }
-
-private:
-  struct Free {
-    void operator()(T *p) const { std::free(p); }
-  };
-  std::unique_ptr<T[], Free> cells;
-};
-
 /// Shadow of one global buffer. Reads keep the last reader; when several
 /// segments read a cell the last one of another CTA is kept beside it, which is
 /// enough to find a conflict between CTAs.
 struct GlobalShadow {
   unsigned grainShift = 2;
   CellArray<AccessWord> writes;
+  WritesBeneath beneath;
   CellArray<AccessWord> reads;
   CellArray<AccessWord> otherReads;
   bool everWritten = false;

@@ -33,8 +33,10 @@ bool Lowering::takeSemantics(Inst &out) {
   mods.take("mmio");
   int order = mods.takeOneOf(
       {"weak", "volatile", "relaxed", "acquire", "release", "acq_rel"});
-  mods.takeOneOf({"cta", "cluster", "gpu", "sys"});
-  out.isVolatile = order > 0;
+  // None is .sys for volatile accesses and .gpu for atomics.
+  int scope = mods.takeOneOf({"cta", "cluster", "gpu", "sys"});
+  out.scope = scope == 0 || scope == 1 ? MemoryScope::Cta : MemoryScope::Device;
+  out.isStrong = order > 0;
   out.isAcquire = order == 3 || order == 5;
   out.isRelease = order == 4 || order == 5;
   return true;
@@ -130,7 +132,8 @@ bool Lowering::lowerLoadStore() {
   out.vectorLength = static_cast<uint8_t>(length);
   out.regBytes = static_cast<uint8_t>(regBytes);
   out.signExtend = isSignedType(type);
-  out.isVolatile = proto.isVolatile;
+  out.isStrong = proto.isStrong;
+  out.scope = proto.scope;
   out.isAcquire = proto.isAcquire;
   out.isRelease = proto.isRelease;
   setOperands(out, operands, isStore ? 0 : length);
@@ -178,6 +181,8 @@ bool Lowering::lowerAtomic() {
   out.imm = addr.offset;
   out.addressIs64 = addr.is64;
   out.elementBytes = out.regBytes = static_cast<uint8_t>(bytes);
+  out.isStrong = true;
+  out.scope = proto.scope;
   out.isAcquire = proto.isAcquire;
   out.isRelease = proto.isRelease;
   out.noResult = isRed;
@@ -350,13 +355,16 @@ bool Lowering::lowerFence() {
     emit(InstKind::Fence, InstClass::Barrier);
     return true;
   }
-  if (!isMembar)
-    mods.takeOneOf({"sc", "acq_rel", "acquire", "release"});
+  // membar is fence.sc.
+  int order =
+      isMembar ? 0 : mods.takeOneOf({"sc", "acq_rel", "acquire", "release"});
   int scope = mods.takeOneOf({"cta", "cluster", "gpu", "sys", "gl"});
   if (scope < 0)
     return failHere("expects a scope on a fence");
   Inst &out = emit(InstKind::Fence, InstClass::Barrier);
-  out.isAcquire = out.isRelease = scope >= 1;
+  out.scope = scope <= 1 ? MemoryScope::Cta : MemoryScope::Device;
+  out.isAcquire = order != 3;
+  out.isRelease = order != 2;
   return true;
 }
 

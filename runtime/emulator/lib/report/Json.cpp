@@ -77,6 +77,9 @@ std::string flashcore::emu::reportToJson(const Report &report,
   json findings = json::array();
   for (const Finding &finding : report.findings)
     findings.push_back(findingToJson(finding));
+  json notes = json::array();
+  for (const Finding &note : report.notes)
+    notes.push_back(findingToJson(note));
   json out = {{"version", 1},
               {"file", file},
               {"kernel", report.kernel},
@@ -88,7 +91,10 @@ std::string flashcore::emu::reportToJson(const Report &report,
               {"seconds", report.seconds},
               {"threads", report.threads},
               {"findings", findings},
+              {"notes", notes},
               {"counters", countersToJson(report.counters)}};
+  if (report.droppedText)
+    out["dropped_printf_bytes"] = report.droppedText;
   if (!report.threadsNote.empty())
     out["threads_note"] = report.threadsNote;
   return out.dump(2, ' ', /*ensure_ascii=*/true,

@@ -52,7 +52,7 @@ static Error setCheck(LaunchOptions &options, const std::string &value) {
   if (parseChecks(value, options.checks, unknown))
     return {};
   std::string known;
-  for (unsigned bit = 1; bit <= CheckAll; bit <<= 1)
+  for (unsigned bit = 1; bit <= CheckSameValue; bit <<= 1)
     known += std::string(", ") + checkName(static_cast<Check>(bit));
   return {{},
           "expects all, none, or a list of" + known.substr(1) + ", but got '" +

@@ -14,11 +14,12 @@ using namespace flashcore::emu;
 
 void flashcore::emu::quoteLines(Report &report, std::string_view ptx) {
   std::map<uint32_t, std::vector<Place *>> places;
-  for (Finding &finding : report.findings) {
-    places[finding.place.line].push_back(&finding.place);
-    if (finding.hasOther)
-      places[finding.other.line].push_back(&finding.other);
-  }
+  for (std::vector<Finding> *list : {&report.findings, &report.notes})
+    for (Finding &finding : *list) {
+      places[finding.place.line].push_back(&finding.place);
+      if (finding.hasOther)
+        places[finding.other.line].push_back(&finding.other);
+    }
   uint32_t line = 1;
   for (const auto &[wanted, all] : places) {
     for (; line < wanted && !ptx.empty(); ++line)

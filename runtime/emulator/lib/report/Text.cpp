@@ -35,7 +35,8 @@ const char *flashcore::emu::findingName(FindingKind kind) {
                                           "layout-mismatch",
                                           "trap",
                                           "instruction-limit",
-                                          "invalid-branch"};
+                                          "invalid-branch",
+                                          "same-value"};
   return names[static_cast<size_t>(kind)];
 }
 
@@ -56,15 +57,23 @@ Check flashcore::emu::findingCheck(FindingKind kind) {
     return CheckSync;
   case FindingKind::LayoutMismatch:
     return CheckLayout;
+  case FindingKind::SameValue:
+    return CheckSameValue;
   default:
     return CheckMemory;
   }
 }
 
 static constexpr std::pair<const char *, Check> checkNames[] = {
-    {"memory", CheckMemory}, {"init", CheckInit}, {"race", CheckRace},
-    {"async", CheckAsync},   {"sync", CheckSync}, {"layout", CheckLayout},
-    {"all", CheckAll},       {"none", CheckNone}};
+    {"memory", CheckMemory},
+    {"init", CheckInit},
+    {"race", CheckRace},
+    {"async", CheckAsync},
+    {"sync", CheckSync},
+    {"layout", CheckLayout},
+    {"all", CheckAll},
+    {"none", CheckNone},
+    {"same-value", CheckSameValue}};
 
 const char *flashcore::emu::checkName(Check check) {
   for (const auto &[name, value] : checkNames)
@@ -182,11 +191,17 @@ static std::string countKinds(const Report &report) {
 std::string flashcore::emu::formatReport(const Report &report,
                                          const std::string &file) {
   std::string text = formatFindings(report, file);
+  for (const Finding &note : report.notes)
+    text += "note: " + formatFinding(note, file, report.kernel) + "\n";
   const Counters &c = report.counters;
   text += report.kernel + ": " + std::to_string(report.findings.size()) +
           (report.findings.size() == 1 ? " finding" : " findings") +
-          countKinds(report) + "; " + std::to_string(report.numCtas) +
-          " CTAs of " + std::to_string(report.warpsPerCta) + " warps, " +
+          countKinds(report);
+  if (!report.notes.empty())
+    text += ", " + std::to_string(report.notes.size()) +
+            (report.notes.size() == 1 ? " note" : " notes");
+  text += "; " + std::to_string(report.numCtas) + " CTAs of " +
+          std::to_string(report.warpsPerCta) + " warps, " +
           std::to_string(c.warpInstructions) + " warp instructions";
   // Without counters the number of mma is not known.
   if (c.mma)

@@ -107,6 +107,8 @@ void Machine::accessSpace(Warp &warp, const Inst &inst, StateSpace space,
     if (!access.lanes)
       break;
     checkShared(warp, inst, access, isStore);
+    if (inst.isStrong)
+      synchronize(warp, inst, space, access);
     if (options.counters)
       countShared(inst, access);
     break;
@@ -120,20 +122,20 @@ void Machine::accessSpace(Warp &warp, const Inst &inst, StateSpace space,
     resolveGlobal(warp, inst, access, isStore, hosts, buffers);
     if (!access.lanes)
       break;
-    if (inst.isVolatile) {
-      forEachLane(access.lanes, [&](unsigned lane) {
-        if (isStore && inst.isRelease) {
-          tick(warp);
-          releaseTo(warp, access.address[lane]);
-        }
-        if (!isStore && inst.isAcquire)
-          acquireFrom(warp, access.address[lane]);
-      });
-    }
     checkGlobal(warp, inst, access, buffers, isStore);
+    if (inst.isStrong)
+      synchronize(warp, inst, space, access);
     if (options.counters)
       countGlobal(inst, access, isStore);
     break;
+  }
+  if (spin) [[unlikely]] {
+    if (isStore)
+      noteSpinStore(warp, inst, access, hosts);
+    else
+      noteSpinRead(inst, space, access, hosts);
+  } else {
+    changes += isStore && space != StateSpace::Local;
   }
   moveData(warp, inst, access.lanes, hosts, isStore);
   if (isOn(CheckInit))
@@ -393,7 +395,7 @@ void Machine::poisonLanes(Warp &warp, const Inst &inst, uint32_t lanes) {
 }
 
 //===----------------------------------------------------------------------===//
-// Atomics and fences
+// Atomics
 //===----------------------------------------------------------------------===//
 
 static uint64_t addFloat(ScalarType type, bool isShared, uint64_t a,
@@ -451,10 +453,17 @@ void Machine::atomic(Warp &warp, const Inst &inst, uint32_t lanes) {
     Buffer *buffers[warpSize] = {};
     uint32_t wanted = access.lanes;
     access.lanes &= ~checkAlignment(warp, inst, space, access);
-    if (space == StateSpace::Shared)
+    if (space == StateSpace::Shared) {
       resolveShared(warp, inst, access, hosts);
-    else
+      checkShared(warp, inst, access, /*isWrite=*/true);
+    } else {
       resolveGlobal(warp, inst, access, /*isWrite=*/true, hosts, buffers);
+      checkGlobal(warp, inst, access, buffers, /*isWrite=*/true);
+    }
+    synchronize(warp, inst, space, access);
+    if (spin) [[unlikely]]
+      noteSpinRead(inst, space, access, hosts);
+    uint64_t before = changes;
     forEachLane(access.lanes, [&](unsigned lane) {
       if (isOn(CheckInit))
         followAtomic(warp, inst, space, lane, access.address[lane],
@@ -467,30 +476,21 @@ void Machine::atomic(Warp &warp, const Inst &inst, uint32_t lanes) {
       std::memcpy(&b, warp.reg<uint8_t>(ops[2]) + at, inst.elementBytes);
       std::memcpy(&c, warp.reg<uint8_t>(ops[3]) + at, inst.elementBytes);
       uint64_t value = applyAtomic(inst, space, old, b, c);
+      changes += std::memcmp(&value, &old, inst.elementBytes) != 0;
       std::memcpy(hosts[lane], &value, inst.elementBytes);
       if (ops[0] != sinkGranule)
         std::memcpy(warp.reg<uint8_t>(ops[0]) + at, &old, inst.elementBytes);
-      if (space != StateSpace::Shared) {
-        acquireFrom(warp, access.address[lane]);
-        if (inst.isRelease)
-          tick(warp);
-        releaseTo(warp, access.address[lane]);
-      } else {
-        if (!cta->labels.empty())
-          std::fill_n(&cta->labels[access.address[lane] / 2],
-                      (inst.elementBytes + 1) / 2, Label(0));
-      }
+      if (space == StateSpace::Shared && !cta->labels.empty())
+        std::fill_n(&cta->labels[access.address[lane] / 2],
+                    (inst.elementBytes + 1) / 2, Label(0));
     });
+    if (spin && changes != before)
+      spin->hasChanged = true;
     if (!inst.noResult && access.lanes != wanted)
       poisonLanes(warp, inst, wanted & ~access.lanes);
     access = rest;
     access.bytes = inst.elementBytes;
   }
-}
-
-void Machine::fence(Warp &warp, const Inst &) {
-  // What it orders is published by the atomic or release that follows.
-  tick(warp);
 }
 
 static float addF32(float a, float b, bool flush) {

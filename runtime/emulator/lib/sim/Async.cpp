@@ -22,6 +22,7 @@ AsyncCopy &Machine::recordCopy(Warp &warp, const Inst &inst,
                                const LaneAccess &to, uint32_t readable,
                                const uint32_t *sizes,
                                uint8_t *const (&fromHosts)[warpSize]) {
+  startSegment(warp);
   AsyncCopy &copy = warp.copies.emplace_back();
   copy.pc = pcOf(inst);
   copy.lanes = to.lanes;
@@ -99,6 +100,7 @@ void Machine::cpAsyncCommit(Warp &warp, uint32_t lanes) {
 void Machine::transfer(AsyncCopy &copy, uint32_t lanes) {
   if (copy.done)
     return;
+  ++changes;
   if (!cta->labels.empty())
     labelCopy(copy, lanes);
   uint8_t *shared = cta->shared.data();
@@ -119,8 +121,9 @@ void Machine::transfer(AsyncCopy &copy, uint32_t lanes) {
 void Machine::publish(Warp &warp, AsyncCopy &copy, unsigned lane) {
   if (!(options.checks & (CheckRace | CheckAsync)))
     return;
+  startSegment(warp);
   SharedShadow &shadow = cta->shadow;
-  const AccessWord pending(copy.segment, copy.pc, lane, /*async=*/true);
+  const AccessWord pending(copy.segment, copy.pc, lane, AsyncAccess);
   const AccessWord mine(warp.clock.segment, copy.pc, lane);
   size_t first = copy.to[lane] >> shadow.grainShift;
   size_t last = (copy.to[lane] + copy.bytes - 1u) >> shadow.grainShift;

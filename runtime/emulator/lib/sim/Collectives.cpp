@@ -16,35 +16,6 @@
 
 using namespace flashcore::emu;
 
-void Machine::tick(Warp &warp) {
-  warp.clock.ownKnown = warp.clock.epoch;
-  warp.clock.laneKnown.clear();
-  ++warp.clock.epoch;
-  segments.start(warp.clock);
-}
-
-/// bar.warp.sync orders the lanes of its mask with each other.
-void Machine::syncLanes(Warp &warp, uint32_t lanes, uint32_t members) {
-  if ((members & warp.launched) == warp.launched)
-    return tick(warp);
-  WarpClock &clock = warp.clock;
-  if (clock.laneKnown.empty()) {
-    clock.laneKnown.resize(warpSize);
-    // Threads that do not exist have nothing to wait for.
-    forEachLane(~warp.launched,
-                [&](unsigned lane) { clock.laneKnown[lane].fill(UINT32_MAX); });
-  }
-  std::array<uint32_t, warpSize> joined{};
-  forEachLane(lanes, [&](unsigned lane) {
-    for (unsigned other = 0; other < warpSize; ++other)
-      joined[other] = std::max(joined[other], clock.laneKnown[lane][other]);
-  });
-  forEachLane(lanes, [&](unsigned lane) { joined[lane] = clock.epoch; });
-  forEachLane(lanes, [&](unsigned lane) { clock.laneKnown[lane] = joined; });
-  ++clock.epoch;
-  segments.start(clock);
-}
-
 void Machine::setPredicate(Warp &warp, uint32_t granule, uint32_t value,
                            uint32_t lanes) {
   uint32_t *p = warp.reg<uint32_t>(granule);
@@ -312,7 +283,7 @@ Machine::Step Machine::barrier(Warp &warp, const Inst &inst, uint32_t lanes) {
       warp.defined[ops[i]] |= lanes;
   } else {
     ++current(warp).pc;
-    tick(warp);
+    warp.clock.startEpoch();
   }
   uint32_t mine = lanes;
   if (completeBarrier(barrier))
@@ -357,13 +328,7 @@ void Machine::arrive(Warp &warp, const Inst &inst, uint32_t lanes, uint32_t id,
   uint32_t p = *warp.reg<uint32_t>(program.operands[inst.firstOperand + 3]);
   barrier.predicates += static_cast<uint32_t>(std::popcount(p & lanes));
   barrier.participants |= 1u << warp.index;
-  for (unsigned u = 0; u < numWarps; ++u)
-    barrier.joined[u] = std::max(barrier.joined[u], warp.clock.known[u]);
-  barrier.joined[warp.index] = warp.clock.epoch;
-  for (const auto &[other, clock] : warp.clock.knownCtas)
-    for (unsigned u = 0; u < maxWarps; ++u)
-      barrier.joinedCtas[other][u] =
-          std::max(barrier.joinedCtas[other][u], clock[u]);
+  tellBarrier(barrier, warp, lanes);
 }
 
 bool Machine::completeBarrier(CtaBarrier &barrier) {
@@ -375,6 +340,7 @@ bool Machine::completeBarrier(CtaBarrier &barrier) {
 void Machine::releaseBarrier(CtaBarrier &barrier) {
   CtaBarrier done = std::move(barrier);
   barrier = CtaBarrier();
+  ++changes;
   if (!done.expected && !done.divergent &&
       done.threads < cta->launchedThreads && isOn(CheckSync) &&
       !done.waiters.empty()) {
@@ -411,12 +377,6 @@ void Machine::releaseBarrier(CtaBarrier &barrier) {
         group.state = LaneGroup::State::Ready;
         ++group.pc;
       }
-    for (unsigned u = 0; u < numWarps; ++u)
-      warp.clock.known[u] = std::max(warp.clock.known[u], done.joined[u]);
-    for (const auto &[other, clock] : done.joinedCtas)
-      for (unsigned u = 0; u < maxWarps; ++u)
-        warp.clock.knownCtas[other][u] =
-            std::max(warp.clock.knownCtas[other][u], clock[u]);
-    tick(warp);
+    learnFromBarrier(warp, done);
   }
 }

@@ -16,8 +16,6 @@
 
 using namespace flashcore::emu;
 
-/// Turns a diverged warp takes before lanes further on get one.
-static constexpr uint32_t fairnessPeriod = 16;
 static constexpr uint64_t divergedTurn = 4096;
 
 //===----------------------------------------------------------------------===//
@@ -209,6 +207,8 @@ void Machine::readClock(Warp &warp, const Inst &inst, uint32_t lanes) {
 
 Machine::Step Machine::executeOther(Warp &warp, const Inst &inst,
                                     uint32_t lanes) {
+  if (spin) [[unlikely]]
+    noteSpinEffect(warp, inst);
   switch (inst.kind) {
   case InstKind::Load:
   case InstKind::Store:
@@ -227,7 +227,7 @@ Machine::Step Machine::executeOther(Warp &warp, const Inst &inst,
     atomic(warp, inst, lanes);
     return Step::Next;
   case InstKind::Fence:
-    fence(warp, inst);
+    fence(warp, inst, lanes);
     return Step::Next;
   case InstKind::Branch:
     return branch(warp, inst, lanes);

@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <numeric>
 
 using namespace flashcore::emu;
@@ -28,6 +29,8 @@ Machine::Machine(const Program &program, DeviceMemory::Impl &memory,
                  const LaunchConfig &config, const LaunchOptions &options)
     : program(program), memory(memory), config(config), options(options),
       handlers(selectHandlers()) {
+  if (options.checks & CheckSameValue)
+    this->options.checks |= CheckRace;
   MmaRounding rounding = options.mma;
   if (rounding == MmaRounding::Auto)
     rounding = program.target.rfind("sm_90", 0) == 0 ? MmaRounding::Sm90
@@ -139,12 +142,12 @@ void Machine::setUpTemplate() {
   for (const FrameConstant &constant : program.constants)
     store(constant.granule, constant.bytes, constant.bits);
   size_t first = memory.buffers.size() - program.globals.size();
+  std::unordered_map<uint32_t, unsigned> widths;
+  for (const FrameConstant &constant : program.constants)
+    widths[constant.granule] = constant.bytes;
   for (const Program::GlobalRef &ref : program.globalRefs) {
-    unsigned bytes = 8;
-    for (const FrameConstant &constant : program.constants)
-      if (constant.granule == ref.granule)
-        bytes = constant.bytes;
-    store(ref.granule, bytes,
+    auto width = widths.find(ref.granule);
+    store(ref.granule, width == widths.end() ? 8 : width->second,
           memory.buffers[first + ref.index].base +
               static_cast<uint64_t>(ref.addend));
   }
@@ -268,10 +271,14 @@ void Machine::startWarp(Cta &owner, Warp &warp) {
   warp.copies.clear();
   std::fill(std::begin(warp.committed), std::end(warp.committed), 0u);
   warp.turns = 0;
+  warp.probeGap = 0;
+  warp.hasActed = false;
+  warp.probeAt = warp.executed + firstProbe;
+  warp.waitsSince = UINT64_MAX;
   warp.clock = WarpClock();
   warp.clock.cta = owner.index;
   warp.clock.warp = warp.index;
-  segments.start(warp.clock);
+  warp.clock.threads = warp.launched;
   if (program.localBytes) {
     warp.local.assign(program.localBytes * warpSize, 0xff);
     if (isOn(CheckInit))
@@ -314,6 +321,7 @@ void Machine::startCta(Cta &next, uint32_t index) {
   next.stored.reset(index);
   for (CtaBarrier &barrier : next.barriers)
     barrier = CtaBarrier();
+  next.messages.clear();
   next.launchedThreads = next.liveThreads =
       static_cast<uint32_t>(config.block.count());
   next.exitedThreads = 0;
@@ -347,24 +355,23 @@ Machine::Outcome Machine::runWarps(Cta &owner, uint64_t budget) {
       std::iota(order.begin(), order.end(), 0u);
       std::shuffle(order.begin(), order.end(), owner.scheduleRandom);
     }
-    bool progress = false;
+    bool progress = false, waits = false;
     for (unsigned index : order) {
       Warp &warp = owner.warps[index];
-      bool ready = std::any_of(warp.groups.begin(), warp.groups.end(),
-                               [](const LaneGroup &group) {
-                                 return group.state == LaneGroup::State::Ready;
-                               });
-      if (!ready)
+      if (!warp.isReady())
+        continue;
+      waits |= isWaiting(warp);
+      if (isWaiting(warp))
         continue;
       progress = true;
-      runWarp(warp, sliceLength(owner));
+      runTurn(warp, sliceLength(owner));
       if (stopped() || ctaFailed)
         return Outcome::Done;
     }
     if (owner.liveThreads == 0)
       return Outcome::Done;
     if (!progress)
-      return Outcome::Stuck;
+      return waits ? Outcome::Waiting : Outcome::Stuck;
     if (instructions - start > budget)
       return Outcome::Progress;
   }
@@ -389,8 +396,10 @@ void Machine::run(CtaQueue &queue) {
   std::deque<Cta> spare;
   while (!stopped() && (!queue.isEmpty() || !resident.empty())) {
     // Start a CTA when none runs, or when those that run wait for others.
+    bool progress = false;
     uint32_t next = 0;
     if (resident.size() < maxResidentCtas && queue.take(next)) {
+      progress = true;
       if (spare.empty()) {
         resident.emplace_back();
       } else {
@@ -402,11 +411,20 @@ void Machine::run(CtaQueue &queue) {
     for (size_t i = resident.size(); i-- > 0 && !stopped();) {
       uint64_t turn =
           !queue.isEmpty() || resident.size() > 1 ? ctaTurn : UINT64_MAX;
-      if (runCta(resident[i], turn) != Outcome::Done)
+      uint64_t before = instructions;
+      Outcome outcome = runCta(resident[i], turn);
+      progress |= outcome == Outcome::Done || instructions != before;
+      if (outcome != Outcome::Done)
         continue;
       spare.push_back(std::move(resident[i]));
       resident.erase(resident.begin() + static_cast<ptrdiff_t>(i));
     }
+    for (size_t i = 0; i < resident.size() && !progress; ++i) {
+      cta = &resident[i];
+      progress = unblock(resident[i]);
+    }
+    if (!progress && !resident.empty())
+      reportSpins(queue.left());
   }
 }
 
@@ -486,6 +504,8 @@ Report Machine::report(double seconds) const {
   Report out;
   out.kernel = program.name;
   out.findings = findings.all();
+  out.notes = notes.all();
+  out.droppedText = droppedText;
   out.numCtas = config.grid.count();
   out.warpsPerCta = numWarps;
   out.sharedBytes = program.staticSharedBytes + config.dynamicSharedBytes;
@@ -556,5 +576,11 @@ Expected<Report> flashcore::emu::launch(const Kernel &kernel,
     return error;
   Report report = machine.report(seconds);
   quoteLines(report, *kernel.module->source);
+  if (report.droppedText)
+    std::fprintf(stderr,
+                 "%s: %llu bytes of printf text after the first %llu dropped\n",
+                 printable(report.kernel).c_str(),
+                 static_cast<unsigned long long>(report.droppedText),
+                 static_cast<unsigned long long>(Report::maxText));
   return report;
 }

@@ -23,6 +23,7 @@
 #include "Parallel.h"
 #include "flashcore/Emulator/Emulator.h"
 
+#include <algorithm>
 #include <bit>
 #include <deque>
 #include <optional>
@@ -80,6 +81,23 @@ struct AsyncCopy {
   uint8_t fromBytes[warpSize];
 };
 
+/// Turns a diverged warp takes before lanes further on get one.
+inline constexpr uint32_t fairnessPeriod = 16;
+
+/// Instructions of a warp before it is first asked whether it only waits.
+inline constexpr uint64_t firstProbe = 2048;
+
+/// What a warp that waits for memory reads.
+struct SpinRead {
+  uint32_t pc = 0;
+  unsigned lane = 0;
+  StateSpace space = StateSpace::Global;
+  uint64_t address = 0;
+  unsigned bytes = 0; // 0: nothing
+  bool isStrong = false;
+  uint64_t value = 0;
+};
+
 /// Lanes of a warp at one instruction.
 struct LaneGroup {
   enum class State : uint8_t { Ready, AtCollective, AtBarrier };
@@ -88,6 +106,8 @@ struct LaneGroup {
   State state = State::Ready;
   /// Go on although lanes are missing; the finding has been made.
   bool forced = false;
+
+  bool operator==(const LaneGroup &other) const = default;
 };
 
 struct FrameDelete {
@@ -142,6 +162,20 @@ struct Warp {
   LabelFrame labels;
   uint32_t turns = 0;
   uint64_t executed = 0;
+  /// When to look next whether it only waits for memory (Spin.cpp), what for,
+  /// and the number of changes of memory when that was found.
+  uint64_t probeAt = 0, probeGap = 0;
+  /// It changed something since it was last looked at.
+  bool hasActed = false;
+  SpinRead waitsAt;
+  uint64_t waitsSince = UINT64_MAX;
+
+  bool isReady() const {
+    return std::any_of(groups.begin(), groups.end(),
+                       [](const LaneGroup &group) {
+                         return group.state == LaneGroup::State::Ready;
+                       });
+  }
 
   template <typename T> T *reg(uint32_t granule) {
     return reinterpret_cast<T *>(frame.get() +
@@ -195,7 +229,7 @@ struct CtaBarrier {
   std::vector<Waiter> waiters;
   uint32_t participants = 0; // warps
   VectorClock joined{};
-  std::unordered_map<uint32_t, VectorClock> joinedCtas;
+  Knowledge knowledge;
 };
 
 struct Cta {
@@ -209,6 +243,8 @@ struct Cta {
   std::vector<Label> labels;
   StoredProducts stored;
   CtaBarrier barriers[16];
+  /// What was released at addresses of shared memory.
+  std::unordered_map<uint64_t, Message> messages;
   uint32_t liveThreads = 0;
   uint32_t launchedThreads = 0;
   /// Warps that have a lane gone while others run on.
@@ -254,7 +290,7 @@ public:
 
 private:
   enum class Step : uint8_t { Next, Jumped, Blocked };
-  enum class Outcome : uint8_t { Done, Progress, Stuck };
+  enum class Outcome : uint8_t { Done, Progress, Waiting, Stuck };
 
   // Launch.cpp.
   Error checkLaunch(const Arguments &arguments) const;
@@ -270,6 +306,19 @@ private:
   uint64_t sliceLength(Cta &cta);
   bool stopped() const { return halted; }
   void run(CtaQueue &queue);
+
+  // Spin.cpp.
+  bool isSpinning(Warp &warp);
+  bool isWaiting(const Warp &warp) const { return warp.waitsSince == changes; }
+  void lookForSpin(Warp &warp);
+  void runTurn(Warp &warp, uint64_t length);
+  void reportSpins(uint64_t unstarted);
+  void noteSpinRead(const Inst &inst, StateSpace space,
+                    const LaneAccess &access,
+                    uint8_t *const (&hosts)[warpSize]);
+  void noteSpinStore(Warp &warp, const Inst &inst, const LaneAccess &access,
+                     uint8_t *const (&hosts)[warpSize]);
+  void noteSpinEffect(const Warp &warp, const Inst &inst);
 
   // Parallel.cpp.
   std::string whyInTurn() const;
@@ -310,8 +359,6 @@ private:
               uint32_t count);
   bool completeBarrier(CtaBarrier &barrier);
   void releaseBarrier(CtaBarrier &barrier);
-  void tick(Warp &warp);
-  void syncLanes(Warp &warp, uint32_t lanes, uint32_t members);
   void setPredicate(Warp &warp, uint32_t granule, uint32_t value,
                     uint32_t lanes);
 
@@ -342,7 +389,6 @@ private:
   void atomic(Warp &warp, const Inst &inst, uint32_t lanes);
   uint64_t applyAtomic(const Inst &inst, StateSpace space, uint64_t old,
                        uint64_t b, uint64_t c);
-  void fence(Warp &warp, const Inst &inst);
 
   // CheckAccess.cpp.
   void checkShared(Warp &warp, const Inst &inst, const LaneAccess &access,
@@ -358,11 +404,37 @@ private:
   void reportRace(Warp &warp, const Inst &inst, unsigned lane, uint64_t address,
                   unsigned bytes, AccessWord earlier, bool earlierIsWrite,
                   bool isWrite, Buffer *buffer);
+  bool isMorallyStrong(AccessWord earlier, const Inst &inst) const;
+  bool storesSame(Warp &warp, const Inst &inst, unsigned lane, uint64_t address,
+                  const Buffer *buffer) const;
   void checkLostStores(Warp &warp, const Inst &inst, StateSpace space,
                        const LaneAccess &access,
                        uint8_t *const (&hosts)[warpSize]);
-  void releaseTo(Warp &warp, uint64_t address);
-  void acquireFrom(Warp &warp, uint64_t address);
+
+  // CheckSync.cpp.
+  std::vector<uint32_t> runningCtas() const;
+  ClockPtr joined(const ClockPtr &a, const ClockPtr &b) const;
+  ClockPtr knownOf(const WarpClock &clock, unsigned lane) const;
+  ClockPtr fencedOf(const WarpClock &clock, unsigned scope,
+                    unsigned lane) const;
+  void join(Knowledge &into, const Knowledge &from) const;
+  Knowledge knowledgeOf(const Warp &warp, uint32_t lanes) const;
+  void tick(Warp &warp);
+  void syncLanes(Warp &warp, uint32_t lanes, uint32_t members);
+  void tellBarrier(CtaBarrier &barrier, const Warp &warp, uint32_t lanes);
+  void learnFromBarrier(Warp &warp, const CtaBarrier &barrier);
+  void fence(Warp &warp, const Inst &inst, uint32_t lanes);
+  std::unordered_map<uint64_t, Message> &messagesIn(StateSpace space);
+  uint64_t messageKey(StateSpace space, uint64_t address) const;
+  void release(Warp &warp, const Inst &inst, StateSpace space, unsigned lane,
+               uint64_t address);
+  void acquire(Warp &warp, const Inst &inst, StateSpace space, unsigned lane,
+               uint64_t address);
+  void synchronize(Warp &warp, const Inst &inst, StateSpace space,
+                   const LaneAccess &access);
+  void startSegment(Warp &warp);
+  template <typename F> void forEachAccess(F f);
+  void collectSegments();
 
   // Definedness.cpp.
   uint64_t cellOf(uint64_t address) const {
@@ -505,6 +577,7 @@ private:
                            uint64_t bytes);
   bool readString(const Warp &warp, unsigned lane, uint64_t address,
                   std::string &out);
+  void print(const std::string &text);
   bool formatPrintf(Warp &warp, const Inst &inst, unsigned lane,
                     uint64_t format, uint64_t arguments, std::string &out,
                     uint32_t &count);
@@ -532,7 +605,7 @@ private:
   void find(FindingKind kind, Warp &warp, const Inst &inst, uint32_t lanes,
             F describe, uint64_t address = 0, unsigned bytes = 0) {
     uint64_t key = FindingSet::key(kind, pcOf(inst));
-    if (findings.countAgain(key))
+    if (isRepeated(kind, key))
       return;
     Text text = describe();
     Finding finding;
@@ -545,6 +618,13 @@ private:
     addFinding(key, std::move(finding));
   }
   void addFinding(uint64_t key, Finding finding);
+  /// Told, but no fault.
+  bool isNote(FindingKind kind) const {
+    return kind == FindingKind::SameValue && !isOn(CheckSameValue);
+  }
+  bool isRepeated(FindingKind kind, uint64_t key) {
+    return (isNote(kind) ? notes : findings).countAgain(key);
+  }
   uint32_t pcOf(const Inst &inst) const {
     return static_cast<uint32_t>(&inst - program.code.data());
   }
@@ -572,12 +652,24 @@ private:
   bool halted = false;
   bool ctaFailed = false;
 
-  SegmentTable segments;
-  struct SyncObject {
-    std::unordered_map<uint32_t, VectorClock> released;
+  /// Stores and atomics that may have changed memory, and barriers that let
+  /// warps go on.
+  uint64_t changes = 0;
+  /// Set while a warp is looked at that may only wait.
+  struct SpinProbe {
+    bool hasChanged = false;
+    SpinRead lastRead;
   };
-  std::unordered_map<uint64_t, SyncObject> syncObjects;
-  FindingSet findings;
+  std::optional<SpinProbe> spin;
+
+  SegmentTable segments;
+  /// How many segments there may be before those nobody needs are forgotten.
+  size_t segmentLimit = size_t(1) << 20;
+  /// What was released at addresses of global memory.
+  std::unordered_map<uint64_t, Message> messages;
+  FindingSet findings, notes;
+  /// Bytes of printf.
+  uint64_t printedText = 0, droppedText = 0;
   std::vector<PcCounters> perPc;
   /// Of the layout check; `labelling` is false where it has nothing to follow.
   LabelPlan labelPlan;

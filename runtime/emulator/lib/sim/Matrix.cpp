@@ -91,6 +91,7 @@ void Machine::storeMatrix(Warp &warp, const Inst &inst, uint32_t lanes) {
                                        /*isWrite=*/true, hosts);
   if (isOn(CheckInit))
     followStoreMatrix(warp, inst, access);
+  ++changes;
   if (!cta->labels.empty())
     labelStoreMatrix(warp, inst, access);
   for (unsigned matrix = 0; matrix < count; ++matrix) {

@@ -110,9 +110,12 @@ std::string Machine::whyInTurn() const {
     const char *what = nullptr;
     if (inst.kind == InstKind::Atomic && mayBeGlobal)
       what = "an atomic on global memory";
-    else if (inst.isVolatile && mayBeGlobal &&
+    else if (inst.isStrong && mayBeGlobal &&
              (inst.kind == InstKind::Load || inst.kind == InstKind::Store))
       what = "a volatile, relaxed, acquire or release access";
+    else if (inst.kind == InstKind::SystemCall &&
+             static_cast<SystemCall>(inst.mode) == SystemCall::Vprintf)
+      what = "a printf";
     else if (inst.kind == InstKind::Clock)
       what = "a read of the clock";
     if (what)

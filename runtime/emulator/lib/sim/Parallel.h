@@ -34,6 +34,9 @@ class CtaQueue {
 public:
   explicit CtaQueue(uint64_t total) : total(total) {}
   bool isEmpty() const { return next.load(std::memory_order_relaxed) >= total; }
+  uint64_t left() const {
+    return isEmpty() ? 0 : total - next.load(std::memory_order_relaxed);
+  }
   /// False when all CTAs have been taken.
   bool take(uint32_t &index) {
     uint64_t taken = isEmpty() ? total : next.fetch_add(1);

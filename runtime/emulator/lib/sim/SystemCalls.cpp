@@ -232,6 +232,16 @@ bool Machine::formatPrintf(Warp &warp, const Inst &inst, unsigned lane,
   return ok;
 }
 
+/// What comes after the first text that has no room is not printed either.
+void Machine::print(const std::string &text) {
+  if (droppedText || text.size() > Report::maxText - printedText) {
+    droppedText += text.size();
+    return;
+  }
+  printedText += text.size();
+  std::fwrite(text.data(), 1, text.size(), stderr);
+}
+
 /// Operands: d, and the arguments of the call.
 void Machine::systemCall(Warp &warp, const Inst &inst, uint32_t lanes) {
   const uint32_t *ops = program.operands.data() + inst.firstOperand;
@@ -246,8 +256,7 @@ void Machine::systemCall(Warp &warp, const Inst &inst, uint32_t lanes) {
       if (!formatPrintf(warp, inst, lane, first[lane], second[lane], text,
                         count))
         bad |= 1u << lane;
-      text = printable(text, Lines::Keep);
-      std::fwrite(text.data(), 1, text.size(), stderr);
+      print(printable(text, Lines::Keep));
       warp.reg<uint32_t>(ops[0])[lane] = count;
       return;
     }

@@ -111,7 +111,9 @@ void flashcore::emu::declareOptions(CLI::App &app, ToolOptions &options) {
                  "if left out");
   declareLaunchOption(app, options, "check",
                       "all (the default), none, or a list of "
-                      "memory,init,race,async,sync,layout");
+                      "memory,init,race,async,sync,layout\n"
+                      "(and same-value: several warps store one value, which "
+                      "is a note otherwise)");
   declareLaunchOption(app, options, "async",
                       "When cp.async moves its bytes: lazy (at the wait, the "
                       "default), eager (at the issue), random:SEED");

@@ -150,6 +150,9 @@ enum class AtomicOp : uint8_t {
   Cas,
 };
 enum class MatrixType : uint8_t { F16, BF16, E4M3, E5M2, TF32, U8, S8 };
+/// Threads that a strong operation or a fence has to do with. A CTA without a
+/// cluster is one by itself, and there is one device.
+enum class MemoryScope : uint8_t { Cta, Device };
 /// The functions that the driver gives to device code.
 enum class SystemCall : uint8_t { Vprintf, AssertFail };
 
@@ -196,9 +199,12 @@ struct Inst {
   bool addressIs64 = false;
   ScalarType type = ScalarType::None;
   bool transposed = false;
-  bool saturate = false;   // mma.satfinite
-  bool isVolatile = false; // volatile, relaxed, acquire or release
+  bool saturate = false; // mma.satfinite
+  /// Atomic, volatile, relaxed, acquire or release: a strong operation.
+  bool isStrong = false;
   bool isAcquire = false, isRelease = false;
+  /// Of a strong operation or a fence.
+  MemoryScope scope = MemoryScope::Device;
   /// cp.async.cg.
   bool bypassesL1 = false;
   /// red, or an atom whose result is not wanted.

@@ -29,6 +29,9 @@ enum Check : unsigned {
   CheckSync = 16, // divergent collectives, barrier mismatch, deadlock
   CheckLayout = 32, // fragments of mma whose elements do not belong together
   CheckAll = 63,
+  /// Several warps that store one value to one place: a finding instead of a
+  /// note. Not part of "all", and includes the race check.
+  CheckSameValue = 64,
 };
 
 /// The name of one check, and the set a comma-separated list names ("all",
@@ -53,6 +56,7 @@ enum class FindingKind : uint8_t {
   Trap,
   InstructionLimit,
   InvalidBranch,
+  SameValue,
 };
 const char *findingName(FindingKind kind);
 Check findingCheck(FindingKind kind);
@@ -108,10 +112,16 @@ struct Counters {
 struct Report {
   std::string kernel;
   std::vector<Finding> findings;
+  /// What is worth knowing, but no fault: a report with notes alone is clean.
+  std::vector<Finding> notes;
   Counters counters;
   uint64_t numCtas = 0;
   uint32_t warpsPerCta = 0;
   uint64_t sharedBytes = 0;
+  /// Bytes of the text of printf that a launch prints, as the default buffer of
+  /// CUDA has, and how many more there were.
+  static constexpr uint64_t maxText = uint64_t(1) << 20;
+  uint64_t droppedText = 0;
   double seconds = 0;
   /// Threads that ran CTAs, and why not more of those asked for; results,
   /// findings and counters do not depend on them.

@@ -1,0 +1,202 @@
+//===- Spin.cpp - Warps that wait for memory ------------------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A warp that comes back to an instruction in the very state it had there, and
+// changed no memory on the way, does the same again until another warp changes
+// memory. When all that can run do so, nothing will ever change: the launch
+// ends with who waits where for what. A loop that counts, reads the clock or
+// changes memory is never taken for one.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Machine.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+using namespace flashcore::emu;
+
+/// A way round is to take no more instructions than this.
+static constexpr unsigned maxWayRound = 2048;
+
+namespace {
+/// All that decides what a warp does next, but for memory.
+struct WarpState {
+  std::vector<char> frame;
+  std::vector<uint32_t> init;
+  std::vector<LaneGroup> groups;
+  uint32_t turn;
+
+  WarpState(const Warp &warp, size_t frameBytes)
+      : frame(warp.frame.get(), warp.frame.get() + frameBytes), init(warp.init),
+        groups(warp.groups), turn(warp.turns % fairnessPeriod) {}
+
+  bool operator==(const WarpState &other) const = default;
+  bool mayBe(const Warp &warp) const {
+    return warp.turns % fairnessPeriod == turn && warp.groups == groups;
+  }
+};
+} // namespace
+
+/// Whether the warp goes round and round; it takes some steps to find out.
+bool Machine::isSpinning(Warp &warp) {
+  WarpState before(warp, frameTemplate.size());
+  spin.emplace();
+  for (unsigned step = 0; step < maxWayRound; ++step) {
+    runWarp(warp, 1);
+    if (stopped() || ctaFailed || spin->hasChanged || warp.groups.empty())
+      break;
+    if (!before.mayBe(warp))
+      continue;
+    // One that is not the same now may still settle, such as a back-off.
+    WarpState now(warp, frameTemplate.size());
+    if (now == before) {
+      warp.waitsAt = spin->lastRead;
+      spin.reset();
+      return true;
+    }
+    if (step > maxWayRound / 2)
+      break;
+    before = std::move(now);
+    spin->lastRead = {};
+  }
+  spin.reset();
+  return false;
+}
+
+/// Asked now and then of a warp that runs on and on, and first of all of one
+/// that has waited.
+void Machine::lookForSpin(Warp &warp) {
+  constexpr uint64_t lastGap = 1 << 20;
+  if (!std::exchange(warp.hasActed, false) && isSpinning(warp)) {
+    warp.waitsSince = changes;
+    warp.probeGap = 0;
+  } else {
+    warp.probeGap = std::clamp(2 * warp.probeGap, firstProbe, lastGap);
+  }
+  warp.probeAt = warp.executed + warp.probeGap;
+}
+
+/// One turn of a warp, cut short when it is found to wait.
+void Machine::runTurn(Warp &warp, uint64_t length) {
+  uint64_t end = warp.executed + length;
+  while (warp.executed < end && warp.isReady() && !isWaiting(warp) &&
+         !stopped() && !ctaFailed) {
+    if (warp.executed >= warp.probeAt) {
+      lookForSpin(warp);
+      continue;
+    }
+    uint64_t before = changes;
+    runWarp(warp, std::min(warp.probeAt, end) - warp.executed);
+    warp.hasActed |= changes != before;
+  }
+}
+
+/// An instruction other than a load or store of a warp that may be spinning.
+void Machine::noteSpinEffect(const Warp &warp, const Inst &inst) {
+  switch (inst.kind) {
+  case InstKind::Exit:
+  case InstKind::Trap:
+  case InstKind::CpAsync:
+  case InstKind::CpAsyncCommit:
+  case InstKind::Barrier:
+  case InstKind::StoreMatrix:
+  case InstKind::SystemCall:
+    spin->hasChanged = true;
+    break;
+  case InstKind::CpAsyncWait:
+    spin->hasChanged |= !warp.copies.empty();
+    break;
+  default:
+    break;
+  }
+}
+
+/// Nothing but loops that wait is left: one finding for each of them.
+void Machine::reportSpins(uint64_t unstarted) {
+  struct Waiters {
+    Cta *first;
+    Warp *warp;
+    uint64_t warps = 0;
+  };
+  std::map<uint32_t, Waiters> loops; // by the instruction that reads
+  for (Cta &owner : resident)
+    for (Warp &warp : owner.warps)
+      if (warp.isReady()) {
+        uint32_t pc = warp.waitsAt.bytes ? warp.waitsAt.pc : warp.groups[0].pc;
+        ++loops.try_emplace(pc, Waiters{&owner, &warp}).first->second.warps;
+      }
+  for (const auto &[pc, waiters] : loops) {
+    cta = waiters.first;
+    const SpinRead &read = waiters.warp->waitsAt;
+    find(
+        FindingKind::Deadlock, *waiters.warp, program.code[pc],
+        read.bytes ? 1u << read.lane : waiters.warp->live,
+        [&] {
+          std::string text =
+              waiters.warps == 1
+                  ? std::string("one warp repeats this loop")
+                  : std::to_string(waiters.warps) + " warps repeat this loop";
+          if (read.bytes)
+            text += ", which reads " +
+                    (read.space == StateSpace::Shared
+                         ? nameShared(read.address, read.bytes)
+                         : nameGlobal(read.address, read.bytes)) +
+                    ", and finds " + std::to_string(read.value);
+          text += "; nothing that runs will ever change it";
+          if (unstarted)
+            text += ", and " + std::to_string(unstarted) +
+                    " CTAs have not started, as " +
+                    std::to_string(resident.size()) + " run at most";
+          return Text{text,
+                      "what a thread waits for must be done by one that runs: "
+                      "only the CTAs that fit on the device run at once, and "
+                      "none is taken off it before it ends"};
+        },
+        read.address, read.bytes);
+  }
+  for (Cta &owner : resident) {
+    cta = &owner;
+    reportDeadlock(owner);
+  }
+  halted = true;
+}
+
+/// A load or an atomic of a warp that may be spinning.
+void Machine::noteSpinRead(const Inst &inst, StateSpace space,
+                           const LaneAccess &access,
+                           uint8_t *const (&hosts)[warpSize]) {
+  if (!access.lanes ||
+      (space != StateSpace::Shared && space != StateSpace::Global))
+    return;
+  // What is no strong read is waited for only where there is none.
+  if (spin->lastRead.isStrong && !inst.isStrong)
+    return;
+  unsigned lane = static_cast<unsigned>(std::countr_zero(access.lanes));
+  SpinRead read = {
+      pcOf(inst),        lane,          space, access.address[lane],
+      inst.elementBytes, inst.isStrong, 0};
+  std::memcpy(&read.value, hosts[lane], inst.elementBytes);
+  spin->lastRead = read;
+}
+
+/// A store of a warp that may be spinning: one of what is there already changes
+/// nothing.
+void Machine::noteSpinStore(Warp &warp, const Inst &inst,
+                            const LaneAccess &access,
+                            uint8_t *const (&hosts)[warpSize]) {
+  const uint64_t before = changes;
+  const uint32_t *values = program.operands.data() + inst.firstOperand + 1;
+  for (unsigned v = 0; v < inst.vectorLength; ++v)
+    forEachLane(access.lanes, [&](unsigned lane) {
+      const uint8_t *value =
+          warp.reg<uint8_t>(values[v]) + size_t(lane) * inst.regBytes;
+      changes += std::memcmp(value, hosts[lane] + size_t(v) * inst.elementBytes,
+                             inst.elementBytes) != 0;
+    });
+  spin->hasChanged |= changes != before;
+}
