@@ -300,6 +300,14 @@ TEST(Layout, FollowsMovesAndSelections) {
   expectClean(by("xor.b32 %r4, %r4, 1; xor.b32 %r5, %r5, 1;", 32));
 }
 
+TEST(Layout, ConvertedIntegersHaveNoOrigin) {
+  // A has labels, of which the first slot is one; B is made of whole numbers.
+  std::string b = "cvt.rn.f16.u32 %h0, %t; mov.b32 %r4, {%h0,%h0};"
+                  "xor.b32 %r5, %r4, 1;";
+  expectClean(by(b, 16));
+  expectClean(by(b, 32));
+}
+
 TEST(Layout, FollowsShuffles) {
   std::string there = "shfl.sync.bfly.b32 %r10, %r4, 4, 31, -1;";
   std::string back = "shfl.sync.bfly.b32 %r4, %r10, 4, 31, -1;";

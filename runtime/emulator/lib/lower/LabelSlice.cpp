@@ -424,8 +424,11 @@ void LabelSlicer::planSteps(const Inst &inst, LabelOp &op) {
     bool isDone = false;
     for (unsigned i = 0; i < flow.count; ++i)
       isDone |= flow.flows[i].to == ops[0] + half;
-    if (!isDone && plan.slots[ops[0] + half] != noSlot)
-      plan.steps.push_back({plan.slots[ops[0] + half], {}});
+    if (isDone || plan.slots[ops[0] + half] == noSlot)
+      continue;
+    LabelStep step; // from nothing
+    step.to = plan.slots[ops[0] + half];
+    plan.steps.push_back(step);
   }
 }
 
