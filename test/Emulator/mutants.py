@@ -34,8 +34,9 @@ import kernels
 import mutations
 
 MODES = {
-    "lazy": ["--schedule", "seq", "--async", "lazy"],
-    "random": ["--schedule", "random:1", "--async", "random:1"],
+    f"{schedule}-{copies}": ["--schedule", order, "--async", copies]
+    for schedule, order in (("seq", "seq"), ("random", "random:1"))
+    for copies in ("lazy", "eager")
 }
 # Mutants may never end; the kernels take some ten thousand.
 LIMIT = ["--max-instructions", "1000000"]
@@ -59,7 +60,7 @@ class Good:
         self.lines = launch.ptx.read_text().splitlines()
         runs = {mode: emulation.run(emulator, launch, options)
                 for mode, options in MODES.items()}
-        self.expected = runs["lazy"]
+        self.expected = runs["seq-lazy"]
         for mode, one in runs.items():
             if one.returncode or one.outputs != self.expected.outputs:
                 sys.exit(f"{launch.name} as compiled is not clean, or differs "
@@ -202,15 +203,21 @@ def check_entries(path, entries, left_out):
     return problems
 
 
+def find_launches(args):
+    """The compiled kernels, then those of other compilers."""
+    for name, keywords in kernels.kernels().items():
+        if args.kernel in (None, name):
+            yield emulation.compile_launch(args.compiler, args.work_dir, name,
+                                           **keywords)
+    yield from (launch for launch in kernels.foreign()
+                if args.kernel in (None, launch.name))
+
+
 def find_work(args):
     """Pairs of a kernel and a mutant of it, and the mutants that are not in
     the sample."""
     work, left_out = [], []
-    for name, keywords in kernels.kernels().items():
-        if args.kernel not in (None, name):
-            continue
-        launch = emulation.compile_launch(args.compiler, args.work_dir, name,
-                                          **keywords)
+    for launch in find_launches(args):
         good = Good(args.emulator, launch)
         for mutant in mutations.mutants(launch, good.lines):
             if is_sampled(mutant, args.subset):
