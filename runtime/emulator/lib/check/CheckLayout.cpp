@@ -12,10 +12,8 @@
 //   3. Is a row one row at all k, and are the products those of the row and
 //      column that the accumulator already holds?
 //
-// At a store to global memory it asks:
-//
-//   4. Does another element of the tensor, which differs in the axes of the row
-//      and the column alone, hold the same product?
+// and whether all of the operand sums equally many products, if it is one of
+// sums. CheckStores.cpp asks where products go.
 //
 // Questions 2 and 3 need to know that the two operands run over the same axis.
 // Nothing says so but the extents, so a convolution, whose operands run over
@@ -26,7 +24,6 @@
 #include "../sim/Machine.h"
 
 #include <algorithm>
-#include <new>
 
 using namespace flashcore::emu;
 
@@ -91,7 +88,33 @@ static const Label *resultLabels(LabelFrame &frame, const LabelStep &step,
   return isAnyHeld ? result : nullptr;
 }
 
+/// Where a result was summed up: as the products that it is made of, or nowhere
+/// known if these were summed up in several ways. A factor of the row, such as
+/// exp(old max - new max), has an origin but stands for no column.
+static LabelFrame::Origin resultOrigin(LabelFrame &frame,
+                                       const LabelStep &step) {
+  LabelFrame::Origin result, last;
+  unsigned numHeld = 0, numProducts = 0;
+  for (uint32_t from : step.from) {
+    const Label *labels = frame.ifHeld(from);
+    if (!labels)
+      continue;
+    last = frame.origins[from];
+    result = numHeld++ ? result : last;
+    if (!isProduct(labels[0]))
+      continue;
+    bool isSame = numProducts == 0 || result.depth == last.depth;
+    result = last;
+    result.depth = isSame ? last.depth : 0;
+    ++numProducts;
+  }
+  if (numHeld > 1 && numProducts == 0)
+    result.depth = 0;
+  return result;
+}
+
 /// What is masked away has no origin; the value it is masked with may have.
+/// Data of a tensor that stand in for products are neither.
 static const Label *selectedLabels(LabelFrame &frame, const LabelStep &step,
                                    uint32_t predicate, Label *scratch) {
   const Label *a = frame.ifHeld(step.from[0]);
@@ -101,6 +124,8 @@ static const Label *selectedLabels(LabelFrame &frame, const LabelStep &step,
   for (unsigned lane = 0; lane < warpSize; ++lane) {
     const Label *from = predicate >> lane & 1 ? a : b;
     scratch[lane] = from ? from[lane] : 0;
+    if (a && b && isMemory(a[lane]) != isMemory(b[lane]))
+      scratch[lane] = 0;
   }
   return scratch;
 }
@@ -111,6 +136,7 @@ void Machine::propagateLabels(Warp &warp, const Inst &inst, const LabelOp &op,
   // Halves may change places, so all are read before any is written.
   alignas(64) Label scratch[4][warpSize];
   const Label *results[4];
+  LabelFrame::Origin origins[4];
   const LabelStep *steps = &labelPlan.steps[op.firstStep];
   for (unsigned i = 0; i < op.numSteps; ++i) {
     if (op.action == LabelAction::Select)
@@ -121,6 +147,8 @@ void Machine::propagateLabels(Warp &warp, const Inst &inst, const LabelOp &op,
     else
       results[i] = resultLabels(frame, steps[i], *handlers.labels,
                                 op.action == LabelAction::MergeSum, scratch[i]);
+    if (results[i])
+      origins[i] = resultOrigin(frame, steps[i]);
     if (op.numSteps > 1 && results[i] && results[i] != scratch[i])
       results[i] = std::copy_n(results[i], warpSize, scratch[i]) - warpSize;
   }
@@ -138,11 +166,7 @@ void Machine::propagateLabels(Warp &warp, const Inst &inst, const LabelOp &op,
       Label *out = frame.write(to);
       forEachLane(lanes, [&](unsigned lane) { out[lane] = results[i][lane]; });
     }
-    for (uint32_t from : steps[i].from)
-      if (frame.ifHeld(from)) {
-        frame.origins[to] = frame.origins[from];
-        break;
-      }
+    frame.origins[to] = origins[i];
   }
 }
 
@@ -160,6 +184,7 @@ void Machine::labelShuffle(Warp &warp, const Inst &inst, uint32_t lanes,
     }
     Label values[warpSize];
     std::copy_n(source, warpSize, values);
+    warp.labels.origins[to] = warp.labels.origins[slotOf(ops[2] + half)];
     Label *out = warp.labels.write(to);
     forEachLane(lanes, [&](unsigned lane) { out[lane] = values[from[lane]]; });
   }
@@ -196,6 +221,10 @@ void Machine::labelAccess(Warp &warp, const Inst &inst, StateSpace space,
         break;
       const Label *stored = isStore ? warp.labels.ifHeld(slot) : nullptr;
       Label *loaded = isStore ? nullptr : warp.labels.write(slot);
+      if (isStore)
+        checkDepth(warp, inst, ops[v] + half);
+      else
+        warp.labels.origins[slot] = {};
       forEachLane(lanes, [&](unsigned lane) {
         const uint8_t *host = hosts[lane] + offset;
         if (!isShared) {
@@ -208,72 +237,6 @@ void Machine::labelAccess(Warp &warp, const Inst &inst, StateSpace space,
         else
           loaded[lane] = cell;
       });
-    }
-}
-
-static const char *const storeRule =
-    "an mma gives one product for each row of A and column of B, so two "
-    "elements of a result that differ in these alone cannot be the same "
-    "product (PTX ISA 9.7.14.5.8)";
-
-/// Asks whether a product is stored where no other of the same tensor is.
-void Machine::checkStoredProduct(Warp &warp, const Inst &inst, unsigned lane,
-                                 Label label, const uint8_t *host) {
-  uint32_t element = 0;
-  const Tensor *tensor = tensors.find(host, element);
-  if (!tensor)
-    return;
-  auto product = [&] {
-    bool hasRow = isKnown(lowWord(label)), hasColumn = isKnown(highWord(label));
-    return (hasRow ? tensors.describe(lowWord(label)) : "") +
-           (hasRow && hasColumn ? " and " : "") +
-           (hasColumn ? tensors.describe(highWord(label)) : "");
-  };
-  Component unused[TensorTable::maxAxes];
-  if (tensor->hasPadding &&
-      !tensors.components(*tensor, tensor->firstElement + element, unused)) {
-    find(FindingKind::LayoutMismatch, warp, inst, 1u << lane, [&] {
-      return Text{"stores a product of " + product() +
-                      " between the rows of '" + tensor->name + "', " +
-                      std::to_string(element) + " elements after its first one",
-                  "the strides of a tensor leave that place to others"};
-    });
-    return;
-  }
-  if (!ownProducts)
-    ownProducts.reset(tensors.numElements());
-  if (!ownProducts)
-    throw std::bad_alloc();
-  uint32_t first = tensor->firstElement;
-  uint32_t other = cta->stored.store(
-      first + element, first + tensors.elementOf(*tensor, element, label),
-      &ownProducts[0]);
-  if (other == first + element)
-    return;
-  find(FindingKind::LayoutMismatch, warp, inst, 1u << lane, [&] {
-    return Text{"stores the product of " + product() + " to " +
-                    tensors.describe(*tensor, element) +
-                    ", but it has been stored to " +
-                    tensors.describe(*tensor, other - first),
-                storeRule};
-  });
-}
-
-void Machine::labelStoredProducts(Warp &warp, const Inst &inst, uint32_t lanes,
-                                  uint8_t *const (&hosts)[warpSize]) {
-  const uint32_t *ops = program.operands.data() + inst.firstOperand + 1;
-  unsigned words = inst.elementBytes / 2u;
-  for (unsigned v = 0; v < inst.vectorLength; ++v)
-    for (unsigned half = 0; half < words; ++half) {
-      const Label *labels = warp.labels.ifHeld(slotOf(ops[v] + half));
-      size_t offset = size_t(v) * inst.elementBytes + 2 * half;
-      if (labels)
-        forEachLane(lanes, [&](unsigned lane) {
-          Label label = labels[lane];
-          if (!isMemory(label) &&
-              (isKnown(lowWord(label)) || isKnown(highWord(label))))
-            checkStoredProduct(warp, inst, lane, label, hosts[lane] + offset);
-        });
     }
 }
 
@@ -306,6 +269,7 @@ void Machine::labelLoadMatrix(Warp &warp, const Inst &inst,
                       : neutral;
     }
     warp.labels.held[low] = warp.labels.held[high] = 1;
+    warp.labels.origins[low] = warp.labels.origins[high] = {};
     handlers.labels->loadMatrix(rows, warp.labels.at(low), warp.labels.at(high),
                                 inst.transposed);
   }
@@ -317,6 +281,7 @@ void Machine::labelStoreMatrix(Warp &warp, const Inst &inst,
   for (unsigned matrix = 0; matrix < inst.vectorLength; ++matrix)
     for (unsigned half = 0; half < 2; ++half) {
       const Label *labels = warp.labels.ifHeld(slotOf(ops[matrix] + half));
+      checkDepth(warp, inst, ops[matrix] + half);
       for (unsigned lane = 0; lane < warpSize; ++lane) {
         unsigned line = lane / 4, place = lane % 4 * 2 + half;
         unsigned row = matrix * 8 + (inst.transposed ? place : line);
@@ -483,6 +448,7 @@ void Machine::labelProducts(Warp &warp, const Inst &inst,
   alignas(64) Label results[4][warpSize];
   LabelFrame::Origin origins[4];
   bool isHeld[4] = {};
+  frame.depths.clear();
   for (unsigned reg = 0; reg < 4; ++reg) {
     const Label *before = frame.ifHeld(slotOf(c[reg]));
     isHeld[reg] = before || a.isLabelled || b.isLabelled;
@@ -490,7 +456,8 @@ void Machine::labelProducts(Warp &warp, const Inst &inst,
     if (before)
       origin = frame.origins[slotOf(c[reg])];
     origins[reg] = {a.isLabelled ? a.outer : origin.a,
-                    b.isLabelled ? b.outer : origin.b};
+                    b.isLabelled ? b.outer : origin.b,
+                    origin.depth + inst.vectorLength};
     Label first = productLabel(a.row[reg / 2 * 8], b.row[reg % 2]);
     if (isStretch &&
         (!before || kernels.matches(before, first, rowStep, 2 * column))) {
@@ -541,6 +508,8 @@ void Machine::checkFragments(Warp &warp, const Inst &inst) {
   FragmentSummary b =
       summarize(fragmentLabels(warp, ops + 4 + numA, 8, inst.vectorLength),
                 tensors, *handlers.labels);
+  checkOperandDepth(warp, inst, ops + 4, numA);
+  checkOperandDepth(warp, inst, ops + 4 + numA, numA / 2);
   if (checkConflicts(warp, inst, a, b))
     a = b = FragmentSummary();
   labelProducts(warp, inst, a, b);

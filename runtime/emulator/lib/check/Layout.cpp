@@ -164,27 +164,46 @@ const Tensor *TensorTable::find(const uint8_t *host, uint32_t &element) const {
   return nullptr;
 }
 
-/// The axis of `tensor` that a component of another tensor is an index of; -1
-/// if there is none.
-int TensorTable::axisLike(const Tensor &tensor, Component component) const {
-  if (!isKnown(component))
-    return -1;
-  const Tensor &other = tensors[dims[dimOf(component)].first];
-  const TensorAxis &wanted = axis(dimOf(component));
-  for (size_t i = 0; i < tensor.axes.size() && &other != &tensor; ++i)
-    if (tensor.axes[i].extent == wanted.extent &&
-        tensor.rank - tensor.axes[i].position == other.rank - wanted.position)
-      return static_cast<int>(i);
+unsigned TensorTable::placeFromLast(Component component) const {
+  const Tensor &tensor = tensors[dims[dimOf(component)].first];
+  return tensor.rank - axis(dimOf(component)).position;
+}
+
+/// The axis of `tensor` at that place from the last if a component of another
+/// tensor may be an index of it; -1 if not.
+int TensorTable::axisLike(const Tensor &tensor, Component component,
+                          unsigned fromLast) const {
+  uint64_t extent = axis(dimOf(component)).extent;
+  if (&tensors[dims[dimOf(component)].first] != &tensor)
+    for (size_t i = 0; i < tensor.axes.size(); ++i)
+      if (tensor.axes[i].extent == extent &&
+          tensor.rank - tensor.axes[i].position == fromLast)
+        return static_cast<int>(i);
   return -1;
 }
 
-uint32_t TensorTable::elementOf(const Tensor &tensor, uint32_t element,
-                                Label label) const {
-  int row = axisLike(tensor, lowWord(label));
-  int column = axisLike(tensor, highWord(label));
+ProductAxes TensorTable::axesLike(const Tensor &tensor, Label label) const {
+  Component components[] = {lowWord(label), highWord(label)};
+  int found[] = {-1, -1};
+  unsigned place[] = {0, 0};
+  for (unsigned i = 0; i < 2; ++i)
+    if (isKnown(components[i])) {
+      place[i] = placeFromLast(components[i]);
+      found[i] = axisLike(tensor, components[i], place[i]);
+    }
+  // A column is one of the last axis, even if B has it before the contracted
+  // one, and a row is one of the axis before.
+  for (unsigned i = 0; i < 2; ++i)
+    if (place[i] == 1 + i && (found[i] < 0 || found[i] == found[1 - i]))
+      found[i] = axisLike(tensor, components[i], 2 - i);
   // Square matrices, one of them transposed.
-  if (row == column)
-    return element;
+  if (found[0] == found[1])
+    return {};
+  return {found[0], found[1]};
+}
+
+uint32_t TensorTable::elementOf(const Tensor &tensor, uint32_t element,
+                                Label label, ProductAxes axes) const {
   uint32_t moved = element;
   auto move = [&](int along, Component component) {
     if (along < 0)
@@ -193,8 +212,8 @@ uint32_t TensorTable::elementOf(const Tensor &tensor, uint32_t element,
     moved += (indexOf(component) - tensor.indexAlong(i, element)) *
              static_cast<uint32_t>(tensor.axes[i].stride);
   };
-  move(row, lowWord(label));
-  move(column, highWord(label));
+  move(axes.row, lowWord(label));
+  move(axes.column, highWord(label));
   return moved;
 }
 
@@ -209,6 +228,48 @@ std::string TensorTable::describe(const Tensor &tensor,
     text += std::to_string(indices[i]);
   }
   return text + "]";
+}
+
+void ProductPlaces::select(uint32_t newTensor, uint32_t newOuter) {
+  if (tensor != newTensor || outer != newOuter)
+    reset();
+  tensor = newTensor;
+  outer = newOuter;
+}
+
+uint32_t ProductPlaces::findRoot(uint32_t node, int64_t &fromRoot) {
+  fromRoot = 0;
+  while (nodes[node].parent != node) {
+    Node &here = nodes[node];
+    const Node &parent = nodes[here.parent];
+    // The parent of a root is itself, at distance 0.
+    here.fromParent += parent.fromParent;
+    here.parent = parent.parent;
+    fromRoot += here.fromParent;
+    node = here.parent;
+  }
+  return node;
+}
+
+bool ProductPlaces::agrees(uint32_t rowIndex, uint32_t columnIndex,
+                           int64_t displacement, int64_t &expected) {
+  uint32_t row = 2 * rowIndex + 1, column = 2 * columnIndex + 2;
+  if (nodes.size() <= std::max(row, column))
+    nodes.resize(std::max(row, column) + 1);
+  for (uint32_t node : {ownPlaces, row, column})
+    if (isNew(node))
+      nodes[node] = {generation, displacement ? node : ownPlaces, 0};
+  int64_t rowFromRoot, columnFromRoot;
+  uint32_t rowRoot = findRoot(row, rowFromRoot);
+  uint32_t columnRoot = findRoot(column, columnFromRoot);
+  expected = rowFromRoot - columnFromRoot;
+  if (rowRoot == columnRoot)
+    return expected == displacement;
+  if (rowRoot == ownPlaces)
+    nodes[columnRoot] = {generation, rowRoot, expected - displacement};
+  else
+    nodes[rowRoot] = {generation, columnRoot, displacement - expected};
+  return true;
 }
 
 uint32_t StoredProducts::store(uint32_t at, uint32_t product, uint32_t *own) {

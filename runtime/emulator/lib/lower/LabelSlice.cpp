@@ -287,6 +287,20 @@ void LabelSlicer::wantFragments(const Inst &inst) {
 static bool isShared(const Inst &inst) {
   return inst.space == StateSpace::Shared || inst.space == StateSpace::Generic;
 }
+static bool loadsShared(const Inst &inst) {
+  return inst.kind == InstKind::LoadMatrix ||
+         (inst.kind == InstKind::Load && isShared(inst));
+}
+static bool storesShared(const Inst &inst) {
+  return inst.kind == InstKind::StoreMatrix ||
+         (inst.kind == InstKind::Store && isShared(inst));
+}
+/// Halves of each register that they move.
+static unsigned sharedHalves(const Inst &inst) {
+  bool isMatrix =
+      inst.kind == InstKind::LoadMatrix || inst.kind == InstKind::StoreMatrix;
+  return isMatrix ? 2 : std::max(inst.regBytes / 2u, 1u);
+}
 
 bool LabelSlicer::visitAlu(const Inst &inst) {
   bool changed = false;
@@ -309,43 +323,31 @@ bool LabelSlicer::visitShuffle(const Inst &inst) {
 
 /// Wants what the wanted results of an instruction come from.
 bool LabelSlicer::visit(const Inst &inst) {
-  const uint32_t *ops = operandsOf(inst);
-  unsigned halves = std::max(inst.regBytes / 2u, 1u);
-  bool changed = false;
-  switch (inst.kind) {
-  case InstKind::Alu:
+  if (inst.kind == InstKind::Alu)
     return visitAlu(inst);
-  case InstKind::Shuffle:
+  if (inst.kind == InstKind::Shuffle)
     return visitShuffle(inst);
-  case InstKind::Load:
-  case InstKind::LoadMatrix:
-    if (plan.throughShared || !isShared(inst))
-      return false;
+  const uint32_t *ops = operandsOf(inst);
+  unsigned halves = sharedHalves(inst);
+  bool changed = false;
+  if (loadsShared(inst) && !plan.throughShared) {
     for (unsigned i = 0; i < inst.numDsts; ++i)
-      plan.throughShared |=
-          isAnyWanted(ops[i], inst.kind == InstKind::LoadMatrix ? 2 : halves);
-    return plan.throughShared;
-  case InstKind::Store:
-    if (plan.throughShared && isShared(inst))
-      for (unsigned i = 0; i < inst.vectorLength; ++i)
-        changed |= want(ops[1 + i], halves);
-    return changed;
-  case InstKind::StoreMatrix:
-    if (plan.throughShared)
-      for (unsigned i = 0; i < inst.vectorLength; ++i)
-        changed |= want(ops[1 + i], 2);
-    return changed;
-  default:
-    return false;
+      plan.throughShared |= isAnyWanted(ops[i], halves);
+    changed = plan.throughShared;
   }
+  if (storesShared(inst) && plan.throughShared)
+    for (unsigned i = 0; i < inst.vectorLength; ++i)
+      changed |= want(ops[1 + i], halves);
+  return changed;
 }
 
 //===----------------------------------------------------------------------===//
 // Products on their way to memory
 //===----------------------------------------------------------------------===//
 
-/// What an mma gives, scaled, rounded, moved and exchanged, but not summed up:
-/// sums such as those of the rows stand for no single product.
+/// What an mma gives, scaled, rounded, moved and exchanged, through shared
+/// memory too, but not summed up: sums such as those of the rows stand for no
+/// single product.
 std::vector<bool> LabelSlicer::findProducts() const {
   std::vector<bool> products(wanted.size(), false);
   for (const Inst &inst : program.code)
@@ -358,10 +360,26 @@ std::vector<bool> LabelSlicer::findProducts() const {
     products[to] = products[to] || isNew;
     changed |= isNew;
   };
+  // Of shared memory only whether there are products in it.
+  bool isShared = false;
+  auto flowThroughShared = [&](const Inst &inst) {
+    const uint32_t *ops = operandsOf(inst);
+    unsigned halves = sharedHalves(inst);
+    if (storesShared(inst))
+      for (unsigned i = 0; i < inst.vectorLength * halves && !isShared; ++i)
+        changed |= isShared = products[ops[1 + i / halves] + i % halves];
+    if (loadsShared(inst) && isShared)
+      for (unsigned i = 0; i < inst.numDsts * halves; ++i) {
+        uint32_t to = ops[i / halves] + i % halves;
+        changed |= !products[to];
+        products[to] = true;
+      }
+  };
   while (changed) {
     changed = false;
     for (const Inst &inst : program.code) {
       const uint32_t *ops = operandsOf(inst);
+      flowThroughShared(inst);
       if (inst.kind == InstKind::Shuffle)
         for (unsigned half = 0; half < 2; ++half)
           flow(ops[2] + half, ops[0] + half);
@@ -389,13 +407,8 @@ void LabelSlicer::wantStoredProducts() {
         want(operandsOf(inst)[1 + i], std::max(inst.regBytes / 2u, 1u));
   for (bool changed = true; changed;) {
     changed = false;
-    for (size_t i = program.code.size(); i-- > 0;) {
-      const Inst &inst = program.code[i];
-      if (inst.kind == InstKind::Alu)
-        changed |= visitAlu(inst);
-      else if (inst.kind == InstKind::Shuffle)
-        changed |= visitShuffle(inst);
-    }
+    for (size_t i = program.code.size(); i-- > 0;)
+      changed |= visit(program.code[i]);
   }
   limit = nullptr;
 }

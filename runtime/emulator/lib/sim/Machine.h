@@ -96,14 +96,22 @@ struct FrameDelete {
 
 /// Labels of the registers of a warp, by the slots of a LabelPlan.
 struct LabelFrame {
-  /// The tile an accumulator was last multiplied from.
+  /// The tiles an accumulator was last multiplied from, and how many products
+  /// each of its elements sums; 0 where that is not known.
   struct Origin {
-    uint32_t a = 0, b = 0;
+    uint32_t a = 0, b = 0, depth = 0;
+  };
+  /// What accumulators of one row sum, of those that left since the last mma.
+  struct RowDepth {
+    Component row = 0;
+    unsigned columnDim = 0;
+    Origin origin;
   };
   std::unique_ptr<char[], FrameDelete> storage;
   /// False: all 32 lanes are neutral, whatever the storage holds.
   std::vector<uint8_t> held;
   std::vector<Origin> origins;
+  std::vector<RowDepth> depths;
 
   void reset(uint32_t numSlots);
   Label *at(uint32_t slot) {
@@ -360,6 +368,11 @@ private:
                            uint8_t *const (&hosts)[warpSize]);
   void checkStoredProduct(Warp &warp, const Inst &inst, unsigned lane,
                           Label label, const uint8_t *host);
+  void checkStoredElement(Warp &warp, const Inst &inst, unsigned lane,
+                          Label label, const uint8_t *host);
+  void checkDepth(Warp &warp, const Inst &inst, uint32_t granule);
+  void checkOperandDepth(Warp &warp, const Inst &inst, const uint32_t *granules,
+                         unsigned count);
   void labelCopy(const AsyncCopy &copy, uint32_t lanes);
   void labelShuffle(Warp &warp, const Inst &inst, uint32_t lanes,
                     const uint8_t (&from)[warpSize]);
