@@ -305,16 +305,25 @@ static const char *const rowRule =
     "element (m,n) of an mma belongs to one row of A and one column of B, at "
     "each k and in each mma that adds to it (PTX ISA 9.7.14.5.8)";
 
+/// Of an operand, without its labels.
+static FragmentLabels emptyFragment(const Inst &inst, bool isB) {
+  FragmentLabels fragment;
+  fragment.rows = isB ? 8 : 16;
+  fragment.depth = inst.vectorLength;
+  fragment.perRegister = inst.mode == uint8_t(MatrixType::TF32) ? 1 : 2;
+  return fragment;
+}
+
 /// "row 9 of A at k = 3 (register %r4, lane 5)".
 std::string Machine::describeElement(const Inst &inst, bool isB, unsigned row,
                                      unsigned k) const {
-  unsigned numA = inst.vectorLength == 8 ? 2 : 4;
-  unsigned reg = isB ? numA + k / 8 : row / 8 + 2 * (k / 8);
-  uint32_t granule = program.operands[inst.firstOperand + 4 + reg];
+  MmaGranules mma(program, inst);
+  FragmentLabels fragment = emptyFragment(inst, isB);
+  uint32_t granule = (isB ? mma.b : mma.a)[fragment.registerOf(row, k)];
   return (isB ? "column " : "row ") + std::to_string(row) +
          (isB ? " of B" : " of A") + " at k = " + std::to_string(k) +
          " (register " + describeOperand(granule) + ", lane " +
-         std::to_string(FragmentLabels::laneOf(row, k)) + ")";
+         std::to_string(fragment.laneOf(row, k)) + ")";
 }
 
 //===----------------------------------------------------------------------===//
@@ -363,7 +372,7 @@ bool Machine::checkConflicts(Warp &warp, const Inst &inst,
                              const FragmentSummary &b) {
   auto report = [&](bool isB, const FragmentConflict &c, const char *rule) {
     find(FindingKind::LayoutMismatch, warp, inst,
-         1u << FragmentLabels::laneOf(c.row[1], c.k[1]), [&] {
+         1u << emptyFragment(inst, isB).laneOf(c.row[1], c.k[1]), [&] {
            return Text{describeElement(inst, isB, c.row[0], c.k[0]) + " is " +
                            tensors.describe(c.component[0]) + ", but " +
                            describeElement(inst, isB, c.row[1], c.k[1]) +
@@ -381,7 +390,7 @@ bool Machine::checkConflicts(Warp &warp, const Inst &inst,
       if (!a.k[k] || !b.k[k] || indexOf(a.k[k]) == indexOf(b.k[k]))
         continue;
       find(FindingKind::LayoutMismatch, warp, inst,
-           1u << FragmentLabels::laneOf(0, k), [&] {
+           1u << emptyFragment(inst, false).laneOf(0, k), [&] {
              return Text{"multiplies " + tensors.describe(a.k[k]) + ", " +
                              describeElement(inst, false, 0, k) + ", by " +
                              tensors.describe(b.k[k]) + ", " +
@@ -420,7 +429,8 @@ Label Machine::accumulate(Warp &warp, const Inst &inst, unsigned reg,
                        : isTransposed(own, other, old, tensors);
     if (sameTiles && isWrong)
       find(FindingKind::LayoutMismatch, warp, inst, 1u << lane, [&] {
-        uint32_t granule = program.operands[inst.firstOperand + reg];
+        MmaGranules mma(program, inst);
+        uint32_t granule = mma.d[mma.isHalf ? reg / 2 : reg];
         return Text{"adds products of " + tensors.describe(now) + ", " +
                         (isB ? "column " + std::to_string(column) + " of B"
                              : "row " + std::to_string(row) + " of A") +
@@ -439,8 +449,7 @@ Label Machine::accumulate(Warp &warp, const Inst &inst, unsigned reg,
 void Machine::labelProducts(Warp &warp, const Inst &inst,
                             const FragmentSummary &a,
                             const FragmentSummary &b) {
-  const uint32_t *d = program.operands.data() + inst.firstOperand;
-  const uint32_t *c = d + 4 + (inst.vectorLength == 8 ? 3 : 6);
+  MmaGranules mma(program, inst);
   LabelFrame &frame = warp.labels;
   const LabelKernels &kernels = *handlers.labels;
   bool isStretch = a.isStretch && b.isStretch;
@@ -450,11 +459,12 @@ void Machine::labelProducts(Warp &warp, const Inst &inst,
   bool isHeld[4] = {};
   frame.depths.clear();
   for (unsigned reg = 0; reg < 4; ++reg) {
-    const Label *before = frame.ifHeld(slotOf(c[reg]));
+    uint32_t c = slotOf(mma.accumulator(mma.c, reg));
+    const Label *before = frame.ifHeld(c);
     isHeld[reg] = before || a.isLabelled || b.isLabelled;
     LabelFrame::Origin origin;
     if (before)
-      origin = frame.origins[slotOf(c[reg])];
+      origin = frame.origins[c];
     origins[reg] = {a.isLabelled ? a.outer : origin.a,
                     b.isLabelled ? b.outer : origin.b,
                     origin.depth + inst.vectorLength};
@@ -470,8 +480,9 @@ void Machine::labelProducts(Warp &warp, const Inst &inst,
             warp, inst, reg, lane, before ? before[lane] : 0, origin, a, b);
   }
   for (unsigned reg = 0; reg < 4; ++reg) {
-    uint32_t slot = slotOf(d[reg]);
-    frame.clear(slotOf(d[reg] + 1), ~0u);
+    uint32_t slot = slotOf(mma.accumulator(mma.d, reg));
+    if (!mma.isHalf)
+      frame.clear(slotOf(mma.d[reg] + 1), ~0u);
     if (slot == noSlot)
       continue;
     frame.held[slot] = isHeld[reg];
@@ -481,35 +492,31 @@ void Machine::labelProducts(Warp &warp, const Inst &inst,
   }
 }
 
-FragmentLabels Machine::fragmentLabels(Warp &warp, const uint32_t *granules,
-                                       unsigned rows, unsigned depth) {
-  FragmentLabels labels;
-  labels.rows = rows;
-  labels.depth = depth;
-  for (unsigned i = 0; i < rows / 8 * depth / 8; ++i)
-    for (unsigned half = 0; half < 2; ++half)
+FragmentLabels Machine::fragmentLabels(Warp &warp, const Inst &inst, bool isB) {
+  MmaGranules mma(program, inst);
+  FragmentLabels labels = emptyFragment(inst, isB);
+  for (unsigned i = 0; i < (isB ? mma.numB : mma.numA); ++i)
+    for (unsigned half = 0; half < mma.perRegister; ++half)
       labels.halves[2 * i + half] =
-          warp.labels.ifHeld(slotOf(granules[i] + half));
+          warp.labels.ifHeld(slotOf((isB ? mma.b : mma.a)[i] + half));
   return labels;
 }
 
 void Machine::checkFragments(Warp &warp, const Inst &inst) {
-  const uint32_t *ops = program.operands.data() + inst.firstOperand;
   if (!isFollowed(inst)) {
+    const uint32_t *d = program.operands.data() + inst.firstOperand;
     for (unsigned i = 0; i < inst.numDsts; ++i)
       for (unsigned half = 0; half < 2; ++half)
-        warp.labels.clear(slotOf(ops[i] + half), ~0u);
+        warp.labels.clear(slotOf(d[i] + half), ~0u);
     return;
   }
-  unsigned numA = inst.vectorLength == 8 ? 2 : 4;
-  FragmentSummary a =
-      summarize(fragmentLabels(warp, ops + 4, 16, inst.vectorLength), tensors,
-                *handlers.labels);
-  FragmentSummary b =
-      summarize(fragmentLabels(warp, ops + 4 + numA, 8, inst.vectorLength),
-                tensors, *handlers.labels);
-  checkOperandDepth(warp, inst, ops + 4, numA);
-  checkOperandDepth(warp, inst, ops + 4 + numA, numA / 2);
+  MmaGranules mma(program, inst);
+  checkOperandDepth(warp, inst, mma.a, mma.numA);
+  checkOperandDepth(warp, inst, mma.b, mma.numB);
+  FragmentSummary a = summarize(fragmentLabels(warp, inst, /*isB=*/false),
+                                tensors, *handlers.labels);
+  FragmentSummary b = summarize(fragmentLabels(warp, inst, /*isB=*/true),
+                                tensors, *handlers.labels);
   if (checkConflicts(warp, inst, a, b))
     a = b = FragmentSummary();
   labelProducts(warp, inst, a, b);

@@ -353,10 +353,12 @@ static bool summarizeStretch(const FragmentLabels &labels,
                              const TensorTable &tensors,
                              const LabelKernels &kernels,
                              FragmentSummary &out) {
-  unsigned numHalves = labels.rows / 8 * labels.depth / 8 * 2;
-  for (unsigned i = 0; i < numHalves; ++i)
-    if (!labels.halves[i])
-      return false;
+  unsigned stretch = labels.stretch(), perRegister = labels.perRegister;
+  unsigned numRegisters = labels.rows / 8 * labels.depth / stretch;
+  for (unsigned i = 0; i < numRegisters; ++i)
+    for (unsigned half = 0; half < perRegister; ++half)
+      if (!labels.halves[2 * i + half])
+        return false;
   Label first = labels.at(0, 0);
   uint64_t kStep = labels.at(0, 1) - first, rowStep = labels.at(1, 0) - first;
   LabelAxes axes = axesOf(first, tensors);
@@ -364,13 +366,13 @@ static bool summarizeStretch(const FragmentLabels &labels,
   int row = advancingAxis(axes, rowStep, labels.rows, tensors);
   if (k < 0 || row < 0 || k == row)
     return false;
-  for (unsigned k0 = 0; k0 < labels.depth; k0 += 8)
+  for (unsigned k0 = 0; k0 < labels.depth; k0 += stretch)
     for (unsigned row0 = 0; row0 < labels.rows; row0 += 8)
-      for (unsigned half = 0; half < 2; ++half)
+      for (unsigned half = 0; half < perRegister; ++half)
         if (!kernels.matches(
                 labels.halves[2 * labels.registerOf(row0, k0) + half],
                 first + row0 * rowStep + (k0 + half) * kStep, rowStep,
-                2 * kStep))
+                perRegister * kStep))
           return false;
   Component firstK = axes.component[k], firstRow = axes.component[row];
   for (unsigned i = 0; i < labels.depth; ++i)

@@ -169,15 +169,19 @@ struct FragmentLabels {
   /// [2 * register + half]: 32 labels, one a lane.
   const Label *halves[8] = {};
   unsigned rows = 16, depth = 16;
+  /// Elements of a register: two, or one of tf32, which is at its lower half.
+  unsigned perRegister = 2;
 
-  static unsigned laneOf(unsigned row, unsigned k) {
-    return row % 8 * 4 + k % 8 / 2;
+  /// Products that one register of all lanes has.
+  unsigned stretch() const { return 4 * perRegister; }
+  unsigned laneOf(unsigned row, unsigned k) const {
+    return row % 8 * 4 + k % stretch() / perRegister;
   }
   unsigned registerOf(unsigned row, unsigned k) const {
-    return row / 8 + rows / 8 * (k / 8);
+    return row / 8 + rows / 8 * (k / stretch());
   }
   Label at(unsigned row, unsigned k) const {
-    const Label *labels = halves[2 * registerOf(row, k) + k % 2];
+    const Label *labels = halves[2 * registerOf(row, k) + k % perRegister];
     return labels ? labels[laneOf(row, k)] : 0;
   }
 };

@@ -164,7 +164,7 @@ void LabelSlicer::convertFlow(const Inst &inst, InstFlow &flow) const {
   const uint32_t *ops = operandsOf(inst);
   auto isFloat = [](ScalarType type) {
     return type == ScalarType::F16 || type == ScalarType::BF16 ||
-           type == ScalarType::F32;
+           type == ScalarType::F32 || type == ScalarType::TF32;
   };
   ScalarType to = inst.conversion->to, from = inst.conversion->from;
   if (isFloat(to) && isFloat(from)) {
@@ -271,17 +271,29 @@ bool LabelSlicer::isAnyWanted(uint32_t granule, unsigned count) const {
 
 bool flashcore::emu::isFollowed(const Inst &inst) {
   auto type = static_cast<MatrixType>(inst.mode);
-  return inst.kind == InstKind::Mma && inst.type != ScalarType::F16 &&
-         (type == MatrixType::F16 || type == MatrixType::BF16);
+  return inst.kind == InstKind::Mma &&
+         (type == MatrixType::F16 || type == MatrixType::BF16 ||
+          type == MatrixType::TF32);
+}
+
+MmaGranules::MmaGranules(const Program &program, const Inst &inst) {
+  unsigned numAB = inst.numSrcs - inst.numDsts;
+  numB = numAB / 3;
+  numA = numAB - numB;
+  d = program.operands.data() + inst.firstOperand;
+  a = d + inst.numDsts;
+  b = a + numA;
+  c = b + numB;
+  perRegister = inst.mode == uint8_t(MatrixType::TF32) ? 1 : 2;
+  isHalf = inst.type == ScalarType::F16;
 }
 
 void LabelSlicer::wantFragments(const Inst &inst) {
-  const uint32_t *ops = operandsOf(inst);
-  unsigned numInputs = inst.vectorLength == 8 ? 3 : 6;
-  for (unsigned i = 0; i < numInputs; ++i)
-    want(ops[4 + i], 2);
+  MmaGranules mma(program, inst);
+  for (unsigned i = 0; i < mma.numA + mma.numB; ++i)
+    want(mma.a[i], mma.perRegister);
   for (unsigned i = 0; i < 4; ++i)
-    want(ops[4 + numInputs + i], 1);
+    want(mma.accumulator(mma.c, i), 1);
 }
 
 static bool isShared(const Inst &inst) {
@@ -352,8 +364,10 @@ std::vector<bool> LabelSlicer::findProducts() const {
   std::vector<bool> products(wanted.size(), false);
   for (const Inst &inst : program.code)
     if (isFollowed(inst))
-      for (unsigned i = 0; i < 4; ++i)
-        products[operandsOf(inst)[i]] = true;
+      for (unsigned i = 0; i < 4; ++i) {
+        MmaGranules mma(program, inst);
+        products[mma.accumulator(mma.d, i)] = true;
+      }
   bool changed = true;
   auto flow = [&](uint32_t from, uint32_t to) {
     bool isNew = from != noGranule && products[from] && !products[to];

@@ -378,8 +378,7 @@ private:
                     const uint8_t (&from)[warpSize]);
   void labelLoadMatrix(Warp &warp, const Inst &inst, const LaneAccess &access);
   void labelStoreMatrix(Warp &warp, const Inst &inst, const LaneAccess &access);
-  FragmentLabels fragmentLabels(Warp &warp, const uint32_t *granules,
-                                unsigned rows, unsigned depth);
+  FragmentLabels fragmentLabels(Warp &warp, const Inst &inst, bool isB);
   void checkFragments(Warp &warp, const Inst &inst);
   bool checkConflicts(Warp &warp, const Inst &inst, const FragmentSummary &a,
                       const FragmentSummary &b);

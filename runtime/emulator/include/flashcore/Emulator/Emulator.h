@@ -125,6 +125,8 @@ public:
   bool poison(uint64_t address);
   /// Number of bytes of the buffer that were never written.
   uint64_t uninitializedBytes(uint64_t address) const;
+  /// Whether all bytes of a range, which lies in one buffer, were written.
+  bool isInitialized(uint64_t address, uint64_t bytes) const;
 
   struct Impl;
   Impl &internals() { return *impl; }
