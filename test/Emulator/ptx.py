@@ -28,7 +28,7 @@ def split_operands(text):
     return [p.strip() for p in parts if p.strip()]
 
 
-_STATEMENT = re.compile(r"\s*(@!?%\w+\s+)?([a-z][\w.]*)\s*(.*);\s*$", re.S)
+_STATEMENT = re.compile(r"\s*(@!?%\w+\s+)?([a-z][\w.:]*)\s*(.*);\s*$", re.S)
 
 
 def statements(lines, kernel=None):
