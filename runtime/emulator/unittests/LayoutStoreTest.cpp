@@ -160,7 +160,7 @@ TEST(LayoutStore, DataNextToProducts) {
 
 TEST(LayoutStore, SumsOfARowHaveEquallyManyProducts) {
   // Columns 8 to 15, without a step, and columns 16 to 23 of the same rows.
-  auto tiles = [](int step) {
+  auto tiles = [](int step, const std::string &way = {}) {
     std::string body = clearAccumulator +
                        "mov.f32 %f4, 0f00000000; mov.f32 %f5, %f4;"
                        "mov.f32 %f6, %f4; mov.f32 %f7, %f4;\n";
@@ -173,12 +173,18 @@ TEST(LayoutStore, SumsOfARowHaveEquallyManyProducts) {
                   mma(tile ? "%f4,%f5,%f6,%f7" : accumulator, "%r0,%r1,%r2,%r3",
                       "%r4,%r5");
     }
-    return body + store(0, 8) +
+    return body + way + store(0, 8) +
            "mov.f32 %f0, %f4; mov.f32 %f1, %f5; mov.f32 %f2, %f6;"
            "mov.f32 %f3, %f7;" +
            store(0, 16);
   };
   expectClean(run(tiles(-1)));
+  // Lanes that exchange what they hold of two tiles.
+  std::string selection =
+      "setp.lt.u32 %p0, %t, 16; selp.f32 %f10, %f0, %f4, %p0;"
+      "selp.f32 %f4, %f4, %f0, %p0; mov.f32 %f0, %f10;\n";
+  expectClean(run(tiles(-1, selection)));
+  EXPECT_FALSE(run(tiles(32, selection)).report.clean());
   for (int step : {0, 32, 48})
     expectMismatch(run(tiles(step)),
                    "stores a sum of 64 products of 'p0'[0,:] and 'p1'[:,16], "

@@ -90,9 +90,10 @@ static const Label *resultLabels(LabelFrame &frame, const LabelStep &step,
 
 /// Where a result was summed up: as the products that it is made of, or nowhere
 /// known if these were summed up in several ways. A factor of the row, such as
-/// exp(old max - new max), has an origin but stands for no column.
-static LabelFrame::Origin resultOrigin(LabelFrame &frame,
-                                       const LabelStep &step) {
+/// exp(old max - new max), has an origin but stands for no column. Where lanes
+/// select from two accumulators, the one that sums less tells.
+static LabelFrame::Origin resultOrigin(LabelFrame &frame, const LabelStep &step,
+                                       bool isSelection) {
   LabelFrame::Origin result, last;
   unsigned numHeld = 0, numProducts = 0;
   for (uint32_t from : step.from) {
@@ -103,10 +104,10 @@ static LabelFrame::Origin resultOrigin(LabelFrame &frame,
     result = numHeld++ ? result : last;
     if (!isProduct(labels[0]))
       continue;
-    bool isSame = numProducts == 0 || result.depth == last.depth;
+    uint32_t before = numProducts++ ? result.depth : last.depth;
     result = last;
-    result.depth = isSame ? last.depth : 0;
-    ++numProducts;
+    if (before != last.depth)
+      result.depth = isSelection ? std::min(before, last.depth) : 0;
   }
   if (numHeld > 1 && numProducts == 0)
     result.depth = 0;
@@ -148,7 +149,8 @@ void Machine::propagateLabels(Warp &warp, const Inst &inst, const LabelOp &op,
       results[i] = resultLabels(frame, steps[i], *handlers.labels,
                                 op.action == LabelAction::MergeSum, scratch[i]);
     if (results[i])
-      origins[i] = resultOrigin(frame, steps[i]);
+      origins[i] =
+          resultOrigin(frame, steps[i], op.action == LabelAction::Select);
     if (op.numSteps > 1 && results[i] && results[i] != scratch[i])
       results[i] = std::copy_n(results[i], warpSize, scratch[i]) - warpSize;
   }
