@@ -273,8 +273,8 @@ def main():
     parser.add_argument("--figures", type=pathlib.Path, metavar="FILE")
     parser.add_argument("-v", action="store_true", help="print every outcome")
     args = parser.parse_args()
-    if args.figures and (args.subset != 1 or args.kernel or args.group):
-        parser.error("--figures is for a run of all mutants")
+    if args.figures and (args.kernel or args.group):
+        parser.error("--figures is for a run of all kernels and classes")
     args.work_dir.mkdir(parents=True, exist_ok=True)
 
     work, left_out = find_work(args)
@@ -297,7 +297,8 @@ def main():
         update(path, results, entries, left_out)
     problems += check_entries(path, entries, left_out)
     if args.figures:
-        figures.write(args.figures, figures.collect(results, strongest))
+        figures.write(args.figures, figures.collect(results, strongest,
+                                                    args.subset))
     print(f"{len(results)} mutants, {problems} unexpected")
     return 1 if problems else 0
 

@@ -90,24 +90,25 @@ static const Label *resultLabels(LabelFrame &frame, const LabelStep &step,
 
 /// Where a result was summed up: as the products that it is made of, or nowhere
 /// known if these were summed up in several ways. A factor of the row, such as
-/// exp(old max - new max), has an origin but stands for no column. Where lanes
-/// select from two accumulators, the one that sums less tells.
+/// exp(old max - new max), has an origin but stands for no column. `slot` is
+/// that of the products.
 static LabelFrame::Origin resultOrigin(LabelFrame &frame, const LabelStep &step,
-                                       bool isSelection) {
-  LabelFrame::Origin result, last;
+                                       uint32_t &slot) {
+  LabelFrame::Origin result;
   unsigned numHeld = 0, numProducts = 0;
   for (uint32_t from : step.from) {
     const Label *labels = frame.ifHeld(from);
     if (!labels)
       continue;
-    last = frame.origins[from];
-    result = numHeld++ ? result : last;
-    if (!isProduct(labels[0]))
+    LabelFrame::Origin last = frame.origins[from];
+    bool isOfProducts = isProduct(labels[0]);
+    if (numHeld++ && !isOfProducts)
       continue;
-    uint32_t before = numProducts++ ? result.depth : last.depth;
+    bool isSame = numProducts == 0 || result.depth == last.depth;
+    numProducts += isOfProducts;
     result = last;
-    if (before != last.depth)
-      result.depth = isSelection ? std::min(before, last.depth) : 0;
+    result.depth = isSame ? last.depth : 0;
+    slot = from;
   }
   if (numHeld > 1 && numProducts == 0)
     result.depth = 0;
@@ -138,7 +139,28 @@ void Machine::propagateLabels(Warp &warp, const Inst &inst, const LabelOp &op,
   alignas(64) Label scratch[4][warpSize];
   const Label *results[4];
   LabelFrame::Origin origins[4];
+  LabelFrame::LaneDepths depths[4];
   const LabelStep *steps = &labelPlan.steps[op.firstStep];
+  auto originOf = [&](unsigned i) {
+    uint32_t slot = noSlot;
+    LabelFrame::Origin origin = resultOrigin(frame, steps[i], slot);
+    uint32_t a = steps[i].from[0], b = steps[i].from[1];
+    bool isSelection = op.action == LabelAction::Select && frame.ifHeld(a) &&
+                       frame.ifHeld(b) &&
+                       (frame.origins[a].depth != frame.origins[b].depth ||
+                        frame.origins[a].depth == LabelFrame::varying);
+    if (!isSelection && origin.depth != LabelFrame::varying)
+      return origin;
+    uint32_t predicate =
+        isSelection
+            ? *warp.reg<uint32_t>(program.operands[inst.firstOperand + 3])
+            : 0;
+    for (unsigned lane = 0; lane < warpSize; ++lane)
+      depths[i][lane] = frame.depthOf(
+          isSelection ? (predicate >> lane & 1 ? a : b) : slot, lane);
+    origin.depth = LabelFrame::varying;
+    return origin;
+  };
   for (unsigned i = 0; i < op.numSteps; ++i) {
     if (op.action == LabelAction::Select)
       results[i] = selectedLabels(
@@ -149,8 +171,7 @@ void Machine::propagateLabels(Warp &warp, const Inst &inst, const LabelOp &op,
       results[i] = resultLabels(frame, steps[i], *handlers.labels,
                                 op.action == LabelAction::MergeSum, scratch[i]);
     if (results[i])
-      origins[i] =
-          resultOrigin(frame, steps[i], op.action == LabelAction::Select);
+      origins[i] = originOf(i);
     if (op.numSteps > 1 && results[i] && results[i] != scratch[i])
       results[i] = std::copy_n(results[i], warpSize, scratch[i]) - warpSize;
   }
@@ -169,6 +190,8 @@ void Machine::propagateLabels(Warp &warp, const Inst &inst, const LabelOp &op,
       forEachLane(lanes, [&](unsigned lane) { out[lane] = results[i][lane]; });
     }
     frame.origins[to] = origins[i];
+    if (origins[i].depth == LabelFrame::varying)
+      frame.laneDepths[to] = depths[i];
   }
 }
 
@@ -186,7 +209,14 @@ void Machine::labelShuffle(Warp &warp, const Inst &inst, uint32_t lanes,
     }
     Label values[warpSize];
     std::copy_n(source, warpSize, values);
-    warp.labels.origins[to] = warp.labels.origins[slotOf(ops[2] + half)];
+    uint32_t slot = slotOf(ops[2] + half);
+    warp.labels.origins[to] = warp.labels.origins[slot];
+    if (warp.labels.origins[slot].depth == LabelFrame::varying) {
+      LabelFrame::LaneDepths depths = warp.labels.laneDepths.at(slot);
+      warp.labels.setDepths(to, [&](unsigned lane) {
+        return depths[lanes >> lane & 1 ? from[lane] : lane];
+      });
+    }
     Label *out = warp.labels.write(to);
     forEachLane(lanes, [&](unsigned lane) { out[lane] = values[from[lane]]; });
   }
@@ -467,9 +497,12 @@ void Machine::labelProducts(Warp &warp, const Inst &inst,
     LabelFrame::Origin origin;
     if (before)
       origin = frame.origins[c];
+    // What is not known stays so.
+    bool isCounted =
+        !before || (origin.depth != 0 && origin.depth != LabelFrame::varying);
+    uint32_t depth = isCounted ? origin.depth + inst.vectorLength : 0;
     origins[reg] = {a.isLabelled ? a.outer : origin.a,
-                    b.isLabelled ? b.outer : origin.b,
-                    origin.depth + inst.vectorLength};
+                    b.isLabelled ? b.outer : origin.b, depth};
     Label first = productLabel(a.row[reg / 2 * 8], b.row[reg % 2]);
     if (isStretch &&
         (!before || kernels.matches(before, first, rowStep, 2 * column))) {

@@ -183,25 +183,34 @@ void Machine::checkDepth(Warp &warp, const Inst &inst, uint32_t granule) {
   const Label *labels = frame.ifHeld(slot);
   if (!labels || !frame.origins[slot].depth)
     return;
-  const Label *label = findProduct(labels);
-  if (!label)
-    return;
-  LabelFrame::RowDepth here{lowWord(*label), dimOf(highWord(*label)),
+  if (frame.origins[slot].depth == LabelFrame::varying) {
+    for (unsigned lane = 0; lane < warpSize; ++lane)
+      if (isProduct(labels[lane]) && frame.depthOf(slot, lane))
+        checkLaneDepth(warp, inst, slot, lane);
+  } else if (const Label *label = findProduct(labels)) {
+    checkLaneDepth(warp, inst, slot, static_cast<unsigned>(label - labels));
+  }
+}
+
+void Machine::checkLaneDepth(Warp &warp, const Inst &inst, uint32_t slot,
+                             unsigned lane) {
+  LabelFrame &frame = warp.labels;
+  Label label = frame.at(slot)[lane];
+  LabelFrame::RowDepth here{lowWord(label), dimOf(highWord(label)),
                             frame.origins[slot]};
+  here.origin.depth = frame.depthOf(slot, lane);
   for (const LabelFrame::RowDepth &other : frame.depths) {
     if (other.row != here.row || other.columnDim != here.columnDim ||
         other.origin.a != here.origin.a || other.origin.b != here.origin.b)
       continue;
     if (other.origin.depth != here.origin.depth)
-      find(FindingKind::LayoutMismatch, warp, inst,
-           1u << static_cast<unsigned>(label - labels), [&] {
-             return Text{
-                 "stores a sum of " + std::to_string(here.origin.depth) +
-                     " products of " + describeProduct(*label, tensors) +
-                     ", but other sums of this row have " +
-                     std::to_string(other.origin.depth),
-                 depthRule};
-           });
+      find(FindingKind::LayoutMismatch, warp, inst, 1u << lane, [&] {
+        return Text{"stores a sum of " + std::to_string(here.origin.depth) +
+                        " products of " + describeProduct(label, tensors) +
+                        ", but other sums of this row have " +
+                        std::to_string(other.origin.depth),
+                    depthRule};
+      });
     return;
   }
   frame.depths.push_back(here);
@@ -216,7 +225,7 @@ void Machine::checkOperandDepth(Warp &warp, const Inst &inst,
     uint32_t slot = slotOf(granules[i / 2] + i % 2);
     const Label *labels = frame.ifHeld(slot);
     uint32_t here = labels ? frame.origins[slot].depth : 0;
-    if (here == 0 || here == depth)
+    if (here == 0 || here == depth || here == LabelFrame::varying)
       continue;
     const Label *label = findProduct(labels);
     if (!label)

@@ -22,10 +22,12 @@
 #include "Parallel.h"
 #include "flashcore/Emulator/Emulator.h"
 
+#include <array>
 #include <bit>
 #include <deque>
 #include <optional>
 #include <random>
+#include <unordered_map>
 
 namespace flashcore::emu {
 
@@ -97,7 +99,9 @@ struct FrameDelete {
 /// Labels of the registers of a warp, by the slots of a LabelPlan.
 struct LabelFrame {
   /// The tiles an accumulator was last multiplied from, and how many products
-  /// each of its elements sums; 0 where that is not known.
+  /// each of its elements sums; 0 where that is not known, `varying` where
+  /// lanes differ, after an exchange.
+  static constexpr uint32_t varying = UINT32_MAX;
   struct Origin {
     uint32_t a = 0, b = 0, depth = 0;
   };
@@ -112,6 +116,9 @@ struct LabelFrame {
   std::vector<uint8_t> held;
   std::vector<Origin> origins;
   std::vector<RowDepth> depths;
+  /// Of slots whose origin has a depth that varies.
+  using LaneDepths = std::array<uint32_t, warpSize>;
+  std::unordered_map<uint32_t, LaneDepths> laneDepths;
 
   void reset(uint32_t numSlots);
   Label *at(uint32_t slot) {
@@ -119,6 +126,18 @@ struct LabelFrame {
   }
   const Label *ifHeld(uint32_t slot) {
     return slot != noSlot && held[slot] ? at(slot) : nullptr;
+  }
+  uint32_t depthOf(uint32_t slot, unsigned lane) const {
+    uint32_t depth = origins[slot].depth;
+    return depth == varying ? laneDepths.at(slot)[lane] : depth;
+  }
+  /// What `depth(lane)` says of all lanes.
+  template <typename F> void setDepths(uint32_t slot, F depth) {
+    LaneDepths depths;
+    for (unsigned lane = 0; lane < warpSize; ++lane)
+      depths[lane] = depth(lane);
+    laneDepths[slot] = depths;
+    origins[slot].depth = varying;
   }
   /// For writing labels of some lanes.
   Label *write(uint32_t slot);
@@ -371,6 +390,8 @@ private:
   void checkStoredElement(Warp &warp, const Inst &inst, unsigned lane,
                           Label label, const uint8_t *host);
   void checkDepth(Warp &warp, const Inst &inst, uint32_t granule);
+  void checkLaneDepth(Warp &warp, const Inst &inst, uint32_t slot,
+                      unsigned lane);
   void checkOperandDepth(Warp &warp, const Inst &inst, const uint32_t *granules,
                          unsigned count);
   void labelCopy(const AsyncCopy &copy, uint32_t lanes);
