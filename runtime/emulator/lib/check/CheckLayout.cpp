@@ -497,10 +497,13 @@ void Machine::labelProducts(Warp &warp, const Inst &inst,
     LabelFrame::Origin origin;
     if (before)
       origin = frame.origins[c];
-    // What is not known stays so.
-    bool isCounted =
-        !before || (origin.depth != 0 && origin.depth != LabelFrame::varying);
-    uint32_t depth = isCounted ? origin.depth + inst.vectorLength : 0;
+    // What is not known of sums stays so. A zero that was scaled for its row is
+    // none yet, though it has the row's label.
+    bool isSum = before && isProduct(before[0]);
+    bool isCounted = origin.depth && origin.depth != LabelFrame::varying;
+    uint32_t depth = !isSum      ? inst.vectorLength
+                     : isCounted ? origin.depth + inst.vectorLength
+                                 : 0;
     origins[reg] = {a.isLabelled ? a.outer : origin.a,
                     b.isLabelled ? b.outer : origin.b, depth};
     Label first = productLabel(a.row[reg / 2 * 8], b.row[reg % 2]);
