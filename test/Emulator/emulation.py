@@ -39,6 +39,7 @@ class Launch:
     shared_row_bytes: int  # and in shared memory
     inputs: dict = dataclasses.field(default_factory=dict)
     # argument index -> name of what an earlier kernel of the bundle wrote
+    kernel: str = None  # of the file; the first one where it is not given
 
 
 def place(tensor, sizes, padding, layout):

@@ -1,6 +1,11 @@
 """The kernels that the mutants are made of: small, and of every kind."""
 
+import pathlib
+
 import emulation
+
+_INPUTS = (pathlib.Path(__file__).resolve().parent.parent.parent /
+           "runtime/emulator/unittests/Inputs")
 
 
 def kernels():
@@ -58,3 +63,39 @@ def kernels():
             mlir=attention("f16", 16, "none", (1, 2, 1, 40, 13)),
             options=["--block-m=32", "--num-warps=2", "--block-n=16"]),
     }
+
+
+def _foreign(name, file, kernel, grid, shared, arguments, outputs, row_bytes,
+             shared_row_bytes):
+    options = ["--kernel", kernel, "--grid", grid, "--block", "128",
+               "--shared", str(shared)]
+    for argument in arguments:
+        options += ["--arg", argument]
+    return emulation.Launch(name, _INPUTS / file, options, outputs, row_bytes,
+                            shared_row_bytes, kernel=kernel)
+
+
+def foreign():
+    """Launches of kernels of nvcc and Triton."""
+    return [
+        _foreign("nvcc-attention", "attention.ptx", "attention", "2,2", 40960,
+                 ["f16[2,128,64]:randn:1", "f16[2,128,64]:randn:2",
+                  "f16[2,128,64]:randn:3", "f16[2,128,64]:poison",
+                  "f32[2,128]:poison", "i32:128", "f32:0.18"],
+                 {3: "o", 4: "lse"}, 128, 128),
+        _foreign("nvcc-gemm", "samples.ptx", "gemm", "2,2", 0,
+                 ["f16[128,96]:randn:1", "f16[128,96]:randn:2",
+                  "f32[128,128]:poison", "i32:128", "i32:96"],
+                 {2: "c"}, 192, 80),
+        _foreign("triton-attention", "triton_attention.ptx", "attention", "2,2",
+                 24576,
+                 ["f16[2,112,64]:randn:1", "f16[2,112,64]:randn:2",
+                  "f16[2,112,64]:randn:3", "f16[2,112,64]:poison",
+                  "f32[2,112]:poison", "i32:112", "f32:0.18", "u64:0", "u64:0"],
+                 {3: "o", 4: "lse"}, 128, 128),
+        _foreign("triton-matmul", "triton_matmul.ptx", "matmul", "2,2", 16384,
+                 ["bf16[80,112]:randn:1", "bf16[112,96]:randn:2",
+                  "f32[80,96]:poison", "i32:80", "i32:96", "i32:112", "u64:0",
+                  "u64:0"],
+                 {2: "c"}, 224, 64),
+    ]

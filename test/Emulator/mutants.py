@@ -1,12 +1,11 @@
 """Runs one-edit mutants of compiled kernels and says what the emulator said.
 
-usage: mutants.py [--subset N] [--kernel NAME] [--figures FILE] [-v]
-                  COMPILER EMULATOR WORK_DIR
+usage: mutants.py [--subset N] [--kernel NAME] [--group CLASS] [--update]
+                  [--figures FILE] [-v] COMPILER EMULATOR WORK_DIR
 
 Every mutant runs with all checks, once in each mode, and ends as
 
-  reported    a check found it (the table says which)
-  unwritten   part of an output was never written, which the tool notes
+  reported    a check found it (the table says which), --expect-written included
   wrong       nothing but the result shows it
   silent      the result is right and nothing was said
 
@@ -14,7 +13,9 @@ All but the first are failures unless harmless-mutants.txt expects them with a
 reason. So is a line there that no longer holds: of each mutant that it names by
 number, which must exist and end so, and of one mutant at least where it has a
 '*'. --subset runs one mutant in N, and of those kinds every check must see
-(barriers, waits, commits) all. --figures writes what docs/Emulator.md says of
+(barriers, waits, commits) all. --update makes harmless-mutants.txt fit what was
+run: ordinals that hold no longer go, and mutants that nothing expects come at its
+end, without the reason that a person has to give. --figures writes what docs/Emulator.md says of
 the run (figures.py).
 """
 
@@ -34,20 +35,24 @@ import kernels
 import mutations
 
 MODES = {
-    "lazy": ["--schedule", "seq", "--async", "lazy"],
-    "random": ["--schedule", "random:1", "--async", "random:1"],
+    f"{schedule}-{copies}": ["--schedule", order, "--async", copies]
+    for schedule, order in (("seq", "seq"), ("random", "random:1"))
+    for copies in ("lazy", "eager")
 }
 # Mutants may never end; the kernels take some ten thousand.
 LIMIT = ["--max-instructions", "1000000"]
+CHECKS = ["--expect-written"]
 # Groups small enough, and important enough, never to be sampled.
 ALWAYS = {"bar.sync", "bar.warp.sync", "cp.async.wait_group",
           "cp.async.commit_group"}
+# Of a line that --update has added.
+NO_REASON = "why?"
 FINDING = re.compile(r"^(?!note: ).*?:(\d+)(?: \(.*?\))?: ([a-z-]+): ", re.M)
 
 
 @dataclasses.dataclass
 class Outcome:
-    kind: str  # reported, unwritten, wrong or silent
+    kind: str  # reported, wrong or silent
     findings: tuple = ()  # kinds, the first reported first
 
 
@@ -57,9 +62,9 @@ class Good:
     def __init__(self, emulator, launch):
         self.launch = launch
         self.lines = launch.ptx.read_text().splitlines()
-        runs = {mode: emulation.run(emulator, launch, options)
+        runs = {mode: emulation.run(emulator, launch, [*options, *CHECKS])
                 for mode, options in MODES.items()}
-        self.expected = runs["lazy"]
+        self.expected = runs["seq-lazy"]
         for mode, one in runs.items():
             if one.returncode or one.outputs != self.expected.outputs:
                 sys.exit(f"{launch.name} as compiled is not clean, or differs "
@@ -71,8 +76,8 @@ def classify(good, one):
         return Outcome("reported", ("refused",))
     if findings := FINDING.findall(one.text):
         return Outcome("reported", tuple(kind for _, kind in findings))
-    if one.notes != good.expected.notes:
-        return Outcome("unwritten")
+    if "--expect-written: " in one.text:
+        return Outcome("reported", ("unwritten-output",))
     same = one.outputs == good.expected.outputs
     return Outcome("silent" if same else "wrong")
 
@@ -81,13 +86,13 @@ def run_mutant(emulator, directory, good, mutant):
     path = directory / f"{mutant.key.replace(' ', '_')}.ptx"
     path.write_text(mutant.apply(good.lines))
     outcomes = {mode: classify(good, emulation.run(
-        emulator, good.launch, [*options, *LIMIT], path))
+        emulator, good.launch, [*options, *LIMIT, *CHECKS], path))
         for mode, options in MODES.items()}
     path.unlink()
     return outcomes
 
 
-ORDER = ["reported", "unwritten", "wrong", "silent"]
+ORDER = ["reported", "wrong", "silent"]
 
 
 def strongest(outcomes):
@@ -149,7 +154,8 @@ def read_entries(path):
         fields = text.split()
         if not fields:
             continue
-        if len(fields) != 5 or fields[4] not in ORDER or not reason.strip():
+        is_given = reason.strip() not in ("", NO_REASON)
+        if len(fields) != 5 or fields[4] not in ORDER or not is_given:
             sys.exit(f"{path}:{number}: expects KERNEL GROUP ORDINALS EDIT "
                      f"OUTCOME # REASON, but got '{line}'")
         entries.append(Entry(number, *fields))
@@ -202,18 +208,51 @@ def check_entries(path, entries, left_out):
     return problems
 
 
+def find_launches(args):
+    """The compiled kernels, then those of other compilers."""
+    for name, keywords in kernels.kernels().items():
+        if args.kernel in (None, name):
+            yield emulation.compile_launch(args.compiler, args.work_dir, name,
+                                           **keywords)
+    yield from (launch for launch in kernels.foreign()
+                if args.kernel in (None, launch.name))
+
+
+def update(path, results, entries, left_out):
+    """Rewrites the list; see the docstring of this file."""
+    lines = path.read_text().splitlines()
+    for entry in entries:
+        stale = entry.stale(left_out)
+        keep = [str(n) for n in entry.named() if str(n) not in stale]
+        text, _, reason = lines[entry.line - 1].partition("#")
+        fields = text.split()
+        fields[2] = ",".join(keep)
+        if stale:
+            lines[entry.line - 1] = (" ".join(fields) + " #" + reason
+                                     if keep else None)
+    missing = collections.defaultdict(list)
+    for mutant, outcomes in results:
+        best = strongest(outcomes)
+        if best.kind != "reported" and not any(
+                e.matches(mutant) and e.outcome == best.kind for e in entries):
+            missing[mutant.kernel, mutant.group, mutant.edit,
+                    best.kind].append(str(mutant.ordinal))
+    for (kernel, group, edit, kind), ordinals in missing.items():
+        lines.append(f"{kernel} {group} {','.join(ordinals)} {edit} {kind} "
+                     f"# {NO_REASON}")
+    path.write_text("\n".join(l for l in lines if l is not None) + "\n")
+
+
 def find_work(args):
     """Pairs of a kernel and a mutant of it, and the mutants that are not in
     the sample."""
     work, left_out = [], []
-    for name, keywords in kernels.kernels().items():
-        if args.kernel not in (None, name):
-            continue
-        launch = emulation.compile_launch(args.compiler, args.work_dir, name,
-                                          **keywords)
+    for launch in find_launches(args):
         good = Good(args.emulator, launch)
         for mutant in mutations.mutants(launch, good.lines):
-            if is_sampled(mutant, args.subset):
+            if args.group not in (None, mutant.group):
+                left_out.append(mutant)
+            elif is_sampled(mutant, args.subset):
                 work.append((good, mutant))
             else:
                 left_out.append(mutant)
@@ -228,11 +267,14 @@ def main():
     parser.add_argument("work_dir", type=pathlib.Path)
     parser.add_argument("--subset", type=int, default=1, metavar="N")
     parser.add_argument("--kernel", help="only mutants of this one")
+    parser.add_argument("--group", help="only mutants of this class")
+    parser.add_argument("--update", action="store_true",
+                        help="make harmless-mutants.txt fit what was run")
     parser.add_argument("--figures", type=pathlib.Path, metavar="FILE")
     parser.add_argument("-v", action="store_true", help="print every outcome")
     args = parser.parse_args()
-    if args.figures and (args.subset != 1 or args.kernel):
-        parser.error("--figures is for a run of all mutants")
+    if args.figures and (args.kernel or args.group):
+        parser.error("--figures is for a run of all kernels and classes")
     args.work_dir.mkdir(parents=True, exist_ok=True)
 
     work, left_out = find_work(args)
@@ -251,9 +293,12 @@ def main():
     problems = check(results, entries)
     if args.kernel:
         entries = [e for e in entries if e.kernel == args.kernel]
+    if args.update:
+        update(path, results, entries, left_out)
     problems += check_entries(path, entries, left_out)
     if args.figures:
-        figures.write(args.figures, figures.collect(results, strongest))
+        figures.write(args.figures, figures.collect(results, strongest,
+                                                    args.subset))
     print(f"{len(results)} mutants, {problems} unexpected")
     return 1 if problems else 0
 

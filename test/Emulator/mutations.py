@@ -37,7 +37,7 @@ class Mutant:
 def _shift(address, distance):
     """[%r1+16] moved by `distance` bytes."""
     base, _, offset = address.strip("[]").partition("+")
-    return f"[{base}+{int(offset or 0) + distance}]"
+    return f"[{base.strip()}+{int(offset or '0', 0) + distance}]"
 
 
 def _registers(operand):
@@ -71,7 +71,7 @@ def _delete(statement, _):
 def _wait(statement, _):
     yield "delete", ""
     if statement.opcode == "cp.async.wait_group":
-        more = int(statement.operands[0]) + 1
+        more = int(statement.operands[0], 0) + 1
         yield "one-more", _with(statement, 0, str(more))
 
 
@@ -92,7 +92,7 @@ def _copy(statement, launch):
 
 
 def _ldmatrix(statement, launch):
-    results, address = statement.operands
+    address = statement.operands[1]
     for distance in (16, 32):
         yield f"from+{distance}", _with(statement, 1, _shift(address, distance))
     row = _shift(address, launch.shared_row_bytes)
@@ -102,23 +102,53 @@ def _ldmatrix(statement, launch):
                            statement.opcode.replace(".trans", "") if transposed
                            else statement.opcode.replace(".shared",
                                                          ".trans.shared"))
-    for i in range(len(_registers(results)) - 1):
-        yield f"swap-{i}-{i + 1}", _with(statement, 0, _swap(results, i, i + 1))
+    yield from _swap_neighbours(statement, 0)
 
 
 def _mma(statement, _):
+    yield "delete", ""
     yield "swap-a0-a1", _with(statement, 1, _swap(statement.operands[1], 0, 1))
     yield "swap-a1-a2", _with(statement, 1, _swap(statement.operands[1], 1, 2))
     yield "swap-b0-b1", _with(statement, 2, _swap(statement.operands[2], 0, 1))
 
 
+def _width(statement):
+    """Bytes that a lane loads or stores."""
+    match = re.search(r"(?:\.v(\d))?\.[bfsu](\d+)$", statement.opcode)
+    return int(match[1] or 1) * int(match[2]) // 8
+
+
+def _swap_neighbours(statement, index):
+    for i in range(len(_registers(statement.operands[index])) - 1):
+        yield f"swap-{i}-{i + 1}", _with(
+            statement, index, _swap(statement.operands[index], i, i + 1))
+
+
 def _store(statement, _):
     yield "delete", ""
-    yield "to+4", _with(statement, 0, _shift(statement.operands[0], 4))
+    distance = max(4, _width(statement))
+    yield f"to+{distance}", _with(statement, 0,
+                                  _shift(statement.operands[0], distance))
+    yield from _swap_neighbours(statement, 1)
+
+
+def _load_shared(statement, _):
+    distance = max(4, _width(statement))
+    yield f"from+{distance}", _with(statement, 1,
+                                    _shift(statement.operands[1], distance))
+    yield from _swap_neighbours(statement, 0)
+
+
+def _store_matrix(statement, _):
+    yield "delete", ""
+    yield "to+16", _with(statement, 0, _shift(statement.operands[0], 16))
+    yield from _swap_neighbours(statement, 1)
 
 
 def _shuffle(statement, _):
-    offset = int(statement.operands[2])
+    if statement.operands[2].startswith("%"):
+        return
+    offset = int(statement.operands[2], 0)
     yield "offset", _with(statement, 2, str(offset ^ 3))
 
 
@@ -128,8 +158,9 @@ _OFF_BY_ONE = {"lt": "le", "le": "lt", "gt": "ge", "ge": "gt", "eq": "ne",
 
 def _compare(statement, _):
     head, comparison, rest = statement.opcode.split(".", 2)
-    other = _OFF_BY_ONE[comparison]
-    yield f"{comparison}-{other}", _opcode(statement, f"{head}.{other}.{rest}")
+    if other := _OFF_BY_ONE.get(comparison):
+        yield f"{comparison}-{other}", _opcode(statement,
+                                               f"{head}.{other}.{rest}")
 
 
 def _guard(statement, _):
@@ -149,6 +180,9 @@ _EDITS = {
     "ldmatrix": _ldmatrix,
     "mma": _mma,
     "st.global": _store,
+    "st.shared": _store,
+    "ld.shared": _load_shared,
+    "stmatrix": _store_matrix,
     "shfl.sync": _shuffle,
     "setp": _compare,
 }
@@ -192,7 +226,7 @@ def mutants(launch, lines):
             result.append(Mutant(launch.name, group, ordinal, edit,
                                  [(statement, text)]))
 
-    for statement in ptx.statements(lines):
+    for statement in ptx.statements(lines, launch.kernel):
         if group := _group(statement):
             add(group, statement, _EDITS[group](statement, launch))
         if statement.guard:

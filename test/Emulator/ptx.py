@@ -28,16 +28,19 @@ def split_operands(text):
     return [p.strip() for p in parts if p.strip()]
 
 
-_STATEMENT = re.compile(r"\s*(@!?%\w+\s+)?([a-z][\w.]*)\s*(.*);\s*$", re.S)
+_STATEMENT = re.compile(r"\s*(@!?%\w+\s+)?([a-z][\w.:]*)\s*(.*);\s*$", re.S)
 
 
-def statements(lines):
-    """All instructions of the body of the first kernel, in order. Directives,
-    labels and braces are none."""
+def statements(lines, kernel=None):
+    """All instructions of the body of a kernel, by default the first one, in
+    order. Directives, labels and scopes in braces are none."""
     result, pending, first = [], "", 0
-    body = lines.index("{") + 1
+    entry = re.compile(rf"\.entry\s+{kernel or ''}\b")
+    start = next(i for i, line in enumerate(lines) if entry.search(line))
+    body = lines.index("{", start) + 1
     end = next(i for i in range(body, len(lines)) if lines[i].rstrip() == "}")
     for number, line in enumerate(lines[body:end], body):
+        line = line.partition("//")[0]
         if not pending:
             first = number
             stripped = line.strip()

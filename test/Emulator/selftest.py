@@ -163,7 +163,7 @@ class MutantsTest(unittest.TestCase):
                    (self.mutant_at(2), {"lazy": mutants.Outcome("wrong")})]
         text = figures.table(figures.collect(results, mutants.strongest))
         self.assertIn("3 mutants of 1 kernels:", text)
-        self.assertIn("k-steps swapped | 3 | 1: layout 1 | 1 | 1 |", text)
+        self.assertIn("mma deleted | 3 | 1: layout 1 | 1 | 1 |", text)
 
     def test_strongest(self):
         reported = mutants.Outcome("reported", ("shared-race",))

@@ -5,7 +5,8 @@
 //===----------------------------------------------------------------------===//
 //
 // C = A B for tiles of p0, p1 and p2, whose result goes where the tests say: an
-// element of C must not be the product of another one.
+// element of C must not be the product of another one, nor be away from its row
+// and column, nor sum fewer products than its row.
 //
 //===----------------------------------------------------------------------===//
 
@@ -41,7 +42,8 @@ static std::string store(int row, int column, int pitch = 32) {
 }
 
 static RunResult run(const std::string &body, const Result &result = {},
-                     unsigned elementBytes = 2) {
+                     unsigned elementBytes = 2,
+                     const std::string &declarations = {}) {
   DeviceMemory memory;
   Arguments arguments;
   std::vector<uint16_t> ones(64 * 64, 0x3c00);
@@ -58,7 +60,8 @@ static RunResult run(const std::string &body, const Result &result = {},
     EXPECT_TRUE(
         memory.describe(at, i == 2 ? elementBytes : 2, shapes[i], strides));
   }
-  Expected<Kernel> kernel = Kernel::load(kernelText(lanes + body));
+  Expected<Kernel> kernel =
+      Kernel::load(kernelText(lanes + body, declarations));
   RunResult out;
   out.error = kernel ? "" : kernel.error().str();
   if (kernel)
@@ -102,9 +105,92 @@ TEST(LayoutStore, ElementsMayBeInAnotherOrder) {
   // Tiles that change places.
   expectClean(run(product(8) + store(0, 16) + product(16) + store(0, 8)));
   expectClean(run(product(8) + store(16, 0) + product(0) + store(0, 0)));
-  // What was stored is overwritten by what belongs there.
-  expectClean(run(product(8) + store(0, 16) + product(16) + store(0, 16) +
-                  product(8) + store(0, 8)));
+}
+
+TEST(LayoutStore, ARowAndAColumnHaveOnePlace) {
+  // Columns in another order, which is the same in both halves of the tile.
+  std::string exchanged = "mov.f32 %f10, %f0; mov.f32 %f0, %f1;"
+                          "mov.f32 %f1, %f10;";
+  std::string both = exchanged + "mov.f32 %f10, %f2; mov.f32 %f2, %f3;"
+                                 "mov.f32 %f3, %f10;\n";
+  expectClean(run(product(8) + both + store(0, 8)));
+  // Only in the upper one.
+  expectMismatch(run(product(8) + exchanged + store(0, 8)),
+                 "stores the product of 'p0'[8,:] and 'p1'[:,9] to "
+                 "'p2'[8,9], but other products of this row and of this "
+                 "column put it to 'p2'[8,7]");
+}
+
+static const std::string staging = ".shared .align 16 .b8 tile[1024];";
+
+/// Two f16 each of rows 0 to 7 and 8 to 15 through shared memory.
+static std::string stage(const std::string &between, int shift = 0) {
+  return "cvt.rn.f16x2.f32 %r10, %f1, %f0; cvt.rn.f16x2.f32 %r11, %f3, %f2;"
+         "mov.u32 %r12, tile; shl.b32 %r13, %t, 2; add.u32 %r12, %r12, %r13;" +
+         between + "bar.warp.sync -1; ld.shared.b32 %r10, [%r12+" + num(shift) +
+         "]; ld.shared.b32 %r11, [%r12+128];" + addressOf(2, 0, 8, 32) +
+         "st.global.b32 [%at], %r10;" + addressOf(2, 8, 8, 32) +
+         "st.global.b32 [%at], %r11;\n";
+}
+static const std::string toTile =
+    "st.shared.b32 [%r12], %r10; st.shared.b32 [%r12+128], %r11;";
+
+TEST(LayoutStore, FollowsSharedMemory) {
+  auto staged = [](const std::string &body) {
+    return run(body, {}, 2, staging);
+  };
+  expectClean(staged(product(8) + stage(toTile)));
+  // Rows 8 to 15 twice.
+  expectMismatch(staged(product(8) + stage(toTile, 128)),
+                 "stores the product of 'p0'[8,:] and 'p1'[:,8] to 'p2'[8,8], "
+                 "but it has been stored to 'p2'[0,8]");
+}
+
+TEST(LayoutStore, DataNextToProducts) {
+  // What A had in the tile is not replaced in half of the lanes.
+  std::string body = product(8) + stage(addressOf(0, 0, 0, 64) +
+                                        "cp.async.ca.shared.global [%r12], "
+                                        "[%at], 4; cp.async.wait_all;"
+                                        "st.shared.b32 [%r12+128], %r11;"
+                                        "setp.lt.u32 %p0, %t, 16;"
+                                        "@%p0 st.shared.b32 [%r12], %r10;");
+  expectMismatch(run(body, {}, 2, staging),
+                 "stores 'p0'[4,0] to 'p2'[4,8], next to products of mma");
+}
+
+TEST(LayoutStore, SumsOfARowHaveEquallyManyProducts) {
+  // Columns 8 to 15, without a step, and columns 16 to 23 of the same rows.
+  auto tiles = [](int step, const std::string &way = {}) {
+    std::string body = clearAccumulator +
+                       "mov.f32 %f4, 0f00000000; mov.f32 %f5, %f4;"
+                       "mov.f32 %f6, %f4; mov.f32 %f7, %f4;\n";
+    for (int k = 0; k < 64; k += 16) {
+      body += loadA(0, 0, 0, k, 64);
+      for (int tile = 0; tile < 2; ++tile)
+        if (tile || k != step)
+          body += loadTransposed(4, 1, k, 8 + 8 * tile, 32) +
+                  loadTransposed(5, 1, k + 8, 8 + 8 * tile, 32) +
+                  mma(tile ? "%f4,%f5,%f6,%f7" : accumulator, "%r0,%r1,%r2,%r3",
+                      "%r4,%r5");
+    }
+    return body + way + store(0, 8) +
+           "mov.f32 %f0, %f4; mov.f32 %f1, %f5; mov.f32 %f2, %f6;"
+           "mov.f32 %f3, %f7;" +
+           store(0, 16);
+  };
+  expectClean(run(tiles(-1)));
+  // Lanes that exchange what they hold of two tiles, there and back.
+  std::string selection =
+      "setp.lt.u32 %p0, %t, 16; selp.f32 %f10, %f0, %f4, %p0;"
+      "selp.f32 %f4, %f4, %f0, %p0; mov.f32 %f0, %f10;\n";
+  expectClean(run(tiles(-1, selection + selection)));
+  expectMismatch(run(tiles(32, selection + selection)),
+                 "stores a sum of 64 products of 'p0'[0,:] and 'p1'[:,16], "
+                 "but other sums of this row have 48");
+  for (int step : {0, 32, 48})
+    expectMismatch(run(tiles(step)),
+                   "stores a sum of 64 products of 'p0'[0,:] and 'p1'[:,16], "
+                   "but other sums of this row have 48");
 }
 
 TEST(LayoutStore, NeedsAxesThatMatch) {

@@ -171,6 +171,85 @@ TEST(Layout, SmallShapesOfMma) {
 // What is not known is not judged
 //===----------------------------------------------------------------------===//
 
+TEST(Layout, HalfAccumulators) {
+  auto products = [](int column) {
+    return loadA(0, 0, 0, 0, 64) + loadB(4, 1, 0, column, 64) +
+           "mov.b32 %r6, 0; mov.b32 %r7, 0; mma.sync.aligned.m16n8k16.row.col."
+           "f16.f16.f16.f16 {%r6,%r7}, {%r0,%r1,%r2,%r3}, {%r4,%r5}, "
+           "{%r6,%r7};";
+  };
+  expectClean(run(products(0), matrices));
+  expectMismatch(run(products(16), matrices),
+                 "multiplies 'p0'[:,0], row 0 of A at k = 0 (register %r0, "
+                 "lane 0), by 'p1'[:,16], column 0 of B at k = 0 (register "
+                 "%r4, lane 0)");
+  // Pairs of products are the operand of another mma.
+  auto second = [&](const std::string &registers) {
+    return products(0) + loadTransposed(4, 2, 0, 0, 32) +
+           "mov.b32 %r5, 0; mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 "
+           "{%f0,%f1,%f2,%f3}, {" +
+           registers + "}, {%r4}, {%f0,%f1,%f2,%f3};";
+  };
+  const Shapes three = {{32, 64}, {32, 64}, {32, 32}};
+  expectClean(run(second("%r6,%r7"), three));
+  expectMismatch(run(products(0) + loadTransposed(4, 2, 8, 0, 32) +
+                         "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 "
+                         "{%f0,%f1,%f2,%f3}, {%r6,%r7}, {%r4}, "
+                         "{%f0,%f1,%f2,%f3};",
+                     three));
+}
+
+/// A and B of tf32 from 4-byte tensors; lane / 4 is the row, lane % 4 the
+/// product.
+static RunResult runTf32(unsigned depth, int columnOfB, bool isSwapped) {
+  auto load = [](int to, int buffer, int row, int column) {
+    return "shr.u32 %r60, %t, 2; and.b32 %r61, %t, 3; mad.lo.u32 %r62, %r60, "
+           "64, %r61; add.u32 %r62, %r62, " +
+           num(row * 64 + column) +
+           "; mul.wide.u32 %at, %r62, 4; add.u64 %at, %at, %g" + num(buffer) +
+           "; ld.global.f32 %f8, [%at]; cvt.rna.tf32.f32 " + reg(to) +
+           ", %f8;\n";
+  };
+  std::string body = load(0, 0, 0, 0) + load(1, 0, 8, 0) + load(2, 0, 0, 4) +
+                     load(3, 0, 8, 4) + load(4, 1, 0, columnOfB) +
+                     load(5, 1, 0, columnOfB + 4);
+  std::string a = isSwapped ? "%r1,%r0" : "%r0,%r1";
+  body += depth == 8 ? "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
+                       "{%f0,%f1,%f2,%f3}, {" +
+                           a + ",%r2,%r3}, {%r4,%r5}, {%f0,%f1,%f2,%f3};"
+                     : "mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32 "
+                       "{%f0,%f1,%f2,%f3}, {" +
+                           a + "}, {%r4}, {%f0,%f1,%f2,%f3};";
+  DeviceMemory memory;
+  Arguments arguments;
+  std::vector<float> ones(32 * 64, 1.0f);
+  for (const char *name : {"p0", "p1", "p2", "p3"}) {
+    uint64_t at = memory.allocate(name, ones.size() * 4);
+    memory.write(at, ones.data(), ones.size() * 4);
+    arguments.addPointer(at);
+    EXPECT_TRUE(memory.describe(at, 4, {32, 64}));
+  }
+  Expected<Kernel> kernel = Kernel::load(kernelText(clearAccumulator + body));
+  RunResult result;
+  result.error = kernel ? "" : kernel.error().str();
+  if (kernel)
+    result.report = *launch(*kernel, memory, {{}, {32, 1, 1}, 0}, arguments);
+  return result;
+}
+
+TEST(Layout, Tf32) {
+  for (unsigned depth : {4u, 8u}) {
+    expectClean(runTf32(depth, 0, false));
+    expectMismatch(runTf32(depth, 4, false),
+                   "multiplies 'p0'[:,0], row 0 of A at k = 0 (register %r0, "
+                   "lane 0), by 'p1'[:,4], column 0 of B at k = 0 (register "
+                   "%r4, lane 0)");
+  }
+  expectMismatch(runTf32(8, 0, true),
+                 "row 0 of A at k = 0 (register %r1, lane 0) is 'p0'[8,:], but "
+                 "row 0 of A at k = 4 (register %r2, lane 0) is 'p0'[0,:]");
+}
+
 TEST(Layout, NeedsDescribedTensors) {
   std::string body = loadA(0, 0, 0, 16, 64) + loadB(4, 1, 0, 32, 64) + multiply;
   expectClean(run(body, {}));
@@ -298,6 +377,14 @@ TEST(Layout, FollowsMovesAndSelections) {
   expectMismatch(by("prmt.b32 %r4, %r4, %r4, 0x1032;", 16));
   // Bits that were computed with are not followed.
   expectClean(by("xor.b32 %r4, %r4, 1; xor.b32 %r5, %r5, 1;", 32));
+}
+
+TEST(Layout, ConvertedIntegersHaveNoOrigin) {
+  // A has labels, of which the first slot is one; B is made of whole numbers.
+  std::string b = "cvt.rn.f16.u32 %h0, %t; mov.b32 %r4, {%h0,%h0};"
+                  "xor.b32 %r5, %r4, 1;";
+  expectClean(by(b, 16));
+  expectClean(by(b, 32));
 }
 
 TEST(Layout, FollowsShuffles) {

@@ -102,6 +102,26 @@ TEST_F(Tool, WhatIsLeftUnwrittenIsNoted) {
             "note: 8 of 520 bytes of argument 0 ('to') were never written\n");
 }
 
+TEST_F(Tool, ExpectWritten) {
+  auto run = [&](const std::string &to) {
+    return runAdd("--quiet --expect-written", to + " i32[128]:ones i32:7");
+  };
+  expectClean(run("i32[128]:poison"));
+  expectClean(run("i32[130]:zeros"));
+  ToolResult result = run("i32[2,65]:poison");
+  EXPECT_EQ(result.exitCode, 1);
+  EXPECT_EQ(result.out,
+            "--expect-written: expects all of argument 0 ('to') to be written, "
+            "but got nothing for 2 of 130 elements, the first of them "
+            "[1,63]\n");
+  // Rows of 66 elements, the last two of which are between the rows.
+  result = run("i32[2,64:66,1]:poison");
+  EXPECT_EQ(result.exitCode, 1);
+  EXPECT_TRUE(contains(result.out, " 2 of 128 elements, the first of them "
+                                   "[1,62]\n"))
+      << result.out;
+}
+
 TEST_F(Tool, AsyncDecidesWhatAMissingWaitGives) {
   std::string save = " --out 0=" + file("o.npy");
   expectClean(runNoWait("--check none --async eager --quiet" + save));

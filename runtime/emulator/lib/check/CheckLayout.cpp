@@ -12,10 +12,8 @@
 //   3. Is a row one row at all k, and are the products those of the row and
 //      column that the accumulator already holds?
 //
-// At a store to global memory it asks:
-//
-//   4. Does another element of the tensor, which differs in the axes of the row
-//      and the column alone, hold the same product?
+// and whether all of the operand sums equally many products, if it is one of
+// sums. CheckStores.cpp asks where products go.
 //
 // Questions 2 and 3 need to know that the two operands run over the same axis.
 // Nothing says so but the extents, so a convolution, whose operands run over
@@ -26,7 +24,6 @@
 #include "../sim/Machine.h"
 
 #include <algorithm>
-#include <new>
 
 using namespace flashcore::emu;
 
@@ -91,7 +88,35 @@ static const Label *resultLabels(LabelFrame &frame, const LabelStep &step,
   return isAnyHeld ? result : nullptr;
 }
 
+/// Where a result was summed up: as the products that it is made of, or nowhere
+/// known if these were summed up in several ways. A factor of the row, such as
+/// exp(old max - new max), has an origin but stands for no column. `slot` is
+/// that of the products.
+static LabelFrame::Origin resultOrigin(LabelFrame &frame, const LabelStep &step,
+                                       uint32_t &slot) {
+  LabelFrame::Origin result;
+  unsigned numHeld = 0, numProducts = 0;
+  for (uint32_t from : step.from) {
+    const Label *labels = frame.ifHeld(from);
+    if (!labels)
+      continue;
+    LabelFrame::Origin last = frame.origins[from];
+    bool isOfProducts = isProduct(labels[0]);
+    if (numHeld++ && !isOfProducts)
+      continue;
+    bool isSame = numProducts == 0 || result.depth == last.depth;
+    numProducts += isOfProducts;
+    result = last;
+    result.depth = isSame ? last.depth : 0;
+    slot = from;
+  }
+  if (numHeld > 1 && numProducts == 0)
+    result.depth = 0;
+  return result;
+}
+
 /// What is masked away has no origin; the value it is masked with may have.
+/// Data of a tensor that stand in for products are neither.
 static const Label *selectedLabels(LabelFrame &frame, const LabelStep &step,
                                    uint32_t predicate, Label *scratch) {
   const Label *a = frame.ifHeld(step.from[0]);
@@ -101,6 +126,8 @@ static const Label *selectedLabels(LabelFrame &frame, const LabelStep &step,
   for (unsigned lane = 0; lane < warpSize; ++lane) {
     const Label *from = predicate >> lane & 1 ? a : b;
     scratch[lane] = from ? from[lane] : 0;
+    if (a && b && isMemory(a[lane]) != isMemory(b[lane]))
+      scratch[lane] = 0;
   }
   return scratch;
 }
@@ -111,7 +138,29 @@ void Machine::propagateLabels(Warp &warp, const Inst &inst, const LabelOp &op,
   // Halves may change places, so all are read before any is written.
   alignas(64) Label scratch[4][warpSize];
   const Label *results[4];
+  LabelFrame::Origin origins[4];
+  LabelFrame::LaneDepths depths[4];
   const LabelStep *steps = &labelPlan.steps[op.firstStep];
+  auto originOf = [&](unsigned i) {
+    uint32_t slot = noSlot;
+    LabelFrame::Origin origin = resultOrigin(frame, steps[i], slot);
+    uint32_t a = steps[i].from[0], b = steps[i].from[1];
+    bool isSelection = op.action == LabelAction::Select && frame.ifHeld(a) &&
+                       frame.ifHeld(b) &&
+                       (frame.origins[a].depth != frame.origins[b].depth ||
+                        frame.origins[a].depth == LabelFrame::varying);
+    if (!isSelection && origin.depth != LabelFrame::varying)
+      return origin;
+    uint32_t predicate =
+        isSelection
+            ? *warp.reg<uint32_t>(program.operands[inst.firstOperand + 3])
+            : 0;
+    for (unsigned lane = 0; lane < warpSize; ++lane)
+      depths[i][lane] = frame.depthOf(
+          isSelection ? (predicate >> lane & 1 ? a : b) : slot, lane);
+    origin.depth = LabelFrame::varying;
+    return origin;
+  };
   for (unsigned i = 0; i < op.numSteps; ++i) {
     if (op.action == LabelAction::Select)
       results[i] = selectedLabels(
@@ -121,6 +170,8 @@ void Machine::propagateLabels(Warp &warp, const Inst &inst, const LabelOp &op,
     else
       results[i] = resultLabels(frame, steps[i], *handlers.labels,
                                 op.action == LabelAction::MergeSum, scratch[i]);
+    if (results[i])
+      origins[i] = originOf(i);
     if (op.numSteps > 1 && results[i] && results[i] != scratch[i])
       results[i] = std::copy_n(results[i], warpSize, scratch[i]) - warpSize;
   }
@@ -138,11 +189,9 @@ void Machine::propagateLabels(Warp &warp, const Inst &inst, const LabelOp &op,
       Label *out = frame.write(to);
       forEachLane(lanes, [&](unsigned lane) { out[lane] = results[i][lane]; });
     }
-    for (uint32_t from : steps[i].from)
-      if (frame.ifHeld(from)) {
-        frame.origins[to] = frame.origins[from];
-        break;
-      }
+    frame.origins[to] = origins[i];
+    if (origins[i].depth == LabelFrame::varying)
+      frame.laneDepths[to] = depths[i];
   }
 }
 
@@ -160,6 +209,14 @@ void Machine::labelShuffle(Warp &warp, const Inst &inst, uint32_t lanes,
     }
     Label values[warpSize];
     std::copy_n(source, warpSize, values);
+    uint32_t slot = slotOf(ops[2] + half);
+    warp.labels.origins[to] = warp.labels.origins[slot];
+    if (warp.labels.origins[slot].depth == LabelFrame::varying) {
+      LabelFrame::LaneDepths depths = warp.labels.laneDepths.at(slot);
+      warp.labels.setDepths(to, [&](unsigned lane) {
+        return depths[lanes >> lane & 1 ? from[lane] : lane];
+      });
+    }
     Label *out = warp.labels.write(to);
     forEachLane(lanes, [&](unsigned lane) { out[lane] = values[from[lane]]; });
   }
@@ -196,6 +253,10 @@ void Machine::labelAccess(Warp &warp, const Inst &inst, StateSpace space,
         break;
       const Label *stored = isStore ? warp.labels.ifHeld(slot) : nullptr;
       Label *loaded = isStore ? nullptr : warp.labels.write(slot);
+      if (isStore)
+        checkDepth(warp, inst, ops[v] + half);
+      else
+        warp.labels.origins[slot] = {};
       forEachLane(lanes, [&](unsigned lane) {
         const uint8_t *host = hosts[lane] + offset;
         if (!isShared) {
@@ -208,72 +269,6 @@ void Machine::labelAccess(Warp &warp, const Inst &inst, StateSpace space,
         else
           loaded[lane] = cell;
       });
-    }
-}
-
-static const char *const storeRule =
-    "an mma gives one product for each row of A and column of B, so two "
-    "elements of a result that differ in these alone cannot be the same "
-    "product (PTX ISA 9.7.14.5.8)";
-
-/// Asks whether a product is stored where no other of the same tensor is.
-void Machine::checkStoredProduct(Warp &warp, const Inst &inst, unsigned lane,
-                                 Label label, const uint8_t *host) {
-  uint32_t element = 0;
-  const Tensor *tensor = tensors.find(host, element);
-  if (!tensor)
-    return;
-  auto product = [&] {
-    bool hasRow = isKnown(lowWord(label)), hasColumn = isKnown(highWord(label));
-    return (hasRow ? tensors.describe(lowWord(label)) : "") +
-           (hasRow && hasColumn ? " and " : "") +
-           (hasColumn ? tensors.describe(highWord(label)) : "");
-  };
-  Component unused[TensorTable::maxAxes];
-  if (tensor->hasPadding &&
-      !tensors.components(*tensor, tensor->firstElement + element, unused)) {
-    find(FindingKind::LayoutMismatch, warp, inst, 1u << lane, [&] {
-      return Text{"stores a product of " + product() +
-                      " between the rows of '" + tensor->name + "', " +
-                      std::to_string(element) + " elements after its first one",
-                  "the strides of a tensor leave that place to others"};
-    });
-    return;
-  }
-  if (!ownProducts)
-    ownProducts.reset(tensors.numElements());
-  if (!ownProducts)
-    throw std::bad_alloc();
-  uint32_t first = tensor->firstElement;
-  uint32_t other = cta->stored.store(
-      first + element, first + tensors.elementOf(*tensor, element, label),
-      &ownProducts[0]);
-  if (other == first + element)
-    return;
-  find(FindingKind::LayoutMismatch, warp, inst, 1u << lane, [&] {
-    return Text{"stores the product of " + product() + " to " +
-                    tensors.describe(*tensor, element) +
-                    ", but it has been stored to " +
-                    tensors.describe(*tensor, other - first),
-                storeRule};
-  });
-}
-
-void Machine::labelStoredProducts(Warp &warp, const Inst &inst, uint32_t lanes,
-                                  uint8_t *const (&hosts)[warpSize]) {
-  const uint32_t *ops = program.operands.data() + inst.firstOperand + 1;
-  unsigned words = inst.elementBytes / 2u;
-  for (unsigned v = 0; v < inst.vectorLength; ++v)
-    for (unsigned half = 0; half < words; ++half) {
-      const Label *labels = warp.labels.ifHeld(slotOf(ops[v] + half));
-      size_t offset = size_t(v) * inst.elementBytes + 2 * half;
-      if (labels)
-        forEachLane(lanes, [&](unsigned lane) {
-          Label label = labels[lane];
-          if (!isMemory(label) &&
-              (isKnown(lowWord(label)) || isKnown(highWord(label))))
-            checkStoredProduct(warp, inst, lane, label, hosts[lane] + offset);
-        });
     }
 }
 
@@ -306,6 +301,7 @@ void Machine::labelLoadMatrix(Warp &warp, const Inst &inst,
                       : neutral;
     }
     warp.labels.held[low] = warp.labels.held[high] = 1;
+    warp.labels.origins[low] = warp.labels.origins[high] = {};
     handlers.labels->loadMatrix(rows, warp.labels.at(low), warp.labels.at(high),
                                 inst.transposed);
   }
@@ -317,6 +313,7 @@ void Machine::labelStoreMatrix(Warp &warp, const Inst &inst,
   for (unsigned matrix = 0; matrix < inst.vectorLength; ++matrix)
     for (unsigned half = 0; half < 2; ++half) {
       const Label *labels = warp.labels.ifHeld(slotOf(ops[matrix] + half));
+      checkDepth(warp, inst, ops[matrix] + half);
       for (unsigned lane = 0; lane < warpSize; ++lane) {
         unsigned line = lane / 4, place = lane % 4 * 2 + half;
         unsigned row = matrix * 8 + (inst.transposed ? place : line);
@@ -340,16 +337,25 @@ static const char *const rowRule =
     "element (m,n) of an mma belongs to one row of A and one column of B, at "
     "each k and in each mma that adds to it (PTX ISA 9.7.14.5.8)";
 
+/// Of an operand, without its labels.
+static FragmentLabels emptyFragment(const Inst &inst, bool isB) {
+  FragmentLabels fragment;
+  fragment.rows = isB ? 8 : 16;
+  fragment.depth = inst.vectorLength;
+  fragment.perRegister = inst.mode == uint8_t(MatrixType::TF32) ? 1 : 2;
+  return fragment;
+}
+
 /// "row 9 of A at k = 3 (register %r4, lane 5)".
 std::string Machine::describeElement(const Inst &inst, bool isB, unsigned row,
                                      unsigned k) const {
-  unsigned numA = inst.vectorLength == 8 ? 2 : 4;
-  unsigned reg = isB ? numA + k / 8 : row / 8 + 2 * (k / 8);
-  uint32_t granule = program.operands[inst.firstOperand + 4 + reg];
+  MmaGranules mma(program, inst);
+  FragmentLabels fragment = emptyFragment(inst, isB);
+  uint32_t granule = (isB ? mma.b : mma.a)[fragment.registerOf(row, k)];
   return (isB ? "column " : "row ") + std::to_string(row) +
          (isB ? " of B" : " of A") + " at k = " + std::to_string(k) +
          " (register " + describeOperand(granule) + ", lane " +
-         std::to_string(FragmentLabels::laneOf(row, k)) + ")";
+         std::to_string(fragment.laneOf(row, k)) + ")";
 }
 
 //===----------------------------------------------------------------------===//
@@ -398,7 +404,7 @@ bool Machine::checkConflicts(Warp &warp, const Inst &inst,
                              const FragmentSummary &b) {
   auto report = [&](bool isB, const FragmentConflict &c, const char *rule) {
     find(FindingKind::LayoutMismatch, warp, inst,
-         1u << FragmentLabels::laneOf(c.row[1], c.k[1]), [&] {
+         1u << emptyFragment(inst, isB).laneOf(c.row[1], c.k[1]), [&] {
            return Text{describeElement(inst, isB, c.row[0], c.k[0]) + " is " +
                            tensors.describe(c.component[0]) + ", but " +
                            describeElement(inst, isB, c.row[1], c.k[1]) +
@@ -416,7 +422,7 @@ bool Machine::checkConflicts(Warp &warp, const Inst &inst,
       if (!a.k[k] || !b.k[k] || indexOf(a.k[k]) == indexOf(b.k[k]))
         continue;
       find(FindingKind::LayoutMismatch, warp, inst,
-           1u << FragmentLabels::laneOf(0, k), [&] {
+           1u << emptyFragment(inst, false).laneOf(0, k), [&] {
              return Text{"multiplies " + tensors.describe(a.k[k]) + ", " +
                              describeElement(inst, false, 0, k) + ", by " +
                              tensors.describe(b.k[k]) + ", " +
@@ -455,7 +461,8 @@ Label Machine::accumulate(Warp &warp, const Inst &inst, unsigned reg,
                        : isTransposed(own, other, old, tensors);
     if (sameTiles && isWrong)
       find(FindingKind::LayoutMismatch, warp, inst, 1u << lane, [&] {
-        uint32_t granule = program.operands[inst.firstOperand + reg];
+        MmaGranules mma(program, inst);
+        uint32_t granule = mma.d[mma.isHalf ? reg / 2 : reg];
         return Text{"adds products of " + tensors.describe(now) + ", " +
                         (isB ? "column " + std::to_string(column) + " of B"
                              : "row " + std::to_string(row) + " of A") +
@@ -474,8 +481,7 @@ Label Machine::accumulate(Warp &warp, const Inst &inst, unsigned reg,
 void Machine::labelProducts(Warp &warp, const Inst &inst,
                             const FragmentSummary &a,
                             const FragmentSummary &b) {
-  const uint32_t *d = program.operands.data() + inst.firstOperand;
-  const uint32_t *c = d + 4 + (inst.vectorLength == 8 ? 3 : 6);
+  MmaGranules mma(program, inst);
   LabelFrame &frame = warp.labels;
   const LabelKernels &kernels = *handlers.labels;
   bool isStretch = a.isStretch && b.isStretch;
@@ -483,14 +489,23 @@ void Machine::labelProducts(Warp &warp, const Inst &inst,
   alignas(64) Label results[4][warpSize];
   LabelFrame::Origin origins[4];
   bool isHeld[4] = {};
+  frame.depths.clear();
   for (unsigned reg = 0; reg < 4; ++reg) {
-    const Label *before = frame.ifHeld(slotOf(c[reg]));
+    uint32_t c = slotOf(mma.accumulator(mma.c, reg));
+    const Label *before = frame.ifHeld(c);
     isHeld[reg] = before || a.isLabelled || b.isLabelled;
     LabelFrame::Origin origin;
     if (before)
-      origin = frame.origins[slotOf(c[reg])];
+      origin = frame.origins[c];
+    // What is not known of sums stays so. A zero that was scaled for its row is
+    // none yet, though it has the row's label.
+    bool isSum = before && isProduct(before[0]);
+    bool isCounted = origin.depth && origin.depth != LabelFrame::varying;
+    uint32_t depth = !isSum      ? inst.vectorLength
+                     : isCounted ? origin.depth + inst.vectorLength
+                                 : 0;
     origins[reg] = {a.isLabelled ? a.outer : origin.a,
-                    b.isLabelled ? b.outer : origin.b};
+                    b.isLabelled ? b.outer : origin.b, depth};
     Label first = productLabel(a.row[reg / 2 * 8], b.row[reg % 2]);
     if (isStretch &&
         (!before || kernels.matches(before, first, rowStep, 2 * column))) {
@@ -503,8 +518,9 @@ void Machine::labelProducts(Warp &warp, const Inst &inst,
             warp, inst, reg, lane, before ? before[lane] : 0, origin, a, b);
   }
   for (unsigned reg = 0; reg < 4; ++reg) {
-    uint32_t slot = slotOf(d[reg]);
-    frame.clear(slotOf(d[reg] + 1), ~0u);
+    uint32_t slot = slotOf(mma.accumulator(mma.d, reg));
+    if (!mma.isHalf)
+      frame.clear(slotOf(mma.d[reg] + 1), ~0u);
     if (slot == noSlot)
       continue;
     frame.held[slot] = isHeld[reg];
@@ -514,33 +530,31 @@ void Machine::labelProducts(Warp &warp, const Inst &inst,
   }
 }
 
-FragmentLabels Machine::fragmentLabels(Warp &warp, const uint32_t *granules,
-                                       unsigned rows, unsigned depth) {
-  FragmentLabels labels;
-  labels.rows = rows;
-  labels.depth = depth;
-  for (unsigned i = 0; i < rows / 8 * depth / 8; ++i)
-    for (unsigned half = 0; half < 2; ++half)
+FragmentLabels Machine::fragmentLabels(Warp &warp, const Inst &inst, bool isB) {
+  MmaGranules mma(program, inst);
+  FragmentLabels labels = emptyFragment(inst, isB);
+  for (unsigned i = 0; i < (isB ? mma.numB : mma.numA); ++i)
+    for (unsigned half = 0; half < mma.perRegister; ++half)
       labels.halves[2 * i + half] =
-          warp.labels.ifHeld(slotOf(granules[i] + half));
+          warp.labels.ifHeld(slotOf((isB ? mma.b : mma.a)[i] + half));
   return labels;
 }
 
 void Machine::checkFragments(Warp &warp, const Inst &inst) {
-  const uint32_t *ops = program.operands.data() + inst.firstOperand;
   if (!isFollowed(inst)) {
+    const uint32_t *d = program.operands.data() + inst.firstOperand;
     for (unsigned i = 0; i < inst.numDsts; ++i)
       for (unsigned half = 0; half < 2; ++half)
-        warp.labels.clear(slotOf(ops[i] + half), ~0u);
+        warp.labels.clear(slotOf(d[i] + half), ~0u);
     return;
   }
-  unsigned numA = inst.vectorLength == 8 ? 2 : 4;
-  FragmentSummary a =
-      summarize(fragmentLabels(warp, ops + 4, 16, inst.vectorLength), tensors,
-                *handlers.labels);
-  FragmentSummary b =
-      summarize(fragmentLabels(warp, ops + 4 + numA, 8, inst.vectorLength),
-                tensors, *handlers.labels);
+  MmaGranules mma(program, inst);
+  checkOperandDepth(warp, inst, mma.a, mma.numA);
+  checkOperandDepth(warp, inst, mma.b, mma.numB);
+  FragmentSummary a = summarize(fragmentLabels(warp, inst, /*isB=*/false),
+                                tensors, *handlers.labels);
+  FragmentSummary b = summarize(fragmentLabels(warp, inst, /*isB=*/true),
+                                tensors, *handlers.labels);
   if (checkConflicts(warp, inst, a, b))
     a = b = FragmentSummary();
   labelProducts(warp, inst, a, b);

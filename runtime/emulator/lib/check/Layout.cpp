@@ -164,27 +164,46 @@ const Tensor *TensorTable::find(const uint8_t *host, uint32_t &element) const {
   return nullptr;
 }
 
-/// The axis of `tensor` that a component of another tensor is an index of; -1
-/// if there is none.
-int TensorTable::axisLike(const Tensor &tensor, Component component) const {
-  if (!isKnown(component))
-    return -1;
-  const Tensor &other = tensors[dims[dimOf(component)].first];
-  const TensorAxis &wanted = axis(dimOf(component));
-  for (size_t i = 0; i < tensor.axes.size() && &other != &tensor; ++i)
-    if (tensor.axes[i].extent == wanted.extent &&
-        tensor.rank - tensor.axes[i].position == other.rank - wanted.position)
-      return static_cast<int>(i);
+unsigned TensorTable::placeFromLast(Component component) const {
+  const Tensor &tensor = tensors[dims[dimOf(component)].first];
+  return tensor.rank - axis(dimOf(component)).position;
+}
+
+/// The axis of `tensor` at that place from the last if a component of another
+/// tensor may be an index of it; -1 if not.
+int TensorTable::axisLike(const Tensor &tensor, Component component,
+                          unsigned fromLast) const {
+  uint64_t extent = axis(dimOf(component)).extent;
+  if (&tensors[dims[dimOf(component)].first] != &tensor)
+    for (size_t i = 0; i < tensor.axes.size(); ++i)
+      if (tensor.axes[i].extent == extent &&
+          tensor.rank - tensor.axes[i].position == fromLast)
+        return static_cast<int>(i);
   return -1;
 }
 
-uint32_t TensorTable::elementOf(const Tensor &tensor, uint32_t element,
-                                Label label) const {
-  int row = axisLike(tensor, lowWord(label));
-  int column = axisLike(tensor, highWord(label));
+ProductAxes TensorTable::axesLike(const Tensor &tensor, Label label) const {
+  Component components[] = {lowWord(label), highWord(label)};
+  int found[] = {-1, -1};
+  unsigned place[] = {0, 0};
+  for (unsigned i = 0; i < 2; ++i)
+    if (isKnown(components[i])) {
+      place[i] = placeFromLast(components[i]);
+      found[i] = axisLike(tensor, components[i], place[i]);
+    }
+  // A column is one of the last axis, even if B has it before the contracted
+  // one, and a row is one of the axis before.
+  for (unsigned i = 0; i < 2; ++i)
+    if (place[i] == 1 + i && (found[i] < 0 || found[i] == found[1 - i]))
+      found[i] = axisLike(tensor, components[i], 2 - i);
   // Square matrices, one of them transposed.
-  if (row == column)
-    return element;
+  if (found[0] == found[1])
+    return {};
+  return {found[0], found[1]};
+}
+
+uint32_t TensorTable::elementOf(const Tensor &tensor, uint32_t element,
+                                Label label, ProductAxes axes) const {
   uint32_t moved = element;
   auto move = [&](int along, Component component) {
     if (along < 0)
@@ -193,8 +212,8 @@ uint32_t TensorTable::elementOf(const Tensor &tensor, uint32_t element,
     moved += (indexOf(component) - tensor.indexAlong(i, element)) *
              static_cast<uint32_t>(tensor.axes[i].stride);
   };
-  move(row, lowWord(label));
-  move(column, highWord(label));
+  move(axes.row, lowWord(label));
+  move(axes.column, highWord(label));
   return moved;
 }
 
@@ -209,29 +228,6 @@ std::string TensorTable::describe(const Tensor &tensor,
     text += std::to_string(indices[i]);
   }
   return text + "]";
-}
-
-uint32_t StoredProducts::store(uint32_t at, uint32_t product, uint32_t *own) {
-  // Most kernels never get past this.
-  if (at == product && holders.empty()) {
-    own[at] = mark;
-    return at;
-  }
-  if (auto before = products.find(at); before != products.end()) {
-    holders.erase(before->second);
-    products.erase(before);
-  }
-  own[at] = at == product ? mark : 0;
-  if (at == product) {
-    auto holder = holders.find(product);
-    return holder == holders.end() ? at : holder->second;
-  }
-  if (own[product] == mark)
-    return product;
-  auto [holder, isNew] = holders.insert({product, at});
-  if (isNew)
-    products[at] = product;
-  return holder->second;
 }
 
 //===----------------------------------------------------------------------===//
@@ -292,10 +288,12 @@ static bool summarizeStretch(const FragmentLabels &labels,
                              const TensorTable &tensors,
                              const LabelKernels &kernels,
                              FragmentSummary &out) {
-  unsigned numHalves = labels.rows / 8 * labels.depth / 8 * 2;
-  for (unsigned i = 0; i < numHalves; ++i)
-    if (!labels.halves[i])
-      return false;
+  unsigned stretch = labels.stretch(), perRegister = labels.perRegister;
+  unsigned numRegisters = labels.rows / 8 * labels.depth / stretch;
+  for (unsigned i = 0; i < numRegisters; ++i)
+    for (unsigned half = 0; half < perRegister; ++half)
+      if (!labels.halves[2 * i + half])
+        return false;
   Label first = labels.at(0, 0);
   uint64_t kStep = labels.at(0, 1) - first, rowStep = labels.at(1, 0) - first;
   LabelAxes axes = axesOf(first, tensors);
@@ -303,13 +301,13 @@ static bool summarizeStretch(const FragmentLabels &labels,
   int row = advancingAxis(axes, rowStep, labels.rows, tensors);
   if (k < 0 || row < 0 || k == row)
     return false;
-  for (unsigned k0 = 0; k0 < labels.depth; k0 += 8)
+  for (unsigned k0 = 0; k0 < labels.depth; k0 += stretch)
     for (unsigned row0 = 0; row0 < labels.rows; row0 += 8)
-      for (unsigned half = 0; half < 2; ++half)
+      for (unsigned half = 0; half < perRegister; ++half)
         if (!kernels.matches(
                 labels.halves[2 * labels.registerOf(row0, k0) + half],
                 first + row0 * rowStep + (k0 + half) * kStep, rowStep,
-                2 * kStep))
+                perRegister * kStep))
           return false;
   Component firstK = axes.component[k], firstRow = axes.component[row];
   for (unsigned i = 0; i < labels.depth; ++i)

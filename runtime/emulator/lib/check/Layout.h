@@ -59,6 +59,11 @@ constexpr uint32_t highWord(Label label) {
 }
 constexpr bool isMemory(Label label) { return highWord(label) == memoryMark; }
 constexpr bool isKnown(Component c) { return c != 0 && c < muted; }
+/// Of one row and one column.
+constexpr bool isProduct(Label label) {
+  return !isMemory(label) && isKnown(lowWord(label)) &&
+         isKnown(highWord(label));
+}
 constexpr unsigned dimOf(Component c) { return c >> indexBits; }
 constexpr uint32_t indexOf(Component c) { return c & ((1u << indexBits) - 1); }
 
@@ -103,6 +108,11 @@ struct Tensor {
   }
 };
 
+/// Positions in Tensor::axes.
+struct ProductAxes {
+  int row = -1, column = -1;
+};
+
 /// The described tensors of a launch.
 class TensorTable {
 public:
@@ -115,10 +125,15 @@ public:
   /// The tensor of the element at `host`, which points into a buffer, and the
   /// number of the element in it; null if there is none.
   const Tensor *find(const uint8_t *host, uint32_t &element) const;
+  /// The axes of a tensor that stand for the same as those of a product label,
+  /// -1 where there is none. Nothing says that two axes do but their extents
+  /// and places, counted from the last one; the last two may have changed
+  /// places.
+  ProductAxes axesLike(const Tensor &tensor, Label label) const;
   /// The element that is the product of `label` in a tensor: `element`, moved
-  /// along the axes that stand for the same as those of the label. Nothing says
-  /// that two axes do but their extents and places, counted from the last one.
-  uint32_t elementOf(const Tensor &tensor, uint32_t element, Label label) const;
+  /// along those axes.
+  uint32_t elementOf(const Tensor &tensor, uint32_t element, Label label,
+                     ProductAxes axes) const;
   /// Labels of the 16-bit words from `host` on, which points into a buffer.
   void labelWords(const uint8_t *host, unsigned count, Label *out) const;
   const Tensor *owner(uint32_t element) const;
@@ -138,7 +153,9 @@ public:
   std::string describe(const Tensor &tensor, uint32_t element) const;
 
 private:
-  int axisLike(const Tensor &tensor, Component component) const;
+  int axisLike(const Tensor &tensor, Component component,
+               unsigned fromLast) const;
+  unsigned placeFromLast(Component component) const;
 
   std::vector<Tensor> tensors;
   /// Tensor and axis of each dimension number; number 0 is none.
@@ -152,15 +169,19 @@ struct FragmentLabels {
   /// [2 * register + half]: 32 labels, one a lane.
   const Label *halves[8] = {};
   unsigned rows = 16, depth = 16;
+  /// Elements of a register: two, or one of tf32, which is at its lower half.
+  unsigned perRegister = 2;
 
-  static unsigned laneOf(unsigned row, unsigned k) {
-    return row % 8 * 4 + k % 8 / 2;
+  /// Products that one register of all lanes has.
+  unsigned stretch() const { return 4 * perRegister; }
+  unsigned laneOf(unsigned row, unsigned k) const {
+    return row % 8 * 4 + k % stretch() / perRegister;
   }
   unsigned registerOf(unsigned row, unsigned k) const {
-    return row / 8 + rows / 8 * (k / 8);
+    return row / 8 + rows / 8 * (k / stretch());
   }
   Label at(unsigned row, unsigned k) const {
-    const Label *labels = halves[2 * registerOf(row, k) + k % 2];
+    const Label *labels = halves[2 * registerOf(row, k) + k % perRegister];
     return labels ? labels[laneOf(row, k)] : 0;
   }
 };
@@ -192,6 +213,40 @@ struct FragmentSummary {
   FragmentConflict kConflict, rowConflict;
 };
 
+/// How a CTA places products along the row and the column axis of a tensor.
+/// Each row and each column has a place of its own, wherever it is, and the
+/// place of a product is the sum of both. Displacements are from the element
+/// that has the product's own indices.
+class ProductPlaces {
+public:
+  /// Forgets all when `outer`, the place on the other axes, is another one.
+  void select(uint32_t tensor, uint32_t outer);
+  /// Whether a displacement is the one that follows from what is known of the
+  /// row and the column, which goes to `expected`; learns from it if so.
+  bool agrees(uint32_t row, uint32_t column, int64_t displacement,
+              int64_t &expected);
+  void reset() { ++generation; }
+
+private:
+  /// A row or a column, in a union-find tree of those whose places are known
+  /// relative to each other. A displacement is row minus column.
+  struct Node {
+    uint32_t generation = 0, parent = 0;
+    int64_t fromParent = 0;
+  };
+  /// The root of rows and columns that are at their own places.
+  static constexpr uint32_t ownPlaces = 0;
+
+  bool isNew(uint32_t node) const {
+    return nodes[node].generation != generation;
+  }
+  uint32_t findRoot(uint32_t node, int64_t &fromRoot);
+
+  std::vector<Node> nodes;
+  uint32_t generation = 1;
+  uint32_t tensor = 0, outer = 0;
+};
+
 /// Where a CTA has stored products, to find those at two places. Most elements
 /// hold the product of their own indices; only the others are kept by name.
 class StoredProducts {
@@ -200,11 +255,14 @@ public:
     mark = cta + 1;
     holders.clear();
     products.clear();
+    places.reset();
   }
   /// Element `at` now holds the product of element `product`; gives the other
   /// element that holds it already, or `at`. Numbers are those of a tensor
   /// table; `own` has one word for each, zero at first.
   uint32_t store(uint32_t at, uint32_t product, uint32_t *own);
+
+  ProductPlaces places;
 
 private:
   /// What `own` says of elements that hold their own product: it is shared by

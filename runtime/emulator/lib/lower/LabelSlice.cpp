@@ -164,7 +164,7 @@ void LabelSlicer::convertFlow(const Inst &inst, InstFlow &flow) const {
   const uint32_t *ops = operandsOf(inst);
   auto isFloat = [](ScalarType type) {
     return type == ScalarType::F16 || type == ScalarType::BF16 ||
-           type == ScalarType::F32;
+           type == ScalarType::F32 || type == ScalarType::TF32;
   };
   ScalarType to = inst.conversion->to, from = inst.conversion->from;
   if (isFloat(to) && isFloat(from)) {
@@ -271,21 +271,47 @@ bool LabelSlicer::isAnyWanted(uint32_t granule, unsigned count) const {
 
 bool flashcore::emu::isFollowed(const Inst &inst) {
   auto type = static_cast<MatrixType>(inst.mode);
-  return inst.kind == InstKind::Mma && inst.type != ScalarType::F16 &&
-         (type == MatrixType::F16 || type == MatrixType::BF16);
+  return inst.kind == InstKind::Mma &&
+         (type == MatrixType::F16 || type == MatrixType::BF16 ||
+          type == MatrixType::TF32);
+}
+
+MmaGranules::MmaGranules(const Program &program, const Inst &inst) {
+  unsigned numAB = inst.numSrcs - inst.numDsts;
+  numB = numAB / 3;
+  numA = numAB - numB;
+  d = program.operands.data() + inst.firstOperand;
+  a = d + inst.numDsts;
+  b = a + numA;
+  c = b + numB;
+  perRegister = inst.mode == uint8_t(MatrixType::TF32) ? 1 : 2;
+  isHalf = inst.type == ScalarType::F16;
 }
 
 void LabelSlicer::wantFragments(const Inst &inst) {
-  const uint32_t *ops = operandsOf(inst);
-  unsigned numInputs = inst.vectorLength == 8 ? 3 : 6;
-  for (unsigned i = 0; i < numInputs; ++i)
-    want(ops[4 + i], 2);
+  MmaGranules mma(program, inst);
+  for (unsigned i = 0; i < mma.numA + mma.numB; ++i)
+    want(mma.a[i], mma.perRegister);
   for (unsigned i = 0; i < 4; ++i)
-    want(ops[4 + numInputs + i], 1);
+    want(mma.accumulator(mma.c, i), 1);
 }
 
 static bool isShared(const Inst &inst) {
   return inst.space == StateSpace::Shared || inst.space == StateSpace::Generic;
+}
+static bool loadsShared(const Inst &inst) {
+  return inst.kind == InstKind::LoadMatrix ||
+         (inst.kind == InstKind::Load && isShared(inst));
+}
+static bool storesShared(const Inst &inst) {
+  return inst.kind == InstKind::StoreMatrix ||
+         (inst.kind == InstKind::Store && isShared(inst));
+}
+/// Halves of each register that they move.
+static unsigned sharedHalves(const Inst &inst) {
+  bool isMatrix =
+      inst.kind == InstKind::LoadMatrix || inst.kind == InstKind::StoreMatrix;
+  return isMatrix ? 2 : std::max(inst.regBytes / 2u, 1u);
 }
 
 bool LabelSlicer::visitAlu(const Inst &inst) {
@@ -309,59 +335,65 @@ bool LabelSlicer::visitShuffle(const Inst &inst) {
 
 /// Wants what the wanted results of an instruction come from.
 bool LabelSlicer::visit(const Inst &inst) {
-  const uint32_t *ops = operandsOf(inst);
-  unsigned halves = std::max(inst.regBytes / 2u, 1u);
-  bool changed = false;
-  switch (inst.kind) {
-  case InstKind::Alu:
+  if (inst.kind == InstKind::Alu)
     return visitAlu(inst);
-  case InstKind::Shuffle:
+  if (inst.kind == InstKind::Shuffle)
     return visitShuffle(inst);
-  case InstKind::Load:
-  case InstKind::LoadMatrix:
-    if (plan.throughShared || !isShared(inst))
-      return false;
+  const uint32_t *ops = operandsOf(inst);
+  unsigned halves = sharedHalves(inst);
+  bool changed = false;
+  if (loadsShared(inst) && !plan.throughShared) {
     for (unsigned i = 0; i < inst.numDsts; ++i)
-      plan.throughShared |=
-          isAnyWanted(ops[i], inst.kind == InstKind::LoadMatrix ? 2 : halves);
-    return plan.throughShared;
-  case InstKind::Store:
-    if (plan.throughShared && isShared(inst))
-      for (unsigned i = 0; i < inst.vectorLength; ++i)
-        changed |= want(ops[1 + i], halves);
-    return changed;
-  case InstKind::StoreMatrix:
-    if (plan.throughShared)
-      for (unsigned i = 0; i < inst.vectorLength; ++i)
-        changed |= want(ops[1 + i], 2);
-    return changed;
-  default:
-    return false;
+      plan.throughShared |= isAnyWanted(ops[i], halves);
+    changed = plan.throughShared;
   }
+  if (storesShared(inst) && plan.throughShared)
+    for (unsigned i = 0; i < inst.vectorLength; ++i)
+      changed |= want(ops[1 + i], halves);
+  return changed;
 }
 
 //===----------------------------------------------------------------------===//
 // Products on their way to memory
 //===----------------------------------------------------------------------===//
 
-/// What an mma gives, scaled, rounded, moved and exchanged, but not summed up:
-/// sums such as those of the rows stand for no single product.
+/// What an mma gives, scaled, rounded, moved and exchanged, through shared
+/// memory too, but not summed up: sums such as those of the rows stand for no
+/// single product.
 std::vector<bool> LabelSlicer::findProducts() const {
   std::vector<bool> products(wanted.size(), false);
   for (const Inst &inst : program.code)
     if (isFollowed(inst))
-      for (unsigned i = 0; i < 4; ++i)
-        products[operandsOf(inst)[i]] = true;
+      for (unsigned i = 0; i < 4; ++i) {
+        MmaGranules mma(program, inst);
+        products[mma.accumulator(mma.d, i)] = true;
+      }
   bool changed = true;
   auto flow = [&](uint32_t from, uint32_t to) {
     bool isNew = from != noGranule && products[from] && !products[to];
     products[to] = products[to] || isNew;
     changed |= isNew;
   };
+  // Of shared memory only whether there are products in it.
+  bool isShared = false;
+  auto flowThroughShared = [&](const Inst &inst) {
+    const uint32_t *ops = operandsOf(inst);
+    unsigned halves = sharedHalves(inst);
+    if (storesShared(inst))
+      for (unsigned i = 0; i < inst.vectorLength * halves && !isShared; ++i)
+        changed |= isShared = products[ops[1 + i / halves] + i % halves];
+    if (loadsShared(inst) && isShared)
+      for (unsigned i = 0; i < inst.numDsts * halves; ++i) {
+        uint32_t to = ops[i / halves] + i % halves;
+        changed |= !products[to];
+        products[to] = true;
+      }
+  };
   while (changed) {
     changed = false;
     for (const Inst &inst : program.code) {
       const uint32_t *ops = operandsOf(inst);
+      flowThroughShared(inst);
       if (inst.kind == InstKind::Shuffle)
         for (unsigned half = 0; half < 2; ++half)
           flow(ops[2] + half, ops[0] + half);
@@ -389,13 +421,8 @@ void LabelSlicer::wantStoredProducts() {
         want(operandsOf(inst)[1 + i], std::max(inst.regBytes / 2u, 1u));
   for (bool changed = true; changed;) {
     changed = false;
-    for (size_t i = program.code.size(); i-- > 0;) {
-      const Inst &inst = program.code[i];
-      if (inst.kind == InstKind::Alu)
-        changed |= visitAlu(inst);
-      else if (inst.kind == InstKind::Shuffle)
-        changed |= visitShuffle(inst);
-    }
+    for (size_t i = program.code.size(); i-- > 0;)
+      changed |= visit(program.code[i]);
   }
   limit = nullptr;
 }
@@ -424,8 +451,11 @@ void LabelSlicer::planSteps(const Inst &inst, LabelOp &op) {
     bool isDone = false;
     for (unsigned i = 0; i < flow.count; ++i)
       isDone |= flow.flows[i].to == ops[0] + half;
-    if (!isDone && plan.slots[ops[0] + half] != noSlot)
-      plan.steps.push_back({plan.slots[ops[0] + half], {}});
+    if (isDone || plan.slots[ops[0] + half] == noSlot)
+      continue;
+    LabelStep step; // from nothing
+    step.to = plan.slots[ops[0] + half];
+    plan.steps.push_back(step);
   }
 }
 

@@ -59,9 +59,26 @@ struct LabelPlan {
 
 LabelPlan planLabels(const Program &program);
 
-/// Whether the layout check looks at an instruction: an mma of 16-bit floats
-/// into f32.
+/// Whether the layout check looks at an instruction: an mma of floats of 16
+/// bits or of tf32.
 bool isFollowed(const Inst &inst);
+
+/// The granules of an mma that is followed.
+struct MmaGranules {
+  const uint32_t *a = nullptr, *b = nullptr, *c = nullptr, *d = nullptr;
+  /// Registers of each operand.
+  unsigned numA = 0, numB = 0;
+  /// Elements of A or B that a register has: one of tf32, else two.
+  unsigned perRegister = 2;
+  /// Accumulators are pairs of f16.
+  bool isHalf = false;
+
+  MmaGranules(const Program &program, const Inst &inst);
+  /// Accumulator 0 to 3 of a lane in C or D.
+  uint32_t accumulator(const uint32_t *operand, unsigned i) const {
+    return isHalf ? operand[i / 2] + i % 2 : operand[i];
+  }
+};
 
 } // namespace flashcore::emu
 

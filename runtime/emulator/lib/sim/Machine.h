@@ -24,10 +24,12 @@
 #include "flashcore/Emulator/Emulator.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <deque>
 #include <optional>
 #include <random>
+#include <unordered_map>
 
 namespace flashcore::emu {
 
@@ -118,14 +120,27 @@ struct FrameDelete {
 
 /// Labels of the registers of a warp, by the slots of a LabelPlan.
 struct LabelFrame {
-  /// The tile an accumulator was last multiplied from.
+  /// The tiles an accumulator was last multiplied from, and how many products
+  /// each of its elements sums; 0 where that is not known, `varying` where
+  /// lanes differ, after an exchange.
+  static constexpr uint32_t varying = UINT32_MAX;
   struct Origin {
-    uint32_t a = 0, b = 0;
+    uint32_t a = 0, b = 0, depth = 0;
+  };
+  /// What accumulators of one row sum, of those that left since the last mma.
+  struct RowDepth {
+    Component row = 0;
+    unsigned columnDim = 0;
+    Origin origin;
   };
   std::unique_ptr<char[], FrameDelete> storage;
   /// False: all 32 lanes are neutral, whatever the storage holds.
   std::vector<uint8_t> held;
   std::vector<Origin> origins;
+  std::vector<RowDepth> depths;
+  /// Of slots whose origin has a depth that varies.
+  using LaneDepths = std::array<uint32_t, warpSize>;
+  std::unordered_map<uint32_t, LaneDepths> laneDepths;
 
   void reset(uint32_t numSlots);
   Label *at(uint32_t slot) {
@@ -133,6 +148,18 @@ struct LabelFrame {
   }
   const Label *ifHeld(uint32_t slot) {
     return slot != noSlot && held[slot] ? at(slot) : nullptr;
+  }
+  uint32_t depthOf(uint32_t slot, unsigned lane) const {
+    uint32_t depth = origins[slot].depth;
+    return depth == varying ? laneDepths.at(slot)[lane] : depth;
+  }
+  /// What `depth(lane)` says of all lanes.
+  template <typename F> void setDepths(uint32_t slot, F depth) {
+    LaneDepths depths;
+    for (unsigned lane = 0; lane < warpSize; ++lane)
+      depths[lane] = depth(lane);
+    laneDepths[slot] = depths;
+    origins[slot].depth = varying;
   }
   /// For writing labels of some lanes.
   Label *write(uint32_t slot);
@@ -553,13 +580,19 @@ private:
                            uint8_t *const (&hosts)[warpSize]);
   void checkStoredProduct(Warp &warp, const Inst &inst, unsigned lane,
                           Label label, const uint8_t *host);
+  void checkStoredElement(Warp &warp, const Inst &inst, unsigned lane,
+                          Label label, const uint8_t *host);
+  void checkDepth(Warp &warp, const Inst &inst, uint32_t granule);
+  void checkLaneDepth(Warp &warp, const Inst &inst, uint32_t slot,
+                      unsigned lane);
+  void checkOperandDepth(Warp &warp, const Inst &inst, const uint32_t *granules,
+                         unsigned count);
   void labelCopy(const AsyncCopy &copy, uint32_t lanes);
   void labelShuffle(Warp &warp, const Inst &inst, uint32_t lanes,
                     const uint8_t (&from)[warpSize]);
   void labelLoadMatrix(Warp &warp, const Inst &inst, const LaneAccess &access);
   void labelStoreMatrix(Warp &warp, const Inst &inst, const LaneAccess &access);
-  FragmentLabels fragmentLabels(Warp &warp, const uint32_t *granules,
-                                unsigned rows, unsigned depth);
+  FragmentLabels fragmentLabels(Warp &warp, const Inst &inst, bool isB);
   void checkFragments(Warp &warp, const Inst &inst);
   bool checkConflicts(Warp &warp, const Inst &inst, const FragmentSummary &a,
                       const FragmentSummary &b);

@@ -226,6 +226,16 @@ uint64_t DeviceMemory::uninitializedBytes(uint64_t address) const {
   return buffer ? buffer->init.countUnset(buffer->bytes) : 0;
 }
 
+bool DeviceMemory::isInitialized(uint64_t address, uint64_t bytes) const {
+  constexpr uint64_t step = 32; // of InitMap::isSet
+  const Buffer *buffer = impl->find(address, bytes);
+  for (uint64_t at = 0; buffer && at < bytes; at += step)
+    if (!buffer->init.isSet(address - buffer->base + at,
+                            static_cast<unsigned>(std::min(step, bytes - at))))
+      return false;
+  return buffer;
+}
+
 //===----------------------------------------------------------------------===//
 // Instruction sets
 //===----------------------------------------------------------------------===//

@@ -27,13 +27,14 @@ namespace {
 /// All that decides what a warp does next, but for memory.
 struct WarpState {
   std::vector<char> frame;
-  std::vector<uint32_t> init;
+  std::vector<uint32_t> defined;
   std::vector<LaneGroup> groups;
   uint32_t turn;
 
   WarpState(const Warp &warp, size_t frameBytes)
-      : frame(warp.frame.get(), warp.frame.get() + frameBytes), init(warp.init),
-        groups(warp.groups), turn(warp.turns % fairnessPeriod) {}
+      : frame(warp.frame.get(), warp.frame.get() + frameBytes),
+        defined(warp.defined), groups(warp.groups),
+        turn(warp.turns % fairnessPeriod) {}
 
   bool operator==(const WarpState &other) const = default;
   bool mayBe(const Warp &warp) const {

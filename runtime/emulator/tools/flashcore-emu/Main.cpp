@@ -9,6 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Description.h"
 #include "Output.h"
 #include "Session.h"
 
@@ -100,9 +101,11 @@ static void note(const ToolOptions &options, const std::string &text) {
 }
 
 /// An output that the kernel left partly unwritten is worth a line, though it
-/// may be meant.
-static void noteUnwritten(const ToolOptions &options, const Session &session) {
+/// may be meant; true if --expect-written says that it is not.
+static bool reportUnwritten(const ToolOptions &options,
+                            const Session &session) {
   const std::vector<LoadedArgument> &list = session.results.list;
+  bool isRefused = false;
   for (size_t i = 0; i < list.size(); ++i) {
     if (!list[i].value.isPoison)
       continue;
@@ -113,10 +116,21 @@ static void noteUnwritten(const ToolOptions &options, const Session &session) {
         session.results.areTensors
             ? "'" + list[i].name + "'"
             : "argument " + list[i].path + " ('" + list[i].name + "')";
+    bool isOutput = !session.results.areTensors ||
+                    list[i].name != Description::workspaceName;
+    if (options.expectWritten && isOutput) {
+      std::string text = describeUnwritten(session.memory, list[i]);
+      isRefused |= !text.empty();
+      if (!text.empty())
+        note(options, "--expect-written: expects all of " + what +
+                          " to be written, but got nothing for " + text + "\n");
+      continue;
+    }
     note(options, "note: " + std::to_string(missing) + " of " +
                       std::to_string(list[i].value.data.size()) + " bytes of " +
                       what + " were never written\n");
   }
+  return isRefused;
 }
 
 /// Writes and compares what was asked for.
@@ -212,9 +226,9 @@ static int runKernels(const ToolOptions &options, const std::string &text) {
   Expected<bool> isClean = runLaunches(options, *session, *launchOptions);
   if (!isClean)
     return badInput(options, isClean.error());
-  noteUnwritten(options, *session);
+  bool isComplete = !reportUnwritten(options, *session);
   int code = finishResults(options, *session, requests);
-  return code || *isClean ? code : exitFindings;
+  return code || (*isClean && isComplete) ? code : exitFindings;
 }
 
 /// The whole file; an error says why not.

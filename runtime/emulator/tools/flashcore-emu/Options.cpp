@@ -109,6 +109,9 @@ void flashcore::emu::declareOptions(CLI::App &app, ToolOptions &options) {
                  "INDEX=FILE.npy[:TOLERANCE]: compare the buffer of argument "
                  "INDEX, or of the tensor NAME; the tolerance is absolute, 0 "
                  "if left out");
+  app.add_flag("--expect-written", options.expectWritten,
+               "Refuse a run that leaves an element of a poison buffer, or of "
+               "an output of the file's own launch, unwritten");
   declareLaunchOption(app, options, "check",
                       "all (the default), none, or a list of "
                       "memory,init,race,async,sync,layout\n"

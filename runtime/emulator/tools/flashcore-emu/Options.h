@@ -36,7 +36,7 @@ struct ToolOptions {
   /// Names and values for setLaunchOption.
   std::vector<std::pair<std::string, std::string>> launch;
   std::string stats;
-  bool trace = false, list = false, quiet = false;
+  bool trace = false, list = false, quiet = false, expectWritten = false;
 };
 
 void declareOptions(CLI::App &app, ToolOptions &options);

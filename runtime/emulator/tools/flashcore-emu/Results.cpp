@@ -152,6 +152,34 @@ std::string flashcore::emu::writeOutput(const OutputRequest &request,
                    readBack(memory, argument)});
 }
 
+std::string flashcore::emu::describeUnwritten(const DeviceMemory &memory,
+                                              const LoadedArgument &argument) {
+  const TensorView &view = argument.value.view;
+  unsigned bytes = elementBytes(argument.value.type);
+  uint64_t count = 1, missing = 0;
+  for (uint64_t extent : view.shape)
+    count *= extent;
+  std::string first;
+  std::vector<uint64_t> indices(view.shape.size());
+  for (uint64_t i = 0; i < count; ++i) {
+    uint64_t rest = i, at = view.strides.empty() ? i : view.offset;
+    for (size_t axis = indices.size(); axis-- > 0;) {
+      indices[axis] = rest % view.shape[axis];
+      rest /= view.shape[axis];
+      if (!view.strides.empty())
+        at += indices[axis] * view.strides[axis];
+    }
+    if (memory.isInitialized(argument.address + at * bytes, bytes))
+      continue;
+    if (missing++ == 0)
+      first = formatShape(indices);
+  }
+  if (missing == 0)
+    return {};
+  return std::to_string(missing) + " of " + std::to_string(count) +
+         " elements, the first of them " + first;
+}
+
 /// NaN counts as an infinite difference.
 Comparison flashcore::emu::compare(const ExpectRequest &request,
                                    const DeviceMemory &memory,

@@ -63,6 +63,11 @@ std::string writeOutput(const OutputRequest &request,
                         const DeviceMemory &memory,
                         const LoadedArgument &argument);
 
+/// Of a buffer that starts as poison, which of its elements were never written,
+/// what lies between its strides left out; empty if all were.
+std::string describeUnwritten(const DeviceMemory &memory,
+                              const LoadedArgument &argument);
+
 struct Comparison {
   bool differs = false;
   /// One line with the largest difference.

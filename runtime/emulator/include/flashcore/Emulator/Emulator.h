@@ -126,6 +126,8 @@ public:
   /// Number of bytes of the buffer that hold no defined value: they were never
   /// written, or with what itself is undefined.
   uint64_t uninitializedBytes(uint64_t address) const;
+  /// Whether all bytes of a range, which lies in one buffer, were written.
+  bool isInitialized(uint64_t address, uint64_t bytes) const;
 
   struct Impl;
   Impl &internals() { return *impl; }
