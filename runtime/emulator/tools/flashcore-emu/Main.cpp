@@ -9,7 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Description.h"
+#include "../../lib/report/Description.h"
 #include "Output.h"
 #include "Session.h"
 
