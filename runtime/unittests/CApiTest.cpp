@@ -15,6 +15,7 @@
 #include "capi/Runtime.h"
 #include "capi/Status.h"
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 #include <thread>

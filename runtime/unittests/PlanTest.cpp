@@ -17,6 +17,7 @@
 #include "flashcore/Runtime/Float16.h"
 #include "flashcore/Runtime/Plan.h"
 
+#include <algorithm>
 #include <cmath>
 #include <thread>
 

@@ -10,6 +10,8 @@
 
 #include "Clock.h"
 
+#include <algorithm>
+
 using namespace flashcore::emu;
 
 /// More stretches of ended CTAs than this become one.
