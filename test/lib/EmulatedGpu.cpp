@@ -22,7 +22,7 @@ using namespace flashcore::emu;
 
 namespace {
 /// A loaded binary: its PTX, and the kernels that were asked for.
-struct Module {
+struct LoadedModule {
   std::string ptx;
   std::map<std::string, Kernel> kernels;
 };
@@ -45,16 +45,16 @@ static uint64_t address(const void *pointer) {
 extern "C" {
 
 void *mgpuModuleLoadJIT(const char *ptx, int /*optLevel*/) {
-  return new Module{ptx, {}};
+  return new LoadedModule{ptx, {}};
 }
 
 void *mgpuModuleLoad(void * /*image*/, size_t /*bytes*/) {
   fail("expects PTX (gpu-module-to-binary{format=isa}), but got machine code");
 }
 
-void mgpuModuleUnload(Module *module) { delete module; }
+void mgpuModuleUnload(LoadedModule *module) { delete module; }
 
-const Kernel *mgpuModuleGetFunction(Module *module, const char *name) {
+const Kernel *mgpuModuleGetFunction(LoadedModule *module, const char *name) {
   Expected<Kernel> kernel = Kernel::load(module->ptx, name);
   if (!kernel)
     fail(kernel.error().message);
