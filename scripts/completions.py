@@ -51,8 +51,12 @@ def tool_parser(name):
     parser.add_argument("input", nargs="*", help="file")
     if name != "opt":
         text = subprocess.run([tools.executable(), name, "--help"], check=True, capture_output=True, text=True).stdout
+        named = set()
         for match in re.finditer(OPTION, text, re.M):
             flags, value, listed, what, choices = match.groups()
+            if not named.isdisjoint(flags.split(",")):
+                continue  # in an example
+            named.update(flags.split(","))
             choices = re.findall(r"^ +=(\S+)", choices, re.M) or (listed or "").split(",")
             kind = {"choices": choices if any(choices) else None} if value else {"action": "store_true"}
             parser.add_argument(*flags.split(","), help=(what or "").replace("%", "%%"), **kind)

@@ -288,7 +288,7 @@ _shtab_flashcore_doctor_defaults_added=0
 
 _shtab_flashcore_emu_options=(
   {-h,--help}"[Print this help message and exit]"
-  "--list[List the kernels of the file with their arguments and stop]"
+  "--list[List the kernels of the file with their arguments and stop\; as JSON with --stats json]"
   {-k,--kernel}"[Kernel to run\; may be left out if the file has one or says how to launch several]:kernel:"
   "--grid[CTAs\: x\[,y\[,z\]\]]:grid:"
   "--block[Threads of a CTA\: x\[,y\[,z\]\]]:block:"
@@ -297,8 +297,9 @@ _shtab_flashcore_emu_options=(
   "--dim[... NAME\=NUMBER\: a size that the file\'s own launch leaves open]:dim:"
   "--seed[Seed of the random inputs of the file\'s own launch (default 1)]:seed:"
   "--multiprocessors[For how many a persistent kernel is launched (default 132)]:multiprocessors:"
-  "--out[... INDEX\=FILE.npy\: save the buffer of argument INDEX (from 0) afterwards\; of the file\'s own launch NAME\=FILE.npy with the name of a tensor]:out:_files -/"
+  "--out[... INDEX\=FILE.npy\: save the buffer of argument INDEX (from 0) afterwards\; 0.16 is what byte 16 of argument 0 points to, or its name\; of the file\'s own launch NAME\=FILE.npy with the name of a tensor]:out:_files -/"
   "--expect[... INDEX\=FILE.npy\[\:TOLERANCE\]\: compare the buffer of argument INDEX, or of the tensor NAME\; the tolerance is absolute, 0 if left out]:expect:"
+  "--expect-written[Refuse a run that leaves an element of a poison buffer, or of an output of the file\'s own launch, unwritten]"
   "--check[all (the default), none, or a list of memory,init,race,async,sync,layout]:check:"
   "--async[When cp.async moves its bytes\: lazy (at the wait, the default), eager (at the issue), random\:SEED]:async:"
   "--schedule[Order of warps\: seq (the default), skew (last warp first), random\:SEED]:schedule:"
