@@ -27,7 +27,6 @@ from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Union
 
 from flashcore import _core
-from flashcore.bundle import chip_number
 from flashcore.errors import Error
 from flashcore.problem import Problem, Schedule
 
@@ -250,6 +249,12 @@ def _precompiled(kernel: Kernel) -> Optional["_core.Bundle"]:
         if bundle is not None:
             return bundle
     return None
+
+
+def chip_number(chip: str) -> int:
+    """89 for sm_89. (flashcore.bundle has it too: importing that here would make the
+    first call of a process wait for it.)"""
+    return int("".join(filter(str.isdigit, chip)))
 
 
 def _load(place: Path, kernel: Kernel) -> Optional["_core.Bundle"]:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Callable, Dict, Hashable, Iterable, NamedTuple, Optional, Tuple, TypeVar
 
 from flashcore import _core, cache
-from flashcore.bundle import chip_number
 from flashcore.errors import Error, UnsupportedError
 from flashcore.problem import Problem, Schedule
 
@@ -82,8 +81,8 @@ def device(kind: str, index: int = 0) -> "_core.Device":
 
 def chip_for(target: "_core.Device") -> str:
     """The newest chip of the compiler whose code the device runs."""
-    number = chip_number(target.chip)
-    chips = [chip for chip in _core.chips() if chip_number(chip) <= number]
+    number = cache.chip_number(target.chip)
+    chips = [chip for chip in _core.chips() if cache.chip_number(chip) <= number]
     if not chips:
         raise UnsupportedError(
             f"expects a GPU of {_core.chips()[0]} or newer, but got {target.name} ({target.chip})"

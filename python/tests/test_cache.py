@@ -362,3 +362,12 @@ def test_a_damaged_folder_falls_back(cache_dir, monkeypatch, compiled, tmp_path)
 def test_records_are_json(one_kernel):
     record = json.loads((one_kernel / "entry.json").read_text())
     assert record["compiler"].startswith("flashcore ") and record["chip"] == "sm_90"
+
+
+def test_a_first_call_imports_no_reader_of_bundles():
+    """Nobody waits for modules that a call does not need."""
+    code = (
+        "import sys, numpy, flashcore; q = numpy.zeros((1, 1, 16, 16), 'float16'); "
+        "flashcore.attention(q, q, q); assert 'flashcore.bundle' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
