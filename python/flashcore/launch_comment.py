@@ -54,7 +54,8 @@ def _bind_sizes(launch: Dict[str, Any], arrays: Mapping[str, Any]) -> Dict[str, 
 
 def _dense(shape: Sequence[int], strides: Optional[Sequence[Optional[int]]]) -> List[int]:
     """Strides in elements; those that are open are dense."""
-    dense, step = [], 1
+    dense: List[int] = []
+    step = 1
     for extent in reversed(shape):
         dense.insert(0, step)
         step *= extent
