@@ -50,8 +50,41 @@ using namespace mlir;
 using namespace mlir::flashcore;
 
 namespace {
+/// Name of the dynamic shared memory of a kernel module.
+constexpr llvm::StringLiteral kSharedSymbol = "flashcore_shared";
+/// Its alignment, enough for every access: a panel with the 128-byte swizzle.
+constexpr int64_t kSharedAlignment = 1024;
+
 struct FlashCoreToNVVMPass final
     : mlir::flashcore::impl::FlashCoreToNVVMPassBase<FlashCoreToNVVMPass> {
+  /// The dynamic shared memory of all kernels: one external symbol without a
+  /// size, which is the launch's. (Upstream's lowering aligns it to 16 bytes.)
+  void nameSharedMemory() {
+    SmallVector<gpu::DynamicSharedMemoryOp> uses;
+    getOperation().walk(
+        [&](gpu::DynamicSharedMemoryOp op) { uses.push_back(op); });
+    if (uses.empty())
+      return;
+    MemRefType view = uses.front().getType();
+    auto type = MemRefType::get({0}, view.getElementType(), view.getLayout(),
+                                view.getMemorySpace());
+    OpBuilder b(&getContext());
+    auto global = memref::GlobalOp::create(
+        b, getOperation().getLoc(), kSharedSymbol,
+        /*sym_visibility=*/StringAttr(), type,
+        /*initial_value=*/Attribute(), /*constant=*/false,
+        b.getI64IntegerAttr(kSharedAlignment));
+    StringAttr name = SymbolTable(getOperation())
+                          .insert(global, getOperation().getBody()->begin());
+    for (gpu::DynamicSharedMemoryOp op : uses) {
+      b.setInsertionPoint(op);
+      Value base = memref::GetGlobalOp::create(b, op.getLoc(), type, name);
+      op.replaceAllUsesWith(
+          memref::CastOp::create(b, op.getLoc(), op.getType(), base).getDest());
+      op.erase();
+    }
+  }
+
   LogicalResult expand() {
     RewritePatternSet patterns(&getContext());
     memref::populateExpandStridedMetadataPatterns(patterns);
@@ -160,6 +193,7 @@ struct FlashCoreToNVVMPass final
     if (llvm::none_of(getOperation().getOps<gpu::GPUFuncOp>(),
                       fcgpu::isOurKernel))
       return;
+    nameSharedMemory();
     if (failed(expand()) || failed(convert()))
       return signalPassFailure();
     OpPassManager pm(gpu::GPUModuleOp::getOperationName());

@@ -242,8 +242,6 @@ gpu.module @kernels {
 // CHECK-LABEL: llvm.func @memory_of_the_block
 // CHECK-SAME:    %[[IN:[^:]+]]: !llvm.ptr, %[[OUT:[^:]+]]: !llvm.ptr, %[[ELEMENTS:[^:]+]]: i64
 gpu.module @kernels {
-  memref.global @flashcore_shared : memref<0xi8, #gpu.address_space<workgroup>>
-      {alignment = 1024 : i64}
   gpu.func @memory_of_the_block(%base: memref<f16>, %out: memref<f16>,
                                 %elements: index)
       kernel attributes {fcgpu.schedule = #schedule} {
@@ -255,10 +253,10 @@ gpu.module @kernels {
     // CHECK:      nvvm.ldmatrix %{{.+}} {eltType = #nvvm.ld_st_matrix_elt_type<b16>, layout = #nvvm.mma_layout<col>, num = 4 : i32
     // CHECK:      llvm.return
     %c0 = arith.constant 0 : index
-    %shared = memref.get_global @flashcore_shared
-        : memref<0xi8, #gpu.address_space<workgroup>>
+    %shared = gpu.dynamic_shared_memory
+        : memref<?xi8, #gpu.address_space<workgroup>>
     %bytes = memref.reinterpret_cast %shared to offset: [0], sizes: [512],
-        strides: [1] : memref<0xi8, #gpu.address_space<workgroup>>
+        strides: [1] : memref<?xi8, #gpu.address_space<workgroup>>
         to memref<512xi8, #gpu.address_space<workgroup>>
     %ring = memref.view %bytes[%c0][] : memref<512xi8, #gpu.address_space<workgroup>>
         to memref<256xf16, #gpu.address_space<workgroup>>
@@ -273,6 +271,42 @@ gpu.module @kernels {
         : memref<256xf16, #gpu.address_space<workgroup>> -> vector<4x2xf16>
     %first = vector.extract %cores[0, 0] : f16 from vector<4x2xf16>
     memref.store %first, %out[] : memref<f16>
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 16,
+  num_warps = 4, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+
+// CHECK:     llvm.mlir.global external @flashcore_shared()
+// CHECK-NOT: llvm.mlir.global
+gpu.module @kernels {
+  // CHECK-LABEL: llvm.func @kernels_of_a_module_share_the_symbol
+  gpu.func @kernels_of_a_module_share_the_symbol(%out: memref<i8>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    // CHECK: llvm.mlir.addressof @flashcore_shared
+    %c0 = arith.constant 0 : index
+    %shared = gpu.dynamic_shared_memory
+        : memref<?xi8, #gpu.address_space<workgroup>>
+    %value = memref.load %shared[%c0]
+        : memref<?xi8, #gpu.address_space<workgroup>>
+    memref.store %value, %out[] : memref<i8>
+    gpu.return
+  }
+
+  // CHECK-LABEL: llvm.func @second_kernel
+  gpu.func @second_kernel(%out: memref<i8>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    // CHECK: llvm.mlir.addressof @flashcore_shared
+    %c0 = arith.constant 0 : index
+    %shared = gpu.dynamic_shared_memory
+        : memref<?xi8, #gpu.address_space<workgroup>>
+    %value = memref.load %shared[%c0]
+        : memref<?xi8, #gpu.address_space<workgroup>>
+    memref.store %value, %out[] : memref<i8>
     gpu.return
   }
 }

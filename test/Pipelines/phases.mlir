@@ -62,8 +62,8 @@
 // CHECK:         gpu.return
 
 // CHECK-LABEL: // ----- phase 6: threads
-// CHECK:         memref.global @flashcore_shared
 // CHECK:         gpu.thread_id
+// CHECK:         gpu.dynamic_shared_memory
 // CHECK-NOT:     {{fcgpu\.(copy|read|alloc_ring|map_scores)|vector\.contract}}
 // CHECK:         nvgpu.device_async_copy
 // CHECK:         nvvm.cp.async.commit.group

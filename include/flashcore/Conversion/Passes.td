@@ -18,7 +18,9 @@ def FlashCoreToNVVMPass : Pass<"flashcore-to-nvvm", "::mlir::gpu::GPUModuleOp"> 
     Beyond upstream's patterns: `nvgpu.mma.sync` on bf16; exp2, log2, fma and
     maxnum as single instructions, without libdevice; denormals are flushed
     (`.ftz`); the block size and the blocks an SM must hold become
-    `nvvm.reqntid` and `nvvm.minctasm`. Kernel arguments are bare pointers and
+    `nvvm.reqntid` and `nvvm.minctasm`; `gpu.dynamic_shared_memory` of all
+    kernels is one external symbol, `@flashcore_shared`, aligned to 1024 bytes.
+    Kernel arguments are bare pointers and
     64-bit integers.
   }];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect",

@@ -99,8 +99,6 @@ TileTypeConverter::TileTypeConverter() {
 }
 
 namespace {
-/// Name of the dynamic shared memory of a kernel module.
-constexpr llvm::StringLiteral kSharedSymbol = "flashcore_shared";
 /// A ring starts at a multiple of this many bytes: one row of all 32 banks.
 constexpr int64_t kRingAlignment = 128;
 
@@ -152,28 +150,21 @@ struct DistributePass final
     return bytes;
   }
 
-  /// The shared memory of the launch: external, so that its size is the
-  /// launch's, and aligned for every kind of access.
+  /// The shared memory of the launch, of the size that the rings need. The
+  /// symbol belongs to the module, which a pass over its kernels, run on
+  /// several of them at once, must not change: phase 7 makes it.
   Value createSharedMemory(ImplicitLocOpBuilder &b, int64_t bytes) {
     auto space = gpu::AddressSpaceAttr::get(b.getContext(),
                                             gpu::AddressSpace::Workgroup);
-    auto symbolType =
-        MemRefType::get({0}, b.getI8Type(), MemRefLayoutAttrInterface(), space);
-    auto module = getOperation()->getParentOfType<gpu::GPUModuleOp>();
-    if (!module.lookupSymbol(kSharedSymbol)) {
-      OpBuilder::InsertionGuard guard(b);
-      b.setInsertionPointToStart(module.getBody());
-      memref::GlobalOp::create(b, kSharedSymbol,
-                               /*sym_visibility=*/StringAttr(), symbolType,
-                               /*initial_value=*/Attribute(),
-                               /*constant=*/false, b.getI64IntegerAttr(1024));
-    }
-    Value base = memref::GetGlobalOp::create(b, symbolType, kSharedSymbol);
-    auto type = MemRefType::get({bytes}, b.getI8Type(),
-                                MemRefLayoutAttrInterface(), space);
-    return memref::ReinterpretCastOp::create(b, type, base, /*offset=*/0,
-                                             ArrayRef<int64_t>{bytes},
-                                             ArrayRef<int64_t>{1});
+    auto typeOf = [&](int64_t size) {
+      return MemRefType::get({size}, b.getI8Type(), MemRefLayoutAttrInterface(),
+                             space);
+    };
+    Value base =
+        gpu::DynamicSharedMemoryOp::create(b, typeOf(ShapedType::kDynamic));
+    return memref::ReinterpretCastOp::create(
+        b, typeOf(bytes), base,
+        /*offset=*/0, ArrayRef<int64_t>{bytes}, ArrayRef<int64_t>{1});
   }
 
   /// Every warp runs the body of the loop over warps once.

@@ -463,7 +463,6 @@ gpu.module @kernels {
 // 2 * 16 * 16 elements are 1024 bytes; both rings are views of one allocation,
 // which the launch sizes.
 
-// CHECK:       memref.global @flashcore_shared : memref<0xi8, #gpu.address_space<workgroup>> {alignment = 1024 : i64}
 // CHECK-LABEL: gpu.func @rings_follow_each_other
 gpu.module @kernels {
   gpu.func @rings_follow_each_other(%a: memref<16x16xf16>,
@@ -471,7 +470,7 @@ gpu.module @kernels {
       kernel attributes {fcgpu.schedule = #schedule} {
     // CHECK-DAG:  %[[C0:.+]] = arith.constant 0 : index
     // CHECK-DAG:  %[[C1024:.+]] = arith.constant 1024 : index
-    // CHECK:      %[[SHARED:.+]] = memref.get_global @flashcore_shared
+    // CHECK:      %[[SHARED:.+]] = gpu.dynamic_shared_memory : memref<?xi8, #gpu.address_space<workgroup>>
     // CHECK:      %[[BYTES:.+]] = memref.reinterpret_cast %[[SHARED]] to offset: [0], sizes: [3072], strides: [1]
     // CHECK:      %[[IN_FIRST:.+]] = memref.view %[[BYTES]][%{{.+}}][] : {{.+}} to memref<1024xi8, #gpu.address_space<workgroup>>
     // CHECK:      %[[FIRST:.+]] = memref.view %[[IN_FIRST]][%{{.+}}][] : {{.+}} to memref<256xf16, #gpu.address_space<workgroup>>
@@ -487,38 +486,6 @@ gpu.module @kernels {
         : memref<16x16xf16> to <2x16x16xf16>
     fcgpu.copy %b[%c0, %c0] to %second[%c0] by block
         : memref<16x32xbf16> to <2x16x32xbf16>
-    gpu.return
-  }
-}
-
-// -----
-
-#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
-  num_warps = 1, num_stages = 2, query = registers,
-  grid_order = query_fastest, min_blocks = 0>
-
-// CHECK:       memref.global @flashcore_shared
-// CHECK-NOT:   memref.global
-// CHECK-LABEL: gpu.func @kernels_of_a_module_share_the_symbol
-gpu.module @kernels {
-  gpu.func @kernels_of_a_module_share_the_symbol(%in: memref<16x16xf16>)
-      kernel attributes {fcgpu.schedule = #schedule} {
-    // CHECK: memref.get_global @flashcore_shared
-    %c0 = arith.constant 0 : index
-    %ring = fcgpu.alloc_ring : <2x16x16xf16>
-    fcgpu.copy %in[%c0, %c0] to %ring[%c0] by block
-        : memref<16x16xf16> to <2x16x16xf16>
-    gpu.return
-  }
-
-  // CHECK-LABEL: gpu.func @second_kernel
-  gpu.func @second_kernel(%in: memref<16x16xf16>)
-      kernel attributes {fcgpu.schedule = #schedule} {
-    // CHECK: memref.get_global @flashcore_shared
-    %c0 = arith.constant 0 : index
-    %ring = fcgpu.alloc_ring : <2x16x16xf16>
-    fcgpu.copy %in[%c0, %c0] to %ring[%c0] by block
-        : memref<16x16xf16> to <2x16x16xf16>
     gpu.return
   }
 }

@@ -214,10 +214,10 @@ def DistributePass : Pass<"flashcore-distribute", "::mlir::gpu::GPUFuncOp"> {
     are `nvgpu.ldmatrix`, contractions `nvgpu.mma.sync` m16n8k16, copies
     `nvgpu.device_async_copy` of 16 bytes, reductions along a row end with two
     `gpu.shuffle`s. 16-bit results are stored 16 bytes a lane: the four lanes of
-    a quad hand each other their columns of four cores. Rings are views of the
-    dynamic shared memory `@flashcore_shared`, those `by warp` of the warp's
-    part of it, through which also the shares of an `fcgpu.all_to_all` pass;
-    more than the chip has is an error.
+    a quad hand each other their columns of four cores. Rings are views of
+    `gpu.dynamic_shared_memory`, those `by warp` of the warp's part of it,
+    through which also the shares of an `fcgpu.all_to_all` pass; more than the
+    chip has is an error.
   }];
   let statistics = [Statistic<"sharedMemory", "shared-memory-bytes",
                               "Shared memory of all kernels, in bytes">];
