@@ -29,6 +29,20 @@ nvidia-smi --query-gpu=name,driver_version,power.limit --format=csv,noheader || 
   exit 2
 }
 
+# Installs the wheel of the tree, or the one that travelled with the bundles, and
+# lets Python find it; not zero without PyTorch or a wheel.
+use_package() {
+  python3 -c 'import torch' 2>/dev/null || return
+  local site wheel
+  site=$(cd "$dir" && pwd)/site
+  if [[ ":${PYTHONPATH:-}:" != *":$site:"* ]]; then
+    wheel=$(ls build/wheel/*.whl "$dir"/*.whl 2>/dev/null | head -n 1)
+    [ -n "$wheel" ] || return
+    python3 -m pip install --quiet --no-deps --no-compile --upgrade --target "$site" "$wheel" || return
+    export PYTHONPATH="$site${PYTHONPATH:+:$PYTHONPATH}"
+  fi
+}
+
 for step in $steps; do
   case $step in
   check)
@@ -72,8 +86,8 @@ for step in $steps; do
       echo "docs: skipped, no flashcore.gz in $dir, or not run in the root of the tree"
       continue
     fi
-    if ! python3 -c 'import torch, flashcore' 2>/dev/null; then
-      echo "docs: skipped, no PyTorch, or no wheel of FlashCore, which benchmarks/flashcore-bench needs here"
+    if ! use_package; then
+      echo "docs: skipped, needs PyTorch and a wheel in $dir (scripts/wheel.sh makes it)"
       continue
     fi
     # The pages find the tools under build/release/bin.
@@ -92,19 +106,15 @@ for step in $steps; do
     grep -E '^(README|docs/|benchmarks/)' "$logs/docs.txt" | sed 's/^/docs: /'
     ;;
   python)
-    # The wheel of the tree, or the one that travelled with the bundles.
-    wheel=$(ls build/wheel/*.whl "$dir"/*.whl 2>/dev/null | head -n 1)
-    if [ -z "$wheel" ] || ! python3 -c 'import torch, pytest' 2>/dev/null; then
+    if ! use_package || ! python3 -c 'import pytest' 2>/dev/null; then
       echo "python: skipped, needs PyTorch, pytest and a wheel in $dir (scripts/wheel.sh makes it)"
       continue
     fi
-    site=$(cd "$dir" && pwd)/site
-    python3 -m pip install --quiet --no-deps --no-compile --upgrade --target "$site" "$wheel" || exit 2
     tests=$PWD/python/tests
     processes=()
     python3 -c 'import xdist' 2>/dev/null && processes=(-n 8)
     # Not from here, where `import flashcore` would find the sources.
-    (cd "$dir" && PYTHONPATH="$site${PYTHONPATH:+:$PYTHONPATH}" python3 -m pytest -q -p no:cacheprovider "${processes[@]}" \
+    (cd "$dir" && python3 -m pytest -q -p no:cacheprovider "${processes[@]}" \
       "$tests/gpu") >"$logs/python.txt" 2>&1 || failed=1
     grep -E '^(FAILED|ERROR)' "$logs/python.txt" | head -n 20
     echo "python: $(tail -n 1 "$logs/python.txt")"
@@ -113,7 +123,7 @@ for step in $steps; do
       continue
     fi
     checkout=$(cd "$FLASH_ATTN_CHECKOUT" && pwd) || exit 2
-    (cd "$dir" && PYTHONPATH="$site${PYTHONPATH:+:$PYTHONPATH}" python3 "$tests/upstream/run_flash_attn.py" "$checkout" \
+    (cd "$dir" && python3 "$tests/upstream/run_flash_attn.py" "$checkout" \
       --sample "${FLASH_ATTN_SAMPLE:-20}" --processes 8 --json flash-attn.json) >"$logs/flash-attn.txt" 2>&1 || failed=1
     grep -E '^(FAILED|ERROR)' "$logs/flash-attn.txt" | head -n 20
     cp "$dir/flash-attn.json" "$logs/" && python3 - "$logs/flash-attn.json" <<'SUMMARY'

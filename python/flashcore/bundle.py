@@ -81,6 +81,18 @@ class Tensor:
     strides: Tuple[Optional[int], ...]
     offset: Optional[int]
 
+    @staticmethod
+    def read(said: Mapping[str, Any]) -> Tensor:
+        """That of a manifest."""
+        return Tensor(
+            said["name"],
+            said["role"],
+            said["dtype"],
+            tuple(said["axes"]),
+            tuple(said["strides"]),
+            said["offset"],
+        )
+
     @property
     def is_output(self) -> bool:
         return self.role == "output"
@@ -148,6 +160,23 @@ class Kernel:
     grid_factors: Tuple[Factors, ...]
     max_blocks_per_sm: Optional[int]
 
+    @staticmethod
+    def read(said: Mapping[str, Any]) -> Kernel:
+        """That of a manifest, or of the comment in PTX, which has no resources."""
+        arguments = tuple(
+            Argument(each["kind"], each.get("tensor"), each.get("dim"), each.get("axis", 0))
+            for each in said["arguments"]
+        )
+        return Kernel(
+            said["name"],
+            tuple(said["block"]),
+            said["dynamic_shared_memory"],
+            arguments,
+            Resources.read(said.get("resources")),
+            tuple(said["grid"]),
+            said.get("max_blocks_per_sm"),
+        )
+
     @property
     def shared_memory(self) -> int:
         """Bytes a block, with the static ones that ptxas tells of."""
@@ -160,6 +189,26 @@ class Kernel:
         if self.max_blocks_per_sm and multiprocessors is not None:
             x = min(x, self.max_blocks_per_sm * multiprocessors)
         return (x, *others)
+
+    def values(self, sizes: Sizes, layouts: Mapping[str, Layout]) -> Tuple[Union[int, str], ...]:
+        """The arguments in order: numbers, and the names of the tensors whose pointers
+        they are; ``layouts`` has those of all tensors."""
+        return tuple(self._value(argument, sizes, layouts) for argument in self.arguments)
+
+    def _value(
+        self, argument: Argument, sizes: Sizes, layouts: Mapping[str, Layout]
+    ) -> Union[int, str]:
+        if argument.kind == "size" and argument.dim:
+            return sizes[argument.dim]
+        if argument.kind == "pointer" and argument.tensor:
+            return argument.tensor
+        if argument.kind in ("stride", "offset") and argument.tensor:
+            strides, offset = layouts[argument.tensor]
+            return strides[argument.axis] if argument.kind == "stride" else offset
+        raise BundleError(
+            f"expects arguments of {self.name} that are a pointer, a size, a stride or an "
+            f"offset, but got the kind '{argument.kind}'"
+        )
 
 
 @dataclass(frozen=True)
@@ -232,20 +281,12 @@ class Bundle:
     @property
     def tensors(self) -> Dict[str, Tensor]:
         return {
-            spec["name"]: Tensor(
-                spec["name"],
-                spec["role"],
-                spec["dtype"],
-                tuple(spec["axes"]),
-                tuple(spec["strides"]),
-                spec["offset"],
-            )
-            for spec in self.manifest["tensors"]
+            tensor.name: tensor for tensor in map(Tensor.read, self.manifest["tensors"])
         }
 
     @property
     def kernels(self) -> Tuple[Kernel, ...]:
-        return tuple(map(_kernel, self._variant["kernels"]))
+        return tuple(map(Kernel.read, self._variant["kernels"]))
 
     def sizes(self, **chosen: int) -> Dict[str, int]:
         """All sizes: those that the bundle fixes, which ``chosen`` may repeat, and
@@ -287,25 +328,10 @@ class Bundle:
             Launch(
                 kernel,
                 kernel.grid(sizes, multiprocessors),
-                tuple(self._value(argument, sizes, places) for argument in kernel.arguments),
+                kernel.values(sizes, places),
             )
             for kernel in self.kernels
         ]
-
-    def _value(
-        self, argument: Argument, sizes: Sizes, places: Mapping[str, Layout]
-    ) -> Union[int, str]:
-        if argument.kind == "size" and argument.dim:
-            return sizes[argument.dim]
-        if argument.kind == "pointer" and argument.tensor:
-            return argument.tensor
-        if argument.kind in ("stride", "offset") and argument.tensor:
-            strides, offset = places[argument.tensor]
-            return strides[argument.axis] if argument.kind == "stride" else offset
-        raise BundleError(
-            f"'{self.path}': expects arguments that are a pointer, a size, a stride or an "
-            f"offset, but got the kind '{argument.kind}'"
-        )
 
 
 def _read(path: Path) -> Dict[str, Any]:
@@ -322,22 +348,6 @@ def _read(path: Path) -> Dict[str, Any]:
             f"version {found[1]}; compile the bundle again"
         )
     return manifest
-
-
-def _kernel(said: Mapping[str, Any]) -> Kernel:
-    arguments = tuple(
-        Argument(each["kind"], each.get("tensor"), each.get("dim"), each.get("axis", 0))
-        for each in said["arguments"]
-    )
-    return Kernel(
-        said["name"],
-        tuple(said["block"]),
-        said["dynamic_shared_memory"],
-        arguments,
-        Resources.read(said["resources"]),
-        tuple(said["grid"]),
-        said.get("max_blocks_per_sm"),
-    )
 
 
 def _choose(variants: Sequence[Mapping[str, Any]], chip: Optional[str]) -> Mapping[str, Any]:

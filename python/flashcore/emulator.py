@@ -9,7 +9,6 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from flashcore import _core
 from flashcore.errors import Error
-from flashcore.launch_comment import described_launch
 
 __all__ = [
     "Buffer",
@@ -221,6 +220,8 @@ def run_ptx(
     """
     text = _text(ptx)
     if grid is None:
+        from flashcore.launch_comment import described_launch
+
         kernel, grid, block, shared, args = described_launch(describe_ptx(text).launch, args)
     if isinstance(args, Mapping):
         raise TypeError("expects arguments in order; names are for a grid of None")

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
+from flashcore.bundle import Kernel, Tensor
+
 #: For how many a persistent kernel is launched, as flashcore-emu does.
 _MULTIPROCESSORS = 132
 
@@ -22,63 +24,40 @@ def described_launch(
             "expects PTX of one kernel without workspace where the grid is None; run "
             "flashcore-emu on the file"
         )
-    names = [tensor["name"] for tensor in launch["tensors"]]
+    tensors = [Tensor.read(said) for said in launch["tensors"]]
+    names = [tensor.name for tensor in tensors]
     if sorted(args) != sorted(names):
         raise ValueError(f"expects arrays {', '.join(names)}, but got {', '.join(args)}")
-    sizes = _bind_sizes(launch, args)
-    kernel = launch["kernels"][0]
-    grid = [_product(factors, sizes) for factors in kernel["grid"]]
-    if "max_blocks_per_sm" in kernel:
-        grid[0] = min(grid[0], kernel["max_blocks_per_sm"] * _MULTIPROCESSORS)
-    values = [_described_argument(one, args, sizes) for one in kernel["arguments"]]
-    return kernel["name"], grid, kernel["block"], kernel["dynamic_shared_memory"], values
+    sizes = _bind_sizes(launch["attention"]["dims"], tensors, args)
+    kernel = Kernel.read(launch["kernels"][0])
+    values = kernel.values(sizes, {tensor.name: tensor.layout(sizes) for tensor in tensors})
+    return (
+        kernel.name,
+        kernel.grid(sizes, _MULTIPROCESSORS),
+        kernel.block,
+        kernel.dynamic_shared_memory,
+        [args[value] if isinstance(value, str) else value for value in values],
+    )
 
 
-def _bind_sizes(launch: Dict[str, Any], arrays: Mapping[str, Any]) -> Dict[str, int]:
+def _bind_sizes(
+    dims: Mapping[str, Optional[int]], tensors: Sequence[Tensor], arrays: Mapping[str, Any]
+) -> Dict[str, int]:
     """Sizes of the axes, which the shapes of the arrays give."""
-    sizes = {name: size for name, size in launch["attention"]["dims"].items() if size is not None}
-    sizes["1"] = 1
-    for tensor in launch["tensors"]:
-        name, axes, shape = tensor["name"], tensor["axes"], arrays[tensor["name"]].shape
-        if len(shape) != len(axes):
-            raise ValueError(f"expects {name} to have axes {', '.join(axes)}, but got {shape}")
-        for axis, extent in zip(axes, shape):
-            if sizes.setdefault(axis, extent) != extent:
-                raise ValueError(f"expects {axis} of {name} to be {sizes[axis]}, but got {extent}")
-        if tensor["offset"] or _dense(shape, tensor["strides"]) != _dense(shape, None):
+    sizes = {name: size for name, size in dims.items() if size is not None}
+    for tensor in tensors:
+        name, shape = tensor.name, arrays[tensor.name].shape
+        if len(shape) != len(tensor.axes):
             raise ValueError(
-                f"{name} is not contiguous in this kernel; run flashcore-emu on the file"
+                f"expects {name} to have axes {', '.join(tensor.axes)}, but got {shape}"
+            )
+        for axis, extent in zip(tensor.axes, shape):
+            expected = 1 if axis == "1" else sizes.setdefault(axis, extent)
+            if extent != expected:
+                raise ValueError(f"expects {axis} of {name} to be {expected}, but got {extent}")
+    for tensor in tensors:
+        if tensor.layout(sizes) != (tensor.dense_strides(sizes), 0):
+            raise ValueError(
+                f"{tensor.name} is not contiguous in this kernel; run flashcore-emu on the file"
             )
     return sizes
-
-
-def _dense(shape: Sequence[int], strides: Optional[Sequence[Optional[int]]]) -> List[int]:
-    """Strides in elements; those that are open are dense."""
-    dense: List[int] = []
-    step = 1
-    for extent in reversed(shape):
-        dense.insert(0, step)
-        step *= extent
-    if strides is None:
-        return dense
-    return [have if given is None else given for given, have in zip(strides, dense)]
-
-
-def _product(factors: Sequence[Dict[str, Any]], sizes: Dict[str, int]) -> int:
-    product = 1
-    for factor in factors:
-        product *= (
-            factor["count"] if "count" in factor else -(-sizes[factor["dim"]] // factor["tile"])
-        )
-    return product
-
-
-def _described_argument(
-    entry: Dict[str, Any], arrays: Mapping[str, Any], sizes: Dict[str, int]
-) -> Any:
-    if entry["kind"] == "size":
-        return sizes[entry["dim"]]
-    array = arrays[entry["tensor"]]
-    if entry["kind"] == "stride":
-        return _dense(array.shape, None)[entry["axis"]]
-    return 0 if entry["kind"] == "offset" else array

@@ -6,7 +6,7 @@ import numpy
 import pytest
 
 import flashcore
-from conftest import draw, draw_qkv
+from formula import draw, draw_qkv
 from flashcore.attention import make_options
 
 

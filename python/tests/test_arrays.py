@@ -13,7 +13,7 @@ import numpy
 import pytest
 
 import flashcore
-from conftest import assert_close, attention, draw, draw_qkv
+from formula import assert_close, attention, draw, draw_qkv
 from flashcore import _core
 
 

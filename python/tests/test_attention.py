@@ -6,7 +6,7 @@ import pytest
 
 import flashcore
 from flashcore import resolve
-from conftest import assert_close, attention, draw, draw_qkv
+from formula import assert_close, attention, draw, draw_qkv
 
 
 @pytest.mark.parametrize("causal", [False, "bottom_right", "top_left"])

@@ -8,7 +8,7 @@ from pathlib import Path
 import flashcore
 import numpy
 import pytest
-from conftest import assert_close, attention, draw
+from formula import assert_close, attention, draw
 from flashcore import bundle as module
 from flashcore.bundle import Bundle, BundleError, Resources
 

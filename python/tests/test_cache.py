@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import flashcore
-from conftest import assert_close, attention, draw_qkv
+from formula import assert_close, attention, draw_qkv
 from flashcore import cache, kernels
 
 
@@ -268,7 +268,7 @@ WORKER = """
 import sys, time
 sys.path.insert(0, {here!r})
 import flashcore
-from conftest import assert_close, attention, draw_qkv
+from formula import assert_close, attention, draw_qkv
 from flashcore import kernels
 import os
 os.environ["FLASHCORE_CACHE_DIR"] = {cache!r}

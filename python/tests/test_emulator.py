@@ -208,7 +208,7 @@ def test_describe():
 
 
 def test_the_launch_that_the_ptx_says():
-    from conftest import draw_qkv
+    from formula import draw_qkv
 
     ptx = flashcore.compile("b1 h2 s64 d64 f16").ptx()
     q, k, v = draw_qkv(queries=64)
@@ -260,7 +260,7 @@ def test_wmma():
 
 def test_a_fault_of_attention_is_an_error(monkeypatch, cache_dir):
     """A kernel that reads past its keys, which the emulator sees."""
-    from conftest import draw_qkv
+    from formula import draw_qkv
     from flashcore import kernels
 
     write = kernels.writer
