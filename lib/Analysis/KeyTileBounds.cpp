@@ -10,6 +10,8 @@
 
 #include "flashcore/Analysis/KeyTileBounds.h"
 
+#include <algorithm>
+
 using namespace mlir;
 using namespace mlir::flashcore;
 

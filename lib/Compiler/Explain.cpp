@@ -13,6 +13,8 @@
 #include "flashcore/Analysis/TuningFile.h"
 #include "llvm/Support/FormatVariadic.h"
 
+#include <algorithm>
+
 using namespace mlir;
 using namespace mlir::flashcore;
 

@@ -13,6 +13,8 @@
 #include "llvm/Support/SmallVectorMemoryBuffer.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <algorithm>
+
 using namespace mlir::flashcore;
 
 static llvm::Error makeError(const llvm::Twine &text) {

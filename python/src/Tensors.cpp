@@ -11,6 +11,7 @@
 
 #include "Tensors.h"
 
+#include <algorithm>
 #include <cstring>
 #include <unordered_map>
 

@@ -12,6 +12,7 @@
 
 #include "flashcore/Runtime/TensorSet.h"
 
+#include <algorithm>
 #include <cassert>
 #include <cmath>
 #include <limits>

@@ -17,6 +17,7 @@
 
 #include "flashcore/Runtime/Plan.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>

@@ -12,6 +12,8 @@
 #include "Grid.h"
 #include "TestBundle.h"
 
+#include <algorithm>
+
 using namespace flashcore;
 using namespace flashcore::run;
 using namespace flashcore::testing;

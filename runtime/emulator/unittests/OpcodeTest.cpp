@@ -13,6 +13,7 @@
 
 #include "math/Half.h"
 
+#include <algorithm>
 #include <bit>
 #include <cfenv>
 #include <cmath>

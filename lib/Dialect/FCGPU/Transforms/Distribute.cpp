@@ -27,6 +27,8 @@
 namespace mlir::fcgpu {
 #define GEN_PASS_DEF_DISTRIBUTEPASS
 #include "flashcore/Dialect/FCGPU/Transforms/Passes.h.inc"
+
+#include <algorithm>
 } // namespace mlir::fcgpu
 
 using namespace mlir;

@@ -17,6 +17,8 @@
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
+#include <algorithm>
+
 using namespace mlir;
 using namespace mlir::fcgpu;
 

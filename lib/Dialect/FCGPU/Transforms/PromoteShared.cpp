@@ -24,6 +24,8 @@
 namespace mlir::fcgpu {
 #define GEN_PASS_DEF_PROMOTESHAREDPASS
 #include "flashcore/Dialect/FCGPU/Transforms/Passes.h.inc"
+
+#include <algorithm>
 } // namespace mlir::fcgpu
 
 using namespace mlir;

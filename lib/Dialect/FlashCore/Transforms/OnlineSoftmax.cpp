@@ -21,6 +21,8 @@
 namespace mlir::flashcore {
 #define GEN_PASS_DEF_ONLINESOFTMAXPASS
 #include "flashcore/Dialect/FlashCore/Transforms/Passes.h.inc"
+
+#include <algorithm>
 } // namespace mlir::flashcore
 
 using namespace mlir;
