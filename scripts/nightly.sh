@@ -9,7 +9,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 minutes=10
 chosen=()
-steps=(docs fresh mutants defaults fuzz-configurations fuzz-opt fuzz-emulator site torch asan)
+steps=(docs fresh mutants grid defaults fuzz-configurations fuzz-opt fuzz-emulator site torch asan)
 
 docs() { # the commands of the pages that are marked `nightly`, mutants apart
   python3 scripts/check-docs.py -v --when=nightly "${pages[@]}"
@@ -19,6 +19,12 @@ fresh() { # the first command of README.md, in a copy of the tree without a buil
 }
 mutants() { # every mutant of docs/Emulator.md, by its command
   python3 scripts/check-docs.py -v --when=nightly docs/Emulator.md
+}
+grid() { # the emulator's grid of kernels, each in all orders of warps and copies
+  local tools=build/release/bin
+  python3 scripts/make-bundles.py --only emulate --no-cubin --out "$log/grid" --compiler $tools/flashcore-compile &&
+    python3 test/Emulator/schedules.py $tools/flashcore-emu "$log/grid/emulate.json" &&
+    rm -rf "$log/grid"
 }
 defaults() { # 500 attentions drawn at random: no default spills, none takes long
   python3 scripts/draw-defaults.py --jobs="$(nproc)" --json="$log/defaults.json"

@@ -11,7 +11,8 @@ from .toolchain import Refused, attention
 
 def compile_all(toolchain, jobs, chip, progress):
     """Compiles `jobs`, (MLIR, options) by path, in parallel. Returns by path
-    what the compiler refuses. Options may name a chip of their own."""
+    what the compiler refuses, in the order of the jobs. Options may name a chip
+    of their own."""
     refused = {}
 
     def compile_one(item):
@@ -28,7 +29,7 @@ def compile_all(toolchain, jobs, chip, progress):
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         for path in pool.map(compile_one, jobs.items()):
             progress.step(f"compiled {path.stem}")
-    return refused
+    return {path: refused[path] for path in jobs if path in refused}
 
 
 class Kernels:

@@ -145,12 +145,15 @@ class Report:
     """What a run found.
 
     findings: mistakes; empty for a kernel without.
+    notes: what is worth knowing but no mistake, such as warps that store one and
+        the same value.
     counters: instructions and memory traffic.
     text: the report for people.
     json: all of it.
     """
 
     findings: Tuple[Finding, ...]
+    notes: Tuple[Finding, ...]
     counters: Dict[str, Any]
     text: str
     json: Dict[str, Any]
@@ -202,7 +205,8 @@ def run_ptx(
         `shared` are then those it says.
     args: the kernel's arguments in order. A NumPy array is a buffer: the kernel
         reads what it holds, and what the kernel wrote is in it afterwards, but
-        for arrays that are read-only. Numbers and bytes are what they are;
+        for arrays that are read-only. The layout check takes its shape for that
+        of a tensor. Numbers and bytes are what they are;
         `Struct` and `Buffer` are made of others. With a grid of None, arrays by
         the names of tensors.
     kernel: its name; may be left out if there is one.
@@ -244,7 +248,8 @@ def run_ptx(
         max_instructions,
     )
     report = json.loads(said)
-    return Report(read_findings(said), report.get("counters", {}), shown, report)
+    notes = tuple(map(_finding, report["notes"]))
+    return Report(read_findings(said), notes, report.get("counters", {}), shown, report)
 
 
 def read_findings(report: str) -> Tuple[Finding, ...]:
@@ -293,8 +298,8 @@ def _choice(name: str, value: str, choices: Tuple[str, ...]) -> int:
 
 
 def _value(value: Any, parameter: str, size: int) -> Any:
-    """As the extension takes it: bytes; (name, address, bytes, is written) for
-    an array; (name, bytes, members) for what has members, of which the name is
+    """As the extension takes it: bytes; (name, address, bytes, is written, item
+    size, shape) for an array; (name, bytes, members) for what has members, of which the name is
     empty if it is by value."""
     if isinstance(value, Struct):
         if value.size != size:
@@ -388,7 +393,9 @@ def _integer(value: int, parameter: str, size: int) -> bytes:
         ) from None
 
 
-def _buffer(array: Any, parameter: str, size: int) -> Tuple[str, int, int, bool]:
+def _buffer(
+    array: Any, parameter: str, size: int
+) -> Tuple[str, int, int, bool, int, Tuple[int, ...]]:
     interface = getattr(array, "__array_interface__", None)
     if interface is None:
         raise TypeError(
@@ -406,7 +413,7 @@ def _buffer(array: Any, parameter: str, size: int) -> Tuple[str, int, int, bool]
     if array.nbytes == 0:
         raise ValueError(f"expects a buffer of at least 1 byte for parameter {parameter}")
     address, is_read_only = interface["data"]
-    return parameter, address, array.nbytes, not is_read_only
+    return parameter, address, array.nbytes, not is_read_only, array.itemsize, array.shape
 
 
 def _finding(entry: Dict[str, Any]) -> Finding:

@@ -27,6 +27,9 @@ struct Value {
   /// Of a buffer.
   std::string name;
   bool isWritten = false;
+  /// Of an array, for the layout check.
+  uint32_t elementBytes = 0;
+  std::vector<uint64_t> shape;
   /// Of anything but an array, its bytes but for those of its members.
   std::string literal;
   std::vector<Member> members;
@@ -111,6 +114,9 @@ FlashCoreEmuStatus Session::placeArray(const Value &value, uint64_t &address) {
   RETURN_ERROR(flashcoreEmuMemoryAllocate(memory, value.name.c_str(),
                                           value.bytes, &address));
   arrays.push_back({&value, address});
+  RETURN_ERROR(flashcoreEmuMemoryDescribe(
+      memory, address, value.elementBytes, value.shape.size(),
+      value.shape.data(), /*strides=*/nullptr));
   return flashcoreEmuMemoryWrite(memory, address, value.host, value.bytes);
 }
 
@@ -222,8 +228,9 @@ static bool readComposite(PyObject *object, Value &value) {
   return true;
 }
 
-/// Reads bytes, (name, address, bytes, is written) of an array, or what has
-/// members. The Python half has checked that members lie inside.
+/// Reads bytes, (name, address, bytes, is written, element bytes, shape) of an
+/// array, or what has members. The Python half has checked that members lie
+/// inside, and that an array is dense.
 static bool readValue(PyObject *object, Value &value) {
   if (PyBytes_Check(object))
     return readBytes(object, value.literal);
@@ -232,8 +239,16 @@ static bool readValue(PyObject *object, Value &value) {
   const char *name = nullptr;
   unsigned long long address = 0, bytes = 0;
   int isWritten = 0;
-  if (!PyArg_ParseTuple(object, "sKKp", &name, &address, &bytes, &isWritten))
+  unsigned elementBytes = 0;
+  PyObject *shape = nullptr;
+  if (!PyArg_ParseTuple(object, "sKKpIO!", &name, &address, &bytes, &isWritten,
+                        &elementBytes, &PyTuple_Type, &shape))
     return false;
+  for (Py_ssize_t i = 0; i < PyTuple_Size(shape); ++i)
+    value.shape.push_back(PyLong_AsUnsignedLongLong(PyTuple_GetItem(shape, i)));
+  if (PyErr_Occurred())
+    return false;
+  value.elementBytes = elementBytes;
   value.host = reinterpret_cast<void *>(address);
   value.bytes = bytes;
   value.name = name;

@@ -1,6 +1,7 @@
 """run_ptx: results, findings as objects, and what it refuses."""
 
 import pickle
+import re
 
 import numpy
 import pytest
@@ -228,6 +229,27 @@ def test_the_launch_that_the_ptx_says():
         run_ptx(ADD, None, None, {})
     with pytest.raises(TypeError, match="names are for a grid of None"):
         run_ptx(ADD, 1, 64, {"p": q})
+
+
+def test_arrays_have_their_shapes_in_the_layout_check():
+    """Two registers of the first ldmatrix change places."""
+    from formula import draw_qkv
+
+    ptx = flashcore.compile("b1 h2 s64 d64 f16").ptx()
+    swapped = re.sub(r"(ldmatrix.*?)\{(%r\d+), (%r\d+),", r"\1{\3, \2,", ptx, count=1)
+    q, k, v = draw_qkv(queries=64)
+    arrays = {"q": q, "k": k, "v": v, "o": numpy.zeros_like(q)}
+    assert run_ptx(ptx, None, None, arrays).clean
+    finding = run_ptx(swapped, None, None, arrays).findings[0]
+    assert finding.kind == "layout-mismatch" and "row 0 of A at k = 0" in finding.message
+
+
+def test_notes_are_no_findings():
+    """All threads store one and the same value to one place."""
+    ptx = ADD.replace("mul.wide.u32 %rd2, %r2, 4", "mul.wide.u32 %rd2, %r2, 0")
+    ptx = ptx.replace("ld.global.f32 %f2, [%rd3]; add.f32 %f3, %f2, %f1", "mov.f32 %f3, %f1")
+    report = run_ptx(ptx, 1, 64, [numpy.zeros(40, numpy.float32), 64, 1.0], checks="race")
+    assert [note.kind for note in report.notes] == ["same-value"] and report.clean
 
 
 WMMA = """

@@ -73,7 +73,8 @@ class Good:
 
 def classify(good, one):
     if one.returncode == 2:
-        return Outcome("reported", ("refused",))
+        sys.exit(f"{good.launch.name}: expects a mutant that runs, but the "
+                 f"emulator refuses it:\n{one.text}")
     if findings := FINDING.findall(one.text):
         return Outcome("reported", tuple(kind for _, kind in findings))
     if "--expect-written: " in one.text:

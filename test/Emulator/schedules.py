@@ -1,12 +1,14 @@
 """Runs a grid of kernels under several schedules and completion orders.
 
-usage: schedules.py EMULATOR GRID.json
+usage: schedules.py [--rotate] EMULATOR GRID.json
 
 GRID.json is a list of runs as scripts/make-bundles.py writes it. Every run must
 be clean in every mode, and its outputs must be the same to the bit: the order
-of warps and the time at which a copy arrives must not matter.
+of warps and the time at which a copy arrives must not matter. --rotate takes
+the first mode and one of the others in turn for each run.
 """
 
+import argparse
 import concurrent.futures
 import json
 import os
@@ -24,7 +26,15 @@ MODES = {
 }
 
 
-def check(emulator, directory, number, entry):
+def modes_of(number, is_rotating):
+    """The modes of the run of that number."""
+    first, *others = MODES.items()
+    if is_rotating:
+        others = [others[number % len(others)]]
+    return [first, *others]
+
+
+def check(emulator, directory, number, entry, modes):
     """Says what is wrong with one entry of the grid."""
     launches = emulation.read_launches(
         directory / entry["bundle"], dims=entry.get("dims", {}),
@@ -34,7 +44,7 @@ def check(emulator, directory, number, entry):
     written = {}
     for launch in launches:
         expected = None
-        for mode, options in MODES.items():
+        for mode, options in modes:
             one = emulation.run(emulator, launch, options, stem=stem,
                                 written=written)
             if one.returncode:
@@ -49,16 +59,24 @@ def check(emulator, directory, number, entry):
 
 
 def main():
-    emulator, grid = sys.argv[1], pathlib.Path(sys.argv[2])
-    entries = json.loads(grid.read_text())
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--rotate", action="store_true")
+    parser.add_argument("emulator")
+    parser.add_argument("grid", type=pathlib.Path)
+    args = parser.parse_args()
+    entries = json.loads(args.grid.read_text())
+
+    def run(number):
+        return list(check(args.emulator, args.grid.parent, number,
+                          entries[number], modes_of(number, args.rotate)))
+
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        problems = list(pool.map(
-            lambda numbered: list(check(emulator, grid.parent, *numbered)),
-            enumerate(entries)))
+        problems = list(pool.map(run, range(len(entries))))
     failed = [p for p in problems if p]
     print("\n".join(text for texts in failed for text in texts))
     print(f"{len(entries) - len(failed)} of {len(entries)} the same and clean "
-          f"in {len(MODES)} modes")
+          f"in {'2 of ' if args.rotate else ''}{len(MODES)} modes")
     return 1 if failed else 0
 
 

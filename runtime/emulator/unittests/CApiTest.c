@@ -154,6 +154,7 @@ static void testRun(FlashCoreEmuKernel kernel) {
   report = runAdd(kernel, memory, to, from, options);
   EXPECT(flashcoreEmuReportIsClean(report));
   EXPECT(flashcoreEmuReportGetNumFindings(report) == 0);
+  EXPECT(flashcoreEmuReportGetNumNotes(report) == 0);
   EXPECT(flashcoreEmuReportGetNumThreads(report) == 2);
   flashcoreEmuReportDestroy(report);
   flashcoreEmuOptionsDestroy(options);
@@ -209,6 +210,7 @@ static void testErrors(FlashCoreEmuKernel kernel) {
   FlashCoreEmuMemory memory;
   FlashCoreEmuArguments arguments;
   FlashCoreEmuOptions options;
+  const uint64_t shape[] = {2, 1};
   uint64_t address;
   uint32_t word = 0;
   FlashCoreEmuStatus status = flashcoreEmuKernelCreate(
@@ -236,6 +238,13 @@ static void testErrors(FlashCoreEmuKernel kernel) {
   EXPECT_ERROR(flashcoreEmuMemoryFill(memory, address, 0, 5),
                "inside one buffer");
   EXPECT_ERROR(flashcoreEmuMemoryPoison(memory, 12), "got 12");
+  EXPECT_OK(flashcoreEmuMemoryDescribe(memory, address, 2, 2, shape, NULL));
+  EXPECT_ERROR(flashcoreEmuMemoryDescribe(memory, address, 4, 2, shape, NULL),
+               "expects a tensor inside one buffer");
+  EXPECT_ERROR(flashcoreEmuMemoryDescribe(memory, 12, 2, 2, shape, NULL),
+               "elements of 2 bytes and 2 axes at address 12");
+  EXPECT_ERROR(flashcoreEmuMemoryDescribe(memory, 12, 2, 2, NULL, NULL),
+               "expects a shape, but got null");
   EXPECT_ERROR(flashcoreEmuMemoryGetUninitializedBytes(memory, 12, &address),
                "got 12");
 
@@ -285,6 +294,7 @@ static void testNullGetters(void) {
   EXPECT(flashcoreEmuKernelGetRequiredBlock(noKernel).x == 0);
   EXPECT(!flashcoreEmuReportIsClean(noReport));
   EXPECT(flashcoreEmuReportGetNumFindings(noReport) == 0);
+  EXPECT(flashcoreEmuReportGetNumNotes(noReport) == 0);
   EXPECT(flashcoreEmuReportGetNumThreads(noReport) == 0);
   flashcoreEmuStatusDestroy(noError);
   flashcoreEmuStringDestroy(noString);

@@ -69,16 +69,6 @@ static RunResult run(const std::string &body, const Result &result = {},
   return out;
 }
 
-static void expectClean(const RunResult &run) {
-  EXPECT_TRUE(run.error.empty() && run.report.clean()) << run.text();
-}
-
-static void expectMismatch(const RunResult &run, const std::string &message) {
-  ASSERT_FALSE(run.report.findings.empty()) << run.error;
-  EXPECT_EQ(run.report.findings[0].kind, FindingKind::LayoutMismatch);
-  EXPECT_EQ(run.report.findings[0].message, message);
-}
-
 TEST(LayoutStore, EachProductAtItsPlace) {
   expectClean(run(product(8) + store(0, 8) + product(16) + store(0, 16)));
   // The same once more.
@@ -191,6 +181,40 @@ TEST(LayoutStore, SumsOfARowHaveEquallyManyProducts) {
     expectMismatch(run(tiles(step)),
                    "stores a sum of 64 products of 'p0'[0,:] and 'p1'[:,16], "
                    "but other sums of this row have 48");
+}
+
+TEST(LayoutStore, AnAccumulatorThatNoMmaHasAddedTo) {
+  // Columns 8 to 15 are products and 16 to 23 zeros, both scaled for their row.
+  std::string factor = "max.f32 %f8, %f0, %f1;"
+                       "shfl.sync.bfly.b32 %f9, %f8, 1, 31, -1;"
+                       "max.f32 %f8, %f8, %f9;"
+                       "shfl.sync.bfly.b32 %f9, %f8, 2, 31, -1;"
+                       "max.f32 %f8, %f8, %f9; rcp.approx.f32 %f8, %f8;\n";
+  std::string scale = "mul.f32 %f0, %f0, %f8; mul.f32 %f1, %f1, %f8;"
+                      "mul.f32 %f4, %f4, %f8; mul.f32 %f5, %f5, %f8;\n";
+  std::string other = "mov.f32 %f0, %f4; mov.f32 %f1, %f5;"
+                      "mov.f32 %f2, %f4; mov.f32 %f3, %f5;\n";
+  auto tiles = [&](const std::string &way, const std::string &first) {
+    return run("mov.f32 %f4, 0f00000000; mov.f32 %f5, %f4;\n" + first + way +
+               store(0, 8) + other + store(0, 16));
+  };
+  std::string message =
+      "stores an accumulator to 'p2'[0,16] that no mma has added to, next to "
+      "products of mma";
+  expectMismatch(tiles(factor + scale, product(8)), message);
+  // In place, as a loop has it, and not scaled again.
+  expectMismatch(tiles(factor + scale + scale, product(8)), message);
+  // A row factor that an mma gave, as the row sum by columns of ones.
+  std::string sum = clearAccumulator + "mov.b32 %r4, 0x3c003c00;" +
+                    loadA(0, 0, 0, 0, 64) +
+                    mma(accumulator, "%r0,%r1,%r2,%r3", "%r4,%r4") +
+                    "rcp.approx.f32 %f8, %f0;\n";
+  expectMismatch(tiles(scale, sum + product(8)), message);
+  // Zeros that nothing scales are padding; without products there is nothing
+  // that they stand beside; a factor of zero scales products.
+  expectClean(tiles("", product(8)));
+  expectClean(tiles(factor + scale, clearAccumulator));
+  expectClean(tiles("mov.f32 %f8, %f4;" + scale, product(8)));
 }
 
 TEST(LayoutStore, NeedsAxesThatMatch) {

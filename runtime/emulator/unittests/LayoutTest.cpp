@@ -37,21 +37,6 @@ static RunResult run(const std::string &body, const Shapes &shapes,
   return runBody(lanes + clearAccumulator + body, config, declarations);
 }
 
-static void expectClean(const RunResult &run) {
-  EXPECT_TRUE(run.error.empty() && run.report.clean()) << run.text();
-}
-
-/// All findings are of the layout, and the first says `message`.
-static void expectMismatch(const RunResult &run,
-                           const std::string &message = {}) {
-  EXPECT_GE(run.count(FindingKind::LayoutMismatch), 1u) << run.text();
-  EXPECT_EQ(run.count(FindingKind::LayoutMismatch), run.report.findings.size())
-      << run.text();
-  if (!message.empty() && !run.report.findings.empty()) {
-    EXPECT_EQ(run.report.findings[0].message, message);
-  }
-}
-
 static const Shapes matrices = {{32, 64}, {32, 64}};
 
 //===----------------------------------------------------------------------===//

@@ -76,6 +76,21 @@ inline const std::string accumulator = "%f0,%f1,%f2,%f3";
 inline const std::string multiply =
     mma(accumulator, "%r0,%r1,%r2,%r3", "%r4,%r5");
 
+inline void expectClean(const RunResult &run) {
+  EXPECT_TRUE(run.error.empty() && run.report.clean()) << run.text();
+}
+
+/// All findings are of the layout, and the first says `message`.
+inline void expectMismatch(const RunResult &run,
+                           const std::string &message = {}) {
+  EXPECT_GE(run.count(FindingKind::LayoutMismatch), 1u) << run.text();
+  EXPECT_EQ(run.count(FindingKind::LayoutMismatch), run.report.findings.size())
+      << run.text();
+  if (!message.empty() && !run.report.findings.empty()) {
+    EXPECT_EQ(run.report.findings[0].message, message);
+  }
+}
+
 } // namespace flashcore::emu::test
 
 #endif // FLASHCORE_EMULATOR_UNITTESTS_LAYOUTUTIL_H

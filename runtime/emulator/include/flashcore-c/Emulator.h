@@ -133,6 +133,14 @@ FlashCoreEmuStatus flashcoreEmuMemoryFill(FlashCoreEmuMemory memory,
 FlashCoreEmuStatus flashcoreEmuMemoryRead(FlashCoreEmuMemory memory,
                                           uint64_t address, uint64_t bytes,
                                           void *data);
+/** Says that a tensor of `rank` axes, outermost first, lies at `address`, so
+ * that the layout check can follow its elements; `strides` count elements, and
+ * null is dense and row-major. Replaces what was said of the buffer before. An
+ * error if it does not fit into one buffer or two elements share a place. */
+FlashCoreEmuStatus
+flashcoreEmuMemoryDescribe(FlashCoreEmuMemory memory, uint64_t address,
+                           uint32_t elementBytes, size_t rank,
+                           const uint64_t *shape, const uint64_t *strides);
 /** Bytes that hold no defined value of the buffer in which `address` lies:
     nobody has written them, or with what itself is undefined. */
 FlashCoreEmuStatus
@@ -238,6 +246,8 @@ flashcoreEmuLaunch(FlashCoreEmuKernel kernel, FlashCoreEmuMemory memory,
 /** True if nothing was found; false for a null handle. */
 bool flashcoreEmuReportIsClean(FlashCoreEmuReport report);
 size_t flashcoreEmuReportGetNumFindings(FlashCoreEmuReport report);
+/** What is worth knowing but no fault; a report with notes alone is clean. */
+size_t flashcoreEmuReportGetNumNotes(FlashCoreEmuReport report);
 /** Threads that ran CTAs. */
 uint32_t flashcoreEmuReportGetNumThreads(FlashCoreEmuReport report);
 /** The report for people or for tools; null `file` names no PTX file. */

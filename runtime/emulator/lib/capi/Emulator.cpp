@@ -270,6 +270,25 @@ FlashCoreEmuStatus flashcoreEmuMemoryRead(FlashCoreEmuMemory memory,
   });
 }
 FlashCoreEmuStatus
+flashcoreEmuMemoryDescribe(FlashCoreEmuMemory memory, uint64_t address,
+                           uint32_t elementBytes, size_t rank,
+                           const uint64_t *shape, const uint64_t *strides) {
+  return with<DeviceMemory>(memory, memoryHandle, [&](DeviceMemory &object) {
+    if (!shape && rank)
+      return nullError("a shape");
+    std::vector<uint64_t> extents(shape, shape + rank), steps;
+    if (strides)
+      steps.assign(strides, strides + rank);
+    if (object.describe(address, elementBytes, extents, steps))
+      return success();
+    return fail("expects a tensor inside one buffer, each element at a place "
+                "of its own, but got elements of " +
+                std::to_string(elementBytes) + " bytes and " +
+                std::to_string(rank) + " axes at address " +
+                std::to_string(address));
+  });
+}
+FlashCoreEmuStatus
 flashcoreEmuMemoryGetUninitializedBytes(FlashCoreEmuMemory memory,
                                         uint64_t address, uint64_t *bytes) {
   if (bytes)
@@ -470,6 +489,9 @@ bool flashcoreEmuReportIsClean(FlashCoreEmuReport report) {
 }
 size_t flashcoreEmuReportGetNumFindings(FlashCoreEmuReport report) {
   return report.ptr ? unwrap<Report>(report)->findings.size() : 0;
+}
+size_t flashcoreEmuReportGetNumNotes(FlashCoreEmuReport report) {
+  return report.ptr ? unwrap<Report>(report)->notes.size() : 0;
 }
 uint32_t flashcoreEmuReportGetNumThreads(FlashCoreEmuReport report) {
   return report.ptr ? unwrap<Report>(report)->threads : 0;

@@ -161,6 +161,7 @@ void Machine::checkShared(Warp &warp, const Inst &inst,
                           const LaneAccess &access, bool isWrite, bool asWarp) {
   if (!(options.checks & (CheckRace | CheckAsync)))
     return;
+  startSegment(warp);
   forEachLane(access.lanes, [&](unsigned lane) {
     checkSharedLane(warp, inst, lane, access.address[lane], access.bytes,
                     isWrite, asWarp ? severalLanes : lane, /*isAsync=*/false);
@@ -187,7 +188,6 @@ static bool outlives(AccessWord read, const Inst &write,
 void Machine::checkSharedLane(Warp &warp, const Inst &inst, unsigned lane,
                               uint64_t address, unsigned bytes, bool isWrite,
                               unsigned owner, bool isAsync) {
-  startSegment(warp);
   SharedShadow &shadow = cta->shadow;
   size_t first = address >> shadow.grainShift;
   size_t last = (address + bytes - 1) >> shadow.grainShift;
@@ -267,6 +267,7 @@ void Machine::checkGlobal(Warp &warp, const Inst &inst,
                           Buffer *const (&buffers)[warpSize], bool isWrite) {
   if (!isOn(CheckRace))
     return;
+  startSegment(warp);
   forEachLane(access.lanes, [&](unsigned lane) {
     checkGlobalLane(warp, inst, *buffers[lane], lane,
                     access.address[lane] - buffers[lane]->base, access.bytes,
@@ -280,7 +281,6 @@ void Machine::checkGlobalLane(Warp &warp, const Inst &inst, Buffer &buffer,
   GlobalShadow &shadow = globalShadows[memory.indexOf(buffer)];
   if (!shadow.reads)
     return;
-  startSegment(warp);
   size_t first = offset >> shadow.grainShift;
   size_t last = (offset + bytes - 1) >> shadow.grainShift;
   const WarpClock &clock = warp.clock;

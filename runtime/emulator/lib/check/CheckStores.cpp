@@ -11,7 +11,8 @@
 //      and the column alone, hold the same product?
 //   5. Is the element at the place of the product's row and at that of its
 //      column, as other products of this row and of this column say?
-//   6. Do products and data of another tensor go out side by side?
+//   6. Do products and data of another tensor, or accumulators that no mma has
+//      added to, go out side by side?
 //
 // And where sums leave the accumulators, to memory or to another mma:
 //
@@ -36,6 +37,8 @@ static const char *const placeRule =
     "9.7.14.5.8)";
 static const char *const elementRule =
     "what was staged where products are expected has not been replaced by them";
+static const char *const blankRule =
+    "the mma that should have added to this accumulator is missing";
 static const char *const depthRule =
     "each mma adds its products to all elements of D, so the sums of one row "
     "have equally many when each step of the contraction has its mma (PTX ISA "
@@ -133,11 +136,24 @@ void Machine::checkStoredElement(Warp &warp, const Inst &inst, unsigned lane,
   });
 }
 
+/// Reports a zero that was scaled as the products next to it are.
+void Machine::checkStoredBlank(Warp &warp, const Inst &inst, unsigned lane,
+                               const uint8_t *host) {
+  uint32_t to = 0;
+  const Tensor *target = tensors.find(host, to);
+  if (target)
+    find(FindingKind::LayoutMismatch, warp, inst, 1u << lane, [&] {
+      return Text{"stores an accumulator to " + tensors.describe(*target, to) +
+                      " that no mma has added to, next to products of mma",
+                  blankRule};
+    });
+}
+
 void Machine::labelStoredProducts(Warp &warp, const Inst &inst, uint32_t lanes,
                                   uint8_t *const (&hosts)[warpSize]) {
   const uint32_t *ops = program.operands.data() + inst.firstOperand + 1;
   unsigned words = inst.elementBytes / 2u;
-  bool anyProduct = false, anyElement = false;
+  bool anyProduct = false, anyElement = false, anyBlank = false;
   auto forEachLabel = [&](auto visit) {
     for (unsigned v = 0; v < inst.vectorLength; ++v)
       for (unsigned half = 0; half < words; ++half)
@@ -153,6 +169,8 @@ void Machine::labelStoredProducts(Warp &warp, const Inst &inst, uint32_t lanes,
   forEachLabel([&](Label label, unsigned lane, const uint8_t *host) {
     if (isMemory(label)) {
       anyElement = true;
+    } else if (highWord(label) == blank) {
+      anyBlank = true;
     } else if (isKnown(lowWord(label)) || isKnown(highWord(label))) {
       anyProduct |= isProduct(label);
       checkStoredProduct(warp, inst, lane, label, host);
@@ -162,6 +180,12 @@ void Machine::labelStoredProducts(Warp &warp, const Inst &inst, uint32_t lanes,
     forEachLabel([&](Label label, unsigned lane, const uint8_t *host) {
       if (isMemory(label))
         checkStoredElement(warp, inst, lane, label, host);
+    });
+  // Other columns may have left before.
+  if (anyBlank && (anyProduct || !warp.labels.depths.empty()))
+    forEachLabel([&](Label label, unsigned lane, const uint8_t *host) {
+      if (highWord(label) == blank)
+        checkStoredBlank(warp, inst, lane, host);
     });
 }
 

@@ -39,11 +39,13 @@ struct Buffer;
 /// A component is a dimension number (8 bits, from 1) and an index (24 bits), 0
 /// for neutral, or `mixed`: a sum over several indices, such as a row maximum.
 /// An accumulator whose products do not belong together is `muted`, so that one
-/// mistake is reported once.
+/// mistake is reported once. The column of one that is still zero, and was
+/// scaled for its row, is `blank`.
 using Label = uint64_t;
 using Component = uint32_t;
 
-inline constexpr Component mixed = UINT32_MAX, muted = mixed - 1;
+inline constexpr Component mixed = UINT32_MAX, muted = mixed - 1,
+                           blank = muted - 1;
 inline constexpr uint32_t memoryMark = 1;
 inline constexpr unsigned indexBits = 24;
 
@@ -58,7 +60,7 @@ constexpr uint32_t highWord(Label label) {
   return static_cast<uint32_t>(label >> 32);
 }
 constexpr bool isMemory(Label label) { return highWord(label) == memoryMark; }
-constexpr bool isKnown(Component c) { return c != 0 && c < muted; }
+constexpr bool isKnown(Component c) { return c != 0 && c < blank; }
 /// Of one row and one column.
 constexpr bool isProduct(Label label) {
   return !isMemory(label) && isKnown(lowWord(label)) &&

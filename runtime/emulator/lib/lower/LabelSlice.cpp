@@ -52,7 +52,9 @@ private:
   bool visitAlu(const Inst &inst);
   bool visitShuffle(const Inst &inst);
   std::vector<bool> findProducts() const;
-  void wantStoredProducts();
+  void followFrom(std::vector<bool> &values) const;
+  void wantStored(const std::vector<bool> &values);
+  std::vector<bool> findScaled(const std::vector<bool> &products);
   InstFlow flowOf(const Inst &inst) const;
   void convertFlow(const Inst &inst, InstFlow &flow) const;
   void permuteFlow(const uint32_t *ops, InstFlow &flow) const;
@@ -120,16 +122,16 @@ static bool isBetween(AluOp op, AluOp first, AluOp last) {
   return op >= first && op <= last;
 }
 
-/// Element-wise f32 arithmetic, in the order of AluOps.def.
-static bool isFloat32(AluOp op) {
+// Ranges are in the order of AluOps.def.
+
+bool flashcore::emu::isFloat32(AluOp op) {
   return isBetween(op, AluOp::AddF32, AluOp::SatF32);
 }
 static bool isFloat16(AluOp op) {
   return isBetween(op, AluOp::AddF16, AluOp::TanhBF16x2);
 }
 
-/// Whether the result stands for all its operands together.
-static bool isReduction(AluOp op) {
+bool flashcore::emu::isReduction(AluOp op) {
   switch (op) {
   case AluOp::AddF32:
   case AluOp::AddF32Ftz:
@@ -357,9 +359,7 @@ bool LabelSlicer::visit(const Inst &inst) {
 // Products on their way to memory
 //===----------------------------------------------------------------------===//
 
-/// What an mma gives, scaled, rounded, moved and exchanged, through shared
-/// memory too, but not summed up: sums such as those of the rows stand for no
-/// single product.
+/// What an mma gives.
 std::vector<bool> LabelSlicer::findProducts() const {
   std::vector<bool> products(wanted.size(), false);
   for (const Inst &inst : program.code)
@@ -368,6 +368,44 @@ std::vector<bool> LabelSlicer::findProducts() const {
         MmaGranules mma(program, inst);
         products[mma.accumulator(mma.d, i)] = true;
       }
+  return products;
+}
+
+static bool isProductOfFloats(AluOp op) {
+  return op == AluOp::MulF32 || op == AluOp::MulF32Ftz ||
+         op == AluOp::MulF32Rnd;
+}
+
+/// What is multiplied with something that is reduced over lanes or made of
+/// products, such as a row sum: an accumulator that no mma adds to.
+std::vector<bool> LabelSlicer::findScaled(const std::vector<bool> &products) {
+  std::vector<bool> scaled(wanted.size(), false), isConstant(wanted.size());
+  for (const FrameConstant &constant : program.constants)
+    isConstant[constant.granule] = true;
+  std::vector<bool> reduced = findReduced(program, wanted);
+  auto isFactor = [&](uint32_t granule) {
+    return reduced[granule] || products[granule];
+  };
+  auto isScaled = [&](uint32_t granule, uint32_t by, uint32_t to) {
+    return isFactor(by) &&
+           (granule == to || (!isFactor(granule) && !isConstant[granule]));
+  };
+  for (size_t pc = 0; pc < program.code.size(); ++pc) {
+    const Inst &inst = program.code[pc];
+    const uint32_t *ops = operandsOf(inst);
+    if (inst.kind != InstKind::Alu || !isProductOfFloats(inst.op) ||
+        !(isScaled(ops[1], ops[2], ops[0]) || isScaled(ops[2], ops[1], ops[0])))
+      continue;
+    scaled[ops[0]] = true;
+    plan.ops[pc].isScale = true;
+  }
+  return scaled;
+}
+
+/// Adds what becomes of `products`, scaled, rounded, moved and exchanged,
+/// through shared memory too, but not summed up: sums such as those of the rows
+/// stand for no single product.
+void LabelSlicer::followFrom(std::vector<bool> &products) const {
   bool changed = true;
   auto flow = [&](uint32_t from, uint32_t to) {
     bool isNew = from != noGranule && products[from] && !products[to];
@@ -406,14 +444,12 @@ std::vector<bool> LabelSlicer::findProducts() const {
             flow(from, alu.flows[i].to);
     }
   }
-  return products;
 }
 
-/// Wants the products that are stored to global memory, on their way from the
-/// mma and on no other, which keeps the loops as they are.
-void LabelSlicer::wantStoredProducts() {
-  std::vector<bool> products = findProducts();
-  limit = &products;
+/// Wants those of `values` that are stored to global memory, on their way there
+/// and on no other, which keeps the loops as they are.
+void LabelSlicer::wantStored(const std::vector<bool> &values) {
+  limit = &values;
   for (const Inst &inst : program.code)
     if (inst.kind == InstKind::Store &&
         (inst.space == StateSpace::Global || inst.space == StateSpace::Generic))
@@ -468,7 +504,13 @@ LabelPlan LabelSlicer::run() {
     for (size_t i = program.code.size(); i-- > 0;)
       changed |= visit(program.code[i]);
   }
-  wantStoredProducts();
+  plan.ops.resize(program.code.size());
+  std::vector<bool> products = findProducts();
+  followFrom(products);
+  wantStored(products);
+  std::vector<bool> scaled = findScaled(products);
+  followFrom(scaled);
+  wantStored(scaled);
   // Constants and the sink have no label and need no slot.
   for (const FrameConstant &constant : program.constants)
     std::fill_n(wanted.begin() + constant.granule,
@@ -478,7 +520,6 @@ LabelPlan LabelSlicer::run() {
   for (size_t granule = 0; granule < wanted.size(); ++granule)
     if (wanted[granule])
       plan.slots[granule] = plan.numSlots++;
-  plan.ops.resize(program.code.size());
   for (size_t pc = 0; pc < program.code.size(); ++pc) {
     LabelOp &op = plan.ops[pc];
     op.firstStep = static_cast<uint32_t>(plan.steps.size());
@@ -491,5 +532,8 @@ LabelPlan LabelSlicer::run() {
 }
 
 LabelPlan flashcore::emu::planLabels(const Program &program) {
-  return LabelSlicer(program).run();
+  LabelPlan plan = LabelSlicer(program).run();
+  if (!plan.isEmpty())
+    planReductions(program, plan);
+  return plan;
 }

@@ -18,7 +18,7 @@
 
 namespace flashcore::emu {
 
-inline constexpr uint32_t noSlot = UINT32_MAX;
+inline constexpr uint32_t noSlot = UINT32_MAX, constantSlot = noSlot - 1;
 
 enum class LabelAction : uint8_t {
   None,
@@ -31,6 +31,18 @@ enum class LabelAction : uint8_t {
   Select,
 };
 
+/// What an instruction does with values that shfl may have brought from other
+/// lanes, such as the maximum of a row (CheckReductions.cpp).
+enum class ReductionAction : uint8_t {
+  None,
+  /// The destination is made of such values, or of none.
+  Carry,
+  /// The destination is something else from now on.
+  Clear,
+  /// Scales or shifts a product with one.
+  Use,
+};
+
 /// One half register: its slot and those it is computed from, constants left
 /// out.
 struct LabelStep {
@@ -40,6 +52,9 @@ struct LabelStep {
 
 struct LabelOp {
   LabelAction action = LabelAction::None;
+  ReductionAction reduction = ReductionAction::None;
+  /// Multiplies something with what is reduced over lanes or made of products.
+  bool isScale = false;
   uint8_t numSteps = 0;
   uint32_t firstStep = 0;
 };
@@ -53,11 +68,28 @@ struct LabelPlan {
   uint32_t numSlots = 0;
   /// Labels travel through shared memory.
   bool throughShared = false;
+  /// The place in LabelFrame::reductions of each granule, noSlot for none, or
+  /// constantSlot.
+  std::vector<uint32_t> reductions;
+  uint32_t numReductions = 0;
 
   bool isEmpty() const { return numSlots == 0; }
 };
 
 LabelPlan planLabels(const Program &program);
+
+/// The granules that hold what shfl brought from other lanes, summed up,
+/// maximised, scaled and moved, but not put together with anything that is
+/// `labelled` (ReductionSlice.cpp).
+std::vector<bool> findReduced(const Program &program,
+                              const std::vector<bool> &labelled);
+/// Adds what is reduced over lanes to a plan of labels.
+void planReductions(const Program &program, LabelPlan &plan);
+
+/// Element-wise arithmetic of f32.
+bool isFloat32(AluOp op);
+/// Whether the result stands for all its operands together: a sum or a maximum.
+bool isReduction(AluOp op);
 
 /// Whether the layout check looks at an instruction: an mma of floats of 16
 /// bits or of tf32.

@@ -150,6 +150,8 @@ void Machine::runGroup(Warp &warp, uint64_t &budget) {
       const LabelOp &op = labelPlan.ops[pc];
       if (op.action != LabelAction::None)
         propagateLabels(warp, inst, op, enabled);
+      if (op.reduction != ReductionAction::None)
+        followReduction(warp, inst, op, enabled);
     }
     if (inst.kind == InstKind::Alu) {
       handlers.alu[size_t(inst.op)](frame, ops, inst, enabled);

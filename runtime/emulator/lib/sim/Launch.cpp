@@ -262,7 +262,7 @@ void Machine::startWarp(Cta &owner, Warp &warp) {
   warp.hasUndefined = false;
   warp.pendingChoices.clear();
   if (labelling)
-    warp.labels.reset(labelPlan.numSlots);
+    warp.labels.reset(labelPlan);
   uint64_t threads = config.block.count() - uint64_t(warp.index) * warpSize;
   warp.launched = threads >= warpSize ? ~0u : (1u << threads) - 1;
   warp.live = warp.launched;

@@ -119,6 +119,17 @@ struct FrameDelete {
 };
 
 /// Labels of the registers of a warp, by the slots of a LabelPlan.
+/// Which lanes a value is made of, of a register that shfl filled from other
+/// lanes (CheckReductions.cpp).
+struct LaneReduction {
+  /// Lanes of which something is known, and those whose value counts a lane
+  /// twice.
+  uint32_t known = 0, overlap = 0;
+  /// As shfl gave it: not yet put together with the lane's own.
+  bool isShuffled = false;
+  std::array<uint32_t, warpSize> lanes = {};
+};
+
 struct LabelFrame {
   /// The tiles an accumulator was last multiplied from, and how many products
   /// each of its elements sums; 0 where that is not known, `varying` where
@@ -142,7 +153,11 @@ struct LabelFrame {
   using LaneDepths = std::array<uint32_t, warpSize>;
   std::unordered_map<uint32_t, LaneDepths> laneDepths;
 
-  void reset(uint32_t numSlots);
+  std::vector<LaneReduction> reductions;
+  /// Of any of them.
+  bool hasOverlap = false;
+
+  void reset(const LabelPlan &plan);
   Label *at(uint32_t slot) {
     return reinterpret_cast<Label *>(storage.get()) + size_t(slot) * warpSize;
   }
@@ -569,10 +584,12 @@ private:
   void multiplyMatrices(const Inst &inst, const MmaOperands &operands);
   void mma(Warp &warp, const Inst &inst, uint32_t lanes);
 
-  // CheckLayout.cpp.
+  // MoveLabels.cpp, CheckLayout.cpp and CheckStores.cpp.
   void setUpLabels();
   void propagateLabels(Warp &warp, const Inst &inst, const LabelOp &op,
                        uint32_t lanes);
+  const Label *blankLabels(Warp &warp, const Inst &inst, uint32_t lanes,
+                           Label *scratch);
   void labelAccess(Warp &warp, const Inst &inst, StateSpace space,
                    uint32_t lanes, uint8_t *const (&hosts)[warpSize],
                    bool isStore);
@@ -582,6 +599,8 @@ private:
                           Label label, const uint8_t *host);
   void checkStoredElement(Warp &warp, const Inst &inst, unsigned lane,
                           Label label, const uint8_t *host);
+  void checkStoredBlank(Warp &warp, const Inst &inst, unsigned lane,
+                        const uint8_t *host);
   void checkDepth(Warp &warp, const Inst &inst, uint32_t granule);
   void checkLaneDepth(Warp &warp, const Inst &inst, uint32_t slot,
                       unsigned lane);
@@ -603,6 +622,13 @@ private:
                    const FragmentSummary &a, const FragmentSummary &b);
   std::string describeElement(const Inst &inst, bool isB, unsigned row,
                               unsigned k) const;
+  // CheckReductions.cpp.
+  void followReduction(Warp &warp, const Inst &inst, const LabelOp &op,
+                       uint32_t lanes);
+  void carryReduction(Warp &warp, const Inst &inst, uint32_t lanes);
+  void shuffleReduction(Warp &warp, const Inst &inst, uint32_t lanes,
+                        const uint8_t (&from)[warpSize]);
+  void checkReduction(Warp &warp, const Inst &inst, uint32_t lanes);
   uint32_t slotOf(uint32_t granule) const { return labelPlan.slots[granule]; }
   // SystemCalls.cpp.
   void systemCall(Warp &warp, const Inst &inst, uint32_t lanes);

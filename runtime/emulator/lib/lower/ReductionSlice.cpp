@@ -1,0 +1,140 @@
+//===- ReductionSlice.cpp - What is reduced over lanes --------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Finds the registers that hold what shfl brought from other lanes, summed up,
+// maximised, scaled and moved, on its way to an instruction that scales or
+// shifts products of an mma with it.
+//
+//===----------------------------------------------------------------------===//
+
+#include "LabelSlice.h"
+
+#include <algorithm>
+
+using namespace flashcore::emu;
+
+namespace {
+class ReductionSlicer {
+public:
+  ReductionSlicer(const Program &program, const std::vector<bool> &labelled)
+      : program(program), isLabelled(labelled), isReduced(labelled.size()),
+        isNeeded(labelled.size()) {
+    findReduced();
+  }
+  void plan(LabelPlan &plan);
+  const std::vector<bool> &reduced() const { return isReduced; }
+
+private:
+  const uint32_t *operandsOf(const Inst &inst) const {
+    return program.operands.data() + inst.firstOperand;
+  }
+  /// The sources of an instruction that hands on what is reduced; none of
+  /// another.
+  unsigned numValues(const Inst &inst) const;
+  bool isUse(const Inst &inst) const;
+  bool isAnyReduced(const Inst &inst) const;
+  void findReduced();
+  void findNeeded();
+
+  const Program &program;
+  const std::vector<bool> &isLabelled;
+  std::vector<bool> isReduced, isNeeded;
+};
+} // namespace
+
+unsigned ReductionSlicer::numValues(const Inst &inst) const {
+  if (inst.kind != InstKind::Alu)
+    return 0;
+  if (inst.op == AluOp::SelpB32)
+    return 2;
+  return isFloat32(inst.op) || inst.op == AluOp::MovB32 ? inst.numSrcs : 0;
+}
+
+bool ReductionSlicer::isAnyReduced(const Inst &inst) const {
+  const uint32_t *ops = operandsOf(inst) + 1;
+  return std::any_of(ops, ops + numValues(inst),
+                     [&](uint32_t granule) { return isReduced[granule]; });
+}
+
+/// Arithmetic on something reduced and something that is not and has a label,
+/// or is scaled in place.
+bool ReductionSlicer::isUse(const Inst &inst) const {
+  const uint32_t *ops = operandsOf(inst);
+  return inst.kind == InstKind::Alu && isFloat32(inst.op) &&
+         !isReduction(inst.op) && isAnyReduced(inst) &&
+         std::any_of(ops + 1, ops + 1 + numValues(inst), [&](uint32_t granule) {
+           return !isReduced[granule] &&
+                  (isLabelled[granule] || granule == ops[0]);
+         });
+}
+
+void ReductionSlicer::findReduced() {
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const Inst &inst : program.code) {
+      uint32_t to =
+          inst.kind == InstKind::Shuffle || (isAnyReduced(inst) && !isUse(inst))
+              ? *operandsOf(inst)
+              : sinkGranule;
+      changed |= to != sinkGranule && !isReduced[to];
+      isReduced[to] = isReduced[to] || to != sinkGranule;
+    }
+  }
+}
+
+void ReductionSlicer::findNeeded() {
+  for (bool changed = true; changed;) {
+    changed = false;
+    auto need = [&](uint32_t granule) {
+      changed |= isReduced[granule] && !isNeeded[granule];
+      isNeeded[granule] = isReduced[granule];
+    };
+    for (const Inst &inst : program.code) {
+      const uint32_t *ops = operandsOf(inst);
+      if (inst.kind == InstKind::Shuffle && isNeeded[ops[0]])
+        need(ops[2]);
+      if (isUse(inst) || (numValues(inst) && isNeeded[ops[0]]))
+        std::for_each(ops + 1, ops + 1 + numValues(inst), need);
+    }
+  }
+}
+
+void ReductionSlicer::plan(LabelPlan &plan) {
+  findNeeded();
+  plan.reductions.assign(plan.slots.size(), noSlot);
+  for (size_t granule = 0; granule < isNeeded.size(); ++granule)
+    if (isNeeded[granule])
+      plan.reductions[granule] = plan.numReductions++;
+  if (!plan.numReductions)
+    return;
+  for (const FrameConstant &constant : program.constants)
+    plan.reductions[constant.granule] = constantSlot;
+  for (size_t pc = 0; pc < program.code.size(); ++pc) {
+    const Inst &inst = program.code[pc];
+    const uint32_t *ops = operandsOf(inst);
+    bool isWritten = std::any_of(ops, ops + inst.numDsts, [&](uint32_t to) {
+      return plan.reductions[to] < plan.numReductions;
+    });
+    if (isUse(inst))
+      plan.ops[pc].reduction = ReductionAction::Use;
+    else if (isWritten && inst.kind != InstKind::Shuffle)
+      plan.ops[pc].reduction =
+          numValues(inst) ? ReductionAction::Carry : ReductionAction::Clear;
+  }
+}
+
+std::vector<bool>
+flashcore::emu::findReduced(const Program &program,
+                            const std::vector<bool> &labelled) {
+  return ReductionSlicer(program, labelled).reduced();
+}
+
+void flashcore::emu::planReductions(const Program &program, LabelPlan &plan) {
+  std::vector<bool> labelled(plan.slots.size());
+  std::transform(plan.slots.begin(), plan.slots.end(), labelled.begin(),
+                 [](uint32_t slot) { return slot != noSlot; });
+  ReductionSlicer(program, labelled).plan(plan);
+}
