@@ -166,15 +166,15 @@ void Machine::followReduction(Warp &warp, const Inst &inst, const LabelOp &op,
   case ReductionAction::Carry:
     carryReduction(warp, inst, lanes);
     break;
+  case ReductionAction::Use:
+    if (warp.labels.hasOverlap)
+      checkReduction(warp, inst, lanes);
+    [[fallthrough]];
   case ReductionAction::Clear:
     for (unsigned i = 0; i < inst.numDsts; ++i)
       if (uint32_t slot = labelPlan.reductions[ops[i]];
           slot < labelPlan.numReductions)
         warp.labels.reductions[slot].known &= ~lanes;
-    break;
-  case ReductionAction::Use:
-    if (warp.labels.hasOverlap)
-      checkReduction(warp, inst, lanes);
     break;
   }
 }

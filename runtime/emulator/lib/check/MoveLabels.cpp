@@ -12,6 +12,7 @@
 #include "../sim/Machine.h"
 
 #include <algorithm>
+#include <bit>
 
 using namespace flashcore::emu;
 
@@ -129,13 +130,18 @@ const Label *Machine::blankLabels(Warp &warp, const Inst &inst, uint32_t lanes,
                                   Label *scratch) {
   const uint32_t *ops = program.operands.data() + inst.firstOperand;
   for (unsigned i = 1; i <= 2; ++i) {
+    if (warp.labels.ifHeld(slotOf(ops[i])))
+      continue;
     const Label *factor = warp.labels.ifHeld(slotOf(ops[3 - i]));
     const float *values = warp.reg<float>(ops[i]);
-    bool isBlank = !warp.labels.ifHeld(slotOf(ops[i]));
-    forEachLane(lanes, [&](unsigned lane) {
-      isBlank &= values[lane] == 0 && (!factor || !isProduct(factor[lane]));
-    });
-    if (isBlank)
+    uint32_t left = lanes;
+    while (left) {
+      auto lane = static_cast<unsigned>(std::countr_zero(left));
+      if (values[lane] != 0 || (factor && isProduct(factor[lane])))
+        break;
+      left &= left - 1;
+    }
+    if (!left)
       return std::fill_n(scratch, warpSize, productLabel(0, blank)) - warpSize;
   }
   return nullptr;

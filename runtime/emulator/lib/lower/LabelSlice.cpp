@@ -386,15 +386,14 @@ std::vector<bool> LabelSlicer::findScaled(const std::vector<bool> &products) {
   auto isFactor = [&](uint32_t granule) {
     return reduced[granule] || products[granule];
   };
-  auto isScaled = [&](uint32_t granule, uint32_t by, uint32_t to) {
-    return isFactor(by) &&
-           (granule == to || (!isFactor(granule) && !isConstant[granule]));
+  auto isScaled = [&](uint32_t granule, uint32_t by) {
+    return isFactor(by) && !isConstant[granule];
   };
   for (size_t pc = 0; pc < program.code.size(); ++pc) {
     const Inst &inst = program.code[pc];
     const uint32_t *ops = operandsOf(inst);
     if (inst.kind != InstKind::Alu || !isProductOfFloats(inst.op) ||
-        !(isScaled(ops[1], ops[2], ops[0]) || isScaled(ops[2], ops[1], ops[0])))
+        !(isScaled(ops[1], ops[2]) || isScaled(ops[2], ops[1])))
       continue;
     scaled[ops[0]] = true;
     plan.ops[pc].isScale = true;

@@ -39,7 +39,7 @@ enum class ReductionAction : uint8_t {
   Carry,
   /// The destination is something else from now on.
   Clear,
-  /// Scales or shifts a product with one.
+  /// Scales or shifts a product with one; the destination is something else.
   Use,
 };
 
