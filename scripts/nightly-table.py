@@ -2,7 +2,7 @@
 """Writes the row of one step of scripts/nightly.sh into docs/Nightly.md.
 
 The page keeps the last run of each step, with the date and the commit of the
-tree that it ran on.
+tree that it began with, which --print-commit says then.
 """
 import argparse
 import datetime
@@ -30,13 +30,14 @@ def commit():
 def row(args):
     said = re.sub(r"\s+", " ", " · ".join(line.strip() for line in args.summary.splitlines())).replace("|", "\\|")
     said = said if len(said) <= LONGEST else said[:LONGEST] + " ..."
-    cells = [args.step, args.what, datetime.date.today().isoformat(), commit(), f"{args.seconds / 60:.1f}", args.result, said]
+    cells = [args.step, args.what, datetime.date.today().isoformat(), args.commit, f"{args.seconds / 60:.1f}", args.result, said]
     return f"| {' | '.join(cells)} |\n"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in ("step", "what", "result", "summary"):
+    parser.add_argument("--print-commit", action="version", version=commit())
+    for name in ("step", "what", "commit", "result", "summary"):
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--seconds", type=int, required=True)
     args = parser.parse_args()

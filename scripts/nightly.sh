@@ -84,11 +84,12 @@ main() {
   for step in "${chosen[@]}"; do
     echo "nightly: $step ($(date +%T))"
     start=$SECONDS
+    commit=$(python3 scripts/nightly-table.py --print-commit)
     result=ok
     "$step" >"$log/$step.log" 2>&1 || { result=FAILED; failed=1; }
     line=$(grep -aE "${summary[$step]:-^\$x}" "$log/$step.log" || grep -av '^$' "$log/$step.log" | tail -n 1)
     python3 scripts/nightly-table.py --step "$step" --what "$(sed -n "s/^$step() { # //p" scripts/nightly.sh)" \
-      --result "$result" --seconds $((SECONDS - start)) --summary "$line"
+      --commit "$commit" --result "$result" --seconds $((SECONDS - start)) --summary "$line"
     echo "nightly: $step: $result, $((SECONDS - start)) s, $log/$step.log"
   done
   exit $failed
