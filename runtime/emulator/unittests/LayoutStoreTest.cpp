@@ -192,14 +192,17 @@ TEST(LayoutStore, AnAccumulatorThatNoMmaHasAddedTo) {
                        "max.f32 %f8, %f8, %f9; rcp.approx.f32 %f8, %f8;\n";
   std::string scale = "mul.f32 %f0, %f0, %f8; mul.f32 %f1, %f1, %f8;"
                       "mul.f32 %f4, %f4, %f8; mul.f32 %f5, %f5, %f8;\n";
-  std::string other = "mov.f32 %f0, %f4; mov.f32 %f1, %f5;"
-                      "mov.f32 %f2, %f4; mov.f32 %f3, %f5;\n";
+  // Lanes of rows 0 to 3 store products, the others zeros.
   auto tiles = [&](const std::string &way, const std::string &first) {
     return run("mov.f32 %f4, 0f00000000; mov.f32 %f5, %f4;\n" + first + way +
-               store(0, 8) + other + store(0, 16));
+               "setp.lt.u32 %p0, %t, 16; selp.f32 %f10, %f0, %f4, %p0;"
+               "selp.f32 %f11, %f1, %f5, %p0; cvt.rn.f16x2.f32 %r10, %f11, "
+               "%f10; selp.b64 %d0, 16, 32, %p0;\n" +
+               addressOf(2, 0, 0, 32) +
+               "add.u64 %at, %at, %d0; st.global.b32 [%at], %r10;\n");
   };
   std::string message =
-      "stores an accumulator to 'p2'[0,16] that no mma has added to, next to "
+      "stores an accumulator to 'p2'[4,16] that no mma has added to, next to "
       "products of mma";
   expectMismatch(tiles(factor + scale, product(8)), message);
   // In place, as a loop has it, and not scaled again.
@@ -215,6 +218,12 @@ TEST(LayoutStore, AnAccumulatorThatNoMmaHasAddedTo) {
   expectClean(tiles("", product(8)));
   expectClean(tiles(factor + scale, clearAccumulator));
   expectClean(tiles("mov.f32 %f8, %f4;" + scale, product(8)));
+  // A maximum of zero that becomes a result of its own, as the lse does.
+  expectClean(run("mov.f32 %f4, 0f00000000; mov.f32 %f5, %f4;\n" + product(8) +
+                  factor + scale + store(0, 8) +
+                  "mov.f32 %f0, %f4; mov.f32 %f1, %f5; mov.f32 %f2, %f4;"
+                  "mov.f32 %f3, %f5;\n" +
+                  store(0, 16)));
 }
 
 TEST(LayoutStore, NeedsAxesThatMatch) {

@@ -181,8 +181,7 @@ void Machine::labelStoredProducts(Warp &warp, const Inst &inst, uint32_t lanes,
       if (isMemory(label))
         checkStoredElement(warp, inst, lane, label, host);
     });
-  // Other columns may have left before.
-  if (anyBlank && (anyProduct || !warp.labels.depths.empty()))
+  if (anyProduct && anyBlank)
     forEachLabel([&](Label label, unsigned lane, const uint8_t *host) {
       if (highWord(label) == blank)
         checkStoredBlank(warp, inst, lane, host);
