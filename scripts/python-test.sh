@@ -25,10 +25,10 @@ if ((${#pythons[@]} == 0)); then
   exit 1
 fi
 
-for python in $(printf '%s\n' "${pythons[0]}" "${pythons[-1]}" | uniq); do
-  version=$("$python" -c 'import platform; print(platform.python_version())')
-  venv=build/python-test-$version
-  echo "python-test: $version"
+# One of them in an environment of its own.
+test_with() {
+  local python=$1 venv=$2
+  shift 2
   rm -rf "$venv"
   "$python" -m venv "$venv"
   # shellcheck disable=SC2086 # several packages
@@ -36,7 +36,24 @@ for python in $(printf '%s\n' "${pythons[0]}" "${pythons[-1]}" | uniq); do
   # Not from here, where `import flashcore` would find the sources.
   (cd build && env -u PYTHONPATH "../$venv/bin/python" -m pytest -q -p no:cacheprovider \
     "$OLDPWD/python/tests" "$@")
+}
+
+# Side by side: tests of a package use one core.
+venvs=() running=()
+for python in $(printf '%s\n' "${pythons[0]}" "${pythons[-1]}" | uniq); do
+  venv=build/python-test-$("$python" -c 'import platform; print(platform.python_version())')
+  test_with "$python" "$venv" "$@" >"$venv.log" 2>&1 &
+  venvs+=("$venv") running+=($!)
 done
+failed=0
+for i in "${!venvs[@]}"; do
+  wait "${running[i]}" || failed=1
+  echo "python-test: ${venvs[i]#build/python-test-}"
+  cat "${venvs[i]}.log"
+done
+venv=${venvs[-1]}
+((failed == 0))
+
 # The parts for other packages are checked where those are installed: the last of
 # the environments has what PYTHON_TEST_PACKAGES names.
 venv=$PWD/$venv
