@@ -24,11 +24,11 @@
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
+#include <algorithm>
+
 namespace mlir::fcgpu {
 #define GEN_PASS_DEF_DISTRIBUTEPASS
 #include "flashcore/Dialect/FCGPU/Transforms/Passes.h.inc"
-
-#include <algorithm>
 } // namespace mlir::fcgpu
 
 using namespace mlir;

@@ -21,11 +21,11 @@
 #include "mlir/IR/Matchers.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <algorithm>
+
 namespace mlir::fcgpu {
 #define GEN_PASS_DEF_PROMOTESHAREDPASS
 #include "flashcore/Dialect/FCGPU/Transforms/Passes.h.inc"
-
-#include <algorithm>
 } // namespace mlir::fcgpu
 
 using namespace mlir;

@@ -18,11 +18,11 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
 
+#include <algorithm>
+
 namespace mlir::flashcore {
 #define GEN_PASS_DEF_ONLINESOFTMAXPASS
 #include "flashcore/Dialect/FlashCore/Transforms/Passes.h.inc"
-
-#include <algorithm>
 } // namespace mlir::flashcore
 
 using namespace mlir;

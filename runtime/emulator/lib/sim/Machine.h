@@ -118,7 +118,6 @@ struct FrameDelete {
   }
 };
 
-/// Labels of the registers of a warp, by the slots of a LabelPlan.
 /// Which lanes a value is made of, of a register that shfl filled from other
 /// lanes (CheckReductions.cpp).
 struct LaneReduction {
@@ -130,6 +129,7 @@ struct LaneReduction {
   std::array<uint32_t, warpSize> lanes = {};
 };
 
+/// Labels of the registers of a warp, by the slots of a LabelPlan.
 struct LabelFrame {
   /// The tiles an accumulator was last multiplied from, and how many products
   /// each of its elements sums; 0 where that is not known, `varying` where
