@@ -45,7 +45,7 @@ static uint32_t lanesOf(const LaneReduction *reduction, unsigned lane) {
 void Machine::carryReduction(Warp &warp, const Inst &inst, uint32_t lanes) {
   const uint32_t *ops = program.operands.data() + inst.firstOperand;
   LaneReduction &to = warp.labels.reductions[labelPlan.reductions[ops[0]]];
-  unsigned numValues = inst.op == AluOp::SelpB32 ? 2u : inst.numSrcs;
+  unsigned numValues = numReducedSources(inst);
   bool isSum = isReduction(inst.op);
   const LaneReduction *from[3] = {};
   bool isAnyKnown = false, isAnyShuffled = false, isAnyNew = false;

@@ -83,6 +83,9 @@ LabelPlan planLabels(const Program &program);
 /// `labelled` (ReductionSlice.cpp).
 std::vector<bool> findReduced(const Program &program,
                               const std::vector<bool> &labelled);
+/// How many sources of an instruction that hands on what is reduced may be so;
+/// none of another.
+unsigned numReducedSources(const Inst &inst);
 /// Adds what is reduced over lanes to a plan of labels.
 void planReductions(const Program &program, LabelPlan &plan);
 

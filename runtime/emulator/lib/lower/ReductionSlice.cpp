@@ -31,9 +31,6 @@ private:
   const uint32_t *operandsOf(const Inst &inst) const {
     return program.operands.data() + inst.firstOperand;
   }
-  /// The sources of an instruction that hands on what is reduced; none of
-  /// another.
-  unsigned numValues(const Inst &inst) const;
   bool isUse(const Inst &inst) const;
   bool isAnyReduced(const Inst &inst) const;
   void findReduced();
@@ -45,7 +42,7 @@ private:
 };
 } // namespace
 
-unsigned ReductionSlicer::numValues(const Inst &inst) const {
+unsigned flashcore::emu::numReducedSources(const Inst &inst) {
   if (inst.kind != InstKind::Alu)
     return 0;
   if (inst.op == AluOp::SelpB32)
@@ -55,7 +52,7 @@ unsigned ReductionSlicer::numValues(const Inst &inst) const {
 
 bool ReductionSlicer::isAnyReduced(const Inst &inst) const {
   const uint32_t *ops = operandsOf(inst) + 1;
-  return std::any_of(ops, ops + numValues(inst),
+  return std::any_of(ops, ops + numReducedSources(inst),
                      [&](uint32_t granule) { return isReduced[granule]; });
 }
 
@@ -65,10 +62,11 @@ bool ReductionSlicer::isUse(const Inst &inst) const {
   const uint32_t *ops = operandsOf(inst);
   return inst.kind == InstKind::Alu && isFloat32(inst.op) &&
          !isReduction(inst.op) && isAnyReduced(inst) &&
-         std::any_of(ops + 1, ops + 1 + numValues(inst), [&](uint32_t granule) {
-           return !isReduced[granule] &&
-                  (isLabelled[granule] || granule == ops[0]);
-         });
+         std::any_of(ops + 1, ops + 1 + numReducedSources(inst),
+                     [&](uint32_t granule) {
+                       return !isReduced[granule] &&
+                              (isLabelled[granule] || granule == ops[0]);
+                     });
 }
 
 void ReductionSlicer::findReduced() {
@@ -96,8 +94,8 @@ void ReductionSlicer::findNeeded() {
       const uint32_t *ops = operandsOf(inst);
       if (inst.kind == InstKind::Shuffle && isNeeded[ops[0]])
         need(ops[2]);
-      if (isUse(inst) || (numValues(inst) && isNeeded[ops[0]]))
-        std::for_each(ops + 1, ops + 1 + numValues(inst), need);
+      if (isUse(inst) || (numReducedSources(inst) && isNeeded[ops[0]]))
+        std::for_each(ops + 1, ops + 1 + numReducedSources(inst), need);
     }
   }
 }
@@ -121,8 +119,8 @@ void ReductionSlicer::plan(LabelPlan &plan) {
     if (isUse(inst))
       plan.ops[pc].reduction = ReductionAction::Use;
     else if (isWritten && inst.kind != InstKind::Shuffle)
-      plan.ops[pc].reduction =
-          numValues(inst) ? ReductionAction::Carry : ReductionAction::Clear;
+      plan.ops[pc].reduction = numReducedSources(inst) ? ReductionAction::Carry
+                                                       : ReductionAction::Clear;
   }
 }
 
