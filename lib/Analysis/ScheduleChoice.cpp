@@ -83,12 +83,13 @@ static int64_t chooseKeySplits(const AttentionProblem &problem,
 }
 
 /// Whether few warps have no registers for the widest Q: addresses take them, a
-/// softcap or a window, or the bounds of a single block of queries, which LLVM
-/// knows and spreads over registers.
+/// softcap or a window, or what LLVM knows and spreads over registers: the
+/// bounds of a single block of queries, or of no more than two tiles of keys.
 static bool isCrowded(const AttentionProblem &problem) {
-  constexpr int64_t blockRows = 32;
+  constexpr int64_t blockRows = 32, unrolledKeys = 64;
   return problem.hasOpenAddresses() || problem.hasSoftcap ||
-         problem.hasWindow || *problem.seqlenQ <= blockRows;
+         problem.hasWindow || *problem.seqlenQ <= blockRows ||
+         *problem.seqlenK <= unrolledKeys;
 }
 
 /// Where Q lives. In registers it is not read again for every tile: in wide
@@ -264,13 +265,15 @@ void ScheduleChooser::decideSoftmax() {
 /// copies anyway, but under an exact maximum partial tiles have loops of their
 /// own, which take as long again to compile, each, and registers: one at either
 /// end of a window, or one with a softcap, a bias, the widest heads or
-/// addresses known at run time only in it.
+/// addresses known at run time only in it. The widest heads of few warps have
+/// no registers even for the loop of a last tile that the keys do not fill.
 void ScheduleChooser::decideRowMax() {
   bool isOnePass = choice.softmax == Softmax::OnePass;
+  bool isWidest = getWidestDim(problem) > kWidestWithSpareRegisters;
   bool isLong = problem.hasSoftcap || problem.hasBias ||
-                problem.hasOpenAddresses() ||
-                getWidestDim(problem) > kWidestWithSpareRegisters;
-  bool hasLongLoops = problem.hasWindow || (problem.isCausal && isLong);
+                problem.hasOpenAddresses() || isWidest;
+  bool hasLongLoops = problem.hasWindow || (problem.isCausal && isLong) ||
+                      (isWidest && fill == GridFill::Sparse);
   bool paysStale = isFilled || fill == GridFill::Half;
   bool wantsStale = (paysStale || hasLongLoops) && !isOnePass;
   choice.rowMax = reasons.decide(

@@ -51,6 +51,14 @@ TEST(ScheduleOfSmallGrids, WidestHeadsHaveLargeTilesWhereTheyFit) {
   EXPECT_EQ(choose(problem, *lookupTarget("sm_90")).blockN, 32);
 }
 
+// A last tile that the keys do not fill would have a loop of its own.
+TEST(ScheduleOfSmallGrids, WidestHeadsHaveOneLoop) {
+  EXPECT_NE(choose(makeSmallProblem(1, 1000, 256), ada()).rowMax,
+            RowMax::Exact);
+  EXPECT_EQ(choose(makeSmallProblem(1, 1000, 248), ada()).rowMax,
+            RowMax::Exact);
+}
+
 TEST(ScheduleOfSmallGrids, CausalBlocksHaveFewerRows) {
   AttentionProblem problem = makeSmallProblem(8, 512, 64);
   problem.isCausal = true;
