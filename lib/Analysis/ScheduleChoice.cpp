@@ -318,7 +318,8 @@ static AttentionProblem assumeSizes(AttentionProblem problem) {
   if (!problem.seqlenQ || *problem.seqlenQ > fewRows)
     return problem;
   // What is assumed here still takes registers at run time.
-  problem.hasOpenStrides = problem.hasOpenAddresses();
+  problem.hasAssumedSizes =
+      !problem.batch || !problem.headsQ || !problem.headsKV || !problem.seqlenK;
   auto assume = [](std::optional<int64_t> &size, int64_t value) {
     size = size.value_or(value);
   };

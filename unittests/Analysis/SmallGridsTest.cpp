@@ -130,6 +130,34 @@ TEST(FewRows, FullGridsKeepTheRowsOfAHeadTogether) {
   expectUnsplit(choose(makeDecode(64, 16, 100), ada()));
 }
 
+TEST(FewRows, OpenStridesTakeTheRegistersOfAStage) {
+  auto stages = [](AttentionProblem problem) {
+    return choose(problem, ada()).numStages;
+  };
+  AttentionProblem problem = makeSmallProblem(12, 1, 128);
+  problem.seqlenK = 7000;
+  EXPECT_EQ(stages(problem), 3);
+  problem.hasOpenStrides = true;
+  EXPECT_EQ(stages(problem), 2);
+  // Of several heads, several warps share the copies.
+  problem.headsQ = 48;
+  EXPECT_EQ(stages(problem), 3);
+  problem.headDim = problem.headDimV = 256;
+  EXPECT_EQ(stages(problem), 2);
+  // Sizes alone add nothing up.
+  problem.hasOpenStrides = false;
+  problem.seqlenK = std::nullopt;
+  EXPECT_EQ(stages(problem), 3);
+}
+
+TEST(ScheduleOfSmallGrids, OpenStridesOfTheWidestHeadsLeaveSmallTiles) {
+  AttentionProblem problem = makeSmallProblem(2, 929, 256);
+  problem.isCausal = true;
+  EXPECT_EQ(choose(problem, ada()).blockN, 32);
+  problem.hasOpenStrides = true;
+  EXPECT_EQ(choose(problem, ada()).blockN, 16);
+}
+
 TEST(FewRows, SplitsKeep256KeysEach) {
   EXPECT_EQ(choose(makeDecode(1, 1, 4096), ada()).keySplits, 16);
   EXPECT_EQ(choose(makeDecode(1, 1, 1023), ada()).keySplits, 1);
