@@ -216,8 +216,8 @@ bool ScheduleChooser::fitsLargerTiles(bool isSmall) const {
 /// Key rows of a tile.
 int64_t ScheduleChooser::chooseBlockN() const {
   // The widest O leaves room for the smallest S only, beside more addresses.
-  bool hasFarRows = fill == GridFill::Sparse && problem.isCausal &&
-                    problem.hasOpenStrides;
+  bool hasFarRows =
+      fill == GridFill::Sparse && problem.isCausal && problem.hasOpenStrides;
   if (problem.headDimV > 224 &&
       (problem.hasBias || problem.hasWindow || hasFarRows))
     return 16;
