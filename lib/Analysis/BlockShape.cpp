@@ -49,7 +49,7 @@ int64_t mlir::flashcore::chooseSharedRows(const AttentionProblem &problem,
                                           const TargetInfo &target,
                                           int64_t keyWarps) {
   std::optional<int64_t> blocks = getNumBlocks(problem, 16);
-  bool isFilled = blocks && *blocks > target.numSMs;
+  bool isFilled = blocks && *blocks > target.device.numSMs;
   bool hasRegisters =
       getHeadWidth(problem) == HeadWidth::Narrow && !problem.hasBias;
   bool wants32 = keyWarps > 2 && isFilled && hasRegisters && !problem.isCausal;

@@ -48,10 +48,11 @@ static Softmax chooseSoftmax(const AttentionProblem &problem,
 /// that stream keys finish together, two an SM; what is left over then has the
 /// memory for itself, which less than a block an SM cannot keep busy.
 static double getTail(int64_t blocks, const TargetInfo &target) {
-  int64_t rest = blocks % (kStreamingBlocksPerSM * target.numSMs);
+  int64_t rest = blocks % (kStreamingBlocksPerSM * target.device.numSMs);
   if (rest == 0)
     return 0;
-  return static_cast<double>(std::max<int64_t>(target.numSMs - rest, 0)) /
+  return static_cast<double>(
+             std::max<int64_t>(target.device.numSMs - rest, 0)) /
          blocks;
 }
 
@@ -69,8 +70,8 @@ static int64_t chooseKeySplits(const AttentionProblem &problem,
   int64_t blocks = *getNumBlocks(problem, choice.blockM, choice.headGroup);
   if (blocks < 1 || blocks > maxBlocks)
     return 1;
-  int64_t first =
-      std::max<int64_t>(kStreamingBlocksPerSM * target.numSMs / blocks, 1);
+  int64_t first = std::max<int64_t>(
+      kStreamingBlocksPerSM * target.device.numSMs / blocks, 1);
   int64_t splits = first;
   for (int64_t more = first; more <= first + maxExtraSplits; ++more) {
     if (getTail(blocks * more, target) < getTail(blocks * splits, target))
@@ -145,11 +146,11 @@ static int64_t chooseGridHeads(const AttentionProblem &problem,
   if (choice.gridOrder != GridOrder::HeadFastest || fill != GridFill::Full ||
       options.keySplits > 1 || choice.blockM >= enoughRows ||
       *problem.seqlenQ <= choice.blockM || !problem.headsKV ||
-      *problem.batch * *problem.headsKV < target.numSMs)
+      *problem.batch * *problem.headsKV < target.device.numSMs)
     return 0;
   // Powers of two, for which a block finds its tile without divisions.
-  int64_t heads =
-      llvm::bit_floor(static_cast<uint64_t>(target.numSMs / sharingBlocks));
+  int64_t heads = llvm::bit_floor(
+      static_cast<uint64_t>(target.device.numSMs / sharingBlocks));
   int64_t groups = *problem.headsQ / *problem.headsKV / choice.headGroup;
   return std::min(heads * groups, kMaxGridHeads);
 }
