@@ -126,7 +126,49 @@ bool Machine::storesSame(Warp &warp, const Inst &inst, unsigned lane,
   return true;
 }
 
+/// Whether the cells of an access hold one word, as those of 16 bytes mostly
+/// do.
+[[gnu::always_inline]] static inline bool isUniform(const AccessWord *words,
+                                                    size_t count) {
+  return count == 4 && words[0] == words[1] && words[0] == words[2] &&
+         words[0] == words[3];
+}
+
 namespace {
+/// Whether an access happened before all that a warp does from now on, in any
+/// lane, by what barriers told it: true of nearly all that an access meets. The
+/// cells of one access are mostly of one segment, so the last one is kept.
+class KnownBefore {
+public:
+  KnownBefore(const SegmentTable &segments, const WarpClock &clock)
+      : segments(segments), clock(clock) {}
+
+  [[gnu::always_inline]] bool operator()(AccessWord access) {
+    if (access.segment() == last)
+      return true;
+    if (!segments.isKnown(access, clock))
+      return false;
+    last = access.segment();
+    return true;
+  }
+  /// Nobody wrote these cells, or what did is no conflict for anybody here.
+  [[gnu::always_inline]] bool arePlain(const AccessWord *writes, size_t count) {
+    if (isUniform(writes, count))
+      count = 1;
+    for (size_t i = 0; i < count; ++i)
+      if (writes[i] && (writes[i].has(AsyncAccess) ||
+                        writes[i].has(StrongAccess) || !(*this)(writes[i])))
+        return false;
+    return true;
+  }
+
+private:
+  const SegmentTable &segments;
+  const WarpClock &clock;
+  /// Number 0 is of no segment.
+  uint32_t last = 0;
+};
+
 /// Whether an access happened before what a lane does now. The cells of one
 /// access mostly have the same word, so the last answer is kept.
 class HappensBefore {
@@ -157,17 +199,6 @@ private:
 // Shared memory
 //===----------------------------------------------------------------------===//
 
-void Machine::checkShared(Warp &warp, const Inst &inst,
-                          const LaneAccess &access, bool isWrite, bool asWarp) {
-  if (!(options.checks & (CheckRace | CheckAsync)))
-    return;
-  startSegment(warp);
-  forEachLane(access.lanes, [&](unsigned lane) {
-    checkSharedLane(warp, inst, lane, access.address[lane], access.bytes,
-                    isWrite, asWarp ? severalLanes : lane, /*isAsync=*/false);
-  });
-}
-
 /// An earlier read and one of another lane in the same segment: to a later
 /// write, the weak one of them counts.
 static AccessWord merged(AccessWord earlier, AccessWord read) {
@@ -175,6 +206,110 @@ static AccessWord merged(AccessWord earlier, AccessWord read) {
   return {read.segment(), weak.pc(),
           earlier.lane() == read.lane() ? read.lane() : severalLanes,
           weak.has(StrongAccess) ? StrongAccess : PlainAccess};
+}
+
+namespace {
+/// Shadow of shared memory as one access sees it. Where nothing is in conflict,
+/// which is nearly everywhere, it records the access; where it takes a look at
+/// each cell, both give false and do nothing.
+class PlainCells {
+public:
+  PlainCells(SharedShadow &shadow, KnownBefore known, unsigned warp)
+      : known(known), writes(shadow.writes.data()),
+        readers(shadow.readers.data()), reads(shadow.reads.data()),
+        ownReads(shadow.reads[warp].data()), me(1u << warp) {}
+
+  [[gnu::always_inline]] bool read(size_t first, size_t count, AccessWord mine);
+  [[gnu::always_inline]] bool write(size_t first, size_t count,
+                                    AccessWord mine);
+
+private:
+  KnownBefore known;
+  AccessWord *writes;
+  uint32_t *readers;
+  const std::vector<AccessWord> *reads;
+  AccessWord *ownReads;
+  uint32_t me;
+};
+} // namespace
+
+inline bool PlainCells::read(size_t first, size_t count, AccessWord mine) {
+  if (!known.arePlain(writes + first, count))
+    return false;
+  AccessWord *own = ownReads + first;
+  uint32_t *who = readers + first;
+  uint32_t all = 0;
+  for (size_t i = 0; i < count; ++i)
+    all |= who[i];
+  for (size_t i = 0; i < count && all & me; ++i)
+    if ((who[i] & me) && own[i].segment() == mine.segment())
+      own[i] = merged(own[i], mine);
+    else
+      own[i] = mine;
+  for (size_t i = 0; i < count && !(all & me); ++i)
+    own[i] = mine;
+  for (size_t i = 0; i < count; ++i)
+    who[i] |= me;
+  return true;
+}
+
+/// A write that is not strong.
+inline bool PlainCells::write(size_t first, size_t count, AccessWord mine) {
+  if (!known.arePlain(writes + first, count))
+    return false;
+  uint32_t *who = readers + first;
+  uint32_t all = 0, common = ~0u;
+  for (size_t i = 0; i < count; ++i) {
+    all |= who[i];
+    common &= who[i];
+  }
+  for (uint32_t rest = all; rest; rest &= rest - 1) {
+    const uint32_t one = rest & -rest;
+    const AccessWord *theirs =
+        reads[static_cast<unsigned>(std::countr_zero(rest))].data() + first;
+    if ((common & one) && isUniform(theirs, count)) {
+      if (!known(theirs[0]))
+        return false;
+      continue;
+    }
+    for (size_t i = 0; i < count; ++i)
+      if ((who[i] & one) && !known(theirs[i]))
+        return false;
+  }
+  for (size_t i = 0; i < count; ++i) {
+    who[i] = 0;
+    writes[first + i] = mine;
+  }
+  return true;
+}
+
+void Machine::checkShared(Warp &warp, const Inst &inst,
+                          const LaneAccess &access, SharedUse use) {
+  if (!(options.checks & (CheckRace | CheckAsync)))
+    return;
+  startSegment(warp);
+  const bool isWrite = use != SharedUse::Read && use != SharedUse::ReadAsWarp;
+  const bool asWarp =
+      use == SharedUse::ReadAsWarp || use == SharedUse::WriteAsWarp;
+  const AccessFlag flag = use == SharedUse::Async ? AsyncAccess
+                          : inst.isStrong         ? StrongAccess
+                                                  : PlainAccess;
+  const unsigned shift = cta->shadow.grainShift;
+  PlainCells cells(cta->shadow, {segments, warp.clock}, warp.index);
+  forEachLane(access.lanes, [&](unsigned lane) {
+    uint64_t address = access.address[lane];
+    size_t first = address >> shift;
+    size_t count = ((address + access.bytes - 1) >> shift) - first + 1;
+    const AccessWord mine(warp.clock.segment, pcOf(inst),
+                          asWarp ? severalLanes : lane, flag);
+    bool isDone = isWrite ? !inst.isStrong &&
+                                (count == 4 ? cells.write(first, 4, mine)
+                                            : cells.write(first, count, mine))
+                  : count == 4 ? cells.read(first, 4, mine)
+                               : cells.read(first, count, mine);
+    if (!isDone)
+      checkSharedLane(warp, inst, lane, address, access.bytes, isWrite, mine);
+  });
 }
 
 /// Whether a read still matters after a write that it does not conflict with.
@@ -187,17 +322,13 @@ static bool outlives(AccessWord read, const Inst &write,
 
 void Machine::checkSharedLane(Warp &warp, const Inst &inst, unsigned lane,
                               uint64_t address, unsigned bytes, bool isWrite,
-                              unsigned owner, bool isAsync) {
+                              AccessWord mine) {
   SharedShadow &shadow = cta->shadow;
   size_t first = address >> shadow.grainShift;
   size_t last = (address + bytes - 1) >> shadow.grainShift;
   const WarpClock &clock = warp.clock;
   const uint32_t me = 1u << warp.index;
-  const AccessWord mine(clock.segment, pcOf(inst), owner,
-                        isAsync         ? AsyncAccess
-                        : inst.isStrong ? StrongAccess
-                                        : PlainAccess);
-  HappensBefore isOrdered(segments, clock, owner);
+  HappensBefore isOrdered(segments, clock, mine.lane());
   AccessWord *writes = shadow.writes.data();
   AccessWord *reads = shadow.reads[warp.index].data();
   uint32_t *readers = shadow.readers.data();
@@ -262,30 +393,76 @@ void Machine::checkSharedLane(Warp &warp, const Inst &inst, unsigned lane,
 // Global memory
 //===----------------------------------------------------------------------===//
 
+/// Records a read by a lane, to which `read` may be unordered.
+template <typename F>
+static void recordRead(AccessWord &read, AccessWord &otherRead, AccessWord mine,
+                       F isOrdered) {
+  if (read && read.segment() == mine.segment()) {
+    read = merged(read, mine);
+    return;
+  }
+  // Keep an unordered earlier reader: a later write must meet both.
+  if (read && !isOrdered(read))
+    otherRead = read;
+  read = mine;
+}
+
+/// As for shared memory.
+template <typename F>
+static bool readPlainCells(GlobalShadow &shadow, KnownBefore &known,
+                           F isOrdered, size_t first, size_t count,
+                           AccessWord mine) {
+  if (shadow.everWritten && !known.arePlain(&shadow.writes[first], count))
+    return false;
+  AccessWord *reads = &shadow.reads[first];
+  AccessWord *others = &shadow.otherReads[first];
+  AccessWord read = reads[0];
+  if (!isUniform(reads, count) || read.segment() == mine.segment()) {
+    for (size_t i = 0; i < count; ++i)
+      recordRead(reads[i], others[i], mine, isOrdered);
+    return true;
+  }
+  if (read && !isOrdered(read))
+    std::fill_n(others, count, read);
+  std::fill_n(reads, count, mine);
+  return true;
+}
+
 void Machine::checkGlobal(Warp &warp, const Inst &inst,
                           const LaneAccess &access,
                           Buffer *const (&buffers)[warpSize], bool isWrite) {
   if (!isOn(CheckRace))
     return;
   startSegment(warp);
+  KnownBefore known(segments, warp.clock);
   forEachLane(access.lanes, [&](unsigned lane) {
-    checkGlobalLane(warp, inst, *buffers[lane], lane,
-                    access.address[lane] - buffers[lane]->base, access.bytes,
-                    isWrite);
+    Buffer &buffer = *buffers[lane];
+    GlobalShadow &shadow = globalShadows[memory.indexOf(buffer)];
+    if (!shadow.reads)
+      return;
+    uint64_t offset = access.address[lane] - buffer.base;
+    size_t first = offset >> shadow.grainShift;
+    size_t count =
+        ((offset + access.bytes - 1) >> shadow.grainShift) - first + 1;
+    const AccessWord mine(warp.clock.segment, pcOf(inst), lane,
+                          inst.isStrong ? StrongAccess : PlainAccess);
+    auto isOrdered = [&](AccessWord read) {
+      return known(read) || segments.isOrdered(read, warp.clock, lane);
+    };
+    if (isWrite ||
+        !readPlainCells(shadow, known, isOrdered, first, count, mine))
+      checkGlobalLane(warp, inst, buffer, lane, offset, access.bytes, isWrite,
+                      mine);
   });
 }
 
 void Machine::checkGlobalLane(Warp &warp, const Inst &inst, Buffer &buffer,
                               unsigned lane, uint64_t offset, unsigned bytes,
-                              bool isWrite) {
+                              bool isWrite, AccessWord mine) {
   GlobalShadow &shadow = globalShadows[memory.indexOf(buffer)];
-  if (!shadow.reads)
-    return;
   size_t first = offset >> shadow.grainShift;
   size_t last = (offset + bytes - 1) >> shadow.grainShift;
   const WarpClock &clock = warp.clock;
-  const AccessWord mine(clock.segment, pcOf(inst), lane,
-                        inst.isStrong ? StrongAccess : PlainAccess);
   uint64_t address = buffer.base + offset;
   HappensBefore isOrdered(segments, clock, lane);
   auto wasObserved = [&](size_t cell, AccessWord write) {
@@ -330,14 +507,7 @@ void Machine::checkGlobalLane(Warp &warp, const Inst &inst, Buffer &buffer,
         messages.erase(messageKey(StateSpace::Global, address));
       continue;
     }
-    if (read && read.segment() == clock.segment) {
-      read = merged(read, mine);
-      continue;
-    }
-    // Keep an unordered earlier reader: a later write must meet both.
-    if (read && !isOrdered(read))
-      shadow.otherReads[cell] = read;
-    read = mine;
+    recordRead(read, shadow.otherReads[cell], mine, isOrdered);
   }
 }
 
@@ -353,7 +523,11 @@ void Machine::checkLostStores(Warp &warp, const Inst &inst, StateSpace space,
       const uint8_t *value =
           warp.reg<uint8_t>(ops[v]) + size_t(lane) * inst.regBytes;
       const uint8_t *stored = hosts[lane] + size_t(v) * inst.elementBytes;
-      lost |= std::memcmp(value, stored, inst.elementBytes) ? 1u << lane : 0u;
+      // The size of most is known to the compiler.
+      bool isThere = inst.elementBytes == 4
+                         ? std::memcmp(value, stored, 4) == 0
+                         : std::memcmp(value, stored, inst.elementBytes) == 0;
+      lost |= isThere ? 0u : 1u << lane;
     });
   if (!lost)
     return;

@@ -145,13 +145,26 @@ struct LabelFrame {
     Origin origin;
   };
   std::unique_ptr<char[], FrameDelete> storage;
-  /// False: all 32 lanes are neutral, whatever the storage holds.
-  std::vector<uint8_t> held;
+  /// 0: all 32 lanes are neutral, whatever the storage holds. Otherwise a
+  /// number that no other content of a slot of this warp has had.
+  std::vector<uint64_t> stamps;
+  uint64_t lastStamp = 0;
   std::vector<Origin> origins;
   std::vector<RowDepth> depths;
   /// Of slots whose origin has a depth that varies.
   using LaneDepths = std::array<uint32_t, warpSize>;
   std::unordered_map<uint32_t, LaneDepths> laneDepths;
+
+  /// What the operands of the last mma were found to be: most A are multiplied
+  /// with several B.
+  struct Operand {
+    std::array<uint64_t, 8> stamps = {};
+    unsigned depth = 0, perRegister = 0;
+    FragmentSummary summary;
+    /// Sums in it were found not to have equally many products.
+    bool hasFinding = false;
+  };
+  Operand a, b;
 
   std::vector<LaneReduction> reductions;
   /// Of any of them.
@@ -162,8 +175,10 @@ struct LabelFrame {
     return reinterpret_cast<Label *>(storage.get()) + size_t(slot) * warpSize;
   }
   const Label *ifHeld(uint32_t slot) {
-    return slot != noSlot && held[slot] ? at(slot) : nullptr;
+    return slot != noSlot && stamps[slot] ? at(slot) : nullptr;
   }
+  /// Labels or the origin of a slot have changed.
+  void hold(uint32_t slot) { stamps[slot] = ++lastStamp; }
   uint32_t depthOf(uint32_t slot, unsigned lane) const {
     uint32_t depth = origins[slot].depth;
     return depth == varying ? laneDepths.at(slot)[lane] : depth;
@@ -433,16 +448,25 @@ private:
                        uint64_t b, uint64_t c);
 
   // CheckAccess.cpp.
+  /// How an instruction uses shared memory: lane by lane, as a warp of which
+  /// each lane may get what any of them reads, or by cp.async.
+  enum class SharedUse : uint8_t {
+    Read,
+    Write,
+    ReadAsWarp,
+    WriteAsWarp,
+    Async
+  };
   void checkShared(Warp &warp, const Inst &inst, const LaneAccess &access,
-                   bool isWrite, bool asWarp = false);
+                   SharedUse use);
   void checkSharedLane(Warp &warp, const Inst &inst, unsigned lane,
                        uint64_t address, unsigned bytes, bool isWrite,
-                       unsigned owner, bool isAsync);
+                       AccessWord mine);
   void checkGlobal(Warp &warp, const Inst &inst, const LaneAccess &access,
                    Buffer *const (&buffers)[warpSize], bool isWrite);
   void checkGlobalLane(Warp &warp, const Inst &inst, Buffer &buffer,
                        unsigned lane, uint64_t offset, unsigned bytes,
-                       bool isWrite);
+                       bool isWrite, AccessWord mine);
   void reportRace(Warp &warp, const Inst &inst, unsigned lane, uint64_t address,
                   unsigned bytes, AccessWord earlier, bool earlierIsWrite,
                   bool isWrite, Buffer *buffer);
@@ -566,7 +590,7 @@ private:
   void cpAsyncCommit(Warp &warp, uint32_t lanes);
   void cpAsyncWait(Warp &warp, const Inst &inst, uint32_t lanes);
   void transfer(AsyncCopy &copy, uint32_t lanes);
-  void publish(Warp &warp, AsyncCopy &copy, unsigned lane);
+  void publish(Warp &warp, const AsyncCopy &copy, uint32_t lanes);
 
   // Matrix.cpp.
   LaneAccess accessMatrixRows(Warp &warp, const Inst &inst, uint32_t granule,
@@ -604,19 +628,20 @@ private:
   void checkDepth(Warp &warp, const Inst &inst, uint32_t granule);
   void checkLaneDepth(Warp &warp, const Inst &inst, uint32_t slot,
                       unsigned lane);
-  void checkOperandDepth(Warp &warp, const Inst &inst, const uint32_t *granules,
+  bool checkOperandDepth(Warp &warp, const Inst &inst, const uint32_t *granules,
                          unsigned count);
   void labelCopy(const AsyncCopy &copy, uint32_t lanes);
   void labelShuffle(Warp &warp, const Inst &inst, uint32_t lanes,
                     const uint8_t (&from)[warpSize]);
   void labelLoadMatrix(Warp &warp, const Inst &inst, const LaneAccess &access);
   void labelStoreMatrix(Warp &warp, const Inst &inst, const LaneAccess &access);
-  FragmentLabels fragmentLabels(Warp &warp, const Inst &inst, bool isB);
+  const FragmentSummary &summarizeOperand(Warp &warp, const Inst &inst,
+                                          const MmaGranules &mma, bool isB);
   void checkFragments(Warp &warp, const Inst &inst);
   bool checkConflicts(Warp &warp, const Inst &inst, const FragmentSummary &a,
                       const FragmentSummary &b);
-  void labelProducts(Warp &warp, const Inst &inst, const FragmentSummary &a,
-                     const FragmentSummary &b);
+  void labelProducts(Warp &warp, const Inst &inst, const MmaGranules &mma,
+                     const FragmentSummary &a, const FragmentSummary &b);
   Label accumulate(Warp &warp, const Inst &inst, unsigned reg, unsigned lane,
                    Label before, LabelFrame::Origin origin,
                    const FragmentSummary &a, const FragmentSummary &b);
