@@ -85,6 +85,9 @@ struct WarpClock {
   /// What all lanes know beyond that, and what single lanes do.
   Knowledge all;
   std::unique_ptr<std::array<Knowledge, severalLanes>> lanes;
+  /// `known` and `all.known` together, as they were when it was asked for.
+  ClockPtr sum, sumWith;
+  VectorClock sumOf{};
 
   Knowledge &of(unsigned lane) {
     if (!lanes)

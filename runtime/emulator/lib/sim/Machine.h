@@ -479,12 +479,11 @@ private:
 
   // CheckSync.cpp.
   std::vector<uint32_t> runningCtas() const;
-  ClockPtr joined(const ClockPtr &a, const ClockPtr &b) const;
-  ClockPtr knownOf(const WarpClock &clock, unsigned lane) const;
-  ClockPtr fencedOf(const WarpClock &clock, unsigned scope,
-                    unsigned lane) const;
-  void join(Knowledge &into, const Knowledge &from) const;
-  Knowledge knowledgeOf(const Warp &warp, uint32_t lanes) const;
+  ClockPtr joined(const ClockPtr &a, const ClockPtr &b);
+  ClockPtr knownOf(WarpClock &clock, unsigned lane);
+  ClockPtr fencedOf(const WarpClock &clock, unsigned scope, unsigned lane);
+  void join(Knowledge &into, const Knowledge &from);
+  Knowledge knowledgeOf(const Warp &warp, uint32_t lanes);
   void tick(Warp &warp);
   void syncLanes(Warp &warp, uint32_t lanes, uint32_t members);
   void tellBarrier(CtaBarrier &barrier, const Warp &warp, uint32_t lanes);
@@ -749,6 +748,9 @@ private:
   SegmentTable segments;
   /// How many segments there may be before those nobody needs are forgotten.
   size_t segmentLimit = size_t(1) << 20;
+  struct {
+    ClockPtr a, b, both;
+  } lastJoin;
   /// What was released at addresses of global memory.
   std::unordered_map<uint64_t, Message> messages;
   FindingSet findings, notes;
