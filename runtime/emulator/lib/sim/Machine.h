@@ -86,8 +86,12 @@ struct AsyncCopy {
 /// Turns a diverged warp takes before lanes further on get one.
 inline constexpr uint32_t fairnessPeriod = 16;
 
-/// Instructions of a warp before it is first asked whether it only waits.
-inline constexpr uint64_t firstProbe = 2048;
+/// Instructions of a turn of a warp.
+inline constexpr uint64_t warpTurn = 100'000;
+
+/// Instructions of a warp before it is first asked whether it only waits, and
+/// of a CTA before it is asked whether it does the same again and again.
+inline constexpr uint64_t firstProbe = 2048, firstCtaProbe = 1 << 18;
 
 /// What a warp that waits for memory reads.
 struct SpinRead {
@@ -273,6 +277,8 @@ struct CtaBarrier {
     uint32_t warp;
     uint32_t lanes;
     uint32_t pc;
+
+    bool operator==(const Waiter &other) const = default;
   };
   bool active = false;
   /// Some warp arrived without all its lanes; that has been reported.
@@ -287,6 +293,14 @@ struct CtaBarrier {
   uint32_t participants = 0; // warps
   VectorClock joined{};
   Knowledge knowledge;
+
+  /// Whether threads that arrive will meet the same.
+  bool isLike(const CtaBarrier &other) const {
+    return active == other.active && divergent == other.divergent &&
+           expected == other.expected && arrived == other.arrived &&
+           predicates == other.predicates && threads == other.threads &&
+           waiters == other.waiters && participants == other.participants;
+  }
 };
 
 struct Cta {
@@ -306,6 +320,13 @@ struct Cta {
   uint32_t launchedThreads = 0;
   /// Warps that have a lane gone while others run on.
   uint32_t exitedThreads = 0;
+  /// Instructions so far, and after how many to look next whether it does the
+  /// same again and again (Spin.cpp).
+  uint64_t executed = 0, probeAt = 0, probeGap = 0;
+  /// The number of changes of memory when it was found to, and a barrier on its
+  /// way, or any instruction if there is none.
+  uint64_t repeatsSince = UINT64_MAX;
+  uint32_t repeatsAt = 0;
   /// Seeded for each CTA, so that nothing depends on who ran before.
   std::mt19937_64 scheduleRandom, asyncRandom;
 };
@@ -361,6 +382,7 @@ private:
   bool unblock(Cta &cta);
   void reportDeadlock(Cta &cta);
   uint64_t sliceLength(Cta &cta);
+  std::vector<unsigned> orderOfWarps(const Cta &owner) const;
   bool stopped() const { return halted; }
   void run(CtaQueue &queue);
 
@@ -368,8 +390,16 @@ private:
   bool isSpinning(Warp &warp);
   bool isWaiting(const Warp &warp) const { return warp.waitsSince == changes; }
   void lookForSpin(Warp &warp);
+  bool lookForRepeat(Cta &owner);
+  bool isRepeating(Cta &owner);
+  bool runRound(Cta &owner, const std::vector<unsigned> &order,
+                uint64_t length);
+  bool repeats(const Cta &owner) const {
+    return owner.repeatsSince == changes - releases;
+  }
   void runTurn(Warp &warp, uint64_t length);
   void reportSpins(uint64_t unstarted);
+  void reportRepeats(uint64_t unstarted);
   void noteSpinRead(const Inst &inst, StateSpace space,
                     const LaneAccess &access,
                     uint8_t *const (&hosts)[warpSize]);
@@ -738,10 +768,16 @@ private:
   /// Stores and atomics that may have changed memory, and barriers that let
   /// warps go on.
   uint64_t changes = 0;
-  /// Set while a warp is looked at that may only wait.
+  /// Barriers among them.
+  uint64_t releases = 0;
+  /// Set while a warp is looked at that may only wait, or a CTA that may do the
+  /// same again and again.
   struct SpinProbe {
     bool hasChanged = false;
     SpinRead lastRead;
+    bool isOfCta = false;
+    /// The first in the program.
+    uint32_t barrierPc = UINT32_MAX;
   };
   std::optional<SpinProbe> spin;
 
