@@ -25,6 +25,13 @@ static const char *const *verbsOf(const Inst &inst, bool isWrite) {
   static constexpr const char *writes[] = {"writes", "written"};
   static constexpr const char *copies[] = {"cp.async writes", "written"};
   static constexpr const char *updates[] = {"updates", "updated"};
+  static constexpr const char *bulkWrites[] = {"a bulk copy writes", "written"};
+  static constexpr const char *bulkReads[] = {"a bulk copy reads", "read"};
+  static constexpr const char *products[] = {"wgmma reads", "read"};
+  if (inst.kind == InstKind::BulkCopy)
+    return isWrite ? bulkWrites : bulkReads;
+  if (inst.kind == InstKind::Wgmma)
+    return products;
   return inst.kind == InstKind::Atomic               ? updates
          : inst.kind == InstKind::CpAsync && isWrite ? copies
          : isWrite                                   ? writes
@@ -78,6 +85,16 @@ void Machine::reportRace(Warp &warp, const Inst &inst, unsigned lane,
                       : isAtomic       ? "atomic"
                       : earlierIsWrite ? "write"
                                        : "read";
+  if (isAsync && otherInst.kind == InstKind::BulkCopy) {
+    finding.otherWhat = "bulk copy in flight";
+    finding.message = here + " " + where +
+                      (isWrite ? " while a bulk copy to it is in flight"
+                               : ", to which a bulk copy is in flight");
+    finding.rule = "what a bulk copy writes may be touched after a wait for "
+                   "the phase of its mbarrier (PTX ISA 9.7.9.25.4)";
+    addFinding(key, std::move(finding));
+    return;
+  }
   if (isAsync) {
     finding.message = here + " " + where +
                       (isWrite ? " while a cp.async to it is in flight"
@@ -166,6 +183,8 @@ void Machine::checkShared(Warp &warp, const Inst &inst,
     checkSharedLane(warp, inst, lane, access.address[lane], access.bytes,
                     isWrite, asWarp ? severalLanes : lane, /*isAsync=*/false);
   });
+  if (cta->async)
+    checkBesideAsync(warp, inst, access, isWrite, asWarp);
 }
 
 /// An earlier read and one of another lane in the same segment: to a later
