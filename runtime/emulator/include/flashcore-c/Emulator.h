@@ -188,8 +188,8 @@ typedef struct FlashCoreEmuTensorMap {
 
 /** Writes the FLASHCORE_EMU_TENSOR_MAP_BYTES bytes of a tensor map to `bytes`.
  *  They mean something to the emulator only, which takes no map of a driver. */
-FlashCoreEmuStatus
-flashcoreEmuEncodeTensorMap(const FlashCoreEmuTensorMap *map, void *bytes);
+FlashCoreEmuStatus flashcoreEmuEncodeTensorMap(const FlashCoreEmuTensorMap *map,
+                                               void *bytes);
 
 /*===----------------------------------------------------------------------===*\
 |* Options                                                                    *|

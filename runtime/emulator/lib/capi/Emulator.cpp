@@ -8,8 +8,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Status.h"
 #include "flashcore/Emulator/Emulator.h"
+#include "Status.h"
 
 using namespace flashcore::emu;
 using namespace flashcore::emu::capi;

@@ -56,8 +56,7 @@ template <typename F> FlashCoreEmuStatus guarded(F body) noexcept {
 
 /// Runs `body` on the object of a handle.
 template <typename T, typename Handle, typename F>
-FlashCoreEmuStatus with(Handle handle, const char *what,
-                               F body) noexcept {
+FlashCoreEmuStatus with(Handle handle, const char *what, F body) noexcept {
   return guarded([&] {
     T *object = unwrap<T>(handle);
     return object ? body(*object) : nullError(what);
@@ -66,8 +65,7 @@ FlashCoreEmuStatus with(Handle handle, const char *what,
 
 /// Makes a new object; `make` fills an Expected.
 template <typename T, typename Handle, typename F>
-FlashCoreEmuStatus create(Handle *handle, const char *what,
-                                 F make) noexcept {
+FlashCoreEmuStatus create(Handle *handle, const char *what, F make) noexcept {
   if (handle)
     handle->ptr = nullptr;
   return guarded([&] {

@@ -43,14 +43,15 @@ static Expected<TensorMap> convert(const FlashCoreEmuTensorMap &from) {
     map.swizzle = TensorSwizzle::Bytes128;
     return map;
   default:
-    return Error{{}, "a tensor map expects a swizzle of 0, 32, 64 or 128 "
-                     "bytes, but got " +
-                         std::to_string(from.swizzleBytes)};
+    return Error{{},
+                 "a tensor map expects a swizzle of 0, 32, 64 or 128 "
+                 "bytes, but got " +
+                     std::to_string(from.swizzleBytes)};
   }
 }
 
-FlashCoreEmuStatus
-flashcoreEmuEncodeTensorMap(const FlashCoreEmuTensorMap *map, void *bytes) {
+FlashCoreEmuStatus flashcoreEmuEncodeTensorMap(const FlashCoreEmuTensorMap *map,
+                                               void *bytes) {
   return guarded([&] {
     if (!map)
       return nullError("a tensor map");

@@ -18,16 +18,13 @@
 
 #include "../sim/Machine.h"
 
-#include <unordered_set>
-
 using namespace flashcore::emu;
 
 //===----------------------------------------------------------------------===//
 // What threads know
 //===----------------------------------------------------------------------===//
 
-static ClockPtr ownUpTo(const WarpClock &clock, unsigned lane,
-                        uint32_t epoch) {
+static ClockPtr ownUpTo(const WarpClock &clock, unsigned lane, uint32_t epoch) {
   if (!epoch)
     return nullptr;
   uint32_t threads = lane == severalLanes ? Clock::allLanes(clock.warp)
@@ -98,8 +95,7 @@ void Machine::giveTo(Released &released, const Warp &warp,
 void Machine::takeFrom(Warp &warp, uint32_t lanes, const Released &released) {
   auto take = [&](Knowledge &knowledge) {
     knowledge.known = joined(knowledge.known, released.known);
-    knowledge.proxied.clock =
-        joined(knowledge.proxied.clock, released.proxied);
+    knowledge.proxied.clock = joined(knowledge.proxied.clock, released.proxied);
   };
   if (lanes == warp.live)
     return take(warp.clock.all);
@@ -112,8 +108,8 @@ void Machine::learnAgent(Warp &warp, uint32_t lanes, uint32_t agent,
   if (!ordersAsync())
     return;
   Released released;
-  released.known = Clock::make({{AsyncAgent::cta(cta->index),
-                                 Clock::allLanes(agent) + threads, epoch}});
+  released.known = Clock::make(
+      {{AsyncAgent::cta(cta->index), Clock::allLanes(agent) + threads, epoch}});
   takeFrom(warp, lanes, released);
 }
 
@@ -141,8 +137,7 @@ void Machine::checkProxyAccess(Warp &warp, const Inst &inst,
   for (size_t cell = first; cell <= last; ++cell) {
     AccessWord write = shadow.writes[cell];
     if (write && write != good) {
-      if (write.isAsync() ||
-          !segments.isOrdered(write, clock, access.owner))
+      if (write.isAsync() || !segments.isOrdered(write, clock, access.owner))
         report(write, true);
       else if (!access.isWrite &&
                !AsyncAgent::isAgent(segments[write.segment()].cta) &&
@@ -223,8 +218,8 @@ void Machine::reportOverwrite(Warp &warp, const Inst &inst, unsigned lane,
                               AccessWord read) {
   if (!isOn(CheckAsync))
     return;
-  uint64_t key = FindingSet::key(FindingKind::AsyncOverwrite, pcOf(inst),
-                                 read.pc());
+  uint64_t key =
+      FindingSet::key(FindingKind::AsyncOverwrite, pcOf(inst), read.pc());
   if (isRepeated(FindingKind::AsyncOverwrite, key))
     return;
   bool isProduct = program.code[read.pc()].kind == InstKind::Wgmma;
@@ -254,8 +249,8 @@ void Machine::reportNoProxyFence(Warp &warp, const Inst &inst, unsigned lane,
                                  AccessWord write) {
   if (!isOn(CheckAsync))
     return;
-  uint64_t key = FindingSet::key(FindingKind::MissingProxyFence, pcOf(inst),
-                                 write.pc());
+  uint64_t key =
+      FindingSet::key(FindingKind::MissingProxyFence, pcOf(inst), write.pc());
   if (isRepeated(FindingKind::MissingProxyFence, key))
     return;
   Finding finding;
@@ -282,8 +277,8 @@ void Machine::publishBulk(const BulkCopy &copy, uint32_t epoch,
                           uint32_t agent) {
   if (!ordersAsync())
     return;
-  uint32_t number = segments.add(
-      {AsyncAgent::cta(cta->index), agent, epoch, copy.warp});
+  uint32_t number =
+      segments.add({AsyncAgent::cta(cta->index), agent, epoch, copy.warp});
   SharedShadow &shadow = cta->shadow;
   const AccessWord done(number, copy.pc, severalLanes);
   for (const BulkCopy::Piece &piece : copy.pieces)
@@ -301,48 +296,6 @@ static constexpr const char *registerRule =
     "the registers of a wgmma may be touched after a wgmma.wait_group for its "
     "group only, but for accumulators by products of the same shape (PTX ISA "
     "9.7.15.7)";
-
-/// The instruction before a wgmma that touches its registers on the way to it
-/// without a wgmma.fence; UINT32_MAX if there is none.
-static uint32_t findUnfenced(const Program &program, uint32_t pc) {
-  const Inst &product = program.code[pc];
-  const uint32_t *begin = program.operands.data() + product.firstOperand + 3;
-  const uint32_t *end = begin + product.vectorLength * 4u +
-                        (product.aux & WgmmaRegistersA ? 4 : 0);
-  std::unordered_set<uint32_t> registers(begin, end);
-  for (uint32_t at = pc; at-- > 0;) {
-    const Inst &inst = program.code[at];
-    bool isWay = inst.guard != noGranule || (inst.kind != InstKind::Branch &&
-                                             inst.kind != InstKind::Exit);
-    if (inst.kind == InstKind::WgmmaFence || !isWay)
-      break;
-    const uint32_t *operands = program.operands.data() + inst.firstOperand;
-    for (unsigned i = 0; i < inst.numDsts + inst.numSrcs; ++i)
-      if (registers.count(operands[i]))
-        return at;
-  }
-  return UINT32_MAX;
-}
-
-void Machine::checkFence(Warp &warp, const Inst &inst) {
-  if (!isOn(CheckAsync))
-    return;
-  auto [it, isNew] = unfenced.try_emplace(pcOf(inst), UINT32_MAX);
-  if (isNew)
-    it->second = findUnfenced(program, pcOf(inst));
-  const bool hasFence = cta->async->warps[warp.index].hasFence;
-  if (hasFence && it->second == UINT32_MAX)
-    return;
-  find(FindingKind::RegisterInFlight, warp, inst, warp.live, [&] {
-    return Text{hasFence ? "a register of this wgmma is used at line " +
-                               lineOf(it->second) +
-                               ", with no wgmma.fence in between"
-                         : std::string("no wgmma.fence comes before the first "
-                                       "wgmma of the warp"),
-                "wgmma.fence must stand between other uses of the registers of "
-                "a wgmma and that, and before the first (PTX ISA 9.7.15.7.1)"};
-  });
-}
 
 /// A register goes to a product.
 void Machine::takeRegister(Warp &warp, const Inst &inst, uint32_t granule,
@@ -381,12 +334,13 @@ void Machine::giveBack(Warp &warp, const Inst &inst, uint32_t upTo) {
       continue;
     }
     if (uint32_t written = warp.defined[granule]; written && isOn(CheckAsync))
-      find(FindingKind::RegisterInFlight, warp, inst, written, [&, g = granule,
-                                                             pc = taken.pc] {
-        return Text{describeOperand(g) + " was written while the wgmma at line " +
-                        lineOf(pc) + ", which has it, was in flight",
-                    registerRule};
-      });
+      find(FindingKind::RegisterInFlight, warp, inst, written,
+           [&, g = granule, pc = taken.pc] {
+             return Text{describeOperand(g) +
+                             " was written while the wgmma at line " +
+                             lineOf(pc) + ", which has it, was in flight",
+                         registerRule};
+           });
     warp.defined[granule] |= taken.defined;
     it = inFlight.erase(it);
   }
@@ -409,7 +363,7 @@ void Machine::touchInFlight(Warp &warp, const Inst &inst) {
                     registerRule};
       });
     // What has been reported is not reported again.
-    warp.defined[sources[i]] = it->second.defined;
+    warp.defined[sources[i]] = ~0u;
     inFlight.erase(it);
   }
 }

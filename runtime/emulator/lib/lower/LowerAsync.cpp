@@ -100,8 +100,7 @@ bool Lowering::lowerMbarrier() {
   bool isWait = op == MbarrierOp::TestWait || op == MbarrierOp::TryWait;
   bool expectsTx = isArrive && mods.take("expect_tx");
   bool noComplete = isArrive && mods.take("noComplete");
-  int order =
-      mods.takeOneOf({isArrive ? "release" : "acquire", "relaxed"});
+  int order = mods.takeOneOf({isArrive ? "release" : "acquire", "relaxed"});
   mods.takeOneOf({"cta", "cluster"});
   bool isShared = takeSharedSpace();
   std::vector<uint32_t> operands;
@@ -120,8 +119,8 @@ bool Lowering::lowerMbarrier() {
   program.usesAsyncProxy = true;
   Inst &out = emit(InstKind::Mbarrier, InstClass::Barrier);
   out.mode = static_cast<uint8_t>(op);
-  out.aux = (isParity ? MbarrierParity : 0) |
-            (noComplete ? MbarrierNoComplete : 0);
+  out.aux =
+      (isParity ? MbarrierParity : 0) | (noComplete ? MbarrierNoComplete : 0);
   out.isRelease = isArrive && order != 1;
   out.isAcquire = isWait && order != 1;
   setOperands(out, operands, 1);
@@ -177,8 +176,8 @@ bool Lowering::lowerBulkCopy() {
        {"im2col", "im2col_no_offs", "im2col::w", "im2col::w::128",
         "tile::gather4", "tile::scatter4"})
     if (mods.has(mode))
-      return failUnsupported(inst->opcode, "copies in mode ." +
-                                               std::string(mode));
+      return failUnsupported(inst->opcode,
+                             "copies in mode ." + std::string(mode));
   mods.take("tile");
   // Destination first; .global stands on both sides.
   bool isLoad = mods.has("mbarrier::complete_tx::bytes");
@@ -310,10 +309,9 @@ bool Lowering::lowerMapa() {
     return false;
   if (!source(2, ScalarType::U32, rank) || !dest(0, type, d))
     return false;
-  Inst &compare = emitAlu(AluOp::SetpU32, InstClass::Predicate,
-                          {isOther, sinkGranule, rank, constant(4, 0),
-                           constant(0, 1)},
-                          2);
+  Inst &compare =
+      emitAlu(AluOp::SetpU32, InstClass::Predicate,
+              {isOther, sinkGranule, rank, constant(4, 0), constant(0, 1)}, 2);
   compare.aux = static_cast<int32_t>(CmpOp::Ne);
   compare.hidden = true;
   unsigned bytes = typeBytes(type);

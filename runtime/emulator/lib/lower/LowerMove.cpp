@@ -211,9 +211,9 @@ bool Lowering::lowerMov() {
 bool Lowering::lowerCvta() {
   bool to = mods.take("to");
   ScalarType type = mods.takeType();
-  int which = mods.takeOneOf({"global", "const", "shared", "shared::cta",
-                              "shared::cluster", "local", "param",
-                              "param::entry"});
+  int which =
+      mods.takeOneOf({"global", "const", "shared", "shared::cta",
+                      "shared::cluster", "local", "param", "param::entry"});
   if (which < 0 || !expectOperands(2) ||
       (type != ScalarType::U64 && type != ScalarType::U32))
     return failHere("expects cvta[.to].space.u64");

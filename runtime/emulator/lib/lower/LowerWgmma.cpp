@@ -30,7 +30,7 @@ static unsigned columnsOf(std::string_view shape) {
     columns = columns * 10 + static_cast<unsigned>(digit - '0');
   }
   return columns >= 8 && columns <= maxColumns && columns % 8 == 0 ? columns
-                                                                    : 0;
+                                                                   : 0;
 }
 
 bool Lowering::lowerWgmma() {
@@ -60,8 +60,7 @@ bool Lowering::lowerWgmma() {
 
 /// A as a descriptor, or as four registers a lane.
 bool Lowering::wgmmaOperandA(std::vector<uint32_t> &operands,
-                             std::vector<uint32_t> &fragmentA,
-                             int32_t &flags) {
+                             std::vector<uint32_t> &fragmentA, int32_t &flags) {
   const PtxOperand &a = inst->operands[1];
   if (a.kind != PtxOperand::Kind::Vector)
     return source(1, ScalarType::B64, operands[0]);

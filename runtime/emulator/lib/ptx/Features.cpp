@@ -101,7 +101,8 @@ std::string_view flashcore::emu::unsupportedFeature(std::string_view opcode) {
       return feature.name;
   }
   // In a cluster of one CTA these reach its own memory.
-  bool ownCluster = opcode.starts_with("cvta.") || opcode.starts_with("mbarrier.") ||
+  bool ownCluster = opcode.starts_with("cvta.") ||
+                    opcode.starts_with("mbarrier.") ||
                     opcode.starts_with("cp.async.bulk.") ||
                     opcode.starts_with("fence.") || opcode.starts_with("mapa");
   if (opcode.find("multicast::cluster") != std::string_view::npos ||

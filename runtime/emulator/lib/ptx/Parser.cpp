@@ -275,8 +275,8 @@ bool Parser::parseFunctionDirectives(PtxFunction &function) {
       if (word == "minnctapersm")
         function.minCtas = std::max(1u, static_cast<uint32_t>(number));
     } else if (word == "noreturn" || word == "explicitcluster" ||
-             word == "blocksareclusters" || word == "abi_preserve" ||
-             word == "abi_preserve_control")
+               word == "blocksareclusters" || word == "abi_preserve" ||
+               word == "abi_preserve_control")
       ok = true;
     else
       return fail(loc, "unknown function directive '." +

@@ -57,7 +57,7 @@ struct Mbarrier {
   int64_t bytes = 0;     // expected but not complete
   uint32_t phase = 0;    // phases that are complete
   uint32_t agent = 0;
-  uint32_t pc = 0; // of its init
+  AccessWord init;
   Released arriving, complete;
 };
 
@@ -123,7 +123,7 @@ struct Product {
   bool accumulates = false;
   bool isReadable = true; // its operands are in shared memory
   uint32_t issued = 0;    // warps
-  AccessWord reads;    // what it does to shared memory
+  AccessWord reads;       // what it does to shared memory
   uint32_t fragmentA[warpgroupWarps][4][warpSize];
 };
 
@@ -136,13 +136,13 @@ struct Warpgroup {
 
 /// What a warp has to do with products and registers.
 struct AsyncWarp {
-  uint32_t issued = 0;          // products
-  std::deque<uint32_t> groups;  // the last product of each, oldest first
-  uint32_t waited = 0;          // products
-  uint32_t committed = 0;       // products that are in a group
+  uint32_t issued = 0;         // products
+  std::deque<uint32_t> groups; // the last product of each, oldest first
+  uint32_t waited = 0;         // products
+  uint32_t committed = 0;      // products that are in a group
   bool hasFence = false;
   std::unordered_map<uint32_t, RegisterInFlight> inFlight; // by granule
-  uint32_t registers = 0; // of a thread
+  uint32_t registers = 0;                                  // of a thread
   uint32_t registerChanges = 0;
 };
 
@@ -166,6 +166,9 @@ struct AsyncState {
       for (size_t i = 0; i < cells.size(); ++i)
         if (cells[i])
           f(cells[i]);
+    for (auto &[address, barrier] : mbarriers)
+      if (barrier.init)
+        f(barrier.init);
     for (BulkCopy &copy : copies)
       if (copy.pending)
         f(copy.pending);

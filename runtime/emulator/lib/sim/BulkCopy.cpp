@@ -60,11 +60,13 @@ bool Machine::isBulkShared(Warp &warp, const Inst &inst, unsigned lane,
           return Text{"shared access of " + std::to_string(bytes) +
                           " bytes: " + nameShared(address, bytes),
                       "an access must lie inside one variable (PTX ISA 5.1.7)"};
-        return Text{nameShared(address, bytes) + " is no multiple of " +
-                        std::to_string(align) + " bytes from the start of "
-                                                "shared memory",
-                    "mbarriers are aligned to 8 bytes, bulk copies to 16, those "
-                    "of tensors to 128 (PTX ISA 9.7.9.25.4, .27)"};
+        return Text{
+            nameShared(address, bytes) + " is no multiple of " +
+                std::to_string(align) +
+                " bytes from the start of "
+                "shared memory",
+            "mbarriers are aligned to 8 bytes, bulk copies to 16, those "
+            "of tensors to 128 (PTX ISA 9.7.9.25.4, .27)"};
       },
       address, static_cast<unsigned>(bytes));
   return false;
@@ -164,14 +166,13 @@ bool Machine::tensorMapAt(Warp &warp, const Inst &inst, unsigned lane,
   if (address >= paramWindow && address - paramWindow < params.size() &&
       params.size() - (address - paramWindow) >= sizeof(TensorMapBytes))
     bytes = params.data() + (address - paramWindow);
-  else if (const Buffer *buffer =
-               memory.find(address, sizeof(TensorMapBytes)))
+  else if (const Buffer *buffer = memory.find(address, sizeof(TensorMapBytes)))
     bytes = buffer->data.data() + (address - buffer->base);
   std::optional<TensorMap> decoded;
   if (bytes)
     decoded = decodeTensorMap(bytes);
   const char *what =
-      !bytes ? "is neither in a parameter nor in global memory"
+      !bytes         ? "is neither in a parameter nor in global memory"
       : address % 64 ? "is not aligned to 64 bytes"
       : !decoded
           ? "holds no tensor map of the emulator: it is made by "
@@ -200,8 +201,8 @@ bool Machine::copyTile(Warp &warp, const Inst &inst, BulkCopy &copy) {
   const uint32_t *ops = program.operands.data() + inst.firstOperand;
   const uint64_t shared = warp.reg<uint64_t>(ops[0])[copy.lane];
   TensorMap map;
-  if (!tensorMapAt(warp, inst, copy.lane,
-                   warp.reg<uint64_t>(ops[1])[copy.lane], map))
+  if (!tensorMapAt(warp, inst, copy.lane, warp.reg<uint64_t>(ops[1])[copy.lane],
+                   map))
     return false;
   copy.bytes = map.boxBytes();
   if (!isBulkShared(warp, inst, copy.lane, shared, copy.bytes, 128))
@@ -283,8 +284,7 @@ void Machine::bulkCopy(Warp &warp, const Inst &inst, uint32_t lanes) {
       if (!findMbarrier(warp, inst, lane, copy.mbarrier))
         return;
     } else {
-      copy.group =
-          cta->async->bulk[warp.index * warpSize + lane].committed;
+      copy.group = cta->async->bulk[warp.index * warpSize + lane].committed;
     }
     bool isTile = op == BulkOp::TileLoad || op == BulkOp::TileStore;
     if (isTile ? copyTile(warp, inst, copy) : copyPlain(warp, inst, copy))
@@ -303,11 +303,10 @@ void Machine::issueBulk(Warp &warp, const Inst &inst, BulkCopy copy) {
         AccessWord(warp.clock.segment, copy.pc, copy.lane, AsyncAccess);
     access.word = copy.pending;
     if (!copy.isLoad)
-      access.word = AccessWord(
-          segments.add({AsyncAgent::cta(cta->index),
-                        AsyncAgent::bulkOf(warp.index), copy.group + 1,
-                        warp.index}),
-          copy.pc, copy.lane);
+      access.word = AccessWord(segments.add({AsyncAgent::cta(cta->index),
+                                             AsyncAgent::bulkOf(warp.index),
+                                             copy.group + 1, warp.index}),
+                               copy.pc, copy.lane);
     for (const BulkCopy::Piece &piece : copy.pieces) {
       access.address = piece.shared + (copy.isLoad ? 0u : piece.skip);
       access.bytes = copy.isLoad ? pieceBytes : piece.bytes;

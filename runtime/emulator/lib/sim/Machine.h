@@ -608,8 +608,7 @@ private:
                    uint64_t address, TensorMap &map);
   bool copyTile(Warp &warp, const Inst &inst, BulkCopy &copy);
   bool copyPlain(Warp &warp, const Inst &inst, BulkCopy &copy);
-  bool addRow(Warp &warp, const Inst &inst, BulkCopy &copy,
-              const TileRow &row);
+  bool addRow(Warp &warp, const Inst &inst, BulkCopy &copy, const TileRow &row);
   uint8_t *bulkGlobal(Warp &warp, const Inst &inst, const BulkCopy &copy,
                       uint64_t address, uint64_t bytes, Buffer *&buffer);
   bool isBulkShared(Warp &warp, const Inst &inst, unsigned lane,
@@ -643,17 +642,20 @@ private:
   Step setMaxRegisters(Warp &warp, const Inst &inst, uint32_t lanes);
   void checkRegisterChange(Warp &warp, const Inst &inst);
 
+  // CheckFence.cpp.
+  void checkFence(Warp &warp, const Inst &inst);
+
   // CheckAsync.cpp.
   bool ordersAsync() const { return options.checks & (CheckRace | CheckAsync); }
   ClockPtr proxiedOf(const WarpClock &clock, unsigned lane) const;
-  bool isProxied(AccessWord write, const WarpClock &clock,
-                 unsigned lane) const;
+  bool isProxied(AccessWord write, const WarpClock &clock, unsigned lane) const;
   void fenceProxy(Warp &warp, uint32_t lanes);
   void giveTo(Released &released, const Warp &warp, unsigned lane) const;
   void takeFrom(Warp &warp, uint32_t lanes, const Released &released);
   void learnAgent(Warp &warp, uint32_t lanes, uint32_t agent, uint32_t threads,
                   uint32_t epoch);
-  void checkProxyAccess(Warp &warp, const Inst &inst, const ProxyAccess &access);
+  void checkProxyAccess(Warp &warp, const Inst &inst,
+                        const ProxyAccess &access);
   void checkAsyncReaders(Warp &warp, const Inst &inst, unsigned lane,
                          uint64_t address, unsigned bytes);
   void checkBesideAsync(Warp &warp, const Inst &inst, const LaneAccess &access,
@@ -663,7 +665,6 @@ private:
   void reportNoProxyFence(Warp &warp, const Inst &inst, unsigned lane,
                           uint64_t address, unsigned bytes, AccessWord write);
   void publishBulk(const BulkCopy &copy, uint32_t epoch, uint32_t agent);
-  void checkFence(Warp &warp, const Inst &inst);
   void takeRegister(Warp &warp, const Inst &inst, uint32_t granule,
                     uint32_t number, bool isAccumulator);
   void giveBack(Warp &warp, const Inst &inst, uint32_t upTo);
@@ -821,8 +822,7 @@ private:
     SpinRead lastRead;
   };
   std::optional<SpinProbe> spin;
-  /// By the pc of a wgmma: the instruction before it that touches its registers
-  /// with no wgmma.fence in between, or UINT32_MAX.
+  /// By the pc of a wgmma; see checkFence.
   std::unordered_map<uint32_t, uint32_t> unfenced;
 
   SegmentTable segments;

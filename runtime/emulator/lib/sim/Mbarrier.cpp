@@ -5,13 +5,13 @@
 //===----------------------------------------------------------------------===//
 //
 // PTX ISA 9.7.13.15. A phase is complete when no arrival is missing and all
-// bytes that were expected have come. Its state lies beside shared memory, whose
-// bytes at the address of an mbarrier nobody may look at.
+// bytes that were expected have come. Its state lies beside shared memory,
+// whose bytes at the address of an mbarrier nobody may look at.
 //
 // try_wait may take its time: lanes for which it would fail are set aside until
-// the phase is complete. It may also fail at last, and a kernel may do something
-// else then: when nothing else can run, all waits fail, a number of times in a
-// row; what still waits then is a deadlock.
+// the phase is complete. It may also fail at last, and a kernel may do
+// something else then: when nothing else can run, all waits fail, a number of
+// times in a row; what still waits then is a deadlock.
 //
 //===----------------------------------------------------------------------===//
 
@@ -187,10 +187,11 @@ void Machine::reportWaits(Cta &owner) {
            std::string warps;
            for (const AsyncWaiter &other : owner.async->waiters)
              if (other.pc == waiter.pc && other.object == waiter.object)
-               warps += (warps.empty() ? "" : ", ") +
-                        std::string("warp ") + std::to_string(other.warp);
-           return Text{"deadlock: " + warps + " waits for " +
-                           describeWait(waiter) + "; nothing else can run",
+               warps += (warps.empty() ? "" : ", ") + std::string("warp ") +
+                        std::to_string(other.warp);
+           bool isOne = warps.find(',') == warps.npos;
+           return Text{warps + (isOne ? " waits for " : " wait for ") +
+                           describeWait(waiter) + ", and nothing else can run",
                        waiter.kind == AsyncWaiter::Kind::Registers
                            ? "setmaxnreg.inc waits until the pool of the CTA "
                              "has the registers (PTX ISA 9.7.19.5)"
@@ -234,15 +235,32 @@ void Machine::initMbarrier(Warp &warp, const Inst &inst, unsigned lane,
   barrier.expected = std::max(1u, count);
   barrier.pending = barrier.expected;
   barrier.agent = AsyncAgent::mbarrier(async.numMbarriers++);
-  barrier.pc = pcOf(inst);
+  if (!ordersAsync())
+    return;
+  startSegment(warp);
+  barrier.init = AccessWord(warp.clock.segment, pcOf(inst), lane);
 }
 
 /// The mbarrier that an operation names; null after a finding.
 Mbarrier *Machine::findMbarrier(Warp &warp, const Inst &inst, unsigned lane,
                                 uint64_t address) {
   auto it = cta->async->mbarriers.find(address);
-  if (it != cta->async->mbarriers.end())
-    return &it->second;
+  if (it != cta->async->mbarriers.end()) {
+    Mbarrier &barrier = it->second;
+    if (barrier.init && !segments.isOrdered(barrier.init, warp.clock, lane) &&
+        isOn(CheckRace))
+      find(
+          FindingKind::InvalidMbarrier, warp, inst, 1u << lane,
+          [&] {
+            return Text{"uses the mbarrier at " + nameShared(address, 8) +
+                            " with no synchronisation after its init at line " +
+                            lineOf(barrier.init.pc()),
+                        "other threads than the one that executes "
+                        "mbarrier.init need a barrier behind it (PTX ISA 8.9)"};
+          },
+          address, 8);
+    return &barrier;
+  }
   find(
       FindingKind::InvalidMbarrier, warp, inst, 1u << lane,
       [&] {
@@ -351,8 +369,8 @@ void Machine::updateMbarrier(Warp &warp, const Inst &inst, unsigned lane) {
   }
   addBytes(warp, inst, lane, *barrier, address,
            warp.reg<uint32_t>(ops[3])[lane]);
-  uint64_t state = uint64_t(barrier->phase) << 32 |
-                   static_cast<uint32_t>(barrier->pending);
+  uint64_t state =
+      uint64_t(barrier->phase) << 32 | static_cast<uint32_t>(barrier->pending);
   arriveAt(warp, inst, lane, *barrier, address, count);
   if (op == MbarrierOp::ArriveDrop)
     barrier->expected -= std::min(count, barrier->expected - 1);
@@ -402,9 +420,9 @@ Machine::Step Machine::waitForPhase(Warp &warp, const Inst &inst,
         findMbarrier(warp, inst, lane, addresses[lane]);
     isOne &= barrier == barriers[first];
     auto isMet = [&] {
-      return !barrier || isOver(*barrier, inst,
-                                warp.reg<uint32_t>(ops[2])[lane],
-                                warp.reg<uint64_t>(ops[2])[lane]);
+      return !barrier ||
+             isOver(*barrier, inst, warp.reg<uint32_t>(ops[2])[lane],
+                    warp.reg<uint64_t>(ops[2])[lane]);
     };
     if (!isMet() && barrier->pending <= 0)
       deliver(addresses[lane]);

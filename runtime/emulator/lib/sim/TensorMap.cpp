@@ -59,8 +59,8 @@ uint64_t TensorMap::boxBytes() const {
 }
 
 static Error bad(const std::string &what, uint64_t got) {
-  return {{}, "a tensor map expects " + what + ", but got " +
-                  std::to_string(got)};
+  return {{},
+          "a tensor map expects " + what + ", but got " + std::to_string(got)};
 }
 
 static Error checkAxis(const TensorMap &map, unsigned axis) {
@@ -72,7 +72,8 @@ static Error checkAxis(const TensorMap &map, unsigned axis) {
   if (map.elementStrides[axis] < 1 || map.elementStrides[axis] > 8)
     return bad("an element stride" + of + " from 1 to 8",
                map.elementStrides[axis]);
-  if (axis && (map.strides[axis] % 16 || map.strides[axis] >= uint64_t(1) << 40))
+  if (axis &&
+      (map.strides[axis] % 16 || map.strides[axis] >= uint64_t(1) << 40))
     return bad("a stride" + of + " that is a multiple of 16 bytes below 2^40",
                map.strides[axis]);
   return {};
@@ -103,8 +104,7 @@ static Error check(const TensorMap &map) {
   return {};
 }
 
-Expected<TensorMapBytes>
-flashcore::emu::encodeTensorMap(const TensorMap &map) {
+Expected<TensorMapBytes> flashcore::emu::encodeTensorMap(const TensorMap &map) {
   if (Error error = check(map); !error.message.empty())
     return error;
   Encoded encoded{};
@@ -127,8 +127,7 @@ flashcore::emu::encodeTensorMap(const TensorMap &map) {
   return bytes;
 }
 
-std::optional<TensorMap>
-flashcore::emu::decodeTensorMap(const uint8_t *bytes) {
+std::optional<TensorMap> flashcore::emu::decodeTensorMap(const uint8_t *bytes) {
   Encoded encoded;
   std::memcpy(&encoded, bytes, sizeof encoded);
   if (std::memcmp(encoded.magic, magic, sizeof magic) ||

@@ -67,7 +67,8 @@ bool Machine::isWarpgroup(Warp &warp, const Inst &inst) {
 /// The second to fourth warp must issue what the first did.
 bool Machine::joinProduct(Warp &warp, const Inst &inst, Product &product) {
   const uint32_t *ops = program.operands.data() + inst.firstOperand;
-  const uint64_t *a = warp.reg<uint64_t>(ops[0]), *b = warp.reg<uint64_t>(ops[1]);
+  const uint64_t *a = warp.reg<uint64_t>(ops[0]),
+                 *b = warp.reg<uint64_t>(ops[1]);
   bool fromRegisters = inst.aux & WgmmaRegistersA;
   uint32_t p = *warp.reg<uint32_t>(ops[2]);
   if (!product.issued) {
@@ -103,11 +104,11 @@ void Machine::takeOperands(Warp &warp, const Inst &inst, uint32_t number,
   for (unsigned i = 0; i < numSums; ++i)
     takeRegister(warp, inst, sums[i], number, /*isAccumulator=*/true);
   if (!product.reads && ordersAsync())
-    product.reads = AccessWord(
-        segments.add({AsyncAgent::cta(cta->index),
-                      AsyncAgent::warpgroup(groupOf(warp)), number,
-                      warp.index}),
-        product.pc, severalLanes);
+    product.reads =
+        AccessWord(segments.add({AsyncAgent::cta(cta->index),
+                                 AsyncAgent::warpgroup(groupOf(warp)), number,
+                                 warp.index}),
+                   product.pc, severalLanes);
   bool ok = true;
   if (inst.aux & WgmmaRegistersA) {
     for (unsigned i = 0; i < 4; ++i) {
@@ -118,8 +119,8 @@ void Machine::takeOperands(Warp &warp, const Inst &inst, uint32_t number,
                    /*isAccumulator=*/false);
     }
   } else {
-    WgmmaMatrix a{WgmmaDescriptor(product.a),
-                  bool(inst.aux & WgmmaTransposeA), wgmmaRows};
+    WgmmaMatrix a{WgmmaDescriptor(product.a), bool(inst.aux & WgmmaTransposeA),
+                  wgmmaRows};
     ok = checkMatrix(warp, inst, a, 16 * quarter, 16, product.reads);
   }
   WgmmaMatrix b{WgmmaDescriptor(product.b), bool(inst.aux & WgmmaTransposeB),
@@ -163,8 +164,7 @@ void Machine::executeProduct(unsigned group, const Product &product) {
     return;
   Warp *warps = &cta->warps[size_t(group) * warpgroupWarps];
   WgmmaMatrix matrix{WgmmaDescriptor(product.b),
-                     bool(inst.aux & WgmmaTransposeB),
-                     inst.vectorLength * 8u};
+                     bool(inst.aux & WgmmaTransposeB), inst.vectorLength * 8u};
   WgmmaOperand b = gather(warps[0], inst, matrix), a;
   if (!(inst.aux & WgmmaRegistersA))
     a = gather(warps[0], inst,
@@ -232,17 +232,16 @@ void Machine::followProduct(Warp &warp, const Inst &inst,
   uint32_t rows = 0; // of the warp's 16
   Origin origin = b.origin ? b.origin : a.origin;
   for (unsigned row = 0; row < 16; ++row)
-    rows |= a.undefined[16 * (warp.index % warpgroupWarps) + row] ? 1u << row
-                                                                  : 0u;
+    rows |=
+        a.undefined[16 * (warp.index % warpgroupWarps) + row] ? 1u << row : 0u;
   for (unsigned i = 0; i < 4 && (inst.aux & WgmmaRegistersA); ++i) {
     uint32_t granule = sums[numSums + i];
     auto it = inFlight.find(granule);
     uint32_t undefined = it == inFlight.end() ? 0 : ~it->second.defined;
     if (undefined)
       origin = originOf(warp, inst, granule, undefined);
-    forEachLane(undefined, [&](unsigned lane) {
-      rows |= 1u << (lane / 4 + i % 2 * 8);
-    });
+    forEachLane(undefined,
+                [&](unsigned lane) { rows |= 1u << (lane / 4 + i % 2 * 8); });
   }
   for (unsigned i = 0; i < numSums; ++i) {
     auto it = inFlight.find(sums[i]);
@@ -304,8 +303,7 @@ void Machine::endProducts(Warp &warp) {
                   "them, and wait for their group (PTX ISA 9.7.15.7)"};
     });
   if (mine.registerChanges < group.registerChanges.size())
-    checkRegisterChange(warp,
-                        program.code[group.registerChanges.back()]);
+    checkRegisterChange(warp, program.code[group.registerChanges.back()]);
 }
 
 //===----------------------------------------------------------------------===//

@@ -83,8 +83,7 @@ WgmmaOperand Machine::gather(Warp &warp, const Inst &inst,
         uint16_t *to = out.elements.data() + mn * wgmmaDepth + k;
         for (unsigned i = 0; i < pieceBytes / 2; ++i)
           to[i * step] = piece[i];
-        if (!isOn(CheckInit) ||
-            cta->undefined.isDefined(address, pieceBytes))
+        if (!isOn(CheckInit) || cta->undefined.isDefined(address, pieceBytes))
           return;
         uint8_t bits[pieceBytes];
         Origin origin = readUndefined(warp, inst, StateSpace::Shared, 0,

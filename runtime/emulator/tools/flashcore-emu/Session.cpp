@@ -139,9 +139,9 @@ Error Loader::allocate(LoadedArgument &argument) {
 }
 
 /// The buffer of a tensor map goes by the name of the map.
-Expected<std::vector<uint8_t>>
-Loader::loadTensorMap(const std::string &name, const std::string &path,
-                      TypedArgument value) {
+Expected<std::vector<uint8_t>> Loader::loadTensorMap(const std::string &name,
+                                                     const std::string &path,
+                                                     TypedArgument value) {
   TypedArgument &of = value.members.front().value;
   const std::string reference = of.reference;
   Expected<std::vector<uint8_t>> pointer = load(name, path, std::move(of));
@@ -153,8 +153,7 @@ Loader::loadTensorMap(const std::string &name, const std::string &path,
       session.results.find(reference.empty() ? path : reference);
   Expected<std::vector<uint8_t>> bytes =
       encodeTensorMap(value, buffer->value, address);
-  return bytes ? std::move(bytes)
-               : badArgument(value, bytes.error().message);
+  return bytes ? std::move(bytes) : badArgument(value, bytes.error().message);
 }
 
 Expected<std::vector<uint8_t>> Loader::load(const std::string &name,

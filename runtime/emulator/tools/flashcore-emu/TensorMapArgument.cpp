@@ -50,8 +50,8 @@ static bool parseBox(std::string_view head, TensorBox &box) {
   }
 }
 
-Expected<TypedArgument>
-flashcore::emu::parseTensorMap(const std::string &text, unsigned depth) {
+Expected<TypedArgument> flashcore::emu::parseTensorMap(const std::string &text,
+                                                       unsigned depth) {
   size_t end = text.find("]:");
   TensorBox box;
   if (end == text.npos ||
@@ -80,15 +80,15 @@ flashcore::emu::parseTensorMap(const std::string &text, unsigned depth) {
 
 Expected<std::vector<uint8_t>>
 flashcore::emu::encodeTensorMap(const TypedArgument &argument,
-                                const TypedArgument &buffer,
-                                uint64_t address) {
+                                const TypedArgument &buffer, uint64_t address) {
   const TensorView &view = buffer.view;
   const std::vector<uint32_t> &box = argument.box->extents;
   if (view.shape.size() > maxTensorRank || box.size() > view.shape.size())
-    return Error{{}, "expects a buffer of at most 5 axes, and a box of at most "
-                     "as many, but got " +
-                         std::to_string(view.shape.size()) + " and " +
-                         std::to_string(box.size())};
+    return Error{{},
+                 "expects a buffer of at most 5 axes, and a box of at most "
+                 "as many, but got " +
+                     std::to_string(view.shape.size()) + " and " +
+                     std::to_string(box.size())};
   TensorMap map;
   map.elementBytes = elementBytes(buffer.type);
   map.address = address + view.offset * map.elementBytes;
@@ -97,15 +97,15 @@ flashcore::emu::encodeTensorMap(const TypedArgument &argument,
   for (size_t axis = 0; axis < map.rank; ++axis) {
     size_t from = map.rank - 1 - axis;
     map.sizes[axis] = view.shape[from];
-    map.strides[axis] = view.strides.empty()
-                            ? dense
-                            : view.strides[from] * map.elementBytes;
+    map.strides[axis] =
+        view.strides.empty() ? dense : view.strides[from] * map.elementBytes;
     map.box[axis] = axis < box.size() ? box[box.size() - 1 - axis] : 1;
     dense *= view.shape[from];
   }
   if (!view.strides.empty() && view.strides.back() != 1)
-    return Error{{}, "expects a stride of 1 along the last axis, but got " +
-                         std::to_string(view.strides.back())};
+    return Error{{},
+                 "expects a stride of 1 along the last axis, but got " +
+                     std::to_string(view.strides.back())};
   map.swizzle = argument.box->swizzle == 128  ? TensorSwizzle::Bytes128
                 : argument.box->swizzle == 64 ? TensorSwizzle::Bytes64
                 : argument.box->swizzle == 32 ? TensorSwizzle::Bytes32

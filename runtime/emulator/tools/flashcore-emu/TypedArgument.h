@@ -18,13 +18,15 @@
 //   ptr[i32:0,i32:128]                a buffer of values, one behind the other;
 //                                     buffers among them are pointers
 //   @q  @0.16  @q+4096                a pointer to a buffer that came before
-//   tensormap128[64,64]:f16[2,512,64]... a tensor map of 128 bytes of a buffer or
+//   tensormap128[64,64]:f16[2,512,64]... a tensor map of 128 bytes of a buffer
+//   or
 //                                     an @q, with its box and swizzle (32, 64,
 //                                     128 or none)
 //   args.json                         any of these from a file
 //
-// StructArgument.cpp and TensorMapArgument.cpp read what is made of others. In it a value stands in
-// brackets where it has commas of its own: ptr[[struct:8,0=i32:1],@q].
+// StructArgument.cpp and TensorMapArgument.cpp read what is made of others. In
+// it a value stands in brackets where it has commas of its own:
+// ptr[[struct:8,0=i32:1],@q].
 //
 //===----------------------------------------------------------------------===//
 
@@ -122,8 +124,7 @@ Expected<std::optional<TypedArgument>> parseComposite(const std::string &text,
 Expected<TypedArgument> parseArgument(const std::string &text, unsigned depth);
 
 /// The same of a tensor map.
-Expected<TypedArgument> parseTensorMap(const std::string &text,
-                                       unsigned depth);
+Expected<TypedArgument> parseTensorMap(const std::string &text, unsigned depth);
 /// The bytes of a tensor map of a buffer at `address`.
 Expected<std::vector<uint8_t>> encodeTensorMap(const TypedArgument &map,
                                                const TypedArgument &buffer,
