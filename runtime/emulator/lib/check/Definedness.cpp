@@ -179,6 +179,7 @@ static const char *nameOfUse(const Inst &inst) {
   case InstKind::StoreMatrix:
     return "the address";
   case InstKind::CpAsync:
+    return "an address or the size";
   case InstKind::BulkCopy:
     return "an address, a coordinate or the size";
   case InstKind::Mbarrier:

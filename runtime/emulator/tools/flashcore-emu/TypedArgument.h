@@ -18,8 +18,7 @@
 //   ptr[i32:0,i32:128]                a buffer of values, one behind the other;
 //                                     buffers among them are pointers
 //   @q  @0.16  @q+4096                a pointer to a buffer that came before
-//   tensormap128[64,64]:f16[2,512,64]... a tensor map of 128 bytes of a buffer
-//   or
+//   tensormap128[64,64]:q.npy         a tensor map of 128 bytes of a buffer or
 //                                     an @q, with its box and swizzle (32, 64,
 //                                     128 or none)
 //   args.json                         any of these from a file
