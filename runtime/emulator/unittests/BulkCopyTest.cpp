@@ -38,10 +38,10 @@ static const std::string await =
     "W: mbarrier.try_wait.parity.shared.b64 %p1, [bar], 0; @!%p1 bra W;\n";
 /// tile to p1, 4 bytes a thread at a time.
 static const std::string dump =
-    "mov.u32 %r1, tile; shl.b32 %r2, %t, 2;\nD: add.u32 %r3, %r1, %r2;"
-    "ld.shared.u32 %r4, [%r3]; cvt.u64.u32 %d1, %r2; add.u64 %d1, %d1, %g1;"
-    "st.global.u32 [%d1], %r4; add.u32 %r2, %r2, 512;"
-    "setp.lt.u32 %p2, %r2, BYTES; @%p2 bra D;\n";
+    "mov.u32 %r1, tile; shl.b32 %r2, %t, 2;\nD: setp.ge.u32 %p2, %r2, BYTES;"
+    "@%p2 bra DONE; add.u32 %r3, %r1, %r2; ld.shared.u32 %r4, [%r3]; cvt.u64.u32 %d1, %r2;"
+    "add.u64 %d1, %d1, %g1; st.global.u32 [%d1], %r4;"
+    "add.u32 %r2, %r2, 512; bra D;\nDONE:";
 /// p0 to tile.
 static const std::string fill =
     "mov.u32 %r1, tile; shl.b32 %r2, %t, 2;\nF: add.u32 %r3, %r1, %r2;"
@@ -51,7 +51,8 @@ static const std::string fill =
 
 static std::string with(std::string text, const std::string &name,
                         const std::string &value) {
-  for (size_t at; (at = text.find(name)) != text.npos;)
+  for (size_t at = 0; (at = text.find(name, at)) != text.npos;
+       at += value.size())
     text.replace(at, name.size(), value);
   return text;
 }
@@ -334,13 +335,14 @@ TEST(BulkCopy, ALoadNeedsAFreeSlot) {
   expectClean(runLoad(writeAndRead + "bar.sync 0;" + load({0, 0}, 4096) +
                       await));
   RunResult run = runLoad(writeAndRead + load({0, 0}, 4096) + await);
-  EXPECT_EQ(run.count(FindingKind::SharedRace), 1u) << run.text();
+  EXPECT_GE(run.count(FindingKind::SharedRace), 1u) << run.text();
   EXPECT_NE(run.text().find("a bulk copy writes byte 0 of 'tile'"),
             std::string::npos)
       << run.text();
   // A slot that is being filled.
-  run = runLoad(init + load({0, 0}, 8192) +
-                with(load({0, 32}, 0), ", 0; @%p0 cp", ", 0; @%p0 cp") + await);
+  std::string second = load({0, 32}, 0);
+  second.erase(0, second.find("@%p0 cp"));
+  run = runLoad(init + load({0, 0}, 8192) + second + await);
   EXPECT_GE(run.count(FindingKind::AsyncOverwrite), 1u) << run.text();
 }
 
@@ -489,7 +491,7 @@ TEST(BulkCopy, OnSeveralThreads) {
 //===----------------------------------------------------------------------===//
 
 TEST(TensorMap, RoundTrip) {
-  TensorMap map = tensor(4, {100, 7, 3}, {8, 2, 1}, TensorSwizzle::Bytes32, 8);
+  TensorMap map = tensor(4, {100, 7, 3}, {8, 2, 1}, TensorSwizzle::Bytes32, 16);
   map.address = 4096;
   map.elementStrides[1] = 2;
   Expected<TensorMapBytes> bytes = encodeTensorMap(map);

@@ -163,9 +163,8 @@ bool Lowering::lowerBulkCopy() {
     // Moves nothing that a kernel could see.
     mods.take("tensor");
     mods.takeOneOf({"1d", "2d", "3d", "4d", "5d"});
-    mods.takeOneOf({"L2", "tile"});
-    mods.takeOneOf({"global", "tile"});
-    mods.take("global");
+    for (std::string_view word : {"L2", "global", "tile"})
+      mods.take(word);
     mods.takePrefix("L2::");
     emit(InstKind::Prefetch, InstClass::Memory);
     return true;
@@ -259,6 +258,8 @@ bool Lowering::lowerPlainBulkCopy(bool isLoad) {
 bool Lowering::lowerProxyFence() {
   if (mods.has("tensormap::generic"))
     return failUnsupported(inst->opcode, "tensor maps that a kernel changes");
+  if (!expectOperands(0))
+    return false;
   if (mods.take("alias")) {
     emit(InstKind::Fence, InstClass::Barrier);
     return true;

@@ -346,11 +346,11 @@ bool Lowering::lowerMoveMatrix() {
 }
 
 bool Lowering::lowerFence() {
-  if (!expectOperands(0))
-    return false;
   bool isMembar = mods.base() == "membar";
   if (mods.take("proxy"))
     return lowerProxyFence();
+  if (!expectOperands(0))
+    return false;
   // Of mbarrier.init, for the cluster: of the order of the others it says
   // nothing more than a release does.
   bool isInit = !isMembar && mods.take("mbarrier_init");
