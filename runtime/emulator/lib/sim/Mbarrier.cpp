@@ -176,6 +176,10 @@ std::string Machine::describeWait(const AsyncWaiter &waiter) const {
 
 void Machine::reportWaits(Cta &owner) {
   cta = &owner;
+  std::sort(owner.async->waiters.begin(), owner.async->waiters.end(),
+            [](const AsyncWaiter &a, const AsyncWaiter &b) {
+              return a.warp < b.warp;
+            });
   for (const AsyncWaiter &waiter : owner.async->waiters) {
     if (!isOn(CheckSync))
       continue;
