@@ -346,12 +346,16 @@ void Machine::giveBack(Warp &warp, const Inst &inst, uint32_t upTo) {
   }
 }
 
-/// Some source is undefined, perhaps because a product has it.
-void Machine::touchInFlight(Warp &warp, const Inst &inst) {
+/// Some source is undefined, perhaps because a product has it; true if that was
+/// all.
+bool Machine::touchInFlight(Warp &warp, const Inst &inst, uint32_t lanes) {
   auto &inFlight = cta->async->warps[warp.index].inFlight;
+  if (inFlight.empty())
+    return false;
   const uint32_t *sources =
       program.operands.data() + inst.firstOperand + inst.numDsts;
-  for (unsigned i = 0; i < inst.numSrcs; ++i) {
+  uint32_t held = lanes;
+  for (unsigned i = 0; i < inst.numSrcs; held &= warp.defined[sources[i++]]) {
     auto it = inFlight.find(sources[i]);
     if (it == inFlight.end())
       continue;
@@ -366,4 +370,5 @@ void Machine::touchInFlight(Warp &warp, const Inst &inst) {
     warp.defined[sources[i]] = ~0u;
     inFlight.erase(it);
   }
+  return held == lanes;
 }

@@ -201,8 +201,8 @@ static const char *nameOfUse(const Inst &inst) {
 /// Some source is undefined in some lane. True if the results have been dealt
 /// with, or will be where the instruction is executed.
 bool Machine::followOperands(Warp &warp, const Inst &inst, uint32_t lanes) {
-  if (cta->async && !cta->async->warps[warp.index].inFlight.empty())
-    touchInFlight(warp, inst);
+  if (cta->async && touchInFlight(warp, inst, lanes))
+    return false;
   if (inst.kind == InstKind::Alu) {
     followAlu(warp, inst, lanes);
     return true;

@@ -668,7 +668,7 @@ private:
   void takeRegister(Warp &warp, const Inst &inst, uint32_t granule,
                     uint32_t number, bool isAccumulator);
   void giveBack(Warp &warp, const Inst &inst, uint32_t upTo);
-  void touchInFlight(Warp &warp, const Inst &inst);
+  bool touchInFlight(Warp &warp, const Inst &inst, uint32_t lanes);
 
   // Matrix.cpp.
   LaneAccess accessMatrixRows(Warp &warp, const Inst &inst, uint32_t granule,
