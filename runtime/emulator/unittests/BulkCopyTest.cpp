@@ -39,7 +39,8 @@ static const std::string await =
 /// tile to p1, 4 bytes a thread at a time.
 static const std::string dump =
     "mov.u32 %r1, tile; shl.b32 %r2, %t, 2;\nD: setp.ge.u32 %p2, %r2, BYTES;"
-    "@%p2 bra DONE; add.u32 %r3, %r1, %r2; ld.shared.u32 %r4, [%r3]; cvt.u64.u32 %d1, %r2;"
+    "@%p2 bra DONE; add.u32 %r3, %r1, %r2; ld.shared.u32 %r4, [%r3]; "
+    "cvt.u64.u32 %d1, %r2;"
     "add.u64 %d1, %d1, %g1; st.global.u32 [%d1], %r4;"
     "add.u32 %r2, %r2, 512; bra D;\nDONE:";
 /// p0 to tile.
@@ -173,17 +174,15 @@ static void checkLoad(const TensorMap &map, const std::vector<int> &at,
   RunConfig config = launchOf(map, bytesOfTensor(map));
   config.options.async = async;
   std::string bytes = std::to_string(map.boxBytes());
-  RunResult run =
-      runSm90(init + load(at, map.boxBytes()) + await +
-                  with(dump, "BYTES", bytes),
-              config, storage);
+  RunResult run = runSm90(init + load(at, map.boxBytes()) + await +
+                              with(dump, "BYTES", bytes),
+                          config, storage);
   expectClean(run);
   uint64_t wrong = 0;
   uint64_t width = uint64_t(map.box[0]) * map.elementBytes;
   forEachByte(map, at, [&](uint64_t line, uint64_t inner, int64_t from) {
     uint8_t expected = from < 0 ? 0 : mark(static_cast<uint64_t>(from));
-    wrong +=
-        run.buffers[1][place(line, inner, width, map.swizzle)] != expected;
+    wrong += run.buffers[1][place(line, inner, width, map.swizzle)] != expected;
   });
   EXPECT_EQ(wrong, 0u) << "of " << bytes << " bytes, at " << coordinates(at);
 }
@@ -196,11 +195,10 @@ static void checkStore(const TensorMap &map, const std::vector<int> &at,
   config.options.async = async;
   config.buffers[1].assign(bytesOfTensor(map), 0);
   std::string bytes = std::to_string(map.boxBytes());
-  RunResult run = runSm90("setp.eq.u32 %p0, %t, 0;" +
-                              with(fill, "BYTES", bytes) +
-                              "fence.proxy.async.shared::cta; bar.sync 0;\n" +
-                              store(at) + settle,
-                          config, storage);
+  RunResult run = runSm90(
+      "setp.eq.u32 %p0, %t, 0;" + with(fill, "BYTES", bytes) +
+          "fence.proxy.async.shared::cta; bar.sync 0;\n" + store(at) + settle,
+      config, storage);
   expectClean(run);
   std::vector<uint8_t> expected(bytesOfTensor(map), 0);
   uint64_t width = uint64_t(map.box[0]) * map.elementBytes;
@@ -283,12 +281,12 @@ TEST(BulkCopy, PlainBytes) {
       "@%p0 mbarrier.arrive.expect_tx.shared.b64 _, [bar], 2048;"
       "@%p0 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
       " [tile+16], [%g0+32], 2048, [bar];\n";
-  RunResult run = runSm90(
-      init + there + await +
-          "@%p0 cp.async.bulk.global.shared::cta.bulk_group [%g1+48], "
-          "[tile+16], 2048;" +
-          settle,
-      launchOf(tensor(2, {64}, {64}), 4096), storage);
+  RunResult run =
+      runSm90(init + there + await +
+                  "@%p0 cp.async.bulk.global.shared::cta.bulk_group [%g1+48], "
+                  "[tile+16], 2048;" +
+                  settle,
+              launchOf(tensor(2, {64}, {64}), 4096), storage);
   expectClean(run);
   for (unsigned i = 0; i < 2048; ++i)
     ASSERT_EQ(run.buffers[1][48 + i], mark(32 + i)) << i;
@@ -332,8 +330,8 @@ TEST(BulkCopy, ALoadNeedsAFreeSlot) {
   // Read by others before, with and without an arrival that says so.
   const std::string writeAndRead =
       init + "@%p0 st.shared.u32 [tile], %t; bar.sync 0;" + readOne;
-  expectClean(runLoad(writeAndRead + "bar.sync 0;" + load({0, 0}, 4096) +
-                      await));
+  expectClean(
+      runLoad(writeAndRead + "bar.sync 0;" + load({0, 0}, 4096) + await));
   RunResult run = runLoad(writeAndRead + load({0, 0}, 4096) + await);
   EXPECT_GE(run.count(FindingKind::SharedRace), 1u) << run.text();
   EXPECT_NE(run.text().find("a bulk copy writes byte 0 of 'tile'"),
@@ -366,8 +364,9 @@ TEST(BulkCopy, AStoreNeedsAProxyFence) {
   // By those who wrote, or by the one that they met at a barrier.
   expectClean(run("fence.proxy.async; bar.sync 0;", settle));
   expectClean(run("bar.sync 0; @%p0 fence.proxy.async.shared::cta;", settle));
-  for (const char *none : {"bar.sync 0;", "bar.sync 0; fence.proxy.async.global"
-                                          ";",
+  for (const char *none : {"bar.sync 0;",
+                           "bar.sync 0; fence.proxy.async.global"
+                           ";",
                            "bar.sync 0; fence.acq_rel.cta;"})
     expectOne(run(none, settle), FindingKind::MissingProxyFence,
               "a bulk copy reads byte 0 of 'tile' (16384 bytes), which a "
@@ -432,11 +431,10 @@ TEST(BulkCopy, UndefinedDataIsFollowed) {
   target.address = 1;
   RunConfig config = launchOf(target, tileBytes);
   // Half of the tile is never written.
-  RunResult run = runSm90("setp.eq.u32 %p0, %t, 0;" +
-                              with(fill, "BYTES", "2048") +
-                              "fence.proxy.async; bar.sync 0;" + store({0, 0}) +
-                              settle,
-                          config, storage);
+  RunResult run =
+      runSm90("setp.eq.u32 %p0, %t, 0;" + with(fill, "BYTES", "2048") +
+                  "fence.proxy.async; bar.sync 0;" + store({0, 0}) + settle,
+              config, storage);
   expectOne(run, FindingKind::UninitializedMemory, "stores undefined data");
   // A tensor that nobody has filled, up to where it is used.
   RunConfig poison = launchOf(tileMap, 0);
@@ -445,8 +443,9 @@ TEST(BulkCopy, UndefinedDataIsFollowed) {
   run = runSm90(init + load({0, 0}, 4096) + await, poison, storage);
   expectClean(run);
   run = runSm90(init + load({0, 0}, 4096) + await + readOne, poison, storage);
-  expectOne(run, FindingKind::UninitializedMemory, "global memory nobody has "
-                                                   "written");
+  expectOne(run, FindingKind::UninitializedMemory,
+            "global memory nobody has "
+            "written");
 }
 
 TEST(BulkCopy, Bounds) {
@@ -459,8 +458,9 @@ TEST(BulkCopy, Bounds) {
   EXPECT_EQ(run.count(FindingKind::OutOfBounds), 1u) << run.text();
   run = runLoad(init + with(load({0, 0}, 4096), "[tile]", "[tile+64]") + await);
   EXPECT_EQ(run.count(FindingKind::Misaligned), 1u) << run.text();
-  run = runLoad(with(load({0, 0}, 4096), "@%p0 mb", "setp.eq.u32 %p0, %t, 0; "
-                                                   "@%p0 mb"));
+  run = runLoad(with(load({0, 0}, 4096), "@%p0 mb",
+                     "setp.eq.u32 %p0, %t, 0; "
+                     "@%p0 mb"));
   EXPECT_EQ(run.count(FindingKind::InvalidMbarrier), 2u) << run.text();
 }
 

@@ -104,15 +104,15 @@ TEST(Mbarrier, BytesHoldAPhaseBack) {
 }
 
 TEST(Mbarrier, DropLowersTheCountOfLaterPhases) {
-  RunResult run = runIn(1, init(2) +
-                               "mbarrier.arrive_drop.shared.b64 %d0, [bars];"
-                               "mbarrier.arrive.shared.b64 %d0, [bars];"
-                               "mbarrier.arrive.shared.b64 %d1, [bars];"
-                               "mbarrier.pending_count.b64 %r0, %d1;"
-                               "st.global.u32 [%g0], %r0;"
-                               "mbarrier.test_wait.shared.b64 %p0, [bars], %d1;"
-                               "selp.u32 %r1, 1, 0, %p0;"
-                               "st.global.u32 [%g0+4], %r1;");
+  RunResult run =
+      runIn(1, init(2) + "mbarrier.arrive_drop.shared.b64 %d0, [bars];"
+                         "mbarrier.arrive.shared.b64 %d0, [bars];"
+                         "mbarrier.arrive.shared.b64 %d1, [bars];"
+                         "mbarrier.pending_count.b64 %r0, %d1;"
+                         "st.global.u32 [%g0], %r0;"
+                         "mbarrier.test_wait.shared.b64 %p0, [bars], %d1;"
+                         "selp.u32 %r1, 1, 0, %p0;"
+                         "st.global.u32 [%g0+4], %r1;");
   expectClean(run);
   EXPECT_EQ(run.word(0, 0), 1u);
   EXPECT_EQ(run.word(0, 1), 1u);
@@ -179,8 +179,7 @@ TEST(Mbarrier, Misuse) {
       {init(1) + "mbarrier.arrive.shared.b64 _, [bars], 2;",
        "arrives 2 times at the mbarrier at byte 0 of 'bars' (64 bytes), of "
        "which 1 of 1 arrivals are missing in phase 0"},
-      {init(1) + "mbarrier.init.shared.b64 [bars], 1;",
-       "where an mbarrier is"},
+      {init(1) + "mbarrier.init.shared.b64 [bars], 1;", "where an mbarrier is"},
       {"mbarrier.init.shared.b64 [bars], 0;", "for 0 arrivals"},
       {"mbarrier.init.shared.b64 [bars], 1048576;", "for 1048576 arrivals"},
       {init(1) + "mbarrier.expect_tx.relaxed.cta.shared.b64 [bars], 1048575;"
@@ -254,19 +253,19 @@ TEST(Mbarrier, DeadlockSaysWhoWaitsForWhat) {
 }
 
 TEST(Mbarrier, DeadlockBesideABarrier) {
-  RunResult run =
-      runIn(64, init(1) + "setp.lt.u32 %p1, %t, 32; @%p1 bra B;\n" +
-                    waitFor("0") + "B: bar.sync 1;");
+  RunResult run = runIn(64, init(1) + "setp.lt.u32 %p1, %t, 32; @%p1 bra B;\n" +
+                                waitFor("0") + "B: bar.sync 1;");
   EXPECT_EQ(run.count(FindingKind::Deadlock), 2u) << run.text();
 }
 
 TEST(Mbarrier, ATryMayFail) {
   // A look ahead, whose arrival this very thread makes afterwards.
-  RunResult run = runIn(
-      1, init(1) + "mbarrier.try_wait.parity.shared.b64 %p0, [bars], 0;"
+  RunResult run =
+      runIn(1, init(1) +
+                   "mbarrier.try_wait.parity.shared.b64 %p0, [bars], 0;"
                    "selp.u32 %r1, 1, 0, %p0; st.global.u32 [%g0], %r1;"
                    "mbarrier.arrive.shared.b64 _, [bars];" +
-             waitFor("0"));
+                   waitFor("0"));
   expectClean(run);
   EXPECT_EQ(run.word(0, 0), 0u);
 }

@@ -169,15 +169,16 @@ static std::string consumer() {
 /// O into the tile of Q's neighbour, 16 columns at a time, and away.
 static std::string epilogue() {
   std::string text =
-      "\nand.b32 %lane, %thread, 31; and.b32 %row, %lane, 15; shr.u32 %at, %thread, "
+      "\nand.b32 %lane, %thread, 31; and.b32 %row, %lane, 15; shr.u32 %at, "
+      "%thread, "
       "5; and.b32 %at, %at, 3; shl.b32 %at, %at, 4; add.u32 %row, %row, %at;"
       "shl.b32 %at, %row, 7; mov.u32 %to, tiles; add.u32 %to, %to, %at;"
       "and.b32 %row, %row, 7; shr.u32 %lane, %lane, 4;\n";
   for (unsigned pair = 0; pair < 4; ++pair) {
     for (unsigned i = 0; i < 4; ++i)
       text += "cvt.rn.f16x2.f32 %q" + number(i) + ", %o" +
-              number(8 * pair + 2 * i + 1) + ", %o" +
-              number(8 * pair + 2 * i) + ";";
+              number(8 * pair + 2 * i + 1) + ", %o" + number(8 * pair + 2 * i) +
+              ";";
     text += "add.u32 %at, %lane, " + number(2 * pair) +
             "; xor.b32 %at, %at, %row; shl.b32 %at, %at, 4; add.u32 %at, %at, "
             "%to;\nstmatrix.sync.aligned.m8n8.x4.shared.b16 [%at+8192], "
@@ -200,7 +201,8 @@ static std::string attention() {
          ".shared .align 1024 .b8 tiles[49152]; .shared .align 8 .b8 bars[80];"
          ".reg .f32 %s<32>, %o<32>, %new<2>, %max<2>, %sum<2>, %scale, %neg, "
          "%y; .reg .b32 %q<16>, %x; .reg .b64 %dq, %dk, %dv, %da, %db, %mq, "
-         "%mk, %mv, %mo; .reg .pred %p, %done, %leader; .reg .b32 %thread, %slot, "
+         "%mk, %mv, %mo; .reg .pred %p, %done, %leader; .reg .b32 %thread, "
+         "%slot, "
          "%parity, %i, %n, %row, %at, %to, %bar, %block, %head, %lane;\n"
          "mov.b64 %mq, q; cvta.param.u64 %mq, %mq; mov.b64 %mk, k;"
          "cvta.param.u64 %mk, %mk; mov.b64 %mv, v; cvta.param.u64 %mv, %mv;"
@@ -371,7 +373,9 @@ static std::vector<Mistake> mistakes() {
        await("FV", "%bar+48", "1"), unready},
       {"the producer's first parity", "mov.u32 %parity, 1;",
        "mov.u32 %parity, 0;", deadlock},
-      {"no change of parity", "@%p xor.b32 %parity, %parity, 1;", "",
+      {"no change of parity",
+       "@%p xor.b32 %parity, %parity, 1;",
+       "",
        {K::Deadlock, K::AsyncOverwrite}},
       {"K released before the wait", waitS, arriveK + waitS, unfree},
       {"V released before the wait", waitO, arriveV + waitO, unfree},
@@ -387,22 +391,32 @@ static std::vector<Mistake> mistakes() {
       {"no fence before O", "wgmma.fence.sync.aligned; // O\n", "", inFlight},
       {"too few bytes", "[bars], 8192;", "[bars], 8176;", deadlock},
       {"too many bytes", "[%bar+16], 8192;", "[%bar+16], 8208;", deadlock},
-      {"no copy of V to wait for", "[%bar+48], 8192;", "[%bar+48], 0;",
+      {"no copy of V to wait for",
+       "[%bar+48], 8192;",
+       "[%bar+48], 0;",
        {K::AsyncRead, K::Deadlock}},
-      {"no proxy fence", "fence.proxy.async.shared::cta;\n", "",
+      {"no proxy fence",
+       "fence.proxy.async.shared::cta;\n",
+       "",
        {K::MissingProxyFence}},
-      {"no barrier before the store", "bar.sync 1, 128;\n", "",
+      {"no barrier before the store",
+       "bar.sync 1, 128;\n",
+       "",
        {K::SharedRace}},
-      {"no barrier after the init", "READY: bar.sync 0;\n", "READY:",
+      {"no barrier after the init",
+       "READY: bar.sync 0;\n",
+       "READY:",
        {K::InvalidMbarrier}},
-      {"the store not waited for", "cp.async.bulk.wait_group 0;\n", "",
-       unfree},
+      {"the store not waited for", "cp.async.bulk.wait_group 0;\n", "", unfree},
       {"the store not committed", "cp.async.bulk.commit_group;\n", "", unfree},
-      {"too many registers", "u32 232;", "u32 240;",
-       {K::InvalidRegisterCount}},
-      {"Q's tile too far", "[tiles], [%mq", "[tiles+49152], [%mq",
+      {"too many registers", "u32 232;", "u32 240;", {K::InvalidRegisterCount}},
+      {"Q's tile too far",
+       "[tiles], [%mq",
+       "[tiles+49152], [%mq",
        {K::OutOfBounds}},
-      {"Q's tile not aligned", "[tiles], [%mq", "[tiles+16], [%mq",
+      {"Q's tile not aligned",
+       "[tiles], [%mq",
+       "[tiles+16], [%mq",
        {K::Misaligned}}};
 }
 

@@ -46,10 +46,9 @@ struct OperandLayout {
   uint64_t place(unsigned mn, unsigned k) const {
     const unsigned along = isTransposed ? mn : k, line = isTransposed ? k : mn;
     if (!swizzleBytes)
-      return isTransposed ? mn / 8 * stride + k / 8 * leading + k % 8 * 16 +
-                                mn % 8 * 2
-                          : mn / 8 * stride + k / 8 * leading + mn % 8 * 16 +
-                                k % 8 * 2;
+      return isTransposed
+                 ? mn / 8 * stride + k / 8 * leading + k % 8 * 16 + mn % 8 * 2
+                 : mn / 8 * stride + k / 8 * leading + mn % 8 * 16 + k % 8 * 2;
     const unsigned width = swizzleBytes / 2; // elements of a line
     const unsigned piece = along % width / 8;
     const unsigned shift = 128 / swizzleBytes; // lines that swap alike
@@ -126,8 +125,8 @@ static const std::string await = "wgmma.commit_group.sync.aligned;"
 static std::string initial(unsigned count) {
   std::string text = "cvt.rn.f32.u32 %f259, %t;";
   for (unsigned i = 0; i < count; ++i)
-    text += "add.f32 %f" + std::to_string(i) + ", %f259, 0f" +
-            "40000000;"; // t + 2
+    text +=
+        "add.f32 %f" + std::to_string(i) + ", %f259, 0f" + "40000000;"; // t + 2
   return text + "\n";
 }
 
@@ -148,7 +147,9 @@ static std::string mma(const Problem &p, const std::string &a = "%d2",
          "k16.f32." + type + "." + type + " " + list("%f", p.columns / 2) +
          ", " + a + ", " + b + ", " + (p.accumulates ? "1" : "0") + ", " +
          std::to_string(p.scaleA) + ", " + std::to_string(p.scaleB) +
-         (fromRegisters ? "" : p.a.isTransposed ? ", 1" : ", 0") +
+         (fromRegisters      ? ""
+          : p.a.isTransposed ? ", 1"
+                             : ", 0") +
          (p.b.isTransposed ? ", 1;\n" : ", 0;\n");
 }
 
@@ -156,8 +157,8 @@ static RunConfig launchOf(const Problem &p) {
   RunConfig config;
   config.block = {128, 1, 1};
   config.buffers[0] = imageOf(p);
-  config.buffers[2] = bytesOf(std::vector<uint64_t>{
-      p.a.descriptor(0), p.b.descriptor(baseB)});
+  config.buffers[2] =
+      bytesOf(std::vector<uint64_t>{p.a.descriptor(0), p.b.descriptor(baseB)});
   config.outputBytes = p.columns * 256;
   return config;
 }
@@ -175,8 +176,7 @@ static float output(const RunResult &run, unsigned i, unsigned thread) {
 
 /// Thread and register of element (row, column).
 static float element(const RunResult &run, unsigned row, unsigned column) {
-  unsigned thread =
-      row / 16 * 32 + row % 8 * 4 + column % 8 / 2;
+  unsigned thread = row / 16 * 32 + row % 8 * 4 + column % 8 / 2;
   unsigned reg = column / 8 * 4 + row % 16 / 8 * 2 + column % 2;
   return output(run, reg, thread);
 }
@@ -342,9 +342,9 @@ TEST(Wgmma, RoundsAsMmaSync) {
       "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f0, %f1, %f2, %f3},"
       " {%r10, %r11, %r12, %r13}, {%r14, %r15}, {%f0, %f1, %f2, %f3};\n";
   auto run = [&](const std::string &product) {
-    RunResult result = runSm90(fill + descriptors + fragments + initial(4) +
-                                   product + dump(4),
-                               launchOf(p), storage);
+    RunResult result =
+        runSm90(fill + descriptors + fragments + initial(4) + product + dump(4),
+                launchOf(p), storage);
     expectClean(result);
     return result.buffers[1];
   };
@@ -391,8 +391,7 @@ TEST(Wgmma, RegistersInFlight) {
   const Problem p = smallProblem();
   const std::string product = start + mma(p), use = "add.f32 %f20, %f1, %f1;";
   expectClean(runSmall(ready + product + commit + waitFor(0) + use));
-  for (const std::string &early :
-       {commit + waitFor(1), commit, waitFor(0)})
+  for (const std::string &early : {commit + waitFor(1), commit, waitFor(0)})
     expectFinding(runSmall(ready + product + early + use + commit + waitFor(0)),
                   FindingKind::RegisterInFlight, "reads %f1, which the wgmma");
   expectFinding(runSmall(ready + product + commit + "mov.f32 %f1, 0f00000000;" +
@@ -411,12 +410,12 @@ TEST(Wgmma, FragmentsInFlight) {
   const std::string product =
       start + mma(smallProblem(), "{%r10, %r11, %r12, %r13}") + commit;
   expectClean(runSmall(ready + values + product + waitFor(0) + values));
-  expectFinding(runSmall(ready + values + product + "mov.u32 %r12, 1;" +
-                         waitFor(0)),
-                FindingKind::RegisterInFlight, "%r12 was written while");
-  expectFinding(runSmall(ready + values + product + "add.u32 %r9, %r12, 1;" +
-                         waitFor(0)),
-                FindingKind::RegisterInFlight, "reads %r12");
+  expectFinding(
+      runSmall(ready + values + product + "mov.u32 %r12, 1;" + waitFor(0)),
+      FindingKind::RegisterInFlight, "%r12 was written while");
+  expectFinding(
+      runSmall(ready + values + product + "add.u32 %r9, %r12, 1;" + waitFor(0)),
+      FindingKind::RegisterInFlight, "reads %r12");
   // Written behind the fence.
   expectFinding(runSmall(ready + start + values +
                          mma(smallProblem(), "{%r10, %r11, %r12, %r13}") +
@@ -447,13 +446,14 @@ TEST(Wgmma, SharedOperandsInFlight) {
       "bar.sync 0; setp.eq.u32 %p5, %t, 5; @%p5 st.shared.u32 [image+16384], "
       "%t;";
   expectClean(runSmall(ready + product + commit + waitFor(0) + overwrite));
-  expectFinding(runSmall(ready + product + commit + overwrite + waitFor(0)),
-                FindingKind::AsyncOverwrite,
-                "writes byte 16384 of 'image' (32768 bytes), which a wgmma that "
-                "has not been waited for may still read");
-  expectFinding(runSmall(ready + product + commit + waitFor(1) + overwrite +
-                         waitFor(0)),
-                FindingKind::AsyncOverwrite, "may still read");
+  expectFinding(
+      runSmall(ready + product + commit + overwrite + waitFor(0)),
+      FindingKind::AsyncOverwrite,
+      "writes byte 16384 of 'image' (32768 bytes), which a wgmma that "
+      "has not been waited for may still read");
+  expectFinding(
+      runSmall(ready + product + commit + waitFor(1) + overwrite + waitFor(0)),
+      FindingKind::AsyncOverwrite, "may still read");
   // Freed for a producer before and after the wait.
   auto ring = [&](const std::string &before, const std::string &after) {
     return "setp.eq.u32 %p0, %t, 0; @%p0 mbarrier.init.shared.b64 [bar], 1;" +
@@ -504,9 +504,9 @@ TEST(Wgmma, UndefinedOperands) {
   // A sum that starts from nothing.
   Problem sums = smallProblem();
   sums.accumulates = true;
-  expectFinding(runSmall(ready + start + mma(sums) + commit + waitFor(0) +
-                         storeOf(0)),
-                FindingKind::UninitializedRegister, "%f0");
+  expectFinding(
+      runSmall(ready + start + mma(sums) + commit + waitFor(0) + storeOf(0)),
+      FindingKind::UninitializedRegister, "%f0");
 }
 
 TEST(Wgmma, WarpsMustAgree) {
