@@ -448,6 +448,22 @@ TEST(BulkCopy, UndefinedDataIsFollowed) {
             "written");
 }
 
+TEST(BulkCopy, CopiesThatNobodyWaitsForAreNotKept) {
+  TensorMap target = tileMap;
+  target.address = 1;
+  RunConfig config = launchOf(target, tileBytes);
+  config.buffers[1].assign(8192, 0);
+  RunResult run =
+      runSm90("setp.ne.u32 %p0, %t, 0; @%p0 exit; setp.eq.u32 %p0, %t, 0;"
+              "mov.u32 %r1, 0; st.shared.u32 [tile], %r1;"
+              "fence.proxy.async; mov.u32 %r9, 0;\nL:" +
+                  store({0, 0}) +
+                  "add.u32 %r9, %r9, 1; setp.lt.u32 %p5, %r9, 3000;"
+                  "@%p5 bra L;",
+              config, storage);
+  EXPECT_EQ(run.count(FindingKind::AsyncOverwrite), 1u) << run.text();
+}
+
 TEST(BulkCopy, Bounds) {
   // The tensor is larger than its buffer.
   RunResult run = runSm90(init + load({0, 40}, 4096) + await,

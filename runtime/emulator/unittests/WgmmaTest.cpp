@@ -518,7 +518,7 @@ TEST(Wgmma, WarpsMustAgree) {
   expectFinding(runSmall(ready + start +
                          "setp.lt.u32 %p5, %t, 32; @%p5 add.u64 %d2, %d2, 64;" +
                          product + commit + waitFor(0)),
-                FindingKind::InvalidDescriptor, "issue different products");
+                FindingKind::InvalidDescriptor, "issues another product");
   RunResult run =
       runSmall(ready + start + "setp.lt.u32 %p5, %t, 32; @%p5 bra E;\n" +
                product + commit + waitFor(0) + "E:");
@@ -528,6 +528,15 @@ TEST(Wgmma, WarpsMustAgree) {
   run = runSmall(ready + start + "add.u64 %d2, %d2, 4096;" + product + commit +
                  waitFor(0));
   expectFinding(run, FindingKind::OutOfBounds, "shared access of 16 bytes");
+}
+
+TEST(Wgmma, OneWarpRunsAhead) {
+  // Products that the other warps never issue are not kept without end.
+  RunResult run =
+      runSmall(ready + start + "setp.ge.u32 %p5, %t, 32; @%p5 exit;\nL:" +
+               mma(smallProblem()) + commit + "bra L;");
+  expectFinding(run, FindingKind::InvalidDescriptor,
+                "is 1025 products ahead of its warpgroup");
 }
 
 TEST(Wgmma, FormsThatAreRefused) {

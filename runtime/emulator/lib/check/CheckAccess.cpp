@@ -51,6 +51,26 @@ bool Machine::isMorallyStrong(AccessWord earlier, const Inst &inst) const {
           other.scope == MemoryScope::Device);
 }
 
+/// `what` meets a copy that has not been waited for.
+static void explainInFlight(Finding &finding, const Inst &copy,
+                            const std::string &what, bool isWrite) {
+  bool isBulk = copy.kind == InstKind::BulkCopy;
+  finding.otherWhat = isBulk ? "bulk copy in flight" : "cp.async in flight";
+  if (isWrite)
+    finding.message = what + " while a " + (isBulk ? "bulk copy" : "cp.async") +
+                      " to it is in flight";
+  else
+    finding.message =
+        what + (isBulk ? ", to which a bulk copy is in flight"
+                       : ", which a cp.async has not been waited for");
+  finding.rule =
+      isBulk ? "what a bulk copy writes may be touched after a wait for the "
+               "phase of its mbarrier (PTX ISA 9.7.9.25.4)"
+             : "the thread that issued a cp.async must execute "
+               "cp.async.wait_group (or wait_all) first; other threads also "
+               "need a barrier (PTX ISA 9.7.9.25.3)";
+}
+
 void Machine::reportRace(Warp &warp, const Inst &inst, unsigned lane,
                          uint64_t address, unsigned bytes, AccessWord earlier,
                          bool earlierIsWrite, bool isWrite, Buffer *buffer) {
@@ -81,27 +101,9 @@ void Machine::reportRace(Warp &warp, const Inst &inst, unsigned lane,
       buffer ? nameGlobal(address, bytes) : nameShared(address, bytes);
   std::string here = verbsOf(inst, isWrite)[0];
   bool isAtomic = otherInst.kind == InstKind::Atomic;
-  finding.otherWhat = isAsync          ? "cp.async in flight"
-                      : isAtomic       ? "atomic"
-                      : earlierIsWrite ? "write"
-                                       : "read";
-  if (isAsync && otherInst.kind == InstKind::BulkCopy) {
-    finding.otherWhat = "bulk copy in flight";
-    finding.message = here + " " + where +
-                      (isWrite ? " while a bulk copy to it is in flight"
-                               : ", to which a bulk copy is in flight");
-    finding.rule = "what a bulk copy writes may be touched after a wait for "
-                   "the phase of its mbarrier (PTX ISA 9.7.9.25.4)";
-    addFinding(key, std::move(finding));
-    return;
-  }
+  finding.otherWhat = isAtomic ? "atomic" : earlierIsWrite ? "write" : "read";
   if (isAsync) {
-    finding.message = here + " " + where +
-                      (isWrite ? " while a cp.async to it is in flight"
-                               : ", which a cp.async has not been waited for");
-    finding.rule = "the thread that issued a cp.async must execute "
-                   "cp.async.wait_group (or wait_all) first; other threads "
-                   "also need a barrier (PTX ISA 9.7.9.25.3)";
+    explainInFlight(finding, otherInst, here + " " + where, isWrite);
     addFinding(key, std::move(finding));
     return;
   }

@@ -20,6 +20,8 @@
 using namespace flashcore::emu;
 
 static constexpr unsigned pieceBytes = 16;
+/// Copies in flight of which all pieces are kept.
+static constexpr size_t maxInFlight = 1024;
 
 namespace flashcore::emu {
 /// A line of a box along its innermost axis.
@@ -320,6 +322,7 @@ void Machine::issueBulk(Warp &warp, const Inst &inst, BulkCopy copy) {
   if (eager)
     moveBulk(copy);
   cta->async->copies.push_back(std::move(copy));
+  limitInFlight();
   if (!isLoad)
     return;
   Mbarrier &barrier = cta->async->mbarriers.at(address);
@@ -327,6 +330,21 @@ void Machine::issueBulk(Warp &warp, const Inst &inst, BulkCopy copy) {
     deliver(address);
   else if (barrier.pending <= 0)
     wakeMbarrier(address);
+}
+
+/// A kernel that never waits must not take memory without bound: the oldest
+/// copy moves.
+void Machine::limitInFlight() {
+  std::deque<BulkCopy> &copies = cta->async->copies;
+  if (copies.size() <= maxInFlight)
+    return;
+  BulkCopy &oldest = copies.front();
+  if (oldest.isLoad && cta->async->mbarriers.count(oldest.mbarrier)) {
+    deliver(oldest.mbarrier);
+    return;
+  }
+  moveBulk(oldest);
+  copies.pop_front();
 }
 
 void Machine::moveBulk(BulkCopy &copy) {

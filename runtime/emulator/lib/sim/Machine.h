@@ -617,6 +617,7 @@ private:
                    const BulkCopy::Piece &piece, Buffer *buffer,
                    uint64_t global);
   void issueBulk(Warp &warp, const Inst &inst, BulkCopy copy);
+  void limitInFlight();
   void moveBulk(BulkCopy &copy);
   void deliver(uint64_t mbarrier);
   void bulkWait(Warp &warp, const Inst &inst, uint32_t lanes);
@@ -626,6 +627,7 @@ private:
   void setUpAsync(Cta &owner);
   bool isWarpgroup(Warp &warp, const Inst &inst);
   void wgmma(Warp &warp, const Inst &inst);
+  void reportStray(Warp &warp, const Inst &inst, const std::string &what);
   bool joinProduct(Warp &warp, const Inst &inst, Product &product);
   void takeOperands(Warp &warp, const Inst &inst, uint32_t number,
                     Product &product);

@@ -24,6 +24,8 @@ using namespace flashcore::emu;
 static constexpr uint32_t allRegisters = 65536;
 static constexpr uint32_t maxThreadRegisters = 256;
 static constexpr unsigned numDescriptors = 3; // operands before the registers
+/// Products that one warp of a warpgroup may be ahead of another.
+static constexpr size_t maxAhead = 1024;
 
 static unsigned groupOf(const Warp &warp) {
   return warp.index / warpgroupWarps;
@@ -64,6 +66,18 @@ bool Machine::isWarpgroup(Warp &warp, const Inst &inst) {
 // Issue
 //===----------------------------------------------------------------------===//
 
+/// A warp does not go with its warpgroup: nothing that follows could make
+/// sense.
+void Machine::reportStray(Warp &warp, const Inst &inst,
+                          const std::string &what) {
+  ctaFailed = true;
+  find(FindingKind::InvalidDescriptor, warp, inst, warp.live, [&] {
+    return Text{"a warp " + what + " of its warpgroup",
+                "all threads of a warpgroup must execute the same wgmma with "
+                "the same descriptors and scale-d (PTX ISA 9.7.15.6)"};
+  });
+}
+
 /// The second to fourth warp must issue what the first did.
 bool Machine::joinProduct(Warp &warp, const Inst &inst, Product &product) {
   const uint32_t *ops = program.operands.data() + inst.firstOperand;
@@ -81,15 +95,6 @@ bool Machine::joinProduct(Warp &warp, const Inst &inst, Product &product) {
   for (unsigned lane = 0; lane < warpSize; ++lane)
     same &= (fromRegisters || a[lane] == product.a) && b[lane] == product.b;
   ++product.issued;
-  if (!same)
-    find(FindingKind::InvalidDescriptor, warp, inst, warp.live, [&] {
-      return Text{"the threads of a warpgroup issue different products: that "
-                  "of another one is at line " +
-                      lineOf(product.pc) +
-                      ", or has another descriptor or another scale-d",
-                  "all threads of a warpgroup must execute the same wgmma with "
-                  "the same descriptors and scale-d (PTX ISA 9.7.15.6)"};
-    });
   return same;
 }
 
@@ -101,6 +106,8 @@ void Machine::takeOperands(Warp &warp, const Inst &inst, uint32_t number,
   const unsigned numSums = inst.vectorLength * 4u;
   const unsigned quarter = warp.index % warpgroupWarps;
   checkFence(warp, inst);
+  if (ordersAsync())
+    startSegment(warp);
   for (unsigned i = 0; i < numSums; ++i)
     takeRegister(warp, inst, sums[i], number, /*isAccumulator=*/true);
   if (!product.reads && ordersAsync())
@@ -136,12 +143,18 @@ void Machine::wgmma(Warp &warp, const Inst &inst) {
   Warpgroup &group = cta->async->warpgroups[groupOf(warp)];
   const uint32_t number = ++mine.issued;
   const size_t index = number - group.executed - 1;
+  if (index > maxAhead) {
+    reportStray(warp, inst, "is " + std::to_string(index) + " products ahead");
+    return;
+  }
   if (index == group.products.size())
     group.products.emplace_back();
   Product &product = group.products[index];
   if (!joinProduct(warp, inst, product)) {
-    // Nothing that follows could make sense.
-    ctaFailed = true;
+    reportStray(warp, inst,
+                "issues another product, or one with another descriptor or "
+                "scale-d, than that at line " +
+                    lineOf(product.pc) + " of the others");
     return;
   }
   takeOperands(warp, inst, number, product);
