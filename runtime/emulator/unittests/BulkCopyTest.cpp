@@ -120,7 +120,7 @@ static std::vector<uint8_t> marks(uint64_t bytes) {
 
 /// The place of byte `inner` of line `line` of a box with lines of `width`
 /// bytes, where pieces of 16 bytes are swapped within groups of lines, as the
-/// figures of the PTX ISA (5.5.5) draw it.
+/// figures of the PTX ISA (5.5) draw it.
 static uint64_t place(uint64_t line, uint64_t inner, uint64_t width,
                       TensorSwizzle swizzle) {
   uint64_t at = line * width + inner;

@@ -8,7 +8,7 @@
 // the thread knows which issues it, and before all that follows a wait for it
 // (AsyncProxy.h). What threads have written the async proxy sees only if a
 // fence.proxy.async stands on the way from the write to the issue (PTX ISA
-// 8.9.2), made by the one who wrote or by one who knows of the write.
+// 8.6, 8.9.5), made by the one who wrote or by one who knows of the write.
 //
 // A register of a product in flight counts as undefined in all lanes, so that
 // whoever reads it comes here, and a write shows when the product is waited
@@ -267,7 +267,7 @@ void Machine::reportNoProxyFence(Warp &warp, const Inst &inst, unsigned lane,
       ", which a thread has written, with no fence.proxy.async in between";
   finding.rule = "fence.proxy.async must stand between what threads write and "
                  "what the async proxy reads, of the writer or of one that is "
-                 "ordered behind it (PTX ISA 8.9.2, 9.7.13.4)";
+                 "ordered behind it (PTX ISA 8.6, 8.9.5)";
   addFinding(key, std::move(finding));
 }
 

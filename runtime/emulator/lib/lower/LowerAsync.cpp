@@ -4,7 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// PTX ISA sections 9.7.9.25 and .27 (bulk copies, tensor maps), 9.7.13.15
+// PTX ISA sections 9.7.9.25 (bulk copies), 9.7.13.15
 // (mbarrier) and 9.7.19.5 (setmaxnreg). Addresses are made 64 bits wide and
 // free of offsets here; those of shared memory count from its start, whether
 // they were written as .shared or generic ones.

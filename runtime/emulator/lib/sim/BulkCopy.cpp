@@ -4,7 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// cp.async.bulk and cp.async.bulk.tensor (PTX ISA 9.7.9.25.4, .27). A copy is
+// cp.async.bulk and cp.async.bulk.tensor (PTX ISA 9.7.9.25.4, .5). A copy is
 // pieces of 16 bytes of shared memory. What it touches is checked when it is
 // issued; the bytes move as late as the rules allow (lazy), at the issue
 // (eager), or either: a load when somebody waits for its mbarrier and nothing
@@ -68,7 +68,7 @@ bool Machine::isBulkShared(Warp &warp, const Inst &inst, unsigned lane,
                 " bytes from the start of "
                 "shared memory",
             "mbarriers are aligned to 8 bytes, bulk copies to 16, those "
-            "of tensors to 128 (PTX ISA 9.7.9.25.4, .27)"};
+            "of tensors to 128 (PTX ISA 9.7.9.25.4, .5)"};
       },
       address, static_cast<unsigned>(bytes));
   return false;
