@@ -51,7 +51,7 @@ struct TensorMap {
   uint64_t boxBytes() const;
 };
 
-/// Refuses what cuTensorMapEncodeTiled refuses.
+/// Refuses what is outside of the limits of cuTensorMapEncodeTiled.
 Expected<TensorMapBytes> encodeTensorMap(const TensorMap &map);
 
 /// Empty for bytes that encodeTensorMap has not made.
