@@ -306,6 +306,33 @@ TEST(Wgmma, StepsAlongKWithinASwizzle) {
   }
 }
 
+TEST(Wgmma, PatternsThatStartAtABaseOffset) {
+  // Both tiles start 256 bytes, or 2 lines, behind a multiple of 1024, and the
+  // pattern with them.
+  constexpr uint64_t shift = 256, base = uint64_t(2) << 49;
+  Problem p;
+  p.a = layoutOf(128, false, 64);
+  p.b = layoutOf(128, false, 8);
+  fillIntegers(p);
+  RunConfig config = launchOf(p);
+  std::vector<uint8_t> image = imageOf(p);
+  image.insert(image.begin(), shift, 0x5a);
+  image.resize(imageBytes);
+  config.buffers[0] = image;
+  config.buffers[2] = bytesOf(std::vector<uint64_t>{
+      p.a.descriptor(shift) | base, p.b.descriptor(baseB + shift) | base});
+  RunResult run = runSm90(fill + descriptors + "wgmma.fence.sync.aligned;" +
+                              mma(p) + await + dump(4),
+                          config, storage);
+  expectClean(run);
+  for (unsigned row = 0; row < 64; ++row) {
+    float sum = 0;
+    for (unsigned k = 0; k < 16; ++k)
+      sum += p.valuesA[row * 16 + k] * p.valuesB[5 * 16 + k];
+    ASSERT_EQ(element(run, row, 5), sum) << row;
+  }
+}
+
 TEST(Wgmma, RoundsAsMmaSync) {
   // The same registers of A, and of B what both read from memory.
   Problem p;
