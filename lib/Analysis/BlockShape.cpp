@@ -49,7 +49,7 @@ int64_t mlir::flashcore::chooseSharedRows(const AttentionProblem &problem,
                                           const TargetInfo &target,
                                           int64_t keyWarps) {
   std::optional<int64_t> blocks = getNumBlocks(problem, 16);
-  bool isFilled = blocks && *blocks > target.numSMs;
+  bool isFilled = blocks && *blocks > target.device.numSMs;
   bool hasRegisters =
       getHeadWidth(problem) == HeadWidth::Narrow && !problem.hasBias;
   bool wants32 = keyWarps > 2 && isFilled && hasRegisters && !problem.isCausal;
@@ -83,6 +83,17 @@ static int64_t chooseStreamedKeys(const AttentionProblem &problem) {
   return std::clamp<int64_t>(keys, 16, 64);
 }
 
+/// Whether the addresses of what a warp copies leave no registers for a third
+/// stage: each row's has a stride of its own to add up.
+static bool isFullOfAddresses(const AttentionProblem &problem,
+                              const ScheduleChoice &choice) {
+  constexpr int64_t manyColumns = 128;
+  int64_t dim = getWidestDim(problem);
+  return problem.hasOpenStrides &&
+         (getHeadWidth(problem) == HeadWidth::VeryWide ||
+          (dim >= manyColumns && choice.numWarps == 1));
+}
+
 /// Stages for 32 KiB of such tiles in flight, or as many as fit: what more
 /// stages add to the start of a block costs more than they hide.
 static int64_t chooseStreamedStages(const AttentionProblem &problem,
@@ -93,7 +104,7 @@ static int64_t chooseStreamedStages(const AttentionProblem &problem,
   streamed.blockM = std::min(choice.blockM, kMaxRows);
   streamed.blockN = std::min(choice.blockN, kMaxRows);
   streamed.keyWarps = 1;
-  streamed.numStages = 3;
+  streamed.numStages = isFullOfAddresses(problem, choice) ? 2 : 3;
   while (streamed.numStages > 2 &&
          getSharedMemoryBytes(problem.headDim, problem.headDimV, streamed) >
              target.sharedMemoryPerBlock)
@@ -205,7 +216,10 @@ bool ScheduleChooser::fitsLargerTiles(bool isSmall) const {
 /// Key rows of a tile.
 int64_t ScheduleChooser::chooseBlockN() const {
   // The widest O leaves room for the smallest S only, beside more addresses.
-  if (problem.headDimV > 224 && (problem.hasBias || problem.hasWindow))
+  bool hasFarRows =
+      fill == GridFill::Sparse && problem.isCausal && problem.hasOpenStrides;
+  if (problem.headDimV > 224 &&
+      (problem.hasBias || problem.hasWindow || hasFarRows))
     return 16;
   if (hasFewRows())
     return chooseStreamedKeys(problem);

@@ -60,7 +60,8 @@ static bool hasFewLongRows(const AttentionProblem &problem,
   if (keys / minKeysPerRow < *problem.seqlenQ)
     return false;
   int64_t rows = 16 * getFewRowWarps(problem);
-  if (*getNumBlocks(problem, rows, getFewRowHeads(problem)) > target.numSMs)
+  if (*getNumBlocks(problem, rows, getFewRowHeads(problem)) >
+      target.device.numSMs)
     return *problem.seqlenQ <= rows;
   return keys >= minKeys;
 }
@@ -72,8 +73,8 @@ static bool hasFewLongRows(const AttentionProblem &problem,
 static bool keepsBusy(const AttentionProblem &problem, const TargetInfo &target,
                       int64_t blocks) {
   if (getHeadWidth(problem) == HeadWidth::VeryWide)
-    return blocks >= target.numSMs;
-  return 2 * blocks > (problem.isCausal ? 5 : 3) * target.numSMs;
+    return blocks >= target.device.numSMs;
+  return 2 * blocks > (problem.isCausal ? 5 : 3) * target.device.numSMs;
 }
 
 /// Whether `blocks` of 64 rows leave few SMs idle. Those of wide heads may
@@ -83,7 +84,8 @@ static bool keepsMostBusy(const AttentionProblem &problem,
                           const TargetInfo &target, int64_t blocks) {
   bool mayIdle = getHeadWidth(problem) != HeadWidth::Narrow &&
                  !problem.isCausal && !problem.hasWindow;
-  return mayIdle ? 3 * blocks >= 2 * target.numSMs : blocks >= target.numSMs;
+  return mayIdle ? 3 * blocks >= 2 * target.device.numSMs
+                 : blocks >= target.device.numSMs;
 }
 
 GridFill mlir::flashcore::getGridFill(const AttentionProblem &problem,

@@ -71,16 +71,18 @@ TileCost mlir::flashcore::getTileCost(const AttentionProblem &problem,
   double warps = choice.numWarps / choice.keyWarps;
   double d = problem.headDim, dv = problem.headDimV;
   TileCost cost;
-  cost.tensor = 2 * m * n * (d + dv) / target.tensorFlops;
-  cost.special = m * n * (problem.hasSoftcap ? 2 : 1) / TargetInfo::specialOps;
+  cost.tensor = 2 * m * n * (d + dv) / target.device.tensorFlops;
+  cost.special =
+      m * n * (problem.hasSoftcap ? 2 : 1) / TuningDevice::specialOps;
   // An element: maximum, scaling, row sum, half of a conversion of two. A
   // column of O: rescaling.
-  cost.floats = m * (3.5 * n + dv) / target.floatOps;
+  cost.floats = m * (3.5 * n + dv) / target.device.floatOps;
   // K and V: written once, read by every warp; what of Q does not stay in
   // registers: read by its warp.
   double reads = warps * n * (d + dv);
   reads += m * (d - choice.getKeptQueryColumns(problem.headDim));
-  cost.shared = elementBytes * (reads + n * (d + dv)) / TargetInfo::sharedBytes;
+  cost.shared =
+      elementBytes * (reads + n * (d + dv)) / TuningDevice::sharedBytes;
   return cost;
 }
 
@@ -89,9 +91,9 @@ std::string mlir::flashcore::predictLimiter(const AttentionProblem &problem,
                                             const ScheduleChoice &choice) {
   std::optional<int64_t> blocks =
       getNumBlocks(problem, choice.blockM, choice.headGroup);
-  if (blocks && *blocks * choice.keySplits < target.numSMs)
+  if (blocks && *blocks * choice.keySplits < target.device.numSMs)
     return llvm::formatv("latency: {0} blocks for {1} SMs",
-                         *blocks * choice.keySplits, target.numSMs);
+                         *blocks * choice.keySplits, target.device.numSMs);
   TileCost cost = getTileCost(problem, target, choice);
   std::pair<double, llvm::StringRef> units[] = {{cost.tensor, "tensor cores"},
                                                 {cost.special, "exponentials"},

@@ -48,10 +48,11 @@ static Softmax chooseSoftmax(const AttentionProblem &problem,
 /// that stream keys finish together, two an SM; what is left over then has the
 /// memory for itself, which less than a block an SM cannot keep busy.
 static double getTail(int64_t blocks, const TargetInfo &target) {
-  int64_t rest = blocks % (kStreamingBlocksPerSM * target.numSMs);
+  int64_t rest = blocks % (kStreamingBlocksPerSM * target.device.numSMs);
   if (rest == 0)
     return 0;
-  return static_cast<double>(std::max<int64_t>(target.numSMs - rest, 0)) /
+  return static_cast<double>(
+             std::max<int64_t>(target.device.numSMs - rest, 0)) /
          blocks;
 }
 
@@ -69,8 +70,8 @@ static int64_t chooseKeySplits(const AttentionProblem &problem,
   int64_t blocks = *getNumBlocks(problem, choice.blockM, choice.headGroup);
   if (blocks < 1 || blocks > maxBlocks)
     return 1;
-  int64_t first =
-      std::max<int64_t>(kStreamingBlocksPerSM * target.numSMs / blocks, 1);
+  int64_t first = std::max<int64_t>(
+      kStreamingBlocksPerSM * target.device.numSMs / blocks, 1);
   int64_t splits = first;
   for (int64_t more = first; more <= first + maxExtraSplits; ++more) {
     if (getTail(blocks * more, target) < getTail(blocks * splits, target))
@@ -83,12 +84,13 @@ static int64_t chooseKeySplits(const AttentionProblem &problem,
 }
 
 /// Whether few warps have no registers for the widest Q: addresses take them, a
-/// softcap or a window, or the bounds of a single block of queries, which LLVM
-/// knows and spreads over registers.
+/// softcap or a window, or what LLVM knows and spreads over registers: the
+/// bounds of a single block of queries, or of no more than two tiles of keys.
 static bool isCrowded(const AttentionProblem &problem) {
-  constexpr int64_t blockRows = 32;
+  constexpr int64_t blockRows = 32, unrolledKeys = 64;
   return problem.hasOpenAddresses() || problem.hasSoftcap ||
-         problem.hasWindow || *problem.seqlenQ <= blockRows;
+         problem.hasWindow || *problem.seqlenQ <= blockRows ||
+         *problem.seqlenK <= unrolledKeys;
 }
 
 /// Where Q lives. In registers it is not read again for every tile: in wide
@@ -144,11 +146,11 @@ static int64_t chooseGridHeads(const AttentionProblem &problem,
   if (choice.gridOrder != GridOrder::HeadFastest || fill != GridFill::Full ||
       options.keySplits > 1 || choice.blockM >= enoughRows ||
       *problem.seqlenQ <= choice.blockM || !problem.headsKV ||
-      *problem.batch * *problem.headsKV < target.numSMs)
+      *problem.batch * *problem.headsKV < target.device.numSMs)
     return 0;
   // Powers of two, for which a block finds its tile without divisions.
-  int64_t heads =
-      llvm::bit_floor(static_cast<uint64_t>(target.numSMs / sharingBlocks));
+  int64_t heads = llvm::bit_floor(
+      static_cast<uint64_t>(target.device.numSMs / sharingBlocks));
   int64_t groups = *problem.headsQ / *problem.headsKV / choice.headGroup;
   return std::min(heads * groups, kMaxGridHeads);
 }
@@ -264,13 +266,15 @@ void ScheduleChooser::decideSoftmax() {
 /// copies anyway, but under an exact maximum partial tiles have loops of their
 /// own, which take as long again to compile, each, and registers: one at either
 /// end of a window, or one with a softcap, a bias, the widest heads or
-/// addresses known at run time only in it.
+/// addresses known at run time only in it. The widest heads of few warps have
+/// no registers even for the loop of a last tile that the keys do not fill.
 void ScheduleChooser::decideRowMax() {
   bool isOnePass = choice.softmax == Softmax::OnePass;
+  bool isWidest = getWidestDim(problem) > kWidestWithSpareRegisters;
   bool isLong = problem.hasSoftcap || problem.hasBias ||
-                problem.hasOpenAddresses() ||
-                getWidestDim(problem) > kWidestWithSpareRegisters;
-  bool hasLongLoops = problem.hasWindow || (problem.isCausal && isLong);
+                problem.hasOpenAddresses() || isWidest;
+  bool hasLongLoops = problem.hasWindow || (problem.isCausal && isLong) ||
+                      (isWidest && fill == GridFill::Sparse);
   bool paysStale = isFilled || fill == GridFill::Half;
   bool wantsStale = (paysStale || hasLongLoops) && !isOnePass;
   choice.rowMax = reasons.decide(
@@ -315,7 +319,8 @@ static AttentionProblem assumeSizes(AttentionProblem problem) {
   if (!problem.seqlenQ || *problem.seqlenQ > fewRows)
     return problem;
   // What is assumed here still takes registers at run time.
-  problem.hasOpenStrides = problem.hasOpenAddresses();
+  problem.hasAssumedSizes =
+      !problem.batch || !problem.headsQ || !problem.headsKV || !problem.seqlenK;
   auto assume = [](std::optional<int64_t> &size, int64_t value) {
     size = size.value_or(value);
   };

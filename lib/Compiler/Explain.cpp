@@ -88,8 +88,8 @@ getGrid(const Explanation &explanation, const TargetInfo &target) {
   int64_t tiles = *blocks * choice.keySplits;
   if (choice.grid == fcgpu::Grid::Full)
     return std::pair(tiles, tiles);
-  return std::pair(std::min(tiles, target.numSMs * choice.getBlocksPerSM()),
-                   tiles);
+  return std::pair(
+      std::min(tiles, target.device.numSMs * choice.getBlocksPerSM()), tiles);
 }
 
 void mlir::flashcore::print(llvm::raw_ostream &os,
@@ -131,7 +131,8 @@ void mlir::flashcore::print(llvm::raw_ostream &os,
   }
   if (auto grid = getGrid(explanation, target))
     line("blocks",
-         llvm::formatv("{0} on {1} SMs", grid->first, target.numSMs).str() +
+         llvm::formatv("{0} on {1} SMs", grid->first, target.device.numSMs)
+                 .str() +
              (choice.grid == fcgpu::Grid::Full
                   ? ""
                   : llvm::formatv(", for {0} tiles", grid->second).str()));
@@ -230,7 +231,7 @@ json::Object mlir::flashcore::toJSON(const Explanation &explanation,
       {"shared_memory", sharedBytes},
       {"shared_memory_limit", target.sharedMemoryPerBlock},
       {"blocks", std::move(blocks)},
-      {"sms", target.numSMs},
+      {"sms", target.device.numSMs},
       {"occupancy", std::move(occupancy)},
       {"limiter", predictLimiter(problem, target, choice)},
       {"assembler", std::move(assembler)},

@@ -192,7 +192,7 @@ static std::unique_ptr<llvm::Module> translate(gpu::GPUModuleOp gpuModule,
 
 /// `module` gets the triple and the data layout of the result.
 static std::unique_ptr<llvm::TargetMachine>
-createTargetMachine(llvm::Module &module, llvm::StringRef chip,
+createTargetMachine(llvm::Module &module, const TargetInfo &info,
                     std::string &error) {
   llvm::Triple triple("nvptx64-nvidia-cuda");
   const llvm::Target *target =
@@ -201,8 +201,8 @@ createTargetMachine(llvm::Module &module, llvm::StringRef chip,
     return nullptr;
   ShortSharedPointers guard;
   std::unique_ptr<llvm::TargetMachine> machine(target->createTargetMachine(
-      triple, chip, kPTXFeature, llvm::TargetOptions(), std::nullopt,
-      std::nullopt, llvm::CodeGenOptLevel::Aggressive));
+      triple, info.chip, info.getPTXFeature(), llvm::TargetOptions(),
+      std::nullopt, std::nullopt, llvm::CodeGenOptLevel::Aggressive));
   module.setTargetTriple(triple);
   module.setDataLayout(machine->createDataLayout());
   return machine;
@@ -212,7 +212,8 @@ FailureOr<std::string> mlir::flashcore::emitPTX(gpu::GPUModuleOp gpuModule,
                                                 llvm::StringRef chip,
                                                 PTXStage stage,
                                                 TimingScope timing) {
-  if (!lookupTarget(chip))
+  const TargetInfo *info = lookupTarget(chip);
+  if (!info)
     return gpuModule.emitError(unknownChipMessage(chip)), failure();
   TimingScope step = timing.nest("Translation to LLVM IR");
   initializeBackend();
@@ -226,7 +227,7 @@ FailureOr<std::string> mlir::flashcore::emitPTX(gpu::GPUModuleOp gpuModule,
 
   std::string error;
   std::unique_ptr<llvm::TargetMachine> machine =
-      createTargetMachine(*module, chip, error);
+      createTargetMachine(*module, *info, error);
   if (!machine)
     return gpuModule.emitError("LLVM has no NVPTX backend: ") << error,
            failure();

@@ -4,9 +4,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The table of chips. What differs between cards is that of the usual one: A100
-// (40 GB), RTX 3090 (GA102), RTX 4090 (AD102), H100 SXM. The tensor rate of
-// sm_90 is that of mma.sync as measured, two thirds of wgmma's.
+// The table of chips, each with its usual card. The tensor rate of sm_90 is
+// that of mma.sync as measured, two thirds of wgmma's.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,13 +16,46 @@
 using namespace mlir::flashcore;
 
 static constexpr int64_t KiB = 1024;
+/// PTX ISA 8.0, of CUDA 12.0.
+static constexpr unsigned kOldestPTX = 80;
 
 static const TargetInfo targets[] = {
-    {"sm_80", 163 * KiB, 164 * KiB, 65536, 2048, 32, 108, 2048, 64, 1.41, 1555},
-    {"sm_86", 99 * KiB, 100 * KiB, 65536, 1536, 16, 82, 512, 128, 1.70, 936},
-    {"sm_89", 99 * KiB, 100 * KiB, 65536, 1536, 24, 128, 512, 128, 2.52, 1008},
-    {"sm_90", 227 * KiB, 228 * KiB, 65536, 2048, 32, 132, 2730, 128, 1.76,
-     3350},
+    {"sm_80",
+     80,
+     kOldestPTX,
+     163 * KiB,
+     164 * KiB,
+     65536,
+     2048,
+     32,
+     {"A100 40GB", 108, 2048, 64, 1.41, 1555}},
+    {"sm_86",
+     86,
+     kOldestPTX,
+     99 * KiB,
+     100 * KiB,
+     65536,
+     1536,
+     16,
+     {"RTX 3090", 82, 512, 128, 1.70, 936}},
+    {"sm_89",
+     89,
+     kOldestPTX,
+     99 * KiB,
+     100 * KiB,
+     65536,
+     1536,
+     24,
+     {"RTX 4090", 128, 512, 128, 2.52, 1008}},
+    {"sm_90",
+     90,
+     kOldestPTX,
+     227 * KiB,
+     228 * KiB,
+     65536,
+     2048,
+     32,
+     {"H100 SXM", 132, 2730, 128, 1.76, 3350}},
 };
 
 llvm::ArrayRef<TargetInfo> mlir::flashcore::getTargets() { return targets; }
@@ -54,7 +86,7 @@ std::string mlir::flashcore::unknownChipMessage(llvm::StringRef chip) {
   // The driver assembles PTX for the chip it runs on.
   const TargetInfo *older = nullptr;
   for (const TargetInfo &target : targets)
-    if (*getNumber(target.chip) <= *number)
+    if (target.capability <= *number)
       older = &target;
   if (!older)
     return text + "; older chips lack cp.async and bf16 mma.sync";

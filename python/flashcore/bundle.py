@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
@@ -150,6 +150,7 @@ class Kernel:
     block: threads.
     dynamic_shared_memory: bytes a block.
     resources: what ptxas said; None if it did not run.
+    source: the file that says all this, or "the PTX".
     """
 
     name: str
@@ -159,9 +160,10 @@ class Kernel:
     resources: Optional[Resources]
     grid_factors: Tuple[Factors, ...]
     max_blocks_per_sm: Optional[int]
+    source: str = field(default="the PTX", compare=False, repr=False)
 
     @staticmethod
-    def read(said: Mapping[str, Any]) -> Kernel:
+    def read(said: Mapping[str, Any], source: str = "the PTX") -> Kernel:
         """That of a manifest, or of the comment in PTX, which has no resources."""
         arguments = tuple(
             Argument(each["kind"], each.get("tensor"), each.get("dim"), each.get("axis", 0))
@@ -175,6 +177,7 @@ class Kernel:
             Resources.read(said.get("resources")),
             tuple(said["grid"]),
             said.get("max_blocks_per_sm"),
+            source,
         )
 
     @property
@@ -206,8 +209,8 @@ class Kernel:
             strides, offset = layouts[argument.tensor]
             return strides[argument.axis] if argument.kind == "stride" else offset
         raise BundleError(
-            f"expects arguments of {self.name} that are a pointer, a size, a stride or an "
-            f"offset, but got the kind '{argument.kind}'"
+            f"{self.source}: expects arguments of '{self.name}' that are a pointer, a size, a "
+            f"stride or an offset, but got the kind '{argument.kind}'"
         )
 
 
@@ -246,7 +249,8 @@ class Bundle:
 
     def __init__(self, path: Union[str, os.PathLike[str]], chip: Optional[str] = None) -> None:
         self.path = Path(path)
-        self.manifest = _read(self.path / "manifest.json")
+        self._manifest_path = self.path / "manifest.json"
+        self.manifest = _read(self._manifest_path)
         self._variant = _choose(self.manifest["variants"], chip)
 
     @property
@@ -286,7 +290,8 @@ class Bundle:
 
     @property
     def kernels(self) -> Tuple[Kernel, ...]:
-        return tuple(map(Kernel.read, self._variant["kernels"]))
+        source = f"'{self._manifest_path}'"
+        return tuple(Kernel.read(said, source) for said in self._variant["kernels"])
 
     def sizes(self, **chosen: int) -> Dict[str, int]:
         """All sizes: those that the bundle fixes, which ``chosen`` may repeat, and

@@ -115,10 +115,17 @@ def test_other_files(make, tmp_path):
     (tmp_path / "manifest.json").write_text("{")
     with pytest.raises(BundleError, match="is not JSON"):
         Bundle(tmp_path)
+
+
+def test_an_argument_of_unknown_kind_is_refused_with_its_file_and_kernel(make):
     argument = {"kind": "color", "tensor": "q"}
-    bundle = make(kernels=[kernel("k", [[], [], []], [argument])])
-    with pytest.raises(BundleError, match="but got the kind 'color'"):
+    bundle = make(kernels=[kernel("merge", [[], [], []], [argument])])
+    with pytest.raises(BundleError) as refusal:
         bundle.launches(bundle.sizes(seqlen_k=1))
+    assert str(refusal.value) == (
+        f"'{bundle.path / 'manifest.json'}': expects arguments of 'merge' that are a pointer, a "
+        "size, a stride or an offset, but got the kind 'color'"
+    )
 
 
 @pytest.mark.parametrize(

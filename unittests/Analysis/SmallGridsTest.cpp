@@ -51,6 +51,14 @@ TEST(ScheduleOfSmallGrids, WidestHeadsHaveLargeTilesWhereTheyFit) {
   EXPECT_EQ(choose(problem, *lookupTarget("sm_90")).blockN, 32);
 }
 
+// A last tile that the keys do not fill would have a loop of its own.
+TEST(ScheduleOfSmallGrids, WidestHeadsHaveOneLoop) {
+  EXPECT_NE(choose(makeSmallProblem(1, 1000, 256), ada()).rowMax,
+            RowMax::Exact);
+  EXPECT_EQ(choose(makeSmallProblem(1, 1000, 248), ada()).rowMax,
+            RowMax::Exact);
+}
+
 TEST(ScheduleOfSmallGrids, CausalBlocksHaveFewerRows) {
   AttentionProblem problem = makeSmallProblem(8, 512, 64);
   problem.isCausal = true;
@@ -120,6 +128,34 @@ TEST(FewRows, FullGridsKeepTheRowsOfAHeadTogether) {
   EXPECT_EQ(choose(makeDecode(64, 32, 8192), ada()).blockM, 32);
   expectUnsplit(choose(makeDecode(64, 33, 8192), ada()));
   expectUnsplit(choose(makeDecode(64, 16, 100), ada()));
+}
+
+TEST(FewRows, OpenStridesTakeTheRegistersOfAStage) {
+  auto stages = [](AttentionProblem problem) {
+    return choose(problem, ada()).numStages;
+  };
+  AttentionProblem problem = makeSmallProblem(12, 1, 128);
+  problem.seqlenK = 7000;
+  EXPECT_EQ(stages(problem), 3);
+  problem.hasOpenStrides = true;
+  EXPECT_EQ(stages(problem), 2);
+  // Of several heads, several warps share the copies.
+  problem.headsQ = 48;
+  EXPECT_EQ(stages(problem), 3);
+  problem.headDim = problem.headDimV = 256;
+  EXPECT_EQ(stages(problem), 2);
+  // Sizes alone add nothing up.
+  problem.hasOpenStrides = false;
+  problem.seqlenK = std::nullopt;
+  EXPECT_EQ(stages(problem), 3);
+}
+
+TEST(ScheduleOfSmallGrids, OpenStridesOfTheWidestHeadsLeaveSmallTiles) {
+  AttentionProblem problem = makeSmallProblem(2, 929, 256);
+  problem.isCausal = true;
+  EXPECT_EQ(choose(problem, ada()).blockN, 32);
+  problem.hasOpenStrides = true;
+  EXPECT_EQ(choose(problem, ada()).blockN, 16);
 }
 
 TEST(FewRows, SplitsKeep256KeysEach) {

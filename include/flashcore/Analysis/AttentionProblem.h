@@ -24,6 +24,8 @@ struct AttentionProblem {
   bool hasSoftcap = false, hasBias = false, hasWindow = false;
   /// Whether strides or offsets of the tensors are known at run time only.
   bool hasOpenStrides = false;
+  /// Whether a size above is one that is assumed of those known at run time.
+  bool hasAssumedSizes = false;
   /// Keys that one query sees at most, where a window bounds them.
   std::optional<int64_t> windowKeys;
 
@@ -31,8 +33,8 @@ struct AttentionProblem {
 
   /// Whether addresses take registers for what is known at run time only.
   bool hasOpenAddresses() const {
-    return hasOpenStrides || !batch || !headsQ || !headsKV || !seqlenQ ||
-           !seqlenK;
+    return hasOpenStrides || hasAssumedSizes || !batch || !headsQ || !headsKV ||
+           !seqlenQ || !seqlenK;
   }
 };
 

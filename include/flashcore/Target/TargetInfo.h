@@ -7,7 +7,8 @@
 // The one place for chip numbers. Source: CUDA C++ Programming Guide, section
 // "Compute Capabilities", table "Technical Specifications per Compute
 // Capability", and section "Arithmetic Instructions" for rates; NVIDIA's data
-// sheets of the usual cards for clocks and memory.
+// sheets of the usual cards for clocks and memory. What a chip multiplies at a
+// time is in Atoms.h.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,15 +23,10 @@
 
 namespace mlir::flashcore {
 
-struct TargetInfo {
-  llvm::StringLiteral chip;
-  /// Dynamic shared memory one block may ask for, in bytes.
-  int64_t sharedMemoryPerBlock;
-  /// Shared memory of one SM, in bytes.
-  int64_t sharedMemoryPerSM;
-  int64_t registersPerSM;
-  int64_t maxThreadsPerSM;
-  int64_t maxBlocksPerSM;
+/// A card that schedules are chosen for: what differs between those of one
+/// chip.
+struct TuningDevice {
+  llvm::StringLiteral card;
   int64_t numSMs;
   /// Per SM and cycle: FLOP of mma.sync on f16 into f32, and f32 operations
   /// (an fma is one).
@@ -43,14 +39,35 @@ struct TargetInfo {
   static constexpr int64_t specialOps = 16, sharedBytes = 128;
 };
 
+/// What kernels for a chip may use, on whatever card.
+struct TargetInfo {
+  llvm::StringLiteral chip;
+  /// 89 for sm_89: its instructions are those of all lower numbers, too.
+  unsigned capability;
+  /// Of the PTX ISA, times ten: what the drivers of CUDA 12.0 accept, or what
+  /// the chip needs if that is more.
+  unsigned ptxVersion;
+  /// Dynamic shared memory one block may ask for, in bytes.
+  int64_t sharedMemoryPerBlock;
+  /// Shared memory of one SM, in bytes.
+  int64_t sharedMemoryPerSM;
+  int64_t registersPerSM;
+  int64_t maxThreadsPerSM;
+  int64_t maxBlocksPerSM;
+  /// The usual card, for which schedules are chosen.
+  TuningDevice device;
+
+  /// LLVM's name for the PTX version, e.g. +ptx80.
+  std::string getPTXFeature() const {
+    return "+ptx" + std::to_string(ptxVersion);
+  }
+};
+
 /// Registers one thread can have on every chip we know.
 inline constexpr int64_t kMaxRegistersPerThread = 255;
 inline constexpr int64_t kWarpSize = 32;
 /// Shared memory of an SM, in bytes, that each block takes besides its own.
 inline constexpr int64_t kReservedSharedMemory = 1024;
-/// PTX ISA version we emit: what the drivers of CUDA 12.0 and newer accept,
-/// enough for every chip below.
-inline constexpr llvm::StringLiteral kPTXFeature = "+ptx80";
 
 /// The chips FlashCore compiles for, oldest first. All of them have ldmatrix,
 /// mma.sync m16n8k16 on f16 and bf16, and cp.async.

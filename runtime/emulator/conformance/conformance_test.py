@@ -8,8 +8,10 @@ import sys
 import tempfile
 import unittest
 
+import card_figures
 import judge
 import npy
+import wmma
 from launch import Launch, Result, pack
 from mma import SHAPES, example, mma_launch
 from traffic import traffic_kernels
@@ -106,6 +108,44 @@ class Fragments(unittest.TestCase):
         self.assertEqual(found["a"][0], f"{first & 0xFFFF:x}")
         self.assertEqual(found["a"][1], f"{first >> 16:x}")
         self.assertEqual(found["c"], f"{launch.inputs[2][1][(1 * 4 + 2) * 32 + 5]:08x}")
+
+
+class WmmaMatrices(unittest.TestCase):
+    def test_every_element_has_one_place(self):
+        for shape in wmma.SHAPES:
+            for matrix in "abcd":
+                rows, columns = shape.extents(matrix)
+                places = {shape.place(matrix, row, column) for row in range(rows) for column in range(columns)}
+                self.assertEqual(places, set(range(shape.words(matrix) * 32 // shape.width(matrix))))
+
+    def test_example_finds_the_operands_of_an_element(self):
+        # Of f16, B by columns and all else by rows: word 128 + 2 * 8 + 5 of
+        # D is row 2, columns 10 and 11, of the second product.
+        shape = next(s for s in wmma.SHAPES if s.name() == "wmma_m16n16k16_f16_f32_row_col_row")
+        launch = wmma.wmma_launch(shape)
+        found = launch.shape.example(launch, 128 + 2 * 8 + 5)
+        a, b, c = (values for _, values in launch.inputs)
+        self.assertEqual(found["a"][3], f"{a[128 + 2 * 8 + 1] >> 16:x}")
+        self.assertEqual(found["b"][3], f"{b[128 + 10 * 8 + 1] >> 16:x}")
+        self.assertEqual(found["c"], f"{c[256 + 2 * 16 + 10]:x}")
+
+    def test_a_wrong_word_is_broken_and_has_its_operands(self):
+        launch = wmma.wmma_launch(wmma.SHAPES[-1])
+        emulator = bytes(launch.output_bytes())
+        card = bytearray(emulator)
+        card[4 * 7] = 1
+        verdict = judge.judge(launch, launch.results[0], bytes(card), emulator)
+        self.assertEqual((verdict.differing, verdict.broken), (1, 1))
+        self.assertEqual(len(verdict.examples[0]["a"]), 8)
+
+
+class Figures(unittest.TestCase):
+    def test_rows_that_no_card_has_run_yet_are_told(self):
+        run = {"date": "today", "device": "card", "chip": "sm_90", "results": 5,
+               "rows": {row: {"equal": 1} for row in card_figures.ROWS[:-1]}}
+        self.assertIn(f"| {card_figures.WMMA} | not run there yet |", card_figures.table({"default": run}))
+        run["rows"][card_figures.WMMA] = {"equal": 2}
+        self.assertNotIn("not run", card_figures.table({"default": run}))
 
 
 class Corpus(unittest.TestCase):

@@ -7,7 +7,6 @@ import re
 import struct
 
 from launch import unpack
-from mma import example as mma_example
 from values import FORMATS
 
 EXAMPLES = 16
@@ -98,7 +97,7 @@ def example(launch, result, index, card, emulator):
     digits = launch.element_bytes() * 2
     out = {"index": index, "card": f"{card:0{digits}x}", "emulator": f"{emulator:0{digits}x}"}
     if launch.shape:
-        return out | mma_example(launch, result.offset + index)
+        return out | launch.shape.example(launch, result.offset + index)
     return out | {"operands": [f"{values[index]:x}" for _, values in launch.inputs]}
 
 

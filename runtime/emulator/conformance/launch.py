@@ -37,7 +37,7 @@ class Launch:
     inputs: list  # (memory type, values)
     output_type: str
     results: list
-    shape: object = None  # of an mma: see mma.py
+    shape: object = None  # of an mma or a wmma: see mma.py and wmma.py
 
     def input_bytes(self):
         return [pack(t, values) for t, values in self.inputs]

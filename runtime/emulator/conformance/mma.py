@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """mma.sync of the corpus: each launch is one shape and type, each result one
-class of inputs. A warp computes one product; the fragments of all warps lie as
+class of inputs, which wmma.py has too. A warp computes one product; the fragments of all warps lie as
 [warp][register][lane]."""
 import dataclasses
 
@@ -26,6 +26,8 @@ S8, U8, S32 = IntFormat("s8", 8), IntFormat("u8", 8), IntFormat("s32", 32)
 
 @dataclasses.dataclass(frozen=True)
 class MmaShape:
+    rows = ROWS
+    columns = COLUMNS
     depth: int
     a: object  # a FloatFormat or IntFormat
     b: object
@@ -40,6 +42,9 @@ class MmaShape:
     def name(self):
         suffix = "_satfinite" if self.saturates else "_f16_accumulators" if self.c is F16 else ""
         return f"mma_m16n8k{self.depth}_{self.a.name}_{self.b.name}{suffix}"
+
+    def example(self, launch, index):
+        return example(launch, index)
 
     def register_type(self):
         """Of an accumulator."""
@@ -98,9 +103,9 @@ def is_wide(fmt):
 
 
 def matrices(shape, a, b, c):
-    return ([[a() for _ in range(shape.depth)] for _ in range(ROWS)],
-            [[b() for _ in range(COLUMNS)] for _ in range(shape.depth)],
-            [[c() for _ in range(COLUMNS)] for _ in range(ROWS)])
+    return ([[a() for _ in range(shape.depth)] for _ in range(shape.rows)],
+            [[b() for _ in range(shape.columns)] for _ in range(shape.depth)],
+            [[c() for _ in range(shape.columns)] for _ in range(shape.rows)])
 
 
 def spread(shift_a, shift_b, width, shift_c, width_c):

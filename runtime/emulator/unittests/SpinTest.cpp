@@ -161,6 +161,76 @@ TEST(Spin, WarpsOfACtaWaitForEachOther) {
                     "st.volatile.shared.u32 [flag], 1;"));
 }
 
+//===----------------------------------------------------------------------===//
+// Loops of a CTA
+//===----------------------------------------------------------------------===//
+
+static const std::string forEver =
+    " back to this barrier for ever, with the same registers and memory";
+
+TEST(Repeat, BarriersForEver) {
+  const std::string loop = "L: bar.sync 0; bra L;";
+  RunResult run = runIn(launchOf(1, 64), loop);
+  expectDeadlock(run, "all warps of a CTA come" + forEver);
+  EXPECT_LT(run.report.counters.warpInstructions, 1000000u);
+  expectDeadlock(runIn(launchOf(3, 32), loop),
+                 "all warps of 3 CTAs come" + forEver);
+  // Two barriers, a value that is exchanged, and lanes that go other ways.
+  run = runIn(launchOf(1, 96),
+              "setp.lt.u32 %p0, %t, 40;\nL: bar.red.popc.u32 %r1, 0, %p0;"
+              "@%p0 bra M; add.u32 %r2, %r1, 1;\nM: st.shared.u32 [flag], %r1;"
+              "bar.sync 1; ld.shared.u32 %r3, [flag]; setp.eq.u32 %p1, %r3, "
+              "40; @%p1 bra L;");
+  EXPECT_EQ(run.count(FindingKind::Deadlock), 1u) << run.text();
+  // Nothing follows from a state in random order; the limit is what ends it.
+  RunConfig config = launchOf(1, 64);
+  config.options.schedule = Schedule::Random;
+  config.options.maxInstructions = 2000000;
+  EXPECT_EQ(runIn(config, loop).count(FindingKind::InstructionLimit), 1u);
+}
+
+TEST(Repeat, BesideWarpsThatSpin) {
+  RunResult run =
+      runIn(launchOf(2, 64), "mov.u32 %r9, %ctaid.x; setp.eq.u32 %p1, %r9, 0;"
+                             "@%p1 bra L;\nB: bar.sync 0; bra B;\n" +
+                                 spin);
+  ASSERT_EQ(run.count(FindingKind::Deadlock), 2u) << run.text();
+  // Warps of one CTA, of which some meet and one waits for memory.
+  run = runIn(launchOf(1, 96), "setp.lt.u32 %p1, %t, 32; @%p1 bra L;\n"
+                               "B: bar.sync 1, 64; bra B;\n" +
+                                   spin);
+  EXPECT_EQ(run.count(FindingKind::Deadlock), 1u) << run.text();
+}
+
+TEST(Repeat, ALongWayRound) {
+  std::string body = "L: ";
+  for (unsigned i = 0; i < 3000; ++i)
+    body += "xor.b32 %r1, %t, 1;";
+  expectDeadlock(runIn(launchOf(1, 32), body + "\nbra L;"),
+                 "all warps of a CTA come back to this instruction for ever, "
+                 "with the same registers and memory");
+}
+
+TEST(Repeat, ProgressIsLeftAlone) {
+  // A count of barriers, a count in memory, and a flag that comes late.
+  expectClean(runIn(launchOf(1, 64),
+                    "mov.u32 %r1, 0;\nL: bar.sync 0; add.u32 %r1, %r1, 1;"
+                    "setp.lt.u32 %p0, %r1, 300000; @%p0 bra L;"));
+  expectClean(runIn(launchOf(1, 64),
+                    "setp.eq.u32 %p0, %t, 0; @%p0 st.shared.u32 [flag], 0;\n"
+                    "L: bar.sync 0; @%p0 red.shared.add.u32 [flag], 1;"
+                    "bar.sync 0; ld.shared.u32 %r1, [flag];"
+                    "setp.lt.u32 %p1, %r1, 60000; @%p1 bra L;"));
+  expectClean(
+      runIn(launchOf(2, 64),
+            "mov.u32 %r9, %ctaid.x; setp.eq.u32 %p1, %r9, 1; @%p1 bra ONE;\n"
+            "L: bar.sync 0; ld.volatile.global.u32 %r1, [%g0];"
+            "setp.eq.u32 %p0, %r1, 0; bar.red.or.pred %p0, 0, %p0;"
+            "@%p0 bra L;\nexit;\nONE: mov.u32 %r2, 0;\n"
+            "M: bar.sync 0; add.u32 %r2, %r2, 1; setp.lt.u32 %p2, %r2, 500000;"
+            "@%p2 bra M;\nst.volatile.global.u32 [%g0], 1;"));
+}
+
 TEST(Spin, OnSeveralThreads) {
   RunConfig config = launchOf(4, 32);
   RunResult alone = runIn(config, spin);

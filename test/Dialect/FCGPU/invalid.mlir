@@ -457,17 +457,46 @@ func.func @one_part(%acc: vector<32x64xf32>, %part: index) {
 // -----
 
 //===----------------------------------------------------------------------===//
-// #fcgpu.fragment
+// #fcgpu.layout
 //===----------------------------------------------------------------------===//
 
-// expected-error @below {{expects width 2 (16-bit and f32 tiles), 4 (8-bit tiles) or 8 (tiles on their way to memory), but got 16}}
-#width_of_sixteen = #fcgpu.fragment<row, width = 16>
+// expected-error @below {{expects a basis for each of the 5 bits of a lane's number, but got 2}}
+#four_lanes = #fcgpu.layout<register (0, 1), lane (0, 2) (1, 0)>
 
 // -----
 
-// expected-error @+2 {{expected ::mlir::fcgpu::FragmentOrder to be one of: row, column}}
-// expected-error @+1 {{failed to parse FCGPU_FragmentAttr parameter 'order' which is to be a `::mlir::fcgpu::FragmentOrder`}}
-#unknown_order = #fcgpu.fragment<diagonal, width = 2>
+// expected-error @below {{expects registers to hold different places, but one bit of their number changes none}}
+#copies_in_registers = #fcgpu.layout<register (0, 0), lane (0, 1) (0, 2) (1, 0) (2, 0) (4, 0)>
+
+// -----
+
+// expected-error @below {{once (or, with a basis of zeros, the same places), but 6 bits are for a box of 2^7 places}}
+#hole = #fcgpu.layout<register (0, 1), lane (0, 4) (0, 8) (1, 0) (2, 0) (4, 0)>
+
+// -----
+
+// expected-error @below {{once (or, with a basis of zeros, the same places), but 6 bits are for a box of 2^5 places}}
+#twice_the_same = #fcgpu.layout<register (0, 1), lane (0, 1) (0, 2) (1, 0) (2, 0) (4, 0)>
+
+// -----
+
+// expected-error @below {{expects places from 0 to 1048575, but got -1}}
+#negative = #fcgpu.layout<register (0, -1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>
+
+// -----
+
+// expected-error @below {{expects a basis of 2 coordinates, as the first has, but got 1}}
+#two_ranks = #fcgpu.layout<register (0, 1), lane (1) (2) (4) (8) (16)>
+
+// -----
+
+// expected-error @below {{expects places of 1 or 2 coordinates, but got 3}}
+#three_axes = #fcgpu.layout<lane (0, 0, 1) (0, 0, 2) (0, 1, 0) (0, 2, 0) (1, 0, 0)>
+
+// -----
+
+// expected-error @below {{expects register, lane or warp, but got 'thread'}}
+#unknown_input = #fcgpu.layout<thread (0, 1)>
 
 // -----
 
@@ -486,7 +515,7 @@ func.func private @kernel_is_a_number() attributes {fcgpu.kernel = 128}
 // -----
 
 func.func @layout_is_a_number(%s: vector<16x64xf32>) {
-  // expected-error @below {{expects fcgpu.layout to be a #fcgpu.fragment, or an array with one for each of 1 results, but got 2 : i64}}
+  // expected-error @below {{expects fcgpu.layout to be a #fcgpu.layout, or an array with one for each of 1 results, but got 2 : i64}}
   %r = arith.addf %s, %s {fcgpu.layout = 2} : vector<16x64xf32>
   return
 }
@@ -494,21 +523,21 @@ func.func @layout_is_a_number(%s: vector<16x64xf32>) {
 // -----
 
 func.func @layouts_of_the_wrong_count(%s: vector<16x64xf32>, %n: index) {
-  // expected-error @below {{expects fcgpu.layout to be a #fcgpu.fragment, or an array with one for each of 2 results, but got [#fcgpu.fragment<row, width = 2>]}}
+  // expected-error @below {{expects fcgpu.layout to be a #fcgpu.layout, or an array with one for each of 2 results, but got [#fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>]}}
   %results:2 = scf.for %i = %n to %n step %n iter_args(%tile = %s, %x = %n)
       -> (vector<16x64xf32>, index) {
     scf.yield %tile, %x : vector<16x64xf32>, index
-  } {fcgpu.layout = [#fcgpu.fragment<row, width = 2>]}
+  } {fcgpu.layout = [#fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>]}
   return
 }
 
 // -----
 
 func.func @layouts_hold_a_number(%s: vector<16x64xf32>, %n: index) {
-  // expected-error @below {{expects fcgpu.layout to be a #fcgpu.fragment, or an array with one for each of 2 results, but got [#fcgpu.fragment<row, width = 2>, 1]}}
+  // expected-error @below {{expects fcgpu.layout to be a #fcgpu.layout, or an array with one for each of 2 results, but got [#fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>, 1]}}
   %results:2 = scf.for %i = %n to %n step %n iter_args(%tile = %s, %x = %n)
       -> (vector<16x64xf32>, index) {
     scf.yield %tile, %x : vector<16x64xf32>, index
-  } {fcgpu.layout = [#fcgpu.fragment<row, width = 2>, 1]}
+  } {fcgpu.layout = [#fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>, 1]}
   return
 }

@@ -192,12 +192,25 @@ func.func private @schedule_in_shared_memory_by_head() attributes {
 
 // CHECK-LABEL: func.func @layout_of_one_result(
 func.func @layout_of_one_result(%s: vector<16x64xf32>) {
-  // CHECK: arith.addf {{.+}} {fcgpu.layout = #fcgpu.fragment<row, width = 2>}
-  %row = arith.addf %s, %s {fcgpu.layout = #fcgpu.fragment<row, width = 2>}
+  // CHECK: arith.addf {{.+}} {fcgpu.layout = #x2_row}
+  %row = arith.addf %s, %s {fcgpu.layout = #fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>}
       : vector<16x64xf32>
-  // CHECK: arith.addf {{.+}} {fcgpu.layout = #fcgpu.fragment<column, width = 4>}
-  %column = arith.addf %s, %s {fcgpu.layout = #fcgpu.fragment<column, width = 4>}
+  // CHECK: arith.addf {{.+}} {fcgpu.layout = #x4_column}
+  %column = arith.addf %s, %s {fcgpu.layout = #fcgpu.layout<register (1, 0) (2, 0), lane (4, 0) (8, 0) (0, 1) (0, 2) (0, 4)>}
       : vector<16x64xf32>
+  return
+}
+
+// The accumulator of a warpgroup, and a value for each of its columns.
+
+// CHECK-LABEL: func.func @layout_of_a_warpgroup(
+func.func @layout_of_a_warpgroup(%s: vector<64x64xf32>, %v: vector<64xf32>) {
+  // CHECK: arith.addf {{.+}} {fcgpu.layout = #x2_row1}
+  %tile = arith.addf %s, %s {fcgpu.layout = #fcgpu.layout<register (0, 1) (8, 0), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0), warp (16, 0) (32, 0)>}
+      : vector<64x64xf32>
+  // CHECK: arith.addf {{.+}} {fcgpu.layout = #vector_layout}
+  %columns = arith.addf %v, %v {fcgpu.layout = #fcgpu.layout<register (1), lane (2) (4) (0) (0) (0), warp (0) (0)>}
+      : vector<64xf32>
   return
 }
 
@@ -206,11 +219,11 @@ func.func @layout_of_one_result(%s: vector<16x64xf32>) {
 // CHECK-LABEL: func.func @layouts_of_a_loop(
 func.func @layouts_of_a_loop(%s: vector<16x64xf32>, %n: index) {
   // CHECK: scf.for
-  // CHECK: } {fcgpu.layout = [#fcgpu.fragment<row, width = 2>, unit]}
+  // CHECK: } {fcgpu.layout = [#x2_row, unit]}
   %results:2 = scf.for %i = %n to %n step %n iter_args(%tile = %s, %x = %n)
       -> (vector<16x64xf32>, index) {
     scf.yield %tile, %x : vector<16x64xf32>, index
-  } {fcgpu.layout = [#fcgpu.fragment<row, width = 2>, unit]}
+  } {fcgpu.layout = [#fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>, unit]}
   return
 }
 

@@ -29,7 +29,33 @@ using namespace mlir::fcgpu;
 #define GET_OP_CLASSES
 #include "flashcore/Dialect/FCGPU/IR/FCGPUOps.cpp.inc"
 
+namespace {
+/// Layouts are written once, at the top, and elsewhere by how many elements of
+/// a row or column a lane has next to each other.
+struct LayoutAliases final : OpAsmDialectInterface {
+  using OpAsmDialectInterface::OpAsmDialectInterface;
+
+  AliasResult getAlias(Attribute attr, raw_ostream &os) const override {
+    using flashcore::TileLayout;
+    auto layoutAttr = dyn_cast<LayoutAttr>(attr);
+    if (!layoutAttr)
+      return AliasResult::NoAlias;
+    TileLayout layout = layoutAttr.getTileLayout();
+    if (layout.getRank() == 1) {
+      os << "vector_layout";
+      return AliasResult::FinalAlias;
+    }
+    int64_t inRow = layout.getRun(TileLayout::Column);
+    int64_t inColumn = layout.getRun(TileLayout::Row);
+    os << 'x' << std::max(inRow, inColumn)
+       << (inColumn > inRow ? "_column" : "_row");
+    return AliasResult::FinalAlias;
+  }
+};
+} // namespace
+
 void FCGPUDialect::initialize() {
+  addInterfaces<LayoutAliases>();
   addAttributes<
 #define GET_ATTRDEF_LIST
 #include "flashcore/Dialect/FCGPU/IR/FCGPUAttrs.cpp.inc"
@@ -65,14 +91,14 @@ LogicalResult FCGPUDialect::verifyOperationAttribute(Operation *op,
     return op->emitError("has an unknown attribute ")
            << name << ": expects " << kScheduleAttrName << ", "
            << kLayoutAttrName << " or " << kKernelAttrName;
-  auto isLayout = [](Attribute a) { return isa<FragmentAttr, UnitAttr>(a); };
+  auto isLayout = [](Attribute a) { return isa<LayoutAttr, UnitAttr>(a); };
   if (auto array = dyn_cast<ArrayAttr>(value)) {
     if (array.size() == op->getNumResults() && llvm::all_of(array, isLayout))
       return success();
   } else if (isLayout(value) && op->getNumResults() == 1) {
     return success();
   }
-  return op->emitError("expects fcgpu.layout to be a #fcgpu.fragment, or an "
+  return op->emitError("expects fcgpu.layout to be a #fcgpu.layout, or an "
                        "array with one for each of ")
          << op->getNumResults() << " results, but got " << value;
 }
@@ -148,15 +174,6 @@ ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
     return emitError() << "expects grid_heads 0 unless grid_order is "
                           "head_fastest and key_splits 1, but got "
                        << gridHeads;
-  return success();
-}
-
-LogicalResult FragmentAttr::verify(function_ref<InFlightDiagnostic()> emitError,
-                                   FragmentOrder, int64_t width) {
-  if (width != 2 && width != 4 && width != 8)
-    return emitError() << "expects width 2 (16-bit and f32 tiles), 4 (8-bit "
-                          "tiles) or 8 (tiles on their way to memory), but got "
-                       << width;
   return success();
 }
 

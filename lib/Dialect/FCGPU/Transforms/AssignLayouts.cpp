@@ -4,13 +4,14 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Puts tiles that must share a layout into one class (union-find over SSA
-// values), lets contractions fix the layout of their operands' classes, and
-// writes the outcome onto the ops.
+// Values that must share a layout form classes (union-find over SSA values).
+// Products, exchanges, reductions, broadcasts and writes demand layouts of what
+// they use and make; where a class is asked for two, the value is read, made or
+// converted once more, and all begins anew.
 //
 //===----------------------------------------------------------------------===//
 
-#include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
+#include "DistributePatterns.h"
 #include "flashcore/Dialect/FCGPU/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -25,50 +26,68 @@ namespace mlir::fcgpu {
 
 using namespace mlir;
 using namespace mlir::fcgpu;
+using flashcore::TileLayout;
 
 namespace {
-/// Width of the operands of mma.sync: two elements a lane and core row.
-constexpr int64_t kMmaWidth = 2;
-/// Width of shares on their way to memory: 16 bytes of 16-bit elements a lane.
-constexpr int64_t kStoreWidth = 8;
-
-bool isTile(Value value) {
-  auto type = dyn_cast<VectorType>(value.getType());
-  return type && type.getRank() >= 2;
+/// The core of accumulators, and of the left operands of products.
+const TileLayout &getDefaultLayout() {
+  static const TileLayout layout =
+      flashcore::getMmaAtoms().front().acc.getCore();
+  return layout;
 }
+
+/// Tiles have rows and columns, vectors (of rank 1, or with one column or row)
+/// run along one of them.
+bool isVector(Type type) {
+  auto vector = dyn_cast<VectorType>(type);
+  return vector && (vector.getRank() == 1 || vector.getShape().back() == 1 ||
+                    vector.getDimSize(0) == 1);
+}
+bool isTile(Type type) {
+  auto vector = dyn_cast<VectorType>(type);
+  return vector && vector.getRank() >= 2 && !isVector(type);
+}
+
+/// A use or a result that needs another layout than its class has.
+struct Conflict {
+  Operation *op;
+  OpOperand *use; ///< null for a result
+  Value value;
+  LayoutAttr layout; ///< that it needs, or that a result has
+};
 
 class LayoutSolver {
 public:
-  explicit LayoutSolver(gpu::GPUFuncOp func) : func(func) {}
+  LayoutSolver(gpu::GPUFuncOp func, const flashcore::TargetInfo &target)
+      : func(func), context(func.getContext()), target(target) {}
 
-  LogicalResult solve() {
+  /// Finds layouts for all tiles and vectors, or the first conflict.
+  std::optional<Conflict> solve() {
     func.walk([&](Operation *op) { connect(op); });
-    WalkResult result = func.walk([&](Operation *op) {
-      return failed(seed(op)) ? WalkResult::interrupt() : WalkResult::advance();
-    });
-    return failure(result.wasInterrupted());
+    func.walk([&](Operation *op) { demandTiles(op); });
+    // What is left follows from the layouts of the tiles.
+    if (!conflict)
+      func.walk([&](Operation *op) { demandTheRest(op); });
+    return conflict;
   }
 
-  FragmentAttr getLayout(Value value) const {
-    FragmentOrder order = FragmentOrder::Row;
-    int64_t width = kMmaWidth;
+  LayoutAttr getLayout(Value value) const {
     auto leader = classes.findLeader(value.getAsOpaquePointer());
-    if (leader != classes.member_end()) {
-      if (auto it = orders.find(*leader); it != orders.end())
-        order = it->second;
-      if (auto it = widths.find(*leader); it != widths.end())
-        width = it->second;
-    }
-    return FragmentAttr::get(value.getContext(), order, width);
+    if (leader != classes.member_end())
+      if (auto it = layouts.find(*leader); it != layouts.end())
+        return it->second;
+    TileLayout layout = getDefaultLayout();
+    return get(isVector(value.getType()) ? layout.slice(TileLayout::Row)
+                                         : layout);
   }
 
 private:
-  /// Splat constants fit any layout, so they connect nothing.
-  static bool isFree(Value value) {
-    return !isTile(value) || matchPattern(value, m_Constant());
+  LayoutAttr get(const TileLayout &layout) const {
+    return LayoutAttr::get(context, layout);
   }
+
   void unite(Value a, Value b) {
-    if (!isFree(a) && !isFree(b))
+    if (isa<VectorType>(a.getType()))
       classes.unionSets(a.getAsOpaquePointer(), b.getAsOpaquePointer());
   }
   void uniteAll(ValueRange a, ValueRange b) {
@@ -86,122 +105,208 @@ private:
         return;
       uniteAll(ifOp.thenYield().getOperands(), ifOp.getResults());
       uniteAll(ifOp.elseYield().getOperands(), ifOp.getResults());
-    } else if (auto contract = dyn_cast<vector::ContractionOp>(op)) {
-      unite(contract.getAcc(), contract.getResult());
-    } else if (isa<MapScoresOp, vector::ShapeCastOp,
-                   vector::MultiDimReductionOp>(op) ||
+    } else if (isa<vector::ShapeCastOp, MapScoresOp>(op) ||
                OpTrait::hasElementwiseMappableTraits(op)) {
       for (Value operand : op->getOperands())
-        unite(operand, op->getResult(0));
+        if (isa<VectorType>(operand.getType()))
+          unite(operand, op->getResult(0));
     }
   }
 
-  LogicalResult fix(Operation *op, StringRef name, Value value,
-                    FragmentOrder order) {
-    if (isFree(value))
-      return success();
+  /// Fixes the layout of the value's class; false where it has another.
+  bool fix(Value value, LayoutAttr layout) {
     const void *leader =
         classes.getOrInsertLeaderValue(value.getAsOpaquePointer());
-    auto [it, inserted] = orders.try_emplace(leader, order);
-    if (!inserted && it->second != order)
-      return op->emitOpError("needs its ")
-             << name << " in order " << stringifyFragmentOrder(order)
-             << ", but another use of the same tile needs order "
-             << stringifyFragmentOrder(it->second);
-    return success();
+    return layouts.try_emplace(leader, layout).first->second == layout;
+  }
+  void demand(OpOperand &use, const TileLayout &layout) {
+    if (!conflict && !fix(use.get(), get(layout)))
+      conflict = Conflict{use.getOwner(), &use, use.get(), get(layout)};
+  }
+  void demandResult(OpResult result, const TileLayout &layout) {
+    if (!conflict && !fix(result, get(layout)))
+      conflict = Conflict{result.getOwner(), nullptr, result, get(layout)};
   }
 
-  LogicalResult fixWidth(Operation *op, StringRef name, Value value,
-                         int64_t width) {
-    if (isFree(value))
-      return success();
-    const void *leader =
-        classes.getOrInsertLeaderValue(value.getAsOpaquePointer());
-    auto [it, inserted] = widths.try_emplace(leader, width);
-    if (!inserted && it->second != width)
-      return op->emitOpError("needs its ")
-             << name << " in width " << width
-             << ", but another use of the same tile needs width " << it->second;
-    return success();
-  }
-
-  LogicalResult seed(Operation *op) {
+  void demandTiles(Operation *op) {
+    const TileLayout &row = getDefaultLayout();
     if (auto contract = dyn_cast<vector::ContractionOp>(op))
-      return seedContraction(contract);
+      return demandOfContraction(contract);
     if (auto exchange = dyn_cast<AllToAllOp>(op))
-      return seedExchange(exchange);
+      return demandOfExchange(exchange);
+    // Columns are grouped inside of lanes only.
     if (auto shapeCast = dyn_cast<vector::ShapeCastOp>(op))
-      return fixWidth(op, "source", shapeCast.getSource(), kMmaWidth);
-    if (auto map = dyn_cast<MapScoresOp>(op))
-      return fixWidth(op, "scores", map.getScores(), kMmaWidth);
-    // Rows are reduced by quads of lanes, and written by them.
-    if (auto reduction = dyn_cast<vector::MultiDimReductionOp>(op))
-      return fix(op, "source", reduction.getSource(), FragmentOrder::Row);
-    if (auto write = dyn_cast<vector::TransferWriteOp>(op))
-      return fix(op, "tile", write.getVector(), FragmentOrder::Row);
-    return success();
+      if (isTile(shapeCast.getSourceVectorType()))
+        demand(shapeCast.getSourceMutable(), row);
   }
 
-  LogicalResult seedContraction(vector::ContractionOp op) {
-    // rhs stored (n, k): the order of the k index runs along its rows.
-    if (op.getLhsType().getRank() != 2 || op.getRhsType().getRank() != 2)
-      return op.emitOpError("expects operands of rank 2");
+  void demandOfContraction(vector::ContractionOp op) {
+    SmallVector<const flashcore::MmaAtom *> atoms = findMmaAtoms(target, op);
+    if (op.getLhsType().getRank() != 2 || op.getRhsType().getRank() != 2 ||
+        atoms.empty())
+      return; // refused by the pass, or by flashcore-distribute
+    const flashcore::MmaAtom &atom = *atoms.front();
+    // rhs stored (n, k): the k index runs along its rows, as along those of
+    // lhs.
     AffineMap rhs = op.getIndexingMapsArray()[1];
-    bool isTransposed =
+    bool isStoredNK =
         rhs.getResult(0) != op.getIndexingMapsArray()[0].getResult(1);
-    if (failed(fix(op, "lhs", op.getLhs(), FragmentOrder::Row)) ||
-        failed(fix(op, "rhs", op.getRhs(),
-                   isTransposed ? FragmentOrder::Row : FragmentOrder::Column)))
-      return failure();
-    for (auto [name, value] : {std::pair<StringRef, Value>("lhs", op.getLhs()),
-                               {"rhs", op.getRhs()},
-                               {"result", op.getResult()}})
-      if (failed(fixWidth(op, name, value, kMmaWidth)))
-        return failure();
-    return fix(op, "result", op.getResult(), FragmentOrder::Row);
+    TileLayout core = atom.rhs.getCore();
+    demand(op.getLhsMutable(), atom.lhs.getCore());
+    demand(op.getRhsMutable(), isStoredNK ? core : core.transpose());
+    demand(op.getAccMutable(), atom.acc.getCore());
+    demandResult(cast<OpResult>(op.getResult()), atom.acc.getCore());
   }
 
-  LogicalResult seedExchange(AllToAllOp op) {
-    for (Value tile : op.getTiles())
-      if (failed(fix(op, "tile", tile, FragmentOrder::Row)) ||
-          failed(fixWidth(op, "tile", tile, kMmaWidth)))
-        return failure();
-    for (Value share : op.getShares()) {
+  void demandOfExchange(AllToAllOp op) {
+    for (OpOperand &tile : op.getTilesMutable())
+      if (isTile(tile.get().getType()))
+        demand(tile, getDefaultLayout());
+    int64_t wideCols = flashcore::getStoreLayout().getBox()[TileLayout::Column];
+    for (OpResult share : op->getResults()) {
+      if (!isTile(share.getType()))
+        continue;
       int64_t cols = cast<VectorType>(share.getType()).getShape().back();
-      bool isWide = cols % (4 * kStoreWidth) == 0;
-      if (failed(fix(op, "share", share, FragmentOrder::Row)) ||
-          failed(
-              fixWidth(op, "share", share, isWide ? kStoreWidth : kMmaWidth)))
-        return failure();
+      demandResult(share, cols % wideCols == 0 ? flashcore::getStoreLayout()
+                                               : getDefaultLayout());
     }
-    return success();
+  }
+
+  void demandTheRest(Operation *op) {
+    if (auto reduction = dyn_cast<vector::MultiDimReductionOp>(op))
+      return demandOfReduction(reduction);
+    // Rows are next to each other in no memory.
+    if (auto write = dyn_cast<vector::TransferWriteOp>(op))
+      if (isTile(write.getVectorType()) && holdsColumns(write.getVector()))
+        return demand(write.getValueToStoreMutable(), getDefaultLayout());
+    auto broadcast = dyn_cast<vector::BroadcastOp>(op);
+    if (!broadcast || !isVector(broadcast.getSourceType()))
+      return;
+    // One value a row has a column; one a column has no rows, or a single one.
+    auto source = cast<VectorType>(broadcast.getSourceType());
+    bool isColumn = source.getRank() == 2 && source.getDimSize(0) != 1;
+    TileLayout tile = getLayout(broadcast.getResult()).getTileLayout();
+    demand(broadcast.getSourceMutable(),
+           tile.slice(isColumn ? TileLayout::Row : TileLayout::Column));
+  }
+
+  /// Whether neighbours in a lane's registers are rows of one column.
+  bool holdsColumns(Value tile) const {
+    return getLayout(tile).getTileLayout().getRun(TileLayout::Column) == 1;
+  }
+
+  void demandOfReduction(vector::MultiDimReductionOp op) {
+    if (!isa<VectorType>(op.getType()))
+      return;
+    TileLayout tile = getLayout(op.getSource()).getTileLayout();
+    // Of a tile with groups of columns, a tile of one group is left.
+    if (op.getSourceVectorType().getRank() == 2) {
+      bool keepsRows = op.getReductionDims() == ArrayRef<int64_t>{1};
+      tile = tile.slice(keepsRows ? TileLayout::Row : TileLayout::Column);
+    }
+    demand(op.getAccMutable(), tile);
+    demandResult(cast<OpResult>(op.getResult()), tile);
   }
 
   gpu::GPUFuncOp func;
+  MLIRContext *context;
+  const flashcore::TargetInfo &target;
   llvm::EquivalenceClasses<const void *> classes;
-  DenseMap<const void *, FragmentOrder> orders;
-  DenseMap<const void *, int64_t> widths;
+  DenseMap<const void *, LayoutAttr> layouts;
+  std::optional<Conflict> conflict;
 };
+} // namespace
 
+/// Whether the chip has instructions for all products.
+static LogicalResult checkProducts(gpu::GPUFuncOp func,
+                                   const flashcore::TargetInfo &target) {
+  WalkResult result = func.walk([&](vector::ContractionOp op) {
+    if (!findMmaAtoms(target, op).empty())
+      return WalkResult::advance();
+    op.emitOpError("multiplies ")
+        << op.getLhsType().getElementType() << " by "
+        << op.getRhsType().getElementType() << " into "
+        << getElementTypeOrSelf(op.getAccType()) << ", for which "
+        << target.chip << " has no instruction that is known here";
+    return WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
+}
+
+/// Splats cost nothing, so each use has one of its own and connects no classes.
+static void splitSplats(gpu::GPUFuncOp func) {
+  SmallVector<arith::ConstantOp> splats;
+  func.walk([&](arith::ConstantOp op) {
+    if (isa<VectorType>(op.getType()))
+      splats.push_back(op);
+  });
+  for (arith::ConstantOp splat : splats) {
+    OpBuilder b(splat);
+    for (OpOperand &use :
+         llvm::make_early_inc_range(llvm::drop_begin(splat->getUses())))
+      use.set(b.clone(*splat)->getResult(0));
+  }
+}
+
+/// Gives the use, or the users of a result, a value of its own: one more read
+/// of the ring, which is there until the next barrier, or a conversion.
+static void resolve(const Conflict &conflict) {
+  Value value = conflict.value;
+  OpBuilder b(value.getContext());
+  b.setInsertionPointAfterValue(value);
+  if (!conflict.use) {
+    auto converted = ConvertLayoutOp::create(b, value.getLoc(), value);
+    value.replaceAllUsesExcept(converted, converted);
+    return;
+  }
+  if (auto read = value.getDefiningOp<ReadOp>())
+    return conflict.use->set(b.clone(*read)->getResult(0));
+  conflict.use->set(ConvertLayoutOp::create(b, value.getLoc(), value));
+}
+
+static void writeLayouts(gpu::GPUFuncOp func, const LayoutSolver &solver) {
+  Attribute none = UnitAttr::get(func.getContext());
+  func.walk([&](Operation *op) {
+    SmallVector<Attribute> layouts;
+    for (Value result : op->getResults())
+      layouts.push_back(isa<VectorType>(result.getType())
+                            ? Attribute(solver.getLayout(result))
+                            : none);
+    if (llvm::all_of(layouts, [&](Attribute a) { return a == none; }))
+      return;
+    op->setAttr(kLayoutAttrName,
+                layouts.size() == 1
+                    ? layouts.front()
+                    : ArrayAttr::get(func.getContext(), layouts));
+  });
+}
+
+namespace {
 struct AssignLayoutsPass final
     : mlir::fcgpu::impl::AssignLayoutsPassBase<AssignLayoutsPass> {
   void runOnOperation() override {
-    if (!isOurKernel(getOperation()))
+    gpu::GPUFuncOp func = getOperation();
+    if (!isOurKernel(func))
       return;
-    LayoutSolver solver(getOperation());
-    if (failed(solver.solve()))
+    StringRef chip =
+        func->getAttrOfType<ScheduleAttr>(kScheduleAttrName).getChip();
+    const auto *target = flashcore::lookupTarget(chip);
+    if (!target) {
+      func.emitOpError(flashcore::unknownChipMessage(chip));
       return signalPassFailure();
-    Attribute none = UnitAttr::get(&getContext());
-    getOperation().walk([&](Operation *op) {
-      SmallVector<Attribute> layouts;
-      for (Value result : op->getResults())
-        layouts.push_back(isTile(result) ? solver.getLayout(result) : none);
-      if (llvm::all_of(layouts, [&](Attribute a) { return a == none; }))
-        return;
-      op->setAttr(kLayoutAttrName,
-                  layouts.size() == 1 ? layouts.front()
-                                      : ArrayAttr::get(&getContext(), layouts));
-    });
+    }
+    if (failed(checkProducts(func, *target)))
+      return signalPassFailure();
+    splitSplats(func);
+    // Each round adds a value whose class is its own, for one use more.
+    for (;;) {
+      LayoutSolver solver(func, *target);
+      std::optional<Conflict> conflict = solver.solve();
+      if (!conflict)
+        return writeLayouts(func, solver);
+      resolve(*conflict);
+      ++numConverted;
+    }
   }
 };
 } // namespace

@@ -34,72 +34,6 @@ namespace mlir::fcgpu {
 using namespace mlir;
 using namespace mlir::fcgpu;
 
-bool mlir::fcgpu::isWarpTile(Type type) {
-  // mma.sync operands have 2 or 4 rows; every tile has at least 8.
-  auto vector = dyn_cast<VectorType>(type);
-  if (!vector || vector.isScalable() || vector.getRank() == 0 ||
-      vector.getDimSize(0) < kCore || vector.getDimSize(0) % kCore != 0)
-    return false;
-  int64_t cols = vector.getShape().back();
-  // What a lane stores at a time is one core row of 16-bit elements.
-  if (vector.getRank() == 1)
-    return vector.getDimSize(0) > kCore ||
-           vector.getElementTypeBitWidth() != 16;
-  return vector.getRank() <= 3 && (cols == 1 || cols % kCore == 0);
-}
-
-FragmentAttr mlir::fcgpu::getLayout(Value value) {
-  // Results carry their layout on the op, what a loop carries on the loop.
-  Operation *op = value.getDefiningOp();
-  unsigned index = 0;
-  if (op) {
-    index = cast<OpResult>(value).getResultNumber();
-  } else {
-    auto argument = cast<BlockArgument>(value);
-    // While a loop is rewritten, its old body belongs to nobody.
-    auto loop =
-        dyn_cast_if_present<scf::ForOp>(argument.getOwner()->getParentOp());
-    if (!loop || argument == loop.getInductionVar())
-      return {};
-    op = loop;
-    index = argument.getArgNumber() - loop.getNumInductionVars();
-  }
-  Attribute layout = op->getAttr(kLayoutAttrName);
-  if (auto array = dyn_cast_or_null<ArrayAttr>(layout))
-    layout = array[index];
-  return dyn_cast_or_null<FragmentAttr>(layout);
-}
-
-bool mlir::fcgpu::isColumnOrder(Value value) {
-  FragmentAttr layout = getLayout(value);
-  return layout && layout.getOrder() == FragmentOrder::Column;
-}
-
-TileTypeConverter::TileTypeConverter() {
-  addConversion([](Type type) { return type; });
-  addConversion([](RingType ring) -> Type {
-    return MemRefType::get(
-        {ring.getStages() * ring.getSlotElements()}, ring.getElementType(),
-        MemRefLayoutAttrInterface(),
-        gpu::AddressSpaceAttr::get(ring.getContext(),
-                                   gpu::AddressSpace::Workgroup));
-  });
-  addConversion(
-      [](VectorType type,
-         SmallVectorImpl<Type> &types) -> std::optional<LogicalResult> {
-        if (!isWarpTile(type))
-          return std::nullopt;
-        Type element = type.getElementType();
-        int64_t count = type.getDimSize(0) / kCore;
-        if (type.getRank() > 1 && type.getShape().back() != 1) {
-          count = type.getNumElements() / (kCore * kCore);
-          element = VectorType::get({2}, element);
-        }
-        types.append(count, element);
-        return success();
-      });
-}
-
 namespace {
 /// A ring starts at a multiple of this many bytes: one row of all 32 banks.
 constexpr int64_t kRingAlignment = 128;
@@ -129,6 +63,7 @@ struct DistributePass final
         ofWarp ? context.warpStart + schedule.getNumWarps() * context.warpBytes
                : ofBlock;
     const auto *target = flashcore::lookupTarget(schedule.getChip());
+    context.target = target;
     if (!target)
       return getOperation().emitOpError(
                  flashcore::unknownChipMessage(schedule.getChip())),
@@ -201,19 +136,20 @@ struct DistributePass final
 
   LogicalResult convert(const ThreadContext &context) {
     MLIRContext *ctx = &getContext();
-    TileTypeConverter converter;
+    TileTypeConverter converter(*context.layouts);
     RewritePatternSet patterns(ctx);
     ConversionTarget target(*ctx);
     target.markUnknownOpDynamicallyLegal([&](Operation *op) {
-      return converter.isLegal(op->getOperandTypes()) &&
-             converter.isLegal(op->getResultTypes());
+      return converter.isLegal(op->getOperands()) &&
+             converter.isLegal(op->getResults());
     });
     target.addIllegalDialect<FCGPUDialect>();
     scf::populateSCFStructuralTypeConversionsAndLegality(converter, patterns,
                                                          target);
     populateMemoryPatterns(converter, context, patterns);
     populateExchangePatterns(converter, context, patterns);
-    populateComputePatterns(converter, patterns);
+    populateComputePatterns(converter, context, patterns);
+    populateLayoutPatterns(converter, context, patterns);
     populateScorePatterns(converter, context, patterns);
     return applyPartialConversion(getOperation(), target, std::move(patterns));
   }
@@ -241,7 +177,11 @@ struct DistributePass final
             arith::ConstantIndexOp::create(b, context.warpBytes)),
         arith::ConstantIndexOp::create(b, context.warpStart));
     context.sharedMemory = createSharedMemory(b, *bytes);
-    if (failed(inlineWarps(b, context)) || failed(convert(context)))
+    if (failed(inlineWarps(b, context)))
+      return signalPassFailure();
+    LayoutMap layouts(getOperation());
+    context.layouts = &layouts;
+    if (failed(convert(context)))
       return signalPassFailure();
     getOperation().walk([](Operation *op) { op->removeAttr(kLayoutAttrName); });
   }

@@ -5,7 +5,7 @@
 //===----------------------------------------------------------------------===//
 //
 // One pattern for each kind of computation on tiles. All are 1:N: a tile
-// operand arrives as the list of its cores (see DistributePatterns.h).
+// operand arrives as the list of its parts (see DistributePatterns.h).
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,13 +17,16 @@
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
-#include <algorithm>
+#include <map>
 
 using namespace mlir;
 using namespace mlir::fcgpu;
+using flashcore::BitPoint;
+using flashcore::MmaAtom;
+using flashcore::TileLayout;
 
 namespace {
-/// Any op that works on each element alone: the same op on each core.
+/// Any op that works on each element alone: the same op on each part.
 struct DistributeElementwise final : ConversionPattern {
   DistributeElementwise(const TypeConverter &converter, MLIRContext *context)
       : ConversionPattern(converter, MatchAnyOpTypeTag(), /*benefit=*/1,
@@ -35,8 +38,7 @@ struct DistributeElementwise final : ConversionPattern {
     if (!OpTrait::hasElementwiseMappableTraits(op) || op->getNumResults() != 1)
       return rewriter.notifyMatchFailure(op, "is not elementwise");
     SmallVector<Type> types;
-    if (failed(
-            getTypeConverter()->convertType(op->getResult(0).getType(), types)))
+    if (failed(getTypeConverter()->convertType(op->getResult(0), types)))
       return rewriter.notifyMatchFailure(op, "result is no tile");
     SmallVector<NamedAttribute> attrs;
     for (NamedAttribute attr : op->getAttrs())
@@ -55,7 +57,7 @@ struct DistributeElementwise final : ConversionPattern {
   }
 };
 
-/// A splat is a splat in every core.
+/// A splat is a splat in every part.
 struct DistributeConstant final : OpConversionPattern<arith::ConstantOp> {
   using OpConversionPattern::OpConversionPattern;
 
@@ -66,7 +68,7 @@ struct DistributeConstant final : OpConversionPattern<arith::ConstantOp> {
     if (!splat)
       return rewriter.notifyMatchFailure(op, "is not a splat");
     SmallVector<Type> types;
-    if (failed(getTypeConverter()->convertType(op.getType(), types)))
+    if (failed(getTypeConverter()->convertType(op.getResult(), types)))
       return rewriter.notifyMatchFailure(op, "is no tile");
     TypedAttr value = splat.getSplatValue<TypedAttr>();
     if (auto vector = dyn_cast<VectorType>(types.front()))
@@ -78,47 +80,71 @@ struct DistributeConstant final : OpConversionPattern<arith::ConstantOp> {
   }
 };
 
-/// One value a row, for every column: all cores of 8 rows get the row's value.
-struct DistributeBroadcast final : OpConversionPattern<vector::BroadcastOp> {
-  using OpConversionPattern::OpConversionPattern;
+/// One value a row, for every column, or one a column, for every row.
+struct DistributeBroadcast final : ThreadPattern<vector::BroadcastOp> {
+  using ThreadPattern::ThreadPattern;
 
   LogicalResult
   matchAndRewrite(vector::BroadcastOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
-    if (isColumnOrder(op.getResult()))
-      return rewriter.notifyMatchFailure(op, "makes a tile in column order");
+    const TileLayout *from = thread.layouts->lookup(op.getSource());
+    const TileLayout *to = thread.layouts->lookup(op.getResult());
     auto source = dyn_cast<VectorType>(op.getSourceType());
     VectorType type = op.getResultVectorType();
-    if (!source || type.getRank() != 2 || source.getRank() != 2 ||
-        source.getDimSize(1) != 1 || source.getDimSize(0) != type.getDimSize(0))
-      return rewriter.notifyMatchFailure(op, "does not repeat a column");
-    auto coreType = VectorType::get({2}, type.getElementType());
-    SmallVector<Value> cores;
-    for (Value row : adaptor.getSource()) {
-      Value core =
-          vector::BroadcastOp::create(rewriter, op.getLoc(), coreType, row);
-      cores.append(type.getDimSize(1) / kCore, core);
+    if (!from || !to || from->getRank() != 1 || type.getRank() != 2)
+      return rewriter.notifyMatchFailure(op, "does not repeat rows or columns");
+    // One value a row has a column.
+    auto axis = source.getRank() == 2 && source.getDimSize(1) == 1
+                    ? TileLayout::Row
+                    : TileLayout::Column;
+    if (*from != to->slice(axis))
+      return rewriter.notifyMatchFailure(op, "is of values in other lanes");
+    IndexBuilder b(op.getLoc(), rewriter);
+    TileRegisters given(*from, source), registers(*to, type);
+    int64_t size = getPartSize(type.getElementType());
+    auto partType = VectorType::get({size}, type.getElementType());
+    std::map<SmallVector<int64_t>, Value> known;
+    SmallVector<Value> parts;
+    for (int64_t reg = 0; reg < registers.size(); reg += size) {
+      SmallVector<int64_t> places;
+      for (int64_t i = reg; i < reg + size; ++i)
+        places.push_back(registers.getPlace(i)[axis]);
+      Value &part = known[places];
+      if (!part)
+        part =
+            makePart(b, partType, llvm::map_to_vector(places, [&](int64_t p) {
+                       return adaptor.getSource()[given.find(p)];
+                     }));
+      parts.push_back(part);
     }
-    rewriter.replaceOpWithMultiple(op, {cores});
+    rewriter.replaceOpWithMultiple(op, {parts});
     return success();
+  }
+
+  static Value makePart(IndexBuilder &b, VectorType type,
+                        ArrayRef<Value> elements) {
+    if (llvm::all_equal(elements))
+      return vector::BroadcastOp::create(b, type, elements.front());
+    return vector::FromElementsOp::create(b, type, elements);
   }
 };
 
-/// Splitting columns into groups of eight, or adding a unit dim to a row
-/// vector, leaves every core where it is.
-struct DistributeShapeCast final : OpConversionPattern<vector::ShapeCastOp> {
-  using OpConversionPattern::OpConversionPattern;
+/// Splitting columns into groups, or adding a unit dim to a vector, leaves
+/// every register where it is.
+struct DistributeShapeCast final : ThreadPattern<vector::ShapeCastOp> {
+  using ThreadPattern::ThreadPattern;
 
   LogicalResult
   matchAndRewrite(vector::ShapeCastOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
     VectorType from = op.getSourceVectorType(), to = op.getResultVectorType();
-    SmallVector<Type> types;
-    bool keepsRows = from.getDimSize(0) == to.getDimSize(0);
-    if (!keepsRows || !isWarpTile(from) ||
-        failed(getTypeConverter()->convertType(to, types)) ||
-        adaptor.getSource().getTypes() != TypeRange(types))
-      return rewriter.notifyMatchFailure(op, "moves elements between cores");
+    const TileLayout *source = thread.layouts->lookup(op.getSource());
+    const TileLayout *result = thread.layouts->lookup(op.getResult());
+    bool isVector = source && source->getRank() == 1;
+    if (!source || !result || *source != *result ||
+        (!isVector && from.getDimSize(0) != to.getDimSize(0)))
+      return rewriter.notifyMatchFailure(op,
+                                         "moves elements between registers");
     rewriter.replaceOpWithMultiple(op, {adaptor.getSource()});
     return success();
   }
@@ -134,50 +160,127 @@ Value combine(OpBuilder &b, Location loc, vector::CombiningKind kind, Value lhs,
   return arith::MaxNumFOp::create(b, loc, lhs, rhs);
 }
 
-/// Reductions along the columns (ending with the four lanes of a quad) and over
-/// groups of columns (inside the lane).
-struct DistributeReduction final
-    : OpConversionPattern<vector::MultiDimReductionOp> {
-  using OpConversionPattern::OpConversionPattern;
+/// Reductions of rows or columns, which end with the lanes that share them, and
+/// over groups of columns, inside of lanes.
+struct DistributeReduction final : ThreadPattern<vector::MultiDimReductionOp> {
+  using ThreadPattern::ThreadPattern;
 
   LogicalResult
   matchAndRewrite(vector::MultiDimReductionOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
     VectorType type = op.getSourceVectorType();
     vector::CombiningKind kind = op.getKind();
-    bool isRow = type.getRank() == 2;
+    bool isTile = type.getRank() == 2;
     bool isFloat = isa<FloatType>(type.getElementType()) &&
                    (kind == vector::CombiningKind::ADD ||
                     kind == vector::CombiningKind::MAXNUMF);
-    bool isFlag = type.getElementType().isInteger(1) && !isRow &&
+    bool isFlag = type.getElementType().isInteger(1) && !isTile &&
                   kind == vector::CombiningKind::OR;
     if (!isFloat && !isFlag)
       return rewriter.notifyMatchFailure(
           op, "is neither add nor maxnumf of floats, nor or of grouped i1");
-    if (isColumnOrder(op.getSource()))
-      return rewriter.notifyMatchFailure(op, "reduces a tile in column order");
-    if ((!isRow && (type.getRank() != 3 || type.getDimSize(2) != kCore)) ||
-        op.getReductionDims() != ArrayRef<int64_t>{1})
-      return rewriter.notifyMatchFailure(op, "does not reduce dimension 1");
-    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    ValueRange cores = adaptor.getSource();
-    size_t coresPerRow = cores.size() / (type.getDimSize(0) / kCore);
-    SmallVector<Value> results;
-    for (size_t first = 0; first < cores.size(); first += coresPerRow) {
-      Value result = reduceCores(b, kind, cores.slice(first, coresPerRow));
-      if (isRow)
-        result = reduceQuad(b, kind, result);
-      Value acc = adaptor.getAcc()[first / coresPerRow];
-      results.push_back(combine(b, op.getLoc(), kind, acc, result));
-    }
-    rewriter.replaceOpWithMultiple(op, {results});
-    return success();
+    const TileLayout *from = thread.layouts->lookup(op.getSource());
+    const TileLayout *to = thread.layouts->lookup(op.getResult());
+    ArrayRef<int64_t> dims = op.getReductionDims();
+    if (!from || !to || dims.size() != 1 || (!isTile && dims.front() != 1))
+      return rewriter.notifyMatchFailure(op, "does not reduce one dimension");
+    IndexBuilder b(op.getLoc(), rewriter);
+    bool isReduced = isTile
+                         ? reduceTile(b, op, adaptor, *from, *to, rewriter)
+                         : reduceGroups(b, op, adaptor, *from, *to, rewriter);
+    return isReduced ? success()
+                     : rewriter.notifyMatchFailure(
+                           op, "leaves values in other lanes than its result");
   }
 
-  /// All cores into one, as a balanced tree: short dependency chains.
-  static Value reduceCores(ImplicitLocOpBuilder &b, vector::CombiningKind kind,
-                           ValueRange cores) {
-    SmallVector<Value> level(cores);
+private:
+  /// The parts of a source by the places that their registers leave.
+  using Groups = llvm::MapVector<SmallVector<int64_t>, SmallVector<Value>>;
+
+  template <typename Fn>
+  static Groups groupParts(ValueRange parts, const TileRegisters &registers,
+                           Fn getKept) {
+    Groups groups;
+    int64_t size = registers.size() / static_cast<int64_t>(parts.size());
+    for (auto [i, part] : llvm::enumerate(parts)) {
+      SmallVector<int64_t> kept;
+      for (int64_t reg = i * size; reg < static_cast<int64_t>(i + 1) * size;
+           ++reg)
+        kept.push_back(getKept(reg));
+      groups[kept].push_back(part);
+    }
+    return groups;
+  }
+
+  /// Groups of columns: what is left is a tile of one.
+  bool reduceGroups(IndexBuilder &b, vector::MultiDimReductionOp op,
+                    OneToNOpAdaptor adaptor, const TileLayout &from,
+                    const TileLayout &to,
+                    ConversionPatternRewriter &rewriter) const {
+    VectorType type = op.getSourceVectorType();
+    auto resultType = cast<VectorType>(op.getType());
+    int64_t cols = type.getDimSize(2);
+    if (from != to || cols % from.getBox()[TileLayout::Column] != 0)
+      return false;
+    TileRegisters registers(from, type), kept(to, resultType);
+    Groups groups =
+        groupParts(adaptor.getSource(), registers, [&](int64_t reg) {
+          return kept.find(
+              {registers.getRow(reg), registers.getColumn(reg) % cols});
+        });
+    SmallVector<Value> results(groups.size());
+    for (auto &[regs, parts] : groups) {
+      size_t part = regs.front() / regs.size();
+      results[part] =
+          combine(b, b.getLoc(), op.getKind(), adaptor.getAcc()[part],
+                  reduceParts(b, op.getKind(), parts));
+    }
+    rewriter.replaceOpWithMultiple(op, {results});
+    return true;
+  }
+
+  bool reduceTile(IndexBuilder &b, vector::MultiDimReductionOp op,
+                  OneToNOpAdaptor adaptor, const TileLayout &from,
+                  const TileLayout &to,
+                  ConversionPatternRewriter &rewriter) const {
+    auto reduced = static_cast<TileLayout::Axis>(op.getReductionDims().front());
+    auto axis =
+        reduced == TileLayout::Row ? TileLayout::Column : TileLayout::Row;
+    auto lanes = from.getSpread(TileLayout::Lane, reduced);
+    if (to != from.slice(axis) || !lanes ||
+        from.getSpread(TileLayout::Warp, reduced) != SmallVector<int64_t>())
+      return false;
+    TileRegisters registers(from, op.getSourceVectorType());
+    TileRegisters kept(to, cast<VectorType>(op.getType()));
+    Groups groups =
+        groupParts(adaptor.getSource(), registers, [&](int64_t reg) {
+          return kept.find(registers.getPlace(reg)[axis]);
+        });
+    SmallVector<Value> results(kept.size());
+    for (auto &[regs, parts] : groups) {
+      Value part = reduceParts(b, op.getKind(), parts);
+      // A part of one row (or column) is one value more to combine.
+      llvm::MapVector<int64_t, Value> values;
+      for (auto [i, reg] : llvm::enumerate(regs)) {
+        Value element = vector::ExtractOp::create(b, part, i);
+        Value &value = values[reg];
+        value = value ? combine(b, b.getLoc(), op.getKind(), value, element)
+                      : element;
+      }
+      for (auto [reg, value] : values) {
+        Value all = reduceLanes(b, op.getKind(), value, *lanes);
+        results[reg] =
+            combine(b, b.getLoc(), op.getKind(), adaptor.getAcc()[reg], all);
+      }
+    }
+    rewriter.replaceOpWithMultiple(op, {results});
+    return true;
+  }
+
+  /// All parts into one, as a balanced tree: short dependency chains.
+  static Value reduceParts(ImplicitLocOpBuilder &b, vector::CombiningKind kind,
+                           ArrayRef<Value> parts) {
+    SmallVector<Value> level(parts);
     while (level.size() > 1) {
       SmallVector<Value> next;
       for (size_t i = 0; i + 1 < level.size(); i += 2)
@@ -189,18 +292,16 @@ struct DistributeReduction final
     return level.front();
   }
 
-  /// A lane's two elements, then those of the other lanes of the row's quad.
-  static Value reduceQuad(ImplicitLocOpBuilder &b, vector::CombiningKind kind,
-                          Value core) {
-    Value lo = vector::ExtractOp::create(b, core, 0);
-    Value hi = vector::ExtractOp::create(b, core, 1);
-    Value result = combine(b, b.getLoc(), kind, lo, hi);
-    for (int32_t distance : {1, 2}) {
-      auto shuffle = gpu::ShuffleOp::create(b, result, distance, /*width=*/32,
-                                            gpu::ShuffleMode::XOR);
-      result = combine(b, b.getLoc(), kind, result, shuffle.getShuffleResult());
+  /// A lane's value and those of the lanes that differ from it in `bits`.
+  static Value reduceLanes(ImplicitLocOpBuilder &b, vector::CombiningKind kind,
+                           Value value, ArrayRef<int64_t> bits) {
+    for (int64_t bit : bits) {
+      auto shuffle =
+          gpu::ShuffleOp::create(b, value, static_cast<int32_t>(bit),
+                                 /*width=*/32, gpu::ShuffleMode::XOR);
+      value = combine(b, b.getLoc(), kind, value, shuffle.getShuffleResult());
     }
-    return result;
+    return value;
   }
 };
 
@@ -218,13 +319,17 @@ struct DistributeAny final : OpConversionPattern<vector::MultiDimReductionOp> {
         static_cast<int64_t>(op.getReductionDims().size()) != type.getRank())
       return rewriter.notifyMatchFailure(op, "is no or of a whole tile of i1");
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    ValueRange cores = adaptor.getSource();
-    Value any = cores.front();
-    for (Value core : cores.drop_front())
-      any = arith::OrIOp::create(b, any, core);
-    if (isa<VectorType>(any.getType()))
-      any = arith::OrIOp::create(b, vector::ExtractOp::create(b, any, 0),
-                                 vector::ExtractOp::create(b, any, 1));
+    ValueRange parts = adaptor.getSource();
+    Value any = parts.front();
+    for (Value part : parts.drop_front())
+      any = arith::OrIOp::create(b, any, part);
+    if (auto part = dyn_cast<VectorType>(any.getType())) {
+      Value all = any;
+      any = vector::ExtractOp::create(b, all, 0);
+      for (int64_t i = 1; i < part.getNumElements(); ++i)
+        any =
+            arith::OrIOp::create(b, any, vector::ExtractOp::create(b, all, i));
+    }
     // What all lanes have in common comes before the vote: behind it, ptxas
     // takes the result through uniform registers and back.
     any = arith::OrIOp::create(b, any, adaptor.getAcc().front());
@@ -235,73 +340,127 @@ struct DistributeAny final : OpConversionPattern<vector::MultiDimReductionOp> {
   }
 };
 
-/// A contraction as m16n8k16 products, two rows of cores at a time. What is
-/// left of an odd number of cores along k is an m16n8k8 product.
-struct DistributeContraction final
-    : OpConversionPattern<vector::ContractionOp> {
-  using OpConversionPattern::OpConversionPattern;
+/// A contraction as products of the target's atoms: the largest along k, and
+/// smaller ones for what is left.
+struct DistributeContraction final : ThreadPattern<vector::ContractionOp> {
+  using ThreadPattern::ThreadPattern;
 
   LogicalResult
   matchAndRewrite(vector::ContractionOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
-    VectorType lhsType = op.getLhsType(), rhsType = op.getRhsType();
-    auto accType = dyn_cast<VectorType>(op.getAccType());
-    if (!isMmaContraction(op))
+    SmallVector<const MmaAtom *> atoms = findMmaAtoms(*thread.target, op);
+    if (!isProduct(op) || atoms.empty())
       return rewriter.notifyMatchFailure(
-          op, "is not (m, k) x (n, k) or (k, n) -> (m, n) of 16 x 8 x 8 tiles, "
-              "16-bit into f32");
-    int64_t m = accType.getDimSize(0) / kCore,
-            n = accType.getDimSize(1) / kCore;
-    int64_t k = lhsType.getDimSize(1) / kCore;
+          op, "is not (m, k) x (n, k) or (k, n) -> (m, n), of types that the "
+              "chip multiplies");
     // rhs is (n, k) for Q K^T and (k, n) for P V.
     bool isNK = op.getIndexingMapsArray()[1].getResult(0) ==
                 op.getIndexingMapsArray()[2].getResult(1);
-    int64_t rhsCols = rhsType.getDimSize(1) / kCore;
-    auto rhsCore = [&](int64_t kk, int64_t nn) {
-      return adaptor.getRhs()[isNK ? nn * rhsCols + kk : kk * rhsCols + nn];
-    };
+    const TileLayout *lhs = thread.layouts->lookup(op.getLhs());
+    const TileLayout *rhs = thread.layouts->lookup(op.getRhs());
+    const TileLayout *acc = thread.layouts->lookup(op.getResult());
+    if (!lhs || !rhs || !acc || *thread.layouts->lookup(op.getAcc()) != *acc ||
+        !fits(*atoms.front(), *lhs, isNK ? *rhs : rhs->transpose(), *acc))
+      return rewriter.notifyMatchFailure(
+          op, "has operands that are not where a product needs them");
+    auto accType = cast<VectorType>(op.getAccType());
+    int64_t k = op.getLhsType().getDimSize(1);
+    const MmaAtom &smallest = *atoms.back();
+    if (accType.getDimSize(0) % smallest.m ||
+        accType.getDimSize(1) % smallest.n || k % smallest.k)
+      return rewriter.notifyMatchFailure(op, "is no multiple of products");
 
-    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    ValueRange lhs = adaptor.getLhs();
-    SmallVector<Value> acc(adaptor.getAcc());
-    for (int64_t kk = 0; kk < k; kk += 2) {
-      int64_t kCores = std::min<int64_t>(k - kk, 2);
-      SmallVector<Value> a;
-      for (int64_t mm = 0; mm < m; mm += 2) {
-        SmallVector<Value> cores;
-        for (int64_t i = 0; i < kCores; ++i)
-          cores.append({lhs[mm * k + kk + i], lhs[(mm + 1) * k + kk + i]});
-        a.push_back(pack(b, cores));
-      }
-      for (int64_t nn = 0; nn < n; ++nn) {
-        SmallVector<Value> cores;
-        for (int64_t i = 0; i < kCores; ++i)
-          cores.push_back(rhsCore(kk + i, nn));
-        Value bFragment = pack(b, cores);
-        for (int64_t mm = 0; mm < m; mm += 2) {
-          Value &top = acc[mm * n + nn], &bottom = acc[(mm + 1) * n + nn];
-          Value c = pack(b, {top, bottom});
-          Value d = nvgpu::MmaSyncOp::create(
-              b, a[mm / 2], bFragment, c,
-              ArrayRef<int64_t>{16, 8, kCores * kCore});
-          top = vector::ExtractOp::create(b, d, 0);
-          bottom = vector::ExtractOp::create(b, d, 1);
-        }
-      }
+    IndexBuilder b(op.getLoc(), rewriter);
+    Tile a(adaptor.getLhs(), *lhs, op.getLhsType(), /*isTransposed=*/false);
+    Tile bTile(adaptor.getRhs(), *rhs, op.getRhsType(), !isNK);
+    Tile c(adaptor.getAcc(), *acc, accType, /*isTransposed=*/false);
+    for (int64_t kk = 0; kk < k;) {
+      // The last atom divides what is left.
+      const MmaAtom &atom = **llvm::find_if(
+          atoms, [&](const MmaAtom *each) { return each->k <= k - kk; });
+      multiply(b, atom, a, bTile, c, kk);
+      kk += atom.k;
     }
-    rewriter.replaceOpWithMultiple(op, {acc});
+    rewriter.replaceOpWithMultiple(op, {c.parts});
     return success();
   }
 
-  /// Whether the op is what m16n8k16 and m16n8k8 compute together.
-  static bool isMmaContraction(vector::ContractionOp op) {
+private:
+  /// The parts of an operand, and where they are.
+  struct Tile {
+    Tile(ValueRange parts, const TileLayout &layout, VectorType type,
+         bool isTransposed)
+        : parts(parts), registers(layout, type), isTransposed(isTransposed),
+          rows(type.getDimSize(isTransposed ? 1 : 0)) {}
+
+    SmallVector<Value> parts;
+    TileRegisters registers;
+    bool isTransposed;
+    int64_t rows;
+
+    /// The parts of an atom's operand at a place, as its fragment.
+    SmallVector<size_t> find(const TileLayout &atom, int64_t row,
+                             int64_t col) const {
+      size_t size = registers.size() / parts.size();
+      SmallVector<size_t> found;
+      for (int64_t reg = 0; reg < atom.getNumRegisters();
+           reg += static_cast<int64_t>(size)) {
+        BitPoint place = atom.apply(reg, /*lane=*/0);
+        BitPoint inTile{row + place[0], col + place[1]};
+        if (isTransposed)
+          std::swap(inTile[0], inTile[1]);
+        found.push_back(registers.find(inTile) / size);
+      }
+      return found;
+    }
+    Value pack(ImplicitLocOpBuilder &b, const TileLayout &atom, int64_t row,
+               int64_t col) const {
+      SmallVector<size_t> found = find(atom, row, col);
+      auto part = cast<VectorType>(parts.front().getType());
+      Value result = ub::PoisonOp::create(
+          b, VectorType::get(
+                 {static_cast<int64_t>(found.size()), part.getNumElements()},
+                 part.getElementType()));
+      for (auto [i, index] : llvm::enumerate(found))
+        result = vector::InsertOp::create(b, parts[index], result,
+                                          static_cast<int64_t>(i));
+      return result;
+    }
+  };
+
+  /// c += a b, for the columns of a from `kk` on that the atom takes.
+  static void multiply(ImplicitLocOpBuilder &b, const MmaAtom &atom,
+                       const Tile &lhs, const Tile &rhs, Tile &acc,
+                       int64_t kk) {
+    SmallVector<Value> as;
+    for (int64_t row = 0; row < lhs.rows; row += atom.m)
+      as.push_back(lhs.pack(b, atom.lhs, row, kk));
+    for (int64_t col = 0; col < rhs.rows; col += atom.n) {
+      Value fragment = rhs.pack(b, atom.rhs, col, kk);
+      for (auto [i, a] : llvm::enumerate(as)) {
+        int64_t row = static_cast<int64_t>(i) * atom.m;
+        Value d = nvgpu::MmaSyncOp::create(b, a, fragment,
+                                           acc.pack(b, atom.acc, row, col),
+                                           ArrayRef{atom.m, atom.n, atom.k});
+        for (auto [j, index] : llvm::enumerate(acc.find(atom.acc, row, col)))
+          acc.parts[index] = vector::ExtractOp::create(b, d, j);
+      }
+    }
+  }
+
+  /// Whether the tiles repeat the operands of the atom.
+  static bool fits(const MmaAtom &atom, const TileLayout &lhs,
+                   const TileLayout &rhs, const TileLayout &acc) {
+    return lhs == atom.lhs.getCore() && rhs == atom.rhs.getCore() &&
+           acc == atom.acc.getCore();
+  }
+
+  /// Whether the op is a product of two matrices.
+  static bool isProduct(vector::ContractionOp op) {
     auto accType = dyn_cast<VectorType>(op.getAccType());
-    VectorType lhsType = op.getLhsType();
     if (op.getKind() != vector::CombiningKind::ADD || !accType ||
-        accType.getRank() != 2 || lhsType.getRank() != 2 ||
-        op.getRhsType().getRank() != 2 || !accType.getElementType().isF32() ||
-        !(lhsType.getElementType().isF16() ||
-          lhsType.getElementType().isBF16()))
+        accType.getRank() != 2 || op.getLhsType().getRank() != 2 ||
+        op.getRhsType().getRank() != 2)
       return false;
     SmallVector<AffineMap> maps = op.getIndexingMapsArray();
     AffineExpr m = maps[2].getResult(0), n = maps[2].getResult(1);
@@ -309,29 +468,18 @@ struct DistributeContraction final
     bool isNK = maps[1].getResult(0) == n && maps[1].getResult(1) == k;
     bool isKN = maps[1].getResult(0) == k && maps[1].getResult(1) == n;
     return maps[0].getResult(0) == m && m != n && k != m && k != n &&
-           (isNK || isKN) && accType.getDimSize(0) % 16 == 0 &&
-           accType.getDimSize(1) % 8 == 0 && lhsType.getDimSize(1) % 8 == 0;
-  }
-
-  /// Cores as the operand of one mma.sync: vector<count x 2 x T>.
-  static Value pack(ImplicitLocOpBuilder &b, ArrayRef<Value> cores) {
-    auto core = cast<VectorType>(cores.front().getType());
-    auto type = VectorType::get({static_cast<int64_t>(cores.size()), 2},
-                                core.getElementType());
-    Value result = ub::PoisonOp::create(b, type);
-    for (auto [i, value] : llvm::enumerate(cores))
-      result =
-          vector::InsertOp::create(b, value, result, static_cast<int64_t>(i));
-    return result;
+           (isNK || isKN);
   }
 };
 } // namespace
 
 void mlir::fcgpu::populateComputePatterns(const TileTypeConverter &converter,
+                                          const ThreadContext &context,
                                           RewritePatternSet &patterns) {
   MLIRContext *ctx = patterns.getContext();
   patterns.add<DistributeElementwise>(converter, ctx);
-  patterns.add<DistributeConstant, DistributeBroadcast, DistributeShapeCast,
-               DistributeReduction, DistributeAny, DistributeContraction>(
-      converter, ctx, /*benefit=*/2);
+  patterns.add<DistributeConstant, DistributeAny>(converter, ctx,
+                                                  /*benefit=*/2);
+  patterns.add<DistributeBroadcast, DistributeShapeCast, DistributeReduction,
+               DistributeContraction>(converter, ctx, context);
 }

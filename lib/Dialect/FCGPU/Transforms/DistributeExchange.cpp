@@ -30,6 +30,9 @@
 
 using namespace mlir;
 using namespace mlir::fcgpu;
+using flashcore::BitMap;
+using flashcore::BitPoint;
+using flashcore::TileLayout;
 
 /// f32 elements of a core.
 static constexpr int64_t kCoreElements = kCore * kCore;
@@ -41,15 +44,20 @@ int64_t mlir::fcgpu::getExchangeBytes(AllToAllOp op) {
   return elements * sizeof(float);
 }
 
-/// The width of a share's layout.
-static int64_t getShareWidth(Value share) {
-  FragmentAttr layout = getLayout(share);
-  return layout ? layout.getWidth() : 2;
-}
-
 namespace {
-/// Shares of this width are read a whole row of a core at a time.
-constexpr int64_t kWide = kCore;
+/// Lanes whose cores lie next to each other in a row of them.
+constexpr int64_t kQuad = 4;
+
+/// A core in memory, row by row: what a lane's number adds to its place there.
+SmallVector<int64_t> getBasesInCore(const TileLayout &layout) {
+  BitMap memory(/*numOutputs=*/1, {{BitPoint{8}, BitPoint{16}, BitPoint{32}},
+                                   {BitPoint{1}, BitPoint{2}, BitPoint{4}}});
+  BitMap inMemory = memory.compose(layout.getMap());
+  SmallVector<int64_t> bases;
+  for (const BitPoint &basis : inMemory.getBases(TileLayout::Lane))
+    bases.push_back(basis.front());
+  return bases;
+}
 
 struct DistributeAllToAll final : ThreadPattern<AllToAllOp> {
   using ThreadPattern::ThreadPattern;
@@ -57,8 +65,9 @@ struct DistributeAllToAll final : ThreadPattern<AllToAllOp> {
   LogicalResult
   matchAndRewrite(AllToAllOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
-    if (llvm::any_of(op.getTiles(), isColumnOrder))
-      return rewriter.notifyMatchFailure(op, "hands on a tile in column order");
+    if (!llvm::all_of(op.getTiles(),
+                      [&](Value tile) { return isOfCores(tile); }))
+      return rewriter.notifyMatchFailure(op, "hands on a tile of other cores");
     IndexBuilder b(op.getLoc(), rewriter);
     store(b, op, adaptor);
     gpu::BarrierOp::create(b);
@@ -67,6 +76,20 @@ struct DistributeAllToAll final : ThreadPattern<AllToAllOp> {
   }
 
 private:
+  /// Whether a core of the tile is eight rows of eight columns, in pairs; or of
+  /// the rows of such a tile.
+  bool isOfCores(Value tile) const {
+    const TileLayout *layout = thread.layouts->lookup(tile);
+    const TileLayout &core = flashcore::getLdMatrixLayout();
+    return layout &&
+           (*layout == core || *layout == core.slice(TileLayout::Row));
+  }
+  /// Whether a lane holds a whole row of a core of the share.
+  bool isWide(Value share) const {
+    const TileLayout &layout = *thread.layouts->lookup(share);
+    return layout.getRank() == 2 && layout.getRun(TileLayout::Column) == kCore;
+  }
+
   /// The part of shared memory at `offset`, as f32.
   Value viewPart(IndexBuilder &b, AllToAllOp op, Value offset) const {
     auto space = gpu::AddressSpaceAttr::get(b.getContext(),
@@ -85,33 +108,34 @@ private:
     for (auto [i, tile] : llvm::enumerate(op.getTiles())) {
       auto type = cast<VectorType>(tile.getType());
       ValueRange parts = adaptor.getTiles()[i];
-      bool isWide = getShareWidth(op.getSharesOf(i).front()) == kWide;
+      const TileLayout &layout = *thread.layouts->lookup(tile);
       if (type.getRank() == 1)
-        storeRows(b, parts, memory, start);
+        storeRows(b, layout, parts, memory, start);
       else
-        storeCores(b, parts, type.getDimSize(1) / kCore, memory, start, isWide);
+        storeCores(b, layout, parts, type.getDimSize(1) / kCore, memory, start,
+                   isWide(op.getSharesOf(i).front()));
       start += type.getNumElements();
     }
   }
 
-  /// All four lanes of a quad hold the row's value; the first writes it.
-  void storeRows(IndexBuilder &b, ValueRange rows, Value memory,
-                 int64_t start) const {
-    Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
-                                          b.rem(thread.lane, 4), b.index(0));
+  /// All lanes of a row hold its value; the first writes it.
+  void storeRows(IndexBuilder &b, const TileLayout &layout, ValueRange rows,
+                 Value memory, int64_t start) const {
+    Value isFirst = isFirstReplica(b, layout, thread.lane);
     auto ifOp = scf::IfOp::create(b, isFirst, /*withElseRegion=*/false);
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(ifOp.thenBlock());
-    Value row = b.div(thread.lane, 4);
+    Value row = getLanePlace(b, layout, 0, thread.lane);
     for (auto [r, value] : llvm::enumerate(rows))
       memref::StoreOp::create(b, value, memory, b.add(row, start + r * kCore));
   }
 
-  void storeCores(IndexBuilder &b, ValueRange cores, int64_t coreCols,
-                  Value memory, int64_t start, bool isWide) const {
-    Value place = b.mul(thread.lane, 2); // row lane / 4, column 2 * (lane % 4)
+  void storeCores(IndexBuilder &b, const TileLayout &layout, ValueRange cores,
+                  int64_t coreCols, Value memory, int64_t start,
+                  bool isWide) const {
+    Value place = evaluate(b, getBasesInCore(layout), thread.lane);
     for (auto [i, core] : llvm::enumerate(cores)) {
-      int64_t swizzle = isWide ? i % coreCols % 4 : 0;
+      int64_t swizzle = isWide ? i % coreCols % kQuad : 0;
       Value element = b.bitXor(place, b.index(swizzle * kCore));
       vector::StoreOp::create(b, core, memory,
                               b.add(element, start + i * kCoreElements),
@@ -149,7 +173,9 @@ private:
   SmallVector<Value> loadRows(IndexBuilder &b, Value share, Value rowShare,
                               Value memory, int64_t start) const {
     int64_t rows = cast<VectorType>(share.getType()).getDimSize(0);
-    Value row = b.add(b.mul(rowShare, rows), b.div(thread.lane, 4));
+    const TileLayout &layout = *thread.layouts->lookup(share);
+    Value row =
+        b.add(b.mul(rowShare, rows), getLanePlace(b, layout, 0, thread.lane));
     SmallVector<Value> result;
     for (int64_t r = 0; r < rows; r += kCore)
       result.push_back(
@@ -166,24 +192,30 @@ private:
     Value firstCore = b.add(b.mul(rowShare, shareRows * coreCols),
                             b.mul(colShare, shareCols));
     Value first = b.mul(firstCore, kCoreElements);
-    bool isWide = getShareWidth(share) == kWide;
+    const TileLayout &layout = *thread.layouts->lookup(share);
     SmallVector<Value> result;
     for (int64_t r = 0; r < shareRows; ++r)
-      for (int64_t c = 0; c < shareCols; c += isWide ? 4 : 1) {
+      for (int64_t c = 0; c < shareCols; c += isWide(share) ? kQuad : 1) {
         Value corner = b.add(first, start + (r * coreCols + c) * kCoreElements);
-        if (isWide)
-          loadRowOfCore(b, memory, corner, result);
-        else
-          result.push_back(
-              loadVector(b, 2, memory, b.add(corner, b.mul(thread.lane, 2))));
+        if (isWide(share)) {
+          loadRowOfCore(b, layout, memory, corner, result);
+          continue;
+        }
+        Value place = evaluate(b, getBasesInCore(layout), thread.lane);
+        result.push_back(loadVector(b, layout.getRun(TileLayout::Column),
+                                    memory, b.add(corner, place)));
       }
     return result;
   }
 
-  /// Appends the row of core lane % 4 of the four from `corner` on.
-  void loadRowOfCore(IndexBuilder &b, Value memory, Value corner,
-                     SmallVectorImpl<Value> &result) const {
-    Value row = b.div(thread.lane, 4), core = b.rem(thread.lane, 4);
+  /// Appends the lane's row of the four cores from `corner` on.
+  void loadRowOfCore(IndexBuilder &b, const TileLayout &layout, Value memory,
+                     Value corner, SmallVectorImpl<Value> &result) const {
+    Value row = getLanePlace(b, layout, TileLayout::Row, thread.lane);
+    SmallVector<int64_t> cores = getLaneBases(layout, TileLayout::Column);
+    for (int64_t &column : cores)
+      column /= kCore;
+    Value core = evaluate(b, cores, thread.lane);
     Value place = b.mul(b.bitXor(row, core), kCore);
     Value isOdd = b.rem(row, 2);
     Value firstHalf = b.mul(isOdd, kCore / 2);

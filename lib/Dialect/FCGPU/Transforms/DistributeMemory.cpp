@@ -26,12 +26,11 @@
 
 using namespace mlir;
 using namespace mlir::fcgpu;
+using flashcore::TileLayout;
 
 namespace {
 /// 16-bit elements of a 16-byte chunk.
 constexpr int64_t kChunk = 8;
-/// Columns of 16 bytes that a lane stores at once, and lanes of a row of cores.
-constexpr int64_t kWide = 8, kQuad = 4;
 /// Rows after which the swizzle repeats.
 constexpr int64_t kSwizzleRows = 8;
 
@@ -246,11 +245,12 @@ struct DistributeRead final : ThreadPattern<ReadOp> {
   LogicalResult
   matchAndRewrite(ReadOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
-    auto layout = op->getAttrOfType<FragmentAttr>(kLayoutAttrName);
-    if (!layout)
-      return rewriter.notifyMatchFailure(op, "has no layout");
-    bool transpose = layout.getOrder() == FragmentOrder::Column;
-    bool columnsFirst = isStoredNK(op.getResult());
+    const TileLayout *layout = thread.layouts->lookup(op.getResult());
+    const TileLayout &matrix = flashcore::getLdMatrixLayout();
+    bool transpose = layout && *layout == matrix.transpose();
+    if (!layout || (!transpose && *layout != matrix))
+      return rewriter.notifyMatchFailure(op, "is not what ldmatrix loads");
+    bool columnsFirst = !transpose && isRightOperand(op.getResult());
     RingType ring = op.getRing().getType();
     int64_t cols = ring.getCols(), group = getSwizzleGroup(cols);
     IndexBuilder b(op.getLoc(), rewriter);
@@ -300,18 +300,17 @@ struct DistributeRead final : ThreadPattern<ReadOp> {
     return success();
   }
 
-  /// Whether the tile is the right operand of a product whose k index runs
-  /// along its rows.
-  static bool isStoredNK(Value tile) {
+  /// Whether the tile is the right operand of a product.
+  static bool isRightOperand(Value tile) {
     return llvm::any_of(tile.getUsers(), [&](Operation *user) {
       auto contract = dyn_cast<vector::ContractionOp>(user);
-      return contract && contract.getRhs() == tile && !isColumnOrder(tile);
+      return contract && contract.getRhs() == tile;
     });
   }
 };
 
-/// A result tile (or row vector): each lane stores what it holds of the rows
-/// that exist.
+/// A result tile (or vector): each lane stores what it holds of the rows that
+/// exist, 16 bytes at a time where the columns allow it.
 struct DistributeWrite final : ThreadPattern<vector::TransferWriteOp> {
   using ThreadPattern::ThreadPattern;
 
@@ -320,123 +319,159 @@ struct DistributeWrite final : ThreadPattern<vector::TransferWriteOp> {
                   ConversionPatternRewriter &rewriter) const override {
     VectorType type = op.getVectorType();
     auto target = dyn_cast<MemRefType>(op.getBase().getType());
-    if (!target || !op.getPermutationMap().isMinorIdentity() || op.getMask())
+    const TileLayout *layout = thread.layouts->lookup(op.getVector());
+    if (!target || !layout || !op.getPermutationMap().isMinorIdentity() ||
+        op.getMask())
       return rewriter.notifyMatchFailure(op, "is not a plain memref write");
     bool hasColumns = type.getRank() == 1 || op.isDimInBounds(1) ||
                       target.getShape().back() == type.getShape().back();
-    if (type.getRank() > 1 && (isColumnOrder(op.getVector()) || !hasColumns))
-      return rewriter.notifyMatchFailure(
-          op, "writes a tile in column order, or columns that may not exist");
+    if (layout->getRank() != type.getRank() || !hasColumns)
+      return rewriter.notifyMatchFailure(op,
+                                         "writes columns that may not exist");
+    if (type.getRank() > 1 && hasRowsInBox(*layout))
+      return rewriter.notifyMatchFailure(op,
+                                         "has several rows of a box a lane");
     IndexBuilder b(op.getLoc(), rewriter);
-    SmallVector<Value> indices;
+    Memory memory{adaptor.getBase().front(), {}, {}};
     for (ValueRange index : adaptor.getIndices())
-      indices.push_back(index.front());
-    int64_t rowAxis = target.getRank() - type.getRank();
-    Value memref = adaptor.getBase().front();
-    Value row = b.add(indices[rowAxis], b.div(thread.lane, 4));
+      memory.indices.push_back(index.front());
+    size_t rowAxis = target.getRank() - type.getRank();
     bool coversTarget = target.getDimSize(rowAxis) == type.getDimSize(0) &&
                         getConstantIntValue(op.getIndices()[rowAxis]) == 0;
-    bool checkRows = !op.isDimInBounds(0) && !coversTarget;
-    bool isRowVector = type.getRank() == 1;
-    ValueRange parts = adaptor.getValueToStore();
-    int64_t numRows = type.getDimSize(0) / kCore;
-    int64_t perRow = parts.size() / numRows;
-    for (int64_t r = 0; r < numRows; ++r) {
-      OpBuilder::InsertionGuard guard(b);
-      indices[rowAxis] = b.add(row, r * kCore);
-      // Lanes whose row does not exist hand on what they hold, too.
-      SmallVector<Value> rowParts(parts.slice(r * perRow, perRow));
-      int64_t width = isRowVector ? 1 : getWidth(op.getVector());
-      size_t numWide = width == kWide ? rowParts.size() : 0;
-      if (!isRowVector && width == 2 && type.getElementTypeBitWidth() == 16) {
-        numWide = llvm::alignDown(rowParts.size(), kQuad);
-        for (size_t first = 0; first < numWide; first += kQuad)
-          transposeQuad(b, MutableArrayRef(rowParts).slice(first, kQuad));
-      }
-      Value stores;
-      if (checkRows)
-        stores = b.lessThan(indices[rowAxis],
-                            memref::DimOp::create(b, memref, rowAxis));
-      if (isRowVector) {
-        // All four lanes of a quad hold the row's value; the first stores it.
-        Value first = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
-                                            b.rem(thread.lane, 4), b.index(0));
-        stores = stores ? arith::AndIOp::create(b, stores, first).getResult()
-                        : first;
-      }
-      if (stores)
-        b.setInsertionPointToStart(
-            scf::IfOp::create(b, stores, /*withElseRegion=*/false).thenBlock());
-      if (isRowVector)
-        memref::StoreOp::create(b, rowParts.front(), memref, indices);
-      else
-        storeRow(b, rowParts, numWide, memref, indices);
-    }
+    if (!op.isDimInBounds(0) && !coversTarget)
+      memory.rowAxis = rowAxis;
+    memory.indices[rowAxis] =
+        b.add(memory.indices[rowAxis],
+              getLanePlace(b, *layout, TileLayout::Row, thread.lane));
+    if (type.getRank() == 1)
+      storeVector(b, adaptor.getValueToStore(), type, *layout, memory);
+    else
+      storeTile(b, adaptor.getValueToStore(), type, *layout, memory);
     rewriter.eraseOp(op);
     return success();
   }
 
-  static int64_t getWidth(Value tile) {
-    FragmentAttr layout = getLayout(tile);
-    return layout ? layout.getWidth() : 2;
+private:
+  /// Where the lane's first place is, and the axis of rows that may not exist.
+  struct Memory {
+    Value memref;
+    SmallVector<Value> indices;
+    std::optional<size_t> rowAxis;
+
+    /// Null where all rows exist.
+    Value isRow(IndexBuilder &b, Value row) const {
+      if (!rowAxis)
+        return {};
+      return b.lessThan(row, memref::DimOp::create(b, memref, *rowAxis));
+    }
+  };
+
+  void storeVector(IndexBuilder &b, ValueRange values, VectorType type,
+                   const TileLayout &layout, const Memory &memory) const {
+    TileRegisters registers(layout, type);
+    for (auto [reg, value] : llvm::enumerate(values)) {
+      OpBuilder::InsertionGuard guard(b);
+      SmallVector<Value> indices = memory.indices;
+      indices.back() = b.add(indices.back(), registers.getRow(reg));
+      Value exists = memory.isRow(b, indices.back());
+      // Of the lanes that hold the same, the first stores it.
+      Value isFirst = isFirstReplica(b, layout, thread.lane);
+      Value stores = exists && isFirst
+                         ? arith::AndIOp::create(b, exists, isFirst).getResult()
+                         : (exists ? exists : isFirst);
+      if (stores)
+        b.setInsertionPointToStart(
+            scf::IfOp::create(b, stores, /*withElseRegion=*/false).thenBlock());
+      memref::StoreOp::create(b, value, memory.memref, indices);
+    }
   }
 
-  /// The lanes of a quad hold two columns each of four cores; afterwards lane q
-  /// holds the row of core q.
-  void transposeQuad(IndexBuilder &b, MutableArrayRef<Value> parts) const {
-    SmallVector<Value> words;
-    for (Value part : parts)
-      words.push_back(toWord(b, part));
-    for (int32_t distance : {1, 2}) {
-      Value bit = b.rem(b.div(thread.lane, distance), 2);
-      Value isUpper =
-          arith::CmpIOp::create(b, arith::CmpIPredicate::ne, bit, b.index(0));
-      for (int32_t i = 0; i < kQuad; ++i) {
-        if (i & distance)
-          continue;
-        Value &low = words[i], &high = words[i | distance];
-        Value given = arith::SelectOp::create(b, isUpper, low, high);
-        Value taken = gpu::ShuffleOp::create(b, given, distance, /*width=*/32,
-                                             gpu::ShuffleMode::XOR)
-                          .getShuffleResult();
-        low = arith::SelectOp::create(b, isUpper, taken, low);
-        high = arith::SelectOp::create(b, isUpper, high, taken);
+  void storeTile(IndexBuilder &b, ValueRange parts, VectorType type,
+                 const TileLayout &layout, const Memory &memory) const {
+    int64_t boxRows = layout.getBox()[TileLayout::Row];
+    int64_t perBoxRow = parts.size() * boxRows / type.getDimSize(0);
+    VectorType boxRow =
+        VectorType::get({boxRows, type.getDimSize(1)}, type.getElementType());
+    int64_t wideCols = getWideColumns(boxRow, layout);
+    for (int64_t row = 0; row < type.getDimSize(0); row += boxRows) {
+      OpBuilder::InsertionGuard guard(b);
+      SmallVector<Value> indices = memory.indices;
+      Value &rowIndex = indices[indices.size() - 2];
+      rowIndex = b.add(rowIndex, row);
+      // Lanes whose row does not exist hand on what they hold, too.
+      ValueRange rowParts = parts.slice(row / boxRows * perBoxRow, perBoxRow);
+      int64_t numWide = wideCols * perBoxRow / type.getDimSize(1);
+      SmallVector<Value> wide;
+      auto wideType =
+          VectorType::get({boxRows, wideCols}, type.getElementType());
+      const TileLayout &store = flashcore::getStoreLayout();
+      if (numWide)
+        wide = convertParts(b, rowParts.take_front(numWide), wideType, layout,
+                            store, thread.lane);
+      if (Value exists = memory.isRow(b, rowIndex))
+        b.setInsertionPointToStart(
+            scf::IfOp::create(b, exists, /*withElseRegion=*/false).thenBlock());
+      if (numWide)
+        storeRuns(b, wide, wideType, store, /*firstCol=*/0, memory, indices);
+      if (wideCols < type.getDimSize(1))
+        storeRuns(b, rowParts.drop_front(numWide),
+                  VectorType::get({boxRows, type.getDimSize(1) - wideCols},
+                                  type.getElementType()),
+                  layout, wideCols, memory, indices);
+    }
+  }
+
+  static bool hasRowsInBox(const TileLayout &layout) {
+    return llvm::any_of(layout.getBases(TileLayout::Register),
+                        [](const flashcore::BitPoint &basis) {
+                          return basis[TileLayout::Row] != 0;
+                        });
+  }
+
+  /// The first columns of a row of boxes that lanes can hand each other so that
+  /// each gets 16 bytes next to each other; 0 where they are so already.
+  static int64_t getWideColumns(VectorType boxRow, const TileLayout &layout) {
+    const TileLayout &store = flashcore::getStoreLayout();
+    int64_t run = store.getRun(TileLayout::Column);
+    int64_t bits = boxRow.getElementTypeBitWidth();
+    int64_t cols = llvm::alignDown(boxRow.getDimSize(1),
+                                   store.getBox()[TileLayout::Column]);
+    if (run * bits != flashcore::kAccessBits ||
+        layout.getRun(TileLayout::Column) >= run || cols == 0 ||
+        getLaneBases(layout, TileLayout::Row) !=
+            getLaneBases(store, TileLayout::Row))
+      return 0;
+    auto type =
+        VectorType::get({boxRow.getDimSize(0), cols}, boxRow.getElementType());
+    return canConvert(type, layout, store) ? cols : 0;
+  }
+
+  /// Stores the parts of one row of boxes, which begins at column `firstCol`,
+  /// as far as a lane has columns next to each other.
+  void storeRuns(IndexBuilder &b, ValueRange parts, VectorType type,
+                 const TileLayout &layout, int64_t firstCol,
+                 const Memory &memory, SmallVector<Value> indices) const {
+    TileRegisters registers(layout, type);
+    int64_t size = registers.size() / static_cast<int64_t>(parts.size());
+    int64_t run = layout.getRun(TileLayout::Column);
+    Value col = b.add(indices.back(),
+                      getLanePlace(b, layout, TileLayout::Column, thread.lane));
+    for (int64_t reg = 0; reg < registers.size(); reg += run) {
+      indices.back() = b.add(col, firstCol + registers.getColumn(reg));
+      if (run < size) {
+        memref::StoreOp::create(b, getElement(b, parts, reg), memory.memref,
+                                indices);
+        continue;
       }
-    }
-    for (auto [part, word] : llvm::zip_equal(parts, words))
-      part = fromWord(b, word, cast<VectorType>(part.getType()));
-  }
-  static Value toWord(IndexBuilder &b, Value pair) {
-    auto type = VectorType::get({1}, b.getI32Type());
-    return vector::ExtractOp::create(
-        b, vector::BitCastOp::create(b, type, pair), 0);
-  }
-  static Value fromWord(IndexBuilder &b, Value word, VectorType type) {
-    auto words = VectorType::get({1}, b.getI32Type());
-    return vector::BitCastOp::create(
-        b, type, vector::FromElementsOp::create(b, words, word));
-  }
-
-  /// Stores what the lane holds of one row: of the first `numWide` parts
-  /// kWide columns at a time, of the others one part at a time.
-  void storeRow(IndexBuilder &b, ArrayRef<Value> parts, size_t numWide,
-                Value memref, SmallVector<Value> indices) const {
-    Value col = indices.back(), lane = b.rem(thread.lane, kQuad);
-    auto type = cast<VectorType>(parts.front().getType());
-    for (size_t first = 0; first < parts.size();) {
-      size_t count = first < numWide ? kWide / type.getNumElements() : 1;
-      int64_t width = count * type.getNumElements();
-      indices.back() = b.add(b.add(col, b.mul(lane, width)), first * kCore);
       vector::StoreOp::create(
-          b, concatenate(b, parts.slice(first, count)), memref, indices,
-          /*nontemporal=*/false,
-          llvm::MaybeAlign(width * type.getElementTypeBitWidth() / 8));
-      first += count;
+          b, concatenate(b, parts.slice(reg / size, run / size)), memory.memref,
+          indices, /*nontemporal=*/false,
+          llvm::MaybeAlign(run * type.getElementTypeBitWidth() / 8));
     }
   }
 
-  /// The vectors, 1, 2 or 4 of them, as one.
-  static Value concatenate(IndexBuilder &b, ArrayRef<Value> vectors) {
+  /// The vectors, a power of two of them, as one.
+  static Value concatenate(IndexBuilder &b, ValueRange vectors) {
     SmallVector<Value> level(vectors);
     while (level.size() > 1) {
       int64_t size = cast<VectorType>(level.front().getType()).getNumElements();

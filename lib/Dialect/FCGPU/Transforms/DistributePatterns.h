@@ -4,9 +4,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What the patterns of flashcore-distribute share. A tile of R x C elements is
-// the list of its R/8 x C/8 cores in row-major order, each a vector<2xT>; a row
-// vector of R elements the list of R/8 scalars.
+// What the patterns of flashcore-distribute share. Of a tile or vector a lane
+// has the registers that its layout says; neighbours come in parts, vectors of
+// as many as mma.sync and 32-bit registers take, those of a vector alone. No
+// pattern knows a layout: where a register's element is, which lanes hold a row
+// and how much may be stored at once follows from the map.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,25 +16,65 @@
 #define FLASHCORE_LIB_DIALECT_FCGPU_TRANSFORMS_DISTRIBUTEPATTERNS_H
 
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
+#include "flashcore/Target/Atoms.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/Transforms/DialectConversion.h"
 
 namespace mlir::fcgpu {
 
-/// Rows and columns of a core (see `#fcgpu.fragment`).
+/// Rows and columns of a matrix of ldmatrix, the core of all operands of
+/// mma.sync.
 inline constexpr int64_t kCore = 8;
 
-/// Whether `type` is a tile or row vector that distribution takes apart: what
-/// it makes (vector<2xT>, operands of mma.sync) is smaller.
-bool isWarpTile(Type type);
+/// The layout of every tile and vector that distribution takes apart. Values
+/// that it makes are not among them.
+class LayoutMap {
+public:
+  /// Reads `fcgpu.layout` of all ops in `func`. A tile without one has that of
+  /// an accumulator, a vector without one a value for each of its rows.
+  explicit LayoutMap(gpu::GPUFuncOp func);
 
-/// The `fcgpu.layout` of the tile `value`, or null: a tile without one (a
-/// splat, say) fits any layout.
-FragmentAttr getLayout(Value value);
-/// Whether the tile `value` has order column.
-bool isColumnOrder(Value value);
+  /// Null for what is no tile or vector of a warp.
+  const flashcore::TileLayout *lookup(Value value) const {
+    auto it = layouts.find(value);
+    return it == layouts.end() ? nullptr : &it->second;
+  }
+
+private:
+  void add(ValueRange values, Attribute layouts);
+
+  DenseMap<Value, flashcore::TileLayout> layouts;
+};
+
+/// The atoms of the chip for a contraction of tiles, or none.
+SmallVector<const flashcore::MmaAtom *>
+findMmaAtoms(const flashcore::TargetInfo &target, vector::ContractionOp op);
+
+/// Elements of a part: a pair of 16 or 32 bits, what a 32-bit register holds of
+/// smaller ones.
+int64_t getPartSize(Type element);
+
+/// Where the registers of a lane are in a tile (or vector), from its place in
+/// register 0 on: boxes of the layout in row-major order. Of a tile of rank 3
+/// the columns are those of all groups.
+class TileRegisters {
+public:
+  TileRegisters(const flashcore::TileLayout &layout, VectorType type);
+
+  int64_t size() const { return static_cast<int64_t>(places.size()); }
+  ArrayRef<int64_t> getPlace(int64_t reg) const { return places[reg]; }
+  int64_t getRow(int64_t reg) const { return places[reg].front(); }
+  int64_t getColumn(int64_t reg) const { return places[reg].back(); }
+  /// The register at a place.
+  int64_t find(ArrayRef<int64_t> place) const;
+
+private:
+  std::vector<flashcore::BitPoint> places;
+  DenseMap<std::pair<int64_t, int64_t>, int64_t> registers;
+};
 
 /// Values every pattern may use; they are defined at the kernel's entry.
 struct ThreadContext {
@@ -40,6 +82,8 @@ struct ThreadContext {
   Value warp;   ///< 0 to numThreads / 32 - 1
   Value lane;   ///< 0 to 31
   int64_t numThreads;
+  const LayoutMap *layouts;
+  const flashcore::TargetInfo *target;
   /// Byte offset of each ring: of those of the block in the dynamic shared
   /// memory, of those of a warp in the warp's part of it.
   DenseMap<Value, int64_t> ringOffsets;
@@ -74,6 +118,33 @@ struct IndexBuilder : ImplicitLocOpBuilder {
   }
 };
 
+/// The xor of the bases of the bits that are set in `number`.
+Value evaluate(IndexBuilder &b, ArrayRef<int64_t> bases, Value number);
+/// What each bit of a lane's number adds to its places along `axis`.
+SmallVector<int64_t> getLaneBases(const flashcore::TileLayout &layout,
+                                  unsigned axis);
+/// Where along `axis` the lane's places begin.
+inline Value getLanePlace(IndexBuilder &b, const flashcore::TileLayout &layout,
+                          unsigned axis, Value lane) {
+  return evaluate(b, getLaneBases(layout, axis), lane);
+}
+/// Whether the lane is the first of those that hold the same; null where all
+/// hold something else.
+Value isFirstReplica(IndexBuilder &b, const flashcore::TileLayout &layout,
+                     Value lane);
+/// One register of the parts of a tile, or of a vector.
+Value getElement(IndexBuilder &b, ValueRange parts, int64_t reg);
+
+/// Whether lanes can hand each other a tile or vector so that it gets another
+/// layout.
+bool canConvert(VectorType type, const flashcore::TileLayout &from,
+                const flashcore::TileLayout &to);
+/// The parts of a tile or vector in layout `to`, of those in layout `from`.
+SmallVector<Value> convertParts(IndexBuilder &b, ValueRange parts,
+                                VectorType type,
+                                const flashcore::TileLayout &from,
+                                const flashcore::TileLayout &to, Value lane);
+
 template <typename OpTy> struct ThreadPattern : OpConversionPattern<OpTy> {
   ThreadPattern(const TypeConverter &converter, MLIRContext *context,
                 const ThreadContext &thread)
@@ -84,7 +155,7 @@ template <typename OpTy> struct ThreadPattern : OpConversionPattern<OpTy> {
 /// Takes tiles apart, turns rings into memrefs, and leaves all else alone.
 class TileTypeConverter : public TypeConverter {
 public:
-  TileTypeConverter();
+  explicit TileTypeConverter(const LayoutMap &layouts);
 };
 
 /// alloc_ring, copy, commit, wait, read, transfer_write.
@@ -99,7 +170,12 @@ void populateExchangePatterns(const TileTypeConverter &converter,
 int64_t getExchangeBytes(AllToAllOp op);
 /// Contractions, reductions, broadcasts, constants, elementwise ops.
 void populateComputePatterns(const TileTypeConverter &converter,
+                             const ThreadContext &context,
                              RewritePatternSet &patterns);
+/// convert_layout.
+void populateLayoutPatterns(const TileTypeConverter &converter,
+                            const ThreadContext &context,
+                            RewritePatternSet &patterns);
 /// map_scores.
 void populateScorePatterns(const TileTypeConverter &converter,
                            const ThreadContext &context,

@@ -17,6 +17,7 @@
 
 using namespace mlir;
 using namespace mlir::fcgpu;
+using flashcore::TileLayout;
 
 namespace {
 /// Clones the region of one map_scores.
@@ -128,25 +129,27 @@ struct DistributeMapScores final : ThreadPattern<MapScoresOp> {
   LogicalResult
   matchAndRewrite(MapScoresOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
-    if (isColumnOrder(op.getScores()))
-      return rewriter.notifyMatchFailure(op, "maps a tile in column order");
+    const TileLayout *layout = thread.layouts->lookup(op.getScores());
+    if (!layout || *layout != *thread.layouts->lookup(op.getResult()))
+      return rewriter.notifyMatchFailure(op, "moves scores to other lanes");
     IndexBuilder b(op.getLoc(), rewriter);
-    // The lane's place in a core: row lane / 4, columns 2 * (lane % 4) and + 1.
-    Value query = b.add(adaptor.getQuery().front(), b.div(thread.lane, 4));
-    Value key =
-        b.add(adaptor.getKey().front(), b.mul(b.rem(thread.lane, 4), 2));
+    auto placeOf = [&](ValueRange start, TileLayout::Axis axis) {
+      return b.add(start.front(), getLanePlace(b, *layout, axis, thread.lane));
+    };
+    Value query = placeOf(adaptor.getQuery(), TileLayout::Row);
+    Value key = placeOf(adaptor.getKey(), TileLayout::Column);
     ScoreCloner cloner(b, op, query, key);
-    int64_t coreCols = op.getScores().getType().getDimSize(1) / kCore;
+    TileRegisters registers(*layout, op.getScores().getType());
+    int64_t reg = 0;
     SmallVector<Value> results;
-    for (auto [i, core] : llvm::enumerate(adaptor.getScores())) {
-      int64_t index = i;
+    for (Value part : adaptor.getScores()) {
+      auto type = cast<VectorType>(part.getType());
       SmallVector<Value> elements;
-      for (int64_t e : {0, 1})
-        elements.push_back(cloner.clone(vector::ExtractOp::create(b, core, e),
-                                        index / coreCols * kCore,
-                                        index % coreCols * kCore + e));
-      results.push_back(
-          vector::FromElementsOp::create(b, core.getType(), elements));
+      for (int64_t i = 0; i < type.getNumElements(); ++i, ++reg)
+        elements.push_back(cloner.clone(vector::ExtractOp::create(b, part, i),
+                                        registers.getRow(reg),
+                                        registers.getColumn(reg)));
+      results.push_back(vector::FromElementsOp::create(b, type, elements));
     }
     rewriter.replaceOpWithMultiple(op, {results});
     return success();

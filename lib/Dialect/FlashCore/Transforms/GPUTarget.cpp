@@ -83,9 +83,10 @@ ArrayAttr mlir::flashcore::createGPUTargets(ModuleOp module, StringRef chip) {
       model = target;
   });
   MLIRContext *context = module.getContext();
-  StringRef triple = "nvptx64-nvidia-cuda", features = kPTXFeature;
-  if (model && !model.getFeatures().empty())
-    features = model.getFeatures();
+  StringRef triple = "nvptx64-nvidia-cuda";
+  std::string features = model && !model.getFeatures().empty()
+                             ? model.getFeatures().str()
+                             : lookupTarget(chip)->getPTXFeature();
   return ArrayAttr::get(context,
                         NVVM::NVVMTargetAttr::get(
                             context, kOptimizationLevel, triple, chip, features,

@@ -445,8 +445,8 @@ OpFoldResult KernelBuilder::getGrid() {
   OpFoldResult tiles = getNumTiles();
   if (!schedule.isPersistent())
     return tiles;
-  int64_t limit =
-      lookupTarget(schedule.getChip())->numSMs * schedule.getBlocksPerSM();
+  int64_t limit = lookupTarget(schedule.getChip())->device.numSMs *
+                  schedule.getBlocksPerSM();
   AffineMap map = AffineMap::get(
       1, 0, {b.getAffineDimExpr(0), b.getAffineConstantExpr(limit)},
       op.getContext());

@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "../sim/Machine.h"
+#include "PlainAccess.h"
 
 #include <algorithm>
 
@@ -177,25 +178,34 @@ private:
 //===----------------------------------------------------------------------===//
 
 void Machine::checkShared(Warp &warp, const Inst &inst,
-                          const LaneAccess &access, bool isWrite, bool asWarp) {
+                          const LaneAccess &access, SharedUse use) {
   if (!(options.checks & (CheckRace | CheckAsync)))
     return;
   startSegment(warp);
+  const bool isWrite = use != SharedUse::Read && use != SharedUse::ReadAsWarp;
+  const bool asWarp =
+      use == SharedUse::ReadAsWarp || use == SharedUse::WriteAsWarp;
+  const AccessFlag flag = use == SharedUse::Async ? AsyncAccess
+                          : inst.isStrong         ? StrongAccess
+                                                  : PlainAccess;
+  const unsigned shift = cta->shadow.grainShift;
+  PlainCells cells(cta->shadow, {segments, warp.clock}, warp.index);
   forEachLane(access.lanes, [&](unsigned lane) {
-    checkSharedLane(warp, inst, lane, access.address[lane], access.bytes,
-                    isWrite, asWarp ? severalLanes : lane, /*isAsync=*/false);
+    uint64_t address = access.address[lane];
+    size_t first = address >> shift;
+    size_t count = ((address + access.bytes - 1) >> shift) - first + 1;
+    const AccessWord mine(warp.clock.segment, pcOf(inst),
+                          asWarp ? severalLanes : lane, flag);
+    bool isDone = isWrite ? !inst.isStrong &&
+                                (count == 4 ? cells.write(first, 4, mine)
+                                            : cells.write(first, count, mine))
+                  : count == 4 ? cells.read(first, 4, mine)
+                               : cells.read(first, count, mine);
+    if (!isDone)
+      checkSharedLane(warp, inst, lane, address, access.bytes, isWrite, mine);
   });
   if (cta->async)
     checkBesideAsync(warp, inst, access, isWrite, asWarp);
-}
-
-/// An earlier read and one of another lane in the same segment: to a later
-/// write, the weak one of them counts.
-static AccessWord merged(AccessWord earlier, AccessWord read) {
-  AccessWord weak = earlier.has(StrongAccess) ? read : earlier;
-  return {read.segment(), weak.pc(),
-          earlier.lane() == read.lane() ? read.lane() : severalLanes,
-          weak.has(StrongAccess) ? StrongAccess : PlainAccess};
 }
 
 /// Whether a read still matters after a write that it does not conflict with.
@@ -208,17 +218,13 @@ static bool outlives(AccessWord read, const Inst &write,
 
 void Machine::checkSharedLane(Warp &warp, const Inst &inst, unsigned lane,
                               uint64_t address, unsigned bytes, bool isWrite,
-                              unsigned owner, bool isAsync) {
+                              AccessWord mine) {
   SharedShadow &shadow = cta->shadow;
   size_t first = address >> shadow.grainShift;
   size_t last = (address + bytes - 1) >> shadow.grainShift;
   const WarpClock &clock = warp.clock;
   const uint32_t me = 1u << warp.index;
-  const AccessWord mine(clock.segment, pcOf(inst), owner,
-                        isAsync         ? AsyncAccess
-                        : inst.isStrong ? StrongAccess
-                                        : PlainAccess);
-  HappensBefore isOrdered(segments, clock, owner);
+  HappensBefore isOrdered(segments, clock, mine.lane());
   AccessWord *writes = shadow.writes.data();
   AccessWord *reads = shadow.reads[warp.index].data();
   uint32_t *readers = shadow.readers.data();
@@ -289,24 +295,35 @@ void Machine::checkGlobal(Warp &warp, const Inst &inst,
   if (!isOn(CheckRace))
     return;
   startSegment(warp);
+  KnownBefore known(segments, warp.clock);
   forEachLane(access.lanes, [&](unsigned lane) {
-    checkGlobalLane(warp, inst, *buffers[lane], lane,
-                    access.address[lane] - buffers[lane]->base, access.bytes,
-                    isWrite);
+    Buffer &buffer = *buffers[lane];
+    GlobalShadow &shadow = globalShadows[memory.indexOf(buffer)];
+    if (!shadow.reads)
+      return;
+    uint64_t offset = access.address[lane] - buffer.base;
+    size_t first = offset >> shadow.grainShift;
+    size_t count =
+        ((offset + access.bytes - 1) >> shadow.grainShift) - first + 1;
+    const AccessWord mine(warp.clock.segment, pcOf(inst), lane,
+                          inst.isStrong ? StrongAccess : PlainAccess);
+    auto isOrdered = [&](AccessWord read) {
+      return known(read) || segments.isOrdered(read, warp.clock, lane);
+    };
+    if (isWrite ||
+        !readPlainCells(shadow, known, isOrdered, first, count, mine))
+      checkGlobalLane(warp, inst, buffer, lane, offset, access.bytes, isWrite,
+                      mine);
   });
 }
 
 void Machine::checkGlobalLane(Warp &warp, const Inst &inst, Buffer &buffer,
                               unsigned lane, uint64_t offset, unsigned bytes,
-                              bool isWrite) {
+                              bool isWrite, AccessWord mine) {
   GlobalShadow &shadow = globalShadows[memory.indexOf(buffer)];
-  if (!shadow.reads)
-    return;
   size_t first = offset >> shadow.grainShift;
   size_t last = (offset + bytes - 1) >> shadow.grainShift;
   const WarpClock &clock = warp.clock;
-  const AccessWord mine(clock.segment, pcOf(inst), lane,
-                        inst.isStrong ? StrongAccess : PlainAccess);
   uint64_t address = buffer.base + offset;
   HappensBefore isOrdered(segments, clock, lane);
   auto wasObserved = [&](size_t cell, AccessWord write) {
@@ -351,14 +368,7 @@ void Machine::checkGlobalLane(Warp &warp, const Inst &inst, Buffer &buffer,
         messages.erase(messageKey(StateSpace::Global, address));
       continue;
     }
-    if (read && read.segment() == clock.segment) {
-      read = merged(read, mine);
-      continue;
-    }
-    // Keep an unordered earlier reader: a later write must meet both.
-    if (read && !isOrdered(read))
-      shadow.otherReads[cell] = read;
-    read = mine;
+    recordRead(read, shadow.otherReads[cell], mine, isOrdered);
   }
 }
 
@@ -374,7 +384,11 @@ void Machine::checkLostStores(Warp &warp, const Inst &inst, StateSpace space,
       const uint8_t *value =
           warp.reg<uint8_t>(ops[v]) + size_t(lane) * inst.regBytes;
       const uint8_t *stored = hosts[lane] + size_t(v) * inst.elementBytes;
-      lost |= std::memcmp(value, stored, inst.elementBytes) ? 1u << lane : 0u;
+      // The size of most is known to the compiler.
+      bool isThere = inst.elementBytes == 4
+                         ? std::memcmp(value, stored, 4) == 0
+                         : std::memcmp(value, stored, inst.elementBytes) == 0;
+      lost |= isThere ? 0u : 1u << lane;
     });
   if (!lost)
     return;

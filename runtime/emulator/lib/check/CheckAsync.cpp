@@ -24,18 +24,20 @@ using namespace flashcore::emu;
 // What threads know
 //===----------------------------------------------------------------------===//
 
-static ClockPtr ownUpTo(const WarpClock &clock, unsigned lane, uint32_t epoch) {
+/// Adds the accesses of a lane, or of the warp, up to an epoch.
+static ClockPtr withOwn(const ClockPtr &known, const WarpClock &clock,
+                        unsigned lane, uint32_t epoch) {
   if (!epoch)
-    return nullptr;
+    return known;
   uint32_t threads = lane == severalLanes ? Clock::allLanes(clock.warp)
                                           : Clock::oneLane(clock.warp, lane);
-  return Clock::make({{clock.cta, threads, epoch}});
+  return Clock::with(known, {clock.cta, threads, epoch});
 }
 
 /// What proxy fences have covered on the way to what a lane does now.
-ClockPtr Machine::proxiedOf(const WarpClock &clock, unsigned lane) const {
+ClockPtr Machine::proxiedOf(const WarpClock &clock, unsigned lane) {
   auto with = [&](const FencedClock &fenced) {
-    return joined(fenced.clock, ownUpTo(clock, lane, fenced.own));
+    return withOwn(fenced.clock, clock, lane, fenced.own);
   };
   ClockPtr all = with(clock.all.proxied);
   return clock.lanes && lane != severalLanes
@@ -82,12 +84,10 @@ void Machine::fenceProxy(Warp &warp, uint32_t lanes) {
 }
 
 /// A lane arrives at an mbarrier with release semantics.
-void Machine::giveTo(Released &released, const Warp &warp,
-                     unsigned lane) const {
-  const WarpClock &clock = warp.clock;
-  released.known =
-      joined(released.known, joined(knownOf(clock, lane),
-                                    ownUpTo(clock, lane, clock.latest())));
+void Machine::giveTo(Released &released, Warp &warp, unsigned lane) {
+  WarpClock &clock = warp.clock;
+  released.known = joined(released.known, withOwn(knownOf(clock, lane), clock,
+                                                  lane, clock.latest()));
   released.proxied = joined(released.proxied, proxiedOf(clock, lane));
 }
 
@@ -108,8 +108,9 @@ void Machine::learnAgent(Warp &warp, uint32_t lanes, uint32_t agent,
   if (!ordersAsync())
     return;
   Released released;
-  released.known = Clock::make(
-      {{AsyncAgent::cta(cta->index), Clock::allLanes(agent) + threads, epoch}});
+  released.known =
+      Clock::with(nullptr, {AsyncAgent::cta(cta->index),
+                            Clock::allLanes(agent) + threads, epoch});
   takeFrom(warp, lanes, released);
 }
 

@@ -121,7 +121,9 @@ bool Machine::checkConflicts(Warp &warp, const Inst &inst,
   if (b.kConflict.exists)
     return report(true, b.kConflict, contractionRule);
   if (extentOf(a.kDim, tensors) == extentOf(b.kDim, tensors))
-    for (unsigned k = 0; k < inst.vectorLength; ++k) {
+    // Of stretches the first difference is as good as all of them.
+    for (unsigned k = 0;
+         k < (a.isStretch && b.isStretch ? 1u : inst.vectorLength); ++k) {
       if (!a.k[k] || !b.k[k] || indexOf(a.k[k]) == indexOf(b.k[k]))
         continue;
       find(FindingKind::LayoutMismatch, warp, inst,
@@ -182,16 +184,16 @@ Label Machine::accumulate(Warp &warp, const Inst &inst, unsigned reg,
 
 /// Gives D its labels and compares them with those of C.
 void Machine::labelProducts(Warp &warp, const Inst &inst,
-                            const FragmentSummary &a,
+                            const MmaGranules &mma, const FragmentSummary &a,
                             const FragmentSummary &b) {
-  MmaGranules mma(program, inst);
   LabelFrame &frame = warp.labels;
   const LabelKernels &kernels = *handlers.labels;
   bool isStretch = a.isStretch && b.isStretch;
   constexpr uint64_t rowStep = productLabel(1, 0), column = productLabel(0, 1);
   alignas(64) Label results[4][warpSize];
   LabelFrame::Origin origins[4];
-  bool isHeld[4] = {};
+  /// The labels of D, and whether they are there already.
+  bool isHeld[4] = {}, isThere[4] = {};
   frame.depths.clear();
   for (unsigned reg = 0; reg < 4; ++reg) {
     uint32_t c = slotOf(mma.accumulator(mma.c, reg));
@@ -212,7 +214,9 @@ void Machine::labelProducts(Warp &warp, const Inst &inst,
     Label first = productLabel(a.row[reg / 2 * 8], b.row[reg % 2]);
     if (isStretch &&
         (!before || kernels.matches(before, first, rowStep, 2 * column))) {
-      kernels.fill(results[reg], first, rowStep, 2 * column);
+      isThere[reg] = before && c == slotOf(mma.accumulator(mma.d, reg));
+      if (!isThere[reg])
+        kernels.fill(results[reg], first, rowStep, 2 * column);
       continue;
     }
     if (isHeld[reg])
@@ -226,21 +230,45 @@ void Machine::labelProducts(Warp &warp, const Inst &inst,
       frame.clear(slotOf(mma.d[reg] + 1), ~0u);
     if (slot == noSlot)
       continue;
-    frame.held[slot] = isHeld[reg];
     frame.origins[slot] = origins[reg];
-    if (isHeld[reg])
+    if (!isHeld[reg]) {
+      frame.clear(slot, ~0u);
+      continue;
+    }
+    frame.hold(slot);
+    if (!isThere[reg])
       std::copy_n(results[reg], warpSize, frame.at(slot));
   }
 }
 
-FragmentLabels Machine::fragmentLabels(Warp &warp, const Inst &inst, bool isB) {
-  MmaGranules mma(program, inst);
+/// What an operand is, which is that of the mma before as long as its registers
+/// are.
+const FragmentSummary &Machine::summarizeOperand(Warp &warp, const Inst &inst,
+                                                 const MmaGranules &mma,
+                                                 bool isB) {
+  LabelFrame &frame = warp.labels;
+  LabelFrame::Operand &last = isB ? frame.b : frame.a;
+  const uint32_t *granules = isB ? mma.b : mma.a;
+  unsigned count = isB ? mma.numB : mma.numA;
   FragmentLabels labels = emptyFragment(inst, isB);
-  for (unsigned i = 0; i < (isB ? mma.numB : mma.numA); ++i)
-    for (unsigned half = 0; half < mma.perRegister; ++half)
-      labels.halves[2 * i + half] =
-          warp.labels.ifHeld(slotOf((isB ? mma.b : mma.a)[i] + half));
-  return labels;
+  std::array<uint64_t, 8> stamps = {};
+  for (unsigned i = 0; i < count; ++i)
+    for (unsigned half = 0; half < mma.perRegister; ++half) {
+      uint32_t slot = slotOf(granules[i] + half);
+      labels.halves[2 * i + half] = frame.ifHeld(slot);
+      stamps[2 * i + half] = slot == noSlot ? 0 : frame.stamps[slot];
+    }
+  bool isNew = stamps != last.stamps || labels.depth != last.depth ||
+               labels.perRegister != last.perRegister;
+  if (isNew || last.hasFinding)
+    last.hasFinding = checkOperandDepth(warp, inst, granules, count);
+  if (isNew) {
+    last.stamps = stamps;
+    last.depth = labels.depth;
+    last.perRegister = labels.perRegister;
+    last.summary = summarize(labels, tensors, *handlers.labels);
+  }
+  return last.summary;
 }
 
 void Machine::checkFragments(Warp &warp, const Inst &inst) {
@@ -252,13 +280,11 @@ void Machine::checkFragments(Warp &warp, const Inst &inst) {
     return;
   }
   MmaGranules mma(program, inst);
-  checkOperandDepth(warp, inst, mma.a, mma.numA);
-  checkOperandDepth(warp, inst, mma.b, mma.numB);
-  FragmentSummary a = summarize(fragmentLabels(warp, inst, /*isB=*/false),
-                                tensors, *handlers.labels);
-  FragmentSummary b = summarize(fragmentLabels(warp, inst, /*isB=*/true),
-                                tensors, *handlers.labels);
+  const FragmentSummary &a = summarizeOperand(warp, inst, mma, /*isB=*/false);
+  const FragmentSummary &b = summarizeOperand(warp, inst, mma, /*isB=*/true);
+  static const FragmentSummary nothing;
   if (checkConflicts(warp, inst, a, b))
-    a = b = FragmentSummary();
-  labelProducts(warp, inst, a, b);
+    labelProducts(warp, inst, mma, nothing, nothing);
+  else
+    labelProducts(warp, inst, mma, a, b);
 }

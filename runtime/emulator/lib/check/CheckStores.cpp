@@ -239,8 +239,9 @@ void Machine::checkLaneDepth(Warp &warp, const Inst &inst, uint32_t slot,
   frame.depths.push_back(here);
 }
 
-/// The same for the registers of an operand that are sums themselves.
-void Machine::checkOperandDepth(Warp &warp, const Inst &inst,
+/// The same for the registers of an operand that are sums themselves; true if
+/// they differ.
+bool Machine::checkOperandDepth(Warp &warp, const Inst &inst,
                                 const uint32_t *granules, unsigned count) {
   LabelFrame &frame = warp.labels;
   uint32_t depth = 0;
@@ -253,17 +254,20 @@ void Machine::checkOperandDepth(Warp &warp, const Inst &inst,
     const Label *label = findProduct(labels);
     if (!label)
       continue;
-    if (depth)
-      return find(FindingKind::LayoutMismatch, warp, inst,
-                  1u << static_cast<unsigned>(label - labels), [&] {
-                    return Text{
-                        "multiplies a sum of " + std::to_string(here) +
-                            " products of " + describeProduct(*label, tensors) +
-                            " (register " + describeOperand(granules[i / 2]) +
-                            "), but others of the operand have " +
-                            std::to_string(depth),
-                        depthRule};
-                  });
+    if (depth) {
+      find(FindingKind::LayoutMismatch, warp, inst,
+           1u << static_cast<unsigned>(label - labels), [&] {
+             return Text{"multiplies a sum of " + std::to_string(here) +
+                             " products of " +
+                             describeProduct(*label, tensors) + " (register " +
+                             describeOperand(granules[i / 2]) +
+                             "), but others of the operand have " +
+                             std::to_string(depth),
+                         depthRule};
+           });
+      return true;
+    }
     depth = here;
   }
+  return false;
 }

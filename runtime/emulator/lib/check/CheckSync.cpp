@@ -43,45 +43,63 @@ std::vector<uint32_t> Machine::runningCtas() const {
   return running;
 }
 
-/// Both, within bounds.
-ClockPtr Machine::joined(const ClockPtr &a, const ClockPtr &b) const {
+/// Both, within bounds. What a thread knows by one scope it mostly knows by the
+/// other, so the last answer is kept: equal clocks are then one, which is all
+/// that the next join looks at.
+ClockPtr Machine::joined(const ClockPtr &a, const ClockPtr &b) {
+  if (!a || !b || a == b)
+    return a ? a : b;
+  if (lastJoin.a == a && lastJoin.b == b)
+    return lastJoin.both;
   ClockPtr both = Clock::join(a, b);
-  if (!both || both->numCtas() <= keptCtas + resident.size())
-    return both;
-  return Clock::fold(both, keptCtas / 2, runningCtas());
+  if (both->numCtas() > keptCtas + resident.size())
+    both = Clock::fold(both, keptCtas / 2, runningCtas());
+  lastJoin = {a, b, both};
+  return both;
 }
 
 /// What a lane knows, but for what it did itself; of severalLanes, what all
 /// lanes know.
-ClockPtr Machine::knownOf(const WarpClock &clock, unsigned lane) const {
-  std::vector<Clock::Entry> entries;
-  for (uint32_t u = 0; u < numWarps; ++u)
-    if (clock.known[u])
-      entries.push_back({clock.cta, Clock::allLanes(u), clock.known[u]});
-  ClockPtr known = joined(Clock::make(std::move(entries)), clock.all.known);
+ClockPtr Machine::knownOf(WarpClock &clock, unsigned lane) {
+  if (clock.sumOf != clock.known || clock.sumWith != clock.all.known) {
+    clock.sumOf = clock.known;
+    clock.sumWith = clock.all.known;
+    clock.sum = joined(Clock::ofCta(clock.cta, clock.known), clock.all.known);
+  }
   return clock.lanes && lane != severalLanes
-             ? joined(known, (*clock.lanes)[lane].known)
-             : known;
+             ? joined(clock.sum, (*clock.lanes)[lane].known)
+             : clock.sum;
 }
 
-static ClockPtr oneLane(const WarpClock &clock, unsigned lane, uint32_t epoch) {
+/// Adds the accesses of a lane up to an epoch, unless it is 0.
+static ClockPtr withLane(const ClockPtr &known, const WarpClock &clock,
+                         unsigned lane, uint32_t epoch) {
   if (!epoch)
-    return nullptr;
-  return Clock::make({{clock.cta, Clock::oneLane(clock.warp, lane), epoch}});
+    return known;
+  return Clock::with(known,
+                     {clock.cta, Clock::oneLane(clock.warp, lane), epoch});
 }
 
 /// What fences let a strong write of this lane release.
 ClockPtr Machine::fencedOf(const WarpClock &clock, unsigned scope,
-                           unsigned lane) const {
-  auto with = [&](const FencedClock &fenced) {
-    return joined(fenced.clock, oneLane(clock, lane, fenced.own));
-  };
-  ClockPtr all = with(clock.all.fenced[scope]);
-  return clock.lanes ? joined(all, with((*clock.lanes)[lane].fenced[scope]))
-                     : all;
+                           unsigned lane) {
+  const FencedClock &all = clock.all.fenced[scope];
+  if (!clock.lanes)
+    return withLane(all.clock, clock, lane, all.own);
+  const FencedClock &own = (*clock.lanes)[lane].fenced[scope];
+  return withLane(joined(all.clock, own.clock), clock, lane,
+                  std::max(all.own, own.own));
 }
 
-void Machine::join(Knowledge &into, const Knowledge &from) const {
+/// Whether the last fences of a lane count for all scopes.
+static bool hasOneFence(const WarpClock &clock, unsigned lane) {
+  auto isOne = [](const Knowledge &knowledge) {
+    return knowledge.fenced[0] == knowledge.fenced[1];
+  };
+  return isOne(clock.all) && (!clock.lanes || isOne((*clock.lanes)[lane]));
+}
+
+void Machine::join(Knowledge &into, const Knowledge &from) {
   into.known = joined(into.known, from.known);
   for (unsigned scope = 0; scope < 2; ++scope) {
     into.fenced[scope].clock =
@@ -92,7 +110,7 @@ void Machine::join(Knowledge &into, const Knowledge &from) const {
 }
 
 /// What some lanes know together.
-Knowledge Machine::knowledgeOf(const Warp &warp, uint32_t lanes) const {
+Knowledge Machine::knowledgeOf(const Warp &warp, uint32_t lanes) {
   const WarpClock &clock = warp.clock;
   Knowledge sum;
   join(sum, clock.all);
@@ -100,11 +118,11 @@ Knowledge Machine::knowledgeOf(const Warp &warp, uint32_t lanes) const {
   // Of the accesses of the lanes themselves.
   auto addOwn = [&](ClockPtr &fenced, uint32_t own) {
     if (own && isWhole)
-      fenced = joined(
-          fenced, Clock::make({{clock.cta, Clock::allLanes(clock.warp), own}}));
+      fenced =
+          Clock::with(fenced, {clock.cta, Clock::allLanes(clock.warp), own});
     else
       forEachLane(lanes, [&](unsigned lane) {
-        fenced = joined(fenced, oneLane(clock, lane, own));
+        fenced = withLane(fenced, clock, lane, own);
       });
   };
   for (unsigned scope = 0; scope < 2; ++scope)
@@ -116,10 +134,10 @@ Knowledge Machine::knowledgeOf(const Warp &warp, uint32_t lanes) const {
     const Knowledge &one = (*clock.lanes)[lane];
     join(sum, one);
     for (unsigned scope = 0; scope < 2; ++scope)
-      sum.fenced[scope].clock = joined(
-          sum.fenced[scope].clock, oneLane(clock, lane, one.fenced[scope].own));
+      sum.fenced[scope].clock =
+          withLane(sum.fenced[scope].clock, clock, lane, one.fenced[scope].own);
     sum.proxied.clock =
-        joined(sum.proxied.clock, oneLane(clock, lane, one.proxied.own));
+        withLane(sum.proxied.clock, clock, lane, one.proxied.own);
   });
   return sum;
 }
@@ -147,7 +165,7 @@ void Machine::syncLanes(Warp &warp, uint32_t lanes, uint32_t members) {
   WarpClock &clock = warp.clock;
   Knowledge sum = knowledgeOf(warp, lanes);
   forEachLane(lanes, [&](unsigned lane) {
-    sum.known = joined(sum.known, oneLane(clock, lane, clock.latest()));
+    sum.known = withLane(sum.known, clock, lane, clock.latest());
   });
   forEachLane(lanes, [&](unsigned lane) { clock.of(lane) = sum; });
   clock.startEpoch();
@@ -183,9 +201,12 @@ void Machine::fence(Warp &warp, const Inst &inst, uint32_t lanes) {
   WarpClock &clock = warp.clock;
   unsigned scopes = inst.scope == MemoryScope::Device ? 2 : 1;
   auto apply = [&](Knowledge &knowledge, unsigned lane) {
+    ClockPtr last;
     for (unsigned scope = 0; scope < scopes && inst.isAcquire; ++scope) {
       knowledge.known = joined(knowledge.known, clock.all.seen[scope]);
-      knowledge.known = joined(knowledge.known, knowledge.seen[scope]);
+      if (knowledge.seen[scope] != last)
+        knowledge.known = joined(knowledge.known, knowledge.seen[scope]);
+      last = std::move(knowledge.seen[scope]);
       knowledge.seen[scope] = nullptr;
     }
     if (!inst.isRelease)
@@ -216,14 +237,15 @@ uint64_t Machine::messageKey(StateSpace space, uint64_t address) const {
 /// it. An atomic also passes on what the value before it carried.
 void Machine::release(Warp &warp, const Inst &inst, StateSpace space,
                       unsigned lane, uint64_t address) {
-  const WarpClock &clock = warp.clock;
-  ClockPtr given[2] = {fencedOf(clock, 0, lane), fencedOf(clock, 1, lane)};
-  if (inst.isRelease) {
-    given[0] =
-        joined(knownOf(clock, lane), oneLane(clock, lane, clock.latest()));
-    if (inst.scope == MemoryScope::Device)
-      given[1] = given[0];
-  }
+  WarpClock &clock = warp.clock;
+  ClockPtr given[2];
+  if (inst.isRelease)
+    given[0] = withLane(knownOf(clock, lane), clock, lane, clock.latest());
+  else
+    given[0] = fencedOf(clock, 0, lane);
+  bool isSame = inst.isRelease ? inst.scope == MemoryScope::Device
+                               : hasOneFence(clock, lane);
+  given[1] = isSame ? given[0] : fencedOf(clock, 1, lane);
   std::unordered_map<uint64_t, Message> &all = messagesIn(space);
   if (!given[0] && all.empty())
     return;

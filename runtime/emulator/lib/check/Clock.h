@@ -35,6 +35,34 @@ using VectorClock = std::array<uint32_t, maxWarps>;
 class Clock;
 using ClockPtr = std::shared_ptr<const Clock>;
 
+/// Accesses of the lanes of one warp, each up to an epoch.
+struct LaneEpochs {
+  /// Of all lanes; and of those of which more is known, otherwise 0.
+  uint32_t all = 0;
+  std::array<uint32_t, severalLanes> lanes = {};
+
+  uint32_t of(unsigned lane) const { return std::max(all, lanes[lane]); }
+  bool includes(const LaneEpochs &other) const;
+  void add(const LaneEpochs &other);
+  /// What is known of each lane is known of all.
+  void normalize();
+};
+
+/// The same of the warps of a CTA that have any, in their order.
+struct CtaEpochs {
+  struct Warp {
+    uint32_t warp;
+    std::shared_ptr<const LaneEpochs> epochs;
+  };
+  std::vector<Warp> warps;
+
+  const LaneEpochs *find(uint32_t warp) const;
+  bool includes(const CtaEpochs &other) const;
+};
+
+/// A set of accesses. It grows by one thread at a time, so what it says of the
+/// other warps and CTAs is shared with the sets it was made from, and is equal
+/// wherever it is the same object.
 class Clock {
 public:
   /// Accesses of one thread, or of all lanes of a warp, up to an epoch.
@@ -43,10 +71,6 @@ public:
     /// All lanes of a warp come before its threads.
     uint32_t threads;
     uint32_t epoch;
-
-    bool isBefore(const Entry &other) const {
-      return cta != other.cta ? cta < other.cta : threads < other.threads;
-    }
   };
   static constexpr uint32_t warpStride = 1 + severalLanes;
   static uint32_t allLanes(uint32_t warp) { return warp * warpStride; }
@@ -55,9 +79,11 @@ public:
   }
 
   Clock() = default;
-  /// Null when there are none. Entries are sorted.
-  static ClockPtr make(std::vector<Entry> entries);
+  /// Accesses of all lanes of the warps of a CTA; null if there are none.
+  static ClockPtr ofCta(uint32_t cta, const VectorClock &known);
   static ClockPtr join(const ClockPtr &a, const ClockPtr &b);
+  /// A clock, which may be null, and one entry more.
+  static ClockPtr with(const ClockPtr &clock, const Entry &entry);
   /// Without what `known` says of the CTA already; null if nothing is left.
   static ClockPtr without(const ClockPtr &clock, uint32_t cta,
                           const VectorClock &known);
@@ -70,22 +96,43 @@ public:
   /// Whether an access in that epoch is in the set. Which lanes an access of
   /// several lanes had is not known: two that are known suffice.
   bool covers(uint32_t cta, uint32_t warp, unsigned lane, uint32_t epoch) const;
-  size_t numCtas() const { return ctas; }
+  size_t numCtas() const { return others->ctas.size() + bool(latest.epochs); }
 
 private:
+  struct Cta {
+    uint32_t cta = 0;
+    std::shared_ptr<const CtaEpochs> epochs;
+  };
   struct Range {
     uint32_t first, last;
   };
-  bool hasEnded(uint32_t cta) const;
-  bool includes(const Clock &other) const;
-  void addEnded(Range range);
-  void append(const Entry &entry);
-  void count();
+  struct Ctas {
+    /// By their numbers.
+    std::vector<Cta> ctas;
+    /// CTAs of which all is known; sorted and apart.
+    std::vector<Range> ended;
 
-  std::vector<Entry> entries;
-  /// CTAs of which all is known; sorted and apart.
-  std::vector<Range> ended;
-  size_t ctas = 0; // that have entries
+    const std::shared_ptr<const CtaEpochs> *find(uint32_t cta) const;
+    bool hasEnded(uint32_t cta) const;
+    bool hasEnded(const std::vector<Range> &ranges) const;
+    void addEnded(Range range);
+    /// Null removes it.
+    void set(const Cta &one);
+  };
+
+  static ClockPtr make(Ctas all, uint32_t latest);
+  Ctas all() const;
+  const std::shared_ptr<const CtaEpochs> *find(uint32_t cta) const;
+  bool includes(const Cta &theirs) const;
+  bool includes(const Clock &other) const;
+  bool isLike(const Clock &other) const {
+    return others == other.others && latest.cta == other.latest.cta &&
+           latest.epochs && other.latest.epochs;
+  }
+
+  /// The CTA that was added to last, if any, and all others.
+  Cta latest;
+  std::shared_ptr<const Ctas> others;
 };
 
 /// What a fence covered, for the strong writes that follow it.
@@ -93,6 +140,8 @@ struct FencedClock {
   ClockPtr clock;
   /// Accesses of the thread itself up to this epoch.
   uint32_t own = 0;
+
+  bool operator==(const FencedClock &other) const = default;
 };
 
 /// What a thread knows beyond the vector clock of its warp.

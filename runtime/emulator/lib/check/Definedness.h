@@ -65,7 +65,17 @@ public:
   }
   const uint8_t *at(uint64_t offset) const { return bits.data() + offset; }
   void define(uint64_t offset, unsigned bytes) {
-    std::memset(bits.data() + offset, 0, bytes);
+    uint8_t *at = bits.data() + offset;
+    switch (bytes) {
+    case 4:
+      std::memset(at, 0, 4);
+      break;
+    case 16:
+      std::memset(at, 0, 16);
+      break;
+    default:
+      std::memset(at, 0, bytes);
+    }
   }
   void store(uint64_t offset, unsigned bytes, const uint8_t *undefined,
              const Origin &origin);

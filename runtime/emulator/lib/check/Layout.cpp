@@ -102,6 +102,12 @@ void TensorTable::labelWords(const uint8_t *host, unsigned count,
     if (offset >= tensor.bytes || offset % 2)
       continue;
     uint64_t word = offset / 2, step = tensor.elementBytes / 2;
+    if (step == 1 && word + count <= tensor.numElements) {
+      uint32_t first = tensor.firstElement + static_cast<uint32_t>(word);
+      for (unsigned i = 0; i < count; ++i)
+        out[i] = memoryLabel(first + i);
+      return;
+    }
     for (unsigned i = 0; i < count; ++i) {
       uint64_t element = step == 1 ? word + i : (word + i) / step;
       bool isStart = step == 1 || (word + i) % step == 0;

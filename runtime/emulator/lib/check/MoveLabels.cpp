@@ -24,27 +24,29 @@ void LabelFrame::reset(const LabelPlan &plan) {
   reductions.assign(plan.numReductions, {});
   hasOverlap = false;
   uint32_t numSlots = plan.numSlots;
-  if (held.size() != numSlots)
+  if (stamps.size() != numSlots)
     storage.reset(static_cast<char *>(::operator new[](
         size_t(numSlots) * warpSize * sizeof(Label), std::align_val_t(64))));
-  held.assign(numSlots, 0);
+  stamps.assign(numSlots, 0);
   origins.assign(numSlots, {});
 }
 
 Label *LabelFrame::write(uint32_t slot) {
-  if (!held[slot])
+  if (!stamps[slot])
     std::fill_n(at(slot), warpSize, Label(0));
-  held[slot] = 1;
+  hold(slot);
   return at(slot);
 }
 
 void LabelFrame::clear(uint32_t slot, uint32_t lanes) {
-  if (slot == noSlot || !held[slot])
+  if (slot == noSlot || !stamps[slot])
     return;
-  if (lanes == ~0u)
-    held[slot] = 0;
-  else
-    forEachLane(lanes, [&](unsigned lane) { at(slot)[lane] = 0; });
+  if (lanes == ~0u) {
+    stamps[slot] = 0;
+    return;
+  }
+  forEachLane(lanes, [&](unsigned lane) { at(slot)[lane] = 0; });
+  hold(slot);
 }
 
 void Machine::setUpLabels() {
@@ -71,7 +73,7 @@ static const Label *resultLabels(LabelFrame &frame, const LabelStep &step,
   for (uint32_t from : step.from) {
     if (from == noSlot)
       continue;
-    const Label *labels = frame.held[from] ? frame.at(from) : neutral;
+    const Label *labels = frame.stamps[from] ? frame.at(from) : neutral;
     isAnyHeld |= labels != neutral;
     if (result && isAnyHeld)
       kernels.merge(scratch, result, labels, isSum);
@@ -147,6 +149,19 @@ const Label *Machine::blankLabels(Warp &warp, const Inst &inst, uint32_t lanes,
   return nullptr;
 }
 
+/// Labels of a result go to its slot.
+static void putLabels(LabelFrame &frame, uint32_t to, const Label *labels,
+                      uint32_t lanes) {
+  if (lanes == ~0u) {
+    frame.hold(to);
+    if (labels != frame.at(to))
+      std::copy_n(labels, warpSize, frame.at(to));
+    return;
+  }
+  Label *out = frame.write(to);
+  forEachLane(lanes, [&](unsigned lane) { out[lane] = labels[lane]; });
+}
+
 void Machine::propagateLabels(Warp &warp, const Inst &inst, const LabelOp &op,
                               uint32_t lanes) {
   LabelFrame &frame = warp.labels;
@@ -156,6 +171,18 @@ void Machine::propagateLabels(Warp &warp, const Inst &inst, const LabelOp &op,
   LabelFrame::Origin origins[4];
   LabelFrame::LaneDepths depths[4];
   const LabelStep *steps = &labelPlan.steps[op.firstStep];
+  // Put together at its place, unless sources are there.
+  bool inPlace = op.numSteps == 1 && lanes == ~0u && !op.isScale &&
+                 std::count(steps->from, steps->from + 3, steps->to) == 0;
+  auto workPlace = [&](unsigned i) {
+    return inPlace ? frame.at(steps->to) : scratch[i];
+  };
+  auto isOverwritten = [&](unsigned i) {
+    for (unsigned j = 0; j < op.numSteps; ++j)
+      if (j != i && results[i] == frame.at(steps[j].to))
+        return true;
+    return false;
+  };
   auto originOf = [&](unsigned i) {
     uint32_t slot = noSlot;
     LabelFrame::Origin origin = resultOrigin(frame, steps[i], slot);
@@ -181,16 +208,17 @@ void Machine::propagateLabels(Warp &warp, const Inst &inst, const LabelOp &op,
       results[i] = selectedLabels(
           frame, steps[i],
           *warp.reg<uint32_t>(program.operands[inst.firstOperand + 3]),
-          scratch[i]);
+          workPlace(i));
     else
-      results[i] = resultLabels(frame, steps[i], *handlers.labels,
-                                op.action == LabelAction::MergeSum, scratch[i]);
+      results[i] =
+          resultLabels(frame, steps[i], *handlers.labels,
+                       op.action == LabelAction::MergeSum, workPlace(i));
     if (op.isScale)
       if (const Label *labels = blankLabels(warp, inst, lanes, scratch[i]))
         results[i] = labels;
     if (results[i])
       origins[i] = originOf(i);
-    if (op.numSteps > 1 && results[i] && results[i] != scratch[i])
+    if (results[i] && isOverwritten(i))
       results[i] = std::copy_n(results[i], warpSize, scratch[i]) - warpSize;
   }
   for (unsigned i = 0; i < op.numSteps; ++i) {
@@ -199,14 +227,7 @@ void Machine::propagateLabels(Warp &warp, const Inst &inst, const LabelOp &op,
       frame.clear(to, lanes);
       continue;
     }
-    if (lanes == ~0u) {
-      frame.held[to] = 1;
-      if (results[i] != frame.at(to))
-        std::copy_n(results[i], warpSize, frame.at(to));
-    } else {
-      Label *out = frame.write(to);
-      forEachLane(lanes, [&](unsigned lane) { out[lane] = results[i][lane]; });
-    }
+    putLabels(frame, to, results[i], lanes);
     frame.origins[to] = origins[i];
     if (origins[i].depth == LabelFrame::varying)
       frame.laneDepths[to] = depths[i];
@@ -319,7 +340,8 @@ void Machine::labelLoadMatrix(Warp &warp, const Inst &inst,
                       ? &cta->labels[access.address[lane] / 2]
                       : neutral;
     }
-    warp.labels.held[low] = warp.labels.held[high] = 1;
+    warp.labels.hold(low);
+    warp.labels.hold(high);
     warp.labels.origins[low] = warp.labels.origins[high] = {};
     handlers.labels->loadMatrix(rows, warp.labels.at(low), warp.labels.at(high),
                                 inst.transposed);

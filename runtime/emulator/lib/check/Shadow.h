@@ -87,6 +87,9 @@ struct WarpClock {
   /// What all lanes know beyond that, and what single lanes do.
   Knowledge all;
   std::unique_ptr<std::array<Knowledge, severalLanes>> lanes;
+  /// `known` and `all.known` together, as they were when it was asked for.
+  ClockPtr sum, sumWith;
+  VectorClock sumOf{};
 
   Knowledge &of(unsigned lane) {
     if (!lanes)
@@ -122,19 +125,24 @@ public:
   /// number of each.
   std::vector<uint32_t> compact(const std::vector<bool> &isUsed);
 
+  /// Whether `access` happened before all that the warp does now, as barriers
+  /// have told it.
+  bool isKnown(AccessWord access, const WarpClock &clock) const {
+    const Segment &segment = segments[access.segment()];
+    return segment.cta == clock.cta &&
+           segment.epoch <= clock.known[segment.warp];
+  }
   /// Whether `access` happened before what lane `lane` of `clock` does now.
   bool isOrdered(AccessWord access, const WarpClock &clock,
                  unsigned lane) const {
     if (access.segment() == clock.segment)
       return access.lane() == lane && lane != severalLanes;
+    if (isKnown(access, clock))
+      return true;
     const Segment &segment = segments[access.segment()];
-    if (segment.cta == clock.cta) {
-      if (segment.epoch <= clock.known[segment.warp])
-        return true;
-      if (segment.warp == clock.warp && access.lane() == lane &&
-          lane != severalLanes)
-        return true;
-    }
+    if (segment.cta == clock.cta && segment.warp == clock.warp &&
+        access.lane() == lane && lane != severalLanes)
+      return true;
     return (clock.all.known || clock.lanes) &&
            isAcquired(segment, access.lane(), clock, lane);
   }

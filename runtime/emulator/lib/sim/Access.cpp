@@ -106,7 +106,8 @@ void Machine::accessSpace(Warp &warp, const Inst &inst, StateSpace space,
     resolveShared(warp, inst, access, hosts);
     if (!access.lanes)
       break;
-    checkShared(warp, inst, access, isStore);
+    checkShared(warp, inst, access,
+                isStore ? SharedUse::Write : SharedUse::Read);
     if (inst.isStrong)
       synchronize(warp, inst, space, access);
     if (options.counters)
@@ -455,7 +456,7 @@ void Machine::atomic(Warp &warp, const Inst &inst, uint32_t lanes) {
     access.lanes &= ~checkAlignment(warp, inst, space, access);
     if (space == StateSpace::Shared) {
       resolveShared(warp, inst, access, hosts);
-      checkShared(warp, inst, access, /*isWrite=*/true);
+      checkShared(warp, inst, access, SharedUse::Write);
     } else {
       resolveGlobal(warp, inst, access, /*isWrite=*/true, hosts, buffers);
       checkGlobal(warp, inst, access, buffers, /*isWrite=*/true);

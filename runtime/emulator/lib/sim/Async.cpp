@@ -78,11 +78,7 @@ void Machine::cpAsync(Warp &warp, const Inst &inst, uint32_t lanes) {
   AsyncCopy &copy = recordCopy(warp, inst, to, readable, sizes, fromHosts);
   if (isOn(CheckInit))
     followCopy(warp, inst, to, from, readable, sizes, buffers);
-  if (options.checks & (CheckRace | CheckAsync))
-    forEachLane(to.lanes, [&](unsigned lane) {
-      checkSharedLane(warp, inst, lane, to.address[lane], to.bytes,
-                      /*isWrite=*/true, lane, /*isAsync=*/true);
-    });
+  checkShared(warp, inst, to, SharedUse::Async);
   if (options.counters)
     countShared(inst, to);
   bool eager = options.async == AsyncMode::Eager ||
@@ -118,18 +114,21 @@ void Machine::transfer(AsyncCopy &copy, uint32_t lanes) {
 }
 
 /// From now on the bytes are an ordinary write of this thread.
-void Machine::publish(Warp &warp, AsyncCopy &copy, unsigned lane) {
-  if (!(options.checks & (CheckRace | CheckAsync)))
+void Machine::publish(Warp &warp, const AsyncCopy &copy, uint32_t lanes) {
+  if (!lanes || !(options.checks & (CheckRace | CheckAsync)))
     return;
   startSegment(warp);
-  SharedShadow &shadow = cta->shadow;
-  const AccessWord pending(copy.segment, copy.pc, lane, AsyncAccess);
-  const AccessWord mine(warp.clock.segment, copy.pc, lane);
-  size_t first = copy.to[lane] >> shadow.grainShift;
-  size_t last = (copy.to[lane] + copy.bytes - 1u) >> shadow.grainShift;
-  for (size_t cell = first; cell <= last; ++cell)
-    if (shadow.writes[cell] == pending)
-      shadow.writes[cell] = mine;
+  const unsigned shift = cta->shadow.grainShift;
+  AccessWord *writes = cta->shadow.writes.data();
+  forEachLane(lanes, [&](unsigned lane) {
+    const AccessWord pending(copy.segment, copy.pc, lane, AsyncAccess);
+    const AccessWord mine(warp.clock.segment, copy.pc, lane);
+    size_t first = copy.to[lane] >> shift;
+    size_t last = (copy.to[lane] + copy.bytes - 1u) >> shift;
+    for (size_t cell = first; cell <= last; ++cell)
+      if (writes[cell] == pending)
+        writes[cell] = mine;
+  });
 }
 
 /// imm: groups that may stay in flight; -1 for wait_all.
@@ -144,7 +143,7 @@ void Machine::cpAsyncWait(Warp &warp, const Inst &inst, uint32_t lanes) {
       arrived |= int64_t(copy.group[lane]) <= newest ? 1u << lane : 0u;
     });
     transfer(copy, arrived);
-    forEachLane(arrived, [&](unsigned lane) { publish(warp, copy, lane); });
+    publish(warp, copy, arrived);
     copy.lanes &= ~arrived;
     anyLeft |= copy.lanes != 0;
   }

@@ -341,6 +341,7 @@ void Machine::releaseBarrier(CtaBarrier &barrier) {
   CtaBarrier done = std::move(barrier);
   barrier = CtaBarrier();
   ++changes;
+  ++releases;
   if (!done.expected && !done.divergent &&
       done.threads < cta->launchedThreads && isOn(CheckSync) &&
       !done.waiters.empty()) {

@@ -22,7 +22,6 @@
 using namespace flashcore::emu;
 
 static constexpr uint64_t ctaTurn = 4'000'000;
-static constexpr uint64_t warpTurn = 100'000;
 static constexpr size_t maxResidentCtas = 256;
 
 Machine::Machine(const Program &program, DeviceMemory::Impl &memory,
@@ -327,6 +326,9 @@ void Machine::startCta(Cta &next, uint32_t index) {
   next.launchedThreads = next.liveThreads =
       static_cast<uint32_t>(config.block.count());
   next.exitedThreads = 0;
+  next.executed = next.probeGap = 0;
+  next.probeAt = firstCtaProbe;
+  next.repeatsSince = UINT64_MAX;
   if (options.schedule == Schedule::Random)
     next.scheduleRandom.seed(seedOfCta(options.scheduleSeed, index));
   if (options.async == AsyncMode::Random)
@@ -344,14 +346,23 @@ uint64_t Machine::sliceLength(Cta &owner) {
   return warpTurn;
 }
 
-/// Gives each warp a turn until nothing can run or the budget is used up.
-Machine::Outcome Machine::runWarps(Cta &owner, uint64_t budget) {
-  uint64_t start = instructions;
+/// The order in which warps get their turns, but for that of a random schedule.
+std::vector<unsigned> Machine::orderOfWarps(const Cta &owner) const {
   std::vector<unsigned> order(owner.warps.size());
   std::iota(order.begin(), order.end(), 0u);
   if (options.schedule == Schedule::Skewed)
     std::reverse(order.begin(), order.end());
+  return order;
+}
+
+/// Gives each warp a turn until nothing can run or the budget is used up.
+Machine::Outcome Machine::runWarps(Cta &owner, uint64_t budget) {
+  uint64_t start = instructions, before = owner.executed;
+  std::vector<unsigned> order = orderOfWarps(owner);
   while (!stopped() && !ctaFailed) {
+    owner.executed = before + (instructions - start);
+    if (lookForRepeat(owner))
+      return Outcome::Waiting;
     if (options.schedule == Schedule::Random) {
       // From a fixed order, as a turn of the CTA may have begun in between.
       std::iota(order.begin(), order.end(), 0u);
@@ -423,7 +434,7 @@ void Machine::run(CtaQueue &queue) {
     }
     for (size_t i = 0; i < resident.size() && !progress; ++i) {
       cta = &resident[i];
-      progress = unblock(resident[i]);
+      progress = !repeats(resident[i]) && unblock(resident[i]);
     }
     if (!progress && !resident.empty())
       reportSpins(queue.left());

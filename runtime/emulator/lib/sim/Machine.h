@@ -87,8 +87,12 @@ struct AsyncCopy {
 /// Turns a diverged warp takes before lanes further on get one.
 inline constexpr uint32_t fairnessPeriod = 16;
 
-/// Instructions of a warp before it is first asked whether it only waits.
-inline constexpr uint64_t firstProbe = 2048;
+/// Instructions of a turn of a warp.
+inline constexpr uint64_t warpTurn = 100'000;
+
+/// Instructions of a warp before it is first asked whether it only waits, and
+/// of a CTA before it is asked whether it does the same again and again.
+inline constexpr uint64_t firstProbe = 2048, firstCtaProbe = 1 << 18;
 
 /// What a warp that waits for memory reads.
 struct SpinRead {
@@ -147,13 +151,26 @@ struct LabelFrame {
     Origin origin;
   };
   std::unique_ptr<char[], FrameDelete> storage;
-  /// False: all 32 lanes are neutral, whatever the storage holds.
-  std::vector<uint8_t> held;
+  /// 0: all 32 lanes are neutral, whatever the storage holds. Otherwise a
+  /// number that no other content of a slot of this warp has had.
+  std::vector<uint64_t> stamps;
+  uint64_t lastStamp = 0;
   std::vector<Origin> origins;
   std::vector<RowDepth> depths;
   /// Of slots whose origin has a depth that varies.
   using LaneDepths = std::array<uint32_t, warpSize>;
   std::unordered_map<uint32_t, LaneDepths> laneDepths;
+
+  /// What the operands of the last mma were found to be: most A are multiplied
+  /// with several B.
+  struct Operand {
+    std::array<uint64_t, 8> stamps = {};
+    unsigned depth = 0, perRegister = 0;
+    FragmentSummary summary;
+    /// Sums in it were found not to have equally many products.
+    bool hasFinding = false;
+  };
+  Operand a, b;
 
   std::vector<LaneReduction> reductions;
   /// Of any of them.
@@ -164,8 +181,10 @@ struct LabelFrame {
     return reinterpret_cast<Label *>(storage.get()) + size_t(slot) * warpSize;
   }
   const Label *ifHeld(uint32_t slot) {
-    return slot != noSlot && held[slot] ? at(slot) : nullptr;
+    return slot != noSlot && stamps[slot] ? at(slot) : nullptr;
   }
+  /// Labels or the origin of a slot have changed.
+  void hold(uint32_t slot) { stamps[slot] = ++lastStamp; }
   uint32_t depthOf(uint32_t slot, unsigned lane) const {
     uint32_t depth = origins[slot].depth;
     return depth == varying ? laneDepths.at(slot)[lane] : depth;
@@ -260,6 +279,8 @@ struct CtaBarrier {
     uint32_t warp;
     uint32_t lanes;
     uint32_t pc;
+
+    bool operator==(const Waiter &other) const = default;
   };
   bool active = false;
   /// Some warp arrived without all its lanes; that has been reported.
@@ -274,6 +295,14 @@ struct CtaBarrier {
   uint32_t participants = 0; // warps
   VectorClock joined{};
   Knowledge knowledge;
+
+  /// Whether threads that arrive will meet the same.
+  bool isLike(const CtaBarrier &other) const {
+    return active == other.active && divergent == other.divergent &&
+           expected == other.expected && arrived == other.arrived &&
+           predicates == other.predicates && threads == other.threads &&
+           waiters == other.waiters && participants == other.participants;
+  }
 };
 
 struct Cta {
@@ -295,6 +324,13 @@ struct Cta {
   uint32_t launchedThreads = 0;
   /// Warps that have a lane gone while others run on.
   uint32_t exitedThreads = 0;
+  /// Instructions so far, and after how many to look next whether it does the
+  /// same again and again (Spin.cpp).
+  uint64_t executed = 0, probeAt = 0, probeGap = 0;
+  /// The number of changes of memory when it was found to, and a barrier on its
+  /// way, or any instruction if there is none.
+  uint64_t repeatsSince = UINT64_MAX;
+  uint32_t repeatsAt = 0;
   /// Seeded for each CTA, so that nothing depends on who ran before.
   std::mt19937_64 scheduleRandom, asyncRandom;
 };
@@ -355,6 +391,7 @@ private:
   bool unblock(Cta &cta);
   void reportDeadlock(Cta &cta);
   uint64_t sliceLength(Cta &cta);
+  std::vector<unsigned> orderOfWarps(const Cta &owner) const;
   bool stopped() const { return halted; }
   void run(CtaQueue &queue);
 
@@ -362,8 +399,16 @@ private:
   bool isSpinning(Warp &warp);
   bool isWaiting(const Warp &warp) const { return warp.waitsSince == changes; }
   void lookForSpin(Warp &warp);
+  bool lookForRepeat(Cta &owner);
+  bool isRepeating(Cta &owner);
+  bool runRound(Cta &owner, const std::vector<unsigned> &order,
+                uint64_t length);
+  bool repeats(const Cta &owner) const {
+    return owner.repeatsSince == changes - releases;
+  }
   void runTurn(Warp &warp, uint64_t length);
   void reportSpins(uint64_t unstarted);
+  void reportRepeats(uint64_t unstarted);
   void noteSpinRead(const Inst &inst, StateSpace space,
                     const LaneAccess &access,
                     uint8_t *const (&hosts)[warpSize]);
@@ -442,16 +487,25 @@ private:
                        uint64_t b, uint64_t c);
 
   // CheckAccess.cpp.
+  /// How an instruction uses shared memory: lane by lane, as a warp of which
+  /// each lane may get what any of them reads, or by cp.async.
+  enum class SharedUse : uint8_t {
+    Read,
+    Write,
+    ReadAsWarp,
+    WriteAsWarp,
+    Async
+  };
   void checkShared(Warp &warp, const Inst &inst, const LaneAccess &access,
-                   bool isWrite, bool asWarp = false);
+                   SharedUse use);
   void checkSharedLane(Warp &warp, const Inst &inst, unsigned lane,
                        uint64_t address, unsigned bytes, bool isWrite,
-                       unsigned owner, bool isAsync);
+                       AccessWord mine);
   void checkGlobal(Warp &warp, const Inst &inst, const LaneAccess &access,
                    Buffer *const (&buffers)[warpSize], bool isWrite);
   void checkGlobalLane(Warp &warp, const Inst &inst, Buffer &buffer,
                        unsigned lane, uint64_t offset, unsigned bytes,
-                       bool isWrite);
+                       bool isWrite, AccessWord mine);
   void reportRace(Warp &warp, const Inst &inst, unsigned lane, uint64_t address,
                   unsigned bytes, AccessWord earlier, bool earlierIsWrite,
                   bool isWrite, Buffer *buffer);
@@ -464,12 +518,11 @@ private:
 
   // CheckSync.cpp.
   std::vector<uint32_t> runningCtas() const;
-  ClockPtr joined(const ClockPtr &a, const ClockPtr &b) const;
-  ClockPtr knownOf(const WarpClock &clock, unsigned lane) const;
-  ClockPtr fencedOf(const WarpClock &clock, unsigned scope,
-                    unsigned lane) const;
-  void join(Knowledge &into, const Knowledge &from) const;
-  Knowledge knowledgeOf(const Warp &warp, uint32_t lanes) const;
+  ClockPtr joined(const ClockPtr &a, const ClockPtr &b);
+  ClockPtr knownOf(WarpClock &clock, unsigned lane);
+  ClockPtr fencedOf(const WarpClock &clock, unsigned scope, unsigned lane);
+  void join(Knowledge &into, const Knowledge &from);
+  Knowledge knowledgeOf(const Warp &warp, uint32_t lanes);
   void tick(Warp &warp);
   void syncLanes(Warp &warp, uint32_t lanes, uint32_t members);
   void tellBarrier(CtaBarrier &barrier, const Warp &warp, uint32_t lanes);
@@ -575,7 +628,7 @@ private:
   void cpAsyncCommit(Warp &warp, uint32_t lanes);
   void cpAsyncWait(Warp &warp, const Inst &inst, uint32_t lanes);
   void transfer(AsyncCopy &copy, uint32_t lanes);
-  void publish(Warp &warp, AsyncCopy &copy, unsigned lane);
+  void publish(Warp &warp, const AsyncCopy &copy, uint32_t lanes);
 
   // Mbarrier.cpp.
   Step asyncProxy(Warp &warp, const Inst &inst, uint32_t lanes);
@@ -649,10 +702,10 @@ private:
 
   // CheckAsync.cpp.
   bool ordersAsync() const { return options.checks & (CheckRace | CheckAsync); }
-  ClockPtr proxiedOf(const WarpClock &clock, unsigned lane) const;
+  ClockPtr proxiedOf(const WarpClock &clock, unsigned lane);
   bool isProxied(AccessWord write, const WarpClock &clock, unsigned lane) const;
   void fenceProxy(Warp &warp, uint32_t lanes);
-  void giveTo(Released &released, const Warp &warp, unsigned lane) const;
+  void giveTo(Released &released, Warp &warp, unsigned lane);
   void takeFrom(Warp &warp, uint32_t lanes, const Released &released);
   void learnAgent(Warp &warp, uint32_t lanes, uint32_t agent, uint32_t threads,
                   uint32_t epoch);
@@ -708,19 +761,20 @@ private:
   void checkDepth(Warp &warp, const Inst &inst, uint32_t granule);
   void checkLaneDepth(Warp &warp, const Inst &inst, uint32_t slot,
                       unsigned lane);
-  void checkOperandDepth(Warp &warp, const Inst &inst, const uint32_t *granules,
+  bool checkOperandDepth(Warp &warp, const Inst &inst, const uint32_t *granules,
                          unsigned count);
   void labelCopy(const AsyncCopy &copy, uint32_t lanes);
   void labelShuffle(Warp &warp, const Inst &inst, uint32_t lanes,
                     const uint8_t (&from)[warpSize]);
   void labelLoadMatrix(Warp &warp, const Inst &inst, const LaneAccess &access);
   void labelStoreMatrix(Warp &warp, const Inst &inst, const LaneAccess &access);
-  FragmentLabels fragmentLabels(Warp &warp, const Inst &inst, bool isB);
+  const FragmentSummary &summarizeOperand(Warp &warp, const Inst &inst,
+                                          const MmaGranules &mma, bool isB);
   void checkFragments(Warp &warp, const Inst &inst);
   bool checkConflicts(Warp &warp, const Inst &inst, const FragmentSummary &a,
                       const FragmentSummary &b);
-  void labelProducts(Warp &warp, const Inst &inst, const FragmentSummary &a,
-                     const FragmentSummary &b);
+  void labelProducts(Warp &warp, const Inst &inst, const MmaGranules &mma,
+                     const FragmentSummary &a, const FragmentSummary &b);
   Label accumulate(Warp &warp, const Inst &inst, unsigned reg, unsigned lane,
                    Label before, LabelFrame::Origin origin,
                    const FragmentSummary &a, const FragmentSummary &b);
@@ -818,10 +872,16 @@ private:
   /// Stores and atomics that may have changed memory, and barriers that let
   /// warps go on.
   uint64_t changes = 0;
-  /// Set while a warp is looked at that may only wait.
+  /// Barriers among them.
+  uint64_t releases = 0;
+  /// Set while a warp is looked at that may only wait, or a CTA that may do the
+  /// same again and again.
   struct SpinProbe {
     bool hasChanged = false;
     SpinRead lastRead;
+    bool isOfCta = false;
+    /// The first in the program.
+    uint32_t barrierPc = UINT32_MAX;
   };
   std::optional<SpinProbe> spin;
   /// By the pc of a wgmma; see checkFence.
@@ -830,6 +890,9 @@ private:
   SegmentTable segments;
   /// How many segments there may be before those nobody needs are forgotten.
   size_t segmentLimit = size_t(1) << 20;
+  struct {
+    ClockPtr a, b, both;
+  } lastJoin;
   /// What was released at addresses of global memory.
   std::unordered_map<uint64_t, Message> messages;
   FindingSet findings, notes;

@@ -30,7 +30,8 @@ LaneAccess Machine::accessMatrixRows(Warp &warp, const Inst &inst,
   access.lanes &= ~checkAlignment(warp, inst, StateSpace::Shared, access);
   resolveShared(warp, inst, access, hosts);
   if (access.lanes) {
-    checkShared(warp, inst, access, isWrite, /*asWarp=*/true);
+    checkShared(warp, inst, access,
+                isWrite ? SharedUse::WriteAsWarp : SharedUse::ReadAsWarp);
     if (options.counters)
       countShared(inst, access);
   }

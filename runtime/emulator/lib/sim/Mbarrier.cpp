@@ -288,10 +288,9 @@ void Machine::settle(Mbarrier &barrier, uint64_t address) {
     complete.known = joined(complete.known, barrier.arriving.known);
     complete.proxied = joined(complete.proxied, barrier.arriving.proxied);
     if (ordersAsync())
-      complete.known = joined(
-          complete.known,
-          Clock::make({{AsyncAgent::cta(cta->index),
-                        Clock::allLanes(barrier.agent), barrier.phase}}));
+      complete.known = Clock::with(
+          complete.known, {AsyncAgent::cta(cta->index),
+                           Clock::allLanes(barrier.agent), barrier.phase});
     barrier.arriving = {};
   }
   // Bytes that only wait for somebody who waits for them.

@@ -5,8 +5,8 @@
 #schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
   num_warps = 2, num_stages = 2, query = registers,
   grid_order = query_fastest, min_blocks = 0, key_warps = 2>
-#row = #fcgpu.fragment<row, width = 2>
-#wide = #fcgpu.fragment<row, width = 8>
+#row = #fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>
+#wide = #fcgpu.layout<register (0, 1) (0, 2) (0, 4), lane (0, 8) (0, 16) (1, 0) (2, 0) (4, 0)>
 
 // Two warps of 16 x 32 and 16 values of 4 bytes: 2176 bytes each, one row of
 // cores for each of them. Cores are 64 elements; row i of core c is in place
@@ -100,7 +100,7 @@ gpu.module @kernels {
 #schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
   num_warps = 4, num_stages = 2, query = registers,
   grid_order = query_fastest, min_blocks = 0, key_warps = 4>
-#row = #fcgpu.fragment<row, width = 2>
+#row = #fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>
 
 // Shares of 8 columns: half of a row of two cores for each warp. They are read
 // as they were written, and part of a row is stored.
@@ -142,7 +142,7 @@ gpu.module @kernels {
 #schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 16,
   num_warps = 4, num_stages = 2, query = registers,
   grid_order = query_fastest, min_blocks = 0, key_warps = 2>
-#row = #fcgpu.fragment<row, width = 2>
+#row = #fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>
 !block = !fcgpu.ring<2x16x16xf16>
 !warp = !fcgpu.ring<3x16x16xf16>
 

@@ -108,14 +108,15 @@ gpu.module @kernels {
   grid_order = query_fastest, min_blocks = 0>
 
 gpu.module @kernels {
-  gpu.func @read_without_layout(%out: memref<16x16xf16>)
+  gpu.func @read_that_ldmatrix_cannot_do(%out: memref<16x32xf16>)
       kernel attributes {fcgpu.schedule = #schedule} {
     %c0 = arith.constant 0 : index
-    %ring = fcgpu.alloc_ring : <2x16x16xf16>
+    %ring = fcgpu.alloc_ring : <2x16x32xf16>
     // expected-error @below {{failed to legalize operation 'fcgpu.read' that was explicitly marked illegal}}
-    %tile = fcgpu.read %ring[%c0] : <2x16x16xf16> -> vector<16x16xf16>
+    %tile = fcgpu.read %ring[%c0] {fcgpu.layout = #fcgpu.layout<register (0, 1) (0, 2) (0, 4), lane (0, 8) (0, 16) (1, 0) (2, 0) (4, 0)>}
+        : <2x16x32xf16> -> vector<16x32xf16>
     vector.transfer_write %tile, %out[%c0, %c0] {in_bounds = [true, true]}
-        : vector<16x16xf16>, memref<16x16xf16>
+        : vector<16x32xf16>, memref<16x32xf16>
     gpu.return
   }
 }

@@ -245,7 +245,7 @@ gpu.module @kernels {
 #schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
   num_warps = 1, num_stages = 2, query = registers,
   grid_order = query_fastest, min_blocks = 0>
-#row = #fcgpu.fragment<row, width = 2>
+#row = #fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>
 !ring = !fcgpu.ring<2x16x32xf16>
 !tile = vector<16x32xf16>
 
@@ -654,7 +654,7 @@ gpu.module @kernels {
 #schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
   num_warps = 1, num_stages = 2, query = registers,
   grid_order = query_fastest, min_blocks = 0>
-#row = #fcgpu.fragment<row, width = 2>
+#row = #fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>
 !ring = !fcgpu.ring<2x16x24xf16>
 !tile = vector<16x24xf16>
 
@@ -724,7 +724,7 @@ gpu.module @kernels {
     %c0 = arith.constant 0 : index
     %ring = fcgpu.alloc_ring : !ring
     %tile = fcgpu.read %ring[%c0] column(32)
-        {fcgpu.layout = #fcgpu.fragment<row, width = 2>}
+        {fcgpu.layout = #fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>}
         : !ring -> vector<16x32xf16>
     vector.transfer_write %tile, %out[%c0, %c0] {in_bounds = [true, true]}
         : vector<16x32xf16>, memref<16x32xf16>

@@ -137,111 +137,11 @@ gpu.module @kernels {
     %c0 = arith.constant 0 : index
     %ring = fcgpu.alloc_ring : <2x16x16xf16>
     %tile = fcgpu.read %ring[%c0]
-        {fcgpu.layout = #fcgpu.fragment<column, width = 2>}
+        {fcgpu.layout = #fcgpu.layout<register (1, 0), lane (2, 0) (4, 0) (0, 1) (0, 2) (0, 4)>}
         : <2x16x16xf16> -> vector<16x16xf16>
     // expected-error @below {{failed to legalize operation 'vector.transfer_write' that was explicitly marked illegal}}
     vector.transfer_write %tile, %out[%c0, %c0] {in_bounds = [true, true]}
         : vector<16x16xf16>, memref<16x16xf16>
-    gpu.return
-  }
-}
-
-// -----
-
-#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
-  num_warps = 1, num_stages = 2, query = registers,
-  grid_order = query_fastest, min_blocks = 0>
-
-gpu.module @kernels {
-  gpu.func @row_reduction_of_a_tile_in_column_order(%out: memref<16xf16>)
-      kernel attributes {fcgpu.schedule = #schedule} {
-    %c0 = arith.constant 0 : index
-    %ring = fcgpu.alloc_ring : <2x16x16xf16>
-    %tile = fcgpu.read %ring[%c0]
-        {fcgpu.layout = #fcgpu.fragment<column, width = 2>}
-        : <2x16x16xf16> -> vector<16x16xf16>
-    %init = arith.constant dense<0.0> : vector<16xf16>
-    // expected-error @below {{failed to legalize operation 'vector.multi_reduction' that was explicitly marked illegal}}
-    %r = vector.multi_reduction <add>, %tile, %init [1]
-        : vector<16x16xf16> to vector<16xf16>
-    vector.transfer_write %r, %out[%c0] {in_bounds = [true]}
-        : vector<16xf16>, memref<16xf16>
-    gpu.return
-  }
-}
-
-// -----
-
-#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
-  num_warps = 1, num_stages = 2, query = registers,
-  grid_order = query_fastest, min_blocks = 0>
-#column = #fcgpu.fragment<column, width = 2>
-#mk = affine_map<(m, n, k) -> (m, k)>
-#kn = affine_map<(m, n, k) -> (k, n)>
-#mn = affine_map<(m, n, k) -> (m, n)>
-
-gpu.module @kernels {
-  gpu.func @scores_in_column_order(%out: memref<16x16xf32>)
-      kernel attributes {fcgpu.schedule = #schedule} {
-    %c0 = arith.constant 0 : index
-    %ring = fcgpu.alloc_ring : <2x16x16xf16>
-    %half = fcgpu.read %ring[%c0] {fcgpu.layout = #column}
-        : <2x16x16xf16> -> vector<16x16xf16>
-    %tile = arith.extf %half {fcgpu.layout = #column}
-        : vector<16x16xf16> to vector<16x16xf32>
-    // expected-error @below {{failed to legalize operation 'fcgpu.map_scores' that was explicitly marked illegal}}
-    %mapped = fcgpu.map_scores %tile[%c0, %c0] {fcgpu.layout = #column}
-        : vector<16x16xf32> {
-    ^bb0(%score: f32, %query: index, %key: index):
-      %visible = arith.cmpi sle, %key, %query : index
-      %zero = arith.constant 0.0 : f32
-      %result = arith.select %visible, %score, %zero : f32
-      fcgpu.yield %result : f32
-    }
-    %back = arith.truncf %mapped {fcgpu.layout = #column}
-        : vector<16x16xf32> to vector<16x16xf16>
-    %p = arith.constant dense<1.0> : vector<16x16xf16>
-    %acc = arith.constant dense<0.0> : vector<16x16xf32>
-    %o = vector.contract {indexing_maps = [#mk, #kn, #mn],
-        iterator_types = ["parallel", "parallel", "reduction"]} %p, %back, %acc
-        : vector<16x16xf16>, vector<16x16xf16> into vector<16x16xf32>
-    vector.transfer_write %o, %out[%c0, %c0] {in_bounds = [true, true]}
-        : vector<16x16xf32>, memref<16x16xf32>
-    gpu.return
-  }
-}
-
-// -----
-
-#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
-  num_warps = 1, num_stages = 2, query = registers,
-  grid_order = query_fastest, min_blocks = 0>
-#column = #fcgpu.fragment<column, width = 2>
-#mk = affine_map<(m, n, k) -> (m, k)>
-#kn = affine_map<(m, n, k) -> (k, n)>
-#mn = affine_map<(m, n, k) -> (m, n)>
-
-gpu.module @kernels {
-  gpu.func @row_values_for_a_tile_in_column_order(%out: memref<16x16xf32>)
-      kernel attributes {fcgpu.schedule = #schedule} {
-    %c0 = arith.constant 0 : index
-    %ring = fcgpu.alloc_ring : <2x16x16xf16>
-    %tile = fcgpu.read %ring[%c0] {fcgpu.layout = #column}
-        : <2x16x16xf16> -> vector<16x16xf16>
-    %rows = arith.constant dense<2.0> : vector<16xf16>
-    %column = vector.shape_cast %rows : vector<16xf16> to vector<16x1xf16>
-    // expected-error @below {{failed to legalize operation 'vector.broadcast' that was explicitly marked illegal}}
-    %factors = vector.broadcast %column {fcgpu.layout = #column}
-        : vector<16x1xf16> to vector<16x16xf16>
-    %scaled = arith.mulf %tile, %factors {fcgpu.layout = #column}
-        : vector<16x16xf16>
-    %p = arith.constant dense<1.0> : vector<16x16xf16>
-    %acc = arith.constant dense<0.0> : vector<16x16xf32>
-    %o = vector.contract {indexing_maps = [#mk, #kn, #mn],
-        iterator_types = ["parallel", "parallel", "reduction"]} %p, %scaled, %acc
-        : vector<16x16xf16>, vector<16x16xf16> into vector<16x16xf32>
-    vector.transfer_write %o, %out[%c0, %c0] {in_bounds = [true, true]}
-        : vector<16x16xf32>, memref<16x16xf32>
     gpu.return
   }
 }

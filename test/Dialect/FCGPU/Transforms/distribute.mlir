@@ -5,7 +5,7 @@
 #schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
   num_warps = 1, num_stages = 2, query = registers,
   grid_order = query_fastest, min_blocks = 0>
-#row = #fcgpu.fragment<row, width = 2>
+#row = #fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>
 #mk = affine_map<(m, n, k) -> (m, k)>
 #nk = affine_map<(m, n, k) -> (n, k)>
 #mn = affine_map<(m, n, k) -> (m, n)>
@@ -83,7 +83,7 @@ gpu.module @kernels {
 #schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
   num_warps = 1, num_stages = 2, query = registers,
   grid_order = query_fastest, min_blocks = 0>
-#column = #fcgpu.fragment<column, width = 2>
+#column = #fcgpu.layout<register (1, 0), lane (2, 0) (4, 0) (0, 1) (0, 2) (0, 4)>
 #mk = affine_map<(m, n, k) -> (m, k)>
 #kn = affine_map<(m, n, k) -> (k, n)>
 #mn = affine_map<(m, n, k) -> (m, n)>
@@ -128,8 +128,8 @@ gpu.module @kernels {
 #schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
   num_warps = 1, num_stages = 2, query = registers,
   grid_order = query_fastest, min_blocks = 0>
-#row = #fcgpu.fragment<row, width = 2>
-#column = #fcgpu.fragment<column, width = 2>
+#row = #fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>
+#column = #fcgpu.layout<register (1, 0), lane (2, 0) (4, 0) (0, 1) (0, 2) (0, 4)>
 #mk = affine_map<(m, n, k) -> (m, k)>
 #nk = affine_map<(m, n, k) -> (n, k)>
 #kn = affine_map<(m, n, k) -> (k, n)>
@@ -254,7 +254,7 @@ gpu.module @kernels {
 #schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
   num_warps = 1, num_stages = 2, query = registers,
   grid_order = query_fastest, min_blocks = 0>
-#row = #fcgpu.fragment<row, width = 2>
+#row = #fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>
 !ring = !fcgpu.ring<1x16x16xf16>
 !tile = vector<16x16xf16>
 !wide = vector<16x16xf32>
@@ -301,7 +301,7 @@ gpu.module @kernels {
 #schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
   num_warps = 1, num_stages = 2, query = registers,
   grid_order = query_fastest, min_blocks = 0>
-#row = #fcgpu.fragment<row, width = 2>
+#row = #fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>
 !ring = !fcgpu.ring<1x16x32xf16>
 !tile = vector<16x32xf16>
 !wide = vector<16x32xf32>
@@ -340,7 +340,7 @@ gpu.module @kernels {
 #schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
   num_warps = 1, num_stages = 2, query = registers,
   grid_order = query_fastest, min_blocks = 0>
-#row = #fcgpu.fragment<row, width = 2>
+#row = #fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>
 !ring = !fcgpu.ring<1x16x16xf16>
 !half = vector<16x16xf16>
 !rows = vector<16xf16>
@@ -379,7 +379,7 @@ gpu.module @kernels {
 #schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
   num_warps = 1, num_stages = 2, query = registers,
   grid_order = query_fastest, min_blocks = 0>
-#row = #fcgpu.fragment<row, width = 2>
+#row = #fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>
 !ring = !fcgpu.ring<1x16x16xf16>
 !tile = vector<16x16xf16>
 
@@ -453,7 +453,7 @@ gpu.module @kernels {
 #schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
   num_warps = 1, num_stages = 2, query = registers,
   grid_order = query_fastest, min_blocks = 0>
-#row = #fcgpu.fragment<row, width = 2>
+#row = #fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>
 #mk = affine_map<(m, n, k) -> (m, k)>
 #nk = affine_map<(m, n, k) -> (n, k)>
 #mn = affine_map<(m, n, k) -> (m, n)>
@@ -514,7 +514,7 @@ gpu.module @kernels {
 #schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
   num_warps = 1, num_stages = 2, query = registers,
   grid_order = query_fastest, min_blocks = 0>
-#column = #fcgpu.fragment<column, width = 2>
+#column = #fcgpu.layout<register (1, 0), lane (2, 0) (4, 0) (0, 1) (0, 2) (0, 4)>
 #mk = affine_map<(m, n, k) -> (m, k)>
 #kn = affine_map<(m, n, k) -> (k, n)>
 #mn = affine_map<(m, n, k) -> (m, n)>
@@ -558,7 +558,7 @@ gpu.module @kernels {
 #schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 32,
   num_warps = 1, num_stages = 2, query = registers,
   grid_order = query_fastest, min_blocks = 0>
-#row = #fcgpu.fragment<row, width = 2>
+#row = #fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>
 !ring = !fcgpu.ring<2x16x32xf16>
 !tile = vector<16x32xf16>
 
@@ -595,7 +595,7 @@ gpu.module @kernels {
 #schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
   num_warps = 1, num_stages = 2, query = registers,
   grid_order = query_fastest, min_blocks = 0>
-#row = #fcgpu.fragment<row, width = 2>
+#row = #fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>
 !ring = !fcgpu.ring<1x16x32xf16>
 !tile = vector<16x32xf16>
 
@@ -638,7 +638,7 @@ gpu.module @kernels {
 #schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
   num_warps = 1, num_stages = 2, query = registers,
   grid_order = query_fastest, min_blocks = 0>
-#row = #fcgpu.fragment<row, width = 2>
+#row = #fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>
 !ring = !fcgpu.ring<1x16x40xf16>
 !tile = vector<16x40xf16>
 

@@ -7,6 +7,7 @@
 #ifndef FLASHCORE_DIALECT_FCGPU_IR_FCGPU_H
 #define FLASHCORE_DIALECT_FCGPU_IR_FCGPU_H
 
+#include "flashcore/Target/TileLayout.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Dialect.h"

@@ -187,23 +187,22 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
 // Layouts
 //===----------------------------------------------------------------------===//
 
-def FCGPU_FragmentOrder
-    : I32EnumAttr<"FragmentOrder", "Which axis a lane's elements run along", [
-        I32EnumAttrCase<"Row", 0, "row">,
-        I32EnumAttrCase<"Column", 1, "column">]> {
-  let genSpecializedAttr = 0;
-  let cppNamespace = "::mlir::fcgpu";
-}
-
-def FCGPU_FragmentAttr : FCGPU_Attr<"Fragment", "fragment"> {
-  let summary = "How the 32 lanes of a warp hold a tile";
+def FCGPU_LayoutAttr : FCGPU_Attr<"Layout", "layout"> {
+  let summary = "Which register of which lane holds what of a tile";
   let description = [{
-    One family for all operands and results of `mma.sync`: the tile is cut into
-    cores of 8 rows and 4 * `width` columns (with order `column`: the transpose),
-    and lane l holds, of every core, row l / 4 and the `width` columns from
-    width * (l % 4) on.
+    A linear map over bits, (register, lane, warp) -> (row, column): what each
+    bit of the number of a register, lane or warp adds to the place, by xor. The
+    places are those of a box; a tile repeats it in row-major order, and its
+    registers are those of the first box, then of the second, and so on. A
+    vector's layout has one coordinate. Passes ask the map
+    (`flashcore/Target/TileLayout.h`), they know no layout by name.
 
-    With width 2 a core is one 8x8 matrix of `ldmatrix`:
+    The results and left operands of `mma.sync` are tiles of one core, which is
+    one 8x8 matrix of `ldmatrix`:
+
+    ```mlir
+    #fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>
+    ```
 
         column    0    1    2    3    4    5    6    7
         row 0    l0   l0   l1   l1   l2   l2   l3   l3
@@ -212,28 +211,41 @@ def FCGPU_FragmentAttr : FCGPU_Attr<"Fragment", "fragment"> {
         row 7   l28  l28  l29  l29  l30  l30  l31  l31
 
     The f32 accumulator of m16n8k16 is two such cores (rows 0-7 and 8-15), its A
-    operand four, its B operand two of order `row` when B is stored (n, k), of
-    order `column` when it is stored (k, n). So P rounded to 16 bits is the A
-    operand of P V register for register. wgmma's accumulator gives one warp the
-    same cores.
+    operand four, its B operand two of them when B is stored (n, k), two of
+    their transposes when it is stored (k, n). So P rounded to 16 bits is the A
+    operand of P V register for register. An accumulator of wgmma says where its
+    four warps are, too:
 
-    8-bit operands (m16n8k32) have width 4, so a core is 8x16: P computed with
-    width 2 holds other columns than the A operand wants. The keys of S are then
-    permuted (key 4 l + e of a core of 16 sits in accumulator column
-    8 (e / 2) + 2 l + e % 2), the same permutation is applied to the rows of V,
-    and V is transposed by bytes, which ldmatrix.trans cannot do. Nothing lowers
-    width 4 yet.
+    ```mlir
+    #fcgpu.layout<register (0, 1) (8, 0), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0), warp (16, 0) (32, 0)>
+    ```
 
-    Width 8 is for f32 and 16-bit tiles on their way to memory: a lane holds
-    eight columns next to each other (16 bytes of 16-bit elements), no operand of
-    `mma.sync` does.
+    On its way to memory a tile has 16 bytes of a row in a lane, here of 16-bit
+    elements:
 
-    A rank-1 tile (one value a row) is held by all four lanes of the row's quad.
+    ```mlir
+    #fcgpu.layout<register (0, 1) (0, 2) (0, 4), lane (0, 8) (0, 16) (1, 0) (2, 0) (4, 0)>
+    ```
+
+    One value a row of the first layout, as the rows' maxima, is held by all
+    four lanes of the row's quad, whose bits add nothing:
+
+    ```mlir
+    #fcgpu.layout<lane (0) (0) (1) (2) (4)>
+    ```
   }];
-  let parameters = (ins EnumParameter<FCGPU_FragmentOrder>:$order,
-                        "int64_t":$width);
-  let assemblyFormat = "`<` $order `,` `width` `=` $width `>`";
+  let parameters = (ins "unsigned":$rank,
+                        ArrayRefParameter<"int64_t">:$registers,
+                        ArrayRefParameter<"int64_t">:$lanes,
+                        ArrayRefParameter<"int64_t">:$warps);
+  let builders = [
+    AttrBuilder<(ins "const ::mlir::flashcore::TileLayout &":$layout)>];
+  let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// The map that this names.
+    ::mlir::flashcore::TileLayout getTileLayout() const;
+  }];
 }
 
 //===----------------------------------------------------------------------===//

@@ -21,8 +21,9 @@ def FCGPU_Dialect : Dialect {
     Attributes on ops of other dialects, all checked by this one:
 
     * `fcgpu.schedule` (`#fcgpu.schedule`) on a `flashcore.attention` or a kernel
-    * `fcgpu.layout` (`#fcgpu.fragment`) on an op with one warp-tile result, or
-      an array of them on an op with several (`unit` where a result is no tile)
+    * `fcgpu.layout` (`#fcgpu.layout`) on an op with a warp tile or vector as
+      result, or an array of them on an op with several results (`unit` where
+      one is neither)
     * `fcgpu.kernel` (dictionary) on a `gpu.func`: what the host must know to
       launch it; docs/Bundle.md says what it becomes
   }];

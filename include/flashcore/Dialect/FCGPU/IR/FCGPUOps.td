@@ -192,6 +192,23 @@ def FCGPU_MapScoresOp : FCGPU_Op<"map_scores", [
   let hasRegionVerifier = 1;
 }
 
+def FCGPU_ConvertLayoutOp : FCGPU_Op<"convert_layout", [
+    Pure, SameOperandsAndResultType]> {
+  let summary = "Moves a tile or vector to other lanes and registers";
+  let description = [{
+    The same values, in a layout of their own: what flashcore-assign-layouts puts
+    between a value and a use that needs it in another layout, where it cannot be
+    read again. Lanes hand each other what they hold.
+
+    ```mlir
+    %b = fcgpu.convert_layout %a : vector<16x16xf16>
+    ```
+  }];
+  let arguments = (ins AnyVectorOfNonZeroRank:$source);
+  let results = (outs AnyVectorOfNonZeroRank:$result);
+  let assemblyFormat = "$source attr-dict `:` type($source)";
+}
+
 def FCGPU_SkipUnlessOp : FCGPU_Op<"skip_unless", [
     MemoryEffects<[MemWrite<FCGPU_CopyQueue>]>]> {
   let summary = "Says when an iteration leaves what its loop carries as it is";

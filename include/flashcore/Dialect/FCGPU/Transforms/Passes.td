@@ -192,15 +192,29 @@ def AssignLayoutsPass : Pass<"flashcore-assign-layouts", "::mlir::gpu::GPUFuncOp
   let summary = "Give every warp tile its place in the lanes' registers";
   let description = [{
     Phase 6, the decision. Precondition: warp tiles of vector type. Postcondition:
-    every op with a rank-2 or rank-3 tile as result carries `fcgpu.layout`.
+    every op with a tile or vector as result carries its `fcgpu.layout`.
 
-    `vector.contract` fixes the layouts of its operands (`#fcgpu.fragment`);
-    elementwise ops, loops and ifs have one layout for all tiles they connect, so
-    a layout spreads forward and backward. A tile that nothing fixes gets order
-    `row`. A tile that would need two layouts is an error. Splat constants fit
-    any layout. The shares of an `fcgpu.all_to_all` get width 8 where their columns
-    allow it: they are stored 16 bytes a lane.
+    `vector.contract` fixes the layouts of its operands and its result, by the
+    target's atoms; elementwise ops, loops and ifs have one layout for all that
+    they connect, so a layout spreads forward and backward. What is left of a
+    reduction, and what is broadcast, has the slice of the tile's. A tile that
+    nothing fixes has the layout of an accumulator. The shares of an
+    `fcgpu.all_to_all` get 16 bytes of 16-bit elements a lane where their columns
+    allow it.
+
+    A value that is needed in two layouts is read again, if it is read from a
+    ring, or goes through `fcgpu.convert_layout`.
+
+    ```mlir
+    %s = vector.contract {...} %a, %b, %zero      // b is stored (n, k)
+    %o = vector.contract {...} %p, %b, %acc       // b is stored (k, n)
+    // becomes, with layouts of rows and of columns
+    %turned = fcgpu.convert_layout %b
+    %o = vector.contract {...} %p, %turned, %acc
+    ```
   }];
+  let statistics = [Statistic<"numConverted", "num-converted",
+                              "Values that lanes hand each other for a use">];
   let dependentDialects = ["::mlir::fcgpu::FCGPUDialect"];
 }
 
@@ -209,12 +223,13 @@ def DistributePass : Pass<"flashcore-distribute", "::mlir::gpu::GPUFuncOp"> {
   let description = [{
     Phase 6, the rewrite. Precondition: flashcore-insert-barriers,
     flashcore-skip-hidden-tiles and flashcore-assign-layouts. Postcondition: no
-    `fcgpu.` op and no tile-sized vector is left; a tile is one `vector<2xT>`
-    for each of its 8x8 cores, a row vector one scalar for each 8 rows. Reads
+    `fcgpu.` op and no tile-sized vector is left; a tile is what a lane's
+    registers hold of it, in parts of two or more, a vector one scalar for each
+    of its registers. Reads
     are `nvgpu.ldmatrix`, contractions `nvgpu.mma.sync` m16n8k16, copies
-    `nvgpu.device_async_copy` of 16 bytes, reductions along a row end with two
-    `gpu.shuffle`s. 16-bit results are stored 16 bytes a lane: the four lanes of
-    a quad hand each other their columns of four cores. Rings are views of
+    `nvgpu.device_async_copy` of 16 bytes, reductions end with `gpu.shuffle`s
+    between the lanes that share a row. 16-bit results are stored 16 bytes a
+    lane, for which lanes hand each other their columns. Rings are views of
     `gpu.dynamic_shared_memory`, those `by warp` of the warp's part of it,
     through which also the shares of an `fcgpu.all_to_all` pass; more than the
     chip has is an error.

@@ -1,0 +1,59 @@
+//===- Atoms.h - What tensor cores multiply at a time -----------*- C++ -*-===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The one place for instructions that chips differ in. Source: PTX ISA, section
+// "Warp-level Matrix Instructions", figures of the fragments of mma.m16n8k8 and
+// mma.m16n8k16.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FLASHCORE_TARGET_ATOMS_H
+#define FLASHCORE_TARGET_ATOMS_H
+
+#include "flashcore/Target/TargetInfo.h"
+#include "flashcore/Target/TileLayout.h"
+
+namespace mlir::flashcore {
+
+/// Types of elements that are multiplied and added.
+enum class ElementKind { F16, BF16, F32 };
+
+/// One product instruction of tensor cores: acc(m, n) += lhs(m, k) rhs(n, k),
+/// all of them in registers.
+struct MmaAtom {
+  llvm::StringLiteral name;
+  /// Both operands have one of these types.
+  llvm::SmallVector<ElementKind, 2> inputs;
+  ElementKind result;
+  /// The oldest chip that has it, as TargetInfo::capability.
+  unsigned capability;
+  int64_t m, n, k;
+  TileLayout lhs, rhs, acc;
+};
+
+/// All that we know.
+llvm::ArrayRef<MmaAtom> getMmaAtoms();
+
+/// Those that a chip has for operands and results of these types, the largest k
+/// first, each a multiple of the next; none if it has none. They differ in k
+/// only, and their tiles have the same cores.
+llvm::SmallVector<const MmaAtom *>
+findMmaAtoms(const TargetInfo &target, ElementKind input, ElementKind result);
+
+/// The widest access of memory, in bits.
+inline constexpr int64_t kAccessBits = 128;
+
+/// The matrix of 8 x 8 16-bit elements that ldmatrix loads: its register of
+/// each lane. `ldmatrix.trans` loads its transpose.
+const TileLayout &getLdMatrixLayout();
+
+/// Of 16-bit elements on their way to memory: a lane has as many next to each
+/// other as one access takes.
+const TileLayout &getStoreLayout();
+
+} // namespace mlir::flashcore
+
+#endif // FLASHCORE_TARGET_ATOMS_H
