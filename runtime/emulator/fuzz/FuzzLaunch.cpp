@@ -5,12 +5,14 @@
 //===----------------------------------------------------------------------===//
 //
 // Runs what loads on a small grid with all checks. Eight-byte parameters point
-// to buffers, the others are a small number. The order of warps and of copies
-// follows from the size of the text, so that an input says it all.
+// to buffers, those of 128 bytes are tensor maps, the others are a small
+// number. The order of warps and of copies follows from the size of the text,
+// so that an input says it all.
 //
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/Emulator/Emulator.h"
+#include "flashcore/Emulator/TensorMap.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -18,6 +20,23 @@
 using namespace flashcore::emu;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/// A map of two axes with a box of 8 lines of 128 bytes.
+static TensorMapBytes makeTensorMap(DeviceMemory &memory) {
+  TensorMap map;
+  map.rank = 2;
+  map.sizes[0] = 64;
+  map.sizes[1] = 12;
+  map.strides[1] = 128;
+  map.box[0] = 64;
+  map.box[1] = 8;
+  map.swizzle = TensorSwizzle::Bytes128;
+  map.address = memory.allocate("tensor", 64 * 12 * 2);
+  Expected<TensorMapBytes> bytes = encodeTensorMap(map);
+  if (!bytes)
+    std::abort();
+  return *bytes;
+}
 
 static Arguments makeArguments(const Kernel &kernel, DeviceMemory &memory) {
   constexpr uint64_t bufferBytes = 4096;
@@ -30,6 +49,10 @@ static Arguments makeArguments(const Kernel &kernel, DeviceMemory &memory) {
       if (i % 2 == 0)
         memory.fill(at, 1, bufferBytes);
       arguments.addPointer(at);
+      continue;
+    }
+    if (bytes == sizeof(TensorMapBytes)) {
+      arguments.addBytes(makeTensorMap(memory).data(), bytes);
       continue;
     }
     std::vector<uint8_t> value(bytes, 0);

@@ -276,6 +276,31 @@ static void testErrors(FlashCoreEmuKernel kernel) {
 }
 
 /* Getters and destructors of null handles. */
+static void testTensorMap(void) {
+  unsigned char bytes[FLASHCORE_EMU_TENSOR_MAP_BYTES];
+  FlashCoreEmuTensorMap map;
+  memset(&map, 0, sizeof map);
+  map.address = 4096;
+  map.elementBytes = 2;
+  map.rank = 2;
+  map.sizes[0] = map.sizes[1] = 64;
+  map.strides[1] = 128;
+  map.box[0] = 64;
+  map.box[1] = 8;
+  map.swizzleBytes = 128;
+  EXPECT_OK(flashcoreEmuEncodeTensorMap(&map, bytes));
+  EXPECT_ERROR(flashcoreEmuEncodeTensorMap(NULL, bytes),
+               "expects a tensor map, but got null");
+  EXPECT_ERROR(flashcoreEmuEncodeTensorMap(&map, NULL),
+               "expects a place for the bytes, but got null");
+  map.swizzleBytes = 16;
+  EXPECT_ERROR(flashcoreEmuEncodeTensorMap(&map, bytes),
+               "expects a swizzle of 0, 32, 64 or 128 bytes, but got 16");
+  map.swizzleBytes = 64;
+  EXPECT_ERROR(flashcoreEmuEncodeTensorMap(&map, bytes),
+               "at most the 64 bytes of its swizzle, but got 128");
+}
+
 static void testNullGetters(void) {
   EXPECT(flashcoreEmuStatusIsSuccess(noError));
   EXPECT(!strcmp(flashcoreEmuStatusGetMessage(noError), ""));
@@ -375,6 +400,7 @@ int main(void) {
   testRun(kernel);
   testFinding(kernel);
   testErrors(kernel);
+  testTensorMap();
   testNullGetters();
   testNullErrors(kernel);
   flashcoreEmuKernelDestroy(kernel);

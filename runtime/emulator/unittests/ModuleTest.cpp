@@ -63,31 +63,27 @@ TEST(Module, RefusalsNameWhatIsMissing) {
             "tld4.r.2d.v4.f32.f32", "textures"},
            {"suld.b.2d.b32.trap {%r0}, [image, {%r1,%r2}];",
             "suld.b.2d.b32.trap", "surfaces"},
-           {"cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::"
-            "complete_tx::bytes [%r0], [%d0, {%r1,%r2}], [%r3];",
-            "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier",
-            "TMA, the bulk asynchronous copies of sm_90"},
-           {"wgmma.fence.sync.aligned;", "wgmma.fence.sync.aligned",
-            "wgmma, the warpgroup matrix multiplication of sm_90a"},
-           {"mbarrier.init.shared.b64 [%r0], 1;", "mbarrier.init.shared.b64",
-            "mbarrier objects"},
+           {"cp.reduce.async.bulk.tensor.1d.global.shared::cta.add.bulk_group "
+            "[%d0, {%r1}], [%r3];",
+            "cp.reduce.async.bulk.tensor.1d.global.shared::cta.add.bulk_g",
+            "reductions by bulk asynchronous copies"},
+           {"wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16 {%f0,%f1,"
+            "%f2,%f3}, %d0, %d1, %r0, 0, 1, 1, 1, 0, 0;",
+            "wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16",
+            "products of sparse matrices"},
+           {"tensormap.replace.tile.rank.global.b1024.b32 [%d0], 3;",
+            "tensormap.replace.tile.rank.global.b1024.b32",
+            "tensor maps that a kernel changes"},
            {"cp.async.mbarrier.arrive.shared.b64 [%r0];",
-            "cp.async.mbarrier.arrive.shared.b64", "mbarrier objects"},
+            "cp.async.mbarrier.arrive.shared.b64",
+            "mbarriers on which cp.async arrives"},
            {"barrier.cluster.arrive.aligned;", "barrier.cluster.arrive.aligned",
             "clusters of sm_90"},
-           {"mapa.shared::cluster.u32 %r0, %r1, %r2;",
-            "mapa.shared::cluster.u32", "clusters of sm_90"},
+           {"getctarank.u64 %r0, %d1;", "getctarank.u64", "clusters of sm_90"},
            {"ld.shared::cluster.u32 %r0, [%r1];", "ld.shared::cluster.u32",
             "clusters of sm_90"},
            {"tcgen05.wait::ld.sync.aligned;", "tcgen05.wait::ld.sync.aligned",
             "tcgen05, the tensor memory of sm_100"},
-           {"setmaxnreg.inc.sync.aligned.u32 240;",
-            "setmaxnreg.inc.sync.aligned.u32",
-            "setmaxnreg, registers that move between warps of sm_90a"},
-           {"elect.sync _|%p0, 0xffffffff;", "elect.sync",
-            "elect.sync of sm_90"},
-           {"griddepcontrol.wait;", "griddepcontrol.wait",
-            "dependent launches of sm_90"},
            {"alloca.u64 %d0, 16;", "alloca.u64", "stack allocation"},
            {"vadd.u32.u32.u32 %r0, %r1.b0, -%r2.b1;", "vadd.u32.u32.u32",
             "SIMD video instructions"}})
@@ -197,7 +193,7 @@ TEST(Module, DescribesWhatACallerHasToKnow) {
                ".reg .b32 %r<4>; .reg .b64 %d;\n.shared .b32 s[5];\n"
                "mov.u32 %r0, dynamic; mov.u64 %d, table; mov.u32 %r0, s;\n"
                "bar.sync 0; atom.global.add.u32 %r1, [%d], 1; ret; }\n"
-               ".entry none() { wgmma.fence.sync.aligned; }\n");
+               ".entry none() { barrier.cluster.wait.aligned; }\n");
   ASSERT_TRUE(module) << module.error().str();
   json all = json::parse(module->describe());
   EXPECT_EQ(all["version"], 1);
@@ -222,7 +218,7 @@ TEST(Module, DescribesWhatACallerHasToKnow) {
   json none = all["kernels"][1];
   EXPECT_EQ(none["name"], "none");
   EXPECT_EQ(none["error"]["line"], 12);
-  EXPECT_NE(none["error"]["message"].get<std::string>().find("wgmma"),
+  EXPECT_NE(none["error"]["message"].get<std::string>().find("clusters"),
             std::string::npos);
   EXPECT_FALSE(all.contains("launch"));
 }

@@ -519,9 +519,8 @@ TEST(Opcode, WhatChangesNothing) {
             "");
   EXPECT_EQ(loadBodyError("prefetch.global.L2 %d0;"),
             "expects an address in brackets");
-  EXPECT_EQ(loadBodyError("fence.proxy.async;"),
-            "proxy fences other than .alias need sm_90, which is not supported "
-            "yet");
+  EXPECT_EQ(loadBodyError("fence.proxy.of;"),
+            "expects fence.proxy.alias or .async");
 }
 
 TEST(Opcode, RefusesFormsThatDoNotExist) {

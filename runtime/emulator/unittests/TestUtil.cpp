@@ -34,6 +34,34 @@ std::string test::kernelText(const std::string &body,
          body + "\nret;\n}\n";
 }
 
+std::string test::sm90Text(const std::string &body,
+                           const std::string &declarations) {
+  return ".version 8.0\n.target sm_90a\n.address_size 64\n" + declarations +
+         "\n.visible .entry test(.param .u64 p0, .param .u64 p1,"
+         " .param .u64 p2, .param .u64 p3, .param .align 64 .b8 m0[128],"
+         " .param .align 64 .b8 m1[128])\n{\n"
+         ".reg .pred %p<16>; .reg .b16 %h<8>; .reg .b32 %r<64>;"
+         " .reg .b64 %d<32>; .reg .f32 %f<260>; .reg .b64 %g<4>;"
+         " .reg .b32 %t; .reg .b64 %m<2>; .reg .b64 %at;\n"
+         "ld.param.u64 %g0, [p0]; ld.param.u64 %g1, [p1];"
+         " ld.param.u64 %g2, [p2]; ld.param.u64 %g3, [p3];\n"
+         "mov.b64 %m0, m0; cvta.param.u64 %m0, %m0;"
+         " mov.b64 %m1, m1; cvta.param.u64 %m1, %m1;"
+         " mov.u32 %t, %tid.x;\n"
+         "// body\n" +
+         body + "\nret;\n}\n";
+}
+
+RunResult test::runSm90(const std::string &body, RunConfig config,
+                        const std::string &declarations) {
+  // Both maps are parameters, wanted or not.
+  TensorMap plain;
+  plain.sizes[0] = 8;
+  plain.box[0] = 8;
+  config.maps.resize(2, plain);
+  return runText(sm90Text(body, declarations), config);
+}
+
 uint32_t RunResult::word(unsigned buffer, size_t index) const {
   uint32_t value = 0;
   std::memcpy(&value, buffers[buffer].data() + index * 4, 4);
@@ -79,6 +107,15 @@ RunResult test::runText(const std::string &text, const RunConfig &config) {
       EXPECT_TRUE(memory.describe(addresses[i], 2, config.shapes[i]));
     arguments.addPointer(addresses[i]);
     result.buffers.emplace_back(bytes);
+  }
+  for (TensorMap map : config.maps) {
+    map.address = addresses[map.address];
+    Expected<TensorMapBytes> bytes = encodeTensorMap(map);
+    if (!bytes) {
+      result.error = bytes.error().message;
+      return result;
+    }
+    arguments.addBytes(bytes->data(), bytes->size());
   }
   Expected<Report> report =
       launch(*kernel, memory, {config.grid, config.block, config.shared},

@@ -14,6 +14,7 @@
 #define FLASHCORE_EMULATOR_UNITTESTS_TESTUTIL_H
 
 #include "flashcore/Emulator/Emulator.h"
+#include "flashcore/Emulator/TensorMap.h"
 
 #include <gtest/gtest.h>
 
@@ -52,7 +53,17 @@ struct RunConfig {
   size_t outputBytes = 4096;
   /// Shapes of p0..p3 for the layout check, of 16-bit elements.
   std::vector<std::vector<uint64_t>> shapes;
+  /// Tensor maps that follow the pointers; each has the number of a buffer in
+  /// place of its address.
+  std::vector<TensorMap> maps = {};
 };
+
+/// A module for sm_90a around a body: after p0..p3 come two tensor maps, whose
+/// generic addresses are in %m0 and %m1. There are 260 registers %f.
+std::string sm90Text(const std::string &body,
+                     const std::string &declarations = {});
+RunResult runSm90(const std::string &body, RunConfig config,
+                  const std::string &declarations = {});
 
 RunResult runBody(const std::string &body, const RunConfig &config = {},
                   const std::string &declarations = {});

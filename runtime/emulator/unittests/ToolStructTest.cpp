@@ -90,6 +90,54 @@ TEST_F(ToolStruct, ReferencesPointIntoBuffersThatCameBefore) {
       << result.out;
 }
 
+/// Copies one tile of 8 x 64 elements at column 0 and row 4 from a to b.
+static const char *const tileKernel =
+    ".version 8.0\n.target sm_90a\n.address_size 64\n"
+    ".entry tile(.param .align 64 .b8 a[128], .param .align 64 .b8 b[128])\n{"
+    ".shared .align 1024 .b8 t[1024]; .shared .align 8 .b8 bar[8];"
+    ".reg .b64 %a, %b; .reg .pred %p;"
+    "mov.b64 %a, a; cvta.param.u64 %a, %a; mov.b64 %b, b;"
+    "cvta.param.u64 %b, %b; mbarrier.init.shared.b64 [bar], 1;"
+    "mbarrier.arrive.expect_tx.shared.b64 _, [bar], 1024;"
+    "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::"
+    "complete_tx::bytes [t], [%a, {0, 4}], [bar];\n"
+    "W: mbarrier.try_wait.parity.shared.b64 %p, [bar], 0; @!%p bra W;\n"
+    "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%b, {0, 0}], "
+    "[t]; cp.async.bulk.commit_group; cp.async.bulk.wait_group 0; ret; }\n";
+
+TEST_F(ToolStruct, TensorMaps) {
+  write("tile.ptx", tileKernel);
+  auto runTile = [&](const std::string &arguments, const std::string &more) {
+    return run(file("tile.ptx") + " --block 1 -q --arg " + arguments + " " +
+               more);
+  };
+  expectClean(runTile("'tensormap128[8,64]:f16[12,64]:iota' "
+                      "'tensormap128[8,64]:f16[8,64]:poison'",
+                      "--expect-written --out 1=" + file("tile.npy")));
+  // With strides, and of a buffer that came before.
+  expectClean(runTile("'tensormap128[8,64]:f16[12,64:64,1]:iota' "
+                      "'tensormap128[8,64]:f16[8,64]:poison'",
+                      "--expect 1=" + file("tile.npy")));
+  expectClean(runTile("'tensormap128[8,64]:f16[12,64]:iota' "
+                      "'tensormap128[8,64]:f16[8,64:72,1+8]:poison'",
+                      "--expect-written"));
+  expectClean(runTile("'tensormap128[8,64]:f16[12,64]:iota' "
+                      "'tensormap128[8,64]:@a'",
+                      "--out 0=" + file("a.npy")));
+  for (auto [argument, message] :
+       {std::pair("tensormap[8,64]", "expects tensormap[BOX]:BUFFER or"),
+        std::pair("tensormap[8,x]:f16[8,64]:ones", "expects tensormap[BOX]"),
+        std::pair("tensormap16[8,64]:f16[8,64]:ones",
+                  "expects a swizzle of 32, 64 or 128 bytes, but got 16"),
+        std::pair("tensormap[8,64]:i32:5", "expects a buffer or an @NAME"),
+        std::pair("tensormap128[8,80]:f16[8,80]:ones",
+                  "at most the 128 bytes of its swizzle, but got 160"),
+        std::pair("tensormap[8,64]:f16[64]:ones",
+                  "a box of at most as many, but got 1 and 2")})
+    expectRefused(runTile("'" + std::string(argument) + "' i32:0", ""),
+                  message);
+}
+
 TEST_F(ToolStruct, RefusesWhatIsNoStruct) {
   for (const auto &[argument, message] :
        {std::pair("struct:24,0=f32[8]:iota",

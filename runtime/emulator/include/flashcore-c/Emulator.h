@@ -169,6 +169,28 @@ FlashCoreEmuStatus flashcoreEmuArgumentsAddBytes(FlashCoreEmuArguments to,
                                                  const void *data,
                                                  size_t bytes);
 
+/** Bytes of a tensor map, which a kernel takes as one parameter. */
+#define FLASHCORE_EMU_TENSOR_MAP_BYTES 128
+
+/** What cuTensorMapEncodeTiled takes, innermost axis first: nothing is
+ *  interleaved, and what lies outside of the tensor is zero. */
+typedef struct FlashCoreEmuTensorMap {
+  uint64_t address;
+  uint32_t elementBytes; /**< 1, 2, 4 or 8 */
+  uint32_t rank;         /**< 1 to 5 */
+  uint64_t sizes[5];
+  /** Bytes between elements along an axis; that of axis 0 is not looked at. */
+  uint64_t strides[5];
+  uint32_t box[5];
+  uint32_t elementStrides[5]; /**< 0 is 1 */
+  uint32_t swizzleBytes;      /**< 0 (none), 32, 64 or 128 */
+} FlashCoreEmuTensorMap;
+
+/** Writes the FLASHCORE_EMU_TENSOR_MAP_BYTES bytes of a tensor map to `bytes`.
+ *  They mean something to the emulator only, which takes no map of a driver. */
+FlashCoreEmuStatus flashcoreEmuEncodeTensorMap(const FlashCoreEmuTensorMap *map,
+                                               void *bytes);
+
 /*===----------------------------------------------------------------------===*\
 |* Options                                                                    *|
 \*===----------------------------------------------------------------------===*/

@@ -4,83 +4,21 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Each function checks its handles, calls the C++ one and turns an Error or an
-// exception into a status.
+// See Status.h for what the functions have in common.
 //
 //===----------------------------------------------------------------------===//
 
-#include "flashcore-c/Emulator.h"
 #include "flashcore/Emulator/Emulator.h"
-
-#include <new>
+#include "Status.h"
 
 using namespace flashcore::emu;
+using namespace flashcore::emu::capi;
 
 using KernelNames = std::vector<std::string>;
 
 //===----------------------------------------------------------------------===//
-// Handles and errors
+// Status and strings
 //===----------------------------------------------------------------------===//
-
-/// The object of a handle, or null.
-template <typename T, typename Handle> static T *unwrap(Handle handle) {
-  return static_cast<T *>(handle.ptr);
-}
-
-/// For when there is no memory for a status either; never freed.
-static Error outOfMemory{{}, "out of memory"};
-
-static FlashCoreEmuStatus success() { return {nullptr}; }
-
-static FlashCoreEmuStatus fail(Error error) {
-  return {new Error(std::move(error))};
-}
-
-static FlashCoreEmuStatus fail(std::string message) {
-  return fail(Error{{}, std::move(message)});
-}
-
-static FlashCoreEmuStatus nullError(const char *what) {
-  return fail(std::string("expects ") + what + ", but got null");
-}
-
-/// Runs `body`, which returns a status; exceptions end here.
-template <typename F> static FlashCoreEmuStatus guarded(F body) noexcept {
-  try {
-    return body();
-  } catch (const std::exception &) {
-    // The emulator throws nothing itself; the library does for lack of memory
-    // (bad_alloc, length_error).
-    return {&outOfMemory};
-  }
-}
-
-/// Runs `body` on the object of a handle.
-template <typename T, typename Handle, typename F>
-static FlashCoreEmuStatus with(Handle handle, const char *what,
-                               F body) noexcept {
-  return guarded([&] {
-    T *object = unwrap<T>(handle);
-    return object ? body(*object) : nullError(what);
-  });
-}
-
-/// Makes a new object; `make` fills an Expected.
-template <typename T, typename Handle, typename F>
-static FlashCoreEmuStatus create(Handle *handle, const char *what,
-                                 F make) noexcept {
-  if (handle)
-    handle->ptr = nullptr;
-  return guarded([&] {
-    if (!handle)
-      return nullError(what);
-    Expected<T> made = make();
-    if (!made)
-      return fail(made.error());
-    handle->ptr = new T(std::move(*made));
-    return success();
-  });
-}
 
 bool flashcoreEmuStatusIsSuccess(FlashCoreEmuStatus status) {
   return !status.ptr;

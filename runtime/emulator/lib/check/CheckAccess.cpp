@@ -26,6 +26,13 @@ static const char *const *verbsOf(const Inst &inst, bool isWrite) {
   static constexpr const char *writes[] = {"writes", "written"};
   static constexpr const char *copies[] = {"cp.async writes", "written"};
   static constexpr const char *updates[] = {"updates", "updated"};
+  static constexpr const char *bulkWrites[] = {"a bulk copy writes", "written"};
+  static constexpr const char *bulkReads[] = {"a bulk copy reads", "read"};
+  static constexpr const char *products[] = {"wgmma reads", "read"};
+  if (inst.kind == InstKind::BulkCopy)
+    return isWrite ? bulkWrites : bulkReads;
+  if (inst.kind == InstKind::Wgmma)
+    return products;
   return inst.kind == InstKind::Atomic               ? updates
          : inst.kind == InstKind::CpAsync && isWrite ? copies
          : isWrite                                   ? writes
@@ -43,6 +50,26 @@ bool Machine::isMorallyStrong(AccessWord earlier, const Inst &inst) const {
   return segments[earlier.segment()].cta == cta->index ||
          (inst.scope == MemoryScope::Device &&
           other.scope == MemoryScope::Device);
+}
+
+/// `what` meets a copy that has not been waited for.
+static void explainInFlight(Finding &finding, const Inst &copy,
+                            const std::string &what, bool isWrite) {
+  bool isBulk = copy.kind == InstKind::BulkCopy;
+  finding.otherWhat = isBulk ? "bulk copy in flight" : "cp.async in flight";
+  if (isWrite)
+    finding.message = what + " while a " + (isBulk ? "bulk copy" : "cp.async") +
+                      " to it is in flight";
+  else
+    finding.message =
+        what + (isBulk ? ", to which a bulk copy is in flight"
+                       : ", which a cp.async has not been waited for");
+  finding.rule =
+      isBulk ? "what a bulk copy writes may be touched after a wait for the "
+               "phase of its mbarrier (PTX ISA 9.7.9.25.4)"
+             : "the thread that issued a cp.async must execute "
+               "cp.async.wait_group (or wait_all) first; other threads also "
+               "need a barrier (PTX ISA 9.7.9.25.3)";
 }
 
 void Machine::reportRace(Warp &warp, const Inst &inst, unsigned lane,
@@ -75,17 +102,9 @@ void Machine::reportRace(Warp &warp, const Inst &inst, unsigned lane,
       buffer ? nameGlobal(address, bytes) : nameShared(address, bytes);
   std::string here = verbsOf(inst, isWrite)[0];
   bool isAtomic = otherInst.kind == InstKind::Atomic;
-  finding.otherWhat = isAsync          ? "cp.async in flight"
-                      : isAtomic       ? "atomic"
-                      : earlierIsWrite ? "write"
-                                       : "read";
+  finding.otherWhat = isAtomic ? "atomic" : earlierIsWrite ? "write" : "read";
   if (isAsync) {
-    finding.message = here + " " + where +
-                      (isWrite ? " while a cp.async to it is in flight"
-                               : ", which a cp.async has not been waited for");
-    finding.rule = "the thread that issued a cp.async must execute "
-                   "cp.async.wait_group (or wait_all) first; other threads "
-                   "also need a barrier (PTX ISA 9.7.9.25.3)";
+    explainInFlight(finding, otherInst, here + " " + where, isWrite);
     addFinding(key, std::move(finding));
     return;
   }
@@ -185,6 +204,8 @@ void Machine::checkShared(Warp &warp, const Inst &inst,
     if (!isDone)
       checkSharedLane(warp, inst, lane, address, access.bytes, isWrite, mine);
   });
+  if (cta->async)
+    checkBesideAsync(warp, inst, access, isWrite, asWarp);
 }
 
 /// Whether a read still matters after a write that it does not conflict with.

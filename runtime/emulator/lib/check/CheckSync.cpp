@@ -34,8 +34,11 @@ static constexpr size_t keptCtas = 64;
 
 std::vector<uint32_t> Machine::runningCtas() const {
   std::vector<uint32_t> running;
-  for (const Cta &one : resident)
+  for (const Cta &one : resident) {
     running.push_back(one.index);
+    if (one.async)
+      running.push_back(AsyncAgent::cta(one.index));
+  }
   std::sort(running.begin(), running.end());
   return running;
 }
@@ -103,6 +106,7 @@ void Machine::join(Knowledge &into, const Knowledge &from) {
         joined(into.fenced[scope].clock, from.fenced[scope].clock);
     into.seen[scope] = joined(into.seen[scope], from.seen[scope]);
   }
+  into.proxied.clock = joined(into.proxied.clock, from.proxied.clock);
 }
 
 /// What some lanes know together.
@@ -111,9 +115,8 @@ Knowledge Machine::knowledgeOf(const Warp &warp, uint32_t lanes) {
   Knowledge sum;
   join(sum, clock.all);
   bool isWhole = (warp.live & ~lanes) == 0;
-  for (unsigned scope = 0; scope < 2; ++scope) {
-    uint32_t own = clock.all.fenced[scope].own;
-    ClockPtr &fenced = sum.fenced[scope].clock;
+  // Of the accesses of the lanes themselves.
+  auto addOwn = [&](ClockPtr &fenced, uint32_t own) {
     if (own && isWhole)
       fenced =
           Clock::with(fenced, {clock.cta, Clock::allLanes(clock.warp), own});
@@ -121,7 +124,10 @@ Knowledge Machine::knowledgeOf(const Warp &warp, uint32_t lanes) {
       forEachLane(lanes, [&](unsigned lane) {
         fenced = withLane(fenced, clock, lane, own);
       });
-  }
+  };
+  for (unsigned scope = 0; scope < 2; ++scope)
+    addOwn(sum.fenced[scope].clock, clock.all.fenced[scope].own);
+  addOwn(sum.proxied.clock, clock.all.proxied.own);
   if (!clock.lanes)
     return sum;
   forEachLane(lanes, [&](unsigned lane) {
@@ -130,6 +136,8 @@ Knowledge Machine::knowledgeOf(const Warp &warp, uint32_t lanes) {
     for (unsigned scope = 0; scope < 2; ++scope)
       sum.fenced[scope].clock =
           withLane(sum.fenced[scope].clock, clock, lane, one.fenced[scope].own);
+    sum.proxied.clock =
+        withLane(sum.proxied.clock, clock, lane, one.proxied.own);
   });
   return sum;
 }
@@ -335,6 +343,8 @@ template <typename F> void Machine::forEachAccess(F f) {
     for (size_t cell = 0; cell < shadow.readers.size(); ++cell)
       forEachLane(shadow.readers[cell],
                   [&](unsigned warp) { f(shadow.reads[warp][cell]); });
+    if (one.async)
+      one.async->forEachWord(f);
   }
   for (GlobalShadow &shadow : globalShadows)
     for (CellArray<AccessWord> *cells :

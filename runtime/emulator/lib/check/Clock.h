@@ -152,9 +152,12 @@ struct Knowledge {
   /// Released to those strong reads that no fence has followed yet, by the
   /// scope that this fence must have.
   ClockPtr seen[2];
+  /// What a proxy fence has covered, for what the async proxy does next.
+  FencedClock proxied;
 
   explicit operator bool() const {
-    return known || fenced[0].clock || fenced[0].own || seen[0] || seen[1];
+    return known || fenced[0].clock || fenced[0].own || seen[0] || seen[1] ||
+           proxied.clock || proxied.own;
   }
 };
 

@@ -180,6 +180,12 @@ static const char *nameOfUse(const Inst &inst) {
     return "the address";
   case InstKind::CpAsync:
     return "an address or the size";
+  case InstKind::BulkCopy:
+    return "an address, a coordinate or the size";
+  case InstKind::Mbarrier:
+    return "an operand of the mbarrier";
+  case InstKind::Wgmma:
+    return "a descriptor or the predicate of the product";
   case InstKind::BranchTable:
     return "the branch";
   case InstKind::Barrier:
@@ -195,6 +201,8 @@ static const char *nameOfUse(const Inst &inst) {
 /// Some source is undefined in some lane. True if the results have been dealt
 /// with, or will be where the instruction is executed.
 bool Machine::followOperands(Warp &warp, const Inst &inst, uint32_t lanes) {
+  if (cta->async && touchInFlight(warp, inst, lanes))
+    return false;
   if (inst.kind == InstKind::Alu) {
     followAlu(warp, inst, lanes);
     return true;

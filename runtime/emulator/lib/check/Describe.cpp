@@ -52,10 +52,11 @@ Place Machine::placeOf(AccessWord access) const {
     place.line = program.code[access.pc()].line;
     place.source = sourceOf(program.code[access.pc()]);
   }
-  place.cta[0] = segment.cta % config.grid.x;
-  place.cta[1] = segment.cta / config.grid.x % config.grid.y;
-  place.cta[2] = segment.cta / config.grid.x / config.grid.y;
-  place.warp = segment.warp;
+  const uint32_t index = segment.cta & ~AsyncAgent::cta(0);
+  place.cta[0] = index % config.grid.x;
+  place.cta[1] = index / config.grid.x % config.grid.y;
+  place.cta[2] = index / config.grid.x / config.grid.y;
+  place.warp = segment.issuer;
   place.lanes = access.lane() < warpSize ? 1u << access.lane() : ~0u;
   return place;
 }

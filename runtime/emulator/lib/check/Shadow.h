@@ -69,6 +69,8 @@ struct Segment {
   uint32_t cta = 0;
   uint32_t warp = 0;
   uint32_t epoch = 0;
+  /// For messages: the warp that made the async proxy do it, if that did.
+  uint32_t issuer = 0;
 };
 
 /// The clock of one warp, and what it knows of the others.
@@ -111,8 +113,11 @@ public:
   void ensure(WarpClock &clock) {
     if (clock.segment)
       return;
-    clock.segment = static_cast<uint32_t>(segments.size());
-    segments.push_back({clock.cta, clock.warp, clock.epoch});
+    clock.segment = add({clock.cta, clock.warp, clock.epoch, clock.warp});
+  }
+  uint32_t add(const Segment &segment) {
+    segments.push_back(segment);
+    return static_cast<uint32_t>(segments.size() - 1);
   }
   const Segment &operator[](uint32_t index) const { return segments[index]; }
   size_t size() const { return segments.size(); }

@@ -522,6 +522,13 @@ Lowering::opcodeTable() {
       {"pmevent", &Lowering::lowerNop},
       {"mma", &Lowering::lowerMma},
       {"wmma", &Lowering::lowerWmma},
+      // LowerAsync.cpp and LowerWgmma.cpp.
+      {"mbarrier", &Lowering::lowerMbarrier},
+      {"elect", &Lowering::lowerElect},
+      {"mapa", &Lowering::lowerMapa},
+      {"griddepcontrol", &Lowering::lowerGridDependency},
+      {"setmaxnreg", &Lowering::lowerSetMaxRegisters},
+      {"wgmma", &Lowering::lowerWgmma},
   };
   return table;
 }

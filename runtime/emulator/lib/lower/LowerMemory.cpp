@@ -239,9 +239,10 @@ bool Lowering::cpAsyncSourceSize(uint32_t &srcSize) {
 
 /// cp.async.{ca,cg}.shared.global [dst], [src], size{, src-size}{, policy}
 bool Lowering::lowerCpAsync() {
-  if (!mods.take("async") || mods.take("bulk") || mods.take("mbarrier"))
-    return failHere("'" + std::string(inst->opcode.substr(0, 60)) +
-                    "' needs sm_90, which is not supported yet");
+  if (!mods.take("async"))
+    return failHere("expects cp.async");
+  if (mods.take("bulk"))
+    return lowerBulkCopy();
   bool isGroup = false;
   if (!lowerCpAsyncGroup(isGroup) || isGroup)
     return !hasError;
@@ -345,16 +346,16 @@ bool Lowering::lowerMoveMatrix() {
 }
 
 bool Lowering::lowerFence() {
+  bool isMembar = mods.base() == "membar";
+  if (mods.take("proxy"))
+    return lowerProxyFence();
   if (!expectOperands(0))
     return false;
-  bool isMembar = mods.base() == "membar";
-  if (mods.take("proxy")) {
-    if (!mods.take("alias"))
-      return failHere("proxy fences other than .alias need sm_90, which is not "
-                      "supported yet");
-    emit(InstKind::Fence, InstClass::Barrier);
-    return true;
-  }
+  // Of mbarrier.init, for the cluster: of the order of the others it says
+  // nothing more than a release does.
+  bool isInit = !isMembar && mods.take("mbarrier_init");
+  if (isInit && !(mods.has("release") && mods.has("cluster")))
+    return failHere("expects fence.mbarrier_init.release.cluster");
   // membar is fence.sc.
   int order =
       isMembar ? 0 : mods.takeOneOf({"sc", "acq_rel", "acquire", "release"});

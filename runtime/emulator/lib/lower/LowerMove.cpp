@@ -211,13 +211,15 @@ bool Lowering::lowerMov() {
 bool Lowering::lowerCvta() {
   bool to = mods.take("to");
   ScalarType type = mods.takeType();
-  int which = mods.takeOneOf({"global", "const", "shared", "shared::cta",
-                              "local", "param", "param::entry"});
+  int which =
+      mods.takeOneOf({"global", "const", "shared", "shared::cta",
+                      "shared::cluster", "local", "param", "param::entry"});
   if (which < 0 || !expectOperands(2) ||
       (type != ScalarType::U64 && type != ScalarType::U32))
     return failHere("expects cvta[.to].space.u64");
   static constexpr uint64_t windows[] = {
-      0, 0, sharedWindow, sharedWindow, localWindow, paramWindow, paramWindow};
+      0,           0,           sharedWindow, sharedWindow, sharedWindow,
+      localWindow, paramWindow, paramWindow};
   uint64_t window = windows[which];
   uint32_t d, a;
   const PtxOperand &from = inst->operands[1];

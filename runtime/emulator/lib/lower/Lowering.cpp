@@ -313,6 +313,8 @@ bool Lowering::run(std::string_view kernelName) {
   program.target = module.target;
   std::copy_n(kernel->reqntid, 3, program.reqntid);
   std::copy_n(kernel->maxntid, 3, program.maxntid);
+  program.maxRegisters = kernel->maxRegisters;
+  program.minCtas = kernel->minCtas;
   pushScope(); // of the module
   pushScope();
   if (!layoutParams(*kernel))

@@ -280,6 +280,31 @@ private:
   bool emitWmmaMma(const WmmaShape &shape, ScalarType type, ScalarType c,
                    ScalarType d, bool saturate);
 
+  // LowerAsync.cpp.
+  bool sharedAddress(const PtxOperand &operand, bool isShared,
+                     uint32_t &granule);
+  uint32_t sumOf(uint32_t address, int64_t offset);
+  bool takeSharedSpace();
+  bool lowerMbarrier();
+  bool mbarrierOperands(MbarrierOp op, bool isShared, bool expectsTx,
+                        std::vector<uint32_t> &operands);
+  bool lowerBulkCopy();
+  bool lowerBulkGroup(bool &isGroup);
+  bool lowerPlainBulkCopy(bool isLoad);
+  bool lowerTileCopy(bool isLoad, unsigned rank);
+  bool lowerProxyFence();
+  bool lowerElect();
+  bool lowerMapa();
+  bool lowerGridDependency();
+  bool lowerSetMaxRegisters();
+
+  // LowerWgmma.cpp.
+  bool lowerWgmma();
+  bool lowerWgmmaMma();
+  bool wgmmaOperandA(std::vector<uint32_t> &operands,
+                     std::vector<uint32_t> &fragmentA, int32_t &flags);
+  bool wgmmaImmediates(unsigned first, int32_t &flags);
+
   const PtxModule &module;
   Program &program;
   Error firstError;

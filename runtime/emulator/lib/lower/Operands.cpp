@@ -352,6 +352,8 @@ bool Lowering::address(const PtxOperand &operand, StateSpace space,
   out.offset = operand.value;
   if (operand.kind != PtxOperand::Kind::Address)
     return fail(operand.loc, "expects an address in brackets");
+  if (!operand.elements.empty())
+    return fail(operand.loc, "expects an address without coordinates");
   if (operand.name.empty()) {
     out.granule = constant(8, 0);
     return true;

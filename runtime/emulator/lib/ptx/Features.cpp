@@ -25,9 +25,8 @@ struct Feature {
 
 static constexpr std::string_view textures = "textures";
 static constexpr std::string_view surfaces = "surfaces";
-static constexpr std::string_view tma =
-    "TMA, the bulk asynchronous copies of sm_90";
-static constexpr std::string_view barriers = "mbarrier objects";
+static constexpr std::string_view copyBarriers =
+    "mbarriers on which cp.async arrives";
 static constexpr std::string_view clusters = "clusters of sm_90";
 static constexpr std::string_view video = "SIMD video instructions";
 static constexpr std::string_view stack = "stack allocation";
@@ -42,24 +41,18 @@ static constexpr Feature opcodes[] = {
     {"sust", surfaces},
     {"sured", surfaces},
     {"suq", surfaces},
-    {"cp.async.mbarrier", barriers},
-    {"cp.async.bulk", tma},
-    {"cp.reduce.async", tma},
-    {"tensormap", tma},
-    {"mbarrier", barriers},
+    {"cp.async.mbarrier", copyBarriers},
+    {"cp.reduce.async", "reductions by bulk asynchronous copies"},
+    {"tensormap", "tensor maps that a kernel changes"},
     {"st.async", "asynchronous stores of sm_90"},
     {"st.bulk", "bulk stores of sm_100"},
     {"red.async", "asynchronous reductions of sm_90"},
-    {"wgmma", "wgmma, the warpgroup matrix multiplication of sm_90a"},
+    {"wgmma.mma_async.sp", "products of sparse matrices"},
     {"tcgen05", "tcgen05, the tensor memory of sm_100"},
     {"barrier.cluster", clusters},
-    {"mapa", clusters},
     {"getctarank", clusters},
     {"clusterlaunchcontrol", clusters},
     {"multimem", "multicast memory of sm_90"},
-    {"setmaxnreg", "setmaxnreg, registers that move between warps of sm_90a"},
-    {"elect", "elect.sync of sm_90"},
-    {"griddepcontrol", "dependent launches of sm_90"},
     {"alloca", stack},
     {"stacksave", stack},
     {"stackrestore", stack},
@@ -107,7 +100,13 @@ std::string_view flashcore::emu::unsupportedFeature(std::string_view opcode) {
         (opcode.size() == size || opcode[size] == '.'))
       return feature.name;
   }
-  if (opcode.find("::cluster") != std::string_view::npos)
+  // In a cluster of one CTA these reach its own memory.
+  bool ownCluster = opcode.starts_with("cvta.") ||
+                    opcode.starts_with("mbarrier.") ||
+                    opcode.starts_with("cp.async.bulk.") ||
+                    opcode.starts_with("fence.") || opcode.starts_with("mapa");
+  if (opcode.find("multicast::cluster") != std::string_view::npos ||
+      (!ownCluster && opcode.find("::cluster") != std::string_view::npos))
     return clusters;
   return {};
 }

@@ -301,7 +301,8 @@ bool Parser::parseOffset(PtxOperand &operand) {
   return true;
 }
 
-/// `[%rd1+16]`, `[smem+-4]`, `[%r1]`, `[1024]`.
+/// `[%rd1+16]`, `[smem+-4]`, `[%r1]`, `[1024]`, and with the coordinates of a
+/// tensor `[map, {%r1, %r2}]`.
 bool Parser::parseAddress(PtxOperand &operand) {
   operand.loc = token.loc;
   operand.kind = PtxOperand::Kind::Address;
@@ -320,6 +321,18 @@ bool Parser::parseAddress(PtxOperand &operand) {
       return false;
   } else if (!parseOffset(operand)) {
     return false;
+  }
+  bool hasCoordinates = false;
+  if (!consume(',', hasCoordinates))
+    return false;
+  if (hasCoordinates && !token.is('{'))
+    return fail(token.loc,
+                "expects coordinates in braces, but got " + describe(token));
+  if (hasCoordinates) {
+    PtxOperand coordinates;
+    if (!parseList(coordinates, '}'))
+      return false;
+    operand.elements = std::move(coordinates.elements);
   }
   return expect(']', "after an address");
 }

@@ -268,11 +268,15 @@ bool Parser::parseFunctionDirectives(PtxFunction &function) {
     } else if (word == "maxclusterrank")
       ok = parseDims(cluster);
     else if (word == "minnctapersm" || word == "maxnctapersm" ||
-             word == "maxnreg")
+             word == "maxnreg") {
       ok = parseInteger("a limit", UINT32_MAX, number);
-    else if (word == "noreturn" || word == "explicitcluster" ||
-             word == "blocksareclusters" || word == "abi_preserve" ||
-             word == "abi_preserve_control")
+      if (word == "maxnreg")
+        function.maxRegisters = static_cast<uint32_t>(number);
+      if (word == "minnctapersm")
+        function.minCtas = std::max(1u, static_cast<uint32_t>(number));
+    } else if (word == "noreturn" || word == "explicitcluster" ||
+               word == "blocksareclusters" || word == "abi_preserve" ||
+               word == "abi_preserve_control")
       ok = true;
     else
       return fail(loc, "unknown function directive '." +

@@ -59,6 +59,10 @@ static json usesToJson(const Program &program) {
       {InstKind::Atomic, "atomics"},
       {InstKind::Fence, "fences"},
       {InstKind::Barrier, "barriers"},
+      {InstKind::Mbarrier, "mbarriers"},
+      {InstKind::BulkCopy, "bulk copies"},
+      {InstKind::Wgmma, "wgmma"},
+      {InstKind::SetMaxRegisters, "setmaxnreg"},
       {InstKind::Shuffle, "shuffles"},
       {InstKind::SystemCall, "printf or assert"},
       {InstKind::Clock, "clock"}};

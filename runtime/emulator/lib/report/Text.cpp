@@ -36,7 +36,12 @@ const char *flashcore::emu::findingName(FindingKind kind) {
                                           "trap",
                                           "instruction-limit",
                                           "invalid-branch",
-                                          "same-value"};
+                                          "same-value",
+                                          "invalid-mbarrier",
+                                          "missing-proxy-fence",
+                                          "register-in-flight",
+                                          "invalid-descriptor",
+                                          "invalid-register-count"};
   return names[static_cast<size_t>(kind)];
 }
 
@@ -50,10 +55,14 @@ Check flashcore::emu::findingCheck(FindingKind kind) {
     return CheckRace;
   case FindingKind::AsyncRead:
   case FindingKind::AsyncOverwrite:
+  case FindingKind::MissingProxyFence:
+  case FindingKind::RegisterInFlight:
     return CheckAsync;
   case FindingKind::DivergentCollective:
   case FindingKind::BarrierMismatch:
   case FindingKind::Deadlock:
+  case FindingKind::InvalidMbarrier:
+  case FindingKind::InvalidRegisterCount:
     return CheckSync;
   case FindingKind::LayoutMismatch:
     return CheckLayout;

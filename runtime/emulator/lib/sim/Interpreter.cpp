@@ -270,8 +270,9 @@ Machine::Step Machine::executeOther(Warp &warp, const Inst &inst,
   case InstKind::Alu:
   case InstKind::Prefetch:
     return Step::Next;
+  default:
+    return asyncProxy(warp, inst, lanes);
   }
-  return Step::Next;
 }
 
 /// Some lanes of the group take the branch, others do not.
@@ -340,6 +341,10 @@ Machine::Step Machine::exitLanes(Warp &warp, uint32_t lanes) {
   if (!warp.live)
     for (AsyncCopy &copy : warp.copies)
       transfer(copy, copy.lanes);
+  if (!warp.live && cta->async) {
+    endBulk(warp);
+    endProducts(warp);
+  }
   // A barrier may have been waiting for these threads only.
   for (CtaBarrier &waiting : cta->barriers)
     if (waiting.active && completeBarrier(waiting))

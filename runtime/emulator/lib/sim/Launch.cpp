@@ -321,6 +321,8 @@ void Machine::startCta(Cta &next, uint32_t index) {
   for (CtaBarrier &barrier : next.barriers)
     barrier = CtaBarrier();
   next.messages.clear();
+  if (program.usesAsyncProxy)
+    setUpAsync(next);
   next.launchedThreads = next.liveThreads =
       static_cast<uint32_t>(config.block.count());
   next.exitedThreads = 0;
@@ -452,8 +454,10 @@ bool Machine::unblock(Cta &owner) {
     mergeGroups(warp);
     any |= warp.groups.size() != before;
   }
-  if (any)
+  if (any || endWaits(owner))
     return true;
+  if (owner.async && !owner.async->waiters.empty())
+    return false;
   for (Warp &warp : owner.warps) {
     for (LaneGroup &group : warp.groups) {
       if (group.state != LaneGroup::State::AtCollective)
@@ -485,6 +489,8 @@ bool Machine::unblock(Cta &owner) {
 }
 
 void Machine::reportDeadlock(Cta &owner) {
+  if (owner.async)
+    reportWaits(owner);
   for (unsigned id = 0; id < 16; ++id) {
     const CtaBarrier &barrier = owner.barriers[id];
     if (!barrier.active || barrier.waiters.empty() || !isOn(CheckSync))

@@ -19,6 +19,7 @@
 #include "../check/Findings.h"
 #include "../check/Shadow.h"
 #include "../lower/LabelSlice.h"
+#include "AsyncProxy.h"
 #include "Handlers.h"
 #include "Parallel.h"
 #include "flashcore/Emulator/Emulator.h"
@@ -106,11 +107,12 @@ struct SpinRead {
 
 /// Lanes of a warp at one instruction.
 struct LaneGroup {
-  enum class State : uint8_t { Ready, AtCollective, AtBarrier };
+  enum class State : uint8_t { Ready, AtCollective, AtBarrier, AtWait };
   uint32_t pc = 0;
   uint32_t lanes = 0;
   State state = State::Ready;
-  /// Go on although lanes are missing; the finding has been made.
+  /// Go on although lanes are missing, of which the finding has been made, or
+  /// although what a try_wait waits for is not there.
   bool forced = false;
 
   bool operator==(const LaneGroup &other) const = default;
@@ -314,6 +316,8 @@ struct Cta {
   std::vector<Label> labels;
   StoredProducts stored;
   CtaBarrier barriers[16];
+  /// Null unless the program has use for it.
+  std::unique_ptr<AsyncState> async;
   /// What was released at addresses of shared memory.
   std::unordered_map<uint64_t, Message> messages;
   uint32_t liveThreads = 0;
@@ -355,6 +359,11 @@ struct PcCounters {
     globalBytes += other.globalBytes;
   }
 };
+
+struct TensorMap;
+struct TileRow;
+struct WgmmaMatrix;
+struct WgmmaOperand;
 
 class Machine {
 public:
@@ -621,6 +630,101 @@ private:
   void transfer(AsyncCopy &copy, uint32_t lanes);
   void publish(Warp &warp, const AsyncCopy &copy, uint32_t lanes);
 
+  // Mbarrier.cpp.
+  Step asyncProxy(Warp &warp, const Inst &inst, uint32_t lanes);
+  Step waitHere(Warp &warp, uint32_t lanes, const AsyncWaiter &waiter);
+  void resume(const AsyncWaiter &waiter, bool gaveUp);
+  template <typename F> void wake(F isMet);
+  void wakeAll(AsyncWaiter::Kind kind);
+  void wakeMbarrier(uint64_t address);
+  bool endWaits(Cta &owner);
+  void reportWaits(Cta &owner);
+  std::string describeWait(const AsyncWaiter &waiter) const;
+  void elect(Warp &warp, const Inst &inst, uint32_t lanes);
+  Step mbarrier(Warp &warp, const Inst &inst, uint32_t lanes);
+  void initMbarrier(Warp &warp, const Inst &inst, unsigned lane,
+                    uint64_t address, uint32_t count);
+  void updateMbarrier(Warp &warp, const Inst &inst, unsigned lane);
+  void arriveAt(Warp &warp, const Inst &inst, unsigned lane, Mbarrier &barrier,
+                uint64_t address, uint32_t count);
+  void addBytes(Warp &warp, const Inst &inst, unsigned lane, Mbarrier &barrier,
+                uint64_t address, int64_t bytes);
+  void settle(Mbarrier &barrier, uint64_t address);
+  Step waitForPhase(Warp &warp, const Inst &inst, uint32_t lanes);
+  Mbarrier *findMbarrier(Warp &warp, const Inst &inst, unsigned lane,
+                         uint64_t address);
+  bool isOnMbarrier(uint64_t address, uint64_t bytes) const;
+
+  // BulkCopy.cpp.
+  void bulkCopy(Warp &warp, const Inst &inst, uint32_t lanes);
+  bool tensorMapAt(Warp &warp, const Inst &inst, unsigned lane,
+                   uint64_t address, TensorMap &map);
+  bool copyTile(Warp &warp, const Inst &inst, BulkCopy &copy);
+  bool copyPlain(Warp &warp, const Inst &inst, BulkCopy &copy);
+  bool addRow(Warp &warp, const Inst &inst, BulkCopy &copy, const TileRow &row);
+  uint8_t *bulkGlobal(Warp &warp, const Inst &inst, const BulkCopy &copy,
+                      uint64_t address, uint64_t bytes, Buffer *&buffer);
+  bool isBulkShared(Warp &warp, const Inst &inst, unsigned lane,
+                    uint64_t address, uint64_t bytes, unsigned align);
+  void followPiece(Warp &warp, const Inst &inst, const BulkCopy &copy,
+                   const BulkCopy::Piece &piece, Buffer *buffer,
+                   uint64_t global);
+  void issueBulk(Warp &warp, const Inst &inst, BulkCopy copy);
+  void limitInFlight();
+  void moveBulk(BulkCopy &copy);
+  void deliver(uint64_t mbarrier);
+  void bulkWait(Warp &warp, const Inst &inst, uint32_t lanes);
+  void endBulk(Warp &warp);
+
+  // Warpgroup.cpp.
+  void setUpAsync(Cta &owner);
+  bool isWarpgroup(Warp &warp, const Inst &inst);
+  void wgmma(Warp &warp, const Inst &inst);
+  void reportStray(Warp &warp, const Inst &inst, const std::string &what);
+  bool joinProduct(Warp &warp, const Inst &inst, Product &product);
+  void takeOperands(Warp &warp, const Inst &inst, uint32_t number,
+                    Product &product);
+  void executeProduct(unsigned group, const Product &product);
+  void multiplyProduct(Warp &warp, const Inst &inst, const Product &product,
+                       const WgmmaOperand &a, const WgmmaOperand &b);
+  void followProduct(Warp &warp, const Inst &inst, const Product &product,
+                     const WgmmaOperand &a, const WgmmaOperand &b);
+  WgmmaOperand gather(Warp &warp, const Inst &inst, const WgmmaMatrix &matrix);
+  bool checkMatrix(Warp &warp, const Inst &inst, const WgmmaMatrix &matrix,
+                   unsigned firstRow, unsigned numRows, AccessWord word);
+  Step waitForProducts(Warp &warp, const Inst &inst, uint32_t lanes);
+  void endProducts(Warp &warp);
+  Step setMaxRegisters(Warp &warp, const Inst &inst, uint32_t lanes);
+  void checkRegisterChange(Warp &warp, const Inst &inst);
+
+  // CheckFence.cpp.
+  void checkFence(Warp &warp, const Inst &inst);
+
+  // CheckAsync.cpp.
+  bool ordersAsync() const { return options.checks & (CheckRace | CheckAsync); }
+  ClockPtr proxiedOf(const WarpClock &clock, unsigned lane);
+  bool isProxied(AccessWord write, const WarpClock &clock, unsigned lane) const;
+  void fenceProxy(Warp &warp, uint32_t lanes);
+  void giveTo(Released &released, Warp &warp, unsigned lane);
+  void takeFrom(Warp &warp, uint32_t lanes, const Released &released);
+  void learnAgent(Warp &warp, uint32_t lanes, uint32_t agent, uint32_t threads,
+                  uint32_t epoch);
+  void checkProxyAccess(Warp &warp, const Inst &inst,
+                        const ProxyAccess &access);
+  void checkAsyncReaders(Warp &warp, const Inst &inst, unsigned lane,
+                         uint64_t address, unsigned bytes);
+  void checkBesideAsync(Warp &warp, const Inst &inst, const LaneAccess &access,
+                        bool isWrite, bool asWarp);
+  void reportOverwrite(Warp &warp, const Inst &inst, unsigned lane,
+                       uint64_t address, unsigned bytes, AccessWord read);
+  void reportNoProxyFence(Warp &warp, const Inst &inst, unsigned lane,
+                          uint64_t address, unsigned bytes, AccessWord write);
+  void publishBulk(const BulkCopy &copy, uint32_t epoch, uint32_t agent);
+  void takeRegister(Warp &warp, const Inst &inst, uint32_t granule,
+                    uint32_t number, bool isAccumulator);
+  void giveBack(Warp &warp, const Inst &inst, uint32_t upTo);
+  bool touchInFlight(Warp &warp, const Inst &inst, uint32_t lanes);
+
   // Matrix.cpp.
   LaneAccess accessMatrixRows(Warp &warp, const Inst &inst, uint32_t granule,
                               uint32_t lanes, bool isWrite,
@@ -780,6 +884,8 @@ private:
     uint32_t barrierPc = UINT32_MAX;
   };
   std::optional<SpinProbe> spin;
+  /// By the pc of a wgmma; see checkFence.
+  std::unordered_map<uint32_t, uint32_t> unfenced;
 
   SegmentTable segments;
   /// How many segments there may be before those nobody needs are forgotten.

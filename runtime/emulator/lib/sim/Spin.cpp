@@ -221,6 +221,19 @@ void Machine::noteSpinEffect(const Warp &warp, const Inst &inst) {
   case InstKind::CpAsyncWait:
     spin->hasChanged |= !warp.copies.empty();
     break;
+  case InstKind::Mbarrier:
+    spin->hasChanged |=
+        static_cast<MbarrierOp>(inst.mode) != MbarrierOp::TestWait;
+    break;
+  case InstKind::BulkCopy:
+  case InstKind::BulkCommit:
+  case InstKind::BulkWait:
+  case InstKind::Wgmma:
+  case InstKind::WgmmaCommit:
+  case InstKind::WgmmaWait:
+  case InstKind::SetMaxRegisters:
+    spin->hasChanged = true;
+    break;
   default:
     break;
   }

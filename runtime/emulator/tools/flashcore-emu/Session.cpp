@@ -66,6 +66,9 @@ private:
   Error loadMembers(const std::string &name, const std::string &path,
                     TypedArgument &value);
   Error allocate(LoadedArgument &argument);
+  Expected<std::vector<uint8_t>> loadTensorMap(const std::string &name,
+                                               const std::string &path,
+                                               TypedArgument value);
   bool isTaken(const std::string &name) const {
     return session.results.find(name) != nullptr;
   }
@@ -135,9 +138,29 @@ Error Loader::allocate(LoadedArgument &argument) {
   return {};
 }
 
+/// The buffer of a tensor map goes by the name of the map.
+Expected<std::vector<uint8_t>> Loader::loadTensorMap(const std::string &name,
+                                                     const std::string &path,
+                                                     TypedArgument value) {
+  TypedArgument &of = value.members.front().value;
+  const std::string reference = of.reference;
+  Expected<std::vector<uint8_t>> pointer = load(name, path, std::move(of));
+  if (!pointer)
+    return pointer.error();
+  uint64_t address = 0;
+  std::memcpy(&address, pointer->data(), sizeof address);
+  const LoadedArgument *buffer =
+      session.results.find(reference.empty() ? path : reference);
+  Expected<std::vector<uint8_t>> bytes =
+      encodeTensorMap(value, buffer->value, address);
+  return bytes ? std::move(bytes) : badArgument(value, bytes.error().message);
+}
+
 Expected<std::vector<uint8_t>> Loader::load(const std::string &name,
                                             const std::string &path,
                                             TypedArgument value) {
+  if (value.box)
+    return loadTensorMap(name, path, std::move(value));
   uint64_t address = 0;
   if (!value.reference.empty()) {
     Expected<uint64_t> resolved = resolve(value);

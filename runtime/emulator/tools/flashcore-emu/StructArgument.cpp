@@ -245,6 +245,8 @@ flashcore::emu::parseComposite(const std::string &text, unsigned depth) {
     return wrap(parseReference(text));
   if (text.starts_with("ptr[") && text.ends_with("]"))
     return wrap(parsePointer(text, text.substr(4, text.size() - 5), depth));
+  if (text.starts_with("tensormap"))
+    return wrap(parseTensorMap(text, depth));
   if (!text.starts_with("struct:"))
     return std::optional<TypedArgument>();
   auto values = splitValues(text);

@@ -282,8 +282,8 @@ static Expected<TypedArgument> parseSimple(const std::string &text) {
   size_t bracket = text.find('[');
   if (colon == std::string::npos)
     return bad(text, "expects TYPE:VALUE, TYPE[SHAPE]:FILL, "
-                     "struct:BYTES,OFFSET=VALUE,..., ptr[VALUE,...], @NAME or "
-                     "a .npy file");
+                     "struct:BYTES,OFFSET=VALUE,..., ptr[VALUE,...], "
+                     "tensormap[BOX]:BUFFER, @NAME or a .npy file");
   TypedArgument out;
   bool isBuffer = bracket < colon;
   if (!parseType(text.substr(0, isBuffer ? bracket : colon), out.type))

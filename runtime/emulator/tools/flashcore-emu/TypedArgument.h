@@ -18,10 +18,14 @@
 //   ptr[i32:0,i32:128]                a buffer of values, one behind the other;
 //                                     buffers among them are pointers
 //   @q  @0.16  @q+4096                a pointer to a buffer that came before
+//   tensormap128[64,64]:q.npy         a tensor map of 128 bytes of a buffer or
+//                                     an @q, with its box and swizzle (32, 64,
+//                                     128 or none)
 //   args.json                         any of these from a file
 //
-// StructArgument.cpp reads what is made of others. In it a value stands in
-// brackets where it has commas of its own: ptr[[struct:8,0=i32:1],@q].
+// StructArgument.cpp and TensorMapArgument.cpp read what is made of others. In
+// it a value stands in brackets where it has commas of its own:
+// ptr[[struct:8,0=i32:1],@q].
 //
 //===----------------------------------------------------------------------===//
 
@@ -65,6 +69,12 @@ struct TensorView {
 
 struct ArgumentMember;
 
+/// The box of a tensor map, outermost axis first, and the bytes of its swizzle.
+struct TensorBox {
+  std::vector<uint32_t> extents;
+  unsigned swizzle = 0;
+};
+
 struct TypedArgument {
   ElementType type = ElementType::I32;
   bool isBuffer = false;
@@ -80,6 +90,8 @@ struct TypedArgument {
   /// Of '@': the name of a buffer, and bytes from its start.
   std::string reference;
   uint64_t referenceOffset = 0;
+  /// Of a tensor map; its only member is the buffer.
+  std::optional<TensorBox> box;
   /// As it was written, for messages.
   std::string text;
 
@@ -109,6 +121,13 @@ parseJsonArguments(const std::string &text, const std::string &file);
 Expected<std::optional<TypedArgument>> parseComposite(const std::string &text,
                                                       unsigned depth);
 Expected<TypedArgument> parseArgument(const std::string &text, unsigned depth);
+
+/// The same of a tensor map.
+Expected<TypedArgument> parseTensorMap(const std::string &text, unsigned depth);
+/// The bytes of a tensor map of a buffer at `address`.
+Expected<std::vector<uint8_t>> encodeTensorMap(const TypedArgument &map,
+                                               const TypedArgument &buffer,
+                                               uint64_t address);
 
 /// "[8,512,64]".
 std::string formatShape(const std::vector<uint64_t> &shape);

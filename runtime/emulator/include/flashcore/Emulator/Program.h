@@ -95,6 +95,17 @@ enum class InstKind : uint8_t {
   Fence,
   Prefetch,
   SystemCall,
+  Elect,
+  Mbarrier,
+  BulkCopy,
+  BulkCommit,
+  BulkWait,
+  ProxyFence,
+  Wgmma,
+  WgmmaFence,
+  WgmmaCommit,
+  WgmmaWait,
+  SetMaxRegisters,
 };
 
 /// For the counters.
@@ -153,6 +164,30 @@ enum class MatrixType : uint8_t { F16, BF16, E4M3, E5M2, TF32, U8, S8 };
 /// Threads that a strong operation or a fence has to do with. A CTA without a
 /// cluster is one by itself, and there is one device.
 enum class MemoryScope : uint8_t { Cta, Device };
+enum class MbarrierOp : uint8_t {
+  Init,
+  Inval,
+  Arrive,
+  ArriveDrop,
+  ExpectTx,
+  CompleteTx,
+  TestWait,
+  TryWait,
+  PendingCount,
+};
+/// Of Inst::aux for an Mbarrier.
+enum MbarrierFlag : int32_t { MbarrierParity = 1, MbarrierNoComplete = 2 };
+/// Tile copies have a tensor map and coordinates, the others are of plain
+/// bytes.
+enum class BulkOp : uint8_t { TileLoad, TileStore, Load, Store };
+/// Of Inst::aux for a Wgmma.
+enum WgmmaFlag : int32_t {
+  WgmmaNegateA = 1,
+  WgmmaNegateB = 2,
+  WgmmaTransposeA = 4,
+  WgmmaTransposeB = 8,
+  WgmmaRegistersA = 16,
+};
 /// The functions that the driver gives to device code.
 enum class SystemCall : uint8_t { Vprintf, AssertFail };
 
@@ -187,7 +222,7 @@ struct Inst {
   BoolOp boolOp = BoolOp::None;
   bool boolNegated = false;
   /// Per kind: BarrierMode, ShuffleMode, VoteMode, AtomicOp, MatrixType,
-  /// SystemCall.
+  /// SystemCall, MbarrierOp, BulkOp.
   uint8_t mode = 0;
 
   // Memory.
@@ -349,6 +384,10 @@ struct Program {
   unsigned sharedGrain = 16;
   unsigned globalGrain = 4;
   bool usesApproximations = false;
+  /// It has mbarriers, bulk copies, wgmma or setmaxnreg.
+  bool usesAsyncProxy = false;
+  /// .maxnreg, 0 if not given, and .minnctapersm.
+  uint32_t maxRegisters = 0, minCtas = 1;
 };
 
 /// Checks and predecodes one kernel of a module.

@@ -91,6 +91,7 @@ struct PtxOperand {
   /// Int: value; Float: bits; Address, and Symbol with hasOffset: offset.
   int64_t value = 0;
   /// Vector: elements. A `p|q` pair is a Vector of two with isPair set.
+  /// Address: the coordinates in a tensor.
   std::vector<PtxOperand> elements;
   bool isPair = false;
   /// `(a, b)` of a call.
@@ -169,6 +170,8 @@ struct PtxFunction {
   uint32_t maxntid[3] = {0, 0, 0};
   /// CTAs of the cluster that it asks for.
   uint64_t clusterSize = 1;
+  /// .maxnreg, and .minnctapersm.
+  uint32_t maxRegisters = 0, minCtas = 1;
   /// Why it could not be parsed; it then has nothing but a name. Other
   /// functions of the module run all the same.
   std::optional<Error> error;

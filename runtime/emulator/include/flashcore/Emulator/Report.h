@@ -57,6 +57,16 @@ enum class FindingKind : uint8_t {
   InstructionLimit,
   InvalidBranch,
   SameValue,
+  /// An operation that the state of an mbarrier does not allow.
+  InvalidMbarrier,
+  /// What one proxy wrote is used by the other with no fence between them.
+  MissingProxyFence,
+  /// A register of a product that has not been waited for.
+  RegisterInFlight,
+  /// A tensor map or a descriptor that is none, or what does not fit it.
+  InvalidDescriptor,
+  /// Of setmaxnreg.
+  InvalidRegisterCount,
 };
 const char *findingName(FindingKind kind);
 Check findingCheck(FindingKind kind);

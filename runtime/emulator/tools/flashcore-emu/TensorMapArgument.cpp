@@ -1,0 +1,117 @@
+//===- TensorMapArgument.cpp - Tensor maps on the command line ------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+//   tensormap[BOX]:BUFFER     tensormap128[BOX]:BUFFER     tensormap64[BOX]:@q
+//
+// The box has the axes of the buffer, outermost first; those that are missing
+// in front are 1. The number is the swizzle in bytes.
+//
+//===----------------------------------------------------------------------===//
+
+#include "TypedArgument.h"
+#include "flashcore/Emulator/OptionText.h"
+#include "flashcore/Emulator/TensorMap.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace flashcore::emu;
+
+static constexpr std::string_view keyword = "tensormap";
+
+static Error bad(const std::string &text, const std::string &why) {
+  return {{}, "argument '" + text + "': " + why};
+}
+
+/// Reads "128[64,64]:", what stands before the buffer.
+static bool parseBox(std::string_view head, TensorBox &box) {
+  size_t bracket = head.find('[');
+  if (bracket == head.npos || !head.ends_with("]"))
+    return false;
+  uint64_t swizzle = 0;
+  std::string_view number = head.substr(0, bracket);
+  if (!number.empty() && !parseNumber(number, swizzle))
+    return false;
+  box.swizzle = static_cast<unsigned>(std::min<uint64_t>(swizzle, 1024));
+  std::string_view list = head.substr(bracket + 1);
+  list.remove_suffix(1);
+  while (true) {
+    size_t comma = std::min(list.find(','), list.size());
+    uint64_t extent = 0;
+    if (!parseNumber(list.substr(0, comma), extent) || extent > 256)
+      return false;
+    box.extents.push_back(static_cast<uint32_t>(extent));
+    if (comma == list.size())
+      return true;
+    list.remove_prefix(comma + 1);
+  }
+}
+
+Expected<TypedArgument> flashcore::emu::parseTensorMap(const std::string &text,
+                                                       unsigned depth) {
+  size_t end = text.find("]:");
+  TensorBox box;
+  if (end == text.npos ||
+      !parseBox(std::string_view(text).substr(keyword.size(),
+                                              end + 1 - keyword.size()),
+                box))
+    return bad(text, "expects tensormap[BOX]:BUFFER or tensormap128[BOX]:"
+                     "BUFFER, with a box of 1 to 256 elements along each axis "
+                     "such as [64,64]");
+  if (box.swizzle != 0 && box.swizzle != 32 && box.swizzle != 64 &&
+      box.swizzle != 128)
+    return bad(text, "expects a swizzle of 32, 64 or 128 bytes, but got " +
+                         std::to_string(box.swizzle));
+  Expected<TypedArgument> of = parseArgument(text.substr(end + 2), depth + 1);
+  if (!of)
+    return of.error();
+  if (!of->isPointer())
+    return bad(text, "expects a buffer or an @NAME behind the box");
+  TypedArgument out;
+  out.type = ElementType::U8;
+  out.data.resize(sizeof(TensorMapBytes));
+  out.box = std::move(box);
+  out.members.push_back({0, {}, std::move(*of)});
+  return out;
+}
+
+Expected<std::vector<uint8_t>>
+flashcore::emu::encodeTensorMap(const TypedArgument &argument,
+                                const TypedArgument &buffer, uint64_t address) {
+  const TensorView &view = buffer.view;
+  const std::vector<uint32_t> &box = argument.box->extents;
+  if (view.shape.size() > maxTensorRank || box.size() > view.shape.size())
+    return Error{{},
+                 "expects a buffer of at most 5 axes, and a box of at most "
+                 "as many, but got " +
+                     std::to_string(view.shape.size()) + " and " +
+                     std::to_string(box.size())};
+  TensorMap map;
+  map.elementBytes = elementBytes(buffer.type);
+  map.address = address + view.offset * map.elementBytes;
+  map.rank = static_cast<uint32_t>(view.shape.size());
+  uint64_t dense = map.elementBytes;
+  for (size_t axis = 0; axis < map.rank; ++axis) {
+    size_t from = map.rank - 1 - axis;
+    map.sizes[axis] = view.shape[from];
+    map.strides[axis] =
+        view.strides.empty() ? dense : view.strides[from] * map.elementBytes;
+    map.box[axis] = axis < box.size() ? box[box.size() - 1 - axis] : 1;
+    dense *= view.shape[from];
+  }
+  if (!view.strides.empty() && view.strides.back() != 1)
+    return Error{{},
+                 "expects a stride of 1 along the last axis, but got " +
+                     std::to_string(view.strides.back())};
+  map.swizzle = argument.box->swizzle == 128  ? TensorSwizzle::Bytes128
+                : argument.box->swizzle == 64 ? TensorSwizzle::Bytes64
+                : argument.box->swizzle == 32 ? TensorSwizzle::Bytes32
+                                              : TensorSwizzle::None;
+  Expected<TensorMapBytes> bytes = flashcore::emu::encodeTensorMap(map);
+  if (!bytes)
+    return bytes.error();
+  return std::vector<uint8_t>(bytes->begin(), bytes->end());
+}
