@@ -171,11 +171,14 @@ static RowMax chooseRareMax(const AttentionProblem &problem,
 
 /// 32 rows a warp: two rows of accumulators use every K and V fragment twice.
 /// Very wide heads, wide ones with a window or a wide output of a narrower Q,
-/// and the addresses of a bias leave no register to spare for it.
+/// the addresses of a bias, and a softcap beside the three bounds of a window
+/// under a top-left mask leave no register to spare for it.
 static bool isShortOfRegisters(const AttentionProblem &problem) {
   HeadWidth width = getHeadWidth(problem);
   bool hasWideOutput = problem.headDimV > 96;
+  bool hasThreeBounds = problem.isTopLeft && problem.hasWindow;
   return width == HeadWidth::VeryWide || problem.hasBias ||
+         (hasThreeBounds && problem.hasSoftcap) ||
          (width == HeadWidth::Wide &&
           (problem.hasWindow ||
            (problem.headDim != problem.headDimV && hasWideOutput)));

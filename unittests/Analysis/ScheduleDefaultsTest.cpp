@@ -110,6 +110,19 @@ TEST(ScheduleDefaults, HeadsUpTo128MayUseWarpsOf32Rows) {
   }
 }
 
+TEST(ScheduleDefaults, SoftcapBesideThreeBoundsTakesRegisters) {
+  AttentionProblem problem = makeLargeProblem(64, 2048);
+  problem.isCausal = problem.isTopLeft = problem.hasWindow = true;
+  auto warpRows = [](const AttentionProblem &of) {
+    return choose(of, ada()).getWarpM();
+  };
+  EXPECT_EQ(warpRows(problem), 32);
+  problem.hasSoftcap = true;
+  EXPECT_EQ(warpRows(problem), 16);
+  problem.isTopLeft = false;
+  EXPECT_EQ(warpRows(problem), 32);
+}
+
 // S of 64 keys fits beside O of 16 rows a warp: in registers up to 128, in the
 // shared memory of eight warps beyond.
 TEST(ScheduleDefaults, TilesOf64KeysWhereTheyFit) {
