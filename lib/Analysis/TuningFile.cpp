@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/Analysis/TuningFile.h"
+#include "flashcore/Support/CNumbers.h"
 #include "flashcore/Support/ToolInit.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -274,6 +275,7 @@ llvm::Expected<TuningFile> TuningFile::parse(llvm::StringRef text,
     errors.report("not a tuning file", *tooDeep);
     return errors.take();
   }
+  CNumbers numbers;
   llvm::Expected<json::Value> root = json::parse(text);
   if (!root) {
     errors.report("not JSON", llvm::toString(root.takeError()));

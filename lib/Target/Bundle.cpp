@@ -11,6 +11,7 @@
 
 #include "flashcore/Target/Bundle.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
+#include "flashcore/Support/CNumbers.h"
 #include "flashcore/Support/Cleanup.h"
 #include "flashcore/Support/ToolInit.h"
 #include "mlir/IR/BuiltinTypes.h"
@@ -255,6 +256,7 @@ static bool isBundle(llvm::StringRef directory) {
   // The reader of JSON recurses.
   if (!buffer || checkNesting((*buffer)->getBuffer()))
     return false;
+  CNumbers numbers;
   llvm::Expected<json::Value> manifest = json::parse((*buffer)->getBuffer());
   if (!manifest) {
     llvm::consumeError(manifest.takeError());

@@ -72,11 +72,23 @@ static std::optional<Source> findSource(const Options &options) {
   return std::nullopt;
 }
 
+/// What the compiler is told. The emulator takes PTX, so that there need be no
+/// ptxas; `session` is opened only where that cannot hide bad input.
+static std::vector<std::string> getCompilerArguments(const Options &options,
+                                                     Session &session) {
+  std::vector<std::string> arguments = options.compilerArguments;
+  bool mayEmulate = options.device != "cuda" && !options.info;
+  if (mayEmulate && session.open().ok() &&
+      session.deviceInfo().kind == "emulator")
+    arguments.push_back("--no-cubin");
+  return arguments;
+}
+
 /// The bundle that the command line names. A source is compiled into
 /// `temporary`, which keeps the result.
 static StatusOr<std::filesystem::path>
 findBundle(const Options &options, const std::optional<Source> &source,
-           std::optional<TemporaryDirectory> &temporary) {
+           std::optional<TemporaryDirectory> &temporary, Session &session) {
   if (!source) {
     if (options.compilerArguments.empty())
       return options.input;
@@ -90,7 +102,7 @@ findBundle(const Options &options, const std::optional<Source> &source,
   temporary.emplace(std::move(*directory));
   std::filesystem::path bundle = temporary->path() / "kernel.fcb";
   if (Status status = compile(findCompiler(options.compiler), *source, bundle,
-                              options.compilerArguments);
+                              getCompilerArguments(options, session));
       !status.ok())
     return status;
   return bundle;
@@ -140,6 +152,20 @@ static ExitCode runAll(Session &session, const Options &options,
   return anyFailed ? CheckFailed : anyError ? BadInput : Passed;
 }
 
+/// An error of the only run there is: for programs, a result like others.
+static ExitCode failRun(const Options &options, const Status &error) {
+  if (!options.json.empty() && !options.info && options.grid.empty()) {
+    RunResult result;
+    result.request = options.request;
+    result.request.bundle = options.input;
+    result.request.source = findSource(options);
+    result.status = error;
+    if (Status status = writeJson(options.json, {result}); !status.ok())
+      return fail(status);
+  }
+  return fail(error);
+}
+
 static ExitCode printOverhead(Session &session, const RunRequest &request) {
   StatusOr<LaunchOverhead> overhead = session.measureOverhead(request);
   if (!overhead.ok())
@@ -170,17 +196,17 @@ static ExitCode runTool(const Options &options) {
   } else {
     std::optional<Source> source = findSource(options);
     StatusOr<std::filesystem::path> bundle =
-        findBundle(options, source, temporary);
+        findBundle(options, source, temporary, session);
     if (!bundle.ok())
-      return fail(bundle.status());
+      return failRun(options, bundle.status());
     if (options.info)
       return printInfo(*bundle, source);
     requests = repeatRequest(options, *bundle, source);
     if (Status status = session.validate(requests.front()); !status.ok())
-      return fail(status);
+      return failRun(options, status);
   }
   if (Status status = session.open(); !status.ok())
-    return fail(status);
+    return failRun(options, status);
   if (options.overhead)
     return printOverhead(session, requests.front());
   if (options.device == "auto" && session.deviceInfo().kind == "emulator") {

@@ -17,6 +17,8 @@
 #include "gtest/gtest.h"
 
 #include <atomic>
+#include <clocale>
+#include <cstdlib>
 #include <set>
 #include <sys/stat.h>
 #include <thread>
@@ -325,6 +327,20 @@ TEST_F(Bundle, ReplacesAnOlderBundleWithAllItsFiles) {
   EXPECT_EQ(list(path("a.fcb")),
             (std::set<std::string>{"kernels.ptx", "manifest.json"}));
   EXPECT_EQ(readText(path("a.fcb/kernels.ptx")), "newer");
+}
+
+// A program that embeds the compiler may have a locale in which 0.5 is "0,5".
+TEST_F(Bundle, ReplacesAnOlderBundleInAnyLocale) {
+  // Made here: a small machine has none but C.
+  std::string command =
+      "localedef -i de_DE -f UTF-8 " + path("de_DE.UTF-8") + " >/dev/null 2>&1";
+  setenv("LOCPATH", directory.c_str(), 1);
+  if (std::system(command.c_str()) || !std::setlocale(LC_ALL, "de_DE.UTF-8"))
+    GTEST_SKIP() << "localedef cannot make a German locale";
+  EXPECT_EQ(write("a.fcb"), "");
+  EXPECT_EQ(write("a.fcb"), "");
+  std::setlocale(LC_ALL, "C");
+  unsetenv("LOCPATH");
 }
 
 TEST_F(Bundle, RefusesAnyOtherDirectory) {
