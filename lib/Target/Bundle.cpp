@@ -151,6 +151,7 @@ std::string mlir::flashcore::getLaunchComment(ArrayRef<BundleKernel> kernels) {
   json::Object launch = describeAttention(kernels);
   for (auto &[key, value] : describeLaunch(kernels))
     launch[key] = std::move(value);
+  CNumbers numbers;
   // A line: JSON escapes the line ends of names.
   return llvm::formatv("// flashcore-launch: {0}\n",
                        json::Value(std::move(launch)));
@@ -217,6 +218,7 @@ mlir::flashcore::makeBundle(ArrayRef<BundleVariant> variants) {
     for (const Cubin &cubin : variant.cubins)
       files.push_back({getCubinName(cubin), cubin.image});
   }
+  CNumbers numbers;
   files.push_back(
       {"manifest.json",
        llvm::formatv("{0:2}", buildManifest(variants)).str() + "\n"});

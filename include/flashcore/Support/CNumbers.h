@@ -12,8 +12,8 @@
 namespace mlir::flashcore {
 
 /// While this exists, what the thread reads and writes as numbers has a decimal
-/// point, whatever the locale of the program: LLVM's reader of JSON calls
-/// strtod.
+/// point, whatever the locale of the program: LLVM reads JSON with strtod and
+/// writes it with printf.
 class CNumbers {
 public:
   CNumbers() : c(newlocale(LC_ALL_MASK, "C", nullptr)), before(uselocale(c)) {}
