@@ -16,7 +16,6 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include "mlir/IR/Matchers.h"
 #include "llvm/ADT/EquivalenceClasses.h"
 
 namespace mlir::fcgpu {
@@ -28,32 +27,16 @@ using namespace mlir;
 using namespace mlir::fcgpu;
 using flashcore::TileLayout;
 
+static bool isTile(Type type) {
+  auto vector = dyn_cast<VectorType>(type);
+  return vector && !isVector(vector);
+}
+
 namespace {
-/// The core of accumulators, and of the left operands of products.
-const TileLayout &getDefaultLayout() {
-  static const TileLayout layout =
-      flashcore::getMmaAtoms().front().acc.getCore();
-  return layout;
-}
-
-/// Tiles have rows and columns, vectors (of rank 1, or with one column or row)
-/// run along one of them.
-bool isVector(Type type) {
-  auto vector = dyn_cast<VectorType>(type);
-  return vector && (vector.getRank() == 1 || vector.getShape().back() == 1 ||
-                    vector.getDimSize(0) == 1);
-}
-bool isTile(Type type) {
-  auto vector = dyn_cast<VectorType>(type);
-  return vector && vector.getRank() >= 2 && !isVector(type);
-}
-
 /// A use or a result that needs another layout than its class has.
 struct Conflict {
-  Operation *op;
   OpOperand *use; ///< null for a result
   Value value;
-  LayoutAttr layout; ///< that it needs, or that a result has
 };
 
 class LayoutSolver {
@@ -76,9 +59,7 @@ public:
     if (leader != classes.member_end())
       if (auto it = layouts.find(*leader); it != layouts.end())
         return it->second;
-    TileLayout layout = getDefaultLayout();
-    return get(isVector(value.getType()) ? layout.slice(TileLayout::Row)
-                                         : layout);
+    return get(getDefaultLayout(cast<VectorType>(value.getType())));
   }
 
 private:
@@ -121,15 +102,14 @@ private:
   }
   void demand(OpOperand &use, const TileLayout &layout) {
     if (!conflict && !fix(use.get(), get(layout)))
-      conflict = Conflict{use.getOwner(), &use, use.get(), get(layout)};
+      conflict = Conflict{&use, use.get()};
   }
   void demandResult(OpResult result, const TileLayout &layout) {
     if (!conflict && !fix(result, get(layout)))
-      conflict = Conflict{result.getOwner(), nullptr, result, get(layout)};
+      conflict = Conflict{nullptr, result};
   }
 
   void demandTiles(Operation *op) {
-    const TileLayout &row = getDefaultLayout();
     if (auto contract = dyn_cast<vector::ContractionOp>(op))
       return demandOfContraction(contract);
     if (auto exchange = dyn_cast<AllToAllOp>(op))
@@ -137,7 +117,8 @@ private:
     // Columns are grouped inside of lanes only.
     if (auto shapeCast = dyn_cast<vector::ShapeCastOp>(op))
       if (isTile(shapeCast.getSourceVectorType()))
-        demand(shapeCast.getSourceMutable(), row);
+        demand(shapeCast.getSourceMutable(),
+               getDefaultLayout(shapeCast.getSourceVectorType()));
   }
 
   void demandOfContraction(vector::ContractionOp op) {
@@ -161,14 +142,15 @@ private:
   void demandOfExchange(AllToAllOp op) {
     for (OpOperand &tile : op.getTilesMutable())
       if (isTile(tile.get().getType()))
-        demand(tile, getDefaultLayout());
+        demand(tile, getDefaultLayout(cast<VectorType>(tile.get().getType())));
     int64_t wideCols = flashcore::getStoreLayout().getBox()[TileLayout::Column];
     for (OpResult share : op->getResults()) {
       if (!isTile(share.getType()))
         continue;
-      int64_t cols = cast<VectorType>(share.getType()).getShape().back();
-      demandResult(share, cols % wideCols == 0 ? flashcore::getStoreLayout()
-                                               : getDefaultLayout());
+      auto type = cast<VectorType>(share.getType());
+      demandResult(share, type.getShape().back() % wideCols == 0
+                              ? flashcore::getStoreLayout()
+                              : getDefaultLayout(type));
     }
   }
 
@@ -178,12 +160,14 @@ private:
     // Rows are next to each other in no memory.
     if (auto write = dyn_cast<vector::TransferWriteOp>(op))
       if (isTile(write.getVectorType()) && holdsColumns(write.getVector()))
-        return demand(write.getValueToStoreMutable(), getDefaultLayout());
+        return demand(write.getValueToStoreMutable(),
+                      getDefaultLayout(write.getVectorType()));
     auto broadcast = dyn_cast<vector::BroadcastOp>(op);
-    if (!broadcast || !isVector(broadcast.getSourceType()))
+    auto source = broadcast ? dyn_cast<VectorType>(broadcast.getSourceType())
+                            : VectorType();
+    if (!source || !isVector(source))
       return;
     // One value a row has a column; one a column has no rows, or a single one.
-    auto source = cast<VectorType>(broadcast.getSourceType());
     bool isColumn = source.getRank() == 2 && source.getDimSize(0) != 1;
     TileLayout tile = getLayout(broadcast.getResult()).getTileLayout();
     demand(broadcast.getSourceMutable(),

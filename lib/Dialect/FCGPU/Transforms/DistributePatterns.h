@@ -29,6 +29,13 @@ namespace mlir::fcgpu {
 /// mma.sync.
 inline constexpr int64_t kCore = 8;
 
+/// Whether a value runs along rows or columns (of rank 1, or with one row or
+/// column), as opposed to a tile, which has both.
+bool isVector(VectorType type);
+/// The layout of a tile or vector that nothing demands: the core of an
+/// accumulator, a value for each of its rows.
+flashcore::TileLayout getDefaultLayout(VectorType type);
+
 /// The layout of every tile and vector that distribution takes apart. Values
 /// that it makes are not among them.
 class LayoutMap {

@@ -40,9 +40,13 @@ static SmallVector<int64_t, 2> getSides(VectorType type) {
   return {rows, cols};
 }
 
-static TileLayout getDefaultLayout(VectorType type) {
-  const TileLayout &core = flashcore::getMmaAtoms().front().acc.getCore();
-  return getSides(type).size() == 1 ? core.slice(TileLayout::Row) : core;
+bool mlir::fcgpu::isVector(VectorType type) {
+  return getSides(type).size() == 1;
+}
+
+TileLayout mlir::fcgpu::getDefaultLayout(VectorType type) {
+  TileLayout core = flashcore::getMmaAtoms().front().acc.getCore();
+  return isVector(type) ? core.slice(TileLayout::Row) : core;
 }
 
 /// Whether copies of the layout cover a tile or vector of this type.
@@ -359,13 +363,8 @@ static SmallVector<int64_t, 2> getCommonBox(const TileLayout &a,
 
 bool mlir::fcgpu::canConvert(VectorType type, const TileLayout &from,
                              const TileLayout &to) {
-  if (from.getRank() != to.getRank() || from.getRank() != getSides(type).size())
-    return false;
-  auto box = getCommonBox(from, to);
-  return llvm::all_of(llvm::zip(getSides(type), box),
-                      [](auto side) {
-                        return std::get<0>(side) % std::get<1>(side) == 0;
-                      }) &&
+  // Sides of boxes are powers of two: what both divide, the larger one does.
+  return covers(from, type) && covers(to, type) &&
          from.getBases(TileLayout::Warp) == to.getBases(TileLayout::Warp) &&
          type.getElementTypeBitWidth() <= 32;
 }
@@ -394,7 +393,7 @@ private:
   TileRegisters all, inBox;
 };
 
-/// Registers of a type as parts, of `size` registers each.
+/// Registers as parts of a type, or as they are where that is no vector.
 SmallVector<Value> packParts(IndexBuilder &b, ArrayRef<Value> registers,
                              Type part) {
   auto type = dyn_cast<VectorType>(part);

@@ -214,7 +214,7 @@ def AssignLayoutsPass : Pass<"flashcore-assign-layouts", "::mlir::gpu::GPUFuncOp
     ```
   }];
   let statistics = [Statistic<"numConverted", "num-converted",
-                              "Values that lanes hand each other for a use">];
+                              "Values that are read again or converted for a use">];
   let dependentDialects = ["::mlir::fcgpu::FCGPUDialect"];
 }
 
