@@ -300,13 +300,7 @@ bool Lowering::lowerMapa() {
       !expectOperands(3))
     return failHere("expects mapa{.shared::cluster}.{u32,u64} d, a, b");
   uint32_t d, a, rank, isOther = allocate(ScalarType::Pred);
-  const PtxOperand &from = inst->operands[1];
-  Symbol *symbol =
-      from.kind == PtxOperand::Kind::Symbol ? lookup(from.name) : nullptr;
-  if (symbol && symbol->kind == Symbol::Kind::Variable)
-    a = addressConstant(*symbol, /*generic=*/false, typeBytes(type),
-                        from.value);
-  else if (!source(1, type, a))
+  if (!addressSource(1, type, a))
     return false;
   if (!source(2, ScalarType::U32, rank) || !dest(0, type, d))
     return false;

@@ -222,13 +222,7 @@ bool Lowering::lowerCvta() {
       localWindow, paramWindow, paramWindow};
   uint64_t window = windows[which];
   uint32_t d, a;
-  const PtxOperand &from = inst->operands[1];
-  Symbol *symbol =
-      from.kind == PtxOperand::Kind::Symbol ? lookup(from.name) : nullptr;
-  if (symbol && symbol->kind == Symbol::Kind::Variable)
-    a = addressConstant(*symbol, /*generic=*/false, typeBytes(type),
-                        from.value);
-  else if (!source(1, type, a))
+  if (!addressSource(1, type, a))
     return false;
   if (!dest(0, type, d))
     return false;

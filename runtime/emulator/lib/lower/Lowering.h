@@ -123,6 +123,8 @@ private:
                        uint32_t &granule, bool allowWider = false,
                        ScalarType *regType = nullptr);
   bool source(unsigned index, ScalarType type, uint32_t &granule);
+  /// As `source`, or the address of a variable in its own space.
+  bool addressSource(unsigned index, ScalarType type, uint32_t &granule);
   bool sourceOf(const PtxOperand &operand, ScalarType type, uint32_t &granule,
                 bool allowWider = false, ScalarType *regType = nullptr);
   bool dest(unsigned index, ScalarType type, uint32_t &granule);

@@ -162,6 +162,18 @@ uint32_t Lowering::addressConstant(const Symbol &symbol, bool generic,
   return constant(bytes, base + symbol.address + static_cast<uint64_t>(offset));
 }
 
+bool Lowering::addressSource(unsigned index, ScalarType type,
+                             uint32_t &granule) {
+  const PtxOperand &from = inst->operands[index];
+  Symbol *symbol =
+      from.kind == PtxOperand::Kind::Symbol ? lookup(from.name) : nullptr;
+  if (!symbol || symbol->kind != Symbol::Kind::Variable)
+    return source(index, type, granule);
+  granule =
+      addressConstant(*symbol, /*generic=*/false, typeBytes(type), from.value);
+  return true;
+}
+
 bool Lowering::immediate(const PtxOperand &operand, ScalarType type,
                          uint32_t &granule) {
   unsigned bytes = typeBytes(type);
