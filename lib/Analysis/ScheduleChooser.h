@@ -33,10 +33,9 @@ public:
   }
   template <typename Enum>
   Enum decide(llvm::StringLiteral field, std::optional<Enum> forced,
-              Enum chosen, llvm::StringRef (*stringify)(Enum),
-              const llvm::Twine &reason) {
+              Enum chosen, const llvm::Twine &reason) {
     Enum value = forced.value_or(chosen);
-    note(field, stringify(value).str(), forced.has_value(), reason);
+    note(field, fcgpu::printField(value), forced.has_value(), reason);
     return value;
   }
 

@@ -36,7 +36,7 @@ Explanation mlir::flashcore::explain(AttentionOp op,
                                      const ConfigurePassOptions &options) {
   auto schedule =
       op->getAttrOfType<fcgpu::ScheduleAttr>(fcgpu::kScheduleAttrName);
-  Explanation result{AttentionProblem::get(op), getChoice(schedule), {}, {}};
+  Explanation result{AttentionProblem::get(op), schedule.getChoice(), {}, {}};
   // What is not our own choice was written into the IR by hand.
   std::vector<ScheduleReason> reasons;
   auto chosen = choose(result.problem, *lookupTarget(schedule.getChip()),
@@ -158,25 +158,18 @@ static json::Object toJSON(const AttentionProblem &problem) {
       {"causal", problem.isCausal}};
 }
 
+static json::Value fieldToJSON(int64_t number) { return number; }
+template <typename Enum> static json::Value fieldToJSON(Enum value) {
+  return fcgpu::stringifyEnum(value);
+}
+
 /// The fields of `#fcgpu.schedule`, under its names.
 static json::Object toJSON(const ScheduleChoice &choice) {
-  return json::Object{{"block_m", choice.blockM},
-                      {"block_n", choice.blockN},
-                      {"num_warps", choice.numWarps},
-                      {"num_stages", choice.numStages},
-                      {"min_blocks", choice.minBlocks},
-                      {"query", fcgpu::stringifyEnum(choice.query)},
-                      {"query_steps", choice.querySteps},
-                      {"grid_order", fcgpu::stringifyEnum(choice.gridOrder)},
-                      {"grid_heads", choice.gridHeads},
-                      {"overlap", fcgpu::stringifyEnum(choice.overlap)},
-                      {"row_max", fcgpu::stringifyEnum(choice.rowMax)},
-                      {"row_sum", fcgpu::stringifyEnum(choice.rowSum)},
-                      {"key_warps", choice.keyWarps},
-                      {"softmax", fcgpu::stringifyEnum(choice.softmax)},
-                      {"head_group", choice.headGroup},
-                      {"key_splits", choice.keySplits},
-                      {"grid", fcgpu::stringifyEnum(choice.grid)}};
+  json::Object result;
+#define FLASHCORE_SCHEDULE_FIELD(Type, Name, name, key, option, initial, text) \
+  result[key] = fieldToJSON(choice.name);
+#include "flashcore/Dialect/FCGPU/IR/ScheduleFields.def"
+  return result;
 }
 
 /// As in the manifest; without a cubin resources are null.

@@ -160,7 +160,7 @@ TEST(TuningFileTest, RefusesBadSchedules) {
             "'folded', but got "
             "1");
   std::string unknown = refuseSchedule("\"blocks\": 1");
-  EXPECT_NE(unknown.find("key_splits, grid, but got 'blocks'"),
+  EXPECT_NE(unknown.find("query_steps, grid_heads, but got 'blocks'"),
             std::string::npos)
       << unknown;
 }

@@ -178,7 +178,7 @@ Value TileExpander::contract(Value lhs, Value rhs, Value acc,
 /// In one pass, a warp walks as many tiles as any warp of any block may have.
 int64_t TileExpander::getNumTilesOfOnePass() {
   int64_t seqlenK = *getConstantIntValue(tileOperand(AttentionOp::TileSeqlenK));
-  return getTilesOfPart(seqlenK, getChoice(schedule));
+  return getTilesOfPart(seqlenK, schedule.getChoice());
 }
 
 /// Whether one pass may walk tiles that are not there.

@@ -90,7 +90,7 @@ private:
   OpFoldResult getSize(Dim dim) const { return sizes[static_cast<int>(dim)]; }
   int64_t getSharedMemory() {
     return getSharedMemoryBytes(op.getHeadDim(), op.getHeadDimV(),
-                                getChoice(schedule));
+                                schedule.getChoice());
   }
   Value asValue(OpFoldResult ofr) {
     return getValueOrCreateConstantIndexOp(b, b.getLoc(), ofr);
