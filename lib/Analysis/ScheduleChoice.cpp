@@ -336,12 +336,14 @@ std::variant<ScheduleChoice, std::string> mlir::flashcore::chooseSchedule(
     const AttentionProblem &problem, const TargetInfo &target,
     const ScheduleOptions &options, std::vector<ScheduleReason> *reasons) {
   if (options.headGroup)
-    if (auto error = checkHeadGroup(problem, options.headGroup))
+    if (auto error =
+            checkHeadGroup(problem, options.headGroup, FieldNames::Options))
       return *error;
   AttentionProblem assumed = assumeSizes(problem);
   ScheduleChoice choice =
       ScheduleChooser(assumed, target, options, ReasonWriter(reasons)).choose();
-  if (std::optional<std::string> error = checkSchedule(problem, target, choice))
+  if (std::optional<std::string> error =
+          checkSchedule(problem, target, choice, FieldNames::Options))
     return *error;
   return choice;
 }

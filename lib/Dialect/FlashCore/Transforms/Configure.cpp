@@ -160,8 +160,9 @@ struct ConfigurePass final
       if (schedule.getChip() != target.chip)
         return op.emitOpError("has a schedule for ")
                << schedule.getChip() << ", but the target is " << target.chip;
-      if (auto error = checkSchedule(AttentionProblem::get(op), target,
-                                     schedule.getChoice()))
+      if (auto error =
+              checkSchedule(AttentionProblem::get(op), target,
+                            schedule.getChoice(), FieldNames::Attribute))
         return op.emitOpError(*error);
       return success();
     }

@@ -21,6 +21,13 @@
 
 namespace mlir::fcgpu {
 
+/// Warps of a block: a block has at most 1024 threads.
+inline constexpr int64_t kMaxWarps = 32;
+
+/// Larger than anything that fits a chip, small enough for products of sizes
+/// not to overflow.
+inline constexpr int64_t kMaxRows = 4096, kMaxStages = 1024, kMaxBlocks = 32;
+
 /// Blocks that may share a query tile.
 inline constexpr int64_t kMaxKeySplits = 256;
 
@@ -83,6 +90,16 @@ struct ScheduleChoice {
 
   bool operator==(const ScheduleChoice &other) const;
 };
+
+/// How an error calls the fields of a schedule, given by their keys: like those
+/// of the attribute, block_m, or like options, block-m.
+enum class FieldNames { Attribute, Options };
+std::string spell(StringRef key, FieldNames names);
+
+/// Says why `choice` cannot work whatever the problem and the chip: the
+/// offending value and what is expected; nothing when it may.
+std::optional<std::string> checkFields(const ScheduleChoice &choice,
+                                       FieldNames names);
 
 /// A value of a field, for a user.
 inline std::string printField(int64_t value) { return std::to_string(value); }
