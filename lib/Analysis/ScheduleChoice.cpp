@@ -186,9 +186,8 @@ static bool isShortOfRegisters(const AttentionProblem &problem) {
 
 ScheduleChooser::ScheduleChooser(const AttentionProblem &problem,
                                  const TargetInfo &target,
-                                 const ScheduleOptions &options,
-                                 ReasonWriter reasons)
-    : problem(problem), target(target), options(options), reasons(reasons),
+                                 const ScheduleOptions &options)
+    : problem(problem), target(target), options(options),
       fill(getGridFill(problem, target)), width(getHeadWidth(problem)),
       isFilled(isThroughput(fill)), isTight(isShortOfRegisters(problem)),
       keyWarps(std::clamp(options.keyWarps
@@ -204,14 +203,14 @@ ScheduleChooser::ScheduleChooser(const AttentionProblem &problem,
     warpM = chooseSharedRows(problem, target, keyWarps);
 }
 
-ScheduleChoice ScheduleChooser::choose() {
+ScheduleDecision ScheduleChooser::choose() {
   decideBlockShape();
   decideQuery();
   decideOrder();
   decideSoftmax();
   decideRowMax();
   decideBlocks();
-  return choice;
+  return {choice, reasons.take()};
 }
 
 void ScheduleChooser::decideQuery() {
@@ -332,18 +331,18 @@ static AttentionProblem assumeSizes(AttentionProblem problem) {
   return problem;
 }
 
-std::variant<ScheduleChoice, std::string> mlir::flashcore::chooseSchedule(
-    const AttentionProblem &problem, const TargetInfo &target,
-    const ScheduleOptions &options, std::vector<ScheduleReason> *reasons) {
+ScheduleResult mlir::flashcore::chooseSchedule(const AttentionProblem &problem,
+                                               const TargetInfo &target,
+                                               const ScheduleOptions &options) {
   if (options.headGroup)
     if (auto error =
             checkHeadGroup(problem, options.headGroup, FieldNames::Options))
       return *error;
   AttentionProblem assumed = assumeSizes(problem);
-  ScheduleChoice choice =
-      ScheduleChooser(assumed, target, options, ReasonWriter(reasons)).choose();
+  ScheduleDecision decision =
+      ScheduleChooser(assumed, target, options).choose();
   if (std::optional<std::string> error =
-          checkSchedule(problem, target, choice, FieldNames::Options))
+          checkSchedule(problem, target, decision.choice, FieldNames::Options))
     return *error;
-  return choice;
+  return decision;
 }

@@ -350,10 +350,17 @@ static void markTuned(std::vector<ScheduleReason> &reasons,
   }
 }
 
+/// What the default schedule says of a file that it is not from.
+static ScheduleResult withoutTuning(ScheduleResult result, std::string why) {
+  if (auto *decision = std::get_if<ScheduleDecision>(&result))
+    decision->reasons.insert(decision->reasons.begin(),
+                             {"tuning", "none", std::move(why)});
+  return result;
+}
+
 TunedChoice mlir::flashcore::chooseTunedSchedule(
     const AttentionProblem &problem, const TargetInfo &target,
-    const ScheduleOptions &options, const TuningFile &tuning,
-    std::vector<ScheduleReason> *reasons) {
+    const ScheduleOptions &options, const TuningFile &tuning) {
   if (tuning.chip != target.chip)
     return {llvm::formatv("cannot take its schedule from '{0}', which is for "
                           "{1}: the target is {2}",
@@ -363,28 +370,22 @@ TunedChoice mlir::flashcore::chooseTunedSchedule(
   std::optional<size_t> index = tuning.lookup(problem);
   std::string origin = llvm::formatv("{0}, {1}, file {2}", tuning.card,
                                      tuning.date, tuning.path);
-  auto note = [&](std::string value, std::string reason) {
-    if (reasons)
-      reasons->push_back({"tuning", std::move(value), std::move(reason)});
-  };
-  if (!index) {
-    note("none", "no entry for this problem: " + origin);
-    return {chooseSchedule(problem, target, options, reasons), ""};
-  }
+  if (!index)
+    return {withoutTuning(chooseSchedule(problem, target, options),
+                          "no entry for this problem: " + origin),
+            ""};
   std::string entry = llvm::formatv("entries[{0}]", *index);
   const ScheduleOptions &tuned = tuning.entries[*index].schedule;
-  std::vector<ScheduleReason> tunedReasons;
-  auto choice = chooseSchedule(problem, target, addTunedFields(options, tuned),
-                               &tunedReasons);
-  if (auto *error = std::get_if<std::string>(&choice)) {
-    note("none", entry + " does not fit: " + *error);
-    return {chooseSchedule(problem, target, options, reasons),
+  ScheduleResult result =
+      chooseSchedule(problem, target, addTunedFields(options, tuned));
+  if (auto *error = std::get_if<std::string>(&result))
+    return {withoutTuning(chooseSchedule(problem, target, options),
+                          entry + " does not fit: " + *error),
             "takes no schedule from " + entry + " of '" + tuning.path +
                 "', which does not fit: " + *error};
-  }
-  note(entry, "tuned on " + origin);
-  markTuned(tunedReasons, options, tuned);
-  if (reasons)
-    llvm::append_range(*reasons, tunedReasons);
-  return {std::move(choice), ""};
+  std::vector<ScheduleReason> &reasons =
+      std::get<ScheduleDecision>(result).reasons;
+  markTuned(reasons, options, tuned);
+  reasons.insert(reasons.begin(), {"tuning", entry, "tuned on " + origin});
+  return {std::move(result), ""};
 }

@@ -40,13 +40,20 @@ struct ScheduleReason {
   std::string value;
   std::string reason;
 };
-/// Chooses a schedule, or says why the forced options cannot be met: in the
-/// error the offending value, the limit and what to change. Appends to
-/// `reasons`, if given, why each field has its value.
-std::variant<ScheduleChoice, std::string>
-chooseSchedule(const AttentionProblem &problem, const TargetInfo &target,
-               const ScheduleOptions &options,
-               std::vector<ScheduleReason> *reasons = nullptr);
+
+/// A schedule, and why it is this one.
+struct ScheduleDecision {
+  ScheduleChoice choice;
+  std::vector<ScheduleReason> reasons; ///< in the order of deciding
+};
+
+/// A decision, or why the forced options cannot be met: the offending value,
+/// the limit and what to change.
+using ScheduleResult = std::variant<ScheduleDecision, std::string>;
+
+ScheduleResult chooseSchedule(const AttentionProblem &problem,
+                              const TargetInfo &target,
+                              const ScheduleOptions &options);
 
 } // namespace mlir::flashcore
 

@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "flashcore/Analysis/OpenSizes.h"
 #include "flashcore/Analysis/ScheduleCheck.h"
 #include "flashcore/Analysis/TuningFile.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
@@ -131,9 +132,10 @@ struct ConfigurePass final
 
   ConfigurePass() = default;
   /// The values of options are copied by clone().
-  ConfigurePass(const ConfigurePass &other) : ConfigurePassBase(other) {}
+  ConfigurePass(const ConfigurePass &other)
+      : ConfigurePassBase(other), onSchedule(other.onSchedule) {}
   explicit ConfigurePass(const ConfigurePassOptions &options)
-      : ConfigurePassBase(options) {
+      : ConfigurePassBase(options), onSchedule(options.onSchedule) {
 #define FLASHCORE_SCHEDULE_FIELD(Type, Name, name, key, option, initial, text) \
   name = options.name;
 #include "flashcore/Dialect/FCGPU/IR/ScheduleFields.def"
@@ -155,29 +157,39 @@ struct ConfigurePass final
     if (failed(checkLowerable(op)))
       return failure();
     warnOfSwappedAxes(op);
+    auto problem = AttentionProblem::get(op);
     if (auto schedule =
             op->getAttrOfType<fcgpu::ScheduleAttr>(fcgpu::kScheduleAttrName)) {
       if (schedule.getChip() != target.chip)
         return op.emitOpError("has a schedule for ")
                << schedule.getChip() << ", but the target is " << target.chip;
-      if (auto error =
-              checkSchedule(AttentionProblem::get(op), target,
-                            schedule.getChoice(), FieldNames::Attribute))
+      if (auto error = checkSchedule(problem, target, schedule.getChoice(),
+                                     FieldNames::Attribute))
         return op.emitOpError(*error);
+      if (onSchedule)
+        onSchedule(op, {{schedule.getChoice(), {}}, {}});
       return success();
     }
-    auto problem = AttentionProblem::get(op);
-    auto [result, refusal] =
-        tuning ? chooseTunedSchedule(problem, target, options, *tuning)
-               : TunedChoice{chooseSchedule(problem, target, options), ""};
+    auto choose = [&](const AttentionProblem &problem) {
+      return tuning ? chooseTunedSchedule(problem, target, options, *tuning)
+                    : TunedChoice{chooseSchedule(problem, target, options), ""};
+    };
+    auto [result, refusal] = choose(problem);
     if (!refusal.empty())
       op.emitRemark(refusal);
     if (auto *error = std::get_if<std::string>(&result))
       return op.emitOpError(*error);
-    const auto &choice = std::get<ScheduleChoice>(result);
-    op->setAttr(fcgpu::kScheduleAttrName,
-                fcgpu::ScheduleAttr::get(&getContext(), target.chip, choice));
+    auto &decision = std::get<ScheduleDecision>(result);
+    op->setAttr(
+        fcgpu::kScheduleAttrName,
+        fcgpu::ScheduleAttr::get(&getContext(), target.chip, decision.choice));
     ++numConfigured;
+    if (onSchedule) {
+      auto openSizes = describeOpenSizes(
+          problem, decision.choice,
+          [&](const AttentionProblem &other) { return choose(other).result; });
+      onSchedule(op, {std::move(decision), std::move(openSizes)});
+    }
     return success();
   }
 
@@ -209,5 +221,7 @@ struct ConfigurePass final
     if (anyFailed)
       signalPassFailure();
   }
+
+  std::function<void(AttentionOp, ScheduleReport)> onSchedule;
 };
 } // namespace

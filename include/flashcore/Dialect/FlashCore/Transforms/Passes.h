@@ -23,6 +23,13 @@ LogicalResult checkLowerable(AttentionOp op);
 /// may lower it.
 bool isUnsupported(Diagnostic &diagnostic);
 
+/// What flashcore-configure says of an attention, for --explain.
+struct ScheduleReport {
+  ScheduleDecision decision; ///< without reasons where the IR had the schedule
+  /// How sizes that are left open would change what was chosen.
+  std::vector<std::string> openSizes;
+};
+
 /// What flashcore-configure is told. Of the fields of a schedule, 0 and the
 /// empty string leave the choice to the compiler.
 struct ConfigurePassOptions {
@@ -31,6 +38,8 @@ struct ConfigurePassOptions {
   fcgpu::FieldOption<Type> name{};
 #include "flashcore/Dialect/FCGPU/IR/ScheduleFields.def"
   std::string tuningFile; ///< for what the fields leave open
+  /// Gets what became of each attention; may be empty.
+  std::function<void(AttentionOp, ScheduleReport)> onSchedule;
 };
 
 std::unique_ptr<Pass> createConfigurePass();
