@@ -4,8 +4,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "ScheduleProblems.h"
 #include "flashcore/Analysis/ScheduleCheck.h"
+#include "ScheduleProblems.h"
 
 using namespace mlir::fcgpu;
 using namespace mlir::flashcore;
