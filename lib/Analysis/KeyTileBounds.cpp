@@ -19,7 +19,7 @@ KeyMask KeyMask::get(std::optional<CausalAlignment> causal,
                      std::optional<uint64_t> windowLeft,
                      std::optional<uint64_t> windowRight) {
   constexpr uint64_t widest = uint64_t(1) << 40;
-  auto cut = [](std::optional<uint64_t> window) -> std::optional<int64_t> {
+  auto cut = [&](std::optional<uint64_t> window) -> std::optional<int64_t> {
     if (!window)
       return std::nullopt;
     return std::min(*window, widest);
