@@ -287,7 +287,7 @@ TEST(TuningFileTest, AScheduleThatDoesNotFitIsRefused) {
   TuningFile file = parse(makeFile(makeEntry(
       kProblem, "\"block_m\": 128, \"block_n\": 512, \"num_warps\": 8")));
   ScheduleOptions options;
-  options.numStages = 3;
+  options.numStages = 2;
   TunedChoice tuned = chooseTunedSchedule(makeProblem(), ada(), options, file);
   EXPECT_EQ(tuned.refusal.find("takes no schedule from entries[0] of 't.json', "
                                "which does not fit: needs "),
