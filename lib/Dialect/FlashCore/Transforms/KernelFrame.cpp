@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/Dialect/FlashCore/Transforms/KernelFrame.h"
+#include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -137,16 +138,4 @@ Value KernelFrame::viewWorkspace(OpFoldResult offset,
                               layout);
   return memref::ReinterpretCastOp::create(b, type, base, offset, shape,
                                            strides);
-}
-
-PartialResults KernelFrame::getPartialResults(int64_t keySplits) {
-  OpFoldResult entries =
-      multiply(getSize(Dim::Batch), b.getIndexAttr(keySplits));
-  SmallVector<OpFoldResult> shape{entries, getSize(Dim::HeadsQ),
-                                  getSize(Dim::SeqlenQ)};
-  OpFoldResult rows = multiply(multiply(shape[0], shape[1]), shape[2]);
-  OpFoldResult end = multiply(rows, getSize(Dim::HeadDimV));
-  Value lse = viewWorkspace(end, shape);
-  shape.push_back(getSize(Dim::HeadDimV));
-  return {viewWorkspace(b.getIndexAttr(0), shape), lse};
 }

@@ -22,59 +22,24 @@ StringRef mlir::flashcore::stringifyDim(Dim dim) {
   return names[static_cast<unsigned>(dim)];
 }
 
-KernelSignature::KernelSignature(AttentionOp op, fcgpu::ScheduleAttr schedule) {
-  auto addTensor = [&](StringRef name, bool isOutput, Value value,
-                       ArrayRef<Dim> axes) {
-    KernelTensor tensor{name, isOutput, value, SmallVector<Dim, 4>(axes),
-                        {},   0,        0};
-    // Tiles are copied 16 bytes at a time, everything else element by element.
-    constexpr int64_t copyBytes = 16;
-    bool isCopied = name != "bias" && name != "lse";
-    tensor.alignment =
-        isCopied ? copyBytes : tensor.getType().getElementTypeBitWidth() / 8;
-    SmallVector<int64_t> strides;
-    // The op's verifier has checked that the layout is strided.
-    (void)tensor.getType().getStridesAndOffset(strides, tensor.offset);
-    tensor.strides.assign(strides.begin(), strides.end());
-    tensors.push_back(std::move(tensor));
-  };
-  addTensor("q", false, op.getQuery(),
-            {Dim::Batch, Dim::HeadsQ, Dim::SeqlenQ, Dim::HeadDim});
-  addTensor("k", false, op.getKey(),
-            {Dim::Batch, Dim::HeadsKV, Dim::SeqlenK, Dim::HeadDim});
-  addTensor("v", false, op.getValue(),
-            {Dim::Batch, Dim::HeadsKV, Dim::SeqlenK, Dim::HeadDimV});
-  addTensor("o", true, op.getOutput(),
-            {Dim::Batch, Dim::HeadsQ, Dim::SeqlenQ, Dim::HeadDimV});
-  if (Value lse = op.getLse())
-    addTensor("lse", true, lse, {Dim::Batch, Dim::HeadsQ, Dim::SeqlenQ});
-  if (Value bias = op.getBias()) {
-    SmallVector<Dim> axes{Dim::Batch, Dim::HeadsQ, Dim::SeqlenQ, Dim::SeqlenK};
-    auto shape = cast<MemRefType>(bias.getType()).getShape();
-    for (auto [axis, size] : llvm::zip_equal(axes, shape))
-      if (size == 1)
-        axis = Dim::One;
-    addTensor("bias", false, bias, axes);
-  }
+KernelTensor::KernelTensor(StringRef name, bool isOutput, Value value,
+                           ArrayRef<Dim> axes, int64_t alignment)
+    : name(name), isOutput(isOutput), value(value), axes(axes),
+      alignment(alignment) {
+  SmallVector<int64_t> found;
+  [[maybe_unused]] LogicalResult isStrided =
+      getType().getStridesAndOffset(found, offset);
+  assert(succeeded(isStrided) && "verifiers have checked that");
+  strides.assign(found.begin(), found.end());
+}
 
+KernelSignature::KernelSignature(SmallVector<KernelTensor> theTensors)
+    : tensors(std::move(theTensors)) {
   for (const KernelTensor &tensor : tensors)
     for (auto [dim, size] :
          llvm::zip_equal(tensor.axes, tensor.getType().getShape()))
       if (!ShapedType::isDynamic(size))
         extents[static_cast<unsigned>(dim)] = size;
-
-  auto isInput = [](const KernelTensor &tensor) { return !tensor.isOutput; };
-  auto isOutput = [](const KernelTensor &tensor) { return tensor.isOutput; };
-  auto isAny = [](const auto &) { return true; };
-  if (schedule.getKeySplits() == 1) {
-    arguments = listArguments(/*needsWorkspace=*/false, isAny, isAny);
-    return;
-  }
-  arguments = listArguments(/*needsWorkspace=*/true, isInput, isAny);
-  mergeArguments =
-      listArguments(/*needsWorkspace=*/true, isOutput, [](Dim dim) {
-        return dim == Dim::Batch || dim == Dim::HeadsQ || dim == Dim::SeqlenQ;
-      });
 }
 
 SmallVector<KernelArgument> KernelSignature::listArguments(
@@ -106,7 +71,7 @@ SmallVector<KernelArgument> KernelSignature::listArguments(
 unsigned KernelSignature::getTensorIndex(StringRef name) const {
   const auto *it = llvm::find_if(
       tensors, [&](const KernelTensor &tensor) { return tensor.name == name; });
-  assert(it != tensors.end() && "the attention has no such tensor");
+  assert(it != tensors.end() && "the problem has no such tensor");
   return it - tensors.begin();
 }
 
@@ -148,21 +113,19 @@ static Attribute describeFactor(Builder &b, Dim dim, int64_t tile) {
        b.getNamedAttr("tile", b.getI64IntegerAttr(tile))});
 }
 
-/// The sizes of the partial results (see KernelFrame).
-static ArrayAttr describeWorkspace(Builder &b, int64_t keySplits) {
-  constexpr int64_t bytesOfF32 = 4;
-  SmallVector<Attribute> terms, factors;
-  auto addTerm = [&] {
-    terms.push_back(b.getDictionaryAttr(
-        {b.getNamedAttr("bytes", b.getI64IntegerAttr(bytesOfF32 * keySplits)),
+ArrayAttr KernelSignature::describeWorkspace(MLIRContext *context,
+                                             ArrayRef<WorkspaceTerm> terms) {
+  Builder b(context);
+  SmallVector<Attribute> result;
+  for (const WorkspaceTerm &term : terms) {
+    SmallVector<Attribute> factors;
+    for (Dim dim : term.box)
+      factors.push_back(describeFactor(b, dim, 1));
+    result.push_back(b.getDictionaryAttr(
+        {b.getNamedAttr("bytes", b.getI64IntegerAttr(term.bytes)),
          b.getNamedAttr("factors", b.getArrayAttr(factors))}));
-  };
-  for (Dim dim : {Dim::Batch, Dim::HeadsQ, Dim::SeqlenQ})
-    factors.push_back(describeFactor(b, dim, 1));
-  addTerm(); // LSE
-  factors.push_back(describeFactor(b, Dim::HeadDimV, 1));
-  addTerm(); // O
-  return b.getArrayAttr(terms);
+  }
+  return b.getArrayAttr(result);
 }
 
 ArrayAttr
@@ -188,13 +151,29 @@ KernelSignature::describeArguments(MLIRContext *context,
   return b.getArrayAttr(result);
 }
 
-DictionaryAttr KernelSignature::toDictionary(AttentionOp op,
-                                             fcgpu::ScheduleAttr schedule,
-                                             int64_t sharedMemoryBytes) const {
-  Builder b(op.getContext());
+NamedAttrList
+KernelSignature::describeKernel(MLIRContext *context,
+                                ArrayRef<KernelArgument> arguments,
+                                const KernelLaunch &launch) const {
+  Builder b(context);
+  SmallVector<Attribute> grid;
+  for (const GridFactor &factor : launch.grid)
+    grid.push_back(describeFactor(b, factor.dim, factor.tile));
+  if (launch.gridCount > 1)
+    grid.push_back(b.getDictionaryAttr(
+        b.getNamedAttr("count", b.getI64IntegerAttr(launch.gridCount))));
+  NamedAttrList kernel;
+  kernel.set("arguments", describeArguments(context, arguments));
+  kernel.set("grid", b.getArrayAttr(grid));
+  kernel.set("threads", b.getI64IntegerAttr(launch.numThreads));
+  kernel.set("shared_memory", b.getI64IntegerAttr(launch.sharedMemory));
+  return kernel;
+}
+
+NamedAttrList KernelSignature::describeProblem(MLIRContext *context) const {
+  Builder b(context);
   auto text = [&](StringRef value) { return b.getStringAttr(value); };
   auto number = [&](int64_t value) { return describeNumber(b, value); };
-
   SmallVector<Attribute> tensorAttrs;
   for (const KernelTensor &tensor : tensors) {
     SmallVector<Attribute> axes, strides;
@@ -216,48 +195,8 @@ DictionaryAttr KernelSignature::toDictionary(AttentionOp op,
   for (unsigned d = 0; d < kNumDims; ++d)
     dims.set(stringifyDim(static_cast<Dim>(d)),
              number(extents[d].value_or(ShapedType::kDynamic)));
-  SmallVector<Attribute> grid{
-      describeFactor(b, Dim::SeqlenQ, schedule.getBlockM()),
-      describeFactor(b, Dim::HeadsQ, schedule.getHeadGroup()),
-      describeFactor(b, Dim::Batch, 1)};
-
-  NamedAttrList kernel;
-  if (int64_t splits = schedule.getKeySplits(); splits > 1) {
-    grid.push_back(
-        b.getDictionaryAttr(b.getNamedAttr("count", number(splits))));
-    kernel.set("workspace", describeWorkspace(b, splits));
-  }
-  kernel.set("arguments", describeArguments(op.getContext(), arguments));
-  kernel.set("tensors", b.getArrayAttr(tensorAttrs));
-  kernel.set("dims", dims.getDictionary(op.getContext()));
-  kernel.set("grid", b.getArrayAttr(grid));
-  if (schedule.isPersistent())
-    kernel.set("max_blocks_per_sm", number(schedule.getBlocksPerSM()));
-  kernel.set("threads", b.getI64IntegerAttr(schedule.getNumThreads()));
-  kernel.set("shared_memory", b.getI64IntegerAttr(sharedMemoryBytes));
-  kernel.set("softmax_scale", b.getF32FloatAttr(op.getEffectiveScale()));
-  kernel.set("causal",
-             text(op.getCausal() ? stringifyCausalAlignment(*op.getCausal())
-                                 : "none"));
-  auto window = [&](std::optional<uint64_t> keys) {
-    return number(keys ? static_cast<int64_t>(*keys) : ShapedType::kDynamic);
-  };
-  kernel.set("window_left", window(op.getWindowLeft()));
-  kernel.set("window_right", window(op.getWindowRight()));
-  kernel.set("softcap", op.getSoftcapAttr() ? Attribute(op.getSoftcapAttr())
-                                            : b.getUnitAttr());
-  return kernel.getDictionary(op.getContext());
-}
-
-DictionaryAttr KernelSignature::toMergeDictionary(MLIRContext *context,
-                                                  int64_t numThreads) const {
-  Builder b(context);
-  SmallVector<Attribute> grid;
-  for (Dim dim : {Dim::SeqlenQ, Dim::HeadsQ, Dim::Batch})
-    grid.push_back(describeFactor(b, dim, 1));
-  return b.getDictionaryAttr(
-      {b.getNamedAttr("arguments", describeArguments(context, mergeArguments)),
-       b.getNamedAttr("grid", b.getArrayAttr(grid)),
-       b.getNamedAttr("threads", b.getI64IntegerAttr(numThreads)),
-       b.getNamedAttr("shared_memory", b.getI64IntegerAttr(0))});
+  NamedAttrList problem;
+  problem.set("tensors", b.getArrayAttr(tensorAttrs));
+  problem.set("dims", dims.getDictionary(context));
+  return problem;
 }

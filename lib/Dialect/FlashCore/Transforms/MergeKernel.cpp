@@ -10,7 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "flashcore/Dialect/FlashCore/Transforms/KernelFrame.h"
+#include "flashcore/Dialect/FlashCore/Transforms/AttentionKernels.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
@@ -41,7 +41,7 @@ class MergeBuilder {
 public:
   MergeBuilder(ImplicitLocOpBuilder &b, KernelFrame &frame, int64_t keySplits)
       : b(b), frame(frame), keySplits(keySplits),
-        partials(frame.getPartialResults(keySplits)) {}
+        partials(getPartialResults(frame, keySplits)) {}
 
   /// `lse` may be null.
   void build(Value output, Value lse);
@@ -75,6 +75,21 @@ private:
   Value batch, head, query, column;
 };
 } // namespace
+
+PartialResults mlir::flashcore::getPartialResults(KernelFrame &frame,
+                                                  int64_t keySplits) {
+  OpFoldResult entries = frame.multiply(
+      frame.getSize(Dim::Batch), frame.getBuilder().getIndexAttr(keySplits));
+  SmallVector<OpFoldResult> shape{entries, frame.getSize(Dim::HeadsQ),
+                                  frame.getSize(Dim::SeqlenQ)};
+  OpFoldResult rows =
+      frame.multiply(frame.multiply(shape[0], shape[1]), shape[2]);
+  OpFoldResult end = frame.multiply(rows, frame.getSize(Dim::HeadDimV));
+  Value lse = frame.viewWorkspace(end, shape);
+  shape.push_back(frame.getSize(Dim::HeadDimV));
+  OpFoldResult begin = frame.getBuilder().getIndexAttr(0);
+  return {frame.viewWorkspace(begin, shape), lse};
+}
 
 void MergeBuilder::findRow() {
   Value block = gpu::BlockIdOp::create(b, gpu::Dimension::x);
@@ -195,7 +210,7 @@ void MergeBuilder::build(Value output, Value lse) {
 
 gpu::GPUFuncOp
 mlir::flashcore::buildMergeKernel(ImplicitLocOpBuilder &b,
-                                  const KernelSignature &signature,
+                                  const AttentionSignature &signature,
                                   StringRef name, int64_t keySplits) {
   int64_t numThreads = *signature.getExtent(Dim::HeadDimV) / kColumns;
   KernelFrame frame(b, signature, signature.getMergeArguments(), name,

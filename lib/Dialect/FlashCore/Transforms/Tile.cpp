@@ -14,8 +14,8 @@
 #include "flashcore/Analysis/ResourceModel.h"
 #include "flashcore/Analysis/ScheduleCheck.h"
 #include "flashcore/Analysis/TileWalk.h"
+#include "flashcore/Dialect/FlashCore/Transforms/AttentionKernels.h"
 #include "flashcore/Dialect/FlashCore/Transforms/GPUTarget.h"
-#include "flashcore/Dialect/FlashCore/Transforms/KernelFrame.h"
 #include "flashcore/Dialect/FlashCore/Transforms/Passes.h"
 #include "flashcore/Target/TargetInfo.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
@@ -121,7 +121,7 @@ private:
 
   AttentionOp op;
   fcgpu::ScheduleAttr schedule;
-  KernelSignature signature;
+  AttentionSignature signature;
   ImplicitLocOpBuilder b;
   OpFoldResult sizes[kNumDims + 1];
   /// What the block works on: query heads from firstHead on, keys from keyBegin
@@ -307,7 +307,7 @@ void KernelBuilder::buildBody(KernelFrame &frame) {
     mapping.push_back(gpu::GPUWarpMappingAttr::get(op.getContext(), id));
   PartialResults partials;
   if (isSplit())
-    partials = frame.getPartialResults(schedule.getKeySplits());
+    partials = getPartialResults(frame, schedule.getKeySplits());
   auto forall =
       scf::ForallOp::create(b, warps, ValueRange(), b.getArrayAttr(mapping));
   b.setInsertionPoint(forall.getTerminator());

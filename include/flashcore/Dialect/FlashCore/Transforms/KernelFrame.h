@@ -4,8 +4,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What the kernels of the tile pass have in common: a function made from a list
-// of arguments, and what the arguments mean inside it.
+// What kernels have in common, whatever they compute: a function made from a
+// list of arguments, and what the arguments mean inside it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,13 +17,6 @@
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
 namespace mlir::flashcore {
-
-/// The results of attentions over parts of the keys, in the workspace: O, then
-/// LSE, in f32. Split s of batch entry b is entry s * batch + b.
-struct PartialResults {
-  Value output; ///< (key_splits * batch, heads_q, seqlen_q, head_dim_v)
-  Value lse;    ///< (key_splits * batch, heads_q, seqlen_q)
-};
 
 /// A kernel and the values of its arguments.
 class KernelFrame {
@@ -44,15 +37,15 @@ public:
   Value getTensor(StringRef name) const {
     return tensors[signature.getTensorIndex(name)];
   }
-  /// The kernel must take the workspace.
-  PartialResults getPartialResults(int64_t keySplits);
+  /// A row-major memref of f32 in the workspace, which the kernel must take.
+  Value viewWorkspace(OpFoldResult offset, ArrayRef<OpFoldResult> shape);
+  /// A product of sizes.
+  OpFoldResult multiply(OpFoldResult a, OpFoldResult b);
+  ImplicitLocOpBuilder &getBuilder() { return b; }
 
 private:
   void setArgumentAttributes();
   Value reinterpret(unsigned tensor);
-  OpFoldResult multiply(OpFoldResult a, OpFoldResult b);
-  /// A row-major memref of f32 in the workspace.
-  Value viewWorkspace(OpFoldResult offset, ArrayRef<OpFoldResult> shape);
 
   ImplicitLocOpBuilder &b;
   const KernelSignature &signature;
@@ -61,12 +54,6 @@ private:
   OpFoldResult sizes[kNumDims + 1];
   SmallVector<Value> tensors;
 };
-
-/// Makes the kernel that combines the partial results of `keySplits` parts of
-/// the keys into the outputs, at the insertion point of `b`.
-gpu::GPUFuncOp buildMergeKernel(ImplicitLocOpBuilder &b,
-                                const KernelSignature &signature,
-                                StringRef name, int64_t keySplits);
 
 } // namespace mlir::flashcore
 

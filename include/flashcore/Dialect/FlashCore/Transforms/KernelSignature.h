@@ -4,23 +4,25 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The one place that decides the arguments of the kernels of an attention. The
-// tile pass builds the functions and their launches from it, and its dictionary
-// form (`fcgpu.kernel`) becomes the manifest of docs/Bundle.md.
+// The one place that decides the arguments of kernels on some tensors, whatever
+// they compute. The tile pass builds the functions and their launches from it,
+// and its dictionary form (`fcgpu.kernel`) becomes the manifest of
+// docs/Bundle.md.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef FLASHCORE_DIALECT_FLASHCORE_TRANSFORMS_KERNELSIGNATURE_H
 #define FLASHCORE_DIALECT_FLASHCORE_TRANSFORMS_KERNELSIGNATURE_H
 
-#include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
-#include "flashcore/Dialect/FlashCore/IR/FlashCore.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/OperationSupport.h"
 
 #include <optional>
 
 namespace mlir::flashcore {
 
-/// The extents an attention is made of; One is that of a broadcast axis.
+/// The extents of tensors; One is that of a broadcast axis.
 enum class Dim {
   Batch,
   HeadsQ,
@@ -35,8 +37,12 @@ enum class Dim {
 inline constexpr unsigned kNumDims = 7;
 StringRef stringifyDim(Dim dim);
 
-/// One tensor of the attention.
+/// One tensor of the problem.
 struct KernelTensor {
+  /// Of the memref `value`, whose layout is strided.
+  KernelTensor(StringRef name, bool isOutput, Value value, ArrayRef<Dim> axes,
+               int64_t alignment);
+
   StringRef name;
   bool isOutput;
   Value value; ///< memref in the host function
@@ -49,7 +55,7 @@ struct KernelTensor {
 };
 
 /// One kernel argument. Pointers are rank-0 memrefs, all others `index`.
-/// Workspace is the pointer to the partial results (f32).
+/// Workspace is the pointer to what one kernel leaves for the next (f32).
 struct KernelArgument {
   enum Kind { Pointer, Size, Stride, Offset, Workspace };
   Kind kind;
@@ -58,47 +64,63 @@ struct KernelArgument {
   Dim dim = Dim::Batch; ///< Size
 };
 
-/// Tensors, extents and arguments of the kernels of one attention. With
-/// key_splits N > 1 there are two: the first leaves N partial results a query
-/// row in the workspace, the second merges them into the outputs.
+/// The factor ceil(dim / tile) of the number of blocks.
+struct GridFactor {
+  Dim dim;
+  int64_t tile = 1;
+};
+
+/// What of a launch does not depend on the tensors.
+struct KernelLaunch {
+  SmallVector<GridFactor> grid;
+  int64_t gridCount = 1; ///< one more factor
+  int64_t numThreads;
+  int64_t sharedMemory = 0; ///< bytes
+};
+
+/// A part of the workspace: `bytes` for each element of a box.
+struct WorkspaceTerm {
+  int64_t bytes;
+  SmallVector<Dim> box;
+};
+
+/// Tensors and extents of one problem, and what kernels of it take.
 class KernelSignature {
 public:
-  KernelSignature(AttentionOp op, fcgpu::ScheduleAttr schedule);
+  explicit KernelSignature(SmallVector<KernelTensor> tensors);
 
   ArrayRef<KernelTensor> getTensors() const { return tensors; }
-  /// Of the attention kernel.
-  ArrayRef<KernelArgument> getArguments() const { return arguments; }
-  /// Of the merge kernel; empty without one.
-  ArrayRef<KernelArgument> getMergeArguments() const { return mergeArguments; }
-  /// Position in getTensors(). The attention must have the tensor.
+  /// Position in getTensors(). The problem must have the tensor.
   unsigned getTensorIndex(StringRef name) const;
   /// The extent, or none if it is known at run time only.
   std::optional<int64_t> getExtent(Dim dim) const {
     return extents[static_cast<unsigned>(dim)];
   }
 
-  /// The types of `arguments`, those of one of the kernels.
-  SmallVector<Type> getTypes(MLIRContext *context,
-                             ArrayRef<KernelArgument> arguments) const;
-  /// `fcgpu.kernel` of the attention kernel, whose grid is the product of
-  /// ceil(seqlen_q / block_m), heads_q / head_group, batch and key_splits: of a
-  /// persistent one at most max_blocks_per_sm blocks an SM are launched.
-  DictionaryAttr toDictionary(AttentionOp op, fcgpu::ScheduleAttr schedule,
-                              int64_t sharedMemoryBytes) const;
-  /// `fcgpu.kernel` of the merge kernel: a block of `numThreads` a query row.
-  DictionaryAttr toMergeDictionary(MLIRContext *context,
-                                   int64_t numThreads) const;
-
-private:
+  /// The arguments of a kernel that takes these tensors and sizes.
   SmallVector<KernelArgument>
   listArguments(bool needsWorkspace,
                 function_ref<bool(const KernelTensor &)> takesTensor,
                 function_ref<bool(Dim)> takesSize) const;
+  /// Their types.
+  SmallVector<Type> getTypes(MLIRContext *context,
+                             ArrayRef<KernelArgument> arguments) const;
+
+  /// What `fcgpu.kernel` says of every kernel: its arguments and its launch.
+  NamedAttrList describeKernel(MLIRContext *context,
+                               ArrayRef<KernelArgument> arguments,
+                               const KernelLaunch &launch) const;
+  /// What that of the first kernel says of the problem: tensors and dims.
+  NamedAttrList describeProblem(MLIRContext *context) const;
+  /// And of the workspace, if there is one.
+  static ArrayAttr describeWorkspace(MLIRContext *context,
+                                     ArrayRef<WorkspaceTerm> terms);
+
+private:
   ArrayAttr describeArguments(MLIRContext *context,
                               ArrayRef<KernelArgument> arguments) const;
 
   SmallVector<KernelTensor> tensors;
-  SmallVector<KernelArgument> arguments, mergeArguments;
   std::optional<int64_t> extents[kNumDims + 1];
 };
 

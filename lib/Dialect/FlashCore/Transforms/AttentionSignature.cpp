@@ -1,0 +1,117 @@
+//===- AttentionSignature.cpp - What an attention's kernels take ----------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The tensors of an attention, and what its kernels are for a manifest.
+//
+//===----------------------------------------------------------------------===//
+
+#include "flashcore/Dialect/FlashCore/Transforms/AttentionKernels.h"
+#include "mlir/IR/Builders.h"
+
+using namespace mlir;
+using namespace mlir::flashcore;
+
+static SmallVector<KernelTensor> getTensors(AttentionOp op) {
+  SmallVector<KernelTensor> tensors;
+  // Tiles are copied 16 bytes at a time, everything else element by element.
+  auto addCopied = [&](StringRef name, bool isOutput, Value value,
+                       ArrayRef<Dim> axes) {
+    tensors.emplace_back(name, isOutput, value, axes, /*alignment=*/16);
+  };
+  auto addPlain = [&](StringRef name, bool isOutput, Value value,
+                      ArrayRef<Dim> axes) {
+    int64_t bits = cast<MemRefType>(value.getType()).getElementTypeBitWidth();
+    tensors.emplace_back(name, isOutput, value, axes, bits / 8);
+  };
+  addCopied("q", false, op.getQuery(),
+            {Dim::Batch, Dim::HeadsQ, Dim::SeqlenQ, Dim::HeadDim});
+  addCopied("k", false, op.getKey(),
+            {Dim::Batch, Dim::HeadsKV, Dim::SeqlenK, Dim::HeadDim});
+  addCopied("v", false, op.getValue(),
+            {Dim::Batch, Dim::HeadsKV, Dim::SeqlenK, Dim::HeadDimV});
+  addCopied("o", true, op.getOutput(),
+            {Dim::Batch, Dim::HeadsQ, Dim::SeqlenQ, Dim::HeadDimV});
+  if (Value lse = op.getLse())
+    addPlain("lse", true, lse, {Dim::Batch, Dim::HeadsQ, Dim::SeqlenQ});
+  if (Value bias = op.getBias()) {
+    SmallVector<Dim> axes{Dim::Batch, Dim::HeadsQ, Dim::SeqlenQ, Dim::SeqlenK};
+    auto shape = cast<MemRefType>(bias.getType()).getShape();
+    for (auto [axis, size] : llvm::zip_equal(axes, shape))
+      if (size == 1)
+        axis = Dim::One;
+    addPlain("bias", false, bias, axes);
+  }
+  return tensors;
+}
+
+AttentionSignature::AttentionSignature(AttentionOp op,
+                                       fcgpu::ScheduleAttr schedule)
+    : KernelSignature(::getTensors(op)) {
+  auto isInput = [](const KernelTensor &tensor) { return !tensor.isOutput; };
+  auto isOutput = [](const KernelTensor &tensor) { return tensor.isOutput; };
+  auto isAny = [](const auto &) { return true; };
+  if (schedule.getKeySplits() == 1) {
+    arguments = listArguments(/*needsWorkspace=*/false, isAny, isAny);
+    return;
+  }
+  arguments = listArguments(/*needsWorkspace=*/true, isInput, isAny);
+  mergeArguments =
+      listArguments(/*needsWorkspace=*/true, isOutput, [](Dim dim) {
+        return dim == Dim::Batch || dim == Dim::HeadsQ || dim == Dim::SeqlenQ;
+      });
+}
+
+DictionaryAttr
+AttentionSignature::toDictionary(AttentionOp op, fcgpu::ScheduleAttr schedule,
+                                 int64_t sharedMemoryBytes) const {
+  MLIRContext *context = op.getContext();
+  Builder b(context);
+  int64_t splits = schedule.getKeySplits();
+  NamedAttrList kernel =
+      describeKernel(context, arguments,
+                     {{{Dim::SeqlenQ, schedule.getBlockM()},
+                       {Dim::HeadsQ, schedule.getHeadGroup()},
+                       {Dim::Batch}},
+                      splits,
+                      schedule.getNumThreads(),
+                      sharedMemoryBytes});
+  kernel.append(describeProblem(context));
+  if (splits > 1) {
+    constexpr int64_t bytesOfF32 = 4;
+    WorkspaceTerm lse{bytesOfF32 * splits,
+                      {Dim::Batch, Dim::HeadsQ, Dim::SeqlenQ}};
+    WorkspaceTerm output = lse;
+    output.box.push_back(Dim::HeadDimV);
+    kernel.set("workspace", describeWorkspace(context, {lse, output}));
+  }
+  if (schedule.isPersistent())
+    kernel.set("max_blocks_per_sm",
+               b.getI64IntegerAttr(schedule.getBlocksPerSM()));
+  kernel.set("softmax_scale", b.getF32FloatAttr(op.getEffectiveScale()));
+  kernel.set("causal",
+             b.getStringAttr(op.getCausal()
+                                 ? stringifyCausalAlignment(*op.getCausal())
+                                 : "none"));
+  auto window = [&](std::optional<uint64_t> keys) -> Attribute {
+    if (!keys)
+      return b.getUnitAttr();
+    return b.getI64IntegerAttr(static_cast<int64_t>(*keys));
+  };
+  kernel.set("window_left", window(op.getWindowLeft()));
+  kernel.set("window_right", window(op.getWindowRight()));
+  kernel.set("softcap", op.getSoftcapAttr() ? Attribute(op.getSoftcapAttr())
+                                            : b.getUnitAttr());
+  return kernel.getDictionary(context);
+}
+
+DictionaryAttr AttentionSignature::toMergeDictionary(MLIRContext *context,
+                                                     int64_t numThreads) const {
+  return describeKernel(context, mergeArguments,
+                        {{{Dim::SeqlenQ}, {Dim::HeadsQ}, {Dim::Batch}},
+                         /*gridCount=*/1,
+                         numThreads})
+      .getDictionary(context);
+}
