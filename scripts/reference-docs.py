@@ -31,7 +31,7 @@ Each file says in its first lines how it is run, and is run so in CI.
 """
 PASSES_HEAD = """# The passes
 
-Written by `scripts/reference-docs.py` from the files `Passes.td`. [Pipeline.md](Pipeline.md) says how they follow each other, with what each makes
+Written by `scripts/reference-docs.py` from the files `Passes.td` and `ScheduleFields.def`. [Pipeline.md](Pipeline.md) says how they follow each other, with what each makes
 of a kernel; `flashcore-opt` runs each alone.
 """
 FCGPU_HEAD = """# The dialect below the op
@@ -103,10 +103,37 @@ def op_page(llvm):
     return OP_HEAD + "".join(examples()) + "\n" + mark_snippets(dialect(llvm) + "\n" + schedule(llvm))
 
 
+def enum_words():
+    """Of each enum of a schedule: "a, b or c"."""
+    text = (ROOT / "include/flashcore/Dialect/FCGPU/IR/FCGPUAttrs.td").read_text()
+    for match in re.finditer(r'I32EnumAttr<"(\w+)".*?\]>', text, re.S):
+        *words, last = re.findall(r'I32EnumAttrCase<"\w+", \d+, "(\w+)">', match[0])
+        yield match[1], f"{', '.join(words)} or {last}"
+
+
+def schedule_options():
+    """Name and help of the options that are made of ScheduleFields.def."""
+    text = (ROOT / "include/flashcore/Dialect/FCGPU/IR/ScheduleFields.def").read_text()
+    words = dict(enum_words())
+    for match in re.finditer(r"^FLASHCORE_SCHEDULE_FIELD\((?:fcgpu::)?(\w+),(.*?)\)$", text, re.M | re.S):
+        *names, help = re.findall(r'"(.*?)"(?!\s*")', re.sub(r'"\s+"', "", match[2]))
+        values = f": {words[match[1]]}; empty" if match[1] in words else "; 0"
+        yield names[1], f"{help}{values} lets the compiler choose"
+
+
+def add_options(text):
+    """Between those that Passes.td has for the pass: -chip and -tuning-file."""
+    match = re.search(r"^(-chip) *(: .*\n)(-tuning-file) *(: .*\n)", text, re.M)
+    options = [(match[1], match[2]), *((f"-{name}", f": {help}\n") for name, help in schedule_options()), (match[3], match[4])]
+    width = max(len(name) for name, _ in options)
+    return text[:match.start()] + "".join(f"{name:{width}} {help}" for name, help in options) + text[match.end():]
+
+
 def passes_page(llvm):
     text = PASSES_HEAD
     for title, file in PHASES.items():
         text += f"\n## {title}\n\n" + re.sub(r"<!--.*?-->\n", "", tablegen(llvm, file, "-gen-pass-doc"), flags=re.S)
+    text = add_options(text)
     text = re.sub(r"^_(.*)_$", r"\1.", text, flags=re.M)
     return mark_fragments(text, "test/Dialect")
 

@@ -44,7 +44,6 @@ AttentionProblem AttentionProblem::get(AttentionOp op) {
   problem.headDim = op.getHeadDim();
   problem.headDimV = op.getHeadDimV();
   problem.isCausal = op.getCausal().has_value();
-  problem.isTopLeft = op.getCausal() == CausalAlignment::TopLeft;
   problem.hasSoftcap = op.getSoftcap().has_value();
   problem.hasBias = static_cast<bool>(op.getBias());
   problem.hasWindow = op.getWindowLeft() || op.getWindowRight();
@@ -53,8 +52,7 @@ AttentionProblem AttentionProblem::get(AttentionOp op) {
                                          op.getValue(), op.getOutput()},
       ::hasOpenStrides);
   KeyMask mask = KeyMask::get(op);
-  if (mask.causal == CausalAlignment::BottomRight)
-    mask.windowRight = 0;
+  problem.isTopLeft = mask.isTopLeft;
   if (mask.windowLeft && mask.windowRight)
     problem.windowKeys = *mask.windowLeft + *mask.windowRight + 1;
   return problem;

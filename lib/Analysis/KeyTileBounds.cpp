@@ -15,28 +15,30 @@
 using namespace mlir;
 using namespace mlir::flashcore;
 
-KeyMask KeyMask::get(AttentionOp op) {
-  constexpr int64_t widest = int64_t(1) << 40;
+KeyMask KeyMask::get(std::optional<CausalAlignment> causal,
+                     std::optional<uint64_t> windowLeft,
+                     std::optional<uint64_t> windowRight) {
+  constexpr uint64_t widest = uint64_t(1) << 40;
   auto cut = [](std::optional<uint64_t> window) -> std::optional<int64_t> {
     if (!window)
       return std::nullopt;
-    return std::min<uint64_t>(*window, widest);
+    return std::min(*window, widest);
   };
-  return {op.getCausal(), cut(op.getWindowLeft()), cut(op.getWindowRight())};
+  // The window and the bottom-right diagonal count from the same position.
+  if (causal == CausalAlignment::BottomRight)
+    windowRight = 0;
+  return {causal == CausalAlignment::TopLeft, cut(windowLeft),
+          cut(windowRight)};
 }
 
 SmallVector<AffineExpr> KeyMask::getLastKeys(AffineExpr query,
                                              AffineExpr seqlenQ,
                                              AffineExpr seqlenK) const {
   SmallVector<AffineExpr> keys{seqlenK - 1};
-  if (causal == CausalAlignment::TopLeft)
+  if (isTopLeft)
     keys.push_back(query);
-  // The window and the bottom-right diagonal count from the same position.
-  std::optional<int64_t> right = windowRight;
-  if (causal == CausalAlignment::BottomRight)
-    right = 0;
-  if (right)
-    keys.push_back(query + seqlenK - seqlenQ + *right);
+  if (windowRight)
+    keys.push_back(query + seqlenK - seqlenQ + *windowRight);
   return keys;
 }
 

@@ -12,6 +12,7 @@
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir::flashcore;
+namespace fcgpu = mlir::fcgpu;
 
 namespace {
 using Size = std::optional<int64_t> AttentionProblem::*;
@@ -37,13 +38,15 @@ static AttentionProblem close(AttentionProblem problem, const Trial &trial) {
 }
 
 /// The fields of the schedule that differ: "block_m 16 (not 128)".
-static std::string describeChange(llvm::ArrayRef<ScheduleReason> now,
-                                  llvm::ArrayRef<ScheduleReason> then) {
+static std::string describeChange(const ScheduleChoice &now,
+                                  const ScheduleChoice &then) {
+  using fcgpu::printField;
   std::string text;
-  for (auto [a, b] : llvm::zip_equal(now, then))
-    if (a.value != b.value)
-      text += (text.empty() ? "" : ", ") + b.field.str() + " " + b.value +
-              " (not " + a.value + ")";
+#define FLASHCORE_SCHEDULE_FIELD(Type, Name, name, key, option, initial, help) \
+  if (now.name != then.name)                                                   \
+    text += (text.empty() ? "" : ", ") + std::string(key " ") +                \
+            printField(then.name) + " (not " + printField(now.name) + ")";
+#include "flashcore/Dialect/FCGPU/IR/ScheduleFields.def"
   return text;
 }
 
@@ -92,12 +95,9 @@ static std::vector<std::vector<Trial>> getTrials(const AttentionProblem &p) {
              {seqlenK, 4096}}}}};
 }
 
-std::vector<std::string>
-mlir::flashcore::describeOpenSizes(const AttentionProblem &problem,
-                                   const TargetInfo &target,
-                                   const ScheduleOptions &options) {
-  std::vector<ScheduleReason> now;
-  (void)chooseSchedule(problem, target, options, &now);
+std::vector<std::string> mlir::flashcore::describeOpenSizes(
+    const AttentionProblem &problem, const ScheduleChoice &now,
+    llvm::function_ref<ScheduleResult(const AttentionProblem &)> choose) {
   std::vector<std::string> lines;
   std::vector<std::vector<Trial>> all = getTrials(problem);
   // Of a single open size, all of them together say nothing new.
@@ -109,12 +109,12 @@ mlir::flashcore::describeOpenSizes(const AttentionProblem &problem,
     for (const Trial &trial : trials) {
       if (!isOpen(problem, trial))
         continue;
-      std::vector<ScheduleReason> then;
       AttentionProblem closed = close(problem, trial);
-      auto choice = chooseSchedule(closed, target, options, &then);
-      if (std::holds_alternative<std::string>(choice))
+      ScheduleResult result = choose(closed);
+      auto *then = std::get_if<ScheduleDecision>(&result);
+      if (!then)
         continue;
-      std::string change = describeChange(now, then);
+      std::string change = describeChange(now, then->choice);
       if (change.empty())
         continue;
       lines.push_back(

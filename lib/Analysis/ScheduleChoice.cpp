@@ -186,9 +186,8 @@ static bool isShortOfRegisters(const AttentionProblem &problem) {
 
 ScheduleChooser::ScheduleChooser(const AttentionProblem &problem,
                                  const TargetInfo &target,
-                                 const ScheduleOptions &options,
-                                 ReasonWriter reasons)
-    : problem(problem), target(target), options(options), reasons(reasons),
+                                 const ScheduleOptions &options)
+    : problem(problem), target(target), options(options),
       fill(getGridFill(problem, target)), width(getHeadWidth(problem)),
       isFilled(isThroughput(fill)), isTight(isShortOfRegisters(problem)),
       keyWarps(std::clamp(options.keyWarps
@@ -204,14 +203,14 @@ ScheduleChooser::ScheduleChooser(const AttentionProblem &problem,
     warpM = chooseSharedRows(problem, target, keyWarps);
 }
 
-ScheduleChoice ScheduleChooser::choose() {
+ScheduleDecision ScheduleChooser::choose() {
   decideBlockShape();
   decideQuery();
   decideOrder();
   decideSoftmax();
   decideRowMax();
   decideBlocks();
-  return choice;
+  return {choice, reasons.take()};
 }
 
 void ScheduleChooser::decideQuery() {
@@ -219,7 +218,7 @@ void ScheduleChooser::decideQuery() {
       (dividesKeys() || choice.numWarps == kManyWarps))
     query = QueryPlacement::Shared;
   choice.query = reasons.decide(
-      "query", options.query, query, stringifyQueryPlacement,
+      "query", options.query, query,
       query == QueryPlacement::Registers ? "O and S leave registers for Q"
       : query == QueryPlacement::Shared  ? "O takes half of the registers"
                                         : "O leaves registers for a part of Q");
@@ -243,7 +242,6 @@ void ScheduleChooser::decideOrder() {
   choice.gridOrder = reasons.decide(
       "grid_order", options.gridOrder,
       problem.isCausal ? GridOrder::HeadFastest : GridOrder::QueryFastest,
-      stringifyGridOrder,
       problem.isCausal ? "causal: the longest rows of all heads go first"
                        : "blocks of one head share its K and V in L2");
   int64_t gridHeads = chooseGridHeads(problem, target, options, fill, choice);
@@ -254,12 +252,11 @@ void ScheduleChooser::decideOrder() {
 }
 
 void ScheduleChooser::decideSoftmax() {
-  choice.overlap =
-      reasons.decide("overlap", options.overlap, Overlap::None,
-                     stringifyOverlap, "a second S would take registers");
+  choice.overlap = reasons.decide("overlap", options.overlap, Overlap::None,
+                                  "a second S would take registers");
   Softmax softmax = chooseSoftmax(problem, options, choice);
   choice.softmax = reasons.decide(
-      "softmax", options.softmax, softmax, stringifySoftmax,
+      "softmax", options.softmax, softmax,
       softmax == Softmax::OnePass
           ? "the scores of few key tiles fit registers: nothing is rescaled"
           : "any number of key tiles, one at a time");
@@ -283,18 +280,17 @@ void ScheduleChooser::decideRowMax() {
   choice.rowMax = reasons.decide(
       "row_max", options.rowMax,
       wantsStale ? chooseRareMax(problem, options, choice) : RowMax::Exact,
-      stringifyRowMax,
       wantsStale  ? (paysStale ? "most tiles need no rescaling of O"
                                : "one loop for full and partial tiles")
       : isOnePass ? "one pass takes one maximum"
                   : "rescaling O hides behind the copies of a small grid");
   bool isStale = choice.rowMax != RowMax::Exact;
-  choice.rowSum = reasons.decide(
-      "row_sum", options.rowSum,
-      isStale || isOnePass ? RowSum::Mma : RowSum::Add, stringifyRowSum,
-      isStale     ? "cancels the rounding of P under a stale maximum"
-      : isOnePass ? "tensor cores wait for exponentials anyway"
-                  : "needs no product of its own");
+  choice.rowSum =
+      reasons.decide("row_sum", options.rowSum,
+                     isStale || isOnePass ? RowSum::Mma : RowSum::Add,
+                     isStale ? "cancels the rounding of P under a stale maximum"
+                     : isOnePass ? "tensor cores wait for exponentials anyway"
+                                 : "needs no product of its own");
 }
 
 void ScheduleChooser::decideBlocks() {
@@ -309,7 +305,7 @@ void ScheduleChooser::decideBlocks() {
       "key_splits", options.keySplits, keySplits,
       keySplits > 1 ? "two blocks an SM, of 256 keys or more each"
                     : "a query row is one block's, which needs no merge");
-  choice.grid = reasons.decide("grid", options.grid, Grid::Full, stringifyGrid,
+  choice.grid = reasons.decide("grid", options.grid, Grid::Full,
                                "the chip hands out tiles as blocks end");
 }
 
@@ -335,16 +331,18 @@ static AttentionProblem assumeSizes(AttentionProblem problem) {
   return problem;
 }
 
-std::variant<ScheduleChoice, std::string> mlir::flashcore::chooseSchedule(
-    const AttentionProblem &problem, const TargetInfo &target,
-    const ScheduleOptions &options, std::vector<ScheduleReason> *reasons) {
+ScheduleResult mlir::flashcore::chooseSchedule(const AttentionProblem &problem,
+                                               const TargetInfo &target,
+                                               const ScheduleOptions &options) {
   if (options.headGroup)
-    if (auto error = checkHeadGroup(problem, options.headGroup))
+    if (auto error =
+            checkHeadGroup(problem, options.headGroup, FieldNames::Options))
       return *error;
   AttentionProblem assumed = assumeSizes(problem);
-  ScheduleChoice choice =
-      ScheduleChooser(assumed, target, options, ReasonWriter(reasons)).choose();
-  if (std::optional<std::string> error = checkSchedule(problem, target, choice))
+  ScheduleDecision decision =
+      ScheduleChooser(assumed, target, options).choose();
+  if (std::optional<std::string> error =
+          checkSchedule(problem, target, decision.choice, FieldNames::Options))
     return *error;
-  return choice;
+  return decision;
 }

@@ -21,9 +21,6 @@ namespace mlir::flashcore {
 /// Notes a reason for each value that is not forced.
 class ReasonWriter {
 public:
-  explicit ReasonWriter(std::vector<ScheduleReason> *reasons)
-      : reasons(reasons) {}
-
   /// `forced` if it is not 0, else `chosen`.
   int64_t decide(llvm::StringLiteral field, int64_t forced, int64_t chosen,
                  const llvm::Twine &reason) {
@@ -33,22 +30,22 @@ public:
   }
   template <typename Enum>
   Enum decide(llvm::StringLiteral field, std::optional<Enum> forced,
-              Enum chosen, llvm::StringRef (*stringify)(Enum),
-              const llvm::Twine &reason) {
+              Enum chosen, const llvm::Twine &reason) {
     Enum value = forced.value_or(chosen);
-    note(field, stringify(value).str(), forced.has_value(), reason);
+    note(field, fcgpu::printField(value), forced.has_value(), reason);
     return value;
   }
+
+  std::vector<ScheduleReason> take() { return std::move(reasons); }
 
 private:
   void note(llvm::StringLiteral field, std::string value, bool isForced,
             const llvm::Twine &reason) {
-    if (reasons)
-      reasons->push_back(
-          {field, std::move(value), isForced ? "asked for" : reason.str()});
+    reasons.push_back(
+        {field, std::move(value), isForced ? "asked for" : reason.str()});
   }
 
-  std::vector<ScheduleReason> *reasons;
+  std::vector<ScheduleReason> reasons;
 };
 
 /// Decides the fields in the order of a block's making: some depend on those
@@ -56,9 +53,9 @@ private:
 class ScheduleChooser {
 public:
   ScheduleChooser(const AttentionProblem &problem, const TargetInfo &target,
-                  const ScheduleOptions &options, ReasonWriter reasons);
+                  const ScheduleOptions &options);
 
-  ScheduleChoice choose();
+  ScheduleDecision choose();
 
 private:
   // BlockShape.cpp

@@ -22,6 +22,7 @@
 
 using namespace mlir::flashcore;
 using namespace mlir::fcgpu;
+namespace fcgpu = mlir::fcgpu;
 namespace json = llvm::json;
 
 static constexpr llvm::StringLiteral kTuningFormat = "flashcore-tuning";
@@ -37,70 +38,46 @@ namespace {
 /// A field of a schedule: its key, and what can be done with it.
 struct ScheduleField {
   llvm::StringLiteral key;
-  llvm::StringLiteral expected; ///< values, for an error
+  std::string expected; ///< values, for an error
   bool (*parse)(ScheduleOptions &options, const json::Value &value);
   bool (*isForced)(const ScheduleOptions &options);
   void (*copy)(ScheduleOptions &to, const ScheduleOptions &from);
 };
 } // namespace
 
-/// A number; of those that may be 0, that leaves it open.
-template <int64_t ScheduleOptions::*member, bool mayBeZero = false>
-static constexpr ScheduleField makeField(llvm::StringLiteral key) {
-  return {key,
-          mayBeZero ? llvm::StringLiteral("an integer of at least 0")
-                    : llvm::StringLiteral("a positive integer"),
-          [](ScheduleOptions &options, const json::Value &value) {
-            options.*member = value.getAsInteger().value_or(-1);
-            return options.*member > (mayBeZero ? -1 : 0);
-          },
-          [](const ScheduleOptions &options) { return options.*member != 0; },
-          [](ScheduleOptions &to, const ScheduleOptions &from) {
-            to.*member = from.*member;
-          }};
+/// A number; where it may be 0, that leaves it open.
+template <int64_t least>
+static bool parseField(int64_t &field, const json::Value &value) {
+  field = value.getAsInteger().value_or(-1);
+  return field >= least;
 }
 
-template <typename Enum, std::optional<Enum> ScheduleOptions::*member>
-static constexpr ScheduleField makeField(llvm::StringLiteral key,
-                                         llvm::StringLiteral values) {
-  return {key, values,
-          [](ScheduleOptions &options, const json::Value &value) {
-            if (auto text = value.getAsString())
-              options.*member = mlir::fcgpu::symbolizeEnum<Enum>(*text);
-            return (options.*member).has_value();
-          },
-          [](const ScheduleOptions &options) {
-            return (options.*member).has_value();
-          },
-          [](ScheduleOptions &to, const ScheduleOptions &from) {
-            to.*member = from.*member;
-          }};
+template <auto, typename Enum>
+static bool parseField(std::optional<Enum> &field, const json::Value &value) {
+  if (auto text = value.getAsString())
+    field = fcgpu::symbolizeEnum<Enum>(*text);
+  return field.has_value();
+}
+
+template <typename Type>
+static std::string describeValues([[maybe_unused]] Type initial) {
+  if constexpr (std::is_enum_v<Type>)
+    return joinWords(getWords<Type>(), "'");
+  else
+    return initial > 0 ? "a positive integer" : "an integer of at least 0";
 }
 
 static llvm::ArrayRef<ScheduleField> getScheduleFields() {
   using Options = ScheduleOptions;
-  static constexpr ScheduleField fields[] = {
-      makeField<&Options::blockM>("block_m"),
-      makeField<&Options::blockN>("block_n"),
-      makeField<&Options::numWarps>("num_warps"),
-      makeField<&Options::numStages>("num_stages"),
-      makeField<&Options::minBlocks>("min_blocks"),
-      makeField<QueryPlacement, &Options::query>(
-          "query", "'registers', 'shared' or 'split'"),
-      makeField<&Options::querySteps, /*mayBeZero=*/true>("query_steps"),
-      makeField<&Options::gridHeads, /*mayBeZero=*/true>("grid_heads"),
-      makeField<GridOrder, &Options::gridOrder>(
-          "grid_order", "'query_fastest' or 'head_fastest'"),
-      makeField<Overlap, &Options::overlap>("overlap", "'none' or 'qk'"),
-      makeField<RowMax, &Options::rowMax>("row_max",
-                                          "'exact', 'stale' or 'folded'"),
-      makeField<RowSum, &Options::rowSum>("row_sum", "'add' or 'mma'"),
-      makeField<&Options::keyWarps>("key_warps"),
-      makeField<Softmax, &Options::softmax>("softmax",
-                                            "'online' or 'one_pass'"),
-      makeField<&Options::headGroup>("head_group"),
-      makeField<&Options::keySplits>("key_splits"),
-      makeField<Grid, &Options::grid>("grid", "'full' or 'persistent'"),
+  static const ScheduleField fields[] = {
+#define FLASHCORE_SCHEDULE_FIELD(Type, Name, name, key, option, initial, text) \
+  {key, describeValues<Type>(initial),                                         \
+   [](Options &options, const json::Value &value) {                            \
+     return parseField<initial>(options.name, value);                          \
+   },                                                                          \
+   [](const Options &options) { return options.name != ForcedField<Type>(); }, \
+   [](Options &to, const Options &from) { to.name = from.name; }},
+#include "flashcore/Dialect/FCGPU/IR/ScheduleFields.def"
   };
   return fields;
 }
@@ -373,10 +350,17 @@ static void markTuned(std::vector<ScheduleReason> &reasons,
   }
 }
 
+/// What the default schedule says of a file that it is not from.
+static ScheduleResult withoutTuning(ScheduleResult result, std::string why) {
+  if (auto *decision = std::get_if<ScheduleDecision>(&result))
+    decision->reasons.insert(decision->reasons.begin(),
+                             {"tuning", "none", std::move(why)});
+  return result;
+}
+
 TunedChoice mlir::flashcore::chooseTunedSchedule(
     const AttentionProblem &problem, const TargetInfo &target,
-    const ScheduleOptions &options, const TuningFile &tuning,
-    std::vector<ScheduleReason> *reasons) {
+    const ScheduleOptions &options, const TuningFile &tuning) {
   if (tuning.chip != target.chip)
     return {llvm::formatv("cannot take its schedule from '{0}', which is for "
                           "{1}: the target is {2}",
@@ -386,28 +370,22 @@ TunedChoice mlir::flashcore::chooseTunedSchedule(
   std::optional<size_t> index = tuning.lookup(problem);
   std::string origin = llvm::formatv("{0}, {1}, file {2}", tuning.card,
                                      tuning.date, tuning.path);
-  auto note = [&](std::string value, std::string reason) {
-    if (reasons)
-      reasons->push_back({"tuning", std::move(value), std::move(reason)});
-  };
-  if (!index) {
-    note("none", "no entry for this problem: " + origin);
-    return {chooseSchedule(problem, target, options, reasons), ""};
-  }
+  if (!index)
+    return {withoutTuning(chooseSchedule(problem, target, options),
+                          "no entry for this problem: " + origin),
+            ""};
   std::string entry = llvm::formatv("entries[{0}]", *index);
   const ScheduleOptions &tuned = tuning.entries[*index].schedule;
-  std::vector<ScheduleReason> tunedReasons;
-  auto choice = chooseSchedule(problem, target, addTunedFields(options, tuned),
-                               &tunedReasons);
-  if (auto *error = std::get_if<std::string>(&choice)) {
-    note("none", entry + " does not fit: " + *error);
-    return {chooseSchedule(problem, target, options, reasons),
+  ScheduleResult result =
+      chooseSchedule(problem, target, addTunedFields(options, tuned));
+  if (auto *error = std::get_if<std::string>(&result))
+    return {withoutTuning(chooseSchedule(problem, target, options),
+                          entry + " does not fit: " + *error),
             "takes no schedule from " + entry + " of '" + tuning.path +
                 "', which does not fit: " + *error};
-  }
-  note(entry, "tuned on " + origin);
-  markTuned(tunedReasons, options, tuned);
-  if (reasons)
-    llvm::append_range(*reasons, tunedReasons);
-  return {std::move(choice), ""};
+  std::vector<ScheduleReason> &reasons =
+      std::get<ScheduleDecision>(result).reasons;
+  markTuned(reasons, options, tuned);
+  reasons.insert(reasons.begin(), {"tuning", entry, "tuned on " + origin});
+  return {std::move(result), ""};
 }

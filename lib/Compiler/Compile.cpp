@@ -158,6 +158,10 @@ ConfigurePassOptions Compiler::getSchedule(StringRef chip) const {
 LogicalResult Compiler::lower(ModuleOp module, StringRef chip,
                               TimingScope &timing) {
   ConfigurePassOptions schedule = getSchedule(chip);
+  DenseMap<Operation *, Explanation> explanations;
+  schedule.onSchedule = [&](AttentionOp op, ScheduleReport report) {
+    explanations[op] = {AttentionProblem::get(op), std::move(report)};
+  };
   for (const Phase &phase : getPhases()) {
     TimingScope step = timing.nest(phase.name.data(), [&] {
       return llvm::formatv("Phase {0}: {1}", phase.number, phase.name);
@@ -174,7 +178,8 @@ LogicalResult Compiler::lower(ModuleOp module, StringRef chip,
     size_t next = 0, number = 0;
     module.walk([&](AttentionOp op) {
       if (isSelected(names[number++]))
-        result.attentions[next++].explanations.push_back(explain(op, schedule));
+        result.attentions[next++].explanations.push_back(
+            std::move(explanations[op]));
     });
   }
   return success();

@@ -4,52 +4,19 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Asks the same pure functions as the passes do, and prints their answers.
+// Prints what flashcore-configure said of its decision, and what follows from
+// it.
 //
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/Compiler/Explain.h"
 #include "flashcore/Analysis/ResourceModel.h"
-#include "flashcore/Analysis/TuningFile.h"
 #include "llvm/Support/FormatVariadic.h"
 
 #include <algorithm>
 
 using namespace mlir;
 using namespace mlir::flashcore;
-
-/// As flashcore-configure does, which has accepted the options before.
-static std::variant<ScheduleChoice, std::string>
-choose(const AttentionProblem &problem, const TargetInfo &target,
-       const ConfigurePassOptions &options,
-       std::vector<ScheduleReason> &reasons) {
-  auto forced = std::get<ScheduleOptions>(getScheduleOptions(options));
-  if (options.tuningFile.empty())
-    return chooseSchedule(problem, target, forced, &reasons);
-  llvm::Expected<TuningFile> tuning = TuningFile::read(options.tuningFile);
-  if (!tuning)
-    return llvm::toString(tuning.takeError());
-  return chooseTunedSchedule(problem, target, forced, *tuning, &reasons).choice;
-}
-
-Explanation mlir::flashcore::explain(AttentionOp op,
-                                     const ConfigurePassOptions &options) {
-  auto schedule =
-      op->getAttrOfType<fcgpu::ScheduleAttr>(fcgpu::kScheduleAttrName);
-  Explanation result{AttentionProblem::get(op), getChoice(schedule), {}, {}};
-  // What is not our own choice was written into the IR by hand.
-  std::vector<ScheduleReason> reasons;
-  auto chosen = choose(result.problem, *lookupTarget(schedule.getChip()),
-                       options, reasons);
-  auto *choice = std::get_if<ScheduleChoice>(&chosen);
-  if (choice && *choice == result.choice) {
-    result.reasons = std::move(reasons);
-    result.openSizes = describeOpenSizes(
-        result.problem, *lookupTarget(schedule.getChip()),
-        std::get<ScheduleOptions>(getScheduleOptions(options)));
-  }
-  return result;
-}
 
 static std::string describe(const AttentionProblem &problem) {
   auto size = [](std::optional<int64_t> value) {
@@ -80,7 +47,7 @@ static KernelResources getResources(const BundleVariant &variant) {
 /// being that of the tiles.
 static std::optional<std::pair<int64_t, int64_t>>
 getGrid(const Explanation &explanation, const TargetInfo &target) {
-  const ScheduleChoice &choice = explanation.choice;
+  const ScheduleChoice &choice = explanation.report.decision.choice;
   auto blocks =
       getNumBlocks(explanation.problem, choice.blockM, choice.headGroup);
   if (!blocks)
@@ -97,15 +64,15 @@ void mlir::flashcore::print(llvm::raw_ostream &os,
                             const TargetInfo &target,
                             const BundleVariant *variant) {
   const AttentionProblem &problem = explanation.problem;
-  const ScheduleChoice &choice = explanation.choice;
+  const ScheduleChoice &choice = explanation.report.decision.choice;
   auto line = [&](StringRef name, const Twine &text) {
     os << llvm::formatv("  {0,-12} {1}\n", name, text.str());
   };
   os << "attention " << name << (name.empty() ? "" : " ") << "on "
      << target.chip << ": " << describe(problem) << "\n";
-  if (explanation.reasons.empty())
+  if (explanation.report.decision.reasons.empty())
     line("schedule", "given in the IR");
-  for (const ScheduleReason &reason : explanation.reasons)
+  for (const ScheduleReason &reason : explanation.report.decision.reasons)
     line(reason.field,
          llvm::formatv("{0,-16} {1}", reason.value, reason.reason).str());
 
@@ -137,7 +104,7 @@ void mlir::flashcore::print(llvm::raw_ostream &os,
                   ? ""
                   : llvm::formatv(", for {0} tiles", grid->second).str()));
   line("limiter", predictLimiter(problem, target, choice));
-  for (const std::string &warning : explanation.openSizes)
+  for (const std::string &warning : explanation.report.openSizes)
     line("open sizes", warning);
 }
 
@@ -158,25 +125,18 @@ static json::Object toJSON(const AttentionProblem &problem) {
       {"causal", problem.isCausal}};
 }
 
+static json::Value fieldToJSON(int64_t number) { return number; }
+template <typename Enum> static json::Value fieldToJSON(Enum value) {
+  return fcgpu::stringifyEnum(value);
+}
+
 /// The fields of `#fcgpu.schedule`, under its names.
 static json::Object toJSON(const ScheduleChoice &choice) {
-  return json::Object{{"block_m", choice.blockM},
-                      {"block_n", choice.blockN},
-                      {"num_warps", choice.numWarps},
-                      {"num_stages", choice.numStages},
-                      {"min_blocks", choice.minBlocks},
-                      {"query", fcgpu::stringifyEnum(choice.query)},
-                      {"query_steps", choice.querySteps},
-                      {"grid_order", fcgpu::stringifyEnum(choice.gridOrder)},
-                      {"grid_heads", choice.gridHeads},
-                      {"overlap", fcgpu::stringifyEnum(choice.overlap)},
-                      {"row_max", fcgpu::stringifyEnum(choice.rowMax)},
-                      {"row_sum", fcgpu::stringifyEnum(choice.rowSum)},
-                      {"key_warps", choice.keyWarps},
-                      {"softmax", fcgpu::stringifyEnum(choice.softmax)},
-                      {"head_group", choice.headGroup},
-                      {"key_splits", choice.keySplits},
-                      {"grid", fcgpu::stringifyEnum(choice.grid)}};
+  json::Object result;
+#define FLASHCORE_SCHEDULE_FIELD(Type, Name, name, key, option, initial, text) \
+  result[key] = fieldToJSON(choice.name);
+#include "flashcore/Dialect/FCGPU/IR/ScheduleFields.def"
+  return result;
 }
 
 /// As in the manifest; without a cubin resources are null.
@@ -205,9 +165,9 @@ json::Object mlir::flashcore::toJSON(const Explanation &explanation,
                                      StringRef name, const TargetInfo &target,
                                      const BundleVariant *variant) {
   const AttentionProblem &problem = explanation.problem;
-  const ScheduleChoice &choice = explanation.choice;
+  const ScheduleChoice &choice = explanation.report.decision.choice;
   json::Object reasons;
-  for (const ScheduleReason &reason : explanation.reasons)
+  for (const ScheduleReason &reason : explanation.report.decision.reasons)
     reasons[reason.field] = reason.reason;
   int64_t sharedBytes =
       getSharedMemoryBytes(problem.headDim, problem.headDimV, choice);

@@ -11,6 +11,8 @@
 using namespace mlir;
 using namespace mlir::flashcore;
 
+static constexpr llvm::StringLiteral kTuningFileOption = "tuning-file";
+
 static llvm::Error set(std::string &field, StringRef, StringRef value) {
   field = value.str();
   return llvm::Error::success();
@@ -25,20 +27,24 @@ static llvm::Error set(int64_t &field, StringRef name, StringRef value) {
 
 static llvm::Error unknownName(StringRef name) {
   std::vector<StringRef> known = {
-#define FLASHCORE_SCHEDULE_OPTION(Type, field, name, text) name,
-#include "flashcore/Compiler/ScheduleOptions.def"
+      kTuningFileOption,
+#define FLASHCORE_SCHEDULE_FIELD(Type, Name, name, key, option, initial, text) \
+  option,
+#include "flashcore/Dialect/FCGPU/IR/ScheduleFields.def"
   };
   return formatError("expects a schedule option ({0}), but got '{1}'",
                      llvm::join(known, ", "), name);
 }
 
-static llvm::Error setByName(ConfigurePassOptions &options, StringRef name,
-                             StringRef value) {
-#define FLASHCORE_SCHEDULE_OPTION(Type, field, optionName, text)               \
-  if (name == optionName)                                                      \
-    return set(options.field, name, value);
-#include "flashcore/Compiler/ScheduleOptions.def"
-  return unknownName(name);
+static llvm::Error setByName(ConfigurePassOptions &options,
+                             StringRef optionName, StringRef value) {
+  if (optionName == kTuningFileOption)
+    return set(options.tuningFile, optionName, value);
+#define FLASHCORE_SCHEDULE_FIELD(Type, Name, name, key, option, initial, text) \
+  if (optionName == option)                                                    \
+    return set(options.name, optionName, value);
+#include "flashcore/Dialect/FCGPU/IR/ScheduleFields.def"
+  return unknownName(optionName);
 }
 
 llvm::Error mlir::flashcore::setScheduleOption(ConfigurePassOptions &options,

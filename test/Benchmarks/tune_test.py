@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import subprocess
 import tempfile
 import unittest
@@ -98,6 +99,15 @@ class SchedulesTest(unittest.TestCase):
         lines = text.split("\n  shared ")[0].splitlines()[1:]
         known = {field.name for field in schedules.known_fields(toolchain)}
         self.assertEqual({line.split()[0] for line in lines}, known)
+
+    def test_words_are_those_of_the_compiler(self):
+        help = Toolchain(TOOLS, ".").run("compile", ["--help"]).stdout
+        for field in schedules.FIELDS:
+            if isinstance(field.values[0], str):
+                *words, last = field.values
+                wanted = f": {', '.join(words)} or {last}\n"
+                line = re.search(rf"{field.option}=<value>.*\n", help)
+                self.assertTrue(line[0].endswith(wanted), line[0])
 
     def test_options(self):
         given = {"block_m": 64, "grid_order": "head_fastest"}

@@ -28,6 +28,15 @@ class GeneratorTest(unittest.TestCase):
             self.assertEqual(fuzz.Generator(1, index).draw(), DRAWN[index])
         self.assertNotEqual(fuzz.Generator(2, 7).draw(), DRAWN[7])
 
+    def test_knows_every_field_of_a_schedule(self):
+        reference = load("reference-docs")
+        words = {name: set(legal) for name, (legal, _) in fuzz.SCHEDULE.items() if isinstance(legal[0], str)}
+        fields = dict(reference.schedule_options())
+        self.assertEqual(set(fuzz.SCHEDULE), set(fields))
+        for name, legal in words.items():
+            listed = fields[name].partition(": ")[2].partition(";")[0]
+            self.assertEqual(legal, set(listed.replace(" or ", ", ").split(", ")))
+
     def test_spec_round_trips(self):
         for configuration in DRAWN:
             self.assertEqual(fuzz.Configuration.parse(configuration.spec()), configuration)

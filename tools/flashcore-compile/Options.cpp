@@ -167,11 +167,18 @@ struct CommandLine {
                        cl::cat(inspection)};
 
   ConfigurePassOptions &options = values.schedule;
-#define FLASHCORE_SCHEDULE_OPTION(Type, field, name, text)                     \
-  Stored<Type> field{name, cl::location(options.field), cl::desc(text),        \
-                     cl::value_desc(std::is_integral_v<Type> ? "n" : "value"), \
-                     cl::cat(schedule)};
-#include "flashcore/Compiler/ScheduleOptions.def"
+  Stored<std::string> tuningFile{
+      "tuning-file", cl::location(options.tuningFile),
+      cl::desc("File with schedules of flashcore-tune, for what the other "
+               "options leave open"),
+      cl::value_desc("value"), cl::cat(schedule)};
+#define FLASHCORE_SCHEDULE_FIELD(Type, Name, name, key, option, initial, text) \
+  std::string name##Help = fcgpu::describeOption<Type>(text);                  \
+  Stored<fcgpu::FieldOption<Type>> name{                                       \
+      option, cl::location(options.name), cl::desc(name##Help),                \
+      cl::value_desc(std::is_integral_v<Type> ? "n" : "value"),                \
+      cl::cat(schedule)};
+#include "flashcore/Dialect/FCGPU/IR/ScheduleFields.def"
 
   cl::extrahelp shapeWords{shapeHelp};
   cl::extrahelp moreHelp{examples};

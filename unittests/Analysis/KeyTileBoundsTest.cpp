@@ -24,9 +24,7 @@ struct Problem {
     int64_t position = query + seqlenK - seqlenQ;
     if (key >= seqlenK)
       return false;
-    if (mask.causal == CausalAlignment::TopLeft && key > query)
-      return false;
-    if (mask.causal == CausalAlignment::BottomRight && key > position)
+    if (mask.isTopLeft && key > query)
       return false;
     if (mask.windowLeft && key < position - *mask.windowLeft)
       return false;
@@ -104,8 +102,7 @@ std::string describe(const Problem &problem, int64_t query, int64_t tile) {
 TEST_P(KeyTileBounds, ClassifiesEveryTile) {
   // A window counts from the last key, the top-left diagonal from the first:
   // where they cross, the bounds may keep a tile in which no pair is visible.
-  bool isExact =
-      GetParam().causal != CausalAlignment::TopLeft || !GetParam().windowLeft;
+  bool isExact = !GetParam().isTopLeft || !GetParam().windowLeft;
   forEachBlock([&](const Problem &problem, int64_t query, Bounds bounds) {
     // One tile more than there are keys.
     for (int64_t tile = 0; tile * problem.blockN <= problem.seqlenK; ++tile) {
@@ -151,25 +148,49 @@ TEST_P(KeyTileBounds, RangesAreCountedFromTheirFirstKey) {
   });
 }
 
-constexpr auto kBottomRight = CausalAlignment::BottomRight;
-constexpr auto kTopLeft = CausalAlignment::TopLeft;
-
 INSTANTIATE_TEST_SUITE_P(
     AllMasks, KeyTileBounds,
-    testing::Values(KeyMask{}, KeyMask{kBottomRight, {}, {}},
-                    KeyMask{kTopLeft, {}, {}}, KeyMask{{}, 0, 0},
-                    KeyMask{{}, 2, {}}, KeyMask{{}, {}, 2}, KeyMask{{}, 3, 1},
-                    KeyMask{{}, 20, 20}, KeyMask{kBottomRight, 2, 3},
-                    KeyMask{kTopLeft, {}, 1}, KeyMask{kTopLeft, 2, 1}),
+    testing::Values(KeyMask{}, KeyMask{/*isTopLeft=*/true, {}, {}},
+                    KeyMask{false, {}, 0}, KeyMask{false, 0, 0},
+                    KeyMask{false, 2, {}}, KeyMask{false, {}, 2},
+                    KeyMask{false, 3, 1}, KeyMask{false, 20, 20},
+                    KeyMask{false, 2, 0}, KeyMask{true, {}, 1},
+                    KeyMask{true, 2, 1}),
     [](const auto &info) -> std::string {
       const KeyMask &mask = info.param;
-      std::string name = !mask.causal                   ? "NotCausal"
-                         : *mask.causal == kBottomRight ? "BottomRight"
-                                                        : "TopLeft";
+      std::string name = mask.isTopLeft ? "TopLeft" : "Window";
       if (mask.windowLeft)
         name += "Left" + std::to_string(*mask.windowLeft);
       if (mask.windowRight)
         name += "Right" + std::to_string(*mask.windowRight);
       return name;
     });
+
+void expectMask(const KeyMask &mask, const KeyMask &expected) {
+  EXPECT_EQ(mask.isTopLeft, expected.isTopLeft);
+  EXPECT_EQ(mask.windowLeft, expected.windowLeft);
+  EXPECT_EQ(mask.windowRight, expected.windowRight);
+}
+
+// Whatever other window there is.
+TEST(KeyMask, ABottomRightDiagonalIsAWindow) {
+  constexpr auto bottomRight = CausalAlignment::BottomRight;
+  expectMask(KeyMask::get(bottomRight, {}, {}), {false, {}, 0});
+  expectMask(KeyMask::get(bottomRight, 2, 3), {false, 2, 0});
+  EXPECT_TRUE(KeyMask::get(bottomRight, {}, {}).hidesKeys());
+}
+
+TEST(KeyMask, ATopLeftDiagonalStandsBesideOne) {
+  constexpr auto topLeft = CausalAlignment::TopLeft;
+  expectMask(KeyMask::get(topLeft, {}, {}), {true, {}, {}});
+  expectMask(KeyMask::get(topLeft, 2, 3), {true, 2, 3});
+  EXPECT_TRUE(KeyMask::get(topLeft, {}, {}).hidesKeys());
+}
+
+TEST(KeyMask, WindowsWiderThanAnySequenceAreCut) {
+  KeyMask mask = KeyMask::get({}, ~uint64_t(0), uint64_t(1) << 62);
+  EXPECT_EQ(mask.windowLeft, int64_t(1) << 40);
+  EXPECT_EQ(mask.windowRight, int64_t(1) << 40);
+  EXPECT_FALSE(KeyMask::get({}, {}, {}).hidesKeys());
+}
 } // namespace

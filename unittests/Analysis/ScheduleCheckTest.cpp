@@ -4,6 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "flashcore/Analysis/ScheduleCheck.h"
 #include "ScheduleProblems.h"
 
 using namespace mlir::fcgpu;
@@ -222,8 +223,8 @@ TEST(ScheduleRefusal, ASplitQueryThatCannotWork) {
             "but got 4");
   options.querySteps = -1;
   EXPECT_EQ(refuse(makeProblem(64, 64), options),
-            "expects query-steps from 1 to 3 with query split and head_dim 64, "
-            "but got -1");
+            "expects query-steps from 1 to 1024 with query split, but got -1");
+  options.querySteps = 1;
   EXPECT_EQ(refuse(makeProblem(16, 16), options),
             "expects query registers or shared with head_dim 16, which is a "
             "single step of 16 columns, but got split");
@@ -259,6 +260,40 @@ TEST(ScheduleRefusal, AFoldedMaximumThatCannotWork) {
   EXPECT_EQ(refuse(makeProblem(64, 64), options),
             "expects overlap none with row-max folded, which needs the maximum "
             "of all earlier tiles before a product, but got qk");
+}
+
+// Errors call a field as where it stands does.
+TEST(ScheduleRefusal, NamesFieldsOfTheAttribute) {
+  AttentionProblem problem = makeProblem(64, 64);
+  ScheduleChoice choice = choose(problem, ada());
+  auto check = [&](const ScheduleChoice &choice) {
+    return checkSchedule(problem, ada(), choice, FieldNames::Attribute)
+        .value_or("accepted");
+  };
+  EXPECT_EQ(check(choice), "accepted");
+  ScheduleChoice uneven = choice, large = choice, steps = choice;
+  uneven.blockM = 24;
+  EXPECT_EQ(check(uneven), "expects block_m to be a positive multiple of 16 * "
+                           "num_warps = 64, but got 24");
+  large.numStages = 64;
+  EXPECT_NE(check(large).find("num_stages 64, head_dim 64"), std::string::npos);
+  steps.query = QueryPlacement::Split;
+  steps.querySteps = 4;
+  EXPECT_EQ(check(steps), "expects query_steps from 1 to 3 with query split "
+                          "and head_dim 64, but got 4");
+}
+
+// A tile knows its rows and keys, but not the heads of its block.
+TEST(ScheduleRefusal, OfATile) {
+  AttentionProblem problem = makeProblem(64, 64);
+  ScheduleChoice choice = choose(problem, ada());
+  choice.headGroup = 2;
+  choice.numStages = 64;
+  EXPECT_FALSE(checkTileSchedule(problem, choice, FieldNames::Attribute));
+  choice.softmax = Softmax::OnePass;
+  EXPECT_EQ(checkTileSchedule(problem, choice, FieldNames::Attribute),
+            "expects a seqlen_k known at compile time for softmax one_pass; "
+            "use softmax online");
 }
 
 TEST(PersistentGrid, IsNoDefault) {

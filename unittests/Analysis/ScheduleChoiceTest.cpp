@@ -19,7 +19,7 @@ TEST(ScheduleOptions, ForcedShapesKeepTheKeysTogether) {
                      : field == &ScheduleOptions::numStages ? 3
                                                             : 32;
     auto result = chooseSchedule(makeSmallProblem(8, 512, 32), ada(), options);
-    EXPECT_EQ(std::get<ScheduleChoice>(result).keyWarps, 1);
+    EXPECT_EQ(std::get<ScheduleDecision>(result).choice.keyWarps, 1);
   }
 }
 
@@ -29,7 +29,8 @@ TEST(ScheduleOptions, StaleMaximumOrOverlapTakeALoop) {
   overlap.overlap = Overlap::QK;
   for (const ScheduleOptions &options : {stale, overlap}) {
     auto result = chooseSchedule(makeSmallProblem(8, 512, 64), ada(), options);
-    EXPECT_EQ(std::get<ScheduleChoice>(result).softmax, Softmax::Online);
+    EXPECT_EQ(std::get<ScheduleDecision>(result).choice.softmax,
+              Softmax::Online);
   }
 }
 

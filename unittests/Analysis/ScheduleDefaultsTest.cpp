@@ -190,7 +190,8 @@ TEST(ScheduleDefaults, VeryWideHeadsKeepQInRegistersWhereTheyCan) {
   ScheduleOptions options;
   options.blockN = 64;
   auto forced = chooseSchedule(known, *lookupTarget("sm_90"), options);
-  EXPECT_EQ(std::get<ScheduleChoice>(forced).query, QueryPlacement::Shared);
+  EXPECT_EQ(std::get<ScheduleDecision>(forced).choice.query,
+            QueryPlacement::Shared);
 }
 
 // 32 rows a warp leave registers for 96 columns of Q beside as many of O, 16
@@ -358,7 +359,7 @@ TEST(ScheduleDefaults, ChangedScoresAreNotFolded) {
   overlaps.overlap = Overlap::QK;
   for (const ScheduleOptions &options : {adds, overlaps}) {
     auto result = chooseSchedule(makeProblem(64, 64), ada(), options);
-    EXPECT_EQ(std::get<ScheduleChoice>(result).rowMax, RowMax::Stale);
+    EXPECT_EQ(std::get<ScheduleDecision>(result).choice.rowMax, RowMax::Stale);
   }
 }
 

@@ -53,7 +53,7 @@ inline ScheduleChoice choose(const AttentionProblem &problem,
     ADD_FAILURE() << *error;
     return {};
   }
-  return std::get<ScheduleChoice>(result);
+  return std::get<ScheduleDecision>(result).choice;
 }
 
 inline std::string refuse(const AttentionProblem &problem,

@@ -62,6 +62,13 @@ AttentionProblem makeProblem() {
 }
 
 const TargetInfo &ada() { return *lookupTarget("sm_89"); }
+
+/// Without a tuning file.
+ScheduleChoice choosePlain(const ScheduleOptions &options) {
+  return std::get<ScheduleDecision>(
+             chooseSchedule(makeProblem(), ada(), options))
+      .choice;
+}
 } // namespace
 
 TEST(TuningFileTest, ReadsEverything) {
@@ -95,10 +102,10 @@ TEST(TuningFileTest, ReadsEverything) {
 }
 
 TEST(TuningFileTest, EveryFieldCanBeTuned) {
-  std::vector<ScheduleReason> reasons;
-  chooseSchedule(makeProblem(), ada(), {}, &reasons);
-  ASSERT_FALSE(reasons.empty());
-  for (const ScheduleReason &reason : reasons) {
+  auto decision =
+      std::get<ScheduleDecision>(chooseSchedule(makeProblem(), ada(), {}));
+  ASSERT_FALSE(decision.reasons.empty());
+  for (const ScheduleReason &reason : decision.reasons) {
     bool isNumber = llvm::all_of(reason.value, llvm::isDigit);
     std::string value = isNumber ? reason.value : "\"" + reason.value + "\"";
     EXPECT_EQ(refuse(makeFile(
@@ -160,7 +167,7 @@ TEST(TuningFileTest, RefusesBadSchedules) {
             "'folded', but got "
             "1");
   std::string unknown = refuseSchedule("\"blocks\": 1");
-  EXPECT_NE(unknown.find("key_splits, grid, but got 'blocks'"),
+  EXPECT_NE(unknown.find("query_steps, grid_heads, but got 'blocks'"),
             std::string::npos)
       << unknown;
 }
@@ -244,17 +251,15 @@ TEST(TuningFileTest, ChoosesAndSaysWhy) {
   TuningFile file = parse(makeFile(makeEntry(kProblem, kSchedule)));
   ScheduleOptions options;
   options.numWarps = 2;
-  std::vector<ScheduleReason> reasons;
-  TunedChoice result =
-      chooseTunedSchedule(makeProblem(), ada(), options, file, &reasons);
-  EXPECT_EQ(result.refusal, "");
-  auto *choice = std::get_if<ScheduleChoice>(&result.choice);
-  ASSERT_TRUE(choice) << std::get<std::string>(result.choice);
-  EXPECT_EQ(choice->blockM, 64);
-  EXPECT_EQ(choice->numWarps, 2);
-  EXPECT_EQ(choice->query, QueryPlacement::Shared);
+  TunedChoice tuned = chooseTunedSchedule(makeProblem(), ada(), options, file);
+  EXPECT_EQ(tuned.refusal, "");
+  auto *decision = std::get_if<ScheduleDecision>(&tuned.result);
+  ASSERT_TRUE(decision) << std::get<std::string>(tuned.result);
+  EXPECT_EQ(decision->choice.blockM, 64);
+  EXPECT_EQ(decision->choice.numWarps, 2);
+  EXPECT_EQ(decision->choice.query, QueryPlacement::Shared);
   auto reasonOf = [&](llvm::StringRef field) -> std::string {
-    for (const ScheduleReason &reason : reasons)
+    for (const ScheduleReason &reason : decision->reasons)
       if (reason.field == field)
         return reason.value + ": " + reason.reason;
     return "none";
@@ -269,14 +274,12 @@ TEST(TuningFileTest, ChoosesAndSaysWhy) {
 
 TEST(TuningFileTest, WithoutAnEntryTheDefaultIsKept) {
   TuningFile file = parse(makeFile(""));
-  std::vector<ScheduleReason> reasons;
-  auto tuned = chooseTunedSchedule(makeProblem(), ada(), {}, file, &reasons);
-  auto plain = chooseSchedule(makeProblem(), ada(), {});
-  EXPECT_EQ(std::get<ScheduleChoice>(tuned.choice),
-            std::get<ScheduleChoice>(plain));
+  TunedChoice tuned = chooseTunedSchedule(makeProblem(), ada(), {}, file);
+  auto &decision = std::get<ScheduleDecision>(tuned.result);
+  EXPECT_EQ(decision.choice, choosePlain({}));
   EXPECT_EQ(tuned.refusal, "");
-  ASSERT_FALSE(reasons.empty());
-  EXPECT_EQ(reasons.front().reason,
+  ASSERT_FALSE(decision.reasons.empty());
+  EXPECT_EQ(decision.reasons.front().reason,
             "no entry for this problem: Card, 2026-11-21, file t.json");
 }
 
@@ -285,15 +288,13 @@ TEST(TuningFileTest, AScheduleThatDoesNotFitIsRefused) {
       kProblem, "\"block_m\": 128, \"block_n\": 512, \"num_warps\": 8")));
   ScheduleOptions options;
   options.numStages = 3;
-  std::vector<ScheduleReason> reasons;
-  TunedChoice tuned =
-      chooseTunedSchedule(makeProblem(), ada(), options, file, &reasons);
+  TunedChoice tuned = chooseTunedSchedule(makeProblem(), ada(), options, file);
   EXPECT_EQ(tuned.refusal.find("takes no schedule from entries[0] of 't.json', "
                                "which does not fit: needs "),
             0u)
       << tuned.refusal;
-  auto plain = chooseSchedule(makeProblem(), ada(), options);
-  EXPECT_EQ(tuned.choice, plain);
+  auto &[choice, reasons] = std::get<ScheduleDecision>(tuned.result);
+  EXPECT_EQ(choice, choosePlain(options));
   ASSERT_FALSE(reasons.empty());
   EXPECT_EQ(reasons.front().value, "none");
   EXPECT_EQ(reasons.front().reason.find("entries[0] does not fit: needs "), 0u);
@@ -305,7 +306,7 @@ TEST(TuningFileTest, AnotherChipIsAnError) {
   TuningFile file = parse(makeFile(makeEntry(kProblem, kSchedule)));
   TunedChoice result =
       chooseTunedSchedule(makeProblem(), *lookupTarget("sm_90"), {}, file);
-  EXPECT_EQ(std::get<std::string>(result.choice),
+  EXPECT_EQ(std::get<std::string>(result.result),
             "cannot take its schedule from 't.json', which is for sm_89: the "
             "target is sm_90");
 }

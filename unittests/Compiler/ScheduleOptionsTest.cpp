@@ -37,9 +37,9 @@ TEST(ScheduleOptions, NamesWhatIsUnknown) {
   ConfigurePassOptions options;
   EXPECT_EQ(set(options, "block_n", "64"),
             "expects a schedule option (tuning-file, block-m, block-n, "
-            "num-warps, num-stages, min-blocks, query, query-steps, "
-            "grid-heads, grid-order, overlap, row-max, row-sum, key-warps, "
-            "softmax, head-group, key-splits, grid), but got 'block_n'");
+            "num-warps, num-stages, query, grid-order, min-blocks, overlap, "
+            "row-max, row-sum, key-warps, softmax, head-group, key-splits, "
+            "grid, query-steps, grid-heads), but got 'block_n'");
 }
 
 TEST(ScheduleOptions, AnErrorChangesNothing) {

@@ -23,17 +23,24 @@ namespace mlir::flashcore {
 /// What hides keys from a query, apart from the end of the sequence. Query i
 /// sees key j iff
 ///   j < seqlen_k,
-///   j <= i + shift, when causal: shift = seqlen_k - seqlen_q (bottom_right) or
-///     0 (top_left),
+///   j <= i, when isTopLeft,
 ///   p - windowLeft <= j <= p + windowRight, with p = i + seqlen_k - seqlen_q.
+/// A causal mask that ends bottom right is a window: its windowRight is 0.
 struct KeyMask {
-  std::optional<CausalAlignment> causal;
+  bool isTopLeft = false;
   std::optional<int64_t> windowLeft, windowRight;
 
-  /// The mask of `op`. Windows wider than any sequence are cut, so that sums of
-  /// coordinates do not overflow.
-  static KeyMask get(AttentionOp op);
+  /// The mask of an op with these attributes. Windows wider than any sequence
+  /// are cut, so that sums of coordinates do not overflow.
+  static KeyMask get(std::optional<CausalAlignment> causal,
+                     std::optional<uint64_t> windowLeft,
+                     std::optional<uint64_t> windowRight);
+  static KeyMask get(AttentionOp op) {
+    return get(op.getCausal(), op.getWindowLeft(), op.getWindowRight());
+  }
 
+  /// Whether a query may see less than all keys.
+  bool hidesKeys() const { return isTopLeft || windowLeft || windowRight; }
   /// The last keys that query `query` sees: the minimum of the results.
   SmallVector<AffineExpr> getLastKeys(AffineExpr query, AffineExpr seqlenQ,
                                       AffineExpr seqlenK) const;

@@ -17,11 +17,11 @@
 namespace mlir::flashcore {
 
 /// A line for each size of `problem` that is left open and, with a small or a
-/// large value, would change the default schedule; and one for all of them
-/// together. Empty where nothing would change.
-std::vector<std::string> describeOpenSizes(const AttentionProblem &problem,
-                                           const TargetInfo &target,
-                                           const ScheduleOptions &options);
+/// large value, would change the schedule `now`; and one for all of them
+/// together. Empty where nothing would change. `choose` is what chose `now`.
+std::vector<std::string> describeOpenSizes(
+    const AttentionProblem &problem, const ScheduleChoice &now,
+    llvm::function_ref<ScheduleResult(const AttentionProblem &)> choose);
 
 } // namespace mlir::flashcore
 

@@ -11,23 +11,27 @@
 
 namespace mlir::flashcore {
 
-/// Warps of a block: a block has at most 1024 threads.
-inline constexpr int64_t kMaxWarps = 32;
-
-/// Larger than anything that fits a chip, small enough for products of sizes
-/// not to overflow.
-inline constexpr int64_t kMaxRows = 4096, kMaxStages = 1024, kMaxBlocks = 32;
+using fcgpu::FieldNames;
 
 /// Says why no block can own `headGroup` query heads of one kv head; nothing
 /// when it can.
 std::optional<std::string> checkHeadGroup(const AttentionProblem &problem,
-                                          int64_t headGroup);
+                                          int64_t headGroup, FieldNames names);
+
+/// The part of checkSchedule that does not depend on heads, on the grid or on
+/// the chip: what the tile of a warp can tell of a schedule that is right by
+/// itself.
+std::optional<std::string> checkTileSchedule(const AttentionProblem &problem,
+                                             const ScheduleChoice &choice,
+                                             FieldNames names);
 
 /// Says why `choice` cannot work: the offending value, the limit and what to
-/// change; nothing when it can.
+/// change; nothing when it can. All that is not seen in the IR alone is decided
+/// here.
 std::optional<std::string> checkSchedule(const AttentionProblem &problem,
                                          const TargetInfo &target,
-                                         const ScheduleChoice &choice);
+                                         const ScheduleChoice &choice,
+                                         FieldNames names);
 
 } // namespace mlir::flashcore
 

@@ -61,7 +61,7 @@ ScheduleOptions addTunedFields(const ScheduleOptions &options,
 
 /// What chooseTunedSchedule decided.
 struct TunedChoice {
-  std::variant<ScheduleChoice, std::string> choice; ///< as chooseSchedule
+  ScheduleResult result; ///< as chooseSchedule
   /// Why the schedule of the file's entry was not taken, for a remark; empty
   /// where it was, and where there is none.
   std::string refusal;
@@ -73,8 +73,7 @@ struct TunedChoice {
 TunedChoice chooseTunedSchedule(const AttentionProblem &problem,
                                 const TargetInfo &target,
                                 const ScheduleOptions &options,
-                                const TuningFile &tuning,
-                                std::vector<ScheduleReason> *reasons = nullptr);
+                                const TuningFile &tuning);
 
 } // namespace mlir::flashcore
 

@@ -12,7 +12,7 @@
 #ifndef FLASHCORE_COMPILER_EXPLAIN_H
 #define FLASHCORE_COMPILER_EXPLAIN_H
 
-#include "flashcore/Analysis/OpenSizes.h"
+#include "flashcore/Analysis/AttentionProblem.h"
 #include "flashcore/Dialect/FlashCore/Transforms/Passes.h"
 #include "flashcore/Target/Bundle.h"
 #include "llvm/Support/JSON.h"
@@ -22,14 +22,8 @@ namespace mlir::flashcore {
 /// What one attention is and how it is scheduled.
 struct Explanation {
   AttentionProblem problem;
-  ScheduleChoice choice;
-  std::vector<ScheduleReason> reasons;
-  /// How sizes that are left open would change the schedule.
-  std::vector<std::string> openSizes;
+  ScheduleReport report;
 };
-
-/// Explains the schedule of `op`, which flashcore-configure has written.
-Explanation explain(AttentionOp op, const ConfigurePassOptions &options);
 
 /// Prints the explanation of the attention called `name`, which is empty where
 /// there is only one. `variant` is what became of it, or null when nothing was

@@ -302,21 +302,29 @@ func.func @yield_outside_of_map_scores(%score: f32) {
 
 // -----
 
-// expected-error @below {{expects query_steps from 1 to 1024 with query = split, but got 0}}
+// expected-error @below {{expects num_stages of at most 1024, but got 1152921504606846976}}
+#absurdly_many_stages = #fcgpu.schedule<
+    chip = "sm_89", block_m = 64, block_n = 64, num_warps = 4,
+    num_stages = 1152921504606846976, query = registers,
+    grid_order = query_fastest, min_blocks = 0>
+
+// -----
+
+// expected-error @below {{expects query_steps from 1 to 1024 with query split, but got 0}}
 #split_without_steps = #fcgpu.schedule<
     chip = "sm_89", block_m = 64, block_n = 64, num_warps = 4, num_stages = 2,
     query = split, grid_order = query_fastest, min_blocks = 0>
 
 // -----
 
-// expected-error @below {{expects query_steps 0 with query = shared, but got 2}}
+// expected-error @below {{expects query_steps 0 unless query is split, but got 2 with query shared}}
 #steps_of_no_split = #fcgpu.schedule<
     chip = "sm_89", block_m = 64, block_n = 64, num_warps = 4, num_stages = 2,
     query = shared, grid_order = query_fastest, min_blocks = 0, query_steps = 2>
 
 // -----
 
-// expected-error @below {{expects row_sum = mma, overlap = none and softmax = online with row_max = folded, but got add, none and online}}
+// expected-error @below {{expects row_sum mma with row_max folded, but got add}}
 #folded_with_added_sums = #fcgpu.schedule<
     chip = "sm_89", block_m = 64, block_n = 64, num_warps = 4, num_stages = 2,
     query = shared, grid_order = query_fastest, min_blocks = 0,
@@ -324,7 +332,7 @@ func.func @yield_outside_of_map_scores(%score: f32) {
 
 // -----
 
-// expected-error @below {{expects row_sum = mma, overlap = none and softmax = online with row_max = folded, but got mma, qk and online}}
+// expected-error @below {{expects overlap none with row_max folded, which needs the maximum of all earlier tiles before a product, but got qk}}
 #folded_with_overlap = #fcgpu.schedule<
     chip = "sm_89", block_m = 64, block_n = 64, num_warps = 4, num_stages = 2,
     query = shared, grid_order = query_fastest, min_blocks = 0, overlap = qk,
@@ -339,7 +347,7 @@ func.func @yield_outside_of_map_scores(%score: f32) {
 
 // -----
 
-// expected-error @below {{expects grid_heads 0 unless grid_order is head_fastest and key_splits 1, but got 4}}
+// expected-error @below {{expects grid_order head_fastest and key_splits 1 with grid_heads 4, but got query_fastest and 1}}
 #turns_of_query_blocks = #fcgpu.schedule<
     chip = "sm_89", block_m = 64, block_n = 64, num_warps = 4, num_stages = 2,
     query = shared, grid_order = query_fastest, min_blocks = 0, grid_heads = 4>

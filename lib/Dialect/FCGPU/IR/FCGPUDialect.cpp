@@ -4,8 +4,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Attributes, types and ops of the fcgpu dialect, their verifiers, and the
-// swizzle that gives every ring its place in memory.
+// Types and ops of the fcgpu dialect, their verifiers, and the swizzle that
+// gives every ring its place in memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -101,80 +101,6 @@ LogicalResult FCGPUDialect::verifyOperationAttribute(Operation *op,
   return op->emitError("expects fcgpu.layout to be a #fcgpu.layout, or an "
                        "array with one for each of ")
          << op->getNumResults() << " results, but got " << value;
-}
-
-//===----------------------------------------------------------------------===//
-// Attributes
-//===----------------------------------------------------------------------===//
-
-LogicalResult
-ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
-                     StringRef chip, int64_t blockM, int64_t blockN,
-                     int64_t numWarps, int64_t numStages, QueryPlacement query,
-                     GridOrder gridOrder, int64_t minBlocks, Overlap overlap,
-                     RowMax rowMax, RowSum rowSum, int64_t keyWarps,
-                     Softmax softmax, int64_t headGroup, int64_t keySplits,
-                     Grid, int64_t querySteps, int64_t gridHeads) {
-  if (numWarps < 1 || numWarps > 32)
-    return emitError() << "expects num_warps from 1 to 32, but got "
-                       << numWarps;
-  if (keyWarps < 1 || numWarps % keyWarps != 0)
-    return emitError() << "expects key_warps to divide num_warps = " << numWarps
-                       << ", but got " << keyWarps;
-  if (headGroup < 1)
-    return emitError() << "expects head_group of at least 1, but got "
-                       << headGroup;
-  if (numWarps % headGroup != 0)
-    return emitError() << "expects num_warps to be a multiple of head_group = "
-                       << headGroup << ", but got " << numWarps;
-  if (keySplits < 1 || keySplits > kMaxKeySplits)
-    return emitError() << "expects key_splits from 1 to " << kMaxKeySplits
-                       << ", but got " << keySplits;
-  if (keyWarps > 1 && (headGroup > 1 || keySplits > 1))
-    return emitError() << "expects key_warps 1 where head_group or key_splits "
-                          "is over 1, but got "
-                       << keyWarps;
-  int64_t rowMultiple = 16 * numWarps / (keyWarps * headGroup);
-  if (blockM <= 0 || blockM % rowMultiple != 0)
-    return emitError() << "expects block_m to be a positive multiple of 16 * "
-                          "num_warps"
-                       << (keyWarps > 1    ? " / key_warps"
-                           : headGroup > 1 ? " / head_group"
-                                           : "")
-                       << " = " << rowMultiple << ", but got " << blockM;
-  if (blockN <= 0 || blockN % 16 != 0)
-    return emitError()
-           << "expects block_n to be a positive multiple of 16, but got "
-           << blockN;
-  if (numStages < 2)
-    return emitError() << "expects num_stages of at least 2, but got "
-                       << numStages;
-  if (minBlocks < 0)
-    return emitError() << "expects min_blocks not to be negative, but got "
-                       << minBlocks;
-  bool isSplit = query == QueryPlacement::Split;
-  if (isSplit ? querySteps < 1 || querySteps > kMaxQuerySteps : querySteps != 0)
-    return emitError() << "expects query_steps "
-                       << (isSplit ? "from 1 to " + Twine(kMaxQuerySteps)
-                                   : Twine("0"))
-                       << " with query = " << stringifyQueryPlacement(query)
-                       << ", but got " << querySteps;
-  if (rowMax == RowMax::Folded &&
-      (rowSum != RowSum::Mma || overlap != Overlap::None ||
-       softmax != Softmax::Online))
-    return emitError() << "expects row_sum = mma, overlap = none and softmax = "
-                          "online with row_max = folded, but got "
-                       << stringifyRowSum(rowSum) << ", "
-                       << stringifyOverlap(overlap) << " and "
-                       << stringifySoftmax(softmax);
-  if (gridHeads < 0 || gridHeads > kMaxGridHeads)
-    return emitError() << "expects grid_heads from 0 to " << kMaxGridHeads
-                       << ", but got " << gridHeads;
-  if (gridHeads && (gridOrder != GridOrder::HeadFastest || keySplits > 1))
-    return emitError() << "expects grid_heads 0 unless grid_order is "
-                          "head_fastest and key_splits 1, but got "
-                       << gridHeads;
-  return success();
 }
 
 //===----------------------------------------------------------------------===//
@@ -284,19 +210,6 @@ LogicalResult ReadOp::verify() {
     return emitOpError("expects result type ")
            << expected << ", but got " << getResult().getType();
   return success();
-}
-
-int64_t mlir::fcgpu::getKeptQueryColumns(QueryPlacement query,
-                                         int64_t querySteps, int64_t headDim) {
-  switch (query) {
-  case QueryPlacement::Registers:
-    return headDim;
-  case QueryPlacement::Shared:
-    return 0;
-  case QueryPlacement::Split:
-    return querySteps * kQueryStep;
-  }
-  llvm_unreachable("unknown placement");
 }
 
 ShareGrid mlir::fcgpu::getShareGrid(int64_t rows, int64_t parts) {

@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "flashcore/Analysis/OpenSizes.h"
 #include "flashcore/Analysis/ScheduleCheck.h"
 #include "flashcore/Analysis/TuningFile.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
@@ -90,57 +91,65 @@ LogicalResult mlir::flashcore::checkLowerable(AttentionOp op) {
   return success();
 }
 
+static std::optional<std::string> parseOption(StringRef, int64_t value,
+                                              int64_t &field) {
+  field = value;
+  return std::nullopt;
+}
+
+template <typename Enum>
+static std::optional<std::string> parseOption(StringRef name, StringRef text,
+                                              std::optional<Enum> &field) {
+  if (!text.empty() && !(field = fcgpu::symbolizeEnum<Enum>(text)))
+    return ("expects " + name + " to be " +
+            fcgpu::joinWords(fcgpu::getWords<Enum>()) + ", but got '" + text +
+            "'")
+        .str();
+  return std::nullopt;
+}
+
 std::variant<ScheduleOptions, std::string>
 mlir::flashcore::getScheduleOptions(const ConfigurePassOptions &options) {
   ScheduleOptions result;
-  result.blockM = options.blockM;
-  result.blockN = options.blockN;
-  result.numWarps = options.numWarps;
-  result.numStages = options.numStages;
-  result.minBlocks = options.minBlocks;
-  result.keyWarps = options.keyWarps;
-  result.headGroup = options.headGroup;
-  result.keySplits = options.keySplits;
-  result.querySteps = options.querySteps;
-  result.gridHeads = options.gridHeads;
-  std::string error;
-  // Empty means "choose".
-  auto parse = [&](StringRef name, StringRef text, auto &field,
-                   StringRef values) {
-    using Enum = typename std::decay_t<decltype(field)>::value_type;
-    if (!text.empty() && !(field = fcgpu::symbolizeEnum<Enum>(text)) &&
-        error.empty())
-      error =
-          ("expects " + name + " to be " + values + ", but got '" + text + "'")
-              .str();
-  };
-  parse("query", options.query, result.query, "registers, shared or split");
-  parse("grid-order", options.gridOrder, result.gridOrder,
-        "query_fastest or head_fastest");
-  parse("overlap", options.overlap, result.overlap, "none or qk");
-  parse("row-max", options.rowMax, result.rowMax, "exact, stale or folded");
-  parse("row-sum", options.rowSum, result.rowSum, "add or mma");
-  parse("softmax", options.softmax, result.softmax, "online or one_pass");
-  parse("grid", options.grid, result.grid, "full or persistent");
-  if (!error.empty())
-    return error;
+#define FLASHCORE_SCHEDULE_FIELD(Type, Name, name, key, option, initial, text) \
+  if (auto error = parseOption(option, options.name, result.name))             \
+    return *error;
+#include "flashcore/Dialect/FCGPU/IR/ScheduleFields.def"
   return result;
-}
-
-ScheduleChoice mlir::flashcore::getChoice(fcgpu::ScheduleAttr schedule) {
-  return {
-      schedule.getBlockM(),     schedule.getBlockN(),    schedule.getNumWarps(),
-      schedule.getNumStages(),  schedule.getMinBlocks(), schedule.getQuery(),
-      schedule.getGridOrder(),  schedule.getOverlap(),   schedule.getRowMax(),
-      schedule.getRowSum(),     schedule.getKeyWarps(),  schedule.getSoftmax(),
-      schedule.getHeadGroup(),  schedule.getKeySplits(), schedule.getGrid(),
-      schedule.getQuerySteps(), schedule.getGridHeads()};
 }
 
 namespace {
 struct ConfigurePass final
     : mlir::flashcore::impl::ConfigurePassBase<ConfigurePass> {
-  using ConfigurePassBase::ConfigurePassBase;
+#define FLASHCORE_SCHEDULE_FIELD(Type, Name, name, key, option, initial, text) \
+  std::string name##Help = fcgpu::describeOption<Type>(text) +                 \
+                           (std::is_enum_v<Type> ? "; empty" : "; 0") +        \
+                           " lets the compiler choose";                        \
+  Option<fcgpu::FieldOption<Type>> name{                                       \
+      *this, option, llvm::cl::desc(name##Help),                               \
+      llvm::cl::init(fcgpu::FieldOption<Type>())};
+#include "flashcore/Dialect/FCGPU/IR/ScheduleFields.def"
+
+  ConfigurePass() = default;
+  /// The values of options are copied by clone().
+  ConfigurePass(const ConfigurePass &other)
+      : ConfigurePassBase(other), onSchedule(other.onSchedule) {}
+  explicit ConfigurePass(const ConfigurePassOptions &options)
+      : ConfigurePassBase(options), onSchedule(options.onSchedule) {
+#define FLASHCORE_SCHEDULE_FIELD(Type, Name, name, key, option, initial, text) \
+  name = options.name;
+#include "flashcore/Dialect/FCGPU/IR/ScheduleFields.def"
+  }
+
+  ConfigurePassOptions getOptions() const {
+    ConfigurePassOptions options;
+    options.chip = chip;
+    options.tuningFile = tuningFile;
+#define FLASHCORE_SCHEDULE_FIELD(Type, Name, name, key, option, initial, text) \
+  options.name = name;
+#include "flashcore/Dialect/FCGPU/IR/ScheduleFields.def"
+    return options;
+  }
 
   LogicalResult configure(AttentionOp op, const TargetInfo &target,
                           const ScheduleOptions &options,
@@ -148,34 +157,39 @@ struct ConfigurePass final
     if (failed(checkLowerable(op)))
       return failure();
     warnOfSwappedAxes(op);
+    auto problem = AttentionProblem::get(op);
     if (auto schedule =
             op->getAttrOfType<fcgpu::ScheduleAttr>(fcgpu::kScheduleAttrName)) {
       if (schedule.getChip() != target.chip)
         return op.emitOpError("has a schedule for ")
                << schedule.getChip() << ", but the target is " << target.chip;
-      if (auto error = checkSchedule(AttentionProblem::get(op), target,
-                                     getChoice(schedule)))
+      if (auto error = checkSchedule(problem, target, schedule.getChoice(),
+                                     FieldNames::Attribute))
         return op.emitOpError(*error);
+      if (onSchedule)
+        onSchedule(op, {{schedule.getChoice(), {}}, {}});
       return success();
     }
-    auto problem = AttentionProblem::get(op);
-    auto [result, refusal] =
-        tuning ? chooseTunedSchedule(problem, target, options, *tuning)
-               : TunedChoice{chooseSchedule(problem, target, options), ""};
+    auto choose = [&](const AttentionProblem &problem) {
+      return tuning ? chooseTunedSchedule(problem, target, options, *tuning)
+                    : TunedChoice{chooseSchedule(problem, target, options), ""};
+    };
+    auto [result, refusal] = choose(problem);
     if (!refusal.empty())
       op.emitRemark(refusal);
     if (auto *error = std::get_if<std::string>(&result))
       return op.emitOpError(*error);
-    const auto &choice = std::get<ScheduleChoice>(result);
-    op->setAttr(fcgpu::kScheduleAttrName,
-                fcgpu::ScheduleAttr::get(
-                    &getContext(), target.chip, choice.blockM, choice.blockN,
-                    choice.numWarps, choice.numStages, choice.query,
-                    choice.gridOrder, choice.minBlocks, choice.overlap,
-                    choice.rowMax, choice.rowSum, choice.keyWarps,
-                    choice.softmax, choice.headGroup, choice.keySplits,
-                    choice.grid, choice.querySteps, choice.gridHeads));
+    auto &decision = std::get<ScheduleDecision>(result);
+    op->setAttr(
+        fcgpu::kScheduleAttrName,
+        fcgpu::ScheduleAttr::get(&getContext(), target.chip, decision.choice));
     ++numConfigured;
+    if (onSchedule) {
+      auto openSizes = describeOpenSizes(
+          problem, decision.choice,
+          [&](const AttentionProblem &other) { return choose(other).result; });
+      onSchedule(op, {std::move(decision), std::move(openSizes)});
+    }
     return success();
   }
 
@@ -184,10 +198,7 @@ struct ConfigurePass final
     if (failed(name))
       return signalPassFailure();
     const TargetInfo *target = lookupTarget(*name);
-    auto parsed = getScheduleOptions(
-        {chip, blockM, blockN, numWarps, numStages, minBlocks, query, gridOrder,
-         overlap, rowMax, rowSum, keyWarps, softmax, headGroup, keySplits, grid,
-         querySteps, gridHeads});
+    auto parsed = getScheduleOptions(getOptions());
     if (auto *error = std::get_if<std::string>(&parsed)) {
       emitError(getOperation()->getLoc()) << *error;
       return signalPassFailure();
@@ -210,5 +221,7 @@ struct ConfigurePass final
     if (anyFailed)
       signalPassFailure();
   }
+
+  std::function<void(AttentionOp, ScheduleReport)> onSchedule;
 };
 } // namespace

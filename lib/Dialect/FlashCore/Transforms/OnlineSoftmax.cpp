@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "TileExpander.h"
+#include "flashcore/Analysis/ScheduleCheck.h"
 #include "flashcore/Dialect/FlashCore/Transforms/Passes.h"
 #include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -178,7 +179,7 @@ Value TileExpander::contract(Value lhs, Value rhs, Value acc,
 /// In one pass, a warp walks as many tiles as any warp of any block may have.
 int64_t TileExpander::getNumTilesOfOnePass() {
   int64_t seqlenK = *getConstantIntValue(tileOperand(AttentionOp::TileSeqlenK));
-  return getTilesOfPart(seqlenK, getChoice(schedule));
+  return getTilesOfPart(seqlenK, schedule.getChoice());
 }
 
 /// Whether one pass may walk tiles that are not there.
@@ -345,26 +346,17 @@ struct OnlineSoftmaxPass final
                             "first");
     auto schedule =
         op->getAttrOfType<fcgpu::ScheduleAttr>(fcgpu::kScheduleAttrName);
-    if (schedule.getSoftmax() == fcgpu::Softmax::OnePass &&
-        !getConstantIntValue(op.getTile()[AttentionOp::TileSeqlenK]))
-      return op.emitOpError("has softmax one_pass, which needs a constant "
-                            "seqlen_k");
-    if (schedule.getRowMax() == fcgpu::RowMax::Folded &&
-        (op.getSoftcap() || op.getBias()))
-      return op.emitOpError("has row_max folded, which cannot do with a ")
-             << (op.getSoftcap() ? "softcap" : "bias")
-             << "; use row_max = stale";
     if (schedule.getKeyWarps() > 1 && !isInsideKeyParts(op))
       return op.emitOpError("has key_warps ")
              << schedule.getKeyWarps()
              << ", but does not stand in an scf.forall over rows and key parts";
-    auto results = VectorType::get({schedule.getWarpM(), op.getHeadDimV()},
-                                   Float32Type::get(&getContext()));
-    if (failed(fcgpu::getShareType(results, schedule.getKeyWarps())))
-      return op.emitOpError("has key_warps ")
-             << schedule.getKeyWarps() << ", which cannot share "
-             << schedule.getWarpM() << " x " << op.getHeadDimV()
-             << " results evenly in whole 8x8 cores";
+    // The shapes are those of the tile.
+    AttentionProblem problem = AttentionProblem::get(op);
+    problem.seqlenK =
+        getConstantIntValue(op.getTile()[AttentionOp::TileSeqlenK]);
+    if (auto error = checkTileSchedule(problem, schedule.getChoice(),
+                                       FieldNames::Attribute))
+      return op.emitOpError(*error);
     return checkLowerable(op);
   }
 

@@ -90,7 +90,7 @@ private:
   OpFoldResult getSize(Dim dim) const { return sizes[static_cast<int>(dim)]; }
   int64_t getSharedMemory() {
     return getSharedMemoryBytes(op.getHeadDim(), op.getHeadDimV(),
-                                getChoice(schedule));
+                                schedule.getChoice());
   }
   Value asValue(OpFoldResult ofr) {
     return getValueOrCreateConstantIndexOp(b, b.getLoc(), ofr);
@@ -512,12 +512,13 @@ struct TilePass final : mlir::flashcore::impl::TilePassBase<TilePass> {
       return op.emitOpError("is a tile already, but stands outside a kernel");
     auto schedule =
         op->getAttrOfType<fcgpu::ScheduleAttr>(fcgpu::kScheduleAttrName);
-    if (auto error =
-            checkHeadGroup(AttentionProblem::get(op), schedule.getHeadGroup()))
-      return op.emitOpError(*error);
-    if (schedule.isPersistent() && !lookupTarget(schedule.getChip()))
-      return op.emitOpError("has a persistent grid for an ")
+    const TargetInfo *target = lookupTarget(schedule.getChip());
+    if (!target)
+      return op.emitOpError("has a schedule for an ")
              << unknownChipMessage(schedule.getChip());
+    if (auto error = checkSchedule(AttentionProblem::get(op), *target,
+                                   schedule.getChoice(), FieldNames::Attribute))
+      return op.emitOpError(*error);
     return checkLowerable(op);
   }
 

@@ -102,13 +102,12 @@ bool TileExpander::needsTailMask() {
   if (mayLackTiles())
     return true;
   // j <= i + seqlen_k - seqlen_q < seqlen_k for every real row.
-  if (op.getCausal() == CausalAlignment::BottomRight || mask.windowRight == 0)
+  if (mask.windowRight == 0)
     return false;
   // j <= i < seqlen_q <= seqlen_k.
   auto seqlenQ = getConstantIntValue(tileOperand(AttentionOp::TileSeqlenQ));
   auto seqlenK = getConstantIntValue(tileOperand(AttentionOp::TileSeqlenK));
-  if (op.getCausal() == CausalAlignment::TopLeft && seqlenQ && seqlenK &&
-      *seqlenQ <= *seqlenK)
+  if (mask.isTopLeft && seqlenQ && seqlenK && *seqlenQ <= *seqlenK)
     return false;
   return !endsWithTile(AttentionOp::TileSeqlenK);
 }
@@ -170,13 +169,12 @@ Value TileExpander::branch(Value condition, function_ref<Value()> first,
 /// another. With sizes known at run time only, or with Q of the widest heads,
 /// there are no registers left to find out.
 void TileExpander::skipUnlessVisible(Value iteration) {
-  bool hidesKeys = mask.causal || mask.windowLeft || mask.windowRight;
   bool isShared = schedule.getRowWarps() > 1 && schedule.getKeyWarps() == 1;
   bool hasSizes = getConstantIntValue(tileOperand(AttentionOp::TileSeqlenQ)) &&
                   getConstantIntValue(tileOperand(AttentionOp::TileSeqlenK));
   bool isFull = schedule.getQuery() != fcgpu::QueryPlacement::Shared &&
                 std::max(op.getHeadDim(), headDimV) > kWidestWithSpareRegisters;
-  if (!hidesKeys || !isShared || !hasSizes || isFull ||
+  if (!mask.hidesKeys() || !isShared || !hasSizes || isFull ||
       schedule.getOverlap() != fcgpu::Overlap::None)
     return;
   SmallVector<OpFoldResult> operands{

@@ -103,7 +103,7 @@ gpu.module @kernels {
     %c0 = arith.constant 0 : index
     %c16 = arith.constant 16 : index
     scf.forall (%rows, %part) in (1, 8) {
-      // expected-error @below {{'flashcore.attention' op has key_warps 8, which cannot share 16 x 16 results evenly in whole 8x8 cores}}
+      // expected-error @below {{'flashcore.attention' op expects key_warps to divide the 16 x 16 results of a warp into shares of whole 8x8 cores, but got 8; use fewer key_warps or a larger block_m}}
       flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
           tile(%c0, %c0, %c0, %c16, %c0, %c16, %c16) {fcgpu.schedule = #schedule}
     } {mapping = [#gpu.warp<linear_dim_1>, #gpu.warp<linear_dim_0>]}
@@ -122,7 +122,7 @@ gpu.module @kernels {
   gpu.func @one_pass_of_any_length(%q: !t, %k: !t, %v: !t, %o: !t, %n: index)
       kernel {
     %c0 = arith.constant 0 : index
-    // expected-error @below {{'flashcore.attention' op has softmax one_pass, which needs a constant seqlen_k}}
+    // expected-error @below {{'flashcore.attention' op expects a seqlen_k known at compile time for softmax one_pass; use softmax online}}
     flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
         tile(%c0, %c0, %c0, %n, %c0, %n, %n) {fcgpu.schedule = #schedule}
     gpu.return
@@ -141,7 +141,7 @@ gpu.module @kernels {
       kernel {
     %c0 = arith.constant 0 : index
     %c16 = arith.constant 16 : index
-    // expected-error @below {{'flashcore.attention' op has row_max folded, which cannot do with a softcap; use row_max = stale}}
+    // expected-error @below {{'flashcore.attention' op expects row_max exact or stale with a softcap, which changes the scores, but got folded}}
     flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
         tile(%c0, %c0, %c0, %c16, %c0, %c16, %c16) softcap(3.000000e+01)
         {fcgpu.schedule = #schedule}

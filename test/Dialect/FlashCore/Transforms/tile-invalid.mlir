@@ -60,8 +60,37 @@ func.func @feature_not_lowered(%q: !t, %k: !t, %v: !t, %o: !t,
 !kv = memref<1x2x512x64xf16>
 
 func.func @head_group_over_two_kv_heads(%q: !qo, %k: !kv, %v: !kv, %o: !qo) {
-  // expected-error @below {{'flashcore.attention' op expects head-group to divide heads_q / heads_kv = 6, but got 4}}
+  // expected-error @below {{'flashcore.attention' op expects head_group to divide heads_q / heads_kv = 6, but got 4}}
   flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+      {fcgpu.schedule = #schedule}
+  return
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_75", block_m = 64, block_n = 64,
+  num_warps = 4, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!t = memref<1x2x64x64xf16>
+
+func.func @unknown_chip(%q: !t, %k: !t, %v: !t, %o: !t) {
+  // expected-error @below {{'flashcore.attention' op has a schedule for an unknown chip 'sm_75': expects one of sm_80, sm_86, sm_89, sm_90; older chips lack cp.async and bf16 mma.sync}}
+  flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
+      {fcgpu.schedule = #schedule}
+  return
+}
+
+// -----
+
+// 2 * (64 * 64 + 3 * 128 * (64 + 64)) bytes.
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 128,
+  num_warps = 4, num_stages = 3, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!t = memref<1x2x64x64xf16>
+
+func.func @too_much_shared_memory(%q: !t, %k: !t, %v: !t, %o: !t) {
+  // expected-error @below {{'flashcore.attention' op needs 106496 bytes of shared memory (block_m 64, block_n 128, num_stages 3, head_dim 64), but sm_89 allows 101376; use fewer stages or smaller blocks}}
+  flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
       {fcgpu.schedule = #schedule}
   return
 }

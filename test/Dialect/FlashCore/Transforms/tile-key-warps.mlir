@@ -4,7 +4,7 @@
 // Each of 8 warps has 32 rows of Q and two slots of 32 rows of K and V, all of
 // 64 columns of 2 bytes: 8 * 2 * 64 * (32 + 2 * 32 * 2).
 
-#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 32,
+#schedule = #fcgpu.schedule<chip = "sm_90", block_m = 64, block_n = 32,
   num_warps = 8, num_stages = 2, query = registers,
   grid_order = query_fastest, min_blocks = 0, key_warps = 4>
 !t = memref<1x1x128x64xf16>

@@ -87,17 +87,3 @@ func.func @sizes_known_at_run_time(%q: !t, %k: !t, %v: !t, %o: !t) {
       {fcgpu.schedule = #schedule}
   return
 }
-
-// -----
-
-#schedule = #fcgpu.schedule<chip = "sm_75", block_m = 64, block_n = 64,
-  num_warps = 4, num_stages = 2, query = registers,
-  grid_order = query_fastest, min_blocks = 0, grid = persistent>
-!t = memref<1x2x64x64xf16>
-
-func.func @unknown_chip(%q: !t, %k: !t, %v: !t, %o: !t) {
-  // expected-error @below {{'flashcore.attention' op has a persistent grid for an unknown chip 'sm_75': expects one of sm_80, sm_86, sm_89, sm_90; older chips lack cp.async and bf16 mma.sync}}
-  flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
-      {fcgpu.schedule = #schedule}
-  return
-}

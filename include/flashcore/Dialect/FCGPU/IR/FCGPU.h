@@ -7,6 +7,7 @@
 #ifndef FLASHCORE_DIALECT_FCGPU_IR_FCGPU_H
 #define FLASHCORE_DIALECT_FCGPU_IR_FCGPU_H
 
+#include "flashcore/Dialect/FCGPU/IR/Schedule.h"
 #include "flashcore/Target/TileLayout.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinTypes.h"
@@ -17,7 +18,6 @@
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 #include "flashcore/Dialect/FCGPU/IR/FCGPUDialect.h.inc"
-#include "flashcore/Dialect/FCGPU/IR/FCGPUEnums.h.inc"
 #define GET_ATTRDEF_CLASSES
 #include "flashcore/Dialect/FCGPU/IR/FCGPUAttrs.h.inc"
 #define GET_TYPEDEF_CLASSES
@@ -40,20 +40,6 @@ inline constexpr StringLiteral kKernelAttrName = "fcgpu.kernel";
 inline bool isOurKernel(Operation *kernel) {
   return kernel->hasAttr(kScheduleAttrName);
 }
-
-/// Blocks that may share a query tile.
-inline constexpr int64_t kMaxKeySplits = 256;
-
-/// Columns of Q that one mma.sync multiplies, the unit of `query_steps`.
-inline constexpr int64_t kQueryStep = 16;
-/// Larger than any head has.
-inline constexpr int64_t kMaxQuerySteps = 1024;
-/// Leading columns of a Q of `headDim` columns that stay in registers.
-int64_t getKeptQueryColumns(QueryPlacement query, int64_t querySteps,
-                            int64_t headDim);
-
-/// More heads that take turns than any grid has.
-inline constexpr int64_t kMaxGridHeads = 1 << 20;
 
 /// Group size g of the swizzle of a row of `cols` 16-bit elements (see
 /// `!fcgpu.ring`): gcd(cols / 8, 8), a power of two. 1 means no swizzle.

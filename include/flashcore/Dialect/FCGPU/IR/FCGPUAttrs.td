@@ -165,9 +165,14 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
                              "::mlir::fcgpu::Grid::Full">:$grid,
       DefaultValuedParameter<"int64_t", "0">:$query_steps,
       DefaultValuedParameter<"int64_t", "0">:$grid_heads);
+  let builders = [
+    AttrBuilder<(ins "::llvm::StringRef":$chip,
+                     "const ::mlir::fcgpu::ScheduleChoice &":$choice)>];
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
+    /// All fields but the chip.
+    ScheduleChoice getChoice() const;
     /// Groups of warps that own different query rows of one head.
     int64_t getRowWarps() const {
       return getNumWarps() / (getKeyWarps() * getHeadGroup());

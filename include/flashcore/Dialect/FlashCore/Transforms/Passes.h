@@ -23,15 +23,36 @@ LogicalResult checkLowerable(AttentionOp op);
 /// may lower it.
 bool isUnsupported(Diagnostic &diagnostic);
 
-#define GEN_PASS_DECL
+/// What flashcore-configure says of an attention, for --explain.
+struct ScheduleReport {
+  ScheduleDecision decision; ///< without reasons where the IR had the schedule
+  /// How sizes that are left open would change what was chosen.
+  std::vector<std::string> openSizes;
+};
+
+/// What flashcore-configure is told. Of the fields of a schedule, 0 and the
+/// empty string leave the choice to the compiler.
+struct ConfigurePassOptions {
+  std::string chip; ///< if empty, that of the module's kernels, or sm_89
+#define FLASHCORE_SCHEDULE_FIELD(Type, Name, name, key, option, initial, text) \
+  fcgpu::FieldOption<Type> name{};
+#include "flashcore/Dialect/FCGPU/IR/ScheduleFields.def"
+  std::string tuningFile; ///< for what the fields leave open
+  /// Gets what became of each attention; may be empty.
+  std::function<void(AttentionOp, ScheduleReport)> onSchedule;
+};
+
+std::unique_ptr<Pass> createConfigurePass();
+std::unique_ptr<Pass> createConfigurePass(ConfigurePassOptions options);
+
+#define GEN_PASS_DECL_TILEPASS
+#define GEN_PASS_DECL_ONLINESOFTMAXPASS
 #define GEN_PASS_REGISTRATION
 #include "flashcore/Dialect/FlashCore/Transforms/Passes.h.inc"
 
 /// What the options of flashcore-configure force, or which of them is wrong.
 std::variant<ScheduleOptions, std::string>
 getScheduleOptions(const ConfigurePassOptions &options);
-/// The fields of the attribute.
-ScheduleChoice getChoice(fcgpu::ScheduleAttr schedule);
 
 } // namespace mlir::flashcore
 

@@ -36,52 +36,12 @@ def ConfigurePass : Pass<"flashcore-configure"> {
         #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 64, ...>}
     ```
   }];
+  // And one for each field of a schedule, of ScheduleFields.def; see
+  // ConfigurePassOptions in Passes.h.
   let options = [
     Option<"chip", "chip", "std::string", /*default=*/"\"\"",
            "Target chip: sm_80, sm_86, sm_89 or sm_90; empty takes that of the "
            "#nvvm.target on the module's kernels, or sm_89 without one">,
-    Option<"blockM", "block-m", "int64_t", /*default=*/"0",
-           "Query rows per block; 0 lets the compiler choose">,
-    Option<"blockN", "block-n", "int64_t", /*default=*/"0",
-           "Key rows per tile; 0 lets the compiler choose">,
-    Option<"numWarps", "num-warps", "int64_t", /*default=*/"0",
-           "Warps per block; 0 lets the compiler choose">,
-    Option<"numStages", "num-stages", "int64_t", /*default=*/"0",
-           "Slots of the K and V rings; 0 lets the compiler choose">,
-    Option<"minBlocks", "min-blocks", "int64_t", /*default=*/"0",
-           "Blocks an SM must hold at once; 0 lets the compiler "
-           "choose">,
-    Option<"query", "query", "std::string", /*default=*/"\"\"",
-           "Where Q fragments live: registers, shared or split; empty lets "
-           "the compiler choose">,
-    Option<"gridOrder", "grid-order", "std::string", /*default=*/"\"\"",
-           "query_fastest or head_fastest; empty lets the compiler choose">,
-    Option<"overlap", "overlap", "std::string", /*default=*/"\"\"",
-           "What runs beside softmax and P V: none or qk; empty lets the "
-           "compiler choose">,
-    Option<"rowMax", "row-max", "std::string", /*default=*/"\"\"",
-           "exact, stale or folded; empty lets the compiler choose">,
-    Option<"rowSum", "row-sum", "std::string", /*default=*/"\"\"",
-           "add or mma; empty lets the compiler choose">,
-    Option<"keyWarps", "key-warps", "int64_t", /*default=*/"0",
-           "Warps that share query rows and divide the keys; 0 lets the "
-           "compiler choose">,
-    Option<"softmax", "softmax", "std::string", /*default=*/"\"\"",
-           "online or one_pass; empty lets the compiler choose">,
-    Option<"headGroup", "head-group", "int64_t", /*default=*/"0",
-           "Query heads of one kv head per block; 0 lets the compiler "
-           "choose">,
-    Option<"keySplits", "key-splits", "int64_t", /*default=*/"0",
-           "Blocks that share the keys of a query tile; 0 lets the compiler "
-           "choose">,
-    Option<"grid", "grid", "std::string", /*default=*/"\"\"",
-           "full or persistent; empty lets the compiler choose">,
-    Option<"querySteps", "query-steps", "int64_t", /*default=*/"0",
-           "Steps of 16 columns of Q in registers with query split; 0 lets "
-           "the compiler choose">,
-    Option<"gridHeads", "grid-heads", "int64_t", /*default=*/"0",
-           "Heads that take turns with grid-order head_fastest, 1048576 for "
-           "all; 0 lets the compiler choose">,
     Option<"tuningFile", "tuning-file", "std::string", /*default=*/"\"\"",
            "Take what the other options leave open from this file of "
            "flashcore-tune, where it has an entry for the problem">,

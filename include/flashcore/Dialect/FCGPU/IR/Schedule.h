@@ -1,0 +1,131 @@
+//===- Schedule.h - The fields of a schedule --------------------*- C++ -*-===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// `#fcgpu.schedule` as plain structs, made of the list in ScheduleFields.def.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FLASHCORE_DIALECT_FCGPU_IR_SCHEDULE_H
+#define FLASHCORE_DIALECT_FCGPU_IR_SCHEDULE_H
+
+#include "mlir/IR/BuiltinAttributes.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "flashcore/Dialect/FCGPU/IR/FCGPUEnums.h.inc"
+
+namespace mlir::fcgpu {
+
+/// Warps of a block: a block has at most 1024 threads.
+inline constexpr int64_t kMaxWarps = 32;
+
+/// Larger than anything that fits a chip, small enough for products of sizes
+/// not to overflow.
+inline constexpr int64_t kMaxRows = 4096, kMaxStages = 1024, kMaxBlocks = 32;
+
+/// Blocks that may share a query tile.
+inline constexpr int64_t kMaxKeySplits = 256;
+
+/// Columns of Q that one mma.sync multiplies, the unit of `query_steps`.
+inline constexpr int64_t kQueryStep = 16;
+/// Larger than any head has.
+inline constexpr int64_t kMaxQuerySteps = 1024;
+/// Leading columns of a Q of `headDim` columns that stay in registers.
+int64_t getKeptQueryColumns(QueryPlacement query, int64_t querySteps,
+                            int64_t headDim);
+
+/// More heads that take turns than any grid has.
+inline constexpr int64_t kMaxGridHeads = 1 << 20;
+
+namespace detail {
+template <typename Type> struct ScheduleFieldTraits {
+  using Forced = std::optional<Type>;
+  using Text = std::string;
+};
+template <> struct ScheduleFieldTraits<int64_t> {
+  using Forced = int64_t;
+  using Text = int64_t;
+};
+} // namespace detail
+
+/// A field that may be left open, by 0 or no value.
+template <typename Type>
+using ForcedField = typename detail::ScheduleFieldTraits<Type>::Forced;
+/// The same as an option of a command line: a number, or an enum's word. 0 or
+/// no word leaves it open.
+template <typename Type>
+using FieldOption = typename detail::ScheduleFieldTraits<Type>::Text;
+
+/// What a user forces; the rest is ours to choose.
+struct ScheduleOptions {
+#define FLASHCORE_SCHEDULE_FIELD(Type, Name, name, key, option, initial, text) \
+  ForcedField<Type> name{};
+#include "flashcore/Dialect/FCGPU/IR/ScheduleFields.def"
+};
+
+/// A whole schedule; the fields of `#fcgpu.schedule` without the chip.
+struct ScheduleChoice {
+#define FLASHCORE_SCHEDULE_FIELD(Type, Name, name, key, option, initial, text) \
+  Type name = initial;
+#include "flashcore/Dialect/FCGPU/IR/ScheduleFields.def"
+
+  /// Groups of warps that own different query rows of one head; the numbers of
+  /// warps, heads and key parts must come out even.
+  int64_t getRowWarps() const { return numWarps / (keyWarps * headGroup); }
+  /// Query rows a warp owns, alone or with the others of its group.
+  int64_t getWarpM() const { return blockM / getRowWarps(); }
+  /// Blocks of a persistent grid for each SM.
+  int64_t getBlocksPerSM() const { return minBlocks ? minBlocks : 1; }
+  /// Leading columns of Q, of `headDim`, that stay in registers.
+  int64_t getKeptQueryColumns(int64_t headDim) const {
+    return fcgpu::getKeptQueryColumns(query, querySteps, headDim);
+  }
+  /// Query rows of a block, of all its heads.
+  int64_t getQueryRows() const { return blockM * headGroup; }
+
+  bool operator==(const ScheduleChoice &other) const;
+};
+
+/// How an error calls the fields of a schedule, given by their keys: like those
+/// of the attribute, block_m, or like options, block-m.
+enum class FieldNames { Attribute, Options };
+std::string spell(StringRef key, FieldNames names);
+
+/// Says why `choice` cannot work whatever the problem and the chip: the
+/// offending value and what is expected; nothing when it may.
+std::optional<std::string> checkFields(const ScheduleChoice &choice,
+                                       FieldNames names);
+
+/// A value of a field, for a user.
+inline std::string printField(int64_t value) { return std::to_string(value); }
+template <typename Enum> std::string printField(Enum value) {
+  return stringifyEnum(value).str();
+}
+
+/// The words of an enum, in order.
+template <typename Enum> SmallVector<StringRef> getWords() {
+  SmallVector<StringRef> words;
+  auto get = [](size_t i) { return stringifyEnum(static_cast<Enum>(i)); };
+  for (size_t i = 0; !get(i).empty(); ++i)
+    words.push_back(get(i));
+  return words;
+}
+
+/// "a, b or c", each between two `quote`.
+std::string joinWords(ArrayRef<StringRef> words, StringRef quote = "");
+
+/// What an option says for --help: `text`, and the words of an enum.
+template <typename Type> std::string describeOption(StringRef text) {
+  if constexpr (std::is_enum_v<Type>)
+    return (text + ": " + joinWords(getWords<Type>())).str();
+  return text.str();
+}
+
+} // namespace mlir::fcgpu
+
+#endif // FLASHCORE_DIALECT_FCGPU_IR_SCHEDULE_H

@@ -1,0 +1,238 @@
+//===- ScheduleAttr.cpp - #fcgpu.schedule ---------------------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The attribute as a struct and back, and what no schedule can say.
+//
+//===----------------------------------------------------------------------===//
+
+#include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
+#include "llvm/Support/FormatVariadic.h"
+
+#include <algorithm>
+
+using namespace mlir;
+using namespace mlir::fcgpu;
+
+bool ScheduleChoice::operator==(const ScheduleChoice &other) const {
+#define FLASHCORE_SCHEDULE_FIELD(Type, Name, name, key, option, initial, text) \
+  if (name != other.name)                                                      \
+    return false;
+#include "flashcore/Dialect/FCGPU/IR/ScheduleFields.def"
+  return true;
+}
+
+std::string mlir::fcgpu::joinWords(ArrayRef<StringRef> words, StringRef quote) {
+  std::string text;
+  for (auto [i, word] : llvm::enumerate(words)) {
+    text += i == 0 ? "" : i + 1 == words.size() ? " or " : ", ";
+    text += (quote + word + quote).str();
+  }
+  return text;
+}
+
+int64_t mlir::fcgpu::getKeptQueryColumns(QueryPlacement query,
+                                         int64_t querySteps, int64_t headDim) {
+  switch (query) {
+  case QueryPlacement::Registers:
+    return headDim;
+  case QueryPlacement::Shared:
+    return 0;
+  case QueryPlacement::Split:
+    return querySteps * kQueryStep;
+  }
+  llvm_unreachable("unknown placement");
+}
+
+ScheduleChoice ScheduleAttr::getChoice() const {
+  ScheduleChoice choice;
+#define FLASHCORE_SCHEDULE_FIELD(Type, Name, name, key, option, initial, text) \
+  choice.name = get##Name();
+#include "flashcore/Dialect/FCGPU/IR/ScheduleFields.def"
+  return choice;
+}
+
+#define FLASHCORE_SCHEDULE_FIELD(Type, Name, name, key, option, initial, text) \
+  , choice.name
+ScheduleAttr ScheduleAttr::get(MLIRContext *context, StringRef chip,
+                               const ScheduleChoice &choice) {
+  return get(context, chip
+#include "flashcore/Dialect/FCGPU/IR/ScheduleFields.def"
+  );
+}
+
+//===----------------------------------------------------------------------===//
+// What cannot work
+//===----------------------------------------------------------------------===//
+
+std::string mlir::fcgpu::spell(StringRef key, FieldNames names) {
+  std::string name = key.str();
+  if (names == FieldNames::Options)
+    std::replace(name.begin(), name.end(), '_', '-');
+  return name;
+}
+
+/// Whether the warps of a block come out even.
+static std::optional<std::string> checkWarps(const ScheduleChoice &choice,
+                                             FieldNames names) {
+  if (choice.numWarps < 1 || choice.numWarps > kMaxWarps)
+    return llvm::formatv("expects {0} from 1 to {1}, but got {2}",
+                         spell("num_warps", names), kMaxWarps, choice.numWarps);
+  if (choice.keyWarps < 1 || choice.numWarps % choice.keyWarps != 0)
+    return llvm::formatv("expects {0} to divide {1} = {2}, but got {3}",
+                         spell("key_warps", names), spell("num_warps", names),
+                         choice.numWarps, choice.keyWarps);
+  if (choice.headGroup < 1)
+    return llvm::formatv("expects {0} of at least 1, but got {1}",
+                         spell("head_group", names), choice.headGroup);
+  if (choice.numWarps % choice.headGroup != 0)
+    return llvm::formatv("expects {0} to be a multiple of {1} = {2}, but got "
+                         "{3}",
+                         spell("num_warps", names), spell("head_group", names),
+                         choice.headGroup, choice.numWarps);
+  if (choice.keySplits < 1 || choice.keySplits > kMaxKeySplits)
+    return llvm::formatv("expects {0} from 1 to {1}, but got {2}",
+                         spell("key_splits", names), kMaxKeySplits,
+                         choice.keySplits);
+  if (choice.keyWarps > 1 && (choice.headGroup > 1 || choice.keySplits > 1))
+    return llvm::formatv("expects {0} 1 where {1} or {2} is over 1, but got "
+                         "{3}",
+                         spell("key_warps", names), spell("head_group", names),
+                         spell("key_splits", names), choice.keyWarps);
+  return std::nullopt;
+}
+
+/// Whether rows and keys come out even, and numbers are such that products of
+/// them do not overflow.
+static std::optional<std::string> checkTiles(const ScheduleChoice &choice,
+                                             FieldNames names) {
+  int64_t rowMultiple = 16 * choice.getRowWarps();
+  if (choice.blockM <= 0 || choice.blockM % rowMultiple != 0)
+    return llvm::formatv("expects {0} to be a positive multiple of 16 * {1}{2} "
+                         "= {3}, but got {4}",
+                         spell("block_m", names), spell("num_warps", names),
+                         choice.keyWarps > 1 ? " / " + spell("key_warps", names)
+                         : choice.headGroup > 1
+                             ? " / " + spell("head_group", names)
+                             : "",
+                         rowMultiple, choice.blockM);
+  if (choice.blockN <= 0 || choice.blockN % 16 != 0)
+    return llvm::formatv(
+        "expects {0} to be a positive multiple of 16, but got {1}",
+        spell("block_n", names), choice.blockN);
+  if (choice.numStages < 2)
+    return llvm::formatv("expects {0} of at least 2, but got {1}",
+                         spell("num_stages", names), choice.numStages);
+  if (choice.minBlocks < 0)
+    return llvm::formatv("expects {0} not to be negative, but got {1}",
+                         spell("min_blocks", names), choice.minBlocks);
+  for (auto [key, value, limit] :
+       {std::tuple("block_m", choice.blockM, kMaxRows),
+        {"block_n", choice.blockN, kMaxRows},
+        {"num_stages", choice.numStages, kMaxStages},
+        {"min_blocks", choice.minBlocks, kMaxBlocks}})
+    if (value > limit)
+      return llvm::formatv("expects {0} of at most {1}, but got {2}",
+                           spell(key, names), limit, value);
+  return std::nullopt;
+}
+
+/// Whether heads can take turns.
+static std::optional<std::string> checkGridHeads(const ScheduleChoice &choice,
+                                                 FieldNames names) {
+  if (choice.gridHeads < 0 || choice.gridHeads > kMaxGridHeads)
+    return llvm::formatv("expects {0} from 0 to {1}, but got {2}",
+                         spell("grid_heads", names), kMaxGridHeads,
+                         choice.gridHeads);
+  if (choice.gridHeads &&
+      (choice.gridOrder != GridOrder::HeadFastest || choice.keySplits > 1))
+    return llvm::formatv("expects {0} head_fastest and {1} 1 with {2} {3}, but "
+                         "got {4} and {5}",
+                         spell("grid_order", names), spell("key_splits", names),
+                         spell("grid_heads", names), choice.gridHeads,
+                         stringifyGridOrder(choice.gridOrder),
+                         choice.keySplits);
+  return std::nullopt;
+}
+
+/// What stands against keeping a part of Q in registers.
+static std::optional<std::string> checkQuery(const ScheduleChoice &choice,
+                                             FieldNames names) {
+  if (choice.query != QueryPlacement::Split) {
+    if (choice.querySteps == 0)
+      return std::nullopt;
+    return llvm::formatv("expects {0} 0 unless query is split, but got {1} "
+                         "with query {2}",
+                         spell("query_steps", names), choice.querySteps,
+                         stringifyQueryPlacement(choice.query));
+  }
+  if (choice.querySteps < 1 || choice.querySteps > kMaxQuerySteps)
+    return llvm::formatv("expects {0} from 1 to {1} with query split, but got "
+                         "{2}",
+                         spell("query_steps", names), kMaxQuerySteps,
+                         choice.querySteps);
+  return std::nullopt;
+}
+
+/// What stands against taking all exponentials of a warp at once.
+static std::optional<std::string> checkOnePass(const ScheduleChoice &choice,
+                                               FieldNames names) {
+  if (choice.softmax != Softmax::OnePass)
+    return std::nullopt;
+  if (choice.rowMax != RowMax::Exact)
+    return llvm::formatv("expects {0} exact with softmax one_pass, which has "
+                         "no earlier maximum, but got {1}",
+                         spell("row_max", names),
+                         stringifyRowMax(choice.rowMax));
+  if (choice.overlap != Overlap::None)
+    return "expects overlap none with softmax one_pass, which has no loop, "
+           "but got qk";
+  if (choice.keySplits > 1)
+    return llvm::formatv("expects {0} 1 with softmax one_pass, but got {1}",
+                         spell("key_splits", names), choice.keySplits);
+  return std::nullopt;
+}
+
+/// What stands against products that start at the negative of the maximum.
+static std::optional<std::string> checkFolded(const ScheduleChoice &choice,
+                                              FieldNames names) {
+  if (choice.rowMax != RowMax::Folded)
+    return std::nullopt;
+  if (choice.rowSum != RowSum::Mma)
+    return llvm::formatv("expects {0} mma with {1} folded, but got add",
+                         spell("row_sum", names), spell("row_max", names));
+  if (choice.overlap != Overlap::None)
+    return llvm::formatv("expects overlap none with {0} folded, which needs "
+                         "the maximum of all earlier tiles before a product, "
+                         "but got qk",
+                         spell("row_max", names));
+  return std::nullopt;
+}
+
+std::optional<std::string>
+mlir::fcgpu::checkFields(const ScheduleChoice &choice, FieldNames names) {
+  // What later checks divide by or multiply, earlier ones have bounded.
+  for (auto check : {checkWarps, checkTiles, checkGridHeads, checkQuery,
+                     checkOnePass, checkFolded})
+    if (std::optional<std::string> error = check(choice, names))
+      return error;
+  return std::nullopt;
+}
+
+#define FLASHCORE_SCHEDULE_FIELD(Type, Name, name, key, option, initial, text) \
+  , Type name
+LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                   StringRef chip
+#include "flashcore/Dialect/FCGPU/IR/ScheduleFields.def"
+) {
+#define FLASHCORE_SCHEDULE_FIELD(Type, Name, name, key, option, initial, text) \
+  name,
+  ScheduleChoice choice{
+#include "flashcore/Dialect/FCGPU/IR/ScheduleFields.def"
+  };
+  if (auto error = checkFields(choice, FieldNames::Attribute))
+    return emitError() << *error;
+  return success();
+}
