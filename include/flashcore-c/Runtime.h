@@ -125,7 +125,8 @@ flashcoreModuleGetKernelSharedBytes(FlashCoreModule module, size_t kernel);
 
 /** Starts one kernel on `grid` blocks with the caller's `count` arguments,
  * which are as many as its parameters; otherwise as flashcorePlanLaunch. What
- *  pointers lead to, and what sizes and strides say of it, is not checked. */
+ *  pointers lead to, and what sizes and strides say of it, is not checked. A
+ *  kernel that takes tensor maps is refused: make a plan. */
 FLASHCORE_CAPI_EXPORT FlashCoreStatus flashcoreModuleLaunch(
     FlashCoreModule module, size_t kernel, const int64_t grid[3],
     const uint64_t *arguments, size_t count, void *stream);

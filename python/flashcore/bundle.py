@@ -19,7 +19,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
-__all__ = ["Argument", "Bundle", "BundleError", "Kernel", "Launch", "Resources", "Tensor"]
+__all__ = [
+    "Argument",
+    "Bundle",
+    "BundleError",
+    "Kernel",
+    "Launch",
+    "Resources",
+    "Tensor",
+    "TensorMap",
+]
 
 VERSION = 4
 WORKSPACE = "workspace"
@@ -130,17 +139,53 @@ class Tensor:
 
 
 @dataclass(frozen=True)
-class Argument:
-    """An argument of a kernel, of 8 bytes.
+class TensorMap:
+    """What a kernel takes of a tensor that it moves by bulk copies.
 
-    kind: "pointer" and "offset" are of ``tensor``, "stride" of its ``axis``, and
-        "size" is ``dim``.
+    box: elements that a copy moves along each axis of ``tensor``.
+    swizzle: of shared memory, in bytes.
+    """
+
+    tensor: str
+    box: Tuple[int, ...]
+    swizzle: int
+
+    def emulator_argument(self, buffer: str) -> str:
+        """The ``--arg`` of flashcore-emu for a map of such a buffer."""
+        return f"tensormap{self.swizzle or ''}[{','.join(map(str, self.box))}]:{buffer}"
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument of a kernel, of 8 bytes or, for a tensor map, of 128.
+
+    kind: "pointer", "offset" and "tensor_map" are of ``tensor``, "stride" of its
+        ``axis``, and "size" is ``dim``.
+    box, swizzle: of a tensor map.
     """
 
     kind: str
     tensor: Optional[str] = None
     dim: Optional[str] = None
     axis: int = 0
+    box: Tuple[int, ...] = ()
+    swizzle: int = 0
+
+    @staticmethod
+    def read(said: Mapping[str, Any]) -> Argument:
+        """That of a manifest."""
+        return Argument(
+            said["kind"],
+            said.get("tensor"),
+            said.get("dim"),
+            said.get("axis", 0),
+            tuple(said.get("box", ())),
+            said.get("swizzle", 0),
+        )
+
+
+#: A number, the name of the tensor whose pointer it is, or a map of a tensor.
+Value = Union[int, str, TensorMap]
 
 
 @dataclass(frozen=True)
@@ -165,10 +210,7 @@ class Kernel:
     @staticmethod
     def read(said: Mapping[str, Any], source: str = "the PTX") -> Kernel:
         """That of a manifest, or of the comment in PTX, which has no resources."""
-        arguments = tuple(
-            Argument(each["kind"], each.get("tensor"), each.get("dim"), each.get("axis", 0))
-            for each in said["arguments"]
-        )
+        arguments = tuple(map(Argument.read, said["arguments"]))
         return Kernel(
             said["name"],
             tuple(said["block"]),
@@ -193,35 +235,35 @@ class Kernel:
             x = min(x, self.max_blocks_per_sm * multiprocessors)
         return (x, *others)
 
-    def values(self, sizes: Sizes, layouts: Mapping[str, Layout]) -> Tuple[Union[int, str], ...]:
-        """The arguments in order: numbers, and the names of the tensors whose pointers
-        they are; ``layouts`` has those of all tensors."""
+    def values(self, sizes: Sizes, layouts: Mapping[str, Layout]) -> Tuple[Value, ...]:
+        """The arguments in order: numbers, the names of the tensors whose pointers
+        they are, and tensor maps; ``layouts`` has those of all tensors."""
         return tuple(self._value(argument, sizes, layouts) for argument in self.arguments)
 
-    def _value(
-        self, argument: Argument, sizes: Sizes, layouts: Mapping[str, Layout]
-    ) -> Union[int, str]:
+    def _value(self, argument: Argument, sizes: Sizes, layouts: Mapping[str, Layout]) -> Value:
         if argument.kind == "size" and argument.dim:
             return sizes[argument.dim]
         if argument.kind == "pointer" and argument.tensor:
             return argument.tensor
+        if argument.kind == "tensor_map" and argument.tensor:
+            return TensorMap(argument.tensor, argument.box, argument.swizzle)
         if argument.kind in ("stride", "offset") and argument.tensor:
             strides, offset = layouts[argument.tensor]
             return strides[argument.axis] if argument.kind == "stride" else offset
         raise BundleError(
             f"{self.source}: expects arguments of '{self.name}' that are a pointer, a size, a "
-            f"stride or an offset, but got the kind '{argument.kind}'"
+            f"stride, an offset or a tensor map, but got the kind '{argument.kind}'"
         )
 
 
 @dataclass(frozen=True)
 class Launch:
-    """A kernel with its grid and arguments: numbers, and the names of the tensors
-    whose pointers they are ("workspace" among them)."""
+    """A kernel with its grid and arguments: numbers, the names of the tensors whose
+    pointers they are ("workspace" among them), and tensor maps."""
 
     kernel: Kernel
     grid: Tuple[int, ...]
-    arguments: Tuple[Union[int, str], ...]
+    arguments: Tuple[Value, ...]
 
     def emulator_options(self, pointers: Mapping[str, str]) -> List[str]:
         """The options of flashcore-emu; ``pointers`` has the ``--arg`` of each tensor."""
@@ -231,8 +273,17 @@ class Launch:
             "--block", ",".join(map(str, self.kernel.block)),
             "--shared", str(self.kernel.dynamic_shared_memory),
         ]  # fmt: skip
-        for value in self.arguments:
-            options += ["--arg", pointers[value] if isinstance(value, str) else f"i64:{value}"]
+        first: Dict[str, int] = {}  # the argument that has the buffer of a tensor
+        for index, value in enumerate(self.arguments):
+            if isinstance(value, int):
+                options += ["--arg", f"i64:{value}"]
+                continue
+            name = value if isinstance(value, str) else value.tensor
+            buffer = f"@{first[name]}" if name in first else pointers[name]
+            first.setdefault(name, index)
+            if isinstance(value, TensorMap):
+                buffer = value.emulator_argument(buffer)
+            options += ["--arg", buffer]
         return options
 
 
@@ -357,14 +408,33 @@ def _read(path: Path) -> Dict[str, Any]:
 
 def _choose(variants: Sequence[Mapping[str, Any]], chip: Optional[str]) -> Mapping[str, Any]:
     """The variant whose kernels a device runs, as chooseVariant of the runtime."""
-    by_age = sorted(variants, key=lambda variant: chip_number(variant["chip"]))
+    by_age = sorted(variants, key=lambda variant: _age(variant["chip"]))
     if chip is None:
         return by_age[0]
-    for variant in variants:
-        if any(cubin["chip"] == chip for cubin in variant["cubins"]):
-            return variant
-    runnable = [each for each in by_age if chip_number(each["chip"]) <= chip_number(chip)]
-    return runnable[-1] if runnable else by_age[0]
+    number = chip_number(chip)
+    assembled = [
+        each
+        for each in by_age
+        if any(chip_number(cubin["chip"]) == number for cubin in each["cubins"])
+    ]
+    runnable = [each for each in by_age if _runs_on(each["chip"], number)]
+    return (assembled or runnable or by_age[:1])[-1]
+
+
+def _age(chip: str) -> Tuple[int, int]:
+    """Of two chips of one number that comes last whose code runs on fewer others."""
+    return chip_number(chip), " fa".index(chip[-1]) if chip[-1] in "fa" else 0
+
+
+def _runs_on(chip: str, device: int) -> bool:
+    """Whether a device assembles PTX for this chip: code with an "a" runs on no other,
+    with an "f" on newer ones of its family."""
+    number = chip_number(chip)
+    if chip.endswith("a"):
+        return number == device
+    if chip.endswith("f"):
+        return number // 10 == device // 10 and number <= device
+    return number <= device
 
 
 def chip_number(chip: str) -> int:

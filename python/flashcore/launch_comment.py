@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from flashcore.bundle import Kernel, Tensor
+from flashcore.bundle import Kernel, Tensor, TensorMap
 
 #: For how many a persistent kernel is launched, as flashcore-emu does.
 _MULTIPROCESSORS = 132
@@ -31,6 +31,11 @@ def described_launch(
     sizes = _bind_sizes(launch["attention"]["dims"], tensors, args)
     kernel = Kernel.read(launch["kernels"][0])
     values = kernel.values(sizes, {tensor.name: tensor.layout(sizes) for tensor in tensors})
+    if any(isinstance(value, TensorMap) for value in values):
+        raise ValueError(
+            f"expects PTX without tensor maps where the grid is None, but '{kernel.name}' takes "
+            "some; run flashcore-emu on the file"
+        )
     return (
         kernel.name,
         kernel.grid(sizes, _MULTIPROCESSORS),

@@ -10,7 +10,7 @@ import numpy
 import pytest
 from formula import assert_close, attention, draw
 from flashcore import bundle as module
-from flashcore.bundle import Bundle, BundleError, Resources
+from flashcore.bundle import Bundle, BundleError, Resources, TensorMap
 
 DIMS = {"batch": 2, "heads_q": 4, "seqlen_q": 100, "seqlen_k": None}
 
@@ -124,7 +124,7 @@ def test_an_argument_of_unknown_kind_is_refused_with_its_file_and_kernel(make):
         bundle.launches(bundle.sizes(seqlen_k=1))
     assert str(refusal.value) == (
         f"'{bundle.path / 'manifest.json'}': expects arguments of 'merge' that are a pointer, a "
-        "size, a stride or an offset, but got the kind 'color'"
+        "size, a stride, an offset or a tensor map, but got the kind 'color'"
     )
 
 
@@ -144,6 +144,48 @@ def test_variants(make, device, chip):
     newer = {**VARIANT, "chip": "sm_90", "cubins": []}
     bundle = make(device, {"variants": [older, newer]})
     assert bundle.chip == chip and bundle.chips == ("sm_80", "sm_90")
+
+
+@pytest.mark.parametrize(
+    "device, chip",
+    [
+        ("sm_80", "sm_89"),
+        ("sm_89", "sm_89"),
+        ("sm_90", "sm_90a"),
+        ("sm_100", "sm_100f"),
+        ("sm_103", "sm_100f"),
+        ("sm_120", "sm_90"),
+    ],
+)
+@pytest.mark.parametrize("cubin", [None, "sm_90", "sm_90a"])
+def test_variants_of_one_chip(make, device, chip, cubin):
+    chips = ["sm_90a", "sm_89", "sm_90", "sm_100f"]
+    cubins = [] if cubin is None else [{"chip": cubin}]
+    variants = [
+        {**VARIANT, "chip": each, "cubins": cubins if "90" in each else []} for each in chips
+    ]
+    assert make(device, {"variants": variants}).chip == chip
+
+
+def test_tensor_maps(make):
+    box = {"tensor": "q", "box": [1, 64], "swizzle": 128}
+    arguments = [
+        {"kind": "tensor_map", **box},
+        {"kind": "size", "dim": "seqlen_k"},
+        {"kind": "pointer", "tensor": "q"},
+        {"kind": "pointer", "tensor": "o"},
+        {"kind": "tensor_map", "tensor": "o", "box": [1, 8], "swizzle": 0},
+    ]
+    bundle = make(kernels=[kernel("copy", [[], [], []], arguments)])
+    (launch,) = bundle.launches(bundle.sizes(seqlen_k=130))
+    assert launch.arguments == (
+        TensorMap("q", (1, 64), 128), 130, "q", "o", TensorMap("o", (1, 8), 0),
+    )  # fmt: skip
+    options = launch.emulator_options({"q": "f16[2,100]:iota", "o": "f16[1,100]:poison"})
+    assert options[8:] == [
+        "--arg", "tensormap128[1,64]:f16[2,100]:iota", "--arg", "i64:130", "--arg", "@0",
+        "--arg", "f16[1,100]:poison", "--arg", "tensormap[1,8]:@3",
+    ]  # fmt: skip
 
 
 def test_resources(make):

@@ -1,5 +1,6 @@
 """run_ptx: results, findings as objects, and what it refuses."""
 
+import json
 import pickle
 import re
 
@@ -227,6 +228,11 @@ def test_the_launch_that_the_ptx_says():
         run_ptx(ptx, None, None, [q])
     with pytest.raises(ValueError, match="does not say how it is launched"):
         run_ptx(ADD, None, None, {})
+    argument = {"kind": "tensor_map", "tensor": "q", "box": [1, 1, 64, 64], "swizzle": 128}
+    mapped = {**launch, "kernels": [{**launch["kernels"][0], "arguments": [argument]}]}
+    _, _, code = ptx.partition("\n")
+    with pytest.raises(ValueError, match="takes some; run flashcore-emu on the file"):
+        run_ptx(f"// flashcore-launch: {json.dumps(mapped)}\n{code}", None, None, arrays)
     with pytest.raises(TypeError, match="names are for a grid of None"):
         run_ptx(ADD, 1, 64, {"p": q})
 

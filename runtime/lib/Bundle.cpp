@@ -51,21 +51,22 @@ std::string CodeChoice::str() const {
 size_t flashcore::chooseVariant(const std::vector<Bundle> &variants,
                                 std::optional<Chip> device) {
   size_t oldest = 0;
-  std::optional<size_t> newest;
+  std::optional<size_t> assembled, newest;
+  auto isNewer = [&](size_t i, std::optional<size_t> than) {
+    return !than || variants[*than].ptx.chip.isOlderThan(variants[i].ptx.chip);
+  };
   for (size_t i = 0; i < variants.size(); ++i) {
-    Chip chip = variants[i].ptx.chip;
-    if (chip.number < variants[oldest].ptx.chip.number)
+    if (isNewer(oldest, i))
       oldest = i;
     if (!device)
       continue;
     for (const CodeImage &cubin : variants[i].cubins)
-      if (cubin.chip.cubinRunsOn(*device))
-        return i;
-    if (chip.ptxRunsOn(*device) &&
-        (!newest || chip.number > variants[*newest].ptx.chip.number))
+      if (cubin.chip.cubinRunsOn(*device) && isNewer(i, assembled))
+        assembled = i;
+    if (variants[i].ptx.chip.ptxRunsOn(*device) && isNewer(i, newest))
       newest = i;
   }
-  return newest.value_or(oldest);
+  return assembled.value_or(newest.value_or(oldest));
 }
 
 StatusOr<CodeChoice> flashcore::chooseCode(const Bundle &bundle, Chip device) {

@@ -137,6 +137,7 @@ private:
   std::string readTensorName(Field field, bool allowWorkspace);
   Product readProduct(Field field);
   ArgumentSpec readArgument(Field field);
+  void readTensorMap(ArgumentSpec &argument, Field field);
   KernelSpec readKernel(Field field);
   CodeImage readImage(Field field, std::optional<Chip> chip);
   void readVariant(Field field);
@@ -255,10 +256,12 @@ TensorSpec BundleLoader::readTensor(Field field) {
 ArgumentSpec BundleLoader::readArgument(Field field) {
   using Kind = ArgumentSpec::Kind;
   ArgumentSpec argument;
-  argument.kind = readChoice<Kind>(field["kind"], {{"pointer", Kind::Pointer},
-                                                   {"size", Kind::Size},
-                                                   {"stride", Kind::Stride},
-                                                   {"offset", Kind::Offset}});
+  argument.kind =
+      readChoice<Kind>(field["kind"], {{"pointer", Kind::Pointer},
+                                       {"size", Kind::Size},
+                                       {"stride", Kind::Stride},
+                                       {"offset", Kind::Offset},
+                                       {"tensor_map", Kind::TensorMap}});
   if (argument.kind == Kind::Size) {
     argument.dim = readDimName(field["dim"]);
     return argument;
@@ -270,7 +273,43 @@ ArgumentSpec BundleLoader::readArgument(Field field) {
     int64_t rank = tensor ? static_cast<int64_t>(tensor->axes.size()) : 1;
     argument.axis = field["axis"].integer(0, rank - 1);
   }
+  if (argument.kind == Kind::TensorMap && reader.ok())
+    readTensorMap(argument, field);
   return argument;
+}
+
+/// What cuTensorMapEncodeTiled demands, as far as the manifest fixes it.
+void BundleLoader::readTensorMap(ArgumentSpec &argument, Field field) {
+  const TensorSpec &tensor = *bundle.findTensor(argument.tensor);
+  if (tensor.axes.empty() || tensor.axes.size() > MaxTensorMapRank)
+    return field["tensor"].refuse("a tensor of 1 to " +
+                                  std::to_string(MaxTensorMapRank) + " axes");
+  if (tensor.strides.back() != 1)
+    return field["tensor"].refuse("a tensor whose last stride is 1");
+  if (tensor.alignment % TensorMapStrideUnit)
+    return field["tensor"].refuse("a tensor whose alignment is a multiple of " +
+                                  std::to_string(TensorMapStrideUnit));
+  std::vector<Field> box = field["box"].elements();
+  if (reader.ok() && box.size() != tensor.axes.size())
+    field["box"].refuse("an array of " + std::to_string(tensor.axes.size()) +
+                        " elements, one an axis of '" + tensor.name + "'");
+  for (Field side : box)
+    argument.box.push_back(static_cast<uint32_t>(side.integer(1, 256)));
+  int64_t swizzle = field["swizzle"].integer(0, 128);
+  if (swizzle != 0 && swizzle != 32 && swizzle != 64 && swizzle != 128)
+    field["swizzle"].refuse("0, 32, 64 or 128");
+  if (!reader.ok())
+    return;
+  argument.swizzle = static_cast<unsigned>(swizzle);
+  int64_t bytes = argument.box.back() * byteSize(tensor.dtype);
+  if (bytes % TensorMapStrideUnit || (swizzle && bytes > swizzle))
+    box.back().refuse(
+        "elements of a multiple of " + std::to_string(TensorMapStrideUnit) +
+        " bytes" +
+        (swizzle
+             ? " and at most the " + std::to_string(swizzle) + " of the swizzle"
+             : "") +
+        ", " + std::to_string(byteSize(tensor.dtype)) + " bytes each");
 }
 
 KernelSpec BundleLoader::readKernel(Field field) {
@@ -390,6 +429,38 @@ void BundleLoader::checkBias(Field tensors) {
       axes[i].refuse("'" + std::string(biasAxes[i]) + "' or '1'");
 }
 
+/// Whether a launch has arguments of this kind.
+static Status checkParameter(const PtxParameter &parameter,
+                             const std::string &name) {
+  if (parameter.bytes != ArgumentBytes && parameter.bytes != TensorMapSize)
+    return Status::error("expects parameters of " +
+                         std::to_string(ArgumentBytes) + " bytes, or " +
+                         std::to_string(TensorMapSize) +
+                         " for a tensor map, but got " +
+                         std::to_string(parameter.bytes) + " in " + name);
+  if (parameter.bytes == TensorMapSize &&
+      parameter.alignment < TensorMapAlignment)
+    return Status::error("expects tensor maps aligned to " +
+                         std::to_string(TensorMapAlignment) +
+                         " bytes, but got " +
+                         std::to_string(parameter.alignment) + " in " + name);
+  return Status::success();
+}
+
+/// The kinds of argument that `parameter` may be, if `kind` is none of them.
+static const char *otherKind(ArgumentSpec::Kind kind,
+                             const PtxParameter &parameter,
+                             bool marksPointers) {
+  using Kind = ArgumentSpec::Kind;
+  if (parameter.bytes == TensorMapSize)
+    return kind == Kind::TensorMap ? nullptr : "'tensor_map'";
+  if (parameter.isPointer)
+    return kind == Kind::Pointer ? nullptr : "'pointer'";
+  if (kind == Kind::TensorMap || (marksPointers && kind == Kind::Pointer))
+    return "'size', 'stride' or 'offset'";
+  return nullptr;
+}
+
 /// The arguments of a launch are read by the code without a check, so the list
 /// must be that of the code.
 void BundleLoader::checkArguments(const KernelSpec &kernel, Field field) {
@@ -410,21 +481,19 @@ void BundleLoader::checkArguments(const KernelSpec &kernel, Field field) {
                   [](const PtxParameter &each) { return each.isPointer; });
   for (size_t i = 0; i < arguments.size(); ++i) {
     const PtxParameter &parameter = (*parameters)[i];
-    if (parameter.bytes != ArgumentBytes)
+    std::string name =
+        "parameter " + std::to_string(i) + " of '" + kernel.name + "'";
+    if (Status status = checkParameter(parameter, name); !status.ok())
       return reader.fail(
-          Status::error((bundle.directory / bundle.ptx.file).string() +
-                        ": expects parameters of " +
-                        std::to_string(ArgumentBytes) + " bytes, but got " +
-                        std::to_string(parameter.bytes) + " in parameter " +
-                        std::to_string(i) + " of '" + kernel.name + "'")
+          Status::error((bundle.directory / bundle.ptx.file).string() + ": " +
+                        status.message())
               .note("no kernel of flashcore-compile has others: compile the "
                     "bundle again"));
-    bool isPointer = kernel.arguments[i].kind == ArgumentSpec::Kind::Pointer;
-    if (marksPointers && isPointer != parameter.isPointer)
-      return arguments[i]["kind"].refuse(
-          std::string(parameter.isPointer ? "'pointer'"
-                                          : "'size', 'stride' or 'offset'") +
-          " like parameter " + std::to_string(i) + " " + where);
+    if (const char *expected =
+            otherKind(kernel.arguments[i].kind, parameter, marksPointers))
+      return arguments[i]["kind"].refuse(std::string(expected) +
+                                         " like parameter " +
+                                         std::to_string(i) + " " + where);
   }
 }
 
@@ -435,13 +504,23 @@ static void compareArgument(Field argument, Field comment,
     return value.isString() ? "'" + value.string() + "'"
                             : std::to_string(value.integer());
   };
-  for (const char *key : {"kind", "dim", "tensor", "axis"}) {
+  for (const char *key : {"kind", "dim", "tensor", "axis", "swizzle"}) {
     if (!argument.has(key))
       continue;
     std::string expected = describe(comment[key]);
     if (describe(argument[key]) != expected)
       return argument[key].refuse(expected + where);
   }
+  if (!argument.has("box"))
+    return;
+  std::vector<Field> box = argument["box"].elements(),
+                     expected = comment["box"].elements();
+  if (box.size() != expected.size())
+    return argument["box"].refuse(
+        "an array of " + std::to_string(expected.size()) + " elements" + where);
+  for (size_t i = 0; i < box.size(); ++i)
+    if (describe(box[i]) != describe(expected[i]))
+      return box[i].refuse(describe(expected[i]) + where);
 }
 
 /// To the code all sizes are alike, and all pointers: only the launch that the

@@ -23,6 +23,14 @@ std::string Chip::str() const {
   return name;
 }
 
+bool Chip::isOlderThan(Chip other) const {
+  auto scope = [](char suffix) {
+    return suffix == 'a' ? 2 : suffix == 'f' ? 1 : 0;
+  };
+  return number != other.number ? number < other.number
+                                : scope(suffix) < scope(other.suffix);
+}
+
 bool Chip::ptxRunsOn(Chip device) const {
   if (suffix == 'a')
     return number == device.number;

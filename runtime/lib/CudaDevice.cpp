@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <chrono>
 #include <mutex>
 
@@ -74,7 +75,9 @@ protected:
   StatusOr<std::unique_ptr<LoadedModule>>
   loadCode(const Bundle &bundle, const CodeChoice &choice) override;
   Status launchChecked(LoadedModule &module, const KernelLaunch &launch,
-                       std::span<const uint64_t> arguments, Stream on) override;
+                       const LaunchArguments &arguments, Stream on) override;
+  StatusOr<TensorMapBytes>
+  encodeTensorMap(const TensorMap &map, DevicePointer address) const override;
   StatusOr<Timing> timeChecked(LoadedModule &module, LaunchSets sets,
                                const TimingOptions &options) override;
   StatusOr<LaunchOverhead> measureOverheadChecked(LoadedModule &module,
@@ -326,9 +329,13 @@ namespace {
 /// and writes none. On the stack, as every launch makes them.
 class ArgumentPointers {
 public:
-  explicit ArgumentPointers(std::span<const uint64_t> arguments) {
-    for (size_t i = 0; i < arguments.size(); ++i)
-      pointers[i] = const_cast<uint64_t *>(&arguments[i]);
+  ArgumentPointers(const KernelLaunch &launch,
+                   const LaunchArguments &arguments) {
+    for (size_t i = 0; i < arguments.values.size(); ++i)
+      pointers[i] = const_cast<uint64_t *>(&arguments.values[i]);
+    for (size_t i = 0; i < arguments.maps.size(); ++i)
+      pointers[launch.maps[i].argument] =
+          const_cast<TensorMapBytes *>(&arguments.maps[i]);
   }
   void **data() { return pointers.data(); }
 
@@ -339,14 +346,53 @@ private:
 
 Status CudaDevice::launchChecked(LoadedModule &module,
                                  const KernelLaunch &launch,
-                                 std::span<const uint64_t> arguments,
-                                 Stream on) {
+                                 const LaunchArguments &arguments, Stream on) {
   CurrentContext current(driver, context);
   if (!current.ok())
     return current.status();
   return enqueue(module, launch,
                  on.handle ? static_cast<CUstream>(on.handle) : stream,
-                 ArgumentPointers(arguments).data());
+                 ArgumentPointers(launch, arguments).data());
+}
+
+static CUtensorMapDataType dataType(DType dtype) {
+  switch (dtype) {
+  case DType::F16:
+    return CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+  case DType::BF16:
+    return CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+  case DType::F32:
+    return CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+  }
+  assert(false && "unknown type");
+  return CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+}
+
+static CUtensorMapSwizzle swizzleOf(const TensorMap &map) {
+  return map.swizzle == 128  ? CU_TENSOR_MAP_SWIZZLE_128B
+         : map.swizzle == 64 ? CU_TENSOR_MAP_SWIZZLE_64B
+         : map.swizzle == 32 ? CU_TENSOR_MAP_SWIZZLE_32B
+                             : CU_TENSOR_MAP_SWIZZLE_NONE;
+}
+
+/// A computation on the host: it touches neither a stream nor the tensor.
+StatusOr<TensorMapBytes>
+CudaDevice::encodeTensorMap(const TensorMap &map, DevicePointer address) const {
+  static constexpr uint32_t elementStrides[MaxTensorMapRank] = {1, 1, 1, 1, 1};
+  CurrentContext current(driver, context);
+  if (!current.ok())
+    return current.status();
+  TensorMapBytes result;
+  // The stride of axis 0 is not among those that the driver takes.
+  if (CUresult code = driver.tensorMapEncodeTiled(
+          &result, dataType(map.dtype), map.rank,
+          reinterpret_cast<void *>(address), map.sizes.data(),
+          map.strides.data() + 1, map.box.data(), elementStrides,
+          CU_TENSOR_MAP_INTERLEAVE_NONE, swizzleOf(map),
+          CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+          CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE))
+    return cudaError(driver, code, "cuTensorMapEncodeTiled");
+  return result;
 }
 
 Status CudaDevice::enqueue(LoadedModule &module, const KernelLaunch &launch,
@@ -524,7 +570,11 @@ CudaDevice::measureOverheadChecked(LoadedModule &module,
   CurrentContext current(driver, context);
   if (!current.ok())
     return current.status();
-  ArgumentPointers arguments(next.arguments);
+  std::array<TensorMapBytes, MaxTensorMaps> maps;
+  StatusOr<LaunchArguments> values = makeArguments(next, maps);
+  if (!values.ok())
+    return values.status();
+  ArgumentPointers arguments(next, *values);
   const std::function<Status()> calls[] = {
       [&] { return enqueue(module, next, stream, arguments.data()); },
       [&] { return launch(module, next); }};

@@ -14,6 +14,7 @@
 #include "CudaContext.h"
 #include "KernelParameters.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -155,6 +156,15 @@ Status CudaModule::loadKernel(const KernelSpec &kernel) {
         .note("looking for kernel '" + kernel.name + "'");
   if (Status status = checkArguments(kernel, function); !status.ok())
     return status;
+  auto isMap = [](const ArgumentSpec &argument) {
+    return argument.kind == ArgumentSpec::Kind::TensorMap;
+  };
+  if (!driver.tensorMapEncodeTiled &&
+      std::any_of(kernel.arguments.begin(), kernel.arguments.end(), isMap))
+    return Status::error("kernel '" + kernel.name +
+                         "' takes tensor maps, but the CUDA driver has no "
+                         "cuTensorMapEncodeTiled to make them")
+        .note("the driver is too old: install one for CUDA 12 or newer");
   if (Status status = inspect(kernel, function); !status.ok())
     return status;
   if (CUresult result = driver.funcSetAttribute(

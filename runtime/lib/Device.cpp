@@ -39,6 +39,14 @@ static Status checkKernel(const KernelSpec &kernel, const DeviceInfo &device) {
                          std::to_string(kernel.arguments.size()) +
                          " arguments, but a launch passes at most " +
                          std::to_string(MaxArguments));
+  auto maps = std::count_if(kernel.arguments.begin(), kernel.arguments.end(),
+                            [](const auto &each) {
+                              return each.kind == ArgumentSpec::Kind::TensorMap;
+                            });
+  if (static_cast<size_t>(maps) > MaxTensorMaps)
+    return Status::error(name + " expects " + std::to_string(maps) +
+                         " tensor maps, but a launch passes at most " +
+                         std::to_string(MaxTensorMaps));
   for (size_t i = 0; i < 3; ++i)
     if (kernel.block[i] > limits.block[i])
       return Status::error(
@@ -80,6 +88,18 @@ static Status checkSpec(const std::vector<KernelSpec> &specs,
     return Status::error(expects + std::to_string(spec.arguments.size()) +
                          " arguments, but got " +
                          std::to_string(launch.arguments.size()));
+  size_t maps = 0;
+  for (size_t i = 0; i < spec.arguments.size(); ++i) {
+    if (spec.arguments[i].kind != ArgumentSpec::Kind::TensorMap)
+      continue;
+    if (maps == launch.maps.size() || launch.maps[maps++].argument != i)
+      return Status::error(expects + "a tensor map as argument " +
+                           std::to_string(i) + ", but got none");
+  }
+  if (maps != launch.maps.size())
+    return Status::error(expects + std::to_string(maps) +
+                         " tensor maps, but got " +
+                         std::to_string(launch.maps.size()));
   if (launch.block != spec.block)
     return Status::error(expects + "blocks of " + str(spec.block) +
                          " threads, but got " + str(launch.block));
@@ -118,7 +138,45 @@ Status Device::launch(LoadedModule &module, const KernelLaunch &launch,
     return status;
   if (launch.empty())
     return Status::success();
-  return launchChecked(module, launch, launch.arguments, stream);
+  std::array<TensorMapBytes, MaxTensorMaps> maps;
+  StatusOr<LaunchArguments> arguments = makeArguments(launch, maps);
+  if (!arguments.ok())
+    return arguments.status();
+  return launchChecked(module, launch, *arguments, stream);
+}
+
+StatusOr<TensorMapBytes> Device::encodeTensorMap(const TensorMap &,
+                                                 DevicePointer) const {
+  return Status::error("expects a device with bulk copies, but got " +
+                       deviceInfo.name);
+}
+
+StatusOr<TensorMapBytes> Device::makeMap(const KernelLaunch &launch,
+                                         const KernelLaunch::MapArgument &map,
+                                         DevicePointer address) const {
+  if (!map.map.rank)
+    return TensorMapBytes{};
+  StatusOr<TensorMapBytes> bytes = encodeTensorMap(map.map, address);
+  if (!bytes.ok())
+    return Status(bytes.status())
+        .note("making the tensor map that is argument " +
+              std::to_string(map.argument) + " of kernel '" + launch.name +
+              "'");
+  return bytes;
+}
+
+StatusOr<LaunchArguments>
+Device::makeArguments(const KernelLaunch &launch,
+                      std::array<TensorMapBytes, MaxTensorMaps> &maps) const {
+  for (size_t i = 0; i < launch.maps.size(); ++i) {
+    const KernelLaunch::MapArgument &map = launch.maps[i];
+    StatusOr<TensorMapBytes> bytes =
+        makeMap(launch, map, launch.arguments[map.argument]);
+    if (!bytes.ok())
+      return bytes.status();
+    maps[i] = *bytes;
+  }
+  return LaunchArguments{launch.arguments, {maps.data(), launch.maps.size()}};
 }
 
 StatusOr<Timing> Device::time(LoadedModule &module,

@@ -14,9 +14,11 @@
 #include "KernelParameters.h"
 
 #include "flashcore/Emulator/OptionText.h"
+#include "flashcore/Emulator/TensorMap.h"
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <charconv>
 #include <new>
 
@@ -143,11 +145,14 @@ protected:
 
   // A launch is done when this returns, so every stream is in order.
   Status launchChecked(LoadedModule &module, const KernelLaunch &launch,
-                       std::span<const uint64_t> values, Stream) override {
+                       const LaunchArguments &passed, Stream) override {
     auto &loaded = static_cast<EmulatorModule &>(module);
     emu::Arguments arguments;
-    for (uint64_t value : values)
-      arguments.addValue(value);
+    for (size_t i = 0, map = 0; i < passed.values.size(); ++i)
+      if (map < passed.maps.size() && launch.maps[map].argument == i)
+        arguments.addBytes(passed.maps[map++].bytes.data(), TensorMapSize);
+      else
+        arguments.addValue(passed.values[i]);
     emu::LaunchConfig config;
     config.grid = toDim3(launch.grid);
     config.block = toDim3(launch.block);
@@ -159,6 +164,25 @@ protected:
       return Status::error("the emulator cannot launch kernel '" + launch.name +
                            "': " + report.error().str());
     return describe(*report, launch.name, loaded.file);
+  }
+
+  StatusOr<TensorMapBytes>
+  encodeTensorMap(const TensorMap &map, DevicePointer address) const override {
+    emu::TensorMap encoded;
+    encoded.address = address;
+    encoded.elementBytes = static_cast<uint32_t>(byteSize(map.dtype));
+    encoded.rank = map.rank;
+    std::copy(map.sizes.begin(), map.sizes.end(), encoded.sizes);
+    std::copy(map.strides.begin(), map.strides.end(), encoded.strides);
+    std::copy(map.box.begin(), map.box.end(), encoded.box);
+    encoded.swizzle = map.swizzle == 128  ? emu::TensorSwizzle::Bytes128
+                      : map.swizzle == 64 ? emu::TensorSwizzle::Bytes64
+                      : map.swizzle == 32 ? emu::TensorSwizzle::Bytes32
+                                          : emu::TensorSwizzle::None;
+    emu::Expected<emu::TensorMapBytes> bytes = emu::encodeTensorMap(encoded);
+    if (!bytes)
+      return Status::error("on the emulator " + bytes.error().message);
+    return std::bit_cast<TensorMapBytes>(*bytes);
   }
 
   StatusOr<Timing> timeChecked(LoadedModule &,

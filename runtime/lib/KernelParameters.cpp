@@ -103,8 +103,8 @@ static std::optional<PtxParameter> readParameter(Scanner &scanner,
                                                  std::string_view &token) {
   PtxParameter parameter;
   for (token = scanner.next(); token.starts_with('.'); token = scanner.next())
-    if (token == ".align")
-      scanner.next();
+    if (token == ".align") // behind .ptr that of what it points to
+      parameter.alignment = readExtent(scanner.next());
     else if (token == ".ptr")
       parameter.isPointer = true;
     else if (int64_t bytes = typeBytes(token))
@@ -175,12 +175,12 @@ Status flashcore::verifyParameters(const KernelSpec &kernel,
                          std::to_string(kernel.arguments.size()))
         .note(remedy);
   for (size_t i = 0; i < parameterBytes.size(); ++i)
-    if (parameterBytes[i] != ArgumentBytes)
+    if (parameterBytes[i] != kernel.arguments[i].bytes())
       return Status::error("kernel '" + kernel.name + "' expects " +
                            std::to_string(parameterBytes[i]) +
                            " bytes as argument " + std::to_string(i) +
-                           ", but every argument has " +
-                           std::to_string(ArgumentBytes))
+                           ", but that of the manifest has " +
+                           std::to_string(kernel.arguments[i].bytes()))
           .note(remedy);
   return Status::success();
 }

@@ -18,11 +18,13 @@
 
 namespace flashcore {
 
-/// Every argument of a launch has this size.
+/// Every argument of a launch that is no tensor map has this size.
 inline constexpr int64_t ArgumentBytes = 8;
 
 struct PtxParameter {
   int64_t bytes = 0;
+  /// As `.align` says; 0 without.
+  int64_t alignment = 0;
   /// Marked `.ptr`; LLVM marks all pointers, other compilers none.
   bool isPointer = false;
 };

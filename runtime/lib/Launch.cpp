@@ -17,6 +17,12 @@
 
 using namespace flashcore;
 
+static Status noPointer(const ArgumentSpec &argument) {
+  return Status::error("expects a pointer for '" + argument.tensor +
+                       "', but got none");
+}
+
+/// The number that an argument is, or the address that its tensor map has.
 static StatusOr<uint64_t> evaluate(const ArgumentSpec &argument,
                                    const Problem &problem,
                                    const PointerMap &pointers) {
@@ -28,8 +34,7 @@ static StatusOr<uint64_t> evaluate(const ArgumentSpec &argument,
         problem.workspaceBytes() == 0)
       return uint64_t(0);
     if (it == pointers.end())
-      return Status::error("expects a pointer for '" + argument.tensor +
-                           "', but got none");
+      return noPointer(argument);
     return it->second;
   }
   case ArgumentSpec::Kind::Size:
@@ -39,6 +44,14 @@ static StatusOr<uint64_t> evaluate(const ArgumentSpec &argument,
         problem.findTensor(argument.tensor)->strides[argument.axis]);
   case ArgumentSpec::Kind::Offset:
     return static_cast<uint64_t>(problem.findTensor(argument.tensor)->offset);
+  case ArgumentSpec::Kind::TensorMap: {
+    auto it = pointers.find(argument.tensor);
+    if (it == pointers.end())
+      return noPointer(argument);
+    const TensorGeometry &tensor = *problem.findTensor(argument.tensor);
+    return it->second +
+           static_cast<uint64_t>(tensor.offset * byteSize(tensor.dtype));
+  }
   }
   assert(false && "unknown argument kind");
   return Status::error("unknown argument kind");
@@ -74,6 +87,22 @@ Status flashcore::verifyPointers(const Problem &problem,
   return Status::success();
 }
 
+static Status addArgument(KernelLaunch &launch, const ArgumentSpec &argument,
+                          const Problem &problem, const PointerMap &pointers) {
+  StatusOr<uint64_t> value = evaluate(argument, problem, pointers);
+  if (!value.ok())
+    return value.status();
+  if (argument.kind == ArgumentSpec::Kind::TensorMap) {
+    StatusOr<TensorMap> map =
+        makeTensorMap(*problem.findTensor(argument.tensor), argument);
+    if (!map.ok())
+      return map.status();
+    launch.maps.push_back({launch.arguments.size(), *map});
+  }
+  launch.arguments.push_back(*value);
+  return Status::success();
+}
+
 StatusOr<std::vector<KernelLaunch>>
 flashcore::planLaunches(const Problem &problem, const PointerMap &pointers,
                         int64_t multiprocessors) {
@@ -97,14 +126,12 @@ flashcore::planLaunches(const Problem &problem, const PointerMap &pointers,
           std::min(launch.grid[0], multiprocessors * *kernel.maxBlocksPerSM);
     launch.block = kernel.block;
     launch.dynamicSharedMemory = kernel.dynamicSharedMemory;
-    for (const ArgumentSpec &argument : kernel.arguments) {
-      StatusOr<uint64_t> value = evaluate(argument, problem, pointers);
-      if (!value.ok())
-        return Status(value.status())
-            .note("it is argument " + std::to_string(launch.arguments.size()) +
-                  " of kernel '" + kernel.name + "'");
-      launch.arguments.push_back(*value);
-    }
+    for (const ArgumentSpec &argument : kernel.arguments)
+      if (Status status = addArgument(launch, argument, problem, pointers);
+          !status.ok())
+        return status.note("it is argument " +
+                           std::to_string(launch.arguments.size()) +
+                           " of kernel '" + kernel.name + "'");
     launches.push_back(std::move(launch));
   }
   return launches;

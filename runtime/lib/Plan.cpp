@@ -104,8 +104,13 @@ Status Plan::addKernels() {
     Kernel kernel;
     const auto &arguments = call.bundle().kernels[launch.kernel].arguments;
     for (size_t i = 0; i < arguments.size(); ++i)
-      if (arguments[i].kind == ArgumentSpec::Kind::Pointer)
+      if (arguments[i].kind == ArgumentSpec::Kind::Pointer ||
+          arguments[i].kind == ArgumentSpec::Kind::TensorMap)
         kernel.patches.push_back({i, pointerNumber(arguments[i].tensor)});
+    if (!launch.maps.empty()) {
+      kernel.maps = std::make_shared<MapCache>();
+      kernel.maps->entries.resize(launch.maps.size());
+    }
     kernel.launch = std::move(launch);
     kernels.push_back(std::move(kernel));
   }
@@ -158,6 +163,25 @@ void Plan::describe(std::span<const DevicePointer> pointers) const {
   }
 }
 
+Status Plan::fillMaps(const Kernel &kernel, const uint64_t *arguments,
+                      TensorMapBytes *maps) const {
+  std::lock_guard<std::mutex> lock(kernel.maps->mutex);
+  for (size_t i = 0; i < kernel.launch.maps.size(); ++i) {
+    const KernelLaunch::MapArgument &map = kernel.launch.maps[i];
+    MapCache::Entry &entry = kernel.maps->entries[i];
+    DevicePointer address = arguments[map.argument];
+    if (entry.address != address) {
+      StatusOr<TensorMapBytes> bytes =
+          device->makeMap(kernel.launch, map, address);
+      if (!bytes.ok())
+        return bytes.status();
+      entry = {address, *bytes};
+    }
+    maps[i] = entry.bytes;
+  }
+  return Status::success();
+}
+
 Status Plan::launch(std::span<const DevicePointer> pointers,
                     DevicePointer workspace, Stream stream) const {
   assert(pointers.size() == checks.size() && "one pointer a tensor");
@@ -172,8 +196,15 @@ Status Plan::launch(std::span<const DevicePointer> pointers,
     for (const Patch &patch : kernel.patches)
       arguments[patch.argument] =
           patch.pointer < pointers.size() ? pointers[patch.pointer] : workspace;
-    if (Status status = device->launchChecked(
-            *module, kernel.launch, {arguments.data(), planned.size()}, stream);
+    std::array<TensorMapBytes, MaxTensorMaps> maps; // that Device::load allows
+    if (kernel.maps)
+      if (Status status = fillMaps(kernel, arguments.data(), maps.data());
+          !status.ok())
+        return status;
+    LaunchArguments passed = {{arguments.data(), planned.size()},
+                              {maps.data(), kernel.launch.maps.size()}};
+    if (Status status =
+            device->launchChecked(*module, kernel.launch, passed, stream);
         !status.ok())
       return status;
   }

@@ -457,7 +457,8 @@ TEST_F(BundleLoaderTest, refusesUnknownNames) {
   EXPECT_EQ(
       refusal("/kernels/0/arguments/0/kind", "scalar"),
       "manifest.json: expects 'variants[0].kernels[0].arguments[0].kind' to be "
-      "'pointer' or 'size' or 'stride' or 'offset', but got \"scalar\"" +
+      "'pointer' or 'size' or 'stride' or 'offset' or 'tensor_map', but got "
+      "\"scalar\"" +
           remedy);
 }
 
@@ -714,6 +715,38 @@ TEST_F(BundleLoaderTest, prefersACubinToANewerVariant) {
   EXPECT_EQ(Bundle::load(scratch.path(), Chip{100, 0})->chip.str(), "sm_80");
 }
 
+TEST_F(BundleLoaderTest, prefersTheVariantOfOneChip) {
+  // For 9.0 alone, for 9.0 and newer, and for 8.9 and newer.
+  auto chipFor = [&](std::vector<const char *> chips, Chip device,
+                     const char *cubin = nullptr) {
+    json manifest = twoVariants(), newer = manifest["variants"][1];
+    manifest["variants"] = json::array();
+    for (const char *chip : chips) {
+      newer["chip"] = chip;
+      newer["cubins"] = json::array();
+      if (cubin) {
+        newer["cubins"] = twoVariants()["variants"][0]["cubins"];
+        newer["cubins"][0]["chip"] = cubin;
+      }
+      manifest["variants"].push_back(newer);
+    }
+    writeBundle(scratch.path(), manifest);
+    StatusOr<Bundle> bundle = Bundle::load(scratch.path(), device);
+    EXPECT_EQ(text(bundle), "");
+    return bundle->chip.str();
+  };
+  EXPECT_EQ(chipFor({"sm_89", "sm_90a"}, {90, 0}), "sm_90a");
+  EXPECT_EQ(chipFor({"sm_90a", "sm_89"}, {90, 0}), "sm_90a");
+  EXPECT_EQ(chipFor({"sm_89", "sm_90a"}, {100, 0}), "sm_89");
+  EXPECT_EQ(chipFor({"sm_89", "sm_90a"}, {89, 0}), "sm_89");
+  EXPECT_EQ(chipFor({"sm_89", "sm_90a"}, {80, 0}), "sm_89");
+  for (const char *cubin : {(const char *)nullptr, "sm_90", "sm_90a"}) {
+    EXPECT_EQ(chipFor({"sm_90", "sm_90a"}, {90, 0}, cubin), "sm_90a");
+    EXPECT_EQ(chipFor({"sm_90a", "sm_90"}, {90, 0}, cubin), "sm_90a");
+    EXPECT_EQ(chipFor({"sm_90a", "sm_90"}, {100, 0}, cubin), "sm_90");
+  }
+}
+
 TEST_F(BundleLoaderTest, variantsShareAllButCodeAndLaunches) {
   writeBundle(scratch.path(), twoVariants());
   std::vector<Bundle> variants = *Bundle::loadVariants(scratch.path());
@@ -755,6 +788,23 @@ TEST(ChooseCodeTest, ptxWithASuffixIsNotPortable) {
   EXPECT_FALSE((Chip{90, 'a'}.ptxRunsOn(Chip{100, 0})));
   EXPECT_TRUE((Chip{100, 'f'}.ptxRunsOn(Chip{103, 0})));
   EXPECT_FALSE((Chip{100, 'f'}.ptxRunsOn(Chip{120, 0})));
+}
+
+TEST(ChooseCodeTest, codeOfOneChipRunsNowhereElse) {
+  nlohmann::json manifest = testManifest();
+  manifest["chip"] = "sm_90a";
+  manifest["cubins"][0]["chip"] = "sm_90a";
+  Bundle bundle = loadTestBundle(manifest);
+  EXPECT_EQ(chooseCode(bundle, Chip{90, 0})->str(), "cubin sm_90a");
+  for (int number : {80, 89, 100, 103, 120})
+    EXPECT_EQ(text(chooseCode(bundle, Chip{number, 0})),
+              "expects a device that runs sm_90a code, but got sm_" +
+                  std::to_string(number) +
+                  "\n  note: the bundle test.fcb holds PTX for sm_90a and "
+                  "cubins for sm_90a\n  note: compile it again for sm_" +
+                  std::to_string(number));
+  bundle.cubins.clear();
+  EXPECT_EQ(chooseCode(bundle, Chip{90, 0})->str(), "PTX sm_90a");
 }
 
 TEST(ChooseCodeTest, refusesAnOlderDevice) {

@@ -45,6 +45,7 @@ TEST(CudaDriverTest, takesADriverWithoutTheOptionalEntryPoints) {
 #undef IS_OPTIONAL
   ASSERT_EQ(text(driver), "");
   EXPECT_EQ(driver->funcGetParamInfo, nullptr);
+  EXPECT_EQ(driver->tensorMapEncodeTiled, nullptr);
 }
 
 TEST(CudaDriverTest, namesTheMissingEntryPoint) {

@@ -11,6 +11,7 @@
 
 #include "flashcore-c/Runtime.h"
 #include "flashcore/Runtime/CudaDriver.h"
+#include "flashcore/Runtime/TensorMap.h"
 
 #include <gtest/gtest.h>
 
@@ -88,6 +89,18 @@ TEST(CudaHeaderTest, otherConstantsAreEqual) {
   EXPECT_SAME(CU_JIT_INPUT_PTX);
   EXPECT_SAME(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
   EXPECT_SAME(CU_STREAM_NON_BLOCKING);
+  EXPECT_SAME(CU_TENSOR_MAP_DATA_TYPE_FLOAT16);
+  EXPECT_SAME(CU_TENSOR_MAP_DATA_TYPE_FLOAT32);
+  EXPECT_SAME(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16);
+  EXPECT_SAME(CU_TENSOR_MAP_INTERLEAVE_NONE);
+  EXPECT_SAME(CU_TENSOR_MAP_SWIZZLE_NONE);
+  EXPECT_SAME(CU_TENSOR_MAP_SWIZZLE_32B);
+  EXPECT_SAME(CU_TENSOR_MAP_SWIZZLE_64B);
+  EXPECT_SAME(CU_TENSOR_MAP_SWIZZLE_128B);
+  EXPECT_SAME(CU_TENSOR_MAP_L2_PROMOTION_L2_256B);
+  EXPECT_SAME(CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  EXPECT_EQ(sizeof(flashcore::TensorMapBytes), sizeof(CUtensorMap));
+  EXPECT_GE(alignof(flashcore::TensorMapBytes), alignof(CUtensorMap));
   EXPECT_SAME(CU_EVENT_DEFAULT);
 }
 
@@ -123,6 +136,7 @@ TEST(CudaHeaderTest, signaturesAreEqual) {
   EXPECT_SAME_SIGNATURE(eventElapsedTime, cuEventElapsedTime);
   EXPECT_SAME_SIGNATURE(devicePrimaryCtxRetain, cuDevicePrimaryCtxRetain);
   EXPECT_SAME_SIGNATURE(deviceGetAttribute, cuDeviceGetAttribute);
+  EXPECT_SAME_SIGNATURE(tensorMapEncodeTiled, cuTensorMapEncodeTiled);
 #if CUDA_VERSION >= 12040
   EXPECT_SAME_SIGNATURE(funcGetParamInfo, cuFuncGetParamInfo);
 #endif

@@ -255,6 +255,30 @@ static CUresult launch(CUfunction function, unsigned gridX, unsigned gridY,
   return CUDA_SUCCESS;
 }
 
+static CUresult
+encodeTensorMap(void *map, CUtensorMapDataType type, uint32_t rank,
+                void *address, const uint64_t *sizes, const uint64_t *strides,
+                const uint32_t *box, const uint32_t *elementStrides,
+                CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+                CUtensorMapL2promotion promotion,
+                CUtensorMapFloatOOBfill outside) {
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(map) % 128, 0u);
+  ENTER("cuTensorMapEncodeTiled");
+  std::memset(map, 0xff, 128);
+  std::memcpy(map, &address, sizeof address);
+  fake.tensorMaps.push_back({type,
+                             reinterpret_cast<uint64_t>(address),
+                             {sizes, sizes + rank},
+                             {strides, strides + rank - 1},
+                             {box, box + rank},
+                             {elementStrides, elementStrides + rank},
+                             interleave,
+                             swizzle,
+                             promotion,
+                             outside});
+  return CUDA_SUCCESS;
+}
+
 static CUresult elapsedTime(float *milliseconds, CUevent, CUevent) {
   ENTER("cuEventElapsedTime");
   *milliseconds = 1;
@@ -360,6 +384,7 @@ static void fillObjects(CudaDriver &driver) {
 
 static void fillTiming(CudaDriver &driver) {
   driver.launchKernel = launch;
+  driver.tensorMapEncodeTiled = encodeTensorMap;
   driver.streamBeginCapture = [](CUstream, CUstreamCaptureMode) -> CUresult {
     ENTER("cuStreamBeginCapture");
     fake.isCapturing = true;

@@ -54,6 +54,19 @@ public:
     cuda::CUstream stream;
   };
 
+  /// A call of cuTensorMapEncodeTiled. The first 8 bytes of the map that it
+  /// makes are the address, so that a launch shows it as an argument.
+  struct TensorMapCall {
+    cuda::CUtensorMapDataType type;
+    uint64_t address;
+    std::vector<uint64_t> sizes, strides; ///< one stride less
+    std::vector<uint32_t> box, elementStrides;
+    cuda::CUtensorMapInterleave interleave;
+    cuda::CUtensorMapSwizzle swizzle;
+    cuda::CUtensorMapL2promotion promotion;
+    cuda::CUtensorMapFloatOOBfill fill;
+  };
+
   // What the fake GPU is.
   int deviceCount = 1;
   int driverVersion = 12040;
@@ -75,6 +88,7 @@ public:
   // What happened.
   std::vector<std::string> log;
   std::vector<Launch> launches;
+  std::vector<TensorMapCall> tensorMaps;
   std::vector<std::string> functionNames;
   std::map<int, int> setAttributes;
   std::string image;

@@ -102,7 +102,8 @@ void HostDevice::spoil(HostTensor &o, HostTensor &lse) const {
 }
 
 Status HostDevice::launchChecked(LoadedModule &module, const KernelLaunch &,
-                                 std::span<const uint64_t> arguments, Stream) {
+                                 const LaunchArguments &passed, Stream) {
+  std::span<const uint64_t> arguments = passed.values;
   hasCrashed = mistake == Mistake::Crash;
   const Bundle &bundle = static_cast<HostModule &>(module).bundle;
   StatusOr<Problem> problem = Problem::create(bundle, {});

@@ -70,7 +70,7 @@ protected:
   StatusOr<std::unique_ptr<LoadedModule>>
   loadCode(const Bundle &bundle, const CodeChoice &choice) override;
   Status launchChecked(LoadedModule &module, const KernelLaunch &launch,
-                       std::span<const uint64_t> arguments,
+                       const LaunchArguments &arguments,
                        Stream stream) override;
   StatusOr<Timing> timeChecked(LoadedModule &module,
                                std::span<const std::vector<KernelLaunch>> sets,

@@ -131,8 +131,8 @@ TEST_F(ArgumentsTest, mustHaveTheSizeOfTheParameters) {
               ptx.replace(ptx.find(".u64 seqlen_k"), 4, ".u32");
               setPtx(manifest, ptx);
             }),
-            "kernels.ptx: expects parameters of 8 bytes, but got 4 in "
-            "parameter 5 of 'attention'");
+            "kernels.ptx: expects parameters of 8 bytes, or 128 for a tensor "
+            "map, but got 4 in parameter 5 of 'attention'");
 }
 
 TEST_F(ArgumentsTest, mustBeThoseOfAKernelThatIsThere) {
@@ -172,8 +172,8 @@ TEST(CudaArgumentsTest, mustBeThoseOfTheLoadedCode) {
   FakeCuda fake;
   fake.parameters[3] = 4;
   EXPECT_EQ(load(fake, fake.driver()),
-            "kernel 'attention' expects 4 bytes as argument 3, but every "
-            "argument has 8" +
+            "kernel 'attention' expects 4 bytes as argument 3, but that of the "
+            "manifest has 8" +
                 mismatchRemedy + fromCubin);
 }
 
@@ -214,8 +214,8 @@ TEST(EmulatorArgumentsTest, mustBeThoseOfTheProgram) {
             "kernel 'attention' expects 9 arguments, but the manifest lists 8" +
                 mismatchRemedy + from);
   EXPECT_EQ(load(".param .u32 q" + list.substr(list.find(','))),
-            "kernel 'attention' expects 4 bytes as argument 0, but every "
-            "argument has 8" +
+            "kernel 'attention' expects 4 bytes as argument 0, but that of the "
+            "manifest has 8" +
                 mismatchRemedy + from);
 }
 

@@ -21,6 +21,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 
 using namespace flashcore;
@@ -54,6 +55,29 @@ cuda::CUresult getCurrent(cuda::CUcontext *context) {
   return cuda::CUDA_SUCCESS;
 }
 
+cuda::CUresult encodeTensorMap(void *map, cuda::CUtensorMapDataType, uint32_t,
+                               void *address, const uint64_t *,
+                               const uint64_t *, const uint32_t *,
+                               const uint32_t *, cuda::CUtensorMapInterleave,
+                               cuda::CUtensorMapSwizzle,
+                               cuda::CUtensorMapL2promotion,
+                               cuda::CUtensorMapFloatOOBfill) {
+  std::memcpy(map, &address, sizeof address);
+  return cuda::CUDA_SUCCESS;
+}
+
+/// The same kernel with tensor maps in the place of the pointers of q and k.
+nlohmann::json mappedManifest() {
+  nlohmann::json manifest = naiveManifest();
+  for (size_t i : {0, 1})
+    manifest["kernels"][0]["arguments"][i] = {{"kind", "tensor_map"},
+                                              {"tensor", i ? "k" : "q"},
+                                              {"box", {1, 1, 64, 16}},
+                                              {"swizzle", 32}};
+  setPtx(manifest, ptxFor(manifest));
+  return manifest;
+}
+
 /// Prints nanoseconds of a launch; false when one allocates.
 template <typename Launch>
 bool measure(const char *what, size_t count, Launch launch) {
@@ -80,6 +104,7 @@ int main(int argc, char **argv) {
   CudaDriver driver = fake.driver();
   driver.launchKernel = launchKernel;
   driver.ctxGetCurrent = getCurrent;
+  driver.tensorMapEncodeTiled = encodeTensorMap;
   FakeCuda::setContext(FakeCuda::primaryContext());
 
   ScratchDirectory scratch;
@@ -104,18 +129,37 @@ int main(int argc, char **argv) {
                         nullptr);
   });
 
+  std::vector<CallTensor> call;
+  for (const FlashCoreTensor &tensor : tensors)
+    call.push_back({tensor.name,
+                    {tensor.sizes, tensor.rank},
+                    {tensor.strides, tensor.rank}});
   {
-    std::vector<CallTensor> call;
-    for (const FlashCoreTensor &tensor : tensors)
-      call.push_back({tensor.name,
-                      {tensor.sizes, tensor.rank},
-                      {tensor.strides, tensor.rank}});
     Bundle bundle = *Bundle::load(scratch.path());
     auto device = std::move(*createCudaDevice(driver, 0, std::nullopt));
     auto module = std::move(*device->load(bundle));
     Plan plan = *Plan::create(*device, *module, bundle, call);
     isClean &=
         measure("Plan::launch", count, [&] { (void)plan.launch(pointers, 0); });
+  }
+
+  {
+    ScratchDirectory withMaps;
+    writeBundle(withMaps.path(), mappedManifest());
+    fake.parameters[0] = fake.parameters[1] = 128;
+    Bundle bundle = *Bundle::load(withMaps.path());
+    auto device = std::move(*createCudaDevice(driver, 0, std::nullopt));
+    auto module = std::move(*device->load(bundle));
+    Plan plan = *Plan::create(*device, *module, bundle, call);
+    isClean &= measure("with two tensor maps", count,
+                       [&] { (void)plan.launch(pointers, 0); });
+    uint64_t others[] = {0x6000, 0x7000, 0x3000, 0x4000, 0x5000};
+    isClean &= measure("of other pointers", count, [&] {
+      others[0] ^= 0x8000;
+      others[1] ^= 0x8000;
+      (void)plan.launch(others, 0);
+    });
+    fake.parameters.assign(numArguments, 8);
   }
 
   FlashCoreBundle bundle;

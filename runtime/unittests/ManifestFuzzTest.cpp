@@ -177,7 +177,9 @@ void tryBundle(const std::filesystem::path &path, Counts &counts) {
     return;
   FakeCuda fake;
   // As many as the loader found in the PTX, so that it must have been right.
-  fake.parameters.assign(bundle->kernels[0].arguments.size(), 8);
+  fake.parameters.clear();
+  for (const ArgumentSpec &argument : bundle->kernels[0].arguments)
+    fake.parameters.push_back(static_cast<size_t>(argument.bytes()));
   auto device = fake.open();
   auto module = device->load(*bundle);
   expectMessage(module.status());
@@ -204,9 +206,15 @@ TEST(ManifestFuzzTest, refusesOrRunsWhatItIsGiven) {
   uint64_t runs = environmentOr("FLASHCORE_FUZZ_RUNS", 2000);
   json withBias = staticManifest();
   addBias(withBias);
+  json withMap = testManifest();
+  withMap["kernels"][0]["arguments"][1] = {{"kind", "tensor_map"},
+                                           {"tensor", "k"},
+                                           {"box", {1, 1, 64, 16}},
+                                           {"swizzle", 32}};
+  setPtx(withMap, ptxFor(withMap));
   const json seeds[] = {withVariants(testManifest()),
                         withVariants(staticManifest()), withVariants(withBias),
-                        withVariants(splitManifest())};
+                        withVariants(splitManifest()), withVariants(withMap)};
   ScratchDirectory scratch;
   for (size_t i = 0; i < std::size(seeds); ++i)
     writeBundle(scratch.path() / std::to_string(i), seeds[i]);

@@ -182,16 +182,21 @@ void flashcore::testing::setPtx(json &manifest, const std::string &text) {
   ptxTexts()[manifest["ptx"]["fnv1a64"]] = text;
 }
 
+static std::string parameterFor(const json &kind, const std::string &name) {
+  if (kind == "tensor_map")
+    return ".param .align 64 .b8 " + name + "[128]";
+  return (kind == "pointer" ? ".param .u64 .ptr .align 16 " : ".param .u64 ") +
+         name;
+}
+
 std::string flashcore::testing::ptxFor(const json &manifest) {
   std::string text;
   for (const json &kernel : manifest["kernels"]) {
     std::string parameters;
     for (const json &argument : kernel["arguments"])
       parameters += (parameters.empty() ? "" : ", ") +
-                    std::string(argument["kind"] == "pointer"
-                                    ? ".param .u64 .ptr .align 16 p"
-                                    : ".param .u64 p") +
-                    std::to_string(parameters.size());
+                    parameterFor(argument["kind"],
+                                 "p" + std::to_string(parameters.size()));
     text += ".visible .entry " + kernel["name"].get<std::string>() + "(" +
             parameters + ")\n";
   }

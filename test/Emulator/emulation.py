@@ -10,7 +10,7 @@ _ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 # The package's reader of bundles, which needs no build of the package.
 sys.path.append(str(_ROOT / "python/flashcore"))
 
-from bundle import Bundle
+from bundle import Bundle, TensorMap
 
 # What persistent kernels are launched for: few, so that blocks walk many tiles.
 MULTIPROCESSORS = 2
@@ -95,14 +95,15 @@ def _describe(launch, bundle, sizes, places, name, is_first):
     pointers = {"workspace": f"f32[{floats}]:poison"}
     outputs, inputs = {}, {}
     for index, value in enumerate(launch.arguments):
-        if value == "workspace":
-            (outputs if is_first else inputs)[index] = value
-        elif isinstance(value, str):
-            fill = "poison" if value in written else f"randn:{index + 1}"
-            pointers[value] = tensors[value].emulator_argument(
-                sizes, fill, places[value])
-            if value in written:
-                outputs[index] = value
+        tensor = value.tensor if isinstance(value, TensorMap) else value
+        if tensor == "workspace":
+            (outputs if is_first else inputs)[index] = tensor
+        elif isinstance(tensor, str) and tensor not in pointers:
+            fill = "poison" if tensor in written else f"randn:{index + 1}"
+            pointers[tensor] = tensors[tensor].emulator_argument(
+                sizes, fill, places[tensor])
+            if tensor in written:
+                outputs[index] = tensor
     return Launch(name, bundle.ptx, launch.emulator_options(pointers), outputs,
                   2 * places["k"][0][2], 2 * sizes["head_dim"], inputs)
 

@@ -207,6 +207,20 @@ TEST_F(Bundle, DescribesTheKernel) {
                        "resources": null}])"));
 }
 
+TEST_F(Bundle, DescribesTensorMaps) {
+  mlir::NamedAttrList kernel(variant().kernels[0].description);
+  kernel.set("arguments", mlir::parseAttribute(R"([
+      {box = [1 : i64, 64 : i64], kind = "tensor_map", swizzle = 128 : i64,
+       tensor = "q"}])",
+                                               &context));
+  variant().kernels[0].description = kernel.getDictionary(&context);
+  json::Object written = writeAndReadVariant();
+  json::Object &described = *(*written.getArray("kernels"))[0].getAsObject();
+  EXPECT_EQ(normalize(described["arguments"]),
+            normalizeText(R"([{"kind": "tensor_map", "tensor": "q",
+                               "box": [1, 64], "swizzle": 128}])"));
+}
+
 TEST_F(Bundle, HasNoWorkspace) {
   json::Object written = writeAndReadVariant();
   EXPECT_EQ(normalize(written["workspace"]), normalizeText(R"({"bytes": []})"));

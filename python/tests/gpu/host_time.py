@@ -4,8 +4,9 @@
     python host_time.py [--json FILE]
 
 Each first call is timed in a process of its own, after PyTorch has started the GPU,
-and ends when the result is there. "ptxas" and "driver" name who assembles; CUDA's
-own cache is off, and FlashCore's is empty, or holds what the call before left.
+and ends when the result is there; the median of three counts. "ptxas" and "driver"
+name who assembles; CUDA's own cache is off, and FlashCore's is empty, or holds what
+the call before left.
 """
 
 import argparse
@@ -32,6 +33,7 @@ PROBLEMS = {
 }
 REFERENCE = next(iter(PROBLEMS))
 ROUNDS, CALLS = 41, 100
+FIRST_CALLS = 3
 
 
 def inputs(problem):
@@ -81,18 +83,23 @@ def import_seconds():
 
 
 def first_calls():
+    """The median of three for each."""
     times = {}
     for problem in PROBLEMS:
         for route, ptxas in (("ptxas", None), ("driver", "none")):
-            with tempfile.TemporaryDirectory() as folder:
-                environment = {"FLASHCORE_CACHE_DIR": folder}
-                if ptxas:
-                    environment["FLASHCORE_PTXAS"] = ptxas
-                for cached in (False, True):
-                    arguments = [__file__, "--first-call", problem]
-                    key = f"{problem}, {route}, {'disk cache' if cached else 'nothing cached'}"
-                    times[key] = run_child(arguments, **environment)
+            rounds = [first_call_pair(problem, ptxas) for _ in range(FIRST_CALLS)]
+            for cached, seconds in zip(("nothing cached", "disk cache"), zip(*rounds)):
+                times[f"{problem}, {route}, {cached}"] = statistics.median(seconds)
     return times
+
+
+def first_call_pair(problem, ptxas):
+    """Seconds of a first call with an empty cache, and with what it left there."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {"FLASHCORE_CACHE_DIR": folder}
+        if ptxas:
+            environment["FLASHCORE_PTXAS"] = ptxas
+        return [run_child([__file__, "--first-call", problem], **environment) for _ in range(2)]
 
 
 def host_seconds(call):

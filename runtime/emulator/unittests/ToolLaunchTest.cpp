@@ -299,8 +299,8 @@ TEST_F(ToolLaunch, RefusesWrongFields) {
                 "kernels[1].arguments[2].axis: expects an integer from 0 to 1, "
                 "but got 2");
   expectComment(with("/kernels/0/arguments/2/kind", "sise"),
-                "kernels[0].arguments[2].kind: expects pointer, size, stride "
-                "or offset, but got \"sise\"");
+                "kernels[0].arguments[2].kind: expects pointer, size, stride, "
+                "offset or tensor_map, but got \"sise\"");
   expectComment(with("/kernels", json::array()),
                 "kernels: expects a kernel, but got an empty array");
 }
@@ -313,4 +313,108 @@ TEST_F(ToolLaunch, TheKernelMustAgree) {
   launch["kernels"][0]["arguments"].erase(2);
   expectRefused(runLaunch("--dim n=4 -q"),
                 "kernel 'twice' takes 3 arguments, but got 2");
+}
+
+namespace {
+/// Copies q to o in tiles of 8 rows of 64 elements, by tensor maps.
+struct ToolMapLaunch : Tool {
+  const std::string kernels =
+      ".version 8.0\n.target sm_90a\n.address_size 64\n"
+      ".visible .entry copy(.param .align 64 .b8 q[128], .param .u64 n,"
+      " .param .align 64 .b8 o[128])\n{"
+      ".shared .align 1024 .b8 t[1024]; .shared .align 8 .b8 bar[8];"
+      ".reg .b64 %q, %o, %n, %d; .reg .pred %p; .reg .b32 %h, %s;"
+      "mov.b64 %q, q; cvta.param.u64 %q, %q; mov.b64 %o, o;"
+      "cvta.param.u64 %o, %o; mov.u32 %s, %ctaid.x; shl.b32 %s, %s, 3;"
+      "mov.u32 %h, %ctaid.y; ld.param.u64 %n, [n]; cvt.u64.u32 %d, %s;"
+      "setp.ge.u64 %p, %d, %n; @%p ret;"
+      "mbarrier.init.shared.b64 [bar], 1;"
+      "mbarrier.arrive.expect_tx.shared.b64 _, [bar], 1024;"
+      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::"
+      "complete_tx::bytes [t], [%q, {0, %s, %h}], [bar];\n"
+      "W: mbarrier.try_wait.parity.shared.b64 %p, [bar], 0; @!%p bra W;\n"
+      "cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group "
+      "[%o, {0, %s, %h}], [t]; cp.async.bulk.commit_group;"
+      "cp.async.bulk.wait_group 0; ret; }\n";
+  json launch = json::parse(R"({
+    "version": 4,
+    "attention": {"dims": {"h": null, "n": null, "d": 64}},
+    "tensors": [
+      {"name": "q", "role": "input", "dtype": "f16", "axes": ["h", "n", "d"],
+       "strides": [null, null, 1], "offset": 0},
+      {"name": "o", "role": "output", "dtype": "f16", "axes": ["h", "n", "d"],
+       "strides": [null, null, 1], "offset": 0}],
+    "workspace": {"bytes": []},
+    "kernels": [
+      {"name": "copy", "block": [1, 1, 1], "dynamic_shared_memory": 0,
+       "grid": [[{"dim": "n", "tile": 8}], [{"dim": "h", "tile": 1}], []],
+       "arguments": [
+         {"kind": "tensor_map", "tensor": "q", "box": [1, 8, 64],
+          "swizzle": 128},
+         {"kind": "size", "dim": "n"},
+         {"kind": "tensor_map", "tensor": "o", "box": [1, 8, 64],
+          "swizzle": 128}]}]})");
+
+  ToolResult runLaunch(const std::string &arguments) const {
+    write("k.ptx", "// flashcore-launch: " + launch.dump() + "\n" + kernels);
+    return run("'" + file("k.ptx") + "' " + arguments);
+  }
+  void expectArgument(const char *pointer, const json &value,
+                      const std::string &message) {
+    const json kept = launch;
+    launch["kernels"][0]["arguments"][0][json::json_pointer(pointer)] = value;
+    ToolResult result = runLaunch("--dim h=2 n=12");
+    EXPECT_EQ(result.exitCode, 2) << result.out;
+    EXPECT_EQ(result.err, file("k.ptx") +
+                              ":1:22: error: flashcore-launch: "
+                              "kernels[0].arguments[0]" +
+                              message + "\n");
+    launch = kept;
+  }
+};
+} // namespace
+
+TEST_F(ToolMapLaunch, MakesTheMapsOfItsTensors) {
+  // The second tile is half outside of the tensor.
+  expectClean(
+      runLaunch("--dim h=2 n=12 -q --expect-written --out o=" + file("o.npy")));
+  expectClean(runLaunch("--dim h=2 n=12 -q --expect q=" + file("o.npy")));
+  // Strides and an offset of the file.
+  launch["tensors"][1]["strides"] = {1600, 72, 1};
+  launch["tensors"][1]["offset"] = 8;
+  expectClean(runLaunch("--dim h=2 n=12 -q --expect-written"));
+  // Those of an axis of one element may be any.
+  launch["tensors"][0]["strides"] = {7, nullptr, 1};
+  expectClean(runLaunch("--dim h=1 n=12 -q --expect-written"));
+  ToolResult result = runLaunch("--dim h=2 n=0");
+  EXPECT_EQ(result.exitCode, 0) << result.err;
+  EXPECT_TRUE(contains(result.out, "'copy' has a grid of no blocks"));
+}
+
+TEST_F(ToolMapLaunch, ATensorWithoutElementsHasAMapOfZeros) {
+  launch["attention"]["dims"]["m"] = nullptr;
+  launch["tensors"][0]["axes"][1] = "m";
+  expectClean(runLaunch("--dim h=2 n=12 m=12 -q --expect-written"));
+  ToolResult result = runLaunch("--dim h=2 n=12 m=0");
+  EXPECT_EQ(result.exitCode, 1);
+  EXPECT_TRUE(contains(result.out, "holds no tensor map of the emulator"))
+      << result.out << result.err;
+}
+
+TEST_F(ToolMapLaunch, RefusesWhatIsNoMap) {
+  expectArgument("/tensor", "x",
+                 ".tensor: expects a name of 'tensors', but got \"x\"");
+  expectArgument("/tensor", "workspace",
+                 ".tensor: expects a name of 'tensors', but got \"workspace\"");
+  expectArgument("/box", {8, 64},
+                 ".box: expects a side for each axis of 'q', but got an array");
+  expectArgument("/box/1", 257,
+                 ".box[1]: expects an integer from 1 to 256, but got 257");
+  expectArgument("/swizzle", 48,
+                 ".swizzle: expects 0, 32, 64 or 128, but got 48");
+  launch["tensors"][0]["strides"] = {1024, 68, 1};
+  expectRefused(runLaunch("--dim h=2 n=12"),
+                "kernel 'copy', tensor 'q': a tensor map expects a stride of "
+                "axis 1 that is a multiple of 16 bytes below 2^40, but got "
+                "136");
 }

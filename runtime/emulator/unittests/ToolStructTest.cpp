@@ -124,6 +124,16 @@ TEST_F(ToolStruct, TensorMaps) {
   expectClean(runTile("'tensormap128[8,64]:f16[12,64]:iota' "
                       "'tensormap128[8,64]:@a'",
                       "--out 0=" + file("a.npy")));
+  // No address depends on the stride of an axis of one element.
+  expectClean(runTile("'tensormap128[8,64]:f16[12,64]:iota' "
+                      "'tensormap128[1,64]:f16[1,64:7,1]:poison'",
+                      "--expect-written"));
+  // A buffer without elements has a map that is none.
+  ToolResult empty = runTile("'tensormap128[8,64]:f16[0,64]:iota' "
+                             "'tensormap128[8,64]:f16[8,64]:poison'",
+                             "");
+  EXPECT_TRUE(contains(empty.out, "holds no tensor map of the emulator"))
+      << empty.out << empty.err;
   for (auto [argument, message] :
        {std::pair("tensormap[8,64]", "expects tensormap[BOX]:BUFFER or"),
         std::pair("tensormap[8,x]:f16[8,64]:ones", "expects tensormap[BOX]"),

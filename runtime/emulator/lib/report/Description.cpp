@@ -167,6 +167,19 @@ static DescribedTensor readTensor(const Field &field, const Description &out) {
   return tensor;
 }
 
+static void readBox(const Field &field, const DescribedTensor &tensor,
+                    DescribedArgument &argument) {
+  std::vector<Field> box = field["box"].elements();
+  if (box.size() != tensor.axes.size())
+    field["box"].refuse("a side for each axis of '" + tensor.name + "'");
+  for (const Field &side : box)
+    argument.box.push_back(static_cast<uint32_t>(side.integer(1, 256)));
+  argument.swizzle = static_cast<unsigned>(field["swizzle"].integer(0, 128));
+  if (argument.swizzle != 0 && argument.swizzle != 32 &&
+      argument.swizzle != 64 && argument.swizzle != 128)
+    field["swizzle"].refuse("0, 32, 64 or 128");
+}
+
 static DescribedArgument readArgument(const Field &field,
                                       const Description &out) {
   using Kind = DescribedArgument::Kind;
@@ -174,14 +187,15 @@ static DescribedArgument readArgument(const Field &field,
       {"pointer", Kind::Pointer},
       {"size", Kind::Size},
       {"stride", Kind::Stride},
-      {"offset", Kind::Offset}};
+      {"offset", Kind::Offset},
+      {"tensor_map", Kind::TensorMap}};
   DescribedArgument argument;
   std::string kind = field["kind"].string();
   auto it =
       std::find_if(std::begin(kinds), std::end(kinds),
                    [&](const auto &entry) { return kind == entry.first; });
   if (it == std::end(kinds)) {
-    field["kind"].refuse("pointer, size, stride or offset");
+    field["kind"].refuse("pointer, size, stride, offset or tensor_map");
     return argument;
   }
   argument.kind = it->second;
@@ -200,6 +214,8 @@ static DescribedArgument readArgument(const Field &field,
   else if (argument.kind == Kind::Stride)
     argument.axis = static_cast<size_t>(
         field["axis"].integer(0, std::max<size_t>(tensor->axes.size(), 1) - 1));
+  else if (argument.kind == Kind::TensorMap)
+    readBox(field, *tensor, argument);
   return argument;
 }
 

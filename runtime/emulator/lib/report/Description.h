@@ -42,11 +42,15 @@ struct DescribedTensor {
 };
 
 struct DescribedArgument {
-  enum class Kind : uint8_t { Pointer, Size, Stride, Offset };
+  enum class Kind : uint8_t { Pointer, Size, Stride, Offset, TensorMap };
   Kind kind = Kind::Pointer;
   /// Of a tensor or, for Size, of a dim; the workspace is a tensor here.
   std::string name;
   size_t axis = 0;
+  /// Of a tensor map: elements along each axis of the tensor, and the bytes of
+  /// the swizzle.
+  std::vector<uint32_t> box;
+  unsigned swizzle = 0;
 };
 
 struct DescribedKernel {

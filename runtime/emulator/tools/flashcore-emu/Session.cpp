@@ -254,11 +254,13 @@ public:
   }
   Error loadTensors();
   Error configure(const DescribedKernel &kernel, LaunchConfig &config) const;
-  void addArguments(const DescribedKernel &kernel, Arguments &arguments) const;
+  Error addArguments(const DescribedKernel &kernel, Arguments &arguments) const;
 
 private:
   Error loadWorkspace();
-  uint64_t addressOf(const std::string &name) const;
+  uint64_t valueOf(const DescribedArgument &argument) const;
+  Expected<std::vector<uint8_t>>
+  encodeMap(const DescribedArgument &argument) const;
 
   const Description &description;
   const ToolOptions &options;
@@ -331,34 +333,41 @@ Error DescribedSession::configure(const DescribedKernel &kernel,
   return {};
 }
 
-uint64_t DescribedSession::addressOf(const std::string &name) const {
-  const std::vector<LoadedArgument> &list = session.results.list;
-  auto it = std::find_if(list.begin(), list.end(),
-                         [&](const auto &each) { return each.name == name; });
-  return it == list.end() ? 0 : it->address;
+uint64_t DescribedSession::valueOf(const DescribedArgument &argument) const {
+  using Kind = DescribedArgument::Kind;
+  if (argument.kind == Kind::Size)
+    return sizes.find(argument.name)->second;
+  if (argument.kind == Kind::Pointer) {
+    const LoadedArgument *buffer = session.results.find(argument.name);
+    return buffer ? buffer->address : 0; // none of a workspace of no bytes
+  }
+  const BoundTensor &tensor = tensors.find(argument.name)->second;
+  return argument.kind == Kind::Stride ? tensor.strides[argument.axis]
+                                       : tensor.offset;
 }
 
-void DescribedSession::addArguments(const DescribedKernel &kernel,
-                                    Arguments &arguments) const {
+Expected<std::vector<uint8_t>>
+DescribedSession::encodeMap(const DescribedArgument &argument) const {
+  const LoadedArgument &tensor = *session.results.find(argument.name);
+  TypedArgument map;
+  map.box = TensorBox{argument.box, argument.swizzle};
+  return encodeTensorMap(map, tensor.value, tensor.address);
+}
+
+Error DescribedSession::addArguments(const DescribedKernel &kernel,
+                                     Arguments &arguments) const {
   for (const DescribedArgument &argument : kernel.arguments) {
-    auto tensor = tensors.find(argument.name);
-    uint64_t value = 0;
-    switch (argument.kind) {
-    case DescribedArgument::Kind::Pointer:
-      value = addressOf(argument.name);
-      break;
-    case DescribedArgument::Kind::Size:
-      value = sizes.find(argument.name)->second;
-      break;
-    case DescribedArgument::Kind::Stride:
-      value = tensor->second.strides[argument.axis];
-      break;
-    case DescribedArgument::Kind::Offset:
-      value = tensor->second.offset;
-      break;
+    if (argument.kind != DescribedArgument::Kind::TensorMap) {
+      arguments.addValue(valueOf(argument));
+      continue;
     }
-    arguments.addValue(value);
+    Expected<std::vector<uint8_t>> map = encodeMap(argument);
+    if (!map)
+      return fail("kernel '" + kernel.name + "', tensor '" + argument.name +
+                  "': " + map.error().message);
+    arguments.addBytes(map->data(), map->size());
   }
+  return {};
 }
 
 //===----------------------------------------------------------------------===//
@@ -427,8 +436,8 @@ static Error planDescribed(const Description &description,
     const DescribedKernel &kernel =
         *description.findKernel(launch.kernel.name());
     error = described.configure(kernel, launch.config);
-    if (options.arguments.empty())
-      described.addArguments(kernel, launch.arguments);
+    if (error.message.empty() && options.arguments.empty())
+      error = described.addArguments(kernel, launch.arguments);
   }
   return error;
 }

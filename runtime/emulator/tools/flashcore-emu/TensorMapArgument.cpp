@@ -89,6 +89,9 @@ flashcore::emu::encodeTensorMap(const TypedArgument &argument,
                  "as many, but got " +
                      std::to_string(view.shape.size()) + " and " +
                      std::to_string(box.size())};
+  // As the runtime makes that of a tensor without elements: zeros.
+  if (std::find(view.shape.begin(), view.shape.end(), 0u) != view.shape.end())
+    return std::vector<uint8_t>(sizeof(TensorMapBytes));
   TensorMap map;
   map.elementBytes = elementBytes(buffer.type);
   map.address = address + view.offset * map.elementBytes;
@@ -99,6 +102,8 @@ flashcore::emu::encodeTensorMap(const TypedArgument &argument,
     map.sizes[axis] = view.shape[from];
     map.strides[axis] =
         view.strides.empty() ? dense : view.strides[from] * map.elementBytes;
+    if (axis && map.sizes[axis] == 1)
+      map.strides[axis] = 16; // any that is allowed: no address depends on it
     map.box[axis] = axis < box.size() ? box[box.size() - 1 - axis] : 1;
     dense *= view.shape[from];
   }

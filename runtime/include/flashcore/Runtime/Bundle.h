@@ -81,13 +81,28 @@ struct TensorSpec {
   int64_t alignment = 1;
 };
 
+/// Of a tensor map, the argument of a kernel that makes bulk copies (TMA):
+/// bytes, and what they and the strides that they hold are multiples of.
+inline constexpr int64_t TensorMapSize = 128, TensorMapAlignment = 64,
+                         TensorMapStrideUnit = 16;
+inline constexpr size_t MaxTensorMapRank = 5;
+
 struct ArgumentSpec {
-  enum class Kind { Pointer, Size, Stride, Offset };
+  enum class Kind { Pointer, Size, Stride, Offset, TensorMap };
 
   Kind kind = Kind::Pointer;
-  std::string tensor; ///< Pointer, Stride, Offset
+  std::string tensor; ///< Pointer, Stride, Offset, TensorMap
   std::string dim;    ///< Size
   size_t axis = 0;    ///< Stride
+  /// TensorMap: the elements that a copy moves along each axis of the tensor,
+  /// and the bytes of the swizzle of shared memory.
+  std::vector<uint32_t> box;
+  unsigned swizzle = 0;
+
+  /// What the kernel takes.
+  int64_t bytes() const {
+    return kind == Kind::TensorMap ? TensorMapSize : sizeof(uint64_t);
+  }
 };
 
 /// What ptxas reported for the kernel.

@@ -26,6 +26,10 @@ struct Chip {
   int minor() const { return number % 10; }
   std::string str() const;
 
+  /// True when code for `other` is the better one where both run: newer, or of
+  /// the same chip and for fewer others.
+  bool isOlderThan(Chip other) const;
+
   /// True when PTX written for this chip may be assembled for `device`.
   bool ptxRunsOn(Chip device) const;
   /// True when machine code for this chip runs on `device`.

@@ -18,6 +18,7 @@
 #include "flashcore/Runtime/Status.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 
 namespace flashcore::cuda {
@@ -32,6 +33,11 @@ using CUfunction_attribute = int;
 using CUjit_option = int;
 using CUjitInputType = int;
 using CUstreamCaptureMode = int;
+using CUtensorMapDataType = int;
+using CUtensorMapInterleave = int;
+using CUtensorMapSwizzle = int;
+using CUtensorMapL2promotion = int;
+using CUtensorMapFloatOOBfill = int;
 using CUcontext = struct OpaqueContext *;
 using CUmodule = struct OpaqueModule *;
 using CUfunction = struct OpaqueFunction *;
@@ -94,6 +100,20 @@ enum : CUjit_option {
 
 enum : CUjitInputType { CU_JIT_INPUT_PTX = 1 };
 enum : CUstreamCaptureMode { CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1 };
+enum : CUtensorMapDataType {
+  CU_TENSOR_MAP_DATA_TYPE_FLOAT16 = 6,
+  CU_TENSOR_MAP_DATA_TYPE_FLOAT32 = 7,
+  CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 = 9,
+};
+enum : CUtensorMapInterleave { CU_TENSOR_MAP_INTERLEAVE_NONE = 0 };
+enum : CUtensorMapSwizzle {
+  CU_TENSOR_MAP_SWIZZLE_NONE = 0,
+  CU_TENSOR_MAP_SWIZZLE_32B = 1,
+  CU_TENSOR_MAP_SWIZZLE_64B = 2,
+  CU_TENSOR_MAP_SWIZZLE_128B = 3,
+};
+enum : CUtensorMapL2promotion { CU_TENSOR_MAP_L2_PROMOTION_L2_256B = 3 };
+enum : CUtensorMapFloatOOBfill { CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE = 0 };
 enum : unsigned { CU_STREAM_NON_BLOCKING = 1 };
 enum : unsigned { CU_EVENT_DEFAULT = 0 };
 
@@ -168,7 +188,12 @@ namespace flashcore {
 /// Those that not every driver has; without one its member is null.
 #define FLASHCORE_CUDA_OPTIONAL_ENTRY_POINTS(X)                                \
   X(funcGetParamInfo, cuFuncGetParamInfo, /* since CUDA 12.4 */                \
-    (cuda::CUfunction, size_t, size_t *, size_t *))
+    (cuda::CUfunction, size_t, size_t *, size_t *))                            \
+  X(tensorMapEncodeTiled, cuTensorMapEncodeTiled, /* since CUDA 12.0 */        \
+    (void *, cuda::CUtensorMapDataType, uint32_t, void *, const uint64_t *,    \
+     const uint64_t *, const uint32_t *, const uint32_t *,                     \
+     cuda::CUtensorMapInterleave, cuda::CUtensorMapSwizzle,                    \
+     cuda::CUtensorMapL2promotion, cuda::CUtensorMapFloatOOBfill))
 
 struct CudaDriver {
 #define FLASHCORE_CUDA_MEMBER(member, symbol, parameters)                      \

@@ -16,7 +16,6 @@
 #include "flashcore/Runtime/Launch.h"
 
 #include <memory>
-#include <span>
 
 namespace flashcore {
 
@@ -160,8 +159,12 @@ protected:
   /// The launch is within the limits and its grid is not empty. `arguments` are
   /// as many as those of `launch`, in whose place they stand.
   virtual Status launchChecked(LoadedModule &module, const KernelLaunch &launch,
-                               std::span<const uint64_t> arguments,
+                               const LaunchArguments &arguments,
                                Stream stream) = 0;
+  /// `map` is of a tensor with elements. For as many threads as launches.
+  /// Refused unless a device has bulk copies.
+  virtual StatusOr<TensorMapBytes> encodeTensorMap(const TensorMap &map,
+                                                   DevicePointer address) const;
   virtual StatusOr<Timing>
   timeChecked(LoadedModule &module,
               std::span<const std::vector<KernelLaunch>> sets,
@@ -173,10 +176,19 @@ protected:
 
   DeviceInfo deviceInfo;
 
+  /// The arguments of `launch`, of which the tensor maps are made in `maps`.
+  StatusOr<LaunchArguments>
+  makeArguments(const KernelLaunch &launch,
+                std::array<TensorMapBytes, MaxTensorMaps> &maps) const;
+
 private:
   friend class Plan; // checks once, launches often
   Status checkLaunch(const LoadedModule &module,
                      const KernelLaunch &launch) const;
+  /// The map of `launch` for a tensor at `address`.
+  StatusOr<TensorMapBytes> makeMap(const KernelLaunch &launch,
+                                   const KernelLaunch::MapArgument &map,
+                                   DevicePointer address) const;
 };
 
 /// Device memory that is freed with its owner. Must not outlive the device.

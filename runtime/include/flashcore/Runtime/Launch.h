@@ -12,7 +12,9 @@
 #ifndef FLASHCORE_RUNTIME_LAUNCH_H
 #define FLASHCORE_RUNTIME_LAUNCH_H
 
-#include "flashcore/Runtime/Problem.h"
+#include "flashcore/Runtime/TensorMap.h"
+
+#include <span>
 
 namespace flashcore {
 
@@ -23,6 +25,10 @@ using DevicePointer = uint64_t;
 /// passes to a kernel.
 inline constexpr size_t MaxArguments = 512;
 
+/// Tensor maps count as well: so many of them fill the 4 KiB.
+inline constexpr size_t MaxTensorMaps =
+    MaxArguments * sizeof(uint64_t) / TensorMapSize;
+
 /// One kernel launch with every number known.
 struct KernelLaunch {
   /// Position of the kernel in the bundle.
@@ -31,11 +37,24 @@ struct KernelLaunch {
   std::array<int64_t, 3> grid = {1, 1, 1};
   std::array<int64_t, 3> block = {1, 1, 1};
   int64_t dynamicSharedMemory = 0;
-  /// Every argument of the manifest is 8 bytes wide.
+  /// Of an argument that is a tensor map, the address of the first element.
   std::vector<uint64_t> arguments;
+  struct MapArgument {
+    size_t argument = 0; ///< its position in `arguments`
+    TensorMap map;
+  };
+  /// In the order of the arguments.
+  std::vector<MapArgument> maps;
 
   /// An empty grid is valid and must not be launched.
   bool empty() const { return !grid[0] || !grid[1] || !grid[2]; }
+};
+
+/// What a kernel is given: `maps` has those of KernelLaunch::maps as its device
+/// made them, and `values` all other arguments in their places.
+struct LaunchArguments {
+  std::span<const uint64_t> values;
+  std::span<const TensorMapBytes> maps;
 };
 
 /// By tensor name; with the key "workspace" when the problem needs one.

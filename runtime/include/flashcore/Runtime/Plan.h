@@ -16,6 +16,8 @@
 #include "flashcore/Runtime/Call.h"
 #include "flashcore/Runtime/Device.h"
 
+#include <mutex>
+
 namespace flashcore {
 
 class Plan {
@@ -47,19 +49,34 @@ private:
     bool isNeeded;            ///< there are elements
     size_t tensor;            ///< its position in the bundle
   };
-  /// The argument that is pointer number `pointer`, or the workspace.
+  /// The argument that is pointer number `pointer`, or the workspace; of a
+  /// tensor map, its address.
   struct Patch {
     size_t argument;
     size_t pointer;
   };
+  /// The tensor maps of a kernel as they were last made: calls mostly come with
+  /// the pointers of the call before.
+  struct MapCache {
+    struct Entry {
+      DevicePointer address = 0; ///< where no tensor has elements
+      TensorMapBytes bytes = {};
+    };
+    std::mutex mutex;
+    std::vector<Entry> entries;
+  };
   struct Kernel {
     KernelLaunch launch; ///< with arguments whose pointers are to be replaced
     std::vector<Patch> patches;
+    std::shared_ptr<MapCache> maps; ///< null for a kernel without any
   };
 
   Plan(Device &device, LoadedModule &module, Problem problem)
       : device(&device), module(&module), call(std::move(problem)) {}
   Status addKernels();
+  /// Copies the maps of `kernel` for these arguments.
+  Status fillMaps(const Kernel &kernel, const uint64_t *arguments,
+                  TensorMapBytes *maps) const;
   /// The number of tensors stands for the workspace.
   size_t pointerNumber(std::string_view name) const;
   bool accepts(std::span<const DevicePointer> pointers,

@@ -1,0 +1,59 @@
+//===- TensorMap.cpp - Tensor maps of bulk copies -------------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The manifest's box, and strides and addresses that are multiples of 16 bytes,
+// the loader and Problem have checked. Here are the limits that only sizes and
+// strides of a call can break.
+//
+//===----------------------------------------------------------------------===//
+
+#include "flashcore/Runtime/TensorMap.h"
+
+#include <algorithm>
+
+using namespace flashcore;
+
+static constexpr int64_t maxSize = int64_t(1) << 32,
+                         maxStrideBytes = (int64_t(1) << 40) - 16;
+
+static Status badAxis(const TensorGeometry &tensor, size_t axis,
+                      const char *what, int64_t most, int64_t got) {
+  return Status::error(
+      "expects the " + std::string(what) + " of axis " + std::to_string(axis) +
+      " (" + tensor.axes[axis] + ") of '" + tensor.name + "' to be at most " +
+      std::to_string(most) + ", but got " + std::to_string(got));
+}
+
+StatusOr<TensorMap> flashcore::makeTensorMap(const TensorGeometry &tensor,
+                                             const ArgumentSpec &argument) {
+  TensorMap map;
+  if (std::count(tensor.sizes.begin(), tensor.sizes.end(), 0))
+    return map;
+  map.dtype = tensor.dtype;
+  map.rank = static_cast<unsigned>(tensor.sizes.size());
+  map.swizzle = argument.swizzle;
+  int64_t elementBytes = byteSize(tensor.dtype);
+  for (size_t axis = 0; axis < tensor.sizes.size(); ++axis) {
+    size_t to = tensor.sizes.size() - 1 - axis;
+    int64_t size = tensor.sizes[axis], stride = tensor.strides[axis];
+    if (size > maxSize)
+      return badAxis(tensor, axis, "size", maxSize, size)
+          .note("the kernels copy it by a tensor map, which has no larger "
+                "axes: split the call");
+    // No address depends on the stride of an axis of one element.
+    if (to > 0 && size > 1 && stride > maxStrideBytes / elementBytes)
+      return badAxis(tensor, axis, "stride", maxStrideBytes / elementBytes,
+                     stride)
+          .note("the kernels copy it by a tensor map, whose strides are less "
+                "than 2^40 bytes: copy the tensor to a packed one");
+    map.sizes[to] = static_cast<uint64_t>(size);
+    map.strides[to] = static_cast<uint64_t>(to == 0    ? elementBytes
+                                            : size > 1 ? stride * elementBytes
+                                                       : TensorMapStrideUnit);
+    map.box[to] = argument.box[axis];
+  }
+  return map;
+}
