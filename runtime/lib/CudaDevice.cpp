@@ -76,8 +76,8 @@ protected:
   loadCode(const Bundle &bundle, const CodeChoice &choice) override;
   Status launchChecked(LoadedModule &module, const KernelLaunch &launch,
                        const LaunchArguments &arguments, Stream on) override;
-  StatusOr<TensorMapBytes>
-  encodeTensorMap(const TensorMap &map, DevicePointer address) const override;
+  Status encodeTensorMap(const TensorMap &map, DevicePointer address,
+                         TensorMapBytes &bytes) const override;
   StatusOr<Timing> timeChecked(LoadedModule &module, LaunchSets sets,
                                const TimingOptions &options) override;
   StatusOr<LaunchOverhead> measureOverheadChecked(LoadedModule &module,
@@ -376,23 +376,21 @@ static CUtensorMapSwizzle swizzleOf(const TensorMap &map) {
 }
 
 /// A computation on the host: it touches neither a stream nor the tensor.
-StatusOr<TensorMapBytes>
-CudaDevice::encodeTensorMap(const TensorMap &map, DevicePointer address) const {
+Status CudaDevice::encodeTensorMap(const TensorMap &map, DevicePointer address,
+                                   TensorMapBytes &bytes) const {
   static constexpr uint32_t elementStrides[MaxTensorMapRank] = {1, 1, 1, 1, 1};
   CurrentContext current(driver, context);
   if (!current.ok())
     return current.status();
-  TensorMapBytes result;
   // The stride of axis 0 is not among those that the driver takes.
-  if (CUresult code = driver.tensorMapEncodeTiled(
-          &result, dataType(map.dtype), map.rank,
-          reinterpret_cast<void *>(address), map.sizes.data(),
-          map.strides.data() + 1, map.box.data(), elementStrides,
-          CU_TENSOR_MAP_INTERLEAVE_NONE, swizzleOf(map),
-          CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-          CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE))
-    return cudaError(driver, code, "cuTensorMapEncodeTiled");
-  return result;
+  return check(driver.tensorMapEncodeTiled(
+                   &bytes, dataType(map.dtype), map.rank,
+                   reinterpret_cast<void *>(address), map.sizes.data(),
+                   map.strides.data() + 1, map.box.data(), elementStrides,
+                   CU_TENSOR_MAP_INTERLEAVE_NONE, swizzleOf(map),
+                   CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                   CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+               "cuTensorMapEncodeTiled");
 }
 
 Status CudaDevice::enqueue(LoadedModule &module, const KernelLaunch &launch,

@@ -145,24 +145,25 @@ Status Device::launch(LoadedModule &module, const KernelLaunch &launch,
   return launchChecked(module, launch, *arguments, stream);
 }
 
-StatusOr<TensorMapBytes> Device::encodeTensorMap(const TensorMap &,
-                                                 DevicePointer) const {
+Status Device::encodeTensorMap(const TensorMap &, DevicePointer,
+                               TensorMapBytes &) const {
   return Status::error("expects a device with bulk copies, but got " +
                        deviceInfo.name);
 }
 
-StatusOr<TensorMapBytes> Device::makeMap(const KernelLaunch &launch,
-                                         const KernelLaunch::MapArgument &map,
-                                         DevicePointer address) const {
-  if (!map.map.rank)
-    return TensorMapBytes{};
-  StatusOr<TensorMapBytes> bytes = encodeTensorMap(map.map, address);
-  if (!bytes.ok())
-    return Status(bytes.status())
-        .note("making the tensor map that is argument " +
-              std::to_string(map.argument) + " of kernel '" + launch.name +
-              "'");
-  return bytes;
+Status Device::makeMap(const KernelLaunch &launch,
+                       const KernelLaunch::MapArgument &map,
+                       DevicePointer address, TensorMapBytes &bytes) const {
+  if (!map.map.rank) {
+    bytes = {};
+    return Status::success();
+  }
+  Status status = encodeTensorMap(map.map, address, bytes);
+  if (!status.ok())
+    status.note("making the tensor map that is argument " +
+                std::to_string(map.argument) + " of kernel '" + launch.name +
+                "'");
+  return status;
 }
 
 StatusOr<LaunchArguments>
@@ -170,11 +171,10 @@ Device::makeArguments(const KernelLaunch &launch,
                       std::array<TensorMapBytes, MaxTensorMaps> &maps) const {
   for (size_t i = 0; i < launch.maps.size(); ++i) {
     const KernelLaunch::MapArgument &map = launch.maps[i];
-    StatusOr<TensorMapBytes> bytes =
-        makeMap(launch, map, launch.arguments[map.argument]);
-    if (!bytes.ok())
-      return bytes.status();
-    maps[i] = *bytes;
+    if (Status status =
+            makeMap(launch, map, launch.arguments[map.argument], maps[i]);
+        !status.ok())
+      return status;
   }
   return LaunchArguments{launch.arguments, {maps.data(), launch.maps.size()}};
 }

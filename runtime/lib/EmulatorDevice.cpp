@@ -18,8 +18,8 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <charconv>
+#include <cstring>
 #include <new>
 
 using namespace flashcore;
@@ -166,8 +166,8 @@ protected:
     return describe(*report, launch.name, loaded.file);
   }
 
-  StatusOr<TensorMapBytes>
-  encodeTensorMap(const TensorMap &map, DevicePointer address) const override {
+  Status encodeTensorMap(const TensorMap &map, DevicePointer address,
+                         TensorMapBytes &bytes) const override {
     emu::TensorMap encoded;
     encoded.address = address;
     encoded.elementBytes = static_cast<uint32_t>(byteSize(map.dtype));
@@ -179,10 +179,11 @@ protected:
                       : map.swizzle == 64 ? emu::TensorSwizzle::Bytes64
                       : map.swizzle == 32 ? emu::TensorSwizzle::Bytes32
                                           : emu::TensorSwizzle::None;
-    emu::Expected<emu::TensorMapBytes> bytes = emu::encodeTensorMap(encoded);
-    if (!bytes)
-      return Status::error("on the emulator " + bytes.error().message);
-    return std::bit_cast<TensorMapBytes>(*bytes);
+    emu::Expected<emu::TensorMapBytes> made = emu::encodeTensorMap(encoded);
+    if (!made)
+      return Status::error("on the emulator " + made.error().message);
+    std::memcpy(bytes.bytes.data(), made->data(), made->size());
+    return Status::success();
   }
 
   StatusOr<Timing> timeChecked(LoadedModule &,

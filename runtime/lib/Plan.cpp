@@ -171,11 +171,12 @@ Status Plan::fillMaps(const Kernel &kernel, const uint64_t *arguments,
     MapCache::Entry &entry = kernel.maps->entries[i];
     DevicePointer address = arguments[map.argument];
     if (entry.address != address) {
-      StatusOr<TensorMapBytes> bytes =
-          device->makeMap(kernel.launch, map, address);
-      if (!bytes.ok())
-        return bytes.status();
-      entry = {address, *bytes};
+      entry.address = 0; // a device that fails may have written something
+      if (Status status =
+              device->makeMap(kernel.launch, map, address, entry.bytes);
+          !status.ok())
+        return status;
+      entry.address = address;
     }
     maps[i] = entry.bytes;
   }

@@ -546,6 +546,14 @@ TEST_F(CudaTensorMapTest, reportsADriverThatRefuses) {
   EXPECT_TRUE(fake.launches.empty());
   fake.failAt("cuTensorMapEncodeTiled", 0);
   EXPECT_EQ(text(made.launch(pointers, 0)), "");
+  // What failed is not taken for the map that was there before.
+  fake.failOnce("cuTensorMapEncodeTiled", 999);
+  EXPECT_NE(text(made.launch({{0x6000, 0x2000, 0x3000, 0x4000}}, 0)), "");
+  size_t before = fake.tensorMaps.size();
+  EXPECT_EQ(text(made.launch(pointers, 0)), "");
+  EXPECT_EQ(fake.tensorMaps.size(), before + 1);
+  EXPECT_EQ(fake.launches.back().arguments,
+            (std::vector<uint64_t>{0x1000, 11, 0x4000}));
 }
 
 TEST_F(CudaTensorMapTest, refusesADriverWithoutThem) {

@@ -163,8 +163,8 @@ protected:
                                Stream stream) = 0;
   /// `map` is of a tensor with elements. For as many threads as launches.
   /// Refused unless a device has bulk copies.
-  virtual StatusOr<TensorMapBytes> encodeTensorMap(const TensorMap &map,
-                                                   DevicePointer address) const;
+  virtual Status encodeTensorMap(const TensorMap &map, DevicePointer address,
+                                 TensorMapBytes &bytes) const;
   virtual StatusOr<Timing>
   timeChecked(LoadedModule &module,
               std::span<const std::vector<KernelLaunch>> sets,
@@ -185,10 +185,10 @@ private:
   friend class Plan; // checks once, launches often
   Status checkLaunch(const LoadedModule &module,
                      const KernelLaunch &launch) const;
-  /// The map of `launch` for a tensor at `address`.
-  StatusOr<TensorMapBytes> makeMap(const KernelLaunch &launch,
-                                   const KernelLaunch::MapArgument &map,
-                                   DevicePointer address) const;
+  /// Makes the map of `launch` for a tensor at `address`.
+  Status makeMap(const KernelLaunch &launch,
+                 const KernelLaunch::MapArgument &map, DevicePointer address,
+                 TensorMapBytes &bytes) const;
 };
 
 /// Device memory that is freed with its owner. Must not outlive the device.
