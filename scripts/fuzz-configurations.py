@@ -50,7 +50,7 @@ SCHEDULE = {
     "query-steps": ([0, 0, 0, 1, 2, 4, 7, 15], [-1, 16, 1 << 20, (1 << 63) - 1]),
     "grid-order": (["query_fastest", "head_fastest"], ["fastest"]),
     "grid-heads": ([0, 0, 0, 1, 3, 32], [-1, (1 << 20) + 1, (1 << 63) - 1]),
-    "overlap": (["none", "qk"], ["pv"]),
+    "overlap": (["none", "qk", "pv"], ["all"]),
     "row-max": (["exact", "stale", "folded"], ["none"]),
     "row-sum": (["add", "mma"], ["2"]),
     "min-blocks": ([0, 1, 2, 4], [-1, 33, 1 << 40]),
@@ -59,6 +59,7 @@ SCHEDULE = {
     "key-warps": ([1, 2, 3, 4, 8], [-1, 1 << 20, (1 << 63) - 1]),
     "softmax": (["online", "one_pass"], ["two_pass"]),
     "grid": (["full", "persistent"], ["tiles"]),
+    "product": (["warp", "warpgroup"], ["thread"]),
 }
 
 
@@ -279,6 +280,19 @@ class Generator:
         values |= {"head-group": heads, "num-warps": heads * warps, "key-warps": key_warps,
                    "block-m": 16 * warps // key_warps * self.rng.choice([1, 1, 2]),
                    "block-n": self.rng.choice([16, 32, 48, 64]), "num-stages": self.rng.choice([2, 2, 3, 4])}
+        if self.chance(5):
+            return self.likely_warpgroups()
+        values["product"] = "warp"
+        if values["overlap"] == "pv":
+            values["overlap"] = "none"
+        return [f"--{name}={value}" for name, value in values.items()]
+
+    def likely_warpgroups(self):
+        """What kernels of warpgroups can be asked for; the head and the lengths often do not fit."""
+        warpgroups = self.rng.choice([1, 2, 3])
+        values = {"chip": "sm_90a", "product": "warpgroup", "num-warps": 4 * warpgroups, "block-m": 64 * warpgroups,
+                  "block-n": self.rng.choice([16, 64, 96, 128]), "num-stages": self.rng.choice([2, 2, 3]),
+                  "overlap": self.rng.choice(["none", "pv"])}
         return [f"--{name}={value}" for name, value in values.items()]
 
     def emulator(self):

@@ -290,8 +290,35 @@ def check_grid(bundles):
     for causal in CAUSAL:
         bundle = bundles.make(f"check-static-{causal}", attention("bf16", 128, causal, (1, 2, 2, 300, 177)))
         runs.append({"bundle": bundle})
+    # Where the chip has products of warpgroups, those, and the others elsewhere.
+    for i, (d, dv) in enumerate([(64, 64), (128, 128), (256, 256), (192, 128)]):
+        mlir = attention(DTYPES[i % 2], d, "none", (2, 16, 8, 1000, 1024), head_dim_v=dv)
+        bundle = bundles.make(f"check-warpgroups-{d}-{dv}", mlir, ["--chip=sm_80,sm_90a"])
+        runs.append({"bundle": bundle, "kind": KINDS[i % 3]})
     for bundle in ("check-f16-d64-none", "check-f16-d128-none", "scores-none", "scores-bottom_right"):
         runs += stage_runs(f"{bundle}.fcb")
+    return runs
+
+
+def warpgroup_runs(bundles):
+    """Kernels of warpgroups, asked for where the grid is small: head dims, more rows than tiles, one tile, one
+    warpgroup and three, products that wait for each other, three stages."""
+    runs = []
+    problems = [
+        ("f16", 128, 128, (1, 2, 1, 256, 512), []),
+        ("bf16", 128, 128, (2, 2, 2, 130, 384), []),
+        ("f16", 128, 128, (1, 1, 1, 128, 128), []),
+        ("f16", 128, 128, (1, 2, 2, 70, 256), ["--num-warps=4", "--block-m=64"]),
+        ("f16", 64, 64, (1, 2, 1, 400, 512), []),
+        ("bf16", 64, 64, (1, 2, 2, 192, 256), ["--num-warps=8", "--block-m=128", "--overlap=none"]),
+        ("f16", 256, 256, (1, 1, 1, 256, 320), []),
+        ("f16", 192, 128, (1, 1, 1, 128, 192), ["--block-n=64", "--num-stages=3"]),
+        ("f16", 64, 128, (1, 1, 1, 128, 480), ["--block-n=96"]),
+    ]
+    for i, (dtype, d, dv, sizes, options) in enumerate(problems):
+        mlir = attention(dtype, d, "none", sizes, head_dim_v=dv)
+        bundle = bundles.make(f"warpgroups-{i}", mlir, ["--chip=sm_90a", "--product=warpgroup", *options])
+        runs.append({"bundle": bundle, "kind": KINDS[i % 3]})
     return runs
 
 
@@ -335,6 +362,7 @@ def emulate_grid(bundles):
         runs.append({"bundle": bundles.make(f"emulate-{i}-window", mlir, options), "kind": "rising"})
     runs += key_warps_runs(bundles, [(70, 150), (1, 203), (130, 3), (3, 90)])
     runs += persistent_runs(bundles, batch=2)
+    runs += warpgroup_runs(bundles)
     # One key tile only, known at compile time: no loop is left.
     for i, (sk, causal) in enumerate([(16, "none"), (64, "none"), (40, "bottom_right"), (33, "top_left")]):
         bundle = bundles.make(f"emulate-one-tile-{i}", attention("f16", 64, causal, (1, 4, 2, 1100, sk)))

@@ -101,7 +101,7 @@ FEATURES = [
     ("seqused_k", attention(ins="seqused_k(%b : memref<1xi32>)", args=", %b: memref<1xi32>"), None),
     ("page_table", attention(ins="page_table(%b : memref<1x1xi32>)", args=", %b: memref<1x1xi32>"), None),
 ]
-CHIPS = ("sm_80", "sm_86", "sm_89", "sm_90")
+CHIPS = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_90a")
 
 
 def reason(result):

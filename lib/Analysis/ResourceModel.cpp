@@ -24,6 +24,12 @@ int64_t mlir::flashcore::getSharedMemoryBytes(int64_t headDim, int64_t headDimV,
     return elementBytes * (rows * headDim + choice.numStages * choice.blockN *
                                                 (headDim + headDimV));
   };
+  if (choice.product == Product::Warpgroup) {
+    // Two barriers for each slot of K, of V, and of a warpgroup's Q.
+    constexpr int64_t barrierBytes = 8;
+    return getTiles(choice.getQueryRows()) +
+           2 * barrierBytes * (2 * choice.numStages + choice.getRowWarps());
+  }
   if (choice.keyWarps == 1)
     return getTiles(choice.getQueryRows());
   int64_t warpM = choice.getWarpM();
@@ -37,12 +43,14 @@ int64_t mlir::flashcore::getFragmentRegisters(const AttentionProblem &problem,
   int64_t colsOfQ = choice.getKeptQueryColumns(problem.headDim) / 2;
   int64_t cols = problem.headDimV + colsOfQ +
                  choice.blockN * (choice.overlap == Overlap::QK ? 2 : 1);
+  if (choice.overlap == Overlap::PV) // P in pairs
+    cols += choice.blockN / 2;
   if (choice.softmax == Softmax::OnePass) {
     // O takes the place of Q and of half of S, when that becomes P.
     int64_t colsOfS = choice.blockN * getTilesOfPart(*problem.seqlenK, choice);
     cols = std::max(colsOfS + colsOfQ, colsOfS / 2 + problem.headDimV);
   }
-  return choice.getWarpM() * cols / kWarpSize;
+  return choice.getWarpM() * cols / (choice.getTileWarps() * kWarpSize);
 }
 
 Occupancy mlir::flashcore::getOccupancy(const TargetInfo &target,

@@ -10,6 +10,7 @@
 
 #include "flashcore/Analysis/ScheduleCheck.h"
 #include "flashcore/Analysis/ResourceModel.h"
+#include "flashcore/Target/Atoms.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -137,6 +138,40 @@ static std::optional<std::string> checkPersistent(const TargetInfo &target,
       target.chip, choice.minBlocks, spell("min_blocks", names));
 }
 
+/// Whether the products of a problem can be those of warpgroups, whose right
+/// operands and Q are tiles of panels that bulk copies fill.
+static std::optional<std::string>
+checkWarpgroup(const AttentionProblem &problem, const TargetInfo &target,
+               const ScheduleChoice &choice) {
+  if (choice.product == Product::Warp)
+    return std::nullopt;
+  if (findMmaAtoms(target, kWarpsOfGroup, ElementKind::F16, ElementKind::F32)
+          .empty())
+    return llvm::formatv("expects product warp for {0}, which has no products "
+                         "of warpgroups, but got warpgroup",
+                         target.chip);
+  std::pair<llvm::StringRef, bool> unknown[] = {
+      {"sizes known at run time", !problem.batch || !problem.headsQ ||
+                                      !problem.headsKV || !problem.seqlenQ ||
+                                      !problem.seqlenK},
+      {"a causal mask or window", problem.isCausal || problem.hasWindow},
+      {"a bias", problem.hasBias}};
+  for (auto [what, isUsed] : unknown)
+    if (isUsed)
+      return llvm::formatv("expects product warp with {0}, but got warpgroup",
+                           what);
+  constexpr int64_t panelCols = kPanelBytes / 2;
+  for (auto [name, size, unit] :
+       {std::tuple("head_dim", problem.headDim, panelCols),
+        {"head_dim_v", problem.headDimV, panelCols},
+        {"seqlen_k", *problem.seqlenK, choice.blockN}})
+    if (size % unit != 0)
+      return llvm::formatv("expects {0} to be a multiple of {1} with product "
+                           "warpgroup, but got {2}; use product warp",
+                           name, unit, size);
+  return std::nullopt;
+}
+
 /// All blocks are along the x axis of the grid, which has a limit of its own.
 static std::optional<std::string> checkGrid(const AttentionProblem &problem,
                                             const ScheduleChoice &choice,
@@ -213,6 +248,8 @@ mlir::flashcore::checkSchedule(const AttentionProblem &problem,
   if (auto error = checkTileSchedule(problem, choice, names))
     return error;
   if (auto error = checkGrid(problem, choice, names))
+    return error;
+  if (auto error = checkWarpgroup(problem, target, choice))
     return error;
   if (auto error = checkSharedMemory(problem, target, choice, names))
     return error;

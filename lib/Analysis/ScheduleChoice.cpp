@@ -307,6 +307,8 @@ void ScheduleChooser::decideBlocks() {
                     : "a query row is one block's, which needs no merge");
   choice.grid = reasons.decide("grid", options.grid, Grid::Full,
                                "the chip hands out tiles as blocks end");
+  choice.product = reasons.decide("product", options.product, Product::Warp,
+                                  "mma.sync does all that is asked for");
 }
 
 /// What the choice takes the sizes to be that are known at run time only. Few
@@ -339,8 +341,11 @@ ScheduleResult mlir::flashcore::chooseSchedule(const AttentionProblem &problem,
             checkHeadGroup(problem, options.headGroup, FieldNames::Options))
       return *error;
   AttentionProblem assumed = assumeSizes(problem);
+  std::optional<ScheduleDecision> warpgroups =
+      chooseWarpgroups(problem, target, options);
   ScheduleDecision decision =
-      ScheduleChooser(assumed, target, options).choose();
+      warpgroups ? std::move(*warpgroups)
+                 : ScheduleChooser(assumed, target, options).choose();
   if (std::optional<std::string> error =
           checkSchedule(problem, target, decision.choice, FieldNames::Options))
     return *error;

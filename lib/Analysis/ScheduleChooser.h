@@ -111,6 +111,12 @@ private:
   ScheduleChoice choice;
 };
 
+/// The schedule of a kernel of warpgroups, where the chip has them, they can do
+/// what is asked for and they are worth it, or are asked for.
+std::optional<ScheduleDecision>
+chooseWarpgroups(const AttentionProblem &problem, const TargetInfo &target,
+                 const ScheduleOptions &options);
+
 /// Warps of a block whose very wide heads share K and V among more of them.
 inline constexpr int64_t kManyWarps = 8;
 

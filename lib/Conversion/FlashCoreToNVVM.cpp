@@ -21,6 +21,7 @@
 #include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
 #include "mlir/Conversion/MemRefToLLVM/MemRefToLLVM.h"
 #include "mlir/Conversion/NVGPUToNVVM/NVGPUToNVVM.h"
+#include "mlir/Conversion/NVVMToLLVM/NVVMToLLVM.h"
 #include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
 #include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
 #include "mlir/Conversion/UBToLLVM/UBToLLVM.h"
@@ -54,6 +55,8 @@ namespace {
 constexpr llvm::StringLiteral kSharedSymbol = "flashcore_shared";
 /// Its alignment, enough for every access: a panel with the 128-byte swizzle.
 constexpr int64_t kSharedAlignment = 1024;
+/// Bytes of a tensor map, and their alignment (CUtensorMap).
+constexpr int64_t kTensorMapBytes = 128, kTensorMapAlignment = 64;
 
 struct FlashCoreToNVVMPass final
     : mlir::flashcore::impl::FlashCoreToNVVMPassBase<FlashCoreToNVVMPass> {
@@ -162,6 +165,29 @@ struct FlashCoreToNVVMPass final
     return failure(result.wasInterrupted());
   }
 
+  /// Tensor maps are passed by value, and stay where the launch put them: bulk
+  /// copies take their address.
+  static void passTensorMapsByValue(LLVM::LLVMFuncOp func,
+                                    DictionaryAttr kernel) {
+    auto arguments =
+        kernel ? kernel.getAs<ArrayAttr>("arguments") : ArrayAttr();
+    if (!arguments || arguments.size() != func.getNumArguments())
+      return;
+    Builder b(func.getContext());
+    auto bytes = LLVM::LLVMArrayType::get(b.getI8Type(), kTensorMapBytes);
+    for (auto [i, argument] : llvm::enumerate(arguments)) {
+      auto entry = dyn_cast<DictionaryAttr>(argument);
+      if (!entry || entry.get("kind") != b.getStringAttr("tensor_map"))
+        continue;
+      func.setArgAttr(i, LLVM::LLVMDialect::getByValAttrName(),
+                      TypeAttr::get(bytes));
+      func.setArgAttr(i, LLVM::LLVMDialect::getAlignAttrName(),
+                      b.getI64IntegerAttr(kTensorMapAlignment));
+      func.setArgAttr(i, NVVM::NVVMDialect::getGridConstantAttrName(),
+                      b.getUnitAttr());
+    }
+  }
+
   void setKernelAttributes(LLVM::LLVMFuncOp func) {
     auto schedule =
         func->getAttrOfType<fcgpu::ScheduleAttr>(fcgpu::kScheduleAttrName);
@@ -186,6 +212,7 @@ struct FlashCoreToNVVMPass final
       func->setAttr(nvvm->getMinctasmAttrName(),
                     b.getI32IntegerAttr(minBlocks));
     func.setDenormalFpMathF32("preserve-sign,preserve-sign");
+    passTensorMapsByValue(func, kernel);
   }
 
   void runOnOperation() override {
@@ -198,6 +225,8 @@ struct FlashCoreToNVVMPass final
       return signalPassFailure();
     OpPassManager pm(gpu::GPUModuleOp::getOperationName());
     pm.addPass(createReconcileUnrealizedCastsPass());
+    // What has no intrinsic becomes inline PTX.
+    pm.addPass(createConvertNVVMToLLVMPass());
     if (failed(runPipeline(pm, getOperation())) || failed(checkPostcondition()))
       return signalPassFailure();
     getOperation().walk(

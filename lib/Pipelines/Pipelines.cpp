@@ -51,8 +51,10 @@ llvm::ArrayRef<Phase> mlir::flashcore::getPhases() {
       {5, "schedule: copies ahead, waits and barriers",
        [](OpPassManager &pm, const ConfigurePassOptions &) {
          OpPassManager &kernel = nestKernels(pm);
+         kernel.addPass(createSeparateRolesPass());
          kernel.addPass(createPipelineLoopsPass());
          kernel.addPass(createSimplifyKernelPass());
+         kernel.addPass(createHandOverSlotsPass());
          kernel.addPass(createStartNextTilePass());
          kernel.addPass(createInsertBarriersPass());
          kernel.addPass(createInferInBoundsPass());

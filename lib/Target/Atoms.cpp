@@ -9,44 +9,78 @@
 
 using namespace mlir::flashcore;
 
-/// The lanes of all operands and results of mma.sync on 16-bit elements: quads
+/// The lanes of all operands and results of products of 16-bit elements: quads
 /// along the rows, eight of them down.
-static TileLayout makeLayout(TileLayout::Bases registers) {
+static TileLayout makeLayout(TileLayout::Bases registers,
+                             TileLayout::Bases warps = {}) {
   return TileLayout(2, std::move(registers),
-                    {{0, 2}, {0, 4}, {1, 0}, {2, 0}, {4, 0}});
+                    {{0, 2}, {0, 4}, {1, 0}, {2, 0}, {4, 0}}, std::move(warps));
+}
+
+/// mma.sync on 16-bit elements: one warp, all operands in registers.
+static MmaAtom makeWarpAtom(llvm::StringLiteral name, int64_t k, TileLayout lhs,
+                            TileLayout rhs) {
+  return {name,
+          {ElementKind::F16, ElementKind::BF16},
+          ElementKind::F32,
+          /*capability=*/80,
+          /*isChipSpecific=*/false,
+          /*warps=*/1,
+          /*m=*/16,
+          /*n=*/8,
+          k,
+          /*maxN=*/8,
+          OperandPlace::Registers,
+          OperandPlace::Registers,
+          std::move(lhs),
+          std::move(rhs),
+          makeLayout({{0, 1}, {8, 0}})};
+}
+
+/// wgmma on 16-bit elements: each warp of a warpgroup has the next 16 rows.
+static MmaAtom makeWarpgroupAtom() {
+  const TileLayout::Bases warps{{16, 0}, {32, 0}};
+  return {"wgmma.mma_async.m64nNk16",
+          {ElementKind::F16, ElementKind::BF16},
+          ElementKind::F32,
+          /*capability=*/90,
+          /*isChipSpecific=*/true,
+          /*warps=*/4,
+          /*m=*/64,
+          /*n=*/8,
+          /*k=*/16,
+          /*maxN=*/256,
+          OperandPlace::Either,
+          OperandPlace::SharedMemory,
+          makeLayout({{0, 1}, {8, 0}, {0, 8}}, warps),
+          std::nullopt,
+          makeLayout({{0, 1}, {8, 0}}, warps)};
 }
 
 llvm::ArrayRef<MmaAtom> mlir::flashcore::getMmaAtoms() {
-  static const MmaAtom atoms[] = {{"mma.sync.m16n8k16",
-                                   {ElementKind::F16, ElementKind::BF16},
-                                   ElementKind::F32,
-                                   /*capability=*/80,
-                                   /*m=*/16,
-                                   /*n=*/8,
-                                   /*k=*/16,
-                                   makeLayout({{0, 1}, {8, 0}, {0, 8}}),
-                                   makeLayout({{0, 1}, {0, 8}}),
-                                   makeLayout({{0, 1}, {8, 0}})},
-                                  {"mma.sync.m16n8k8",
-                                   {ElementKind::F16, ElementKind::BF16},
-                                   ElementKind::F32,
-                                   /*capability=*/80,
-                                   /*m=*/16,
-                                   /*n=*/8,
-                                   /*k=*/8,
-                                   makeLayout({{0, 1}, {8, 0}}),
-                                   makeLayout({{0, 1}}),
-                                   makeLayout({{0, 1}, {8, 0}})}};
+  static const MmaAtom atoms[] = {
+      makeWarpAtom("mma.sync.m16n8k16", /*k=*/16,
+                   makeLayout({{0, 1}, {8, 0}, {0, 8}}),
+                   makeLayout({{0, 1}, {0, 8}})),
+      makeWarpAtom("mma.sync.m16n8k8", /*k=*/8, makeLayout({{0, 1}, {8, 0}}),
+                   makeLayout({{0, 1}})),
+      makeWarpgroupAtom()};
   return atoms;
 }
 
+static bool hasAtom(const TargetInfo &target, const MmaAtom &atom) {
+  if (atom.isChipSpecific)
+    return target.isChipSpecific && target.capability == atom.capability;
+  return atom.capability <= target.capability;
+}
+
 llvm::SmallVector<const MmaAtom *>
-mlir::flashcore::findMmaAtoms(const TargetInfo &target, ElementKind input,
-                              ElementKind result) {
+mlir::flashcore::findMmaAtoms(const TargetInfo &target, int64_t warps,
+                              ElementKind input, ElementKind result) {
   llvm::SmallVector<const MmaAtom *> found;
   for (const MmaAtom &atom : getMmaAtoms())
     if (llvm::is_contained(atom.inputs, input) && atom.result == result &&
-        atom.capability <= target.capability)
+        atom.warps == warps && hasAtom(target, atom))
       found.push_back(&atom);
   return found;
 }

@@ -95,6 +95,13 @@ StringMap<KernelResources> mlir::flashcore::parsePtxasReport(StringRef report) {
   return kernels;
 }
 
+std::string mlir::flashcore::findSerializedProducts(StringRef report) {
+  // ptxas info    : (C7512) Potential Performance Loss: wgmma.mma_async ...
+  Regex remark("\\(C75[0-9][0-9]\\)[^\n]*");
+  SmallVector<StringRef> match;
+  return remark.match(report, &match) ? match[0].rtrim().str() : "";
+}
+
 /// Writes the input of ptxas. The disk of temporary files is often a small one.
 static Error writeInput(StringRef path, StringRef ptx) {
   std::error_code ec;
@@ -161,6 +168,11 @@ Expected<Cubin> mlir::flashcore::assemble(StringRef ptxas, StringRef ptx,
       runProgram(ptxas, {"-v", "-O3", arch, input, "-o", output});
   if (!log)
     return log.takeError();
+  if (std::string remark = findSerializedProducts(*log); !remark.empty())
+    return formatError(
+        "'{0}' serializes the products of a kernel for {1}: {2}; "
+        "use smaller tiles or product warp",
+        ptxas, chip, remark);
   Expected<std::string> image = readOutput(output, ptxas);
   if (!image)
     return image.takeError();

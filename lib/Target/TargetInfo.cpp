@@ -5,13 +5,16 @@
 //===----------------------------------------------------------------------===//
 //
 // The table of chips, each with its usual card. The tensor rate of sm_90 is
-// that of mma.sync as measured, two thirds of wgmma's.
+// that of mma.sync as measured, two thirds of wgmma's, which sm_90a has.
 //
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/Target/TargetInfo.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <algorithm>
 
 using namespace mlir::flashcore;
 
@@ -22,6 +25,7 @@ static constexpr unsigned kOldestPTX = 80;
 static const TargetInfo targets[] = {
     {"sm_80",
      80,
+     /*isChipSpecific=*/false,
      kOldestPTX,
      163 * KiB,
      164 * KiB,
@@ -31,6 +35,7 @@ static const TargetInfo targets[] = {
      {"A100 40GB", 108, 2048, 64, 1.41, 1555}},
     {"sm_86",
      86,
+     /*isChipSpecific=*/false,
      kOldestPTX,
      99 * KiB,
      100 * KiB,
@@ -40,6 +45,7 @@ static const TargetInfo targets[] = {
      {"RTX 3090", 82, 512, 128, 1.70, 936}},
     {"sm_89",
      89,
+     /*isChipSpecific=*/false,
      kOldestPTX,
      99 * KiB,
      100 * KiB,
@@ -49,6 +55,7 @@ static const TargetInfo targets[] = {
      {"RTX 4090", 128, 512, 128, 2.52, 1008}},
     {"sm_90",
      90,
+     /*isChipSpecific=*/false,
      kOldestPTX,
      227 * KiB,
      228 * KiB,
@@ -56,7 +63,34 @@ static const TargetInfo targets[] = {
      2048,
      32,
      {"H100 SXM", 132, 2730, 128, 1.76, 3350}},
+    {"sm_90a",
+     90,
+     /*isChipSpecific=*/true,
+     kOldestPTX,
+     227 * KiB,
+     228 * KiB,
+     65536,
+     2048,
+     32,
+     {"H100 SXM", 132, 4096, 128, 1.76, 3350}},
 };
+
+RegisterShares mlir::flashcore::getRegisterShares(const TargetInfo &target,
+                                                  int64_t numConsumers,
+                                                  int64_t numProducers) {
+  constexpr int64_t unit = 8, least = 24, most = 240;
+  int64_t numThreads = numConsumers + numProducers;
+  int64_t atLaunch = llvm::alignDown(
+      std::min(target.registersPerSM / numThreads, kMaxRegistersPerThread),
+      unit);
+  int64_t all = atLaunch * numThreads;
+  int64_t ofConsumer = std::min<int64_t>(
+      llvm::alignDown((all - least * numProducers) / numConsumers, unit), most);
+  int64_t ofProducer = std::min<int64_t>(
+      llvm::alignDown((all - ofConsumer * numConsumers) / numProducers, unit),
+      atLaunch);
+  return {atLaunch, ofConsumer, ofProducer};
+}
 
 llvm::ArrayRef<TargetInfo> mlir::flashcore::getTargets() { return targets; }
 
@@ -86,7 +120,7 @@ std::string mlir::flashcore::unknownChipMessage(llvm::StringRef chip) {
   // The driver assembles PTX for the chip it runs on.
   const TargetInfo *older = nullptr;
   for (const TargetInfo &target : targets)
-    if (target.capability <= *number)
+    if (target.capability <= *number && !target.isChipSpecific)
       older = &target;
   if (!older)
     return text + "; older chips lack cp.async and bf16 mma.sync";

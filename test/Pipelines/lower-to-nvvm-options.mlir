@@ -10,7 +10,7 @@
 // CHECK-SAME: nvvm.minctasm = 2 : i32
 // CHECK-SAME: nvvm.reqntid = array<i32: 64, 1, 1>
 
-// CHIP: error: unknown chip 'sm_70': expects one of sm_80, sm_86, sm_89, sm_90; older chips lack cp.async and bf16 mma.sync{{$}}
+// CHIP: error: unknown chip 'sm_70': expects one of sm_80, sm_86, sm_89, sm_90, sm_90a; older chips lack cp.async and bf16 mma.sync{{$}}
 
 !t = memref<1x8x512x64xf16>
 

@@ -128,7 +128,7 @@ struct CommandLine {
 
   cl::list<std::string> chips{
       "chip", cl::CommaSeparated, cl::value_desc("chip,..."),
-      cl::desc("sm_80, sm_86, sm_89 or sm_90, or for a bundle several "
+      cl::desc("sm_80, sm_86, sm_89, sm_90 or sm_90a, or for a bundle several "
                "(default: that of the #nvvm.target on other kernels of the "
                "module, else sm_89)"),
       cl::cat(target)};

@@ -44,7 +44,8 @@ TEST(ScheduleDefaults, AccumulatorsFitRegisters) {
   forEachDefault([](const AttentionProblem &problem, const TargetInfo &,
                     const ScheduleChoice &choice) {
     int64_t values = choice.getWarpM() * (problem.headDimV + choice.blockN);
-    EXPECT_LT(values / kWarpSize, kMaxRegistersPerThread);
+    EXPECT_LT(values / (choice.getTileWarps() * kWarpSize),
+              kMaxRegistersPerThread);
   });
 }
 

@@ -39,7 +39,7 @@ TEST(ScheduleOptions, NamesWhatIsUnknown) {
             "expects a schedule option (tuning-file, block-m, block-n, "
             "num-warps, num-stages, query, grid-order, min-blocks, overlap, "
             "row-max, row-sum, key-warps, softmax, head-group, key-splits, "
-            "grid, query-steps, grid-heads), but got 'block_n'");
+            "grid, query-steps, grid-heads, product), but got 'block_n'");
 }
 
 TEST(ScheduleOptions, AnErrorChangesNothing) {

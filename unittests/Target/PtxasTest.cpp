@@ -57,6 +57,22 @@ TEST(PtxasReport, KeepsKernelsApart) {
   EXPECT_EQ(kernels.lookup("second").staticSharedMemory, 0);
 }
 
+TEST(PtxasReport, TellsOfSerializedProducts) {
+  EXPECT_EQ(findSerializedProducts(
+                "ptxas info    : (C7512) Potential Performance Loss: "
+                "wgmma.mma_async instructions are serialized due to "
+                "insufficient register resources for the wgmma pipeline in "
+                "the function 'attention'\r\nptxas info    : 0 bytes gmem\n"),
+            "(C7512) Potential Performance Loss: wgmma.mma_async instructions "
+            "are serialized due to insufficient register resources for the "
+            "wgmma pipeline in the function 'attention'");
+  EXPECT_EQ(
+      findSerializedProducts("ptxas info    : (C7508) setmaxnreg ignored"),
+      "(C7508) setmaxnreg ignored");
+  EXPECT_EQ(findSerializedProducts("ptxas info    : 0 bytes gmem\n"), "");
+  EXPECT_EQ(findSerializedProducts("ptxas warning : (C7400) other"), "");
+}
+
 TEST(PtxasReport, IgnoresTextBeforeTheFirstKernel) {
   auto kernels =
       parsePtxasReport("ptxas info    : Used 99 registers\n"

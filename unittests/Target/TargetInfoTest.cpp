@@ -46,10 +46,29 @@ TEST(TargetInfo, AdaLimitsOfTheProgrammingGuide) {
   EXPECT_EQ(ada->maxThreadsPerSM, 1536);
 }
 
+// setmaxnreg takes multiples of 8 from 24 to 256, and of all that the launch
+// gave no register may be missing.
+TEST(TargetInfo, RegistersAreSharedOutInUnitsOfEight) {
+  const TargetInfo &hopper = *lookupTarget("sm_90a");
+  auto expect = [&](int64_t warpgroups, int64_t atLaunch, int64_t ofConsumer,
+                    int64_t ofProducer) {
+    RegisterShares shares = getRegisterShares(hopper, 128 * warpgroups, 128);
+    EXPECT_EQ(shares.atLaunch, atLaunch) << warpgroups;
+    EXPECT_EQ(shares.ofConsumer, ofConsumer) << warpgroups;
+    EXPECT_EQ(shares.ofProducer, ofProducer) << warpgroups;
+    EXPECT_LE(shares.ofConsumer * warpgroups + shares.ofProducer,
+              shares.atLaunch * (warpgroups + 1))
+        << warpgroups;
+  };
+  expect(1, 248, 240, 248);
+  expect(2, 168, 240, 24);
+  expect(3, 128, 160, 32);
+}
+
 TEST(TargetInfo, UnknownChipMessageListsWhatThereIs) {
   EXPECT_EQ(unknownChipMessage("sm_75"),
-            "unknown chip 'sm_75': expects one of sm_80, sm_86, sm_89, sm_90; "
-            "older chips lack cp.async and bf16 mma.sync");
+            "unknown chip 'sm_75': expects one of sm_80, sm_86, sm_89, sm_90, "
+            "sm_90a; older chips lack cp.async and bf16 mma.sync");
 }
 
 TEST(TargetInfo, UnknownChipMessageNamesTheChipWhosePTXRuns) {
@@ -62,7 +81,7 @@ TEST(TargetInfo, UnknownChipMessageNamesTheChipWhosePTXRuns) {
   };
   EXPECT_EQ(advice("sm_100"), runs("sm_100", "sm_90"));
   EXPECT_EQ(advice("sm_120a"), runs("sm_120a", "sm_90"));
-  EXPECT_EQ(advice("sm_90a"), runs("sm_90a", "sm_90"));
+  EXPECT_EQ(advice("sm_100a"), runs("sm_100a", "sm_90"));
   EXPECT_EQ(advice("sm_87"), runs("sm_87", "sm_86"));
   EXPECT_EQ(advice("sm_79"), "older chips lack cp.async and bf16 mma.sync");
   for (const char *chip : {"", "ampere", "sm_", "sm_x", "sm_90b", "90"})

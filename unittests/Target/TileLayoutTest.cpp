@@ -32,10 +32,12 @@ Layouts getLayouts() {
   Layouts layouts;
   for (const MmaAtom &atom : getMmaAtoms()) {
     layouts.push_back({"lhs", atom.lhs});
-    layouts.push_back({"rhs", atom.rhs});
+    if (atom.rhs)
+      layouts.push_back({"rhs", *atom.rhs});
     layouts.push_back({"acc", atom.acc});
     layouts.push_back({"core", atom.acc.getCore()});
-    layouts.push_back({"turned", atom.rhs.transpose()});
+    if (atom.rhs)
+      layouts.push_back({"turned", atom.rhs->transpose()});
   }
   layouts.push_back({"store", getStoreLayout()});
   layouts.push_back({"warpgroup", makeWarpgroup()});
@@ -219,63 +221,81 @@ TEST(TileLayout, ConversionsLeadToTheSamePlace) {
     }
 }
 
-// PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type": a, b
-// and c by groupID = lane >> 2 and threadID_in_group = lane % 4.
+// PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type" and
+// "Register Fragments for wgmma.mma_async.m64nNk16": a, b and c by groupID =
+// lane >> 2 and threadID_in_group = lane % 4, 16 rows for each warp.
 TEST(Atoms, FragmentsAreThoseOfPTX) {
   for (const MmaAtom &atom : getMmaAtoms())
-    for (int64_t lane = 0; lane < 32; ++lane) {
-      int64_t group = lane >> 2, inGroup = lane % 4;
-      for (int64_t i = 0; i < atom.k / 2; ++i) {
-        bool isUpper = i % 4 >= 2;
-        int64_t col = inGroup * 2 + (i & 1) + (i >= 4 ? 8 : 0);
-        EXPECT_EQ(atom.lhs.apply(i, lane),
-                  (BitPoint{isUpper ? group + 8 : group, col}));
+    for (int64_t warp = 0; warp < atom.warps; ++warp)
+      for (int64_t lane = 0; lane < 32; ++lane) {
+        int64_t group = lane >> 2, inGroup = lane % 4, row = 16 * warp + group;
+        for (int64_t i = 0; i < atom.k / 2; ++i) {
+          bool isUpper = i % 4 >= 2;
+          int64_t col = inGroup * 2 + (i & 1) + (i >= 4 ? 8 : 0);
+          EXPECT_EQ(atom.lhs.apply(i, lane, warp),
+                    (BitPoint{isUpper ? row + 8 : row, col}));
+        }
+        for (int64_t i = 0; atom.rhs && i < atom.k / 4; ++i) {
+          int64_t k = inGroup * 2 + (i & 1) + (i >= 2 ? 8 : 0);
+          EXPECT_EQ(atom.rhs->apply(i, lane), (BitPoint{group, k}));
+        }
+        for (int64_t i = 0; i < 4; ++i)
+          EXPECT_EQ(atom.acc.apply(i, lane, warp),
+                    (BitPoint{i < 2 ? row : row + 8, inGroup * 2 + (i & 1)}));
       }
-      for (int64_t i = 0; i < atom.k / 4; ++i) {
-        int64_t k = inGroup * 2 + (i & 1) + (i >= 2 ? 8 : 0);
-        EXPECT_EQ(atom.rhs.apply(i, lane), (BitPoint{group, k}));
-      }
-      for (int64_t i = 0; i < 4; ++i)
-        EXPECT_EQ(atom.acc.apply(i, lane),
-                  (BitPoint{i < 2 ? group : group + 8, inGroup * 2 + (i & 1)}));
-    }
 }
 
 TEST(Atoms, CoverTheirShapes) {
   using Box = llvm::SmallVector<int64_t, 2>;
   for (const MmaAtom &atom : getMmaAtoms()) {
     EXPECT_EQ(atom.lhs.getBox(), (Box{atom.m, atom.k})) << atom.name.str();
-    EXPECT_EQ(atom.rhs.getBox(), (Box{atom.n, atom.k})) << atom.name.str();
+    if (atom.rhs)
+      EXPECT_EQ(atom.rhs->getBox(), (Box{atom.n, atom.k})) << atom.name.str();
     EXPECT_EQ(atom.acc.getBox(), (Box{atom.m, atom.n})) << atom.name.str();
   }
 }
 
 TEST(Atoms, AChipHasThoseOfItsAge) {
   const TargetInfo &ada = *lookupTarget("sm_89");
-  auto f16 = findMmaAtoms(ada, ElementKind::F16, ElementKind::F32);
+  auto f16 = findMmaAtoms(ada, 1, ElementKind::F16, ElementKind::F32);
   ASSERT_EQ(f16.size(), 2u);
   EXPECT_EQ(f16.front()->k, 16);
   EXPECT_EQ(f16.back()->k, 8);
-  EXPECT_EQ(findMmaAtoms(ada, ElementKind::BF16, ElementKind::F32), f16);
-  EXPECT_TRUE(findMmaAtoms(ada, ElementKind::F32, ElementKind::F32).empty());
-  EXPECT_TRUE(findMmaAtoms(ada, ElementKind::F16, ElementKind::F16).empty());
+  EXPECT_EQ(findMmaAtoms(ada, 1, ElementKind::BF16, ElementKind::F32), f16);
+  EXPECT_TRUE(findMmaAtoms(ada, 1, ElementKind::F32, ElementKind::F32).empty());
+  EXPECT_TRUE(findMmaAtoms(ada, 1, ElementKind::F16, ElementKind::F16).empty());
   TargetInfo old = ada;
   old.capability = 75;
-  EXPECT_TRUE(findMmaAtoms(old, ElementKind::F16, ElementKind::F32).empty());
+  EXPECT_TRUE(findMmaAtoms(old, 1, ElementKind::F16, ElementKind::F32).empty());
+}
+
+TEST(Atoms, OfWarpgroupsAreThoseOfOneChip) {
+  for (const TargetInfo &target : getTargets()) {
+    auto atoms = findMmaAtoms(target, 4, ElementKind::F16, ElementKind::F32);
+    ASSERT_EQ(atoms.size(), target.chip == "sm_90a" ? 1u : 0u)
+        << target.chip.str();
+    if (atoms.empty())
+      continue;
+    EXPECT_EQ(atoms.front()->rhsPlace, OperandPlace::SharedMemory);
+    EXPECT_EQ(atoms.front()->lhsPlace, OperandPlace::Either);
+    EXPECT_TRUE(atoms.front()->isAsynchronous());
+    // P rounded to 16 bits is its left operand as it stands.
+    EXPECT_EQ(atoms.front()->lhs.getCore(), atoms.front()->acc.getCore());
+  }
 }
 
 // What flashcore-distribute relies on.
 TEST(Atoms, OfOneProductDifferInKOnly) {
   for (const TargetInfo &target : getTargets())
     for (ElementKind input : {ElementKind::F16, ElementKind::BF16}) {
-      auto atoms = findMmaAtoms(target, input, ElementKind::F32);
+      auto atoms = findMmaAtoms(target, 1, input, ElementKind::F32);
       ASSERT_FALSE(atoms.empty());
       for (size_t i = 1; i < atoms.size(); ++i) {
         EXPECT_EQ(atoms[i - 1]->k % atoms[i]->k, 0);
         EXPECT_EQ(atoms[i - 1]->m, atoms[i]->m);
         EXPECT_EQ(atoms[i - 1]->n, atoms[i]->n);
         EXPECT_EQ(atoms[i - 1]->lhs.getCore(), atoms[i]->lhs.getCore());
-        EXPECT_EQ(atoms[i - 1]->rhs.getCore(), atoms[i]->rhs.getCore());
+        EXPECT_EQ(atoms[i - 1]->rhs->getCore(), atoms[i]->rhs->getCore());
         EXPECT_EQ(atoms[i - 1]->acc.getCore(), atoms[i]->acc.getCore());
       }
     }

@@ -35,14 +35,14 @@ class Field:
 FIELDS = (
     Field("block_m", (16, 32, 48, 64, 96, 128, 192, 256)),
     Field("block_n", (16, 32, 48, 64, 96, 128)),
-    Field("num_warps", (1, 2, 3, 4, 6, 8)),
+    Field("num_warps", (1, 2, 3, 4, 6, 8, 12)),
     Field("num_stages", (2, 3, 4, 5)),
     Field("min_blocks", (1, 2, 3, 4)),
     Field("query", ("registers", "shared", "split")),
     Field("query_steps", (0, 1, 2, 3, 4, 6, 8, 10, 12, 14)),
     Field("grid_order", ("query_fastest", "head_fastest")),
     Field("grid_heads", (0, 4, 8, 16, 32, 64, 128, 1 << 20)),
-    Field("overlap", ("none", "qk")),
+    Field("overlap", ("none", "qk", "pv")),
     Field("row_max", ("exact", "stale", "folded")),
     Field("row_sum", ("add", "mma")),
     Field("head_group", (1, 2, 4, 8)),
@@ -50,6 +50,7 @@ FIELDS = (
     Field("key_warps", (1, 2, 4, 8)),
     Field("softmax", ("online", "one_pass")),
     Field("grid", ("full", "persistent")),
+    Field("product", ("warp", "warpgroup")),
 )
 
 

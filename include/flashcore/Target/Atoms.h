@@ -4,9 +4,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The one place for instructions that chips differ in. Source: PTX ISA, section
-// "Warp-level Matrix Instructions", figures of the fragments of mma.m16n8k8 and
-// mma.m16n8k16.
+// The one place for instructions that chips differ in. Source: PTX ISA,
+// sections "Warp-level Matrix Instructions", figures of the fragments of
+// mma.m16n8k8 and mma.m16n8k16, and "Asynchronous Warpgroup Level Matrix
+// Instructions", those of wgmma.m64nNk16.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,27 +22,48 @@ namespace mlir::flashcore {
 /// Types of elements that are multiplied and added.
 enum class ElementKind { F16, BF16, F32 };
 
-/// One product instruction of tensor cores: acc(m, n) += lhs(m, k) rhs(n, k),
-/// all of them in registers.
+/// Where an operand of a product may be.
+enum class OperandPlace {
+  Registers,
+  SharedMemory, ///< as a matrix descriptor names it
+  Either
+};
+
+/// One product instruction of tensor cores: acc(m, n) += lhs(m, k) rhs(n, k).
 struct MmaAtom {
   llvm::StringLiteral name;
   /// Both operands have one of these types.
   llvm::SmallVector<ElementKind, 2> inputs;
   ElementKind result;
-  /// The oldest chip that has it, as TargetInfo::capability.
+  /// The oldest chip that has it, as TargetInfo::capability; an instruction of
+  /// a chip's own features is that of no newer one.
   unsigned capability;
-  int64_t m, n, k;
-  TileLayout lhs, rhs, acc;
+  bool isChipSpecific;
+  /// How many warps execute it together.
+  int64_t warps;
+  /// One with more columns than n is one instruction, too, up to maxN.
+  int64_t m, n, k, maxN;
+  OperandPlace lhsPlace, rhsPlace;
+  /// Those of registers; rhs without one is never there.
+  TileLayout lhs;
+  std::optional<TileLayout> rhs;
+  TileLayout acc;
+
+  /// Whether the result is there only after a wait: it reads memory on its own.
+  bool isAsynchronous() const { return rhsPlace == OperandPlace::SharedMemory; }
 };
 
 /// All that we know.
 llvm::ArrayRef<MmaAtom> getMmaAtoms();
 
-/// Those that a chip has for operands and results of these types, the largest k
-/// first, each a multiple of the next; none if it has none. They differ in k
-/// only, and their tiles have the same cores.
-llvm::SmallVector<const MmaAtom *>
-findMmaAtoms(const TargetInfo &target, ElementKind input, ElementKind result);
+/// Those that `warps` warps of a chip execute together, for operands and
+/// results of these types, the largest k first, each a multiple of the next;
+/// none if it has none. They differ in k only, and their tiles have the same
+/// cores.
+llvm::SmallVector<const MmaAtom *> findMmaAtoms(const TargetInfo &target,
+                                                int64_t warps,
+                                                ElementKind input,
+                                                ElementKind result);
 
 /// The widest access of memory, in bits.
 inline constexpr int64_t kAccessBits = 128;

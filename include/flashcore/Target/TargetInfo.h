@@ -44,6 +44,9 @@ struct TargetInfo {
   llvm::StringLiteral chip;
   /// 89 for sm_89: its instructions are those of all lower numbers, too.
   unsigned capability;
+  /// Whether its name ends with an a: it has the instructions that no other
+  /// chip has, and what is made for it runs nowhere else.
+  bool isChipSpecific;
   /// Of the PTX ISA, times ten: what the drivers of CUDA 12.0 accept, or what
   /// the chip needs if that is more.
   unsigned ptxVersion;
@@ -68,6 +71,14 @@ inline constexpr int64_t kMaxRegistersPerThread = 255;
 inline constexpr int64_t kWarpSize = 32;
 /// Shared memory of an SM, in bytes, that each block takes besides its own.
 inline constexpr int64_t kReservedSharedMemory = 1024;
+
+/// Registers of each thread of a block, of which some only start copies, as
+/// `setmaxnreg` hands them out: in units of 8, of what the launch gave to all.
+struct RegisterShares {
+  int64_t atLaunch, ofConsumer, ofProducer;
+};
+RegisterShares getRegisterShares(const TargetInfo &target, int64_t numConsumers,
+                                 int64_t numProducers);
 
 /// The chips FlashCore compiles for, oldest first. All of them have ldmatrix,
 /// mma.sync m16n8k16 on f16 and bf16, and cp.async.

@@ -549,3 +549,80 @@ func.func @layouts_hold_a_number(%s: vector<16x64xf32>, %n: index) {
   } {fcgpu.layout = [#fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>, 1]}
   return
 }
+
+// -----
+
+// expected-error @below {{expects cols to be a multiple of 64 with panels, but got 96}}
+func.func private @ring_of_half_a_panel(!fcgpu.ring<2x64x96xf16, panels>)
+
+// -----
+
+// expected-error @below {{expected one of [rows, panels] for Where the elements of a slot lie, got: diagonals}}
+func.func private @ring_of_unknown_layout(!fcgpu.ring<2x64x96xf16, diagonals>)
+
+// -----
+
+func.func @in_place_without_panels(%ring: !fcgpu.ring<2x64x64xf16>, %i: index) {
+  // expected-error @below {{'fcgpu.read' op reads a tile in place of a ring without panels}}
+  %t = fcgpu.read %ring[%i] in_place : !fcgpu.ring<2x64x64xf16> -> vector<64x64xf16>
+  return
+}
+
+// -----
+
+func.func @in_place_for_arithmetic(%ring: !fcgpu.ring<2x64x64xf16, panels>, %i: index) {
+  // expected-error @below {{'fcgpu.read' op reads a tile in place, which only products can use, but arith.negf does}}
+  %t = fcgpu.read %ring[%i] in_place : !fcgpu.ring<2x64x64xf16, panels> -> vector<64x64xf16>
+  %n = arith.negf %t : vector<64x64xf16>
+  return
+}
+
+// -----
+
+#mk = affine_map<(m, n, k) -> (m, k)>
+#nk = affine_map<(m, n, k) -> (n, k)>
+#mn = affine_map<(m, n, k) -> (m, n)>
+
+func.func @await_of_what_is_there(%a: vector<16x16xf16>, %b: vector<8x16xf16>, %c: vector<16x8xf32>) {
+  %d = vector.contract {indexing_maps = [#mk, #nk, #mn],
+                        iterator_types = ["parallel", "parallel", "reduction"]}
+      %a, %b, %c : vector<16x16xf16>, vector<8x16xf16> into vector<16x8xf32>
+  // expected-error @below {{'fcgpu.await' op waits for a product that reads no tile in place}}
+  %e = fcgpu.await %d in_flight(0) : vector<16x8xf32>
+  return
+}
+
+// -----
+
+// expected-error @below {{expects num_warps to be a multiple of 4 up to 28 with product warpgroup, but got 2}}
+#schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 128, block_n = 128,
+  num_warps = 2, num_stages = 2, query = shared, grid_order = query_fastest,
+  min_blocks = 1, product = warpgroup>
+
+// -----
+
+// expected-error @below {{expects block_m to be 128 with 8 warps of product warpgroup, 64 rows for each 4, but got 256}}
+#schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 256, block_n = 128,
+  num_warps = 8, num_stages = 2, query = shared, grid_order = query_fastest,
+  min_blocks = 1, product = warpgroup>
+
+// -----
+
+// expected-error @below {{expects block_n of at most 256 with product warpgroup, but got 320}}
+#schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 128, block_n = 320,
+  num_warps = 8, num_stages = 2, query = shared, grid_order = query_fastest,
+  min_blocks = 1, product = warpgroup>
+
+// -----
+
+// expected-error @below {{expects key_warps, head_group and key_splits of 1, a full grid, query shared, softmax online, overlap none or pv, row_max exact and row_sum add with product warpgroup, but got another query; use product warp}}
+#schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 128, block_n = 128,
+  num_warps = 8, num_stages = 2, query = registers, grid_order = query_fastest,
+  min_blocks = 1, product = warpgroup>
+
+// -----
+
+// expected-error @below {{expects overlap none or qk with product warp, but got pv}}
+#schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 128, block_n = 128,
+  num_warps = 8, num_stages = 2, query = shared, grid_order = query_fastest,
+  min_blocks = 1, overlap = pv>

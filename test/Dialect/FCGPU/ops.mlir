@@ -237,3 +237,54 @@ func.func private @kernel_is_a_dictionary() attributes {
 // CHECK-LABEL: func.func private @ring_of_oddly_many_cores(
 // CHECK-SAME:    !fcgpu.ring<2x16x24xbf16>
 func.func private @ring_of_oddly_many_cores(!fcgpu.ring<2x16x24xbf16>)
+
+//===----------------------------------------------------------------------===//
+// Slots that change hands, and products of what is in them
+//===----------------------------------------------------------------------===//
+
+// CHECK-LABEL: func.func private @ring_of_panels(
+// CHECK-SAME:    !fcgpu.ring<2x128x64xf16, panels>)
+func.func private @ring_of_panels(!fcgpu.ring<2x128x64xf16, panels>)
+
+// CHECK-LABEL: func.func @ring_of_rows(
+// CHECK-SAME:    !fcgpu.ring<2x128x64xf16>)
+func.func @ring_of_rows(%ring: !fcgpu.ring<2x128x64xf16, rows>) {
+  return
+}
+
+#mk = affine_map<(m, n, k) -> (m, k)>
+#nk = affine_map<(m, n, k) -> (n, k)>
+#mn = affine_map<(m, n, k) -> (m, n)>
+
+// CHECK-LABEL: func.func @hand_over(
+// CHECK-SAME:    %[[RING:[^:]+]]: !fcgpu.ring<2x128x64xf16, panels>,
+func.func @hand_over(%ring: !fcgpu.ring<2x128x64xf16, panels>,
+                     %k: memref<512x64xf16>, %p: vector<64x64xf16>,
+                     %zero: index, %tile: index) -> vector<64x128xf32> {
+  %none = arith.constant dense<0.0> : vector<64x128xf32>
+  // CHECK:      fcgpu.produce {
+  // CHECK-NEXT:   fcgpu.acquire %[[RING]][%[[TILE:.+]]] to fill : <2x128x64xf16, panels>
+  // CHECK-NEXT:   fcgpu.copy
+  // CHECK-NEXT: }
+  fcgpu.produce {
+    fcgpu.acquire %ring[%tile] to fill : !fcgpu.ring<2x128x64xf16, panels>
+    fcgpu.copy %k[%zero, %zero] to %ring[%tile] by block
+        : memref<512x64xf16> to !fcgpu.ring<2x128x64xf16, panels>
+  }
+  // CHECK: fcgpu.acquire %[[RING]][%[[TILE]]] to read : <2x128x64xf16, panels>
+  fcgpu.acquire %ring[%tile] to read : !fcgpu.ring<2x128x64xf16, panels>
+  // CHECK: fcgpu.read %[[RING]][%[[TILE]]] in_place : <2x128x64xf16, panels> -> vector<128x64xf16>
+  %b = fcgpu.read %ring[%tile] in_place
+      : !fcgpu.ring<2x128x64xf16, panels> -> vector<128x64xf16>
+  // CHECK: %[[S:.+]] = vector.contract
+  %s = vector.contract {indexing_maps = [#mk, #nk, #mn],
+                        iterator_types = ["parallel", "parallel", "reduction"]}
+      %p, %b, %none
+      : vector<64x64xf16>, vector<128x64xf16> into vector<64x128xf32>
+  // CHECK: %[[R:.+]] = fcgpu.await %[[S]] using(%{{.+}} : vector<64x64xf16>) in_flight(0) : vector<64x128xf32>
+  %r = fcgpu.await %s using(%p : vector<64x64xf16>) in_flight(0)
+      : vector<64x128xf32>
+  // CHECK: fcgpu.release %[[RING]][%[[TILE]]] : <2x128x64xf16, panels>
+  fcgpu.release %ring[%tile] : !fcgpu.ring<2x128x64xf16, panels>
+  return %r : vector<64x128xf32>
+}

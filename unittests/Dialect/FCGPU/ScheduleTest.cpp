@@ -86,7 +86,7 @@ TEST(Schedule, NamesTheWordsOfAnEnum) {
   EXPECT_EQ(joinWords(getWords<QueryPlacement>()),
             "registers, shared or split");
   EXPECT_EQ(joinWords(getWords<RowSum>(), "'"), "'add' or 'mma'");
-  EXPECT_EQ(describeOption<Overlap>("What runs"), "What runs: none or qk");
+  EXPECT_EQ(describeOption<Overlap>("What runs"), "What runs: none, qk or pv");
   EXPECT_EQ(describeOption<int64_t>("Rows"), "Rows");
 }
 } // namespace

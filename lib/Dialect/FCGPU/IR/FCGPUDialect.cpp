@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/IR/OpImplementation.h"
@@ -125,9 +126,18 @@ Type RingType::parse(AsmParser &parser) {
   SmallVector<int64_t> dims;
   Type elementType;
   SMLoc loc = parser.getCurrentLocation();
+  RingLayout layout = RingLayout::Rows;
   if (parser.parseLess() ||
       parser.parseDimensionList(dims, /*allowDynamic=*/false) ||
-      parser.parseType(elementType) || parser.parseGreater())
+      parser.parseType(elementType))
+    return {};
+  if (succeeded(parser.parseOptionalComma())) {
+    FailureOr<RingLayout> parsed = FieldParser<RingLayout>::parse(parser);
+    if (failed(parsed))
+      return {};
+    layout = *parsed;
+  }
+  if (parser.parseGreater())
     return {};
   if (dims.size() != 3) {
     parser.emitError(loc, "expects a ring of stages x rows x cols, but got ")
@@ -136,17 +146,20 @@ Type RingType::parse(AsmParser &parser) {
   }
   return RingType::getChecked([&] { return parser.emitError(loc); },
                               parser.getContext(), dims[0], dims[1], dims[2],
-                              elementType);
+                              elementType, layout);
 }
 
 void RingType::print(AsmPrinter &printer) const {
   printer << '<' << getStages() << 'x' << getRows() << 'x' << getCols() << 'x'
-          << getElementType() << '>';
+          << getElementType();
+  if (getLayout() != RingLayout::Rows)
+    printer << ", " << stringifyRingLayout(getLayout());
+  printer << '>';
 }
 
 LogicalResult RingType::verify(function_ref<InFlightDiagnostic()> emitError,
                                int64_t stages, int64_t rows, int64_t cols,
-                               Type elementType) {
+                               Type elementType, RingLayout layout) {
   if (!elementType.isF16() && !elementType.isBF16())
     return emitError() << "expects a ring of f16 or bf16, but got "
                        << elementType;
@@ -165,6 +178,11 @@ LogicalResult RingType::verify(function_ref<InFlightDiagnostic()> emitError,
     return emitError() << "expects cols to be a multiple of 8 from 16 on, but "
                           "got "
                        << cols;
+  int64_t panelCols = kPanelBytes * 8 /
+                      static_cast<int64_t>(elementType.getIntOrFloatBitWidth());
+  if (layout == RingLayout::Panels && cols % panelCols != 0)
+    return emitError() << "expects cols to be a multiple of " << panelCols
+                       << " with panels, but got " << cols;
   return success();
 }
 
@@ -209,6 +227,31 @@ LogicalResult ReadOp::verify() {
   if (type != expected)
     return emitOpError("expects result type ")
            << expected << ", but got " << getResult().getType();
+  if (!getInPlace())
+    return success();
+  if (!ring.hasPanels())
+    return emitOpError("reads a tile in place of a ring without panels");
+  for (Operation *user : getResult().getUsers())
+    if (!isa<vector::ContractionOp>(user))
+      return emitOpError("reads a tile in place, which only products can use, "
+                         "but ")
+             << user->getName() << " does";
+  return success();
+}
+
+bool mlir::fcgpu::isInPlace(Value tile) {
+  auto read = tile.getDefiningOp<ReadOp>();
+  return read && read.getInPlace();
+}
+
+bool mlir::fcgpu::isAsynchronous(vector::ContractionOp op) {
+  return isInPlace(op.getLhs()) || isInPlace(op.getRhs());
+}
+
+LogicalResult AwaitOp::verify() {
+  auto product = getProduct().getDefiningOp<vector::ContractionOp>();
+  if (product && !isAsynchronous(product))
+    return emitOpError("waits for a product that reads no tile in place");
   return success();
 }
 

@@ -80,6 +80,12 @@ static std::optional<std::string> checkWarps(const ScheduleChoice &choice,
   if (choice.numWarps < 1 || choice.numWarps > kMaxWarps)
     return llvm::formatv("expects {0} from 1 to {1}, but got {2}",
                          spell("num_warps", names), kMaxWarps, choice.numWarps);
+  if (choice.numWarps % choice.getTileWarps() != 0 ||
+      choice.getAllWarps() > kMaxWarps)
+    return llvm::formatv("expects {0} to be a multiple of {1} up to {2} with "
+                         "product warpgroup, but got {3}",
+                         spell("num_warps", names), kWarpsOfGroup,
+                         kMaxWarps - kWarpsOfGroup, choice.numWarps);
   if (choice.keyWarps < 1 || choice.numWarps % choice.keyWarps != 0)
     return llvm::formatv("expects {0} to divide {1} = {2}, but got {3}",
                          spell("key_warps", names), spell("num_warps", names),
@@ -108,7 +114,7 @@ static std::optional<std::string> checkWarps(const ScheduleChoice &choice,
 /// them do not overflow.
 static std::optional<std::string> checkTiles(const ScheduleChoice &choice,
                                              FieldNames names) {
-  int64_t rowMultiple = 16 * choice.getRowWarps();
+  int64_t rowMultiple = 16 * choice.getTileWarps() * choice.getRowWarps();
   if (choice.blockM <= 0 || choice.blockM % rowMultiple != 0)
     return llvm::formatv("expects {0} to be a positive multiple of 16 * {1}{2} "
                          "= {3}, but got {4}",
@@ -187,8 +193,10 @@ static std::optional<std::string> checkOnePass(const ScheduleChoice &choice,
                          spell("row_max", names),
                          stringifyRowMax(choice.rowMax));
   if (choice.overlap != Overlap::None)
-    return "expects overlap none with softmax one_pass, which has no loop, "
-           "but got qk";
+    return llvm::formatv(
+        "expects overlap none with softmax one_pass, which has "
+        "no loop, but got {0}",
+        stringifyOverlap(choice.overlap));
   if (choice.keySplits > 1)
     return llvm::formatv("expects {0} 1 with softmax one_pass, but got {1}",
                          spell("key_splits", names), choice.keySplits);
@@ -206,8 +214,50 @@ static std::optional<std::string> checkFolded(const ScheduleChoice &choice,
   if (choice.overlap != Overlap::None)
     return llvm::formatv("expects overlap none with {0} folded, which needs "
                          "the maximum of all earlier tiles before a product, "
-                         "but got qk",
-                         spell("row_max", names));
+                         "but got {1}",
+                         spell("row_max", names),
+                         stringifyOverlap(choice.overlap));
+  return std::nullopt;
+}
+
+/// What stands against products of warpgroups, or of single warps.
+static std::optional<std::string> checkProduct(const ScheduleChoice &choice,
+                                               FieldNames names) {
+  if (choice.product == Product::Warp) {
+    if (choice.overlap == Overlap::PV)
+      return "expects overlap none or qk with product warp, but got pv";
+    return std::nullopt;
+  }
+  if (choice.blockN > kMaxColumnsOfGroup)
+    return llvm::formatv("expects {0} of at most {1} with product warpgroup, "
+                         "but got {2}",
+                         spell("block_n", names), kMaxColumnsOfGroup,
+                         choice.blockN);
+  std::pair<llvm::StringRef, bool> unknown[] = {
+      {"key_warps", choice.keyWarps > 1},
+      {"head_group", choice.headGroup > 1},
+      {"key_splits", choice.keySplits > 1},
+      {"grid", choice.grid != Grid::Full},
+      {"query", choice.query != QueryPlacement::Shared},
+      {"softmax", choice.softmax != Softmax::Online},
+      {"overlap", choice.overlap == Overlap::QK},
+      {"row_max", choice.rowMax != RowMax::Exact},
+      {"row_sum", choice.rowSum != RowSum::Add}};
+  for (auto [key, isUnknown] : unknown)
+    if (isUnknown)
+      return llvm::formatv(
+          "expects key_warps, head_group and key_splits of 1, a full grid, "
+          "query shared, softmax online, overlap none or pv, row_max exact and "
+          "row_sum add with product warpgroup, but got another {0}; use "
+          "product "
+          "warp",
+          spell(key, names));
+  int64_t rows = kRowsOfGroup * choice.getRowWarps();
+  if (choice.blockM != rows)
+    return llvm::formatv("expects {0} to be {1} with {2} warps of product "
+                         "warpgroup, {3} rows for each {4}, but got {5}",
+                         spell("block_m", names), rows, choice.numWarps,
+                         kRowsOfGroup, kWarpsOfGroup, choice.blockM);
   return std::nullopt;
 }
 
@@ -215,7 +265,7 @@ std::optional<std::string>
 mlir::fcgpu::checkFields(const ScheduleChoice &choice, FieldNames names) {
   // What later checks divide by or multiply, earlier ones have bounded.
   for (auto check : {checkWarps, checkTiles, checkGridHeads, checkQuery,
-                     checkOnePass, checkFolded})
+                     checkOnePass, checkFolded, checkProduct})
     if (std::optional<std::string> error = check(choice, names))
       return error;
   return std::nullopt;

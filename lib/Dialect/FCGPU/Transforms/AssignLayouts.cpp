@@ -48,7 +48,10 @@ public:
   std::optional<Conflict> solve() {
     func.walk([&](Operation *op) { connect(op); });
     func.walk([&](Operation *op) { demandTiles(op); });
-    // What is left follows from the layouts of the tiles.
+    // What is left follows from the layouts of the tiles: what is reduced, then
+    // what is repeated.
+    if (!conflict)
+      func.walk([&](Operation *op) { demandOfReductions(op); });
     if (!conflict)
       func.walk([&](Operation *op) { demandTheRest(op); });
     return conflict;
@@ -86,6 +89,8 @@ private:
         return;
       uniteAll(ifOp.thenYield().getOperands(), ifOp.getResults());
       uniteAll(ifOp.elseYield().getOperands(), ifOp.getResults());
+    } else if (auto wait = dyn_cast<AwaitOp>(op)) {
+      unite(wait.getProduct(), wait.getResult());
     } else if (isa<vector::ShapeCastOp, MapScoresOp>(op) ||
                OpTrait::hasElementwiseMappableTraits(op)) {
       for (Value operand : op->getOperands())
@@ -114,11 +119,16 @@ private:
       return demandOfContraction(contract);
     if (auto exchange = dyn_cast<AllToAllOp>(op))
       return demandOfExchange(exchange);
-    // Columns are grouped inside of lanes only.
-    if (auto shapeCast = dyn_cast<vector::ShapeCastOp>(op))
-      if (isTile(shapeCast.getSourceVectorType()))
-        demand(shapeCast.getSourceMutable(),
-               getDefaultLayout(shapeCast.getSourceVectorType()));
+  }
+
+  /// Columns are grouped inside of lanes only: a group is a whole number of
+  /// boxes.
+  void demandOfShapeCast(vector::ShapeCastOp op) {
+    VectorType source = op.getSourceVectorType();
+    int64_t group = op.getResultVectorType().getShape().back();
+    int64_t box = getLayout(op.getSource()).getTileLayout().getBox().back();
+    if (isTile(source) && group % box != 0)
+      demand(op.getSourceMutable(), getDefaultLayout(source));
   }
 
   void demandOfContraction(vector::ContractionOp op) {
@@ -132,9 +142,12 @@ private:
     AffineMap rhs = op.getIndexingMapsArray()[1];
     bool isStoredNK =
         rhs.getResult(0) != op.getIndexingMapsArray()[0].getResult(1);
-    TileLayout core = atom.rhs.getCore();
-    demand(op.getLhsMutable(), atom.lhs.getCore());
-    demand(op.getRhsMutable(), isStoredNK ? core : core.transpose());
+    if (!isInPlace(op.getLhs()))
+      demand(op.getLhsMutable(), atom.lhs.getCore());
+    if (atom.rhs) {
+      TileLayout core = atom.rhs->getCore();
+      demand(op.getRhsMutable(), isStoredNK ? core : core.transpose());
+    }
     demand(op.getAccMutable(), atom.acc.getCore());
     demandResult(cast<OpResult>(op.getResult()), atom.acc.getCore());
   }
@@ -154,9 +167,14 @@ private:
     }
   }
 
-  void demandTheRest(Operation *op) {
+  void demandOfReductions(Operation *op) {
     if (auto reduction = dyn_cast<vector::MultiDimReductionOp>(op))
       return demandOfReduction(reduction);
+    if (auto shapeCast = dyn_cast<vector::ShapeCastOp>(op))
+      return demandOfShapeCast(shapeCast);
+  }
+
+  void demandTheRest(Operation *op) {
     // Rows are next to each other in no memory.
     if (auto write = dyn_cast<vector::TransferWriteOp>(op))
       if (isTile(write.getVectorType()) && holdsColumns(write.getVector()))
@@ -253,7 +271,7 @@ static void writeLayouts(gpu::GPUFuncOp func, const LayoutSolver &solver) {
   func.walk([&](Operation *op) {
     SmallVector<Attribute> layouts;
     for (Value result : op->getResults())
-      layouts.push_back(isa<VectorType>(result.getType())
+      layouts.push_back(isa<VectorType>(result.getType()) && !isInPlace(result)
                             ? Attribute(solver.getLayout(result))
                             : none);
     if (llvm::all_of(layouts, [&](Attribute a) { return a == none; }))

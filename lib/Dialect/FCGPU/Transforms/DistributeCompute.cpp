@@ -348,6 +348,8 @@ struct DistributeContraction final : ThreadPattern<vector::ContractionOp> {
   LogicalResult
   matchAndRewrite(vector::ContractionOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
+    if (isAsynchronous(op))
+      return rewriter.notifyMatchFailure(op, "reads a tile in place");
     SmallVector<const MmaAtom *> atoms = findMmaAtoms(*thread.target, op);
     if (!isProduct(op) || atoms.empty())
       return rewriter.notifyMatchFailure(
@@ -436,7 +438,7 @@ private:
     for (int64_t row = 0; row < lhs.rows; row += atom.m)
       as.push_back(lhs.pack(b, atom.lhs, row, kk));
     for (int64_t col = 0; col < rhs.rows; col += atom.n) {
-      Value fragment = rhs.pack(b, atom.rhs, col, kk);
+      Value fragment = rhs.pack(b, *atom.rhs, col, kk);
       for (auto [i, a] : llvm::enumerate(as)) {
         int64_t row = static_cast<int64_t>(i) * atom.m;
         Value d = nvgpu::MmaSyncOp::create(b, a, fragment,
@@ -451,7 +453,7 @@ private:
   /// Whether the tiles repeat the operands of the atom.
   static bool fits(const MmaAtom &atom, const TileLayout &lhs,
                    const TileLayout &rhs, const TileLayout &acc) {
-    return lhs == atom.lhs.getCore() && rhs == atom.rhs.getCore() &&
+    return lhs == atom.lhs.getCore() && rhs == atom.rhs->getCore() &&
            acc == atom.acc.getCore();
   }
 

@@ -125,7 +125,7 @@ private:
     auto ifOp = scf::IfOp::create(b, isFirst, /*withElseRegion=*/false);
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(ifOp.thenBlock());
-    Value row = getLanePlace(b, layout, 0, thread.lane);
+    Value row = getPlace(b, layout, TileLayout::Row, thread);
     for (auto [r, value] : llvm::enumerate(rows))
       memref::StoreOp::create(b, value, memory, b.add(row, start + r * kCore));
   }
@@ -174,8 +174,8 @@ private:
                               Value memory, int64_t start) const {
     int64_t rows = cast<VectorType>(share.getType()).getDimSize(0);
     const TileLayout &layout = *thread.layouts->lookup(share);
-    Value row =
-        b.add(b.mul(rowShare, rows), getLanePlace(b, layout, 0, thread.lane));
+    Value row = b.add(b.mul(rowShare, rows),
+                      getPlace(b, layout, TileLayout::Row, thread));
     SmallVector<Value> result;
     for (int64_t r = 0; r < rows; r += kCore)
       result.push_back(
@@ -211,8 +211,9 @@ private:
   /// Appends the lane's row of the four cores from `corner` on.
   void loadRowOfCore(IndexBuilder &b, const TileLayout &layout, Value memory,
                      Value corner, SmallVectorImpl<Value> &result) const {
-    Value row = getLanePlace(b, layout, TileLayout::Row, thread.lane);
-    SmallVector<int64_t> cores = getLaneBases(layout, TileLayout::Column);
+    Value row = getPlace(b, layout, TileLayout::Row, thread);
+    SmallVector<int64_t> cores =
+        getBases(layout, TileLayout::Lane, TileLayout::Column);
     for (int64_t &column : cores)
       column /= kCore;
     Value core = evaluate(b, cores, thread.lane);

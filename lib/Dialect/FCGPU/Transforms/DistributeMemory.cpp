@@ -112,6 +112,8 @@ struct DistributeCopy final : ThreadPattern<CopyOp> {
   LogicalResult
   matchAndRewrite(CopyOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
+    if (op.getRing().getType().hasPanels())
+      return rewriter.notifyMatchFailure(op, "is into a ring with panels");
     IndexBuilder b(op.getLoc(), rewriter);
     if (op.getPredicate() && !op.getZeroFill()) {
       auto ifOp = scf::IfOp::create(b, adaptor.getPredicate().front(),
@@ -245,6 +247,8 @@ struct DistributeRead final : ThreadPattern<ReadOp> {
   LogicalResult
   matchAndRewrite(ReadOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
+    if (op.getInPlace() || op.getRing().getType().hasPanels())
+      return rewriter.notifyMatchFailure(op, "is of a ring with panels");
     const TileLayout *layout = thread.layouts->lookup(op.getResult());
     const TileLayout &matrix = flashcore::getLdMatrixLayout();
     bool transpose = layout && *layout == matrix.transpose();
@@ -328,9 +332,9 @@ struct DistributeWrite final : ThreadPattern<vector::TransferWriteOp> {
     if (layout->getRank() != type.getRank() || !hasColumns)
       return rewriter.notifyMatchFailure(op,
                                          "writes columns that may not exist");
-    if (type.getRank() > 1 && hasRowsInBox(*layout))
-      return rewriter.notifyMatchFailure(op,
-                                         "has several rows of a box a lane");
+    if (type.getRank() > 1 && !isOfRows(TileRegisters(*layout, type),
+                                        getPartSize(type.getElementType())))
+      return rewriter.notifyMatchFailure(op, "has several rows in a part");
     IndexBuilder b(op.getLoc(), rewriter);
     Memory memory{adaptor.getBase().front(), {}, {}};
     for (ValueRange index : adaptor.getIndices())
@@ -340,9 +344,8 @@ struct DistributeWrite final : ThreadPattern<vector::TransferWriteOp> {
                         getConstantIntValue(op.getIndices()[rowAxis]) == 0;
     if (!op.isDimInBounds(0) && !coversTarget)
       memory.rowAxis = rowAxis;
-    memory.indices[rowAxis] =
-        b.add(memory.indices[rowAxis],
-              getLanePlace(b, *layout, TileLayout::Row, thread.lane));
+    memory.indices[rowAxis] = b.add(
+        memory.indices[rowAxis], getPlace(b, *layout, TileLayout::Row, thread));
     if (type.getRank() == 1)
       storeVector(b, adaptor.getValueToStore(), type, *layout, memory);
     else
@@ -386,63 +389,82 @@ private:
     }
   }
 
+  /// Of the rows of a lane, each after the other, with those of the other lanes
+  /// of the warp.
   void storeTile(IndexBuilder &b, ValueRange parts, VectorType type,
-                 const TileLayout &layout, const Memory &memory) const {
-    int64_t boxRows = layout.getBox()[TileLayout::Row];
-    int64_t perBoxRow = parts.size() * boxRows / type.getDimSize(0);
-    VectorType boxRow =
-        VectorType::get({boxRows, type.getDimSize(1)}, type.getElementType());
-    int64_t wideCols = getWideColumns(boxRow, layout);
-    for (int64_t row = 0; row < type.getDimSize(0); row += boxRows) {
+                 const TileLayout &tileLayout, const Memory &memory) const {
+    TileLayout layout = getLayoutOfRow(tileLayout);
+    int64_t warpRows = layout.getBox()[TileLayout::Row];
+    VectorType rowType =
+        VectorType::get({warpRows, type.getDimSize(1)}, type.getElementType());
+    int64_t wideCols = getWideColumns(rowType, layout);
+    TileRegisters registers(tileLayout, type);
+    int64_t size = registers.size() / static_cast<int64_t>(parts.size());
+    llvm::MapVector<int64_t, SmallVector<Value>> partsOfRow;
+    for (auto [i, part] : llvm::enumerate(parts))
+      partsOfRow[registers.getRow(static_cast<int64_t>(i) * size)].push_back(
+          part);
+    for (auto &[row, rowParts] : partsOfRow) {
       OpBuilder::InsertionGuard guard(b);
       SmallVector<Value> indices = memory.indices;
       Value &rowIndex = indices[indices.size() - 2];
       rowIndex = b.add(rowIndex, row);
       // Lanes whose row does not exist hand on what they hold, too.
-      ValueRange rowParts = parts.slice(row / boxRows * perBoxRow, perBoxRow);
-      int64_t numWide = wideCols * perBoxRow / type.getDimSize(1);
+      int64_t numWide =
+          wideCols * static_cast<int64_t>(rowParts.size()) / type.getDimSize(1);
       SmallVector<Value> wide;
       auto wideType =
-          VectorType::get({boxRows, wideCols}, type.getElementType());
+          VectorType::get({warpRows, wideCols}, type.getElementType());
       const TileLayout &store = flashcore::getStoreLayout();
       if (numWide)
-        wide = convertParts(b, rowParts.take_front(numWide), wideType, layout,
-                            store, thread.lane);
+        wide = convertParts(b, ArrayRef(rowParts).take_front(numWide), wideType,
+                            layout, store, thread.lane);
       if (Value exists = memory.isRow(b, rowIndex))
         b.setInsertionPointToStart(
             scf::IfOp::create(b, exists, /*withElseRegion=*/false).thenBlock());
       if (numWide)
         storeRuns(b, wide, wideType, store, /*firstCol=*/0, memory, indices);
       if (wideCols < type.getDimSize(1))
-        storeRuns(b, rowParts.drop_front(numWide),
-                  VectorType::get({boxRows, type.getDimSize(1) - wideCols},
+        storeRuns(b, ArrayRef(rowParts).drop_front(numWide),
+                  VectorType::get({warpRows, type.getDimSize(1) - wideCols},
                                   type.getElementType()),
                   layout, wideCols, memory, indices);
     }
   }
 
-  static bool hasRowsInBox(const TileLayout &layout) {
-    return llvm::any_of(layout.getBases(TileLayout::Register),
-                        [](const flashcore::BitPoint &basis) {
-                          return basis[TileLayout::Row] != 0;
-                        });
+  /// Whether each part of `size` registers is of one row.
+  static bool isOfRows(const TileRegisters &registers, int64_t size) {
+    return llvm::all_of(llvm::seq<int64_t>(registers.size()), [&](int64_t reg) {
+      return registers.getRow(reg) == registers.getRow(reg / size * size);
+    });
   }
 
-  /// The first columns of a row of boxes that lanes can hand each other so that
+  /// What of a layout is in a warp's registers of one row.
+  static TileLayout getLayoutOfRow(const TileLayout &layout) {
+    TileLayout::Bases registers;
+    for (const flashcore::BitPoint &basis :
+         layout.getBases(TileLayout::Register))
+      if (basis[TileLayout::Row] == 0)
+        registers.push_back(basis);
+    return {layout.getRank(), std::move(registers),
+            TileLayout::Bases(layout.getBases(TileLayout::Lane))};
+  }
+
+  /// The first columns of a warp's rows that lanes can hand each other so that
   /// each gets 16 bytes next to each other; 0 where they are so already.
-  static int64_t getWideColumns(VectorType boxRow, const TileLayout &layout) {
+  static int64_t getWideColumns(VectorType rowType, const TileLayout &layout) {
     const TileLayout &store = flashcore::getStoreLayout();
     int64_t run = store.getRun(TileLayout::Column);
-    int64_t bits = boxRow.getElementTypeBitWidth();
-    int64_t cols = llvm::alignDown(boxRow.getDimSize(1),
+    int64_t bits = rowType.getElementTypeBitWidth();
+    int64_t cols = llvm::alignDown(rowType.getDimSize(1),
                                    store.getBox()[TileLayout::Column]);
     if (run * bits != flashcore::kAccessBits ||
         layout.getRun(TileLayout::Column) >= run || cols == 0 ||
-        getLaneBases(layout, TileLayout::Row) !=
-            getLaneBases(store, TileLayout::Row))
+        getBases(layout, TileLayout::Lane, TileLayout::Row) !=
+            getBases(store, TileLayout::Lane, TileLayout::Row))
       return 0;
-    auto type =
-        VectorType::get({boxRow.getDimSize(0), cols}, boxRow.getElementType());
+    auto type = VectorType::get({rowType.getDimSize(0), cols},
+                                rowType.getElementType());
     return canConvert(type, layout, store) ? cols : 0;
   }
 
@@ -454,8 +476,10 @@ private:
     TileRegisters registers(layout, type);
     int64_t size = registers.size() / static_cast<int64_t>(parts.size());
     int64_t run = layout.getRun(TileLayout::Column);
-    Value col = b.add(indices.back(),
-                      getLanePlace(b, layout, TileLayout::Column, thread.lane));
+    Value col = b.add(
+        indices.back(),
+        evaluate(b, getBases(layout, TileLayout::Lane, TileLayout::Column),
+                 thread.lane));
     for (int64_t reg = 0; reg < registers.size(); reg += run) {
       indices.back() = b.add(col, firstCol + registers.getColumn(reg));
       if (run < size) {

@@ -88,12 +88,18 @@ struct ThreadContext {
   Value thread; ///< 0 to numThreads - 1
   Value warp;   ///< 0 to numThreads / 32 - 1
   Value lane;   ///< 0 to 31
+  /// Which of the warps that hold a tile together this is; null where each has
+  /// tiles of its own.
+  Value warpOfHolder;
   int64_t numThreads;
   const LayoutMap *layouts;
   const flashcore::TargetInfo *target;
   /// Byte offset of each ring: of those of the block in the dynamic shared
   /// memory, of those of a warp in the warp's part of it.
   DenseMap<Value, int64_t> ringOffsets;
+  /// Byte offset of the barriers of each ring that is handed over: one for each
+  /// slot that tells when it is filled, then one that tells when it is free.
+  DenseMap<Value, int64_t> ringBarriers;
   Value sharedMemory; ///< memref of bytes
   /// Behind the block's rings, each warp has a part of its own.
   int64_t warpStart, warpBytes;
@@ -127,14 +133,14 @@ struct IndexBuilder : ImplicitLocOpBuilder {
 
 /// The xor of the bases of the bits that are set in `number`.
 Value evaluate(IndexBuilder &b, ArrayRef<int64_t> bases, Value number);
-/// What each bit of a lane's number adds to its places along `axis`.
-SmallVector<int64_t> getLaneBases(const flashcore::TileLayout &layout,
-                                  unsigned axis);
-/// Where along `axis` the lane's places begin.
-inline Value getLanePlace(IndexBuilder &b, const flashcore::TileLayout &layout,
-                          unsigned axis, Value lane) {
-  return evaluate(b, getLaneBases(layout, axis), lane);
-}
+/// What each bit of a lane's (or register's, or warp's) number adds to its
+/// places along `axis`.
+SmallVector<int64_t> getBases(const flashcore::TileLayout &layout,
+                              flashcore::TileLayout::Input input,
+                              unsigned axis);
+/// Where along `axis` the thread's places begin.
+Value getPlace(IndexBuilder &b, const flashcore::TileLayout &layout,
+               unsigned axis, const ThreadContext &thread);
 /// Whether the lane is the first of those that hold the same; null where all
 /// hold something else.
 Value isFirstReplica(IndexBuilder &b, const flashcore::TileLayout &layout,
@@ -183,6 +189,19 @@ void populateComputePatterns(const TileTypeConverter &converter,
 void populateLayoutPatterns(const TileTypeConverter &converter,
                             const ThreadContext &context,
                             RewritePatternSet &patterns);
+/// Products of tiles in place, and waiting for them.
+void populateWarpgroupPatterns(const TileTypeConverter &converter,
+                               const ThreadContext &context,
+                               RewritePatternSet &patterns);
+/// acquire, release, and copies into rings that are handed over.
+void populateHandoverPatterns(const TileTypeConverter &converter,
+                              const ThreadContext &context,
+                              RewritePatternSet &patterns);
+/// Bytes of the barriers of a ring that is handed over.
+int64_t getBarrierBytes(RingType ring);
+/// The barrier of a slot that lets one side have it.
+Value getRingBarrier(IndexBuilder &b, const ThreadContext &thread,
+                     TypedValue<RingType> ring, RingSide side, Value slot);
 /// map_scores.
 void populateScorePatterns(const TileTypeConverter &converter,
                            const ThreadContext &context,

@@ -134,7 +134,7 @@ struct DistributeMapScores final : ThreadPattern<MapScoresOp> {
       return rewriter.notifyMatchFailure(op, "moves scores to other lanes");
     IndexBuilder b(op.getLoc(), rewriter);
     auto placeOf = [&](ValueRange start, TileLayout::Axis axis) {
-      return b.add(start.front(), getLanePlace(b, *layout, axis, thread.lane));
+      return b.add(start.front(), getPlace(b, *layout, axis, thread));
     };
     Value query = placeOf(adaptor.getQuery(), TileLayout::Row);
     Value key = placeOf(adaptor.getKey(), TileLayout::Column);

@@ -30,16 +30,6 @@ using flashcore::RingPlan;
 using flashcore::RingProgram;
 using flashcore::RingSync;
 
-/// The constant c if `value` is `base` + c.
-static std::optional<int64_t> getDistance(Value value, Value base) {
-  if (value == base)
-    return 0;
-  if (auto add = value.getDefiningOp<arith::AddIOp>())
-    if (add.getLhs() == base)
-      return getConstantIntValue(add.getRhs());
-  return std::nullopt;
-}
-
 namespace {
 struct InsertBarriersPass final
     : mlir::fcgpu::impl::InsertBarriersPassBase<InsertBarriersPass> {
@@ -207,7 +197,11 @@ struct InsertBarriersPass final
   }
 
   void runOnOperation() override {
-    if (!isOurKernel(getOperation()))
+    // Where slots are handed over, they are so by themselves.
+    if (!isOurKernel(getOperation()) ||
+        getOperation()
+            ->getAttrOfType<ScheduleAttr>(kScheduleAttrName)
+            .hasProducer())
       return;
     WalkResult outside = getOperation().walk([](Operation *op) {
       if (!isa<CopyOp, ReadOp, AllToAllOp>(op) ||

@@ -72,7 +72,7 @@ void LayoutMap::add(ValueRange values, Attribute attr) {
   auto array = dyn_cast_or_null<ArrayAttr>(attr);
   for (auto [i, value] : llvm::enumerate(values)) {
     auto type = dyn_cast<VectorType>(value.getType());
-    if (!type || type.isScalable() || type.getRank() == 0)
+    if (!type || type.isScalable() || type.getRank() == 0 || isInPlace(value))
       continue;
     auto written = dyn_cast_or_null<LayoutAttr>(array ? array[i] : attr);
     TileLayout layout =
@@ -102,7 +102,8 @@ mlir::fcgpu::findMmaAtoms(const flashcore::TargetInfo &target,
   auto resultKind = getElementKind(getElementTypeOrSelf(op.getAccType()));
   if (!inputKind || !resultKind || op.getRhsType().getElementType() != input)
     return {};
-  return flashcore::findMmaAtoms(target, *inputKind, *resultKind);
+  return flashcore::findMmaAtoms(target, isAsynchronous(op) ? kWarpsOfGroup : 1,
+                                 *inputKind, *resultKind);
 }
 
 int64_t mlir::fcgpu::getPartSize(Type element) {
@@ -148,6 +149,10 @@ TileTypeConverter::TileTypeConverter(const LayoutMap &layouts) {
   addConversion(
       [&layouts](Value value,
                  SmallVectorImpl<Type> &types) -> std::optional<LogicalResult> {
+        if (isInPlace(value)) {
+          types.push_back(IntegerType::get(value.getContext(), 64));
+          return success();
+        }
         const TileLayout *layout = layouts.lookup(value);
         if (!layout)
           return std::nullopt;
@@ -189,12 +194,23 @@ Value mlir::fcgpu::evaluate(IndexBuilder &b, ArrayRef<int64_t> bases,
   return sum ? sum : b.index(0);
 }
 
-SmallVector<int64_t> mlir::fcgpu::getLaneBases(const TileLayout &layout,
-                                               unsigned axis) {
+SmallVector<int64_t> mlir::fcgpu::getBases(const TileLayout &layout,
+                                           TileLayout::Input input,
+                                           unsigned axis) {
   SmallVector<int64_t> bases;
-  for (const BitPoint &basis : layout.getBases(TileLayout::Lane))
+  for (const BitPoint &basis : layout.getBases(input))
     bases.push_back(basis[axis]);
   return bases;
+}
+
+Value mlir::fcgpu::getPlace(IndexBuilder &b, const TileLayout &layout,
+                            unsigned axis, const ThreadContext &thread) {
+  Value place =
+      evaluate(b, getBases(layout, TileLayout::Lane, axis), thread.lane);
+  SmallVector<int64_t> ofWarps = getBases(layout, TileLayout::Warp, axis);
+  if (llvm::all_of(ofWarps, [](int64_t basis) { return basis == 0; }))
+    return place;
+  return b.add(place, evaluate(b, ofWarps, thread.warpOfHolder));
 }
 
 Value mlir::fcgpu::isFirstReplica(IndexBuilder &b, const TileLayout &layout,

@@ -134,7 +134,90 @@ struct PipelineLoopsPass final
     return op;
   }
 
+  /// The products of the loop whose results it only hands on to the next
+  /// iteration, and the reads in place that only they use.
+  static SetVector<Operation *> getLateOps(scf::ForOp loop) {
+    SetVector<Operation *> late;
+    for (auto contract : loop.getBody()->getOps<vector::ContractionOp>()) {
+      if (!isAsynchronous(contract) ||
+          !llvm::all_of(contract->getUsers(), [&](Operation *user) {
+            return user == loop.getBody()->getTerminator();
+          }))
+        continue;
+      if (auto read = contract.getRhs().getDefiningOp<ReadOp>();
+          read && read->hasOneUse())
+        late.insert(read);
+      late.insert(contract);
+    }
+    return late;
+  }
+
+  /// All that depends on what the late ops of the iteration before made.
+  static SetVector<Operation *>
+  getUsersOfCarried(scf::ForOp loop, const SetVector<Operation *> &late) {
+    SetVector<Operation *> users;
+    auto add = [&](Value value) {
+      for (Operation *user : value.getUsers())
+        if (Operation *op = loop.getBody()->findAncestorOpInBlock(*user))
+          if (!late.contains(op) && !op->hasTrait<OpTrait::IsTerminator>())
+            users.insert(op);
+    };
+    for (auto [arg, yielded] :
+         llvm::zip_equal(loop.getRegionIterArgs(), loop.getYieldedValues()))
+      if (late.contains(yielded.getDefiningOp()))
+        add(arg);
+    for (size_t i = 0; i < users.size(); ++i)
+      for (Value result : users[i]->getResults())
+        add(result);
+    return users;
+  }
+
+  /// With overlap = pv: the products that an iteration ends with run beside the
+  /// first ones of the next. Those of the last iteration follow the loop.
+  LogicalResult delayProducts(scf::ForOp loop) {
+    SetVector<Operation *> late = getLateOps(loop);
+    if (late.empty())
+      return success();
+    auto first = getConstantIntValue(loop.getLowerBound());
+    auto end = getConstantIntValue(loop.getUpperBound());
+    if (!first || !end || *first >= *end)
+      return loop.emitOpError(
+          "expects a trip count of at least 1 that is known "
+          "at compile time with overlap = pv; use overlap = "
+          "none");
+    // In the order of their starts: the first products, the late ones of the
+    // iteration before, all that waits for the first, then for the late ones.
+    std::vector<std::pair<Operation *, unsigned>> stages;
+    SetVector<Operation *> early = getEarlyOps(loop);
+    for (Operation *op : early)
+      stages.emplace_back(op, 0);
+    for (Operation *op : late)
+      stages.emplace_back(op, 1);
+    SetVector<Operation *> last = getUsersOfCarried(loop, late);
+    for (bool isLast : {false, true})
+      for (Operation &op : loop.getBody()->without_terminator())
+        if (!early.contains(&op) && !late.contains(&op) &&
+            last.contains(&op) == isLast)
+          stages.emplace_back(&op, 0);
+    scf::PipeliningOption options;
+    options.peelEpilogue = true;
+    options.getScheduleFn =
+        [&](scf::ForOp, std::vector<std::pair<Operation *, unsigned>> &result) {
+          result = stages;
+        };
+    IRRewriter rewriter(loop.getContext());
+    rewriter.setInsertionPoint(loop);
+    Location loc = loop.getLoc();
+    if (failed(scf::pipelineForLoop(rewriter, loop, options)))
+      return emitError(loc, "this loop cannot be pipelined");
+    return success();
+  }
+
   LogicalResult pipeline(scf::ForOp loop) {
+    auto schedule =
+        getOperation()->getAttrOfType<ScheduleAttr>(kScheduleAttrName);
+    if (schedule.getOverlap() == Overlap::PV)
+      return delayProducts(loop);
     SmallVector<CopyOp> copies(loop.getBody()->getOps<CopyOp>());
     if (copies.empty())
       return success();
@@ -152,8 +235,6 @@ struct PipelineLoopsPass final
       return failure();
 
     // A ring is filled numStages - 1 iterations ahead of its reads.
-    auto schedule =
-        getOperation()->getAttrOfType<ScheduleAttr>(kScheduleAttrName);
     SetVector<Operation *> early;
     if (schedule.getOverlap() == Overlap::QK)
       early = getEarlyOps(loop);
@@ -269,7 +350,8 @@ struct PipelineLoopsPass final
     getOperation().walk(startCopiesEarly);
     SmallVector<scf::ForOp> loops;
     getOperation().walk([&](scf::ForOp loop) {
-      if (!isTileLoop(loop))
+      // A producer is ahead by itself.
+      if (!isTileLoop(loop) && !loop->getParentOfType<ProduceOp>())
         loops.push_back(loop);
     });
     for (scf::ForOp loop : loops)

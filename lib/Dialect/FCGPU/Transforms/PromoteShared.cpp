@@ -55,6 +55,11 @@ struct PromoteSharedPass final
       return read.emitOpError("expects rows in multiples of 16 and columns in "
                               "multiples of 8 from 16 on, but got ")
              << type.getDimSize(0) << " and " << type.getDimSize(1);
+    int64_t panelCols = kPanelBytes * 8 / type.getElementTypeBitWidth();
+    if (schedule.hasProducer() && type.getDimSize(1) % panelCols != 0)
+      return read.emitOpError("expects columns in multiples of ")
+             << panelCols << " with product = warpgroup, but got "
+             << type.getDimSize(1) << "; use product = warp";
     if (getConstantIntValue(read.getIndices().back()) != 0)
       return read.emitOpError("expects a tile that starts at column 0");
     int64_t cols = cast<ShapedType>(read.getBase().getType()).getShape().back();
@@ -144,7 +149,9 @@ struct PromoteSharedPass final
   Value allocRing(Location loc, VectorType type, int64_t stages) {
     OpBuilder b = OpBuilder::atBlockBegin(&getOperation().getBody().front());
     auto ringType = RingType::get(b.getContext(), stages, type.getDimSize(0),
-                                  type.getDimSize(1), type.getElementType());
+                                  type.getDimSize(1), type.getElementType(),
+                                  schedule.hasProducer() ? RingLayout::Panels
+                                                         : RingLayout::Rows);
     return AllocRingOp::create(b, loc, ringType,
                                schedule.getKeyWarps() > 1 ? CopyScope::Warp
                                                           : CopyScope::Block);
@@ -159,6 +166,14 @@ struct PromoteSharedPass final
                                                  : CopyScope::Warp;
   }
 
+  /// A read of tile `tile` of `ring`, which stays there where products can take
+  /// it from there.
+  ReadOp createRead(OpBuilder &b, vector::TransferReadOp read, Value ring,
+                    Value tile) {
+    return ReadOp::create(b, read.getLoc(), read.getVectorType(), ring, tile,
+                          /*column=*/0, /*in_place=*/schedule.hasProducer());
+  }
+
   /// Replaces `read` by a copy into tile `tile` of `ring` and a read of that,
   /// or where `isReread` a read by each user. Returns the read that is left.
   ReadOp replace(vector::TransferReadOp read, Value ring, Value tile,
@@ -170,12 +185,10 @@ struct PromoteSharedPass final
     if (isReread) {
       for (OpOperand &use : llvm::make_early_inc_range(read->getUses())) {
         b.setInsertionPoint(use.getOwner());
-        use.set(
-            ReadOp::create(b, read.getLoc(), read.getVectorType(), ring, tile));
+        use.set(createRead(b, read, ring, tile));
       }
     } else {
-      result =
-          ReadOp::create(b, read.getLoc(), read.getVectorType(), ring, tile);
+      result = createRead(b, read, ring, tile);
       read.replaceAllUsesWith(result.getResult());
     }
     read.erase();
@@ -233,7 +246,7 @@ struct PromoteSharedPass final
   /// A tile of each warp's own. Returns the read that is left, if any.
   ReadOp promoteOwn(vector::TransferReadOp read) {
     auto forall = read->getParentOfType<scf::ForallOp>();
-    int64_t slots = schedule.getKeyWarps() > 1 ? 1 : schedule.getNumWarps();
+    int64_t slots = schedule.getKeyWarps() > 1 ? 1 : schedule.getNumHolders();
     Value ring = allocRing(read.getLoc(), read.getVectorType(), slots);
     // Q fragments that do not stay in registers are read anew by each user.
     return replace(read, ring, forall.getInductionVars().back(),

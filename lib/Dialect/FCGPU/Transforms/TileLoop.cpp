@@ -11,7 +11,9 @@
 
 #include "TileLoop.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 
 using namespace mlir;
 using namespace mlir::fcgpu;
@@ -40,4 +42,13 @@ Block *mlir::fcgpu::getTileBody(scf::ForallOp warps) {
 scf::ForOp mlir::fcgpu::getKeyLoop(Operation *op) {
   auto loop = op->getParentOfType<scf::ForOp>();
   return loop && !isTileLoop(loop) ? loop : scf::ForOp();
+}
+
+std::optional<int64_t> mlir::fcgpu::getDistance(Value value, Value base) {
+  if (value == base)
+    return 0;
+  if (auto add = value.getDefiningOp<arith::AddIOp>())
+    if (add.getLhs() == base)
+      return getConstantIntValue(add.getRhs());
+  return std::nullopt;
 }

@@ -25,6 +25,8 @@ Block *getTileBody(scf::ForallOp warps);
 /// The innermost loop over key tiles that `op` stands in, or null.
 scf::ForOp getKeyLoop(Operation *op);
 
+/// The constant c if `value` is `base` + c.
+std::optional<int64_t> getDistance(Value value, Value base);
 } // namespace mlir::fcgpu
 
 #endif // FLASHCORE_LIB_DIALECT_FCGPU_TRANSFORMS_TILELOOP_H

@@ -55,13 +55,33 @@ AttentionSignature::AttentionSignature(AttentionOp op,
   auto isAny = [](const auto &) { return true; };
   if (schedule.getKeySplits() == 1) {
     arguments = listArguments(/*needsWorkspace=*/false, isAny, isAny);
+    addTensorMaps(schedule);
     return;
   }
   arguments = listArguments(/*needsWorkspace=*/true, isInput, isAny);
+  addTensorMaps(schedule);
   mergeArguments =
       listArguments(/*needsWorkspace=*/true, isOutput, [](Dim dim) {
         return dim == Dim::Batch || dim == Dim::HeadsQ || dim == Dim::SeqlenQ;
       });
+}
+
+/// The tiles that a producer copies: boxes of a panel's columns.
+void AttentionSignature::addTensorMaps(fcgpu::ScheduleAttr schedule) {
+  if (!schedule.hasProducer())
+    return;
+  for (auto [name, rows] : {std::pair("q", schedule.getWarpM()),
+                            {"k", schedule.getBlockN()},
+                            {"v", schedule.getBlockN()}}) {
+    unsigned index = getTensorIndex(name);
+    MemRefType type = getTensors()[index].getType();
+    KernelArgument map{KernelArgument::TensorMap, index};
+    map.box.assign(type.getRank() - 2, 1);
+    map.box.push_back(rows);
+    map.box.push_back(fcgpu::kPanelBytes * 8 / type.getElementTypeBitWidth());
+    map.swizzle = fcgpu::kPanelBytes;
+    arguments.push_back(std::move(map));
+  }
 }
 
 DictionaryAttr

@@ -88,7 +88,8 @@ Value KernelFrame::reinterpret(unsigned i) {
   for (auto [argument, value] :
        llvm::zip_equal(arguments, func.getArguments())) {
     if (argument.kind == KernelArgument::Size ||
-        argument.kind == KernelArgument::Workspace || argument.tensor != i)
+        argument.kind == KernelArgument::Workspace ||
+        argument.kind == KernelArgument::TensorMap || argument.tensor != i)
       continue;
     if (argument.kind == KernelArgument::Pointer)
       base = value;

@@ -5,11 +5,12 @@
 //===----------------------------------------------------------------------===//
 //
 // Arguments come in this order: a pointer a tensor, the workspace, the dynamic
-// sizes, then per tensor its dynamic offset and strides.
+// sizes, then per tensor its dynamic offset and strides, then tensor maps.
 //
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/Dialect/FlashCore/Transforms/KernelSignature.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/Builders.h"
 
 using namespace mlir;
@@ -91,6 +92,9 @@ KernelSignature::getTypes(MLIRContext *context,
     case KernelArgument::Workspace:
       types.push_back(MemRefType::get({}, Float32Type::get(context)));
       break;
+    case KernelArgument::TensorMap:
+      types.push_back(LLVM::LLVMPointerType::get(context));
+      break;
     case KernelArgument::Size:
     case KernelArgument::Stride:
     case KernelArgument::Offset:
@@ -134,8 +138,8 @@ KernelSignature::describeArguments(MLIRContext *context,
   Builder b(context);
   SmallVector<Attribute> result;
   for (const KernelArgument &argument : arguments) {
-    static constexpr StringLiteral kinds[] = {"pointer", "size", "stride",
-                                              "offset", "pointer"};
+    static constexpr StringLiteral kinds[] = {
+        "pointer", "size", "stride", "offset", "pointer", "tensor_map"};
     NamedAttrList entry;
     entry.set("kind", b.getStringAttr(kinds[argument.kind]));
     if (argument.kind == KernelArgument::Size)
@@ -146,6 +150,10 @@ KernelSignature::describeArguments(MLIRContext *context,
       entry.set("tensor", b.getStringAttr(tensors[argument.tensor].name));
     if (argument.kind == KernelArgument::Stride)
       entry.set("axis", b.getI64IntegerAttr(argument.axis));
+    if (argument.kind == KernelArgument::TensorMap) {
+      entry.set("box", b.getI64ArrayAttr(argument.box));
+      entry.set("swizzle", b.getI64IntegerAttr(argument.swizzle));
+    }
     result.push_back(entry.getDictionary(context));
   }
   return b.getArrayAttr(result);

@@ -21,6 +21,7 @@
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -296,7 +297,7 @@ void KernelBuilder::buildBody(KernelFrame &frame) {
     findTile(block);
   // Warps that share query rows follow each other.
   SmallVector<OpFoldResult> warps{
-      b.getIndexAttr(schedule.getNumWarps() / schedule.getKeyWarps())};
+      b.getIndexAttr(schedule.getNumHolders() / schedule.getKeyWarps())};
   SmallVector<gpu::MappingId> ids{gpu::MappingId::LinearDim0};
   if (schedule.getKeyWarps() > 1) {
     warps.push_back(b.getIndexAttr(schedule.getKeyWarps()));
@@ -304,7 +305,10 @@ void KernelBuilder::buildBody(KernelFrame &frame) {
   }
   SmallVector<Attribute> mapping;
   for (gpu::MappingId id : ids)
-    mapping.push_back(gpu::GPUWarpMappingAttr::get(op.getContext(), id));
+    mapping.push_back(
+        schedule.getTileWarps() > 1
+            ? Attribute(gpu::GPUWarpgroupMappingAttr::get(op.getContext(), id))
+            : gpu::GPUWarpMappingAttr::get(op.getContext(), id));
   PartialResults partials;
   if (isSplit())
     partials = getPartialResults(frame, schedule.getKeySplits());
@@ -427,6 +431,14 @@ void KernelBuilder::buildLaunch(gpu::GPUFuncOp kernel,
       break;
     case KernelArgument::Workspace:
       operands.push_back(workspace);
+      break;
+    case KernelArgument::TensorMap:
+      // Upstream's launch passes no structures by value: whoever lowers the
+      // host code hears of it. The runtime makes the map.
+      operands.push_back(UnrealizedConversionCastOp::create(
+                             b, LLVM::LLVMPointerType::get(op.getContext()),
+                             metadata[argument.tensor].getBaseBuffer())
+                             .getResult(0));
       break;
     }
   }

@@ -51,7 +51,7 @@ function _shtab_flashcore_using
 end
 
 set -g _shtab_flashcore_commands opt compile run emu attention doctor cache 'cache list' 'cache path' 'cache clear' 'cache prune' 'cache precompile' bench 'bench run' 'bench compile' 'bench list' 'bench accuracy' 'bench report' 'bench plot' tune 'tune run' 'tune report' completion
-set -g _shtab_flashcore_opts_with_value --arg --async --batch --bias --block --block-m --block-n --bundles --check --chip --chips --compiler --device --dim --draws --dtype --dtypes --emit --emu-async --emu-check --emu-mma --emu-multiprocessors --emu-schedule --emu-threads --expect --figures --forms --function --generations --grid --grid-heads --grid-order --head-dims --head-group --heads-kv --heads-q --input-kind --json --k --keep --kernel --key-splits --key-warps --layout --limit --max-instructions --max-shared --min-blocks --min-gain --minutes --mlir --mma --multiprocessors --npy-layout --num-stages --num-warps --offset --out --out-lse --out-o --overlap --peers --population --print-phases --print-phases-to --problems --ptxas --q --query --query-steps --rounds --row-max --row-sum --runs --schedule --seed --seqlen-k --seqlen-q --seqlens --shape --shared --softmax --stage --stats --threads --tools --tuning-file --v --variant -a -k -o
+set -g _shtab_flashcore_opts_with_value --arg --async --batch --bias --block --block-m --block-n --bundles --check --chip --chips --compiler --device --dim --draws --dtype --dtypes --emit --emu-async --emu-check --emu-mma --emu-multiprocessors --emu-schedule --emu-threads --expect --figures --forms --function --generations --grid --grid-heads --grid-order --head-dims --head-group --heads-kv --heads-q --input-kind --json --k --keep --kernel --key-splits --key-warps --layout --limit --max-instructions --max-shared --min-blocks --min-gain --minutes --mlir --mma --multiprocessors --npy-layout --num-stages --num-warps --offset --out --out-lse --out-o --overlap --peers --population --print-phases --print-phases-to --problems --product --ptxas --q --query --query-steps --rounds --row-max --row-sum --runs --schedule --seed --seqlen-k --seqlen-q --seqlens --shape --shared --softmax --stage --stats --threads --tools --tuning-file --v --variant -a -k -o
 
 complete -c flashcore -e
 complete -c flashcore -f
@@ -87,14 +87,15 @@ complete -c flashcore -n '_shtab_flashcore_using compile' -l key-warps -x -d 'Wa
 complete -c flashcore -n '_shtab_flashcore_using compile' -l min-blocks -x -d 'Blocks an SM must hold at once'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l num-stages -x -d 'Slots of the K and V rings'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l num-warps -x -d 'Warps per block'
-complete -c flashcore -n '_shtab_flashcore_using compile' -l overlap -x -d 'What runs beside softmax and P V: none or qk'
+complete -c flashcore -n '_shtab_flashcore_using compile' -l overlap -x -d 'What runs beside softmax and P V: none, qk or pv'
+complete -c flashcore -n '_shtab_flashcore_using compile' -l product -x -d 'Who multiplies tiles, and from where: warp or warpgroup'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l query -x -d 'Where Q fragments live: registers, shared or split'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l query-steps -x -d 'Steps of 16 columns of a split Q in registers'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l row-max -x -d 'When the row maximum follows the scores: exact, stale or folded'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l row-sum -x -d 'What adds up the rows of P: add or mma'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l softmax -x -d 'How often exponentials are taken anew: online or one_pass'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l tuning-file -xka "(__fish_complete_path (commandline -ct))" -d 'File with schedules of flashcore-tune, for what the other options leave open'
-complete -c flashcore -n '_shtab_flashcore_using compile' -l chip -x -d 'sm_80, sm_86, sm_89 or sm_90, or for a bundle several (default: that of the #nvvm.target on other kernels of the module, else sm_89)'
+complete -c flashcore -n '_shtab_flashcore_using compile' -l chip -x -d 'sm_80, sm_86, sm_89, sm_90 or sm_90a, or for a bundle several (default: that of the #nvvm.target on other kernels of the module, else sm_89)'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l ptxas -x -d 'NVIDIA'"'"'s assembler (default: in $CUDA_HOME/bin, on PATH, or beside this program)'
 complete -c flashcore -n '_shtab_flashcore_using compile; and test $_shtab_flashcore_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d file
 complete -c flashcore -n '_shtab_flashcore_using; and test $_shtab_flashcore_npos -eq 0' -a run -d 'run a bundle on a GPU or the emulator, and check'
@@ -192,7 +193,7 @@ complete -c flashcore -n '_shtab_flashcore_using cache; and test $_shtab_flashco
 complete -c flashcore -n '_shtab_flashcore_using cache precompile' -s h -l help -d 'show this help message and exit'
 complete -c flashcore -n '_shtab_flashcore_using cache precompile' -l json -d 'print JSON'
 complete -c flashcore -n '_shtab_flashcore_using cache precompile' -l out -xka "(__fish_complete_directories)" -d 'the folder'
-complete -c flashcore -n '_shtab_flashcore_using cache precompile' -l chips -x -d 'such as sm_80,sm_90 (default: all, sm_80,sm_86,sm_89,sm_90)'
+complete -c flashcore -n '_shtab_flashcore_using cache precompile' -l chips -x -d 'such as sm_80,sm_90 (default: all, sm_80,sm_86,sm_89,sm_90,sm_90a)'
 complete -c flashcore -n '_shtab_flashcore_using cache precompile' -l static -d 'for exactly these sizes, as static=True has them'
 complete -c flashcore -n '_shtab_flashcore_using cache precompile' -l multiprocessors -x -d 'of the GPU, which the split of keys of a decode follows (default: 132)'
 complete -c flashcore -n '_shtab_flashcore_using; and test $_shtab_flashcore_npos -eq 0' -a bench -d 'flashcore bench: FlashCore'"'"'s kernels beside every peer on this machine.'

@@ -27,7 +27,7 @@ gpu.module @kernels {
   grid_order = query_fastest, min_blocks = 0>
 
 gpu.module @kernels {
-  // expected-error @below {{'gpu.func' op unknown chip 'sm_75': expects one of sm_80, sm_86, sm_89, sm_90; older chips lack cp.async and bf16 mma.sync}}
+  // expected-error @below {{'gpu.func' op unknown chip 'sm_75': expects one of sm_80, sm_86, sm_89, sm_90, sm_90a; older chips lack cp.async and bf16 mma.sync}}
   gpu.func @unknown_chip() kernel attributes {fcgpu.schedule = #schedule} {
     gpu.return
   }

@@ -60,12 +60,12 @@
 // RUN: not flashcore-opt %s -flashcore-configure="softmax=one_pass key-splits=2" 2>&1 \
 // RUN:   | FileCheck %s --check-prefix=ONE-PASS-SPLITS
 
-// CHIP: error: unknown chip 'sm_75': expects one of sm_80, sm_86, sm_89, sm_90; older chips lack cp.async and bf16 mma.sync{{$}}
+// CHIP: error: unknown chip 'sm_75': expects one of sm_80, sm_86, sm_89, sm_90, sm_90a; older chips lack cp.async and bf16 mma.sync{{$}}
 // QUERY: error: expects query to be registers, shared or split, but got 'local'{{$}}
 // GRID-ORDER: error: expects grid-order to be query_fastest or head_fastest, but got 'random'{{$}}
 // GRID: error: expects grid to be full or persistent, but got 'tiles'{{$}}
 // RESIDENT: error: 'flashcore.attention' op expects min-blocks of at most 2 with grid persistent, whose blocks run at once: each needs 40960 bytes of shared memory of the 102400 and 4 warps of the 48 that an SM of sm_89 has, but got 3; use smaller blocks or fewer stages{{$}}
-// OVERLAP: error: expects overlap to be none or qk, but got 'all'{{$}}
+// OVERLAP: error: expects overlap to be none, qk or pv, but got 'all'{{$}}
 // ROW-MAX: error: expects row-max to be exact, stale or folded, but got 'approximate'{{$}}
 // ROW-SUM: error: expects row-sum to be add or mma, but got 'atomic'{{$}}
 // NUM-WARPS: error: 'flashcore.attention' op expects num-warps from 1 to 32, but got 33{{$}}

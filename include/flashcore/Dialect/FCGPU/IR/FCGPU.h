@@ -63,4 +63,15 @@ FailureOr<VectorType> getShareType(VectorType tile, int64_t parts);
 #define GET_OP_CLASSES
 #include "flashcore/Dialect/FCGPU/IR/FCGPUOps.h.inc"
 
+namespace mlir::vector {
+class ContractionOp;
+} // namespace mlir::vector
+
+namespace mlir::fcgpu {
+/// Whether a tile stays in its slot.
+bool isInPlace(Value tile);
+/// Whether a product is only started where it stands: it reads a tile in place.
+bool isAsynchronous(vector::ContractionOp op);
+} // namespace mlir::fcgpu
+
 #endif // FLASHCORE_DIALECT_FCGPU_IR_FCGPU_H

@@ -46,9 +46,10 @@ def FCGPU_QueryPlacement
 }
 
 def FCGPU_Overlap
-    : I32EnumAttr<"Overlap", "What runs beside softmax and P V of a tile", [
+    : I32EnumAttr<"Overlap", "Which products of two key tiles run together", [
         I32EnumAttrCase<"None", 0, "none">,
-        I32EnumAttrCase<"QK", 1, "qk">]> {
+        I32EnumAttrCase<"QK", 1, "qk">,
+        I32EnumAttrCase<"PV", 2, "pv">]> {
   let genSpecializedAttr = 0;
   let cppNamespace = "::mlir::fcgpu";
 }
@@ -75,6 +76,29 @@ def FCGPU_Softmax
         I32EnumAttrCase<"Online", 0, "online">,
         I32EnumAttrCase<"OnePass", 1, "one_pass">]> {
   let genSpecializedAttr = 0;
+  let cppNamespace = "::mlir::fcgpu";
+}
+
+def FCGPU_Product
+    : I32EnumAttr<"Product", "Who multiplies tiles, and from where", [
+        I32EnumAttrCase<"Warp", 0, "warp">,
+        I32EnumAttrCase<"Warpgroup", 1, "warpgroup">]> {
+  let genSpecializedAttr = 0;
+  let cppNamespace = "::mlir::fcgpu";
+}
+
+def FCGPU_RingLayout
+    : I32EnumAttr<"RingLayout", "Where the elements of a slot lie", [
+        I32EnumAttrCase<"Rows", 0, "rows">,
+        I32EnumAttrCase<"Panels", 1, "panels">]> {
+  let genSpecializedAttr = 0;
+  let cppNamespace = "::mlir::fcgpu";
+}
+
+def FCGPU_RingSide
+    : I32EnumAttr<"RingSide", "What a slot is acquired for", [
+        I32EnumAttrCase<"Fill", 0, "fill">,
+        I32EnumAttrCase<"Read", 1, "read">]> {
   let cppNamespace = "::mlir::fcgpu";
 }
 
@@ -109,7 +133,8 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
     * `min_blocks`: blocks an SM must hold at once (caps registers); 0 lets the
       assembler choose
     * `overlap`: `qk` computes Q K^T of the next tile beside the softmax and P V
-      of this one, for the registers of a second S
+      of this one, for the registers of a second S; `pv` computes P V of a tile
+      beside Q K^T and the softmax of the next, for the registers of P
     * `row_max`: `stale` keeps the maximum (and O) of earlier tiles until a score
       exceeds it by a factor of 2^8, instead of rescaling O for every tile (a
       partial tile does, so that the loop needs no second copy); `folded` does
@@ -164,7 +189,9 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
       DefaultValuedParameter<"::mlir::fcgpu::Grid",
                              "::mlir::fcgpu::Grid::Full">:$grid,
       DefaultValuedParameter<"int64_t", "0">:$query_steps,
-      DefaultValuedParameter<"int64_t", "0">:$grid_heads);
+      DefaultValuedParameter<"int64_t", "0">:$grid_heads,
+      DefaultValuedParameter<"::mlir::fcgpu::Product",
+                             "::mlir::fcgpu::Product::Warp">:$product);
   let builders = [
     AttrBuilder<(ins "::llvm::StringRef":$chip,
                      "const ::mlir::fcgpu::ScheduleChoice &":$choice)>];
@@ -173,13 +200,15 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
   let extraClassDeclaration = [{
     /// All fields but the chip.
     ScheduleChoice getChoice() const;
-    /// Groups of warps that own different query rows of one head.
-    int64_t getRowWarps() const {
-      return getNumWarps() / (getKeyWarps() * getHeadGroup());
-    }
-    /// Query rows one warp owns, alone or with the other warps of its group.
-    int64_t getWarpM() const { return getBlockM() / getRowWarps(); }
-    int64_t getNumThreads() const { return getNumWarps() * 32; }
+    int64_t getTileWarps() const { return getChoice().getTileWarps(); }
+    int64_t getNumHolders() const { return getChoice().getNumHolders(); }
+    int64_t getRowWarps() const { return getChoice().getRowWarps(); }
+    /// Query rows one holder owns, alone or with the others of its group.
+    int64_t getWarpM() const { return getChoice().getWarpM(); }
+    bool hasProducer() const { return getChoice().hasProducer(); }
+    /// Threads of those that multiply, and of all.
+    int64_t getNumConsumers() const { return getNumWarps() * 32; }
+    int64_t getNumThreads() const { return getChoice().getAllWarps() * 32; }
     bool isPersistent() const { return getGrid() == Grid::Persistent; }
     /// Blocks of a persistent grid for each SM.
     int64_t getBlocksPerSM() const {
@@ -272,16 +301,33 @@ def FCGPU_RingType : TypeDef<FCGPU_Dialect, "Ring"> {
     0 1 2 3 4 5 6 7; for 16 columns (g = 2, four rows fill 128 bytes) it is
     0 0 0 0 1 1 1 1.
 
+    With `panels`, a slot is a row of panels of 128 bytes of columns, each with
+    all rows and this swizzle (g = 8, which is the 128-byte swizzle of bulk
+    copies and of wgmma's matrix descriptors); slots begin at 1024 bytes.
+
     ```mlir
     !fcgpu.ring<2x64x128xf16>
+    !fcgpu.ring<2x128x128xf16, panels>
     ```
   }];
   let parameters = (ins "int64_t":$stages, "int64_t":$rows, "int64_t":$cols,
-                        "::mlir::Type":$elementType);
+                        "::mlir::Type":$elementType,
+                        EnumParameter<FCGPU_RingLayout>:$layout);
+  let builders = [TypeBuilder<(ins "int64_t":$stages, "int64_t":$rows,
+                                   "int64_t":$cols, "::mlir::Type":$elementType), [{
+    return $_get($_ctxt, stages, rows, cols, elementType, RingLayout::Rows);
+  }]>];
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     int64_t getSlotElements() const { return getRows() * getCols(); }
+    bool hasPanels() const { return getLayout() == RingLayout::Panels; }
+    /// Bytes of an element.
+    int64_t getElementBytes() const {
+      return getElementType().getIntOrFloatBitWidth() / 8;
+    }
+    /// Columns of a panel.
+    int64_t getPanelCols() const { return kPanelBytes / getElementBytes(); }
     /// Bytes of the whole ring.
     int64_t getSizeInBytes() const;
   }];

@@ -111,20 +111,115 @@ def FCGPU_ReadOp : FCGPU_Op<"read"> {
     columns from `column` on, a multiple of 16, that the result has room for (a
     multiple of 16, or all that are left).
 
+    With `in_place` the tile stays in its slot, of a ring with panels, and only
+    products use it: they read it from there, and so they are asynchronous (see
+    `fcgpu.await`).
+
     ```mlir
     %k = fcgpu.read %ring[%t] : !fcgpu.ring<2x64x64xf16> -> vector<64x64xf16>
     %end = fcgpu.read %ring[%t] column(48)
         : !fcgpu.ring<2x64x64xf16> -> vector<64x16xf16>
+    %b = fcgpu.read %panels[%t] in_place
+        : !fcgpu.ring<2x128x64xf16, panels> -> vector<128x64xf16>
     ```
   }];
   let arguments = (ins Arg<FCGPU_RingType, "", [MemRead]>:$ring,
                        Index:$tile,
-                       DefaultValuedAttr<I64Attr, "0">:$column);
+                       DefaultValuedAttr<I64Attr, "0">:$column,
+                       UnitAttr:$in_place);
   let results = (outs AnyVectorOfNonZeroRank:$result);
   let assemblyFormat = [{
-    $ring `[` $tile `]` (`column` `(` $column^ `)`)? attr-dict `:` type($ring) `->` type($result)
+    $ring `[` $tile `]` (`column` `(` $column^ `)`)? (`in_place` $in_place^)?
+    attr-dict `:` type($ring) `->` type($result)
   }];
   let hasVerifier = 1;
+}
+
+def FCGPU_AwaitOp : FCGPU_Op<"await", [
+    TypesMatchWith<"the result is the product", "product", "result", "$_self">,
+    MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "Waits for a product of tiles in place";
+  let description = [{
+    A product (`vector.contract`) that reads a tile in place is only started where
+    it stands. Its result is there after this op, which leaves at most `in_flight`
+    of the products unfinished that were started before it; they finish in the
+    order of their start. Until then the slots that it reads must not be released,
+    and `using` names the operands that it reads from registers, which must stay
+    as they are.
+
+    ```mlir
+    %s = vector.contract {...} %q, %k, %zero
+    %o = vector.contract {...} %p, %v, %acc
+    %scores = fcgpu.await %s in_flight(1) : vector<64x128xf32>
+    ...
+    %sum = fcgpu.await %o using(%p : vector<64x128xf16>) in_flight(0)
+        : vector<64x128xf32>
+    ```
+  }];
+  let arguments = (ins VectorOfRankAndType<[2], [F32]>:$product,
+                       Variadic<AnyVectorOfNonZeroRank>:$registers,
+                       ConfinedAttr<I64Attr, [IntNonNegative]>:$in_flight);
+  let results = (outs VectorOfRankAndType<[2], [F32]>:$result);
+  let assemblyFormat = [{
+    $product (`using` `(` $registers^ `:` type($registers) `)`)?
+    `in_flight` `(` $in_flight `)` attr-dict `:` type($product)
+  }];
+  let hasVerifier = 1;
+}
+
+def FCGPU_AcquireOp : FCGPU_Op<"acquire", [
+    MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "Waits until a slot can be filled or read";
+  let description = [{
+    Where warps of their own fill a ring, its slots change hands. `to fill` waits
+    until all readers have released the tile that the slot held before; the copies
+    of tile number `tile` follow. `to read` waits until they have arrived. Each
+    side takes the tiles of a ring in the order of their numbers, from 0 on.
+
+    ```mlir
+    fcgpu.acquire %ring[%t] to read : !fcgpu.ring<2x128x64xf16, panels>
+    ```
+  }];
+  let arguments = (ins FCGPU_RingType:$ring, Index:$tile,
+                       FCGPU_RingSide:$side);
+  let assemblyFormat = "$ring `[` $tile `]` `to` $side attr-dict `:` type($ring)";
+}
+
+def FCGPU_ReleaseOp : FCGPU_Op<"release", [
+    MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "Gives a slot back to those who fill it";
+  let description = [{
+    The warps that execute the op read tile number `tile` no more: the products
+    that do have been awaited.
+
+    ```mlir
+    fcgpu.release %ring[%t] : !fcgpu.ring<2x128x64xf16, panels>
+    ```
+  }];
+  let arguments = (ins FCGPU_RingType:$ring, Index:$tile);
+  let assemblyFormat = "$ring `[` $tile `]` attr-dict `:` type($ring)";
+}
+
+def FCGPU_ProduceOp : FCGPU_Op<"produce", [
+    RecursiveMemoryEffects, SingleBlock, NoTerminator, NoRegionArguments]> {
+  let summary = "What a warp of its own does, beside the loop over warps";
+  let description = [{
+    The region is the program of one more warp, which fills the rings that the
+    warps of the `scf.forall` behind it read. Both run at the same time, and
+    nothing that the region computes is used outside.
+
+    ```mlir
+    fcgpu.produce {
+      scf.for %i = %c0 to %n step %c1 {
+        fcgpu.acquire %ring[%i] to fill : !fcgpu.ring<2x128x64xf16, panels>
+        fcgpu.copy %k[%c0, %c0, %row, %c0] to %ring[%i] by block : ...
+      }
+    }
+    scf.forall (%warpgroup) in (2) {...}
+    ```
+  }];
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "attr-dict-with-keyword $body";
 }
 
 def FCGPU_AllToAllOp : FCGPU_Op<"all_to_all", [

@@ -31,6 +31,14 @@ inline constexpr int64_t kMaxRows = 4096, kMaxStages = 1024, kMaxBlocks = 32;
 /// Blocks that may share a query tile.
 inline constexpr int64_t kMaxKeySplits = 256;
 
+/// Warps whose threads execute one wgmma together, the rows of its tiles, and
+/// the most columns of its result.
+inline constexpr int64_t kWarpsOfGroup = 4, kRowsOfGroup = 64,
+                         kMaxColumnsOfGroup = 256;
+/// Bytes of a row of a panel (see `!fcgpu.ring`), and at which slots of panels
+/// begin: where the 128-byte swizzle does.
+inline constexpr int64_t kPanelBytes = 128, kPanelAlignment = 1024;
+
 /// Columns of Q that one mma.sync multiplies, the unit of `query_steps`.
 inline constexpr int64_t kQueryStep = 16;
 /// Larger than any head has.
@@ -74,10 +82,24 @@ struct ScheduleChoice {
   Type name = initial;
 #include "flashcore/Dialect/FCGPU/IR/ScheduleFields.def"
 
-  /// Groups of warps that own different query rows of one head; the numbers of
-  /// warps, heads and key parts must come out even.
-  int64_t getRowWarps() const { return numWarps / (keyWarps * headGroup); }
-  /// Query rows a warp owns, alone or with the others of its group.
+  /// Warps that hold a tile together: those of a product.
+  int64_t getTileWarps() const {
+    return product == Product::Warpgroup ? kWarpsOfGroup : 1;
+  }
+  /// Holders of tiles (warps or warpgroups) in a block.
+  int64_t getNumHolders() const { return numWarps / getTileWarps(); }
+  /// Whether warps of their own fill the rings.
+  bool hasProducer() const { return product == Product::Warpgroup; }
+  /// Warps of a block, with those that only copy.
+  int64_t getAllWarps() const {
+    return numWarps + (hasProducer() ? kWarpsOfGroup : 0);
+  }
+  /// Groups of holders that own different query rows of one head; the numbers
+  /// of warps, heads and key parts must come out even.
+  int64_t getRowWarps() const {
+    return getNumHolders() / (keyWarps * headGroup);
+  }
+  /// Query rows a holder owns, alone or with the others of its group.
   int64_t getWarpM() const { return blockM / getRowWarps(); }
   /// Blocks of a persistent grid for each SM.
   int64_t getBlocksPerSM() const { return minBlocks ? minBlocks : 1; }

@@ -53,6 +53,66 @@ def PromoteSharedPass : Pass<"flashcore-promote-shared", "::mlir::gpu::GPUFuncOp
                            "::mlir::fcgpu::FCGPUDialect"];
 }
 
+def SeparateRolesPass : Pass<"flashcore-separate-roles", "::mlir::gpu::GPUFuncOp"> {
+  let summary = "Make the copies of a kernel the program of a warp of its own";
+  let description = [{
+    Phase 5. Precondition: flashcore-promote-shared; what is copied depends on
+    nothing that the warps compute. Postcondition: in a kernel with `product =
+    warpgroup` all copies stand in an `fcgpu.produce` in front of the
+    `scf.forall`, in loops like those that they stood in, each behind an
+    `fcgpu.acquire` of its slot; a tile that each warpgroup has for itself is
+    copied for each of them. Other kernels stay as they are.
+
+    ```mlir
+    scf.forall (%g) in (2) {
+      scf.for %i = ... { fcgpu.copy %k[...] to %ring[%i] by block  A }
+    }
+    // becomes
+    fcgpu.produce {
+      scf.for %i = ... {
+        fcgpu.acquire %ring[%i] to fill
+        fcgpu.copy %k[...] to %ring[%i] by block
+      }
+    }
+    scf.forall (%g) in (2) { scf.for %i = ... { A } }
+    ```
+  }];
+  let statistics = [Statistic<"numSeparated", "num-separated",
+                              "Loops over warpgroups that copy no more">];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::fcgpu::FCGPUDialect",
+                           "::mlir::scf::SCFDialect"];
+}
+
+def HandOverSlotsPass : Pass<"flashcore-hand-over-slots", "::mlir::gpu::GPUFuncOp"> {
+  let summary = "Await products in place, acquire and release what they read";
+  let description = [{
+    Phase 5. Precondition: flashcore-separate-roles; products that read tiles in
+    place stand in the same block as the reads. Postcondition: in a kernel with
+    `product = warpgroup`, the result of each such product is used through an
+    `fcgpu.await` only, which stands in front of the first use; each read comes
+    after an `fcgpu.acquire` of its tile, which is released behind the last wait
+    for a product that reads it, if the slot is filled again. Other kernels stay
+    as they are.
+
+    ```mlir
+    %k = fcgpu.read %ring[%i] in_place
+    %s = vector.contract {...} %q, %k, %zero
+    %p = math.exp2 %s
+    // becomes
+    fcgpu.acquire %ring[%i] to read
+    %k = fcgpu.read %ring[%i] in_place
+    %s = vector.contract {...} %q, %k, %zero
+    %scores = fcgpu.await %s in_flight(0)
+    fcgpu.release %ring[%i]
+    %p = math.exp2 %scores
+    ```
+  }];
+  let statistics = [Statistic<"numAwaits", "num-awaits",
+                              "Products that are awaited">];
+  let dependentDialects = ["::mlir::fcgpu::FCGPUDialect"];
+}
+
 def PipelineLoopsPass : Pass<"flashcore-pipeline-loops", "::mlir::gpu::GPUFuncOp"> {
   let summary = "Start copies num_stages - 1 iterations ahead of their use";
   let description = [{

@@ -40,6 +40,8 @@ public:
                                    int64_t numThreads) const;
 
 private:
+  void addTensorMaps(fcgpu::ScheduleAttr schedule);
+
   SmallVector<KernelArgument> arguments, mergeArguments;
 };
 

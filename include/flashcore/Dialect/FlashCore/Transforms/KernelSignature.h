@@ -54,14 +54,20 @@ struct KernelTensor {
   MemRefType getType() const { return cast<MemRefType>(value.getType()); }
 };
 
-/// One kernel argument. Pointers are rank-0 memrefs, all others `index`.
-/// Workspace is the pointer to what one kernel leaves for the next (f32).
+/// One kernel argument. Pointers are rank-0 memrefs; a tensor map is the 128
+/// bytes that describe boxes of a tensor to bulk copies, by value; all others
+/// are `index`. Workspace is the pointer to what one kernel leaves for the next
+/// (f32).
 struct KernelArgument {
-  enum Kind { Pointer, Size, Stride, Offset, Workspace };
+  enum Kind { Pointer, Size, Stride, Offset, Workspace, TensorMap };
   Kind kind;
-  unsigned tensor = 0;  ///< Pointer, Stride, Offset: index into tensors
+  unsigned tensor = 0;  ///< Pointer, Stride, Offset, TensorMap: which tensor
   unsigned axis = 0;    ///< Stride
   Dim dim = Dim::Batch; ///< Size
+  /// TensorMap: the sides of a box in elements, one for each axis of the
+  /// tensor, and the bytes of its swizzle.
+  SmallVector<int64_t, 4> box = {};
+  int64_t swizzle = 0;
 };
 
 /// The factor ceil(dim / tile) of the number of blocks.

@@ -1,0 +1,173 @@
+//===- SlotHandover.cpp - Proof of slots that change hands ----------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Waiting is all that the roles know of each other, and no wait is undone by
+// what the other does, so one order of steps stands for all.
+//
+//===----------------------------------------------------------------------===//
+
+#include "flashcore/Analysis/SlotHandover.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+
+#include <deque>
+#include <map>
+#include <set>
+#include <utility>
+
+using namespace mlir::flashcore;
+
+namespace {
+using Tile = std::pair<unsigned, int64_t>; // ring, tile number
+
+struct Step {
+  const HandoverEvent *event;
+  int64_t iteration;
+
+  Tile getTile(const TileRef &ref) const {
+    return {ref.ring, ref.offset + (ref.perIteration ? iteration : 0)};
+  }
+  Tile getTile() const { return getTile(event->tiles.front()); }
+};
+
+std::vector<Step> unroll(const RoleProgram &program, int64_t numIterations) {
+  std::vector<Step> steps;
+  auto append = [&](const std::vector<HandoverEvent> &events, int64_t i) {
+    for (const HandoverEvent &event : events)
+      steps.push_back({&event, i});
+  };
+  append(program.before, 0);
+  for (int64_t i = 0; i < numIterations; ++i)
+    append(program.body, i);
+  append(program.after, numIterations);
+  return steps;
+}
+
+std::string describe(Tile tile) {
+  return llvm::formatv("tile {0} of ring {1}", tile.second, tile.first);
+}
+
+/// Both roles.
+class Machine {
+public:
+  std::optional<std::string> run(std::vector<Step> filler,
+                                 std::vector<Step> reader) {
+    size_t nextOfFiller = 0, nextOfReader = 0;
+    for (bool moves = true; moves && !error;) {
+      moves = false;
+      for (;
+           !error && nextOfFiller < filler.size() && fill(filler[nextOfFiller]);
+           ++nextOfFiller)
+        moves = true;
+      for (;
+           !error && nextOfReader < reader.size() && read(reader[nextOfReader]);
+           ++nextOfReader)
+        moves = true;
+    }
+    if (error)
+      return error;
+    if (nextOfReader < reader.size())
+      return describe(reader[nextOfReader].getTile()) +
+             " is read, but never filled";
+    if (nextOfFiller < filler.size())
+      return describe(filler[nextOfFiller].getTile()) +
+             " waits for a slot that is never released";
+    if (!inFlight.empty())
+      return "a product is never awaited";
+    return std::nullopt;
+  }
+
+private:
+  /// One step, unless it has to wait.
+  bool fill(const Step &step) {
+    Tile tile = step.getTile();
+    int64_t before = tile.second - step.event->tiles.front().numStages;
+    if (step.event->kind == HandoverEvent::Acquire) {
+      if (before >= 0 && !released.count({tile.first, before}))
+        return false;
+      takeNext(nextToFill, tile, "filled");
+      toFill.insert(tile);
+    } else if (step.event->kind == HandoverEvent::Copy) {
+      if (!toFill.erase(tile))
+        fail(describe(tile) + " is filled, but not acquired");
+      filled.insert(tile);
+    } else {
+      fail("who fills a ring does nothing but acquire and copy");
+    }
+    return true;
+  }
+
+  bool read(const Step &step) {
+    switch (step.event->kind) {
+    case HandoverEvent::Acquire:
+      return acquire(step.getTile());
+    case HandoverEvent::Start:
+      inFlight.emplace_back();
+      for (const TileRef &ref : step.event->tiles) {
+        Tile tile = step.getTile(ref);
+        if (!acquired.count(tile))
+          fail(describe(tile) + " is read, but not acquired or released");
+        inFlight.back().insert(tile);
+      }
+      return true;
+    case HandoverEvent::Await:
+      while (static_cast<int64_t>(inFlight.size()) > step.event->inFlight)
+        inFlight.pop_front();
+      return true;
+    case HandoverEvent::Release:
+      release(step.getTile());
+      return true;
+    case HandoverEvent::Copy:
+      fail("who reads a ring does not copy into it");
+      return true;
+    }
+    return true;
+  }
+
+  bool acquire(Tile tile) {
+    if (!filled.count(tile))
+      return false;
+    takeNext(nextToRead, tile, "read");
+    acquired.insert(tile);
+    return true;
+  }
+
+  void release(Tile tile) {
+    if (!acquired.erase(tile))
+      fail(describe(tile) + " is released, but not acquired");
+    for (const std::set<Tile> &product : inFlight)
+      if (product.count(tile))
+        fail(describe(tile) + " is released while a product reads it");
+    released.insert(tile);
+  }
+
+  void takeNext(std::map<unsigned, int64_t> &next, Tile tile,
+                llvm::StringRef what) {
+    int64_t &expected = next[tile.first];
+    if (tile.second != expected)
+      fail(llvm::formatv("{0} is {1} where tile {2} is the next",
+                         describe(tile), what, expected));
+    ++expected;
+  }
+
+  void fail(std::string text) {
+    if (!error)
+      error = std::move(text);
+  }
+
+  std::map<unsigned, int64_t> nextToFill, nextToRead;
+  std::set<Tile> toFill, filled, acquired, released;
+  std::deque<std::set<Tile>> inFlight; ///< tiles of products, oldest first
+  std::optional<std::string> error;
+};
+} // namespace
+
+std::optional<std::string> mlir::flashcore::checkHandover(
+    const RoleProgram &filler, int64_t fillerIterations,
+    const RoleProgram &reader, int64_t readerIterations) {
+  return Machine().run(unroll(filler, fillerIterations),
+                       unroll(reader, readerIterations));
+}

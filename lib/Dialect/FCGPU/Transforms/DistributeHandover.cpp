@@ -1,0 +1,248 @@
+//===- DistributeHandover.cpp - Slots that change hands -------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A ring that warps of their own fill has two mbarriers a slot: `filled`
+// completes a phase when all bytes of a tile have arrived, `freed` when all
+// warps that read it have released it. Tile number t is the (t / stages)-th of
+// its slot, whose parity tells the phases apart. Copies are bulk copies of
+// boxes of a tensor map, an argument of the kernel, one for each panel of the
+// slot.
+//
+//===----------------------------------------------------------------------===//
+
+#include "DistributePatterns.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+
+using namespace mlir;
+using namespace mlir::fcgpu;
+
+/// Bytes of an mbarrier.
+static constexpr int64_t kBarrierBytes = 8;
+
+int64_t mlir::fcgpu::getBarrierBytes(RingType ring) {
+  return 2 * ring.getStages() * kBarrierBytes;
+}
+
+/// The pointer that LLVM ops take to an address in shared memory.
+static Value asPointer(IndexBuilder &b, Value address) {
+  constexpr unsigned sharedSpace = 3;
+  return LLVM::IntToPtrOp::create(
+      b, LLVM::LLVMPointerType::get(b.getContext(), sharedSpace),
+      arith::IndexCastOp::create(b, b.getI64Type(), address),
+      LLVM::DereferenceableAttr());
+}
+
+static Value asI32(IndexBuilder &b, Value index) {
+  return arith::IndexCastOp::create(b, b.getI32Type(), index);
+}
+
+static Value getI32(IndexBuilder &b, int64_t value) {
+  return arith::ConstantOp::create(
+      b, b.getI32IntegerAttr(static_cast<int32_t>(value)));
+}
+
+Value mlir::fcgpu::getRingBarrier(IndexBuilder &b, const ThreadContext &thread,
+                                  TypedValue<RingType> ring, RingSide side,
+                                  Value slot) {
+  Value base =
+      memref::ExtractAlignedPointerAsIndexOp::create(b, thread.sharedMemory);
+  int64_t offset = thread.ringBarriers.lookup(ring);
+  // What is filled is read, what is free is filled.
+  if (side == RingSide::Fill)
+    offset += ring.getType().getStages() * kBarrierBytes;
+  return asPointer(b, b.add(b.add(base, b.mul(slot, kBarrierBytes)), offset));
+}
+
+namespace {
+Value getSlot(IndexBuilder &b, RingType ring, Value tile) {
+  return b.rem(tile, ring.getStages());
+}
+
+struct DistributeAcquire final : ThreadPattern<AcquireOp> {
+  using ThreadPattern::ThreadPattern;
+
+  LogicalResult
+  matchAndRewrite(AcquireOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    IndexBuilder b(op.getLoc(), rewriter);
+    RingType ring = op.getRing().getType();
+    Value tile = adaptor.getTile().front();
+    Value phase = b.rem(b.div(tile, ring.getStages()), 2);
+    // Nothing was in a slot before its first tile: the phase before the first
+    // counts as complete.
+    if (op.getSide() == RingSide::Fill)
+      phase = b.bitXor(phase, b.index(1));
+    // How long the hardware may sleep between two looks, in nanoseconds.
+    constexpr int64_t ticks = 10'000'000;
+    NVVM::MBarrierTryWaitParityOp::create(
+        b,
+        getRingBarrier(b, thread, op.getRing(), op.getSide(),
+                       getSlot(b, ring, tile)),
+        asI32(b, phase), getI32(b, ticks));
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+/// One lane of each warp says so.
+struct DistributeRelease final : ThreadPattern<ReleaseOp> {
+  using ThreadPattern::ThreadPattern;
+
+  LogicalResult
+  matchAndRewrite(ReleaseOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    IndexBuilder b(op.getLoc(), rewriter);
+    Value slot = getSlot(b, op.getRing().getType(), adaptor.getTile().front());
+    Value barrier =
+        getRingBarrier(b, thread, op.getRing(), RingSide::Fill, slot);
+    Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
+                                          thread.lane, b.index(0));
+    auto ifOp = scf::IfOp::create(b, isFirst, /*withElseRegion=*/false);
+    b.setInsertionPointToStart(ifOp.thenBlock());
+    NVVM::MBarrierArriveOp::create(b, b.getI64Type(), barrier,
+                                   /*count=*/Value(), NVVM::MemScopeKind::CTA,
+                                   /*relaxed=*/false);
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+/// A tile as boxes of the tensor that its source is a part of.
+struct DistributeBulkCopy final : ThreadPattern<CopyOp> {
+  using ThreadPattern::ThreadPattern;
+
+  LogicalResult
+  matchAndRewrite(CopyOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    RingType ring = op.getRing().getType();
+    if (!ring.hasPanels() || !thread.ringBarriers.contains(op.getRing()))
+      return rewriter.notifyMatchFailure(op, "is not into a ring of panels");
+    if (op.getPredicate())
+      return rewriter.notifyMatchFailure(op, "has a predicate");
+    IndexBuilder b(op.getLoc(), rewriter);
+    SmallVector<Value> coordinates;
+    for (ValueRange index : adaptor.getIndices())
+      coordinates.push_back(index.front());
+    Value map = findTensorMap(b, rewriter, op, coordinates);
+    if (!map)
+      return rewriter.notifyMatchFailure(
+          op, "copies from a tensor of which the kernel has no tensor map with "
+              "boxes of a panel");
+    copyPanels(b, op, adaptor, map, coordinates);
+    rewriter.eraseOp(op);
+    return success();
+  }
+
+private:
+  /// The tensor map of the argument that the source is a view of, or null.
+  /// Adds the offsets of the views to `coordinates`.
+  static Value findTensorMap(IndexBuilder &b,
+                             ConversionPatternRewriter &rewriter, CopyOp op,
+                             MutableArrayRef<Value> coordinates) {
+    Value source = op.getSource();
+    for (;;) {
+      if (auto cast = source.getDefiningOp<memref::CastOp>()) {
+        source = cast.getSource();
+        continue;
+      }
+      auto view = source.getDefiningOp<memref::SubViewOp>();
+      if (!view)
+        break;
+      if (view.getType().getRank() != static_cast<int64_t>(coordinates.size()))
+        return {};
+      for (auto [coordinate, offset] :
+           llvm::zip_equal(coordinates, view.getMixedOffsets())) {
+        if (auto constant = getConstantIntValue(offset)) {
+          coordinate = b.add(coordinate, *constant);
+          continue;
+        }
+        Value value = cast<Value>(offset);
+        Value remapped = rewriter.getRemappedValue(value);
+        coordinate = b.add(coordinate, remapped ? remapped : value);
+      }
+      source = view.getSource();
+    }
+    auto root = source.getDefiningOp<memref::ReinterpretCastOp>();
+    auto pointer =
+        root ? dyn_cast<BlockArgument>(root.getSource()) : BlockArgument();
+    auto kernel = op->getParentOfType<gpu::GPUFuncOp>();
+    if (!pointer || pointer.getOwner() != &kernel.getBody().front())
+      return {};
+    std::optional<unsigned> map = findTensorMapArgument(
+        kernel, pointer.getArgNumber(), op.getRing().getType());
+    return map ? Value(kernel.getArgument(*map)) : Value();
+  }
+
+  /// The argument that is the tensor map of the tensor that argument `pointer`
+  /// points to, with boxes of a panel of `ring`.
+  static std::optional<unsigned> findTensorMapArgument(gpu::GPUFuncOp kernel,
+                                                       unsigned pointer,
+                                                       RingType ring) {
+    auto description = kernel->getAttrOfType<DictionaryAttr>(kKernelAttrName);
+    auto arguments =
+        description ? description.getAs<ArrayAttr>("arguments") : ArrayAttr();
+    if (!arguments || pointer >= arguments.size())
+      return std::nullopt;
+    auto get = [&](size_t i, StringRef name) -> Attribute {
+      auto entry = dyn_cast<DictionaryAttr>(arguments[i]);
+      return entry ? entry.get(name) : Attribute();
+    };
+    Builder b(kernel.getContext());
+    Attribute box =
+        b.getI64ArrayAttr({1, 1, ring.getRows(), ring.getPanelCols()});
+    for (size_t i = 0; i < arguments.size(); ++i)
+      if (get(i, "kind") == b.getStringAttr("tensor_map") &&
+          get(i, "tensor") == get(pointer, "tensor") && get(i, "box") == box &&
+          get(i, "swizzle") == b.getI64IntegerAttr(kPanelBytes))
+        return i;
+    return std::nullopt;
+  }
+
+  void copyPanels(IndexBuilder &b, CopyOp op, OneToNOpAdaptor adaptor,
+                  Value map, MutableArrayRef<Value> coordinates) const {
+    RingType ring = op.getRing().getType();
+    int64_t slotBytes = ring.getSlotElements() * ring.getElementBytes();
+    Value slot = getSlot(b, ring, adaptor.getTile().front());
+    Value barrier =
+        getRingBarrier(b, thread, op.getRing(), RingSide::Read, slot);
+    NVVM::MBarrierArriveExpectTxOp::create(
+        b, Type(), barrier, getI32(b, slotBytes), NVVM::MemScopeKind::CTA,
+        /*relaxed=*/false, /*predicate=*/Value());
+    Value start = b.add(memref::ExtractAlignedPointerAsIndexOp::create(
+                            b, adaptor.getRing().front()),
+                        b.mul(slot, slotBytes));
+    Value firstCol = coordinates.back();
+    for (int64_t col = 0; col < ring.getCols(); col += ring.getPanelCols()) {
+      coordinates.back() = b.add(firstCol, col);
+      // Innermost first.
+      SmallVector<Value> box;
+      for (Value coordinate : llvm::reverse(coordinates))
+        box.push_back(asI32(b, coordinate));
+      int64_t offset = col * ring.getRows() * ring.getElementBytes();
+      constexpr unsigned clusterSpace = 7;
+      Value target = LLVM::AddrSpaceCastOp::create(
+          b, LLVM::LLVMPointerType::get(b.getContext(), clusterSpace),
+          asPointer(b, b.add(start, offset)));
+      NVVM::CpAsyncBulkTensorGlobalToSharedClusterOp::create(
+          b, target, map, box, barrier, /*im2colOffsets=*/ValueRange(),
+          /*multicastMask=*/Value(), /*l2CacheHint=*/Value(),
+          NVVM::TMALoadMode::TILE, /*isCTAOnly=*/false,
+          /*group=*/NVVM::CTAGroupKindAttr(), /*predicate=*/Value());
+    }
+  }
+};
+} // namespace
+
+void mlir::fcgpu::populateHandoverPatterns(const TileTypeConverter &converter,
+                                           const ThreadContext &context,
+                                           RewritePatternSet &patterns) {
+  patterns.add<DistributeAcquire, DistributeRelease, DistributeBulkCopy>(
+      converter, patterns.getContext(), context);
+}

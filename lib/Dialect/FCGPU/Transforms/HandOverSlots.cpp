@@ -1,0 +1,293 @@
+//===- HandOverSlots.cpp - Phase 5: slots acquired and released -----------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The readers' side of rings that warps of their own fill: products in place
+// are awaited in front of the first use of their result, a tile is acquired in
+// front of its read, and released behind the wait for the last product that
+// reads it. Analysis/SlotHandover then proves the two programs right together.
+//
+//===----------------------------------------------------------------------===//
+
+#include "TileLoop.h"
+#include "flashcore/Analysis/SlotHandover.h"
+#include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
+#include "flashcore/Dialect/FCGPU/Transforms/Passes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+namespace mlir::fcgpu {
+#define GEN_PASS_DEF_HANDOVERSLOTSPASS
+#include "flashcore/Dialect/FCGPU/Transforms/Passes.h.inc"
+} // namespace mlir::fcgpu
+
+using namespace mlir;
+using namespace mlir::fcgpu;
+
+using flashcore::HandoverEvent;
+using flashcore::RoleProgram;
+using flashcore::TileRef;
+
+namespace {
+/// Translates what a role does with rings into the events of the proof.
+class RoleReader {
+public:
+  explicit RoleReader(DenseMap<Value, unsigned> &rings) : rings(rings) {}
+
+  LogicalResult read(Block &block) {
+    for (Operation &op : block) {
+      auto inner = dyn_cast<scf::ForOp>(op);
+      bool hasSlots = inner && op.walk([](Operation *nested) {
+                                   return isa<AcquireOp, ReleaseOp>(nested)
+                                              ? WalkResult::interrupt()
+                                              : WalkResult::advance();
+                                 }).wasInterrupted();
+      if (!hasSlots) {
+        if (failed(add(op, loop ? program.after : program.before, {})))
+          return failure();
+        continue;
+      }
+      if (loop)
+        return op.emitOpError("is a second loop over slots that change hands, "
+                              "which the proof does not follow");
+      loop = inner;
+      for (Operation &nested : *loop.getBody())
+        if (failed(add(nested, program.body, loop.getInductionVar())))
+          return failure();
+    }
+    return success();
+  }
+
+  RoleProgram program;
+  scf::ForOp loop;
+
+private:
+  LogicalResult add(Operation &op, std::vector<HandoverEvent> &events,
+                    Value iteration) {
+    HandoverEvent event;
+    if (auto acquire = dyn_cast<AcquireOp>(op)) {
+      event.kind = HandoverEvent::Acquire;
+      return add(event, events, acquire.getRing(), acquire.getTile(),
+                 iteration);
+    }
+    if (auto release = dyn_cast<ReleaseOp>(op)) {
+      event.kind = HandoverEvent::Release;
+      return add(event, events, release.getRing(), release.getTile(),
+                 iteration);
+    }
+    if (auto copy = dyn_cast<CopyOp>(op)) {
+      event.kind = HandoverEvent::Copy;
+      return add(event, events, copy.getRing(), copy.getTile(), iteration);
+    }
+    if (auto wait = dyn_cast<AwaitOp>(op)) {
+      event.kind = HandoverEvent::Await;
+      event.inFlight = wait.getInFlight();
+      events.push_back(event);
+    }
+    auto contract = dyn_cast<vector::ContractionOp>(op);
+    if (!contract || !isAsynchronous(contract))
+      return success();
+    event.kind = HandoverEvent::Start;
+    for (Value operand : {contract.getLhs(), contract.getRhs()})
+      if (isInPlace(operand)) {
+        auto read = operand.getDefiningOp<ReadOp>();
+        if (failed(
+                addTile(event, &op, read.getRing(), read.getTile(), iteration)))
+          return failure();
+      }
+    events.push_back(event);
+    return success();
+  }
+
+  LogicalResult add(HandoverEvent &event, std::vector<HandoverEvent> &events,
+                    TypedValue<RingType> ring, Value tile, Value iteration) {
+    if (failed(addTile(event, ring.getDefiningOp(), ring, tile, iteration)))
+      return failure();
+    events.push_back(event);
+    return success();
+  }
+
+  LogicalResult addTile(HandoverEvent &event, Operation *op,
+                        TypedValue<RingType> ring, Value tile,
+                        Value iteration) {
+    TileRef ref;
+    ref.ring = rings.insert({ring, rings.size()}).first->second;
+    ref.numStages = ring.getType().getStages();
+    std::optional<int64_t> distance =
+        iteration ? getDistance(tile, iteration) : std::nullopt;
+    if (distance) {
+      ref.perIteration = true;
+      ref.offset = *distance;
+    } else if (auto constant = getConstantIntValue(tile)) {
+      ref.offset = *constant;
+    } else if (!isa<BlockArgument>(tile)) {
+      return op->emitOpError("has a tile number that is no constant, induction "
+                             "variable plus a constant, or number of a warp");
+    }
+    // The tile of each warpgroup: for the reader, the first.
+    event.tiles.push_back(ref);
+    return success();
+  }
+
+  DenseMap<Value, unsigned> &rings;
+};
+
+struct HandOverSlotsPass final
+    : mlir::fcgpu::impl::HandOverSlotsPassBase<HandOverSlotsPass> {
+  /// Awaits each product of the block in front of the first use of its result.
+  void insertAwaits(Block &block) {
+    SmallVector<vector::ContractionOp> started;
+    for (Operation &op : llvm::make_early_inc_range(block)) {
+      for (size_t i = 0; i < started.size(); ++i)
+        if (started[i] && isUsedBy(started[i], &op)) {
+          insertAwait(started[i], &op, started.size() - 1 - i);
+          started[i] = {};
+        }
+      auto contract = dyn_cast<vector::ContractionOp>(op);
+      if (contract && isAsynchronous(contract))
+        started.push_back(contract);
+    }
+  }
+
+  /// Whether `op`, or an op in it, uses the result.
+  static bool isUsedBy(vector::ContractionOp contract, Operation *op) {
+    return llvm::any_of(contract->getUsers(),
+                        [&](Operation *user) { return op->isAncestor(user); });
+  }
+
+  void insertAwait(vector::ContractionOp contract, Operation *before,
+                   size_t numLater) {
+    OpBuilder b(before);
+    SmallVector<Value> operands;
+    if (!isInPlace(contract.getLhs()))
+      operands.push_back(contract.getLhs());
+    auto wait = AwaitOp::create(b, contract.getLoc(),
+                                cast<VectorType>(contract.getResultType()),
+                                contract.getResult(), operands, numLater);
+    contract.getResult().replaceAllUsesExcept(wait.getResult(), wait);
+    ++numAwaits;
+  }
+
+  /// Acquires the tile of `read`, once if it never changes.
+  void acquire(ReadOp read) {
+    OpBuilder b(read);
+    // In front of the loops that the tile is the same in.
+    Operation *place = read;
+    while (auto loop = dyn_cast<scf::ForOp>(place->getParentOp())) {
+      if (isRefilled(read.getRing()) ||
+          !loop.isDefinedOutsideOfLoop(read.getTile()))
+        break;
+      place = loop;
+    }
+    auto [known, isNew] =
+        acquired.try_emplace({read.getRing(), read.getTile()}, place);
+    if (!isNew && !isRefilled(read.getRing()))
+      return;
+    b.setInsertionPoint(place);
+    AcquireOp::create(b, read.getLoc(), read.getRing(), read.getTile(),
+                      RingSide::Read);
+  }
+
+  /// Releases the tile of `read` behind the last wait for a product that reads
+  /// it.
+  LogicalResult release(ReadOp read) {
+    Operation *last = nullptr;
+    for (Operation *user : read->getUsers()) {
+      auto contract = cast<vector::ContractionOp>(user);
+      for (Operation *after : contract->getUsers()) {
+        auto wait = dyn_cast<AwaitOp>(after);
+        if (!wait || wait->getBlock() != read->getBlock())
+          return contract.emitOpError("is not awaited in the block in which it "
+                                      "reads a tile in place");
+        if (!last || last->isBeforeInBlock(wait))
+          last = wait;
+      }
+    }
+    if (!last)
+      return read.emitOpError("is a tile in place that no product uses");
+    OpBuilder b(read.getContext());
+    b.setInsertionPointAfter(last);
+    ReleaseOp::create(b, read.getLoc(), read.getRing(), read.getTile());
+    return success();
+  }
+
+  /// Whether the slots of a ring hold several tiles, one after the other.
+  static bool isRefilled(TypedValue<RingType> ring) {
+    int64_t numCopies = 0;
+    for (Operation *user : ring.getUsers())
+      if (isa<CopyOp>(user) && (++numCopies > ring.getType().getStages() ||
+                                user->getParentOfType<scf::ForOp>()))
+        return true;
+    return false;
+  }
+
+  static std::optional<int64_t> getTripCount(scf::ForOp loop) {
+    if (!loop)
+      return 0;
+    auto first = getConstantIntValue(loop.getLowerBound());
+    auto end = getConstantIntValue(loop.getUpperBound());
+    if (!first || !end)
+      return std::nullopt;
+    return std::max<int64_t>(*end - *first, 0);
+  }
+
+  /// Whether what fills the rings of a loop over warpgroups, and the loop, are
+  /// right together, for numbers of tiles that reach the steady state.
+  static LogicalResult prove(ProduceOp produce, scf::ForallOp forall) {
+    DenseMap<Value, unsigned> rings;
+    RoleReader filler(rings), reader(rings);
+    if (failed(filler.read(produce.getBody().front())) ||
+        failed(reader.read(*forall.getBody())))
+      return failure();
+    auto fills = getTripCount(filler.loop), reads = getTripCount(reader.loop);
+    bool isKnown = fills && reads;
+    if (!isKnown && filler.loop && reader.loop &&
+        filler.loop.getUpperBound() != reader.loop.getUpperBound())
+      return forall.emitOpError("walks another number of tiles than are "
+                                "copied, as far as the proof can tell");
+    // A slot is used again after as many iterations as its ring has.
+    constexpr int64_t enough = 9;
+    int64_t more = isKnown ? *fills - *reads : 0;
+    int64_t most = isKnown ? std::min(*reads, enough) : enough;
+    int64_t least = isKnown ? most : 0;
+    for (int64_t count = least; count <= most; ++count)
+      if (auto error = flashcore::checkHandover(filler.program, count + more,
+                                                reader.program, count))
+        return forall.emitOpError("hands slots over wrongly: ") << *error;
+    return success();
+  }
+
+  void runOnOperation() override {
+    auto schedule =
+        getOperation()->getAttrOfType<ScheduleAttr>(kScheduleAttrName);
+    if (!schedule || !schedule.hasProducer())
+      return;
+    acquired.clear();
+    getOperation().walk([&](Block *block) { insertAwaits(*block); });
+    SmallVector<ReadOp> reads;
+    getOperation().walk([&](ReadOp read) { reads.push_back(read); });
+    for (ReadOp read : reads) {
+      if (!read.getInPlace()) {
+        read.emitOpError("reads a ring that is handed over, but not in place");
+        return signalPassFailure();
+      }
+      acquire(read);
+      if (isRefilled(read.getRing()) && failed(release(read)))
+        return signalPassFailure();
+    }
+    getOperation().walk([&](scf::ForallOp forall) {
+      auto produce = dyn_cast_or_null<ProduceOp>(forall->getPrevNode());
+      if (produce && failed(prove(produce, forall)))
+        signalPassFailure();
+    });
+  }
+
+  /// Tiles that stay where they are, and where they were acquired.
+  DenseMap<std::pair<Value, Value>, Operation *> acquired;
+};
+} // namespace

@@ -1,0 +1,123 @@
+// RUN: flashcore-opt %s -split-input-file -verify-diagnostics \
+// RUN:   -pass-pipeline='builtin.module(gpu.module(gpu.func(flashcore-separate-roles)))' | FileCheck %s
+
+#schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 128, block_n = 64,
+  num_warps = 8, num_stages = 2, query = shared, grid_order = query_fastest,
+  min_blocks = 1, product = warpgroup>
+!kv = memref<1x1x512x64xf16>
+!q = memref<1x1x128x64xf16>
+
+gpu.module @kernels {
+  // The tile of each warpgroup is copied for both; those of the loop once. What
+  // depends on what the warps compute stays with them.
+
+  // CHECK-LABEL: gpu.func @roles(
+  // CHECK-SAME:    %[[Q:[^:]+]]: memref<1x1x128x64xf16>, %[[K:[^:]+]]: memref<1x1x512x64xf16>
+  gpu.func @roles(%q: !q, %k: !kv, %n: index)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    // CHECK: %[[RING_Q:.+]] = fcgpu.alloc_ring : <2x64x64xf16, panels>
+    %ring_q = fcgpu.alloc_ring : <2x64x64xf16, panels>
+    // CHECK: %[[RING_K:.+]] = fcgpu.alloc_ring : <2x64x64xf16, panels>
+    %ring_k = fcgpu.alloc_ring : <2x64x64xf16, panels>
+    // CHECK:      fcgpu.produce {
+    // CHECK:        %[[FIRST:.+]] = arith.constant 0 : index
+    // CHECK:        %[[ROW0:.+]] = affine.apply {{.*}}(%[[FIRST]])
+    // CHECK:        fcgpu.acquire %[[RING_Q]][%[[FIRST]]] to fill
+    // CHECK-NEXT:   fcgpu.copy %[[Q]][{{.*}}, %[[ROW0]], {{.*}}] to %[[RING_Q]][%[[FIRST]]] by warp
+    // CHECK:        %[[SECOND:.+]] = arith.constant 1 : index
+    // CHECK:        %[[ROW1:.+]] = affine.apply {{.*}}(%[[SECOND]])
+    // CHECK:        fcgpu.acquire %[[RING_Q]][%[[SECOND]]] to fill
+    // CHECK-NEXT:   fcgpu.copy %[[Q]][{{.*}}, %[[ROW1]], {{.*}}] to %[[RING_Q]][%[[SECOND]]] by warp
+    // CHECK:        scf.for %[[I:.+]] = %{{.+}} to %{{.+}} step
+    // CHECK:          %[[KEY:.+]] = affine.apply {{.*}}(%[[I]])
+    // CHECK:          fcgpu.acquire %[[RING_K]][%[[I]]] to fill
+    // CHECK-NEXT:     fcgpu.copy %[[K]][{{.*}}, %[[KEY]], {{.*}}] to %[[RING_K]][%[[I]]] by block
+    // CHECK:      scf.forall
+    // CHECK-NOT:  fcgpu.copy
+    // CHECK:        scf.for
+    // CHECK-NOT:  fcgpu.copy
+    // CHECK:          gpu.printf
+    scf.forall (%g) in (2) {
+      %row = affine.apply affine_map<(g) -> (g * 64)>(%g)
+      fcgpu.copy %q[%c0, %c0, %row, %c0] to %ring_q[%g] by warp
+          : !q to <2x64x64xf16, panels>
+      scf.for %i = %c0 to %n step %c1 {
+        %key = affine.apply affine_map<(i) -> (i * 64)>(%i)
+        fcgpu.copy %k[%c0, %c0, %key, %c0] to %ring_k[%i] by block
+            : !kv to <2x64x64xf16, panels>
+        gpu.printf "%d\0A", %i : index
+      }
+    } {mapping = [#gpu.warpgroup<linear_dim_0>]}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 128, block_n = 64,
+  num_warps = 8, num_stages = 2, query = shared, grid_order = query_fastest,
+  min_blocks = 1>
+
+gpu.module @kernels {
+  // All warps copy: nothing to do.
+
+  // CHECK-LABEL: gpu.func @one_role(
+  // CHECK-NOT:     fcgpu.produce
+  // CHECK:         scf.forall
+  // CHECK:           fcgpu.copy
+  gpu.func @one_role(%k: memref<512x64xf16>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %ring = fcgpu.alloc_ring : <2x64x64xf16>
+    scf.forall (%g) in (8) {
+      fcgpu.copy %k[%c0, %c0] to %ring[%c0] by block
+          : memref<512x64xf16> to <2x64x64xf16>
+    } {mapping = [#gpu.warp<linear_dim_0>]}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 128, block_n = 64,
+  num_warps = 8, num_stages = 2, query = shared, grid_order = query_fastest,
+  min_blocks = 1, product = warpgroup>
+
+gpu.module @kernels {
+  gpu.func @reads_an_index(%k: memref<512x64xf16>, %table: memref<8xindex>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %ring = fcgpu.alloc_ring : <2x64x64xf16, panels>
+    scf.forall (%g) in (2) {
+      %row = memref.load %table[%g] : memref<8xindex>
+      // expected-error @below {{'fcgpu.copy' op depends on what the warps compute; a warp of its own cannot know it}}
+      fcgpu.copy %k[%row, %c0] to %ring[%c0] by block
+          : memref<512x64xf16> to <2x64x64xf16, panels>
+    } {mapping = [#gpu.warpgroup<linear_dim_0>]}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 128, block_n = 64,
+  num_warps = 8, num_stages = 2, query = shared, grid_order = query_fastest,
+  min_blocks = 1, product = warpgroup>
+
+gpu.module @kernels {
+  gpu.func @copies_under_a_condition(%k: memref<512x64xf16>, %flag: i1)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %ring = fcgpu.alloc_ring : <2x64x64xf16, panels>
+    scf.forall (%g) in (2) {
+      // expected-error @below {{'scf.if' op copies tiles in a region that is no loop of the warps}}
+      scf.if %flag {
+        fcgpu.copy %k[%c0, %c0] to %ring[%c0] by block
+            : memref<512x64xf16> to <2x64x64xf16, panels>
+      }
+    } {mapping = [#gpu.warpgroup<linear_dim_0>]}
+    gpu.return
+  }
+}

@@ -1,0 +1,125 @@
+//===- SlotHandoverTest.cpp - Right and wrong handovers -------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The programs are those of an attention kernel: K and V in rings of two slots,
+// P V of a tile beside Q K^T of the next.
+//
+//===----------------------------------------------------------------------===//
+
+#include "flashcore/Analysis/SlotHandover.h"
+#include "gtest/gtest.h"
+
+using namespace mlir::flashcore;
+
+namespace {
+using Event = HandoverEvent;
+enum Ring : unsigned { K, V };
+
+TileRef tile(Ring ring, int64_t offset) { return {ring, 2, true, offset}; }
+TileRef fixed(Ring ring, int64_t number) { return {ring, 2, false, number}; }
+Event acquire(TileRef ref) { return {Event::Acquire, {ref}, 0}; }
+Event copy(TileRef ref) { return {Event::Copy, {ref}, 0}; }
+Event start(TileRef ref) { return {Event::Start, {ref}, 0}; }
+Event release(TileRef ref) { return {Event::Release, {ref}, 0}; }
+Event await(int64_t inFlight) { return {Event::Await, {}, inFlight}; }
+
+RoleProgram makeFiller() {
+  return {{},
+          {acquire(tile(K, 0)), copy(tile(K, 0)), acquire(tile(V, 0)),
+           copy(tile(V, 0))},
+          {}};
+}
+
+/// The first product in front of the loop, the last one behind it.
+RoleProgram makeReader(int64_t numTiles) {
+  return {{acquire(fixed(K, 0)), start(fixed(K, 0)), await(0),
+           release(fixed(K, 0))},
+          {acquire(tile(K, 1)), start(tile(K, 1)), acquire(tile(V, 0)),
+           start(tile(V, 0)), await(1), release(tile(K, 1)), await(0),
+           release(tile(V, 0))},
+          {acquire(fixed(V, numTiles - 1)), start(fixed(V, numTiles - 1)),
+           await(0), release(fixed(V, numTiles - 1))}};
+}
+
+std::string check(const RoleProgram &reader, int64_t numTiles,
+                  const RoleProgram &filler = makeFiller()) {
+  return checkHandover(filler, numTiles, reader, numTiles - 1).value_or("");
+}
+
+TEST(SlotHandover, OneProductAheadIsRight) {
+  for (int64_t numTiles = 1; numTiles <= 9; ++numTiles)
+    EXPECT_EQ(check(makeReader(numTiles), numTiles), "") << numTiles;
+}
+
+TEST(SlotHandover, ReleaseBeforeTheWaitThatCoversTheRead) {
+  RoleProgram reader = makeReader(5);
+  std::swap(reader.body[4], reader.body[5]); // release K, then wait
+  EXPECT_EQ(check(reader, 5),
+            "tile 1 of ring 0 is released while a product reads it");
+  reader = makeReader(5);
+  reader.body[6].inFlight = 1; // the wait leaves P V under way
+  EXPECT_EQ(check(reader, 5),
+            "tile 0 of ring 1 is released while a product reads it");
+}
+
+TEST(SlotHandover, ReadWithoutAcquire) {
+  RoleProgram reader = makeReader(5);
+  reader.body.erase(reader.body.begin() + 2);
+  EXPECT_EQ(check(reader, 5),
+            "tile 0 of ring 1 is read, but not acquired or released");
+}
+
+TEST(SlotHandover, ReadAfterRelease) {
+  RoleProgram reader = makeReader(5);
+  reader.body.push_back(start(tile(K, 1)));
+  EXPECT_EQ(check(reader, 5),
+            "tile 1 of ring 0 is read, but not acquired or released");
+}
+
+TEST(SlotHandover, SlotsThatAreNeverReleased) {
+  RoleProgram reader = makeReader(5);
+  reader.body.pop_back();
+  EXPECT_EQ(check(reader, 5), "tile 3 of ring 0 is read, but never filled");
+  // As many tiles as slots need no release.
+  reader = makeReader(2);
+  reader.body.pop_back();
+  EXPECT_EQ(check(reader, 2), "");
+}
+
+TEST(SlotHandover, TilesThatAreNeverRead) {
+  RoleProgram reader = makeReader(5);
+  EXPECT_EQ(checkHandover(makeFiller(), 9, reader, 4).value_or(""),
+            "tile 7 of ring 0 waits for a slot that is never released");
+}
+
+TEST(SlotHandover, TilesOutOfOrder) {
+  RoleProgram reader = makeReader(5);
+  for (Event &event : reader.body)
+    for (TileRef &ref : event.tiles)
+      if (ref.ring == V)
+        ref.offset = 1;
+  EXPECT_EQ(check(reader, 5),
+            "tile 1 of ring 1 is read where tile 0 is the next");
+  RoleProgram filler = makeFiller();
+  filler.body[0] = acquire(tile(K, 1));
+  EXPECT_EQ(check(makeReader(5), 5, filler),
+            "tile 1 of ring 0 is filled where tile 0 is the next");
+}
+
+TEST(SlotHandover, FilledWithoutAcquire) {
+  RoleProgram filler = makeFiller();
+  filler.body.erase(filler.body.begin());
+  EXPECT_EQ(check(makeReader(5), 5, filler),
+            "tile 0 of ring 0 is filled, but not acquired");
+}
+
+TEST(SlotHandover, ProductsAtTheEnd) {
+  RoleProgram reader = makeReader(5);
+  reader.after.push_back(start(fixed(V, 4)));
+  reader.after.erase(reader.after.begin() + 3); // the release
+  EXPECT_EQ(check(reader, 5), "a product is never awaited");
+}
+} // namespace

@@ -1,0 +1,124 @@
+//===- WarpgroupChoiceTest.cpp - Schedules of kernels of warpgroups -------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ScheduleProblems.h"
+#include "flashcore/Analysis/ResourceModel.h"
+#include "flashcore/Analysis/ScheduleCheck.h"
+
+using namespace mlir::flashcore;
+using namespace mlir::fcgpu;
+
+namespace {
+const TargetInfo &hopper() { return *lookupTarget("sm_90a"); }
+
+/// Enough blocks to fill the chip.
+AttentionProblem makeLarge(int64_t headDim, int64_t headDimV) {
+  AttentionProblem problem = makeProblem(headDim, headDimV);
+  problem.batch = 4;
+  problem.headsQ = problem.headsKV = 16;
+  problem.seqlenQ = problem.seqlenK = 3072;
+  return problem;
+}
+
+std::string refuseOnHopper(const AttentionProblem &problem,
+                           const ScheduleOptions &options) {
+  auto result = chooseSchedule(problem, hopper(), options);
+  auto *error = std::get_if<std::string>(&result);
+  return error ? *error : "accepted";
+}
+
+TEST(Warpgroups, HaveTheMeasuredShapes) {
+  struct {
+    int64_t headDim, numWarps, blockM, blockN;
+  } expected[] = {{64, 12, 192, 128}, {128, 8, 128, 128}, {256, 8, 128, 64}};
+  for (auto [headDim, numWarps, blockM, blockN] : expected) {
+    ScheduleChoice choice = choose(makeLarge(headDim, headDim), hopper());
+    EXPECT_EQ(choice.product, Product::Warpgroup) << headDim;
+    EXPECT_EQ(choice.numWarps, numWarps) << headDim;
+    EXPECT_EQ(choice.blockM, blockM) << headDim;
+    EXPECT_EQ(choice.blockN, blockN) << headDim;
+    EXPECT_EQ(choice.overlap, Overlap::PV) << headDim;
+  }
+}
+
+TEST(Warpgroups, AreOfOneChip) {
+  for (const TargetInfo &target : getTargets())
+    EXPECT_EQ(choose(makeLarge(128, 128), target).product,
+              target.chip == "sm_90a" ? Product::Warpgroup : Product::Warp)
+        << target.chip.str();
+  ScheduleOptions options;
+  options.product = Product::Warpgroup;
+  EXPECT_EQ(refuse(makeLarge(128, 128), options),
+            "expects product warp for sm_89, which has no products of "
+            "warpgroups, but got warpgroup");
+}
+
+TEST(Warpgroups, FallBackToWarpsWhereTheyCannotDoIt) {
+  std::vector<AttentionProblem> problems(6, makeLarge(128, 128));
+  problems[0].isCausal = true;
+  problems[1].hasBias = true;
+  problems[2].seqlenK = std::nullopt;
+  problems[3].seqlenK = 3000;
+  problems[4].hasWindow = true;
+  problems[5].headDim = 96;
+  const char *reasons[] = {
+      "expects product warp with a causal mask or window, but got warpgroup",
+      "expects product warp with a bias, but got warpgroup",
+      "expects product warp with sizes known at run time, but got warpgroup",
+      "expects seqlen_k to be a multiple of 128 with product warpgroup, but "
+      "got 3000; use product warp",
+      "expects product warp with a causal mask or window, but got warpgroup",
+      "expects head_dim to be a multiple of 64 with product warpgroup, but got "
+      "96; use product warp"};
+  ScheduleOptions options;
+  options.product = Product::Warpgroup;
+  for (auto [problem, reason] : llvm::zip_equal(problems, reasons)) {
+    EXPECT_EQ(choose(problem, hopper()).product, Product::Warp) << reason;
+    EXPECT_EQ(refuseOnHopper(problem, options), reason);
+  }
+}
+
+TEST(Warpgroups, AreLeftForWhatIsForced) {
+  ScheduleOptions stale;
+  stale.rowMax = RowMax::Stale;
+  EXPECT_EQ(choose(makeLarge(128, 128), hopper(), stale).product,
+            Product::Warp);
+  ScheduleOptions warp;
+  warp.product = Product::Warp;
+  EXPECT_EQ(choose(makeLarge(128, 128), hopper(), warp).product, Product::Warp);
+  // What they can do as well is done.
+  ScheduleOptions stages;
+  stages.blockN = 64;
+  stages.numStages = 3;
+  ScheduleChoice choice = choose(makeLarge(128, 128), hopper(), stages);
+  EXPECT_EQ(choice.product, Product::Warpgroup);
+  EXPECT_EQ(choice.blockN, 64);
+  EXPECT_EQ(choice.numStages, 3);
+}
+
+// Blocks of 128 rows would leave most of the chip idle.
+TEST(Warpgroups, AreForGridsThatFillTheChip) {
+  AttentionProblem small = makeLarge(128, 128);
+  small.batch = 1;
+  small.headsQ = small.headsKV = 2;
+  small.seqlenQ = 256;
+  EXPECT_EQ(choose(small, hopper()).product, Product::Warp);
+  ScheduleOptions options;
+  options.product = Product::Warpgroup;
+  EXPECT_EQ(choose(small, hopper(), options).product, Product::Warpgroup);
+}
+
+TEST(Warpgroups, TakeWhatTheModelSays) {
+  AttentionProblem problem = makeLarge(128, 128);
+  ScheduleChoice choice = choose(problem, hopper());
+  // Q, two stages of K and V, two barriers a slot.
+  EXPECT_EQ(getSharedMemoryBytes(128, 128, choice),
+            128 * 128 * 2 + 2 * 2 * 128 * 128 * 2 + 16 * (2 + 2 * 2));
+  // O, S and P in pairs.
+  EXPECT_EQ(getFragmentRegisters(problem, choice), 64 + 64 + 32);
+  EXPECT_EQ(choice.getAllWarps(), 12);
+}
+} // namespace
