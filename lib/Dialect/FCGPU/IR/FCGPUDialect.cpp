@@ -108,12 +108,12 @@ LogicalResult FCGPUDialect::verifyOperationAttribute(Operation *op,
 // Ring type
 //===----------------------------------------------------------------------===//
 
-int64_t mlir::fcgpu::getSwizzleGroup(int64_t cols) {
-  return std::gcd(cols / 8, int64_t(8));
+int64_t mlir::fcgpu::getSwizzleGroup(int64_t chunks) {
+  return std::gcd(chunks, int64_t(8));
 }
 
-int64_t mlir::fcgpu::swizzleChunk(int64_t row, int64_t chunk, int64_t cols) {
-  int64_t group = getSwizzleGroup(cols);
+int64_t mlir::fcgpu::swizzleChunk(int64_t row, int64_t chunk, int64_t chunks) {
+  int64_t group = getSwizzleGroup(chunks);
   return chunk ^ ((row / (8 / group)) % group);
 }
 

@@ -29,8 +29,6 @@ using namespace mlir::fcgpu;
 using flashcore::TileLayout;
 
 namespace {
-/// 16-bit elements of a 16-byte chunk.
-constexpr int64_t kChunk = 8;
 /// Rows after which the swizzle repeats.
 constexpr int64_t kSwizzleRows = 8;
 
@@ -42,13 +40,14 @@ public:
       : b(b), ring(ring.getDefiningOp<memref::ViewOp>()), type(type) {
     if (type.getStages() > 1)
       start = b.mul(b.rem(tile, type.getStages()),
-                    type.getSlotElements() * kElementBytes);
+                    type.getSlotElements() * type.getElementBytes());
   }
 
   /// The elements of the slot from element `place` on.
   Value from(Value place) {
     int64_t elements = type.getSlotElements();
-    Value shift = b.add(ring.getByteShift(), b.mul(place, kElementBytes));
+    Value shift =
+        b.add(ring.getByteShift(), b.mul(place, type.getElementBytes()));
     if (!start)
       return view(ring.getSource(), shift, type.getElementType(), elements);
     Value inFirst =
@@ -57,8 +56,6 @@ public:
   }
 
 private:
-  static constexpr int64_t kElementBytes = 2;
-
   Value view(Value bytes, Value shift, Type element, int64_t count) {
     auto viewType =
         MemRefType::get({count}, element, MemRefLayoutAttrInterface(),
@@ -74,15 +71,16 @@ private:
 
 /// The row-dependent half of the swizzle: what is xored to a chunk number in
 /// row `row` (see swizzleChunk).
-Value getSwizzleMask(IndexBuilder &b, Value row, int64_t cols) {
-  int64_t group = getSwizzleGroup(cols);
+Value getSwizzleMask(IndexBuilder &b, Value row, RingType ring) {
+  int64_t group = getSwizzleGroup(ring.getRowChunks());
   return b.rem(b.div(row, kSwizzleRows / group), group);
 }
 
 /// The element of a slot at which chunk `chunk` of row `row` begins.
-Value getPlace(IndexBuilder &b, Value row, Value chunk, int64_t cols) {
-  Value mask = getSwizzleMask(b, row, cols);
-  return b.add(b.mul(row, cols), b.mul(b.bitXor(chunk, mask), kChunk));
+Value getPlace(IndexBuilder &b, Value row, Value chunk, RingType ring) {
+  Value mask = getSwizzleMask(b, row, ring);
+  return b.add(b.mul(row, ring.getCols()),
+               b.mul(b.bitXor(chunk, mask), ring.getChunkCols()));
 }
 
 struct DistributeAllocRing final : ThreadPattern<AllocRingOp> {
@@ -127,7 +125,7 @@ struct DistributeCopy final : ThreadPattern<CopyOp> {
 
   void copyTile(IndexBuilder &b, CopyOp op, OneToNOpAdaptor adaptor) const {
     RingType ring = op.getRing().getType();
-    int64_t rows = ring.getRows(), chunks = ring.getCols() / kChunk;
+    int64_t rows = ring.getRows(), chunks = ring.getRowChunks();
     bool byBlock = op.getScope() == CopyScope::Block;
     int64_t numThreads = byBlock ? thread.numThreads : 32;
     Value id = byBlock ? thread.thread : thread.lane;
@@ -171,7 +169,8 @@ struct DistributeCopy final : ThreadPattern<CopyOp> {
     }
     if (!exists)
       return {};
-    return arith::SelectOp::create(b, exists, b.index(kChunk), b.index(0));
+    int64_t all = op.getRing().getType().getChunkCols();
+    return arith::SelectOp::create(b, exists, b.index(all), b.index(0));
   }
 
   /// Copies chunks `firstChunk`, `firstChunk` + step, ... of row
@@ -191,7 +190,8 @@ struct DistributeCopy final : ThreadPattern<CopyOp> {
 
     Value elements = getNumElements(b, op, adaptor, indices[rowAxis]);
     auto token = nvgpu::DeviceAsyncTokenType::get(op.getContext());
-    int64_t cols = ring.getCols(), chunks = cols / kChunk;
+    int64_t cols = ring.getCols(), chunks = ring.getRowChunks();
+    int64_t chunkCols = ring.getChunkCols();
     for (int64_t c = 0; c < chunks; c += step) {
       Value chunk = b.add(firstChunk, c);
       OpBuilder::InsertionGuard guard(b);
@@ -200,14 +200,15 @@ struct DistributeCopy final : ThreadPattern<CopyOp> {
                                       /*withElseRegion=*/false);
         b.setInsertionPointToStart(ifOp.thenBlock());
       }
-      indices[rowAxis + 1] = b.add(firstCol, b.mul(chunk, kChunk));
+      indices[rowAxis + 1] = b.add(firstCol, b.mul(chunk, chunkCols));
       // What leaves the swizzle as it is is the constant.
-      int64_t row = done % kSwizzleRows, col = c % getSwizzleGroup(cols);
+      int64_t row = done % kSwizzleRows, col = c % getSwizzleGroup(chunks);
       Value target = slot.from(
-          getPlace(b, b.add(firstRow, row), b.add(firstChunk, col), cols));
+          getPlace(b, b.add(firstRow, row), b.add(firstChunk, col), ring));
       nvgpu::DeviceAsyncCopyOp::create(
-          b, token, target, b.index((done - row) * cols + (c - col) * kChunk),
-          source, indices, b.getIndexAttr(kChunk), elements,
+          b, token, target,
+          b.index((done - row) * cols + (c - col) * chunkCols), source, indices,
+          b.getIndexAttr(chunkCols), elements,
           /*bypassL1=*/b.getUnitAttr());
     }
   }
@@ -234,13 +235,13 @@ struct DistributeWait final : OpConversionPattern<WaitCopiesOp> {
   }
 };
 
-/// A tile as ldmatrix.x4, which fills four registers in a row from the cores
-/// whose rows the lanes 0-7, 8-15, 16-23 and 24-31 name. An operand of mma.sync
-/// takes neighbouring registers, so the cores that one operand consists of come
-/// next to each other: (r, c), (r+1, c), (r, c+1), (r+1, c+1) as a rule, but
-/// (r, c), (r, c+1), (r+1, c), (r+1, c+1) for the B operand stored (n, k).
-/// Where only one column of cores is left, ldmatrix.x2 takes (r, c), (r+1, c)
-/// from the addresses of the lanes 0-15.
+/// A tile as ldmatrix.x4, which fills four registers in a row from the cores,
+/// eight rows of a chunk, whose rows the lanes 0-7, 8-15, 16-23 and 24-31 name.
+/// An operand of mma.sync takes neighbouring registers, so the cores that one
+/// operand consists of come next to each other: (r, c), (r+1, c), (r, c+1),
+/// (r+1, c+1) as a rule, but (r, c), (r, c+1), (r+1, c), (r+1, c+1) for the B
+/// operand stored (n, k). Where only one column of cores is left, ldmatrix.x2
+/// takes (r, c), (r+1, c) from the addresses of the lanes 0-15.
 struct DistributeRead final : ThreadPattern<ReadOp> {
   using ThreadPattern::ThreadPattern;
 
@@ -256,31 +257,33 @@ struct DistributeRead final : ThreadPattern<ReadOp> {
       return rewriter.notifyMatchFailure(op, "is not what ldmatrix loads");
     bool columnsFirst = !transpose && isRightOperand(op.getResult());
     RingType ring = op.getRing().getType();
-    int64_t cols = ring.getCols(), group = getSwizzleGroup(cols);
+    int64_t cols = ring.getCols(), chunkCols = ring.getChunkCols();
+    int64_t group = getSwizzleGroup(ring.getRowChunks());
     IndexBuilder b(op.getLoc(), rewriter);
 
     Slot slot(b, adaptor.getRing().front(), ring, adaptor.getTile().front());
     Value half = b.div(thread.lane, 2 * kCore);
-    Value place = getPlace(b, b.rem(thread.lane, 2 * kCore), half, cols);
+    Value place = getPlace(b, b.rem(thread.lane, 2 * kCore), half, ring);
     Value turnedPlace = place;
     if (columnsFirst)
       turnedPlace =
           getPlace(b, b.add(b.rem(thread.lane, kCore), b.mul(half, kCore)),
-                   b.rem(b.div(thread.lane, kCore), 2), cols);
+                   b.rem(b.div(thread.lane, kCore), 2), ring);
     DenseMap<int64_t, Value> places;
     auto getAddress = [&](bool turns, int64_t low) {
       Value &address = places[2 * low + turns];
       if (!address) {
         Value start = turns ? turnedPlace : place;
         address =
-            slot.from(low ? b.bitXor(start, b.index(low * kChunk)) : start);
+            slot.from(low ? b.bitXor(start, b.index(low * chunkCols)) : start);
       }
       return address;
     };
 
     int64_t coreRows = ring.getRows() / kCore;
-    int64_t firstCore = op.getColumn() / kCore;
-    int64_t coreCols = cast<VectorType>(op.getType()).getDimSize(1) / kCore;
+    int64_t firstCore = op.getColumn() / chunkCols;
+    int64_t coreCols = cast<VectorType>(op.getType()).getDimSize(1) / chunkCols;
+    int64_t partSize = getPartSize(ring.getElementType());
     SmallVector<Value> cores(coreRows * coreCols);
     for (int64_t r = 0; r < coreRows; r += 2)
       for (int64_t c = 0; c < coreCols; c += 2) {
@@ -290,10 +293,10 @@ struct DistributeRead final : ThreadPattern<ReadOp> {
         int64_t chunk = firstCore + c, low = chunk % group;
         int64_t count = c + 1 < coreCols ? 4 : 2;
         bool turns = columnsFirst && count == 4;
-        auto type = VectorType::get({count, 2}, ring.getElementType());
+        auto type = VectorType::get({count, partSize}, ring.getElementType());
         Value matrices = nvgpu::LdMatrixOp::create(
             b, type, getAddress(turns, low),
-            ValueRange{b.index(r * kCore * cols + (chunk - low) * kChunk)},
+            ValueRange{b.index(r * kCore * cols + (chunk - low) * chunkCols)},
             transpose, static_cast<uint32_t>(count));
         for (int64_t i = 0; i < count; ++i)
           cores[(r + (turns ? i / 2 : i % 2)) * coreCols + c +

@@ -41,12 +41,12 @@ inline bool isOurKernel(Operation *kernel) {
   return kernel->hasAttr(kScheduleAttrName);
 }
 
-/// Group size g of the swizzle of a row of `cols` 16-bit elements (see
-/// `!fcgpu.ring`): gcd(cols / 8, 8), a power of two. 1 means no swizzle.
-int64_t getSwizzleGroup(int64_t cols);
+/// Group size g of the swizzle of a row of `chunks` chunks of 16 bytes (see
+/// `!fcgpu.ring`): gcd(chunks, 8), a power of two. 1 means no swizzle.
+int64_t getSwizzleGroup(int64_t chunks);
 
-/// Physical 16-byte chunk of logical chunk `chunk` in row `row`.
-int64_t swizzleChunk(int64_t row, int64_t chunk, int64_t cols);
+/// Physical chunk of logical chunk `chunk` in row `row` of `chunks`.
+int64_t swizzleChunk(int64_t row, int64_t chunk, int64_t chunks);
 
 /// How the parts of `fcgpu.all_to_all` divide a tile among them: part p gets
 /// the p-th of rows x cols equal rectangles, in row-major order.

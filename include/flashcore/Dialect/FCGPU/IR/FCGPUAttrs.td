@@ -295,11 +295,11 @@ def FCGPU_RingType : TypeDef<FCGPU_Dialect, "Ring"> {
     permuted so that eight rows of one chunk column fall into eight different
     bank groups (`ldmatrix` without conflicts), without padding:
 
-        chunk' = chunk ^ ((row / (8 / g)) mod g),   g = gcd(cols / 8, 8)
+        chunk' = chunk ^ ((row / (8 / g)) mod g),   g = gcd(chunks of a row, 8)
 
-    For 64 columns (g = 8), the physical chunk of logical chunk 0 in rows 0..7 is
-    0 1 2 3 4 5 6 7; for 16 columns (g = 2, four rows fill 128 bytes) it is
-    0 0 0 0 1 1 1 1.
+    For 64 columns of f16 (g = 8), the physical chunk of logical chunk 0 in rows
+    0..7 is 0 1 2 3 4 5 6 7; for 16 columns (g = 2, four rows fill 128 bytes) it
+    is 0 0 0 0 1 1 1 1.
 
     With `panels`, a slot is a row of panels of 128 bytes of columns, each with
     all rows and this swizzle (g = 8, which is the 128-byte swizzle of bulk
@@ -328,6 +328,9 @@ def FCGPU_RingType : TypeDef<FCGPU_Dialect, "Ring"> {
     }
     /// Columns of a panel.
     int64_t getPanelCols() const { return kPanelBytes / getElementBytes(); }
+    /// Columns of a chunk, and the chunks of a row.
+    int64_t getChunkCols() const { return kChunkBytes / getElementBytes(); }
+    int64_t getRowChunks() const { return getCols() / getChunkCols(); }
     /// Bytes of the whole ring.
     int64_t getSizeInBytes() const;
   }];

@@ -38,6 +38,8 @@ inline constexpr int64_t kWarpsOfGroup = 4, kRowsOfGroup = 64,
 /// Bytes of a row of a panel (see `!fcgpu.ring`), and at which slots of panels
 /// begin: where the 128-byte swizzle does.
 inline constexpr int64_t kPanelBytes = 128, kPanelAlignment = 1024;
+/// Bytes that copies and ldmatrix take at a time of a row, and swizzles move.
+inline constexpr int64_t kChunkBytes = 16;
 
 /// Columns of Q that one mma.sync multiplies, the unit of `query_steps`.
 inline constexpr int64_t kQueryStep = 16;
