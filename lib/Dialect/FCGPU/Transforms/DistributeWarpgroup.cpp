@@ -176,7 +176,6 @@ struct DistributeWarpgroupProduct final : ThreadPattern<vector::ContractionOp> {
   LogicalResult
   matchAndRewrite(vector::ContractionOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
-    auto rhs = op.getRhs().getDefiningOp<ReadOp>();
     SmallVector<const MmaAtom *> atoms = findMmaAtoms(*thread.target, op);
     if (!isInPlace(op.getRhs()) || atoms.empty())
       return rewriter.notifyMatchFailure(op, "has no right operand in place");
@@ -195,29 +194,15 @@ struct DistributeWarpgroupProduct final : ThreadPattern<vector::ContractionOp> {
     SmallVector<Value> acc = unpackParts(b, adaptor.getAcc());
     for (Value element : acc)
       isFresh ? ptx.addResult() : ptx.addTied(element);
-    bool isNK = op.getIndexingMapsArray()[1].getResult(0) ==
-                op.getIndexingMapsArray()[2].getResult(1);
     SmallVector<std::string> lhs = addLhs(b, ptx, op, adaptor);
-    std::string right = ptx.addInput(adaptor.getRhs().front(), "l");
+    std::string rhs = ptx.addInput(adaptor.getRhs().front(), "l");
     std::string text =
         "{ .reg .b64 a, b; .reg .pred none, all; setp.ne.b32 none, 0, 0; "
         "setp.eq.b32 all, 0, 0; wgmma.fence.sync.aligned; ";
     for (int64_t kk = 0; kk < k; kk += atom.k) {
-      int64_t inRhs = isNK ? getColumnOffset(rhs.getRing().getType(), kk)
-                           : kk * kPanelBytes;
-      text += advance("b", right, inRhs);
-      std::string left = "a";
-      if (isInPlace(op.getLhs()))
-        text += advance(
-            "a", lhs.front(),
-            getColumnOffset(
-                op.getLhs().getDefiningOp<ReadOp>().getRing().getType(), kk));
-      else
-        left = nameFragment(lhs, kk / atom.k);
-      text += getName(op, type.getDimSize(1)) + ptx.nameResults() + ", " +
-              left + ", b, " + (isFresh && kk == 0 ? "none" : "all") +
-              ", 1, 1" + (isInPlace(op.getLhs()) ? ", 0" : "") +
-              (isNK ? ", 0; " : ", 1; ");
+      bool isFirst = kk == 0;
+      text += writeStep(op, atom, kk, lhs, rhs, ptx.nameResults(),
+                        isFresh && isFirst ? "none" : "all");
     }
     text += "wgmma.commit_group.sync.aligned; }";
     rewriter.replaceOpWithMultiple(op, {packPairs(b, ptx.create(text))});
@@ -238,6 +223,37 @@ private:
     for (Value part : adaptor.getLhs())
       names.push_back(ptx.addInput(asRegister(b, part), "r"));
     return names;
+  }
+
+  /// One instruction: the columns of the left operand from `kk` on. `scale` is
+  /// the predicate that says whether the accumulators count.
+  static std::string writeStep(vector::ContractionOp op, const MmaAtom &atom,
+                               int64_t kk, ArrayRef<std::string> lhs,
+                               StringRef rhs, StringRef acc, StringRef scale) {
+    // What is stored (n, k) goes on along its rows, what is stored (k, n) takes
+    // the next rows.
+    bool isNK = op.getIndexingMapsArray()[1].getResult(0) ==
+                op.getIndexingMapsArray()[2].getResult(1);
+    std::string text = advance(
+        "b", rhs, isNK ? getStepOffset(op.getRhs(), kk) : kk * kPanelBytes);
+    bool isInMemory = isInPlace(op.getLhs());
+    if (isInMemory)
+      text += advance("a", lhs.front(), getStepOffset(op.getLhs(), kk));
+    int64_t n = cast<VectorType>(op.getAccType()).getDimSize(1);
+    // Neither operand is negated; of those in memory, whether it is transposed.
+    return text + (Twine(getName(op, n)) + acc + ", " +
+                   (isInMemory ? "a" : nameFragment(lhs, kk / atom.k)) +
+                   ", b, " + scale + ", 1, 1" + (isInMemory ? ", 0" : "") +
+                   (isNK ? ", 0; " : ", 1; "))
+                      .str();
+  }
+
+  /// Bytes from the descriptor of a tile in place to column `col` of it.
+  static int64_t getStepOffset(Value tile, int64_t col) {
+    auto read = tile.getDefiningOp<ReadOp>();
+    RingType ring = read.getRing().getType();
+    int64_t first = read.getColumn();
+    return getColumnOffset(ring, first + col) - getColumnOffset(ring, first);
   }
 
   /// The tile repeats the instruction's operand along its columns, in order.
