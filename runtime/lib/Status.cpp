@@ -36,7 +36,7 @@ std::string flashcore::escapeControls(std::string_view text,
   return result;
 }
 
-Status::Status(Kind kind, std::string text)
+Status::Status(Kind kind, const std::string &text)
     : kind(kind), text(escapeControls(text)) {}
 
 Status &Status::note(std::string_view noteText) & {
