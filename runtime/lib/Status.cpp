@@ -36,7 +36,8 @@ std::string flashcore::escapeControls(std::string_view text,
   return result;
 }
 
-Status::Status(Kind kind, const std::string &text)
+// NOLINTNEXTLINE(performance-unnecessary-value-param): callers move into it
+Status::Status(Kind kind, std::string text)
     : kind(kind), text(escapeControls(text)) {}
 
 Status &Status::note(std::string_view noteText) & {

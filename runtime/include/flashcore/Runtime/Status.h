@@ -81,7 +81,7 @@ public:
 
 private:
   Status() = default; // cheap, as every launch makes some
-  Status(Kind kind, const std::string &text);
+  Status(Kind kind, std::string text);
 
   Kind kind = Kind::Success;
   std::string text;
