@@ -9,8 +9,11 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 minutes=10
 chosen=()
-steps=(docs fresh mutants grid defaults fuzz-configurations fuzz-opt fuzz-emulator site torch asan)
+steps=(tidy docs fresh mutants grid defaults fuzz-configurations fuzz-opt fuzz-emulator site torch asan)
 
+tidy() { # clang-tidy over all of the C++
+  scripts/check-tidy.sh --all
+}
 docs() { # the commands of the pages that are marked `nightly`, mutants apart
   python3 scripts/check-docs.py -v --when=nightly "${pages[@]}"
 }
@@ -50,6 +53,7 @@ asan() { # all tests, with ASan and UBSan
 
 # What a step's row says of its log; the last line, if nothing matches.
 declare -A summary=(
+  [tidy]='^check-tidy: |(warning|error): '
   [site]='^build/site' [torch]='[0-9]+ passed|^Success: no issues|^Found [0-9]+ error' [docs]='^(README|docs/|benchmarks/)[^ ]*:[0-9]+: ' [fresh]='^README.md.*: ' [mutants]='mutants, [0-9]+ unexpected'
   [fuzz-emulator]='stat::number_of_executed_units|SUMMARY' [asan]='^ *(Passed|Failed) *:|% tests passed' [defaults]='"ratio"|"spilling"|^seed'
 )

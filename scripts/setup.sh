@@ -9,7 +9,7 @@ preset=${1:-release}
 # Debian 12 has these from its security archive, Debian 13 has them itself.
 packages=(
   libmlir-22-dev mlir-22-tools llvm-22-dev llvm-22-tools clang-22 lld-22
-  clang-format-22 cmake ninja-build libgtest-dev nlohmann-json3-dev libcli11-dev
+  clang-format-22 clang-tidy-22 cmake ninja-build libgtest-dev nlohmann-json3-dev libcli11-dev
   python3 python3-dev python3-pip python3-venv zlib1g-dev libzstd-dev
 )
 [ "$preset" = asan ] && packages+=(libclang-rt-22-dev)

@@ -10,7 +10,10 @@ scripts/setup.sh "$preset"
 # its libraries do not, so those annotations mean nothing here.
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=0:detect_container_overflow=0:detect_odr_violation=0:allow_user_poisoning=0}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-halt_on_error=1:print_stacktrace=1}
+scripts/check-text.sh
 scripts/check-format.sh
+scripts/function-size.py
+scripts/check-tidy.sh --build="build/$preset" --sample
 ctest --test-dir "build/$preset" --output-on-failure -j "$(nproc)"
 "$(/usr/lib/llvm-22/bin/llvm-config --bindir)/lit" -sv "build/$preset/test"
 case $preset in

@@ -60,5 +60,7 @@ if ptxas:
     config.substitutions.append(("%ptxas", ptxas))
 else:
     lit_config.note("ptxas not found: tests that assemble are skipped")
+if shutil.which("clang-tidy-22"):
+    config.available_features.add("clang-tidy")
 if os.path.exists("/dev/nvidia0"):
     config.available_features.add("gpu")

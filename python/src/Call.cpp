@@ -126,10 +126,10 @@ void Key::add(const TensorView &view, uint64_t alignment) {
                            uint64_t(uint8_t(view.rank)) << 8 |
                            uint64_t(uint8_t(view.device.type)) << 16 |
                            uint64_t(uint32_t(view.device.id)) << 32));
-  for (int i = 0; i < maxRank; ++i)
-    add(view.sizes[i]);
-  for (int i = 0; i < maxRank; ++i)
-    add(view.strides[i]);
+  for (int64_t size : view.sizes)
+    add(size);
+  for (int64_t stride : view.strides)
+    add(stride);
 }
 
 //===----------------------------------------------------------------------===//

@@ -113,7 +113,7 @@ FlashCoreEmuStatus Session::placeArray(const Value &value, uint64_t &address) {
     }
   RETURN_ERROR(flashcoreEmuMemoryAllocate(memory, value.name.c_str(),
                                           value.bytes, &address));
-  arrays.push_back({&value, address});
+  arrays.emplace_back(&value, address);
   RETURN_ERROR(flashcoreEmuMemoryDescribe(
       memory, address, value.elementBytes, value.shape.size(),
       value.shape.data(), /*strides=*/nullptr));

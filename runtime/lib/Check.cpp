@@ -33,11 +33,13 @@ static double difference(double actual, double expected) {
   return actual == expected ? 0 : std::abs(actual - expected);
 }
 
+namespace {
 /// One element that is compared.
 struct Comparison {
   int64_t index;
   double expected, actual, error, allowed;
 };
+} // namespace
 
 /// Keeps the element whose error is the larger part of what is allowed; a NaN
 /// is worse than all.

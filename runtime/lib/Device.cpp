@@ -92,9 +92,10 @@ static Status checkSpec(const std::vector<KernelSpec> &specs,
   for (size_t i = 0; i < spec.arguments.size(); ++i) {
     if (spec.arguments[i].kind != ArgumentSpec::Kind::TensorMap)
       continue;
-    if (maps == launch.maps.size() || launch.maps[maps++].argument != i)
+    if (maps == launch.maps.size() || launch.maps[maps].argument != i)
       return Status::error(expects + "a tensor map as argument " +
                            std::to_string(i) + ", but got none");
+    ++maps;
   }
   if (maps != launch.maps.size())
     return Status::error(expects + std::to_string(maps) +

@@ -36,6 +36,7 @@ std::string flashcore::escapeControls(std::string_view text,
   return result;
 }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): callers move into it
 Status::Status(Kind kind, std::string text)
     : kind(kind), text(escapeControls(text)) {}
 

@@ -87,7 +87,7 @@ Status flashcore::run::compile(const std::filesystem::path &compiler,
                                const std::vector<std::string> &arguments) {
   std::vector<std::string> words = {compiler.string()};
   if (compiler.filename() == multiCallName)
-    words.push_back("compile");
+    words.emplace_back("compile");
   words.push_back(source.kind == Source::Kind::Shape ? "--shape=" + source.text
                                                      : source.text);
   words.insert(words.end(), {"--emit=bundle", "-o", output.string()});

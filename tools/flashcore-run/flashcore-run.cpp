@@ -80,7 +80,7 @@ static std::vector<std::string> getCompilerArguments(const Options &options,
   bool mayEmulate = options.device != "cuda" && !options.info;
   if (mayEmulate && session.open().ok() &&
       session.deviceInfo().kind == "emulator")
-    arguments.push_back("--no-cubin");
+    arguments.emplace_back("--no-cubin");
   return arguments;
 }
 

@@ -9,7 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "TestUtil.h"
+#include "FindingUtil.h"
 
 using namespace flashcore::emu;
 using namespace flashcore::emu::test;
@@ -17,19 +17,6 @@ using namespace flashcore::emu::test;
 static constexpr unsigned tileBytes = 16384;
 static const std::string storage =
     ".shared .align 8 .b8 bar[8]; .shared .align 1024 .b8 tile[16384];";
-
-static void expectClean(const RunResult &run) {
-  EXPECT_TRUE(run.error.empty() && run.report.clean()) << run.text();
-}
-
-static void expectOne(const RunResult &run, FindingKind kind,
-                      const std::string &text) {
-  ASSERT_TRUE(run.error.empty()) << run.error;
-  ASSERT_EQ(run.report.findings.size(), 1u) << run.text();
-  EXPECT_EQ(run.report.findings[0].kind, kind) << run.text();
-  EXPECT_NE(run.report.findings[0].message.find(text), std::string::npos)
-      << run.text();
-}
 
 static const std::string init =
     "setp.eq.u32 %p0, %t, 0; @%p0 mbarrier.init.shared.b64 [bar], 1;"

@@ -8,7 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "TestUtil.h"
+#include "FindingUtil.h"
 
 using namespace flashcore::emu;
 using namespace flashcore::emu::test;
@@ -24,20 +24,6 @@ static RunConfig launchOf(uint32_t threads) {
 
 static RunResult runIn(uint32_t threads, const std::string &body) {
   return runSm90(body, launchOf(threads), storage);
-}
-
-static void expectClean(const RunResult &run) {
-  EXPECT_TRUE(run.error.empty() && run.report.clean()) << run.text();
-}
-
-/// One finding of a kind, whose message has `text` in it.
-static void expectOne(const RunResult &run, FindingKind kind,
-                      const std::string &text) {
-  ASSERT_TRUE(run.error.empty()) << run.error;
-  ASSERT_EQ(run.report.findings.size(), 1u) << run.text();
-  EXPECT_EQ(run.report.findings[0].kind, kind) << run.text();
-  EXPECT_NE(run.report.findings[0].message.find(text), std::string::npos)
-      << run.text();
 }
 
 /// Thread 0 makes an mbarrier for `count` arrivals, and all see it.

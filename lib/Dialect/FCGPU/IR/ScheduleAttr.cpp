@@ -274,7 +274,7 @@ mlir::fcgpu::checkFields(const ScheduleChoice &choice, FieldNames names) {
 #define FLASHCORE_SCHEDULE_FIELD(Type, Name, name, key, option, initial, text) \
   , Type name
 LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
-                                   StringRef chip
+                                   StringRef /*chip*/
 #include "flashcore/Dialect/FCGPU/IR/ScheduleFields.def"
 ) {
 #define FLASHCORE_SCHEDULE_FIELD(Type, Name, name, key, option, initial, text) \

@@ -38,8 +38,8 @@ void AttentionOp::build(OpBuilder &builder, OperationState &state, Value query,
 }
 
 MutableOperandRange AttentionOp::getDpsInitsMutable() {
-  // Output and lse are neighbours in the operand list.
-  unsigned first = getODSOperandIndexAndLength(/*output=*/10).first;
+  // Output, the tenth, and lse are neighbours in the operand list.
+  unsigned first = getODSOperandIndexAndLength(/*index=*/10).first;
   return MutableOperandRange(*this, first, getLse() ? 2 : 1);
 }
 
@@ -85,6 +85,7 @@ static std::string shapeString(ArrayRef<int64_t> shape) {
   return text + ")";
 }
 
+namespace {
 /// What an operand holds; several names of one operand do not occur.
 struct OperandRule {
   StringLiteral name;
@@ -92,6 +93,7 @@ struct OperandRule {
   bool (*isElement)(Type);
   StringLiteral elements;
 };
+} // namespace
 
 static bool isHalf(Type type) { return type.isF16() || type.isBF16(); }
 static bool isFloat(Type type) { return isHalf(type) || type.isF32(); }
@@ -187,6 +189,34 @@ LogicalResult AttentionOp::verify() {
   return verifyResults();
 }
 
+/// C7 and C8: the shapes of the results follow from those of the inputs.
+static LogicalResult verifyOutputShapes(AttentionOp op) {
+  ShapedType q = op.getQueryType(), v = op.getValueType();
+  ShapedType o = op.getOutputType();
+  // C7
+  int64_t headDim = v.getDimSize(AttentionOp::HeadDim);
+  int64_t expected[] = {q.getDimSize(AttentionOp::Batch),
+                        q.getDimSize(AttentionOp::Head),
+                        q.getDimSize(AttentionOp::Seqlen), headDim};
+  for (auto [want, got] : llvm::zip_equal(expected, o.getShape()))
+    if (differ(want, got) ||
+        ShapedType::isDynamic(o.getDimSize(AttentionOp::HeadDim)))
+      return op.emitOpError("expects output shape ")
+             << shapeString(expected) << ", but got "
+             << shapeString(o.getShape());
+  // C8
+  if (Value lse = op.getLse()) {
+    ArrayRef<int64_t> shape = cast<ShapedType>(lse.getType()).getShape();
+    for (auto [want, got] :
+         llvm::zip_equal(ArrayRef(expected).drop_back(), shape))
+      if (differ(want, got))
+        return op.emitOpError("expects lse shape ")
+               << shapeString(ArrayRef(expected).drop_back()) << ", but got "
+               << shapeString(shape);
+  }
+  return success();
+}
+
 LogicalResult AttentionOp::verifyShapes() {
   ShapedType q = getQueryType(), k = getKeyType(), v = getValueType();
   ShapedType o = getOutputType();
@@ -230,25 +260,7 @@ LogicalResult AttentionOp::verifyShapes() {
     noteSwappedAxes(error, "key", k);
     return error;
   }
-  // C7
-  int64_t expected[] = {q.getDimSize(Batch), headsQ, q.getDimSize(Seqlen),
-                        v.getDimSize(HeadDim)};
-  for (auto [want, got] : llvm::zip_equal(expected, o.getShape()))
-    if (differ(want, got) || ShapedType::isDynamic(o.getDimSize(HeadDim)))
-      return emitOpError("expects output shape ")
-             << shapeString(expected) << ", but got "
-             << shapeString(o.getShape());
-  // C8
-  if (Value lse = getLse()) {
-    ArrayRef<int64_t> shape = cast<ShapedType>(lse.getType()).getShape();
-    for (auto [want, got] :
-         llvm::zip_equal(ArrayRef(expected).drop_back(), shape))
-      if (differ(want, got))
-        return emitOpError("expects lse shape ")
-               << shapeString(ArrayRef(expected).drop_back()) << ", but got "
-               << shapeString(shape);
-  }
-  return success();
+  return verifyOutputShapes(*this);
 }
 
 LogicalResult AttentionOp::verifyModifiers() {

@@ -216,6 +216,23 @@ static bool outlives(AccessWord read, const Inst &write,
   return write.isStrong && (!read.has(StrongAccess) || !isOrdered(read));
 }
 
+/// The read of `cell` by the first of the warps in `rest`.
+static AccessWord &readOf(SharedShadow &shadow, size_t cell, uint32_t rest) {
+  return shadow.reads[static_cast<unsigned>(std::countr_zero(rest))][cell];
+}
+
+/// Who read a value that was written before all of this happened.
+static bool wasObserved(SharedShadow &shadow, size_t cell, AccessWord write,
+                        HappensBefore &isOrdered) {
+  bool observed = false;
+  for (uint32_t rest = shadow.readers[cell]; rest && write.has(StrongAccess);
+       rest &= rest - 1) {
+    AccessWord read = readOf(shadow, cell, rest);
+    observed |= !read.has(StaleRead) && isOrdered(read);
+  }
+  return observed;
+}
+
 void Machine::checkSharedLane(Warp &warp, const Inst &inst, unsigned lane,
                               uint64_t address, unsigned bytes, bool isWrite,
                               AccessWord mine) {
@@ -228,19 +245,6 @@ void Machine::checkSharedLane(Warp &warp, const Inst &inst, unsigned lane,
   AccessWord *writes = shadow.writes.data();
   AccessWord *reads = shadow.reads[warp.index].data();
   uint32_t *readers = shadow.readers.data();
-  auto readOf = [&](size_t cell, uint32_t rest) -> AccessWord & {
-    return shadow.reads[static_cast<unsigned>(std::countr_zero(rest))][cell];
-  };
-  // Who read a value that was written before all of this happened.
-  auto wasObserved = [&](size_t cell, AccessWord write) {
-    bool observed = false;
-    for (uint32_t rest = readers[cell]; rest && write.has(StrongAccess);
-         rest &= rest - 1) {
-      AccessWord read = readOf(cell, rest);
-      observed |= !read.has(StaleRead) && isOrdered(read);
-    }
-    return observed;
-  };
   for (size_t cell = first; cell <= last; ++cell) {
     AccessWord write = writes[cell];
     // Lanes that write one place together are compared by value instead.
@@ -249,7 +253,7 @@ void Machine::checkSharedLane(Warp &warp, const Inst &inst, unsigned lane,
     if (write && !together &&
         (write.isAsync() ||
          (!isOrdered(write) && !isMorallyStrong(write, inst) &&
-          !wasObserved(cell, write))))
+          !wasObserved(shadow, cell, write, isOrdered))))
       reportRace(warp, inst, lane, address, bytes, write, true, isWrite,
                  nullptr);
     if (write.has(StrongAccess)) {
@@ -267,7 +271,7 @@ void Machine::checkSharedLane(Warp &warp, const Inst &inst, unsigned lane,
     }
     uint32_t stay = 0;
     for (uint32_t rest = readers[cell]; rest; rest &= rest - 1) {
-      AccessWord &read = readOf(cell, rest);
+      AccessWord &read = readOf(shadow, cell, rest);
       if (!isOrdered(read) && !isMorallyStrong(read, inst)) {
         reportRace(warp, inst, lane, address, bytes, read, false, true,
                    nullptr);

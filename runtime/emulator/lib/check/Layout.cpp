@@ -41,7 +41,7 @@ bool flashcore::emu::completeLayout(TensorLayout &layout, uint64_t bytes) {
   std::vector<std::pair<uint64_t, uint64_t>> axes; // stride, extent
   for (size_t i = 0; i < shape.size(); ++i)
     if (shape[i] > 1)
-      axes.push_back({layout.strides[i], shape[i]});
+      axes.emplace_back(layout.strides[i], shape[i]);
   std::sort(axes.begin(), axes.end());
   // The place of the last element of the axes so far.
   uint64_t last = 0;

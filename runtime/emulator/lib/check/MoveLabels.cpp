@@ -162,6 +162,26 @@ static void putLabels(LabelFrame &frame, uint32_t to, const Label *labels,
   forEachLane(lanes, [&](unsigned lane) { out[lane] = labels[lane]; });
 }
 
+/// Where the result of `step` was summed up. If that varies between lanes, as
+/// where a predicate selects, `depths` takes it for each.
+static LabelFrame::Origin laneOrigins(LabelFrame &frame, const LabelStep &step,
+                                      bool isSelect, uint32_t predicate,
+                                      LabelFrame::LaneDepths &depths) {
+  uint32_t slot = noSlot;
+  LabelFrame::Origin origin = resultOrigin(frame, step, slot);
+  uint32_t a = step.from[0], b = step.from[1];
+  bool isSelection = isSelect && frame.ifHeld(a) && frame.ifHeld(b) &&
+                     (frame.origins[a].depth != frame.origins[b].depth ||
+                      frame.origins[a].depth == LabelFrame::varying);
+  if (!isSelection && origin.depth != LabelFrame::varying)
+    return origin;
+  for (unsigned lane = 0; lane < warpSize; ++lane)
+    depths[lane] = frame.depthOf(
+        isSelection ? (predicate >> lane & 1 ? a : b) : slot, lane);
+  origin.depth = LabelFrame::varying;
+  return origin;
+}
+
 void Machine::propagateLabels(Warp &warp, const Inst &inst, const LabelOp &op,
                               uint32_t lanes) {
   LabelFrame &frame = warp.labels;
@@ -183,32 +203,13 @@ void Machine::propagateLabels(Warp &warp, const Inst &inst, const LabelOp &op,
         return true;
     return false;
   };
-  auto originOf = [&](unsigned i) {
-    uint32_t slot = noSlot;
-    LabelFrame::Origin origin = resultOrigin(frame, steps[i], slot);
-    uint32_t a = steps[i].from[0], b = steps[i].from[1];
-    bool isSelection = op.action == LabelAction::Select && frame.ifHeld(a) &&
-                       frame.ifHeld(b) &&
-                       (frame.origins[a].depth != frame.origins[b].depth ||
-                        frame.origins[a].depth == LabelFrame::varying);
-    if (!isSelection && origin.depth != LabelFrame::varying)
-      return origin;
-    uint32_t predicate =
-        isSelection
-            ? *warp.reg<uint32_t>(program.operands[inst.firstOperand + 3])
-            : 0;
-    for (unsigned lane = 0; lane < warpSize; ++lane)
-      depths[i][lane] = frame.depthOf(
-          isSelection ? (predicate >> lane & 1 ? a : b) : slot, lane);
-    origin.depth = LabelFrame::varying;
-    return origin;
-  };
+  bool isSelect = op.action == LabelAction::Select;
+  uint32_t predicate =
+      isSelect ? *warp.reg<uint32_t>(program.operands[inst.firstOperand + 3])
+               : 0;
   for (unsigned i = 0; i < op.numSteps; ++i) {
-    if (op.action == LabelAction::Select)
-      results[i] = selectedLabels(
-          frame, steps[i],
-          *warp.reg<uint32_t>(program.operands[inst.firstOperand + 3]),
-          workPlace(i));
+    if (isSelect)
+      results[i] = selectedLabels(frame, steps[i], predicate, workPlace(i));
     else
       results[i] =
           resultLabels(frame, steps[i], *handlers.labels,
@@ -217,7 +218,7 @@ void Machine::propagateLabels(Warp &warp, const Inst &inst, const LabelOp &op,
       if (const Label *labels = blankLabels(warp, inst, lanes, scratch[i]))
         results[i] = labels;
     if (results[i])
-      origins[i] = originOf(i);
+      origins[i] = laneOrigins(frame, steps[i], isSelect, predicate, depths[i]);
     if (results[i] && isOverwritten(i))
       results[i] = std::copy_n(results[i], warpSize, scratch[i]) - warpSize;
   }

@@ -178,9 +178,44 @@ void LabelSlicer::convertFlow(const Inst &inst, InstFlow &flow) const {
   }
 }
 
+/// Halves that change place: moves, and the taking apart and putting together
+/// of registers. False for what is none of these.
+static bool moveFlow(const Inst &inst, const uint32_t *ops, InstFlow &flow) {
+  switch (inst.op) {
+  case AluOp::MovB16:
+  case AluOp::MovB32:
+  case AluOp::MovB64:
+    for (unsigned half = 0; half < resultBytes(inst) / 2; ++half)
+      flow.add(ops[0] + half, ops[1] + half);
+    return true;
+  case AluOp::LowB32:
+  case AluOp::HighB32:
+    for (unsigned half = 0; half < 2; ++half)
+      flow.add(ops[0] + half,
+               ops[1] + half + (inst.op == AluOp::HighB32 ? 2 : 0));
+    return true;
+  case AluOp::LowB16:
+  case AluOp::HighB16:
+    flow.add(ops[0], ops[1] + (inst.op == AluOp::HighB16));
+    return true;
+  case AluOp::PackB64:
+    for (unsigned half = 0; half < 4; ++half)
+      flow.add(ops[0] + half, ops[1 + half / 2] + half % 2);
+    return true;
+  case AluOp::PackB32:
+    flow.add(ops[0], ops[1]);
+    flow.add(ops[0] + 1, ops[2]);
+    return true;
+  default:
+    return false;
+  }
+}
+
 InstFlow LabelSlicer::flowOf(const Inst &inst) const {
   const uint32_t *ops = operandsOf(inst);
   InstFlow flow;
+  if (moveFlow(inst, ops, flow))
+    return flow;
   auto source = [&](unsigned i, unsigned half) {
     return i <= inst.numSrcs ? ops[i] + half : noGranule;
   };
@@ -194,36 +229,12 @@ InstFlow LabelSlicer::flowOf(const Inst &inst) const {
     return flow;
   }
   switch (inst.op) {
-  case AluOp::MovB16:
-  case AluOp::MovB32:
-  case AluOp::MovB64:
-    for (unsigned half = 0; half < resultBytes(inst) / 2; ++half)
-      flow.add(ops[0] + half, ops[1] + half);
-    break;
   case AluOp::SelpB16:
   case AluOp::SelpB32:
   case AluOp::SelpB64:
     for (unsigned half = 0; half < resultBytes(inst) / 2; ++half)
       flow.add(ops[0] + half, ops[1] + half, ops[2] + half);
     flow.action = LabelAction::Select;
-    break;
-  case AluOp::LowB32:
-  case AluOp::HighB32:
-    for (unsigned half = 0; half < 2; ++half)
-      flow.add(ops[0] + half,
-               ops[1] + half + (inst.op == AluOp::HighB32 ? 2 : 0));
-    break;
-  case AluOp::LowB16:
-  case AluOp::HighB16:
-    flow.add(ops[0], ops[1] + (inst.op == AluOp::HighB16));
-    break;
-  case AluOp::PackB64:
-    for (unsigned half = 0; half < 4; ++half)
-      flow.add(ops[0] + half, ops[1 + half / 2] + half % 2);
-    break;
-  case AluOp::PackB32:
-    flow.add(ops[0], ops[1]);
-    flow.add(ops[0] + 1, ops[2]);
     break;
   case AluOp::CvtF32F16:
   case AluOp::CvtF32BF16:

@@ -291,7 +291,7 @@ void Lowering::moveFragment(bool isStore, const Address &start,
       access.address = addresses.at(place, i, access.offset);
       accesses.push_back(access);
     }
-    packed.push_back({registers[r], std::move(elements)});
+    packed.emplace_back(registers[r], std::move(elements));
   }
   auto hide = [&](AluOp op, uint32_t d, uint32_t a) {
     emitAlu(op, InstClass::Matrix, {d, a}).hidden = true;

@@ -81,7 +81,7 @@ ScalarType Modifiers::takeType() {
 
 std::string_view Modifiers::takePrefix(std::string_view prefix) {
   for (size_t i = 1; i < parts.size(); ++i)
-    if (!taken[i] && parts[i].substr(0, prefix.size()) == prefix) {
+    if (!taken[i] && parts[i].starts_with(prefix)) {
       taken[i] = true;
       return parts[i];
     }
@@ -99,7 +99,7 @@ std::string_view Modifiers::leftover() const {
 // Errors, scopes, storage
 //===----------------------------------------------------------------------===//
 
-bool Lowering::fail(SrcLoc loc, std::string message) {
+bool Lowering::fail(SrcLoc loc, const std::string &message) {
   if (!hasError)
     firstError = {loc, printable(message)};
   hasError = true;

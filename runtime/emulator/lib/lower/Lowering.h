@@ -92,7 +92,7 @@ private:
   static const std::unordered_map<std::string_view, LowerFn> &opcodeTable();
 
   // Lowering.cpp: functions, scopes and statements.
-  bool fail(SrcLoc loc, std::string message);
+  bool fail(SrcLoc loc, const std::string &message);
   bool failHere(std::string message) { return fail(inst->loc, message); }
   bool failUnsupported(std::string_view name, std::string_view feature);
   bool layoutParams(const PtxFunction &function);

@@ -113,7 +113,7 @@ std::string_view flashcore::emu::unsupportedFeature(std::string_view opcode) {
 
 std::string_view flashcore::emu::unsupportedRegister(std::string_view name) {
   for (const Feature &feature : registers)
-    if (name.substr(0, feature.prefix.size()) == feature.prefix)
+    if (name.starts_with(feature.prefix))
       return feature.name;
   return {};
 }
@@ -121,7 +121,7 @@ std::string_view flashcore::emu::unsupportedRegister(std::string_view name) {
 std::string_view flashcore::emu::unsupportedFunction(std::string_view name) {
   for (const Feature &feature : functions)
     if (name == feature.prefix ||
-        (feature.prefix == "cuda" && name.substr(0, 4) == "cuda"))
+        (feature.prefix == "cuda" && name.starts_with("cuda")))
       return feature.name;
   return {};
 }

@@ -22,13 +22,13 @@ static constexpr uint64_t maxVariableBytes = uint64_t(1) << 32;
 static StateSpace spaceFromName(std::string_view word) {
   if (word == "reg")
     return StateSpace::Reg;
-  if (word == "param" || word.substr(0, 7) == "param::")
+  if (word == "param" || word.starts_with("param::"))
     return StateSpace::Param;
   if (word == "const")
     return StateSpace::Const;
   if (word == "global")
     return StateSpace::Global;
-  if (word == "shared" || word.substr(0, 8) == "shared::")
+  if (word == "shared" || word.starts_with("shared::"))
     return StateSpace::Shared;
   if (word == "local")
     return StateSpace::Local;
@@ -90,10 +90,10 @@ bool Parser::parseVariable(bool isExtern, std::vector<PtxVariable> &out) {
   if (variable.type == ScalarType::None)
     return fail(token.loc,
                 "expects a type before the name, but got " + describe(token));
-  return parseVariableTail(std::move(variable), out);
+  return parseVariableTail(variable, out);
 }
 
-bool Parser::parseVariableTail(PtxVariable prototype,
+bool Parser::parseVariableTail(const PtxVariable &prototype,
                                std::vector<PtxVariable> &out) {
   bool isList = depth > 0 || prototype.space != StateSpace::Param;
   bool more = true;

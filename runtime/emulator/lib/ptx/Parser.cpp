@@ -22,7 +22,7 @@ using namespace flashcore::emu;
 // Tokens
 //===----------------------------------------------------------------------===//
 
-bool Parser::fail(SrcLoc loc, std::string message) {
+bool Parser::fail(SrcLoc loc, const std::string &message) {
   if (!hasError)
     firstError = {loc, printable(message)};
   hasError = true;

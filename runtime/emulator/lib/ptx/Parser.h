@@ -27,7 +27,7 @@ public:
 private:
   // Tokens.
   bool advance();
-  bool fail(SrcLoc loc, std::string message);
+  bool fail(SrcLoc loc, const std::string &message);
   bool expect(char punct, const char *where);
   bool consume(char punct, bool &found);
   bool parseInteger(const char *what, uint64_t max, uint64_t &value);
@@ -50,7 +50,8 @@ private:
   bool parseFunctionDirectives(PtxFunction &function);
   bool parseDims(uint32_t (&dims)[3]);
   bool parseVariable(bool isExtern, std::vector<PtxVariable> &out);
-  bool parseVariableTail(PtxVariable prototype, std::vector<PtxVariable> &out);
+  bool parseVariableTail(const PtxVariable &prototype,
+                         std::vector<PtxVariable> &out);
   bool parseInitializer(PtxVariable &variable);
   bool parseInitValue(PtxVariable &variable, size_t &offset, unsigned depth);
   bool parseInitAddress(PtxVariable &variable, size_t offset,

@@ -70,8 +70,8 @@ public:
       refuse("an array");
     else
       for (size_t i = 0; i < value->size(); ++i)
-        out.push_back(
-            {(*value)[i], *error, path + "[" + std::to_string(i) + "]"});
+        out.emplace_back((*value)[i], *error,
+                         path + "[" + std::to_string(i) + "]");
     return out;
   }
   std::vector<std::pair<std::string, Field>> members() const {

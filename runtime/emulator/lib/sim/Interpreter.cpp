@@ -101,6 +101,34 @@ uint32_t Machine::meetingPoint(Warp &warp) {
   return meet;
 }
 
+/// The lanes that an instruction's guard lets through.
+static uint32_t guardOf(Warp &warp, const Inst &inst) {
+  if (inst.guard == noGranule)
+    return ~0u;
+  uint32_t guard = *warp.reg<uint32_t>(inst.guard);
+  return inst.guardNegated ? ~guard : guard;
+}
+
+/// Results are defined where all sources are; other lanes are followed apart.
+inline void Machine::defineResults(Warp &warp, const Inst &inst,
+                                   const uint32_t *ops, uint32_t enabled) {
+  uint32_t held = enabled;
+  for (unsigned i = 0; i < inst.numSrcs; ++i)
+    held &= warp.defined[ops[inst.numDsts + i]];
+  if (held == enabled || !followOperands(warp, inst, enabled)) [[likely]]
+    for (unsigned i = 0; i < inst.numDsts; ++i)
+      warp.defined[ops[i]] |= enabled;
+}
+
+inline void Machine::followLabels(Warp &warp, const Inst &inst, uint32_t pc,
+                                  uint32_t enabled) {
+  const LabelOp &op = labelPlan.ops[pc];
+  if (op.action != LabelAction::None)
+    propagateLabels(warp, inst, op, enabled);
+  if (op.reduction != ReductionAction::None)
+    followReduction(warp, inst, op, enabled);
+}
+
 template <bool Checked, bool Labelled>
 void Machine::runGroup(Warp &warp, uint64_t &budget) {
   const Inst *code = program.code.data();
@@ -122,37 +150,23 @@ void Machine::runGroup(Warp &warp, uint64_t &budget) {
     --budget;
     if (counting)
       ++perPc[pc].executed;
-    uint32_t enabled = lanes;
-    if (inst.guard != noGranule) {
-      uint32_t guard = *warp.reg<uint32_t>(inst.guard);
-      if (Checked && (warp.defined[inst.guard] & lanes) != lanes) [[unlikely]] {
-        useGuard(warp, inst, lanes);
-        stop = std::min(stop, nextChoice(warp, pc));
-      }
-      enabled &= inst.guardNegated ? ~guard : guard;
-      if (!enabled) {
-        ++pc;
-        continue;
-      }
+    uint32_t enabled = lanes & guardOf(warp, inst);
+    if (Checked && inst.guard != noGranule &&
+        (warp.defined[inst.guard] & lanes) != lanes) [[unlikely]] {
+      useGuard(warp, inst, lanes);
+      stop = std::min(stop, nextChoice(warp, pc));
+    }
+    if (!enabled) {
+      ++pc;
+      continue;
     }
     const uint32_t *ops = operands + inst.firstOperand;
-    if (Checked) {
-      uint32_t held = enabled;
-      for (unsigned i = 0; i < inst.numSrcs; ++i)
-        held &= warp.defined[ops[inst.numDsts + i]];
-      if (held == enabled || !followOperands(warp, inst, enabled)) [[likely]]
-        for (unsigned i = 0; i < inst.numDsts; ++i)
-          warp.defined[ops[i]] |= enabled;
-    }
+    if (Checked)
+      defineResults(warp, inst, ops, enabled);
     if (options.trace) [[unlikely]]
       trace(warp, inst, enabled);
-    if (Labelled) {
-      const LabelOp &op = labelPlan.ops[pc];
-      if (op.action != LabelAction::None)
-        propagateLabels(warp, inst, op, enabled);
-      if (op.reduction != ReductionAction::None)
-        followReduction(warp, inst, op, enabled);
-    }
+    if (Labelled)
+      followLabels(warp, inst, pc, enabled);
     if (inst.kind == InstKind::Alu) {
       handlers.alu[size_t(inst.op)](frame, ops, inst, enabled);
       ++pc;
@@ -161,11 +175,10 @@ void Machine::runGroup(Warp &warp, uint64_t &budget) {
     } else {
       current(warp).pc = pc;
       Step step = executeOther(warp, inst, enabled);
-      if (step == Step::Blocked)
+      bool isJump = step == Step::Jumped;
+      if (step == Step::Blocked || (isJump && warp.groups.size() != 1))
         return;
-      if (step == Step::Jumped) {
-        if (warp.groups.size() != 1)
-          return;
+      if (isJump) {
         active = 0;
         pc = warp.groups[0].pc;
         lanes = warp.groups[0].lanes;
@@ -207,6 +220,21 @@ void Machine::readClock(Warp &warp, const Inst &inst, uint32_t lanes) {
   });
 }
 
+void Machine::readActiveMask(Warp &warp, const Inst &inst, uint32_t lanes) {
+  forEachLane(lanes, [&](unsigned lane) {
+    warp.reg<uint32_t>(program.operands[inst.firstOperand])[lane] = lanes;
+  });
+}
+
+Machine::Step Machine::trap(Warp &warp, const Inst &inst, uint32_t lanes) {
+  find(FindingKind::Trap, warp, inst, lanes, [] {
+    return Text{"trap executed",
+                "the kernel stopped itself (PTX ISA 9.7.19.4)"};
+  });
+  ctaFailed = true;
+  return exitLanes(warp, lanes);
+}
+
 Machine::Step Machine::executeOther(Warp &warp, const Inst &inst,
                                     uint32_t lanes) {
   if (spin) [[unlikely]]
@@ -238,19 +266,12 @@ Machine::Step Machine::executeOther(Warp &warp, const Inst &inst,
   case InstKind::Exit:
     return exitLanes(warp, lanes);
   case InstKind::Trap:
-    find(FindingKind::Trap, warp, inst, lanes, [] {
-      return Text{"trap executed",
-                  "the kernel stopped itself (PTX ISA 9.7.19.4)"};
-    });
-    ctaFailed = true;
-    return exitLanes(warp, lanes);
+    return trap(warp, inst, lanes);
   case InstKind::Clock:
     readClock(warp, inst, lanes);
     return Step::Next;
   case InstKind::ActiveMask:
-    forEachLane(lanes, [&](unsigned lane) {
-      warp.reg<uint32_t>(program.operands[inst.firstOperand])[lane] = lanes;
-    });
+    readActiveMask(warp, inst, lanes);
     return Step::Next;
   case InstKind::SystemCall:
     systemCall(warp, inst, lanes);

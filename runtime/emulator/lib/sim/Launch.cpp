@@ -32,8 +32,8 @@ Machine::Machine(const Program &program, DeviceMemory::Impl &memory,
     this->options.checks |= CheckRace;
   MmaRounding rounding = options.mma;
   if (rounding == MmaRounding::Auto)
-    rounding = program.target.rfind("sm_90", 0) == 0 ? MmaRounding::Sm90
-                                                     : MmaRounding::Sm80;
+    rounding = program.target.starts_with("sm_90") ? MmaRounding::Sm90
+                                                   : MmaRounding::Sm80;
   mmaModel.plain = rounding == MmaRounding::Plain;
   mmaModel.group = rounding == MmaRounding::Sm90 ? 16 : 8;
   mmaModel.fractionBits = rounding == MmaRounding::Sm90 ? 25 : 24;
@@ -567,7 +567,8 @@ Report Machine::report(double seconds) const {
   c.globalReadBytes = globalReadBytes;
   c.globalWriteBytes = globalWriteBytes;
   for (size_t i = 0; i < size_t(InstClass::Count); ++i)
-    c.classes.push_back({instClassName(static_cast<InstClass>(i)), byClass[i]});
+    c.classes.emplace_back(instClassName(static_cast<InstClass>(i)),
+                           byClass[i]);
   return out;
 }
 

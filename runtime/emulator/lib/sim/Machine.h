@@ -430,12 +430,18 @@ private:
   void mergeGroups(Warp &warp);
   uint32_t meetingPoint(Warp &warp);
   void readClock(Warp &warp, const Inst &inst, uint32_t lanes);
+  void readActiveMask(Warp &warp, const Inst &inst, uint32_t lanes);
+  void defineResults(Warp &warp, const Inst &inst, const uint32_t *ops,
+                     uint32_t enabled);
+  void followLabels(Warp &warp, const Inst &inst, uint32_t pc,
+                    uint32_t enabled);
   template <bool Checked, bool Labelled>
   void runGroup(Warp &warp, uint64_t &budget);
   Step executeOther(Warp &warp, const Inst &inst, uint32_t lanes);
   Step branch(Warp &warp, const Inst &inst, uint32_t lanes);
   Step branchTable(Warp &warp, const Inst &inst, uint32_t lanes);
   Step exitLanes(Warp &warp, uint32_t lanes);
+  Step trap(Warp &warp, const Inst &inst, uint32_t lanes);
   void trace(Warp &warp, const Inst &inst, uint32_t lanes);
   void splitGuarded(Warp &warp, uint32_t lanes);
   LaneGroup &current(Warp &warp) { return warp.groups[active]; }
@@ -795,6 +801,7 @@ private:
   bool readString(const Warp &warp, unsigned lane, uint64_t address,
                   std::string &out);
   void print(const std::string &text);
+  class PrintfArguments;
   bool formatPrintf(Warp &warp, const Inst &inst, unsigned lane,
                     uint64_t format, uint64_t arguments, std::string &out,
                     uint32_t &count);

@@ -147,89 +147,118 @@ static void append(std::string &out, const Conversion &conversion,
   out.pop_back();
 }
 
-/// False when the format or an argument lies outside of memory.
-bool Machine::formatPrintf(Warp &warp, const Inst &inst, unsigned lane,
-                           uint64_t format, uint64_t arguments,
-                           std::string &out, uint32_t &count) {
-  std::string text, string;
-  if (!readString(warp, lane, format, text))
-    return false;
-  uint64_t cursor = arguments;
+/// The arguments of one lane's printf, taken one after the other.
+class Machine::PrintfArguments {
+public:
+  PrintfArguments(Machine &machine, Warp &warp, const Inst &inst, unsigned lane,
+                  uint64_t address)
+      : machine(machine), warp(warp), inst(inst), lane(lane), cursor(address) {}
+
+  /// What takes the place of the conversion `c`.
+  void convert(std::string &out, Conversion c);
+
+  /// None lay outside of memory so far.
   bool ok = true;
-  auto next = [&](unsigned bytes) {
+  uint32_t count = 0;
+
+private:
+  uint64_t next(unsigned bytes) {
     cursor = (cursor + bytes - 1) / bytes * bytes;
     uint64_t value = 0;
-    const uint8_t *at = hostBytes(warp, lane, cursor, bytes);
+    const uint8_t *at = machine.hostBytes(warp, lane, cursor, bytes);
     ok &= at != nullptr;
     if (at) {
-      usePrinted(warp, inst, lane, cursor, bytes);
+      machine.usePrinted(warp, inst, lane, cursor, bytes);
       std::memcpy(&value, at, bytes);
     }
     cursor += bytes;
     ++count;
     return value;
-  };
-  for (size_t at = 0; ok && at < text.size() && out.size() < maxString;) {
+  }
+  int star() { return std::clamp(static_cast<int>(next(4)), -4096, 4096); }
+  std::string string() {
+    std::string text;
+    ok = machine.readString(warp, lane, next(8), text) && ok;
+    return text;
+  }
+
+  Machine &machine;
+  Warp &warp;
+  const Inst &inst;
+  unsigned lane;
+  uint64_t cursor;
+};
+
+void Machine::PrintfArguments::convert(std::string &out, Conversion c) {
+  if (c.starWidth) {
+    int width = star();
+    c.flags += width < 0 ? "-" : "";
+    c.width = std::abs(width);
+  }
+  if (c.starPrecision)
+    c.precision = star();
+  char suffix[] = {'l', 'l', c.letter, '\0'};
+  switch (c.letter) {
+  case '%':
+    out += '%';
+    break;
+  case 'd':
+  case 'i':
+    append(out, c, suffix,
+           c.isLong ? static_cast<long long>(next(8))
+                    : static_cast<long long>(static_cast<int32_t>(next(4))));
+    break;
+  case 'u':
+  case 'o':
+  case 'x':
+  case 'X':
+    append(out, c, suffix,
+           static_cast<unsigned long long>(next(c.isLong ? 8 : 4)));
+    break;
+  case 'c':
+    append(out, c, "c", static_cast<int>(next(4)));
+    break;
+  case 'p':
+    append(out, c, "#llx", static_cast<unsigned long long>(next(8)));
+    break;
+  case 's':
+    append(out, c, "s", string().c_str());
+    break;
+  case 'a':
+  case 'A':
+  case 'e':
+  case 'E':
+  case 'f':
+  case 'F':
+  case 'g':
+  case 'G':
+    append(out, c, suffix + 2, std::bit_cast<double>(next(8)));
+    break;
+  default:
+    out += '%';
+    out += c.letter ? std::string(1, c.letter) : "";
+    break;
+  }
+}
+
+/// False when the format or an argument lies outside of memory.
+bool Machine::formatPrintf(Warp &warp, const Inst &inst, unsigned lane,
+                           uint64_t format, uint64_t arguments,
+                           std::string &out, uint32_t &count) {
+  std::string text;
+  if (!readString(warp, lane, format, text))
+    return false;
+  PrintfArguments values(*this, warp, inst, lane, arguments);
+  for (size_t at = 0;
+       values.ok && at < text.size() && out.size() < maxString;) {
     if (text[at] != '%') {
       out += text[at++];
       continue;
     }
-    Conversion c = parseConversion(text, ++at);
-    auto star = [&] {
-      return std::clamp(static_cast<int>(next(4)), -4096, 4096);
-    };
-    if (c.starWidth) {
-      int width = star();
-      c.flags += width < 0 ? "-" : "";
-      c.width = std::abs(width);
-    }
-    if (c.starPrecision)
-      c.precision = star();
-    char suffix[] = {'l', 'l', c.letter, '\0'};
-    switch (c.letter) {
-    case '%':
-      out += '%';
-      break;
-    case 'd':
-    case 'i':
-      append(out, c, suffix,
-             c.isLong ? static_cast<long long>(next(8))
-                      : static_cast<long long>(static_cast<int32_t>(next(4))));
-      break;
-    case 'u':
-    case 'o':
-    case 'x':
-    case 'X':
-      append(out, c, suffix,
-             static_cast<unsigned long long>(next(c.isLong ? 8 : 4)));
-      break;
-    case 'c':
-      append(out, c, "c", static_cast<int>(next(4)));
-      break;
-    case 'p':
-      append(out, c, "#llx", static_cast<unsigned long long>(next(8)));
-      break;
-    case 's':
-      ok = readString(warp, lane, next(8), string) && ok;
-      append(out, c, "s", string.c_str());
-      break;
-    case 'a':
-    case 'A':
-    case 'e':
-    case 'E':
-    case 'f':
-    case 'F':
-    case 'g':
-    case 'G':
-      append(out, c, suffix + 2, std::bit_cast<double>(next(8)));
-      break;
-    default:
-      out += '%';
-      out += c.letter ? std::string(1, c.letter) : "";
-      break;
-    }
+    values.convert(out, parseConversion(text, ++at));
   }
-  return ok;
+  count = values.count;
+  return values.ok;
 }
 
 /// What comes after the first text that has no room is not printed either.

@@ -104,22 +104,21 @@ static void note(const ToolOptions &options, const std::string &text) {
 /// may be meant; true if --expect-written says that it is not.
 static bool reportUnwritten(const ToolOptions &options,
                             const Session &session) {
-  const std::vector<LoadedArgument> &list = session.results.list;
   bool isRefused = false;
-  for (size_t i = 0; i < list.size(); ++i) {
-    if (!list[i].value.isPoison)
+  for (const LoadedArgument &argument : session.results.list) {
+    if (!argument.value.isPoison)
       continue;
-    uint64_t missing = session.memory.uninitializedBytes(list[i].address);
+    uint64_t missing = session.memory.uninitializedBytes(argument.address);
     if (!missing)
       continue;
     std::string what =
         session.results.areTensors
-            ? "'" + list[i].name + "'"
-            : "argument " + list[i].path + " ('" + list[i].name + "')";
+            ? "'" + argument.name + "'"
+            : "argument " + argument.path + " ('" + argument.name + "')";
     bool isOutput = !session.results.areTensors ||
-                    list[i].name != Description::workspaceName;
+                    argument.name != Description::workspaceName;
     if (options.expectWritten && isOutput) {
-      std::string text = describeUnwritten(session.memory, list[i]);
+      std::string text = describeUnwritten(session.memory, argument);
       isRefused |= !text.empty();
       if (!text.empty())
         note(options, "--expect-written: expects all of " + what +
@@ -127,8 +126,8 @@ static bool reportUnwritten(const ToolOptions &options,
       continue;
     }
     note(options, "note: " + std::to_string(missing) + " of " +
-                      std::to_string(list[i].value.data.size()) + " bytes of " +
-                      what + " were never written\n");
+                      std::to_string(argument.value.data.size()) +
+                      " bytes of " + what + " were never written\n");
   }
   return isRefused;
 }

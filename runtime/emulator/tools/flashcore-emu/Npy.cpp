@@ -120,7 +120,7 @@ Expected<NpyArray> flashcore::emu::readNpy(const std::string &path) {
   if (!in)
     return bad(path, std::strerror(errno));
   std::string start = readBytes(in, 10);
-  if (start.size() < 10 || start.compare(0, 6, "\x93NUMPY") != 0)
+  if (start.size() < 10 || !start.starts_with("\x93NUMPY"))
     return bad(path, "it is no .npy file");
   auto byte = [&](size_t i) {
     return static_cast<size_t>(static_cast<uint8_t>(start[i]));

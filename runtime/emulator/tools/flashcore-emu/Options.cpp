@@ -61,7 +61,8 @@ static void declareLaunchOption(CLI::App &app, ToolOptions &options,
       help);
 }
 
-void flashcore::emu::declareOptions(CLI::App &app, ToolOptions &options) {
+/// What is launched, and on what.
+static void declareKernel(CLI::App &app, ToolOptions &options) {
   app.add_option("ptx", options.ptxFile, "PTX file");
   app.add_flag("--list", options.list,
                "List the kernels of the file with their arguments and stop; "
@@ -104,6 +105,10 @@ void flashcore::emu::declareOptions(CLI::App &app, ToolOptions &options) {
                  "1)");
   app.add_option("--multiprocessors", options.multiprocessors,
                  "For how many a persistent kernel is launched (default 132)");
+}
+
+/// What becomes of the buffers afterwards.
+static void declareResults(CLI::App &app, ToolOptions &options) {
   app.add_option(
       "--out", options.outputs,
       "INDEX=FILE.npy: save the buffer of argument INDEX (from 0) afterwards; "
@@ -116,6 +121,10 @@ void flashcore::emu::declareOptions(CLI::App &app, ToolOptions &options) {
   app.add_flag("--expect-written", options.expectWritten,
                "Refuse a run that leaves an element of a poison buffer, or of "
                "an output of the file's own launch, unwritten");
+}
+
+/// What is checked, and what the machine is like.
+static void declareMachine(CLI::App &app, ToolOptions &options) {
   declareLaunchOption(app, options, "check",
                       "all (the default), none, or a list of "
                       "memory,init,race,async,sync,layout\n"
@@ -138,6 +147,12 @@ void flashcore::emu::declareOptions(CLI::App &app, ToolOptions &options) {
                       "million); 0 means no limit");
   app.add_option("--max-shared", options.maxShared,
                  "Shared memory a CTA may have in bytes");
+}
+
+void flashcore::emu::declareOptions(CLI::App &app, ToolOptions &options) {
+  declareKernel(app, options);
+  declareResults(app, options);
+  declareMachine(app, options);
   app.add_option("--stats", options.stats,
                  "Counters: 'text', or 'json' for the whole report as JSON");
   app.add_flag("--trace", options.trace,
