@@ -63,13 +63,13 @@ static std::vector<std::vector<Trial>> getTrials(const AttentionProblem &p) {
   constexpr Size headsKV = &AttentionProblem::headsKV;
   constexpr Size seqlenQ = &AttentionProblem::seqlenQ;
   constexpr Size seqlenK = &AttentionProblem::seqlenK;
-  auto single = [](std::string name, std::initializer_list<Size> sizes,
+  auto single = [](const std::string &name, std::initializer_list<Size> sizes,
                    std::initializer_list<int64_t> values) {
     std::vector<Trial> trials;
     for (int64_t value : values) {
       Trial trial{name + " " + std::to_string(value), {}};
       for (Size size : sizes)
-        trial.values.push_back({size, value});
+        trial.values.emplace_back(size, value);
       trials.push_back(trial);
     }
     return trials;

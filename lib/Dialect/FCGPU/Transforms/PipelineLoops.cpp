@@ -33,6 +33,10 @@ using namespace mlir;
 using namespace mlir::fcgpu;
 
 namespace {
+/// Ops in the order of their execution, and how many iterations later than
+/// those of stage 0 each runs.
+using Stages = std::vector<std::pair<Operation *, unsigned>>;
+
 /// A copy at the front of a loop, and all ops that serve only it.
 struct HoistedCopy {
   CopyOp copy;
@@ -176,7 +180,7 @@ struct PipelineLoopsPass final
           "none");
     // In the order of their starts: the first products, the late ones of the
     // iteration before, all that waits for the first, then for the late ones.
-    std::vector<std::pair<Operation *, unsigned>> stages;
+    Stages stages;
     SetVector<Operation *> early = getEarlyOps(loop);
     for (Operation *op : early)
       stages.emplace_back(op, 0);
@@ -190,16 +194,44 @@ struct PipelineLoopsPass final
           stages.emplace_back(&op, 0);
     scf::PipeliningOption options;
     options.peelEpilogue = true;
-    options.getScheduleFn =
-        [&](scf::ForOp, std::vector<std::pair<Operation *, unsigned>> &result) {
-          result = stages;
-        };
+    options.getScheduleFn = [&](scf::ForOp, Stages &result) {
+      result = stages;
+    };
     IRRewriter rewriter(loop.getContext());
     rewriter.setInsertionPoint(loop);
     Location loc = loop.getLoc();
     if (failed(scf::pipelineForLoop(rewriter, loop, options)))
       return emitError(loc, "this loop cannot be pipelined");
     return success();
+  }
+
+  /// A ring is filled `numStages` - 1 iterations ahead of its reads, which come
+  /// one earlier where they serve `early` ops.
+  static Stages stage(scf::ForOp loop, MutableArrayRef<HoistedCopy> hoisted,
+                      const SetVector<Operation *> &early, unsigned numStages) {
+    unsigned last = early.empty() ? numStages - 1 : numStages;
+    unsigned earlyStage = numStages - 1;
+    DenseSet<Value> earlyRings;
+    for (Operation *op : early)
+      if (auto read = dyn_cast<ReadOp>(op))
+        earlyRings.insert(read.getRing());
+    Stages stages;
+    for (HoistedCopy &copy : hoisted) {
+      bool isEarly = earlyRings.contains(copy.copy.getRing());
+      // The last iteration reads one tile too many, an empty loop the first.
+      copy.copy.setZeroFill(isEarly);
+      for (Operation *op : copy.ops)
+        stages.emplace_back(op, isEarly ? 0 : last - (numStages - 1));
+    }
+    for (Operation *op : early)
+      stages.emplace_back(op, earlyStage);
+    DenseSet<Operation *> staged;
+    for (auto [op, stage] : stages)
+      staged.insert(op);
+    for (Operation &op : loop.getBody()->without_terminator())
+      if (!staged.contains(&op))
+        stages.emplace_back(&op, last);
+    return stages;
   }
 
   LogicalResult pipeline(scf::ForOp loop) {
@@ -223,41 +255,17 @@ struct PipelineLoopsPass final
     if (failed(hoisted))
       return failure();
 
-    // A ring is filled numStages - 1 iterations ahead of its reads.
     SetVector<Operation *> early;
     if (schedule.getOverlap() == Overlap::QK)
       early = getEarlyOps(loop);
-    unsigned last = early.empty() ? numStages - 1 : numStages;
-    unsigned earlyStage = numStages - 1;
-    DenseSet<Value> earlyRings;
-    for (Operation *op : early)
-      if (auto read = dyn_cast<ReadOp>(op))
-        earlyRings.insert(read.getRing());
-    std::vector<std::pair<Operation *, unsigned>> stages;
-    for (HoistedCopy &copy : *hoisted) {
-      bool isEarly = earlyRings.contains(copy.copy.getRing());
-      // The last iteration reads one tile too many, an empty loop the first.
-      copy.copy.setZeroFill(isEarly);
-      for (Operation *op : copy.ops)
-        stages.emplace_back(op, isEarly ? 0 : last - (numStages - 1));
-    }
-    for (Operation *op : early)
-      stages.emplace_back(op, earlyStage);
-    DenseSet<Operation *> staged;
-    for (auto [op, stage] : stages)
-      staged.insert(op);
-    for (Operation &op : loop.getBody()->without_terminator())
-      if (!staged.contains(&op))
-        stages.emplace_back(&op, last);
-
+    Stages stages = stage(loop, *hoisted, early, numStages);
     scf::PipeliningOption options;
     options.supportDynamicLoops = true;
     options.peelEpilogue = false;
     options.predicateFn = predicate;
-    options.getScheduleFn =
-        [&](scf::ForOp, std::vector<std::pair<Operation *, unsigned>> &result) {
-          result = stages;
-        };
+    options.getScheduleFn = [&](scf::ForOp, Stages &result) {
+      result = stages;
+    };
     IRRewriter rewriter(loop.getContext());
     rewriter.setInsertionPoint(loop);
     Location loc = loop.getLoc();
