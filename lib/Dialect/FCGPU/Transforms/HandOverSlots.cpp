@@ -226,6 +226,20 @@ struct HandOverSlotsPass final
     return false;
   }
 
+  /// Tiles behind the loop have numbers of their own where it is known how
+  /// often it runs. Makes them those of a loop that runs `fewer` times less.
+  static void shorten(RoleProgram &program, int64_t fewer) {
+    llvm::SmallDenseSet<unsigned> walked;
+    for (const HandoverEvent &event : program.body)
+      for (const TileRef &ref : event.tiles)
+        if (ref.perIteration)
+          walked.insert(ref.ring);
+    for (HandoverEvent &event : program.after)
+      for (TileRef &ref : event.tiles)
+        if (walked.contains(ref.ring))
+          ref.offset -= fewer;
+  }
+
   static std::optional<int64_t> getTripCount(scf::ForOp loop) {
     if (!loop)
       return 0;
@@ -255,6 +269,10 @@ struct HandOverSlotsPass final
     int64_t more = isKnown ? *fills - *reads : 0;
     int64_t most = isKnown ? std::min(*reads, enough) : enough;
     int64_t least = isKnown ? most : 0;
+    if (isKnown) {
+      shorten(filler.program, *reads - most);
+      shorten(reader.program, *reads - most);
+    }
     for (int64_t count = least; count <= most; ++count)
       if (auto error = flashcore::checkHandover(filler.program, count + more,
                                                 reader.program, count))

@@ -15,7 +15,6 @@
 #include "TileLoop.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "flashcore/Dialect/FCGPU/Transforms/Passes.h"
-#include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/SCF/Transforms/Transforms.h"
@@ -52,13 +51,9 @@ struct PipelineLoopsPass final
   static FailureOr<SetVector<Operation *>> getAddressSlice(scf::ForOp loop,
                                                            CopyOp copy) {
     SetVector<Operation *> slice;
-    BackwardSliceOptions options;
-    options.omitBlockArguments = true;
-    options.filter = [&](Operation *op) {
-      return op->getBlock() == loop.getBody();
-    };
-    if (failed(getBackwardSlice(copy.getOperation(), &slice, options)))
+    if (failed(addBodySlice(loop, copy, slice)))
       return failure();
+    slice.remove(copy);
     for (Operation *op : slice)
       if (!isMemoryEffectFree(op) || op->getNumRegions() ||
           usesCarriedValue(loop, op))
@@ -103,13 +98,7 @@ struct PipelineLoopsPass final
     SetVector<Operation *> early;
     for (auto contract : loop.getBody()->getOps<vector::ContractionOp>()) {
       SetVector<Operation *> slice;
-      BackwardSliceOptions options;
-      options.inclusive = true;
-      options.omitBlockArguments = true;
-      options.filter = [&](Operation *op) {
-        return op->getBlock() == loop.getBody();
-      };
-      if (failed(getBackwardSlice(contract.getOperation(), &slice, options)))
+      if (failed(addBodySlice(loop, contract, slice)))
         continue;
       if (llvm::none_of(slice, [&](Operation *op) {
             return usesCarriedValue(loop, op) || op->getNumRegions();

@@ -15,7 +15,6 @@
 #include "TileLoop.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "flashcore/Dialect/FCGPU/Transforms/Passes.h"
-#include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/IRMapping.h"
 
@@ -64,14 +63,8 @@ struct StartNextTilePass final
   static FailureOr<SetVector<Operation *>> getSlice(scf::ForOp loop,
                                                     ArrayRef<CopyOp> copies) {
     SetVector<Operation *> slice;
-    BackwardSliceOptions options;
-    options.inclusive = true;
-    options.omitBlockArguments = true;
-    options.filter = [&](Operation *op) {
-      return op->getBlock() == loop.getBody();
-    };
     for (CopyOp copy : copies)
-      if (failed(getBackwardSlice(copy.getOperation(), &slice, options)))
+      if (failed(addBodySlice(loop, copy, slice)))
         return failure();
     for (Operation *op : slice)
       if (!isa<CopyOp>(op) && (!isMemoryEffectFree(op) || op->getNumRegions()))

@@ -11,6 +11,7 @@
 
 #include "TileLoop.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
+#include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
@@ -42,6 +43,17 @@ Block *mlir::fcgpu::getTileBody(scf::ForallOp warps) {
 scf::ForOp mlir::fcgpu::getKeyLoop(Operation *op) {
   auto loop = op->getParentOfType<scf::ForOp>();
   return loop && !isTileLoop(loop) ? loop : scf::ForOp();
+}
+
+LogicalResult mlir::fcgpu::addBodySlice(scf::ForOp loop, Operation *op,
+                                        SetVector<Operation *> &slice) {
+  BackwardSliceOptions options;
+  options.inclusive = true;
+  options.omitBlockArguments = true;
+  options.filter = [&](Operation *other) {
+    return other->getBlock() == loop.getBody();
+  };
+  return getBackwardSlice(op, &slice, options);
 }
 
 std::optional<int64_t> mlir::fcgpu::getDistance(Value value, Value base) {

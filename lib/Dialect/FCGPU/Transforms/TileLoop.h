@@ -13,6 +13,7 @@
 #define FLASHCORE_LIB_DIALECT_FCGPU_TRANSFORMS_TILELOOP_H
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "llvm/ADT/SetVector.h"
 
 namespace mlir::fcgpu {
 
@@ -25,6 +26,9 @@ Block *getTileBody(scf::ForallOp warps);
 /// The innermost loop over key tiles that `op` stands in, or null.
 scf::ForOp getKeyLoop(Operation *op);
 
+/// Adds `op` and all ops of the body of `loop` that it is computed from.
+LogicalResult addBodySlice(scf::ForOp loop, Operation *op,
+                           SetVector<Operation *> &slice);
 /// The constant c if `value` is `base` + c.
 std::optional<int64_t> getDistance(Value value, Value base);
 } // namespace mlir::fcgpu
