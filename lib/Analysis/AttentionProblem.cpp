@@ -43,6 +43,9 @@ AttentionProblem AttentionProblem::get(AttentionOp op) {
       getExtent({op.getKeyType(), op.getValueType()}, AttentionOp::Seqlen);
   problem.headDim = op.getHeadDim();
   problem.headDimV = op.getHeadDimV();
+  if (auto kind =
+          mlir::fcgpu::getElementKind(op.getQueryType().getElementType()))
+    problem.element = *kind;
   problem.isCausal = op.getCausal().has_value();
   problem.hasSoftcap = op.getSoftcap().has_value();
   problem.hasBias = static_cast<bool>(op.getBias());

@@ -106,8 +106,7 @@ static int64_t chooseStreamedStages(const AttentionProblem &problem,
   streamed.keyWarps = 1;
   streamed.numStages = isFullOfAddresses(problem, choice) ? 2 : 3;
   while (streamed.numStages > 2 &&
-         getSharedMemoryBytes(problem.headDim, problem.headDimV, streamed) >
-             target.sharedMemoryPerBlock)
+         getSharedMemoryBytes(problem, streamed) > target.sharedMemoryPerBlock)
     --streamed.numStages;
   return streamed.numStages;
 }
@@ -142,10 +141,9 @@ void ScheduleChooser::decideHeadGroup() {
 bool ScheduleChooser::hasManyWarps() const {
   return width == HeadWidth::VeryWide && isFilled && !dividesKeys() &&
          query != QueryPlacement::Registers &&
-         getSharedMemoryBytes(problem.headDim, problem.headDimV,
-                              {/*blockM=*/warpM * kManyWarps, /*blockN=*/32,
-                               kManyWarps, /*numStages=*/2}) <=
-             target.sharedMemoryPerBlock;
+         getSharedMemoryBytes(
+             problem, {/*blockM=*/warpM * kManyWarps, /*blockN=*/32, kManyWarps,
+                       /*numStages=*/2}) <= target.sharedMemoryPerBlock;
 }
 
 /// Groups of warps with rows of their own.
@@ -209,8 +207,7 @@ bool ScheduleChooser::fitsLargerTiles(bool isSmall) const {
   larger.blockN = 64;
   larger.numStages = options.numStages ? options.numStages : 2;
   return options.grid.value_or(Grid::Full) == Grid::Full &&
-         getSharedMemoryBytes(problem.headDim, problem.headDimV, larger) <=
-             target.sharedMemoryPerBlock;
+         getSharedMemoryBytes(problem, larger) <= target.sharedMemoryPerBlock;
 }
 
 /// Key rows of a tile.

@@ -17,12 +17,14 @@
 using namespace mlir::flashcore;
 using namespace mlir::fcgpu;
 
-int64_t mlir::flashcore::getSharedMemoryBytes(int64_t headDim, int64_t headDimV,
+int64_t mlir::flashcore::getSharedMemoryBytes(const AttentionProblem &problem,
                                               const ScheduleChoice &choice) {
-  constexpr int64_t elementBytes = 2, floatBytes = 4;
+  constexpr int64_t floatBytes = 4;
+  int64_t headDim = problem.headDim, headDimV = problem.headDimV;
   auto getTiles = [&](int64_t rows) {
-    return elementBytes * (rows * headDim + choice.numStages * choice.blockN *
-                                                (headDim + headDimV));
+    return getBytes(problem.element) *
+           (rows * headDim +
+            choice.numStages * choice.blockN * (headDim + headDimV));
   };
   if (choice.product == Product::Warpgroup) {
     // Two barriers for each slot of K, of V, and of a warpgroup's Q.
@@ -39,16 +41,17 @@ int64_t mlir::flashcore::getSharedMemoryBytes(int64_t headDim, int64_t headDimV,
 
 int64_t mlir::flashcore::getFragmentRegisters(const AttentionProblem &problem,
                                               const ScheduleChoice &choice) {
-  // Of 16-bit values, a register holds two.
-  int64_t colsOfQ = choice.getKeptQueryColumns(problem.headDim) / 2;
+  constexpr int64_t registerBytes = 4;
+  int64_t packed = registerBytes / getBytes(problem.element);
+  int64_t colsOfQ = choice.getKeptQueryColumns(problem.headDim) / packed;
   int64_t cols = problem.headDimV + colsOfQ +
                  choice.blockN * (choice.overlap == Overlap::QK ? 2 : 1);
-  if (choice.overlap == Overlap::PV) // P in pairs
-    cols += choice.blockN / 2;
+  if (choice.overlap == Overlap::PV) // P, too
+    cols += choice.blockN / packed;
   if (choice.softmax == Softmax::OnePass) {
-    // O takes the place of Q and of half of S, when that becomes P.
+    // O takes the place of Q and of that part of S which P leaves.
     int64_t colsOfS = choice.blockN * getTilesOfPart(*problem.seqlenK, choice);
-    cols = std::max(colsOfS + colsOfQ, colsOfS / 2 + problem.headDimV);
+    cols = std::max(colsOfS + colsOfQ, colsOfS / packed + problem.headDimV);
   }
   return choice.getWarpM() * cols / (choice.getTileWarps() * kWarpSize);
 }
@@ -74,7 +77,6 @@ Occupancy mlir::flashcore::getOccupancy(const TargetInfo &target,
 TileCost mlir::flashcore::getTileCost(const AttentionProblem &problem,
                                       const TargetInfo &target,
                                       const ScheduleChoice &choice) {
-  constexpr double elementBytes = 2;
   double m = choice.getQueryRows(), n = choice.blockN;
   double warps = choice.numWarps / choice.keyWarps;
   double d = problem.headDim, dv = problem.headDimV;
@@ -89,8 +91,8 @@ TileCost mlir::flashcore::getTileCost(const AttentionProblem &problem,
   // registers: read by its warp.
   double reads = warps * n * (d + dv);
   reads += m * (d - choice.getKeptQueryColumns(problem.headDim));
-  cost.shared =
-      elementBytes * (reads + n * (d + dv)) / TuningDevice::sharedBytes;
+  cost.shared = static_cast<double>(getBytes(problem.element)) *
+                (reads + n * (d + dv)) / TuningDevice::sharedBytes;
   return cost;
 }
 

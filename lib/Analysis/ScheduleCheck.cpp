@@ -145,7 +145,7 @@ checkWarpgroup(const AttentionProblem &problem, const TargetInfo &target,
                const ScheduleChoice &choice) {
   if (choice.product == Product::Warp)
     return std::nullopt;
-  if (findMmaAtoms(target, kWarpsOfGroup, ElementKind::F16, ElementKind::F32)
+  if (findMmaAtoms(target, kWarpsOfGroup, problem.element, ElementKind::F32)
           .empty())
     return llvm::formatv("expects product warp for {0}, which has no products "
                          "of warpgroups, but got warpgroup",
@@ -160,7 +160,7 @@ checkWarpgroup(const AttentionProblem &problem, const TargetInfo &target,
     if (isUsed)
       return llvm::formatv("expects product warp with {0}, but got warpgroup",
                            what);
-  constexpr int64_t panelCols = kPanelBytes / 2;
+  int64_t panelCols = kPanelBytes / getBytes(problem.element);
   for (auto [name, size, unit] :
        {std::tuple("head_dim", problem.headDim, panelCols),
         {"head_dim_v", problem.headDimV, panelCols},
@@ -198,8 +198,7 @@ static std::optional<std::string> checkGrid(const AttentionProblem &problem,
 static std::optional<std::string>
 checkSharedMemory(const AttentionProblem &problem, const TargetInfo &target,
                   const ScheduleChoice &choice, FieldNames names) {
-  int64_t bytes =
-      getSharedMemoryBytes(problem.headDim, problem.headDimV, choice);
+  int64_t bytes = getSharedMemoryBytes(problem, choice);
   if (bytes > target.sharedMemoryPerBlock)
     return llvm::formatv(
         "needs {0} bytes of shared memory ({8} {1}, {9} {2}, {10} {3}, "

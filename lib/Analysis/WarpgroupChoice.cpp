@@ -79,7 +79,7 @@ mlir::flashcore::chooseWarpgroups(const AttentionProblem &problem,
   bool isForced = options.product == Product::Warpgroup;
   // A grid that does not fill the chip wants smaller blocks.
   bool hasProducts =
-      !findMmaAtoms(target, kWarpsOfGroup, ElementKind::F16, ElementKind::F32)
+      !findMmaAtoms(target, kWarpsOfGroup, problem.element, ElementKind::F32)
            .empty();
   if (options.product == Product::Warp ||
       (!isForced &&

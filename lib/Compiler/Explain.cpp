@@ -76,8 +76,7 @@ void mlir::flashcore::print(llvm::raw_ostream &os,
     line(reason.field,
          llvm::formatv("{0,-16} {1}", reason.value, reason.reason).str());
 
-  int64_t sharedBytes =
-      getSharedMemoryBytes(problem.headDim, problem.headDimV, choice);
+  int64_t sharedBytes = getSharedMemoryBytes(problem, choice);
   line("shared", llvm::formatv("{0} bytes a block, of {1}", sharedBytes,
                                target.sharedMemoryPerBlock)
                      .str());
@@ -169,8 +168,7 @@ json::Object mlir::flashcore::toJSON(const Explanation &explanation,
   json::Object reasons;
   for (const ScheduleReason &reason : explanation.report.decision.reasons)
     reasons[reason.field] = reason.reason;
-  int64_t sharedBytes =
-      getSharedMemoryBytes(problem.headDim, problem.headDimV, choice);
+  int64_t sharedBytes = getSharedMemoryBytes(problem, choice);
   json::Value blocks = nullptr, occupancy = nullptr, assembler = nullptr;
   if (auto grid = getGrid(explanation, target))
     blocks = grid->first;

@@ -6,8 +6,20 @@
 
 #include "flashcore/Target/Atoms.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/ErrorHandling.h"
 
 using namespace mlir::flashcore;
+
+int64_t mlir::flashcore::getBytes(ElementKind kind) {
+  switch (kind) {
+  case ElementKind::F16:
+  case ElementKind::BF16:
+    return 2;
+  case ElementKind::F32:
+    return 4;
+  }
+  llvm_unreachable("no other kind");
+}
 
 /// The lanes of all operands and results of products of 16-bit elements: quads
 /// along the rows, eight of them down.

@@ -13,10 +13,15 @@ using namespace mlir::flashcore;
 namespace {
 const TargetInfo &chip(llvm::StringRef name) { return *lookupTarget(name); }
 
-AttentionProblem makeProblem(int64_t headDim) {
+AttentionProblem makeProblem(int64_t headDim, int64_t headDimV) {
   AttentionProblem problem;
-  problem.headDim = problem.headDimV = headDim;
+  problem.headDim = headDim;
+  problem.headDimV = headDimV;
   return problem;
+}
+
+AttentionProblem makeProblem(int64_t headDim) {
+  return makeProblem(headDim, headDim);
 }
 
 ScheduleChoice makeChoice(int64_t blockM, int64_t blockN, int64_t numWarps) {
@@ -29,18 +34,17 @@ ScheduleChoice makeChoice(int64_t blockM, int64_t blockN, int64_t numWarps) {
 }
 
 TEST(SharedMemoryBytes, CountsTheQueryTileAndBothRings) {
-  EXPECT_EQ(
-      getSharedMemoryBytes(
-          /*headDim=*/64, /*headDimV=*/128,
-          {/*blockM=*/32, /*blockN=*/16, /*numWarps=*/2, /*numStages=*/3}),
-      2 * (32 * 64 + 3 * 16 * 64 + 3 * 16 * 128));
+  EXPECT_EQ(getSharedMemoryBytes(makeProblem(/*headDim=*/64, /*headDimV=*/128),
+                                 {/*blockM=*/32, /*blockN=*/16, /*numWarps=*/2,
+                                  /*numStages=*/3}),
+            2 * (32 * 64 + 3 * 16 * 64 + 3 * 16 * 128));
 }
 
 TEST(SharedMemoryBytes, KeyWarpsHaveTheirOwn) {
   ScheduleChoice choice{/*blockM=*/32, /*blockN=*/32, /*numWarps=*/4,
                         /*numStages=*/2};
   choice.keyWarps = 4;
-  EXPECT_EQ(getSharedMemoryBytes(/*headDim=*/64, /*headDimV=*/64, choice),
+  EXPECT_EQ(getSharedMemoryBytes(makeProblem(64), choice),
             4 * 2 * (32 * 64 + 2 * 32 * 64 + 2 * 32 * 64));
 }
 
@@ -48,7 +52,8 @@ TEST(SharedMemoryBytes, PartialResultsMayBeTheLargerUse) {
   ScheduleChoice choice{/*blockM=*/64, /*blockN=*/16, /*numWarps=*/4,
                         /*numStages=*/2};
   choice.keyWarps = 2;
-  EXPECT_EQ(getSharedMemoryBytes(/*headDim=*/16, /*headDimV=*/64, choice),
+  EXPECT_EQ(getSharedMemoryBytes(makeProblem(/*headDim=*/16, /*headDimV=*/64),
+                                 choice),
             4 * 4 * (32 * 64 + 32 + 32));
 }
 

@@ -371,8 +371,7 @@ TEST(ScheduleDefaults, WidestHeadsFitTheSmallestSharedMemory) {
     EXPECT_EQ(target.sharedMemoryPerBlock, 99 * 1024);
     for (const AttentionProblem &problem : makeProblems(256, 256)) {
       ScheduleChoice choice = choose(problem, target);
-      EXPECT_LE(getSharedMemoryBytes(problem.headDim, problem.headDimV, choice),
-                99 * 1024);
+      EXPECT_LE(getSharedMemoryBytes(problem, choice), 99 * 1024);
     }
   }
 }

@@ -115,7 +115,7 @@ TEST(Warpgroups, TakeWhatTheModelSays) {
   AttentionProblem problem = makeLarge(128, 128);
   ScheduleChoice choice = choose(problem, hopper());
   // Q, two stages of K and V, two barriers a slot.
-  EXPECT_EQ(getSharedMemoryBytes(128, 128, choice),
+  EXPECT_EQ(getSharedMemoryBytes(problem, choice),
             128 * 128 * 2 + 2 * 2 * 128 * 128 * 2 + 16 * (2 + 2 * 2));
   // O, S and P in pairs.
   EXPECT_EQ(getFragmentRegisters(problem, choice), 64 + 64 + 32);

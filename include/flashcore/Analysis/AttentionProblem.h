@@ -8,6 +8,7 @@
 #define FLASHCORE_ANALYSIS_ATTENTIONPROBLEM_H
 
 #include "flashcore/Dialect/FlashCore/IR/FlashCore.h"
+#include "flashcore/Target/Atoms.h"
 
 #include <optional>
 
@@ -18,6 +19,8 @@ namespace mlir::flashcore {
 struct AttentionProblem {
   std::optional<int64_t> batch, headsQ, headsKV, seqlenQ, seqlenK;
   int64_t headDim = 0, headDimV = 0;
+  /// Of Q, K and V.
+  ElementKind element = ElementKind::F16;
   bool isCausal = false;
   /// Causal, top-left: queries past the last key see all of them.
   bool isTopLeft = false;

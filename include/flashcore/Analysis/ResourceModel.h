@@ -18,10 +18,10 @@
 
 namespace mlir::flashcore {
 
-/// Shared memory a block needs, in bytes: the query tile and the K and V rings
-/// of 16-bit elements. Warps that share query rows have a query tile and rings
+/// Shared memory a block needs, in bytes: the query tile and the K and V rings.
+/// Warps that share query rows have a query tile and rings
 /// of their own, in whose place they hand on their O, row maximum and row sum.
-int64_t getSharedMemoryBytes(int64_t headDim, int64_t headDimV,
+int64_t getSharedMemoryBytes(const AttentionProblem &problem,
                              const ScheduleChoice &choice);
 
 /// Registers a thread cannot do without: its part of the O and S accumulators

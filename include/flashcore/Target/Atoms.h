@@ -21,6 +21,8 @@ namespace mlir::flashcore {
 
 /// Types of elements that are multiplied and added.
 enum class ElementKind { F16, BF16, F32 };
+/// Bytes of an element.
+int64_t getBytes(ElementKind kind);
 
 /// Where an operand of a product may be.
 enum class OperandPlace {

@@ -108,6 +108,21 @@ LogicalResult FCGPUDialect::verifyOperationAttribute(Operation *op,
 // Ring type
 //===----------------------------------------------------------------------===//
 
+std::optional<flashcore::ElementKind> mlir::fcgpu::getElementKind(Type type) {
+  using flashcore::ElementKind;
+  if (type.isF16())
+    return ElementKind::F16;
+  if (type.isBF16())
+    return ElementKind::BF16;
+  if (type.isF32())
+    return ElementKind::F32;
+  return std::nullopt;
+}
+
+bool mlir::fcgpu::isRingElement(Type type) {
+  return type.isF16() || type.isBF16();
+}
+
 int64_t mlir::fcgpu::getSwizzleGroup(int64_t chunks) {
   return std::gcd(chunks, int64_t(8));
 }
@@ -160,7 +175,7 @@ void RingType::print(AsmPrinter &printer) const {
 LogicalResult RingType::verify(function_ref<InFlightDiagnostic()> emitError,
                                int64_t stages, int64_t rows, int64_t cols,
                                Type elementType, RingLayout layout) {
-  if (!elementType.isF16() && !elementType.isBF16())
+  if (!isRingElement(elementType))
     return emitError() << "expects a ring of f16 or bf16, but got "
                        << elementType;
   if (stages < 1)

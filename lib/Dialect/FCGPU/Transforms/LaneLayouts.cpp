@@ -83,17 +83,6 @@ void LayoutMap::add(ValueRange values, Attribute attr) {
   }
 }
 
-static std::optional<flashcore::ElementKind> getElementKind(Type type) {
-  using flashcore::ElementKind;
-  if (type.isF16())
-    return ElementKind::F16;
-  if (type.isBF16())
-    return ElementKind::BF16;
-  if (type.isF32())
-    return ElementKind::F32;
-  return std::nullopt;
-}
-
 SmallVector<const flashcore::MmaAtom *>
 mlir::fcgpu::findMmaAtoms(const flashcore::TargetInfo &target,
                           vector::ContractionOp op) {

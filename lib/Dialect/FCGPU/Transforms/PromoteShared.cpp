@@ -4,7 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Replaces each read of a 16-bit tile by a copy into a ring and a read of the
+// Replaces each read of a tile by a copy into a ring and a read of the
 // ring. Relies on fcgpu.schedule for the number of stages, the place of Q, and
 // whether the warps of a block read the same key tiles.
 //
@@ -36,7 +36,7 @@ struct PromoteSharedPass final
     : mlir::fcgpu::impl::PromoteSharedPassBase<PromoteSharedPass> {
   static bool isTileRead(vector::TransferReadOp read) {
     VectorType type = read.getVectorType();
-    return type.getRank() == 2 && type.getElementTypeBitWidth() == 16 &&
+    return type.getRank() == 2 && isRingElement(type.getElementType()) &&
            isa<MemRefType>(read.getBase().getType());
   }
 

@@ -90,7 +90,7 @@ private:
 
   OpFoldResult getSize(Dim dim) const { return sizes[static_cast<int>(dim)]; }
   int64_t getSharedMemory() {
-    return getSharedMemoryBytes(op.getHeadDim(), op.getHeadDimV(),
+    return getSharedMemoryBytes(AttentionProblem::get(op),
                                 schedule.getChoice());
   }
   Value asValue(OpFoldResult ofr) {

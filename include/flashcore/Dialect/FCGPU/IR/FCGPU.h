@@ -8,7 +8,7 @@
 #define FLASHCORE_DIALECT_FCGPU_IR_FCGPU_H
 
 #include "flashcore/Dialect/FCGPU/IR/Schedule.h"
-#include "flashcore/Target/TileLayout.h"
+#include "flashcore/Target/Atoms.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Dialect.h"
@@ -40,6 +40,12 @@ inline constexpr StringLiteral kKernelAttrName = "fcgpu.kernel";
 inline bool isOurKernel(Operation *kernel) {
   return kernel->hasAttr(kScheduleAttrName);
 }
+
+/// What products take a type for; nothing for one that they do not know.
+std::optional<flashcore::ElementKind> getElementKind(Type type);
+
+/// Whether rings hold elements of this type: those of the operands of products.
+bool isRingElement(Type type);
 
 /// Group size g of the swizzle of a row of `chunks` chunks of 16 bytes (see
 /// `!fcgpu.ring`): gcd(chunks, 8), a power of two. 1 means no swizzle.
