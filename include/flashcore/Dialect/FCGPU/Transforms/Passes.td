@@ -231,6 +231,8 @@ def SkipHiddenTilesPass : Pass<"flashcore-skip-hidden-tiles", "::mlir::gpu::GPUF
     stand in front of the reads. Postcondition: no `fcgpu.skip_unless` is left;
     in a loop body that held one, all that follows the last wait, barrier or copy
     is in an `scf.if` of its condition, which else yields what the loop carries.
+    An `fcgpu.skip_unless` may be ignored, and is where it stands elsewhere, its
+    condition is computed from what the branch would hold, or that has effects.
     flashcore-split-masked-tiles makes loops of their own of the iterations before
     and after those that a warp does not skip.
 
