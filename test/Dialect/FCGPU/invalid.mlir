@@ -522,6 +522,75 @@ func.func private @kernel_is_a_number() attributes {fcgpu.kernel = 128}
 
 // -----
 
+func.func @staging_is_a_string(%m: memref<64x40xf16>, %i: index, %zero: f16) {
+  // expected-error @below {{expects fcgpu.staging to be a #fcgpu.staging, but got "block"}}
+  %tile = vector.transfer_read %m[%i, %i], %zero {fcgpu.staging = "block"}
+      : memref<64x40xf16>, vector<16x40xf16>
+  return
+}
+
+// -----
+
+func.func @keeps_more_than_all_columns(%m: memref<64x40xf16>, %i: index, %zero: f16) {
+  // expected-error @below {{expects kept to be all of 40 columns or fewer in a multiple of 16, but got 48}}
+  %tile = vector.transfer_read %m[%i, %i], %zero {fcgpu.staging = #fcgpu.staging<copy = warp, ring = block, slots = 2, number = holder, kept = 48>}
+      : memref<64x40xf16>, vector<16x40xf16>
+  return
+}
+
+// -----
+
+func.func @keeps_half_a_step(%m: memref<64x40xf16>, %i: index, %zero: f16) {
+  // expected-error @below {{expects kept to be all of 40 columns or fewer in a multiple of 16, but got 24}}
+  %tile = vector.transfer_read %m[%i, %i], %zero {fcgpu.staging = #fcgpu.staging<copy = warp, ring = block, slots = 2, number = holder, kept = 24>}
+      : memref<64x40xf16>, vector<16x40xf16>
+  return
+}
+
+// -----
+
+func.func @staging_of_another_op(%s: vector<16x64xf16>) {
+  // expected-error @below {{has an fcgpu.staging, but is no vector.transfer_read of a 16-bit tile of a memref}}
+  %r = arith.addf %s, %s {fcgpu.staging = #fcgpu.staging<copy = block, ring = block, slots = 2, number = turn>} : vector<16x64xf16>
+  return
+}
+
+// -----
+
+func.func @staging_of_an_f32_tile(%m: memref<64x40xf32>, %i: index, %zero: f32) {
+  // expected-error @below {{has an fcgpu.staging, but is no vector.transfer_read of a 16-bit tile of a memref}}
+  %tile = vector.transfer_read %m[%i, %i], %zero {fcgpu.staging = #fcgpu.staging<copy = block, ring = block, slots = 2, number = turn>}
+      : memref<64x40xf32>, vector<16x40xf32>
+  return
+}
+
+// -----
+
+// expected-error @below {{expects slots of 1 to 1024, but got 0}}
+#no_slots = #fcgpu.staging<copy = block, ring = block, slots = 0, number = turn>
+
+// -----
+
+// expected-error @below {{expects copy = warp with ring = warp, which others cannot reach, but got block}}
+#ring_out_of_reach = #fcgpu.staging<copy = block, ring = warp, slots = 2, number = turn>
+
+// -----
+
+// expected-error @below {{expects kept to be 0 or more, but got -16}}
+#keeps_less_than_nothing = #fcgpu.staging<copy = warp, ring = block, slots = 2, number = holder, kept = -16>
+
+// -----
+
+// expected-error @below {{expects kept = 0 with number = turn, but got 16}}
+#keeps_what_passes_by = #fcgpu.staging<copy = block, ring = block, slots = 2, number = turn, kept = 16>
+
+// -----
+
+// expected-error @below {{expects kept = 0 of a tile in place, but got 16}}
+#keeps_what_stays_in_place = #fcgpu.staging<copy = warp, ring = block, slots = 2, number = holder, kept = 16, in_place = true>
+
+// -----
+
 func.func @layout_is_a_number(%s: vector<16x64xf32>) {
   // expected-error @below {{expects fcgpu.layout to be a #fcgpu.layout, or an array with one for each of 1 results, but got 2 : i64}}
   %r = arith.addf %s, %s {fcgpu.layout = 2} : vector<16x64xf32>

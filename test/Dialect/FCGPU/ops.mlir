@@ -288,3 +288,20 @@ func.func @hand_over(%ring: !fcgpu.ring<2x128x64xf16, panels>,
   fcgpu.release %ring[%tile] : !fcgpu.ring<2x128x64xf16, panels>
   return %r : vector<64x128xf32>
 }
+
+// CHECK-LABEL: func.func @staging(
+func.func @staging(%m: memref<64x64xf16>, %i: index, %zero: f16) {
+  // CHECK: fcgpu.staging = #fcgpu.staging<copy = warp, ring = block, slots = 4, number = holder, kept = 64>
+  %q = vector.transfer_read %m[%i, %i], %zero
+      {fcgpu.staging = #fcgpu.staging<copy = warp, ring = block, slots = 4, number = holder, kept = 64>}
+      : memref<64x64xf16>, vector<16x64xf16>
+  // CHECK: fcgpu.staging = #fcgpu.staging<copy = block, ring = block, slots = 2, number = turn>
+  %k = vector.transfer_read %m[%i, %i], %zero
+      {fcgpu.staging = #fcgpu.staging<copy = block, ring = block, slots = 2, number = turn, kept = 0, in_place = false>}
+      : memref<64x64xf16>, vector<16x64xf16>
+  // CHECK: fcgpu.staging = #fcgpu.staging<copy = warp, ring = warp, slots = 2, number = turn, in_place = true>
+  %v = vector.transfer_read %m[%i, %i], %zero
+      {fcgpu.staging = #fcgpu.staging<copy = warp, ring = warp, slots = 2, number = turn, in_place = true>}
+      : memref<64x64xf16>, vector<16x64xf16>
+  return
+}

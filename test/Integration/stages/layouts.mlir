@@ -47,7 +47,8 @@ gpu.module @kernels {
         sizes: [16, 16], strides: [16, 1] : memref<f32> to memref<16x16xf32>
     scf.forall (%warp) in (1) {
       %x = vector.transfer_read %x_memref[%c0, %c0], %pad
-          {in_bounds = [false, true]} : memref<16x16xf16>, vector<16x16xf16>
+          {fcgpu.staging = #fcgpu.staging<copy = warp, ring = block, slots = 1, number = holder, kept = 16>,
+           in_bounds = [false, true]} : memref<16x16xf16>, vector<16x16xf16>
       %twice = arith.addf %x, %x : vector<16x16xf16>
       %square = vector.contract {indexing_maps = [#mk, #kn, #mn],
           iterator_types = ["parallel", "parallel", "reduction"]}

@@ -64,7 +64,8 @@ gpu.module @kernels {
         strides: [64, 1] : memref<f32> to memref<16x64xf32>
     scf.forall (%warp) in (1) {
       %v = vector.transfer_read %value[%c0, %c0], %pad
-          {in_bounds = [false, true]} : memref<64x64xf16>, vector<64x64xf16>
+          {fcgpu.staging = #fcgpu.staging<copy = warp, ring = block, slots = 2, number = turn>,
+           in_bounds = [false, true]} : memref<64x64xf16>, vector<64x64xf16>
       %o = vector.contract {indexing_maps = [#mk, #kn, #mn],
           iterator_types = ["parallel", "parallel", "reduction"]} %p, %v, %zero
           : vector<16x64xf16>, vector<64x64xf16> into vector<16x64xf32>

@@ -67,9 +67,11 @@ gpu.module @kernels {
         strides: [64, 1] : memref<f32> to memref<16x64xf32>
     scf.forall (%warp) in (1) {
       %q = vector.transfer_read %query[%c0, %c0], %pad
-          {in_bounds = [false, true]} : memref<16x64xf16>, vector<16x64xf16>
+          {fcgpu.staging = #fcgpu.staging<copy = warp, ring = block, slots = 1, number = holder, kept = 64>,
+           in_bounds = [false, true]} : memref<16x64xf16>, vector<16x64xf16>
       %k = vector.transfer_read %key[%c0, %c0], %pad
-          {in_bounds = [false, true]} : memref<64x64xf16>, vector<64x64xf16>
+          {fcgpu.staging = #fcgpu.staging<copy = warp, ring = block, slots = 2, number = turn>,
+           in_bounds = [false, true]} : memref<64x64xf16>, vector<64x64xf16>
       %s = vector.contract {indexing_maps = [#mk, #nk, #mn],
           iterator_types = ["parallel", "parallel", "reduction"]} %q, %k, %zero
           : vector<16x64xf16>, vector<64x64xf16> into vector<16x64xf32>

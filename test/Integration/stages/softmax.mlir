@@ -63,7 +63,8 @@ gpu.module @kernels {
         strides: [64, 1] : memref<f32> to memref<16x64xf32>
     scf.forall (%warp) in (1) {
       %half = vector.transfer_read %scores[%c0, %c0], %pad
-          {in_bounds = [false, true]} : memref<16x64xf16>, vector<16x64xf16>
+          {fcgpu.staging = #fcgpu.staging<copy = warp, ring = block, slots = 1, number = holder, kept = 64>,
+           in_bounds = [false, true]} : memref<16x64xf16>, vector<16x64xf16>
       %s = arith.extf %half : vector<16x64xf16> to vector<16x64xf32>
       %max = vector.multi_reduction <maxnumf>, %s, %minus_inf [1]
           : vector<16x64xf32> to vector<16xf32>

@@ -71,6 +71,54 @@ void FCGPUDialect::initialize() {
       >();
 }
 
+bool mlir::fcgpu::isTileRead(vector::TransferReadOp read) {
+  VectorType type = read.getVectorType();
+  return type.getRank() == 2 && type.getElementTypeBitWidth() == 16 &&
+         isa<MemRefType>(read.getBase().getType());
+}
+
+LogicalResult StagingAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                  CopyScope copy, CopyScope ring, int64_t slots,
+                                  TileNumber number, int64_t kept,
+                                  bool inPlace) {
+  if (slots < 1 || slots > kMaxStages)
+    return emitError() << "expects slots of 1 to " << kMaxStages << ", but got "
+                       << slots;
+  if (ring == CopyScope::Warp && copy != CopyScope::Warp)
+    return emitError() << "expects copy = warp with ring = warp, which others "
+                          "cannot reach, but got "
+                       << stringifyCopyScope(copy);
+  if (kept < 0)
+    return emitError() << "expects kept to be 0 or more, but got " << kept;
+  if (kept > 0 && number != TileNumber::Holder)
+    return emitError() << "expects kept = 0 with number = "
+                       << stringifyTileNumber(number) << ", but got " << kept;
+  if (kept > 0 && inPlace)
+    return emitError() << "expects kept = 0 of a tile in place, but got "
+                       << kept;
+  return success();
+}
+
+/// Checks what a staging asks of the read that it stands on.
+static LogicalResult verifyStaging(Operation *op, Attribute value) {
+  auto staging = dyn_cast<StagingAttr>(value);
+  if (!staging)
+    return op->emitError("expects fcgpu.staging to be a #fcgpu.staging, but "
+                         "got ")
+           << value;
+  auto read = dyn_cast<vector::TransferReadOp>(op);
+  if (!read || !isTileRead(read))
+    return op->emitError("has an fcgpu.staging, but is no vector.transfer_read "
+                         "of a 16-bit tile of a memref");
+  int64_t kept = staging.getKept();
+  int64_t cols = read.getVectorType().getDimSize(1);
+  if (kept != cols && (kept > cols || kept % kQueryStep != 0))
+    return op->emitError("expects kept to be all of ")
+           << cols << " columns or fewer in a multiple of " << kQueryStep
+           << ", but got " << kept;
+  return success();
+}
+
 LogicalResult FCGPUDialect::verifyOperationAttribute(Operation *op,
                                                      NamedAttribute attr) {
   StringRef name = attr.getName();
@@ -88,10 +136,13 @@ LogicalResult FCGPUDialect::verifyOperationAttribute(Operation *op,
     return op->emitError("expects fcgpu.kernel to be a dictionary, but got ")
            << value;
   }
+  if (name == kStagingAttrName)
+    return verifyStaging(op, value);
   if (name != kLayoutAttrName)
     return op->emitError("has an unknown attribute ")
            << name << ": expects " << kScheduleAttrName << ", "
-           << kLayoutAttrName << " or " << kKernelAttrName;
+           << kStagingAttrName << ", " << kLayoutAttrName << " or "
+           << kKernelAttrName;
   auto isLayout = [](Attribute a) { return isa<LayoutAttr, UnitAttr>(a); };
   if (auto array = dyn_cast<ArrayAttr>(value)) {
     if (array.size() == op->getNumResults() && llvm::all_of(array, isLayout))

@@ -5,8 +5,7 @@
 //===----------------------------------------------------------------------===//
 //
 // Replaces each read of a tile by a copy into a ring and a read of the
-// ring. Relies on fcgpu.schedule for the number of stages, the place of Q, and
-// whether the warps of a block read the same key tiles.
+// ring, as its fcgpu.staging says: nothing is decided here.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,13 +33,15 @@ using namespace mlir::fcgpu;
 namespace {
 struct PromoteSharedPass final
     : mlir::fcgpu::impl::PromoteSharedPassBase<PromoteSharedPass> {
-  static bool isTileRead(vector::TransferReadOp read) {
-    VectorType type = read.getVectorType();
-    return type.getRank() == 2 && isRingElement(type.getElementType()) &&
-           isa<MemRefType>(read.getBase().getType());
+  static StagingAttr getStaging(vector::TransferReadOp read) {
+    return read->getAttrOfType<StagingAttr>(kStagingAttrName);
   }
 
   LogicalResult checkPrecondition(vector::TransferReadOp read) {
+    StagingAttr staging = getStaging(read);
+    if (!staging)
+      return read.emitOpError("reads a 16-bit tile, but has no fcgpu.staging; "
+                              "run flashcore-online-softmax first");
     auto forall = read->getParentOfType<scf::ForallOp>();
     if (!forall)
       return read.emitOpError("reads a tile outside of an scf.forall over "
@@ -56,9 +57,9 @@ struct PromoteSharedPass final
                               "multiples of 8 from 16 on, but got ")
              << type.getDimSize(0) << " and " << type.getDimSize(1);
     int64_t panelCols = kPanelBytes * 8 / type.getElementTypeBitWidth();
-    if (schedule.hasProducer() && type.getDimSize(1) % panelCols != 0)
+    if (staging.getInPlace() && type.getDimSize(1) % panelCols != 0)
       return read.emitOpError("expects columns in multiples of ")
-             << panelCols << " with product = warpgroup, but got "
+             << panelCols << " of a tile in place, but got "
              << type.getDimSize(1) << "; use product = warp";
     if (getConstantIntValue(read.getIndices().back()) != 0)
       return read.emitOpError("expects a tile that starts at column 0");
@@ -67,15 +68,27 @@ struct PromoteSharedPass final
       return read.emitOpError("expects a tile of whole rows, but got ")
              << type.getDimSize(1) << " columns of "
              << (ShapedType::isDynamic(cols) ? "?" : std::to_string(cols));
+    if (staging.getCopy() == CopyScope::Block && dependsOnWarp(read, forall))
+      return read.emitOpError("reads a tile that differs between warps, but "
+                              "its fcgpu.staging has copy = block; use copy = "
+                              "warp");
+    if (isSplit(read) && failed(checkSplit(read)))
+      return failure();
+    return checkLoop(read);
+  }
+
+  /// Whether the tiles of the loop around `read`, if there is one, can be
+  /// numbered as its staging says.
+  static LogicalResult checkLoop(vector::TransferReadOp read) {
     auto loop = getKeyLoop(read);
     if (!loop)
       return success();
+    if (getStaging(read).getNumber() == TileNumber::Holder)
+      return read.emitOpError("stands in a loop, but its fcgpu.staging has "
+                              "number = holder; use number = turn");
     if (getConstantIntValue(loop.getLowerBound()) != 0 ||
         getConstantIntValue(loop.getStep()) != 1)
       return read.emitOpError("expects its loop to start at 0 with step 1");
-    if (schedule.getKeyWarps() == 1 && dependsOnWarp(read, forall))
-      return read.emitOpError("reads a tile in a loop that differs between "
-                              "warps");
     return success();
   }
 
@@ -97,34 +110,15 @@ struct PromoteSharedPass final
     });
   }
 
-  /// Whether products use the tile as their right operand, as those of K and V.
-  static bool isRightOperand(vector::TransferReadOp read) {
-    return !read->use_empty() &&
-           llvm::all_of(read->getUsers(), [&](Operation *user) {
-             auto contract = dyn_cast<vector::ContractionOp>(user);
-             return contract && contract.getRhs() == read.getResult() &&
-                    contract.getLhs() != read.getResult();
-           });
-  }
-
-  /// Whether a tile is the warp's own, as that of Q is.
-  bool isOwnTile(vector::TransferReadOp read) {
-    return !getKeyLoop(read) && !isRightOperand(read) &&
-           getScope(read) == CopyScope::Warp;
+  /// Whether some of the columns stay in registers, and others do not.
+  static bool isSplit(vector::TransferReadOp read) {
+    int64_t kept = getStaging(read).getKept();
+    return kept > 0 && kept < read.getVectorType().getDimSize(1);
   }
 
   /// Whether `read` can be split along its columns: those of products with
   /// tiles stored (n, k).
-  LogicalResult checkSplit(vector::TransferReadOp read) {
-    int64_t cols = read.getVectorType().getDimSize(1);
-    int64_t kept = getKeptQueryColumns(schedule.getQuery(),
-                                       schedule.getQuerySteps(), cols);
-    if (kept >= cols)
-      return read.emitOpError("expects fewer than the ")
-             << llvm::divideCeil(cols, kQueryStep)
-             << " steps of its columns in registers with query = split, but "
-                "query_steps is "
-             << schedule.getQuerySteps();
+  static LogicalResult checkSplit(vector::TransferReadOp read) {
     for (Operation *user : read->getUsers()) {
       auto contract = dyn_cast<vector::ContractionOp>(user);
       bool isProduct = contract && contract.getLhs() == read.getResult() &&
@@ -138,40 +132,30 @@ struct PromoteSharedPass final
           contract.getIndexingMapsArray()[0].getResult(1) !=
               contract.getIndexingMapsArray()[1].getResult(1))
         return read.emitOpError("expects only products with tiles stored (n, "
-                                "k) to use it with query = split; use query = "
-                                "registers or shared");
+                                "k) to use it with kept = ")
+               << getStaging(read).getKept() << "; use kept = 0 or "
+               << read.getVectorType().getDimSize(1);
     }
     return success();
   }
 
-  /// A ring for tiles of `type`. Warps that divide the keys do all by
-  /// themselves, also this.
-  Value allocRing(Location loc, VectorType type, int64_t stages) {
+  /// A ring of `slots` for tiles like that of `read`.
+  Value allocRing(vector::TransferReadOp read, int64_t slots) {
     OpBuilder b = OpBuilder::atBlockBegin(&getOperation().getBody().front());
-    auto ringType = RingType::get(b.getContext(), stages, type.getDimSize(0),
+    VectorType type = read.getVectorType();
+    StagingAttr staging = getStaging(read);
+    auto ringType = RingType::get(b.getContext(), slots, type.getDimSize(0),
                                   type.getDimSize(1), type.getElementType(),
-                                  schedule.hasProducer() ? RingLayout::Panels
-                                                         : RingLayout::Rows);
-    return AllocRingOp::create(b, loc, ringType,
-                               schedule.getKeyWarps() > 1 ? CopyScope::Warp
-                                                          : CopyScope::Block);
+                                  staging.getInPlace() ? RingLayout::Panels
+                                                       : RingLayout::Rows);
+    return AllocRingOp::create(b, read.getLoc(), ringType, staging.getRing());
   }
 
-  /// Who copies a tile: the block where all its warps read the same.
-  CopyScope getScope(vector::TransferReadOp read) {
-    auto forall = read->getParentOfType<scf::ForallOp>();
-    bool isSame = getKeyLoop(read) ||
-                  (schedule.getNumWarps() > 1 && !dependsOnWarp(read, forall));
-    return isSame && schedule.getKeyWarps() == 1 ? CopyScope::Block
-                                                 : CopyScope::Warp;
-  }
-
-  /// A read of tile `tile` of `ring`, which stays there where products can take
-  /// it from there.
-  ReadOp createRead(OpBuilder &b, vector::TransferReadOp read, Value ring,
-                    Value tile) {
+  /// A read of tile `tile` of `ring` in the place of `read`.
+  static ReadOp createRead(OpBuilder &b, vector::TransferReadOp read,
+                           Value ring, Value tile) {
     return ReadOp::create(b, read.getLoc(), read.getVectorType(), ring, tile,
-                          /*column=*/0, /*in_place=*/schedule.hasProducer());
+                          /*column=*/0, getStaging(read).getInPlace());
   }
 
   /// Replaces `read` by a copy into tile `tile` of `ring` and a read of that,
@@ -180,7 +164,7 @@ struct PromoteSharedPass final
                  bool isReread) {
     OpBuilder b(read);
     CopyOp::create(b, read.getLoc(), read.getBase(), read.getIndices(), ring,
-                   tile, /*predicate=*/Value(), getScope(read));
+                   tile, /*predicate=*/Value(), getStaging(read).getCopy());
     ReadOp result;
     if (isReread) {
       for (OpOperand &use : llvm::make_early_inc_range(read->getUses())) {
@@ -208,10 +192,8 @@ struct PromoteSharedPass final
 
   /// Splits the products of all rows of Q in two along the columns: those up to
   /// `kept` are read in front of the loop, the others by each product.
-  void splitQuery(ReadOp query) {
+  static void splitQuery(ReadOp query, int64_t kept) {
     int64_t cols = query.getRing().getType().getCols();
-    int64_t kept = getKeptQueryColumns(schedule.getQuery(),
-                                       schedule.getQuerySteps(), cols);
     OpBuilder b(query);
     Value keptQuery = readColumns(b, query, 0, kept);
     for (Operation *user : llvm::make_early_inc_range(query->getUsers())) {
@@ -238,42 +220,46 @@ struct PromoteSharedPass final
 
   /// A tile in a loop.
   void promoteInLoop(vector::TransferReadOp read, scf::ForOp loop) {
-    Value ring =
-        allocRing(read.getLoc(), read.getVectorType(), schedule.getNumStages());
+    Value ring = allocRing(read, getStaging(read).getSlots());
     replace(read, ring, loop.getInductionVar(), /*isReread=*/false);
   }
 
-  /// A tile of each warp's own. Returns the read that is left, if any.
-  ReadOp promoteOwn(vector::TransferReadOp read) {
+  /// A tile of each holder's own.
+  void promoteOwn(vector::TransferReadOp read) {
     auto forall = read->getParentOfType<scf::ForallOp>();
-    int64_t slots = schedule.getKeyWarps() > 1 ? 1 : schedule.getNumHolders();
-    Value ring = allocRing(read.getLoc(), read.getVectorType(), slots);
-    // Q fragments that do not stay in registers are read anew by each user.
-    return replace(read, ring, forall.getInductionVars().back(),
-                   schedule.getQuery() == QueryPlacement::Shared);
+    StagingAttr staging = getStaging(read);
+    bool mustSplit = isSplit(read);
+    ReadOp result = replace(read, allocRing(read, staging.getSlots()),
+                            forall.getInductionVars().back(),
+                            /*isReread=*/staging.getKept() == 0);
+    if (mustSplit)
+      splits.emplace_back(result, staging.getKept());
   }
 
-  /// Tiles outside of loops that no warp keeps for itself go through the rings
-  /// in program order: K and V through one of twice the stages, where their
-  /// tiles have the same shape.
+  /// Tiles outside of loops go through the rings in program order: K and V
+  /// through one for both, where their tiles have the same shape.
   void promoteStream(ArrayRef<vector::TransferReadOp> reads) {
-    llvm::MapVector<Type, SmallVector<vector::TransferReadOp>> byType;
+    using Kind = std::pair<Type, Attribute>;
+    auto getKind = [](vector::TransferReadOp read) {
+      return Kind(read.getVectorType(), getStaging(read));
+    };
+    llvm::MapVector<Kind, SmallVector<vector::TransferReadOp>> byKind;
     for (vector::TransferReadOp read : reads)
-      byType[read.getVectorType()].push_back(read);
-    llvm::SmallDenseMap<Type, Value> rings;
-    for (auto &[type, sameType] : byType) {
+      byKind[getKind(read)].push_back(read);
+    llvm::SmallDenseMap<Kind, Value> rings;
+    for (auto &[kind, sameKind] : byKind) {
       llvm::SmallDenseSet<Value> tensors;
-      for (vector::TransferReadOp read : sameType)
+      for (vector::TransferReadOp read : sameKind)
         tensors.insert(read.getBase());
-      int64_t slots = schedule.getNumStages() * tensors.size();
-      rings[type] = allocRing(sameType.front().getLoc(), cast<VectorType>(type),
-                              std::min<int64_t>(slots, sameType.size()));
+      vector::TransferReadOp first = sameKind.front();
+      int64_t slots = getStaging(first).getSlots() * tensors.size();
+      rings[kind] = allocRing(first, std::min<int64_t>(slots, sameKind.size()));
     }
     int64_t number = 0;
     for (vector::TransferReadOp read : reads) {
       OpBuilder b(read);
       Value tile = arith::ConstantIndexOp::create(b, read.getLoc(), number++);
-      replace(read, rings[read.getVectorType()], tile, /*isReread=*/false);
+      replace(read, rings[getKind(read)], tile, /*isReread=*/false);
     }
   }
 
@@ -281,7 +267,6 @@ struct PromoteSharedPass final
     gpu::GPUFuncOp func = getOperation();
     if (!isOurKernel(func))
       return;
-    schedule = func->getAttrOfType<ScheduleAttr>(kScheduleAttrName);
     SmallVector<vector::TransferReadOp> reads;
     bool anyFailed = false;
     func.walk([&](vector::TransferReadOp read) {
@@ -290,27 +275,24 @@ struct PromoteSharedPass final
       anyFailed |= failed(checkPrecondition(read));
       reads.push_back(read);
     });
-    bool isSplit = schedule.getQuery() == QueryPlacement::Split;
-    for (vector::TransferReadOp read : reads)
-      if (!anyFailed && isSplit && isOwnTile(read))
-        anyFailed = failed(checkSplit(read));
     if (anyFailed)
       return signalPassFailure();
     SmallVector<vector::TransferReadOp> stream;
-    SmallVector<ReadOp> queries;
     for (vector::TransferReadOp read : reads) {
-      if (auto loop = getKeyLoop(read))
+      if (getStaging(read).getNumber() == TileNumber::Holder)
+        promoteOwn(read);
+      else if (auto loop = getKeyLoop(read))
         promoteInLoop(read, loop);
-      else if (isOwnTile(read))
-        queries.push_back(promoteOwn(read));
       else
         stream.push_back(read);
     }
     promoteStream(stream);
-    if (isSplit)
-      llvm::for_each(queries, [&](ReadOp query) { splitQuery(query); });
+    for (auto [query, kept] : splits)
+      splitQuery(query, kept);
+    splits.clear();
   }
 
-  ScheduleAttr schedule;
+  /// Reads of which only the first columns are kept, and how many.
+  SmallVector<std::pair<ReadOp, int64_t>> splits;
 };
 } // namespace

@@ -146,16 +146,31 @@ void TileExpander::computeTileCounts() {
   headEnd = getCountOfPart(headEnd);
 }
 
-Value TileExpander::readTile(Value memref, Value row, int64_t rows,
-                             int64_t cols) {
+/// The tile of `rows` rows from `row` on of Q, K or V.
+Value TileExpander::readTile(TileRole role, Value row, int64_t rows) {
+  Value memref = role == TileRole::Query ? op.getQuery()
+                 : role == TileRole::Key ? op.getKey()
+                                         : op.getValue();
+  int64_t cols = role == TileRole::Value ? headDimV : op.getHeadDim();
   // Rows past the end of the memref read as zeros: a zero K row gives score 0
   // (the mask hides it), a zero V row keeps 0 * P from becoming NaN.
   Value zero = asValue(b.getIndexAttr(0));
   Value padding = arith::ConstantOp::create(b, b.getZeroAttr(half));
   auto type = VectorType::get({rows, cols}, half);
-  return vector::TransferReadOp::create(b, type, memref,
-                                        ValueRange{zero, zero, row, zero},
-                                        padding, ArrayRef<bool>{false, true});
+  auto read = vector::TransferReadOp::create(
+      b, type, memref, ValueRange{zero, zero, row, zero}, padding,
+      ArrayRef<bool>{false, true});
+  // Upstream makes straight code of a loop over one tile.
+  bool isInLoop = role != TileRole::Query &&
+                  schedule.getSoftmax() == fcgpu::Softmax::Online &&
+                  getConstantIntValue(numTiles) != 1;
+  TileStaging staging =
+      chooseStaging(schedule.getChoice(), role, cols, isInLoop);
+  read->setAttr(fcgpu::kStagingAttrName,
+                fcgpu::StagingAttr::get(
+                    op.getContext(), staging.copy, staging.ring, staging.slots,
+                    staging.number, staging.kept, staging.inPlace));
+  return read;
 }
 
 Value TileExpander::contract(Value lhs, Value rhs, Value acc,
@@ -202,7 +217,7 @@ Value TileExpander::getTileKey(OpFoldResult iteration) {
 
 /// Q K^T of the tile from `key` on, added to `start`.
 Value TileExpander::buildScores(Value query, Value key, Value start) {
-  Value k = readTile(op.getKey(), key, blockN, op.getHeadDim());
+  Value k = readTile(TileRole::Key, key, blockN);
   return contract(query, k, start, /*transposedRhs=*/true);
 }
 
@@ -226,7 +241,7 @@ TileExpander::State TileExpander::accumulate(State state, Value scores,
         b, groupColumns(p), state.rowSum, ArrayRef<bool>{false, true, false},
         vector::CombiningKind::ADD);
   }
-  Value v = readTile(op.getValue(), key, blockN, headDimV);
+  Value v = readTile(TileRole::Value, key, blockN);
   state.acc = contract(pHalf, v, state.acc, /*transposedRhs=*/false);
   return state;
 }
@@ -317,8 +332,7 @@ TileExpander::State TileExpander::buildOnePass(Value query) {
 
 void TileExpander::expand() {
   computeTileCounts();
-  Value query = readTile(op.getQuery(), asValue(b.getIndexAttr(0)), warpM,
-                         op.getHeadDim());
+  Value query = readTile(TileRole::Query, asValue(b.getIndexAttr(0)), warpM);
   State last = schedule.getSoftmax() == fcgpu::Softmax::OnePass
                    ? buildOnePass(query)
                    : buildOnline(query);

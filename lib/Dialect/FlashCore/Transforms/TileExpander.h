@@ -15,6 +15,7 @@
 #define FLASHCORE_LIB_DIALECT_FLASHCORE_TRANSFORMS_TILEEXPANDER_H
 
 #include "flashcore/Analysis/KeyTileBounds.h"
+#include "flashcore/Analysis/TileStaging.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "flashcore/Dialect/FlashCore/IR/FlashCore.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
@@ -96,7 +97,7 @@ private:
   OpFoldResult getFirstQueryOfBlock();
   OpFoldResult getCountOfPart(OpFoldResult count);
   void computeTileCounts();
-  Value readTile(Value memref, Value row, int64_t rows, int64_t cols);
+  Value readTile(TileRole role, Value row, int64_t rows);
   Value contract(Value lhs, Value rhs, Value acc, bool transposedRhs);
   float getScoreScale();
   bool needsTailMask();

@@ -10,12 +10,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "TileExpander.h"
-#include "flashcore/Analysis/ScheduleChoice.h"
+#include "flashcore/Analysis/HiddenTiles.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
-
-#include <algorithm>
 
 using namespace mlir;
 using namespace mlir::flashcore;
@@ -166,16 +164,13 @@ Value TileExpander::branch(Value condition, function_ref<Value()> first,
 }
 
 /// A partial tile that some warp of the block sees may hide all its keys from
-/// another. With sizes known at run time only, or with Q of the widest heads,
-/// there are no registers left to find out.
+/// another, which then skips it, if that is decided.
 void TileExpander::skipUnlessVisible(Value iteration) {
-  bool isShared = schedule.getRowWarps() > 1 && schedule.getKeyWarps() == 1;
-  bool hasSizes = getConstantIntValue(tileOperand(AttentionOp::TileSeqlenQ)) &&
-                  getConstantIntValue(tileOperand(AttentionOp::TileSeqlenK));
-  bool isFull = schedule.getQuery() != fcgpu::QueryPlacement::Shared &&
-                std::max(op.getHeadDim(), headDimV) > kWidestWithSpareRegisters;
-  if (!mask.hidesKeys() || !isShared || !hasSizes || isFull ||
-      schedule.getOverlap() != fcgpu::Overlap::None)
+  // The shapes are those of the tile.
+  AttentionProblem problem = AttentionProblem::get(op);
+  problem.seqlenQ = getConstantIntValue(tileOperand(AttentionOp::TileSeqlenQ));
+  problem.seqlenK = getConstantIntValue(tileOperand(AttentionOp::TileSeqlenK));
+  if (!skipsHiddenTiles(problem, schedule.getChoice()))
     return;
   SmallVector<OpFoldResult> operands{
       getAsOpFoldResult(tileOperand(AttentionOp::TileQuery)),

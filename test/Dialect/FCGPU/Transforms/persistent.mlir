@@ -71,11 +71,13 @@ gpu.module @kernels {
         %row = affine.apply affine_map<(d0, d1) -> (d0 * 32 + d1 * 16)>
             (%round, %warp)
         %q = vector.transfer_read %query[%row, %c0], %zero
-            {in_bounds = [false, true]} : memref<64x16xf16>, vector<16x16xf16>
+            {fcgpu.staging = #fcgpu.staging<copy = warp, ring = block, slots = 2, number = holder, kept = 16>,
+             in_bounds = [false, true]} : memref<64x16xf16>, vector<16x16xf16>
         scf.for %i = %c0 to %n step %c1 {
           %k_row = affine.apply affine_map<(d0) -> (d0 * 16)>(%i)
           %k = vector.transfer_read %key[%k_row, %c0], %zero
-              {in_bounds = [false, true]}
+              {fcgpu.staging = #fcgpu.staging<copy = block, ring = block, slots = 2, number = turn>,
+               in_bounds = [false, true]}
               : memref<128x16xf16>, vector<16x16xf16>
           "use"(%q, %k) : (vector<16x16xf16>, vector<16x16xf16>) -> ()
         }

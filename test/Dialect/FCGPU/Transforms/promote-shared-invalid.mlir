@@ -12,7 +12,8 @@ gpu.module @kernels {
     %zero = arith.constant 0.000000e+00 : f16
     // expected-error @below {{'vector.transfer_read' op reads a tile outside of an scf.forall over warps}}
     %tile = vector.transfer_read %key[%c0, %c0], %zero
-        {in_bounds = [false, true]} : memref<16x16xf16>, vector<16x16xf16>
+        {fcgpu.staging = #fcgpu.staging<copy = block, ring = block, slots = 2, number = turn>,
+         in_bounds = [false, true]} : memref<16x16xf16>, vector<16x16xf16>
     gpu.return
   }
 }
@@ -31,7 +32,8 @@ gpu.module @kernels {
     scf.forall (%warp) in (1) {
       // expected-error @below {{'vector.transfer_read' op expects an unmasked, untransposed tile padded with zeros}}
       %tile = vector.transfer_read %key[%c0, %c0], %one
-          {in_bounds = [false, true]} : memref<16x16xf16>, vector<16x16xf16>
+          {fcgpu.staging = #fcgpu.staging<copy = block, ring = block, slots = 2, number = turn>,
+           in_bounds = [false, true]} : memref<16x16xf16>, vector<16x16xf16>
     } {mapping = [#gpu.warp<linear_dim_0>]}
     gpu.return
   }
@@ -52,7 +54,8 @@ gpu.module @kernels {
     scf.forall (%warp) in (1) {
       // expected-error @below {{'vector.transfer_read' op expects an unmasked, untransposed tile padded with zeros}}
       %tile = vector.transfer_read %key[%c0, %c0], %zero
-          {in_bounds = [true, true], permutation_map = #transpose}
+          {fcgpu.staging = #fcgpu.staging<copy = block, ring = block, slots = 2, number = turn>,
+           in_bounds = [true, true], permutation_map = #transpose}
           : memref<16x16xf16>, vector<16x16xf16>
     } {mapping = [#gpu.warp<linear_dim_0>]}
     gpu.return
@@ -73,6 +76,7 @@ gpu.module @kernels {
     scf.forall (%warp) in (1) {
       // expected-error @below {{'vector.transfer_read' op expects an unmasked, untransposed tile padded with zeros}}
       %tile = vector.transfer_read %key[%c0, %c0], %zero, %mask
+          {fcgpu.staging = #fcgpu.staging<copy = block, ring = block, slots = 2, number = turn>}
           : memref<16x16xf16>, vector<16x16xf16>
     } {mapping = [#gpu.warp<linear_dim_0>]}
     gpu.return
@@ -95,7 +99,8 @@ gpu.module @kernels {
       scf.for %i = %c1 to %n step %c1 {
         // expected-error @below {{'vector.transfer_read' op expects its loop to start at 0 with step 1}}
         %tile = vector.transfer_read %key[%c0, %c0], %zero
-            {in_bounds = [false, true]} : memref<64x16xf16>, vector<16x16xf16>
+            {fcgpu.staging = #fcgpu.staging<copy = block, ring = block, slots = 2, number = turn>,
+             in_bounds = [false, true]} : memref<64x16xf16>, vector<16x16xf16>
       }
     } {mapping = [#gpu.warp<linear_dim_0>]}
     gpu.return
@@ -118,7 +123,8 @@ gpu.module @kernels {
       scf.for %i = %c0 to %n step %c16 {
         // expected-error @below {{'vector.transfer_read' op expects its loop to start at 0 with step 1}}
         %tile = vector.transfer_read %key[%i, %c0], %zero
-            {in_bounds = [false, true]} : memref<64x16xf16>, vector<16x16xf16>
+            {fcgpu.staging = #fcgpu.staging<copy = block, ring = block, slots = 2, number = turn>,
+             in_bounds = [false, true]} : memref<64x16xf16>, vector<16x16xf16>
       }
     } {mapping = [#gpu.warp<linear_dim_0>]}
     gpu.return
@@ -138,10 +144,12 @@ gpu.module @kernels {
     %zero = arith.constant 0.000000e+00 : f16
     // expected-error @below {{'vector.transfer_read' op reads a tile outside of an scf.forall over warps}}
     %first = vector.transfer_read %key[%c0, %c0], %zero
-        {in_bounds = [false, true]} : memref<16x16xf16>, vector<16x16xf16>
+        {fcgpu.staging = #fcgpu.staging<copy = block, ring = block, slots = 2, number = turn>,
+         in_bounds = [false, true]} : memref<16x16xf16>, vector<16x16xf16>
     // expected-error @below {{'vector.transfer_read' op reads a tile outside of an scf.forall over warps}}
     %second = vector.transfer_read %key[%c0, %c0], %zero
-        {in_bounds = [false, true]} : memref<16x16xf16>, vector<16x16xf16>
+        {fcgpu.staging = #fcgpu.staging<copy = block, ring = block, slots = 2, number = turn>,
+         in_bounds = [false, true]} : memref<16x16xf16>, vector<16x16xf16>
     gpu.return
   }
 }
@@ -149,24 +157,63 @@ gpu.module @kernels {
 // -----
 
 #schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 16,
-  num_warps = 2, num_stages = 2, query = split, grid_order = query_fastest,
-  min_blocks = 0, query_steps = 2>
-#mk = affine_map<(m, n, k) -> (m, k)>
-#nk = affine_map<(m, n, k) -> (n, k)>
-#kn = affine_map<(m, n, k) -> (k, n)>
-#mn = affine_map<(m, n, k) -> (m, n)>
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
 
 gpu.module @kernels {
-  gpu.func @split_without_a_rest(%query: memref<32x32xf16>, %key: memref<64x32xf16>,
-      %n: index) kernel attributes {fcgpu.schedule = #schedule} {
+  gpu.func @staging_is_missing(%key: memref<16x16xf16>)
+      kernel attributes {fcgpu.schedule = #schedule} {
     %c0 = arith.constant 0 : index
-    %c16 = arith.constant 16 : index
     %zero = arith.constant 0.000000e+00 : f16
     scf.forall (%warp) in (2) {
-      %row = arith.muli %warp, %c16 : index
-      // expected-error @below {{'vector.transfer_read' op expects fewer than the 2 steps of its columns in registers with query = split, but query_steps is 2}}
-      %q = vector.transfer_read %query[%row, %c0], %zero
-          {in_bounds = [false, true]} : memref<32x32xf16>, vector<16x32xf16>
+      // expected-error @below {{'vector.transfer_read' op reads a 16-bit tile, but has no fcgpu.staging; run flashcore-online-softmax first}}
+      %tile = vector.transfer_read %key[%c0, %c0], %zero
+          {in_bounds = [false, true]} : memref<16x16xf16>, vector<16x16xf16>
+    } {mapping = [#gpu.warp<linear_dim_0>]}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 16,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+
+gpu.module @kernels {
+  gpu.func @tile_of_a_holder_in_a_loop(%query: memref<64x16xf16>, %n: index)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %zero = arith.constant 0.000000e+00 : f16
+    scf.forall (%warp) in (2) {
+      scf.for %i = %c0 to %n step %c1 {
+        // expected-error @below {{'vector.transfer_read' op stands in a loop, but its fcgpu.staging has number = holder; use number = turn}}
+        %tile = vector.transfer_read %query[%i, %c0], %zero
+            {fcgpu.staging = #fcgpu.staging<copy = warp, ring = block, slots = 2, number = holder, kept = 16>,
+             in_bounds = [false, true]} : memref<64x16xf16>, vector<16x16xf16>
+      }
+    } {mapping = [#gpu.warp<linear_dim_0>]}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 16,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+
+gpu.module @kernels {
+  gpu.func @panels_that_are_not_whole(%key: memref<64x96xf16>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %zero = arith.constant 0.000000e+00 : f16
+    scf.forall (%warp) in (2) {
+      // expected-error @below {{'vector.transfer_read' op expects columns in multiples of 64 of a tile in place, but got 96; use product = warp}}
+      %tile = vector.transfer_read %key[%c0, %c0], %zero
+          {fcgpu.staging = #fcgpu.staging<copy = block, ring = block, slots = 2, number = turn, in_place = true>,
+           in_bounds = [false, true]} : memref<64x96xf16>, vector<64x96xf16>
     } {mapping = [#gpu.warp<linear_dim_0>]}
     gpu.return
   }
@@ -190,9 +237,10 @@ gpu.module @kernels {
     %zero = arith.constant 0.000000e+00 : f16
     scf.forall (%warp) in (2) {
       %row = arith.muli %warp, %c16 : index
-      // expected-error @below {{'vector.transfer_read' op expects only products with tiles stored (n, k) to use it with query = split; use query = registers or shared}}
+      // expected-error @below {{'vector.transfer_read' op expects only products with tiles stored (n, k) to use it with kept = 16; use kept = 0 or 32}}
       %q = vector.transfer_read %query[%row, %c0], %zero
-          {in_bounds = [false, true]} : memref<32x32xf16>, vector<16x32xf16>
+          {fcgpu.staging = #fcgpu.staging<copy = warp, ring = block, slots = 2, number = holder, kept = 16>,
+           in_bounds = [false, true]} : memref<32x32xf16>, vector<16x32xf16>
       %twice = arith.addf %q, %q : vector<16x32xf16>
     } {mapping = [#gpu.warp<linear_dim_0>]}
     gpu.return
@@ -217,12 +265,14 @@ gpu.module @kernels {
     %zero = arith.constant 0.000000e+00 : f16
     scf.forall (%warp) in (2) {
       %row = arith.muli %warp, %c16 : index
-      // expected-error @below {{'vector.transfer_read' op expects only products with tiles stored (n, k) to use it with query = split; use query = registers or shared}}
+      // expected-error @below {{'vector.transfer_read' op expects only products with tiles stored (n, k) to use it with kept = 16; use kept = 0 or 32}}
       %q = vector.transfer_read %query[%row, %c0], %zero
-          {in_bounds = [false, true]} : memref<32x32xf16>, vector<16x32xf16>
+          {fcgpu.staging = #fcgpu.staging<copy = warp, ring = block, slots = 2, number = holder, kept = 16>,
+           in_bounds = [false, true]} : memref<32x32xf16>, vector<16x32xf16>
       %acc = arith.constant dense<0.000000e+00> : vector<16x32xf32>
       %k = vector.transfer_read %key[%n, %c0], %zero
-          {in_bounds = [false, true]} : memref<64x32xf16>, vector<32x32xf16>
+          {fcgpu.staging = #fcgpu.staging<copy = block, ring = block, slots = 2, number = turn>,
+           in_bounds = [false, true]} : memref<64x32xf16>, vector<32x32xf16>
       %s = vector.contract {indexing_maps = [#mk, #kn, #mn],
           iterator_types = ["parallel", "parallel", "reduction"],
           kind = #vector.kind<add>} %q, %k, %acc
@@ -250,9 +300,10 @@ gpu.module @kernels {
     %zero = arith.constant 0.000000e+00 : f16
     scf.forall (%warp) in (2) {
       %row = arith.muli %warp, %c16 : index
-      // expected-error @below {{'vector.transfer_read' op expects only products with tiles stored (n, k) to use it with query = split; use query = registers or shared}}
+      // expected-error @below {{'vector.transfer_read' op expects only products with tiles stored (n, k) to use it with kept = 16; use kept = 0 or 32}}
       %q = vector.transfer_read %query[%row, %c0], %zero
-          {in_bounds = [false, true]} : memref<32x32xf16>, vector<16x32xf16>
+          {fcgpu.staging = #fcgpu.staging<copy = warp, ring = block, slots = 2, number = holder, kept = 16>,
+           in_bounds = [false, true]} : memref<32x32xf16>, vector<16x32xf16>
       %acc = arith.constant dense<0.000000e+00> : vector<16x16xf32>
       %s = vector.contract {indexing_maps = [#mk, #nk, #mn],
           iterator_types = ["parallel", "parallel", "reduction"],
@@ -281,12 +332,14 @@ gpu.module @kernels {
     %zero = arith.constant 0.000000e+00 : f16
     scf.forall (%warp) in (2) {
       %row = arith.muli %warp, %c16 : index
-      // expected-error @below {{'vector.transfer_read' op expects only products with tiles stored (n, k) to use it with query = split; use query = registers or shared}}
+      // expected-error @below {{'vector.transfer_read' op expects only products with tiles stored (n, k) to use it with kept = 16; use kept = 0 or 32}}
       %q = vector.transfer_read %query[%row, %c0], %zero
-          {in_bounds = [false, true]} : memref<32x32xf16>, vector<16x32xf16>
+          {fcgpu.staging = #fcgpu.staging<copy = warp, ring = block, slots = 2, number = holder, kept = 16>,
+           in_bounds = [false, true]} : memref<32x32xf16>, vector<16x32xf16>
       %acc = arith.constant dense<0.000000e+00> : vector<16x32xf32>
       %k = vector.transfer_read %key[%n, %c0], %zero
-          {in_bounds = [false, true]} : memref<64x32xf16>, vector<32x32xf16>
+          {fcgpu.staging = #fcgpu.staging<copy = block, ring = block, slots = 2, number = turn>,
+           in_bounds = [false, true]} : memref<64x32xf16>, vector<32x32xf16>
       %s = vector.contract {indexing_maps = [#mk, #nk, #mn],
           iterator_types = ["parallel", "parallel", "reduction"],
           kind = #vector.kind<maxnumf>} %q, %k, %acc

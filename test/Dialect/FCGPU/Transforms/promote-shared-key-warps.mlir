@@ -29,13 +29,15 @@ gpu.module @kernels {
     // CHECK:          fcgpu.read %[[K_RING]][%[[I]]]
     scf.forall (%rows, %part) in (1, 2) {
       %q = vector.transfer_read %query[%c0, %c0], %zero
-          {in_bounds = [true, true]} : memref<16x16xf16>, vector<16x16xf16>
+          {fcgpu.staging = #fcgpu.staging<copy = warp, ring = warp, slots = 1, number = holder, kept = 16>,
+           in_bounds = [true, true]} : memref<16x16xf16>, vector<16x16xf16>
       "use"(%q) : (vector<16x16xf16>) -> ()
       %n = arith.subi %c5, %part : index
       scf.for %i = %c0 to %n step %c1 {
         %row = arith.muli %i, %c32 : index
         %k = vector.transfer_read %key[%row, %c0], %zero
-            {in_bounds = [false, true]} : memref<128x16xf16>, vector<32x16xf16>
+            {fcgpu.staging = #fcgpu.staging<copy = warp, ring = warp, slots = 3, number = turn>,
+             in_bounds = [false, true]} : memref<128x16xf16>, vector<32x16xf16>
         "use"(%k) : (vector<32x16xf16>) -> ()
       }
     } {mapping = [#gpu.warp<linear_dim_1>, #gpu.warp<linear_dim_0>]}
@@ -59,8 +61,8 @@ gpu.module @kernels {
 !half = vector<16x16xf16>
 !acc = vector<16x16xf32>
 
-// Right operands outside of loops are numbered in program order; K and V, of one
-// shape, share a ring of twice the stages. The left operand keeps its own.
+// Tiles by turn outside of loops are numbered in program order; K and V, of one
+// shape and staging, share a ring of twice the slots. Q has its own.
 
 // CHECK-LABEL: gpu.func @tiles_outside_of_loops_are_a_stream
 gpu.module @kernels {
@@ -89,22 +91,28 @@ gpu.module @kernels {
     // CHECK-NEXT: fcgpu.read %[[RING]][%[[T4]]]
     scf.forall (%warp) in (1) {
       %q = vector.transfer_read %query[%c0, %c0], %zero
-          {in_bounds = [true, true]} : memref<16x16xf16>, !half
+          {fcgpu.staging = #fcgpu.staging<copy = warp, ring = block, slots = 1, number = holder, kept = 16>,
+           in_bounds = [true, true]} : memref<16x16xf16>, !half
       %k0 = vector.transfer_read %key[%c0, %c0], %zero
-          {in_bounds = [true, true]} : memref<48x16xf16>, !half
+          {fcgpu.staging = #fcgpu.staging<copy = warp, ring = block, slots = 2, number = turn>,
+           in_bounds = [true, true]} : memref<48x16xf16>, !half
       %s0 = vector.contract #nt %q, %k0, %acc : !half, !half into !acc
       %k1 = vector.transfer_read %key[%c16, %c0], %zero
-          {in_bounds = [true, true]} : memref<48x16xf16>, !half
+          {fcgpu.staging = #fcgpu.staging<copy = warp, ring = block, slots = 2, number = turn>,
+           in_bounds = [true, true]} : memref<48x16xf16>, !half
       %s1 = vector.contract #nt %q, %k1, %s0 : !half, !half into !acc
       %k2 = vector.transfer_read %key[%c32, %c0], %zero
-          {in_bounds = [true, true]} : memref<48x16xf16>, !half
+          {fcgpu.staging = #fcgpu.staging<copy = warp, ring = block, slots = 2, number = turn>,
+           in_bounds = [true, true]} : memref<48x16xf16>, !half
       %s2 = vector.contract #nt %q, %k2, %s1 : !half, !half into !acc
       %p = arith.truncf %s2 : !acc to !half
       %v0 = vector.transfer_read %value[%c0, %c0], %zero
-          {in_bounds = [true, true]} : memref<48x16xf16>, !half
+          {fcgpu.staging = #fcgpu.staging<copy = warp, ring = block, slots = 2, number = turn>,
+           in_bounds = [true, true]} : memref<48x16xf16>, !half
       %o0 = vector.contract #nn %p, %v0, %acc : !half, !half into !acc
       %v1 = vector.transfer_read %value[%c16, %c0], %zero
-          {in_bounds = [true, true]} : memref<48x16xf16>, !half
+          {fcgpu.staging = #fcgpu.staging<copy = warp, ring = block, slots = 2, number = turn>,
+           in_bounds = [true, true]} : memref<48x16xf16>, !half
       %o1 = vector.contract #nn %p, %v1, %o0 : !half, !half into !acc
       "use"(%o1) : (!acc) -> ()
     } {mapping = [#gpu.warp<linear_dim_0>]}

@@ -6,7 +6,7 @@
   num_warps = 2, num_stages = 3, query = registers,
   grid_order = query_fastest, min_blocks = 0>
 
-// A tile read in a loop is the same for all warps: the block copies it.
+// A tile in a loop is numbered by its iteration.
 
 // CHECK-LABEL: gpu.func @tile_in_a_loop_is_copied_by_the_block
 // CHECK-SAME:    %[[KEY:[^:]+]]: memref<128x16xf16>, %[[N:[^:]+]]: index, %[[ROW:[^:]+]]: index)
@@ -28,7 +28,8 @@ gpu.module @kernels {
     scf.forall (%warp) in (2) {
       scf.for %i = %c0 to %n step %c1 {
         %tile = vector.transfer_read %key[%row, %c0], %zero
-            {in_bounds = [false, true]} : memref<128x16xf16>, vector<64x16xf16>
+            {fcgpu.staging = #fcgpu.staging<copy = block, ring = block, slots = 3, number = turn>,
+             in_bounds = [false, true]} : memref<128x16xf16>, vector<64x16xf16>
         "use"(%tile) : (vector<64x16xf16>) -> ()
       }
     } {mapping = [#gpu.warp<linear_dim_0>]}
@@ -42,8 +43,7 @@ gpu.module @kernels {
   num_warps = 2, num_stages = 3, query = registers,
   grid_order = query_fastest, min_blocks = 0>
 
-// A tile that depends on the warp belongs to it, and it copies it into its own
-// slot: as many slots as warps.
+// A tile by holder belongs to the warp, which copies it into its own slot.
 
 // CHECK-LABEL: gpu.func @tile_of_a_warp_is_copied_by_the_warp
 // CHECK-SAME:    %[[QUERY:[^:]+]]: memref<32x16xbf16>
@@ -62,7 +62,8 @@ gpu.module @kernels {
     scf.forall (%warp) in (2) {
       %row = arith.muli %warp, %c16 : index
       %tile = vector.transfer_read %query[%row, %c0], %zero
-          {in_bounds = [false, true]} : memref<32x16xbf16>, vector<16x16xbf16>
+          {fcgpu.staging = #fcgpu.staging<copy = warp, ring = block, slots = 2, number = holder, kept = 16>,
+           in_bounds = [false, true]} : memref<32x16xbf16>, vector<16x16xbf16>
       "use"(%tile) : (vector<16x16xbf16>) -> ()
     } {mapping = [#gpu.warp<linear_dim_0>]}
     gpu.return
@@ -90,7 +91,8 @@ gpu.module @kernels {
     scf.forall (%warp) in (2) {
       %row = arith.muli %warp, %c16 : index
       %tile = vector.transfer_read %query[%row, %c0], %zero
-          {in_bounds = [false, true]} : memref<32x16xf16>, vector<16x16xf16>
+          {fcgpu.staging = #fcgpu.staging<copy = warp, ring = block, slots = 2, number = holder, kept = 16>,
+           in_bounds = [false, true]} : memref<32x16xf16>, vector<16x16xf16>
       scf.for %i = %c0 to %n step %c1 {
         "use"(%tile) : (vector<16x16xf16>) -> ()
       }
@@ -124,7 +126,8 @@ gpu.module @kernels {
     scf.forall (%warp) in (2) {
       %row = arith.muli %warp, %c16 : index
       %tile = vector.transfer_read %query[%row, %c0], %zero
-          {in_bounds = [false, true]} : memref<32x16xf16>, vector<16x16xf16>
+          {fcgpu.staging = #fcgpu.staging<copy = warp, ring = block, slots = 2, number = holder>,
+           in_bounds = [false, true]} : memref<32x16xf16>, vector<16x16xf16>
       scf.for %i = %c0 to %n step %c1 {
         "first_use"(%tile) : (vector<16x16xf16>) -> ()
         "second_use"(%tile) : (vector<16x16xf16>) -> ()
@@ -207,8 +210,8 @@ gpu.module @kernels {
   num_warps = 2, num_stages = 3, query = registers,
   grid_order = query_fastest, min_blocks = 0>
 
-// The only key tile of a short sequence has no loop around it; all warps read it,
-// so the block copies it.
+// The only key tile of a short sequence has no loop around it; its ring has no
+// more slots than there are tiles.
 
 // CHECK-LABEL: gpu.func @tile_of_all_warps_is_copied_by_the_block
 gpu.module @kernels {
@@ -223,7 +226,8 @@ gpu.module @kernels {
     // CHECK-NEXT:   fcgpu.read %[[RING]][%[[FIRST]]]
     scf.forall (%warp) in (2) {
       %tile = vector.transfer_read %key[%c0, %c0], %zero
-          {in_bounds = [false, true]} : memref<64x16xf16>, vector<64x16xf16>
+          {fcgpu.staging = #fcgpu.staging<copy = block, ring = block, slots = 3, number = turn>,
+           in_bounds = [false, true]} : memref<64x16xf16>, vector<64x16xf16>
       "use"(%tile) : (vector<64x16xf16>) -> ()
     } {mapping = [#gpu.warp<linear_dim_0>]}
     gpu.return
@@ -252,7 +256,8 @@ gpu.module @kernels {
     scf.forall (%warp) in (2) {
       scf.for %i = %c0 to %n step %c1 {
         %tile = vector.transfer_read %key[%row, %c0], %zero
-            {in_bounds = [false, true]} : memref<128x40xbf16>, vector<64x40xbf16>
+            {fcgpu.staging = #fcgpu.staging<copy = block, ring = block, slots = 3, number = turn>,
+             in_bounds = [false, true]} : memref<128x40xbf16>, vector<64x40xbf16>
         "use"(%tile) : (vector<64x40xbf16>) -> ()
       }
     } {mapping = [#gpu.warp<linear_dim_0>]}
@@ -299,16 +304,66 @@ gpu.module @kernels {
     scf.forall (%warp) in (2) {
       %row = arith.muli %warp, %c16 : index
       %q = vector.transfer_read %query[%row, %c0], %zero
-          {in_bounds = [false, true]} : memref<32x40xf16>, vector<16x40xf16>
+          {fcgpu.staging = #fcgpu.staging<copy = warp, ring = block, slots = 2, number = holder, kept = 16>,
+           in_bounds = [false, true]} : memref<32x40xf16>, vector<16x40xf16>
       scf.for %i = %c0 to %n step %c1 {
         %first = arith.muli %i, %c16 : index
         %k = vector.transfer_read %key[%first, %c0], %zero
-            {in_bounds = [false, true]} : memref<64x40xf16>, vector<16x40xf16>
+            {fcgpu.staging = #fcgpu.staging<copy = block, ring = block, slots = 2, number = turn>,
+             in_bounds = [false, true]} : memref<64x40xf16>, vector<16x40xf16>
         %s = vector.contract {indexing_maps = [#mk, #nk, #mn],
             iterator_types = ["parallel", "parallel", "reduction"],
             kind = #vector.kind<add>} %q, %k, %acc
             : vector<16x40xf16>, vector<16x40xf16> into vector<16x16xf32>
         "use"(%s) : (vector<16x16xf32>) -> ()
+      }
+    } {mapping = [#gpu.warp<linear_dim_0>]}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 16,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+#mk = affine_map<(m, n, k) -> (m, k)>
+#nk = affine_map<(m, n, k) -> (n, k)>
+#mn = affine_map<(m, n, k) -> (m, n)>
+
+// What the staging says counts, whatever the schedule.
+
+// CHECK-LABEL: gpu.func @staging_is_obeyed
+gpu.module @kernels {
+  gpu.func @staging_is_obeyed(%query: memref<16x64xf16>, %key: memref<128x64xf16>,
+                              %p: vector<16x64xf16>, %acc: vector<16x64xf32>,
+                              %n: index)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %zero = arith.constant 0.000000e+00 : f16
+    // CHECK-DAG:  %[[K_RING:.+]] = fcgpu.alloc_ring by warp : <5x64x64xf16, panels>
+    // CHECK-DAG:  %[[Q_RING:.+]] = fcgpu.alloc_ring : <7x16x64xf16>
+    // CHECK:      scf.forall (%[[WARP:.+]]) in (2)
+    // CHECK:        fcgpu.copy %{{.+}} to %[[Q_RING]][%[[WARP]]] by warp
+    // CHECK-NEXT:   scf.for %[[I:.+]] =
+    // CHECK-NEXT:     fcgpu.copy %{{.+}} to %[[K_RING]][%[[I]]] by warp
+    // CHECK-NEXT:     fcgpu.read %[[K_RING]][%[[I]]] in_place
+    // CHECK-NEXT:     fcgpu.read %[[Q_RING]][%[[WARP]]] :
+    // CHECK-NEXT:     "use"
+    scf.forall (%warp) in (2) {
+      %q = vector.transfer_read %query[%c0, %c0], %zero
+          {fcgpu.staging = #fcgpu.staging<copy = warp, ring = block, slots = 7, number = holder>,
+           in_bounds = [true, true]} : memref<16x64xf16>, vector<16x64xf16>
+      scf.for %i = %c0 to %n step %c1 {
+        %k = vector.transfer_read %key[%i, %c0], %zero
+            {fcgpu.staging = #fcgpu.staging<copy = warp, ring = warp, slots = 5, number = turn, in_place = true>,
+             in_bounds = [false, true]} : memref<128x64xf16>, vector<64x64xf16>
+        "use"(%q) : (vector<16x64xf16>) -> ()
+        %s = vector.contract {indexing_maps = [#mk, #nk, #mn],
+            iterator_types = ["parallel", "parallel", "reduction"]} %p, %k, %acc
+            : vector<16x64xf16>, vector<64x64xf16> into vector<16x64xf32>
+        "use"(%s) : (vector<16x64xf32>) -> ()
       }
     } {mapping = [#gpu.warp<linear_dim_0>]}
     gpu.return

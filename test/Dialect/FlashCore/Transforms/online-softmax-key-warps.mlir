@@ -28,7 +28,7 @@ gpu.module @kernels {
     // CHECK-DAG:    %[[NUM_MASKED:.+]] = affine.apply #[[MASKED]](%[[PART]])
     // CHECK:        %[[STATE:.+]]:3 = scf.for %[[I:.+]] = %{{.+}} to %[[N]]
     // CHECK:          %[[ROW_OF_K:.+]] = affine.apply #[[KEY]](%[[I]], %[[PART]])
-    // CHECK:          vector.transfer_read %[[K]][%{{.+}}, %{{.+}}, %[[ROW_OF_K]], %{{.+}}]
+    // CHECK:          vector.transfer_read %[[K]][%{{.+}}, %{{.+}}, %[[ROW_OF_K]], %{{.+}}], {{.+}}<copy = warp, ring = warp, slots = 2, number = turn>
     // CHECK:          arith.cmpi slt, %[[I]], %[[NUM_MASKED]]
 
     // Maxima as exponents of 2, and sums, of each row; then the warp's share of

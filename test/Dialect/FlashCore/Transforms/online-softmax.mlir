@@ -20,13 +20,13 @@
 gpu.module @kernels {
   gpu.func @loop_over_key_tiles(%q: !qo, %k: !kv, %v: !kv, %o: !qo,
                                 %row: index) kernel {
-    // CHECK:      %[[QUERY:.+]] = vector.transfer_read %[[Q]]
+    // CHECK:      %[[QUERY:.+]] = vector.transfer_read %[[Q]]{{.+}} {fcgpu.staging = #fcgpu.staging<copy = warp, ring = block, slots = 2, number = holder, kept = 32>, in_bounds
     // CHECK-DAG:  %[[ACC_INIT:.+]] = arith.constant dense<0.000000e+00> : vector<16x32xf32>
     // CHECK-DAG:  %[[MAX_INIT:.+]] = arith.constant dense<0xFF800000> : vector<16xf32>
     // CHECK-DAG:  %[[SUM_INIT:.+]] = arith.constant dense<0.000000e+00> : vector<16x8xf32>
     // CHECK-DAG:  %[[NUM_TILES:.+]] = arith.constant 2 : index
     // CHECK:      %[[STATE:.+]]:3 = scf.for %{{.+}} = %{{.+}} to %[[NUM_TILES]] step %{{.+}} iter_args(%[[ACC:.+]] = %[[ACC_INIT]], %[[MAX:.+]] = %[[MAX_INIT]], %[[SUM:.+]] = %[[SUM_INIT]])
-    // CHECK:        %[[KEY:.+]] = vector.transfer_read %[[K]]{{.+}} vector<64x32xf16>
+    // CHECK:        %[[KEY:.+]] = vector.transfer_read %[[K]]{{.+}} {fcgpu.staging = #fcgpu.staging<copy = block, ring = block, slots = 2, number = turn>, in_bounds{{.+}} vector<64x32xf16>
     // CHECK:        %[[SCORES:.+]] = vector.contract {indexing_maps = [#[[$MK]], #[[$NK]], #[[$MN]]]{{.+}} %[[QUERY]], %[[KEY]], %{{.+}} into vector<16x64xf32>
     // CHECK-NOT:    scf.if
     // CHECK:        %[[NEW_MAX:.+]] = vector.multi_reduction <maxnumf>, %[[SCORES]], %[[MAX]] [1] : vector<16x64xf32> to vector<16xf32>
@@ -36,7 +36,7 @@ gpu.module @kernels {
     // CHECK:        %[[P:.+]] = math.exp2 %{{.+}} : vector<16x64xf32>
     // CHECK:        %[[P_HALF:.+]] = arith.truncf %[[P]] : vector<16x64xf32> to vector<16x64xf16>
     // CHECK:        %[[NEW_SUM:.+]] = vector.multi_reduction <add>, %{{.+}}, %[[OLD_SUM]] [1] : vector<16x8x8xf32> to vector<16x8xf32>
-    // CHECK:        %[[VALUE:.+]] = vector.transfer_read %[[V]]{{.+}} vector<64x32xf16>
+    // CHECK:        %[[VALUE:.+]] = vector.transfer_read %[[V]]{{.+}} {fcgpu.staging = #fcgpu.staging<copy = block, ring = block, slots = 2, number = turn>, in_bounds{{.+}} vector<64x32xf16>
     // CHECK:        %[[NEW_ACC:.+]] = vector.contract {indexing_maps = [#[[$MK]], #[[$KN]], #[[$MN]]]{{.+}} %[[P_HALF]], %[[VALUE]], %[[OLD_ACC]] : {{.+}} into vector<16x32xf32>
     // CHECK:        scf.yield %[[NEW_ACC]], %[[NEW_MAX]], %[[NEW_SUM]]
     // CHECK:      %[[TOTAL:.+]] = vector.multi_reduction <add>, %[[STATE]]#2, %{{.+}} [1] : vector<16x8xf32> to vector<16xf32>
@@ -100,12 +100,12 @@ gpu.module @kernels {
   gpu.func @rows_past_the_end_are_zero(%q: !qo, %k: !kv, %v: !kv, %o: !qo,
                                        %row: index, %seqlen: index) kernel {
     // CHECK: %[[ZERO_Q:.+]] = arith.constant 0.000000e+00 : bf16
-    // CHECK: vector.transfer_read %[[Q]][{{.+}}], %[[ZERO_Q]] {in_bounds = [false, true]}
+    // CHECK: vector.transfer_read %[[Q]][{{.+}}], %[[ZERO_Q]] {{.*}}in_bounds = [false, true]}
     // CHECK: scf.for %
     // CHECK:   %[[ZERO_K:.+]] = arith.constant 0.000000e+00 : bf16
-    // CHECK:   vector.transfer_read %[[K]][{{.+}}], %[[ZERO_K]] {in_bounds = [false, true]}
+    // CHECK:   vector.transfer_read %[[K]][{{.+}}], %[[ZERO_K]] {{.*}}in_bounds = [false, true]}
     // CHECK:   %[[ZERO_V:.+]] = arith.constant 0.000000e+00 : bf16
-    // CHECK:   vector.transfer_read %[[V]][{{.+}}], %[[ZERO_V]] {in_bounds = [false, true]}
+    // CHECK:   vector.transfer_read %[[V]][{{.+}}], %[[ZERO_V]] {{.*}}in_bounds = [false, true]}
     // CHECK: vector.transfer_write %{{.+}}, %[[O]][{{.+}}] {in_bounds = [false, true]} : vector<16x32xbf16>
     %zero = arith.constant 0 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)

@@ -32,6 +32,7 @@ struct CopyQueueResource
 
 /// Names of the attributes this dialect puts on other dialects' ops.
 inline constexpr StringLiteral kScheduleAttrName = "fcgpu.schedule";
+inline constexpr StringLiteral kStagingAttrName = "fcgpu.staging";
 inline constexpr StringLiteral kLayoutAttrName = "fcgpu.layout";
 inline constexpr StringLiteral kKernelAttrName = "fcgpu.kernel";
 
@@ -71,9 +72,12 @@ FailureOr<VectorType> getShareType(VectorType tile, int64_t parts);
 
 namespace mlir::vector {
 class ContractionOp;
+class TransferReadOp;
 } // namespace mlir::vector
 
 namespace mlir::fcgpu {
+/// Whether the op reads a 16-bit tile: what has an `fcgpu.staging`.
+bool isTileRead(vector::TransferReadOp read);
 /// Whether a tile stays in its slot.
 bool isInPlace(Value tile);
 /// Whether a product is only started where it stands: it reads a tile in place.

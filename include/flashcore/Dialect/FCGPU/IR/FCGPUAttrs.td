@@ -109,6 +109,14 @@ def FCGPU_CopyScope
   let cppNamespace = "::mlir::fcgpu";
 }
 
+def FCGPU_TileNumber
+    : I32EnumAttr<"TileNumber", "What numbers the tiles of a ring", [
+        I32EnumAttrCase<"Turn", 0, "turn">,
+        I32EnumAttrCase<"Holder", 1, "holder">]> {
+  let genSpecializedAttr = 0;
+  let cppNamespace = "::mlir::fcgpu";
+}
+
 def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
   let summary = "Every choice the compiler makes about one attention kernel";
   let description = [{
@@ -215,6 +223,49 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
       return getMinBlocks() ? getMinBlocks() : 1;
     }
   }];
+}
+
+//===----------------------------------------------------------------------===//
+// Staging
+//===----------------------------------------------------------------------===//
+
+def FCGPU_StagingAttr : FCGPU_Attr<"Staging", "staging"> {
+  let summary = "How a tile goes through shared memory";
+  let description = [{
+    Stands as `fcgpu.staging` on each `vector.transfer_read` of a 16-bit tile.
+    Written by `flashcore-online-softmax` (the decision is
+    `Analysis/TileStaging`), obeyed by `flashcore-promote-shared`:
+
+    * `copy`: who copies the tile, the `block` (then it is the same for all its
+      warps) or each `warp` for itself. A warpgroup counts as one
+    * `ring`: whose the ring is, one of the `block`, or one for each `warp`, which
+      has to copy itself what it reads
+    * `slots`: tiles that the ring has room for. Tiles outside of loops share the
+      ring of those of their shape and staging, with `slots` for each memref that
+      they are read from, but no more than there are tiles
+    * `number`: what numbers the tiles. By `turn` they follow each other: the
+      iteration of the loop, or outside of loops the place in program order. By
+      `holder` each warp of the innermost dimension of the `scf.forall` has a tile
+      of its own, outside of loops, with its number
+    * `kept`: of a tile by `holder`, how many of the first columns stay in
+      registers, all or a multiple of 16; products read the others again
+    * `in_place`: products take the tile from its slot, whose layout is `panels`;
+      nothing of it is kept
+
+    ```mlir
+    #fcgpu.staging<copy = warp, ring = block, slots = 4, number = holder, kept = 64>   // Q
+    #fcgpu.staging<copy = block, ring = block, slots = 2, number = turn>               // K, V
+    ```
+  }];
+  let parameters = (ins
+      EnumParameter<FCGPU_CopyScope>:$copy,
+      EnumParameter<FCGPU_CopyScope>:$ring,
+      "int64_t":$slots,
+      EnumParameter<FCGPU_TileNumber>:$number,
+      DefaultValuedParameter<"int64_t", "0">:$kept,
+      DefaultValuedParameter<"bool", "false">:$in_place);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
 }
 
 //===----------------------------------------------------------------------===//

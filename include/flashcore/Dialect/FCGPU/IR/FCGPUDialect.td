@@ -21,6 +21,8 @@ def FCGPU_Dialect : Dialect {
     Attributes on ops of other dialects, all checked by this one:
 
     * `fcgpu.schedule` (`#fcgpu.schedule`) on a `flashcore.attention` or a kernel
+    * `fcgpu.staging` (`#fcgpu.staging`) on a `vector.transfer_read` of a 16-bit
+      tile
     * `fcgpu.layout` (`#fcgpu.layout`) on an op with a warp tile or vector as
       result, or an array of them on an op with several results (`unit` where
       one is neither)

@@ -309,9 +309,12 @@ def FCGPU_SkipUnlessOp : FCGPU_Op<"skip_unless", [
   let summary = "Says when an iteration leaves what its loop carries as it is";
   let description = [{
     If the condition is false, the loop around the op may yield in this iteration
-    what it got, for this warp. The condition is the same in all lanes.
-    flashcore-skip-hidden-tiles makes a branch of it where the op stands in the
-    loop's body; else it says nothing that must be obeyed.
+    what it got, for this warp. The condition is the same in all lanes. That is
+    leave, not an order: an iteration that is not skipped gives the same results,
+    because masks hide all that it adds. A pass may drop the op wherever it
+    stands. flashcore-skip-hidden-tiles makes a branch of it where it stands in the
+    body of an `scf.for`, the condition is known in front of the branch, and
+    nothing in the branch has an effect besides its results; all others it drops.
 
     ```mlir
     fcgpu.skip_unless %sees_a_key

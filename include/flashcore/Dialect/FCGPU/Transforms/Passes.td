@@ -24,19 +24,18 @@ def SimplifyKernelPass : Pass<"flashcore-simplify-kernel", "::mlir::gpu::GPUFunc
 def PromoteSharedPass : Pass<"flashcore-promote-shared", "::mlir::gpu::GPUFuncOp"> {
   let summary = "Read 16-bit tiles through swizzled rings in shared memory";
   let description = [{
-    Phase 4. Precondition: a kernel with `fcgpu.schedule` whose warp tiles are
-    read by `vector.transfer_read` inside an `scf.forall` over warps, and whose
-    loops start at 0 with step 1. Postcondition: no 16-bit rank-2 tile is read
-    from global memory; each is copied into a ring by `fcgpu.copy` and read from
-    there by `fcgpu.read`.
+    Phase 4. Precondition: in a kernel with `fcgpu.schedule`, each 16-bit warp
+    tile is read by a `vector.transfer_read` with an `fcgpu.staging`, inside an
+    `scf.forall` over warps, in loops that start at 0 with step 1; one that the
+    block copies is the same for all warps. Postcondition: no 16-bit rank-2 tile
+    is read from global memory; each is copied into a ring by `fcgpu.copy` and
+    read from there by `fcgpu.read`.
 
-    A tile that is the same for all warps (K, V) is copied by the block, into a
-    ring of `num_stages` slots; in a loop it is tile number %i. A tile that
-    depends on the warp (Q) belongs to it, and it copies it into its own slot;
-    with `query = shared` its read moves into the loop, and with `query = split`
-    that of its columns from `query_steps` * 16 on, in a product of their own. With
-    `key_warps` each warp has rings of its own for all of them. Right operands of products outside of
-    loops (the tiles of K and V in one pass) go through one ring in program order.
+    All of this is what `fcgpu.staging` says, nothing is chosen here. Tiles by
+    `turn` (K, V) are numbered by the iteration of their loop; those outside of
+    loops (one pass) go through one ring in program order. A tile by `holder` (Q)
+    lies in the slot of its warp: columns that are not `kept` are read again by
+    each product, and where others are kept in a product of their own.
     The IR is not yet right for more than one thread: flashcore-insert-barriers
     makes it so.
 
@@ -232,6 +231,8 @@ def SkipHiddenTilesPass : Pass<"flashcore-skip-hidden-tiles", "::mlir::gpu::GPUF
     stand in front of the reads. Postcondition: no `fcgpu.skip_unless` is left;
     in a loop body that held one, all that follows the last wait, barrier or copy
     is in an `scf.if` of its condition, which else yields what the loop carries.
+    An `fcgpu.skip_unless` may be ignored, and is where it stands elsewhere, its
+    condition is computed from what the branch would hold, or that has effects.
     flashcore-split-masked-tiles makes loops of their own of the iterations before
     and after those that a warp does not skip.
 

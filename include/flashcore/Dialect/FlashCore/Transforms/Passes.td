@@ -102,7 +102,8 @@ def OnlineSoftmaxPass : Pass<"flashcore-online-softmax", "::mlir::gpu::GPUFuncOp
   let description = [{
     Phase 3. Precondition: the attention tiles of flashcore-tile. Postcondition:
     no `flashcore.` op is left in the kernel; each tile is an `scf.for` over key
-    tiles of `vector` values (warp tiles).
+    tiles of `vector` values (warp tiles), and each read of a tile of Q, K or V
+    says by `fcgpu.staging` how it goes through shared memory.
 
     The algorithm is that of FlashAttention-2 (Dao, 2023, algorithm 1): the two
     products are `vector.contract`, the running maximum and sum rescale the

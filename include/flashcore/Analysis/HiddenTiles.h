@@ -1,0 +1,27 @@
+//===- HiddenTiles.h - Tiles of which a warp sees nothing -------*- C++ -*-===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Whether it pays to find out, in words of problem and schedule alone, so that
+// it can be tested without IR.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FLASHCORE_ANALYSIS_HIDDENTILES_H
+#define FLASHCORE_ANALYSIS_HIDDENTILES_H
+
+#include "flashcore/Analysis/AttentionProblem.h"
+#include "flashcore/Dialect/FCGPU/IR/Schedule.h"
+
+namespace mlir::flashcore {
+
+/// Whether warps leave out the key tiles that their own rows see nothing of,
+/// among those that their block walks together (`fcgpu.skip_unless`).
+bool skipsHiddenTiles(const AttentionProblem &problem,
+                      const fcgpu::ScheduleChoice &schedule);
+
+} // namespace mlir::flashcore
+
+#endif // FLASHCORE_ANALYSIS_HIDDENTILES_H

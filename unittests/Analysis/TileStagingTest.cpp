@@ -1,0 +1,86 @@
+//===- TileStagingTest.cpp - How tiles go through shared memory -----------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "flashcore/Analysis/TileStaging.h"
+#include "gtest/gtest.h"
+
+using namespace mlir::flashcore;
+using namespace mlir::fcgpu;
+
+namespace {
+/// Four warps with 16 of 64 query rows each.
+ScheduleChoice makeSchedule() {
+  ScheduleChoice schedule;
+  schedule.blockM = schedule.blockN = 64;
+  schedule.numWarps = 4;
+  schedule.numStages = 3;
+  schedule.query = QueryPlacement::Registers;
+  return schedule;
+}
+
+TileStaging stage(const ScheduleChoice &schedule, TileRole role,
+                  bool isInLoop = true) {
+  return chooseStaging(schedule, role, /*cols=*/40, isInLoop);
+}
+
+TEST(TileStaging, BlockCopiesKeysAndValues) {
+  TileStaging expected{CopyScope::Block, CopyScope::Block, 3, TileNumber::Turn,
+                       /*kept=*/0,       /*inPlace=*/false};
+  for (TileRole role : {TileRole::Key, TileRole::Value})
+    for (bool isInLoop : {false, true})
+      EXPECT_EQ(stage(makeSchedule(), role, isInLoop), expected);
+}
+
+TEST(TileStaging, EachWarpCopiesItsQueries) {
+  TileStaging expected{CopyScope::Warp, CopyScope::Block, 4, TileNumber::Holder,
+                       /*kept=*/40,     /*inPlace=*/false};
+  EXPECT_EQ(stage(makeSchedule(), TileRole::Query), expected);
+}
+
+TEST(TileStaging, PlaceOfQueriesSaysWhatIsKept) {
+  ScheduleChoice schedule = makeSchedule();
+  schedule.query = QueryPlacement::Shared;
+  EXPECT_EQ(stage(schedule, TileRole::Query).kept, 0);
+  schedule.query = QueryPlacement::Split;
+  schedule.querySteps = 2;
+  EXPECT_EQ(stage(schedule, TileRole::Query).kept, 32);
+  EXPECT_EQ(stage(schedule, TileRole::Key).kept, 0);
+}
+
+TEST(TileStaging, WarpsThatDivideTheKeysHaveAllForThemselves) {
+  ScheduleChoice schedule = makeSchedule();
+  schedule.keyWarps = 2;
+  TileStaging key{CopyScope::Warp, CopyScope::Warp,  3, TileNumber::Turn,
+                  /*kept=*/0,      /*inPlace=*/false};
+  EXPECT_EQ(stage(schedule, TileRole::Key), key);
+  TileStaging query{CopyScope::Warp, CopyScope::Warp,  1, TileNumber::Holder,
+                    /*kept=*/40,     /*inPlace=*/false};
+  EXPECT_EQ(stage(schedule, TileRole::Query), query);
+}
+
+TEST(TileStaging, OnlyWarpCopiesForItselfOutsideOfLoops) {
+  ScheduleChoice schedule = makeSchedule();
+  schedule.numWarps = 1;
+  EXPECT_EQ(stage(schedule, TileRole::Key, /*isInLoop=*/false).copy,
+            CopyScope::Warp);
+  EXPECT_EQ(stage(schedule, TileRole::Key, /*isInLoop=*/true).copy,
+            CopyScope::Block);
+  EXPECT_EQ(stage(schedule, TileRole::Key, /*isInLoop=*/false).ring,
+            CopyScope::Block);
+}
+
+TEST(TileStaging, WarpgroupsTakeTilesInPlace) {
+  ScheduleChoice schedule = makeSchedule();
+  schedule.product = Product::Warpgroup;
+  schedule.numWarps = 8;
+  schedule.query = QueryPlacement::Shared;
+  TileStaging query{CopyScope::Warp, CopyScope::Block, 2, TileNumber::Holder,
+                    /*kept=*/0,      /*inPlace=*/true};
+  EXPECT_EQ(stage(schedule, TileRole::Query), query);
+  EXPECT_TRUE(stage(schedule, TileRole::Key).inPlace);
+  EXPECT_TRUE(stage(schedule, TileRole::Value).inPlace);
+}
+} // namespace
