@@ -121,9 +121,9 @@ func.func @every_optional_tensor_becomes_a_memref(
 // CHECK-SAME:    %[[I:[^:]+]]: index)
 func.func @modifiers_tile_and_attributes_are_kept(%q: !t, %o: !t, %i: index)
     -> !t {
-  // CHECK: flashcore.attention {{.+}} tile(%[[I]], %[[I]], %[[I]], %[[I]], %[[I]], %[[I]], %[[I]]) causal(top_left) window_left(3) window_right(4) scale(5.000000e-01) softcap(2.000000e+00) {test.note}{{$}}
+  // CHECK: flashcore.attention {{.+}} tile(%[[I]], %[[I]], %[[I]], %[[I]], %[[I]], %[[I]], %[[I]], %[[I]]) causal(top_left) window_left(3) window_right(4) scale(5.000000e-01) softcap(2.000000e+00) {test.note}{{$}}
   %result = flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%o : !t)
-      tile(%i, %i, %i, %i, %i, %i, %i) causal(top_left) window_left(3)
+      tile(%i, %i, %i, %i, %i, %i, %i, %i) causal(top_left) window_left(3)
       window_right(4) scale(0.5) softcap(2.0) {test.note} -> !t
   return %result : !t
 }

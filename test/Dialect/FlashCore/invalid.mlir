@@ -72,7 +72,7 @@ func.func @c2_f32_output_of_a_whole_attention(%q: !t, %other: !other) {
 func.func @c2_bf16_output_of_a_tile(%q: !t, %other: !other, %i: index) {
   // expected-error @below {{'flashcore.attention' op expects output of query's element type 'f16', but got 'bf16'}}
   flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%other : !other)
-      tile(%i, %i, %i, %i, %i, %i, %i)
+      tile(%i, %i, %i, %i, %i, %i, %i, %i)
   return
 }
 
@@ -503,7 +503,7 @@ func.func @c16_layout_is_not_strided(%q: !t, %o: !o) {
 !t = memref<2x8x512x64xf16>
 
 func.func @c17_tile_of_four_operands(%q: !t, %i: index) {
-  // expected-error @below {{'flashcore.attention' op expects tile to have seven operands (batch, head, query, seqlen_q, key, key_end, seqlen_k), but got 4}}
+  // expected-error @below {{'flashcore.attention' op expects tile to have eight operands (batch, head, query, seqlen_q, key, key_end, seqlen_k, block_query), but got 4}}
   flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t)
       tile(%i, %i, %i, %i)
   return

@@ -189,11 +189,11 @@ func.func @tile_of_a_larger_attention(
     %q: memref<1x1x16x64xf16>, %k: memref<1x1x?x64xf16>,
     %o: memref<1x1x16x64xf16>, %b: index, %h: index, %row: index,
     %seqlen_q: index, %key: index, %seqlen_k: index) {
-  // CHECK: flashcore.attention {{.+}} tile(%[[B]], %[[H]], %[[ROW]], %[[SEQLEN_Q]], %[[KEY]], %[[SEQLEN_K]], %[[SEQLEN_K]]) causal(bottom_right){{$}}
+  // CHECK: flashcore.attention {{.+}} tile(%[[B]], %[[H]], %[[ROW]], %[[SEQLEN_Q]], %[[KEY]], %[[SEQLEN_K]], %[[SEQLEN_K]], %[[ROW]]) causal(bottom_right){{$}}
   flashcore.attention ins(%q, %k, %k : memref<1x1x16x64xf16>,
                           memref<1x1x?x64xf16>, memref<1x1x?x64xf16>)
       outs(%o : memref<1x1x16x64xf16>)
-      tile(%b, %h, %row, %seqlen_q, %key, %seqlen_k, %seqlen_k)
+      tile(%b, %h, %row, %seqlen_q, %key, %seqlen_k, %seqlen_k, %row)
       causal(bottom_right)
   return
 }
@@ -272,7 +272,7 @@ func.func @bias_of_a_tile_is_whole(
   flashcore.attention ins(%q, %k, %k : memref<1x1x16x64xf16>,
                           memref<1x1x256x64xf16>, memref<1x1x256x64xf16>)
       bias(%bias : memref<2x8x512x256xf32>) outs(%q : memref<1x1x16x64xf16>)
-      tile(%i, %i, %i, %i, %i, %i, %i)
+      tile(%i, %i, %i, %i, %i, %i, %i, %i)
   return
 }
 
@@ -287,7 +287,7 @@ func.func @partial_result(
   flashcore.attention ins(%q, %k, %k : memref<1x1x16x64xf16>,
                           memref<1x1x256x64xf16>, memref<1x1x256x64xf16>)
       outs(%o : memref<1x1x16x64xf32, strided<[12, 5, 67, 2], offset: 3>>)
-      lse(%lse : memref<1x1x16xf32>) tile(%i, %i, %i, %i, %i, %i, %i)
+      lse(%lse : memref<1x1x16xf32>) tile(%i, %i, %i, %i, %i, %i, %i, %i)
   return
 }
 
@@ -311,7 +311,7 @@ func.func @every_clause_in_order(
   %results:2 = flashcore.attention ins(%q, %k, %v : !t, !tkv, !tkv)
       bias(%bias : tensor<2x1x512x256xf32>) alibi(%per_head : tensor<8xf32>)
       sink(%per_head : tensor<8xf32>) seqused_k(%used : tensor<2xi32>)
-      outs(%o : !t) lse(%lse : !tlse) tile(%i, %i, %i, %i, %i, %i, %i)
+      outs(%o : !t) lse(%lse : !tlse) tile(%i, %i, %i, %i, %i, %i, %i, %i)
       causal(bottom_right) window_left(1) window_right(2) scale(1.0)
       softcap(30.0) score {
   ^bb0(%score: f32, %batch: index, %head: index, %query: index, %key: index):

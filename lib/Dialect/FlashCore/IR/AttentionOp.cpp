@@ -317,9 +317,10 @@ LogicalResult AttentionOp::verifyModifiers() {
              << " elements, but got " << size;
   }
   // C17
-  if (!getTile().empty() && getTile().size() != TileSeqlenK + 1)
-    return emitOpError("expects tile to have seven operands (batch, head, "
-                       "query, seqlen_q, key, key_end, seqlen_k), but got ")
+  if (!getTile().empty() && getTile().size() != NumTileOperands)
+    return emitOpError("expects tile to have eight operands (batch, head, "
+                       "query, seqlen_q, key, key_end, seqlen_k, "
+                       "block_query), but got ")
            << getTile().size();
   return success();
 }

@@ -13,11 +13,9 @@
 #include "TileExpander.h"
 #include "flashcore/Analysis/ScheduleCheck.h"
 #include "flashcore/Dialect/FlashCore/Transforms/Passes.h"
-#include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/IR/IRMapping.h"
 
 #include <algorithm>
 
@@ -71,38 +69,16 @@ OpFoldResult TileExpander::getCountOfPart(OpFoldResult count) {
   return apply((d0 - d1).ceilDiv(parts), {count, getKeyPart()});
 }
 
-/// The first query row of the block is that of its warp 0: the tile's own, with
-/// 0 in the place of the warp's number.
-OpFoldResult TileExpander::getFirstQueryOfBlock() {
-  Value query = tileOperand(AttentionOp::TileQuery);
-  auto forall = op->getParentOfType<scf::ForallOp>();
-  Operation *definition = query.getDefiningOp();
-  if (!forall || !definition || !forall->isProperAncestor(definition))
-    return getAsOpFoldResult(query);
-  SetVector<Operation *> slice;
-  BackwardSliceOptions options;
-  options.inclusive = true;
-  options.omitBlockArguments = true;
-  options.filter = [&](Operation *op) { return forall->isProperAncestor(op); };
-  (void)getBackwardSlice(query, &slice, options);
-  IRMapping mapping;
-  for (Value warp : forall.getInductionVars())
-    mapping.map(warp, asValue(b.getIndexAttr(0)));
-  for (Operation *op : slice)
-    b.clone(*op, mapping);
-  return mapping.lookup(query);
-}
-
 void TileExpander::computeTileCounts() {
   // The warps of a block walk the same tiles where they fill them together.
   bool isAlone = schedule.getKeyWarps() > 1;
   int64_t numQueries = isAlone ? warpM : schedule.getBlockM();
   AffineExpr d0 = b.getAffineDimExpr(0), d1 = b.getAffineDimExpr(1);
-  OpFoldResult firstQuery =
-      isAlone ? getAsOpFoldResult(tileOperand(AttentionOp::TileQuery))
-              : getFirstQueryOfBlock();
+  auto firstQuery =
+      isAlone ? AttentionOp::TileQuery : AttentionOp::TileBlockQuery;
   SmallVector<OpFoldResult> operands{
-      firstQuery, getAsOpFoldResult(tileOperand(AttentionOp::TileSeqlenQ)),
+      getAsOpFoldResult(tileOperand(firstQuery)),
+      getAsOpFoldResult(tileOperand(AttentionOp::TileSeqlenQ)),
       getAsOpFoldResult(tileOperand(AttentionOp::TileSeqlenK))};
   KeyBounds bounds = getKeyBounds(op.getContext(), mask, numQueries);
   if (!coversAllKeys()) {

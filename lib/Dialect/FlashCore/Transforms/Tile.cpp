@@ -381,6 +381,7 @@ void KernelBuilder::buildWarpTile(KernelFrame &frame, PartialResults partials,
     tile.insert(tile.end() - 1, asValue(keyEnd));
   else
     tile.push_back(tile.back());
+  tile.push_back(asValue(apply(d0 * schedule.getBlockM(), {queryBlock})));
   auto tiled = AttentionOp::create(
       b, TypeRange(), q, k, v, bias, /*alibi_slopes=*/Value(),
       /*sink_logits=*/Value(), /*cu_seqlens_q=*/Value(),

@@ -94,7 +94,6 @@ private:
   bool endsWithTile(AttentionOp::TileOperand bound);
   OpFoldResult clamp(OpFoldResult bound);
   Value getKeyPart();
-  OpFoldResult getFirstQueryOfBlock();
   OpFoldResult getCountOfPart(OpFoldResult count);
   void computeTileCounts();
   Value readTile(TileRole role, Value row, int64_t rows);

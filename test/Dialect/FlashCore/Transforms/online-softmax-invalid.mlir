@@ -28,7 +28,7 @@ gpu.module @kernels {
     %size = arith.constant 16 : index
     // expected-error @below {{'flashcore.attention' op is not a tile on memrefs; run flashcore-tile first}}
     %o = flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%init : !t)
-        tile(%zero, %zero, %zero, %size, %zero, %size, %size)
+        tile(%zero, %zero, %zero, %size, %zero, %size, %size, %zero)
         {fcgpu.schedule = #schedule} -> !t
     gpu.return
   }
@@ -44,7 +44,7 @@ gpu.module @kernels {
     %size = arith.constant 16 : index
     // expected-error @below {{'flashcore.attention' op has no fcgpu.schedule; run flashcore-configure first}}
     flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
-        tile(%zero, %zero, %zero, %size, %zero, %size, %size)
+        tile(%zero, %zero, %zero, %size, %zero, %size, %size, %zero)
     gpu.return
   }
 }
@@ -64,7 +64,7 @@ gpu.module @kernels {
     // expected-error @below {{'flashcore.attention' op uses sink, which this version cannot lower yet}}
     flashcore.attention ins(%q, %k, %v : !t, !t, !t)
         sink(%logits : memref<1xf32>) outs(%o : !t)
-        tile(%zero, %zero, %zero, %size, %zero, %size, %size)
+        tile(%zero, %zero, %zero, %size, %zero, %size, %size, %zero)
         {fcgpu.schedule = #schedule}
     gpu.return
   }
@@ -84,7 +84,7 @@ gpu.module @kernels {
     scf.forall (%warp) in (2) {
       // expected-error @below {{'flashcore.attention' op has key_warps 2, but does not stand in an scf.forall over rows and key parts}}
       flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
-          tile(%c0, %c0, %c0, %c16, %c0, %c16, %c16) {fcgpu.schedule = #schedule}
+          tile(%c0, %c0, %c0, %c16, %c0, %c16, %c16, %c0) {fcgpu.schedule = #schedule}
     } {mapping = [#gpu.warp<linear_dim_0>]}
     gpu.return
   }
@@ -105,7 +105,7 @@ gpu.module @kernels {
     scf.forall (%rows, %part) in (1, 8) {
       // expected-error @below {{'flashcore.attention' op expects key_warps to divide the 16 x 16 results of a warp into shares of whole 8x8 cores, but got 8; use fewer key_warps or a larger block_m}}
       flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
-          tile(%c0, %c0, %c0, %c16, %c0, %c16, %c16) {fcgpu.schedule = #schedule}
+          tile(%c0, %c0, %c0, %c16, %c0, %c16, %c16, %c0) {fcgpu.schedule = #schedule}
     } {mapping = [#gpu.warp<linear_dim_1>, #gpu.warp<linear_dim_0>]}
     gpu.return
   }
@@ -124,7 +124,7 @@ gpu.module @kernels {
     %c0 = arith.constant 0 : index
     // expected-error @below {{'flashcore.attention' op expects a seqlen_k known at compile time for softmax one_pass; use softmax online}}
     flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
-        tile(%c0, %c0, %c0, %n, %c0, %n, %n) {fcgpu.schedule = #schedule}
+        tile(%c0, %c0, %c0, %n, %c0, %n, %n, %c0) {fcgpu.schedule = #schedule}
     gpu.return
   }
 }
@@ -143,7 +143,7 @@ gpu.module @kernels {
     %c16 = arith.constant 16 : index
     // expected-error @below {{'flashcore.attention' op expects row_max exact or stale with a softcap, which changes the scores, but got folded}}
     flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
-        tile(%c0, %c0, %c0, %c16, %c0, %c16, %c16) softcap(3.000000e+01)
+        tile(%c0, %c0, %c0, %c16, %c0, %c16, %c16, %c0) softcap(3.000000e+01)
         {fcgpu.schedule = #schedule}
     gpu.return
   }

@@ -52,7 +52,7 @@ gpu.module @kernels {
     // CHECK:        vector.transfer_write %{{.+}}, %[[O]][%{{.+}}, %{{.+}}, %[[FIRST_ROW]], %{{.+}}] {in_bounds = [true, true]} : vector<8x64xf16>
     scf.forall (%rows, %part) in (1, 4) {
       flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-          tile(%c0, %c0, %row, %c64, %c0, %c200, %c200) {fcgpu.schedule = #schedule}
+          tile(%c0, %c0, %row, %c64, %c0, %c200, %c200, %row) {fcgpu.schedule = #schedule}
     } {mapping = [#gpu.warp<linear_dim_1>, #gpu.warp<linear_dim_0>]}
     gpu.return
   }
@@ -93,7 +93,7 @@ gpu.module @kernels {
     scf.forall (%rows, %part) in (1, 4) {
       flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv)
           outs(%o : !qo) lse(%lse : !lse)
-          tile(%c0, %c0, %row, %n, %c0, %c256, %c256) {fcgpu.schedule = #schedule}
+          tile(%c0, %c0, %row, %n, %c0, %c256, %c256, %row) {fcgpu.schedule = #schedule}
     } {mapping = [#gpu.warp<linear_dim_1>, #gpu.warp<linear_dim_0>]}
     gpu.return
   }

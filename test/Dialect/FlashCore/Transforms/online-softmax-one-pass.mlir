@@ -36,7 +36,7 @@ gpu.module @kernels {
     // CHECK-NOT:  scf.for
     // CHECK:      vector.transfer_write
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%c0, %c0, %row, %c64, %c0, %c64, %c64) {fcgpu.schedule = #schedule}
+        tile(%c0, %c0, %row, %c64, %c0, %c64, %c64, %row) {fcgpu.schedule = #schedule}
     gpu.return
   }
 }
@@ -72,7 +72,7 @@ gpu.module @kernels {
     // CHECK:        fcgpu.map_scores %[[S]][%{{.+}}, %[[KEY]]]
     // CHECK:          affine.min
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%c0, %c0, %row, %c64, %c0, %c64, %c64) causal(bottom_right)
+        tile(%c0, %c0, %row, %c64, %c0, %c64, %c64, %row) causal(bottom_right)
         {fcgpu.schedule = #schedule}
     gpu.return
   }

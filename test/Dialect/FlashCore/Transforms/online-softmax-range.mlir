@@ -39,7 +39,7 @@ gpu.module @kernels {
     %end = affine.apply affine_map<()[s0] -> (s0 * 96 + 96)>()[%split]
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !partial)
         lse(%lse : !lse)
-        tile(%zero, %zero, %zero, %seqlen_q, %begin, %end, %seqlen_k)
+        tile(%zero, %zero, %zero, %seqlen_q, %begin, %end, %seqlen_k, %zero)
         {fcgpu.schedule = #schedule}
     gpu.return
   }
@@ -71,7 +71,7 @@ gpu.module @kernels {
     %end = arith.constant 110 : index
     %seqlen_k = arith.constant 256 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %zero, %seqlen_q, %begin, %end, %seqlen_k)
+        tile(%zero, %zero, %zero, %seqlen_q, %begin, %end, %seqlen_k, %zero)
         {fcgpu.schedule = #schedule}
     gpu.return
   }
@@ -98,7 +98,7 @@ gpu.module @kernels {
     %end = arith.constant 128 : index
     %seqlen_k = arith.constant 256 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %zero, %seqlen_q, %zero, %end, %seqlen_k)
+        tile(%zero, %zero, %zero, %seqlen_q, %zero, %end, %seqlen_k, %zero)
         causal(bottom_right) window_left(10) {fcgpu.schedule = #schedule}
     gpu.return
   }

@@ -39,7 +39,7 @@ gpu.module @kernels {
     %seqlen = arith.constant 128 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
         lse(%lse : !lse)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen)
+        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
         scale(2.000000e+00) softcap(4.000000e+00) {fcgpu.schedule = #schedule}
     gpu.return
   }
@@ -85,7 +85,7 @@ gpu.module @kernels {
     %seqlen = arith.constant 128 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) bias(%bias : !bias)
         outs(%o : !qo) lse(%lse : !lse)
-        tile(%batch, %head, %row, %seqlen, %zero, %seqlen, %seqlen)
+        tile(%batch, %head, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
         scale(2.000000e+00) {fcgpu.schedule = #schedule}
     gpu.return
   }
@@ -122,7 +122,7 @@ gpu.module @kernels {
     %seqlen_q = arith.constant 128 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) bias(%bias : !bias)
         outs(%o : !qo)
-        tile(%batch, %head, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k)
+        tile(%batch, %head, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k, %row)
         {fcgpu.schedule = #schedule}
     gpu.return
   }
@@ -159,7 +159,7 @@ gpu.module @kernels {
     %seqlen = arith.constant 128 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) bias(%bias : !bias)
         outs(%o : !qo)
-        tile(%batch, %head, %row, %seqlen, %zero, %seqlen, %seqlen)
+        tile(%batch, %head, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
         scale(2.000000e+00) softcap(4.000000e+00) {fcgpu.schedule = #schedule}
     gpu.return
   }
@@ -193,7 +193,7 @@ gpu.module @kernels {
     %seqlen_q = arith.constant 128 : index
     %seqlen_k = arith.constant 100 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k)
+        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k, %row)
         softcap(4.000000e+00) {fcgpu.schedule = #schedule}
     gpu.return
   }
@@ -216,7 +216,7 @@ gpu.module @kernels {
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen)
+        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
         {fcgpu.schedule = #schedule}
     gpu.return
   }

@@ -71,7 +71,7 @@ gpu.module @kernels {
     %seqlen_q = arith.constant 128 : index
     %seqlen_k = arith.constant 100 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k)
+        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k, %row)
         window_left(80)
         {fcgpu.schedule = #schedule}
     gpu.return
@@ -108,7 +108,7 @@ gpu.module @kernels {
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen)
+        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
         window_left(80)
         {fcgpu.schedule = #schedule}
     gpu.return
@@ -150,7 +150,7 @@ gpu.module @kernels {
     %seqlen_q = arith.constant 128 : index
     %seqlen_k = arith.constant 100 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k)
+        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k, %row)
         window_right(20)
         {fcgpu.schedule = #schedule}
     gpu.return
@@ -182,7 +182,7 @@ gpu.module @kernels {
     %seqlen_q = arith.constant 128 : index
     %seqlen_k = arith.constant 100 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k)
+        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k, %row)
         window_right(0)
         {fcgpu.schedule = #schedule}
     gpu.return
@@ -246,7 +246,7 @@ gpu.module @kernels {
     // CHECK-NEXT:       arith.andi %[[IS_EARLY]], %[[IS_LATE]] : i1
     %zero = arith.constant 0 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k)
+        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k, %row)
         window_left(20) window_right(10) {fcgpu.schedule = #schedule}
     gpu.return
   }
@@ -284,7 +284,7 @@ gpu.module @kernels {
     %seqlen_q = arith.constant 128 : index
     %seqlen_k = arith.constant 100 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k)
+        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k, %row)
         causal(bottom_right) window_left(20) window_right(30)
         {fcgpu.schedule = #schedule}
     gpu.return
@@ -322,7 +322,7 @@ gpu.module @kernels {
     %seqlen_q = arith.constant 128 : index
     %seqlen_k = arith.constant 100 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k)
+        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k, %row)
         causal(top_left) window_left(20) window_right(30)
         {fcgpu.schedule = #schedule}
     gpu.return
@@ -352,7 +352,7 @@ gpu.module @kernels {
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen)
+        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
         window_left(9223372036854775807) window_right(9223372036854775807)
         {fcgpu.schedule = #schedule}
     gpu.return
@@ -385,8 +385,9 @@ gpu.module @kernels {
     %seqlen = arith.constant 128 : index
     scf.forall (%warp) in (2) {
       %row = affine.apply affine_map<(d0)[s0] -> (d0 * 16 + s0 * 32)>(%warp)[%block]
+      %block_row = affine.apply affine_map<()[s0] -> (s0 * 32)>()[%block]
       flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-          tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen)
+          tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %block_row)
           window_left(20)
           {fcgpu.schedule = #schedule}
     } {mapping = [#gpu.warp<linear_dim_0>]}
@@ -426,7 +427,7 @@ gpu.module @kernels {
     %seqlen_q = arith.constant 128 : index
     %seqlen_k = arith.constant 100 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k)
+        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k, %row)
         window_left(80)
         {fcgpu.schedule = #schedule}
     gpu.return

@@ -49,7 +49,7 @@ gpu.module @kernels {
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen)
+        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
         {fcgpu.schedule = #schedule}
     gpu.return
   }
@@ -78,7 +78,7 @@ gpu.module @kernels {
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 192 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen)
+        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
         {fcgpu.schedule = #schedule}
     gpu.return
   }
@@ -109,7 +109,7 @@ gpu.module @kernels {
     // CHECK: vector.transfer_write %{{.+}}, %[[O]][{{.+}}] {in_bounds = [false, true]} : vector<16x32xbf16>
     %zero = arith.constant 0 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen)
+        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
         {fcgpu.schedule = #schedule}
     gpu.return
   }
@@ -152,7 +152,7 @@ gpu.module @kernels {
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen)
+        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
         scale(2.000000e+00)
         {fcgpu.schedule = #schedule}
     gpu.return
@@ -196,7 +196,7 @@ gpu.module @kernels {
     %seqlen = arith.constant 128 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
         lse(%lse : !lse)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen)
+        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
         scale(2.000000e+00) {fcgpu.schedule = #schedule}
     gpu.return
   }
@@ -221,7 +221,7 @@ gpu.module @kernels {
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
     flashcore.attention ins(%q, %k, %v : !q, !k, !v) outs(%o : !o)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen)
+        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
         {fcgpu.schedule = #schedule}
     gpu.return
   }
@@ -263,7 +263,7 @@ gpu.module @kernels {
     %seqlen_q = arith.constant 128 : index
     %seqlen_k = arith.constant 100 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k)
+        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k, %row)
         {fcgpu.schedule = #schedule}
     gpu.return
   }
@@ -302,7 +302,7 @@ gpu.module @kernels {
     %zero = arith.constant 0 : index
     %seqlen_q = arith.constant 128 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k)
+        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k, %row)
         {fcgpu.schedule = #schedule}
     gpu.return
   }
@@ -345,7 +345,7 @@ gpu.module @kernels {
     %seqlen_q = arith.constant 128 : index
     %seqlen_k = arith.constant 100 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k)
+        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k, %row)
         causal(bottom_right) {fcgpu.schedule = #schedule}
     gpu.return
   }
@@ -381,7 +381,7 @@ gpu.module @kernels {
     %seqlen_q = arith.constant 256 : index
     %seqlen_k = arith.constant 128 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k)
+        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k, %row)
         causal(top_left) {fcgpu.schedule = #schedule}
     gpu.return
   }
@@ -412,7 +412,7 @@ gpu.module @kernels {
     %seqlen_q = arith.constant 128 : index
     %seqlen_k = arith.constant 100 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k)
+        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k, %row)
         causal(top_left) {fcgpu.schedule = #schedule}
     gpu.return
   }
@@ -460,8 +460,9 @@ gpu.module @kernels {
     %seqlen = arith.constant 128 : index
     scf.forall (%warp) in (2) {
       %row = affine.apply affine_map<(d0)[s0] -> (d0 * 16 + s0 * 32)>(%warp)[%block]
+      %block_row = affine.apply affine_map<()[s0] -> (s0 * 32)>()[%block]
       flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-          tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen)
+          tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %block_row)
           causal(bottom_right)
           {fcgpu.schedule = #schedule}
     } {mapping = [#gpu.warp<linear_dim_0>]}
@@ -511,7 +512,7 @@ gpu.module @kernels {
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen)
+        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
         scale(2.000000e+00)
         {fcgpu.schedule = #schedule}
     gpu.return
@@ -565,7 +566,7 @@ gpu.module @kernels {
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen)
+        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
         scale(2.000000e+00)
         {fcgpu.schedule = #schedule}
     gpu.return
@@ -606,7 +607,7 @@ gpu.module @kernels {
     %seqlen_q = arith.constant 128 : index
     %seqlen_k = arith.constant 100 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k)
+        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k, %row)
         {fcgpu.schedule = #schedule}
     gpu.return
   }
@@ -647,7 +648,7 @@ gpu.module @kernels {
     scf.forall (%warp) in (2) {
       %row = affine.apply affine_map<(d0) -> (d0 * 16)>(%warp)
       flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-          tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen)
+          tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %zero)
           causal(bottom_right)
           {fcgpu.schedule = #schedule}
     } {mapping = [#gpu.warp<linear_dim_0>]}
@@ -686,7 +687,7 @@ gpu.module @kernels {
     scf.forall (%warp) in (2) {
       %row = affine.apply affine_map<(d0) -> (d0 * 16)>(%warp)
       flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-          tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen)
+          tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %zero)
           causal(bottom_right)
           {fcgpu.schedule = #schedule}
     } {mapping = [#gpu.warp<linear_dim_0>]}
@@ -715,7 +716,7 @@ gpu.module @kernels {
     scf.forall (%warp) in (1) {
       %row = affine.apply affine_map<(d0) -> (d0 * 16)>(%warp)
       flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-          tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen)
+          tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %zero)
           causal(bottom_right)
           {fcgpu.schedule = #schedule}
     } {mapping = [#gpu.warp<linear_dim_0>]}

@@ -32,7 +32,7 @@ func.func @no_schedule(%q: !t, %k: !t, %v: !t, %o: !t) {
 func.func @tile_outside_of_a_kernel(%q: !t, %k: !t, %v: !t, %o: !t, %i: index) {
   // expected-error @below {{'flashcore.attention' op is a tile already, but stands outside a kernel}}
   flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
-      tile(%i, %i, %i, %i, %i, %i, %i) {fcgpu.schedule = #schedule}
+      tile(%i, %i, %i, %i, %i, %i, %i, %i) {fcgpu.schedule = #schedule}
   return
 }
 

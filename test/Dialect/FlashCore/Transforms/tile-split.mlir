@@ -98,7 +98,7 @@ func.func @splits_share_a_query_tile(%q: !qo, %k: !kv, %v: !kv, %o: !qo,
 // CHECK:         flashcore.attention
 // CHECK-SAME:      outs(%[[O_TILE]] : memref<1x1x16x64xf32,
 // CHECK-SAME:      lse(%[[LSE_TILE]] :
-// CHECK-SAME:      tile(%{{.+}}, %{{.+}}, %{{.+}}, %{{.+}}, %[[BEGIN]], %[[END]], %[[SEQLEN_K]])
+// CHECK-SAME:      tile(%{{.+}}, %{{.+}}, %{{.+}}, %{{.+}}, %[[BEGIN]], %[[END]], %[[SEQLEN_K]], %{{.+}})
 
 // A block merges a row, a thread four columns of it. The largest LSE comes
 // first; then each split is read once.

@@ -77,6 +77,7 @@ func.func @kernel_says_how_to_launch_it(%q: !qo, %k: !kv, %v: !kv, %o: !qo) {
 // A warp owns 32 of the 64 rows, and reads all keys.
 
 // CHECK-DAG: #[[$ROW:.+]] = affine_map<(d0)[s0] -> (d0 * 32 + s0 * 64)>
+// CHECK-DAG: #[[$BLOCK_ROW:.+]] = affine_map<()[s0] -> (s0 * 64)>
 
 // CHECK-LABEL: func.func @warps_own_rows
 func.func @warps_own_rows(%q: !q, %k: !k, %v: !v, %o: !o) {
@@ -102,10 +103,11 @@ func.func @warps_own_rows(%q: !q, %k: !k, %v: !v, %o: !o) {
 // CHECK-DAG:       %[[SEQLEN_Q:.+]] = arith.constant 128 : index
 // CHECK-DAG:       %[[FIRST_KEY:.+]] = arith.constant 0 : index
 // CHECK-DAG:       %[[SEQLEN_K:.+]] = arith.constant 96 : index
+// CHECK-DAG:       %[[BLOCK_ROW:.+]] = affine.apply #[[$BLOCK_ROW]]()[%[[ID]]#2]
 // CHECK:           flashcore.attention
 // CHECK-SAME:        ins(%[[Q_TILE]], %[[K_HEAD]], %[[V_HEAD]] :
 // CHECK-SAME:        outs(%[[O_TILE]] :
-// CHECK-SAME:        tile(%[[ID]]#0, %[[ID]]#1, %[[ROW]], %[[SEQLEN_Q]], %[[FIRST_KEY]], %[[SEQLEN_K]], %[[SEQLEN_K]])
+// CHECK-SAME:        tile(%[[ID]]#0, %[[ID]]#1, %[[ROW]], %[[SEQLEN_Q]], %[[FIRST_KEY]], %[[SEQLEN_K]], %[[SEQLEN_K]], %[[BLOCK_ROW]])
 // CHECK-SAME:        {fcgpu.schedule = #fcgpu.schedule<
 // CHECK-NEXT:    } {mapping = [#gpu.warp<linear_dim_0>]}
 // CHECK-NEXT:    gpu.return
@@ -229,7 +231,7 @@ func.func @dynamic_sizes_are_arguments(%q: !t, %k: !t, %v: !t, %o: !t) {
 // CHECK:         affine.delinearize_index %{{.+}} into (1, 2, %[[QUERY_TILES]])
 // CHECK:         memref.subview %{{.+}} [1, 1, %[[SEQLEN_K]], 64]
 // CHECK:         flashcore.attention
-// CHECK-SAME:      tile(%{{.+}}, %{{.+}}, %{{.+}}, %[[SEQLEN_Q]], %{{.+}}, %[[SEQLEN_K]], %[[SEQLEN_K]])
+// CHECK-SAME:      tile(%{{.+}}, %{{.+}}, %{{.+}}, %[[SEQLEN_Q]], %{{.+}}, %[[SEQLEN_K]], %[[SEQLEN_K]], %{{.+}})
 
 // -----
 
@@ -506,7 +508,7 @@ gpu.module @kernels {
     %zero = arith.constant 0 : index
     %size = arith.constant 16 : index
     flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t)
-        tile(%zero, %zero, %zero, %size, %zero, %size, %size)
+        tile(%zero, %zero, %zero, %size, %zero, %size, %size, %zero)
         {fcgpu.schedule = #schedule}
     gpu.return
   }

@@ -61,10 +61,11 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
       `mask` region: the same arguments -> i1, true where the key is visible.
     * `tile`: the op is a tile of a larger attention. The operands are the batch
       and head of its first row, its first query row and the whole seqlen_q, its
-      first key row, one past its last, and the whole seqlen_k; masks, causal
-      alignment and regions speak of whole coordinates. Keys outside of the
-      tile's, or past seqlen_k, are hidden. Key and value hold all keys of a
-      tile's head.
+      first key row, one past its last, the whole seqlen_k, and the first query
+      row of the block of tiles that walk the keys together, which changes no
+      result; masks, causal alignment and regions speak of whole coordinates.
+      Keys outside of the tile's, or past seqlen_k, are hidden. Key and value
+      hold all keys of a tile's head.
     * Partial result: a tile of some of the keys, whose O is in f32. The O and
       LSE of tiles with disjoint keys combine to those of all keys:
 
@@ -103,7 +104,7 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
       C16  a memref is strided, forwards; query, key, value and output have
            innermost stride 1, and their other static strides and their static
            offset are multiples of 8 elements (16 bytes)
-      C17  `tile` has seven operands or none
+      C17  `tile` has eight operands or none
       C18  a score region returns f32 and a mask region i1, of the arguments
            above
       C19  operands are all tensors, with a result each for output and lse of
@@ -119,7 +120,8 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
             [cu_seqlens_q(cu : type) cu_seqlens_k(cu : type)]
             [seqused_k(used : type)] [page_table(table : type)]
             outs(o : type) [lse(lse : type)]
-            [tile(batch, head, query, seqlen_q, key, key_end, seqlen_k)]
+            [tile(batch, head, query, seqlen_q, key, key_end, seqlen_k,
+                  block_query)]
             [causal(bottom_right)|causal(top_left)] [window_left(keys)]
             [window_right(keys)] [scale(number)] [softcap(number)]
             [score region] [mask region]
@@ -172,7 +174,7 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
     /// Positions in `tile`.
     enum TileOperand : unsigned {
       TileBatch, TileHead, TileQuery, TileSeqlenQ, TileKey, TileKeyEnd,
-      TileSeqlenK
+      TileSeqlenK, TileBlockQuery, NumTileOperands
     };
 
     bool hasPureBufferSemantics() {

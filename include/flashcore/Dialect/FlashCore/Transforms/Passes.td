@@ -84,7 +84,7 @@ def TilePass : Pass<"flashcore-tile", "::mlir::ModuleOp"> {
       scf.forall (%warp) in (4) {
         flashcore.attention ins(%q_tile, %k_head, %v_head : ...)
             outs(%o_tile : ...)
-            tile(%b#0, %b#1, %row, %c512, %c0, %c512, %c512)
+            tile(%b#0, %b#1, %row, %c512, %c0, %c512, %c512, %block_row)
       } {mapping = [#gpu.warp<linear_dim_0>]}
     ```
   }];
