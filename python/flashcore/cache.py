@@ -171,7 +171,7 @@ def precompile(
         schedule: Schedule = ()
         if not static:
             problem, schedule = problem.kernel_class(multiprocessors)
-        for chip in chips or _core.chips():
+        for chip in chips or portable_chips():
             kernel = Kernel(problem.words(), chip, schedule, kernels.assembler())
             place = target / _portable_key(kernel)
             if _load(place, kernel) is None:
@@ -242,13 +242,19 @@ def _precompiled(kernel: Kernel) -> Optional["_core.Bundle"]:
     folder = os.environ.get("FLASHCORE_KERNELS")
     if not folder:
         return None
-    chips = [chip for chip in _core.chips() if chip_number(chip) <= chip_number(kernel.chip)]
+    chips = [chip for chip in portable_chips() if chip_number(chip) <= chip_number(kernel.chip)]
     for chip in reversed(chips):
         older = Kernel(kernel.words, chip, kernel.schedule)
         bundle = _load(Path(folder) / _portable_key(older), older)
         if bundle is not None:
             return bundle
     return None
+
+
+def portable_chips() -> List[str]:
+    """The chips of the compiler whose code newer ones run, too: what is made for
+    sm_90a runs on no other, and is for those who ask for it."""
+    return [chip for chip in _core.chips() if chip[-1].isdigit()]
 
 
 def chip_number(chip: str) -> int:

@@ -80,9 +80,9 @@ def device(kind: str, index: int = 0) -> "_core.Device":
 
 
 def chip_for(target: "_core.Device") -> str:
-    """The newest chip of the compiler whose code the device runs."""
+    """The newest chip of the compiler whose code the device and newer ones run."""
     number = cache.chip_number(target.chip)
-    chips = [chip for chip in _core.chips() if cache.chip_number(chip) <= number]
+    chips = [chip for chip in cache.portable_chips() if cache.chip_number(chip) <= number]
     if not chips:
         raise UnsupportedError(
             f"expects a GPU of {_core.chips()[0]} or newer, but got {target.name} ({target.chip})"
