@@ -142,7 +142,7 @@ static std::optional<std::string> checkPersistent(const TargetInfo &target,
 /// operands and Q are tiles of panels that bulk copies fill.
 static std::optional<std::string>
 checkWarpgroup(const AttentionProblem &problem, const TargetInfo &target,
-               const ScheduleChoice &choice) {
+               const ScheduleChoice &choice, FieldNames names) {
   if (choice.product == Product::Warp)
     return std::nullopt;
   if (findMmaAtoms(target, kWarpsOfGroup, problem.element, ElementKind::F32)
@@ -169,6 +169,21 @@ checkWarpgroup(const AttentionProblem &problem, const TargetInfo &target,
       return llvm::formatv("expects {0} to be a multiple of {1} with product "
                            "warpgroup, but got {2}; use product warp",
                            name, unit, size);
+  // ptxas lets products wait for each other rather than spill.
+  constexpr int64_t besideFragments = 24;
+  int64_t fragments = getFragmentRegisters(problem, choice);
+  int64_t numConsumers = choice.numWarps * kWarpSize;
+  int64_t registers =
+      getRegisterShares(target, numConsumers,
+                        choice.getAllWarps() * kWarpSize - numConsumers)
+          .ofConsumer;
+  if (fragments + besideFragments > registers)
+    return llvm::formatv(
+        "needs {0} registers a thread for its fragments and {1} beside, but "
+        "{2} "
+        "warps of product warpgroup have {3}; use a smaller {4}",
+        fragments, besideFragments, choice.numWarps, registers,
+        spell("block_n", names));
   return std::nullopt;
 }
 
@@ -248,7 +263,7 @@ mlir::flashcore::checkSchedule(const AttentionProblem &problem,
     return error;
   if (auto error = checkGrid(problem, choice, names))
     return error;
-  if (auto error = checkWarpgroup(problem, target, choice))
+  if (auto error = checkWarpgroup(problem, target, choice, names))
     return error;
   if (auto error = checkSharedMemory(problem, target, choice, names))
     return error;

@@ -99,6 +99,20 @@ TEST(Warpgroups, AreLeftForWhatIsForced) {
   EXPECT_EQ(choice.numStages, 3);
 }
 
+// Where they have too few, ptxas lets products wait for each other.
+TEST(Warpgroups, HaveRegistersBesideTheirFragments) {
+  AttentionProblem wide = makeLarge(64, 256);
+  ScheduleChoice choice = choose(wide, hopper());
+  EXPECT_EQ(choice.product, Product::Warpgroup);
+  EXPECT_EQ(choice.blockN, 96);
+  ScheduleOptions options;
+  options.product = Product::Warpgroup;
+  options.blockN = 128;
+  EXPECT_EQ(refuseOnHopper(wide, options),
+            "needs 224 registers a thread for its fragments and 24 beside, but "
+            "8 warps of product warpgroup have 240; use a smaller block-n");
+}
+
 // Blocks of 128 rows would leave most of the chip idle.
 TEST(Warpgroups, AreForGridsThatFillTheChip) {
   AttentionProblem small = makeLarge(128, 128);

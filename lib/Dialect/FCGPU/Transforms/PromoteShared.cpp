@@ -255,11 +255,16 @@ struct PromoteSharedPass final
       int64_t slots = getStaging(first).getSlots() * tensors.size();
       rings[kind] = allocRing(first, std::min<int64_t>(slots, sameKind.size()));
     }
+    // The slots of a ring that is handed over are taken in order, so that its
+    // tiles have numbers of their own.
     int64_t number = 0;
+    llvm::SmallDenseMap<Value, int64_t> numbers;
     for (vector::TransferReadOp read : reads) {
       OpBuilder b(read);
-      Value tile = arith::ConstantIndexOp::create(b, read.getLoc(), number++);
-      replace(read, rings[getKind(read)], tile, /*isReread=*/false);
+      Value ring = rings[getKind(read)];
+      int64_t &next = getStaging(read).getInPlace() ? numbers[ring] : number;
+      Value tile = arith::ConstantIndexOp::create(b, read.getLoc(), next++);
+      replace(read, ring, tile, /*isReread=*/false);
     }
   }
 
