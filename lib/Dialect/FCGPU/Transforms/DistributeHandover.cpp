@@ -60,10 +60,21 @@ Value mlir::fcgpu::getRingBarrier(IndexBuilder &b, const ThreadContext &thread,
   return asPointer(b, b.add(b.add(base, b.mul(slot, kBarrierBytes)), offset));
 }
 
-namespace {
-Value getSlot(IndexBuilder &b, RingType ring, Value tile) {
+static Value getSlot(IndexBuilder &b, RingType ring, Value tile) {
   return b.rem(tile, ring.getStages());
 }
+
+static int64_t getSlotBytes(RingType ring) {
+  return ring.getSlotElements() * ring.getElementBytes();
+}
+
+Value mlir::fcgpu::getSlotAddress(IndexBuilder &b, Value view, RingType ring,
+                                  Value tile) {
+  Value start = memref::ExtractAlignedPointerAsIndexOp::create(b, view);
+  return b.add(start, b.mul(getSlot(b, ring, tile), getSlotBytes(ring)));
+}
+
+namespace {
 
 struct DistributeAcquire final : ThreadPattern<AcquireOp> {
   using ThreadPattern::ThreadPattern;
@@ -208,16 +219,14 @@ private:
   void copyPanels(IndexBuilder &b, CopyOp op, OneToNOpAdaptor adaptor,
                   Value map, MutableArrayRef<Value> coordinates) const {
     RingType ring = op.getRing().getType();
-    int64_t slotBytes = ring.getSlotElements() * ring.getElementBytes();
-    Value slot = getSlot(b, ring, adaptor.getTile().front());
-    Value barrier =
-        getRingBarrier(b, thread, op.getRing(), RingSide::Read, slot);
+    Value tile = adaptor.getTile().front();
+    Value barrier = getRingBarrier(b, thread, op.getRing(), RingSide::Read,
+                                   getSlot(b, ring, tile));
     NVVM::MBarrierArriveExpectTxOp::create(
-        b, Type(), barrier, getI32(b, slotBytes), NVVM::MemScopeKind::CTA,
+        b, Type(), barrier, getI32(b, getSlotBytes(ring)),
+        NVVM::MemScopeKind::CTA,
         /*relaxed=*/false, /*predicate=*/Value());
-    Value start = b.add(memref::ExtractAlignedPointerAsIndexOp::create(
-                            b, adaptor.getRing().front()),
-                        b.mul(slot, slotBytes));
+    Value start = getSlotAddress(b, adaptor.getRing().front(), ring, tile);
     Value firstCol = coordinates.back();
     for (int64_t col = 0; col < ring.getCols(); col += ring.getPanelCols()) {
       coordinates.back() = b.add(firstCol, col);

@@ -57,13 +57,9 @@ struct DistributeReadInPlace final : ThreadPattern<ReadOp> {
     if (!op.getInPlace() || !ring.hasPanels())
       return rewriter.notifyMatchFailure(op, "is not in place");
     IndexBuilder b(op.getLoc(), rewriter);
-    Value start = memref::ExtractAlignedPointerAsIndexOp::create(
-        b, adaptor.getRing().front());
-    int64_t slotBytes = ring.getSlotElements() * ring.getElementBytes();
-    Value address =
-        b.add(start, b.mul(b.rem(adaptor.getTile().front(), ring.getStages()),
-                           slotBytes));
-    address = b.add(address, getColumnOffset(ring, op.getColumn()));
+    Value slot = getSlotAddress(b, adaptor.getRing().front(), ring,
+                                adaptor.getTile().front());
+    Value address = b.add(slot, getColumnOffset(ring, op.getColumn()));
     Value inUnits =
         b.div(arith::AndIOp::create(b, address, b.index(kAddressMask)),
               kDescriptorUnit);
@@ -98,11 +94,10 @@ public:
     return "$" + std::to_string(numResults + inputs.size() - 1);
   }
   /// The registers of the results, for the text.
-  std::string nameResults() const { return nameRegisters(0, numResults); }
-  static std::string nameRegisters(size_t first, size_t count) {
+  std::string nameResults() const {
     std::string text = "{";
-    for (size_t i = first; i < first + count; ++i)
-      text += (i == first ? "$" : ", $") + std::to_string(i);
+    for (size_t i = 0; i < numResults; ++i)
+      text += (i == 0 ? "$" : ", $") + std::to_string(i);
     return text + "}";
   }
 

@@ -184,9 +184,8 @@ struct HandOverSlotsPass final
         break;
       place = loop;
     }
-    auto [known, isNew] =
-        acquired.try_emplace({read.getRing(), read.getTile()}, place);
-    if (!isNew && !isRefilled(read.getRing()))
+    if (!isRefilled(read.getRing()) &&
+        !acquired.insert({read.getRing(), read.getTile()}).second)
       return;
     b.setInsertionPoint(place);
     AcquireOp::create(b, read.getLoc(), read.getRing(), read.getTile(),
@@ -299,13 +298,19 @@ struct HandOverSlotsPass final
         return signalPassFailure();
     }
     getOperation().walk([&](scf::ForallOp forall) {
-      auto produce = dyn_cast_or_null<ProduceOp>(forall->getPrevNode());
-      if (produce && failed(prove(produce, forall)))
+      auto programs = forall->getBlock()->getOps<ProduceOp>();
+      if (!llvm::hasSingleElement(programs)) {
+        forall.emitOpError("expects one fcgpu.produce beside it, which the "
+                           "proof runs it against; run "
+                           "flashcore-separate-roles first");
+        return signalPassFailure();
+      }
+      if (failed(prove(*programs.begin(), forall)))
         signalPassFailure();
     });
   }
 
-  /// Tiles that stay where they are, and where they were acquired.
-  DenseMap<std::pair<Value, Value>, Operation *> acquired;
+  /// Tiles that stay where they are, and are acquired.
+  llvm::DenseSet<std::pair<Value, Value>> acquired;
 };
 } // namespace

@@ -145,6 +145,24 @@ struct PipelineLoopsPass final
     return late;
   }
 
+  /// Upstream's rewrite of the loop, which must not fail for other reasons than
+  /// ours.
+  static FailureOr<scf::ForOp> runPipeliner(scf::ForOp loop,
+                                            const Stages &stages,
+                                            scf::PipeliningOption options) {
+    options.getScheduleFn = [&](scf::ForOp, Stages &result) {
+      result = stages;
+    };
+    IRRewriter rewriter(loop.getContext());
+    rewriter.setInsertionPoint(loop);
+    Location loc = loop.getLoc();
+    FailureOr<scf::ForOp> pipelined =
+        scf::pipelineForLoop(rewriter, loop, options);
+    if (failed(pipelined))
+      emitError(loc, "this loop cannot be pipelined");
+    return pipelined;
+  }
+
   /// All that depends on what the late ops of the iteration before made.
   static SetVector<Operation *>
   getUsersOfCarried(scf::ForOp loop, const SetVector<Operation *> &late) {
@@ -194,15 +212,7 @@ struct PipelineLoopsPass final
           stages.emplace_back(&op, 0);
     scf::PipeliningOption options;
     options.peelEpilogue = true;
-    options.getScheduleFn = [&](scf::ForOp, Stages &result) {
-      result = stages;
-    };
-    IRRewriter rewriter(loop.getContext());
-    rewriter.setInsertionPoint(loop);
-    Location loc = loop.getLoc();
-    if (failed(scf::pipelineForLoop(rewriter, loop, options)))
-      return emitError(loc, "this loop cannot be pipelined");
-    return success();
+    return runPipeliner(loop, stages, options);
   }
 
   /// A ring is filled `numStages` - 1 iterations ahead of its reads, which come
@@ -263,16 +273,9 @@ struct PipelineLoopsPass final
     options.supportDynamicLoops = true;
     options.peelEpilogue = false;
     options.predicateFn = predicate;
-    options.getScheduleFn = [&](scf::ForOp, Stages &result) {
-      result = stages;
-    };
-    IRRewriter rewriter(loop.getContext());
-    rewriter.setInsertionPoint(loop);
-    Location loc = loop.getLoc();
-    FailureOr<scf::ForOp> pipelined =
-        scf::pipelineForLoop(rewriter, loop, options);
+    FailureOr<scf::ForOp> pipelined = runPipeliner(loop, stages, options);
     if (failed(pipelined))
-      return emitError(loc, "this loop cannot be pipelined");
+      return failure();
     delayReads(*pipelined);
     return success();
   }

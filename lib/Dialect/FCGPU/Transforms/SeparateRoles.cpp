@@ -16,7 +16,6 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/IRMapping.h"
 
 namespace mlir::fcgpu {
@@ -51,7 +50,7 @@ private:
     for (Operation &op : block.without_terminator()) {
       if (auto copy = dyn_cast<CopyOp>(op)) {
         copies.push_back(copy);
-        if (failed(buildCopies(copy, loop)))
+        if (failed(buildCopies(copy)))
           return failure();
         continue;
       }
@@ -88,7 +87,7 @@ private:
   }
 
   /// A copy that all share once, one that each has for itself for each of them.
-  LogicalResult buildCopies(CopyOp copy, scf::ForOp loop) {
+  LogicalResult buildCopies(CopyOp copy) {
     int64_t numCopies = 1;
     if (copy.getScope() == CopyScope::Warp) {
       auto bounds = forall.getStaticUpperBound();

@@ -161,3 +161,32 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 128, block_n = 64,
+  num_warps = 8, num_stages = 2, query = shared, grid_order = query_fastest,
+  min_blocks = 1, product = warpgroup>
+#mk = affine_map<(m, n, k) -> (m, k)>
+#nk = affine_map<(m, n, k) -> (n, k)>
+#mn = affine_map<(m, n, k) -> (m, n)>
+#product = {indexing_maps = [#mk, #nk, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
+!ring = !fcgpu.ring<2x64x64xf16, panels>
+!half = vector<64x64xf16>
+!tile = vector<64x64xf32>
+
+gpu.module @kernels {
+  gpu.func @nobody_fills() kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %zero = arith.constant dense<0.0> : !tile
+    %p = arith.constant dense<0.0> : !half
+    %ring = fcgpu.alloc_ring : !ring
+    // expected-error @below {{'scf.forall' op expects one fcgpu.produce beside it, which the proof runs it against; run flashcore-separate-roles first}}
+    scf.forall (%g) in (2) {
+      %v = fcgpu.read %ring[%c0] in_place : !ring -> !half
+      %o = vector.contract #product %p, %v, %zero : !half, !half into !tile
+      %e = arith.negf %o : !tile
+    } {mapping = [#gpu.warpgroup<linear_dim_0>]}
+    gpu.return
+  }
+}
