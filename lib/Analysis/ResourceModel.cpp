@@ -21,6 +21,11 @@ int64_t mlir::flashcore::getSharedMemoryBytes(const AttentionProblem &problem,
                                               const ScheduleChoice &choice) {
   constexpr int64_t floatBytes = 4;
   int64_t headDim = problem.headDim, headDimV = problem.headDimV;
+  if (choice.product == Product::Warpgroup) {
+    int64_t panelCols = kPanelBytes / getBytes(problem.element);
+    headDim = llvm::alignTo(headDim, panelCols);
+    headDimV = llvm::alignTo(headDimV, panelCols);
+  }
   auto getTiles = [&](int64_t rows) {
     return getBytes(problem.element) *
            (rows * headDim +

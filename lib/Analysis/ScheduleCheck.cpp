@@ -150,25 +150,6 @@ checkWarpgroup(const AttentionProblem &problem, const TargetInfo &target,
     return llvm::formatv("expects product warp for {0}, which has no products "
                          "of warpgroups, but got warpgroup",
                          target.chip);
-  std::pair<llvm::StringRef, bool> unknown[] = {
-      {"sizes known at run time", !problem.batch || !problem.headsQ ||
-                                      !problem.headsKV || !problem.seqlenQ ||
-                                      !problem.seqlenK},
-      {"a causal mask or window", problem.isCausal || problem.hasWindow},
-      {"a bias", problem.hasBias}};
-  for (auto [what, isUsed] : unknown)
-    if (isUsed)
-      return llvm::formatv("expects product warp with {0}, but got warpgroup",
-                           what);
-  int64_t panelCols = kPanelBytes / getBytes(problem.element);
-  for (auto [name, size, unit] :
-       {std::tuple("head_dim", problem.headDim, panelCols),
-        {"head_dim_v", problem.headDimV, panelCols},
-        {"seqlen_k", *problem.seqlenK, choice.blockN}})
-    if (size % unit != 0)
-      return llvm::formatv("expects {0} to be a multiple of {1} with product "
-                           "warpgroup, but got {2}; use product warp",
-                           name, unit, size);
   // ptxas lets products wait for each other rather than spill.
   constexpr int64_t besideFragments = 24;
   int64_t fragments = getFragmentRegisters(problem, choice);

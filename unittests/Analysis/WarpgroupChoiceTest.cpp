@@ -56,7 +56,7 @@ TEST(Warpgroups, AreOfOneChip) {
             "warpgroups, but got warpgroup");
 }
 
-TEST(Warpgroups, FallBackToWarpsWhereTheyCannotDoIt) {
+TEST(Warpgroups, DoAllMasksAndSizes) {
   std::vector<AttentionProblem> problems(6, makeLarge(128, 128));
   problems[0].isCausal = true;
   problems[1].hasBias = true;
@@ -64,21 +64,8 @@ TEST(Warpgroups, FallBackToWarpsWhereTheyCannotDoIt) {
   problems[3].seqlenK = 3000;
   problems[4].hasWindow = true;
   problems[5].headDim = 96;
-  const char *reasons[] = {
-      "expects product warp with a causal mask or window, but got warpgroup",
-      "expects product warp with a bias, but got warpgroup",
-      "expects product warp with sizes known at run time, but got warpgroup",
-      "expects seqlen_k to be a multiple of 128 with product warpgroup, but "
-      "got 3000; use product warp",
-      "expects product warp with a causal mask or window, but got warpgroup",
-      "expects head_dim to be a multiple of 64 with product warpgroup, but got "
-      "96; use product warp"};
-  ScheduleOptions options;
-  options.product = Product::Warpgroup;
-  for (auto [problem, reason] : llvm::zip_equal(problems, reasons)) {
-    EXPECT_EQ(choose(problem, hopper()).product, Product::Warp) << reason;
-    EXPECT_EQ(refuseOnHopper(problem, options), reason);
-  }
+  for (const AttentionProblem &problem : problems)
+    EXPECT_EQ(choose(problem, hopper()).product, Product::Warpgroup);
 }
 
 TEST(Warpgroups, AreLeftForWhatIsForced) {

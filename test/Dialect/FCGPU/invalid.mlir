@@ -621,11 +621,6 @@ func.func @layouts_hold_a_number(%s: vector<16x64xf32>, %n: index) {
 
 // -----
 
-// expected-error @below {{expects cols to be a multiple of 64 with panels, but got 96}}
-func.func private @ring_of_half_a_panel(!fcgpu.ring<2x64x96xf16, panels>)
-
-// -----
-
 // expected-error @below {{expected one of [rows, panels] for Where the elements of a slot lie, got: diagonals}}
 func.func private @ring_of_unknown_layout(!fcgpu.ring<2x64x96xf16, diagonals>)
 

@@ -177,8 +177,11 @@ struct DistributeWarpgroupProduct final : ThreadPattern<vector::ContractionOp> {
     const MmaAtom &atom = *atoms.front();
     auto type = cast<VectorType>(op.getAccType());
     int64_t k = op.getLhsType().getDimSize(1);
+    // Columns up to a whole step are zeros where the panels of both operands
+    // have them.
+    bool hasSteps = k % atom.k == 0 || isInPlace(op.getLhs());
     if (type.getDimSize(0) != atom.m || type.getDimSize(1) > atom.maxN ||
-        type.getDimSize(1) % atom.n != 0 || k % atom.k != 0)
+        type.getDimSize(1) % atom.n != 0 || !hasSteps)
       return rewriter.notifyMatchFailure(op, "is not the size of one wgmma");
     if (*thread.layouts->lookup(op.getResult()) != atom.acc.getCore())
       return rewriter.notifyMatchFailure(op, "leaves its result elsewhere");

@@ -20,6 +20,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Interfaces/ValueBoundsOpInterface.h"
 
 namespace mlir::fcgpu {
 #define GEN_PASS_DEF_HANDOVERSLOTSPASS
@@ -48,7 +49,11 @@ public:
                                               : WalkResult::advance();
                                  }).wasInterrupted();
       if (!hasSlots) {
-        if (failed(add(op, loop ? program.after : program.before, {})))
+        // Behind the loop, its end is the number of the iteration.
+        LogicalResult added =
+            loop ? add(op, program.after, loop.getUpperBound())
+                 : add(op, program.before, /*iteration=*/{});
+        if (failed(added))
           return failure();
         continue;
       }
@@ -139,6 +144,11 @@ private:
 
 struct HandOverSlotsPass final
     : mlir::fcgpu::impl::HandOverSlotsPassBase<HandOverSlotsPass> {
+  void getDependentDialects(DialectRegistry &registry) const override {
+    HandOverSlotsPassBase::getDependentDialects(registry);
+    registerValueBounds(registry);
+  }
+
   /// Awaits each product of the block in front of the first use of its result.
   void insertAwaits(Block &block) {
     SmallVector<vector::ContractionOp> started;
@@ -235,7 +245,7 @@ struct HandOverSlotsPass final
           walked.insert(ref.ring);
     for (HandoverEvent &event : program.after)
       for (TileRef &ref : event.tiles)
-        if (walked.contains(ref.ring))
+        if (walked.contains(ref.ring) && !ref.perIteration)
           ref.offset -= fewer;
   }
 
@@ -249,6 +259,19 @@ struct HandOverSlotsPass final
     return std::max<int64_t>(*end - *first, 0);
   }
 
+  /// How many iterations more the first loop has, where both begin with the
+  /// same and are there at all.
+  static FailureOr<int64_t> getDifference(scf::ForOp first, scf::ForOp second) {
+    if (auto a = getTripCount(first), b = getTripCount(second); a && b)
+      return *a - *b;
+    if (!first || !second ||
+        !isEqualConstantIntOrValue(first.getLowerBound(),
+                                   second.getLowerBound()))
+      return failure();
+    return ValueBoundsConstraintSet::computeConstantDelta(
+        first.getUpperBound(), second.getUpperBound());
+  }
+
   /// Whether what fills the rings of a loop over warpgroups, and the loop, are
   /// right together, for numbers of tiles that reach the steady state.
   static LogicalResult prove(ProduceOp produce, scf::ForallOp forall) {
@@ -259,13 +282,12 @@ struct HandOverSlotsPass final
       return failure();
     auto fills = getTripCount(filler.loop), reads = getTripCount(reader.loop);
     bool isKnown = fills && reads;
-    if (!isKnown && filler.loop && reader.loop &&
-        filler.loop.getUpperBound() != reader.loop.getUpperBound())
+    FailureOr<int64_t> more = getDifference(filler.loop, reader.loop);
+    if (failed(more))
       return forall.emitOpError("walks another number of tiles than are "
                                 "copied, as far as the proof can tell");
     // A slot is used again after as many iterations as its ring has.
     constexpr int64_t enough = 9;
-    int64_t more = isKnown ? *fills - *reads : 0;
     int64_t most = isKnown ? std::min(*reads, enough) : enough;
     int64_t least = isKnown ? most : 0;
     if (isKnown) {
@@ -273,7 +295,7 @@ struct HandOverSlotsPass final
       shorten(reader.program, *reads - most);
     }
     for (int64_t count = least; count <= most; ++count)
-      if (auto error = flashcore::checkHandover(filler.program, count + more,
+      if (auto error = flashcore::checkHandover(filler.program, count + *more,
                                                 reader.program, count))
         return forall.emitOpError("hands slots over wrongly: ") << *error;
     return success();

@@ -10,12 +10,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "TileLoop.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "flashcore/Dialect/FCGPU/Transforms/Passes.h"
-#include "mlir/Dialect/Affine/IR/ValueBoundsOpInterfaceImpl.h"
-#include "mlir/Dialect/Arith/IR/ValueBoundsOpInterfaceImpl.h"
-#include "mlir/Dialect/MemRef/IR/ValueBoundsOpInterfaceImpl.h"
-#include "mlir/Dialect/SCF/IR/ValueBoundsOpInterfaceImpl.h"
 #include "mlir/Interfaces/ValueBoundsOpInterface.h"
 
 namespace mlir::fcgpu {
@@ -31,10 +28,7 @@ struct InferInBoundsPass final
     : mlir::fcgpu::impl::InferInBoundsPassBase<InferInBoundsPass> {
   void getDependentDialects(DialectRegistry &registry) const override {
     InferInBoundsPassBase::getDependentDialects(registry);
-    affine::registerValueBoundsOpInterfaceExternalModels(registry);
-    arith::registerValueBoundsOpInterfaceExternalModels(registry);
-    memref::registerValueBoundsOpInterfaceExternalModels(registry);
-    scf::registerValueBoundsOpInterfaceExternalModels(registry);
+    registerValueBounds(registry);
   }
 
   static bool endsInside(CopyOp copy) {

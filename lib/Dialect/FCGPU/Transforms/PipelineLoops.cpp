@@ -21,6 +21,7 @@
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/PatternMatch.h"
+#include "mlir/Interfaces/ValueBoundsOpInterface.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "mlir/Transforms/RegionUtils.h"
 
@@ -43,8 +44,120 @@ struct HoistedCopy {
   SmallVector<Operation *> ops;
 };
 
+/// The ops of an iteration that are done in front of the late products of the
+/// one before, and those behind.
+struct OrderedOps {
+  SmallVector<Operation *> before, behind;
+};
+
+/// Rewrites a loop that runs at least once so that the `late` ops of an
+/// iteration are done in the next. (Upstream's pipeliner would ask at run time
+/// whether there is a last iteration.)
+class ProductDelay {
+public:
+  ProductDelay(scf::ForOp loop, const SetVector<Operation *> &late,
+               OrderedOps others)
+      : loop(loop), late(late), others(std::move(others)), b(loop) {
+    for (Operation *op : late)
+      for (Value operand : op->getOperands())
+        if (operand != loop.getInductionVar() &&
+            operand.getParentRegion() == &loop.getRegion() &&
+            !late.contains(operand.getDefiningOp()))
+          handed.insert(operand);
+  }
+
+  void rewrite() {
+    IRMapping first;
+    first.map(loop.getInductionVar(), loop.getLowerBound());
+    for (auto [arg, init] :
+         llvm::zip_equal(loop.getRegionIterArgs(), loop.getInitArgs()))
+      first.map(arg, init);
+    clone(others.before, first);
+    clone(others.behind, first);
+    Location loc = loop.getLoc();
+    Value last = b.createOrFold<arith::SubIOp>(loc, loop.getUpperBound(),
+                                               loop.getStep());
+    auto rotated =
+        scf::ForOp::create(b, loc, loop.getLowerBound(), last, loop.getStep(),
+                           getCarried(first));
+    buildBody(rotated);
+    b.setInsertionPointAfter(rotated);
+    IRMapping end;
+    end.map(loop.getInductionVar(), last);
+    mapCarried(rotated.getResults(), end);
+    clone(late.getArrayRef(), end);
+    for (auto [arg, result, yielded] :
+         llvm::zip_equal(loop.getRegionIterArgs(), loop.getResults(),
+                         loop.getYieldedValues()))
+      result.replaceAllUsesWith(isLate(yielded) ? end.lookup(yielded)
+                                                : end.lookup(arg));
+    loop.erase();
+  }
+
+private:
+  bool isLate(Value value) { return late.contains(value.getDefiningOp()); }
+
+  void clone(ArrayRef<Operation *> ops, IRMapping &mapping) {
+    for (Operation *op : ops)
+      b.clone(*op, mapping);
+  }
+
+  /// What goes from one iteration to the next: what the loop carries but for
+  /// the results of late ops, and what these take from their own iteration.
+  SmallVector<Value> getCarried(IRMapping &mapping) {
+    SmallVector<Value> values;
+    for (Value yielded : loop.getYieldedValues())
+      if (!isLate(yielded))
+        values.push_back(mapping.lookupOrDefault(yielded));
+    for (Value value : handed)
+      values.push_back(mapping.lookupOrDefault(value));
+    return values;
+  }
+
+  void mapCarried(ValueRange values, IRMapping &mapping) {
+    size_t next = 0;
+    for (auto [arg, yielded] :
+         llvm::zip_equal(loop.getRegionIterArgs(), loop.getYieldedValues()))
+      if (!isLate(yielded))
+        mapping.map(arg, values[next++]);
+    for (Value value : handed)
+      mapping.map(value, values[next++]);
+  }
+
+  void buildBody(scf::ForOp rotated) {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(rotated.getBody());
+    IRMapping before, next;
+    Value iteration = rotated.getInductionVar();
+    before.map(loop.getInductionVar(), iteration);
+    next.map(loop.getInductionVar(),
+             arith::AddIOp::create(b, loop.getLoc(), iteration,
+                                   loop.getStep()));
+    mapCarried(rotated.getRegionIterArgs(), before);
+    clone(others.before, next);
+    clone(late.getArrayRef(), before);
+    for (auto [arg, yielded] :
+         llvm::zip_equal(loop.getRegionIterArgs(), loop.getYieldedValues()))
+      next.map(arg, before.lookup(isLate(yielded) ? yielded : Value(arg)));
+    clone(others.behind, next);
+    scf::YieldOp::create(b, loop.getLoc(), getCarried(next));
+  }
+
+  scf::ForOp loop;
+  const SetVector<Operation *> &late;
+  OrderedOps others;
+  OpBuilder b;
+  /// What late ops take from the other ops of their iteration.
+  SetVector<Value> handed;
+};
+
 struct PipelineLoopsPass final
     : mlir::fcgpu::impl::PipelineLoopsPassBase<PipelineLoopsPass> {
+  void getDependentDialects(DialectRegistry &registry) const override {
+    PipelineLoopsPassBase::getDependentDialects(registry);
+    registerValueBounds(registry);
+  }
+
   static bool usesCarriedValue(scf::ForOp loop, Operation *op) {
     return llvm::any_of(op->getOperands(), [&](Value operand) {
       return llvm::is_contained(loop.getRegionIterArgs(), operand);
@@ -189,30 +302,30 @@ struct PipelineLoopsPass final
     SetVector<Operation *> late = getLateOps(loop);
     if (late.empty())
       return success();
-    auto first = getConstantIntValue(loop.getLowerBound());
-    auto end = getConstantIntValue(loop.getUpperBound());
-    if (!first || !end || *first >= *end)
-      return loop.emitOpError(
-          "expects a trip count of at least 1 that is known "
-          "at compile time with overlap = pv; use overlap = "
-          "none");
-    // In the order of their starts: the first products, the late ones of the
-    // iteration before, all that waits for the first, then for the late ones.
-    Stages stages;
+    if (!ValueBoundsConstraintSet::compare(loop.getLowerBound(),
+                                           ValueBoundsConstraintSet::LT,
+                                           loop.getUpperBound()) ||
+        getConstantIntValue(loop.getStep()) != 1)
+      return loop.emitOpError("expects to run at least once, in steps of 1, "
+                              "with overlap = pv; use overlap = none");
+    ProductDelay(loop, late, orderAround(loop, late)).rewrite();
+    return success();
+  }
+
+  /// All but the late ops: what is done in front of them (the first products),
+  /// then what waits for those, then what waits for the late ones.
+  static OrderedOps orderAround(scf::ForOp loop,
+                                const SetVector<Operation *> &late) {
+    OrderedOps ops;
     SetVector<Operation *> early = getEarlyOps(loop);
-    for (Operation *op : early)
-      stages.emplace_back(op, 0);
-    for (Operation *op : late)
-      stages.emplace_back(op, 1);
+    ops.before.assign(early.begin(), early.end());
     SetVector<Operation *> last = getUsersOfCarried(loop, late);
     for (bool isLast : {false, true})
       for (Operation &op : loop.getBody()->without_terminator())
         if (!early.contains(&op) && !late.contains(&op) &&
             last.contains(&op) == isLast)
-          stages.emplace_back(&op, 0);
-    scf::PipeliningOption options;
-    options.peelEpilogue = true;
-    return runPipeliner(loop, stages, options);
+          ops.behind.push_back(&op);
+    return ops;
   }
 
   /// A ring is filled `numStages` - 1 iterations ahead of its reads, which come

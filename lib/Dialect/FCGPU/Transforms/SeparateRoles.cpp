@@ -17,6 +17,7 @@
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
+#include "mlir/Transforms/LoopInvariantCodeMotionUtils.h"
 
 namespace mlir::fcgpu {
 #define GEN_PASS_DEF_SEPARATEROLESPASS
@@ -156,6 +157,8 @@ struct SeparateRolesPass final
     SmallVector<scf::ForallOp> foralls;
     getOperation().walk([&](scf::ForallOp op) { foralls.push_back(op); });
     for (scf::ForallOp forall : foralls) {
+      // Numbers that are the same for all warps are those of both roles.
+      moveLoopInvariantCode(forall);
       if (failed(ProducerBuilder(forall).build()))
         return signalPassFailure();
       ++numSeparated;

@@ -4,11 +4,13 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Index-set splitting of a loop at a condition `iv < bound` or `iv >= bound`.
-// Runs after waits and barriers are placed, which both halves then inherit.
+// Index-set splitting of a loop at a condition `iv < bound` or `iv >= bound`,
+// or one on `iv + n`, as a pipelined loop has. Runs after waits and barriers
+// are placed, which both halves then inherit.
 //
 //===----------------------------------------------------------------------===//
 
+#include "TileLoop.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "flashcore/Dialect/FCGPU/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -27,23 +29,33 @@ using namespace mlir::fcgpu;
 namespace {
 struct SplitMaskedTilesPass final
     : mlir::fcgpu::impl::SplitMaskedTilesPassBase<SplitMaskedTilesPass> {
-  /// Where the condition of an if changes, and whether it holds before.
+  /// Where the condition of an if changes: in the iteration `bound` - `ahead`.
   struct SplitPoint {
     Value bound;
+    int64_t ahead;
+
+    bool operator==(const SplitPoint &other) const {
+      return bound == other.bound && ahead == other.ahead;
+    }
+  };
+  /// And whether it holds before.
+  struct SplitCondition {
+    SplitPoint point;
     bool holdsBefore;
   };
 
-  /// That of `ifOp`, if it asks `iv < bound` or `iv >= bound`.
-  static std::optional<SplitPoint> getSplitPoint(scf::ForOp loop,
-                                                 scf::IfOp ifOp) {
+  /// That of `ifOp`, if it asks `iv + n < bound` or `iv + n >= bound`.
+  static std::optional<SplitCondition> getSplitCondition(scf::ForOp loop,
+                                                         scf::IfOp ifOp) {
     auto cmp = ifOp.getCondition().getDefiningOp<arith::CmpIOp>();
-    if (!cmp || cmp.getLhs() != loop.getInductionVar() ||
-        !loop.isDefinedOutsideOfLoop(cmp.getRhs()))
+    if (!cmp || !loop.isDefinedOutsideOfLoop(cmp.getRhs()))
       return {};
+    auto ahead = getDistance(cmp.getLhs(), loop.getInductionVar());
     bool holdsBefore = cmp.getPredicate() == arith::CmpIPredicate::slt;
-    if (!holdsBefore && cmp.getPredicate() != arith::CmpIPredicate::sge)
+    if (!ahead ||
+        (!holdsBefore && cmp.getPredicate() != arith::CmpIPredicate::sge))
       return {};
-    return SplitPoint{cmp.getRhs(), holdsBefore};
+    return SplitCondition{{cmp.getRhs(), *ahead}, holdsBefore};
   }
 
   /// Replaces the if by its then (or else) side.
@@ -58,15 +70,20 @@ struct SplitMaskedTilesPass final
     rewriter.replaceOp(ifOp, results);
   }
 
-  /// Splits `loop` at `bound`, takes the sides of the ifs that ask for it, and
+  /// Splits `loop` at `point`, takes the sides of the ifs that ask for it, and
   /// returns the second loop.
-  scf::ForOp split(scf::ForOp loop, Value bound) {
+  scf::ForOp split(scf::ForOp loop, SplitPoint point) {
     IRRewriter rewriter(loop.getContext());
     rewriter.setInsertionPoint(loop);
     Location loc = loop.getLoc();
+    Value middle = point.bound;
+    if (point.ahead != 0)
+      middle = arith::SubIOp::create(
+          rewriter, loc, middle,
+          arith::ConstantIndexOp::create(rewriter, loc, point.ahead));
     // Never leave the range of the loop, whatever the bound.
-    Value middle =
-        arith::MinSIOp::create(rewriter, loc, bound, loop.getUpperBound());
+    middle =
+        arith::MinSIOp::create(rewriter, loc, middle, loop.getUpperBound());
     middle =
         arith::MaxSIOp::create(rewriter, loc, middle, loop.getLowerBound());
     auto second = cast<scf::ForOp>(rewriter.clone(*loop));
@@ -78,22 +95,22 @@ struct SplitMaskedTilesPass final
     for (auto [half, isBefore] : {std::pair(loop, true), {second, false}})
       for (scf::IfOp ifOp :
            llvm::make_early_inc_range(half.getBody()->getOps<scf::IfOp>()))
-        if (auto point = getSplitPoint(half, ifOp);
-            point && point->bound == bound)
-          takeSide(rewriter, ifOp, point->holdsBefore == isBefore);
+        if (auto condition = getSplitCondition(half, ifOp);
+            condition && condition->point == point)
+          takeSide(rewriter, ifOp, condition->holdsBefore == isBefore);
     ++numSplit;
     return second;
   }
 
-  /// The first bound at which `loop` can be split, or null.
-  static Value findSplitPoint(scf::ForOp loop) {
+  /// The first point at which `loop` can be split.
+  static std::optional<SplitPoint> findSplitPoint(scf::ForOp loop) {
     // With another step the second half would not go on where the first ended.
     if (getConstantIntValue(loop.getStep()) != 1)
-      return {};
+      return std::nullopt;
     for (scf::IfOp ifOp : loop.getBody()->getOps<scf::IfOp>())
-      if (auto point = getSplitPoint(loop, ifOp))
-        return point->bound;
-    return {};
+      if (auto condition = getSplitCondition(loop, ifOp))
+        return condition->point;
+    return std::nullopt;
   }
 
   void runOnOperation() override {
@@ -107,10 +124,10 @@ struct SplitMaskedTilesPass final
     while (!loops.empty()) {
       auto [loop, numBounds] = loops.pop_back_val();
       while (numBounds < maxBounds) {
-        Value bound = findSplitPoint(loop);
-        if (!bound)
+        std::optional<SplitPoint> point = findSplitPoint(loop);
+        if (!point)
           break;
-        loops.push_back({split(loop, bound), ++numBounds});
+        loops.push_back({split(loop, *point), ++numBounds});
       }
     }
   }

@@ -12,8 +12,12 @@
 #include "TileLoop.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "mlir/Analysis/SliceAnalysis.h"
+#include "mlir/Dialect/Affine/IR/ValueBoundsOpInterfaceImpl.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Arith/IR/ValueBoundsOpInterfaceImpl.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/MemRef/IR/ValueBoundsOpInterfaceImpl.h"
+#include "mlir/Dialect/SCF/IR/ValueBoundsOpInterfaceImpl.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 
 using namespace mlir;
@@ -63,4 +67,11 @@ std::optional<int64_t> mlir::fcgpu::getDistance(Value value, Value base) {
     if (add.getLhs() == base)
       return getConstantIntValue(add.getRhs());
   return std::nullopt;
+}
+
+void mlir::fcgpu::registerValueBounds(DialectRegistry &registry) {
+  affine::registerValueBoundsOpInterfaceExternalModels(registry);
+  arith::registerValueBoundsOpInterfaceExternalModels(registry);
+  memref::registerValueBoundsOpInterfaceExternalModels(registry);
+  scf::registerValueBoundsOpInterfaceExternalModels(registry);
 }

@@ -31,6 +31,9 @@ LogicalResult addBodySlice(scf::ForOp loop, Operation *op,
                            SetVector<Operation *> &slice);
 /// The constant c if `value` is `base` + c.
 std::optional<int64_t> getDistance(Value value, Value base);
+/// Registers what ValueBoundsConstraintSet must know of the ops that numbers
+/// and sizes of tiles are computed with.
+void registerValueBounds(DialectRegistry &registry);
 } // namespace mlir::fcgpu
 
 #endif // FLASHCORE_LIB_DIALECT_FCGPU_TRANSFORMS_TILELOOP_H

@@ -52,6 +52,18 @@ OpFoldResult TileExpander::clamp(OpFoldResult bound) {
       .getResult();
 }
 
+/// The number of tiles, but at least 1 where a product waits for the next
+/// tile's, so that it begins and ends outside of the loop. Where no key is
+/// visible, that is a tile whose keys are all hidden.
+OpFoldResult TileExpander::getWalkedTiles(OpFoldResult count) {
+  if (schedule.getOverlap() != fcgpu::Overlap::PV)
+    return count;
+  AffineMap map = AffineMap::get(
+      1, 0, {b.getAffineDimExpr(0), b.getAffineConstantExpr(1)},
+      op.getContext());
+  return affine::makeComposedFoldedAffineMax(b, b.getLoc(), map, {count});
+}
+
 /// Which of the warps that share the query rows this is.
 Value TileExpander::getKeyPart() {
   return op->getParentOfType<scf::ForallOp>().getInductionVar(1);
@@ -104,8 +116,8 @@ void TileExpander::computeTileCounts() {
         b, b.getLoc(), AffineMap::getMultiDimIdentityMap(2, op.getContext()),
         {visibleEnd, operands[2]});
   // Tiles are walked from the last visible one down.
-  numTiles = endTile = apply(
-      hasPartialEnd ? d0.ceilDiv(blockN) : d0.floorDiv(blockN), {visibleEnd});
+  numTiles = endTile = getWalkedTiles(apply(
+      hasPartialEnd ? d0.ceilDiv(blockN) : d0.floorDiv(blockN), {visibleEnd}));
   OpFoldResult numFull = endTile;
   if (hasPartialEnd)
     numFull = apply(d0.floorDiv(blockN), {end(bounds.fullEnd)});
@@ -115,7 +127,7 @@ void TileExpander::computeTileCounts() {
         apply(d0.floorDiv(blockN), {begin(bounds.visibleBegin)});
     OpFoldResult firstFull =
         apply(d0.ceilDiv(blockN), {begin(bounds.fullBegin)});
-    numTiles = clamp(apply(d0 - d1, {endTile, firstTile}));
+    numTiles = getWalkedTiles(clamp(apply(d0 - d1, {endTile, firstTile})));
     tailBegin = getCountOfPart(apply(d0 - d1, {endTile, firstFull}));
   }
   numTiles = getCountOfPart(numTiles);

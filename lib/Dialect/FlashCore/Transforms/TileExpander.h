@@ -93,6 +93,7 @@ private:
   bool coversAllKeys();
   bool endsWithTile(AttentionOp::TileOperand bound);
   OpFoldResult clamp(OpFoldResult bound);
+  OpFoldResult getWalkedTiles(OpFoldResult count);
   Value getKeyPart();
   OpFoldResult getCountOfPart(OpFoldResult count);
   void computeTileCounts();

@@ -76,6 +76,109 @@ gpu.module @kernels {
 
 #schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 128, block_n = 64,
   num_warps = 8, num_stages = 2, query = shared, grid_order = query_fastest,
+  min_blocks = 1, product = warpgroup>
+#mk = affine_map<(m, n, k) -> (m, k)>
+#nk = affine_map<(m, n, k) -> (n, k)>
+#mn = affine_map<(m, n, k) -> (m, n)>
+#product = {indexing_maps = [#mk, #nk, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
+!ring = !fcgpu.ring<2x64x64xf16, panels>
+!half = vector<64x64xf16>
+!tile = vector<64x64xf32>
+
+gpu.module @kernels {
+  // The last tile is read behind the loop, whose end is its number, whatever
+  // that is.
+
+  // CHECK-LABEL: gpu.func @last_behind_the_loop(
+  gpu.func @last_behind_the_loop(%k: memref<?x64xf16>, %n: index)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %zero = arith.constant dense<0.0> : !tile
+    %p = arith.constant dense<0.0> : !half
+    %ring = fcgpu.alloc_ring : !ring
+    fcgpu.produce {
+      scf.for %i = %c0 to %n step %c1 {
+        fcgpu.acquire %ring[%i] to fill : !ring
+        fcgpu.copy %k[%i, %c0] to %ring[%i] by block : memref<?x64xf16> to !ring
+      }
+    }
+    // CHECK: %[[LAST:.+]] = arith.subi
+    // CHECK: scf.for %{{.+}} = %{{.+}} to %[[LAST]]
+    // CHECK: fcgpu.acquire %{{.+}}[%[[LAST]]] to read
+    // CHECK: fcgpu.release %{{.+}}[%[[LAST]]]
+    scf.forall (%g) in (2) {
+      %last = arith.subi %n, %c1 : index
+      %r = scf.for %i = %c0 to %last step %c1 iter_args(%acc = %zero) -> (!tile) {
+        %v = fcgpu.read %ring[%i] in_place : !ring -> !half
+        %o = vector.contract #product %p, %v, %acc : !half, !half into !tile
+        scf.yield %o : !tile
+      }
+      %v = fcgpu.read %ring[%last] in_place : !ring -> !half
+      %o = vector.contract #product %p, %v, %r : !half, !half into !tile
+      %e = arith.negf %o : !tile
+    } {mapping = [#gpu.warpgroup<linear_dim_0>]}
+    gpu.return
+  }
+
+  // One tile too many is read.
+
+  gpu.func @one_too_many(%k: memref<?x64xf16>, %n: index)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %zero = arith.constant dense<0.0> : !tile
+    %p = arith.constant dense<0.0> : !half
+    %ring = fcgpu.alloc_ring : !ring
+    fcgpu.produce {
+      scf.for %i = %c0 to %n step %c1 {
+        fcgpu.acquire %ring[%i] to fill : !ring
+        fcgpu.copy %k[%i, %c0] to %ring[%i] by block : memref<?x64xf16> to !ring
+      }
+    }
+    // expected-error @below {{'scf.forall' op hands slots over wrongly: tile 0 of ring 0 is read, but never filled}}
+    scf.forall (%g) in (2) {
+      %r = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (!tile) {
+        %v = fcgpu.read %ring[%i] in_place : !ring -> !half
+        %o = vector.contract #product %p, %v, %acc : !half, !half into !tile
+        scf.yield %o : !tile
+      }
+      %v = fcgpu.read %ring[%n] in_place : !ring -> !half
+      %o = vector.contract #product %p, %v, %r : !half, !half into !tile
+      %e = arith.negf %o : !tile
+    } {mapping = [#gpu.warpgroup<linear_dim_0>]}
+    gpu.return
+  }
+
+  gpu.func @other_loop(%k: memref<?x64xf16>, %n: index, %m: index)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %zero = arith.constant dense<0.0> : !tile
+    %p = arith.constant dense<0.0> : !half
+    %ring = fcgpu.alloc_ring : !ring
+    fcgpu.produce {
+      scf.for %i = %c0 to %n step %c1 {
+        fcgpu.acquire %ring[%i] to fill : !ring
+        fcgpu.copy %k[%i, %c0] to %ring[%i] by block : memref<?x64xf16> to !ring
+      }
+    }
+    // expected-error @below {{'scf.forall' op walks another number of tiles than are copied, as far as the proof can tell}}
+    scf.forall (%g) in (2) {
+      %r = scf.for %i = %c0 to %m step %c1 iter_args(%acc = %zero) -> (!tile) {
+        %v = fcgpu.read %ring[%i] in_place : !ring -> !half
+        %o = vector.contract #product %p, %v, %acc : !half, !half into !tile
+        scf.yield %o : !tile
+      }
+    } {mapping = [#gpu.warpgroup<linear_dim_0>]}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 128, block_n = 64,
+  num_warps = 8, num_stages = 2, query = shared, grid_order = query_fastest,
   min_blocks = 1>
 
 gpu.module @kernels {

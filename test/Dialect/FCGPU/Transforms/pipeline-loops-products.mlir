@@ -59,6 +59,38 @@ gpu.module @kernels {
     gpu.return
   }
 
+  // How often the loop runs is not known, but that it does.
+
+  // CHECK-LABEL: gpu.func @at_least_once(
+  // CHECK-SAME:    %[[N:[^:]+]]: index)
+  gpu.func @at_least_once(%ring_v: !ring, %p: !half, %n: index)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %zero = arith.constant dense<0.0> : !tile
+    // CHECK: %[[COUNT:.+]] = affine.max
+    %count = affine.max affine_map<()[s0] -> (s0, 1)>()[%n]
+    // CHECK:      scf.forall
+    // CHECK:        %[[LAST:.+]] = arith.subi %[[COUNT]], %c1
+    // CHECK:        %[[R:.+]]:2 = scf.for %[[I:.+]] = %c0 to %[[LAST]] step %c1 iter_args(%[[A:.+]] = %{{.+}}, %[[ACC:.+]] = %{{.+}})
+    // CHECK:          %[[V:.+]] = fcgpu.read %{{.+}}[%[[I]]] in_place
+    // CHECK-NEXT:     %[[O:.+]] = vector.contract {{.*}}, %[[V]], %{{.+}}
+    // CHECK:        %[[VL:.+]] = fcgpu.read %{{.+}}[%[[LAST]]] in_place
+    // CHECK-NEXT:   vector.contract {{.*}}, %[[VL]], %[[R]]#{{.}}
+    scf.forall (%g) in (1) {
+      %r:2 = scf.for %i = %c0 to %count step %c1
+          iter_args(%acc = %zero, %half = %p) -> (!tile, !half) {
+        %next = arith.addf %half, %p : !half
+        %v = fcgpu.read %ring_v[%i] in_place : !ring -> !half
+        %o = vector.contract #pv %next, %v, %acc : !half, !half into !tile
+        scf.yield %o, %next : !tile, !half
+      }
+      %use = vector.extract %r#0[0, 0] : f32 from !tile
+      gpu.printf "%f\0A", %use : f32
+    } {mapping = [#gpu.warpgroup<linear_dim_0>]}
+    gpu.return
+  }
+
   // Products of tiles in registers are not delayed.
 
   // CHECK-LABEL: gpu.func @in_registers(
@@ -103,7 +135,7 @@ gpu.module @kernels {
     %c1 = arith.constant 1 : index
     %zero = arith.constant dense<0.0> : !tile
     scf.forall (%g) in (1) {
-      // expected-error @below {{'scf.for' op expects a trip count of at least 1 that is known at compile time with overlap = pv; use overlap = none}}
+      // expected-error @below {{'scf.for' op expects to run at least once, in steps of 1, with overlap = pv; use overlap = none}}
       %r = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (!tile) {
         %v = fcgpu.read %ring_v[%i] in_place : !ring -> !half
         %o = vector.contract #pv %p, %v, %acc : !half, !half into !tile

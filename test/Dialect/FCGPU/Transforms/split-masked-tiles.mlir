@@ -42,6 +42,43 @@ gpu.module @kernels {
 
 // -----
 
+#schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 32, block_n = 16,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+
+// A pipelined loop asks for its next iteration.
+
+// CHECK-LABEL: gpu.func @condition_is_that_of_the_next
+// CHECK-SAME:    %[[N:[^:]+]]: index, %[[NUM_MASKED:[^:]+]]: index)
+gpu.module @kernels {
+  gpu.func @condition_is_that_of_the_next(%n: index, %num_masked: index)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    // CHECK:      %[[BOUND:.+]] = arith.subi %[[NUM_MASKED]], %{{.+}} : index
+    // CHECK-NEXT: %[[AT_MOST:.+]] = arith.minsi %[[BOUND]], %[[N]] : index
+    // CHECK:      scf.for
+    // CHECK-NOT:    scf.if
+    // CHECK:        "partial"
+    // CHECK-NOT:    "full"
+    // CHECK:      scf.for
+    // CHECK-NOT:    "partial"
+    // CHECK:        "full"
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    scf.for %i = %c0 to %n step %c1 {
+      %next = arith.addi %i, %c1 : index
+      %is_partial = arith.cmpi slt, %next, %num_masked : index
+      scf.if %is_partial {
+        "partial"(%i) : (index) -> ()
+      } else {
+        "full"(%i) : (index) -> ()
+      }
+    }
+    gpu.return
+  }
+}
+
+// -----
+
 #schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 16,
   num_warps = 2, num_stages = 2, query = registers,
   grid_order = query_fastest, min_blocks = 0>

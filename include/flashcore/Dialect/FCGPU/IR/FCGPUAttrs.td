@@ -354,7 +354,8 @@ def FCGPU_RingType : TypeDef<FCGPU_Dialect, "Ring"> {
 
     With `panels`, a slot is a row of panels of 128 bytes of columns, each with
     all rows and this swizzle (g = 8, which is the 128-byte swizzle of bulk
-    copies and of wgmma's matrix descriptors); slots begin at 1024 bytes.
+    copies and of wgmma's matrix descriptors); slots begin at 1024 bytes. What
+    the last panel has beyond the columns of the tile, copies fill with zeros.
 
     ```mlir
     !fcgpu.ring<2x64x128xf16>
@@ -371,7 +372,11 @@ def FCGPU_RingType : TypeDef<FCGPU_Dialect, "Ring"> {
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    int64_t getSlotElements() const { return getRows() * getCols(); }
+    /// Elements of a slot, with those that fill up its last panel.
+    int64_t getSlotElements() const {
+      return getRows() * (hasPanels() ? llvm::alignTo(getCols(), getPanelCols())
+                                      : getCols());
+    }
     bool hasPanels() const { return getLayout() == RingLayout::Panels; }
     /// Bytes of an element.
     int64_t getElementBytes() const {
