@@ -155,10 +155,9 @@ Status Device::encodeTensorMap(const TensorMap &, DevicePointer,
 Status Device::makeMap(const KernelLaunch &launch,
                        const KernelLaunch::MapArgument &map,
                        DevicePointer address, TensorMapBytes &bytes) const {
-  if (!map.map.rank) {
-    bytes = {};
-    return Status::success();
-  }
+  // Empty tensors need not be anywhere.
+  if (map.map.isEmpty && !address)
+    address = TensorMapSize;
   Status status = encodeTensorMap(map.map, address, bytes);
   if (!status.ok())
     status.note("making the tensor map that is argument " +

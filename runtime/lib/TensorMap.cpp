@@ -30,15 +30,15 @@ static Status badAxis(const TensorGeometry &tensor, size_t axis,
 StatusOr<TensorMap> flashcore::makeTensorMap(const TensorGeometry &tensor,
                                              const ArgumentSpec &argument) {
   TensorMap map;
-  if (std::count(tensor.sizes.begin(), tensor.sizes.end(), 0))
-    return map;
+  map.isEmpty = std::count(tensor.sizes.begin(), tensor.sizes.end(), 0) > 0;
   map.dtype = tensor.dtype;
   map.rank = static_cast<unsigned>(tensor.sizes.size());
   map.swizzle = argument.swizzle;
   int64_t elementBytes = byteSize(tensor.dtype);
   for (size_t axis = 0; axis < tensor.sizes.size(); ++axis) {
     size_t to = tensor.sizes.size() - 1 - axis;
-    int64_t size = tensor.sizes[axis], stride = tensor.strides[axis];
+    int64_t size = map.isEmpty ? 1 : tensor.sizes[axis];
+    int64_t stride = tensor.strides[axis];
     if (size > maxSize)
       return badAxis(tensor, axis, "size", maxSize, size)
           .note("the kernels copy it by a tensor map, which has no larger "

@@ -56,11 +56,6 @@ struct PromoteSharedPass final
       return read.emitOpError("expects rows in multiples of 16 and columns in "
                               "multiples of 8 from 16 on, but got ")
              << type.getDimSize(0) << " and " << type.getDimSize(1);
-    int64_t panelCols = kPanelBytes * 8 / type.getElementTypeBitWidth();
-    if (staging.getInPlace() && type.getDimSize(1) % panelCols != 0)
-      return read.emitOpError("expects columns in multiples of ")
-             << panelCols << " of a tile in place, but got "
-             << type.getDimSize(1) << "; use product = warp";
     if (getConstantIntValue(read.getIndices().back()) != 0)
       return read.emitOpError("expects a tile that starts at column 0");
     int64_t cols = cast<ShapedType>(read.getBase().getType()).getShape().back();

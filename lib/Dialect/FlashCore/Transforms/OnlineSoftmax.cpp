@@ -199,8 +199,18 @@ Value TileExpander::getTileKey(OpFoldResult iteration) {
   OpFoldResult part =
       parts > 1 ? OpFoldResult(getKeyPart()) : b.getIndexAttr(0);
   OpFoldResult firstKey = getAsOpFoldResult(tileOperand(AttentionOp::TileKey));
-  return asValue(apply(d3 + (d0 - d1 * parts - d2 - 1) * blockN,
-                       {endTile, iteration, part, firstKey}));
+  OpFoldResult key = apply(d3 + (d0 - d1 * parts - d2 - 1) * blockN,
+                           {endTile, iteration, part, firstKey});
+  // A tile that is walked though there are no keys begins behind them: nothing
+  // is read from memory then.
+  OpFoldResult seqlenK =
+      getAsOpFoldResult(tileOperand(AttentionOp::TileSeqlenK));
+  if (schedule.getOverlap() == fcgpu::Overlap::PV &&
+      !getConstantIntValue(seqlenK))
+    key = affine::makeComposedFoldedAffineMax(
+        b, b.getLoc(), AffineMap::get(2, 0, {d0, 1 - d1}, op.getContext()),
+        {key, seqlenK});
+  return asValue(key);
 }
 
 /// Q K^T of the tile from `key` on, added to `start`.

@@ -22,9 +22,11 @@ namespace flashcore {
 /// The arguments of cuTensorMapEncodeTiled but for the address, innermost axis
 /// first. Elements outside of the tensor are zero, nothing is interleaved.
 struct TensorMap {
-  /// 0 for a tensor without elements. No kernel may copy from such a one, and
-  /// its map is made of zeros.
   unsigned rank = 0;
+  /// Whether the tensor has no elements. A map has no empty axes, so it is that
+  /// of one element with an address that nobody reads: kernels copy boxes that
+  /// lie outside of it, which are zeros.
+  bool isEmpty = false;
   DType dtype = DType::F16;
   std::array<uint64_t, MaxTensorMapRank> sizes = {};
   /// Bytes; of axis 0 those of an element.

@@ -201,27 +201,6 @@ gpu.module @kernels {
 // -----
 
 #schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 16,
-  num_warps = 2, num_stages = 2, query = registers,
-  grid_order = query_fastest, min_blocks = 0>
-
-gpu.module @kernels {
-  gpu.func @panels_that_are_not_whole(%key: memref<64x96xf16>)
-      kernel attributes {fcgpu.schedule = #schedule} {
-    %c0 = arith.constant 0 : index
-    %zero = arith.constant 0.000000e+00 : f16
-    scf.forall (%warp) in (2) {
-      // expected-error @below {{'vector.transfer_read' op expects columns in multiples of 64 of a tile in place, but got 96; use product = warp}}
-      %tile = vector.transfer_read %key[%c0, %c0], %zero
-          {fcgpu.staging = #fcgpu.staging<copy = block, ring = block, slots = 2, number = turn, in_place = true>,
-           in_bounds = [false, true]} : memref<64x96xf16>, vector<64x96xf16>
-    } {mapping = [#gpu.warp<linear_dim_0>]}
-    gpu.return
-  }
-}
-
-// -----
-
-#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 16,
   num_warps = 2, num_stages = 2, query = split, grid_order = query_fastest,
   min_blocks = 0, query_steps = 1>
 #mk = affine_map<(m, n, k) -> (m, k)>
