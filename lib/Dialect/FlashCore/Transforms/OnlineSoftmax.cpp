@@ -139,12 +139,12 @@ Value TileExpander::readTile(TileRole role, Value row, int64_t rows) {
   Value memref = role == TileRole::Query ? op.getQuery()
                  : role == TileRole::Key ? op.getKey()
                                          : op.getValue();
-  int64_t cols = role == TileRole::Value ? headDimV : op.getHeadDim();
+  int64_t cols = role == TileRole::Value ? b.headDimV : op.getHeadDim();
   // Rows past the end of the memref read as zeros: a zero K row gives score 0
   // (the mask hides it), a zero V row keeps 0 * P from becoming NaN.
   Value zero = asValue(b.getIndexAttr(0));
-  Value padding = arith::ConstantOp::create(b, b.getZeroAttr(half));
-  auto type = VectorType::get({rows, cols}, half);
+  Value padding = arith::ConstantOp::create(b, b.getZeroAttr(b.half));
+  auto type = VectorType::get({rows, cols}, b.half);
   auto read = vector::TransferReadOp::create(
       b, type, memref, ValueRange{zero, zero, row, zero}, padding,
       ArrayRef<bool>{false, true});
@@ -159,24 +159,6 @@ Value TileExpander::readTile(TileRole role, Value row, int64_t rows) {
                     op.getContext(), staging.copy, staging.ring, staging.slots,
                     staging.number, staging.kept, staging.inPlace));
   return read;
-}
-
-Value TileExpander::contract(Value lhs, Value rhs, Value acc,
-                             bool transposedRhs) {
-  AffineExpr m, n, k;
-  bindDims(op.getContext(), m, n, k);
-  auto map = [&](AffineExpr x, AffineExpr y) {
-    return AffineMapAttr::get(AffineMap::get(3, 0, {x, y}, op.getContext()));
-  };
-  auto parallel = vector::IteratorTypeAttr::get(op.getContext(),
-                                                vector::IteratorType::parallel);
-  auto reduction = vector::IteratorTypeAttr::get(
-      op.getContext(), vector::IteratorType::reduction);
-  SmallVector<Attribute> maps{map(m, k), transposedRhs ? map(n, k) : map(k, n),
-                              map(m, n)};
-  SmallVector<Attribute> iterators{parallel, parallel, reduction};
-  return vector::ContractionOp::create(b, lhs, rhs, acc, b.getArrayAttr(maps),
-                                       b.getArrayAttr(iterators));
 }
 
 /// In one pass, a warp walks as many tiles as any warp of any block may have.
@@ -216,87 +198,56 @@ Value TileExpander::getTileKey(OpFoldResult iteration) {
 /// Q K^T of the tile from `key` on, added to `start`.
 Value TileExpander::buildScores(Value query, Value key, Value start) {
   Value k = readTile(TileRole::Key, key, blockN);
-  return contract(query, k, start, /*transposedRhs=*/true);
+  return b.contract(query, k, start, /*transposedRhs=*/true);
 }
 
-/// Adds a tile to the state: P = exp2(c * s + addend) to the sum, with the c of
-/// getExponentScale(), and P V to O.
-TileExpander::State TileExpander::accumulate(State state, Value scores,
-                                             Value key, Value addend) {
-  Value scale = constant(getExponentScale(), {warpM, blockN});
-  Value p =
-      math::Exp2Op::create(b, math::FmaOp::create(b, scores, scale, addend));
-  Value pHalf =
-      arith::TruncFOp::create(b, VectorType::get({warpM, blockN}, half), p);
-  if (schedule.getRowSum() == fcgpu::RowSum::Mma) {
-    auto type = VectorType::get({blockN, 8}, half);
-    Value ones = arith::ConstantOp::create(
-        b, DenseElementsAttr::get(
-               type, b.getFloatAttr(half, isFolded() ? -1.0 : 1.0)));
-    state.rowSum = contract(pHalf, ones, state.rowSum, /*transposedRhs=*/false);
-  } else {
-    state.rowSum = vector::MultiDimReductionOp::create(
-        b, groupColumns(p), state.rowSum, ArrayRef<bool>{false, true, false},
-        vector::CombiningKind::ADD);
-  }
-  Value v = readTile(TileRole::Value, key, blockN);
-  state.acc = contract(pHalf, v, state.acc, /*transposedRhs=*/false);
+/// Adds a tile to the state.
+RowState TileExpander::accumulate(Exponentials tile, Value key) {
+  RowState state = tile.state;
+  sumPolicy->accumulate(state, tile.p, maxPolicy->getUnit(),
+                        [&] { return readTile(TileRole::Value, key, blockN); });
   return state;
 }
 
-TileExpander::State TileExpander::buildIteration(Value query, Value iteration,
-                                                 State state) {
+RowState TileExpander::buildIteration(Value query, Value iteration,
+                                      RowState state) {
   Value key = getTileKey(iteration);
-  Value start = isFolded() ? broadcastRows(state.rowMax, blockN)
-                           : constant(0.0f, {warpM, blockN});
-  Value scores = buildScores(query, key, start);
+  Value scores = buildScores(query, key, maxPolicy->getProductStart(state));
   scores = changeScores(scores, key);
   skipUnlessVisible(iteration);
-  if (schedule.getRowMax() == fcgpu::RowMax::Exact) {
-    scores = maskWhenPartial(scores, iteration, key);
-    Value rowMax = vector::MultiDimReductionOp::create(
-        b, scores, state.rowMax, ArrayRef<bool>{false, true},
-        vector::CombiningKind::MAXNUMF);
-    state = followMax(state, rowMax);
-    return accumulate(state, scores, key, getAddend(state));
-  }
-  Value partial = isPartial(iteration);
-  if (isFolded()) {
-    TileState tile = followStart({state, scores}, partial, key);
-    Value slack = constant(kSlack, {warpM, blockN});
-    return accumulate(tile.state, tile.scores, key, slack);
-  }
-  TileState tile = followMaxRarely({state, scores}, partial, key);
-  return accumulate(tile.state, tile.scores, key, getAddend(tile.state));
+  auto apply = [&](Value scores) { return maskScores(scores, key); };
+  auto applyIfPartial = [&](Value scores) {
+    return maskWhenPartial(scores, iteration, key);
+  };
+  auto isPartialTile = [&] { return isPartial(iteration); };
+  TileMask mask{apply, applyIfPartial, isPartialTile};
+  return accumulate(maxPolicy->exponentiate(state, scores, mask), key);
 }
 
 /// The state before the first tile.
-TileExpander::State TileExpander::getEmptyState() {
-  return {constant(0.0f, {warpM, headDimV}),
-          constant(isFolded() ? 0.0f : kMinusInf, {warpM}),
-          constant(0.0f, {warpM, 8})};
+RowState TileExpander::getEmptyState() {
+  return {sumPolicy->getInitialOutput(), maxPolicy->getInitialMax(),
+          sumPolicy->getInitialSum()};
 }
 
 /// All tiles in a loop.
-TileExpander::State TileExpander::buildOnline(Value query) {
+RowState TileExpander::buildOnline(Value query) {
   Value c0 = asValue(b.getIndexAttr(0)), c1 = asValue(b.getIndexAttr(1));
-  State empty = getEmptyState();
-  Value init[] = {empty.acc, empty.rowMax, empty.rowSum};
+  SmallVector<Value> init = getEmptyState().getValues();
   auto loop = scf::ForOp::create(b, c0, asValue(numTiles), c1, init);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(loop.getBody());
-  ValueRange args = loop.getRegionIterArgs();
-  State next = buildIteration(query, loop.getInductionVar(),
-                              {args[0], args[1], args[2]});
-  scf::YieldOp::create(b, ValueRange{next.acc, next.rowMax, next.rowSum});
+  RowState next = buildIteration(query, loop.getInductionVar(),
+                                 RowState::get(loop.getRegionIterArgs()));
+  scf::YieldOp::create(b, next.getValues());
   b.setInsertionPointAfter(loop);
-  State last = {loop.getResult(0), loop.getResult(1), loop.getResult(2)};
-  return isFolded() ? unfold(last) : last;
+  return RowState::get(loop.getResults());
 }
 
 /// All scores first, then one maximum and all exponentials. Tiles that are not
 /// there start at the end of the sequence: they read as zeros and are masked.
-TileExpander::State TileExpander::buildOnePass(Value query) {
+/// The row maximum is exact (checkFields), with nothing to rescale.
+RowState TileExpander::buildOnePass(Value query) {
   int64_t count = getNumTilesOfOnePass();
   Value end = tileOperand(AttentionOp::TileSeqlenK);
   SmallVector<Value> keys, scores;
@@ -311,8 +262,9 @@ TileExpander::State TileExpander::buildOnePass(Value query) {
     keys.push_back(key);
   }
   for (Value key : keys)
-    scores.push_back(buildScores(query, key, constant(0.0f, {warpM, blockN})));
-  State state = getEmptyState();
+    scores.push_back(
+        buildScores(query, key, b.constant(0.0f, {warpM, blockN})));
+  RowState state = getEmptyState();
   Value tileMax;
   for (int64_t i = 0; i < count; ++i) {
     scores[i] = changeScores(scores[i], keys[i]);
@@ -320,24 +272,23 @@ TileExpander::State TileExpander::buildOnePass(Value query) {
     tileMax =
         tileMax ? arith::MaxNumFOp::create(b, tileMax, scores[i]) : scores[i];
   }
-  state.rowMax = vector::MultiDimReductionOp::create(
-      b, tileMax, state.rowMax, ArrayRef<bool>{false, true},
-      vector::CombiningKind::MAXNUMF);
+  state.rowMax = b.reduceMax(tileMax, state.rowMax);
   for (auto [key, tile] : llvm::zip_equal(keys, scores))
-    state = accumulate(state, tile, key, getAddend(state));
+    state = accumulate({state, b.exponentiateBelow(tile, state.rowMax)}, key);
   return state;
 }
 
 void TileExpander::expand() {
   computeTileCounts();
   Value query = readTile(TileRole::Query, asValue(b.getIndexAttr(0)), warpM);
-  State last = schedule.getSoftmax() == fcgpu::Softmax::OnePass
-                   ? buildOnePass(query)
-                   : buildOnline(query);
+  RowState last = schedule.getSoftmax() == fcgpu::Softmax::OnePass
+                      ? buildOnePass(query)
+                      : buildOnline(query);
   if (schedule.getKeyWarps() > 1)
     writeResult(mergeParts(last));
   else
-    writeResult({last.acc, last.rowMax, sumRows(last), getScoreScale()});
+    writeResult({sumPolicy->getOutput(last), maxPolicy->readMax(last),
+                 maxPolicy->readSum(last), b.getScoreScale()});
   op.erase();
 }
 

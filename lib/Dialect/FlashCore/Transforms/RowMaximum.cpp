@@ -9,113 +9,201 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "TileExpander.h"
+#include "RowPolicies.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
 using namespace mlir::flashcore;
 
-/// Columns 8 apart side by side: reduced, they leave eight partial results a
-/// row.
-Value TileExpander::groupColumns(Value tile) {
-  Type element = cast<VectorType>(tile.getType()).getElementType();
-  return vector::ShapeCastOp::create(
-      b, VectorType::get({warpM, blockN / 8, 8}, element), tile);
+Value RowMaxPolicy::getInitialMax() const {
+  return b.constant(kMinusInf, {b.warpM});
 }
 
-/// The maximum to subtract. A row that has seen no key yet takes 0.
-Value TileExpander::getSafeMax(Value rowMax) {
-  int64_t rows = cast<VectorType>(rowMax.getType()).getDimSize(0);
-  Value isEmpty = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, rowMax,
-                                        constant(kMinusInf, {rows}));
-  return arith::SelectOp::create(b, isEmpty, constant(0.0f, {rows}), rowMax);
+Value RowMaxPolicy::getProductStart(const RowState &) const {
+  return b.constant(0.0f, {b.warpM, b.blockN});
 }
 
-/// -c * max, of the maximum to subtract.
-Value TileExpander::getScaledMax(Value rowMax) {
-  return arith::MulFOp::create(b, getSafeMax(rowMax),
-                               constant(-getExponentScale(), {warpM}));
+Value RowMaxPolicy::readMax(const RowState &state) const {
+  return state.rowMax;
 }
 
-Value TileExpander::rescaleRows(Value tile, Value factors) {
-  int64_t cols = cast<VectorType>(tile.getType()).getDimSize(1);
-  return arith::MulFOp::create(b, tile, broadcastRows(factors, cols));
+Value RowMaxPolicy::readSum(const RowState &state) const {
+  return sum.reduce(sum.getColumns(state));
 }
 
-/// The state relative to `rowMax`, which is not below the state's own.
-TileExpander::State TileExpander::followMax(State state, Value rowMax) {
-  Value scale = constant(getExponentScale(), {warpM});
+/// The state, which keeps the maximum itself, relative to `rowMax`, which is
+/// not below its own.
+static RowState followMax(TileBuilder &b, const RowSumPolicy &sum,
+                          RowState state, Value rowMax) {
+  Value scale = b.constant(b.getExponentScale(), {b.warpM});
   Value factors = math::Exp2Op::create(
-      b, math::FmaOp::create(b, state.rowMax, scale, getScaledMax(rowMax)));
-  return {rescaleRows(state.acc, factors), rowMax,
-          rescaleRows(state.rowSum, factors)};
+      b, math::FmaOp::create(b, state.rowMax, scale, b.getScaledMax(rowMax)));
+  return {sum.rescaleOutput(state.acc, factors), rowMax,
+          sum.rescaleSum(state.rowSum, factors)};
 }
 
-/// The slack in units of the raw scores.
-float TileExpander::getSlack() { return kSlack / getExponentScale(); }
+namespace {
+class ExactMaximum final : public RowMaxPolicy {
+public:
+  using RowMaxPolicy::RowMaxPolicy;
+
+  Exponentials exponentiate(RowState state, Value scores,
+                            const TileMask &mask) const override {
+    scores = mask.applyIfPartial(scores);
+    Value rowMax = b.reduceMax(scores, state.rowMax);
+    state = followMax(b, sum, state, rowMax);
+    return {state, b.exponentiateBelow(scores, state.rowMax)};
+  }
+};
+
+/// Follows the maximum only if some score of the warp's rows exceeds its row's
+/// by a factor of 2^8 after exponentiation (FlashAttention-4's conditional
+/// rescaling): P then stays within the range of f16, and O and the sum relative
+/// to the old maximum are as good.
+class RareMaximum : public RowMaxPolicy {
+public:
+  using RowMaxPolicy::RowMaxPolicy;
+
+protected:
+  /// By how many powers of 2 P may exceed 1: within the range of f16.
+  static constexpr float kSlack = 8;
+
+  /// A state and the scores of a tile.
+  struct TileState {
+    RowState state;
+    Value scores;
+  };
+
+  /// The slack in units of the raw scores.
+  float getSlack() const { return kSlack / b.getExponentScale(); }
+
+  /// `follow(tile)` if any of `exceeds` is true, else the tile as it is. A
+  /// partial tile takes that branch, too, where it is masked first: full tiles
+  /// then need no loop of their own to be rid of the mask.
+  TileState followRarely(TileState tile, Value exceeds, Value isPartial,
+                         const TileMask &mask,
+                         function_ref<TileState(TileState)> follow) const;
+};
+
+class StaleMaximum final : public RareMaximum {
+public:
+  using RareMaximum::RareMaximum;
+
+  Exponentials exponentiate(RowState state, Value scores,
+                            const TileMask &mask) const override {
+    Value isPartial = mask.isPartial();
+    Value limits = arith::AddFOp::create(b, state.rowMax,
+                                         b.constant(getSlack(), {b.warpM}));
+    Value exceeds = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT,
+                                          getPartialMax(scores),
+                                          b.broadcastRows(limits, 8));
+    auto follow = [&](TileState tile) -> TileState {
+      Value rowMax = b.reduceMax(getPartialMax(tile.scores), tile.state.rowMax);
+      return {followMax(b, sum, tile.state, rowMax), tile.scores};
+    };
+    TileState tile =
+        followRarely({state, scores}, exceeds, isPartial, mask, follow);
+    return {tile.state, b.exponentiateBelow(tile.scores, tile.state.rowMax)};
+  }
+
+private:
+  /// The maxima of each row's columns n mod 8.
+  Value getPartialMax(Value scores) const {
+    return vector::MultiDimReductionOp::create(
+        b, b.groupColumns(scores), b.constant(kMinusInf, {b.warpM, 8}),
+        ArrayRef<bool>{false, true, false}, vector::CombiningKind::MAXNUMF);
+  }
+};
+
+/// Like a stale maximum, of scores that are relative already: the products
+/// start at -(max + slack), which is what the state keeps; the sums are
+/// negative. So a score that exceeds the old maximum too far is one whose sign
+/// bit is clear, and nothing is subtracted from the others. A row that has seen
+/// no key starts at 0 and takes any maximum; its sum is +0, which is the only
+/// one without a sign bit.
+class FoldedMaximum final : public RareMaximum {
+public:
+  using RareMaximum::RareMaximum;
+
+  Value getInitialMax() const override { return b.constant(0.0f, {b.warpM}); }
+  Value getProductStart(const RowState &state) const override {
+    return b.broadcastRows(state.rowMax, b.blockN);
+  }
+  float getUnit() const override { return -1; }
+
+  Exponentials exponentiate(RowState state, Value scores,
+                            const TileMask &mask) const override {
+    Value isPartial = mask.isPartial();
+    Value exceeds = vector::MultiDimReductionOp::create(
+        b, b.groupColumns(getClearSigns(scores)),
+        getClearSigns(sum.getColumns(state)),
+        ArrayRef<bool>{false, true, false}, vector::CombiningKind::OR);
+    TileState tile =
+        followRarely({state, scores}, exceeds, isPartial, mask,
+                     [&](TileState tile) { return followStart(tile); });
+    Value slack = b.constant(kSlack, {b.warpM, b.blockN});
+    return {tile.state, b.exponentiate(tile.scores, slack)};
+  }
+
+  Value readMax(const RowState &state) const override {
+    Value rowMax = arith::SubFOp::create(b, b.constant(-getSlack(), {b.warpM}),
+                                         state.rowMax);
+    return arith::SelectOp::create(b, isEmpty(state),
+                                   b.constant(kMinusInf, {b.warpM}), rowMax);
+  }
+  Value readSum(const RowState &state) const override {
+    return sum.reduce(arith::NegFOp::create(b, sum.getColumns(state)));
+  }
+
+private:
+  Value getClearSigns(Value tile) const;
+  TileState followStart(TileState tile) const;
+
+  /// Which rows have seen no key.
+  Value isEmpty(const RowState &state) const {
+    return arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, readSum(state),
+                                 b.constant(0, {b.warpM}));
+  }
+};
+} // namespace
 
 /// Whether any element of a tile of i1 is true, or `orElse` (which may be
 /// null).
-Value TileExpander::isAnyTrue(Value tile, Value orElse) {
+static Value isAnyTrue(TileBuilder &b, Value tile, Value orElse) {
   if (!orElse)
     orElse = arith::ConstantOp::create(b, b.getBoolAttr(false));
   return vector::MultiDimReductionOp::create(
       b, tile, orElse, ArrayRef<bool>{true, true}, vector::CombiningKind::OR);
 }
 
-/// `follow(tile)` if any of `exceeds` is true, else the tile as it is. A
-/// partial tile takes that branch, too, where it is masked first: full tiles
-/// then need no loop of their own to be rid of the mask.
-TileExpander::TileState
-TileExpander::followRarely(TileState tile, Value exceeds, Value isPartial,
-                           Value key,
-                           function_ref<TileState(TileState)> follow) {
-  Value follows = isAnyTrue(exceeds, isPartial);
-  auto values = [](TileState tile) {
-    return SmallVector<Value>{tile.state.acc, tile.state.rowMax,
-                              tile.state.rowSum, tile.scores};
+RareMaximum::TileState
+RareMaximum::followRarely(TileState tile, Value exceeds, Value isPartial,
+                          const TileMask &mask,
+                          function_ref<TileState(TileState)> follow) const {
+  Value follows = isAnyTrue(b, exceeds, isPartial);
+  auto getValues = [](const TileState &tile) {
+    SmallVector<Value> values = tile.state.getValues();
+    values.push_back(tile.scores);
+    return values;
   };
-  auto ifOp = scf::IfOp::create(b, TypeRange(ValueRange(values(tile))), follows,
-                                /*withElseRegion=*/true);
+  auto ifOp =
+      scf::IfOp::create(b, TypeRange(ValueRange(getValues(tile))), follows,
+                        /*withElseRegion=*/true);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(ifOp.elseBlock());
-  scf::YieldOp::create(b, values(tile));
+  scf::YieldOp::create(b, getValues(tile));
   b.setInsertionPointToStart(ifOp.thenBlock());
   if (isPartial)
-    tile.scores = maskScores(tile.scores, key);
-  scf::YieldOp::create(b, values(follow(tile)));
-  return {{ifOp.getResult(0), ifOp.getResult(1), ifOp.getResult(2)},
-          ifOp.getResult(3)};
-}
-
-/// Follows the maximum only if some score of the warp's rows exceeds its row's
-/// by a factor of 2^8 after exponentiation (FlashAttention-4's conditional
-/// rescaling): P then stays within the range of f16, and O and the sum relative
-/// to the old maximum are as good.
-TileExpander::TileState
-TileExpander::followMaxRarely(TileState tile, Value isPartial, Value key) {
-  auto getPartialMax = [&](Value scores) -> Value {
-    return vector::MultiDimReductionOp::create(
-        b, groupColumns(scores), constant(kMinusInf, {warpM, 8}),
-        ArrayRef<bool>{false, true, false}, vector::CombiningKind::MAXNUMF);
-  };
-  Value limits = arith::AddFOp::create(b, tile.state.rowMax,
-                                       constant(getSlack(), {warpM}));
-  Value exceeds = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT,
-                                        getPartialMax(tile.scores),
-                                        broadcastRows(limits, 8));
-  auto follow = [&](TileState tile) -> TileState {
-    Value rowMax = vector::MultiDimReductionOp::create(
-        b, getPartialMax(tile.scores), tile.state.rowMax,
-        ArrayRef<bool>{false, true}, vector::CombiningKind::MAXNUMF);
-    return {followMax(tile.state, rowMax), tile.scores};
-  };
-  return followRarely(tile, exceeds, isPartial, key, follow);
+    tile.scores = mask.apply(tile.scores);
+  scf::YieldOp::create(b, getValues(follow(tile)));
+  ResultRange results = ifOp.getResults();
+  return {RowState::get(results.drop_back()), results.back()};
 }
 
 /// The sign bits of a tile, as flags that are set where it is not negative.
-Value TileExpander::getClearSigns(Value tile) {
+Value FoldedMaximum::getClearSigns(Value tile) const {
   auto type = cast<VectorType>(tile.getType()).clone(b.getI32Type());
   Value bits = arith::BitcastOp::create(b, type, tile);
   Value minusOne =
@@ -123,56 +211,48 @@ Value TileExpander::getClearSigns(Value tile) {
   return arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, bits, minusOne);
 }
 
-/// Which rows have seen no key, of a state with negative sums.
-Value TileExpander::isFoldedEmpty(State state) {
-  state.rowSum = arith::NegFOp::create(b, state.rowSum);
-  return arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, sumRows(state),
-                               constant(0, {warpM}));
+/// The tile relative to a start that all its scores are below.
+RareMaximum::TileState FoldedMaximum::followStart(TileState tile) const {
+  auto [state, scores] = tile;
+  Value zero = b.constant(0, {b.warpM});
+  Value tileMax = b.reduceMax(scores, b.constant(kMinusInf, {b.warpM}));
+  Value raise = b.getSafeMax(
+      arith::AddFOp::create(b, tileMax, b.constant(getSlack(), {b.warpM})));
+  Value growth = arith::MaxNumFOp::create(b, raise, zero);
+  raise = arith::SelectOp::create(b, isEmpty(state), raise, growth);
+  Value factors = math::Exp2Op::create(
+      b, arith::MulFOp::create(b, growth,
+                               b.constant(-b.getExponentScale(), {b.warpM})));
+  return {{sum.rescaleOutput(state.acc, factors),
+           arith::SubFOp::create(b, state.rowMax, raise),
+           sum.rescaleSum(state.rowSum, factors)},
+          arith::SubFOp::create(b, scores, b.broadcastRows(raise, b.blockN))};
 }
 
-/// Like followMaxRarely, of scores that are relative already: the products
-/// started at -(max + slack). So a score that exceeds the old maximum too far
-/// is one whose sign bit is clear, and nothing is subtracted from the others. A
-/// row that has seen no key starts at 0 and takes any maximum; its sum is +0,
-/// which is the only one without a sign bit. Also returns the scores relative
-/// to the new start.
-TileExpander::TileState TileExpander::followStart(TileState tile,
-                                                  Value isPartial, Value key) {
-  Value exceeds = vector::MultiDimReductionOp::create(
-      b, groupColumns(getClearSigns(tile.scores)),
-      getClearSigns(tile.state.rowSum), ArrayRef<bool>{false, true, false},
-      vector::CombiningKind::OR);
-  auto follow = [&](TileState tile) -> TileState {
-    auto [state, scores] = tile;
-    Value zero = constant(0, {warpM});
-    Value tileMax = vector::MultiDimReductionOp::create(
-        b, scores, constant(kMinusInf, {warpM}), ArrayRef<bool>{false, true},
-        vector::CombiningKind::MAXNUMF);
-    Value raise = getSafeMax(
-        arith::AddFOp::create(b, tileMax, constant(getSlack(), {warpM})));
-    Value growth = arith::MaxNumFOp::create(b, raise, zero);
-    raise = arith::SelectOp::create(b, isFoldedEmpty(state), raise, growth);
-    Value factors = math::Exp2Op::create(
-        b, arith::MulFOp::create(b, growth,
-                                 constant(-getExponentScale(), {warpM})));
-    return {{rescaleRows(state.acc, factors),
-             arith::SubFOp::create(b, state.rowMax, raise),
-             rescaleRows(state.rowSum, factors)},
-            arith::SubFOp::create(b, scores, broadcastRows(raise, blockN))};
-  };
-  return followRarely(tile, exceeds, isPartial, key, follow);
-}
+namespace {
+struct Entry {
+  fcgpu::RowMax kind;
+  std::unique_ptr<RowMaxPolicy> (*create)(TileBuilder &b,
+                                          const RowSumPolicy &sum);
+};
 
-/// The state with the row maximum in the place of the start.
-TileExpander::State TileExpander::unfold(State state) {
-  Value rowMax =
-      arith::SubFOp::create(b, constant(-getSlack(), {warpM}), state.rowMax);
-  rowMax = arith::SelectOp::create(b, isFoldedEmpty(state),
-                                   constant(kMinusInf, {warpM}), rowMax);
-  return {state.acc, rowMax, arith::NegFOp::create(b, state.rowSum)};
+template <typename Policy>
+std::unique_ptr<RowMaxPolicy> create(TileBuilder &b, const RowSumPolicy &sum) {
+  return std::make_unique<Policy>(b, sum);
 }
+} // namespace
 
-/// P relative to the maximum of the state.
-Value TileExpander::getAddend(State state) {
-  return broadcastRows(getScaledMax(state.rowMax), blockN);
+static constexpr Entry table[] = {
+    {fcgpu::RowMax::Exact, create<ExactMaximum>},
+    {fcgpu::RowMax::Stale, create<StaleMaximum>},
+    {fcgpu::RowMax::Folded, create<FoldedMaximum>},
+};
+
+std::unique_ptr<RowMaxPolicy>
+mlir::flashcore::createRowMax(fcgpu::RowMax kind, TileBuilder &b,
+                              const RowSumPolicy &sum) {
+  for (const Entry &entry : table)
+    if (entry.kind == kind)
+      return entry.create(b, sum);
+  llvm_unreachable("every row_max has a row in the table");
 }

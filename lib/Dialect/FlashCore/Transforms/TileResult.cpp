@@ -4,7 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Sums of rows, the exchange of warps that divide the keys, O and log-sum-exp.
+// The exchange of warps that divide the keys, O and log-sum-exp.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,22 +15,13 @@
 using namespace mlir;
 using namespace mlir::flashcore;
 
-/// The sum of each row: of its eight partial sums, or any of eight equal ones.
-Value TileExpander::sumRows(State state) {
-  auto kind = schedule.getRowSum() == fcgpu::RowSum::Mma
-                  ? vector::CombiningKind::MAXNUMF
-                  : vector::CombiningKind::ADD;
-  return vector::MultiDimReductionOp::create(b, state.rowSum,
-                                             constant(0.0f, {warpM}),
-                                             ArrayRef<bool>{false, true}, kind);
-}
-
 /// This warp's share of the rows, over all keys: each part's share, relative to
 /// the maximum of all, added up. Maxima are exponents of 2 here.
-TileExpander::Result TileExpander::mergeParts(State state) {
+RowResult TileExpander::mergeParts(RowState state) {
   Value exponents = arith::MulFOp::create(
-      b, state.rowMax, constant(getExponentScale(), {warpM}));
-  Value tiles[] = {state.acc, exponents, sumRows(state)};
+      b, maxPolicy->readMax(state), b.constant(b.getExponentScale(), {warpM}));
+  Value tiles[] = {sumPolicy->getOutput(state), exponents,
+                   maxPolicy->readSum(state)};
   auto exchange = fcgpu::AllToAllOp::create(
       b, tiles, getKeyPart(), static_cast<uint64_t>(schedule.getKeyWarps()));
   ValueRange accs = exchange.getSharesOf(0), maxima = exchange.getSharesOf(1),
@@ -38,13 +29,13 @@ TileExpander::Result TileExpander::mergeParts(State state) {
   Value rowMax = maxima.front();
   for (Value other : maxima.drop_front())
     rowMax = arith::MaxNumFOp::create(b, rowMax, other);
-  Value safeMax = getSafeMax(rowMax);
+  Value safeMax = b.getSafeMax(rowMax);
   int64_t cols = cast<VectorType>(accs.front().getType()).getDimSize(1);
   Value acc, rowSum;
   for (auto [partAcc, partMax, partSum] : llvm::zip_equal(accs, maxima, sums)) {
     Value factors =
         math::Exp2Op::create(b, arith::SubFOp::create(b, partMax, safeMax));
-    Value columns = broadcastRows(factors, cols);
+    Value columns = b.broadcastRows(factors, cols);
     acc = acc ? math::FmaOp::create(b, partAcc, columns, acc).getResult()
               : arith::MulFOp::create(b, partAcc, columns).getResult();
     rowSum = rowSum
@@ -69,28 +60,29 @@ void TileExpander::writeRows(Value tile, Value memref, Value row,
 }
 
 /// lse = max + ln(sum), ln(x) = log2(x) * ln(2).
-void TileExpander::writeLse(Result result, Value isEmpty, Value row) {
+void TileExpander::writeLse(RowResult result, Value isEmpty, Value row) {
   int64_t rows = cast<VectorType>(result.rowSum.getType()).getDimSize(0);
   Value log = arith::MulFOp::create(b, math::Log2Op::create(b, result.rowSum),
-                                    constant(llvm::numbers::ln2f, {rows}));
+                                    b.constant(llvm::numbers::ln2f, {rows}));
   Value lse = math::FmaOp::create(b, result.rowMax,
-                                  constant(result.maxToLn, {rows}), log);
-  lse = arith::SelectOp::create(b, isEmpty, constant(kMinusInf, {rows}), lse);
+                                  b.constant(result.maxToLn, {rows}), log);
+  lse = arith::SelectOp::create(b, isEmpty, b.constant(kMinusInf, {rows}), lse);
   writeRows(lse, op.getLse(), row, {});
 }
 
-void TileExpander::writeResult(Result result) {
+void TileExpander::writeResult(RowResult result) {
   auto type = cast<VectorType>(result.acc.getType());
   int64_t rows = type.getDimSize(0), cols = type.getDimSize(1);
-  Value zero = constant(0.0f, {rows});
+  Value zero = b.constant(0.0f, {rows});
   // The largest visible score alone contributes 1, so a sum of 0 means that the
   // row sees no key.
   Value isEmpty =
       arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, result.rowSum, zero);
   Value inverse =
-      arith::DivFOp::create(b, constant(1.0f, {rows}), result.rowSum);
+      arith::DivFOp::create(b, b.constant(1.0f, {rows}), result.rowSum);
   inverse = arith::SelectOp::create(b, isEmpty, zero, inverse);
-  Value o = arith::MulFOp::create(b, result.acc, broadcastRows(inverse, cols));
+  Value o =
+      arith::MulFOp::create(b, result.acc, b.broadcastRows(inverse, cols));
   Type element = op.getOutputType().getElementType();
   if (!element.isF32())
     o = arith::TruncFOp::create(b, VectorType::get({rows, cols}, element), o);
@@ -98,7 +90,7 @@ void TileExpander::writeResult(Result result) {
   // Where the share of a part lies (see fcgpu.all_to_all).
   OpFoldResult row = b.getIndexAttr(0), col = b.getIndexAttr(0);
   int64_t parts = schedule.getKeyWarps();
-  int64_t colShares = headDimV / cols;
+  int64_t colShares = b.headDimV / cols;
   if (parts > 1) {
     AffineExpr d0 = b.getAffineDimExpr(0);
     row = apply(d0.floorDiv(colShares) * rows, {getKeyPart()});

@@ -18,19 +18,6 @@
 using namespace mlir;
 using namespace mlir::flashcore;
 
-/// What a score that leaves changeScores still has to be multiplied with.
-float TileExpander::getScoreScale() {
-  if (op.getBias())
-    return 1.0f;
-  auto softcap = op.getSoftcap();
-  return softcap ? softcap->convertToFloat() : op.getEffectiveScale();
-}
-
-/// The c in exp(scale * (s - max)) = exp2(c * s - c * max).
-float TileExpander::getExponentScale() {
-  return getScoreScale() * llvm::numbers::log2ef;
-}
-
 /// A map_scores whose result is what `build(score, query, key)` returns.
 template <typename Builder>
 Value TileExpander::mapScores(Value scores, Value key, Builder build) {
@@ -70,7 +57,7 @@ Value TileExpander::loadBias(Value query, Value key) {
   return value;
 }
 
-/// cap(scale * score) + bias, but for the factor getScoreScale().
+/// cap(scale * score) + bias, but for the factor TileBuilder::getScoreScale().
 Value TileExpander::changeScores(Value scores, Value key) {
   if (!op.getSoftcap() && !op.getBias())
     return scores;

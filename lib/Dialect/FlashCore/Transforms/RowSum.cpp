@@ -1,0 +1,117 @@
+//===- RowSum.cpp - Adding up the rows of P -------------------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Add: eight partial sums a row, of the f32 values. Mma: a product with eight
+// columns of ones, of the rounded ones, whose results are all the sum.
+//
+//===----------------------------------------------------------------------===//
+
+#include "RowPolicies.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+using namespace mlir::flashcore;
+
+Value RowSumPolicy::getInitialOutput() const {
+  return b.constant(0.0f, {b.warpM, b.headDimV});
+}
+
+Value RowSumPolicy::getInitialSum() const {
+  return b.constant(0.0f, {b.warpM, 8});
+}
+
+static Value rescaleRows(TileBuilder &b, Value tile, Value factors) {
+  int64_t cols = cast<VectorType>(tile.getType()).getDimSize(1);
+  return arith::MulFOp::create(b, tile, b.broadcastRows(factors, cols));
+}
+
+Value RowSumPolicy::rescaleOutput(Value acc, Value factors) const {
+  return rescaleRows(b, acc, factors);
+}
+
+Value RowSumPolicy::rescaleSum(Value rowSum, Value factors) const {
+  return rescaleRows(b, rowSum, factors);
+}
+
+/// P as the left operand of a product.
+static Value roundP(TileBuilder &b, Value p) {
+  auto type = VectorType::get({b.warpM, b.blockN}, b.half);
+  return arith::TruncFOp::create(b, type, p);
+}
+
+static Value reduceColumns(TileBuilder &b, Value columns,
+                           vector::CombiningKind kind) {
+  return vector::MultiDimReductionOp::create(b, columns,
+                                             b.constant(0.0f, {b.warpM}),
+                                             ArrayRef<bool>{false, true}, kind);
+}
+
+namespace {
+class AddedSum final : public RowSumPolicy {
+public:
+  using RowSumPolicy::RowSumPolicy;
+
+  void accumulate(RowState &state, Value p, [[maybe_unused]] float unit,
+                  function_ref<Value()> readValue) const override {
+    assert(unit == 1 && "checkFields asks for row_sum mma with any other");
+    Value pHalf = roundP(b, p);
+    state.rowSum = vector::MultiDimReductionOp::create(
+        b, b.groupColumns(p), state.rowSum, ArrayRef<bool>{false, true, false},
+        vector::CombiningKind::ADD);
+    state.acc =
+        b.contract(pHalf, readValue(), state.acc, /*transposedRhs=*/false);
+  }
+
+  Value reduce(Value columns) const override {
+    return reduceColumns(b, columns, vector::CombiningKind::ADD);
+  }
+};
+
+class MultipliedSum final : public RowSumPolicy {
+public:
+  using RowSumPolicy::RowSumPolicy;
+
+  void accumulate(RowState &state, Value p, float unit,
+                  function_ref<Value()> readValue) const override {
+    Value pHalf = roundP(b, p);
+    auto type = VectorType::get({b.blockN, 8}, b.half);
+    Value units = arith::ConstantOp::create(
+        b, DenseElementsAttr::get(type, b.getFloatAttr(b.half, unit)));
+    state.rowSum =
+        b.contract(pHalf, units, state.rowSum, /*transposedRhs=*/false);
+    state.acc =
+        b.contract(pHalf, readValue(), state.acc, /*transposedRhs=*/false);
+  }
+
+  /// Any of eight equal ones.
+  Value reduce(Value columns) const override {
+    return reduceColumns(b, columns, vector::CombiningKind::MAXNUMF);
+  }
+};
+
+struct Entry {
+  fcgpu::RowSum kind;
+  std::unique_ptr<RowSumPolicy> (*create)(TileBuilder &b);
+};
+
+template <typename Policy>
+std::unique_ptr<RowSumPolicy> create(TileBuilder &b) {
+  return std::make_unique<Policy>(b);
+}
+} // namespace
+
+static constexpr Entry table[] = {
+    {fcgpu::RowSum::Add, create<AddedSum>},
+    {fcgpu::RowSum::Mma, create<MultipliedSum>},
+};
+
+std::unique_ptr<RowSumPolicy> mlir::flashcore::createRowSum(fcgpu::RowSum kind,
+                                                            TileBuilder &b) {
+  for (const Entry &entry : table)
+    if (entry.kind == kind)
+      return entry.create(b);
+  llvm_unreachable("every row_sum has a row in the table");
+}

@@ -1,0 +1,101 @@
+//===- TileBuilder.cpp - Ops on the tiles of a warp -----------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What the expansion of an attention tile and the policies of its rows share.
+//
+//===----------------------------------------------------------------------===//
+
+#include "RowPolicies.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+
+using namespace mlir;
+using namespace mlir::flashcore;
+
+static fcgpu::ScheduleAttr getSchedule(AttentionOp op) {
+  return op->getAttrOfType<fcgpu::ScheduleAttr>(fcgpu::kScheduleAttrName);
+}
+
+/// What a score still has to be multiplied with after softcap and bias.
+static float getScaleOfScores(AttentionOp op) {
+  if (op.getBias())
+    return 1.0f;
+  auto softcap = op.getSoftcap();
+  return softcap ? softcap->convertToFloat() : op.getEffectiveScale();
+}
+
+TileBuilder::TileBuilder(AttentionOp op)
+    : ImplicitLocOpBuilder(op.getLoc(), op), warpM(getSchedule(op).getWarpM()),
+      blockN(getSchedule(op).getBlockN()), headDimV(op.getHeadDimV()),
+      half(op.getQueryType().getElementType()),
+      scoreScale(getScaleOfScores(op)) {}
+
+Value TileBuilder::constant(float value, ArrayRef<int64_t> shape) {
+  auto type = VectorType::get(shape, getF32Type());
+  return arith::ConstantOp::create(
+      *this, DenseElementsAttr::get(type, getF32FloatAttr(value).getValue()));
+}
+
+Value TileBuilder::broadcastRows(Value rows, int64_t cols) {
+  int64_t numRows = cast<VectorType>(rows.getType()).getDimSize(0);
+  Value column = vector::ShapeCastOp::create(
+      *this, VectorType::get({numRows, 1}, getF32Type()), rows);
+  return vector::BroadcastOp::create(
+      *this, VectorType::get({numRows, cols}, getF32Type()), column);
+}
+
+Value TileBuilder::groupColumns(Value tile) {
+  Type element = cast<VectorType>(tile.getType()).getElementType();
+  return vector::ShapeCastOp::create(
+      *this, VectorType::get({warpM, blockN / 8, 8}, element), tile);
+}
+
+Value TileBuilder::reduceMax(Value scores, Value init) {
+  return vector::MultiDimReductionOp::create(*this, scores, init,
+                                             ArrayRef<bool>{false, true},
+                                             vector::CombiningKind::MAXNUMF);
+}
+
+Value TileBuilder::contract(Value lhs, Value rhs, Value acc,
+                            bool transposedRhs) {
+  AffineExpr m, n, k;
+  bindDims(getContext(), m, n, k);
+  auto map = [&](AffineExpr x, AffineExpr y) {
+    return AffineMapAttr::get(AffineMap::get(3, 0, {x, y}, getContext()));
+  };
+  auto parallel = vector::IteratorTypeAttr::get(getContext(),
+                                                vector::IteratorType::parallel);
+  auto reduction = vector::IteratorTypeAttr::get(
+      getContext(), vector::IteratorType::reduction);
+  SmallVector<Attribute> maps{map(m, k), transposedRhs ? map(n, k) : map(k, n),
+                              map(m, n)};
+  SmallVector<Attribute> iterators{parallel, parallel, reduction};
+  return vector::ContractionOp::create(*this, lhs, rhs, acc, getArrayAttr(maps),
+                                       getArrayAttr(iterators));
+}
+
+Value TileBuilder::exponentiate(Value scores, Value addend) {
+  Value scale = constant(getExponentScale(), {warpM, blockN});
+  return math::Exp2Op::create(
+      *this, math::FmaOp::create(*this, scores, scale, addend));
+}
+
+Value TileBuilder::exponentiateBelow(Value scores, Value rowMax) {
+  return exponentiate(scores, broadcastRows(getScaledMax(rowMax), blockN));
+}
+
+Value TileBuilder::getSafeMax(Value rowMax) {
+  int64_t rows = cast<VectorType>(rowMax.getType()).getDimSize(0);
+  Value isEmpty = arith::CmpFOp::create(*this, arith::CmpFPredicate::OEQ,
+                                        rowMax, constant(kMinusInf, {rows}));
+  return arith::SelectOp::create(*this, isEmpty, constant(0.0f, {rows}),
+                                 rowMax);
+}
+
+Value TileBuilder::getScaledMax(Value rowMax) {
+  return arith::MulFOp::create(*this, getSafeMax(rowMax),
+                               constant(-getExponentScale(), {warpM}));
+}
