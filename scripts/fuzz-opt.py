@@ -35,7 +35,7 @@ NUMBERS = ["0", "1", "-1", "2", "3", "7", "16", "17", "64", "4096", "2147483648"
 TYPES = ["f16", "bf16", "f32", "f64", "i1", "i8", "i32", "i64", "index", "none", "tensor<?x?xf32>", "memref<4x4xf16>",
          "vector<4xf32>", "vector<2x2xf16>", "memref<?x?x?x64xf16>"]
 FUNCTION_PASSES = ["simplify-kernel", "online-softmax", "promote-shared", "pipeline-loops", "start-next-tile",
-                   "insert-barriers", "infer-in-bounds", "skip-hidden-tiles", "split-masked-tiles", "assign-layouts",
+                   "hand-over-slots", "insert-barriers", "infer-in-bounds", "skip-hidden-tiles", "split-masked-tiles", "assign-layouts",
                    "distribute"]
 OPTIONS = ["chip=sm_80", "chip=sm_86", "chip=sm_90", "block-m=64", "block-m=128", "block-n=32", "num-warps=2", "num-warps=4",
            "num-stages=3", "query=shared", "query=registers", "query=split", "overlap=qk", "row-max=stale", "row-max=folded", "row-sum=mma", "min-blocks=2",

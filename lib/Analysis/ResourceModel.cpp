@@ -9,39 +9,52 @@
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/Analysis/ResourceModel.h"
+#include "flashcore/Analysis/SharedMemoryLayout.h"
+#include "flashcore/Analysis/TileStaging.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
+#include <tuple>
 
 using namespace mlir::flashcore;
 using namespace mlir::fcgpu;
 
+/// The ring that tiles of `rows` x `cols` of a role go through.
+static SharedRing getRing(const AttentionProblem &problem,
+                          const ScheduleChoice &choice, TileRole role,
+                          int64_t rows, int64_t cols) {
+  bool isInLoop = choice.softmax != Softmax::OnePass;
+  TileStaging staging = chooseStaging(choice, role, cols, isInLoop);
+  SharedRing ring;
+  ring.scope = staging.ring;
+  ring.numStages = staging.slots;
+  // Tiles outside of loops have no more slots than there are of them.
+  if (role != TileRole::Query && !isInLoop)
+    ring.numStages =
+        std::min(ring.numStages, getTilesOfPart(*problem.seqlenK, choice));
+  ring.hasPanels = ring.isHandedOver = staging.inPlace;
+  int64_t bytesOfRow = getBytes(problem.element) * cols;
+  if (ring.hasPanels) // the last of which is filled up
+    bytesOfRow = llvm::alignTo(bytesOfRow, kPanelBytes);
+  ring.slotBytes = rows * bytesOfRow;
+  return ring;
+}
+
 int64_t mlir::flashcore::getSharedMemoryBytes(const AttentionProblem &problem,
                                               const ScheduleChoice &choice) {
-  constexpr int64_t floatBytes = 4;
-  int64_t headDim = problem.headDim, headDimV = problem.headDimV;
-  if (choice.product == Product::Warpgroup) {
-    int64_t panelCols = kPanelBytes / getBytes(problem.element);
-    headDim = llvm::alignTo(headDim, panelCols);
-    headDimV = llvm::alignTo(headDimV, panelCols);
-  }
-  auto getTiles = [&](int64_t rows) {
-    return getBytes(problem.element) *
-           (rows * headDim +
-            choice.numStages * choice.blockN * (headDim + headDimV));
-  };
-  if (choice.product == Product::Warpgroup) {
-    // Two barriers for each slot of K, of V, and of a warpgroup's Q.
-    constexpr int64_t barrierBytes = 8;
-    return getTiles(choice.getQueryRows()) +
-           2 * barrierBytes * (2 * choice.numStages + choice.getRowWarps());
-  }
-  if (choice.keyWarps == 1)
-    return getTiles(choice.getQueryRows());
+  SharedMemoryNeeds needs;
   int64_t warpM = choice.getWarpM();
-  int64_t partial = floatBytes * warpM * (headDimV + 2);
-  return choice.numWarps * std::max(getTiles(warpM), partial);
+  for (auto [role, rows, cols] :
+       {std::tuple(TileRole::Query, warpM, problem.headDim),
+        {TileRole::Key, choice.blockN, problem.headDim},
+        {TileRole::Value, choice.blockN, problem.headDimV}})
+    needs.rings.push_back(getRing(problem, choice, role, rows, cols));
+  constexpr int64_t floatBytes = 4;
+  if (choice.keyWarps > 1) // O, row maximum and row sum
+    needs.exchangeBytes = floatBytes * warpM * (problem.headDimV + 2);
+  needs.numWarps = choice.numWarps;
+  return layOutSharedMemory(needs).bytes;
 }
 
 int64_t mlir::flashcore::getFragmentRegisters(const AttentionProblem &problem,

@@ -5,9 +5,10 @@
 //===----------------------------------------------------------------------===//
 //
 // Runs the program on an abstract machine (a queue of copy groups, the tiles
-// published by barriers, the slots read since the last barrier) for enough
+// published by barriers, the slots released since the last barrier) for enough
 // iterations to reach the steady state, and adds a sync in front of the first
-// event that would be a hazard, until there is none left.
+// event that would be a hazard, until there is none left. What no sync can make
+// right is found before, by a machine of what the thread has acquired.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,6 +26,10 @@ using mlir::fcgpu::CopyScope;
 
 namespace {
 using Tile = std::pair<unsigned, int64_t>; // ring, tile number
+
+Tile getTile(const RingEvent &event, int64_t iteration) {
+  return {event.ring, event.offset + (event.perIteration ? iteration : 0)};
+}
 
 /// The abstract machine. Threads of a block run in step as far as it can tell;
 /// what it tracks is what other threads may not have seen yet.
@@ -57,10 +62,6 @@ private:
     return result;
   }
 
-  static Tile tileOf(const RingEvent &event, int64_t iteration) {
-    return {event.ring, event.offset + (event.perIteration ? iteration : 0)};
-  }
-
   bool runList(const std::vector<RingEvent> &events,
                std::vector<RingSync> &syncs, int64_t iteration) {
     bool result = false;
@@ -77,16 +78,19 @@ private:
 
   bool isHazard(const RingEvent &event, int64_t iteration) const {
     switch (event.kind) {
-    case RingEvent::Commit:
-      return false;
-    case RingEvent::Read:
-      return !published.count(tileOf(event, iteration));
-    case RingEvent::Copy:
+    case RingEvent::AcquireToRead:
+      return !published.count(getTile(event, iteration));
+    case RingEvent::AcquireToFill:
       return needsBarrier(event, iteration) ||
              getAllowedBeforeWrite(event, iteration).has_value();
     case RingEvent::Reclaim:
-      return reclaimedSinceBarrier || isAnyOfWarp(readSinceBarrier) ||
+      return reclaimedSinceBarrier || isAnyOfWarp(releasedSinceBarrier) ||
              hasUnpublishedTileOfWarp();
+    case RingEvent::Copy:
+    case RingEvent::Commit:
+    case RingEvent::Read:
+    case RingEvent::Release:
+      return false;
     }
     return false;
   }
@@ -98,28 +102,28 @@ private:
     if (!hazard && sync.empty())
       return false;
     RingSync before = sync;
-    bool isCopy = events[i].kind == RingEvent::Copy;
+    bool fills = events[i].kind == RingEvent::AcquireToFill;
     if (hazard && sync.barrier != CopyScope::Block &&
-        (!isCopy || needsBarrier(events[i], iteration)))
+        (!fills || needsBarrier(events[i], iteration)))
       sync.barrier =
           isReclaimed(events[i]) ? CopyScope::Block : events[i].scope;
-    // The tiles this barrier can publish, of those read from here on, are
-    // waited for here if they are on their way. A barrier of a warp costs next
-    // to nothing, so it is there for the next read alone.
+    // The tiles this barrier can publish, of those acquired to read from here
+    // on, are waited for here if they are on their way. A barrier of a warp
+    // costs next to nothing, so it is there for the next of them alone.
     bool isOfBlock = sync.barrier == CopyScope::Block;
     std::optional<int64_t> inFlight = sync.waitInFlight;
     for (size_t j = i; j < events.size(); ++j) {
-      if (events[j].kind != RingEvent::Read ||
+      if (events[j].kind != RingEvent::AcquireToRead ||
           !(isOfBlock || events[j].scope == CopyScope::Warp))
         continue;
-      if (auto allowed = getAllowedInFlight(tileOf(events[j], iteration)))
+      if (auto allowed = getAllowedInFlight(getTile(events[j], iteration)))
         inFlight = std::min(inFlight.value_or(*allowed), *allowed);
       if (!isOfBlock)
         break;
     }
     if (hazard && events[i].kind == RingEvent::Reclaim && !pending.empty())
       inFlight = 0;
-    if (isCopy)
+    if (fills)
       if (auto allowed = getAllowedBeforeWrite(events[i], iteration))
         inFlight = std::min(inFlight.value_or(*allowed), *allowed);
     sync.waitInFlight = inFlight;
@@ -160,15 +164,15 @@ private:
 
   /// Whether the event writes to memory that warps exchanged values through.
   bool isReclaimed(const RingEvent &event) const {
-    return reclaimedSinceBarrier && event.kind != RingEvent::Read &&
+    return reclaimedSinceBarrier && event.kind != RingEvent::AcquireToRead &&
            event.scope == CopyScope::Warp;
   }
 
   /// Whether other threads may still use what a copy overwrites.
   bool needsBarrier(const RingEvent &event, int64_t iteration) const {
-    Tile tile = tileOf(event, iteration);
+    Tile tile = getTile(event, iteration);
     return isReclaimed(event) ||
-           llvm::any_of(readSinceBarrier, [&](const auto &entry) {
+           llvm::any_of(releasedSinceBarrier, [&](const auto &entry) {
              return isSameSlot(event, entry.first, tile);
            });
   }
@@ -178,7 +182,7 @@ private:
   /// elements of every tile of a ring, so it has to wait for its own alone.)
   std::optional<int64_t> getAllowedBeforeWrite(const RingEvent &event,
                                                int64_t iteration) const {
-    Tile tile = tileOf(event, iteration);
+    Tile tile = getTile(event, iteration);
     for (size_t g = pending.size(); g-- > 0;)
       if (llvm::any_of(pending[g], [&](Tile other) {
             return isSameSlot(event, other, tile);
@@ -204,9 +208,10 @@ private:
         published.insert(*it);
       it = meets ? arrived.erase(it) : std::next(it);
     }
-    for (auto it = readSinceBarrier.begin(); it != readSinceBarrier.end();)
+    for (auto it = releasedSinceBarrier.begin();
+         it != releasedSinceBarrier.end();)
       it = *sync.barrier == CopyScope::Block || it->second == CopyScope::Warp
-               ? readSinceBarrier.erase(it)
+               ? releasedSinceBarrier.erase(it)
                : std::next(it);
   }
 
@@ -217,7 +222,7 @@ private:
       open.clear();
       return;
     case RingEvent::Copy: {
-      Tile tile = tileOf(event, iteration);
+      Tile tile = getTile(event, iteration);
       // Whatever the slot held is gone, also if it was the same tile.
       for (std::set<Tile> *tiles : {&arrived, &published})
         for (auto it = tiles->begin(); it != tiles->end();)
@@ -226,8 +231,12 @@ private:
       scopes[tile] = event.scope;
       return;
     }
+    case RingEvent::Release:
+      releasedSinceBarrier[getTile(event, iteration)] = event.scope;
+      return;
+    case RingEvent::AcquireToFill:
+    case RingEvent::AcquireToRead:
     case RingEvent::Read:
-      readSinceBarrier[tileOf(event, iteration)] = event.scope;
       return;
     case RingEvent::Reclaim:
       reclaimedSinceBarrier = true;
@@ -245,15 +254,113 @@ private:
   std::deque<std::set<Tile>> pending; ///< committed groups, oldest first
   std::set<Tile> arrived;             ///< waited for by each thread
   std::set<Tile> published;           ///< ... and behind a barrier
-  std::map<Tile, CopyScope> readSinceBarrier;
+  std::map<Tile, CopyScope> releasedSinceBarrier;
   bool reclaimedSinceBarrier = false;
   std::map<Tile, CopyScope> scopes;
 };
-} // namespace
 
-namespace {
+/// What a thread has acquired, and which tile is in each slot.
+class Sides {
+public:
+  /// What is wrong if `event` comes next, or null.
+  const char *step(const RingEvent &event, int64_t iteration) {
+    Tile tile = getTile(event, iteration);
+    Tile slot(tile.first, tile.second % event.numStages);
+    switch (event.kind) {
+    case RingEvent::AcquireToFill:
+      toFill.insert(tile);
+      return readers.count(slot) ? "acquires a slot to fill of which the tile "
+                                   "is acquired to read, and not released"
+                                 : nullptr;
+    case RingEvent::Copy:
+      contents[slot] = {tile.second, event.scope};
+      return toFill.erase(tile) ? nullptr
+                                : "copies into a slot that is not acquired to "
+                                  "fill";
+    case RingEvent::AcquireToRead:
+      readers[slot] = event.scope;
+      return holds(slot, tile) ? nullptr
+                               : "acquires a tile to read that is not the last "
+                                 "one copied into its slot";
+    case RingEvent::Read:
+      return readers.count(slot) && holds(slot, tile)
+                 ? nullptr
+                 : "reads a tile that is not acquired to read";
+    case RingEvent::Release:
+      return readers.erase(slot) ? nullptr
+                                 : "releases a tile that is not acquired to "
+                                   "read";
+    case RingEvent::Reclaim:
+      return reclaim();
+    case RingEvent::Commit:
+      return nullptr;
+    }
+    return nullptr;
+  }
+
+private:
+  bool holds(Tile slot, Tile tile) const {
+    auto it = contents.find(slot);
+    return it != contents.end() && it->second.first == tile.second;
+  }
+
+  const char *reclaim() {
+    for (auto it = contents.begin(); it != contents.end();)
+      it = it->second.second == CopyScope::Warp ? contents.erase(it)
+                                                : std::next(it);
+    for (const auto &[slot, scope] : readers)
+      if (scope == CopyScope::Warp)
+        return "reclaims rings of which a tile is acquired to read, and not "
+               "released";
+    return nullptr;
+  }
+
+  std::set<Tile> toFill;
+  /// The tile number in each slot, and who copied it.
+  std::map<Tile, std::pair<int64_t, CopyScope>> contents;
+  std::map<Tile, CopyScope> readers; ///< slots acquired to read
+};
+
 /// How often the key loop runs, in each round of the program.
 using Run = std::vector<int64_t>;
+
+/// Runs that meet all that can happen. A slot is used again after numStages
+/// iterations; two rounds reach the steady state. The loop may also end before
+/// that, so every shorter run counts too. What repeats meets the leftovers of
+/// any run before.
+std::vector<Run> getRuns(const RingProgram &program) {
+  int64_t numStages = 1;
+  for (const RingEvent &event : program.body)
+    numStages = std::max(numStages, event.numStages);
+  int64_t maxIterations = 2 * numStages + 1;
+  std::vector<Run> runs;
+  for (int64_t n = 0; n <= maxIterations; ++n) {
+    if (!program.repeats)
+      runs.push_back({n});
+    for (int64_t next = 0; program.repeats && next <= maxIterations; ++next)
+      runs.push_back({n, next});
+  }
+  return runs;
+}
+
+/// The first fault of a run.
+std::optional<RingFault> findFault(const RingProgram &program, const Run &run) {
+  Sides sides;
+  std::optional<RingFault> fault;
+  auto step = [&](const std::vector<RingEvent> &events, int64_t iteration) {
+    for (const RingEvent &event : events)
+      if (const char *text = sides.step(event, iteration); text && !fault)
+        fault = RingFault{&event, text};
+  };
+  step(program.prologue, 0);
+  for (int64_t end : run) {
+    step(program.before, 0);
+    for (int64_t i = 0; i < end; ++i)
+      step(program.body, i);
+    step(program.after, end);
+  }
+  return fault;
+}
 
 /// Finds the plan for some runs of a program.
 class Planner {
@@ -324,20 +431,14 @@ private:
 };
 } // namespace
 
+std::optional<RingFault>
+mlir::flashcore::findRingFault(const RingProgram &program) {
+  for (const Run &run : getRuns(program))
+    if (auto fault = findFault(program, run))
+      return fault;
+  return std::nullopt;
+}
+
 RingPlan mlir::flashcore::planRingSync(const RingProgram &program) {
-  int64_t numStages = 1;
-  for (const RingEvent &event : program.body)
-    numStages = std::max(numStages, event.numStages);
-  // A slot is reused after numStages iterations; two rounds reach the steady
-  // state. The loop may also end before that, so every shorter run counts too.
-  // What repeats meets the leftovers of any run before.
-  int64_t maxIterations = 2 * numStages + 1;
-  std::vector<Run> runs;
-  for (int64_t n = 0; n <= maxIterations; ++n) {
-    if (!program.repeats)
-      runs.push_back({n});
-    for (int64_t next = 0; program.repeats && next <= maxIterations; ++next)
-      runs.push_back({n, next});
-  }
-  return Planner(program, std::move(runs)).plan();
+  return Planner(program, getRuns(program)).plan();
 }

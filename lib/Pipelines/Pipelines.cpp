@@ -54,8 +54,8 @@ llvm::ArrayRef<Phase> mlir::flashcore::getPhases() {
          kernel.addPass(createSeparateRolesPass());
          kernel.addPass(createPipelineLoopsPass());
          kernel.addPass(createSimplifyKernelPass());
-         kernel.addPass(createHandOverSlotsPass());
          kernel.addPass(createStartNextTilePass());
+         kernel.addPass(createHandOverSlotsPass());
          kernel.addPass(createInsertBarriersPass());
          kernel.addPass(createInferInBoundsPass());
          kernel.addPass(createSkipHiddenTilesPass());

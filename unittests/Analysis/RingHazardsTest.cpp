@@ -226,6 +226,42 @@ constexpr int64_t kNumWarps = 2;
 
 RingEvent commit() { return {}; }
 
+/// Acquires in front of each copy and read, and releases behind each read.
+std::vector<RingEvent> withSides(const std::vector<RingEvent> &accesses) {
+  std::vector<RingEvent> events;
+  auto add = [&](RingEvent event, RingEvent::Kind kind) {
+    event.kind = kind;
+    events.push_back(event);
+  };
+  for (const RingEvent &access : accesses) {
+    if (access.kind == RingEvent::Copy)
+      add(access, RingEvent::AcquireToFill);
+    if (access.kind == RingEvent::Read)
+      add(access, RingEvent::AcquireToRead);
+    events.push_back(access);
+    if (access.kind == RingEvent::Read)
+      add(access, RingEvent::Release);
+  }
+  return events;
+}
+
+RingProgram withSides(RingProgram program) {
+  for (auto *events :
+       {&program.before, &program.body, &program.after, &program.prologue})
+    *events = withSides(*events);
+  return program;
+}
+
+/// Where in a list of accesses with their sides the acquire for the n-th of
+/// them stands.
+size_t findAcquire(const std::vector<RingEvent> &events, RingEvent::Kind kind,
+                   size_t n) {
+  for (size_t i = 0; i < events.size(); ++i)
+    if (events[i].kind == kind && n-- == 0)
+      return i;
+  return events.size();
+}
+
 RingEvent reclaim() {
   RingEvent event;
   event.kind = RingEvent::Reclaim;
@@ -324,9 +360,11 @@ int64_t countBarriers(const std::vector<RingSync> &syncs, CopyScope scope) {
 
 class RingHazards : public testing::TestWithParam<Kernel> {
 protected:
-  RingProgram program = makeProgram(GetParam());
+  RingProgram program = withSides(makeProgram(GetParam()));
   RingPlan plan = planRingSync(program);
 };
+
+TEST_P(RingHazards, ProgramHasNoFault) { EXPECT_FALSE(findRingFault(program)); }
 
 TEST_P(RingHazards, PlanHasASyncForEachEvent) {
   EXPECT_EQ(plan.before.size(), program.before.size());
@@ -373,22 +411,26 @@ INSTANTIATE_TEST_SUITE_P(AllKernels, RingHazards,
 // A warp that reads what it copied itself need not stop the block.
 TEST(RingHazardsOfOneWarp, NeedsNoBlockBarrier) {
   RingProgram program;
-  program.before = {accessQ(RingEvent::Copy, CopyScope::Warp), commit(),
-                    accessQ(RingEvent::Read, CopyScope::Warp)};
+  program.before =
+      withSides({accessQ(RingEvent::Copy, CopyScope::Warp), commit(),
+                 accessQ(RingEvent::Read, CopyScope::Warp)});
   RingPlan plan = planRingSync(program);
   EXPECT_EQ(findHazard(program, plan), "");
-  EXPECT_EQ(plan.before[2].waitInFlight, 0);
-  EXPECT_EQ(plan.before[2].barrier, CopyScope::Warp);
+  size_t acquire = findAcquire(program.before, RingEvent::AcquireToRead, 0);
+  EXPECT_EQ(plan.before[acquire].waitInFlight, 0);
+  EXPECT_EQ(plan.before[acquire].barrier, CopyScope::Warp);
 }
 
 TEST(RingHazardsOfOneBlock, NeedsABlockBarrier) {
   RingProgram program;
-  program.before = {accessQ(RingEvent::Copy, CopyScope::Block), commit(),
-                    accessQ(RingEvent::Read, CopyScope::Block)};
+  program.before =
+      withSides({accessQ(RingEvent::Copy, CopyScope::Block), commit(),
+                 accessQ(RingEvent::Read, CopyScope::Block)});
   RingPlan plan = planRingSync(program);
   EXPECT_EQ(findHazard(program, plan), "");
-  EXPECT_EQ(plan.before[2].waitInFlight, 0);
-  EXPECT_EQ(plan.before[2].barrier, CopyScope::Block);
+  size_t acquire = findAcquire(program.before, RingEvent::AcquireToRead, 0);
+  EXPECT_EQ(plan.before[acquire].waitInFlight, 0);
+  EXPECT_EQ(plan.before[acquire].barrier, CopyScope::Block);
 }
 
 // A tile copied in front of the loop and read behind it, whatever the trip
@@ -405,6 +447,7 @@ TEST(RingHazardsBehindTheLoop, ReadWaitsForItsCopy) {
   RingEvent read = copy;
   read.kind = RingEvent::Read;
   program.after = {read};
+  program = withSides(program);
   RingPlan plan = planRingSync(program);
   EXPECT_EQ(findHazard(program, plan), "");
 }
@@ -414,7 +457,7 @@ TEST(RingHazardsOfASecondCopy, ReadWaitsAgain) {
   RingEvent copy = accessQ(RingEvent::Copy, CopyScope::Block);
   RingEvent read = accessQ(RingEvent::Read, CopyScope::Block);
   RingProgram program;
-  program.before = {copy, commit(), read, copy, commit(), read};
+  program.before = withSides({copy, commit(), read, copy, commit(), read});
   RingPlan plan = planRingSync(program);
   EXPECT_EQ(findHazard(program, plan), "");
 }
@@ -433,22 +476,26 @@ TEST(RingHazardsOfAStream, ReadsWaitOneByOne) {
   for (int64_t i = 0; i < numStages; ++i)
     program.before.insert(program.before.end(),
                           {access(RingEvent::Copy, i), commit()});
-  std::vector<size_t> reads;
   for (int64_t i = 0; i < numTiles; ++i) {
     if (i >= 1 && i + numStages - 1 < numTiles)
       program.before.insert(
           program.before.end(),
           {access(RingEvent::Copy, i + numStages - 1), commit()});
-    reads.push_back(program.before.size());
     program.before.push_back(access(RingEvent::Read, i));
   }
+  program = withSides(program);
   RingPlan plan = planRingSync(program);
   EXPECT_EQ(findHazard(program, plan), "");
   EXPECT_EQ(countBarriers(plan.before, CopyScope::Block), 0);
   // Behind the last copy, tiles are waited for as they are read.
-  EXPECT_EQ(plan.before[reads[0]].waitInFlight, 2);
-  EXPECT_EQ(plan.before[reads[3]].waitInFlight, 1);
-  EXPECT_EQ(plan.before[reads[4]].waitInFlight, 0);
+  auto getWait = [&](size_t read) {
+    return plan
+        .before[findAcquire(program.before, RingEvent::AcquireToRead, read)]
+        .waitInFlight;
+  };
+  EXPECT_EQ(getWait(0), 2);
+  EXPECT_EQ(getWait(3), 1);
+  EXPECT_EQ(getWait(4), 0);
 }
 
 // The memory of rings is free when all copies have arrived and all reads are
@@ -457,7 +504,7 @@ TEST(RingHazardsOfAReclaim, WaitsForCopiesAndReads) {
   RingEvent copy = accessQ(RingEvent::Copy, CopyScope::Warp);
   RingEvent read = accessQ(RingEvent::Read, CopyScope::Warp);
   RingProgram program;
-  program.before = {copy, commit(), read, copy, commit()};
+  program.before = withSides({copy, commit(), read, copy, commit()});
   program.after = {reclaim()};
   RingPlan plan = planRingSync(program);
   EXPECT_EQ(findHazard(program, plan), "");
@@ -467,8 +514,9 @@ TEST(RingHazardsOfAReclaim, WaitsForCopiesAndReads) {
 
 TEST(RingHazardsOfAReclaim, NeedsNoWaitBehindAllReads) {
   RingProgram program;
-  program.before = {accessQ(RingEvent::Copy, CopyScope::Warp), commit(),
-                    accessQ(RingEvent::Read, CopyScope::Warp)};
+  program.before =
+      withSides({accessQ(RingEvent::Copy, CopyScope::Warp), commit(),
+                 accessQ(RingEvent::Read, CopyScope::Warp)});
   program.after = {reclaim()};
   RingPlan plan = planRingSync(program);
   EXPECT_EQ(findHazard(program, plan), "");
@@ -478,8 +526,9 @@ TEST(RingHazardsOfAReclaim, NeedsNoWaitBehindAllReads) {
 
 TEST(RingHazardsOfAReclaim, LeavesRingsOfTheBlockAlone) {
   RingProgram program;
-  program.before = {accessQ(RingEvent::Copy, CopyScope::Block), commit(),
-                    accessQ(RingEvent::Read, CopyScope::Block)};
+  program.before =
+      withSides({accessQ(RingEvent::Copy, CopyScope::Block), commit(),
+                 accessQ(RingEvent::Read, CopyScope::Block)});
   program.after = {reclaim()};
   RingPlan plan = planRingSync(program);
   EXPECT_TRUE(plan.after[0].empty());
@@ -510,9 +559,14 @@ class RepeatedRingHazards
     : public testing::TestWithParam<std::tuple<Kernel, bool>> {
 protected:
   Kernel kernel = std::get<0>(GetParam());
-  RingProgram program = repeat(makeProgram(kernel), std::get<1>(GetParam()));
+  RingProgram program =
+      withSides(repeat(makeProgram(kernel), std::get<1>(GetParam())));
   RingPlan plan = planRingSync(program);
 };
+
+TEST_P(RepeatedRingHazards, ProgramHasNoFault) {
+  EXPECT_FALSE(findRingFault(program));
+}
 
 TEST_P(RepeatedRingHazards, PlanIsRight) {
   EXPECT_EQ(findHazard(program, plan), "");
@@ -542,7 +596,7 @@ TEST_P(RepeatedRingHazards, EveryPlannedSyncIsNeeded) {
 // One barrier an iteration, as without repeating, and one more a round.
 TEST_P(RepeatedRingHazards, OneMoreBlockBarrierARound) {
   EXPECT_EQ(countBarriers(plan.body, CopyScope::Block), 1);
-  RingProgram once = makeProgram(kernel);
+  RingProgram once = withSides(makeProgram(kernel));
   RingPlan planOfOnce = planRingSync(once);
   EXPECT_LE(countBarriers(plan.before, CopyScope::Block) +
                 countBarriers(plan.after, CopyScope::Block),
@@ -566,7 +620,7 @@ TEST(RepeatedRingHazardsOfAReclaim, NextCopyWaitsForTheBlock) {
     program.before = {accessQ(RingEvent::Copy, CopyScope::Warp), commit(),
                       accessQ(RingEvent::Read, CopyScope::Warp)};
     program.after = {reclaim()};
-    program = repeat(program, early);
+    program = withSides(repeat(program, early));
     RingPlan plan = planRingSync(program);
     EXPECT_EQ(findHazard(program, plan), "");
     EXPECT_EQ((early ? plan.after[1] : plan.before[0]).barrier,
@@ -657,17 +711,19 @@ TEST(RingHazardsOfRandomPrograms, PlansAreRight) {
   ProgramGenerator generator;
   int64_t numPrograms = 0, numRepeated = 0;
   for (int64_t i = 0; i < 300000; ++i) {
-    RingProgram program = generator.next();
+    RingProgram program = withSides(generator.next());
     if (!isOrderly(program) ||
         !findHazard(program, makeStrictestPlan(program)).empty())
       continue;
     ++numPrograms;
+    EXPECT_FALSE(findRingFault(program)) << "program " << i;
     EXPECT_EQ(findHazard(program, planRingSync(program)), "")
         << "program " << i;
     program.repeats = true;
     if (!findHazard(program, makeStrictestPlan(program)).empty())
       continue;
     ++numRepeated;
+    EXPECT_FALSE(findRingFault(program)) << "repeated program " << i;
     EXPECT_EQ(findHazard(program, planRingSync(program)), "")
         << "repeated program " << i;
   }
@@ -684,9 +740,97 @@ TEST(RingHazardsOfNothing, PlansNothing) {
 
 TEST(RingHazardsWithoutReads, PlansNoSync) {
   RingProgram program;
-  program.before = {accessQ(RingEvent::Copy, CopyScope::Block), commit()};
+  program.before =
+      withSides({accessQ(RingEvent::Copy, CopyScope::Block), commit()});
   RingPlan plan = planRingSync(program);
   for (const RingSync &sync : plan.before)
     EXPECT_TRUE(sync.empty());
+}
+
+//===----------------------------------------------------------------------===//
+// Faults
+//===----------------------------------------------------------------------===//
+
+/// What is wrong with a program of one list, and with which of its events.
+std::pair<int64_t, std::string>
+findFault(const std::vector<RingEvent::Kind> &kinds) {
+  RingProgram program;
+  for (RingEvent::Kind kind : kinds)
+    program.before.push_back(kind == RingEvent::Reclaim
+                                 ? reclaim()
+                                 : accessQ(kind, CopyScope::Warp));
+  auto fault = findRingFault(program);
+  if (!fault)
+    return {-1, ""};
+  return {fault->event - program.before.data(), fault->text};
+}
+
+using FaultAt = std::pair<int64_t, std::string>;
+TEST(RingFaults, NoneWhereBothSidesAreAcquired) {
+  EXPECT_EQ(
+      findFault({RingEvent::AcquireToFill, RingEvent::Copy, RingEvent::Commit,
+                 RingEvent::AcquireToRead, RingEvent::Read, RingEvent::Read,
+                 RingEvent::Release, RingEvent::AcquireToRead, RingEvent::Read,
+                 RingEvent::Release, RingEvent::Reclaim}),
+      FaultAt(-1, ""));
+}
+
+TEST(RingFaults, CopyIntoWhatIsNotAcquired) {
+  EXPECT_EQ(
+      findFault({RingEvent::AcquireToFill, RingEvent::Copy, RingEvent::Copy}),
+      FaultAt(2, "copies into a slot that is not acquired to fill"));
+}
+
+TEST(RingFaults, ReadOfWhatIsNotAcquired) {
+  FaultAt fault(2, "reads a tile that is not acquired to read");
+  EXPECT_EQ(
+      findFault({RingEvent::AcquireToFill, RingEvent::Copy, RingEvent::Read}),
+      fault);
+  fault.first = 4;
+  EXPECT_EQ(findFault({RingEvent::AcquireToFill, RingEvent::Copy,
+                       RingEvent::AcquireToRead, RingEvent::Release,
+                       RingEvent::Read}),
+            fault);
+}
+
+TEST(RingFaults, AcquireOfWhatWasNotCopied) {
+  FaultAt fault(0, "acquires a tile to read that is not the last one copied "
+                   "into its slot");
+  EXPECT_EQ(findFault({RingEvent::AcquireToRead}), fault);
+  fault.first = 3;
+  EXPECT_EQ(findFault({RingEvent::AcquireToFill, RingEvent::Copy,
+                       RingEvent::Reclaim, RingEvent::AcquireToRead}),
+            fault);
+}
+
+TEST(RingFaults, ReleaseOfWhatIsNotAcquired) {
+  EXPECT_EQ(findFault({RingEvent::AcquireToFill, RingEvent::Copy,
+                       RingEvent::Release}),
+            FaultAt(2, "releases a tile that is not acquired to read"));
+}
+
+TEST(RingFaults, SlotIsStillRead) {
+  EXPECT_EQ(findFault({RingEvent::AcquireToFill, RingEvent::Copy,
+                       RingEvent::AcquireToRead, RingEvent::AcquireToFill}),
+            FaultAt(3, "acquires a slot to fill of which the tile is acquired "
+                       "to read, and not released"));
+  EXPECT_EQ(findFault({RingEvent::AcquireToFill, RingEvent::Copy,
+                       RingEvent::AcquireToRead, RingEvent::Reclaim}),
+            FaultAt(3, "reclaims rings of which a tile is acquired to read, "
+                       "and not released"));
+}
+
+// A loop that leaves a tile out is wrong only when it runs often enough.
+TEST(RingFaults, AreFoundInLaterIterations) {
+  RingProgram program = makeProgram({/*numStages=*/3, /*copiesFirst=*/false,
+                                     QueryReads::Before, CopyScope::Warp});
+  for (RingEvent &event : program.body)
+    if (event.kind == RingEvent::Copy)
+      ++event.offset;
+  program = withSides(program);
+  auto fault = findRingFault(program);
+  ASSERT_TRUE(fault);
+  EXPECT_EQ(fault->text, "acquires a tile to read that is not the last one "
+                         "copied into its slot");
 }
 } // namespace

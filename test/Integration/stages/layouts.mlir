@@ -6,7 +6,7 @@
 // RUN: flashcore-opt %s \
 // RUN:   -pass-pipeline='builtin.module(gpu.module(gpu.func( \
 // RUN:     flashcore-promote-shared,flashcore-simplify-kernel, \
-// RUN:     flashcore-insert-barriers,flashcore-simplify-kernel, \
+// RUN:     flashcore-hand-over-slots,flashcore-insert-barriers,flashcore-simplify-kernel, \
 // RUN:     flashcore-assign-layouts,flashcore-distribute,flashcore-simplify-kernel), \
 // RUN:     flashcore-to-nvvm))' -o %t.mlir
 // RUN: mlir-opt %t.mlir -allow-unregistered-dialect \

@@ -4,7 +4,7 @@
 // RUN:   -pass-pipeline='builtin.module(gpu.module(gpu.func( \
 // RUN:     flashcore-promote-shared,flashcore-simplify-kernel, \
 // RUN:     flashcore-pipeline-loops,flashcore-simplify-kernel, \
-// RUN:     flashcore-insert-barriers,flashcore-split-masked-tiles,flashcore-simplify-kernel, \
+// RUN:     flashcore-hand-over-slots,flashcore-insert-barriers,flashcore-split-masked-tiles,flashcore-simplify-kernel, \
 // RUN:     flashcore-assign-layouts,flashcore-distribute,flashcore-simplify-kernel), \
 // RUN:     flashcore-to-nvvm))' -o %t.mlir
 // RUN: mlir-opt %t.mlir -allow-unregistered-dialect \

@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "DistributePatterns.h"
+#include "flashcore/Analysis/SharedMemoryLayout.h"
 #include "flashcore/Dialect/FCGPU/Transforms/Passes.h"
 #include "flashcore/Target/TargetInfo.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -35,53 +36,50 @@ using namespace mlir;
 using namespace mlir::fcgpu;
 
 namespace {
-/// A ring starts at a multiple of this many bytes: one row of all 32 banks.
-constexpr int64_t kRingAlignment = 128;
-
 struct DistributePass final
     : mlir::fcgpu::impl::DistributePassBase<DistributePass> {
-  /// Gives every ring its offset: first those of the block, then the parts of
-  /// the warps with their own, which an exchange uses again. An error if the
-  /// chip has too little.
-  FailureOr<int64_t> allocate(ThreadContext &context) {
-    int64_t ofBlock = 0, ofWarp = 0;
-    getOperation().walk([&](AllocRingOp op) {
-      int64_t &end = op.getScope() == CopyScope::Block ? ofBlock : ofWarp;
-      RingType ring = op.getRing().getType();
-      end = llvm::alignTo(end,
-                          ring.hasPanels() ? kPanelAlignment : kRingAlignment);
-      context.ringOffsets[op.getRing()] = end;
-      end += ring.getSizeInBytes();
-    });
-    getOperation().walk([&](AllToAllOp op) {
-      ofWarp = std::max(ofWarp, getExchangeBytes(op));
-    });
-    ofBlock = allocateBarriers(context, ofBlock);
-    auto schedule =
-        getOperation()->getAttrOfType<ScheduleAttr>(kScheduleAttrName);
-    context.numThreads = schedule.getNumThreads();
-    context.warpBytes = llvm::alignTo(ofWarp, kRingAlignment);
-    context.warpStart = llvm::alignTo(ofBlock, kRingAlignment);
-    int64_t bytes =
-        ofWarp ? context.warpStart + schedule.getNumWarps() * context.warpBytes
-               : ofBlock;
-    if (failed(checkSharedMemory(schedule, bytes)))
-      return failure();
-    context.target = flashcore::lookupTarget(schedule.getChip());
-    return bytes;
+  static flashcore::SharedRing describe(AllocRingOp op) {
+    RingType type = op.getRing().getType();
+    flashcore::SharedRing ring;
+    ring.scope = op.getScope();
+    ring.numStages = type.getStages();
+    ring.slotBytes = type.getSlotElements() * type.getElementBytes();
+    ring.hasPanels = type.hasPanels();
+    ring.isHandedOver = isHandedOver(op.getRing());
+    return ring;
   }
 
-  /// Puts the barriers of the rings that are handed over behind `end`. Returns
-  /// where they end.
-  int64_t allocateBarriers(ThreadContext &context, int64_t end) {
-    getOperation().walk([&](AcquireOp op) {
-      TypedValue<RingType> ring = op.getRing();
-      if (!context.ringBarriers.try_emplace(ring, end).second)
-        return;
-      rings.push_back(ring);
-      end += getBarrierBytes(ring.getType());
+  static bool isHandedOver(TypedValue<RingType> ring) {
+    return llvm::any_of(ring.getUsers(),
+                        [](Operation *user) { return isa<AcquireOp>(user); });
+  }
+
+  /// Gives every ring its offset. An error if the chip has too little.
+  FailureOr<int64_t> allocate(ThreadContext &context) {
+    flashcore::SharedMemoryNeeds needs;
+    getOperation().walk([&](AllocRingOp op) {
+      rings.push_back(op.getRing());
+      needs.rings.push_back(describe(op));
     });
-    return end;
+    getOperation().walk([&](AllToAllOp op) {
+      needs.exchangeBytes = std::max(needs.exchangeBytes, getExchangeBytes(op));
+    });
+    auto schedule =
+        getOperation()->getAttrOfType<ScheduleAttr>(kScheduleAttrName);
+    needs.numWarps = schedule.getNumWarps();
+    auto layout = flashcore::layOutSharedMemory(needs);
+    for (auto [ring, offset, barriers] :
+         llvm::zip_equal(rings, layout.rings, layout.barriers)) {
+      context.ringOffsets[ring] = offset;
+      context.ringBarriers[ring] = barriers;
+    }
+    context.numThreads = schedule.getNumThreads();
+    context.warpBytes = layout.warpBytes;
+    context.warpStart = layout.warpStart;
+    if (failed(checkSharedMemory(schedule, layout.bytes)))
+      return failure();
+    context.target = flashcore::lookupTarget(schedule.getChip());
+    return layout.bytes;
   }
 
   LogicalResult checkSharedMemory(ScheduleAttr schedule, int64_t bytes) {
@@ -201,7 +199,10 @@ struct DistributePass final
   /// any other looks at them.
   void initializeBarriers(IndexBuilder &b, const ThreadContext &context,
                           ScheduleAttr schedule) {
-    if (rings.empty())
+    SmallVector<TypedValue<RingType>> handedOver;
+    llvm::copy_if(llvm::reverse(rings), std::back_inserter(handedOver),
+                  isHandedOver);
+    if (handedOver.empty())
       return;
     OpBuilder::InsertionGuard guard(b);
     Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
@@ -209,7 +210,7 @@ struct DistributePass final
     auto ifOp = scf::IfOp::create(b, isFirst, /*withElseRegion=*/false);
     gpu::BarrierOp::create(b);
     b.setInsertionPointToStart(ifOp.thenBlock());
-    for (TypedValue<RingType> ring : rings) {
+    for (TypedValue<RingType> ring : handedOver) {
       bool isOfAll = llvm::any_of(ring.getUsers(), [](Operation *user) {
         auto copy = dyn_cast<CopyOp>(user);
         return copy && copy.getScope() == CopyScope::Block;
@@ -297,7 +298,7 @@ struct DistributePass final
     getOperation().walk([](Operation *op) { op->removeAttr(kLayoutAttrName); });
   }
 
-  /// The rings that are handed over.
+  /// In the order of their allocation.
   SmallVector<TypedValue<RingType>> rings;
 };
 } // namespace

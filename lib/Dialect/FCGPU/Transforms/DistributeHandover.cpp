@@ -14,6 +14,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "DistributePatterns.h"
+#include "flashcore/Analysis/SharedMemoryLayout.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -22,13 +23,7 @@
 
 using namespace mlir;
 using namespace mlir::fcgpu;
-
-/// Bytes of an mbarrier.
-static constexpr int64_t kBarrierBytes = 8;
-
-int64_t mlir::fcgpu::getBarrierBytes(RingType ring) {
-  return 2 * ring.getStages() * kBarrierBytes;
-}
+using flashcore::kBarrierBytes;
 
 /// The pointer that LLVM ops take to an address in shared memory.
 static Value asPointer(IndexBuilder &b, Value address) {

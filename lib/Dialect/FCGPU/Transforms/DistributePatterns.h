@@ -209,8 +209,6 @@ void populateHandoverPatterns(const TileTypeConverter &converter,
 /// The address of the slot of tile `tile`, in bytes of shared memory; `view` is
 /// what stands for the ring.
 Value getSlotAddress(IndexBuilder &b, Value view, RingType ring, Value tile);
-/// Bytes of the barriers of a ring that is handed over.
-int64_t getBarrierBytes(RingType ring);
 /// The barrier of a slot that lets one side have it.
 Value getRingBarrier(IndexBuilder &b, const ThreadContext &thread,
                      TypedValue<RingType> ring, RingSide side, Value slot);

@@ -4,10 +4,12 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The readers' side of rings that warps of their own fill: products in place
-// are awaited in front of the first use of their result, a tile is acquired in
-// front of its read, and released behind the wait for the last product that
-// reads it. Analysis/SlotHandover then proves the two programs right together.
+// Both sides of all rings: a slot is acquired in front of each copy, a tile in
+// front of its first read, and released behind the last: where a product reads
+// it in place, behind the wait for that, which stands in front of the first use
+// of its result. Where a role of its own fills the rings,
+// Analysis/SlotHandover then proves the two programs right together; where the
+// same warps do, flashcore-insert-barriers does.
 //
 //===----------------------------------------------------------------------===//
 
@@ -183,28 +185,29 @@ struct HandOverSlotsPass final
     ++numAwaits;
   }
 
-  /// Acquires the tile of `read`, once if it never changes.
-  void acquire(ReadOp read) {
-    OpBuilder b(read);
-    // In front of the loops that the tile is the same in.
+  /// Where a role of its own fills rings, each acquire or release costs its
+  /// readers an instruction. A tile that stays where it is, they acquire once,
+  /// in front of the loops, and keep. (A barrier serves all tiles at once,
+  /// where the first of them is needed.)
+  void acquireForGood(ReadOp read) {
+    if (!acquired.insert({read.getRing(), read.getTile()}).second)
+      return;
     Operation *place = read;
     while (auto loop = dyn_cast<scf::ForOp>(place->getParentOp())) {
-      if (isRefilled(read.getRing()) ||
-          !loop.isDefinedOutsideOfLoop(read.getTile()))
+      if (!loop.isDefinedOutsideOfLoop(read.getTile()))
         break;
       place = loop;
     }
-    if (!isRefilled(read.getRing()) &&
-        !acquired.insert({read.getRing(), read.getTile()}).second)
-      return;
-    b.setInsertionPoint(place);
+    OpBuilder b(place);
     AcquireOp::create(b, read.getLoc(), read.getRing(), read.getTile(),
                       RingSide::Read);
   }
 
-  /// Releases the tile of `read` behind the last wait for a product that reads
-  /// it.
-  LogicalResult release(ReadOp read) {
+  /// The last op by which `read` needs its tile: itself or, where products take
+  /// it from its slot, the last wait for one of them.
+  static FailureOr<Operation *> getLastUse(ReadOp read) {
+    if (!read.getInPlace())
+      return read.getOperation();
     Operation *last = nullptr;
     for (Operation *user : read->getUsers()) {
       auto contract = cast<vector::ContractionOp>(user);
@@ -219,9 +222,42 @@ struct HandOverSlotsPass final
     }
     if (!last)
       return read.emitOpError("is a tile in place that no product uses");
-    OpBuilder b(read.getContext());
-    b.setInsertionPointAfter(last);
-    ReleaseOp::create(b, read.getLoc(), read.getRing(), read.getTile());
+    return last;
+  }
+
+  /// Acquires each tile that the block reads, and that is not kept, in front of
+  /// its first read there, and releases it behind the last use before it is
+  /// copied anew.
+  LogicalResult takeTiles(Block &block, bool hasRoles) {
+    struct Taken {
+      ReadOp first;
+      Operation *lastUse;
+    };
+    SmallVector<Taken> tiles;
+    DenseMap<std::pair<Value, Value>, size_t> open; // by ring and tile number
+    for (Operation &op : block) {
+      if (auto copy = dyn_cast<CopyOp>(op))
+        open.erase({copy.getRing(), copy.getTile()});
+      auto read = dyn_cast<ReadOp>(op);
+      if (!read || (hasRoles && !isRefilled(read.getRing())))
+        continue;
+      FailureOr<Operation *> lastUse = getLastUse(read);
+      if (failed(lastUse))
+        return failure();
+      auto [it, isFirst] =
+          open.try_emplace({read.getRing(), read.getTile()}, tiles.size());
+      if (isFirst)
+        tiles.push_back({read, *lastUse});
+      else if (tiles[it->second].lastUse->isBeforeInBlock(*lastUse))
+        tiles[it->second].lastUse = *lastUse;
+    }
+    for (auto [read, lastUse] : tiles) {
+      OpBuilder b(read);
+      AcquireOp::create(b, read.getLoc(), read.getRing(), read.getTile(),
+                        RingSide::Read);
+      b.setInsertionPointAfter(lastUse);
+      ReleaseOp::create(b, read.getLoc(), read.getRing(), read.getTile());
+    }
     return success();
   }
 
@@ -301,24 +337,46 @@ struct HandOverSlotsPass final
     return success();
   }
 
+  /// Roles of their own fill what is read in place, and nothing else.
+  LogicalResult checkReads(bool hasRoles) {
+    WalkResult result = getOperation().walk([&](ReadOp read) {
+      if (read.getInPlace() == hasRoles)
+        return WalkResult::advance();
+      if (hasRoles)
+        read.emitOpError("reads a ring that is handed over, but not in place");
+      else
+        read.emitOpError("reads a tile in place, whose ring no fcgpu.produce "
+                         "fills; run flashcore-separate-roles first");
+      return WalkResult::interrupt();
+    });
+    return failure(result.wasInterrupted());
+  }
+
   void runOnOperation() override {
-    auto schedule =
-        getOperation()->getAttrOfType<ScheduleAttr>(kScheduleAttrName);
-    if (!schedule || !schedule.hasProducer())
+    if (!isOurKernel(getOperation()))
       return;
     acquired.clear();
-    getOperation().walk([&](Block *block) { insertAwaits(*block); });
-    SmallVector<ReadOp> reads;
-    getOperation().walk([&](ReadOp read) { reads.push_back(read); });
-    for (ReadOp read : reads) {
-      if (!read.getInPlace()) {
-        read.emitOpError("reads a ring that is handed over, but not in place");
+    bool hasRoles = hasProducer(getOperation());
+    if (failed(checkReads(hasRoles)))
+      return signalPassFailure();
+    SmallVector<Block *> blocks;
+    getOperation().walk([&](Block *block) { blocks.push_back(block); });
+    for (Block *block : blocks)
+      insertAwaits(*block);
+    getOperation().walk([](CopyOp copy) {
+      OpBuilder b(copy);
+      AcquireOp::create(b, copy.getLoc(), copy.getRing(), copy.getTile(),
+                        RingSide::Fill);
+    });
+    for (Block *block : blocks)
+      if (failed(takeTiles(*block, hasRoles)))
         return signalPassFailure();
-      }
-      acquire(read);
-      if (isRefilled(read.getRing()) && failed(release(read)))
-        return signalPassFailure();
-    }
+    if (!hasRoles)
+      return;
+    getOperation().walk([&](ReadOp read) {
+      if (!isRefilled(read.getRing()))
+        acquireForGood(read);
+    });
     getOperation().walk([&](scf::ForallOp forall) {
       auto programs = forall->getBlock()->getOps<ProduceOp>();
       if (!llvm::hasSingleElement(programs)) {

@@ -4,8 +4,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Translates ring accesses into the event lists of Analysis/RingHazards, and
-// its answer back into ops.
+// Lets the warps that fill rings and read them have the slots that they acquire
+// by groups of copies, waits and barriers: translates both sides into the event
+// lists of Analysis/RingHazards, and its answer back into ops. (Where a role of
+// its own fills the rings, mbarriers do that, see DistributeHandover.cpp.)
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,6 +19,7 @@
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 namespace mlir::fcgpu {
 #define GEN_PASS_DEF_INSERTBARRIERSPASS
@@ -31,52 +34,74 @@ using flashcore::RingProgram;
 using flashcore::RingSync;
 
 namespace {
+/// The ops of a list of events.
+using Ops = SmallVector<Operation *>;
+
 struct InsertBarriersPass final
     : mlir::fcgpu::impl::InsertBarriersPassBase<InsertBarriersPass> {
+  /// The tile number that a slot is filled with, or is acquired for that.
+  static OpFoldResult getFilledTile(Operation &op) {
+    if (auto copy = dyn_cast<CopyOp>(op))
+      return getAsOpFoldResult(copy.getTile());
+    if (auto acquire = dyn_cast<AcquireOp>(op))
+      if (acquire.getSide() == RingSide::Fill)
+        return getAsOpFoldResult(acquire.getTile());
+    return {};
+  }
+
   /// Closes a group behind the copies of each tile number.
   static void insertCommits(Block &block) {
     CopyOp last;
-    auto flush = [&](Operation *before) {
-      OpBuilder b(before);
-      if (last)
-        CommitCopiesOp::create(b, last.getLoc());
-      last = {};
-    };
     for (Operation &op : llvm::make_early_inc_range(block)) {
-      auto copy = dyn_cast<CopyOp>(op);
-      bool ends = copy ? last && getAsOpFoldResult(copy.getTile()) !=
-                                     getAsOpFoldResult(last.getTile())
+      OpFoldResult tile = getFilledTile(op);
+      bool ends = tile ? last && tile != getFilledTile(*last)
                        : !isMemoryEffectFree(&op) ||
                              op.hasTrait<OpTrait::IsTerminator>();
-      if (ends)
-        flush(&op);
-      if (copy)
+      if (ends && last) {
+        OpBuilder b(&op);
+        CommitCopiesOp::create(b, last.getLoc());
+        last = {};
+      }
+      if (auto copy = dyn_cast<CopyOp>(op))
         last = copy;
     }
   }
 
-  /// The event of a ring access; `loop` is the loop it stands in, or null.
-  template <typename AccessOp>
-  LogicalResult addAccess(AccessOp op, RingEvent::Kind kind, scf::ForOp loop,
-                          std::vector<RingEvent> &events) {
+  /// Who copies into each ring.
+  LogicalResult findScopes(scf::ForallOp forall) {
+    WalkResult result = forall.walk([&](CopyOp copy) {
+      auto alloc = copy.getRing().getDefiningOp<AllocRingOp>();
+      if (alloc && alloc.getScope() == CopyScope::Warp &&
+          copy.getScope() == CopyScope::Block) {
+        copy.emitOpError("fills a ring that each warp has for itself, which is "
+                         "copied into by warp only");
+        return WalkResult::interrupt();
+      }
+      CopyScope scope =
+          scopes.try_emplace(copy.getRing(), copy.getScope()).first->second;
+      if (scope == copy.getScope())
+        return WalkResult::advance();
+      copy.emitOpError("expects to be by ")
+          << stringifyCopyScope(scope) << " like the other copies into its "
+          << "ring, but is by " << stringifyCopyScope(copy.getScope());
+      return WalkResult::interrupt();
+    });
+    return failure(result.wasInterrupted());
+  }
+
+  /// The event of an op on tile `tile` of a ring; `loop` is the loop it stands
+  /// in, or null.
+  LogicalResult addAccess(Operation &op, RingEvent::Kind kind,
+                          TypedValue<RingType> ring, Value tile,
+                          scf::ForOp loop, std::vector<RingEvent> &events) {
     RingEvent event;
     event.kind = kind;
-    event.ring = rings.insert({op.getRing(), rings.size()}).first->second;
-    event.numStages = op.getRing().getType().getStages();
-    if constexpr (std::is_same_v<AccessOp, CopyOp>) {
-      auto alloc = op.getRing().template getDefiningOp<AllocRingOp>();
-      if (alloc && alloc.getScope() == CopyScope::Warp &&
-          op.getScope() == CopyScope::Block)
-        return op.emitOpError("fills a ring that each warp has for itself, "
-                              "which is copied into by warp only");
-      scopes[op.getRing()] = op.getScope();
-    }
-    auto scope = scopes.find(op.getRing());
+    event.ring = rings.insert({ring, rings.size()}).first->second;
+    event.numStages = ring.getType().getStages();
+    auto scope = scopes.find(ring);
     if (scope == scopes.end())
-      return op.emitOpError("reads a ring that nothing was copied into");
+      return op.emitOpError("is about a ring that nothing is copied into");
     event.scope = scope->second;
-
-    Value tile = op.getTile();
     std::optional<int64_t> distance =
         loop ? getDistance(tile, loop.getInductionVar()) : std::nullopt;
     if (distance) {
@@ -86,7 +111,7 @@ struct InsertBarriersPass final
       event.offset = *constant;
     } else {
       // One unknown number, the same everywhere: as good as 0.
-      Value &known = unknownTile.try_emplace(op.getRing(), tile).first->second;
+      Value &known = unknownTile.try_emplace(ring, tile).first->second;
       if (known != tile || (loop && !loop.isDefinedOutsideOfLoop(tile)))
         return op.emitOpError("expects a tile number that is a constant, the "
                               "induction variable plus a constant, or one "
@@ -96,38 +121,71 @@ struct InsertBarriersPass final
     return success();
   }
 
+  LogicalResult addExchange(Operation &op, scf::ForOp loop,
+                            std::vector<RingEvent> &events) {
+    if (loop)
+      return op.emitOpError("stands in a loop, where the hazard analysis does "
+                            "not follow it");
+    if (std::exchange(hasExchange, true))
+      return op.emitOpError("is a second one in the same memory, which the "
+                            "hazard analysis does not follow");
+    events.emplace_back();
+    events.back().kind = RingEvent::Reclaim;
+    events.back().scope = CopyScope::Warp;
+    return success();
+  }
+
+  /// Whether the op alone is about a ring.
+  static bool isRingOp(Operation *op) {
+    return isa<AcquireOp, CopyOp, CommitCopiesOp, ReadOp, ReleaseOp,
+               AllToAllOp>(op);
+  }
+
+  /// Adds the event of an op, if it is about a ring.
+  LogicalResult addEvent(Operation &op, scf::ForOp loop,
+                         std::vector<RingEvent> &events) {
+    return llvm::TypeSwitch<Operation *, LogicalResult>(&op)
+        .Case([&](AcquireOp acquire) {
+          bool fills = acquire.getSide() == RingSide::Fill;
+          return addAccess(
+              op, fills ? RingEvent::AcquireToFill : RingEvent::AcquireToRead,
+              acquire.getRing(), acquire.getTile(), loop, events);
+        })
+        .Case([&](CopyOp copy) {
+          return addAccess(op, RingEvent::Copy, copy.getRing(), copy.getTile(),
+                           loop, events);
+        })
+        .Case([&](ReadOp read) {
+          return addAccess(op, RingEvent::Read, read.getRing(), read.getTile(),
+                           loop, events);
+        })
+        .Case([&](ReleaseOp release) {
+          return addAccess(op, RingEvent::Release, release.getRing(),
+                           release.getTile(), loop, events);
+        })
+        .Case([&](CommitCopiesOp) {
+          events.emplace_back();
+          return success();
+        })
+        .Case([&](AllToAllOp) { return addExchange(op, loop, events); })
+        .Default([&](Operation *) {
+          WalkResult nested = op.walk([](Operation *inner) {
+            return isRingOp(inner) ? WalkResult::interrupt()
+                                   : WalkResult::advance();
+          });
+          if (nested.wasInterrupted())
+            return LogicalResult(
+                op.emitOpError("accesses a ring in a nested region, which the "
+                               "hazard analysis does not follow"));
+          return success();
+        });
+  }
+
   LogicalResult collect(Operation &op, scf::ForOp loop,
-                        std::vector<RingEvent> &events,
-                        SmallVectorImpl<Operation *> &ops) {
+                        std::vector<RingEvent> &events, Ops &ops) {
     size_t numEvents = events.size();
-    if (isa<CommitCopiesOp>(op)) {
-      events.emplace_back();
-    } else if (auto copy = dyn_cast<CopyOp>(op)) {
-      if (failed(addAccess(copy, RingEvent::Copy, loop, events)))
-        return failure();
-    } else if (auto read = dyn_cast<ReadOp>(op)) {
-      if (failed(addAccess(read, RingEvent::Read, loop, events)))
-        return failure();
-    } else if (isa<AllToAllOp>(op)) {
-      if (loop)
-        return op.emitOpError("stands in a loop, where the hazard analysis "
-                              "does not follow it");
-      if (std::exchange(hasExchange, true))
-        return op.emitOpError("is a second one in the same memory, which the "
-                              "hazard analysis does not follow");
-      events.emplace_back();
-      events.back().kind = RingEvent::Reclaim;
-      events.back().scope = CopyScope::Warp;
-    } else {
-      WalkResult nested = op.walk([](Operation *inner) {
-        return isa<CopyOp, ReadOp, CommitCopiesOp, AllToAllOp>(inner)
-                   ? WalkResult::interrupt()
-                   : WalkResult::advance();
-      });
-      if (nested.wasInterrupted())
-        return op.emitOpError("accesses a ring in a nested region, which the "
-                              "hazard analysis does not follow");
-    }
+    if (failed(addEvent(op, loop, events)))
+      return failure();
     if (events.size() != numEvents)
       ops.push_back(&op);
     return success();
@@ -151,23 +209,24 @@ struct InsertBarriersPass final
     }
   }
 
-  LogicalResult synchronize(scf::ForallOp forall) {
-    rings.clear();
-    scopes.clear();
-    unknownTile.clear();
-    hasExchange = false;
-    RingProgram program;
-    SmallVector<Operation *> prologue, before, body, after;
-    scf::ForOp loop, tileLoop = getTileLoop(forall);
-    program.repeats = static_cast<bool>(tileLoop);
-    if (tileLoop) {
-      insertCommits(*forall.getBody());
-      for (Operation &op : forall.getBody()->without_terminator())
-        if (&op != tileLoop &&
-            failed(collect(op, {}, program.prologue, prologue)))
-          return failure();
-    }
-    Block &block = *getTileBody(forall);
+  /// Says at its op what no wait or barrier makes right.
+  static LogicalResult checkSides(
+      const RingProgram &program,
+      ArrayRef<std::pair<const std::vector<RingEvent> *, const Ops *>> lists) {
+    auto fault = flashcore::findRingFault(program);
+    if (!fault)
+      return success();
+    for (auto [events, ops] : lists)
+      for (auto [event, op] : llvm::zip_equal(*events, *ops))
+        if (&event == fault->event)
+          return op->emitOpError(fault->text);
+    llvm_unreachable("a fault is that of an event of the program");
+  }
+
+  /// The events of a block of a loop over warps, and of the loop in it.
+  LogicalResult collectTile(Block &block, RingProgram &program, Ops &before,
+                            Ops &body, Ops &after) {
+    scf::ForOp loop;
     insertCommits(block);
     for (Operation &op : block.without_terminator()) {
       auto candidate = dyn_cast<scf::ForOp>(op);
@@ -188,6 +247,34 @@ struct InsertBarriersPass final
         if (failed(collect(inner, loop, program.body, body)))
           return failure();
     }
+    return success();
+  }
+
+  LogicalResult synchronize(scf::ForallOp forall) {
+    rings.clear();
+    scopes.clear();
+    unknownTile.clear();
+    hasExchange = false;
+    if (failed(findScopes(forall)))
+      return failure();
+    RingProgram program;
+    Ops prologue, before, body, after;
+    scf::ForOp tileLoop = getTileLoop(forall);
+    program.repeats = static_cast<bool>(tileLoop);
+    if (tileLoop) {
+      insertCommits(*forall.getBody());
+      for (Operation &op : forall.getBody()->without_terminator())
+        if (&op != tileLoop &&
+            failed(collect(op, {}, program.prologue, prologue)))
+          return failure();
+    }
+    if (failed(collectTile(*getTileBody(forall), program, before, body, after)))
+      return failure();
+    if (failed(checkSides(program, {{&program.prologue, &prologue},
+                                    {&program.before, &before},
+                                    {&program.body, &body},
+                                    {&program.after, &after}})))
+      return failure();
     RingPlan plan = planRingSync(program);
     materialize(plan.prologue, prologue);
     materialize(plan.before, before);
@@ -197,15 +284,11 @@ struct InsertBarriersPass final
   }
 
   void runOnOperation() override {
-    // Where slots are handed over, they are so by themselves.
-    if (!isOurKernel(getOperation()) ||
-        getOperation()
-            ->getAttrOfType<ScheduleAttr>(kScheduleAttrName)
-            .hasProducer())
+    // Slots that a role of its own fills change hands by mbarriers.
+    if (!isOurKernel(getOperation()) || hasProducer(getOperation()))
       return;
     WalkResult outside = getOperation().walk([](Operation *op) {
-      if (!isa<CopyOp, ReadOp, AllToAllOp>(op) ||
-          op->getParentOfType<scf::ForallOp>())
+      if (!isRingOp(op) || op->getParentOfType<scf::ForallOp>())
         return WalkResult::advance();
       op->emitOpError("accesses a ring outside of an scf.forall over warps");
       return WalkResult::interrupt();
@@ -217,6 +300,11 @@ struct InsertBarriersPass final
     for (scf::ForallOp forall : foralls)
       if (failed(synchronize(forall)))
         return signalPassFailure();
+    // Waits and barriers have taken their place.
+    getOperation().walk([](Operation *op) {
+      if (isa<AcquireOp, ReleaseOp>(op))
+        op->erase();
+    });
   }
 
   DenseMap<Value, unsigned> rings;

@@ -102,8 +102,6 @@ private:
       for (Value operand : copy->getOperands())
         if (failed(cloneSlice(operand, mapping, copy)))
           return failure();
-      auto tile = mapping.lookupOrDefault(copy.getTile());
-      AcquireOp::create(b, copy.getLoc(), copy.getRing(), tile, RingSide::Fill);
       b.clone(*copy, mapping);
     }
     return success();

@@ -49,6 +49,11 @@ scf::ForOp mlir::fcgpu::getKeyLoop(Operation *op) {
   return loop && !isTileLoop(loop) ? loop : scf::ForOp();
 }
 
+bool mlir::fcgpu::hasProducer(Operation *kernel) {
+  return kernel->walk([](ProduceOp) { return WalkResult::interrupt(); })
+      .wasInterrupted();
+}
+
 LogicalResult mlir::fcgpu::addBodySlice(scf::ForOp loop, Operation *op,
                                         SetVector<Operation *> &slice) {
   BackwardSliceOptions options;

@@ -1,4 +1,5 @@
 // RUN: flashcore-opt %s -split-input-file -verify-diagnostics \
+// RUN:   -allow-unregistered-dialect \
 // RUN:   -pass-pipeline='builtin.module(gpu.module(gpu.func(flashcore-hand-over-slots)))' | FileCheck %s
 
 #schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 128, block_n = 64,
@@ -29,15 +30,19 @@ gpu.module @kernels {
     // CHECK: %[[RING_V:.+]] = fcgpu.alloc_ring
     %ring_v = fcgpu.alloc_ring : !ring
     fcgpu.produce {
-      fcgpu.acquire %ring_q[%c0] to fill : !ring
       fcgpu.copy %q[%c0, %c0] to %ring_q[%c0] by warp : memref<128x64xf16> to !ring
       scf.for %i = %c0 to %n step %c1 {
-        fcgpu.acquire %ring_k[%i] to fill : !ring
         fcgpu.copy %k[%i, %c0] to %ring_k[%i] by block : memref<?x64xf16> to !ring
-        fcgpu.acquire %ring_v[%i] to fill : !ring
         fcgpu.copy %k[%i, %c0] to %ring_v[%i] by block : memref<?x64xf16> to !ring
       }
     }
+    // CHECK:      fcgpu.produce {
+    // CHECK-NEXT:   fcgpu.acquire %[[RING_Q]][%[[C0:.+]]] to fill
+    // CHECK-NEXT:   fcgpu.copy %{{.+}} to %[[RING_Q]][%[[C0]]]
+    // CHECK:        fcgpu.acquire %[[RING_K]][%[[T:.+]]] to fill
+    // CHECK-NEXT:   fcgpu.copy %{{.+}} to %[[RING_K]][%[[T]]]
+    // CHECK-NEXT:   fcgpu.acquire %[[RING_V]][%[[T]]] to fill
+    // CHECK-NEXT:   fcgpu.copy %{{.+}} to %[[RING_V]][%[[T]]]
     // CHECK:      scf.forall (%[[G:.+]]) in (2) {
     // CHECK:        fcgpu.acquire %[[RING_Q]][%[[G]]] to read
     // CHECK-NEXT:   scf.for %[[I:.+]] = {{.*}} iter_args(%[[P:.+]] = %{{.+}}, %[[ACC:.+]] = %{{.+}})
@@ -180,18 +185,105 @@ gpu.module @kernels {
 #schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 128, block_n = 64,
   num_warps = 8, num_stages = 2, query = shared, grid_order = query_fastest,
   min_blocks = 1>
+!ring = !fcgpu.ring<2x64x64xf16>
+!half = vector<64x32xf16>
 
 gpu.module @kernels {
-  // Slots do not change hands: nothing to do.
+  // The warps that fill the rings read them. Two reads of one tile need it once;
+  // what is the same in all iterations is taken in each.
 
   // CHECK-LABEL: gpu.func @one_role(
+  // CHECK-SAME:    %[[N:[^:]+]]: index)
+  gpu.func @one_role(%q: memref<512x64xf16>, %k: memref<?x64xf16>, %n: index)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    // CHECK: %[[RING_Q:.+]] = fcgpu.alloc_ring
+    %ring_q = fcgpu.alloc_ring : !ring
+    // CHECK: %[[RING_K:.+]] = fcgpu.alloc_ring
+    %ring_k = fcgpu.alloc_ring : !ring
+    // CHECK:      scf.forall (%[[WARP:.+]]) in (8) {
+    // CHECK-NEXT:   fcgpu.acquire %[[RING_Q]][%[[WARP]]] to fill
+    // CHECK-NEXT:   fcgpu.copy %{{.+}} to %[[RING_Q]][%[[WARP]]]
+    // CHECK-NEXT:   scf.for %[[I:.+]] = %{{.+}} to %[[N]]
+    // CHECK-NEXT:     fcgpu.acquire %[[RING_K]][%[[I]]] to fill
+    // CHECK-NEXT:     fcgpu.copy %{{.+}} to %[[RING_K]][%[[I]]]
+    // CHECK-NEXT:     fcgpu.acquire %[[RING_Q]][%[[WARP]]] to read
+    // CHECK-NEXT:     fcgpu.read %[[RING_Q]][%[[WARP]]]
+    // CHECK-NEXT:     fcgpu.release %[[RING_Q]][%[[WARP]]]
+    // CHECK-NEXT:     fcgpu.acquire %[[RING_K]][%[[I]]] to read
+    // CHECK-NEXT:     fcgpu.read %[[RING_K]][%[[I]]]
+    // CHECK-NEXT:     "use"
+    // CHECK-NEXT:     fcgpu.read %[[RING_K]][%[[I]]] column(32)
+    // CHECK-NEXT:     fcgpu.release %[[RING_K]][%[[I]]]
+    // CHECK-NEXT:     "use"
+    scf.forall (%warp) in (8) {
+      fcgpu.copy %q[%c0, %c0] to %ring_q[%warp] by warp
+          : memref<512x64xf16> to !ring
+      scf.for %i = %c0 to %n step %c1 {
+        fcgpu.copy %k[%i, %c0] to %ring_k[%i] by block : memref<?x64xf16> to !ring
+        %a = fcgpu.read %ring_q[%warp] : !ring -> vector<64x64xf16>
+        %first = fcgpu.read %ring_k[%i] : !ring -> !half
+        "use"(%a, %first) : (vector<64x64xf16>, !half) -> ()
+        %second = fcgpu.read %ring_k[%i] column(32) : !ring -> !half
+        "use"(%second) : (!half) -> ()
+      }
+    } {mapping = [#gpu.warp<linear_dim_0>]}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 128, block_n = 64,
+  num_warps = 8, num_stages = 2, query = shared, grid_order = query_fastest,
+  min_blocks = 1>
+!ring = !fcgpu.ring<2x64x64xf16>
+!tile = vector<64x64xf16>
+
+gpu.module @kernels {
+  // A tile number that is copied once more is acquired once more.
+
+  // CHECK-LABEL: gpu.func @copied_again(
+  gpu.func @copied_again(%k: memref<64x64xf16>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %ring = fcgpu.alloc_ring : !ring
+    // CHECK:      scf.forall
+    // CHECK-NEXT:   fcgpu.acquire {{.+}} to fill
+    // CHECK-NEXT:   fcgpu.copy
+    // CHECK-NEXT:   fcgpu.acquire {{.+}} to read
+    // CHECK-NEXT:   fcgpu.read
+    // CHECK-NEXT:   fcgpu.release
+    // CHECK-NEXT:   fcgpu.acquire {{.+}} to fill
+    // CHECK-NEXT:   fcgpu.copy
+    // CHECK-NEXT:   fcgpu.acquire {{.+}} to read
+    // CHECK-NEXT:   fcgpu.read
+    // CHECK-NEXT:   fcgpu.release
+    scf.forall (%warp) in (8) {
+      fcgpu.copy %k[%c0, %c0] to %ring[%c0] by block : memref<64x64xf16> to !ring
+      %a = fcgpu.read %ring[%c0] : !ring -> !tile
+      fcgpu.copy %k[%c0, %c0] to %ring[%c0] by block : memref<64x64xf16> to !ring
+      %b = fcgpu.read %ring[%c0] : !ring -> !tile
+    } {mapping = [#gpu.warp<linear_dim_0>]}
+    gpu.return
+  }
+}
+
+// -----
+
+!ring = !fcgpu.ring<2x64x64xf16>
+
+gpu.module @kernels {
+  // CHECK-LABEL: gpu.func @kernel_without_schedule(
   // CHECK-NOT:     fcgpu.acquire
   // CHECK:         gpu.return
-  gpu.func @one_role() kernel attributes {fcgpu.schedule = #schedule} {
+  gpu.func @kernel_without_schedule(%k: memref<64x64xf16>) kernel {
     %c0 = arith.constant 0 : index
-    %ring = fcgpu.alloc_ring : <2x64x64xf16>
-    scf.forall (%g) in (8) {
-      %a = fcgpu.read %ring[%c0] : <2x64x64xf16> -> vector<64x64xf16>
+    %ring = fcgpu.alloc_ring : !ring
+    scf.forall (%warp) in (8) {
+      fcgpu.copy %k[%c0, %c0] to %ring[%c0] by block : memref<64x64xf16> to !ring
+      %a = fcgpu.read %ring[%c0] : !ring -> vector<64x64xf16>
     } {mapping = [#gpu.warp<linear_dim_0>]}
     gpu.return
   }
@@ -211,9 +303,13 @@ gpu.module @kernels {
 !tile = vector<64x64xf32>
 
 gpu.module @kernels {
-  gpu.func @read_into_registers() kernel attributes {fcgpu.schedule = #schedule} {
+  gpu.func @read_into_registers(%k: memref<64x64xf16>)
+      kernel attributes {fcgpu.schedule = #schedule} {
     %c0 = arith.constant 0 : index
     %ring = fcgpu.alloc_ring : !ring
+    fcgpu.produce {
+      fcgpu.copy %k[%c0, %c0] to %ring[%c0] by block : memref<64x64xf16> to !ring
+    }
     scf.forall (%g) in (2) {
       // expected-error @below {{'fcgpu.read' op reads a ring that is handed over, but not in place}}
       %a = fcgpu.read %ring[%c0] : !ring -> !half
@@ -248,7 +344,6 @@ gpu.module @kernels {
     %ring = fcgpu.alloc_ring : !ring
     fcgpu.produce {
       scf.for %i = %c0 to %c4 step %c1 {
-        fcgpu.acquire %ring[%i] to fill : !ring
         fcgpu.copy %k[%i, %c0] to %ring[%i] by block : memref<?x64xf16> to !ring
       }
     }
@@ -284,11 +379,35 @@ gpu.module @kernels {
     %zero = arith.constant dense<0.0> : !tile
     %p = arith.constant dense<0.0> : !half
     %ring = fcgpu.alloc_ring : !ring
-    // expected-error @below {{'scf.forall' op expects one fcgpu.produce beside it, which the proof runs it against; run flashcore-separate-roles first}}
     scf.forall (%g) in (2) {
+      // expected-error @below {{'fcgpu.read' op reads a tile in place, whose ring no fcgpu.produce fills; run flashcore-separate-roles first}}
       %v = fcgpu.read %ring[%c0] in_place : !ring -> !half
       %o = vector.contract #product %p, %v, %zero : !half, !half into !tile
       %e = arith.negf %o : !tile
+    } {mapping = [#gpu.warpgroup<linear_dim_0>]}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 128, block_n = 64,
+  num_warps = 8, num_stages = 2, query = shared, grid_order = query_fastest,
+  min_blocks = 1, product = warpgroup>
+!ring = !fcgpu.ring<2x64x64xf16, panels>
+
+gpu.module @kernels {
+  gpu.func @two_producers(%k: memref<64x64xf16>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %ring = fcgpu.alloc_ring : !ring
+    fcgpu.produce {
+      fcgpu.copy %k[%c0, %c0] to %ring[%c0] by block : memref<64x64xf16> to !ring
+    }
+    fcgpu.produce {
+    }
+    // expected-error @below {{'scf.forall' op expects one fcgpu.produce beside it, which the proof runs it against; run flashcore-separate-roles first}}
+    scf.forall (%g) in (2) {
     } {mapping = [#gpu.warpgroup<linear_dim_0>]}
     gpu.return
   }

@@ -29,11 +29,15 @@ gpu.module @kernels {
     // CHECK-NEXT: nvvm.bar.warp.sync %[[ALL]]
     // CHECK-NEXT: fcgpu.all_to_all
     scf.forall (%rows, %part) in (1, 2) {
+      fcgpu.acquire %ring[%c0] to fill : !ring
       fcgpu.copy %key[%c0, %c0] to %ring[%c0] by warp
           : memref<32x16xf16> to !ring
+      fcgpu.acquire %ring[%c1] to fill : !ring
       fcgpu.copy %key[%c16, %c0] to %ring[%c1] by warp
           : memref<32x16xf16> to !ring
+      fcgpu.acquire %ring[%c0] to read : !ring
       %tile = fcgpu.read %ring[%c0] : !ring -> !tile
+      fcgpu.release %ring[%c0] : !ring
       %shares:2 = fcgpu.all_to_all %acc part %part of 2 : vector<16x16xf32>
     } {mapping = [#gpu.warp<linear_dim_1>, #gpu.warp<linear_dim_0>]}
     gpu.return
@@ -75,9 +79,12 @@ gpu.module @kernels {
     %ring = fcgpu.alloc_ring by warp : !ring
     scf.forall (%rows, %part) in (1, 2) {
       scf.for %i = %c0 to %n step %c1 {
+        fcgpu.acquire %ring[%i] to fill : !ring
         fcgpu.copy %key[%c0, %c0] to %ring[%i] by warp
             : memref<32x16xf16> to !ring
+        fcgpu.acquire %ring[%i] to read : !ring
         %tile = fcgpu.read %ring[%i] : !ring -> !tile
+        fcgpu.release %ring[%i] : !ring
         // expected-error @below {{'fcgpu.all_to_all' op stands in a loop, where the hazard analysis does not follow it}}
         %a:2 = fcgpu.all_to_all %acc part %part of 2 : vector<16x16xf32>
       }
@@ -114,9 +121,38 @@ gpu.module @kernels {
     %c0 = arith.constant 0 : index
     %ring = fcgpu.alloc_ring by warp : !ring
     scf.forall (%rows, %part) in (1, 2) {
+      fcgpu.acquire %ring[%c0] to fill : !ring
       // expected-error @below {{'fcgpu.copy' op fills a ring that each warp has for itself, which is copied into by warp only}}
       fcgpu.copy %key[%c0, %c0] to %ring[%c0] by block
           : memref<32x16xf16> to !ring
+    } {mapping = [#gpu.warp<linear_dim_1>, #gpu.warp<linear_dim_0>]}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0, key_warps = 2>
+!ring = !fcgpu.ring<2x16x16xf16>
+!tile = vector<16x16xf16>
+
+gpu.module @kernels {
+  gpu.func @ring_is_reclaimed_before_its_tile_is_released(
+      %key: memref<32x16xf16>, %acc: vector<16x16xf32>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %ring = fcgpu.alloc_ring by warp : !ring
+    scf.forall (%rows, %part) in (1, 2) {
+      fcgpu.acquire %ring[%c0] to fill : !ring
+      fcgpu.copy %key[%c0, %c0] to %ring[%c0] by warp
+          : memref<32x16xf16> to !ring
+      fcgpu.acquire %ring[%c0] to read : !ring
+      %tile = fcgpu.read %ring[%c0] : !ring -> !tile
+      // expected-error @below {{'fcgpu.all_to_all' op reclaims rings of which a tile is acquired to read, and not released}}
+      %shares:2 = fcgpu.all_to_all %acc part %part of 2 : vector<16x16xf32>
+      fcgpu.release %ring[%c0] : !ring
     } {mapping = [#gpu.warp<linear_dim_1>, #gpu.warp<linear_dim_0>]}
     gpu.return
   }

@@ -26,18 +26,25 @@ gpu.module @kernels {
     %q_ring = fcgpu.alloc_ring : <2x16x16xf16>
     %k_ring = fcgpu.alloc_ring : <2x16x16xf16>
     scf.forall (%warp) in (2) {
+      fcgpu.acquire %q_ring[%warp] to fill : <2x16x16xf16>
       fcgpu.copy %query[%c0, %c0] to %q_ring[%warp] by warp
           : memref<16x16xf16> to <2x16x16xf16>
+      fcgpu.acquire %k_ring[%c0] to fill : <2x16x16xf16>
       fcgpu.copy %key[%c0, %c0] to %k_ring[%c0] by block if %has_next
           : memref<128x16xf16> to <2x16x16xf16>
       scf.for %i = %c0 to %n step %c1 {
         %next = arith.addi %i, %c1 : index
+        fcgpu.acquire %k_ring[%next] to fill : <2x16x16xf16>
         fcgpu.copy %key[%c0, %c0] to %k_ring[%next] by block if %has_next
             : memref<128x16xf16> to <2x16x16xf16>
+        fcgpu.acquire %k_ring[%i] to read : <2x16x16xf16>
         %k = fcgpu.read %k_ring[%i] : <2x16x16xf16> -> !tile
+        fcgpu.release %k_ring[%i] : <2x16x16xf16>
         "use_key"(%k) : (!tile) -> ()
       }
+      fcgpu.acquire %q_ring[%warp] to read : <2x16x16xf16>
       %q = fcgpu.read %q_ring[%warp] : <2x16x16xf16> -> !tile
+      fcgpu.release %q_ring[%warp] : <2x16x16xf16>
       "use_query"(%q) : (!tile) -> ()
     } {mapping = [#gpu.warp<linear_dim_0>]}
     gpu.return
@@ -72,13 +79,19 @@ gpu.module @kernels {
     // CHECK:      "use_second"
     %ring = fcgpu.alloc_ring : <2x16x16xf16>
     scf.forall (%warp) in (2) {
+      fcgpu.acquire %ring[%c0] to fill : <2x16x16xf16>
       fcgpu.copy %key[%c0, %c0] to %ring[%c0] by block
           : memref<128x16xf16> to <2x16x16xf16>
+      fcgpu.acquire %ring[%c0] to read : <2x16x16xf16>
       %first = fcgpu.read %ring[%c0] : <2x16x16xf16> -> !tile
+      fcgpu.release %ring[%c0] : <2x16x16xf16>
       "use_first"(%first) : (!tile) -> ()
+      fcgpu.acquire %ring[%c0] to fill : <2x16x16xf16>
       fcgpu.copy %key[%c0, %c0] to %ring[%c0] by block
           : memref<128x16xf16> to <2x16x16xf16>
+      fcgpu.acquire %ring[%c0] to read : <2x16x16xf16>
       %second = fcgpu.read %ring[%c0] : <2x16x16xf16> -> !tile
+      fcgpu.release %ring[%c0] : <2x16x16xf16>
       "use_second"(%second) : (!tile) -> ()
     } {mapping = [#gpu.warp<linear_dim_0>]}
     gpu.return

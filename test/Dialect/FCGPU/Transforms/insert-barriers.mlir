@@ -26,9 +26,12 @@ gpu.module @kernels {
     // CHECK:      gpu.return
     %ring = fcgpu.alloc_ring : <2x16x16xf16>
     scf.forall (%warp) in (2) {
+      fcgpu.acquire %ring[%warp] to fill : <2x16x16xf16>
       fcgpu.copy %query[%c0, %c0] to %ring[%warp] by warp
           : memref<16x16xf16> to <2x16x16xf16>
+      fcgpu.acquire %ring[%warp] to read : <2x16x16xf16>
       %tile = fcgpu.read %ring[%warp] : <2x16x16xf16> -> !tile
+      fcgpu.release %ring[%warp] : <2x16x16xf16>
       "use"(%tile) : (!tile) -> ()
     } {mapping = [#gpu.warp<linear_dim_0>]}
     gpu.return
@@ -54,9 +57,12 @@ gpu.module @kernels {
     // CHECK-NEXT: fcgpu.read
     %ring = fcgpu.alloc_ring : <2x16x16xf16>
     scf.forall (%warp) in (2) {
+      fcgpu.acquire %ring[%c0] to fill : <2x16x16xf16>
       fcgpu.copy %key[%c0, %c0] to %ring[%c0] by block
           : memref<128x16xf16> to <2x16x16xf16>
+      fcgpu.acquire %ring[%c0] to read : <2x16x16xf16>
       %tile = fcgpu.read %ring[%c0] : <2x16x16xf16> -> !tile
+      fcgpu.release %ring[%c0] : <2x16x16xf16>
       "use"(%tile) : (!tile) -> ()
     } {mapping = [#gpu.warp<linear_dim_0>]}
     gpu.return
@@ -93,12 +99,16 @@ gpu.module @kernels {
     %k_ring = fcgpu.alloc_ring : <2x16x16xf16>
     %v_ring = fcgpu.alloc_ring : <2x16x16xf16>
     scf.forall (%warp) in (2) {
+      fcgpu.acquire %k_ring[%c0] to fill : <2x16x16xf16>
       fcgpu.copy %key[%c0, %c0] to %k_ring[%c0] by block
           : memref<128x16xf16> to <2x16x16xf16>
+      fcgpu.acquire %v_ring[%c0] to fill : <2x16x16xf16>
       fcgpu.copy %value[%c0, %c0] to %v_ring[%c0] by block
           : memref<128x16xf16> to <2x16x16xf16>
+      fcgpu.acquire %k_ring[%c1] to fill : <2x16x16xf16>
       fcgpu.copy %key[%c0, %c0] to %k_ring[%c1] by block
           : memref<128x16xf16> to <2x16x16xf16>
+      fcgpu.acquire %v_ring[%c1] to fill : <2x16x16xf16>
       fcgpu.copy %value[%c0, %c0] to %v_ring[%c1] by block
           : memref<128x16xf16> to <2x16x16xf16>
       "anything"() : () -> ()
@@ -129,11 +139,15 @@ gpu.module @kernels {
     // CHECK-NEXT: fcgpu.read
     %ring = fcgpu.alloc_ring : <2x16x16xf16>
     scf.forall (%warp) in (2) {
+      fcgpu.acquire %ring[%c0] to fill : <2x16x16xf16>
       fcgpu.copy %key[%c0, %c0] to %ring[%c0] by block
           : memref<128x16xf16> to <2x16x16xf16>
+      fcgpu.acquire %ring[%c1] to fill : <2x16x16xf16>
       fcgpu.copy %key[%c0, %c0] to %ring[%c1] by block
           : memref<128x16xf16> to <2x16x16xf16>
+      fcgpu.acquire %ring[%c0] to read : <2x16x16xf16>
       %tile = fcgpu.read %ring[%c0] : <2x16x16xf16> -> !tile
+      fcgpu.release %ring[%c0] : <2x16x16xf16>
       "use"(%tile) : (!tile) -> ()
     } {mapping = [#gpu.warp<linear_dim_0>]}
     gpu.return
@@ -180,19 +194,27 @@ gpu.module @kernels {
     %k_ring = fcgpu.alloc_ring : <2x16x16xf16>
     %v_ring = fcgpu.alloc_ring : <2x16x16xf16>
     scf.forall (%warp) in (2) {
+      fcgpu.acquire %k_ring[%c0] to fill : <2x16x16xf16>
       fcgpu.copy %key[%c0, %c0] to %k_ring[%c0] by block if %has_next
           : memref<128x16xf16> to <2x16x16xf16>
+      fcgpu.acquire %v_ring[%c0] to fill : <2x16x16xf16>
       fcgpu.copy %value[%c0, %c0] to %v_ring[%c0] by block if %has_next
           : memref<128x16xf16> to <2x16x16xf16>
       scf.for %i = %c0 to %n step %c1 {
         %next = arith.addi %i, %c1 : index
+        fcgpu.acquire %k_ring[%next] to fill : <2x16x16xf16>
         fcgpu.copy %key[%c0, %c0] to %k_ring[%next] by block if %has_next
             : memref<128x16xf16> to <2x16x16xf16>
+        fcgpu.acquire %v_ring[%next] to fill : <2x16x16xf16>
         fcgpu.copy %value[%c0, %c0] to %v_ring[%next] by block if %has_next
             : memref<128x16xf16> to <2x16x16xf16>
+        fcgpu.acquire %k_ring[%i] to read : <2x16x16xf16>
         %k = fcgpu.read %k_ring[%i] : <2x16x16xf16> -> !tile
+        fcgpu.release %k_ring[%i] : <2x16x16xf16>
         "use_key"(%k) : (!tile) -> ()
+        fcgpu.acquire %v_ring[%i] to read : <2x16x16xf16>
         %v = fcgpu.read %v_ring[%i] : <2x16x16xf16> -> !tile
+        fcgpu.release %v_ring[%i] : <2x16x16xf16>
         "use_value"(%v) : (!tile) -> ()
       }
     } {mapping = [#gpu.warp<linear_dim_0>]}
@@ -230,15 +252,20 @@ gpu.module @kernels {
     // CHECK-NEXT: }
     %ring = fcgpu.alloc_ring : <3x16x16xf16>
     scf.forall (%warp) in (2) {
+      fcgpu.acquire %ring[%c0] to fill : <3x16x16xf16>
       fcgpu.copy %key[%c0, %c0] to %ring[%c0] by block
           : memref<128x16xf16> to <3x16x16xf16>
+      fcgpu.acquire %ring[%c1] to fill : <3x16x16xf16>
       fcgpu.copy %key[%c0, %c0] to %ring[%c1] by block
           : memref<128x16xf16> to <3x16x16xf16>
       scf.for %i = %c0 to %n step %c1 {
         %next = arith.addi %i, %c2 : index
+        fcgpu.acquire %ring[%next] to fill : <3x16x16xf16>
         fcgpu.copy %key[%c0, %c0] to %ring[%next] by block
             : memref<128x16xf16> to <3x16x16xf16>
+        fcgpu.acquire %ring[%i] to read : <3x16x16xf16>
         %tile = fcgpu.read %ring[%i] : <3x16x16xf16> -> !tile
+        fcgpu.release %ring[%i] : <3x16x16xf16>
         "use"(%tile) : (!tile) -> ()
       }
     } {mapping = [#gpu.warp<linear_dim_0>]}
@@ -274,9 +301,12 @@ gpu.module @kernels {
     %ring = fcgpu.alloc_ring : <1x16x16xf16>
     scf.forall (%warp) in (2) {
       scf.for %i = %c0 to %n step %c1 {
+        fcgpu.acquire %ring[%i] to fill : <1x16x16xf16>
         fcgpu.copy %key[%c0, %c0] to %ring[%i] by block
             : memref<128x16xf16> to <1x16x16xf16>
+        fcgpu.acquire %ring[%i] to read : <1x16x16xf16>
         %tile = fcgpu.read %ring[%i] : <1x16x16xf16> -> !tile
+        fcgpu.release %ring[%i] : <1x16x16xf16>
         "use"(%tile) : (!tile) -> ()
       }
     } {mapping = [#gpu.warp<linear_dim_0>]}
@@ -313,16 +343,23 @@ gpu.module @kernels {
     %q_ring = fcgpu.alloc_ring : <2x16x16xf16>
     %k_ring = fcgpu.alloc_ring : <2x16x16xf16>
     scf.forall (%warp) in (2) {
+      fcgpu.acquire %q_ring[%warp] to fill : <2x16x16xf16>
       fcgpu.copy %query[%c0, %c0] to %q_ring[%warp] by warp
           : memref<16x16xf16> to <2x16x16xf16>
+      fcgpu.acquire %k_ring[%c0] to fill : <2x16x16xf16>
       fcgpu.copy %key[%c0, %c0] to %k_ring[%c0] by block
           : memref<128x16xf16> to <2x16x16xf16>
+      fcgpu.acquire %q_ring[%warp] to read : <2x16x16xf16>
       %q = fcgpu.read %q_ring[%warp] : <2x16x16xf16> -> !tile
+      fcgpu.release %q_ring[%warp] : <2x16x16xf16>
       scf.for %i = %c0 to %n step %c1 {
         %next = arith.addi %i, %c1 : index
+        fcgpu.acquire %k_ring[%next] to fill : <2x16x16xf16>
         fcgpu.copy %key[%c0, %c0] to %k_ring[%next] by block
             : memref<128x16xf16> to <2x16x16xf16>
+        fcgpu.acquire %k_ring[%i] to read : <2x16x16xf16>
         %k = fcgpu.read %k_ring[%i] : <2x16x16xf16> -> !tile
+        fcgpu.release %k_ring[%i] : <2x16x16xf16>
         "use"(%q, %k) : (!tile, !tile) -> ()
       }
     } {mapping = [#gpu.warp<linear_dim_0>]}
@@ -360,16 +397,23 @@ gpu.module @kernels {
     %q_ring = fcgpu.alloc_ring : <2x16x16xf16>
     %k_ring = fcgpu.alloc_ring : <2x16x16xf16>
     scf.forall (%warp) in (2) {
+      fcgpu.acquire %q_ring[%warp] to fill : <2x16x16xf16>
       fcgpu.copy %query[%c0, %c0] to %q_ring[%warp] by warp
           : memref<16x16xf16> to <2x16x16xf16>
+      fcgpu.acquire %k_ring[%c0] to fill : <2x16x16xf16>
       fcgpu.copy %key[%c0, %c0] to %k_ring[%c0] by block
           : memref<128x16xf16> to <2x16x16xf16>
       scf.for %i = %c0 to %n step %c1 {
         %next = arith.addi %i, %c1 : index
+        fcgpu.acquire %k_ring[%next] to fill : <2x16x16xf16>
         fcgpu.copy %key[%c0, %c0] to %k_ring[%next] by block
             : memref<128x16xf16> to <2x16x16xf16>
+        fcgpu.acquire %q_ring[%warp] to read : <2x16x16xf16>
         %q = fcgpu.read %q_ring[%warp] : <2x16x16xf16> -> !tile
+        fcgpu.release %q_ring[%warp] : <2x16x16xf16>
+        fcgpu.acquire %k_ring[%i] to read : <2x16x16xf16>
         %k = fcgpu.read %k_ring[%i] : <2x16x16xf16> -> !tile
+        fcgpu.release %k_ring[%i] : <2x16x16xf16>
         "use"(%q, %k) : (!tile, !tile) -> ()
       }
     } {mapping = [#gpu.warp<linear_dim_0>]}

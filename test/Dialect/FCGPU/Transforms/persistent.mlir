@@ -5,7 +5,7 @@
 // RUN:   -pass-pipeline='builtin.module(gpu.module(gpu.func(flashcore-promote-shared,flashcore-pipeline-loops,canonicalize)))' \
 // RUN:   | FileCheck %s
 // RUN: flashcore-opt %s -split-input-file -allow-unregistered-dialect \
-// RUN:   -pass-pipeline='builtin.module(gpu.module(gpu.func(flashcore-promote-shared,flashcore-pipeline-loops,canonicalize,flashcore-start-next-tile,canonicalize,flashcore-insert-barriers)))' \
+// RUN:   -pass-pipeline='builtin.module(gpu.module(gpu.func(flashcore-promote-shared,flashcore-pipeline-loops,canonicalize,flashcore-start-next-tile,canonicalize,flashcore-hand-over-slots,flashcore-insert-barriers)))' \
 // RUN:   | FileCheck %s --check-prefix=SYNC
 
 #schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 16,

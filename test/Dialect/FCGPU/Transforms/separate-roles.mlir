@@ -24,16 +24,13 @@ gpu.module @kernels {
     // CHECK:      fcgpu.produce {
     // CHECK:        %[[FIRST:.+]] = arith.constant 0 : index
     // CHECK:        %[[ROW0:.+]] = affine.apply {{.*}}(%[[FIRST]])
-    // CHECK:        fcgpu.acquire %[[RING_Q]][%[[FIRST]]] to fill
-    // CHECK-NEXT:   fcgpu.copy %[[Q]][{{.*}}, %[[ROW0]], {{.*}}] to %[[RING_Q]][%[[FIRST]]] by warp
+    // CHECK:        fcgpu.copy %[[Q]][{{.*}}, %[[ROW0]], {{.*}}] to %[[RING_Q]][%[[FIRST]]] by warp
     // CHECK:        %[[SECOND:.+]] = arith.constant 1 : index
     // CHECK:        %[[ROW1:.+]] = affine.apply {{.*}}(%[[SECOND]])
-    // CHECK:        fcgpu.acquire %[[RING_Q]][%[[SECOND]]] to fill
-    // CHECK-NEXT:   fcgpu.copy %[[Q]][{{.*}}, %[[ROW1]], {{.*}}] to %[[RING_Q]][%[[SECOND]]] by warp
+    // CHECK:        fcgpu.copy %[[Q]][{{.*}}, %[[ROW1]], {{.*}}] to %[[RING_Q]][%[[SECOND]]] by warp
     // CHECK:        scf.for %[[I:.+]] = %{{.+}} to %{{.+}} step
     // CHECK:          %[[KEY:.+]] = affine.apply {{.*}}(%[[I]])
-    // CHECK:          fcgpu.acquire %[[RING_K]][%[[I]]] to fill
-    // CHECK-NEXT:     fcgpu.copy %[[K]][{{.*}}, %[[KEY]], {{.*}}] to %[[RING_K]][%[[I]]] by block
+    // CHECK:          fcgpu.copy %[[K]][{{.*}}, %[[KEY]], {{.*}}] to %[[RING_K]][%[[I]]] by block
     // CHECK:      scf.forall
     // CHECK-NOT:  fcgpu.copy
     // CHECK:        scf.for

@@ -171,10 +171,17 @@ def FCGPU_AcquireOp : FCGPU_Op<"acquire", [
     MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "Waits until a slot can be filled or read";
   let description = [{
-    Where warps of their own fill a ring, its slots change hands. `to fill` waits
-    until all readers have released the tile that the slot held before; the copies
-    of tile number `tile` follow. `to read` waits until they have arrived. Each
-    side takes the tiles of a ring in the order of their numbers, from 0 on.
+    Both sides of a ring, those who fill it and those who read it, acquire its
+    slots: written by `flashcore-hand-over-slots`. `to fill` waits until all
+    readers have released the tile that the slot held before; the copies of tile
+    number `tile` follow. `to read` waits until they have arrived; it may stand
+    again in front of each part of a program that reads the tile.
+
+    Where the same warps fill and read a ring, `flashcore-insert-barriers` puts
+    groups of copies, waits and barriers in the place of this op. Where a role of
+    its own fills it (`fcgpu.produce`), the op becomes a wait for an mbarrier, and
+    each side takes the tiles of a ring in the order of their numbers, from 0 on,
+    once.
 
     ```mlir
     fcgpu.acquire %ring[%t] to read : !fcgpu.ring<2x128x64xf16, panels>
@@ -189,8 +196,8 @@ def FCGPU_ReleaseOp : FCGPU_Op<"release", [
     MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "Gives a slot back to those who fill it";
   let description = [{
-    The warps that execute the op read tile number `tile` no more: the products
-    that do have been awaited.
+    The warps that execute the op read tile number `tile` no more, unless they
+    acquire it again: the products that do have been awaited.
 
     ```mlir
     fcgpu.release %ring[%t] : !fcgpu.ring<2x128x64xf16, panels>
@@ -206,7 +213,8 @@ def FCGPU_ProduceOp : FCGPU_Op<"produce", [
   let description = [{
     The region is the program of one more warp, which fills the rings that the
     warps of the `scf.forall` behind it read. Both run at the same time, and
-    nothing that the region computes is used outside.
+    nothing that the region computes is used outside. Slots change hands by
+    mbarriers then.
 
     ```mlir
     fcgpu.produce {

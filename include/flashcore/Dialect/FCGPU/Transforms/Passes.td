@@ -36,8 +36,8 @@ def PromoteSharedPass : Pass<"flashcore-promote-shared", "::mlir::gpu::GPUFuncOp
     loops (one pass) go through one ring in program order. A tile by `holder` (Q)
     lies in the slot of its warp: columns that are not `kept` are read again by
     each product, and where others are kept in a product of their own.
-    The IR is not yet right for more than one thread: flashcore-insert-barriers
-    makes it so.
+    The IR is not yet right for more than one thread: flashcore-hand-over-slots and
+    flashcore-insert-barriers make it so.
 
     ```mlir
     %k = vector.transfer_read %key[%c0, %c0, %row, %c0], %zero
@@ -58,9 +58,9 @@ def SeparateRolesPass : Pass<"flashcore-separate-roles", "::mlir::gpu::GPUFuncOp
     Phase 5. Precondition: flashcore-promote-shared; what is copied depends on
     nothing that the warps compute. Postcondition: in a kernel with `product =
     warpgroup` all copies stand in an `fcgpu.produce` in front of the
-    `scf.forall`, in loops like those that they stood in, each behind an
-    `fcgpu.acquire` of its slot; a tile that each warpgroup has for itself is
-    copied for each of them. Other kernels stay as they are.
+    `scf.forall`, in loops like those that they stood in; a tile that each
+    warpgroup has for itself is copied for each of them. Other kernels stay as
+    they are.
 
     ```mlir
     scf.forall (%g) in (2) {
@@ -68,10 +68,7 @@ def SeparateRolesPass : Pass<"flashcore-separate-roles", "::mlir::gpu::GPUFuncOp
     }
     // becomes
     fcgpu.produce {
-      scf.for %i = ... {
-        fcgpu.acquire %ring[%i] to fill
-        fcgpu.copy %k[...] to %ring[%i] by block
-      }
+      scf.for %i = ... { fcgpu.copy %k[...] to %ring[%i] by block }
     }
     scf.forall (%g) in (2) { scf.for %i = ... { A } }
     ```
@@ -84,15 +81,33 @@ def SeparateRolesPass : Pass<"flashcore-separate-roles", "::mlir::gpu::GPUFuncOp
 }
 
 def HandOverSlotsPass : Pass<"flashcore-hand-over-slots", "::mlir::gpu::GPUFuncOp"> {
-  let summary = "Await products in place, acquire and release what they read";
+  let summary = "Acquire and release slots, on both sides of each ring";
   let description = [{
-    Phase 5. Precondition: flashcore-separate-roles; products that read tiles in
-    place stand in the same block as the reads. Postcondition: in a kernel with
-    `product = warpgroup`, the result of each such product is used through an
-    `fcgpu.await` only, which stands in front of the first use; each read comes
-    after an `fcgpu.acquire` of its tile, which is released behind the last wait
-    for a product that reads it, if the slot is filled again. Other kernels stay
-    as they are.
+    Phase 5. Precondition: copies and reads stand where they will happen
+    (flashcore-separate-roles, flashcore-pipeline-loops, flashcore-start-next-tile);
+    products that read tiles in place stand in the same block as the reads.
+    Postcondition: each copy stands behind an `fcgpu.acquire` of its slot to fill,
+    each read behind one of its tile to read, in the same block; the tile is
+    released behind its last use there. The result of a product in place is used
+    through an `fcgpu.await` only, which stands in front of the first use; it is
+    the product's last use of its tiles.
+
+    Where a role of its own fills the rings (`fcgpu.produce`), acquires and
+    releases become instructions of their own, so a tile whose slot is never
+    filled again is acquired once, in front of the loops, and not released.
+    Analysis/SlotHandover proves that the two programs are right together. Where
+    the same warps fill and read, flashcore-insert-barriers goes on.
+
+    ```mlir
+    fcgpu.copy %key[...] to %ring[%next] by block
+    %k = fcgpu.read %ring[%i]
+    // becomes
+    fcgpu.acquire %ring[%next] to fill
+    fcgpu.copy %key[...] to %ring[%next] by block
+    fcgpu.acquire %ring[%i] to read
+    %k = fcgpu.read %ring[%i]
+    fcgpu.release %ring[%i]
+    ```
 
     ```mlir
     %k = fcgpu.read %ring[%i] in_place
@@ -160,19 +175,38 @@ def StartNextTilePass : Pass<"flashcore-start-next-tile", "::mlir::gpu::GPUFuncO
 }
 
 def InsertBarriersPass : Pass<"flashcore-insert-barriers", "::mlir::gpu::GPUFuncOp"> {
-  let summary = "Place commits, waits and barriers around ring accesses";
+  let summary = "Hand slots over by commits, waits and barriers";
   let description = [{
-    Phase 5. Precondition: copies and reads of rings stand in the body of an
-    `scf.forall` over warps and of at most one loop in it; their tile numbers are
-    the loop's induction variable plus a constant, a constant, or one value from
-    outside the loop. Postcondition: every read of a tile comes after its copy has
-    arrived in all threads that need it, and every copy comes after all reads of
-    the slot's old tile.
+    Phase 5. Precondition: flashcore-hand-over-slots; what is done with rings
+    stands in the body of an `scf.forall` over warps and of at most one loop in
+    it; tile numbers are the loop's induction variable plus a constant, a
+    constant, or one value from outside the loop. Postcondition: no
+    `fcgpu.acquire` or `fcgpu.release` is left; waits and barriers in front of
+    where they stood see to it that every read of a tile comes after its copy has
+    arrived in all threads that need it, and every copy after all reads of the
+    slot's old tile. Kernels in which a role of its own fills the rings
+    (`fcgpu.produce`) stay as they are: mbarriers hand their slots over.
 
-    The copies of one tile number form a group. The placement is the analysis of
+    The copies of one tile number form a group. The placement is the plan of
     Analysis/RingHazards: with the copies first, one wait and one barrier an
-    iteration. An `fcgpu.all_to_all` comes after all copies into and reads of the
-    warp's own rings.
+    iteration. An `fcgpu.all_to_all` comes after all copies into and releases of
+    the warp's own rings. A copy or read of what is not acquired is an error, and
+    so is what no wait can make right, such as a slot that is filled while its
+    tile is not released.
+
+    ```mlir
+    fcgpu.acquire %ring[%next] to fill
+    fcgpu.copy %key[...] to %ring[%next] by block
+    fcgpu.acquire %ring[%i] to read
+    %k = fcgpu.read %ring[%i]
+    fcgpu.release %ring[%i]
+    // becomes
+    fcgpu.wait_copies in_flight(0)
+    gpu.barrier
+    fcgpu.copy %key[...] to %ring[%next] by block
+    fcgpu.commit_copies
+    %k = fcgpu.read %ring[%i]
+    ```
   }];
   let statistics = [
     Statistic<"numBarriers", "num-barriers", "Block barriers inserted">,

@@ -1,0 +1,62 @@
+//===- SharedMemoryLayout.h - Where a block keeps what ----------*- C++ -*-===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The one place that gives out shared memory: what predicts how much a kernel
+// needs and what lays out its rings both ask it.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FLASHCORE_ANALYSIS_SHAREDMEMORYLAYOUT_H
+#define FLASHCORE_ANALYSIS_SHAREDMEMORYLAYOUT_H
+
+#include "flashcore/Dialect/FCGPU/IR/Schedule.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace mlir::flashcore {
+
+/// Bytes of an mbarrier.
+inline constexpr int64_t kBarrierBytes = 8;
+
+/// One `fcgpu.alloc_ring`.
+struct SharedRing {
+  /// One for the block, or one for each warp.
+  fcgpu::CopyScope scope = fcgpu::CopyScope::Block;
+  int64_t numStages = 1;
+  int64_t slotBytes = 0;
+  bool hasPanels = false;
+  /// Whether its slots change hands by mbarriers.
+  bool isHandedOver = false;
+};
+
+/// What a block keeps in shared memory.
+struct SharedMemoryNeeds {
+  std::vector<SharedRing> rings;
+  /// What each warp hands on through the memory of its own rings.
+  int64_t exchangeBytes = 0;
+  /// Warps with rings of their own.
+  int64_t numWarps = 1;
+};
+
+/// Where all of it is: the rings of the block, the barriers of those that are
+/// handed over, then a part for each warp. All in bytes.
+struct SharedMemoryLayout {
+  /// Of each ring, in the order of the needs: of those of a warp in its part.
+  std::vector<int64_t> rings;
+  /// Of the barriers of each ring, where it is handed over: for each slot one
+  /// that tells when it is filled, then for each one that tells when it is
+  /// free.
+  std::vector<int64_t> barriers;
+  int64_t warpStart = 0, warpBytes = 0;
+  int64_t bytes = 0;
+};
+
+SharedMemoryLayout layOutSharedMemory(const SharedMemoryNeeds &needs);
+
+} // namespace mlir::flashcore
+
+#endif // FLASHCORE_ANALYSIS_SHAREDMEMORYLAYOUT_H
