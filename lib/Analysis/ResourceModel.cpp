@@ -48,7 +48,8 @@ int64_t mlir::flashcore::getSharedMemoryBytes(const AttentionProblem &problem,
   for (auto [role, rows, cols] :
        {std::tuple(TileRole::Query, warpM, problem.headDim),
         {TileRole::Key, choice.blockN, problem.headDim},
-        {TileRole::Value, choice.blockN, problem.headDimV}})
+        {TileRole::Value, choice.blockN,
+         problem.headDimV + choice.getOnesColumns()}})
     needs.rings.push_back(getRing(problem, choice, role, rows, cols));
   constexpr int64_t floatBytes = 4;
   if (choice.keyWarps > 1) // O, row maximum and row sum
@@ -62,7 +63,7 @@ int64_t mlir::flashcore::getFragmentRegisters(const AttentionProblem &problem,
   constexpr int64_t registerBytes = 4;
   int64_t packed = registerBytes / getBytes(problem.element);
   int64_t colsOfQ = choice.getKeptQueryColumns(problem.headDim) / packed;
-  int64_t cols = problem.headDimV + colsOfQ +
+  int64_t cols = problem.headDimV + choice.getOnesColumns() + colsOfQ +
                  choice.blockN * (choice.overlap == Overlap::QK ? 2 : 1);
   if (choice.overlap == Overlap::PV) // P, too
     cols += choice.blockN / packed;

@@ -150,6 +150,17 @@ checkWarpgroup(const AttentionProblem &problem, const TargetInfo &target,
     return llvm::formatv("expects product warp for {0}, which has no products "
                          "of warpgroups, but got warpgroup",
                          target.chip);
+  // Columns of ones are a panel's first, behind those that copies fill.
+  int64_t ones = choice.getOnesColumns();
+  int64_t panelCols = kPanelBytes / getBytes(problem.element);
+  if (ones && (problem.headDimV % panelCols != 0 ||
+               problem.headDimV + ones > kMaxColumnsOfGroup))
+    return llvm::formatv(
+        "expects {0} add with product warpgroup and head_dim_v "
+        "{1}, which is no multiple of {2} below {3}, but got "
+        "mma",
+        spell("row_sum", names), problem.headDimV, panelCols,
+        kMaxColumnsOfGroup);
   // ptxas lets products wait for each other rather than spill.
   constexpr int64_t besideFragments = 24;
   int64_t fragments = getFragmentRegisters(problem, choice);

@@ -268,6 +268,20 @@ LogicalResult RingType::verify(function_ref<InFlightDiagnostic()> emitError,
 // Ops
 //===----------------------------------------------------------------------===//
 
+LogicalResult FillOp::verify() {
+  RingType ring = getRing().getType();
+  int64_t first = getColumn();
+  if (!ring.hasPanels() || first <= 0 || first >= ring.getCols() ||
+      first % ring.getPanelCols() != 0)
+    return emitOpError("expects a ring of panels, and a column that begins one "
+                       "behind the first, but got ")
+           << ring << " and " << first;
+  if (getValue().getType() != ring.getElementType())
+    return emitOpError("expects a value of type ")
+           << ring.getElementType() << ", but got " << getValue();
+  return success();
+}
+
 LogicalResult CopyOp::verify() {
   auto source = cast<MemRefType>(getSource().getType());
   RingType ring = getRing().getType();
@@ -281,7 +295,9 @@ LogicalResult CopyOp::verify() {
     return emitOpError("expects ")
            << source.getRank() << " indices, but got " << getIndices().size();
   int64_t cols = source.getShape().back();
-  if (cols != ring.getCols())
+  bool fillsPanels = ring.hasPanels() && !ShapedType::isDynamic(cols) &&
+                     cols < ring.getCols() && cols % ring.getPanelCols() == 0;
+  if (cols != ring.getCols() && !fillsPanels)
     return emitOpError("expects source rows of ")
            << ring.getCols() << " columns, but got "
            << (ShapedType::isDynamic(cols) ? "?" : std::to_string(cols));

@@ -241,15 +241,13 @@ static std::optional<std::string> checkProduct(const ScheduleChoice &choice,
       {"query", choice.query != QueryPlacement::Shared},
       {"softmax", choice.softmax != Softmax::Online},
       {"overlap", choice.overlap == Overlap::QK},
-      {"row_max", choice.rowMax != RowMax::Exact},
-      {"row_sum", choice.rowSum != RowSum::Add}};
+      {"row_max", choice.rowMax == RowMax::Folded}};
   for (auto [key, isUnknown] : unknown)
     if (isUnknown)
       return llvm::formatv(
           "expects key_warps, head_group and key_splits of 1, a full grid, "
-          "query shared, softmax online, overlap none or pv, row_max exact and "
-          "row_sum add with product warpgroup, but got another {0}; use "
-          "product "
+          "query shared, softmax online, overlap none or pv and row_max exact "
+          "or stale with product warpgroup, but got another {0}; use product "
           "warp",
           spell(key, names));
   int64_t rows = kRowsOfGroup * choice.getRowWarps();

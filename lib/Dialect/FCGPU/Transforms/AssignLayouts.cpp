@@ -91,7 +91,8 @@ private:
       uniteAll(ifOp.elseYield().getOperands(), ifOp.getResults());
     } else if (auto wait = dyn_cast<AwaitOp>(op)) {
       unite(wait.getProduct(), wait.getResult());
-    } else if (isa<vector::ShapeCastOp, MapScoresOp>(op) ||
+    } else if (isa<vector::ShapeCastOp, vector::ExtractStridedSliceOp,
+                   MapScoresOp>(op) ||
                OpTrait::hasElementwiseMappableTraits(op)) {
       for (Value operand : op->getOperands())
         if (isa<VectorType>(operand.getType()))

@@ -150,6 +150,37 @@ struct DistributeShapeCast final : ThreadPattern<vector::ShapeCastOp> {
   }
 };
 
+/// Some of the columns of a tile are some of its parts.
+struct DistributeSlice final : ThreadPattern<vector::ExtractStridedSliceOp> {
+  using ThreadPattern::ThreadPattern;
+
+  LogicalResult
+  matchAndRewrite(vector::ExtractStridedSliceOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    VectorType from = op.getSourceVectorType();
+    auto to = cast<VectorType>(op.getType());
+    const TileLayout *source = thread.layouts->lookup(op.getSource());
+    const TileLayout *result = thread.layouts->lookup(op.getResult());
+    if (!source || !result || *source != *result || from.getRank() != 2 ||
+        from.getDimSize(0) != to.getDimSize(0))
+      return rewriter.notifyMatchFailure(op, "is no slice of columns where "
+                                             "they are");
+    auto first = cast<IntegerAttr>(op.getOffsets()[1]).getInt();
+    if (first % source->getBox()[TileLayout::Column] != 0)
+      return rewriter.notifyMatchFailure(op, "begins inside of a box");
+    TileRegisters given(*source, from), kept(*result, to);
+    int64_t size = getPartSize(to.getElementType());
+    SmallVector<Value> parts;
+    for (int64_t reg = 0; reg < kept.size(); reg += size)
+      parts.push_back(
+          adaptor.getSource()[given.find({kept.getRow(reg),
+                                          kept.getColumn(reg) + first}) /
+                              size]);
+    rewriter.replaceOpWithMultiple(op, {parts});
+    return success();
+  }
+};
+
 /// `a op b` for the combining kinds the algorithm uses.
 Value combine(OpBuilder &b, Location loc, vector::CombiningKind kind, Value lhs,
               Value rhs) {
@@ -483,6 +514,7 @@ void mlir::fcgpu::populateComputePatterns(const TileTypeConverter &converter,
   patterns.add<DistributeElementwise>(converter, ctx);
   patterns.add<DistributeConstant, DistributeAny>(converter, ctx,
                                                   /*benefit=*/2);
-  patterns.add<DistributeBroadcast, DistributeShapeCast, DistributeReduction,
-               DistributeContraction>(converter, ctx, context);
+  patterns.add<DistributeBroadcast, DistributeShapeCast, DistributeSlice,
+               DistributeReduction, DistributeContraction>(converter, ctx,
+                                                           context);
 }

@@ -120,6 +120,55 @@ struct DistributeRelease final : ThreadPattern<ReleaseOp> {
   }
 };
 
+/// Each thread writes chunks of rows, which products then read by the other
+/// proxy.
+struct DistributeFill final : ThreadPattern<FillOp> {
+  using ThreadPattern::ThreadPattern;
+
+  LogicalResult
+  matchAndRewrite(FillOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    IndexBuilder b(op.getLoc(), rewriter);
+    RingType ring = op.getRing().getType();
+    int64_t first = op.getColumn(), rows = ring.getRows();
+    int64_t chunks =
+        llvm::divideCeil(ring.getCols() - first, ring.getChunkCols());
+    Value start =
+        memref::ExtractAlignedPointerAsIndexOp::create(b, adaptor.getRing()[0]);
+    auto type = VectorType::get({ring.getChunkCols()}, ring.getElementType());
+    Value values = arith::ConstantOp::create(
+        b, DenseElementsAttr::get(type, Attribute(op.getValue())));
+    auto loop = scf::ForOp::create(b, thread.thread,
+                                   b.index(ring.getStages() * rows * chunks),
+                                   b.index(thread.numThreads));
+    {
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToStart(loop.getBody());
+      Value number = loop.getInductionVar();
+      Value row = b.rem(b.div(number, chunks), rows);
+      Value slot = b.div(number, rows * chunks);
+      int64_t bytesOfElement = ring.getElementBytes();
+      Value offset =
+          b.add(b.mul(slot, ring.getSlotElements() * bytesOfElement),
+                b.add(b.mul(row, kPanelBytes), first * rows * bytesOfElement));
+      // The swizzle of panels (see !fcgpu.ring).
+      constexpr int64_t swizzledRows = 8;
+      Value chunk = b.bitXor(b.rem(number, chunks), b.rem(row, swizzledRows));
+      Value address = b.add(b.add(start, offset), b.mul(chunk, kChunkBytes));
+      LLVM::StoreOp::create(b, values, asPointer(b, address),
+                            /*alignment=*/kChunkBytes);
+    }
+    NVVM::FenceProxyOp::create(
+        b,
+        NVVM::ProxyKindAttr::get(b.getContext(), NVVM::ProxyKind::async_shared),
+        NVVM::SharedSpaceAttr::get(b.getContext(),
+                                   NVVM::SharedSpace::shared_cta));
+    gpu::BarrierOp::create(b);
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
 /// A tile as boxes of the tensor that its source is a part of.
 struct DistributeBulkCopy final : ThreadPattern<CopyOp> {
   using ThreadPattern::ThreadPattern;
@@ -211,6 +260,18 @@ private:
     return std::nullopt;
   }
 
+  static int64_t getCopiedCols(CopyOp op) {
+    return cast<MemRefType>(op.getSource().getType()).getShape().back();
+  }
+
+  /// Whole panels, whatever their columns.
+  static int64_t getCopiedBytes(CopyOp op) {
+    RingType ring = op.getRing().getType();
+    return ring.getRows() *
+           llvm::alignTo(getCopiedCols(op) * ring.getElementBytes(),
+                         kPanelBytes);
+  }
+
   void copyPanels(IndexBuilder &b, CopyOp op, OneToNOpAdaptor adaptor,
                   Value map, MutableArrayRef<Value> coordinates) const {
     RingType ring = op.getRing().getType();
@@ -218,12 +279,12 @@ private:
     Value barrier = getRingBarrier(b, thread, op.getRing(), RingSide::Read,
                                    getSlot(b, ring, tile));
     NVVM::MBarrierArriveExpectTxOp::create(
-        b, Type(), barrier, getI32(b, getSlotBytes(ring)),
+        b, Type(), barrier, getI32(b, getCopiedBytes(op)),
         NVVM::MemScopeKind::CTA,
         /*relaxed=*/false, /*predicate=*/Value());
     Value start = getSlotAddress(b, adaptor.getRing().front(), ring, tile);
     Value firstCol = coordinates.back();
-    for (int64_t col = 0; col < ring.getCols(); col += ring.getPanelCols()) {
+    for (int64_t col = 0; col < getCopiedCols(op); col += ring.getPanelCols()) {
       coordinates.back() = b.add(firstCol, col);
       // Innermost first.
       SmallVector<Value> box;
@@ -247,6 +308,6 @@ private:
 void mlir::fcgpu::populateHandoverPatterns(const TileTypeConverter &converter,
                                            const ThreadContext &context,
                                            RewritePatternSet &patterns) {
-  patterns.add<DistributeAcquire, DistributeRelease, DistributeBulkCopy>(
-      converter, patterns.getContext(), context);
+  patterns.add<DistributeAcquire, DistributeRelease, DistributeFill,
+               DistributeBulkCopy>(converter, patterns.getContext(), context);
 }

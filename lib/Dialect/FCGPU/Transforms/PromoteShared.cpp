@@ -134,22 +134,61 @@ struct PromoteSharedPass final
     return success();
   }
 
+  /// The op that puts columns of a constant behind those of a tile in place, if
+  /// that is all the tile is for.
+  static vector::InsertStridedSliceOp getWidening(vector::TransferReadOp read) {
+    if (!read->hasOneUse() || !getStaging(read).getInPlace())
+      return {};
+    auto insert = dyn_cast<vector::InsertStridedSliceOp>(*read->user_begin());
+    DenseElementsAttr value;
+    bool isWidening =
+        insert && insert.getValueToStore() == read.getResult() &&
+        matchPattern(insert.getDest(), m_Constant(&value)) && value.isSplat() &&
+        llvm::all_of(insert.getOffsets().getAsValueRange<IntegerAttr>(),
+                     [](const APInt &offset) { return offset.isZero(); }) &&
+        insert.getDestVectorType().getDimSize(0) ==
+            read.getVectorType().getDimSize(0);
+    return isWidening ? insert : vector::InsertStridedSliceOp();
+  }
+
+  /// The tile that products take of what is read.
+  static VectorType getTileType(vector::TransferReadOp read) {
+    auto widening = getWidening(read);
+    return widening ? widening.getDestVectorType() : read.getVectorType();
+  }
+
+  /// The columns behind those that copies write are written once.
+  static void fillColumns(OpBuilder &b, vector::TransferReadOp read,
+                          Value ring) {
+    auto widening = getWidening(read);
+    if (!widening)
+      return;
+    DenseElementsAttr value;
+    matchPattern(widening.getDest(), m_Constant(&value));
+    FillOp::create(b, read.getLoc(), ring,
+                   b.getI64IntegerAttr(read.getVectorType().getDimSize(1)),
+                   value.getSplatValue<FloatAttr>());
+  }
+
   /// A ring of `slots` for tiles like that of `read`.
   Value allocRing(vector::TransferReadOp read, int64_t slots) {
     OpBuilder b = OpBuilder::atBlockBegin(&getOperation().getBody().front());
-    VectorType type = read.getVectorType();
+    VectorType type = getTileType(read);
     StagingAttr staging = getStaging(read);
     auto ringType = RingType::get(b.getContext(), slots, type.getDimSize(0),
                                   type.getDimSize(1), type.getElementType(),
                                   staging.getInPlace() ? RingLayout::Panels
                                                        : RingLayout::Rows);
-    return AllocRingOp::create(b, read.getLoc(), ringType, staging.getRing());
+    Value ring =
+        AllocRingOp::create(b, read.getLoc(), ringType, staging.getRing());
+    fillColumns(b, read, ring);
+    return ring;
   }
 
   /// A read of tile `tile` of `ring` in the place of `read`.
   static ReadOp createRead(OpBuilder &b, vector::TransferReadOp read,
                            Value ring, Value tile) {
-    return ReadOp::create(b, read.getLoc(), read.getVectorType(), ring, tile,
+    return ReadOp::create(b, read.getLoc(), getTileType(read), ring, tile,
                           /*column=*/0, getStaging(read).getInPlace());
   }
 
@@ -168,7 +207,12 @@ struct PromoteSharedPass final
       }
     } else {
       result = createRead(b, read, ring, tile);
-      read.replaceAllUsesWith(result.getResult());
+      if (auto widening = getWidening(read)) {
+        widening.replaceAllUsesWith(result.getResult());
+        widening.erase();
+      } else {
+        read.replaceAllUsesWith(result.getResult());
+      }
     }
     read.erase();
     ++numPromoted;
@@ -236,7 +280,7 @@ struct PromoteSharedPass final
   void promoteStream(ArrayRef<vector::TransferReadOp> reads) {
     using Kind = std::pair<Type, Attribute>;
     auto getKind = [](vector::TransferReadOp read) {
-      return Kind(read.getVectorType(), getStaging(read));
+      return Kind(getTileType(read), getStaging(read));
     };
     llvm::MapVector<Kind, SmallVector<vector::TransferReadOp>> byKind;
     for (vector::TransferReadOp read : reads)

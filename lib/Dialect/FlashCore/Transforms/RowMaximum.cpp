@@ -33,15 +33,12 @@ Value RowMaxPolicy::readSum(const RowState &state) const {
   return sum.reduce(sum.getColumns(state));
 }
 
-/// The state, which keeps the maximum itself, relative to `rowMax`, which is
-/// not below its own.
-static RowState followMax(TileBuilder &b, const RowSumPolicy &sum,
-                          RowState state, Value rowMax) {
+/// What makes a state, which keeps the maximum itself, relative to `rowMax`,
+/// which is not below its own.
+static Value getFactors(TileBuilder &b, const RowState &state, Value rowMax) {
   Value scale = b.constant(b.getExponentScale(), {b.warpM});
-  Value factors = math::Exp2Op::create(
+  return math::Exp2Op::create(
       b, math::FmaOp::create(b, state.rowMax, scale, b.getScaledMax(rowMax)));
-  return {sum.rescaleOutput(state.acc, factors), rowMax,
-          sum.rescaleSum(state.rowSum, factors)};
 }
 
 namespace {
@@ -53,7 +50,9 @@ public:
                             const TileMask &mask) const override {
     scores = mask.applyIfPartial(scores);
     Value rowMax = b.reduceMax(scores, state.rowMax);
-    state = followMax(b, sum, state, rowMax);
+    Value factors = getFactors(b, state, rowMax);
+    state = {sum.rescaleOutput(state.acc, factors), rowMax,
+             sum.rescaleSum(state.rowSum, factors)};
     return {state, b.exponentiateBelow(scores, state.rowMax)};
   }
 };
@@ -64,7 +63,10 @@ public:
 /// to the old maximum are as good.
 class RareMaximum : public RowMaxPolicy {
 public:
-  using RowMaxPolicy::RowMaxPolicy;
+  /// `isOutputLate`: O is rescaled by a branch of its own, since the product
+  /// before is not done when the scores are.
+  RareMaximum(TileBuilder &b, const RowSumPolicy &sum, bool isOutputLate)
+      : RowMaxPolicy(b, sum), isOutputLate(isOutputLate) {}
 
 protected:
   /// By how many powers of 2 P may exceed 1: within the range of f16.
@@ -75,16 +77,27 @@ protected:
     RowState state;
     Value scores;
   };
+  /// A new maximum (or what the state keeps for it), the scores relative to it,
+  /// and what the rows of the state still have to be multiplied with.
+  struct Raised {
+    Value rowMax, scores, factors;
+  };
 
   /// The slack in units of the raw scores.
   float getSlack() const { return kSlack / b.getExponentScale(); }
 
   /// `follow(tile)` if any of `exceeds` is true, else the tile as it is. A
   /// partial tile takes that branch, too, where it is masked first: full tiles
-  /// then need no loop of their own to be rid of the mask.
+  /// then need no loop of their own to be rid of the mask. The branch is about
+  /// rows, so each warp of a warpgroup takes the side that its own rows need.
   TileState followRarely(TileState tile, Value exceeds, Value isPartial,
                          const TileMask &mask,
-                         function_ref<TileState(TileState)> follow) const;
+                         function_ref<Raised(TileState)> follow) const;
+
+private:
+  Value rescaleIf(Value condition, Value acc, Value factors) const;
+
+  bool isOutputLate;
 };
 
 class StaleMaximum final : public RareMaximum {
@@ -99,9 +112,9 @@ public:
     Value exceeds = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT,
                                           getPartialMax(scores),
                                           b.broadcastRows(limits, 8));
-    auto follow = [&](TileState tile) -> TileState {
+    auto follow = [&](TileState tile) -> Raised {
       Value rowMax = b.reduceMax(getPartialMax(tile.scores), tile.state.rowMax);
-      return {followMax(b, sum, tile.state, rowMax), tile.scores};
+      return {rowMax, tile.scores, getFactors(b, tile.state, rowMax)};
     };
     TileState tile =
         followRarely({state, scores}, exceeds, isPartial, mask, follow);
@@ -159,7 +172,7 @@ public:
 
 private:
   Value getClearSigns(Value tile) const;
-  TileState followStart(TileState tile) const;
+  Raised followStart(TileState tile) const;
 
   /// Which rows have seen no key.
   Value isEmpty(const RowState &state) const {
@@ -178,28 +191,54 @@ static Value isAnyTrue(TileBuilder &b, Value tile, Value orElse) {
       b, tile, orElse, ArrayRef<bool>{true, true}, vector::CombiningKind::OR);
 }
 
+/// The rows of `acc` multiplied with `factors` if the condition holds.
+Value RareMaximum::rescaleIf(Value condition, Value acc, Value factors) const {
+  auto ifOp = scf::IfOp::create(b, TypeRange(acc.getType()), condition,
+                                /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(ifOp.elseBlock());
+  scf::YieldOp::create(b, acc);
+  b.setInsertionPointToStart(ifOp.thenBlock());
+  scf::YieldOp::create(b, sum.rescaleOutput(acc, factors));
+  return ifOp.getResult(0);
+}
+
 RareMaximum::TileState
 RareMaximum::followRarely(TileState tile, Value exceeds, Value isPartial,
                           const TileMask &mask,
-                          function_ref<TileState(TileState)> follow) const {
+                          function_ref<Raised(TileState)> follow) const {
   Value follows = isAnyTrue(b, exceeds, isPartial);
-  auto getValues = [](const TileState &tile) {
-    SmallVector<Value> values = tile.state.getValues();
-    values.push_back(tile.scores);
-    return values;
+  // In the place of an O that is late go the factors it waits for.
+  auto getValues = [](Value first, const TileState &tile) {
+    return SmallVector<Value>{first, tile.state.rowMax, tile.state.rowSum,
+                              tile.scores};
   };
-  auto ifOp =
-      scf::IfOp::create(b, TypeRange(ValueRange(getValues(tile))), follows,
-                        /*withElseRegion=*/true);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(ifOp.elseBlock());
-  scf::YieldOp::create(b, getValues(tile));
-  b.setInsertionPointToStart(ifOp.thenBlock());
-  if (isPartial)
-    tile.scores = mask.apply(tile.scores);
-  scf::YieldOp::create(b, getValues(follow(tile)));
+  Value first = tile.state.acc;
+  if (isOutputLate)
+    first = b.constant(1.0f, {b.warpM});
+  auto values = getValues(first, tile);
+  auto ifOp = scf::IfOp::create(b, TypeRange(ValueRange(values)), follows,
+                                /*withElseRegion=*/true);
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(ifOp.elseBlock());
+    scf::YieldOp::create(b, values);
+    b.setInsertionPointToStart(ifOp.thenBlock());
+    TileState raised = tile;
+    if (isPartial)
+      raised.scores = mask.apply(raised.scores);
+    auto [rowMax, scores, factors] = follow(raised);
+    first =
+        isOutputLate ? factors : sum.rescaleOutput(raised.state.acc, factors);
+    raised.state.rowMax = rowMax;
+    raised.state.rowSum = sum.rescaleSum(raised.state.rowSum, factors);
+    raised.scores = scores;
+    scf::YieldOp::create(b, getValues(first, raised));
+  }
   ResultRange results = ifOp.getResults();
-  return {RowState::get(results.drop_back()), results.back()};
+  Value acc = isOutputLate ? rescaleIf(follows, tile.state.acc, results[0])
+                           : results[0];
+  return {{acc, results[1], results[2]}, results[3]};
 }
 
 /// The sign bits of a tile, as flags that are set where it is not negative.
@@ -212,7 +251,7 @@ Value FoldedMaximum::getClearSigns(Value tile) const {
 }
 
 /// The tile relative to a start that all its scores are below.
-RareMaximum::TileState FoldedMaximum::followStart(TileState tile) const {
+RareMaximum::Raised FoldedMaximum::followStart(TileState tile) const {
   auto [state, scores] = tile;
   Value zero = b.constant(0, {b.warpM});
   Value tileMax = b.reduceMax(scores, b.constant(kMinusInf, {b.warpM}));
@@ -223,22 +262,27 @@ RareMaximum::TileState FoldedMaximum::followStart(TileState tile) const {
   Value factors = math::Exp2Op::create(
       b, arith::MulFOp::create(b, growth,
                                b.constant(-b.getExponentScale(), {b.warpM})));
-  return {{sum.rescaleOutput(state.acc, factors),
-           arith::SubFOp::create(b, state.rowMax, raise),
-           sum.rescaleSum(state.rowSum, factors)},
-          arith::SubFOp::create(b, scores, b.broadcastRows(raise, b.blockN))};
+  Value rowMax = arith::SubFOp::create(b, state.rowMax, raise);
+  return {rowMax,
+          arith::SubFOp::create(b, scores, b.broadcastRows(raise, b.blockN)),
+          factors};
 }
 
 namespace {
 struct Entry {
   fcgpu::RowMax kind;
   std::unique_ptr<RowMaxPolicy> (*create)(TileBuilder &b,
-                                          const RowSumPolicy &sum);
+                                          const RowSumPolicy &sum,
+                                          bool isOutputLate);
 };
 
 template <typename Policy>
-std::unique_ptr<RowMaxPolicy> create(TileBuilder &b, const RowSumPolicy &sum) {
-  return std::make_unique<Policy>(b, sum);
+std::unique_ptr<RowMaxPolicy> create(TileBuilder &b, const RowSumPolicy &sum,
+                                     bool isOutputLate) {
+  if constexpr (std::is_base_of_v<RareMaximum, Policy>)
+    return std::make_unique<Policy>(b, sum, isOutputLate);
+  else
+    return std::make_unique<Policy>(b, sum);
 }
 } // namespace
 
@@ -249,10 +293,10 @@ static constexpr Entry table[] = {
 };
 
 std::unique_ptr<RowMaxPolicy>
-mlir::flashcore::createRowMax(fcgpu::RowMax kind, TileBuilder &b,
+mlir::flashcore::createRowMax(fcgpu::ScheduleAttr schedule, TileBuilder &b,
                               const RowSumPolicy &sum) {
   for (const Entry &entry : table)
-    if (entry.kind == kind)
-      return entry.create(b, sum);
+    if (entry.kind == schedule.getRowMax())
+      return entry.create(b, sum, schedule.getOverlap() == fcgpu::Overlap::PV);
   llvm_unreachable("every row_max has a row in the table");
 }

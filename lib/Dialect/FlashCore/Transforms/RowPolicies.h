@@ -155,8 +155,10 @@ protected:
   const RowSumPolicy &sum;
 };
 
-std::unique_ptr<RowSumPolicy> createRowSum(fcgpu::RowSum kind, TileBuilder &b);
-std::unique_ptr<RowMaxPolicy> createRowMax(fcgpu::RowMax kind, TileBuilder &b,
+std::unique_ptr<RowSumPolicy> createRowSum(fcgpu::ScheduleAttr schedule,
+                                           TileBuilder &b);
+std::unique_ptr<RowMaxPolicy> createRowMax(fcgpu::ScheduleAttr schedule,
+                                           TileBuilder &b,
                                            const RowSumPolicy &sum);
 } // namespace mlir::flashcore
 

@@ -92,8 +92,51 @@ public:
   }
 };
 
+/// O has columns of its own for the sums: P V of a V with columns of ones.
+/// Rounded and rescaled they are as O is.
+class OutputColumns final : public RowSumPolicy {
+public:
+  using RowSumPolicy::RowSumPolicy;
+
+  Value getInitialOutput() const override {
+    return b.constant(0.0f, {b.warpM, b.headDimV + fcgpu::kOnesColumns});
+  }
+  Value rescaleSum(Value rowSum, Value) const override { return rowSum; }
+
+  void accumulate(RowState &state, Value p, [[maybe_unused]] float unit,
+                  function_ref<Value()> readValue) const override {
+    assert(unit == 1 && "checkSchedule refuses any other");
+    auto type =
+        VectorType::get({b.blockN, b.headDimV + fcgpu::kOnesColumns}, b.half);
+    Value ones = arith::ConstantOp::create(
+        b, DenseElementsAttr::get(type, b.getFloatAttr(b.half, 1.0)));
+    Value pHalf = roundP(b, p);
+    Value wide = vector::InsertStridedSliceOp::create(
+        b, readValue(), ones, ArrayRef<int64_t>{0, 0}, ArrayRef<int64_t>{1, 1});
+    state.acc = b.contract(pHalf, wide, state.acc, /*transposedRhs=*/false);
+  }
+
+  Value getOutput(const RowState &state) const override {
+    return getColumnsOf(state, 0, b.headDimV);
+  }
+  Value getColumns(const RowState &state) const override {
+    return getColumnsOf(state, b.headDimV, fcgpu::kOnesColumns);
+  }
+  Value reduce(Value columns) const override {
+    return reduceColumns(b, columns, vector::CombiningKind::MAXNUMF);
+  }
+
+private:
+  Value getColumnsOf(const RowState &state, int64_t first, int64_t cols) const {
+    return vector::ExtractStridedSliceOp::create(
+        b, state.acc, ArrayRef<int64_t>{0, first},
+        ArrayRef<int64_t>{b.warpM, cols}, ArrayRef<int64_t>{1, 1});
+  }
+};
+
 struct Entry {
   fcgpu::RowSum kind;
+  fcgpu::Product product;
   std::unique_ptr<RowSumPolicy> (*create)(TileBuilder &b);
 };
 
@@ -104,14 +147,17 @@ std::unique_ptr<RowSumPolicy> create(TileBuilder &b) {
 } // namespace
 
 static constexpr Entry table[] = {
-    {fcgpu::RowSum::Add, create<AddedSum>},
-    {fcgpu::RowSum::Mma, create<MultipliedSum>},
+    {fcgpu::RowSum::Add, fcgpu::Product::Warp, create<AddedSum>},
+    {fcgpu::RowSum::Mma, fcgpu::Product::Warp, create<MultipliedSum>},
+    {fcgpu::RowSum::Add, fcgpu::Product::Warpgroup, create<AddedSum>},
+    {fcgpu::RowSum::Mma, fcgpu::Product::Warpgroup, create<OutputColumns>},
 };
 
-std::unique_ptr<RowSumPolicy> mlir::flashcore::createRowSum(fcgpu::RowSum kind,
-                                                            TileBuilder &b) {
+std::unique_ptr<RowSumPolicy>
+mlir::flashcore::createRowSum(fcgpu::ScheduleAttr schedule, TileBuilder &b) {
   for (const Entry &entry : table)
-    if (entry.kind == kind)
+    if (entry.kind == schedule.getRowSum() &&
+        entry.product == schedule.getProduct())
       return entry.create(b);
-  llvm_unreachable("every row_sum has a row in the table");
+  llvm_unreachable("every row_sum has a row in the table for each product");
 }

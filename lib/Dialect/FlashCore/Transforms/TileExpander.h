@@ -29,8 +29,8 @@ public:
       : op(op), b(op), schedule(op->getAttrOfType<fcgpu::ScheduleAttr>(
                            fcgpu::kScheduleAttrName)),
         mask(KeyMask::get(op)), warpM(b.warpM), blockN(b.blockN),
-        sumPolicy(createRowSum(schedule.getRowSum(), b)),
-        maxPolicy(createRowMax(schedule.getRowMax(), b, *sumPolicy)) {}
+        sumPolicy(createRowSum(schedule, b)),
+        maxPolicy(createRowMax(schedule, b, *sumPolicy)) {}
 
   void expand();
 

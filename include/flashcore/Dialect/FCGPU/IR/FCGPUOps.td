@@ -8,6 +8,7 @@
 #define FLASHCORE_DIALECT_FCGPU_IR_FCGPUOPS_TD
 
 include "flashcore/Dialect/FCGPU/IR/FCGPUAttrs.td"
+include "mlir/IR/BuiltinAttributeInterfaces.td"
 include "mlir/Interfaces/ControlFlowInterfaces.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
@@ -35,6 +36,23 @@ def FCGPU_AllocRingOp : FCGPU_Op<"alloc_ring"> {
   let assemblyFormat = "(`by` $scope^)? attr-dict `:` type($ring)";
 }
 
+def FCGPU_FillOp : FCGPU_Op<"fill"> {
+  let summary = "Sets the last columns of all slots of a ring";
+  let description = [{
+    Writes `value` to all elements from column `column` on, the first of a panel:
+    copies of tiles with fewer columns than the ring leave them as they are. All
+    threads of the block execute the op, before any tile of the ring is read.
+
+    ```mlir
+    fcgpu.fill %ring column(64) with 1.0 : f16 of !fcgpu.ring<2x128x72xf16, panels>
+    ```
+  }];
+  let arguments = (ins Arg<FCGPU_RingType, "", [MemWrite]>:$ring,
+                       I64Attr:$column, TypedAttrInterface:$value);
+  let assemblyFormat = "$ring `column` `(` $column `)` `with` $value `of` type($ring) attr-dict";
+  let hasVerifier = 1;
+}
+
 def FCGPU_CopyOp : FCGPU_Op<"copy", [AttrSizedOperandSegments]> {
   let summary = "Starts copying one tile from global memory into a ring";
   let description = [{
@@ -42,7 +60,8 @@ def FCGPU_CopyOp : FCGPU_Op<"copy", [AttrSizedOperandSegments]> {
     indices are the row and column of the tile's corner), into the slot of tile
     number `tile`. Rows past the end of the source are filled with zeros; with
     `in_bounds` there are none, wherever the predicate is true. The columns must
-    all exist.
+    all exist; a ring of panels may have more panels than they fill
+    (`fcgpu.fill`).
 
     The work is shared by all threads of the `block`, or of one `warp`; all of
     them must execute the op. It is asynchronous: `fcgpu.commit_copies` closes a

@@ -43,6 +43,9 @@ inline constexpr int64_t kChunkBytes = 16;
 
 /// Columns of Q that one mma.sync multiplies, the unit of `query_steps`.
 inline constexpr int64_t kQueryStep = 16;
+/// Columns of ones behind those of V, whose products are the row sums: as many
+/// as are added to a product at a time.
+inline constexpr int64_t kOnesColumns = 8;
 /// Larger than any head has.
 inline constexpr int64_t kMaxQuerySteps = 1024;
 /// Leading columns of a Q of `headDim` columns that stay in registers.
@@ -108,6 +111,11 @@ struct ScheduleChoice {
   /// Leading columns of Q, of `headDim`, that stay in registers.
   int64_t getKeptQueryColumns(int64_t headDim) const {
     return fcgpu::getKeptQueryColumns(query, querySteps, headDim);
+  }
+  /// Columns of ones that tiles of V have.
+  int64_t getOnesColumns() const {
+    return product == Product::Warpgroup && rowSum == RowSum::Mma ? kOnesColumns
+                                                                  : 0;
   }
   /// Query rows of a block, of all its heads.
   int64_t getQueryRows() const { return blockM * headGroup; }
