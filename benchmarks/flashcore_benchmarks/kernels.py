@@ -17,9 +17,16 @@ def compile_all(toolchain, jobs, chip, progress):
 
     def compile_one(item):
         path, (mlir, options) = item
-        arguments = ["--no-cubin", *options]
+        arguments = list(options)
         if not any(option.startswith("--chip") for option in options):
             arguments.append(f"--chip={chip}")
+        # PTX is assembled by the driver of each card that it is for. Code that
+        # is for one chip alone (sm_90a) is assembled here.
+        if not any(
+            option.startswith("--chip=") and option.endswith("a")
+            for option in arguments
+        ):
+            arguments.append("--no-cubin")
         try:
             toolchain.compile(mlir, path, arguments)
         except Refused as error:

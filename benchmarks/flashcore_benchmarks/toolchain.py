@@ -43,7 +43,7 @@ class Toolchain:
     unpacked into `work_dir`."""
 
     def __init__(self, path, work_dir):
-        path = pathlib.Path(path)
+        path = pathlib.Path(path).absolute()
         if not path.exists():
             raise UserError(
                 f"no FlashCore tools at '{path}': build them, or name their "
