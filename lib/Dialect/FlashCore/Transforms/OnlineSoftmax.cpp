@@ -261,6 +261,10 @@ TileExpander::State TileExpander::buildOnline(Value query) {
   State empty = getEmptyState();
   Value init[] = {empty.acc, empty.rowMax, empty.rowSum};
   auto loop = scf::ForOp::create(b, c0, asValue(numTiles), c1, init);
+  if (schedule.getOverlap() != fcgpu::Overlap::None)
+    loop->setAttr(
+        fcgpu::kOverlapAttrName,
+        fcgpu::OverlapAttr::get(b.getContext(), schedule.getOverlap()));
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(loop.getBody());
   ValueRange args = loop.getRegionIterArgs();
