@@ -30,7 +30,7 @@ static SharedRing getRing(const AttentionProblem &problem,
   ring.scope = staging.ring;
   ring.numStages = staging.slots;
   // Tiles outside of loops have no more slots than there are of them.
-  if (role != TileRole::Query && !isInLoop)
+  if (role != TileRole::Query && !isInLoop && problem.seqlenK)
     ring.numStages =
         std::min(ring.numStages, getTilesOfPart(*problem.seqlenK, choice));
   ring.hasPanels = ring.isHandedOver = staging.inPlace;

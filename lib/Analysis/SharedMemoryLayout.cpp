@@ -34,9 +34,10 @@ mlir::flashcore::layOutSharedMemory(const SharedMemoryNeeds &needs) {
   layout.barriers.resize(needs.rings.size());
   for (auto [ring, barriers] :
        llvm::reverse(llvm::zip_equal(needs.rings, layout.barriers))) {
+    if (!ring.isHandedOver)
+      continue;
     barriers = ofBlock;
-    if (ring.isHandedOver)
-      ofBlock += 2 * ring.numStages * kBarrierBytes;
+    ofBlock += 2 * ring.numStages * kBarrierBytes;
   }
   ofWarp = std::max(ofWarp, needs.exchangeBytes);
   layout.warpStart = llvm::alignTo(ofBlock, kRingAlignment);

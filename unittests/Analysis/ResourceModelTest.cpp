@@ -57,6 +57,30 @@ TEST(SharedMemoryBytes, PartialResultsMayBeTheLargerUse) {
             4 * 4 * (32 * 64 + 32 + 32));
 }
 
+// There are no more slots than tiles that are read outside of loops.
+TEST(SharedMemoryBytes, OnePassHasNoMoreSlotsThanTiles) {
+  AttentionProblem problem = makeProblem(64);
+  ScheduleChoice choice{/*blockM=*/32, /*blockN=*/32, /*numWarps=*/2,
+                        /*numStages=*/3};
+  choice.softmax = Softmax::OnePass;
+  auto getBytes = [&](int64_t seqlenK) {
+    problem.seqlenK = seqlenK;
+    return getSharedMemoryBytes(problem, choice);
+  };
+  EXPECT_EQ(getBytes(40), 2 * 64 * (32 + 2 * 32 + 2 * 32));
+  EXPECT_EQ(getBytes(128), 2 * 64 * (32 + 3 * 32 + 3 * 32));
+}
+
+TEST(SharedMemoryBytes, WarpgroupsHaveBarriers) {
+  ScheduleChoice choice{/*blockM=*/128, /*blockN=*/128, /*numWarps=*/8,
+                        /*numStages=*/2};
+  choice.query = QueryPlacement::Shared;
+  choice.product = Product::Warpgroup;
+  // Of two slots of Q, of K and of V.
+  EXPECT_EQ(getSharedMemoryBytes(makeProblem(64), choice),
+            2 * 64 * (128 + 2 * 128 + 2 * 128) + 3 * 2 * 2 * 8);
+}
+
 // The figures of NVIDIA's occupancy calculator for these kernels.
 TEST(Occupancy, NamesWhatLimitsIt) {
   Occupancy byRegisters = getOccupancy(chip("sm_89"), 4, 128, 16 << 10);

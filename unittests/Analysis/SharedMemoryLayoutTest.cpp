@@ -47,12 +47,15 @@ TEST(SharedMemoryLayout, BarriersAreBehindTheRings) {
   SharedMemoryLayout layout =
       layOutSharedMemory({{makePanels(3, 1024), makePanels(2, 2048)}});
   EXPECT_EQ(layout.rings, Offsets({0, 3072}));
-  EXPECT_EQ(layout.barriers, Offsets({7168 + 2 * 2 * 8, 7168}));
+  EXPECT_EQ(layout.barriers[0], 7168 + 2 * 2 * 8);
+  EXPECT_EQ(layout.barriers[1], 7168);
   EXPECT_EQ(layout.bytes, 7168 + 2 * (2 + 3) * 8);
 }
 
 TEST(SharedMemoryLayout, RingsThatAreNotHandedOverHaveNone) {
-  EXPECT_EQ(layOutSharedMemory({{makeRing(3, 1024)}}).bytes, 3072);
+  SharedMemoryLayout layout = layOutSharedMemory({{makeRing(3, 1024)}});
+  EXPECT_EQ(layout.barriers[0], std::nullopt);
+  EXPECT_EQ(layout.bytes, 3072);
 }
 
 TEST(SharedMemoryLayout, WarpsHavePartsOfTheirOwnBehindTheBlock) {

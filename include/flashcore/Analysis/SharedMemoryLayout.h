@@ -15,6 +15,7 @@
 #include "flashcore/Dialect/FCGPU/IR/Schedule.h"
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace mlir::flashcore {
@@ -47,10 +48,9 @@ struct SharedMemoryNeeds {
 struct SharedMemoryLayout {
   /// Of each ring, in the order of the needs: of those of a warp in its part.
   std::vector<int64_t> rings;
-  /// Of the barriers of each ring, where it is handed over: for each slot one
-  /// that tells when it is filled, then for each one that tells when it is
-  /// free.
-  std::vector<int64_t> barriers;
+  /// Of the barriers of each ring that is handed over: for each slot one that
+  /// tells when it is filled, then for each one that tells when it is free.
+  std::vector<std::optional<int64_t>> barriers;
   int64_t warpStart = 0, warpBytes = 0;
   int64_t bytes = 0;
 };

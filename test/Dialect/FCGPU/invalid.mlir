@@ -517,6 +517,29 @@ func.func private @schedule_is_a_string() attributes {fcgpu.schedule = "fast"}
 
 // -----
 
+func.func @block_tiles_is_a_number(%n: index) {
+  // expected-error @below {{expects fcgpu.block_tiles to be unit, but got 2 : i64}}
+  scf.for %i = %n to %n step %n {
+  } {fcgpu.block_tiles = 2}
+  return
+}
+
+// -----
+
+func.func @overlap_is_a_word(%n: index) {
+  // expected-error @below {{expects fcgpu.overlap to be an #fcgpu.overlap, but got "qk"}}
+  scf.for %i = %n to %n step %n {
+  } {fcgpu.overlap = "qk"}
+  return
+}
+
+// -----
+
+// expected-error @below {{has fcgpu.overlap, but is no scf.for}}
+func.func private @overlap_of_no_loop() attributes {fcgpu.overlap = #fcgpu.overlap<pv>}
+
+// -----
+
 // expected-error @below {{expects fcgpu.kernel to be a dictionary, but got 128 : i64}}
 func.func private @kernel_is_a_number() attributes {fcgpu.kernel = 128}
 

@@ -305,3 +305,16 @@ func.func @staging(%m: memref<64x64xf16>, %i: index, %zero: f16) {
       : memref<64x64xf16>, vector<16x64xf16>
   return
 }
+
+// CHECK-LABEL: func.func @loops(
+func.func @loops(%n: index) {
+  // CHECK: scf.for
+  scf.for %round = %n to %n step %n {
+    // CHECK: scf.for
+    scf.for %i = %n to %n step %n {
+    // CHECK: } {fcgpu.overlap = #fcgpu.overlap<qk>}
+    } {fcgpu.overlap = #fcgpu.overlap<qk>}
+  // CHECK: } {fcgpu.block_tiles}
+  } {fcgpu.block_tiles}
+  return
+}

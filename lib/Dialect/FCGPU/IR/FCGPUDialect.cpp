@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
@@ -120,6 +121,19 @@ static LogicalResult verifyStaging(Operation *op, Attribute value) {
   return success();
 }
 
+/// Checks what stands on a loop over tiles.
+static LogicalResult verifyLoopAttr(Operation *op, StringRef name,
+                                    Attribute value) {
+  bool isOverlap = name == kOverlapAttrName;
+  if (!(isOverlap ? isa<OverlapAttr>(value) : isa<UnitAttr>(value)))
+    return op->emitError("expects ")
+           << name << " to be " << (isOverlap ? "an #fcgpu.overlap" : "unit")
+           << ", but got " << value;
+  if (isa<scf::ForOp>(op))
+    return success();
+  return op->emitError("has ") << name << ", but is no scf.for";
+}
+
 LogicalResult FCGPUDialect::verifyOperationAttribute(Operation *op,
                                                      NamedAttribute attr) {
   StringRef name = attr.getName();
@@ -147,10 +161,13 @@ LogicalResult FCGPUDialect::verifyOperationAttribute(Operation *op,
   }
   if (name == kStagingAttrName)
     return verifyStaging(op, value);
+  if (name == kBlockTilesAttrName || name == kOverlapAttrName)
+    return verifyLoopAttr(op, name, value);
   if (name != kLayoutAttrName)
     return op->emitError("has an unknown attribute ")
            << name << ": expects " << kScheduleAttrName << ", "
-           << kStagingAttrName << ", " << kLayoutAttrName << ", "
+           << kStagingAttrName << ", " << kBlockTilesAttrName << ", "
+           << kOverlapAttrName << ", " << kLayoutAttrName << ", "
            << kPTXVersionAttrName << " or " << kKernelAttrName;
   auto isLayout = [](Attribute a) { return isa<LayoutAttr, UnitAttr>(a); };
   if (auto array = dyn_cast<ArrayAttr>(value)) {

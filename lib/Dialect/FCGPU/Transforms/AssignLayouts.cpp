@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "DistributePatterns.h"
+#include "WarpRoles.h"
 #include "flashcore/Dialect/FCGPU/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -291,8 +292,7 @@ struct AssignLayoutsPass final
     gpu::GPUFuncOp func = getOperation();
     if (!isOurKernel(func))
       return;
-    StringRef chip =
-        func->getAttrOfType<ScheduleAttr>(kScheduleAttrName).getChip();
+    StringRef chip = Launch::get(func).chip;
     const auto *target = flashcore::lookupTarget(chip);
     if (!target) {
       func.emitOpError(flashcore::unknownChipMessage(chip));

@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "DistributePatterns.h"
+#include "WarpRoles.h"
 #include "flashcore/Analysis/SharedMemoryLayout.h"
 #include "flashcore/Dialect/FCGPU/Transforms/Passes.h"
 #include "flashcore/Target/TargetInfo.h"
@@ -45,13 +46,10 @@ struct DistributePass final
     ring.numStages = type.getStages();
     ring.slotBytes = type.getSlotElements() * type.getElementBytes();
     ring.hasPanels = type.hasPanels();
-    ring.isHandedOver = isHandedOver(op.getRing());
+    ring.isHandedOver =
+        llvm::any_of(op.getRing().getUsers(),
+                     [](Operation *user) { return isa<AcquireOp>(user); });
     return ring;
-  }
-
-  static bool isHandedOver(TypedValue<RingType> ring) {
-    return llvm::any_of(ring.getUsers(),
-                        [](Operation *user) { return isa<AcquireOp>(user); });
   }
 
   /// Gives every ring its offset. An error if the chip has too little.
@@ -64,32 +62,31 @@ struct DistributePass final
     getOperation().walk([&](AllToAllOp op) {
       needs.exchangeBytes = std::max(needs.exchangeBytes, getExchangeBytes(op));
     });
-    auto schedule =
-        getOperation()->getAttrOfType<ScheduleAttr>(kScheduleAttrName);
-    needs.numWarps = schedule.getNumWarps();
+    needs.numWarps = roles.numWarps;
     auto layout = flashcore::layOutSharedMemory(needs);
     for (auto [ring, offset, barriers] :
          llvm::zip_equal(rings, layout.rings, layout.barriers)) {
       context.ringOffsets[ring] = offset;
-      context.ringBarriers[ring] = barriers;
+      if (barriers)
+        context.ringBarriers[ring] = *barriers;
     }
-    context.numThreads = schedule.getNumThreads();
+    context.numThreads = launch.numThreads;
     context.warpBytes = layout.warpBytes;
     context.warpStart = layout.warpStart;
-    if (failed(checkSharedMemory(schedule, layout.bytes)))
+    context.target = flashcore::lookupTarget(launch.chip);
+    if (failed(checkSharedMemory(context.target, layout.bytes)))
       return failure();
-    context.target = flashcore::lookupTarget(schedule.getChip());
     return layout.bytes;
   }
 
-  LogicalResult checkSharedMemory(ScheduleAttr schedule, int64_t bytes) {
-    const auto *target = flashcore::lookupTarget(schedule.getChip());
+  LogicalResult checkSharedMemory(const flashcore::TargetInfo *target,
+                                  int64_t bytes) {
     if (!target)
       return getOperation().emitOpError(
-          flashcore::unknownChipMessage(schedule.getChip()));
+          flashcore::unknownChipMessage(launch.chip));
     if (bytes > target->sharedMemoryPerBlock)
       return getOperation().emitOpError("needs ")
-             << bytes << " bytes of shared memory, but " << schedule.getChip()
+             << bytes << " bytes of shared memory, but " << launch.chip
              << " allows " << target->sharedMemoryPerBlock
              << "; use fewer stages or smaller blocks";
     auto kernel =
@@ -120,32 +117,57 @@ struct DistributePass final
         /*offset=*/0, ArrayRef<int64_t>{bytes}, ArrayRef<int64_t>{1});
   }
 
+  /// Iterations of a loop, or 0 if they are not known or more than any block
+  /// has warps.
+  static int64_t countIterations(ArrayRef<int64_t> bounds) {
+    int64_t count = 1;
+    for (int64_t bound : bounds)
+      count *= ShapedType::isDynamic(bound) || bound > kMaxWarps ? 0 : bound;
+    return count;
+  }
+
+  /// Whether the loop has one iteration for each warp, or warpgroup, that holds
+  /// tiles.
+  LogicalResult checkHolders(scf::ForallOp forall) {
+    ArrayRef<int64_t> bounds = forall.getStaticUpperBound();
+    if ((bounds.size() == 1 || bounds.size() == 2) &&
+        countIterations(bounds) == roles.getNumHolders() &&
+        getTileWarps(forall) == roles.tileWarps)
+      return success();
+    auto error = forall.emitOpError("expects a loop of one or two dimensions "
+                                    "over the ")
+                 << roles.getNumHolders()
+                 << (roles.tileWarps > 1 ? " warpgroups" : " warps")
+                 << " of the launch, but got ";
+    llvm::interleave(
+        bounds, error,
+        [&](int64_t bound) {
+          if (ShapedType::isDynamic(bound))
+            error << "?";
+          else
+            error << bound;
+        },
+        " x ");
+    return error;
+  }
+
   /// Every warp (or warpgroup) runs the body of the loop over them once.
   LogicalResult inlineWarps(IndexBuilder &b, ThreadContext &context) {
-    auto schedule =
-        getOperation()->getAttrOfType<ScheduleAttr>(kScheduleAttrName);
     SmallVector<scf::ForallOp> foralls;
     getOperation().walk([&](scf::ForallOp op) { foralls.push_back(op); });
     for (scf::ForallOp forall : foralls) {
-      SmallVector<int64_t> holders{schedule.getNumHolders() /
-                                   schedule.getKeyWarps()};
-      if (schedule.getKeyWarps() > 1)
-        holders.push_back(schedule.getKeyWarps());
-      if (forall.getStaticUpperBound() != ArrayRef<int64_t>(holders)) {
-        auto error = forall.emitOpError("expects one loop over the ");
-        llvm::interleave(holders, error, " x ");
-        return error << (schedule.getTileWarps() > 1 ? " warpgroups" : " warps")
-                     << " of the schedule";
-      }
-      if (schedule.hasProducer())
-        separateRoles(forall, schedule, context);
-      SmallVector<Value> ids{schedule.getTileWarps() > 1
-                                 ? b.div(context.warp, schedule.getTileWarps())
+      if (failed(checkHolders(forall)))
+        return failure();
+      if (roles.hasProducer)
+        separateRoles(forall, context);
+      SmallVector<Value> ids{roles.tileWarps > 1
+                                 ? b.div(context.warp, roles.tileWarps)
                                  : context.warp};
-      if (holders.size() == 2) {
-        Value inner = arith::ConstantIndexOp::create(b, holders.back());
-        ids = {arith::DivUIOp::create(b, context.warp, inner),
-               arith::RemUIOp::create(b, context.warp, inner)};
+      if (forall.getRank() == 2) {
+        Value inner = arith::ConstantIndexOp::create(
+            b, forall.getStaticUpperBound().back());
+        ids = {arith::DivUIOp::create(b, ids.front(), inner),
+               arith::RemUIOp::create(b, ids.front(), inner)};
       }
       IRRewriter rewriter(forall.getContext());
       rewriter.eraseOp(forall.getTerminator());
@@ -157,15 +179,14 @@ struct DistributePass final
 
   /// Moves the loop over warps, and what the producer does beside it, to the
   /// sides of a branch, each with as many registers as it needs.
-  void separateRoles(scf::ForallOp forall, ScheduleAttr schedule,
-                     const ThreadContext &context) {
+  void separateRoles(scf::ForallOp forall, const ThreadContext &context) {
     IndexBuilder b(forall.getLoc(), forall);
-    Value numConsumers = b.index(schedule.getNumConsumers());
-    Value consumes = b.lessThan(context.warp, b.index(schedule.getNumWarps()));
-    auto roles = scf::IfOp::create(b, consumes, /*withElseRegion=*/true);
-    forall->moveBefore(roles.thenBlock()->getTerminator());
-    SmallVector<ProduceOp> programs(roles->getBlock()->getOps<ProduceOp>());
-    b.setInsertionPointToStart(roles.elseBlock());
+    Value numConsumers = b.index(roles.getNumConsumers());
+    Value consumes = b.lessThan(context.warp, b.index(roles.numWarps));
+    auto sides = scf::IfOp::create(b, consumes, /*withElseRegion=*/true);
+    forall->moveBefore(sides.thenBlock()->getTerminator());
+    SmallVector<ProduceOp> programs(sides->getBlock()->getOps<ProduceOp>());
+    b.setInsertionPointToStart(sides.elseBlock());
     Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
                                           context.thread, numConsumers);
     auto starts = scf::IfOp::create(b, isFirst, /*withElseRegion=*/false);
@@ -175,34 +196,29 @@ struct DistributePass final
           end->getIterator(), program.getBody().front().getOperations());
       program.erase();
     }
-    shareRegisters(roles, schedule, *context.target);
+    shareRegisters(sides, *context.target);
   }
 
-  static void shareRegisters(scf::IfOp roles, ScheduleAttr schedule,
-                             const flashcore::TargetInfo &target) {
+  void shareRegisters(scf::IfOp sides, const flashcore::TargetInfo &target) {
     flashcore::RegisterShares shares = flashcore::getRegisterShares(
-        target, schedule.getNumConsumers(),
-        schedule.getNumThreads() - schedule.getNumConsumers());
+        target, roles.getNumConsumers(),
+        launch.numThreads - roles.getNumConsumers());
     if (shares.ofConsumer <= shares.atLaunch)
       return;
     using Action = NVVM::SetMaxRegisterAction;
     for (auto [block, count, action] :
-         {std::tuple(roles.thenBlock(), shares.ofConsumer, Action::increase),
-          {roles.elseBlock(), shares.ofProducer, Action::decrease}}) {
+         {std::tuple(sides.thenBlock(), shares.ofConsumer, Action::increase),
+          {sides.elseBlock(), shares.ofProducer, Action::decrease}}) {
       auto b = OpBuilder::atBlockBegin(block);
-      NVVM::SetMaxRegisterOp::create(b, roles.getLoc(),
+      NVVM::SetMaxRegisterOp::create(b, sides.getLoc(),
                                      static_cast<uint32_t>(count), action);
     }
   }
 
   /// One thread makes the barriers of the rings that are handed over, before
   /// any other looks at them.
-  void initializeBarriers(IndexBuilder &b, const ThreadContext &context,
-                          ScheduleAttr schedule) {
-    SmallVector<TypedValue<RingType>> handedOver;
-    llvm::copy_if(llvm::reverse(rings), std::back_inserter(handedOver),
-                  isHandedOver);
-    if (handedOver.empty())
+  void initializeBarriers(IndexBuilder &b, const ThreadContext &context) {
+    if (context.ringBarriers.empty())
       return;
     OpBuilder::InsertionGuard guard(b);
     Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
@@ -210,13 +226,14 @@ struct DistributePass final
     auto ifOp = scf::IfOp::create(b, isFirst, /*withElseRegion=*/false);
     gpu::BarrierOp::create(b);
     b.setInsertionPointToStart(ifOp.thenBlock());
-    for (TypedValue<RingType> ring : handedOver) {
+    for (TypedValue<RingType> ring : llvm::reverse(rings)) {
+      if (!context.ringBarriers.contains(ring))
+        continue;
       bool isOfAll = llvm::any_of(ring.getUsers(), [](Operation *user) {
         auto copy = dyn_cast<CopyOp>(user);
         return copy && copy.getScope() == CopyScope::Block;
       });
-      int64_t numReaders =
-          isOfAll ? schedule.getNumWarps() : schedule.getTileWarps();
+      int64_t numReaders = isOfAll ? roles.numWarps : roles.tileWarps;
       for (int64_t i = 0; i < ring.getType().getStages(); ++i)
         for (auto [side, count] : {std::pair(RingSide::Read, int64_t(1)),
                                    {RingSide::Fill, numReaders}})
@@ -251,19 +268,18 @@ struct DistributePass final
     return applyPartialConversion(getOperation(), target, std::move(patterns));
   }
 
-  static void findThread(IndexBuilder &b, ThreadContext &context,
-                         ScheduleAttr schedule) {
+  void findThread(IndexBuilder &b, ThreadContext &context) {
     context.thread = gpu::ThreadIdOp::create(b, gpu::Dimension::x);
     context.lane = b.rem(context.thread, 32);
     context.warp = b.div(context.thread, 32);
-    if (schedule.getTileWarps() > 1) {
+    if (roles.tileWarps > 1) {
       // Of what the lanes of a warp have in common ptxas must know that they
       // do, to branch by it.
       Value warp = arith::IndexCastOp::create(b, b.getI32Type(), context.warp);
       warp = gpu::ShuffleOp::create(b, warp, 0, 32, gpu::ShuffleMode::IDX)
                  .getShuffleResult();
       context.warp = arith::IndexCastOp::create(b, b.getIndexType(), warp);
-      context.warpOfHolder = b.rem(context.warp, schedule.getTileWarps());
+      context.warpOfHolder = b.rem(context.warp, roles.tileWarps);
     }
     context.warpOffset = b.add(
         arith::MulIOp::create(b, context.warp, b.index(context.warpBytes)),
@@ -274,18 +290,18 @@ struct DistributePass final
     if (!isOurKernel(getOperation()))
       return;
     rings.clear();
+    launch = Launch::get(getOperation());
+    roles = WarpRoles::get(getOperation(), launch);
     ThreadContext context;
     FailureOr<int64_t> bytes = allocate(context);
     if (failed(bytes))
       return signalPassFailure();
     sharedMemory += *bytes;
-    auto schedule =
-        getOperation()->getAttrOfType<ScheduleAttr>(kScheduleAttrName);
     Block &entry = getOperation().getBody().front();
     IndexBuilder b(getOperation().getLoc(), &entry, entry.begin());
-    findThread(b, context, schedule);
+    findThread(b, context);
     context.sharedMemory = createSharedMemory(b, *bytes);
-    initializeBarriers(b, context, schedule);
+    initializeBarriers(b, context);
     if (failed(inlineWarps(b, context)))
       return signalPassFailure();
     LayoutMap layouts(getOperation());
@@ -295,9 +311,14 @@ struct DistributePass final
     if (context.ptxVersion)
       getOperation()->setAttr(kPTXVersionAttrName,
                               b.getI64IntegerAttr(context.ptxVersion));
-    getOperation().walk([](Operation *op) { op->removeAttr(kLayoutAttrName); });
+    getOperation().walk([](Operation *op) {
+      op->removeAttr(kLayoutAttrName);
+      op->removeAttr(kBlockTilesAttrName);
+    });
   }
 
+  Launch launch;
+  WarpRoles roles;
   /// In the order of their allocation.
   SmallVector<TypedValue<RingType>> rings;
 };

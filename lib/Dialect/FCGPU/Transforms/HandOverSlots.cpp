@@ -14,6 +14,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "TileLoop.h"
+#include "WarpRoles.h"
 #include "flashcore/Analysis/SlotHandover.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "flashcore/Dialect/FCGPU/Transforms/Passes.h"

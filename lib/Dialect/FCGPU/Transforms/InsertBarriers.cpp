@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "TileLoop.h"
+#include "WarpRoles.h"
 #include "flashcore/Analysis/RingHazards.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "flashcore/Dialect/FCGPU/Transforms/Passes.h"

@@ -357,10 +357,17 @@ struct PipelineLoopsPass final
     return stages;
   }
 
+  /// Which products of two iterations run together, which the loop says until
+  /// they do.
+  static Overlap takeOverlap(scf::ForOp loop) {
+    auto overlap = loop->getAttrOfType<OverlapAttr>(kOverlapAttrName);
+    loop->removeAttr(kOverlapAttrName);
+    return overlap ? overlap.getValue() : Overlap::None;
+  }
+
   LogicalResult pipeline(scf::ForOp loop) {
-    auto schedule =
-        getOperation()->getAttrOfType<ScheduleAttr>(kScheduleAttrName);
-    if (schedule.getOverlap() == Overlap::PV)
+    Overlap overlap = takeOverlap(loop);
+    if (overlap == Overlap::PV)
       return delayProducts(loop);
     SmallVector<CopyOp> copies(loop.getBody()->getOps<CopyOp>());
     if (copies.empty())
@@ -379,7 +386,7 @@ struct PipelineLoopsPass final
       return failure();
 
     SetVector<Operation *> early;
-    if (schedule.getOverlap() == Overlap::QK)
+    if (overlap == Overlap::QK)
       early = getEarlyOps(loop);
     Stages stages = stage(loop, *hoisted, early, numStages);
     scf::PipeliningOption options;

@@ -4,12 +4,12 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Where a warp of its own fills the rings, all copies of the loop over warps
-// (or warpgroups) become its program: the same loops, of nothing but copies.
+// The rings of warpgroups are filled by a warp of its own: all copies of the
+// loop over them become its program: the same loops, of nothing but copies.
 //
 //===----------------------------------------------------------------------===//
 
-#include "TileLoop.h"
+#include "WarpRoles.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "flashcore/Dialect/FCGPU/Transforms/Passes.h"
 #include "mlir/Analysis/SliceAnalysis.h"
@@ -148,12 +148,13 @@ private:
 struct SeparateRolesPass final
     : mlir::fcgpu::impl::SeparateRolesPassBase<SeparateRolesPass> {
   void runOnOperation() override {
-    auto schedule =
-        getOperation()->getAttrOfType<ScheduleAttr>(kScheduleAttrName);
-    if (!schedule || !schedule.hasProducer())
+    if (!isOurKernel(getOperation()))
       return;
     SmallVector<scf::ForallOp> foralls;
-    getOperation().walk([&](scf::ForallOp op) { foralls.push_back(op); });
+    getOperation().walk([&](scf::ForallOp op) {
+      if (getTileWarps(op) > 1)
+        foralls.push_back(op);
+    });
     for (scf::ForallOp forall : foralls) {
       // Numbers that are the same for all warps are those of both roles.
       moveLoopInvariantCode(forall);

@@ -4,8 +4,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A persistent kernel says so in its schedule; its loop over block tiles is the
-// one that stands in the loop over warps.
+// The loop of a persistent kernel over its block tiles has fcgpu.block_tiles,
+// from flashcore-tile.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,7 +15,6 @@
 #include "mlir/Dialect/Affine/IR/ValueBoundsOpInterfaceImpl.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/IR/ValueBoundsOpInterfaceImpl.h"
-#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/MemRef/IR/ValueBoundsOpInterfaceImpl.h"
 #include "mlir/Dialect/SCF/IR/ValueBoundsOpInterfaceImpl.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
@@ -24,12 +23,7 @@ using namespace mlir;
 using namespace mlir::fcgpu;
 
 bool mlir::fcgpu::isTileLoop(scf::ForOp loop) {
-  auto kernel = loop->getParentOfType<gpu::GPUFuncOp>();
-  auto schedule = kernel
-                      ? kernel->getAttrOfType<ScheduleAttr>(kScheduleAttrName)
-                      : ScheduleAttr();
-  return schedule && schedule.isPersistent() &&
-         isa<scf::ForallOp>(loop->getParentOp());
+  return loop->hasAttr(kBlockTilesAttrName);
 }
 
 scf::ForOp mlir::fcgpu::getTileLoop(scf::ForallOp warps) {
@@ -47,11 +41,6 @@ Block *mlir::fcgpu::getTileBody(scf::ForallOp warps) {
 scf::ForOp mlir::fcgpu::getKeyLoop(Operation *op) {
   auto loop = op->getParentOfType<scf::ForOp>();
   return loop && !isTileLoop(loop) ? loop : scf::ForOp();
-}
-
-bool mlir::fcgpu::hasProducer(Operation *kernel) {
-  return kernel->walk([](ProduceOp) { return WalkResult::interrupt(); })
-      .wasInterrupted();
 }
 
 LogicalResult mlir::fcgpu::addBodySlice(scf::ForOp loop, Operation *op,

@@ -25,9 +25,6 @@ scf::ForOp getTileLoop(scf::ForallOp warps);
 Block *getTileBody(scf::ForallOp warps);
 /// The innermost loop over key tiles that `op` stands in, or null.
 scf::ForOp getKeyLoop(Operation *op);
-/// Whether a role of its own fills the rings of the kernel.
-bool hasProducer(Operation *kernel);
-
 /// Adds `op` and all ops of the body of `loop` that it is computed from.
 LogicalResult addBodySlice(scf::ForOp loop, Operation *op,
                            SetVector<Operation *> &slice);

@@ -235,6 +235,10 @@ RowState TileExpander::buildOnline(Value query) {
   Value c0 = asValue(b.getIndexAttr(0)), c1 = asValue(b.getIndexAttr(1));
   SmallVector<Value> init = getEmptyState().getValues();
   auto loop = scf::ForOp::create(b, c0, asValue(numTiles), c1, init);
+  if (schedule.getOverlap() != fcgpu::Overlap::None)
+    loop->setAttr(
+        fcgpu::kOverlapAttrName,
+        fcgpu::OverlapAttr::get(b.getContext(), schedule.getOverlap()));
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(loop.getBody());
   RowState next = buildIteration(query, loop.getInductionVar(),

@@ -178,6 +178,7 @@ Value KernelBuilder::buildTileWalk(Value block) {
   Value numRounds = evaluate(walk.numRounds, {getNumTiles(), numBlocks, block});
   auto loop = scf::ForOp::create(b, asValue(b.getIndexAttr(0)), numRounds,
                                  asValue(b.getIndexAttr(1)));
+  loop->setAttr(fcgpu::kBlockTilesAttrName, b.getUnitAttr());
   b.setInsertionPointToStart(loop.getBody());
   return evaluate(walk.tile, {loop.getInductionVar(), numBlocks, block});
 }

@@ -36,7 +36,7 @@ gpu.module @kernels {
 gpu.module @kernels {
   gpu.func @loop_over_too_few_warps()
       kernel attributes {fcgpu.schedule = #schedule} {
-    // expected-error @below {{'scf.forall' op expects one loop over the 4 warps of the schedule}}
+    // expected-error @below {{'scf.forall' op expects a loop of one or two dimensions over the 4 warps of the launch, but got 2}}
     scf.forall (%warp) in (2) {
     } {mapping = [#gpu.warp<linear_dim_0>]}
     gpu.return
@@ -50,11 +50,30 @@ gpu.module @kernels {
   grid_order = query_fastest, min_blocks = 0>
 
 gpu.module @kernels {
-  gpu.func @loop_over_two_dimensions()
+  gpu.func @loop_over_three_dimensions()
       kernel attributes {fcgpu.schedule = #schedule} {
-    // expected-error @below {{'scf.forall' op expects one loop over the 4 warps of the schedule}}
-    scf.forall (%x, %y) in (4, 1) {
-    } {mapping = [#gpu.warp<linear_dim_0>, #gpu.warp<linear_dim_1>]}
+    // expected-error @below {{'scf.forall' op expects a loop of one or two dimensions over the 4 warps of the launch, but got 4 x 1 x 1}}
+    scf.forall (%x, %y, %z) in (4, 1, 1) {
+    } {mapping = [#gpu.warp<linear_dim_0>, #gpu.warp<linear_dim_1>,
+                  #gpu.warp<linear_dim_2>]}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 16,
+  num_warps = 4, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+
+gpu.module @kernels {
+  gpu.func @loops_over_warps_and_warpgroups()
+      kernel attributes {fcgpu.schedule = #schedule} {
+    scf.forall (%group) in (1) {
+    } {mapping = [#gpu.warpgroup<linear_dim_0>]}
+    // expected-error @below {{'scf.forall' op expects a loop of one or two dimensions over the 1 warpgroups of the launch, but got 4}}
+    scf.forall (%warp) in (4) {
+    } {mapping = [#gpu.warp<linear_dim_0>]}
     gpu.return
   }
 }
@@ -191,10 +210,10 @@ gpu.module @kernels {
   grid_order = query_fastest, min_blocks = 0, key_warps = 2>
 
 gpu.module @kernels {
-  gpu.func @loop_over_other_key_parts()
+  gpu.func @loop_over_unknown_key_parts(%parts: index)
       kernel attributes {fcgpu.schedule = #schedule} {
-    // expected-error @below {{'scf.forall' op expects one loop over the 2 x 2 warps of the schedule}}
-    scf.forall (%rows, %part) in (1, 4) {
+    // expected-error @below {{'scf.forall' op expects a loop of one or two dimensions over the 4 warps of the launch, but got 1 x ?}}
+    scf.forall (%rows, %part) in (1, %parts) {
     } {mapping = [#gpu.warp<linear_dim_1>, #gpu.warp<linear_dim_0>]}
     gpu.return
   }

@@ -131,7 +131,9 @@ gpu.module @kernels {
 
 gpu.module @kernels {
   gpu.func @another_number_of_warpgroups() kernel attributes {fcgpu.schedule = #schedule} {
-    // expected-error @below {{'scf.forall' op expects one loop over the 2 warpgroups of the schedule}}
+    fcgpu.produce {
+    }
+    // expected-error @below {{'scf.forall' op expects a loop of one or two dimensions over the 2 warpgroups of the launch, but got 8}}
     scf.forall (%g) in (8) {
     } {mapping = [#gpu.warpgroup<linear_dim_0>]}
     gpu.return

@@ -10,7 +10,7 @@
 
 #schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 16,
   num_warps = 2, num_stages = 2, query = registers,
-  grid_order = query_fastest, min_blocks = 0, grid = persistent>
+  grid_order = query_fastest, min_blocks = 0>
 
 // Q is copied by each warp, into its slot, in front of the key loop. A block
 // barrier an iteration, and one behind the key loop, where the copies of the next
@@ -82,7 +82,7 @@ gpu.module @kernels {
           "use"(%q, %k) : (vector<16x16xf16>, vector<16x16xf16>) -> ()
         }
         "write"(%row) : (index) -> ()
-      }
+      } {fcgpu.block_tiles}
     } {mapping = [#gpu.warp<linear_dim_0>]}
     gpu.return
   }

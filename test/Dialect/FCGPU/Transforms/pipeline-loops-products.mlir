@@ -6,7 +6,7 @@
 
 #schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 64, block_n = 64,
   num_warps = 4, num_stages = 2, query = shared, grid_order = query_fastest,
-  min_blocks = 1, overlap = pv, product = warpgroup>
+  min_blocks = 1, product = warpgroup>
 #mk = affine_map<(m, n, k) -> (m, k)>
 #nk = affine_map<(m, n, k) -> (n, k)>
 #kn = affine_map<(m, n, k) -> (k, n)>
@@ -40,6 +40,7 @@ gpu.module @kernels {
     // CHECK-NEXT:     %[[SCALED:.+]] = arith.mulf %[[O]]
     // CHECK-NEXT:     scf.yield %[[PN]], %[[SCALED]]
     // CHECK:        %[[VL:.+]] = fcgpu.read %{{.*}}[%c3{{.*}}] in_place
+    // CHECK-NOT:    fcgpu.overlap
     // CHECK:        vector.contract {{.*}} %[[R]]#0, %[[VL]], %[[R]]#1
     scf.forall (%g) in (1) {
       %r = scf.for %i = %c0 to %c4 step %c1 iter_args(%acc = %zero) -> (!tile) {
@@ -51,7 +52,7 @@ gpu.module @kernels {
         %v = fcgpu.read %ring_v[%i] in_place : !ring -> !half
         %o = vector.contract #pv %p, %v, %scaled : !half, !half into !tile
         scf.yield %o : !tile
-      }
+      } {fcgpu.overlap = #fcgpu.overlap<pv>}
       gpu.printf "%f\0A", %c0 : index
       %use = vector.extract %r[0, 0] : f32 from !tile
       gpu.printf "%f\0A", %use : f32
@@ -107,7 +108,7 @@ gpu.module @kernels {
       %r = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (!tile) {
         %o = vector.contract #pv %p, %v, %acc : !half, !half into !tile
         scf.yield %o : !tile
-      }
+      } {fcgpu.overlap = #fcgpu.overlap<pv>}
       %use = vector.extract %r[0, 0] : f32 from !tile
       gpu.printf "%f\0A", %use : f32
     } {mapping = [#gpu.warpgroup<linear_dim_0>]}
@@ -119,7 +120,7 @@ gpu.module @kernels {
 
 #schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 64, block_n = 64,
   num_warps = 4, num_stages = 2, query = shared, grid_order = query_fastest,
-  min_blocks = 1, overlap = pv, product = warpgroup>
+  min_blocks = 1, product = warpgroup>
 #mk = affine_map<(m, n, k) -> (m, k)>
 #kn = affine_map<(m, n, k) -> (k, n)>
 #mn = affine_map<(m, n, k) -> (m, n)>
@@ -140,7 +141,7 @@ gpu.module @kernels {
         %v = fcgpu.read %ring_v[%i] in_place : !ring -> !half
         %o = vector.contract #pv %p, %v, %acc : !half, !half into !tile
         scf.yield %o : !tile
-      }
+      } {fcgpu.overlap = #fcgpu.overlap<pv>}
       %use = vector.extract %r[0, 0] : f32 from !tile
       gpu.printf "%f\0A", %use : f32
     } {mapping = [#gpu.warpgroup<linear_dim_0>]}

@@ -293,7 +293,7 @@ gpu.module @kernels {
 
 #schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 16,
   num_warps = 2, num_stages = 2, query = registers,
-  grid_order = query_fastest, min_blocks = 0, overlap = qk>
+  grid_order = query_fastest, min_blocks = 0>
 #mk = affine_map<(m, n, k) -> (m, k)>
 #nk = affine_map<(m, n, k) -> (n, k)>
 #kn = affine_map<(m, n, k) -> (k, n)>
@@ -332,6 +332,8 @@ gpu.module @kernels {
     // CHECK:        %[[V_TILE:.+]] = fcgpu.read %[[V_RING]][%[[I]]]
     // CHECK:        %[[O:.+]] = vector.contract {{.+}} %[[P]], %[[V_TILE]], %[[ACC]]
     // CHECK:        scf.yield %[[O]], %[[NEXT_S]]
+    // CHECK-NOT:    fcgpu.overlap
+    // CHECK:        } {mapping
     scf.forall (%warp) in (2) {
       %r = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero)
           -> (vector<16x16xf32>) {
@@ -353,7 +355,7 @@ gpu.module @kernels {
             %p, %v_tile, %acc
             : vector<16x16xf16>, vector<16x16xf16> into vector<16x16xf32>
         scf.yield %o : vector<16x16xf32>
-      }
+      } {fcgpu.overlap = #fcgpu.overlap<qk>}
       "use"(%r) : (vector<16x16xf32>) -> ()
     } {mapping = [#gpu.warp<linear_dim_0>]}
     gpu.return

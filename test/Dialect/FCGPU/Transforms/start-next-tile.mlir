@@ -5,7 +5,7 @@
 
 #schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
   num_warps = 1, num_stages = 2, query = registers,
-  grid_order = query_fastest, min_blocks = 0, grid = persistent>
+  grid_order = query_fastest, min_blocks = 0>
 !ring = !fcgpu.ring<2x16x16xf16>
 !tile = vector<16x16xf16>
 
@@ -49,7 +49,7 @@ gpu.module @kernels {
           "use"(%tile) : (!tile) -> ()
         }
         "write"(%row) : (index) -> ()
-      }
+      } {fcgpu.block_tiles}
     } {mapping = [#gpu.warp<linear_dim_0>]}
     gpu.return
   }
@@ -59,7 +59,7 @@ gpu.module @kernels {
 
 #schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
   num_warps = 2, num_stages = 2, query = registers,
-  grid_order = query_fastest, min_blocks = 0, key_warps = 2, grid = persistent>
+  grid_order = query_fastest, min_blocks = 0, key_warps = 2>
 !ring = !fcgpu.ring<2x16x16xf16>
 !tile = vector<16x16xf16>
 
@@ -95,7 +95,7 @@ gpu.module @kernels {
         %share:2 = fcgpu.all_to_all %acc part %part of 2 : vector<16x16xf32>
         "write"(%first, %second, %share#0)
             : (!tile, !tile, vector<8x16xf32>) -> ()
-      }
+      } {fcgpu.block_tiles}
     } {mapping = [#gpu.warp<linear_dim_1>, #gpu.warp<linear_dim_0>]}
     gpu.return
   }
@@ -109,7 +109,7 @@ gpu.module @kernels {
 !ring = !fcgpu.ring<2x16x16xf16>
 !tile = vector<16x16xf16>
 
-// Without a persistent grid the loop is one over key tiles.
+// A loop that does not say so is none over block tiles.
 
 // CHECK-LABEL: gpu.func @other_loops_stay
 gpu.module @kernels {
@@ -140,7 +140,7 @@ gpu.module @kernels {
 
 #schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
   num_warps = 1, num_stages = 2, query = registers,
-  grid_order = query_fastest, min_blocks = 0, grid = persistent>
+  grid_order = query_fastest, min_blocks = 0>
 !ring = !fcgpu.ring<2x16x16xf16>
 !tile = vector<16x16xf16>
 
@@ -159,7 +159,7 @@ gpu.module @kernels {
             : memref<48x16xf16> to !ring
         %tile = fcgpu.read %ring[%c0] : !ring -> !tile
         "use"(%tile) : (!tile) -> ()
-      }
+      } {fcgpu.block_tiles}
     } {mapping = [#gpu.warp<linear_dim_0>]}
     gpu.return
   }

@@ -39,6 +39,7 @@ gpu.module @kernels {
     // CHECK:        %[[VALUE:.+]] = vector.transfer_read %[[V]]{{.+}} {fcgpu.staging = #fcgpu.staging<copy = block, ring = block, slots = 2, number = turn>, in_bounds{{.+}} vector<64x32xf16>
     // CHECK:        %[[NEW_ACC:.+]] = vector.contract {indexing_maps = [#[[$MK]], #[[$KN]], #[[$MN]]]{{.+}} %[[P_HALF]], %[[VALUE]], %[[OLD_ACC]] : {{.+}} into vector<16x32xf32>
     // CHECK:        scf.yield %[[NEW_ACC]], %[[NEW_MAX]], %[[NEW_SUM]]
+    // CHECK-NEXT: }{{$}}
     // CHECK:      %[[TOTAL:.+]] = vector.multi_reduction <add>, %[[STATE]]#2, %{{.+}} [1] : vector<16x8xf32> to vector<16xf32>
     // CHECK:      arith.divf %{{.+}}, %[[TOTAL]] : vector<16xf32>
     // CHECK:      %[[NORMALIZED:.+]] = arith.mulf %[[STATE]]#0, %{{.+}} : vector<16x32xf32>
@@ -46,6 +47,32 @@ gpu.module @kernels {
     // CHECK:      vector.transfer_write %[[O_HALF]], %[[O]]
     // CHECK-NOT:  flashcore.attention
     // CHECK:      gpu.return
+    %zero = arith.constant 0 : index
+    %seqlen = arith.constant 128 : index
+    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
+        {fcgpu.schedule = #schedule}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 64,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0, overlap = qk>
+!qo = memref<1x1x16x32xf16, strided<[2048, 2048, 32, 1], offset: ?>>
+!kv = memref<1x1x128x32xf16>
+
+// The loop says which of its products run beside those of another iteration.
+
+// CHECK-LABEL: gpu.func @products_of_two_iterations
+// CHECK:         scf.for
+// CHECK:           scf.yield
+// CHECK-NEXT:    } {fcgpu.overlap = #fcgpu.overlap<qk>}
+gpu.module @kernels {
+  gpu.func @products_of_two_iterations(%q: !qo, %k: !kv, %v: !kv, %o: !qo,
+                                       %row: index) kernel {
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)

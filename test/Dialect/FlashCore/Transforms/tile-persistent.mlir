@@ -36,6 +36,7 @@ func.func @as_many_blocks_as_run_at_once(%q: !t, %k: !t, %v: !t, %o: !t) {
 // CHECK:             %[[ROW:.+]] = affine.apply #[[$ROW]](%[[ID]]#2, %[[WARP]])
 // CHECK:             memref.subview %{{.+}}[%[[ID]]#0, %[[ID]]#1, %[[ROW]], 0] [1, 1, 16, 64]
 // CHECK:             flashcore.attention
+// CHECK:           } {fcgpu.block_tiles}
 
 // -----
 

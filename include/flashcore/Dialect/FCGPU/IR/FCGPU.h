@@ -33,6 +33,8 @@ struct CopyQueueResource
 /// Names of the attributes this dialect puts on other dialects' ops.
 inline constexpr StringLiteral kScheduleAttrName = "fcgpu.schedule";
 inline constexpr StringLiteral kStagingAttrName = "fcgpu.staging";
+inline constexpr StringLiteral kBlockTilesAttrName = "fcgpu.block_tiles";
+inline constexpr StringLiteral kOverlapAttrName = "fcgpu.overlap";
 inline constexpr StringLiteral kLayoutAttrName = "fcgpu.layout";
 inline constexpr StringLiteral kKernelAttrName = "fcgpu.kernel";
 inline constexpr StringLiteral kPTXVersionAttrName = "fcgpu.ptx_version";

@@ -54,6 +54,23 @@ def FCGPU_Overlap
   let cppNamespace = "::mlir::fcgpu";
 }
 
+def FCGPU_OverlapAttr : EnumAttr<FCGPU_Dialect, FCGPU_Overlap, "overlap"> {
+  let assemblyFormat = "`<` $value `>`";
+  let description = [{
+    Stands as `fcgpu.overlap` on an `scf.for` over key tiles. Written by
+    `flashcore-online-softmax`, obeyed by `flashcore-pipeline-loops`:
+
+    * `qk`: products that depend on nothing that the loop carries, Q K^T, run one
+      iteration ahead of the rest
+    * `pv`: products whose result is only carried on, P V, run one iteration late,
+      beside the first ones of the next
+
+    ```mlir
+    scf.for %i = %c0 to %n step %c1 {...} {fcgpu.overlap = #fcgpu.overlap<qk>}
+    ```
+  }];
+}
+
 def FCGPU_RowMax
     : I32EnumAttr<"RowMax", "When the row maximum follows the scores", [
         I32EnumAttrCase<"Exact", 0, "exact">,

@@ -23,6 +23,10 @@ def FCGPU_Dialect : Dialect {
     * `fcgpu.schedule` (`#fcgpu.schedule`) on a `flashcore.attention` or a kernel
     * `fcgpu.staging` (`#fcgpu.staging`) on a `vector.transfer_read` of a 16-bit
       tile
+    * `fcgpu.block_tiles` (unit) on the `scf.for` of a persistent kernel over its
+      block tiles
+    * `fcgpu.overlap` (`#fcgpu.overlap`) on an `scf.for` over key tiles, of which
+      products of two iterations run together
     * `fcgpu.layout` (`#fcgpu.layout`) on an op with a warp tile or vector as
       result, or an array of them on an op with several results (`unit` where
       one is neither)
@@ -30,6 +34,11 @@ def FCGPU_Dialect : Dialect {
       launch it; docs/Bundle.md says what it becomes
     * `fcgpu.ptx_version` (integer) on a kernel, from `flashcore-distribute` on:
       the newest PTX ISA, times ten, that one of its instructions needs
+
+    Phases 4 to 6 read what they do from the IR: from the `scf.forall`, its bounds
+    and whether it is over warps or warpgroups, from these attributes, from rings
+    and `fcgpu.produce`. Of the schedule they ask what belongs to the launch, its
+    chip and its threads, in one place (`Launch`).
   }];
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;

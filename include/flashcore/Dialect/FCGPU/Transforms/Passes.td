@@ -56,11 +56,10 @@ def SeparateRolesPass : Pass<"flashcore-separate-roles", "::mlir::gpu::GPUFuncOp
   let summary = "Make the copies of a kernel the program of a warp of its own";
   let description = [{
     Phase 5. Precondition: flashcore-promote-shared; what is copied depends on
-    nothing that the warps compute. Postcondition: in a kernel with `product =
-    warpgroup` all copies stand in an `fcgpu.produce` in front of the
-    `scf.forall`, in loops like those that they stood in; a tile that each
-    warpgroup has for itself is copied for each of them. Other kernels stay as
-    they are.
+    nothing that the warps compute. Postcondition: all copies of an `scf.forall`
+    over warpgroups stand in an `fcgpu.produce` in front of it, in loops like
+    those that they stood in; a tile that each warpgroup has for itself is copied
+    for each of them. Loops over warps stay as they are.
 
     ```mlir
     scf.forall (%g) in (2) {
@@ -134,7 +133,8 @@ def PipelineLoopsPass : Pass<"flashcore-pipeline-loops", "::mlir::gpu::GPUFuncOp
     use the iteration as the tile number. Postcondition: in every loop with
     copies into a ring of s stages, iteration i starts the copy for iteration
     i + s - 1 (if there is one), before anything else; the first s - 1 are
-    started in front of the loop. The trip count may be anything, also 0. Outside
+    started in front of the loop. The trip count may be anything, also 0. Products
+    run ahead or late as the loop's `fcgpu.overlap` says, which is gone. Outside
     of loops, the copies of tiles that are numbered in the order of their reads
     start as soon as their slot is free.
 
@@ -156,10 +156,10 @@ def StartNextTilePass : Pass<"flashcore-start-next-tile", "::mlir::gpu::GPUFuncO
   let description = [{
     Phase 5. Precondition: flashcore-pipeline-loops; the copies in front of all
     reads of a block tile depend on nothing but its number. Postcondition: in a
-    kernel with `grid = persistent`, those copies stand behind the last ring access
-    of the block tile before, and those of the block's first tile in front of the
-    loop over tiles. Each happens only if there is such a tile. Other kernels stay
-    as they are.
+    loop with `fcgpu.block_tiles` (a persistent kernel's), those copies stand
+    behind the last ring access of the block tile before, and those of the block's
+    first tile in front of the loop. Each happens only if there is such a tile.
+    Other kernels stay as they are.
 
     ```mlir
     fcgpu.copy %key[...] to %ring[%c0] by block if %has_tile

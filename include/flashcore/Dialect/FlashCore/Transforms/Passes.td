@@ -65,6 +65,9 @@ def TilePass : Pass<"flashcore-tile", "::mlir::ModuleOp"> {
     With grid_heads H, blocks are numbered so that H heads (or groups of heads)
     at a time take turns, each time with the query tile before the last one.
 
+    With a persistent grid the tiles of a block are those of an `scf.for` with
+    `fcgpu.block_tiles`, in the loop over warps.
+
     With key_splits N > 1, N blocks share a query tile: split s works on the s-th
     part of the key tiles that the tile's queries see, and writes its O and LSE in
     f32 to a workspace. A second kernel, of upstream ops alone, merges them.
@@ -115,7 +118,8 @@ def OnlineSoftmaxPass : Pass<"flashcore-online-softmax", "::mlir::gpu::GPUFuncOp
 
     With `key_warps` the warps of a group walk the tiles in turn and merge their
     results by `fcgpu.all_to_all`. With `softmax = one_pass` there is no loop: all
-    scores of a warp come before its first exponential.
+    scores of a warp come before its first exponential. Where products of two key
+    tiles are to run together, the loop says so by `fcgpu.overlap`.
 
     ```mlir
     scf.for %i = %c0 to %num_tiles step %c1 iter_args(%acc, %row_max, %row_sum)
