@@ -11,6 +11,7 @@
 
 #include "flashcore/Conversion/Passes.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
+#include "flashcore/Target/TargetInfo.h"
 #include "mlir/Conversion/AffineToStandard/AffineToStandard.h"
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
@@ -41,6 +42,8 @@
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "mlir/Transforms/Passes.h"
+
+#include <algorithm>
 
 namespace mlir::flashcore {
 #define GEN_PASS_DEF_FLASHCORETONVVMPASS
@@ -215,6 +218,28 @@ struct FlashCoreToNVVMPass final
     passTensorMapsByValue(func, kernel);
   }
 
+  /// Upstream's way to PTX learns what the kernels need from the targets of
+  /// their module.
+  void raisePTXVersion() {
+    ArrayAttr targets = getOperation().getTargetsAttr();
+    if (!targets)
+      return;
+    unsigned needed = fcgpu::getNeededPTXVersion(getOperation());
+    SmallVector<Attribute> raised(targets.getValue());
+    for (Attribute &target : raised) {
+      auto nvvm = dyn_cast<NVVM::NVVMTargetAttr>(target);
+      const TargetInfo *info = nvvm ? lookupTarget(nvvm.getChip()) : nullptr;
+      if (!info)
+        continue;
+      std::string features = raisePTXFeature(
+          nvvm.getFeatures(), std::max(needed, info->ptxVersion));
+      target = NVVM::NVVMTargetAttr::get(
+          &getContext(), nvvm.getO(), nvvm.getTriple(), nvvm.getChip(),
+          features, nvvm.getFlags(), nvvm.getLink(), nvvm.getVerifyTarget());
+    }
+    getOperation().setTargetsAttr(ArrayAttr::get(&getContext(), raised));
+  }
+
   void runOnOperation() override {
     // A module of somebody else's kernels is theirs to lower.
     if (llvm::none_of(getOperation().getOps<gpu::GPUFuncOp>(),
@@ -231,6 +256,7 @@ struct FlashCoreToNVVMPass final
       return signalPassFailure();
     getOperation().walk(
         [&](LLVM::LLVMFuncOp func) { setKernelAttributes(func); });
+    raisePTXVersion();
   }
 };
 } // namespace

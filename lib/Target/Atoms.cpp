@@ -32,11 +32,10 @@ static TileLayout makeLayout(TileLayout::Bases registers,
 /// mma.sync on 16-bit elements: one warp, all operands in registers.
 static MmaAtom makeWarpAtom(llvm::StringLiteral name, int64_t k, TileLayout lhs,
                             TileLayout rhs) {
-  return {name,
+  return {{name, /*capability=*/80, /*isChipSpecific=*/false,
+           /*ptxVersion=*/70},
           {ElementKind::F16, ElementKind::BF16},
           ElementKind::F32,
-          /*capability=*/80,
-          /*isChipSpecific=*/false,
           /*warps=*/1,
           /*m=*/16,
           /*n=*/8,
@@ -52,11 +51,10 @@ static MmaAtom makeWarpAtom(llvm::StringLiteral name, int64_t k, TileLayout lhs,
 /// wgmma on 16-bit elements: each warp of a warpgroup has the next 16 rows.
 static MmaAtom makeWarpgroupAtom() {
   const TileLayout::Bases warps{{16, 0}, {32, 0}};
-  return {"wgmma.mma_async.m64nNk16",
+  return {{"wgmma.mma_async.m64nNk16", /*capability=*/90,
+           /*isChipSpecific=*/true, /*ptxVersion=*/80},
           {ElementKind::F16, ElementKind::BF16},
           ElementKind::F32,
-          /*capability=*/90,
-          /*isChipSpecific=*/true,
           /*warps=*/4,
           /*m=*/64,
           /*n=*/8,
@@ -80,10 +78,10 @@ llvm::ArrayRef<MmaAtom> mlir::flashcore::getMmaAtoms() {
   return atoms;
 }
 
-static bool hasAtom(const TargetInfo &target, const MmaAtom &atom) {
-  if (atom.isChipSpecific)
-    return target.isChipSpecific && target.capability == atom.capability;
-  return atom.capability <= target.capability;
+bool Instruction::isOf(const TargetInfo &target) const {
+  if (isChipSpecific)
+    return target.isChipSpecific && target.capability == capability;
+  return capability <= target.capability;
 }
 
 llvm::SmallVector<const MmaAtom *>
@@ -92,7 +90,7 @@ mlir::flashcore::findMmaAtoms(const TargetInfo &target, int64_t warps,
   llvm::SmallVector<const MmaAtom *> found;
   for (const MmaAtom &atom : getMmaAtoms())
     if (llvm::is_contained(atom.inputs, input) && atom.result == result &&
-        atom.warps == warps && hasAtom(target, atom))
+        atom.warps == warps && atom.isOf(target))
       found.push_back(&atom);
   return found;
 }

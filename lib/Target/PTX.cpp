@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/Target/PTX.h"
+#include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "flashcore/Target/Bundle.h"
 #include "flashcore/Target/TargetInfo.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
@@ -193,7 +194,7 @@ static std::unique_ptr<llvm::Module> translate(gpu::GPUModuleOp gpuModule,
 /// `module` gets the triple and the data layout of the result.
 static std::unique_ptr<llvm::TargetMachine>
 createTargetMachine(llvm::Module &module, const TargetInfo &info,
-                    std::string &error) {
+                    unsigned ptxVersion, std::string &error) {
   llvm::Triple triple("nvptx64-nvidia-cuda");
   const llvm::Target *target =
       llvm::TargetRegistry::lookupTarget(triple, error);
@@ -201,7 +202,7 @@ createTargetMachine(llvm::Module &module, const TargetInfo &info,
     return nullptr;
   ShortSharedPointers guard;
   std::unique_ptr<llvm::TargetMachine> machine(target->createTargetMachine(
-      triple, info.chip, info.getPTXFeature(), llvm::TargetOptions(),
+      triple, info.chip, getPTXFeature(ptxVersion), llvm::TargetOptions(),
       std::nullopt, std::nullopt, llvm::CodeGenOptLevel::Aggressive));
   module.setTargetTriple(triple);
   module.setDataLayout(machine->createDataLayout());
@@ -226,8 +227,9 @@ FailureOr<std::string> mlir::flashcore::emitPTX(gpu::GPUModuleOp gpuModule,
     return failure();
 
   std::string error;
-  std::unique_ptr<llvm::TargetMachine> machine =
-      createTargetMachine(*module, *info, error);
+  std::unique_ptr<llvm::TargetMachine> machine = createTargetMachine(
+      *module, *info,
+      getPTXVersion(*info, fcgpu::getNeededPTXVersion(gpuModule)), error);
   if (!machine)
     return gpuModule.emitError("LLVM has no NVPTX backend: ") << error,
            failure();

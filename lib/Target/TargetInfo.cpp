@@ -19,14 +19,11 @@
 using namespace mlir::flashcore;
 
 static constexpr int64_t KiB = 1024;
-/// PTX ISA 8.0, of CUDA 12.0.
-static constexpr unsigned kOldestPTX = 80;
-
 static const TargetInfo targets[] = {
     {"sm_80",
      80,
      /*isChipSpecific=*/false,
-     kOldestPTX,
+     /*ptxVersion=*/70,
      163 * KiB,
      164 * KiB,
      65536,
@@ -36,7 +33,7 @@ static const TargetInfo targets[] = {
     {"sm_86",
      86,
      /*isChipSpecific=*/false,
-     kOldestPTX,
+     /*ptxVersion=*/71,
      99 * KiB,
      100 * KiB,
      65536,
@@ -46,7 +43,7 @@ static const TargetInfo targets[] = {
     {"sm_89",
      89,
      /*isChipSpecific=*/false,
-     kOldestPTX,
+     /*ptxVersion=*/78,
      99 * KiB,
      100 * KiB,
      65536,
@@ -56,7 +53,7 @@ static const TargetInfo targets[] = {
     {"sm_90",
      90,
      /*isChipSpecific=*/false,
-     kOldestPTX,
+     /*ptxVersion=*/78,
      227 * KiB,
      228 * KiB,
      65536,
@@ -66,7 +63,7 @@ static const TargetInfo targets[] = {
     {"sm_90a",
      90,
      /*isChipSpecific=*/true,
-     kOldestPTX,
+     /*ptxVersion=*/80,
      227 * KiB,
      228 * KiB,
      65536,
@@ -90,6 +87,34 @@ RegisterShares mlir::flashcore::getRegisterShares(const TargetInfo &target,
       llvm::alignDown((all - ofConsumer * numConsumers) / numProducers, unit),
       atLaunch);
   return {atLaunch, ofConsumer, ofProducer};
+}
+
+unsigned mlir::flashcore::getPTXVersion(const TargetInfo &target,
+                                        unsigned needed) {
+  return std::max({kLeastPTXVersion, target.ptxVersion, needed});
+}
+
+static constexpr llvm::StringLiteral kPTXFeature = "+ptx";
+
+std::string mlir::flashcore::getPTXFeature(unsigned version) {
+  return (kPTXFeature + llvm::Twine(version)).str();
+}
+
+std::string mlir::flashcore::raisePTXFeature(llvm::StringRef features,
+                                             unsigned version) {
+  llvm::SmallVector<llvm::StringRef> all, others;
+  features.split(all, ',', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
+  for (llvm::StringRef feature : all) {
+    unsigned given = 0;
+    llvm::StringRef number = feature;
+    if (number.consume_front(kPTXFeature) && !number.getAsInteger(10, given))
+      version = std::max(version, given);
+    else
+      others.push_back(feature);
+  }
+  std::string ptx = getPTXFeature(version);
+  others.insert(others.begin(), ptx);
+  return llvm::join(others, ",");
 }
 
 llvm::ArrayRef<TargetInfo> mlir::flashcore::getTargets() { return targets; }

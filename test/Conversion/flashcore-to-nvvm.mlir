@@ -383,6 +383,31 @@ gpu.module @kernels {
 
 // -----
 
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 16,
+  num_warps = 4, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+
+// The targets say the newest PTX that a kernel needs, or a newer one if they
+// already do; what else they say stays.
+
+// CHECK:       gpu.module @kernels
+// CHECK-SAME:    #nvvm.target<O = 3, chip = "sm_89", features = "+ptx84,+other", flags = {fast}>
+// CHECK-SAME:    #nvvm.target<chip = "sm_89", features = "+ptx84">
+// CHECK-SAME:    #nvvm.target<chip = "sm_90", features = "+ptx86">
+gpu.module @kernels [
+    #nvvm.target<O = 3, chip = "sm_89", features = "+other,+ptx80", flags = {fast}>,
+    #nvvm.target<chip = "sm_89">,
+    #nvvm.target<chip = "sm_90", features = "+ptx86">] {
+  gpu.func @older() kernel attributes {fcgpu.schedule = #schedule, fcgpu.ptx_version = 80} {
+    gpu.return
+  }
+  gpu.func @newer() kernel attributes {fcgpu.schedule = #schedule, fcgpu.ptx_version = 84} {
+    gpu.return
+  }
+}
+
+// -----
+
 // A module without a kernel of ours is somebody else's to lower.
 
 // CHECK-LABEL: gpu.func @foreign_kernel

@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/Target/PTX.h"
+#include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -49,6 +50,32 @@ TEST(PTXTest, leavesTheBackendAsItWas) {
     EXPECT_EQ(shortPointers->getValue(), value);
   }
   shortPointers->setValue(false);
+}
+
+/// What nothing needs is as old as drivers that matter.
+TEST(PTXTest, isOfTheVersionThatTheKernelsNeed) {
+  DialectRegistry registry;
+  registry.insert<fcgpu::FCGPUDialect, gpu::GPUDialect, LLVM::LLVMDialect,
+                  NVVM::NVVMDialect>();
+  registerPTXTranslations(registry);
+  MLIRContext context(registry);
+  auto module = parseSourceString<ModuleOp>(kernels, &context);
+  ASSERT_TRUE(module);
+  context.loadAllAvailableDialects();
+  auto kernel = module->lookupSymbol<gpu::GPUModuleOp>("kernels");
+  auto store = kernel.lookupSymbol<LLVM::LLVMFuncOp>("store");
+  for (auto [needed, version] : {std::pair(0, ".version 8.0\n"),
+                                 {70, ".version 8.0\n"},
+                                 {80, ".version 8.0\n"},
+                                 {84, ".version 8.4\n"},
+                                 {90, ".version 9.0\n"}}) {
+    if (needed)
+      store->setAttr(fcgpu::kPTXVersionAttrName,
+                     Builder(&context).getI64IntegerAttr(needed));
+    FailureOr<std::string> ptx = emitPTX(kernel, "sm_89", PTXStage::PTX);
+    ASSERT_TRUE(succeeded(ptx));
+    EXPECT_NE(ptx->find(version), std::string::npos) << *ptx;
+  }
 }
 
 TEST(PTXTest, leavesOutPassesThatCostMoreThanTheyGain) {

@@ -65,6 +65,24 @@ TEST(TargetInfo, RegistersAreSharedOutInUnitsOfEight) {
   expect(3, 128, 160, 32);
 }
 
+TEST(TargetInfo, PTXVersionIsTheNewestThatIsNeeded) {
+  const TargetInfo &ada = *lookupTarget("sm_89");
+  EXPECT_EQ(getPTXVersion(ada, 0), 80u);
+  EXPECT_EQ(getPTXVersion(ada, 70), 80u);
+  EXPECT_EQ(getPTXVersion(ada, 84), 84u);
+  TargetInfo newer = ada;
+  newer.ptxVersion = 86;
+  EXPECT_EQ(getPTXVersion(newer, 84), 86u);
+}
+
+TEST(TargetInfo, FeaturesKeepANewerPTXVersion) {
+  EXPECT_EQ(raisePTXFeature("", 80), "+ptx80");
+  EXPECT_EQ(raisePTXFeature("+ptx80", 84), "+ptx84");
+  EXPECT_EQ(raisePTXFeature("+ptx83", 80), "+ptx83");
+  EXPECT_EQ(raisePTXFeature("+a,+ptx78,-b", 80), "+ptx80,+a,-b");
+  EXPECT_EQ(raisePTXFeature("+ptxas", 80), "+ptx80,+ptxas");
+}
+
 TEST(TargetInfo, UnknownChipMessageListsWhatThereIs) {
   EXPECT_EQ(unknownChipMessage("sm_75"),
             "unknown chip 'sm_75': expects one of sm_80, sm_86, sm_89, sm_90, "

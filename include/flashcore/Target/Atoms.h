@@ -31,16 +31,24 @@ enum class OperandPlace {
   Either
 };
 
-/// One product instruction of tensor cores: acc(m, n) += lhs(m, k) rhs(n, k).
-struct MmaAtom {
+/// Where an instruction is to be had.
+struct Instruction {
   llvm::StringLiteral name;
-  /// Both operands have one of these types.
-  llvm::SmallVector<ElementKind, 2> inputs;
-  ElementKind result;
   /// The oldest chip that has it, as TargetInfo::capability; an instruction of
   /// a chip's own features is that of no newer one.
   unsigned capability;
   bool isChipSpecific;
+  /// The oldest PTX ISA that has it, times ten.
+  unsigned ptxVersion;
+
+  bool isOf(const TargetInfo &target) const;
+};
+
+/// One product instruction of tensor cores: acc(m, n) += lhs(m, k) rhs(n, k).
+struct MmaAtom : Instruction {
+  /// Both operands have one of these types.
+  llvm::SmallVector<ElementKind, 2> inputs;
+  ElementKind result;
   /// How many warps execute it together.
   int64_t warps;
   /// One with more columns than n is one instruction, too, up to maxN.

@@ -47,8 +47,7 @@ struct TargetInfo {
   /// Whether its name ends with an a: it has the instructions that no other
   /// chip has, and what is made for it runs nowhere else.
   bool isChipSpecific;
-  /// Of the PTX ISA, times ten: what the drivers of CUDA 12.0 accept, or what
-  /// the chip needs if that is more.
+  /// The oldest PTX ISA that knows the chip, times ten.
   unsigned ptxVersion;
   /// Dynamic shared memory one block may ask for, in bytes.
   int64_t sharedMemoryPerBlock;
@@ -59,12 +58,22 @@ struct TargetInfo {
   int64_t maxBlocksPerSM;
   /// The usual card, for which schedules are chosen.
   TuningDevice device;
-
-  /// LLVM's name for the PTX version, e.g. +ptx80.
-  std::string getPTXFeature() const {
-    return "+ptx" + std::to_string(ptxVersion);
-  }
 };
+
+/// The PTX ISA of CUDA 12.0, times ten: every driver that we care for accepts
+/// it, so nothing is gained by an older one.
+inline constexpr unsigned kLeastPTXVersion = 80;
+
+/// The PTX ISA, times ten, for kernels for a chip of which some instruction
+/// needs `needed`.
+unsigned getPTXVersion(const TargetInfo &target, unsigned needed);
+
+/// LLVM's name for a PTX version, e.g. +ptx80.
+std::string getPTXFeature(unsigned version);
+
+/// Features for LLVM, of which the PTX version is raised to `version` if it is
+/// older or not said.
+std::string raisePTXFeature(llvm::StringRef features, unsigned version);
 
 /// Registers one thread can have on every chip we know.
 inline constexpr int64_t kMaxRegistersPerThread = 255;

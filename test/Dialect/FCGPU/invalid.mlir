@@ -522,6 +522,21 @@ func.func private @kernel_is_a_number() attributes {fcgpu.kernel = 128}
 
 // -----
 
+// expected-error @below {{expects fcgpu.ptx_version to be a PTX version times ten, but got "8.4"}}
+func.func private @ptx_version_is_a_string() attributes {fcgpu.ptx_version = "8.4"}
+
+// -----
+
+// expected-error @below {{expects fcgpu.ptx_version to be a PTX version times ten, but got 0 : i64}}
+func.func private @ptx_version_is_zero() attributes {fcgpu.ptx_version = 0}
+
+// -----
+
+// expected-error @below {{has an unknown attribute fcgpu.ptx: expects fcgpu.schedule, fcgpu.staging, fcgpu.layout, fcgpu.ptx_version or fcgpu.kernel}}
+func.func private @unknown_attribute() attributes {fcgpu.ptx = 80}
+
+// -----
+
 func.func @staging_is_a_string(%m: memref<64x40xf16>, %i: index, %zero: f16) {
   // expected-error @below {{expects fcgpu.staging to be a #fcgpu.staging, but got "block"}}
   %tile = vector.transfer_read %m[%i, %i], %zero {fcgpu.staging = "block"}

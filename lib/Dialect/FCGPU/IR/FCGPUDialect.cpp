@@ -16,6 +16,7 @@
 #include "mlir/IR/OpImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
 
+#include <algorithm>
 #include <numeric>
 
 using namespace mlir;
@@ -136,13 +137,21 @@ LogicalResult FCGPUDialect::verifyOperationAttribute(Operation *op,
     return op->emitError("expects fcgpu.kernel to be a dictionary, but got ")
            << value;
   }
+  if (name == kPTXVersionAttrName) {
+    auto version = dyn_cast<IntegerAttr>(value);
+    if (version && version.getValue().isStrictlyPositive())
+      return success();
+    return op->emitError("expects fcgpu.ptx_version to be a PTX version times "
+                         "ten, but got ")
+           << value;
+  }
   if (name == kStagingAttrName)
     return verifyStaging(op, value);
   if (name != kLayoutAttrName)
     return op->emitError("has an unknown attribute ")
            << name << ": expects " << kScheduleAttrName << ", "
-           << kStagingAttrName << ", " << kLayoutAttrName << " or "
-           << kKernelAttrName;
+           << kStagingAttrName << ", " << kLayoutAttrName << ", "
+           << kPTXVersionAttrName << " or " << kKernelAttrName;
   auto isLayout = [](Attribute a) { return isa<LayoutAttr, UnitAttr>(a); };
   if (auto array = dyn_cast<ArrayAttr>(value)) {
     if (array.size() == op->getNumResults() && llvm::all_of(array, isLayout))
@@ -158,6 +167,14 @@ LogicalResult FCGPUDialect::verifyOperationAttribute(Operation *op,
 //===----------------------------------------------------------------------===//
 // Ring type
 //===----------------------------------------------------------------------===//
+
+unsigned mlir::fcgpu::getNeededPTXVersion(Operation *module) {
+  unsigned needed = 0;
+  for (Operation &kernel : module->getRegion(0).getOps())
+    if (auto version = kernel.getAttrOfType<IntegerAttr>(kPTXVersionAttrName))
+      needed = std::max<unsigned>(needed, version.getInt());
+  return needed;
+}
 
 std::optional<flashcore::ElementKind> mlir::fcgpu::getElementKind(Type type) {
   using flashcore::ElementKind;

@@ -291,6 +291,9 @@ struct DistributePass final
     context.layouts = &layouts;
     if (failed(convert(context)))
       return signalPassFailure();
+    if (context.ptxVersion)
+      getOperation()->setAttr(kPTXVersionAttrName,
+                              b.getI64IntegerAttr(context.ptxVersion));
     getOperation().walk([](Operation *op) { op->removeAttr(kLayoutAttrName); });
   }
 

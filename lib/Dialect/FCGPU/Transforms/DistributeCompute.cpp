@@ -380,6 +380,7 @@ struct DistributeContraction final : ThreadPattern<vector::ContractionOp> {
       // The last atom divides what is left.
       const MmaAtom &atom = **llvm::find_if(
           atoms, [&](const MmaAtom *each) { return each->k <= k - kk; });
+      thread.use(atom);
       multiply(b, atom, a, bTile, c, kk);
       kk += atom.k;
     }

@@ -23,6 +23,8 @@
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/Transforms/DialectConversion.h"
 
+#include <algorithm>
+
 namespace mlir::fcgpu {
 
 /// Rows and columns of a matrix of ldmatrix, the core of all operands of
@@ -104,6 +106,13 @@ struct ThreadContext {
   /// Behind the block's rings, each warp has a part of its own.
   int64_t warpStart, warpBytes;
   Value warpOffset; ///< byte offset of this warp's part
+  /// The newest PTX ISA, times ten, that an instruction of the kernel needs.
+  mutable unsigned ptxVersion = 0;
+
+  /// Says that the kernel has this instruction.
+  void use(const flashcore::Instruction &instruction) const {
+    ptxVersion = std::max(ptxVersion, instruction.ptxVersion);
+  }
 };
 
 /// Index arithmetic without the noise.

@@ -183,6 +183,7 @@ struct DistributeWarpgroupProduct final : ThreadPattern<vector::ContractionOp> {
     if (*thread.layouts->lookup(op.getResult()) != atom.acc.getCore())
       return rewriter.notifyMatchFailure(op, "leaves its result elsewhere");
 
+    thread.use(atom);
     IndexBuilder b(op.getLoc(), rewriter);
     InlinePTX ptx(b);
     bool isFresh = matchPattern(op.getAcc(), m_AnyZeroFloat());

@@ -84,9 +84,10 @@ ArrayAttr mlir::flashcore::createGPUTargets(ModuleOp module, StringRef chip) {
   });
   MLIRContext *context = module.getContext();
   StringRef triple = "nvptx64-nvidia-cuda";
-  std::string features = model && !model.getFeatures().empty()
-                             ? model.getFeatures().str()
-                             : lookupTarget(chip)->getPTXFeature();
+  std::string features =
+      model && !model.getFeatures().empty()
+          ? model.getFeatures().str()
+          : getPTXFeature(getPTXVersion(*lookupTarget(chip), /*needed=*/0));
   return ArrayAttr::get(context,
                         NVVM::NVVMTargetAttr::get(
                             context, kOptimizationLevel, triple, chip, features,

@@ -22,6 +22,41 @@ gpu.module @kernels {
 
 // -----
 
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+#mk = affine_map<(m, n, k) -> (m, k)>
+#nk = affine_map<(m, n, k) -> (n, k)>
+#mn = affine_map<(m, n, k) -> (m, n)>
+
+gpu.module @kernels {
+  gpu.func @product_of_8_bit_floats(%a: vector<16x32xf8E4M3FN>,
+                                    %b: vector<16x32xf8E4M3FN>,
+                                    %acc: vector<16x16xf32>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    // expected-error @below {{'vector.contract' op multiplies 'f8E4M3FN' by 'f8E4M3FN' into 'f32', for which sm_89 has no instruction that is known here}}
+    %s = vector.contract {indexing_maps = [#mk, #nk, #mn],
+        iterator_types = ["parallel", "parallel", "reduction"]}
+        %a, %b, %acc : vector<16x32xf8E4M3FN>, vector<16x32xf8E4M3FN> into vector<16x16xf32>
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_100", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+
+gpu.module @kernels {
+  // expected-error @below {{'gpu.func' op unknown chip 'sm_100': expects one of sm_80, sm_86, sm_89, sm_90, sm_90a; sm_100 runs the PTX that is made for sm_90: compile for that}}
+  gpu.func @chip_that_is_too_new() kernel attributes {fcgpu.schedule = #schedule} {
+    gpu.return
+  }
+}
+
+// -----
+
 #schedule = #fcgpu.schedule<chip = "sm_75", block_m = 16, block_n = 16,
   num_warps = 1, num_stages = 2, query = registers,
   grid_order = query_fastest, min_blocks = 0>

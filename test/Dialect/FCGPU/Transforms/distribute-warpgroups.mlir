@@ -20,6 +20,7 @@
 gpu.module @kernels {
   // CHECK-LABEL: gpu.func @roles(
   // CHECK-SAME:    %[[MAP:[^:]+]]: !llvm.ptr)
+  // CHECK-SAME:    fcgpu.ptx_version = 80 : i64
   // CHECK-DAG:     %[[ONE:.+]] = arith.constant 1 : i32
   // CHECK-DAG:     %[[EIGHT:.+]] = arith.constant 8 : i32
   // CHECK-DAG:     %[[BYTES:.+]] = arith.constant 32768 : i32

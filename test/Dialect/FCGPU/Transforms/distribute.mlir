@@ -21,6 +21,7 @@
 
 // CHECK-LABEL: gpu.func @contraction_with_key
 // CHECK-SAME:    %[[OUT:[^:]+]]: memref<16x16xf32>
+// CHECK-SAME:    fcgpu.ptx_version = 70 : i64
 gpu.module @kernels {
   gpu.func @contraction_with_key(%out: memref<16x16xf32>)
       kernel attributes {fcgpu.schedule = #schedule} {

@@ -35,12 +35,17 @@ inline constexpr StringLiteral kScheduleAttrName = "fcgpu.schedule";
 inline constexpr StringLiteral kStagingAttrName = "fcgpu.staging";
 inline constexpr StringLiteral kLayoutAttrName = "fcgpu.layout";
 inline constexpr StringLiteral kKernelAttrName = "fcgpu.kernel";
+inline constexpr StringLiteral kPTXVersionAttrName = "fcgpu.ptx_version";
 
 /// Whether `kernel` was made by flashcore-tile (or says that it wants to be
 /// treated so): it carries a schedule.
 inline bool isOurKernel(Operation *kernel) {
   return kernel->hasAttr(kScheduleAttrName);
 }
+
+/// The PTX ISA, times ten, that the instructions of the kernels in `module`
+/// need, by their `fcgpu.ptx_version`; 0 if none has one.
+unsigned getNeededPTXVersion(Operation *module);
 
 /// What products take a type for; nothing for one that they do not know.
 std::optional<flashcore::ElementKind> getElementKind(Type type);

@@ -28,6 +28,8 @@ def FCGPU_Dialect : Dialect {
       one is neither)
     * `fcgpu.kernel` (dictionary) on a `gpu.func`: what the host must know to
       launch it; docs/Bundle.md says what it becomes
+    * `fcgpu.ptx_version` (integer) on a kernel, from `flashcore-distribute` on:
+      the newest PTX ISA, times ten, that one of its instructions needs
   }];
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;
