@@ -1,4 +1,4 @@
-//===- Atoms.cpp - What tensor cores multiply at a time -------------------===//
+//===- Atoms.cpp - What is multiplied and copied at a time ----------------===//
 //
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
@@ -93,6 +93,43 @@ mlir::flashcore::findMmaAtoms(const TargetInfo &target, int64_t warps,
         atom.warps == warps && atom.isOf(target))
       found.push_back(&atom);
   return found;
+}
+
+llvm::ArrayRef<CopyAtom> mlir::flashcore::getCopyAtoms() {
+  static const CopyAtom atoms[] = {
+      {{"cp.async.cg.shared.global", /*capability=*/80,
+        /*isChipSpecific=*/false, /*ptxVersion=*/70},
+       CopyRoute::GlobalToShared,
+       CopyCompletion::Groups,
+       /*bytes=*/16},
+      // Of a box with the 128-byte swizzle.
+      {{"cp.async.bulk.tensor", /*capability=*/90, /*isChipSpecific=*/false,
+        /*ptxVersion=*/80},
+       CopyRoute::GlobalToShared,
+       CopyCompletion::Barrier,
+       /*bytes=*/128},
+      // Of a matrix.
+      {{"ldmatrix", /*capability=*/75, /*isChipSpecific=*/false,
+        /*ptxVersion=*/65},
+       CopyRoute::SharedToRegisters,
+       CopyCompletion::Immediate,
+       /*bytes=*/16},
+      {{"st.global.v4.b32", /*capability=*/20, /*isChipSpecific=*/false,
+        /*ptxVersion=*/20},
+       CopyRoute::RegistersToGlobal,
+       CopyCompletion::Immediate,
+       /*bytes=*/16}};
+  return atoms;
+}
+
+const CopyAtom *mlir::flashcore::findCopyAtom(const TargetInfo &target,
+                                              CopyRoute route,
+                                              CopyCompletion completion) {
+  for (const CopyAtom &atom : getCopyAtoms())
+    if (atom.route == route && atom.completion == completion &&
+        atom.isOf(target))
+      return &atom;
+  return nullptr;
 }
 
 const TileLayout &mlir::flashcore::getLdMatrixLayout() {

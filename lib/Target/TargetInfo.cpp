@@ -19,7 +19,30 @@
 using namespace mlir::flashcore;
 
 static constexpr int64_t KiB = 1024;
-static const TargetInfo targets[] = {
+/// A chip's name with an a, which names more of its instructions.
+static constexpr TargetInfo addOwnInstructions(TargetInfo target,
+                                               llvm::StringLiteral chip,
+                                               unsigned ptxVersion,
+                                               int64_t tensorFlops) {
+  target.chip = chip;
+  target.isChipSpecific = true;
+  target.ptxVersion = ptxVersion;
+  target.device.tensorFlops = tensorFlops;
+  return target;
+}
+
+static constexpr TargetInfo sm90{"sm_90",
+                                 90,
+                                 /*isChipSpecific=*/false,
+                                 /*ptxVersion=*/78,
+                                 227 * KiB,
+                                 228 * KiB,
+                                 65536,
+                                 2048,
+                                 32,
+                                 {"H100 SXM", 132, 2730, 128, 1.76, 3350}};
+
+static constexpr TargetInfo targets[] = {
     {"sm_80",
      80,
      /*isChipSpecific=*/false,
@@ -50,26 +73,9 @@ static const TargetInfo targets[] = {
      1536,
      24,
      {"RTX 4090", 128, 512, 128, 2.52, 1008}},
-    {"sm_90",
-     90,
-     /*isChipSpecific=*/false,
-     /*ptxVersion=*/78,
-     227 * KiB,
-     228 * KiB,
-     65536,
-     2048,
-     32,
-     {"H100 SXM", 132, 2730, 128, 1.76, 3350}},
-    {"sm_90a",
-     90,
-     /*isChipSpecific=*/true,
-     /*ptxVersion=*/80,
-     227 * KiB,
-     228 * KiB,
-     65536,
-     2048,
-     32,
-     {"H100 SXM", 132, 4096, 128, 1.76, 3350}},
+    sm90,
+    addOwnInstructions(sm90, "sm_90a", /*ptxVersion=*/80,
+                       /*tensorFlops=*/4096),
 };
 
 RegisterShares mlir::flashcore::getRegisterShares(const TargetInfo &target,

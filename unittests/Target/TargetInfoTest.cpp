@@ -30,6 +30,16 @@ TEST(TargetInfo, ListsOldestChipFirst) {
       }));
 }
 
+TEST(TargetInfo, NamesOfOneChipDifferInItsOwnInstructions) {
+  const TargetInfo &all = *lookupTarget("sm_90"),
+                   &own = *lookupTarget("sm_90a");
+  EXPECT_FALSE(all.isChipSpecific);
+  EXPECT_TRUE(own.isChipSpecific);
+  EXPECT_EQ(own.capability, all.capability);
+  EXPECT_EQ(own.sharedMemoryPerBlock, all.sharedMemoryPerBlock);
+  EXPECT_GT(own.device.tensorFlops, all.device.tensorFlops);
+}
+
 // One KiB of each block belongs to the system (CUDA C++ Programming Guide,
 // "Shared Memory" of compute capability 8.x and 9.0).
 TEST(TargetInfo, OneBlockMayHaveAllSharedMemoryButOneKiB) {

@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/Target/TileLayout.h"
+#include "flashcore/Dialect/FCGPU/IR/Schedule.h"
 #include "flashcore/Target/Atoms.h"
 #include "gtest/gtest.h"
 
@@ -282,6 +283,35 @@ TEST(Atoms, OfWarpgroupsAreThoseOfOneChip) {
     // P rounded to 16 bits is its left operand as it stands.
     EXPECT_EQ(atoms.front()->lhs.getCore(), atoms.front()->acc.getCore());
   }
+}
+
+// The distance of rows, and so the swizzle, is in what copies take of a row.
+TEST(CopyAtoms, TakeChunksAndPanels) {
+  for (const TargetInfo &target : getTargets()) {
+    const auto *chunks =
+        findCopyAtom(target, CopyRoute::GlobalToShared, CopyCompletion::Groups);
+    const auto *matrices = findCopyAtom(target, CopyRoute::SharedToRegisters,
+                                        CopyCompletion::Immediate);
+    ASSERT_TRUE(chunks && matrices) << target.chip.str();
+    EXPECT_EQ(chunks->bytes, mlir::fcgpu::kChunkBytes);
+    EXPECT_EQ(matrices->bytes, mlir::fcgpu::kChunkBytes);
+    const auto *boxes = findCopyAtom(target, CopyRoute::GlobalToShared,
+                                     CopyCompletion::Barrier);
+    ASSERT_EQ(boxes != nullptr, target.capability >= 90) << target.chip.str();
+    if (boxes)
+      EXPECT_EQ(boxes->bytes, mlir::fcgpu::kPanelBytes);
+  }
+}
+
+TEST(CopyAtoms, AreThereWithTheirChip) {
+  TargetInfo old = *lookupTarget("sm_80");
+  old.capability = 75;
+  EXPECT_EQ(
+      findCopyAtom(old, CopyRoute::GlobalToShared, CopyCompletion::Groups),
+      nullptr);
+  EXPECT_NE(findCopyAtom(old, CopyRoute::SharedToRegisters,
+                         CopyCompletion::Immediate),
+            nullptr);
 }
 
 // What flashcore-distribute relies on.

@@ -21,7 +21,8 @@ def FlashCoreToNVVMPass : Pass<"flashcore-to-nvvm", "::mlir::gpu::GPUModuleOp"> 
     `nvvm.reqntid` and `nvvm.minctasm`; `gpu.dynamic_shared_memory` of all
     kernels is one external symbol, `@flashcore_shared`, aligned to 1024 bytes.
     Kernel arguments are bare pointers and
-    64-bit integers.
+    64-bit integers. The PTX version of the module's `#nvvm.target`s is raised
+    to the `fcgpu.ptx_version` of its kernels.
   }];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect",
                            "::mlir::NVVM::NVVMDialect",

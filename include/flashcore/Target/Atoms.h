@@ -1,4 +1,4 @@
-//===- Atoms.h - What tensor cores multiply at a time -----------*- C++ -*-===//
+//===- Atoms.h - What is multiplied and copied at a time --------*- C++ -*-===//
 //
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
@@ -6,8 +6,9 @@
 //
 // The one place for instructions that chips differ in. Source: PTX ISA,
 // sections "Warp-level Matrix Instructions", figures of the fragments of
-// mma.m16n8k8 and mma.m16n8k16, and "Asynchronous Warpgroup Level Matrix
-// Instructions", those of wgmma.m64nNk16.
+// mma.m16n8k8 and mma.m16n8k16, "Asynchronous Warpgroup Level Matrix
+// Instructions", those of wgmma.m64nNk16, and "Data Movement and Conversion
+// Instructions".
 //
 //===----------------------------------------------------------------------===//
 
@@ -75,8 +76,30 @@ llvm::SmallVector<const MmaAtom *> findMmaAtoms(const TargetInfo &target,
                                                 ElementKind input,
                                                 ElementKind result);
 
-/// The widest access of memory, in bits.
-inline constexpr int64_t kAccessBits = 128;
+/// Between which memories a copy is.
+enum class CopyRoute { GlobalToShared, SharedToRegisters, RegistersToGlobal };
+
+/// How one learns that a copy has arrived.
+enum class CopyCompletion {
+  Immediate, ///< it is there for the next instruction
+  Groups,    ///< each thread waits for what it has started itself, in order
+  Barrier    ///< an mbarrier counts bytes
+};
+
+/// One copy instruction.
+struct CopyAtom : Instruction {
+  CopyRoute route;
+  CopyCompletion completion;
+  /// What it takes of a row at a time.
+  int64_t bytes;
+};
+
+/// All that we use.
+llvm::ArrayRef<CopyAtom> getCopyAtoms();
+
+/// That of a chip, or null if it has none.
+const CopyAtom *findCopyAtom(const TargetInfo &target, CopyRoute route,
+                             CopyCompletion completion);
 
 /// The matrix of 8 x 8 16-bit elements that ldmatrix loads: its register of
 /// each lane. `ldmatrix.trans` loads its transpose.

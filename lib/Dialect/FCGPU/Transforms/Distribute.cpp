@@ -151,6 +151,19 @@ struct DistributePass final
     return error;
   }
 
+  /// Whether the chip has instructions for all copies.
+  LogicalResult checkCopies(const flashcore::TargetInfo &target) {
+    WalkResult result = getOperation().walk([&](CopyOp op) {
+      if (findFillAtom(target, op.getRing().getType()))
+        return WalkResult::advance();
+      op.emitOpError("fills ")
+          << op.getRing().getType() << ", for which " << target.chip
+          << " has no instruction that is known here";
+      return WalkResult::interrupt();
+    });
+    return failure(result.wasInterrupted());
+  }
+
   /// Every warp (or warpgroup) runs the body of the loop over them once.
   LogicalResult inlineWarps(IndexBuilder &b, ThreadContext &context) {
     SmallVector<scf::ForallOp> foralls;
@@ -295,6 +308,8 @@ struct DistributePass final
     ThreadContext context;
     FailureOr<int64_t> bytes = allocate(context);
     if (failed(bytes))
+      return signalPassFailure();
+    if (failed(checkCopies(*context.target)))
       return signalPassFailure();
     sharedMemory += *bytes;
     Block &entry = getOperation().getBody().front();

@@ -190,7 +190,9 @@ struct DistributeBulkCopy final : ThreadPattern<CopyOp> {
       return rewriter.notifyMatchFailure(
           op, "copies from a tensor of which the kernel has no tensor map with "
               "boxes of a panel");
-    copyPanels(b, op, adaptor, map, coordinates);
+    const flashcore::CopyAtom &atom = *findFillAtom(*thread.target, ring);
+    thread.use(atom);
+    copyPanels(b, op, adaptor, map, coordinates, atom.bytes);
     rewriter.eraseOp(op);
     return success();
   }
@@ -272,8 +274,10 @@ private:
                          kPanelBytes);
   }
 
+  /// Copies boxes of `rowBytes` bytes of each row.
   void copyPanels(IndexBuilder &b, CopyOp op, OneToNOpAdaptor adaptor,
-                  Value map, MutableArrayRef<Value> coordinates) const {
+                  Value map, MutableArrayRef<Value> coordinates,
+                  int64_t rowBytes) const {
     RingType ring = op.getRing().getType();
     Value tile = adaptor.getTile().front();
     Value barrier = getRingBarrier(b, thread, op.getRing(), RingSide::Read,
@@ -284,7 +288,8 @@ private:
         /*relaxed=*/false, /*predicate=*/Value());
     Value start = getSlotAddress(b, adaptor.getRing().front(), ring, tile);
     Value firstCol = coordinates.back();
-    for (int64_t col = 0; col < getCopiedCols(op); col += ring.getPanelCols()) {
+    int64_t boxCols = rowBytes / ring.getElementBytes();
+    for (int64_t col = 0; col < getCopiedCols(op); col += boxCols) {
       coordinates.back() = b.add(firstCol, col);
       // Innermost first.
       SmallVector<Value> box;

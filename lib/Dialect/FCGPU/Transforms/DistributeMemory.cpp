@@ -112,6 +112,7 @@ struct DistributeCopy final : ThreadPattern<CopyOp> {
                   ConversionPatternRewriter &rewriter) const override {
     if (op.getRing().getType().hasPanels())
       return rewriter.notifyMatchFailure(op, "is into a ring with panels");
+    thread.use(*findFillAtom(*thread.target, op.getRing().getType()));
     IndexBuilder b(op.getLoc(), rewriter);
     if (op.getPredicate() && !op.getZeroFill()) {
       auto ifOp = scf::IfOp::create(b, adaptor.getPredicate().front(),
@@ -191,7 +192,8 @@ struct DistributeCopy final : ThreadPattern<CopyOp> {
     Value elements = getNumElements(b, op, adaptor, indices[rowAxis]);
     auto token = nvgpu::DeviceAsyncTokenType::get(op.getContext());
     int64_t cols = ring.getCols(), chunks = ring.getRowChunks();
-    int64_t chunkCols = ring.getChunkCols();
+    int64_t chunkCols =
+        findFillAtom(*thread.target, ring)->bytes / ring.getElementBytes();
     for (int64_t c = 0; c < chunks; c += step) {
       Value chunk = b.add(firstChunk, c);
       OpBuilder::InsertionGuard guard(b);
@@ -255,12 +257,14 @@ struct DistributeRead final : ThreadPattern<ReadOp> {
     bool transpose = layout && *layout == matrix.transpose();
     if (!layout || (!transpose && *layout != matrix))
       return rewriter.notifyMatchFailure(op, "is not what ldmatrix loads");
+    const flashcore::CopyAtom &atom = *findReadAtom(*thread.target);
+    thread.use(atom);
     bool columnsFirst = !transpose && isRightOperand(op.getResult());
     RingType ring = op.getRing().getType();
-    int64_t cols = ring.getCols(), chunkCols = ring.getChunkCols();
+    int64_t cols = ring.getCols();
+    int64_t chunkCols = atom.bytes / ring.getElementBytes();
     int64_t group = getSwizzleGroup(ring.getRowChunks());
     IndexBuilder b(op.getLoc(), rewriter);
-
     Slot slot(b, adaptor.getRing().front(), ring, adaptor.getTile().front());
     Value half = b.div(thread.lane, 2 * kCore);
     Value place = getPlace(b, b.rem(thread.lane, 2 * kCore), half, ring);
@@ -455,13 +459,16 @@ private:
 
   /// The first columns of a warp's rows that lanes can hand each other so that
   /// each gets 16 bytes next to each other; 0 where they are so already.
-  static int64_t getWideColumns(VectorType rowType, const TileLayout &layout) {
+  int64_t getWideColumns(VectorType rowType, const TileLayout &layout) const {
     const TileLayout &store = flashcore::getStoreLayout();
     int64_t run = store.getRun(TileLayout::Column);
     int64_t bits = rowType.getElementTypeBitWidth();
+    const flashcore::CopyAtom *atom = flashcore::findCopyAtom(
+        *thread.target, flashcore::CopyRoute::RegistersToGlobal,
+        flashcore::CopyCompletion::Immediate);
     int64_t cols = llvm::alignDown(rowType.getDimSize(1),
                                    store.getBox()[TileLayout::Column]);
-    if (run * bits != flashcore::kAccessBits ||
+    if (!atom || run * bits != 8 * atom->bytes ||
         layout.getRun(TileLayout::Column) >= run || cols == 0 ||
         getBases(layout, TileLayout::Lane, TileLayout::Row) !=
             getBases(store, TileLayout::Lane, TileLayout::Row))

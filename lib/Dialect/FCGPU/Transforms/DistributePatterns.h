@@ -62,6 +62,12 @@ private:
 SmallVector<const flashcore::MmaAtom *>
 findMmaAtoms(const flashcore::TargetInfo &target, vector::ContractionOp op);
 
+/// The atom of the chip that fills slots of a ring, or null.
+const flashcore::CopyAtom *findFillAtom(const flashcore::TargetInfo &target,
+                                        RingType ring);
+/// The atom of the chip that reads tiles of a ring to registers, or null.
+const flashcore::CopyAtom *findReadAtom(const flashcore::TargetInfo &target);
+
 /// Elements of a part: a pair of 16 or 32 bits, what a 32-bit register holds of
 /// smaller ones.
 int64_t getPartSize(Type element);

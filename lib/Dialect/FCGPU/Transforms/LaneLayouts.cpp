@@ -95,6 +95,21 @@ mlir::fcgpu::findMmaAtoms(const flashcore::TargetInfo &target,
                                  *inputKind, *resultKind);
 }
 
+const flashcore::CopyAtom *
+mlir::fcgpu::findFillAtom(const flashcore::TargetInfo &target, RingType ring) {
+  using flashcore::CopyCompletion;
+  return flashcore::findCopyAtom(target, flashcore::CopyRoute::GlobalToShared,
+                                 ring.hasPanels() ? CopyCompletion::Barrier
+                                                  : CopyCompletion::Groups);
+}
+
+const flashcore::CopyAtom *
+mlir::fcgpu::findReadAtom(const flashcore::TargetInfo &target) {
+  return flashcore::findCopyAtom(target,
+                                 flashcore::CopyRoute::SharedToRegisters,
+                                 flashcore::CopyCompletion::Immediate);
+}
+
 int64_t mlir::fcgpu::getPartSize(Type element) {
   constexpr int64_t registerBits = 32, pair = 2;
   int64_t bits = std::max<unsigned>(element.getIntOrFloatBitWidth(), 8);

@@ -31,8 +31,8 @@ inline constexpr float kMinusInf = -std::numeric_limits<float>::infinity();
 /// headDimV), and values a row.
 class TileBuilder : public ImplicitLocOpBuilder {
 public:
-  /// In front of an attention tile.
-  explicit TileBuilder(AttentionOp op);
+  /// In front of an attention tile whose scores have this scale.
+  TileBuilder(AttentionOp op, float scoreScale);
 
   Value constant(float value, ArrayRef<int64_t> shape);
   /// `rows` (one value a row) as a tile of `cols` equal columns.

@@ -19,19 +19,10 @@ static fcgpu::ScheduleAttr getSchedule(AttentionOp op) {
   return op->getAttrOfType<fcgpu::ScheduleAttr>(fcgpu::kScheduleAttrName);
 }
 
-/// What a score still has to be multiplied with after softcap and bias.
-static float getScaleOfScores(AttentionOp op) {
-  if (op.getBias())
-    return 1.0f;
-  auto softcap = op.getSoftcap();
-  return softcap ? softcap->convertToFloat() : op.getEffectiveScale();
-}
-
-TileBuilder::TileBuilder(AttentionOp op)
+TileBuilder::TileBuilder(AttentionOp op, float scoreScale)
     : ImplicitLocOpBuilder(op.getLoc(), op), warpM(getSchedule(op).getWarpM()),
       blockN(getSchedule(op).getBlockN()), headDimV(op.getHeadDimV()),
-      half(op.getQueryType().getElementType()),
-      scoreScale(getScaleOfScores(op)) {}
+      half(op.getQueryType().getElementType()), scoreScale(scoreScale) {}
 
 Value TileBuilder::constant(float value, ArrayRef<int64_t> shape) {
   auto type = VectorType::get(shape, getF32Type());

@@ -22,12 +22,16 @@
 #include "mlir/Dialect/Arith/Utils/Utils.h"
 
 namespace mlir::flashcore {
+/// What a score that leaves changeScores still has to be multiplied with.
+float getScoreScale(AttentionOp op);
+
 /// Expands one attention tile.
 class TileExpander {
 public:
   explicit TileExpander(AttentionOp op)
-      : op(op), b(op), schedule(op->getAttrOfType<fcgpu::ScheduleAttr>(
-                           fcgpu::kScheduleAttrName)),
+      : op(op), b(op, getScoreScale(op)),
+        schedule(
+            op->getAttrOfType<fcgpu::ScheduleAttr>(fcgpu::kScheduleAttrName)),
         mask(KeyMask::get(op)), warpM(b.warpM), blockN(b.blockN),
         sumPolicy(createRowSum(schedule, b)),
         maxPolicy(createRowMax(schedule, b, *sumPolicy)) {}

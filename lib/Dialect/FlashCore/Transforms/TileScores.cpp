@@ -18,6 +18,13 @@
 using namespace mlir;
 using namespace mlir::flashcore;
 
+float mlir::flashcore::getScoreScale(AttentionOp op) {
+  if (op.getBias())
+    return 1.0f;
+  auto softcap = op.getSoftcap();
+  return softcap ? softcap->convertToFloat() : op.getEffectiveScale();
+}
+
 /// A map_scores whose result is what `build(score, query, key)` returns.
 template <typename Builder>
 Value TileExpander::mapScores(Value scores, Value key, Builder build) {
@@ -57,7 +64,7 @@ Value TileExpander::loadBias(Value query, Value key) {
   return value;
 }
 
-/// cap(scale * score) + bias, but for the factor TileBuilder::getScoreScale().
+/// cap(scale * score) + bias, but for the factor getScoreScale().
 Value TileExpander::changeScores(Value scores, Value key) {
   if (!op.getSoftcap() && !op.getBias())
     return scores;

@@ -218,3 +218,21 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!ring = !fcgpu.ring<2x64x128xf16, panels>
+
+gpu.module @kernels {
+  gpu.func @chip_without_bulk_copies(%k: memref<1x1x512x128xf16>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %ring = fcgpu.alloc_ring : !ring
+    // expected-error @below {{'fcgpu.copy' op fills '!fcgpu.ring<2x64x128xf16, panels>', for which sm_89 has no instruction that is known here}}
+    fcgpu.copy %k[%c0, %c0, %c0, %c0] to %ring[%c0] by block : memref<1x1x512x128xf16> to !ring
+    gpu.return
+  }
+}

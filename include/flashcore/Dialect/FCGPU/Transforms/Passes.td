@@ -327,7 +327,9 @@ def DistributePass : Pass<"flashcore-distribute", "::mlir::gpu::GPUFuncOp"> {
     lane, for which lanes hand each other their columns. Rings are views of
     `gpu.dynamic_shared_memory`, those `by warp` of the warp's part of it,
     through which also the shares of an `fcgpu.all_to_all` pass; more than the
-    chip has is an error.
+    chip has is an error, as is a copy that it has no instruction for.
+    `fcgpu.ptx_version` of the kernel is the newest PTX ISA that one of its
+    products and copies needs.
   }];
   let statistics = [Statistic<"sharedMemory", "shared-memory-bytes",
                               "Shared memory of all kernels, in bytes">];
