@@ -126,7 +126,7 @@ static std::optional<std::string> checkPersistent(const TargetInfo &target,
   int64_t warps = target.maxThreadsPerSM / kWarpSize;
   int64_t fitting =
       std::min({target.sharedMemoryPerSM / (bytes + kReservedSharedMemory),
-                warps / choice.numWarps, target.maxBlocksPerSM});
+                warps / choice.getAllWarps(), target.maxBlocksPerSM});
   if (choice.getBlocksPerSM() <= fitting)
     return std::nullopt;
   return llvm::formatv(
@@ -134,7 +134,7 @@ static std::optional<std::string> checkPersistent(const TargetInfo &target,
       "run at once: each needs {1} bytes of shared memory of the {2} and {3} "
       "warps of the {4} that an SM of {5} has, but got {6}; use smaller blocks "
       "or fewer stages",
-      fitting, bytes, target.sharedMemoryPerSM, choice.numWarps, warps,
+      fitting, bytes, target.sharedMemoryPerSM, choice.getAllWarps(), warps,
       target.chip, choice.minBlocks, spell("min_blocks", names));
 }
 
@@ -150,6 +150,12 @@ checkWarpgroup(const AttentionProblem &problem, const TargetInfo &target,
     return llvm::formatv("expects product warp for {0}, which has no products "
                          "of warpgroups, but got warpgroup",
                          target.chip);
+  if (choice.grid == Grid::Persistent &&
+      (!problem.seqlenK || problem.isCausal || problem.hasWindow))
+    return llvm::formatv("expects {0} full with product warpgroup and a number "
+                         "of key tiles that differs between blocks or is known "
+                         "at run time only, but got persistent",
+                         spell("grid", names));
   // Columns of ones are a panel's first, behind those that copies fill.
   int64_t ones = choice.getOnesColumns();
   int64_t panelCols = kPanelBytes / getBytes(problem.element);

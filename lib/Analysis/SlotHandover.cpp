@@ -26,23 +26,30 @@ using Tile = std::pair<unsigned, int64_t>; // ring, tile number
 struct Step {
   const HandoverEvent *event;
   int64_t iteration;
+  /// By ring, the tiles of the rounds before.
+  const TileCounts *before;
 
   Tile getTile(const TileRef &ref) const {
-    return {ref.ring, ref.offset + (ref.perIteration ? iteration : 0)};
+    auto it = before->find(ref.ring);
+    int64_t first = it == before->end() ? 0 : it->second;
+    return {ref.ring, first + ref.offset + (ref.perIteration ? iteration : 0)};
   }
   Tile getTile() const { return getTile(event->tiles.front()); }
 };
 
-std::vector<Step> unroll(const RoleProgram &program, int64_t numIterations) {
+std::vector<Step> unroll(const RoleProgram &program, int64_t numIterations,
+                         const std::vector<TileCounts> &rounds) {
   std::vector<Step> steps;
-  auto append = [&](const std::vector<HandoverEvent> &events, int64_t i) {
-    for (const HandoverEvent &event : events)
-      steps.push_back({&event, i});
-  };
-  append(program.before, 0);
-  for (int64_t i = 0; i < numIterations; ++i)
-    append(program.body, i);
-  append(program.after, numIterations);
+  for (const TileCounts &before : rounds) {
+    auto append = [&](const std::vector<HandoverEvent> &events, int64_t i) {
+      for (const HandoverEvent &event : events)
+        steps.push_back({&event, i, &before});
+    };
+    append(program.before, 0);
+    for (int64_t i = 0; i < numIterations; ++i)
+      append(program.body, i);
+    append(program.after, numIterations);
+  }
   return steps;
 }
 
@@ -165,9 +172,31 @@ private:
 };
 } // namespace
 
+TileCounts mlir::flashcore::countTiles(const RoleProgram &filler,
+                                       int64_t numIterations) {
+  TileCounts counts;
+  auto add = [&](const std::vector<HandoverEvent> &events, int64_t times) {
+    for (const HandoverEvent &event : events)
+      if (event.kind == HandoverEvent::Copy)
+        counts[event.tiles.front().ring] += times;
+  };
+  add(filler.before, 1);
+  add(filler.body, numIterations);
+  add(filler.after, 1);
+  return counts;
+}
+
 std::optional<std::string> mlir::flashcore::checkHandover(
     const RoleProgram &filler, int64_t fillerIterations,
-    const RoleProgram &reader, int64_t readerIterations) {
-  return Machine().run(unroll(filler, fillerIterations),
-                       unroll(reader, readerIterations));
+    const RoleProgram &reader, int64_t readerIterations, int64_t numRounds) {
+  TileCounts each = countTiles(filler, fillerIterations);
+  std::vector<TileCounts> rounds(1);
+  while (static_cast<int64_t>(rounds.size()) < numRounds) {
+    TileCounts next = rounds.back();
+    for (auto [ring, count] : each)
+      next[ring] += count;
+    rounds.push_back(std::move(next));
+  }
+  return Machine().run(unroll(filler, fillerIterations, rounds),
+                       unroll(reader, readerIterations, rounds));
 }

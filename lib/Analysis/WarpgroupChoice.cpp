@@ -9,6 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ProblemClass.h"
 #include "ScheduleChooser.h"
 #include "flashcore/Analysis/ScheduleCheck.h"
 #include "flashcore/Target/Atoms.h"
@@ -18,10 +19,56 @@
 using namespace mlir::flashcore;
 using namespace mlir::fcgpu;
 
-/// Decides all fields, of blocks of `numWarps` warps that multiply and tiles of
-/// `blockN` keys where nothing else is asked for.
-static ScheduleDecision decide(const ScheduleOptions &options, int64_t numWarps,
-                               int64_t blockN) {
+namespace {
+/// What is tried until all of it fits.
+struct Shape {
+  int64_t numWarps; ///< that multiply
+  int64_t blockN;
+  RowSum rowSum;
+};
+} // namespace
+
+/// Narrow heads leave registers for a third warpgroup, but not where a bias is
+/// loaded beside the fragments. Columns of ones behind V need whole panels, and
+/// a product has 256 columns at most.
+static std::vector<Shape> listShapes(const AttentionProblem &problem) {
+  constexpr int64_t narrow = 64;
+  std::vector<Shape> shapes;
+  for (int64_t numWarps : {12, 8}) {
+    if (numWarps > 8 &&
+        (std::max(problem.headDim, problem.headDimV) > narrow ||
+         problem.hasBias))
+      continue;
+    for (int64_t blockN : {128, 96, 64})
+      for (RowSum rowSum : {RowSum::Mma, RowSum::Add})
+        shapes.push_back({numWarps, blockN, rowSum});
+  }
+  return shapes;
+}
+
+/// Which blocks run next to each other.
+static void decideOrder(const AttentionProblem &problem,
+                        const ScheduleOptions &options, ScheduleChoice &choice,
+                        ReasonWriter &reasons) {
+  // Heads whose K and V stay in L2 together.
+  int64_t turn = getHeadWidth(problem) == HeadWidth::VeryWide ? 4 : 8;
+  bool isUneven = problem.isCausal;
+  choice.gridOrder = reasons.decide(
+      "grid_order", options.gridOrder,
+      isUneven ? GridOrder::HeadFastest : GridOrder::QueryFastest,
+      isUneven ? "the longest blocks of a causal mask start first"
+               : "blocks of one head share its K and V in L2");
+  bool takesTurns = choice.gridOrder == GridOrder::HeadFastest;
+  choice.gridHeads =
+      reasons.decide("grid_heads", options.gridHeads, takesTurns ? turn : 0,
+                     takesTurns ? "heads take turns whose K and V fit in L2"
+                                : "no head waits for others");
+}
+
+/// Decides all fields, with `shape` where nothing else is asked for.
+static ScheduleDecision decide(const AttentionProblem &problem,
+                               const ScheduleOptions &options,
+                               const Shape &shape) {
   ReasonWriter reasons;
   ScheduleChoice choice;
   choice.product = reasons.decide(
@@ -30,14 +77,14 @@ static ScheduleDecision decide(const ScheduleOptions &options, int64_t numWarps,
   choice.headGroup = reasons.decide("head_group", options.headGroup, 1,
                                     "the rows of one head fill a block");
   choice.numWarps =
-      reasons.decide("num_warps", options.numWarps, numWarps,
+      reasons.decide("num_warps", options.numWarps, shape.numWarps,
                      "as many warpgroups as have registers for S, P and O");
   choice.keyWarps = reasons.decide("key_warps", options.keyWarps, 1,
                                    "query rows are divided, not keys");
   choice.blockM = reasons.decide("block_m", options.blockM,
                                  kRowsOfGroup * choice.numWarps / kWarpsOfGroup,
                                  "64 rows a warpgroup, those of one wgmma");
-  choice.blockN = reasons.decide("block_n", options.blockN, blockN,
+  choice.blockN = reasons.decide("block_n", options.blockN, shape.blockN,
                                  "the largest tiles that fit registers and "
                                  "shared memory");
   choice.numStages =
@@ -47,21 +94,22 @@ static ScheduleDecision decide(const ScheduleOptions &options, int64_t numWarps,
                                 "wgmma reads it from there");
   choice.querySteps =
       reasons.decide("query_steps", options.querySteps, 0, "Q is in one place");
-  choice.gridOrder =
-      reasons.decide("grid_order", options.gridOrder, GridOrder::QueryFastest,
-                     "blocks of one head share its K and V in "
-                     "L2");
-  choice.gridHeads = reasons.decide("grid_heads", options.gridHeads, 0,
-                                    "no head waits for others");
+  decideOrder(problem, options, choice, reasons);
   choice.overlap = reasons.decide("overlap", options.overlap, Overlap::PV,
                                   "the softmax of a tile runs beside P V of "
                                   "the one before");
   choice.softmax = reasons.decide("softmax", options.softmax, Softmax::Online,
                                   "any number of key tiles, one at a time");
-  choice.rowMax = reasons.decide("row_max", options.rowMax, RowMax::Exact,
-                                 "right for all scores");
-  choice.rowSum = reasons.decide("row_sum", options.rowSum, RowSum::Add,
-                                 "needs no product of its own");
+  bool isNarrow = getHeadWidth(problem) == HeadWidth::Narrow;
+  choice.rowMax = reasons.decide(
+      "row_max", options.rowMax, isNarrow ? RowMax::Exact : RowMax::Stale,
+      isNarrow ? "exponentials are what such heads wait for"
+               : "most tiles need no shuffles and no rescaling");
+  choice.rowSum = reasons.decide(
+      "row_sum", options.rowSum, shape.rowSum,
+      shape.rowSum == RowSum::Mma
+          ? "columns of ones behind V cost P V less than additions"
+          : "V has no whole panels, or there is no room for columns of ones");
   choice.minBlocks = reasons.decide("min_blocks", options.minBlocks, 1,
                                     "a block takes most of an SM's registers");
   choice.keySplits =
@@ -85,20 +133,14 @@ mlir::flashcore::chooseWarpgroups(const AttentionProblem &problem,
       (!isForced &&
        (!hasProducts || !isThroughput(getGridFill(problem, target)))))
     return std::nullopt;
-  // Narrow heads leave registers for a third warpgroup.
-  constexpr int64_t narrow = 64;
-  SmallVector<int64_t> warps{8};
-  if (std::max(problem.headDim, problem.headDimV) <= narrow)
-    warps.insert(warps.begin(), 12);
   std::optional<ScheduleDecision> first;
-  for (int64_t numWarps : warps)
-    for (int64_t blockN : {128, 96, 64}) {
-      ScheduleDecision decision = decide(options, numWarps, blockN);
-      if (!checkSchedule(problem, target, decision.choice, FieldNames::Options))
-        return decision;
-      if (!first)
-        first = std::move(decision);
-    }
+  for (const Shape &shape : listShapes(problem)) {
+    ScheduleDecision decision = decide(problem, options, shape);
+    if (!checkSchedule(problem, target, decision.choice, FieldNames::Options))
+      return decision;
+    if (!first)
+      first = std::move(decision);
+  }
   // What is asked for is refused with a reason.
   return isForced ? first : std::nullopt;
 }

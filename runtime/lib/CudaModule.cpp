@@ -110,10 +110,25 @@ Status CudaImage::load(const CodeChoice &choice,
                        const std::optional<CubinCache> &cache) {
   codeName = choice.str();
   const std::string &contents = choice.image->contents;
-  if (choice.kind == CodeChoice::Kind::PTX && cache &&
+  // The linker makes code that could be linked with other code: there ptxas
+  // ignores setmaxnreg and lets each wgmma wait for the one before. What is for
+  // one chip alone may have these.
+  bool isOfOneChip = choice.image->chip.suffix != 0;
+  if (choice.kind == CodeChoice::Kind::PTX && cache && !isOfOneChip &&
       loadThroughCache(contents, *cache))
     return Status::success();
-  return loadImage(contents);
+  if (Status status = loadImage(contents); !status.ok())
+    return status;
+  // The remarks with which ptxas gives up what makes such code fast; the
+  // compiler refuses a kernel for them, too.
+  size_t remark = assemblerLog.find("(C75");
+  if (choice.kind == CodeChoice::Kind::PTX && remark != std::string::npos)
+    return Status::error("the driver's assembler makes slow code of these "
+                         "kernels: " +
+                         assemblerLog.substr(
+                             remark, assemblerLog.find('\n', remark) - remark))
+        .note("compile the bundle with a ptxas, so that it holds a cubin");
+  return Status::success();
 }
 
 Status CudaImage::loadImage(const std::string &image) {

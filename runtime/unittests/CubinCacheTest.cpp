@@ -109,6 +109,26 @@ TEST_F(CubinCacheTest, doesNotAssembleWhereACubinFits) {
   EXPECT_FALSE(exists(*fake.cubinCache));
 }
 
+// The linker would ignore setmaxnreg there and serialise wgmma.
+TEST_F(CubinCacheTest, leavesCodeOfOneChipToTheOrdinaryWay) {
+  bundle.ptx.chip.number = 90;
+  bundle.ptx.chip.suffix = 'a';
+  EXPECT_EQ(load(), "PTX sm_90a");
+  EXPECT_EQ(fake.image, testPtx);
+  EXPECT_EQ(fake.calls("cuLinkCreate"), 0);
+  EXPECT_FALSE(exists(*fake.cubinCache));
+}
+
+TEST_F(CubinCacheTest, refusesWhatTheAssemblerGaveUp) {
+  fake.infoLog = "ptxas info : (C7510) Potential Performance Loss: wgmma is "
+                 "serialized\nptxas info : 0 bytes gmem";
+  fake.cubinCache.reset();
+  EXPECT_EQ(load(),
+            "the driver's assembler makes slow code of these kernels: (C7510) "
+            "Potential Performance Loss: wgmma is serialized\n"
+            "  note: compile the bundle with a ptxas, so that it holds a cubin");
+}
+
 TEST_F(CubinCacheTest, isOffWithoutAFolder) {
   fake.cubinCache.reset();
   EXPECT_EQ(load(), "PTX sm_80");

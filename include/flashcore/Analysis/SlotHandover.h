@@ -14,6 +14,7 @@
 #define FLASHCORE_ANALYSIS_SLOTHANDOVER_H
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -44,6 +45,12 @@ struct RoleProgram {
   std::vector<HandoverEvent> before, body, after;
 };
 
+/// Numbers of tiles, by ring.
+using TileCounts = std::map<unsigned, int64_t>;
+
+/// The tiles that `filler` copies, with a loop of that many iterations.
+TileCounts countTiles(const RoleProgram &filler, int64_t numIterations);
+
 /// What goes wrong if `filler` and `reader` run at once, with loops of that
 /// many iterations, or nothing:
 ///  * a tile is filled, started to be read or released by who has not acquired
@@ -53,10 +60,13 @@ struct RoleProgram {
 ///    numbers, of which a barrier with two phases could not tell;
 ///  * both wait for each other;
 ///  * products are unfinished at the end.
+/// Both programs are run `numRounds` times in a row; the tiles of each round
+/// have the numbers behind those of the round before.
 std::optional<std::string> checkHandover(const RoleProgram &filler,
                                          int64_t fillerIterations,
                                          const RoleProgram &reader,
-                                         int64_t readerIterations);
+                                         int64_t readerIterations,
+                                         int64_t numRounds = 1);
 
 } // namespace mlir::flashcore
 

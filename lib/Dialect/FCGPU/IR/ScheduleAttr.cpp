@@ -237,7 +237,6 @@ static std::optional<std::string> checkProduct(const ScheduleChoice &choice,
       {"key_warps", choice.keyWarps > 1},
       {"head_group", choice.headGroup > 1},
       {"key_splits", choice.keySplits > 1},
-      {"grid", choice.grid != Grid::Full},
       {"query", choice.query != QueryPlacement::Shared},
       {"softmax", choice.softmax != Softmax::Online},
       {"overlap", choice.overlap == Overlap::QK},
@@ -245,7 +244,7 @@ static std::optional<std::string> checkProduct(const ScheduleChoice &choice,
   for (auto [key, isUnknown] : unknown)
     if (isUnknown)
       return llvm::formatv(
-          "expects key_warps, head_group and key_splits of 1, a full grid, "
+          "expects key_warps, head_group and key_splits of 1, "
           "query shared, softmax online, overlap none or pv and row_max exact "
           "or stale with product warpgroup, but got another {0}; use product "
           "warp",

@@ -24,6 +24,7 @@
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Interfaces/ValueBoundsOpInterface.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 namespace mlir::fcgpu {
 #define GEN_PASS_DEF_HANDOVERSLOTSPASS
@@ -46,6 +47,12 @@ public:
   LogicalResult read(Block &block) {
     for (Operation &op : block) {
       auto inner = dyn_cast<scf::ForOp>(op);
+      if (inner && isTileLoop(inner)) {
+        tileLoop = inner;
+        if (failed(read(*inner.getBody())))
+          return failure();
+        continue;
+      }
       bool hasSlots = inner && op.walk([](Operation *nested) {
                                    return isa<AcquireOp, ReleaseOp>(nested)
                                               ? WalkResult::interrupt()
@@ -53,9 +60,9 @@ public:
                                  }).wasInterrupted();
       if (!hasSlots) {
         // Behind the loop, its end is the number of the iteration.
-        LogicalResult added =
-            loop ? add(op, program.after, loop.getUpperBound())
-                 : add(op, program.before, /*iteration=*/{});
+        LogicalResult added = loop
+                                  ? add(op, program.after, loop.getUpperBound())
+                                  : add(op, program.before, /*iteration=*/{});
         if (failed(added))
           return failure();
         continue;
@@ -72,7 +79,8 @@ public:
   }
 
   RoleProgram program;
-  scf::ForOp loop;
+  /// The loop over tiles, and that over block tiles around it, if there is one.
+  scf::ForOp loop, tileLoop;
 
 private:
   LogicalResult add(Operation &op, std::vector<HandoverEvent> &events,
@@ -116,7 +124,11 @@ private:
                     TypedValue<RingType> ring, Value tile, Value iteration) {
     if (failed(addTile(event, ring.getDefiningOp(), ring, tile, iteration)))
       return failure();
-    events.push_back(event);
+    // One event a tile.
+    for (const TileRef &ref : event.tiles) {
+      events.push_back(event);
+      events.back().tiles = {ref};
+    }
     return success();
   }
 
@@ -133,11 +145,22 @@ private:
       ref.offset = *distance;
     } else if (auto constant = getConstantIntValue(tile)) {
       ref.offset = *constant;
-    } else if (!isa<BlockArgument>(tile)) {
-      return op->emitOpError("has a tile number that is no constant, induction "
-                             "variable plus a constant, or number of a warp");
+    } else {
+      auto forall =
+          isa<BlockArgument>(tile)
+              ? dyn_cast<scf::ForallOp>(tile.getParentBlock()->getParentOp())
+              : scf::ForallOp();
+      if (!forall || forall.getRank() != 1 ||
+          ShapedType::isDynamic(forall.getStaticUpperBound().front()))
+        return op->emitOpError("has a tile number that is no constant, "
+                               "induction variable plus a constant, or number "
+                               "of a warp");
+      // Those of all warpgroups, which do the same.
+      for (int64_t i = 1; i < forall.getStaticUpperBound().front(); ++i) {
+        event.tiles.push_back(ref);
+        ++ref.offset;
+      }
     }
-    // The tile of each warpgroup: for the reader, the first.
     event.tiles.push_back(ref);
     return success();
   }
@@ -188,20 +211,41 @@ struct HandOverSlotsPass final
 
   /// Where a role of its own fills rings, each acquire or release costs its
   /// readers an instruction. A tile that stays where it is, they acquire once,
-  /// in front of the loops, and keep. (A barrier serves all tiles at once,
-  /// where the first of them is needed.)
-  void acquireForGood(ReadOp read) {
+  /// in front of the loops, and keep, or release behind all that reads it in
+  /// this block tile. (A barrier serves all tiles at once, where the first of
+  /// them is needed.)
+  LogicalResult acquireForGood(ReadOp read) {
     if (!acquired.insert({read.getRing(), read.getTile()}).second)
-      return;
+      return success();
     Operation *place = read;
-    while (auto loop = dyn_cast<scf::ForOp>(place->getParentOp())) {
-      if (!loop.isDefinedOutsideOfLoop(read.getTile()))
-        break;
+    auto loop = dyn_cast<scf::ForOp>(place->getParentOp());
+    for (; loop && !isTileLoop(loop) &&
+           loop.isDefinedOutsideOfLoop(read.getTile());
+         loop = dyn_cast<scf::ForOp>(place->getParentOp()))
       place = loop;
-    }
     OpBuilder b(place);
     AcquireOp::create(b, read.getLoc(), read.getRing(), read.getTile(),
                       RingSide::Read);
+    if (!loop || !isTileLoop(loop))
+      return success();
+    Operation *last = place;
+    for (Operation *user : read.getRing().getUsers()) {
+      auto other = dyn_cast<ReadOp>(user);
+      if (!other || other.getTile() != read.getTile())
+        continue;
+      Operation *use = loop.getBody()->findAncestorOpInBlock(*user);
+      if (use == user) {
+        FailureOr<Operation *> lastUse = getLastUse(other);
+        if (failed(lastUse))
+          return failure();
+        use = *lastUse;
+      }
+      if (last->isBeforeInBlock(use))
+        last = use;
+    }
+    b.setInsertionPointAfter(last);
+    ReleaseOp::create(b, read.getLoc(), read.getRing(), read.getTile());
+    return success();
   }
 
   /// The last op by which `read` needs its tile: itself or, where products take
@@ -262,12 +306,13 @@ struct HandOverSlotsPass final
     return success();
   }
 
-  /// Whether the slots of a ring hold several tiles, one after the other.
+  /// Whether the slots of a ring hold several tiles of a block tile, one after
+  /// the other.
   static bool isRefilled(TypedValue<RingType> ring) {
     int64_t numCopies = 0;
     for (Operation *user : ring.getUsers())
-      if (isa<CopyOp>(user) && (++numCopies > ring.getType().getStages() ||
-                                user->getParentOfType<scf::ForOp>()))
+      if (isa<CopyOp>(user) &&
+          (++numCopies > ring.getType().getStages() || getKeyLoop(user)))
         return true;
     return false;
   }
@@ -320,11 +365,19 @@ struct HandOverSlotsPass final
     auto fills = getTripCount(filler.loop), reads = getTripCount(reader.loop);
     bool isKnown = fills && reads;
     FailureOr<int64_t> more = getDifference(filler.loop, reader.loop);
-    if (failed(more))
+    bool hasSameRounds =
+        !filler.tileLoop == !reader.tileLoop &&
+        (!filler.tileLoop ||
+         filler.tileLoop.getUpperBound() == reader.tileLoop.getUpperBound());
+    if (failed(more) || !hasSameRounds)
       return forall.emitOpError("walks another number of tiles than are "
                                 "copied, as far as the proof can tell");
+    if (filler.tileLoop && !fills)
+      return forall.emitOpError("walks a number of key tiles that is not known "
+                                "at compile time in a persistent kernel, whose "
+                                "tiles have numbers across block tiles");
     // A slot is used again after as many iterations as its ring has.
-    constexpr int64_t enough = 9;
+    constexpr int64_t enough = 9, enoughRounds = 4;
     int64_t most = isKnown ? std::min(*reads, enough) : enough;
     int64_t least = isKnown ? most : 0;
     if (isKnown) {
@@ -332,10 +385,40 @@ struct HandOverSlotsPass final
       shorten(reader.program, *reads - most);
     }
     for (int64_t count = least; count <= most; ++count)
-      if (auto error = flashcore::checkHandover(filler.program, count + *more,
-                                                reader.program, count))
+      if (auto error = flashcore::checkHandover(
+              filler.program, count + *more, reader.program, count,
+              filler.tileLoop ? enoughRounds : 1))
         return forall.emitOpError("hands slots over wrongly: ") << *error;
+    if (!filler.tileLoop)
+      return success();
+    // What was proved is what `shorten` left of the programs.
+    flashcore::TileCounts tiles = flashcore::countTiles(filler.program, *fills);
+    for (scf::ForOp tileLoop : {filler.tileLoop, reader.tileLoop})
+      numberAcrossRounds(tileLoop, rings, tiles);
     return success();
+  }
+
+  /// The tiles of a block tile have the numbers behind those of the one before:
+  /// how often a slot was filled tells the phases of its barriers apart.
+  static void numberAcrossRounds(scf::ForOp tileLoop,
+                                 const DenseMap<Value, unsigned> &rings,
+                                 const flashcore::TileCounts &tiles) {
+    OpBuilder b = OpBuilder::atBlockBegin(tileLoop.getBody());
+    DenseMap<Value, Value> first;
+    for (auto [ring, number] : rings) {
+      Value count =
+          arith::ConstantIndexOp::create(b, ring.getLoc(), tiles.at(number));
+      first[ring] = arith::MulIOp::create(b, ring.getLoc(),
+                                          tileLoop.getInductionVar(), count);
+    }
+    tileLoop.walk([&](Operation *op) {
+      llvm::TypeSwitch<Operation *>(op)
+          .Case<AcquireOp, ReleaseOp, CopyOp, ReadOp>([&](auto op) {
+            b.setInsertionPoint(op);
+            op.getTileMutable().set(arith::AddIOp::create(
+                b, op.getLoc(), op.getTile(), first.lookup(op.getRing())));
+          });
+    });
   }
 
   /// Roles of their own fill what is read in place, and nothing else.
@@ -374,10 +457,14 @@ struct HandOverSlotsPass final
         return signalPassFailure();
     if (!hasRoles)
       return;
+    SmallVector<ReadOp> kept;
     getOperation().walk([&](ReadOp read) {
       if (!isRefilled(read.getRing()))
-        acquireForGood(read);
+        kept.push_back(read);
     });
+    for (ReadOp read : kept)
+      if (failed(acquireForGood(read)))
+        return signalPassFailure();
     getOperation().walk([&](scf::ForallOp forall) {
       auto programs = forall->getBlock()->getOps<ProduceOp>();
       if (!llvm::hasSingleElement(programs)) {

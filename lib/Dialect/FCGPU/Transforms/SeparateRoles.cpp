@@ -9,6 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "TileLoop.h"
 #include "WarpRoles.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "flashcore/Dialect/FCGPU/Transforms/Passes.h"
@@ -60,7 +61,7 @@ private:
       op.walk([&](CopyOp) { hasCopies = true; });
       if (!hasCopies)
         continue;
-      if (!inner || loop)
+      if (!inner || (loop && !isTileLoop(loop)))
         return op.emitOpError("copies tiles in a region that is no loop of the "
                               "warps");
       if (failed(buildLoop(inner, copies)))
@@ -82,6 +83,8 @@ private:
     OpBuilder::InsertionGuard guard(b);
     auto own =
         scf::ForOp::create(b, loop.getLoc(), bounds[0], bounds[1], bounds[2]);
+    if (isTileLoop(loop))
+      own->setAttr(kBlockTilesAttrName, b.getUnitAttr());
     b.setInsertionPointToStart(own.getBody());
     iterations[loop.getInductionVar()] = own.getInductionVar();
     return build(*loop.getBody(), loop, copies);

@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "TileLoop.h"
+#include "WarpRoles.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "flashcore/Dialect/FCGPU/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -121,7 +122,8 @@ struct StartNextTilePass final
   }
 
   void runOnOperation() override {
-    if (!isOurKernel(getOperation()))
+    // A producer is ahead by itself.
+    if (!isOurKernel(getOperation()) || hasProducer(getOperation()))
       return;
     WalkResult result = getOperation().walk([&](scf::ForOp loop) {
       return isTileLoop(loop) && failed(rotate(loop)) ? WalkResult::interrupt()
