@@ -13,18 +13,6 @@
 
 using namespace flashcore;
 
-std::string_view flashcore::stringify(DType dtype) {
-  switch (dtype) {
-  case DType::F16:
-    return "f16";
-  case DType::BF16:
-    return "bf16";
-  case DType::F32:
-    return "f32";
-  }
-  return "?";
-}
-
 std::string_view flashcore::stringify(Causal causal) {
   switch (causal) {
   case Causal::None:

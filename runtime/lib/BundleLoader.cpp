@@ -54,8 +54,9 @@ static constexpr int64_t maxManifestBytes = 1 << 26, maxCodeBytes = 1 << 30,
 
 /// A text that is one of a few, mapped to its value.
 template <typename T>
-static T readChoice(Field field,
-                    std::initializer_list<std::pair<const char *, T>> choices) {
+static T
+readChoice(Field field,
+           const std::vector<std::pair<std::string_view, T>> &choices) {
   std::string text = field.string(), expected;
   for (const auto &[name, value] : choices) {
     if (text == name)
@@ -63,7 +64,14 @@ static T readChoice(Field field,
     expected += (expected.empty() ? "'" : " or '") + std::string(name) + "'";
   }
   field.refuse(expected);
-  return choices.begin()->second;
+  return choices.front().second;
+}
+
+static DType readDType(Field field) {
+  std::vector<std::pair<std::string_view, DType>> choices;
+  for (const DTypeInfo &info : DTypes)
+    choices.emplace_back(info.name, info.dtype);
+  return readChoice<DType>(field, choices);
 }
 
 static std::string join(const std::vector<std::string> &names) {
@@ -232,9 +240,7 @@ TensorSpec BundleLoader::readTensor(Field field) {
   tensor.role = readChoice<TensorSpec::Role>(
       field["role"], {{"input", TensorSpec::Role::Input},
                       {"output", TensorSpec::Role::Output}});
-  tensor.dtype = readChoice<DType>(
-      field["dtype"],
-      {{"f16", DType::F16}, {"bf16", DType::BF16}, {"f32", DType::F32}});
+  tensor.dtype = readDType(field["dtype"]);
   for (Field axis : field["axes"].elements())
     tensor.axes.push_back(readAxis(axis));
   for (Field stride : field["strides"].elements())

@@ -11,10 +11,10 @@
 
 #include "flashcore/Runtime/Call.h"
 
-#include "flashcore/Runtime/Float16.h"
 #include "flashcore/Runtime/HostTensor.h"
 
 #include <algorithm>
+#include <cstring>
 
 using namespace flashcore;
 
@@ -133,17 +133,11 @@ flashcore::matchTensors(const Bundle &bundle,
 //===----------------------------------------------------------------------===//
 
 static void storeRounded(const TensorView &to, int64_t index, double value) {
-  void *data = const_cast<void *>(to.data);
-  switch (to.dtype) {
-  case DType::F16:
-    static_cast<uint16_t *>(data)[index] = floatToHalf(roundToOdd(value));
-    return;
-  case DType::BF16:
-    static_cast<uint16_t *>(data)[index] = floatToBfloat16(roundToOdd(value));
-    return;
-  case DType::F32:
-    static_cast<float *>(data)[index] = static_cast<float>(value);
-  }
+  const DTypeInfo &info = infoOf(to.dtype);
+  uint32_t bits = info.round(value);
+  std::memcpy(static_cast<char *>(const_cast<void *>(to.data)) +
+                  index * info.bytes,
+              &bits, static_cast<size_t>(info.bytes));
 }
 
 /// Stores `values`, which are packed, as the elements of `to`.

@@ -83,25 +83,18 @@ static void locate(ErrorReport &report, std::span<const int64_t> sizes) {
 
 /// Unit roundoff: half the distance from 1 to the next value.
 static double unitRoundoff(DType dtype) {
-  return dtype == DType::F16    ? 0x1p-11
-         : dtype == DType::BF16 ? 0x1p-8
-                                : 0x1p-24;
+  return std::ldexp(1, -infoOf(dtype).digits);
 }
 
 /// The distance between neighbours of the type at `value`; 0 where that is not
 /// finite.
 static double stepAt(DType dtype, double value) {
-  struct Format {
-    int digits, leastExponent;
-  };
-  Format format = dtype == DType::F16    ? Format{11, -24}
-                  : dtype == DType::BF16 ? Format{8, -133}
-                                         : Format{24, -149};
+  const DTypeInfo &info = infoOf(dtype);
   if (!std::isfinite(value))
     return 0;
-  int exponent = format.leastExponent;
+  int exponent = info.leastExponent;
   if (value != 0)
-    exponent = std::max(exponent, std::ilogb(value) - format.digits + 1);
+    exponent = std::max(exponent, std::ilogb(value) - info.digits + 1);
   return std::ldexp(1, exponent);
 }
 

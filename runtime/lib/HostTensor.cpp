@@ -10,7 +10,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/Runtime/HostTensor.h"
-#include "flashcore/Runtime/Float16.h"
 
 #include <cassert>
 #include <cstring>
@@ -65,27 +64,11 @@ void HostTensor::storeBits(int64_t position, uint32_t value) {
 }
 
 double HostTensor::load(int64_t position) const {
-  uint32_t value = bits(position);
-  switch (shape.dtype) {
-  case DType::F16:
-    return halfToFloat(static_cast<uint16_t>(value));
-  case DType::BF16:
-    return bfloat16ToFloat(static_cast<uint16_t>(value));
-  case DType::F32:
-    return std::bit_cast<float>(value);
-  }
-  return 0;
+  return infoOf(shape.dtype).load(bits(position));
 }
 
 void HostTensor::store(int64_t position, float value) {
-  switch (shape.dtype) {
-  case DType::F16:
-    return storeBits(position, floatToHalf(value));
-  case DType::BF16:
-    return storeBits(position, floatToBfloat16(value));
-  case DType::F32:
-    return storeBits(position, std::bit_cast<uint32_t>(value));
-  }
+  storeBits(position, infoOf(shape.dtype).round(value));
 }
 
 void HostTensor::poison() {

@@ -13,7 +13,6 @@
 
 #include "flashcore/Runtime/Npy.h"
 #include "flashcore/Runtime/FileUtils.h"
-#include "flashcore/Runtime/Float16.h"
 
 #include <algorithm>
 #include <charconv>
@@ -51,12 +50,17 @@ static constexpr FileType fileTypes[] = {{"<f2", "f16", 2},
                                          {"<V2", "bf16", 2},
                                          {"<u2", "u16", 2}};
 
-static const FileType *findType(std::string_view descr) {
-  auto found =
+static constexpr const FileType *findType(std::string_view descr) {
+  const auto *found =
       std::find_if(std::begin(fileTypes), std::end(fileTypes),
                    [&](const FileType &type) { return type.descr == descr; });
   return found == std::end(fileTypes) ? nullptr : found;
 }
+static_assert(std::all_of(DTypes.begin(), DTypes.end(),
+                          [](const DTypeInfo &info) {
+                            return findType(info.npyDescr) != nullptr;
+                          }),
+              "what is written can be read");
 
 /// The text after 'key': in the header, or nullopt.
 static std::optional<std::string_view> findValue(std::string_view header,
@@ -248,18 +252,6 @@ Status flashcore::writeNpy(const std::filesystem::path &path,
   return writeFile(path, contents);
 }
 
-static std::string_view descrOf(DType dtype) {
-  switch (dtype) {
-  case DType::F16:
-    return "<f2";
-  case DType::BF16:
-    return "<u2";
-  case DType::F32:
-    return "<f4";
-  }
-  return "?";
-}
-
 std::vector<size_t> flashcore::fileAxes(const std::vector<std::string> &axes,
                                         Layout layout) {
   std::vector<size_t> order(axes.size());
@@ -299,37 +291,31 @@ template <typename T> static T loadAs(const char *from) {
 }
 
 static double loadElement(const FileType &type, const char *from) {
-  if (type.name == "f16")
-    return halfToFloat(loadAs<uint16_t>(from));
-  if (type.name == "bf16")
-    return bfloat16ToFloat(loadAs<uint16_t>(from));
-  return type.name == "f32" ? loadAs<float>(from) : loadAs<double>(from);
+  for (const DTypeInfo &info : DTypes)
+    if (type.name == info.name) {
+      uint32_t bits = 0;
+      std::memcpy(&bits, from, static_cast<size_t>(info.bytes));
+      return info.load(bits);
+    }
+  return loadAs<double>(from);
 }
 
 namespace {
 /// Reads elements of a file as those of a tensor.
 class Converter {
 public:
-  Converter(const FileType &type, DType to) : type(type), to(to) {}
+  Converter(const FileType &type, DType to) : type(type), to(infoOf(to)) {}
 
   uint32_t convert(const char *from) {
     double value = loadElement(type, from);
-    float rounded =
-        to == DType::F32 ? static_cast<float>(value) : roundToOdd(value);
-    uint32_t bits = to == DType::F16    ? floatToHalf(rounded)
-                    : to == DType::BF16 ? floatToBfloat16(rounded)
-                                        : std::bit_cast<uint32_t>(rounded);
-    uint32_t infinity = to == DType::F16    ? 0x7c00
-                        : to == DType::BF16 ? 0x7f80
-                                            : 0x7f800000;
-    uint32_t magnitude = to == DType::F32 ? 0x7fffffff : 0x7fff;
-    overflows += std::isfinite(value) && (bits & magnitude) == infinity;
+    uint32_t bits = to.round(value);
+    overflows += std::isfinite(value) && to.magnitude(bits) == to.infinity;
     return bits;
   }
 
   std::string message(const std::string &file) const {
     std::string text = file + ": converted from " + std::string(type.name) +
-                       " to " + std::string(stringify(to));
+                       " to " + std::string(to.name);
     if (overflows)
       text += ", in which " + std::to_string(overflows) +
               (overflows == 1 ? " value is infinite" : " values are infinite");
@@ -338,15 +324,14 @@ public:
 
 private:
   const FileType &type;
-  DType to;
+  const DTypeInfo &to;
   int64_t overflows = 0;
 };
 } // namespace
 
 /// Whether the bits of the file are those of the tensor.
 static bool isSameType(const FileType &type, DType dtype) {
-  return type.name == stringify(dtype) ||
-         (dtype == DType::BF16 && type.descr == "<u2");
+  return type.name == stringify(dtype) || type.descr == infoOf(dtype).npyDescr;
 }
 
 Status flashcore::verifyType(const NpyArray &array, const std::string &file,
@@ -405,7 +390,7 @@ Status flashcore::writeTensor(const std::filesystem::path &path,
   const TensorGeometry &geometry = tensor.geometry();
   std::vector<size_t> axes = fileAxes(geometry.axes, options.layout);
   NpyArray array;
-  array.descr = descrOf(geometry.dtype);
+  array.descr = infoOf(geometry.dtype).npyDescr;
   array.shape = shapeOfFile(geometry, axes);
   int64_t size = byteSize(geometry.dtype), index = 0;
   try {

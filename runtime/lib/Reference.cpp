@@ -12,11 +12,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/Runtime/Reference.h"
-#include "flashcore/Runtime/Float16.h"
 
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <cstring>
 #include <functional>
 #include <limits>
 #include <system_error>
@@ -29,15 +29,11 @@ static constexpr double infinity = std::numeric_limits<double>::infinity();
 double TensorView::load(int64_t b, int64_t h, int64_t s, int64_t d) const {
   int64_t index =
       b * strides[0] + h * strides[1] + s * strides[2] + d * strides[3];
-  switch (dtype) {
-  case DType::F16:
-    return halfToFloat(static_cast<const uint16_t *>(data)[index]);
-  case DType::BF16:
-    return bfloat16ToFloat(static_cast<const uint16_t *>(data)[index]);
-  case DType::F32:
-    return static_cast<const float *>(data)[index];
-  }
-  return 0;
+  const DTypeInfo &info = infoOf(dtype);
+  uint32_t bits = 0; // the host is little endian
+  std::memcpy(&bits, static_cast<const char *>(data) + index * info.bytes,
+              static_cast<size_t>(info.bytes));
+  return info.load(bits);
 }
 
 KeyRange flashcore::visibleKeys(const Mask &mask, int64_t query,
@@ -111,15 +107,8 @@ double flashcore::computeScore(const AttentionInputs &inputs, double dot,
 
 /// Rounds to the nearest value of `dtype`.
 static float roundTo(DType dtype, float value) {
-  switch (dtype) {
-  case DType::F16:
-    return halfToFloat(floatToHalf(value));
-  case DType::BF16:
-    return bfloat16ToFloat(floatToBfloat16(value));
-  case DType::F32:
-    return value;
-  }
-  return value;
+  const DTypeInfo &info = infoOf(dtype);
+  return static_cast<float>(info.load(info.round(value)));
 }
 
 /// The largest score; NaN if any is one, which std::max would drop.

@@ -15,6 +15,7 @@
 #define FLASHCORE_RUNTIME_BUNDLE_H
 
 #include "flashcore/Runtime/Chip.h"
+#include "flashcore/Runtime/DType.h"
 #include "flashcore/Runtime/Status.h"
 
 #include <array>
@@ -27,10 +28,6 @@
 #include <vector>
 
 namespace flashcore {
-
-enum class DType { F16, BF16, F32 };
-inline int64_t byteSize(DType dtype) { return dtype == DType::F32 ? 4 : 2; }
-std::string_view stringify(DType dtype);
 
 /// The causal half of a Mask; see docs/Bundle.md.
 enum class Causal { None, BottomRight, TopLeft };
