@@ -2,8 +2,8 @@
 
 usage: figures.py [--update] FIGURES.json PAGE.md
 
-Fails when the block 'mutants' of the page does not show the figures of the file;
---update writes it.
+Fails when the block of the page for these kernels does not show the figures of
+the file; --update writes it.
 """
 
 import collections
@@ -16,36 +16,66 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 import marked_blocks
 
-# Rows of the table: what the edits do, and the groups of mutations.py.
-ROWS = {
-    "barrier deleted": ["bar.sync", "bar.warp.sync"],
-    "wait deleted, or for one group less":
-        ["cp.async.wait_group", "cp.async.wait_all"],
-    "commit deleted, or twice": ["cp.async.commit_group"],
-    "copy deleted, from or to elsewhere, without zero fill": ["cp.async"],
-    "fragment: ldmatrix moved, `.trans`, registers, k-steps swapped; mma deleted":
-        ["ldmatrix", "mma"],
-    "store deleted, moved, values swapped; the same through shared memory":
-        ["st.global", "st.shared", "ld.shared", "stmatrix"],
+# Rows of the tables: what the edits do, and the groups of mutations.py.
+_CHOICES = {
     "comparison off by one, guard removed or negated, shfl offset":
         ["setp", "guard", "shfl.sync"],
 }
-# The checks that report a kind of finding, as Text.cpp has it.
+ROWS = {
+    "warp": {
+        "barrier deleted": ["bar.sync", "bar.warp.sync"],
+        "wait deleted, or for one group less":
+            ["cp.async.wait_group", "cp.async.wait_all"],
+        "commit deleted, or twice": ["cp.async.commit_group"],
+        "copy deleted, from or to elsewhere, without zero fill": ["cp.async"],
+        "fragment: ldmatrix moved, `.trans`, registers, k-steps swapped; mma "
+        "deleted": ["ldmatrix", "mma"],
+        "store deleted, moved, values swapped; the same through shared memory":
+            ["st.global", "st.shared", "ld.shared", "stmatrix"],
+        **_CHOICES,
+    },
+    "warpgroup": {
+        "mbarrier: init, arrival or wait deleted, twice, of another one; count, "
+        "bytes, parity": ["mbarrier.init", "mbarrier.arrive",
+                          "mbarrier.arrive.expect_tx", "mbarrier.try_wait",
+                          "mbarrier.test_wait"],
+        "`wgmma.fence`, commit, wait: deleted, twice, moved, a group more or "
+        "less": ["wgmma.fence", "wgmma.commit_group", "wgmma.wait_group"],
+        "`wgmma`: deleted, other descriptor, registers, columns, order, "
+        "`scale-d`": ["wgmma.mma_async"],
+        "bulk copy deleted, twice, from or to elsewhere, for another mbarrier":
+            ["bulk-load", "bulk-store", "cp.async.bulk.commit_group",
+             "cp.async.bulk.wait_group"],
+        "`setmaxnreg`, fence, barrier: deleted, other count":
+            ["setmaxnreg", "fence.mbarrier_init", "fence.proxy.async",
+             "bar.sync"],
+        "store deleted, moved, values swapped":
+            ["st.global", "st.shared", "ld.shared", "stmatrix"],
+        **_CHOICES,
+    },
+}
+# The block of the page with each table.
+BLOCKS = {"warp": "mutants", "warpgroup": "warpgroup-mutants"}
+# The checks that report a kind of finding, as Text.cpp has it, but for loops.
 CHECKS = {
     "uninitialized-memory": "init", "uninitialized-register": "init",
     "shared-race": "race", "global-race": "race",
     "async-read": "async", "async-overwrite": "async",
+    "missing-proxy-fence": "async", "register-in-flight": "async",
     "divergent-collective": "sync", "barrier-mismatch": "sync",
-    "deadlock": "sync", "layout-mismatch": "layout",
+    "deadlock": "sync", "invalid-mbarrier": "sync",
+    "invalid-register-count": "sync", "layout-mismatch": "layout",
+    "instruction-limit": "no end",
     "unwritten-output": "unwritten",
 }
 
 
-def collect(results, strongest, subset=1):
+def collect(results, strongest, subset=1, product="warp"):
     """Counts by row; what is reported by the check that did so first."""
     rows = {name: {"mutants": 0, "reported": collections.Counter(),
-                   "wrong": 0, "silent": 0} for name in ROWS}
-    names = {group: name for name, groups in ROWS.items() for group in groups}
+                   "wrong": 0, "silent": 0} for name in ROWS[product]}
+    names = {group: name for name, groups in ROWS[product].items()
+             for group in groups}
     for mutant, outcomes in results:
         row = rows[names[mutant.group]]
         row["mutants"] += 1
@@ -56,7 +86,8 @@ def collect(results, strongest, subset=1):
             row["silent"] += 1
         else:
             row["wrong"] += 1
-    return {"kernels": len({mutant.kernel for mutant, _ in results}),
+    return {"product": product,
+            "kernels": len({mutant.kernel for mutant, _ in results}),
             "mutants": len(results), "subset": subset, "rows": rows}
 
 
@@ -86,5 +117,5 @@ def table(figures):
 
 
 if __name__ == "__main__":
-    sys.exit(marked_blocks.main(
-        __doc__, lambda figures: {"mutants": table(figures)}))
+    sys.exit(marked_blocks.main(__doc__, lambda figures: {
+        BLOCKS[figures["product"]]: table(figures)}))

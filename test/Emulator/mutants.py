@@ -1,7 +1,10 @@
 """Runs one-edit mutants of compiled kernels and says what the emulator said.
 
-usage: mutants.py [--subset N] [--kernel NAME] [--group CLASS] [--update]
-                  [--figures FILE] [-v] COMPILER EMULATOR WORK_DIR
+usage: mutants.py [--product P] [--subset N] [--kernel NAME] [--group CLASS]
+                  [--update] [--figures FILE] [-v] COMPILER EMULATOR WORK_DIR
+
+--product says whose: kernels whose warps multiply each by itself (warp, the
+default), or whose warpgroups do (warpgroup).
 
 Every mutant runs with all checks, once in each mode, and ends as
 
@@ -9,14 +12,14 @@ Every mutant runs with all checks, once in each mode, and ends as
   wrong       nothing but the result shows it
   silent      the result is right and nothing was said
 
-All but the first are failures unless harmless-mutants.txt expects them with a
-reason. So is a line there that no longer holds: of each mutant that it names by
-number, which must exist and end so, and of one mutant at least where it has a
-'*'. --subset runs one mutant in N, and of those kinds every check must see
-(barriers, waits, commits) all. --update makes harmless-mutants.txt fit what was
-run: ordinals that hold no longer go, and mutants that nothing expects come at its
-end, without the reason that a person has to give. --figures writes what docs/Emulator.md says of
-the run (figures.py).
+All but the first are failures unless the list of the product (LISTS) expects
+them with a reason. So is a line there that no longer holds: of each mutant that
+it names by number, which must exist and end so, and of one mutant at least where
+it has a '*'. --subset runs one mutant in N, and of those kinds every check must
+see (barriers, waits, commits) all. --update makes the list fit what was run:
+ordinals that hold no longer go, and mutants that nothing expects come at its
+end, without the reason that a person has to give. --figures writes what
+docs/Emulator.md says of the run (figures.py).
 """
 
 import argparse
@@ -42,9 +45,12 @@ MODES = {
 # Mutants may never end; the kernels take some ten thousand.
 LIMIT = ["--max-instructions", "1000000"]
 CHECKS = ["--expect-written"]
+LISTS = {"warp": "harmless-mutants.txt",
+         "warpgroup": "harmless-warpgroup-mutants.txt"}
 # Groups small enough, and important enough, never to be sampled.
 ALWAYS = {"bar.sync", "bar.warp.sync", "cp.async.wait_group",
-          "cp.async.commit_group"}
+          "cp.async.commit_group", "wgmma.wait_group", "wgmma.commit_group",
+          "wgmma.fence"}
 # Of a line that --update has added.
 NO_REASON = "why?"
 FINDING = re.compile(r"^(?!note: ).*?:(\d+)(?: \(.*?\))?: ([a-z-]+): ", re.M)
@@ -107,9 +113,9 @@ def is_sampled(mutant, subset):
 
 @dataclasses.dataclass
 class Entry:
-    """A line of harmless-mutants.txt: KERNEL GROUP ORDINALS EDIT OUTCOME, then
-    a reason after '#'. '*' stands for any kernel, ordinal or edit; ordinals
-    may be ranges: 0,3-5."""
+    """A line of a list: KERNEL GROUP ORDINALS EDIT OUTCOME, then a reason after
+    '#'. '*' stands for any kernel, ordinal or edit; ordinals may be ranges:
+    0,3-5."""
     line: int
     kernel: str
     group: str
@@ -211,11 +217,15 @@ def check_entries(path, entries, left_out):
 
 def find_launches(args):
     """The compiled kernels, then those of other compilers."""
-    for name, keywords in kernels.kernels().items():
+    own, foreign = {
+        "warp": (kernels.kernels, kernels.foreign),
+        "warpgroup": (kernels.warpgroups, lambda: []),
+    }[args.product]
+    for name, keywords in own().items():
         if args.kernel in (None, name):
             yield emulation.compile_launch(args.compiler, args.work_dir, name,
                                            **keywords)
-    yield from (launch for launch in kernels.foreign()
+    yield from (launch for launch in foreign()
                 if args.kernel in (None, launch.name))
 
 
@@ -266,11 +276,12 @@ def main():
     parser.add_argument("compiler")
     parser.add_argument("emulator")
     parser.add_argument("work_dir", type=pathlib.Path)
+    parser.add_argument("--product", choices=LISTS, default="warp")
     parser.add_argument("--subset", type=int, default=1, metavar="N")
     parser.add_argument("--kernel", help="only mutants of this one")
     parser.add_argument("--group", help="only mutants of this class")
     parser.add_argument("--update", action="store_true",
-                        help="make harmless-mutants.txt fit what was run")
+                        help="make the list fit what was run")
     parser.add_argument("--figures", type=pathlib.Path, metavar="FILE")
     parser.add_argument("-v", action="store_true", help="print every outcome")
     args = parser.parse_args()
@@ -289,7 +300,7 @@ def main():
                   *(f"{m}={','.join(x.findings) or x.kind}"
                     for m, x in o.items()))
     print_table(results)
-    path = pathlib.Path(__file__).parent / "harmless-mutants.txt"
+    path = pathlib.Path(__file__).parent / LISTS[args.product]
     entries = read_entries(path)
     problems = check(results, entries)
     if args.kernel:
@@ -298,8 +309,8 @@ def main():
         update(path, results, entries, left_out)
     problems += check_entries(path, entries, left_out)
     if args.figures:
-        figures.write(args.figures, figures.collect(results, strongest,
-                                                    args.subset))
+        figures.write(args.figures, figures.collect(
+            results, strongest, args.subset, args.product))
     print(f"{len(results)} mutants, {problems} unexpected")
     return 1 if problems else 0
 

@@ -8,6 +8,9 @@ import dataclasses
 import re
 
 import ptx
+import warpgroup_edits
+from edits import (shift, swap, swap_neighbours, with_opcode, with_operand,
+                   without_guard)
 
 
 @dataclasses.dataclass
@@ -28,37 +31,16 @@ class Mutant:
 
     def apply(self, lines):
         lines = list(lines)
-        for statement, text in self.changes:
+        # From the last one on, so that the columns of the others stay.
+        for statement, text in sorted(
+                self.changes, reverse=True,
+                key=lambda change: (change[0].first, change[0].begin)):
+            head = lines[statement.first][:statement.begin].rstrip()
+            tail = lines[statement.last][statement.end:]
             blank = [""] * (statement.last - statement.first)
-            lines[statement.first:statement.last + 1] = [text, *blank]
+            lines[statement.first:statement.last + 1] = [head + text + tail,
+                                                         *blank]
         return "\n".join(lines) + "\n"
-
-
-def _shift(address, distance):
-    """[%r1+16] moved by `distance` bytes."""
-    base, _, offset = address.strip("[]").partition("+")
-    return f"[{base.strip()}+{int(offset or '0', 0) + distance}]"
-
-
-def _registers(operand):
-    return [r.strip() for r in operand.strip("{}").split(",")]
-
-
-def _swap(operand, i, j):
-    """{%r1, %r2} with two registers exchanged."""
-    registers = _registers(operand)
-    registers[i], registers[j] = registers[j], registers[i]
-    return "{" + ", ".join(registers) + "}"
-
-
-def _with(statement, index, operand):
-    operands = list(statement.operands)
-    operands[index] = operand
-    return str(dataclasses.replace(statement, operands=operands))
-
-
-def _opcode(statement, opcode):
-    return str(dataclasses.replace(statement, opcode=opcode))
 
 
 # Each function below yields (edit, new text) for one statement.
@@ -72,7 +54,7 @@ def _wait(statement, _):
     yield "delete", ""
     if statement.opcode == "cp.async.wait_group":
         more = int(statement.operands[0], 0) + 1
-        yield "one-more", _with(statement, 0, str(more))
+        yield "one-more", with_operand(statement, 0, str(more))
 
 
 def _commit(statement, _):
@@ -84,32 +66,33 @@ def _copy(statement, launch):
     to, source, *sizes = statement.operands
     yield "delete", ""
     for distance in (16, 32, 128):
-        yield f"to+{distance}", _with(statement, 0, _shift(to, distance))
-    row = _shift(source, launch.row_bytes)
-    yield "from+row", _with(statement, 1, row)
+        yield f"to+{distance}", with_operand(statement, 0, shift(to, distance))
+    row = shift(source, launch.row_bytes)
+    yield "from+row", with_operand(statement, 1, row)
     if len(sizes) == 2 and sizes[1].startswith("%"):
-        yield "no-zero-fill", _with(statement, 3, sizes[0])
+        yield "no-zero-fill", with_operand(statement, 3, sizes[0])
 
 
 def _ldmatrix(statement, launch):
     address = statement.operands[1]
     for distance in (16, 32):
-        yield f"from+{distance}", _with(statement, 1, _shift(address, distance))
-    row = _shift(address, launch.shared_row_bytes)
-    yield "from+row", _with(statement, 1, row)
+        yield f"from+{distance}", with_operand(statement, 1,
+                                               shift(address, distance))
+    row = shift(address, launch.shared_row_bytes)
+    yield "from+row", with_operand(statement, 1, row)
     transposed = ".trans" in statement.opcode
-    yield "trans", _opcode(statement,
-                           statement.opcode.replace(".trans", "") if transposed
-                           else statement.opcode.replace(".shared",
-                                                         ".trans.shared"))
-    yield from _swap_neighbours(statement, 0)
+    opcode = (statement.opcode.replace(".trans", "") if transposed else
+              statement.opcode.replace(".shared", ".trans.shared"))
+    yield "trans", with_opcode(statement, opcode)
+    yield from swap_neighbours(statement, 0)
 
 
 def _mma(statement, _):
     yield "delete", ""
-    yield "swap-a0-a1", _with(statement, 1, _swap(statement.operands[1], 0, 1))
-    yield "swap-a1-a2", _with(statement, 1, _swap(statement.operands[1], 1, 2))
-    yield "swap-b0-b1", _with(statement, 2, _swap(statement.operands[2], 0, 1))
+    _, a, b, _ = statement.operands
+    yield "swap-a0-a1", with_operand(statement, 1, swap(a, 0, 1))
+    yield "swap-a1-a2", with_operand(statement, 1, swap(a, 1, 2))
+    yield "swap-b0-b1", with_operand(statement, 2, swap(b, 0, 1))
 
 
 def _width(statement):
@@ -118,38 +101,32 @@ def _width(statement):
     return int(match[1] or 1) * int(match[2]) // 8
 
 
-def _swap_neighbours(statement, index):
-    for i in range(len(_registers(statement.operands[index])) - 1):
-        yield f"swap-{i}-{i + 1}", _with(
-            statement, index, _swap(statement.operands[index], i, i + 1))
-
-
 def _store(statement, _):
     yield "delete", ""
     distance = max(4, _width(statement))
-    yield f"to+{distance}", _with(statement, 0,
-                                  _shift(statement.operands[0], distance))
-    yield from _swap_neighbours(statement, 1)
+    yield f"to+{distance}", with_operand(
+        statement, 0, shift(statement.operands[0], distance))
+    yield from swap_neighbours(statement, 1)
 
 
 def _load_shared(statement, _):
     distance = max(4, _width(statement))
-    yield f"from+{distance}", _with(statement, 1,
-                                    _shift(statement.operands[1], distance))
-    yield from _swap_neighbours(statement, 0)
+    yield f"from+{distance}", with_operand(
+        statement, 1, shift(statement.operands[1], distance))
+    yield from swap_neighbours(statement, 0)
 
 
 def _store_matrix(statement, _):
     yield "delete", ""
-    yield "to+16", _with(statement, 0, _shift(statement.operands[0], 16))
-    yield from _swap_neighbours(statement, 1)
+    yield "to+16", with_operand(statement, 0, shift(statement.operands[0], 16))
+    yield from swap_neighbours(statement, 1)
 
 
 def _shuffle(statement, _):
     if statement.operands[2].startswith("%"):
         return
     offset = int(statement.operands[2], 0)
-    yield "offset", _with(statement, 2, str(offset ^ 3))
+    yield "offset", with_operand(statement, 2, str(offset ^ 3))
 
 
 _OFF_BY_ONE = {"lt": "le", "le": "lt", "gt": "ge", "ge": "gt", "eq": "ne",
@@ -159,14 +136,14 @@ _OFF_BY_ONE = {"lt": "le", "le": "lt", "gt": "ge", "ge": "gt", "eq": "ne",
 def _compare(statement, _):
     head, comparison, rest = statement.opcode.split(".", 2)
     if other := _OFF_BY_ONE.get(comparison):
-        yield f"{comparison}-{other}", _opcode(statement,
-                                               f"{head}.{other}.{rest}")
+        yield f"{comparison}-{other}", with_opcode(
+            statement, f"{head}.{other}.{rest}")
 
 
 def _guard(statement, _):
     negated = re.sub(r"@(!?)", lambda m: "@" if m[1] else "@!",
                      statement.guard)
-    yield "remove", str(dataclasses.replace(statement, guard=""))
+    yield "remove", without_guard(statement)
     yield "negate", str(dataclasses.replace(statement, guard=negated))
 
 
@@ -185,12 +162,15 @@ _EDITS = {
     "stmatrix": _store_matrix,
     "shfl.sync": _shuffle,
     "setp": _compare,
+    **warpgroup_edits.EDITS,
 }
 # A longer name first: cp.async.wait_group is no cp.async.
 _BY_LENGTH = sorted(_EDITS, key=len, reverse=True)
 
 
 def _group(statement):
+    if name := warpgroup_edits.group(statement.opcode):
+        return name
     for name in _BY_LENGTH:
         if statement.opcode == name or statement.opcode.startswith(name + "."):
             return name
@@ -206,10 +186,9 @@ def _swap_steps(kernel, products):
         if c in producers:
             other = producers[c]
             for name, index in (("a", 1), ("b", 2)):
-                changes = [(statement, _with(statement, index,
-                                             other.operands[index])),
-                           (other, _with(other, index,
-                                         statement.operands[index]))]
+                mine, theirs = statement.operands[index], other.operands[index]
+                changes = [(statement, with_operand(statement, index, theirs)),
+                           (other, with_operand(other, index, mine))]
                 yield Mutant(kernel, "mma", ordinal, f"swap-steps-{name}",
                              changes)
         producers[d] = statement
@@ -226,12 +205,17 @@ def mutants(launch, lines):
             result.append(Mutant(launch.name, group, ordinal, edit,
                                  [(statement, text)]))
 
-    for statement in ptx.statements(lines, launch.kernel):
+    statements = ptx.statements(lines, launch.kernel)
+    for index, statement in enumerate(statements):
         if group := _group(statement):
-            add(group, statement, _EDITS[group](statement, launch))
+            is_middle = warpgroup_edits.is_middle_step(statements, index)
+            edits = _delete if is_middle else _EDITS[group]
+            add(group, statement, edits(statement, launch))
         if statement.guard:
             add("guard", statement, _guard(statement, launch))
         if statement.opcode.startswith("mma."):
             products.append(statement)
     result += _swap_steps(launch.name, products)
+    result += [Mutant(launch.name, *each)
+               for each in warpgroup_edits.moves(statements, lines)]
     return result

@@ -1,5 +1,6 @@
 """The statements of a PTX kernel, as text with positions."""
 
+import bisect
 import dataclasses
 import re
 
@@ -11,6 +12,10 @@ class Statement:
     guard: str  # "@%p1 ", "@!%p1 " or ""
     opcode: str
     operands: list
+    # Columns of its first character, in the first line, and behind its ';', in
+    # the last: inline assembly has several statements a line.
+    begin: int = 0
+    end: int = 0
 
     def __str__(self):
         return f"\t{self.guard}{self.opcode} {', '.join(self.operands)};"
@@ -28,33 +33,43 @@ def split_operands(text):
     return [p.strip() for p in parts if p.strip()]
 
 
-_STATEMENT = re.compile(r"\s*(@!?%\w+\s+)?([a-z][\w.:]*)\s*(.*);\s*$", re.S)
+# What stands between statements: labels, scopes and directives.
+_BETWEEN = re.compile(r"\s+|[{}]|[\w$]+\s*:(?!:)|\.branchtargets[^;]*;|"
+                      r"\.[^;\n]*;?")
+_STATEMENT = re.compile(r"(@!?%?\w+\s+)?([a-z][\w.:]*)\s*([^;]*);")
+
+
+def _without_comments(lines):
+    """The text, with blanks in the place of comments."""
+    return "\n".join(re.sub("//.*", lambda m: " " * len(m[0]), line)
+                     for line in lines)
 
 
 def statements(lines, kernel=None):
     """All instructions of the body of a kernel, by default the first one, in
     order. Directives, labels and scopes in braces are none."""
-    result, pending, first = [], "", 0
-    entry = re.compile(rf"\.entry\s+{kernel or ''}\b")
-    start = next(i for i, line in enumerate(lines) if entry.search(line))
-    body = lines.index("{", start) + 1
-    end = next(i for i in range(body, len(lines)) if lines[i].rstrip() == "}")
-    for number, line in enumerate(lines[body:end], body):
-        line = line.partition("//")[0]
-        if not pending:
-            first = number
-            stripped = line.strip()
-            if not stripped or stripped[0] in ".{}/$" or stripped[-1] == ":":
-                continue
-        pending += line + "\n"
-        if ";" not in line:
+    text = _without_comments(lines)
+    starts = [0]  # of the lines
+    for line in lines:
+        starts.append(starts[-1] + len(line) + 1)
+    entry = re.compile(rf"\.entry\s+{kernel or ''}\b").search(text).end()
+    at = text.index("\n{", entry) + 2
+    result, depth = [], 1
+    while depth:
+        if match := _BETWEEN.match(text, at):
+            depth += (match[0] == "{") - (match[0] == "}")
+            at = match.end()
             continue
-        match = _STATEMENT.match(pending)
-        assert match, f"line {first + 1}: {pending}"
+        match = _STATEMENT.match(text, at)
+        first = bisect.bisect_right(starts, at) - 1
+        assert match, f"line {first + 1}: {lines[first]}"
+        at = match.end()
+        last = bisect.bisect_right(starts, at - 1) - 1
         guard, opcode, operands = match.groups()
-        result.append(Statement(first, number, guard or "", opcode,
-                                split_operands(operands)))
-        pending = ""
+        result.append(Statement(first, last, guard or "", opcode,
+                                split_operands(operands),
+                                match.start() - starts[first],
+                                at - starts[last]))
     return result
 
 

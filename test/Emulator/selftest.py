@@ -46,13 +46,44 @@ $L__BB0_2:
 """.splitlines()
 PRODUCT = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
 LAUNCH = emulation.Launch("kernel", pathlib.Path("kernel.ptx"), [], {}, 256, 64)
+# Statements of inline assembly share lines.
+WARPGROUPS = """
+.visible .entry kernel()
+{
+	.reg .pred 	%p<4>;
+
+	mbarrier.init.shared.b64 	[bars+8], %r9;
+	setmaxnreg.inc.sync.aligned.u32 	240;
+	// begin inline asm
+	{
+	.reg .pred P1;
+	LAB_WAIT:
+	mbarrier.try_wait.parity.shared.b64 P1, [%r1], %r2, 100;
+	@P1 bra.uni DONE;
+	bra.uni LAB_WAIT;
+	DONE:
+}
+	// end inline asm
+	{ .reg .b64 b; wgmma.fence.sync.aligned; add.s64 b, %rd1, 0; STEP add.s64 b, %rd1, 2; STEP add.s64 b, %rd1, 4; STEP wgmma.commit_group.sync.aligned; }
+	wgmma.wait_group.sync.aligned 1;
+	@%p1 bra 	$L__BB0_2;
+	mbarrier.arrive.shared.b64 	%rd2, [%r3];
+$L__BB0_2:
+	add.f32 	%f1, %f1, %f1;
+	mbarrier.arrive.expect_tx.shared.b64 	%rd3, [%r4], 8192;
+	cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r5], [%rd4, {%r6, %r7}], [%r4];
+	ret;
+}
+""".replace("STEP", "wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 "
+            "{%f0, %f1, %f2, %f3, %f4, %f5, %f6, %f7}, {%r10, %r11, %r12, "
+            "%r13}, b, p, 1, 1, 1;").splitlines()
 
 
-def texts(group):
+def texts(group, lines=KERNEL, ordinals=(0, 1)):
     """Edit -> the lines it changes, of the mutants of one group."""
     return {m.edit: [text.strip() for _, text in m.changes]
-            for m in mutations.mutants(LAUNCH, KERNEL)
-            if m.group == group and m.ordinal in (0, 1)}
+            for m in mutations.mutants(LAUNCH, lines)
+            if m.group == group and m.ordinal in ordinals}
 
 
 class PtxTest(unittest.TestCase):
@@ -116,10 +147,79 @@ class MutationsTest(unittest.TestCase):
         self.assertIn("setp.le.s64", texts("setp")["lt-le"][0])
 
     def test_lines_stay(self):
-        for mutant in mutations.mutants(LAUNCH, KERNEL):
-            mutated = mutant.apply(KERNEL).splitlines()
-            self.assertEqual(len(mutated), len(KERNEL), mutant.key)
-            self.assertNotEqual(mutated, KERNEL, mutant.key)
+        for lines in KERNEL, WARPGROUPS:
+            for mutant in mutations.mutants(LAUNCH, lines):
+                mutated = mutant.apply(lines).splitlines()
+                self.assertEqual(len(mutated), len(lines), mutant.key)
+                self.assertNotEqual(mutated, lines, mutant.key)
+
+
+class WarpgroupMutationsTest(unittest.TestCase):
+    def texts(self, group, ordinals=(0,)):
+        return texts(group, WARPGROUPS, ordinals)
+
+    def opcodes(self, group, edit):
+        """Of the line with the products, after an edit."""
+        mutant, = (m for m in mutations.mutants(LAUNCH, WARPGROUPS)
+                   if m.group == group and m.edit == edit)
+        lines = mutant.apply(WARPGROUPS).splitlines()
+        row, = (i for i, line in enumerate(WARPGROUPS) if "commit" in line)
+        return [s.opcode.partition(".sync")[0] for s in ptx.statements(lines)
+                if s.first == row]
+
+    def test_statements(self):
+        statements = ptx.statements(WARPGROUPS)
+        self.assertEqual([s.opcode for s in statements if s.guard],
+                         ["bra.uni", "bra"])
+        fence, = (s for s in statements if s.opcode.startswith("wgmma.fence"))
+        line = WARPGROUPS[fence.first]
+        self.assertEqual(line[fence.begin:fence.end],
+                         "wgmma.fence.sync.aligned;")
+
+    def test_products(self):
+        edits = self.texts("wgmma.mma_async")
+        self.assertIn("{%r11, %r10, %r12, %r13}", edits["swap-a0-a1"][0])
+        self.assertIn("add.s64 changed, b, 64;", edits["b+1024"][0])
+        self.assertIn("m64n8k16.f32.f16.f16 {%f0, %f1, %f2, %f3}, ",
+                      edits["n-8"][0])
+        self.assertTrue(edits["trans-b"][0].endswith("1, 1, 0;"))
+        self.assertIn("not.pred other, p;", edits["scale-d"][0])
+        self.assertEqual(self.texts("wgmma.mma_async", [1]), {"delete": [""]})
+
+    def test_queue(self):
+        step, add = "wgmma.mma_async", "add.s64"
+        commit, fence = "wgmma.commit_group", "wgmma.fence"
+        self.assertEqual(self.opcodes(fence, "behind-step"),
+                         [add, step, fence, add, step, add, step, commit])
+        self.assertEqual(self.opcodes(commit, "before-step"),
+                         [fence, add, step, add, step, add, commit, step])
+        wait = self.texts("wgmma.wait_group")
+        self.assertEqual(wait["one-more"],
+                         ["wgmma.wait_group.sync.aligned 2;"])
+        self.assertEqual(wait["one-less"],
+                         ["wgmma.wait_group.sync.aligned 0;"])
+        # Past the arrival of a single thread.
+        self.assertEqual(wait["behind-arrive"],
+                         ["", "wgmma.wait_group.sync.aligned 1;\t"
+                          "add.f32 %f1, %f1, %f1;"])
+
+    def test_mbarriers(self):
+        self.assertIn("add.s32 changed, %r9, -1;",
+                      self.texts("mbarrier.init")["count-1"][0])
+        wait = self.texts("mbarrier.try_wait")
+        self.assertEqual(wait["delete"], ["setp.eq.s32 P1, 0, 0;"])
+        self.assertIn("xor.b32 changed, %r2, 1;", wait["parity"][0])
+        expected = self.texts("mbarrier.arrive.expect_tx")
+        self.assertIn("[%r4], 8064;", expected["bytes-128"][0])
+        self.assertIn("[%r4+8], 8192;", expected["at+8"][0])
+        self.assertEqual(self.texts("setmaxnreg")["count-8"],
+                         ["setmaxnreg.inc.sync.aligned.u32 232;"])
+
+    def test_bulk_copies(self):
+        edits = self.texts("bulk-load")
+        self.assertIn("[%rd4, {%r6, moved}], [%r4];", edits["axis-1+1"][0])
+        self.assertIn("[%r5+1024], ", edits["to+1024"][0])
+        self.assertIn("}], [%r4+8];", edits["tells+8"][0])
 
 
 class MutantsTest(unittest.TestCase):

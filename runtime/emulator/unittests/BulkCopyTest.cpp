@@ -316,7 +316,8 @@ TEST(BulkCopy, ALoadMustBeWaitedFor) {
 TEST(BulkCopy, ALoadNeedsAFreeSlot) {
   // Read by others before, with and without an arrival that says so.
   const std::string writeAndRead =
-      init + "@%p0 st.shared.u32 [tile], %t; bar.sync 0;" + readOne;
+      init + "@%p0 st.shared.u32 [tile], %t; fence.proxy.async; bar.sync 0;" +
+      readOne;
   expectClean(
       runLoad(writeAndRead + "bar.sync 0;" + load({0, 0}, 4096) + await));
   RunResult run = runLoad(writeAndRead + load({0, 0}, 4096) + await);
@@ -380,6 +381,22 @@ TEST(BulkCopy, AFenceReachesOthersByAnMbarrier) {
   };
   expectClean(run("fence.proxy.async.shared::cta;"));
   expectOne(run(""), FindingKind::MissingProxyFence, "a bulk copy reads");
+}
+
+TEST(BulkCopy, WhatThreadsHaveWrittenIsOverwritten) {
+  RunConfig config = launchOf(tileMap, tileBytes);
+  config.buffers[0] = marks(8192);
+  auto run = [&](const std::string &between) {
+    return runSm90(init +
+                       "shl.b32 %r2, %t, 2; mov.u32 %r1, tile;"
+                       "add.u32 %r1, %r1, %r2; st.shared.u32 [%r1], %t;" +
+                       between + load({0, 0}, tileMap.boxBytes()) + await,
+                   config, storage);
+  };
+  expectClean(run("fence.proxy.async.shared::cta; bar.sync 0;"));
+  expectOne(run("bar.sync 0;"), FindingKind::MissingProxyFence,
+            "a bulk copy writes byte 0 of 'tile' (16384 bytes), which a thread "
+            "has written, with no fence.proxy.async in between");
 }
 
 TEST(BulkCopy, AStoreMustBeWaitedFor) {

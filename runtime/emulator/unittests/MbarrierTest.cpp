@@ -204,6 +204,26 @@ TEST(Mbarrier, InitIsSeenBehindABarrierOnly) {
             "with no synchronisation after its init at line");
 }
 
+TEST(Mbarrier, AnArrivalThatMayCountForThePhaseBefore) {
+  // Two warps arrive where one is expected, with and without a wait between.
+  auto kernel = [](const std::string &between) {
+    return init(1) +
+           "and.b32 %r1, %t, 31; setp.eq.u32 %p0, %r1, 0;"
+           "setp.gt.u32 %p1, %t, 31; @%p1 bra SECOND;\n"
+           "@%p0 mbarrier.arrive.shared.b64 _, [bars]; bra END;\n"
+           "SECOND:" +
+           between + "@%p0 mbarrier.arrive.shared.b64 _, [bars];\nEND:";
+  };
+  expectClean(runIn(64, kernel(waitFor("0"))));
+  expectOne(runIn(64, kernel("")), FindingKind::InvalidMbarrier,
+            "in phase 1, but nothing orders it behind the end of phase 0, for "
+            "which it may count as well");
+  // Alone one knows without a wait.
+  expectClean(runIn(1, init(2) + "mbarrier.arrive.shared.b64 _, [bars];"
+                                 "mbarrier.arrive.shared.b64 _, [bars];"
+                                 "mbarrier.arrive.shared.b64 _, [bars];"));
+}
+
 TEST(Mbarrier, UndefinedOperands) {
   EXPECT_EQ(runIn(1, "mbarrier.init.shared.b64 [bars], %r7;")
                 .count(FindingKind::UninitializedRegister),

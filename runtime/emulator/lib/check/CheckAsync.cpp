@@ -140,11 +140,9 @@ void Machine::checkProxyAccess(Warp &warp, const Inst &inst,
     if (write && write != good) {
       if (write.isAsync() || !segments.isOrdered(write, clock, access.owner))
         report(write, true);
-      else if (!access.isWrite &&
-               !AsyncAgent::isAgent(segments[write.segment()].cta) &&
+      else if (!AsyncAgent::isAgent(segments[write.segment()].cta) &&
                !isProxied(write, clock, access.owner))
-        reportNoProxyFence(warp, inst, access.owner, access.address,
-                           access.bytes, write);
+        reportNoProxyFence(warp, inst, access, write);
       good = write;
     }
     if (!access.isWrite) {
@@ -245,9 +243,8 @@ void Machine::reportOverwrite(Warp &warp, const Inst &inst, unsigned lane,
   addFinding(key, std::move(finding));
 }
 
-void Machine::reportNoProxyFence(Warp &warp, const Inst &inst, unsigned lane,
-                                 uint64_t address, unsigned bytes,
-                                 AccessWord write) {
+void Machine::reportNoProxyFence(Warp &warp, const Inst &inst,
+                                 const ProxyAccess &access, AccessWord write) {
   if (!isOn(CheckAsync))
     return;
   uint64_t key =
@@ -256,19 +253,21 @@ void Machine::reportNoProxyFence(Warp &warp, const Inst &inst, unsigned lane,
     return;
   Finding finding;
   finding.kind = FindingKind::MissingProxyFence;
-  finding.place = placeOf(warp, inst, lane < warpSize ? 1u << lane : warp.live);
-  finding.address = address;
-  finding.bytes = bytes;
+  finding.place = placeOf(
+      warp, inst, access.owner < warpSize ? 1u << access.owner : warp.live);
+  finding.address = access.address;
+  finding.bytes = access.bytes;
   finding.hasOther = true;
   finding.other = placeOf(write);
   finding.otherWhat = "write";
   finding.message =
       std::string(inst.kind == InstKind::Wgmma ? "wgmma" : "a bulk copy") +
-      " reads " + nameShared(address, bytes) +
+      (access.isWrite ? " writes " : " reads ") +
+      nameShared(access.address, access.bytes) +
       ", which a thread has written, with no fence.proxy.async in between";
   finding.rule = "fence.proxy.async must stand between what threads write and "
-                 "what the async proxy reads, of the writer or of one that is "
-                 "ordered behind it (PTX ISA 8.6, 8.9.5)";
+                 "what the async proxy does there, of the writer or of one "
+                 "that is ordered behind it (PTX ISA 8.6, 8.9.5)";
   addFinding(key, std::move(finding));
 }
 

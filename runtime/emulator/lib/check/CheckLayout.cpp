@@ -23,6 +23,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "../sim/Machine.h"
+#include "../sim/WgmmaOperand.h"
 
 #include <algorithm>
 
@@ -41,24 +42,27 @@ static const char *const rowRule =
     "each k and in each mma that adds to it (PTX ISA 9.7.14.5.8)";
 
 /// Of an operand, without its labels.
-static FragmentLabels emptyFragment(const Inst &inst, bool isB) {
+static FragmentLabels emptyFragment(const MmaGranules &mma, bool isB) {
   FragmentLabels fragment;
   fragment.rows = isB ? 8 : 16;
-  fragment.depth = inst.vectorLength;
-  fragment.perRegister = inst.mode == uint8_t(MatrixType::TF32) ? 1 : 2;
+  fragment.depth = mma.depth;
+  fragment.perRegister = mma.perRegister;
   return fragment;
 }
 
 /// "row 9 of A at k = 3 (register %r4, lane 5)".
-std::string Machine::describeElement(const Inst &inst, bool isB, unsigned row,
-                                     unsigned k) const {
-  MmaGranules mma(program, inst);
-  FragmentLabels fragment = emptyFragment(inst, isB);
-  uint32_t granule = (isB ? mma.b : mma.a)[fragment.registerOf(row, k)];
-  return (isB ? "column " : "row ") + std::to_string(row) +
-         (isB ? " of B" : " of A") + " at k = " + std::to_string(k) +
-         " (register " + describeOperand(granule) + ", lane " +
-         std::to_string(fragment.laneOf(row, k)) + ")";
+std::string Machine::describeElement(const MmaGranules &mma, bool isB,
+                                     unsigned row, unsigned k) const {
+  FragmentLabels fragment = emptyFragment(mma, isB);
+  const uint32_t *granules = isB ? mma.b : mma.a;
+  std::string place =
+      granules ? "register " +
+                     describeOperand(granules[fragment.registerOf(row, k)]) +
+                     ", lane " + std::to_string(fragment.laneOf(row, k))
+               : "in shared memory";
+  return (isB ? "column " + std::to_string(mma.firstColumn + row) + " of B"
+              : "row " + std::to_string(mma.firstRow + row) + " of A") +
+         " at k = " + std::to_string(k) + " (" + place + ")";
 }
 
 //===----------------------------------------------------------------------===//
@@ -103,14 +107,14 @@ static uint32_t distance(Component a, Component b) {
 /// Reports the first thing that is wrong with the operands; false if nothing
 /// is.
 bool Machine::checkConflicts(Warp &warp, const Inst &inst,
-                             const FragmentSummary &a,
+                             const MmaGranules &mma, const FragmentSummary &a,
                              const FragmentSummary &b) {
   auto report = [&](bool isB, const FragmentConflict &c, const char *rule) {
     find(FindingKind::LayoutMismatch, warp, inst,
-         1u << emptyFragment(inst, isB).laneOf(c.row[1], c.k[1]), [&] {
-           return Text{describeElement(inst, isB, c.row[0], c.k[0]) + " is " +
+         1u << emptyFragment(mma, isB).laneOf(c.row[1], c.k[1]), [&] {
+           return Text{describeElement(mma, isB, c.row[0], c.k[0]) + " is " +
                            tensors.describe(c.component[0]) + ", but " +
-                           describeElement(inst, isB, c.row[1], c.k[1]) +
+                           describeElement(mma, isB, c.row[1], c.k[1]) +
                            " is " + tensors.describe(c.component[1]),
                        rule};
          });
@@ -122,16 +126,16 @@ bool Machine::checkConflicts(Warp &warp, const Inst &inst,
     return report(true, b.kConflict, contractionRule);
   if (extentOf(a.kDim, tensors) == extentOf(b.kDim, tensors))
     // Of stretches the first difference is as good as all of them.
-    for (unsigned k = 0;
-         k < (a.isStretch && b.isStretch ? 1u : inst.vectorLength); ++k) {
+    for (unsigned k = 0; k < (a.isStretch && b.isStretch ? 1u : mma.depth);
+         ++k) {
       if (!a.k[k] || !b.k[k] || indexOf(a.k[k]) == indexOf(b.k[k]))
         continue;
       find(FindingKind::LayoutMismatch, warp, inst,
-           1u << emptyFragment(inst, false).laneOf(0, k), [&] {
+           1u << emptyFragment(mma, false).laneOf(0, k), [&] {
              return Text{"multiplies " + tensors.describe(a.k[k]) + ", " +
-                             describeElement(inst, false, 0, k) + ", by " +
+                             describeElement(mma, false, 0, k) + ", by " +
                              tensors.describe(b.k[k]) + ", " +
-                             describeElement(inst, true, 0, k),
+                             describeElement(mma, true, 0, k),
                          contractionRule};
            });
       return true;
@@ -147,8 +151,8 @@ bool Machine::checkConflicts(Warp &warp, const Inst &inst,
 }
 
 /// The label of an accumulator that held products labelled `before`.
-Label Machine::accumulate(Warp &warp, const Inst &inst, unsigned reg,
-                          unsigned lane, Label before,
+Label Machine::accumulate(Warp &warp, const Inst &inst, const MmaGranules &mma,
+                          unsigned reg, unsigned lane, Label before,
                           LabelFrame::Origin origin, const FragmentSummary &a,
                           const FragmentSummary &b) {
   unsigned row = lane / 4 + reg / 2 * 8, column = lane % 4 * 2 + reg % 2;
@@ -166,15 +170,16 @@ Label Machine::accumulate(Warp &warp, const Inst &inst, unsigned reg,
                        : isTransposed(own, other, old, tensors);
     if (sameTiles && isWrong)
       find(FindingKind::LayoutMismatch, warp, inst, 1u << lane, [&] {
-        MmaGranules mma(program, inst);
         uint32_t granule = mma.d[mma.isHalf ? reg / 2 : reg];
-        return Text{"adds products of " + tensors.describe(now) + ", " +
-                        (isB ? "column " + std::to_string(column) + " of B"
-                             : "row " + std::to_string(row) + " of A") +
-                        ", to an accumulator of " + tensors.describe(old) +
-                        " (register " + describeOperand(granule) + ", lane " +
-                        std::to_string(lane) + ")",
-                    rowRule};
+        return Text{
+            "adds products of " + tensors.describe(now) + ", " +
+                (isB ? "column " + std::to_string(mma.firstColumn + column) +
+                           " of B"
+                     : "row " + std::to_string(mma.firstRow + row) + " of A") +
+                ", to an accumulator of " + tensors.describe(old) +
+                " (register " + describeOperand(granule) + ", lane " +
+                std::to_string(lane) + ")",
+            rowRule};
       });
     return muted;
   };
@@ -196,7 +201,7 @@ void Machine::labelProducts(Warp &warp, const Inst &inst,
   bool isHeld[4] = {}, isThere[4] = {};
   frame.depths.clear();
   for (unsigned reg = 0; reg < 4; ++reg) {
-    uint32_t c = slotOf(mma.accumulator(mma.c, reg));
+    uint32_t c = mma.c ? slotOf(mma.accumulator(mma.c, reg)) : noSlot;
     const Label *before = frame.ifHeld(c);
     isHeld[reg] = before || a.isLabelled || b.isLabelled;
     LabelFrame::Origin origin;
@@ -206,8 +211,8 @@ void Machine::labelProducts(Warp &warp, const Inst &inst,
     // none yet, though it has the row's label.
     bool isSum = before && isProduct(before[0]);
     bool isCounted = origin.depth && origin.depth != LabelFrame::varying;
-    uint32_t depth = !isSum      ? inst.vectorLength
-                     : isCounted ? origin.depth + inst.vectorLength
+    uint32_t depth = !isSum      ? mma.depth
+                     : isCounted ? origin.depth + mma.depth
                                  : 0;
     origins[reg] = {a.isLabelled ? a.outer : origin.a,
                     b.isLabelled ? b.outer : origin.b, depth};
@@ -221,8 +226,9 @@ void Machine::labelProducts(Warp &warp, const Inst &inst,
     }
     if (isHeld[reg])
       for (unsigned lane = 0; lane < warpSize; ++lane)
-        results[reg][lane] = accumulate(
-            warp, inst, reg, lane, before ? before[lane] : 0, origin, a, b);
+        results[reg][lane] =
+            accumulate(warp, inst, mma, reg, lane, before ? before[lane] : 0,
+                       origin, a, b);
   }
   for (unsigned reg = 0; reg < 4; ++reg) {
     uint32_t slot = slotOf(mma.accumulator(mma.d, reg));
@@ -250,7 +256,7 @@ const FragmentSummary &Machine::summarizeOperand(Warp &warp, const Inst &inst,
   LabelFrame::Operand &last = isB ? frame.b : frame.a;
   const uint32_t *granules = isB ? mma.b : mma.a;
   unsigned count = isB ? mma.numB : mma.numA;
-  FragmentLabels labels = emptyFragment(inst, isB);
+  FragmentLabels labels = emptyFragment(mma, isB);
   std::array<uint64_t, 8> stamps = {};
   for (unsigned i = 0; i < count; ++i)
     for (unsigned half = 0; half < mma.perRegister; ++half) {
@@ -282,9 +288,85 @@ void Machine::checkFragments(Warp &warp, const Inst &inst) {
   MmaGranules mma(program, inst);
   const FragmentSummary &a = summarizeOperand(warp, inst, mma, /*isB=*/false);
   const FragmentSummary &b = summarizeOperand(warp, inst, mma, /*isB=*/true);
+  checkProducts(warp, inst, mma, a, b);
+}
+
+/// Of fragments that are known.
+void Machine::checkProducts(Warp &warp, const Inst &inst,
+                            const MmaGranules &mma, const FragmentSummary &a,
+                            const FragmentSummary &b) {
   static const FragmentSummary nothing;
-  if (checkConflicts(warp, inst, a, b))
+  if (checkConflicts(warp, inst, mma, a, b))
     labelProducts(warp, inst, mma, nothing, nothing);
   else
     labelProducts(warp, inst, mma, a, b);
+}
+
+//===----------------------------------------------------------------------===//
+// At the wgmma
+//===----------------------------------------------------------------------===//
+
+/// Labels of an operand in shared memory, 16 a row.
+std::vector<Label> Machine::gatherLabels(const WgmmaMatrix &matrix) const {
+  constexpr unsigned elements = 8; // of a piece
+  std::vector<Label> out(size_t(matrix.rows) * wgmmaDepth);
+  const unsigned step = matrix.transposed ? wgmmaDepth : 1;
+  matrix.forEachPiece(0, matrix.rows,
+                      [&](unsigned mn, unsigned k, uint32_t address) {
+                        const Label *from = &cta->labels[address / 2];
+                        Label *to = &out[mn * wgmmaDepth + k];
+                        for (unsigned i = 0; i < elements; ++i)
+                          to[i * step] = from[i];
+                      });
+  return out;
+}
+
+/// What rows of these are, as a fragment.
+FragmentSummary Machine::summarizeGathered(const MmaGranules &mma, bool isB,
+                                           const Label *labels) const {
+  FragmentLabels fragment = emptyFragment(mma, isB);
+  alignas(64) Label halves[8][warpSize];
+  for (unsigned i = 0; i < (isB ? 4u : 8u); ++i) {
+    const unsigned reg = i / 2;
+    const unsigned row = isB ? 0 : reg % 2 * 8;
+    const unsigned k = (isB ? reg : reg / 2) * fragment.stretch() + i % 2;
+    for (unsigned lane = 0; lane < warpSize; ++lane)
+      halves[i][lane] =
+          labels[(row + lane / 4) * wgmmaDepth + k + lane % 4 * 2];
+    fragment.halves[i] = halves[i];
+  }
+  return summarize(fragment, tensors, *handlers.labels);
+}
+
+/// The same questions of a wgmma, which to each warp is an mma for every 8
+/// columns.
+void Machine::checkWarpgroupProduct(unsigned group, const Product &product) {
+  const Inst &inst = program.code[product.pc];
+  const bool fromRegisters = inst.aux & WgmmaRegistersA;
+  std::vector<Label> labelsA;
+  if (!fromRegisters)
+    labelsA = gatherLabels({WgmmaDescriptor(product.a),
+                            bool(inst.aux & WgmmaTransposeA), wgmmaRows});
+  const std::vector<Label> labelsB =
+      gatherLabels({WgmmaDescriptor(product.b),
+                    bool(inst.aux & WgmmaTransposeB), inst.vectorLength * 8u});
+  std::vector<FragmentSummary> b;
+  for (unsigned tile = 0; tile < inst.vectorLength; ++tile)
+    b.push_back(summarizeGathered(
+        MmaGranules(program, inst, tile, 0, product.accumulates),
+        /*isB=*/true, &labelsB[size_t(8) * tile * wgmmaDepth]));
+  for (unsigned quarter = 0; quarter < warpgroupWarps; ++quarter) {
+    Warp &warp = cta->warps[size_t(group) * warpgroupWarps + quarter];
+    MmaGranules first(program, inst, 0, quarter, product.accumulates);
+    const FragmentSummary a =
+        fromRegisters
+            ? summarizeOperand(warp, inst, first, /*isB=*/false)
+            : summarizeGathered(first, /*isB=*/false,
+                                &labelsA[size_t(first.firstRow) * wgmmaDepth]);
+    for (unsigned tile = 0; tile < inst.vectorLength; ++tile)
+      checkProducts(
+          warp, inst,
+          MmaGranules(program, inst, tile, quarter, product.accumulates), a,
+          b[tile]);
+  }
 }

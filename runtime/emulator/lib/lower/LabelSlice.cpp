@@ -48,6 +48,7 @@ private:
   bool want(uint32_t granule, unsigned count);
   bool isAnyWanted(uint32_t granule, unsigned count) const;
   void wantFragments(const Inst &inst);
+  void wantProduct(const Inst &inst);
   bool visit(const Inst &inst);
   bool visitAlu(const Inst &inst);
   bool visitShuffle(const Inst &inst);
@@ -299,9 +300,44 @@ MmaGranules::MmaGranules(const Program &program, const Inst &inst) {
   c = b + numB;
   perRegister = inst.mode == uint8_t(MatrixType::TF32) ? 1 : 2;
   isHalf = inst.type == ScalarType::F16;
+  depth = inst.vectorLength;
+}
+
+/// Operands of a wgmma before its accumulators: descriptors, scale-d.
+static constexpr unsigned numDescriptors = 3;
+static constexpr unsigned accumulatorsPerTile = 4;
+
+MmaGranules::MmaGranules(const Program &program, const Inst &inst,
+                         unsigned tile, unsigned quarter, bool accumulates) {
+  const uint32_t *sums =
+      program.operands.data() + inst.firstOperand + numDescriptors;
+  d = sums + size_t(accumulatorsPerTile) * tile;
+  c = accumulates ? d : nullptr;
+  if (inst.aux & WgmmaRegistersA) {
+    a = sums + size_t(accumulatorsPerTile) * inst.vectorLength;
+    numA = 4;
+  }
+  firstRow = 16 * quarter;
+  firstColumn = 8 * tile;
+}
+
+/// Of a wgmma its registers, and what shared memory holds.
+void LabelSlicer::wantProduct(const Inst &inst) {
+  plan.throughShared = true;
+  for (unsigned tile = 0; tile < inst.vectorLength; ++tile) {
+    MmaGranules mma(program, inst, tile, 0, true);
+    for (unsigned i = 0; i < mma.numA; ++i)
+      want(mma.a[i], mma.perRegister);
+    for (unsigned i = 0; i < accumulatorsPerTile; ++i)
+      want(mma.d[i], 1);
+  }
 }
 
 void LabelSlicer::wantFragments(const Inst &inst) {
+  if (inst.kind == InstKind::Wgmma)
+    return wantProduct(inst);
+  if (!isFollowed(inst))
+    return;
   MmaGranules mma(program, inst);
   for (unsigned i = 0; i < mma.numA + mma.numB; ++i)
     want(mma.a[i], mma.perRegister);
@@ -370,15 +406,21 @@ bool LabelSlicer::visit(const Inst &inst) {
 // Products on their way to memory
 //===----------------------------------------------------------------------===//
 
-/// What an mma gives.
+/// What an mma or a wgmma gives.
 std::vector<bool> LabelSlicer::findProducts() const {
   std::vector<bool> products(wanted.size(), false);
-  for (const Inst &inst : program.code)
+  for (const Inst &inst : program.code) {
     if (isFollowed(inst))
       for (unsigned i = 0; i < 4; ++i) {
         MmaGranules mma(program, inst);
         products[mma.accumulator(mma.d, i)] = true;
       }
+    if (inst.kind == InstKind::Wgmma) {
+      const uint32_t *sums = operandsOf(inst) + numDescriptors;
+      for (unsigned i = 0; i < accumulatorsPerTile * inst.vectorLength; ++i)
+        products[sums[i]] = true;
+    }
+  }
   return products;
 }
 
@@ -507,8 +549,7 @@ void LabelSlicer::planSteps(const Inst &inst, LabelOp &op) {
 
 LabelPlan LabelSlicer::run() {
   for (const Inst &inst : program.code)
-    if (isFollowed(inst))
-      wantFragments(inst);
+    wantFragments(inst);
   for (bool changed = true; changed;) {
     changed = false;
     for (size_t i = program.code.size(); i-- > 0;)

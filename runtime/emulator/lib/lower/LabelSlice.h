@@ -98,17 +98,27 @@ bool isReduction(AluOp op);
 /// bits or of tf32.
 bool isFollowed(const Inst &inst);
 
-/// The granules of an mma that is followed.
+/// The granules of an mma that is followed, or of what a wgmma is to one warp
+/// and 8 columns: an mma of m16n8k16.
 struct MmaGranules {
+  /// A and B are null in shared memory, C where the sums start from zero.
   const uint32_t *a = nullptr, *b = nullptr, *c = nullptr, *d = nullptr;
   /// Registers of each operand.
   unsigned numA = 0, numB = 0;
+  /// Products that an element of D sums up.
+  unsigned depth = 16;
+  /// Of D, in that of the instruction.
+  unsigned firstRow = 0, firstColumn = 0;
   /// Elements of A or B that a register has: one of tf32, else two.
   unsigned perRegister = 2;
   /// Accumulators are pairs of f16.
   bool isHalf = false;
 
   MmaGranules(const Program &program, const Inst &inst);
+  /// Of a wgmma: columns 8 * tile on, of the warp that has `quarter` of the
+  /// rows.
+  MmaGranules(const Program &program, const Inst &inst, unsigned tile,
+              unsigned quarter, bool accumulates);
   /// Accumulator 0 to 3 of a lane in C or D.
   uint32_t accumulator(const uint32_t *operand, unsigned i) const {
     return isHalf ? operand[i / 2] + i % 2 : operand[i];

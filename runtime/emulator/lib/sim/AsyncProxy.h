@@ -57,6 +57,9 @@ struct Mbarrier {
   int64_t bytes = 0;     // expected but not complete
   uint32_t phase = 0;    // phases that are complete
   uint32_t agent = 0;
+  /// Who has arrived in this phase: 1 + its number in the CTA, or several.
+  static constexpr uint32_t nobody = 0, several = UINT32_MAX;
+  uint32_t arriver = nobody;
   AccessWord init;
   Released arriving, complete;
 };

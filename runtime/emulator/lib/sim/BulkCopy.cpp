@@ -94,12 +94,17 @@ uint8_t *Machine::bulkGlobal(Warp &warp, const Inst &inst, const BulkCopy &copy,
   return hosts[copy.lane];
 }
 
-/// Undefined bytes go where the bytes go.
+/// Undefined bytes and labels go where the bytes go.
 void Machine::followPiece(Warp &warp, const Inst &inst, const BulkCopy &copy,
                           const BulkCopy::Piece &piece, Buffer *buffer,
                           uint64_t global) {
-  if (copy.isLoad && !cta->labels.empty())
-    std::fill_n(&cta->labels[piece.shared / 2], pieceBytes / 2, Label(0));
+  if (copy.isLoad && !cta->labels.empty()) {
+    Label *labels = &cta->labels[piece.shared / 2];
+    std::fill_n(labels, pieceBytes / 2, Label(0));
+    if (piece.bytes)
+      tensors.labelWords(piece.global, piece.bytes / 2u,
+                         labels + piece.skip / 2);
+  }
   uint64_t shared = piece.shared + piece.skip;
   uint8_t bits[pieceBytes] = {};
   if (!copy.isLoad) {

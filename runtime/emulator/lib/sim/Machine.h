@@ -651,6 +651,8 @@ private:
   void initMbarrier(Warp &warp, const Inst &inst, unsigned lane,
                     uint64_t address, uint32_t count);
   void updateMbarrier(Warp &warp, const Inst &inst, unsigned lane);
+  void checkArrivalPhase(Warp &warp, const Inst &inst, unsigned lane,
+                         const Mbarrier &barrier, uint64_t address);
   void arriveAt(Warp &warp, const Inst &inst, unsigned lane, Mbarrier &barrier,
                 uint64_t address, uint32_t count);
   void addBytes(Warp &warp, const Inst &inst, unsigned lane, Mbarrier &barrier,
@@ -723,8 +725,8 @@ private:
                         bool isWrite, bool asWarp);
   void reportOverwrite(Warp &warp, const Inst &inst, unsigned lane,
                        uint64_t address, unsigned bytes, AccessWord read);
-  void reportNoProxyFence(Warp &warp, const Inst &inst, unsigned lane,
-                          uint64_t address, unsigned bytes, AccessWord write);
+  void reportNoProxyFence(Warp &warp, const Inst &inst,
+                          const ProxyAccess &access, AccessWord write);
   void publishBulk(const BulkCopy &copy, uint32_t epoch, uint32_t agent);
   void takeRegister(Warp &warp, const Inst &inst, uint32_t granule,
                     uint32_t number, bool isAccumulator);
@@ -777,14 +779,21 @@ private:
   const FragmentSummary &summarizeOperand(Warp &warp, const Inst &inst,
                                           const MmaGranules &mma, bool isB);
   void checkFragments(Warp &warp, const Inst &inst);
-  bool checkConflicts(Warp &warp, const Inst &inst, const FragmentSummary &a,
-                      const FragmentSummary &b);
+  void checkProducts(Warp &warp, const Inst &inst, const MmaGranules &mma,
+                     const FragmentSummary &a, const FragmentSummary &b);
+  std::vector<Label> gatherLabels(const WgmmaMatrix &matrix) const;
+  FragmentSummary summarizeGathered(const MmaGranules &mma, bool isB,
+                                    const Label *labels) const;
+  void checkWarpgroupProduct(unsigned group, const Product &product);
+  bool checkConflicts(Warp &warp, const Inst &inst, const MmaGranules &mma,
+                      const FragmentSummary &a, const FragmentSummary &b);
   void labelProducts(Warp &warp, const Inst &inst, const MmaGranules &mma,
                      const FragmentSummary &a, const FragmentSummary &b);
-  Label accumulate(Warp &warp, const Inst &inst, unsigned reg, unsigned lane,
-                   Label before, LabelFrame::Origin origin,
-                   const FragmentSummary &a, const FragmentSummary &b);
-  std::string describeElement(const Inst &inst, bool isB, unsigned row,
+  Label accumulate(Warp &warp, const Inst &inst, const MmaGranules &mma,
+                   unsigned reg, unsigned lane, Label before,
+                   LabelFrame::Origin origin, const FragmentSummary &a,
+                   const FragmentSummary &b);
+  std::string describeElement(const MmaGranules &mma, bool isB, unsigned row,
                               unsigned k) const;
   // CheckReductions.cpp.
   void followReduction(Warp &warp, const Inst &inst, const LabelOp &op,

@@ -284,6 +284,7 @@ void Machine::settle(Mbarrier &barrier, uint64_t address) {
   if (isOver) {
     ++barrier.phase;
     barrier.pending = barrier.expected;
+    barrier.arriver = Mbarrier::nobody;
     Released &complete = barrier.complete;
     complete.known = joined(complete.known, barrier.arriving.known);
     complete.proxied = joined(complete.proxied, barrier.arriving.proxied);
@@ -316,6 +317,31 @@ void Machine::addBytes(Warp &warp, const Inst &inst, unsigned lane,
   barrier.bytes = 0;
 }
 
+/// A lane arrives in another phase than the first: had it come a little
+/// earlier, would it have counted for the one before?
+void Machine::checkArrivalPhase(Warp &warp, const Inst &inst, unsigned lane,
+                                const Mbarrier &barrier, uint64_t address) {
+  if (!barrier.phase || !isOn(CheckRace))
+    return;
+  ClockPtr known = knownOf(warp.clock, lane);
+  if (known && known->covers(AsyncAgent::cta(cta->index), barrier.agent, lane,
+                             barrier.phase))
+    return;
+  find(
+      FindingKind::InvalidMbarrier, warp, inst, 1u << lane,
+      [&] {
+        return Text{"arrives at the mbarrier at " + nameShared(address, 8) +
+                        " in phase " + std::to_string(barrier.phase) +
+                        ", but nothing orders it behind the end of phase " +
+                        std::to_string(barrier.phase - 1) +
+                        ", for which it may count as well",
+                    "an arrival counts for the phase that is current, so who "
+                    "arrives again must know of the end of the one before, by "
+                    "a wait (PTX ISA 9.7.13.15)"};
+      },
+      address, 8);
+}
+
 void Machine::arriveAt(Warp &warp, const Inst &inst, unsigned lane,
                        Mbarrier &barrier, uint64_t address, uint32_t count) {
   const uint32_t missing = static_cast<uint32_t>(barrier.pending);
@@ -334,6 +360,12 @@ void Machine::arriveAt(Warp &warp, const Inst &inst, unsigned lane,
                       "(PTX ISA 9.7.13.15.12)"};
         },
         address, 8);
+  checkArrivalPhase(warp, inst, lane, barrier, address);
+  const uint32_t thread = 1 + warp.index * warpSize + lane;
+  barrier.arriver =
+      barrier.arriver == Mbarrier::nobody || barrier.arriver == thread
+          ? thread
+          : Mbarrier::several;
   if (ordersAsync() && inst.isRelease)
     giveTo(barrier.arriving, warp, lane);
   barrier.pending -= std::min(count, missing);
@@ -379,7 +411,12 @@ void Machine::updateMbarrier(Warp &warp, const Inst &inst, unsigned lane) {
     barrier->expected -= std::min(count, barrier->expected - 1);
   if (ops[0] != sinkGranule)
     warp.reg<uint64_t>(ops[0])[lane] = state;
+  // Who makes all arrivals of a phase knows of its end without a wait.
+  const uint32_t phase = barrier->phase;
+  const bool isAlone = barrier->arriver != Mbarrier::several;
   settle(*barrier, address);
+  if (barrier->phase != phase && isAlone)
+    learnAgent(warp, 1u << lane, barrier->agent, 0, barrier->phase);
 }
 
 Machine::Step Machine::mbarrier(Warp &warp, const Inst &inst, uint32_t lanes) {

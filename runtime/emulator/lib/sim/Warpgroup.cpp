@@ -183,6 +183,8 @@ void Machine::executeProduct(unsigned group, const Product &product) {
     a = gather(warps[0], inst,
                {WgmmaDescriptor(product.a), bool(inst.aux & WgmmaTransposeA),
                 wgmmaRows});
+  if (labelling)
+    checkWarpgroupProduct(group, product);
   for (unsigned i = 0; i < warpgroupWarps; ++i) {
     if (isOn(CheckInit))
       followProduct(warps[i], inst, product, a, b);
@@ -225,8 +227,6 @@ void Machine::multiplyProduct(Warp &warp, const Inst &inst,
       float *sum = warp.reg<float>(sums[4 * tile + i]);
       operands.c[i] = product.accumulates ? sum : zeros;
       operands.d[i] = sum;
-      if (labelling && slotOf(sums[4 * tile + i]) != noSlot)
-        warp.labels.clear(slotOf(sums[4 * tile + i]), ~0u);
     }
     handlers.mma(operands,
                  static_cast<MatrixType>(inst.mode) == MatrixType::BF16,
