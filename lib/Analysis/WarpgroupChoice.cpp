@@ -35,9 +35,8 @@ static std::vector<Shape> listShapes(const AttentionProblem &problem) {
   constexpr int64_t narrow = 64;
   std::vector<Shape> shapes;
   for (int64_t numWarps : {12, 8}) {
-    if (numWarps > 8 &&
-        (std::max(problem.headDim, problem.headDimV) > narrow ||
-         problem.hasBias))
+    if (numWarps > 8 && (std::max(problem.headDim, problem.headDimV) > narrow ||
+                         problem.hasBias))
       continue;
     for (int64_t blockN : {128, 96, 64})
       for (RowSum rowSum : {RowSum::Mma, RowSum::Add})
@@ -63,6 +62,22 @@ static void decideOrder(const AttentionProblem &problem,
       reasons.decide("grid_heads", options.gridHeads, takesTurns ? turn : 0,
                      takesTurns ? "heads take turns whose K and V fit in L2"
                                 : "no head waits for others");
+}
+
+/// Whether blocks that walk several tiles gain more by copying ahead than they
+/// lose by an even share of them: those of short sequences.
+static bool paysPersistence(const AttentionProblem &problem) {
+  if (!problem.seqlenK || problem.isCausal || problem.hasWindow)
+    return false;
+  switch (getHeadWidth(problem)) {
+  case HeadWidth::Narrow:
+    return *problem.seqlenK <= 1024;
+  case HeadWidth::Wide:
+    return *problem.seqlenK <= 2048;
+  case HeadWidth::VeryWide:
+    return *problem.seqlenK <= 4096;
+  }
+  llvm_unreachable("unknown width");
 }
 
 /// Decides all fields, with `shape` where nothing else is asked for.
@@ -115,8 +130,11 @@ static ScheduleDecision decide(const AttentionProblem &problem,
   choice.keySplits =
       reasons.decide("key_splits", options.keySplits, 1,
                      "a query row is one block's, which needs no merge");
-  choice.grid = reasons.decide("grid", options.grid, Grid::Full,
-                               "the chip hands out tiles as blocks end");
+  bool isPersistent = paysPersistence(problem);
+  choice.grid = reasons.decide(
+      "grid", options.grid, isPersistent ? Grid::Persistent : Grid::Full,
+      isPersistent ? "the next tile is copied beside the end of the one before"
+                   : "the chip hands out tiles as blocks end");
   return {choice, reasons.take()};
 }
 

@@ -77,11 +77,9 @@ protected:
     RowState state;
     Value scores;
   };
-  /// A new maximum (or what the state keeps for it), the scores relative to it,
-  /// and what the rows of the state still have to be multiplied with.
-  struct Raised {
-    Value rowMax, scores, factors;
-  };
+  /// What comes in the place of O, whose rows are to be multiplied with
+  /// `factors`.
+  using RescaleOutput = function_ref<Value(Value factors)>;
 
   /// The slack in units of the raw scores.
   float getSlack() const { return kSlack / b.getExponentScale(); }
@@ -90,9 +88,10 @@ protected:
   /// partial tile takes that branch, too, where it is masked first: full tiles
   /// then need no loop of their own to be rid of the mask. The branch is about
   /// rows, so each warp of a warpgroup takes the side that its own rows need.
-  TileState followRarely(TileState tile, Value exceeds, Value isPartial,
-                         const TileMask &mask,
-                         function_ref<Raised(TileState)> follow) const;
+  TileState
+  followRarely(TileState tile, Value exceeds, Value isPartial,
+               const TileMask &mask,
+               function_ref<TileState(TileState, RescaleOutput)> follow) const;
 
 private:
   Value rescaleIf(Value condition, Value acc, Value factors) const;
@@ -112,9 +111,12 @@ public:
     Value exceeds = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT,
                                           getPartialMax(scores),
                                           b.broadcastRows(limits, 8));
-    auto follow = [&](TileState tile) -> Raised {
+    auto follow = [&](TileState tile, RescaleOutput rescale) -> TileState {
       Value rowMax = b.reduceMax(getPartialMax(tile.scores), tile.state.rowMax);
-      return {rowMax, tile.scores, getFactors(b, tile.state, rowMax)};
+      Value factors = getFactors(b, tile.state, rowMax);
+      return {{rescale(factors), rowMax,
+               sum.rescaleSum(tile.state.rowSum, factors)},
+              tile.scores};
     };
     TileState tile =
         followRarely({state, scores}, exceeds, isPartial, mask, follow);
@@ -153,9 +155,10 @@ public:
         b, b.groupColumns(getClearSigns(scores)),
         getClearSigns(sum.getColumns(state)),
         ArrayRef<bool>{false, true, false}, vector::CombiningKind::OR);
-    TileState tile =
-        followRarely({state, scores}, exceeds, isPartial, mask,
-                     [&](TileState tile) { return followStart(tile); });
+    TileState tile = followRarely({state, scores}, exceeds, isPartial, mask,
+                                  [&](TileState tile, RescaleOutput rescale) {
+                                    return followStart(tile, rescale);
+                                  });
     Value slack = b.constant(kSlack, {b.warpM, b.blockN});
     return {tile.state, b.exponentiate(tile.scores, slack)};
   }
@@ -172,7 +175,7 @@ public:
 
 private:
   Value getClearSigns(Value tile) const;
-  Raised followStart(TileState tile) const;
+  TileState followStart(TileState tile, RescaleOutput rescale) const;
 
   /// Which rows have seen no key.
   Value isEmpty(const RowState &state) const {
@@ -203,20 +206,20 @@ Value RareMaximum::rescaleIf(Value condition, Value acc, Value factors) const {
   return ifOp.getResult(0);
 }
 
-RareMaximum::TileState
-RareMaximum::followRarely(TileState tile, Value exceeds, Value isPartial,
-                          const TileMask &mask,
-                          function_ref<Raised(TileState)> follow) const {
+RareMaximum::TileState RareMaximum::followRarely(
+    TileState tile, Value exceeds, Value isPartial, const TileMask &mask,
+    function_ref<TileState(TileState, RescaleOutput)> follow) const {
   Value follows = isAnyTrue(b, exceeds, isPartial);
   // In the place of an O that is late go the factors it waits for.
-  auto getValues = [](Value first, const TileState &tile) {
-    return SmallVector<Value>{first, tile.state.rowMax, tile.state.rowSum,
-                              tile.scores};
+  auto getValues = [](const TileState &tile) {
+    SmallVector<Value> values = tile.state.getValues();
+    values.push_back(tile.scores);
+    return values;
   };
-  Value first = tile.state.acc;
+  TileState old = tile;
   if (isOutputLate)
-    first = b.constant(1.0f, {b.warpM});
-  auto values = getValues(first, tile);
+    old.state.acc = b.constant(1.0f, {b.warpM});
+  auto values = getValues(old);
   auto ifOp = scf::IfOp::create(b, TypeRange(ValueRange(values)), follows,
                                 /*withElseRegion=*/true);
   {
@@ -224,16 +227,14 @@ RareMaximum::followRarely(TileState tile, Value exceeds, Value isPartial,
     b.setInsertionPointToStart(ifOp.elseBlock());
     scf::YieldOp::create(b, values);
     b.setInsertionPointToStart(ifOp.thenBlock());
-    TileState raised = tile;
+    TileState partial = tile;
     if (isPartial)
-      raised.scores = mask.apply(raised.scores);
-    auto [rowMax, scores, factors] = follow(raised);
-    first =
-        isOutputLate ? factors : sum.rescaleOutput(raised.state.acc, factors);
-    raised.state.rowMax = rowMax;
-    raised.state.rowSum = sum.rescaleSum(raised.state.rowSum, factors);
-    raised.scores = scores;
-    scf::YieldOp::create(b, getValues(first, raised));
+      partial.scores = mask.apply(partial.scores);
+    auto rescale = [&](Value factors) {
+      return isOutputLate ? factors
+                          : sum.rescaleOutput(tile.state.acc, factors);
+    };
+    scf::YieldOp::create(b, getValues(follow(partial, rescale)));
   }
   ResultRange results = ifOp.getResults();
   Value acc = isOutputLate ? rescaleIf(follows, tile.state.acc, results[0])
@@ -251,7 +252,8 @@ Value FoldedMaximum::getClearSigns(Value tile) const {
 }
 
 /// The tile relative to a start that all its scores are below.
-RareMaximum::Raised FoldedMaximum::followStart(TileState tile) const {
+RareMaximum::TileState FoldedMaximum::followStart(TileState tile,
+                                                  RescaleOutput rescale) const {
   auto [state, scores] = tile;
   Value zero = b.constant(0, {b.warpM});
   Value tileMax = b.reduceMax(scores, b.constant(kMinusInf, {b.warpM}));
@@ -262,10 +264,9 @@ RareMaximum::Raised FoldedMaximum::followStart(TileState tile) const {
   Value factors = math::Exp2Op::create(
       b, arith::MulFOp::create(b, growth,
                                b.constant(-b.getExponentScale(), {b.warpM})));
-  Value rowMax = arith::SubFOp::create(b, state.rowMax, raise);
-  return {rowMax,
-          arith::SubFOp::create(b, scores, b.broadcastRows(raise, b.blockN)),
-          factors};
+  return {{rescale(factors), arith::SubFOp::create(b, state.rowMax, raise),
+           sum.rescaleSum(state.rowSum, factors)},
+          arith::SubFOp::create(b, scores, b.broadcastRows(raise, b.blockN))};
 }
 
 namespace {
