@@ -150,12 +150,6 @@ checkWarpgroup(const AttentionProblem &problem, const TargetInfo &target,
     return llvm::formatv("expects product warp for {0}, which has no products "
                          "of warpgroups, but got warpgroup",
                          target.chip);
-  if (choice.grid == Grid::Persistent &&
-      (!problem.seqlenK || problem.isCausal || problem.hasWindow))
-    return llvm::formatv("expects {0} full with product warpgroup and a number "
-                         "of key tiles that differs between blocks or is known "
-                         "at run time only, but got persistent",
-                         spell("grid", names));
   // Columns of ones are a panel's first, behind those that copies fill.
   int64_t ones = choice.getOnesColumns();
   int64_t panelCols = kPanelBytes / getBytes(problem.element);

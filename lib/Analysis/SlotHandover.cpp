@@ -23,10 +23,13 @@ using namespace mlir::flashcore;
 namespace {
 using Tile = std::pair<unsigned, int64_t>; // ring, tile number
 
+/// Tiles by ring.
+using TileCounts = std::map<unsigned, int64_t>;
+
 struct Step {
   const HandoverEvent *event;
   int64_t iteration;
-  /// By ring, the tiles of the rounds before.
+  /// Those of the rounds before.
   const TileCounts *before;
 
   Tile getTile(const TileRef &ref) const {
@@ -37,20 +40,16 @@ struct Step {
   Tile getTile() const { return getTile(event->tiles.front()); }
 };
 
-std::vector<Step> unroll(const RoleProgram &program, int64_t numIterations,
-                         const std::vector<TileCounts> &rounds) {
-  std::vector<Step> steps;
-  for (const TileCounts &before : rounds) {
-    auto append = [&](const std::vector<HandoverEvent> &events, int64_t i) {
-      for (const HandoverEvent &event : events)
-        steps.push_back({&event, i, &before});
-    };
-    append(program.before, 0);
-    for (int64_t i = 0; i < numIterations; ++i)
-      append(program.body, i);
-    append(program.after, numIterations);
-  }
-  return steps;
+void unroll(const RoleProgram &program, int64_t numIterations,
+            const TileCounts &before, std::vector<Step> &steps) {
+  auto append = [&](const std::vector<HandoverEvent> &events, int64_t i) {
+    for (const HandoverEvent &event : events)
+      steps.push_back({&event, i, &before});
+  };
+  append(program.before, 0);
+  for (int64_t i = 0; i < numIterations; ++i)
+    append(program.body, i);
+  append(program.after, numIterations);
 }
 
 std::string describe(Tile tile) {
@@ -172,31 +171,37 @@ private:
 };
 } // namespace
 
-TileCounts mlir::flashcore::countTiles(const RoleProgram &filler,
-                                       int64_t numIterations) {
-  TileCounts counts;
-  auto add = [&](const std::vector<HandoverEvent> &events, int64_t times) {
+CopyCounts mlir::flashcore::countCopies(const RoleProgram &filler) {
+  CopyCounts counts;
+  auto add = [](const std::vector<HandoverEvent> &events, TileCounts &tiles) {
     for (const HandoverEvent &event : events)
       if (event.kind == HandoverEvent::Copy)
-        counts[event.tiles.front().ring] += times;
+        ++tiles[event.tiles.front().ring];
   };
-  add(filler.before, 1);
-  add(filler.body, numIterations);
-  add(filler.after, 1);
+  add(filler.before, counts.fixed);
+  add(filler.body, counts.perIteration);
+  add(filler.after, counts.fixed);
   return counts;
 }
 
-std::optional<std::string> mlir::flashcore::checkHandover(
-    const RoleProgram &filler, int64_t fillerIterations,
-    const RoleProgram &reader, int64_t readerIterations, int64_t numRounds) {
-  TileCounts each = countTiles(filler, fillerIterations);
-  std::vector<TileCounts> rounds(1);
-  while (static_cast<int64_t>(rounds.size()) < numRounds) {
-    TileCounts next = rounds.back();
-    for (auto [ring, count] : each)
+std::optional<std::string>
+mlir::flashcore::checkHandover(const RoleProgram &filler,
+                               const RoleProgram &reader,
+                               llvm::ArrayRef<HandoverRound> rounds) {
+  CopyCounts copies = countCopies(filler);
+  std::vector<TileCounts> before(1);
+  for (const HandoverRound &round : rounds) {
+    TileCounts next = before.back();
+    for (auto [ring, count] : copies.fixed)
       next[ring] += count;
-    rounds.push_back(std::move(next));
+    for (auto [ring, count] : copies.perIteration)
+      next[ring] += count * round.fillerIterations;
+    before.push_back(std::move(next));
   }
-  return Machine().run(unroll(filler, fillerIterations, rounds),
-                       unroll(reader, readerIterations, rounds));
+  std::vector<Step> filling, reading;
+  for (auto [i, round] : llvm::enumerate(rounds)) {
+    unroll(filler, round.fillerIterations, before[i], filling);
+    unroll(reader, round.readerIterations, before[i], reading);
+  }
+  return Machine().run(std::move(filling), std::move(reading));
 }

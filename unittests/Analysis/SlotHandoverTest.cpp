@@ -46,7 +46,7 @@ RoleProgram makeReader(int64_t numTiles) {
 
 std::string check(const RoleProgram &reader, int64_t numTiles,
                   const RoleProgram &filler = makeFiller()) {
-  return checkHandover(filler, numTiles, reader, numTiles - 1).value_or("");
+  return checkHandover(filler, reader, {{numTiles, numTiles - 1}}).value_or("");
 }
 
 TEST(SlotHandover, OneProductAheadIsRight) {
@@ -91,7 +91,7 @@ TEST(SlotHandover, SlotsThatAreNeverReleased) {
 
 TEST(SlotHandover, TilesThatAreNeverRead) {
   RoleProgram reader = makeReader(5);
-  EXPECT_EQ(checkHandover(makeFiller(), 9, reader, 4).value_or(""),
+  EXPECT_EQ(checkHandover(makeFiller(), reader, {{9, 4}}).value_or(""),
             "tile 7 of ring 0 waits for a slot that is never released");
 }
 

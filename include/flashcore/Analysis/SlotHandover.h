@@ -13,6 +13,8 @@
 #ifndef FLASHCORE_ANALYSIS_SLOTHANDOVER_H
 #define FLASHCORE_ANALYSIS_SLOTHANDOVER_H
 
+#include "llvm/ADT/ArrayRef.h"
+
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -45,14 +47,20 @@ struct RoleProgram {
   std::vector<HandoverEvent> before, body, after;
 };
 
-/// Numbers of tiles, by ring.
-using TileCounts = std::map<unsigned, int64_t>;
+/// Copies of a role, by ring: each time it runs, and in each iteration of its
+/// loop.
+struct CopyCounts {
+  std::map<unsigned, int64_t> fixed, perIteration;
+};
+CopyCounts countCopies(const RoleProgram &filler);
 
-/// The tiles that `filler` copies, with a loop of that many iterations.
-TileCounts countTiles(const RoleProgram &filler, int64_t numIterations);
+/// How often the loops of both roles run.
+struct HandoverRound {
+  int64_t fillerIterations, readerIterations;
+};
 
-/// What goes wrong if `filler` and `reader` run at once, with loops of that
-/// many iterations, or nothing:
+/// What goes wrong if `filler` and `reader` run at once, as often as there are
+/// rounds, or nothing:
 ///  * a tile is filled, started to be read or released by who has not acquired
 ///    it, or has released it;
 ///  * it is released while a product that reads it is unfinished;
@@ -60,13 +68,10 @@ TileCounts countTiles(const RoleProgram &filler, int64_t numIterations);
 ///    numbers, of which a barrier with two phases could not tell;
 ///  * both wait for each other;
 ///  * products are unfinished at the end.
-/// Both programs are run `numRounds` times in a row; the tiles of each round
-/// have the numbers behind those of the round before.
+/// The tiles of a round have the numbers behind those of the round before.
 std::optional<std::string> checkHandover(const RoleProgram &filler,
-                                         int64_t fillerIterations,
                                          const RoleProgram &reader,
-                                         int64_t readerIterations,
-                                         int64_t numRounds = 1);
+                                         llvm::ArrayRef<HandoverRound> rounds);
 
 } // namespace mlir::flashcore
 

@@ -13,18 +13,15 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "HandoverProof.h"
 #include "TileLoop.h"
 #include "WarpRoles.h"
-#include "flashcore/Analysis/SlotHandover.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "flashcore/Dialect/FCGPU/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include "mlir/Interfaces/ValueBoundsOpInterface.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 namespace mlir::fcgpu {
 #define GEN_PASS_DEF_HANDOVERSLOTSPASS
@@ -34,140 +31,7 @@ namespace mlir::fcgpu {
 using namespace mlir;
 using namespace mlir::fcgpu;
 
-using flashcore::HandoverEvent;
-using flashcore::RoleProgram;
-using flashcore::TileRef;
-
 namespace {
-/// Translates what a role does with rings into the events of the proof.
-class RoleReader {
-public:
-  explicit RoleReader(DenseMap<Value, unsigned> &rings) : rings(rings) {}
-
-  LogicalResult read(Block &block) {
-    for (Operation &op : block) {
-      auto inner = dyn_cast<scf::ForOp>(op);
-      if (inner && isTileLoop(inner)) {
-        tileLoop = inner;
-        if (failed(read(*inner.getBody())))
-          return failure();
-        continue;
-      }
-      bool hasSlots = inner && op.walk([](Operation *nested) {
-                                   return isa<AcquireOp, ReleaseOp>(nested)
-                                              ? WalkResult::interrupt()
-                                              : WalkResult::advance();
-                                 }).wasInterrupted();
-      if (!hasSlots) {
-        // Behind the loop, its end is the number of the iteration.
-        LogicalResult added = loop
-                                  ? add(op, program.after, loop.getUpperBound())
-                                  : add(op, program.before, /*iteration=*/{});
-        if (failed(added))
-          return failure();
-        continue;
-      }
-      if (loop)
-        return op.emitOpError("is a second loop over slots that change hands, "
-                              "which the proof does not follow");
-      loop = inner;
-      for (Operation &nested : *loop.getBody())
-        if (failed(add(nested, program.body, loop.getInductionVar())))
-          return failure();
-    }
-    return success();
-  }
-
-  RoleProgram program;
-  /// The loop over tiles, and that over block tiles around it, if there is one.
-  scf::ForOp loop, tileLoop;
-
-private:
-  LogicalResult add(Operation &op, std::vector<HandoverEvent> &events,
-                    Value iteration) {
-    HandoverEvent event;
-    if (auto acquire = dyn_cast<AcquireOp>(op)) {
-      event.kind = HandoverEvent::Acquire;
-      return add(event, events, acquire.getRing(), acquire.getTile(),
-                 iteration);
-    }
-    if (auto release = dyn_cast<ReleaseOp>(op)) {
-      event.kind = HandoverEvent::Release;
-      return add(event, events, release.getRing(), release.getTile(),
-                 iteration);
-    }
-    if (auto copy = dyn_cast<CopyOp>(op)) {
-      event.kind = HandoverEvent::Copy;
-      return add(event, events, copy.getRing(), copy.getTile(), iteration);
-    }
-    if (auto wait = dyn_cast<AwaitOp>(op)) {
-      event.kind = HandoverEvent::Await;
-      event.inFlight = wait.getInFlight();
-      events.push_back(event);
-    }
-    auto contract = dyn_cast<vector::ContractionOp>(op);
-    if (!contract || !isAsynchronous(contract))
-      return success();
-    event.kind = HandoverEvent::Start;
-    for (Value operand : {contract.getLhs(), contract.getRhs()})
-      if (isInPlace(operand)) {
-        auto read = operand.getDefiningOp<ReadOp>();
-        if (failed(
-                addTile(event, &op, read.getRing(), read.getTile(), iteration)))
-          return failure();
-      }
-    events.push_back(event);
-    return success();
-  }
-
-  LogicalResult add(HandoverEvent &event, std::vector<HandoverEvent> &events,
-                    TypedValue<RingType> ring, Value tile, Value iteration) {
-    if (failed(addTile(event, ring.getDefiningOp(), ring, tile, iteration)))
-      return failure();
-    // One event a tile.
-    for (const TileRef &ref : event.tiles) {
-      events.push_back(event);
-      events.back().tiles = {ref};
-    }
-    return success();
-  }
-
-  LogicalResult addTile(HandoverEvent &event, Operation *op,
-                        TypedValue<RingType> ring, Value tile,
-                        Value iteration) {
-    TileRef ref;
-    ref.ring = rings.insert({ring, rings.size()}).first->second;
-    ref.numStages = ring.getType().getStages();
-    std::optional<int64_t> distance =
-        iteration ? getDistance(tile, iteration) : std::nullopt;
-    if (distance) {
-      ref.perIteration = true;
-      ref.offset = *distance;
-    } else if (auto constant = getConstantIntValue(tile)) {
-      ref.offset = *constant;
-    } else {
-      auto forall =
-          isa<BlockArgument>(tile)
-              ? dyn_cast<scf::ForallOp>(tile.getParentBlock()->getParentOp())
-              : scf::ForallOp();
-      if (!forall || forall.getRank() != 1 ||
-          ShapedType::isDynamic(forall.getStaticUpperBound().front()))
-        return op->emitOpError("has a tile number that is no constant, "
-                               "induction variable plus a constant, or number "
-                               "of a warp");
-      // Those of all warpgroups, which do the same.
-      for (int64_t i = 1; i < forall.getStaticUpperBound().front(); ++i) {
-        event.tiles.push_back(ref);
-        ++ref.offset;
-      }
-    }
-    event.tiles.push_back(ref);
-    return success();
-  }
-
-  DenseMap<Value, unsigned> &rings;
-};
-
 struct HandOverSlotsPass final
     : mlir::fcgpu::impl::HandOverSlotsPassBase<HandOverSlotsPass> {
   void getDependentDialects(DialectRegistry &registry) const override {
@@ -317,110 +181,6 @@ struct HandOverSlotsPass final
     return false;
   }
 
-  /// Tiles behind the loop have numbers of their own where it is known how
-  /// often it runs. Makes them those of a loop that runs `fewer` times less.
-  static void shorten(RoleProgram &program, int64_t fewer) {
-    llvm::SmallDenseSet<unsigned> walked;
-    for (const HandoverEvent &event : program.body)
-      for (const TileRef &ref : event.tiles)
-        if (ref.perIteration)
-          walked.insert(ref.ring);
-    for (HandoverEvent &event : program.after)
-      for (TileRef &ref : event.tiles)
-        if (walked.contains(ref.ring) && !ref.perIteration)
-          ref.offset -= fewer;
-  }
-
-  static std::optional<int64_t> getTripCount(scf::ForOp loop) {
-    if (!loop)
-      return 0;
-    auto first = getConstantIntValue(loop.getLowerBound());
-    auto end = getConstantIntValue(loop.getUpperBound());
-    if (!first || !end)
-      return std::nullopt;
-    return std::max<int64_t>(*end - *first, 0);
-  }
-
-  /// How many iterations more the first loop has, where both begin with the
-  /// same and are there at all.
-  static FailureOr<int64_t> getDifference(scf::ForOp first, scf::ForOp second) {
-    if (auto a = getTripCount(first), b = getTripCount(second); a && b)
-      return *a - *b;
-    if (!first || !second ||
-        !isEqualConstantIntOrValue(first.getLowerBound(),
-                                   second.getLowerBound()))
-      return failure();
-    return ValueBoundsConstraintSet::computeConstantDelta(
-        first.getUpperBound(), second.getUpperBound());
-  }
-
-  /// Whether what fills the rings of a loop over warpgroups, and the loop, are
-  /// right together, for numbers of tiles that reach the steady state.
-  static LogicalResult prove(ProduceOp produce, scf::ForallOp forall) {
-    DenseMap<Value, unsigned> rings;
-    RoleReader filler(rings), reader(rings);
-    if (failed(filler.read(produce.getBody().front())) ||
-        failed(reader.read(*forall.getBody())))
-      return failure();
-    auto fills = getTripCount(filler.loop), reads = getTripCount(reader.loop);
-    bool isKnown = fills && reads;
-    FailureOr<int64_t> more = getDifference(filler.loop, reader.loop);
-    bool hasSameRounds =
-        !filler.tileLoop == !reader.tileLoop &&
-        (!filler.tileLoop ||
-         filler.tileLoop.getUpperBound() == reader.tileLoop.getUpperBound());
-    if (failed(more) || !hasSameRounds)
-      return forall.emitOpError("walks another number of tiles than are "
-                                "copied, as far as the proof can tell");
-    if (filler.tileLoop && !fills)
-      return forall.emitOpError("walks a number of key tiles that is not known "
-                                "at compile time in a persistent kernel, whose "
-                                "tiles have numbers across block tiles");
-    // A slot is used again after as many iterations as its ring has.
-    constexpr int64_t enough = 9, enoughRounds = 4;
-    int64_t most = isKnown ? std::min(*reads, enough) : enough;
-    int64_t least = isKnown ? most : 0;
-    if (isKnown) {
-      shorten(filler.program, *reads - most);
-      shorten(reader.program, *reads - most);
-    }
-    for (int64_t count = least; count <= most; ++count)
-      if (auto error = flashcore::checkHandover(
-              filler.program, count + *more, reader.program, count,
-              filler.tileLoop ? enoughRounds : 1))
-        return forall.emitOpError("hands slots over wrongly: ") << *error;
-    if (!filler.tileLoop)
-      return success();
-    // What was proved is what `shorten` left of the programs.
-    flashcore::TileCounts tiles = flashcore::countTiles(filler.program, *fills);
-    for (scf::ForOp tileLoop : {filler.tileLoop, reader.tileLoop})
-      numberAcrossRounds(tileLoop, rings, tiles);
-    return success();
-  }
-
-  /// The tiles of a block tile have the numbers behind those of the one before:
-  /// how often a slot was filled tells the phases of its barriers apart.
-  static void numberAcrossRounds(scf::ForOp tileLoop,
-                                 const DenseMap<Value, unsigned> &rings,
-                                 const flashcore::TileCounts &tiles) {
-    OpBuilder b = OpBuilder::atBlockBegin(tileLoop.getBody());
-    DenseMap<Value, Value> first;
-    for (auto [ring, number] : rings) {
-      Value count =
-          arith::ConstantIndexOp::create(b, ring.getLoc(), tiles.at(number));
-      first[ring] = arith::MulIOp::create(b, ring.getLoc(),
-                                          tileLoop.getInductionVar(), count);
-    }
-    tileLoop.walk([&](Operation *op) {
-      llvm::TypeSwitch<Operation *>(op)
-          .Case<AcquireOp, ReleaseOp, CopyOp, ReadOp>([&](auto op) {
-            b.setInsertionPoint(op);
-            op.getTileMutable().set(arith::AddIOp::create(
-                b, op.getLoc(), op.getTile(), first.lookup(op.getRing())));
-          });
-    });
-  }
-
   /// Roles of their own fill what is read in place, and nothing else.
   LogicalResult checkReads(bool hasRoles) {
     WalkResult result = getOperation().walk([&](ReadOp read) {
@@ -473,7 +233,7 @@ struct HandOverSlotsPass final
                            "flashcore-separate-roles first");
         return signalPassFailure();
       }
-      if (failed(prove(*programs.begin(), forall)))
+      if (failed(proveHandover(*programs.begin(), forall)))
         signalPassFailure();
     });
   }
