@@ -28,19 +28,42 @@ struct Shape {
 };
 } // namespace
 
+/// Whether blocks that walk several tiles gain more by copying ahead than they
+/// lose by an even share of them: those of short sequences.
+static bool paysPersistence(const AttentionProblem &problem) {
+  constexpr int64_t shortNarrow = 1024, shortWide = 2048, shortVeryWide = 4096;
+  if (!problem.seqlenK)
+    return false;
+  switch (getHeadWidth(problem)) {
+  case HeadWidth::Narrow:
+    return getVisibleKeys(problem) <= shortNarrow;
+  case HeadWidth::Wide:
+    return getVisibleKeys(problem) <= shortWide;
+  case HeadWidth::VeryWide:
+    return getVisibleKeys(problem) <=
+           (problem.isCausal ? shortWide : shortVeryWide);
+  }
+  llvm_unreachable("unknown width");
+}
+
 /// Narrow heads leave registers for a third warpgroup, but not where a bias is
-/// loaded beside the fragments. Columns of ones behind V need whole panels, and
-/// a product has 256 columns at most.
+/// loaded beside the fragments; in short sequences its rows would be too many
+/// for a block. Columns of ones behind V need whole panels, and a product has
+/// 256 columns at most.
 static std::vector<Shape> listShapes(const AttentionProblem &problem) {
-  constexpr int64_t narrow = 64;
+  bool isNarrow = getHeadWidth(problem) == HeadWidth::Narrow;
+  bool isShort = isNarrow && paysPersistence(problem);
   std::vector<Shape> shapes;
   for (int64_t numWarps : {12, 8}) {
-    if (numWarps > 8 && (std::max(problem.headDim, problem.headDimV) > narrow ||
-                         problem.hasBias))
+    if (numWarps > 8 && (!isNarrow || isShort || problem.hasBias))
       continue;
-    for (int64_t blockN : {128, 96, 64})
+    for (int64_t blockN : {128, 96, 64}) {
+      // Small tiles of which the mask hides little.
+      if (isShort && problem.isCausal && blockN > 64)
+        continue;
       for (RowSum rowSum : {RowSum::Mma, RowSum::Add})
         shapes.push_back({numWarps, blockN, rowSum});
+    }
   }
   return shapes;
 }
@@ -51,7 +74,8 @@ static void decideOrder(const AttentionProblem &problem,
                         ReasonWriter &reasons) {
   // Heads whose K and V stay in L2 together.
   int64_t turn = getHeadWidth(problem) == HeadWidth::VeryWide ? 4 : 8;
-  bool isUneven = problem.isCausal;
+  // Those of a persistent grid walk long and short tiles in turn.
+  bool isUneven = problem.isCausal && choice.grid == Grid::Full;
   choice.gridOrder = reasons.decide(
       "grid_order", options.gridOrder,
       isUneven ? GridOrder::HeadFastest : GridOrder::QueryFastest,
@@ -62,22 +86,6 @@ static void decideOrder(const AttentionProblem &problem,
       reasons.decide("grid_heads", options.gridHeads, takesTurns ? turn : 0,
                      takesTurns ? "heads take turns whose K and V fit in L2"
                                 : "no head waits for others");
-}
-
-/// Whether blocks that walk several tiles gain more by copying ahead than they
-/// lose by an even share of them: those of short sequences.
-static bool paysPersistence(const AttentionProblem &problem) {
-  if (!problem.seqlenK || problem.isCausal || problem.hasWindow)
-    return false;
-  switch (getHeadWidth(problem)) {
-  case HeadWidth::Narrow:
-    return *problem.seqlenK <= 1024;
-  case HeadWidth::Wide:
-    return *problem.seqlenK <= 2048;
-  case HeadWidth::VeryWide:
-    return *problem.seqlenK <= 4096;
-  }
-  llvm_unreachable("unknown width");
 }
 
 /// Decides all fields, with `shape` where nothing else is asked for.
@@ -109,6 +117,11 @@ static ScheduleDecision decide(const AttentionProblem &problem,
                                 "wgmma reads it from there");
   choice.querySteps =
       reasons.decide("query_steps", options.querySteps, 0, "Q is in one place");
+  bool isPersistent = paysPersistence(problem);
+  choice.grid = reasons.decide(
+      "grid", options.grid, isPersistent ? Grid::Persistent : Grid::Full,
+      isPersistent ? "the next tile is copied beside the end of the one before"
+                   : "the chip hands out tiles as blocks end");
   decideOrder(problem, options, choice, reasons);
   choice.overlap = reasons.decide("overlap", options.overlap, Overlap::PV,
                                   "the softmax of a tile runs beside P V of "
@@ -130,11 +143,6 @@ static ScheduleDecision decide(const AttentionProblem &problem,
   choice.keySplits =
       reasons.decide("key_splits", options.keySplits, 1,
                      "a query row is one block's, which needs no merge");
-  bool isPersistent = paysPersistence(problem);
-  choice.grid = reasons.decide(
-      "grid", options.grid, isPersistent ? Grid::Persistent : Grid::Full,
-      isPersistent ? "the next tile is copied beside the end of the one before"
-                   : "the chip hands out tiles as blocks end");
   return {choice, reasons.take()};
 }
 
