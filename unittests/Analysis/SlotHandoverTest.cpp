@@ -122,4 +122,61 @@ TEST(SlotHandover, ProductsAtTheEnd) {
   reader.after.erase(reader.after.begin() + 3); // the release
   EXPECT_EQ(check(reader, 5), "a product is never awaited");
 }
+
+// In a persistent kernel both roles run once for each block tile: the tiles of
+// a round have the numbers behind those of the round before.
+TEST(SlotHandover, RoundsFollowEachOther) {
+  std::vector<HandoverRound> equal(4, {5, 4});
+  EXPECT_EQ(checkHandover(makeFiller(), makeReader(5), equal).value_or(""), "");
+}
+
+/// Reads all tiles in its loop, as many as there are.
+RoleProgram makeSimpleReader() {
+  return {{},
+          {acquire(tile(K, 0)), acquire(tile(V, 0)), start(tile(K, 0)),
+           start(tile(V, 0)), await(0), release(tile(K, 0)),
+           release(tile(V, 0))},
+          {}};
+}
+
+TEST(SlotHandover, RoundsMayDifferInLength) {
+  EXPECT_EQ(checkHandover(makeFiller(), makeSimpleReader(),
+                          {{3, 3}, {0, 0}, {1, 1}, {5, 5}})
+                .value_or(""),
+            "");
+  // A round that reads less than was filled: the next takes the wrong tiles.
+  EXPECT_EQ(checkHandover(makeFiller(), makeSimpleReader(), {{3, 2}, {3, 3}})
+                .value_or(""),
+            "tile 3 of ring 0 is read where tile 2 is the next");
+}
+
+// What is kept in one round, the next has no slot for.
+TEST(SlotHandover, RoundsThatKeepATile) {
+  RoleProgram filler{{acquire(fixed(K, 0)), copy(fixed(K, 0)),
+                      acquire(fixed(K, 1)), copy(fixed(K, 1))},
+                     {},
+                     {}};
+  RoleProgram reader{{acquire(fixed(K, 0)), acquire(fixed(K, 1)),
+                      start(fixed(K, 0)), start(fixed(K, 1)), await(0)},
+                     {},
+                     {}};
+  EXPECT_EQ(checkHandover(filler, reader, {{0, 0}}).value_or(""), "");
+  EXPECT_EQ(checkHandover(filler, reader, {{0, 0}, {0, 0}}).value_or(""),
+            "tile 2 of ring 0 is read, but never filled");
+  reader.after = {release(fixed(K, 0)), release(fixed(K, 1))};
+  EXPECT_EQ(
+      checkHandover(filler, reader, {{0, 0}, {0, 0}, {0, 0}}).value_or(""), "");
+}
+
+TEST(SlotHandover, CopiesAreCountedByRing) {
+  RoleProgram filler = makeFiller();
+  filler.before = {acquire(fixed(K, 0)), copy(fixed(K, 0))};
+  filler.after = {acquire(fixed(K, 9)), copy(fixed(K, 9)), acquire(fixed(V, 9)),
+                  copy(fixed(V, 9))};
+  filler.body.push_back(acquire(tile(V, 1)));
+  filler.body.push_back(copy(tile(V, 1)));
+  CopyCounts counts = countCopies(filler);
+  EXPECT_EQ(counts.fixed, (std::map<unsigned, int64_t>{{K, 2}, {V, 1}}));
+  EXPECT_EQ(counts.perIteration, (std::map<unsigned, int64_t>{{K, 1}, {V, 2}}));
+}
 } // namespace

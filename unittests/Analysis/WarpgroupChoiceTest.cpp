@@ -69,9 +69,10 @@ TEST(Warpgroups, DoAllMasksAndSizes) {
 }
 
 TEST(Warpgroups, AreLeftForWhatIsForced) {
-  ScheduleOptions stale;
-  stale.rowMax = RowMax::Stale;
-  EXPECT_EQ(choose(makeLarge(128, 128), hopper(), stale).product,
+  ScheduleOptions folded;
+  folded.rowMax = RowMax::Folded;
+  folded.rowSum = RowSum::Mma;
+  EXPECT_EQ(choose(makeLarge(128, 128), hopper(), folded).product,
             Product::Warp);
   ScheduleOptions warp;
   warp.product = Product::Warp;
@@ -114,12 +115,142 @@ TEST(Warpgroups, AreForGridsThatFillTheChip) {
 
 TEST(Warpgroups, TakeWhatTheModelSays) {
   AttentionProblem problem = makeLarge(128, 128);
-  ScheduleChoice choice = choose(problem, hopper());
+  ScheduleOptions options;
+  options.rowSum = RowSum::Add;
+  ScheduleChoice choice = choose(problem, hopper(), options);
   // Q, two stages of K and V, two barriers a slot.
-  EXPECT_EQ(getSharedMemoryBytes(problem, choice),
-            128 * 128 * 2 + 2 * 2 * 128 * 128 * 2 + 16 * (2 + 2 * 2));
+  int64_t bytes = 128 * 128 * 2 + 2 * 2 * 128 * 128 * 2 + 16 * (2 + 2 * 2);
+  EXPECT_EQ(getSharedMemoryBytes(problem, choice), bytes);
   // O, S and P in pairs.
   EXPECT_EQ(getFragmentRegisters(problem, choice), 64 + 64 + 32);
   EXPECT_EQ(choice.getAllWarps(), 12);
+  // Columns of ones: a panel of each slot of V, and a core of O.
+  choice = choose(problem, hopper());
+  EXPECT_EQ(choice.rowSum, RowSum::Mma);
+  EXPECT_EQ(getSharedMemoryBytes(problem, choice), bytes + 2 * 128 * 64 * 2);
+  EXPECT_EQ(getFragmentRegisters(problem, choice), 64 + 4 + 64 + 32);
+}
+
+TEST(Warpgroups, HaveSumsInColumnsOfWholePanels) {
+  struct {
+    int64_t headDim, headDimV;
+    RowSum rowSum;
+  } expected[] = {{64, 64, RowSum::Mma},  {128, 128, RowSum::Mma},
+                  {72, 128, RowSum::Mma}, {192, 192, RowSum::Mma},
+                  {128, 72, RowSum::Add}, {96, 96, RowSum::Add},
+                  {256, 256, RowSum::Add}};
+  for (auto [headDim, headDimV, rowSum] : expected)
+    EXPECT_EQ(choose(makeLarge(headDim, headDimV), hopper()).rowSum, rowSum)
+        << headDim << "/" << headDimV;
+}
+
+TEST(Warpgroups, FollowTheMaximumRarelyUnlessNarrow) {
+  for (auto [headDim, rowMax] : {std::pair(64, RowMax::Exact),
+                                 {128, RowMax::Stale},
+                                 {256, RowMax::Stale}})
+    EXPECT_EQ(choose(makeLarge(headDim, headDim), hopper()).rowMax, rowMax)
+        << headDim;
+}
+
+// A bias is loaded beside the fragments.
+TEST(Warpgroups, AreTwoWhereABiasTakesRegisters) {
+  AttentionProblem problem = makeLarge(64, 64);
+  EXPECT_EQ(choose(problem, hopper()).numWarps, 12);
+  problem.hasBias = true;
+  EXPECT_EQ(choose(problem, hopper()).numWarps, 8);
+}
+
+// Under a causal mask the longest blocks start first, and heads take turns.
+TEST(Warpgroups, AreOrderedByLengthUnderACausalMask) {
+  for (auto [headDim, heads] : {std::pair(128, 8), {256, 4}}) {
+    AttentionProblem problem = makeLarge(headDim, headDim);
+    problem.seqlenQ = problem.seqlenK = 8192;
+    ScheduleChoice choice = choose(problem, hopper());
+    EXPECT_EQ(choice.gridOrder, GridOrder::QueryFastest);
+    EXPECT_EQ(choice.gridHeads, 0);
+    problem.isCausal = true;
+    choice = choose(problem, hopper());
+    EXPECT_EQ(choice.gridOrder, GridOrder::HeadFastest);
+    EXPECT_EQ(choice.gridHeads, heads);
+    ScheduleOptions options;
+    options.gridOrder = GridOrder::QueryFastest;
+    EXPECT_EQ(choose(problem, hopper(), options).gridHeads, 0);
+  }
+}
+
+/// As many queries as keys, in a batch that fills the chip.
+AttentionProblem makeBatch(int64_t headDim, int64_t seqlen, bool isCausal) {
+  AttentionProblem problem = makeLarge(headDim, headDim);
+  problem.batch = 32;
+  problem.seqlenQ = problem.seqlenK = seqlen;
+  problem.isCausal = isCausal;
+  return problem;
+}
+
+TEST(Warpgroups, PersistForShortSequences) {
+  struct {
+    int64_t headDim, longest, longestCausal;
+  } expected[] = {{64, 1024, 1024}, {128, 2048, 2048}, {256, 4096, 2048}};
+  for (auto [headDim, longest, longestCausal] : expected)
+    for (bool isCausal : {false, true}) {
+      int64_t last = isCausal ? longestCausal : longest;
+      AttentionProblem problem = makeBatch(headDim, last, isCausal);
+      ScheduleChoice choice = choose(problem, hopper());
+      EXPECT_EQ(choice.grid, Grid::Persistent) << headDim << isCausal;
+      // Blocks have long and short tiles in turn.
+      EXPECT_EQ(choice.gridOrder, GridOrder::QueryFastest);
+      problem.seqlenK = last + 1;
+      EXPECT_EQ(choose(problem, hopper()).grid, Grid::Full)
+          << headDim << isCausal;
+      problem.seqlenK = std::nullopt;
+      EXPECT_EQ(choose(problem, hopper()).grid, Grid::Full);
+    }
+}
+
+// How many keys a window shows depends on the queries of the problem, too.
+TEST(Warpgroups, PersistForNarrowWindows) {
+  AttentionProblem problem = makeBatch(128, 8192, /*isCausal=*/false);
+  problem.hasWindow = true;
+  problem.windowKeys = 512;
+  EXPECT_EQ(choose(problem, hopper()).grid, Grid::Full);
+  problem.seqlenQ = 1024;
+  EXPECT_EQ(choose(problem, hopper()).grid, Grid::Persistent);
+  problem.seqlenQ = std::nullopt;
+  EXPECT_EQ(choose(problem, hopper()).grid, Grid::Full);
+}
+
+// A third warpgroup makes blocks too long, and large tiles are mostly hidden.
+TEST(Warpgroups, AreSmallForShortNarrowHeads) {
+  EXPECT_EQ(choose(makeBatch(64, 512, /*isCausal=*/false), hopper()).blockM,
+            128);
+  ScheduleChoice choice =
+      choose(makeBatch(64, 512, /*isCausal=*/true), hopper());
+  EXPECT_EQ(choice.blockM, 128);
+  EXPECT_EQ(choice.blockN, 64);
+  EXPECT_EQ(choose(makeBatch(64, 4096, /*isCausal=*/true), hopper()).blockM,
+            192);
+}
+
+TEST(Warpgroups, RefuseColumnsOfOnesInsideOfAPanel) {
+  ScheduleOptions options;
+  options.product = Product::Warpgroup;
+  options.rowSum = RowSum::Mma;
+  EXPECT_EQ(refuseOnHopper(makeLarge(128, 72), options),
+            "expects row-sum add with product warpgroup and head_dim_v 72, "
+            "which is no multiple of 64 below 256, but got mma");
+  EXPECT_EQ(refuseOnHopper(makeLarge(128, 256), options),
+            "expects row-sum add with product warpgroup and head_dim_v 256, "
+            "which is no multiple of 64 below 256, but got mma");
+}
+
+// Where the rows of a tile end inside of a panel, the rest is there, too.
+TEST(Warpgroups, HaveWholePanelsInSharedMemory) {
+  ScheduleOptions options;
+  options.product = Product::Warpgroup;
+  options.blockN = 64;
+  AttentionProblem ragged = makeLarge(72, 72), whole = makeLarge(128, 128);
+  options.rowSum = RowSum::Add;
+  EXPECT_EQ(getSharedMemoryBytes(ragged, choose(ragged, hopper(), options)),
+            getSharedMemoryBytes(whole, choose(whole, hopper(), options)));
 }
 } // namespace

@@ -17,6 +17,7 @@
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/PatternMatch.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -26,11 +27,14 @@ using flashcore::HandoverEvent;
 using flashcore::RoleProgram;
 using flashcore::TileRef;
 
+/// Rings by number, in the order in which the programs name them.
+using RingNumbers = llvm::MapVector<Value, unsigned>;
+
 namespace {
 /// Translates what a role does with rings into the events of the proof.
 class RoleReader {
 public:
-  explicit RoleReader(DenseMap<Value, unsigned> &rings) : rings(rings) {}
+  explicit RoleReader(RingNumbers &rings) : rings(rings) {}
 
   LogicalResult read(Block &block) {
     for (Operation &op : block) {
@@ -153,7 +157,7 @@ private:
     return success();
   }
 
-  DenseMap<Value, unsigned> &rings;
+  RingNumbers &rings;
 };
 } // namespace
 
@@ -264,7 +268,7 @@ listRounds(std::optional<int64_t> known, bool isPersistent) {
 /// loop until then, whose number is carried where it is not known. `fewer`
 /// iterations than there are tiles.
 static void numberAcrossTiles(RoleReader &role, int64_t fewer,
-                              const DenseMap<Value, unsigned> &rings,
+                              const RingNumbers &rings,
                               const flashcore::CopyCounts &copies) {
   scf::ForOp tileLoop = role.tileLoop;
   Location loc = tileLoop.getLoc();
@@ -323,7 +327,7 @@ static void numberAcrossTiles(RoleReader &role, int64_t fewer,
 
 LogicalResult mlir::fcgpu::proveHandover(ProduceOp produce,
                                          scf::ForallOp forall) {
-  DenseMap<Value, unsigned> rings;
+  RingNumbers rings;
   RoleReader filler(rings), reader(rings);
   if (failed(filler.read(produce.getBody().front())) ||
       failed(reader.read(*forall.getBody())))

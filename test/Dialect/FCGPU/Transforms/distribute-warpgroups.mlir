@@ -164,3 +164,160 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 64, block_n = 64,
+  num_warps = 4, num_stages = 2, query = shared, grid_order = query_fastest,
+  min_blocks = 1, row_sum = mma, product = warpgroup>
+#kernel = {arguments = [{kind = "pointer", tensor = "v"},
+                        {kind = "pointer", tensor = "o"},
+                        {kind = "tensor_map", tensor = "v", box = [1, 1, 64, 64], swizzle = 128}]}
+#mk = affine_map<(m, n, k) -> (m, k)>
+#kn = affine_map<(m, n, k) -> (k, n)>
+#mn = affine_map<(m, n, k) -> (m, n)>
+#kn_product = {indexing_maps = [#mk, #kn, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
+!ring = !fcgpu.ring<2x64x72xf16, panels>
+!source = memref<1x1x512x64xf16, strided<[32768, 32768, 64, 1]>>
+
+gpu.module @kernels {
+  // CHECK-LABEL: gpu.func @columns_of_ones(
+  // CHECK-SAME:    %[[MAP:[^:]+]]: !llvm.ptr)
+  // All threads write the second panel of both slots, one chunk of 8 columns a
+  // row; products see it by the other proxy.
+  // CHECK-DAG:     %[[ONES:.+]] = arith.constant dense<1.000000e+00> : vector<8xf16>
+  // CHECK-DAG:     %[[PANEL:.+]] = arith.constant 8192 : i32
+  // CHECK:         %[[THREAD:.+]] = gpu.thread_id x
+  // CHECK:         scf.for %[[I:.+]] = %[[THREAD]] to %c128 step %c256 {
+  // CHECK-NEXT:      %[[ROW:.+]] = arith.remui %[[I]], %c64
+  // CHECK-NEXT:      %[[SLOT:.+]] = arith.divui %[[I]], %c64
+  // CHECK-NEXT:      arith.muli %[[SLOT]], %c16384
+  // CHECK-NEXT:      %[[OF_ROW:.+]] = arith.muli %[[ROW]], %c128
+  // CHECK-NEXT:      arith.addi %[[OF_ROW]], %c8192
+  // CHECK:           arith.remui %[[ROW]], %c8
+  // CHECK:           llvm.store %[[ONES]], %{{.+}} {alignment = 16 : i64} : vector<8xf16>, !llvm.ptr<3>
+  // CHECK-NEXT:    }
+  // CHECK-NEXT:    nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<cta>}
+  // CHECK-NEXT:    gpu.barrier
+  // One product has both, and the columns are some of its registers.
+  // CHECK:         wgmma.mma_async.sync.aligned.m64n72k16
+  // CHECK:         %[[O:.+]] = llvm.inline_asm {{.+}} "wgmma.wait_group.sync.aligned 0;"
+  // CHECK-DAG:     %[[A:.+]] = llvm.extractvalue %[[O]][0]
+  // CHECK-DAG:     %[[B:.+]] = llvm.extractvalue %[[O]][1]
+  // CHECK-DAG:     %[[C:.+]] = llvm.extractvalue %[[O]][32]
+  // CHECK-DAG:     %[[D:.+]] = llvm.extractvalue %[[O]][33]
+  // CHECK-DAG:     %[[FIRST:.+]] = vector.from_elements %[[A]], %[[B]]
+  // CHECK-DAG:     %[[SUMS:.+]] = vector.from_elements %[[C]], %[[D]]
+  // CHECK:         vector.store %[[FIRST]], %{{.+}}[%[[LANE_ROW:.+]], %[[LANE_COL:.+]]] {
+  // CHECK:         vector.store %[[SUMS]], %{{.+}}[%[[LANE_ROW]], %[[LANE_COL]]] {
+  // The copy brings the first panel alone.
+  // CHECK:         nvvm.mbarrier.arrive.expect_tx %{{.+}}, %[[PANEL]]
+  // CHECK:         nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.+}}, %[[MAP]],
+  // CHECK-NOT:     nvvm.cp.async.bulk
+  // CHECK:         gpu.return
+  gpu.func @columns_of_ones(%v_base: memref<f16>, %o: memref<64x64xf32>, %map: !llvm.ptr)
+      kernel attributes {fcgpu.schedule = #schedule, fcgpu.kernel = #kernel} {
+    %c0 = arith.constant 0 : index
+    %zero = arith.constant dense<0.0> : vector<64x72xf32>
+    %p = arith.constant dense<1.0> : vector<64x64xf16>
+    %ring = fcgpu.alloc_ring : !ring
+    fcgpu.fill %ring column(64) with 1.0 : f16 of !ring
+    %v = memref.reinterpret_cast %v_base to offset: [0], sizes: [1, 1, 512, 64], strides: [32768, 32768, 64, 1]
+        : memref<f16> to !source
+    fcgpu.produce {
+      fcgpu.acquire %ring[%c0] to fill : !ring
+      fcgpu.copy %v[%c0, %c0, %c0, %c0] to %ring[%c0] by block : !source to !ring
+    }
+    scf.forall (%g) in (1) {
+      fcgpu.acquire %ring[%c0] to read : !ring
+      %b = fcgpu.read %ring[%c0] in_place : !ring -> vector<64x72xf16>
+      %s = vector.contract #kn_product %p, %b, %zero
+          : vector<64x64xf16>, vector<64x72xf16> into vector<64x72xf32>
+      %t = fcgpu.await %s using(%p : vector<64x64xf16>) in_flight(0) : vector<64x72xf32>
+      fcgpu.release %ring[%c0] : !ring
+      %w = vector.extract_strided_slice %t {offsets = [0, 0], sizes = [64, 64], strides = [1, 1]}
+          : vector<64x72xf32> to vector<64x64xf32>
+      %sums = vector.extract_strided_slice %t {offsets = [0, 64], sizes = [64, 8], strides = [1, 1]}
+          : vector<64x72xf32> to vector<64x8xf32>
+      vector.transfer_write %w, %o[%c0, %c0] {in_bounds = [true, true]}
+          : vector<64x64xf32>, memref<64x64xf32>
+      vector.transfer_write %sums, %o[%c0, %c0] {in_bounds = [true, true]}
+          : vector<64x8xf32>, memref<64x64xf32>
+    } {mapping = [#gpu.warpgroup<linear_dim_0>]}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 64, block_n = 64,
+  num_warps = 4, num_stages = 2, query = shared, grid_order = query_fastest,
+  min_blocks = 1, row_sum = mma, product = warpgroup>
+#mk = affine_map<(m, n, k) -> (m, k)>
+#kn = affine_map<(m, n, k) -> (k, n)>
+#mn = affine_map<(m, n, k) -> (m, n)>
+#kn_product = {indexing_maps = [#mk, #kn, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
+!ring = !fcgpu.ring<2x64x72xf16, panels>
+
+gpu.module @kernels {
+  // Columns that begin between those of a core are other lanes'.
+
+  gpu.func @slice_inside_of_a_core(%o: memref<64x64xf32>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %zero = arith.constant dense<0.0> : vector<64x72xf32>
+    %p = arith.constant dense<1.0> : vector<64x64xf16>
+    %ring = fcgpu.alloc_ring : !ring
+    fcgpu.produce {
+    }
+    scf.forall (%g) in (1) {
+      %b = fcgpu.read %ring[%c0] in_place : !ring -> vector<64x72xf16>
+      %s = vector.contract #kn_product %p, %b, %zero
+          : vector<64x64xf16>, vector<64x72xf16> into vector<64x72xf32>
+      %t = fcgpu.await %s using(%p : vector<64x64xf16>) in_flight(0) : vector<64x72xf32>
+      // expected-error @below {{failed to legalize operation 'vector.extract_strided_slice'}}
+      %w = vector.extract_strided_slice %t {offsets = [0, 4], sizes = [64, 8], strides = [1, 1]}
+          : vector<64x72xf32> to vector<64x8xf32>
+      vector.transfer_write %w, %o[%c0, %c0] {in_bounds = [true, true]}
+          : vector<64x8xf32>, memref<64x64xf32>
+    } {mapping = [#gpu.warpgroup<linear_dim_0>]}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 64, block_n = 64,
+  num_warps = 4, num_stages = 2, query = shared, grid_order = query_fastest,
+  min_blocks = 1, row_sum = mma, product = warpgroup>
+#mk = affine_map<(m, n, k) -> (m, k)>
+#kn = affine_map<(m, n, k) -> (k, n)>
+#mn = affine_map<(m, n, k) -> (m, n)>
+#kn_product = {indexing_maps = [#mk, #kn, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
+!ring = !fcgpu.ring<2x64x72xf16, panels>
+
+gpu.module @kernels {
+  // Rows that begin elsewhere are other warps'.
+
+  gpu.func @slice_of_rows(%o: memref<64x64xf32>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %zero = arith.constant dense<0.0> : vector<64x72xf32>
+    %p = arith.constant dense<1.0> : vector<64x64xf16>
+    %ring = fcgpu.alloc_ring : !ring
+    fcgpu.produce {
+    }
+    scf.forall (%g) in (1) {
+      %b = fcgpu.read %ring[%c0] in_place : !ring -> vector<64x72xf16>
+      %s = vector.contract #kn_product %p, %b, %zero
+          : vector<64x64xf16>, vector<64x72xf16> into vector<64x72xf32>
+      %t = fcgpu.await %s using(%p : vector<64x64xf16>) in_flight(0) : vector<64x72xf32>
+      // expected-error @below {{failed to legalize operation 'vector.extract_strided_slice'}}
+      %w = vector.extract_strided_slice %t {offsets = [16, 0], sizes = [16, 64], strides = [1, 1]}
+          : vector<64x72xf32> to vector<16x64xf32>
+      vector.transfer_write %w, %o[%c0, %c0] {in_bounds = [true, true]}
+          : vector<16x64xf32>, memref<64x64xf32>
+    } {mapping = [#gpu.warpgroup<linear_dim_0>]}
+    gpu.return
+  }
+}

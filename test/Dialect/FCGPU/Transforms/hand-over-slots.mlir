@@ -31,6 +31,7 @@ gpu.module @kernels {
     %ring_v = fcgpu.alloc_ring : !ring
     fcgpu.produce {
       fcgpu.copy %q[%c0, %c0] to %ring_q[%c0] by warp : memref<128x64xf16> to !ring
+      fcgpu.copy %q[%c1, %c0] to %ring_q[%c1] by warp : memref<128x64xf16> to !ring
       scf.for %i = %c0 to %n step %c1 {
         fcgpu.copy %k[%i, %c0] to %ring_k[%i] by block : memref<?x64xf16> to !ring
         fcgpu.copy %k[%i, %c0] to %ring_v[%i] by block : memref<?x64xf16> to !ring
@@ -39,6 +40,8 @@ gpu.module @kernels {
     // CHECK:      fcgpu.produce {
     // CHECK-NEXT:   fcgpu.acquire %[[RING_Q]][%[[C0:.+]]] to fill
     // CHECK-NEXT:   fcgpu.copy %{{.+}} to %[[RING_Q]][%[[C0]]]
+    // CHECK-NEXT:   fcgpu.acquire %[[RING_Q]][%[[C1:.+]]] to fill
+    // CHECK-NEXT:   fcgpu.copy %{{.+}} to %[[RING_Q]][%[[C1]]]
     // CHECK:        fcgpu.acquire %[[RING_K]][%[[T:.+]]] to fill
     // CHECK-NEXT:   fcgpu.copy %{{.+}} to %[[RING_K]][%[[T]]]
     // CHECK-NEXT:   fcgpu.acquire %[[RING_V]][%[[T]]] to fill
@@ -104,7 +107,6 @@ gpu.module @kernels {
     %ring = fcgpu.alloc_ring : !ring
     fcgpu.produce {
       scf.for %i = %c0 to %n step %c1 {
-        fcgpu.acquire %ring[%i] to fill : !ring
         fcgpu.copy %k[%i, %c0] to %ring[%i] by block : memref<?x64xf16> to !ring
       }
     }
@@ -125,7 +127,22 @@ gpu.module @kernels {
     } {mapping = [#gpu.warpgroup<linear_dim_0>]}
     gpu.return
   }
+}
 
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 128, block_n = 64,
+  num_warps = 8, num_stages = 2, query = shared, grid_order = query_fastest,
+  min_blocks = 1, product = warpgroup>
+#mk = affine_map<(m, n, k) -> (m, k)>
+#nk = affine_map<(m, n, k) -> (n, k)>
+#mn = affine_map<(m, n, k) -> (m, n)>
+#product = {indexing_maps = [#mk, #nk, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
+!ring = !fcgpu.ring<2x64x64xf16, panels>
+!half = vector<64x64xf16>
+!tile = vector<64x64xf32>
+
+gpu.module @kernels {
   // One tile too many is read.
 
   gpu.func @one_too_many(%k: memref<?x64xf16>, %n: index)
@@ -137,7 +154,6 @@ gpu.module @kernels {
     %ring = fcgpu.alloc_ring : !ring
     fcgpu.produce {
       scf.for %i = %c0 to %n step %c1 {
-        fcgpu.acquire %ring[%i] to fill : !ring
         fcgpu.copy %k[%i, %c0] to %ring[%i] by block : memref<?x64xf16> to !ring
       }
     }
@@ -164,7 +180,6 @@ gpu.module @kernels {
     %ring = fcgpu.alloc_ring : !ring
     fcgpu.produce {
       scf.for %i = %c0 to %n step %c1 {
-        fcgpu.acquire %ring[%i] to fill : !ring
         fcgpu.copy %k[%i, %c0] to %ring[%i] by block : memref<?x64xf16> to !ring
       }
     }
@@ -408,6 +423,41 @@ gpu.module @kernels {
     }
     // expected-error @below {{'scf.forall' op expects one fcgpu.produce beside it, which the proof runs it against; run flashcore-separate-roles first}}
     scf.forall (%g) in (2) {
+    } {mapping = [#gpu.warpgroup<linear_dim_0>]}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 128, block_n = 64,
+  num_warps = 8, num_stages = 2, query = shared, grid_order = query_fastest,
+  min_blocks = 1, product = warpgroup>
+#mk = affine_map<(m, n, k) -> (m, k)>
+#nk = affine_map<(m, n, k) -> (n, k)>
+#mn = affine_map<(m, n, k) -> (m, n)>
+#product = {indexing_maps = [#mk, #nk, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
+!ring = !fcgpu.ring<2x64x64xf16, panels>
+!half = vector<64x64xf16>
+!tile = vector<64x64xf32>
+
+gpu.module @kernels {
+  // The number of a warpgroup stands for those of all: the second has no tile.
+
+  gpu.func @one_tile_for_two(%q: memref<128x64xf16>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %zero = arith.constant dense<0.0> : !tile
+    %p = arith.constant dense<0.0> : !half
+    %ring = fcgpu.alloc_ring : !ring
+    fcgpu.produce {
+      fcgpu.copy %q[%c0, %c0] to %ring[%c0] by warp : memref<128x64xf16> to !ring
+    }
+    // expected-error @below {{'scf.forall' op hands slots over wrongly: tile 1 of ring 0 is read, but never filled}}
+    scf.forall (%g) in (2) {
+      %a = fcgpu.read %ring[%g] in_place : !ring -> !half
+      %s = vector.contract #product %p, %a, %zero : !half, !half into !tile
+      %e = arith.negf %s : !tile
     } {mapping = [#gpu.warpgroup<linear_dim_0>]}
     gpu.return
   }

@@ -19,6 +19,7 @@
 
 gpu.module @kernels {
   // CHECK-LABEL: gpu.func @products(
+  // CHECK-SAME:    %[[RING_Q:[^:]+]]: !fcgpu.ring<2x64x64xf16, panels>, %[[RING_K:[^:]+]]: !fcgpu.ring<2x64x64xf16, panels>,
   gpu.func @products(%ring_q: !ring, %ring_k: !ring, %ring_v: !ring, %factors: !tile)
       kernel attributes {fcgpu.schedule = #schedule} {
     %c0 = arith.constant 0 : index
@@ -32,7 +33,8 @@ gpu.module @kernels {
     // CHECK:        %[[ACC0:.+]] = arith.mulf
     // CHECK:        %[[R:.+]]:2 = scf.for %[[I:.+]] = %c0 to %c3 step %c1{{.*}} iter_args(%[[P:.+]] = %[[P0]], %[[ACC:.+]] = %[[ACC0]])
     // CHECK:          %[[NEXT:.+]] = arith.addi %[[I]], %{{.+}} : index
-    // CHECK-NEXT:     fcgpu.read %{{.*}}[%[[NEXT]]] in_place
+    // CHECK-NEXT:     fcgpu.read %[[RING_Q]][%{{.+}}] in_place
+    // CHECK-NEXT:     fcgpu.read %[[RING_K]][%[[NEXT]]] in_place
     // CHECK-NEXT:     %[[S:.+]] = vector.contract
     // CHECK-NEXT:     %[[V:.+]] = fcgpu.read %{{.*}}[%[[I]]] in_place
     // CHECK-NEXT:     %[[O:.+]] = vector.contract {{.*}} %[[P]], %[[V]], %[[ACC]]
@@ -85,7 +87,7 @@ gpu.module @kernels {
         %v = fcgpu.read %ring_v[%i] in_place : !ring -> !half
         %o = vector.contract #pv %next, %v, %acc : !half, !half into !tile
         scf.yield %o, %next : !tile, !half
-      }
+      } {fcgpu.overlap = #fcgpu.overlap<pv>}
       %use = vector.extract %r#0[0, 0] : f32 from !tile
       gpu.printf "%f\0A", %use : f32
     } {mapping = [#gpu.warpgroup<linear_dim_0>]}
