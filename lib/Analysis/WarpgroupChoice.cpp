@@ -32,7 +32,7 @@ struct Shape {
 /// lose by an even share of them: those of short sequences.
 static bool paysPersistence(const AttentionProblem &problem) {
   constexpr int64_t shortNarrow = 1024, shortWide = 2048, shortVeryWide = 4096;
-  if (!problem.seqlenK)
+  if (!problem.seqlenK || problem.hasWindow)
     return false;
   switch (getHeadWidth(problem)) {
   case HeadWidth::Narrow:

@@ -664,6 +664,76 @@ func.func private @ring_of_unknown_layout(!fcgpu.ring<2x64x96xf16, diagonals>)
 
 // -----
 
+func.func @fill_without_panels(%ring: !fcgpu.ring<2x64x136xf16>) {
+  // expected-error @below {{'fcgpu.fill' op expects a ring of panels, and a column that begins one behind the first, but got '!fcgpu.ring<2x64x136xf16>' and 128}}
+  fcgpu.fill %ring column(128) with 1.0 : f16 of !fcgpu.ring<2x64x136xf16>
+  return
+}
+
+// -----
+
+func.func @fill_of_the_first_panel(%ring: !fcgpu.ring<2x64x136xf16, panels>) {
+  // expected-error @below {{'fcgpu.fill' op expects a ring of panels, and a column that begins one behind the first, but got '!fcgpu.ring<2x64x136xf16, panels>' and 0}}
+  fcgpu.fill %ring column(0) with 1.0 : f16 of !fcgpu.ring<2x64x136xf16, panels>
+  return
+}
+
+// -----
+
+func.func @fill_inside_of_a_panel(%ring: !fcgpu.ring<2x64x136xf16, panels>) {
+  // expected-error @below {{'fcgpu.fill' op expects a ring of panels, and a column that begins one behind the first, but got '!fcgpu.ring<2x64x136xf16, panels>' and 72}}
+  fcgpu.fill %ring column(72) with 1.0 : f16 of !fcgpu.ring<2x64x136xf16, panels>
+  return
+}
+
+// -----
+
+func.func @fill_behind_the_ring(%ring: !fcgpu.ring<2x64x128xf16, panels>) {
+  // expected-error @below {{'fcgpu.fill' op expects a ring of panels, and a column that begins one behind the first, but got '!fcgpu.ring<2x64x128xf16, panels>' and 128}}
+  fcgpu.fill %ring column(128) with 1.0 : f16 of !fcgpu.ring<2x64x128xf16, panels>
+  return
+}
+
+// -----
+
+func.func @fill_of_another_type(%ring: !fcgpu.ring<2x64x136xf16, panels>) {
+  // expected-error @below {{'fcgpu.fill' op expects a value of type 'f16', but got 1.000000e+00 : bf16}}
+  fcgpu.fill %ring column(128) with 1.0 : bf16 of !fcgpu.ring<2x64x136xf16, panels>
+  return
+}
+
+// -----
+
+func.func @copy_ends_inside_of_a_panel(%v: memref<512x72xf16>,
+                                       %ring: !fcgpu.ring<2x64x136xf16, panels>, %i: index) {
+  // expected-error @below {{'fcgpu.copy' op expects source rows of 136 columns, but got 72}}
+  fcgpu.copy %v[%i, %i] to %ring[%i] by block
+      : memref<512x72xf16> to !fcgpu.ring<2x64x136xf16, panels>
+  return
+}
+
+// -----
+
+func.func @copy_of_fewer_columns_without_panels(%v: memref<512x64xf16>,
+                                                %ring: !fcgpu.ring<2x64x136xf16>, %i: index) {
+  // expected-error @below {{'fcgpu.copy' op expects source rows of 136 columns, but got 64}}
+  fcgpu.copy %v[%i, %i] to %ring[%i] by block
+      : memref<512x64xf16> to !fcgpu.ring<2x64x136xf16>
+  return
+}
+
+// -----
+
+func.func @copy_is_wider_than_the_ring(%v: memref<512x128xf16>,
+                                       %ring: !fcgpu.ring<2x64x64xf16, panels>, %i: index) {
+  // expected-error @below {{'fcgpu.copy' op expects source rows of 64 columns, but got 128}}
+  fcgpu.copy %v[%i, %i] to %ring[%i] by block
+      : memref<512x128xf16> to !fcgpu.ring<2x64x64xf16, panels>
+  return
+}
+
+// -----
+
 func.func @in_place_without_panels(%ring: !fcgpu.ring<2x64x64xf16>, %i: index) {
   // expected-error @below {{'fcgpu.read' op reads a tile in place of a ring without panels}}
   %t = fcgpu.read %ring[%i] in_place : !fcgpu.ring<2x64x64xf16> -> vector<64x64xf16>
@@ -717,10 +787,17 @@ func.func @await_of_what_is_there(%a: vector<16x16xf16>, %b: vector<8x16xf16>, %
 
 // -----
 
-// expected-error @below {{expects key_warps, head_group and key_splits of 1, a full grid, query shared, softmax online, overlap none or pv, row_max exact and row_sum add with product warpgroup, but got another query; use product warp}}
+// expected-error @below {{expects key_warps, head_group and key_splits of 1, query shared, softmax online, overlap none or pv and row_max exact or stale with product warpgroup, but got another query; use product warp}}
 #schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 128, block_n = 128,
   num_warps = 8, num_stages = 2, query = registers, grid_order = query_fastest,
   min_blocks = 1, product = warpgroup>
+
+// -----
+
+// expected-error @below {{expects key_warps, head_group and key_splits of 1, query shared, softmax online, overlap none or pv and row_max exact or stale with product warpgroup, but got another row_max; use product warp}}
+#schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 128, block_n = 128,
+  num_warps = 8, num_stages = 2, query = shared, grid_order = query_fastest,
+  min_blocks = 1, row_max = folded, row_sum = mma, product = warpgroup>
 
 // -----
 

@@ -246,6 +246,27 @@ func.func private @ring_of_oddly_many_cores(!fcgpu.ring<2x16x24xbf16>)
 // CHECK-SAME:    !fcgpu.ring<2x128x64xf16, panels>)
 func.func private @ring_of_panels(!fcgpu.ring<2x128x64xf16, panels>)
 
+// What the last panel has beyond the columns of the tile is in the slot, but not
+// in the type.
+
+// CHECK-LABEL: func.func private @ring_of_part_of_a_panel(
+// CHECK-SAME:    !fcgpu.ring<2x128x72xf16, panels>)
+func.func private @ring_of_part_of_a_panel(!fcgpu.ring<2x128x72xf16, panels>)
+
+// Copies fill the first panels of slots, the others are filled once.
+
+// CHECK-LABEL: func.func @fill(
+// CHECK-SAME:    %[[RING:[^:]+]]: !fcgpu.ring<2x128x136xbf16, panels>,
+func.func @fill(%ring: !fcgpu.ring<2x128x136xbf16, panels>,
+                %v: memref<512x128xbf16>, %i: index) {
+  // CHECK: fcgpu.fill %[[RING]] column(128) with 1.000000e+00 : bf16 of <2x128x136xbf16, panels>
+  fcgpu.fill %ring column(128) with 1.0 : bf16 of !fcgpu.ring<2x128x136xbf16, panels>
+  // CHECK: fcgpu.copy %{{.+}} to %[[RING]]{{.+}} by block : memref<512x128xbf16> to <2x128x136xbf16, panels>
+  fcgpu.copy %v[%i, %i] to %ring[%i] by block
+      : memref<512x128xbf16> to !fcgpu.ring<2x128x136xbf16, panels>
+  return
+}
+
 // CHECK-LABEL: func.func @ring_of_rows(
 // CHECK-SAME:    !fcgpu.ring<2x128x64xf16>)
 func.func @ring_of_rows(%ring: !fcgpu.ring<2x128x64xf16, rows>) {

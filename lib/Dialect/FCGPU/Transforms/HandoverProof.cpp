@@ -258,8 +258,8 @@ static std::optional<int64_t> getDifference(const RoleReader &filler,
   scf::ForOp first = filler.loop, second = reader.loop;
   if (!first || !second)
     return std::nullopt;
-  Value begin =
-      reader.passing ? reader.passing.getLowerBound() : second.getLowerBound();
+  scf::ForOp passing = reader.passing;
+  Value begin = (passing ? passing : second).getLowerBound();
   if (!isEqualConstantIntOrValue(first.getLowerBound(), begin))
     return std::nullopt;
   if (auto a = getConstantIntValue(first.getUpperBound()),
@@ -341,7 +341,9 @@ static void numberAcrossTiles(RoleReader &role, int64_t fewer,
   if (walked.getDefiningOp())
     rewriter.setInsertionPointAfterValue(walked);
   DenseMap<Value, Value> first;
-  for (auto [ring, number] : rings) {
+  for (const auto &entry : rings) {
+    Value ring = entry.first;
+    unsigned number = entry.second;
     auto add = [&](const std::map<unsigned, int64_t> &counts, Value times) {
       auto it = counts.find(number);
       if (it == counts.end())

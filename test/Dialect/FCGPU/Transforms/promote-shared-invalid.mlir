@@ -327,3 +327,30 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 64, block_n = 64,
+  num_warps = 4, num_stages = 2, query = shared,
+  grid_order = query_fastest, min_blocks = 1, row_sum = mma, product = warpgroup>
+#in_place = #fcgpu.staging<copy = block, ring = block, slots = 2, number = turn, in_place = true>
+
+gpu.module @kernels {
+  // Columns in front of those of the tile, or that are not all the same, no ring
+  // can have: the tile would have to leave its slot.
+
+  gpu.func @constant_columns_in_front(%value: memref<128x64xf16>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %zero = arith.constant 0.000000e+00 : f16
+    %ones = arith.constant dense<1.0> : vector<64x72xf16>
+    scf.forall (%g) in (1) {
+      // expected-error @below {{'fcgpu.read' op reads a tile in place, which only products can use, but vector.insert_strided_slice does}}
+      %v = vector.transfer_read %value[%c0, %c0], %zero
+          {fcgpu.staging = #in_place, in_bounds = [false, true]} : memref<128x64xf16>, vector<64x64xf16>
+      %wide = vector.insert_strided_slice %v, %ones {offsets = [0, 8], strides = [1, 1]}
+          : vector<64x64xf16> into vector<64x72xf16>
+    } {mapping = [#gpu.warpgroup<linear_dim_0>]}
+    gpu.return
+  }
+}

@@ -369,3 +369,75 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 64, block_n = 64,
+  num_warps = 4, num_stages = 2, query = shared,
+  grid_order = query_fastest, min_blocks = 1, row_sum = mma, product = warpgroup>
+#mk = affine_map<(m, n, k) -> (m, k)>
+#kn = affine_map<(m, n, k) -> (k, n)>
+#mn = affine_map<(m, n, k) -> (m, n)>
+#product = {indexing_maps = [#mk, #kn, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
+#in_place = #fcgpu.staging<copy = block, ring = block, slots = 2, number = turn, in_place = true>
+!p = vector<64x64xf16>
+
+// Columns of a constant behind those of a tile in place are filled once, where
+// the ring is made.
+
+gpu.module @kernels {
+  // CHECK-LABEL: gpu.func @columns_of_ones(
+  // CHECK:         %[[RING:.+]] = fcgpu.alloc_ring : <2x64x72xf16, panels>
+  // CHECK-NEXT:    fcgpu.fill %[[RING]] column(64) with 1.000000e+00 : f16 of <2x64x72xf16, panels>
+  // CHECK:         scf.forall
+  // CHECK:           scf.for %[[I:[^ ]+]] =
+  // CHECK-NEXT:        fcgpu.copy %{{.+}} to %[[RING]][%[[I]]] by block : memref<128x64xf16> to <2x64x72xf16, panels>
+  // CHECK-NEXT:        %[[V:.+]] = fcgpu.read %[[RING]][%[[I]]] in_place : <2x64x72xf16, panels> -> vector<64x72xf16>
+  // CHECK-NOT:         vector.insert_strided_slice
+  // CHECK:             vector.contract {{.+}} %{{.+}}, %[[V]], %{{.+}} : vector<64x64xf16>, vector<64x72xf16> into vector<64x72xf32>
+  gpu.func @columns_of_ones(%value: memref<128x64xf16>, %p: !p, %n: index)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %zero = arith.constant 0.000000e+00 : f16
+    %ones = arith.constant dense<1.0> : vector<64x72xf16>
+    %none = arith.constant dense<0.0> : vector<64x72xf32>
+    scf.forall (%g) in (1) {
+      %o = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %none) -> (vector<64x72xf32>) {
+        %v = vector.transfer_read %value[%i, %c0], %zero
+            {fcgpu.staging = #in_place, in_bounds = [false, true]} : memref<128x64xf16>, vector<64x64xf16>
+        %wide = vector.insert_strided_slice %v, %ones {offsets = [0, 0], strides = [1, 1]}
+            : vector<64x64xf16> into vector<64x72xf16>
+        %s = vector.contract #product %p, %wide, %acc : !p, vector<64x72xf16> into vector<64x72xf32>
+        scf.yield %s : vector<64x72xf32>
+      }
+    } {mapping = [#gpu.warpgroup<linear_dim_0>]}
+    gpu.return
+  }
+
+  // A tile that is read into registers is widened there.
+
+  // CHECK-LABEL: gpu.func @columns_of_ones_in_registers(
+  // CHECK:         %[[RING:.+]] = fcgpu.alloc_ring : <2x64x64xf16>
+  // CHECK-NOT:     fcgpu.fill
+  // CHECK:           %[[V:.+]] = fcgpu.read %[[RING]][%{{.+}}] : <2x64x64xf16> -> vector<64x64xf16>
+  // CHECK-NEXT:      vector.insert_strided_slice %[[V]],
+  gpu.func @columns_of_ones_in_registers(%value: memref<128x64xf16>, %p: !p, %n: index)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %zero = arith.constant 0.000000e+00 : f16
+    %ones = arith.constant dense<1.0> : vector<64x72xf16>
+    scf.forall (%g) in (1) {
+      scf.for %i = %c0 to %n step %c1 {
+        %v = vector.transfer_read %value[%i, %c0], %zero
+            {fcgpu.staging = #fcgpu.staging<copy = block, ring = block, slots = 2, number = turn>,
+             in_bounds = [false, true]} : memref<128x64xf16>, vector<64x64xf16>
+        %wide = vector.insert_strided_slice %v, %ones {offsets = [0, 0], strides = [1, 1]}
+            : vector<64x64xf16> into vector<64x72xf16>
+        "use"(%wide) : (vector<64x72xf16>) -> ()
+      }
+    } {mapping = [#gpu.warpgroup<linear_dim_0>]}
+    gpu.return
+  }
+}

@@ -118,3 +118,75 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 128, block_n = 64,
+  num_warps = 8, num_stages = 2, query = shared, grid_order = query_fastest,
+  min_blocks = 1, grid = persistent, product = warpgroup>
+
+gpu.module @kernels {
+  // The loop over block tiles is one of both roles. What all warps compute alike
+  // is computed once, in front of both; what differs between block tiles, twice.
+
+  // CHECK-LABEL: gpu.func @block_tiles(
+  // CHECK:         %[[ROUNDS:.+]] = affine.apply
+  // CHECK-NEXT:    fcgpu.produce {
+  // CHECK:           scf.for %[[T:.+]] = %c0 to %[[ROUNDS]] step
+  // CHECK:             %[[TILES:.+]] = affine.min {{.+}}(%[[T]])
+  // CHECK-NEXT:        scf.for %[[I:.+]] = %c0 to %[[TILES]] step
+  // CHECK:               %[[ROW:.+]] = affine.apply {{.+}}(%[[T]])
+  // CHECK-NEXT:          fcgpu.copy %{{.+}}[%[[ROW]], %{{.+}}] to %{{.+}}[%[[I]]] by block
+  // CHECK-NEXT:        }
+  // CHECK-NEXT:      } {fcgpu.block_tiles}
+  // CHECK-NEXT:    }
+  // CHECK-NEXT:    scf.forall
+  // CHECK-NEXT:      scf.for %[[T:.+]] = %c0 to %[[ROUNDS]] step
+  // CHECK:             %[[TILES:.+]] = affine.min {{.+}}(%[[T]])
+  // CHECK-NEXT:        scf.for %{{.+}} = %c0 to %[[TILES]] step
+  // CHECK-NEXT:          gpu.printf
+  gpu.func @block_tiles(%k: memref<512x64xf16>, %n: index)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %ring = fcgpu.alloc_ring : <2x64x64xf16, panels>
+    scf.forall (%g) in (2) {
+      %rounds = affine.apply affine_map<(n) -> (n ceildiv 64)>(%n)
+      scf.for %t = %c0 to %rounds step %c1 {
+        %row = affine.apply affine_map<(t) -> (t * 128)>(%t)
+        %tiles = affine.min affine_map<(t) -> (t + 1, 8)>(%t)
+        scf.for %i = %c0 to %tiles step %c1 {
+          fcgpu.copy %k[%row, %c0] to %ring[%i] by block
+              : memref<512x64xf16> to <2x64x64xf16, panels>
+          gpu.printf "%d\0A", %i : index
+        }
+      } {fcgpu.block_tiles}
+    } {mapping = [#gpu.warpgroup<linear_dim_0>]}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 128, block_n = 64,
+  num_warps = 8, num_stages = 2, query = shared, grid_order = query_fastest,
+  min_blocks = 1, grid = persistent, product = warpgroup>
+
+gpu.module @kernels {
+  gpu.func @loop_in_a_loop(%k: memref<512x64xf16>, %n: index)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %ring = fcgpu.alloc_ring : <2x64x64xf16, panels>
+    scf.forall (%g) in (2) {
+      scf.for %t = %c0 to %n step %c1 {
+        // expected-error @below {{'scf.for' op copies tiles in a region that is no loop of the warps}}
+        scf.for %i = %c0 to %n step %c1 {
+          fcgpu.copy %k[%t, %c0] to %ring[%i] by block
+              : memref<512x64xf16> to <2x64x64xf16, panels>
+        }
+      }
+    } {mapping = [#gpu.warpgroup<linear_dim_0>]}
+    gpu.return
+  }
+}

@@ -1,0 +1,224 @@
+// RUN: flashcore-opt %s -split-input-file \
+// RUN:   -pass-pipeline='builtin.module(gpu.module(gpu.func(flashcore-online-softmax)))' \
+// RUN:   | FileCheck %s
+
+// P V of a tile waits for the next tile's Q K^T.
+
+#schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 128, block_n = 64,
+  num_warps = 8, num_stages = 2, query = shared, grid_order = query_fastest,
+  min_blocks = 1, overlap = pv, product = warpgroup>
+!qo = memref<1x1x64x64xf16, strided<[8192, 8192, 64, 1], offset: ?>>
+!kv = memref<1x1x?x64xf16>
+
+// One tile at least is walked; where there are no keys, it begins behind them.
+
+// CHECK-DAG:   #[[$TILES:.+]] = affine_map<()[s0] -> (s0 ceildiv 64, 1)>
+// CHECK-DAG:   #[[$KEY:.+]] = affine_map<(d0)[s0, s1] -> (d0 * -64 + s0 * 64 - 64, -s1 + 1)>
+
+// CHECK-LABEL: gpu.func @any_number_of_keys(
+// CHECK-SAME:    %[[SEQLEN:[^:]+]]: index) kernel
+gpu.module @kernels {
+  gpu.func @any_number_of_keys(%q: !qo, %k: !kv, %v: !kv, %o: !qo,
+                               %seqlen: index) kernel {
+    // CHECK:      %[[TILES:.+]] = affine.max #[[$TILES]]
+    // CHECK:      scf.for %[[I:[^ ]+]] = %{{.+}} to %[[TILES]] step
+    // CHECK:        %[[KEY:.+]] = affine.max #[[$KEY]](%[[I]])[%[[TILES]], %[[SEQLEN]]]
+    // CHECK:        vector.transfer_read {{.+}}, %[[KEY]], {{.+}} in_place = true
+    // CHECK:        vector.contract
+    // CHECK:        vector.transfer_read {{.+}}, %[[KEY]], {{.+}} in_place = true
+    // CHECK:        vector.contract
+    // CHECK:      } {fcgpu.overlap = #fcgpu.overlap<pv>}
+    %zero = arith.constant 0 : index
+    %rows = arith.constant 128 : index
+    scf.forall (%group) in (2) {
+      %row = affine.apply affine_map<(d0) -> (d0 * 64)>(%group)
+      flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+          tile(%zero, %zero, %row, %rows, %zero, %seqlen, %seqlen, %zero)
+          {fcgpu.schedule = #schedule}
+    } {mapping = [#gpu.warpgroup<linear_dim_0>]}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 128, block_n = 64,
+  num_warps = 8, num_stages = 2, query = shared, grid_order = query_fastest,
+  min_blocks = 1, overlap = pv, product = warpgroup>
+!qo = memref<1x1x64x64xf16, strided<[8192, 8192, 64, 1], offset: ?>>
+!kv = memref<1x1x200x64xf16>
+
+// Blocks of which no row sees a key walk a tile, too: its first key is there.
+
+// CHECK-LABEL: gpu.func @causal(
+gpu.module @kernels {
+  gpu.func @causal(%q: !qo, %k: !kv, %v: !kv, %o: !qo, %block: index) kernel {
+    // CHECK:      %[[TILES:.+]] = affine.max #{{.+}}()[%{{.+}}]
+    // CHECK:      scf.for %[[I:[^ ]+]] = %{{.+}} to %[[TILES]] step
+    // CHECK-NEXT:   %[[KEY:.+]] = affine.apply #{{.+}}(%[[I]])[%[[TILES]]]
+    // CHECK:        vector.transfer_read {{.+}}, %[[KEY]],
+    %zero = arith.constant 0 : index
+    %rows = arith.constant 1024 : index
+    %seqlen = arith.constant 200 : index
+    scf.forall (%group) in (2) {
+      %row = affine.apply affine_map<(d0)[s0] -> (d0 * 64 + s0 * 128)>(%group)[%block]
+      %block_row = affine.apply affine_map<()[s0] -> (s0 * 128)>()[%block]
+      flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+          tile(%zero, %zero, %row, %rows, %zero, %seqlen, %seqlen, %block_row)
+          causal(bottom_right)
+          {fcgpu.schedule = #schedule}
+    } {mapping = [#gpu.warpgroup<linear_dim_0>]}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 128, block_n = 64,
+  num_warps = 8, num_stages = 2, query = shared, grid_order = query_fastest,
+  min_blocks = 1, product = warpgroup>
+!qo = memref<1x1x64x64xf16, strided<[8192, 8192, 64, 1], offset: ?>>
+!kv = memref<1x1x?x64xf16>
+
+// A loop whose products do not reach over iterations may run as often as there
+// are tiles.
+
+// CHECK-DAG:   #[[$TILES:.+]] = affine_map<()[s0] -> (s0 ceildiv 64)>
+
+// CHECK-LABEL: gpu.func @without_overlap(
+// CHECK-NOT:     affine.max
+// CHECK:         %[[TILES:.+]] = affine.apply #[[$TILES]]
+// CHECK-NOT:     affine.max
+// CHECK:         scf.for %{{[^ ]+}} = %{{.+}} to %[[TILES]] step
+// CHECK-NOT:     affine.max
+// CHECK:         gpu.return
+gpu.module @kernels {
+  gpu.func @without_overlap(%q: !qo, %k: !kv, %v: !kv, %o: !qo,
+                            %seqlen: index) kernel {
+    %zero = arith.constant 0 : index
+    %rows = arith.constant 128 : index
+    scf.forall (%group) in (2) {
+      %row = affine.apply affine_map<(d0) -> (d0 * 64)>(%group)
+      flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+          tile(%zero, %zero, %row, %rows, %zero, %seqlen, %seqlen, %zero)
+          {fcgpu.schedule = #schedule}
+    } {mapping = [#gpu.warpgroup<linear_dim_0>]}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 128, block_n = 64,
+  num_warps = 8, num_stages = 2, query = shared, grid_order = query_fastest,
+  min_blocks = 1, overlap = pv, row_sum = mma, product = warpgroup>
+!qo = memref<1x1x64x64xf16, strided<[8192, 8192, 64, 1], offset: ?>>
+!kv = memref<1x1x128x64xf16>
+
+// O has eight columns more than V, whose own are ones: those are the row sums.
+
+// CHECK-LABEL: gpu.func @columns_of_ones(
+gpu.module @kernels {
+  gpu.func @columns_of_ones(%q: !qo, %k: !kv, %v: !kv, %o: !qo) kernel {
+    // CHECK:      %[[NONE:.+]] = arith.constant dense<0.000000e+00> : vector<64x72xf32>
+    // CHECK:      %[[ROWS:.+]]:3 = scf.for {{.+}} iter_args(%[[ACC:.+]] = %[[NONE]], %[[MAX:.+]] = %{{.+}}, %[[SUM:.+]] = %{{.+}})
+    // CHECK:        %[[RESCALED:.+]] = arith.mulf %[[ACC]], %{{.+}} : vector<64x72xf32>
+    // CHECK:        %[[ONES:.+]] = arith.constant dense<1.000000e+00> : vector<64x72xf16>
+    // CHECK:        %[[P:.+]] = arith.truncf
+    // CHECK:        %[[V:.+]] = vector.transfer_read
+    // CHECK-NEXT:   %[[WIDE:.+]] = vector.insert_strided_slice %[[V]], %[[ONES]] {offsets = [0, 0], strides = [1, 1]}
+    // CHECK-NEXT:   %[[NEXT:.+]] = vector.contract {{.+}} %[[P]], %[[WIDE]], %[[RESCALED]]
+    // CHECK-NEXT:   scf.yield %[[NEXT]], %{{.+}}, %[[SUM]]
+    // CHECK:      %[[O:.+]] = vector.extract_strided_slice %[[ROWS]]#0 {offsets = [0, 0], sizes = [64, 64], strides = [1, 1]}
+    // CHECK:      %[[COLUMNS:.+]] = vector.extract_strided_slice %[[ROWS]]#0 {offsets = [0, 64], sizes = [64, 8], strides = [1, 1]}
+    // CHECK:      vector.multi_reduction <maxnumf>, %[[COLUMNS]], %{{.+}} [1]
+    // CHECK:      arith.mulf %[[O]],
+    %zero = arith.constant 0 : index
+    %rows = arith.constant 128 : index
+    scf.forall (%group) in (2) {
+      %row = affine.apply affine_map<(d0) -> (d0 * 64)>(%group)
+      flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+          tile(%zero, %zero, %row, %rows, %zero, %rows, %rows, %zero)
+          {fcgpu.schedule = #schedule}
+    } {mapping = [#gpu.warpgroup<linear_dim_0>]}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 128, block_n = 64,
+  num_warps = 8, num_stages = 2, query = shared, grid_order = query_fastest,
+  min_blocks = 1, overlap = pv, row_max = stale, row_sum = mma, product = warpgroup>
+!qo = memref<1x1x64x64xf16, strided<[8192, 8192, 64, 1], offset: ?>>
+!kv = memref<1x1x128x64xf16>
+
+// The product before is not done where the maximum follows the scores: the first
+// branch gives factors, by which the second rescales O.
+
+// CHECK-LABEL: gpu.func @output_is_late(
+gpu.module @kernels {
+  gpu.func @output_is_late(%q: !qo, %k: !kv, %v: !kv, %o: !qo) kernel {
+    // CHECK:      scf.for {{.+}} iter_args(%[[ACC:[^ ]+]] = %{{.+}}, %[[MAX:[^ ]+]] = %{{.+}}, %[[SUM:[^ ]+]] = %{{.+}})
+    // CHECK:        %[[SCORES:.+]] = vector.contract
+    // CHECK:        %[[EXCEEDS:.+]] = vector.multi_reduction <or>
+    // CHECK-NEXT:   %[[ONE:.+]] = arith.constant dense<1.000000e+00> : vector<64xf32>
+    // CHECK-NEXT:   %[[FIRST:.+]]:4 = scf.if %[[EXCEEDS]]
+    // CHECK-NOT:      %[[ACC]]
+    // CHECK:          %[[FACTORS:.+]] = math.exp2 %{{.+}} : vector<64xf32>
+    // CHECK-NEXT:     scf.yield %[[FACTORS]], %{{.+}}, %[[SUM]], %[[SCORES]]
+    // CHECK-NEXT:   } else {
+    // CHECK-NEXT:     scf.yield %[[ONE]], %[[MAX]], %[[SUM]], %[[SCORES]]
+    // CHECK-NEXT:   }
+    // CHECK-NEXT:   %[[LATE:.+]] = scf.if %[[EXCEEDS]] -> (vector<64x72xf32>) {
+    // CHECK-NEXT:     vector.shape_cast %[[FIRST]]#0
+    // CHECK-NEXT:     %[[FACTOR:.+]] = vector.broadcast
+    // CHECK-NEXT:     %[[RESCALED:.+]] = arith.mulf %[[ACC]], %[[FACTOR]]
+    // CHECK-NEXT:     scf.yield %[[RESCALED]]
+    // CHECK-NEXT:   } else {
+    // CHECK-NEXT:     scf.yield %[[ACC]]
+    // CHECK-NEXT:   }
+    // CHECK:        vector.contract {{.+}}, %[[LATE]] :
+    // CHECK:      } {fcgpu.overlap = #fcgpu.overlap<pv>}
+    %zero = arith.constant 0 : index
+    %rows = arith.constant 128 : index
+    scf.forall (%group) in (2) {
+      %row = affine.apply affine_map<(d0) -> (d0 * 64)>(%group)
+      flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+          tile(%zero, %zero, %row, %rows, %zero, %rows, %rows, %zero)
+          {fcgpu.schedule = #schedule}
+    } {mapping = [#gpu.warpgroup<linear_dim_0>]}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 128, block_n = 64,
+  num_warps = 8, num_stages = 2, query = shared, grid_order = query_fastest,
+  min_blocks = 1, row_max = stale, product = warpgroup>
+!qo = memref<1x1x64x64xf16, strided<[8192, 8192, 64, 1], offset: ?>>
+!kv = memref<1x1x128x64xf16>
+
+// Without a product under way, one branch does all.
+
+// CHECK-LABEL: gpu.func @output_is_there(
+gpu.module @kernels {
+  gpu.func @output_is_there(%q: !qo, %k: !kv, %v: !kv, %o: !qo) kernel {
+    // CHECK:      scf.for {{.+}} iter_args(%[[ACC:[^ ]+]] = %{{.+}},
+    // CHECK:        scf.if
+    // CHECK:          %[[RESCALED:.+]] = arith.mulf %[[ACC]], %{{.+}} : vector<64x64xf32>
+    // CHECK:          scf.yield %[[RESCALED]],
+    // CHECK-NOT:    scf.if
+    // CHECK:      gpu.return
+    %zero = arith.constant 0 : index
+    %rows = arith.constant 128 : index
+    scf.forall (%group) in (2) {
+      %row = affine.apply affine_map<(d0) -> (d0 * 64)>(%group)
+      flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+          tile(%zero, %zero, %row, %rows, %zero, %rows, %rows, %zero)
+          {fcgpu.schedule = #schedule}
+    } {mapping = [#gpu.warpgroup<linear_dim_0>]}
+    gpu.return
+  }
+}
