@@ -24,7 +24,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/performance.md"
-CHIPS = ["sm_80", "sm_86", "sm_89", "sm_90"]
+CHIPS = ["sm_80", "sm_86", "sm_89", "sm_90", "sm_90a"]
 REFERENCE = "shape=1.8.8.512.512"
 
 

@@ -19,6 +19,11 @@ using namespace mlir::fcgpu;
 bool mlir::flashcore::skipsHiddenTiles(const AttentionProblem &problem,
                                        const ScheduleChoice &schedule) {
   bool hidesKeys = problem.isCausal || problem.hasWindow;
+  // A warpgroup begins its walk later, which takes no registers in the loop.
+  // Tiles as long as a block are those of all its rows.
+  if (schedule.product == Product::Warpgroup)
+    return hidesKeys && schedule.getRowWarps() > 1 &&
+           schedule.blockN < schedule.blockM;
   // Others than warps of different rows see the same of each tile.
   bool isShared = schedule.getRowWarps() > 1 && schedule.keyWarps == 1;
   // With sizes known at run time only, or with Q of the widest heads, there are

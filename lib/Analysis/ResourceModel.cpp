@@ -29,10 +29,6 @@ static SharedRing getRing(const AttentionProblem &problem,
   SharedRing ring;
   ring.scope = staging.ring;
   ring.numStages = staging.slots;
-  // Tiles outside of loops have no more slots than there are of them.
-  if (role != TileRole::Query && !isInLoop && problem.seqlenK)
-    ring.numStages =
-        std::min(ring.numStages, getTilesOfPart(*problem.seqlenK, choice));
   ring.hasPanels = ring.isHandedOver = staging.inPlace;
   int64_t bytesOfRow = getBytes(problem.element) * cols;
   if (ring.hasPanels) // the last of which is filled up

@@ -162,7 +162,7 @@ checkWarpgroup(const AttentionProblem &problem, const TargetInfo &target,
         spell("row_sum", names), problem.headDimV, panelCols,
         kMaxColumnsOfGroup);
   // ptxas lets products wait for each other rather than spill.
-  constexpr int64_t besideFragments = 24;
+  constexpr int64_t besideFragments = 28;
   int64_t fragments = getFragmentRegisters(problem, choice);
   int64_t numConsumers = choice.numWarps * kWarpSize;
   int64_t registers =

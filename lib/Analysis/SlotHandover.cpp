@@ -40,16 +40,20 @@ struct Step {
   Tile getTile() const { return getTile(event->tiles.front()); }
 };
 
-void unroll(const RoleProgram &program, int64_t numIterations,
-            const TileCounts &before, std::vector<Step> &steps) {
+void unroll(const RoleProgram &program, int64_t numPassed,
+            int64_t numIterations, const TileCounts &before,
+            std::vector<Step> &steps) {
   auto append = [&](const std::vector<HandoverEvent> &events, int64_t i) {
     for (const HandoverEvent &event : events)
       steps.push_back({&event, i, &before});
   };
-  append(program.before, 0);
-  for (int64_t i = 0; i < numIterations; ++i)
+  for (int64_t i = 0; i < numPassed; ++i)
+    append(program.passing, i);
+  append(program.before, numPassed);
+  int64_t end = numPassed + numIterations;
+  for (int64_t i = numPassed; i < end; ++i)
     append(program.body, i);
-  append(program.after, numIterations);
+  append(program.after, end);
 }
 
 std::string describe(Tile tile) {
@@ -200,8 +204,8 @@ mlir::flashcore::checkHandover(const RoleProgram &filler,
   }
   std::vector<Step> filling, reading;
   for (auto [i, round] : llvm::enumerate(rounds)) {
-    unroll(filler, round.fillerIterations, before[i], filling);
-    unroll(reader, round.readerIterations, before[i], reading);
+    unroll(filler, 0, round.fillerIterations, before[i], filling);
+    unroll(reader, round.numPassed, round.readerIterations, before[i], reading);
   }
   return Machine().run(std::move(filling), std::move(reading));
 }

@@ -32,7 +32,7 @@ struct Shape {
 /// lose by an even share of them: those of short sequences.
 static bool paysPersistence(const AttentionProblem &problem) {
   constexpr int64_t shortNarrow = 1024, shortWide = 2048, shortVeryWide = 4096;
-  if (!problem.seqlenK)
+  if (!problem.seqlenK || problem.hasWindow)
     return false;
   switch (getHeadWidth(problem)) {
   case HeadWidth::Narrow:
@@ -58,8 +58,7 @@ static std::vector<Shape> listShapes(const AttentionProblem &problem) {
     if (numWarps > 8 && (!isNarrow || isShort || problem.hasBias))
       continue;
     for (int64_t blockN : {128, 96, 64}) {
-      // Small tiles of which the mask hides little.
-      if (isShort && problem.isCausal && blockN > 64)
+      if (problem.hasBias && blockN == 96) // a few registers too many
         continue;
       for (RowSum rowSum : {RowSum::Mma, RowSum::Add})
         shapes.push_back({numWarps, blockN, rowSum});
@@ -151,22 +150,23 @@ mlir::flashcore::chooseWarpgroups(const AttentionProblem &problem,
                                   const TargetInfo &target,
                                   const ScheduleOptions &options) {
   bool isForced = options.product == Product::Warpgroup;
-  // A grid that does not fill the chip wants smaller blocks.
+  // A grid that does not fill the chip wants smaller blocks; of few tiles none
+  // is copied while another is multiplied.
+  constexpr int64_t fewKeys = 256;
+  bool isShort = problem.seqlenK && *problem.seqlenK < fewKeys;
   bool hasProducts =
       !findMmaAtoms(target, kWarpsOfGroup, problem.element, ElementKind::F32)
            .empty();
   if (options.product == Product::Warp ||
-      (!isForced &&
-       (!hasProducts || !isThroughput(getGridFill(problem, target)))))
+      (!isForced && (!hasProducts || isShort ||
+                     !isThroughput(getGridFill(problem, target)))))
     return std::nullopt;
-  std::optional<ScheduleDecision> first;
+  std::optional<ScheduleDecision> smallest;
   for (const Shape &shape : listShapes(problem)) {
-    ScheduleDecision decision = decide(problem, options, shape);
-    if (!checkSchedule(problem, target, decision.choice, FieldNames::Options))
-      return decision;
-    if (!first)
-      first = std::move(decision);
+    smallest = decide(problem, options, shape);
+    if (!checkSchedule(problem, target, smallest->choice, FieldNames::Options))
+      return smallest;
   }
-  // What is asked for is refused with a reason.
-  return isForced ? first : std::nullopt;
+  // What is asked for is refused with the reason of the shape that needs least.
+  return isForced ? std::move(smallest) : std::nullopt;
 }

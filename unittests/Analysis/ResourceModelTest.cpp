@@ -57,20 +57,6 @@ TEST(SharedMemoryBytes, PartialResultsMayBeTheLargerUse) {
             4 * 4 * (32 * 64 + 32 + 32));
 }
 
-// There are no more slots than tiles that are read outside of loops.
-TEST(SharedMemoryBytes, OnePassHasNoMoreSlotsThanTiles) {
-  AttentionProblem problem = makeProblem(64);
-  ScheduleChoice choice{/*blockM=*/32, /*blockN=*/32, /*numWarps=*/2,
-                        /*numStages=*/3};
-  choice.softmax = Softmax::OnePass;
-  auto getBytes = [&](int64_t seqlenK) {
-    problem.seqlenK = seqlenK;
-    return getSharedMemoryBytes(problem, choice);
-  };
-  EXPECT_EQ(getBytes(40), 2 * 64 * (32 + 2 * 32 + 2 * 32));
-  EXPECT_EQ(getBytes(128), 2 * 64 * (32 + 3 * 32 + 3 * 32));
-}
-
 TEST(SharedMemoryBytes, WarpgroupsHaveBarriers) {
   ScheduleChoice choice{/*blockM=*/128, /*blockN=*/128, /*numWarps=*/8,
                         /*numStages=*/2};

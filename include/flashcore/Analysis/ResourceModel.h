@@ -21,7 +21,8 @@ namespace mlir::flashcore {
 /// Shared memory a block needs, in bytes: the query tile and the K and V rings.
 /// Warps that share query rows have a query tile and rings
 /// of their own, in whose place they hand on their O, row maximum and row sum.
-/// Where masks leave a single tile to a loop, its rings have fewer slots.
+/// Tiles outside of loops are given no more slots than there are of them, which
+/// this does not know: it may be more than the kernel is laid out in.
 int64_t getSharedMemoryBytes(const AttentionProblem &problem,
                              const ScheduleChoice &choice);
 

@@ -42,9 +42,10 @@ struct HandoverEvent {
   int64_t inFlight = 0;
 };
 
-/// What a role does before, in and after its loop over tiles.
+/// What a role does with each of the first tiles that it passes by, then
+/// before, in and after its loop over the others.
 struct RoleProgram {
-  std::vector<HandoverEvent> before, body, after;
+  std::vector<HandoverEvent> passing, before, body, after;
 };
 
 /// Copies of a role, by ring: each time it runs, and in each iteration of its
@@ -54,9 +55,10 @@ struct CopyCounts {
 };
 CopyCounts countCopies(const RoleProgram &filler);
 
-/// How often the loops of both roles run.
+/// How often the loops of both roles run, and how many tiles the reader passes
+/// by in front of its.
 struct HandoverRound {
-  int64_t fillerIterations, readerIterations;
+  int64_t fillerIterations, readerIterations, numPassed = 0;
 };
 
 /// What goes wrong if `filler` and `reader` run at once, as often as there are

@@ -21,7 +21,9 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/ADT/MapVector.h"
 
 namespace mlir::fcgpu {
 #define GEN_PASS_DEF_HANDOVERSLOTSPASS
@@ -110,6 +112,36 @@ struct HandOverSlotsPass final
     b.setInsertionPointAfter(last);
     ReleaseOp::create(b, read.getLoc(), read.getRing(), read.getTile());
     return success();
+  }
+
+  /// A walk that begins at a later tile takes the ones before in passing, in
+  /// front of all that `body` reads: `loop` is over the others.
+  static void passBy(scf::ForOp loop, Block &body) {
+    if (getConstantIntValue(loop.getLowerBound()) == 0)
+      return;
+    llvm::MapVector<Value, ReadOp> rings;
+    for (auto read : loop.getBody()->getOps<ReadOp>())
+      if (isRefilled(read.getRing()))
+        rings.insert({read.getRing(), read});
+    if (rings.empty())
+      return;
+    Operation *first = loop;
+    for (auto acquire : body.getOps<AcquireOp>())
+      if (rings.contains(acquire.getRing())) {
+        first = acquire;
+        break;
+      }
+    OpBuilder b(first);
+    Location loc = loop.getLoc();
+    Value zero = arith::ConstantIndexOp::create(b, loc, 0);
+    Value one = arith::ConstantIndexOp::create(b, loc, 1);
+    auto passing = scf::ForOp::create(b, loc, zero, loop.getLowerBound(), one);
+    b.setInsertionPointToStart(passing.getBody());
+    for (auto [ring, read] : rings) {
+      AcquireOp::create(b, loc, ring, passing.getInductionVar(),
+                        RingSide::Read);
+      ReleaseOp::create(b, loc, ring, passing.getInductionVar());
+    }
   }
 
   /// The last op by which `read` needs its tile: itself or, where products take
@@ -217,6 +249,13 @@ struct HandOverSlotsPass final
         return signalPassFailure();
     if (!hasRoles)
       return;
+    SmallVector<scf::ForOp> loops;
+    getOperation().walk([&](scf::ForOp loop) {
+      if (!isTileLoop(loop) && !loop->getParentOfType<ProduceOp>())
+        loops.push_back(loop);
+    });
+    for (scf::ForOp loop : loops)
+      passBy(loop, *loop->getBlock());
     SmallVector<ReadOp> kept;
     getOperation().walk([&](ReadOp read) {
       if (!isRefilled(read.getRing()))

@@ -51,18 +51,33 @@ public:
                                               : WalkResult::advance();
                                  }).wasInterrupted();
       if (!hasSlots) {
-        // Behind the loop, its end is the number of the iteration.
-        LogicalResult added = loop
-                                  ? add(op, program.after, loop.getUpperBound())
-                                  : add(op, program.before, /*iteration=*/{});
+        // Between the loops, the number of the iteration is the end of the one
+        // before.
+        LogicalResult added =
+            loop      ? add(op, program.after, loop.getUpperBound())
+            : passing ? add(op, program.before, passing.getUpperBound())
+                      : add(op, program.before, /*iteration=*/{});
         if (failed(added))
           return failure();
+        continue;
+      }
+      if (isPassing(inner) && !passing && !loop) {
+        if (!program.before.empty() &&
+            failed(checkBefore(program.before, inner)))
+          return failure();
+        passing = inner;
+        for (Operation &nested : *passing.getBody())
+          if (failed(add(nested, program.passing, passing.getInductionVar())))
+            return failure();
         continue;
       }
       if (loop)
         return op.emitOpError("is a second loop over slots that change hands, "
                               "which the proof does not follow");
       loop = inner;
+      if (passing && loop.getLowerBound() != passing.getUpperBound())
+        return op.emitOpError("does not begin with the tile behind those that "
+                              "are passed by");
       for (Operation &nested : *loop.getBody())
         if (failed(add(nested, program.body, loop.getInductionVar())))
           return failure();
@@ -71,10 +86,32 @@ public:
   }
 
   RoleProgram program;
-  /// The loop over tiles, and that over block tiles around it, if there is one.
-  scf::ForOp loop, tileLoop;
+  /// The loop over tiles, that over block tiles around it, and that over tiles
+  /// that are only passed by, if they are there.
+  scf::ForOp loop, tileLoop, passing;
 
 private:
+  /// Whether the loop does nothing but take tiles and give them back.
+  static bool isPassing(scf::ForOp loop) {
+    return llvm::all_of(
+               loop.getBody()->without_terminator(),
+               [](Operation &op) { return isa<AcquireOp, ReleaseOp>(op); }) &&
+           getConstantIntValue(loop.getLowerBound()) == 0;
+  }
+
+  /// What is done in front of a loop that passes tiles by is done with tiles of
+  /// other rings.
+  LogicalResult checkBefore(ArrayRef<HandoverEvent> events, scf::ForOp loop) {
+    for (const HandoverEvent &event : events)
+      for (const TileRef &ref : event.tiles)
+        for (auto acquire : loop.getBody()->getOps<AcquireOp>())
+          if (rings.lookup(acquire.getRing()) == ref.ring &&
+              rings.contains(acquire.getRing()))
+            return loop.emitOpError("passes by tiles of a ring that was used "
+                                    "before");
+    return success();
+  }
+
   LogicalResult add(Operation &op, std::vector<HandoverEvent> &events,
                     Value iteration) {
     HandoverEvent event;
@@ -223,9 +260,16 @@ static std::optional<int64_t> getDifference(const RoleReader &filler,
   if (auto a = getTripCount(filler.loop), b = getTripCount(reader.loop); a && b)
     return *a - *b;
   scf::ForOp first = filler.loop, second = reader.loop;
-  if (!first || !second ||
-      !isEqualConstantIntOrValue(first.getLowerBound(), second.getLowerBound()))
+  if (!first || !second)
     return std::nullopt;
+  scf::ForOp passing = reader.passing;
+  Value begin = (passing ? passing : second).getLowerBound();
+  if (!isEqualConstantIntOrValue(first.getLowerBound(), begin))
+    return std::nullopt;
+  if (auto a = getConstantIntValue(first.getUpperBound()),
+      b = getConstantIntValue(second.getUpperBound());
+      a && b)
+    return *a - *b;
   auto [end, fewer] = splitDifference(second.getUpperBound());
   if (!isSame(first.getUpperBound(), end, filler.tileLoop, reader.tileLoop))
     return std::nullopt;
@@ -301,7 +345,9 @@ static void numberAcrossTiles(RoleReader &role, int64_t fewer,
   if (walked.getDefiningOp())
     rewriter.setInsertionPointAfterValue(walked);
   DenseMap<Value, Value> first;
-  for (auto [ring, number] : rings) {
+  for (const auto &entry : rings) {
+    Value ring = entry.first;
+    unsigned number = entry.second;
     auto add = [&](const std::map<unsigned, int64_t> &counts, Value times) {
       auto it = counts.find(number);
       if (it == counts.end())
@@ -344,14 +390,20 @@ LogicalResult mlir::fcgpu::proveHandover(ProduceOp produce,
     shorten(filler.program, *known - allRounds.front().front());
     shorten(reader.program, *known - allRounds.front().front());
   }
-  for (const std::vector<int64_t> &counts : allRounds) {
-    std::vector<flashcore::HandoverRound> rounds;
-    for (int64_t count : counts)
-      rounds.push_back({count + *more, count});
-    if (auto error =
-            flashcore::checkHandover(filler.program, reader.program, rounds))
-      return forall.emitOpError("hands slots over wrongly: ") << *error;
-  }
+  // Of those, the first are passed by, up to more than a ring holds.
+  constexpr int64_t manyPassed = 5;
+  for (const std::vector<int64_t> &counts : allRounds)
+    for (int64_t passed = 0; passed <= (reader.passing ? manyPassed : 0);
+         ++passed) {
+      std::vector<flashcore::HandoverRound> rounds;
+      for (int64_t count : counts) {
+        int64_t left = std::max<int64_t>(count - passed, 0);
+        rounds.push_back({count + *more, left, count - left});
+      }
+      if (auto error =
+              flashcore::checkHandover(filler.program, reader.program, rounds))
+        return forall.emitOpError("hands slots over wrongly: ") << *error;
+    }
   if (!isPersistent)
     return success();
   flashcore::CopyCounts copies = flashcore::countCopies(filler.program);

@@ -14,9 +14,11 @@
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "flashcore/Dialect/FCGPU/Transforms/Passes.h"
 #include "mlir/Analysis/SliceAnalysis.h"
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Transforms/LoopInvariantCodeMotionUtils.h"
 
@@ -148,6 +150,31 @@ private:
   llvm::MapVector<Value, Value> iterations;
 };
 
+/// With a role of its own for copies, a warpgroup that leaves out the first
+/// tiles of its walk (fcgpu.skip_unless i >= first) begins it there: at the
+/// last tile at the latest, since a walk has one. Other hints are dropped.
+void beginLater(scf::ForOp loop) {
+  for (SkipUnlessOp skip :
+       llvm::make_early_inc_range(loop.getBody()->getOps<SkipUnlessOp>())) {
+    auto cmp = skip.getCondition().getDefiningOp<arith::CmpIOp>();
+    bool isFirst = cmp && cmp.getPredicate() == arith::CmpIPredicate::sge &&
+                   cmp.getLhs() == loop.getInductionVar() &&
+                   loop.isDefinedOutsideOfLoop(cmp.getRhs()) &&
+                   getConstantIntValue(loop.getLowerBound()) == 0;
+    if (isFirst) {
+      OpBuilder b(loop);
+      Location loc = loop.getLoc();
+      Value first =
+          arith::MaxSIOp::create(b, loc, cmp.getRhs(), loop.getLowerBound());
+      AffineExpr d0 = b.getAffineDimExpr(0), d1 = b.getAffineDimExpr(1);
+      loop.setLowerBound(affine::AffineMinOp::create(
+          b, loc, AffineMap::get(2, 0, {d0, d1 - 1}, b.getContext()),
+          ValueRange{first, loop.getUpperBound()}));
+    }
+    skip.erase();
+  }
+}
+
 struct SeparateRolesPass final
     : mlir::fcgpu::impl::SeparateRolesPassBase<SeparateRolesPass> {
   void runOnOperation() override {
@@ -164,6 +191,7 @@ struct SeparateRolesPass final
       if (failed(ProducerBuilder(forall).build()))
         return signalPassFailure();
       ++numSeparated;
+      forall.walk([](scf::ForOp loop) { beginLater(loop); });
     }
   }
 };

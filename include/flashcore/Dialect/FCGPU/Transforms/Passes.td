@@ -59,7 +59,9 @@ def SeparateRolesPass : Pass<"flashcore-separate-roles", "::mlir::gpu::GPUFuncOp
     nothing that the warps compute. Postcondition: all copies of an `scf.forall`
     over warpgroups stand in an `fcgpu.produce` in front of it, in loops like
     those that they stood in; a tile that each warpgroup has for itself is copied
-    for each of them. Loops over warps stay as they are.
+    for each of them. A loop over tiles of which a warpgroup may leave out the
+    first (`fcgpu.skip_unless`) begins behind them. Loops over warps stay as they
+    are.
 
     ```mlir
     scf.forall (%g) in (2) {
@@ -74,7 +76,8 @@ def SeparateRolesPass : Pass<"flashcore-separate-roles", "::mlir::gpu::GPUFuncOp
   }];
   let statistics = [Statistic<"numSeparated", "num-separated",
                               "Loops over warpgroups that copy no more">];
-  let dependentDialects = ["::mlir::arith::ArithDialect",
+  let dependentDialects = ["::mlir::affine::AffineDialect",
+                           "::mlir::arith::ArithDialect",
                            "::mlir::fcgpu::FCGPUDialect",
                            "::mlir::scf::SCFDialect"];
 }
