@@ -42,10 +42,11 @@ struct HandoverEvent {
   int64_t inFlight = 0;
 };
 
-/// What a role does with each of the first tiles that it passes by, then
-/// before, in and after its loop over the others.
+/// What a role does before, in and after its loop over tiles, and in front of all
+/// that with each of the first tiles, which it passes by.
 struct RoleProgram {
-  std::vector<HandoverEvent> passing, before, body, after;
+  std::vector<HandoverEvent> before, body, after;
+  std::vector<HandoverEvent> passing{};
 };
 
 /// Copies of a role, by ring: each time it runs, and in each iteration of its
