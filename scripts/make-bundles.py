@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Compiles the bundles that scripts/gpu-check.sh takes to a GPU.
 
-Writes into OUT (default build/gpu-check): one bundle a kernel, check.json and
-time.json (lists of runs for `flashcore-run --grid`), and sanitize.json (a few
-small runs for compute-sanitizer). Needs flashcore-compile and ptxas, no GPU.
+Writes into OUT (default build/gpu-check): one bundle a kernel, check.json,
+warpgroups.json (for chips that have products of warpgroups) and time.json (lists
+of runs for `flashcore-run --grid`), and sanitize.json (a few small runs for
+compute-sanitizer). Needs flashcore-compile and ptxas, no GPU.
 flashcore-run goes with them and, where it was built (FLASHCORE_STATIC_LLVM), the
 executable that compiles without LLVM, as flashcore.gz with the examples; and the
 package's wheel, if scripts/wheel.sh made it.
@@ -295,6 +296,7 @@ def check_grid(bundles):
         mlir = attention(DTYPES[i % 2], d, "none", (2, 16, 8, 1000, 1024), head_dim_v=dv)
         bundle = bundles.make(f"check-warpgroups-{d}-{dv}", mlir, ["--chip=sm_80,sm_90a"])
         runs.append({"bundle": bundle, "kind": KINDS[i % 3]})
+    runs += large_warpgroup_runs(bundles)
     for bundle in ("check-f16-d64-none", "check-f16-d128-none", "scores-none", "scores-bottom_right"):
         runs += stage_runs(f"{bundle}.fcb")
     return runs
@@ -320,6 +322,93 @@ def warpgroup_runs(bundles):
         bundle = bundles.make(f"warpgroups-{i}", mlir, ["--chip=sm_90a", "--product=warpgroup", *options])
         runs.append({"bundle": bundle, "kind": KINDS[i % 3]})
     return runs
+
+
+# Of kernels of warpgroups: type, head_dim and head_dim_v, mask and scores, sizes (batch, heads_q, heads_kv, seqlen_q,
+# seqlen_k), options.
+WARPGROUP_SCORES = [
+    ("f16", 128, 128, dict(causal="bottom_right"), (1, 2, 1, 300, 300), []),
+    ("bf16", 64, 64, dict(causal="top_left"), (1, 2, 2, 200, 333), []),
+    # Rows that see no key.
+    ("f16", 128, 128, dict(causal="bottom_right"), (1, 1, 1, 300, 130), ["--row-sum=add"]),
+    ("f16", 64, 64, dict(causal="bottom_right"), (2, 2, 1, 400, 70), ["--row-max=stale"]),
+    ("bf16", 128, 128, dict(window=(64, 0)), (1, 2, 1, 256, 320), []),
+    ("f16", 64, 64, dict(causal="top_left", window=(40, None)), (1, 2, 2, 256, 200), ["--num-warps=8", "--block-m=128"]),
+    ("f16", 64, 64, dict(window=(17, 33), softcap=30), (1, 2, 1, 200, 256), []),
+    ("f16", 64, 64, dict(bias=("f16", "bhqk")), (1, 2, 1, 130, 203), []),
+    ("bf16", 128, 128, dict(causal="bottom_right", bias=("f32", "1h1k"), softcap=50), (1, 2, 2, 150, 170), []),
+    # Tiles that are no whole panels, and more of them than one.
+    ("f16", 72, 72, dict(), (1, 2, 1, 150, 203), []),
+    ("bf16", 96, 96, dict(causal="bottom_right"), (1, 2, 2, 203, 150), []),
+    ("f16", 16, 40, dict(causal="top_left"), (1, 2, 1, 200, 100), []),
+    ("f16", 192, 128, dict(causal="bottom_right"), (1, 2, 1, 192, 192), []),
+    ("bf16", 224, 192, dict(), (1, 1, 1, 130, 200), []),
+    ("f16", 256, 256, dict(causal="bottom_right"), (1, 1, 1, 256, 256), []),
+    # Every maximum with every sum and overlap, on scores that keep rising.
+    ("f16", 128, 128, dict(), (1, 2, 1, 128, 512), ["--row-max=exact", "--row-sum=add"]),
+    ("bf16", 64, 64, dict(), (1, 2, 2, 192, 500), ["--row-max=stale", "--row-sum=add"]),
+    ("f16", 128, 128, dict(causal="bottom_right"), (1, 2, 1, 256, 256), ["--row-max=stale", "--overlap=none"]),
+    ("f16", 128, 128, dict(), (1, 2, 1, 128, 1), []),
+    ("f16", 64, 64, dict(), (1, 2, 1, 1, 129), ["--num-stages=3"]),
+]
+
+
+def warpgroup_score_runs(bundles):
+    """Kernels of warpgroups under masks, of lengths that are no whole tiles, of tiles that are no whole panels, and of
+    each way to follow the maximum."""
+    runs = []
+    for i, (dtype, d, dv, features, sizes, options) in enumerate(WARPGROUP_SCORES):
+        mlir = attention(dtype, d, shape=sizes, head_dim_v=dv, lse=i % 3 != 1, **features)
+        bundle = bundles.make(f"warpgroups-scores-{i}", mlir, ["--chip=sm_90a", "--product=warpgroup", *options])
+        runs.append({"bundle": bundle, "kind": "rising" if "--row-max" in " ".join(options) else KINDS[i % 3]})
+    return runs
+
+
+def warpgroup_size_runs(bundles):
+    """Kernels of warpgroups whose sizes and strides are known at run time only: no keys, one, and many."""
+    runs = []
+    sizes = [(1, 2, 1, 200, 300), (2, 4, 2, 65, 129), (1, 2, 2, 1, 1), (1, 2, 1, 130, 0), (1, 1, 1, 300, 64)]
+    for i, (d, causal) in enumerate(((128, "none"), (64, "bottom_right"), (96, "top_left"))):
+        bundle = bundles.make(f"warpgroups-sizes-{i}", attention(DTYPES[i % 2], d, causal), ["--chip=sm_90a", "--product=warpgroup"])
+        runs += [alternate(bundle, j, size) for j, size in enumerate(sizes)]
+    return runs
+
+
+def warpgroup_persistent_runs(bundles, batch):
+    """Blocks of warpgroups that walk several tiles: as many keys each time, and other numbers, known and not."""
+    runs = []
+    for i, (d, causal, sk, options) in enumerate([
+            (128, "none", 300, []), (64, "bottom_right", 250, []), (64, "none", 128, ["--row-max=stale"]),
+            (256, "bottom_right", 200, []), (128, "bottom_right", "?", ["--num-stages=3", "--block-n=64"])]):
+        mlir = attention(DTYPES[i % 2], d, causal, ("?", 4, 2, 250, sk), lse=i % 2 == 0)
+        bundle = bundles.make(f"warpgroups-persistent-{i}", mlir, ["--chip=sm_90a", "--product=warpgroup", "--grid=persistent", *options])
+        lengths = [{}] if sk != "?" else [{"seqlen_k": 250}, {"seqlen_k": 1}, {"seqlen_k": 0}]
+        runs += [{"bundle": bundle, "dims": {"batch": batch, **length}} for length in lengths]
+    return runs
+
+
+def large_warpgroup_runs(bundles):
+    """Kernels of warpgroups as the defaults make them, of grids that fill a chip; those of warps where it has none."""
+    runs = []
+    for i, (d, causal, sizes) in enumerate([
+            (64, "none", (16, 16, 16, 512, 512)), (64, "bottom_right", (16, 16, 16, 512, 512)), (64, "bottom_right", (2, 16, 4, 2048, 2048)),
+            (128, "bottom_right", (8, 16, 4, 1024, 1024)), (128, "bottom_right", (1, 32, 8, 4096, 4096)),
+            (128, "none", (1, 32, 32, 3000, 4001)), (256, "none", (4, 16, 8, 1000, 1000)), (256, "bottom_right", (1, 16, 16, 4096, 4096))]):
+        bundle = bundles.make(f"warpgroups-large-{i}", attention(DTYPES[i % 2], d, causal, sizes), ["--chip=sm_80,sm_90a"])
+        runs.append({"bundle": bundle, "kind": KINDS[i % 3]})
+    for i, features in enumerate((dict(window=(512, 0)), dict(causal="bottom_right", bias=("f16", "1hqk")), dict(softcap=30))):
+        mlir = attention(DTYPES[i % 2], 128, shape=(2, 32, 8, 2048, 2048), **features)
+        runs.append({"bundle": bundles.make(f"warpgroups-large-scores-{i}", mlir, ["--chip=sm_80,sm_90a"])})
+    for d, causal in ((64, "none"), (128, "bottom_right")):
+        bundle = bundles.make(f"warpgroups-large-sizes-{d}", attention("f16", d, causal), ["--chip=sm_80,sm_90a"])
+        runs += [alternate(bundle, i, size) for i, size in enumerate([(4, 16, 4, 1023, 1024), (16, 16, 16, 300, 77), (2, 16, 8, 2048, 0)])]
+    return runs
+
+
+def warpgroup_grid(bundles):
+    """Kernels that run on chips with products of warpgroups only."""
+    return [*warpgroup_runs(bundles), *warpgroup_score_runs(bundles), *warpgroup_size_runs(bundles),
+            *warpgroup_persistent_runs(bundles, batch=150)]
 
 
 def emulate_grid(bundles):
@@ -363,6 +452,9 @@ def emulate_grid(bundles):
     runs += key_warps_runs(bundles, [(70, 150), (1, 203), (130, 3), (3, 90)])
     runs += persistent_runs(bundles, batch=2)
     runs += warpgroup_runs(bundles)
+    runs += warpgroup_score_runs(bundles)
+    runs += warpgroup_size_runs(bundles)
+    runs += warpgroup_persistent_runs(bundles, batch=3)
     # One key tile only, known at compile time: no loop is left.
     for i, (sk, causal) in enumerate([(16, "none"), (64, "none"), (40, "bottom_right"), (33, "top_left")]):
         bundle = bundles.make(f"emulate-one-tile-{i}", attention("f16", 64, causal, (1, 4, 2, 1100, sk)))
@@ -382,6 +474,10 @@ def sanitize_grid(bundles):
     bundle = bundles.make("scores-all", attention("f16", 72, window=(17, 33), softcap=30, bias=("f32", "bhqk")))
     runs.append({"bundle": bundle, "dims": dims(1, 2, 1, 113, 203), "kind": "rising"})
     runs.append({"bundle": bundles.make("split-d128", attention("f16", 128, "none", (1, 8, 2, 1, 1500)))})
+    # Kernels of warpgroups where the chip has them: persistent ones, and one that is not.
+    for d, causal, sk in ((64, "none", 256), (128, "bottom_right", 300), (64, "bottom_right", 1100)):
+        mlir = attention("f16", d, causal, (16, 16, 8, 256, sk))
+        runs.append({"bundle": bundles.make(f"sanitize-warpgroups-{d}-{causal}-{sk}", mlir, ["--chip=sm_80,sm_90a"])})
     return runs
 
 
@@ -482,7 +578,7 @@ def copy_package(root, build, out):
         print(f"no Python package in {built}: card-check.sh needs one on PYTHONPATH there", file=sys.stderr)
 
 
-GRIDS = {"check": check_grid, "sanitize": sanitize_grid, "time": time_grid, "emulate": emulate_grid, "card": card_grid,
+GRIDS = {"check": check_grid, "warpgroups": warpgroup_grid, "sanitize": sanitize_grid, "time": time_grid, "emulate": emulate_grid, "card": card_grid,
          "small": small_grid}
 
 
@@ -491,7 +587,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=pathlib.Path, default=root / "build/gpu-check")
     parser.add_argument("--compiler", type=pathlib.Path, default=root / "build/release/bin/flashcore-compile")
-    parser.add_argument("--only", choices=list(GRIDS), nargs="+", default=["check", "sanitize", "time"], help="which lists to make")
+    parser.add_argument("--only", choices=list(GRIDS), nargs="+", default=["check", "warpgroups", "sanitize", "time"], help="which lists to make")
     parser.add_argument("--emulator", type=pathlib.Path, help="flashcore-emu to take along, by default that beside the compiler")
     parser.add_argument("--no-cubin", action="store_true", help="PTX only, without ptxas")
     args = parser.parse_args()

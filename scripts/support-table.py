@@ -43,10 +43,10 @@ class Recorder:
         return f"{name}.fcb"
 
 
-def kernels_of(make_bundles, grid):
-    """The text of a grid's kernels, and the number of its runs."""
+def kernels_of(make_bundles, grids):
+    """The text of the kernels of some grids, and the number of their runs."""
     recorder = Recorder()
-    runs = make_bundles.GRIDS[grid](recorder)
+    runs = [run for grid in grids for run in make_bundles.GRIDS[grid](recorder)]
     return list(recorder.kernels.values()), len(runs)
 
 
@@ -146,7 +146,8 @@ def summary(results):
 
 def table(results):
     make_bundles = load_bundles()
-    (emulated, emulated_runs), (on_gpu, gpu_runs) = (kernels_of(make_bundles, grid) for grid in ("emulate", "check"))
+    (emulated, emulated_runs), (on_gpu, gpu_runs) = (
+        kernels_of(make_bundles, grids) for grids in (["emulate"], ["check", "warpgroups"]))
     count = lambda kernels, pattern: sum(bool(re.search(pattern, text)) for text in kernels) if pattern else 0
     lines = ["# What works",
              "",

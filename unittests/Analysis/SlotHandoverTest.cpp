@@ -168,6 +168,28 @@ TEST(SlotHandover, RoundsThatKeepATile) {
       checkHandover(filler, reader, {{0, 0}, {0, 0}, {0, 0}}).value_or(""), "");
 }
 
+// A warpgroup whose rows see nothing of the first tiles takes them and gives
+// them back, in front of its loop over the others.
+TEST(SlotHandover, TilesThatArePassedBy) {
+  RoleProgram reader = makeSimpleReader();
+  reader.passing = {acquire(tile(K, 0)), release(tile(K, 0)),
+                    acquire(tile(V, 0)), release(tile(V, 0))};
+  for (int64_t passed = 0; passed <= 5; ++passed)
+    EXPECT_EQ(checkHandover(makeFiller(), reader,
+                            {{5, 5 - passed, passed}, {3, 3, 0}})
+                  .value_or(""),
+              "")
+        << passed;
+  // Those that are not are waited for in vain.
+  reader.passing.pop_back();
+  EXPECT_EQ(checkHandover(makeFiller(), reader, {{5, 2, 3}}).value_or(""),
+            "tile 2 of ring 0 is read, but never filled");
+  // The loop begins with the tile behind them.
+  reader.passing.clear();
+  EXPECT_EQ(checkHandover(makeFiller(), reader, {{5, 3, 2}}).value_or(""),
+            "tile 2 of ring 0 is read where tile 0 is the next");
+}
+
 TEST(SlotHandover, CopiesAreCountedByRing) {
   RoleProgram filler = makeFiller();
   filler.before = {acquire(fixed(K, 0)), copy(fixed(K, 0))};

@@ -207,28 +207,33 @@ TEST(Warpgroups, PersistForShortSequences) {
     }
 }
 
-// How many keys a window shows depends on the queries of the problem, too.
-TEST(Warpgroups, PersistForNarrowWindows) {
-  AttentionProblem problem = makeBatch(128, 8192, /*isCausal=*/false);
-  problem.hasWindow = true;
-  problem.windowKeys = 512;
-  EXPECT_EQ(choose(problem, hopper()).grid, Grid::Full);
-  problem.seqlenQ = 1024;
+TEST(Warpgroups, DoNotPersistForWindows) {
+  AttentionProblem problem = makeBatch(128, 1024, /*isCausal=*/false);
   EXPECT_EQ(choose(problem, hopper()).grid, Grid::Persistent);
-  problem.seqlenQ = std::nullopt;
+  problem.hasWindow = true;
+  problem.windowKeys = 128;
   EXPECT_EQ(choose(problem, hopper()).grid, Grid::Full);
 }
 
-// A third warpgroup makes blocks too long, and large tiles are mostly hidden.
+// A third warpgroup makes blocks too long.
 TEST(Warpgroups, AreSmallForShortNarrowHeads) {
   EXPECT_EQ(choose(makeBatch(64, 512, /*isCausal=*/false), hopper()).blockM,
             128);
-  ScheduleChoice choice =
-      choose(makeBatch(64, 512, /*isCausal=*/true), hopper());
-  EXPECT_EQ(choice.blockM, 128);
-  EXPECT_EQ(choice.blockN, 64);
+  EXPECT_EQ(choose(makeBatch(64, 512, /*isCausal=*/true), hopper()).blockM,
+            128);
   EXPECT_EQ(choose(makeBatch(64, 4096, /*isCausal=*/true), hopper()).blockM,
             192);
+}
+
+// Of a single tile, or two, none is copied while another is multiplied.
+TEST(Warpgroups, AreLeftForFewKeys) {
+  AttentionProblem problem = makeBatch(128, 256, /*isCausal=*/false);
+  EXPECT_EQ(choose(problem, hopper()).product, Product::Warpgroup);
+  problem.seqlenK = 255;
+  EXPECT_EQ(choose(problem, hopper()).product, Product::Warp);
+  ScheduleOptions options;
+  options.product = Product::Warpgroup;
+  EXPECT_EQ(choose(problem, hopper(), options).product, Product::Warpgroup);
 }
 
 TEST(Warpgroups, RefuseColumnsOfOnesInsideOfAPanel) {
