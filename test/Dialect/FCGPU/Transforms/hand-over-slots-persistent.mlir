@@ -26,8 +26,8 @@ gpu.module @kernels {
   // CHECK:       fcgpu.produce {
   // CHECK-NEXT:    scf.for %[[T:.+]] = %c0 to %[[BLOCKS:.+]] step
   // CHECK:           %[[WALKED:.+]] = arith.muli %[[T]], %c3
-  // CHECK:           %[[FIRST_K:.+]] = arith.muli %[[WALKED]], %c1
   // CHECK:           %[[FIRST_Q:.+]] = arith.muli %[[T]], %c2
+  // CHECK:           %[[FIRST_K:.+]] = arith.muli %[[WALKED]], %c1
   // CHECK:           %[[Q0:.+]] = arith.addi %c0, %[[FIRST_Q]]
   // CHECK-NEXT:      fcgpu.acquire %[[RING_Q]][%[[Q0]]] to fill
   // CHECK:           %[[Q1:.+]] = arith.addi %c1, %[[FIRST_Q]]
@@ -41,8 +41,8 @@ gpu.module @kernels {
   // CHECK:       scf.forall (%[[G:.+]]) in (2) {
   // CHECK-NEXT:    scf.for %[[T:.+]] = %c0 to %[[BLOCKS]] step
   // CHECK:           %[[WALKED:.+]] = arith.muli %[[T]], %c3
-  // CHECK:           %[[FIRST_K:.+]] = arith.muli %[[WALKED]], %c1
   // CHECK:           %[[FIRST_Q:.+]] = arith.muli %[[T]], %c2
+  // CHECK:           %[[FIRST_K:.+]] = arith.muli %[[WALKED]], %c1
   // CHECK:           %[[Q:.+]] = arith.addi %[[G]], %[[FIRST_Q]]
   // CHECK-NEXT:      fcgpu.acquire %[[RING_Q]][%[[Q]]] to read
   // CHECK-NEXT:      scf.for %[[I:[^ ]+]] =
