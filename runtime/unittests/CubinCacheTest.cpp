@@ -123,10 +123,12 @@ TEST_F(CubinCacheTest, refusesWhatTheAssemblerGaveUp) {
   fake.infoLog = "ptxas info : (C7510) Potential Performance Loss: wgmma is "
                  "serialized\nptxas info : 0 bytes gmem";
   fake.cubinCache.reset();
-  EXPECT_EQ(load(),
-            "the driver's assembler makes slow code of these kernels: (C7510) "
-            "Potential Performance Loss: wgmma is serialized\n"
-            "  note: compile the bundle with a ptxas, so that it holds a cubin");
+  EXPECT_EQ(
+      load(),
+      "the driver's assembler makes slow code of these kernels: (C7510) "
+      "Potential Performance Loss: wgmma is serialized\n"
+      "  note: compile the bundle with a ptxas, so that it holds a cubin\n"
+      "  note: loading PTX sm_80 from test.fcb/kernels.ptx");
 }
 
 TEST_F(CubinCacheTest, isOffWithoutAFolder) {

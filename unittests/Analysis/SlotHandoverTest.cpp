@@ -183,11 +183,11 @@ TEST(SlotHandover, TilesThatArePassedBy) {
   // Those that are not are waited for in vain.
   reader.passing.pop_back();
   EXPECT_EQ(checkHandover(makeFiller(), reader, {{5, 2, 3}}).value_or(""),
-            "tile 2 of ring 0 is read, but never filled");
+            "tile 2 of ring 1 is read, but never filled");
   // The loop begins with the tile behind them.
   reader.passing.clear();
   EXPECT_EQ(checkHandover(makeFiller(), reader, {{5, 3, 2}}).value_or(""),
-            "tile 2 of ring 0 is read where tile 0 is the next");
+            "tile 2 of ring 0 is read, but never filled");
 }
 
 TEST(SlotHandover, CopiesAreCountedByRing) {

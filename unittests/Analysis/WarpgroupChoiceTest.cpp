@@ -97,7 +97,7 @@ TEST(Warpgroups, HaveRegistersBesideTheirFragments) {
   options.product = Product::Warpgroup;
   options.blockN = 128;
   EXPECT_EQ(refuseOnHopper(wide, options),
-            "needs 224 registers a thread for its fragments and 24 beside, but "
+            "needs 224 registers a thread for its fragments and 28 beside, but "
             "8 warps of product warpgroup have 240; use a smaller block-n");
 }
 
