@@ -42,8 +42,8 @@ struct HandoverEvent {
   int64_t inFlight = 0;
 };
 
-/// What a role does before, in and after its loop over tiles, and in front of all
-/// that with each of the first tiles, which it passes by.
+/// What a role does before, in and after its loop over tiles, and in front of
+/// all that with each of the first tiles, which it passes by.
 struct RoleProgram {
   std::vector<HandoverEvent> before, body, after;
   std::vector<HandoverEvent> passing{};

@@ -77,9 +77,8 @@ public:
     Location loc = loop.getLoc();
     Value last = b.createOrFold<arith::SubIOp>(loc, loop.getUpperBound(),
                                                loop.getStep());
-    auto rotated =
-        scf::ForOp::create(b, loc, loop.getLowerBound(), last, loop.getStep(),
-                           getCarried(first));
+    auto rotated = scf::ForOp::create(b, loc, loop.getLowerBound(), last,
+                                      loop.getStep(), getCarried(first));
     buildBody(rotated);
     b.setInsertionPointAfter(rotated);
     IRMapping end;
@@ -130,9 +129,9 @@ private:
     IRMapping before, next;
     Value iteration = rotated.getInductionVar();
     before.map(loop.getInductionVar(), iteration);
-    next.map(loop.getInductionVar(),
-             arith::AddIOp::create(b, loop.getLoc(), iteration,
-                                   loop.getStep()));
+    next.map(
+        loop.getInductionVar(),
+        arith::AddIOp::create(b, loop.getLoc(), iteration, loop.getStep()));
     mapCarried(rotated.getRegionIterArgs(), before);
     clone(others.before, next);
     clone(late.getArrayRef(), before);

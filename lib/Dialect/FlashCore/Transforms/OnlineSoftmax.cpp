@@ -58,9 +58,9 @@ OpFoldResult TileExpander::clamp(OpFoldResult bound) {
 OpFoldResult TileExpander::getWalkedTiles(OpFoldResult count) {
   if (schedule.getOverlap() != fcgpu::Overlap::PV)
     return count;
-  AffineMap map = AffineMap::get(
-      1, 0, {b.getAffineDimExpr(0), b.getAffineConstantExpr(1)},
-      op.getContext());
+  AffineMap map =
+      AffineMap::get(1, 0, {b.getAffineDimExpr(0), b.getAffineConstantExpr(1)},
+                     op.getContext());
   return affine::makeComposedFoldedAffineMax(b, b.getLoc(), map, {count});
 }
 
