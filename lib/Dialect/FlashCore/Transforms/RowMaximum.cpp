@@ -84,14 +84,16 @@ protected:
   /// The slack in units of the raw scores.
   float getSlack() const { return kSlack / b.getExponentScale(); }
 
-  /// `follow(tile)` if any of `exceeds` is true, else the tile as it is. A
-  /// partial tile takes that branch, too, where it is masked first: full tiles
-  /// then need no loop of their own to be rid of the mask. The branch is about
-  /// rows, so each warp of a warpgroup takes the side that its own rows need.
-  TileState
+  /// What `exponentiate` makes of `follow(tile)` if any of `exceeds` is true,
+  /// else of the tile as it is. A partial tile takes that branch, too, where it
+  /// is masked first: full tiles then need no loop of their own to be rid of
+  /// the mask. The branch is about rows, so each warp of a warpgroup takes the
+  /// side that its own rows need.
+  Exponentials
   followRarely(TileState tile, Value exceeds, Value isPartial,
                const TileMask &mask,
-               function_ref<TileState(TileState, RescaleOutput)> follow) const;
+               function_ref<TileState(TileState, RescaleOutput)> follow,
+               function_ref<Value(const TileState &)> exponentiate) const;
 
 private:
   Value rescaleIf(Value condition, Value acc, Value factors) const;
@@ -118,9 +120,11 @@ public:
                sum.rescaleSum(tile.state.rowSum, factors)},
               tile.scores};
     };
-    TileState tile =
-        followRarely({state, scores}, exceeds, isPartial, mask, follow);
-    return {tile.state, b.exponentiateBelow(tile.scores, tile.state.rowMax)};
+    auto exponentiate = [&](const TileState &tile) {
+      return b.exponentiateBelow(tile.scores, tile.state.rowMax);
+    };
+    return followRarely({state, scores}, exceeds, isPartial, mask, follow,
+                        exponentiate);
   }
 
 private:
@@ -155,12 +159,15 @@ public:
         b, b.groupColumns(getClearSigns(scores)),
         getClearSigns(sum.getColumns(state)),
         ArrayRef<bool>{false, true, false}, vector::CombiningKind::OR);
-    TileState tile = followRarely({state, scores}, exceeds, isPartial, mask,
-                                  [&](TileState tile, RescaleOutput rescale) {
-                                    return followStart(tile, rescale);
-                                  });
-    Value slack = b.constant(kSlack, {b.warpM, b.blockN});
-    return {tile.state, b.exponentiate(tile.scores, slack)};
+    auto follow = [&](TileState tile, RescaleOutput rescale) {
+      return followStart(tile, rescale);
+    };
+    auto exponentiate = [&](const TileState &tile) {
+      Value slack = b.constant(kSlack, {b.warpM, b.blockN});
+      return b.exponentiate(tile.scores, slack);
+    };
+    return followRarely({state, scores}, exceeds, isPartial, mask, follow,
+                        exponentiate);
   }
 
   Value readMax(const RowState &state) const override {
@@ -206,9 +213,10 @@ Value RareMaximum::rescaleIf(Value condition, Value acc, Value factors) const {
   return ifOp.getResult(0);
 }
 
-RareMaximum::TileState RareMaximum::followRarely(
+Exponentials RareMaximum::followRarely(
     TileState tile, Value exceeds, Value isPartial, const TileMask &mask,
-    function_ref<TileState(TileState, RescaleOutput)> follow) const {
+    function_ref<TileState(TileState, RescaleOutput)> follow,
+    function_ref<Value(const TileState &)> exponentiate) const {
   Value follows = isAnyTrue(b, exceeds, isPartial);
   // In the place of an O that is late go the factors it waits for.
   auto getValues = [](const TileState &tile) {
@@ -237,9 +245,13 @@ RareMaximum::TileState RareMaximum::followRarely(
     scf::YieldOp::create(b, getValues(follow(partial, rescale)));
   }
   ResultRange results = ifOp.getResults();
-  Value acc = isOutputLate ? rescaleIf(follows, tile.state.acc, results[0])
-                           : results[0];
-  return {{acc, results[1], results[2]}, results[3]};
+  RowState state{results[0], results[1], results[2]};
+  Value p = exponentiate({state, results[3]});
+  // Behind the exponentials: canonicalisation would unite neighbours of one
+  // condition, and O is what the first would then wait for.
+  if (isOutputLate)
+    state.acc = rescaleIf(follows, tile.state.acc, results[0]);
+  return {state, p};
 }
 
 /// The sign bits of a tile, as flags that are set where it is not negative.

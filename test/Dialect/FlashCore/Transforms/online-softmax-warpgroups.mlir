@@ -154,7 +154,8 @@ gpu.module @kernels {
 !kv = memref<1x1x128x64xf16>
 
 // The product before is not done where the maximum follows the scores: the first
-// branch gives factors, by which the second rescales O.
+// branch gives factors, by which the second rescales O, behind the exponentials:
+// canonicalisation would unite branches that are neighbours.
 
 // CHECK-LABEL: gpu.func @output_is_late(
 gpu.module @kernels {
@@ -170,6 +171,7 @@ gpu.module @kernels {
     // CHECK-NEXT:   } else {
     // CHECK-NEXT:     scf.yield %[[ONE]], %[[MAX]], %[[SUM]], %[[SCORES]]
     // CHECK-NEXT:   }
+    // CHECK:        math.exp2 %{{.+}} : vector<64x64xf32>
     // CHECK-NEXT:   %[[LATE:.+]] = scf.if %[[EXCEEDS]] -> (vector<64x72xf32>) {
     // CHECK-NEXT:     vector.shape_cast %[[FIRST]]#0
     // CHECK-NEXT:     %[[FACTOR:.+]] = vector.broadcast

@@ -35,6 +35,11 @@ def FCGPU_Dialect : Dialect {
     * `fcgpu.ptx_version` (integer) on a kernel, from `flashcore-distribute` on:
       the newest PTX ISA, times ten, that one of its instructions needs
 
+    A reduction of a whole tile of `i1` to one value (`vector.multi_reduction`) is
+    a question of each warp: in a loop over warpgroups, it asks for its own rows of
+    the tile, so that an `scf.if` on the result may go either way in the warps of
+    one warpgroup. No product and nothing that changes hands stands in such a branch.
+
     Phases 4 to 6 read what they do from the IR: from the `scf.forall`, its bounds
     and whether it is over warps or warpgroups, from these attributes, from rings
     and `fcgpu.produce`. Of the schedule they ask what belongs to the launch, its
