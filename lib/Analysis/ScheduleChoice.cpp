@@ -342,7 +342,7 @@ ScheduleResult mlir::flashcore::chooseSchedule(const AttentionProblem &problem,
       return *error;
   AttentionProblem assumed = assumeSizes(problem);
   std::optional<ScheduleDecision> warpgroups =
-      chooseWarpgroups(problem, target, options);
+      chooseWarpgroups(problem, getGridFill(assumed, target), target, options);
   ScheduleDecision decision =
       warpgroups ? std::move(*warpgroups)
                  : ScheduleChooser(assumed, target, options).choose();

@@ -112,10 +112,11 @@ private:
 };
 
 /// The schedule of a kernel of warpgroups, where the chip has them, they can do
-/// what is asked for and they are worth it, or are asked for.
+/// what is asked for and they are worth it for a grid that fills the chip like
+/// this, or are asked for.
 std::optional<ScheduleDecision>
-chooseWarpgroups(const AttentionProblem &problem, const TargetInfo &target,
-                 const ScheduleOptions &options);
+chooseWarpgroups(const AttentionProblem &problem, GridFill fill,
+                 const TargetInfo &target, const ScheduleOptions &options);
 
 /// Warps of a block whose very wide heads share K and V among more of them.
 inline constexpr int64_t kManyWarps = 8;

@@ -147,7 +147,7 @@ static ScheduleDecision decide(const AttentionProblem &problem,
 
 std::optional<ScheduleDecision>
 mlir::flashcore::chooseWarpgroups(const AttentionProblem &problem,
-                                  const TargetInfo &target,
+                                  GridFill fill, const TargetInfo &target,
                                   const ScheduleOptions &options) {
   bool isForced = options.product == Product::Warpgroup;
   // A grid that does not fill the chip wants smaller blocks; of few tiles none
@@ -158,8 +158,7 @@ mlir::flashcore::chooseWarpgroups(const AttentionProblem &problem,
       !findMmaAtoms(target, kWarpsOfGroup, problem.element, ElementKind::F32)
            .empty();
   if (options.product == Product::Warp ||
-      (!isForced && (!hasProducts || isShort ||
-                     !isThroughput(getGridFill(problem, target)))))
+      (!isForced && (!hasProducts || isShort || !isThroughput(fill))))
     return std::nullopt;
   std::optional<ScheduleDecision> smallest;
   for (const Shape &shape : listShapes(problem)) {

@@ -113,6 +113,20 @@ TEST(Warpgroups, AreForGridsThatFillTheChip) {
   EXPECT_EQ(choose(small, hopper(), options).product, Product::Warpgroup);
 }
 
+// They multiply 64 rows at a time, also where other sizes are open.
+TEST(Warpgroups, AreNotForFewQueries) {
+  AttentionProblem decode = makeLarge(128, 128);
+  decode.batch = decode.seqlenK = std::nullopt;
+  for (int64_t queries : {1, 16, 32}) {
+    decode.seqlenQ = queries;
+    EXPECT_EQ(choose(decode, hopper()).product, Product::Warp) << queries;
+  }
+  decode.seqlenQ = 512;
+  EXPECT_EQ(choose(decode, hopper()).product, Product::Warpgroup);
+  decode.seqlenQ = std::nullopt;
+  EXPECT_EQ(choose(decode, hopper()).product, Product::Warpgroup);
+}
+
 TEST(Warpgroups, TakeWhatTheModelSays) {
   AttentionProblem problem = makeLarge(128, 128);
   ScheduleOptions options;
