@@ -37,6 +37,10 @@ FLASHCORE_CAPI_EXPORT const char *flashcoreGetVersion(void);
 /** The chips that kernels can be made for, oldest first: "sm_80", ... */
 FLASHCORE_CAPI_EXPORT size_t flashcoreGetNumChips(void);
 FLASHCORE_CAPI_EXPORT const char *flashcoreGetChip(size_t index);
+/** Of these the one whose code is best on a device, which is named as by
+ *  flashcoreDeviceGetChip: "sm_90a" for "sm_90", whose code runs nowhere else,
+ *  and "sm_90" for newer ones. "" if the device runs none of them. */
+FLASHCORE_CAPI_EXPORT const char *flashcoreGetChipFor(const char *device);
 
 /*===----------------------------------------------------------------------===*\
 |* Options                                                                    *|

@@ -94,6 +94,11 @@ const char *flashcoreGetChip(size_t index) {
   return index < getTargets().size() ? getTargets()[index].chip.data() : "";
 }
 
+const char *flashcoreGetChipFor(const char *device) {
+  const TargetInfo *target = device ? findTargetFor(device) : nullptr;
+  return target ? target->chip.data() : "";
+}
+
 /// ptxas may lie beside this library, as beside the executable of a tool.
 static std::string getLibraryPath() {
   Dl_info info;

@@ -140,6 +140,18 @@ static std::optional<unsigned> getNumber(llvm::StringRef chip) {
   return number;
 }
 
+const TargetInfo *mlir::flashcore::findTargetFor(llvm::StringRef device) {
+  std::optional<unsigned> number = getNumber(device);
+  if (!number)
+    return nullptr;
+  const TargetInfo *best = nullptr; // the table has the better ones last
+  for (const TargetInfo &target : targets)
+    if (target.isChipSpecific ? target.capability == *number
+                              : target.capability <= *number)
+      best = &target;
+  return best;
+}
+
 std::string mlir::flashcore::unknownChipMessage(llvm::StringRef chip) {
   std::string text = "unknown chip '" + chip.str() + "': expects one of ";
   llvm::interleave(

@@ -197,7 +197,14 @@ static PyObject *chips(PyObject *, PyObject *) {
   return tuple.release();
 }
 
+static PyObject *chipFor(PyObject *, PyObject *device) {
+  const char *text = textOf(device);
+  return text ? toText(flashcoreGetChipFor(text)).release() : nullptr;
+}
+
 static PyMethodDef functions[] = {
+    {"chip_for", chipFor, METH_O,
+     "Of the chips the one whose code is best on a device; '' for none."},
     {"compile", method(compile), METH_FASTCALL,
      "compile(module, name, chips, schedule, ptxas, keep_phases)"},
     {"write_shape", writeShape, METH_O,

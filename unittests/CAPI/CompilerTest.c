@@ -88,6 +88,10 @@ static void testConstants(void) {
   EXPECT_TEXT(flashcoreGetChip(3), "sm_90");
   EXPECT_TEXT(flashcoreGetChip(4), "sm_90a");
   EXPECT_TEXT(flashcoreGetChip(5), "");
+  EXPECT_TEXT(flashcoreGetChipFor("sm_90"), "sm_90a");
+  EXPECT_TEXT(flashcoreGetChipFor("sm_100"), "sm_90");
+  EXPECT_TEXT(flashcoreGetChipFor("sm_75"), "");
+  EXPECT_TEXT(flashcoreGetChipFor(0), "");
 }
 
 static void testShape(void) {

@@ -93,6 +93,21 @@ TEST(TargetInfo, FeaturesKeepANewerPTXVersion) {
   EXPECT_EQ(raisePTXFeature("+ptxas", 80), "+ptx80,+ptxas");
 }
 
+TEST(TargetInfo, FindsTheTargetThatIsBestOnADevice) {
+  auto find = [](llvm::StringRef device) {
+    const TargetInfo *target = findTargetFor(device);
+    return target ? target->chip.str() : "none";
+  };
+  EXPECT_EQ(find("sm_80"), "sm_80");
+  EXPECT_EQ(find("sm_87"), "sm_86");
+  EXPECT_EQ(find("sm_89"), "sm_89");
+  EXPECT_EQ(find("sm_90"), "sm_90a");
+  EXPECT_EQ(find("sm_100"), "sm_90"); // what is for 9.0 alone runs nowhere else
+  EXPECT_EQ(find("sm_120"), "sm_90");
+  for (const char *device : {"", "ampere", "sm_75", "90"})
+    EXPECT_EQ(find(device), "none") << device;
+}
+
 TEST(TargetInfo, UnknownChipMessageListsWhatThereIs) {
   EXPECT_EQ(unknownChipMessage("sm_75"),
             "unknown chip 'sm_75': expects one of sm_80, sm_86, sm_89, sm_90, "

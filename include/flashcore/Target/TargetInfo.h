@@ -96,6 +96,11 @@ llvm::ArrayRef<TargetInfo> getTargets();
 /// The target called `chip`, or null.
 const TargetInfo *lookupTarget(llvm::StringRef chip);
 
+/// The target whose code is best on a device: that of this chip alone, else the
+/// newest whose code newer chips run, too. Null for a name that is none, and a
+/// device that is older than all.
+const TargetInfo *findTargetFor(llvm::StringRef device);
+
 /// "unknown chip 'x': expects one of sm_80, ...": why `lookupTarget` failed.
 std::string unknownChipMessage(llvm::StringRef chip);
 
