@@ -90,9 +90,10 @@ flashcoreDeviceSynchronizeStream(FlashCoreDevice device, void *stream);
 |* Modules                                                                    *|
 \*===----------------------------------------------------------------------===*/
 
-/** Loads the variant of the bundle that the device runs. PTX without a cubin
- *  for the device is assembled by the driver, and the result kept in the folder
- *  that docs/Runtime.md names. */
+/** Loads the variant of the bundle that is best on the device. PTX without a
+ *  cubin for the device is assembled by the driver, and the result kept in the
+ *  folder that docs/Runtime.md names. Where the best one cannot be loaded,
+ *  another that the device runs is, and flashcoreModuleGetWarning says why. */
 FLASHCORE_CAPI_EXPORT FlashCoreStatus flashcoreModuleLoad(
     FlashCoreDevice device, FlashCoreBundle bundle, FlashCoreModule *module);
 /** Loads one kernel of any PTX text, for launches with this block and so many
@@ -104,6 +105,13 @@ FLASHCORE_CAPI_EXPORT void flashcoreModuleDestroy(FlashCoreModule module);
 /** Which code runs, such as "cubin sm_89" or "PTX sm_90, cached". */
 FLASHCORE_CAPI_EXPORT const char *
 flashcoreModuleGetCode(FlashCoreModule module);
+/** What the variant that runs was compiled for, such as "sm_90a". */
+FLASHCORE_CAPI_EXPORT const char *
+flashcoreModuleGetChip(FlashCoreModule module);
+/** Why it is not the variant that is best on the device, which would be faster;
+ *  "" if it is. */
+FLASHCORE_CAPI_EXPORT const char *
+flashcoreModuleGetWarning(FlashCoreModule module);
 /** What the driver's assembler said, of each kernel its registers and spills;
  *  "" where it had nothing to do, as for a cubin or what was cached. */
 FLASHCORE_CAPI_EXPORT const char *flashcoreModuleGetLog(FlashCoreModule module);

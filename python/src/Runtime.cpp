@@ -407,9 +407,9 @@ static PyObject *makePlan(PyObject *self, PyObject *specsObject) {
   return Boxed<Plan>::create(std::move(plan)).release();
 }
 
-static PyObject *getCode(PyObject *self, void *) {
-  return toText(flashcoreModuleGetCode(Boxed<Module>::get(self).handle.get()))
-      .release();
+template <const char *(*get)(FlashCoreModule)>
+static PyObject *getModuleText(PyObject *self, void *) {
+  return toText(get(Boxed<Module>::get(self).handle.get())).release();
 }
 /// A tuple (name, registers, local bytes, shared bytes) a kernel.
 static PyObject *getKernels(PyObject *self, void *) {
@@ -465,12 +465,17 @@ static PyMethodDef moduleMethods[] = {
     {"plan", makePlan, METH_O, "plan(specs): a call with sizes and strides."},
     {nullptr, nullptr, 0, nullptr}};
 static PyGetSetDef moduleMembers[] = {
-    {"code", getCode, nullptr, "'cubin sm_89' or 'PTX sm_90, cached'.",
-     nullptr},
+    {"chip", getModuleText<flashcoreModuleGetChip>, nullptr,
+     "What the code was compiled for.", nullptr},
+    {"code", getModuleText<flashcoreModuleGetCode>, nullptr,
+     "'cubin sm_89' or 'PTX sm_90, cached'.", nullptr},
     {"device", getDevice, nullptr, "Where it is loaded.", nullptr},
     {"kernels", getKernels, nullptr,
      "Of each kernel its name, registers, and bytes of local and shared "
      "memory; registers and local memory are 0 on the emulator.",
+     nullptr},
+    {"warning", getModuleText<flashcoreModuleGetWarning>, nullptr,
+     "Why it is not the variant that is best on the device; '' if it is.",
      nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 

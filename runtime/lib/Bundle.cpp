@@ -11,6 +11,8 @@
 
 #include "flashcore/Runtime/Bundle.h"
 
+#include <algorithm>
+
 using namespace flashcore;
 
 std::string_view flashcore::stringify(Causal causal) {
@@ -36,25 +38,42 @@ std::string CodeChoice::str() const {
   return (kind == Kind::Cubin ? "cubin " : "PTX ") + image->chip.str();
 }
 
+/// Whether a device runs machine code, or PTX alone; unset for neither.
+static std::optional<CodeChoice::Kind> findCode(const Bundle &variant,
+                                                Chip device) {
+  StatusOr<CodeChoice> choice = chooseCode(variant, device);
+  if (!choice.ok())
+    return std::nullopt;
+  return choice->kind;
+}
+
+std::vector<size_t>
+flashcore::orderVariants(const std::vector<Bundle> &variants, Chip device) {
+  std::vector<size_t> order;
+  for (size_t i = 0; i < variants.size(); ++i)
+    if (findCode(variants[i], device))
+      order.push_back(i);
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    auto codeOfA = findCode(variants[a], device),
+         codeOfB = findCode(variants[b], device);
+    if (codeOfA != codeOfB)
+      return codeOfA == CodeChoice::Kind::Cubin;
+    return variants[b].ptx.chip.isOlderThan(variants[a].ptx.chip);
+  });
+  return order;
+}
+
 size_t flashcore::chooseVariant(const std::vector<Bundle> &variants,
                                 std::optional<Chip> device) {
-  size_t oldest = 0;
-  std::optional<size_t> assembled, newest;
-  auto isNewer = [&](size_t i, std::optional<size_t> than) {
-    return !than || variants[*than].ptx.chip.isOlderThan(variants[i].ptx.chip);
-  };
-  for (size_t i = 0; i < variants.size(); ++i) {
-    if (isNewer(oldest, i))
-      oldest = i;
-    if (!device)
-      continue;
-    for (const CodeImage &cubin : variants[i].cubins)
-      if (cubin.chip.cubinRunsOn(*device) && isNewer(i, assembled))
-        assembled = i;
-    if (variants[i].ptx.chip.ptxRunsOn(*device) && isNewer(i, newest))
-      newest = i;
-  }
-  return assembled.value_or(newest.value_or(oldest));
+  std::vector<size_t> order =
+      device ? orderVariants(variants, *device) : std::vector<size_t>();
+  if (!order.empty())
+    return order.front();
+  auto oldest = std::min_element(variants.begin(), variants.end(),
+                                 [](const Bundle &a, const Bundle &b) {
+                                   return a.ptx.chip.isOlderThan(b.ptx.chip);
+                                 });
+  return static_cast<size_t>(oldest - variants.begin());
 }
 
 StatusOr<CodeChoice> flashcore::chooseCode(const Bundle &bundle, Chip device) {

@@ -106,29 +106,58 @@ CudaImage::~CudaImage() {
   driver.moduleUnload(module);
 }
 
+/// Whether PTX has instructions for which ptxas wants to know that it sees the
+/// whole program. The linker makes code that could be linked with other code:
+/// there it ignores setmaxnreg and lets each wgmma wait for the one before.
+static bool isWholeProgram(const std::string &ptx) {
+  return ptx.find("wgmma.") != std::string::npos ||
+         ptx.find("setmaxnreg.") != std::string::npos;
+}
+
 Status CudaImage::load(const CodeChoice &choice,
                        const std::optional<CubinCache> &cache) {
   codeName = choice.str();
   const std::string &contents = choice.image->contents;
-  // The linker makes code that could be linked with other code: there ptxas
-  // ignores setmaxnreg and lets each wgmma wait for the one before. What is for
-  // one chip alone may have these.
-  bool isOfOneChip = choice.image->chip.suffix != 0;
-  if (choice.kind == CodeChoice::Kind::PTX && cache && !isOfOneChip &&
-      loadThroughCache(contents, *cache))
-    return Status::success();
-  if (Status status = loadImage(contents); !status.ok())
-    return status;
-  // The remarks with which ptxas gives up what makes such code fast; the
-  // compiler refuses a kernel for them, too.
-  size_t remark = assemblerLog.find("(C75");
-  if (choice.kind == CodeChoice::Kind::PTX && remark != std::string::npos)
-    return Status::error("the driver's assembler makes slow code of these "
-                         "kernels: " +
-                         assemblerLog.substr(
-                             remark, assemblerLog.find('\n', remark) - remark))
-        .note("compile the bundle with a ptxas, so that it holds a cubin");
-  return Status::success();
+  if (choice.kind == CodeChoice::Kind::PTX) {
+    if (isWholeProgram(contents))
+      return loadWholeProgram(contents, cache);
+    if (cache && loadThroughCache(contents, *cache))
+      return Status::success();
+  }
+  return loadImage(contents);
+}
+
+/// The remark with which ptxas gives up what makes a kernel fast, for which the
+/// compiler refuses it, too; "" without.
+static std::string findRemark(const std::string &log) {
+  size_t remark = log.find("(C75");
+  return remark == std::string::npos
+             ? std::string()
+             : log.substr(remark, log.find('\n', remark) - remark);
+}
+
+/// The driver keeps what it assembled here in a cache of its own, and gives no
+/// cubin for ours. Code that it takes from there has no log, so a remark is
+/// kept in the place of the cubin, for the next process to find.
+Status CudaImage::loadWholeProgram(const std::string &ptx,
+                                   const std::optional<CubinCache> &cache) {
+  CubinCache::Key key = {device.chip, 0, ptx + "\n// refused for a remark"};
+  bool isKept = cache && cache->isSafe() &&
+                driver.driverGetVersion(&key.driverVersion) == CUDA_SUCCESS;
+  std::string remark = isKept ? cache->find(key).value_or("") : "";
+  if (remark.empty()) {
+    if (Status status = loadImage(ptx); !status.ok())
+      return status;
+    remark = findRemark(assemblerLog);
+    if (remark.empty())
+      return Status::success();
+    if (isKept)
+      cache->store(key, remark); // else it is found again, by its log
+  }
+  return Status::error("the driver's assembler makes slow code of these "
+                       "kernels: " +
+                       remark)
+      .note("compile the bundle with a ptxas, so that it holds a cubin");
 }
 
 Status CudaImage::loadImage(const std::string &image) {

@@ -40,6 +40,8 @@ public:
 
 private:
   Status loadImage(const std::string &image);
+  Status loadWholeProgram(const std::string &ptx,
+                          const std::optional<CubinCache> &cache);
   bool loadThroughCache(const std::string &ptx, const CubinCache &cache);
   std::optional<std::string> assemble(const std::string &ptx);
   Status loadError(cuda::CUresult result, const char *log) const;

@@ -69,6 +69,26 @@ StatusOr<std::unique_ptr<LoadedModule>> Device::load(const Bundle &bundle) {
   return module;
 }
 
+StatusOr<LoadedVariant> Device::loadBest(const std::vector<Bundle> &variants) {
+  size_t best = chooseVariant(variants, deviceInfo.chip);
+  StatusOr<std::unique_ptr<LoadedModule>> module = load(variants[best]);
+  if (module.ok())
+    return LoadedVariant{best, std::move(*module)};
+  for (size_t other : orderVariants(variants, deviceInfo.chip)) {
+    if (other == best)
+      continue;
+    StatusOr<std::unique_ptr<LoadedModule>> next = load(variants[other]);
+    if (!next.ok())
+      continue;
+    (*next)->warningText = "the kernels for " + variants[other].chip.str() +
+                           " run in the place of those for " +
+                           variants[best].chip.str() + ": " +
+                           module.status().str();
+    return LoadedVariant{other, std::move(*next)};
+  }
+  return module.status();
+}
+
 static std::string str(const std::array<int64_t, 3> &sizes) {
   return std::to_string(sizes[0]) + "x" + std::to_string(sizes[1]) + "x" +
          std::to_string(sizes[2]);

@@ -708,6 +708,26 @@ TEST_F(BundleLoaderTest, keepsTheVariantOfTheDevice) {
   EXPECT_EQ(chipFor(Chip{75, 0}), "sm_80");
 }
 
+TEST_F(BundleLoaderTest, ordersVariantsForADevice) {
+  json manifest = twoVariants(), ofOneChip = manifest["variants"][1];
+  ofOneChip["chip"] = "sm_90a";
+  manifest["variants"].insert(manifest["variants"].begin(), ofOneChip);
+  writeBundle(scratch.path(), manifest);
+  std::vector<Bundle> variants = *Bundle::loadVariants(scratch.path());
+  auto order = [&](Chip device) {
+    std::string names;
+    for (size_t i : orderVariants(variants, device))
+      names += variants[i].chip.str() + " ";
+    return names;
+  };
+  EXPECT_EQ(order({90, 0}), "sm_90a sm_90 sm_80 ");
+  EXPECT_EQ(order({100, 0}), "sm_90 sm_80 ");
+  EXPECT_EQ(order({86, 0}), "sm_80 ");
+  EXPECT_EQ(order({75, 0}), "");
+  variants[1].cubins[0].chip = {90, 0};
+  EXPECT_EQ(order({90, 0}), "sm_80 sm_90a sm_90 ");
+}
+
 TEST_F(BundleLoaderTest, prefersACubinToANewerVariant) {
   json manifest = twoVariants();
   manifest["variants"][0]["cubins"][0]["chip"] = "sm_100";

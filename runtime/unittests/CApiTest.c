@@ -353,6 +353,8 @@ static void testNull(FlashCoreBundle bundle) {
   EXPECT(!*flashcoreDeviceGetChip(noDevice));
   EXPECT(flashcoreDeviceGetMultiprocessors(noDevice) == 0);
   EXPECT(!*flashcoreModuleGetCode(noModule));
+  EXPECT(!*flashcoreModuleGetChip(noModule));
+  EXPECT(!*flashcoreModuleGetWarning(noModule));
   EXPECT(!*flashcoreModuleGetLog(noModule));
   EXPECT(flashcoreModuleGetNumKernels(noModule) == 0);
   EXPECT(!*flashcoreModuleGetKernelName(noModule, 0));

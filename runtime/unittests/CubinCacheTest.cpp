@@ -110,25 +110,47 @@ TEST_F(CubinCacheTest, doesNotAssembleWhereACubinFits) {
 }
 
 // The linker would ignore setmaxnreg there and serialise wgmma.
-TEST_F(CubinCacheTest, leavesCodeOfOneChipToTheOrdinaryWay) {
+TEST_F(CubinCacheTest, leavesWholeProgramsToTheOrdinaryWay) {
+  const std::string ptx = bundle.ptx.contents;
+  for (const char *instruction : {"wgmma.fence", "setmaxnreg.inc"}) {
+    bundle.ptx.contents = ptx + "// " + instruction + "\n";
+    EXPECT_EQ(load(), "PTX sm_80");
+    EXPECT_EQ(fake.image, bundle.ptx.contents);
+    EXPECT_EQ(fake.calls("cuLinkCreate"), 0);
+    EXPECT_FALSE(exists(*fake.cubinCache));
+  }
+}
+
+TEST_F(CubinCacheTest, keepsCodeOfOneChipWithoutSuchInstructions) {
   bundle.ptx.chip.number = 90;
   bundle.ptx.chip.suffix = 'a';
   EXPECT_EQ(load(), "PTX sm_90a");
-  EXPECT_EQ(fake.image, testPtx);
-  EXPECT_EQ(fake.calls("cuLinkCreate"), 0);
-  EXPECT_FALSE(exists(*fake.cubinCache));
+  EXPECT_EQ(load(), "PTX sm_90a, cached");
 }
 
 TEST_F(CubinCacheTest, refusesWhatTheAssemblerGaveUp) {
-  fake.infoLog = "ptxas info : (C7510) Potential Performance Loss: wgmma is "
-                 "serialized\nptxas info : 0 bytes gmem";
-  fake.cubinCache.reset();
-  EXPECT_EQ(
-      load(),
+  const std::string refusal =
       "the driver's assembler makes slow code of these kernels: (C7510) "
       "Potential Performance Loss: wgmma is serialized\n"
       "  note: compile the bundle with a ptxas, so that it holds a cubin\n"
-      "  note: loading PTX sm_80 from test.fcb/kernels.ptx");
+      "  note: loading PTX sm_80 from test.fcb/kernels.ptx";
+  bundle.ptx.contents += "// wgmma.fence\n";
+  const std::string remark = "ptxas info : (C7510) Potential Performance Loss: "
+                             "wgmma is serialized\nptxas info : 0 bytes gmem";
+  std::filesystem::path folder = *fake.cubinCache;
+  fake.infoLog = remark;
+  fake.cubinCache.reset();
+  EXPECT_EQ(load(), refusal);
+  EXPECT_EQ(fake.calls("cuModuleUnload"), 1);
+  fake.cubinCache = folder;
+  EXPECT_EQ(load(), refusal);
+  // The driver takes it from its own cache now, and says nothing.
+  fake.infoLog.clear();
+  int loads = fake.calls("cuModuleLoadDataEx");
+  EXPECT_EQ(load(), refusal);
+  EXPECT_EQ(fake.calls("cuModuleLoadDataEx"), loads);
+  fake.driverVersion = 13000; // which may do better
+  EXPECT_EQ(load(), "PTX sm_80");
 }
 
 TEST_F(CubinCacheTest, isOffWithoutAFolder) {

@@ -45,6 +45,72 @@ TEST(CudaModuleTest, loadsTheCubinThatFits) {
       49152);
 }
 
+namespace {
+/// A bundle for sm_80, and for sm_90a with wgmma, on a device of 9.0.
+class VariantsTest : public ::testing::Test {
+protected:
+  VariantsTest() {
+    fake.attributes[cuda::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR] = 9;
+    fake.attributes[cuda::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR] = 0;
+    variants = {loadTestBundle(), loadTestBundle()};
+    variants[1].chip = variants[1].ptx.chip = {90, 'a'};
+    variants[1].cubins.clear();
+    variants[1].ptx.contents += "// wgmma.fence\n";
+    device = fake.open();
+  }
+
+  FakeCuda fake;
+  std::vector<Bundle> variants;
+  std::unique_ptr<Device> device;
+};
+} // namespace
+
+TEST_F(VariantsTest, loadsTheBest) {
+  StatusOr<LoadedVariant> loaded = device->loadBest(variants);
+  ASSERT_EQ(text(loaded), "");
+  EXPECT_EQ(loaded->variant, 1u);
+  EXPECT_EQ(loaded->module->code(), "PTX sm_90a");
+  EXPECT_EQ(loaded->module->warning(), "");
+}
+
+TEST_F(VariantsTest, warnsWhereTheBestWouldBeSlow) {
+  fake.infoLog = "ptxas info : (C7509) Potential Performance Loss";
+  StatusOr<LoadedVariant> loaded = device->loadBest(variants);
+  ASSERT_EQ(text(loaded), "");
+  EXPECT_EQ(loaded->variant, 0u);
+  EXPECT_EQ(loaded->module->code(), "PTX sm_80");
+  EXPECT_EQ(loaded->module->warning(),
+            "the kernels for sm_80 run in the place of those for sm_90a: the "
+            "driver's assembler makes slow code of these kernels: (C7509) "
+            "Potential Performance Loss\n  note: compile the bundle with a "
+            "ptxas, so that it holds a cubin\n  note: loading PTX sm_90a from "
+            "test.fcb/kernels.ptx");
+}
+
+TEST_F(VariantsTest, takesAnotherForAnyError) {
+  fake.failOnce("cuModuleLoadDataEx", cuda::CUDA_ERROR_INVALID_PTX);
+  StatusOr<LoadedVariant> loaded = device->loadBest(variants);
+  ASSERT_EQ(text(loaded), "");
+  EXPECT_EQ(loaded->variant, 0u);
+  EXPECT_NE(loaded->module->warning(), "");
+}
+
+TEST_F(VariantsTest, saysWhyTheBestFailsWhereAllDo) {
+  fake.failAt("cuModuleGetFunction", 999);
+  EXPECT_EQ(text(device->loadBest(variants)),
+            planned("cuModuleGetFunction") +
+                "\n  note: looking for kernel 'attention'\n"
+                "  note: loading PTX sm_90a from test.fcb/kernels.ptx");
+}
+
+TEST_F(VariantsTest, refusesADeviceThatRunsNone) {
+  fake.attributes[cuda::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR] = 7;
+  device.reset();
+  device = fake.open();
+  EXPECT_EQ(text(device->loadBest(variants)),
+            text(chooseCode(variants[0], device->info().chip)));
+}
+
 TEST(CudaModuleTest, loadsThePtxOnANewerChip) {
   FakeCuda fake;
   fake.attributes[cuda::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR] = 9;

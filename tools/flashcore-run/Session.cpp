@@ -56,19 +56,17 @@ void Session::reset() {
 StatusOr<Session::LoadedBundle *>
 Session::loadModule(const std::filesystem::path &path) {
   LoadedBundle &loaded = bundles[path];
-  if (!loaded.bundle) {
-    StatusOr<Bundle> bundle = Bundle::load(path, device->info().chip);
-    if (!bundle.ok())
-      return bundle.status();
-    loaded.bundle = std::make_unique<Bundle>(std::move(*bundle));
-  }
-  if (!loaded.module) {
-    StatusOr<std::unique_ptr<LoadedModule>> module =
-        device->load(*loaded.bundle);
-    if (!module.ok())
-      return module.status();
-    loaded.module = std::move(*module);
-  }
+  if (loaded.module)
+    return &loaded;
+  StatusOr<std::vector<Bundle>> variants = Bundle::loadVariants(path);
+  if (!variants.ok())
+    return variants.status();
+  loaded.variants = std::move(*variants);
+  StatusOr<LoadedVariant> best = device->loadBest(loaded.variants);
+  if (!best.ok())
+    return best.status();
+  loaded.bundle = &loaded.variants[best->variant];
+  loaded.module = std::move(best->module);
   return &loaded;
 }
 
@@ -223,6 +221,9 @@ RunResult Session::run(const RunRequest &request) {
   }
   result.code = (*loaded)->module->code();
   result.kernels = (*loaded)->module->kernels();
+  if (const std::string &warning = (*loaded)->module->warning();
+      !warning.empty())
+    result.notes.push_back(warning);
 
   StatusOr<Problem> problem = createProblem(*(*loaded)->bundle, request);
   if (!problem.ok()) {

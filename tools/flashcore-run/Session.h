@@ -91,7 +91,8 @@ public:
 
 private:
   struct LoadedBundle {
-    std::unique_ptr<Bundle> bundle;
+    std::vector<Bundle> variants;
+    const Bundle *bundle = nullptr; ///< of these, once there is a module
     std::unique_ptr<LoadedModule> module;
   };
 

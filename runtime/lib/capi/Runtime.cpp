@@ -54,6 +54,7 @@ struct DeviceState {
 struct ModuleState {
   std::shared_ptr<DeviceState> device;
   std::shared_ptr<const Bundle> bundle;
+  std::string chip;
   std::unique_ptr<LoadedModule> module;
 };
 
@@ -232,14 +233,12 @@ FlashCoreStatus flashcoreDeviceSynchronizeStream(FlashCoreDevice device,
 // Modules
 //===----------------------------------------------------------------------===//
 
-static StatusOr<SharedModule> loadOn(const SharedDevice &device,
-                                     std::shared_ptr<const Bundle> bundle) {
-  StatusOr<std::unique_ptr<LoadedModule>> loaded =
-      device->device->load(*bundle);
-  if (!loaded.ok())
-    return loaded.status();
-  return std::make_shared<ModuleState>(
-      ModuleState{device, std::move(bundle), std::move(*loaded)});
+static SharedModule share(const SharedDevice &device,
+                          std::shared_ptr<const Bundle> bundle,
+                          std::unique_ptr<LoadedModule> loaded) {
+  std::string chip = bundle->chip.str();
+  return std::make_shared<ModuleState>(ModuleState{
+      device, std::move(bundle), std::move(chip), std::move(loaded)});
 }
 
 FlashCoreStatus flashcoreModuleLoad(FlashCoreDevice device,
@@ -253,9 +252,12 @@ FlashCoreStatus flashcoreModuleLoad(FlashCoreDevice device,
           return Status::error("expects a bundle, but got null");
         const SharedDevice &on = shared<DeviceState>(device);
         const SharedBundle &from = shared<BundleState>(bundle);
-        size_t variant = chooseVariant(from->variants, on->device->info().chip);
-        std::shared_ptr<const Bundle> chosen(from, &from->variants[variant]);
-        return loadOn(on, std::move(chosen));
+        StatusOr<LoadedVariant> loaded = on->device->loadBest(from->variants);
+        if (!loaded.ok())
+          return loaded.status();
+        std::shared_ptr<const Bundle> chosen(from,
+                                             &from->variants[loaded->variant]);
+        return share(on, std::move(chosen), std::move(loaded->module));
       });
 }
 
@@ -308,7 +310,12 @@ FlashCoreStatus flashcoreModuleLoadPtx(FlashCoreDevice device, const char *ptx,
             bundleOf(ptx, kernel, block, sharedBytes, on->device->info().chip);
         if (!bundle.ok())
           return bundle.status();
-        return loadOn(on, std::make_shared<const Bundle>(std::move(*bundle)));
+        StatusOr<std::unique_ptr<LoadedModule>> loaded =
+            on->device->load(*bundle);
+        if (!loaded.ok())
+          return loaded.status();
+        return share(on, std::make_shared<const Bundle>(std::move(*bundle)),
+                     std::move(*loaded));
       });
 }
 void flashcoreModuleDestroy(FlashCoreModule module) {
@@ -316,6 +323,13 @@ void flashcoreModuleDestroy(FlashCoreModule module) {
 }
 const char *flashcoreModuleGetCode(FlashCoreModule module) {
   return module.ptr ? shared<ModuleState>(module)->module->code().c_str() : "";
+}
+const char *flashcoreModuleGetChip(FlashCoreModule module) {
+  return module.ptr ? shared<ModuleState>(module)->chip.c_str() : "";
+}
+const char *flashcoreModuleGetWarning(FlashCoreModule module) {
+  return module.ptr ? shared<ModuleState>(module)->module->warning().c_str()
+                    : "";
 }
 const char *flashcoreModuleGetLog(FlashCoreModule module) {
   return module.ptr ? shared<ModuleState>(module)->module->log().c_str() : "";

@@ -167,7 +167,14 @@ public:
   std::vector<KernelSpec> kernels;
 };
 
-/// The position of the variant that `device` runs, as Bundle::load picks it.
+/// The positions of the variants that `device` runs, best first: those with a
+/// cubin for it, then those whose PTX it assembles, the newest and those for
+/// fewer other chips first.
+std::vector<size_t> orderVariants(const std::vector<Bundle> &variants,
+                                  Chip device);
+
+/// The position of the best variant, as Bundle::load picks it: the oldest where
+/// no device is given, or it runs none.
 size_t chooseVariant(const std::vector<Bundle> &variants,
                      std::optional<Chip> device);
 

@@ -64,6 +64,8 @@ public:
   const std::vector<LoadedKernelInfo> &kernels() const { return kernelInfos; }
   /// What the driver said when it assembled the code; "" if it did not.
   const std::string &log() const { return assemblerLog; }
+  /// Why this is not the variant that is best on the device; "" if it is.
+  const std::string &warning() const { return warningText; }
 
 protected:
   LoadedModule() = default;
@@ -75,6 +77,13 @@ private:
   friend class Device;
   /// What a launch must agree with.
   std::vector<KernelSpec> specs;
+  std::string warningText;
+};
+
+/// The variant of a bundle that was loaded, by its position.
+struct LoadedVariant {
+  size_t variant;
+  std::unique_ptr<LoadedModule> module;
 };
 
 /// Microseconds of one launch sequence.
@@ -134,6 +143,12 @@ public:
   /// Checks the kernels against the device's limits, then loads the code that
   /// chooseCode picks.
   StatusOr<std::unique_ptr<LoadedModule>> load(const Bundle &bundle);
+
+  /// Loads the best of `variants`, which are not empty. Where it cannot be
+  /// loaded, as code for one chip alone where the driver assembles it badly,
+  /// another that the device runs is, with a warning. If none can be loaded,
+  /// the error is that of the best.
+  StatusOr<LoadedVariant> loadBest(const std::vector<Bundle> &variants);
 
   /// Starts `launch` after the work before it in `stream`; does nothing for an
   /// empty grid. Waits for nothing, so that a capturing stream records it.
