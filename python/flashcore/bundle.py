@@ -12,6 +12,7 @@ built. It trusts what the compiler wrote; loading a bundle on a device
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import os
@@ -303,6 +304,13 @@ class Bundle:
         self._manifest_path = self.path / "manifest.json"
         self.manifest = _read(self._manifest_path)
         self._variant = _choose(self.manifest["variants"], chip)
+
+    def variant(self, chip: str) -> Bundle:
+        """The same with the variant for exactly this chip, one of :attr:`chips`."""
+        (said,) = [each for each in self.manifest["variants"] if each["chip"] == chip]
+        other = copy.copy(self)
+        other._variant = said
+        return other
 
     @property
     def chip(self) -> str:

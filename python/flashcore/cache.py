@@ -171,7 +171,7 @@ def precompile(
         schedule: Schedule = ()
         if not static:
             problem, schedule = problem.kernel_class(multiprocessors)
-        for chip in chips or portable_chips():
+        for chip in chips or _core.chips():
             kernel = Kernel(problem.words(), chip, schedule, kernels.assembler())
             place = target / _portable_key(kernel)
             if _load(place, kernel) is None:
@@ -238,12 +238,14 @@ def _compiler_id() -> List[object]:
 
 
 def _precompiled(kernel: Kernel) -> Optional["_core.Bundle"]:
-    """From ``FLASHCORE_KERNELS``, for the chip or the newest before it."""
+    """From ``FLASHCORE_KERNELS``, for the chip or the newest before it that has
+    code for others."""
     folder = os.environ.get("FLASHCORE_KERNELS")
     if not folder:
         return None
-    chips = [chip for chip in portable_chips() if chip_number(chip) <= chip_number(kernel.chip)]
-    for chip in reversed(chips):
+    number = chip_number(kernel.chip)
+    chips = [chip for chip in portable_chips() if chip_number(chip) <= number]
+    for chip in dict.fromkeys([kernel.chip, *reversed(chips)]):
         older = Kernel(kernel.words, chip, kernel.schedule)
         bundle = _load(Path(folder) / _portable_key(older), older)
         if bundle is not None:
@@ -253,7 +255,7 @@ def _precompiled(kernel: Kernel) -> Optional["_core.Bundle"]:
 
 def portable_chips() -> List[str]:
     """The chips of the compiler whose code newer ones run, too: what is made for
-    sm_90a runs on no other, and is for those who ask for it."""
+    sm_90a runs on no other."""
     return [chip for chip in _core.chips() if chip[-1].isdigit()]
 
 

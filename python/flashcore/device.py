@@ -12,6 +12,7 @@ bundle and the stream, and times with its own events or graphs.
 from __future__ import annotations
 
 import os
+import warnings
 from typing import Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from flashcore import _core, kernels
@@ -77,10 +78,16 @@ class Device:
         return self._handle.multiprocessors
 
     def load(self, bundle: Union[Bundle, str, os.PathLike[str]]) -> Module:
-        """Checks a bundle and loads the code of it that the device runs."""
+        """Checks a bundle and loads the variant of it that is best on the device.
+
+        Where that cannot be loaded, another that the device runs is, with a warning.
+        """
         if not isinstance(bundle, Bundle):
-            bundle = Bundle(bundle, self.chip)
-        return Module(bundle, self._handle.load(_core.load_bundle(bundle.path)))
+            bundle = Bundle(bundle)
+        handle = self._handle.load(_core.load_bundle(bundle.path))
+        if handle.warning:
+            warnings.warn(f"flashcore: {handle.warning}", stacklevel=2)
+        return Module(bundle.variant(handle.chip), handle)
 
     def load_ptx(self, ptx: str, kernel: str, block: Dim, shared: int = 0) -> Kernel:
         """Loads one kernel of a PTX text, all of whose parameters have 8 bytes.

@@ -7,7 +7,7 @@ import threading
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable, Dict, Hashable, Iterable, NamedTuple, Optional, Tuple, TypeVar
+from typing import Callable, Dict, Hashable, Iterable, List, NamedTuple, Optional, Tuple, TypeVar
 
 from flashcore import _core, cache
 from flashcore.errors import Error, UnsupportedError
@@ -80,14 +80,32 @@ def device(kind: str, index: int = 0) -> "_core.Device":
 
 
 def chip_for(target: "_core.Device") -> str:
-    """The newest chip of the compiler whose code the device and newer ones run."""
+    """The chip of the compiler whose code is best on the device.
+
+    On a GPU of compute capability 9.0 it is "sm_90a", whose code runs on no other;
+    elsewhere the newest whose code the device and newer ones run. The environment
+    variable ``FLASHCORE_CHIP`` names another.
+    """
+    return _chips_for(target)[0]
+
+
+def _chips_for(target: "_core.Device") -> List[str]:
+    """That chip, and after one whose code runs on it alone what can stand in."""
+    chosen = os.environ.get("FLASHCORE_CHIP")
+    if chosen:
+        if chosen not in _core.chips():
+            names = ", ".join(_core.chips())
+            raise Error(f"expects FLASHCORE_CHIP to be one of {names}, but got {chosen!r}")
+        return [chosen]
     number = cache.chip_number(target.chip)
     chips = [chip for chip in cache.portable_chips() if cache.chip_number(chip) <= number]
     if not chips:
         raise UnsupportedError(
             f"expects a GPU of {_core.chips()[0]} or newer, but got {target.name} ({target.chip})"
         )
-    return str(chips[-1])
+    # The emulator has no chip of its own, and nothing runs faster there.
+    best = _core.chip_for(target.chip) if target.kind == "cuda" else chips[-1]
+    return [best] if best == chips[-1] else [best, chips[-1]]
 
 
 def is_loaded(target: "_core.Device", problem: Problem, schedule: Schedule) -> bool:
@@ -107,17 +125,34 @@ def load(target: "_core.Device", problem: Problem, schedule: Schedule) -> Loaded
     """
 
     def make() -> Loaded:
-        uses_ptxas = target.kind == "cuda"
-        kernel = cache.Kernel(
-            problem.words(), chip_for(target), schedule, assembler() if uses_ptxas else ""
-        )
-        bundle = cache.fetch(kernel, writer(kernel))
-        statistics.loaded += 1
-        return Loaded(bundle, target.load(bundle))
+        best, *others = _chips_for(target)
+        try:
+            return _load_for(target, best, problem, schedule)
+        except Error as error:
+            if not others:
+                raise
+            loaded = _load_for(target, others[0], problem, schedule)
+            warnings.warn(
+                f"flashcore: a kernel for {others[0]} runs, which is slower, since that for {best} "
+                f"cannot be had: {error}",
+                stacklevel=2,
+            )
+            return loaded
 
     # Devices live as long as the process.
     key = KernelKey(id(target), problem.words(), schedule)
     return _once(key, _modules, make)
+
+
+def _load_for(
+    target: "_core.Device", chip: str, problem: Problem, schedule: Schedule
+) -> Loaded:
+    uses_ptxas = target.kind == "cuda"
+    kernel = cache.Kernel(problem.words(), chip, schedule, assembler() if uses_ptxas else "")
+    bundle = cache.fetch(kernel, writer(kernel))
+    loaded = Loaded(bundle, target.load(bundle))
+    statistics.loaded += 1
+    return loaded
 
 
 # Compiling ------------------------------------------------------------------

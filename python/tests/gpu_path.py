@@ -24,6 +24,9 @@ for name in ("Launches", "ModulesLoaded", "Allocations", "Synchronizations", "St
     getattr(driver, f"fake{name}").restype = ctypes.c_uint64
 driver.fakeArgument.restype = ctypes.c_uint64
 driver.fakeArgument.argtypes = [ctypes.c_uint64]
+driver.fakeMapsOfStride.restype = ctypes.c_uint64
+driver.fakeMapsOfStride.argtypes = [ctypes.c_uint64]
+driver.fakeRemark.argtypes = [ctypes.c_char_p]
 sys.path.insert(0, str(FAKES))
 
 import fake_arrays
@@ -31,6 +34,7 @@ import fake_arrays
 import flashcore
 from flashcore import _core, kernels
 from flashcore.attention import call_for, make_options
+from flashcore.problem import Problem
 
 CUDA = 2
 
@@ -137,9 +141,10 @@ def test_strides_are_part_of_a_plan():
     flat, wide = array(1, 2, 40, 64), array(1, 2, 40, 64, strides=(10000, 5000, 80, 1))
     flashcore.attention(flat, flat, flat)
     one = kernels.statistics.compiled
+    before = driver.fakeMapsOfStride(2 * 80)
     flashcore.attention(flat, wide, wide)
     assert kernels.statistics.compiled == one
-    assert 80 in [driver.fakeArgument(index) for index in range(20)]
+    assert driver.fakeMapsOfStride(2 * 80) == before + 2  # k and v
 
 
 def test_host_arrays_are_copied_there_and_back():
@@ -397,6 +402,75 @@ def test_cupy_runs_in_its_stream_and_waits_for_nothing(monkeypatch):
     assert type(o) is FakeCuPyArray and arguments(4)[3] == o.source.pointer
     assert driver.fakeStream() == 33 and driver.fakeSynchronizations() == waits
     assert {*q.streams, *k.streams, *v.streams} == {-1}
+
+
+# The kernels of warpgroups of these GPUs, whose compute capability is 9.0 ----
+
+
+def code_of(q, **options):
+    """What runs for such a call, loaded anew."""
+    flashcore.attention(q, q, q, **options)
+    key, loaded = list(kernels.loaded().items())[-1]
+    return loaded.module.code
+
+
+def test_code_of_the_chip_runs():
+    assert code_of(array(1, 2, 40, 128)) == "PTX sm_90a"
+
+
+def test_code_without_its_products_is_kept_as_a_cubin(monkeypatch):
+    """As of few queries, for which such products are too large."""
+    monkeypatch.setattr(kernels, "_modules", {})
+    for cached in ("", ", cached"):
+        problem, schedule = Problem.parse("b1 h8 s1x100 d128 strided").kernel_class(132)
+        loaded = kernels.load(kernels.device("cuda"), problem, schedule)
+        assert loaded.module.code == f"PTX sm_90a{cached}"
+        del loaded
+        kernels._modules.clear()
+
+
+def test_another_chip_by_the_environment(monkeypatch):
+    monkeypatch.setenv("FLASHCORE_CHIP", "sm_80")
+    assert code_of(array(1, 2, 40, 136)) == "PTX sm_80"
+
+
+@pytest.fixture
+def slow_assembler():
+    driver.fakeRemark(b"info : (C7510) Potential Performance Loss: wgmma is serialized\n")
+    yield
+    driver.fakeRemark(b"")
+
+
+def test_slow_code_is_replaced(slow_assembler, monkeypatch):
+    q = array(1, 2, 40, 144)
+    with pytest.warns(UserWarning, match="a kernel for sm_90 runs.*for sm_90a cannot.*C7510"):
+        assert code_of(q) == "PTX sm_90"
+    # The driver has it in its cache now, and no log; the next process knows it all the same.
+    driver.fakeRemark(b"")
+    monkeypatch.setattr(kernels, "_modules", {})
+    with pytest.warns(UserWarning, match="C7510"):
+        assert code_of(array(1, 2, 41, 144)).split(",")[0] == "PTX sm_90"
+
+
+def test_slow_code_that_was_asked_for_is_refused(slow_assembler, monkeypatch):
+    monkeypatch.setenv("FLASHCORE_CHIP", "sm_90a")
+    q = array(1, 2, 40, 152)
+    with pytest.raises(flashcore.Error, match="C7510"):
+        flashcore.attention(q, q, q)
+
+
+def test_a_bundle_with_code_for_all_chips(slow_assembler, tmp_path):
+    made = flashcore.compile("b1 h2 s? d160 strided", chip=["sm_80", "sm_90", "sm_90a"])
+    made.write_bundle(tmp_path / "all.fcb")
+    device = flashcore.open_device("cuda")
+    with pytest.warns(UserWarning, match="for sm_90 run in the place of those for sm_90a.*C7510"):
+        loaded = device.load(tmp_path / "all.fcb")
+    assert loaded.code == "PTX sm_90" and loaded.bundle.chip == "sm_90"
+    driver.fakeRemark(b"")
+    made = flashcore.compile("b1 h2 s? d168 strided", chip=["sm_80", "sm_90", "sm_90a"])
+    made.write_bundle(tmp_path / "all.fcb")
+    loaded = device.load(tmp_path / "all.fcb")
+    assert loaded.code == "PTX sm_90a" and loaded.bundle.chip == "sm_90a"
 
 
 def test_host_time():

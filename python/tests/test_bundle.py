@@ -167,6 +167,12 @@ def test_variants_of_one_chip(make, device, chip, cubin):
     assert make(device, {"variants": variants}).chip == chip
 
 
+def test_variant_of_a_name(make):
+    bundle = make("sm_90", {"variants": [{**VARIANT, "chip": chip} for chip in ("sm_90", "sm_90a")]})
+    assert bundle.chip == "sm_90a" and bundle.variant("sm_90").chip == "sm_90"
+    assert bundle.chip == "sm_90a"
+
+
 def test_tensor_maps(make):
     box = {"tensor": "q", "box": [1, 64], "swizzle": 128}
     arguments = [

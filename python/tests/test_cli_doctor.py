@@ -113,6 +113,8 @@ def test_an_old_gpu(monkeypatch):
     assert finding.state == "bad" and "expects a GPU of sm_80 or newer" in finding.text
     device.chip = "sm_120"
     assert doctor._gpu().text == "Old (sm_120, 40 multiprocessors); kernels are for sm_90"
+    device.chip = "sm_90"
+    assert doctor._gpu().text == "Old (sm_90, 40 multiprocessors); kernels are for sm_90a"
 
 
 def test_torch(monkeypatch):

@@ -42,7 +42,7 @@ constexpr char examples[] = R"(
 EXAMPLES:
   flashcore-compile attention.mlir -o attention.ptx
   flashcore-compile attention.mlir --chip=sm_90 --explain -o /dev/null
-  flashcore-compile attention.mlir --emit=bundle --chip=sm_80,sm_89,sm_90 \
+  flashcore-compile attention.mlir --emit=bundle --chip=sm_80,sm_89,sm_90a \
       -o attention.fcb
   flashcore-compile --shape='b1 h32/8 s4096 d128 bf16 causal' --emit=bundle \
       -o attention.fcb
@@ -128,8 +128,10 @@ struct CommandLine {
 
   cl::list<std::string> chips{
       "chip", cl::CommaSeparated, cl::value_desc("chip,..."),
-      cl::desc("sm_80, sm_86, sm_89, sm_90 or sm_90a, or for a bundle several "
-               "(default: that of the #nvvm.target on other kernels of the "
+      cl::desc("sm_80, sm_86, sm_89, sm_90 or sm_90a, or for a bundle several: "
+               "code for sm_90a runs on compute capability 9.0 alone, so that "
+               "sm_80,sm_90a is for all devices (default: that of the "
+               "#nvvm.target on other kernels of the "
                "module, else sm_89)"),
       cl::cat(target)};
   Stored<std::string> ptxasPath{

@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--chips",
         type=lambda text: text.split(","),
         metavar="CHIP,...",
-        help=f"such as sm_80,sm_90 (default: {','.join(cache.portable_chips())})",
+        help=f"such as sm_80,sm_90 (default: {','.join(_core.chips())})",
     )
     fill.add_argument(
         "--static", action="store_true", help="for exactly these sizes, as static=True has them"

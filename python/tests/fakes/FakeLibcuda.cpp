@@ -5,13 +5,14 @@
 //===----------------------------------------------------------------------===//
 //
 // Two GPUs of sm_90 whose memory is the host's and whose kernels do nothing. A
-// launch is noted: its stream, its context and its arguments. Tests read that
-// through the functions named fake*.
+// launch is noted: its stream, its context and its arguments, of a tensor map
+// the address. Tests read that through the functions named fake*.
 //
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/Runtime/CudaDriver.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -32,7 +33,8 @@ struct Launch {
 };
 Launch lastLaunch;
 uint64_t launches, modulesLoaded, allocations, synchronizations;
-std::string linked;
+std::vector<uint64_t> strides;
+std::string linked, remark;
 thread_local CUcontext current;
 } // namespace
 
@@ -49,6 +51,13 @@ uint64_t fakeSynchronizations() { return synchronizations; }
 uint64_t fakeStream() { return lastLaunch.stream; }
 uint64_t fakeContext() { return lastLaunch.context; }
 uint64_t fakeArgument(uint64_t index) { return lastLaunch.arguments.at(index); }
+/// In how many tensor maps an axis had a stride of so many bytes.
+uint64_t fakeMapsOfStride(uint64_t bytes) {
+  return static_cast<uint64_t>(
+      std::count(strides.begin(), strides.end(), bytes));
+}
+/// What the assembler says of PTX with wgmma from now on.
+void fakeRemark(const char *text) { remark = text; }
 
 // The driver.
 CUresult cuGetErrorName(CUresult, const char **text) {
@@ -140,9 +149,13 @@ CUresult cuLinkComplete(CUlinkState, void **image, size_t *bytes) {
   *bytes = linked.size();
   return CUDA_SUCCESS;
 }
-CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned,
-                            CUjit_option *, void **) {
+CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned count,
+                            CUjit_option *options, void **values) {
   ++modulesLoaded;
+  if (std::strstr(static_cast<const char *>(image), "wgmma."))
+    for (unsigned i = 0; i < count; ++i)
+      if (options[i] == CU_JIT_INFO_LOG_BUFFER)
+        std::strcpy(static_cast<char *>(values[i]), remark.c_str());
   *module = handle<CUmodule>(reinterpret_cast<uintptr_t>(
       new std::string(static_cast<const char *>(image))));
   return CUDA_SUCCESS;
@@ -164,6 +177,17 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module,
 CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute,
                             CUfunction) {
   *value = attribute == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK ? 1024 : 0;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuTensorMapEncodeTiled(void *map, CUtensorMapDataType, uint32_t rank,
+                                void *address, const uint64_t *,
+                                const uint64_t *steps, const uint32_t *,
+                                const uint32_t *, CUtensorMapInterleave,
+                                CUtensorMapSwizzle, CUtensorMapL2promotion,
+                                CUtensorMapFloatOOBfill) {
+  std::memcpy(map, &address, sizeof address);
+  strides.insert(strides.end(), steps, steps + rank - 1);
   return CUDA_SUCCESS;
 }
 
