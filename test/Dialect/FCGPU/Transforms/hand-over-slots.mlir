@@ -462,3 +462,55 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 128, block_n = 64,
+  num_warps = 8, num_stages = 2, query = shared, grid_order = query_fastest,
+  min_blocks = 1, product = warpgroup>
+#mk = affine_map<(m, n, k) -> (m, k)>
+#nk = affine_map<(m, n, k) -> (n, k)>
+#mn = affine_map<(m, n, k) -> (m, n)>
+#product = {indexing_maps = [#mk, #nk, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
+!ring = !fcgpu.ring<2x64x64xf16, panels>
+!half = vector<64x64xf16>
+!tile = vector<64x64xf32>
+
+gpu.module @kernels {
+  // A walk that begins later takes the tiles before and gives them back: who fills
+  // the ring waits for both warpgroups.
+
+  // CHECK-LABEL: gpu.func @passes_tiles_by(
+  // CHECK:       %[[RING:.+]] = fcgpu.alloc_ring
+  // CHECK:       scf.forall
+  // CHECK:         %[[FIRST:.+]] = affine.min
+  // CHECK:         scf.for %[[P:.+]] = %c0{{.*}} to %[[FIRST]] step
+  // CHECK-NEXT:      fcgpu.acquire %[[RING]][%[[P]]] to read
+  // CHECK-NEXT:      fcgpu.release %[[RING]][%[[P]]]
+  // CHECK-NEXT:    }
+  // CHECK:         scf.for %[[I:[^ ]+]] = %[[FIRST]] to
+  // CHECK-NEXT:      fcgpu.acquire %[[RING]][%[[I]]] to read
+  gpu.func @passes_tiles_by(%k: memref<?x64xf16>, %n: index)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %zero = arith.constant dense<0.0> : !tile
+    %p = arith.constant dense<0.0> : !half
+    %ring = fcgpu.alloc_ring : !ring
+    fcgpu.produce {
+      scf.for %i = %c0 to %n step %c1 {
+        fcgpu.copy %k[%i, %c0] to %ring[%i] by block : memref<?x64xf16> to !ring
+      }
+    }
+    scf.forall (%g) in (2) {
+      %first = affine.min affine_map<(g)[n] -> (g, n - 1)>(%g)[%n]
+      %r = scf.for %i = %first to %n step %c1 iter_args(%acc = %zero) -> (!tile) {
+        %v = fcgpu.read %ring[%i] in_place : !ring -> !half
+        %o = vector.contract #product %p, %v, %acc : !half, !half into !tile
+        scf.yield %o : !tile
+      }
+      "use"(%r) : (!tile) -> ()
+    } {mapping = [#gpu.warpgroup<linear_dim_0>]}
+    gpu.return
+  }
+}

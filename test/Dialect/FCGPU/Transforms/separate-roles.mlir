@@ -190,3 +190,45 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 128, block_n = 64,
+  num_warps = 8, num_stages = 2, query = shared, grid_order = query_fastest,
+  min_blocks = 1, product = warpgroup>
+
+gpu.module @kernels {
+  // Copies are of all tiles of the block; a warpgroup begins behind those that its
+  // rows see nothing of, at the last one at the latest. Another hint is dropped.
+
+  // CHECK-LABEL: gpu.func @begins_later(
+  // CHECK-SAME:    %[[N:[^:]+]]: index, %[[FLAG:[^:]+]]: i1)
+  // CHECK:         fcgpu.produce {
+  // CHECK:           scf.for %{{.+}} = %c0 to %[[N]] step
+  // CHECK:             fcgpu.copy
+  // CHECK:         scf.forall (%[[G:.+]]) in (2) {
+  // CHECK:           %[[FIRST:.+]] = arith.subi %c1{{.*}}, %[[G]]
+  // CHECK-NEXT:      %[[POSITIVE:.+]] = arith.maxsi %[[FIRST]], %c0
+  // CHECK-NEXT:      %[[BEGIN:.+]] = affine.min #{{.+}}(%[[POSITIVE]], %[[N]])
+  // CHECK-NEXT:      scf.for %[[I:.+]] = %[[BEGIN]] to %[[N]] step
+  // CHECK-NOT:         fcgpu.skip_unless
+  // CHECK:             gpu.printf "%d\0A", %[[I]]
+  gpu.func @begins_later(%k: memref<512x64xf16>, %n: index, %flag: i1)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %ring = fcgpu.alloc_ring : <2x64x64xf16, panels>
+    scf.forall (%g) in (2) {
+      %first = arith.subi %c1, %g : index
+      scf.for %i = %c0 to %n step %c1 {
+        fcgpu.copy %k[%i, %c0] to %ring[%i] by block
+            : memref<512x64xf16> to <2x64x64xf16, panels>
+        %sees = arith.cmpi sge, %i, %first : index
+        fcgpu.skip_unless %sees
+        fcgpu.skip_unless %flag
+        gpu.printf "%d\0A", %i : index
+      }
+    } {mapping = [#gpu.warpgroup<linear_dim_0>]}
+    gpu.return
+  }
+}
