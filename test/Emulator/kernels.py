@@ -71,34 +71,43 @@ def _warpgroups(dtype, head_dim, shape, *options, **features):
                 options=["--chip=sm_90a", "--product=warpgroup", *options])
 
 
+def _plain_warpgroups(*arguments, **features):
+    """Of one tile of queries, each row summed by its lanes and at its maximum,
+    whatever the defaults are: the forms that the list speaks of by numbers."""
+    return _warpgroups(*arguments, "--row-sum=add", "--row-max=exact",
+                       "--grid=full", **features)
+
+
 def warpgroups():
     """The same of those whose warpgroups multiply. Sizes are small, but rings go
     round more than once."""
     return {
         # Three warpgroups, P V beside the softmax.
-        "wgmma-f16-d64": _warpgroups("f16", 64, (1, 1, 1, 192, 320)),
+        "wgmma-f16-d64": _plain_warpgroups(
+            "f16", 64, (1, 1, 1, 192, 320), "--num-warps=12", "--block-m=192",
+            "--block-n=64"),
         # Products that wait for each other; row sums that leave; rows that no
         # block tile fills.
-        "wgmma-bf16-d64-lse": _warpgroups(
+        "wgmma-bf16-d64-lse": _plain_warpgroups(
             "bf16", 64, (1, 1, 1, 150, 192), "--num-warps=8", "--block-m=128",
             "--block-n=32", "--overlap=none"),
-        "wgmma-bf16-d128": _warpgroups("bf16", 128, (1, 1, 1, 128, 320),
+        "wgmma-bf16-d128": _plain_warpgroups("bf16", 128, (1, 1, 1, 128, 320),
                                        "--block-n=64", lse=False),
-        "wgmma-f16-d256": _warpgroups("f16", 256, (1, 1, 1, 128, 256),
+        "wgmma-f16-d256": _plain_warpgroups("f16", 256, (1, 1, 1, 128, 256),
                                       "--block-n=64", lse=False),
         # K and V of different widths, in rings of three slots.
-        "wgmma-f16-d128-64": _warpgroups(
+        "wgmma-f16-d128-64": _plain_warpgroups(
             "f16", 128, (1, 1, 1, 128, 320), "--block-n=64", "--num-stages=3",
             head_dim_v=64),
         # Query heads that share K and V, in blocks of one warpgroup.
-        "wgmma-f16-d64-grouped": _warpgroups(
+        "wgmma-f16-d64-grouped": _plain_warpgroups(
             "f16", 64, (1, 2, 1, 64, 192), "--num-warps=4", "--block-m=64",
             "--block-n=32", lse=False),
-        "wgmma-f16-d64-softcap": _warpgroups(
+        "wgmma-f16-d64-softcap": _plain_warpgroups(
             "f16", 64, (1, 1, 1, 64, 192), "--num-warps=4", "--block-m=64",
             "--block-n=32", lse=False, softcap=20),
         # One tile of keys: no loop is left.
-        "wgmma-f16-d64-one-tile": _warpgroups(
+        "wgmma-f16-d64-one-tile": _plain_warpgroups(
             "f16", 64, (1, 1, 1, 128, 64), "--num-warps=8", "--block-m=128",
             "--block-n=64", lse=False),
     }
