@@ -89,17 +89,19 @@ flashcore::emu::encodeTensorMap(const TypedArgument &argument,
                  "as many, but got " +
                      std::to_string(view.shape.size()) + " and " +
                      std::to_string(box.size())};
-  // As the runtime makes that of a tensor without elements: zeros.
-  if (std::find(view.shape.begin(), view.shape.end(), 0u) != view.shape.end())
-    return std::vector<uint8_t>(sizeof(TensorMapBytes));
+  // As the runtime makes that of a tensor without elements: of one element, at
+  // an address that boxes outside of it do not read.
+  bool isEmpty =
+      std::find(view.shape.begin(), view.shape.end(), 0u) != view.shape.end();
   TensorMap map;
   map.elementBytes = elementBytes(buffer.type);
-  map.address = address + view.offset * map.elementBytes;
+  map.address = isEmpty ? sizeof(TensorMapBytes)
+                        : address + view.offset * map.elementBytes;
   map.rank = static_cast<uint32_t>(view.shape.size());
   uint64_t dense = map.elementBytes;
   for (size_t axis = 0; axis < map.rank; ++axis) {
     size_t from = map.rank - 1 - axis;
-    map.sizes[axis] = view.shape[from];
+    map.sizes[axis] = isEmpty ? 1 : view.shape[from];
     map.strides[axis] =
         view.strides.empty() ? dense : view.strides[from] * map.elementBytes;
     if (axis && map.sizes[axis] == 1)
