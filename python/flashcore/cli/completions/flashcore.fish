@@ -95,7 +95,7 @@ complete -c flashcore -n '_shtab_flashcore_using compile' -l row-max -x -d 'When
 complete -c flashcore -n '_shtab_flashcore_using compile' -l row-sum -x -d 'What adds up the rows of P: add or mma'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l softmax -x -d 'How often exponentials are taken anew: online or one_pass'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l tuning-file -xka "(__fish_complete_path (commandline -ct))" -d 'File with schedules of flashcore-tune, for what the other options leave open'
-complete -c flashcore -n '_shtab_flashcore_using compile' -l chip -x -d 'sm_80, sm_86, sm_89, sm_90 or sm_90a, or for a bundle several (default: that of the #nvvm.target on other kernels of the module, else sm_89)'
+complete -c flashcore -n '_shtab_flashcore_using compile' -l chip -x -d 'sm_80, sm_86, sm_89, sm_90 or sm_90a, or for a bundle several: code for sm_90a runs on compute capability 9.0 alone, so that sm_80,sm_90a is for all devices (default: that of the #nvvm.target on other kernels of the module, else sm_89)'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l ptxas -x -d 'NVIDIA'"'"'s assembler (default: in $CUDA_HOME/bin, on PATH, or beside this program)'
 complete -c flashcore -n '_shtab_flashcore_using compile; and test $_shtab_flashcore_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d file
 complete -c flashcore -n '_shtab_flashcore_using; and test $_shtab_flashcore_npos -eq 0' -a run -d 'run a bundle on a GPU or the emulator, and check'
@@ -193,7 +193,7 @@ complete -c flashcore -n '_shtab_flashcore_using cache; and test $_shtab_flashco
 complete -c flashcore -n '_shtab_flashcore_using cache precompile' -s h -l help -d 'show this help message and exit'
 complete -c flashcore -n '_shtab_flashcore_using cache precompile' -l json -d 'print JSON'
 complete -c flashcore -n '_shtab_flashcore_using cache precompile' -l out -xka "(__fish_complete_directories)" -d 'the folder'
-complete -c flashcore -n '_shtab_flashcore_using cache precompile' -l chips -x -d 'such as sm_80,sm_90 (default: sm_80,sm_86,sm_89,sm_90)'
+complete -c flashcore -n '_shtab_flashcore_using cache precompile' -l chips -x -d 'such as sm_80,sm_90 (default: sm_80,sm_86,sm_89,sm_90,sm_90a)'
 complete -c flashcore -n '_shtab_flashcore_using cache precompile' -l static -d 'for exactly these sizes, as static=True has them'
 complete -c flashcore -n '_shtab_flashcore_using cache precompile' -l multiprocessors -x -d 'of the GPU, which the split of keys of a decode follows (default: 132)'
 complete -c flashcore -n '_shtab_flashcore_using; and test $_shtab_flashcore_npos -eq 0' -a bench -d 'flashcore bench: FlashCore'"'"'s kernels beside every peer on this machine.'

@@ -210,7 +210,7 @@ _shtab_flashcore_cache_precompile_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--json[print JSON]"
   "--out[the folder]:DIR:_files -/"
-  "--chips[such as sm_80,sm_90 (default\: sm_80,sm_86,sm_89,sm_90)]:CHIP,...:"
+  "--chips[such as sm_80,sm_90 (default\: sm_80,sm_86,sm_89,sm_90,sm_90a)]:CHIP,...:"
   "--static[for exactly these sizes, as static\=True has them]"
   "--multiprocessors[of the GPU, which the split of keys of a decode follows (default\: 132)]:multiprocessors:"
   "(*):words of --shape such as \'b8 h32\/8 s1x4096 d128 bf16 causal\', or \@FILE with one a line:{:}"
@@ -263,7 +263,7 @@ _shtab_flashcore_compile_options=(
   "--row-sum[What adds up the rows of P\: add or mma]:row_sum:"
   "--softmax[How often exponentials are taken anew\: online or one_pass]:softmax:"
   "--tuning-file[File with schedules of flashcore-tune, for what the other options leave open]:tuning_file:_files"
-  "--chip[sm_80, sm_86, sm_89, sm_90 or sm_90a, or for a bundle several (default\: that of the \#nvvm.target on other kernels of the module, else sm_89)]:chip:"
+  "--chip[sm_80, sm_86, sm_89, sm_90 or sm_90a, or for a bundle several\: code for sm_90a runs on compute capability 9.0 alone, so that sm_80,sm_90a is for all devices (default\: that of the \#nvvm.target on other kernels of the module, else sm_89)]:chip:"
   "--ptxas[NVIDIA\'s assembler (default\: in \$CUDA_HOME\/bin, on PATH, or beside this program)]:ptxas:"
   "(*)::file:_files"
 )
