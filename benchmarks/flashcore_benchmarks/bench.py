@@ -143,8 +143,8 @@ def _add_selection(parser):
         nargs="+",
         metavar="REGEX",
         default=[],
-        help="problems by name, with or without -dense or -causal (default: all, "
-        "or none beside --shape and --mlir)",
+        help="problems by name, with or without -dense or -causal (default: all "
+        "but features.*, or none beside --shape and --mlir)",
     )
     parser.add_argument(
         "--quick",
@@ -318,6 +318,7 @@ def command_run(arguments):
             "chip": chip,
         }
         store.begin(settings, facts["card"])
+        store.describe_variants(parse_variants(arguments.variant))
         kernels = prepare_kernels(
             arguments, toolchain, selected, chip, variants
         )
@@ -424,9 +425,8 @@ def command_compile(arguments):
 
 
 def command_list(arguments):
-    for p in problems.select(
-        arguments.problems, arguments.quick, arguments.dtype
-    ):
+    patterns = arguments.problems or ([] if arguments.quick else [".*"])
+    for p in problems.select(patterns, arguments.quick, arguments.dtype):
         print(f"{p.name:24s} {p.group:11s} {p.describe()}")
     return 0
 

@@ -6,6 +6,7 @@ import pathlib
 
 from . import given
 from .errors import UserError
+from .problems import FEATURES
 from .toolchain import Refused, attention
 
 
@@ -57,7 +58,7 @@ class Kernels:
         if self._has_dynamic:
             mask = "causal" if problem.causal else "dense"
             file = f"dynamic-d{problem.head_dim}-{mask}"
-            if problem.group == given.GROUP:
+            if problem.group in (given.GROUP, FEATURES):
                 file = f"dynamic-{problem.name}"
             yield "flashcore-dynamic", file, problem.mlir(attention, True), []
 

@@ -209,6 +209,57 @@ def all_problems(dtype="f16"):
     return rows
 
 
+FEATURES = "features"
+# Lengths that tiles do not divide, and those beside them that they do.
+ODD_LENGTHS = {1000: 1024, 3333: 3328}
+
+
+def features(dtype="f16"):
+    """What else an attention can be, at some 16k tokens. Not among
+    all_problems(): they are timed where their names are asked for."""
+    rows = []
+
+    def add(name, seqlen, head_dim, masks="dense causal", **what):
+        heads = HIDDEN // head_dim
+        fields = {"heads_q": heads, "heads_kv": heads, "dtype": dtype} | what
+        fields |= {"seqlen_q": seqlen, "seqlen_k": seqlen}
+        for mask in masks.split():
+            rows.append(
+                Problem(
+                    f"{FEATURES}-{name}-{mask}",
+                    FEATURES,
+                    batch=round(TOKENS / seqlen),
+                    head_dim=head_dim,
+                    causal=mask == "causal",
+                    **fields,
+                )
+            )
+
+    for d in (80, 96, 160, 192):
+        add(f"d{d}", 4096, d)
+    add("d192-v128", 4096, 192, head_dim_v=128)
+    add("bf16", 4096, 128, dtype="bf16")
+    add("heads32-8", 4096, 128, "causal", heads_q=32, heads_kv=8)
+    add("window1024", 16384, 128, "causal", window=(1024, None))
+    add("softcap", 4096, 128, softcap=30.0)
+    add("bias", 4096, 128, bias=(dtype, "1hqk"))
+    for d in (64, 128):
+        for pair in ODD_LENGTHS.items():
+            for seqlen in pair:
+                add(f"d{d}-s{seqlen}", seqlen, d)
+    return rows
+
+
+def plain_name(feature):
+    """Of the problem that one of features() compares with, if there is one:
+    the same without the feature, or of the length beside it."""
+    mask = "causal" if feature.causal else "dense"
+    seqlen = ODD_LENGTHS.get(feature.seqlen_q)
+    if seqlen:
+        return f"{FEATURES}-d{feature.head_dim}-s{seqlen}-{mask}"
+    return f"d{feature.head_dim}-s{feature.seqlen_q}-{mask}"
+
+
 QUICK = re.compile(
     r"reference-.*|bert-b1-dense|small-d128-dense|d(64|128|256)-s(512|4096)-.*"
     r"|decode-b(1|16)-k8192-.*"
@@ -216,13 +267,14 @@ QUICK = re.compile(
 
 
 def select(patterns=(), is_quick=False, dtype="f16"):
-    """Of the problems here those whose whole name one of the regular
-    expressions matches; a name without its mask stands for both."""
+    """Of the problems here and features() those whose whole name one of the
+    regular expressions matches; a name without its mask stands for both."""
     problems = all_problems(dtype)
     if is_quick:
         problems = [p for p in problems if QUICK.fullmatch(p.name)]
     if not patterns:
         return problems
+    problems += features(dtype)
     chosen = set()
     for pattern in patterns:
         try:

@@ -3,7 +3,7 @@
 import statistics
 
 from . import results
-from .problems import HEAD_DIMS, all_problems
+from .problems import FEATURES, HEAD_DIMS, all_problems, features
 
 
 def write(data, figures=()):
@@ -23,7 +23,8 @@ def write(data, figures=()):
         shown("throughput", _throughput(data)),
         shown("small", _latency(data, "small", "Small problems")),
         shown("grouped", grouped),
-        _given(data),
+        _apart(data, FEATURES, "Features"),
+        _apart(data, "given", "Given problems"),
         shown("roofline", _rooflines(data)),
         _errors(data),
         _conditions(data),
@@ -43,10 +44,14 @@ def contender_names(data):
 
 def entries(data, group):
     """(problem, entry) of a group, in the order of the problem list."""
-    order = {p.name: i for i, p in enumerate(all_problems())}
+    order = {p.name: i for i, p in enumerate(_known_problems())}
     pairs = [(results.problem_of(e), e) for e in data["problems"].values()]
     pairs = [(p, e) for p, e in pairs if p.group == group]
     return sorted(pairs, key=lambda pair: order.get(pair[0].name, len(order)))
+
+
+def _known_problems():
+    return all_problems() + features()
 
 
 def table(head, rows):
@@ -89,6 +94,7 @@ def _summary_groups():
     yield "16k tokens, all", lambda p: p.group == "throughput"
     yield "small problems", lambda p: p.group == "small"
     yield "prefill and decode", lambda p: p.group == "grouped"
+    yield "features", lambda p: p.group == FEATURES
     yield "given problems", lambda p: p.group == "given"
 
 
@@ -128,7 +134,7 @@ def _summary(data):
                 and ours in entry["contenders"]
             ]
             if entries:
-                total = sum(map(belongs, all_problems())) or len(entries)
+                total = sum(map(belongs, _known_problems())) or len(entries)
                 count = f"{len(entries)} of {total}"
                 rows.append(
                     [ours, title, count, *_summarize(entries, ours, peers)]
@@ -159,7 +165,7 @@ def mean_and_count(ratios):
     return f"{mean:.2f} ({ahead} of {len(ratios)})"
 
 
-def _rows_by_size(pairs, key):
+def rows_by_size(pairs, key):
     """Rows of {mask: entry} for problems that differ in their mask alone."""
     rows = {}
     for problem, entry in pairs:
@@ -185,7 +191,7 @@ def mask_rows(pairs, names, key, metric, pick):
     """A row for each problem: what `key` makes of it, and a cell of each
     contender named, the best of them bold."""
     rows = []
-    for cells, row in _rows_by_size(pairs, key).items():
+    for cells, row in rows_by_size(pairs, key).items():
         best = {
             mask: _best(entry["contenders"], names, metric, pick)
             for mask, (_, entry) in row.items()
@@ -243,10 +249,10 @@ def _latency(data, group, title):
     return f"### {title}: {which}\n\n{body}"
 
 
-def _given(data):
+def _apart(data, group, title):
     """A row a problem: they have little in common."""
     names, rows = contender_names(data), []
-    for problem, entry in entries(data, "given"):
+    for problem, entry in entries(data, group):
         times = {
             name: microseconds(contender)
             for name, contender in entry["contenders"].items()
@@ -263,13 +269,13 @@ def _given(data):
     if not rows:
         return ""
     head = ["problem", "what", *names]
-    return f"### Given problems: us\n\n{table(head, rows)}"
+    return f"### {title}: us\n\n{table(head, rows)}"
 
 
 def _rooflines(data):
     names = contender_names(data)
     rows = []
-    for group in ("small", "throughput", "grouped", "given"):
+    for group in ("small", "throughput", "grouped", FEATURES, "given"):
         for problem, entry in entries(data, group):
             fractions = [
                 entry["contenders"].get(name, {}).get("roofline")

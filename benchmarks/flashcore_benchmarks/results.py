@@ -6,6 +6,7 @@
       "card": {"name": ..., "chip": ..., "peaks": {"mma_tflops": ...,
                "dram_gbs": ..., "source": ...} or null, ...},
       "notes": [what could not be done, in words],
+      "variants": {CONTENDER: its options of flashcore-compile}, if there are any,
       "problems": {NAME: {
         "problem": {the fields of problems.Problem},
         "date": when it was timed (UTC),
@@ -28,9 +29,10 @@ difference of O from the f32 reference, `yardstick` that of the same formula in
 the input precision; a ratio over 2 fails. Numbers that are not finite are
 written as null.
 
-A compact file (docs/figures/bench.json) is what compact() leaves of one: what
-was measured, with the conditions of all rounds together. read() adds what
-follows from it, so that tables and plots are made of either.
+A compact file (docs/figures/bench.json, hopper.json) is what compact() leaves
+of one: what was measured, with the conditions of all rounds together and those
+of each problem. read() adds what follows from it, so that tables and plots are
+made of either.
 """
 
 import collections
@@ -38,6 +40,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import shlex
 import statistics
 
 from . import roofline
@@ -99,6 +102,12 @@ class Results:
             return False
         answered = entry["contenders"].keys() | entry["refused"].keys()
         return entry["bundles"] == bundles and answered >= {*bundles, *peers}
+
+    def describe_variants(self, variants):
+        """Options by contender, of this run and of those that it continues."""
+        if variants:
+            texts = {name: shlex.join(each) for name, each in variants.items()}
+            self.data["variants"] = self.data.get("variants", {}) | texts
 
     def note(self, text):
         if text and text not in self.data["notes"]:
@@ -202,10 +211,23 @@ def conditions(data):
     return summary
 
 
+def problem_conditions(entry):
+    """Those of one problem that were watched: the clock's median over its
+    rounds, and the power in the last of them. nvidia-smi's power is a mean over
+    a second, so that of the first is what there was before."""
+    seen = entry.get("conditions") or {}
+    if isinstance(seen, dict):  # of a compact file
+        return seen
+    clocks = [c["sm_mhz"] for c in seen if "sm_mhz" in c]
+    powers = [c["power_w"] for c in seen if "power_w" in c]
+    found = {"sm_mhz": statistics.median(clocks)} if clocks else {}
+    return found | ({"power_w": powers[-1]} if powers else {})
+
+
 def compact(data, contenders):
     """What tables and plots of these contenders need."""
-    kept = ("format", "version", "settings", "card", "notes")
-    return {key: data[key] for key in kept} | {
+    kept = ("format", "version", "settings", "card", "notes", "variants")
+    return {key: data[key] for key in kept if key in data} | {
         "conditions": conditions(data),
         "problems": {
             name: _compact_entry(entry, contenders)
@@ -216,6 +238,7 @@ def compact(data, contenders):
 
 def _compact_entry(entry, contenders):
     plain = {f.name: f.default for f in dataclasses.fields(Problem)}
+    conditions = problem_conditions(entry)
     return {
         "problem": {
             name: value
@@ -229,7 +252,7 @@ def _compact_entry(entry, contenders):
             if name in entry["contenders"]
         },
         "refused": {},
-    }
+    } | ({"conditions": conditions} if conditions else {})
 
 
 def _compact_times(contender):

@@ -25,7 +25,8 @@ from flashcore_benchmarks.toolchain import Refused, Toolchain
 class ProblemsTest(unittest.TestCase):
     def test_names_are_unique(self):
         names = [p.name for p in problems.all_problems()]
-        self.assertEqual(len(names), len(set(names)))
+        every = names + [p.name for p in problems.features()]
+        self.assertEqual(len(every), len(set(every)))
         self.assertEqual(
             sum(n.startswith("d") and "-s" in n for n in names), 36
         )
@@ -42,6 +43,29 @@ class ProblemsTest(unittest.TestCase):
             problems.select(["d65"])
         with self.assertRaisesRegex(UserError, "no regular expression"):
             problems.select(["("])
+
+    def test_features_are_selected_by_name(self):
+        names = {p.name for p in problems.features()}
+        for chosen in problems.select(), problems.select(is_quick=True):
+            self.assertFalse(names & {p.name for p in chosen})
+        chosen = problems.select(["features.*"], dtype="bf16")
+        self.assertEqual({p.name for p in chosen}, names)
+        self.assertEqual({p.dtype for p in chosen}, {"bf16"})
+        (p,) = problems.select(["features-bias-causal"])
+        self.assertEqual(p.bias_shape(), (1, 16, 4096, 4096))
+        for p in problems.features():
+            tokens = p.batch * p.seqlen_q
+            self.assertLess(abs(tokens / problems.TOKENS - 1), 0.03)
+            self.assertEqual(p.name.endswith("-causal"), p.causal)
+
+    def test_features_compare_with_what_lacks_them(self):
+        found = {p.name: problems.plain_name(p) for p in problems.features()}
+        for name, plain in {
+            "features-softcap-causal": "d128-s4096-causal",
+            "features-window1024-causal": "d128-s16384-causal",
+            "features-d64-s3333-dense": "features-d64-s3328-dense",
+        }.items():
+            self.assertEqual(found[name], plain)
 
     def test_counts_as_flash_attention_does(self):
         dense, causal = problems.select(["reference"])

@@ -40,6 +40,34 @@ class RunTest(RunFolder):
         )
         self.assertEqual(len(device.prepared), 6)
 
+    def test_says_what_variants_are(self):
+        store = results.Results(self.out)
+        store.describe_variants({})
+        self.assertNotIn("variants", store.data)
+        store.describe_variants({"flashcore:n32": ["--block-n=32"]})
+        store.describe_variants(
+            {"flashcore:two": ["--num-stages=2", "--num-warps=8"]}
+        )
+        options = {
+            "flashcore:n32": "--block-n=32",
+            "flashcore:two": "--num-stages=2 --num-warps=8",
+        }
+        self.assertEqual(store.data["variants"], options)
+
+    def test_features_have_kernels_of_their_own(self):
+        chosen = problems.select(["features-d(64|128)-s.*", "features-softcap"])
+        made = bench.Kernels(None, self.folder, "sm_89", {}, True)
+        files = {made.paths(p)["flashcore-dynamic"] for p in chosen}
+        self.assertEqual(len(files), len(chosen))
+
+    def test_reports_features_apart(self):
+        self.selected = problems.select(["features-softcap", "features-bf16"])
+        _, data = self.run_bench(FakeDevice())
+        text = report.write(data)
+        self.assertIn("### Features: us", text)
+        self.assertIn("| B4 H16 S4096x4096 D128 dense softcap=30 f16 |", text)
+        self.assertIn("| flashcore | features | 4 of 34 |", text)
+
     def test_refuses_to_mix_cards_and_seeds(self):
         self.run_bench(FakeDevice())
         store = results.Results(self.out)

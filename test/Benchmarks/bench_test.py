@@ -131,6 +131,11 @@ class CommandTest(Folder):
     def test_lists(self):
         code, out, _ = self.main("list", "--problems", "decode.*")
         self.assertEqual((code, len(out.splitlines())), (0, 8))
+        _, out, _ = self.main("list")
+        self.assertIn("\nsdxl-dense ", out)
+        self.assertIn("\nfeatures-bias-dense ", out)
+        _, out, _ = self.main("list", "--quick")
+        self.assertNotIn("features", out)
 
     def test_runs(self):
         """From the kernels to the report, with a device in a worker."""
