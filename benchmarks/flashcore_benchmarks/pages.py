@@ -4,11 +4,9 @@ Every figure of the run is computed here, those in sentences included: none can
 be left behind when the tables are renewed.
 """
 
-import datetime
 import statistics
-import textwrap
 
-from . import report, results
+from . import prose, report, results
 from .problems import HEAD_DIMS
 
 # All sizes known, and all known at run time only.
@@ -30,7 +28,6 @@ _README_TIMES = {
         "decode-b1-k65536-dense",
     ),
 }
-_WIDTH = 150
 
 
 def blocks(data):
@@ -50,41 +47,6 @@ def blocks(data):
     }
 
 
-def _lines(text, indent=""):
-    lines = textwrap.fill(
-        text,
-        _WIDTH,
-        subsequent_indent=indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    return f"{lines}\n"
-
-
-def _table(head, rows):
-    return f"{report.table(head, rows)}\n"
-
-
-def _entries(data, group, belongs=lambda problem: True):
-    return [e for p, e in report.entries(data, group) if belongs(p)]
-
-
-def _of_head_dim(data, head_dim):
-    return _entries(data, "throughput", lambda p: p.head_dim == head_dim)
-
-
-def _of_each_head_dim(describe):
-    return ", ".join(f"{describe(dim)} (D {dim})" for dim in HEAD_DIMS)
-
-
-def _rows_ahead(entries, name, other):
-    ratios = report.speedups(entries, name, other)
-    ahead = sum(ratio > 1 for ratio in ratios)
-    return (
-        f"all {ahead}" if ahead == len(ratios) else f"{ahead} of {len(ratios)}"
-    )
-
-
 def _gain(ratio):
     return f"{100 * (ratio - 1):.0f} %"
 
@@ -95,20 +57,20 @@ def _share(entry):
 
 
 def _summary(data):
-    bullets = _large_problems, _few_rows, _known_sizes
-    return "".join(_lines(f"* {bullet(data)}", "  ") for bullet in bullets)
+    parts = _large_problems, _few_rows, _known_sizes
+    return prose.bullets(part(data) for part in parts)
 
 
 def _large_problems(data):
-    rows = _entries(data, "throughput")
+    rows = prose.entries(data, "throughput")
     mean = statistics.geometric_mean(report.speedups(rows, OURS, "fa2"))
     return (
         "**Large problems.** FlashCore uses the instructions of "
         "FlashAttention-2 (`mma.sync`, `cp.async`) and is faster in "
-        f"{_rows_ahead(rows, OURS, 'fa2')} rows, {mean:.2f} times in the "
+        f"{prose.rows_ahead(rows, OURS, 'fa2')} rows, {mean:.2f} times in the "
         "geometric mean. cuDNN and Flex use `wgmma`, which only sm_90 has: "
-        f"cuDNN is ahead in {_rows_ahead(rows, 'cudnn', OURS)}, Flex in "
-        f"{_rows_ahead(rows, 'flex', OURS)}."
+        f"cuDNN is ahead in {prose.rows_ahead(rows, 'cudnn', OURS)}, Flex in "
+        f"{prose.rows_ahead(rows, 'flex', OURS)}."
     )
 
 
@@ -117,7 +79,7 @@ def _few_rows(data):
         data["problems"][f"reference-{m}"] for m in ("dense", "causal")
     ]
     dense, causal = report.speedups(reference, OURS, "fa2")
-    decoding = _entries(data, "grouped", lambda p: p.seqlen_q < p.seqlen_k)
+    decoding = prose.entries(data, "grouped", lambda p: p.seqlen_q < p.seqlen_k)
     ratios = report.speedups(decoding, OURS, "fa2")
     shares = [
         _share(entry)
@@ -136,46 +98,30 @@ def _few_rows(data):
 
 def _known_sizes(data):
     def gain(head_dim):
-        ratios = report.speedups(_of_head_dim(data, head_dim), OURS, OPEN)
+        ratios = report.speedups(prose.of_head_dim(data, head_dim), OURS, OPEN)
         return _gain(statistics.geometric_mean(ratios))
 
     return (
-        f"**Sizes known at compile time** gain {_of_each_head_dim(gain)} in "
-        "the geometric mean, and far more where queries are few and their "
-        "number is open, too: see below."
+        "**Sizes known at compile time** gain "
+        f"{prose.of_each_head_dim(gain)} in the geometric mean, and far more "
+        "where queries are few and their number is open, too: see below."
     )
 
 
 def _run(data):
-    card, date, peaks = data["card"], _date(data), data["card"]["peaks"]
-    return _lines(
-        f"{date.day} {date:%B %Y}, {card['name']} ({card['sms']} SMs, driver "
-        f"{card['driver']}, {float(card['power_limit_w']):.0f} W), PyTorch "
-        f"{_torch(card)}, cuDNN {_cudnn(card)}: all {len(data['problems'])} "
-        "problems beside all peers, one run. Measured limits: "
+    peaks = data["card"]["peaks"]
+    return prose.paragraph(
+        f"{prose.machine(data)}: all {len(data['problems'])} problems beside "
+        "all peers, one run. Measured limits: "
         f"{peaks['mma_tflops']:.0f} TFLOP/s of mma.sync, "
         f"{peaks['dram_gbs']:.0f} GB/s. While timing the card throttled: "
         f"{report.throttled(results.conditions(data))}."
     )
 
 
-def _date(data):
-    """Of the last problem."""
-    last = max(entry["date"] for entry in data["problems"].values())
-    return datetime.datetime.fromisoformat(last)
-
-
-def _torch(card):
-    return ".".join(card["torch"].split(".")[:2])
-
-
-def _cudnn(card):
-    return f"{card['cudnn'] // 10000}.{card['cudnn'] // 100 % 100}"
-
-
 def _over_fa2(data):
-    rows = _entries(data, "throughput")
-    columns = [*(_of_head_dim(data, dim) for dim in HEAD_DIMS), rows]
+    rows = prose.entries(data, "throughput")
+    columns = [*(prose.of_head_dim(data, dim) for dim in HEAD_DIMS), rows]
     names = [*(f"D {dim}" for dim in HEAD_DIMS), f"all {len(rows)}"]
 
     def cells(ours):
@@ -183,7 +129,7 @@ def _over_fa2(data):
         return [report.mean_and_count(each) for each in ratios]
 
     *known, all_known = cells(OURS)
-    table = _table(
+    table = prose.table(
         ["geometric mean over FA2 (rows faster)", *names],
         [
             ["default schedules, sizes known", *known, f"**{all_known}**"],
@@ -194,7 +140,7 @@ def _over_fa2(data):
         report.mean_and_count(report.speedups(rows, OURS, peer))
         for peer in ("flex", "cudnn")
     )
-    return f"{table}\n" + _lines(
+    return f"{table}\n" + prose.paragraph(
         f"The smallest lead is {_smallest_lead(rows)}. Against Flex {flex}, "
         f"cuDNN {cudnn}."
     )
@@ -205,9 +151,7 @@ def _smallest_lead(rows):
         return report.speedups([entry], OURS, "fa2")[0]
 
     entry = min(rows, key=ratio)
-    problem = results.problem_of(entry)
-    mask = "causal" if problem.causal else "dense"
-    where = f"D {problem.head_dim}, S {problem.seqlen_q}, {mask}"
+    where = prose.place(results.problem_of(entry))
     return f"{_gain(ratio(entry))} ({where})"
 
 
@@ -219,7 +163,7 @@ def _throughput(data):
         report.tflops,
         max,
     )
-    return _table(["D", "S", OURS, "sizes at run time", *PEERS], rows)
+    return prose.table(["D", "S", OURS, "sizes at run time", *PEERS], rows)
 
 
 def _latencies(data, group, title):
@@ -234,7 +178,7 @@ def _latencies(data, group, title):
 
 def _small(data):
     rows = _latencies(data, "small", report.size)
-    return _table(["problem", OURS, *PEERS], rows)
+    return prose.table(["problem", OURS, *PEERS], rows)
 
 
 def _grouped(data):
@@ -247,11 +191,12 @@ def _grouped(data):
     rows = [
         [problem, ours, _share_of_dram(entry), *peers]
         for (problem, ours, *peers), entry in zip(
-            table, _entries(data, "grouped"), strict=True
+            table, prose.entries(data, "grouped"), strict=True
         )
     ]
     open_us = _median(data, "decode-b1-k8192-dense", OPEN)
-    return f"{_table(['problem', OURS, 'of DRAM', *PEERS], rows)}\n" + _lines(
+    head = ["problem", OURS, "of DRAM", *PEERS]
+    return f"{prose.table(head, rows)}\n" + prose.paragraph(
         "With all sizes known at run time only nothing is split over blocks: "
         f"one query of 8192 keys takes {open_us:.0f} us."
     )
@@ -266,9 +211,9 @@ def _limits(data):
     def share(head_dim):
         return f"{_share(data['problems'][f'd{head_dim}-s4096-dense']):.0f} %"
 
-    return _lines(
-        f"At S 4096, dense, FlashCore reaches {_of_each_head_dim(share)} of "
-        "mma.sync's peak."
+    return prose.paragraph(
+        "At S 4096, dense, FlashCore reaches "
+        f"{prose.of_each_head_dim(share)} of mma.sync's peak."
     )
 
 
@@ -277,7 +222,7 @@ def _errors(data):
     for peer, name in PEERS.items():
         names.setdefault(_worst_error(data, peer), []).append(name)
     peers = "; ".join(f"{', '.join(n)}: {error}" for error, n in names.items())
-    return _lines(
+    return prose.paragraph(
         f"Errors of O: at most {_worst_error(data, OURS, OPEN)} times those of "
         f"the same formula in {data['settings']['dtype']} ({peers})."
     )
@@ -295,18 +240,20 @@ def _worst_error(data, *names):
 def _readme(data):
     card, settings = data["card"], data["settings"]
     return (
-        _lines(
-            f"{_date(data):%Y-%m-%d}, one {card['name'].split()[-1]}, "
-            f"{settings['dtype']}, `.target {settings['chip']}` PTX; FA2 (the "
-            f"same instructions) is PyTorch {_torch(card)}'s backend, cuDNN "
-            "uses wgmma; all in one run ([docs/performance.md]"
+        prose.paragraph(
+            f"{prose.day_and_card(data)}, {settings['dtype']}, `.target "
+            f"{settings['chip']}` PTX; FA2 (the same instructions) is PyTorch "
+            f"{prose.torch_version(card)}'s backend, cuDNN uses wgmma; all in "
+            "one run ([docs/performance.md]"
             "(docs/performance.md) has all problems, plots and what limits "
             "them)."
         )
         + "\n"
-        + _table(["problem", "FlashCore", "FA2", "cuDNN"], _readme_rows(data))
+        + prose.table(
+            ["problem", "FlashCore", "FA2", "cuDNN"], _readme_rows(data)
+        )
         + "\n"
-        + _lines(
+        + prose.paragraph(
             f"Largest error of O: {_worst_error(data, OURS, OPEN)} times that "
             "of plain attention in the input precision (2 is allowed; FA2 "
             f"{_worst_error(data, 'fa2')})."
@@ -315,7 +262,7 @@ def _readme(data):
 
 
 def _readme_rows(data):
-    ratios = report.speedups(_entries(data, "throughput"), OURS, "fa2")
+    ratios = report.speedups(prose.entries(data, "throughput"), OURS, "fa2")
     ahead = sum(ratio > 1 for ratio in ratios)
     yield [
         "16k tokens, D 64, 128, 256, S 512 to 16k, dense and causal: "

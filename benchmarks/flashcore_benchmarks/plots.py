@@ -38,14 +38,14 @@ def pyplot(elsewhere="flashcore-bench plot results.json"):
     return plot
 
 
-def draw(data, folder):
-    """Writes a PNG for each of the FIGURES that has data, and returns their
-    paths."""
+def draw(data, folder, figures=None):
+    """Writes a PNG for each of the figures (default: FIGURES) that has data,
+    and returns their paths."""
     plot = pyplot()
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     written = []
-    for name, make in FIGURES.items():
+    for name, make in (figures or FIGURES).items():
         figure = make(plot, data)
         if figure is None:
             continue
@@ -305,6 +305,8 @@ def _add_title(figure, data, title):
     figure.suptitle(f"{title}\n{card}, {dtype}, forward", fontsize=11)
 
 
+# Of a run for sm_90a, whose plots stand beside the others.
+HOPPER_FIGURES = {"hopper": _throughput}
 FIGURES = {
     "throughput": _throughput,
     "small": _small,

@@ -1,15 +1,16 @@
-"""Writes what the documentation says of a run of all problems.
+"""Writes what the documentation says of a run.
 
-`results` is the results.json of `flashcore-bench run --dynamic`. It becomes
-docs/figures/bench.json and, with matplotlib, the plots beside it. The blocks
-`speed...` of docs/performance.md and README.md are written from bench.json;
-without `results` only they are.
+`results` is the results.json of `flashcore-bench run --dynamic`, or of a run
+with `--chip sm_90a`. It becomes docs/figures/bench.json, or hopper.json, and,
+with matplotlib, the plots beside it. The blocks `speed...` and `hopper` of
+docs/performance.md and README.md are written from these files; without
+`results` only they are.
 """
 
 import pathlib
 import sys
 
-from . import pages, plots, results
+from . import hopper, pages, plots, results
 from .errors import UserError
 from .problems import all_problems
 from .toolchain import ROOT
@@ -28,7 +29,7 @@ def add_arguments(parser):
     group.add_argument(
         "--check",
         action="store_true",
-        help="write nothing, fail where a page does not say what bench.json does",
+        help="write nothing, fail where a page does not say what the figures do",
     )
 
 
@@ -40,15 +41,28 @@ def command(arguments):
 
 
 def publish(path, root):
-    """Takes the place of the figures of the last run."""
+    """Takes the place of the figures of the last run of its kind."""
     plots.pyplot("flashcore-bench publish results.json")
     data = results.read(path)
-    _expect_all(data)
     figures = root / FIGURES
+    if data["settings"].get("chip") == hopper.CHIP:
+        results.write_compact(figures / "hopper.json", hopper.compact(data))
+        shown = hopper.plotted(results.read(figures / "hopper.json"))
+        plots.draw(shown, figures, plots.HOPPER_FIGURES)
+        return
+    _expect_all(data)
     results.write_compact(
         figures / "bench.json", results.compact(data, CONTENDERS)
     )
     plots.draw(results.read(figures / "bench.json"), figures)
+
+
+def blocks(root):
+    """{page: {block: text}} of all figures."""
+    texts = pages.blocks(results.read(root / FIGURES / "bench.json"))
+    path = root / FIGURES / "hopper.json"
+    found = hopper.blocks(results.read(path) if path.exists() else None)
+    return {page: texts[page] | found[page] for page in texts}
 
 
 def hold(root, is_update=False):
@@ -57,8 +71,7 @@ def hold(root, is_update=False):
     sys.path.insert(0, str(ROOT / "scripts"))
     import marked_blocks
 
-    data = results.read(root / FIGURES / "bench.json")
-    for page, texts in pages.blocks(data).items():
+    for page, texts in blocks(root).items():
         marked_blocks.hold(root / page, texts, is_update, _REMEDY)
 
 
