@@ -201,7 +201,7 @@ complete -c flashcore -n '_shtab_flashcore_using bench' -s h -l help -d 'show th
 complete -c flashcore -n '_shtab_flashcore_using bench' -l version -d 'show program'"'"'s version number and exit'
 complete -c flashcore -n '_shtab_flashcore_using bench; and test $_shtab_flashcore_npos -eq 0' -a run -d 'compile, time, report and plot'
 complete -c flashcore -n '_shtab_flashcore_using bench run' -s h -l help -d 'show this help message and exit'
-complete -c flashcore -n '_shtab_flashcore_using bench run' -l problems -x -d 'problems by name, with or without -dense or -causal (default: all, or none beside --shape and --mlir)'
+complete -c flashcore -n '_shtab_flashcore_using bench run' -l problems -x -d 'problems by name, with or without -dense or -causal (default: all but features.*, or none beside --shape and --mlir)'
 complete -c flashcore -n '_shtab_flashcore_using bench run' -l quick -d 'a third of the problems, fewer rounds'
 complete -c flashcore -n '_shtab_flashcore_using bench run' -l dtype -xka "f16 bf16" -d dtype
 complete -c flashcore -n '_shtab_flashcore_using bench run' -l shape -x -d 'an attention of these words, such as '"'"'b1 h32/8 s4096 d128 bf16 causal window=1024'"'"'; flashcore-compile --help lists them; may be given several times'
@@ -220,7 +220,7 @@ complete -c flashcore -n '_shtab_flashcore_using bench run' -l seed -x -d 'of in
 complete -c flashcore -n '_shtab_flashcore_using bench run' -l fresh -d 'forget the rows that are finished'
 complete -c flashcore -n '_shtab_flashcore_using bench; and test $_shtab_flashcore_npos -eq 0' -a compile -d 'make the bundles only, for a machine without a compiler'
 complete -c flashcore -n '_shtab_flashcore_using bench compile' -s h -l help -d 'show this help message and exit'
-complete -c flashcore -n '_shtab_flashcore_using bench compile' -l problems -x -d 'problems by name, with or without -dense or -causal (default: all, or none beside --shape and --mlir)'
+complete -c flashcore -n '_shtab_flashcore_using bench compile' -l problems -x -d 'problems by name, with or without -dense or -causal (default: all but features.*, or none beside --shape and --mlir)'
 complete -c flashcore -n '_shtab_flashcore_using bench compile' -l quick -d 'a third of the problems, fewer rounds'
 complete -c flashcore -n '_shtab_flashcore_using bench compile' -l dtype -xka "f16 bf16" -d dtype
 complete -c flashcore -n '_shtab_flashcore_using bench compile' -l shape -x -d 'an attention of these words, such as '"'"'b1 h32/8 s4096 d128 bf16 causal window=1024'"'"'; flashcore-compile --help lists them; may be given several times'
@@ -233,7 +233,7 @@ complete -c flashcore -n '_shtab_flashcore_using bench compile' -l tuning-file -
 complete -c flashcore -n '_shtab_flashcore_using bench compile' -l out -xka "(__fish_complete_directories)" -d 'folder for bundles and results (default: flashcore-results/bench)'
 complete -c flashcore -n '_shtab_flashcore_using bench; and test $_shtab_flashcore_npos -eq 0' -a list -d 'list the problems'
 complete -c flashcore -n '_shtab_flashcore_using bench list' -s h -l help -d 'show this help message and exit'
-complete -c flashcore -n '_shtab_flashcore_using bench list' -l problems -x -d 'problems by name, with or without -dense or -causal (default: all, or none beside --shape and --mlir)'
+complete -c flashcore -n '_shtab_flashcore_using bench list' -l problems -x -d 'problems by name, with or without -dense or -causal (default: all but features.*, or none beside --shape and --mlir)'
 complete -c flashcore -n '_shtab_flashcore_using bench list' -l quick -d 'a third of the problems, fewer rounds'
 complete -c flashcore -n '_shtab_flashcore_using bench list' -l dtype -xka "f16 bf16" -d dtype
 complete -c flashcore -n '_shtab_flashcore_using bench; and test $_shtab_flashcore_npos -eq 0' -a accuracy -d 'Errors of the default schedule and of each fast form of the softmax.'

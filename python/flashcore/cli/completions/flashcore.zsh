@@ -105,7 +105,7 @@ _shtab_flashcore_bench_accuracy_defaults_added=0
 
 _shtab_flashcore_bench_compile_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--problems[problems by name, with or without -dense or -causal (default\: all, or none beside --shape and --mlir)]:REGEX:"
+  "--problems[problems by name, with or without -dense or -causal (default\: all but features.\*, or none beside --shape and --mlir)]:REGEX:"
   "--quick[a third of the problems, fewer rounds]"
   "--dtype[dtype]:dtype:(f16 bf16)"
   "*--shape[an attention of these words, such as \'b1 h32\/8 s4096 d128 bf16 causal window\=1024\'\; flashcore-compile --help lists them\; may be given several times]:WORDS:"
@@ -123,7 +123,7 @@ _shtab_flashcore_bench_compile_defaults_added=0
 
 _shtab_flashcore_bench_list_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--problems[problems by name, with or without -dense or -causal (default\: all, or none beside --shape and --mlir)]:REGEX:"
+  "--problems[problems by name, with or without -dense or -causal (default\: all but features.\*, or none beside --shape and --mlir)]:REGEX:"
   "--quick[a third of the problems, fewer rounds]"
   "--dtype[dtype]:dtype:(f16 bf16)"
 )
@@ -152,7 +152,7 @@ _shtab_flashcore_bench_report_defaults_added=0
 
 _shtab_flashcore_bench_run_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--problems[problems by name, with or without -dense or -causal (default\: all, or none beside --shape and --mlir)]:REGEX:"
+  "--problems[problems by name, with or without -dense or -causal (default\: all but features.\*, or none beside --shape and --mlir)]:REGEX:"
   "--quick[a third of the problems, fewer rounds]"
   "--dtype[dtype]:dtype:(f16 bf16)"
   "*--shape[an attention of these words, such as \'b1 h32\/8 s4096 d128 bf16 causal window\=1024\'\; flashcore-compile --help lists them\; may be given several times]:WORDS:"
