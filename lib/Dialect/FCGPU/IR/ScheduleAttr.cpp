@@ -226,6 +226,10 @@ static std::optional<std::string> checkProduct(const ScheduleChoice &choice,
   if (choice.product == Product::Warp) {
     if (choice.overlap == Overlap::PV)
       return "expects overlap none or qk with product warp, but got pv";
+    if (choice.rowMax == RowMax::Checked)
+      return llvm::formatv("expects {0} exact, stale or folded with product "
+                           "warp, but got checked",
+                           spell("row_max", names));
     return std::nullopt;
   }
   if (choice.blockN > kMaxColumnsOfGroup)
@@ -245,9 +249,9 @@ static std::optional<std::string> checkProduct(const ScheduleChoice &choice,
     if (isUnknown)
       return llvm::formatv(
           "expects key_warps, head_group and key_splits of 1, "
-          "query shared, softmax online, overlap none or pv and row_max exact "
-          "or stale with product warpgroup, but got another {0}; use product "
-          "warp",
+          "query shared, softmax online, overlap none or pv and row_max exact, "
+          "stale or checked with product warpgroup, but got another {0}; use "
+          "product warp",
           spell(key, names));
   int64_t rows = kRowsOfGroup * choice.getRowWarps();
   if (choice.blockM != rows)

@@ -75,7 +75,8 @@ def FCGPU_RowMax
     : I32EnumAttr<"RowMax", "When the row maximum follows the scores", [
         I32EnumAttrCase<"Exact", 0, "exact">,
         I32EnumAttrCase<"Stale", 1, "stale">,
-        I32EnumAttrCase<"Folded", 2, "folded">]> {
+        I32EnumAttrCase<"Folded", 2, "folded">,
+        I32EnumAttrCase<"Checked", 3, "checked">]> {
   let genSpecializedAttr = 0;
   let cppNamespace = "::mlir::fcgpu";
 }
@@ -165,7 +166,10 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
       partial tile does, so that the loop needs no second copy); `folded` does
       too, and Q K^T starts at the negative of the maximum, so that the sign bits
       of the scores tell which exceed it. Folded, nothing but the scale may change
-      the scores (no softcap, no bias)
+      the scores (no softcap, no bias). `checked` looks at no score, only at the
+      exponentials, and scales them down where they leave the range of f16: a
+      block in which one became infinite does all of its tiles once more, with an
+      `exact` maximum. For product = warpgroup
     * `row_sum`: `add` sums P in f32 before it is rounded; `mma` multiplies the
       rounded P by ones, which cancels the rounding of P under a stale maximum
     * `softmax`: `online` walks the key tiles in a loop and rescales O as the
@@ -406,6 +410,16 @@ def FCGPU_RingType : TypeDef<FCGPU_Dialect, "Ring"> {
     int64_t getRowChunks() const { return getCols() / getChunkCols(); }
     /// Bytes of the whole ring.
     int64_t getSizeInBytes() const;
+  }];
+}
+
+def FCGPU_FlagType : TypeDef<FCGPU_Dialect, "Flag"> {
+  let mnemonic = "flag";
+  let summary = "What one warp tells all others of its block, once";
+  let description = [{
+    ```mlir
+    !fcgpu.flag
+    ```
   }];
 }
 

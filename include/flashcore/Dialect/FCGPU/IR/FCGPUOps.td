@@ -24,7 +24,9 @@ def FCGPU_AllocRingOp : FCGPU_Op<"alloc_ring"> {
   let summary = "Reserves a ring of tiles in the block's shared memory";
   let description = [{
     One allocation a `block`, shared by its warps, or one for each `warp`, which
-    the other warps cannot reach; alive for the whole kernel.
+    the other warps cannot reach; alive for the whole kernel, or to the end of the
+    `scf.if` that it stands in: the memory of rings in front of that is used
+    again.
 
     ```mlir
     %ring = fcgpu.alloc_ring by warp : !fcgpu.ring<2x64x64xf16>
@@ -247,6 +249,50 @@ def FCGPU_ProduceOp : FCGPU_Op<"produce", [
   }];
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "attr-dict-with-keyword $body";
+}
+
+def FCGPU_AllocFlagOp : FCGPU_Op<"alloc_flag"> {
+  let summary = "Reserves a flag that all warps of the block share";
+  let description = [{
+    It is down until a warp raises it (`fcgpu.raise`).
+
+    ```mlir
+    %flag = fcgpu.alloc_flag : !fcgpu.flag
+    ```
+  }];
+  let results = (outs Res<FCGPU_FlagType, "", [MemAlloc]>:$flag);
+  let assemblyFormat = "attr-dict `:` type($flag)";
+}
+
+def FCGPU_RaiseOp : FCGPU_Op<"raise"> {
+  let summary = "Raises a flag";
+  let description = [{
+    Of a warp for which the condition is true, the same in all of its lanes.
+    Nobody lowers the flag again.
+
+    ```mlir
+    fcgpu.raise %flag if %overflows : !fcgpu.flag
+    ```
+  }];
+  let arguments = (ins Arg<FCGPU_FlagType, "", [MemWrite]>:$flag,
+                       I1:$condition);
+  let assemblyFormat = "$flag `if` $condition attr-dict `:` type($flag)";
+}
+
+def FCGPU_TestFlagOp : FCGPU_Op<"test_flag", [
+    MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "Whether any warp of the block has raised a flag";
+  let description = [{
+    All threads of the block execute the op, outside of the loop over warps; it
+    is a barrier for them. So all of them get the same answer.
+
+    ```mlir
+    %again = fcgpu.test_flag %flag : !fcgpu.flag
+    ```
+  }];
+  let arguments = (ins FCGPU_FlagType:$flag);
+  let results = (outs I1:$raised);
+  let assemblyFormat = "$flag attr-dict `:` type($flag)";
 }
 
 def FCGPU_AllToAllOp : FCGPU_Op<"all_to_all", [
