@@ -47,6 +47,14 @@ int64_t mlir::flashcore::getSharedMemoryBytes(const AttentionProblem &problem,
         {TileRole::Value, choice.blockN,
          problem.headDimV + choice.getOnesColumns()}})
     needs.rings.push_back(getRing(problem, choice, role, rows, cols));
+  if (choice.rowMax == RowMax::Checked) {
+    // The walk that is exact.
+    std::vector<SharedRing> again = needs.rings;
+    for (SharedRing &ring : again)
+      ring.walk = 1;
+    needs.rings.insert(needs.rings.end(), again.begin(), again.end());
+    needs.numFlags = 1;
+  }
   constexpr int64_t floatBytes = 4;
   if (choice.keyWarps > 1) // O, row maximum and row sum
     needs.exchangeBytes = floatBytes * warpM * (problem.headDimV + 2);

@@ -13,6 +13,7 @@
 #include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
+#include <utility>
 
 using namespace mlir::flashcore;
 using namespace mlir::fcgpu;
@@ -23,12 +24,18 @@ static constexpr int64_t kRingAlignment = 128;
 SharedMemoryLayout
 mlir::flashcore::layOutSharedMemory(const SharedMemoryNeeds &needs) {
   SharedMemoryLayout layout;
-  int64_t ofBlock = 0, ofWarp = 0;
+  int64_t ofBlock = 0, ofWarp = 0, walk = 0;
+  std::pair<int64_t, int64_t> ends; // of block and warp in the walk
   for (const SharedRing &ring : needs.rings) {
-    int64_t &end = ring.scope == CopyScope::Block ? ofBlock : ofWarp;
+    if (ring.walk != walk)
+      ends = {};
+    walk = ring.walk;
+    int64_t &end = ring.scope == CopyScope::Block ? ends.first : ends.second;
     end = llvm::alignTo(end, ring.hasPanels ? kPanelAlignment : kRingAlignment);
     layout.rings.push_back(end);
     end += ring.numStages * ring.slotBytes;
+    ofBlock = std::max(ofBlock, ends.first);
+    ofWarp = std::max(ofWarp, ends.second);
   }
   // What is allocated last is used first.
   layout.barriers.resize(needs.rings.size());
@@ -39,6 +46,8 @@ mlir::flashcore::layOutSharedMemory(const SharedMemoryNeeds &needs) {
     barriers = ofBlock;
     ofBlock += 2 * ring.numStages * kBarrierBytes;
   }
+  layout.flagStart = ofBlock;
+  ofBlock += needs.numFlags * kFlagBytes;
   ofWarp = std::max(ofWarp, needs.exchangeBytes);
   layout.warpStart = llvm::alignTo(ofBlock, kRingAlignment);
   layout.warpBytes = llvm::alignTo(ofWarp, kRingAlignment);

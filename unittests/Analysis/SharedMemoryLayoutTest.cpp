@@ -82,6 +82,27 @@ TEST(SharedMemoryLayout, ExchangeUsesThePartsAgain) {
   EXPECT_EQ(getPart(1025), 1152);
 }
 
+// One walk's rings are no longer used when the next begins, but a barrier
+// cannot be made twice.
+TEST(SharedMemoryLayout, WalksShareMemoryButNoBarriers) {
+  SharedRing again = makePanels(1, 2048);
+  again.walk = 1;
+  SharedMemoryLayout layout =
+      layOutSharedMemory({{makePanels(1, 1024), makePanels(2, 1024), again}});
+  EXPECT_EQ(layout.rings, Offsets({0, 1024, 0}));
+  EXPECT_EQ(layout.barriers[2], 3072);
+  EXPECT_EQ(layout.barriers[1], 3072 + 2 * 8);
+  EXPECT_EQ(layout.bytes, 3072 + 2 * (1 + 2 + 1) * 8);
+}
+
+TEST(SharedMemoryLayout, FlagsAreBehindTheBarriers) {
+  SharedMemoryNeeds needs{{makePanels(1, 1024)}};
+  needs.numFlags = 2;
+  SharedMemoryLayout layout = layOutSharedMemory(needs);
+  EXPECT_EQ(layout.flagStart, 1024 + 2 * 8);
+  EXPECT_EQ(layout.bytes, 1024 + 2 * 8 + 2 * 4);
+}
+
 TEST(SharedMemoryLayout, NothingNeedsNothing) {
   EXPECT_EQ(layOutSharedMemory({}).bytes, 0);
 }

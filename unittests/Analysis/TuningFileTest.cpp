@@ -163,8 +163,8 @@ TEST(TuningFileTest, RefusesBadSchedules) {
             "entries[0].schedule.query_steps: expects an integer of at least "
             "0, but got -1");
   EXPECT_EQ(refuseSchedule("\"row_max\": 1"),
-            "entries[0].schedule.row_max: expects 'exact', 'stale' or "
-            "'folded', but got "
+            "entries[0].schedule.row_max: expects 'exact', 'stale', "
+            "'folded' or 'checked', but got "
             "1");
   std::string unknown = refuseSchedule("\"blocks\": 1");
   EXPECT_NE(unknown.find("grid_heads, product, but got 'blocks'"),

@@ -143,6 +143,11 @@ TEST(Warpgroups, TakeWhatTheModelSays) {
   EXPECT_EQ(choice.rowSum, RowSum::Mma);
   EXPECT_EQ(getSharedMemoryBytes(problem, choice), bytes + 2 * 128 * 64 * 2);
   EXPECT_EQ(getFragmentRegisters(problem, choice), 64 + 4 + 64 + 32);
+  // Two barriers more for each of the five slots of the walk that is exact, and
+  // the flag that asks for it.
+  int64_t once = getSharedMemoryBytes(problem, choice);
+  choice.rowMax = RowMax::Checked;
+  EXPECT_EQ(getSharedMemoryBytes(problem, choice), once + 2 * 6 * 8 + 4);
 }
 
 TEST(Warpgroups, HaveSumsInColumnsOfWholePanels) {

@@ -20,8 +20,8 @@
 
 namespace mlir::flashcore {
 
-/// Bytes of an mbarrier.
-inline constexpr int64_t kBarrierBytes = 8;
+/// Bytes of an mbarrier, and of a flag.
+inline constexpr int64_t kBarrierBytes = 8, kFlagBytes = 4;
 
 /// One `fcgpu.alloc_ring`.
 struct SharedRing {
@@ -32,25 +32,31 @@ struct SharedRing {
   bool hasPanels = false;
   /// Whether its slots change hands by mbarriers.
   bool isHandedOver = false;
+  /// The rings of a later walk of the block over its tiles take the memory of
+  /// those of the one before, but have barriers of their own.
+  int64_t walk = 0;
 };
 
 /// What a block keeps in shared memory.
 struct SharedMemoryNeeds {
+  /// By their walk.
   std::vector<SharedRing> rings;
   /// What each warp hands on through the memory of its own rings.
   int64_t exchangeBytes = 0;
   /// Warps with rings of their own.
   int64_t numWarps = 1;
+  int64_t numFlags = 0;
 };
 
 /// Where all of it is: the rings of the block, the barriers of those that are
-/// handed over, then a part for each warp. All in bytes.
+/// handed over, flags, then a part for each warp. All in bytes.
 struct SharedMemoryLayout {
   /// Of each ring, in the order of the needs: of those of a warp in its part.
   std::vector<int64_t> rings;
   /// Of the barriers of each ring that is handed over: for each slot one that
   /// tells when it is filled, then for each one that tells when it is free.
   std::vector<std::optional<int64_t>> barriers;
+  int64_t flagStart = 0;
   int64_t warpStart = 0, warpBytes = 0;
   int64_t bytes = 0;
 };

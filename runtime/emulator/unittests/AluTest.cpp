@@ -44,6 +44,14 @@ TEST(Alu, Integers) {
        [](u64 a, u64 b, u64 c) { return u64(u32(a)) * u32(b) + c; }},
       {"min.s32 %r0, %r1, %r2;", 'r',
        [](u64 a, u64 b, u64) { return u64(std::min(s32(a), s32(b))); }},
+      {"min.relu.s32 %r0, %r1, %r2;", 'r',
+       [](u64 a, u64 b, u64) {
+         return u64(std::max(0, std::min(s32(a), s32(b))));
+       }},
+      {"max.relu.s32 %r0, %r1, %r2;", 'r',
+       [](u64 a, u64 b, u64) {
+         return u64(std::max(0, std::max(s32(a), s32(b))));
+       }},
       {"max.u32 %r0, %r1, %r2;", 'r',
        [](u64 a, u64 b, u64) { return u64(std::max(u32(a), u32(b))); }},
       {"max.s64 %d0, %d1, %d2;", 'd',

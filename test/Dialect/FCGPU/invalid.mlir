@@ -805,3 +805,10 @@ func.func @await_of_what_is_there(%a: vector<16x16xf16>, %b: vector<8x16xf16>, %
 #schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 128, block_n = 128,
   num_warps = 8, num_stages = 2, query = shared, grid_order = query_fastest,
   min_blocks = 1, overlap = pv>
+
+// -----
+
+// expected-error @below {{expects row_max exact, stale or folded with product warp, but got checked}}
+#checked_of_warps = #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 64,
+  num_warps = 4, num_stages = 2, query = registers, grid_order = query_fastest,
+  min_blocks = 1, row_max = checked>

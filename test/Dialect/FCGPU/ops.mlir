@@ -2,6 +2,23 @@
 // RUN: flashcore-opt %s -mlir-print-op-generic | flashcore-opt | FileCheck %s
 
 //===----------------------------------------------------------------------===//
+// Flags
+//===----------------------------------------------------------------------===//
+
+// CHECK-LABEL: func.func @flag(
+// CHECK-SAME:    %[[LOST:.+]]: i1) -> i1
+func.func @flag(%lost: i1) -> i1 {
+  // CHECK: %[[FLAG:.+]] = fcgpu.alloc_flag : !fcgpu.flag
+  // CHECK: fcgpu.raise %[[FLAG]] if %[[LOST]] : !fcgpu.flag
+  // CHECK: %[[RAISED:.+]] = fcgpu.test_flag %[[FLAG]] : !fcgpu.flag
+  // CHECK: return %[[RAISED]] : i1
+  %flag = fcgpu.alloc_flag : !fcgpu.flag
+  fcgpu.raise %flag if %lost : !fcgpu.flag
+  %raised = fcgpu.test_flag %flag : !fcgpu.flag
+  return %raised : i1
+}
+
+//===----------------------------------------------------------------------===//
 // Rings
 //===----------------------------------------------------------------------===//
 

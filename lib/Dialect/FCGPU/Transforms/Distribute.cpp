@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "DistributePatterns.h"
+#include "DistributeRoles.h"
 #include "WarpRoles.h"
 #include "flashcore/Analysis/SharedMemoryLayout.h"
 #include "flashcore/Dialect/FCGPU/Transforms/Passes.h"
@@ -49,10 +50,11 @@ struct DistributePass final
     ring.isHandedOver =
         llvm::any_of(op.getRing().getUsers(),
                      [](Operation *user) { return isa<AcquireOp>(user); });
+    ring.walk = op->getParentOfType<scf::IfOp>() ? 1 : 0;
     return ring;
   }
 
-  /// Gives every ring its offset. An error if the chip has too little.
+  /// Gives every ring and flag its offset. An error if the chip has too little.
   FailureOr<int64_t> allocate(ThreadContext &context) {
     flashcore::SharedMemoryNeeds needs;
     getOperation().walk([&](AllocRingOp op) {
@@ -62,6 +64,9 @@ struct DistributePass final
     getOperation().walk([&](AllToAllOp op) {
       needs.exchangeBytes = std::max(needs.exchangeBytes, getExchangeBytes(op));
     });
+    SmallVector<Value> flags;
+    getOperation().walk([&](AllocFlagOp op) { flags.push_back(op.getFlag()); });
+    needs.numFlags = static_cast<int64_t>(flags.size());
     needs.numWarps = roles.numWarps;
     auto layout = flashcore::layOutSharedMemory(needs);
     for (auto [ring, offset, barriers] :
@@ -70,6 +75,9 @@ struct DistributePass final
       if (barriers)
         context.ringBarriers[ring] = *barriers;
     }
+    for (auto [i, flag] : llvm::enumerate(flags))
+      context.flagOffsets[flag] =
+          layout.flagStart + static_cast<int64_t>(i) * flashcore::kFlagBytes;
     context.numThreads = launch.numThreads;
     context.warpBytes = layout.warpBytes;
     context.warpStart = layout.warpStart;
@@ -166,13 +174,17 @@ struct DistributePass final
 
   /// Every warp (or warpgroup) runs the body of the loop over them once.
   LogicalResult inlineWarps(IndexBuilder &b, ThreadContext &context) {
+    bool anyFailed = false;
+    getOperation().walk([&](scf::ForallOp forall) {
+      anyFailed |= failed(checkHolders(forall));
+    });
+    if (anyFailed)
+      return failure();
+    if (roles.hasProducer)
+      separateRoles(getOperation(), launch, roles, context);
     SmallVector<scf::ForallOp> foralls;
     getOperation().walk([&](scf::ForallOp op) { foralls.push_back(op); });
     for (scf::ForallOp forall : foralls) {
-      if (failed(checkHolders(forall)))
-        return failure();
-      if (roles.hasProducer)
-        separateRoles(forall, context);
       SmallVector<Value> ids{roles.tileWarps > 1
                                  ? b.div(context.warp, roles.tileWarps)
                                  : context.warp};
@@ -190,44 +202,6 @@ struct DistributePass final
     return success();
   }
 
-  /// Moves the loop over warps, and what the producer does beside it, to the
-  /// sides of a branch, each with as many registers as it needs.
-  void separateRoles(scf::ForallOp forall, const ThreadContext &context) {
-    IndexBuilder b(forall.getLoc(), forall);
-    Value numConsumers = b.index(roles.getNumConsumers());
-    Value consumes = b.lessThan(context.warp, b.index(roles.numWarps));
-    auto sides = scf::IfOp::create(b, consumes, /*withElseRegion=*/true);
-    forall->moveBefore(sides.thenBlock()->getTerminator());
-    SmallVector<ProduceOp> programs(sides->getBlock()->getOps<ProduceOp>());
-    b.setInsertionPointToStart(sides.elseBlock());
-    Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
-                                          context.thread, numConsumers);
-    auto starts = scf::IfOp::create(b, isFirst, /*withElseRegion=*/false);
-    for (ProduceOp program : programs) {
-      Operation *end = starts.thenBlock()->getTerminator();
-      end->getBlock()->getOperations().splice(
-          end->getIterator(), program.getBody().front().getOperations());
-      program.erase();
-    }
-    shareRegisters(sides, *context.target);
-  }
-
-  void shareRegisters(scf::IfOp sides, const flashcore::TargetInfo &target) {
-    flashcore::RegisterShares shares = flashcore::getRegisterShares(
-        target, roles.getNumConsumers(),
-        launch.numThreads - roles.getNumConsumers());
-    if (shares.ofConsumer <= shares.atLaunch)
-      return;
-    using Action = NVVM::SetMaxRegisterAction;
-    for (auto [block, count, action] :
-         {std::tuple(sides.thenBlock(), shares.ofConsumer, Action::increase),
-          {sides.elseBlock(), shares.ofProducer, Action::decrease}}) {
-      auto b = OpBuilder::atBlockBegin(block);
-      NVVM::SetMaxRegisterOp::create(b, sides.getLoc(),
-                                     static_cast<uint32_t>(count), action);
-    }
-  }
-
   /// One thread makes the barriers of the rings that are handed over, before
   /// any other looks at them.
   void initializeBarriers(IndexBuilder &b, const ThreadContext &context) {
@@ -239,6 +213,7 @@ struct DistributePass final
     auto ifOp = scf::IfOp::create(b, isFirst, /*withElseRegion=*/false);
     gpu::BarrierOp::create(b);
     b.setInsertionPointToStart(ifOp.thenBlock());
+    initializeFlags(b, context);
     for (TypedValue<RingType> ring : llvm::reverse(rings)) {
       if (!context.ringBarriers.contains(ring))
         continue;
@@ -319,6 +294,7 @@ struct DistributePass final
     initializeBarriers(b, context);
     if (failed(inlineWarps(b, context)))
       return signalPassFailure();
+    lowerFlags(getOperation(), context);
     LayoutMap layouts(getOperation());
     context.layouts = &layouts;
     if (failed(convert(context)))

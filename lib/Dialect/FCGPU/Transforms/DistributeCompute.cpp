@@ -188,6 +188,8 @@ Value combine(OpBuilder &b, Location loc, vector::CombiningKind kind, Value lhs,
     return arith::AddFOp::create(b, loc, lhs, rhs);
   if (kind == vector::CombiningKind::OR)
     return arith::OrIOp::create(b, loc, lhs, rhs);
+  if (kind == vector::CombiningKind::MAXSI)
+    return arith::MaxSIOp::create(b, loc, lhs, rhs);
   return arith::MaxNumFOp::create(b, loc, lhs, rhs);
 }
 
@@ -205,11 +207,14 @@ struct DistributeReduction final : ThreadPattern<vector::MultiDimReductionOp> {
     bool isFloat = isa<FloatType>(type.getElementType()) &&
                    (kind == vector::CombiningKind::ADD ||
                     kind == vector::CombiningKind::MAXNUMF);
+    bool isInteger = type.getElementType().isInteger(32) &&
+                     kind == vector::CombiningKind::MAXSI;
     bool isFlag = type.getElementType().isInteger(1) && !isTile &&
                   kind == vector::CombiningKind::OR;
-    if (!isFloat && !isFlag)
+    if (!isFloat && !isInteger && !isFlag)
       return rewriter.notifyMatchFailure(
-          op, "is neither add nor maxnumf of floats, nor or of grouped i1");
+          op, "is neither add nor maxnumf of floats, maxsi of i32, nor or of "
+              "grouped i1");
     const TileLayout *from = thread.layouts->lookup(op.getSource());
     const TileLayout *to = thread.layouts->lookup(op.getResult());
     ArrayRef<int64_t> dims = op.getReductionDims();

@@ -108,7 +108,8 @@ struct ThreadContext {
   /// Byte offset of the barriers of each ring that is handed over: one for each
   /// slot that tells when it is filled, then one that tells when it is free.
   DenseMap<Value, int64_t> ringBarriers;
-  Value sharedMemory; ///< memref of bytes
+  DenseMap<Value, int64_t> flagOffsets; ///< in bytes
+  Value sharedMemory;                   ///< memref of bytes
   /// Behind the block's rings, each warp has a part of its own.
   int64_t warpStart, warpBytes;
   Value warpOffset; ///< byte offset of this warp's part

@@ -170,9 +170,11 @@ struct PromoteSharedPass final
                    value.getSplatValue<FloatAttr>());
   }
 
-  /// A ring of `slots` for tiles like that of `read`.
-  Value allocRing(vector::TransferReadOp read, int64_t slots) {
-    OpBuilder b = OpBuilder::atBlockBegin(&getOperation().getBody().front());
+  /// A ring of `slots` for tiles like that of `read`, at the start of the block
+  /// that the loop over warps stands in.
+  static Value allocRing(vector::TransferReadOp read, int64_t slots) {
+    OpBuilder b = OpBuilder::atBlockBegin(
+        read->getParentOfType<scf::ForallOp>()->getBlock());
     VectorType type = getTileType(read);
     StagingAttr staging = getStaging(read);
     auto ringType = RingType::get(b.getContext(), slots, type.getDimSize(0),
@@ -321,16 +323,18 @@ struct PromoteSharedPass final
     });
     if (anyFailed)
       return signalPassFailure();
-    SmallVector<vector::TransferReadOp> stream;
+    // By the loop over warps that they stand in.
+    llvm::MapVector<Operation *, SmallVector<vector::TransferReadOp>> streams;
     for (vector::TransferReadOp read : reads) {
       if (getStaging(read).getNumber() == TileNumber::Holder)
         promoteOwn(read);
       else if (auto loop = getKeyLoop(read))
         promoteInLoop(read, loop);
       else
-        stream.push_back(read);
+        streams[read->getParentOfType<scf::ForallOp>()].push_back(read);
     }
-    promoteStream(stream);
+    for (auto &[forall, stream] : streams)
+      promoteStream(stream);
     for (auto [query, kept] : splits)
       splitQuery(query, kept);
     splits.clear();

@@ -288,6 +288,8 @@ void TileExpander::expand() {
   RowState last = schedule.getSoftmax() == fcgpu::Softmax::OnePass
                       ? buildOnePass(query)
                       : buildOnline(query);
+  if (flag)
+    fcgpu::RaiseOp::create(b, flag, maxPolicy->isLost(last));
   if (schedule.getKeyWarps() > 1)
     writeResult(mergeParts(last));
   else
@@ -324,7 +326,47 @@ struct OnlineSoftmaxPass final
     if (auto error = checkTileSchedule(problem, schedule.getChoice(),
                                        FieldNames::Attribute))
       return op.emitOpError(*error);
+    if (schedule.getRowMax() == fcgpu::RowMax::Checked &&
+        !op->getParentOfType<scf::ForallOp>())
+      return op.emitOpError("has row_max checked, but stands in no scf.forall, "
+                            "which its block could walk again");
     return checkLowerable(op);
+  }
+
+  /// Behind the loop over warps, the same again of `op` with an exact maximum,
+  /// if a flag is raised. Returns that, and the op there.
+  static std::pair<Value, AttentionOp> addExactWalk(AttentionOp op) {
+    auto forall = op->getParentOfType<scf::ForallOp>();
+    ImplicitLocOpBuilder b(op.getLoc(), forall);
+    Value flag =
+        fcgpu::AllocFlagOp::create(b, fcgpu::FlagType::get(op.getContext()));
+    b.setInsertionPointAfter(forall);
+    Value isRaised = fcgpu::TestFlagOp::create(b, flag);
+    auto ifOp = scf::IfOp::create(b, isRaised, /*withElseRegion=*/false);
+    b.setInsertionPointToStart(ifOp.thenBlock());
+    IRMapping mapping;
+    b.clone(*forall, mapping);
+    auto again = cast<AttentionOp>(mapping.lookup(op.getOperation()));
+    auto schedule =
+        op->getAttrOfType<fcgpu::ScheduleAttr>(fcgpu::kScheduleAttrName);
+    fcgpu::ScheduleChoice choice = schedule.getChoice();
+    choice.rowMax = fcgpu::RowMax::Exact;
+    again->setAttr(
+        fcgpu::kScheduleAttrName,
+        fcgpu::ScheduleAttr::get(op.getContext(), schedule.getChip(), choice));
+    return {flag, again};
+  }
+
+  static void expand(AttentionOp op) {
+    auto schedule =
+        op->getAttrOfType<fcgpu::ScheduleAttr>(fcgpu::kScheduleAttrName);
+    Value flag;
+    if (schedule.getRowMax() == fcgpu::RowMax::Checked) {
+      AttentionOp again;
+      std::tie(flag, again) = addExactWalk(op);
+      TileExpander(again).expand();
+    }
+    TileExpander(op, flag).expand();
   }
 
   void runOnOperation() override {
@@ -337,7 +379,7 @@ struct OnlineSoftmaxPass final
     if (anyFailed)
       return signalPassFailure();
     for (AttentionOp op : ops)
-      TileExpander(op).expand();
+      expand(op);
   }
 };
 } // namespace

@@ -149,6 +149,9 @@ public:
   /// The row maximum of the raw scores, and the row sum.
   virtual Value readMax(const RowState &state) const;
   virtual Value readSum(const RowState &state) const;
+  /// Whether a row of the warp is lost, behind the last tile, and the block has
+  /// to walk its tiles again with an exact maximum; null if none can be.
+  virtual Value isLost(const RowState &) const { return {}; }
 
 protected:
   TileBuilder &b;

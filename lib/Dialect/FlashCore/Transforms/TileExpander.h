@@ -28,8 +28,9 @@ float getScoreScale(AttentionOp op);
 /// Expands one attention tile.
 class TileExpander {
 public:
-  explicit TileExpander(AttentionOp op)
-      : op(op), b(op, getScoreScale(op)),
+  /// `flag` is raised where rows are lost; null if none can be.
+  explicit TileExpander(AttentionOp op, Value flag = {})
+      : op(op), flag(flag), b(op, getScoreScale(op)),
         schedule(
             op->getAttrOfType<fcgpu::ScheduleAttr>(fcgpu::kScheduleAttrName)),
         mask(KeyMask::get(op)), warpM(b.warpM), blockN(b.blockN),
@@ -84,6 +85,7 @@ private:
   void writeLse(RowResult result, Value isEmpty, Value row);
 
   AttentionOp op;
+  Value flag;
   TileBuilder b;
   fcgpu::ScheduleAttr schedule;
   KeyMask mask;

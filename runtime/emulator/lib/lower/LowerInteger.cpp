@@ -198,9 +198,19 @@ bool Lowering::lowerMinMax() {
     return lowerFloatMinMax(type);
   if (!isArithType(type))
     return failHere(badType(mods.base(), type));
-  return lowerUniform(
+  bool relu = mods.take("relu");
+  if (relu && type != ScalarType::S32)
+    return failHere(".relu is supported for .s32 integers only");
+  bool ok = lowerUniform(
       bySign(type, mods.base() == "min" ? AluOp::MinU16 : AluOp::MaxU16), type,
       2, InstClass::Integer);
+  if (!ok || !relu)
+    return ok;
+  uint32_t d = program.operands[program.code.back().firstOperand];
+  emitAlu(bySign(type, AluOp::MaxU16), InstClass::Integer,
+          {d, d, constant(4, 0)})
+      .hidden = true;
+  return true;
 }
 
 bool Lowering::lowerAbsNeg() {

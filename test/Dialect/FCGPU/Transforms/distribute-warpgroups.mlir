@@ -103,6 +103,82 @@ gpu.module @kernels {
 
 #schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 128, block_n = 128,
   num_warps = 8, num_stages = 2, query = shared, grid_order = query_fastest,
+  min_blocks = 1, row_max = checked, product = warpgroup>
+#kernel = {arguments = [{kind = "pointer", tensor = "k"},
+                        {kind = "tensor_map", tensor = "k", box = [1, 1, 128, 64], swizzle = 128}]}
+!ring = !fcgpu.ring<2x128x128xf16, panels>
+!source = memref<1x2x512x128xf16, strided<[131072, 65536, 128, 1]>>
+
+gpu.module @kernels {
+  // What stands behind the first loop over warpgroups is done on both sides of
+  // the branch of the roles; the second ring has the memory of the first, but
+  // barriers of its own, behind which (at 65536 + 2 * 32) the flag is.
+  // CHECK-LABEL: gpu.func @two_walks(
+  // CHECK-SAME:    %[[LOST:[^:]+]]: i1)
+  // CHECK-DAG:     %[[FLAG:.+]] = arith.constant 65600 : index
+  // CHECK-COUNT-8: nvvm.mbarrier.init
+  // CHECK-NOT:     nvvm.mbarrier.init
+  // CHECK:         gpu.barrier
+  // CHECK:         scf.if
+  // CHECK:           nvvm.setmaxregister increase 240
+  // CHECK:           nvvm.mbarrier.try_wait.parity
+  // CHECK:           scf.if %[[LOST]] {
+  // CHECK-NEXT:        %[[WORD:.+]] = memref.view %{{.+}}[%[[FLAG]]][]
+  // CHECK:             memref.store %{{.+}}, %[[WORD]]
+  // CHECK:           gpu.barrier
+  // CHECK-NEXT:      memref.view %{{.+}}[%[[FLAG]]][]
+  // CHECK-NEXT:      %[[RAISED:.+]] = memref.load
+  // CHECK:           %[[AGAIN:.+]] = arith.cmpi ne, %[[RAISED]],
+  // CHECK-NEXT:      scf.if %[[AGAIN]] {
+  // CHECK:             nvvm.mbarrier.try_wait.parity
+  // CHECK-NOT:         nvvm.cp.async.bulk
+  // CHECK:         } else {
+  // CHECK:           nvvm.setmaxregister decrease 24
+  // CHECK:           %[[FIRST:.+]] = arith.cmpi eq
+  // CHECK:           scf.if %[[FIRST]] {
+  // CHECK:             nvvm.cp.async.bulk
+  // CHECK:           gpu.barrier
+  // CHECK:           %[[ALSO:.+]] = arith.cmpi ne
+  // CHECK-NEXT:      %[[FILLS:.+]] = arith.andi %[[ALSO]], %[[FIRST]]
+  // CHECK-NEXT:      scf.if %[[FILLS]] {
+  // CHECK:             nvvm.cp.async.bulk
+  // CHECK-NOT:     nvvm.setmaxregister
+  gpu.func @two_walks(%k_base: memref<f16>, %map: !llvm.ptr, %lost: i1)
+      kernel attributes {fcgpu.schedule = #schedule, fcgpu.kernel = #kernel} {
+    %c0 = arith.constant 0 : index
+    %k = memref.reinterpret_cast %k_base to offset: [0], sizes: [1, 2, 512, 128], strides: [131072, 65536, 128, 1]
+        : memref<f16> to !source
+    %ring = fcgpu.alloc_ring : !ring
+    %flag = fcgpu.alloc_flag : !fcgpu.flag
+    fcgpu.produce {
+      fcgpu.acquire %ring[%c0] to fill : !ring
+      fcgpu.copy %k[%c0, %c0, %c0, %c0] to %ring[%c0] by block : !source to !ring
+    }
+    scf.forall (%g) in (2) {
+      fcgpu.acquire %ring[%c0] to read : !ring
+      fcgpu.release %ring[%c0] : !ring
+      fcgpu.raise %flag if %lost : !fcgpu.flag
+    } {mapping = [#gpu.warpgroup<linear_dim_0>]}
+    %again = fcgpu.test_flag %flag : !fcgpu.flag
+    scf.if %again {
+      %ring_again = fcgpu.alloc_ring : !ring
+      fcgpu.produce {
+        fcgpu.acquire %ring_again[%c0] to fill : !ring
+        fcgpu.copy %k[%c0, %c0, %c0, %c0] to %ring_again[%c0] by block : !source to !ring
+      }
+      scf.forall (%g) in (2) {
+        fcgpu.acquire %ring_again[%c0] to read : !ring
+        fcgpu.release %ring_again[%c0] : !ring
+      } {mapping = [#gpu.warpgroup<linear_dim_0>]}
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 128, block_n = 128,
+  num_warps = 8, num_stages = 2, query = shared, grid_order = query_fastest,
   min_blocks = 1, product = warpgroup>
 !ring = !fcgpu.ring<2x128x128xf16, panels>
 

@@ -441,3 +441,42 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 64,
+  num_warps = 2, num_stages = 3, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+
+// A loop over warps in a branch has rings of its own, where it stands.
+
+// CHECK-LABEL: gpu.func @two_walks
+gpu.module @kernels {
+  gpu.func @two_walks(%key: memref<128x16xf16>, %again: i1)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %zero = arith.constant 0.000000e+00 : f16
+    // CHECK:      %[[RING:.+]] = fcgpu.alloc_ring : <1x64x16xf16>
+    // CHECK:      scf.forall
+    // CHECK:        fcgpu.copy %{{.+}} to %[[RING]]
+    // CHECK:      scf.if
+    // CHECK-NEXT:   %[[OWN:.+]] = fcgpu.alloc_ring : <1x64x16xf16>
+    // CHECK:        scf.forall
+    // CHECK:          fcgpu.copy %{{.+}} to %[[OWN]]
+    scf.forall (%warp) in (2) {
+      %tile = vector.transfer_read %key[%c0, %c0], %zero
+          {fcgpu.staging = #fcgpu.staging<copy = block, ring = block, slots = 1, number = turn>,
+           in_bounds = [false, true]} : memref<128x16xf16>, vector<64x16xf16>
+      "use"(%tile) : (vector<64x16xf16>) -> ()
+    } {mapping = [#gpu.warp<linear_dim_0>]}
+    scf.if %again {
+      scf.forall (%warp) in (2) {
+        %tile = vector.transfer_read %key[%c0, %c0], %zero
+            {fcgpu.staging = #fcgpu.staging<copy = block, ring = block, slots = 1, number = turn>,
+             in_bounds = [false, true]} : memref<128x16xf16>, vector<64x16xf16>
+        "use"(%tile) : (vector<64x16xf16>) -> ()
+      } {mapping = [#gpu.warp<linear_dim_0>]}
+    }
+    gpu.return
+  }
+}

@@ -66,7 +66,7 @@
 // GRID: error: expects grid to be full or persistent, but got 'tiles'{{$}}
 // RESIDENT: error: 'flashcore.attention' op expects min-blocks of at most 2 with grid persistent, whose blocks run at once: each needs 40960 bytes of shared memory of the 102400 and 4 warps of the 48 that an SM of sm_89 has, but got 3; use smaller blocks or fewer stages{{$}}
 // OVERLAP: error: expects overlap to be none, qk or pv, but got 'all'{{$}}
-// ROW-MAX: error: expects row-max to be exact, stale or folded, but got 'approximate'{{$}}
+// ROW-MAX: error: expects row-max to be exact, stale, folded or checked, but got 'approximate'{{$}}
 // ROW-SUM: error: expects row-sum to be add or mma, but got 'atomic'{{$}}
 // NUM-WARPS: error: 'flashcore.attention' op expects num-warps from 1 to 32, but got 33{{$}}
 // NEGATIVE-WARPS: error: 'flashcore.attention' op expects num-warps from 1 to 32, but got -1{{$}}

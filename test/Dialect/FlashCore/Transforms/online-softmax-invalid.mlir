@@ -148,3 +148,23 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 64, block_n = 64,
+  num_warps = 4, num_stages = 2, query = shared, grid_order = query_fastest,
+  min_blocks = 1, row_max = checked, product = warpgroup>
+!t = memref<1x1x64x64xf16>
+
+gpu.module @kernels {
+  gpu.func @checked_outside_of_a_loop_over_warps(%q: !t, %k: !t, %v: !t, %o: !t)
+      kernel {
+    %c0 = arith.constant 0 : index
+    %c64 = arith.constant 64 : index
+    // expected-error @below {{'flashcore.attention' op has row_max checked, but stands in no scf.forall, which its block could walk again}}
+    flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
+        tile(%c0, %c0, %c0, %c64, %c0, %c64, %c64, %c0)
+        {fcgpu.schedule = #schedule}
+    gpu.return
+  }
+}

@@ -224,3 +224,59 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 128, block_n = 64,
+  num_warps = 8, num_stages = 2, query = shared, grid_order = query_fastest,
+  min_blocks = 1, overlap = pv, row_max = checked, row_sum = mma,
+  product = warpgroup>
+!qo = memref<1x1x64x64xf16, strided<[8192, 8192, 64, 1], offset: ?>>
+!kv = memref<1x1x128x64xf16>
+
+// The exponentials are looked at, as integers; the scores only where a row has
+// no maximum yet. A row that is lost raises a flag, and the block walks again.
+
+// CHECK-LABEL: gpu.func @checked(
+gpu.module @kernels {
+  gpu.func @checked(%q: !qo, %k: !kv, %v: !kv, %o: !qo) kernel {
+    // CHECK:      %[[FLAG:.+]] = fcgpu.alloc_flag
+    // CHECK:      scf.forall
+    // CHECK:        scf.for {{.+}} iter_args(%[[ACC:[^ ]+]] = %{{.+}}, %[[MAX:[^ ]+]] = %{{.+}}, %{{.+}} = %{{.+}})
+    // CHECK:          %[[UNKNOWN:.+]] = arith.cmpf oeq, %[[MAX]], %{{.+}} : vector<64xf32>
+    // CHECK:          %[[NEW:.+]] = vector.multi_reduction <or>, %[[UNKNOWN]], %{{.+}} [0] : vector<64xi1> to i1
+    // CHECK:          %[[FOLLOWED:.+]]:4 = scf.if %[[NEW]]
+    // CHECK:            vector.multi_reduction <maxnumf>
+    // CHECK:          %[[P:.+]] = math.exp2 %{{.+}} : vector<64x64xf32>
+    // CHECK:          %[[BITS:.+]] = arith.bitcast %{{.+}} to vector<64x8x8xi32>
+    // CHECK:          %[[LARGEST:.+]] = vector.multi_reduction <maxsi>, %[[BITS]],
+    // CHECK:          %[[LIMIT:.+]] = arith.constant dense<1132462080> : vector<64x8xi32>
+    // CHECK:          arith.cmpi sgt, %[[LARGEST]], %[[LIMIT]]
+    // CHECK:          %[[EXCEEDS:.+]] = vector.multi_reduction <or>
+    // CHECK:          %[[SCALED:.+]]:4 = scf.if %[[EXCEEDS]]
+    // CHECK:            vector.multi_reduction <maxsi>, %[[LARGEST]], %{{.+}} [1]
+    // CHECK:            arith.mulf %[[P]], %{{.+}} : vector<64x64xf32>
+    // CHECK:          %[[ANY:.+]] = arith.ori %[[NEW]], %[[EXCEEDS]]
+    // CHECK:          scf.if %[[ANY]] -> (vector<64x72xf32>)
+    // CHECK:      %[[LOST:.+]] = arith.cmpf uge, %{{.+}}, %{{.+}} : vector<64x8xf32>
+    // CHECK:      %[[ANY_LOST:.+]] = vector.multi_reduction <or>, %[[LOST]]
+    // CHECK:      fcgpu.raise %[[FLAG]] if %[[ANY_LOST]]
+    // CHECK:      %[[AGAIN:.+]] = fcgpu.test_flag %[[FLAG]]
+    // CHECK-NEXT: scf.if %[[AGAIN]] {
+    // CHECK:        scf.forall
+    // CHECK:          scf.for
+    // CHECK-NOT:      maxsi
+    // CHECK:          vector.multi_reduction <maxnumf>
+    // CHECK-NOT:      fcgpu.raise
+    // CHECK:      gpu.return
+    %zero = arith.constant 0 : index
+    %rows = arith.constant 128 : index
+    scf.forall (%group) in (2) {
+      %row = affine.apply affine_map<(d0) -> (d0 * 64)>(%group)
+      flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+          tile(%zero, %zero, %row, %rows, %zero, %rows, %rows, %zero)
+          {fcgpu.schedule = #schedule}
+    } {mapping = [#gpu.warpgroup<linear_dim_0>]}
+    gpu.return
+  }
+}
