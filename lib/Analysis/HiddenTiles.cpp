@@ -16,14 +16,23 @@
 using namespace mlir::flashcore;
 using namespace mlir::fcgpu;
 
+bool mlir::flashcore::mayLackRows(std::optional<int64_t> seqlenQ,
+                                  const ScheduleChoice &schedule) {
+  if (!seqlenQ)
+    return true;
+  int64_t rest = *seqlenQ % schedule.blockM;
+  return rest != 0 && rest <= schedule.blockM - schedule.getWarpM();
+}
+
 bool mlir::flashcore::skipsHiddenTiles(const AttentionProblem &problem,
                                        const ScheduleChoice &schedule) {
   bool hidesKeys = problem.isCausal || problem.hasWindow;
   // A warpgroup begins its walk later, which takes no registers in the loop.
   // Tiles as long as a block are those of all its rows.
   if (schedule.product == Product::Warpgroup)
-    return hidesKeys && schedule.getRowWarps() > 1 &&
-           schedule.blockN < schedule.blockM;
+    return schedule.getRowWarps() > 1 &&
+           ((hidesKeys && schedule.blockN < schedule.blockM) ||
+            (problem.seqlenQ && mayLackRows(problem.seqlenQ, schedule)));
   // Others than warps of different rows see the same of each tile.
   bool isShared = schedule.getRowWarps() > 1 && schedule.keyWarps == 1;
   // With sizes known at run time only, or with Q of the widest heads, there are

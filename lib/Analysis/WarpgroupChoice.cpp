@@ -14,7 +14,9 @@
 #include "flashcore/Analysis/ScheduleCheck.h"
 #include "flashcore/Target/Atoms.h"
 
-#include <algorithm>
+#include "llvm/Support/MathExtras.h"
+
+#include <limits>
 
 using namespace mlir::flashcore;
 using namespace mlir::fcgpu;
@@ -25,6 +27,9 @@ struct Shape {
   int64_t numWarps; ///< that multiply
   int64_t blockN;
   RowSum rowSum;
+  Overlap overlap;
+  RowMax rowMax;
+  bool isPersistent;
 };
 } // namespace
 
@@ -46,14 +51,91 @@ static bool paysPersistence(const AttentionProblem &problem) {
   llvm_unreachable("unknown width");
 }
 
-/// Narrow heads leave registers for a third warpgroup, but not where a bias is
-/// loaded beside the fragments; in short sequences its rows would be too many
-/// for a block. Columns of ones behind V need whole panels, and a product has
-/// 256 columns at most.
-static std::vector<Shape> listShapes(const AttentionProblem &problem) {
+static bool hidesKeys(const AttentionProblem &problem) {
+  return problem.isCausal || problem.hasWindow;
+}
+
+/// Keys, or more than any where they are known at run time only.
+static int64_t getSeqlenK(const AttentionProblem &problem) {
+  return problem.seqlenK.value_or(std::numeric_limits<int64_t>::max());
+}
+
+/// How many rows the SMs work on, in waves of blocks of `blockM` rows, for each
+/// row that there is.
+static double getGridLoss(const AttentionProblem &problem,
+                          const TargetInfo &target, int64_t blockM) {
+  std::optional<int64_t> blocks = getNumBlocks(problem, blockM);
+  if (!blocks)
+    return 1;
+  int64_t numSMs = target.device.numSMs;
+  double rows =
+      static_cast<double>(*problem.batch * *problem.headsQ * *problem.seqlenQ);
+  return llvm::divideCeil(*blocks, numSMs) * numSMs * blockM / rows;
+}
+
+/// Whether a grid of blocks of `blockM` rows wastes less than they gain over
+/// those of two warpgroups.
+static bool paysTallBlocks(const AttentionProblem &problem,
+                           const TargetInfo &target, int64_t blockM) {
+  constexpr double gain = 1.1;
+  constexpr int64_t ofTwo = 2 * kRowsOfGroup;
+  return getGridLoss(problem, target, blockM) <=
+         gain * getGridLoss(problem, target, ofTwo);
+}
+
+/// Four warpgroups of narrow heads: of few registers each, but some multiply
+/// while others take exponentials. Under a mask, a warpgroup's own walk leaves
+/// fewer of them with work, which overlap makes up for.
+static void addFourGroups(const AttentionProblem &problem,
+                          std::vector<Shape> &shapes) {
+  constexpr int64_t shortKeys = 2048;
+  RowMax checkedIfLong =
+      getSeqlenK(problem) > shortKeys ? RowMax::Checked : RowMax::Exact;
+  bool isPersistent = paysPersistence(problem);
+  // The larger tiles are those of whole heads of 64.
+  bool isFull = problem.headDimV > 48 && !problem.hasSoftcap;
+  for (RowSum rowSum : {RowSum::Mma, RowSum::Add}) {
+    if (hidesKeys(problem)) {
+      shapes.push_back({16, 64, rowSum, Overlap::PV, checkedIfLong, false});
+      continue;
+    }
+    if (isFull && !isPersistent)
+      shapes.push_back({16, 80, rowSum, Overlap::None, RowMax::Checked, false});
+    shapes.push_back(
+        {16, 64, rowSum, Overlap::None, RowMax::Checked, isPersistent});
+  }
+}
+
+/// Three warpgroups of wide heads, of small tiles: in sequences that are long
+/// enough for blocks that end one by one.
+static void addThreeGroups(const AttentionProblem &problem,
+                           std::vector<Shape> &shapes) {
+  constexpr int64_t shortKeys = 1024, shortMaskedKeys = 2048;
+  bool isShort =
+      getSeqlenK(problem) <= (hidesKeys(problem) ? shortMaskedKeys : shortKeys);
+  bool isMaskedVeryWide =
+      hidesKeys(problem) && getHeadWidth(problem) == HeadWidth::VeryWide;
+  if (isShort || isMaskedVeryWide)
+    return;
+  for (RowSum rowSum : {RowSum::Mma, RowSum::Add})
+    shapes.push_back({12, 64, rowSum, Overlap::PV, RowMax::Stale, false});
+}
+
+/// The shapes in the order of their speed. A bias is loaded beside the
+/// fragments, which leaves registers for two warpgroups. Columns of ones behind
+/// V need whole panels, and a product has 256 columns at most.
+static std::vector<Shape> listShapes(const AttentionProblem &problem,
+                                     const TargetInfo &target) {
   bool isNarrow = getHeadWidth(problem) == HeadWidth::Narrow;
-  bool isShort = isNarrow && paysPersistence(problem);
   std::vector<Shape> shapes;
+  if (!problem.hasBias) {
+    if (isNarrow && paysTallBlocks(problem, target, 4 * kRowsOfGroup))
+      addFourGroups(problem, shapes);
+    if (!isNarrow && paysTallBlocks(problem, target, 3 * kRowsOfGroup))
+      addThreeGroups(problem, shapes);
+  }
+  bool isShort = isNarrow && paysPersistence(problem);
+  RowMax rowMax = isNarrow ? RowMax::Exact : RowMax::Stale;
   for (int64_t numWarps : {12, 8}) {
     if (numWarps > 8 && (!isNarrow || isShort || problem.hasBias))
       continue;
@@ -61,7 +143,8 @@ static std::vector<Shape> listShapes(const AttentionProblem &problem) {
       if (problem.hasBias && blockN == 96) // a few registers too many
         continue;
       for (RowSum rowSum : {RowSum::Mma, RowSum::Add})
-        shapes.push_back({numWarps, blockN, rowSum});
+        shapes.push_back({numWarps, blockN, rowSum, Overlap::PV, rowMax,
+                          paysPersistence(problem)});
     }
   }
   return shapes;
@@ -85,6 +168,19 @@ static void decideOrder(const AttentionProblem &problem,
       reasons.decide("grid_heads", options.gridHeads, takesTurns ? turn : 0,
                      takesTurns ? "heads take turns whose K and V fit in L2"
                                 : "no head waits for others");
+}
+
+static llvm::StringRef explain(RowMax rowMax) {
+  switch (rowMax) {
+  case RowMax::Exact:
+    return "exponentials are what such heads wait for";
+  case RowMax::Stale:
+  case RowMax::Folded:
+    return "most tiles need no shuffles and no rescaling";
+  case RowMax::Checked:
+    return "no comparison delays an exponential";
+  }
+  llvm_unreachable("unknown row_max");
 }
 
 /// Decides all fields, with `shape` where nothing else is asked for.
@@ -116,22 +212,22 @@ static ScheduleDecision decide(const AttentionProblem &problem,
                                 "wgmma reads it from there");
   choice.querySteps =
       reasons.decide("query_steps", options.querySteps, 0, "Q is in one place");
-  bool isPersistent = paysPersistence(problem);
   choice.grid = reasons.decide(
-      "grid", options.grid, isPersistent ? Grid::Persistent : Grid::Full,
-      isPersistent ? "the next tile is copied beside the end of the one before"
-                   : "the chip hands out tiles as blocks end");
+      "grid", options.grid, shape.isPersistent ? Grid::Persistent : Grid::Full,
+      shape.isPersistent
+          ? "the next tile is copied beside the end of the one before"
+          : "the chip hands out tiles as blocks end");
   decideOrder(problem, options, choice, reasons);
-  choice.overlap = reasons.decide("overlap", options.overlap, Overlap::PV,
-                                  "the softmax of a tile runs beside P V of "
-                                  "the one before");
+  choice.overlap = reasons.decide(
+      "overlap", options.overlap, shape.overlap,
+      shape.overlap == Overlap::PV
+          ? "the softmax of a tile runs beside P V of the one before"
+          : "the softmax of a tile runs beside the products of other "
+            "warpgroups");
   choice.softmax = reasons.decide("softmax", options.softmax, Softmax::Online,
                                   "any number of key tiles, one at a time");
-  bool isNarrow = getHeadWidth(problem) == HeadWidth::Narrow;
-  choice.rowMax = reasons.decide(
-      "row_max", options.rowMax, isNarrow ? RowMax::Exact : RowMax::Stale,
-      isNarrow ? "exponentials are what such heads wait for"
-               : "most tiles need no shuffles and no rescaling");
+  choice.rowMax = reasons.decide("row_max", options.rowMax, shape.rowMax,
+                                 explain(shape.rowMax));
   choice.rowSum = reasons.decide(
       "row_sum", options.rowSum, shape.rowSum,
       shape.rowSum == RowSum::Mma
@@ -161,7 +257,7 @@ mlir::flashcore::chooseWarpgroups(const AttentionProblem &problem,
       (!isForced && (!hasProducts || isShort || !isThroughput(fill))))
     return std::nullopt;
   std::optional<ScheduleDecision> smallest;
-  for (const Shape &shape : listShapes(problem)) {
+  for (const Shape &shape : listShapes(problem, target)) {
     smallest = decide(problem, options, shape);
     if (!checkSchedule(problem, target, smallest->choice, FieldNames::Options))
       return smallest;

@@ -84,4 +84,21 @@ TEST(HiddenTiles, TakeRegistersThatAnOverlapTakes) {
       schedule.overlap = overlap;
     }));
 }
+
+// The last block of 256 rows has 1 to 64, 65 to 128, ... of them.
+TEST(HiddenTiles, AreAllTilesOfWarpgroupsWithoutRows) {
+  auto skips = [](int64_t seqlenQ) {
+    return skipsAfter([&](AttentionProblem &problem, ScheduleChoice &schedule) {
+      problem.isCausal = false;
+      problem.seqlenQ = seqlenQ;
+      schedule.product = Product::Warpgroup;
+      schedule.numWarps = 16;
+      schedule.blockM = 256;
+    });
+  };
+  EXPECT_FALSE(skips(1024));
+  EXPECT_TRUE(skips(1025));
+  EXPECT_TRUE(skips(1024 + 192));
+  EXPECT_FALSE(skips(1024 + 193));
+}
 } // namespace

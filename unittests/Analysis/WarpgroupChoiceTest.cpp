@@ -30,18 +30,62 @@ std::string refuseOnHopper(const AttentionProblem &problem,
   return error ? *error : "accepted";
 }
 
+/// As many queries as keys, in a batch that fills the chip.
+AttentionProblem makeBatch(int64_t headDim, int64_t seqlen, bool isCausal) {
+  AttentionProblem problem = makeLarge(headDim, headDim);
+  problem.batch = 32;
+  problem.seqlenQ = problem.seqlenK = seqlen;
+  problem.isCausal = isCausal;
+  return problem;
+}
+
 TEST(Warpgroups, HaveTheMeasuredShapes) {
   struct {
-    int64_t headDim, numWarps, blockM, blockN;
-  } expected[] = {{64, 12, 192, 128}, {128, 8, 128, 128}, {256, 8, 128, 64}};
-  for (auto [headDim, numWarps, blockM, blockN] : expected) {
-    ScheduleChoice choice = choose(makeLarge(headDim, headDim), hopper());
-    EXPECT_EQ(choice.product, Product::Warpgroup) << headDim;
-    EXPECT_EQ(choice.numWarps, numWarps) << headDim;
-    EXPECT_EQ(choice.blockM, blockM) << headDim;
-    EXPECT_EQ(choice.blockN, blockN) << headDim;
-    EXPECT_EQ(choice.overlap, Overlap::PV) << headDim;
+    int64_t headDim, seqlen;
+    bool isCausal;
+    int64_t numWarps, blockN;
+    Overlap overlap;
+    RowMax rowMax;
+    Grid grid;
+  } expected[] = {
+      {64, 1024, false, 16, 64, Overlap::None, RowMax::Checked,
+       Grid::Persistent},
+      {64, 2048, false, 16, 80, Overlap::None, RowMax::Checked, Grid::Full},
+      {32, 2048, false, 16, 64, Overlap::None, RowMax::Checked, Grid::Full},
+      {64, 2048, true, 16, 64, Overlap::PV, RowMax::Exact, Grid::Full},
+      {64, 4096, true, 16, 64, Overlap::PV, RowMax::Checked, Grid::Full},
+      {128, 1024, false, 8, 128, Overlap::PV, RowMax::Stale, Grid::Persistent},
+      {128, 2048, false, 12, 64, Overlap::PV, RowMax::Stale, Grid::Full},
+      {128, 2048, true, 8, 128, Overlap::PV, RowMax::Stale, Grid::Persistent},
+      {128, 4096, true, 12, 64, Overlap::PV, RowMax::Stale, Grid::Full},
+      {160, 4096, false, 12, 64, Overlap::PV, RowMax::Stale, Grid::Full},
+      {160, 4096, true, 8, 96, Overlap::PV, RowMax::Stale, Grid::Full},
+      {256, 4096, false, 8, 64, Overlap::PV, RowMax::Stale, Grid::Persistent},
+      {256, 4096, true, 8, 64, Overlap::PV, RowMax::Stale, Grid::Full},
+  };
+  for (auto &row : expected) {
+    ScheduleChoice choice =
+        choose(makeBatch(row.headDim, row.seqlen, row.isCausal), hopper());
+    std::string name =
+        std::to_string(row.headDim) + " " + std::to_string(row.seqlen);
+    EXPECT_EQ(choice.product, Product::Warpgroup) << name;
+    EXPECT_EQ(choice.numWarps, row.numWarps) << name;
+    EXPECT_EQ(choice.blockM, row.numWarps * 16) << name;
+    EXPECT_EQ(choice.blockN, row.blockN) << name;
+    EXPECT_EQ(choice.overlap, row.overlap) << name;
+    EXPECT_EQ(choice.rowMax, row.rowMax) << name;
+    EXPECT_EQ(choice.grid, row.grid) << name;
   }
+}
+
+// Of 640 rows a head, 256 are a block's own only twice: 192 blocks are two
+// waves of them, 320 blocks of 128 rows three of half the size.
+TEST(Warpgroups, AreTwoWhereTallBlocksWasteTheChip) {
+  AttentionProblem problem = makeBatch(64, 640, /*isCausal=*/false);
+  problem.batch = 4;
+  EXPECT_EQ(choose(problem, hopper()).numWarps, 8);
+  problem.seqlenQ = 512;
+  EXPECT_EQ(choose(problem, hopper()).numWarps, 16);
 }
 
 TEST(Warpgroups, AreOfOneChip) {
@@ -129,6 +173,7 @@ TEST(Warpgroups, AreNotForFewQueries) {
 
 TEST(Warpgroups, TakeWhatTheModelSays) {
   AttentionProblem problem = makeLarge(128, 128);
+  problem.seqlenQ = problem.seqlenK = 1024;
   ScheduleOptions options;
   options.rowSum = RowSum::Add;
   ScheduleChoice choice = choose(problem, hopper(), options);
@@ -163,18 +208,10 @@ TEST(Warpgroups, HaveSumsInColumnsOfWholePanels) {
         << headDim << "/" << headDimV;
 }
 
-TEST(Warpgroups, FollowTheMaximumRarelyUnlessNarrow) {
-  for (auto [headDim, rowMax] : {std::pair(64, RowMax::Exact),
-                                 {128, RowMax::Stale},
-                                 {256, RowMax::Stale}})
-    EXPECT_EQ(choose(makeLarge(headDim, headDim), hopper()).rowMax, rowMax)
-        << headDim;
-}
-
 // A bias is loaded beside the fragments.
 TEST(Warpgroups, AreTwoWhereABiasTakesRegisters) {
   AttentionProblem problem = makeLarge(64, 64);
-  EXPECT_EQ(choose(problem, hopper()).numWarps, 12);
+  EXPECT_EQ(choose(problem, hopper()).numWarps, 16);
   problem.hasBias = true;
   EXPECT_EQ(choose(problem, hopper()).numWarps, 8);
 }
@@ -197,28 +234,21 @@ TEST(Warpgroups, AreOrderedByLengthUnderACausalMask) {
   }
 }
 
-/// As many queries as keys, in a batch that fills the chip.
-AttentionProblem makeBatch(int64_t headDim, int64_t seqlen, bool isCausal) {
-  AttentionProblem problem = makeLarge(headDim, headDim);
-  problem.batch = 32;
-  problem.seqlenQ = problem.seqlenK = seqlen;
-  problem.isCausal = isCausal;
-  return problem;
-}
-
 TEST(Warpgroups, PersistForShortSequences) {
   struct {
     int64_t headDim, longest, longestCausal;
-  } expected[] = {{64, 1024, 1024}, {128, 2048, 2048}, {256, 4096, 2048}};
+  } expected[] = {{64, 1024, 0}, {128, 1024, 2048}, {256, 4096, 2048}};
   for (auto [headDim, longest, longestCausal] : expected)
     for (bool isCausal : {false, true}) {
       int64_t last = isCausal ? longestCausal : longest;
+      if (last == 0)
+        continue;
       AttentionProblem problem = makeBatch(headDim, last, isCausal);
       ScheduleChoice choice = choose(problem, hopper());
       EXPECT_EQ(choice.grid, Grid::Persistent) << headDim << isCausal;
       // Blocks have long and short tiles in turn.
       EXPECT_EQ(choice.gridOrder, GridOrder::QueryFastest);
-      problem.seqlenK = last + 1;
+      problem.seqlenQ = problem.seqlenK = last + 1;
       EXPECT_EQ(choose(problem, hopper()).grid, Grid::Full)
           << headDim << isCausal;
       problem.seqlenK = std::nullopt;
@@ -232,16 +262,6 @@ TEST(Warpgroups, DoNotPersistForWindows) {
   problem.hasWindow = true;
   problem.windowKeys = 128;
   EXPECT_EQ(choose(problem, hopper()).grid, Grid::Full);
-}
-
-// A third warpgroup makes blocks too long.
-TEST(Warpgroups, AreSmallForShortNarrowHeads) {
-  EXPECT_EQ(choose(makeBatch(64, 512, /*isCausal=*/false), hopper()).blockM,
-            128);
-  EXPECT_EQ(choose(makeBatch(64, 512, /*isCausal=*/true), hopper()).blockM,
-            128);
-  EXPECT_EQ(choose(makeBatch(64, 4096, /*isCausal=*/true), hopper()).blockM,
-            192);
 }
 
 // Of a single tile, or two, none is copied while another is multiplied.

@@ -22,6 +22,10 @@ namespace mlir::flashcore {
 bool skipsHiddenTiles(const AttentionProblem &problem,
                       const fcgpu::ScheduleChoice &schedule);
 
+/// Whether the last query block may have warps without a row.
+bool mayLackRows(std::optional<int64_t> seqlenQ,
+                 const fcgpu::ScheduleChoice &schedule);
+
 } // namespace mlir::flashcore
 
 #endif // FLASHCORE_ANALYSIS_HIDDENTILES_H

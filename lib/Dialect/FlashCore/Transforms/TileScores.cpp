@@ -186,6 +186,15 @@ void TileExpander::skipUnlessVisible(Value iteration) {
     firstSeen = getIteration((bound - firstKey).ceilDiv(blockN),
                              affine::makeComposedFoldedAffineMin(
                                  b, b.getLoc(), bounds.visibleEnd, operands));
+    // Rows behind the last query see nothing.
+    if (schedule.getProduct() == fcgpu::Product::Warpgroup &&
+        mayLackRows(problem.seqlenQ, schedule.getChoice())) {
+      Value exists = arith::CmpIOp::create(
+          b, arith::CmpIPredicate::slt, tileOperand(AttentionOp::TileQuery),
+          tileOperand(AttentionOp::TileSeqlenQ));
+      firstSeen =
+          arith::SelectOp::create(b, exists, firstSeen, asValue(numTiles));
+    }
     if (mask.windowLeft)
       endSeen = getIteration((bound - firstKey).floorDiv(blockN),
                              affine::makeComposedFoldedAffineMax(
