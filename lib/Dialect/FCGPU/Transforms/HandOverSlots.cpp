@@ -20,6 +20,7 @@
 #include "flashcore/Dialect/FCGPU/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -135,13 +136,17 @@ struct HandOverSlotsPass final
     Location loc = loop.getLoc();
     Value zero = arith::ConstantIndexOp::create(b, loc, 0);
     Value one = arith::ConstantIndexOp::create(b, loc, 1);
+    Value allLanes = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(-1));
     auto passing = scf::ForOp::create(b, loc, zero, loop.getLowerBound(), one);
     b.setInsertionPointToStart(passing.getBody());
-    for (auto [ring, read] : rings) {
+    for (auto [ring, read] : rings)
       AcquireOp::create(b, loc, ring, passing.getInductionVar(),
                         RingSide::Read);
+    // One lane gives a slot back for its warp. No product holds the others up
+    // here: without this, the slot may be filled twice before they look.
+    NVVM::SyncWarpOp::create(b, loc, allLanes);
+    for (auto [ring, read] : rings)
       ReleaseOp::create(b, loc, ring, passing.getInductionVar());
-    }
   }
 
   /// The last op by which `read` needs its tile: itself or, where products take

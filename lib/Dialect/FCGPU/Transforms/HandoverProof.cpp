@@ -13,6 +13,7 @@
 #include "TileLoop.h"
 #include "flashcore/Analysis/SlotHandover.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Matchers.h"
@@ -91,11 +92,14 @@ public:
   scf::ForOp loop, tileLoop, passing;
 
 private:
-  /// Whether the loop does nothing but take tiles and give them back.
+  /// Whether the loop does nothing but take tiles and give them back, all lanes
+  /// of a warp together.
   static bool isPassing(scf::ForOp loop) {
-    return llvm::all_of(
-               loop.getBody()->without_terminator(),
-               [](Operation &op) { return isa<AcquireOp, ReleaseOp>(op); }) &&
+    return llvm::all_of(loop.getBody()->without_terminator(),
+                        [](Operation &op) {
+                          return isa<AcquireOp, ReleaseOp, NVVM::SyncWarpOp>(
+                              op);
+                        }) &&
            getConstantIntValue(loop.getLowerBound()) == 0;
   }
 

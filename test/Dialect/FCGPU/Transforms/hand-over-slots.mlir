@@ -478,7 +478,8 @@ gpu.module @kernels {
 
 gpu.module @kernels {
   // A walk that begins later takes the tiles before and gives them back: who fills
-  // the ring waits for both warpgroups.
+  // the ring waits for both warpgroups. One lane does that for its warp, when all
+  // have seen the tile.
 
   // CHECK-LABEL: gpu.func @passes_tiles_by(
   // CHECK:       %[[RING:.+]] = fcgpu.alloc_ring
@@ -486,6 +487,7 @@ gpu.module @kernels {
   // CHECK:         %[[FIRST:.+]] = affine.min
   // CHECK:         scf.for %[[P:.+]] = %c0{{.*}} to %[[FIRST]] step
   // CHECK-NEXT:      fcgpu.acquire %[[RING]][%[[P]]] to read
+  // CHECK-NEXT:      nvvm.bar.warp.sync
   // CHECK-NEXT:      fcgpu.release %[[RING]][%[[P]]]
   // CHECK-NEXT:    }
   // CHECK:         scf.for %[[I:[^ ]+]] = %[[FIRST]] to

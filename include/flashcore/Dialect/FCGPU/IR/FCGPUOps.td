@@ -219,6 +219,8 @@ def FCGPU_ReleaseOp : FCGPU_Op<"release", [
   let description = [{
     The warps that execute the op read tile number `tile` no more, unless they
     acquire it again: the products that do have been awaited.
+    One lane speaks for its warp: where no product has brought all lanes
+    together since the tile was acquired, `nvvm.bar.warp.sync` does.
 
     ```mlir
     fcgpu.release %ring[%t] : !fcgpu.ring<2x128x64xf16, panels>

@@ -126,7 +126,8 @@ def HandOverSlotsPass : Pass<"flashcore-hand-over-slots", "::mlir::gpu::GPUFuncO
   }];
   let statistics = [Statistic<"numAwaits", "num-awaits",
                               "Products that are awaited">];
-  let dependentDialects = ["::mlir::fcgpu::FCGPUDialect"];
+  let dependentDialects = ["::mlir::NVVM::NVVMDialect",
+                           "::mlir::fcgpu::FCGPUDialect"];
 }
 
 def PipelineLoopsPass : Pass<"flashcore-pipeline-loops", "::mlir::gpu::GPUFuncOp"> {
