@@ -127,9 +127,12 @@ static const Label *selectedLabels(LabelFrame &frame, const LabelStep &step,
 }
 
 /// Labels of an accumulator that is still zero in all lanes and is scaled for
-/// its row; null for anything else.
+/// its row; null for anything else: some lanes may have rows that see nothing,
+/// whose factor is zero.
 const Label *Machine::blankLabels(Warp &warp, const Inst &inst, uint32_t lanes,
                                   Label *scratch) {
+  if (lanes != warp.live)
+    return nullptr;
   const uint32_t *ops = program.operands.data() + inst.firstOperand;
   for (unsigned i = 1; i <= 2; ++i) {
     if (warp.labels.ifHeld(slotOf(ops[i])))
