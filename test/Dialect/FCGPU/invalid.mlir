@@ -787,14 +787,14 @@ func.func @await_of_what_is_there(%a: vector<16x16xf16>, %b: vector<8x16xf16>, %
 
 // -----
 
-// expected-error @below {{expects key_warps, head_group and key_splits of 1, query shared, softmax online, overlap none or pv and row_max exact, stale or checked with product warpgroup, but got another query; use product warp}}
+// expected-error @below {{expects key_warps 1, query shared, softmax online, overlap none or pv and row_max exact, stale or checked with product warpgroup, but got another query; use product warp}}
 #schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 128, block_n = 128,
   num_warps = 8, num_stages = 2, query = registers, grid_order = query_fastest,
   min_blocks = 1, product = warpgroup>
 
 // -----
 
-// expected-error @below {{expects key_warps, head_group and key_splits of 1, query shared, softmax online, overlap none or pv and row_max exact, stale or checked with product warpgroup, but got another row_max; use product warp}}
+// expected-error @below {{expects key_warps 1, query shared, softmax online, overlap none or pv and row_max exact, stale or checked with product warpgroup, but got another row_max; use product warp}}
 #schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 128, block_n = 128,
   num_warps = 8, num_stages = 2, query = shared, grid_order = query_fastest,
   min_blocks = 1, row_max = folded, row_sum = mma, product = warpgroup>

@@ -93,11 +93,14 @@ static std::optional<std::string> checkWarps(const ScheduleChoice &choice,
   if (choice.headGroup < 1)
     return llvm::formatv("expects {0} of at least 1, but got {1}",
                          spell("head_group", names), choice.headGroup);
-  if (choice.numWarps % choice.headGroup != 0)
-    return llvm::formatv("expects {0} to be a multiple of {1} = {2}, but got "
-                         "{3}",
-                         spell("num_warps", names), spell("head_group", names),
-                         choice.headGroup, choice.numWarps);
+  if (choice.getNumHolders() % choice.headGroup != 0)
+    return llvm::formatv(
+        "expects {0} to be a multiple of {4}{1} = {2}, but "
+        "got {3}",
+        spell("num_warps", names), spell("head_group", names),
+        choice.headGroup * choice.getTileWarps(), choice.numWarps,
+        choice.hasProducer() ? std::to_string(kWarpsOfGroup) + " * "
+                             : std::string());
   if (choice.keySplits < 1 || choice.keySplits > kMaxKeySplits)
     return llvm::formatv("expects {0} from 1 to {1}, but got {2}",
                          spell("key_splits", names), kMaxKeySplits,
@@ -239,8 +242,6 @@ static std::optional<std::string> checkProduct(const ScheduleChoice &choice,
                          choice.blockN);
   std::pair<llvm::StringRef, bool> unknown[] = {
       {"key_warps", choice.keyWarps > 1},
-      {"head_group", choice.headGroup > 1},
-      {"key_splits", choice.keySplits > 1},
       {"query", choice.query != QueryPlacement::Shared},
       {"softmax", choice.softmax != Softmax::Online},
       {"overlap", choice.overlap == Overlap::QK},
@@ -248,10 +249,9 @@ static std::optional<std::string> checkProduct(const ScheduleChoice &choice,
   for (auto [key, isUnknown] : unknown)
     if (isUnknown)
       return llvm::formatv(
-          "expects key_warps, head_group and key_splits of 1, "
-          "query shared, softmax online, overlap none or pv and row_max exact, "
-          "stale or checked with product warpgroup, but got another {0}; use "
-          "product warp",
+          "expects key_warps 1, query shared, softmax online, overlap none or "
+          "pv and row_max exact, stale or checked with product warpgroup, but "
+          "got another {0}; use product warp",
           spell(key, names));
   int64_t rows = kRowsOfGroup * choice.getRowWarps();
   if (choice.blockM != rows)
