@@ -87,10 +87,10 @@ void mlir::flashcore::print(llvm::raw_ostream &os,
                        used.spillStores, cubin->assembler)
              .str());
     Occupancy occupancy =
-        getOccupancy(target, choice.numWarps, used.registers, sharedBytes);
+        getOccupancy(target, choice.getAllWarps(), used.registers, sharedBytes);
     line("occupancy",
          llvm::formatv("{0} x {1} warps an SM, limited by {2}",
-                       occupancy.blocks, choice.numWarps, occupancy.limit)
+                       occupancy.blocks, choice.getAllWarps(), occupancy.limit)
              .str());
   } else {
     line("registers", "unknown: ptxas was not run (--emit=cubin or bundle)");
@@ -174,11 +174,13 @@ json::Object mlir::flashcore::toJSON(const Explanation &explanation,
     blocks = grid->first;
   if (const Cubin *cubin = getCubin(variant)) {
     assembler = cubin->assembler;
-    Occupancy found = getOccupancy(
-        target, choice.numWarps, getResources(*variant).registers, sharedBytes);
-    occupancy = json::Object{{"blocks_per_sm", found.blocks},
-                             {"warps_per_sm", found.blocks * choice.numWarps},
-                             {"limit", found.limit}};
+    Occupancy found =
+        getOccupancy(target, choice.getAllWarps(),
+                     getResources(*variant).registers, sharedBytes);
+    occupancy =
+        json::Object{{"blocks_per_sm", found.blocks},
+                     {"warps_per_sm", found.blocks * choice.getAllWarps()},
+                     {"limit", found.limit}};
   }
   return json::Object{
       {"name", name},
