@@ -85,17 +85,18 @@ static bool paysTallBlocks(const AttentionProblem &problem,
 
 /// Four warpgroups of narrow heads: of few registers each, but some multiply
 /// while others take exponentials. Under a mask, a warpgroup's own walk leaves
-/// fewer of them with work, which overlap makes up for.
+/// fewer of them with work, which overlap makes up for; a softcap needs the
+/// registers.
 static void addFourGroups(const AttentionProblem &problem,
                           std::vector<Shape> &shapes) {
   constexpr int64_t shortKeys = 2048;
   RowMax checkedIfLong =
       getSeqlenK(problem) > shortKeys ? RowMax::Checked : RowMax::Exact;
-  bool isPersistent = paysPersistence(problem);
+  bool isPersistent = paysPersistence(problem) && !hidesKeys(problem);
   // The larger tiles are those of whole heads of 64.
   bool isFull = problem.headDimV > 48 && !problem.hasSoftcap;
   for (RowSum rowSum : {RowSum::Mma, RowSum::Add}) {
-    if (hidesKeys(problem)) {
+    if (hidesKeys(problem) && !problem.hasSoftcap) {
       shapes.push_back({16, 64, rowSum, Overlap::PV, checkedIfLong, false});
       continue;
     }

@@ -78,6 +78,17 @@ TEST(Warpgroups, HaveTheMeasuredShapes) {
   }
 }
 
+// What a softcap computes has no registers beside P and S.
+TEST(Warpgroups, DoNotOverlapASoftcapOfNarrowHeads) {
+  AttentionProblem problem = makeBatch(64, 4096, /*isCausal=*/true);
+  problem.hasSoftcap = true;
+  ScheduleChoice choice = choose(problem, hopper());
+  EXPECT_EQ(choice.numWarps, 16);
+  EXPECT_EQ(choice.blockN, 64);
+  EXPECT_EQ(choice.overlap, Overlap::None);
+  EXPECT_EQ(choice.grid, Grid::Full);
+}
+
 // Of 640 rows a head, 256 are a block's own only twice: 192 blocks are two
 // waves of them, 320 blocks of 128 rows three of half the size.
 TEST(Warpgroups, AreTwoWhereTallBlocksWasteTheChip) {
