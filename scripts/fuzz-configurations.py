@@ -51,7 +51,7 @@ SCHEDULE = {
     "grid-order": (["query_fastest", "head_fastest"], ["fastest"]),
     "grid-heads": ([0, 0, 0, 1, 3, 32], [-1, (1 << 20) + 1, (1 << 63) - 1]),
     "overlap": (["none", "qk", "pv"], ["all"]),
-    "row-max": (["exact", "stale", "folded"], ["none"]),
+    "row-max": (["exact", "stale", "folded", "checked"], ["none"]),
     "row-sum": (["add", "mma"], ["2"]),
     "min-blocks": ([0, 1, 2, 4], [-1, 33, 1 << 40]),
     "head-group": ([1, 1, 2, 3, 4], [-1, 1 << 20, (1 << 63) - 1]),
@@ -285,14 +285,16 @@ class Generator:
         values["product"] = "warp"
         if values["overlap"] == "pv":
             values["overlap"] = "none"
+        if values["row-max"] == "checked":
+            values["row-max"] = "stale"
         return [f"--{name}={value}" for name, value in values.items()]
 
     def likely_warpgroups(self):
         """What kernels of warpgroups can be asked for; the head and the lengths often do not fit."""
-        warpgroups = self.rng.choice([1, 2, 3])
+        warpgroups = self.rng.choice([1, 2, 3, 4])
         values = {"chip": "sm_90a", "product": "warpgroup", "num-warps": 4 * warpgroups, "block-m": 64 * warpgroups,
                   "block-n": self.rng.choice([16, 64, 96, 128]), "num-stages": self.rng.choice([2, 2, 3]),
-                  "overlap": self.rng.choice(["none", "pv"])}
+                  "overlap": self.rng.choice(["none", "pv"]), "row-max": self.rng.choice(["exact", "stale", "checked"])}
         return [f"--{name}={value}" for name, value in values.items()]
 
     def emulator(self):

@@ -34,8 +34,8 @@ class Field:
 
 FIELDS = (
     Field("block_m", (16, 32, 48, 64, 96, 128, 192, 256)),
-    Field("block_n", (16, 32, 48, 64, 96, 128)),
-    Field("num_warps", (1, 2, 3, 4, 6, 8, 12)),
+    Field("block_n", (16, 32, 48, 64, 80, 96, 128)),
+    Field("num_warps", (1, 2, 3, 4, 6, 8, 12, 16)),
     Field("num_stages", (2, 3, 4, 5)),
     Field("min_blocks", (1, 2, 3, 4)),
     Field("query", ("registers", "shared", "split")),
@@ -43,7 +43,7 @@ FIELDS = (
     Field("grid_order", ("query_fastest", "head_fastest")),
     Field("grid_heads", (0, 4, 8, 16, 32, 64, 128, 1 << 20)),
     Field("overlap", ("none", "qk", "pv")),
-    Field("row_max", ("exact", "stale", "folded")),
+    Field("row_max", ("exact", "stale", "folded", "checked")),
     Field("row_sum", ("add", "mma")),
     Field("head_group", (1, 2, 4, 8)),
     Field("key_splits", (1, 2, 4, 8, 16, 32, 64, 128)),
