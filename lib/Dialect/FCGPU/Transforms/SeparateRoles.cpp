@@ -151,8 +151,9 @@ private:
 };
 
 /// With a role of its own for copies, a warpgroup that leaves out the first
-/// tiles of its walk (fcgpu.skip_unless i >= first) begins it there: at the
-/// last tile at the latest, since a walk has one. Other hints are dropped.
+/// tiles of its walk (fcgpu.skip_unless i >= first) begins it there: at its end
+/// at the latest, or at the last tile where products overlap, which takes one.
+/// Other hints are dropped.
 void beginLater(scf::ForOp loop) {
   for (SkipUnlessOp skip :
        llvm::make_early_inc_range(loop.getBody()->getOps<SkipUnlessOp>())) {
@@ -167,8 +168,9 @@ void beginLater(scf::ForOp loop) {
       Value first =
           arith::MaxSIOp::create(b, loc, cmp.getRhs(), loop.getLowerBound());
       AffineExpr d0 = b.getAffineDimExpr(0), d1 = b.getAffineDimExpr(1);
+      int64_t least = loop->hasAttr(kOverlapAttrName) ? 1 : 0;
       loop.setLowerBound(affine::AffineMinOp::create(
-          b, loc, AffineMap::get(2, 0, {d0, d1 - 1}, b.getContext()),
+          b, loc, AffineMap::get(2, 0, {d0, d1 - least}, b.getContext()),
           ValueRange{first, loop.getUpperBound()}));
     }
     skip.erase();

@@ -198,8 +198,11 @@ gpu.module @kernels {
   min_blocks = 1, product = warpgroup>
 
 gpu.module @kernels {
+  // CHECK-DAG: #[[$END:.+]] = affine_map<(d0, d1) -> (d0, d1)>
+  // CHECK-DAG: #[[$LAST:.+]] = affine_map<(d0, d1) -> (d0, d1 - 1)>
+
   // Copies are of all tiles of the block; a warpgroup begins behind those that its
-  // rows see nothing of, at the last one at the latest. Another hint is dropped.
+  // rows see nothing of, at the end at the latest. Another hint is dropped.
 
   // CHECK-LABEL: gpu.func @begins_later(
   // CHECK-SAME:    %[[N:[^:]+]]: index, %[[FLAG:[^:]+]]: i1)
@@ -209,7 +212,7 @@ gpu.module @kernels {
   // CHECK:         scf.forall (%[[G:.+]]) in (2) {
   // CHECK:           %[[FIRST:.+]] = arith.subi %c1{{.*}}, %[[G]]
   // CHECK-NEXT:      %[[POSITIVE:.+]] = arith.maxsi %[[FIRST]], %c0
-  // CHECK-NEXT:      %[[BEGIN:.+]] = affine.min #{{.+}}(%[[POSITIVE]], %[[N]])
+  // CHECK-NEXT:      %[[BEGIN:.+]] = affine.min #[[$END]](%[[POSITIVE]], %[[N]])
   // CHECK-NEXT:      scf.for %[[I:.+]] = %[[BEGIN]] to %[[N]] step
   // CHECK-NOT:         fcgpu.skip_unless
   // CHECK:             gpu.printf "%d\0A", %[[I]]
@@ -228,6 +231,27 @@ gpu.module @kernels {
         fcgpu.skip_unless %flag
         gpu.printf "%d\0A", %i : index
       }
+    } {mapping = [#gpu.warpgroup<linear_dim_0>]}
+    gpu.return
+  }
+
+  // Where products overlap, a walk has one tile.
+
+  // CHECK-LABEL: gpu.func @begins_with_the_last(
+  // CHECK:         scf.forall
+  // CHECK:           affine.min #[[$LAST]](
+  gpu.func @begins_with_the_last(%k: memref<512x64xf16>, %n: index)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %ring = fcgpu.alloc_ring : <2x64x64xf16, panels>
+    scf.forall (%g) in (2) {
+      scf.for %i = %c0 to %n step %c1 {
+        fcgpu.copy %k[%i, %c0] to %ring[%i] by block
+            : memref<512x64xf16> to <2x64x64xf16, panels>
+        %sees = arith.cmpi sge, %i, %g : index
+        fcgpu.skip_unless %sees
+      } {fcgpu.overlap = #fcgpu.overlap<pv>}
     } {mapping = [#gpu.warpgroup<linear_dim_0>]}
     gpu.return
   }
