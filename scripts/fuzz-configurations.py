@@ -327,7 +327,7 @@ class Generator:
     def run(self, sizes, layout, shape):
         where = self.rng.choice(["bhsd", "bshd"]) if layout == "dynamic" else "bhsd"
         offset = 8 * self.rng.randrange(4) if layout == "dynamic" else 0
-        kind = self.rng.choice(["normal", "rising", "shifted"])
+        kind = self.rng.choice(["normal", "rising", "falling", "shifted", "spiked"])
         return Run(sizes, where, offset, kind, self.rng.randrange(1 << 20))
 
     def draw(self):

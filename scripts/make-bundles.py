@@ -387,6 +387,48 @@ def warpgroup_persistent_runs(bundles, batch):
     return runs
 
 
+def warpgroup_split_runs(bundles):
+    """Kernels of warpgroups whose blocks share out the keys, or have warpgroups of several heads: masks, sizes known
+    and not, parts without keys, and no keys at all."""
+    runs = []
+    splits = ["--key-splits=3"]
+    heads = ["--head-group=2", "--num-warps=8", "--block-m=64"]
+    for i, (d, features, sizes, options) in enumerate([
+            (128, dict(), (1, 2, 1, 100, 700), splits), (64, dict(causal="bottom_right"), (1, 4, 2, 64, 330), [*heads, *splits]),
+            (128, dict(window=(100, 0)), (1, 2, 2, 150, 600), ["--key-splits=2", "--block-n=64"]),
+            (256, dict(causal="bottom_right"), (1, 1, 1, 130, 300), ["--key-splits=2"]),
+            (64, dict(softcap=30), (2, 2, 2, 40, 400), ["--key-splits=4", "--row-max=checked", "--overlap=none"]),
+            (96, dict(causal="top_left"), ("?", 4, 2, "?", "?"), [*heads, "--key-splits=5"]),
+            (128, dict(bias=("f16", "1hqk")), (1, 4, 1, 50, 200), [*heads, "--grid=persistent"])]):
+        mlir = attention(DTYPES[i % 2], d, shape=sizes, lse=i % 3 != 1, **features)
+        bundle = bundles.make(f"warpgroups-split-{i}", mlir, ["--chip=sm_90a", "--product=warpgroup", *options])
+        lengths = [{}] if "?" not in sizes else [{"batch": 1, "seqlen_q": q, "seqlen_k": k} for q, k in ((70, 500), (200, 3), (1, 0))]
+        runs += [{"bundle": bundle, "dims": length, "kind": ["normal", "falling"][i % 2]} for length in lengths]
+    return runs
+
+
+# What CHECKED_KINDS are for: a maximum that rises as tiles are walked, rows that are lost and done again.
+CHECKED_KINDS = ["normal", "falling", "spiked", "rising"]
+
+
+def warpgroup_checked_runs(bundles):
+    """A row maximum that is checked behind the exponentials, on scores that it keeps up with, and on such that it does
+    not: with each sum and overlap, masks, sizes known at run time, few keys, in persistent grids."""
+    runs = []
+    checked = ["--row-max=checked"]
+    for i, (d, features, sizes, options) in enumerate([
+            (64, dict(), (1, 2, 1, 256, 320), ["--num-warps=16", "--block-m=256", "--block-n=80", "--overlap=none"]),
+            (64, dict(causal="bottom_right"), (1, 2, 2, 250, 250), ["--num-warps=16", "--block-m=256", "--block-n=64", "--overlap=pv"]),
+            (48, dict(window=(100, 0)), (1, 2, 1, 200, 300), ["--num-warps=8", "--block-m=128", "--overlap=none"]),
+            (128, dict(causal="top_left"), (1, 1, 1, 130, 200), ["--num-warps=8", "--block-m=128", "--row-sum=add"]),
+            (64, dict(), ("?", 2, 1, 150, "?"), ["--num-warps=8", "--block-m=128", "--grid=persistent"])]):
+        mlir = attention(DTYPES[i % 2], d, shape=sizes, lse=i % 2 == 0, **features)
+        bundle = bundles.make(f"warpgroups-checked-{i}", mlir, ["--chip=sm_90a", "--product=warpgroup", *checked, *options])
+        lengths = [{}] if "?" not in sizes else [{"batch": 3, "seqlen_k": k} for k in (250, 1, 0)]
+        runs += [{"bundle": bundle, "dims": length, "kind": kind} for length in lengths for kind in CHECKED_KINDS]
+    return runs
+
+
 def large_warpgroup_runs(bundles):
     """Kernels of warpgroups as the defaults make them, of grids that fill a chip; those of warps where it has none."""
     runs = []
@@ -407,8 +449,8 @@ def large_warpgroup_runs(bundles):
 
 def warpgroup_grid(bundles):
     """Kernels that run on chips with products of warpgroups only."""
-    return [*warpgroup_runs(bundles), *warpgroup_score_runs(bundles), *warpgroup_size_runs(bundles),
-            *warpgroup_persistent_runs(bundles, batch=150)]
+    return [*warpgroup_runs(bundles), *warpgroup_score_runs(bundles), *warpgroup_size_runs(bundles), *warpgroup_split_runs(bundles),
+            *warpgroup_checked_runs(bundles), *warpgroup_persistent_runs(bundles, batch=150)]
 
 
 def emulate_grid(bundles):
@@ -454,6 +496,8 @@ def emulate_grid(bundles):
     runs += warpgroup_runs(bundles)
     runs += warpgroup_score_runs(bundles)
     runs += warpgroup_size_runs(bundles)
+    runs += warpgroup_split_runs(bundles)
+    runs += warpgroup_checked_runs(bundles)
     runs += warpgroup_persistent_runs(bundles, batch=3)
     # One key tile only, known at compile time: no loop is left.
     for i, (sk, causal) in enumerate([(16, "none"), (64, "none"), (40, "bottom_right"), (33, "top_left")]):

@@ -3,8 +3,9 @@
 flashcore-run compares O with a double precision reference. What is reported
 are its largest error and the norm of all errors, as multiples of those of the
 same formula done in the input precision: the largest over some draws of random
-inputs, normal ones and such whose running maximum keeps rising. FlashAttention
-allows 2. The exit code is 1 where a kernel has more or fails.
+inputs, normal ones and such whose scores rise or fall along the sequence, so
+that the running maximum of a walk one way or the other keeps rising.
+FlashAttention allows 2. The exit code is 1 where a kernel has more or fails.
 """
 
 import concurrent.futures
@@ -34,7 +35,7 @@ from .toolchain import OUT, Toolchain
 FORMAT, VERSION = "flashcore-accuracy", 1
 HEAD_DIMS, DTYPES = (64, 128, 256), ("f16", "bf16")
 MASKS = {"dense": "none", "causal": "bottom_right"}
-KINDS = ("normal", "rising")
+KINDS = ("normal", "rising", "falling")
 # Lengths of queries and keys that are no multiples of a tile. The emulator has
 # them shorter.
 SEQLENS = {"cuda": (300, 1000), "emulator": (70, 150)}
@@ -355,7 +356,8 @@ def write(data):
         f"Largest error / norm of all errors of O, the largest of {draws} "
         f"draws, dense and causal; {data['limit']:g} is allowed. On rising "
         "inputs Q is doubled and K grows along the sequence from 0.1 to 3 "
-        "times normal values.",
+        "times normal values; on falling ones it shrinks as much, which keeps "
+        "raising the maximum of kernels that walk from the last key down.",
         table(head, lines),
         _format_failures(rows),
         _format_refused(data["refused"]),

@@ -16,6 +16,7 @@
 
 #include "llvm/Support/MathExtras.h"
 
+#include <algorithm>
 #include <limits>
 
 using namespace mlir::flashcore;
@@ -122,30 +123,88 @@ static void addThreeGroups(const AttentionProblem &problem,
     shapes.push_back({12, 64, rowSum, Overlap::PV, RowMax::Stale, false});
 }
 
+/// Whether blocks of 128 rows, fewer than fill the chip, do better than smaller
+/// ones of single warps: where wide heads walk many keys, or narrow ones so
+/// many that they are shared out, and parts of them fill it. Single warps have
+/// all queries of a few in a tile.
+static bool paysInSmallGrid(const AttentionProblem &problem,
+                            const TargetInfo &target) {
+  constexpr int64_t fewQueries = 32, blocksOfFewKeys = 64, manyKeys = 2048,
+                    someKeys = 1024, keysOfNarrow = 8192;
+  int64_t keys = getVisibleKeys(problem);
+  int64_t blocks = *getNumBlocks(problem, 2 * kRowsOfGroup);
+  if (*problem.seqlenQ <= fewQueries ||
+      blocks * (keys / kMinKeysOfSplit) < target.device.numSMs)
+    return false;
+  if (getHeadWidth(problem) == HeadWidth::Narrow)
+    return keys >= keysOfNarrow;
+  return keys >= manyKeys || (keys >= someKeys && blocks >= blocksOfFewKeys);
+}
+
+/// Heads of a block: of a few queries, each warpgroup takes those of another
+/// head, for which K and V are the same.
+static int64_t chooseHeadGroup(const AttentionProblem &problem,
+                               const ScheduleOptions &options) {
+  bool isOpen = !options.numWarps && !options.blockM;
+  if (!isOpen || !problem.seqlenQ || *problem.seqlenQ > kRowsOfGroup ||
+      !problem.headsQ || !problem.headsKV)
+    return 1;
+  return *problem.headsQ / *problem.headsKV % 2 == 0 ? 2 : 1;
+}
+
+/// Blocks for the keys of a query tile of a grid that does not fill the chip:
+/// as many as end soonest, by how many keys a block walks in the time that the
+/// rest takes: its beginning and end, the merge, and partial results, of which
+/// there is one a block.
+static int64_t chooseKeySplits(const AttentionProblem &problem,
+                               const TargetInfo &target,
+                               const ScheduleChoice &choice) {
+  constexpr int64_t keysOfBlock = 512, keysOfMerge = 320, keysOfResults = 640;
+  if (choice.blockM < 1 || choice.headGroup < 1)
+    return 1; // refused later
+  int64_t blocks = *getNumBlocks(problem, choice.blockM, choice.headGroup);
+  int64_t numSMs = target.device.numSMs, keys = getVisibleKeys(problem);
+  int64_t best = 1, least = std::numeric_limits<int64_t>::max();
+  for (int64_t splits = 1; splits <= kMaxKeySplits; ++splits) {
+    if (splits > 1 && keys / splits < kMinKeysOfSplit)
+      break;
+    int64_t waves = llvm::divideCeil(blocks * splits, numSMs);
+    int64_t cost = waves * (llvm::divideCeil(keys, splits) + keysOfBlock);
+    if (splits > 1)
+      cost += keysOfMerge + keysOfResults * blocks * splits / numSMs;
+    if (cost < least) {
+      least = cost;
+      best = splits;
+    }
+  }
+  return best;
+}
+
 /// The shapes in the order of their speed. A bias is loaded beside the
 /// fragments, which leaves registers for two warpgroups. Columns of ones behind
 /// V need whole panels, and a product has 256 columns at most.
 static std::vector<Shape> listShapes(const AttentionProblem &problem,
-                                     const TargetInfo &target) {
+                                     const TargetInfo &target, bool isSmall) {
   bool isNarrow = getHeadWidth(problem) == HeadWidth::Narrow;
   std::vector<Shape> shapes;
-  if (!problem.hasBias) {
+  if (!problem.hasBias && !isSmall) {
     if (isNarrow && paysTallBlocks(problem, target, 4 * kRowsOfGroup))
       addFourGroups(problem, shapes);
     if (!isNarrow && paysTallBlocks(problem, target, 3 * kRowsOfGroup))
       addThreeGroups(problem, shapes);
   }
-  bool isShort = isNarrow && paysPersistence(problem);
+  bool isPersistent = !isSmall && paysPersistence(problem);
+  bool isShort = isNarrow && isPersistent;
   RowMax rowMax = isNarrow ? RowMax::Exact : RowMax::Stale;
   for (int64_t numWarps : {12, 8}) {
-    if (numWarps > 8 && (!isNarrow || isShort || problem.hasBias))
+    if (numWarps > 8 && (!isNarrow || isShort || isSmall || problem.hasBias))
       continue;
     for (int64_t blockN : {128, 96, 64}) {
       if (problem.hasBias && blockN == 96) // a few registers too many
         continue;
       for (RowSum rowSum : {RowSum::Mma, RowSum::Add})
-        shapes.push_back({numWarps, blockN, rowSum, Overlap::PV, rowMax,
-                          paysPersistence(problem)});
+        shapes.push_back(
+            {numWarps, blockN, rowSum, Overlap::PV, rowMax, isPersistent});
     }
   }
   return shapes;
@@ -158,7 +217,8 @@ static void decideOrder(const AttentionProblem &problem,
   // Heads whose K and V stay in L2 together.
   int64_t turn = getHeadWidth(problem) == HeadWidth::VeryWide ? 4 : 8;
   // Those of a persistent grid walk long and short tiles in turn.
-  bool isUneven = problem.isCausal && choice.grid == Grid::Full;
+  bool isUneven =
+      problem.isCausal && choice.grid == Grid::Full && choice.keySplits == 1;
   choice.gridOrder = reasons.decide(
       "grid_order", options.gridOrder,
       isUneven ? GridOrder::HeadFastest : GridOrder::QueryFastest,
@@ -186,22 +246,27 @@ static llvm::StringRef explain(RowMax rowMax) {
 
 /// Decides all fields, with `shape` where nothing else is asked for.
 static ScheduleDecision decide(const AttentionProblem &problem,
+                               const TargetInfo &target,
                                const ScheduleOptions &options,
-                               const Shape &shape) {
+                               const Shape &shape, bool isSmall) {
   ReasonWriter reasons;
   ScheduleChoice choice;
   choice.product = reasons.decide(
       "product", options.product, Product::Warpgroup,
       "wgmma multiplies faster, and bulk copies take no threads from it");
-  choice.headGroup = reasons.decide("head_group", options.headGroup, 1,
-                                    "the rows of one head fill a block");
+  int64_t headGroup = chooseHeadGroup(problem, options);
+  choice.headGroup = reasons.decide(
+      "head_group", options.headGroup, headGroup,
+      headGroup == 1 ? "the rows of one head fill a block"
+                     : "of few queries, heads share the copies of K and V");
   choice.numWarps =
       reasons.decide("num_warps", options.numWarps, shape.numWarps,
                      "as many warpgroups as have registers for S, P and O");
   choice.keyWarps = reasons.decide("key_warps", options.keyWarps, 1,
                                    "query rows are divided, not keys");
+  int64_t rows = kRowsOfGroup * choice.numWarps / kWarpsOfGroup;
   choice.blockM = reasons.decide("block_m", options.blockM,
-                                 kRowsOfGroup * choice.numWarps / kWarpsOfGroup,
+                                 rows / std::max<int64_t>(choice.headGroup, 1),
                                  "64 rows a warpgroup, those of one wgmma");
   choice.blockN = reasons.decide("block_n", options.blockN, shape.blockN,
                                  "the largest tiles that fit registers and "
@@ -218,6 +283,11 @@ static ScheduleDecision decide(const AttentionProblem &problem,
       shape.isPersistent
           ? "the next tile is copied beside the end of the one before"
           : "the chip hands out tiles as blocks end");
+  int64_t keySplits = isSmall ? chooseKeySplits(problem, target, choice) : 1;
+  choice.keySplits = reasons.decide(
+      "key_splits", options.keySplits, keySplits,
+      keySplits > 1 ? "blocks for SMs that would idle, of fewer keys each"
+                    : "a query row is one block's, which needs no merge");
   decideOrder(problem, options, choice, reasons);
   choice.overlap = reasons.decide(
       "overlap", options.overlap, shape.overlap,
@@ -236,9 +306,6 @@ static ScheduleDecision decide(const AttentionProblem &problem,
           : "V has no whole panels, or there is no room for columns of ones");
   choice.minBlocks = reasons.decide("min_blocks", options.minBlocks, 1,
                                     "a block takes most of an SM's registers");
-  choice.keySplits =
-      reasons.decide("key_splits", options.keySplits, 1,
-                     "a query row is one block's, which needs no merge");
   return {choice, reasons.take()};
 }
 
@@ -247,19 +314,22 @@ mlir::flashcore::chooseWarpgroups(const AttentionProblem &problem,
                                   GridFill fill, const TargetInfo &target,
                                   const ScheduleOptions &options) {
   bool isForced = options.product == Product::Warpgroup;
-  // A grid that does not fill the chip wants smaller blocks; of few tiles none
-  // is copied while another is multiplied.
+  // Of few tiles none is copied while another is multiplied.
   constexpr int64_t fewKeys = 256;
   bool isShort = problem.seqlenK && *problem.seqlenK < fewKeys;
   bool hasProducts =
       !findMmaAtoms(target, kWarpsOfGroup, problem.element, ElementKind::F32)
            .empty();
+  bool isSmall = !isThroughput(fill) && getNumBlocks(problem, kRowsOfGroup) &&
+                 problem.seqlenK;
+  bool pays =
+      isThroughput(fill) || (isSmall && paysInSmallGrid(problem, target));
   if (options.product == Product::Warp ||
-      (!isForced && (!hasProducts || isShort || !isThroughput(fill))))
+      (!isForced && (!hasProducts || isShort || !pays)))
     return std::nullopt;
   std::optional<ScheduleDecision> smallest;
-  for (const Shape &shape : listShapes(problem, target)) {
-    smallest = decide(problem, options, shape);
+  for (const Shape &shape : listShapes(problem, target, isSmall)) {
+    smallest = decide(problem, target, options, shape, isSmall);
     if (!checkSchedule(problem, target, smallest->choice, FieldNames::Options))
       return smallest;
   }

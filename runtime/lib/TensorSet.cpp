@@ -26,8 +26,12 @@ std::string_view flashcore::stringify(InputKind kind) {
     return "normal";
   case InputKind::Rising:
     return "rising";
+  case InputKind::Falling:
+    return "falling";
   case InputKind::Shifted:
     return "shifted";
+  case InputKind::Spiked:
+    return "spiked";
   }
   return "?";
 }
@@ -180,9 +184,12 @@ Status TensorSet::fillInputs(uint64_t seed, InputKind kind, Stage stage) {
     return seed * 0x2545f4914f6cdd1d + (number << 61);
   };
   bool isRising = kind == InputKind::Rising && stage != Stage::QK;
+  bool isFalling = kind == InputKind::Falling && stage != Stage::QK;
   bool isShifted = kind == InputKind::Shifted && stage == Stage::All;
-  constexpr float shift = 4;
-  float scaleQ = isRising ? 2.0f : 1.0f;
+  bool isSpiked = kind == InputKind::Spiked && stage == Stage::All;
+  constexpr float shift = 4, spike = 64;
+  float meanQ = isShifted ? shift : isSpiked ? 1 : 0;
+  float scaleQ = isRising || isFalling ? 2.0f : 1.0f;
   if (stage == Stage::QK) // a standard deviation of 1/4 for the scores
     scaleQ = static_cast<float>(
         0.25 / (source->bundle().attention.softmaxScale *
@@ -193,9 +200,7 @@ Status TensorSet::fillInputs(uint64_t seed, InputKind kind, Stage stage) {
   fillNormal(
       q, stream(1), [&](int64_t) { return scaleQ; },
       [&](int64_t index) {
-        if (!isShifted)
-          return 0.0f;
-        return coordinate(q.geometry(), index, "seqlen_q") % 2 ? -shift : shift;
+        return coordinate(q.geometry(), index, "seqlen_q") % 2 ? -meanQ : meanQ;
       });
 
   float lastKey =
@@ -203,12 +208,17 @@ Status TensorSet::fillInputs(uint64_t seed, InputKind kind, Stage stage) {
   fillNormal(
       k, stream(2),
       [&](int64_t index) {
-        if (!isRising)
+        if (!isRising && !isFalling)
           return 1.0f;
         int64_t key = coordinate(k.geometry(), index, "seqlen_k");
-        return 0.1f + 2.9f * static_cast<float>(key) / lastKey;
+        float place = static_cast<float>(key) / lastKey;
+        return 0.1f + 2.9f * (isRising ? place : 1 - place);
       },
-      [&](int64_t) { return isShifted ? shift : 0.0f; });
+      [&](int64_t index) {
+        bool isSpike =
+            isSpiked && coordinate(k.geometry(), index, "seqlen_k") == 0;
+        return isShifted ? shift : isSpike ? spike : 0.0f;
+      });
 
   if (stage == Stage::QK || stage == Stage::Softmax)
     fillIdentity(tensor("v"));

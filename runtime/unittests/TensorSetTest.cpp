@@ -20,6 +20,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numbers>
 #include <numeric>
 
 using namespace flashcore;
@@ -78,6 +79,30 @@ TEST_F(TensorSetTest, risingKeysGrowAlongTheSequence) {
   EXPECT_LT(deviation(first), 0.3);
   EXPECT_GT(deviation(last), 1.5);
   EXPECT_NEAR(deviation(values("q")), 2, 0.1);
+}
+
+TEST_F(TensorSetTest, fallingKeysShrinkAlongTheSequence) {
+  ASSERT_EQ(text(set.fillInputs(1, InputKind::Falling, Stage::All)), "");
+  std::vector<double> k = values("k");
+  std::vector<double> first(k.begin(), k.begin() + 16),
+      last(k.begin() + 15 * 16, k.begin() + 16 * 16);
+  EXPECT_GT(deviation(first), 1.5);
+  EXPECT_LT(deviation(last), 0.3);
+  EXPECT_NEAR(deviation(values("q")), 2, 0.1);
+}
+
+TEST_F(TensorSetTest, spikedScoresOfKeyZeroAreOutOfRange) {
+  ASSERT_EQ(text(set.fillInputs(1, InputKind::Spiked, Stage::All)), "");
+  std::vector<double> q = values("q"), k = values("k");
+  auto getScore = [&](size_t row, size_t key) {
+    return std::inner_product(q.begin() + row * 16, q.begin() + (row + 1) * 16,
+                              k.begin() + key * 16, 0.0);
+  };
+  // In exponents of 2, of a scale of 1/4.
+  constexpr double range = 128 / (std::numbers::log2e / 4);
+  EXPECT_GT(getScore(0, 0), getScore(0, 1) + range);
+  EXPECT_LT(getScore(1, 0), getScore(1, 1) - range);
+  EXPECT_LT(std::abs(getScore(0, 1)), range);
 }
 
 TEST_F(TensorSetTest, shiftedScoresAreFarFromZero) {

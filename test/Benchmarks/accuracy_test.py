@@ -82,12 +82,12 @@ class CommandTest(unittest.TestCase):
         data = json.loads((self.folder / "accuracy.json").read_text())
         self.assertEqual(data["refused"], {})
         found = {(r["form"], r["mask"], r["kind"]) for r in data["rows"]}
-        self.assertEqual(len(found), 4 * len(accuracy.FORMS))
+        self.assertEqual(len(found), 6 * len(accuracy.FORMS))
         for row in data["rows"]:
             self.assertGreater(row["max"], 0)
             self.assertGreater(row["norm"], 0)
         self.assertEqual(out, (self.folder / "accuracy.md").read_text())
-        self.assertIn("| form | type | D 64 normal | D 64 rising |", out)
+        self.assertIn("| form | type | D 64 falling | D 64 normal | D 64 rising |", out)
         self.assertRegex(out, r"\| one-pass \| f16 \| \d\.\d\d / \d\.\d\d \|")
 
     def test_says_what_fails(self):

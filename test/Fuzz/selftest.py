@@ -72,7 +72,7 @@ class GeneratorTest(unittest.TestCase):
         for axis in (0, 3, 4):
             self.assertIn(0, {size[axis] for size in sizes})
         self.assertEqual({run.layout for run in runs}, {"bhsd", "bshd", "packed"})
-        self.assertEqual({run.kind for run in runs}, {"normal", "rising", "shifted"})
+        self.assertEqual({run.kind for run in runs}, {"normal", "rising", "falling", "shifted", "spiked"})
         shapes = [c.shape for c in DRAWN]
         self.assertTrue(any("?" not in shape for shape in shapes))
         self.assertIn(("?",) * 5, shapes)

@@ -111,8 +111,10 @@ static void addProblemOptions(CLI::App &app, RawOptions &raw,
       ->check(refuseOverflow);
   app.add_option("--input-kind", raw.kind,
                  "normal; rising: K grows along the sequence, so that the "
-                 "row maximum keeps moving, and a bias hides some keys; or "
-                 "shifted: scores far above and far below 0");
+                 "row maximum keeps moving, and a bias hides some keys; "
+                 "falling: K shrinks, without hidden keys; shifted: scores far "
+                 "above and far below 0; or spiked: those of key 0 alone, by "
+                 "more than exponentials have room for");
   for (auto &[name, file] : raw.inputs)
     app.add_option("--" + name, file, "Read " + name + " from this .npy file");
   app.add_flag("--convert", options.request.npy.convert,

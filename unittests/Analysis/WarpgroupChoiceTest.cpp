@@ -156,16 +156,73 @@ TEST(Warpgroups, HaveRegistersBesideTheirFragments) {
             "8 warps of product warpgroup have 240; use a smaller block-n");
 }
 
-// Blocks of 128 rows would leave most of the chip idle.
-TEST(Warpgroups, AreForGridsThatFillTheChip) {
-  AttentionProblem small = makeLarge(128, 128);
-  small.batch = 1;
-  small.headsQ = small.headsKV = 2;
-  small.seqlenQ = 256;
-  EXPECT_EQ(choose(small, hopper()).product, Product::Warp);
-  ScheduleOptions options;
-  options.product = Product::Warpgroup;
-  EXPECT_EQ(choose(small, hopper(), options).product, Product::Warpgroup);
+// Where blocks of 128 rows leave SMs idle, keys are shared out: wide heads of
+// many keys, or narrow ones of very many; 2,048 keys of 256 a block fill no
+// chip with four query tiles.
+TEST(Warpgroups, ShareOutTheKeysOfSmallGrids) {
+  struct {
+    int64_t headDim, heads, seqlenQ, seqlenK;
+    Product product;
+    int64_t keySplits;
+  } expected[] = {{128, 8, 512, 512, Product::Warp, 1},
+                  {128, 8, 512, 2048, Product::Warpgroup, 4},
+                  {128, 8, 512, 8192, Product::Warpgroup, 4},
+                  {128, 8, 1024, 65536, Product::Warpgroup, 2},
+                  {128, 8, 1024, 1024, Product::Warpgroup, 1},
+                  {128, 16, 1024, 1024, Product::Warpgroup, 1},
+                  {128, 16, 256, 1024, Product::Warp, 1},
+                  {128, 20, 1024, 3000, Product::Warpgroup, 1},
+                  {256, 8, 512, 4096, Product::Warpgroup, 4},
+                  {64, 16, 512, 2048, Product::Warp, 1},
+                  {64, 8, 512, 32768, Product::Warpgroup, 4},
+                  {128, 2, 256, 2048, Product::Warp, 4}};
+  for (auto &row : expected) {
+    AttentionProblem problem = makeLarge(row.headDim, row.headDim);
+    problem.batch = 1;
+    problem.headsQ = problem.headsKV = row.heads;
+    problem.seqlenQ = row.seqlenQ;
+    problem.seqlenK = row.seqlenK;
+    ScheduleChoice choice = choose(problem, hopper());
+    std::string name =
+        std::to_string(row.headDim) + " " + std::to_string(row.heads) + " " +
+        std::to_string(row.seqlenQ) + " " + std::to_string(row.seqlenK);
+    EXPECT_EQ(choice.product, row.product) << name;
+    if (row.product == Product::Warp)
+      continue;
+    EXPECT_EQ(choice.keySplits, row.keySplits) << name;
+    EXPECT_EQ(choice.numWarps, 8) << name;
+    EXPECT_EQ(choice.grid, Grid::Full) << name;
+  }
+}
+
+// Heads that take turns are those of a grid of whole rows.
+TEST(Warpgroups, HaveNoTurnsOfHeadsWithSharedOutKeys) {
+  AttentionProblem problem = makeLarge(128, 128);
+  problem.batch = 1;
+  problem.seqlenQ = 512;
+  problem.seqlenK = 4096;
+  problem.isCausal = true;
+  ScheduleChoice choice = choose(problem, hopper());
+  EXPECT_EQ(choice.product, Product::Warpgroup);
+  EXPECT_EQ(choice.keySplits, 2);
+  EXPECT_EQ(choice.gridHeads, 0);
+}
+
+// 64 queries are one warpgroup's: the other has those of another head.
+TEST(Warpgroups, OfFewQueriesTakeTwoHeads) {
+  AttentionProblem problem = makeLarge(128, 128);
+  problem.batch = 1;
+  problem.headsQ = 32;
+  problem.headsKV = 8;
+  problem.seqlenQ = 64;
+  problem.seqlenK = 8192;
+  ScheduleChoice choice = choose(problem, hopper());
+  EXPECT_EQ(choice.product, Product::Warpgroup);
+  EXPECT_EQ(choice.headGroup, 2);
+  EXPECT_EQ(choice.blockM, 64);
+  EXPECT_EQ(choice.keySplits, 8);
+  problem.headsKV = 32;
+  EXPECT_EQ(choose(problem, hopper()).headGroup, 1);
 }
 
 // They multiply 64 rows at a time, also where other sizes are open.

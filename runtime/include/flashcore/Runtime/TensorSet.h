@@ -22,12 +22,19 @@ enum class InputKind {
   /// Q doubled, K growing along the sequence: the row max keeps moving. One
   /// element of the bias in eight is -infinity.
   Rising,
+  /// The same with K shrinking along the sequence, which moves the row max of
+  /// kernels that walk from the last key down.
+  Falling,
   /// Q and K away from 0: all scores of a row are far above 0 or far below, in
   /// turn.
   Shifted,
+  /// The score of key 0 is above all others of a row by more than f32
+  /// exponentials have room for, or below them, in turn.
+  Spiked,
 };
 inline constexpr InputKind AllInputKinds[] = {
-    InputKind::Normal, InputKind::Rising, InputKind::Shifted};
+    InputKind::Normal, InputKind::Rising, InputKind::Falling,
+    InputKind::Shifted, InputKind::Spiked};
 
 /// Inputs that isolate one step of the kernel.
 enum class Stage {
