@@ -2,9 +2,9 @@
 
 usage: contracts.py [--update] [--static] COMPILER EMULATOR WORK_DIR
 
-Runs every default schedule on the emulator and compares its counters with
-contracts.json: any change fails, for better or worse, until --update records
-it. Two things hold for every kernel whatever the record says: the loops over
+Runs every default schedule on the emulator, and each form of the kernels of
+warpgroups, and compares its counters with contracts.json: any change fails, for
+better or worse, until --update records it. Two things hold for every kernel whatever the record says: the loops over
 key tiles have no bank conflict and no uncoalesced access, and in one of them a
 full tile takes no mask code. --static compares what ptxas says instead: registers, spills.
 """
@@ -53,12 +53,61 @@ class Problem:
                                         assemble=assemble)
 
 
+@dataclasses.dataclass
+class Form:
+    """A form of kernels of warpgroups, in small. Their loops over key tiles
+    access no memory: bulk copies and products do."""
+    name: str
+    head_dim: int
+    causal: str
+    shape: tuple
+    options: str
+
+    def compile(self, args, assemble):
+        mlir = emulation.attention("f16", self.head_dim, self.causal,
+                                   self.shape)
+        return emulation.compile_launch(
+            args.compiler, args.work_dir, self.name, mlir,
+            ["--chip=sm_90a", "--product=warpgroup", *self.options.split()],
+            assemble=assemble)
+
+
+_TWO = "--num-warps=8 --block-m=128 --block-n=128 --overlap=pv"
+_FOUR = "--num-warps=16 --block-m=256"
+FORMS = [
+    Form("sm_90a-exact", 128, "none", (1, 2, 1, 128, 512),
+         f"{_TWO} --row-max=exact --row-sum=add --grid=full"),
+    Form("sm_90a-stale", 128, "none", (1, 2, 1, 128, 512),
+         f"{_TWO} --row-max=stale --row-sum=add --grid=full"),
+    Form("sm_90a-ones", 128, "none", (1, 2, 1, 128, 512),
+         f"{_TWO} --row-max=stale --row-sum=mma --grid=full"),
+    Form("sm_90a-checked", 64, "none", (1, 2, 1, 256, 480),
+         f"{_FOUR} --block-n=80 --overlap=none --row-max=checked "
+         "--row-sum=mma --grid=full"),
+    Form("sm_90a-persistent", 64, "none", (1, 4, 1, 256, 256),
+         f"{_FOUR} --block-n=64 --overlap=none --row-max=checked "
+         "--row-sum=mma --grid=persistent"),
+    # Longest first, heads in turns, walks of each warpgroup's own.
+    Form("sm_90a-causal", 64, "bottom_right", (1, 4, 2, 512, 512),
+         f"{_FOUR} --block-n=64 --overlap=pv --row-max=checked --row-sum=mma "
+         "--grid=full --grid-order=head_fastest --grid-heads=2"),
+    Form("sm_90a-three", 128, "bottom_right", (1, 2, 1, 384, 384),
+         "--num-warps=12 --block-m=192 --block-n=64 --overlap=pv "
+         "--row-max=stale --row-sum=mma --grid=full"),
+    Form("sm_90a-splits", 128, "none", (1, 4, 2, 64, 1024),
+         "--num-warps=8 --block-m=64 --block-n=128 --head-group=2 "
+         "--key-splits=2 --overlap=pv --row-max=stale --row-sum=mma "
+         "--grid=full"),
+]
+
+
 def problems():
     for point in itertools.product(("f16", "bf16"), (16, 32, 64, 96, 128),
                                    ("dense", "causal")):
         yield Problem(*point, "large")
     yield from itertools.starmap(Problem, itertools.product(
         ("f16",), (64, 128), ("dense", "causal"), ("small", "decode")))
+    yield from FORMS
 
 
 def emulate(emulator, launch):
@@ -164,14 +213,16 @@ def measure(problem, args):
     """Record of one kernel and what is wrong with it whatever the record."""
     launch = problem.compile(args, assemble=False)
     counters = emulate(args.emulator, launch)
-    lines = launch.ptx.read_text().splitlines()
-    loops = tile_loops(lines) or [unrolled_tiles(lines)]
     record = {key: counters[key] for key in
               ("shared_wavefronts", "shared_wavefronts_ideal",
                "global_sectors", "global_sectors_ideal", "mma",
                "warp_instructions")}
     record |= {f"{name} instructions": count
                for name, count in counters["classes"].items() if count}
+    if isinstance(problem, Form):
+        return record, []
+    lines = launch.ptx.read_text().splitlines()
+    loops = tile_loops(lines) or [unrolled_tiles(lines)]
     full = [loop for loop in loops if not loop.mask_code]
     record["ldmatrix in loops with full tiles"] = sum(
         loop.executed("ldmatrix.", counters) for loop in full)
