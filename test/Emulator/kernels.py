@@ -65,8 +65,8 @@ def kernels():
     }
 
 
-def _warpgroups(dtype, head_dim, shape, *options, **features):
-    return dict(mlir=emulation.attention(dtype, head_dim, "none", shape,
+def _warpgroups(dtype, head_dim, shape, *options, causal="none", **features):
+    return dict(mlir=emulation.attention(dtype, head_dim, causal, shape,
                                          **features),
                 options=["--chip=sm_90a", "--product=warpgroup", *options])
 
@@ -110,6 +110,26 @@ def warpgroups():
         "wgmma-f16-d64-one-tile": _plain_warpgroups(
             "f16", 64, (1, 1, 1, 128, 64), "--num-warps=8", "--block-m=128",
             "--block-n=64", lse=False),
+        # Columns of ones, and a maximum that most tiles do not follow.
+        "wgmma-f16-d64-ones": _warpgroups(
+            "f16", 64, (1, 1, 1, 64, 256), "--num-warps=4", "--block-m=64",
+            "--block-n=64", "--row-sum=mma", "--row-max=stale", "--grid=full",
+            "--overlap=pv", lse=False),
+        # One that is checked behind the exponentials, and the walk that would
+        # follow.
+        "wgmma-f16-d64-checked": _warpgroups(
+            "f16", 64, (1, 1, 1, 64, 192), "--num-warps=4", "--block-m=64",
+            "--block-n=64", "--row-sum=mma", "--row-max=checked",
+            "--grid=full", "--overlap=none", lse=False),
+        # The first warpgroup passes by the tiles that the second sees alone.
+        "wgmma-f16-d64-causal": _plain_warpgroups(
+            "f16", 64, (1, 1, 1, 128, 128), "--num-warps=8", "--block-m=128",
+            "--block-n=32", causal="bottom_right", lse=False),
+        # Two blocks that walk two tiles each.
+        "wgmma-f16-d64-persistent": _warpgroups(
+            "f16", 64, (1, 4, 2, 64, 96), "--num-warps=4", "--block-m=64",
+            "--block-n=32", "--row-sum=add", "--row-max=exact",
+            "--grid=persistent", lse=False),
     }
 
 
