@@ -60,6 +60,7 @@ SCHEDULE = {
     "softmax": (["online", "one_pass"], ["two_pass"]),
     "grid": (["full", "persistent"], ["tiles"]),
     "product": (["warp", "warpgroup"], ["thread"]),
+    "output": (["direct", "bulk"], ["lanes"]),
 }
 
 
@@ -282,7 +283,7 @@ class Generator:
                    "block-n": self.rng.choice([16, 32, 48, 64]), "num-stages": self.rng.choice([2, 2, 3, 4])}
         if self.chance(5):
             return self.likely_warpgroups()
-        values["product"] = "warp"
+        values |= {"product": "warp", "output": "direct"}
         if values["overlap"] == "pv":
             values["overlap"] = "none"
         if values["row-max"] == "checked":
@@ -294,7 +295,7 @@ class Generator:
         warpgroups = self.rng.choice([1, 2, 3, 4])
         values = {"chip": "sm_90a", "product": "warpgroup", "num-warps": 4 * warpgroups, "block-m": 64 * warpgroups,
                   "block-n": self.rng.choice([16, 64, 96, 128]), "num-stages": self.rng.choice([2, 2, 3]),
-                  "overlap": self.rng.choice(["none", "pv"]), "row-max": self.rng.choice(["exact", "stale", "checked"])}
+                  "overlap": self.rng.choice(["none", "pv"]), "row-max": self.rng.choice(["exact", "stale", "checked"]), "output": self.rng.choice(["direct", "bulk"])}
         return [f"--{name}={value}" for name, value in values.items()]
 
     def emulator(self):

@@ -407,6 +407,25 @@ def warpgroup_split_runs(bundles):
     return runs
 
 
+def warpgroup_bulk_runs(bundles, batch):
+    """O by way of shared memory: whole tiles and ragged ones, columns that fill no panel, several panels, walks that
+    are done again, persistent blocks, other strides."""
+    runs = []
+    for i, (d, dv, features, sizes, options) in enumerate([
+            (64, 64, dict(), (1, 2, 1, 256, 300), []), (128, 128, dict(causal="bottom_right"), (1, 2, 1, 250, 200), []),
+            (72, 72, dict(), (1, 2, 2, 130, 203), []), (256, 256, dict(), (1, 1, 1, 70, 100), ["--num-warps=4", "--block-m=64"]),
+            (64, 96, dict(causal="top_left"), None, []), (64, 64, dict(), (2, 4, 2, 40, 200), ["--head-group=2", "--num-warps=8"]),
+            (64, 64, dict(), (1, 2, 1, 200, 170), ["--row-max=checked"]),
+            (128, 128, dict(causal="bottom_right"), ("?", 4, 2, 250, 200), ["--grid=persistent"])]):
+        mlir = attention(DTYPES[i % 2], d, shape=sizes, head_dim_v=dv, lse=i % 2 == 0, **features)
+        bundle = bundles.make(f"warpgroups-bulk-{i}", mlir, ["--chip=sm_90a", "--product=warpgroup", "--output=bulk", *options])
+        if not sizes:
+            runs += [alternate(bundle, j, (1, 2, 1, *lengths)) for j, lengths in enumerate([(200, 300), (65, 129), (1, 1), (130, 0)])]
+        else:
+            runs.append({"bundle": bundle, "kind": "spiked" if i == 6 else "normal", "dims": {"batch": batch} if sizes[0] == "?" else {}})
+    return runs
+
+
 # What CHECKED_KINDS are for: a maximum that rises as tiles are walked, rows that are lost and done again.
 CHECKED_KINDS = ["normal", "falling", "spiked", "rising"]
 
@@ -450,7 +469,8 @@ def large_warpgroup_runs(bundles):
 def warpgroup_grid(bundles):
     """Kernels that run on chips with products of warpgroups only."""
     return [*warpgroup_runs(bundles), *warpgroup_score_runs(bundles), *warpgroup_size_runs(bundles), *warpgroup_split_runs(bundles),
-            *warpgroup_checked_runs(bundles), *warpgroup_persistent_runs(bundles, batch=150)]
+            *warpgroup_checked_runs(bundles), *warpgroup_bulk_runs(bundles, batch=150),
+            *warpgroup_persistent_runs(bundles, batch=150)]
 
 
 def emulate_grid(bundles):
@@ -498,6 +518,7 @@ def emulate_grid(bundles):
     runs += warpgroup_size_runs(bundles)
     runs += warpgroup_split_runs(bundles)
     runs += warpgroup_checked_runs(bundles)
+    runs += warpgroup_bulk_runs(bundles, batch=3)
     runs += warpgroup_persistent_runs(bundles, batch=3)
     # One key tile only, known at compile time: no loop is left.
     for i, (sk, causal) in enumerate([(16, "none"), (64, "none"), (40, "bottom_right"), (33, "top_left")]):

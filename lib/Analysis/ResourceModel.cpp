@@ -47,6 +47,11 @@ int64_t mlir::flashcore::getSharedMemoryBytes(const AttentionProblem &problem,
         {TileRole::Value, choice.blockN,
          problem.headDimV + choice.getOnesColumns()}})
     needs.rings.push_back(getRing(problem, choice, role, rows, cols));
+  if (choice.output == OutputRoute::Bulk) {
+    needs.rings.push_back(
+        getRing(problem, choice, TileRole::Output, warpM, problem.headDimV));
+    needs.rings.back().isHandedOver = false;
+  }
   if (choice.rowMax == RowMax::Checked) {
     // The walk that is exact.
     std::vector<SharedRing> again = needs.rings;

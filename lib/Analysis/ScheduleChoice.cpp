@@ -309,6 +309,9 @@ void ScheduleChooser::decideBlocks() {
                                "the chip hands out tiles as blocks end");
   choice.product = reasons.decide("product", options.product, Product::Warp,
                                   "mma.sync does all that is asked for");
+  choice.output =
+      reasons.decide("output", options.output, OutputRoute::Direct,
+                     "lanes store what they hold, 16 bytes at a time");
 }
 
 /// What the choice takes the sizes to be that are known at run time only. Few

@@ -5,7 +5,7 @@
 //===----------------------------------------------------------------------===//
 //
 // Warps that divide the keys do all by themselves; others share what they all
-// read, K and V, and each has rows of Q of its own.
+// read, K and V, and each has rows of Q and O of its own.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,7 +31,7 @@ TileStaging mlir::flashcore::chooseStaging(const ScheduleChoice &schedule,
   staging.ring = isAlone ? CopyScope::Warp : CopyScope::Block;
   // Warpgroups multiply from shared memory.
   staging.inPlace = schedule.hasProducer();
-  if (role == TileRole::Query) {
+  if (role == TileRole::Query || role == TileRole::Output) {
     staging.copy = CopyScope::Warp;
     staging.number = TileNumber::Holder;
     staging.slots = isAlone ? 1 : schedule.getNumHolders();

@@ -244,6 +244,19 @@ static llvm::StringRef explain(RowMax rowMax) {
   llvm_unreachable("unknown row_max");
 }
 
+/// How the rows of S and P are followed and summed.
+static void decideRowPolicies(const ScheduleOptions &options,
+                              const Shape &shape, ScheduleChoice &choice,
+                              ReasonWriter &reasons) {
+  choice.rowMax = reasons.decide("row_max", options.rowMax, shape.rowMax,
+                                 explain(shape.rowMax));
+  choice.rowSum = reasons.decide(
+      "row_sum", options.rowSum, shape.rowSum,
+      shape.rowSum == RowSum::Mma
+          ? "columns of ones behind V cost P V less than additions"
+          : "V has no whole panels, or there is no room for columns of ones");
+}
+
 /// Decides all fields, with `shape` where nothing else is asked for.
 static ScheduleDecision decide(const AttentionProblem &problem,
                                const TargetInfo &target,
@@ -297,15 +310,12 @@ static ScheduleDecision decide(const AttentionProblem &problem,
             "warpgroups");
   choice.softmax = reasons.decide("softmax", options.softmax, Softmax::Online,
                                   "any number of key tiles, one at a time");
-  choice.rowMax = reasons.decide("row_max", options.rowMax, shape.rowMax,
-                                 explain(shape.rowMax));
-  choice.rowSum = reasons.decide(
-      "row_sum", options.rowSum, shape.rowSum,
-      shape.rowSum == RowSum::Mma
-          ? "columns of ones behind V cost P V less than additions"
-          : "V has no whole panels, or there is no room for columns of ones");
+  decideRowPolicies(options, shape, choice, reasons);
   choice.minBlocks = reasons.decide("min_blocks", options.minBlocks, 1,
                                     "a block takes most of an SM's registers");
+  choice.output =
+      reasons.decide("output", options.output, OutputRoute::Direct,
+                     "lanes store what they hold, 16 bytes at a time");
   return {choice, reasons.take()};
 }
 

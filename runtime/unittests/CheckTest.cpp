@@ -56,7 +56,9 @@ TEST(CheckTest, theRightResultPasses) {
       EXPECT_TRUE(outcome.report.pass()) << causal;
       EXPECT_LT(outcome.report.o.error, 1e-2);
       EXPECT_GT(outcome.report.o.error, 0);
-      EXPECT_LT(outcome.report.lse->error, 1e-5);
+      // In f32, of scores of some hundreds.
+      double limit = kind == InputKind::Spiked ? 1e-4 : 1e-5;
+      EXPECT_LT(outcome.report.lse->error, limit);
     }
 }
 

@@ -31,7 +31,8 @@ StatusOr<InputKind> flashcore::run::parseInputKind(std::string_view name) {
     if (stringify(kind) == name)
       return kind;
   return Status::error(
-      "expects the input kind to be 'normal', 'rising' or 'shifted', "
+      "expects the input kind to be 'normal', 'rising', 'falling', 'shifted' "
+      "or 'spiked', "
       "but got '" +
       std::string(name) + "'");
 }

@@ -263,6 +263,28 @@ TEST(Warpgroups, TakeWhatTheModelSays) {
   EXPECT_EQ(getSharedMemoryBytes(problem, choice), once + 2 * 6 * 8 + 4);
 }
 
+// O has whole panels of its own, for each warpgroup, behind no barrier.
+TEST(Warpgroups, HaveSlotsForOutputThatIsCopied) {
+  AttentionProblem problem = makeLarge(128, 72);
+  ScheduleOptions options;
+  options.numWarps = 8;
+  options.blockN = 64;
+  int64_t direct =
+      getSharedMemoryBytes(problem, choose(problem, hopper(), options));
+  options.output = OutputRoute::Bulk;
+  ScheduleChoice choice = choose(problem, hopper(), options);
+  EXPECT_EQ(choice.product, Product::Warpgroup);
+  EXPECT_EQ(getSharedMemoryBytes(problem, choice),
+            direct + 2 * 64 * 2 * kPanelBytes);
+  options.keySplits = 2;
+  EXPECT_EQ(refuseOnHopper(problem, options),
+            "expects output direct with product warp, but got bulk");
+  options.product = Product::Warpgroup;
+  EXPECT_EQ(refuseOnHopper(problem, options),
+            "expects output direct with key-splits 2, whose results are "
+            "partial, but got bulk");
+}
+
 TEST(Warpgroups, HaveSumsInColumnsOfWholePanels) {
   struct {
     int64_t headDim, headDimV;

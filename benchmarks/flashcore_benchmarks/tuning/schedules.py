@@ -51,6 +51,7 @@ FIELDS = (
     Field("softmax", ("online", "one_pass")),
     Field("grid", ("full", "persistent")),
     Field("product", ("warp", "warpgroup")),
+    Field("output", ("direct", "bulk")),
 )
 
 

@@ -17,7 +17,7 @@
 namespace mlir::flashcore {
 
 /// What a tile is for.
-enum class TileRole { Query, Key, Value };
+enum class TileRole { Query, Key, Value, Output };
 
 /// The fields of `#fcgpu.staging`.
 struct TileStaging {

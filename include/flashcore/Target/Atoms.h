@@ -77,7 +77,13 @@ llvm::SmallVector<const MmaAtom *> findMmaAtoms(const TargetInfo &target,
                                                 ElementKind result);
 
 /// Between which memories a copy is.
-enum class CopyRoute { GlobalToShared, SharedToRegisters, RegistersToGlobal };
+enum class CopyRoute {
+  GlobalToShared,
+  SharedToRegisters,
+  RegistersToShared,
+  RegistersToGlobal,
+  SharedToGlobal
+};
 
 /// How one learns that a copy has arrived.
 enum class CopyCompletion {

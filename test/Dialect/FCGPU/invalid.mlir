@@ -812,3 +812,82 @@ func.func @await_of_what_is_there(%a: vector<16x16xf16>, %b: vector<8x16xf16>, %
 #checked_of_warps = #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 64,
   num_warps = 4, num_stages = 2, query = registers, grid_order = query_fastest,
   min_blocks = 1, row_max = checked>
+
+// -----
+
+func.func @store_without_panels(%tile: vector<64x64xf16>, %target: memref<64x64xf16>, %i: index) {
+  %ring = fcgpu.alloc_ring : !fcgpu.ring<2x64x64xf16>
+  // expected-error @below {{expects a ring with panels, but got '!fcgpu.ring<2x64x64xf16>'}}
+  fcgpu.store %tile to %target[%i, %i] through %ring[%i]
+      : vector<64x64xf16>, memref<64x64xf16>, !fcgpu.ring<2x64x64xf16>
+  return
+}
+
+// -----
+
+func.func @store_of_another_type(%tile: vector<64x64xf16>, %target: memref<64x64xbf16>, %i: index) {
+  %ring = fcgpu.alloc_ring : !fcgpu.ring<2x64x64xf16, panels>
+  // expected-error @below {{expects target and ring of one element type, but got 'bf16' and 'f16'}}
+  fcgpu.store %tile to %target[%i, %i] through %ring[%i]
+      : vector<64x64xf16>, memref<64x64xbf16>, !fcgpu.ring<2x64x64xf16, panels>
+  return
+}
+
+// -----
+
+func.func @store_with_too_few_indices(%tile: vector<64x64xf16>, %target: memref<64x64xf16>, %i: index) {
+  %ring = fcgpu.alloc_ring : !fcgpu.ring<2x64x64xf16, panels>
+  // expected-error @below {{expects 2 indices, but got 1}}
+  fcgpu.store %tile to %target[%i] through %ring[%i]
+      : vector<64x64xf16>, memref<64x64xf16>, !fcgpu.ring<2x64x64xf16, panels>
+  return
+}
+
+// -----
+
+func.func @store_of_another_tile(%tile: vector<64x32xf16>, %target: memref<64x64xf16>, %i: index) {
+  %ring = fcgpu.alloc_ring : !fcgpu.ring<2x64x64xf16, panels>
+  // expected-error @below {{expects a tile of type 'vector<64x64xf16>', but got 'vector<64x32xf16>'}}
+  fcgpu.store %tile to %target[%i, %i] through %ring[%i]
+      : vector<64x32xf16>, memref<64x64xf16>, !fcgpu.ring<2x64x64xf16, panels>
+  return
+}
+
+// -----
+
+func.func @staging_of_a_write(%tile: vector<64x64xf16>, %target: memref<64x64xf16>, %i: index) {
+  // expected-error @below {{expects an fcgpu.staging with number = holder and in_place = true of a tile that is written}}
+  vector.transfer_write %tile, %target[%i, %i]
+      {fcgpu.staging = #fcgpu.staging<copy = warp, ring = block, slots = 2, number = turn>,
+       in_bounds = [true, true]} : vector<64x64xf16>, memref<64x64xf16>
+  return
+}
+
+// -----
+
+// expected-error @below {{expects output direct with product warp, but got bulk}}
+#schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 128, block_n = 64,
+  num_warps = 4, num_stages = 2, query = shared, grid_order = query_fastest,
+  min_blocks = 1, output = bulk>
+
+// -----
+
+// expected-error @below {{expects output direct with key_splits 2, whose results are partial, but got bulk}}
+#schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 128, block_n = 64,
+  num_warps = 8, num_stages = 2, query = shared, grid_order = query_fastest,
+  min_blocks = 1, key_splits = 2, product = warpgroup, output = bulk>
+
+// -----
+
+// expected-error @below {{expects num_warps to be a multiple of 4 * head_group = 12, but got 8}}
+#schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 64, block_n = 64,
+  num_warps = 8, num_stages = 2, query = shared, grid_order = query_fastest,
+  min_blocks = 1, head_group = 3, product = warpgroup>
+
+// -----
+
+// More parts than warpgroups.
+// expected-error @below {{expects key_warps 1, query shared, softmax online, overlap none or pv and row_max exact, stale or checked with product warpgroup, but got another key_warps; use product warp}}
+#schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 64, block_n = 64,
+  num_warps = 4, num_stages = 2, query = shared, grid_order = query_fastest,
+  min_blocks = 1, key_warps = 4, product = warpgroup>

@@ -19,6 +19,25 @@ func.func @flag(%lost: i1) -> i1 {
 }
 
 //===----------------------------------------------------------------------===//
+// Results by way of slots
+//===----------------------------------------------------------------------===//
+
+// CHECK-LABEL: func.func @store(
+// CHECK-SAME:    %[[TILE:[^:]+]]: vector<64x72xf16>, %[[TARGET:[^:]+]]: memref<1x?x72xf16>, %[[ROW:[^:]+]]: index)
+func.func @store(%tile: vector<64x72xf16>, %target: memref<1x?x72xf16>, %row: index) {
+  %c0 = arith.constant 0 : index
+  // CHECK: %[[RING:.+]] = fcgpu.alloc_ring : <2x64x72xf16, panels>
+  %ring = fcgpu.alloc_ring : !fcgpu.ring<2x64x72xf16, panels>
+  // CHECK: fcgpu.store %[[TILE]] to %[[TARGET]][%{{.+}}, %[[ROW]], %{{.+}}] through %[[RING]][%{{.+}}]
+  // CHECK-SAME: : vector<64x72xf16>, memref<1x?x72xf16>, <2x64x72xf16, panels>
+  fcgpu.store %tile to %target[%c0, %row, %c0] through %ring[%c0]
+      : vector<64x72xf16>, memref<1x?x72xf16>, !fcgpu.ring<2x64x72xf16, panels>
+  // CHECK: fcgpu.await_stores
+  fcgpu.await_stores
+  return
+}
+
+//===----------------------------------------------------------------------===//
 // Rings
 //===----------------------------------------------------------------------===//
 

@@ -108,6 +108,13 @@ static LogicalResult verifyStaging(Operation *op, Attribute value) {
     return op->emitError("expects fcgpu.staging to be a #fcgpu.staging, but "
                          "got ")
            << value;
+  if (auto write = dyn_cast<vector::TransferWriteOp>(op)) {
+    if (staging.getInPlace() && staging.getNumber() == TileNumber::Holder &&
+        write.getVectorType().getRank() == 2)
+      return success();
+    return op->emitError("expects an fcgpu.staging with number = holder and "
+                         "in_place = true of a tile that is written");
+  }
   auto read = dyn_cast<vector::TransferReadOp>(op);
   if (!read || !isTileRead(read))
     return op->emitError("has an fcgpu.staging, but is no vector.transfer_read "
@@ -318,6 +325,25 @@ LogicalResult CopyOp::verify() {
     return emitOpError("expects source rows of ")
            << ring.getCols() << " columns, but got "
            << (ShapedType::isDynamic(cols) ? "?" : std::to_string(cols));
+  return success();
+}
+
+LogicalResult StoreOp::verify() {
+  RingType ring = getRing().getType();
+  if (!ring.hasPanels())
+    return emitOpError("expects a ring with panels, but got ") << ring;
+  auto target = cast<MemRefType>(getTarget().getType());
+  if (target.getElementType() != ring.getElementType())
+    return emitOpError("expects target and ring of one element type, but got ")
+           << target.getElementType() << " and " << ring.getElementType();
+  if (getIndices().size() != static_cast<size_t>(target.getRank()))
+    return emitOpError("expects ")
+           << target.getRank() << " indices, but got " << getIndices().size();
+  auto expected =
+      VectorType::get({ring.getRows(), ring.getCols()}, ring.getElementType());
+  if (getValue().getType() != expected)
+    return emitOpError("expects a tile of type ")
+           << expected << ", but got " << getValue().getType();
   return success();
 }
 

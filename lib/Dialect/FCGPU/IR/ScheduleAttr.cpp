@@ -233,8 +233,14 @@ static std::optional<std::string> checkProduct(const ScheduleChoice &choice,
       return llvm::formatv("expects {0} exact, stale or folded with product "
                            "warp, but got checked",
                            spell("row_max", names));
+    if (choice.output == OutputRoute::Bulk)
+      return "expects output direct with product warp, but got bulk";
     return std::nullopt;
   }
+  if (choice.output == OutputRoute::Bulk && choice.keySplits > 1)
+    return llvm::formatv("expects output direct with {0} {1}, whose results "
+                         "are partial, but got bulk",
+                         spell("key_splits", names), choice.keySplits);
   if (choice.blockN > kMaxColumnsOfGroup)
     return llvm::formatv("expects {0} of at most {1} with product warpgroup, "
                          "but got {2}",
@@ -265,8 +271,8 @@ static std::optional<std::string> checkProduct(const ScheduleChoice &choice,
 std::optional<std::string>
 mlir::fcgpu::checkFields(const ScheduleChoice &choice, FieldNames names) {
   // What later checks divide by or multiply, earlier ones have bounded.
-  for (auto check : {checkWarps, checkTiles, checkGridHeads, checkQuery,
-                     checkOnePass, checkFolded, checkProduct})
+  for (auto check : {checkWarps, checkProduct, checkTiles, checkGridHeads,
+                     checkQuery, checkOnePass, checkFolded})
     if (std::optional<std::string> error = check(choice, names))
       return error;
   return std::nullopt;

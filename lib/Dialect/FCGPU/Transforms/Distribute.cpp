@@ -251,6 +251,7 @@ struct DistributePass final
     populateComputePatterns(converter, context, patterns);
     populateWarpgroupPatterns(converter, context, patterns);
     populateHandoverPatterns(converter, context, patterns);
+    populateStorePatterns(converter, context, patterns);
     populateLayoutPatterns(converter, context, patterns);
     populateScorePatterns(converter, context, patterns);
     return applyPartialConversion(getOperation(), target, std::move(patterns));

@@ -25,8 +25,7 @@ using namespace mlir;
 using namespace mlir::fcgpu;
 using flashcore::kBarrierBytes;
 
-/// The pointer that LLVM ops take to an address in shared memory.
-static Value asPointer(IndexBuilder &b, Value address) {
+Value mlir::fcgpu::asSharedPointer(IndexBuilder &b, Value address) {
   constexpr unsigned sharedSpace = 3;
   return LLVM::IntToPtrOp::create(
       b, LLVM::LLVMPointerType::get(b.getContext(), sharedSpace),
@@ -52,7 +51,8 @@ Value mlir::fcgpu::getRingBarrier(IndexBuilder &b, const ThreadContext &thread,
   // What is filled is read, what is free is filled.
   if (side == RingSide::Fill)
     offset += ring.getType().getStages() * kBarrierBytes;
-  return asPointer(b, b.add(b.add(base, b.mul(slot, kBarrierBytes)), offset));
+  return asSharedPointer(
+      b, b.add(b.add(base, b.mul(slot, kBarrierBytes)), offset));
 }
 
 static Value getSlot(IndexBuilder &b, RingType ring, Value tile) {
@@ -67,6 +67,68 @@ Value mlir::fcgpu::getSlotAddress(IndexBuilder &b, Value view, RingType ring,
                                   Value tile) {
   Value start = memref::ExtractAlignedPointerAsIndexOp::create(b, view);
   return b.add(start, b.mul(getSlot(b, ring, tile), getSlotBytes(ring)));
+}
+
+/// The argument that is the tensor map of the tensor that argument `pointer`
+/// points to, with boxes of `rows` rows of a panel of `ring`.
+static std::optional<unsigned> findTensorMapArgument(gpu::GPUFuncOp kernel,
+                                                     unsigned pointer,
+                                                     RingType ring,
+                                                     int64_t rows) {
+  auto description = kernel->getAttrOfType<DictionaryAttr>(kKernelAttrName);
+  auto arguments =
+      description ? description.getAs<ArrayAttr>("arguments") : ArrayAttr();
+  if (!arguments || pointer >= arguments.size())
+    return std::nullopt;
+  auto get = [&](size_t i, StringRef name) -> Attribute {
+    auto entry = dyn_cast<DictionaryAttr>(arguments[i]);
+    return entry ? entry.get(name) : Attribute();
+  };
+  Builder b(kernel.getContext());
+  Attribute box = b.getI64ArrayAttr({1, 1, rows, ring.getPanelCols()});
+  for (size_t i = 0; i < arguments.size(); ++i)
+    if (get(i, "kind") == b.getStringAttr("tensor_map") &&
+        get(i, "tensor") == get(pointer, "tensor") && get(i, "box") == box &&
+        get(i, "swizzle") == b.getI64IntegerAttr(kPanelBytes))
+      return i;
+  return std::nullopt;
+}
+
+Value mlir::fcgpu::findTensorMap(IndexBuilder &b,
+                                 ConversionPatternRewriter &rewriter,
+                                 gpu::GPUFuncOp kernel, Value tensor,
+                                 RingType ring, int64_t rows,
+                                 MutableArrayRef<Value> coordinates) {
+  for (;;) {
+    if (auto cast = tensor.getDefiningOp<memref::CastOp>()) {
+      tensor = cast.getSource();
+      continue;
+    }
+    auto view = tensor.getDefiningOp<memref::SubViewOp>();
+    if (!view)
+      break;
+    if (view.getType().getRank() != static_cast<int64_t>(coordinates.size()))
+      return {};
+    for (auto [coordinate, offset] :
+         llvm::zip_equal(coordinates, view.getMixedOffsets())) {
+      if (auto constant = getConstantIntValue(offset)) {
+        coordinate = b.add(coordinate, *constant);
+        continue;
+      }
+      Value value = cast<Value>(offset);
+      Value remapped = rewriter.getRemappedValue(value);
+      coordinate = b.add(coordinate, remapped ? remapped : value);
+    }
+    tensor = view.getSource();
+  }
+  auto root = tensor.getDefiningOp<memref::ReinterpretCastOp>();
+  auto pointer =
+      root ? dyn_cast<BlockArgument>(root.getSource()) : BlockArgument();
+  if (!pointer || pointer.getOwner() != &kernel.getBody().front())
+    return {};
+  std::optional<unsigned> map =
+      findTensorMapArgument(kernel, pointer.getArgNumber(), ring, rows);
+  return map ? Value(kernel.getArgument(*map)) : Value();
 }
 
 namespace {
@@ -155,7 +217,7 @@ struct DistributeFill final : ThreadPattern<FillOp> {
       constexpr int64_t swizzledRows = 8;
       Value chunk = b.bitXor(b.rem(number, chunks), b.rem(row, swizzledRows));
       Value address = b.add(b.add(start, offset), b.mul(chunk, kChunkBytes));
-      LLVM::StoreOp::create(b, values, asPointer(b, address),
+      LLVM::StoreOp::create(b, values, asSharedPointer(b, address),
                             /*alignment=*/kChunkBytes);
     }
     NVVM::FenceProxyOp::create(
@@ -185,7 +247,9 @@ struct DistributeBulkCopy final : ThreadPattern<CopyOp> {
     SmallVector<Value> coordinates;
     for (ValueRange index : adaptor.getIndices())
       coordinates.push_back(index.front());
-    Value map = findTensorMap(b, rewriter, op, coordinates);
+    Value map =
+        findTensorMap(b, rewriter, op->getParentOfType<gpu::GPUFuncOp>(),
+                      op.getSource(), ring, ring.getRows(), coordinates);
     if (!map)
       return rewriter.notifyMatchFailure(
           op, "copies from a tensor of which the kernel has no tensor map with "
@@ -198,70 +262,6 @@ struct DistributeBulkCopy final : ThreadPattern<CopyOp> {
   }
 
 private:
-  /// The tensor map of the argument that the source is a view of, or null.
-  /// Adds the offsets of the views to `coordinates`.
-  static Value findTensorMap(IndexBuilder &b,
-                             ConversionPatternRewriter &rewriter, CopyOp op,
-                             MutableArrayRef<Value> coordinates) {
-    Value source = op.getSource();
-    for (;;) {
-      if (auto cast = source.getDefiningOp<memref::CastOp>()) {
-        source = cast.getSource();
-        continue;
-      }
-      auto view = source.getDefiningOp<memref::SubViewOp>();
-      if (!view)
-        break;
-      if (view.getType().getRank() != static_cast<int64_t>(coordinates.size()))
-        return {};
-      for (auto [coordinate, offset] :
-           llvm::zip_equal(coordinates, view.getMixedOffsets())) {
-        if (auto constant = getConstantIntValue(offset)) {
-          coordinate = b.add(coordinate, *constant);
-          continue;
-        }
-        Value value = cast<Value>(offset);
-        Value remapped = rewriter.getRemappedValue(value);
-        coordinate = b.add(coordinate, remapped ? remapped : value);
-      }
-      source = view.getSource();
-    }
-    auto root = source.getDefiningOp<memref::ReinterpretCastOp>();
-    auto pointer =
-        root ? dyn_cast<BlockArgument>(root.getSource()) : BlockArgument();
-    auto kernel = op->getParentOfType<gpu::GPUFuncOp>();
-    if (!pointer || pointer.getOwner() != &kernel.getBody().front())
-      return {};
-    std::optional<unsigned> map = findTensorMapArgument(
-        kernel, pointer.getArgNumber(), op.getRing().getType());
-    return map ? Value(kernel.getArgument(*map)) : Value();
-  }
-
-  /// The argument that is the tensor map of the tensor that argument `pointer`
-  /// points to, with boxes of a panel of `ring`.
-  static std::optional<unsigned> findTensorMapArgument(gpu::GPUFuncOp kernel,
-                                                       unsigned pointer,
-                                                       RingType ring) {
-    auto description = kernel->getAttrOfType<DictionaryAttr>(kKernelAttrName);
-    auto arguments =
-        description ? description.getAs<ArrayAttr>("arguments") : ArrayAttr();
-    if (!arguments || pointer >= arguments.size())
-      return std::nullopt;
-    auto get = [&](size_t i, StringRef name) -> Attribute {
-      auto entry = dyn_cast<DictionaryAttr>(arguments[i]);
-      return entry ? entry.get(name) : Attribute();
-    };
-    Builder b(kernel.getContext());
-    Attribute box =
-        b.getI64ArrayAttr({1, 1, ring.getRows(), ring.getPanelCols()});
-    for (size_t i = 0; i < arguments.size(); ++i)
-      if (get(i, "kind") == b.getStringAttr("tensor_map") &&
-          get(i, "tensor") == get(pointer, "tensor") && get(i, "box") == box &&
-          get(i, "swizzle") == b.getI64IntegerAttr(kPanelBytes))
-        return i;
-    return std::nullopt;
-  }
-
   static int64_t getCopiedCols(CopyOp op) {
     return cast<MemRefType>(op.getSource().getType()).getShape().back();
   }
@@ -299,7 +299,7 @@ private:
       constexpr unsigned clusterSpace = 7;
       Value target = LLVM::AddrSpaceCastOp::create(
           b, LLVM::LLVMPointerType::get(b.getContext(), clusterSpace),
-          asPointer(b, b.add(start, offset)));
+          asSharedPointer(b, b.add(start, offset)));
       NVVM::CpAsyncBulkTensorGlobalToSharedClusterOp::create(
           b, target, map, box, barrier, /*im2colOffsets=*/ValueRange(),
           /*multicastMask=*/Value(), /*l2CacheHint=*/Value(),

@@ -213,6 +213,20 @@ void populateWarpgroupPatterns(const TileTypeConverter &converter,
 void populateHandoverPatterns(const TileTypeConverter &converter,
                               const ThreadContext &context,
                               RewritePatternSet &patterns);
+/// store, await_stores.
+void populateStorePatterns(const TileTypeConverter &converter,
+                           const ThreadContext &context,
+                           RewritePatternSet &patterns);
+/// The argument of the kernel that is a tensor map of the tensor that `tensor`
+/// is a view of, with boxes of `rows` rows of a panel of `ring`; adds the
+/// offsets of the views to `coordinates`. Null if there is none.
+Value findTensorMap(IndexBuilder &b, ConversionPatternRewriter &rewriter,
+                    gpu::GPUFuncOp kernel, Value tensor, RingType ring,
+                    int64_t rows, MutableArrayRef<Value> coordinates);
+/// The pointer that LLVM ops take to an address in shared memory.
+Value asSharedPointer(IndexBuilder &b, Value address);
+/// A part of 16-bit elements as a register.
+Value asRegister(IndexBuilder &b, Value part);
 /// The address of the slot of tile `tile`, in bytes of shared memory; `view` is
 /// what stands for the ring.
 Value getSlotAddress(IndexBuilder &b, Value view, RingType ring, Value tile);

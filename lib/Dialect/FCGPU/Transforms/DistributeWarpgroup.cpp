@@ -26,6 +26,12 @@ using namespace mlir;
 using namespace mlir::fcgpu;
 using flashcore::MmaAtom;
 
+Value mlir::fcgpu::asRegister(IndexBuilder &b, Value part) {
+  auto word = VectorType::get({1}, b.getI32Type());
+  return vector::ExtractOp::create(b, vector::BitCastOp::create(b, word, part),
+                                   0);
+}
+
 namespace {
 /// The unit of addresses and distances in a descriptor, in bytes.
 constexpr int64_t kDescriptorUnit = 16;
@@ -156,13 +162,6 @@ SmallVector<Value> packPairs(IndexBuilder &b, ArrayRef<Value> elements) {
     parts.push_back(
         vector::FromElementsOp::create(b, type, elements.slice(i, 2)));
   return parts;
-}
-
-/// A part of 16-bit elements as a register.
-Value asRegister(IndexBuilder &b, Value part) {
-  auto word = VectorType::get({1}, b.getI32Type());
-  return vector::ExtractOp::create(b, vector::BitCastOp::create(b, word, part),
-                                   0);
 }
 
 struct DistributeWarpgroupProduct final : ThreadPattern<vector::ContractionOp> {

@@ -5,7 +5,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Replaces each read of a tile by a copy into a ring and a read of the
-// ring, as its fcgpu.staging says: nothing is decided here.
+// ring, and each write that says so by a store through one, as fcgpu.staging
+// says: nothing is decided here.
 //
 //===----------------------------------------------------------------------===//
 
@@ -277,6 +278,30 @@ struct PromoteSharedPass final
       splits.emplace_back(result, staging.getKept());
   }
 
+  /// A result that goes by way of a slot of each holder's own, of which the
+  /// last has left when the loop over warps ends.
+  LogicalResult promoteWrite(vector::TransferWriteOp write) {
+    auto staging = write->getAttrOfType<StagingAttr>(kStagingAttrName);
+    auto forall = write->getParentOfType<scf::ForallOp>();
+    if (!forall)
+      return write.emitOpError("writes a tile outside of an scf.forall over "
+                               "warps");
+    VectorType type = write.getVectorType();
+    OpBuilder b = OpBuilder::atBlockBegin(forall->getBlock());
+    auto ringType = RingType::get(b.getContext(), staging.getSlots(),
+                                  type.getDimSize(0), type.getDimSize(1),
+                                  type.getElementType(), RingLayout::Panels);
+    Value ring =
+        AllocRingOp::create(b, write.getLoc(), ringType, staging.getRing());
+    b.setInsertionPoint(write);
+    StoreOp::create(b, write.getLoc(), write.getVector(), write.getBase(),
+                    write.getIndices(), ring, forall.getInductionVars().back());
+    b.setInsertionPoint(forall.getTerminator());
+    AwaitStoresOp::create(b, write.getLoc());
+    write.erase();
+    return success();
+  }
+
   /// Tiles outside of loops go through the rings in program order: K and V
   /// through one for both, where their tiles have the same shape.
   void promoteStream(ArrayRef<vector::TransferReadOp> reads) {
@@ -321,6 +346,13 @@ struct PromoteSharedPass final
       anyFailed |= failed(checkPrecondition(read));
       reads.push_back(read);
     });
+    SmallVector<vector::TransferWriteOp> writes;
+    func.walk([&](vector::TransferWriteOp write) {
+      if (write->hasAttr(kStagingAttrName))
+        writes.push_back(write);
+    });
+    for (vector::TransferWriteOp write : writes)
+      anyFailed |= failed(promoteWrite(write));
     if (anyFailed)
       return signalPassFailure();
     // By the loop over warps that they stand in.

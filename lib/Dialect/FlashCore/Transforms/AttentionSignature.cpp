@@ -66,13 +66,17 @@ AttentionSignature::AttentionSignature(AttentionOp op,
       });
 }
 
-/// The tiles that a producer copies: boxes of a panel's columns.
+/// The tiles that bulk copies move: boxes of a panel's columns.
 void AttentionSignature::addTensorMaps(fcgpu::ScheduleAttr schedule) {
   if (!schedule.hasProducer())
     return;
-  for (auto [name, rows] : {std::pair("q", schedule.getWarpM()),
-                            {"k", schedule.getBlockN()},
-                            {"v", schedule.getBlockN()}}) {
+  SmallVector<std::pair<StringRef, int64_t>> tiles{{"q", schedule.getWarpM()},
+                                                   {"k", schedule.getBlockN()},
+                                                   {"v", schedule.getBlockN()}};
+  // Each warp stores its own rows.
+  if (schedule.getOutput() == fcgpu::OutputRoute::Bulk)
+    tiles.emplace_back("o", schedule.getWarpM() / schedule.getTileWarps());
+  for (auto [name, rows] : tiles) {
     unsigned index = getTensorIndex(name);
     MemRefType type = getTensors()[index].getType();
     KernelArgument map{KernelArgument::TensorMap, index};

@@ -152,13 +152,20 @@ Value TileExpander::readTile(TileRole role, Value row, int64_t rows) {
   bool isInLoop = role != TileRole::Query &&
                   schedule.getSoftmax() == fcgpu::Softmax::Online &&
                   getConstantIntValue(numTiles) != 1;
+  stage(read, role, cols, isInLoop);
+  return read;
+}
+
+/// Says how the tile that is read or written goes through shared memory.
+void TileExpander::stage(Operation *access, TileRole role, int64_t cols,
+                         bool isInLoop) {
   TileStaging staging =
       chooseStaging(schedule.getChoice(), role, cols, isInLoop);
-  read->setAttr(fcgpu::kStagingAttrName,
-                fcgpu::StagingAttr::get(
-                    op.getContext(), staging.copy, staging.ring, staging.slots,
-                    staging.number, staging.kept, staging.inPlace));
-  return read;
+  access->setAttr(fcgpu::kStagingAttrName,
+                  fcgpu::StagingAttr::get(op.getContext(), staging.copy,
+                                          staging.ring, staging.slots,
+                                          staging.number, staging.kept,
+                                          staging.inPlace));
 }
 
 /// In one pass, a warp walks as many tiles as any warp of any block may have.

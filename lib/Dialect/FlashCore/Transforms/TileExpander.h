@@ -58,6 +58,7 @@ private:
   OpFoldResult getCountOfPart(OpFoldResult count);
   void computeTileCounts();
   Value readTile(TileRole role, Value row, int64_t rows);
+  void stage(Operation *access, TileRole role, int64_t cols, bool isInLoop);
   bool needsTailMask();
   template <typename Builder>
   Value mapScores(Value scores, Value key, Builder build);
@@ -80,7 +81,8 @@ private:
   Value maskUnlessFull(Value scores, int64_t i, Value key);
   RowState buildOnePass(Value query);
   RowResult mergeParts(RowState state);
-  void writeRows(Value tile, Value memref, Value row, ArrayRef<Value> cols);
+  vector::TransferWriteOp writeRows(Value tile, Value memref, Value row,
+                                    ArrayRef<Value> cols);
   void writeResult(RowResult result);
   void writeLse(RowResult result, Value isEmpty, Value row);
 

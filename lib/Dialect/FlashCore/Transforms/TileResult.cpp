@@ -46,8 +46,9 @@ RowResult TileExpander::mergeParts(RowState state) {
 }
 
 /// Writes a tile (or row vector) to rows of `memref` from `row` on.
-void TileExpander::writeRows(Value tile, Value memref, Value row,
-                             ArrayRef<Value> cols) {
+vector::TransferWriteOp TileExpander::writeRows(Value tile, Value memref,
+                                                Value row,
+                                                ArrayRef<Value> cols) {
   Value zero = asValue(b.getIndexAttr(0));
   SmallVector<Value> indices{zero, zero, row};
   llvm::append_range(indices, cols);
@@ -55,8 +56,8 @@ void TileExpander::writeRows(Value tile, Value memref, Value row,
   auto rows = cast<MemRefType>(memref.getType()).getDimSize(2);
   SmallVector<bool> inBounds(cols.size() + 1, true);
   inBounds.front() = schedule.getKeyWarps() > 1 && rows == warpM;
-  vector::TransferWriteOp::create(b, tile, memref, indices,
-                                  ArrayRef<bool>(inBounds));
+  return vector::TransferWriteOp::create(b, tile, memref, indices,
+                                         ArrayRef<bool>(inBounds));
 }
 
 /// lse = max + ln(sum), ln(x) = log2(x) * ln(2).
@@ -96,7 +97,9 @@ void TileExpander::writeResult(RowResult result) {
     row = apply(d0.floorDiv(colShares) * rows, {getKeyPart()});
     col = apply((d0 % colShares) * cols, {getKeyPart()});
   }
-  writeRows(o, op.getOutput(), asValue(row), asValue(col));
+  auto write = writeRows(o, op.getOutput(), asValue(row), asValue(col));
+  if (schedule.getOutput() == fcgpu::OutputRoute::Bulk)
+    stage(write, TileRole::Output, cols, /*isInLoop=*/false);
   if (!op.getLse())
     return;
   if (colShares == 1)

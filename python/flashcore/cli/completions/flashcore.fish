@@ -51,7 +51,7 @@ function _shtab_flashcore_using
 end
 
 set -g _shtab_flashcore_commands opt compile run emu attention doctor cache 'cache list' 'cache path' 'cache clear' 'cache prune' 'cache precompile' bench 'bench run' 'bench compile' 'bench list' 'bench accuracy' 'bench report' 'bench plot' tune 'tune run' 'tune report' completion
-set -g _shtab_flashcore_opts_with_value --arg --async --batch --bias --block --block-m --block-n --bundles --check --chip --chips --compiler --device --dim --draws --dtype --dtypes --emit --emu-async --emu-check --emu-mma --emu-multiprocessors --emu-schedule --emu-threads --expect --figures --forms --function --generations --grid --grid-heads --grid-order --head-dims --head-group --heads-kv --heads-q --input-kind --json --k --keep --kernel --key-splits --key-warps --layout --limit --max-instructions --max-shared --min-blocks --min-gain --minutes --mlir --mma --multiprocessors --npy-layout --num-stages --num-warps --offset --out --out-lse --out-o --overlap --peers --population --print-phases --print-phases-to --problems --product --ptxas --q --query --query-steps --rounds --row-max --row-sum --runs --schedule --seed --seqlen-k --seqlen-q --seqlens --shape --shared --softmax --stage --stats --threads --tools --tuning-file --v --variant -a -k -o
+set -g _shtab_flashcore_opts_with_value --arg --async --batch --bias --block --block-m --block-n --bundles --check --chip --chips --compiler --device --dim --draws --dtype --dtypes --emit --emu-async --emu-check --emu-mma --emu-multiprocessors --emu-schedule --emu-threads --expect --figures --forms --function --generations --grid --grid-heads --grid-order --head-dims --head-group --heads-kv --heads-q --input-kind --json --k --keep --kernel --key-splits --key-warps --layout --limit --max-instructions --max-shared --min-blocks --min-gain --minutes --mlir --mma --multiprocessors --npy-layout --num-stages --num-warps --offset --out --out-lse --out-o --output --overlap --peers --population --print-phases --print-phases-to --problems --product --ptxas --q --query --query-steps --rounds --row-max --row-sum --runs --schedule --seed --seqlen-k --seqlen-q --seqlens --shape --shared --softmax --stage --stats --threads --tools --tuning-file --v --variant -a -k -o
 
 complete -c flashcore -e
 complete -c flashcore -f
@@ -87,11 +87,12 @@ complete -c flashcore -n '_shtab_flashcore_using compile' -l key-warps -x -d 'Wa
 complete -c flashcore -n '_shtab_flashcore_using compile' -l min-blocks -x -d 'Blocks an SM must hold at once'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l num-stages -x -d 'Slots of the K and V rings'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l num-warps -x -d 'Warps per block'
+complete -c flashcore -n '_shtab_flashcore_using compile' -l output -x -d 'How O gets to memory: direct or bulk'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l overlap -x -d 'What runs beside softmax and P V: none, qk or pv'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l product -x -d 'Who multiplies tiles, and from where: warp or warpgroup'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l query -x -d 'Where Q fragments live: registers, shared or split'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l query-steps -x -d 'Steps of 16 columns of a split Q in registers'
-complete -c flashcore -n '_shtab_flashcore_using compile' -l row-max -x -d 'When the row maximum follows the scores: exact, stale or folded'
+complete -c flashcore -n '_shtab_flashcore_using compile' -l row-max -x -d 'When the row maximum follows the scores: exact, stale, folded or checked'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l row-sum -x -d 'What adds up the rows of P: add or mma'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l softmax -x -d 'How often exponentials are taken anew: online or one_pass'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l tuning-file -xka "(__fish_complete_path (commandline -ct))" -d 'File with schedules of flashcore-tune, for what the other options leave open'
@@ -119,7 +120,7 @@ complete -c flashcore -n '_shtab_flashcore_using run' -l seqlen-q -x -d 'seqlen_
 complete -c flashcore -n '_shtab_flashcore_using run' -l layout -x -d 'Order in memory where strides are open: bhsd or bshd (default: bhsd, unless the bundle fixes the other one)'
 complete -c flashcore -n '_shtab_flashcore_using run' -l offset -x -d 'Elements before the first one, where offsets are open'
 complete -c flashcore -n '_shtab_flashcore_using run' -l seed -x -d 'Of the random inputs; run i uses seed + i (default: random)'
-complete -c flashcore -n '_shtab_flashcore_using run' -l input-kind -x -d 'normal; rising: K grows along the sequence, so that the row maximum keeps moving, and a bias hides some keys; or shifted: scores far above and far below 0'
+complete -c flashcore -n '_shtab_flashcore_using run' -l input-kind -x -d 'normal; rising: K grows along the sequence, so that the row maximum keeps moving, and a bias hides some keys; falling: K shrinks, without hidden keys; shifted: scores far above and far below 0; or spiked: those of key 0 alone, by more than exponentials have room for'
 complete -c flashcore -n '_shtab_flashcore_using run' -l bias -x -d 'Read bias from this .npy file'
 complete -c flashcore -n '_shtab_flashcore_using run' -l k -x -d 'Read k from this .npy file'
 complete -c flashcore -n '_shtab_flashcore_using run' -l q -x -d 'Read q from this .npy file'

@@ -354,3 +354,21 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 128, block_n = 64,
+  num_warps = 8, num_stages = 2, query = shared, grid_order = query_fastest,
+  min_blocks = 1, product = warpgroup, output = bulk>
+
+gpu.module @kernels {
+  gpu.func @write_outside_of_a_loop(%tile: vector<64x64xf16>, %out: memref<128x64xf16>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    // expected-error @below {{writes a tile outside of an scf.forall over warps}}
+    vector.transfer_write %tile, %out[%c0, %c0]
+        {fcgpu.staging = #fcgpu.staging<copy = warp, ring = block, slots = 2, number = holder, in_place = true>,
+         in_bounds = [true, true]} : vector<64x64xf16>, memref<128x64xf16>
+    gpu.return
+  }
+}

@@ -480,3 +480,35 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 128, block_n = 64,
+  num_warps = 8, num_stages = 2, query = shared, grid_order = query_fastest,
+  min_blocks = 1, product = warpgroup, output = bulk>
+
+// A result goes by way of a slot of its warpgroup where its staging says so.
+
+// CHECK-LABEL: gpu.func @write_through_a_slot(
+// CHECK-SAME:    %[[TILE:[^:]+]]: vector<64x64xf16>, %[[OUT:[^:]+]]: memref<128x64xf16>)
+gpu.module @kernels {
+  gpu.func @write_through_a_slot(%tile: vector<64x64xf16>, %out: memref<128x64xf16>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %c64 = arith.constant 64 : index
+    // CHECK:      %[[RING:.+]] = fcgpu.alloc_ring : <2x64x64xf16, panels>
+    // CHECK:      scf.forall (%[[GROUP:.+]]) in (2) {
+    // CHECK:        fcgpu.store %[[TILE]] to %[[OUT]][%c0{{.*}}, %c0{{.*}}] through %[[RING]][%[[GROUP]]]
+    // CHECK-NEXT:   vector.transfer_write %[[TILE]], %[[OUT]][%c64
+    // CHECK-NEXT:   fcgpu.await_stores
+    // CHECK-NEXT: }
+    scf.forall (%group) in (2) {
+      vector.transfer_write %tile, %out[%c0, %c0]
+          {fcgpu.staging = #fcgpu.staging<copy = warp, ring = block, slots = 2, number = holder, in_place = true>,
+           in_bounds = [true, true]} : vector<64x64xf16>, memref<128x64xf16>
+      vector.transfer_write %tile, %out[%c64, %c0]
+          {in_bounds = [true, true]} : vector<64x64xf16>, memref<128x64xf16>
+    } {mapping = [#gpu.warpgroup<linear_dim_0>]}
+    gpu.return
+  }
+}

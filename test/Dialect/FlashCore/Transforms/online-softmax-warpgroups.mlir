@@ -280,3 +280,34 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 128, block_n = 64,
+  num_warps = 8, num_stages = 2, query = shared, grid_order = query_fastest,
+  min_blocks = 1, product = warpgroup, output = bulk>
+!qo = memref<1x1x64x64xf16, strided<[8192, 8192, 64, 1], offset: ?>>
+!kv = memref<1x1x128x64xf16>
+!lse = memref<1x1x64xf32, strided<[128, 128, 1], offset: ?>>
+
+// O goes by way of a slot of its warpgroup, the log-sum-exp does not.
+
+// CHECK-LABEL: gpu.func @bulk_output(
+gpu.module @kernels {
+  gpu.func @bulk_output(%q: !qo, %k: !kv, %v: !kv, %o: !qo, %lse: !lse) kernel {
+    // CHECK: vector.transfer_write %{{.+}}, %{{.+}} {fcgpu.staging = #fcgpu.staging<copy = warp, ring = block, slots = 2, number = holder, in_place = true>
+    // CHECK-SAME: vector<64x64xf16>, memref<1x1x64x64xf16
+    // CHECK: vector.transfer_write
+    // CHECK-NOT: staging
+    // CHECK-SAME: vector<64xf32>, memref<1x1x64xf32
+    %zero = arith.constant 0 : index
+    %rows = arith.constant 128 : index
+    scf.forall (%group) in (2) {
+      %row = affine.apply affine_map<(d0) -> (d0 * 64)>(%group)
+      flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo) lse(%lse : !lse)
+          tile(%zero, %zero, %row, %rows, %zero, %rows, %rows, %zero)
+          {fcgpu.schedule = #schedule}
+    } {mapping = [#gpu.warpgroup<linear_dim_0>]}
+    gpu.return
+  }
+}

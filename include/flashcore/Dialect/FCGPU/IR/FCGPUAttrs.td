@@ -105,6 +105,14 @@ def FCGPU_Product
   let cppNamespace = "::mlir::fcgpu";
 }
 
+def FCGPU_OutputRoute
+    : I32EnumAttr<"OutputRoute", "How O gets to memory", [
+        I32EnumAttrCase<"Direct", 0, "direct">,
+        I32EnumAttrCase<"Bulk", 1, "bulk">]> {
+  let genSpecializedAttr = 0;
+  let cppNamespace = "::mlir::fcgpu";
+}
+
 def FCGPU_RingLayout
     : I32EnumAttr<"RingLayout", "Where the elements of a slot lie", [
         I32EnumAttrCase<"Rows", 0, "rows">,
@@ -190,6 +198,9 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
     * `grid_heads`: with `grid_order = head_fastest`, how many heads of all
       batches (with head_group, groups of heads) take turns before the next ones
       begin, so that their K and V stay in L2; 0 stands for all
+    * `output`: O is stored by the lanes that hold it (`direct`), or goes through
+      shared memory, from where a bulk copy takes it while its warps go on
+      (`bulk`). For product = warpgroup, of keys that are not split
 
     ```mlir
     #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 64, num_warps = 4,
@@ -220,7 +231,9 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
       DefaultValuedParameter<"int64_t", "0">:$query_steps,
       DefaultValuedParameter<"int64_t", "0">:$grid_heads,
       DefaultValuedParameter<"::mlir::fcgpu::Product",
-                             "::mlir::fcgpu::Product::Warp">:$product);
+                             "::mlir::fcgpu::Product::Warp">:$product,
+      DefaultValuedParameter<"::mlir::fcgpu::OutputRoute",
+                             "::mlir::fcgpu::OutputRoute::Direct">:$output);
   let builders = [
     AttrBuilder<(ins "::llvm::StringRef":$chip,
                      "const ::mlir::fcgpu::ScheduleChoice &":$choice)>];
@@ -253,7 +266,8 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
 def FCGPU_StagingAttr : FCGPU_Attr<"Staging", "staging"> {
   let summary = "How a tile goes through shared memory";
   let description = [{
-    Stands as `fcgpu.staging` on each `vector.transfer_read` of a 16-bit tile.
+    Stands as `fcgpu.staging` on each `vector.transfer_read` of a 16-bit tile, and
+    on a `vector.transfer_write` of one that goes by way of a slot.
     Written by `flashcore-online-softmax` (the decision is
     `Analysis/TileStaging`), obeyed by `flashcore-promote-shared`:
 

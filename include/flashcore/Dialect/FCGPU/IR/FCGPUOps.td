@@ -253,6 +253,45 @@ def FCGPU_ProduceOp : FCGPU_Op<"produce", [
   let assemblyFormat = "attr-dict-with-keyword $body";
 }
 
+def FCGPU_StoreOp : FCGPU_Op<"store"> {
+  let summary = "Writes a tile to memory by way of a slot";
+  let description = [{
+    The warps that hold the tile write it into tile number `tile` of a ring with
+    panels, each its own rows, and bulk copies take it from there, while the warps
+    go on. Rows behind the end of the memref's tensor are left out. Each warp
+    first waits for its own earlier stores.
+
+    ```mlir
+    fcgpu.store %o to %out[%c0, %c0, %row, %c0] through %ring[%group]
+        : vector<64x64xf16>, memref<1x1x?x64xf16>, !fcgpu.ring<2x64x64xf16, panels>
+    ```
+  }];
+  let arguments = (ins AnyVectorOfNonZeroRank:$value,
+                       Arg<AnyMemRef, "", [MemWrite]>:$target,
+                       Variadic<Index>:$indices,
+                       Arg<FCGPU_RingType, "", [MemRead, MemWrite]>:$ring,
+                       Index:$tile);
+  let assemblyFormat = [{
+    $value `to` $target `[` $indices `]` `through` $ring `[` $tile `]` attr-dict
+    `:` type($value) `,` type($target) `,` type($ring)
+  }];
+  let hasVerifier = 1;
+}
+
+def FCGPU_AwaitStoresOp : FCGPU_Op<"await_stores", [
+    MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "Waits until a warp's stores have left their slots";
+  let description = [{
+    Behind all `fcgpu.store` of a loop over warps: the block ends or uses the
+    memory of the slots again.
+
+    ```mlir
+    fcgpu.await_stores
+    ```
+  }];
+  let assemblyFormat = "attr-dict";
+}
+
 def FCGPU_AllocFlagOp : FCGPU_Op<"alloc_flag"> {
   let summary = "Reserves a flag that all warps of the block share";
   let description = [{
