@@ -26,6 +26,7 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+EMULATOR = "flashcore-emu"  # as the name of a device
 sys.path.insert(0, str(ROOT / "runtime/emulator/conformance"))
 
 import bundles
@@ -54,6 +55,15 @@ def run_everywhere(function, items, workers):
         return list(pool.map(function, items))
 
 
+def runnable(launches, chip):
+    """Those whose PTX a card takes; which it does not is said."""
+    left = [launch for launch in launches if launch.runs_on(chip)]
+    others = sorted({launch.target() for launch in launches if not launch.runs_on(chip)})
+    if others:
+        print(f"{chip}: skips {len(launches) - len(left)} of {len(launches)} kernels, which are for {', '.join(others)}")
+    return left
+
+
 # The first half: run on a device.
 
 
@@ -62,9 +72,10 @@ def run_half(args, launches, kernels):
         device = Device()
         name, chip = device.name(), device.chip()
         corpus_run, kernel_run, workers = device.run_launch, device.run_kernel, 1
+        launches = runnable(launches, chip)
     else:
         emulator = Emulator(args.emulator, args.mma, args.folder)
-        name, chip = "flashcore-emu", args.mma
+        name, chip = EMULATOR, args.mma
         corpus_run, kernel_run, workers = emulator.run_launch, emulator.run_kernel, args.jobs
     outputs = run_everywhere(corpus_run, launches, workers)
     whole = run_everywhere(kernel_run, kernels.values(), workers)
@@ -157,6 +168,8 @@ def compare_half(args, launches, kernels):
     emulator = Emulator(args.emulator, args.mma, args.folder)
     with npy.Archive(args.compare) as archive:
         note = json.loads(archive.read_note())
+        if note["device"] != EMULATOR:
+            launches = runnable(launches, note["chip"])
         if note["corpus"] != digest(launches):
             raise ValueError(f"{args.compare} holds results of another corpus; run this script's first half again")
         cards = [archive.read(launch.name) for launch in launches]
@@ -213,12 +226,14 @@ def check_figures(path, launches):
 
 
 def assemble(ptxas, launches, folder, jobs):
-    """For the chip that each names and for sm_90, as a driver would there."""
+    """For the chip that each names and, unless only that takes it, for sm_90, as a
+    driver would there."""
     def one(launch):
         path = pathlib.Path(folder) / f"{launch.name}.ptx"
         path.write_text(launch.ptx)
         log = ""
-        for chip in {"sm_90" if ".target sm_90" in launch.ptx else "sm_89", "sm_90"}:
+        chip = launch.target()
+        for chip in {chip} if chip.endswith("a") else {chip, "sm_90"}:
             result = subprocess.run([ptxas, f"-arch={chip}", str(path), "-o", os.devnull], capture_output=True, text=True)
             log += result.stderr + result.stdout if result.returncode else ""
         return log

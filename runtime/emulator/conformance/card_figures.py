@@ -36,12 +36,15 @@ TYPES = {
     "`mma.sync` of 8-bit integers": "s8 u8",
 }
 WMMA = "`wmma.load`, `wmma.mma`, `wmma.store`"
-ROWS = [ARITHMETIC, APPROXIMATE, *OPCODES, *TYPES, WMMA]
+WGMMA = "`wgmma.mma_async` of f16 and bf16"
+ROWS = [ARITHMETIC, APPROXIMATE, *OPCODES, *TYPES, WMMA, WGMMA]
 
 
 def row_of(label, rule):
     if label.startswith("wmma_"):
         return WMMA
+    if label.startswith("wgmma_"):
+        return WGMMA
     if label.startswith("mma_"):
         kind = label.split("_")[2].split(" ")[0]
         return next(row for row, types in TYPES.items() if kind in types.split())

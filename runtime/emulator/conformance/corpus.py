@@ -14,6 +14,7 @@ from launch import ELEMENT_BYTES, Launch, Result
 from mma import mma_launches
 from values import (BF16, F16, F32, F64, all_patterns, float_binary, float_ternary, float_unary, integers, pairs,
                     shifts)
+from wgmma import wgmma_launches
 from wmma import wmma_launches
 
 BLOCK = 128
@@ -627,4 +628,4 @@ def case_launches():
 
 def all_launches():
     """Every launch of the corpus, in a fixed order."""
-    return case_launches() + mma_launches() + wmma_launches()
+    return case_launches() + mma_launches() + wmma_launches() + wgmma_launches()

@@ -2,6 +2,7 @@
 """One kernel launch of the corpus: PTX, operands, and what its results are."""
 import array
 import dataclasses
+import re
 
 ELEMENT_BYTES = {"u8": 1, "b16": 2, "b32": 4, "f32": 4, "b64": 8, "f64": 8}
 ARRAY_CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
@@ -37,7 +38,19 @@ class Launch:
     inputs: list  # (memory type, values)
     output_type: str
     results: list
-    shape: object = None  # of an mma or a wmma: see mma.py and wmma.py
+    shape: object = None  # of an mma, wmma or wgmma: see mma.py, wmma.py and wgmma.py
+
+    def target(self):
+        """The chip that the PTX is for, such as sm_90a."""
+        return re.search(r"\.target (\w+)", self.ptx)[1]
+
+    def runs_on(self, chip):
+        """Whether a card such as sm_90 assembles the PTX: that for sm_90a is for
+        no other, and the rest for later ones too."""
+        target = self.target()
+        if target.endswith("a"):
+            return target == f"{chip}a"
+        return int(target.removeprefix("sm_")) <= int(chip.removeprefix("sm_"))
 
     def input_bytes(self):
         return [pack(t, values) for t, values in self.inputs]

@@ -59,7 +59,7 @@ TEST(Corpus, UsesEveryOperation) {
   for (InstKind kind :
        {InstKind::Shuffle, InstKind::Vote, InstKind::Match, InstKind::Redux,
         InstKind::ActiveMask, InstKind::LoadMatrix, InstKind::StoreMatrix,
-        InstKind::MoveMatrix, InstKind::Mma, InstKind::Atomic})
+        InstKind::MoveMatrix, InstKind::Mma, InstKind::Wgmma, InstKind::Atomic})
     EXPECT_TRUE(kinds.count(kind))
         << "instruction kind " << static_cast<int>(kind)
         << " is used by no kernel of the corpus";
