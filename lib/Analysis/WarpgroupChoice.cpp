@@ -187,8 +187,9 @@ static std::vector<Shape> listShapes(const AttentionProblem &problem,
                                      const TargetInfo &target, bool isSmall) {
   bool isNarrow = getHeadWidth(problem) == HeadWidth::Narrow;
   std::vector<Shape> shapes;
-  if (!problem.hasBias && !isSmall) {
-    if (isNarrow && paysTallBlocks(problem, target, 4 * kRowsOfGroup))
+  if (!problem.hasBias) {
+    if (isNarrow && !isSmall &&
+        paysTallBlocks(problem, target, 4 * kRowsOfGroup))
       addFourGroups(problem, shapes);
     if (!isNarrow && paysTallBlocks(problem, target, 3 * kRowsOfGroup))
       addThreeGroups(problem, shapes);
