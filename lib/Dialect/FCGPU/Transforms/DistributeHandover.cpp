@@ -33,6 +33,23 @@ Value mlir::fcgpu::asSharedPointer(IndexBuilder &b, Value address) {
       LLVM::DereferenceableAttr());
 }
 
+void mlir::fcgpu::fenceAsyncProxy(IndexBuilder &b) {
+  MLIRContext *context = b.getContext();
+  NVVM::FenceProxyOp::create(
+      b, NVVM::ProxyKindAttr::get(context, NVVM::ProxyKind::async_shared),
+      NVVM::SharedSpaceAttr::get(context, NVVM::SharedSpace::shared_cta));
+}
+
+void mlir::fcgpu::runInFirstLane(IndexBuilder &b, const ThreadContext &thread,
+                                 function_ref<void()> body) {
+  Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
+                                        thread.lane, b.index(0));
+  auto ifOp = scf::IfOp::create(b, isFirst, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(ifOp.thenBlock());
+  body();
+}
+
 static Value asI32(IndexBuilder &b, Value index) {
   return arith::IndexCastOp::create(b, b.getI32Type(), index);
 }
@@ -170,13 +187,11 @@ struct DistributeRelease final : ThreadPattern<ReleaseOp> {
     Value slot = getSlot(b, op.getRing().getType(), adaptor.getTile().front());
     Value barrier =
         getRingBarrier(b, thread, op.getRing(), RingSide::Fill, slot);
-    Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
-                                          thread.lane, b.index(0));
-    auto ifOp = scf::IfOp::create(b, isFirst, /*withElseRegion=*/false);
-    b.setInsertionPointToStart(ifOp.thenBlock());
-    NVVM::MBarrierArriveOp::create(b, b.getI64Type(), barrier,
-                                   /*count=*/Value(), NVVM::MemScopeKind::CTA,
-                                   /*relaxed=*/false);
+    runInFirstLane(b, thread, [&] {
+      NVVM::MBarrierArriveOp::create(b, b.getI64Type(), barrier,
+                                     /*count=*/Value(), NVVM::MemScopeKind::CTA,
+                                     /*relaxed=*/false);
+    });
     rewriter.eraseOp(op);
     return success();
   }
@@ -220,11 +235,7 @@ struct DistributeFill final : ThreadPattern<FillOp> {
       LLVM::StoreOp::create(b, values, asSharedPointer(b, address),
                             /*alignment=*/kChunkBytes);
     }
-    NVVM::FenceProxyOp::create(
-        b,
-        NVVM::ProxyKindAttr::get(b.getContext(), NVVM::ProxyKind::async_shared),
-        NVVM::SharedSpaceAttr::get(b.getContext(),
-                                   NVVM::SharedSpace::shared_cta));
+    fenceAsyncProxy(b);
     gpu::BarrierOp::create(b);
     rewriter.eraseOp(op);
     return success();

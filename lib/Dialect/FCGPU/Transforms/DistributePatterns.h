@@ -223,6 +223,12 @@ void populateStorePatterns(const TileTypeConverter &converter,
 Value findTensorMap(IndexBuilder &b, ConversionPatternRewriter &rewriter,
                     gpu::GPUFuncOp kernel, Value tensor, RingType ring,
                     int64_t rows, MutableArrayRef<Value> coordinates);
+/// What the thread has written to shared memory is there for bulk copies and
+/// products that other threads start behind a barrier.
+void fenceAsyncProxy(IndexBuilder &b);
+/// What one lane does for its warp.
+void runInFirstLane(IndexBuilder &b, const ThreadContext &thread,
+                    function_ref<void()> body);
 /// The pointer that LLVM ops take to an address in shared memory.
 Value asSharedPointer(IndexBuilder &b, Value address);
 /// A part of 16-bit elements as a register.

@@ -12,10 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "DistributePatterns.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 
 #include <algorithm>
 
@@ -31,22 +28,11 @@ static void syncWarp(IndexBuilder &b) {
       b, arith::ConstantOp::create(b, b.getI32IntegerAttr(-1)));
 }
 
-/// Runs `body` in the lane that starts and awaits bulk copies.
-static void inFirstLane(IndexBuilder &b, const ThreadContext &thread,
-                        function_ref<void()> body) {
-  Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
-                                        thread.lane, b.index(0));
-  auto ifOp = scf::IfOp::create(b, isFirst, /*withElseRegion=*/false);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(ifOp.thenBlock());
-  body();
-}
-
 /// What all earlier copies of the lane have done: read their slots or, too,
 /// written their results.
 static void awaitCopies(IndexBuilder &b, const ThreadContext &thread,
                         bool untilRead) {
-  inFirstLane(b, thread, [&] {
+  runInFirstLane(b, thread, [&] {
     NVVM::CpAsyncBulkWaitGroupOp::create(
         b, b.getI32IntegerAttr(0), untilRead ? b.getUnitAttr() : UnitAttr());
   });
@@ -88,14 +74,10 @@ struct DistributeStore final : ThreadPattern<StoreOp> {
     awaitCopies(b, thread, /*untilRead=*/false);
     syncWarp(b);
     writeRows(b, ring, rows, TileRegisters(*layout, type), adaptor.getValue());
-    NVVM::FenceProxyOp::create(
-        b,
-        NVVM::ProxyKindAttr::get(b.getContext(), NVVM::ProxyKind::async_shared),
-        NVVM::SharedSpaceAttr::get(b.getContext(),
-                                   NVVM::SharedSpace::shared_cta));
+    fenceAsyncProxy(b);
     syncWarp(b);
-    inFirstLane(b, thread,
-                [&] { startCopies(b, ring, rows, map, coordinates); });
+    runInFirstLane(b, thread,
+                   [&] { startCopies(b, ring, rows, map, coordinates); });
     rewriter.eraseOp(op);
     return success();
   }
