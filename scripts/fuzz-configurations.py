@@ -295,7 +295,8 @@ class Generator:
         warpgroups = self.rng.choice([1, 2, 3, 4])
         values = {"chip": "sm_90a", "product": "warpgroup", "num-warps": 4 * warpgroups, "block-m": 64 * warpgroups,
                   "block-n": self.rng.choice([16, 64, 96, 128]), "num-stages": self.rng.choice([2, 2, 3]),
-                  "overlap": self.rng.choice(["none", "pv"]), "row-max": self.rng.choice(["exact", "stale", "checked"]), "output": self.rng.choice(["direct", "bulk"])}
+                  "overlap": self.rng.choice(["none", "pv"]), "row-max": self.rng.choice(["exact", "stale", "checked"]),
+                  "output": self.rng.choice(["direct", "bulk"])}
         return [f"--{name}={value}" for name, value in values.items()]
 
     def emulator(self):

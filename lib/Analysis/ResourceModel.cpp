@@ -29,7 +29,9 @@ static SharedRing getRing(const AttentionProblem &problem,
   SharedRing ring;
   ring.scope = staging.ring;
   ring.numStages = staging.slots;
-  ring.hasPanels = ring.isHandedOver = staging.inPlace;
+  ring.hasPanels = staging.inPlace;
+  // O changes no hands: who writes it lets it be copied.
+  ring.isHandedOver = staging.inPlace && role != TileRole::Output;
   int64_t bytesOfRow = getBytes(problem.element) * cols;
   if (ring.hasPanels) // the last of which is filled up
     bytesOfRow = llvm::alignTo(bytesOfRow, kPanelBytes);
@@ -47,11 +49,9 @@ int64_t mlir::flashcore::getSharedMemoryBytes(const AttentionProblem &problem,
         {TileRole::Value, choice.blockN,
          problem.headDimV + choice.getOnesColumns()}})
     needs.rings.push_back(getRing(problem, choice, role, rows, cols));
-  if (choice.output == OutputRoute::Bulk) {
+  if (choice.output == OutputRoute::Bulk)
     needs.rings.push_back(
         getRing(problem, choice, TileRole::Output, warpM, problem.headDimV));
-    needs.rings.back().isHandedOver = false;
-  }
   if (choice.rowMax == RowMax::Checked) {
     // The walk that is exact.
     std::vector<SharedRing> again = needs.rings;

@@ -4,9 +4,10 @@ usage: contracts.py [--update] [--static] COMPILER EMULATOR WORK_DIR
 
 Runs every default schedule on the emulator, and each form of the kernels of
 warpgroups, and compares its counters with contracts.json: any change fails, for
-better or worse, until --update records it. Two things hold for every kernel whatever the record says: the loops over
-key tiles have no bank conflict and no uncoalesced access, and in one of them a
-full tile takes no mask code. --static compares what ptxas says instead: registers, spills.
+better or worse, until --update records it. Two things hold for every default
+whatever the record says: the loops over key tiles have no bank conflict and no
+uncoalesced access, and in one of them a full tile takes no mask code. --static
+compares what ptxas says instead: registers, spills.
 """
 
 import argparse

@@ -4,18 +4,11 @@ usage: layouts.py ISA.mlir FOLDER
 """
 import pathlib
 import re
-import struct
 import sys
 
+from arrays import write_npy
+
 SIZE = 16
-
-
-def write_npy(path, shape, code, values):
-    descr = {"e": "<f2", "f": "<f4"}[code]
-    header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}"
-    header += " " * (-(len(header) + 11) % 64) + "\n"
-    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode()
-                     + struct.pack(f"<{len(values)}{code}", *values))
 
 
 def multiply(a, b):

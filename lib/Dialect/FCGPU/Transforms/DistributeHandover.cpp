@@ -54,6 +54,14 @@ static Value asI32(IndexBuilder &b, Value index) {
   return arith::IndexCastOp::create(b, b.getI32Type(), index);
 }
 
+SmallVector<Value> mlir::fcgpu::getBoxStart(IndexBuilder &b,
+                                            ValueRange coordinates) {
+  SmallVector<Value> box;
+  for (Value coordinate : llvm::reverse(coordinates))
+    box.push_back(asI32(b, coordinate));
+  return box;
+}
+
 static Value getI32(IndexBuilder &b, int64_t value) {
   return arith::ConstantOp::create(
       b, b.getI32IntegerAttr(static_cast<int32_t>(value)));
@@ -302,17 +310,15 @@ private:
     int64_t boxCols = rowBytes / ring.getElementBytes();
     for (int64_t col = 0; col < getCopiedCols(op); col += boxCols) {
       coordinates.back() = b.add(firstCol, col);
-      // Innermost first.
-      SmallVector<Value> box;
-      for (Value coordinate : llvm::reverse(coordinates))
-        box.push_back(asI32(b, coordinate));
+      SmallVector<Value> box = getBoxStart(b, coordinates);
       int64_t offset = col * ring.getRows() * ring.getElementBytes();
       constexpr unsigned clusterSpace = 7;
       Value target = LLVM::AddrSpaceCastOp::create(
           b, LLVM::LLVMPointerType::get(b.getContext(), clusterSpace),
           asSharedPointer(b, b.add(start, offset)));
       NVVM::CpAsyncBulkTensorGlobalToSharedClusterOp::create(
-          b, target, map, box, barrier, /*im2colOffsets=*/ValueRange(),
+          b, target, map, box, barrier,
+          /*im2colOffsets=*/ValueRange(),
           /*multicastMask=*/Value(), /*l2CacheHint=*/Value(),
           NVVM::TMALoadMode::TILE, /*isCTAOnly=*/false,
           /*group=*/NVVM::CTAGroupKindAttr(), /*predicate=*/Value());

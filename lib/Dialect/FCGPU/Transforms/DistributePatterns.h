@@ -223,6 +223,9 @@ void populateStorePatterns(const TileTypeConverter &converter,
 Value findTensorMap(IndexBuilder &b, ConversionPatternRewriter &rewriter,
                     gpu::GPUFuncOp kernel, Value tensor, RingType ring,
                     int64_t rows, MutableArrayRef<Value> coordinates);
+/// Where a bulk copy's box begins, as its instruction takes it: innermost
+/// first.
+SmallVector<Value> getBoxStart(IndexBuilder &b, ValueRange coordinates);
 /// What the thread has written to shared memory is there for bulk copies and
 /// products that other threads start behind a barrier.
 void fenceAsyncProxy(IndexBuilder &b);

@@ -123,11 +123,7 @@ private:
     Value firstCol = coordinates.back();
     for (int64_t col = 0; col < ring.getCols(); col += ring.getPanelCols()) {
       coordinates.back() = b.add(firstCol, col);
-      // Innermost first.
-      SmallVector<Value> box;
-      for (Value coordinate : llvm::reverse(coordinates))
-        box.push_back(
-            arith::IndexCastOp::create(b, b.getI32Type(), coordinate));
+      SmallVector<Value> box = getBoxStart(b, coordinates);
       int64_t panel = col / ring.getPanelCols() * ring.getRows() * kPanelBytes;
       NVVM::CpAsyncBulkTensorSharedCTAToGlobalOp::create(
           b, map, asSharedPointer(b, b.add(rows, panel)), box,

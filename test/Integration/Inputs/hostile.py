@@ -13,6 +13,8 @@ import struct
 import subprocess
 import sys
 
+from arrays import read_npy, write_npy
+
 HEADS, QUERIES, KEYS, DIM = 2, 130, 200, 64
 FORMS = {
     "exact": ["--row-max=exact"],
@@ -21,21 +23,15 @@ FORMS = {
 }
 
 
-def write_npy(path, rows, values):
-    header = (f"{{'descr': '<f2', 'fortran_order': False, 'shape': "
-              f"(1, {HEADS}, {rows}, {DIM}), }}")
-    header += " " * (-(len(header) + 11) % 64) + "\n"
-    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) +
-                     header.encode() + struct.pack(f"<{len(values)}e", *values))
+def write(path, rows, values):
+    write_npy(path, (1, HEADS, rows, DIM), "e", values)
 
 
 def read_heads(path):
     """The bytes of O of each head."""
-    data = path.read_bytes()
-    (length,) = struct.unpack_from("<H", data, 8)
-    body = data[10 + length:]
-    size = len(body) // HEADS
-    return [body[i * size:(i + 1) * size] for i in range(HEADS)]
+    data = read_npy(path)
+    size = len(data) // HEADS
+    return [data[i * size:(i + 1) * size] for i in range(HEADS)]
 
 
 def run(command, *options):
@@ -50,13 +46,13 @@ def main():
     rng = random.Random(1)
     draw = lambda rows: [rng.gauss(0, 1) for _ in range(HEADS * rows * DIM)]
     key = draw(KEYS)
-    write_npy(folder / "q.npy", QUERIES, draw(QUERIES))
-    write_npy(folder / "v.npy", KEYS, draw(KEYS))
-    write_npy(folder / "k.npy", KEYS, key)
+    write(folder / "q.npy", QUERIES, draw(QUERIES))
+    write(folder / "v.npy", KEYS, draw(KEYS))
+    write(folder / "k.npy", KEYS, key)
     key[100 * DIM + 7] = float("nan")
-    write_npy(folder / "nan.npy", KEYS, key)
+    write(folder / "nan.npy", KEYS, key)
     for name, rows in (("q", QUERIES), ("k", KEYS)):
-        write_npy(folder / f"equal-{name}.npy", rows, [0.5] * HEADS * rows * DIM)
+        write(folder / f"equal-{name}.npy", rows, [0.5] * HEADS * rows * DIM)
     for name, options in FORMS.items():
         bundle = folder / f"{name}.fcb"
         shape = f"h{HEADS} s{QUERIES}x{KEYS} d{DIM}"
