@@ -438,7 +438,7 @@ def warpgroup_checked_runs(bundles):
     for i, (d, features, sizes, options) in enumerate([
             (64, dict(), (1, 2, 1, 256, 320), ["--num-warps=16", "--block-m=256", "--block-n=80", "--overlap=none"]),
             (64, dict(causal="bottom_right"), (1, 2, 2, 250, 250), ["--num-warps=16", "--block-m=256", "--block-n=64", "--overlap=pv"]),
-            (48, dict(window=(100, 0)), (1, 2, 1, 200, 300), ["--num-warps=8", "--block-m=128", "--overlap=none"]),
+            (48, dict(window=(100, 0)), (1, 2, 1, 200, 300), ["--num-warps=8", "--block-m=128", "--block-n=64", "--overlap=none", "--min-blocks=2"]),
             (128, dict(causal="top_left"), (1, 1, 1, 130, 200), ["--num-warps=8", "--block-m=128", "--row-sum=add"]),
             (64, dict(), ("?", 2, 1, 150, "?"), ["--num-warps=8", "--block-m=128", "--grid=persistent"])]):
         mlir = attention(DTYPES[i % 2], d, shape=sizes, lse=i % 2 == 0, **features)

@@ -1,6 +1,7 @@
 """How a page says what a run found: shared by pages.py and hopper.py."""
 
 import datetime
+import re
 import textwrap
 
 from . import report
@@ -73,9 +74,14 @@ def machine(data):
     )
 
 
+def short_name(card):
+    """Without the vendor and what memory the card has: 'NVIDIA H100 80GB HBM3' is an 'H100'."""
+    return re.sub(r" \d+GB.*", "", card.removeprefix("NVIDIA "))
+
+
 def day_and_card(data):
     """The same in few words."""
-    return f"{date(data):%Y-%m-%d}, one {data['card']['name'].split()[-1]}"
+    return f"{date(data):%Y-%m-%d}, one {short_name(data['card']['name'])}"
 
 
 def torch_version(card):

@@ -166,16 +166,18 @@ checkWarpgroup(const AttentionProblem &problem, const TargetInfo &target,
   int64_t fragments = getFragmentRegisters(problem, choice);
   int64_t numConsumers = choice.numWarps * kWarpSize;
   int64_t registers =
-      getRegisterShares(target, numConsumers,
+      getRegisterShares(target, choice.getBlocksPerSM(), numConsumers,
                         choice.getAllWarps() * kWarpSize - numConsumers)
           .ofConsumer;
   if (fragments + besideFragments > registers)
     return llvm::formatv(
         "needs {0} registers a thread for its fragments and {1} beside, but "
-        "{2} "
-        "warps of product warpgroup have {3}; use a smaller {4}",
+        "{2} warps of product warpgroup have {3} where an SM holds {4} of "
+        "their "
+        "blocks; use a smaller {5} or {6}",
         fragments, besideFragments, choice.numWarps, registers,
-        spell("block_n", names));
+        choice.getBlocksPerSM(), spell("block_n", names),
+        spell("min_blocks", names));
   return std::nullopt;
 }
 

@@ -31,6 +31,7 @@ struct Shape {
   Overlap overlap;
   RowMax rowMax;
   bool isPersistent;
+  int64_t minBlocks = 1;
 };
 } // namespace
 
@@ -106,6 +107,24 @@ static void addFourGroups(const AttentionProblem &problem,
     shapes.push_back(
         {16, 64, rowSum, Overlap::None, RowMax::Checked, isPersistent});
   }
+}
+
+/// Two blocks an SM of two warpgroups each, of heads so narrow that half of the
+/// registers is enough: one begins or ends, or takes exponentials, while the
+/// other multiplies. Where all blocks walk as many tiles and not few, or wait
+/// for the exponentials of a softcap, four warpgroups that share their copies
+/// of K and V do better.
+static void addTwoBlocks(const AttentionProblem &problem,
+                         const TargetInfo &target, std::vector<Shape> &shapes) {
+  constexpr int64_t fewKeys = 512, blocksOfSM = 2;
+  bool isEven = !hidesKeys(problem) || problem.hasSoftcap;
+  std::optional<int64_t> blocks = getNumBlocks(problem, 2 * kRowsOfGroup);
+  if ((isEven && getSeqlenK(problem) > fewKeys) ||
+      (blocks && *blocks <= blocksOfSM * target.device.numSMs))
+    return;
+  for (RowSum rowSum : {RowSum::Mma, RowSum::Add})
+    shapes.push_back(
+        {8, 64, rowSum, Overlap::None, RowMax::Checked, false, blocksOfSM});
 }
 
 /// Three warpgroups of wide heads, of small tiles: in sequences that are long
@@ -188,6 +207,8 @@ static std::vector<Shape> listShapes(const AttentionProblem &problem,
   bool isNarrow = getHeadWidth(problem) == HeadWidth::Narrow;
   std::vector<Shape> shapes;
   if (!problem.hasBias) {
+    if (isNarrow && !isSmall)
+      addTwoBlocks(problem, target, shapes);
     if (isNarrow && !isSmall &&
         paysTallBlocks(problem, target, 4 * kRowsOfGroup))
       addFourGroups(problem, shapes);
@@ -312,8 +333,11 @@ static ScheduleDecision decide(const AttentionProblem &problem,
   choice.softmax = reasons.decide("softmax", options.softmax, Softmax::Online,
                                   "any number of key tiles, one at a time");
   decideRowPolicies(options, shape, choice, reasons);
-  choice.minBlocks = reasons.decide("min_blocks", options.minBlocks, 1,
-                                    "a block takes most of an SM's registers");
+  choice.minBlocks =
+      reasons.decide("min_blocks", options.minBlocks, shape.minBlocks,
+                     shape.minBlocks == 1
+                         ? "a block takes most of an SM's registers"
+                         : "one block multiplies while another begins or ends");
   choice.output =
       reasons.decide("output", options.output, OutputRoute::Direct,
                      "lanes store what they hold, 16 bytes at a time");

@@ -79,13 +79,15 @@ static constexpr TargetInfo targets[] = {
 };
 
 RegisterShares mlir::flashcore::getRegisterShares(const TargetInfo &target,
+                                                  int64_t numBlocks,
                                                   int64_t numConsumers,
                                                   int64_t numProducers) {
   constexpr int64_t unit = 8, least = 24, most = 240;
   int64_t numThreads = numConsumers + numProducers;
-  int64_t atLaunch = llvm::alignDown(
-      std::min(target.registersPerSM / numThreads, kMaxRegistersPerThread),
-      unit);
+  int64_t atLaunch =
+      llvm::alignDown(std::min(target.registersPerSM / (numBlocks * numThreads),
+                               kMaxRegistersPerThread),
+                      unit);
   int64_t all = atLaunch * numThreads;
   int64_t ofConsumer = std::min<int64_t>(
       llvm::alignDown((all - least * numProducers) / numConsumers, unit), most);

@@ -92,6 +92,10 @@ FORMS = [
     Form("sm_90a-causal", 64, "bottom_right", (1, 4, 2, 512, 512),
          f"{_FOUR} --block-n=64 --overlap=pv --row-max=checked --row-sum=mma "
          "--grid=full --grid-order=head_fastest --grid-heads=2"),
+    Form("sm_90a-two-blocks", 64, "bottom_right", (1, 4, 2, 512, 512),
+         "--num-warps=8 --block-m=128 --block-n=64 --min-blocks=2 "
+         "--overlap=none --row-max=checked --row-sum=mma --grid=full "
+         "--grid-order=head_fastest --grid-heads=2"),
     Form("sm_90a-three", 128, "bottom_right", (1, 2, 1, 384, 384),
          "--num-warps=12 --block-m=192 --block-n=64 --overlap=pv "
          "--row-max=stale --row-sum=mma --grid=full"),

@@ -47,13 +47,16 @@ TEST(Warpgroups, HaveTheMeasuredShapes) {
     Overlap overlap;
     RowMax rowMax;
     Grid grid;
+    int64_t minBlocks = 1;
   } expected[] = {
+      {64, 512, false, 8, 64, Overlap::None, RowMax::Checked, Grid::Full, 2},
       {64, 1024, false, 16, 64, Overlap::None, RowMax::Checked,
        Grid::Persistent},
       {64, 2048, false, 16, 80, Overlap::None, RowMax::Checked, Grid::Full},
       {32, 2048, false, 16, 64, Overlap::None, RowMax::Checked, Grid::Full},
-      {64, 2048, true, 16, 64, Overlap::PV, RowMax::Exact, Grid::Full},
-      {64, 4096, true, 16, 64, Overlap::PV, RowMax::Checked, Grid::Full},
+      {64, 512, true, 8, 64, Overlap::None, RowMax::Checked, Grid::Full, 2},
+      {64, 4096, true, 8, 64, Overlap::None, RowMax::Checked, Grid::Full, 2},
+      {32, 4096, true, 8, 64, Overlap::None, RowMax::Checked, Grid::Full, 2},
       {128, 1024, false, 8, 128, Overlap::PV, RowMax::Stale, Grid::Persistent},
       {128, 2048, false, 12, 64, Overlap::PV, RowMax::Stale, Grid::Full},
       {128, 2048, true, 8, 128, Overlap::PV, RowMax::Stale, Grid::Persistent},
@@ -75,6 +78,7 @@ TEST(Warpgroups, HaveTheMeasuredShapes) {
     EXPECT_EQ(choice.overlap, row.overlap) << name;
     EXPECT_EQ(choice.rowMax, row.rowMax) << name;
     EXPECT_EQ(choice.grid, row.grid) << name;
+    EXPECT_EQ(choice.minBlocks, row.minBlocks) << name;
   }
 }
 
@@ -87,6 +91,15 @@ TEST(Warpgroups, DoNotOverlapASoftcapOfNarrowHeads) {
   EXPECT_EQ(choice.blockN, 64);
   EXPECT_EQ(choice.overlap, Overlap::None);
   EXPECT_EQ(choice.grid, Grid::Full);
+}
+
+// 256 blocks of 128 rows are no two for each of 132 SMs.
+TEST(Warpgroups, AreOneBlockOfASmallGrid) {
+  AttentionProblem problem = makeBatch(64, 1024, /*isCausal=*/true);
+  problem.batch = 2;
+  EXPECT_EQ(choose(problem, hopper()).minBlocks, 1);
+  problem.batch = 3;
+  EXPECT_EQ(choose(problem, hopper()).minBlocks, 2);
 }
 
 // Of 640 rows a head, 256 are a block's own only twice: 192 blocks are two
@@ -151,9 +164,11 @@ TEST(Warpgroups, HaveRegistersBesideTheirFragments) {
   ScheduleOptions options;
   options.product = Product::Warpgroup;
   options.blockN = 128;
-  EXPECT_EQ(refuseOnHopper(wide, options),
-            "needs 224 registers a thread for its fragments and 28 beside, but "
-            "8 warps of product warpgroup have 240; use a smaller block-n");
+  EXPECT_EQ(
+      refuseOnHopper(wide, options),
+      "needs 224 registers a thread for its fragments and 28 beside, but "
+      "8 warps of product warpgroup have 240 where an SM holds 1 of their "
+      "blocks; use a smaller block-n or min-blocks");
 }
 
 // Where blocks of 128 rows leave SMs idle, keys are shared out: wide heads of

@@ -61,18 +61,24 @@ TEST(TargetInfo, AdaLimitsOfTheProgrammingGuide) {
 TEST(TargetInfo, RegistersAreSharedOutInUnitsOfEight) {
   const TargetInfo &hopper = *lookupTarget("sm_90a");
   auto expect = [&](int64_t warpgroups, int64_t atLaunch, int64_t ofConsumer,
-                    int64_t ofProducer) {
-    RegisterShares shares = getRegisterShares(hopper, 128 * warpgroups, 128);
+                    int64_t ofProducer, int64_t blocks = 1) {
+    RegisterShares shares =
+        getRegisterShares(hopper, blocks, 128 * warpgroups, 128);
     EXPECT_EQ(shares.atLaunch, atLaunch) << warpgroups;
     EXPECT_EQ(shares.ofConsumer, ofConsumer) << warpgroups;
     EXPECT_EQ(shares.ofProducer, ofProducer) << warpgroups;
     EXPECT_LE(shares.ofConsumer * warpgroups + shares.ofProducer,
               shares.atLaunch * (warpgroups + 1))
         << warpgroups;
+    EXPECT_LE(shares.atLaunch * 128 * (warpgroups + 1) * blocks,
+              hopper.registersPerSM)
+        << warpgroups;
   };
   expect(1, 248, 240, 248);
   expect(2, 168, 240, 24);
   expect(3, 128, 160, 32);
+  expect(2, 80, 104, 32, /*blocks=*/2);
+  expect(1, 80, 136, 24, /*blocks=*/3);
 }
 
 TEST(TargetInfo, PTXVersionIsTheNewestThatIsNeeded) {

@@ -82,12 +82,13 @@ inline constexpr int64_t kWarpSize = 32;
 inline constexpr int64_t kReservedSharedMemory = 1024;
 
 /// Registers of each thread of a block, of which some only start copies, as
-/// `setmaxnreg` hands them out: in units of 8, of what the launch gave to all.
+/// `setmaxnreg` hands them out: in units of 8, of what the launch gave to all,
+/// which is the block's share where an SM holds `numBlocks` at once.
 struct RegisterShares {
   int64_t atLaunch, ofConsumer, ofProducer;
 };
-RegisterShares getRegisterShares(const TargetInfo &target, int64_t numConsumers,
-                                 int64_t numProducers);
+RegisterShares getRegisterShares(const TargetInfo &target, int64_t numBlocks,
+                                 int64_t numConsumers, int64_t numProducers);
 
 /// The chips FlashCore compiles for, oldest first. All of them have ldmatrix,
 /// mma.sync m16n8k16 on f16 and bf16, and cp.async.

@@ -23,9 +23,9 @@ using namespace mlir::fcgpu;
 static void shareRegisters(scf::IfOp sides, const Launch &launch,
                            const WarpRoles &roles,
                            const flashcore::TargetInfo &target) {
-  flashcore::RegisterShares shares =
-      flashcore::getRegisterShares(target, roles.getNumConsumers(),
-                                   launch.numThreads - roles.getNumConsumers());
+  flashcore::RegisterShares shares = flashcore::getRegisterShares(
+      target, launch.numBlocks, roles.getNumConsumers(),
+      launch.numThreads - roles.getNumConsumers());
   if (shares.ofConsumer <= shares.atLaunch)
     return;
   using Action = NVVM::SetMaxRegisterAction;

@@ -19,7 +19,8 @@ using flashcore::kWarpSize;
 
 Launch Launch::get(gpu::GPUFuncOp kernel) {
   auto schedule = kernel->getAttrOfType<ScheduleAttr>(kScheduleAttrName);
-  return {schedule.getChip(), schedule.getNumThreads()};
+  return {schedule.getChip(), schedule.getNumThreads(),
+          schedule.getBlocksPerSM()};
 }
 
 int64_t mlir::fcgpu::getTileWarps(scf::ForallOp warps) {
