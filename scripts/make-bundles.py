@@ -18,7 +18,8 @@ import shutil
 import subprocess
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "benchmarks"))
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "benchmarks"))
 from flashcore_benchmarks.mlir import attention, packed_layouts
 
 DTYPES = ["f16", "bf16"]
@@ -95,6 +96,37 @@ def score_runs(bundles, sizes, batch, heads):
         for i, (sq, sk) in enumerate(sizes):
             h = 32 if sq == 1 else heads
             runs.append(alternate(bundle, i, (batch, h, h // 2, sq, sk)))
+    return runs
+
+
+def region_runs(bundles, name, options=()):
+    """The masks and score changes of test/Masks, and one of sizes and a table that are known at run time only."""
+    runs = [{"bundle": bundles.make(f"{name}-{path.stem}", path.read_text(), [*options])}
+            for path in sorted((ROOT / "test/Masks").glob("*.mlir"))]
+    open_sizes = """!t = memref<?x?x?x64xf16, strided<[?, ?, ?, 1], offset: ?>>
+!table = memref<?x?xf32, strided<[?, ?], offset: ?>>
+func.func @attention(%q: !t, %k: !t, %v: !t, %o: !t, %lse: memref<?x?x?xf32>, %table: !table) {
+  flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t) lse(%lse : memref<?x?x?xf32>) window_left(90) score {
+  ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
+    %bias = memref.load %table[%h, %j] : !table
+    %result = arith.addf %score, %bias : f32
+    flashcore.yield %result : f32
+  } mask {
+  ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
+    %far = arith.constant 60 : index
+    %distance = arith.subi %i, %j : index
+    %size = math.absi %distance : index
+    %visible = arith.cmpi ne, %size, %far : index
+    flashcore.yield %visible : i1
+  }
+  return
+}
+"""
+    bundle = bundles.make(f"{name}-open-sizes", open_sizes, [*options])
+    for i, (sq, sk) in enumerate([(70, 150), (1, 203), (130, 3), (33, 0)]):
+        run = alternate(bundle, i, (2, 4, 2, sq, sk))
+        run["dims"] |= {"capture0_0": 4, "capture0_1": max(sk, 1)}
+        runs.append(run)
     return runs
 
 
@@ -278,6 +310,7 @@ def check_grid(bundles):
     runs.append({"bundle": "check-f16-d64-none.fcb", "dims": dims(1, 1, 1, 130, rows), "tensors": {"k": huge, "v": huge}})
     sizes = [(130, 3), (203, 64), (90, 1), (64, 113), (512, 512), (300, 1023), (1024, 1024), (1, 203)]
     runs += score_runs(bundles, sizes, batch=2, heads=4)
+    runs += region_runs(bundles, "region")
     runs += packed_runs(bundles)
     runs += split_runs(bundles)
     runs += split_query_runs(bundles)
@@ -470,6 +503,7 @@ def warpgroup_grid(bundles):
     """Kernels that run on chips with products of warpgroups only."""
     return [*warpgroup_runs(bundles), *warpgroup_score_runs(bundles), *warpgroup_size_runs(bundles), *warpgroup_split_runs(bundles),
             *warpgroup_checked_runs(bundles), *warpgroup_bulk_runs(bundles, batch=150),
+            *region_runs(bundles, "warpgroups-region", ["--chip=sm_90a", "--product=warpgroup"]),
             *warpgroup_persistent_runs(bundles, batch=150)]
 
 
@@ -513,6 +547,8 @@ def emulate_grid(bundles):
         runs.append({"bundle": bundles.make(f"emulate-{i}-window", mlir, options), "kind": "rising"})
     runs += key_warps_runs(bundles, [(70, 150), (1, 203), (130, 3), (3, 90)])
     runs += persistent_runs(bundles, batch=2)
+    runs += region_runs(bundles, "region")
+    runs += region_runs(bundles, "warpgroups-region", ["--chip=sm_90a", "--product=warpgroup"])
     runs += warpgroup_runs(bundles)
     runs += warpgroup_score_runs(bundles)
     runs += warpgroup_size_runs(bundles)

@@ -48,7 +48,8 @@ AttentionProblem AttentionProblem::get(AttentionOp op) {
     problem.element = *kind;
   problem.isCausal = op.getCausal().has_value();
   problem.hasSoftcap = op.getSoftcap().has_value();
-  problem.hasBias = static_cast<bool>(op.getBias());
+  problem.hasRegion = op.hasRegion();
+  problem.hasBias = op.getBias() || problem.hasRegion;
   problem.hasWindow = op.getWindowLeft() || op.getWindowRight();
   problem.hasOpenStrides = llvm::any_of(
       std::initializer_list<mlir::Value>{op.getQuery(), op.getKey(),

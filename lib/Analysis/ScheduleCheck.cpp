@@ -103,7 +103,9 @@ static std::optional<std::string> checkFolded(const AttentionProblem &problem,
   return llvm::formatv("expects {0} exact or stale with a {1}, which changes "
                        "the scores, but got folded",
                        spell("row_max", names),
-                       problem.hasSoftcap ? "softcap" : "bias");
+                       problem.hasSoftcap  ? "softcap"
+                       : problem.hasRegion ? "score or mask region"
+                                           : "bias");
 }
 
 std::optional<std::string>

@@ -23,14 +23,15 @@ static std::string describe(const AttentionProblem &problem) {
     return value ? std::to_string(*value) : "?";
   };
   return llvm::formatv("batch {0}, heads {1}, seqlen {2} x {3}, head_dim {4}{5}"
-                       "{6}",
+                       "{6}{7}",
                        size(problem.batch), size(problem.headsQ),
                        size(problem.seqlenQ), size(problem.seqlenK),
                        problem.headDim,
                        problem.headDim == problem.headDimV
                            ? ""
                            : "/" + std::to_string(problem.headDimV),
-                       problem.isCausal ? ", causal" : "");
+                       problem.isCausal ? ", causal" : "",
+                       problem.hasRegion ? ", score or mask region" : "");
 }
 
 static const Cubin *getCubin(const BundleVariant *variant) {
@@ -121,7 +122,7 @@ static json::Object toJSON(const AttentionProblem &problem) {
       {"batch", size(problem.batch)},      {"heads_q", size(problem.headsQ)},
       {"seqlen_q", size(problem.seqlenQ)}, {"seqlen_k", size(problem.seqlenK)},
       {"head_dim", problem.headDim},       {"head_dim_v", problem.headDimV},
-      {"causal", problem.isCausal}};
+      {"causal", problem.isCausal},        {"region", problem.hasRegion}};
 }
 
 static json::Value fieldToJSON(int64_t number) { return number; }

@@ -137,7 +137,8 @@ struct FlashCoreToNVVMPass final
     configureGpuToNVVMConversionLegality(target);
     // Upstream forbids these because libdevice would replace them; NVPTX
     // selects single instructions for them.
-    target.addLegalOp<LLVM::Exp2Op, LLVM::FMAOp>();
+    target.addLegalOp<LLVM::Exp2Op, LLVM::FMAOp, LLVM::FAbsOp, LLVM::FFloorOp,
+                      LLVM::FCeilOp>();
     target.addDynamicallyLegalOp<LLVM::TanhOp>([](LLVM::TanhOp op) {
       return LLVM::bitEnumContainsAll(op.getFastmathFlags(),
                                       LLVM::FastmathFlags::afn);

@@ -110,6 +110,56 @@ struct Log2ToNVVM final : ConvertOpToLLVMPattern<math::Log2Op> {
   }
 };
 
+/// A math op on f32 that is one instruction where upstream would call
+/// libdevice: `factor` times the intrinsic of `scale` times the operand.
+template <typename Op>
+struct ApproximationToNVVM final : ConvertOpToLLVMPattern<Op> {
+  ApproximationToNVVM(const LLVMTypeConverter &converter,
+                      PatternBenefit benefit, StringRef intrinsic, float scale,
+                      float factor)
+      : ConvertOpToLLVMPattern<Op>(converter, benefit), intrinsic(intrinsic),
+        scale(scale), factor(factor) {}
+
+  LogicalResult
+  matchAndRewrite(Op op, typename Op::Adaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    if (!op.getType().isF32())
+      return rewriter.notifyMatchFailure(op, "is not a scalar f32");
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    auto multiply = [&](Value value, float by) -> Value {
+      if (by == 1.0f)
+        return value;
+      return LLVM::FMulOp::create(
+          b, value, LLVM::ConstantOp::create(b, b.getF32FloatAttr(by)));
+    };
+    Value operand = multiply(adaptor.getOperand(), scale);
+    Value result = LLVM::CallIntrinsicOp::create(
+                       b, b.getF32Type(), b.getStringAttr(intrinsic), operand)
+                       .getResult(0);
+    rewriter.replaceOp(op, multiply(result, factor));
+    return success();
+  }
+
+private:
+  StringRef intrinsic;
+  float scale, factor;
+};
+
+/// A math op that LLVM has, too, and NVPTX selects an instruction for.
+template <typename Op, typename LLVMOp>
+struct MathToLLVM final : ConvertOpToLLVMPattern<Op> {
+  using ConvertOpToLLVMPattern<Op>::ConvertOpToLLVMPattern;
+
+  LogicalResult
+  matchAndRewrite(Op op, typename Op::Adaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    if (!op.getType().isF32())
+      return rewriter.notifyMatchFailure(op, "is not a scalar f32");
+    rewriter.replaceOpWithNewOp<LLVMOp>(op, op.getType(), adaptor.getOperand());
+    return success();
+  }
+};
+
 /// math.tanh on f32: tanh.approx (PTX ISA, "tanh": relative error below 2^-11).
 struct TanhToNVVM final : ConvertOpToLLVMPattern<math::TanhOp> {
   using ConvertOpToLLVMPattern::ConvertOpToLLVMPattern;
@@ -126,8 +176,35 @@ struct TanhToNVVM final : ConvertOpToLLVMPattern<math::TanhOp> {
 };
 } // namespace
 
+static constexpr unsigned kBenefit = 10; // above upstream's patterns
+
+template <typename Op>
+static void addApproximation(const LLVMTypeConverter &converter,
+                             RewritePatternSet &patterns, StringRef intrinsic,
+                             float scale, float factor) {
+  patterns.add<ApproximationToNVVM<Op>>(converter, kBenefit, intrinsic, scale,
+                                        factor);
+}
+
 void mlir::flashcore::populateFlashCoreToNVVMPatterns(
     const LLVMTypeConverter &converter, RewritePatternSet &patterns) {
-  patterns.add<Bf16MmaSyncToNVVM, Log2ToNVVM, TanhToNVVM>(converter,
-                                                          /*benefit=*/10);
+  patterns.add<Bf16MmaSyncToNVVM, Log2ToNVVM, TanhToNVVM>(converter, kBenefit);
+  patterns.add<MathToLLVM<math::AbsFOp, LLVM::FAbsOp>,
+               MathToLLVM<math::FloorOp, LLVM::FFloorOp>,
+               MathToLLVM<math::CeilOp, LLVM::FCeilOp>>(converter, kBenefit);
+  // Errors are those of the PTX ISA: 2 ulp and more of ex2, lg2 as above, 1 ulp
+  // of sqrt and rsqrt, 2^-20.5 absolute of sin and cos in [-pi, pi].
+  constexpr float log2e = llvm::numbers::log2ef, ln2 = llvm::numbers::ln2f;
+  addApproximation<math::ExpOp>(converter, patterns,
+                                "llvm.nvvm.ex2.approx.ftz.f", log2e, 1);
+  addApproximation<math::LogOp>(converter, patterns,
+                                "llvm.nvvm.lg2.approx.ftz.f", 1, ln2);
+  addApproximation<math::SqrtOp>(converter, patterns,
+                                 "llvm.nvvm.sqrt.approx.ftz.f", 1, 1);
+  addApproximation<math::RsqrtOp>(converter, patterns,
+                                  "llvm.nvvm.rsqrt.approx.ftz.f", 1, 1);
+  addApproximation<math::SinOp>(converter, patterns,
+                                "llvm.nvvm.sin.approx.ftz.f", 1, 1);
+  addApproximation<math::CosOp>(converter, patterns,
+                                "llvm.nvvm.cos.approx.ftz.f", 1, 1);
 }

@@ -34,7 +34,7 @@ namespace fs = llvm::sys::fs;
 namespace json = llvm::json;
 
 static constexpr llvm::StringLiteral kBundleFormat = "flashcore-bundle";
-static constexpr int64_t kBundleVersion = 4;
+static constexpr int64_t kBundleVersion = 5;
 
 /// Attributes have a one-to-one JSON form; `unit` is a value that is known at
 /// run time only.
@@ -109,16 +109,16 @@ static json::Object describeKernel(const BundleKernel &kernel) {
 /// What is the same for all schedules of an attention.
 static json::Object describeAttention(ArrayRef<BundleKernel> kernels) {
   DictionaryAttr attention = kernels.front().description;
-  return json::Object{
-      {"version", kBundleVersion},
-      {"attention",
-       json::Object{{"softmax_scale", toJSON(attention.get("softmax_scale"))},
-                    {"causal", toJSON(attention.get("causal"))},
-                    {"window_left", toJSON(attention.get("window_left"))},
-                    {"window_right", toJSON(attention.get("window_right"))},
-                    {"softcap", toJSON(attention.get("softcap"))},
-                    {"dims", toJSON(attention.get("dims"))}}},
-      {"tensors", toJSON(attention.get("tensors"))}};
+  json::Object problem;
+  for (llvm::StringRef key : {"softmax_scale", "causal", "window_left",
+                              "window_right", "softcap", "dims"})
+    problem[key] = toJSON(attention.get(key));
+  for (llvm::StringRef key : {"score", "mask"})
+    if (Attribute region = attention.get(key))
+      problem[key] = toJSON(region);
+  return json::Object{{"version", kBundleVersion},
+                      {"attention", std::move(problem)},
+                      {"tensors", toJSON(attention.get("tensors"))}};
 }
 
 /// What it takes to launch the kernels of one schedule, in whatever file they

@@ -31,7 +31,7 @@ __all__ = [
     "TensorMap",
 ]
 
-VERSION = 4
+VERSION = 5
 WORKSPACE = "workspace"
 
 Sizes = Mapping[str, int]

@@ -45,7 +45,7 @@ static constexpr std::string_view notABundle =
     "it";
 
 /// Raised whenever a bundle of before would be misread.
-static constexpr int64_t manifestVersion = 4;
+static constexpr int64_t manifestVersion = 5;
 
 /// Far more than any bundle has.
 static constexpr int64_t maxManifestBytes = 1 << 26, maxCodeBytes = 1 << 30,
@@ -151,6 +151,7 @@ private:
   void readVariant(Field field);
   void checkRequiredTensors(Field tensors);
   void checkBias(Field tensors);
+  void checkCaptured(Field attention, Field tensors);
   void checkArguments(const KernelSpec &kernel, Field field);
   void checkLaunchComment(const std::vector<Field> &kernels);
 
@@ -219,6 +220,13 @@ void BundleLoader::readAttention(Field field) {
   attention.softcap = field["softcap"].numberOrNull();
   if (attention.softcap && !isPositive(*attention.softcap))
     field["softcap"].refuse("a positive number or null");
+  using Type = ScoreProgram::Type;
+  for (auto [key, type, program] :
+       {std::tuple("score", Type::F32, &attention.score),
+        {"mask", Type::I1, &attention.maskRegion}})
+    if (field.has(key))
+      *program =
+          ScoreProgram::read(reader, field[key], type, attention.captured);
   Field dims = field["dims"];
   for (const std::string &name : dims.keys())
     if (name != BroadcastAxis && !isOneOf(name, "_$%"))
@@ -418,6 +426,43 @@ void BundleLoader::checkRequiredTensors(Field tensors) {
   }
 }
 
+/// What regions read is there, with an axis for each coordinate; and only they
+/// read integers.
+void BundleLoader::checkCaptured(Field attention, Field tensors) {
+  const std::vector<std::string> &captured = bundle.attention.captured;
+  for (const auto &[key, program] :
+       {std::pair("score", &bundle.attention.score),
+        {"mask", &bundle.attention.maskRegion}}) {
+    if (!*program)
+      continue;
+    std::vector<Field> values = attention[key]["values"].elements();
+    for (size_t i = 0; i < values.size(); ++i)
+      if (std::optional<ScoreProgram::Load> load = (*program)->findLoad(i)) {
+        const TensorSpec *tensor = bundle.findTensor(captured[load->tensor]);
+        if (!tensor)
+          return values[i]["tensor"].refuse("the name of a tensor in "
+                                            "'tensors'");
+        if (load->rank != tensor->axes.size())
+          return values[i]["operands"].refuse(
+              "an array of " + std::to_string(tensor->axes.size()) +
+              " elements, the axes of '" + tensor->name + "'");
+        std::string type(stringify(tensor->dtype));
+        if (values[i]["type"].string() != type)
+          return values[i]["type"].refuse("'" + type + "', that of '" +
+                                          tensor->name + "'");
+      }
+  }
+  std::vector<Field> fields = tensors.elements();
+  for (size_t i = 0; i < bundle.tensors.size(); ++i) {
+    const TensorSpec &tensor = bundle.tensors[i];
+    bool isCaptured = std::count(captured.begin(), captured.end(), tensor.name);
+    if (isCaptured && tensor.role != TensorSpec::Role::Input)
+      fields[i]["role"].refuse("'input'");
+    if (!isCaptured && !isReal(tensor.dtype))
+      fields[i]["dtype"].refuse("'f16', 'bf16' or 'f32'");
+  }
+}
+
 void BundleLoader::checkBias(Field tensors) {
   const TensorSpec *bias = bundle.findTensor(BiasName);
   if (!bias)
@@ -580,6 +625,8 @@ void BundleLoader::readManifest(Field root) {
     checkRequiredTensors(root["tensors"]);
   if (reader.ok())
     checkBias(root["tensors"]);
+  if (reader.ok())
+    checkCaptured(root["attention"], root["tensors"]);
   const Bundle shared = bundle;
   for (Field variant : root["variants"].elements()) {
     bundle = shared;

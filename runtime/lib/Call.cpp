@@ -195,6 +195,11 @@ static StatusOr<HostCall> viewTensors(const Bundle &bundle,
                             {}};
   if (auto bias = views.find(BiasName); bias != views.end())
     inputs.bias = bias->second;
+  const AttentionSpec &attention = bundle.attention;
+  inputs.score = attention.score ? &*attention.score : nullptr;
+  inputs.maskRegion = attention.maskRegion ? &*attention.maskRegion : nullptr;
+  for (const std::string &name : attention.captured)
+    inputs.captured.push_back(views[name]);
   HostCall call = {inputs, {views["o"], {}}};
   if (auto lse = views.find("lse"); lse != views.end())
     call.outputs.lse = lse->second;

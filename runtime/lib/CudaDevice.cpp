@@ -363,6 +363,8 @@ static CUtensorMapDataType dataType(DType dtype) {
     return CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
   case DType::F32:
     return CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+  case DType::I32:
+    break; // no tile that is copied is of integers
   }
   assert(false && "unknown type");
   return CU_TENSOR_MAP_DATA_TYPE_FLOAT16;

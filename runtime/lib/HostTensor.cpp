@@ -11,6 +11,7 @@
 
 #include "flashcore/Runtime/HostTensor.h"
 
+#include <algorithm>
 #include <cassert>
 #include <cstring>
 #include <new>
@@ -127,11 +128,13 @@ TensorView flashcore::makeView(const TensorGeometry &shape, const void *data) {
     const std::string &name = shape.axes[axis];
     if (name == BroadcastAxis)
       continue; // size 1 and stride 0 already
+    // What a region reads has axes of its own.
     size_t place = name == "batch"                ? 0
                    : name.starts_with("heads_")   ? 1
                    : isBias && name == "seqlen_k" ? 3
                    : name.starts_with("seqlen_")  ? 2
-                                                  : 3;
+                   : name.starts_with("head_dim") ? 3
+                                                  : std::min<size_t>(axis, 3);
     result.sizes[place] = shape.sizes[axis];
     result.strides[place] = shape.strides[axis];
   }

@@ -44,11 +44,9 @@ struct FileType {
 };
 } // namespace
 
-static constexpr FileType fileTypes[] = {{"<f2", "f16", 2},
-                                         {"<f4", "f32", 4},
-                                         {"<f8", "f64", 8},
-                                         {"<V2", "bf16", 2},
-                                         {"<u2", "u16", 2}};
+static constexpr FileType fileTypes[] = {{"<f2", "f16", 2},  {"<f4", "f32", 4},
+                                         {"<f8", "f64", 8},  {"<i4", "i32", 4},
+                                         {"<V2", "bf16", 2}, {"<u2", "u16", 2}};
 
 static constexpr const FileType *findType(std::string_view descr) {
   const auto *found =

@@ -106,6 +106,17 @@ double flashcore::computeScore(const AttentionInputs &inputs, double dot,
 }
 
 /// Rounds to the nearest value of `dtype`.
+double flashcore::applyRegions(const AttentionInputs &inputs, double score,
+                               const Coordinates &at,
+                               ScoreProgram::Values &values) {
+  if (inputs.score)
+    score = inputs.score->evaluate(score, at, inputs.captured, values).real;
+  bool isVisible =
+      !inputs.maskRegion ||
+      inputs.maskRegion->evaluate(score, at, inputs.captured, values).integer;
+  return isVisible ? score : -infinity;
+}
+
 static float roundTo(DType dtype, float value) {
   const DTypeInfo &info = infoOf(dtype);
   return static_cast<float>(info.load(info.round(value)));
@@ -133,6 +144,7 @@ struct ExactMath {
   double score(double dot, double bias) const {
     return computeScore(inputs, dot, bias);
   }
+  double round(double score) const { return score; }
   /// Turns `count` scores into O's weights; returns lse and the factor that the
   /// weighted sum still needs. An lse of -infinity leaves the weights unset.
   std::pair<double, double> softmax(double *row, int64_t count) const {
@@ -161,6 +173,9 @@ struct LowPrecisionMath {
       score = roundTo(dtype, roundTo(dtype, std::tanh(ratio)) * *softcap);
     }
     return roundTo(dtype, score + bias);
+  }
+  float round(double score) const {
+    return roundTo(dtype, static_cast<float>(score));
   }
   std::pair<double, double> softmax(float *row, int64_t count) const {
     float max = findMax(row, count), sum = 0;
@@ -209,6 +224,7 @@ private:
   std::vector<Scalar> v;           ///< seqlen_k x head_dim_v
   std::vector<Scalar> scores;      ///< blockRows x seqlen_k
   std::vector<Scalar> output;      ///< blockRows x head_dim_v
+  ScoreProgram::Values values;     ///< of the regions
 };
 
 } // namespace
@@ -290,6 +306,11 @@ void HeadWorker<Math>::computeScores(int64_t batch, int64_t head, int64_t query,
   for (int64_t j = keys.first; j < keys.end; ++j)
     row[j] =
         math.score(row[j], Scalar(loadBias(inputs, batch, head, query, j)));
+  if (!inputs.score && !inputs.maskRegion)
+    return;
+  for (int64_t j = keys.first; j < keys.end; ++j)
+    row[j] = math.round(
+        applyRegions(inputs, row[j], {batch, head, query, j}, values));
 }
 
 /// The weighted sum of v for one row. It reads visible keys only, and not those

@@ -157,7 +157,28 @@ AttentionInputs TensorSet::inputs() const {
   inputs.softcap = attention.softcap;
   if (const HostTensor *bias = findTensor(BiasName))
     inputs.bias = bias->view();
+  inputs.score = attention.score ? &*attention.score : nullptr;
+  inputs.maskRegion = attention.maskRegion ? &*attention.maskRegion : nullptr;
+  for (const std::string &name : attention.captured)
+    inputs.captured.push_back(findTensor(name)->view());
   return inputs;
+}
+
+/// Normal values, or integers as the numbers of documents: they start at 0 and
+/// grow by 1 now and then along the last axis.
+static void fillCaptured(HostTensor &tensor, uint64_t seed) {
+  const TensorGeometry &geometry = tensor.geometry();
+  if (isReal(geometry.dtype))
+    return fillNormal(tensor, seed, [](int64_t) { return 1.0f; });
+  NormalGenerator generator(seed);
+  constexpr uint64_t length = 32; // of a document, in the mean
+  int64_t row = geometry.sizes.empty() ? 1 : geometry.sizes.back();
+  int value = 0;
+  tensor.forEach([&](int64_t index, int64_t position) {
+    bool isFirst = index % row == 0;
+    value = isFirst ? 0 : value + (generator.nextBits() % length == 0);
+    tensor.store(position, static_cast<float>(value));
+  });
 }
 
 /// Stages see every key that the mask shows, so only the others hide some.
@@ -226,6 +247,9 @@ Status TensorSet::fillInputs(uint64_t seed, InputKind kind, Stage stage) {
     fillNormal(tensor("v"), stream(3), [](int64_t) { return 1.0f; });
   if (findTensor(BiasName))
     fillBias(stream(4), stream(5), isRising, stage);
+  uint64_t number = 6;
+  for (const std::string &name : source->bundle().attention.captured)
+    fillCaptured(tensor(name), stream(number++));
   return Status::success();
 }
 
@@ -301,6 +325,12 @@ TensorSet::launches(const Device &device) const {
 }
 
 Status flashcore::verifyStage(const Problem &problem, Stage stage) {
+  const AttentionSpec &attention = problem.bundle().attention;
+  if (stage != Stage::All && (attention.score || attention.maskRegion))
+    return Status::error("expects stage 'all' of an attention with a score or "
+                         "mask region, but got '" +
+                         std::string(stringify(stage)) + "'")
+        .note("stages look at scores that no region changes");
   if (stage != Stage::QK && stage != Stage::Softmax)
     return Status::success();
   std::string name(stringify(stage));

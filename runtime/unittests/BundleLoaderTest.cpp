@@ -201,13 +201,55 @@ TEST_F(BundleLoaderTest, refusesAnotherFormat) {
 }
 
 TEST_F(BundleLoaderTest, refusesAnotherVersion) {
-  for (int version : {3, 5})
+  for (int version : {4, 6})
     EXPECT_EQ(
         refusal("/version", version),
-        "manifest.json: expects 'version' to be 4, but got " +
+        "manifest.json: expects 'version' to be 5, but got " +
             std::to_string(version) +
-            "\n  note: this runtime reads version 4: recompile the bundle "
+            "\n  note: this runtime reads version 5: recompile the bundle "
             "with the flashcore-compile of this release");
+}
+
+TEST_F(BundleLoaderTest, readsWhatRegionsCapture) {
+  json manifest = testManifest();
+  json ids = {{"name", "ids"},     {"role", "input"}, {"dtype", "i32"},
+              {"axes", {"ids_0"}}, {"strides", {1}},  {"offset", 0},
+              {"alignment", 4}};
+  manifest["attention"]["dims"]["ids_0"] = 8;
+  manifest["tensors"].push_back(ids);
+  EXPECT_EQ(refusal(manifest),
+            "manifest.json: expects 'tensors[" +
+                std::to_string(manifest["tensors"].size() - 1) +
+                "].dtype' to be 'f16', 'bf16' or 'f32', but "
+                "got \"i32\"" +
+                remedy);
+  json load = {
+      {"op", "load"}, {"type", "i32"}, {"operands", {3}}, {"tensor", "ids"}};
+  json same = {{"op", "arith.cmpi"},
+               {"type", "i1"},
+               {"operands", {5, 5}},
+               {"predicate", "eq"}};
+  manifest["attention"]["mask"] = {{"values", {load, same}}, {"result", 6}};
+  EXPECT_EQ(refusal(manifest), "");
+  auto other = [&](const char *key, const json &value) {
+    json changed = manifest;
+    changed["attention"]["mask"]["values"][0][key] = value;
+    return refusal(changed);
+  };
+  std::string where = "manifest.json: expects 'attention.mask.values[0].";
+  EXPECT_EQ(other("tensor", "idz"),
+            where +
+                "tensor' to be the name of a tensor in 'tensors', but got "
+                "\"idz\"" +
+                remedy);
+  EXPECT_EQ(other("operands", {3, 4}),
+            where +
+                "operands' to be an array of 1 elements, the axes of "
+                "'ids', but got an array of 2 elements" +
+                remedy);
+  EXPECT_EQ(other("type", "index"),
+            where + "type' to be 'i32', that of 'ids', but got \"index\"" +
+                remedy);
 }
 
 TEST_F(BundleLoaderTest, refusesEveryMissingKey) {

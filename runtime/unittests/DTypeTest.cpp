@@ -22,6 +22,8 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 
 TEST(DTypeTest, bytesAreThoseOfTheBits) {
   for (const DTypeInfo &info : DTypes) {
+    if (!isReal(info.dtype))
+      continue;
     uint32_t all = info.bytes == 4 ? ~0u : (1u << (8 * info.bytes)) - 1;
     EXPECT_EQ(info.round(-infinity) & ~all, 0u) << info.name;
     EXPECT_EQ(info.magnitude(info.round(-infinity)), info.infinity)
@@ -32,6 +34,8 @@ TEST(DTypeTest, bytesAreThoseOfTheBits) {
 
 TEST(DTypeTest, digitsAreThoseOfTheNeighbourOfOne) {
   for (const DTypeInfo &info : DTypes) {
+    if (!isReal(info.dtype))
+      continue;
     double next = info.load(info.round(1) + 1);
     EXPECT_EQ(next, 1 + std::ldexp(1, 1 - info.digits)) << info.name;
     // Half way to it is a tie, which goes to even.
@@ -46,10 +50,20 @@ TEST(DTypeTest, leastExponentIsThatOfTheSmallestNumber) {
     EXPECT_EQ(info.load(1), std::ldexp(1, info.leastExponent)) << info.name;
 }
 
+TEST(DTypeTest, integersAreCutToThoseOfTheType) {
+  const DTypeInfo &info = infoOf(DType::I32);
+  EXPECT_EQ(info.load(info.round(-7)), -7);
+  EXPECT_EQ(info.load(info.round(2.75)), 2);
+  EXPECT_EQ(info.load(info.round(1e12)), 0x7fffffff);
+  EXPECT_EQ(info.load(info.round(-1e12)), -0x7fffffff);
+  EXPECT_EQ(info.round(std::numeric_limits<double>::quiet_NaN()), 0u);
+}
+
 TEST(DTypeTest, namesAreThoseOfManifests) {
   EXPECT_EQ(stringify(DType::F16), "f16");
   EXPECT_EQ(stringify(DType::BF16), "bf16");
   EXPECT_EQ(stringify(DType::F32), "f32");
+  EXPECT_EQ(stringify(DType::I32), "i32");
   EXPECT_EQ(byteSize(DType::BF16), 2);
   EXPECT_EQ(byteSize(DType::F32), 4);
 }

@@ -567,6 +567,41 @@ TEST(ReferenceTest, refusesShapesThatDoNotMatch) {
             "expects heads_q to be a multiple of heads_kv, but got 3 and 2");
 }
 
+// Scores of 0 and a region that adds 2 a key make weights of e^0 and e^2; the
+// mask hides key 0 from query 1 and both from query 2.
+TEST(ReferenceTest, regionsChangeAndHideScores) {
+  auto read = [](const char *text, ScoreProgram::Type type) {
+    nlohmann::json document = nlohmann::json::parse(text);
+    JsonReader reader("test", "");
+    std::vector<std::string> tensors;
+    ScoreProgram program =
+        ScoreProgram::read(reader, reader.root(document), type, tensors);
+    EXPECT_TRUE(reader.ok()) << reader.status().message();
+    return program;
+  };
+  ScoreProgram score = read(
+      R"({"values": [{"op": "arith.sitofp", "type": "f32", "operands": [4]},
+                     {"op": "arith.addf", "type": "f32", "operands": [5, 5]},
+                     {"op": "arith.addf", "type": "f32", "operands": [0, 6]}],
+          "result": 7})",
+      ScoreProgram::Type::F32);
+  ScoreProgram mask = read(
+      R"({"values": [{"op": "arith.cmpi", "type": "i1", "operands": [4, 3],
+                      "predicate": "sge"}], "result": 5})",
+      ScoreProgram::Type::I1);
+  Tensor q({1, 1, 3, 1}, {0, 0, 0}), k({1, 1, 2, 1}, {5, 5}),
+      v({1, 1, 2, 1}, {1, 3});
+  AttentionInputs inputs = makeInputs(q.view, k.view, v.view, 1, Causal::None);
+  inputs.score = &score;
+  inputs.maskRegion = &mask;
+  StatusOr<AttentionResult> result = computeReference(inputs, 1);
+  ASSERT_TRUE(result.ok());
+  double e2 = std::exp(2.0);
+  expectNear(result->o, {(1 + 3 * e2) / (1 + e2), 3, 0});
+  expectNear({result->lse[0], result->lse[1]}, {std::log(1 + e2), 2});
+  EXPECT_EQ(result->lse[2], -infinity);
+}
+
 TEST(ReferenceTest, refusesABiasThatDoesNotMatch) {
   auto refusal = [](std::array<int64_t, 4> sizes) {
     Tensor q({1, 2, 3, 1}, std::vector<float>(6)),

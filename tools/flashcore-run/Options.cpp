@@ -69,7 +69,8 @@ struct RawOptions {
                                                         {"seqlen_q", {}},
                                                         {"seqlen_k", {}}};
   std::map<std::string, std::string> inputs = {
-      {"q", ""}, {"k", ""}, {"v", ""}, {"bias", ""}};
+      {"q", ""},        {"k", ""},        {"v", ""},        {"bias", ""},
+      {"capture0", ""}, {"capture1", ""}, {"capture2", ""}, {"capture3", ""}};
   std::map<std::string, std::string> outputs = {{"o", ""}, {"lse", ""}};
   std::string input, kind = "normal", stage = "all";
   std::string layout, npyLayout = "bhsd";
@@ -117,7 +118,11 @@ static void addProblemOptions(CLI::App &app, RawOptions &raw,
                  "above and far below 0; or spiked: those of key 0 alone, by "
                  "more than exponentials have room for");
   for (auto &[name, file] : raw.inputs)
-    app.add_option("--" + name, file, "Read " + name + " from this .npy file");
+    app.add_option("--" + name, file,
+                   "Read " + name + " from this .npy file" +
+                       (name == "capture0"
+                            ? "; it is the first tensor that the regions read"
+                            : ""));
   app.add_flag("--convert", options.request.npy.convert,
                "Round .npy files of another floating point type to that of the "
                "bundle");

@@ -325,12 +325,14 @@ static void testUnsupported(void) {
               "  flashcore.attention ins(%q, %q, %q : !t, !t, !t)\n"
               "      outs(%o : !t) score {\n"
               "  ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):\n"
-              "    flashcore.yield %s : f32\n"
+              "    %r = math.erf %s : f32\n"
+              "    flashcore.yield %r : f32\n"
               "  }\n"
               "  return\n"
               "}\n",
               noOptions, &c),
-      "test.mlir:3:3: error: 'flashcore.attention' op uses score region, ...");
+      "test.mlir:3:3: error: 'flashcore.attention' op has a score region with "
+      "'math.erf', ...");
   FlashCoreCompileOptions options = noOptions;
   EXPECT_OK(flashcoreCompileOptionsCreate(&options));
   EXPECT_OK(flashcoreCompileOptionsSetSchedule(options, "block-n", "24"));

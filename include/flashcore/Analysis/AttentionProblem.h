@@ -24,7 +24,11 @@ struct AttentionProblem {
   bool isCausal = false;
   /// Causal, top-left: queries past the last key see all of them.
   bool isTopLeft = false;
-  bool hasSoftcap = false, hasBias = false, hasWindow = false;
+  bool hasSoftcap = false, hasWindow = false;
+  /// Or a region, which costs what a bias does: what it computes of a score
+  /// takes registers beside the fragments.
+  bool hasBias = false;
+  bool hasRegion = false;
   /// Whether strides or offsets of the tensors are known at run time only.
   bool hasOpenStrides = false;
   /// Whether a size above is one that is assumed of those known at run time.

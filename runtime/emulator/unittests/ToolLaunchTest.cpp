@@ -67,7 +67,7 @@ struct ToolLaunch : Tool {
 }
 )";
   json launch = json::parse(R"({
-    "version": 4,
+    "version": 5,
     "attention": {"dims": {"n": null, "one": 1}},
     "tensors": [
       {"name": "q", "role": "input", "dtype": "f32", "axes": ["one", "n"],
@@ -271,7 +271,7 @@ TEST_F(ToolLaunch, RefusesWrongFields) {
     changed[json::json_pointer(pointer)] = value;
     return changed;
   };
-  expectComment(with("/version", 5), "version: expects version 4, but got 5");
+  expectComment(with("/version", 6), "version: expects version 5, but got 6");
   expectComment(with("/attention/dims/n", -1),
                 "attention.dims.n: expects an integer from 0 to "
                 "9223372036854775807, but got -1");
@@ -337,7 +337,7 @@ struct ToolMapLaunch : Tool {
       "[%o, {0, %s, %h}], [t]; cp.async.bulk.commit_group;"
       "cp.async.bulk.wait_group 0; ret; }\n";
   json launch = json::parse(R"({
-    "version": 4,
+    "version": 5,
     "attention": {"dims": {"h": null, "n": null, "d": 64}},
     "tensors": [
       {"name": "q", "role": "input", "dtype": "f16", "axes": ["h", "n", "d"],

@@ -22,7 +22,7 @@
 // NONE: error: expects --function to be one of two.0, two.1, one, three, but got 'zero'
 
 // What the others hold does not matter.
-// RUN: sed 's/lse(%%lse : .*)$/& mask {^bb0(%%s: f32, %%b: index, %%h: index, %%i: index, %%j: index): %%y = arith.constant true flashcore.yield %%y : i1}/' %s > %t/mask.mlir
+// RUN: sed 's/lse(%%lse : .*)$/& score {^bb0(%%s: f32, %%b: index, %%h: index, %%i: index, %%j: index): %%y = math.erf %%s : f32 flashcore.yield %%y : f32}/' %s > %t/mask.mlir
 // RUN: not flashcore-compile %t/mask.mlir --function=three
 // RUN: flashcore-compile %t/mask.mlir --function=one | FileCheck %s --check-prefix=ONE
 

@@ -12,6 +12,7 @@
 #include "flashcore/Dialect/FlashCore/IR/FlashCore.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpImplementation.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
@@ -43,6 +44,18 @@ MutableOperandRange AttentionOp::getDpsInitsMutable() {
   return MutableOperandRange(*this, first, getLse() ? 2 : 1);
 }
 
+SmallVector<Value> AttentionOp::getCapturedTensors() {
+  llvm::SetVector<Value> values;
+  for (Region &region : (*this)->getRegions())
+    region.walk([&](Operation *inner) {
+      for (Value operand : inner->getOperands())
+        if (isa<ShapedType>(operand.getType()) &&
+            !(*this)->isAncestor(operand.getParentBlock()->getParentOp()))
+          values.insert(operand);
+    });
+  return values.takeVector();
+}
+
 float AttentionOp::getEffectiveScale() {
   if (std::optional<APFloat> scale = getSoftmaxScale())
     return scale->convertToFloat();
@@ -62,6 +75,9 @@ void AttentionOp::getEffects(
     else
       effects.emplace_back(MemoryEffects::Read::get(), &operand);
   }
+  // Of what a region captures there is no operand to name.
+  if (!getCapturedTensors().empty())
+    effects.emplace_back(MemoryEffects::Read::get());
 }
 
 //===----------------------------------------------------------------------===//
@@ -457,5 +473,10 @@ LogicalResult AttentionOp::verifyRegions() {
              << name << " region to end with a flashcore.yield of "
              << resultType;
   }
+  for (Value tensor : getCapturedTensors())
+    if (isa<MemRefType>(tensor.getType()) != hasPureBufferSemantics())
+      return emitOpError("expects the tensors that regions read to be ")
+             << (hasPureBufferSemantics() ? "memrefs" : "tensors")
+             << " like its operands, but got " << tensor.getType();
   return success();
 }

@@ -8,6 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ScoreRegion.h"
 #include "flashcore/Dialect/FlashCore/Transforms/AttentionKernels.h"
 #include "mlir/IR/Builders.h"
 
@@ -44,6 +45,9 @@ static SmallVector<KernelTensor> getTensors(AttentionOp op) {
         axis = Dim::One;
     addPlain("bias", false, bias, axes);
   }
+  // Their axes are their own.
+  for (auto [i, tensor] : llvm::enumerate(op.getCapturedTensors()))
+    addPlain(getCaptureName(i), false, tensor, {});
   return tensors;
 }
 
@@ -128,6 +132,11 @@ AttentionSignature::toDictionary(AttentionOp op, fcgpu::ScheduleAttr schedule,
   kernel.set("window_right", window(op.getWindowRight()));
   kernel.set("softcap", op.getSoftcapAttr() ? Attribute(op.getSoftcapAttr())
                                             : b.getUnitAttr());
+  for (auto [name, region] :
+       {std::pair<StringRef, Region *>("score", &op.getScoreRegion()),
+        {"mask", &op.getMaskRegion()}})
+    if (!region->empty())
+      kernel.set(name, describeRegion(*region, op.getCapturedTensors()));
   return kernel.getDictionary(context);
 }
 

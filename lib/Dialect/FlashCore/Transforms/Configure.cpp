@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ScoreRegion.h"
 #include "flashcore/Analysis/OpenSizes.h"
 #include "flashcore/Analysis/ScheduleCheck.h"
 #include "flashcore/Analysis/TuningFile.h"
@@ -28,7 +29,7 @@ using namespace mlir::flashcore;
 /// What marks the errors of checkLowerable; it is not printed.
 static constexpr StringLiteral kUnsupported = "flashcore.unsupported";
 
-static InFlightDiagnostic emitUnsupported(AttentionOp op) {
+InFlightDiagnostic mlir::flashcore::emitUnsupported(AttentionOp op) {
   InFlightDiagnostic error = op.emitOpError();
   if (Diagnostic *diagnostic = error.getUnderlyingDiagnostic())
     diagnostic->getMetadata().emplace_back(kUnsupported);
@@ -51,13 +52,13 @@ LogicalResult mlir::flashcore::checkLowerable(AttentionOp op) {
       {"cu_seqlens", static_cast<bool>(op.getCuSeqlensQ())},
       {"seqused_k", static_cast<bool>(op.getSequsedK())},
       {"page_table", static_cast<bool>(op.getPageTable())},
-      {"score region", !op.getScoreRegion().empty()},
-      {"mask region", !op.getMaskRegion().empty()},
   };
   for (auto [name, used] : features)
     if (used)
       return emitUnsupported(op)
              << "uses " << name << ", which this version cannot lower yet";
+  if (failed(checkRegions(op)))
+    return failure();
   static constexpr StringLiteral axes[] = {"batch", "heads", "seqlen"};
   for (auto [name, value] :
        {std::pair<StringRef, Value>("query", op.getQuery()),

@@ -34,7 +34,8 @@ KernelFrame::KernelFrame(ImplicitLocOpBuilder &b,
   setArgumentAttributes();
 
   b.setInsertionPointToStart(&func.getBody().front());
-  for (unsigned d = 0; d <= kNumDims; ++d)
+  sizes.resize(signature.getEndOfDims());
+  for (unsigned d = 0; d < sizes.size(); ++d)
     if (auto extent = signature.getExtent(static_cast<Dim>(d)))
       sizes[d] = b.getIndexAttr(*extent);
   tensors.resize(signature.getTensors().size());

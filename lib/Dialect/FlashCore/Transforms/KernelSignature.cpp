@@ -35,12 +35,25 @@ KernelTensor::KernelTensor(StringRef name, bool isOutput, Value value,
 }
 
 KernelSignature::KernelSignature(SmallVector<KernelTensor> theTensors)
-    : tensors(std::move(theTensors)) {
+    : tensors(std::move(theTensors)), extents(kNumDims + 1) {
+  for (KernelTensor &tensor : tensors)
+    for (int64_t axis = tensor.axes.size(); axis < tensor.getType().getRank();
+         ++axis) {
+      ownNames.push_back(tensor.name + "_" + std::to_string(axis));
+      tensor.axes.push_back(static_cast<Dim>(extents.size()));
+      extents.emplace_back();
+    }
   for (const KernelTensor &tensor : tensors)
     for (auto [dim, size] :
          llvm::zip_equal(tensor.axes, tensor.getType().getShape()))
       if (!ShapedType::isDynamic(size))
         extents[static_cast<unsigned>(dim)] = size;
+}
+
+StringRef KernelSignature::getName(Dim dim) const {
+  auto index = static_cast<unsigned>(dim);
+  return index <= kNumDims ? stringifyDim(dim)
+                           : StringRef(ownNames[index - kNumDims - 1]);
 }
 
 SmallVector<KernelArgument> KernelSignature::listArguments(
@@ -52,8 +65,9 @@ SmallVector<KernelArgument> KernelSignature::listArguments(
       result.push_back({KernelArgument::Pointer, static_cast<unsigned>(i)});
   if (needsWorkspace)
     result.push_back({KernelArgument::Workspace});
-  for (unsigned d = 0; d < kNumDims; ++d)
-    if (!extents[d] && takesSize(static_cast<Dim>(d)))
+  for (unsigned d = 0; d < extents.size(); ++d)
+    if (!extents[d] && d != static_cast<unsigned>(Dim::One) &&
+        takesSize(static_cast<Dim>(d)))
       result.push_back({KernelArgument::Size, 0, 0, static_cast<Dim>(d)});
   for (auto [i, tensor] : llvm::enumerate(tensors)) {
     if (!takesTensor(tensor))
@@ -143,7 +157,7 @@ KernelSignature::describeArguments(MLIRContext *context,
     NamedAttrList entry;
     entry.set("kind", b.getStringAttr(kinds[argument.kind]));
     if (argument.kind == KernelArgument::Size)
-      entry.set("dim", b.getStringAttr(stringifyDim(argument.dim)));
+      entry.set("dim", b.getStringAttr(getName(argument.dim)));
     else if (argument.kind == KernelArgument::Workspace)
       entry.set("tensor", b.getStringAttr("workspace"));
     else
@@ -186,7 +200,7 @@ NamedAttrList KernelSignature::describeProblem(MLIRContext *context) const {
   for (const KernelTensor &tensor : tensors) {
     SmallVector<Attribute> axes, strides;
     for (Dim dim : tensor.axes)
-      axes.push_back(text(stringifyDim(dim)));
+      axes.push_back(text(getName(dim)));
     for (int64_t stride : tensor.strides)
       strides.push_back(number(stride));
     tensorAttrs.push_back(b.getDictionaryAttr(
@@ -200,9 +214,10 @@ NamedAttrList KernelSignature::describeProblem(MLIRContext *context) const {
          b.getNamedAttr("alignment", number(tensor.alignment))}));
   }
   NamedAttrList dims;
-  for (unsigned d = 0; d < kNumDims; ++d)
-    dims.set(stringifyDim(static_cast<Dim>(d)),
-             number(extents[d].value_or(ShapedType::kDynamic)));
+  for (unsigned d = 0; d < extents.size(); ++d)
+    if (d != static_cast<unsigned>(Dim::One))
+      dims.set(getName(static_cast<Dim>(d)),
+               number(extents[d].value_or(ShapedType::kDynamic)));
   NamedAttrList problem;
   problem.set("tensors", b.getArrayAttr(tensorAttrs));
   problem.set("dims", dims.getDictionary(context));

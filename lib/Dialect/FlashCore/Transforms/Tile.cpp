@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ScoreRegion.h"
 #include "flashcore/Analysis/KeyTileBounds.h"
 #include "flashcore/Analysis/ResourceModel.h"
 #include "flashcore/Analysis/ScheduleCheck.h"
@@ -124,7 +125,7 @@ private:
   fcgpu::ScheduleAttr schedule;
   AttentionSignature signature;
   ImplicitLocOpBuilder b;
-  OpFoldResult sizes[kNumDims + 1];
+  SmallVector<OpFoldResult> sizes;
   /// What the block works on: query heads from firstHead on, keys from keyBegin
   /// on.
   Value batch, firstHead, headKV, queryBlock;
@@ -291,7 +292,8 @@ void KernelBuilder::splitKeys(Value split) {
 }
 
 void KernelBuilder::buildBody(KernelFrame &frame) {
-  for (unsigned d = 0; d <= kNumDims; ++d)
+  sizes.resize(signature.getEndOfDims());
+  for (unsigned d = 0; d < sizes.size(); ++d)
     sizes[d] = frame.getSize(static_cast<Dim>(d));
   Value block = gpu::BlockIdOp::create(b, gpu::Dimension::x);
   if (!schedule.isPersistent())
@@ -391,6 +393,11 @@ void KernelBuilder::buildWarpTile(KernelFrame &frame, PartialResults partials,
       op.getSoftcapAttr(), op.getCausalAttr(), op.getWindowLeftAttr(),
       op.getWindowRightAttr());
   tiled->setAttr(fcgpu::kScheduleAttrName, schedule);
+  // As a bias, what regions read is read by whole coordinates.
+  SmallVector<Value> captured;
+  for (unsigned i = 0, e = op.getCapturedTensors().size(); i < e; ++i)
+    captured.push_back(frame.getTensor(getCaptureName(i)));
+  cloneRegions(op, tiled, captured);
 }
 
 /// Room for the partial results, of which one kernel makes and the next one
@@ -472,11 +479,12 @@ void KernelBuilder::buildLaunches(Kernels kernels) {
   for (const KernelTensor &tensor : signature.getTensors())
     metadata.push_back(
         memref::ExtractStridedMetadataOp::create(b, tensor.value));
-  hostSizes.resize(kNumDims + 1);
+  hostSizes.resize(signature.getEndOfDims());
+  sizes.resize(signature.getEndOfDims());
   for (auto [tensor, data] : llvm::zip_equal(signature.getTensors(), metadata))
     for (auto [dim, size] : llvm::zip_equal(tensor.axes, data.getSizes()))
       hostSizes[static_cast<int>(dim)] = size;
-  for (unsigned d = 0; d <= kNumDims; ++d)
+  for (unsigned d = 0; d < sizes.size(); ++d)
     sizes[d] = signature.getExtent(static_cast<Dim>(d))
                    ? OpFoldResult(b.getIndexAttr(
                          *signature.getExtent(static_cast<Dim>(d))))

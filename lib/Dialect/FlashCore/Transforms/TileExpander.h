@@ -62,6 +62,8 @@ private:
   bool needsTailMask();
   template <typename Builder>
   Value mapScores(Value scores, Value key, Builder build);
+  Value getInside(Value index, AttentionOp::TileOperand extent);
+  Value applyRegions(Value score, Value query, Value key);
   Value loadBias(Value query, Value key);
   Value changeScores(Value scores, Value key);
   Value maskScores(Value scores, Value key);

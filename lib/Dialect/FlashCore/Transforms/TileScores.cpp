@@ -9,6 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ScoreRegion.h"
 #include "TileExpander.h"
 #include "flashcore/Analysis/HiddenTiles.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -18,8 +19,15 @@
 using namespace mlir;
 using namespace mlir::flashcore;
 
+/// Whether something is added to the score, or looks at it.
+static bool needsScaledScore(AttentionOp op) {
+  Region &mask = op.getMaskRegion();
+  return op.getBias() || !op.getScoreRegion().empty() ||
+         (!mask.empty() && !mask.getArgument(0).use_empty());
+}
+
 float mlir::flashcore::getScoreScale(AttentionOp op) {
-  if (op.getBias())
+  if (needsScaledScore(op))
     return 1.0f;
   auto softcap = op.getSoftcap();
   return softcap ? softcap->convertToFloat() : op.getEffectiveScale();
@@ -41,20 +49,45 @@ Value TileExpander::mapScores(Value scores, Value key, Builder build) {
   return map.getResult();
 }
 
+/// The coordinate, or the last one of the sequence.
+Value TileExpander::getInside(Value index, AttentionOp::TileOperand extent) {
+  Value last = asValue(
+      apply(b.getAffineDimExpr(0) - 1, {OpFoldResult(tileOperand(extent))}));
+  return arith::MinSIOp::create(b, index, last);
+}
+
+/// The score as the regions change and hide it. What they read must be there:
+/// rows and keys past the end of the sequences take the place of the last one,
+/// or of the first where there is none, and nobody looks at the result.
+Value TileExpander::applyRegions(Value score, Value query, Value key) {
+  Region &change = op.getScoreRegion(), &mask = op.getMaskRegion();
+  if (readsTensors(change) || readsTensors(mask)) {
+    Value zero = asValue(b.getIndexAttr(0));
+    query = arith::MaxSIOp::create(
+        b, getInside(query, AttentionOp::TileSeqlenQ), zero);
+    key = arith::MaxSIOp::create(b, getInside(key, AttentionOp::TileSeqlenK),
+                                 zero);
+  }
+  Value batch = tileOperand(AttentionOp::TileBatch);
+  Value head = tileOperand(AttentionOp::TileHead);
+  if (!change.empty())
+    score = inlineRegion(b, change, {score, batch, head, query, key});
+  if (mask.empty())
+    return score;
+  Value visible = inlineRegion(b, mask, {score, batch, head, query, key});
+  Value hidden = arith::ConstantOp::create(b, b.getF32FloatAttr(kMinusInf));
+  return arith::SelectOp::create(b, visible, score, hidden);
+}
+
 /// The bias of one score, in f32. Rows and keys past the end of the sequences
 /// read the last one: nobody looks at the result.
 Value TileExpander::loadBias(Value query, Value key) {
   Value bias = op.getBias();
   auto type = cast<MemRefType>(bias.getType());
-  auto inside = [&](Value index, AttentionOp::TileOperand extent) -> Value {
-    Value last = asValue(
-        apply(b.getAffineDimExpr(0) - 1, {OpFoldResult(tileOperand(extent))}));
-    return arith::MinSIOp::create(b, index, last);
-  };
   Value coordinates[] = {tileOperand(AttentionOp::TileBatch),
                          tileOperand(AttentionOp::TileHead),
-                         inside(query, AttentionOp::TileSeqlenQ),
-                         inside(key, AttentionOp::TileSeqlenK)};
+                         getInside(query, AttentionOp::TileSeqlenQ),
+                         getInside(key, AttentionOp::TileSeqlenK)};
   SmallVector<Value> indices;
   for (auto [coordinate, size] : llvm::zip_equal(coordinates, type.getShape()))
     indices.push_back(size == 1 ? asValue(b.getIndexAttr(0)) : coordinate);
@@ -64,9 +97,10 @@ Value TileExpander::loadBias(Value query, Value key) {
   return value;
 }
 
-/// cap(scale * score) + bias, but for the factor getScoreScale().
+/// score(cap(scale * score) + bias), but for the factor getScoreScale(), and
+/// masked by the region.
 Value TileExpander::changeScores(Value scores, Value key) {
-  if (!op.getSoftcap() && !op.getBias())
+  if (!op.getSoftcap() && !op.getBias() && !op.hasRegion())
     return scores;
   return mapScores(scores, key, [&](Value score, Value query, Value keyIndex) {
     float scale = op.getEffectiveScale();
@@ -80,11 +114,12 @@ Value TileExpander::changeScores(Value scores, Value key) {
           b, arith::MulFOp::create(b, score, factor(scale * (1.0f / cap))));
       scale = cap;
     }
-    if (!op.getBias())
-      return score;
-    Value toScore = factor(scale);
-    Value bias = loadBias(query, keyIndex);
-    return math::FmaOp::create(b, score, toScore, bias).getResult();
+    if (op.getBias())
+      score = math::FmaOp::create(b, score, factor(scale),
+                                  loadBias(query, keyIndex));
+    else if (needsScaledScore(op))
+      score = arith::MulFOp::create(b, score, factor(scale));
+    return applyRegions(score, query, keyIndex);
   });
 }
 

@@ -51,7 +51,7 @@ function _shtab_flashcore_using
 end
 
 set -g _shtab_flashcore_commands opt compile run emu attention doctor cache 'cache list' 'cache path' 'cache clear' 'cache prune' 'cache precompile' bench 'bench run' 'bench compile' 'bench list' 'bench accuracy' 'bench report' 'bench plot' tune 'tune run' 'tune report' completion
-set -g _shtab_flashcore_opts_with_value --arg --async --batch --bias --block --block-m --block-n --bundles --check --chip --chips --compiler --device --dim --draws --dtype --dtypes --emit --emu-async --emu-check --emu-mma --emu-multiprocessors --emu-schedule --emu-threads --expect --figures --forms --function --generations --grid --grid-heads --grid-order --head-dims --head-group --heads-kv --heads-q --input-kind --json --k --keep --kernel --key-splits --key-warps --layout --limit --max-instructions --max-shared --min-blocks --min-gain --minutes --mlir --mma --multiprocessors --npy-layout --num-stages --num-warps --offset --out --out-lse --out-o --output --overlap --peers --population --print-phases --print-phases-to --problems --product --ptxas --q --query --query-steps --rounds --row-max --row-sum --runs --schedule --seed --seqlen-k --seqlen-q --seqlens --shape --shared --softmax --stage --stats --threads --tools --tuning-file --v --variant -a -k -o
+set -g _shtab_flashcore_opts_with_value --arg --async --batch --bias --block --block-m --block-n --bundles --capture0 --capture1 --capture2 --capture3 --check --chip --chips --compiler --device --dim --draws --dtype --dtypes --emit --emu-async --emu-check --emu-mma --emu-multiprocessors --emu-schedule --emu-threads --expect --figures --forms --function --generations --grid --grid-heads --grid-order --head-dims --head-group --heads-kv --heads-q --input-kind --json --k --keep --kernel --key-splits --key-warps --layout --limit --max-instructions --max-shared --min-blocks --min-gain --minutes --mlir --mma --multiprocessors --npy-layout --num-stages --num-warps --offset --out --out-lse --out-o --output --overlap --peers --population --print-phases --print-phases-to --problems --product --ptxas --q --query --query-steps --rounds --row-max --row-sum --runs --schedule --seed --seqlen-k --seqlen-q --seqlens --shape --shared --softmax --stage --stats --threads --tools --tuning-file --v --variant -a -k -o
 
 complete -c flashcore -e
 complete -c flashcore -f
@@ -122,6 +122,10 @@ complete -c flashcore -n '_shtab_flashcore_using run' -l offset -x -d 'Elements 
 complete -c flashcore -n '_shtab_flashcore_using run' -l seed -x -d 'Of the random inputs; run i uses seed + i (default: random)'
 complete -c flashcore -n '_shtab_flashcore_using run' -l input-kind -x -d 'normal; rising: K grows along the sequence, so that the row maximum keeps moving, and a bias hides some keys; falling: K shrinks, without hidden keys; shifted: scores far above and far below 0; or spiked: those of key 0 alone, by more than exponentials have room for'
 complete -c flashcore -n '_shtab_flashcore_using run' -l bias -x -d 'Read bias from this .npy file'
+complete -c flashcore -n '_shtab_flashcore_using run' -l capture0 -x -d 'Read capture0 from this .npy file; it is the first tensor that the regions read'
+complete -c flashcore -n '_shtab_flashcore_using run' -l capture1 -x -d 'Read capture1 from this .npy file'
+complete -c flashcore -n '_shtab_flashcore_using run' -l capture2 -x -d 'Read capture2 from this .npy file'
+complete -c flashcore -n '_shtab_flashcore_using run' -l capture3 -x -d 'Read capture3 from this .npy file'
 complete -c flashcore -n '_shtab_flashcore_using run' -l k -x -d 'Read k from this .npy file'
 complete -c flashcore -n '_shtab_flashcore_using run' -l q -x -d 'Read q from this .npy file'
 complete -c flashcore -n '_shtab_flashcore_using run' -l v -x -d 'Read v from this .npy file'

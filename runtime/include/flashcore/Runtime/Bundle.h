@@ -16,6 +16,7 @@
 
 #include "flashcore/Runtime/Chip.h"
 #include "flashcore/Runtime/DType.h"
+#include "flashcore/Runtime/ScoreProgram.h"
 #include "flashcore/Runtime/Status.h"
 
 #include <array>
@@ -132,6 +133,11 @@ struct AttentionSpec {
   double softmaxScale = 1;
   Mask mask;
   std::optional<double> softcap;
+  /// What changes a score behind cap and bias (-> f32), and then hides it (->
+  /// i1, true where the key is visible); they read `captured`.
+  std::optional<ScoreProgram> score, maskRegion;
+  /// Names of tensors.
+  std::vector<std::string> captured;
   /// nullopt means that the caller chooses at run time.
   std::map<std::string, std::optional<int64_t>, std::less<>> dims;
 };

@@ -19,7 +19,10 @@
 
 namespace flashcore {
 
-enum class DType { F16, BF16, F32 };
+enum class DType { F16, BF16, F32, I32 };
+
+/// Whether elements have fractions, infinities and NaNs.
+inline constexpr bool isReal(DType dtype) { return dtype != DType::I32; }
 
 /// An element type. Elements are handed around as bits, in the low ones of 32.
 struct DTypeInfo {
@@ -44,7 +47,7 @@ struct DTypeInfo {
 };
 
 /// In the order of the enum.
-inline constexpr std::array<DTypeInfo, 3> DTypes{{
+inline constexpr std::array<DTypeInfo, 4> DTypes{{
     {DType::F16, "f16", "<f2", 2, 11, -24, 0x7c00,
      [](uint32_t bits) -> double {
        return halfToFloat(static_cast<uint16_t>(bits));
@@ -61,6 +64,16 @@ inline constexpr std::array<DTypeInfo, 3> DTypes{{
      [](uint32_t bits) -> double { return std::bit_cast<float>(bits); },
      [](double value) -> uint32_t {
        return std::bit_cast<uint32_t>(static_cast<float>(value));
+     }},
+    // Only what a region reads. No bits are an infinity or NaN.
+    {DType::I32, "i32", "<i4", 4, 31, 0, 0x7fffffff,
+     [](uint32_t bits) -> double { return static_cast<int32_t>(bits); },
+     [](double value) -> uint32_t {
+       constexpr double most = 0x7fffffff;
+       // Written so that a NaN becomes 0.
+       double cut = value >= most ? most : value > -most ? value : -most;
+       return static_cast<uint32_t>(
+           static_cast<int32_t>(value == value ? cut : 0));
      }},
 }};
 

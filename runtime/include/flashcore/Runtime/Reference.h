@@ -35,12 +35,15 @@ struct AttentionInputs {
   std::optional<double> softcap;
   /// (batch, heads_q, seqlen_q, seqlen_k); an axis of size 1 is broadcast.
   std::optional<TensorView> bias;
+  /// Of the regions; null where there is none. They read `captured`.
+  const ScoreProgram *score = nullptr, *maskRegion = nullptr;
+  std::vector<TensorView> captured = {};
 };
 
 /// Packed results: o is (batch, heads_q, seqlen_q, head_dim_v), lse is
 /// (batch, heads_q, seqlen_q) in natural logarithms. A query that sees no key,
-/// because of the mask or as all its scores are -infinity, has o = 0 and lse =
-/// -infinity.
+/// because of the mask or its region, or as all its scores are -infinity, has o
+/// = 0 and lse = -infinity.
 struct AttentionResult {
   std::vector<double> o;
   std::vector<double> lse;
@@ -70,6 +73,11 @@ double loadBias(const AttentionInputs &inputs, int64_t batch, int64_t head,
 /// The score of a visible key: cap(scale * dot) + bias.
 double computeScore(const AttentionInputs &inputs, double dot, double bias);
 
+/// A score that the regions changed; -infinity where they hide it. `values` is
+/// memory that calls use again.
+double applyRegions(const AttentionInputs &inputs, double score,
+                    const Coordinates &at, ScoreProgram::Values &values);
+
 /// In double precision. `threads` of 0 takes all cores. An error when the host
 /// has not the memory for it.
 StatusOr<AttentionResult> computeReference(const AttentionInputs &inputs,
@@ -77,9 +85,9 @@ StatusOr<AttentionResult> computeReference(const AttentionInputs &inputs,
 
 /// In the precision of q: S is a matmul with f32 accumulation rounded to the
 /// dtype, and rounded again after each step from there (scale, the division,
-/// tanh and product of the softcap, and bias); softmax runs in f32 and P is
-/// rounded; P V accumulates in f32 and O is rounded. lse is that of the rounded
-/// S.
+/// tanh and product of the softcap, bias, and regions); softmax runs in f32 and
+/// P is rounded; P V accumulates in f32 and O is rounded. lse is that of the
+/// rounded S.
 StatusOr<AttentionResult> computeYardstick(const AttentionInputs &inputs,
                                            unsigned threads = 0);
 

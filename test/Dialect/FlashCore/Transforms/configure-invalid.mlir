@@ -60,10 +60,48 @@ func.func @page_table(%q: !t, %k: !t, %v: !t, %o: !t, %pages: memref<1x4xi32>) {
 
 !t = memref<1x8x512x64xf16>
 
-func.func @score_region(%q: !t, %k: !t, %v: !t, %o: !t) {
-  // expected-error @below {{'flashcore.attention' op uses score region, which this version cannot lower yet}}
+func.func @unknown_op(%q: !t, %k: !t, %v: !t, %o: !t) {
+  // expected-error @below {{'flashcore.attention' op has a score region with 'math.erf', which this version cannot lower there: docs/Op.md lists the ops of regions}}
   flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t) score {
   ^bb0(%score: f32, %batch: index, %head: index, %query: index, %key: index):
+    // expected-note @below {{the region has it here}}
+    %result = math.erf %score : f32
+    flashcore.yield %result : f32
+  }
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+
+func.func @branch(%q: !t, %k: !t, %v: !t, %o: !t) {
+  // expected-error @below {{'flashcore.attention' op has a mask region with 'scf.if', but a region computes one value after the other, without branches (arith.select chooses) and without effects}}
+  flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t) mask {
+  ^bb0(%score: f32, %batch: index, %head: index, %query: index, %key: index):
+    %true = arith.constant true
+    %is_self = arith.cmpi eq, %query, %key : index
+    // expected-note @below {{the region has it here}}
+    %visible = scf.if %is_self -> i1 {
+      scf.yield %true : i1
+    } else {
+      scf.yield %is_self : i1
+    }
+    flashcore.yield %visible : i1
+  }
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+
+func.func @store(%q: !t, %k: !t, %v: !t, %o: !t, %seen: memref<512xf32>) {
+  // expected-error @below {{'flashcore.attention' op has a score region with 'memref.store', but a region computes one value after the other}}
+  flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t) score {
+  ^bb0(%score: f32, %batch: index, %head: index, %query: index, %key: index):
+    // expected-note @below {{the region has it here}}
+    memref.store %score, %seen[%key] : memref<512xf32>
     flashcore.yield %score : f32
   }
   return
@@ -73,11 +111,83 @@ func.func @score_region(%q: !t, %k: !t, %v: !t, %o: !t) {
 
 !t = memref<1x8x512x64xf16>
 
-func.func @mask_region(%q: !t, %k: !t, %v: !t, %o: !t) {
-  // expected-error @below {{'flashcore.attention' op uses mask region, which this version cannot lower yet}}
+func.func @double(%q: !t, %k: !t, %v: !t, %o: !t) {
+  // expected-error @below {{'flashcore.attention' op has a score region with 'arith.extf' of f64, but regions compute with f32, index, i32 and i1 (f16 and bf16 are read and extended)}}
+  flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t) score {
+  ^bb0(%score: f32, %batch: index, %head: index, %query: index, %key: index):
+    // expected-note @below {{the region has it here}}
+    %double = arith.extf %score : f32 to f64
+    %result = arith.truncf %double : f64 to f32
+    flashcore.yield %result : f32
+  }
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+
+func.func @captured_scalar(%q: !t, %k: !t, %v: !t, %o: !t, %slope: f32) {
+  // expected-error @below {{'flashcore.attention' op has a score region that captures a value of f32: put it into a tensor of rank 0, which the region reads}}
+  flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t) score {
+  ^bb0(%score: f32, %batch: index, %head: index, %query: index, %key: index):
+    // expected-note @below {{the region has it here}}
+    %result = arith.mulf %score, %slope : f32
+    flashcore.yield %result : f32
+  }
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+
+func.func @captured_bytes(%q: !t, %k: !t, %v: !t, %o: !t, %seen: memref<512xi8>) {
+  // expected-error @below {{'flashcore.attention' op has a mask region with 'memref.load' of i8, but regions compute with f32, index, i32 and i1}}
   flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t) mask {
   ^bb0(%score: f32, %batch: index, %head: index, %query: index, %key: index):
-    %visible = arith.cmpi ne, %query, %key : index
+    // expected-note @below {{the region has it here}}
+    %byte = memref.load %seen[%key] : memref<512xi8>
+    %visible = arith.trunci %byte : i8 to i1
+    flashcore.yield %visible : i1
+  }
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+!table = memref<2x2x2x2x2xf32>
+
+func.func @captured_rank(%q: !t, %k: !t, %v: !t, %o: !t, %table: !table) {
+  // expected-error @below {{'flashcore.attention' op has a score region that captures memref<2x2x2x2x2xf32>: expects at most 4 axes}}
+  flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t) score {
+  ^bb0(%score: f32, %batch: index, %head: index, %query: index, %key: index):
+    %c0 = arith.constant 0 : index
+    // expected-note @below {{the region has it here}}
+    %bias = memref.load %table[%c0, %c0, %c0, %c0, %c0] : !table
+    %result = arith.addf %score, %bias : f32
+    flashcore.yield %result : f32
+  }
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+
+func.func @regions(%q: !t, %k: !t, %v: !t, %o: !t, %slopes: memref<8xbf16>, %factor: memref<f32>) {
+  %limit = arith.constant 7 : index
+  flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t) score {
+  ^bb0(%score: f32, %batch: index, %head: index, %query: index, %key: index):
+    %slope = memref.load %slopes[%head] : memref<8xbf16>
+    %wide = arith.extf %slope : bf16 to f32
+    %by = memref.load %factor[] : memref<f32>
+    %result = math.fma %wide, %by, %score : f32
+    flashcore.yield %result : f32
+  } mask {
+  ^bb0(%score: f32, %batch: index, %head: index, %query: index, %key: index):
+    %visible = arith.cmpi sle, %key, %limit : index
     flashcore.yield %visible : i1
   }
   return

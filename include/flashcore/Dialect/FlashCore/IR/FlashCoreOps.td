@@ -58,7 +58,18 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
     * `page_table`: key and value are then (pages, heads_kv, page_size, dim) and
       entry (b, p) names the page that holds keys p * page_size and on.
     * `score` region: (score: f32, batch, head, query, key: index) -> f32.
-      `mask` region: the same arguments -> i1, true where the key is visible.
+      `mask` region: the same arguments, of the changed score -> i1, true where
+      the key is visible. Both may read tensors from outside (tables, document
+      ids), of whatever shape, at coordinates that they compute.
+    * Ops of regions that are lowered: loads of such tensors (memref.load,
+      tensor.extract; of f16, bf16, f32 and i32), constants, and on f32, index,
+      i32 and i1, of arith addf, subf, mulf, divf, negf, maximumf, minimumf,
+      maxnumf, minnumf, cmpf, cmpi, select, addi, subi, muli, divsi, divui,
+      remsi, remui, floordivsi, ceildivsi, maxsi, minsi, maxui, minui, andi,
+      ori, xori, shli, shrsi, shrui, index_cast, index_castui, extsi, extui,
+      trunci, sitofp, uitofp, fptosi and extf, of math absf, absi, exp, exp2,
+      log, log2, sqrt, rsqrt, tanh, sin, cos, floor, ceil and fma. Those of math
+      are the approximations of the PTX ISA. A region has no branches.
     * `tile`: the op is a tile of a larger attention. The operands are the batch
       and head of its first row, its first query row and the whole seqlen_q, its
       first key row, one past its last, the whole seqlen_k, and the first query
@@ -106,7 +117,7 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
            offset are multiples of 8 elements (16 bytes)
       C17  `tile` has eight operands or none
       C18  a score region returns f32 and a mask region i1, of the arguments
-           above
+           above; tensors or memrefs that they read are like the operands (C19)
       C19  operands are all tensors, with a result each for output and lse of
            their types, or all memrefs, without results
       C20  an operand spans, with its static sizes, strides and offset, less than
@@ -190,6 +201,12 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
     float getEffectiveScale();
 
     ::mlir::MutableOperandRange getDpsInitsMutable();
+    bool hasRegion() {
+      return !getScoreRegion().empty() || !getMaskRegion().empty();
+    }
+    /// The tensors or memrefs from outside that the regions read, in the order
+    /// of their first uses.
+    ::llvm::SmallVector<::mlir::Value> getCapturedTensors();
 
   private:
     static ::mlir::ShapedType shaped(::mlir::Value value) {

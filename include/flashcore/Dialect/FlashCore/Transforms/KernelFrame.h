@@ -51,7 +51,7 @@ private:
   const KernelSignature &signature;
   ArrayRef<KernelArgument> arguments;
   gpu::GPUFuncOp func;
-  OpFoldResult sizes[kNumDims + 1];
+  SmallVector<OpFoldResult> sizes;
   SmallVector<Value> tensors;
 };
 

@@ -22,8 +22,9 @@
 
 namespace mlir::flashcore {
 
-/// The extents of tensors; One is that of a broadcast axis.
-enum class Dim {
+/// The extents of tensors; One is that of a broadcast axis. Those behind it are
+/// the axes of tensors that a region captures, which no other tensor shares.
+enum class Dim : unsigned {
   Batch,
   HeadsQ,
   HeadsKV,
@@ -39,11 +40,12 @@ StringRef stringifyDim(Dim dim);
 
 /// One tensor of the problem.
 struct KernelTensor {
-  /// Of the memref `value`, whose layout is strided.
+  /// Of the memref `value`, whose layout is strided. With fewer axes than that
+  /// has, the signature gives it axes of its own.
   KernelTensor(StringRef name, bool isOutput, Value value, ArrayRef<Dim> axes,
                int64_t alignment);
 
-  StringRef name;
+  std::string name;
   bool isOutput;
   Value value; ///< memref in the host function
   SmallVector<Dim, 4> axes;
@@ -102,6 +104,8 @@ public:
   std::optional<int64_t> getExtent(Dim dim) const {
     return extents[static_cast<unsigned>(dim)];
   }
+  /// One past the last Dim of a tensor.
+  unsigned getEndOfDims() const { return extents.size(); }
 
   /// The arguments of a kernel that takes these tensors and sizes.
   SmallVector<KernelArgument>
@@ -125,9 +129,12 @@ public:
 private:
   ArrayAttr describeArguments(MLIRContext *context,
                               ArrayRef<KernelArgument> arguments) const;
+  /// What a manifest calls the extent.
+  StringRef getName(Dim dim) const;
 
   SmallVector<KernelTensor> tensors;
-  std::optional<int64_t> extents[kNumDims + 1];
+  SmallVector<std::optional<int64_t>> extents;
+  SmallVector<std::string> ownNames; ///< of the Dims behind One
 };
 
 } // namespace mlir::flashcore

@@ -19,6 +19,9 @@ namespace mlir::flashcore {
 /// slopes, a page table, a head_dim, ...), by name.
 LogicalResult checkLowerable(AttentionOp op);
 
+/// Begins such an error.
+InFlightDiagnostic emitUnsupported(AttentionOp op);
+
 /// Whether an error is of checkLowerable: the op is right, and another version
 /// may lower it.
 bool isUnsupported(Diagnostic &diagnostic);

@@ -1,0 +1,262 @@
+//===- ScoreRegion.cpp - What score and mask regions compute --------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The ops are those that the runtime evaluates (runtime/lib/ScoreProgram.cpp)
+// and that phase 7 lowers without libdevice.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ScoreRegion.h"
+#include "flashcore/Dialect/FlashCore/Transforms/Passes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Matchers.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+using namespace mlir::flashcore;
+
+/// Besides constants and loads.
+static bool isKnown(Operation *op) {
+  static const llvm::StringSet<> names{
+      "arith.addf",     "arith.subf",       "arith.mulf",
+      "arith.divf",     "arith.negf",       "arith.maximumf",
+      "arith.minimumf", "arith.maxnumf",    "arith.minnumf",
+      "arith.cmpf",     "arith.cmpi",       "arith.select",
+      "arith.addi",     "arith.subi",       "arith.muli",
+      "arith.divsi",    "arith.divui",      "arith.remsi",
+      "arith.remui",    "arith.floordivsi", "arith.ceildivsi",
+      "arith.maxsi",    "arith.minsi",      "arith.maxui",
+      "arith.minui",    "arith.andi",       "arith.ori",
+      "arith.xori",     "arith.shli",       "arith.shrsi",
+      "arith.shrui",    "arith.index_cast", "arith.index_castui",
+      "arith.extsi",    "arith.extui",      "arith.trunci",
+      "arith.sitofp",   "arith.uitofp",     "arith.fptosi",
+      "arith.extf",     "math.absf",        "math.absi",
+      "math.exp",       "math.exp2",        "math.log",
+      "math.log2",      "math.sqrt",        "math.rsqrt",
+      "math.tanh",      "math.sin",         "math.cos",
+      "math.floor",     "math.ceil",        "math.fma"};
+  return names.contains(op->getName().getStringRef());
+}
+
+/// On tensors, and on memrefs.
+static bool isLoad(Operation *op) {
+  StringRef name = op->getName().getStringRef();
+  return name == "tensor.extract" || name == "memref.load";
+}
+
+static bool isConstant(Value value) {
+  return matchPattern(value, m_Constant());
+}
+
+static bool isHalf(Type type) { return type.isF16() || type.isBF16(); }
+
+static bool isScalar(Type type) {
+  return type.isF32() || type.isIndex() || type.isSignlessInteger(1) ||
+         type.isSignlessInteger(32);
+}
+
+static std::string toString(Type type) {
+  std::string text;
+  llvm::raw_string_ostream(text) << type;
+  return text;
+}
+
+/// What is wrong with an op of a region; empty if nothing is.
+static std::string findFault(Operation *op) {
+  std::string name = "'" + op->getName().getStringRef().str() + "'";
+  if (op->getNumRegions() != 0 || op->getNumResults() != 1)
+    return name + ", but a region computes one value after the other, without "
+                  "branches (arith.select chooses) and without effects";
+  if (!isConstant(op->getResult(0)) && !isLoad(op) && !isKnown(op))
+    return name + ", which this version cannot lower there: docs/Op.md lists "
+                  "the ops of regions";
+  Type type = op->getResult(0).getType();
+  if (!isScalar(type) && !(isLoad(op) && isHalf(type)))
+    return name + " of " + toString(type) +
+           ", but regions compute with f32, index, i32 and i1 (f16 and bf16 "
+           "are read and extended)";
+  return {};
+}
+
+/// What is wrong with a value from outside; empty if nothing is.
+static std::string findFaultOfCaptured(Value value) {
+  if (isConstant(value))
+    return {};
+  auto type = dyn_cast<ShapedType>(value.getType());
+  if (!type)
+    return "a value of " + toString(value.getType()) +
+           ": put it into a tensor of rank 0, which the region reads";
+  Type element = type.getElementType();
+  if (!isHalf(element) && !element.isF32() && !element.isSignlessInteger(32))
+    return toString(type) + ": expects elements of f16, bf16, f32 or i32";
+  constexpr int64_t maxRank = 4;
+  if (type.getRank() > maxRank)
+    return toString(type) + ": expects at most " + std::to_string(maxRank) +
+           " axes";
+  auto memref = dyn_cast<MemRefType>(type);
+  if (memref && (!memref.isStrided() || memref.getMemorySpace()))
+    return toString(type) +
+           ": expects a strided layout in the default memory space";
+  return {};
+}
+
+/// The diagnostic of `op`, with a note where `inner` stands.
+static LogicalResult fail(AttentionOp op, Operation &inner, const Twine &text) {
+  InFlightDiagnostic error = emitUnsupported(op) << text;
+  error.attachNote(inner.getLoc()) << "the region has it here";
+  return error;
+}
+
+LogicalResult mlir::flashcore::checkRegions(AttentionOp op) {
+  for (auto [name, region] :
+       {std::pair<StringRef, Region *>("score", &op.getScoreRegion()),
+        {"mask", &op.getMaskRegion()}}) {
+    if (region->empty())
+      continue;
+    for (Operation &inner : region->front().without_terminator())
+      if (std::string fault = findFault(&inner); !fault.empty())
+        return fail(op, inner, "has a " + name + " region with " + fault);
+    // Of a tile all is the kernel's.
+    if (!op.getTile().empty())
+      continue;
+    for (Operation &inner : region->front())
+      for (Value operand : inner.getOperands())
+        if (operand.getParentRegion() != region)
+          if (std::string fault = findFaultOfCaptured(operand); !fault.empty())
+            return fail(op, inner,
+                        "has a " + name + " region that captures " + fault);
+  }
+  return success();
+}
+
+std::string mlir::flashcore::getCaptureName(unsigned index) {
+  return "capture" + std::to_string(index);
+}
+
+bool mlir::flashcore::readsTensors(Region &region) {
+  return !region.empty() && llvm::any_of(region.front(), [](Operation &op) {
+    return isLoad(&op);
+  });
+}
+
+namespace {
+/// Numbers the values of a region.
+class RegionWriter {
+public:
+  RegionWriter(Region &region, ArrayRef<Value> captured)
+      : b(region.getContext()), captured(captured) {
+    for (Value argument : region.getArguments())
+      numbers.try_emplace(argument, static_cast<int64_t>(numbers.size()));
+    for (Operation &op : region.front().without_terminator())
+      add(&op);
+    result = getNumber(region.front().getTerminator()->getOperand(0));
+  }
+
+  DictionaryAttr take() {
+    return b.getDictionaryAttr(
+        {b.getNamedAttr("values", b.getArrayAttr(values)),
+         b.getNamedAttr("result", b.getI64IntegerAttr(result))});
+  }
+
+private:
+  /// Constants may come from outside.
+  int64_t getNumber(Value value) {
+    if (!numbers.contains(value))
+      add(value.getDefiningOp());
+    return numbers.lookup(value);
+  }
+
+  void add(Operation *op) {
+    NamedAttrList entry;
+    Attribute constant;
+    entry.set("type", TypeAttr::get(op->getResult(0).getType()));
+    if (matchPattern(op, m_Constant(&constant)))
+      setConstant(constant, entry);
+    else
+      setOperands(op, entry);
+    values.push_back(entry.getDictionary(b.getContext()));
+    numbers.try_emplace(op->getResult(0), static_cast<int64_t>(numbers.size()));
+  }
+
+  /// Bits: JSON has no infinities.
+  void setConstant(Attribute constant, NamedAttrList &entry) {
+    entry.set("op", b.getStringAttr("constant"));
+    int64_t bits = 0;
+    if (auto real = dyn_cast<FloatAttr>(constant))
+      bits =
+          static_cast<int64_t>(real.getValue().bitcastToAPInt().getZExtValue());
+    else
+      bits = cast<IntegerAttr>(constant).getValue().getSExtValue();
+    entry.set("bits", b.getI64IntegerAttr(bits));
+  }
+
+  void setOperands(Operation *op, NamedAttrList &entry) {
+    SmallVector<int64_t> operands;
+    for (Value operand : op->getOperands().drop_front(isLoad(op) ? 1 : 0))
+      operands.push_back(getNumber(operand));
+    StringRef name = op->getName().getStringRef();
+    auto set = [&](StringRef key, StringRef text) {
+      entry.set(key, b.getStringAttr(text));
+    };
+    if (isLoad(op)) {
+      name = "load";
+      const Value *it = llvm::find(captured, op->getOperand(0));
+      set("tensor", getCaptureName(it - captured.begin()));
+    } else if (auto compare = dyn_cast<arith::CmpFOp>(op)) {
+      set("predicate", arith::stringifyCmpFPredicate(compare.getPredicate()));
+    } else if (auto compare = dyn_cast<arith::CmpIOp>(op)) {
+      set("predicate", arith::stringifyCmpIPredicate(compare.getPredicate()));
+    }
+    set("op", name);
+    entry.set("operands", b.getI64ArrayAttr(operands));
+  }
+
+  Builder b;
+  ArrayRef<Value> captured;
+  DenseMap<Value, int64_t> numbers;
+  SmallVector<Attribute> values;
+  int64_t result;
+};
+} // namespace
+
+DictionaryAttr mlir::flashcore::describeRegion(Region &region,
+                                               ArrayRef<Value> captured) {
+  return RegionWriter(region, captured).take();
+}
+
+/// Constants from outside become the region's own.
+static void takeConstants(Region &region) {
+  auto b = OpBuilder::atBlockBegin(&region.front());
+  for (Operation &inner : region.front())
+    for (OpOperand &operand : inner.getOpOperands())
+      if (operand.get().getParentRegion() != &region &&
+          isConstant(operand.get()))
+        operand.set(b.clone(*operand.get().getDefiningOp())->getResult(0));
+}
+
+void mlir::flashcore::cloneRegions(AttentionOp from, AttentionOp to,
+                                   ValueRange captured) {
+  IRMapping mapping;
+  mapping.map(ValueRange(from.getCapturedTensors()), captured);
+  for (auto [source, target] :
+       llvm::zip_equal(from->getRegions(), to->getRegions())) {
+    if (source.empty())
+      continue;
+    source.cloneInto(&target, mapping);
+    takeConstants(target);
+  }
+}
+
+Value mlir::flashcore::inlineRegion(OpBuilder &b, Region &region,
+                                    ValueRange arguments) {
+  IRMapping mapping;
+  mapping.map(region.getArguments(), arguments);
+  for (Operation &inner : region.front().without_terminator())
+    b.clone(inner, mapping);
+  return mapping.lookupOrDefault(region.front().getTerminator()->getOperand(0));
+}

@@ -1,0 +1,48 @@
+//===- ScoreRegion.h - What score and mask regions compute ------*- C++ -*-===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Which ops a region may have, how a kernel gets it, and the program that the
+// manifest makes of it, by which the runtime's reference computes the same
+// (docs/Bundle.md).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FLASHCORE_LIB_DIALECT_FLASHCORE_TRANSFORMS_SCOREREGION_H
+#define FLASHCORE_LIB_DIALECT_FLASHCORE_TRANSFORMS_SCOREREGION_H
+
+#include "flashcore/Dialect/FlashCore/IR/FlashCore.h"
+
+#include <string>
+
+namespace mlir::flashcore {
+
+/// Reports the first op of a region that kernels or the program cannot have,
+/// or what it captures that they cannot.
+LogicalResult checkRegions(AttentionOp op);
+
+/// The name of the captured tensor in signature and manifest, by its place in
+/// getCapturedTensors().
+std::string getCaptureName(unsigned index);
+
+/// The region as a list of values with the number of its result: values 0 to 4
+/// are its arguments, each op makes one more.
+DictionaryAttr describeRegion(Region &region, ArrayRef<Value> captured);
+
+/// Copies the regions of `from` to those of `to`, which are empty, with the
+/// constants that they use from outside; `captured` takes the place of the
+/// captured tensors.
+void cloneRegions(AttentionOp from, AttentionOp to, ValueRange captured);
+
+/// What a region yields for these arguments, computed at the insertion point of
+/// `b`.
+Value inlineRegion(OpBuilder &b, Region &region, ValueRange arguments);
+
+/// Whether the region reads captured tensors.
+bool readsTensors(Region &region);
+
+} // namespace mlir::flashcore
+
+#endif // FLASHCORE_LIB_DIALECT_FLASHCORE_TRANSFORMS_SCOREREGION_H
