@@ -103,6 +103,13 @@ def region_runs(bundles, name, options=()):
     """The masks and score changes of test/Masks, and one of sizes and a table that are known at run time only."""
     runs = [{"bundle": bundles.make(f"{name}-{path.stem}", path.read_text(), [*options])}
             for path in sorted((ROOT / "test/Masks").glob("*.mlir"))]
+    # Bounds that a region gives, under schedules that divide the keys or begin ahead.
+    schedules = [["--num-warps=8", "--block-n=64", "--key-splits=2"], ["--num-warps=12", "--block-n=64", "--grid=persistent"]] if options else [
+        schedule_options(32, 32, 4, 4), [*schedule_options(64, 16, 4), "--key-splits=3"]]
+    for i, schedule in enumerate(schedules):
+        for mask in ("causal", "sliding-window"):
+            mlir = (ROOT / f"test/Masks/{mask}.mlir").read_text()
+            runs.append({"bundle": bundles.make(f"{name}-{mask}-{i}", mlir, [*options, *schedule]), "kind": "rising"})
     open_sizes = """!t = memref<?x?x?x64xf16, strided<[?, ?, ?, 1], offset: ?>>
 !table = memref<?x?xf32, strided<[?, ?], offset: ?>>
 func.func @attention(%q: !t, %k: !t, %v: !t, %o: !t, %lse: memref<?x?x?xf32>, %table: !table) {

@@ -6,6 +6,7 @@
 
 #include "flashcore/Analysis/AttentionProblem.h"
 #include "flashcore/Analysis/KeyTileBounds.h"
+#include "flashcore/Analysis/MaskRegion.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -46,17 +47,28 @@ AttentionProblem AttentionProblem::get(AttentionOp op) {
   if (auto kind =
           mlir::fcgpu::getElementKind(op.getQueryType().getElementType()))
     problem.element = *kind;
-  problem.isCausal = op.getCausal().has_value();
   problem.hasSoftcap = op.getSoftcap().has_value();
   problem.hasRegion = op.hasRegion();
-  problem.hasBias = op.getBias() || problem.hasRegion;
-  problem.hasWindow = op.getWindowLeft() || op.getWindowRight();
   problem.hasOpenStrides = llvm::any_of(
       std::initializer_list<mlir::Value>{op.getQuery(), op.getKey(),
                                          op.getValue(), op.getOutput()},
       ::hasOpenStrides);
   KeyMask mask = KeyMask::get(op);
   problem.isTopLeft = mask.isTopLeft;
+  bool hasMask = !op.getMaskRegion().empty();
+  if (hasMask) {
+    RegionBounds region = getRegionBounds(op.getMaskRegion());
+    problem.maskProof = {!region.first.empty() || !region.last.empty(),
+                         region.isComplete};
+  }
+  problem.isCausal =
+      op.getCausal() || (hasMask && (mask.isTopLeft || mask.windowRight == 0));
+  problem.hasWindow =
+      op.getWindowLeft() || op.getWindowRight() ||
+      (hasMask && (mask.hidesFirstKeys() || !mask.last.empty() ||
+                   mask.windowRight.value_or(0) > 0));
+  problem.hasBias =
+      op.getBias() || !op.getScoreRegion().empty() || mask.hasOpaqueRegion;
   if (mask.windowLeft && mask.windowRight)
     problem.windowKeys = *mask.windowLeft + *mask.windowRight + 1;
   return problem;

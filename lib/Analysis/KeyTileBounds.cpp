@@ -10,6 +10,9 @@
 
 #include "flashcore/Analysis/KeyTileBounds.h"
 
+#include "flashcore/Analysis/MaskRegion.h"
+#include "mlir/IR/Matchers.h"
+
 #include <algorithm>
 
 using namespace mlir;
@@ -27,8 +30,67 @@ KeyMask KeyMask::get(std::optional<CausalAlignment> causal,
   // The window and the bottom-right diagonal count from the same position.
   if (causal == CausalAlignment::BottomRight)
     windowRight = 0;
-  return {causal == CausalAlignment::TopLeft, cut(windowLeft),
-          cut(windowRight)};
+  KeyMask mask;
+  mask.isTopLeft = causal == CausalAlignment::TopLeft;
+  mask.windowLeft = cut(windowLeft);
+  mask.windowRight = cut(windowRight);
+  return mask;
+}
+
+/// A static size of the whole attention, also in a tile of it.
+static std::optional<int64_t> getSeqlen(AttentionOp op, ShapedType type,
+                                        AttentionOp::TileOperand operand) {
+  APInt size;
+  if (!op.getTile().empty())
+    return matchPattern(op.getTile()[operand], m_ConstantInt(&size))
+               ? std::optional(size.getSExtValue())
+               : std::nullopt;
+  if (type.isDynamicDim(AttentionOp::Seqlen))
+    return std::nullopt;
+  return type.getDimSize(AttentionOp::Seqlen);
+}
+
+/// Moves the bound `query + n` of a region to the window that says the same,
+/// where `n` is `own` more than the query's own key has.
+static void takeWindow(SmallVector<AffineExpr> &bounds, int64_t own,
+                       int64_t sign, std::optional<int64_t> &window) {
+  llvm::erase_if(bounds, [&](AffineExpr bound) {
+    AffineExpr query = getAffineDimExpr(0, bound.getContext());
+    auto distance = dyn_cast<AffineConstantExpr>(
+        simplifyAffineExpr((bound - query - own) * sign, 1, 0));
+    if (!distance || distance.getValue() < 0)
+      return false;
+    int64_t keys = distance.getValue();
+    window = window ? std::min(*window, keys) : keys;
+    return true;
+  });
+}
+
+KeyMask KeyMask::get(AttentionOp op) {
+  KeyMask mask = get(op.getCausal(), op.getWindowLeft(), op.getWindowRight());
+  if (op.getMaskRegion().empty())
+    return mask;
+  RegionBounds region = getRegionBounds(op.getMaskRegion());
+  mask.first = std::move(region.first);
+  mask.last = std::move(region.last);
+  mask.hasOpaqueRegion = !region.isComplete;
+  auto seqlenQ = getSeqlen(op, op.getQueryType(), AttentionOp::TileSeqlenQ);
+  auto seqlenK = getSeqlen(op, op.getKeyType(), AttentionOp::TileSeqlenK);
+  if (seqlenQ && seqlenK) {
+    takeWindow(mask.last, *seqlenK - *seqlenQ, 1, mask.windowRight);
+    takeWindow(mask.first, *seqlenK - *seqlenQ, -1, mask.windowLeft);
+  }
+  AffineExpr query = getAffineDimExpr(0, op.getContext());
+  if (llvm::is_contained(mask.last, query)) {
+    llvm::erase(mask.last, query);
+    mask.isTopLeft = true;
+  }
+  return mask;
+}
+
+/// A bound in d0, of another query.
+static AffineExpr atQuery(AffineExpr bound, AffineExpr query) {
+  return bound.replaceDims(query);
 }
 
 SmallVector<AffineExpr> KeyMask::getLastKeys(AffineExpr query,
@@ -39,15 +101,22 @@ SmallVector<AffineExpr> KeyMask::getLastKeys(AffineExpr query,
     keys.push_back(query);
   if (windowRight)
     keys.push_back(query + seqlenK - seqlenQ + *windowRight);
+  for (AffineExpr bound : last)
+    keys.push_back(atQuery(bound, query));
   return keys;
 }
 
 SmallVector<AffineExpr> KeyMask::getFirstKeys(AffineExpr query,
                                               AffineExpr seqlenQ,
                                               AffineExpr seqlenK) const {
+  SmallVector<AffineExpr> keys;
   if (windowLeft)
-    return {query + seqlenK - seqlenQ - *windowLeft};
-  return {getAffineConstantExpr(0, query.getContext())};
+    keys.push_back(query + seqlenK - seqlenQ - *windowLeft);
+  for (AffineExpr bound : first)
+    keys.push_back(atQuery(bound, query));
+  if (keys.empty())
+    keys.push_back(getAffineConstantExpr(0, query.getContext()));
+  return keys;
 }
 
 KeyBounds KeyBounds::within() const {

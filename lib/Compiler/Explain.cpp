@@ -60,6 +60,16 @@ getGrid(const Explanation &explanation, const TargetInfo &target) {
       std::min(tiles, target.device.numSMs * choice.getBlocksPerSM()), tiles);
 }
 
+/// What a mask region costs.
+static llvm::StringRef describe(AttentionProblem::MaskProof proof) {
+  if (proof.isComplete)
+    return "bounds of keys: tiles outside are skipped, full tiles have no mask";
+  return proof.hasBounds
+             ? "bounds of keys, outside of which tiles are skipped, and more, "
+               "which each other tile evaluates"
+             : "no bounds of keys were found: each tile evaluates it";
+}
+
 void mlir::flashcore::print(llvm::raw_ostream &os,
                             const Explanation &explanation, StringRef name,
                             const TargetInfo &target,
@@ -71,6 +81,8 @@ void mlir::flashcore::print(llvm::raw_ostream &os,
   };
   os << "attention " << name << (name.empty() ? "" : " ") << "on "
      << target.chip << ": " << describe(problem) << "\n";
+  if (problem.maskProof)
+    line("mask region", describe(*problem.maskProof));
   if (explanation.report.decision.reasons.empty())
     line("schedule", "given in the IR");
   for (const ScheduleReason &reason : explanation.report.decision.reasons)
@@ -122,7 +134,7 @@ static json::Object toJSON(const AttentionProblem &problem) {
       {"batch", size(problem.batch)},      {"heads_q", size(problem.headsQ)},
       {"seqlen_q", size(problem.seqlenQ)}, {"seqlen_k", size(problem.seqlenK)},
       {"head_dim", problem.headDim},       {"head_dim_v", problem.headDimV},
-      {"causal", problem.isCausal},        {"region", problem.hasRegion}};
+      {"causal", problem.isCausal}};
 }
 
 static json::Value fieldToJSON(int64_t number) { return number; }

@@ -25,10 +25,16 @@ struct AttentionProblem {
   /// Causal, top-left: queries past the last key see all of them.
   bool isTopLeft = false;
   bool hasSoftcap = false, hasWindow = false;
-  /// Or a region, which costs what a bias does: what it computes of a score
-  /// takes registers beside the fragments.
+  /// Or a region, unless that is a mask of bounds alone: what it computes of a
+  /// score takes registers beside the fragments.
   bool hasBias = false;
   bool hasRegion = false;
+  /// What was proved of a mask region: whether something of it bounds the keys
+  /// of a query, so that tiles are skipped, and whether that is all of it.
+  struct MaskProof {
+    bool hasBounds, isComplete;
+  };
+  std::optional<MaskProof> maskProof;
   /// Whether strides or offsets of the tensors are known at run time only.
   bool hasOpenStrides = false;
   /// Whether a size above is one that is assumed of those known at run time.

@@ -24,23 +24,28 @@ namespace mlir::flashcore {
 /// sees key j iff
 ///   j < seqlen_k,
 ///   j <= i, when isTopLeft,
-///   p - windowLeft <= j <= p + windowRight, with p = i + seqlen_k - seqlen_q.
+///   p - windowLeft <= j <= p + windowRight, with p = i + seqlen_k - seqlen_q,
+///   j is at least each of `first` and at most each of `last`, and
+///   what is left of a mask region shows it.
 /// A causal mask that ends bottom right is a window: its windowRight is 0.
 struct KeyMask {
   bool isTopLeft = false;
   std::optional<int64_t> windowLeft, windowRight;
+  /// Bounds that a mask region gives, in d0, the query (MaskRegion.h), but for
+  /// those that are a causal mask or a window.
+  SmallVector<AffineExpr> first = {}, last = {};
+  /// Whether there is more to a mask region.
+  bool hasOpaqueRegion = false;
 
   /// The mask of an op with these attributes. Windows wider than any sequence
   /// are cut, so that sums of coordinates do not overflow.
   static KeyMask get(std::optional<CausalAlignment> causal,
                      std::optional<uint64_t> windowLeft,
                      std::optional<uint64_t> windowRight);
-  static KeyMask get(AttentionOp op) {
-    return get(op.getCausal(), op.getWindowLeft(), op.getWindowRight());
-  }
+  static KeyMask get(AttentionOp op);
 
-  /// Whether a query may see less than all keys.
-  bool hidesKeys() const { return isTopLeft || windowLeft || windowRight; }
+  /// Whether bounds hide the first keys from some query.
+  bool hidesFirstKeys() const { return windowLeft || !first.empty(); }
   /// The last keys that query `query` sees: the minimum of the results.
   SmallVector<AffineExpr> getLastKeys(AffineExpr query, AffineExpr seqlenQ,
                                       AffineExpr seqlenK) const;

@@ -106,7 +106,9 @@ void TileExpander::computeTileCounts() {
     return clamp(
         affine::makeComposedFoldedAffineMax(b, b.getLoc(), map, operands));
   };
+  // A bound of a region may be the same for all queries, within a tile.
   bool hasPartialEnd = bounds.visibleEnd != bounds.fullEnd ||
+                       !mask.last.empty() ||
                        !endsWithTile(AttentionOp::TileKeyEnd) ||
                        !endsWithTile(AttentionOp::TileSeqlenK);
   OpFoldResult visibleEnd = end(bounds.visibleEnd);
@@ -122,7 +124,7 @@ void TileExpander::computeTileCounts() {
   if (hasPartialEnd)
     numFull = apply(d0.floorDiv(blockN), {end(bounds.fullEnd)});
   headEnd = apply(d0 - d1, {endTile, numFull});
-  if (mask.windowLeft) {
+  if (mask.hidesFirstKeys()) {
     OpFoldResult firstTile =
         apply(d0.floorDiv(blockN), {begin(bounds.visibleBegin)});
     OpFoldResult firstFull =

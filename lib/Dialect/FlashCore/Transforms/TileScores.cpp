@@ -60,8 +60,10 @@ Value TileExpander::getInside(Value index, AttentionOp::TileOperand extent) {
 /// rows and keys past the end of the sequences take the place of the last one,
 /// or of the first where there is none, and nobody looks at the result.
 Value TileExpander::applyRegions(Value score, Value query, Value key) {
-  Region &change = op.getScoreRegion(), &mask = op.getMaskRegion();
-  if (readsTensors(change) || readsTensors(mask)) {
+  Region &change = op.getScoreRegion(), &hide = op.getMaskRegion();
+  // Bounds are for maskScores.
+  bool hides = mask.hasOpaqueRegion;
+  if (readsTensors(change) || (hides && readsTensors(hide))) {
     Value zero = asValue(b.getIndexAttr(0));
     query = arith::MaxSIOp::create(
         b, getInside(query, AttentionOp::TileSeqlenQ), zero);
@@ -72,9 +74,9 @@ Value TileExpander::applyRegions(Value score, Value query, Value key) {
   Value head = tileOperand(AttentionOp::TileHead);
   if (!change.empty())
     score = inlineRegion(b, change, {score, batch, head, query, key});
-  if (mask.empty())
+  if (!hides)
     return score;
-  Value visible = inlineRegion(b, mask, {score, batch, head, query, key});
+  Value visible = inlineRegion(b, hide, {score, batch, head, query, key});
   Value hidden = arith::ConstantOp::create(b, b.getF32FloatAttr(kMinusInf));
   return arith::SelectOp::create(b, visible, score, hidden);
 }
@@ -100,7 +102,8 @@ Value TileExpander::loadBias(Value query, Value key) {
 /// score(cap(scale * score) + bias), but for the factor getScoreScale(), and
 /// masked by the region.
 Value TileExpander::changeScores(Value scores, Value key) {
-  if (!op.getSoftcap() && !op.getBias() && !op.hasRegion())
+  if (!op.getSoftcap() && !op.getBias() && op.getScoreRegion().empty() &&
+      !mask.hasOpaqueRegion)
     return scores;
   return mapScores(scores, key, [&](Value score, Value query, Value keyIndex) {
     float scale = op.getEffectiveScale();
@@ -163,7 +166,7 @@ Value TileExpander::maskScores(Value scores, Value key) {
           arith::CmpIOp::create(b, arith::CmpIPredicate::sle, keyIndex,
                                 asValue(affine::makeComposedFoldedAffineMin(
                                     b, b.getLoc(), makeMap(last), operands)));
-    if (mask.windowLeft) {
+    if (mask.hidesFirstKeys()) {
       Value first = asValue(affine::makeComposedFoldedAffineMax(
           b, b.getLoc(), makeMap(mask.getFirstKeys(d0, d1, d2)), operands));
       Value isLate =
@@ -230,7 +233,7 @@ void TileExpander::skipUnlessVisible(Value iteration) {
       firstSeen =
           arith::SelectOp::create(b, exists, firstSeen, asValue(numTiles));
     }
-    if (mask.windowLeft)
+    if (mask.hidesFirstKeys())
       endSeen = getIteration((bound - firstKey).floorDiv(blockN),
                              affine::makeComposedFoldedAffineMax(
                                  b, b.getLoc(), bounds.visibleBegin, operands));
@@ -255,7 +258,8 @@ Value TileExpander::maskWhenPartial(Value scores, Value iteration, Value key) {
       return scores;
     return branch(isBefore(headEnd), masked, [&] { return scores; });
   };
-  return mask.windowLeft ? branch(isBefore(tailBegin), head, masked) : head();
+  return mask.hidesFirstKeys() ? branch(isBefore(tailBegin), head, masked)
+                               : head();
 }
 
 /// Whether the tile of an iteration is partial; null if no tile is.
@@ -268,7 +272,7 @@ Value TileExpander::isPartial(Value iteration) {
   };
   if (getConstantIntValue(headEnd) != 0)
     add(arith::CmpIPredicate::slt, headEnd);
-  if (mask.windowLeft)
+  if (mask.hidesFirstKeys())
     add(arith::CmpIPredicate::sge, tailBegin);
   return holds;
 }
@@ -286,7 +290,7 @@ Value TileExpander::maskUnlessFull(Value scores, int64_t i, Value key) {
     add(arith::CmpIPredicate::slt, headEnd);
   if (mayLackTiles())
     add(arith::CmpIPredicate::sge, numTiles);
-  if (mask.windowLeft)
+  if (mask.hidesFirstKeys())
     add(arith::CmpIPredicate::sge, tailBegin);
   return isMasked ? branch(
                         isMasked, [&] { return maskScores(scores, key); },

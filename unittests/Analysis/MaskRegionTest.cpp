@@ -1,0 +1,283 @@
+//===- MaskRegionTest.cpp - Bounds of mask regions against brute force ----===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Regions are written with the predicate that they stand for: what they bound
+// is held against it at every query and key.
+//
+//===----------------------------------------------------------------------===//
+
+#include "flashcore/Analysis/MaskRegion.h"
+#include "flashcore/Analysis/AttentionProblem.h"
+#include "flashcore/Analysis/KeyTileBounds.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Parser/Parser.h"
+#include "gtest/gtest.h"
+
+#include <functional>
+#include <random>
+
+using namespace mlir;
+using namespace mlir::flashcore;
+
+namespace {
+constexpr int64_t kQueries = 90, kKeys = 100;
+
+class MaskRegionTest : public ::testing::Test {
+protected:
+  MaskRegionTest() {
+    context
+        .loadDialect<FlashCoreDialect, arith::ArithDialect, func::FuncDialect,
+                     math::MathDialect, memref::MemRefDialect>();
+  }
+
+  /// An attention whose mask region is `body`, which yields %m, on sequences of
+  /// kQueries and kKeys, or of open lengths.
+  AttentionOp parse(const std::string &body, bool isOpen = false) {
+    std::string q = isOpen ? "?" : std::to_string(kQueries);
+    std::string k = isOpen ? "?" : std::to_string(kKeys);
+    std::string text = "!q = memref<1x2x" + q + "x64xf16>\n!k = memref<1x2x" +
+                       k +
+                       "x64xf16>\n"
+                       "func.func @f(%query: !q, %key: !k, %ids: "
+                       "memref<100xi32>) {\n"
+                       "flashcore.attention ins(%query, %key, %key : !q, !k, "
+                       "!k) outs(%query : !q) mask {\n"
+                       "^bb0(%s: f32, %b: index, %h: index, %q: index, %k: "
+                       "index):\n" +
+                       body + "flashcore.yield %m : i1\n}\nreturn\n}\n";
+    module = parseSourceString<ModuleOp>(text, &context);
+    EXPECT_TRUE(module) << text;
+    AttentionOp op;
+    module->walk([&](AttentionOp found) { op = found; });
+    return op;
+  }
+
+  RegionBounds read(const std::string &body) {
+    return getRegionBounds(parse(body).getMaskRegion());
+  }
+
+  MLIRContext context;
+  OwningOpRef<ModuleOp> module;
+};
+
+int64_t evaluate(AffineExpr expr, int64_t query) {
+  MLIRContext *context = expr.getContext();
+  AffineExpr result = simplifyAffineExpr(
+      expr.replaceDims(getAffineConstantExpr(query, context)), 0, 0);
+  return cast<AffineConstantExpr>(result).getValue();
+}
+
+bool contains(const RegionBounds &bounds, int64_t query, int64_t key) {
+  for (AffineExpr bound : bounds.first)
+    if (key < evaluate(bound, query))
+      return false;
+  for (AffineExpr bound : bounds.last)
+    if (key > evaluate(bound, query))
+      return false;
+  return true;
+}
+
+/// Every visible key is within the bounds; if they are complete, no other is.
+/// And no bound falls from one query to the next.
+void check(const RegionBounds &bounds,
+           const std::function<bool(int64_t, int64_t)> &isVisible,
+           const std::string &what) {
+  for (int64_t q = 0; q < kQueries; ++q)
+    for (int64_t k = 0; k < kKeys; ++k) {
+      bool isWithin = contains(bounds, q, k);
+      ASSERT_TRUE(isWithin || !isVisible(q, k)) << what << q << " " << k;
+      if (bounds.isComplete)
+        ASSERT_EQ(isWithin, isVisible(q, k)) << what << q << " " << k;
+    }
+  for (const auto &list : {bounds.first, bounds.last})
+    for (AffineExpr bound : list)
+      for (int64_t q = 0; q + 1 < kQueries; ++q)
+        ASSERT_LE(evaluate(bound, q), evaluate(bound, q + 1)) << what;
+}
+
+TEST_F(MaskRegionTest, BoundsOfUsualMasks) {
+  struct {
+    const char *body;
+    bool (*isVisible)(int64_t, int64_t);
+    bool isComplete;
+    size_t numFirst, numLast;
+  } cases[] = {
+      {"%m = arith.cmpi sle, %k, %q : index\n",
+       [](int64_t q, int64_t k) { return k <= q; }, true, 0, 1},
+      {"%m = arith.cmpi sgt, %q, %k : index\n",
+       [](int64_t q, int64_t k) { return q > k; }, true, 0, 1},
+      {"%c = arith.constant 7 : index\n%d = arith.subi %q, %k : index\n"
+       "%a = math.absi %d : index\n%m = arith.cmpi slt, %a, %c : index\n",
+       [](int64_t q, int64_t k) { return std::abs(q - k) < 7; }, true, 1, 1},
+      {"%c = arith.constant 9 : i32\n%x = arith.index_cast %q : index to i32\n"
+       "%y = arith.index_cast %k : index to i32\n"
+       "%z = arith.addi %y, %c : i32\n%m = arith.cmpi sge, %z, %x : i32\n",
+       [](int64_t q, int64_t k) { return k + 9 >= q; }, true, 1, 0},
+      {"%c = arith.constant 12 : index\n"
+       "%x = arith.divsi %q, %c : index\n%y = arith.floordivsi %k, %c : index\n"
+       "%m = arith.cmpi eq, %x, %y : index\n",
+       [](int64_t q, int64_t k) { return q / 12 == k / 12; }, true, 1, 1},
+      {"%c = arith.constant 12 : index\n%x = arith.divsi %q, %c : index\n"
+       "%y = arith.divsi %k, %c : index\n%m = arith.cmpi slt, %y, %x : index\n",
+       [](int64_t q, int64_t k) { return k / 12 < q / 12; }, true, 0, 1},
+      {"%c = arith.constant 30 : index\n%m = arith.cmpi slt, %k, %c : index\n",
+       [](int64_t, int64_t k) { return k < 30; }, true, 0, 1},
+      {"%c = arith.constant 3 : index\n%d = arith.subi %q, %k : index\n"
+       "%r = arith.remsi %d, %c : index\n%z = arith.constant 0 : index\n"
+       "%x = arith.cmpi eq, %r, %z : index\n%y = arith.cmpi sle, %k, %q : "
+       "index\n%m = arith.andi %x, %y : i1\n",
+       [](int64_t q, int64_t k) { return (q - k) % 3 == 0 && k <= q; }, false,
+       0, 1},
+      // Falls from query to query: bounds nothing.
+      {"%c = arith.constant 80 : index\n%x = arith.addi %q, %k : index\n"
+       "%m = arith.cmpi sle, %x, %c : index\n",
+       [](int64_t q, int64_t k) { return q + k <= 80; }, false, 0, 0},
+      {"%x = arith.cmpi sle, %k, %q : index\n%c = arith.constant 5 : index\n"
+       "%y = arith.cmpi slt, %k, %c : index\n%m = arith.ori %x, %y : i1\n",
+       [](int64_t q, int64_t k) { return k <= q || k < 5; }, false, 0, 0},
+      {"%m = arith.constant true\n", [](int64_t, int64_t) { return true; },
+       true, 0, 0},
+      {"%m = arith.constant false\n", [](int64_t, int64_t) { return false; },
+       false, 0, 0},
+      {"%m = arith.cmpi ne, %k, %q : index\n",
+       [](int64_t q, int64_t k) { return k != q; }, false, 0, 0},
+  };
+  for (auto &each : cases) {
+    RegionBounds bounds = read(each.body);
+    EXPECT_EQ(bounds.isComplete, each.isComplete) << each.body;
+    EXPECT_EQ(bounds.first.size(), each.numFirst) << each.body;
+    EXPECT_EQ(bounds.last.size(), each.numLast) << each.body;
+    check(bounds, each.isVisible, each.body);
+  }
+}
+
+// Sums of coordinates and quotients with random factors, compared and joined.
+TEST_F(MaskRegionTest, BoundsOfRandomRegionsAreRight) {
+  std::mt19937 random(7);
+  auto draw = [&](int64_t least, int64_t most) {
+    return std::uniform_int_distribution<int64_t>(least, most)(random);
+  };
+  using Term = std::function<int64_t(int64_t, int64_t)>;
+  int64_t numComplete = 0;
+  for (int i = 0; i < 400; ++i) {
+    std::string body;
+    int64_t number = 0;
+    auto name = [&] { return "%v" + std::to_string(number++); };
+    auto add = [&](const std::string &code) {
+      std::string result = name();
+      body += result + " = " + code + "\n";
+      return result;
+    };
+    auto constant = [&](int64_t value) {
+      return add("arith.constant " + std::to_string(value) + " : index");
+    };
+    auto makeTerm = [&]() -> std::pair<std::string, Term> {
+      bool isKey = draw(0, 1);
+      std::string text = isKey ? "%k" : "%q";
+      Term term = [=](int64_t q, int64_t k) { return isKey ? k : q; };
+      if (draw(0, 2) == 0) {
+        int64_t by = draw(1, 9);
+        text =
+            add("arith.floordivsi " + text + ", " + constant(by) + " : index");
+        term = [=](int64_t q, int64_t k) { return term(q, k) / by; };
+      }
+      if (draw(0, 3) == 0) {
+        int64_t by = draw(-2, 3);
+        text = add("arith.muli " + text + ", " + constant(by) + " : index");
+        term = [=](int64_t q, int64_t k) { return term(q, k) * by; };
+      }
+      if (draw(0, 1)) {
+        int64_t by = draw(-20, 20);
+        text = add("arith.addi " + text + ", " + constant(by) + " : index");
+        term = [=](int64_t q, int64_t k) { return term(q, k) + by; };
+      }
+      return {text, term};
+    };
+    const std::pair<const char *, bool (*)(int64_t, int64_t)> predicates[] = {
+        {"slt", [](int64_t x, int64_t y) { return x < y; }},
+        {"sle", [](int64_t x, int64_t y) { return x <= y; }},
+        {"sgt", [](int64_t x, int64_t y) { return x > y; }},
+        {"sge", [](int64_t x, int64_t y) { return x >= y; }},
+        {"eq", [](int64_t x, int64_t y) { return x == y; }}};
+    std::string joined;
+    std::function<bool(int64_t, int64_t)> isVisible;
+    for (int64_t j = draw(1, 3); j > 0; --j) {
+      auto [x, termX] = makeTerm();
+      auto [y, termY] = makeTerm();
+      auto [predicate, compare] = predicates[draw(0, 4)];
+      std::string condition = add(std::string("arith.cmpi ") + predicate +
+                                  ", " + x + ", " + y + " : index");
+      auto holds = [=, tx = termX, ty = termY, c = compare](
+                       int64_t q, int64_t k) { return c(tx(q, k), ty(q, k)); };
+      joined = joined.empty()
+                   ? condition
+                   : add("arith.andi " + joined + ", " + condition + " : i1");
+      isVisible = [=, before = isVisible](int64_t q, int64_t k) {
+        return (!before || before(q, k)) && holds(q, k);
+      };
+    }
+    body += "%true = arith.constant true\n%m = arith.andi " + joined +
+            ", %true : i1\n";
+    RegionBounds bounds = read(body);
+    numComplete += bounds.isComplete;
+    check(bounds, isVisible, body);
+  }
+  EXPECT_GT(numComplete, 50);
+}
+
+// What says the same as a clause is the same mask, and gets the same schedule.
+TEST_F(MaskRegionTest, ClausesAndRegionsAreOneMask) {
+  const char *causal = "%c = arith.constant 10 : index\n"
+                       "%x = arith.addi %q, %c : index\n"
+                       "%m = arith.cmpi sle, %k, %x : index\n";
+  KeyMask mask = KeyMask::get(parse(causal));
+  EXPECT_EQ(mask.windowRight, 0);
+  EXPECT_TRUE(mask.last.empty());
+  EXPECT_FALSE(mask.hasOpaqueRegion);
+  AttentionProblem problem = AttentionProblem::get(parse(causal));
+  EXPECT_TRUE(problem.isCausal);
+  EXPECT_FALSE(problem.hasBias);
+  EXPECT_FALSE(problem.hasWindow);
+
+  const char *window = "%c = arith.constant 10 : index\n"
+                       "%x = arith.addi %q, %c : index\n"
+                       "%d = arith.subi %x, %k : index\n"
+                       "%z = arith.constant 0 : index\n"
+                       "%w = arith.constant 25 : index\n"
+                       "%y = arith.cmpi sge, %d, %z : index\n"
+                       "%n = arith.cmpi sle, %d, %w : index\n"
+                       "%m = arith.andi %y, %n : i1\n";
+  mask = KeyMask::get(parse(window));
+  EXPECT_EQ(mask.windowRight, 0);
+  EXPECT_EQ(mask.windowLeft, 25);
+  EXPECT_TRUE(mask.first.empty() && mask.last.empty());
+
+  // Without the lengths, a bound of its own; or the clause top_left.
+  mask = KeyMask::get(parse(causal, /*isOpen=*/true));
+  EXPECT_FALSE(mask.windowRight);
+  EXPECT_EQ(mask.last.size(), 1u);
+  mask = KeyMask::get(
+      parse("%m = arith.cmpi sle, %k, %q : index\n", /*isOpen=*/true));
+  EXPECT_TRUE(mask.isTopLeft);
+  EXPECT_TRUE(mask.last.empty());
+}
+
+// A load says nothing of keys, beside a comparison that does.
+TEST_F(MaskRegionTest, WhatIsReadBoundsNothing) {
+  RegionBounds bounds =
+      read("%x = memref.load %ids[%k] : memref<100xi32>\n"
+           "%z = arith.constant 3 : i32\n%y = arith.cmpi sle, %x, %z : i32\n"
+           "%c = arith.cmpi sle, %k, %q : index\n"
+           "%m = arith.andi %y, %c : i1\n");
+  EXPECT_FALSE(bounds.isComplete);
+  EXPECT_EQ(bounds.last.size(), 1u);
+  EXPECT_TRUE(bounds.first.empty());
+}
+} // namespace
