@@ -165,7 +165,8 @@ template <typename Shift> static Value shift(const Arguments &a, Shift &&by) {
                         : 0);
 }
 
-std::span<const ScoreProgram::Operation> ScoreProgram::operations() {
+/// Of reals, comparisons and choices.
+std::span<const ScoreProgram::Operation> ScoreProgram::realOperations() {
   using A = const Arguments &;
   static const Operation table[] = {
       {"arith.addf", "ff", 'f',
@@ -201,6 +202,38 @@ std::span<const ScoreProgram::Operation> ScoreProgram::operations() {
        true},
       {"arith.select", "cvv", 'v',
        [](A a) { return a.value(0).integer ? a.value(1) : a.value(2); }},
+  };
+  return table;
+}
+
+/// Of one real, and fma.
+std::span<const ScoreProgram::Operation> ScoreProgram::mathOperations() {
+  using A = const Arguments &;
+  static const Operation table[] = {
+      {"math.absf", "f", 'f', [](A a) { return ::real(std::abs(a.real(0))); }},
+      {"math.exp", "f", 'f', [](A a) { return ::real(std::exp(a.real(0))); }},
+      {"math.exp2", "f", 'f', [](A a) { return ::real(std::exp2(a.real(0))); }},
+      {"math.log", "f", 'f', [](A a) { return ::real(std::log(a.real(0))); }},
+      {"math.log2", "f", 'f', [](A a) { return ::real(std::log2(a.real(0))); }},
+      {"math.sqrt", "f", 'f', [](A a) { return ::real(std::sqrt(a.real(0))); }},
+      {"math.rsqrt", "f", 'f',
+       [](A a) { return ::real(1 / std::sqrt(a.real(0))); }},
+      {"math.tanh", "f", 'f', [](A a) { return ::real(std::tanh(a.real(0))); }},
+      {"math.sin", "f", 'f', [](A a) { return ::real(std::sin(a.real(0))); }},
+      {"math.cos", "f", 'f', [](A a) { return ::real(std::cos(a.real(0))); }},
+      {"math.floor", "f", 'f',
+       [](A a) { return ::real(std::floor(a.real(0))); }},
+      {"math.ceil", "f", 'f', [](A a) { return ::real(std::ceil(a.real(0))); }},
+      {"math.fma", "fff", 'f',
+       [](A a) { return ::real(std::fma(a.real(0), a.real(1), a.real(2))); }},
+  };
+  return table;
+}
+
+/// Arithmetic of integers.
+std::span<const ScoreProgram::Operation> ScoreProgram::integerOperations() {
+  using A = const Arguments &;
+  static const Operation table[] = {
       {"arith.addi", "ii", 'i',
        [](A a) { return ::integer(a, a.bits(0) + a.bits(1)); }},
       {"arith.subi", "ii", 'i',
@@ -239,6 +272,18 @@ std::span<const ScoreProgram::Operation> ScoreProgram::operations() {
        [](A a) { return a.bits(0) > a.bits(1) ? a.value(0) : a.value(1); }},
       {"arith.minui", "ii", 'i',
        [](A a) { return a.bits(0) < a.bits(1) ? a.value(0) : a.value(1); }},
+      {"math.absi", "i", 'i',
+       [](A a) {
+         return ::integer(a, a.integer(0) < 0 ? 0 - a.bits(0) : a.bits(0));
+       }},
+  };
+  return table;
+}
+
+/// Of bits, and conversions.
+std::span<const ScoreProgram::Operation> ScoreProgram::bitOperations() {
+  using A = const Arguments &;
+  static const Operation table[] = {
       {"arith.andi", "ii", 'i',
        [](A a) { return ::integer(a, a.bits(0) & a.bits(1)); }},
       {"arith.ori", "ii", 'i',
@@ -271,28 +316,18 @@ std::span<const ScoreProgram::Operation> ScoreProgram::operations() {
        [](A a) { return ::real(static_cast<double>(a.bits(0))); }},
       {"arith.fptosi", "f", 'i', truncate},
       {"arith.extf", "f", 'f', [](A a) { return a.value(0); }},
-      {"math.absf", "f", 'f', [](A a) { return ::real(std::abs(a.real(0))); }},
-      {"math.absi", "i", 'i',
-       [](A a) {
-         return ::integer(a, a.integer(0) < 0 ? 0 - a.bits(0) : a.bits(0));
-       }},
-      {"math.exp", "f", 'f', [](A a) { return ::real(std::exp(a.real(0))); }},
-      {"math.exp2", "f", 'f', [](A a) { return ::real(std::exp2(a.real(0))); }},
-      {"math.log", "f", 'f', [](A a) { return ::real(std::log(a.real(0))); }},
-      {"math.log2", "f", 'f', [](A a) { return ::real(std::log2(a.real(0))); }},
-      {"math.sqrt", "f", 'f', [](A a) { return ::real(std::sqrt(a.real(0))); }},
-      {"math.rsqrt", "f", 'f',
-       [](A a) { return ::real(1 / std::sqrt(a.real(0))); }},
-      {"math.tanh", "f", 'f', [](A a) { return ::real(std::tanh(a.real(0))); }},
-      {"math.sin", "f", 'f', [](A a) { return ::real(std::sin(a.real(0))); }},
-      {"math.cos", "f", 'f', [](A a) { return ::real(std::cos(a.real(0))); }},
-      {"math.floor", "f", 'f',
-       [](A a) { return ::real(std::floor(a.real(0))); }},
-      {"math.ceil", "f", 'f', [](A a) { return ::real(std::ceil(a.real(0))); }},
-      {"math.fma", "fff", 'f',
-       [](A a) { return ::real(std::fma(a.real(0), a.real(1), a.real(2))); }},
   };
   return table;
+}
+
+const ScoreProgram::Operation *ScoreProgram::find(std::string_view name) {
+  for (std::span<const Operation> table :
+       {realOperations(), mathOperations(), integerOperations(),
+        bitOperations()})
+    for (const Operation &operation : table)
+      if (operation.name == name)
+        return &operation;
+  return nullptr;
 }
 
 namespace flashcore {
@@ -420,9 +455,7 @@ void ScoreProgram::Reader::readInstruction(Field field) {
     if (instruction.operands.size() > 4)
       field["operands"].refuse("an array of at most 4 elements");
   } else {
-    for (const Operation &operation : operations())
-      if (operation.name == name)
-        instruction.operation = &operation;
+    instruction.operation = find(name);
     if (!instruction.operation)
       return field["op"].refuse(
           "an operation of regions that this runtime knows",

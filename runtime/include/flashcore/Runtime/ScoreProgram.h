@@ -66,7 +66,12 @@ private:
   class Reader;
   friend class Arguments;
 
-  static std::span<const Operation> operations();
+  static std::span<const Operation> realOperations();
+  static std::span<const Operation> mathOperations();
+  static std::span<const Operation> integerOperations();
+  static std::span<const Operation> bitOperations();
+  /// Null for a name that none has.
+  static const Operation *find(std::string_view name);
 
   struct Instruction {
     const Operation *operation = nullptr; ///< null: a constant or a load
