@@ -148,8 +148,10 @@ static DescribedTensor readTensor(const Field &field, const Description &out) {
       out.findTensor(tensor.name))
     field["name"].refuse("a name of its own");
   tensor.dtype = field["dtype"].string();
-  if (tensor.dtype != "f16" && tensor.dtype != "bf16" && tensor.dtype != "f32")
-    field["dtype"].refuse("f16, bf16 or f32");
+  static constexpr std::string_view dtypes[] = {"f16", "bf16", "f32", "i32"};
+  if (std::find(std::begin(dtypes), std::end(dtypes), tensor.dtype) ==
+      std::end(dtypes))
+    field["dtype"].refuse("f16, bf16, f32 or i32");
   std::string role = field["role"].string();
   tensor.isOutput = role == "output";
   if (!tensor.isOutput && role != "input")

@@ -289,8 +289,10 @@ Error DescribedSession::loadTensors() {
   uint64_t number = 0;
   for (const DescribedTensor &tensor : description.tensors) {
     // A stream of numbers for each.
-    std::string fill = tensor.isOutput
-                           ? "poison"
+    // Integers number documents or places: 0 is one.
+    std::string fill = tensor.isOutput ? "poison"
+                       : tensor.dtype == "i32"
+                           ? "zeros"
                            : "randn:" + std::to_string(*seed + number++);
     Expected<BoundTensor> bound = bindTensor(tensor, sizes, fill);
     if (!bound)
