@@ -93,7 +93,7 @@ FEATURES = [
     ("window_left, window_right", attention(clause="window_left(5) window_right(3)"), r"window_"),
     ("softcap", attention(clause="softcap(3.0e+01)"), r"softcap\("),
     ("bias, broadcast axes", attention(ins="bias(%b : memref<1x1x96x96xf32>)", args=", %b: memref<1x1x96x96xf32>"), r"bias\("),
-    ("alibi", attention(ins="alibi(%b : memref<4xf32>)", args=", %b: memref<4xf32>"), None),
+    ("alibi", attention(ins="alibi(%b : memref<4xf32>)", args=", %b: memref<4xf32>"), r"alibi\("),
     ("sink", attention(ins="sink(%b : memref<4xf32>)", args=", %b: memref<4xf32>"), None),
     ("score region", attention(clause=f"score {SCORE}"), r"score \{"),
     ("mask region", attention(clause=f"mask {MASK}"), r"mask \{"),

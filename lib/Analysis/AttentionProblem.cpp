@@ -48,7 +48,7 @@ AttentionProblem AttentionProblem::get(AttentionOp op) {
           mlir::fcgpu::getElementKind(op.getQueryType().getElementType()))
     problem.element = *kind;
   problem.hasSoftcap = op.getSoftcap().has_value();
-  problem.hasRegion = op.hasRegion();
+  problem.hasRegion = op.hasRegion() || op.getAlibiSlopes();
   problem.hasOpenStrides = llvm::any_of(
       std::initializer_list<mlir::Value>{op.getQuery(), op.getKey(),
                                          op.getValue(), op.getOutput()},
@@ -67,8 +67,8 @@ AttentionProblem AttentionProblem::get(AttentionOp op) {
       op.getWindowLeft() || op.getWindowRight() ||
       (hasMask && (mask.hidesFirstKeys() || !mask.last.empty() ||
                    mask.windowRight.value_or(0) > 0));
-  problem.hasBias =
-      op.getBias() || !op.getScoreRegion().empty() || mask.hasOpaqueRegion;
+  problem.hasBias = op.getBias() || op.getAlibiSlopes() ||
+                    !op.getScoreRegion().empty() || mask.hasOpaqueRegion;
   if (mask.windowLeft && mask.windowRight)
     problem.windowKeys = *mask.windowLeft + *mask.windowRight + 1;
   return problem;

@@ -400,16 +400,17 @@ CodeImage BundleLoader::readImage(Field field, std::optional<Chip> chip) {
 /// The runtime's reference and tools rely on these four, in any axis order.
 void BundleLoader::checkRequiredTensors(Field tensors) {
   using Axes = std::set<std::string>;
-  const std::pair<const char *, Axes> required[] = {
+  const std::pair<std::string_view, Axes> required[] = {
       {"q", {"batch", "heads_q", "seqlen_q", "head_dim"}},
       {"k", {"batch", "heads_kv", "seqlen_k", "head_dim"}},
       {"v", {"batch", "heads_kv", "seqlen_k", "head_dim_v"}},
       {"o", {"batch", "heads_q", "seqlen_q", "head_dim_v"}},
-      {"lse", {"batch", "heads_q", "seqlen_q"}}};
+      {"lse", {"batch", "heads_q", "seqlen_q"}},
+      {AlibiName, {"heads_q"}}};
   for (const auto &[name, axes] : required) {
     const TensorSpec *tensor = bundle.findTensor(name);
     if (!tensor) {
-      if (std::string_view(name) != "lse")
+      if (name != "lse" && name != AlibiName)
         tensors.refuse("an array with a tensor named '" + std::string(name) +
                        "'");
       continue;
@@ -418,8 +419,7 @@ void BundleLoader::checkRequiredTensors(Field tensors) {
         Axes(tensor->axes.begin(), tensor->axes.end()) != axes)
       tensors.elements()[tensor - bundle.tensors.data()]["axes"].refuse(
           "the axes " + join({axes.begin(), axes.end()}) + " in any order");
-    bool isOutput =
-        std::string_view(name) == "o" || std::string_view(name) == "lse";
+    bool isOutput = name == "o" || name == "lse";
     if (isOutput != (tensor->role == TensorSpec::Role::Output))
       tensors.elements()[tensor - bundle.tensors.data()]["role"].refuse(
           isOutput ? "'output'" : "'input'");

@@ -195,6 +195,8 @@ static StatusOr<HostCall> viewTensors(const Bundle &bundle,
                             {}};
   if (auto bias = views.find(BiasName); bias != views.end())
     inputs.bias = bias->second;
+  if (auto slopes = views.find(AlibiName); slopes != views.end())
+    inputs.alibiSlopes = slopes->second;
   const AttentionSpec &attention = bundle.attention;
   inputs.score = attention.score ? &*attention.score : nullptr;
   inputs.maskRegion = attention.maskRegion ? &*attention.maskRegion : nullptr;

@@ -89,12 +89,19 @@ Status flashcore::verifyShapes(const AttentionInputs &inputs) {
 
 double flashcore::loadBias(const AttentionInputs &inputs, int64_t batch,
                            int64_t head, int64_t query, int64_t key) {
+  double result = 0;
+  if (inputs.alibiSlopes) {
+    int64_t own = query + inputs.k.sizes[2] - inputs.q.sizes[2];
+    result = -inputs.alibiSlopes->load(0, head, 0, 0) *
+             static_cast<double>(std::abs(own - key));
+  }
   if (!inputs.bias)
-    return 0;
+    return result;
   const auto &sizes = inputs.bias->sizes;
-  return inputs.bias->load(
-      std::min(batch, sizes[0] - 1), std::min(head, sizes[1] - 1),
-      std::min(query, sizes[2] - 1), std::min(key, sizes[3] - 1));
+  return result + inputs.bias->load(std::min(batch, sizes[0] - 1),
+                                    std::min(head, sizes[1] - 1),
+                                    std::min(query, sizes[2] - 1),
+                                    std::min(key, sizes[3] - 1));
 }
 
 double flashcore::computeScore(const AttentionInputs &inputs, double dot,

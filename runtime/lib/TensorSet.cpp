@@ -157,6 +157,8 @@ AttentionInputs TensorSet::inputs() const {
   inputs.softcap = attention.softcap;
   if (const HostTensor *bias = findTensor(BiasName))
     inputs.bias = bias->view();
+  if (const HostTensor *slopes = findTensor(AlibiName))
+    inputs.alibiSlopes = slopes->view();
   inputs.score = attention.score ? &*attention.score : nullptr;
   inputs.maskRegion = attention.maskRegion ? &*attention.maskRegion : nullptr;
   for (const std::string &name : attention.captured)
@@ -247,6 +249,15 @@ Status TensorSet::fillInputs(uint64_t seed, InputKind kind, Stage stage) {
     fillNormal(tensor("v"), stream(3), [](int64_t) { return 1.0f; });
   if (findTensor(BiasName))
     fillBias(stream(4), stream(5), isRising, stage);
+  if (findTensor(AlibiName)) {
+    // 2^(-8 h / heads) of head h, counted from 1, as the paper has them.
+    HostTensor &slopes = tensor(AlibiName);
+    auto heads = static_cast<float>(slopes.numElements());
+    slopes.forEach([&](int64_t index, int64_t position) {
+      slopes.store(position,
+                   std::exp2(-8 * static_cast<float>(index + 1) / heads));
+    });
+  }
   uint64_t number = 6;
   for (const std::string &name : source->bundle().attention.captured)
     fillCaptured(tensor(name), stream(number++));
@@ -326,9 +337,11 @@ TensorSet::launches(const Device &device) const {
 
 Status flashcore::verifyStage(const Problem &problem, Stage stage) {
   const AttentionSpec &attention = problem.bundle().attention;
-  if (stage != Stage::All && (attention.score || attention.maskRegion))
-    return Status::error("expects stage 'all' of an attention with a score or "
-                         "mask region, but got '" +
+  bool isChanged =
+      attention.score || attention.maskRegion || problem.findTensor(AlibiName);
+  if (stage != Stage::All && isChanged)
+    return Status::error("expects stage 'all' of an attention with ALiBi or a "
+                         "score or mask region, but got '" +
                          std::string(stringify(stage)) + "'")
         .note("stages look at scores that no region changes");
   if (stage != Stage::QK && stage != Stage::Softmax)

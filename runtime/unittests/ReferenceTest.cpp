@@ -567,6 +567,19 @@ TEST(ReferenceTest, refusesShapesThatDoNotMatch) {
             "expects heads_q to be a multiple of heads_kv, but got 3 and 2");
 }
 
+// The sequences end together: query 0 is at the place of key 1. Slope 2.
+TEST(ReferenceTest, alibiFallsWithTheDistance) {
+  Tensor q({1, 1, 2, 1}, {0, 0}), k({1, 1, 3, 1}, {5, 5, 5}),
+      v({1, 1, 3, 1}, {1, 3, 4}), slopes({1, 1, 1, 1}, {2});
+  AttentionInputs inputs = makeInputs(q.view, k.view, v.view, 1, Causal::None);
+  inputs.alibiSlopes = slopes.view;
+  StatusOr<AttentionResult> result = computeReference(inputs, 1);
+  ASSERT_TRUE(result.ok());
+  double e2 = std::exp(-2.0), e4 = std::exp(-4.0);
+  expectNear(result->o, {(e2 * 1 + 3 + e2 * 4) / (1 + 2 * e2),
+                         (e4 * 1 + e2 * 3 + 4) / (1 + e2 + e4)});
+}
+
 // Scores of 0 and a region that adds 2 a key make weights of e^0 and e^2; the
 // mask hides key 0 from query 1 and both from query 2.
 TEST(ReferenceTest, regionsChangeAndHideScores) {

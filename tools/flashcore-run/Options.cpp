@@ -68,9 +68,15 @@ struct RawOptions {
                                                         {"heads_kv", {}},
                                                         {"seqlen_q", {}},
                                                         {"seqlen_k", {}}};
-  std::map<std::string, std::string> inputs = {
-      {"q", ""},        {"k", ""},        {"v", ""},        {"bias", ""},
-      {"capture0", ""}, {"capture1", ""}, {"capture2", ""}, {"capture3", ""}};
+  std::map<std::string, std::string> inputs = {{"q", ""},
+                                               {"k", ""},
+                                               {"v", ""},
+                                               {"bias", ""},
+                                               {"alibi_slopes", ""},
+                                               {"capture0", ""},
+                                               {"capture1", ""},
+                                               {"capture2", ""},
+                                               {"capture3", ""}};
   std::map<std::string, std::string> outputs = {{"o", ""}, {"lse", ""}};
   std::string input, kind = "normal", stage = "all";
   std::string layout, npyLayout = "bhsd";

@@ -5,13 +5,6 @@
 
 !t = memref<2x4x128x64xf16>
 
-func.func @alibi(%q: !t, %slopes: memref<4xf32>) {
-  // CHECK: :[[#@LINE+1]]:3: error: 'flashcore.attention' op uses alibi, which this version cannot lower yet{{$}}
-  flashcore.attention ins(%q, %q, %q : !t, !t, !t)
-      alibi(%slopes : memref<4xf32>) outs(%q : !t)
-  return
-}
-
 func.func @sink(%q: !t, %sink: memref<4xf32>) {
   // CHECK: :[[#@LINE+1]]:3: error: 'flashcore.attention' op uses sink, which this version cannot lower yet{{$}}
   flashcore.attention ins(%q, %q, %q : !t, !t, !t)

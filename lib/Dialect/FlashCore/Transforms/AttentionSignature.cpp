@@ -45,6 +45,8 @@ static SmallVector<KernelTensor> getTensors(AttentionOp op) {
         axis = Dim::One;
     addPlain("bias", false, bias, axes);
   }
+  if (Value slopes = op.getAlibiSlopes())
+    addPlain("alibi_slopes", false, slopes, {Dim::HeadsQ});
   // Their axes are their own.
   for (auto [i, tensor] : llvm::enumerate(op.getCapturedTensors()))
     addPlain(getCaptureName(i), false, tensor, {});

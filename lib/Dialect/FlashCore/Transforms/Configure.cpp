@@ -47,7 +47,6 @@ bool mlir::flashcore::isUnsupported(Diagnostic &diagnostic) {
 
 LogicalResult mlir::flashcore::checkLowerable(AttentionOp op) {
   std::pair<StringRef, bool> features[] = {
-      {"alibi", static_cast<bool>(op.getAlibiSlopes())},
       {"sink", static_cast<bool>(op.getSinkLogits())},
       {"cu_seqlens", static_cast<bool>(op.getCuSeqlensQ())},
       {"seqused_k", static_cast<bool>(op.getSequsedK())},

@@ -12,7 +12,10 @@
 #include "ScoreRegion.h"
 #include "flashcore/Dialect/FlashCore/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/IRMapping.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -138,10 +141,24 @@ std::string mlir::flashcore::getCaptureName(unsigned index) {
   return "capture" + std::to_string(index);
 }
 
-bool mlir::flashcore::readsTensors(Region &region) {
-  return !region.empty() && llvm::any_of(region.front(), [](Operation &op) {
-    return isLoad(&op);
-  });
+/// Places of the arguments of a region.
+enum Argument : unsigned { Score, Batch, Head, Query, Key, NumArguments };
+
+bool mlir::flashcore::readsByCoordinates(Region &region) {
+  if (region.empty())
+    return false;
+  llvm::SmallDenseSet<Value> dependent{region.getArgument(Query),
+                                       region.getArgument(Key)};
+  for (Operation &op : region.front()) {
+    if (llvm::none_of(op.getOperands(), [&](Value operand) {
+          return dependent.contains(operand);
+        }))
+      continue;
+    if (isLoad(&op))
+      return true;
+    dependent.insert(op.result_begin(), op.result_end());
+  }
+  return false;
 }
 
 namespace {
@@ -250,6 +267,36 @@ void mlir::flashcore::cloneRegions(AttentionOp from, AttentionOp to,
     source.cloneInto(&target, mapping);
     takeConstants(target);
   }
+}
+
+void mlir::flashcore::addAlibi(AttentionOp tile, Value slopes) {
+  Region &region = tile.getScoreRegion();
+  ImplicitLocOpBuilder b(tile.getLoc(), tile.getContext());
+  if (region.empty()) {
+    SmallVector<Type> types(NumArguments, b.getIndexType());
+    types[Score] = b.getF32Type();
+    Block *body = b.createBlock(
+        &region, {}, types, SmallVector<Location>(NumArguments, b.getLoc()));
+    YieldOp::create(b, body->getArgument(Score));
+  }
+  b.setInsertionPointToStart(&region.front());
+  // Coordinates of 32 bits: those of 64 are slow to convert.
+  auto toI32 = [&](Value index) {
+    return arith::IndexCastOp::create(b, b.getI32Type(), index).getResult();
+  };
+  Value position = arith::AddIOp::create(
+      b, region.getArgument(Query),
+      arith::SubIOp::create(b, tile.getTile()[AttentionOp::TileSeqlenK],
+                            tile.getTile()[AttentionOp::TileSeqlenQ]));
+  Value distance =
+      arith::SubIOp::create(b, toI32(position), toI32(region.getArgument(Key)));
+  distance = arith::SIToFPOp::create(b, b.getF32Type(),
+                                     math::AbsIOp::create(b, distance));
+  Value slope = memref::LoadOp::create(b, slopes, region.getArgument(Head));
+  Value fall = arith::NegFOp::create(b, slope);
+  Value score = region.getArgument(Score);
+  Value changed = math::FmaOp::create(b, fall, distance, score);
+  score.replaceAllUsesExcept(changed, changed.getDefiningOp());
 }
 
 Value mlir::flashcore::inlineRegion(OpBuilder &b, Region &region,

@@ -36,12 +36,16 @@ DictionaryAttr describeRegion(Region &region, ArrayRef<Value> captured);
 /// captured tensors.
 void cloneRegions(AttentionOp from, AttentionOp to, ValueRange captured);
 
+/// Puts ALiBi, -slope * |query + seqlen_k - seqlen_q - key| with the slope of the
+/// head, in front of the score region of a tile, which may be empty.
+void addAlibi(AttentionOp tile, Value slopes);
+
 /// What a region yields for these arguments, computed at the insertion point of
 /// `b`.
 Value inlineRegion(OpBuilder &b, Region &region, ValueRange arguments);
 
-/// Whether the region reads captured tensors.
-bool readsTensors(Region &region);
+/// Whether where the region reads a captured tensor depends on query or key.
+bool readsByCoordinates(Region &region);
 
 } // namespace mlir::flashcore
 

@@ -398,6 +398,8 @@ void KernelBuilder::buildWarpTile(KernelFrame &frame, PartialResults partials,
   for (unsigned i = 0, e = op.getCapturedTensors().size(); i < e; ++i)
     captured.push_back(frame.getTensor(getCaptureName(i)));
   cloneRegions(op, tiled, captured);
+  if (op.getAlibiSlopes())
+    addAlibi(tiled, frame.getTensor("alibi_slopes"));
 }
 
 /// Room for the partial results, of which one kernel makes and the next one

@@ -63,7 +63,7 @@ Value TileExpander::applyRegions(Value score, Value query, Value key) {
   Region &change = op.getScoreRegion(), &hide = op.getMaskRegion();
   // Bounds are for maskScores.
   bool hides = mask.hasOpaqueRegion;
-  if (readsTensors(change) || (hides && readsTensors(hide))) {
+  if (readsByCoordinates(change) || (hides && readsByCoordinates(hide))) {
     Value zero = asValue(b.getIndexAttr(0));
     query = arith::MaxSIOp::create(
         b, getInside(query, AttentionOp::TileSeqlenQ), zero);

@@ -46,6 +46,7 @@ struct Mask {
 inline constexpr std::string_view WorkspaceName = "workspace";
 /// The optional input that is added to the scores.
 inline constexpr std::string_view BiasName = "bias";
+inline constexpr std::string_view AlibiName = "alibi_slopes";
 /// The name of an axis of size 1, whatever the size of the problem.
 inline constexpr std::string_view BroadcastAxis = "1";
 

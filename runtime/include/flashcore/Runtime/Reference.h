@@ -35,6 +35,8 @@ struct AttentionInputs {
   std::optional<double> softcap;
   /// (batch, heads_q, seqlen_q, seqlen_k); an axis of size 1 is broadcast.
   std::optional<TensorView> bias;
+  /// Of each query head, of the distance of a key: on the axis of the heads.
+  std::optional<TensorView> alibiSlopes = {};
   /// Of the regions; null where there is none. They read `captured`.
   const ScoreProgram *score = nullptr, *maskRegion = nullptr;
   std::vector<TensorView> captured = {};
@@ -66,7 +68,7 @@ KeyRange visibleKeys(const Mask &mask, int64_t query, int64_t seqlenQ,
 /// Checks that the shapes make an attention.
 Status verifyShapes(const AttentionInputs &inputs);
 
-/// The bias of one score; 0 where there is none.
+/// The bias of one score and its ALiBi; 0 where there is neither.
 double loadBias(const AttentionInputs &inputs, int64_t batch, int64_t head,
                 int64_t query, int64_t key);
 

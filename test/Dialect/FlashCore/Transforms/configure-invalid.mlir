@@ -4,17 +4,6 @@
 
 !t = memref<1x8x512x64xf16>
 
-func.func @alibi(%q: !t, %k: !t, %v: !t, %o: !t, %slopes: memref<8xf32>) {
-  // expected-error @below {{'flashcore.attention' op uses alibi, which this version cannot lower yet}}
-  flashcore.attention ins(%q, %k, %v : !t, !t, !t)
-      alibi(%slopes : memref<8xf32>) outs(%o : !t)
-  return
-}
-
-// -----
-
-!t = memref<1x8x512x64xf16>
-
 func.func @sink(%q: !t, %k: !t, %v: !t, %o: !t, %logits: memref<8xf32>) {
   // expected-error @below {{'flashcore.attention' op uses sink, which this version cannot lower yet}}
   flashcore.attention ins(%q, %k, %v : !t, !t, !t)
@@ -241,7 +230,7 @@ func.func @head_dim_v_too_large(%q: !qk, %k: !qk, %v: !vo, %o: !vo) {
 // The gate holds for an op with a schedule too.
 
 func.func @schedule_does_not_open_the_gate(%q: !t, %k: !t, %v: !t, %o: !t,
-                                           %logits: memref<8xf32>) {
+                                           %logits: memref<8xf32>, %used: memref<1xi32>) {
   // expected-error @below {{'flashcore.attention' op uses sink, which this version cannot lower yet}}
   flashcore.attention ins(%q, %k, %v : !t, !t, !t)
       sink(%logits : memref<8xf32>) outs(%o : !t)
@@ -269,13 +258,13 @@ func.func @schedule_for_another_chip(%q: !t, %k: !t, %v: !t, %o: !t) {
 !t = memref<1x8x512x64xf16>
 
 func.func @every_faulty_op_is_reported(%q: !t, %k: !t, %v: !t, %o: !t,
-                                       %logits: memref<8xf32>) {
+                                       %logits: memref<8xf32>, %used: memref<1xi32>) {
   // expected-error @below {{'flashcore.attention' op uses sink, which this version cannot lower yet}}
   flashcore.attention ins(%q, %k, %v : !t, !t, !t)
       sink(%logits : memref<8xf32>) outs(%o : !t)
-  // expected-error @below {{'flashcore.attention' op uses alibi, which this version cannot lower yet}}
+  // expected-error @below {{'flashcore.attention' op uses seqused_k, which this version cannot lower yet}}
   flashcore.attention ins(%q, %k, %v : !t, !t, !t)
-      alibi(%logits : memref<8xf32>) outs(%o : !t)
+      seqused_k(%used : memref<1xi32>) outs(%o : !t)
   return
 }
 
