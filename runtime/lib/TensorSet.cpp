@@ -166,6 +166,15 @@ AttentionInputs TensorSet::inputs() const {
   return inputs;
 }
 
+/// 2^(-8 h / heads) of head h, counted from 1, as the paper of ALiBi has them.
+static void fillSlopes(HostTensor &slopes) {
+  auto heads = static_cast<float>(slopes.numElements());
+  slopes.forEach([&](int64_t index, int64_t position) {
+    slopes.store(position,
+                 std::exp2(-8 * static_cast<float>(index + 1) / heads));
+  });
+}
+
 /// Normal values, or integers as the numbers of documents: they start at 0 and
 /// grow by 1 now and then along the last axis.
 static void fillCaptured(HostTensor &tensor, uint64_t seed) {
@@ -249,17 +258,10 @@ Status TensorSet::fillInputs(uint64_t seed, InputKind kind, Stage stage) {
     fillNormal(tensor("v"), stream(3), [](int64_t) { return 1.0f; });
   if (findTensor(BiasName))
     fillBias(stream(4), stream(5), isRising, stage);
-  if (findTensor(AlibiName)) {
-    // 2^(-8 h / heads) of head h, counted from 1, as the paper has them.
-    HostTensor &slopes = tensor(AlibiName);
-    auto heads = static_cast<float>(slopes.numElements());
-    slopes.forEach([&](int64_t index, int64_t position) {
-      slopes.store(position,
-                   std::exp2(-8 * static_cast<float>(index + 1) / heads));
-    });
-  }
-  uint64_t number = 6;
-  for (const std::string &name : source->bundle().attention.captured)
+  if (findTensor(AlibiName))
+    fillSlopes(tensor(AlibiName));
+  for (uint64_t number = 6;
+       const std::string &name : source->bundle().attention.captured)
     fillCaptured(tensor(name), stream(number++));
   return Status::success();
 }

@@ -36,8 +36,8 @@ DictionaryAttr describeRegion(Region &region, ArrayRef<Value> captured);
 /// captured tensors.
 void cloneRegions(AttentionOp from, AttentionOp to, ValueRange captured);
 
-/// Puts ALiBi, -slope * |query + seqlen_k - seqlen_q - key| with the slope of the
-/// head, in front of the score region of a tile, which may be empty.
+/// Puts ALiBi in front of the score region of a tile, which may be empty:
+/// -slope * |query + seqlen_k - seqlen_q - key|, with the slope of the head.
 void addAlibi(AttentionOp tile, Value slopes);
 
 /// What a region yields for these arguments, computed at the insertion point of

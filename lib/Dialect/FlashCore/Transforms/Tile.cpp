@@ -80,6 +80,7 @@ private:
   void findTile(Value number);
   SmallVector<Value> findTileOfTurn(Value number);
   void splitKeys(Value split);
+  void addRegions(KernelFrame &frame, AttentionOp tile);
   void buildWarpTile(KernelFrame &frame, PartialResults partials, Value warp);
   /// Some rows of one batch entry and head of a tensor.
   Value slice(Value tensor, OpFoldResult entry, Value head, OpFoldResult row,
@@ -338,6 +339,17 @@ Value KernelBuilder::slice(Value tensor, OpFoldResult entry, Value head,
   return memref::SubViewOp::create(b, tensor, offsets, shape, strides);
 }
 
+/// Gives a tile the regions of the op, and what else becomes a region. As a
+/// bias, what they read is read by whole coordinates.
+void KernelBuilder::addRegions(KernelFrame &frame, AttentionOp tile) {
+  SmallVector<Value> captured;
+  for (unsigned i = 0, e = op.getCapturedTensors().size(); i < e; ++i)
+    captured.push_back(frame.getTensor(getCaptureName(i)));
+  cloneRegions(op, tile, captured);
+  if (op.getAlibiSlopes())
+    addAlibi(tile, frame.getTensor("alibi_slopes"));
+}
+
 void KernelBuilder::buildWarpTile(KernelFrame &frame, PartialResults partials,
                                   Value warp) {
   int64_t warpM = schedule.getWarpM(), rowWarps = schedule.getRowWarps();
@@ -393,13 +405,7 @@ void KernelBuilder::buildWarpTile(KernelFrame &frame, PartialResults partials,
       op.getSoftcapAttr(), op.getCausalAttr(), op.getWindowLeftAttr(),
       op.getWindowRightAttr());
   tiled->setAttr(fcgpu::kScheduleAttrName, schedule);
-  // As a bias, what regions read is read by whole coordinates.
-  SmallVector<Value> captured;
-  for (unsigned i = 0, e = op.getCapturedTensors().size(); i < e; ++i)
-    captured.push_back(frame.getTensor(getCaptureName(i)));
-  cloneRegions(op, tiled, captured);
-  if (op.getAlibiSlopes())
-    addAlibi(tiled, frame.getTensor("alibi_slopes"));
+  addRegions(frame, tiled);
 }
 
 /// Room for the partial results, of which one kernel makes and the next one
