@@ -56,8 +56,10 @@ public:
   }
 
 private:
-  /// Of constants: sums with coordinates do not wrap in 32 bits.
+  /// Of constants, and of those that multiply or divide: no bound leaves 64
+  /// bits.
   static constexpr int64_t kLargest = int64_t(1) << 30;
+  static constexpr int64_t kLargestFactor = int64_t(1) << 14;
   /// Places of the region's arguments.
   static constexpr unsigned kQuery = 3, kKey = 4;
 
@@ -92,10 +94,18 @@ static bool isNotNegative(AffineExpr expr) {
   return found;
 }
 
+/// Whether a product is in it, or it may be one that was folded.
+static bool isProduct(AffineExpr expr) {
+  bool found = isa<AffineConstantExpr>(expr);
+  expr.walk(
+      [&](AffineExpr part) { found |= part.getKind() == AffineExprKind::Mul; });
+  return found;
+}
+
 std::optional<AffineExpr> MaskReader::getDivision(Operation *op) {
   auto lhs = getExpr(op->getOperand(0)), rhs = getExpr(op->getOperand(1));
   auto by = rhs ? dyn_cast<AffineConstantExpr>(*rhs) : AffineConstantExpr();
-  if (!lhs || !by || by.getValue() <= 0)
+  if (!lhs || !by || by.getValue() <= 0 || by.getValue() > kLargestFactor)
     return std::nullopt;
   if (isa<arith::CeilDivSIOp>(op))
     return lhs->ceilDiv(by);
@@ -113,7 +123,7 @@ std::optional<AffineExpr> MaskReader::getExpr(Value value) {
   APInt constant;
   if (matchPattern(value, m_ConstantInt(&constant))) {
     int64_t number = constant.getSExtValue();
-    if (std::abs(number) > kLargest)
+    if (number < -kLargest || number > kLargest)
       return std::nullopt;
     return getAffineConstantExpr(number, context);
   }
@@ -139,11 +149,13 @@ std::optional<AffineExpr> MaskReader::getExpr(Value value) {
   if (isa<arith::SubIOp>(op))
     return *lhs - *rhs;
   // A product of 32 bits may wrap.
-  bool isLinear =
-      isa<AffineConstantExpr>(*lhs) || isa<AffineConstantExpr>(*rhs);
-  if (!isLinear || !value.getType().isIndex())
+  if (isa<AffineConstantExpr>(*lhs))
+    std::swap(lhs, rhs);
+  auto factor = dyn_cast<AffineConstantExpr>(*rhs);
+  bool isSmall = factor && std::abs(factor.getValue()) <= kLargestFactor;
+  if (!isSmall || isProduct(*lhs) || !value.getType().isIndex())
     return std::nullopt;
-  return *lhs * *rhs;
+  return *lhs * factor;
 }
 
 bool MaskReader::addBound(SmallVector<AffineExpr> &to, AffineExpr bound) {

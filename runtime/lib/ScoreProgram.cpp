@@ -153,7 +153,7 @@ static Value truncate(const Arguments &a) {
   if (std::isnan(value))
     return integer(a, 0);
   if (value >= limit)
-    return integer(a, ~uint64_t(0) >> (65 - bitsOf(a.type())));
+    return integer(a, (uint64_t(1) << (bitsOf(a.type()) - 1)) - 1);
   value = std::max(value, -limit);
   return integer(a, static_cast<uint64_t>(static_cast<int64_t>(value)));
 }

@@ -30,8 +30,8 @@ struct RegionBounds {
 
 /// The bounds that follow from a mask region: from comparisons (arith.cmpi) of
 /// sums of query, key and constants, their quotients by constants, and absolute
-/// values, joined by arith.andi. Coordinates are taken to be below 2^30, so
-/// that sums of 32 bits do not wrap.
+/// values, joined by arith.andi. Coordinates are taken to be so small that
+/// sums of 32 bits do not wrap.
 RegionBounds getRegionBounds(Region &mask);
 
 } // namespace mlir::flashcore

@@ -348,6 +348,7 @@ _shtab_flashcore_run_options=(
   "--offset[Elements before the first one, where offsets are open]:offset:"
   "--seed[Of the random inputs\; run i uses seed \+ i (default\: random)]:seed:"
   "--input-kind[normal\; rising\: K grows along the sequence, so that the row maximum keeps moving, and a bias hides some keys\; falling\: K shrinks, without hidden keys\; shifted\: scores far above and far below 0\; or spiked\: those of key 0 alone, by more than exponentials have room for]:input_kind:"
+  "--alibi_slopes[Read alibi_slopes from this .npy file]:alibi_slopes:"
   "--bias[Read bias from this .npy file]:bias:"
   "--capture0[Read capture0 from this .npy file\; it is the first tensor that the regions read]:capture0:"
   "--capture1[Read capture1 from this .npy file]:capture1:"
