@@ -6,7 +6,6 @@
 
 #include "flashcore/Analysis/AttentionProblem.h"
 #include "flashcore/Analysis/KeyTileBounds.h"
-#include "flashcore/Analysis/MaskRegion.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -56,11 +55,8 @@ AttentionProblem AttentionProblem::get(AttentionOp op) {
   KeyMask mask = KeyMask::get(op);
   problem.isTopLeft = mask.isTopLeft;
   bool hasMask = !op.getMaskRegion().empty();
-  if (hasMask) {
-    RegionBounds region = getRegionBounds(op.getMaskRegion());
-    problem.maskProof = {!region.first.empty() || !region.last.empty(),
-                         region.isComplete};
-  }
+  if (hasMask)
+    problem.maskProof = {mask.hasRegionBounds, !mask.hasOpaqueRegion};
   problem.isCausal =
       op.getCausal() || (hasMask && (mask.isTopLeft || mask.windowRight == 0));
   problem.hasWindow =

@@ -11,7 +11,7 @@
 #include "flashcore/Analysis/KeyTileBounds.h"
 
 #include "flashcore/Analysis/MaskRegion.h"
-#include "mlir/IR/Matchers.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 
 #include <algorithm>
 
@@ -40,11 +40,8 @@ KeyMask KeyMask::get(std::optional<CausalAlignment> causal,
 /// A static size of the whole attention, also in a tile of it.
 static std::optional<int64_t> getSeqlen(AttentionOp op, ShapedType type,
                                         AttentionOp::TileOperand operand) {
-  APInt size;
   if (!op.getTile().empty())
-    return matchPattern(op.getTile()[operand], m_ConstantInt(&size))
-               ? std::optional(size.getSExtValue())
-               : std::nullopt;
+    return getConstantIntValue(op.getTile()[operand]);
   if (type.isDynamicDim(AttentionOp::Seqlen))
     return std::nullopt;
   return type.getDimSize(AttentionOp::Seqlen);
@@ -73,6 +70,7 @@ KeyMask KeyMask::get(AttentionOp op) {
   RegionBounds region = getRegionBounds(op.getMaskRegion());
   mask.first = std::move(region.first);
   mask.last = std::move(region.last);
+  mask.hasRegionBounds = !mask.first.empty() || !mask.last.empty();
   mask.hasOpaqueRegion = !region.isComplete;
   auto seqlenQ = getSeqlen(op, op.getQueryType(), AttentionOp::TileSeqlenQ);
   auto seqlenK = getSeqlen(op, op.getKeyType(), AttentionOp::TileSeqlenK);
@@ -88,11 +86,6 @@ KeyMask KeyMask::get(AttentionOp op) {
   return mask;
 }
 
-/// A bound in d0, of another query.
-static AffineExpr atQuery(AffineExpr bound, AffineExpr query) {
-  return bound.replaceDims(query);
-}
-
 SmallVector<AffineExpr> KeyMask::getLastKeys(AffineExpr query,
                                              AffineExpr seqlenQ,
                                              AffineExpr seqlenK) const {
@@ -102,7 +95,7 @@ SmallVector<AffineExpr> KeyMask::getLastKeys(AffineExpr query,
   if (windowRight)
     keys.push_back(query + seqlenK - seqlenQ + *windowRight);
   for (AffineExpr bound : last)
-    keys.push_back(atQuery(bound, query));
+    keys.push_back(bound.replaceDims(query));
   return keys;
 }
 
@@ -113,7 +106,7 @@ SmallVector<AffineExpr> KeyMask::getFirstKeys(AffineExpr query,
   if (windowLeft)
     keys.push_back(query + seqlenK - seqlenQ - *windowLeft);
   for (AffineExpr bound : first)
-    keys.push_back(atQuery(bound, query));
+    keys.push_back(bound.replaceDims(query));
   if (keys.empty())
     keys.push_back(getAffineConstantExpr(0, query.getContext()));
   return keys;

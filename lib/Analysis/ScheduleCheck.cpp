@@ -175,8 +175,7 @@ checkWarpgroup(const AttentionProblem &problem, const TargetInfo &target,
     return llvm::formatv(
         "needs {0} registers a thread for its fragments and {1} beside, but "
         "{2} warps of product warpgroup have {3} where an SM holds {4} of "
-        "their "
-        "blocks; use a smaller {5} or {6}",
+        "their blocks; use a smaller {5} or {6}",
         fragments, besideFragments, choice.numWarps, registers,
         choice.getBlocksPerSM(), spell("block_n", names),
         spell("min_blocks", names));

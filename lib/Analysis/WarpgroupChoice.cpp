@@ -207,11 +207,11 @@ static std::vector<Shape> listShapes(const AttentionProblem &problem,
   bool isNarrow = getHeadWidth(problem) == HeadWidth::Narrow;
   std::vector<Shape> shapes;
   if (!problem.hasBias) {
-    if (isNarrow && !isSmall)
+    if (isNarrow && !isSmall) {
       addTwoBlocks(problem, target, shapes);
-    if (isNarrow && !isSmall &&
-        paysTallBlocks(problem, target, 4 * kRowsOfGroup))
-      addFourGroups(problem, shapes);
+      if (paysTallBlocks(problem, target, 4 * kRowsOfGroup))
+        addFourGroups(problem, shapes);
+    }
     if (!isNarrow && paysTallBlocks(problem, target, 3 * kRowsOfGroup))
       addThreeGroups(problem, shapes);
   }

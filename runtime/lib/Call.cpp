@@ -186,25 +186,11 @@ static StatusOr<HostCall> viewTensors(const Bundle &bundle,
     shape.strides.assign(tensor.strides.begin(), tensor.strides.end());
     views[bundle.tensors[i].name] = makeView(shape, first);
   }
-  AttentionInputs inputs = {views["q"],
-                            views["k"],
-                            views["v"],
-                            bundle.attention.softmaxScale,
-                            bundle.attention.mask,
-                            bundle.attention.softcap,
-                            {}};
-  if (auto bias = views.find(BiasName); bias != views.end())
-    inputs.bias = bias->second;
-  if (auto slopes = views.find(AlibiName); slopes != views.end())
-    inputs.alibiSlopes = slopes->second;
-  const AttentionSpec &attention = bundle.attention;
-  inputs.score = attention.score ? &*attention.score : nullptr;
-  inputs.maskRegion = attention.maskRegion ? &*attention.maskRegion : nullptr;
-  for (const std::string &name : attention.captured)
-    inputs.captured.push_back(views[name]);
-  HostCall call = {inputs, {views["o"], {}}};
-  if (auto lse = views.find("lse"); lse != views.end())
-    call.outputs.lse = lse->second;
+  auto find = [&](std::string_view name) {
+    auto view = views.find(name);
+    return view != views.end() ? std::optional(view->second) : std::nullopt;
+  };
+  HostCall call = {gatherInputs(bundle, find), {views["o"], find("lse")}};
   return call;
 }
 

@@ -36,6 +36,26 @@ double TensorView::load(int64_t b, int64_t h, int64_t s, int64_t d) const {
   return info.load(bits);
 }
 
+AttentionInputs flashcore::gatherInputs(
+    const Bundle &bundle,
+    const std::function<std::optional<TensorView>(std::string_view)> &find) {
+  const AttentionSpec &attention = bundle.attention;
+  AttentionInputs inputs;
+  inputs.q = *find("q");
+  inputs.k = *find("k");
+  inputs.v = *find("v");
+  inputs.softmaxScale = attention.softmaxScale;
+  inputs.mask = attention.mask;
+  inputs.softcap = attention.softcap;
+  inputs.bias = find(BiasName);
+  inputs.alibiSlopes = find(AlibiName);
+  inputs.score = attention.score ? &*attention.score : nullptr;
+  inputs.maskRegion = attention.maskRegion ? &*attention.maskRegion : nullptr;
+  for (const std::string &name : attention.captured)
+    inputs.captured.push_back(*find(name));
+  return inputs;
+}
+
 KeyRange flashcore::visibleKeys(const Mask &mask, int64_t query,
                                 int64_t seqlenQ, int64_t seqlenK) {
   int64_t first = 0, last = seqlenK - 1;
@@ -113,9 +133,11 @@ double flashcore::computeScore(const AttentionInputs &inputs, double dot,
 }
 
 /// Rounds to the nearest value of `dtype`.
-double flashcore::applyRegions(const AttentionInputs &inputs, double score,
-                               const Coordinates &at,
-                               ScoreProgram::Values &values) {
+/// A score that the regions changed; -infinity where they hide it. `values` is
+/// memory that calls use again.
+static double applyRegions(const AttentionInputs &inputs, double score,
+                           const Coordinates &at,
+                           ScoreProgram::Values &values) {
   if (inputs.score)
     score = inputs.score->evaluate(score, at, inputs.captured, values).real;
   bool isVisible =

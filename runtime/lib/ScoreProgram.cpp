@@ -75,7 +75,7 @@ public:
   }
   const Value &value(size_t i) const { return values[instruction.operands[i]]; }
   Type type() const { return instruction.type; }
-  const std::string &predicate() const { return instruction.predicate; }
+  bool holds() const;
 
 private:
   const ScoreProgram::Instruction &instruction;
@@ -91,6 +91,14 @@ struct ScoreProgram::Operation {
   Value (*evaluate)(const Arguments &);
   bool hasPredicate = false;
 };
+
+/// What a comparison asks for.
+struct ScoreProgram::Predicate {
+  std::string_view name;
+  bool (*holds)(const Arguments &);
+};
+
+bool Arguments::holds() const { return instruction.predicate->holds(*this); }
 } // namespace flashcore
 
 static Value real(double value) { return {value, 0}; }
@@ -120,30 +128,47 @@ static Value divide(const Arguments &a, Divide &&quotientOf) {
   return integer(a, isDefined ? static_cast<uint64_t>(quotientOf(x, y)) : 0);
 }
 
-static bool compareReals(double x, double y, std::string_view predicate) {
-  bool isUnordered = std::isnan(x) || std::isnan(y);
-  if (predicate == "false" || predicate == "true")
-    return predicate == "true";
-  if (predicate == "ord" || predicate == "uno")
-    return isUnordered == (predicate == "uno");
-  if (isUnordered)
-    return predicate[0] == 'u';
-  std::string_view relation = predicate.substr(1);
-  return relation == "eq"   ? x == y
-         : relation == "ne" ? x != y
-         : relation == "lt" ? x < y
-         : relation == "le" ? x <= y
-         : relation == "gt" ? x > y
-                            : x >= y;
+/// Those with o are false where a NaN is compared, those with u true.
+std::span<const ScoreProgram::Predicate> ScoreProgram::predicatesOfReals() {
+  using A = const Arguments &;
+  static const Predicate table[] = {
+      {"false", [](A) { return false; }},
+      {"oeq", [](A a) { return a.real(0) == a.real(1); }},
+      {"ogt", [](A a) { return a.real(0) > a.real(1); }},
+      {"oge", [](A a) { return a.real(0) >= a.real(1); }},
+      {"olt", [](A a) { return a.real(0) < a.real(1); }},
+      {"ole", [](A a) { return a.real(0) <= a.real(1); }},
+      {"one",
+       [](A a) { return a.real(0) < a.real(1) || a.real(0) > a.real(1); }},
+      {"ord", [](A a) { return !std::isunordered(a.real(0), a.real(1)); }},
+      {"ueq",
+       [](A a) { return !(a.real(0) < a.real(1) || a.real(0) > a.real(1)); }},
+      {"ugt", [](A a) { return !(a.real(0) <= a.real(1)); }},
+      {"uge", [](A a) { return !(a.real(0) < a.real(1)); }},
+      {"ult", [](A a) { return !(a.real(0) >= a.real(1)); }},
+      {"ule", [](A a) { return !(a.real(0) > a.real(1)); }},
+      {"une", [](A a) { return a.real(0) != a.real(1); }},
+      {"uno", [](A a) { return std::isunordered(a.real(0), a.real(1)); }},
+      {"true", [](A) { return true; }},
+  };
+  return table;
 }
 
-template <typename T>
-static bool compareIntegers(T x, T y, std::string_view predicate) {
-  return predicate == "eq"     ? x == y
-         : predicate == "ne"   ? x != y
-         : predicate[1] == 'l' ? (predicate[2] == 't' ? x < y : x <= y)
-         : predicate[2] == 't' ? x > y
-                               : x >= y;
+std::span<const ScoreProgram::Predicate> ScoreProgram::predicatesOfIntegers() {
+  using A = const Arguments &;
+  static const Predicate table[] = {
+      {"eq", [](A a) { return a.integer(0) == a.integer(1); }},
+      {"ne", [](A a) { return a.integer(0) != a.integer(1); }},
+      {"slt", [](A a) { return a.integer(0) < a.integer(1); }},
+      {"sle", [](A a) { return a.integer(0) <= a.integer(1); }},
+      {"sgt", [](A a) { return a.integer(0) > a.integer(1); }},
+      {"sge", [](A a) { return a.integer(0) >= a.integer(1); }},
+      {"ult", [](A a) { return a.bits(0) < a.bits(1); }},
+      {"ule", [](A a) { return a.bits(0) <= a.bits(1); }},
+      {"ugt", [](A a) { return a.bits(0) > a.bits(1); }},
+      {"uge", [](A a) { return a.bits(0) >= a.bits(1); }},
+  };
+  return table;
 }
 
 /// The nearest integer to 0 from, cut to the type.
@@ -186,20 +211,8 @@ std::span<const ScoreProgram::Operation> ScoreProgram::realOperations() {
        [](A a) { return ::real(std::fmax(a.real(0), a.real(1))); }},
       {"arith.minnumf", "ff", 'f',
        [](A a) { return ::real(std::fmin(a.real(0), a.real(1))); }},
-      {"arith.cmpf", "ff", 'c',
-       [](A a) {
-         return Value{0, compareReals(a.real(0), a.real(1), a.predicate())};
-       },
-       true},
-      {"arith.cmpi", "nn", 'c',
-       [](A a) {
-         bool holds =
-             a.predicate()[0] == 'u'
-                 ? compareIntegers(a.bits(0), a.bits(1), a.predicate())
-                 : compareIntegers(a.integer(0), a.integer(1), a.predicate());
-         return Value{0, holds};
-       },
-       true},
+      {"arith.cmpf", "ff", 'c', [](A a) { return Value{0, a.holds()}; }, true},
+      {"arith.cmpi", "nn", 'c', [](A a) { return Value{0, a.holds()}; }, true},
       {"arith.select", "cvv", 'v',
        [](A a) { return a.value(0).integer ? a.value(1) : a.value(2); }},
   };
@@ -392,15 +405,13 @@ void ScoreProgram::Reader::readOperands(Instruction &instruction, Field field) {
 
 void ScoreProgram::Reader::readPredicate(Instruction &instruction,
                                          Field field) {
-  static constexpr std::string_view ofReals =
-      " false oeq ogt oge olt ole one ord ueq ugt uge ult ule une uno true ";
-  static constexpr std::string_view ofIntegers =
-      " eq ne slt sle sgt sge ult ule ugt uge ";
-  instruction.predicate = field["predicate"].string();
   bool isReal = instruction.operation->operands[0] == 'f';
-  std::string_view known = isReal ? ofReals : ofIntegers;
-  if (known.find(" " + instruction.predicate + " ") == std::string_view::npos ||
-      instruction.predicate.find(' ') != std::string::npos)
+  std::string name = field["predicate"].string();
+  for (const Predicate &predicate :
+       isReal ? predicatesOfReals() : predicatesOfIntegers())
+    if (predicate.name == name)
+      instruction.predicate = &predicate;
+  if (!instruction.predicate)
     field["predicate"].refuse(isReal ? "a predicate of arith.cmpf"
                                      : "a predicate of arith.cmpi");
 }

@@ -147,23 +147,10 @@ static void fillNormal(HostTensor &tensor, uint64_t seed, Scale &&scale) {
 }
 
 AttentionInputs TensorSet::inputs() const {
-  const AttentionSpec &attention = source->bundle().attention;
-  AttentionInputs inputs;
-  inputs.q = findTensor("q")->view();
-  inputs.k = findTensor("k")->view();
-  inputs.v = findTensor("v")->view();
-  inputs.softmaxScale = attention.softmaxScale;
-  inputs.mask = attention.mask;
-  inputs.softcap = attention.softcap;
-  if (const HostTensor *bias = findTensor(BiasName))
-    inputs.bias = bias->view();
-  if (const HostTensor *slopes = findTensor(AlibiName))
-    inputs.alibiSlopes = slopes->view();
-  inputs.score = attention.score ? &*attention.score : nullptr;
-  inputs.maskRegion = attention.maskRegion ? &*attention.maskRegion : nullptr;
-  for (const std::string &name : attention.captured)
-    inputs.captured.push_back(findTensor(name)->view());
-  return inputs;
+  return gatherInputs(source->bundle(), [&](std::string_view name) {
+    const HostTensor *tensor = findTensor(name);
+    return tensor ? std::optional(tensor->view()) : std::nullopt;
+  });
 }
 
 /// 2^(-8 h / heads) of head h, counted from 1, as the paper of ALiBi has them.

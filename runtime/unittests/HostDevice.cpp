@@ -116,15 +116,12 @@ Status HostDevice::launchChecked(LoadedModule &module, const KernelLaunch &,
     (void)copyToHost(tensors[i].storage(), from - HostTensor::GuardBytes,
                      tensors[i].storageBytes());
   }
-  AttentionInputs inputs = {tensors[0].view(),
-                            tensors[1].view(),
-                            tensors[2].view(),
-                            bundle.attention.softmaxScale,
-                            bundle.attention.mask,
-                            bundle.attention.softcap,
-                            {}};
-  if (tensors.size() > 5)
-    inputs.bias = tensors[5].view();
+  AttentionInputs inputs = gatherInputs(bundle, [&](std::string_view name) {
+    for (const HostTensor &tensor : tensors)
+      if (tensor.geometry().name == name)
+        return std::optional(tensor.view());
+    return std::optional<TensorView>();
+  });
   AttentionResult result = *computeReference(inputs);
   tensors[3].forEach([&](int64_t index, int64_t at) {
     tensors[3].store(at, static_cast<float>(result.o[index]));

@@ -273,49 +273,36 @@ TEST(ScoreProgramTest, tensorsAreListedInTheOrderOfTheirFirstUse) {
 }
 
 TEST(ScoreProgramTest, refusesWhatItCannotEvaluate) {
-  auto refusal = [](const json &entry, int64_t result = 5) {
+  auto expectRefusal = [](const json &entry, const char *text,
+                          int64_t result = 5) {
     Writer writer;
     writer.add(entry);
-    return read(writer.finish(result)).error;
+    std::string error = read(writer.finish(result)).error;
+    EXPECT_NE(error.find(text), std::string::npos) << error;
   };
-  EXPECT_NE(
-      refusal({{"op", "arith.addf"}, {"type", "f32"}, {"operands", {0, 5}}})
-          .find("'values[0].operands[1]' to be"),
-      std::string::npos);
-  EXPECT_NE(refusal({{"op", "arith.addf"}, {"type", "f32"}, {"operands", {0}}})
-                .find("an array of 2 elements, the operands of arith.addf"),
-            std::string::npos);
-  EXPECT_NE(
-      refusal({{"op", "arith.addf"}, {"type", "f32"}, {"operands", {0, 1}}})
-          .find("a value of a type that arith.addf takes"),
-      std::string::npos);
-  EXPECT_NE(
-      refusal({{"op", "arith.addf"}, {"type", "i32"}, {"operands", {0, 0}}})
-          .find("the type of a result of arith.addf"),
-      std::string::npos);
-  EXPECT_NE(refusal({{"op", "math.erf"}, {"type", "f32"}, {"operands", {0}}})
-                .find("an operation of regions that this runtime knows"),
-            std::string::npos);
-  EXPECT_NE(refusal({{"op", "arith.cmpi"},
-                     {"type", "i1"},
-                     {"operands", {1, 2}},
-                     {"predicate", "olt"}})
-                .find("a predicate of arith.cmpi"),
-            std::string::npos);
-  EXPECT_NE(
-      refusal({{"op", "arith.addi"}, {"type", "index"}, {"operands", {1, 2}}})
-          .find("a value of type 'f32'"),
-      std::string::npos);
-  EXPECT_NE(
-      refusal(
-          {{"op", "load"}, {"type", "f32"}, {"operands", {0}}, {"tensor", "t"}})
-          .find("values of type 'index'"),
-      std::string::npos);
-  EXPECT_NE(refusal({{"op", "constant"}, {"type", "f64"}, {"bits", 0}})
-                .find("'f16', 'bf16', 'f32', 'i1', 'i32' or 'index'"),
-            std::string::npos);
-  EXPECT_NE(refusal({{"op", "constant"}, {"type", "f32"}, {"bits", 0}}, 6)
-                .find("'result'"),
-            std::string::npos);
+  auto apply = [](const char *op, const char *type, json operands) {
+    return json{{"op", op}, {"type", type}, {"operands", std::move(operands)}};
+  };
+  expectRefusal(apply("arith.addf", "f32", {0, 5}),
+                "'values[0].operands[1]' to be");
+  expectRefusal(apply("arith.addf", "f32", {0}),
+                "an array of 2 elements, the operands of arith.addf");
+  expectRefusal(apply("arith.addf", "f32", {0, 1}),
+                "a value of a type that arith.addf takes");
+  expectRefusal(apply("arith.addf", "i32", {0, 0}),
+                "the type of a result of arith.addf");
+  expectRefusal(apply("math.erf", "f32", {0}),
+                "an operation of regions that this runtime knows");
+  json compare = apply("arith.cmpi", "i1", {1, 2});
+  compare["predicate"] = "olt";
+  expectRefusal(compare, "a predicate of arith.cmpi");
+  expectRefusal(apply("arith.addi", "index", {1, 2}), "a value of type 'f32'");
+  json load = apply("load", "f32", {0});
+  load["tensor"] = "t";
+  expectRefusal(load, "values of type 'index'");
+  expectRefusal({{"op", "constant"}, {"type", "f64"}, {"bits", 0}},
+                "'f16', 'bf16', 'f32', 'i1', 'i32' or 'index'");
+  expectRefusal({{"op", "constant"}, {"type", "f32"}, {"bits", 0}}, "'result'",
+                /*result=*/6);
 }
 } // namespace

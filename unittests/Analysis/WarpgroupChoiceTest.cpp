@@ -93,8 +93,16 @@ TEST(Warpgroups, DoNotOverlapASoftcapOfNarrowHeads) {
   EXPECT_EQ(choice.grid, Grid::Full);
 }
 
-// 256 blocks of 128 rows are no two for each of 132 SMs.
+// 256 blocks of 128 rows are no two for each of 132 SMs. (Under a causal mask
+// so few are left to single warps.)
 TEST(Warpgroups, AreOneBlockOfASmallGrid) {
+  AttentionProblem window = makeBatch(64, 1024, /*isCausal=*/false);
+  window.hasWindow = true;
+  window.batch = 2;
+  EXPECT_EQ(choose(window, hopper()).product, Product::Warpgroup);
+  EXPECT_EQ(choose(window, hopper()).minBlocks, 1);
+  window.batch = 3;
+  EXPECT_EQ(choose(window, hopper()).minBlocks, 2);
   AttentionProblem problem = makeBatch(64, 1024, /*isCausal=*/true);
   problem.batch = 2;
   EXPECT_EQ(choose(problem, hopper()).minBlocks, 1);

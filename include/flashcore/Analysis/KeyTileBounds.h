@@ -34,8 +34,8 @@ struct KeyMask {
   /// Bounds that a mask region gives, in d0, the query (MaskRegion.h), but for
   /// those that are a causal mask or a window.
   SmallVector<AffineExpr> first = {}, last = {};
-  /// Whether there is more to a mask region.
-  bool hasOpaqueRegion = false;
+  /// Whether a mask region gives any bounds, and whether there is more to it.
+  bool hasRegionBounds = false, hasOpaqueRegion = false;
 
   /// The mask of an op with these attributes. Windows wider than any sequence
   /// are cut, so that sums of coordinates do not overflow.

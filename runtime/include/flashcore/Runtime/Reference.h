@@ -16,6 +16,8 @@
 
 #include "flashcore/Runtime/Bundle.h"
 
+#include <functional>
+
 namespace flashcore {
 
 /// A read-only strided tensor of rank 4: (batch, heads, seqlen, head_dim).
@@ -41,6 +43,12 @@ struct AttentionInputs {
   const ScoreProgram *score = nullptr, *maskRegion = nullptr;
   std::vector<TensorView> captured = {};
 };
+
+/// The inputs of the attention of `bundle`, which must outlive them. `find`
+/// gives the tensor of a name, or nothing where the bundle has none.
+AttentionInputs gatherInputs(
+    const Bundle &bundle,
+    const std::function<std::optional<TensorView>(std::string_view)> &find);
 
 /// Packed results: o is (batch, heads_q, seqlen_q, head_dim_v), lse is
 /// (batch, heads_q, seqlen_q) in natural logarithms. A query that sees no key,
@@ -74,11 +82,6 @@ double loadBias(const AttentionInputs &inputs, int64_t batch, int64_t head,
 
 /// The score of a visible key: cap(scale * dot) + bias.
 double computeScore(const AttentionInputs &inputs, double dot, double bias);
-
-/// A score that the regions changed; -infinity where they hide it. `values` is
-/// memory that calls use again.
-double applyRegions(const AttentionInputs &inputs, double score,
-                    const Coordinates &at, ScoreProgram::Values &values);
 
 /// In double precision. `threads` of 0 takes all cores. An error when the host
 /// has not the memory for it.

@@ -63,6 +63,7 @@ public:
 private:
   struct Instruction;
   struct Operation;
+  struct Predicate;
   class Reader;
   friend class Arguments;
 
@@ -70,6 +71,8 @@ private:
   static std::span<const Operation> mathOperations();
   static std::span<const Operation> integerOperations();
   static std::span<const Operation> bitOperations();
+  static std::span<const Predicate> predicatesOfReals();
+  static std::span<const Predicate> predicatesOfIntegers();
   /// Null for a name that none has.
   static const Operation *find(std::string_view name);
 
@@ -78,7 +81,7 @@ private:
     Type type = Type::F32;
     std::vector<size_t> operands;
     std::vector<Type> operandTypes;
-    std::string predicate;
+    const Predicate *predicate = nullptr; ///< of a comparison
     Value constant;
     /// Of a load, the place in `tensors`.
     std::optional<size_t> tensor;
