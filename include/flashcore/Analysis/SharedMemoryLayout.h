@@ -20,8 +20,10 @@
 
 namespace mlir::flashcore {
 
-/// Bytes of an mbarrier, and of a flag.
-inline constexpr int64_t kBarrierBytes = 8, kFlagBytes = 4;
+/// Bytes of an mbarrier, and of a flag: a word, and behind it the mbarrier at
+/// which the roles of a block meet to test it.
+inline constexpr int64_t kBarrierBytes = 8, kFlagBytes = 16,
+                         kMeetingBarrierOffset = 8;
 
 /// One `fcgpu.alloc_ring`.
 struct SharedRing {

@@ -214,6 +214,12 @@ struct DistributePass final
     gpu::BarrierOp::create(b);
     b.setInsertionPointToStart(ifOp.thenBlock());
     initializeFlags(b, context);
+    if (context.numInRoles)
+      NVVM::MBarrierInitOp::create(
+          b, getMeetingBarrier(b, context),
+          arith::ConstantOp::create(
+              b, b.getI32IntegerAttr(static_cast<int32_t>(context.numInRoles))),
+          /*predicate=*/Value());
     for (TypedValue<RingType> ring : llvm::reverse(rings)) {
       if (!context.ringBarriers.contains(ring))
         continue;
@@ -291,6 +297,8 @@ struct DistributePass final
     Block &entry = getOperation().getBody().front();
     IndexBuilder b(getOperation().getLoc(), &entry, entry.begin());
     findThread(b, context);
+    if (roles.hasProducer && !context.flagOffsets.empty())
+      context.numInRoles = roles.getNumConsumers() + kWarpSize;
     context.sharedMemory = createSharedMemory(b, *bytes);
     initializeBarriers(b, context);
     if (failed(inlineWarps(b, context)))

@@ -40,6 +40,50 @@ void mlir::fcgpu::fenceAsyncProxy(IndexBuilder &b) {
       NVVM::SharedSpaceAttr::get(context, NVVM::SharedSpace::shared_cta));
 }
 
+static bool isInRole(IndexBuilder &b, const ThreadContext &thread) {
+  return thread.numInRoles &&
+         !isa<gpu::GPUFuncOp>(b.getInsertionBlock()->getParentOp());
+}
+
+int64_t mlir::fcgpu::getNumPresent(IndexBuilder &b,
+                                   const ThreadContext &thread) {
+  return isInRole(b, thread) ? thread.numInRoles : thread.numThreads;
+}
+
+Value mlir::fcgpu::getMeetingBarrier(IndexBuilder &b,
+                                     const ThreadContext &thread) {
+  // Who meets asks for a flag.
+  int64_t offset =
+      thread.flagOffsets.begin()->second + flashcore::kMeetingBarrierOffset;
+  Value base =
+      memref::ExtractAlignedPointerAsIndexOp::create(b, thread.sharedMemory);
+  return asSharedPointer(b, b.add(base, offset));
+}
+
+void mlir::fcgpu::waitForPhase(IndexBuilder &b, Value barrier, Value parity) {
+  // How long the hardware may sleep between two looks, in nanoseconds.
+  constexpr int32_t ticks = 10'000'000;
+  NVVM::MBarrierTryWaitParityOp::create(
+      b, barrier, parity,
+      arith::ConstantOp::create(b, b.getI32IntegerAttr(ticks)));
+}
+
+void mlir::fcgpu::meetBlock(IndexBuilder &b, const ThreadContext &thread,
+                            int64_t meeting) {
+  if (!isInRole(b, thread)) {
+    gpu::BarrierOp::create(b);
+    return;
+  }
+  // Each role has an instruction of its own, which bar.sync is not meant for:
+  // synccheck asks that a block reaches one together.
+  Value barrier = getMeetingBarrier(b, thread);
+  NVVM::MBarrierArriveOp::create(b, b.getI64Type(), barrier, /*count=*/Value(),
+                                 NVVM::MemScopeKind::CTA, /*relaxed=*/false);
+  waitForPhase(b, barrier,
+               arith::ConstantOp::create(
+                   b, b.getI32IntegerAttr(static_cast<int32_t>(meeting % 2))));
+}
+
 void mlir::fcgpu::runInFirstLane(IndexBuilder &b, const ThreadContext &thread,
                                  function_ref<void()> body) {
   Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
@@ -172,13 +216,10 @@ struct DistributeAcquire final : ThreadPattern<AcquireOp> {
     // counts as complete.
     if (op.getSide() == RingSide::Fill)
       phase = b.bitXor(phase, b.index(1));
-    // How long the hardware may sleep between two looks, in nanoseconds.
-    constexpr int64_t ticks = 10'000'000;
-    NVVM::MBarrierTryWaitParityOp::create(
-        b,
-        getRingBarrier(b, thread, op.getRing(), op.getSide(),
-                       getSlot(b, ring, tile)),
-        asI32(b, phase), getI32(b, ticks));
+    waitForPhase(b,
+                 getRingBarrier(b, thread, op.getRing(), op.getSide(),
+                                getSlot(b, ring, tile)),
+                 asI32(b, phase));
     rewriter.eraseOp(op);
     return success();
   }
@@ -225,7 +266,7 @@ struct DistributeFill final : ThreadPattern<FillOp> {
         b, DenseElementsAttr::get(type, Attribute(op.getValue())));
     auto loop = scf::ForOp::create(b, thread.thread,
                                    b.index(ring.getStages() * rows * chunks),
-                                   b.index(thread.numThreads));
+                                   b.index(getNumPresent(b, thread)));
     {
       OpBuilder::InsertionGuard guard(b);
       b.setInsertionPointToStart(loop.getBody());
@@ -244,7 +285,12 @@ struct DistributeFill final : ThreadPattern<FillOp> {
                             /*alignment=*/kChunkBytes);
     }
     fenceAsyncProxy(b);
-    gpu::BarrierOp::create(b);
+    // Behind the test of the flag and the fills in front of this one.
+    int64_t meeting = 1;
+    for (Operation *before = op->getPrevNode(); before;
+         before = before->getPrevNode())
+      meeting += isa<FillOp>(before);
+    meetBlock(b, thread, meeting);
     rewriter.eraseOp(op);
     return success();
   }

@@ -100,6 +100,9 @@ struct ThreadContext {
   /// tiles of its own.
   Value warpOfHolder;
   int64_t numThreads;
+  /// Where roles meet again, threads 0 to numInRoles - 1 do: the warps that
+  /// have nothing to do in a role are done before. 0 where none meet.
+  int64_t numInRoles = 0;
   const LayoutMap *layouts;
   const flashcore::TargetInfo *target;
   /// Byte offset of each ring: of those of the block in the dynamic shared
@@ -229,6 +232,15 @@ SmallVector<Value> getBoxStart(IndexBuilder &b, ValueRange coordinates);
 /// What the thread has written to shared memory is there for bulk copies and
 /// products that other threads start behind a barrier.
 void fenceAsyncProxy(IndexBuilder &b);
+/// How many threads run what is built at the builder's place.
+int64_t getNumPresent(IndexBuilder &b, const ThreadContext &thread);
+/// Waits for all of them, which may stand in the programs of different roles:
+/// the `meeting`-th time there, from 0.
+void meetBlock(IndexBuilder &b, const ThreadContext &thread, int64_t meeting);
+/// The mbarrier at which threads of different roles meet.
+Value getMeetingBarrier(IndexBuilder &b, const ThreadContext &thread);
+/// Waits until the phase of an mbarrier that has this parity is complete.
+void waitForPhase(IndexBuilder &b, Value barrier, Value parity);
 /// What one lane does for its warp.
 void runInFirstLane(IndexBuilder &b, const ThreadContext &thread,
                     function_ref<void()> body);

@@ -54,6 +54,22 @@ static void runPrograms(scf::IfOp sides, Value isFirst) {
   }
 }
 
+/// Of the warps that only fill rings, one does: the others are there since
+/// registers change hands by warpgroups, and are done.
+static void keepOneWarp(scf::IfOp sides, const ThreadContext &context,
+                        const WarpRoles &roles) {
+  Block *block = sides.elseBlock();
+  IndexBuilder b(sides.getLoc(), sides);
+  b.setInsertionPointToStart(block);
+  Value fills = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, context.warp,
+                                      b.index(roles.numWarps));
+  auto ifOp = scf::IfOp::create(b, fills, /*withElseRegion=*/false);
+  Block *own = ifOp.thenBlock();
+  own->getOperations().splice(
+      own->getTerminator()->getIterator(), block->getOperations(),
+      std::next(ifOp->getIterator()), block->getTerminator()->getIterator());
+}
+
 template <typename Op> static void eraseAll(Region &region) {
   SmallVector<Op> ops;
   region.walk([&](Op op) { ops.push_back(op); });
@@ -99,6 +115,8 @@ void mlir::fcgpu::separateRoles(gpu::GPUFuncOp kernel, const Launch &launch,
   eraseAll<ProduceOp>(sides.getThenRegion());
   eraseAll<scf::ForallOp>(sides.getElseRegion());
   runPrograms(sides, isFirst);
+  if (context.numInRoles)
+    keepOneWarp(sides, context, roles);
   shareRegisters(sides, launch, roles, *context.target);
 }
 
@@ -137,7 +155,7 @@ void mlir::fcgpu::lowerFlags(gpu::GPUFuncOp kernel,
   });
   kernel.walk([&](TestFlagOp op) {
     IndexBuilder b(op.getLoc(), op);
-    gpu::BarrierOp::create(b);
+    meetBlock(b, context, /*meeting=*/0);
     Value word = memref::LoadOp::create(b, getFlag(b, context, op.getFlag()),
                                         b.index(0));
     Value zero = arith::ConstantOp::create(b, b.getI32IntegerAttr(0));

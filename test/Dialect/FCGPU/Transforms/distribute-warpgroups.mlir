@@ -112,20 +112,25 @@ gpu.module @kernels {
 gpu.module @kernels {
   // What stands behind the first loop over warpgroups is done on both sides of
   // the branch of the roles; the second ring has the memory of the first, but
-  // barriers of its own, behind which (at 65536 + 2 * 32) the flag is.
+  // barriers of its own, behind which (at 65536 + 2 * 32) the flag is. They meet
+  // at an mbarrier of eight warps and the one that fills rings.
   // CHECK-LABEL: gpu.func @two_walks(
   // CHECK-SAME:    %[[LOST:[^:]+]]: i1)
   // CHECK-DAG:     %[[FLAG:.+]] = arith.constant 65600 : index
+  // CHECK-DAG:     %[[MEETING:.+]] = arith.constant 288 : i32
+  // CHECK:         nvvm.mbarrier.init %{{.+}}, %[[MEETING]]
   // CHECK-COUNT-8: nvvm.mbarrier.init
   // CHECK-NOT:     nvvm.mbarrier.init
   // CHECK:         gpu.barrier
+  // CHECK-NOT:     gpu.barrier
   // CHECK:         scf.if
   // CHECK:           nvvm.setmaxregister increase 240
   // CHECK:           nvvm.mbarrier.try_wait.parity
   // CHECK:           scf.if %[[LOST]] {
   // CHECK-NEXT:        %[[WORD:.+]] = memref.view %{{.+}}[%[[FLAG]]][]
   // CHECK:             memref.store %{{.+}}, %[[WORD]]
-  // CHECK:           gpu.barrier
+  // CHECK:           nvvm.mbarrier.arrive
+  // CHECK:           nvvm.mbarrier.try_wait.parity
   // CHECK-NEXT:      memref.view %{{.+}}[%[[FLAG]]][]
   // CHECK-NEXT:      %[[RAISED:.+]] = memref.load
   // CHECK:           %[[AGAIN:.+]] = arith.cmpi ne, %[[RAISED]],
@@ -134,10 +139,13 @@ gpu.module @kernels {
   // CHECK-NOT:         nvvm.cp.async.bulk
   // CHECK:         } else {
   // CHECK:           nvvm.setmaxregister decrease 24
-  // CHECK:           %[[FIRST:.+]] = arith.cmpi eq
-  // CHECK:           scf.if %[[FIRST]] {
+  // CHECK:           %[[WARP:.+]] = arith.cmpi eq
+  // CHECK-NEXT:      scf.if %[[WARP]] {
+  // CHECK-NEXT:      %[[FIRST:.+]] = arith.cmpi eq
+  // CHECK-NEXT:      scf.if %[[FIRST]] {
   // CHECK:             nvvm.cp.async.bulk
-  // CHECK:           gpu.barrier
+  // CHECK:           nvvm.mbarrier.arrive
+  // CHECK:           nvvm.mbarrier.try_wait.parity
   // CHECK:           %[[ALSO:.+]] = arith.cmpi ne
   // CHECK-NEXT:      %[[FILLS:.+]] = arith.andi %[[ALSO]], %[[FIRST]]
   // CHECK-NEXT:      scf.if %[[FILLS]] {
