@@ -104,10 +104,10 @@ def region_runs(bundles, name, options=()):
     runs = [{"bundle": bundles.make(f"{name}-{path.stem}", path.read_text(), [*options])}
             for path in sorted((ROOT / "test/Masks").glob("*.mlir"))]
     # Bounds that a region gives, under schedules that divide the keys or begin ahead.
-    schedules = [["--num-warps=8", "--block-n=64", "--key-splits=2"], ["--num-warps=12", "--block-n=64", "--grid=persistent"]] if options else [
+    schedules = [["--num-warps=8", "--block-n=64", "--key-splits=2"], ["--num-warps=16", "--block-n=64", "--grid=persistent"]] if options else [
         schedule_options(32, 32, 4, 4), [*schedule_options(64, 16, 4), "--key-splits=3"]]
     for i, schedule in enumerate(schedules):
-        for mask in ("causal", "sliding-window"):
+        for mask in ("causal", "sliding-window", "global-local"):
             mlir = (ROOT / f"test/Masks/{mask}.mlir").read_text()
             runs.append({"bundle": bundles.make(f"{name}-{mask}-{i}", mlir, [*options, *schedule]), "kind": "rising"})
     open_sizes = """!t = memref<?x?x?x64xf16, strided<[?, ?, ?, 1], offset: ?>>
@@ -615,6 +615,67 @@ def time_grid(bundles):
     return runs
 
 
+# Mask regions that are timed, beside a dense attention.
+DISTANCE = """%distance = arith.subi %i, %j : index
+    %size = math.absi %distance : index"""
+TIMED_MASKS = {
+    "dense": None,
+    "causal": "%visible = arith.cmpi sle, %j, %i : index",
+    "window-1024": f"""{DISTANCE}
+    %left = arith.constant 1024 : index
+    %near = arith.cmpi sle, %distance, %left : index
+    %past = arith.cmpi sle, %j, %i : index
+    %visible = arith.andi %near, %past : i1""",
+    "block-diagonal-1024": """%edge = arith.constant 1024 : index
+    %x = arith.divsi %i, %edge : index
+    %y = arith.divsi %j, %edge : index
+    %visible = arith.cmpi eq, %x, %y : index""",
+    "global-64-local-256": f"""{DISTANCE}
+    %reach = arith.constant 256 : index
+    %first = arith.constant 64 : index
+    %local = arith.cmpi sle, %size, %reach : index
+    %key = arith.cmpi slt, %j, %first : index
+    %query = arith.cmpi slt, %i, %first : index
+    %global = arith.ori %key, %query : i1
+    %visible = arith.ori %local, %global : i1""",
+    "prefix-1024": """%prefix = arith.constant 1024 : index
+    %x = arith.cmpi slt, %j, %prefix : index
+    %y = arith.cmpi sle, %j, %i : index
+    %visible = arith.ori %x, %y : i1""",
+    "sink-4-window-1024": f"""{DISTANCE}
+    %left = arith.constant 1024 : index
+    %sinks = arith.constant 4 : index
+    %near = arith.cmpi sle, %distance, %left : index
+    %first = arith.cmpi slt, %j, %sinks : index
+    %kept = arith.ori %near, %first : i1
+    %past = arith.cmpi sle, %j, %i : index
+    %visible = arith.andi %kept, %past : i1"""}
+
+
+def with_mask(mlir, body):
+    """The attention with a mask region."""
+    if not body:
+        return mlir
+    region = f"""mask {{
+  ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+    {body}
+    flashcore.yield %visible : i1
+  }}
+  return"""
+    return mlir.replace("\n  return", " " + region, 1)
+
+
+def mask_grid(bundles):
+    """Masks as regions, at 16k tokens, with products of warps and of warpgroups."""
+    runs = []
+    for chip, seqlen, d in itertools.product(("sm_89", "sm_90a"), (4096, 16384), (64, 128)):
+        for name, body in TIMED_MASKS.items():
+            mlir = with_mask(attention("f16", d, shape=(16384 // seqlen, 2048 // d, 2048 // d, seqlen, seqlen), lse=False), body)
+            bundle = bundles.make(f"mask-{chip}-s{seqlen}-d{d}-{name}", mlir, [f"--chip={chip}"])
+            runs.append({"bundle": bundle, "time": True, "check": False})
+    return runs
+
+
 # Problems of less than a wave of blocks: name, head_dim, mask, sizes. And their
 # schedules beside the default: warps that share query rows. (block-m, block-n,
 # num-warps, key-warps, num-stages) and other options.
@@ -687,7 +748,7 @@ def copy_package(root, build, out):
 
 
 GRIDS = {"check": check_grid, "warpgroups": warpgroup_grid, "sanitize": sanitize_grid, "time": time_grid, "emulate": emulate_grid, "card": card_grid,
-         "small": small_grid}
+         "small": small_grid, "masks": mask_grid}
 
 
 def main():

@@ -29,6 +29,14 @@ static bool hasOpenStrides(mlir::Value tensor) {
           llvm::any_of(strides, mlir::ShapedType::isDynamic));
 }
 
+static AttentionProblem::MaskProof describe(const KeyMask &mask) {
+  if (!mask.hasHoles())
+    return {mask.hasRegionBounds, !mask.hasOpaqueRegion, /*numRanges=*/1};
+  bool isComplete = llvm::all_of(
+      mask.ranges, [](const RegionBounds &range) { return range.isComplete; });
+  return {/*hasBounds=*/true, isComplete, mask.ranges.size()};
+}
+
 AttentionProblem AttentionProblem::get(AttentionOp op) {
   AttentionProblem problem;
   problem.batch =
@@ -55,16 +63,19 @@ AttentionProblem AttentionProblem::get(AttentionOp op) {
   KeyMask mask = KeyMask::get(op);
   problem.isTopLeft = mask.isTopLeft;
   bool hasMask = !op.getMaskRegion().empty();
+  // Tiles within a range run without the region.
+  bool isMaskOfRanges = mask.hasHoles() && describe(mask).isComplete;
   if (hasMask)
-    problem.maskProof = {mask.hasRegionBounds, !mask.hasOpaqueRegion};
+    problem.maskProof = describe(mask);
   problem.isCausal =
       op.getCausal() || (hasMask && (mask.isTopLeft || mask.windowRight == 0));
   problem.hasWindow =
       op.getWindowLeft() || op.getWindowRight() ||
       (hasMask && (mask.hidesFirstKeys() || !mask.last.empty() ||
-                   mask.windowRight.value_or(0) > 0));
+                   mask.windowRight.value_or(0) > 0 || mask.hasHoles()));
   problem.hasBias = op.getBias() || op.getAlibiSlopes() ||
-                    !op.getScoreRegion().empty() || mask.hasOpaqueRegion;
+                    !op.getScoreRegion().empty() ||
+                    (mask.hasOpaqueRegion && !isMaskOfRanges);
   if (mask.windowLeft && mask.windowRight)
     problem.windowKeys = *mask.windowLeft + *mask.windowRight + 1;
   return problem;

@@ -10,7 +10,6 @@
 
 #include "flashcore/Analysis/KeyTileBounds.h"
 
-#include "flashcore/Analysis/MaskRegion.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 
 #include <algorithm>
@@ -67,7 +66,13 @@ KeyMask KeyMask::get(AttentionOp op) {
   KeyMask mask = get(op.getCausal(), op.getWindowLeft(), op.getWindowRight());
   if (op.getMaskRegion().empty())
     return mask;
-  RegionBounds region = getRegionBounds(op.getMaskRegion());
+  SmallVector<RegionBounds> ranges = getRegionRanges(op.getMaskRegion());
+  if (ranges.size() > 1) {
+    mask.ranges = std::move(ranges);
+    mask.hasRegionBounds = mask.hasOpaqueRegion = true;
+    return mask;
+  }
+  RegionBounds region = std::move(ranges.front());
   mask.first = std::move(region.first);
   mask.last = std::move(region.last);
   mask.hasRegionBounds = !mask.first.empty() || !mask.last.empty();
@@ -83,6 +88,15 @@ KeyMask KeyMask::get(AttentionOp op) {
     llvm::erase(mask.last, query);
     mask.isTopLeft = true;
   }
+  return mask;
+}
+
+KeyMask KeyMask::getMaskOf(const RegionBounds &range) const {
+  KeyMask mask = *this;
+  mask.ranges.clear();
+  mask.first = range.first;
+  mask.last = range.last;
+  mask.hasOpaqueRegion = !range.isComplete;
   return mask;
 }
 

@@ -41,6 +41,63 @@ static bool isMonotone(AffineExpr expr, int64_t sign = 1) {
   }
 }
 
+using Ranges = SmallVector<RegionBounds>;
+
+/// All keys, of which something hides some.
+static RegionBounds getUnknown() {
+  RegionBounds bounds;
+  bounds.isComplete = false;
+  return bounds;
+}
+
+static bool isUnbounded(const RegionBounds &bounds) {
+  return bounds.first.empty() && bounds.last.empty();
+}
+
+static void addAll(SmallVector<AffineExpr> &to, ArrayRef<AffineExpr> from) {
+  for (AffineExpr bound : from)
+    if (!llvm::is_contained(to, bound))
+      to.push_back(bound);
+}
+
+/// Keys of both.
+static Ranges intersect(const Ranges &lhs, const Ranges &rhs) {
+  if (lhs.size() * rhs.size() > kMaxRegionRanges) {
+    Ranges fewer = lhs.size() <= rhs.size() ? lhs : rhs;
+    for (RegionBounds &bounds : fewer)
+      bounds.isComplete = false;
+    return fewer;
+  }
+  Ranges result;
+  for (const RegionBounds &left : lhs)
+    for (const RegionBounds &right : rhs) {
+      RegionBounds &both = result.emplace_back(left);
+      addAll(both.first, right.first);
+      addAll(both.last, right.last);
+      both.isComplete &= right.isComplete;
+    }
+  return result;
+}
+
+/// Keys of at least one.
+static Ranges unite(const Ranges &lhs, const Ranges &rhs) {
+  Ranges result = lhs;
+  for (const RegionBounds &right : rhs)
+    if (llvm::none_of(lhs, [&](const RegionBounds &left) {
+          return left.first == right.first && left.last == right.last &&
+                 left.isComplete == right.isComplete;
+        }))
+      result.push_back(right);
+  auto all = llvm::find_if(result, [](const RegionBounds &bounds) {
+    return isUnbounded(bounds) && bounds.isComplete;
+  });
+  if (all != result.end())
+    return {*all};
+  if (result.size() > kMaxRegionRanges || llvm::any_of(result, isUnbounded))
+    return {getUnknown()};
+  return result;
+}
+
 namespace {
 class MaskReader {
 public:
@@ -49,10 +106,11 @@ public:
         query(getAffineDimExpr(0, context)), key(getAffineDimExpr(1, context)) {
   }
 
-  RegionBounds read() {
-    if (!addCondition(mask.front().getTerminator()->getOperand(0)))
-      bounds.isComplete = false;
-    return std::move(bounds);
+  Ranges read() {
+    Ranges ranges =
+        getRanges(mask.front().getTerminator()->getOperand(0), /*holds=*/true);
+    // Where nothing is visible, there is nothing to walk either way.
+    return ranges.empty() ? Ranges{getUnknown()} : ranges;
   }
 
 private:
@@ -66,14 +124,17 @@ private:
   /// The value in d0 and d1, query and key.
   std::optional<AffineExpr> getExpr(Value value);
   std::optional<AffineExpr> getDivision(Operation *op);
-  /// Adds what follows from a condition; whether it follows from that, too.
-  bool addCondition(Value condition);
-  bool addComparison(arith::CmpIOp compare);
+  /// The ranges of keys for which a condition holds, or does not.
+  Ranges getRanges(Value condition, bool holds);
+  Ranges getRanges(arith::CmpIOp compare, arith::CmpIPredicate predicate);
+  /// Adds what follows from a comparison; whether it follows from that, too.
+  bool addComparison(Value lhs, arith::CmpIPredicate predicate, Value rhs);
   /// Of |value| <= limit - slack, and of lhs + slack <= rhs.
   bool addAbsolute(Value value, Value limit, int64_t slack);
   bool addLessEqual(Value lhs, Value rhs, int64_t slack);
   /// Of expr <= 0.
   bool addNotPositive(AffineExpr expr);
+  bool addQueriesNotPositive(AffineExpr ofQuery);
   bool addBound(SmallVector<AffineExpr> &to, AffineExpr bound);
 
   Region &mask;
@@ -190,11 +251,22 @@ static std::optional<Sum> split(AffineExpr expr) {
   return hasKey ? Sum{expr, zero} : Sum{zero, expr};
 }
 
+/// What `value` is the absolute value of, or null. By name: this library does
+/// without the math dialect.
+static Value getAbsolute(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (op && op->getName().getStringRef() == "math.absi")
+    return op->getOperand(0);
+  return {};
+}
+
 bool MaskReader::addNotPositive(AffineExpr expr) {
   std::optional<Sum> sum = split(simplifyAffineExpr(expr, 2, 0));
   if (!sum)
     return false;
   auto [ofKey, ofQuery] = *sum;
+  if (ofKey == getAffineConstantExpr(0, context))
+    return addQueriesNotPositive(ofQuery);
   // key <= -ofQuery, or -key <= -ofQuery.
   if (ofKey == key)
     return addBound(bounds.last, -ofQuery);
@@ -221,6 +293,29 @@ bool MaskReader::addLessEqual(Value lhs, Value rhs, int64_t slack) {
   return less && more && addNotPositive(*less + slack - *more);
 }
 
+/// A query sees all keys, or none: their bounds are so far apart.
+bool MaskReader::addQueriesNotPositive(AffineExpr ofQuery) {
+  constexpr int64_t farAway = int64_t(1) << 31;
+  auto getConstant = [&](AffineExpr expr) {
+    return dyn_cast<AffineConstantExpr>(simplifyAffineExpr(expr, 2, 0));
+  };
+  if (auto constant = getConstant(ofQuery))
+    return constant.getValue() <= 0 ||
+           addBound(bounds.first, getAffineConstantExpr(farAway, context));
+  // query < number, or query >= number.
+  if (auto rest = getConstant(ofQuery - query)) {
+    int64_t number = 1 - rest.getValue();
+    return addBound(bounds.first, number <= 0
+                                      ? getAffineConstantExpr(farAway, context)
+                                      : query.floorDiv(number) * farAway);
+  }
+  auto rest = getConstant(ofQuery + query);
+  if (!rest)
+    return false;
+  return rest.getValue() <= 0 ||
+         addBound(bounds.last, query.floorDiv(rest.getValue()) * farAway - 1);
+}
+
 bool MaskReader::addAbsolute(Value value, Value limit, int64_t slack) {
   auto expr = getExpr(value), most = getExpr(limit);
   if (!expr || !most)
@@ -230,10 +325,10 @@ bool MaskReader::addAbsolute(Value value, Value limit, int64_t slack) {
   return isAbove && isBelow;
 }
 
-bool MaskReader::addComparison(arith::CmpIOp compare) {
-  Value lhs = compare.getLhs(), rhs = compare.getRhs();
+bool MaskReader::addComparison(Value lhs, arith::CmpIPredicate predicate,
+                               Value rhs) {
   int64_t slack = 0;
-  switch (compare.getPredicate()) {
+  switch (predicate) {
   case arith::CmpIPredicate::eq: {
     bool isBelow = addLessEqual(lhs, rhs, 0);
     bool isAbove = addLessEqual(rhs, lhs, 0);
@@ -254,27 +349,56 @@ bool MaskReader::addComparison(arith::CmpIOp compare) {
   default:
     return false;
   }
-  // By name: this library does without the math dialect.
-  Operation *op = lhs.getDefiningOp();
-  if (op && op->getName().getStringRef() == "math.absi")
-    return addAbsolute(op->getOperand(0), rhs, slack);
+  if (Value value = getAbsolute(lhs))
+    return addAbsolute(value, rhs, slack);
   return addLessEqual(lhs, rhs, slack);
 }
 
-bool MaskReader::addCondition(Value condition) {
-  APInt constant;
-  if (matchPattern(condition, m_ConstantInt(&constant)))
-    return !constant.isZero();
-  if (auto both = condition.getDefiningOp<arith::AndIOp>()) {
-    bool first = addCondition(both.getLhs());
-    bool second = addCondition(both.getRhs());
-    return first && second;
-  }
-  auto compare = condition.getDefiningOp<arith::CmpIOp>();
-  return compare && compare.getLhs().getType() != condition.getType() &&
-         addComparison(compare);
+Ranges MaskReader::getRanges(arith::CmpIOp compare,
+                             arith::CmpIPredicate predicate) {
+  Value lhs = compare.getLhs(), rhs = compare.getRhs();
+  auto read = [&](Value left, arith::CmpIPredicate relation, Value right) {
+    bounds = {};
+    bounds.isComplete = addComparison(left, relation, right);
+    return Ranges{std::move(bounds)};
+  };
+  using Predicate = arith::CmpIPredicate;
+  if (predicate == Predicate::ne)
+    return unite(read(lhs, Predicate::slt, rhs),
+                 read(lhs, Predicate::sgt, rhs));
+  return read(lhs, predicate, rhs);
 }
 
-RegionBounds mlir::flashcore::getRegionBounds(Region &mask) {
+Ranges MaskReader::getRanges(Value condition, bool holds) {
+  APInt constant;
+  if (matchPattern(condition, m_ConstantInt(&constant)))
+    return constant.isZero() == holds ? Ranges{} : Ranges{RegionBounds()};
+  Operation *op = condition.getDefiningOp();
+  if (isa_and_nonnull<arith::AndIOp, arith::OrIOp>(op)) {
+    Ranges lhs = getRanges(op->getOperand(0), holds);
+    Ranges rhs = getRanges(op->getOperand(1), holds);
+    return isa<arith::AndIOp>(op) == holds ? intersect(lhs, rhs)
+                                           : unite(lhs, rhs);
+  }
+  if (isa_and_nonnull<arith::XOrIOp>(op) &&
+      matchPattern(op->getOperand(1), m_ConstantInt(&constant)))
+    return getRanges(op->getOperand(0), constant.isZero() == holds);
+  if (auto select = dyn_cast_or_null<arith::SelectOp>(op)) {
+    auto getSide = [&](bool side, Value value) {
+      return intersect(getRanges(select.getCondition(), side),
+                       getRanges(value, holds));
+    };
+    return unite(getSide(true, select.getTrueValue()),
+                 getSide(false, select.getFalseValue()));
+  }
+  auto compare = dyn_cast_or_null<arith::CmpIOp>(op);
+  if (!compare || compare.getLhs().getType() == condition.getType())
+    return {getUnknown()};
+  return getRanges(compare,
+                   holds ? compare.getPredicate()
+                         : arith::invertPredicate(compare.getPredicate()));
+}
+
+SmallVector<RegionBounds> mlir::flashcore::getRegionRanges(Region &mask) {
   return MaskReader(mask).read();
 }

@@ -61,7 +61,12 @@ getGrid(const Explanation &explanation, const TargetInfo &target) {
 }
 
 /// What a mask region costs.
-static llvm::StringRef describe(AttentionProblem::MaskProof proof) {
+static std::string describe(AttentionProblem::MaskProof proof) {
+  if (proof.numRanges > 1)
+    return std::to_string(proof.numRanges) +
+           " ranges of keys: tiles between them are skipped" +
+           (proof.isComplete ? ", full tiles have no mask"
+                             : ", tiles that are not proved full have a mask");
   if (proof.isComplete)
     return "bounds of keys: tiles outside are skipped, full tiles have no mask";
   return proof.hasBounds

@@ -6,8 +6,8 @@
 // RUN:   | FileCheck %s
 // CHECK: PASS
 
-!q = memref<1x4x190x64xf16>
-!kv = memref<1x4x190x64xf16>
+!q = memref<1x2x450x64xf16>
+!kv = memref<1x2x450x64xf16>
 
 func.func @attention(%query: !q, %key: !kv, %value: !kv, %o: !q) {
   flashcore.attention ins(%query, %key, %value : !q, !kv, !kv) outs(%o : !q) mask {

@@ -16,12 +16,16 @@
 // RUN: grep wgmma %t/c.txt
 
 // Masks that no clause can say: blocks of 96 queries and keys are bounds; what
-// has holes is evaluated in the tiles that are left.
+// has holes within tiles is evaluated in those that are left; holes of tiles are
+// skipped.
 
 // RUN: flashcore-compile %t/blocks.mlir --explain -o /dev/null 2>&1 | FileCheck %s --check-prefix=BLOCKS
 // BLOCKS: mask region bounds of keys: tiles outside are skipped, full tiles have no mask
 // RUN: flashcore-compile %t/holes.mlir --explain -o /dev/null 2>&1 | FileCheck %s --check-prefix=HOLES
 // HOLES: mask region bounds of keys, outside of which tiles are skipped, and more, which each other tile evaluates
+// RUN: sed 's/andi %near, %odd/ori %near, %early/' %t/holes.mlir \
+// RUN:   | flashcore-compile --explain -o /dev/null 2>&1 | FileCheck %s --check-prefix=RANGES
+// RANGES: mask region 2 ranges of keys: tiles between them are skipped, full tiles have no mask
 // RUN: sed 's/andi %near, %odd/ori %near, %odd/' %t/holes.mlir \
 // RUN:   | flashcore-compile --explain -o /dev/null 2>&1 | FileCheck %s --check-prefix=NOTHING
 // NOTHING: mask region no bounds of keys were found: each tile evaluates it
@@ -92,6 +96,8 @@ func.func @f(%q: !t, %k: !t, %v: !t, %o: !t) {
     %near = arith.cmpi sle, %size, %width : index
     %size32 = arith.index_cast %size : index to i32
     %odd = arith.trunci %size32 : i32 to i1
+    %few = arith.constant 8 : index
+    %early = arith.cmpi slt, %j, %few : index
     %visible = arith.andi %near, %odd : i1
     flashcore.yield %visible : i1
   }

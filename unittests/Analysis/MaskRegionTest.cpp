@@ -59,8 +59,8 @@ protected:
     return op;
   }
 
-  RegionBounds read(const std::string &body) {
-    return getRegionBounds(parse(body).getMaskRegion());
+  SmallVector<RegionBounds> read(const std::string &body) {
+    return getRegionRanges(parse(body).getMaskRegion());
   }
 
   MLIRContext context;
@@ -84,22 +84,34 @@ bool contains(const RegionBounds &bounds, int64_t query, int64_t key) {
   return true;
 }
 
-/// Every visible key is within the bounds; if they are complete, no other is.
-/// And no bound falls from one query to the next.
-void check(const RegionBounds &bounds,
+/// Every visible key is in a range; in one that is complete, every key is
+/// visible. And no bound falls from one query to the next.
+void check(ArrayRef<RegionBounds> ranges,
            const std::function<bool(int64_t, int64_t)> &isVisible,
            const std::string &what) {
+  ASSERT_FALSE(ranges.empty()) << what;
+  ASSERT_LE(ranges.size(), kMaxRegionRanges) << what;
   for (int64_t q = 0; q < kQueries; ++q)
     for (int64_t k = 0; k < kKeys; ++k) {
-      bool isWithin = contains(bounds, q, k);
+      bool isWithin = false;
+      for (const RegionBounds &range : ranges) {
+        bool isInside = contains(range, q, k);
+        isWithin |= isInside;
+        ASSERT_TRUE(!isInside || !range.isComplete || isVisible(q, k))
+            << what << q << " " << k;
+      }
       ASSERT_TRUE(isWithin || !isVisible(q, k)) << what << q << " " << k;
-      if (bounds.isComplete)
-        ASSERT_EQ(isWithin, isVisible(q, k)) << what << q << " " << k;
     }
-  for (const auto &list : {bounds.first, bounds.last})
-    for (AffineExpr bound : list)
-      for (int64_t q = 0; q + 1 < kQueries; ++q)
-        ASSERT_LE(evaluate(bound, q), evaluate(bound, q + 1)) << what;
+  for (const RegionBounds &range : ranges)
+    for (const auto &list : {range.first, range.last})
+      for (AffineExpr bound : list)
+        for (int64_t q = 0; q + 1 < kQueries; ++q)
+          ASSERT_LE(evaluate(bound, q), evaluate(bound, q + 1)) << what;
+}
+
+bool isComplete(ArrayRef<RegionBounds> ranges) {
+  return llvm::all_of(
+      ranges, [](const RegionBounds &range) { return range.isComplete; });
 }
 
 TEST_F(MaskRegionTest, BoundsOfUsualMasks) {
@@ -107,7 +119,8 @@ TEST_F(MaskRegionTest, BoundsOfUsualMasks) {
     const char *body;
     bool (*isVisible)(int64_t, int64_t);
     bool isComplete;
-    size_t numFirst, numLast;
+    size_t numFirst, numLast; ///< of the first range
+    size_t numRanges = 1;
   } cases[] = {
       {"%m = arith.cmpi sle, %k, %q : index\n",
        [](int64_t q, int64_t k) { return k <= q; }, true, 0, 1},
@@ -141,20 +154,43 @@ TEST_F(MaskRegionTest, BoundsOfUsualMasks) {
        [](int64_t q, int64_t k) { return q + k <= 80; }, false, 0, 0},
       {"%x = arith.cmpi sle, %k, %q : index\n%c = arith.constant 5 : index\n"
        "%y = arith.cmpi slt, %k, %c : index\n%m = arith.ori %x, %y : i1\n",
-       [](int64_t q, int64_t k) { return k <= q || k < 5; }, false, 0, 0},
+       [](int64_t q, int64_t k) { return k <= q || k < 5; }, true, 0, 1, 2},
+      // Near, or one of the first keys, or by one of the first queries.
+      {"%c = arith.constant 7 : index\n%d = arith.subi %q, %k : index\n"
+       "%a = math.absi %d : index\n%x = arith.cmpi sle, %a, %c : index\n"
+       "%y = arith.cmpi slt, %k, %c : index\n"
+       "%z = arith.cmpi slt, %q, %c : index\n%o = arith.ori %y, %z : i1\n"
+       "%m = arith.ori %x, %o : i1\n",
+       [](int64_t q, int64_t k) {
+         return std::abs(q - k) <= 7 || k < 7 || q < 7;
+       },
+       true, 1, 1, 3},
+      // Not of the own block of twelve.
+      {"%c = arith.constant 12 : index\n%x = arith.divsi %q, %c : index\n"
+       "%y = arith.divsi %k, %c : index\n%e = arith.cmpi eq, %x, %y : index\n"
+       "%t = arith.constant true\n%m = arith.xori %e, %t : i1\n",
+       [](int64_t q, int64_t k) { return q / 12 != k / 12; }, true, 1, 0, 2},
+      // Late queries see the first keys, others those from there on.
+      {"%c = arith.constant 40 : index\n%x = arith.cmpi sge, %q, %c : index\n"
+       "%y = arith.cmpi slt, %k, %c : index\n"
+       "%z = arith.cmpi sge, %k, %c : index\n"
+       "%m = arith.select %x, %y, %z : i1\n",
+       [](int64_t q, int64_t k) { return q >= 40 ? k < 40 : k >= 40; }, true, 0,
+       2, 2},
       {"%m = arith.constant true\n", [](int64_t, int64_t) { return true; },
        true, 0, 0},
       {"%m = arith.constant false\n", [](int64_t, int64_t) { return false; },
        false, 0, 0},
       {"%m = arith.cmpi ne, %k, %q : index\n",
-       [](int64_t q, int64_t k) { return k != q; }, false, 0, 0},
+       [](int64_t q, int64_t k) { return k != q; }, true, 0, 1, 2},
   };
   for (auto &each : cases) {
-    RegionBounds bounds = read(each.body);
-    EXPECT_EQ(bounds.isComplete, each.isComplete) << each.body;
-    EXPECT_EQ(bounds.first.size(), each.numFirst) << each.body;
-    EXPECT_EQ(bounds.last.size(), each.numLast) << each.body;
-    check(bounds, each.isVisible, each.body);
+    SmallVector<RegionBounds> ranges = read(each.body);
+    EXPECT_EQ(isComplete(ranges), each.isComplete) << each.body;
+    EXPECT_EQ(ranges.size(), each.numRanges) << each.body;
+    EXPECT_EQ(ranges.front().first.size(), each.numFirst) << each.body;
+    EXPECT_EQ(ranges.front().last.size(), each.numLast) << each.body;
+    check(ranges, each.isVisible, each.body);
   }
 }
 
@@ -165,8 +201,8 @@ TEST_F(MaskRegionTest, BoundsOfRandomRegionsAreRight) {
     return std::uniform_int_distribution<int64_t>(least, most)(random);
   };
   using Term = std::function<int64_t(int64_t, int64_t)>;
-  int64_t numComplete = 0;
-  for (int i = 0; i < 400; ++i) {
+  int64_t numComplete = 0, numWithHoles = 0;
+  for (int i = 0; i < 1000; ++i) {
     std::string body;
     int64_t number = 0;
     auto name = [&] { return "%v" + std::to_string(number++); };
@@ -216,20 +252,41 @@ TEST_F(MaskRegionTest, BoundsOfRandomRegionsAreRight) {
                                   ", " + x + ", " + y + " : index");
       auto holds = [=, tx = termX, ty = termY, c = compare](
                        int64_t q, int64_t k) { return c(tx(q, k), ty(q, k)); };
-      joined = joined.empty()
-                   ? condition
-                   : add("arith.andi " + joined + ", " + condition + " : i1");
+      int64_t join = joined.empty() ? 3 : draw(0, 3);
+      if (join == 3) {
+        joined = joined.empty()
+                     ? condition
+                     : add("arith.andi " + joined + ", " + condition + " : i1");
+        isVisible = [=, before = isVisible](int64_t q, int64_t k) {
+          return (!before || before(q, k)) && holds(q, k);
+        };
+        continue;
+      }
+      // Or; and not; or a choice between the two.
+      std::string invert = add("arith.constant true");
+      std::string inverse =
+          add("arith.xori " + condition + ", " + invert + " : i1");
+      if (join == 0)
+        joined = add("arith.ori " + joined + ", " + condition + " : i1");
+      else if (join == 1)
+        joined = add("arith.andi " + joined + ", " + inverse + " : i1");
+      else
+        joined = add("arith.select " + joined + ", " + inverse + ", " +
+                     condition + " : i1");
       isVisible = [=, before = isVisible](int64_t q, int64_t k) {
-        return (!before || before(q, k)) && holds(q, k);
+        bool was = before(q, k), is = holds(q, k);
+        return join == 0 ? was || is : join == 1 ? was && !is : was != is;
       };
     }
     body += "%true = arith.constant true\n%m = arith.andi " + joined +
             ", %true : i1\n";
-    RegionBounds bounds = read(body);
-    numComplete += bounds.isComplete;
-    check(bounds, isVisible, body);
+    SmallVector<RegionBounds> ranges = read(body);
+    numComplete += isComplete(ranges);
+    numWithHoles += ranges.size() > 1;
+    check(ranges, isVisible, body);
   }
-  EXPECT_GT(numComplete, 50);
+  EXPECT_GT(numComplete, 100);
+  EXPECT_GT(numWithHoles, 50);
 }
 
 // What says the same as a clause is the same mask, and gets the same schedule.
@@ -271,13 +328,14 @@ TEST_F(MaskRegionTest, ClausesAndRegionsAreOneMask) {
 
 // A load says nothing of keys, beside a comparison that does.
 TEST_F(MaskRegionTest, WhatIsReadBoundsNothing) {
-  RegionBounds bounds =
+  SmallVector<RegionBounds> ranges =
       read("%x = memref.load %ids[%k] : memref<100xi32>\n"
            "%z = arith.constant 3 : i32\n%y = arith.cmpi sle, %x, %z : i32\n"
            "%c = arith.cmpi sle, %k, %q : index\n"
            "%m = arith.andi %y, %c : i1\n");
-  EXPECT_FALSE(bounds.isComplete);
-  EXPECT_EQ(bounds.last.size(), 1u);
-  EXPECT_TRUE(bounds.first.empty());
+  ASSERT_EQ(ranges.size(), 1u);
+  EXPECT_FALSE(ranges.front().isComplete);
+  EXPECT_EQ(ranges.front().last.size(), 1u);
+  EXPECT_TRUE(ranges.front().first.empty());
 }
 } // namespace

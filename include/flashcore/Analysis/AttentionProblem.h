@@ -30,9 +30,11 @@ struct AttentionProblem {
   bool hasBias = false;
   bool hasRegion = false;
   /// What was proved of a mask region: whether something of it bounds the keys
-  /// of a query, so that tiles are skipped, and whether that is all of it.
+  /// of a query, so that tiles are skipped, whether that is all of it, and how
+  /// many ranges of keys these are.
   struct MaskProof {
     bool hasBounds, isComplete;
+    size_t numRanges;
   };
   std::optional<MaskProof> maskProof;
   /// Whether strides or offsets of the tensors are known at run time only.

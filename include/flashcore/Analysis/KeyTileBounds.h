@@ -13,6 +13,7 @@
 #ifndef FLASHCORE_ANALYSIS_KEYTILEBOUNDS_H
 #define FLASHCORE_ANALYSIS_KEYTILEBOUNDS_H
 
+#include "flashcore/Analysis/MaskRegion.h"
 #include "flashcore/Dialect/FlashCore/IR/FlashCore.h"
 #include "mlir/IR/AffineMap.h"
 
@@ -34,6 +35,9 @@ struct KeyMask {
   /// Bounds that a mask region gives, in d0, the query (MaskRegion.h), but for
   /// those that are a causal mask or a window.
   SmallVector<AffineExpr> first = {}, last = {};
+  /// Where a mask region shows several ranges of keys, those: what hides keys
+  /// from all of them is above.
+  SmallVector<RegionBounds> ranges = {};
   /// Whether a mask region gives any bounds, and whether there is more to it.
   bool hasRegionBounds = false, hasOpaqueRegion = false;
 
@@ -44,6 +48,11 @@ struct KeyMask {
                      std::optional<uint64_t> windowRight);
   static KeyMask get(AttentionOp op);
 
+  /// Whether visible keys may lie apart, with tiles between them that are
+  /// empty.
+  bool hasHoles() const { return !ranges.empty(); }
+  /// The mask of one of several ranges alone.
+  KeyMask getMaskOf(const RegionBounds &range) const;
   /// Whether bounds hide the first keys from some query.
   bool hidesFirstKeys() const { return windowLeft || !first.empty(); }
   /// The last keys that query `query` sees: the minimum of the results.

@@ -28,11 +28,15 @@ struct RegionBounds {
   bool isComplete = true;
 };
 
-/// The bounds that follow from a mask region: from comparisons (arith.cmpi) of
-/// sums of query, key and constants, their quotients by constants, and absolute
-/// values, joined by arith.andi. Coordinates are taken to be so small that
-/// sums of 32 bits do not wrap.
-RegionBounds getRegionBounds(Region &mask);
+/// Ranges of keys of which a visible one is in at least one: in the complete
+/// ones every key is visible. They follow from comparisons (arith.cmpi) of sums
+/// of query, key and constants, their quotients by constants, and absolute
+/// values, joined by and, or, not (arith.xori with true) and arith.select.
+/// What more ranges than kMaxRegionRanges would say, and what is not
+/// understood, is a range of all keys that is not complete. Coordinates are
+/// taken to be so small that sums of 32 bits do not wrap.
+inline constexpr size_t kMaxRegionRanges = 3;
+SmallVector<RegionBounds> getRegionRanges(Region &mask);
 
 } // namespace mlir::flashcore
 

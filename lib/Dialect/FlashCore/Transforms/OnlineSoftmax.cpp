@@ -98,6 +98,8 @@ void TileExpander::computeTileCounts() {
     for (auto bound : {AttentionOp::TileKey, AttentionOp::TileKeyEnd})
       operands.push_back(getAsOpFoldResult(tileOperand(bound)));
   }
+  if (mask.hasHoles())
+    return computeRanges(operands, numQueries);
   auto end = [&](AffineMap map) {
     return clamp(
         affine::makeComposedFoldedAffineMin(b, b.getLoc(), map, operands));
@@ -190,8 +192,13 @@ Value TileExpander::getTileKey(OpFoldResult iteration) {
   OpFoldResult part =
       parts > 1 ? OpFoldResult(getKeyPart()) : b.getIndexAttr(0);
   OpFoldResult firstKey = getAsOpFoldResult(tileOperand(AttentionOp::TileKey));
+  OpFoldResult end = endTile;
+  if (!holes.empty()) {
+    Value place = asValue(apply(d0 * parts + d1, {iteration, part}));
+    end = apply(d0 - d1, {end, getTilesPassedOver(place)});
+  }
   OpFoldResult key = apply(d3 + (d0 - d1 * parts - d2 - 1) * blockN,
-                           {endTile, iteration, part, firstKey});
+                           {end, iteration, part, firstKey});
   // A tile that is walked though there are no keys begins behind them: nothing
   // is read from memory then.
   OpFoldResult seqlenK =

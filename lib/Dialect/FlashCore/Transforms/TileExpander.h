@@ -57,12 +57,20 @@ private:
   Value getKeyPart();
   OpFoldResult getCountOfPart(OpFoldResult count);
   void computeTileCounts();
+  void computeRanges(ArrayRef<OpFoldResult> operands, int64_t numQueries);
+  Value getTilesPassedOver(Value place);
+  Value isOutsideOfFullRanges(Value key);
   Value readTile(TileRole role, Value row, int64_t rows);
   void stage(Operation *access, TileRole role, int64_t cols, bool isInLoop);
   bool needsTailMask();
   template <typename Builder>
   Value mapScores(Value scores, Value key, Builder build);
   Value getInside(Value index, AttentionOp::TileOperand extent);
+  bool hidesEverywhere() const {
+    return mask.hasOpaqueRegion && !mask.hasHoles();
+  }
+  std::pair<Value, Value> getInside(Region &region, Value query, Value key);
+  Value isVisibleToRegion(Value score, Value query, Value key);
   Value applyRegions(Value score, Value query, Value key);
   Value loadBias(Value query, Value key);
   Value changeScores(Value scores, Value key);
@@ -101,6 +109,17 @@ private:
   OpFoldResult endTile;  ///< one past the last of them
   /// Iterations [0, headEnd) and [tailBegin, numTiles) walk partial tiles.
   OpFoldResult headEnd, tailBegin;
+  /// From the place `begin` in the walk on, `tiles` more are passed over.
+  struct Hole {
+    Value begin, tiles;
+  };
+  SmallVector<Hole> holes;
+  /// Keys of which every tile is full: of a mask with holes, the others are
+  /// partial.
+  struct FullRange {
+    Value begin, end;
+  };
+  SmallVector<FullRange> fullRanges;
 };
 } // namespace mlir::flashcore
 

@@ -56,27 +56,42 @@ Value TileExpander::getInside(Value index, AttentionOp::TileOperand extent) {
   return arith::MinSIOp::create(b, index, last);
 }
 
-/// The score as the regions change and hide it. What they read must be there:
-/// rows and keys past the end of the sequences take the place of the last one,
-/// or of the first where there is none, and nobody looks at the result.
+/// What a region reads must be there: rows and keys past the end of the
+/// sequences take the place of the last one, or of the first where there is
+/// none, and nobody looks at the result.
+std::pair<Value, Value> TileExpander::getInside(Region &region, Value query,
+                                                Value key) {
+  if (!readsByCoordinates(region))
+    return {query, key};
+  Value zero = asValue(b.getIndexAttr(0));
+  auto clamp = [&](Value index, AttentionOp::TileOperand extent) -> Value {
+    return arith::MaxSIOp::create(b, getInside(index, extent), zero);
+  };
+  return {clamp(query, AttentionOp::TileSeqlenQ),
+          clamp(key, AttentionOp::TileSeqlenK)};
+}
+
+Value TileExpander::isVisibleToRegion(Value score, Value query, Value key) {
+  Region &hide = op.getMaskRegion();
+  auto [row, column] = getInside(hide, query, key);
+  return inlineRegion(b, hide,
+                      {score, tileOperand(AttentionOp::TileBatch),
+                       tileOperand(AttentionOp::TileHead), row, column});
+}
+
+/// The score as the regions change and, where all tiles are partial, hide it:
+/// the rest is for maskScores.
 Value TileExpander::applyRegions(Value score, Value query, Value key) {
-  Region &change = op.getScoreRegion(), &hide = op.getMaskRegion();
-  // Bounds are for maskScores.
-  bool hides = mask.hasOpaqueRegion;
-  if (readsByCoordinates(change) || (hides && readsByCoordinates(hide))) {
-    Value zero = asValue(b.getIndexAttr(0));
-    query = arith::MaxSIOp::create(
-        b, getInside(query, AttentionOp::TileSeqlenQ), zero);
-    key = arith::MaxSIOp::create(b, getInside(key, AttentionOp::TileSeqlenK),
-                                 zero);
+  Region &change = op.getScoreRegion();
+  if (!change.empty()) {
+    auto [row, column] = getInside(change, query, key);
+    score = inlineRegion(b, change,
+                         {score, tileOperand(AttentionOp::TileBatch),
+                          tileOperand(AttentionOp::TileHead), row, column});
   }
-  Value batch = tileOperand(AttentionOp::TileBatch);
-  Value head = tileOperand(AttentionOp::TileHead);
-  if (!change.empty())
-    score = inlineRegion(b, change, {score, batch, head, query, key});
-  if (!hides)
+  if (!hidesEverywhere())
     return score;
-  Value visible = inlineRegion(b, hide, {score, batch, head, query, key});
+  Value visible = isVisibleToRegion(score, query, key);
   Value hidden = arith::ConstantOp::create(b, b.getF32FloatAttr(kMinusInf));
   return arith::SelectOp::create(b, visible, score, hidden);
 }
@@ -102,8 +117,7 @@ Value TileExpander::loadBias(Value query, Value key) {
 /// score(cap(scale * score) + bias), but for the factor getScoreScale(), and
 /// masked by the region.
 Value TileExpander::changeScores(Value scores, Value key) {
-  if (!op.getSoftcap() && !op.getBias() && op.getScoreRegion().empty() &&
-      !mask.hasOpaqueRegion)
+  if (!op.getSoftcap() && !needsScaledScore(op) && !hidesEverywhere())
     return scores;
   return mapScores(scores, key, [&](Value score, Value query, Value keyIndex) {
     float scale = op.getEffectiveScale();
@@ -174,6 +188,11 @@ Value TileExpander::maskScores(Value scores, Value key) {
       visible = visible ? arith::AndIOp::create(b, visible, isLate).getResult()
                         : isLate;
     }
+    if (mask.hasHoles()) {
+      Value isShown = isVisibleToRegion(score, query, keyIndex);
+      visible = visible ? arith::AndIOp::create(b, visible, isShown).getResult()
+                        : isShown;
+    }
     if (!visible)
       return score;
     Value hidden = arith::ConstantOp::create(b, b.getF32FloatAttr(kMinusInf));
@@ -202,7 +221,7 @@ void TileExpander::skipUnlessVisible(Value iteration) {
   AttentionProblem problem = AttentionProblem::get(op);
   problem.seqlenQ = getConstantIntValue(tileOperand(AttentionOp::TileSeqlenQ));
   problem.seqlenK = getConstantIntValue(tileOperand(AttentionOp::TileSeqlenK));
-  if (!skipsHiddenTiles(problem, schedule.getChoice()))
+  if (!skipsHiddenTiles(problem, schedule.getChoice()) || mask.hasHoles())
     return;
   SmallVector<OpFoldResult> operands{
       getAsOpFoldResult(tileOperand(AttentionOp::TileQuery)),
@@ -253,6 +272,8 @@ Value TileExpander::maskWhenPartial(Value scores, Value iteration, Value key) {
                                  asValue(bound));
   };
   auto masked = [&] { return maskScores(scores, key); };
+  if (mask.hasHoles())
+    return branch(isOutsideOfFullRanges(key), masked, [&] { return scores; });
   auto head = [&] {
     if (getConstantIntValue(headEnd) == 0)
       return scores;
@@ -264,6 +285,8 @@ Value TileExpander::maskWhenPartial(Value scores, Value iteration, Value key) {
 
 /// Whether the tile of an iteration is partial; null if no tile is.
 Value TileExpander::isPartial(Value iteration) {
+  if (mask.hasHoles())
+    return isOutsideOfFullRanges(getTileKey(iteration));
   Value holds;
   auto add = [&](arith::CmpIPredicate predicate, OpFoldResult bound) {
     Value isSide =
@@ -280,6 +303,10 @@ Value TileExpander::isPartial(Value iteration) {
 /// Masks the tile of iteration `i` where it is partial or not there at all.
 Value TileExpander::maskUnlessFull(Value scores, int64_t i, Value key) {
   Value isMasked;
+  if (mask.hasHoles())
+    return branch(
+        isOutsideOfFullRanges(key), [&] { return maskScores(scores, key); },
+        [&] { return scores; });
   auto add = [&](arith::CmpIPredicate predicate, OpFoldResult bound) {
     Value holds = arith::CmpIOp::create(
         b, predicate, asValue(b.getIndexAttr(i)), asValue(bound));

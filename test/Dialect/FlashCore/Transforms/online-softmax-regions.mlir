@@ -29,7 +29,8 @@ gpu.module @kernels {
     // CHECK-DAG:      %[[SOME_KEY:.+]] = arith.maxsi %[[LAST_KEY]],
     // CHECK:          %[[BIAS:.+]] = memref.load %[[TABLE]][%[[HEAD]], %[[SOME_KEY]]]
     // CHECK:          %[[CHANGED:.+]] = arith.addf %[[SCALED]], %[[BIAS]] : f32
-    // CHECK:          %[[VISIBLE:.+]] = arith.cmpi ne, %[[SOME_QUERY]], %[[SOME_KEY]]
+    // CHECK:          %[[REST:.+]] = arith.remsi %[[QUERY]],
+    // CHECK:          %[[VISIBLE:.+]] = arith.cmpi ne, %[[REST]], %[[KEY]]
     // CHECK:          %[[HIDDEN:.+]] = arith.constant 0xFF800000 : f32
     // CHECK:          %[[RESULT:.+]] = arith.select %[[VISIBLE]], %[[CHANGED]], %[[HIDDEN]] : f32
     // CHECK:          fcgpu.yield %[[RESULT]] : f32
@@ -45,7 +46,9 @@ gpu.module @kernels {
       flashcore.yield %result : f32
     } mask {
     ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
-      %visible = arith.cmpi ne, %i, %j : index
+      %few = arith.constant 30 : index
+      %rest = arith.remsi %i, %few : index
+      %visible = arith.cmpi ne, %rest, %j : index
       flashcore.yield %visible : i1
     } {fcgpu.schedule = #schedule}
     gpu.return
@@ -70,7 +73,8 @@ gpu.module @kernels {
     // CHECK-NEXT:   ^bb0(%[[SCORE:.+]]: f32, %[[QUERY:.+]]: index, %[[KEY:.+]]: index):
     // CHECK-NOT:      arith.mulf
     // CHECK-NOT:      arith.minsi
-    // CHECK:          %[[VISIBLE:.+]] = arith.cmpi ne, %[[QUERY]], %[[KEY]]
+    // CHECK:          %[[REST:.+]] = arith.remsi %[[QUERY]],
+    // CHECK:          %[[VISIBLE:.+]] = arith.cmpi ne, %[[REST]], %[[KEY]]
     // CHECK:          arith.select %[[VISIBLE]], %[[SCORE]],
     // CHECK:        arith.constant dense<2.885390e+00> : vector<16x64xf32>
     %zero = arith.constant 0 : index
@@ -79,7 +83,59 @@ gpu.module @kernels {
         tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
         scale(2.000000e+00) mask {
     ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
-      %visible = arith.cmpi ne, %i, %j : index
+      %few = arith.constant 30 : index
+      %rest = arith.remsi %i, %few : index
+      %visible = arith.cmpi ne, %rest, %j : index
+      flashcore.yield %visible : i1
+    } {fcgpu.schedule = #schedule}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 64,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!qo = memref<1x1x16x32xf16, strided<[65536, 65536, 32, 1], offset: ?>>
+!kv = memref<1x1x2048x32xf16>
+
+// Ranges of keys that lie apart: the walk counts the tiles of both, and from the
+// first of the second one on passes over those between. What lies whole within
+// one range has no mask, of which the region is then a part.
+
+// CHECK-LABEL: gpu.func @ranges
+gpu.module @kernels {
+  gpu.func @ranges(%q: !qo, %k: !kv, %v: !kv, %o: !qo, %row: index, %block: index) kernel {
+    // CHECK-DAG:  %[[LATER:.+]] = arith.cmpi slt, %{{.+}}, %c2 : index
+    // CHECK-DAG:  %[[BEGIN:.+]] = arith.select %[[LATER]],
+    // CHECK-DAG:  %[[FIRST_COUNT:.+]] = arith.subi %{{.+}}, %[[BEGIN]]
+    // CHECK-DAG:  %[[END:.+]] = arith.minsi %{{.+}}, %[[BEGIN]]
+    // CHECK-DAG:  %[[GAP:.+]] = arith.subi %[[BEGIN]], %[[END]]
+    // CHECK-DAG:  %[[COUNT:.+]] = arith.addi %[[FIRST_COUNT]],
+    // CHECK:      scf.for %[[I:.+]] = %{{.+}} to %[[COUNT]]
+    // CHECK:        %[[BEHIND:.+]] = arith.cmpi sge, %[[I]], %[[FIRST_COUNT]]
+    // CHECK-NEXT:   %[[PASSED:.+]] = arith.select %[[BEHIND]], %[[GAP]],
+    // CHECK:        %[[KEY:.+]] = affine.apply {{.+}}(%[[I]], %[[PASSED]])
+    // CHECK:        vector.transfer_read %{{.+}}[%{{.+}}, %{{.+}}, %[[KEY]],
+    // CHECK:        %[[BOTH:.+]] = arith.andi
+    // CHECK-NEXT:   scf.if %[[BOTH]]
+    // CHECK:          fcgpu.map_scores
+    // CHECK:            arith.ori
+    // CHECK:        } else {
+    // CHECK-NEXT:     scf.yield
+    %zero = arith.constant 0 : index
+    %seqlen = arith.constant 2048 : index
+    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %block) mask {
+    ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
+      %first = arith.constant 100 : index
+      %reach = arith.constant 200 : index
+      %distance = arith.subi %i, %j : index
+      %size = math.absi %distance : index
+      %near = arith.cmpi sle, %size, %reach : index
+      %early = arith.cmpi slt, %j, %first : index
+      %visible = arith.ori %near, %early : i1
       flashcore.yield %visible : i1
     } {fcgpu.schedule = #schedule}
     gpu.return
