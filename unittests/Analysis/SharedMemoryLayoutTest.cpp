@@ -100,7 +100,7 @@ TEST(SharedMemoryLayout, FlagsAreBehindTheBarriers) {
   needs.numFlags = 2;
   SharedMemoryLayout layout = layOutSharedMemory(needs);
   EXPECT_EQ(layout.flagStart, 1024 + 2 * 8);
-  EXPECT_EQ(layout.bytes, 1024 + 2 * 8 + 2 * 4);
+  EXPECT_EQ(layout.bytes, 1024 + 2 * 8 + 2 * kFlagBytes);
 }
 
 TEST(SharedMemoryLayout, NothingNeedsNothing) {

@@ -284,7 +284,7 @@ TEST(Warpgroups, TakeWhatTheModelSays) {
   // the flag that asks for it.
   int64_t once = getSharedMemoryBytes(problem, choice);
   choice.rowMax = RowMax::Checked;
-  EXPECT_EQ(getSharedMemoryBytes(problem, choice), once + 2 * 6 * 8 + 4);
+  EXPECT_EQ(getSharedMemoryBytes(problem, choice), once + 2 * 6 * 8 + 16);
 }
 
 // O has whole panels of its own, for each warpgroup, behind no barrier.
