@@ -4,8 +4,10 @@
     o = flashcore.attention(q, k, v, causal=True)
 
 ``attention`` runs where its arrays are: PyTorch, CuPy and JAX on a GPU, NumPy
-on the emulator. ``compile``, ``explain`` and ``inspect`` show what the compiler
-does, ``run_ptx`` runs any PTX on the emulator, ``cache`` keeps kernels.
+on the emulator; ``flex_attention`` is the same by PyTorch's name. ``trace`` and
+``show_mask`` show what a score_mod and a mask_mod say. ``compile``, ``explain``
+and ``inspect`` show what the compiler does, ``run_ptx`` runs any PTX on the
+emulator, ``cache`` keeps kernels.
 ``Bundle`` reads what the compiler wrote, and ``open_device`` loads and launches it.
 """
 
@@ -37,6 +39,28 @@ if TYPE_CHECKING:
     )
     from flashcore.device import Device, open_device
     from flashcore.emulator import Buffer, Finding, Report, Struct, describe_ptx, run_ptx
+    from flashcore.flex import flex_attention
+    from flashcore.functions import (
+        ceil,
+        clamp,
+        cos,
+        exp,
+        exp2,
+        floor,
+        log,
+        log2,
+        maximum,
+        minimum,
+        rsqrt,
+        sigmoid,
+        sin,
+        sqrt,
+        tanh,
+        where,
+    )
+    from flashcore.masks import show_mask
+    from flashcore.regions import trace
+    from flashcore.scalars import capture
 
 __version__ = _core.version().split()[1].rstrip(",")
 
@@ -58,12 +82,32 @@ __all__ = [
     "UnsupportedError",
     "attention",
     "cache",
+    "capture",
+    "ceil",
+    "clamp",
     "compile",
+    "cos",
     "describe_ptx",
+    "exp",
+    "exp2",
     "explain",
+    "flex_attention",
+    "floor",
     "inspect",
+    "log",
+    "log2",
+    "maximum",
+    "minimum",
     "open_device",
+    "rsqrt",
     "run_ptx",
+    "show_mask",
+    "sigmoid",
+    "sin",
+    "sqrt",
+    "tanh",
+    "trace",
+    "where",
 ]
 
 #: Imported when they are used first.
@@ -77,12 +121,32 @@ _LAZY = {
     "Report": "emulator",
     "Resources": "compiler",
     "Struct": "emulator",
+    "capture": "scalars",
+    "ceil": "functions",
+    "clamp": "functions",
     "compile": "compiler",
+    "cos": "functions",
     "describe_ptx": "emulator",
+    "exp": "functions",
+    "exp2": "functions",
     "explain": "compiler",
+    "flex_attention": "flex",
+    "floor": "functions",
     "inspect": "compiler",
+    "log": "functions",
+    "log2": "functions",
+    "maximum": "functions",
+    "minimum": "functions",
     "open_device": "device",
+    "rsqrt": "functions",
     "run_ptx": "emulator",
+    "show_mask": "masks",
+    "sigmoid": "functions",
+    "sin": "functions",
+    "sqrt": "functions",
+    "tanh": "functions",
+    "trace": "regions",
+    "where": "functions",
 }
 _SUBMODULES = (
     "bundle", "cache", "compiler", "device", "emulator", "flash_attn", "kernels", "torch",

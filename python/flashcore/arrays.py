@@ -14,6 +14,8 @@ from flashcore import _core
 __all__ = ["Library", "library_of"]
 
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
+#: CUDA's legacy default stream, which others' `__dlpack__` calls 1 as well.
+LEGACY_STREAM = 1
 
 #: The compiler's names of types.
 SHORT = {"float16": "f16", "bfloat16": "bf16", "float32": "f32"}
@@ -78,6 +80,14 @@ class Library:
         """A contiguous copy, which allocators align."""
         raise _cannot(array, "copied to aligned rows")
 
+    def convert(self, array: Any, dtype: str) -> Any:
+        """A contiguous copy, of another type."""
+        raise _cannot(array, f"converted to {dtype}")
+
+    def beside(self, array: Any, other: Any) -> Any:
+        """The array, or a copy of it on the device of ``other``."""
+        return array
+
     def pad(self, array: Any, count: int) -> Any:
         """With ``count`` zeros at the end of the last axis."""
         raise _cannot(array, "padded to a head_dim that is a multiple of 8 from 16 on")
@@ -133,6 +143,12 @@ class Torch(Library):
     def dense(self, array: Any) -> Any:
         return array.clone(memory_format=self.torch.contiguous_format)
 
+    def convert(self, array: Any, dtype: str) -> Any:
+        return array.to(getattr(self.torch, dtype), memory_format=self.torch.contiguous_format)
+
+    def beside(self, array: Any, other: Any) -> Any:
+        return array.to(other.device) if isinstance(other, self.torch.Tensor) else array
+
     def pad(self, array: Any, count: int) -> Any:
         return self.torch.nn.functional.pad(array, (0, count))
 
@@ -185,6 +201,9 @@ class NumPyLike(Library):
 
     def dense(self, array: Any) -> Any:
         return array.copy(order="C")
+
+    def convert(self, array: Any, dtype: str) -> Any:
+        return array.astype(self._dtype(dtype), order="C")
 
     def pad(self, array: Any, count: int) -> Any:
         return self.module.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, count)])

@@ -8,11 +8,15 @@ import struct
 import sys
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Callable, Dict, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Tuple, Union
 
 from flashcore import _core
-from flashcore.errors import GradientError
+from flashcore.errors import GradientError, UnsupportedError
 from flashcore.problem import Schedule
+
+if TYPE_CHECKING:
+    from flashcore.regions import Regions
+    from flashcore.resolve import Tensor
 
 __all__ = ["attention"]
 
@@ -35,6 +39,9 @@ class Options:
     static: bool = False
     pad_head_dim: bool = True
     refuses_gradients: bool = True
+    #: Of score_mod and mask_mod, with the places of the tensors that they read.
+    regions: "Optional[Regions]" = None
+    captured: "Tuple[Tensor, ...]" = ()
 
 
 def attention(
@@ -47,6 +54,8 @@ def attention(
     softcap: Optional[float] = None,
     scale: Optional[float] = None,
     bias: Any = None,
+    score_mod: Optional[Callable[..., Any]] = None,
+    mask_mod: Optional[Callable[..., Any]] = None,
     lse: bool = False,
     layout: str = "bhsd",
     out: Any = None,
@@ -56,7 +65,7 @@ def attention(
     static: bool = False,
     pad_head_dim: bool = True,
 ) -> Any:
-    """softmax(softcap(scale * q k^T) + bias, masked) v.
+    """softmax(score_mod(softcap(scale * q k^T) + bias), masked) v.
 
     Takes PyTorch tensors, NumPy arrays (bfloat16 by ml_dtypes), and anything
     with ``__dlpack__``; returns an array of the same library. On a GPU the call
@@ -81,6 +90,14 @@ def attention(
     bias: added to the scores after scale and softcap; -inf hides a key. Of
         float16, bfloat16 or float32, and broadcast to (batch, heads_q,
         seqlen_q, seqlen_k).
+    score_mod: a function of (score, batch, head, q_idx, kv_idx), such as that of
+        FlexAttention, which returns the score that takes the place of it: the
+        score is a float32, the others whole numbers. It is called once, with values
+        that record operators, torch.exp and others, flashcore.where and others,
+        and reads of tensors; docs/Python.md lists what it may do. A number that it
+        uses is a part of the kernel, a tensor is data.
+    mask_mod: a function of (batch, head, q_idx, kv_idx), which returns whether the
+        query sees the key, a bool. What causal and window hide stays hidden.
     lse: return (o, lse), with the natural logarithm of the sum of each row's
         exponentials: float32 (batch, heads_q, seqlen_q), -inf for a query that
         sees no key, whose o is 0.
@@ -101,11 +118,17 @@ def attention(
     Returns o: (batch, heads_q, seqlen_q, head_dim_v) of the type of q, in
     memory ordered as q; or (o, lse).
 
-    Raises ValueError and TypeError for arguments that do not fit,
-    UnsupportedError for what the compiler has no kernel for or a gradient is
-    needed of, NoDeviceError without a GPU, KernelFault for a finding of the
-    emulator, and Error for what else fails.
+    Raises ValueError and TypeError for arguments that do not fit (for what
+    score_mod and mask_mod do, TypeError with file and line), UnsupportedError for
+    what the compiler has no kernel for or a gradient is needed of, NoDeviceError
+    without a GPU, KernelFault for a finding of the emulator, and Error for what
+    else fails.
     """
+    if score_mod is not None or mask_mod is not None:
+        options = make_options(
+            causal, window, softcap, scale, lse, layout, schedule, device, static, pad_head_dim
+        )
+        return _run_mods(options, score_mod, mask_mod, q, k, v, bias, out, stream)
     if "torch" in sys.modules and is_traced(q):
         from flashcore.torch import ops
 
@@ -136,6 +159,19 @@ def attention(
         from flashcore.torch import ops
 
         return ops.fall_back(q, k, v, causal, window, softcap, scale, bias, lse, layout)
+
+
+def _run_mods(
+    options: Options, score_mod: Any, mask_mod: Any, q: Any, k: Any, v: Any, *others: Any
+) -> Any:
+    if "torch" in sys.modules and is_traced(q):
+        raise UnsupportedError(
+            "expects no score_mod or mask_mod where PyTorch traces a call: torch.compiler.disable "
+            "keeps a function out of torch.compile"
+        )
+    from flashcore import mods
+
+    return mods.run(options, score_mod, mask_mod, q, k, v, *others)
 
 
 def is_traced(q: Any) -> bool:

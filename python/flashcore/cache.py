@@ -24,11 +24,14 @@ import stat
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List, Optional, Union
 
 from flashcore import _core
 from flashcore.errors import Error
 from flashcore.problem import Problem, Schedule
+
+if TYPE_CHECKING:
+    from flashcore.regions import Regions
 
 __all__ = ["Entry", "clear", "entries", "path", "precompile", "prune", "size_limit"]
 
@@ -49,14 +52,19 @@ class Kernel:
     schedule: Schedule = ()
     #: Which assembler makes the cubin; "" without.
     assembler: str = ""
+    #: Of score_mod and mask_mod, beside the words.
+    regions: "Optional[Regions]" = None
 
     def record(self) -> Dict[str, Any]:
         """What an entry says of itself."""
-        return {
+        said: Dict[str, Any] = {
             "words": self.words,
             "chip": self.chip,
             "schedule": [list(option) for option in self.schedule],
         }
+        if self.regions:
+            said["regions"] = str(self.regions)
+        return said
 
 
 @dataclass(frozen=True)
@@ -246,7 +254,7 @@ def _precompiled(kernel: Kernel) -> Optional["_core.Bundle"]:
     number = chip_number(kernel.chip)
     chips = [chip for chip in portable_chips() if chip_number(chip) <= number]
     for chip in dict.fromkeys([kernel.chip, *reversed(chips)]):
-        older = Kernel(kernel.words, chip, kernel.schedule)
+        older = Kernel(kernel.words, chip, kernel.schedule, "", kernel.regions)
         bundle = _load(Path(folder) / _portable_key(older), older)
         if bundle is not None:
             return bundle

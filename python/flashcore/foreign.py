@@ -11,12 +11,10 @@ import ctypes
 from typing import Any, Callable, Sequence
 
 from flashcore import _core
+from flashcore.arrays import LEGACY_STREAM
 from flashcore.attention import Options, call_for
 
 __all__ = ["make_device_run", "run_on_host"]
-
-#: CUDA's legacy default stream, which others' `__dlpack__` calls 1 as well.
-LEGACY_STREAM = 1
 
 
 def run_on_host(options: Options, q: Any, k: Any, v: Any, bias: Any, out: Any, stream: Any) -> Any:

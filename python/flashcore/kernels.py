@@ -7,11 +7,16 @@ import threading
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable, Dict, Hashable, Iterable, List, NamedTuple, Optional, Tuple, TypeVar
+from typing import (
+    TYPE_CHECKING, Callable, Dict, Hashable, Iterable, List, NamedTuple, Optional, Tuple, TypeVar,
+)  # fmt: skip
 
 from flashcore import _core, cache
 from flashcore.errors import Error, UnsupportedError
 from flashcore.problem import Problem, Schedule
+
+if TYPE_CHECKING:
+    from flashcore.regions import Regions
 
 __all__ = ["Statistics", "chip_for", "device", "load", "statistics"]
 
@@ -43,6 +48,7 @@ class KernelKey(NamedTuple):
     device: int
     words: str
     schedule: Schedule
+    regions: "Optional[Regions]" = None
 
 
 @dataclass(frozen=True)
@@ -108,9 +114,14 @@ def _chips_for(target: "_core.Device") -> List[str]:
     return [best] if best == chips[-1] else [best, chips[-1]]
 
 
-def is_loaded(target: "_core.Device", problem: Problem, schedule: Schedule) -> bool:
+def is_loaded(
+    target: "_core.Device",
+    problem: Problem,
+    schedule: Schedule,
+    regions: "Optional[Regions]" = None,
+) -> bool:
     """Whether :func:`load` would neither compile nor load."""
-    return KernelKey(id(target), problem.words(), schedule) in _modules
+    return KernelKey(id(target), problem.words(), schedule, regions) in _modules
 
 
 def loaded() -> Dict[KernelKey, Loaded]:
@@ -118,7 +129,12 @@ def loaded() -> Dict[KernelKey, Loaded]:
     return dict(_modules)
 
 
-def load(target: "_core.Device", problem: Problem, schedule: Schedule) -> Loaded:
+def load(
+    target: "_core.Device",
+    problem: Problem,
+    schedule: Schedule,
+    regions: "Optional[Regions]" = None,
+) -> Loaded:
     """The kernel of a problem on a device: from memory, from disk, or compiled.
 
     Raises UnsupportedError where the compiler has none.
@@ -127,11 +143,11 @@ def load(target: "_core.Device", problem: Problem, schedule: Schedule) -> Loaded
     def make() -> Loaded:
         best, *others = _chips_for(target)
         try:
-            return _load_for(target, best, problem, schedule)
+            return _load_for(target, best, problem, schedule, regions)
         except Error as error:
             if not others:
                 raise
-            loaded = _load_for(target, others[0], problem, schedule)
+            loaded = _load_for(target, others[0], problem, schedule, regions)
             warnings.warn(
                 f"flashcore: a kernel for {others[0]} runs, which is slower, since that for {best} "
                 f"cannot be had: {error}",
@@ -140,15 +156,19 @@ def load(target: "_core.Device", problem: Problem, schedule: Schedule) -> Loaded
             return loaded
 
     # Devices live as long as the process.
-    key = KernelKey(id(target), problem.words(), schedule)
+    key = KernelKey(id(target), problem.words(), schedule, regions)
     return _once(key, _modules, make)
 
 
 def _load_for(
-    target: "_core.Device", chip: str, problem: Problem, schedule: Schedule
+    target: "_core.Device",
+    chip: str,
+    problem: Problem,
+    schedule: Schedule,
+    regions: "Optional[Regions]",
 ) -> Loaded:
-    uses_ptxas = target.kind == "cuda"
-    kernel = cache.Kernel(problem.words(), chip, schedule, assembler() if uses_ptxas else "")
+    used = assembler() if target.kind == "cuda" else ""
+    kernel = cache.Kernel(problem.words(), chip, schedule, used, regions)
     bundle = cache.fetch(kernel, writer(kernel))
     loaded = Loaded(bundle, target.load(bundle))
     statistics.loaded += 1
@@ -211,8 +231,12 @@ def writer(kernel: cache.Kernel) -> Callable[[Path], None]:
 
 
 def _compile(kernel: cache.Kernel, ptxas: Optional[str]) -> "_core.Compilation":
-    text = _core.write_shape(kernel.words).encode()
-    return _core.compile(text, kernel.words, kernel.chip, list(kernel.schedule), ptxas, False)
+    text = _core.write_shape(kernel.words)
+    if kernel.regions:
+        text = kernel.regions.add_to(text)
+    return _core.compile(
+        text.encode(), kernel.words, kernel.chip, list(kernel.schedule), ptxas, False
+    )
 
 
 def schedule_of(options: object) -> Schedule:

@@ -77,9 +77,9 @@ class Problem:
         if self.window_left is not None or self.window_right is not None:
             text.append(f"window={_bound(self.window_left)},{_bound(self.window_right)}")
         if self.softcap is not None:
-            text.append(f"softcap={_number(self.softcap)}")
+            text.append(f"softcap={shortest_float32(self.softcap)}")
         if self.scale is not None:
-            text.append(f"scale={_number(self.scale)}")
+            text.append(f"scale={shortest_float32(self.scale)}")
         if self.bias:
             text.append(f"bias={self.bias}:{self.bias_dtype}")
         if self.lse:
@@ -159,7 +159,7 @@ def _bound(keys: Optional[int]) -> str:
     return "inf" if keys is None else str(keys)
 
 
-def _number(value: float) -> str:
+def shortest_float32(value: float) -> str:
     """The shortest text of the float32 that kernels have it in."""
     rounded = struct.unpack("f", struct.pack("f", value))
     for digits in range(1, 9):

@@ -7,20 +7,22 @@ memory.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import struct
+import threading
 import warnings
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Callable, List, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Iterator, List, Optional, Sequence, Set, Tuple
 
 from flashcore import _core, arrays, kernels
-from flashcore.arrays import CPU, CUDA, CUDA_HOST, CUDA_MANAGED, SHORT, Library
+from flashcore.arrays import CPU, CUDA, CUDA_HOST, CUDA_MANAGED, LEGACY_STREAM, SHORT, Library
 from flashcore.attention import Options, call_for
 from flashcore.errors import Error, UnsupportedError
 from flashcore.problem import ROW_STEP, Problem, Schedule, missing_columns
 
-__all__ = ["resolve"]
+__all__ = ["read_captured", "reading", "resolve"]
 
 Sizes = Tuple[int, ...]
 Run = Callable[[Any, Any, Any, Any, Any, Any], Any]
@@ -57,14 +59,32 @@ class Arguments:
     lse: Optional[Tensor]
     #: Whether the library makes outputs that are ordered as q.
     has_permuted_outputs: bool
+    #: What score_mod and mask_mod read.
+    captured: Tuple[Tensor, ...] = ()
 
     @property
     def o_sizes(self) -> Sizes:
         return (*self.q.sizes[:3], self.v.sizes[3])
 
     def named(self) -> List[Tensor]:
-        every = (self.q, self.k, self.v, self.bias, self.o, self.lse)
+        every = (self.q, self.k, self.v, self.bias, *self.captured, self.o, self.lse)
         return [tensor for tensor in every if tensor is not None]
+
+
+#: Of each thread, what score_mod and mask_mod read in its call: that is data of the
+#: call, and what is kept of one must not keep its memory.
+_local = threading.local()
+
+
+@contextlib.contextmanager
+def reading(tensors: Sequence[Any]) -> Iterator[None]:
+    """Calls inside read these tensors, which ``Options.captured`` describes."""
+    outer = getattr(_local, "tensors", ())
+    _local.tensors = tensors
+    try:
+        yield
+    finally:
+        _local.tensors = outer
 
 
 def resolve(
@@ -88,6 +108,7 @@ def resolve(
         None if out is None else _read("out", out, options.layout, stream),
         None if out_lse is None else _read_lse(out_lse, stream),
         library is not None and library.has_permuted_outputs,
+        options.captured,
     )
     _check(arguments, options)
     kind = _device_kind(arguments.q, options)
@@ -102,6 +123,8 @@ def resolve(
         return partial(_run_copied, library, call, fixed)
     if arguments.q.device[0] in (CPU, CUDA_HOST):
         return _make_host_run(library, options, arguments, kind)
+    if options.regions:
+        return _make_device_run(library, options, arguments)
     return _make_launch(library, options, arguments, q)
 
 
@@ -109,6 +132,10 @@ def _resolve_foreign(options: Options, arguments: Arguments, kind: str) -> Run:
     """Of arrays that we know nothing of but DLPack."""
     from flashcore import foreign
 
+    if options.regions:
+        raise UnsupportedError(
+            "expects arrays of PyTorch, NumPy or CuPy with score_mod or mask_mod, but got others"
+        )
     if arguments.q.device[0] in (CPU, CUDA_HOST):
         return partial(foreign.run_on_host, options)
     dims = (arguments.q.sizes[3], arguments.v.sizes[3])
@@ -159,6 +186,13 @@ def _read_bias(array: Any, stream: Any) -> Tensor:
     sizes = (1,) * missing + view.shape
     strides = (0,) * missing + view.strides
     return Tensor("bias", view.dtype, sizes, strides, view.device, True, view.read_only)
+
+
+def read_captured(number: int, array: Any) -> Tensor:
+    view = _core.view(array, None)
+    return Tensor(
+        f"capture{number}", view.dtype, view.shape, view.strides, view.device, True, view.read_only
+    )
 
 
 def _read_lse(array: Any, stream: Any) -> Tensor:
@@ -342,7 +376,7 @@ def _make_padded_run(library: Library, options: Options, arguments: Arguments) -
         warnings.warn(
             f"flashcore: head_dim {odd} is padded to {odd + missing_columns(odd)} with zeros, "
             "which copies q, k, v and o at each call; a multiple of 8 from 16 on is not",
-            stacklevel=4,  # the caller of flashcore.attention
+            stacklevel=6 if options.regions else 4,  # the caller of flashcore.attention
         )
     scale = dim**-0.5 if options.scale is None else options.scale
     inner = call_for(replace(options, scale=scale))
@@ -537,6 +571,9 @@ def _specs(arguments: Arguments, options: Options, layout: str) -> Tuple[List[Sp
     if arguments.bias:
         bytes_each = 4 if arguments.bias.dtype == "float32" else 2
         specs.append(("bias", bytes_each, False, *_bias_geometry(arguments)))
+    for tensor in arguments.captured:
+        bytes_each = 4 if tensor.dtype in ("float32", "int32") else 2
+        specs.append((tensor.name, bytes_each, False, tensor.sizes, tensor.strides))
     specs.append(spec("o", o_sizes, o_strides))
     if options.lse:
         sizes = o_sizes[:3]
@@ -549,17 +586,27 @@ def _reorder(values: Sizes, layout: str) -> Sizes:
     return values if layout == "bhsd" else (values[0], values[2], values[1], values[3])
 
 
+def _load_on_device(
+    library: Library,
+    target: "_core.Device",
+    problem: Problem,
+    schedule: Schedule,
+    options: Options,
+) -> kernels.Loaded:
+    if library.is_capturing() and not kernels.is_loaded(target, problem, schedule, options.regions):
+        raise Error(
+            "expects the kernel to be loaded before a CUDA graph is captured, but it is not: "
+            f"call flashcore.attention once before capturing ({problem.words()})"
+        )
+    return kernels.load(target, problem, schedule, options.regions)
+
+
 def _make_launch(
     library: Library, options: Options, arguments: Arguments, q: Any
 ) -> "_core.Launch":
     target = kernels.device("cuda", arguments.q.device[1])
     problem, schedule = _problem(arguments, options, target)
-    if library.is_capturing() and not kernels.is_loaded(target, problem, schedule):
-        raise Error(
-            "expects the kernel to be loaded before a CUDA graph is captured, but it is not: "
-            f"call flashcore.attention once before capturing ({problem.words()})"
-        )
-    loaded = kernels.load(target, problem, schedule)
+    loaded = _load_on_device(library, target, problem, schedule, options)
     specs, o_strides = _specs(arguments, options, problem.layout)
     plan = loaded.module.plan(specs)
     sizes, strides = arguments.o_sizes, _reorder(o_strides, options.layout)
@@ -580,24 +627,66 @@ def _make_launch(
     )
 
 
+def _make_device_run(library: Library, options: Options, arguments: Arguments) -> Run:
+    """With score_mod or mask_mod, of which _core.Launch knows nothing."""
+    index = arguments.q.device[1]
+    target = kernels.device("cuda", index)
+    problem, schedule = _problem(arguments, options, target)
+    loaded = _load_on_device(library, target, problem, schedule, options)
+    specs, o_strides = _specs(arguments, options, problem.layout)
+    plan = loaded.module.plan(specs)
+    strides = _reorder(o_strides, options.layout)
+
+    def run(q: Any, k: Any, v: Any, bias: Any, out: Any, stream: Any) -> Any:
+        used = library.stream_in_use(index) if stream is None else stream
+        if used is None:
+            raise UnsupportedError(
+                f"expects stream= with score_mod or mask_mod for arrays of {type(q)}, whose "
+                "library does not tell the stream in use"
+            )
+        o, lse = _outputs(library, options, arguments, strides, q, out)
+        tensors = [q, k, v, bias, *_captured(options), o, lse]
+        pointers = [_core.view(x, used).pointer for x in tensors if x is not None]
+        workspace = 0
+        if plan.workspace_bytes:
+            space = library.empty(q, (plan.workspace_bytes,), (1,), "uint8")
+            workspace = _core.view(space, used).pointer
+        plan.launch(pointers, workspace, used or LEGACY_STREAM)
+        return (o, lse) if options.lse else o
+
+    return run
+
+
+def _captured(options: Options) -> Sequence[Any]:
+    """What this call reads beside its arguments."""
+    return _local.tensors if options.captured else ()
+
+
+def _outputs(
+    library: Library, options: Options, arguments: Arguments, strides: Sizes, q: Any, out: Any
+) -> Tuple[Any, Any]:
+    """o and lse, made where the caller gave none; None for an lse that nobody wants."""
+    o, lse = out if isinstance(out, tuple) else (out, None)
+    if o is None:
+        shape = _reorder(arguments.o_sizes, options.layout)
+        o = library.empty(q, shape, strides, arguments.q.dtype)
+    if options.lse and lse is None:
+        sizes = arguments.o_sizes[:3]
+        lse = library.empty(q, sizes, arrays.contiguous_strides(sizes), "float32")
+    return o, lse
+
+
 def _make_host_run(library: Library, options: Options, arguments: Arguments, kind: str) -> Run:
     target = kernels.device("emulator" if kind == "reference" else kind)
     problem, schedule = _problem(arguments, options, target)
-    loaded = kernels.load(target, problem, schedule)
+    loaded = kernels.load(target, problem, schedule, options.regions)
     specs, o_strides = _specs(arguments, options, problem.layout)
     plan = None if kind == "reference" else loaded.module.plan(specs)
-    shape = _reorder(arguments.o_sizes, options.layout)
     strides = _reorder(o_strides, options.layout)
-    dtype = arguments.q.dtype
 
     def run(q: Any, k: Any, v: Any, bias: Any, out: Any, stream: Any) -> Any:
-        o, lse = out if isinstance(out, tuple) else (out, None)
-        if o is None:
-            o = library.empty(q, shape, strides, dtype)
-        if options.lse and lse is None:
-            sizes = arguments.o_sizes[:3]
-            lse = library.empty(q, sizes, arrays.contiguous_strides(sizes), "float32")
-        tensors = [q, k, v, bias, o, lse]
+        o, lse = _outputs(library, options, arguments, strides, q, out)
+        tensors = [q, k, v, bias, *_captured(options), o, lse]
         views = [_core.view(tensor, None) for tensor in tensors if tensor is not None]
         pointers = [view.pointer for view in views]
         if plan is None:

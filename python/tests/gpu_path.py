@@ -281,6 +281,9 @@ fake_torch._C = types.SimpleNamespace(
 fake_torch.compiler = types.SimpleNamespace(is_dynamo_compiling=lambda: False)
 fake_torch.autograd = types.SimpleNamespace(forward_ad=types.SimpleNamespace(_current_level=-1))
 sys.modules["torch"] = fake_torch
+fake_overrides = types.ModuleType("torch.overrides")
+fake_overrides.TorchFunctionMode = contextlib.nullcontext
+sys.modules["torch.overrides"] = fake_overrides
 
 
 def test_older_pytorch():
@@ -336,6 +339,63 @@ def test_capture_needs_a_loaded_kernel():
         assert before == (driver.fakeModulesLoaded(), driver.fakeSynchronizations())
     finally:
         fake_torch.capturing = False
+
+
+def causal(batch, head, q_idx, kv_idx):
+    return q_idx >= kv_idx
+
+
+@pytest.mark.parametrize(
+    "queries, keys", [(40, 40), (1, 5000)]
+)  # of several kernels, with workspace
+def test_what_functions_read_is_passed_and_not_kept(queries, keys):
+    import weakref
+
+    q, k = FakeTorchTensor((1, 2, queries, 64)), FakeTorchTensor((1, 2, keys, 64))
+    loaded = []
+    for _ in range(2):
+        slopes = FakeTorchTensor((2,), None, fake_torch.float32)
+        read = flashcore.capture(slopes)
+        before = driver.fakeModulesLoaded(), driver.fakeSynchronizations()
+        o, lse = flashcore.attention(
+            q, k, k, score_mod=lambda s, b, h, i, j: s - read[h] * j, mask_mod=causal, lse=True
+        )
+        loaded.append((driver.fakeModulesLoaded(), driver.fakeSynchronizations()) != before)
+        assert type(o) is FakeTorchTensor and lse.dtype is fake_torch.float32
+        assert driver.fakeStream() == 9
+        if queries > 1:
+            pointers = [x.data_ptr() for x in (q, k, k, slopes, o, lse)]
+            assert set(pointers) <= set(arguments(6))
+        alive = weakref.ref(slopes)
+        del slopes, read
+        gc.collect()
+        assert alive() is None
+    assert loaded == [True, False]
+
+
+def test_functions_and_other_libraries():
+    q = array(1, 2, 40, 64)
+    with pytest.raises(flashcore.UnsupportedError, match="does not tell the stream in use"):
+        flashcore.attention(q, q, q, mask_mod=causal)
+    only = OnlyDLPack(_core.make_array(kernels.device("cuda", 0), 0, (1, 2, 40, 64), "float16"))
+    with pytest.raises(
+        flashcore.UnsupportedError, match="expects arrays of PyTorch, NumPy or CuPy"
+    ):
+        flashcore.attention(only, only, only, mask_mod=causal)
+    q = FakeTorchTensor((1, 2, 40, 64))
+    host = flashcore.capture(array(40, dtype="float32", device=1))
+    message = "expects capture0 where q is, on cuda:0, but got it on cpu"
+    with pytest.raises(ValueError, match=message):
+        flashcore.attention(q, q, q, mask_mod=lambda b, h, i, j: host[j] > 0)
+
+
+def test_gradients_of_what_functions_read_are_refused():
+    q = FakeTorchTensor((1, 2, 40, 64))
+    slopes = FakeTorchTensor((2,), None, fake_torch.float32)
+    slopes.requires_grad = True
+    read = flashcore.capture(slopes)
+    with pytest.raises(flashcore.GradientError, match="or detach.. its arguments and what the"):
+        flashcore.attention(q, q, q, score_mod=lambda s, b, h, i, j: s + read[h])
 
 
 # Arrays of a library with __dlpack__ alone ----------------------------------

@@ -1,0 +1,80 @@
+"""``flashcore.attention`` with score_mod or mask_mod."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from typing import Any, List
+
+from flashcore import _core
+from flashcore.arrays import CPU, library_of
+from flashcore.attention import Options, call_for, run_on_stream
+from flashcore.errors import GradientError
+from flashcore.regions import Mod, trace_mods
+from flashcore.resolve import read_captured, reading
+from flashcore.scalars import Capture
+
+__all__ = ["run"]
+
+
+def run(
+    options: Options,
+    score_mod: "Mod | None",
+    mask_mod: "Mod | None",
+    q: Any,
+    k: Any,
+    v: Any,
+    bias: Any,
+    out: Any,
+    stream: Any,
+) -> Any:
+    """Traces the functions, at each call: what they read may have changed."""
+    traced = trace_mods(score_mod, mask_mod)
+    _refuse_gradients([q, k, v, bias, *(capture.array for capture in traced.captures)])
+    tensors = tuple(_prepare(capture, q) for capture in traced.captures)
+    places = tuple(read_captured(i, tensor) for i, tensor in enumerate(tensors))
+    call = call_for(replace(options, regions=traced.regions, captured=places))
+    with reading(tensors):
+        if stream is None:
+            return call.run(q, k, v, bias, out, None)
+        return run_on_stream(call, q, k, v, bias, out, stream)
+
+
+def _prepare(capture: Capture, q: Any) -> Any:
+    """A tensor as kernels read it, copied where it is not."""
+    array = capture.array
+    library = library_of(array)
+    if library is None:
+        return array
+    if capture.converted:
+        _check_range(capture)
+        array = library.convert(array, capture.converted)
+    elif capture.is_backwards:
+        array = library.dense(array)
+    if capture.rank == 0:  # PyTorch takes a number on the host with tensors anywhere
+        array = library.beside(array, q)
+    return array
+
+
+def _check_range(capture: Capture) -> None:
+    """Of whole numbers that lose bits, where looking at them waits for no GPU."""
+    view = _core.view(capture.array, None)
+    if view.dtype != "int64" or view.device[0] != CPU or 0 in view.shape:
+        return
+    low, high = int(capture.array.min()), int(capture.array.max())
+    if low < -(1 << 31) or high >= 1 << 31:
+        raise ValueError(
+            f"expects captured tensors of int64 whose values fit in int32, but got {low} to {high}"
+        )
+
+
+def _refuse_gradients(tensors: List[Any]) -> None:
+    torch = sys.modules.get("torch")
+    if torch is None or not any(getattr(x, "requires_grad", False) for x in tensors):
+        return
+    if torch.is_grad_enabled():
+        raise GradientError(
+            "flashcore.attention with score_mod or mask_mod has no backward pass: expects tensors "
+            "that need no gradient, but got one with requires_grad; call it under torch.no_grad() "
+            "or detach() its arguments and what the functions read"
+        )

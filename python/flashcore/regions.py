@@ -1,0 +1,233 @@
+"""``score_mod`` and ``mask_mod``, functions of the caller's, as regions of the op.
+
+:func:`trace_mods` calls them once with values that record what is done to them
+(:mod:`flashcore.scalars`). What they compute becomes the text of a ``score`` and
+a ``mask`` region, which is all that a kernel depends on; the tensors that they
+read are data.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import sys
+from dataclasses import dataclass
+from typing import Any, Callable, ContextManager, Dict, List, Optional, Sequence, Set, Tuple
+
+from flashcore import functions as _functions  # noqa: F401  # scalars finds them by name
+from flashcore.scalars import Capture, Captures, Op, Scalar, Tracer, call_torch
+
+__all__ = ["Regions", "TracedMods", "trace", "trace_mods"]
+
+Mod = Callable[..., Any]
+
+_ARGUMENTS = ("score", "batch", "head", "query", "key")
+_WANTED = {
+    "score_mod": "(score, batch, head, q_idx, kv_idx)",
+    "mask_mod": "(batch, head, q_idx, kv_idx)",
+}
+
+
+@dataclass(frozen=True)
+class Regions:
+    """What a kernel has of such functions.
+
+    text: the regions, as they stand behind the op's clauses.
+    captures: types of the tensors that they read, %capture0 and on.
+    """
+
+    text: str
+    captures: Tuple[str, ...]
+
+    def add_to(self, module: str) -> str:
+        """The module of ``_core.write_shape`` with the regions."""
+        declared = "".join(f", %capture{i}: {kind}" for i, kind in enumerate(self.captures))
+        body = ") {\n  flashcore.attention"
+        end = "\n  return\n"
+        if module.count(body) != 1 or module.count(end) != 1:
+            raise AssertionError(f"expects a module of one attention, but got {module}")
+        module = module.replace(body, declared + body)
+        return module.replace(end, f" {self.text}{end}")
+
+    def __str__(self) -> str:
+        comments = "".join(f"// %capture{i}: {kind}\n" for i, kind in enumerate(self.captures))
+        return comments + self.text
+
+
+@dataclass(frozen=True)
+class Program:
+    """One function: its ops in order, of which the first are its arguments."""
+
+    ops: Tuple[Op, ...]
+    result: int
+
+
+@dataclass(frozen=True)
+class TracedMods:
+    """Both functions, and the tensors that they read."""
+
+    score: Optional[Program]
+    mask: Optional[Program]
+    captures: Tuple[Capture, ...]
+    regions: Regions
+
+
+def trace(score_mod: Optional[Mod] = None, mask_mod: Optional[Mod] = None) -> str:
+    """The regions of MLIR that functions become, for a look at them.
+
+    score_mod, mask_mod: as of :func:`flashcore.attention`.
+
+    Returns their text, after a comment a captured tensor with its type.
+
+    Raises TypeError, with file and line, for what a region cannot have.
+    """
+    return str(trace_mods(score_mod, mask_mod).regions)
+
+
+def trace_mods(score_mod: Optional[Mod], mask_mod: Optional[Mod]) -> TracedMods:
+    """Calls both functions with values that record."""
+    captures = Captures()
+    score = None if score_mod is None else _trace_one("score_mod", score_mod, captures)
+    mask = None if mask_mod is None else _trace_one("mask_mod", mask_mod, captures)
+    programs = [program for program in (score, mask) if program]
+    loads = [op.detail for program in programs for op in program.ops if op.name == "load"]
+    # The compiler names tensors in the order of their first uses.
+    numbers = {number: i for i, number in enumerate(dict.fromkeys(loads))}
+    kept = tuple(captures.list[number] for number in numbers)
+    score, mask = (program and _renumber(program, numbers) for program in (score, mask))
+    types = tuple(capture.type for capture in kept)
+    texts = [
+        _text(name, program, types)
+        for name, program in (("score", score), ("mask", mask))
+        if program
+    ]
+    return TracedMods(score, mask, kept, Regions(" ".join(texts), types))
+
+
+# Tracing --------------------------------------------------------------------
+
+
+def _trace_one(name: str, mod: Mod, captures: Captures) -> Program:
+    tracer = Tracer(captures)
+    arguments = [Scalar(tracer, i, op.type) for i, op in enumerate(tracer.ops)]
+    with _torch_functions():
+        try:
+            returned = mod(*(arguments if name == "score_mod" else arguments[1:]))
+        except TypeError:
+            _check_parameters(name, mod)  # here, since it takes as long as all the rest
+            raise
+        result = _read_result(name, mod, tracer, returned)
+    return _without_dead_ops(tracer.ops, result.value)
+
+
+def _check_parameters(name: str, mod: Mod) -> None:
+    if not callable(mod):
+        raise TypeError(f"expects {name} to be a function or None, but got {mod!r}")
+    try:
+        signature = inspect.signature(mod)
+    except ValueError:  # of a function in C
+        return
+    try:
+        signature.bind(*_WANTED[name].split(", "))
+    except TypeError:
+        raise TypeError(
+            f"{_definition(mod)}: expects {name} to take {_WANTED[name]}, but got one that "
+            f"takes {signature}"
+        ) from None
+
+
+def _definition(mod: Any) -> str:
+    """FILE:LINE where a function begins."""
+    while isinstance(mod, functools.partial):
+        mod = mod.func
+    code = getattr(mod, "__code__", None) or getattr(type(mod).__call__, "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code else repr(mod)
+
+
+def _read_result(name: str, mod: Mod, tracer: Tracer, returned: Any) -> Scalar:
+    wanted = {"score_mod": "a score (a float32)", "mask_mod": "whether the key is seen (a bool)"}
+    try:
+        (result,) = tracer.promote(returned)
+    except TypeError:
+        raise TypeError(
+            f"{_definition(mod)}: expects {name} to return {wanted[name]}, but got {returned!r}"
+        ) from None
+    if (result.kind == "i1") != (name == "mask_mod"):
+        kinds = {"f32": "a float32", "i1": "a bool"}
+        raise TypeError(
+            f"{_definition(mod)}: expects {name} to return {wanted[name]}, but got "
+            f"{kinds.get(result.kind, 'a whole number')}"
+        )
+    return result if name == "mask_mod" else tracer.cast(result, "f32")
+
+
+def _torch_functions() -> ContextManager[Any]:
+    """Lets PyTorch hand over ``tensor[q_idx]``, which it does to a mode alone."""
+    if not hasattr(sys.modules.get("torch"), "Tensor"):
+        return contextlib.nullcontext()
+    mode: ContextManager[Any] = _mode_class()()
+    return mode
+
+
+@functools.lru_cache(maxsize=None)
+def _mode_class() -> Any:
+    from torch.overrides import TorchFunctionMode
+
+    class Mode(TorchFunctionMode):  # type: ignore[misc]
+        def __torch_function__(
+            self, function: Any, types: Any, args: Any = (), options: Any = None
+        ) -> Any:
+            return call_torch(function, args, options or {})
+
+    return Mode
+
+
+def _without_dead_ops(ops: Sequence[Op], result: int) -> Program:
+    """What the result needs, and the arguments."""
+    used: Set[int] = {*range(len(_ARGUMENTS)), result}
+    for value in reversed(range(len(ops))):
+        if value in used:
+            used.update(ops[value].operands)
+    places = {value: i for i, value in enumerate(sorted(used))}
+    kept = [
+        ops[value]._replace(operands=tuple(places[x] for x in ops[value].operands))
+        for value in places
+    ]
+    return Program(tuple(kept), places[result])
+
+
+def _renumber(program: Program, numbers: Dict[int, int]) -> Program:
+    ops = [
+        op._replace(detail=numbers[op.detail]) if op.name == "load" else op for op in program.ops
+    ]
+    return Program(tuple(ops), program.result)
+
+
+# Text -----------------------------------------------------------------------
+
+
+def _text(name: str, program: Program, captures: Sequence[str]) -> str:
+    names = [f"%{argument}" for argument in _ARGUMENTS]
+    arguments = ", ".join(f"{name}: {op.type}" for name, op in zip(names, program.ops))
+    lines = [f"{name} {{", f"  ^bb0({arguments}):"]
+    for op in program.ops[len(_ARGUMENTS) :]:
+        result = f"%{len(names) - len(_ARGUMENTS)}"
+        lines.append(f"    {result} = {_op_text(op, names, program.ops, captures)}")
+        names.append(result)
+    kind = program.ops[program.result].type
+    lines.append(f"    flashcore.yield {names[program.result]} : {kind}")
+    return "\n".join([*lines, "  }"])
+
+
+def _op_text(op: Op, names: List[str], ops: Sequence[Op], captures: Sequence[str]) -> str:
+    operands = ", ".join(names[operand] for operand in op.operands)
+    if op.name == "constant":
+        return f"arith.constant {op.detail}" + ("" if op.type == "i1" else f" : {op.type}")
+    if op.name == "load":
+        return f"memref.load %capture{op.detail}[{operands}] : {captures[op.detail]}"
+    if op.name in ("arith.cmpi", "arith.cmpf"):
+        return f"{op.name} {op.detail}, {operands} : {ops[op.operands[0]].type}"
+    if op.detail is not None:  # a cast
+        return f"{op.name} {operands} : {op.detail} to {op.type}"
+    return f"{op.name} {operands} : {op.type}"

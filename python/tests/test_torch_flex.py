@@ -1,0 +1,185 @@
+"""score_mod and mask_mod written with PyTorch, against its own FlexAttention."""
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs PyTorch")
+flex = pytest.importorskip("torch.nn.attention.flex_attention", reason="needs PyTorch 2.5")
+
+import flashcore
+from torch_inputs import assert_same_as
+
+DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
+
+
+@pytest.fixture(params=DEVICES)
+def device(request):
+    return request.param
+
+
+def make(device, heads=4, heads_kv=4, queries=50, keys=60, batch=2, dim=64):
+    generator = torch.Generator().manual_seed(0)
+    return [
+        torch.randn(batch, h, s, dim, generator=generator).half().to(device)
+        for h, s in ((heads, queries), (heads_kv, keys), (heads_kv, keys))
+    ]
+
+
+def compare(q, k, v, score_mod=None, mask_mod=None, **options):
+    """With PyTorch's own, in double precision."""
+    mask = None
+    if mask_mod is not None:
+        sizes = (q.shape[0], q.shape[1], q.shape[2], k.shape[2])
+        mask = flex.create_block_mask(mask_mod, *sizes, device=q.device)
+    expected = flex.flex_attention(q.double(), k.double(), v.double(), score_mod, mask, **options)
+    actual = flashcore.flex_attention(q, k, v, score_mod, mask, **options)
+    assert actual.dtype == q.dtype and actual.device == q.device
+    assert_same_as(actual, expected)
+
+
+def test_causal(device):
+    compare(*make(device), mask_mod=lambda b, h, q, k: q >= k)
+
+
+def test_joined_masks(device):
+    window = flex.and_masks(lambda b, h, q, k: q >= k, lambda b, h, q, k: q - k <= 20)
+    compare(*make(device), mask_mod=flex.or_masks(window, lambda b, h, q, k: k < 5))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_alibi(device, dtype):
+    slopes = torch.exp2(-torch.arange(1, 5, device=device).float() * 2).to(dtype)
+    compare(*make(device), lambda s, b, h, q, k: s - slopes[h] * (q - k).abs())
+
+
+def test_alibi_by_head(device):
+    compare(
+        *make(device),
+        lambda s, b, h, q, k: s + torch.exp2(-((h + 1) * 8.0 / 4)) * (k - q),
+    )
+
+
+def test_relative_bias(device):
+    table = torch.randn(10, 4, generator=torch.Generator().manual_seed(1)).to(device).T
+    compare(*make(device), lambda s, b, h, q, k: s + table[h, torch.clamp(q - k, 0, 9)])
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+def test_documents(device, dtype):
+    document = torch.randint(0, 3, (2, 60), generator=torch.Generator().manual_seed(2))
+    document = document.sort().values.to(device, dtype)
+    compare(*make(device), mask_mod=lambda b, h, q, k: document[b, q] == document[b, k])
+
+
+def test_masks_of_bools(device):
+    shown = torch.rand(50, 60, generator=torch.Generator().manual_seed(3)).to(device) > 0.5
+    compare(*make(device), mask_mod=lambda b, h, q, k: shown[q, k] | (k == 0))
+
+
+def test_numbers_in_tensors(device):
+    cap, shift = torch.tensor(5.0, device=device), torch.tensor(7, device=device)
+
+    def score_mod(score, batch, head, q_idx, kv_idx):
+        capped = cap * torch.tanh(score / cap)
+        return torch.where(q_idx + shift >= kv_idx, capped, -float("inf"))
+
+    compare(*make(device), score_mod)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        torch.exp, torch.exp2, torch.tanh, torch.sigmoid, torch.sin, torch.cos, torch.floor,
+        torch.ceil, torch.abs, torch.square, torch.neg,
+        lambda x: torch.log(x.abs() + 1), lambda x: torch.log2(x.abs() + 1),
+        lambda x: torch.sqrt(x.abs() + 1), lambda x: torch.rsqrt(x.abs() + 1),
+        lambda x: torch.maximum(x, 2 * x), lambda x: torch.minimum(x, 2 * x),
+        lambda x: torch.clamp(x, min=-0.5, max=0.5), lambda x: x.clamp(max=0.5),
+        lambda x: torch.where((x > 0) & ~(x > 1), x, 0.0), lambda x: x // 0.5 + x % 0.5,
+        lambda x: (x > 0).float() * x, lambda x: torch.pow(x, 2), lambda x: 1 / (x.abs() + 1),
+        lambda x: torch.logical_and(x > 0, x < 1).to(torch.float32),
+    ],
+)  # fmt: skip
+def test_functions(change):
+    compare(*make("cpu", queries=20, keys=20), lambda s, b, h, q, k: change(s))
+
+
+def test_grouped_heads_and_lse(device):
+    q, k, v = make(device, heads_kv=2)
+    scaled = {"scale": 0.25, "enable_gqa": True, "return_lse": True}
+    o, lse = flashcore.flex_attention(q, k, v, lambda s, b, h, i, j: s * 0.5, **scaled)
+    expected, expected_lse = flex.flex_attention(
+        q.double(), k.double(), v.double(), lambda s, b, h, i, j: s * 0.5, **scaled
+    )
+    assert_same_as(o, expected)
+    torch.testing.assert_close(lse.double(), expected_lse.double(), atol=4e-3, rtol=0)
+
+
+def test_a_number_on_the_host_meets_tensors_anywhere(device):
+    half = torch.tensor(0.5)
+    compare(*make(device), lambda s, b, h, q, k: s * half)
+
+
+def test_lists_of_tiles_alone_are_refused():
+    q, k, v = make("cpu", queries=128, keys=128)
+    mask = flex.create_block_mask(flex.noop_mask, 2, 4, 128, 128, device="cpu")
+    with pytest.raises(flashcore.UnsupportedError, match="one of lists of tiles alone"):
+        flashcore.flex_attention(q, k, v, block_mask=mask)
+
+
+def test_gradients_are_refused(device):
+    q, k, v = make(device)
+    bias = torch.zeros(4, device=device, requires_grad=True)
+
+    def score_mod(score, batch, head, q_idx, kv_idx):
+        return score + bias[head]
+
+    with pytest.raises(flashcore.GradientError, match="has no backward pass"):
+        flashcore.attention(q, k, v, score_mod=score_mod)
+    with torch.no_grad():
+        flashcore.attention(q, k, v, score_mod=score_mod)
+
+
+def test_errors_say_where():
+    q, k, v = make("cpu")
+    with pytest.raises(TypeError, match=r"test_torch_flex.py:\d+: expects an op .* got 'erf'"):
+        flashcore.attention(q, k, v, score_mod=lambda s, b, h, i, j: torch.erf(s))
+    with pytest.raises(TypeError, match=r"test_torch_flex.py:\d+: expects no branch"):
+        flashcore.attention(q, k, v, score_mod=lambda s, b, h, i, j: s if i > j else 0.0)
+
+
+def test_traced_calls_are_refused():
+    q, k, v = make("cpu")
+    with torch._subclasses.FakeTensorMode() as mode:
+        fake = [mode.from_tensor(x) for x in (q, k, v)]
+        with pytest.raises(flashcore.UnsupportedError, match="where PyTorch traces a call"):
+            flashcore.attention(*fake, mask_mod=lambda b, h, i, j: i >= j)
+
+
+def test_show_mask(device):
+    document = torch.tensor([0, 0, 1, 1], device=device, dtype=torch.int64)
+    text = flashcore.show_mask(lambda b, h, q, k: document[q] == document[k], 4, 4, 1, 1)
+    assert text == "##..\n##..\n..##\n..##"
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_cuda_graph_and_streams():
+    q, k, v = make("cuda")
+    document = torch.arange(60, device="cuda") // 20
+
+    def call():
+        return flashcore.attention(q, k, v, mask_mod=lambda b, h, i, j: document[i] == document[j])
+
+    expected = call()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        o = call()
+    document.zero_()
+    graph.replay()
+    assert torch.equal(o, flashcore.attention(q, k, v))
+    document.copy_(torch.arange(60) // 20)
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    mod = lambda b, h, i, j: document[i] == document[j]  # noqa: E731
+    o = flashcore.attention(q, k, v, mask_mod=mod, stream=stream)
+    stream.synchronize()
+    assert torch.equal(o, expected)
