@@ -58,6 +58,12 @@ OpFoldResult TileExpander::clamp(OpFoldResult bound) {
 OpFoldResult TileExpander::getWalkedTiles(OpFoldResult count) {
   if (schedule.getOverlap() != fcgpu::Overlap::PV)
     return count;
+  if (!coversAllKeys() && getConstantIntValue(count).value_or(0) <= 0) {
+    Value isThere = b.createOrFold<arith::CmpIOp>(
+        arith::CmpIPredicate::sgt, asValue(count), asValue(b.getIndexAttr(0)));
+    hasTiles =
+        hasTiles ? b.createOrFold<arith::AndIOp>(hasTiles, isThere) : isThere;
+  }
   AffineMap map =
       AffineMap::get(1, 0, {b.getAffineDimExpr(0), b.getAffineConstantExpr(1)},
                      op.getContext());
@@ -298,12 +304,27 @@ RowState TileExpander::buildOnePass(Value query) {
   return state;
 }
 
+/// Of a part of the keys without tiles for these queries, where the overlap
+/// walks one all the same, the state before it.
+RowState TileExpander::dropUnlessWalked(RowState state) {
+  auto build = [&](RowState side) {
+    return [side](OpBuilder &builder, Location loc) {
+      scf::YieldOp::create(builder, loc, side.getValues());
+    };
+  };
+  RowState empty = getEmptyState();
+  return RowState::get(
+      scf::IfOp::create(b, hasTiles, build(state), build(empty)).getResults());
+}
+
 void TileExpander::expand() {
   computeTileCounts();
   Value query = readTile(TileRole::Query, asValue(b.getIndexAttr(0)), warpM);
   RowState last = schedule.getSoftmax() == fcgpu::Softmax::OnePass
                       ? buildOnePass(query)
                       : buildOnline(query);
+  if (hasTiles)
+    last = dropUnlessWalked(last);
   if (flag)
     fcgpu::RaiseOp::create(b, flag, maxPolicy->isLost(last));
   if (schedule.getKeyWarps() > 1)

@@ -85,6 +85,7 @@ private:
   RowState accumulate(Exponentials tile, Value key);
   RowState buildIteration(Value query, Value iteration, RowState state);
   RowState getEmptyState();
+  RowState dropUnlessWalked(RowState state);
   RowState buildOnline(Value query);
   int64_t getNumTilesOfOnePass();
   bool mayLackTiles();
@@ -106,7 +107,10 @@ private:
   std::unique_ptr<RowMaxPolicy> maxPolicy;
   /// Key tiles are counted from the first key of the op.
   OpFoldResult numTiles; ///< visible key tiles
-  OpFoldResult endTile;  ///< one past the last of them
+  /// Whether there are any, where one is walked that may not be there; else
+  /// null.
+  Value hasTiles;
+  OpFoldResult endTile; ///< one past the last of them
   /// Iterations [0, headEnd) and [tailBegin, numTiles) walk partial tiles.
   OpFoldResult headEnd, tailBegin;
   /// From the place `begin` in the walk on, `tiles` more are passed over.
