@@ -20,6 +20,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
+from flashcore_benchmarks.masks import MASKS, with_mask
 from flashcore_benchmarks.mlir import attention, packed_layouts
 
 DTYPES = ["f16", "bf16"]
@@ -615,62 +616,12 @@ def time_grid(bundles):
     return runs
 
 
-# Mask regions that are timed, beside a dense attention.
-DISTANCE = """%distance = arith.subi %i, %j : index
-    %size = math.absi %distance : index"""
-TIMED_MASKS = {
-    "dense": None,
-    "causal": "%visible = arith.cmpi sle, %j, %i : index",
-    "window-1024": f"""{DISTANCE}
-    %left = arith.constant 1024 : index
-    %near = arith.cmpi sle, %distance, %left : index
-    %past = arith.cmpi sle, %j, %i : index
-    %visible = arith.andi %near, %past : i1""",
-    "block-diagonal-1024": """%edge = arith.constant 1024 : index
-    %x = arith.divsi %i, %edge : index
-    %y = arith.divsi %j, %edge : index
-    %visible = arith.cmpi eq, %x, %y : index""",
-    "global-64-local-256": f"""{DISTANCE}
-    %reach = arith.constant 256 : index
-    %first = arith.constant 64 : index
-    %local = arith.cmpi sle, %size, %reach : index
-    %key = arith.cmpi slt, %j, %first : index
-    %query = arith.cmpi slt, %i, %first : index
-    %global = arith.ori %key, %query : i1
-    %visible = arith.ori %local, %global : i1""",
-    "prefix-1024": """%prefix = arith.constant 1024 : index
-    %x = arith.cmpi slt, %j, %prefix : index
-    %y = arith.cmpi sle, %j, %i : index
-    %visible = arith.ori %x, %y : i1""",
-    "sink-4-window-1024": f"""{DISTANCE}
-    %left = arith.constant 1024 : index
-    %sinks = arith.constant 4 : index
-    %near = arith.cmpi sle, %distance, %left : index
-    %first = arith.cmpi slt, %j, %sinks : index
-    %kept = arith.ori %near, %first : i1
-    %past = arith.cmpi sle, %j, %i : index
-    %visible = arith.andi %kept, %past : i1"""}
-
-
-def with_mask(mlir, body):
-    """The attention with a mask region."""
-    if not body:
-        return mlir
-    region = f"""mask {{
-  ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
-    {body}
-    flashcore.yield %visible : i1
-  }}
-  return"""
-    return mlir.replace("\n  return", " " + region, 1)
-
-
 def mask_grid(bundles):
     """Masks as regions, at 16k tokens, with products of warps and of warpgroups."""
     runs = []
     for chip, seqlen, d in itertools.product(("sm_89", "sm_90a"), (4096, 16384), (64, 128)):
-        for name, body in TIMED_MASKS.items():
-            mlir = with_mask(attention("f16", d, shape=(16384 // seqlen, 2048 // d, 2048 // d, seqlen, seqlen), lse=False), body)
+        for name, mask in MASKS.items():
+            mlir = with_mask(attention("f16", d, shape=(16384 // seqlen, 2048 // d, 2048 // d, seqlen, seqlen), lse=False), mask)
             bundle = bundles.make(f"mask-{chip}-s{seqlen}-d{d}-{name}", mlir, [f"--chip={chip}"])
             runs.append({"bundle": bundle, "time": True, "check": False})
     return runs

@@ -11,31 +11,25 @@ import argparse
 import json
 import pathlib
 import re
+import sys
 
 import numpy
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# The masks of scripts/make-bundles.py, of queries q and keys k.
-MASKS = {
-    "dense": lambda q, k: (q >= 0) & (k >= 0),
-    "causal": lambda q, k: k <= q,
-    "window-1024": lambda q, k: (k <= q) & (q - k <= 1024),
-    "block-diagonal-1024": lambda q, k: q // 1024 == k // 1024,
-    "global-64-local-256": lambda q, k: (abs(q - k) <= 256) | (k < 64) | (q < 64),
-    "prefix-1024": lambda q, k: (k < 1024) | (k <= q),
-    "sink-4-window-1024": lambda q, k: ((q - k <= 1024) | (k < 4)) & (k <= q),
-}
+sys.path.insert(0, str(ROOT / "benchmarks"))
+from flashcore_benchmarks.masks import MASKS
+
 BLOCK_M, BLOCK_N = 128, 64
 MARK = "mask-times"
 
 
-def visible_share(mask, seqlen):
+def visible_share(shows, seqlen):
     """Of the tiles of 128 queries and 64 keys, those with a visible key."""
     k = numpy.arange(seqlen)
     visible = 0
     for first in range(0, seqlen, BLOCK_M):
         q = numpy.arange(first, first + BLOCK_M)[:, None]
-        visible += int((mask(q, k).any(axis=0).reshape(-1, BLOCK_N).any(axis=1)).sum())
+        visible += int((shows(q, k).any(axis=0).reshape(-1, BLOCK_N).any(axis=1)).sum())
     return visible / (seqlen // BLOCK_M * (seqlen // BLOCK_N))
 
 
@@ -70,7 +64,7 @@ def main():
     parser.add_argument("date", help="such as '25 November 2026'")
     args = parser.parse_args()
     times, card = read(args.results)
-    shares = {(mask, s): visible_share(MASKS[mask], s) for mask in MASKS for s in sorted({key[1] for key in times})}
+    shares = {(mask, s): visible_share(MASKS[mask].shows, s) for mask in MASKS for s in sorted({key[1] for key in times})}
     kept = [{"chip": c, "seqlen": s, "head_dim": d, "mask": m, "median_us": round(t, 2)} for (c, s, d, m), t in times.items()]
     (ROOT / "docs/figures/masks.json").write_text(json.dumps({"device": card, "date": args.date, "times": kept}, indent=1) + "\n")
     text = f"{args.date}, {card}, 16k tokens, hidden 2048, f16; us, and in brackets over dense.\n\n" + make_table(times, shares)

@@ -29,14 +29,6 @@ static bool hasOpenStrides(mlir::Value tensor) {
           llvm::any_of(strides, mlir::ShapedType::isDynamic));
 }
 
-static AttentionProblem::MaskProof describe(const KeyMask &mask) {
-  if (!mask.hasHoles())
-    return {mask.hasRegionBounds, !mask.hasOpaqueRegion, /*numRanges=*/1};
-  bool isComplete = llvm::all_of(
-      mask.ranges, [](const RegionBounds &range) { return range.isComplete; });
-  return {/*hasBounds=*/true, isComplete, mask.ranges.size()};
-}
-
 AttentionProblem AttentionProblem::get(AttentionOp op) {
   AttentionProblem problem;
   problem.batch =
@@ -63,10 +55,9 @@ AttentionProblem AttentionProblem::get(AttentionOp op) {
   KeyMask mask = KeyMask::get(op);
   problem.isTopLeft = mask.isTopLeft;
   bool hasMask = !op.getMaskRegion().empty();
-  // Tiles within a range run without the region.
-  bool isMaskOfRanges = mask.hasHoles() && describe(mask).isComplete;
   if (hasMask)
-    problem.maskProof = describe(mask);
+    problem.maskProof = {mask.hasRegionBounds, !mask.hasOpaqueRegion,
+                         std::max<size_t>(mask.ranges.size(), 1)};
   problem.isCausal =
       op.getCausal() || (hasMask && (mask.isTopLeft || mask.windowRight == 0));
   problem.hasWindow =
@@ -74,8 +65,7 @@ AttentionProblem AttentionProblem::get(AttentionOp op) {
       (hasMask && (mask.hidesFirstKeys() || !mask.last.empty() ||
                    mask.windowRight.value_or(0) > 0 || mask.hasHoles()));
   problem.hasBias = op.getBias() || op.getAlibiSlopes() ||
-                    !op.getScoreRegion().empty() ||
-                    (mask.hasOpaqueRegion && !isMaskOfRanges);
+                    !op.getScoreRegion().empty() || mask.hasOpaqueRegion;
   if (mask.windowLeft && mask.windowRight)
     problem.windowKeys = *mask.windowLeft + *mask.windowRight + 1;
   return problem;

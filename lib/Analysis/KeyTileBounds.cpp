@@ -69,7 +69,11 @@ KeyMask KeyMask::get(AttentionOp op) {
   SmallVector<RegionBounds> ranges = getRegionRanges(op.getMaskRegion());
   if (ranges.size() > 1) {
     mask.ranges = std::move(ranges);
-    mask.hasRegionBounds = mask.hasOpaqueRegion = true;
+    mask.hasRegionBounds = true;
+    mask.hasOpaqueRegion =
+        llvm::any_of(mask.ranges, [](const RegionBounds &range) {
+          return !range.isComplete;
+        });
     return mask;
   }
   RegionBounds region = std::move(ranges.front());

@@ -38,7 +38,8 @@ struct KeyMask {
   /// Where a mask region shows several ranges of keys, those: what hides keys
   /// from all of them is above.
   SmallVector<RegionBounds> ranges = {};
-  /// Whether a mask region gives any bounds, and whether there is more to it.
+  /// Whether a mask region gives any bounds, and whether there is more to it
+  /// than those and the ranges.
   bool hasRegionBounds = false, hasOpaqueRegion = false;
 
   /// The mask of an op with these attributes. Windows wider than any sequence

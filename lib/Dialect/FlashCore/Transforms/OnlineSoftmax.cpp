@@ -54,7 +54,8 @@ OpFoldResult TileExpander::clamp(OpFoldResult bound) {
 
 /// The number of tiles, but at least 1 where a product waits for the next
 /// tile's, so that it begins and ends outside of the loop. Where no key is
-/// visible, that is a tile whose keys are all hidden.
+/// visible, that is a tile whose keys are all hidden, or one of which a part of
+/// the keys drops what it adds: `hasTiles` is set to whether it is there.
 OpFoldResult TileExpander::getWalkedTiles(OpFoldResult count) {
   if (schedule.getOverlap() != fcgpu::Overlap::PV)
     return count;
@@ -87,6 +88,25 @@ OpFoldResult TileExpander::getCountOfPart(OpFoldResult count) {
   return apply((d0 - d1).ceilDiv(parts), {count, getKeyPart()});
 }
 
+/// The bounds of keys of `numQueries` queries, counted from the first key of
+/// the op.
+KeyBounds TileExpander::getBounds(const KeyMask &of, int64_t numQueries) {
+  KeyBounds bounds = getKeyBounds(op.getContext(), of, numQueries);
+  return coversAllKeys() ? bounds : bounds.within();
+}
+
+OpFoldResult TileExpander::getBegin(AffineMap map,
+                                    ArrayRef<OpFoldResult> operands) {
+  return clamp(
+      affine::makeComposedFoldedAffineMax(b, b.getLoc(), map, operands));
+}
+
+OpFoldResult TileExpander::getEnd(AffineMap map,
+                                  ArrayRef<OpFoldResult> operands) {
+  return clamp(
+      affine::makeComposedFoldedAffineMin(b, b.getLoc(), map, operands));
+}
+
 void TileExpander::computeTileCounts() {
   // The warps of a block walk the same tiles where they fill them together.
   bool isAlone = schedule.getKeyWarps() > 1;
@@ -98,28 +118,18 @@ void TileExpander::computeTileCounts() {
       getAsOpFoldResult(tileOperand(firstQuery)),
       getAsOpFoldResult(tileOperand(AttentionOp::TileSeqlenQ)),
       getAsOpFoldResult(tileOperand(AttentionOp::TileSeqlenK))};
-  KeyBounds bounds = getKeyBounds(op.getContext(), mask, numQueries);
-  if (!coversAllKeys()) {
-    bounds = bounds.within();
+  if (!coversAllKeys())
     for (auto bound : {AttentionOp::TileKey, AttentionOp::TileKeyEnd})
       operands.push_back(getAsOpFoldResult(tileOperand(bound)));
-  }
   if (mask.hasHoles())
     return computeRanges(operands, numQueries);
-  auto end = [&](AffineMap map) {
-    return clamp(
-        affine::makeComposedFoldedAffineMin(b, b.getLoc(), map, operands));
-  };
-  auto begin = [&](AffineMap map) {
-    return clamp(
-        affine::makeComposedFoldedAffineMax(b, b.getLoc(), map, operands));
-  };
+  KeyBounds bounds = getBounds(mask, numQueries);
   // A bound of a region may be the same for all queries, within a tile.
   bool hasPartialEnd = bounds.visibleEnd != bounds.fullEnd ||
                        !mask.last.empty() ||
                        !endsWithTile(AttentionOp::TileKeyEnd) ||
                        !endsWithTile(AttentionOp::TileSeqlenK);
-  OpFoldResult visibleEnd = end(bounds.visibleEnd);
+  OpFoldResult visibleEnd = getEnd(bounds.visibleEnd, operands);
   // The maximum of the clamp hides this bound, which copies need.
   if (coversAllKeys())
     visibleEnd = affine::makeComposedFoldedAffineMin(
@@ -130,13 +140,13 @@ void TileExpander::computeTileCounts() {
       hasPartialEnd ? d0.ceilDiv(blockN) : d0.floorDiv(blockN), {visibleEnd}));
   OpFoldResult numFull = endTile;
   if (hasPartialEnd)
-    numFull = apply(d0.floorDiv(blockN), {end(bounds.fullEnd)});
+    numFull = apply(d0.floorDiv(blockN), {getEnd(bounds.fullEnd, operands)});
   headEnd = apply(d0 - d1, {endTile, numFull});
   if (mask.hidesFirstKeys()) {
     OpFoldResult firstTile =
-        apply(d0.floorDiv(blockN), {begin(bounds.visibleBegin)});
+        apply(d0.floorDiv(blockN), {getBegin(bounds.visibleBegin, operands)});
     OpFoldResult firstFull =
-        apply(d0.ceilDiv(blockN), {begin(bounds.fullBegin)});
+        apply(d0.ceilDiv(blockN), {getBegin(bounds.fullBegin, operands)});
     numTiles = getWalkedTiles(clamp(apply(d0 - d1, {endTile, firstTile})));
     tailBegin = getCountOfPart(apply(d0 - d1, {endTile, firstFull}));
   }

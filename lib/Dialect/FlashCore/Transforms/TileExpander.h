@@ -56,6 +56,9 @@ private:
   OpFoldResult getWalkedTiles(OpFoldResult count);
   Value getKeyPart();
   OpFoldResult getCountOfPart(OpFoldResult count);
+  KeyBounds getBounds(const KeyMask &of, int64_t numQueries);
+  OpFoldResult getBegin(AffineMap map, ArrayRef<OpFoldResult> operands);
+  OpFoldResult getEnd(AffineMap map, ArrayRef<OpFoldResult> operands);
   void computeTileCounts();
   void computeRanges(ArrayRef<OpFoldResult> operands, int64_t numQueries);
   Value getTilesPassedOver(Value place);
@@ -77,6 +80,7 @@ private:
   Value maskScores(Value scores, Value key);
   Value branch(Value condition, function_ref<Value()> first,
                function_ref<Value()> second);
+  Value maskIf(Value condition, Value scores, Value key);
   void skipUnlessVisible(Value iteration);
   Value maskWhenPartial(Value scores, Value iteration, Value key);
   Value isPartial(Value iteration);

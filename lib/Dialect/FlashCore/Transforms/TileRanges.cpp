@@ -44,19 +44,12 @@ void TileExpander::computeRanges(ArrayRef<OpFoldResult> operands,
   AffineExpr d0 = b.getAffineDimExpr(0), d1 = b.getAffineDimExpr(1);
   OpFoldResult firstKey = getAsOpFoldResult(tileOperand(AttentionOp::TileKey));
   auto getTile = [&](AffineMap map, bool isEnd, bool roundsUp) {
-    OpFoldResult key =
-        isEnd
-            ? affine::makeComposedFoldedAffineMin(b, b.getLoc(), map, operands)
-            : affine::makeComposedFoldedAffineMax(b, b.getLoc(), map, operands);
-    return apply(roundsUp ? d0.ceilDiv(blockN) : d0.floorDiv(blockN),
-                 {clamp(key)});
+    OpFoldResult key = isEnd ? getEnd(map, operands) : getBegin(map, operands);
+    return apply(roundsUp ? d0.ceilDiv(blockN) : d0.floorDiv(blockN), {key});
   };
   SmallVector<TileRange> ranges;
   for (const RegionBounds &range : mask.ranges) {
-    KeyBounds bounds =
-        getKeyBounds(op.getContext(), mask.getMaskOf(range), numQueries);
-    if (!coversAllKeys())
-      bounds = bounds.within();
+    KeyBounds bounds = getBounds(mask.getMaskOf(range), numQueries);
     Value begin = asValue(getTile(bounds.visibleBegin, false, false));
     Value end = asValue(getTile(bounds.visibleEnd, true, true));
     // A range without keys stands in front of all others.

@@ -214,6 +214,12 @@ Value TileExpander::branch(Value condition, function_ref<Value()> first,
       .getResult(0);
 }
 
+Value TileExpander::maskIf(Value condition, Value scores, Value key) {
+  return branch(
+      condition, [&] { return maskScores(scores, key); },
+      [&] { return scores; });
+}
+
 /// A partial tile that some warp of the block sees may hide all its keys from
 /// another, which then skips it, if that is decided.
 void TileExpander::skipUnlessVisible(Value iteration) {
@@ -267,17 +273,17 @@ void TileExpander::skipUnlessVisible(Value iteration) {
 }
 
 Value TileExpander::maskWhenPartial(Value scores, Value iteration, Value key) {
+  if (mask.hasHoles())
+    return maskIf(isOutsideOfFullRanges(key), scores, key);
   auto isBefore = [&](OpFoldResult bound) -> Value {
     return arith::CmpIOp::create(b, arith::CmpIPredicate::slt, iteration,
                                  asValue(bound));
   };
   auto masked = [&] { return maskScores(scores, key); };
-  if (mask.hasHoles())
-    return branch(isOutsideOfFullRanges(key), masked, [&] { return scores; });
   auto head = [&] {
     if (getConstantIntValue(headEnd) == 0)
       return scores;
-    return branch(isBefore(headEnd), masked, [&] { return scores; });
+    return maskIf(isBefore(headEnd), scores, key);
   };
   return mask.hidesFirstKeys() ? branch(isBefore(tailBegin), head, masked)
                                : head();
@@ -302,11 +308,9 @@ Value TileExpander::isPartial(Value iteration) {
 
 /// Masks the tile of iteration `i` where it is partial or not there at all.
 Value TileExpander::maskUnlessFull(Value scores, int64_t i, Value key) {
-  Value isMasked;
   if (mask.hasHoles())
-    return branch(
-        isOutsideOfFullRanges(key), [&] { return maskScores(scores, key); },
-        [&] { return scores; });
+    return maskIf(isOutsideOfFullRanges(key), scores, key);
+  Value isMasked;
   auto add = [&](arith::CmpIPredicate predicate, OpFoldResult bound) {
     Value holds = arith::CmpIOp::create(
         b, predicate, asValue(b.getIndexAttr(i)), asValue(bound));
@@ -319,8 +323,5 @@ Value TileExpander::maskUnlessFull(Value scores, int64_t i, Value key) {
     add(arith::CmpIPredicate::sge, numTiles);
   if (mask.hidesFirstKeys())
     add(arith::CmpIPredicate::sge, tailBegin);
-  return isMasked ? branch(
-                        isMasked, [&] { return maskScores(scores, key); },
-                        [&] { return scores; })
-                  : scores;
+  return isMasked ? maskIf(isMasked, scores, key) : scores;
 }
