@@ -246,7 +246,8 @@ void ScheduleChooser::decideBlockN() {
 void ScheduleChooser::decideNumStages() {
   bool hasManyStages = width == HeadWidth::Wide && isSparse() && !dividesKeys();
   int64_t numStages = hasManyStages ? 3 : 2;
-  if (hasFewRows())
+  // Fewer warps than heads are refused later.
+  if (hasFewRows() && choice.getRowWarps() > 0)
     numStages = chooseStreamedStages(problem, target, choice);
   choice.numStages =
       reasons.decide("num_stages", options.numStages, numStages,

@@ -89,6 +89,12 @@ TEST(ScheduleRefusal, HeadGroups) {
   options.numWarps = 4;
   EXPECT_EQ(refuse(problem, options),
             "expects num-warps to be a multiple of head-group = 3, but got 4");
+  // Of few rows, too, for whose stages the rows of a warp are counted.
+  AttentionProblem fewRows = problem;
+  fewRows.seqlenQ = 18;
+  options.numWarps = 2;
+  EXPECT_EQ(refuse(fewRows, options),
+            "expects num-warps to be a multiple of head-group = 3, but got 2");
   options.numWarps = 6;
   options.blockM = 48;
   EXPECT_EQ(refuse(problem, options),
