@@ -138,6 +138,26 @@ func.func @attention(%q: !t, %k: !t, %v: !t, %o: !t, %lse: memref<?x?x?xf32>, %t
     return runs
 
 
+# Totals of queries and keys, and ends of sequences: the lengths are random, and the same in both where the totals are.
+VARLEN_SIZES = [(300, 300, 6), (150, 333, 5), (90, 17, 9), (1, 64, 2), (40, 0, 4), (513, 513, 3)]
+
+
+def sequence_runs(bundles, name):
+    """Attentions of test/Sequences, whose lengths are data."""
+    runs = []
+    for path in sorted((ROOT / "test/Sequences").glob("*.mlir")):
+        bundle = bundles.make(f"{name}-{path.stem}", path.read_text())
+        if not path.stem.startswith("varlen"):
+            runs += [{"bundle": bundle, "kind": kind} for kind in KINDS]
+            continue
+        for i, (sq, sk, ends) in enumerate(VARLEN_SIZES):
+            sizes = {"seqlen_q": sq, "seqlen_k": sk, "cu_seqlens": ends}
+            if path.stem == "varlen-used":
+                sizes["seqused_k_0"] = ends - 1
+            runs.append({"bundle": bundle, "dims": sizes, "kind": KINDS[i % 3]})
+    return runs
+
+
 def packed_runs(bundles):
     """The strides and offsets of q, k and v in one tensor, fixed in the kernel
     and chosen at run time."""
@@ -319,6 +339,7 @@ def check_grid(bundles):
     sizes = [(130, 3), (203, 64), (90, 1), (64, 113), (512, 512), (300, 1023), (1024, 1024), (1, 203)]
     runs += score_runs(bundles, sizes, batch=2, heads=4)
     runs += region_runs(bundles, "region")
+    runs += sequence_runs(bundles, "sequences")
     runs += packed_runs(bundles)
     runs += split_runs(bundles)
     runs += split_query_runs(bundles)
@@ -556,6 +577,7 @@ def emulate_grid(bundles):
     runs += key_warps_runs(bundles, [(70, 150), (1, 203), (130, 3), (3, 90)])
     runs += persistent_runs(bundles, batch=2)
     runs += region_runs(bundles, "region")
+    runs += sequence_runs(bundles, "sequences")
     runs += region_runs(bundles, "warpgroups-region", ["--chip=sm_90a", "--product=warpgroup"])
     runs += warpgroup_runs(bundles)
     runs += warpgroup_score_runs(bundles)
@@ -624,6 +646,36 @@ def mask_grid(bundles):
             mlir = with_mask(attention("f16", d, shape=(16384 // seqlen, 2048 // d, 2048 // d, seqlen, seqlen), lse=False), mask)
             bundle = bundles.make(f"mask-{chip}-s{seqlen}-d{d}-{name}", mlir, [f"--chip={chip}"])
             runs.append({"bundle": bundle, "time": True, "check": False})
+    return runs
+
+
+def sequence_text(head_dim, causal, ends, sinks=False):
+    """Sequences back to back, or with no `ends` a batch, of sizes known at run time only; 16 heads of 128."""
+    heads = 2048 // head_dim
+    tensor = f"tensor<{1 if ends else '?'}x{heads}x?x{head_dim}xf16>"
+    clause = "cu_seqlens_q(%cq : tensor<?xi32>) cu_seqlens_k(%ck : tensor<?xi32>) " if ends else ""
+    arguments = ", %cq: tensor<?xi32>, %ck: tensor<?xi32>" if ends else ""
+    if sinks:
+        clause = f"sink(%s : tensor<{heads}xf32>) " + clause
+        arguments += f", %s: tensor<{heads}xf32>"
+    return f"""func.func @attention(%q: {tensor}, %k: {tensor}, %v: {tensor}, %o: {tensor}{arguments}) -> {tensor} {{
+  %r = flashcore.attention ins(%q, %k, %v : {tensor}, {tensor}, {tensor}) {clause}outs(%o : {tensor}){causal} -> {tensor}
+  return %r : {tensor}
+}}
+"""
+
+
+def sequence_grid(bundles):
+    """Attentions whose lengths are data: that they are right, and what they cost beside equal lengths. 32 random cuts of 32,768 tokens make
+    sequences of 1,024 in the mean and about four times that at most, which is the work of 16 of 2,048."""
+    runs = sequence_runs(bundles, "sequences")
+    for d, causal in itertools.product((64, 128), ("", " causal(bottom_right)")):
+        name = f"{'causal' if causal else 'dense'}-d{d}"
+        total = {"seqlen_q": 32768, "seqlen_k": 32768, "cu_seqlens": 33}
+        runs.append({"bundle": bundles.make(f"time-varlen-{name}", sequence_text(d, causal, True)), "dims": total, "time": True, "check": False})
+        for kind, sinks in (("equal", False), ("sinks", True)):
+            runs.append({"bundle": bundles.make(f"time-{kind}-{name}", sequence_text(d, causal, False, sinks)),
+                         "dims": {"batch": 16, "seqlen_q": 2048, "seqlen_k": 2048}, "time": True, "check": False})
     return runs
 
 
@@ -699,7 +751,7 @@ def copy_package(root, build, out):
 
 
 GRIDS = {"check": check_grid, "warpgroups": warpgroup_grid, "sanitize": sanitize_grid, "time": time_grid, "emulate": emulate_grid, "card": card_grid,
-         "small": small_grid, "masks": mask_grid}
+         "small": small_grid, "masks": mask_grid, "sequences": sequence_grid}
 
 
 def main():

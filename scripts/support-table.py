@@ -94,11 +94,11 @@ FEATURES = [
     ("softcap", attention(clause="softcap(3.0e+01)"), r"softcap\("),
     ("bias, broadcast axes", attention(ins="bias(%b : memref<1x1x96x96xf32>)", args=", %b: memref<1x1x96x96xf32>"), r"bias\("),
     ("alibi", attention(ins="alibi(%b : memref<4xf32>)", args=", %b: memref<4xf32>"), r"alibi\("),
-    ("sink", attention(ins="sink(%b : memref<4xf32>)", args=", %b: memref<4xf32>"), None),
+    ("sink", attention(ins="sink(%b : memref<4xf32>)", args=", %b: memref<4xf32>"), r"sink\("),
     ("score region", attention(clause=f"score {SCORE}"), r"score \{"),
     ("mask region", attention(clause=f"mask {MASK}"), r"mask \{"),
-    ("cu_seqlens", attention(ins="cu_seqlens_q(%b : memref<3xi32>) cu_seqlens_k(%b : memref<3xi32>)", args=", %b: memref<3xi32>"), None),
-    ("seqused_k", attention(ins="seqused_k(%b : memref<1xi32>)", args=", %b: memref<1xi32>"), None),
+    ("cu_seqlens", attention(ins="cu_seqlens_q(%b : memref<3xi32>) cu_seqlens_k(%b : memref<3xi32>)", args=", %b: memref<3xi32>"), r"cu_seqlens_q\("),
+    ("seqused_k", attention(ins="seqused_k(%b : memref<1xi32>)", args=", %b: memref<1xi32>"), r"seqused_k\("),
     ("page_table", attention(ins="page_table(%b : memref<1x1xi32>)", args=", %b: memref<1x1xi32>"), None),
 ]
 CHIPS = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_90a")

@@ -57,7 +57,8 @@ AttentionProblem AttentionProblem::get(AttentionOp op) {
   bool hasMask = !op.getMaskRegion().empty();
   if (hasMask)
     problem.maskProof = {mask.hasRegionBounds, !mask.hasOpaqueRegion,
-                         std::max<size_t>(mask.ranges.size(), 1)};
+                         std::max<size_t>(mask.ranges.size(), 1),
+                         !mask.symbols.empty()};
   problem.isCausal =
       op.getCausal() || (hasMask && (mask.isTopLeft || mask.windowRight == 0));
   problem.hasWindow =
@@ -66,6 +67,11 @@ AttentionProblem AttentionProblem::get(AttentionOp op) {
                    mask.windowRight.value_or(0) > 0 || mask.hasHoles()));
   problem.hasBias = op.getBias() || op.getAlibiSlopes() ||
                     !op.getScoreRegion().empty() || mask.hasOpaqueRegion;
+  problem.isVarlen = static_cast<bool>(op.getCuSeqlensQ());
+  problem.hasLengths = problem.isVarlen || op.getSequsedK();
+  // Totals say nothing of a sequence.
+  if (problem.isVarlen)
+    problem.batch = problem.seqlenQ = problem.seqlenK = std::nullopt;
   if (mask.windowLeft && mask.windowRight)
     problem.windowKeys = *mask.windowLeft + *mask.windowRight + 1;
   return problem;

@@ -38,7 +38,7 @@ bool mlir::flashcore::skipsHiddenTiles(const AttentionProblem &problem,
   // With sizes known at run time only, or with Q of the widest heads, there are
   // no registers left to find out; with an overlap those of another tile take
   // them.
-  bool hasSizes = problem.seqlenQ && problem.seqlenK;
+  bool hasSizes = problem.seqlenQ && problem.seqlenK && !problem.hasLengths;
   bool isFull = schedule.query != QueryPlacement::Shared &&
                 getWidestDim(problem) > kWidestWithSpareRegisters;
   return hidesKeys && isShared && hasSizes && !isFull &&

@@ -49,11 +49,12 @@ static std::optional<int64_t> getSeqlen(AttentionOp op, ShapedType type,
 /// Moves the bound `query + n` of a region to the window that says the same,
 /// where `n` is `own` more than the query's own key has.
 static void takeWindow(SmallVector<AffineExpr> &bounds, int64_t own,
-                       int64_t sign, std::optional<int64_t> &window) {
+                       int64_t sign, unsigned numSymbols,
+                       std::optional<int64_t> &window) {
   llvm::erase_if(bounds, [&](AffineExpr bound) {
     AffineExpr query = getAffineDimExpr(0, bound.getContext());
     auto distance = dyn_cast<AffineConstantExpr>(
-        simplifyAffineExpr((bound - query - own) * sign, 1, 0));
+        simplifyAffineExpr((bound - query - own) * sign, 1, numSymbols));
     if (!distance || distance.getValue() < 0)
       return false;
     int64_t keys = distance.getValue();
@@ -66,7 +67,8 @@ KeyMask KeyMask::get(AttentionOp op) {
   KeyMask mask = get(op.getCausal(), op.getWindowLeft(), op.getWindowRight());
   if (op.getMaskRegion().empty())
     return mask;
-  SmallVector<RegionBounds> ranges = getRegionRanges(op.getMaskRegion());
+  SmallVector<RegionBounds> ranges =
+      getRegionRanges(op.getMaskRegion(), mask.symbols);
   if (ranges.size() > 1) {
     mask.ranges = std::move(ranges);
     mask.hasRegionBounds = true;
@@ -84,8 +86,10 @@ KeyMask KeyMask::get(AttentionOp op) {
   auto seqlenQ = getSeqlen(op, op.getQueryType(), AttentionOp::TileSeqlenQ);
   auto seqlenK = getSeqlen(op, op.getKeyType(), AttentionOp::TileSeqlenK);
   if (seqlenQ && seqlenK) {
-    takeWindow(mask.last, *seqlenK - *seqlenQ, 1, mask.windowRight);
-    takeWindow(mask.first, *seqlenK - *seqlenQ, -1, mask.windowLeft);
+    unsigned numSymbols = mask.symbols.size();
+    int64_t own = *seqlenK - *seqlenQ;
+    takeWindow(mask.last, own, 1, numSymbols, mask.windowRight);
+    takeWindow(mask.first, own, -1, numSymbols, mask.windowLeft);
   }
   AffineExpr query = getAffineDimExpr(0, op.getContext());
   if (llvm::is_contained(mask.last, query)) {
@@ -141,7 +145,8 @@ KeyBounds KeyBounds::within() const {
       results.push_back(result - keyBegin);
     if (isEnd)
       results.push_back(keyEnd - keyBegin);
-    return AffineMap::get(numDims + 2, 0, results, context);
+    return AffineMap::get(numDims + 2, visibleEnd.getNumSymbols(), results,
+                          context);
   };
   return {shift(visibleBegin, /*isEnd=*/false),
           shift(visibleEnd, /*isEnd=*/true), shift(fullBegin, /*isEnd=*/false),
@@ -154,7 +159,7 @@ KeyBounds mlir::flashcore::getKeyBounds(MLIRContext *context,
   bindDims(context, firstQuery, seqlenQ, seqlenK);
   AffineExpr lastQuery = firstQuery + (blockM - 1);
   auto makeMap = [&](ArrayRef<AffineExpr> results) {
-    return AffineMap::get(3, 0, results, context);
+    return AffineMap::get(3, mask.symbols.size(), results, context);
   };
   auto endOf = [&](AffineExpr query) {
     SmallVector<AffineExpr> ends;

@@ -17,7 +17,7 @@ using namespace mlir::flashcore;
 /// Whether the expression, in d0, never falls (or, if `sign` is -1, never
 /// rises) while d0 rises.
 static bool isMonotone(AffineExpr expr, int64_t sign = 1) {
-  if (isa<AffineConstantExpr>(expr))
+  if (isa<AffineConstantExpr, AffineSymbolExpr>(expr))
     return true;
   if (isa<AffineDimExpr>(expr))
     return sign > 0;
@@ -39,6 +39,20 @@ static bool isMonotone(AffineExpr expr, int64_t sign = 1) {
   default:
     return false;
   }
+}
+
+/// Places of the region's arguments.
+enum Argument : unsigned { BatchArgument = 1, QueryArgument = 3, KeyArgument };
+
+bool mlir::flashcore::isOfBatchEntry(Value value, Region &region) {
+  if (value.getParentRegion() != &region)
+    return true;
+  Operation *op = value.getDefiningOp();
+  if (!op)
+    return value == region.getArgument(BatchArgument);
+  return llvm::all_of(op->getOperands(), [&](Value operand) {
+    return isOfBatchEntry(operand, region);
+  });
 }
 
 using Ranges = SmallVector<RegionBounds>;
@@ -101,8 +115,8 @@ static Ranges unite(const Ranges &lhs, const Ranges &rhs) {
 namespace {
 class MaskReader {
 public:
-  explicit MaskReader(Region &mask)
-      : mask(mask), context(mask.getContext()),
+  MaskReader(Region &mask, SmallVectorImpl<Value> &symbols)
+      : mask(mask), symbols(symbols), context(mask.getContext()),
         query(getAffineDimExpr(0, context)), key(getAffineDimExpr(1, context)) {
   }
 
@@ -118,12 +132,13 @@ private:
   /// bits.
   static constexpr int64_t kLargest = int64_t(1) << 30;
   static constexpr int64_t kLargestFactor = int64_t(1) << 14;
-  /// Places of the region's arguments.
-  static constexpr unsigned kQuery = 3, kKey = 4;
-
   /// The value in d0 and d1, query and key.
   std::optional<AffineExpr> getExpr(Value value);
   std::optional<AffineExpr> getDivision(Operation *op);
+  AffineExpr getSymbol(Value value);
+  AffineExpr simplify(AffineExpr expr) {
+    return simplifyAffineExpr(expr, /*numDims=*/2, symbols.size());
+  }
   /// The ranges of keys for which a condition holds, or does not.
   Ranges getRanges(Value condition, bool holds);
   Ranges getRanges(arith::CmpIOp compare, arith::CmpIPredicate predicate);
@@ -138,6 +153,7 @@ private:
   bool addBound(SmallVector<AffineExpr> &to, AffineExpr bound);
 
   Region &mask;
+  SmallVectorImpl<Value> &symbols;
   MLIRContext *context;
   AffineExpr query, key;
   RegionBounds bounds;
@@ -150,8 +166,15 @@ static bool isNotNegative(AffineExpr expr) {
   bool found = true;
   expr.walk([&](AffineExpr part) {
     auto constant = dyn_cast<AffineConstantExpr>(part);
-    found &= !constant || constant.getValue() >= 0;
+    found &=
+        !isa<AffineSymbolExpr>(part) && (!constant || constant.getValue() >= 0);
   });
+  return found;
+}
+
+static bool hasSymbol(AffineExpr expr) {
+  bool found = false;
+  expr.walk([&](AffineExpr part) { found |= isa<AffineSymbolExpr>(part); });
   return found;
 }
 
@@ -176,10 +199,18 @@ std::optional<AffineExpr> MaskReader::getDivision(Operation *op) {
   return lhs->floorDiv(by);
 }
 
+AffineExpr MaskReader::getSymbol(Value value) {
+  auto *it = llvm::find(symbols, value);
+  unsigned position = it - symbols.begin();
+  if (it == symbols.end())
+    symbols.push_back(value);
+  return getAffineSymbolExpr(position, context);
+}
+
 std::optional<AffineExpr> MaskReader::getExpr(Value value) {
-  if (value == mask.getArgument(kQuery))
+  if (value == mask.getArgument(QueryArgument))
     return query;
-  if (value == mask.getArgument(kKey))
+  if (value == mask.getArgument(KeyArgument))
     return key;
   APInt constant;
   if (matchPattern(value, m_ConstantInt(&constant))) {
@@ -191,19 +222,27 @@ std::optional<AffineExpr> MaskReader::getExpr(Value value) {
   Operation *op = value.getDefiningOp();
   if (!op)
     return std::nullopt;
+  bool isNarrow = value.getType().isSignlessInteger(32);
+  if (isNarrow && isOfBatchEntry(value, mask))
+    return getSymbol(value);
   auto isWide = [](Value each) {
     return each.getType().isIndex() || each.getType().isSignlessInteger(32);
   };
   if (isa<arith::IndexCastOp, arith::IndexCastUIOp>(op) && isWide(value) &&
-      isWide(op->getOperand(0)))
-    return getExpr(op->getOperand(0));
+      isWide(op->getOperand(0))) {
+    auto source = getExpr(op->getOperand(0));
+    // Data may be of any size, and negative.
+    bool isExact = isa<arith::IndexCastOp>(op) && !isNarrow;
+    return source && hasSymbol(*source) && !isExact ? std::nullopt : source;
+  }
   if (isa<arith::FloorDivSIOp, arith::CeilDivSIOp, arith::DivSIOp,
           arith::DivUIOp>(op))
     return getDivision(op);
   if (!isa<arith::AddIOp, arith::SubIOp, arith::MulIOp>(op))
     return std::nullopt;
   auto lhs = getExpr(op->getOperand(0)), rhs = getExpr(op->getOperand(1));
-  if (!lhs || !rhs)
+  if (!lhs || !rhs ||
+      (isNarrow && (hasSymbol(*lhs) || hasSymbol(*rhs)))) // may wrap
     return std::nullopt;
   if (isa<arith::AddIOp>(op))
     return *lhs + *rhs;
@@ -220,7 +259,7 @@ std::optional<AffineExpr> MaskReader::getExpr(Value value) {
 }
 
 bool MaskReader::addBound(SmallVector<AffineExpr> &to, AffineExpr bound) {
-  bound = simplifyAffineExpr(bound, /*numDims=*/2, /*numSymbols=*/0);
+  bound = simplify(bound);
   if (!isMonotone(bound))
     return false;
   if (!llvm::is_contained(to, bound))
@@ -261,7 +300,7 @@ static Value getAbsolute(Value value) {
 }
 
 bool MaskReader::addNotPositive(AffineExpr expr) {
-  std::optional<Sum> sum = split(simplifyAffineExpr(expr, 2, 0));
+  std::optional<Sum> sum = split(simplify(expr));
   if (!sum)
     return false;
   auto [ofKey, ofQuery] = *sum;
@@ -297,7 +336,7 @@ bool MaskReader::addLessEqual(Value lhs, Value rhs, int64_t slack) {
 bool MaskReader::addQueriesNotPositive(AffineExpr ofQuery) {
   constexpr int64_t farAway = int64_t(1) << 31;
   auto getConstant = [&](AffineExpr expr) {
-    return dyn_cast<AffineConstantExpr>(simplifyAffineExpr(expr, 2, 0));
+    return dyn_cast<AffineConstantExpr>(simplify(expr));
   };
   if (auto constant = getConstant(ofQuery))
     return constant.getValue() <= 0 ||
@@ -399,6 +438,8 @@ Ranges MaskReader::getRanges(Value condition, bool holds) {
                          : arith::invertPredicate(compare.getPredicate()));
 }
 
-SmallVector<RegionBounds> mlir::flashcore::getRegionRanges(Region &mask) {
-  return MaskReader(mask).read();
+SmallVector<RegionBounds>
+mlir::flashcore::getRegionRanges(Region &mask,
+                                 SmallVectorImpl<Value> &symbols) {
+  return MaskReader(mask, symbols).read();
 }

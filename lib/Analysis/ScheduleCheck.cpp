@@ -62,7 +62,7 @@ static std::optional<std::string> checkOnePass(const AttentionProblem &problem,
                                                FieldNames names) {
   if (choice.softmax != Softmax::OnePass)
     return std::nullopt;
-  if (!problem.seqlenK)
+  if (!problem.seqlenK || problem.hasLengths)
     return "expects a seqlen_k known at compile time for softmax one_pass; "
            "use softmax online";
   int64_t cols = choice.blockN * getTilesOfPart(*problem.seqlenK, choice);
@@ -182,6 +182,25 @@ checkWarpgroup(const AttentionProblem &problem, const TargetInfo &target,
   return std::nullopt;
 }
 
+/// What works where tensors say how long sequences are.
+static std::optional<std::string> checkLengths(const AttentionProblem &problem,
+                                               const ScheduleChoice &choice,
+                                               FieldNames names) {
+  llvm::StringRef clause = problem.isVarlen ? "cu_seqlens" : "seqused_k";
+  // A bulk copy ends with the tensor, not with a sequence in it.
+  if (problem.hasLengths && choice.product == Product::Warpgroup)
+    return llvm::formatv("expects {0} warp with {1}, but got warpgroup",
+                         spell("product", names), clause);
+  if (problem.isVarlen && choice.keySplits > 1)
+    return llvm::formatv("expects {0} 1 with cu_seqlens, but got {1}",
+                         spell("key_splits", names), choice.keySplits);
+  // Which sequence a tile is of takes a search.
+  if (problem.isVarlen && choice.grid == Grid::Persistent)
+    return llvm::formatv("expects {0} full with cu_seqlens, but got persistent",
+                         spell("grid", names));
+  return std::nullopt;
+}
+
 /// All blocks are along the x axis of the grid, which has a limit of its own.
 static std::optional<std::string> checkGrid(const AttentionProblem &problem,
                                             const ScheduleChoice &choice,
@@ -257,6 +276,8 @@ mlir::flashcore::checkSchedule(const AttentionProblem &problem,
   if (auto error = checkTileSchedule(problem, choice, names))
     return error;
   if (auto error = checkGrid(problem, choice, names))
+    return error;
+  if (auto error = checkLengths(problem, choice, names))
     return error;
   if (auto error = checkWarpgroup(problem, target, choice, names))
     return error;

@@ -35,8 +35,8 @@ static Softmax chooseSoftmax(const AttentionProblem &problem,
   bool isPossible = options.rowMax.value_or(RowMax::Exact) == RowMax::Exact &&
                     options.overlap != Overlap::QK && isShapeOpen(options);
   if (choice.keyWarps < 2 || !isPossible || !problem.seqlenK ||
-      problem.isCausal || problem.hasWindow || problem.hasBias ||
-      getHeadWidth(problem) != HeadWidth::Narrow)
+      problem.hasLengths || problem.isCausal || problem.hasWindow ||
+      problem.hasBias || getHeadWidth(problem) != HeadWidth::Narrow)
     return Softmax::Online;
   bool isEven = *problem.seqlenK % (choice.keyWarps * choice.blockN) == 0;
   return isEven && *problem.seqlenK <= choice.keyWarps * maxKeys

@@ -62,16 +62,19 @@ getGrid(const Explanation &explanation, const TargetInfo &target) {
 
 /// What a mask region costs.
 static std::string describe(AttentionProblem::MaskProof proof) {
+  const char *data = proof.hasData ? ", some by lengths of a batch entry" : "";
   if (proof.numRanges > 1)
-    return std::to_string(proof.numRanges) +
-           " ranges of keys: tiles between them are skipped" +
+    return std::to_string(proof.numRanges) + " ranges of keys" + data +
+           ": tiles between them are skipped" +
            (proof.isComplete ? ", full tiles have no mask"
                              : ", tiles that are not proved full have a mask");
   if (proof.isComplete)
-    return "bounds of keys: tiles outside are skipped, full tiles have no mask";
+    return std::string("bounds of keys") + data +
+           ": tiles outside are skipped, full tiles have no mask";
   return proof.hasBounds
-             ? "bounds of keys, outside of which tiles are skipped, and more, "
-               "which each other tile evaluates"
+             ? std::string("bounds of keys") + data +
+                   ", outside of which tiles are skipped, and more, which each "
+                   "other tile evaluates"
              : "no bounds of keys were found: each tile evaluates it";
 }
 

@@ -31,7 +31,7 @@ __all__ = [
     "TensorMap",
 ]
 
-VERSION = 5
+VERSION = 6
 WORKSPACE = "workspace"
 
 Sizes = Mapping[str, int]
@@ -451,8 +451,11 @@ def chip_number(chip: str) -> int:
 
 
 def _evaluate(factors: Factors, sizes: Sizes) -> int:
-    """A product of ceil(size / tile) and of counts that no size changes."""
+    """A product of ceil(size / tile), some with the size ``plus`` more, and of
+    counts that no size changes."""
     return math.prod(
-        factor["count"] if "count" in factor else -(-sizes[factor["dim"]] // factor["tile"])
+        factor["count"]
+        if "count" in factor
+        else -(-sizes[factor["dim"]] // factor["tile"]) + sizes.get(factor.get("plus", ""), 0)
         for factor in factors
     )

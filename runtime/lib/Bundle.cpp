@@ -34,6 +34,11 @@ const TensorSpec *Bundle::findTensor(std::string_view name) const {
   return nullptr;
 }
 
+std::string Bundle::sequencesDim() const {
+  const TensorSpec *used = findTensor(SequsedKName);
+  return used && hasCuSeqlens() ? used->axes.front() : std::string();
+}
+
 std::string CodeChoice::str() const {
   return (kind == Kind::Cubin ? "cubin " : "PTX ") + image->chip.str();
 }

@@ -45,7 +45,7 @@ static constexpr std::string_view notABundle =
     "it";
 
 /// Raised whenever a bundle of before would be misread.
-static constexpr int64_t manifestVersion = 5;
+static constexpr int64_t manifestVersion = 6;
 
 /// Far more than any bundle has.
 static constexpr int64_t maxManifestBytes = 1 << 26, maxCodeBytes = 1 << 30,
@@ -151,6 +151,9 @@ private:
   void readVariant(Field field);
   void checkRequiredTensors(Field tensors);
   void checkBias(Field tensors);
+  void checkVector(Field tensors, std::string_view name, DType dtype,
+                   std::string_view axis);
+  void checkSequences(Field attention, Field tensors);
   void checkCaptured(Field attention, Field tensors);
   void checkArguments(const KernelSpec &kernel, Field field);
   void checkLaunchComment(const std::vector<Field> &kernels);
@@ -199,7 +202,8 @@ Product BundleLoader::readProduct(Field field) {
       product.push_back({"", 1, factor["count"].integer(1)});
     else
       product.push_back(
-          {readDimName(factor["dim"]), factor["tile"].integer(1)});
+          {readDimName(factor["dim"]), factor["tile"].integer(1), std::nullopt,
+           factor.has("plus") ? readDimName(factor["plus"]) : ""});
   return product;
 }
 
@@ -427,7 +431,7 @@ void BundleLoader::checkRequiredTensors(Field tensors) {
 }
 
 /// What regions read is there, with an axis for each coordinate; and only they
-/// read integers.
+/// and lengths are integers.
 void BundleLoader::checkCaptured(Field attention, Field tensors) {
   const std::vector<std::string> &captured = bundle.attention.captured;
   for (const auto &[key, program] :
@@ -458,7 +462,7 @@ void BundleLoader::checkCaptured(Field attention, Field tensors) {
     bool isCaptured = std::count(captured.begin(), captured.end(), tensor.name);
     if (isCaptured && tensor.role != TensorSpec::Role::Input)
       fields[i]["role"].refuse("'input'");
-    if (!isCaptured && !isReal(tensor.dtype))
+    if (!isCaptured && !isReal(tensor.dtype) && !isLengths(tensor.name))
       fields[i]["dtype"].refuse("'f16', 'bf16' or 'f32'");
   }
 }
@@ -478,6 +482,69 @@ void BundleLoader::checkBias(Field tensors) {
   for (size_t i = 0; i < axes.size(); ++i)
     if (bias->axes[i] != biasAxes[i] && bias->axes[i] != BroadcastAxis)
       axes[i].refuse("'" + std::string(biasAxes[i]) + "' or '1'");
+}
+
+/// An input of one axis, if the bundle has it. An empty `axis` is one of its
+/// own.
+void BundleLoader::checkVector(Field tensors, std::string_view name,
+                               DType dtype, std::string_view axis) {
+  const TensorSpec *tensor = bundle.findTensor(name);
+  if (!tensor)
+    return;
+  Field field = tensors.elements()[tensor - bundle.tensors.data()];
+  if (tensor->role != TensorSpec::Role::Input)
+    field["role"].refuse("'input'");
+  if (tensor->dtype != dtype)
+    field["dtype"].refuse("'" + std::string(stringify(dtype)) + "'");
+  std::vector<Field> axes = field["axes"].elements();
+  if (axes.size() != 1)
+    return field["axes"].refuse("an array of 1 element");
+  const std::string &actual = tensor->axes.front();
+  if (!axis.empty() && actual != axis)
+    axes.front().refuse("'" + std::string(axis) + "'");
+  bool isKnown = actual == BroadcastAxis || actual == CuSeqlensDim ||
+                 std::count(std::begin(dimNames), std::end(dimNames), actual);
+  if (axis.empty() && isKnown)
+    axes.front().refuse("the name of a size of its own, one less than '" +
+                        std::string(CuSeqlensDim) + "'");
+}
+
+/// Sinks, and what says where sequences begin and end.
+void BundleLoader::checkSequences(Field attention, Field tensors) {
+  checkVector(tensors, SinkName, DType::F32, "heads_q");
+  for (std::string_view name : {CuSeqlensQName, CuSeqlensKName})
+    checkVector(tensors, name, DType::I32, CuSeqlensDim);
+  bool hasCuSeqlens = bundle.hasCuSeqlens();
+  checkVector(tensors, SequsedKName, DType::I32, hasCuSeqlens ? "" : "batch");
+  if (hasCuSeqlens != (bundle.findTensor(CuSeqlensKName) != nullptr))
+    tensors.refuse("an array with both of '" + std::string(CuSeqlensQName) +
+                   "' and '" + std::string(CuSeqlensKName) +
+                   "', or neither of them");
+  auto &dims = bundle.attention.dims;
+  if (!hasCuSeqlens && dims.contains(CuSeqlensDim))
+    attention["dims"].refuse(
+        "an object without the key '" + std::string(CuSeqlensDim) +
+        "', which is that of '" + std::string(CuSeqlensQName) + "'");
+  if (!reader.ok() || !hasCuSeqlens)
+    return;
+  if (bundle.findTensor(BiasName))
+    tensors.refuse("an array without '" + std::string(BiasName) +
+                   "' where there is '" + std::string(CuSeqlensQName) + "'");
+  if (dims.find("batch")->second.value_or(1) != 1)
+    attention["dims"]["batch"].refuse("1 or null, of sequences one after "
+                                      "another");
+  std::optional<int64_t> entries = dims.find(CuSeqlensDim)->second;
+  if (entries && *entries < 1)
+    attention["dims"][CuSeqlensDim].refuse("at least 1, one more than there "
+                                           "are sequences");
+  std::string sequences = bundle.sequencesDim();
+  if (sequences.empty())
+    return;
+  std::optional<int64_t> count = dims.find(sequences)->second;
+  if (entries && count && *count != *entries - 1)
+    attention["dims"][sequences].refuse(std::to_string(*entries - 1) +
+                                        ", one less than '" +
+                                        std::string(CuSeqlensDim) + "'");
 }
 
 /// Whether a launch has arguments of this kind.
@@ -625,6 +692,8 @@ void BundleLoader::readManifest(Field root) {
     checkRequiredTensors(root["tensors"]);
   if (reader.ok())
     checkBias(root["tensors"]);
+  if (reader.ok())
+    checkSequences(root["attention"], root["tensors"]);
   if (reader.ok())
     checkCaptured(root["attention"], root["tensors"]);
   const Bundle shared = bundle;

@@ -140,17 +140,20 @@ static void storeRounded(const TensorView &to, int64_t index, double value) {
               &bits, static_cast<size_t>(info.bytes));
 }
 
-/// Stores `values`, which are packed, as the elements of `to`.
-static void storeAll(const TensorView &to, const std::vector<double> &values) {
-  const double *next = values.data();
+/// Stores `values`, which are packed, as the elements of `to`. Rows that are
+/// not computed stay as they are, as a kernel leaves them.
+static void storeAll(const TensorView &to, const std::vector<double> &values,
+                     KeyRange rows) {
+  int64_t next = 0;
   for (int64_t b = 0; b < to.sizes[0]; ++b)
     for (int64_t h = 0; h < to.sizes[1]; ++h)
       for (int64_t s = 0; s < to.sizes[2]; ++s)
-        for (int64_t d = 0; d < to.sizes[3]; ++d)
-          storeRounded(to,
-                       b * to.strides[0] + h * to.strides[1] +
-                           s * to.strides[2] + d * to.strides[3],
-                       *next++);
+        for (int64_t d = 0; d < to.sizes[3]; ++d, ++next)
+          if (rows.contains(s))
+            storeRounded(to,
+                         b * to.strides[0] + h * to.strides[1] +
+                             s * to.strides[2] + d * to.strides[3],
+                         values[static_cast<size_t>(next)]);
 }
 
 namespace {
@@ -204,9 +207,10 @@ Status flashcore::computeReference(const Bundle &bundle,
   StatusOr<AttentionResult> result = computeReference(call->inputs, threads);
   if (!result.ok())
     return result.status();
-  storeAll(call->outputs.o, result->o);
+  KeyRange rows = queryRows(call->inputs);
+  storeAll(call->outputs.o, result->o, rows);
   if (call->outputs.lse)
-    storeAll(*call->outputs.lse, result->lse);
+    storeAll(*call->outputs.lse, result->lse, rows);
   return Status::success();
 }
 

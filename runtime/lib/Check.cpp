@@ -98,18 +98,20 @@ static double stepAt(DType dtype, double value) {
   return std::ldexp(1, exponent);
 }
 
-/// Calls `visit(index, value)` for every element in packed order.
+/// Calls `visit(index, value)` for every element of `rows` in packed order.
 template <typename Visitor>
-static void forEach(const TensorView &tensor, Visitor &&visit) {
+static void forEach(const TensorView &tensor, KeyRange rows, Visitor &&visit) {
   int64_t index = 0;
   for (int64_t b = 0; b < tensor.sizes[0]; ++b)
     for (int64_t h = 0; h < tensor.sizes[1]; ++h)
       for (int64_t s = 0; s < tensor.sizes[2]; ++s)
-        for (int64_t d = 0; d < tensor.sizes[3]; ++d)
-          visit(index++, tensor.load(b, h, s, d));
+        for (int64_t d = 0; d < tensor.sizes[3]; ++d, ++index)
+          if (rows.contains(s))
+            visit(index, tensor.load(b, h, s, d));
 }
 
-static ErrorReport compare(const TensorView &actual,
+/// Rows that are not computed are not compared: both references have zeros.
+static ErrorReport compare(const TensorView &actual, KeyRange rows,
                            const std::vector<double> &reference,
                            const std::vector<double> &yardstick,
                            double extra = 0) {
@@ -123,7 +125,7 @@ static ErrorReport compare(const TensorView &actual,
   }
   double limit = 2 * report.yardstick + slack + extra;
   report.allowed = limit; // of no elements
-  forEach(actual, [&](int64_t index, double value) {
+  forEach(actual, rows, [&](int64_t index, double value) {
     double expected = reference[static_cast<size_t>(index)];
     double error = difference(value, expected);
     // std::max would drop a NaN.
@@ -141,10 +143,10 @@ static ErrorReport compare(const TensorView &actual,
 /// Counts what is not finite.
 static InputReport examine(const HostTensor &tensor) {
   InputReport report{tensor.geometry().name, 0, 0, {}};
-  bool isBias = report.name == BiasName;
+  bool mayHide = report.name == BiasName || report.name == SinkName;
   tensor.forEach([&](int64_t index, int64_t position) {
     double value = tensor.load(position);
-    if (std::isfinite(value) || (isBias && std::isinf(value) && value < 0))
+    if (std::isfinite(value) || (mayHide && std::isinf(value) && value < 0))
       return;
     ++(std::isnan(value) ? report.nans : report.infinities);
     if (report.first.empty())
@@ -213,7 +215,8 @@ void StageCheck::compareScores(const Row &row) {
     for (int64_t d = 0; d < inputs.q.sizes[3]; ++d)
       dot += inputs.q.load(row.batch, row.head, row.query, d) *
              inputs.k.load(row.batch, row.headKV, j, d);
-    double bias = loadBias(inputs, row.batch, row.head, row.query, j);
+    double bias = loadBias(inputs, getSequence(inputs, row.batch), row.head,
+                           row.query, j);
     double score = computeScore(inputs, dot, bias);
     record(score, std::log(value) + rowLse, allowed, row, j);
   }
@@ -275,6 +278,8 @@ StatusOr<CheckReport> flashcore::checkOutputs(const AttentionInputs &inputs,
                                               unsigned threads) {
   if (Status status = verifyShapes(inputs); !status.ok())
     return status;
+  if (Status status = verifyLengths(inputs); !status.ok())
+    return status;
 
   StatusOr<AttentionResult> reference = computeReference(inputs, threads);
   if (!reference.ok())
@@ -283,10 +288,11 @@ StatusOr<CheckReport> flashcore::checkOutputs(const AttentionInputs &inputs,
   if (!yardstick.ok())
     return yardstick.status();
   CheckReport report;
-  report.o = compare(outputs.o, reference->o, yardstick->o);
+  KeyRange rows = queryRows(inputs);
+  report.o = compare(outputs.o, rows, reference->o, yardstick->o);
   if (outputs.lse)
     // The row sum may be that of P rounded to the input type.
-    report.lse = compare(*outputs.lse, reference->lse, yardstick->lse,
+    report.lse = compare(*outputs.lse, rows, reference->lse, yardstick->lse,
                          unitRoundoff(inputs.q.dtype));
   return report;
 }
@@ -397,6 +403,17 @@ double flashcore::attentionFlops(const Mask &mask,
   return 2 * static_cast<double>(sizes.batch) *
          static_cast<double>(sizes.headsQ) * pairs *
          static_cast<double>(sizes.headDim + sizes.headDimV);
+}
+
+double flashcore::attentionFlops(const AttentionInputs &inputs) {
+  double flops = 0;
+  for (int64_t i = 0, count = countSequences(inputs); i < count; ++i) {
+    Sequence sequence = getSequence(inputs, i);
+    flops += attentionFlops(
+        inputs.mask, {1, inputs.q.sizes[1], sequence.seqlenQ, sequence.seqlenK,
+                      inputs.q.sizes[3], inputs.v.sizes[3]});
+  }
+  return flops;
 }
 
 double flashcore::attentionFlops(const Problem &problem) {

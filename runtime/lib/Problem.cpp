@@ -194,8 +194,37 @@ StatusOr<Problem> Problem::create(const Bundle &bundle,
   return problem;
 }
 
+/// The sizes that sequences one after another have.
+Status Problem::resolveSequences() {
+  if (!source->hasCuSeqlens())
+    return Status::success();
+  if (dim("batch") != 1)
+    return Status::error("expects batch 1 of an attention with cu_seqlens_q, "
+                         "but got " +
+                         std::to_string(dim("batch")))
+        .note("sequences lie one after another on the axis of the rows");
+  int64_t entries = dim(CuSeqlensDim);
+  if (entries < 1)
+    return Status::error("expects cu_seqlens to be at least 1, but got " +
+                         std::to_string(entries))
+        .note("it is one more than there are sequences");
+  std::string sequences = source->sequencesDim();
+  if (sequences.empty())
+    return Status::success();
+  auto [size, isOpen] = dimValues.try_emplace(sequences, entries - 1);
+  if (size->second != entries - 1)
+    return Status::error("expects " + sequences +
+                         " to be one less than "
+                         "cu_seqlens (" +
+                         std::to_string(entries) + "), but got " +
+                         std::to_string(size->second))
+        .note("seqused_k has an entry a sequence, cu_seqlens_q one more");
+  return Status::success();
+}
+
 Status Problem::resolveDims(const ProblemRequest &request) {
   const auto &known = source->attention.dims;
+  std::string sequences = source->sequencesDim();
   for (const auto &[name, size] : request.dims)
     if (!known.contains(name))
       return Status::error("expects a size that the bundle has, but got '" +
@@ -203,6 +232,9 @@ Status Problem::resolveDims(const ProblemRequest &request) {
   for (const auto &[name, compiled] : known) {
     auto chosen = request.dims.find(name);
     if (chosen == request.dims.end()) {
+      // It follows from that of cu_seqlens.
+      if (!compiled && name == sequences)
+        continue;
       if (!compiled)
         return Status::error("expects a value for " + name + ", but got none")
             .note("the bundle was compiled for any " + name +
@@ -225,7 +257,7 @@ Status Problem::resolveDims(const ProblemRequest &request) {
     return Status::error(
         "expects heads_q to be a multiple of heads_kv, but got " +
         std::to_string(headsQ) + " and " + std::to_string(headsKV));
-  return Status::success();
+  return resolveSequences();
 }
 
 Status Problem::resolveTensor(const TensorSpec &spec,
@@ -289,7 +321,9 @@ StatusOr<int64_t> Problem::evaluate(const Product &product,
   for (const Factor &factor : product) {
     int64_t size = factor.count ? *factor.count : dim(factor.dim);
     int64_t tiles = size / factor.tile + (size % factor.tile != 0);
-    if (__builtin_mul_overflow(result, tiles, &result))
+    int64_t plus = factor.plus.empty() ? 0 : dim(factor.plus);
+    if (__builtin_add_overflow(tiles, plus, &tiles) ||
+        __builtin_mul_overflow(result, tiles, &result))
       return Status::error("expects " + std::string(what) +
                            " to be less than 2^63, but it overflows at " +
                            (factor.count ? "count" : factor.dim) + " = " +
@@ -391,6 +425,12 @@ std::string Problem::str() const {
     result += " softcap=" + numberText(*attention.softcap);
   if (const TensorGeometry *bias = findTensor(BiasName))
     result += " bias=" + biasText(*bias);
+  if (findTensor(SinkName))
+    result += " sink";
+  if (findTensor(SequsedKName))
+    result += " seqused_k";
+  if (findTensor(CuSeqlensQName))
+    result += " sequences=" + std::to_string(dim(CuSeqlensDim) - 1);
   if (findTensor("lse"))
     result += " lse";
   return result;

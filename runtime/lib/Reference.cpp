@@ -4,7 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Both computations share one skeleton: threads take (batch, head) pairs, a
+// Both computations share one skeleton: threads take (sequence, head) pairs, a
 // pair gathers its rows of q, k and v into packed arrays once, and then works
 // on blocks of query rows with contiguous inner loops. They differ in the type
 // of the arithmetic and in where values are rounded.
@@ -49,6 +49,10 @@ AttentionInputs flashcore::gatherInputs(
   inputs.softcap = attention.softcap;
   inputs.bias = find(BiasName);
   inputs.alibiSlopes = find(AlibiName);
+  inputs.sinkLogits = find(SinkName);
+  inputs.cuSeqlensQ = find(CuSeqlensQName);
+  inputs.cuSeqlensK = find(CuSeqlensKName);
+  inputs.sequsedK = find(SequsedKName);
   inputs.score = attention.score ? &*attention.score : nullptr;
   inputs.maskRegion = attention.maskRegion ? &*attention.maskRegion : nullptr;
   for (const std::string &name : attention.captured)
@@ -94,8 +98,15 @@ Status flashcore::verifyShapes(const AttentionInputs &inputs) {
     return Status::error(
         "expects heads_q to be a multiple of heads_kv, but got " +
         std::to_string(q[1]) + " and " + std::to_string(k[1]));
+  if (inputs.sinkLogits && inputs.sinkLogits->sizes[1] != q[1])
+    return mismatch("heads_q and the size of sink_logits", q[1],
+                    inputs.sinkLogits->sizes[1]);
   if (!inputs.bias)
     return Status::success();
+  if (inputs.cuSeqlensQ)
+    return Status::error("expects no bias with cu_seqlens_q, but got one")
+        .note("its axes would have to be those of each sequence: add to the "
+              "scores in a score region");
   const char *axes[] = {"batch", "heads_q", "seqlen_q", "seqlen_k"};
   const int64_t whole[] = {q[0], q[1], q[2], k[2]};
   for (size_t i = 0; i < 4; ++i)
@@ -107,18 +118,148 @@ Status flashcore::verifyShapes(const AttentionInputs &inputs) {
   return Status::success();
 }
 
-double flashcore::loadBias(const AttentionInputs &inputs, int64_t batch,
-                           int64_t head, int64_t query, int64_t key) {
+//===----------------------------------------------------------------------===//
+// Sequences
+//===----------------------------------------------------------------------===//
+
+/// Entry `index` of lengths.
+static int64_t loadLength(const TensorView &lengths, int64_t index) {
+  return static_cast<int64_t>(lengths.load(index, 0, 0, 0));
+}
+
+static std::string entryName(std::string_view name, int64_t index) {
+  return std::string(name) + "[" + std::to_string(index) + "]";
+}
+
+/// Rows [cu[b], cu[b + 1]) are rows of the tensor, and no sequence ends before
+/// it begins.
+static Status verifyCuSeqlens(const TensorView &cu, std::string_view name,
+                              int64_t total, std::string_view dim) {
+  std::string totalName = "the " + std::string(dim) + " of the tensors";
+  int64_t last = cu.sizes[0] - 1, before = 0;
+  for (int64_t i = 0; i <= last; ++i) {
+    int64_t value = loadLength(cu, i);
+    std::string got = ", but got " + std::to_string(value);
+    if (value < before)
+      return Status::error("expects " + entryName(name, i) +
+                           " to be at least " +
+                           (i ? entryName(name, i - 1) + " (" +
+                                    std::to_string(before) + ")"
+                              : "0") +
+                           got)
+          .note("sequence b has the rows from entry b to before entry b + 1");
+    if (value > total)
+      return Status::error("expects " + entryName(name, i) + " to be at most " +
+                           totalName + " (" + std::to_string(total) + ")" + got)
+          .note("sequences lie one after another on that axis");
+    before = value;
+  }
+  return Status::success();
+}
+
+/// The shapes of lengths.
+static Status verifyLengthShapes(const AttentionInputs &inputs) {
+  int64_t batch = inputs.q.sizes[0];
+  if (inputs.cuSeqlensQ.has_value() != inputs.cuSeqlensK.has_value())
+    return Status::error("expects cu_seqlens_q and cu_seqlens_k together, but "
+                         "got one without the other");
+  if (inputs.cuSeqlensQ) {
+    int64_t q = inputs.cuSeqlensQ->sizes[0], k = inputs.cuSeqlensK->sizes[0];
+    if (batch != 1)
+      return Status::error("expects batch 1 with cu_seqlens_q, but got " +
+                           std::to_string(batch))
+          .note("sequences lie one after another on the axis of the rows");
+    if (q != k || q < 1)
+      return Status::error("expects cu_seqlens_q and cu_seqlens_k to have as "
+                           "many entries, one more than there are sequences, "
+                           "but got " +
+                           std::to_string(q) + " and " + std::to_string(k));
+  }
+  int64_t count = countSequences(inputs);
+  if (inputs.sequsedK && inputs.sequsedK->sizes[0] != count)
+    return Status::error(
+        "expects seqused_k to have " + std::to_string(count) +
+        " entries, one a " + (inputs.cuSeqlensQ ? "sequence" : "batch entry") +
+        ", but got " + std::to_string(inputs.sequsedK->sizes[0]));
+  return Status::success();
+}
+
+Status flashcore::verifyLengths(const AttentionInputs &inputs) {
+  if (Status status = verifyLengthShapes(inputs); !status.ok())
+    return status;
+  if (inputs.cuSeqlensQ) {
+    if (Status status = verifyCuSeqlens(*inputs.cuSeqlensQ, CuSeqlensQName,
+                                        inputs.q.sizes[2], "seqlen_q");
+        !status.ok())
+      return status;
+    if (Status status = verifyCuSeqlens(*inputs.cuSeqlensK, CuSeqlensKName,
+                                        inputs.k.sizes[2], "seqlen_k");
+        !status.ok())
+      return status;
+  }
+  if (!inputs.sequsedK)
+    return Status::success();
+  AttentionInputs whole = inputs;
+  whole.sequsedK.reset();
+  for (int64_t i = 0, count = countSequences(inputs); i < count; ++i) {
+    int64_t used = loadLength(*inputs.sequsedK, i);
+    int64_t seqlenK = getSequence(whole, i).seqlenK;
+    if (used < 0 || used > seqlenK)
+      return Status::error(
+          "expects " + entryName(SequsedKName, i) + " to be from 0 to " +
+          std::to_string(seqlenK) + ", the keys of " +
+          (inputs.cuSeqlensQ ? "sequence " : "batch entry ") +
+          std::to_string(i) + ", but got " + std::to_string(used));
+  }
+  return Status::success();
+}
+
+int64_t flashcore::countSequences(const AttentionInputs &inputs) {
+  return inputs.cuSeqlensQ ? inputs.cuSeqlensQ->sizes[0] - 1
+                           : inputs.q.sizes[0];
+}
+
+Sequence flashcore::getSequence(const AttentionInputs &inputs, int64_t index) {
+  Sequence sequence = {
+      index, index, 0, inputs.q.sizes[2], 0, inputs.k.sizes[2]};
+  if (inputs.cuSeqlensQ) {
+    sequence.batch = 0;
+    sequence.firstQuery = loadLength(*inputs.cuSeqlensQ, index);
+    sequence.seqlenQ =
+        loadLength(*inputs.cuSeqlensQ, index + 1) - sequence.firstQuery;
+    sequence.firstKey = loadLength(*inputs.cuSeqlensK, index);
+    sequence.seqlenK =
+        loadLength(*inputs.cuSeqlensK, index + 1) - sequence.firstKey;
+  }
+  if (inputs.sequsedK)
+    sequence.seqlenK = loadLength(*inputs.sequsedK, index);
+  return sequence;
+}
+
+KeyRange flashcore::queryRows(const AttentionInputs &inputs) {
+  if (!inputs.cuSeqlensQ)
+    return {0, inputs.q.sizes[2]};
+  return {loadLength(*inputs.cuSeqlensQ, 0),
+          loadLength(*inputs.cuSeqlensQ, inputs.cuSeqlensQ->sizes[0] - 1)};
+}
+
+//===----------------------------------------------------------------------===//
+// Scores
+//===----------------------------------------------------------------------===//
+
+double flashcore::loadBias(const AttentionInputs &inputs,
+                           const Sequence &sequence, int64_t head,
+                           int64_t query, int64_t key) {
   double result = 0;
   if (inputs.alibiSlopes) {
-    int64_t own = query + inputs.k.sizes[2] - inputs.q.sizes[2];
+    int64_t own = query + sequence.seqlenK - sequence.seqlenQ;
     result = -inputs.alibiSlopes->load(0, head, 0, 0) *
              static_cast<double>(std::abs(own - key));
   }
   if (!inputs.bias)
     return result;
   const auto &sizes = inputs.bias->sizes;
-  return result + inputs.bias->load(std::min(batch, sizes[0] - 1),
+  return result + inputs.bias->load(std::min(sequence.entry, sizes[0] - 1),
                                     std::min(head, sizes[1] - 1),
                                     std::min(query, sizes[2] - 1),
                                     std::min(key, sizes[3] - 1));
@@ -132,7 +273,6 @@ double flashcore::computeScore(const AttentionInputs &inputs, double dot,
   return score + bias;
 }
 
-/// Rounds to the nearest value of `dtype`.
 /// A score that the regions changed; -infinity where they hide it. `values` is
 /// memory that calls use again.
 static double applyRegions(const AttentionInputs &inputs, double score,
@@ -146,15 +286,19 @@ static double applyRegions(const AttentionInputs &inputs, double score,
   return isVisible ? score : -infinity;
 }
 
+/// Rounds to the nearest value of `dtype`.
 static float roundTo(DType dtype, float value) {
   const DTypeInfo &info = infoOf(dtype);
   return static_cast<float>(info.load(info.round(value)));
 }
 
-/// The largest score; NaN if any is one, which std::max would drop.
+/// The largest of the scores and the sink; NaN if any is one, which std::max
+/// would drop.
 template <typename Scalar>
-static Scalar findMax(const Scalar *row, int64_t count) {
-  Scalar max = -std::numeric_limits<Scalar>::infinity();
+static Scalar findMax(const Scalar *row, int64_t count, Scalar sink) {
+  Scalar max = sink;
+  if (std::isnan(sink))
+    return sink;
   for (int64_t j = 0; j < count; ++j) {
     if (std::isnan(row[j]))
       return row[j];
@@ -175,11 +319,14 @@ struct ExactMath {
   }
   double round(double score) const { return score; }
   /// Turns `count` scores into O's weights; returns lse and the factor that the
-  /// weighted sum still needs. An lse of -infinity leaves the weights unset.
-  std::pair<double, double> softmax(double *row, int64_t count) const {
-    double max = findMax(row, count), sum = 0;
+  /// weighted sum still needs. An lse of -infinity leaves the weights unset. A
+  /// sink is a score without a weight; -infinity is none.
+  std::pair<double, double> softmax(double *row, int64_t count,
+                                    double sink) const {
+    double max = findMax(row, count, sink);
     if (max == -infinity)
       return {-infinity, 0};
+    double sum = std::exp(sink - max);
     for (int64_t j = 0; j < count; ++j)
       sum += row[j] = std::exp(row[j] - max);
     return {max + std::log(sum), 1 / sum};
@@ -206,10 +353,12 @@ struct LowPrecisionMath {
   float round(double score) const {
     return roundTo(dtype, static_cast<float>(score));
   }
-  std::pair<double, double> softmax(float *row, int64_t count) const {
-    float max = findMax(row, count), sum = 0;
+  std::pair<double, double> softmax(float *row, int64_t count,
+                                    float sink) const {
+    float max = findMax(row, count, sink);
     if (max == -std::numeric_limits<float>::infinity())
       return {-infinity, 0};
+    float sum = std::exp(sink - max);
     for (int64_t j = 0; j < count; ++j)
       sum += row[j] = std::exp(row[j] - max);
     for (int64_t j = 0; j < count; ++j)
@@ -219,8 +368,8 @@ struct LowPrecisionMath {
   double finish(float value, double) const { return roundTo(dtype, value); }
 };
 
-/// Rows of one (batch, head) pair. Query rows are taken a block at a time, so
-/// that each row of k and v that is read from memory serves several queries.
+/// Rows of one (sequence, head) pair. Query rows are taken a block at a time,
+/// so that each row of k and v that is read from memory serves several queries.
 template <typename Math> class HeadWorker {
 public:
   /// Allocates all that it needs, and may throw; nothing after it does.
@@ -229,25 +378,27 @@ public:
   /// Adds the bytes that the constructor allocates; false on overflow.
   static bool addBytes(const AttentionInputs &inputs, int64_t &bytes);
 
-  /// Computes the query rows [firstRow, endRow) of one pair.
-  void run(int64_t batch, int64_t head, int64_t firstRow, int64_t endRow);
+  /// Computes the query rows [firstRow, endRow) of one pair, counted from the
+  /// first of `sequence`.
+  void run(const Sequence &sequence, int64_t head, int64_t firstRow,
+           int64_t endRow);
 
 private:
   using Scalar = typename Math::Scalar;
   static constexpr int64_t blockRows = 8;
   static constexpr int64_t blockKeys = 128;
 
-  void gather(int64_t batch, int64_t head);
-  void computeBlock(int64_t batch, int64_t head, int64_t firstRow,
-                    int64_t rows);
+  void gather(int64_t head);
+  void computeBlock(int64_t head, int64_t firstRow, int64_t rows);
   void computeProducts(int64_t firstRow, int64_t rows, KeyRange keys);
-  void computeScores(int64_t batch, int64_t head, int64_t query, Scalar *row,
-                     KeyRange keys);
+  void computeScores(int64_t head, int64_t query, Scalar *row, KeyRange keys);
   void computeOutput(int64_t row, KeyRange keys);
 
   const AttentionInputs &inputs;
   const Math &math;
   AttentionResult &result;
+  Sequence sequence; ///< whose rows the arrays hold
+  // Room for the longest sequence there may be:
   std::vector<Scalar> q;           ///< seqlen_q x head_dim
   std::vector<Scalar> kTransposed; ///< head_dim x seqlen_k
   std::vector<Scalar> v;           ///< seqlen_k x head_dim_v
@@ -291,19 +442,21 @@ HeadWorker<Math>::HeadWorker(const AttentionInputs &inputs, const Math &math,
   output.resize(static_cast<size_t>(blockRows * headDimV));
 }
 
-template <typename Math>
-void HeadWorker<Math>::gather(int64_t batch, int64_t head) {
-  int64_t seqlenQ = inputs.q.sizes[2], seqlenK = inputs.k.sizes[2];
+template <typename Math> void HeadWorker<Math>::gather(int64_t head) {
+  auto [batch, entry, firstQuery, seqlenQ, firstKey, seqlenK] = sequence;
   int64_t headDim = inputs.q.sizes[3], headDimV = inputs.v.sizes[3];
   int64_t headKV = head / (inputs.q.sizes[1] / inputs.k.sizes[1]);
   for (int64_t i = 0; i < seqlenQ; ++i)
     for (int64_t d = 0; d < headDim; ++d)
-      q[i * headDim + d] = Scalar(inputs.q.load(batch, head, i, d));
+      q[i * headDim + d] =
+          Scalar(inputs.q.load(batch, head, firstQuery + i, d));
   for (int64_t j = 0; j < seqlenK; ++j) {
+    int64_t key = firstKey + j;
     for (int64_t d = 0; d < headDim; ++d)
-      kTransposed[d * seqlenK + j] = Scalar(inputs.k.load(batch, headKV, j, d));
+      kTransposed[d * seqlenK + j] =
+          Scalar(inputs.k.load(batch, headKV, key, d));
     for (int64_t d = 0; d < headDimV; ++d)
-      v[j * headDimV + d] = Scalar(inputs.v.load(batch, headKV, j, d));
+      v[j * headDimV + d] = Scalar(inputs.v.load(batch, headKV, key, d));
   }
 }
 
@@ -311,7 +464,7 @@ void HeadWorker<Math>::gather(int64_t batch, int64_t head) {
 template <typename Math>
 void HeadWorker<Math>::computeProducts(int64_t firstRow, int64_t rows,
                                        KeyRange keys) {
-  int64_t seqlenK = inputs.k.sizes[2], headDim = inputs.q.sizes[3];
+  int64_t seqlenK = sequence.seqlenK, headDim = inputs.q.sizes[3];
   for (int64_t firstKey = keys.first; firstKey < keys.end;
        firstKey += blockKeys) {
     int64_t count = std::min(blockKeys, keys.end - firstKey);
@@ -330,23 +483,23 @@ void HeadWorker<Math>::computeProducts(int64_t firstRow, int64_t rows,
 
 /// Turns the products of one query into its scores.
 template <typename Math>
-void HeadWorker<Math>::computeScores(int64_t batch, int64_t head, int64_t query,
-                                     Scalar *row, KeyRange keys) {
+void HeadWorker<Math>::computeScores(int64_t head, int64_t query, Scalar *row,
+                                     KeyRange keys) {
   for (int64_t j = keys.first; j < keys.end; ++j)
     row[j] =
-        math.score(row[j], Scalar(loadBias(inputs, batch, head, query, j)));
+        math.score(row[j], Scalar(loadBias(inputs, sequence, head, query, j)));
   if (!inputs.score && !inputs.maskRegion)
     return;
   for (int64_t j = keys.first; j < keys.end; ++j)
     row[j] = math.round(
-        applyRegions(inputs, row[j], {batch, head, query, j}, values));
+        applyRegions(inputs, row[j], {sequence.entry, head, query, j}, values));
 }
 
 /// The weighted sum of v for one row. It reads visible keys only, and not those
 /// of weight 0: a 0 would turn an infinity in v into a NaN.
 template <typename Math>
 void HeadWorker<Math>::computeOutput(int64_t row, KeyRange keys) {
-  int64_t seqlenK = inputs.k.sizes[2], headDimV = inputs.v.sizes[3];
+  int64_t seqlenK = sequence.seqlenK, headDimV = inputs.v.sizes[3];
   Scalar *sum = &output[row * headDimV];
   std::fill_n(sum, headDimV, Scalar(0));
   const Scalar *weights = &scores[row * seqlenK];
@@ -360,10 +513,12 @@ void HeadWorker<Math>::computeOutput(int64_t row, KeyRange keys) {
 }
 
 template <typename Math>
-void HeadWorker<Math>::computeBlock(int64_t batch, int64_t head,
-                                    int64_t firstRow, int64_t rows) {
+void HeadWorker<Math>::computeBlock(int64_t head, int64_t firstRow,
+                                    int64_t rows) {
   int64_t headsQ = inputs.q.sizes[1], headDimV = inputs.v.sizes[3];
-  int64_t seqlenQ = inputs.q.sizes[2], seqlenK = inputs.k.sizes[2];
+  int64_t seqlenQ = sequence.seqlenQ, seqlenK = sequence.seqlenK;
+  auto sink = Scalar(inputs.sinkLogits ? inputs.sinkLogits->load(0, head, 0, 0)
+                                       : -infinity);
   auto keysOf = [&](int64_t query) {
     return visibleKeys(inputs.mask, query, seqlenQ, seqlenK);
   };
@@ -373,9 +528,10 @@ void HeadWorker<Math>::computeBlock(int64_t batch, int64_t head,
     int64_t query = firstRow + r;
     KeyRange keys = keysOf(query);
     Scalar *weights = scores.data() + r * seqlenK;
-    computeScores(batch, head, query, weights, keys);
-    auto [lse, factor] = math.softmax(weights + keys.first, keys.count());
-    int64_t row = (batch * headsQ + head) * seqlenQ + query;
+    computeScores(head, query, weights, keys);
+    auto [lse, factor] = math.softmax(weights + keys.first, keys.count(), sink);
+    int64_t row = (sequence.batch * headsQ + head) * inputs.q.sizes[2] +
+                  sequence.firstQuery + query;
     double *o = result.o.data() + row * headDimV;
     result.lse[row] = lse;
     if (lse == -infinity) {
@@ -389,26 +545,26 @@ void HeadWorker<Math>::computeBlock(int64_t batch, int64_t head,
 }
 
 template <typename Math>
-void HeadWorker<Math>::run(int64_t batch, int64_t head, int64_t firstRow,
+void HeadWorker<Math>::run(const Sequence &next, int64_t head, int64_t firstRow,
                            int64_t endRow) {
-  gather(batch, head);
+  sequence = next;
+  gather(head);
   for (int64_t row = firstRow; row < endRow; row += blockRows)
-    computeBlock(batch, head, row, std::min(blockRows, endRow - row));
+    computeBlock(head, row, std::min(blockRows, endRow - row));
 }
 
 namespace {
 /// How the rows are cut into items for threads to take.
 struct WorkPlan {
-  WorkPlan(const AttentionInputs &inputs, int64_t pairs, unsigned threads) {
+  WorkPlan(int64_t pairs, int64_t longest, unsigned threads) {
     if (threads == 0)
       threads = std::max(1u, std::thread::hardware_concurrency());
     // Few heads are cut into chunks of rows, so that no thread idles. Each
     // chunk reads all of k and v again, so it must not be short.
     constexpr int64_t minRows = 64;
-    int64_t seqlenQ = inputs.q.sizes[2];
     int64_t wanted = pairs ? (4 * int64_t(threads) + pairs - 1) / pairs : 1;
-    rows = std::max(minRows, (seqlenQ + wanted - 1) / wanted);
-    chunks = (seqlenQ + rows - 1) / rows;
+    rows = std::max(minRows, (longest + wanted - 1) / wanted);
+    chunks = (longest + rows - 1) / rows;
     items = pairs * chunks;
     workers = std::min<int64_t>(threads, items);
   }
@@ -417,17 +573,30 @@ struct WorkPlan {
 };
 } // namespace
 
+/// The queries of the longest sequence.
+static int64_t findLongest(const AttentionInputs &inputs) {
+  if (!inputs.cuSeqlensQ)
+    return inputs.q.sizes[2];
+  int64_t longest = 0;
+  for (int64_t i = 0, count = countSequences(inputs); i < count; ++i)
+    longest = std::max(longest, getSequence(inputs, i).seqlenQ);
+  return longest;
+}
+
 /// Lets `workers` share the items, each on a thread of its own but the first.
 template <typename Math>
 static void runItems(std::vector<HeadWorker<Math>> &workers,
                      const WorkPlan &plan, const AttentionInputs &inputs) {
-  int64_t headsQ = inputs.q.sizes[1], seqlenQ = inputs.q.sizes[2];
+  int64_t headsQ = inputs.q.sizes[1];
   std::atomic<int64_t> next = 0;
   auto work = [&](HeadWorker<Math> &worker) {
     for (int64_t item = next++; item < plan.items; item = next++) {
       int64_t pair = item / plan.chunks, first = item % plan.chunks * plan.rows;
-      worker.run(pair / headsQ, pair % headsQ, first,
-                 std::min(first + plan.rows, seqlenQ));
+      Sequence sequence = getSequence(inputs, pair / headsQ);
+      // A sequence may have fewer chunks than the longest.
+      if (first < sequence.seqlenQ)
+        worker.run(sequence, pair % headsQ, first,
+                   std::min(first + plan.rows, sequence.seqlenQ));
     }
   };
   std::vector<std::thread> pool;
@@ -447,10 +616,16 @@ static void runItems(std::vector<HeadWorker<Math>> &workers,
 template <typename Math>
 static StatusOr<AttentionResult> compute(const AttentionInputs &inputs,
                                          const Math &math, unsigned threads) {
+  if (Status status = verifyLengths(inputs); !status.ok())
+    return status;
   const auto &q = inputs.q.sizes;
-  int64_t headDimV = inputs.v.sizes[3], bytes = 0, workerBytes = 0;
+  int64_t headDimV = inputs.v.sizes[3], bytes = 0, workerBytes = 0, items = 0;
+  int64_t longest = findLongest(inputs);
+  // Without rows there may be any number of heads.
+  int64_t sequences = longest ? countSequences(inputs) : 0;
   bool fits = addProduct(bytes, {sizeof(double), q[0], q[1], q[2]}) &&
               addProduct(bytes, {sizeof(double), q[0], q[1], q[2], headDimV}) &&
+              addProduct(items, {sequences, q[1], longest}) &&
               HeadWorker<Math>::addBytes(inputs, workerBytes);
   if (!fits)
     return Status::error("expects a reference of less than 2^63 bytes, but got "
@@ -458,7 +633,7 @@ static StatusOr<AttentionResult> compute(const AttentionInputs &inputs,
                          std::to_string(q[0]) + " x " + std::to_string(q[1]) +
                          " x " + std::to_string(q[2]) + " queries and " +
                          std::to_string(inputs.k.sizes[2]) + " keys");
-  WorkPlan plan(inputs, q[0] * q[1], threads);
+  WorkPlan plan(sequences * q[1], longest, threads);
   AttentionResult result;
   std::vector<HeadWorker<Math>> workers;
   try {

@@ -86,6 +86,26 @@ private:
 };
 } // namespace
 
+/// Streams that do not overlap in practice: SplitMix64 walks its state by a
+/// constant, so distant starts are needed.
+static uint64_t makeStream(uint64_t seed, uint64_t number) {
+  return seed * 0x2545f4914f6cdd1d + (number << 61);
+}
+
+namespace {
+/// Streams half way between those that have numbers.
+enum class SequenceStream : uint64_t {
+  Sinks,
+  SequsedK,
+  CuSeqlensQ,
+  CuSeqlensK
+};
+} // namespace
+
+static uint64_t makeStream(uint64_t seed, SequenceStream stream) {
+  return makeStream(seed, static_cast<uint64_t>(stream)) + (uint64_t(1) << 60);
+}
+
 StatusOr<TensorSet> TensorSet::create(const Problem &problem) {
   TensorSet set(problem);
   for (const TensorGeometry &geometry : problem.tensors()) {
@@ -179,6 +199,70 @@ static void fillCaptured(HostTensor &tensor, uint64_t seed) {
   });
 }
 
+/// Of 64 bits, as a length of at most `most`; the bias is negligible.
+static int64_t drawLength(NormalGenerator &generator, int64_t most) {
+  return static_cast<int64_t>(generator.nextBits() %
+                              (static_cast<uint64_t>(most) + 1));
+}
+
+static void storeLength(HostTensor &lengths, int64_t index, int64_t length) {
+  lengths.storeBits(lengths.position(index), static_cast<uint32_t>(length));
+}
+
+/// Cuts rows into sequences, of which one in eight is empty.
+static void fillCuSeqlens(HostTensor &cu, int64_t total, uint64_t seed) {
+  NormalGenerator generator(seed);
+  int64_t last = cu.numElements() - 1;
+  total = std::min<int64_t>(total, INT32_MAX);
+  std::vector<int64_t> cuts;
+  for (int64_t i = 1; i < last; ++i)
+    cuts.push_back(drawLength(generator, total));
+  std::sort(cuts.begin(), cuts.end());
+  int64_t before = 0;
+  storeLength(cu, 0, 0);
+  for (int64_t i = 1; i <= last; ++i) {
+    bool isEmpty = i < last && generator.nextBits() % 8 == 0;
+    if (!isEmpty)
+      before = i < last ? cuts[static_cast<size_t>(i - 1)] : total;
+    storeLength(cu, i, before);
+  }
+}
+
+void TensorSet::fillSequsedK(uint64_t seed) {
+  NormalGenerator generator(makeStream(seed, SequenceStream::SequsedK));
+  HostTensor &used = tensor(SequsedKName);
+  const HostTensor *cu = findTensor(CuSeqlensKName);
+  auto loadCut = [&](int64_t index) {
+    return static_cast<int64_t>(cu->load(cu->position(index)));
+  };
+  for (int64_t i = 0, count = used.numElements(); i < count; ++i) {
+    int64_t length = cu ? loadCut(i + 1) - loadCut(i) : source->dim("seqlen_k");
+    // Those of a file may be wrong, which is found before they are used.
+    length = std::clamp<int64_t>(length, 0, INT32_MAX);
+    storeLength(used, i, i ? drawLength(generator, length) : length);
+  }
+}
+
+/// Sinks and lengths. Sequences of as many queries as keys in all have so each:
+/// self-attention is what is mostly run.
+void TensorSet::fillSequences(uint64_t seed) {
+  if (findTensor(SinkName))
+    fillNormal(tensor(SinkName), makeStream(seed, SequenceStream::Sinks),
+               [](int64_t) { return 1.0f; });
+  if (findTensor(CuSeqlensQName)) {
+    int64_t seqlenQ = source->dim("seqlen_q"),
+            seqlenK = source->dim("seqlen_k");
+    uint64_t cutsQ = makeStream(seed, SequenceStream::CuSeqlensQ);
+    fillCuSeqlens(tensor(CuSeqlensQName), seqlenQ, cutsQ);
+    fillCuSeqlens(tensor(CuSeqlensKName), seqlenK,
+                  seqlenQ == seqlenK
+                      ? cutsQ
+                      : makeStream(seed, SequenceStream::CuSeqlensK));
+  }
+  if (findTensor(SequsedKName))
+    fillSequsedK(seed);
+}
+
 /// Stages see every key that the mask shows, so only the others hide some.
 void TensorSet::fillBias(uint64_t seed, uint64_t hiddenSeed, bool isRising,
                          Stage stage) {
@@ -197,11 +281,7 @@ void TensorSet::fillBias(uint64_t seed, uint64_t hiddenSeed, bool isRising,
 Status TensorSet::fillInputs(uint64_t seed, InputKind kind, Stage stage) {
   if (Status status = verifyStage(*source, stage); !status.ok())
     return status;
-  // Streams that do not overlap in practice: SplitMix64 walks its state by a
-  // constant, so distant starts are needed.
-  auto stream = [&](uint64_t number) {
-    return seed * 0x2545f4914f6cdd1d + (number << 61);
-  };
+  auto stream = [&](uint64_t number) { return makeStream(seed, number); };
   bool isRising = kind == InputKind::Rising && stage != Stage::QK;
   bool isFalling = kind == InputKind::Falling && stage != Stage::QK;
   bool isShifted = kind == InputKind::Shifted && stage == Stage::All;
@@ -247,6 +327,7 @@ Status TensorSet::fillInputs(uint64_t seed, InputKind kind, Stage stage) {
     fillBias(stream(4), stream(5), isRising, stage);
   if (findTensor(AlibiName))
     fillSlopes(tensor(AlibiName));
+  fillSequences(seed);
   for (uint64_t number = 6;
        const std::string &name : source->bundle().attention.captured)
     fillCaptured(tensor(name), stream(number++));
@@ -260,6 +341,9 @@ std::span<std::byte> TensorSet::deviceBytes(HostTensor &tensor) const {
 }
 
 Status TensorSet::upload(Device &device) {
+  // Kernels take lengths as they are.
+  if (Status status = verifyLengths(inputs()); !status.ok())
+    return status;
   buffers.clear();
   workspace.reset();
   guardBytes = device.info().checksBounds ? 0 : HostTensor::GuardBytes;
@@ -296,6 +380,21 @@ Status TensorSet::upload(Device &device) {
   return device.fill(workspace->pointer(), PoisonPattern, bytes);
 }
 
+/// Rows of no sequence stay as they were.
+Status TensorSet::verifyWritten(const HostTensor &output) const {
+  if (!findTensor(CuSeqlensQName))
+    return output.verifyWritten();
+  KeyRange rows = queryRows(inputs());
+  Status status = output.verifyWritten([&](int64_t index) {
+    return rows.contains(coordinate(output.geometry(), index, "seqlen_q"));
+  });
+  if (status.ok())
+    return status;
+  return status.note("sequences have the query rows from " +
+                     std::to_string(rows.first) + " to before " +
+                     std::to_string(rows.end));
+}
+
 Status TensorSet::download(Device &device) {
   for (size_t i = 0; i < tensors.size(); ++i) {
     HostTensor &tensor = tensors[i];
@@ -306,7 +405,7 @@ Status TensorSet::download(Device &device) {
                                           static_cast<int64_t>(data.size()));
         !status.ok())
       return status.note("copying '" + tensor.geometry().name + "' back");
-    if (Status status = tensor.verifyWritten(); !status.ok())
+    if (Status status = verifyWritten(tensor); !status.ok())
       return status;
   }
   return Status::success();
@@ -328,6 +427,13 @@ Status flashcore::verifyStage(const Problem &problem, Stage stage) {
   const AttentionSpec &attention = problem.bundle().attention;
   bool isChanged =
       attention.score || attention.maskRegion || problem.findTensor(AlibiName);
+  bool hasSequences =
+      problem.findTensor(SinkName) || problem.bundle().hasLengths();
+  if (stage != Stage::All && hasSequences)
+    return Status::error("expects stage 'all' of an attention with sinks, "
+                         "seqused_k or cu_seqlens, but got '" +
+                         std::string(stringify(stage)) + "'")
+        .note("stages look at plain softmaxes of all keys");
   if (stage != Stage::All && isChanged)
     return Status::error("expects stage 'all' of an attention with ALiBi or a "
                          "score or mask region, but got '" +

@@ -201,12 +201,12 @@ TEST_F(BundleLoaderTest, refusesAnotherFormat) {
 }
 
 TEST_F(BundleLoaderTest, refusesAnotherVersion) {
-  for (int version : {4, 6})
+  for (int version : {5, 7})
     EXPECT_EQ(
         refusal("/version", version),
-        "manifest.json: expects 'version' to be 5, but got " +
+        "manifest.json: expects 'version' to be 6, but got " +
             std::to_string(version) +
-            "\n  note: this runtime reads version 5: recompile the bundle "
+            "\n  note: this runtime reads version 6: recompile the bundle "
             "with the flashcore-compile of this release");
 }
 
@@ -432,6 +432,94 @@ TEST_F(BundleLoaderTest, refusesABiasThatFitsNoScores) {
   EXPECT_EQ(refusal(manifest),
             "manifest.json: expects 'tensors[5].axes' to be an array of 4 "
             "elements, as every bias, but got an array of 2 elements" +
+                remedy);
+}
+
+TEST_F(BundleLoaderTest, readsSinksAndLengths) {
+  json manifest = testManifest();
+  manifest["attention"]["dims"]["cu_seqlens"] = nullptr;
+  manifest["attention"]["dims"]["entries"] = nullptr;
+  addVector(manifest, "sink_logits", "f32", "heads_q");
+  addVector(manifest, "cu_seqlens_q", "i32", "cu_seqlens");
+  addVector(manifest, "cu_seqlens_k", "i32", "cu_seqlens");
+  addVector(manifest, "seqused_k", "i32", "entries");
+  manifest["kernels"][0]["grid"][0][0]["plus"] = "cu_seqlens";
+  Bundle bundle = loadTestBundle(manifest);
+  EXPECT_TRUE(bundle.hasCuSeqlens());
+  EXPECT_TRUE(bundle.hasLengths());
+  EXPECT_EQ(bundle.sequencesDim(), "entries");
+  EXPECT_EQ(bundle.kernels[0].grid[0][0].plus, "cu_seqlens");
+  EXPECT_EQ(bundle.kernels[0].grid[0][1].plus, "");
+  EXPECT_EQ(bundle.findTensor(SequsedKName)->dtype, DType::I32);
+
+  manifest = testManifest();
+  addVector(manifest, "seqused_k", "i32", "batch");
+  bundle = loadTestBundle(manifest);
+  EXPECT_FALSE(bundle.hasCuSeqlens());
+  EXPECT_TRUE(bundle.hasLengths());
+  EXPECT_EQ(bundle.sequencesDim(), "");
+  EXPECT_FALSE(loadTestBundle().hasLengths());
+}
+
+TEST_F(BundleLoaderTest, refusesSinksAndLengthsThatAreNone) {
+  json manifest = varlenManifest(32, 48, 3, "none", true);
+  addVector(manifest, "sink_logits", "f32", "heads_q");
+  auto refusalAt = [&](const char *pointer, const json &value) {
+    json changed = manifest;
+    changed[json::json_pointer(pointer)] = value;
+    std::string message = refusal(changed);
+    return message.substr(0, message.find(remedy));
+  };
+  const std::string prefix = "manifest.json: expects 'tensors[";
+  EXPECT_EQ(refusalAt("/tensors/8/dtype", "f16"),
+            prefix + "8].dtype' to be 'f32', but got \"f16\"");
+  EXPECT_EQ(refusalAt("/tensors/8/role", "output"),
+            prefix + "8].role' to be 'input', but got \"output\"");
+  EXPECT_EQ(refusalAt("/tensors/8/axes/0", "heads_kv"),
+            prefix + "8].axes[0]' to be 'heads_q', but got \"heads_kv\"");
+  EXPECT_EQ(refusalAt("/tensors/5/dtype", "f32"),
+            prefix + "5].dtype' to be 'i32', but got \"f32\"");
+  EXPECT_EQ(refusalAt("/tensors/6/axes/0", "batch"),
+            prefix + "6].axes[0]' to be 'cu_seqlens', but got \"batch\"");
+  EXPECT_EQ(refusalAt("/tensors/7/axes/0", "batch"),
+            prefix + "7].axes[0]' to be the name of a size of its own, one "
+                     "less than 'cu_seqlens', but got \"batch\"");
+  EXPECT_EQ(refusalAt("/tensors/7/axes", json::array({"1", "sequences"})),
+            "manifest.json: expects 'tensors[7].strides' to be an array of 2 "
+            "elements, one an axis, but got an array of 1 elements");
+  EXPECT_EQ(refusalAt("/tensors/6/name", "other"),
+            "manifest.json: expects 'tensors' to be an array with both of "
+            "'cu_seqlens_q' and 'cu_seqlens_k', or neither of them, but got an "
+            "array of 9 elements");
+  EXPECT_EQ(refusalAt("/attention/dims/batch", 2),
+            "manifest.json: expects 'attention.dims.batch' to be 1 or null, of "
+            "sequences one after another, but got 2");
+  EXPECT_EQ(refusalAt("/attention/dims/cu_seqlens", 0),
+            "manifest.json: expects 'attention.dims.cu_seqlens' to be at least "
+            "1, one more than there are sequences, but got 0");
+  EXPECT_EQ(refusalAt("/attention/dims/sequences", 4),
+            "manifest.json: expects 'attention.dims.sequences' to be 3, one "
+            "less than 'cu_seqlens', but got 4");
+  EXPECT_EQ(refusalAt("/kernels/0/grid/0/0/plus", "total"),
+            "manifest.json: expects 'variants[0].kernels[0].grid[0][0].plus' "
+            "to be the name of a size in 'attention.dims' (batch, cu_seqlens, "
+            "head_dim, head_dim_v, heads_kv, heads_q, seqlen_k, seqlen_q, "
+            "sequences), but got \"total\"");
+}
+
+TEST_F(BundleLoaderTest, refusesABiasOfSequencesOneAfterAnother) {
+  json manifest = varlenManifest(32, 48, 3);
+  addBias(manifest);
+  EXPECT_EQ(refusal(manifest),
+            "manifest.json: expects 'tensors' to be an array without 'bias' "
+            "where there is 'cu_seqlens_q', but got an array of 8 elements" +
+                remedy);
+  manifest = testManifest();
+  manifest["attention"]["dims"]["cu_seqlens"] = 4;
+  EXPECT_EQ(refusal(manifest),
+            "manifest.json: expects 'attention.dims' to be an object without "
+            "the key 'cu_seqlens', which is that of 'cu_seqlens_q', but got an "
+            "object of 8 keys" +
                 remedy);
 }
 

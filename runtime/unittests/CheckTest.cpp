@@ -11,6 +11,7 @@
 #include "HostDevice.h"
 #include "TestBundle.h"
 
+#include "flashcore/Runtime/Call.h"
 #include "flashcore/Runtime/Check.h"
 
 #include <cmath>
@@ -402,4 +403,126 @@ TEST(CheckTest, timesOverEightSmallSets) {
   ASSERT_EQ(text(timing), "");
   EXPECT_EQ(device.timedSets, 8u);
   EXPECT_EQ(timing->replays, 15);
+}
+
+TEST(CheckTest, sinksAndLengthsPass) {
+  for (const char *causal : {"none", "bottom_right", "top_left"})
+    for (InputKind kind : AllInputKinds) {
+      nlohmann::json sinks = staticManifest(32, 48, causal);
+      addVector(sinks, "sink_logits", "f32", "heads_q");
+      nlohmann::json used = staticManifest(32, 48, causal);
+      addVector(used, "seqused_k", "i32", "batch");
+      nlohmann::json varlen = varlenManifest(32, 48, 3, causal, true);
+      addVector(varlen, "sink_logits", "f32", "heads_q");
+      for (const nlohmann::json &manifest : {sinks, used, varlen}) {
+        Outcome outcome = run(Mistake::None, manifest, Stage::All, kind);
+        EXPECT_EQ(text(outcome.status), "");
+        EXPECT_TRUE(outcome.report.pass()) << causal;
+        EXPECT_FALSE(
+            run(Mistake::WrongValue, manifest, Stage::All, kind).report.pass());
+      }
+    }
+}
+
+/// Runs with sequences that have the query rows from 2 to before 20 of 32.
+static Outcome runSomeRows(Mistake mistake) {
+  HostDevice device(mistake);
+  Bundle bundle = loadTestBundle(varlenManifest(32, 48, 2));
+  StatusOr<std::unique_ptr<LoadedModule>> module = device.load(bundle);
+  StatusOr<Problem> problem = Problem::create(bundle, {});
+  StatusOr<TensorSet> set = TensorSet::create(*problem);
+  EXPECT_EQ(text(set->fillInputs(7, InputKind::Normal, Stage::All)), "");
+  HostTensor &cu = set->tensor("cu_seqlens_q");
+  for (auto [index, value] : {std::pair(0, 2), {1, 9}, {2, 20}})
+    cu.storeBits(cu.position(index), static_cast<uint32_t>(value));
+  Outcome outcome;
+  outcome.status = runOnce(device, **module, *set);
+  if (outcome.status.ok())
+    outcome.report = *checkOutputs(*set, Stage::All);
+  return outcome;
+}
+
+TEST(CheckTest, rowsOfNoSequenceStayAsTheyWere) {
+  Outcome outcome = runSomeRows(Mistake::None);
+  EXPECT_EQ(text(outcome.status), "");
+  EXPECT_TRUE(outcome.report.pass());
+  EXPECT_EQ(outcome.report.o.elements, 2 * 18 * 16);
+  EXPECT_EQ(outcome.report.lse->elements, 2 * 18);
+  outcome = runSomeRows(Mistake::EveryRow);
+  EXPECT_TRUE(outcome.status.isKernelFault());
+  EXPECT_EQ(text(outcome.status),
+            "expects only elements of 'o' to be written, but the 4 bytes at 0 "
+            "from its pointer changed\n"
+            "  note: the tensor spans 2048 bytes\n"
+            "  note: sequences have the query rows from 2 to before 20");
+  // The element 5 of o is of row 0.
+  EXPECT_TRUE(runSomeRows(Mistake::Unwritten).report.pass());
+}
+
+TEST(CheckTest, anInfiniteSinkBelowAllIsNoBadInput) {
+  nlohmann::json manifest = staticManifest(1, 1);
+  addVector(manifest, "sink_logits", "f32", "heads_q");
+  HostDevice device;
+  Bundle bundle = loadTestBundle(manifest);
+  StatusOr<std::unique_ptr<LoadedModule>> module = device.load(bundle);
+  StatusOr<Problem> problem = Problem::create(bundle, {});
+  StatusOr<TensorSet> set = TensorSet::create(*problem);
+  ASSERT_EQ(text(set->fillInputs(7, InputKind::Normal, Stage::All)), "");
+  HostTensor &sinks = set->tensor("sink_logits");
+  sinks.store(sinks.position(0), -INFINITY);
+  ASSERT_EQ(text(runOnce(device, **module, *set)), "");
+  CheckReport report = *checkOutputs(*set, Stage::All);
+  EXPECT_TRUE(report.pass());
+  EXPECT_TRUE(report.inputs.empty());
+  sinks.store(sinks.position(1), INFINITY);
+  report = *checkOutputs(*set, Stage::All);
+  ASSERT_EQ(report.inputs.size(), 1u);
+  EXPECT_EQ(report.inputs[0].first, std::vector<int64_t>{1});
+}
+
+TEST(CheckTest, countsTheOperationsOfSequences) {
+  Bundle bundle = loadTestBundle(varlenManifest(32, 48, 2));
+  StatusOr<Problem> problem = Problem::create(bundle, {});
+  StatusOr<TensorSet> set = TensorSet::create(*problem);
+  ASSERT_EQ(text(set->fillInputs(7, InputKind::Normal, Stage::All)), "");
+  const std::pair<const char *, std::array<uint32_t, 3>> lengths[] = {
+      {"cu_seqlens_q", {0, 5, 30}}, {"cu_seqlens_k", {8, 18, 48}}};
+  for (const auto &[name, values] : lengths)
+    for (int64_t i = 0; i < 3; ++i)
+      set->tensor(name).storeBits(set->tensor(name).position(i), values[i]);
+  EXPECT_EQ(attentionFlops(set->inputs()), 4.0 * 2 * (5 * 10 + 25 * 30) * 16);
+}
+
+TEST(CheckTest, aCallLeavesRowsOfNoSequenceAlone) {
+  Bundle bundle = loadTestBundle(varlenManifest(4, 4, 1));
+  std::vector<uint16_t> q(2 * 4 * 16, 0x3c00), o(2 * 4 * 16, 7);
+  std::vector<float> lse(2 * 4, 7);
+  std::vector<int32_t> cuQ = {1, 3}, cuK = {0, 4};
+  const int64_t sizes[] = {1, 2, 4, 16}, strides[] = {128, 64, 16, 1};
+  const int64_t sizesOfLse[] = {1, 2, 4}, stridesOfLse[] = {8, 4, 1};
+  const int64_t two = 2, one = 1;
+  const CallTensor tensors[] = {{"q", sizes, strides},
+                                {"k", sizes, strides},
+                                {"v", sizes, strides},
+                                {"o", sizes, strides},
+                                {"lse", sizesOfLse, stridesOfLse},
+                                {"cu_seqlens_q", {&two, 1}, {&one, 1}},
+                                {"cu_seqlens_k", {&two, 1}, {&one, 1}}};
+  void *data[] = {q.data(),   q.data(),   q.data(),  o.data(),
+                  lse.data(), cuQ.data(), cuK.data()};
+  ASSERT_EQ(text(computeReference(bundle, tensors, data, 1)), "");
+  for (size_t row = 0; row < 8; ++row) {
+    bool isOfSequence = row % 4 == 1 || row % 4 == 2;
+    EXPECT_EQ(lse[row] == 7, !isOfSequence) << row;
+    EXPECT_EQ(o[row * 16], isOfSequence ? 0x3c00 : 7) << row;
+  }
+  StatusOr<CheckReport> report = checkOutputs(bundle, tensors, data, 1);
+  ASSERT_EQ(text(report), "");
+  EXPECT_TRUE(report->pass());
+  cuQ[1] = 5;
+  const char *refusal =
+      "expects cu_seqlens_q[1] to be at most the seqlen_q of the tensors (4), "
+      "but got 5\n  note: sequences lie one after another on that axis";
+  EXPECT_EQ(text(computeReference(bundle, tensors, data, 1)), refusal);
+  EXPECT_EQ(text(checkOutputs(bundle, tensors, data, 1)), refusal);
 }

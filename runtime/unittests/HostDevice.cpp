@@ -111,7 +111,9 @@ Status HostDevice::launchChecked(LoadedModule &module, const KernelLaunch &,
     return problem.status();
   std::vector<HostTensor> tensors;
   for (size_t i = 0; i < problem->tensors().size(); ++i) {
-    DevicePointer from = i < 5 ? arguments[i] : arguments.back();
+    // Those of more tensors are the last.
+    size_t last = arguments.size() - problem->tensors().size() + i;
+    DevicePointer from = arguments[i < 5 ? i : last];
     tensors.push_back(*HostTensor::create(problem->tensors()[i]));
     (void)copyToHost(tensors[i].storage(), from - HostTensor::GuardBytes,
                      tensors[i].storageBytes());
@@ -123,12 +125,17 @@ Status HostDevice::launchChecked(LoadedModule &module, const KernelLaunch &,
     return std::optional<TensorView>();
   });
   AttentionResult result = *computeReference(inputs);
-  tensors[3].forEach([&](int64_t index, int64_t at) {
-    tensors[3].store(at, static_cast<float>(result.o[index]));
-  });
-  tensors[4].forEach([&](int64_t index, int64_t at) {
-    tensors[4].store(at, static_cast<float>(result.lse[index]));
-  });
+  KeyRange rows = queryRows(inputs);
+  auto store = [&](HostTensor &tensor, const std::vector<double> &values,
+                   int64_t columns) {
+    tensor.forEach([&](int64_t index, int64_t at) {
+      if (rows.contains(index / columns % inputs.q.sizes[2]) ||
+          mistake == Mistake::EveryRow)
+        tensor.store(at, static_cast<float>(values[index]));
+    });
+  };
+  store(tensors[3], result.o, inputs.v.sizes[3]);
+  store(tensors[4], result.lse, 1);
   spoil(tensors[3], tensors[4]);
   for (size_t i : {3, 4})
     (void)copyToDevice(arguments[i] - HostTensor::GuardBytes,

@@ -27,6 +27,7 @@ enum class Mistake {
   BeforeStart,  ///< writes in front of o
   Crash,        ///< the next synchronize() fails
   ScaleOutputs, ///< every element of o is 10% too large
+  EveryRow,     ///< writes the rows of no sequence, too
 };
 
 class HostDevice final : public Device {

@@ -212,9 +212,13 @@ TEST(ManifestFuzzTest, refusesOrRunsWhatItIsGiven) {
                                            {"box", {1, 1, 64, 16}},
                                            {"swizzle", 32}};
   setPtx(withMap, ptxFor(withMap));
-  const json seeds[] = {withVariants(testManifest()),
-                        withVariants(staticManifest()), withVariants(withBias),
-                        withVariants(splitManifest()), withVariants(withMap)};
+  json withLengths = varlenManifest(32, 48, 3, "none", true);
+  addVector(withLengths, "sink_logits", "f32", "heads_q");
+  withLengths["kernels"][0]["grid"][0][0]["plus"] = "cu_seqlens";
+  const json seeds[] = {
+      withVariants(testManifest()), withVariants(staticManifest()),
+      withVariants(withBias),       withVariants(splitManifest()),
+      withVariants(withMap),        withVariants(withLengths)};
   ScratchDirectory scratch;
   for (size_t i = 0; i < std::size(seeds); ++i)
     writeBundle(scratch.path() / std::to_string(i), seeds[i]);

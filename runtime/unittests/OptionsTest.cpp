@@ -65,6 +65,7 @@ TEST(OptionsTest, readsEveryOption) {
                                             "4",
                                             "--seqlen-q=100",
                                             "--seqlen-k=0",
+                                            "--cu-seqlens=5",
                                             "--layout=bshd",
                                             "--convert",
                                             "--npy-layout=bshd",
@@ -75,6 +76,10 @@ TEST(OptionsTest, readsEveryOption) {
                                             "--k=k.npy",
                                             "--v=v.npy",
                                             "--bias=b.npy",
+                                            "--sink_logits=s.npy",
+                                            "--seqused_k=u.npy",
+                                            "--cu_seqlens_q=cq.npy",
+                                            "--cu_seqlens_k=ck.npy",
                                             "--out-o=o.npy",
                                             "--out-lse=l.npy",
                                             "--no-check",
@@ -102,6 +107,11 @@ TEST(OptionsTest, readsEveryOption) {
   EXPECT_EQ(request.kind, InputKind::Rising);
   EXPECT_EQ(request.inputFiles.at("k"), "k.npy");
   EXPECT_EQ(request.inputFiles.at("bias"), "b.npy");
+  EXPECT_EQ(request.problem.dims.at("cu_seqlens"), 5);
+  EXPECT_EQ(request.inputFiles.at("sink_logits"), "s.npy");
+  EXPECT_EQ(request.inputFiles.at("seqused_k"), "u.npy");
+  EXPECT_EQ(request.inputFiles.at("cu_seqlens_q"), "cq.npy");
+  EXPECT_EQ(request.inputFiles.at("cu_seqlens_k"), "ck.npy");
   EXPECT_EQ(request.outputFiles.at("o"), "o.npy");
   EXPECT_EQ(request.outputFiles.at("lse"), "l.npy");
   EXPECT_FALSE(request.check);
@@ -225,7 +235,8 @@ const std::string remedy = "\n  note: an entry has the key bundle, and may "
 TEST_F(GridTest, readsEntries) {
   StatusOr<std::vector<RunRequest>> grid = load(R"([
     {"bundle": "a.fcb"},
-    {"bundle": "/b.fcb", "dims": {"batch": 2, "seqlen_k": 0}, "layout": "bshd",
+    {"bundle": "/b.fcb", "dims": {"batch": 2, "seqlen_k": 0, "cu_seqlens": 9},
+     "layout": "bshd",
      "tensors": {"q": {"strides": [64, 8, 24, 1], "offset": 16}},
      "offset": 8, "seed": 5, "kind": "rising", "stage": "pv", "check": false,
      "time": true}])");
@@ -237,6 +248,7 @@ TEST_F(GridTest, readsEntries) {
   EXPECT_TRUE(first.check);
   EXPECT_EQ(second.bundle, "/b.fcb");
   EXPECT_EQ(second.problem.dims.at("seqlen_k"), 0);
+  EXPECT_EQ(second.problem.dims.at("cu_seqlens"), 9);
   EXPECT_EQ(first.layout, std::nullopt);
   EXPECT_EQ(second.layout, Layout::BSHD);
   EXPECT_EQ(second.problem.offset, 8);

@@ -336,3 +336,67 @@ TEST(ProblemTest, refusesAGridThatOverflows) {
             "expects the grid of kernel 'attention' to be less than 2^63, but "
             "it overflows at batch = 1048576");
 }
+
+TEST(ProblemTest, aFactorMayAddASize) {
+  nlohmann::json manifest = varlenManifest(130, 48, 3);
+  manifest["kernels"][0]["grid"][0][0] = {
+      {"dim", "seqlen_q"}, {"tile", 128}, {"plus", "cu_seqlens"}};
+  Bundle bundle = loadTestBundle(manifest);
+  StatusOr<Problem> problem = Problem::create(bundle, {});
+  ASSERT_EQ(text(problem), "");
+  EXPECT_EQ((*problem->grid(bundle.kernels[0]))[0], (2 + 4) * 2);
+}
+
+TEST(ProblemTest, refusesASumThatOverflows) {
+  nlohmann::json manifest = testManifest();
+  // Not the size of any tensor.
+  manifest["attention"]["dims"]["more"] = INT64_MAX;
+  manifest["kernels"][0]["grid"][0][0]["plus"] = "more";
+  EXPECT_EQ(refusal(testRequest(), manifest),
+            "expects the grid of kernel 'attention' to be less than 2^63, but "
+            "it overflows at seqlen_q = 32");
+}
+
+/// A manifest of sequences whose number, as that of the batch, is open.
+static nlohmann::json openVarlenManifest() {
+  nlohmann::json manifest = varlenManifest(32, 48, 3, "none", true);
+  for (const char *name : {"batch", "cu_seqlens", "sequences"})
+    manifest["attention"]["dims"][name] = nullptr;
+  return manifest;
+}
+
+TEST(ProblemTest, theNumberOfSequencesFollowsFromThatOfTheirEnds) {
+  Bundle bundle = loadTestBundle(openVarlenManifest());
+  ProblemRequest request;
+  request.dims = {{"batch", 1}, {"cu_seqlens", 5}};
+  StatusOr<Problem> problem = Problem::create(bundle, request);
+  ASSERT_EQ(text(problem), "");
+  EXPECT_EQ(problem->dim("sequences"), 4);
+  EXPECT_EQ(problem->findTensor("seqused_k")->sizes, std::vector<int64_t>{4});
+  EXPECT_EQ(problem->findTensor("cu_seqlens_k")->sizes,
+            std::vector<int64_t>{5});
+  EXPECT_EQ(problem->str(), "B1 H2/2 S32x48 D16 f16 seqused_k sequences=4 lse");
+  request.dims["sequences"] = 4;
+  EXPECT_EQ(text(Problem::create(bundle, request)), "");
+}
+
+TEST(ProblemTest, refusesSizesOfSequencesThatDoNotMatch) {
+  ProblemRequest request;
+  request.dims = {{"batch", 1}, {"cu_seqlens", 5}, {"sequences", 5}};
+  EXPECT_EQ(refusal(request, openVarlenManifest()),
+            "expects sequences to be one less than cu_seqlens (5), but got 5\n"
+            "  note: seqused_k has an entry a sequence, cu_seqlens_q one more");
+  request.dims["batch"] = 2;
+  EXPECT_EQ(refusal(request, openVarlenManifest()),
+            "expects batch 1 of an attention with cu_seqlens_q, but got 2\n"
+            "  note: sequences lie one after another on the axis of the rows");
+  request.dims = {{"batch", 1}, {"cu_seqlens", 0}};
+  EXPECT_EQ(refusal(request, openVarlenManifest()),
+            "expects cu_seqlens to be at least 1, but got 0\n"
+            "  note: it is one more than there are sequences");
+  request.dims = {{"batch", 1}};
+  EXPECT_EQ(refusal(request, openVarlenManifest()),
+            "expects a value for cu_seqlens, but got none\n"
+            "  note: the bundle was compiled for any cu_seqlens: choose one "
+            "for this run");
+}

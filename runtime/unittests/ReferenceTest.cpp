@@ -615,6 +615,290 @@ TEST(ReferenceTest, regionsChangeAndHideScores) {
   EXPECT_EQ(result->lse[2], -infinity);
 }
 
+TEST(ReferenceTest, aSinkTakesPartInTheSoftmax) {
+  // Weights of e^0 each, and of 1, 0 (no sink) and 4 of the sinks.
+  Tensor q({1, 3, 1, 1}, {0, 0, 0}), k({1, 1, 3, 1}, {5, 5, 5}),
+      v({1, 1, 3, 1}, {1, 3, 8}),
+      sinks({1, 3, 1, 1}, {0, -INFINITY, std::log(4.0f)});
+  AttentionInputs inputs = makeInputs(q.view, k.view, v.view, 1, Causal::None);
+  inputs.sinkLogits = sinks.view;
+  for (const AttentionResult &result :
+       {*computeReference(inputs), *computeYardstick(inputs)}) {
+    expectNear(result.o, {12.0 / 4, 12.0 / 3, 12.0 / 7}, 1e-6);
+    expectNear(result.lse, {std::log(4.0), std::log(3.0), std::log(7.0)}, 1e-6);
+  }
+}
+
+TEST(ReferenceTest, aRowWithoutKeysHasTheLseOfItsSink) {
+  Tensor q({1, 1, 3, 1}, {1, 1, 1}), k({1, 1, 1, 1}, {2}), v({1, 1, 1, 1}, {9}),
+      sink({1, 1, 1, 1}, {-3.5});
+  AttentionInputs inputs =
+      makeInputs(q.view, k.view, v.view, 1, Causal::BottomRight);
+  inputs.sinkLogits = sink.view;
+  double lse = std::log(std::exp(2.0) + std::exp(-3.5));
+  for (const AttentionResult &result :
+       {*computeReference(inputs), *computeYardstick(inputs)}) {
+    expectNear(result.o, {0, 0, 9 * std::exp(2 - lse)}, 1e-5);
+    expectNear(result.lse, {-3.5, -3.5, lse}, 1e-6);
+  }
+  sink.values[0] = -INFINITY;
+  expectNear(computeReference(inputs)->lse, {-infinity, -infinity, 2});
+  sink.values[0] = NAN;
+  AttentionResult result = *computeReference(inputs);
+  for (double value : result.lse)
+    EXPECT_TRUE(std::isnan(value));
+}
+
+TEST(ReferenceTest, aLargeSinkOverflowsNothing) {
+  Tensor q({1, 1, 1, 1}, {1}), k({1, 1, 1, 1}, {1}), v({1, 1, 1, 1}, {1}),
+      sink({1, 1, 1, 1}, {1e4});
+  AttentionInputs inputs = makeInputs(q.view, k.view, v.view, 1, Causal::None);
+  inputs.sinkLogits = sink.view;
+  expectNear(computeReference(inputs)->o, {0});
+  expectNear(computeReference(inputs)->lse, {1e4});
+}
+
+namespace {
+/// i32 of one axis, as lengths are.
+struct Lengths {
+  explicit Lengths(std::vector<int32_t> values) : values(std::move(values)) {
+    view = {this->values.data(),
+            DType::I32,
+            {static_cast<int64_t>(this->values.size()), 1, 1, 1},
+            {1, 0, 0, 0}};
+  }
+  Lengths(const Lengths &) = delete;
+
+  std::vector<int32_t> values;
+  TensorView view;
+};
+
+/// Sequences, each of which is computed by the formula from its own rows.
+struct NaiveSequences {
+  static constexpr int64_t headsQ = 4, headsKV = 2, headDim = 3;
+
+  NaiveSequences(int64_t batch, int64_t rows, int64_t keys)
+      : q({batch, headsQ, rows, headDim},
+          values(batch * headsQ * rows * headDim, 1)),
+        k({batch, headsKV, keys, headDim},
+          values(batch * headsKV * keys * headDim, 2)),
+        v({batch, headsKV, keys, headDim},
+          values(batch * headsKV * keys * headDim, 3)),
+        slopes({1, headsQ, 1, 1}, values(headsQ, 4)),
+        sinks({1, headsQ, 1, 1}, values(headsQ, 5)) {
+    inputs = makeInputs(q.view, k.view, v.view, 0.7, Causal::None);
+  }
+
+  static std::vector<float> values(int64_t count, int64_t kind) {
+    std::vector<float> result;
+    for (int64_t i = 0; i < count; ++i)
+      result.push_back(1.5f * std::sin(static_cast<float>(i * i + 7 * kind)));
+    return result;
+  }
+
+  /// The rows of one sequence.
+  void checkSequence(const AttentionResult &actual, int64_t batch,
+                     int64_t firstQuery, int64_t seqlenQ, int64_t firstKey,
+                     int64_t seqlenK) const {
+    for (int64_t h = 0; h < headsQ; ++h)
+      for (int64_t i = 0; i < seqlenQ; ++i) {
+        double sum = inputs.sinkLogits ? std::exp(double(sinks.values[h])) : 0;
+        double o[headDim] = {};
+        for (int64_t j = 0; j < seqlenK; ++j) {
+          if (!isVisible(inputs.mask, i, j, seqlenQ, seqlenK))
+            continue;
+          double score = 0;
+          for (int64_t d = 0; d < headDim; ++d)
+            score += inputs.q.load(batch, h, firstQuery + i, d) *
+                     inputs.k.load(batch, h / 2, firstKey + j, d);
+          score *= inputs.softmaxScale;
+          if (inputs.alibiSlopes)
+            score -= double(slopes.values[h]) *
+                     static_cast<double>(std::abs(i + seqlenK - seqlenQ - j));
+          double weight = std::exp(score);
+          sum += weight;
+          for (int64_t d = 0; d < headDim; ++d)
+            o[d] += weight * inputs.v.load(batch, h / 2, firstKey + j, d);
+        }
+        int64_t row = (batch * headsQ + h) * inputs.q.sizes[2] + firstQuery + i;
+        if (sum == 0)
+          EXPECT_EQ(actual.lse[row], -infinity);
+        else
+          EXPECT_NEAR(actual.lse[row], std::log(sum), 1e-12);
+        for (int64_t d = 0; d < headDim; ++d)
+          EXPECT_NEAR(actual.o[row * headDim + d], sum ? o[d] / sum : 0, 1e-12);
+      }
+  }
+
+  Tensor q, k, v, slopes, sinks;
+  AttentionInputs inputs;
+};
+} // namespace
+
+/// All masks, with and without ALiBi and sinks.
+template <typename Check>
+static void forEachModifier(NaiveSequences &attention, Check &&check) {
+  const Window windows[] = {std::nullopt, 0, 3};
+  for (Causal causal : allCausals)
+    for (Window left : windows)
+      for (Window right : windows)
+        for (bool hasMore : {false, true}) {
+          AttentionInputs &inputs = attention.inputs;
+          inputs.mask = {causal, left, right};
+          inputs.alibiSlopes.reset();
+          inputs.sinkLogits.reset();
+          if (hasMore) {
+            inputs.alibiSlopes = attention.slopes.view;
+            inputs.sinkLogits = attention.sinks.view;
+          }
+          check();
+        }
+}
+
+TEST(ReferenceTest, usedKeysFollowTheFormula) {
+  NaiveSequences attention(4, 9, 17);
+  Lengths used({17, 5, 0, 9});
+  attention.inputs.sequsedK = used.view;
+  forEachModifier(attention, [&] {
+    StatusOr<AttentionResult> result = computeReference(attention.inputs, 3);
+    ASSERT_TRUE(result.ok());
+    for (int64_t b = 0; b < 4; ++b)
+      attention.checkSequence(*result, b, 0, 9, 0, used.values[b]);
+  });
+}
+
+TEST(ReferenceTest, sequencesOneAfterAnotherFollowTheFormula) {
+  // One without queries, one without keys, and rows and keys of none at both
+  // ends; the last is cut into chunks.
+  NaiveSequences attention(1, 180, 40);
+  Lengths cuQ({2, 9, 9, 12, 170}), cuK({1, 12, 20, 20, 39});
+  Lengths used({11, 0, 0, 7});
+  attention.inputs.cuSeqlensQ = cuQ.view;
+  attention.inputs.cuSeqlensK = cuK.view;
+  ASSERT_TRUE(verifyShapes(attention.inputs).ok());
+  for (bool hasUsed : {false, true}) {
+    if (hasUsed)
+      attention.inputs.sequsedK = used.view;
+    forEachModifier(attention, [&] {
+      StatusOr<AttentionResult> result = computeReference(attention.inputs, 3);
+      ASSERT_TRUE(result.ok());
+      for (size_t b = 0; b < 4; ++b)
+        attention.checkSequence(
+            *result, 0, cuQ.values[b], cuQ.values[b + 1] - cuQ.values[b],
+            cuK.values[b],
+            hasUsed ? used.values[b] : cuK.values[b + 1] - cuK.values[b]);
+    });
+  }
+  KeyRange rows = queryRows(attention.inputs);
+  EXPECT_EQ(rows.first, 2);
+  EXPECT_EQ(rows.end, 170);
+  // The yardstick of f32 inputs is off by its arithmetic alone.
+  AttentionResult reference = *computeReference(attention.inputs);
+  AttentionResult yardstick = *computeYardstick(attention.inputs);
+  expectNear(yardstick.o, reference.o, 1e-5);
+  expectNear(yardstick.lse, reference.lse, 1e-4);
+}
+
+TEST(ReferenceTest, noSequencesComputeNothing) {
+  NaiveSequences attention(1, 3, 3);
+  Lengths cu({1});
+  attention.inputs.cuSeqlensQ = attention.inputs.cuSeqlensK = cu.view;
+  EXPECT_EQ(queryRows(attention.inputs).count(), 0);
+  EXPECT_EQ(computeReference(attention.inputs)->o,
+            std::vector<double>(4 * 3 * 3));
+}
+
+// The mask shows key 0 and keys of the number of the sequence.
+TEST(ReferenceTest, regionsCountFromTheFirstOfASequence) {
+  nlohmann::json document = nlohmann::json::parse(
+      R"({"values": [{"op": "arith.cmpi", "type": "i1", "operands": [4, 1],
+                      "predicate": "eq"}], "result": 5})");
+  JsonReader reader("test", "");
+  std::vector<std::string> tensors;
+  ScoreProgram mask = ScoreProgram::read(reader, reader.root(document),
+                                         ScoreProgram::Type::I1, tensors);
+  ASSERT_TRUE(reader.ok());
+  Tensor q({1, 1, 3, 1}, {0, 0, 0}), k({1, 1, 5, 1}, {1, 2, 3, 4, 5}),
+      v({1, 1, 5, 1}, {1, 2, 3, 4, 5});
+  Lengths cuQ({0, 1, 3}), cuK({0, 2, 5});
+  AttentionInputs inputs = makeInputs(q.view, k.view, v.view, 1, Causal::None);
+  inputs.cuSeqlensQ = cuQ.view;
+  inputs.cuSeqlensK = cuK.view;
+  inputs.maskRegion = &mask;
+  expectNear(computeReference(inputs)->o, {1, 4, 4});
+}
+
+TEST(ReferenceTest, refusesLengthsOutsideOfTheTensors) {
+  NaiveSequences attention(1, 9, 17);
+  auto refusal = [&](std::vector<int32_t> q, std::vector<int32_t> k,
+                     std::optional<std::vector<int32_t>> used = {}) {
+    Lengths cuQ(std::move(q)), cuK(std::move(k)),
+        usedK(used.value_or(std::vector<int32_t>()));
+    AttentionInputs inputs = attention.inputs;
+    inputs.cuSeqlensQ = cuQ.view;
+    inputs.cuSeqlensK = cuK.view;
+    if (used)
+      inputs.sequsedK = usedK.view;
+    std::string message = verifyLengths(inputs).message();
+    // None is ever used.
+    EXPECT_EQ(computeReference(inputs).status().message(), message);
+    EXPECT_EQ(computeYardstick(inputs).status().message(), message);
+    return message;
+  };
+  EXPECT_EQ(refusal({0, 5, 9}, {0, 8, 17}), "");
+  EXPECT_EQ(refusal({0, 5, 9}, {0, 8, 17}, {{0, 9}}), "");
+  EXPECT_EQ(refusal({-1, 5, 9}, {0, 8, 17}),
+            "expects cu_seqlens_q[0] to be at least 0, but got -1");
+  EXPECT_EQ(refusal({0, 5, 4}, {0, 8, 17}),
+            "expects cu_seqlens_q[2] to be at least cu_seqlens_q[1] (5), but "
+            "got 4");
+  EXPECT_EQ(refusal({0, 5, 10}, {0, 8, 17}),
+            "expects cu_seqlens_q[2] to be at most the seqlen_q of the tensors "
+            "(9), but got 10");
+  EXPECT_EQ(refusal({0, 5, 9}, {0, INT32_MAX, 17}),
+            "expects cu_seqlens_k[1] to be at most the seqlen_k of the tensors "
+            "(17), but got 2147483647");
+  EXPECT_EQ(refusal({0, 5, 9}, {0, 8, INT32_MIN}),
+            "expects cu_seqlens_k[2] to be at least cu_seqlens_k[1] (8), but "
+            "got -2147483648");
+  EXPECT_EQ(refusal({0, 5, 9}, {0, 8, 17}, {{0, 10}}),
+            "expects seqused_k[1] to be from 0 to 9, the keys of sequence 1, "
+            "but got 10");
+  EXPECT_EQ(refusal({0, 5, 9}, {0, 8, 17}, {{-1, 9}}),
+            "expects seqused_k[0] to be from 0 to 8, the keys of sequence 0, "
+            "but got -1");
+  EXPECT_EQ(refusal({0, 5, 9}, {0, 8, 17}, {{1}}),
+            "expects seqused_k to have 2 entries, one a sequence, but got 1");
+  EXPECT_EQ(refusal({0, 9}, {0, 8, 17}),
+            "expects cu_seqlens_q and cu_seqlens_k to have as many entries, "
+            "one more than there are sequences, but got 2 and 3");
+  EXPECT_EQ(refusal({}, {}),
+            "expects cu_seqlens_q and cu_seqlens_k to have as many entries, "
+            "one more than there are sequences, but got 0 and 0");
+}
+
+TEST(ReferenceTest, refusesLengthsThatDoNotMatch) {
+  NaiveSequences attention(2, 9, 17);
+  Lengths cu({0, 9}), used({17, 18});
+  AttentionInputs &inputs = attention.inputs;
+  auto message = [&] { return verifyLengths(inputs).message(); };
+  inputs.sequsedK = used.view;
+  EXPECT_EQ(message(), "expects seqused_k[1] to be from 0 to 17, the keys of "
+                       "batch entry 1, but got 18");
+  inputs.cuSeqlensQ = cu.view;
+  EXPECT_EQ(message(), "expects cu_seqlens_q and cu_seqlens_k together, but "
+                       "got one without the other");
+  inputs.cuSeqlensK = cu.view;
+  EXPECT_EQ(message(), "expects batch 1 with cu_seqlens_q, but got 2");
+  inputs.bias = TensorView{nullptr, DType::F32, {1, 1, 1, 1}, {}};
+  EXPECT_EQ(verifyShapes(inputs).message(),
+            "expects no bias with cu_seqlens_q, but got one");
+  inputs.sinkLogits = TensorView{nullptr, DType::F32, {1, 3, 1, 1}, {}};
+  EXPECT_EQ(verifyShapes(inputs).message(),
+            "expects heads_q and the size of sink_logits to be equal, but got "
+            "4 and 3");
+}
+
 TEST(ReferenceTest, refusesABiasThatDoesNotMatch) {
   auto refusal = [](std::array<int64_t, 4> sizes) {
     Tensor q({1, 2, 3, 1}, std::vector<float>(6)),

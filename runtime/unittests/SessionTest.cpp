@@ -326,6 +326,82 @@ TEST_F(SessionTest, readsABias) {
     ASSERT_EQ(o->data.substr(i, 2), std::string("\x00\x3c", 2)) << i;
 }
 
+/// Writes integers as an array of one axis.
+static void writeIntegers(const std::string &path,
+                          const std::vector<int32_t> &values) {
+  NpyArray array = {"<i4", {static_cast<int64_t>(values.size())}, ""};
+  array.data.assign(reinterpret_cast<const char *>(values.data()),
+                    values.size() * sizeof(int32_t));
+  ASSERT_TRUE(writeNpy(path, array).ok());
+}
+
+TEST_F(SessionTest, sizesOfSequencesComeFromOptionsOrFiles) {
+  nlohmann::json manifest = varlenManifest(32, 48, 3, "none", true);
+  for (const char *name : {"cu_seqlens", "sequences"})
+    manifest["attention"]["dims"][name] = nullptr;
+  writeBundle(request.bundle, manifest);
+  Session session = makeSession();
+  EXPECT_EQ(text(session.validate(request)),
+            "expects sizes that the bundle leaves open, but got none for "
+            "cu_seqlens\n"
+            "  note: give them as --batch, --seqlen-q and so on, by .npy files "
+            "of the inputs, or in the dims of an entry of a grid");
+  request.problem.dims["cu_seqlens"] = 4;
+  EXPECT_EQ(text(session.validate(request)), "");
+  request.problem.dims.clear();
+  writeIntegers(scratch.file("k.npy"), {0, 1, 2, 4, 5, 48});
+  request.inputFiles["cu_seqlens_k"] = scratch.file("k.npy");
+  EXPECT_EQ(text(session.validate(request)), "");
+  writeIntegers(scratch.file("u.npy"), {0, 1});
+  request.inputFiles["seqused_k"] = scratch.file("u.npy");
+  EXPECT_EQ(text(session.validate(request)),
+            "expects sequences to be one less than cu_seqlens (6), but got 2\n"
+            "  note: seqused_k has an entry a sequence, cu_seqlens_q one more");
+}
+
+TEST_F(SessionTest, readsLengths) {
+  writeBundle(request.bundle, varlenManifest(32, 48, 5, "bottom_right", true));
+  Session session = makeSession();
+  RunResult result = session.run(request);
+  EXPECT_EQ(text(result.status), "");
+  EXPECT_TRUE(result.pass());
+  EXPECT_EQ(result.problem,
+            "B1 H2/2 S32x48 D16 f16 causal=bottom_right seqused_k sequences=5 "
+            "lse");
+  // Of these keys only, also where seqused_k is random.
+  writeIntegers(scratch.file("k.npy"), {0, 1, 2, 4, 5, 48});
+  request.inputFiles["cu_seqlens_k"] = scratch.file("k.npy");
+  for (request.seed = 0; request.seed < 5; ++request.seed) {
+    result = session.run(request);
+    EXPECT_EQ(text(result.status), "");
+    EXPECT_TRUE(result.pass());
+  }
+  writeIntegers(scratch.file("u.npy"), {1, 1, 2, 1, 44});
+  request.inputFiles["seqused_k"] = scratch.file("u.npy");
+  result = session.run(request);
+  EXPECT_EQ(text(result.status),
+            "expects seqused_k[4] to be from 0 to 43, the keys of sequence 4, "
+            "but got 44");
+  EXPECT_FALSE(result.failed());
+  // Such times are none either.
+  request.time = true;
+  request.check = false;
+  EXPECT_EQ(text(session.run(request).status), text(result.status));
+}
+
+TEST_F(SessionTest, countsTheOperationsOfTheLengths) {
+  writeBundle(request.bundle, varlenManifest(32, 48, 2));
+  writeIntegers(scratch.file("q.npy"), {0, 5, 30});
+  writeIntegers(scratch.file("k.npy"), {8, 18, 48});
+  request.inputFiles["cu_seqlens_q"] = scratch.file("q.npy");
+  request.inputFiles["cu_seqlens_k"] = scratch.file("k.npy");
+  request.time = true;
+  Session session = makeSession();
+  RunResult result = session.run(request);
+  ASSERT_EQ(text(result.status), "");
+  EXPECT_DOUBLE_EQ(result.flops, 4.0 * 2 * (5 * 10 + 25 * 30) * 16);
+}
+
 TEST_F(SessionTest, refusesAnInputThatIsNotThere) {
   request.inputFiles["bias"] = "b.npy";
   Session session = makeSession();

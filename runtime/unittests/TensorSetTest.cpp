@@ -208,7 +208,8 @@ TEST_F(BiasTest, reachesTheReference) {
   ASSERT_TRUE(inputs.bias);
   EXPECT_EQ(inputs.bias->sizes, (std::array<int64_t, 4>{1, 2, 64, 16}));
   EXPECT_EQ(inputs.bias->strides, (std::array<int64_t, 4>{0, 1024, 16, 1}));
-  EXPECT_EQ(loadBias(inputs, 0, 1, 3, 4), values("bias")[1024 + 3 * 16 + 4]);
+  EXPECT_EQ(loadBias(inputs, getSequence(inputs, 0), 1, 3, 4),
+            values("bias")[1024 + 3 * 16 + 4]);
 }
 
 TEST_F(TensorSetTest, withoutABiasTheReferenceHasNone) {
@@ -374,4 +375,165 @@ TEST(StageTest, refusesProblemsThatDoNotFit) {
             "without\n"
             "  note: this stage recovers the scores as ln(O) + lse: compile an "
             "attention that returns lse");
+}
+
+namespace {
+/// A set of sequences, whose lengths are integers.
+struct SequenceSet {
+  explicit SequenceSet(const nlohmann::json &manifest)
+      : bundle(loadTestBundle(manifest)), problem(*Problem::create(bundle, {})),
+        set(std::move(*TensorSet::create(problem))) {}
+
+  std::vector<int64_t> fill(uint64_t seed, const char *name) {
+    EXPECT_EQ(text(set.fillInputs(seed, InputKind::Normal, Stage::All)), "");
+    EXPECT_EQ(text(verifyLengths(set.inputs())), "");
+    return lengths(name);
+  }
+  std::vector<int64_t> lengths(const char *name) {
+    std::vector<int64_t> result;
+    HostTensor &tensor = set.tensor(name);
+    tensor.forEach([&](int64_t, int64_t at) {
+      result.push_back(static_cast<int64_t>(tensor.load(at)));
+    });
+    return result;
+  }
+  void store(const char *name, int64_t index, int32_t value) {
+    HostTensor &tensor = set.tensor(name);
+    tensor.storeBits(tensor.position(index), static_cast<uint32_t>(value));
+  }
+
+  Bundle bundle;
+  Problem problem;
+  TensorSet set;
+};
+} // namespace
+
+TEST(SequenceInputsTest, sequencesCoverAllRows) {
+  SequenceSet set(varlenManifest(64, 48, 6));
+  bool hasEmpty = false;
+  for (uint64_t seed = 0; seed < 30; ++seed) {
+    std::vector<int64_t> q = set.fill(seed, "cu_seqlens_q");
+    std::vector<int64_t> k = set.lengths("cu_seqlens_k");
+    EXPECT_EQ(q.front(), 0);
+    EXPECT_EQ(q.back(), 64);
+    EXPECT_EQ(k.front(), 0);
+    EXPECT_EQ(k.back(), 48);
+    EXPECT_NE(q, k);
+    hasEmpty |= std::adjacent_find(q.begin(), q.end()) != q.end();
+    EXPECT_NE(q, set.fill(seed + 100, "cu_seqlens_q"));
+    EXPECT_EQ(q, set.fill(seed, "cu_seqlens_q"));
+  }
+  EXPECT_TRUE(hasEmpty);
+}
+
+TEST(SequenceInputsTest, asManyKeysAsQueriesAreOfTheSameSequences) {
+  SequenceSet set(varlenManifest(64, 64, 6));
+  for (uint64_t seed = 0; seed < 5; ++seed)
+    EXPECT_EQ(set.fill(seed, "cu_seqlens_q"), set.lengths("cu_seqlens_k"));
+}
+
+TEST(SequenceInputsTest, fewSequencesAndRowsAreFilledToo) {
+  for (int64_t sequences : {0, 1, 2})
+    for (int64_t rows : {0, 1})
+      for (bool hasUsed : {false, true}) {
+        nlohmann::json manifest =
+            varlenManifest(rows, 2, sequences, "none", hasUsed);
+        // Static strides of no rows are 0, which outputs may not have.
+        for (nlohmann::json &tensor : manifest["tensors"])
+          for (nlohmann::json &stride : tensor["strides"])
+            if (stride != 1)
+              stride = nullptr;
+        SequenceSet set(manifest);
+        std::vector<int64_t> cu = set.fill(3, "cu_seqlens_q");
+        EXPECT_EQ(cu.front(), 0);
+        EXPECT_EQ(cu.back(), sequences ? rows : 0);
+      }
+}
+
+TEST(SequenceInputsTest, usedKeysAreOfTheSequence) {
+  SequenceSet set(varlenManifest(64, 48, 6, "none", true));
+  int64_t shorter = 0;
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    std::vector<int64_t> used = set.fill(seed, "seqused_k");
+    std::vector<int64_t> cu = set.lengths("cu_seqlens_k");
+    EXPECT_EQ(used[0], cu[1]);
+    for (size_t i = 1; i < used.size(); ++i)
+      shorter += used[i] < cu[i + 1] - cu[i];
+  }
+  EXPECT_GT(shorter, 10);
+}
+
+TEST(SequenceInputsTest, usedKeysFitOtherSequences) {
+  SequenceSet set(varlenManifest(64, 48, 3, "none", true));
+  set.fill(1, "seqused_k");
+  for (auto [index, value] : {std::pair(1, 4), {2, 47}})
+    set.store("cu_seqlens_k", index, value);
+  set.set.fillSequsedK(1);
+  EXPECT_EQ(text(verifyLengths(set.set.inputs())), "");
+  EXPECT_EQ(set.lengths("seqused_k")[0], 4);
+  // Of sequences that are none they are none either, nor undefined.
+  set.store("cu_seqlens_k", 2, -5);
+  set.set.fillSequsedK(1);
+  EXPECT_EQ(set.lengths("seqused_k")[1], 0);
+}
+
+TEST(SequenceInputsTest, usedKeysOfABatch) {
+  nlohmann::json manifest = staticManifest(64, 48);
+  manifest["attention"]["dims"]["batch"] = 5;
+  addVector(manifest, "seqused_k", "i32", "batch");
+  SequenceSet set(manifest);
+  std::vector<int64_t> used = set.fill(1, "seqused_k");
+  EXPECT_EQ(used[0], 48);
+  EXPECT_LT(*std::min_element(used.begin(), used.end()), 40);
+  EXPECT_NE(used, set.fill(2, "seqused_k"));
+}
+
+TEST(SequenceInputsTest, sinksAreNormal) {
+  nlohmann::json manifest = staticManifest(1, 1);
+  manifest["attention"]["dims"]["heads_q"] = 500;
+  manifest["tensors"][0]["strides"] = {nullptr, nullptr, nullptr, 1};
+  manifest["tensors"][3]["strides"] = {nullptr, nullptr, nullptr, 1};
+  manifest["tensors"][4]["strides"] = {nullptr, nullptr, nullptr};
+  addVector(manifest, "sink_logits", "f32", "heads_q");
+  SequenceSet set(manifest);
+  ASSERT_EQ(text(set.set.fillInputs(1, InputKind::Normal, Stage::All)), "");
+  HostTensor &sinks = set.set.tensor("sink_logits");
+  double sum = 0;
+  sinks.forEach(
+      [&](int64_t, int64_t at) { sum += sinks.load(at) * sinks.load(at); });
+  EXPECT_NEAR(sum / 500, 1, 0.2);
+  ASSERT_TRUE(set.set.inputs().sinkLogits);
+  EXPECT_EQ(set.set.inputs().sinkLogits->sizes,
+            (std::array<int64_t, 4>{1, 500, 1, 1}));
+}
+
+TEST(SequenceInputsTest, stagesAreOfPlainAttentions) {
+  nlohmann::json manifest = staticManifest(16, 16);
+  for (const auto &[name, dtype, axis] :
+       {std::tuple("sink_logits", "f32", "heads_q"),
+        {"seqused_k", "i32", "batch"}}) {
+    nlohmann::json changed = manifest;
+    addVector(changed, name, dtype, axis);
+    SequenceSet set(changed);
+    EXPECT_EQ(text(verifyStage(set.problem, Stage::All)), "");
+    for (Stage stage : {Stage::QK, Stage::Softmax, Stage::PV})
+      EXPECT_EQ(text(set.set.fillInputs(1, InputKind::Normal, stage)),
+                "expects stage 'all' of an attention with sinks, seqused_k or "
+                "cu_seqlens, but got '" +
+                    std::string(stringify(stage)) +
+                    "'\n  note: stages look at plain softmaxes of all keys");
+  }
+  SequenceSet set(varlenManifest(16, 16, 2));
+  EXPECT_NE(text(verifyStage(set.problem, Stage::PV)), "");
+}
+
+TEST(SequenceInputsTest, kernelsGetNoLengthsOutsideOfTheTensors) {
+  HostDevice device;
+  SequenceSet set(varlenManifest(64, 48, 3));
+  set.fill(1, "cu_seqlens_q");
+  set.store("cu_seqlens_k", 3, 49);
+  EXPECT_EQ(text(set.set.upload(device)),
+            "expects cu_seqlens_k[3] to be at most the seqlen_k of the tensors "
+            "(48), but got 49\n"
+            "  note: sequences lie one after another on that axis");
 }

@@ -86,7 +86,7 @@ json flashcore::testing::testManifest() {
   json cubin = code("kernels.sm_89.cubin", testCubin);
   cubin["chip"] = "sm_89";
   return {{"format", "flashcore-bundle"},
-          {"version", 5},
+          {"version", 6},
           {"compiler", "flashcore test"},
           {"assembler", "ptxas test"},
           {"chip", "sm_80"},
@@ -169,6 +169,31 @@ void flashcore::testing::addBias(json &manifest, const char *dtype,
   manifest["kernels"][0]["arguments"].push_back(
       {{"kind", "pointer"}, {"tensor", "bias"}});
   setPtx(manifest, ptxFor(manifest));
+}
+
+void flashcore::testing::addVector(json &manifest, const char *name,
+                                   const char *dtype, const char *axis) {
+  json vector = tensor(name, "input", dtype, {axis});
+  vector["offset"] = 0;
+  vector["alignment"] = 4;
+  manifest["tensors"].push_back(std::move(vector));
+  manifest["kernels"][0]["arguments"].push_back(
+      {{"kind", "pointer"}, {"tensor", name}});
+  setPtx(manifest, ptxFor(manifest));
+}
+
+json flashcore::testing::varlenManifest(int64_t seqlenQ, int64_t seqlenK,
+                                        int64_t sequences, const char *causal,
+                                        bool hasSequsedK) {
+  json manifest = staticManifest(seqlenQ, seqlenK, causal);
+  manifest["attention"]["dims"]["cu_seqlens"] = sequences + 1;
+  addVector(manifest, "cu_seqlens_q", "i32", "cu_seqlens");
+  addVector(manifest, "cu_seqlens_k", "i32", "cu_seqlens");
+  if (!hasSequsedK)
+    return manifest;
+  manifest["attention"]["dims"]["sequences"] = sequences;
+  addVector(manifest, "seqused_k", "i32", "sequences");
+  return manifest;
 }
 
 /// What setPtx was given, by checksum.

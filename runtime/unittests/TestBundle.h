@@ -69,6 +69,16 @@ void addBias(nlohmann::json &manifest, const char *dtype = "f16",
              std::vector<std::string> axes = {"batch", "heads_q", "seqlen_q",
                                               "seqlen_k"});
 
+/// Adds a packed input of one axis, and its pointer as the last argument of the
+/// kernel.
+void addVector(nlohmann::json &manifest, const char *name, const char *dtype,
+               const char *axis);
+/// A static problem of `sequences` sequences on the axes of the rows, and
+/// optionally with seqused_k, whose axis is called "sequences".
+nlohmann::json varlenManifest(int64_t seqlenQ, int64_t seqlenK,
+                              int64_t sequences, const char *causal = "none",
+                              bool hasSequsedK = false);
+
 /// Makes `text` the PTX of `manifest`, for writeBundle to write.
 void setPtx(nlohmann::json &manifest, const std::string &text);
 /// A PTX with the head of each kernel of `manifest`, as its arguments are.

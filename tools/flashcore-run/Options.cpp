@@ -63,16 +63,18 @@ Status flashcore::run::parseStage(std::string_view name, RunRequest &request) {
 namespace {
 /// Options that CLI11 fills as text or numbers, before they are checked.
 struct RawOptions {
-  std::map<std::string, std::optional<int64_t>> dims = {{"batch", {}},
-                                                        {"heads_q", {}},
-                                                        {"heads_kv", {}},
-                                                        {"seqlen_q", {}},
-                                                        {"seqlen_k", {}}};
+  std::map<std::string, std::optional<int64_t>> dims = {
+      {"batch", {}},    {"heads_q", {}},  {"heads_kv", {}},
+      {"seqlen_q", {}}, {"seqlen_k", {}}, {"cu_seqlens", {}}};
   std::map<std::string, std::string> inputs = {{"q", ""},
                                                {"k", ""},
                                                {"v", ""},
                                                {"bias", ""},
                                                {"alibi_slopes", ""},
+                                               {"sink_logits", ""},
+                                               {"seqused_k", ""},
+                                               {"cu_seqlens_q", ""},
+                                               {"cu_seqlens_k", ""},
                                                {"capture0", ""},
                                                {"capture1", ""},
                                                {"capture2", ""},

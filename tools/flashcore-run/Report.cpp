@@ -187,9 +187,15 @@ static std::string formatInput(const InputReport &input) {
                                                    "column"};
   static constexpr std::string_view keyAxes[] = {"batch", "head", "key",
                                                  "column"};
-  std::span<const std::string_view> axes = input.name == BiasName ? scoreAxes
-                                           : input.name == "q"    ? queryAxes
-                                                                  : keyAxes;
+  static constexpr std::string_view headAxes[] = {"head"};
+  bool isOfHeads = input.name == SinkName || input.name == AlibiName;
+  std::span<const std::string_view> axes = keyAxes;
+  if (input.name == BiasName)
+    axes = scoreAxes;
+  else if (isOfHeads)
+    axes = headAxes;
+  else if (input.name == "q")
+    axes = queryAxes;
   return "\n  input " + input.name + " holds " +
          formatCounts(input.nans, input.infinities) + ", the first at " +
          formatPlace(input.first, axes);

@@ -72,9 +72,9 @@ Session::loadModule(const std::filesystem::path &path) {
 
 /// Names all sizes that are missing at once.
 static Status verifySizes(const Bundle &bundle, const ProblemRequest &problem) {
-  std::string missing;
+  std::string missing, sequences = bundle.sequencesDim();
   for (const auto &[name, size] : bundle.attention.dims)
-    if (!size && !problem.dims.contains(name))
+    if (!size && !problem.dims.contains(name) && name != sequences)
       missing += (missing.empty() ? "" : ", ") + name;
   if (missing.empty())
     return Status::success();
@@ -127,7 +127,15 @@ Status Session::fillInputs(const RunRequest &request, uint64_t number,
           set.fillInputs(request.seed + number, request.kind, request.stage);
       !status.ok())
     return status;
-  return files.read(request.inputFiles, request.npy, set, notes);
+  if (Status status = files.read(request.inputFiles, request.npy, set, notes);
+      !status.ok())
+    return status;
+  // Those of other sequences may not fit those of a file.
+  if (set.findTensor(SequsedKName) &&
+      request.inputFiles.contains(std::string(CuSeqlensKName)) &&
+      !request.inputFiles.contains(std::string(SequsedKName)))
+    set.fillSequsedK(request.seed + number);
+  return Status::success();
 }
 
 Status Session::runAndCheck(LoadedBundle &loaded, const Problem &problem,
@@ -163,16 +171,22 @@ Status Session::runLoaded(LoadedBundle &loaded, const Problem &problem,
       return status;
   if (!request.time)
     return Status::success();
+  double flops = 0, sets = 0;
+  auto fill = [&](TensorSet &set, uint64_t number) {
+    Status status = fillInputs(request, number, set, result.notes);
+    // Each set has lengths of its own.
+    bool isUsable = status.ok() && verifyLengths(set.inputs()).ok();
+    flops += isUsable ? attentionFlops(set.inputs()) : 0;
+    ++sets;
+    return status;
+  };
   StatusOr<Timing> timing =
-      timeProblem(*device, *loaded.module, problem,
-                  [&](TensorSet &set, uint64_t number) {
-                    return fillInputs(request, number, set, result.notes);
-                  },
-                  {});
+      timeProblem(*device, *loaded.module, problem, fill, {});
   if (!timing.ok())
     return timing.status();
   result.timing = *timing;
-  result.flops = attentionFlops(problem);
+  result.flops =
+      problem.bundle().hasLengths() ? flops / sets : attentionFlops(problem);
   return Status::success();
 }
 

@@ -60,11 +60,13 @@ protected:
   }
 
   SmallVector<RegionBounds> read(const std::string &body) {
-    return getRegionRanges(parse(body).getMaskRegion());
+    symbols.clear();
+    return getRegionRanges(parse(body).getMaskRegion(), symbols);
   }
 
   MLIRContext context;
   OwningOpRef<ModuleOp> module;
+  SmallVector<Value> symbols;
 };
 
 int64_t evaluate(AffineExpr expr, int64_t query) {
@@ -82,6 +84,17 @@ bool contains(const RegionBounds &bounds, int64_t query, int64_t key) {
     if (key > evaluate(bound, query))
       return false;
   return true;
+}
+
+/// The bound as it is for one value of the data.
+SmallVector<RegionBounds> withData(SmallVector<RegionBounds> ranges,
+                                   int64_t data) {
+  for (RegionBounds &range : ranges)
+    for (auto *list : {&range.first, &range.last})
+      for (AffineExpr &bound : *list)
+        bound = bound.replaceSymbols(
+            getAffineConstantExpr(data, bound.getContext()));
+  return ranges;
 }
 
 /// Every visible key is in a range; in one that is complete, every key is
@@ -324,6 +337,80 @@ TEST_F(MaskRegionTest, ClausesAndRegionsAreOneMask) {
       parse("%m = arith.cmpi sle, %k, %q : index\n", /*isOpen=*/true));
   EXPECT_TRUE(mask.isTopLeft);
   EXPECT_TRUE(mask.last.empty());
+}
+
+// What a batch entry says of itself is a number like others. Here the number
+// of the entry stands for what a region may load by it.
+TEST_F(MaskRegionTest, BoundsOfData) {
+  const std::string load = "%n = arith.index_cast %b : index to i32\n"
+                           "%d = arith.index_cast %n : i32 to index\n";
+  struct {
+    const char *body;
+    bool (*isVisible)(int64_t, int64_t, int64_t);
+    size_t numRanges = 1;
+  } cases[] = {
+      {"%m = arith.cmpi slt, %k, %d : index\n",
+       [](int64_t, int64_t k, int64_t d) { return k < d; }},
+      {"%x = arith.addi %q, %d : index\n"
+       "%m = arith.cmpi sle, %k, %x : index\n",
+       [](int64_t q, int64_t k, int64_t d) { return k <= q + d; }},
+      {"%x = arith.cmpi slt, %k, %d : index\n"
+       "%y = arith.cmpi sle, %k, %q : index\n"
+       "%m = arith.ori %x, %y : i1\n",
+       [](int64_t q, int64_t k, int64_t d) { return k < d || k <= q; }, 2},
+      {"%c = arith.constant 3 : index\n%x = arith.muli %d, %c : index\n"
+       "%y = arith.subi %k, %x : index\n%z = math.absi %y : index\n"
+       "%w = arith.constant 20 : index\n"
+       "%m = arith.cmpi sle, %z, %w : index\n",
+       [](int64_t, int64_t k, int64_t d) { return std::abs(k - 3 * d) <= 20; }},
+      {"%y = arith.index_cast %k : index to i32\n"
+       "%m = arith.cmpi sge, %y, %n : i32\n",
+       [](int64_t, int64_t k, int64_t d) { return k >= d; }},
+      {"%c = arith.constant 2 : index\n"
+       "%x = arith.floordivsi %d, %c : index\n"
+       "%m = arith.cmpi sgt, %k, %x : index\n",
+       [](int64_t, int64_t k, int64_t d) {
+         return k > (d >= 0 ? d / 2 : (d - 1) / 2);
+       }}};
+  for (const auto &each : cases) {
+    SmallVector<RegionBounds> ranges = read(load + each.body);
+    EXPECT_TRUE(isComplete(ranges)) << each.body;
+    EXPECT_EQ(ranges.size(), each.numRanges) << each.body;
+    EXPECT_EQ(symbols.size(), 1u) << each.body;
+    for (int64_t data : {-200, -3, 0, 1, 17, 64, 99, 1000})
+      check(
+          withData(ranges, data),
+          [&](int64_t q, int64_t k) { return each.isVisible(q, k, data); },
+          each.body);
+  }
+}
+
+// Sums of 32 bits may wrap where one of the numbers is data, a quotient of what
+// may be negative is not its floor, and a head has no bounds of its own.
+TEST_F(MaskRegionTest, DataThatBoundsNothing) {
+  for (const char *body :
+       {"%n = arith.index_cast %b : index to i32\n"
+        "%x = arith.index_cast %q : index to i32\n"
+        "%y = arith.index_cast %k : index to i32\n"
+        "%z = arith.addi %x, %n : i32\n%m = arith.cmpi sle, %y, %z : i32\n",
+        "%n = arith.index_cast %b : index to i32\n"
+        "%d = arith.index_cast %n : i32 to index\n"
+        "%c = arith.constant 2 : index\n"
+        "%x = arith.divsi %d, %c : index\n"
+        "%m = arith.cmpi sgt, %k, %x : index\n",
+        "%m = arith.cmpi sgt, %k, %h : index\n",
+        "%n = arith.index_cast %h : index to i32\n"
+        "%y = arith.index_cast %k : index to i32\n"
+        "%m = arith.cmpi sle, %y, %n : i32\n",
+        "%n = memref.load %ids[%q] : memref<100xi32>\n"
+        "%y = arith.index_cast %k : index to i32\n"
+        "%m = arith.cmpi sle, %y, %n : i32\n"}) {
+    SmallVector<RegionBounds> ranges = read(body);
+    ASSERT_EQ(ranges.size(), 1u) << body;
+    EXPECT_FALSE(ranges.front().isComplete) << body;
+    EXPECT_TRUE(ranges.front().first.empty() && ranges.front().last.empty())
+        << body;
+  }
 }
 
 // A load says nothing of keys, beside a comparison that does.

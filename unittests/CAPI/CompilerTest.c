@@ -307,19 +307,20 @@ static void testUnsupported(void) {
   EXPECT_UNSUPPORTED(compileShape("d264", noOptions, &c), "shape:6:3: ...");
   EXPECT_UNSUPPORTED(
       compile("!t = memref<1x8x512x64xf16>\n"
-              "func.func @f(%q: !t, %o: !t, %s: memref<8xf32>, "
-              "%u: memref<1xi32>) {\n"
+              "func.func @f(%q: !t, %o: !t, %b: memref<1x1x1x512xf32>, "
+              "%u: memref<3xi32>, %p: memref<1x4xi32>) {\n"
               "  flashcore.attention ins(%q, %q, %q : !t, !t, !t)\n"
-              "      seqused_k(%u : memref<1xi32>) outs(%o : !t)\n"
+              "      page_table(%p : memref<1x4xi32>) outs(%o : !t)\n"
               "  flashcore.attention ins(%q, %q, %q : !t, !t, !t)\n"
-              "      sink(%s : memref<8xf32>) outs(%o : !t)\n"
+              "      bias(%b : memref<1x1x1x512xf32>) cu_seqlens_q(%u : "
+              "memref<3xi32>) cu_seqlens_k(%u : memref<3xi32>) outs(%o : !t)\n"
               "  return\n"
               "}\n",
               noOptions, &c),
-      "test.mlir:3:3: error: 'flashcore.attention' op uses seqused_k, which "
+      "test.mlir:3:3: error: 'flashcore.attention' op uses page_table, which "
       "this version cannot lower yet\n"
-      "test.mlir:5:3: error: 'flashcore.attention' op uses sink, which this "
-      "version cannot lower yet");
+      "test.mlir:5:3: error: 'flashcore.attention' op uses cu_seqlens "
+      "with a bias, which this version cannot lower yet");
   EXPECT_UNSUPPORTED(
       compile("!t = memref<1x8x512x64xf16>\n"
               "func.func @f(%q: !t, %o: !t) {\n"

@@ -30,17 +30,23 @@ struct AttentionProblem {
   bool hasBias = false;
   bool hasRegion = false;
   /// What was proved of a mask region: whether something of it bounds the keys
-  /// of a query, so that tiles are skipped, whether that is all of it, and how
-  /// many ranges of keys these are.
+  /// of a query, so that tiles are skipped, whether that is all of it, how many
+  /// ranges of keys these are, and whether some end where data says.
   struct MaskProof {
     bool hasBounds, isComplete;
     size_t numRanges;
+    bool hasData;
   };
   std::optional<MaskProof> maskProof;
   /// Whether strides or offsets of the tensors are known at run time only.
   bool hasOpenStrides = false;
   /// Whether a size above is one that is assumed of those known at run time.
   bool hasAssumedSizes = false;
+  /// Whether tensors say how long the sequences of batch entries are: sizes
+  /// above are the most they can be.
+  bool hasLengths = false;
+  /// Whether sequences lie back to back (cu_seqlens).
+  bool isVarlen = false;
   /// Keys that one query sees at most, where a window bounds them.
   std::optional<int64_t> windowKeys;
 
@@ -48,8 +54,8 @@ struct AttentionProblem {
 
   /// Whether addresses take registers for what is known at run time only.
   bool hasOpenAddresses() const {
-    return hasOpenStrides || hasAssumedSizes || !batch || !headsQ || !headsKV ||
-           !seqlenQ || !seqlenK;
+    return hasOpenStrides || hasAssumedSizes || hasLengths || !batch ||
+           !headsQ || !headsKV || !seqlenQ || !seqlenK;
   }
 };
 

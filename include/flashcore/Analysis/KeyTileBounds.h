@@ -38,6 +38,9 @@ struct KeyMask {
   /// Where a mask region shows several ranges of keys, those: what hides keys
   /// from all of them is above.
   SmallVector<RegionBounds> ranges = {};
+  /// Data in these bounds: values of the mask region that depend on the batch
+  /// entry alone. Symbol s of an expression is number s of them.
+  SmallVector<Value> symbols = {};
   /// Whether a mask region gives any bounds, and whether there is more to it
   /// than those and the ranges.
   bool hasRegionBounds = false, hasOpaqueRegion = false;
@@ -66,7 +69,8 @@ struct KeyMask {
 
 /// Key rows [visibleBegin, visibleEnd) hold every key that some query of the
 /// block sees; every query of the block sees all of [fullBegin, fullEnd). The
-/// maps take dims (first query row of the block, seqlen_q, seqlen_k). An end is
+/// maps take dims (first query row of the block, seqlen_q, seqlen_k) and the
+/// symbols of the mask. An end is
 /// the minimum of its map's results, a begin the maximum of its map's results,
 /// and all of them are 0 if that is negative.
 struct KeyBounds {

@@ -15,13 +15,14 @@
 
 #include "mlir/IR/AffineExpr.h"
 #include "mlir/IR/Region.h"
+#include "mlir/IR/Value.h"
 #include "llvm/ADT/SmallVector.h"
 
 namespace mlir::flashcore {
 
 /// A visible key is at least each of `first` and at most each of `last`:
 /// expressions in d0, the query, of which none falls from one query to the
-/// next.
+/// next, and in symbols, which are data.
 struct RegionBounds {
   SmallVector<AffineExpr> first, last;
   /// Whether every such key is visible, so that the bounds are the mask.
@@ -35,8 +36,16 @@ struct RegionBounds {
 /// What more ranges than kMaxRegionRanges would say, and what is not
 /// understood, is a range of all keys that is not complete. Coordinates are
 /// taken to be so small that sums of 32 bits do not wrap.
+///
+/// A value of 32 bits that depends on the batch entry alone, as a length that
+/// the region loads, is a symbol of the bounds: `symbols` gets it, a value of
+/// the region.
 inline constexpr size_t kMaxRegionRanges = 3;
-SmallVector<RegionBounds> getRegionRanges(Region &mask);
+SmallVector<RegionBounds> getRegionRanges(Region &mask,
+                                          SmallVectorImpl<Value> &symbols);
+
+/// Whether the value of a region is the same for all heads, queries and keys.
+bool isOfBatchEntry(Value value, Region &region);
 
 } // namespace mlir::flashcore
 

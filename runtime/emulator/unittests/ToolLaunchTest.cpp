@@ -67,7 +67,7 @@ struct ToolLaunch : Tool {
 }
 )";
   json launch = json::parse(R"({
-    "version": 5,
+    "version": 6,
     "attention": {"dims": {"n": null, "one": 1}},
     "tensors": [
       {"name": "q", "role": "input", "dtype": "f32", "axes": ["one", "n"],
@@ -177,6 +177,20 @@ TEST_F(ToolLaunch, Sizes) {
                 "tensor 'q' does not fit 64 bits at these sizes");
 }
 
+TEST_F(ToolLaunch, AFactorMayAddASize) {
+  launch["attention"]["dims"]["more"] = nullptr;
+  json &factor = launch["kernels"][1]["grid"][0][0];
+  factor["plus"] = "more";
+  factor["tile"] = 40;
+  ToolResult result = runLaunch("--dim n=40 more=39");
+  expectClean(result);
+  EXPECT_TRUE(contains(result.out, "\ncopy: 0 findings; 40 CTAs of 1 warps"))
+      << result.out;
+  factor["plus"] = "m";
+  expectComment(launch, "kernels[1].grid[0][0].plus: expects a name of "
+                        "'attention.dims', but got \"m\"");
+}
+
 TEST_F(ToolLaunch, HeadsOfQueriesAreShared) {
   launch["attention"]["dims"]["heads_q"] = nullptr;
   launch["attention"]["dims"]["heads_kv"] = nullptr;
@@ -271,7 +285,7 @@ TEST_F(ToolLaunch, RefusesWrongFields) {
     changed[json::json_pointer(pointer)] = value;
     return changed;
   };
-  expectComment(with("/version", 6), "version: expects version 5, but got 6");
+  expectComment(with("/version", 7), "version: expects version 6, but got 7");
   expectComment(with("/attention/dims/n", -1),
                 "attention.dims.n: expects an integer from 0 to "
                 "9223372036854775807, but got -1");
@@ -338,7 +352,7 @@ struct ToolMapLaunch : Tool {
       "[%o, {0, %s, %h}], [t]; cp.async.bulk.commit_group;"
       "cp.async.bulk.wait_group 0; ret; }\n";
   json launch = json::parse(R"({
-    "version": 5,
+    "version": 6,
     "attention": {"dims": {"h": null, "n": null, "d": 64}},
     "tensors": [
       {"name": "q", "role": "input", "dtype": "f16", "axes": ["h", "n", "d"],

@@ -5,26 +5,13 @@
 
 !t = memref<2x4x128x64xf16>
 
-func.func @sink(%q: !t, %sink: memref<4xf32>) {
-  // CHECK: :[[#@LINE+1]]:3: error: 'flashcore.attention' op uses sink, which this version cannot lower yet{{$}}
-  flashcore.attention ins(%q, %q, %q : !t, !t, !t)
-      sink(%sink : memref<4xf32>) outs(%q : !t)
-  return
-}
-
-func.func @cu_seqlens(%q: memref<1x4x128x64xf16>, %cu: memref<3xi32>) {
-  // CHECK: :[[#@LINE+1]]:3: error: 'flashcore.attention' op uses cu_seqlens, which this version cannot lower yet{{$}}
+func.func @cu_seqlens_with_bias(%q: memref<1x4x128x64xf16>, %cu: memref<3xi32>, %bias: memref<1x1x1x128xf32>) {
+  // CHECK: :[[#@LINE+1]]:3: error: 'flashcore.attention' op uses cu_seqlens with a bias, which this version cannot lower yet{{$}}
   flashcore.attention ins(%q, %q, %q : memref<1x4x128x64xf16>,
                           memref<1x4x128x64xf16>, memref<1x4x128x64xf16>)
+      bias(%bias : memref<1x1x1x128xf32>)
       cu_seqlens_q(%cu : memref<3xi32>) cu_seqlens_k(%cu : memref<3xi32>)
       outs(%q : memref<1x4x128x64xf16>)
-  return
-}
-
-func.func @seqused_k(%q: !t, %used: memref<2xi32>) {
-  // CHECK: :[[#@LINE+1]]:3: error: 'flashcore.attention' op uses seqused_k, which this version cannot lower yet{{$}}
-  flashcore.attention ins(%q, %q, %q : !t, !t, !t)
-      seqused_k(%used : memref<2xi32>) outs(%q : !t)
   return
 }
 

@@ -80,7 +80,8 @@ struct DistributeConstant final : OpConversionPattern<arith::ConstantOp> {
   }
 };
 
-/// One value a row, for every column, or one a column, for every row.
+/// One value a row, for every column, one a column, for every row, or one for
+/// all.
 struct DistributeBroadcast final : ThreadPattern<vector::BroadcastOp> {
   using ThreadPattern::ThreadPattern;
 
@@ -91,6 +92,8 @@ struct DistributeBroadcast final : ThreadPattern<vector::BroadcastOp> {
     const TileLayout *to = thread.layouts->lookup(op.getResult());
     auto source = dyn_cast<VectorType>(op.getSourceType());
     VectorType type = op.getResultVectorType();
+    if (!source)
+      return repeatScalar(op, adaptor.getSource().front(), rewriter);
     if (!from || !to || from->getRank() != 1 || type.getRank() != 2)
       return rewriter.notifyMatchFailure(op, "does not repeat rows or columns");
     // One value a row has a column.
@@ -118,6 +121,19 @@ struct DistributeBroadcast final : ThreadPattern<vector::BroadcastOp> {
       parts.push_back(part);
     }
     rewriter.replaceOpWithMultiple(op, {parts});
+    return success();
+  }
+
+  LogicalResult repeatScalar(vector::BroadcastOp op, Value scalar,
+                             ConversionPatternRewriter &rewriter) const {
+    SmallVector<Type> types;
+    if (failed(getTypeConverter()->convertType(op.getResult(), types)))
+      return rewriter.notifyMatchFailure(op, "is no tile");
+    Value part = scalar;
+    if (auto vector = dyn_cast<VectorType>(types.front()))
+      part = vector::BroadcastOp::create(rewriter, op.getLoc(), vector, scalar);
+    rewriter.replaceOpWithMultiple(op,
+                                   {SmallVector<Value>(types.size(), part)});
     return success();
   }
 

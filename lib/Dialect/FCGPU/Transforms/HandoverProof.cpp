@@ -233,11 +233,10 @@ static bool isSame(Value a, Value b, scf::ForOp tilesOfA, scf::ForOp tilesOfB) {
                  b == tilesOfB.getInductionVar()))
     return true;
   Operation *first = a.getDefiningOp(), *second = b.getDefiningOp();
-  if (!first || !second || first->getNumRegions() ||
-      first->getName() != second->getName() ||
+  if (!first || !second || first->getName() != second->getName() ||
       first->getAttrDictionary() != second->getAttrDictionary() ||
       first->getNumOperands() != second->getNumOperands() ||
-      !isMemoryEffectFree(first))
+      !isRepeatable(first))
     return false;
   return cast<OpResult>(a).getResultNumber() ==
              cast<OpResult>(b).getResultNumber() &&

@@ -136,7 +136,7 @@ private:
     if (failed(getBackwardSlice(value, &slice, options)))
       return user->emitOpError("copies from where cannot be told");
     for (Operation *op : slice) {
-      if (!isMemoryEffectFree(op) || op->getNumRegions())
+      if (!isRepeatable(op))
         return user->emitOpError("depends on what the warps compute; a warp of "
                                  "its own cannot know it");
       if (!mapping.contains(op->getResult(0)))

@@ -17,6 +17,7 @@
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "flashcore/Dialect/FCGPU/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/IRMapping.h"
 
 namespace mlir::fcgpu {
@@ -68,13 +69,31 @@ struct StartNextTilePass final
       if (failed(addBodySlice(loop, copy, slice)))
         return failure();
     for (Operation *op : slice)
-      if (!isa<CopyOp>(op) && (!isMemoryEffectFree(op) || op->getNumRegions()))
+      if (!isa<CopyOp>(op) && !isRepeatable(op))
         return failure();
     SetVector<Operation *> ordered;
     for (Operation &op : *loop.getBody())
       if (slice.contains(&op))
         ordered.insert(&op);
     return ordered;
+  }
+
+  /// What `load` reads, or 0: of a tile that is not there its coordinates are
+  /// not inside of anything.
+  static Value loadIf(OpBuilder &b, Value condition, memref::LoadOp load,
+                      const IRMapping &mapping) {
+    auto read = [&](OpBuilder &inside, Location loc) {
+      IRMapping own(mapping);
+      scf::YieldOp::create(inside, loc, inside.clone(*load, own)->getResult(0));
+    };
+    auto skip = [&](OpBuilder &inside, Location loc) {
+      TypedAttr zero = inside.getZeroAttr(load.getType());
+      scf::YieldOp::create(
+          inside, loc,
+          arith::ConstantOp::create(inside, loc, zero).getResult());
+    };
+    return scf::IfOp::create(b, load.getLoc(), condition, read, skip)
+        .getResult(0);
   }
 
   /// Clones `slice` for the tile of round `round`, if there is one.
@@ -86,6 +105,10 @@ struct StartNextTilePass final
     IRMapping mapping;
     mapping.map(loop.getInductionVar(), round);
     for (Operation *op : slice) {
+      if (auto load = dyn_cast<memref::LoadOp>(op)) {
+        mapping.map(load.getResult(), loadIf(b, exists, load, mapping));
+        continue;
+      }
       Operation *clone = b.clone(*op, mapping);
       auto copy = dyn_cast<CopyOp>(clone);
       if (!copy)

@@ -15,6 +15,9 @@
 #include "mlir/Dialect/Affine/IR/ValueBoundsOpInterfaceImpl.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/IR/ValueBoundsOpInterfaceImpl.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/MemRef/IR/ValueBoundsOpInterfaceImpl.h"
 #include "mlir/Dialect/SCF/IR/ValueBoundsOpInterfaceImpl.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
@@ -41,6 +44,28 @@ Block *mlir::fcgpu::getTileBody(scf::ForallOp warps) {
 scf::ForOp mlir::fcgpu::getKeyLoop(Operation *op) {
   auto loop = op->getParentOfType<scf::ForOp>();
   return loop && !isTileLoop(loop) ? loop : scf::ForOp();
+}
+
+/// Whether it is a part of an argument that the kernel does not write, nor
+/// anybody else while it runs.
+static bool isInput(Value memref) {
+  while (auto view = memref.getDefiningOp<ViewLikeOpInterface>())
+    memref = view.getViewSource();
+  auto argument = dyn_cast<BlockArgument>(memref);
+  if (!argument)
+    return false;
+  auto kernel = dyn_cast<gpu::GPUFuncOp>(argument.getOwner()->getParentOp());
+  return kernel &&
+         kernel.getArgAttr(argument.getArgNumber(),
+                           LLVM::LLVMDialect::getReadonlyAttrName()) &&
+         kernel.getArgAttr(argument.getArgNumber(),
+                           LLVM::LLVMDialect::getNoAliasAttrName());
+}
+
+bool mlir::fcgpu::isRepeatable(Operation *op) {
+  if (auto load = dyn_cast<memref::LoadOp>(op))
+    return isInput(load.getMemRef());
+  return isMemoryEffectFree(op) && op->getNumRegions() == 0;
 }
 
 LogicalResult mlir::fcgpu::addBodySlice(scf::ForOp loop, Operation *op,

@@ -25,6 +25,9 @@ scf::ForOp getTileLoop(scf::ForallOp warps);
 Block *getTileBody(scf::ForallOp warps);
 /// The innermost loop over key tiles that `op` stands in, or null.
 scf::ForOp getKeyLoop(Operation *op);
+/// Whether `op` gives the same wherever a kernel computes it: a number, or what
+/// it reads of a tensor that no kernel writes meanwhile.
+bool isRepeatable(Operation *op);
 /// Adds `op` and all ops of the body of `loop` that it is computed from.
 LogicalResult addBodySlice(scf::ForOp loop, Operation *op,
                            SetVector<Operation *> &slice);

@@ -327,7 +327,7 @@ LogicalResult AttentionOp::verifyModifiers() {
     if (!value)
       continue;
     int64_t size = cast<ShapedType>(value.getType()).getDimSize(0);
-    if (differ(size, q.getDimSize(Head)))
+    if (getTile().empty() && differ(size, q.getDimSize(Head)))
       return emitOpError("expects ")
              << name << " of heads_q = " << q.getDimSize(Head)
              << " elements, but got " << size;
@@ -370,10 +370,15 @@ LogicalResult AttentionOp::verifyVarlen() {
     if (!value)
       continue;
     int64_t size = cast<ShapedType>(value.getType()).getDimSize(0);
-    if (differ(size, q.getDimSize(Batch)))
+    int64_t entries = q.getDimSize(Batch);
+    if (cuQ) {
+      int64_t ends = cast<ShapedType>(cuQ.getType()).getDimSize(0);
+      entries = ShapedType::isDynamic(ends) ? ends : ends - 1;
+    }
+    if (differ(size, entries))
       return emitOpError("expects ")
-             << name << " of batch = " << q.getDimSize(Batch)
-             << " rows, but got " << size;
+             << name << " of " << (cuQ ? "sequences" : "batch") << " = "
+             << entries << " rows, but got " << size;
   }
   return success();
 }

@@ -47,6 +47,17 @@ static SmallVector<KernelTensor> getTensors(AttentionOp op) {
   }
   if (Value slopes = op.getAlibiSlopes())
     addPlain("alibi_slopes", false, slopes, {Dim::HeadsQ});
+  if (Value logits = op.getSinkLogits())
+    addPlain("sink_logits", false, logits, {Dim::HeadsQ});
+  for (auto [name, ends] :
+       {std::pair<StringRef, Value>("cu_seqlens_q", op.getCuSeqlensQ()),
+        {"cu_seqlens_k", op.getCuSeqlensK()}})
+    if (ends)
+      addPlain(name, false, ends, {Dim::CuSeqlens});
+  // There are fewer sequences than ends.
+  if (Value used = op.getSequsedK())
+    addPlain("seqused_k", false, used,
+             op.getCuSeqlensQ() ? ArrayRef<Dim>() : ArrayRef(Dim::Batch));
   // Their axes are their own.
   for (auto [i, tensor] : llvm::enumerate(op.getCapturedTensors()))
     addPlain(getCaptureName(i), false, tensor, {});
@@ -56,8 +67,15 @@ static SmallVector<KernelTensor> getTensors(AttentionOp op) {
 AttentionSignature::AttentionSignature(AttentionOp op,
                                        fcgpu::ScheduleAttr schedule)
     : KernelSignature(::getTensors(op)) {
-  auto isInput = [](const KernelTensor &tensor) { return !tensor.isOutput; };
-  auto isOutput = [](const KernelTensor &tensor) { return tensor.isOutput; };
+  auto isOfSink = [](const KernelTensor &tensor) {
+    return tensor.name == "sink_logits";
+  };
+  auto isInput = [&](const KernelTensor &tensor) {
+    return !tensor.isOutput && !isOfSink(tensor);
+  };
+  auto isOfMerge = [&](const KernelTensor &tensor) {
+    return tensor.isOutput || isOfSink(tensor);
+  };
   auto isAny = [](const auto &) { return true; };
   if (schedule.getKeySplits() == 1) {
     arguments = listArguments(/*needsWorkspace=*/false, isAny, isAny);
@@ -67,7 +85,7 @@ AttentionSignature::AttentionSignature(AttentionOp op,
   arguments = listArguments(/*needsWorkspace=*/true, isInput, isAny);
   addTensorMaps(schedule);
   mergeArguments =
-      listArguments(/*needsWorkspace=*/true, isOutput, [](Dim dim) {
+      listArguments(/*needsWorkspace=*/true, isOfMerge, [](Dim dim) {
         return dim == Dim::Batch || dim == Dim::HeadsQ || dim == Dim::SeqlenQ;
       });
 }
@@ -100,14 +118,15 @@ AttentionSignature::toDictionary(AttentionOp op, fcgpu::ScheduleAttr schedule,
   MLIRContext *context = op.getContext();
   Builder b(context);
   int64_t splits = schedule.getKeySplits();
-  NamedAttrList kernel =
-      describeKernel(context, arguments,
-                     {{{Dim::SeqlenQ, schedule.getBlockM()},
-                       {Dim::HeadsQ, schedule.getHeadGroup()},
-                       {Dim::Batch}},
-                      splits,
-                      schedule.getNumThreads(),
-                      sharedMemoryBytes});
+  GridFactor queryBlocks{Dim::SeqlenQ, schedule.getBlockM()};
+  if (op.getCuSeqlensQ())
+    queryBlocks.plus = Dim::CuSeqlens;
+  NamedAttrList kernel = describeKernel(
+      context, arguments,
+      {{queryBlocks, {Dim::HeadsQ, schedule.getHeadGroup()}, {Dim::Batch}},
+       splits,
+       schedule.getNumThreads(),
+       sharedMemoryBytes});
   kernel.append(describeProblem(context));
   if (splits > 1) {
     constexpr int64_t bytesOfF32 = 4;

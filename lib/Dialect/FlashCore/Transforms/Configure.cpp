@@ -47,9 +47,7 @@ bool mlir::flashcore::isUnsupported(Diagnostic &diagnostic) {
 
 LogicalResult mlir::flashcore::checkLowerable(AttentionOp op) {
   std::pair<StringRef, bool> features[] = {
-      {"sink", static_cast<bool>(op.getSinkLogits())},
-      {"cu_seqlens", static_cast<bool>(op.getCuSeqlensQ())},
-      {"seqused_k", static_cast<bool>(op.getSequsedK())},
+      {"cu_seqlens with a bias", op.getCuSeqlensQ() && op.getBias()},
       {"page_table", static_cast<bool>(op.getPageTable())},
   };
   for (auto [name, used] : features)

@@ -18,8 +18,8 @@ using namespace mlir::flashcore;
 
 StringRef mlir::flashcore::stringifyDim(Dim dim) {
   static constexpr StringLiteral names[kNumDims + 1] = {
-      "batch",    "heads_q",  "heads_kv",   "seqlen_q",
-      "seqlen_k", "head_dim", "head_dim_v", "1"};
+      "batch",    "heads_q",    "heads_kv",   "seqlen_q", "seqlen_k",
+      "head_dim", "head_dim_v", "cu_seqlens", "1"};
   return names[static_cast<unsigned>(dim)];
 }
 
@@ -50,6 +50,12 @@ KernelSignature::KernelSignature(SmallVector<KernelTensor> theTensors)
         extents[static_cast<unsigned>(dim)] = size;
 }
 
+bool KernelSignature::hasDim(Dim dim) const {
+  return dim != Dim::One && llvm::any_of(tensors, [&](const KernelTensor &t) {
+           return llvm::is_contained(t.axes, dim);
+         });
+}
+
 StringRef KernelSignature::getName(Dim dim) const {
   auto index = static_cast<unsigned>(dim);
   return index <= kNumDims ? stringifyDim(dim)
@@ -66,7 +72,7 @@ SmallVector<KernelArgument> KernelSignature::listArguments(
   if (needsWorkspace)
     result.push_back({KernelArgument::Workspace});
   for (unsigned d = 0; d < extents.size(); ++d)
-    if (!extents[d] && d != static_cast<unsigned>(Dim::One) &&
+    if (!extents[d] && hasDim(static_cast<Dim>(d)) &&
         takesSize(static_cast<Dim>(d)))
       result.push_back({KernelArgument::Size, 0, 0, static_cast<Dim>(d)});
   for (auto [i, tensor] : llvm::enumerate(tensors)) {
@@ -125,7 +131,7 @@ static Attribute describeNumber(Builder &b, int64_t value) {
 }
 
 /// The factor ceil(dim / tile) of a grid or a size.
-static Attribute describeFactor(Builder &b, Dim dim, int64_t tile) {
+static DictionaryAttr describeFactor(Builder &b, Dim dim, int64_t tile) {
   return b.getDictionaryAttr(
       {b.getNamedAttr("dim", b.getStringAttr(stringifyDim(dim))),
        b.getNamedAttr("tile", b.getI64IntegerAttr(tile))});
@@ -179,8 +185,12 @@ KernelSignature::describeKernel(MLIRContext *context,
                                 const KernelLaunch &launch) const {
   Builder b(context);
   SmallVector<Attribute> grid;
-  for (const GridFactor &factor : launch.grid)
-    grid.push_back(describeFactor(b, factor.dim, factor.tile));
+  for (const GridFactor &factor : launch.grid) {
+    NamedAttrList entry(describeFactor(b, factor.dim, factor.tile));
+    if (factor.plus)
+      entry.set("plus", b.getStringAttr(stringifyDim(*factor.plus)));
+    grid.push_back(entry.getDictionary(context));
+  }
   if (launch.gridCount > 1)
     grid.push_back(b.getDictionaryAttr(
         b.getNamedAttr("count", b.getI64IntegerAttr(launch.gridCount))));
@@ -215,7 +225,7 @@ NamedAttrList KernelSignature::describeProblem(MLIRContext *context) const {
   }
   NamedAttrList dims;
   for (unsigned d = 0; d < extents.size(); ++d)
-    if (d != static_cast<unsigned>(Dim::One))
+    if (hasDim(static_cast<Dim>(d)))
       dims.set(getName(static_cast<Dim>(d)),
                number(extents[d].value_or(ShapedType::kDynamic)));
   NamedAttrList problem;

@@ -43,8 +43,8 @@ public:
       : b(b), frame(frame), keySplits(keySplits),
         partials(getPartialResults(frame, keySplits)) {}
 
-  /// `lse` may be null.
-  void build(Value output, Value lse);
+  /// `lse` and `sinkLogits` may be null.
+  void build(Value output, Value lse, Value sinkLogits);
 
 private:
   Value index(int64_t value) {
@@ -167,17 +167,20 @@ void MergeBuilder::writeLse(Value lse, Value value) {
   memref::StoreOp::create(b, value, lse, ValueRange{batch, head, query});
 }
 
-void MergeBuilder::build(Value output, Value lse) {
+void MergeBuilder::build(Value output, Value lse, Value sinkLogits) {
   findRow();
+  // A sink is one more part, of a single score and without a row of V.
+  Value sink = sinkLogits
+                   ? memref::LoadOp::create(b, sinkLogits, head).getResult()
+                   : constant(kMinusInf);
   Unroll unroll = getConstantIntValue(frame.getSize(Dim::Batch))
                       ? kUnroll
                       : kUnrollOfOpenBatch;
-  Value max = reduceSplits({constant(kMinusInf)}, unroll.lse,
-                           [&](Value split, ValueRange last) {
-                             return SmallVector<Value>{arith::MaxNumFOp::create(
-                                 b, last.front(), loadLse(split))};
-                           })
-                  .front();
+  Value max =
+      reduceSplits({sink}, unroll.lse, [&](Value split, ValueRange last) {
+        return SmallVector<Value>{
+            arith::MaxNumFOp::create(b, last.front(), loadLse(split))};
+      }).front();
   // A row that sees no key has -inf everywhere; -inf - -inf is not computed.
   Value isEmpty = isEqual(max, kMinusInf);
   Value offset = arith::MulFOp::create(
@@ -186,11 +189,15 @@ void MergeBuilder::build(Value output, Value lse) {
   auto type = VectorType::get({kColumns}, b.getF32Type());
   Value zeros = arith::ConstantOp::create(
       b, DenseElementsAttr::get(type, b.getF32FloatAttr(0).getValue()));
+  auto getWeight = [&](Value partLse) -> Value {
+    return math::Exp2Op::create(
+        b, math::FmaOp::create(b, partLse, constant(llvm::numbers::log2ef),
+                               offset));
+  };
+  Value start = sinkLogits ? getWeight(sink) : constant(0);
   SmallVector<Value> sums = reduceSplits(
-      {constant(0), zeros}, unroll.output, [&](Value split, ValueRange last) {
-        Value weight = math::Exp2Op::create(
-            b, math::FmaOp::create(b, loadLse(split),
-                                   constant(llvm::numbers::log2ef), offset));
+      {start, zeros}, unroll.output, [&](Value split, ValueRange last) {
+        Value weight = getWeight(loadLse(split));
         Value weights = vector::BroadcastOp::create(b, type, weight);
         return SmallVector<Value>{
             arith::AddFOp::create(b, last[0], weight),
@@ -216,12 +223,15 @@ mlir::flashcore::buildMergeKernel(ImplicitLocOpBuilder &b,
   KernelFrame frame(b, signature, signature.getMergeArguments(), name,
                     numThreads,
                     signature.toMergeDictionary(b.getContext(), numThreads));
-  bool hasLse =
-      llvm::any_of(signature.getTensors(), [](const KernelTensor &tensor) {
-        return tensor.name == "lse";
-      });
+  auto find = [&](StringRef name) {
+    bool isThere =
+        llvm::any_of(signature.getTensors(), [&](const KernelTensor &tensor) {
+          return tensor.name == name;
+        });
+    return isThere ? frame.getTensor(name) : Value();
+  };
   MergeBuilder(b, frame, keySplits)
-      .build(frame.getTensor("o"), hasLse ? frame.getTensor("lse") : Value());
+      .build(frame.getTensor("o"), find("lse"), find("sink_logits"));
   gpu::ReturnOp::create(b);
   return frame.getFunc();
 }

@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ScoreRegion.h"
 #include "TileExpander.h"
 #include "flashcore/Analysis/ScheduleCheck.h"
 #include "flashcore/Dialect/FlashCore/Transforms/Passes.h"
@@ -121,6 +122,10 @@ void TileExpander::computeTileCounts() {
   if (!coversAllKeys())
     for (auto bound : {AttentionOp::TileKey, AttentionOp::TileKeyEnd})
       operands.push_back(getAsOpFoldResult(tileOperand(bound)));
+  symbols = getAsOpFoldResult(computeOfBatchEntry(
+      b, op, op.getMaskRegion(), mask.symbols,
+      tileOperand(AttentionOp::TileBatch), op.getCapturedTensors()));
+  llvm::append_range(operands, symbols);
   if (mask.hasHoles())
     return computeRanges(operands, numQueries);
   KeyBounds bounds = getBounds(mask, numQueries);

@@ -83,6 +83,7 @@ struct RowState {
 struct RowResult {
   Value acc, rowMax, rowSum;
   float maxToLn;
+  Value accFactor = {}; ///< what O is still multiplied with; null for 1
 };
 
 /// P of a tile, in f32, and the state that it is relative to.

@@ -307,3 +307,28 @@ Value mlir::flashcore::inlineRegion(OpBuilder &b, Region &region,
     b.clone(inner, mapping);
   return mapping.lookupOrDefault(region.front().getTerminator()->getOperand(0));
 }
+
+/// Clones `value`, and before it what it is computed from.
+static Value cloneInto(OpBuilder &b, Region &region, Value value,
+                       IRMapping &mapping) {
+  Operation *op = value.getDefiningOp();
+  if (mapping.contains(value) || value.getParentRegion() != &region)
+    return mapping.lookupOrDefault(value);
+  for (Value operand : op->getOperands())
+    cloneInto(b, region, operand, mapping);
+  return b.clone(*op, mapping)->getResult(0);
+}
+
+SmallVector<Value>
+mlir::flashcore::computeOfBatchEntry(OpBuilder &b, AttentionOp op,
+                                     Region &region, ValueRange values,
+                                     Value batch, ValueRange captured) {
+  IRMapping mapping;
+  mapping.map(ValueRange(op.getCapturedTensors()), captured);
+  if (!region.empty())
+    mapping.map(region.getArgument(Batch), batch);
+  return llvm::map_to_vector(values, [&](Value value) -> Value {
+    return arith::IndexCastOp::create(b, op.getLoc(), b.getIndexType(),
+                                      cloneInto(b, region, value, mapping));
+  });
+}

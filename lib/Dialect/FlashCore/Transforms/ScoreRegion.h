@@ -44,6 +44,14 @@ void addAlibi(AttentionOp tile, Value slopes);
 /// `b`.
 Value inlineRegion(OpBuilder &b, Region &region, ValueRange arguments);
 
+/// Values of a region that are the same for all heads, queries and keys
+/// (isOfBatchEntry), as `index`, computed at the insertion point of `b` for the
+/// batch entry `batch`. `captured` takes the place of what the region captures
+/// of `op`.
+SmallVector<Value> computeOfBatchEntry(OpBuilder &b, AttentionOp op,
+                                       Region &region, ValueRange values,
+                                       Value batch, ValueRange captured);
+
 /// Whether where the region reads a captured tensor depends on query or key.
 bool readsByCoordinates(Region &region);
 

@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ScoreRegion.h"
+#include "Sequences.h"
 #include "flashcore/Analysis/KeyTileBounds.h"
 #include "flashcore/Analysis/ResourceModel.h"
 #include "flashcore/Analysis/ScheduleCheck.h"
@@ -77,10 +78,12 @@ private:
   std::string getKernelName();
   void buildBody(KernelFrame &frame);
   Value buildTileWalk(Value block);
-  void findTile(Value number);
+  void findTile(KernelFrame &frame, Value number);
   SmallVector<Value> findTileOfTurn(Value number);
-  void splitKeys(Value split);
+  void splitKeys(KernelFrame &frame, Value split);
+  SmallVector<Value> getCaptured(KernelFrame &frame);
   void addRegions(KernelFrame &frame, AttentionOp tile);
+  SmallVector<Value> getTileOperands(Value headQ, OpFoldResult row);
   void buildWarpTile(KernelFrame &frame, PartialResults partials, Value warp);
   /// Some rows of one batch entry and head of a tensor.
   Value slice(Value tensor, OpFoldResult entry, Value head, OpFoldResult row,
@@ -101,9 +104,13 @@ private:
   OpFoldResult apply(AffineExpr expr, ArrayRef<OpFoldResult> operands) {
     return affine::makeComposedFoldedAffineApply(b, b.getLoc(), expr, operands);
   }
+  /// Of sequences back to back one more for each: Sequences.cpp.
   OpFoldResult getNumQueryBlocks() {
-    return apply(b.getAffineDimExpr(0).ceilDiv(schedule.getBlockM()),
-                 {getSize(Dim::SeqlenQ)});
+    AffineExpr blocks = b.getAffineDimExpr(0).ceilDiv(schedule.getBlockM());
+    if (op.getCuSeqlensQ())
+      return apply(blocks + b.getAffineDimExpr(1),
+                   {getSize(Dim::SeqlenQ), getSize(Dim::CuSeqlens)});
+    return apply(blocks, {getSize(Dim::SeqlenQ)});
   }
 
   OpFoldResult getNumHeadGroups() {
@@ -129,7 +136,8 @@ private:
   SmallVector<OpFoldResult> sizes;
   /// What the block works on: query heads from firstHead on, keys from keyBegin
   /// on.
-  Value batch, firstHead, headKV, queryBlock;
+  Sequence sequence;
+  Value firstHead, headKV;
   OpFoldResult keyBegin;
   /// Of a split: one past its last key, and the entry of its partial results.
   OpFoldResult keyEnd, partialEntry;
@@ -218,7 +226,7 @@ SmallVector<Value> KernelBuilder::findTileOfTurn(Value number) {
 
 /// The tile, from one linear number: the x axis of a grid is the only one
 /// without a small limit.
-void KernelBuilder::findTile(Value number) {
+void KernelBuilder::findTile(KernelFrame &frame, Value number) {
   OpFoldResult numBlocks = getNumQueryBlocks();
   OpFoldResult numBatch = getSize(Dim::Batch), numGroups = getNumHeadGroups();
   bool isQueryFastest =
@@ -235,14 +243,15 @@ void KernelBuilder::findTile(Value number) {
           : SmallVector<Value>(
                 affine::AffineDelinearizeIndexOp::create(b, number, basis)
                     .getResults());
-  batch = ids[isQueryFastest ? 0 : 1];
+  Value batch = ids[isQueryFastest ? 0 : 1];
   Value headGroup = ids[isQueryFastest ? 1 : 2];
-  queryBlock = ids[isQueryFastest ? 2 : 0];
+  Value queryBlock = ids[isQueryFastest ? 2 : 0];
   // The last query rows see the most keys: they go first.
   if (!isQueryFastest)
     queryBlock =
         asValue(apply(b.getAffineDimExpr(0) - b.getAffineDimExpr(1) - 1,
                       {numBlocks, queryBlock}));
+  sequence = findSequence(frame, op, schedule.getBlockM(), batch, queryBlock);
   AffineExpr d0 = b.getAffineDimExpr(0);
   AffineExpr s0 = b.getAffineSymbolExpr(0), s1 = b.getAffineSymbolExpr(1);
   firstHead = asValue(apply(d0 * schedule.getHeadGroup(), {headGroup}));
@@ -251,18 +260,22 @@ void KernelBuilder::findTile(Value number) {
                     {firstHead, getSize(Dim::HeadsQ), getSize(Dim::HeadsKV)}));
   keyBegin = b.getIndexAttr(0);
   if (isSplit())
-    splitKeys(ids[3]);
+    splitKeys(frame, ids[3]);
 }
 
 /// Gives each split an equal share of the key tiles that the block's queries
 /// see; the last ones may get less, or nothing.
-void KernelBuilder::splitKeys(Value split) {
+void KernelBuilder::splitKeys(KernelFrame &frame, Value split) {
   int64_t blockM = schedule.getBlockM(), blockN = schedule.getBlockN();
-  KeyBounds bounds = getKeyBounds(op.getContext(), KeyMask::get(op), blockM);
+  KeyMask mask = KeyMask::get(op);
+  KeyBounds bounds = getKeyBounds(op.getContext(), mask, blockM);
   AffineExpr d0 = b.getAffineDimExpr(0), d1 = b.getAffineDimExpr(1);
-  OpFoldResult firstQuery = apply(d0 * blockM, {queryBlock});
-  SmallVector<OpFoldResult> operands{firstQuery, getSize(Dim::SeqlenQ),
-                                     getSize(Dim::SeqlenK)};
+  OpFoldResult firstQuery = apply(d0 * blockM, {sequence.queryBlock});
+  SmallVector<OpFoldResult> operands{firstQuery, sequence.seqlenQ,
+                                     sequence.seqlenK};
+  llvm::append_range(
+      operands, computeOfBatchEntry(b, op, op.getMaskRegion(), mask.symbols,
+                                    sequence.number, getCaptured(frame)));
   AffineMap begin = bounds.visibleBegin.insertResult(
       b.getAffineConstantExpr(0), bounds.visibleBegin.getNumResults());
   OpFoldResult firstTile = apply(
@@ -275,7 +288,7 @@ void KernelBuilder::splitKeys(Value split) {
       apply((d0 - d1).ceilDiv(schedule.getKeySplits()), {endTile, firstTile});
   // Of a length known at run time only, short caches leave the last splits
   // without keys rather than all of them with too few.
-  if (!getConstantIntValue(getSize(Dim::SeqlenK)))
+  if (!getConstantIntValue(sequence.seqlenK))
     share =
         arith::MaxSIOp::create(
             b, asValue(share),
@@ -289,7 +302,7 @@ void KernelBuilder::splitKeys(Value split) {
   keyBegin = apply((d0 + d1) * blockN, {firstTile, skipped});
   keyEnd = apply(d0 + d1 * blockN, {keyBegin, share});
   partialEntry = apply(d0 * b.getAffineSymbolExpr(0) + d1,
-                       {split, batch, getSize(Dim::Batch)});
+                       {split, sequence.batch, getSize(Dim::Batch)});
 }
 
 void KernelBuilder::buildBody(KernelFrame &frame) {
@@ -298,7 +311,7 @@ void KernelBuilder::buildBody(KernelFrame &frame) {
     sizes[d] = frame.getSize(static_cast<Dim>(d));
   Value block = gpu::BlockIdOp::create(b, gpu::Dimension::x);
   if (!schedule.isPersistent())
-    findTile(block);
+    findTile(frame, block);
   // Warps that share query rows follow each other.
   SmallVector<OpFoldResult> warps{
       b.getIndexAttr(schedule.getNumHolders() / schedule.getKeyWarps())};
@@ -320,7 +333,7 @@ void KernelBuilder::buildBody(KernelFrame &frame) {
       scf::ForallOp::create(b, warps, ValueRange(), b.getArrayAttr(mapping));
   b.setInsertionPoint(forall.getTerminator());
   if (schedule.isPersistent())
-    findTile(buildTileWalk(block));
+    findTile(frame, buildTileWalk(block));
   buildWarpTile(frame, partials, forall.getInductionVar(0));
   b.setInsertionPointAfter(forall);
   gpu::ReturnOp::create(b);
@@ -339,15 +352,31 @@ Value KernelBuilder::slice(Value tensor, OpFoldResult entry, Value head,
   return memref::SubViewOp::create(b, tensor, offsets, shape, strides);
 }
 
-/// Gives a tile the regions of the op, and what else becomes a region. As a
-/// bias, what they read is read by whole coordinates.
-void KernelBuilder::addRegions(KernelFrame &frame, AttentionOp tile) {
+SmallVector<Value> KernelBuilder::getCaptured(KernelFrame &frame) {
   SmallVector<Value> captured;
   for (unsigned i = 0, e = op.getCapturedTensors().size(); i < e; ++i)
     captured.push_back(frame.getTensor(getCaptureName(i)));
-  cloneRegions(op, tile, captured);
+  return captured;
+}
+
+/// Gives a tile the regions of the op, and what else becomes a region. As a
+/// bias, what they read is read by whole coordinates.
+void KernelBuilder::addRegions(KernelFrame &frame, AttentionOp tile) {
+  cloneRegions(op, tile, getCaptured(frame));
   if (op.getAlibiSlopes())
     addAlibi(tile, frame.getTensor("alibi_slopes"));
+}
+
+/// `tile` of the warp's rows from `row` on.
+SmallVector<Value> KernelBuilder::getTileOperands(Value headQ,
+                                                  OpFoldResult row) {
+  Value seqlenQ = asValue(sequence.seqlenQ), begin = asValue(keyBegin);
+  Value seqlenK = asValue(sequence.seqlenK);
+  Value end = isSplit() ? asValue(keyEnd) : seqlenK;
+  Value blockQuery = asValue(apply(b.getAffineDimExpr(0) * schedule.getBlockM(),
+                                   {sequence.queryBlock}));
+  return {sequence.number, headQ, asValue(row), seqlenQ,
+          begin,           end,   seqlenK,      blockQuery};
 }
 
 void KernelBuilder::buildWarpTile(KernelFrame &frame, PartialResults partials,
@@ -361,49 +390,48 @@ void KernelBuilder::buildWarpTile(KernelFrame &frame, PartialResults partials,
     rowTile = d1 % rowWarps;
     headQ = asValue(apply(d0 + d1.floorDiv(rowWarps), {firstHead, warp}));
   }
-  OpFoldResult row =
-      apply(d0 * schedule.getBlockM() + rowTile * warpM, {queryBlock, warp});
+  OpFoldResult row = apply(d0 * schedule.getBlockM() + rowTile * warpM,
+                           {sequence.queryBlock, warp});
   // Rows of the tile that exist: fewer, or none, at the end of the sequence.
   OpFoldResult rows = b.getIndexAttr(warpM);
-  auto seqlenQ = signature.getExtent(Dim::SeqlenQ);
+  auto seqlenQ = getConstantIntValue(sequence.seqlenQ);
   if (!seqlenQ || *seqlenQ % schedule.getBlockM() != 0) {
     AffineMap map = AffineMap::get(
         2, 0, {b.getAffineConstantExpr(warpM), d0 - d1}, op.getContext());
     Value left = asValue(affine::makeComposedFoldedAffineMin(
-        b, b.getLoc(), map, {getSize(Dim::SeqlenQ), row}));
+        b, b.getLoc(), map, {sequence.seqlenQ, row}));
     rows =
         arith::MaxSIOp::create(b, left, asValue(b.getIndexAttr(0))).getResult();
   }
 
-  OpFoldResult zero = b.getIndexAttr(0), seqlenK = getSize(Dim::SeqlenK);
-  Value q = slice(frame.getTensor("q"), batch, headQ, row, rows);
-  Value k = slice(frame.getTensor("k"), batch, headKV, zero, seqlenK);
-  Value v = slice(frame.getTensor("v"), batch, headKV, zero, seqlenK);
+  OpFoldResult firstKey = sequence.firstKey, seqlenK = sequence.seqlenK;
+  Value batch = sequence.batch;
+  OpFoldResult firstRow = row;
+  if (getConstantIntValue(sequence.firstQuery) != 0)
+    firstRow = apply(d0 + d1, {sequence.firstQuery, row});
+  Value q = slice(frame.getTensor("q"), batch, headQ, firstRow, rows);
+  Value k = slice(frame.getTensor("k"), batch, headKV, firstKey, seqlenK);
+  Value v = slice(frame.getTensor("v"), batch, headKV, firstKey, seqlenK);
   OpFoldResult entry = isSplit() ? partialEntry : OpFoldResult(batch);
   Value output = isSplit() ? partials.output : frame.getTensor("o");
-  Value o = slice(output, entry, headQ, row, rows);
+  Value o = slice(output, entry, headQ, firstRow, rows);
   Value lse = partials.lse;
   if (op.getLse() && !isSplit())
     lse = frame.getTensor("lse");
   if (lse)
-    lse = slice(lse, entry, headQ, row, rows);
+    lse = slice(lse, entry, headQ, firstRow, rows);
   // The bias stays whole: it is read by whole coordinates.
   Value bias = op.getBias() ? frame.getTensor("bias") : Value();
-  SmallVector<Value> tile{batch, headQ, asValue(row),
-                          asValue(getSize(Dim::SeqlenQ)), asValue(keyBegin)};
-  tile.push_back(asValue(seqlenK));
-  if (isSplit())
-    tile.insert(tile.end() - 1, asValue(keyEnd));
-  else
-    tile.push_back(tile.back());
-  tile.push_back(asValue(apply(d0 * schedule.getBlockM(), {queryBlock})));
+  // Of a part of the keys it is for the merge.
+  Value sink = op.getSinkLogits() && !isSplit() ? frame.getTensor("sink_logits")
+                                                : Value();
   auto tiled = AttentionOp::create(
-      b, TypeRange(), q, k, v, bias, /*alibi_slopes=*/Value(),
-      /*sink_logits=*/Value(), /*cu_seqlens_q=*/Value(),
+      b, TypeRange(), q, k, v, bias, /*alibi_slopes=*/Value(), sink,
+      /*cu_seqlens_q=*/Value(),
       /*cu_seqlens_k=*/Value(), /*seqused_k=*/Value(), /*page_table=*/Value(),
-      o, lse, tile, b.getF32FloatAttr(op.getEffectiveScale()),
-      op.getSoftcapAttr(), op.getCausalAttr(), op.getWindowLeftAttr(),
-      op.getWindowRightAttr());
+      o, lse, getTileOperands(headQ, row),
+      b.getF32FloatAttr(op.getEffectiveScale()), op.getSoftcapAttr(),
+      op.getCausalAttr(), op.getWindowLeftAttr(), op.getWindowRightAttr());
   tiled->setAttr(fcgpu::kScheduleAttrName, schedule);
   addRegions(frame, tiled);
 }

@@ -98,6 +98,7 @@ private:
   RowResult mergeParts(RowState state);
   vector::TransferWriteOp writeRows(Value tile, Value memref, Value row,
                                     ArrayRef<Value> cols);
+  RowResult addSink(RowResult result);
   void writeResult(RowResult result);
   void writeLse(RowResult result, Value isEmpty, Value row);
 
@@ -117,6 +118,8 @@ private:
   OpFoldResult endTile; ///< one past the last of them
   /// Iterations [0, headEnd) and [tailBegin, numTiles) walk partial tiles.
   OpFoldResult headEnd, tailBegin;
+  /// The symbols of the mask, in front of the loop.
+  SmallVector<OpFoldResult> symbols;
   /// From the place `begin` in the walk on, `tiles` more are passed over.
   struct Hole {
     Value begin, tiles;

@@ -10,6 +10,7 @@
 
 #include "TileExpander.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
@@ -71,16 +72,44 @@ void TileExpander::writeLse(RowResult result, Value isEmpty, Value row) {
   writeRows(lse, op.getLse(), row, {});
 }
 
+/// The logit of the head is one more score of each row, without a row of V.
+RowResult TileExpander::addSink(RowResult result) {
+  if (!op.getSinkLogits())
+    return result;
+  auto type = cast<VectorType>(result.rowSum.getType());
+  int64_t rows = type.getDimSize(0);
+  auto exponentiate = [&](Value number) -> Value {
+    return math::Exp2Op::create(
+        b, arith::MulFOp::create(b, number,
+                                 b.constant(llvm::numbers::log2ef, {rows})));
+  };
+  Value logit = memref::LoadOp::create(b, op.getSinkLogits(),
+                                       tileOperand(AttentionOp::TileHead));
+  Value sink = vector::BroadcastOp::create(b, type, logit);
+  Value rowMax = arith::MulFOp::create(b, result.rowMax,
+                                       b.constant(result.maxToLn, {rows}));
+  Value max = arith::MaxNumFOp::create(b, rowMax, sink);
+  Value safeMax = b.getSafeMax(max);
+  Value factor = exponentiate(arith::SubFOp::create(b, rowMax, safeMax));
+  Value weight = exponentiate(arith::SubFOp::create(b, sink, safeMax));
+  result.rowSum = math::FmaOp::create(b, result.rowSum, factor, weight);
+  result.rowMax = max;
+  result.maxToLn = 1.0f;
+  result.accFactor = factor;
+  return result;
+}
+
 void TileExpander::writeResult(RowResult result) {
+  result = addSink(result);
   auto type = cast<VectorType>(result.acc.getType());
   int64_t rows = type.getDimSize(0), cols = type.getDimSize(1);
   Value zero = b.constant(0.0f, {rows});
-  // The largest visible score alone contributes 1, so a sum of 0 means that the
-  // row sees no key.
+  // The largest visible score alone contributes 1, and so does a larger sink:
+  // a sum of 0 means that the row sees neither.
   Value isEmpty =
       arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, result.rowSum, zero);
-  Value inverse =
-      arith::DivFOp::create(b, b.constant(1.0f, {rows}), result.rowSum);
+  Value factor = result.accFactor ? result.accFactor : b.constant(1.0f, {rows});
+  Value inverse = arith::DivFOp::create(b, factor, result.rowSum);
   inverse = arith::SelectOp::create(b, isEmpty, zero, inverse);
   Value o =
       arith::MulFOp::create(b, result.acc, b.broadcastRows(inverse, cols));

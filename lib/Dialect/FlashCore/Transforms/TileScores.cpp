@@ -163,8 +163,12 @@ Value TileExpander::maskScores(Value scores, Value key) {
     SmallVector<OpFoldResult> operands{query,
                                        tileOperand(AttentionOp::TileSeqlenQ),
                                        tileOperand(AttentionOp::TileSeqlenK)};
-    auto makeMap = [&](ArrayRef<AffineExpr> keys) {
-      return AffineMap::get(operands.size(), 0, keys, op.getContext());
+    auto compute = [&](auto make, ArrayRef<AffineExpr> keys) {
+      auto map = AffineMap::get(operands.size(), symbols.size(), keys,
+                                op.getContext());
+      SmallVector<OpFoldResult> all = operands;
+      llvm::append_range(all, symbols);
+      return asValue(make(b, b.getLoc(), map, all));
     };
     // One comparison an element for each side that is hidden.
     SmallVector<AffineExpr> last = mask.getLastKeys(d0, d1, d2);
@@ -176,13 +180,12 @@ Value TileExpander::maskScores(Value scores, Value key) {
     }
     Value visible;
     if (!last.empty())
-      visible =
-          arith::CmpIOp::create(b, arith::CmpIPredicate::sle, keyIndex,
-                                asValue(affine::makeComposedFoldedAffineMin(
-                                    b, b.getLoc(), makeMap(last), operands)));
+      visible = arith::CmpIOp::create(
+          b, arith::CmpIPredicate::sle, keyIndex,
+          compute(affine::makeComposedFoldedAffineMin, last));
     if (mask.hidesFirstKeys()) {
-      Value first = asValue(affine::makeComposedFoldedAffineMax(
-          b, b.getLoc(), makeMap(mask.getFirstKeys(d0, d1, d2)), operands));
+      Value first = compute(affine::makeComposedFoldedAffineMax,
+                            mask.getFirstKeys(d0, d1, d2));
       Value isLate =
           arith::CmpIOp::create(b, arith::CmpIPredicate::sge, keyIndex, first);
       visible = visible ? arith::AndIOp::create(b, visible, isLate).getResult()
@@ -233,6 +236,7 @@ void TileExpander::skipUnlessVisible(Value iteration) {
       getAsOpFoldResult(tileOperand(AttentionOp::TileQuery)),
       getAsOpFoldResult(tileOperand(AttentionOp::TileSeqlenQ)),
       getAsOpFoldResult(tileOperand(AttentionOp::TileSeqlenK))};
+  llvm::append_range(operands, symbols);
   KeyBounds bounds = getKeyBounds(op.getContext(), mask, warpM);
   AffineExpr end, bound, firstKey;
   bindDims(op.getContext(), end, bound, firstKey);

@@ -51,7 +51,7 @@ function _shtab_flashcore_using
 end
 
 set -g _shtab_flashcore_commands opt compile run emu attention doctor cache 'cache list' 'cache path' 'cache clear' 'cache prune' 'cache precompile' bench 'bench run' 'bench compile' 'bench list' 'bench accuracy' 'bench report' 'bench plot' tune 'tune run' 'tune report' completion
-set -g _shtab_flashcore_opts_with_value --alibi_slopes --arg --async --batch --bias --block --block-m --block-n --bundles --capture0 --capture1 --capture2 --capture3 --check --chip --chips --compiler --device --dim --draws --dtype --dtypes --emit --emu-async --emu-check --emu-mma --emu-multiprocessors --emu-schedule --emu-threads --expect --figures --forms --function --generations --grid --grid-heads --grid-order --head-dims --head-group --heads-kv --heads-q --input-kind --json --k --keep --kernel --key-splits --key-warps --layout --limit --max-instructions --max-shared --min-blocks --min-gain --minutes --mlir --mma --multiprocessors --npy-layout --num-stages --num-warps --offset --out --out-lse --out-o --output --overlap --peers --population --print-phases --print-phases-to --problems --product --ptxas --q --query --query-steps --rounds --row-max --row-sum --runs --schedule --seed --seqlen-k --seqlen-q --seqlens --shape --shared --softmax --stage --stats --threads --tools --tuning-file --v --variant -a -k -o
+set -g _shtab_flashcore_opts_with_value --alibi_slopes --arg --async --batch --bias --block --block-m --block-n --bundles --capture0 --capture1 --capture2 --capture3 --check --chip --chips --compiler --cu-seqlens --cu_seqlens_k --cu_seqlens_q --device --dim --draws --dtype --dtypes --emit --emu-async --emu-check --emu-mma --emu-multiprocessors --emu-schedule --emu-threads --expect --figures --forms --function --generations --grid --grid-heads --grid-order --head-dims --head-group --heads-kv --heads-q --input-kind --json --k --keep --kernel --key-splits --key-warps --layout --limit --max-instructions --max-shared --min-blocks --min-gain --minutes --mlir --mma --multiprocessors --npy-layout --num-stages --num-warps --offset --out --out-lse --out-o --output --overlap --peers --population --print-phases --print-phases-to --problems --product --ptxas --q --query --query-steps --rounds --row-max --row-sum --runs --schedule --seed --seqlen-k --seqlen-q --seqlens --seqused_k --shape --shared --sink_logits --softmax --stage --stats --threads --tools --tuning-file --v --variant -a -k -o
 
 complete -c flashcore -e
 complete -c flashcore -f
@@ -113,6 +113,7 @@ complete -c flashcore -n '_shtab_flashcore_using run' -l overhead -d 'Print the 
 complete -c flashcore -n '_shtab_flashcore_using run' -l grid -x -d 'Run the list of entries in this JSON file in one process; other options are the defaults of the entries'
 complete -c flashcore -n '_shtab_flashcore_using run' -l compiler -xka "(__fish_complete_path (commandline -ct))" -d 'The flashcore-compile for .mlir files and --shape (default: beside this tool, else in PATH)'
 complete -c flashcore -n '_shtab_flashcore_using run' -l batch -x -d 'batch, where neither the bundle nor a file fixes it'
+complete -c flashcore -n '_shtab_flashcore_using run' -l cu-seqlens -x -d 'cu_seqlens, where neither the bundle nor a file fixes it'
 complete -c flashcore -n '_shtab_flashcore_using run' -l heads-kv -x -d 'heads_kv, where neither the bundle nor a file fixes it'
 complete -c flashcore -n '_shtab_flashcore_using run' -l heads-q -x -d 'heads_q, where neither the bundle nor a file fixes it'
 complete -c flashcore -n '_shtab_flashcore_using run' -l seqlen-k -x -d 'seqlen_k, where neither the bundle nor a file fixes it'
@@ -127,8 +128,12 @@ complete -c flashcore -n '_shtab_flashcore_using run' -l capture0 -x -d 'Read ca
 complete -c flashcore -n '_shtab_flashcore_using run' -l capture1 -x -d 'Read capture1 from this .npy file'
 complete -c flashcore -n '_shtab_flashcore_using run' -l capture2 -x -d 'Read capture2 from this .npy file'
 complete -c flashcore -n '_shtab_flashcore_using run' -l capture3 -x -d 'Read capture3 from this .npy file'
+complete -c flashcore -n '_shtab_flashcore_using run' -l cu_seqlens_k -x -d 'Read cu_seqlens_k from this .npy file'
+complete -c flashcore -n '_shtab_flashcore_using run' -l cu_seqlens_q -x -d 'Read cu_seqlens_q from this .npy file'
 complete -c flashcore -n '_shtab_flashcore_using run' -l k -x -d 'Read k from this .npy file'
 complete -c flashcore -n '_shtab_flashcore_using run' -l q -x -d 'Read q from this .npy file'
+complete -c flashcore -n '_shtab_flashcore_using run' -l seqused_k -x -d 'Read seqused_k from this .npy file'
+complete -c flashcore -n '_shtab_flashcore_using run' -l sink_logits -x -d 'Read sink_logits from this .npy file'
 complete -c flashcore -n '_shtab_flashcore_using run' -l v -x -d 'Read v from this .npy file'
 complete -c flashcore -n '_shtab_flashcore_using run' -l convert -d 'Round .npy files of another floating point type to that of the bundle'
 complete -c flashcore -n '_shtab_flashcore_using run' -l npy-layout -x -d 'Axes of .npy files of q, k, v and o: bhsd (the default) or bshd, which is (batch, seqlen, heads, head_dim)'

@@ -21,7 +21,7 @@ using nlohmann::json;
 
 static constexpr std::string_view prefix = "// flashcore-launch: ";
 /// That of the manifest: the words are the same.
-static constexpr uint64_t knownVersion = 5;
+static constexpr uint64_t knownVersion = 6;
 
 const DescribedTensor *Description::findTensor(std::string_view name) const {
   auto it = std::find_if(tensors.begin(), tensors.end(),
@@ -133,10 +133,17 @@ static SizeProduct readProduct(const Field &field, const Description &out) {
       product.push_back({{}, factor["count"].integer(1)});
       continue;
     }
-    std::string dim = factor["dim"].string();
-    if (!out.dims.contains(dim))
-      factor["dim"].refuse("a name of 'attention.dims'");
-    product.push_back({std::move(dim), factor["tile"].integer(1)});
+    std::string names[2];
+    for (size_t i = 0; i < 2; ++i) {
+      const char *key = i ? "plus" : "dim";
+      if (i && !factor.has(key))
+        break;
+      names[i] = factor[key].string();
+      if (!out.dims.contains(names[i]))
+        factor[key].refuse("a name of 'attention.dims'");
+    }
+    product.push_back(
+        {std::move(names[0]), factor["tile"].integer(1), std::move(names[1])});
   }
   return product;
 }
@@ -382,7 +389,9 @@ Expected<uint64_t> flashcore::emu::evaluate(const SizeProduct &product,
       uint64_t size = sizes.find(factor.dim)->second;
       value = size / factor.number + (size % factor.number != 0);
     }
-    if (__builtin_mul_overflow(result, value, &result))
+    uint64_t plus = factor.plus.empty() ? 0 : sizes.find(factor.plus)->second;
+    if (__builtin_add_overflow(value, plus, &value) ||
+        __builtin_mul_overflow(result, value, &result))
       return tooLarge("a grid or a workspace");
   }
   return result;

@@ -24,10 +24,12 @@
 
 namespace flashcore::emu {
 
-/// ceil(dim / tile), or a number where `dim` is empty.
+/// ceil(dim / tile) + plus, or a number where `dim` is empty.
 struct SizeFactor {
   std::string dim;
   uint64_t number = 1;
+  /// The name of a size; empty adds nothing.
+  std::string plus = {};
 };
 using SizeProduct = std::vector<SizeFactor>;
 

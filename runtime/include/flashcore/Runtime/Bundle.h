@@ -47,14 +47,28 @@ inline constexpr std::string_view WorkspaceName = "workspace";
 /// The optional input that is added to the scores.
 inline constexpr std::string_view BiasName = "bias";
 inline constexpr std::string_view AlibiName = "alibi_slopes";
+/// Optional inputs: a logit a head, and the lengths of sequences in i32.
+inline constexpr std::string_view SinkName = "sink_logits";
+inline constexpr std::string_view SequsedKName = "seqused_k";
+inline constexpr std::string_view CuSeqlensQName = "cu_seqlens_q";
+inline constexpr std::string_view CuSeqlensKName = "cu_seqlens_k";
+/// The size of cu_seqlens_q and cu_seqlens_k: one more than the sequences.
+inline constexpr std::string_view CuSeqlensDim = "cu_seqlens";
+/// Whether the tensor of this name says where sequences begin or end.
+inline constexpr bool isLengths(std::string_view name) {
+  return name == SequsedKName || name == CuSeqlensQName ||
+         name == CuSeqlensKName;
+}
 /// The name of an axis of size 1, whatever the size of the problem.
 inline constexpr std::string_view BroadcastAxis = "1";
 
-/// ceil(dim / tile), or a number that no size changes.
+/// ceil(dim / tile) + plus, or a number that no size changes.
 struct Factor {
   std::string dim;
   int64_t tile = 1;
   std::optional<int64_t> count = {};
+  /// The name of a size; empty adds nothing.
+  std::string plus = {};
 };
 /// A product of factors; the empty product is 1.
 using Product = std::vector<Factor>;
@@ -156,6 +170,12 @@ public:
   loadVariants(const std::filesystem::path &directory);
 
   const TensorSpec *findTensor(std::string_view name) const;
+  bool hasCuSeqlens() const { return findTensor(CuSeqlensQName); }
+  /// Whether sequences have lengths that only a tensor says.
+  bool hasLengths() const { return hasCuSeqlens() || findTensor(SequsedKName); }
+  /// The axis of seqused_k beside cu_seqlens, which has a name of its own: one
+  /// less than `cu_seqlens`. Empty where there is none.
+  std::string sequencesDim() const;
 
   // The same in all variants:
   std::filesystem::path directory;

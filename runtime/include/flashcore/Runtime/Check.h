@@ -46,7 +46,7 @@ struct ErrorReport {
   bool pass() const;
 };
 
-/// An input with values that are not finite. A bias of -infinity hides a key
+/// An input with values that are not finite. A bias or sink of -infinity hides
 /// and does not count.
 struct InputReport {
   std::string name;
@@ -74,7 +74,7 @@ struct AttentionOutputs {
 };
 
 /// Compares outputs with the reference for their inputs. The report says
-/// nothing of inputs and stages.
+/// nothing of inputs and stages. Rows of no sequence are not compared.
 StatusOr<CheckReport> checkOutputs(const AttentionInputs &inputs,
                                    const AttentionOutputs &outputs,
                                    unsigned threads = 0);
@@ -103,6 +103,8 @@ StatusOr<Timing> timeProblem(Device &device, LoadedModule &module,
 /// half of it when causal with equal lengths. For windows, and for causal with
 /// unequal lengths, Sq*Sk becomes the number of pairs that the mask shows.
 double attentionFlops(const Problem &problem);
+/// Of sequences of their lengths, which verifyLengths checked.
+double attentionFlops(const AttentionInputs &inputs);
 struct AttentionSizes {
   int64_t batch, headsQ, seqlenQ, seqlenK, headDim, headDimV;
 };

@@ -63,8 +63,10 @@ public:
   void storeBits(int64_t position, uint32_t value);
 
   void poison();
-  /// Checks that every element was written and nothing else.
-  Status verifyWritten() const;
+  /// Checks that every element was written and nothing else. Where `isOutput`
+  /// is given, only the elements of packed indices that it names were to be.
+  Status
+  verifyWritten(const std::function<bool(int64_t index)> &isOutput = {}) const;
 
   TensorView view() const;
 

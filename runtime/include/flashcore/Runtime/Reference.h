@@ -39,6 +39,12 @@ struct AttentionInputs {
   std::optional<TensorView> bias;
   /// Of each query head, of the distance of a key: on the axis of the heads.
   std::optional<TensorView> alibiSlopes = {};
+  /// A logit of each query head, which takes part in the softmax and has no
+  /// value: on the axis of the heads. -infinity is none.
+  std::optional<TensorView> sinkLogits = {};
+  /// Integers, on the axis of the batch: rows [cu[b], cu[b + 1]) of a batch of
+  /// one are sequence b, and it uses its first sequsedK[b] keys.
+  std::optional<TensorView> cuSeqlensQ = {}, cuSeqlensK = {}, sequsedK = {};
   /// Of the regions; null where there is none. They read `captured`.
   const ScoreProgram *score = nullptr, *maskRegion = nullptr;
   std::vector<TensorView> captured = {};
@@ -53,13 +59,14 @@ AttentionInputs gatherInputs(
 /// Packed results: o is (batch, heads_q, seqlen_q, head_dim_v), lse is
 /// (batch, heads_q, seqlen_q) in natural logarithms. A query that sees no key,
 /// because of the mask or its region, or as all its scores are -infinity, has o
-/// = 0 and lse = -infinity.
+/// = 0 and lse = -infinity, or that of its sink. Rows outside of queryRows are
+/// not computed and hold zeros.
 struct AttentionResult {
   std::vector<double> o;
   std::vector<double> lse;
 };
 
-/// The keys from `first` to before `end`.
+/// The keys, or queries, from `first` to before `end`.
 struct KeyRange {
   int64_t first = 0;
   int64_t end = 0;
@@ -73,26 +80,43 @@ struct KeyRange {
 KeyRange visibleKeys(const Mask &mask, int64_t query, int64_t seqlenQ,
                      int64_t seqlenK);
 
+/// Queries and keys that meet: masks, ALiBi and regions count them from 0. Of a
+/// plain attention it is a batch entry.
+struct Sequence {
+  int64_t batch = 0; ///< of the tensors
+  int64_t entry = 0; ///< the batch entry that regions see
+  int64_t firstQuery = 0, seqlenQ = 0, firstKey = 0, seqlenK = 0;
+};
+
 /// Checks that the shapes make an attention.
 Status verifyShapes(const AttentionInputs &inputs);
+/// Checks the lengths of sequences, of which the rows of tensors follow: their
+/// shapes and then each value. Nothing below may be called before.
+Status verifyLengths(const AttentionInputs &inputs);
 
-/// The bias of one score and its ALiBi; 0 where there is neither.
-double loadBias(const AttentionInputs &inputs, int64_t batch, int64_t head,
-                int64_t query, int64_t key);
+int64_t countSequences(const AttentionInputs &inputs);
+Sequence getSequence(const AttentionInputs &inputs, int64_t index);
+/// The rows of q that are of a sequence; others are not computed.
+KeyRange queryRows(const AttentionInputs &inputs);
+
+/// The bias of one score and its ALiBi; 0 where there is neither. Query and key
+/// count from the first of the sequence.
+double loadBias(const AttentionInputs &inputs, const Sequence &sequence,
+                int64_t head, int64_t query, int64_t key);
 
 /// The score of a visible key: cap(scale * dot) + bias.
 double computeScore(const AttentionInputs &inputs, double dot, double bias);
 
 /// In double precision. `threads` of 0 takes all cores. An error when the host
-/// has not the memory for it.
+/// has not the memory for it, or verifyLengths finds one.
 StatusOr<AttentionResult> computeReference(const AttentionInputs &inputs,
                                            unsigned threads = 0);
 
 /// In the precision of q: S is a matmul with f32 accumulation rounded to the
 /// dtype, and rounded again after each step from there (scale, the division,
-/// tanh and product of the softcap, bias, and regions); softmax runs in f32 and
-/// P is rounded; P V accumulates in f32 and O is rounded. lse is that of the
-/// rounded S.
+/// tanh and product of the softcap, bias, and regions); softmax runs in f32, as
+/// do sinks, and P is rounded; P V accumulates in f32 and O is rounded. lse is
+/// that of the rounded S.
 StatusOr<AttentionResult> computeYardstick(const AttentionInputs &inputs,
                                            unsigned threads = 0);
 

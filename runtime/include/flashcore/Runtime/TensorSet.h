@@ -58,7 +58,11 @@ public:
 
   /// Fills the inputs for `stage`; a fresh `seed` gives fresh values.
   Status fillInputs(uint64_t seed, InputKind kind, Stage stage);
+  /// Draws seqused_k, which the set has, anew for the lengths of cu_seqlens_k:
+  /// fillInputs drew it for those of its own.
+  void fillSequsedK(uint64_t seed);
   /// Allocates on the device, copies the inputs and poisons the outputs.
+  /// Refuses lengths with which kernels would leave the tensors.
   Status upload(Device &device);
   /// Copies the outputs back and checks that they were written, and only they.
   Status download(Device &device);
@@ -75,6 +79,8 @@ public:
 private:
   explicit TensorSet(const Problem &problem) : source(&problem) {}
   void fillBias(uint64_t seed, uint64_t hiddenSeed, bool isRising, Stage stage);
+  void fillSequences(uint64_t seed);
+  Status verifyWritten(const HostTensor &output) const;
 
   /// The part of a tensor's storage that the device holds: all of it, or all
   /// but the guards where the device finds what they are for.

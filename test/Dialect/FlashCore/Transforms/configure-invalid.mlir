@@ -4,20 +4,9 @@
 
 !t = memref<1x8x512x64xf16>
 
-func.func @sink(%q: !t, %k: !t, %v: !t, %o: !t, %logits: memref<8xf32>) {
-  // expected-error @below {{'flashcore.attention' op uses sink, which this version cannot lower yet}}
-  flashcore.attention ins(%q, %k, %v : !t, !t, !t)
-      sink(%logits : memref<8xf32>) outs(%o : !t)
-  return
-}
-
-// -----
-
-!t = memref<1x8x512x64xf16>
-
-func.func @cu_seqlens(%q: !t, %k: !t, %v: !t, %o: !t, %cu: memref<3xi32>) {
-  // expected-error @below {{'flashcore.attention' op uses cu_seqlens, which this version cannot lower yet}}
-  flashcore.attention ins(%q, %k, %v : !t, !t, !t)
+func.func @cu_seqlens_with_bias(%q: !t, %k: !t, %v: !t, %o: !t, %cu: memref<3xi32>, %bias: memref<1x1x1x512xf32>) {
+  // expected-error @below {{'flashcore.attention' op uses cu_seqlens with a bias, which this version cannot lower yet}}
+  flashcore.attention ins(%q, %k, %v : !t, !t, !t) bias(%bias : memref<1x1x1x512xf32>)
       cu_seqlens_q(%cu : memref<3xi32>) cu_seqlens_k(%cu : memref<3xi32>)
       outs(%o : !t)
   return
@@ -27,10 +16,42 @@ func.func @cu_seqlens(%q: !t, %k: !t, %v: !t, %o: !t, %cu: memref<3xi32>) {
 
 !t = memref<1x8x512x64xf16>
 
-func.func @seqused_k(%q: !t, %k: !t, %v: !t, %o: !t, %used: memref<1xi32>) {
-  // expected-error @below {{'flashcore.attention' op uses seqused_k, which this version cannot lower yet}}
+// What works where tensors say how long sequences are.
+
+func.func @splits_of_varlen(%q: !t, %k: !t, %v: !t, %o: !t, %cu: memref<3xi32>) {
+  // expected-error @below {{'flashcore.attention' op expects key_splits 1 with cu_seqlens, but got 2}}
   flashcore.attention ins(%q, %k, %v : !t, !t, !t)
-      seqused_k(%used : memref<1xi32>) outs(%o : !t)
+      cu_seqlens_q(%cu : memref<3xi32>) cu_seqlens_k(%cu : memref<3xi32>) outs(%o : !t)
+      {fcgpu.schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64,
+         block_n = 64, num_warps = 4, num_stages = 2, query = registers,
+         grid_order = query_fastest, min_blocks = 0, key_splits = 2>}
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+
+func.func @persistent_varlen(%q: !t, %k: !t, %v: !t, %o: !t, %cu: memref<3xi32>) {
+  // expected-error @below {{'flashcore.attention' op expects grid full with cu_seqlens, but got persistent}}
+  flashcore.attention ins(%q, %k, %v : !t, !t, !t)
+      cu_seqlens_q(%cu : memref<3xi32>) cu_seqlens_k(%cu : memref<3xi32>) outs(%o : !t)
+      {fcgpu.schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64,
+         block_n = 64, num_warps = 4, num_stages = 2, query = registers,
+         grid_order = query_fastest, min_blocks = 1, grid = persistent>}
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+
+func.func @one_pass_of_lengths(%q: !t, %k: !t, %v: !t, %o: !t, %used: memref<1xi32>) {
+  // expected-error @below {{'flashcore.attention' op expects a seqlen_k known at compile time for softmax one_pass; use softmax online}}
+  flashcore.attention ins(%q, %k, %v : !t, !t, !t) seqused_k(%used : memref<1xi32>) outs(%o : !t)
+      {fcgpu.schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64,
+         block_n = 64, num_warps = 4, num_stages = 2, query = registers,
+         grid_order = query_fastest, min_blocks = 0, softmax = one_pass>}
   return
 }
 
@@ -230,10 +251,10 @@ func.func @head_dim_v_too_large(%q: !qk, %k: !qk, %v: !vo, %o: !vo) {
 // The gate holds for an op with a schedule too.
 
 func.func @schedule_does_not_open_the_gate(%q: !t, %k: !t, %v: !t, %o: !t,
-                                           %logits: memref<8xf32>, %used: memref<1xi32>) {
-  // expected-error @below {{'flashcore.attention' op uses sink, which this version cannot lower yet}}
+                                           %pages: memref<1x4xi32>) {
+  // expected-error @below {{'flashcore.attention' op uses page_table, which this version cannot lower yet}}
   flashcore.attention ins(%q, %k, %v : !t, !t, !t)
-      sink(%logits : memref<8xf32>) outs(%o : !t)
+      page_table(%pages : memref<1x4xi32>) outs(%o : !t)
       {fcgpu.schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64,
          block_n = 64, num_warps = 4, num_stages = 2, query = registers,
          grid_order = query_fastest, min_blocks = 0>}
@@ -258,13 +279,13 @@ func.func @schedule_for_another_chip(%q: !t, %k: !t, %v: !t, %o: !t) {
 !t = memref<1x8x512x64xf16>
 
 func.func @every_faulty_op_is_reported(%q: !t, %k: !t, %v: !t, %o: !t,
-                                       %logits: memref<8xf32>, %used: memref<1xi32>) {
-  // expected-error @below {{'flashcore.attention' op uses sink, which this version cannot lower yet}}
+                                       %pages: memref<1x4xi32>) {
+  // expected-error @below {{'flashcore.attention' op uses page_table, which this version cannot lower yet}}
   flashcore.attention ins(%q, %k, %v : !t, !t, !t)
-      sink(%logits : memref<8xf32>) outs(%o : !t)
-  // expected-error @below {{'flashcore.attention' op uses seqused_k, which this version cannot lower yet}}
+      page_table(%pages : memref<1x4xi32>) outs(%o : !t)
+  // expected-error @below {{'flashcore.attention' op uses page_table, which this version cannot lower yet}}
   flashcore.attention ins(%q, %k, %v : !t, !t, !t)
-      seqused_k(%used : memref<1xi32>) outs(%o : !t)
+      page_table(%pages : memref<1x4xi32>) outs(%o : !t)
   return
 }
 

@@ -58,12 +58,12 @@ gpu.module @kernels {
 
 gpu.module @kernels {
   gpu.func @feature_not_lowered(%q: !t, %k: !t, %v: !t, %o: !t,
-                                %logits: memref<1xf32>) kernel {
+                                %pages: memref<1x4xi32>) kernel {
     %zero = arith.constant 0 : index
     %size = arith.constant 16 : index
-    // expected-error @below {{'flashcore.attention' op uses sink, which this version cannot lower yet}}
+    // expected-error @below {{'flashcore.attention' op uses page_table, which this version cannot lower yet}}
     flashcore.attention ins(%q, %k, %v : !t, !t, !t)
-        sink(%logits : memref<1xf32>) outs(%o : !t)
+        page_table(%pages : memref<1x4xi32>) outs(%o : !t)
         tile(%zero, %zero, %zero, %size, %zero, %size, %size, %zero)
         {fcgpu.schedule = #schedule}
     gpu.return

@@ -53,8 +53,11 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
     * `sink_logits`: a logit a head that takes part in the softmax but has no
       value row.
     * `cu_seqlens_q`, `cu_seqlens_k`: sequences back to back on the seqlen axis
-      of a batch of one; sequence b has rows cu[b] to cu[b+1].
-    * `seqused_k`: the number of valid key rows of each batch entry.
+      of a batch of one; sequence b has rows cu[b] to cu[b+1], which masks,
+      ALiBi and regions count from 0, with b for the batch. Rows of no sequence
+      are not written.
+    * `seqused_k`: the number of valid key rows of each batch entry (sequence),
+      which is its seqlen_k in all that is said above.
     * `page_table`: key and value are then (pages, heads_kv, page_size, dim) and
       entry (b, p) names the page that holds keys p * page_size and on.
     * `score` region: (score: f32, batch, head, query, key: index) -> f32.
@@ -107,10 +110,11 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
       C11  each axis of bias is 1 or that of (batch, heads_q, seqlen_q, seqlen_k);
            an axis that is statically 1 is broadcast, a dynamic one is not. The
            bias of a tile is that of the whole
-      C12  alibi_slopes and sink_logits are (heads_q) of f32
+      C12  alibi_slopes and sink_logits are (heads_q) of f32; of a tile those of
+           the whole
       C13  cu_seqlens_q and cu_seqlens_k come together, of one length, with a
            batch of one and without page_table
-      C14  seqused_k is (batch)
+      C14  seqused_k is (batch), with cu_seqlens (sequences)
       C15  page_table is (batch, pages)
       C16  a memref is strided, forwards; query, key, value and output have
            innermost stride 1, and their other static strides and their static

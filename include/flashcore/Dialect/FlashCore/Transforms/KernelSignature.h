@@ -22,8 +22,9 @@
 
 namespace mlir::flashcore {
 
-/// The extents of tensors; One is that of a broadcast axis. Those behind it are
-/// the axes of tensors that a region captures, which no other tensor shares.
+/// The extents of tensors; CuSeqlens is one more than there are sequences, One
+/// is that of a broadcast axis. Those behind it are the axes of tensors that no
+/// other tensor shares, as of those that a region captures.
 enum class Dim : unsigned {
   Batch,
   HeadsQ,
@@ -32,10 +33,11 @@ enum class Dim : unsigned {
   SeqlenK,
   HeadDim,
   HeadDimV,
+  CuSeqlens,
   One
 };
 /// One is no dimension of the problem.
-inline constexpr unsigned kNumDims = 7;
+inline constexpr unsigned kNumDims = 8;
 StringRef stringifyDim(Dim dim);
 
 /// One tensor of the problem.
@@ -72,10 +74,12 @@ struct KernelArgument {
   int64_t swizzle = 0;
 };
 
-/// The factor ceil(dim / tile) of the number of blocks.
+/// The factor ceil(dim / tile) of the number of blocks, or that and another
+/// extent.
 struct GridFactor {
   Dim dim;
   int64_t tile = 1;
+  std::optional<Dim> plus = {};
 };
 
 /// What of a launch does not depend on the tensors.
@@ -104,6 +108,8 @@ public:
   std::optional<int64_t> getExtent(Dim dim) const {
     return extents[static_cast<unsigned>(dim)];
   }
+  /// Whether the problem has the dimension: most have no sequences.
+  bool hasDim(Dim dim) const;
   /// One past the last Dim of a tensor.
   unsigned getEndOfDims() const { return extents.size(); }
 

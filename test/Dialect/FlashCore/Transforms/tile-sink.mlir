@@ -1,0 +1,36 @@
+// The sink is the tile's, or where keys are split over blocks the merge's.
+
+// RUN: flashcore-opt %s -flashcore-configure -flashcore-tile | FileCheck %s
+// RUN: flashcore-opt %s -flashcore-configure=key-splits=2 -flashcore-tile | FileCheck --check-prefix=SPLIT %s
+// RUN: flashcore-opt %s -pass-pipeline='builtin.module(flashcore-configure,flashcore-tile,gpu.module(gpu.func(flashcore-online-softmax)))' \
+// RUN:   | FileCheck --check-prefix=SOFTMAX %s
+
+!t = memref<4x8x4096x64xf16>
+
+// CHECK-LABEL: gpu.func @attention_f16_d64
+// CHECK-SAME:    {alignment = 4 : i64, axes = ["heads_q"], dtype = f32, name = "sink_logits", offset = 0 : i64, role = "input", strides = [1]}
+// CHECK:         %[[LOGITS:.+]] = memref.reinterpret_cast %{{.+}} : memref<f32> to memref<8xf32
+// CHECK:         flashcore.attention
+// CHECK-SAME:    sink(%[[LOGITS]] :
+
+// SPLIT-LABEL: gpu.func @attention_f16_d64(
+// SPLIT:         flashcore.attention
+// SPLIT-NOT:     sink(
+// SPLIT-LABEL: gpu.func @attention_f16_d64_merge
+// SPLIT:         %[[LOGITS:.+]] = memref.reinterpret_cast %{{.+}} : memref<f32> to memref<8xf32
+// SPLIT:         %[[SINK:.+]] = memref.load %[[LOGITS]][%{{.+}}]
+// SPLIT:         arith.maxnumf %[[SINK]],
+
+// SOFTMAX-LABEL: gpu.func @attention_f16_d64
+// SOFTMAX:         scf.for
+// SOFTMAX:         %[[LOGIT:.+]] = memref.load %{{.+}}[%{{.+}}] : memref<8xf32
+// SOFTMAX:         %[[SINK:.+]] = vector.broadcast %[[LOGIT]] : f32 to vector<{{[0-9]+}}xf32>
+// SOFTMAX:         %[[MAX:.+]] = arith.maxnumf %{{.+}}, %[[SINK]]
+// SOFTMAX:         %[[FACTOR:.+]] = math.exp2
+// SOFTMAX:         %[[WEIGHT:.+]] = math.exp2
+// SOFTMAX:         %[[SUM:.+]] = math.fma %{{.+}}, %[[FACTOR]], %[[WEIGHT]]
+// SOFTMAX:         arith.divf %[[FACTOR]], %[[SUM]]
+func.func @sink(%q: !t, %o: !t, %logits: memref<8xf32>) {
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) sink(%logits : memref<8xf32>) outs(%o : !t)
+  return
+}
