@@ -64,6 +64,35 @@ SCHEDULE = {
 }
 
 
+# Masks as regions: what shows key %j to query %i of batch entry %b.
+COMPARISONS = {"past": ("sle, %j, %i", None), "near": ("sge, %j, %x", "arith.subi %i, %c"), "first": ("slt, %j, %c", None),
+               "ahead": ("slt, %j, %x", "arith.addi %i, %c"), "length": ("slt, %j, %x", "arith.addi %d, %c"),
+               "late": ("sge, %j, %x", "arith.subi %d, %c"), "block": ("eq, %y, %x", "arith.divsi %i, %c"), "rest": ("ne, %y, %x", "arith.remui %i, %c")}
+
+
+def region_text(words):
+    """The region that a field `region` stands for, as past/or.near.20/and.length.7."""
+    lines = ["%n = arith.index_cast %b : index to i32", "%c61 = arith.constant 61 : i32", "%m = arith.muli %n, %c61 : i32",
+             "%d = arith.index_cast %m : i32 to index"]
+    joined = None
+    for i, word in enumerate(words.split("/")):
+        join, name, number = ("", *word.split(".")) if i == 0 else word.split(".")
+        compare, other = COMPARISONS[name]
+        lines.append(f"%c_{i} = arith.constant {number} : index")
+        if "%y" in compare:
+            lines.append(f"%y_{i} = {other} : index".replace("%i", "%j").replace("%c", f"%c_{i}"))
+        if other:
+            lines.append(f"%x_{i} = {other} : index".replace("%c", f"%c_{i}"))
+        for value in "cxy":
+            compare = compare.replace(f"%{value}", f"%{value}_{i}")
+        lines.append(f"%v_{i} = arith.cmpi {compare} : index")
+        if joined:
+            lines.append(f"%w_{i} = arith.{join}i {joined}, %v_{i} : i1")
+        joined = f"%w_{i}" if joined else f"%v_{i}"
+    body = "\n    ".join([*lines, f"flashcore.yield {joined} : i1"])
+    return f"mask {{\n  ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):\n    {body}\n  }}"
+
+
 def load_make_bundles():
     spec = importlib.util.spec_from_file_location("make_bundles", ROOT / "scripts/make-bundles.py")
     module = importlib.util.module_from_spec(spec)
@@ -107,6 +136,9 @@ class Configuration:
     scale: float | None = None
     bias: tuple | None = None  # type and axes, as in make-bundles.py
     lse: bool = True
+    sinks: bool = False
+    lengths: str = "none"  # or used (seqused_k), ends (cu_seqlens) or both
+    region: str = "none"  # of the mask, as region_text() takes it
     options: tuple = ()
     schedule: str = "seq"  # of the emulator, as are the next three
     copies: str = "lazy"
@@ -141,9 +173,24 @@ class Configuration:
         layouts = None
         if self.layout in ("bshd", "packed"):
             layouts = fixed_layouts(self)
-        return make_bundles.attention(
+        text = make_bundles.attention(
             self.dtype, self.head_dim, self.causal, self.shape, self.head_dim_v, self.layout == "dynamic",
             (self.window_left, self.window_right), self.softcap, self.bias, layouts, self.lse, self.scale)
+        for name, vector in self.vectors():
+            clause = name if name != "sink_logits" else "sink"
+            text = text.replace("\n      outs(", f" {clause}(%{name} : {vector})\n      outs(", 1)
+            text = text.replace(") {\n  flashcore", f", %{name}: {vector}) {{\n  flashcore", 1)
+        return text if self.region == "none" else text.replace("\n  return", f" {region_text(self.region)}\n  return", 1)
+
+    def vectors(self):
+        """Names and types of the tensors of one axis."""
+        if self.sinks:
+            yield "sink_logits", f"memref<{self.shape[1]}xf32>"
+        if self.lengths in ("ends", "both"):
+            yield "cu_seqlens_q", "memref<?xi32>"
+            yield "cu_seqlens_k", "memref<?xi32>"
+        if self.lengths in ("used", "both"):
+            yield "seqused_k", f"memref<{'?' if self.lengths == 'both' else self.shape[0]}xi32>"
 
     def must_compile(self):
         """Whether the documentation promises a kernel: the attention is one
@@ -160,6 +207,8 @@ class Configuration:
         names = ("batch", "heads_q", "heads_kv", "seqlen_q", "seqlen_k")
         open_dims = {name: size for name, size, known in zip(names, run.sizes, self.shape) if known == "?"}
         entry = {"bundle": bundle, "seed": run.seed, "kind": run.kind, "dims": open_dims}
+        if self.lengths in ("ends", "both"):
+            open_dims["cu_seqlens"] = 1 + run.seed % 7
         if self.layout == "dynamic" and run.layout == "packed":
             batch, heads, _, seqlen, _ = run.sizes
             entry["tensors"] = make_bundles.packed_layouts(batch, heads, seqlen, self.head_dim)
@@ -189,9 +238,9 @@ def parse_value(name, text):
         return tuple(text.split(","))
     if name == "runs":
         return tuple(Run.parse(run) for run in text.split(","))
-    if name in ("dtype", "layout", "causal", "schedule", "copies"):
+    if name in ("dtype", "layout", "causal", "schedule", "copies", "lengths", "region"):
         return text
-    if name == "lse":
+    if name in ("lse", "sinks"):
         if text not in ("True", "False"):
             raise ValueError("expects True or False")
         return text == "True"
@@ -350,11 +399,26 @@ class Generator:
         runs = self.runs(shape, sizes, layout)
         if layout == "dynamic" and head_dim == head_dim_v and self.chance(30):
             runs = tuple(self.packed(run) for run in runs)
-        return Configuration(
+        drawn = Configuration(
             dtype, head_dim, head_dim_v, shape, layout, self.rng.choice(["none", "bottom_right", "top_left"]),
             self.window() if self.chance(25) else None, self.window() if self.chance(25) else None,
             self.positive(5, 60) if self.chance(20) else None, self.positive(0.01, 0.5) if self.chance(20) else None, bias,
-            self.chance(80), self.options(), runs=runs, **self.emulator())
+            self.chance(80), options=self.options(), runs=runs, **self.emulator())
+        return self.add_data(drawn)
+
+    def add_data(self, drawn):
+        """Sinks, lengths and a mask region, which came after the rest: a seed still draws what it did of that."""
+        drawn = dataclasses.replace(drawn, sinks=self.chance(15), lengths=self.rng.choice(["used", "ends", "both"]) if self.chance(25) else "none",
+                                    region=self.region() if self.chance(25) else "none")
+        if drawn.lengths in ("none", "used"):
+            return drawn
+        # Sequences lie in a batch of one, without a bias.
+        runs = tuple(dataclasses.replace(run, sizes=(1, *run.sizes[1:])) for run in drawn.runs)
+        return dataclasses.replace(drawn, shape=(1, *drawn.shape[1:]), runs=runs, bias=None)
+
+    def region(self):
+        words = [f"{self.rng.choice(list(COMPARISONS))}.{self.rng.randint(1, 150)}" for _ in range(self.rng.randint(1, 3))]
+        return "/".join([words[0], *(f"{self.rng.choice(['and', 'or', 'or'])}.{word}" for word in words[1:])])
 
     def packed(self, run):
         _, heads_q, heads_kv, seqlen_q, seqlen_k = run.sizes

@@ -39,7 +39,7 @@ class Options:
     static: bool = False
     pad_head_dim: bool = True
     refuses_gradients: bool = True
-    #: Of score_mod and mask_mod, with the places of the tensors that they read.
+    #: Of clauses, score_mod and mask_mod, with the places of the tensors that they read.
     regions: "Optional[Regions]" = None
     captured: "Tuple[Tensor, ...]" = ()
 
@@ -56,6 +56,11 @@ def attention(
     bias: Any = None,
     score_mod: Optional[Callable[..., Any]] = None,
     mask_mod: Optional[Callable[..., Any]] = None,
+    alibi_slopes: Any = None,
+    sinks: Any = None,
+    cu_seqlens_q: Any = None,
+    cu_seqlens_k: Any = None,
+    seqused_k: Any = None,
     lse: bool = False,
     layout: str = "bhsd",
     out: Any = None,
@@ -98,9 +103,24 @@ def attention(
         uses is a part of the kernel, a tensor is data.
     mask_mod: a function of (batch, head, q_idx, kv_idx), which returns whether the
         query sees the key, a bool. What causal and window hide stays hidden.
+    alibi_slopes: float32 (heads_q): -slope * |i + seqlen_k - seqlen_q - j| is added
+        to the score of query i and key j.
+    sinks: float32 (heads_q): a logit that takes part in the softmax of each row and
+        has no value, as in GPT-OSS.
+    cu_seqlens_q: int32 (sequences + 1): q, k and v are of batch 1 and hold sequences
+        back to back. Sequence b has the queries from cu_seqlens_q[b] to before
+        cu_seqlens_q[b + 1]; entries do not fall and lie within q. Masks, ALiBi and
+        the functions count from the beginning of each, with b for the batch; there
+        is no bias. Rows of no sequence, in front of the first and behind the last,
+        are not written.
+    cu_seqlens_k: the same of keys, of as many entries; both or none are given.
+    seqused_k: int32 (batch), or (sequences) with cu_seqlens: how many keys of each
+        batch entry, from its first on, are there. It is the seqlen_k of all that is
+        said of masks and ALiBi; what lies behind is not looked at.
     lse: return (o, lse), with the natural logarithm of the sum of each row's
-        exponentials: float32 (batch, heads_q, seqlen_q), -inf for a query that
-        sees no key, whose o is 0.
+        exponentials, that of its sink among them: float32 (batch, heads_q,
+        seqlen_q). A query that sees no key has an o of 0, and an lse of -inf or
+        its sink.
     layout: "bhsd", or "bshd" for q, k, v and o of (batch, seqlen, heads,
         head_dim).
     out: where o goes, or (o, lse) with lse=True. It is returned.
@@ -124,11 +144,12 @@ def attention(
     without a GPU, KernelFault for a finding of the emulator, and Error for what
     else fails.
     """
-    if score_mod is not None or mask_mod is not None:
+    beside = (alibi_slopes, sinks, cu_seqlens_q, cu_seqlens_k, seqused_k)
+    if score_mod is not None or mask_mod is not None or any(x is not None for x in beside):
         options = make_options(
             causal, window, softcap, scale, lse, layout, schedule, device, static, pad_head_dim
         )
-        return _run_mods(options, score_mod, mask_mod, q, k, v, bias, out, stream)
+        return _run_mods(options, score_mod, mask_mod, beside, q, k, v, bias, out, stream)
     if "torch" in sys.modules and is_traced(q):
         from flashcore.torch import ops
 
@@ -162,16 +183,17 @@ def attention(
 
 
 def _run_mods(
-    options: Options, score_mod: Any, mask_mod: Any, q: Any, k: Any, v: Any, *others: Any
+    options: Options, score_mod: Any, mask_mod: Any, beside: Any, q: Any, *others: Any
 ) -> Any:
     if "torch" in sys.modules and is_traced(q):
         raise UnsupportedError(
-            "expects no score_mod or mask_mod where PyTorch traces a call: torch.compiler.disable "
-            "keeps a function out of torch.compile"
+            "expects no score_mod or mask_mod, ALiBi, sinks or lengths where PyTorch traces a "
+            "call: torch.compiler.disable keeps a function out of torch.compile"
         )
     from flashcore import mods
+    from flashcore.clauses import Beside
 
-    return mods.run(options, score_mod, mask_mod, q, k, v, *others)
+    return mods.run(options, score_mod, mask_mod, Beside(*beside), q, *others)
 
 
 def is_traced(q: Any) -> bool:

@@ -1,4 +1,4 @@
-"""``flashcore.attention`` with score_mod or mask_mod."""
+"""``flashcore.attention`` with score_mod, mask_mod, or tensors beside q, k, v and bias."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any, List
 from flashcore import _core
 from flashcore.arrays import CPU, library_of
 from flashcore.attention import Options, call_for, run_on_stream
+from flashcore.clauses import CLAUSES, Beside, expect_pairs
+from flashcore.clauses import prepare as prepare_clause
 from flashcore.errors import GradientError
 from flashcore.regions import Mod, trace_mods
 from flashcore.resolve import read_captured, reading
@@ -21,6 +23,7 @@ def run(
     options: Options,
     score_mod: "Mod | None",
     mask_mod: "Mod | None",
+    beside: Beside,
     q: Any,
     k: Any,
     v: Any,
@@ -29,11 +32,19 @@ def run(
     stream: Any,
 ) -> Any:
     """Traces the functions, at each call: what they read may have changed."""
+    expect_pairs(beside)
     traced = trace_mods(score_mod, mask_mod)
-    _refuse_gradients([q, k, v, bias, *(capture.array for capture in traced.captures)])
-    tensors = tuple(_prepare(capture, q) for capture in traced.captures)
-    places = tuple(read_captured(i, tensor) for i, tensor in enumerate(tensors))
-    call = call_for(replace(options, regions=traced.regions, captured=places))
+    _refuse_gradients([q, k, v, bias, *beside, *(capture.array for capture in traced.captures)])
+    clauses = tuple(name for name in CLAUSES if getattr(beside, name) is not None)
+    tensors = (
+        *(prepare_clause(name, getattr(beside, name)) for name in clauses),
+        *(_prepare(capture, q) for capture in traced.captures),
+    )
+    names = [CLAUSES[name].tensor for name in clauses]
+    names += [f"capture{i}" for i in range(len(traced.captures))]
+    places = tuple(map(read_captured, names, tensors))
+    regions = replace(traced.regions, clauses=clauses)
+    call = call_for(replace(options, regions=regions, captured=places))
     with reading(tensors):
         if stream is None:
             return call.run(q, k, v, bias, out, None)
@@ -74,7 +85,7 @@ def _refuse_gradients(tensors: List[Any]) -> None:
         return
     if torch.is_grad_enabled():
         raise GradientError(
-            "flashcore.attention with score_mod or mask_mod has no backward pass: expects tensors "
-            "that need no gradient, but got one with requires_grad; call it under torch.no_grad() "
-            "or detach() its arguments and what the functions read"
+            "flashcore.attention with score_mod or mask_mod, ALiBi, sinks or lengths has no "
+            "backward pass: expects tensors that need no gradient, but got one with requires_grad; "
+            "call it under torch.no_grad() or detach() its arguments and what the functions read"
         )

@@ -104,7 +104,9 @@ class Problem:
         """
         return _core.count_flops(self.words())
 
-    def kernel_class(self, multiprocessors: int) -> Tuple[Problem, Schedule]:
+    def kernel_class(
+        self, multiprocessors: int, has_sequences: bool = False
+    ) -> Tuple[Problem, Schedule]:
         """The problem whose kernel serves this one, and what to tell the schedule.
 
         Everything but head_dim is open, so that a new length or batch compiles
@@ -112,7 +114,8 @@ class Problem:
         of their own: for their number, and for their heads, which a model does
         not change. These split the keys over blocks, the more the fewer blocks
         batch and heads make, but not into less than 256 keys of a window; of that
-        there are six variants (1, 2, ... 32).
+        there are six variants (1, 2, ... 32). Sequences back to back are as long as
+        they are, so one kernel of batch 1 serves them all, without such parts.
         """
         opened = dataclasses.replace(
             self,
@@ -123,6 +126,8 @@ class Problem:
             seqlen_k=None,
             layout="strided",
         )
+        if has_sequences:
+            return dataclasses.replace(opened, batch=1), ()
         queries, keys = self.seqlen_q, self.seqlen_k
         if queries is None or queries > FEW_QUERIES:
             return opened, ()

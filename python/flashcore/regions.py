@@ -15,6 +15,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any, Callable, ContextManager, Dict, List, Optional, Sequence, Set, Tuple
 
+from flashcore import clauses as _clauses
 from flashcore import functions as _functions  # noqa: F401  # scalars finds them by name
 from flashcore.scalars import Capture, Captures, Op, Scalar, Tracer, call_torch
 
@@ -31,28 +32,33 @@ _WANTED = {
 
 @dataclass(frozen=True)
 class Regions:
-    """What a kernel has of such functions.
+    """What a kernel has of such functions, and of arguments that are clauses.
 
     text: the regions, as they stand behind the op's clauses.
     captures: types of the tensors that they read, %capture0 and on.
+    clauses: names of arguments (:data:`flashcore.clauses.CLAUSES`), in order.
     """
 
     text: str
     captures: Tuple[str, ...]
+    clauses: Tuple[str, ...] = ()
 
     def add_to(self, module: str) -> str:
-        """The module of ``_core.write_shape`` with the regions."""
-        declared = "".join(f", %capture{i}: {kind}" for i, kind in enumerate(self.captures))
+        """The module of ``_core.write_shape`` with the clauses and the regions."""
+        declared = _clauses.declare(self.clauses)
+        declared += "".join(f", %capture{i}: {kind}" for i, kind in enumerate(self.captures))
         body = ") {\n  flashcore.attention"
         end = "\n  return\n"
         if module.count(body) != 1 or module.count(end) != 1:
             raise AssertionError(f"expects a module of one attention, but got {module}")
         module = module.replace(body, declared + body)
-        return module.replace(end, f" {self.text}{end}")
+        added = _clauses.text_of(self.clauses) + (f" {self.text}" if self.text else "")
+        return module.replace(end, f"{added}{end}")
 
     def __str__(self) -> str:
         comments = "".join(f"// %capture{i}: {kind}\n" for i, kind in enumerate(self.captures))
-        return comments + self.text
+        named = "".join(f"// clause {name}\n" for name in self.clauses)
+        return named + comments + self.text
 
 
 @dataclass(frozen=True)

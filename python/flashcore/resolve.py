@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Callable, Iterator, List, Optional, Sequence, Set, Tuple
 
-from flashcore import _core, arrays, kernels
+from flashcore import _core, arrays, clauses, kernels
 from flashcore.arrays import CPU, CUDA, CUDA_HOST, CUDA_MANAGED, LEGACY_STREAM, SHORT, Library
 from flashcore.attention import Options, call_for
 from flashcore.errors import Error, UnsupportedError
@@ -59,7 +59,7 @@ class Arguments:
     lse: Optional[Tensor]
     #: Whether the library makes outputs that are ordered as q.
     has_permuted_outputs: bool
-    #: What score_mod and mask_mod read.
+    #: Of clauses, and what score_mod and mask_mod read.
     captured: Tuple[Tensor, ...] = ()
 
     @property
@@ -71,8 +71,8 @@ class Arguments:
         return [tensor for tensor in every if tensor is not None]
 
 
-#: Of each thread, what score_mod and mask_mod read in its call: that is data of the
-#: call, and what is kept of one must not keep its memory.
+#: Of each thread, what clauses, score_mod and mask_mod read in its call: that is data
+#: of the call, and what is kept of one must not keep its memory.
 _local = threading.local()
 
 
@@ -134,7 +134,8 @@ def _resolve_foreign(options: Options, arguments: Arguments, kind: str) -> Run:
 
     if options.regions:
         raise UnsupportedError(
-            "expects arrays of PyTorch, NumPy or CuPy with score_mod or mask_mod, but got others"
+            "expects arrays of PyTorch, NumPy or CuPy with score_mod or mask_mod, ALiBi, sinks or "
+            "lengths, but got others"
         )
     if arguments.q.device[0] in (CPU, CUDA_HOST):
         return partial(foreign.run_on_host, options)
@@ -188,11 +189,9 @@ def _read_bias(array: Any, stream: Any) -> Tensor:
     return Tensor("bias", view.dtype, sizes, strides, view.device, True, view.read_only)
 
 
-def read_captured(number: int, array: Any) -> Tensor:
+def read_captured(name: str, array: Any) -> Tensor:
     view = _core.view(array, None)
-    return Tensor(
-        f"capture{number}", view.dtype, view.shape, view.strides, view.device, True, view.read_only
-    )
+    return Tensor(name, view.dtype, view.shape, view.strides, view.device, True, view.read_only)
 
 
 def _read_lse(array: Any, stream: Any) -> Tensor:
@@ -216,6 +215,8 @@ def _check(arguments: Arguments, options: Options) -> None:
             )
     if arguments.bias:
         _check_bias(arguments.bias.sizes, arguments)
+    batch, heads_q = arguments.q.sizes[:2]
+    clauses.check(arguments.captured, batch, heads_q, arguments.bias)
     _check_outputs(arguments, options)
 
 
@@ -342,7 +343,11 @@ def _run_empty(
     o = library.full(q, shape, 0.0, _core.view(q, stream).dtype)
     if not options.lse:
         return _deliver(library, out, o)
-    return _deliver(library, out, (o, library.full(q, sizes[:3], float("-inf"), "float32")))
+    lse = library.full(q, sizes[:3], float("-inf"), "float32")
+    for tensor, array in zip(options.captured, _captured(options)):
+        if tensor.name == "sink_logits":  # the sink is all that a row sums up
+            library.copy(lse, array.reshape(1, -1, 1))
+    return _deliver(library, out, (o, lse))
 
 
 def _deliver(library: Library, out: Any, result: Any) -> Any:
@@ -537,7 +542,8 @@ def _problem(
     )
     if options.static:
         return replace(exact, layout=_static_layout(arguments, options)), options.schedule
-    problem, schedule = exact.kernel_class(target.multiprocessors)
+    has_sequences = any(tensor.name == "cu_seqlens_q" for tensor in arguments.captured)
+    problem, schedule = exact.kernel_class(target.multiprocessors, has_sequences)
     chosen = {name for name, _ in options.schedule}
     ours = tuple(option for option in schedule if option[0] not in chosen)
     return problem, options.schedule + ours
@@ -628,7 +634,7 @@ def _make_launch(
 
 
 def _make_device_run(library: Library, options: Options, arguments: Arguments) -> Run:
-    """With score_mod or mask_mod, of which _core.Launch knows nothing."""
+    """With clauses, score_mod or mask_mod, of which _core.Launch knows nothing."""
     index = arguments.q.device[1]
     target = kernels.device("cuda", index)
     problem, schedule = _problem(arguments, options, target)
@@ -641,8 +647,8 @@ def _make_device_run(library: Library, options: Options, arguments: Arguments) -
         used = library.stream_in_use(index) if stream is None else stream
         if used is None:
             raise UnsupportedError(
-                f"expects stream= with score_mod or mask_mod for arrays of {type(q)}, whose "
-                "library does not tell the stream in use"
+                "expects stream= with score_mod or mask_mod, ALiBi, sinks or lengths for arrays "
+                f"of {type(q)}, whose library does not tell the stream in use"
             )
         o, lse = _outputs(library, options, arguments, strides, q, out)
         tensors = [q, k, v, bias, *_captured(options), o, lse]

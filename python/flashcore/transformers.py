@@ -20,6 +20,7 @@ import torch
 
 from flashcore.attention import attention
 from flashcore.errors import Error, GradientError, UnsupportedError
+from flashcore.torch import gradients
 from flashcore.torch.dropin import additive
 from flashcore.torch.fallback import attention_by_torch, warn_once
 
@@ -29,10 +30,7 @@ __all__ = ["attention_forward", "attention_mask", "register"]
 
 NAME = "fc_attention"
 #: Arguments of other implementations that change the result.
-_UNSUPPORTED = {
-    "s_aux": "attention sinks",
-    "cache": "paged caches of continuous batching",
-}
+_UNSUPPORTED = {"cache": "paged caches of continuous batching"}
 
 
 def register(name: str = NAME) -> None:
@@ -69,6 +67,7 @@ def attention_forward(
     softcap: Optional[float] = None,
     is_causal: Optional[bool] = None,
     position_bias: Optional[torch.Tensor] = None,
+    s_aux: Optional[torch.Tensor] = None,
     **others: Any,
 ) -> Tuple[torch.Tensor, None]:
     """What Transformers calls for a layer's attention.
@@ -80,13 +79,13 @@ def attention_forward(
         sliding_window then say nothing more. Without one the last query sees the
         last key, and sliding_window keys up to its own.
     position_bias: added to the scores besides.
+    s_aux: (heads_q), sinks: logits that take part in each softmax and have no value.
 
     Returns (o, None), o: (batch, seqlen_q, heads_q, head_dim), contiguous.
 
-    float32, dropout, and gradients after ``flashcore.torch.set_on_grad("fallback")``
-    go to PyTorch, with one FallbackWarning for each reason. Raises
-    flashcore.UnsupportedError for attention sinks and paged caches, and for
-    gradients.
+    float32, dropout, gradients after ``flashcore.torch.set_on_grad("fallback")``, and
+    sinks under torch.compile go to PyTorch, with one FallbackWarning for each reason.
+    Raises flashcore.UnsupportedError for paged caches, and for gradients.
     """
     for name, what in _UNSUPPORTED.items():
         if others.get(name) is not None:
@@ -104,6 +103,8 @@ def attention_forward(
         "scale": scaling,
         "bias": _bias(attention_mask, position_bias, query.dtype),
     }
+    if s_aux is not None:
+        options["sinks"] = s_aux.float()
     o = _run(query, key, value, causal, window, dropout, options)
     return o.transpose(1, 2).contiguous(), None
 
@@ -118,13 +119,15 @@ def _run(
     options: Dict[str, Any],
 ) -> torch.Tensor:
     """By FlashCore, or by PyTorch with a warning."""
-    reason = _reason_against(query, dropout)
+    reason = _reason_against(query, dropout, "sinks" in options)
     if reason is None:
         try:
             o: torch.Tensor = attention(query, key, value, causal=causal, window=window, **options)
             return o
         except GradientError:
-            raise
+            if "sinks" not in options or gradients.on_grad() == "error":
+                raise
+            reason = "it needs gradients"
         except UnsupportedError as error:
             reason = str(error)
     warn_once(reason)
@@ -136,9 +139,11 @@ def _run(
     return o
 
 
-def _reason_against(query: torch.Tensor, dropout: float) -> Optional[str]:
+def _reason_against(query: torch.Tensor, dropout: float, has_sinks: bool) -> Optional[str]:
     if dropout > 0.0:
         return "it has dropout"
+    if has_sinks and torch.compiler.is_compiling():
+        return "it has sinks, and is compiled"
     if query.dtype not in (torch.float16, torch.bfloat16):
         return f"query is of {query.dtype}, and not of float16 or bfloat16"
     return None

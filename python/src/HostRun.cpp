@@ -11,6 +11,8 @@
 
 #include "Runtime.h"
 
+#include <algorithm>
+
 using namespace flashcore::python;
 
 namespace {
@@ -42,10 +44,14 @@ private:
 static FlashCoreStatus copyInputs(const Plan &plan, FlashCoreDevice device,
                                   const std::vector<uint64_t> &from,
                                   Buffers &buffers) {
+  // Rows of no sequence are not written: they stay what the caller has there.
+  bool hasSequences = std::any_of(
+      plan.specs.begin(), plan.specs.end(),
+      [](const TensorSpec &spec) { return spec.name == "cu_seqlens_q"; });
   for (size_t i = 0; i < plan.specs.size(); ++i) {
     const TensorSpec &spec = plan.specs[i];
     FlashCoreStatus status = buffers.add(spec.spanBytes(), spec.name.c_str());
-    if (flashcoreStatusIsSuccess(status) && !spec.isOutput)
+    if (flashcoreStatusIsSuccess(status) && (!spec.isOutput || hasSequences))
       status = flashcoreDeviceCopyToDevice(
           device, buffers.pointers[i], reinterpret_cast<const void *>(from[i]),
           spec.spanBytes());

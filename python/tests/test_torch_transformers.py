@@ -42,6 +42,41 @@ def test_logits_agree(calls, kind, dtype):
     assert {options["softcap"] for options in calls} == {20.0 if kind == "gemma2" else None}
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_gpt_oss_has_sinks_and_windows(calls, dtype):
+    logits_agree(build("gpt_oss", dtype), tokens(2, 20))
+    assert calls and all(options["causal"] for options in calls)
+    assert all(options["sinks"].dtype == torch.float32 for options in calls)
+    assert {options["window"] for options in calls} == {(7, None), (None, None)}
+    assert all(options["bias"] is None for options in calls)
+
+
+def test_gpt_oss_falls_back_with_its_sinks(monkeypatch):
+    monkeypatch.setattr(flashcore.torch.fallback, "_told", set())
+    with pytest.warns(flashcore.torch.FallbackWarning, match="query is of torch.float32"):
+        logits_agree(build("gpt_oss", torch.float32), tokens(1, 20))
+    model = build("gpt_oss").train()
+    with pytest.raises(flashcore.GradientError):
+        model(tokens(1, 20))
+    try:
+        flashcore.torch.set_on_grad("fallback")
+        model(tokens(1, 20), labels=tokens(1, 20)).loss.backward()
+    finally:
+        flashcore.torch.set_on_grad("error")
+    assert all(layer.self_attn.sinks.grad is not None for layer in model.model.layers)
+
+
+def test_compiled_gpt_oss_has_no_break():
+    torch.compiler.reset()
+    model = build("gpt_oss")
+    ids = tokens(1, 16)
+    with torch.no_grad():
+        eager = model(ids, use_cache=False).logits
+        compiled = torch.compile(model.forward, fullgraph=True, backend="aot_eager")
+        actual = compiled(ids, use_cache=False).logits
+    torch.testing.assert_close(actual, eager, atol=1e-2, rtol=1e-2)
+
+
 @pytest.mark.parametrize("kind", ["llama", "gemma2", "bert"])
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_logits_of_padded_batches_agree(calls, kind, side):
@@ -51,7 +86,7 @@ def test_logits_of_padded_batches_agree(calls, kind, side):
     assert all(options["bias"] is not None for options in calls)
 
 
-@pytest.mark.parametrize("kind", ["llama", "gemma2", "mistral"])
+@pytest.mark.parametrize("kind", ["llama", "gemma2", "mistral", "gpt_oss"])
 def test_prefill_in_parts_agrees(calls, kind):
     model = build(kind)
     ids = tokens(1, 28)
@@ -65,7 +100,7 @@ def test_prefill_in_parts_agrees(calls, kind):
     assert calls and all(options["bias"] is None and options["causal"] for options in calls)
 
 
-@pytest.mark.parametrize("kind", ["llama", "gemma2"])
+@pytest.mark.parametrize("kind", ["llama", "gemma2", "gpt_oss"])
 @pytest.mark.parametrize("cache", ["dynamic", "static"])
 def test_generation_agrees(kind, cache):
     model = build(kind, torch.float16)
@@ -118,8 +153,8 @@ def test_training_is_refused_or_falls_back():
 
 def test_what_flashcore_lacks_is_said_by_name():
     q = torch.zeros(1, 2, 4, 32, dtype=torch.float16)
-    with pytest.raises(NotImplementedError, match="has no attention sinks yet"):
-        flashcore.transformers.attention_forward(torch.nn.Module(), q, q, q, None, s_aux=q)
+    with pytest.raises(NotImplementedError, match="has no paged caches of continuous batching yet"):
+        flashcore.transformers.attention_forward(torch.nn.Module(), q, q, q, None, cache=q)
 
 
 def test_names_that_mean_something_else_are_refused():

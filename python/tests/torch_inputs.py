@@ -1,5 +1,6 @@
 """Tensors for the tests, and attention in double precision."""
 
+import contextlib
 import math
 
 import torch
@@ -60,3 +61,47 @@ def assert_same_as(actual, expected, tolerance=4e-3):
     torch.testing.assert_close(
         actual.double(), expected.double(), atol=tolerance, rtol=tolerance * 4
     )
+
+
+# Sequences back to back ----------------------------------------------------
+
+
+def draw_sequences(pairs, heads=4, heads_kv=2, dim=64, dtype=torch.float16, device="cpu"):
+    """q, k and v of (total, heads, dim), and cu_seqlens_q and cu_seqlens_k."""
+    queries, keys = (sum(pair[i] for pair in pairs) for i in range(2))
+    q, k, v = make(1, heads, heads_kv, queries, keys, dim, None, dtype, "bshd", device)
+    ends = [torch.tensor([0, *(pair[i] for pair in pairs)]).cumsum(0) for i in range(2)]
+    return q[0], k[0], v[0], *(x.to(device, torch.int32) for x in ends)
+
+
+def sequences(q, k, v, pairs):
+    """q, k and v of each sequence, of (1, seqlen, heads, dim), and where its rows are."""
+    first_q = first_k = 0
+    for queries, keys in pairs:
+        rows = slice(first_q, first_q + queries)
+        of_keys = slice(first_k, first_k + keys)
+        yield q[None, rows], k[None, of_keys], v[None, of_keys], rows
+        first_q, first_k = rows.stop, of_keys.stop
+
+
+@contextlib.contextmanager
+def no_host_reads(device):
+    """Refuses what would wait for a GPU to look at a tensor's values."""
+    names = ("item", "tolist", "cpu", "numpy", "__bool__", "__int__", "__index__", "__float__")
+    kept = {name: getattr(torch.Tensor, name) for name in names}
+
+    def refuse(*args):
+        raise AssertionError("expects no value of a tensor to be read on the host")
+
+    for name in names:
+        setattr(torch.Tensor, name, refuse)
+    mode = torch.cuda.get_sync_debug_mode() if device == "cuda" else None
+    try:
+        if mode is not None:
+            torch.cuda.set_sync_debug_mode("error")
+        yield
+    finally:
+        for name, method in kept.items():
+            setattr(torch.Tensor, name, method)
+        if mode is not None:
+            torch.cuda.set_sync_debug_mode(mode)

@@ -16,8 +16,8 @@ _GEMMA = {"sliding_window": 8, "attn_logit_softcapping": 20.0, "query_pre_attn_s
 
 
 def build(kind, dtype=torch.float16, device="cpu", implementation="fc_attention", **sizes):
-    """A model in evaluation mode: "llama", "mistral" (window), "gemma2" (softcap, window)
-    or "bert"."""
+    """A model in evaluation mode: "llama", "mistral" (window), "gemma2" (softcap, window),
+    "gpt_oss" (sinks, window) or "bert"."""
     torch.manual_seed(0)
     if kind == "llama":
         model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**{**_GROUPED, **sizes}))
@@ -27,6 +27,12 @@ def build(kind, dtype=torch.float16, device="cpu", implementation="fc_attention"
     elif kind == "gemma2":
         config = transformers.Gemma2Config(**{**_GROUPED, **_GEMMA, **sizes})
         model = transformers.Gemma2ForCausalLM(config)
+    elif kind == "gpt_oss":
+        experts = {"num_local_experts": 2, "num_experts_per_tok": 2, "sliding_window": 8}
+        config = transformers.GptOssConfig(**{**_GROUPED, **experts, "pad_token_id": 0, **sizes})
+        model = transformers.GptOssForCausalLM(config)
+        for layer in model.model.layers:
+            torch.nn.init.normal_(layer.self_attn.sinks)
     else:
         model = transformers.BertForMaskedLM(transformers.BertConfig(**{**_SIZES, **sizes}))
     for parameter in model.parameters():  # larger weights than usual make attention matter

@@ -55,13 +55,14 @@ def attention_by_torch(
     softcap: Optional[float] = None,
     scale: Optional[float] = None,
     bias: Optional[torch.Tensor] = None,
+    sinks: Optional[torch.Tensor] = None,
     lse: bool = False,
     layout: str = "bhsd",
     dropout_p: float = 0.0,
 ) -> Union[torch.Tensor, Tuple[torch.Tensor, torch.Tensor]]:
     """``flashcore.attention``, differentiable, of any type and on any device.
 
-    With a softcap or lse the scores are in memory, as float32 (batch, heads_q,
+    With a softcap, sinks or lse the scores are in memory, as float32 (batch, heads_q,
     seqlen_q, seqlen_k); a window, and a causal mask at the lower right, are in
     memory otherwise.
     """
@@ -70,8 +71,8 @@ def attention_by_torch(
     k, v = _repeat_heads(q, k), _repeat_heads(q, v)
     if scale is None:
         scale = q.shape[-1] ** -0.5
-    if softcap is not None or lse:
-        o, log_sum = _by_formula(q, k, v, causal, window, softcap, scale, bias, dropout_p)
+    if softcap is not None or sinks is not None or lse:
+        o, log_sum = _by_formula(q, k, v, causal, window, softcap, scale, bias, sinks, dropout_p)
     else:
         o = _by_sdpa(q, k, v, causal, window, scale, bias, dropout_p)
     if layout == "bshd":
@@ -142,6 +143,7 @@ def _by_formula(
     softcap: Optional[float],
     scale: float,
     bias: Optional[torch.Tensor],
+    sinks: Optional[torch.Tensor],
     dropout_p: float,
 ) -> Tuple[torch.Tensor, torch.Tensor]:
     scores = (q.float() @ k.float().transpose(-1, -2)) * scale
@@ -152,6 +154,10 @@ def _by_formula(
     visible = _visible(q, k, causal, window)
     if visible is not None:
         scores = scores.masked_fill(~visible, -math.inf)
+    if sinks is not None:  # a key without a value
+        column = sinks.to(scores.dtype).reshape(-1, 1, 1).expand(*scores.shape[:-1], 1)
+        scores = torch.cat([scores, column], dim=-1)
+        v = torch.nn.functional.pad(v, (0, 0, 0, 1))
     log_sum = torch.logsumexp(scores, dim=-1)
     # A query that sees no key has o = 0, and no NaN in its gradient.
     is_empty = (scores == -math.inf).all(dim=-1, keepdim=True)

@@ -1,5 +1,6 @@
 """scaled_dot_product_attention and flash-attn's functions on a GPU."""
 
+import functools
 import warnings
 
 import pytest
@@ -10,7 +11,7 @@ import flashcore
 import flashcore.torch
 from criterion import assert_exact_enough
 from flashcore import flash_attn
-from torch_inputs import make
+from torch_inputs import assert_same_as, draw_sequences, make, no_host_reads, reference, sequences
 
 sdpa = flashcore.torch.scaled_dot_product_attention
 LENGTHS = [(1, 1), (1, 257), (64, 64), (113, 203), (203, 113), (1024, 1023)]
@@ -102,3 +103,98 @@ def test_packed_flash_attn():
     qkv, kv = torch.stack([q, k, v], 2), torch.stack([k, v], 2)
     assert torch.equal(flash_attn.flash_attn_qkvpacked_func(qkv, causal=True), out)
     assert torch.equal(flash_attn.flash_attn_kvpacked_func(q, kv, causal=True), out)
+
+
+# Several lengths ------------------------------------------------------------
+
+SEQUENCES = [(70, 70), (0, 0), (1, 333), (240, 117), (0, 20), (9, 0), (529, 700)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("dim", [16, 64, 111, 128])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("feature", ["plain", "window", "softcap", "alibi"])
+def test_flash_attn_varlen(dtype, dim, causal, feature):
+    q, k, v, cu_q, cu_k = draw_sequences(SEQUENCES, dim=dim, dtype=dtype, device="cuda")
+    options, formula = {}, {"causal": causal}
+    if feature == "window":
+        options["window_size"] = (50, 20)
+        formula["window"] = (50, None if causal else 20)
+    elif feature == "softcap":
+        options["softcap"] = formula["softcap"] = 15.0
+    elif feature == "alibi":
+        options["alibi_slopes"] = torch.rand(4, device="cuda") * 0.3
+    call = functools.partial(
+        flash_attn.flash_attn_varlen_func, q, k, v, cu_q, cu_k, 529, 700, causal=causal,
+        return_attn_probs=True, **options,
+    )  # fmt: skip
+    with no_host_reads("cuda"):
+        out, lse, _ = call()
+    for *parts, rows in sequences(q, k, v, SEQUENCES):
+        if rows.start == rows.stop:
+            continue
+        if feature == "alibi":
+            sizes = [x.shape[1] for x in parts[:2]]
+            formula["bias"] = flash_attn._alibi(options["alibi_slopes"], *sizes)
+        actual = (out[None, rows], lse[None, :, rows])
+        assert_exact_enough(actual, *parts, lse=True, layout="bshd", **formula)
+    assert torch.equal(call()[0], out)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("queries", [1, 5, 200])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("dim", [64, 128])
+def test_flash_attn_cache(dtype, queries, causal, dim):
+    """New rows go behind those that are there; what lies behind them is NaN."""
+    q, new_k, new_v = make(
+        3, 4, 2, queries, queries, dim, None, dtype, layout="bshd", device="cuda"
+    )
+    _, k, v = make(3, 4, 2, 1, 2000, dim, None, dtype, layout="bshd", device="cuda", seed=1)
+    lengths = [1800, 0, 517]
+    for i, n in enumerate(lengths):
+        k[i, n:] = v[i, n:] = torch.nan
+    used = torch.tensor(lengths, dtype=torch.int32, device="cuda")
+    with no_host_reads("cuda"):
+        out, lse = flash_attn.flash_attn_with_kvcache(
+            q, k, v, new_k, new_v, cache_seqlens=used, causal=causal, return_softmax_lse=True
+        )
+    for i, n in enumerate(lengths):
+        one, end = slice(i, i + 1), n + queries
+        assert torch.equal(k[i, n:end], new_k[i]) and torch.equal(v[i, n:end], new_v[i])
+        assert_exact_enough(
+            (out[one], lse[one]), q[one], k[one, :end], v[one, :end], lse=True, layout="bshd",
+            causal=causal,
+        )  # fmt: skip
+
+
+def test_a_graph_of_a_cache_follows_its_lengths():
+    q, new_k, new_v = make(2, 4, 2, 1, dim=64, layout="bshd", device="cuda")
+    _, k, v = make(2, 4, 2, 1, 300, dim=64, layout="bshd", device="cuda", seed=1)
+    used = torch.tensor([5, 100], dtype=torch.int32, device="cuda")
+
+    def call():
+        return flash_attn.flash_attn_with_kvcache(q, k, v, new_k, new_v, cache_seqlens=used)
+
+    call()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out = call()
+    used.copy_(torch.tensor([200, 7]))
+    graph.replay()
+    assert torch.equal(out, call())
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("queries, keys", [*LENGTHS, (1, 4000)])
+@pytest.mark.parametrize("window", [None, 100])
+def test_sinks(dtype, queries, keys, window):
+    q, k, v = make(queries=queries, keys=keys, dim=64, heads=8, heads_kv=1, dtype=dtype,
+                   device="cuda")  # fmt: skip
+    sinks = torch.randn(8, device="cuda")
+    o, lse = flashcore.attention(q, k, v, causal=True, window=window, sinks=sinks, lse=True)
+    exact, of_keys = reference(q, k, v, causal=True, window=window, lse=True, dtype=torch.float32)
+    whole = torch.logaddexp(of_keys, sinks[:, None])
+    tolerance = 4 * torch.finfo(dtype).eps
+    assert_same_as(o, exact * torch.exp(of_keys - whole)[..., None], tolerance)
+    assert_same_as(lse, whole, tolerance)

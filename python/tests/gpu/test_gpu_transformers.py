@@ -20,7 +20,7 @@ def model_and_tokens(kind, dtype):
     return model, torch.randint(1, 96, (2, 333), device="cuda")
 
 
-@pytest.mark.parametrize("kind", ["llama", "gemma2", "mistral", "bert"])
+@pytest.mark.parametrize("kind", ["llama", "gemma2", "mistral", "gpt_oss", "bert"])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("padded", [False, True])
 def test_logits_agree(kind, dtype, padded):
