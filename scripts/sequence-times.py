@@ -5,8 +5,8 @@ usage: scripts/sequence-times.py --measure RESULTS.json
        scripts/sequence-times.py --write RESULTS.json DATE
 The first form needs PyTorch with a GPU and the package flashcore; the second keeps the results in docs/figures/sequences.json.
 
-32 random lengths of 1,024 in the mean and 4,096 at most, by this package, by PyTorch's FlashAttention-2, and both on a batch of equal
-lengths, in rotation: of those times per operation are compared, since no batch has the same number of them.
+32 random lengths of 1,024 in the mean and 4,096 at most, by this package, by PyTorch's FlashAttention-2, and both on equal and on sorted
+lengths, in rotation: of equal ones times per operation are compared, since no batch has the same number of them.
 """
 import argparse
 import json
@@ -37,6 +37,23 @@ def count_flops(lengths, causal):
     return 4 * HIDDEN * sum(n * (n + 1) // 2 if causal else n * n for n in lengths)
 
 
+def count_waste(lengths, causal, block_m=128, block_n=64):
+    """Scores of all tiles with a visible key, over the visible ones."""
+    def round_up(number, block):
+        return -(-number // block) * block
+
+    def of_block(n, last):
+        return block_m * round_up(min(n, last) if causal else n, block_n)
+
+    tiles = sum(of_block(n, last) for n in lengths for last in range(block_m, round_up(n, block_m) + 1, block_m))
+    return tiles / (count_flops(lengths, causal) / (4 * HIDDEN))
+
+
+def list_problems():
+    drawn = draw_lengths(0)
+    return {"random": drawn, "equal": [2048] * 16, "longest first": sorted(drawn), "longest last": sorted(drawn, reverse=True)}
+
+
 def make_contenders(lengths, head_dim, causal):
     """{name: function}, on the same tokens."""
     import torch
@@ -64,7 +81,7 @@ def measure(path):
     results = []
     for head_dim in (64, 128):
         for causal in (False, True):
-            problems = {"random": draw_lengths(0), "equal": [2048] * 16}
+            problems = list_problems()
             contenders = {(kind, name): function for kind, lengths in problems.items()
                           for name, function in make_contenders(lengths, head_dim, causal).items()}
             times = {key: [] for key in contenders}
@@ -88,13 +105,17 @@ def measure(path):
 
 def make_table(results):
     find = {(r["head_dim"], r["causal"], r["lengths"], r["name"]): r for r in results}
-    rows = ["| head_dim | mask | random, us | TFLOP/s | FlashAttention-2, us | over it | equal lengths, TFLOP/s | random over equal, per operation |",
-            "| ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: |"]
+    problems = list_problems()
+    rows = ["| head_dim | mask | random, us | longest first, last | FlashAttention-2, us | over it | random, equal: TFLOP/s | random over equal, per operation | of that full tiles |",
+            "| ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
     for head_dim, causal in sorted({key[:2] for key in find}):
         ours, peer = find[head_dim, causal, "random", "ours"], find[head_dim, causal, "random", "FlashAttention-2"]
         equal = find[head_dim, causal, "equal", "ours"]
-        rows.append(f"| {head_dim} | {'causal' if causal else 'dense'} | {ours['median_us']:.0f} | {ours['tflops']:.0f} | {peer['median_us']:.0f} | "
-                    f"{peer['median_us'] / ours['median_us']:.2f} | {equal['tflops']:.0f} | {equal['tflops'] / ours['tflops']:.2f} |")
+        first, last = (find[head_dim, causal, f"longest {end}", "ours"]["median_us"] for end in ("first", "last"))
+        waste = count_waste(problems["random"], causal) / count_waste(problems["equal"], causal)
+        rows.append(f"| {head_dim} | {'causal' if causal else 'dense'} | {ours['median_us']:.0f} | {first:.0f}, {last:.0f} | {peer['median_us']:.0f} | "
+                    f"{peer['median_us'] / ours['median_us']:.2f} | {ours['tflops']:.0f}, {equal['tflops']:.0f} | "
+                    f"{equal['tflops'] / ours['tflops']:.2f} | {waste:.2f} |")
     return "\n".join(rows)
 
 
