@@ -122,7 +122,7 @@ def make_table(results):
 def write(path, date):
     kept = {"date": date, **json.loads(path.read_text())}
     (ROOT / "docs/figures/sequences.json").write_text(json.dumps(kept, indent=1) + "\n")
-    text = f"{date}, {kept['device']}, PTX for sm_89.\n\n{make_table(kept['results'])}"
+    text = f"{date}, {kept['device']}, kernels of single warps (mma.sync).\n\n{make_table(kept['results'])}"
     page = ROOT / "docs/performance.md"
     begin, end = f"<!-- {MARK}: written by scripts/sequence-times.py -->", f"<!-- end {MARK} -->"
     before, rest = page.read_text().split(begin)
