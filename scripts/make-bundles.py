@@ -609,7 +609,7 @@ def sanitize_grid(bundles):
     for d, causal, sk in ((64, "none", 256), (128, "bottom_right", 300), (64, "bottom_right", 1100)):
         mlir = attention("f16", d, causal, (16, 16, 8, 256, sk))
         runs.append({"bundle": bundles.make(f"sanitize-warpgroups-{d}-{causal}-{sk}", mlir, ["--chip=sm_80,sm_90a"])})
-    return runs
+    return runs + sequence_runs(bundles, "sequences")
 
 
 def time_grid(bundles):
