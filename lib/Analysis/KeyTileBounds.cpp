@@ -36,12 +36,14 @@ KeyMask KeyMask::get(std::optional<CausalAlignment> causal,
   return mask;
 }
 
-/// A static size of the whole attention, also in a tile of it.
+/// A static size of the whole attention, also in a tile of it. Where tensors
+/// say how long sequences are, theirs is only the most that can be.
 static std::optional<int64_t> getSeqlen(AttentionOp op, ShapedType type,
                                         AttentionOp::TileOperand operand) {
   if (!op.getTile().empty())
     return getConstantIntValue(op.getTile()[operand]);
-  if (type.isDynamicDim(AttentionOp::Seqlen))
+  if (type.isDynamicDim(AttentionOp::Seqlen) || op.getSequsedK() ||
+      op.getCuSeqlensQ())
     return std::nullopt;
   return type.getDimSize(AttentionOp::Seqlen);
 }
