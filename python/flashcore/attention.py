@@ -144,8 +144,11 @@ def attention(
     without a GPU, KernelFault for a finding of the emulator, and Error for what
     else fails.
     """
-    beside = (alibi_slopes, sinks, cu_seqlens_q, cu_seqlens_k, seqused_k)
-    if score_mod is not None or mask_mod is not None or any(x is not None for x in beside):
+    if not (
+        score_mod is mask_mod is alibi_slopes is sinks is cu_seqlens_q is cu_seqlens_k is None
+        and seqused_k is None
+    ):
+        beside = (alibi_slopes, sinks, cu_seqlens_q, cu_seqlens_k, seqused_k)
         options = make_options(
             causal, window, softcap, scale, lse, layout, schedule, device, static, pad_head_dim
         )

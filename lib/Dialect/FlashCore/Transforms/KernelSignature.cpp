@@ -130,11 +130,14 @@ static Attribute describeNumber(Builder &b, int64_t value) {
                                       : b.getI64IntegerAttr(value);
 }
 
-/// The factor ceil(dim / tile) of a grid or a size.
-static DictionaryAttr describeFactor(Builder &b, Dim dim, int64_t tile) {
-  return b.getDictionaryAttr(
-      {b.getNamedAttr("dim", b.getStringAttr(stringifyDim(dim))),
-       b.getNamedAttr("tile", b.getI64IntegerAttr(tile))});
+/// A factor of a grid or a size.
+static Attribute describeFactor(Builder &b, const GridFactor &factor) {
+  NamedAttrList entry;
+  entry.set("dim", b.getStringAttr(stringifyDim(factor.dim)));
+  entry.set("tile", b.getI64IntegerAttr(factor.tile));
+  if (factor.plus)
+    entry.set("plus", b.getStringAttr(stringifyDim(*factor.plus)));
+  return entry.getDictionary(b.getContext());
 }
 
 ArrayAttr KernelSignature::describeWorkspace(MLIRContext *context,
@@ -144,7 +147,7 @@ ArrayAttr KernelSignature::describeWorkspace(MLIRContext *context,
   for (const WorkspaceTerm &term : terms) {
     SmallVector<Attribute> factors;
     for (Dim dim : term.box)
-      factors.push_back(describeFactor(b, dim, 1));
+      factors.push_back(describeFactor(b, {dim}));
     result.push_back(b.getDictionaryAttr(
         {b.getNamedAttr("bytes", b.getI64IntegerAttr(term.bytes)),
          b.getNamedAttr("factors", b.getArrayAttr(factors))}));
@@ -185,12 +188,8 @@ KernelSignature::describeKernel(MLIRContext *context,
                                 const KernelLaunch &launch) const {
   Builder b(context);
   SmallVector<Attribute> grid;
-  for (const GridFactor &factor : launch.grid) {
-    NamedAttrList entry(describeFactor(b, factor.dim, factor.tile));
-    if (factor.plus)
-      entry.set("plus", b.getStringAttr(stringifyDim(*factor.plus)));
-    grid.push_back(entry.getDictionary(context));
-  }
+  for (const GridFactor &factor : launch.grid)
+    grid.push_back(describeFactor(b, factor));
   if (launch.gridCount > 1)
     grid.push_back(b.getDictionaryAttr(
         b.getNamedAttr("count", b.getI64IntegerAttr(launch.gridCount))));

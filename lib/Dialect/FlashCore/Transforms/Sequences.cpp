@@ -65,16 +65,14 @@ Value SequenceFinder::loadUsed(Value sequence) {
   Value isThere =
       arith::CmpIOp::create(b, arith::CmpIPredicate::sgt,
                             asValue(frame.getSize(Dim::CuSeqlens)), index(1));
-  auto build = [&](function_ref<Value()> side) {
-    return [this, side](OpBuilder &builder, Location) {
-      OpBuilder::InsertionGuard guard(b);
-      b.setInsertionPointToStart(builder.getInsertionBlock());
-      scf::YieldOp::create(b, side());
-    };
-  };
-  auto read = [&] { return load("seqused_k", sequence); };
-  auto none = [&] { return index(0); };
-  return scf::IfOp::create(b, isThere, build(read), build(none)).getResult(0);
+  auto ifOp = scf::IfOp::create(b, TypeRange(b.getIndexType()), isThere,
+                                /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(ifOp.thenBlock());
+  scf::YieldOp::create(b, load("seqused_k", sequence));
+  b.setInsertionPointToStart(ifOp.elseBlock());
+  scf::YieldOp::create(b, index(0));
+  return ifOp.getResult(0);
 }
 
 /// Of the blocks of all sequences.

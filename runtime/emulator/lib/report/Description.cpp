@@ -133,17 +133,14 @@ static SizeProduct readProduct(const Field &field, const Description &out) {
       product.push_back({{}, factor["count"].integer(1)});
       continue;
     }
-    std::string names[2];
-    for (size_t i = 0; i < 2; ++i) {
-      const char *key = i ? "plus" : "dim";
-      if (i && !factor.has(key))
-        break;
-      names[i] = factor[key].string();
-      if (!out.dims.contains(names[i]))
+    auto readDim = [&](const char *key) {
+      std::string dim = factor[key].string();
+      if (!out.dims.contains(dim))
         factor[key].refuse("a name of 'attention.dims'");
-    }
-    product.push_back(
-        {std::move(names[0]), factor["tile"].integer(1), std::move(names[1])});
+      return dim;
+    };
+    product.push_back({readDim("dim"), factor["tile"].integer(1),
+                       factor.has("plus") ? readDim("plus") : ""});
   }
   return product;
 }
