@@ -20,6 +20,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import resource
 import shlex
 import signal
@@ -67,13 +68,19 @@ SCHEDULE = {
 # Masks as regions: what shows key %j to query %i of batch entry %b.
 COMPARISONS = {"past": ("sle, %j, %i", None), "near": ("sge, %j, %x", "arith.subi %i, %c"), "first": ("slt, %j, %c", None),
                "ahead": ("slt, %j, %x", "arith.addi %i, %c"), "length": ("slt, %j, %x", "arith.addi %d, %c"),
-               "late": ("sge, %j, %x", "arith.subi %d, %c"), "block": ("eq, %y, %x", "arith.divsi %i, %c"), "rest": ("ne, %y, %x", "arith.remui %i, %c")}
+               "late": ("sge, %j, %x", "arith.subi %d, %c"), "block": ("eq, %y, %x", "arith.divsi %i, %c"), "rest": ("ne, %y, %x", "arith.remui %i, %c"),
+               "since": ("sge, %j, %x", "arith.muli %e, %c"), "until": ("slt, %j, %x", "arith.muli %e, %c")}
+# What those with %e read: a number of each query.
+TABLE = 40
 
 
 def region_text(words):
     """The region that a field `region` stands for, as past/or.near.20/and.length.7."""
     lines = ["%n = arith.index_cast %b : index to i32", "%c61 = arith.constant 61 : i32", "%m = arith.muli %n, %c61 : i32",
              "%d = arith.index_cast %m : i32 to index"]
+    if reads_table(words):
+        lines += [f"%size = arith.constant {TABLE} : index", "%place = arith.remui %i, %size : index",
+                  f"%entry = memref.load %numbers[%place] : memref<{TABLE}xi32>", "%e = arith.index_cast %entry : i32 to index"]
     joined = None
     for i, word in enumerate(words.split("/")):
         join, name, number = ("", *word.split(".")) if i == 0 else word.split(".")
@@ -91,6 +98,10 @@ def region_text(words):
         joined = f"%w_{i}" if joined else f"%v_{i}"
     body = "\n    ".join([*lines, f"flashcore.yield {joined} : i1"])
     return f"mask {{\n  ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):\n    {body}\n  }}"
+
+
+def reads_table(words):
+    return "since" in words or "until" in words
 
 
 def load_make_bundles():
@@ -138,6 +149,7 @@ class Configuration:
     lse: bool = True
     sinks: bool = False
     lengths: str = "none"  # or used (seqused_k), ends (cu_seqlens) or both
+    page: int = 0  # keys of a page, or 0 for keys in one piece
     region: str = "none"  # of the mask, as region_text() takes it
     options: tuple = ()
     schedule: str = "seq"  # of the emulator, as are the next three
@@ -176,21 +188,29 @@ class Configuration:
         text = make_bundles.attention(
             self.dtype, self.head_dim, self.causal, self.shape, self.head_dim_v, self.layout == "dynamic",
             (self.window_left, self.window_right), self.softcap, self.bias, layouts, self.lse, self.scale)
+        if self.page:
+            text = re.sub(r"(![kv] = memref<)[^x]+x([^x]+)x[^x]+x", rf"\1?x\2x{self.page}x", text)
         for name, vector in self.vectors():
             clause = name if name != "sink_logits" else "sink"
             text = text.replace("\n      outs(", f" {clause}(%{name} : {vector})\n      outs(", 1)
             text = text.replace(") {\n  flashcore", f", %{name}: {vector}) {{\n  flashcore", 1)
+        if reads_table(self.region):
+            text = text.replace(") {\n  flashcore", f", %numbers: memref<{TABLE}xi32>) {{\n  flashcore", 1)
         return text if self.region == "none" else text.replace("\n  return", f" {region_text(self.region)}\n  return", 1)
 
     def vectors(self):
-        """Names and types of the tensors of one axis."""
+        """Names and types of the tensors of one axis, and of the table of pages."""
         if self.sinks:
             yield "sink_logits", f"memref<{self.shape[1]}xf32>"
         if self.lengths in ("ends", "both"):
             yield "cu_seqlens_q", "memref<?xi32>"
-            yield "cu_seqlens_k", "memref<?xi32>"
+            if not self.page:
+                yield "cu_seqlens_k", "memref<?xi32>"
+        entries = "?" if self.lengths in ("ends", "both") else self.shape[0]
         if self.lengths in ("used", "both"):
-            yield "seqused_k", f"memref<{'?' if self.lengths == 'both' else self.shape[0]}xi32>"
+            yield "seqused_k", f"memref<{entries}xi32>"
+        if self.page:
+            yield "page_table", f"memref<{entries}x?xi32>"
 
     def must_compile(self):
         """Whether the documentation promises a kernel: the attention is one
@@ -209,6 +229,9 @@ class Configuration:
         entry = {"bundle": bundle, "seed": run.seed, "kind": run.kind, "dims": open_dims}
         if self.lengths in ("ends", "both"):
             open_dims["cu_seqlens"] = 1 + run.seed % 7
+        if self.page:
+            open_dims.pop("seqlen_k", None)
+            open_dims["pages_per_sequence"] = max(1, -(-run.sizes[4] // self.page))
         if self.layout == "dynamic" and run.layout == "packed":
             batch, heads, _, seqlen, _ = run.sizes
             entry["tensors"] = make_bundles.packed_layouts(batch, heads, seqlen, self.head_dim)
@@ -410,6 +433,10 @@ class Generator:
         """Sinks, lengths and a mask region, which came after the rest: a seed still draws what it did of that."""
         drawn = dataclasses.replace(drawn, sinks=self.chance(15), lengths=self.rng.choice(["used", "ends", "both"]) if self.chance(25) else "none",
                                     region=self.region() if self.chance(25) else "none")
+        if self.chance(20) and drawn.layout in ("dense", "dynamic"):
+            runs = tuple(dataclasses.replace(run, layout="bhsd") for run in drawn.runs)
+            drawn = dataclasses.replace(drawn, page=2 ** self.rng.randint(0, 8), bias=None, runs=runs,
+                                        lengths="both" if drawn.lengths == "ends" else drawn.lengths)
         if drawn.lengths in ("none", "used"):
             return drawn
         # Sequences lie in a batch of one, without a bias.

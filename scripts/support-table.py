@@ -99,7 +99,7 @@ FEATURES = [
     ("mask region", attention(clause=f"mask {MASK}"), r"mask \{"),
     ("cu_seqlens", attention(ins="cu_seqlens_q(%b : memref<3xi32>) cu_seqlens_k(%b : memref<3xi32>)", args=", %b: memref<3xi32>"), r"cu_seqlens_q\("),
     ("seqused_k", attention(ins="seqused_k(%b : memref<1xi32>)", args=", %b: memref<1xi32>"), r"seqused_k\("),
-    ("page_table", attention(ins="page_table(%b : memref<1x1xi32>)", args=", %b: memref<1x1xi32>"), None),
+    ("page_table", attention(ins="page_table(%b : memref<1x1xi32>)", args=", %b: memref<1x1xi32>", kv="memref<1x4x64x64xf16>"), r"page_table\("),
 ]
 CHIPS = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_90a")
 

@@ -29,10 +29,21 @@ static bool hasOpenStrides(mlir::Value tensor) {
           llvm::any_of(strides, mlir::ShapedType::isDynamic));
 }
 
+/// The most keys that the pages of an entry hold.
+static std::optional<int64_t> getKeysOfPages(AttentionOp op) {
+  auto table = llvm::cast<mlir::ShapedType>(op.getPageTable().getType());
+  if (table.isDynamicDim(1))
+    return std::nullopt;
+  return table.getDimSize(1) * op.getKeyType().getDimSize(AttentionOp::Seqlen);
+}
+
 AttentionProblem AttentionProblem::get(AttentionOp op) {
   AttentionProblem problem;
+  problem.isPaged = static_cast<bool>(op.getPageTable());
   problem.batch =
-      getExtent({op.getQueryType(), op.getKeyType()}, AttentionOp::Batch);
+      getExtent({op.getQueryType(),
+                 problem.isPaged ? op.getQueryType() : op.getKeyType()},
+                AttentionOp::Batch);
   problem.headsQ =
       getExtent({op.getQueryType(), op.getOutputType()}, AttentionOp::Head);
   problem.headsKV =
@@ -41,6 +52,8 @@ AttentionProblem AttentionProblem::get(AttentionOp op) {
       getExtent({op.getQueryType(), op.getOutputType()}, AttentionOp::Seqlen);
   problem.seqlenK =
       getExtent({op.getKeyType(), op.getValueType()}, AttentionOp::Seqlen);
+  if (problem.isPaged)
+    problem.seqlenK = getKeysOfPages(op);
   problem.headDim = op.getHeadDim();
   problem.headDimV = op.getHeadDimV();
   if (auto kind =
@@ -58,7 +71,7 @@ AttentionProblem AttentionProblem::get(AttentionOp op) {
   if (hasMask)
     problem.maskProof = {mask.hasRegionBounds, !mask.hasOpaqueRegion,
                          std::max<size_t>(mask.ranges.size(), 1),
-                         !mask.symbols.empty()};
+                         !mask.symbols.empty(), mask.hasDataOfQueries()};
   problem.isCausal =
       op.getCausal() || (hasMask && (mask.isTopLeft || mask.windowRight == 0));
   problem.hasWindow =
@@ -68,7 +81,7 @@ AttentionProblem AttentionProblem::get(AttentionOp op) {
   problem.hasBias = op.getBias() || op.getAlibiSlopes() ||
                     !op.getScoreRegion().empty() || mask.hasOpaqueRegion;
   problem.isVarlen = static_cast<bool>(op.getCuSeqlensQ());
-  problem.hasLengths = problem.isVarlen || op.getSequsedK();
+  problem.hasLengths = problem.isVarlen || problem.isPaged || op.getSequsedK();
   // Totals say nothing of a sequence.
   if (problem.isVarlen)
     problem.batch = problem.seqlenQ = problem.seqlenK = std::nullopt;

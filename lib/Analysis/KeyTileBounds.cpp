@@ -43,7 +43,7 @@ static std::optional<int64_t> getSeqlen(AttentionOp op, ShapedType type,
   if (!op.getTile().empty())
     return getConstantIntValue(op.getTile()[operand]);
   if (type.isDynamicDim(AttentionOp::Seqlen) || op.getSequsedK() ||
-      op.getCuSeqlensQ())
+      op.getCuSeqlensQ() || op.getPageTable())
     return std::nullopt;
   return type.getDimSize(AttentionOp::Seqlen);
 }
@@ -65,13 +65,35 @@ static void takeWindow(SmallVector<AffineExpr> &bounds, int64_t own,
   });
 }
 
+bool KeyMask::hasDataOfQueries() const {
+  return llvm::any_of(
+      symbols, [](const BoundSymbol &symbol) { return symbol.isOfQuery; });
+}
+
+void KeyMask::dropDataOfQueries() {
+  auto isOfQueries = [&](AffineExpr bound) {
+    for (auto [i, symbol] : llvm::enumerate(symbols))
+      if (symbol.isOfQuery && bound.isFunctionOfSymbol(i))
+        return true;
+    return false;
+  };
+  for (RegionBounds &range : ranges)
+    for (auto *bounds : {&range.first, &range.last}) {
+      size_t numBounds = bounds->size();
+      llvm::erase_if(*bounds, isOfQueries);
+      range.isComplete &= bounds->size() == numBounds;
+      hasOpaqueRegion |= !range.isComplete;
+    }
+  dropUnusedSymbols(ranges, symbols);
+}
+
 KeyMask KeyMask::get(AttentionOp op) {
   KeyMask mask = get(op.getCausal(), op.getWindowLeft(), op.getWindowRight());
   if (op.getMaskRegion().empty())
     return mask;
   SmallVector<RegionBounds> ranges =
       getRegionRanges(op.getMaskRegion(), mask.symbols);
-  if (ranges.size() > 1) {
+  if (ranges.size() > 1 || mask.hasDataOfQueries()) {
     mask.ranges = std::move(ranges);
     mask.hasRegionBounds = true;
     mask.hasOpaqueRegion =
@@ -160,19 +182,28 @@ KeyBounds mlir::flashcore::getKeyBounds(MLIRContext *context,
   AffineExpr firstQuery, seqlenQ, seqlenK;
   bindDims(context, firstQuery, seqlenQ, seqlenK);
   AffineExpr lastQuery = firstQuery + (blockM - 1);
-  auto makeMap = [&](ArrayRef<AffineExpr> results) {
-    return AffineMap::get(3, mask.symbols.size(), results, context);
+  unsigned numSymbols = mask.symbols.size();
+  SmallVector<AffineExpr> least, greatest;
+  for (auto [i, symbol] : llvm::enumerate(mask.symbols)) {
+    least.push_back(getAffineSymbolExpr(i, context));
+    greatest.push_back(symbol.isOfQuery
+                           ? getAffineSymbolExpr(numSymbols++, context)
+                           : least.back());
+  }
+  auto makeMap = [&](ArrayRef<AffineExpr> keys, ArrayRef<AffineExpr> data,
+                     int64_t shift) {
+    SmallVector<AffineExpr> results;
+    for (AffineExpr key : keys)
+      results.push_back(key.replaceSymbols(data) + shift);
+    return AffineMap::get(3, numSymbols, results, context);
   };
-  auto endOf = [&](AffineExpr query) {
-    SmallVector<AffineExpr> ends;
-    for (AffineExpr last : mask.getLastKeys(query, seqlenQ, seqlenK))
-      ends.push_back(last + 1);
-    return makeMap(ends);
+  auto endOf = [&](AffineExpr query, ArrayRef<AffineExpr> data) {
+    return makeMap(mask.getLastKeys(query, seqlenQ, seqlenK), data, 1);
   };
-  auto beginOf = [&](AffineExpr query) {
-    return makeMap(mask.getFirstKeys(query, seqlenQ, seqlenK));
+  auto beginOf = [&](AffineExpr query, ArrayRef<AffineExpr> data) {
+    return makeMap(mask.getFirstKeys(query, seqlenQ, seqlenK), data, 0);
   };
-  // Later queries see later keys.
-  return {beginOf(firstQuery), endOf(lastQuery), beginOf(lastQuery),
-          endOf(firstQuery)};
+  // Later queries, and those of greater data, see later keys.
+  return {beginOf(firstQuery, least), endOf(lastQuery, greatest),
+          beginOf(lastQuery, greatest), endOf(firstQuery, least)};
 }

@@ -15,10 +15,13 @@ using namespace mlir;
 using namespace mlir::flashcore;
 
 /// Whether the expression, in d0, never falls (or, if `sign` is -1, never
-/// rises) while d0 rises.
-static bool isMonotone(AffineExpr expr, int64_t sign = 1) {
-  if (isa<AffineConstantExpr, AffineSymbolExpr>(expr))
+/// rises) while d0, or data of a query, rises.
+static bool isMonotone(AffineExpr expr, ArrayRef<BoundSymbol> symbols,
+                       int64_t sign = 1) {
+  if (isa<AffineConstantExpr>(expr))
     return true;
+  if (auto symbol = dyn_cast<AffineSymbolExpr>(expr))
+    return sign > 0 || !symbols[symbol.getPosition()].isOfQuery;
   if (isa<AffineDimExpr>(expr))
     return sign > 0;
   auto binary = dyn_cast<AffineBinaryOpExpr>(expr);
@@ -26,16 +29,16 @@ static bool isMonotone(AffineExpr expr, int64_t sign = 1) {
     return false;
   switch (expr.getKind()) {
   case AffineExprKind::Add:
-    return isMonotone(binary.getLHS(), sign) &&
-           isMonotone(binary.getRHS(), sign);
+    return isMonotone(binary.getLHS(), symbols, sign) &&
+           isMonotone(binary.getRHS(), symbols, sign);
   case AffineExprKind::Mul: {
     auto factor = dyn_cast<AffineConstantExpr>(binary.getRHS());
-    return factor &&
-           isMonotone(binary.getLHS(), factor.getValue() < 0 ? -sign : sign);
+    return factor && isMonotone(binary.getLHS(), symbols,
+                                factor.getValue() < 0 ? -sign : sign);
   }
   case AffineExprKind::FloorDiv:
   case AffineExprKind::CeilDiv:
-    return isMonotone(binary.getLHS(), sign); // by a positive constant
+    return isMonotone(binary.getLHS(), symbols, sign); // by a positive constant
   default:
     return false;
   }
@@ -44,15 +47,30 @@ static bool isMonotone(AffineExpr expr, int64_t sign = 1) {
 /// Places of the region's arguments.
 enum Argument : unsigned { BatchArgument = 1, QueryArgument = 3, KeyArgument };
 
-bool mlir::flashcore::isOfBatchEntry(Value value, Region &region) {
+/// Whether the value of a region depends on these arguments alone.
+static bool dependsOn(Value value, Region &region,
+                      ArrayRef<Argument> arguments) {
   if (value.getParentRegion() != &region)
     return true;
   Operation *op = value.getDefiningOp();
   if (!op)
-    return value == region.getArgument(BatchArgument);
+    return llvm::any_of(arguments, [&](Argument argument) {
+      return value == region.getArgument(argument);
+    });
   return llvm::all_of(op->getOperands(), [&](Value operand) {
-    return isOfBatchEntry(operand, region);
+    return dependsOn(operand, region, arguments);
   });
+}
+
+/// Whether the value of a region is computed of what it reads.
+static bool readsTensor(Value value, Region &region) {
+  Operation *op = value.getDefiningOp();
+  if (isa<ShapedType>(value.getType()))
+    return true;
+  return op && op->getParentRegion() == &region &&
+         llvm::any_of(op->getOperands(), [&](Value operand) {
+           return readsTensor(operand, region);
+         });
 }
 
 using Ranges = SmallVector<RegionBounds>;
@@ -115,7 +133,7 @@ static Ranges unite(const Ranges &lhs, const Ranges &rhs) {
 namespace {
 class MaskReader {
 public:
-  MaskReader(Region &mask, SmallVectorImpl<Value> &symbols)
+  MaskReader(Region &mask, SmallVectorImpl<BoundSymbol> &symbols)
       : mask(mask), symbols(symbols), context(mask.getContext()),
         query(getAffineDimExpr(0, context)), key(getAffineDimExpr(1, context)) {
   }
@@ -135,7 +153,7 @@ private:
   /// The value in d0 and d1, query and key.
   std::optional<AffineExpr> getExpr(Value value);
   std::optional<AffineExpr> getDivision(Operation *op);
-  AffineExpr getSymbol(Value value);
+  AffineExpr getSymbol(Value value, bool isOfQuery);
   AffineExpr simplify(AffineExpr expr) {
     return simplifyAffineExpr(expr, /*numDims=*/2, symbols.size());
   }
@@ -153,7 +171,7 @@ private:
   bool addBound(SmallVector<AffineExpr> &to, AffineExpr bound);
 
   Region &mask;
-  SmallVectorImpl<Value> &symbols;
+  SmallVectorImpl<BoundSymbol> &symbols;
   MLIRContext *context;
   AffineExpr query, key;
   RegionBounds bounds;
@@ -199,11 +217,13 @@ std::optional<AffineExpr> MaskReader::getDivision(Operation *op) {
   return lhs->floorDiv(by);
 }
 
-AffineExpr MaskReader::getSymbol(Value value) {
-  auto *it = llvm::find(symbols, value);
+AffineExpr MaskReader::getSymbol(Value value, bool isOfQuery) {
+  auto *it = llvm::find_if(symbols, [&](const BoundSymbol &symbol) {
+    return symbol.value == value;
+  });
   unsigned position = it - symbols.begin();
   if (it == symbols.end())
-    symbols.push_back(value);
+    symbols.push_back({value, isOfQuery});
   return getAffineSymbolExpr(position, context);
 }
 
@@ -223,8 +243,11 @@ std::optional<AffineExpr> MaskReader::getExpr(Value value) {
   if (!op)
     return std::nullopt;
   bool isNarrow = value.getType().isSignlessInteger(32);
-  if (isNarrow && isOfBatchEntry(value, mask))
-    return getSymbol(value);
+  if (isNarrow && dependsOn(value, mask, {BatchArgument}))
+    return getSymbol(value, /*isOfQuery=*/false);
+  if (isNarrow && readsTensor(value, mask) &&
+      dependsOn(value, mask, {BatchArgument, QueryArgument}))
+    return getSymbol(value, /*isOfQuery=*/true);
   auto isWide = [](Value each) {
     return each.getType().isIndex() || each.getType().isSignlessInteger(32);
   };
@@ -260,7 +283,7 @@ std::optional<AffineExpr> MaskReader::getExpr(Value value) {
 
 bool MaskReader::addBound(SmallVector<AffineExpr> &to, AffineExpr bound) {
   bound = simplify(bound);
-  if (!isMonotone(bound))
+  if (!isMonotone(bound, symbols))
     return false;
   if (!llvm::is_contained(to, bound))
     to.push_back(bound);
@@ -438,8 +461,34 @@ Ranges MaskReader::getRanges(Value condition, bool holds) {
                          : arith::invertPredicate(compare.getPredicate()));
 }
 
+void mlir::flashcore::dropUnusedSymbols(MutableArrayRef<RegionBounds> ranges,
+                                        SmallVectorImpl<BoundSymbol> &symbols) {
+  SmallVector<AffineExpr> replacements;
+  SmallVector<BoundSymbol> used;
+  for (auto [i, symbol] : llvm::enumerate(symbols)) {
+    auto hasSymbol = [i = i](AffineExpr bound) {
+      return bound.isFunctionOfSymbol(i);
+    };
+    bool isUsed = llvm::any_of(ranges, [&](const RegionBounds &range) {
+      return llvm::any_of(range.first, hasSymbol) ||
+             llvm::any_of(range.last, hasSymbol);
+    });
+    replacements.push_back(getAffineSymbolExpr(
+        used.size(), symbol.value.getContext())); // of no bound, if unused
+    if (isUsed)
+      used.push_back(symbol);
+  }
+  for (RegionBounds &range : ranges)
+    for (auto *bounds : {&range.first, &range.last})
+      for (AffineExpr &bound : *bounds)
+        bound = bound.replaceSymbols(replacements);
+  symbols.assign(used.begin(), used.end());
+}
+
 SmallVector<RegionBounds>
 mlir::flashcore::getRegionRanges(Region &mask,
-                                 SmallVectorImpl<Value> &symbols) {
-  return MaskReader(mask, symbols).read();
+                                 SmallVectorImpl<BoundSymbol> &symbols) {
+  SmallVector<RegionBounds> ranges = MaskReader(mask, symbols).read();
+  dropUnusedSymbols(ranges, symbols);
+  return ranges;
 }

@@ -186,7 +186,9 @@ checkWarpgroup(const AttentionProblem &problem, const TargetInfo &target,
 static std::optional<std::string> checkLengths(const AttentionProblem &problem,
                                                const ScheduleChoice &choice,
                                                FieldNames names) {
-  llvm::StringRef clause = problem.isVarlen ? "cu_seqlens" : "seqused_k";
+  llvm::StringRef clause = problem.isVarlen  ? "cu_seqlens"
+                           : problem.isPaged ? "page_table"
+                                             : "seqused_k";
   // A bulk copy ends with the tensor, not with a sequence in it.
   if (problem.hasLengths && choice.product == Product::Warpgroup)
     return llvm::formatv("expects {0} warp with {1}, but got warpgroup",

@@ -61,8 +61,14 @@ getGrid(const Explanation &explanation, const TargetInfo &target) {
 }
 
 /// What a mask region costs.
-static std::string describe(AttentionProblem::MaskProof proof) {
-  const char *data = proof.hasData ? ", some by lengths of a batch entry" : "";
+static std::string describe(AttentionProblem::MaskProof proof,
+                            fcgpu::Grid grid) {
+  if (proof.hasDataOfQueries && grid == fcgpu::Grid::Persistent)
+    return "bounds of keys by data of the queries, for which blocks of a "
+           "persistent grid do not look: each tile evaluates it";
+  const char *data = proof.hasDataOfQueries ? ", some by data of the queries"
+                     : proof.hasData ? ", some by lengths of a batch entry"
+                                     : "";
   if (proof.numRanges > 1)
     return std::to_string(proof.numRanges) + " ranges of keys" + data +
            ": tiles between them are skipped" +
@@ -90,7 +96,7 @@ void mlir::flashcore::print(llvm::raw_ostream &os,
   os << "attention " << name << (name.empty() ? "" : " ") << "on "
      << target.chip << ": " << describe(problem) << "\n";
   if (problem.maskProof)
-    line("mask region", describe(*problem.maskProof));
+    line("mask region", describe(*problem.maskProof, choice.grid));
   if (explanation.report.decision.reasons.empty())
     line("schedule", "given in the IR");
   for (const ScheduleReason &reason : explanation.report.decision.reasons)

@@ -61,6 +61,7 @@ def attention(
     cu_seqlens_q: Any = None,
     cu_seqlens_k: Any = None,
     seqused_k: Any = None,
+    page_table: Any = None,
     lse: bool = False,
     layout: str = "bhsd",
     out: Any = None,
@@ -113,10 +114,19 @@ def attention(
         the functions count from the beginning of each, with b for the batch; there
         is no bias. Rows of no sequence, in front of the first and behind the last,
         are not written.
-    cu_seqlens_k: the same of keys, of as many entries; both or none are given.
+    cu_seqlens_k: the same of keys, of as many entries; both or none are given, but
+        with page_table.
     seqused_k: int32 (batch), or (sequences) with cu_seqlens: how many keys of each
         batch entry, from its first on, are there. It is the seqlen_k of all that is
         said of masks and ALiBi; what lies behind is not looked at.
+    page_table: int32 (batch, pages of each), or (sequences, pages of each) with
+        cu_seqlens_q: a paged cache. k and v are (pages, heads_kv, page_size,
+        head_dim), or (pages, page_size, heads_kv, head_dim) with layout="bshd", with
+        a page_size that is a power of two. Entry (b, p) names the page that holds keys
+        p * page_size and on of batch entry b, whose seqlen_k is that of all pages of
+        its row, unless seqused_k says less: then neither pages behind nor their
+        entries are looked at. With cu_seqlens_q it takes the place of cu_seqlens_k,
+        and seqused_k is needed. There is no bias.
     lse: return (o, lse), with the natural logarithm of the sum of each row's
         exponentials, that of its sink among them: float32 (batch, heads_q,
         seqlen_q). A query that sees no key has an o of 0, and an lse of -inf or
@@ -145,10 +155,16 @@ def attention(
     else fails.
     """
     if not (
-        score_mod is mask_mod is alibi_slopes is sinks is cu_seqlens_q is cu_seqlens_k is None
+        score_mod is None
+        and mask_mod is None
+        and alibi_slopes is None
+        and sinks is None
+        and cu_seqlens_q is None
+        and cu_seqlens_k is None
         and seqused_k is None
+        and page_table is None
     ):
-        beside = (alibi_slopes, sinks, cu_seqlens_q, cu_seqlens_k, seqused_k)
+        beside = (alibi_slopes, sinks, cu_seqlens_q, cu_seqlens_k, seqused_k, page_table)
         options = make_options(
             causal, window, softcap, scale, lse, layout, schedule, device, static, pad_head_dim
         )
@@ -190,8 +206,8 @@ def _run_mods(
 ) -> Any:
     if "torch" in sys.modules and is_traced(q):
         raise UnsupportedError(
-            "expects no score_mod or mask_mod, ALiBi, sinks or lengths where PyTorch traces a "
-            "call: torch.compiler.disable keeps a function out of torch.compile"
+            "expects no score_mod or mask_mod, ALiBi, sinks, lengths or pages where PyTorch traces "
+            "a call: torch.compiler.disable keeps a function out of torch.compile"
         )
     from flashcore import mods
     from flashcore.clauses import Beside

@@ -31,7 +31,7 @@ __all__ = [
     "TensorMap",
 ]
 
-VERSION = 6
+VERSION = 7
 WORKSPACE = "workspace"
 
 Sizes = Mapping[str, int]

@@ -1,4 +1,4 @@
-"""Tensors beside q, k, v and bias: slopes, sinks, and lengths of sequences.
+"""Tensors beside q, k, v and bias: slopes, sinks, lengths of sequences, and pages.
 
 Each is a clause of the op. They reach a call as tensors that score_mod and
 mask_mod read do: :mod:`flashcore.mods` tells the compiler and the runtime of them.
@@ -6,15 +6,16 @@ mask_mod read do: :mod:`flashcore.mods` tells the compiler and the runtime of th
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Dict, NamedTuple, Optional, Sequence, Tuple
 
 from flashcore import _core
-from flashcore.arrays import library_of
+from flashcore.arrays import contiguous_strides, library_of
 
 if TYPE_CHECKING:
     from flashcore.resolve import Tensor
 
-__all__ = ["Beside", "check", "declare", "expect_pairs", "prepare", "text_of"]
+__all__ = ["Beside", "add_pages", "check", "declare", "expect_pairs", "prepare", "text_of"]
 
 
 class Beside(NamedTuple):
@@ -23,6 +24,7 @@ class Beside(NamedTuple):
     alibi_slopes, sinks: (heads_q), float32.
     cu_seqlens_q, cu_seqlens_k: (sequences + 1), int32.
     seqused_k: (batch), with cu_seqlens (sequences), int32.
+    page_table: (batch, pages of each), with cu_seqlens (sequences, ...), int32.
     """
 
     alibi_slopes: Any = None
@@ -30,6 +32,7 @@ class Beside(NamedTuple):
     cu_seqlens_q: Any = None
     cu_seqlens_k: Any = None
     seqused_k: Any = None
+    page_table: Any = None
 
 
 class Clause(NamedTuple):
@@ -38,6 +41,7 @@ class Clause(NamedTuple):
     word: str
     dtype: str
     element: str
+    rank: int = 1
 
 
 #: By the names of arguments, in the order of the clauses.
@@ -47,12 +51,25 @@ CLAUSES: Dict[str, Clause] = {
     "cu_seqlens_q": Clause("cu_seqlens_q", "cu_seqlens_q", "int32", "i32"),
     "cu_seqlens_k": Clause("cu_seqlens_k", "cu_seqlens_k", "int32", "i32"),
     "seqused_k": Clause("seqused_k", "seqused_k", "int32", "i32"),
+    "page_table": Clause("page_table", "page_table", "int32", "i32", 2),
 }
 
 
 def expect_pairs(beside: Beside) -> None:
     """Says where a sequence has rows of queries and none of keys."""
     q, k = beside.cu_seqlens_q, beside.cu_seqlens_k
+    if beside.page_table is not None:
+        if k is not None:
+            raise ValueError(
+                "expects no cu_seqlens_k with page_table, but got one: pass how many keys each "
+                "sequence has as seqused_k"
+            )
+        if q is not None and beside.seqused_k is None:
+            raise ValueError(
+                "expects seqused_k with page_table and cu_seqlens_q, but got None: it says how "
+                "many keys each sequence has"
+            )
+        return
     if (q is None) != (k is None):
         given, missing = ("cu_seqlens_k", "cu_seqlens_q") if q is None else (
             "cu_seqlens_q", "cu_seqlens_k")  # fmt: skip
@@ -68,10 +85,12 @@ def prepare(name: str, array: Any) -> Any:
     clause = CLAUSES[name]
     if view.dtype != clause.dtype:
         raise TypeError(f"expects {name} of {clause.dtype}, but got {view.dtype}: convert it first")
-    if view.rank != 1:
-        raise ValueError(f"expects {name} to have one axis, but got {view.rank}")
+    if view.rank != clause.rank:
+        axes = "one axis" if clause.rank == 1 else "two axes, (batch, pages of each)"
+        raise ValueError(f"expects {name} to have {axes}, but got {view.rank}")
     library = library_of(array)
-    if library is None or view.shape[0] <= 1 or view.strides == (1,):
+    dense = contiguous_strides(view.shape)
+    if library is None or all(n <= 1 or s == d for n, s, d in zip(view.shape, view.strides, dense)):
         return array
     return library.dense(array)
 
@@ -92,7 +111,21 @@ def text_of(names: Sequence[str]) -> str:
 
 
 def _type(name: str) -> str:
+    if name == "page_table":
+        return "!page_table"
     return f"memref<?x{CLAUSES[name].element}>"
+
+
+def add_pages(module: str, page_size: int, has_sequences: bool) -> str:
+    """A module of any strides, with k and v that are pages, and the type of their table."""
+    sizes = r"memref<(\d+|\?)x(\d+|\?)x(\d+|\?)x"
+    found = re.search("!k = " + sizes, module)
+    assert found, module
+    batch, _, keys = found.groups()
+    rows = "?" if has_sequences else batch
+    pages = "?" if keys == "?" else int(keys) // page_size
+    module = re.sub(rf"(?<=![kv] = ){sizes}", rf"memref<?x\2x{page_size}x", module)
+    return f"!page_table = memref<{rows}x{pages}xi32>\n{module}"
 
 
 # Checks ---------------------------------------------------------------------
@@ -100,22 +133,29 @@ def _type(name: str) -> str:
 
 def check(tensors: "Sequence[Tensor]", batch: int, heads_q: int, bias: "Optional[Tensor]") -> None:
     """Sizes against those of q, and what does not go together."""
-    sizes = {tensor.name: tensor.sizes[0] for tensor in tensors if tensor.name in _ARGUMENTS}
-    count, entries = batch, sizes.get("cu_seqlens_q")
-    if entries is not None:
-        _check_sequences(entries, sizes["cu_seqlens_k"], batch, bias)
-        count = entries - 1
-    what = "one a batch entry" if entries is None else "one a sequence"
+    sizes = {tensor.name: tensor.sizes for tensor in tensors if tensor.name in _ARGUMENTS}
+    count, unit = batch, "a batch entry"
+    if "cu_seqlens_q" in sizes:
+        (entries,) = sizes["cu_seqlens_q"]
+        _check_sequences(entries, sizes.get("cu_seqlens_k", (entries,))[0], batch, bias)
+        count, unit = entries - 1, "a sequence"
+    if "page_table" in sizes and bias is not None:
+        raise ValueError(
+            "expects no bias with page_table, but got one: score_mod adds to scores, and counts "
+            "keys as the table orders them"
+        )
     wanted: Dict[str, Tuple[int, str]] = {
         "alibi_slopes": (heads_q, "one a head of q"),
         "sink_logits": (heads_q, "one a head of q"),
-        "seqused_k": (count, what),
+        "seqused_k": (count, f"one {unit}"),
+        "page_table": (count, f"a row {unit}"),
     }
-    for tensor, size in sizes.items():
+    for tensor, (size, *others) in sizes.items():
         expected, why = wanted.get(tensor, (size, ""))
         if size != expected:
             raise ValueError(
-                f"expects {_ARGUMENTS[tensor]} of ({expected},), {why}, but got ({size},)"
+                f"expects {_ARGUMENTS[tensor]} of {(expected, *others)}, {why}, but got "
+                f"{(size, *others)}"
             )
 
 
@@ -130,8 +170,8 @@ def _check_sequences(of_q: int, of_k: int, batch: int, bias: "Optional[Tensor]")
         )
     if batch != 1:
         raise ValueError(
-            f"expects q, k and v of batch 1 with cu_seqlens_q, but got {batch}: sequences lie back "
-            "to back on the axis of seqlen"
+            f"expects q of batch 1 with cu_seqlens_q, but got {batch}: sequences lie back to back "
+            "on the axis of seqlen"
         )
     if bias is not None:
         raise ValueError(

@@ -3,8 +3,7 @@
 ``from flashcore.flash_attn import flash_attn_func`` in the place of
 ``from flash_attn import flash_attn_func``. There is no backward pass: calls that
 need gradients raise flashcore.UnsupportedError; those of the functions without
-lengths go to PyTorch after ``flashcore.torch.set_on_grad("fallback")``. Pages
-(block_table), rotary embeddings and padding on the left raise NotImplementedError.
+lengths go to PyTorch after ``flashcore.torch.set_on_grad("fallback")``.
 
 Tensors are of float16 or bfloat16, on a GPU; in host memory they run on the
 emulator.
@@ -12,7 +11,7 @@ emulator.
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence, Tuple, Union
 
 import torch
 
@@ -162,29 +161,41 @@ def flash_attn_varlen_func(
         the rows from entry b to before entry b + 1. Entries do not fall, and are
         not read on the host. Any sequence may be empty.
     max_seqlen_q, max_seqlen_k: not needed.
-    alibi_slopes: float32 (heads_q,). Nothing is made of it in memory.
-    block_table: must be None.
+    alibi_slopes: float32 (heads_q,) or (batch, heads_q). Nothing is made of it in
+        memory.
+    block_table: int32 (batch, blocks of each): k and v are then (num_blocks, page_size,
+        heads_kv, head_dim), with a page_size that is a power of two, and entry (b, p)
+        names the block that holds keys p * page_size and on of sequence b. Of
+        cu_seqlens_k only the differences count.
     The others are those of flash_attn_func; masks and ALiBi are of each sequence.
 
     Returns out: (total_q, heads_q, head_dim), whose rows behind the last sequence are
     not written; with return_attn_probs (out, softmax_lse, S_dmask), softmax_lse:
     float32 (heads_q, total_q).
 
-    Raises flashcore.UnsupportedError, a NotImplementedError, for dropout, pages,
-    slopes of (batch, heads_q) and gradients, and what flashcore.attention raises.
+    Raises flashcore.UnsupportedError, a NotImplementedError, for dropout and gradients,
+    and what flashcore.attention raises.
     """
-    name = "flash_attn_varlen_func"
-    _refuse_dropout(name, dropout_p)
-    _refuse(name, block_table=block_table)
-    _expect_rows(q=q, k=k, v=v)
+    _refuse_dropout("flash_attn_varlen_func", dropout_p)
+    if block_table is None:
+        _expect_rows(q=q, k=k, v=v)
+        k, v = k[None], v[None]
+        keys = {"cu_seqlens_k": cu_seqlens_k}
+    else:
+        _expect_rows(q=q)
+        keys = {"seqused_k": _count(cu_seqlens_k, cu_seqlens_q), "page_table": block_table}
+
+    def lengths() -> Tuple[torch.Tensor, torch.Tensor]:
+        return cu_seqlens_q.diff(), cu_seqlens_k.diff()
+
     result = attention(
         q[None],
-        k[None],
-        v[None],
-        alibi_slopes=_slopes(name, alibi_slopes),
+        k,
+        v,
         cu_seqlens_q=cu_seqlens_q,
-        cu_seqlens_k=cu_seqlens_k,
         lse=return_attn_probs,
+        **keys,
+        **_slopes(alibi_slopes, q.shape[1], lengths),
         **_options(softmax_scale, causal, window_size, softcap),
     )
     if not return_attn_probs:
@@ -192,6 +203,18 @@ def flash_attn_varlen_func(
         return out
     out, softmax_lse = result
     return out[0], softmax_lse[0], q.new_empty(0)
+
+
+def _count(cu_seqlens_k: torch.Tensor, cu_seqlens_q: torch.Tensor) -> torch.Tensor:
+    """How many keys each sequence has."""
+    if cu_seqlens_k.dtype != torch.int32:
+        raise TypeError(f"expects cu_seqlens_k of int32, but got {cu_seqlens_k.dtype}")
+    if cu_seqlens_k.dim() != 1 or cu_seqlens_k.shape != cu_seqlens_q.shape:
+        raise ValueError(
+            "expects cu_seqlens_q and cu_seqlens_k of as many entries, one more than there are "
+            f"sequences, but got {tuple(cu_seqlens_q.shape)} and {tuple(cu_seqlens_k.shape)}"
+        )
+    return cu_seqlens_k.diff()
 
 
 def flash_attn_varlen_kvpacked_func(
@@ -272,69 +295,146 @@ def flash_attn_with_kvcache(
 
     q: (batch, seqlen_q, heads_q, head_dim).
     k_cache, v_cache: (batch, seqlen_cache, heads_kv, head_dim), or (batch_cache, ...)
-        with cache_batch_idx.
+        with cache_batch_idx, or (num_blocks, page_size, heads_kv, head_dim) with
+        block_table.
     k, v: (batch, seqlen_new, heads_kv, head_dim), or None. They are written to the
         caches, in place, behind the keys that are there; cache_seqlens stays as it is.
+    rotary_cos, rotary_sin: (positions, rotary_dim / 2), of the type of q, with at least
+        as many positions as an entry of the cache may have keys; or None. Row i of k is
+        turned by position cache_seqlens + i before it is written. So is row i of q if
+        causal, or with a window; else all rows of q by position cache_seqlens.
     cache_seqlens: how many keys of each entry are there: int32 (batch), or one number
         for all; all of the cache by default. It is not read on the host: rows that
         do not fit are an error of PyTorch's indexing.
     cache_batch_idx: whole numbers (batch), the entry of the cache for each entry of
         q. These entries are copied, at each call.
+    cache_leftpad: int32 (batch), how many keys at the beginning of each entry are not
+        seen. They must be finite: they are masked, not skipped.
+    block_table: int32 (batch, blocks of each), the block that holds keys p * page_size
+        and on of each entry. page_size is any power of two; each has a kernel.
     causal: the last query sees the last key that is there, a new one among them.
-    alibi_slopes: float32 (heads_q,).
+    rotary_interleaved: pairs of rotary embeddings are columns 0 and 1, 2 and 3, and so
+        on (GPT-J); False: 0 and rotary_dim / 2, and so on (GPT-NeoX).
+    alibi_slopes: float32 (heads_q,) or (batch, heads_q). Nothing is made of it in
+        memory.
     num_splits: not needed.
-    rotary_cos, rotary_sin, cache_leftpad, block_table: must be None.
     The others are those of flash_attn_func.
 
     Returns out: (batch, seqlen_q, heads_q, head_dim); with return_softmax_lse (out,
     softmax_lse), softmax_lse: float32 (batch, heads_q, seqlen_q).
 
-    Raises flashcore.UnsupportedError, a NotImplementedError, for what must be None and
-    gradients, ValueError for tensors that do not fit, and what flashcore.attention
-    raises.
+    Raises flashcore.UnsupportedError, a NotImplementedError, for gradients, ValueError
+    and TypeError for tensors that do not fit, and what flashcore.attention raises.
     """
-    name = "flash_attn_with_kvcache"
-    _refuse(
-        name, rotary_cos=rotary_cos, rotary_sin=rotary_sin, cache_leftpad=cache_leftpad,
-        block_table=block_table,
-    )  # fmt: skip
+    caches = _Caches(k_cache, v_cache, cache_batch_idx, block_table)
+    _check_caches(caches, q.shape[0])
+    if rotary_cos is not None or rotary_sin is not None:
+        is_one_place = not causal and _sides(window_size) == (None, None)
+        q, k = _rotate_both(
+            q, k, rotary_cos, rotary_sin, cache_seqlens, rotary_interleaved, is_one_place,
+            caches.rows,
+        )  # fmt: skip
     used = cache_seqlens
     if k is not None or v is not None:
-        used = _append(k_cache, v_cache, k, v, cache_seqlens, cache_batch_idx)
-    if isinstance(used, int):  # the keys that are there are a view
-        k_cache, v_cache = (_first(used, cache) for cache in (k_cache, v_cache))
+        used = _append(caches, k, v, cache_seqlens)
+    elif isinstance(used, int):
+        _check_count(used, caches.rows)
+    batch, seqlen_q, heads = q.shape[:3]
+    count = caches.rows if used is None else used
+    if isinstance(count, int) and block_table is None:  # the keys that are there are a view
+        k_cache, v_cache = k_cache[:, :count], v_cache[:, :count]
         used = None
+    elif isinstance(used, int):
+        used = _fill(used, batch, q)
     if cache_batch_idx is not None:
         k_cache, v_cache = (x.index_select(0, cache_batch_idx) for x in (k_cache, v_cache))
+
+    def lengths() -> Tuple[torch.Tensor, torch.Tensor]:
+        keys = _fill(count, batch, q) if isinstance(count, int) else count
+        return _fill(seqlen_q, batch, q), keys
+
     result: Union[torch.Tensor, Tuple[torch.Tensor, torch.Tensor]] = attention(
         q,
         k_cache,
         v_cache,
-        alibi_slopes=_slopes(name, alibi_slopes),
+        mask_mod=_leftpad_mod(cache_leftpad, batch),
         seqused_k=used,
+        page_table=block_table,
         lse=return_softmax_lse,
+        **_slopes(alibi_slopes, heads, lengths),
         **_options(softmax_scale, causal, window_size, softcap),
     )
     return result
 
 
-def _first(count: int, cache: torch.Tensor) -> torch.Tensor:
-    """The first keys of each entry."""
-    if not 0 <= count <= cache.shape[1]:
+# Caches ---------------------------------------------------------------------
+
+
+class _Caches(NamedTuple):
+    """Where keys and values are kept: in entries of their own, or in pages.
+
+    k, v: (batch_cache, seqlen, heads, head_dim), or (pages, page_size, ...) with table.
+    entries: (batch), that of the caches for each of q; None is the same.
+    table: (batch, pages of each), or None.
+    """
+
+    k: torch.Tensor
+    v: torch.Tensor
+    entries: Optional[torch.Tensor]
+    table: Optional[torch.Tensor]
+
+    @property
+    def rows(self) -> int:
+        """The most keys of an entry."""
+        size: int = self.k.shape[1]
+        return size if self.table is None else size * int(self.table.shape[1])
+
+    def places(self, rows: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
+        """Indices of the first two axes, for the rows (batch, count) of each entry."""
+        if self.table is not None:
+            page = rows // self.k.shape[1]
+            return self.table.long().gather(1, page), rows % self.k.shape[1]
+        if self.entries is not None:
+            return self.entries.long()[:, None], rows
+        return torch.arange(rows.shape[0], device=rows.device)[:, None], rows
+
+
+def _check_caches(caches: _Caches, batch: int) -> None:
+    """Of what says where rows are, before any is written."""
+    table = caches.table
+    if table is None:
+        return
+    if caches.entries is not None:
         raise ValueError(
-            f"expects cache_seqlens, with what is appended, from 0 to {cache.shape[1]}, the rows "
-            f"of the cache, but got {count}"
+            "expects cache_batch_idx or block_table, but got both: the table names the pages of "
+            "each entry of q"
         )
-    return cache[:, :count]
+    if table.dtype != torch.int32:
+        raise TypeError(f"expects block_table of int32, but got {table.dtype}")
+    if table.dim() != 2 or table.shape[0] != batch:
+        raise ValueError(
+            f"expects block_table of ({batch}, blocks of each), a row a batch entry, but got "
+            f"{tuple(table.shape)}"
+        )
+
+
+def _check_count(count: int, rows: int) -> None:
+    if not 0 <= count <= rows:
+        raise ValueError(
+            f"expects cache_seqlens, with what is appended, from 0 to {rows}, the rows of the "
+            f"cache, but got {count}"
+        )
+
+
+def _fill(number: int, count: int, like: torch.Tensor) -> torch.Tensor:
+    return torch.full((count,), number, dtype=torch.int32, device=like.device)
 
 
 def _append(
-    k_cache: torch.Tensor,
-    v_cache: torch.Tensor,
+    caches: _Caches,
     k: Optional[torch.Tensor],
     v: Optional[torch.Tensor],
     cache_seqlens: Optional[Union[int, torch.Tensor]],
-    cache_batch_idx: Optional[torch.Tensor],
 ) -> Union[int, torch.Tensor]:
     """Writes new rows to the caches. Returns how many are there then."""
     if k is None or v is None:
@@ -346,24 +446,32 @@ def _append(
         raise ValueError(
             "expects cache_seqlens with k and v, but got None: it says where they are appended"
         )
-    batch, count = k.shape[:2]
+    count = k.shape[1]
     if isinstance(cache_seqlens, int):
-        _first(cache_seqlens + count, k_cache)
-        first: Any = torch.full((batch,), cache_seqlens, device=k.device)
-    else:
-        _check_cache_seqlens(cache_seqlens, batch)
-        first = cache_seqlens.long()
-    entries = torch.arange(batch, device=k.device) if cache_batch_idx is None else cache_batch_idx
-    rows = first[:, None] + torch.arange(count, device=k.device)
+        _check_count(cache_seqlens + count, caches.rows)
+    places = caches.places(_positions(cache_seqlens, k))
     with torch.no_grad():
-        for cache, new in ((k_cache, k), (v_cache, v)):
+        for cache, new in ((caches.k, k), (caches.v, v)):
             if new.dtype != cache.dtype:
                 raise TypeError(
                     f"expects k and v of the type of their caches, {cache.dtype}, but got "
                     f"{new.dtype}"
                 )
-            cache.index_put_((entries.long()[:, None], rows), new)
+            cache.index_put_(places, new)
     return cache_seqlens + count
+
+
+def _positions(
+    cache_seqlens: Union[int, torch.Tensor], x: torch.Tensor, is_one_place: bool = False
+) -> torch.Tensor:
+    """Those of the rows of x behind the keys that are there: (batch, rows or 1)."""
+    batch, rows = x.shape[:2]
+    if isinstance(cache_seqlens, int):
+        first = torch.full((batch,), cache_seqlens, device=x.device)
+    else:
+        _check_cache_seqlens(cache_seqlens, batch)
+        first = cache_seqlens.long()
+    return first[:, None] + torch.arange(1 if is_one_place else rows, device=x.device)
 
 
 def _check_cache_seqlens(cache_seqlens: torch.Tensor, batch: int) -> None:
@@ -375,6 +483,84 @@ def _check_cache_seqlens(cache_seqlens: torch.Tensor, batch: int) -> None:
             f"expects cache_seqlens of ({batch},), one a batch entry, but got "
             f"{tuple(cache_seqlens.shape)}"
         )
+
+
+def _leftpad_mod(leftpad: Optional[torch.Tensor], batch: int) -> Optional[Callable[..., Any]]:
+    """The mask_mod that hides the first keys of each entry."""
+    if leftpad is None:
+        return None
+    if leftpad.dtype != torch.int32 or leftpad.shape != (batch,):
+        raise ValueError(
+            f"expects cache_leftpad of int32 ({batch},), one a batch entry, but got "
+            f"{leftpad.dtype} {tuple(leftpad.shape)}"
+        )
+    return lambda entry, head, i, j: j >= leftpad[entry]
+
+
+# Rotary embeddings ----------------------------------------------------------
+
+
+def _rotate_both(
+    q: torch.Tensor,
+    k: Optional[torch.Tensor],
+    cos: Optional[torch.Tensor],
+    sin: Optional[torch.Tensor],
+    cache_seqlens: Optional[Union[int, torch.Tensor]],
+    interleaved: bool,
+    is_one_place: bool,
+    rows: int,
+) -> Tuple[torch.Tensor, torch.Tensor]:
+    """q and k of their positions in the cache; is_one_place: q is of the first alone."""
+    if cos is None or sin is None:
+        raise ValueError(
+            "expects rotary_cos and rotary_sin together, but got "
+            f"rotary_{'sin' if cos is None else 'cos'} alone"
+        )
+    if k is None or cache_seqlens is None:
+        raise ValueError(
+            "expects k, v and cache_seqlens with rotary_cos, but got none: they say what is "
+            "rotated, and how far"
+        )
+    for name, table in (("rotary_cos", cos), ("rotary_sin", sin)):
+        if table.dtype != q.dtype:
+            raise TypeError(f"expects {name} of the type of q, {q.dtype}, but got {table.dtype}")
+        if table.dim() != 2 or 2 * table.shape[1] > q.shape[3] or table.shape != cos.shape:
+            raise ValueError(
+                "expects rotary_cos and rotary_sin of (positions, rotary_dim / 2), both of one "
+                f"size and with a rotary_dim of at most {q.shape[3]}, the head_dim, but got {name} "
+                f"of {tuple(table.shape)}"
+            )
+        if table.shape[0] < rows:
+            raise ValueError(
+                f"expects {name} of at least {rows} positions, the rows of the cache, but got "
+                f"{table.shape[0]}"
+            )
+    if isinstance(cache_seqlens, int):
+        _check_count(cache_seqlens + max(k.shape[1], 1 if is_one_place else q.shape[1]), rows)
+    return (
+        _rotate(q, cos, sin, _positions(cache_seqlens, q, is_one_place), interleaved),
+        _rotate(k, cos, sin, _positions(cache_seqlens, k), interleaved),
+    )
+
+
+def _rotate(
+    x: torch.Tensor,
+    cos: torch.Tensor,
+    sin: torch.Tensor,
+    positions: torch.Tensor,
+    interleaved: bool,
+) -> torch.Tensor:
+    """x of (batch, rows, heads, head_dim), turned by float32 and rounded once."""
+    cos, sin = (table[positions].float()[:, :, None] for table in (cos, sin))
+    dim = 2 * cos.shape[-1]
+    turned, rest = x[..., :dim].float(), x[..., dim:]
+    a, b = (turned[..., ::2], turned[..., 1::2]) if interleaved else turned.chunk(2, -1)
+    parts = (a * cos - b * sin, a * sin + b * cos)
+    turned = torch.stack(parts, -1).flatten(-2) if interleaved else torch.cat(parts, -1)
+    return torch.cat([turned.to(x.dtype), rest], -1)
+
+
+# Options --------------------------------------------------------------------
 
 
 def _options(
@@ -400,23 +586,30 @@ def _refuse_dropout(name: str, dropout_p: float) -> None:
         )
 
 
-def _refuse(name: str, **arguments: Any) -> None:
-    """Arguments that must be None."""
-    for argument, value in arguments.items():
-        if value is not None:
-            raise UnsupportedError(
-                f"flashcore.flash_attn.{name} has no {argument} yet: expects None, but got "
-                f"{type(value).__name__}"
-            )
+def _slopes(
+    slopes: Optional[torch.Tensor],
+    heads: int,
+    lengths: Callable[[], Tuple[torch.Tensor, torch.Tensor]],
+) -> Dict[str, Any]:
+    """What flashcore.attention is told of ALiBi.
 
-
-def _slopes(name: str, slopes: Optional[torch.Tensor]) -> Optional[torch.Tensor]:
-    if slopes is not None and slopes.dim() == 2:
-        raise UnsupportedError(
-            f"flashcore.flash_attn.{name} has no alibi_slopes of (batch, heads): expects (heads,), "
-            f"but got {tuple(slopes.shape)}"
+    lengths: makes the numbers of queries and of keys of each batch entry, int32 (batch).
+    """
+    if slopes is None or slopes.dim() == 1:
+        return {"alibi_slopes": slopes}
+    of_q, of_k = lengths()
+    batch = of_q.shape[0]
+    if slopes.dtype != torch.float32 or slopes.shape != (batch, heads):
+        raise ValueError(
+            f"expects alibi_slopes of float32 ({heads},) or ({batch}, {heads}), but got "
+            f"{slopes.dtype} {tuple(slopes.shape)}"
         )
-    return slopes
+    of_entry = slopes
+    return {
+        "score_mod": lambda score, entry, head, i, j: (
+            score - of_entry[entry, head] * abs(i - j + (of_k[entry] - of_q[entry]))
+        )
+    }
 
 
 def _expect_rows(**tensors: torch.Tensor) -> None:

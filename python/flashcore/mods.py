@@ -85,7 +85,7 @@ def _refuse_gradients(tensors: List[Any]) -> None:
         return
     if torch.is_grad_enabled():
         raise GradientError(
-            "flashcore.attention with score_mod or mask_mod, ALiBi, sinks or lengths has no "
+            "flashcore.attention with score_mod or mask_mod, ALiBi, sinks, lengths or pages has no "
             "backward pass: expects tensors that need no gradient, but got one with requires_grad; "
             "call it under torch.no_grad() or detach() its arguments and what the functions read"
         )

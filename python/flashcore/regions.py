@@ -37,11 +37,13 @@ class Regions:
     text: the regions, as they stand behind the op's clauses.
     captures: types of the tensors that they read, %capture0 and on.
     clauses: names of arguments (:data:`flashcore.clauses.CLAUSES`), in order.
+    page_size: keys of a page, with page_table.
     """
 
     text: str
     captures: Tuple[str, ...]
     clauses: Tuple[str, ...] = ()
+    page_size: Optional[int] = None
 
     def add_to(self, module: str) -> str:
         """The module of ``_core.write_shape`` with the clauses and the regions."""
@@ -52,12 +54,16 @@ class Regions:
         if module.count(body) != 1 or module.count(end) != 1:
             raise AssertionError(f"expects a module of one attention, but got {module}")
         module = module.replace(body, declared + body)
+        if self.page_size is not None:
+            module = _clauses.add_pages(module, self.page_size, "cu_seqlens_q" in self.clauses)
         added = _clauses.text_of(self.clauses) + (f" {self.text}" if self.text else "")
         return module.replace(end, f"{added}{end}")
 
     def __str__(self) -> str:
         comments = "".join(f"// %capture{i}: {kind}\n" for i, kind in enumerate(self.captures))
         named = "".join(f"// clause {name}\n" for name in self.clauses)
+        if self.page_size is not None:
+            named += f"// page_size {self.page_size}\n"
         return named + comments + self.text
 
 

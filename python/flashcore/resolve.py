@@ -29,6 +29,11 @@ Run = Callable[[Any, Any, Any, Any, Any, Any], Any]
 Spec = Tuple[str, int, bool, Sizes, Sizes]
 
 _AXES = {"bhsd": "(batch, heads, seqlen, head_dim)", "bshd": "(batch, seqlen, heads, head_dim)"}
+#: Of k and v with page_table.
+_PAGE_AXES = {
+    "bhsd": "(pages, heads, page_size, head_dim)",
+    "bshd": "(pages, page_size, heads, head_dim)",
+}
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,16 @@ class Arguments:
     @property
     def o_sizes(self) -> Sizes:
         return (*self.q.sizes[:3], self.v.sizes[3])
+
+    @property
+    def page_table(self) -> Optional[Tensor]:
+        return next((tensor for tensor in self.captured if tensor.name == "page_table"), None)
+
+    @property
+    def seqlen_k(self) -> int:
+        """The most keys that a batch entry may have."""
+        table, size = self.page_table, self.k.sizes[2]
+        return table.sizes[1] * size if table else size
 
     def named(self) -> List[Tensor]:
         every = (self.q, self.k, self.v, self.bias, *self.captured, self.o, self.lse)
@@ -111,6 +126,9 @@ def resolve(
         options.captured,
     )
     _check(arguments, options)
+    if options.regions and arguments.page_table:  # on which the kernel depends
+        regions = replace(options.regions, page_size=arguments.k.sizes[2])
+        options = replace(options, regions=regions)
     kind = _device_kind(arguments.q, options)
     if library is None:
         return _resolve_foreign(options, arguments, kind)
@@ -134,8 +152,8 @@ def _resolve_foreign(options: Options, arguments: Arguments, kind: str) -> Run:
 
     if options.regions:
         raise UnsupportedError(
-            "expects arrays of PyTorch, NumPy or CuPy with score_mod or mask_mod, ALiBi, sinks or "
-            "lengths, but got others"
+            "expects arrays of PyTorch, NumPy or CuPy with score_mod or mask_mod, ALiBi, sinks, "
+            "lengths or pages, but got others"
         )
     if arguments.q.device[0] in (CPU, CUDA_HOST):
         return partial(foreign.run_on_host, options)
@@ -235,19 +253,25 @@ def _check_types(arguments: Arguments) -> None:
 
 def _check_sizes(arguments: Arguments, layout: str) -> None:
     (batch, heads_q, _, dim), k, v = arguments.q.sizes, arguments.k.sizes, arguments.v.sizes
+    axes = (_PAGE_AXES if arguments.page_table else _AXES)[layout]
 
     def expect(tensor: str, what: str, wanted: int, got: int) -> None:
         if wanted != got:
             raise ValueError(
                 f"expects {what} of {tensor} to be {wanted}, but got {got}; axes are "
-                f"{_AXES[layout]} with layout={layout!r}"
+                f"{axes} with layout={layout!r}"
             )
 
-    expect("k", "batch", batch, k[0])
+    if arguments.page_table:
+        expect("v", "pages", k[0], v[0])
+        expect("v", "page_size", k[2], v[2])
+        _check_page_size(k[2], layout)
+    else:
+        expect("k", "batch", batch, k[0])
+        expect("v", "batch", batch, v[0])
+        expect("v", "seqlen", k[2], v[2])
     expect("k", "head_dim", dim, k[3])
-    expect("v", "batch", batch, v[0])
     expect("v", "heads", k[1], v[1])
-    expect("v", "seqlen", k[2], v[2])
     if heads_q % k[1] if k[1] else heads_q:
         raise ValueError(
             f"expects the heads of q to be a multiple of those of k, but got {heads_q} and {k[1]}"
@@ -256,8 +280,16 @@ def _check_sizes(arguments: Arguments, layout: str) -> None:
         raise ValueError(f"expects a head_dim of at least 1, but got {min(dim, v[3])}")
 
 
+def _check_page_size(size: int, layout: str) -> None:
+    if size < 1 or size & (size - 1):
+        raise ValueError(
+            f"expects a page_size of k and v that is a power of two, but got {size}; with "
+            f"page_table axes are {_PAGE_AXES[layout]} with layout={layout!r}"
+        )
+
+
 def _score_sizes(arguments: Arguments) -> Sizes:
-    return (*arguments.q.sizes[:3], arguments.k.sizes[2])
+    return (*arguments.q.sizes[:3], arguments.seqlen_k)
 
 
 def _check_bias(sizes: Sizes, arguments: Arguments) -> None:
@@ -324,7 +356,7 @@ def _device_kind(q: Tensor, options: Options) -> str:
 
 
 def _is_empty(arguments: Arguments) -> bool:
-    return 0 in arguments.q.sizes[:3] or arguments.k.sizes[2] == 0
+    return 0 in arguments.q.sizes[:3] or 0 in (arguments.k.sizes[0], arguments.seqlen_k)
 
 
 def _run_empty(
@@ -529,7 +561,7 @@ def _problem(
         arguments.q.sizes[1],
         arguments.k.sizes[1],
         arguments.q.sizes[2],
-        arguments.k.sizes[2],
+        arguments.seqlen_k,
         options.causal,
         options.window_left,
         options.window_right,
@@ -550,6 +582,8 @@ def _problem(
 
 
 def _static_layout(arguments: Arguments, options: Options) -> str:
+    if arguments.page_table:
+        return "strided"
     tensors = [arguments.q, arguments.k, arguments.v]
     if arguments.o:
         tensors.append(arguments.o)
@@ -579,7 +613,8 @@ def _specs(arguments: Arguments, options: Options, layout: str) -> Tuple[List[Sp
         specs.append(("bias", bytes_each, False, *_bias_geometry(arguments)))
     for tensor in arguments.captured:
         bytes_each = 4 if tensor.dtype in ("float32", "int32") else 2
-        specs.append((tensor.name, bytes_each, False, tensor.sizes, tensor.strides))
+        strides = _normal(tensor.sizes, tensor.strides)
+        specs.append((tensor.name, bytes_each, False, tensor.sizes, strides))
     specs.append(spec("o", o_sizes, o_strides))
     if options.lse:
         sizes = o_sizes[:3]
@@ -647,8 +682,8 @@ def _make_device_run(library: Library, options: Options, arguments: Arguments) -
         used = library.stream_in_use(index) if stream is None else stream
         if used is None:
             raise UnsupportedError(
-                "expects stream= with score_mod or mask_mod, ALiBi, sinks or lengths for arrays "
-                f"of {type(q)}, whose library does not tell the stream in use"
+                "expects stream= with score_mod or mask_mod, ALiBi, sinks, lengths or pages for "
+                f"arrays of {type(q)}, whose library does not tell the stream in use"
             )
         o, lse = _outputs(library, options, arguments, strides, q, out)
         tensors = [q, k, v, bias, *_captured(options), o, lse]

@@ -50,18 +50,24 @@ def test_varlen(device, heads_kv, options, same):
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_varlen_alibi(device, causal):
+@pytest.mark.parametrize("of_sequences", [False, True])
+def test_varlen_alibi(device, causal, of_sequences):
     q, k, v, cu_q, cu_k = draw_sequences(LENGTHS, device=device)
     slopes = torch.tensor([0.3, 0.1, 0.2, 0.05], device=device)
+    if of_sequences:
+        slopes = slopes * torch.arange(7, device=device)[:, None]
     out = flash_attn.flash_attn_varlen_func(
         q, k, v, cu_q, cu_k, 129, 200, causal=causal, alibi_slopes=slopes
     )
-    for *parts, rows in sequences(q, k, v, LENGTHS):
-        bias = flash_attn._alibi(slopes, parts[0].shape[1], parts[1].shape[1])
+    for i, (*parts, rows) in enumerate(sequences(q, k, v, LENGTHS)):
+        own = slopes[i] if of_sequences else slopes
+        bias = flash_attn._alibi(own, parts[0].shape[1], parts[1].shape[1])
         expected = reference(*parts, layout="bshd", causal=causal, bias=bias)
         assert_same_as(out[None, rows], expected)
-    with pytest.raises(NotImplementedError, match=r"varlen_func has no alibi_slopes of \(batch, h"):
-        flash_attn.flash_attn_varlen_func(q, k, v, cu_q, cu_k, 1, 1, alibi_slopes=slopes[None])
+    with pytest.raises(ValueError, match=r"float32 \(4,\) or \(7, 4\), but got .* \(1, 4\)"):
+        flash_attn.flash_attn_varlen_func(
+            q, k, v, cu_q, cu_k, 1, 1, alibi_slopes=slopes.new_ones(1, 4)
+        )
 
 
 def test_varlen_of_packed_tensors(device):
@@ -90,8 +96,6 @@ def test_varlen_refuses_what_does_not_fit():
         call(cu_k=None)
     with pytest.raises(ValueError, match=r"expects q of \(total, heads, head_dim\), but got"):
         call(q=q[None])
-    with pytest.raises(NotImplementedError, match="varlen_func has no block_table yet: expects N"):
-        call(block_table=torch.zeros(1, 1, dtype=torch.int32))
     with pytest.raises(flashcore.GradientError, match="no backward pass"):
         call(k=k.clone().requires_grad_())
 
@@ -171,9 +175,6 @@ def test_caches_refuse_what_does_not_fit():
     def call(*new, **options):
         return flash_attn.flash_attn_with_kvcache(q, k, v, *new, **options)
 
-    for name in ("rotary_cos", "rotary_sin", "cache_leftpad", "block_table"):
-        with pytest.raises(NotImplementedError, match=f"with_kvcache has no {name} yet"):
-            call(**{name: used})
     with pytest.raises(ValueError, match="expects k and v together, but got k alone"):
         call(k[:, :1], cache_seqlens=used)
     with pytest.raises(ValueError, match="expects cache_seqlens with k and v, but got None"):

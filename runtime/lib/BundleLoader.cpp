@@ -32,8 +32,12 @@ using Field = JsonReader::Field;
 
 /// The sizes that every attention has; a manifest lists them all.
 static constexpr std::string_view dimNames[] = {
-    "batch",    "heads_q",  "heads_kv",  "seqlen_q",
-    "seqlen_k", "head_dim", "head_dim_v"};
+    "batch", "heads_q", "heads_kv", "seqlen_q", "head_dim", "head_dim_v"};
+
+/// That of keys which are rows, and those of keys in pages.
+static constexpr std::string_view seqlenKName = "seqlen_k";
+static constexpr std::string_view pageDimNames[] = {PagesDim, PageSizeDim,
+                                                    PagesPerSequenceDim};
 
 /// The axes of a bias, each of which may be a broadcast one instead.
 static constexpr std::string_view biasAxes[] = {"batch", "heads_q", "seqlen_q",
@@ -45,7 +49,7 @@ static constexpr std::string_view notABundle =
     "it";
 
 /// Raised whenever a bundle of before would be misread.
-static constexpr int64_t manifestVersion = 6;
+static constexpr int64_t manifestVersion = 7;
 
 /// Far more than any bundle has.
 static constexpr int64_t maxManifestBytes = 1 << 26, maxCodeBytes = 1 << 30,
@@ -139,6 +143,7 @@ public:
 private:
   void readManifest(Field root);
   void readAttention(Field field);
+  void readDims(Field field);
   TensorSpec readTensor(Field field);
   std::string readDimName(Field field);
   std::string readAxis(Field field);
@@ -154,6 +159,8 @@ private:
   void checkVector(Field tensors, std::string_view name, DType dtype,
                    std::string_view axis);
   void checkSequences(Field attention, Field tensors);
+  void checkPairs(Field tensors);
+  void checkPageTable(Field tensors);
   void checkCaptured(Field attention, Field tensors);
   void checkArguments(const KernelSpec &kernel, Field field);
   void checkLaunchComment(const std::vector<Field> &kernels);
@@ -231,17 +238,38 @@ void BundleLoader::readAttention(Field field) {
     if (field.has(key))
       *program =
           ScoreProgram::read(reader, field[key], type, attention.captured);
-  Field dims = field["dims"];
+  readDims(field["dims"]);
+}
+
+void BundleLoader::readDims(Field dims) {
   for (const std::string &name : dims.keys())
     if (name != BroadcastAxis && !isOneOf(name, "_$%"))
       return dims.refuse("an object whose keys are names of letters, digits, "
                          "'_', '$' and '%'");
   for (const std::string &name : dims.keys())
-    attention.dims[name] = dims[name].integerOrNull();
+    bundle.attention.dims[name] = dims[name].integerOrNull();
   if (dims.has(BroadcastAxis))
     dims.refuse("an object without the key '1', which names broadcast axes");
   for (std::string_view name : dimNames)
     dims[name];
+  bool isPaged =
+      std::any_of(std::begin(pageDimNames), std::end(pageDimNames),
+                  [&](std::string_view name) { return dims.has(name); });
+  if (!isPaged) {
+    dims[seqlenKName];
+    return;
+  }
+  for (std::string_view name : pageDimNames)
+    dims[name];
+  if (dims.has(seqlenKName))
+    dims.refuse("an object without the key '" + std::string(seqlenKName) +
+                "' where there is '" + std::string(PageSizeDim) + "'");
+  // Kernels are made for one.
+  int64_t pageSize = dims[PageSizeDim].integer(1);
+  if (pageSize & (pageSize - 1))
+    dims[PageSizeDim].refuse("a power of two");
+  if (!dims[PagesPerSequenceDim].isNull())
+    dims[PagesPerSequenceDim].integer(1);
 }
 
 TensorSpec BundleLoader::readTensor(Field field) {
@@ -404,10 +432,13 @@ CodeImage BundleLoader::readImage(Field field, std::optional<Chip> chip) {
 /// The runtime's reference and tools rely on these four, in any axis order.
 void BundleLoader::checkRequiredTensors(Field tensors) {
   using Axes = std::set<std::string>;
+  bool isPaged = bundle.attention.dims.contains(PageSizeDim);
+  std::string entry(isPaged ? PagesDim : "batch");
+  std::string keys(isPaged ? PageSizeDim : seqlenKName);
   const std::pair<std::string_view, Axes> required[] = {
       {"q", {"batch", "heads_q", "seqlen_q", "head_dim"}},
-      {"k", {"batch", "heads_kv", "seqlen_k", "head_dim"}},
-      {"v", {"batch", "heads_kv", "seqlen_k", "head_dim_v"}},
+      {"k", {entry, "heads_kv", keys, "head_dim"}},
+      {"v", {entry, "heads_kv", keys, "head_dim_v"}},
       {"o", {"batch", "heads_q", "seqlen_q", "head_dim_v"}},
       {"lse", {"batch", "heads_q", "seqlen_q"}},
       {AlibiName, {"heads_q"}}};
@@ -430,8 +461,8 @@ void BundleLoader::checkRequiredTensors(Field tensors) {
   }
 }
 
-/// What regions read is there, with an axis for each coordinate; and only they
-/// and lengths are integers.
+/// What regions read is there, with an axis for each coordinate; and only they,
+/// lengths and tables are integers.
 void BundleLoader::checkCaptured(Field attention, Field tensors) {
   const std::vector<std::string> &captured = bundle.attention.captured;
   for (const auto &[key, program] :
@@ -462,7 +493,8 @@ void BundleLoader::checkCaptured(Field attention, Field tensors) {
     bool isCaptured = std::count(captured.begin(), captured.end(), tensor.name);
     if (isCaptured && tensor.role != TensorSpec::Role::Input)
       fields[i]["role"].refuse("'input'");
-    if (!isCaptured && !isReal(tensor.dtype) && !isLengths(tensor.name))
+    bool mayCount = isLengths(tensor.name) || tensor.name == PageTableName;
+    if (!isCaptured && !isReal(tensor.dtype) && !mayCount)
       fields[i]["dtype"].refuse("'f16', 'bf16' or 'f32'");
   }
 }
@@ -484,6 +516,15 @@ void BundleLoader::checkBias(Field tensors) {
       axes[i].refuse("'" + std::string(biasAxes[i]) + "' or '1'");
 }
 
+/// Whether no tensor but that of a region or of lengths has this axis.
+static bool isOwnAxis(std::string_view axis) {
+  auto isIn = [&](const auto &names) {
+    return std::count(std::begin(names), std::end(names), axis) != 0;
+  };
+  return axis != BroadcastAxis && axis != CuSeqlensDim && axis != seqlenKName &&
+         !isIn(dimNames) && !isIn(pageDimNames);
+}
+
 /// An input of one axis, if the bundle has it. An empty `axis` is one of its
 /// own.
 void BundleLoader::checkVector(Field tensors, std::string_view name,
@@ -502,11 +543,59 @@ void BundleLoader::checkVector(Field tensors, std::string_view name,
   const std::string &actual = tensor->axes.front();
   if (!axis.empty() && actual != axis)
     axes.front().refuse("'" + std::string(axis) + "'");
-  bool isKnown = actual == BroadcastAxis || actual == CuSeqlensDim ||
-                 std::count(std::begin(dimNames), std::end(dimNames), actual);
-  if (axis.empty() && isKnown)
+  if (axis.empty() && !isOwnAxis(actual))
     axes.front().refuse("the name of a size of its own, one less than '" +
                         std::string(CuSeqlensDim) + "'");
+}
+
+/// The ends of queries come with those of keys, or with what is used of pages.
+void BundleLoader::checkPairs(Field tensors) {
+  auto quote = [](std::string_view name) {
+    return "'" + std::string(name) + "'";
+  };
+  bool hasQ = bundle.hasCuSeqlens(), hasK = bundle.findTensor(CuSeqlensKName);
+  if (!bundle.isPaged()) {
+    if (hasQ != hasK)
+      tensors.refuse("an array with both of " + quote(CuSeqlensQName) +
+                     " and " + quote(CuSeqlensKName) + ", or neither of them");
+    return;
+  }
+  if (hasK)
+    tensors.refuse("an array without " + quote(CuSeqlensKName) +
+                   " where there is " + quote(PageTableName));
+  if (hasQ && !bundle.findTensor(SequsedKName))
+    tensors.refuse("an array with " + quote(SequsedKName) +
+                   " where there are " + quote(CuSeqlensQName) + " and " +
+                   quote(PageTableName));
+  if (bundle.findTensor(BiasName))
+    tensors.refuse("an array without " + quote(BiasName) + " where there is " +
+                   quote(PageTableName));
+}
+
+/// A row of pages for each sequence, where the sizes are those of pages.
+void BundleLoader::checkPageTable(Field tensors) {
+  const TensorSpec *table = bundle.findTensor(PageTableName);
+  bool isPaged = bundle.attention.dims.contains(PageSizeDim);
+  if (isPaged != (table != nullptr))
+    tensors.refuse("an array with" + std::string(isPaged ? "" : "out") + " '" +
+                   std::string(PageTableName) + "', as 'attention.dims' has" +
+                   (isPaged ? " '" : " no '") + std::string(PageSizeDim) + "'");
+  if (!reader.ok() || !table)
+    return;
+  Field field = tensors.elements()[table - bundle.tensors.data()];
+  if (table->role != TensorSpec::Role::Input)
+    field["role"].refuse("'input'");
+  if (table->dtype != DType::I32)
+    field["dtype"].refuse("'i32'");
+  const std::string expected[] = {bundle.hasCuSeqlens() ? bundle.sequencesDim()
+                                                        : "batch",
+                                  std::string(PagesPerSequenceDim)};
+  std::vector<Field> axes = field["axes"].elements();
+  if (axes.size() != std::size(expected))
+    return field["axes"].refuse("an array of 2 elements");
+  for (size_t i = 0; i < axes.size(); ++i)
+    if (table->axes[i] != expected[i])
+      axes[i].refuse("'" + expected[i] + "'");
 }
 
 /// Sinks, and what says where sequences begin and end.
@@ -516,10 +605,7 @@ void BundleLoader::checkSequences(Field attention, Field tensors) {
     checkVector(tensors, name, DType::I32, CuSeqlensDim);
   bool hasCuSeqlens = bundle.hasCuSeqlens();
   checkVector(tensors, SequsedKName, DType::I32, hasCuSeqlens ? "" : "batch");
-  if (hasCuSeqlens != (bundle.findTensor(CuSeqlensKName) != nullptr))
-    tensors.refuse("an array with both of '" + std::string(CuSeqlensQName) +
-                   "' and '" + std::string(CuSeqlensKName) +
-                   "', or neither of them");
+  checkPairs(tensors);
   auto &dims = bundle.attention.dims;
   if (!hasCuSeqlens && dims.contains(CuSeqlensDim))
     attention["dims"].refuse(
@@ -694,6 +780,8 @@ void BundleLoader::readManifest(Field root) {
     checkBias(root["tensors"]);
   if (reader.ok())
     checkSequences(root["attention"], root["tensors"]);
+  if (reader.ok())
+    checkPageTable(root["tensors"]);
   if (reader.ok())
     checkCaptured(root["attention"], root["tensors"]);
   const Bundle shared = bundle;

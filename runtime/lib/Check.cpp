@@ -419,6 +419,6 @@ double flashcore::attentionFlops(const AttentionInputs &inputs) {
 double flashcore::attentionFlops(const Problem &problem) {
   return attentionFlops(problem.bundle().attention.mask,
                         {problem.dim("batch"), problem.dim("heads_q"),
-                         problem.dim("seqlen_q"), problem.dim("seqlen_k"),
+                         problem.dim("seqlen_q"), problem.seqlenK(),
                          problem.dim("head_dim"), problem.dim("head_dim_v")});
 }

@@ -34,9 +34,10 @@ static std::string str(const std::vector<int64_t> &values) {
 static std::vector<size_t> memoryOrder(const std::vector<std::string> &axes,
                                        Layout layout) {
   auto rank = [&](size_t axis) {
-    bool isSequence = axes[axis].starts_with("seqlen");
+    bool isSequence =
+        axes[axis].starts_with("seqlen") || axes[axis] == PageSizeDim;
     bool isHeads = axes[axis].starts_with("heads");
-    if (axes[axis] == "batch")
+    if (axes[axis] == "batch" || axes[axis] == PagesDim)
       return 0;
     if (layout == Layout::BSHD && (isSequence || isHeads))
       return isSequence ? 1 : 2;
@@ -222,6 +223,24 @@ Status Problem::resolveSequences() {
   return Status::success();
 }
 
+/// The sizes that keys in pages have.
+Status Problem::resolvePages() const {
+  if (!source->isPaged())
+    return Status::success();
+  int64_t pages = dim(PagesPerSequenceDim), pageSize = dim(PageSizeDim);
+  if (pages < 1)
+    return Status::error("expects pages_per_sequence to be at least 1, but got "
+                         "0")
+        .note("entries of seqused_k may be 0: such have no keys");
+  int64_t most = 0;
+  if (__builtin_mul_overflow(pages, pageSize, &most))
+    return Status::error("expects pages_per_sequence times page_size to be "
+                         "less than 2^63, but got " +
+                         std::to_string(pages) + " times " +
+                         std::to_string(pageSize));
+  return Status::success();
+}
+
 Status Problem::resolveDims(const ProblemRequest &request) {
   const auto &known = source->attention.dims;
   std::string sequences = source->sequencesDim();
@@ -257,6 +276,8 @@ Status Problem::resolveDims(const ProblemRequest &request) {
     return Status::error(
         "expects heads_q to be a multiple of heads_kv, but got " +
         std::to_string(headsQ) + " and " + std::to_string(headsKV));
+  if (Status status = resolvePages(); !status.ok())
+    return status;
   return resolveSequences();
 }
 
@@ -357,6 +378,11 @@ int64_t Problem::dim(std::string_view name) const {
   return it->second;
 }
 
+int64_t Problem::seqlenK() const {
+  return source->isPaged() ? dim(PageSizeDim) * dim(PagesPerSequenceDim)
+                           : dim("seqlen_k");
+}
+
 const TensorGeometry *Problem::findTensor(std::string_view name) const {
   for (const TensorGeometry &tensor : geometries)
     if (tensor.name == name)
@@ -411,7 +437,7 @@ std::string Problem::str() const {
   auto text = [&](std::string_view name) { return std::to_string(dim(name)); };
   std::string result = "B" + text("batch") + " H" + text("heads_q") + "/" +
                        text("heads_kv") + " S" + text("seqlen_q") + "x" +
-                       text("seqlen_k") + " D" + text("head_dim");
+                       std::to_string(seqlenK()) + " D" + text("head_dim");
   if (dim("head_dim") != dim("head_dim_v"))
     result += "/" + text("head_dim_v");
   if (const TensorGeometry *q = findTensor("q"))
@@ -427,6 +453,8 @@ std::string Problem::str() const {
     result += " bias=" + biasText(*bias);
   if (findTensor(SinkName))
     result += " sink";
+  if (source->isPaged())
+    result += " page_size=" + text(PageSizeDim);
   if (findTensor(SequsedKName))
     result += " seqused_k";
   if (findTensor(CuSeqlensQName))

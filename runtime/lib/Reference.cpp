@@ -53,6 +53,7 @@ AttentionInputs flashcore::gatherInputs(
   inputs.cuSeqlensQ = find(CuSeqlensQName);
   inputs.cuSeqlensK = find(CuSeqlensKName);
   inputs.sequsedK = find(SequsedKName);
+  inputs.pageTable = find(PageTableName);
   inputs.score = attention.score ? &*attention.score : nullptr;
   inputs.maskRegion = attention.maskRegion ? &*attention.maskRegion : nullptr;
   for (const std::string &name : attention.captured)
@@ -85,13 +86,18 @@ Status flashcore::verifyShapes(const AttentionInputs &inputs) {
                          " to be equal, but got " + std::to_string(a) +
                          " and " + std::to_string(b));
   };
-  if (q[0] != k[0] || q[0] != v[0])
+  bool isPaged = inputs.pageTable.has_value();
+  if (!isPaged && (q[0] != k[0] || q[0] != v[0]))
     return mismatch("the batches of q and of k and v", q[0],
                     q[0] != k[0] ? k[0] : v[0]);
+  if (k[0] != v[0])
+    return mismatch("the pages of k and v", k[0], v[0]);
   if (k[1] != v[1])
     return mismatch("the heads of k and v", k[1], v[1]);
   if (k[2] != v[2])
-    return mismatch("the lengths of k and v", k[2], v[2]);
+    return mismatch(isPaged ? "the page_size of k and v"
+                            : "the lengths of k and v",
+                    k[2], v[2]);
   if (q[3] != k[3])
     return mismatch("the head_dim of q and k", q[3], k[3]);
   if (k[1] == 0 ? q[1] != 0 : q[1] % k[1] != 0)
@@ -107,6 +113,9 @@ Status flashcore::verifyShapes(const AttentionInputs &inputs) {
     return Status::error("expects no bias with cu_seqlens_q, but got one")
         .note("its axes would have to be those of each sequence: add to the "
               "scores in a score region");
+  if (isPaged)
+    return Status::error("expects no bias with page_table, but got one")
+        .note("add to the scores in a score region");
   const char *axes[] = {"batch", "heads_q", "seqlen_q", "seqlen_k"};
   const int64_t whole[] = {q[0], q[1], q[2], k[2]};
   for (size_t i = 0; i < 4; ++i)
@@ -125,6 +134,12 @@ Status flashcore::verifyShapes(const AttentionInputs &inputs) {
 /// Entry `index` of lengths.
 static int64_t loadLength(const TensorView &lengths, int64_t index) {
   return static_cast<int64_t>(lengths.load(index, 0, 0, 0));
+}
+
+/// Page `page` of a sequence.
+static int64_t loadPage(const AttentionInputs &inputs, int64_t sequence,
+                        int64_t page) {
+  return static_cast<int64_t>(inputs.pageTable->load(sequence, page, 0, 0));
 }
 
 static std::string entryName(std::string_view name, int64_t index) {
@@ -157,18 +172,62 @@ static Status verifyCuSeqlens(const TensorView &cu, std::string_view name,
   return Status::success();
 }
 
-/// The shapes of lengths.
-static Status verifyLengthShapes(const AttentionInputs &inputs) {
-  int64_t batch = inputs.q.sizes[0];
-  if (inputs.cuSeqlensQ.has_value() != inputs.cuSeqlensK.has_value())
+/// Which lengths there are.
+static Status verifyLengthPairs(const AttentionInputs &inputs) {
+  bool hasQ = inputs.cuSeqlensQ.has_value(),
+       hasK = inputs.cuSeqlensK.has_value();
+  if (!inputs.pageTable && hasQ != hasK)
     return Status::error("expects cu_seqlens_q and cu_seqlens_k together, but "
                          "got one without the other");
+  if (inputs.pageTable && hasK)
+    return Status::error("expects no cu_seqlens_k with page_table, but got one")
+        .note("the keys of a sequence are in pages of its own: seqused_k says "
+              "how many they are");
+  if (inputs.pageTable && hasQ && !inputs.sequsedK)
+    return Status::error("expects seqused_k with page_table and cu_seqlens_q, "
+                         "but got none");
+  return Status::success();
+}
+
+/// The shape of the table.
+static Status verifyTableShape(const AttentionInputs &inputs) {
+  if (!inputs.pageTable)
+    return Status::success();
+  int64_t rows = inputs.pageTable->sizes[0], pages = inputs.pageTable->sizes[1];
+  int64_t pageSize = inputs.k.sizes[2], count = countSequences(inputs);
+  if (rows != count)
+    return Status::error("expects page_table to have " + std::to_string(count) +
+                         " rows, one a " +
+                         (inputs.cuSeqlensQ ? "sequence" : "batch entry") +
+                         ", but got " + std::to_string(rows));
+  if (pages < 1)
+    return Status::error("expects page_table to have at least 1 page a row, "
+                         "but got 0");
+  int64_t most = 0;
+  if (__builtin_mul_overflow(pages, pageSize, &most))
+    return Status::error("expects page_table to name less than 2^63 keys a "
+                         "row, but got " +
+                         std::to_string(pages) + " pages of " +
+                         std::to_string(pageSize));
+  return Status::success();
+}
+
+/// The shapes of lengths.
+static Status verifyLengthShapes(const AttentionInputs &inputs) {
+  if (Status status = verifyLengthPairs(inputs); !status.ok())
+    return status;
+  int64_t batch = inputs.q.sizes[0];
   if (inputs.cuSeqlensQ) {
-    int64_t q = inputs.cuSeqlensQ->sizes[0], k = inputs.cuSeqlensK->sizes[0];
+    int64_t q = inputs.cuSeqlensQ->sizes[0];
+    int64_t k = inputs.cuSeqlensK ? inputs.cuSeqlensK->sizes[0] : q;
     if (batch != 1)
       return Status::error("expects batch 1 with cu_seqlens_q, but got " +
                            std::to_string(batch))
           .note("sequences lie one after another on the axis of the rows");
+    if (!inputs.cuSeqlensK && q < 1)
+      return Status::error("expects cu_seqlens_q to have at least 1 entry, one "
+                           "more than there are sequences, but got " +
+                           std::to_string(q));
     if (q != k || q < 1)
       return Status::error("expects cu_seqlens_q and cu_seqlens_k to have as "
                            "many entries, one more than there are sequences, "
@@ -181,24 +240,10 @@ static Status verifyLengthShapes(const AttentionInputs &inputs) {
         "expects seqused_k to have " + std::to_string(count) +
         " entries, one a " + (inputs.cuSeqlensQ ? "sequence" : "batch entry") +
         ", but got " + std::to_string(inputs.sequsedK->sizes[0]));
-  return Status::success();
+  return verifyTableShape(inputs);
 }
 
-Status flashcore::verifyLengths(const AttentionInputs &inputs) {
-  if (Status status = verifyLengthShapes(inputs); !status.ok())
-    return status;
-  if (inputs.cuSeqlensQ) {
-    if (Status status = verifyCuSeqlens(*inputs.cuSeqlensQ, CuSeqlensQName,
-                                        inputs.q.sizes[2], "seqlen_q");
-        !status.ok())
-      return status;
-    if (Status status = verifyCuSeqlens(*inputs.cuSeqlensK, CuSeqlensKName,
-                                        inputs.k.sizes[2], "seqlen_k");
-        !status.ok())
-      return status;
-  }
-  if (!inputs.sequsedK)
-    return Status::success();
+static Status verifyUsedKeys(const AttentionInputs &inputs) {
   AttentionInputs whole = inputs;
   whole.sequsedK.reset();
   for (int64_t i = 0, count = countSequences(inputs); i < count; ++i) {
@@ -214,6 +259,62 @@ Status flashcore::verifyLengths(const AttentionInputs &inputs) {
   return Status::success();
 }
 
+/// The pages that hold keys; others may be any.
+static Status verifyPages(const AttentionInputs &inputs) {
+  int64_t pages = inputs.k.sizes[0], pageSize = inputs.k.sizes[2];
+  for (int64_t i = 0, count = countSequences(inputs); i < count; ++i) {
+    int64_t seqlenK = getSequence(inputs, i).seqlenK;
+    for (int64_t first = 0; first < seqlenK; first += pageSize) {
+      int64_t page = loadPage(inputs, i, first / pageSize);
+      if (page < 0 || page >= pages)
+        return Status::error("expects page_table[" + std::to_string(i) + ", " +
+                             std::to_string(first / pageSize) +
+                             "] to be from 0 to pages - 1 (" +
+                             std::to_string(pages - 1) + "), but got " +
+                             std::to_string(page))
+            .note((inputs.cuSeqlensQ ? "sequence " : "batch entry ") +
+                  std::to_string(i) + " has " + std::to_string(seqlenK) +
+                  " keys, in pages of " + std::to_string(pageSize));
+    }
+  }
+  return Status::success();
+}
+
+Status flashcore::verifyLengths(const AttentionInputs &inputs) {
+  if (Status status = verifyLengthShapes(inputs); !status.ok())
+    return status;
+  if (inputs.cuSeqlensQ) {
+    if (Status status = verifyCuSeqlens(*inputs.cuSeqlensQ, CuSeqlensQName,
+                                        inputs.q.sizes[2], "seqlen_q");
+        !status.ok())
+      return status;
+  }
+  if (inputs.cuSeqlensK) {
+    if (Status status = verifyCuSeqlens(*inputs.cuSeqlensK, CuSeqlensKName,
+                                        inputs.k.sizes[2], "seqlen_k");
+        !status.ok())
+      return status;
+  }
+  if (inputs.sequsedK) {
+    if (Status status = verifyUsedKeys(inputs); !status.ok())
+      return status;
+  }
+  return inputs.pageTable ? verifyPages(inputs) : Status::success();
+}
+
+int64_t flashcore::maxSeqlenK(const AttentionInputs &inputs) {
+  return inputs.k.sizes[2] *
+         (inputs.pageTable ? inputs.pageTable->sizes[1] : 1);
+}
+
+KeyPlace flashcore::findKey(const AttentionInputs &inputs,
+                            const Sequence &sequence, int64_t key) {
+  if (!inputs.pageTable)
+    return {sequence.batch, sequence.firstKey + key};
+  int64_t pageSize = inputs.k.sizes[2];
+  return {loadPage(inputs, sequence.entry, key / pageSize), key % pageSize};
+}
+
 int64_t flashcore::countSequences(const AttentionInputs &inputs) {
   return inputs.cuSeqlensQ ? inputs.cuSeqlensQ->sizes[0] - 1
                            : inputs.q.sizes[0];
@@ -221,12 +322,14 @@ int64_t flashcore::countSequences(const AttentionInputs &inputs) {
 
 Sequence flashcore::getSequence(const AttentionInputs &inputs, int64_t index) {
   Sequence sequence = {
-      index, index, 0, inputs.q.sizes[2], 0, inputs.k.sizes[2]};
+      index, index, 0, inputs.q.sizes[2], 0, maxSeqlenK(inputs)};
   if (inputs.cuSeqlensQ) {
     sequence.batch = 0;
     sequence.firstQuery = loadLength(*inputs.cuSeqlensQ, index);
     sequence.seqlenQ =
         loadLength(*inputs.cuSeqlensQ, index + 1) - sequence.firstQuery;
+  }
+  if (inputs.cuSeqlensK) {
     sequence.firstKey = loadLength(*inputs.cuSeqlensK, index);
     sequence.seqlenK =
         loadLength(*inputs.cuSeqlensK, index + 1) - sequence.firstKey;
@@ -421,7 +524,7 @@ static bool addProduct(int64_t &sum, std::initializer_list<int64_t> factors) {
 template <typename Math>
 bool HeadWorker<Math>::addBytes(const AttentionInputs &inputs, int64_t &bytes) {
   constexpr int64_t scalarBytes = sizeof(Scalar);
-  int64_t headDimV = inputs.v.sizes[3], seqlenK = inputs.k.sizes[2];
+  int64_t headDimV = inputs.v.sizes[3], seqlenK = maxSeqlenK(inputs);
   return addProduct(bytes,
                     {scalarBytes, inputs.q.sizes[2], inputs.q.sizes[3]}) &&
          addProduct(bytes, {scalarBytes, seqlenK, inputs.k.sizes[3]}) &&
@@ -434,7 +537,7 @@ template <typename Math>
 HeadWorker<Math>::HeadWorker(const AttentionInputs &inputs, const Math &math,
                              AttentionResult &result)
     : inputs(inputs), math(math), result(result) {
-  int64_t seqlenK = inputs.k.sizes[2], headDimV = inputs.v.sizes[3];
+  int64_t seqlenK = maxSeqlenK(inputs), headDimV = inputs.v.sizes[3];
   q.resize(static_cast<size_t>(inputs.q.sizes[2] * inputs.q.sizes[3]));
   kTransposed.resize(static_cast<size_t>(seqlenK * inputs.k.sizes[3]));
   v.resize(static_cast<size_t>(seqlenK * headDimV));
@@ -443,20 +546,20 @@ HeadWorker<Math>::HeadWorker(const AttentionInputs &inputs, const Math &math,
 }
 
 template <typename Math> void HeadWorker<Math>::gather(int64_t head) {
-  auto [batch, entry, firstQuery, seqlenQ, firstKey, seqlenK] = sequence;
+  int64_t seqlenQ = sequence.seqlenQ, seqlenK = sequence.seqlenK;
   int64_t headDim = inputs.q.sizes[3], headDimV = inputs.v.sizes[3];
   int64_t headKV = head / (inputs.q.sizes[1] / inputs.k.sizes[1]);
   for (int64_t i = 0; i < seqlenQ; ++i)
     for (int64_t d = 0; d < headDim; ++d)
-      q[i * headDim + d] =
-          Scalar(inputs.q.load(batch, head, firstQuery + i, d));
+      q[i * headDim + d] = Scalar(
+          inputs.q.load(sequence.batch, head, sequence.firstQuery + i, d));
   for (int64_t j = 0; j < seqlenK; ++j) {
-    int64_t key = firstKey + j;
+    auto [batch, row] = findKey(inputs, sequence, j);
     for (int64_t d = 0; d < headDim; ++d)
       kTransposed[d * seqlenK + j] =
-          Scalar(inputs.k.load(batch, headKV, key, d));
+          Scalar(inputs.k.load(batch, headKV, row, d));
     for (int64_t d = 0; d < headDimV; ++d)
-      v[j * headDimV + d] = Scalar(inputs.v.load(batch, headKV, key, d));
+      v[j * headDimV + d] = Scalar(inputs.v.load(batch, headKV, row, d));
   }
 }
 
@@ -632,7 +735,7 @@ static StatusOr<AttentionResult> compute(const AttentionInputs &inputs,
                          "more for " +
                          std::to_string(q[0]) + " x " + std::to_string(q[1]) +
                          " x " + std::to_string(q[2]) + " queries and " +
-                         std::to_string(inputs.k.sizes[2]) + " keys");
+                         std::to_string(maxSeqlenK(inputs)) + " keys");
   WorkPlan plan(sequences * q[1], longest, threads);
   AttentionResult result;
   std::vector<HeadWorker<Math>> workers;

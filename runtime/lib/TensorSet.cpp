@@ -17,6 +17,7 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <unordered_map>
 
 using namespace flashcore;
 
@@ -98,7 +99,8 @@ enum class SequenceStream : uint64_t {
   Sinks,
   SequsedK,
   CuSeqlensQ,
-  CuSeqlensK
+  CuSeqlensK,
+  PageTable
 };
 } // namespace
 
@@ -166,6 +168,22 @@ static void fillNormal(HostTensor &tensor, uint64_t seed, Scale &&scale) {
   fillNormal(tensor, seed, scale, [](int64_t) { return 0.0f; });
 }
 
+/// What shifted queries and keys are away from 0 by.
+static constexpr float shift = 4;
+
+namespace {
+/// What a kind of inputs changes in a stage.
+struct KindTraits {
+  KindTraits(InputKind kind, Stage stage)
+      : isRising(kind == InputKind::Rising && stage != Stage::QK),
+        isFalling(kind == InputKind::Falling && stage != Stage::QK),
+        isShifted(kind == InputKind::Shifted && stage == Stage::All),
+        isSpiked(kind == InputKind::Spiked && stage == Stage::All) {}
+
+  bool isRising, isFalling, isShifted, isSpiked;
+};
+} // namespace
+
 AttentionInputs TensorSet::inputs() const {
   return gatherInputs(source->bundle(), [&](std::string_view name) {
     const HostTensor *tensor = findTensor(name);
@@ -228,37 +246,65 @@ static void fillCuSeqlens(HostTensor &cu, int64_t total, uint64_t seed) {
   }
 }
 
+/// Pages that no other entry has, in any order, where there are enough, else
+/// any. Those that seqused_k does not use are as good.
+static void fillPageTable(HostTensor &table, int64_t pages, uint64_t seed) {
+  NormalGenerator generator(seed);
+  pages = std::min<int64_t>(pages, INT32_MAX);
+  int64_t count = table.numElements();
+  bool isShuffled = pages >= count;
+  // A shuffle of all pages, of which only those that moved are held.
+  std::unordered_map<int64_t, int64_t> moved;
+  auto pageAt = [&](int64_t place) {
+    auto it = moved.find(place);
+    return it == moved.end() ? place : it->second;
+  };
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t first = isShuffled ? i : 0;
+    int64_t place =
+        pages ? first + drawLength(generator, pages - 1 - first) : 0;
+    storeLength(table, i, pageAt(place));
+    if (isShuffled)
+      moved[place] = pageAt(i);
+  }
+}
+
 void TensorSet::fillSequsedK(uint64_t seed) {
   NormalGenerator generator(makeStream(seed, SequenceStream::SequsedK));
   HostTensor &used = tensor(SequsedKName);
   const HostTensor *cu = findTensor(CuSeqlensKName);
+  bool hasKeys = !source->bundle().isPaged() || source->dim(PagesDim);
+  int64_t most = hasKeys ? source->seqlenK() : 0;
   auto loadCut = [&](int64_t index) {
     return static_cast<int64_t>(cu->load(cu->position(index)));
   };
   for (int64_t i = 0, count = used.numElements(); i < count; ++i) {
-    int64_t length = cu ? loadCut(i + 1) - loadCut(i) : source->dim("seqlen_k");
+    int64_t length = cu ? loadCut(i + 1) - loadCut(i) : most;
     // Those of a file may be wrong, which is found before they are used.
     length = std::clamp<int64_t>(length, 0, INT32_MAX);
     storeLength(used, i, i ? drawLength(generator, length) : length);
   }
 }
 
-/// Sinks and lengths. Sequences of as many queries as keys in all have so each:
-/// self-attention is what is mostly run.
+/// Sinks, lengths and pages. Sequences of as many queries as keys in all have
+/// so each: self-attention is what is mostly run.
 void TensorSet::fillSequences(uint64_t seed) {
   if (findTensor(SinkName))
     fillNormal(tensor(SinkName), makeStream(seed, SequenceStream::Sinks),
                [](int64_t) { return 1.0f; });
   if (findTensor(CuSeqlensQName)) {
-    int64_t seqlenQ = source->dim("seqlen_q"),
-            seqlenK = source->dim("seqlen_k");
+    int64_t seqlenQ = source->dim("seqlen_q"), seqlenK = source->seqlenK();
     uint64_t cutsQ = makeStream(seed, SequenceStream::CuSeqlensQ);
     fillCuSeqlens(tensor(CuSeqlensQName), seqlenQ, cutsQ);
-    fillCuSeqlens(tensor(CuSeqlensKName), seqlenK,
-                  seqlenQ == seqlenK
-                      ? cutsQ
-                      : makeStream(seed, SequenceStream::CuSeqlensK));
+    if (findTensor(CuSeqlensKName))
+      fillCuSeqlens(tensor(CuSeqlensKName), seqlenK,
+                    seqlenQ == seqlenK
+                        ? cutsQ
+                        : makeStream(seed, SequenceStream::CuSeqlensK));
   }
+  if (findTensor(PageTableName))
+    fillPageTable(tensor(PageTableName), source->dim(PagesDim),
+                  makeStream(seed, SequenceStream::PageTable));
   if (findTensor(SequsedKName))
     fillSequsedK(seed);
 }
@@ -278,15 +324,54 @@ void TensorSet::fillBias(uint64_t seed, uint64_t hiddenSeed, bool isRising,
   });
 }
 
+std::function<int64_t(int64_t)>
+TensorSet::keyNumbers(const HostTensor &k) const {
+  const TensorGeometry &shape = k.geometry();
+  const HostTensor *table = findTensor(PageTableName);
+  if (!table)
+    return [&shape](int64_t index) {
+      return coordinate(shape, index, "seqlen_k");
+    };
+  int64_t pageSize = source->dim(PageSizeDim);
+  std::unordered_map<int64_t, int64_t> firstKeys;
+  table->forEach([&](int64_t index, int64_t at) {
+    firstKeys[static_cast<int64_t>(table->load(at))] =
+        coordinate(table->geometry(), index, PagesPerSequenceDim) * pageSize;
+  });
+  return [&shape, firstKeys = std::move(firstKeys)](int64_t index) {
+    auto first = firstKeys.find(coordinate(shape, index, PagesDim));
+    return coordinate(shape, index, PageSizeDim) +
+           (first == firstKeys.end() ? 0 : first->second);
+  };
+}
+
+/// Rising and falling ones change from key to key.
+void TensorSet::fillKeys(uint64_t seed, InputKind kind, Stage stage) {
+  auto [isRising, isFalling, isShifted, isSpiked] = KindTraits(kind, stage);
+  constexpr float spike = 64;
+  HostTensor &k = tensor("k");
+  auto numberOf = keyNumbers(k);
+  float lastKey =
+      static_cast<float>(std::max<int64_t>(source->seqlenK() - 1, 1));
+  fillNormal(
+      k, seed,
+      [&](int64_t index) {
+        if (!isRising && !isFalling)
+          return 1.0f;
+        float place = static_cast<float>(numberOf(index)) / lastKey;
+        return 0.1f + 2.9f * (isRising ? place : 1 - place);
+      },
+      [&](int64_t index) {
+        bool isSpike = isSpiked && numberOf(index) == 0;
+        return isShifted ? shift : isSpike ? spike : 0.0f;
+      });
+}
+
 Status TensorSet::fillInputs(uint64_t seed, InputKind kind, Stage stage) {
   if (Status status = verifyStage(*source, stage); !status.ok())
     return status;
   auto stream = [&](uint64_t number) { return makeStream(seed, number); };
-  bool isRising = kind == InputKind::Rising && stage != Stage::QK;
-  bool isFalling = kind == InputKind::Falling && stage != Stage::QK;
-  bool isShifted = kind == InputKind::Shifted && stage == Stage::All;
-  bool isSpiked = kind == InputKind::Spiked && stage == Stage::All;
-  constexpr float shift = 4, spike = 64;
+  auto [isRising, isFalling, isShifted, isSpiked] = KindTraits(kind, stage);
   float meanQ = isShifted ? shift : isSpiked ? 1 : 0;
   float scaleQ = isRising || isFalling ? 2.0f : 1.0f;
   if (stage == Stage::QK) // a standard deviation of 1/4 for the scores
@@ -295,30 +380,14 @@ Status TensorSet::fillInputs(uint64_t seed, InputKind kind, Stage stage) {
                 std::sqrt(std::max<double>(1, source->dim("head_dim")))));
   if (stage == Stage::PV)
     scaleQ = 0;
-  HostTensor &q = tensor("q"), &k = tensor("k");
+  HostTensor &q = tensor("q");
   fillNormal(
       q, stream(1), [&](int64_t) { return scaleQ; },
       [&](int64_t index) {
         return coordinate(q.geometry(), index, "seqlen_q") % 2 ? -meanQ : meanQ;
       });
-
-  float lastKey =
-      static_cast<float>(std::max<int64_t>(source->dim("seqlen_k") - 1, 1));
-  fillNormal(
-      k, stream(2),
-      [&](int64_t index) {
-        if (!isRising && !isFalling)
-          return 1.0f;
-        int64_t key = coordinate(k.geometry(), index, "seqlen_k");
-        float place = static_cast<float>(key) / lastKey;
-        return 0.1f + 2.9f * (isRising ? place : 1 - place);
-      },
-      [&](int64_t index) {
-        bool isSpike =
-            isSpiked && coordinate(k.geometry(), index, "seqlen_k") == 0;
-        return isShifted ? shift : isSpike ? spike : 0.0f;
-      });
-
+  fillSequences(seed); // pages say which keys are where
+  fillKeys(stream(2), kind, stage);
   if (stage == Stage::QK || stage == Stage::Softmax)
     fillIdentity(tensor("v"));
   else
@@ -327,7 +396,6 @@ Status TensorSet::fillInputs(uint64_t seed, InputKind kind, Stage stage) {
     fillBias(stream(4), stream(5), isRising, stage);
   if (findTensor(AlibiName))
     fillSlopes(tensor(AlibiName));
-  fillSequences(seed);
   for (uint64_t number = 6;
        const std::string &name : source->bundle().attention.captured)
     fillCaptured(tensor(name), stream(number++));
@@ -427,11 +495,12 @@ Status flashcore::verifyStage(const Problem &problem, Stage stage) {
   const AttentionSpec &attention = problem.bundle().attention;
   bool isChanged =
       attention.score || attention.maskRegion || problem.findTensor(AlibiName);
-  bool hasSequences =
-      problem.findTensor(SinkName) || problem.bundle().hasLengths();
+  bool hasSequences = problem.findTensor(SinkName) ||
+                      problem.bundle().hasLengths() ||
+                      problem.bundle().isPaged();
   if (stage != Stage::All && hasSequences)
     return Status::error("expects stage 'all' of an attention with sinks, "
-                         "seqused_k or cu_seqlens, but got '" +
+                         "seqused_k, cu_seqlens or page_table, but got '" +
                          std::string(stringify(stage)) + "'")
         .note("stages look at plain softmaxes of all keys");
   if (stage != Stage::All && isChanged)
@@ -442,7 +511,7 @@ Status flashcore::verifyStage(const Problem &problem, Stage stage) {
   if (stage != Stage::QK && stage != Stage::Softmax)
     return Status::success();
   std::string name(stringify(stage));
-  int64_t seqlenK = problem.dim("seqlen_k");
+  int64_t seqlenK = problem.seqlenK();
   int64_t headDimV = problem.dim("head_dim_v");
   if (seqlenK > headDimV)
     return Status::error("expects seqlen_k to be at most head_dim_v for stage "

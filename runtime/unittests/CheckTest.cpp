@@ -405,7 +405,7 @@ TEST(CheckTest, timesOverEightSmallSets) {
   EXPECT_EQ(timing->replays, 15);
 }
 
-TEST(CheckTest, sinksAndLengthsPass) {
+TEST(CheckTest, sinksLengthsAndPagesPass) {
   for (const char *causal : {"none", "bottom_right", "top_left"})
     for (InputKind kind : AllInputKinds) {
       nlohmann::json sinks = staticManifest(32, 48, causal);
@@ -414,7 +414,12 @@ TEST(CheckTest, sinksAndLengthsPass) {
       addVector(used, "seqused_k", "i32", "batch");
       nlohmann::json varlen = varlenManifest(32, 48, 3, causal, true);
       addVector(varlen, "sink_logits", "f32", "heads_q");
-      for (const nlohmann::json &manifest : {sinks, used, varlen}) {
+      nlohmann::json paged = pagedManifest(32, 16, 3, 8, 2, causal);
+      nlohmann::json usedPages = pagedManifest(32, 16, 3, 4, 2, causal);
+      addVector(usedPages, "seqused_k", "i32", "batch");
+      for (const nlohmann::json &manifest :
+           {sinks, used, varlen, paged, usedPages,
+            pagedVarlenManifest(32, 16, 3, 9, 3, causal)}) {
         Outcome outcome = run(Mistake::None, manifest, Stage::All, kind);
         EXPECT_EQ(text(outcome.status), "");
         EXPECT_TRUE(outcome.report.pass()) << causal;
@@ -523,6 +528,52 @@ TEST(CheckTest, aCallLeavesRowsOfNoSequenceAlone) {
   const char *refusal =
       "expects cu_seqlens_q[1] to be at most the seqlen_q of the tensors (4), "
       "but got 5\n  note: sequences lie one after another on that axis";
+  EXPECT_EQ(text(computeReference(bundle, tensors, data, 1)), refusal);
+  EXPECT_EQ(text(checkOutputs(bundle, tensors, data, 1)), refusal);
+}
+
+TEST(CheckTest, countsTheOperationsOfPages) {
+  Bundle bundle = loadTestBundle(pagedManifest(32, 16, 3, 8, 2));
+  StatusOr<Problem> problem = Problem::create(bundle, {});
+  double whole = 4.0 * 2 * 2 * 32 * 48 * 16;
+  EXPECT_EQ(attentionFlops(*problem), whole);
+  StatusOr<TensorSet> set = TensorSet::create(*problem);
+  ASSERT_EQ(text(set->fillInputs(7, InputKind::Normal, Stage::All)), "");
+  EXPECT_EQ(attentionFlops(set->inputs()), whole);
+}
+
+// Two keys in pages of one: v of page 1, then of page 0, which is not used.
+TEST(CheckTest, aCallReadsKeysThroughThePages) {
+  nlohmann::json manifest = pagedManifest(1, 1, 2, 2, 1);
+  addVector(manifest, "seqused_k", "i32", "batch");
+  Bundle bundle = loadTestBundle(manifest);
+  std::vector<uint16_t> q(2 * 16, 0x3c00), k(2 * 2 * 16, 0x3c00),
+      v(2 * 2 * 16, 0x7e00), o(2 * 16);
+  std::fill(v.begin() + 32, v.end(), 0x4000);
+  std::vector<float> lse(2);
+  std::vector<int32_t> table = {1, 5}, used = {1};
+  const int64_t sizes[] = {1, 2, 1, 16}, strides[] = {32, 16, 16, 1};
+  const int64_t sizesOfK[] = {2, 2, 1, 16}, sizesOfLse[] = {1, 2, 1},
+                stridesOfLse[] = {2, 1, 1}, sizesOfTable[] = {1, 2},
+                stridesOfTable[] = {2, 1}, one = 1;
+  const CallTensor tensors[] = {{"q", sizes, strides},
+                                {"k", sizesOfK, strides},
+                                {"v", sizesOfK, strides},
+                                {"o", sizes, strides},
+                                {"lse", sizesOfLse, stridesOfLse},
+                                {"page_table", sizesOfTable, stridesOfTable},
+                                {"seqused_k", {&one, 1}, {&one, 1}}};
+  void *data[] = {q.data(),   k.data(),     v.data(),   o.data(),
+                  lse.data(), table.data(), used.data()};
+  ASSERT_EQ(text(computeReference(bundle, tensors, data, 1)), "");
+  EXPECT_EQ(o, std::vector<uint16_t>(2 * 16, 0x4000));
+  StatusOr<CheckReport> report = checkOutputs(bundle, tensors, data, 1);
+  ASSERT_EQ(text(report), "");
+  EXPECT_TRUE(report->pass());
+  used[0] = 2;
+  const char *refusal =
+      "expects page_table[0, 1] to be from 0 to pages - 1 (1), but got 5\n"
+      "  note: batch entry 0 has 2 keys, in pages of 1";
   EXPECT_EQ(text(computeReference(bundle, tensors, data, 1)), refusal);
   EXPECT_EQ(text(checkOutputs(bundle, tensors, data, 1)), refusal);
 }

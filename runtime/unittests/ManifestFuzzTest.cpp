@@ -215,10 +215,14 @@ TEST(ManifestFuzzTest, refusesOrRunsWhatItIsGiven) {
   json withLengths = varlenManifest(32, 48, 3, "none", true);
   addVector(withLengths, "sink_logits", "f32", "heads_q");
   withLengths["kernels"][0]["grid"][0][0]["plus"] = "cu_seqlens";
-  const json seeds[] = {
-      withVariants(testManifest()), withVariants(staticManifest()),
-      withVariants(withBias),       withVariants(splitManifest()),
-      withVariants(withMap),        withVariants(withLengths)};
+  const json seeds[] = {withVariants(testManifest()),
+                        withVariants(staticManifest()),
+                        withVariants(withBias),
+                        withVariants(splitManifest()),
+                        withVariants(withMap),
+                        withVariants(withLengths),
+                        withVariants(pagedManifest(32, 16, 3, 8, 2)),
+                        withVariants(pagedVarlenManifest(32, 16, 3, 8, 2))};
   ScratchDirectory scratch;
   for (size_t i = 0; i < std::size(seeds); ++i)
     writeBundle(scratch.path() / std::to_string(i), seeds[i]);

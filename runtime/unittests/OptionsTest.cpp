@@ -66,6 +66,8 @@ TEST(OptionsTest, readsEveryOption) {
                                             "--seqlen-q=100",
                                             "--seqlen-k=0",
                                             "--cu-seqlens=5",
+                                            "--pages=7",
+                                            "--pages-per-sequence=3",
                                             "--layout=bshd",
                                             "--convert",
                                             "--npy-layout=bshd",
@@ -80,6 +82,7 @@ TEST(OptionsTest, readsEveryOption) {
                                             "--seqused_k=u.npy",
                                             "--cu_seqlens_q=cq.npy",
                                             "--cu_seqlens_k=ck.npy",
+                                            "--page_table=pt.npy",
                                             "--out-o=o.npy",
                                             "--out-lse=l.npy",
                                             "--no-check",
@@ -112,6 +115,9 @@ TEST(OptionsTest, readsEveryOption) {
   EXPECT_EQ(request.inputFiles.at("seqused_k"), "u.npy");
   EXPECT_EQ(request.inputFiles.at("cu_seqlens_q"), "cq.npy");
   EXPECT_EQ(request.inputFiles.at("cu_seqlens_k"), "ck.npy");
+  EXPECT_EQ(request.problem.dims.at("pages"), 7);
+  EXPECT_EQ(request.problem.dims.at("pages_per_sequence"), 3);
+  EXPECT_EQ(request.inputFiles.at("page_table"), "pt.npy");
   EXPECT_EQ(request.outputFiles.at("o"), "o.npy");
   EXPECT_EQ(request.outputFiles.at("lse"), "l.npy");
   EXPECT_FALSE(request.check);

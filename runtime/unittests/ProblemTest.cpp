@@ -400,3 +400,70 @@ TEST(ProblemTest, refusesSizesOfSequencesThatDoNotMatch) {
             "  note: the bundle was compiled for any cu_seqlens: choose one "
             "for this run");
 }
+
+/// A manifest of keys in pages whose numbers are open.
+static nlohmann::json openPagedManifest(bool isVarlen = false) {
+  nlohmann::json manifest = isVarlen ? pagedVarlenManifest(32, 16, 3, 8, 2)
+                                     : pagedManifest(32, 16, 3, 8, 2);
+  for (const char *name : {"batch", "pages", "pages_per_sequence"})
+    manifest["attention"]["dims"][name] = nullptr;
+  for (nlohmann::json &tensor : manifest["tensors"])
+    for (nlohmann::json &stride : tensor["strides"])
+      if (stride != 1)
+        stride = nullptr;
+  return manifest;
+}
+
+TEST(ProblemTest, keysMayBeInPages) {
+  Bundle bundle = loadTestBundle(openPagedManifest());
+  ProblemRequest request;
+  request.dims = {{"batch", 3}, {"pages", 10}, {"pages_per_sequence", 4}};
+  StatusOr<Problem> problem = Problem::create(bundle, request);
+  ASSERT_EQ(text(problem), "");
+  EXPECT_EQ(problem->seqlenK(), 64);
+  using Numbers = std::vector<int64_t>;
+  EXPECT_EQ(problem->findTensor("k")->sizes, (Numbers{10, 2, 16, 16}));
+  EXPECT_EQ(problem->findTensor("k")->strides, (Numbers{512, 256, 16, 1}));
+  EXPECT_EQ(problem->findTensor("page_table")->sizes, (Numbers{3, 4}));
+  EXPECT_EQ(problem->findTensor("page_table")->strides, (Numbers{4, 1}));
+  EXPECT_EQ(problem->str(), "B3 H2/2 S32x64 D16 f16 page_size=16 lse");
+  request.layout = Layout::BSHD;
+  problem = Problem::create(bundle, request);
+  ASSERT_EQ(text(problem), "");
+  EXPECT_EQ(problem->findTensor("v")->strides, (Numbers{512, 16, 32, 1}));
+  EXPECT_EQ(problem->findTensor("page_table")->strides, (Numbers{4, 1}));
+}
+
+TEST(ProblemTest, pagesMayBeOfSequences) {
+  Bundle bundle = loadTestBundle(openPagedManifest(/*isVarlen=*/true));
+  ProblemRequest request;
+  request.dims = {{"batch", 1}, {"pages", 0}, {"pages_per_sequence", 4}};
+  StatusOr<Problem> problem = Problem::create(bundle, request);
+  ASSERT_EQ(text(problem), "");
+  EXPECT_EQ(problem->findTensor("page_table")->sizes,
+            (std::vector<int64_t>{2, 4}));
+  EXPECT_EQ(problem->findTensor("k")->span, 0);
+  EXPECT_EQ(problem->str(),
+            "B1 H2/2 S32x64 D16 f16 page_size=16 seqused_k sequences=2 lse");
+}
+
+TEST(ProblemTest, refusesNoPagesAndSizesOfRows) {
+  ProblemRequest request;
+  request.dims = {{"batch", 3}, {"pages", 10}, {"pages_per_sequence", 0}};
+  EXPECT_EQ(refusal(request, openPagedManifest()),
+            "expects pages_per_sequence to be at least 1, but got 0\n"
+            "  note: entries of seqused_k may be 0: such have no keys");
+  request.dims["pages_per_sequence"] = INT64_MAX;
+  EXPECT_EQ(refusal(request, openPagedManifest()),
+            "expects pages_per_sequence times page_size to be less than 2^63, "
+            "but got 9223372036854775807 times 16");
+  request.dims["pages_per_sequence"] = 4;
+  request.dims["page_size"] = 32;
+  EXPECT_EQ(refusal(request, openPagedManifest()),
+            "expects page_size 16, the bundle was compiled for it, but got 32: "
+            "recompile with a dynamic page_size");
+  request.dims.erase("page_size");
+  request.dims["seqlen_k"] = 64;
+  EXPECT_EQ(refusal(request, openPagedManifest()),
+            "expects a size that the bundle has, but got 'seqlen_k'");
+}

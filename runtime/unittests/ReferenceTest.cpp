@@ -10,49 +10,18 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "flashcore/Runtime/Reference.h"
-#include "flashcore/Runtime/Float16.h"
+#include "ReferenceUtil.h"
 
-#include <gtest/gtest.h>
+#include "flashcore/Runtime/Float16.h"
 
 #include <cmath>
 #include <limits>
 #include <numbers>
 
 using namespace flashcore;
+using namespace flashcore::testing;
 
 static constexpr double infinity = std::numeric_limits<double>::infinity();
-
-namespace {
-/// A packed f32 tensor and its view.
-struct Tensor {
-  Tensor(std::array<int64_t, 4> sizes, std::vector<float> values)
-      : values(std::move(values)) {
-    int64_t count = sizes[0] * sizes[1] * sizes[2] * sizes[3];
-    EXPECT_EQ(static_cast<int64_t>(this->values.size()), count);
-    view = {this->values.data(),
-            DType::F32,
-            sizes,
-            {sizes[1] * sizes[2] * sizes[3], sizes[2] * sizes[3], sizes[3], 1}};
-  }
-  Tensor(const Tensor &) = delete;
-
-  std::vector<float> values;
-  TensorView view;
-};
-} // namespace
-
-static AttentionInputs makeInputs(const TensorView &q, const TensorView &k,
-                                  const TensorView &v, double scale,
-                                  Causal causal) {
-  AttentionInputs inputs;
-  inputs.q = q;
-  inputs.k = k;
-  inputs.v = v;
-  inputs.softmaxScale = scale;
-  inputs.mask.causal = causal;
-  return inputs;
-}
 
 static void expectNear(const std::vector<double> &actual,
                        const std::vector<double> &expected,
@@ -659,20 +628,6 @@ TEST(ReferenceTest, aLargeSinkOverflowsNothing) {
 }
 
 namespace {
-/// i32 of one axis, as lengths are.
-struct Lengths {
-  explicit Lengths(std::vector<int32_t> values) : values(std::move(values)) {
-    view = {this->values.data(),
-            DType::I32,
-            {static_cast<int64_t>(this->values.size()), 1, 1, 1},
-            {1, 0, 0, 0}};
-  }
-  Lengths(const Lengths &) = delete;
-
-  std::vector<int32_t> values;
-  TensorView view;
-};
-
 /// Sequences, each of which is computed by the formula from its own rows.
 struct NaiveSequences {
   static constexpr int64_t headsQ = 4, headsKV = 2, headDim = 3;

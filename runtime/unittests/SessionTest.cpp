@@ -328,8 +328,11 @@ TEST_F(SessionTest, readsABias) {
 
 /// Writes integers as an array of one axis.
 static void writeIntegers(const std::string &path,
-                          const std::vector<int32_t> &values) {
-  NpyArray array = {"<i4", {static_cast<int64_t>(values.size())}, ""};
+                          const std::vector<int32_t> &values,
+                          std::vector<int64_t> shape = {}) {
+  if (shape.empty())
+    shape = {static_cast<int64_t>(values.size())};
+  NpyArray array = {"<i4", shape, ""};
   array.data.assign(reinterpret_cast<const char *>(values.data()),
                     values.size() * sizeof(int32_t));
   ASSERT_TRUE(writeNpy(path, array).ok());
@@ -387,6 +390,68 @@ TEST_F(SessionTest, readsLengths) {
   request.time = true;
   request.check = false;
   EXPECT_EQ(text(session.run(request).status), text(result.status));
+}
+
+TEST_F(SessionTest, sizesOfPagesComeFromOptionsOrFiles) {
+  nlohmann::json manifest = pagedManifest(32, 16, 3, 8, 2);
+  for (const char *name : {"batch", "pages", "pages_per_sequence"})
+    manifest["attention"]["dims"][name] = nullptr;
+  for (nlohmann::json &tensor : manifest["tensors"])
+    tensor["strides"][0] = nullptr;
+  writeBundle(request.bundle, manifest);
+  Session session = makeSession();
+  // The host device runs static problems only, but they are made before.
+  auto sizes = [&] {
+    EXPECT_EQ(text(session.validate(request)), "");
+    RunResult result = session.run(request);
+    return std::vector{result.dims.at("pages"),
+                       result.dims.at("pages_per_sequence")};
+  };
+  EXPECT_EQ(text(session.validate(request)),
+            "expects sizes that the bundle leaves open, but got none for "
+            "batch, pages_per_sequence\n"
+            "  note: give them as --batch, --seqlen-q and so on, by .npy files "
+            "of the inputs, or in the dims of an entry of a grid");
+  request.problem.dims = {{"batch", 3}, {"pages_per_sequence", 4}};
+  EXPECT_EQ(sizes(), (std::vector<int64_t>{12, 4}));
+  request.problem.dims["pages"] = 5;
+  EXPECT_EQ(sizes(), (std::vector<int64_t>{5, 4}));
+  request.problem.dims = {{"batch", 3}, {"seqlen_k", 33}};
+  EXPECT_EQ(sizes(), (std::vector<int64_t>{9, 3}));
+  request.problem.dims["pages_per_sequence"] = 2;
+  EXPECT_EQ(text(session.validate(request)),
+            "expects pages_per_sequence 3 for seqlen_k 33 in pages of 16, but "
+            "got 2\n  note: give one of --seqlen-k and --pages-per-sequence");
+  request.problem.dims = {{"batch", INT64_MAX}, {"pages_per_sequence", 2}};
+  EXPECT_NE(text(session.validate(request)), "");
+  request.problem.dims = {{"pages", 10}};
+  writeIntegers(scratch.file("t.npy"), {9, 8, 7, 6}, {2, 2});
+  request.inputFiles["page_table"] = scratch.file("t.npy");
+  EXPECT_EQ(sizes(), (std::vector<int64_t>{10, 2}));
+}
+
+TEST_F(SessionTest, readsPages) {
+  writeBundle(request.bundle, pagedVarlenManifest(32, 16, 3, 9, 2));
+  Session session = makeSession();
+  RunResult result = session.run(request);
+  EXPECT_EQ(text(result.status), "");
+  EXPECT_TRUE(result.pass());
+  EXPECT_EQ(result.problem,
+            "B1 H2/2 S32x48 D16 f16 page_size=16 seqused_k sequences=2 lse");
+  EXPECT_EQ(result.layout, "bhsd");
+  writeIntegers(scratch.file("t.npy"), {0, 9, 9, 1, 1, 8}, {2, 3});
+  writeIntegers(scratch.file("u.npy"), {16, 48});
+  request.inputFiles["page_table"] = scratch.file("t.npy");
+  request.inputFiles["seqused_k"] = scratch.file("u.npy");
+  request.time = true;
+  EXPECT_TRUE(session.run(request).pass());
+  writeIntegers(scratch.file("t.npy"), {0, 9, 9, 1, 10, 8}, {2, 3});
+  Session again = makeSession();
+  result = again.run(request);
+  EXPECT_EQ(text(result.status),
+            "expects page_table[1, 1] to be from 0 to pages - 1 (8), but got "
+            "10\n  note: sequence 1 has 48 keys, in pages of 16");
+  EXPECT_FALSE(result.failed());
 }
 
 TEST_F(SessionTest, countsTheOperationsOfTheLengths) {

@@ -518,13 +518,15 @@ TEST(SequenceInputsTest, stagesAreOfPlainAttentions) {
     EXPECT_EQ(text(verifyStage(set.problem, Stage::All)), "");
     for (Stage stage : {Stage::QK, Stage::Softmax, Stage::PV})
       EXPECT_EQ(text(set.set.fillInputs(1, InputKind::Normal, stage)),
-                "expects stage 'all' of an attention with sinks, seqused_k or "
-                "cu_seqlens, but got '" +
+                "expects stage 'all' of an attention with sinks, seqused_k, "
+                "cu_seqlens or page_table, but got '" +
                     std::string(stringify(stage)) +
                     "'\n  note: stages look at plain softmaxes of all keys");
   }
   SequenceSet set(varlenManifest(16, 16, 2));
   EXPECT_NE(text(verifyStage(set.problem, Stage::PV)), "");
+  SequenceSet paged(pagedManifest(16, 16, 1, 2, 2));
+  EXPECT_NE(text(verifyStage(paged.problem, Stage::PV)), "");
 }
 
 TEST(SequenceInputsTest, kernelsGetNoLengthsOutsideOfTheTensors) {
@@ -536,4 +538,91 @@ TEST(SequenceInputsTest, kernelsGetNoLengthsOutsideOfTheTensors) {
             "expects cu_seqlens_k[3] to be at most the seqlen_k of the tensors "
             "(48), but got 49\n"
             "  note: sequences lie one after another on that axis");
+}
+
+TEST(PageInputsTest, noTwoEntriesNameAPageWhereThereAreEnough) {
+  SequenceSet set(pagedManifest(64, 16, 4, 15, 3));
+  bool isOrdered = true;
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    std::vector<int64_t> pages = set.fill(seed, "page_table");
+    EXPECT_EQ(pages, set.fill(seed, "page_table"));
+    EXPECT_NE(pages, set.fill(seed + 100, "page_table"));
+    isOrdered &= std::is_sorted(pages.begin(), pages.end());
+    std::sort(pages.begin(), pages.end());
+    EXPECT_EQ(std::adjacent_find(pages.begin(), pages.end()), pages.end());
+  }
+  EXPECT_FALSE(isOrdered);
+}
+
+TEST(PageInputsTest, fewPagesAreNamedMoreThanOnce) {
+  for (int64_t pages : {1, 3, 11}) {
+    SequenceSet set(pagedManifest(64, 16, 4, pages, 3));
+    std::vector<int64_t> table = set.fill(1, "page_table");
+    std::sort(table.begin(), table.end());
+    EXPECT_GE(table.front(), 0);
+    EXPECT_LT(table.back(), pages);
+    EXPECT_NE(std::adjacent_find(table.begin(), table.end()), table.end());
+  }
+}
+
+TEST(PageInputsTest, usedKeysAreInThePagesOfTheEntry) {
+  SequenceSet set(pagedVarlenManifest(64, 16, 4, 20, 5));
+  std::vector<int64_t> used = set.fill(1, "seqused_k");
+  EXPECT_EQ(used[0], 64);
+  EXPECT_LT(*std::min_element(used.begin(), used.end()), 50);
+  EXPECT_EQ(set.lengths("cu_seqlens_q").back(), 64);
+}
+
+TEST(PageInputsTest, withoutPagesThereAreNoKeys) {
+  nlohmann::json manifest = pagedManifest(64, 16, 4, 0, 3);
+  SequenceSet without(manifest);
+  ASSERT_EQ(text(without.set.fillInputs(1, InputKind::Normal, Stage::All)), "");
+  EXPECT_EQ(text(verifyLengths(without.set.inputs())),
+            "expects page_table[0, 0] to be from 0 to pages - 1 (-1), but got "
+            "0\n  note: batch entry 0 has 64 keys, in pages of 16");
+  addVector(manifest, "seqused_k", "i32", "batch");
+  SequenceSet set(manifest);
+  EXPECT_EQ(set.fill(1, "seqused_k"), (std::vector<int64_t>{0, 0, 0}));
+}
+
+// The last page of the first entry is far beyond its first.
+TEST(PageInputsTest, risingKeysGrowFromPageToPage) {
+  SequenceSet set(pagedManifest(64, 4, 8, 20, 2));
+  HostTensor &k = set.set.tensor("k"), &table = set.set.tensor("page_table");
+  for (auto [kind, factor] :
+       {std::pair(InputKind::Rising, 1), {InputKind::Falling, -1}}) {
+    ASSERT_EQ(text(set.set.fillInputs(1, kind, Stage::All)), "");
+    auto sumOfPage = [&](int64_t place) {
+      auto page = static_cast<int64_t>(table.load(table.position(place)));
+      double sum = 0;
+      for (int64_t i = 0; i < 2 * 4 * 16; ++i)
+        sum += std::abs(k.load(k.position(page * 2 * 4 * 16 + i)));
+      return sum;
+    };
+    for (int64_t entry : {0, 8})
+      EXPECT_GT(factor * std::log(sumOfPage(entry + 7) / sumOfPage(entry)), 1);
+  }
+  ASSERT_EQ(text(set.set.fillInputs(1, InputKind::Spiked, Stage::All)), "");
+  TensorView view = k.view();
+  for (int64_t entry : {0, 1})
+    for (int64_t key : {0, 1, 4}) {
+      AttentionInputs inputs = set.set.inputs();
+      KeyPlace place = findKey(inputs, getSequence(inputs, entry), key);
+      EXPECT_EQ(view.load(place.batch, 0, place.row, 0) > 32, key == 0);
+    }
+}
+
+TEST(PageInputsTest, kernelsGetNoPagesOutsideOfTheTensors) {
+  HostDevice device;
+  nlohmann::json manifest = pagedManifest(64, 16, 4, 15, 3);
+  addVector(manifest, "seqused_k", "i32", "batch");
+  SequenceSet set(manifest);
+  set.fill(1, "page_table");
+  set.store("seqused_k", 1, 17);
+  set.store("page_table", 6, 15); // of key 32 of entry 1, which is not used
+  EXPECT_EQ(text(set.set.upload(device)), "");
+  set.store("page_table", 5, -1);
+  EXPECT_EQ(text(set.set.upload(device)),
+            "expects page_table[1, 1] to be from 0 to pages - 1 (14), but got "
+            "-1\n  note: batch entry 1 has 17 keys, in pages of 16");
 }

@@ -86,7 +86,7 @@ json flashcore::testing::testManifest() {
   json cubin = code("kernels.sm_89.cubin", testCubin);
   cubin["chip"] = "sm_89";
   return {{"format", "flashcore-bundle"},
-          {"version", 6},
+          {"version", 7},
           {"compiler", "flashcore test"},
           {"assembler", "ptxas test"},
           {"chip", "sm_80"},
@@ -192,6 +192,53 @@ json flashcore::testing::varlenManifest(int64_t seqlenQ, int64_t seqlenK,
   if (!hasSequsedK)
     return manifest;
   manifest["attention"]["dims"]["sequences"] = sequences;
+  addVector(manifest, "seqused_k", "i32", "sequences");
+  return manifest;
+}
+
+/// Moves the keys into pages. The axis `entry` is that of the table's rows.
+static void addPages(json &manifest, int64_t pageSize, int64_t pagesPerSequence,
+                     int64_t pages, const char *entry) {
+  json &dims = manifest["attention"]["dims"], &tensors = manifest["tensors"];
+  dims.erase("seqlen_k");
+  dims["pages"] = pages;
+  dims["page_size"] = pageSize;
+  dims["pages_per_sequence"] = pagesPerSequence;
+  for (size_t i : {1, 2}) {
+    tensors[i]["axes"][0] = "pages";
+    tensors[i]["axes"][2] = "page_size";
+  }
+  json &arguments = manifest["kernels"][0]["arguments"];
+  arguments[5]["dim"] = "pages_per_sequence";
+  json table =
+      tensor("page_table", "input", "i32", {entry, "pages_per_sequence"});
+  table["strides"] = {pagesPerSequence, 1};
+  table["offset"] = 0;
+  table["alignment"] = 4;
+  tensors.push_back(std::move(table));
+  arguments.push_back({{"kind", "pointer"}, {"tensor", "page_table"}});
+  setPtx(manifest, ptxFor(manifest));
+}
+
+json flashcore::testing::pagedManifest(int64_t seqlenQ, int64_t pageSize,
+                                       int64_t pagesPerSequence, int64_t pages,
+                                       int64_t entries, const char *causal) {
+  json manifest = staticManifest(seqlenQ, pageSize, causal);
+  manifest["attention"]["dims"]["batch"] = entries;
+  addPages(manifest, pageSize, pagesPerSequence, pages, "batch");
+  return manifest;
+}
+
+json flashcore::testing::pagedVarlenManifest(int64_t seqlenQ, int64_t pageSize,
+                                             int64_t pagesPerSequence,
+                                             int64_t pages, int64_t sequences,
+                                             const char *causal) {
+  json manifest = staticManifest(seqlenQ, pageSize, causal);
+  json &dims = manifest["attention"]["dims"];
+  dims["cu_seqlens"] = sequences + 1;
+  dims["sequences"] = sequences;
+  addPages(manifest, pageSize, pagesPerSequence, pages, "sequences");
+  addVector(manifest, "cu_seqlens_q", "i32", "cu_seqlens");
   addVector(manifest, "seqused_k", "i32", "sequences");
   return manifest;
 }

@@ -79,6 +79,16 @@ nlohmann::json varlenManifest(int64_t seqlenQ, int64_t seqlenK,
                               int64_t sequences, const char *causal = "none",
                               bool hasSequsedK = false);
 
+/// A static problem of `entries` batch entries, whose keys are in pages.
+nlohmann::json pagedManifest(int64_t seqlenQ, int64_t pageSize,
+                             int64_t pagesPerSequence, int64_t pages,
+                             int64_t entries, const char *causal = "none");
+/// The same of sequences on the axis of the query rows, with seqused_k.
+nlohmann::json pagedVarlenManifest(int64_t seqlenQ, int64_t pageSize,
+                                   int64_t pagesPerSequence, int64_t pages,
+                                   int64_t sequences,
+                                   const char *causal = "none");
+
 /// Makes `text` the PTX of `manifest`, for writeBundle to write.
 void setPtx(nlohmann::json &manifest, const std::string &text);
 /// A PTX with the head of each kernel of `manifest`, as its arguments are.

@@ -15,9 +15,12 @@
 using namespace flashcore;
 using namespace flashcore::run;
 
-/// b, h, s or d.
+/// b, h, s or d. Pages are like entries of a batch.
 static char letter(const std::string &axis) {
-  return axis.starts_with("head_dim") ? 'd' : axis[0];
+  return axis.starts_with("head_dim") ? 'd'
+         : axis == PagesDim           ? 'b'
+         : axis == PageSizeDim        ? 's'
+                                      : axis[0];
 }
 
 static bool isDense(const TensorGeometry &tensor, std::string_view order) {

@@ -64,8 +64,9 @@ namespace {
 /// Options that CLI11 fills as text or numbers, before they are checked.
 struct RawOptions {
   std::map<std::string, std::optional<int64_t>> dims = {
-      {"batch", {}},    {"heads_q", {}},  {"heads_kv", {}},
-      {"seqlen_q", {}}, {"seqlen_k", {}}, {"cu_seqlens", {}}};
+      {"batch", {}},    {"heads_q", {}},           {"heads_kv", {}},
+      {"seqlen_q", {}}, {"seqlen_k", {}},          {"cu_seqlens", {}},
+      {"pages", {}},    {"pages_per_sequence", {}}};
   std::map<std::string, std::string> inputs = {{"q", ""},
                                                {"k", ""},
                                                {"v", ""},
@@ -75,6 +76,7 @@ struct RawOptions {
                                                {"seqused_k", ""},
                                                {"cu_seqlens_q", ""},
                                                {"cu_seqlens_k", ""},
+                                               {"page_table", ""},
                                                {"capture0", ""},
                                                {"capture1", ""},
                                                {"capture2", ""},
@@ -105,7 +107,10 @@ static void addProblemOptions(CLI::App &app, RawOptions &raw,
     std::string flag = "--" + name;
     std::replace(flag.begin(), flag.end(), '_', '-');
     app.add_option(flag, value,
-                   name + ", where neither the bundle nor a file fixes it")
+                   name + ", where neither the bundle nor a file fixes it" +
+                       (name == PagesDim ? " (default: one for each entry of "
+                                           "page_table)"
+                                         : ""))
         ->check(CLI::NonNegativeNumber)
         ->check(refuseOverflow);
   }

@@ -182,14 +182,16 @@ static std::string formatStageFailure(const RunResult &result) {
   return formatFailure(name, *result.check->stage, axes);
 }
 
-static std::string formatInput(const InputReport &input) {
+static std::string formatInput(const InputReport &input, bool isPaged) {
   static constexpr std::string_view queryAxes[] = {"batch", "head", "query",
                                                    "column"};
   static constexpr std::string_view keyAxes[] = {"batch", "head", "key",
                                                  "column"};
+  static constexpr std::string_view pageAxes[] = {"page", "head", "row",
+                                                  "column"};
   static constexpr std::string_view headAxes[] = {"head"};
   bool isOfHeads = input.name == SinkName || input.name == AlibiName;
-  std::span<const std::string_view> axes = keyAxes;
+  std::span<const std::string_view> axes = isPaged ? pageAxes : keyAxes;
   if (input.name == BiasName)
     axes = scoreAxes;
   else if (isOfHeads)
@@ -211,7 +213,7 @@ static std::string formatFailures(const RunResult &result) {
   if (check.stage)
     text += formatStageFailure(result);
   for (const InputReport &input : check.inputs)
-    text += formatInput(input);
+    text += formatInput(input, result.dims.contains(PageSizeDim));
   return text;
 }
 

@@ -70,11 +70,53 @@ Session::loadModule(const std::filesystem::path &path) {
   return &loaded;
 }
 
-/// Names all sizes that are missing at once.
+using Dims = std::map<std::string, int64_t, std::less<>>;
+
+/// Turns seqlen_k, which an attention of pages has not, into pages for as many
+/// keys.
+static Status takeSeqlenK(const Bundle &bundle, Dims &dims) {
+  auto seqlenK = dims.find("seqlen_k");
+  if (!bundle.isPaged() || seqlenK == dims.end())
+    return Status::success();
+  int64_t keys = seqlenK->second;
+  int64_t pageSize = *bundle.attention.dims.find(PageSizeDim)->second;
+  int64_t pages = keys / pageSize + (keys % pageSize != 0);
+  auto [known, isNew] =
+      dims.try_emplace(std::string(PagesPerSequenceDim), pages);
+  if (known->second != pages)
+    return Status::error("expects pages_per_sequence " + std::to_string(pages) +
+                         " for seqlen_k " + std::to_string(keys) +
+                         " in pages of " + std::to_string(pageSize) +
+                         ", but got " + std::to_string(known->second))
+        .note("give one of --seqlen-k and --pages-per-sequence");
+  dims.erase(seqlenK);
+  return Status::success();
+}
+
+/// As many pages as page_table has entries, where nothing says how many. The
+/// other sizes are known.
+static void choosePages(const Bundle &bundle, Dims &dims) {
+  auto sizeOf = [&](std::string_view name) {
+    auto fixed = bundle.attention.dims.find(name)->second;
+    return fixed ? *fixed : dims.find(name)->second;
+  };
+  if (!bundle.isPaged() || bundle.attention.dims.find(PagesDim)->second)
+    return;
+  int64_t rows = bundle.hasCuSeqlens()
+                     ? std::max<int64_t>(sizeOf(CuSeqlensDim) - 1, 0)
+                     : sizeOf("batch");
+  int64_t pages = 0;
+  if (__builtin_mul_overflow(rows, sizeOf(PagesPerSequenceDim), &pages))
+    pages = INT64_MAX; // which the span of k refuses
+  dims.try_emplace(std::string(PagesDim), pages);
+}
+
+/// Names all sizes that are missing at once. Others follow from those.
 static Status verifySizes(const Bundle &bundle, const ProblemRequest &problem) {
   std::string missing, sequences = bundle.sequencesDim();
   for (const auto &[name, size] : bundle.attention.dims)
-    if (!size && !problem.dims.contains(name) && name != sequences)
+    if (!size && !problem.dims.contains(name) && name != sequences &&
+        name != PagesDim)
       missing += (missing.empty() ? "" : ", ") + name;
   if (missing.empty())
     return Status::success();
@@ -91,12 +133,15 @@ StatusOr<Problem> Session::createProblem(const Bundle &bundle,
   problem.layout = request.layout.value_or(defaultLayout(bundle));
   if (request.isTile)
     problem.dims["seqlen_q"] = problem.dims["seqlen_k"] = tileRows;
+  if (Status status = takeSeqlenK(bundle, problem.dims); !status.ok())
+    return status;
   if (Status status = files.takeSizes(bundle, request.inputFiles, request.npy,
                                       problem.dims);
       !status.ok())
     return status;
   if (Status status = verifySizes(bundle, problem); !status.ok())
     return status;
+  choosePages(bundle, problem.dims);
   return Problem::create(bundle, problem);
 }
 

@@ -66,7 +66,7 @@ protected:
 
   MLIRContext context;
   OwningOpRef<ModuleOp> module;
-  SmallVector<Value> symbols;
+  SmallVector<BoundSymbol> symbols;
 };
 
 int64_t evaluate(AffineExpr expr, int64_t query) {
@@ -376,7 +376,8 @@ TEST_F(MaskRegionTest, BoundsOfData) {
     SmallVector<RegionBounds> ranges = read(load + each.body);
     EXPECT_TRUE(isComplete(ranges)) << each.body;
     EXPECT_EQ(ranges.size(), each.numRanges) << each.body;
-    EXPECT_EQ(symbols.size(), 1u) << each.body;
+    ASSERT_EQ(symbols.size(), 1u) << each.body;
+    EXPECT_FALSE(symbols.front().isOfQuery) << each.body;
     for (int64_t data : {-200, -3, 0, 1, 17, 64, 99, 1000})
       check(
           withData(ranges, data),
@@ -385,11 +386,120 @@ TEST_F(MaskRegionTest, BoundsOfData) {
   }
 }
 
+/// The results of a map for the block that begins at query `first`, of data of
+/// queries from `least` to `greatest`.
+SmallVector<int64_t> evaluate(AffineMap map, int64_t first, int64_t least,
+                              int64_t greatest) {
+  SmallVector<Attribute> operands, results;
+  Builder b(map.getContext());
+  for (int64_t value : {first, kQueries, kKeys, least, greatest})
+    operands.push_back(b.getIndexAttr(value));
+  EXPECT_TRUE(succeeded(map.constantFold(operands, results)));
+  return llvm::map_to_vector(results, [](Attribute result) {
+    return cast<IntegerAttr>(result).getInt();
+  });
+}
+
+// Of data of queries a block takes the least and the greatest: all that one of
+// its queries sees is within, and all of them see what is full.
+TEST_F(MaskRegionTest, BoundsOfDataOfQueries) {
+  const std::string load = "%n = memref.load %ids[%q] : memref<100xi32>\n"
+                           "%d = arith.index_cast %n : i32 to index\n";
+  struct {
+    const char *body;
+    bool (*isVisible)(int64_t, int64_t, int64_t);
+    bool isComplete = true;
+  } cases[] = {
+      {"%m = arith.cmpi sge, %k, %d : index\n",
+       [](int64_t, int64_t k, int64_t d) { return k >= d; }},
+      {"%y = arith.index_cast %k : index to i32\n"
+       "%m = arith.cmpi slt, %y, %n : i32\n",
+       [](int64_t, int64_t k, int64_t d) { return k < d; }},
+      {"%x = arith.cmpi sge, %k, %d : index\n"
+       "%y = arith.cmpi sle, %k, %q : index\n"
+       "%m = arith.andi %x, %y : i1\n",
+       [](int64_t q, int64_t k, int64_t d) { return k >= d && k <= q; }},
+      {"%c = arith.constant 5 : index\n%x = arith.muli %d, %c : index\n"
+       "%y = arith.subi %k, %x : index\n%z = math.absi %y : index\n"
+       "%m = arith.cmpi sle, %z, %c : index\n",
+       [](int64_t, int64_t k, int64_t d) { return std::abs(k - 5 * d) <= 5; }},
+      {"%x = arith.addi %n, %n : i32\n%y = arith.index_cast %k : index to i32\n"
+       "%u = arith.cmpi sge, %y, %x : i32\n"
+       "%c = arith.constant 3 : index\n%r = arith.remui %k, %c : index\n"
+       "%v = arith.cmpi ult, %r, %c : index\n%m = arith.andi %u, %v : i1\n",
+       [](int64_t, int64_t k, int64_t d) { return k >= 2 * d; }, false}};
+  std::mt19937 random(7);
+  for (const auto &each : cases)
+    for (int64_t most : {0, 3, 20, 99, 300}) {
+      SmallVector<int64_t> data;
+      for (int64_t q = 0; q < kQueries; ++q)
+        data.push_back(static_cast<int64_t>(random() % (most + 1)) - most / 8);
+      KeyMask mask = KeyMask::get(parse(load + each.body));
+      ASSERT_TRUE(mask.hasDataOfQueries()) << each.body;
+      ASSERT_EQ(mask.ranges.size(), 1u) << each.body;
+      EXPECT_EQ(mask.ranges.front().isComplete, each.isComplete) << each.body;
+      constexpr int64_t block = 15;
+      KeyBounds bounds =
+          getKeyBounds(&context, mask.getMaskOf(mask.ranges.front()), block);
+      for (int64_t first = 0; first < kQueries; first += block) {
+        auto range = llvm::make_range(data.begin() + first,
+                                      data.begin() + first + block);
+        int64_t least = *llvm::min_element(range);
+        int64_t greatest = *llvm::max_element(range);
+        auto get = [&](AffineMap map, bool isEnd) {
+          auto results = evaluate(map, first, least, greatest);
+          return isEnd ? *llvm::min_element(results)
+                       : *llvm::max_element(results);
+        };
+        for (int64_t q = first; q < first + block; ++q)
+          for (int64_t k = 0; k < kKeys; ++k) {
+            bool isVisible = each.isVisible(q, k, data[q]);
+            ASSERT_TRUE(!isVisible || (k >= get(bounds.visibleBegin, false) &&
+                                       k < get(bounds.visibleEnd, true)))
+                << each.body << q << " " << k;
+            ASSERT_TRUE(isVisible || !each.isComplete ||
+                        k < get(bounds.fullBegin, false) ||
+                        k >= get(bounds.fullEnd, true))
+                << each.body << q << " " << k;
+          }
+      }
+      mask.dropDataOfQueries();
+      EXPECT_FALSE(mask.hasDataOfQueries());
+      EXPECT_FALSE(mask.ranges.front().isComplete);
+    }
+}
+
+// A number that no bound has is not asked for.
+TEST_F(MaskRegionTest, DataOfNoBound) {
+  KeyMask mask =
+      KeyMask::get(parse("%n = memref.load %ids[%q] : memref<100xi32>\n"
+                         "%d = arith.index_cast %n : i32 to index\n"
+                         "%x = arith.cmpi sge, %k, %d : index\n"
+                         "%c = arith.constant 3 : index\n"
+                         "%r = arith.remui %k, %c : index\n"
+                         "%y = arith.cmpi eq, %r, %c : index\n"
+                         "%m = arith.ori %x, %y : i1\n"));
+  EXPECT_TRUE(mask.symbols.empty());
+  EXPECT_TRUE(mask.ranges.empty());
+  EXPECT_TRUE(mask.hasOpaqueRegion);
+}
+
 // Sums of 32 bits may wrap where one of the numbers is data, a quotient of what
 // may be negative is not its floor, and a head has no bounds of its own.
 TEST_F(MaskRegionTest, DataThatBoundsNothing) {
   for (const char *body :
-       {"%n = arith.index_cast %b : index to i32\n"
+       {// Falls where the data rises; of heads, and of keys.
+        "%n = memref.load %ids[%q] : memref<100xi32>\n"
+        "%d = arith.index_cast %n : i32 to index\n"
+        "%x = arith.subi %q, %d : index\n"
+        "%m = arith.cmpi sge, %k, %x : index\n",
+        "%n = memref.load %ids[%h] : memref<100xi32>\n"
+        "%d = arith.index_cast %n : i32 to index\n"
+        "%m = arith.cmpi sge, %k, %d : index\n",
+        "%n = memref.load %ids[%k] : memref<100xi32>\n"
+        "%d = arith.index_cast %n : i32 to index\n"
+        "%m = arith.cmpi sge, %q, %d : index\n",
+        "%n = arith.index_cast %b : index to i32\n"
         "%x = arith.index_cast %q : index to i32\n"
         "%y = arith.index_cast %k : index to i32\n"
         "%z = arith.addi %x, %n : i32\n%m = arith.cmpi sle, %y, %z : i32\n",
@@ -400,9 +510,6 @@ TEST_F(MaskRegionTest, DataThatBoundsNothing) {
         "%m = arith.cmpi sgt, %k, %x : index\n",
         "%m = arith.cmpi sgt, %k, %h : index\n",
         "%n = arith.index_cast %h : index to i32\n"
-        "%y = arith.index_cast %k : index to i32\n"
-        "%m = arith.cmpi sle, %y, %n : i32\n",
-        "%n = memref.load %ids[%q] : memref<100xi32>\n"
         "%y = arith.index_cast %k : index to i32\n"
         "%m = arith.cmpi sle, %y, %n : i32\n"}) {
     SmallVector<RegionBounds> ranges = read(body);

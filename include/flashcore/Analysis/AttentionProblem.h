@@ -31,22 +31,25 @@ struct AttentionProblem {
   bool hasRegion = false;
   /// What was proved of a mask region: whether something of it bounds the keys
   /// of a query, so that tiles are skipped, whether that is all of it, how many
-  /// ranges of keys these are, and whether some end where data says.
+  /// ranges of keys these are, and whether some end where data of a batch
+  /// entry, or of each query, says.
   struct MaskProof {
     bool hasBounds, isComplete;
     size_t numRanges;
-    bool hasData;
+    bool hasData, hasDataOfQueries;
   };
   std::optional<MaskProof> maskProof;
   /// Whether strides or offsets of the tensors are known at run time only.
   bool hasOpenStrides = false;
   /// Whether a size above is one that is assumed of those known at run time.
   bool hasAssumedSizes = false;
-  /// Whether tensors say how long the sequences of batch entries are: sizes
-  /// above are the most they can be.
+  /// Whether tensors say how long the sequences of batch entries are, or where
+  /// their keys lie: sizes above are the most they can be.
   bool hasLengths = false;
   /// Whether sequences lie back to back (cu_seqlens).
   bool isVarlen = false;
+  /// Whether keys are in pages that a table names (page_table).
+  bool isPaged = false;
   /// Keys that one query sees at most, where a window bounds them.
   std::optional<int64_t> windowKeys;
 

@@ -35,12 +35,11 @@ struct KeyMask {
   /// Bounds that a mask region gives, in d0, the query (MaskRegion.h), but for
   /// those that are a causal mask or a window.
   SmallVector<AffineExpr> first = {}, last = {};
-  /// Where a mask region shows several ranges of keys, those: what hides keys
-  /// from all of them is above.
+  /// Where a mask region shows several ranges of keys, or one whose bounds are
+  /// data of queries, those: what hides keys from all of them is above.
   SmallVector<RegionBounds> ranges = {};
-  /// Data in these bounds: values of the mask region that depend on the batch
-  /// entry alone. Symbol s of an expression is number s of them.
-  SmallVector<Value> symbols = {};
+  /// Data in these bounds: symbol s of an expression is number s of them.
+  SmallVector<BoundSymbol> symbols = {};
   /// Whether a mask region gives any bounds, and whether there is more to it
   /// than those and the ranges.
   bool hasRegionBounds = false, hasOpaqueRegion = false;
@@ -55,6 +54,10 @@ struct KeyMask {
   /// Whether visible keys may lie apart, with tiles between them that are
   /// empty.
   bool hasHoles() const { return !ranges.empty(); }
+  /// Whether bounds differ from query to query as data says.
+  bool hasDataOfQueries() const;
+  /// Takes those bounds away, which then hide nothing by proof.
+  void dropDataOfQueries();
   /// The mask of one of several ranges alone.
   KeyMask getMaskOf(const RegionBounds &range) const;
   /// Whether bounds hide the first keys from some query.
@@ -69,10 +72,11 @@ struct KeyMask {
 
 /// Key rows [visibleBegin, visibleEnd) hold every key that some query of the
 /// block sees; every query of the block sees all of [fullBegin, fullEnd). The
-/// maps take dims (first query row of the block, seqlen_q, seqlen_k) and the
-/// symbols of the mask. An end is
-/// the minimum of its map's results, a begin the maximum of its map's results,
-/// and all of them are 0 if that is negative.
+/// maps take dims (first query row of the block, seqlen_q, seqlen_k) and as
+/// symbols those of the mask, where one of queries is the least of the block's,
+/// and behind them the greatest of each one of queries. An end is the minimum
+/// of its map's results, a begin the maximum of its map's results, and all of
+/// them are 0 if that is negative.
 struct KeyBounds {
   AffineMap visibleBegin, visibleEnd;
   AffineMap fullBegin, fullEnd;

@@ -22,7 +22,8 @@ namespace mlir::flashcore {
 
 /// A visible key is at least each of `first` and at most each of `last`:
 /// expressions in d0, the query, of which none falls from one query to the
-/// next, and in symbols, which are data.
+/// next, and in symbols, which are data. None falls where a symbol of queries
+/// rises.
 struct RegionBounds {
   SmallVector<AffineExpr> first, last;
   /// Whether every such key is visible, so that the bounds are the mask.
@@ -38,14 +39,19 @@ struct RegionBounds {
 /// taken to be so small that sums of 32 bits do not wrap.
 ///
 /// A value of 32 bits that depends on the batch entry alone, as a length that
-/// the region loads, is a symbol of the bounds: `symbols` gets it, a value of
-/// the region.
+/// the region loads, or on batch entry and query, as the first token of a
+/// query's document, is a symbol of the bounds: `symbols` gets it.
 inline constexpr size_t kMaxRegionRanges = 3;
-SmallVector<RegionBounds> getRegionRanges(Region &mask,
-                                          SmallVectorImpl<Value> &symbols);
+struct BoundSymbol {
+  Value value; ///< of the region
+  bool isOfQuery;
+};
+SmallVector<RegionBounds>
+getRegionRanges(Region &mask, SmallVectorImpl<BoundSymbol> &symbols);
 
-/// Whether the value of a region is the same for all heads, queries and keys.
-bool isOfBatchEntry(Value value, Region &region);
+/// Takes away the symbols that none of the ranges has.
+void dropUnusedSymbols(MutableArrayRef<RegionBounds> ranges,
+                       SmallVectorImpl<BoundSymbol> &symbols);
 
 } // namespace mlir::flashcore
 

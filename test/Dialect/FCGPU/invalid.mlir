@@ -891,3 +891,39 @@ func.func @staging_of_a_write(%tile: vector<64x64xf16>, %target: memref<64x64xf1
 #schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 64, block_n = 64,
   num_warps = 4, num_stages = 2, query = shared, grid_order = query_fastest,
   min_blocks = 1, key_warps = 4, product = warpgroup>
+
+// -----
+
+func.func @pages_of_24_rows(%pool: memref<?x1x24x64xf16>, %table: memref<1x?xi32>, %rows: index) {
+  // expected-error @below {{'fcgpu.view_pages' op expects a pool (pages, heads, rows, columns) with a power of two of rows, but got 'memref<?x1x24x64xf16>'}}
+  %k = fcgpu.view_pages %pool by %table rows(%rows)
+      : memref<?x1x24x64xf16>, memref<1x?xi32> -> memref<1x1x?x64xf16, #fcgpu.pages>
+  return
+}
+
+// -----
+
+func.func @pages_by_the_table_of_a_batch(%pool: memref<?x1x16x64xf16>, %table: memref<4x?xi32>, %rows: index) {
+  // expected-error @below {{'fcgpu.view_pages' op expects a table (1, pages) of i32, but got 'memref<4x?xi32>'}}
+  %k = fcgpu.view_pages %pool by %table rows(%rows)
+      : memref<?x1x16x64xf16>, memref<4x?xi32> -> memref<1x1x?x64xf16, #fcgpu.pages>
+  return
+}
+
+// -----
+
+func.func @pages_as_plain_memory(%pool: memref<?x1x16x64xf16>, %table: memref<1x?xi32>, %rows: index) {
+  // expected-error @below {{'fcgpu.view_pages' op expects a result of type 'memref<1x1x?x64xf16, #fcgpu.pages>', but got 'memref<1x1x?x64xf16>'}}
+  %k = fcgpu.view_pages %pool by %table rows(%rows)
+      : memref<?x1x16x64xf16>, memref<1x?xi32> -> memref<1x1x?x64xf16>
+  return
+}
+
+// -----
+
+func.func @bulk_copy_of_pages(%k: memref<1x1x?x64xf16, #fcgpu.pages>, %ring: !fcgpu.ring<2x64x64xf16, panels>, %i: index) {
+  // expected-error @below {{'fcgpu.copy' op expects a ring of rows for what is in pages, but got '!fcgpu.ring<2x64x64xf16, panels>'}}
+  fcgpu.copy %k[%i, %i, %i, %i] to %ring[%i] by block
+      : memref<1x1x?x64xf16, #fcgpu.pages> to !fcgpu.ring<2x64x64xf16, panels>
+  return
+}

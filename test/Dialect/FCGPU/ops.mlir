@@ -81,6 +81,15 @@ func.func @all_to_all_of_columns(%acc: vector<16x64xf32>, %part: index)
   return %o#0 : vector<8x32xf32>
 }
 
+// CHECK-LABEL: func.func @view_pages(
+// CHECK-SAME:    %[[POOL:[^:]+]]: memref<?x1x16x64xf16>, %[[TABLE:[^:]+]]: memref<1x?xi32>, %[[ROWS:[^:]+]]: index)
+func.func @view_pages(%pool: memref<?x1x16x64xf16>, %table: memref<1x?xi32>, %rows: index) -> memref<1x1x?x64xf16, #fcgpu.pages> {
+  // CHECK: fcgpu.view_pages %[[POOL]] by %[[TABLE]] rows(%[[ROWS]]) : memref<?x1x16x64xf16>, memref<1x?xi32> -> memref<1x1x?x64xf16, #fcgpu.pages>
+  %k = fcgpu.view_pages %pool by %table rows(%rows)
+      : memref<?x1x16x64xf16>, memref<1x?xi32> -> memref<1x1x?x64xf16, #fcgpu.pages>
+  return %k : memref<1x1x?x64xf16, #fcgpu.pages>
+}
+
 // CHECK-LABEL: func.func @copy_by_block(
 // CHECK-SAME:    %[[K:[^:]+]]: memref<1x1x512x64xf16>, %[[RING:[^:]+]]: !fcgpu.ring<2x64x64xf16>,
 // CHECK-SAME:    %[[ZERO:[^:]+]]: index, %[[ROW:[^:]+]]: index, %[[TILE:[^:]+]]: index)

@@ -422,8 +422,8 @@ func.func @c13_cu_seqlens_with_a_batch(%q: !t, %cu: !cu) {
 !cu = memref<5xi32>
 !table = memref<1x4xi32>
 
-func.func @c13_cu_seqlens_with_page_table(%q: !t, %cu: !cu, %table: !table) {
-  // expected-error @below {{'flashcore.attention' op expects cu_seqlens or page_table, but got both}}
+func.func @c13_cu_seqlens_k_with_page_table(%q: !t, %cu: !cu, %table: !table) {
+  // expected-error @below {{'flashcore.attention' op expects seqused_k in the place of cu_seqlens_k with page_table, but got cu_seqlens_k}}
   flashcore.attention ins(%q, %q, %q : !t, !t, !t)
       cu_seqlens_q(%cu : !cu) cu_seqlens_k(%cu : !cu)
       page_table(%table : !table) outs(%q : !t)
@@ -439,6 +439,50 @@ func.func @c14_seqused_k_of_heads(%q: !t, %used: !used) {
   // expected-error @below {{'flashcore.attention' op expects seqused_k of batch = 2 rows, but got 8}}
   flashcore.attention ins(%q, %q, %q : !t, !t, !t) seqused_k(%used : !used)
       outs(%q : !t)
+  return
+}
+
+// -----
+
+!t = memref<2x8x512x64xf16>
+!table = memref<16x2xi32>
+
+func.func @c13_cu_seqlens_q_with_page_table_alone(%q: !t, %cu: memref<3xi32>, %table: !table) {
+  // expected-error @below {{'flashcore.attention' op expects seqused_k in the place of cu_seqlens_k with page_table, but got neither}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t)
+      cu_seqlens_q(%cu : memref<3xi32>) page_table(%table : !table) outs(%q : !t)
+  return
+}
+
+// -----
+
+!q = memref<2x8x512x64xf16>
+!k = memref<2x8x24x64xf16>
+
+func.func @c15_pages_of_24_keys(%q: !q, %k: !k, %table: memref<2x3xi32>) {
+  // expected-error @below {{'flashcore.attention' op expects pages of a static power of two of keys, but got 24}}
+  flashcore.attention ins(%q, %k, %k : !q, !k, !k) page_table(%table : memref<2x3xi32>) outs(%q : !q)
+  return
+}
+
+// -----
+
+!q = memref<2x8x512x64xf16>
+!k = memref<2x8x?x64xf16>
+
+func.func @c15_pages_of_a_size_at_run_time(%q: !q, %k: !k, %table: memref<2x3xi32>) {
+  // expected-error @below {{'flashcore.attention' op expects pages of a static power of two of keys, but got ?}}
+  flashcore.attention ins(%q, %k, %k : !q, !k, !k) page_table(%table : memref<2x3xi32>) outs(%q : !q)
+  return
+}
+
+// -----
+
+!t = memref<2x8x512x64xf16>
+
+func.func @c15_no_pages(%q: !t, %table: memref<2x0xi32>) {
+  // expected-error @below {{'flashcore.attention' op expects a page_table with a page of each entry or more, but got none}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) page_table(%table : memref<2x0xi32>) outs(%q : !t)
   return
 }
 

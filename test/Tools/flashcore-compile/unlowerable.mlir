@@ -15,10 +15,10 @@ func.func @cu_seqlens_with_bias(%q: memref<1x4x128x64xf16>, %cu: memref<3xi32>, 
   return
 }
 
-func.func @page_table(%q: !t, %table: memref<2x8xi32>) {
-  // CHECK: :[[#@LINE+1]]:3: error: 'flashcore.attention' op uses page_table, which this version cannot lower yet{{$}}
+func.func @page_table_with_bias(%q: !t, %table: memref<2x8xi32>, %bias: memref<1x1x1x1xf32>) {
+  // CHECK: :[[#@LINE+1]]:3: error: 'flashcore.attention' op uses page_table with a bias, which this version cannot lower yet{{$}}
   flashcore.attention ins(%q, %q, %q : !t, !t, !t)
-      page_table(%table : memref<2x8xi32>) outs(%q : !t)
+      bias(%bias : memref<1x1x1x1xf32>) page_table(%table : memref<2x8xi32>) outs(%q : !t)
   return
 }
 

@@ -306,6 +306,37 @@ LogicalResult FillOp::verify() {
   return success();
 }
 
+/// Rows of a pool, as one matrix.
+static MemRefType getPagedType(MemRefType pool) {
+  auto space = PagesAttr::get(pool.getContext());
+  return MemRefType::get(
+      {1, pool.getDimSize(1), ShapedType::kDynamic, pool.getDimSize(3)},
+      pool.getElementType(), MemRefLayoutAttrInterface(), space);
+}
+
+void ViewPagesOp::build(OpBuilder &builder, OperationState &state, Value pool,
+                        Value table, Value rows) {
+  build(builder, state, getPagedType(cast<MemRefType>(pool.getType())), pool,
+        table, rows);
+}
+
+LogicalResult ViewPagesOp::verify() {
+  auto pool = cast<MemRefType>(getPool().getType());
+  auto table = cast<MemRefType>(getTable().getType());
+  if (pool.getRank() != 4 || pool.isDynamicDim(2) ||
+      !llvm::isPowerOf2_64(pool.getDimSize(2)))
+    return emitOpError("expects a pool (pages, heads, rows, columns) with a "
+                       "power of two of rows, but got ")
+           << pool;
+  if (table.getRank() != 2 || table.getDimSize(0) != 1 ||
+      !table.getElementType().isSignlessInteger(32))
+    return emitOpError("expects a table (1, pages) of i32, but got ") << table;
+  if (getType() != getPagedType(pool))
+    return emitOpError("expects a result of type ")
+           << getPagedType(pool) << ", but got " << getType();
+  return success();
+}
+
 LogicalResult CopyOp::verify() {
   auto source = cast<MemRefType>(getSource().getType());
   RingType ring = getRing().getType();
@@ -318,6 +349,9 @@ LogicalResult CopyOp::verify() {
   if (getIndices().size() != static_cast<size_t>(source.getRank()))
     return emitOpError("expects ")
            << source.getRank() << " indices, but got " << getIndices().size();
+  if (ring.hasPanels() && isa_and_nonnull<PagesAttr>(source.getMemorySpace()))
+    return emitOpError("expects a ring of rows for what is in pages, but got ")
+           << ring;
   int64_t cols = source.getShape().back();
   bool fillsPanels = ring.hasPanels() && !ShapedType::isDynamic(cols) &&
                      cols < ring.getCols() && cols % ring.getPanelCols() == 0;

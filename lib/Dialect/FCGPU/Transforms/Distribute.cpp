@@ -250,6 +250,7 @@ struct DistributePass final
              converter.isLegal(op->getResults());
     });
     target.addIllegalDialect<FCGPUDialect>();
+    target.addLegalOp<ViewPagesOp>();
     scf::populateSCFStructuralTypeConversionsAndLegality(converter, patterns,
                                                          target);
     populateMemoryPatterns(converter, context, patterns);
@@ -308,6 +309,11 @@ struct DistributePass final
     context.layouts = &layouts;
     if (failed(convert(context)))
       return signalPassFailure();
+    // Copies have read what they view.
+    getOperation().walk([](ViewPagesOp view) {
+      if (view->use_empty())
+        view->erase();
+    });
     if (context.ptxVersion)
       getOperation()->setAttr(kPTXVersionAttrName,
                               b.getI64IntegerAttr(context.ptxVersion));

@@ -102,6 +102,44 @@ struct DistributeAllocRing final : ThreadPattern<AllocRingOp> {
   }
 };
 
+/// The rows that a copy reads: of a memref, or in the pages that a table names.
+class CopiedRows {
+public:
+  /// `source` is what `op` copies from, behind all conversions.
+  CopiedRows(CopyOp op, Value source)
+      : source(source), view(op.getSource().getDefiningOp<ViewPagesOp>()) {}
+
+  Value getMemref() { return view ? view.getPool() : source; }
+
+  Value getNumRows(IndexBuilder &b) {
+    if (view)
+      return view.getRows();
+    int64_t rowAxis = cast<MemRefType>(source.getType()).getRank() - 2;
+    return memref::DimOp::create(b, source, rowAxis);
+  }
+
+  /// The place in the memref of what is at `indices` in the source. For a row
+  /// that does not exist, where `exists` is not null, the table is asked for
+  /// the first one: nothing is read there.
+  SmallVector<Value> locate(IndexBuilder &b, ArrayRef<Value> indices,
+                            Value exists) {
+    if (!view)
+      return SmallVector<Value>(indices);
+    Value row = indices[2];
+    if (exists)
+      row = arith::SelectOp::create(b, exists, row, b.index(0));
+    Value page = memref::LoadOp::create(
+        b, view.getTable(),
+        ValueRange{b.index(0), b.div(row, view.getPageSize())});
+    return {arith::IndexCastOp::create(b, b.getIndexType(), page), indices[1],
+            b.rem(row, view.getPageSize()), indices[3]};
+  }
+
+private:
+  Value source;
+  ViewPagesOp view;
+};
+
 /// A tile copy as 16-byte cp.async, spread over the threads so that neighbours
 /// copy neighbouring chunks of a row.
 struct DistributeCopy final : ThreadPattern<CopyOp> {
@@ -153,25 +191,20 @@ struct DistributeCopy final : ThreadPattern<CopyOp> {
     }
   }
 
-  /// How many elements of a chunk in row `row` to read, or null for all: rows
-  /// past the end read nothing and are filled with zeros; so may be all rows of
-  /// a copy whose predicate is false.
-  Value getNumElements(IndexBuilder &b, CopyOp op, OneToNOpAdaptor adaptor,
-                       Value row) const {
+  /// Whether row `row` is read, or null if it certainly is: rows past the end
+  /// read nothing and are filled with zeros; so may be all rows of a copy whose
+  /// predicate is false.
+  Value getExists(IndexBuilder &b, CopyOp op, OneToNOpAdaptor adaptor,
+                  CopiedRows &source, Value row) const {
     Value exists;
     if (op.getPredicate() && op.getZeroFill())
       exists = adaptor.getPredicate().front();
     if (!op.getInBounds()) {
-      Value source = adaptor.getSource().front();
-      int64_t rowAxis = cast<MemRefType>(source.getType()).getRank() - 2;
-      Value isRow = b.lessThan(row, memref::DimOp::create(b, source, rowAxis));
+      Value isRow = b.lessThan(row, source.getNumRows(b));
       exists =
           exists ? arith::AndIOp::create(b, isRow, exists).getResult() : isRow;
     }
-    if (!exists)
-      return {};
-    int64_t all = op.getRing().getType().getChunkCols();
-    return arith::SelectOp::create(b, exists, b.index(all), b.index(0));
+    return exists;
   }
 
   /// Copies chunks `firstChunk`, `firstChunk` + step, ... of row
@@ -180,20 +213,24 @@ struct DistributeCopy final : ThreadPattern<CopyOp> {
                Value firstRow, int64_t done, Value firstChunk,
                int64_t step) const {
     RingType ring = op.getRing().getType();
-    Value source = adaptor.getSource().front();
-    auto sourceType = cast<MemRefType>(source.getType());
-    int64_t rowAxis = sourceType.getRank() - 2;
+    CopiedRows source(op, adaptor.getSource().front());
     SmallVector<Value> indices;
     for (ValueRange index : adaptor.getIndices())
       indices.push_back(index.front());
+    size_t rowAxis = indices.size() - 2;
     Value firstCol = indices.back();
     indices[rowAxis] = b.add(indices[rowAxis], b.add(firstRow, done));
 
-    Value elements = getNumElements(b, op, adaptor, indices[rowAxis]);
+    Value exists = getExists(b, op, adaptor, source, indices[rowAxis]);
+    indices = source.locate(b, indices, exists);
     auto token = nvgpu::DeviceAsyncTokenType::get(op.getContext());
     int64_t cols = ring.getCols(), chunks = ring.getRowChunks();
     int64_t chunkCols =
         findFillAtom(*thread.target, ring)->bytes / ring.getElementBytes();
+    Value elements;
+    if (exists)
+      elements =
+          arith::SelectOp::create(b, exists, b.index(chunkCols), b.index(0));
     for (int64_t c = 0; c < chunks; c += step) {
       Value chunk = b.add(firstChunk, c);
       OpBuilder::InsertionGuard guard(b);
@@ -209,8 +246,8 @@ struct DistributeCopy final : ThreadPattern<CopyOp> {
           getPlace(b, b.add(firstRow, row), b.add(firstChunk, col), ring));
       nvgpu::DeviceAsyncCopyOp::create(
           b, token, target,
-          b.index((done - row) * cols + (c - col) * chunkCols), source, indices,
-          b.getIndexAttr(chunkCols), elements,
+          b.index((done - row) * cols + (c - col) * chunkCols),
+          source.getMemref(), indices, b.getIndexAttr(chunkCols), elements,
           /*bypassL1=*/b.getUnitAttr());
     }
   }

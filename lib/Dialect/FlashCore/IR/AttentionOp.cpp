@@ -345,14 +345,18 @@ LogicalResult AttentionOp::verifyVarlen() {
   ShapedType q = getQueryType();
   Value cuQ = getCuSeqlensQ(), cuK = getCuSeqlensK();
   // C13
-  if (static_cast<bool>(cuQ) != static_cast<bool>(cuK))
+  if (getPageTable() && (cuK || (cuQ && !getSequsedK())))
+    return emitOpError("expects seqused_k in the place of cu_seqlens_k with "
+                       "page_table, but got ")
+           << (cuK ? "cu_seqlens_k" : "neither");
+  if (!getPageTable() && static_cast<bool>(cuQ) != static_cast<bool>(cuK))
     return emitOpError(
                "expects cu_seqlens_q and cu_seqlens_k together, but got "
                "only cu_seqlens_")
            << (cuQ ? "q" : "k");
   if (cuQ) {
     int64_t sizeQ = cast<ShapedType>(cuQ.getType()).getDimSize(0);
-    int64_t sizeK = cast<ShapedType>(cuK.getType()).getDimSize(0);
+    int64_t sizeK = cuK ? cast<ShapedType>(cuK.getType()).getDimSize(0) : sizeQ;
     if (differ(sizeQ, sizeK))
       return emitOpError("expects cu_seqlens_q and cu_seqlens_k of one length, "
                          "but got ")
@@ -360,8 +364,6 @@ LogicalResult AttentionOp::verifyVarlen() {
     if (differ(q.getDimSize(Batch), 1))
       return emitOpError("expects a batch of 1 with cu_seqlens, but got ")
              << q.getDimSize(Batch);
-    if (getPageTable())
-      return emitOpError("expects cu_seqlens or page_table, but got both");
   }
   // C14, C15
   for (auto [name, value] :
@@ -380,6 +382,16 @@ LogicalResult AttentionOp::verifyVarlen() {
              << name << " of " << (cuQ ? "sequences" : "batch") << " = "
              << entries << " rows, but got " << size;
   }
+  if (!getPageTable())
+    return success();
+  int64_t pageSize = getKeyType().getDimSize(Seqlen);
+  if (ShapedType::isDynamic(pageSize) || !llvm::isPowerOf2_64(pageSize))
+    return emitOpError("expects pages of a static power of two of keys, but "
+                       "got ")
+           << extent(pageSize);
+  if (cast<ShapedType>(getPageTable().getType()).getDimSize(1) == 0)
+    return emitOpError("expects a page_table with a page of each entry or "
+                       "more, but got none");
   return success();
 }
 

@@ -29,10 +29,12 @@ static SmallVector<KernelTensor> getTensors(AttentionOp op) {
   };
   addCopied("q", false, op.getQuery(),
             {Dim::Batch, Dim::HeadsQ, Dim::SeqlenQ, Dim::HeadDim});
-  addCopied("k", false, op.getKey(),
-            {Dim::Batch, Dim::HeadsKV, Dim::SeqlenK, Dim::HeadDim});
+  bool isPaged = static_cast<bool>(op.getPageTable());
+  Dim entry = isPaged ? Dim::Pages : Dim::Batch;
+  Dim keys = isPaged ? Dim::PageSize : Dim::SeqlenK;
+  addCopied("k", false, op.getKey(), {entry, Dim::HeadsKV, keys, Dim::HeadDim});
   addCopied("v", false, op.getValue(),
-            {Dim::Batch, Dim::HeadsKV, Dim::SeqlenK, Dim::HeadDimV});
+            {entry, Dim::HeadsKV, keys, Dim::HeadDimV});
   addCopied("o", true, op.getOutput(),
             {Dim::Batch, Dim::HeadsQ, Dim::SeqlenQ, Dim::HeadDimV});
   if (Value lse = op.getLse())
@@ -54,10 +56,11 @@ static SmallVector<KernelTensor> getTensors(AttentionOp op) {
         {"cu_seqlens_k", op.getCuSeqlensK()}})
     if (ends)
       addPlain(name, false, ends, {Dim::CuSeqlens});
-  // There are fewer sequences than ends.
+  Dim lengths = op.getCuSeqlensQ() ? Dim::Sequences : Dim::Batch;
   if (Value used = op.getSequsedK())
-    addPlain("seqused_k", false, used,
-             op.getCuSeqlensQ() ? ArrayRef<Dim>() : ArrayRef(Dim::Batch));
+    addPlain("seqused_k", false, used, {lengths});
+  if (Value table = op.getPageTable())
+    addPlain("page_table", false, table, {lengths, Dim::PagesPerSequence});
   // Their axes are their own.
   for (auto [i, tensor] : llvm::enumerate(op.getCapturedTensors()))
     addPlain(getCaptureName(i), false, tensor, {});

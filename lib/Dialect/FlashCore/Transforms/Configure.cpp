@@ -48,7 +48,7 @@ bool mlir::flashcore::isUnsupported(Diagnostic &diagnostic) {
 LogicalResult mlir::flashcore::checkLowerable(AttentionOp op) {
   std::pair<StringRef, bool> features[] = {
       {"cu_seqlens with a bias", op.getCuSeqlensQ() && op.getBias()},
-      {"page_table", static_cast<bool>(op.getPageTable())},
+      {"page_table with a bias", op.getPageTable() && op.getBias()},
   };
   for (auto [name, used] : features)
     if (used)
@@ -74,7 +74,9 @@ LogicalResult mlir::flashcore::checkLowerable(AttentionOp op) {
                << " 0: there is nothing to compute; sizes that may be 0 must "
                   "be dynamic";
     auto memref = dyn_cast<MemRefType>(type);
-    if (memref && !isGlobalMemory(memref.getMemorySpace()))
+    bool isView = memref && !op.getTile().empty() &&
+                  isa_and_nonnull<fcgpu::PagesAttr>(memref.getMemorySpace());
+    if (memref && !isView && !isGlobalMemory(memref.getMemorySpace()))
       return emitUnsupported(op)
              << "has " << name << " in memory space " << memref.getMemorySpace()
              << ", but this version lowers global memory only: the default "

@@ -17,6 +17,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Transforms/LoopInvariantCodeMotionUtils.h"
 
 #include <algorithm>
 
@@ -108,6 +109,46 @@ OpFoldResult TileExpander::getEnd(AffineMap map,
       affine::makeComposedFoldedAffineMin(b, b.getLoc(), map, operands));
 }
 
+/// The data in bounds. That of queries is found in front of the loop over
+/// warps, by all of them: where what a block works on is known inside only, a
+/// persistent one, such bounds are not used.
+void TileExpander::computeSymbols() {
+  Value batch = tileOperand(AttentionOp::TileBatch);
+  Value begin = tileOperand(AttentionOp::TileBlockQuery);
+  Value seqlenQ = tileOperand(AttentionOp::TileSeqlenQ);
+  auto forall = op->getParentOfType<scf::ForallOp>();
+  auto isKnown = [&](Value value) {
+    return !forall || forall.isDefinedOutsideOfLoop(value);
+  };
+  if (mask.hasDataOfQueries() && forall)
+    moveLoopInvariantCode(forall);
+  if (!isKnown(batch) || !isKnown(begin) || !isKnown(seqlenQ))
+    mask.dropDataOfQueries();
+  OpBuilder::InsertionGuard guard(b);
+  if (forall && mask.hasDataOfQueries())
+    b.setInsertionPoint(forall);
+  SmallVector<OpFoldResult> greatest;
+  for (const BoundSymbol &symbol : mask.symbols) {
+    if (!symbol.isOfQuery) {
+      symbols.push_back(computeOfBatchEntry(b, op, symbol.value, batch,
+                                            op.getCapturedTensors()));
+      continue;
+    }
+    AffineMap map = AffineMap::get(
+        2, 0,
+        {b.getAffineDimExpr(0) + schedule.getBlockM(), b.getAffineDimExpr(1)},
+        op.getContext());
+    Value end = asValue(affine::makeComposedFoldedAffineMin(b, b.getLoc(), map,
+                                                            {begin, seqlenQ}));
+    auto [low, high] =
+        computeOfQueries(b, op, symbol.value, batch, begin, end,
+                         schedule.getBlockM(), op.getCapturedTensors());
+    symbols.push_back(low);
+    greatest.push_back(high);
+  }
+  llvm::append_range(symbols, greatest);
+}
+
 void TileExpander::computeTileCounts() {
   // The warps of a block walk the same tiles where they fill them together.
   bool isAlone = schedule.getKeyWarps() > 1;
@@ -122,9 +163,7 @@ void TileExpander::computeTileCounts() {
   if (!coversAllKeys())
     for (auto bound : {AttentionOp::TileKey, AttentionOp::TileKeyEnd})
       operands.push_back(getAsOpFoldResult(tileOperand(bound)));
-  symbols = getAsOpFoldResult(computeOfBatchEntry(
-      b, op, op.getMaskRegion(), mask.symbols,
-      tileOperand(AttentionOp::TileBatch), op.getCapturedTensors()));
+  computeSymbols();
   llvm::append_range(operands, symbols);
   if (mask.hasHoles())
     return computeRanges(operands, numQueries);
@@ -362,6 +401,9 @@ struct OnlineSoftmaxPass final
     if (op.getTile().empty() || !op.hasPureBufferSemantics())
       return op.emitOpError("is not a tile on memrefs; run flashcore-tile "
                             "first");
+    if (op.getPageTable())
+      return op.emitOpError("is a tile with page_table; its keys are those of "
+                            "an fcgpu.view_pages, which flashcore-tile makes");
     if (!op->hasAttr(fcgpu::kScheduleAttrName))
       return op.emitOpError("has no fcgpu.schedule; run flashcore-configure "
                             "first");

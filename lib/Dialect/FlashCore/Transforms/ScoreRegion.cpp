@@ -12,12 +12,16 @@
 #include "ScoreRegion.h"
 #include "flashcore/Dialect/FlashCore/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/StringSet.h"
+
+#include <limits>
 
 using namespace mlir;
 using namespace mlir::flashcore;
@@ -319,16 +323,77 @@ static Value cloneInto(OpBuilder &b, Region &region, Value value,
   return b.clone(*op, mapping)->getResult(0);
 }
 
-SmallVector<Value>
-mlir::flashcore::computeOfBatchEntry(OpBuilder &b, AttentionOp op,
-                                     Region &region, ValueRange values,
-                                     Value batch, ValueRange captured) {
+Value mlir::flashcore::computeOfBatchEntry(OpBuilder &b, AttentionOp op,
+                                           Value value, Value batch,
+                                           ValueRange captured) {
   IRMapping mapping;
   mapping.map(ValueRange(op.getCapturedTensors()), captured);
-  if (!region.empty())
-    mapping.map(region.getArgument(Batch), batch);
-  return llvm::map_to_vector(values, [&](Value value) -> Value {
-    return arith::IndexCastOp::create(b, op.getLoc(), b.getIndexType(),
-                                      cloneInto(b, region, value, mapping));
-  });
+  Region &region = op.getMaskRegion();
+  mapping.map(region.getArgument(Batch), batch);
+  return arith::IndexCastOp::create(b, op.getLoc(), b.getIndexType(),
+                                    cloneInto(b, region, value, mapping));
+}
+
+/// The least, or the greatest, of a number of each lane.
+static Value reduceLanes(ImplicitLocOpBuilder &b, Value number, bool isLeast) {
+  constexpr int32_t kLanes = 32;
+  for (int32_t offset = kLanes / 2; offset > 0; offset /= 2) {
+    Value other =
+        gpu::ShuffleOp::create(b, number, offset, kLanes, gpu::ShuffleMode::XOR)
+            .getShuffleResult();
+    number = isLeast ? arith::MinSIOp::create(b, number, other).getResult()
+                     : arith::MaxSIOp::create(b, number, other).getResult();
+  }
+  return number;
+}
+
+std::pair<Value, Value> mlir::flashcore::computeOfQueries(
+    ImplicitLocOpBuilder &b, AttentionOp op, Value value, Value batch,
+    Value begin, Value end, int64_t maxQueries, ValueRange captured) {
+  constexpr int64_t kLanes = 32;
+  auto index = [&](int64_t number) -> Value {
+    return arith::ConstantIndexOp::create(b, number);
+  };
+  auto compute = [&](OpBuilder &builder, Location loc) {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(builder.getInsertionBlock());
+    Value thread = gpu::ThreadIdOp::create(b, gpu::Dimension::x);
+    Value query = arith::AddIOp::create(
+        b, begin, arith::RemUIOp::create(b, thread, index(kLanes)));
+    Value last = arith::SubIOp::create(b, end, index(1));
+    Value least, greatest;
+    for (int64_t i = 0; i < maxQueries; i += kLanes) {
+      IRMapping mapping;
+      Region &region = op.getMaskRegion();
+      mapping.map(ValueRange(op.getCapturedTensors()), captured);
+      mapping.map(region.getArgument(Batch), batch);
+      // The last one again changes nothing.
+      Value own = arith::AddIOp::create(b, query, index(i));
+      mapping.map(region.getArgument(Query),
+                  arith::MinSIOp::create(b, own, last).getResult());
+      Value number = cloneInto(b, region, value, mapping);
+      least = least ? arith::MinSIOp::create(b, least, number) : number;
+      greatest =
+          greatest ? arith::MaxSIOp::create(b, greatest, number) : number;
+    }
+    scf::YieldOp::create(b, ValueRange{reduceLanes(b, least, true),
+                                       reduceLanes(b, greatest, false)});
+  };
+  auto skip = [&](OpBuilder &builder, Location loc) {
+    auto constant = [&](int32_t number) -> Value {
+      return arith::ConstantOp::create(builder, loc,
+                                       builder.getI32IntegerAttr(number));
+    };
+    scf::YieldOp::create(
+        builder, loc,
+        ValueRange{constant(std::numeric_limits<int32_t>::max()),
+                   constant(std::numeric_limits<int32_t>::min())});
+  };
+  Value hasQueries =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::slt, begin, end);
+  auto ifOp = scf::IfOp::create(b, hasQueries, compute, skip);
+  auto toIndex = [&](Value number) -> Value {
+    return arith::IndexCastOp::create(b, b.getIndexType(), number);
+  };
+  return {toIndex(ifOp.getResult(0)), toIndex(ifOp.getResult(1))};
 }

@@ -14,6 +14,7 @@
 #define FLASHCORE_LIB_DIALECT_FLASHCORE_TRANSFORMS_SCOREREGION_H
 
 #include "flashcore/Dialect/FlashCore/IR/FlashCore.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
 
 #include <string>
 
@@ -44,13 +45,20 @@ void addAlibi(AttentionOp tile, Value slopes);
 /// `b`.
 Value inlineRegion(OpBuilder &b, Region &region, ValueRange arguments);
 
-/// Values of a region that are the same for all heads, queries and keys
-/// (isOfBatchEntry), as `index`, computed at the insertion point of `b` for the
-/// batch entry `batch`. `captured` takes the place of what the region captures
-/// of `op`.
-SmallVector<Value> computeOfBatchEntry(OpBuilder &b, AttentionOp op,
-                                       Region &region, ValueRange values,
-                                       Value batch, ValueRange captured);
+/// The value of the mask region of `op` that a symbol stands for, as `index`,
+/// computed at the insertion point of `b` for the batch entry `batch`. It is
+/// the same for all queries. `captured` takes the place of what `op` captures.
+Value computeOfBatchEntry(OpBuilder &b, AttentionOp op, Value value,
+                          Value batch, ValueRange captured);
+
+/// The least and the greatest of such a value of queries `begin` to before
+/// `end`, at most `maxQueries`; of none, the greatest and the least number of
+/// 32 bits. The lanes of each warp do that together.
+std::pair<Value, Value> computeOfQueries(ImplicitLocOpBuilder &b,
+                                         AttentionOp op, Value value,
+                                         Value batch, Value begin, Value end,
+                                         int64_t maxQueries,
+                                         ValueRange captured);
 
 /// Whether where the region reads a captured tensor depends on query or key.
 bool readsByCoordinates(Region &region);

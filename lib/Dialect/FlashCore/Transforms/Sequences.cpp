@@ -45,6 +45,13 @@ private:
   Value getFirstBlock(Value sequence);
   Value search(Value block);
   Rows getRows(StringRef ends, Value sequence, Dim total);
+  /// The most keys that a sequence may have.
+  OpFoldResult getSeqlenK() {
+    return op.getPageTable()
+               ? frame.multiply(frame.getSize(Dim::PageSize),
+                                frame.getSize(Dim::PagesPerSequence))
+               : frame.getSize(Dim::SeqlenK);
+  }
 
   ImplicitLocOpBuilder &b;
   KernelFrame &frame;
@@ -136,24 +143,28 @@ Sequence SequenceFinder::find(Value batch, Value queryBlock) {
                  b.getIndexAttr(0),
                  b.getIndexAttr(0),
                  frame.getSize(Dim::SeqlenQ),
-                 frame.getSize(Dim::SeqlenK),
+                 getSeqlenK(),
                  queryBlock};
   if (op.getCuSeqlensQ()) {
     found.number = search(queryBlock);
     found.queryBlock =
         arith::SubIOp::create(b, queryBlock, getFirstBlock(found.number));
     Rows queries = getRows("cu_seqlens_q", found.number, Dim::SeqlenQ);
-    Rows keys = getRows("cu_seqlens_k", found.number, Dim::SeqlenK);
     found.firstQuery = queries.first;
     found.seqlenQ = queries.count;
-    found.firstKey = keys.first;
+    Value numKeys = asValue(found.seqlenK);
+    if (op.getCuSeqlensK()) {
+      Rows keys = getRows("cu_seqlens_k", found.number, Dim::SeqlenK);
+      found.firstKey = keys.first;
+      numKeys = keys.count;
+    }
     // A block without queries needs no keys.
     Value row = affine::AffineApplyOp::create(b, b.getAffineDimExpr(0) * blockM,
                                               found.queryBlock);
     Value exists =
         arith::CmpIOp::create(b, arith::CmpIPredicate::slt, row, queries.count);
     found.seqlenK =
-        arith::SelectOp::create(b, exists, keys.count, index(0)).getResult();
+        arith::SelectOp::create(b, exists, numKeys, index(0)).getResult();
   }
   if (op.getSequsedK())
     found.seqlenK =

@@ -88,6 +88,7 @@ private:
   /// Some rows of one batch entry and head of a tensor.
   Value slice(Value tensor, OpFoldResult entry, Value head, OpFoldResult row,
               OpFoldResult rows);
+  Value getKeys(KernelFrame &frame, StringRef tensor);
   Value allocateWorkspace();
   void buildLaunch(gpu::GPUFuncOp kernel, ArrayRef<KernelArgument> arguments,
                    Value workspace, OpFoldResult grid, int64_t numThreads,
@@ -268,14 +269,17 @@ void KernelBuilder::findTile(KernelFrame &frame, Value number) {
 void KernelBuilder::splitKeys(KernelFrame &frame, Value split) {
   int64_t blockM = schedule.getBlockM(), blockN = schedule.getBlockN();
   KeyMask mask = KeyMask::get(op);
+  // What several ranges have in common is no region's.
+  if (mask.hasHoles())
+    mask.symbols.clear();
   KeyBounds bounds = getKeyBounds(op.getContext(), mask, blockM);
   AffineExpr d0 = b.getAffineDimExpr(0), d1 = b.getAffineDimExpr(1);
   OpFoldResult firstQuery = apply(d0 * blockM, {sequence.queryBlock});
   SmallVector<OpFoldResult> operands{firstQuery, sequence.seqlenQ,
                                      sequence.seqlenK};
-  llvm::append_range(
-      operands, computeOfBatchEntry(b, op, op.getMaskRegion(), mask.symbols,
-                                    sequence.number, getCaptured(frame)));
+  for (const BoundSymbol &symbol : mask.symbols)
+    operands.push_back(computeOfBatchEntry(b, op, symbol.value, sequence.number,
+                                           getCaptured(frame)));
   AffineMap begin = bounds.visibleBegin.insertResult(
       b.getAffineConstantExpr(0), bounds.visibleBegin.getNumResults());
   OpFoldResult firstTile = apply(
@@ -352,6 +356,25 @@ Value KernelBuilder::slice(Value tensor, OpFoldResult entry, Value head,
   return memref::SubViewOp::create(b, tensor, offsets, shape, strides);
 }
 
+/// The rows of K or V that the block's sequence has.
+Value KernelBuilder::getKeys(KernelFrame &frame, StringRef tensor) {
+  Value keys = frame.getTensor(tensor);
+  if (!op.getPageTable())
+    return slice(keys, sequence.batch, headKV, sequence.firstKey,
+                 sequence.seqlenK);
+  OpFoldResult one = b.getIndexAttr(1), zero = b.getIndexAttr(0);
+  SmallVector<OpFoldResult> strides(4, one);
+  Value pool = memref::SubViewOp::create(
+      b, keys, {zero, headKV, zero, zero},
+      {frame.getSize(Dim::Pages), one, frame.getSize(Dim::PageSize),
+       b.getIndexAttr(cast<MemRefType>(keys.getType()).getDimSize(3))},
+      strides);
+  Value table = memref::SubViewOp::create(
+      b, frame.getTensor("page_table"), {sequence.number, zero},
+      {one, frame.getSize(Dim::PagesPerSequence)}, {one, one});
+  return fcgpu::ViewPagesOp::create(b, pool, table, asValue(sequence.seqlenK));
+}
+
 SmallVector<Value> KernelBuilder::getCaptured(KernelFrame &frame) {
   SmallVector<Value> captured;
   for (unsigned i = 0, e = op.getCapturedTensors().size(); i < e; ++i)
@@ -404,14 +427,13 @@ void KernelBuilder::buildWarpTile(KernelFrame &frame, PartialResults partials,
         arith::MaxSIOp::create(b, left, asValue(b.getIndexAttr(0))).getResult();
   }
 
-  OpFoldResult firstKey = sequence.firstKey, seqlenK = sequence.seqlenK;
   Value batch = sequence.batch;
   OpFoldResult firstRow = row;
   if (getConstantIntValue(sequence.firstQuery) != 0)
     firstRow = apply(d0 + d1, {sequence.firstQuery, row});
   Value q = slice(frame.getTensor("q"), batch, headQ, firstRow, rows);
-  Value k = slice(frame.getTensor("k"), batch, headKV, firstKey, seqlenK);
-  Value v = slice(frame.getTensor("v"), batch, headKV, firstKey, seqlenK);
+  Value k = getKeys(frame, "k");
+  Value v = getKeys(frame, "v");
   OpFoldResult entry = isSplit() ? partialEntry : OpFoldResult(batch);
   Value output = isSplit() ? partials.output : frame.getTensor("o");
   Value o = slice(output, entry, headQ, firstRow, rows);

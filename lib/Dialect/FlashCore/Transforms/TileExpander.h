@@ -59,6 +59,7 @@ private:
   KeyBounds getBounds(const KeyMask &of, int64_t numQueries);
   OpFoldResult getBegin(AffineMap map, ArrayRef<OpFoldResult> operands);
   OpFoldResult getEnd(AffineMap map, ArrayRef<OpFoldResult> operands);
+  void computeSymbols();
   void computeTileCounts();
   void computeRanges(ArrayRef<OpFoldResult> operands, int64_t numQueries);
   Value getTilesPassedOver(Value place);
@@ -118,7 +119,7 @@ private:
   OpFoldResult endTile; ///< one past the last of them
   /// Iterations [0, headEnd) and [tailBegin, numTiles) walk partial tiles.
   OpFoldResult headEnd, tailBegin;
-  /// The symbols of the mask, in front of the loop.
+  /// The symbols of the mask's bounds (KeyBounds), in front of the loop.
   SmallVector<OpFoldResult> symbols;
   /// From the place `begin` in the walk on, `tiles` more are passed over.
   struct Hole {

@@ -54,6 +54,11 @@ inline constexpr std::string_view CuSeqlensQName = "cu_seqlens_q";
 inline constexpr std::string_view CuSeqlensKName = "cu_seqlens_k";
 /// The size of cu_seqlens_q and cu_seqlens_k: one more than the sequences.
 inline constexpr std::string_view CuSeqlensDim = "cu_seqlens";
+/// The optional table of the pages that hold keys, in i32, and the sizes of k
+/// and v in pages, which have no batch and no seqlen_k, and of its rows.
+inline constexpr std::string_view PageTableName = "page_table";
+inline constexpr std::string_view PagesDim = "pages", PageSizeDim = "page_size",
+                                  PagesPerSequenceDim = "pages_per_sequence";
 /// Whether the tensor of this name says where sequences begin or end.
 inline constexpr bool isLengths(std::string_view name) {
   return name == SequsedKName || name == CuSeqlensQName ||
@@ -173,6 +178,8 @@ public:
   bool hasCuSeqlens() const { return findTensor(CuSeqlensQName); }
   /// Whether sequences have lengths that only a tensor says.
   bool hasLengths() const { return hasCuSeqlens() || findTensor(SequsedKName); }
+  /// Whether keys are in pages, which a table names.
+  bool isPaged() const { return findTensor(PageTableName); }
   /// The axis of seqused_k beside cu_seqlens, which has a name of its own: one
   /// less than `cu_seqlens`. Empty where there is none.
   std::string sequencesDim() const;

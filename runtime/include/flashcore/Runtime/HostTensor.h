@@ -26,7 +26,9 @@ inline constexpr uint32_t PoisonPattern = 0x7fed7fed;
 
 /// A rank 4 view of a tensor of a bundle in the order (batch, heads, seqlen,
 /// head_dim), whatever the order of its axes; a missing head_dim has size 1.
-/// For a bias it is (batch, heads_q, seqlen_q, seqlen_k). `data` is element 0.
+/// For a bias it is (batch, heads_q, seqlen_q, seqlen_k). Pages of k and v are
+/// on the axis of the batch and their rows on that of seqlen; the axes of a
+/// page_table are the first two. `data` is element 0.
 TensorView makeView(const TensorGeometry &shape, const void *data);
 
 class HostTensor {

@@ -69,6 +69,9 @@ public:
   const Bundle &bundle() const { return *source; }
   /// `name` must be a dimension of the bundle.
   int64_t dim(std::string_view name) const;
+  /// The most keys that an entry of the batch has, or the rows of all
+  /// sequences: seqlen_k, or those of the pages that page_table names for one.
+  int64_t seqlenK() const;
   const std::map<std::string, int64_t, std::less<>> &dims() const {
     return dimValues;
   }
@@ -85,6 +88,7 @@ private:
   explicit Problem(const Bundle &bundle) : source(&bundle) {}
   Status resolveDims(const ProblemRequest &request);
   Status resolveSequences();
+  Status resolvePages() const;
   Status resolveTensor(const TensorSpec &spec, const ProblemRequest &request);
   StatusOr<int64_t> evaluate(const Product &product,
                              std::string_view what) const;

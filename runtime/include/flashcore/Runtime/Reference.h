@@ -45,6 +45,10 @@ struct AttentionInputs {
   /// Integers, on the axis of the batch: rows [cu[b], cu[b + 1]) of a batch of
   /// one are sequence b, and it uses its first sequsedK[b] keys.
   std::optional<TensorView> cuSeqlensQ = {}, cuSeqlensK = {}, sequsedK = {};
+  /// Integers, on the first two axes. Then k and v are (pages, heads_kv,
+  /// page_size, head_dim), and page pageTable[b, p] holds the keys from p *
+  /// page_size on of batch entry or sequence b.
+  std::optional<TensorView> pageTable = {};
   /// Of the regions; null where there is none. They read `captured`.
   const ScoreProgram *score = nullptr, *maskRegion = nullptr;
   std::vector<TensorView> captured = {};
@@ -90,12 +94,25 @@ struct Sequence {
 
 /// Checks that the shapes make an attention.
 Status verifyShapes(const AttentionInputs &inputs);
-/// Checks the lengths of sequences, of which the rows of tensors follow: their
-/// shapes and then each value. Nothing below may be called before.
+/// Checks the lengths of sequences and the pages of their keys, of which the
+/// rows of tensors follow: their shapes and then each value. Nothing below may
+/// be called before.
 Status verifyLengths(const AttentionInputs &inputs);
 
 int64_t countSequences(const AttentionInputs &inputs);
 Sequence getSequence(const AttentionInputs &inputs, int64_t index);
+/// The most keys that a sequence may have.
+int64_t maxSeqlenK(const AttentionInputs &inputs);
+
+/// Where k and v have a key: on the axis of the batch, or of pages, and on that
+/// of the rows.
+struct KeyPlace {
+  int64_t batch = 0, row = 0;
+};
+/// The place of key `key` of a sequence, counted from its first.
+KeyPlace findKey(const AttentionInputs &inputs, const Sequence &sequence,
+                 int64_t key);
+
 /// The rows of q that are of a sequence; others are not computed.
 KeyRange queryRows(const AttentionInputs &inputs);
 

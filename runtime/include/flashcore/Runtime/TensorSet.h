@@ -80,6 +80,10 @@ private:
   explicit TensorSet(const Problem &problem) : source(&problem) {}
   void fillBias(uint64_t seed, uint64_t hiddenSeed, bool isRising, Stage stage);
   void fillSequences(uint64_t seed);
+  void fillKeys(uint64_t seed, InputKind kind, Stage stage);
+  /// The number of the key of an element of `k`, by its packed index; of pages
+  /// by the last entry of the table that names them.
+  std::function<int64_t(int64_t index)> keyNumbers(const HostTensor &k) const;
   Status verifyWritten(const HostTensor &output) const;
 
   /// The part of a tensor's storage that the device holds: all of it, or all

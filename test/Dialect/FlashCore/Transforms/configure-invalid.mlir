@@ -59,10 +59,24 @@ func.func @one_pass_of_lengths(%q: !t, %k: !t, %v: !t, %o: !t, %used: memref<1xi
 
 !t = memref<1x8x512x64xf16>
 
-func.func @page_table(%q: !t, %k: !t, %v: !t, %o: !t, %pages: memref<1x4xi32>) {
-  // expected-error @below {{'flashcore.attention' op uses page_table, which this version cannot lower yet}}
+func.func @page_table_of_warpgroups(%q: !t, %k: !t, %v: !t, %o: !t, %pages: memref<1x4xi32>) {
+  // expected-error @below {{'flashcore.attention' op expects product warp with page_table, but got warpgroup}}
+  flashcore.attention ins(%q, %k, %v : !t, !t, !t) page_table(%pages : memref<1x4xi32>) outs(%o : !t)
+      {fcgpu.schedule = #fcgpu.schedule<chip = "sm_89", block_m = 128,
+         block_n = 64, num_warps = 8, num_stages = 2, query = shared,
+         grid_order = query_fastest, min_blocks = 0, product = warpgroup>}
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+
+func.func @page_table_with_bias(%q: !t, %k: !t, %v: !t, %o: !t,
+                                %pages: memref<1x4xi32>, %bias: memref<1x1x1x1xf32>) {
+  // expected-error @below {{'flashcore.attention' op uses page_table with a bias, which this version cannot lower yet}}
   flashcore.attention ins(%q, %k, %v : !t, !t, !t)
-      page_table(%pages : memref<1x4xi32>) outs(%o : !t)
+      bias(%bias : memref<1x1x1x1xf32>) page_table(%pages : memref<1x4xi32>) outs(%o : !t)
   return
 }
 
@@ -251,10 +265,10 @@ func.func @head_dim_v_too_large(%q: !qk, %k: !qk, %v: !vo, %o: !vo) {
 // The gate holds for an op with a schedule too.
 
 func.func @schedule_does_not_open_the_gate(%q: !t, %k: !t, %v: !t, %o: !t,
-                                           %pages: memref<1x4xi32>) {
-  // expected-error @below {{'flashcore.attention' op uses page_table, which this version cannot lower yet}}
+                                           %pages: memref<1x4xi32>, %bias: memref<1x1x1x1xf32>) {
+  // expected-error @below {{'flashcore.attention' op uses page_table with a bias, which this version cannot lower yet}}
   flashcore.attention ins(%q, %k, %v : !t, !t, !t)
-      page_table(%pages : memref<1x4xi32>) outs(%o : !t)
+      bias(%bias : memref<1x1x1x1xf32>) page_table(%pages : memref<1x4xi32>) outs(%o : !t)
       {fcgpu.schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64,
          block_n = 64, num_warps = 4, num_stages = 2, query = registers,
          grid_order = query_fastest, min_blocks = 0>}
@@ -279,13 +293,13 @@ func.func @schedule_for_another_chip(%q: !t, %k: !t, %v: !t, %o: !t) {
 !t = memref<1x8x512x64xf16>
 
 func.func @every_faulty_op_is_reported(%q: !t, %k: !t, %v: !t, %o: !t,
-                                       %pages: memref<1x4xi32>) {
-  // expected-error @below {{'flashcore.attention' op uses page_table, which this version cannot lower yet}}
+                                       %pages: memref<1x4xi32>, %bias: memref<1x1x1x1xf32>) {
+  // expected-error @below {{'flashcore.attention' op uses page_table with a bias, which this version cannot lower yet}}
   flashcore.attention ins(%q, %k, %v : !t, !t, !t)
-      page_table(%pages : memref<1x4xi32>) outs(%o : !t)
-  // expected-error @below {{'flashcore.attention' op uses page_table, which this version cannot lower yet}}
+      bias(%bias : memref<1x1x1x1xf32>) page_table(%pages : memref<1x4xi32>) outs(%o : !t)
+  // expected-error @below {{'flashcore.attention' op uses page_table with a bias, which this version cannot lower yet}}
   flashcore.attention ins(%q, %k, %v : !t, !t, !t)
-      page_table(%pages : memref<1x4xi32>) outs(%o : !t)
+      bias(%bias : memref<1x1x1x1xf32>) page_table(%pages : memref<1x4xi32>) outs(%o : !t)
   return
 }
 

@@ -57,11 +57,11 @@ gpu.module @kernels {
 !t = memref<1x1x16x16xf16>
 
 gpu.module @kernels {
-  gpu.func @feature_not_lowered(%q: !t, %k: !t, %v: !t, %o: !t,
+  gpu.func @tile_with_a_page_table(%q: !t, %k: !t, %v: !t, %o: !t,
                                 %pages: memref<1x4xi32>) kernel {
     %zero = arith.constant 0 : index
     %size = arith.constant 16 : index
-    // expected-error @below {{'flashcore.attention' op uses page_table, which this version cannot lower yet}}
+    // expected-error @below {{'flashcore.attention' op is a tile with page_table; its keys are those of an fcgpu.view_pages, which flashcore-tile makes}}
     flashcore.attention ins(%q, %k, %v : !t, !t, !t)
         page_table(%pages : memref<1x4xi32>) outs(%o : !t)
         tile(%zero, %zero, %zero, %size, %zero, %size, %size, %zero)

@@ -44,10 +44,10 @@ func.func @tile_outside_of_a_kernel(%q: !t, %k: !t, %v: !t, %o: !t, %i: index) {
 !t = memref<1x8x512x64xf16>
 
 func.func @feature_not_lowered(%q: !t, %k: !t, %v: !t, %o: !t,
-                               %pages: memref<1x4xi32>) {
-  // expected-error @below {{'flashcore.attention' op uses page_table, which this version cannot lower yet}}
+                               %pages: memref<1x4xi32>, %bias: memref<1x1x1x1xf32>) {
+  // expected-error @below {{'flashcore.attention' op uses page_table with a bias, which this version cannot lower yet}}
   flashcore.attention ins(%q, %k, %v : !t, !t, !t)
-      page_table(%pages : memref<1x4xi32>) outs(%o : !t) {fcgpu.schedule = #schedule}
+      bias(%bias : memref<1x1x1x1xf32>) page_table(%pages : memref<1x4xi32>) outs(%o : !t) {fcgpu.schedule = #schedule}
   return
 }
 

@@ -41,3 +41,28 @@ func.func @varlen(%q: !t, %o: !t, %cu: memref<?xi32>) {
       cu_seqlens_k(%cu : memref<?xi32>) outs(%o : !t)
   return
 }
+
+// -----
+
+!q = memref<4x8x1x64xf16>
+!pages = memref<?x2x16x64xf16>
+
+// A sequence's keys are a view of its pages: one matrix for whoever reads it.
+
+// CHECK-LABEL: gpu.func @attention_f16_d64
+// CHECK-SAME:    axes = ["pages", "heads_kv", "page_size", "head_dim"], dtype = f16, name = "k"
+// CHECK-SAME:    axes = ["batch", "pages_per_sequence"], dtype = i32, name = "page_table"
+// CHECK:         %[[IDS:.+]]:4 = affine.delinearize_index
+// CHECK:         %[[MOST:.+]] = arith.constant 1024 : index
+// CHECK:         %[[CUT:.+]] = arith.minsi %{{.+}}, %[[MOST]]
+// CHECK:         %[[KEYS:.+]] = arith.maxsi %[[CUT]]
+// CHECK:         %[[POOL:.+]] = memref.subview %{{.+}}[0, %{{.+}}, 0, 0] [%{{.+}}, 1, 16, 64]
+// CHECK:         %[[TABLE:.+]] = memref.subview %{{.+}}[%[[IDS]]#{{[01]}}, 0] [1, 64]
+// CHECK:         %[[K:.+]] = fcgpu.view_pages %[[POOL]] by %[[TABLE]] rows(%[[KEYS]])
+// CHECK:         %[[V:.+]] = fcgpu.view_pages
+// CHECK:         flashcore.attention ins(%{{.+}}, %[[K]], %[[V]] : {{.+}}, memref<1x1x?x64xf16, #fcgpu.pages>, memref<1x1x?x64xf16, #fcgpu.pages>)
+func.func @paged(%q: !q, %pages: !pages, %o: !q, %used: memref<4xi32>, %table: memref<4x64xi32>) {
+  flashcore.attention ins(%q, %pages, %pages : !q, !pages, !pages) seqused_k(%used : memref<4xi32>)
+      page_table(%table : memref<4x64xi32>) outs(%o : !q)
+  return
+}

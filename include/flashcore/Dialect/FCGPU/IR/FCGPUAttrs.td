@@ -16,6 +16,14 @@ class FCGPU_Attr<string name, string attrMnemonic>
   let mnemonic = attrMnemonic;
 }
 
+def FCGPU_PagesAttr : FCGPU_Attr<"Pages", "pages"> {
+  let summary = "The memory space of rows that a table finds";
+  let description = [{
+    A memref in this space is what `fcgpu.view_pages` makes: no address is that
+    of its first row.
+  }];
+}
+
 //===----------------------------------------------------------------------===//
 // Schedule
 //===----------------------------------------------------------------------===//

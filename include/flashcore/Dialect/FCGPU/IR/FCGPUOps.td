@@ -55,6 +55,36 @@ def FCGPU_FillOp : FCGPU_Op<"fill"> {
   let hasVerifier = 1;
 }
 
+def FCGPU_ViewPagesOp : FCGPU_Op<"view_pages", [Pure]> {
+  let summary = "The rows of a matrix whose pages a table names";
+  let description = [{
+    `pool` is (pages, heads, rows of a page, columns) and `table` is (1, pages of
+    the matrix), of i32. Row r of the result is row r mod n of page
+    table[0, r / n], with n rows of a page, a power of two; it has `rows` rows,
+    and the table is not asked for those behind them. `fcgpu.copy` is what reads
+    the result.
+
+    ```mlir
+    %k = fcgpu.view_pages %pool by %table rows(%seqlen)
+        : memref<?x1x16x64xf16, strided<[8192, 1024, 64, 1], offset: ?>>,
+          memref<1x?xi32, strided<[?, 1], offset: ?>>
+       -> memref<1x1x?x64xf16, #fcgpu.pages>
+    ```
+  }];
+  let arguments = (ins AnyMemRef:$pool, AnyMemRef:$table, Index:$rows);
+  let results = (outs AnyMemRef:$result);
+  let assemblyFormat = [{
+    $pool `by` $table `rows` `(` $rows `)` attr-dict
+    `:` type($pool) `,` type($table) `->` type($result)
+  }];
+  let builders = [OpBuilder<(ins "::mlir::Value":$pool, "::mlir::Value":$table,
+                                 "::mlir::Value":$rows)>];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    int64_t getPageSize() { return getPool().getType().getDimSize(2); }
+  }];
+}
+
 def FCGPU_CopyOp : FCGPU_Op<"copy", [AttrSizedOperandSegments]> {
   let summary = "Starts copying one tile from global memory into a ring";
   let description = [{

@@ -59,7 +59,9 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
     * `seqused_k`: the number of valid key rows of each batch entry (sequence),
       which is its seqlen_k in all that is said above.
     * `page_table`: key and value are then (pages, heads_kv, page_size, dim) and
-      entry (b, p) names the page that holds keys p * page_size and on.
+      entry (b, p) names the page that holds keys p * page_size and on of batch
+      entry (sequence) b, whose seqlen_k is page_size times the entries of a row,
+      unless `seqused_k` says less. Of rows that no key is in, nothing is read.
     * `score` region: (score: f32, batch, head, query, key: index) -> f32.
       `mask` region: the same arguments, of the changed score -> i1, true where
       the key is visible. Both may read tensors from outside (tables, document
@@ -112,10 +114,11 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
            bias of a tile is that of the whole
       C12  alibi_slopes and sink_logits are (heads_q) of f32; of a tile those of
            the whole
-      C13  cu_seqlens_q and cu_seqlens_k come together, of one length, with a
-           batch of one and without page_table
+      C13  cu_seqlens_q comes with a batch of one, and with cu_seqlens_k of its
+           length, or with page_table and seqused_k instead
       C14  seqused_k is (batch), with cu_seqlens (sequences)
-      C15  page_table is (batch, pages)
+      C15  page_table is (batch, pages of each entry), with cu_seqlens
+           (sequences, pages of each); page_size is static and a power of two
       C16  a memref is strided, forwards; query, key, value and output have
            innermost stride 1, and their other static strides and their static
            offset are multiples of 8 elements (16 bytes)
@@ -132,7 +135,7 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
 
         flashcore.attention ins(q, k, v : type, type, type)
             [bias(b : type)] [alibi(slopes : type)] [sink(logits : type)]
-            [cu_seqlens_q(cu : type) cu_seqlens_k(cu : type)]
+            [cu_seqlens_q(cu : type) [cu_seqlens_k(cu : type)]]
             [seqused_k(used : type)] [page_table(table : type)]
             outs(o : type) [lse(lse : type)]
             [tile(batch, head, query, seqlen_q, key, key_end, seqlen_k,

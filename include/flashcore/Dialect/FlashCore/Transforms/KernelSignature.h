@@ -22,8 +22,9 @@
 
 namespace mlir::flashcore {
 
-/// The extents of tensors; CuSeqlens is one more than there are sequences, One
-/// is that of a broadcast axis. Those behind it are the axes of tensors that no
+/// The extents of tensors; CuSeqlens is one more than there are Sequences, One
+/// is that of a broadcast axis. Keys in pages have the three behind Sequences
+/// in the place of SeqlenK. Those behind it are the axes of tensors that no
 /// other tensor shares, as of those that a region captures.
 enum class Dim : unsigned {
   Batch,
@@ -34,10 +35,14 @@ enum class Dim : unsigned {
   HeadDim,
   HeadDimV,
   CuSeqlens,
+  Sequences,
+  Pages,
+  PageSize,
+  PagesPerSequence,
   One
 };
 /// One is no dimension of the problem.
-inline constexpr unsigned kNumDims = 8;
+inline constexpr unsigned kNumDims = 12;
 StringRef stringifyDim(Dim dim);
 
 /// One tensor of the problem.
