@@ -5,21 +5,38 @@
 //===----------------------------------------------------------------------===//
 //
 // fcgpu.map_scores: its region becomes straight code for each element of a
-// lane. What depends on the row alone is cloned once a row, and the key of an
-// element is compared in 32 bits, relative to the lane's first key: its side of
-// the comparison is then a constant, and takes no register.
+// lane. What depends on the row alone is cloned once a row, and so is what
+// grows by the same amount from key to key, in its first column: in the others
+// it is a constant away. Keys are compared in 32 bits, relative to the lane's
+// first key: their side of the comparison is then a constant, and takes no
+// register.
 //
 //===----------------------------------------------------------------------===//
 
 #include "DistributePatterns.h"
+#include "TileLoop.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Matchers.h"
+
+#include <cstdlib>
+#include <map>
 
 using namespace mlir;
 using namespace mlir::fcgpu;
 using flashcore::TileLayout;
 
 namespace {
+/// A value that grows by the same amount from column to column: by `factor`, or
+/// that times `scale`, a value of the row.
+struct Linear {
+  int64_t factor = 0;
+  Value scale = {};
+  /// Whether a whole number does so as it is, not only modulo 2^32.
+  bool isExact = true;
+};
+
 /// Clones the region of one map_scores.
 class ScoreCloner {
 public:
@@ -29,100 +46,246 @@ public:
     auto yield = cast<YieldOp>(body.getTerminator());
     result = yield.getValue();
     // In order, so that an op's operands are known before it.
-    perElement.insert(score());
-    perElement.insert(keyArgument());
-    for (Operation &inner : body.without_terminator())
-      if (!isPure(&inner) || usesElement(&inner))
+    perElement.insert(body.getArgument(0));
+    linear[body.getArgument(2)] = {1};
+    for (Operation &inner : body.without_terminator()) {
+      if (isRepeatable(&inner) && !usesColumn(&inner))
+        continue;
+      if (auto found = getLinear(&inner))
+        linear[inner.getResult(0)] = *found;
+      else
         perElement.insert(inner.result_begin(), inner.result_end());
+    }
   }
 
   /// The value of the element that is `row` rows and `col` columns from the
   /// lane's first.
   Value clone(Value element, int64_t row, int64_t col) {
-    IRMapping &mapping = getRow(row);
-    mapping.map(score(), element);
-    mapping.map(keyArgument(), b.add(key, col));
-    for (Operation &inner : body.without_terminator())
-      if (isPerElement(&inner) && !cloneComparison(&inner, mapping, col))
-        b.clone(inner, mapping);
-    return mapping.lookupOrDefault(result);
+    IRMapping mapping = getRow(row);
+    mapping.map(body.getArgument(0), element);
+    for (auto [value, growth] : linear)
+      mapping.erase(value);
+    for (Operation &inner : body.without_terminator()) {
+      if (!isPerElement(&inner) || cloneComparison(&inner, mapping, row, col))
+        continue;
+      inner.walk([&](Operation *nested) {
+        for (Value operand : nested->getOperands())
+          if (linear.contains(operand) && !mapping.contains(operand))
+            mapping.map(operand, getValue(operand, row, col));
+      });
+      b.clone(inner, mapping);
+    }
+    return linear.contains(result) ? getValue(result, row, col)
+                                   : mapping.lookupOrDefault(result);
   }
 
 private:
-  BlockArgument score() { return body.getArgument(0); }
-  BlockArgument keyArgument() { return body.getArgument(2); }
-
   bool isPerElement(Operation *inner) {
     return inner->getNumResults() == 0 ||
            perElement.contains(inner->getResult(0));
   }
-  bool usesElement(Operation *inner) {
+  bool isOfRow(Value value) {
+    return !perElement.contains(value) && !linear.contains(value);
+  }
+  bool usesColumn(Operation *inner) {
     bool found = false;
     inner->walk([&](Operation *nested) {
-      for (Value operand : nested->getOperands())
-        found |= perElement.contains(operand);
+      found |= !llvm::all_of(nested->getOperands(),
+                             [&](Value operand) { return isOfRow(operand); });
     });
     return found;
   }
 
-  /// The values of a row, which its first element makes.
-  IRMapping &getRow(int64_t row) {
-    auto [it, isNew] = rows.try_emplace(row);
-    IRMapping &mapping = it->second;
-    if (isNew) {
-      mapping.map(body.getArgument(1), b.add(query, row));
-      for (Operation &inner : body.without_terminator())
-        if (!isPerElement(&inner))
-          b.clone(inner, mapping);
-    }
-    return mapping;
+  /// How a value of the row, or a linear one, grows.
+  std::optional<Linear> getGrowth(Value value) {
+    if (perElement.contains(value))
+      return std::nullopt;
+    return linear.lookup(value); // or 0
   }
-
-  /// key + col <= bound iff col <= bound - key, which is cut to what 32 bits
-  /// hold just outside of the tile's columns.
-  Value getColumn(Value bound) {
-    Value &column = columns[bound];
-    if (!column) {
-      Value inTile =
-          arith::MinSIOp::create(b, b.sub(bound, key), b.index(cols));
-      column = arith::IndexCastOp::create(
-          b, b.getI32Type(), arith::MaxSIOp::create(b, inTile, b.index(-1)));
-    }
-    return column;
-  }
-
-  /// Whether `inner` compares the key with a value of the row, signed or for
-  /// equality; its clone then takes 32 bits.
-  bool cloneComparison(Operation *inner, IRMapping &mapping, int64_t col) {
-    auto compare = dyn_cast<arith::CmpIOp>(inner);
-    if (!compare)
-      return false;
-    arith::CmpIPredicate predicate = compare.getPredicate();
-    if (predicate >= arith::CmpIPredicate::ult)
-      return false;
-    bool isLhs = compare.getLhs() == keyArgument();
-    Value bound = isLhs ? compare.getRhs() : compare.getLhs();
-    if ((!isLhs && compare.getRhs() != keyArgument()) ||
-        perElement.contains(bound))
-      return false;
-    Value column = arith::ConstantOp::create(
-        b, b.getI32IntegerAttr(static_cast<int32_t>(col)));
-    Value limit = getColumn(mapping.lookupOrDefault(bound));
-    mapping.map(compare.getResult(),
-                arith::CmpIOp::create(b, predicate, isLhs ? column : limit,
-                                      isLhs ? limit : column));
-    return true;
-  }
+  std::optional<Linear> getLinear(Operation *op);
+  std::optional<Linear> getLinearInteger(Operation *op);
+  std::optional<Linear> getLinearReal(Operation *op);
+  Value getValue(Value value, int64_t row, int64_t col);
+  IRMapping &getRow(int64_t row);
+  bool cloneComparison(Operation *inner, IRMapping &mapping, int64_t row,
+                       int64_t col);
+  Value getLimit(arith::CmpIOp compare, int64_t row, int64_t growth);
 
   IndexBuilder &b;
   Block &body;
   Value query, key, result;
   int64_t cols;
   llvm::DenseSet<Value> perElement;
+  llvm::MapVector<Value, Linear> linear;
+  /// The values of a row, in its first column.
   std::map<int64_t, IRMapping> rows;
-  llvm::DenseMap<Value, Value> columns;
+  /// Those that ops compare there, by row.
+  std::map<std::pair<Operation *, int64_t>, Value> limits;
 };
+} // namespace
 
+/// Of a whole number: sums, differences, products with constants, and casts.
+/// Those of 32 bits may wrap unless they say that they do not.
+std::optional<Linear> ScoreCloner::getLinearInteger(Operation *op) {
+  auto lhs = getGrowth(op->getOperand(0));
+  if (!lhs)
+    return std::nullopt;
+  bool isWide = op->getResult(0).getType().isIndex();
+  if (isa<arith::IndexCastOp>(op)) {
+    if (isWide && !lhs->isExact)
+      return std::nullopt;
+    // Coordinates are small.
+    lhs->isExact &= isWide || isa<BlockArgument>(op->getOperand(0));
+    return lhs;
+  }
+  auto arithmetic = dyn_cast<arith::ArithIntegerOverflowFlagsInterface>(op);
+  auto rhs = arithmetic ? getGrowth(op->getOperand(1)) : lhs;
+  if (!arithmetic || !rhs)
+    return std::nullopt;
+  Linear result;
+  result.isExact =
+      (isWide || arithmetic.hasNoSignedWrap()) && lhs->isExact && rhs->isExact;
+  APInt constant;
+  constexpr int64_t maxFactor = int64_t(1) << 20;
+  if (isa<arith::AddIOp>(op))
+    result.factor = lhs->factor + rhs->factor;
+  else if (isa<arith::SubIOp>(op))
+    result.factor = lhs->factor - rhs->factor;
+  else if (isa<arith::MulIOp>(op) && rhs->factor == 0 &&
+           matchPattern(op->getOperand(1), m_ConstantInt(&constant)) &&
+           constant.getSExtValue() >= -maxFactor &&
+           constant.getSExtValue() <= maxFactor)
+    result.factor = lhs->factor * constant.getSExtValue();
+  else
+    return std::nullopt;
+  return std::abs(result.factor) <= maxFactor ? std::optional(result)
+                                              : std::nullopt;
+}
+
+/// Of a real one: sums, differences, and the product with a value of the row.
+std::optional<Linear> ScoreCloner::getLinearReal(Operation *op) {
+  auto lhs = getGrowth(op->getOperand(0));
+  if (isa<arith::SIToFPOp>(op) && lhs && lhs->isExact)
+    return Linear{lhs->factor};
+  if (isa<arith::NegFOp>(op) && lhs)
+    return Linear{-lhs->factor, lhs->scale};
+  auto rhs = op->getNumOperands() == 2 ? getGrowth(op->getOperand(1))
+                                       : std::optional<Linear>();
+  if (!lhs || !rhs)
+    return std::nullopt;
+  bool isSum = isa<arith::AddFOp>(op);
+  if (isSum || isa<arith::SubFOp>(op)) {
+    // Of a sum of both kinds there is no one scale.
+    if (lhs->factor && rhs->factor && lhs->scale != rhs->scale)
+      return std::nullopt;
+    return Linear{lhs->factor + (isSum ? rhs->factor : -rhs->factor),
+                  lhs->factor ? lhs->scale : rhs->scale};
+  }
+  bool isLeft = lhs->factor != 0;
+  Linear one = isLeft ? *lhs : *rhs;
+  Value other = op->getOperand(isLeft ? 1 : 0);
+  if (isa<arith::MulFOp>(op) && !one.scale && isOfRow(other))
+    return Linear{one.factor, other};
+  return std::nullopt;
+}
+
+std::optional<Linear> ScoreCloner::getLinear(Operation *op) {
+  if (op->getNumOperands() == 0 || op->getNumRegions() != 0 ||
+      op->getNumResults() != 1)
+    return std::nullopt;
+  Type type = op->getResult(0).getType();
+  if (type.isF32())
+    return getLinearReal(op);
+  bool isInteger = type.isIndex() || type.isSignlessInteger(32);
+  return isInteger ? getLinearInteger(op) : std::nullopt;
+}
+
+/// A linear value in a column.
+Value ScoreCloner::getValue(Value value, int64_t row, int64_t col) {
+  IRMapping &mapping = getRow(row);
+  Value first = mapping.lookup(value);
+  Linear growth = linear.lookup(value);
+  int64_t distance = growth.factor * col;
+  if (distance == 0)
+    return first;
+  if (first.getType().isIndex())
+    return b.add(first, distance);
+  if (first.getType().isSignlessInteger())
+    return arith::AddIOp::create(
+        b, first,
+        arith::ConstantOp::create(
+            b, b.getI32IntegerAttr(static_cast<int32_t>(distance))));
+  Value real = arith::ConstantOp::create(
+      b, b.getFloatAttr(first.getType(), static_cast<double>(distance)));
+  if (growth.scale)
+    return math::FmaOp::create(b, mapping.lookupOrDefault(growth.scale), real,
+                               first);
+  return arith::AddFOp::create(b, first, real);
+}
+
+/// The values of a row, which its first element makes.
+IRMapping &ScoreCloner::getRow(int64_t row) {
+  auto [it, isNew] = rows.try_emplace(row);
+  IRMapping &mapping = it->second;
+  if (isNew) {
+    mapping.map(body.getArgument(1), b.add(query, row));
+    mapping.map(body.getArgument(2), key);
+    for (Operation &inner : body.without_terminator())
+      if (!isPerElement(&inner))
+        b.clone(inner, mapping);
+  }
+  return mapping;
+}
+
+/// The difference of both sides in the first column, cut to what 32 bits hold
+/// just outside of what `growth` makes of it in the columns of the tile.
+Value ScoreCloner::getLimit(arith::CmpIOp compare, int64_t row,
+                            int64_t growth) {
+  Value &limit = limits[{compare, row}];
+  if (!limit) {
+    IRMapping &mapping = getRow(row);
+    auto getFirst = [&](Value side) -> Value {
+      Value first = mapping.lookupOrDefault(side);
+      if (first.getType().isIndex())
+        return first;
+      return arith::IndexCastOp::create(b, b.getIndexType(), first);
+    };
+    Value lhs = getFirst(compare.getLhs()), rhs = getFirst(compare.getRhs());
+    Value difference = growth < 0 ? b.sub(lhs, rhs) : b.sub(rhs, lhs);
+    int64_t most = std::abs(growth) * (cols - 1) + 1;
+    Value inTile = arith::MinSIOp::create(b, difference, b.index(most));
+    limit = arith::IndexCastOp::create(
+        b, b.getI32Type(), arith::MaxSIOp::create(b, inTile, b.index(-1)));
+  }
+  return limit;
+}
+
+/// Whether `inner` compares what is linear with that or with a value of the
+/// row, signed or for equality; its clone then takes 32 bits: lhs + m col <=
+/// rhs
+/// + n col iff (m - n) col <= rhs - lhs.
+bool ScoreCloner::cloneComparison(Operation *inner, IRMapping &mapping,
+                                  int64_t row, int64_t col) {
+  auto compare = dyn_cast<arith::CmpIOp>(inner);
+  if (!compare || compare.getPredicate() >= arith::CmpIPredicate::ult)
+    return false;
+  auto lhs = getGrowth(compare.getLhs()), rhs = getGrowth(compare.getRhs());
+  if (!lhs || !rhs || !lhs->isExact || !rhs->isExact ||
+      lhs->factor == rhs->factor)
+    return false;
+  int64_t growth = lhs->factor - rhs->factor;
+  Value column = arith::ConstantOp::create(
+      b, b.getI32IntegerAttr(static_cast<int32_t>(std::abs(growth) * col)));
+  Value limit = getLimit(compare, row, growth);
+  bool isLhs = growth > 0;
+  mapping.map(compare.getResult(),
+              arith::CmpIOp::create(b, compare.getPredicate(),
+                                    isLhs ? column : limit,
+                                    isLhs ? limit : column));
+  return true;
+}
+
+namespace {
 struct DistributeMapScores final : ThreadPattern<MapScoresOp> {
   using ThreadPattern::ThreadPattern;
 

@@ -372,6 +372,8 @@ RowState TileExpander::dropUnlessWalked(RowState state) {
 }
 
 void TileExpander::expand() {
+  cloneSimplified(op, op.getScoreRegion(), change);
+  cloneSimplified(op, op.getMaskRegion(), hide);
   computeTileCounts();
   Value query = readTile(TileRole::Query, asValue(b.getIndexAttr(0)), warpM);
   RowState last = schedule.getSoftmax() == fcgpu::Softmax::OnePass

@@ -288,12 +288,14 @@ void mlir::flashcore::addAlibi(AttentionOp tile, Value slopes) {
   auto toI32 = [&](Value index) {
     return arith::IndexCastOp::create(b, b.getI32Type(), index).getResult();
   };
-  Value position = arith::AddIOp::create(
-      b, region.getArgument(Query),
-      arith::SubIOp::create(b, tile.getTile()[AttentionOp::TileSeqlenK],
-                            tile.getTile()[AttentionOp::TileSeqlenQ]));
+  constexpr auto nsw = arith::IntegerOverflowFlags::nsw;
+  Value shift =
+      toI32(arith::SubIOp::create(b, tile.getTile()[AttentionOp::TileSeqlenK],
+                                  tile.getTile()[AttentionOp::TileSeqlenQ]));
+  Value position =
+      arith::AddIOp::create(b, toI32(region.getArgument(Query)), shift, nsw);
   Value distance =
-      arith::SubIOp::create(b, toI32(position), toI32(region.getArgument(Key)));
+      arith::SubIOp::create(b, position, toI32(region.getArgument(Key)), nsw);
   distance = arith::SIToFPOp::create(b, b.getF32Type(),
                                      math::AbsIOp::create(b, distance));
   Value slope = memref::LoadOp::create(b, slopes, region.getArgument(Head));

@@ -41,6 +41,12 @@ void cloneRegions(AttentionOp from, AttentionOp to, ValueRange captured);
 /// -slope * |query + seqlen_k - seqlen_q - key|, with the slope of the head.
 void addAlibi(AttentionOp tile, Value slopes);
 
+/// Copies a region of `op` into `to`, which is empty, in the form in which it
+/// is computed fastest: coordinates in 32 bits, products in the place of
+/// divisions by constants, sums of products as one operation. Values differ by
+/// roundings.
+void cloneSimplified(AttentionOp op, Region &from, Region &to);
+
 /// What a region yields for these arguments, computed at the insertion point of
 /// `b`.
 Value inlineRegion(OpBuilder &b, Region &region, ValueRange arguments);

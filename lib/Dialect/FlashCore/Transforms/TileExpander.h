@@ -108,6 +108,8 @@ private:
   TileBuilder b;
   fcgpu::ScheduleAttr schedule;
   KeyMask mask;
+  /// The regions of the op as they are computed.
+  Region change, hide;
   int64_t warpM, blockN;
   std::unique_ptr<RowSumPolicy> sumPolicy;
   std::unique_ptr<RowMaxPolicy> maxPolicy;

@@ -72,7 +72,6 @@ std::pair<Value, Value> TileExpander::getInside(Region &region, Value query,
 }
 
 Value TileExpander::isVisibleToRegion(Value score, Value query, Value key) {
-  Region &hide = op.getMaskRegion();
   auto [row, column] = getInside(hide, query, key);
   return inlineRegion(b, hide,
                       {score, tileOperand(AttentionOp::TileBatch),
@@ -82,7 +81,6 @@ Value TileExpander::isVisibleToRegion(Value score, Value query, Value key) {
 /// The score as the regions change and, where all tiles are partial, hide it:
 /// the rest is for maskScores.
 Value TileExpander::applyRegions(Value score, Value query, Value key) {
-  Region &change = op.getScoreRegion();
   if (!change.empty()) {
     auto [row, column] = getInside(change, query, key);
     score = inlineRegion(b, change,
@@ -135,7 +133,8 @@ Value TileExpander::changeScores(Value scores, Value key) {
       score = math::FmaOp::create(b, score, factor(scale),
                                   loadBias(query, keyIndex));
     else if (needsScaledScore(op))
-      score = arith::MulFOp::create(b, score, factor(scale));
+      score = arith::MulFOp::create(b, score, factor(scale),
+                                    arith::FastMathFlags::contract);
     return applyRegions(score, query, keyIndex);
   });
 }

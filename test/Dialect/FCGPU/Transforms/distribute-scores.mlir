@@ -93,3 +93,59 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!tile = vector<16x16xf32>
+
+// What grows from key to key by the same amount is computed in a row's first
+// column, here the conversion to f32 and its product with a slope; the other
+// columns are a constant times the slope away. Sums of 32 bits that may wrap are
+// exact modulo 2^32, and neither converted nor compared so.
+
+// CHECK-LABEL: gpu.func @linear_values
+// CHECK-SAME:    %[[SLOPE:[^:]+]]: f32, %[[OFFSET:[^:]+]]: i32
+gpu.module @kernels {
+  gpu.func @linear_values(%query: index, %key: index, %slope: f32, %offset: i32, %out: memref<16x16xf32>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    // CHECK:      %[[FIRST:.+]] = arith.sitofp
+    // CHECK:      %[[ALIBI:.+]] = arith.mulf %[[FIRST]], %[[SLOPE]]
+    // CHECK-NOT:  arith.sitofp
+    // CHECK:      arith.addf %{{.+}}, %[[ALIBI]]
+    // CHECK:      %[[NEXT:.+]] = math.fma %[[SLOPE]], %{{.+}}, %[[ALIBI]]
+    // CHECK:      arith.addf %{{.+}}, %[[NEXT]]
+    // CHECK-COUNT-2: math.fma
+    // The next row of cores.
+    // CHECK:      arith.sitofp
+    // CHECK-COUNT-3: math.fma
+    // CHECK-NOT:  math.fma
+    // CHECK-COUNT-8: arith.sitofp
+    // CHECK-NOT:  arith.sitofp
+    %c0 = arith.constant 0 : index
+    %zero = arith.constant dense<0.0> : !tile
+    %r = fcgpu.map_scores %zero[%query, %key] : !tile {
+    ^bb0(%score: f32, %i: index, %j: index):
+      %row = arith.index_cast %i : index to i32
+      %column = arith.index_cast %j : index to i32
+      %distance = arith.subi %column, %row overflow<nsw> : i32
+      %real = arith.sitofp %distance : i32 to f32
+      %product = arith.mulf %real, %slope : f32
+      %s = arith.addf %score, %product : f32
+      fcgpu.yield %s : f32
+    }
+    %wrapped = fcgpu.map_scores %r[%query, %key] : !tile {
+    ^bb0(%score: f32, %i: index, %j: index):
+      %narrow = arith.index_cast %j : index to i32
+      %sum = arith.addi %narrow, %offset : i32
+      %real = arith.sitofp %sum : i32 to f32
+      %s = arith.addf %score, %real : f32
+      fcgpu.yield %s : f32
+    }
+    vector.transfer_write %wrapped, %out[%c0, %c0] {in_bounds = [true, true]}
+        : !tile, memref<16x16xf32>
+    gpu.return
+  }
+}

@@ -22,15 +22,17 @@ gpu.module @kernels {
     // CHECK-NEXT:   %[[SCORES:.+]] = fcgpu.map_scores %[[PRODUCT]]
     // CHECK-NEXT:   ^bb0(%[[SCORE:.+]]: f32, %[[QUERY:.+]]: index, %[[KEY:.+]]: index):
     // CHECK:          %[[TWO:.+]] = arith.constant 2.000000e+00 : f32
-    // CHECK:          %[[SCALED:.+]] = arith.mulf %[[SCORE]], %[[TWO]] : f32
+    // CHECK:          %[[SCALED:.+]] = arith.mulf %[[SCORE]], %[[TWO]] fastmath<contract> : f32
     // CHECK-DAG:      %[[LAST_QUERY:.+]] = arith.minsi %[[QUERY]],
     // CHECK-DAG:      %[[LAST_KEY:.+]] = arith.minsi %[[KEY]],
     // CHECK-DAG:      %[[SOME_QUERY:.+]] = arith.maxsi %[[LAST_QUERY]],
     // CHECK-DAG:      %[[SOME_KEY:.+]] = arith.maxsi %[[LAST_KEY]],
     // CHECK:          %[[BIAS:.+]] = memref.load %[[TABLE]][%[[HEAD]], %[[SOME_KEY]]]
-    // CHECK:          %[[CHANGED:.+]] = arith.addf %[[SCALED]], %[[BIAS]] : f32
-    // CHECK:          %[[REST:.+]] = arith.remsi %[[QUERY]],
-    // CHECK:          %[[VISIBLE:.+]] = arith.cmpi ne, %[[REST]], %[[KEY]]
+    // CHECK:          %[[CHANGED:.+]] = arith.addf %[[SCALED]], %[[BIAS]] fastmath<contract> : f32
+    // CHECK-DAG:      %[[NARROW_QUERY:.+]] = arith.index_cast %[[QUERY]] : index to i32
+    // CHECK-DAG:      %[[NARROW_KEY:.+]] = arith.index_cast %[[KEY]] : index to i32
+    // CHECK:          %[[REST:.+]] = arith.remui %[[NARROW_QUERY]],
+    // CHECK:          %[[VISIBLE:.+]] = arith.cmpi ne, %[[REST]], %[[NARROW_KEY]] : i32
     // CHECK:          %[[HIDDEN:.+]] = arith.constant 0xFF800000 : f32
     // CHECK:          %[[RESULT:.+]] = arith.select %[[VISIBLE]], %[[CHANGED]], %[[HIDDEN]] : f32
     // CHECK:          fcgpu.yield %[[RESULT]] : f32
@@ -73,8 +75,10 @@ gpu.module @kernels {
     // CHECK-NEXT:   ^bb0(%[[SCORE:.+]]: f32, %[[QUERY:.+]]: index, %[[KEY:.+]]: index):
     // CHECK-NOT:      arith.mulf
     // CHECK-NOT:      arith.minsi
-    // CHECK:          %[[REST:.+]] = arith.remsi %[[QUERY]],
-    // CHECK:          %[[VISIBLE:.+]] = arith.cmpi ne, %[[REST]], %[[KEY]]
+    // CHECK-DAG:      %[[NARROW_QUERY:.+]] = arith.index_cast %[[QUERY]] : index to i32
+    // CHECK-DAG:      %[[NARROW_KEY:.+]] = arith.index_cast %[[KEY]] : index to i32
+    // CHECK:          %[[REST:.+]] = arith.remui %[[NARROW_QUERY]],
+    // CHECK:          %[[VISIBLE:.+]] = arith.cmpi ne, %[[REST]], %[[NARROW_KEY]] : i32
     // CHECK:          arith.select %[[VISIBLE]], %[[SCORE]],
     // CHECK:        arith.constant dense<2.885390e+00> : vector<16x64xf32>
     %zero = arith.constant 0 : index
@@ -136,6 +140,63 @@ gpu.module @kernels {
       %near = arith.cmpi sle, %size, %reach : index
       %early = arith.cmpi slt, %j, %first : index
       %visible = arith.ori %near, %early : i1
+      flashcore.yield %visible : i1
+    } {fcgpu.schedule = #schedule}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 64,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!qo = memref<1x1x16x32xf16, strided<[2048, 2048, 32, 1], offset: ?>>
+!kv = memref<1x1x128x32xf16>
+
+// Formulas as people write them, in fewer cycles: coordinates of 32 bits, the
+// remainder of a power of two, a factor for a divisor.
+
+// CHECK-LABEL: gpu.func @arithmetic
+gpu.module @kernels {
+  gpu.func @arithmetic(%q: !qo, %k: !kv, %v: !kv, %o: !qo, %row: index) kernel {
+    // CHECK:        fcgpu.map_scores
+    // CHECK-NEXT:   ^bb0(%[[SCORE:.+]]: f32, %[[QUERY:.+]]: index, %[[KEY:.+]]: index):
+    // CHECK-DAG:      %[[I:.+]] = arith.index_cast %[[QUERY]] : index to i32
+    // CHECK-DAG:      %[[J:.+]] = arith.index_cast %[[KEY]] : index to i32
+    // CHECK-NOT:      index
+    // CHECK:          %[[DISTANCE:.+]] = arith.subi %[[I]], %[[J]] overflow<nsw> : i32
+    // CHECK:          %[[REAL:.+]] = arith.sitofp %[[DISTANCE]] : i32 to f32
+    // CHECK:          %[[SIZE:.+]] = math.absf %[[REAL]]
+    // CHECK:          %[[TENTH:.+]] = arith.constant 1.000000e-01 : f32
+    // CHECK:          %[[PART:.+]] = arith.mulf %[[SIZE]], %[[TENTH]] fastmath<contract>
+    // CHECK:          arith.subf %{{.+}}, %[[PART]] fastmath<contract>
+    // CHECK-NOT:      arith.floordivsi
+    // CHECK:          %[[LOW_BITS:.+]] = arith.constant 7 : i32
+    // CHECK:          %[[REST:.+]] = arith.andi %{{.+}}, %[[LOW_BITS]] : i32
+    // CHECK:          arith.cmpi ne, %[[REST]], %{{.+}} : i32
+    %zero = arith.constant 0 : index
+    %seqlen = arith.constant 128 : index
+    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row) score {
+    ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
+      %distance = arith.subi %i, %j : index
+      %size = math.absi %distance : index
+      %narrow = arith.index_cast %size : index to i32
+      %real = arith.sitofp %narrow : i32 to f32
+      %ten = arith.constant 10.0 : f32
+      %part = arith.divf %real, %ten : f32
+      %result = arith.subf %score, %part : f32
+      flashcore.yield %result : f32
+    } mask {
+    ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
+      %distance = arith.subi %i, %j : index
+      %eight = arith.constant 8 : index
+      %quotient = arith.floordivsi %distance, %eight : index
+      %product = arith.muli %quotient, %eight : index
+      %rest = arith.subi %distance, %product : index
+      %zero_rest = arith.constant 0 : index
+      %visible = arith.cmpi ne, %rest, %zero_rest : index
       flashcore.yield %visible : i1
     } {fcgpu.schedule = #schedule}
     gpu.return

@@ -339,7 +339,8 @@ def DistributePass : Pass<"flashcore-distribute", "::mlir::gpu::GPUFuncOp"> {
                               "Shared memory of all kernels, in bytes">];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::fcgpu::FCGPUDialect",
-    "::mlir::gpu::GPUDialect", "::mlir::memref::MemRefDialect",
+    "::mlir::gpu::GPUDialect", "::mlir::math::MathDialect",
+    "::mlir::memref::MemRefDialect",
     "::mlir::nvgpu::NVGPUDialect", "::mlir::NVVM::NVVMDialect",
     "::mlir::scf::SCFDialect", "::mlir::ub::UBDialect",
     "::mlir::vector::VectorDialect"];

@@ -130,9 +130,9 @@ def OnlineSoftmaxPass : Pass<"flashcore-online-softmax", "::mlir::gpu::GPUFuncOp
   }];
   let dependentDialects = [
     "::mlir::affine::AffineDialect", "::mlir::arith::ArithDialect",
-    "::mlir::fcgpu::FCGPUDialect", "::mlir::math::MathDialect",
-    "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect",
-    "::mlir::vector::VectorDialect"];
+    "::mlir::fcgpu::FCGPUDialect", "::mlir::gpu::GPUDialect",
+    "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect",
+    "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"];
 }
 
 #endif // FLASHCORE_DIALECT_FLASHCORE_TRANSFORMS_PASSES_TD
