@@ -71,6 +71,8 @@ bool KeyMask::hasDataOfQueries() const {
 }
 
 void KeyMask::dropDataOfQueries() {
+  if (!hasDataOfQueries()) // then bounds may stand elsewhere
+    return;
   auto isOfQueries = [&](AffineExpr bound) {
     for (auto [i, symbol] : llvm::enumerate(symbols))
       if (symbol.isOfQuery && bound.isFunctionOfSymbol(i))

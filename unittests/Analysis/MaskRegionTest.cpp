@@ -469,6 +469,18 @@ TEST_F(MaskRegionTest, BoundsOfDataOfQueries) {
     }
 }
 
+// Of lengths alone there is nothing to drop.
+TEST_F(MaskRegionTest, DataOfBatchEntriesStays) {
+  KeyMask mask =
+      KeyMask::get(parse("%n = arith.index_cast %b : index to i32\n"
+                         "%d = arith.index_cast %n : i32 to index\n"
+                         "%m = arith.cmpi slt, %k, %d : index\n"));
+  mask.dropDataOfQueries();
+  EXPECT_EQ(mask.symbols.size(), 1u);
+  EXPECT_EQ(mask.last.size(), 1u);
+  EXPECT_FALSE(mask.hasOpaqueRegion);
+}
+
 // A number that no bound has is not asked for.
 TEST_F(MaskRegionTest, DataOfNoBound) {
   KeyMask mask =

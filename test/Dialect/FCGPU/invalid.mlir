@@ -896,7 +896,7 @@ func.func @staging_of_a_write(%tile: vector<64x64xf16>, %target: memref<64x64xf1
 
 func.func @pages_of_24_rows(%pool: memref<?x1x24x64xf16>, %table: memref<1x?xi32>, %rows: index) {
   // expected-error @below {{'fcgpu.view_pages' op expects a pool (pages, heads, rows, columns) with a power of two of rows, but got 'memref<?x1x24x64xf16>'}}
-  %k = fcgpu.view_pages %pool by %table rows(%rows)
+  %k = fcgpu.view_pages %pool by %table rows(%rows) step(16)
       : memref<?x1x24x64xf16>, memref<1x?xi32> -> memref<1x1x?x64xf16, #fcgpu.pages>
   return
 }
@@ -905,7 +905,7 @@ func.func @pages_of_24_rows(%pool: memref<?x1x24x64xf16>, %table: memref<1x?xi32
 
 func.func @pages_by_the_table_of_a_batch(%pool: memref<?x1x16x64xf16>, %table: memref<4x?xi32>, %rows: index) {
   // expected-error @below {{'fcgpu.view_pages' op expects a table (1, pages) of i32, but got 'memref<4x?xi32>'}}
-  %k = fcgpu.view_pages %pool by %table rows(%rows)
+  %k = fcgpu.view_pages %pool by %table rows(%rows) step(16)
       : memref<?x1x16x64xf16>, memref<4x?xi32> -> memref<1x1x?x64xf16, #fcgpu.pages>
   return
 }
@@ -914,7 +914,7 @@ func.func @pages_by_the_table_of_a_batch(%pool: memref<?x1x16x64xf16>, %table: m
 
 func.func @pages_as_plain_memory(%pool: memref<?x1x16x64xf16>, %table: memref<1x?xi32>, %rows: index) {
   // expected-error @below {{'fcgpu.view_pages' op expects a result of type 'memref<1x1x?x64xf16, #fcgpu.pages>', but got 'memref<1x1x?x64xf16>'}}
-  %k = fcgpu.view_pages %pool by %table rows(%rows)
+  %k = fcgpu.view_pages %pool by %table rows(%rows) step(16)
       : memref<?x1x16x64xf16>, memref<1x?xi32> -> memref<1x1x?x64xf16>
   return
 }

@@ -84,8 +84,8 @@ func.func @all_to_all_of_columns(%acc: vector<16x64xf32>, %part: index)
 // CHECK-LABEL: func.func @view_pages(
 // CHECK-SAME:    %[[POOL:[^:]+]]: memref<?x1x16x64xf16>, %[[TABLE:[^:]+]]: memref<1x?xi32>, %[[ROWS:[^:]+]]: index)
 func.func @view_pages(%pool: memref<?x1x16x64xf16>, %table: memref<1x?xi32>, %rows: index) -> memref<1x1x?x64xf16, #fcgpu.pages> {
-  // CHECK: fcgpu.view_pages %[[POOL]] by %[[TABLE]] rows(%[[ROWS]]) : memref<?x1x16x64xf16>, memref<1x?xi32> -> memref<1x1x?x64xf16, #fcgpu.pages>
-  %k = fcgpu.view_pages %pool by %table rows(%rows)
+  // CHECK: fcgpu.view_pages %[[POOL]] by %[[TABLE]] rows(%[[ROWS]]) step(16) : memref<?x1x16x64xf16>, memref<1x?xi32> -> memref<1x1x?x64xf16, #fcgpu.pages>
+  %k = fcgpu.view_pages %pool by %table rows(%rows) step(16)
       : memref<?x1x16x64xf16>, memref<1x?xi32> -> memref<1x1x?x64xf16, #fcgpu.pages>
   return %k : memref<1x1x?x64xf16, #fcgpu.pages>
 }

@@ -315,9 +315,9 @@ static MemRefType getPagedType(MemRefType pool) {
 }
 
 void ViewPagesOp::build(OpBuilder &builder, OperationState &state, Value pool,
-                        Value table, Value rows) {
+                        Value table, Value rows, int64_t step) {
   build(builder, state, getPagedType(cast<MemRefType>(pool.getType())), pool,
-        table, rows);
+        table, rows, step);
 }
 
 LogicalResult ViewPagesOp::verify() {

@@ -107,7 +107,8 @@ class CopiedRows {
 public:
   /// `source` is what `op` copies from, behind all conversions.
   CopiedRows(CopyOp op, Value source)
-      : source(source), view(op.getSource().getDefiningOp<ViewPagesOp>()) {}
+      : source(source), view(op.getSource().getDefiningOp<ViewPagesOp>()),
+        rows(op.getRing().getType().getRows()), isInBounds(op.getInBounds()) {}
 
   Value getMemref() { return view ? view.getPool() : source; }
 
@@ -118,26 +119,52 @@ public:
     return memref::DimOp::create(b, source, rowAxis);
   }
 
-  /// The place in the memref of what is at `indices` in the source. For a row
-  /// that does not exist, where `exists` is not null, the table is asked for
-  /// the first one: nothing is read there.
-  SmallVector<Value> locate(IndexBuilder &b, ArrayRef<Value> indices,
-                            Value exists) {
-    if (!view)
-      return SmallVector<Value>(indices);
-    Value row = indices[2];
-    if (exists)
-      row = arith::SelectOp::create(b, exists, row, b.index(0));
+  /// The place in the memref of what is `row` rows behind `corner` of a tile of
+  /// the source.
+  SmallVector<Value> locate(IndexBuilder &b, ArrayRef<Value> corner,
+                            Value row) {
+    SmallVector<Value> place(corner);
+    Value &first = place[place.size() - 2];
+    if (!view) {
+      first = b.add(first, row);
+      return place;
+    }
+    // What does not depend on the tile is for the compiler to see.
+    int64_t pageSize = view.getPageSize(), step = view.getStep();
+    Value entry, rowInPage;
+    if (step % pageSize == 0) {
+      entry = b.add(b.div(first, pageSize), b.div(row, pageSize));
+      rowInPage = b.rem(row, pageSize);
+    } else if (pageSize % step == 0 && rows <= step) {
+      entry = b.div(first, pageSize);
+      rowInPage = b.add(b.rem(first, pageSize), row);
+    } else {
+      Value whole = b.add(first, row);
+      entry = b.div(whole, pageSize);
+      rowInPage = b.rem(whole, pageSize);
+    }
     Value page = memref::LoadOp::create(
-        b, view.getTable(),
-        ValueRange{b.index(0), b.div(row, view.getPageSize())});
-    return {arith::IndexCastOp::create(b, b.getIndexType(), page), indices[1],
-            b.rem(row, view.getPageSize()), indices[3]};
+        b, view.getTable(), ValueRange{b.index(0), getAsked(b, entry)});
+    place[0] = arith::IndexCastOp::create(b, b.getIndexType(), page);
+    first = rowInPage;
+    return place;
   }
 
 private:
+  /// The entry, or the first one if no row that exists is in its page.
+  Value getAsked(IndexBuilder &b, Value entry) {
+    if (isInBounds)
+      return entry;
+    Value hasRows =
+        arith::CmpIOp::create(b, arith::CmpIPredicate::ult,
+                              b.mul(entry, view.getPageSize()), view.getRows());
+    return arith::SelectOp::create(b, hasRows, entry, b.index(0));
+  }
+
   Value source;
   ViewPagesOp view;
+  int64_t rows; ///< of a tile
+  bool isInBounds;
 };
 
 /// A tile copy as 16-byte cp.async, spread over the threads so that neighbours
@@ -219,10 +246,11 @@ struct DistributeCopy final : ThreadPattern<CopyOp> {
       indices.push_back(index.front());
     size_t rowAxis = indices.size() - 2;
     Value firstCol = indices.back();
-    indices[rowAxis] = b.add(indices[rowAxis], b.add(firstRow, done));
+    Value row = b.add(firstRow, done);
 
-    Value exists = getExists(b, op, adaptor, source, indices[rowAxis]);
-    indices = source.locate(b, indices, exists);
+    Value exists =
+        getExists(b, op, adaptor, source, b.add(indices[rowAxis], row));
+    indices = source.locate(b, indices, row);
     auto token = nvgpu::DeviceAsyncTokenType::get(op.getContext());
     int64_t cols = ring.getCols(), chunks = ring.getRowChunks();
     int64_t chunkCols =

@@ -372,7 +372,8 @@ Value KernelBuilder::getKeys(KernelFrame &frame, StringRef tensor) {
   Value table = memref::SubViewOp::create(
       b, frame.getTensor("page_table"), {sequence.number, zero},
       {one, frame.getSize(Dim::PagesPerSequence)}, {one, one});
-  return fcgpu::ViewPagesOp::create(b, pool, table, asValue(sequence.seqlenK));
+  return fcgpu::ViewPagesOp::create(b, pool, table, asValue(sequence.seqlenK),
+                                    schedule.getBlockN());
 }
 
 SmallVector<Value> KernelBuilder::getCaptured(KernelFrame &frame) {

@@ -62,8 +62,9 @@ gpu.module @kernels {
   grid_order = query_fastest, min_blocks = 0>
 !ring = !fcgpu.ring<2x16x64xf16>
 
-// Rows in pages: each thread asks the table for the page of its row, or of the
-// first row where its own is behind the last, which reads nothing.
+// Rows in pages of 8, of which a tile has two: each thread asks the table for the
+// page of its row, or for the first one where none of the page exists. Where in
+// the page does not depend on the tile.
 
 // CHECK-LABEL: gpu.func @copy_finds_the_pages_of_rows
 // CHECK-SAME:    %[[POOL:[^:]+]]: memref<?x1x8x64xf16>, %[[TABLE:[^:]+]]: memref<1x?xi32>, %[[ROWS:[^:]+]]: index, %[[FIRST_ROW:[^:]+]]: index
@@ -73,21 +74,57 @@ gpu.module @kernels {
       kernel attributes {fcgpu.schedule = #schedule} {
     // CHECK-DAG:  %[[C0:.+]] = arith.constant 0 : index
     // CHECK-DAG:  %[[C8:.+]] = arith.constant 8 : index
-    // CHECK-DAG:  %[[ROW:.+]] = arith.addi %[[FIRST_ROW]], %{{.+}} : index
+    // CHECK-DAG:  %[[OWN:.+]] = arith.divui %{{.+}}, %[[C8]] : index
+    // CHECK-DAG:  %[[ROW:.+]] = arith.addi %[[FIRST_ROW]], %[[OWN]] : index
     // CHECK-DAG:  %[[EXISTS:.+]] = arith.cmpi slt, %[[ROW]], %[[ROWS]] : index
     // CHECK-DAG:  %[[ELEMENTS:.+]] = arith.select %[[EXISTS]], %[[C8]], %[[C0]] : index
-    // CHECK-DAG:  %[[READ:.+]] = arith.select %[[EXISTS]], %[[ROW]], %[[C0]] : index
-    // CHECK-DAG:  %[[ENTRY:.+]] = arith.divui %[[READ]], %[[C8]] : index
-    // CHECK-DAG:  %[[NUMBER:.+]] = memref.load %[[TABLE]][%[[C0]], %[[ENTRY]]]
+    // CHECK-DAG:  %[[FIRST_PAGE:.+]] = arith.divui %[[FIRST_ROW]], %[[C8]] : index
+    // CHECK-DAG:  %[[OWN_PAGE:.+]] = arith.divui %[[OWN]], %[[C8]] : index
+    // CHECK-DAG:  %[[ENTRY:.+]] = arith.addi %[[FIRST_PAGE]], %[[OWN_PAGE]] : index
+    // CHECK-DAG:  %[[BEGIN:.+]] = arith.muli %[[ENTRY]], %[[C8]] : index
+    // CHECK-DAG:  %[[HAS_ROWS:.+]] = arith.cmpi ult, %[[BEGIN]], %[[ROWS]] : index
+    // CHECK-DAG:  %[[ASKED:.+]] = arith.select %[[HAS_ROWS]], %[[ENTRY]], %[[C0]] : index
+    // CHECK-DAG:  %[[NUMBER:.+]] = memref.load %[[TABLE]][%[[C0]], %[[ASKED]]]
     // CHECK-DAG:  %[[PAGE:.+]] = arith.index_cast %[[NUMBER]] : i32 to index
-    // CHECK-DAG:  %[[ROW_OF_PAGE:.+]] = arith.remui %[[READ]], %[[C8]] : index
+    // CHECK-DAG:  %[[ROW_OF_PAGE:.+]] = arith.remui %[[OWN]], %[[C8]] : index
     // CHECK:      nvgpu.device_async_copy %[[POOL]][%[[PAGE]], %[[C0]], %[[ROW_OF_PAGE]], %{{.+}}], %{{.+}}, 8, %[[ELEMENTS]] {bypassL1}
     // CHECK-NOT:  fcgpu.view_pages
     // CHECK:      gpu.return
     %c0 = arith.constant 0 : index
     %ring = fcgpu.alloc_ring : !ring
-    %key = fcgpu.view_pages %pool by %table rows(%rows)
+    %key = fcgpu.view_pages %pool by %table rows(%rows) step(16)
         : memref<?x1x8x64xf16>, memref<1x?xi32> -> memref<1x1x?x64xf16, #fcgpu.pages>
+    fcgpu.copy %key[%c0, %c0, %row, %c0] to %ring[%c0] by block
+        : memref<1x1x?x64xf16, #fcgpu.pages> to !ring
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 16,
+  num_warps = 4, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!ring = !fcgpu.ring<2x16x64xf16>
+
+// A page of two tiles is one for all rows of a tile.
+
+// CHECK-LABEL: gpu.func @copy_finds_the_page_of_a_tile
+// CHECK-SAME:    %[[POOL:[^:]+]]: memref<?x1x32x64xf16>, %{{[^:]+}}: memref<1x?xi32>, %{{[^:]+}}: index, %[[FIRST_ROW:[^:]+]]: index
+gpu.module @kernels {
+  gpu.func @copy_finds_the_page_of_a_tile(
+      %pool: memref<?x1x32x64xf16>, %table: memref<1x?xi32>, %rows: index, %row: index)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    // CHECK-DAG:  %[[C32:.+]] = arith.constant 32 : index
+    // CHECK-DAG:  %[[ENTRY:.+]] = arith.divui %[[FIRST_ROW]], %[[C32]] : index
+    // CHECK-DAG:  arith.muli %[[ENTRY]], %[[C32]] : index
+    // CHECK-DAG:  %[[TILE:.+]] = arith.remui %[[FIRST_ROW]], %[[C32]] : index
+    // CHECK-DAG:  %[[ROW_OF_PAGE:.+]] = arith.addi %[[TILE]], %{{.+}} : index
+    // CHECK:      nvgpu.device_async_copy %[[POOL]][%{{.+}}, %{{.+}}, %[[ROW_OF_PAGE]],
+    %c0 = arith.constant 0 : index
+    %ring = fcgpu.alloc_ring : !ring
+    %key = fcgpu.view_pages %pool by %table rows(%rows) step(16)
+        : memref<?x1x32x64xf16>, memref<1x?xi32> -> memref<1x1x?x64xf16, #fcgpu.pages>
     fcgpu.copy %key[%c0, %c0, %row, %c0] to %ring[%c0] by block
         : memref<1x1x?x64xf16, #fcgpu.pages> to !ring
     gpu.return

@@ -122,7 +122,7 @@ gpu.module @kernels {
     // CHECK:      arith.sitofp
     // CHECK-COUNT-3: math.fma
     // CHECK-NOT:  math.fma
-    // CHECK-COUNT-8: arith.sitofp
+    // CHECK-COUNT-4: arith.sitofp
     // CHECK-NOT:  arith.sitofp
     %c0 = arith.constant 0 : index
     %zero = arith.constant dense<0.0> : !tile

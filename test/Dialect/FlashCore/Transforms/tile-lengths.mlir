@@ -58,7 +58,7 @@ func.func @varlen(%q: !t, %o: !t, %cu: memref<?xi32>) {
 // CHECK:         %[[KEYS:.+]] = arith.maxsi %[[CUT]]
 // CHECK:         %[[POOL:.+]] = memref.subview %{{.+}}[0, %{{.+}}, 0, 0] [%{{.+}}, 1, 16, 64]
 // CHECK:         %[[TABLE:.+]] = memref.subview %{{.+}}[%[[IDS]]#{{[01]}}, 0] [1, 64]
-// CHECK:         %[[K:.+]] = fcgpu.view_pages %[[POOL]] by %[[TABLE]] rows(%[[KEYS]])
+// CHECK:         %[[K:.+]] = fcgpu.view_pages %[[POOL]] by %[[TABLE]] rows(%[[KEYS]]) step(64)
 // CHECK:         %[[V:.+]] = fcgpu.view_pages
 // CHECK:         flashcore.attention ins(%{{.+}}, %[[K]], %[[V]] : {{.+}}, memref<1x1x?x64xf16, #fcgpu.pages>, memref<1x1x?x64xf16, #fcgpu.pages>)
 func.func @paged(%q: !q, %pages: !pages, %o: !q, %used: memref<4xi32>, %table: memref<4x64xi32>) {

@@ -62,23 +62,24 @@ def FCGPU_ViewPagesOp : FCGPU_Op<"view_pages", [Pure]> {
     the matrix), of i32. Row r of the result is row r mod n of page
     table[0, r / n], with n rows of a page, a power of two; it has `rows` rows,
     and the table is not asked for those behind them. `fcgpu.copy` is what reads
-    the result.
+    the result, in tiles that begin at multiples of `step` rows, or behind all.
 
     ```mlir
-    %k = fcgpu.view_pages %pool by %table rows(%seqlen)
+    %k = fcgpu.view_pages %pool by %table rows(%seqlen) step(64)
         : memref<?x1x16x64xf16, strided<[8192, 1024, 64, 1], offset: ?>>,
           memref<1x?xi32, strided<[?, 1], offset: ?>>
        -> memref<1x1x?x64xf16, #fcgpu.pages>
     ```
   }];
-  let arguments = (ins AnyMemRef:$pool, AnyMemRef:$table, Index:$rows);
+  let arguments = (ins AnyMemRef:$pool, AnyMemRef:$table, Index:$rows,
+                       ConfinedAttr<I64Attr, [IntPositive]>:$step);
   let results = (outs AnyMemRef:$result);
   let assemblyFormat = [{
-    $pool `by` $table `rows` `(` $rows `)` attr-dict
+    $pool `by` $table `rows` `(` $rows `)` `step` `(` $step `)` attr-dict
     `:` type($pool) `,` type($table) `->` type($result)
   }];
   let builders = [OpBuilder<(ins "::mlir::Value":$pool, "::mlir::Value":$table,
-                                 "::mlir::Value":$rows)>];
+                                 "::mlir::Value":$rows, "int64_t":$step)>];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     int64_t getPageSize() { return getPool().getType().getDimSize(2); }
