@@ -6,7 +6,7 @@ usage: scripts/flex-times.py --measure RESULTS.json [--chip CHIP] [--without-fle
 The first form needs PyTorch with a GPU and the package flashcore; the second keeps the results in docs/figures/flex.json.
 
 16k tokens, hidden 2048, float16. Each mask is the same Python function for both; FlexAttention has its BlockMask made before, and documents are
-the comparison of their numbers there, and the first token of each document here. All contenders of a size take turns.
+the comparison of their numbers there, and the first token of each document here. Graphs of calls, in rotation.
 """
 import argparse
 import json
@@ -129,16 +129,29 @@ def make_contenders(seqlen, head_dim, with_flex):
     return contenders
 
 
-def time_calls(function, count):
+def capture(function, count):
+    import torch
+
+    for _ in range(2):
+        function()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(count):
+            function()
+    return graph
+
+
+def time_graph(graph):
+    """Microseconds."""
     import torch
 
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     begin.record()
-    for _ in range(count):
-        function()
+    graph.replay()
     end.record()
     end.synchronize()
-    return begin.elapsed_time(end) * 1e3 / count
+    return begin.elapsed_time(end) * 1e3
 
 
 def measure(path, with_flex):
@@ -151,16 +164,21 @@ def measure(path, with_flex):
         for head_dim in HEAD_DIMS:
             contenders = make_contenders(seqlen, head_dim, with_flex)
             running = [(about, function) for about, function in contenders if function]
-            counts = [max(3, round(MILLISECONDS * 1e3 / time_calls(function, 3))) for _, function in running]
+            graphs = []
+            for _, function in running:
+                once = time_graph(capture(function, 3)) / 3
+                count = max(3, round(MILLISECONDS * 1e3 / once))
+                graphs.append((capture(function, count), count))
             samples = [[] for _ in running]
             for _ in range(ROUNDS):
-                for own, (_, function), count in zip(samples, running, counts):
-                    own.append(time_calls(function, count))
+                for own, (graph, count) in zip(samples, graphs):
+                    own.append(time_graph(graph) / count)
             for own, (about, _) in zip(samples, running):
                 about["median_us"] = round(statistics.median(own), 1)
             for about, _ in contenders:
                 results.append({"chip": os.environ.get("FLASHCORE_CHIP") or "default", **about})
                 print(results[-1], flush=True)
+            del graphs
             torch.cuda.empty_cache()
     path.write_text(json.dumps({"device": torch.cuda.get_device_name(), "torch": torch.__version__, "results": results}, indent=1) + "\n")
 

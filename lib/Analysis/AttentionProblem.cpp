@@ -37,6 +37,28 @@ static std::optional<int64_t> getKeysOfPages(AttentionOp op) {
   return table.getDimSize(1) * op.getKeyType().getDimSize(AttentionOp::Seqlen);
 }
 
+/// Whether a region computes much for every score, other than for every row.
+static bool isLong(mlir::Region &region) {
+  if (region.empty())
+    return false;
+  constexpr unsigned fewOps = 8, fewLoads = 1;
+  llvm::SmallDenseSet<mlir::Value> perScore{region.getArgument(0),
+                                            region.getArgument(4)};
+  unsigned numOps = 0, numLoads = 0;
+  for (mlir::Operation &op : region.front().without_terminator()) {
+    if (llvm::none_of(op.getOperands(), [&](mlir::Value operand) {
+          return perScore.contains(operand);
+        }))
+      continue;
+    perScore.insert(op.result_begin(), op.result_end());
+    ++numOps;
+    numLoads += llvm::any_of(op.getOperandTypes(), [](mlir::Type type) {
+      return llvm::isa<mlir::ShapedType>(type);
+    });
+  }
+  return numOps > fewOps || numLoads > fewLoads;
+}
+
 AttentionProblem AttentionProblem::get(AttentionOp op) {
   AttentionProblem problem;
   problem.isPaged = static_cast<bool>(op.getPageTable());
@@ -80,6 +102,8 @@ AttentionProblem AttentionProblem::get(AttentionOp op) {
                    mask.windowRight.value_or(0) > 0 || mask.hasHoles()));
   problem.hasBias = op.getBias() || op.getAlibiSlopes() ||
                     !op.getScoreRegion().empty() || mask.hasOpaqueRegion;
+  problem.hasLongScores = op.getBias() || isLong(op.getScoreRegion()) ||
+                          (mask.hasOpaqueRegion && isLong(op.getMaskRegion()));
   problem.isVarlen = static_cast<bool>(op.getCuSeqlensQ());
   problem.hasLengths = problem.isVarlen || problem.isPaged || op.getSequsedK();
   // Totals say nothing of a sequence.

@@ -51,7 +51,7 @@ int64_t mlir::flashcore::chooseSharedRows(const AttentionProblem &problem,
   std::optional<int64_t> blocks = getNumBlocks(problem, 16);
   bool isFilled = blocks && *blocks > target.device.numSMs;
   bool hasRegisters =
-      getHeadWidth(problem) == HeadWidth::Narrow && !problem.hasBias;
+      getHeadWidth(problem) == HeadWidth::Narrow && !problem.hasLongScores;
   bool wants32 = keyWarps > 2 && isFilled && hasRegisters && !problem.isCausal;
   auto canShare = [&](int64_t rows) {
     return problem.headDimV % (8 * getShareGrid(rows, keyWarps).cols) == 0;
@@ -193,13 +193,13 @@ bool ScheduleChooser::hasSpareRegisters() const {
 bool ScheduleChooser::fitsLargerTiles(bool isSmall) const {
   bool sharesKeys = width == HeadWidth::VeryWide &&
                     choice.numWarps == kManyWarps && isFilled &&
-                    !problem.hasBias && !problem.hasWindow;
-  bool hasFewAddresses = !problem.hasBias || !problem.hasOpenAddresses();
+                    !problem.hasLongScores && !problem.hasWindow;
+  bool hasFewAddresses = !problem.hasLongScores || !problem.hasOpenAddresses();
   // The widest O and S of 64 keys take all registers that addresses known when
   // compiling leave.
   bool isPlain = width == HeadWidth::VeryWide && fill == GridFill::Half &&
                  warpM <= 16 && !problem.isCausal && !problem.hasWindow &&
-                 !problem.hasSoftcap && !problem.hasBias &&
+                 !problem.hasSoftcap && !problem.hasLongScores &&
                  !problem.hasOpenAddresses();
   if (!sharesKeys && !isPlain && !(isSmall && hasFewAddresses))
     return false;
@@ -216,7 +216,7 @@ int64_t ScheduleChooser::chooseBlockN() const {
   bool hasFarRows =
       fill == GridFill::Sparse && problem.isCausal && problem.hasOpenStrides;
   if (problem.headDimV > 224 &&
-      (problem.hasBias || problem.hasWindow || hasFarRows))
+      (problem.hasLongScores || problem.hasWindow || hasFarRows))
     return 16;
   if (hasFewRows())
     return chooseStreamedKeys(problem);

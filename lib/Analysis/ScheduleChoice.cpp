@@ -171,13 +171,13 @@ static RowMax chooseRareMax(const AttentionProblem &problem,
 
 /// 32 rows a warp: two rows of accumulators use every K and V fragment twice.
 /// Very wide heads, wide ones with a window or a wide output of a narrower Q,
-/// the addresses of a bias, and a softcap beside the three bounds of a window
-/// under a top-left mask leave no register to spare for it.
+/// scores that are long to compute, and a softcap beside the three bounds of a
+/// window under a top-left mask leave no register to spare for it.
 static bool isShortOfRegisters(const AttentionProblem &problem) {
   HeadWidth width = getHeadWidth(problem);
   bool hasWideOutput = problem.headDimV > 96;
   bool hasThreeBounds = problem.isTopLeft && problem.hasWindow;
-  return width == HeadWidth::VeryWide || problem.hasBias ||
+  return width == HeadWidth::VeryWide || problem.hasLongScores ||
          (hasThreeBounds && problem.hasSoftcap) ||
          (width == HeadWidth::Wide &&
           (problem.hasWindow ||

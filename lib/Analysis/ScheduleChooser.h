@@ -87,8 +87,7 @@ private:
   /// A sparse grid leaves copies with little work to hide behind: larger tiles
   /// or, where registers are short, more stages keep more bytes in flight.
   bool isSparse() const { return fill == GridFill::Sparse && warpM <= 16; }
-  /// A bias has an address for every score.
-  bool hasLargeTiles() const { return isSparse() && !problem.hasBias; }
+  bool hasLargeTiles() const { return isSparse() && !problem.hasLongScores; }
 
   const AttentionProblem &problem;
   const TargetInfo &target;

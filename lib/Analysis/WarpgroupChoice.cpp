@@ -199,15 +199,16 @@ static int64_t chooseKeySplits(const AttentionProblem &problem,
   return best;
 }
 
-/// The shapes in the order of their speed. A bias is loaded beside the
-/// fragments, which leaves registers for two warpgroups. Columns of ones behind
-/// V need whole panels, and a product has 256 columns at most.
+/// The shapes in the order of their speed. Scores that take long to compute
+/// leave registers for two warpgroups, and of narrow heads these are ahead
+/// wherever scores change. Columns of ones behind V need whole panels, and a
+/// product has 256 columns at most.
 static std::vector<Shape> listShapes(const AttentionProblem &problem,
                                      const TargetInfo &target, bool isSmall) {
   bool isNarrow = getHeadWidth(problem) == HeadWidth::Narrow;
   std::vector<Shape> shapes;
-  if (!problem.hasBias) {
-    if (isNarrow && !isSmall) {
+  if (!problem.hasLongScores) {
+    if (isNarrow && !isSmall && !problem.hasBias) {
       addTwoBlocks(problem, target, shapes);
       if (paysTallBlocks(problem, target, 4 * kRowsOfGroup))
         addFourGroups(problem, shapes);

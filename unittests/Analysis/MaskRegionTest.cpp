@@ -339,6 +339,31 @@ TEST_F(MaskRegionTest, ClausesAndRegionsAreOneMask) {
   EXPECT_TRUE(mask.last.empty());
 }
 
+// A few operations a score take no registers worth mentioning; what depends on
+// the row alone is none of them.
+TEST_F(MaskRegionTest, LongRegions) {
+  std::string rest = "%c = arith.constant 7 : index\n"
+                     "%r0 = arith.remui %q, %c : index\n";
+  for (int i = 0; i < 9; ++i)
+    rest += "%r" + std::to_string(i + 1) + " = arith.addi %r" +
+            std::to_string(i) + ", %q : index\n";
+  std::string end = "%m = arith.cmpi ne, %k, %r9 : index\n";
+  AttentionProblem problem = AttentionProblem::get(parse(rest + end));
+  EXPECT_TRUE(problem.hasBias);
+  EXPECT_FALSE(problem.hasLongScores);
+  std::string long_;
+  for (size_t i = 0; i < rest.size(); ++i)
+    long_ += rest.compare(i, 2, "%q") == 0 ? (++i, std::string("%k"))
+                                           : std::string(1, rest[i]);
+  EXPECT_TRUE(AttentionProblem::get(parse(long_ + end)).hasLongScores);
+  const char *twoReads = "%x = memref.load %ids[%k] : memref<100xi32>\n"
+                         "%c = arith.constant 1 : index\n"
+                         "%l = arith.subi %k, %c : index\n"
+                         "%y = memref.load %ids[%l] : memref<100xi32>\n"
+                         "%m = arith.cmpi ne, %x, %y : i32\n";
+  EXPECT_TRUE(AttentionProblem::get(parse(twoReads)).hasLongScores);
+}
+
 // What a batch entry says of itself is a number like others. Here the number
 // of the entry stands for what a region may load by it.
 TEST_F(MaskRegionTest, BoundsOfData) {
@@ -471,10 +496,9 @@ TEST_F(MaskRegionTest, BoundsOfDataOfQueries) {
 
 // Of lengths alone there is nothing to drop.
 TEST_F(MaskRegionTest, DataOfBatchEntriesStays) {
-  KeyMask mask =
-      KeyMask::get(parse("%n = arith.index_cast %b : index to i32\n"
-                         "%d = arith.index_cast %n : i32 to index\n"
-                         "%m = arith.cmpi slt, %k, %d : index\n"));
+  KeyMask mask = KeyMask::get(parse("%n = arith.index_cast %b : index to i32\n"
+                                    "%d = arith.index_cast %n : i32 to index\n"
+                                    "%m = arith.cmpi slt, %k, %d : index\n"));
   mask.dropDataOfQueries();
   EXPECT_EQ(mask.symbols.size(), 1u);
   EXPECT_EQ(mask.last.size(), 1u);

@@ -142,7 +142,7 @@ TEST(ScheduleDefaults, TilesOf64KeysWhereTheyFit) {
   EXPECT_EQ(choose(windowed, ada()).blockN, 64);
   EXPECT_EQ(choose(narrow, ada()).blockN, 32);
   // The addresses of a bias whose strides are not known take registers.
-  windowed.hasBias = true;
+  windowed.hasBias = windowed.hasLongScores = true;
   EXPECT_EQ(choose(windowed, ada()).blockN, 32);
 }
 
@@ -157,7 +157,8 @@ TEST(ScheduleDefaults, VeryWideHeadsKeepQInRegistersWhereTheyCan) {
   AttentionProblem known = makeLargeProblem(256, 512);
   EXPECT_EQ(choose(known, *lookupTarget("sm_90")).numWarps, 4);
   AttentionProblem softcap = known, bias = known, causal = known;
-  causal.isCausal = softcap.hasSoftcap = bias.hasBias = true;
+  causal.isCausal = softcap.hasSoftcap = bias.hasBias = bias.hasLongScores =
+      true;
   for (const AttentionProblem &problem : {known, causal, softcap, bias})
     EXPECT_EQ(query(problem), QueryPlacement::Registers);
   AttentionProblem strided = known;
@@ -322,7 +323,7 @@ TEST(ScheduleDefaults, SmallGridsWithManyKindsOfTilesTakeOneLoop) {
   AttentionProblem dense = makeSmallProblem(4, 100, 64), causal = dense,
                    window = dense, softcap = dense, both = dense;
   window.hasWindow = softcap.hasSoftcap = true;
-  causal.isCausal = both.isCausal = both.hasBias = true;
+  causal.isCausal = both.isCausal = both.hasBias = both.hasLongScores = true;
   for (const AttentionProblem &problem : {dense, causal, softcap})
     EXPECT_EQ(choose(problem, ada()).rowMax, RowMax::Exact);
   for (const AttentionProblem &problem : {window, both})
@@ -333,8 +334,22 @@ TEST(ScheduleDefaults, SmallGridsWithManyKindsOfTilesTakeOneLoop) {
 TEST(ScheduleDefaults, SmallGridsWithABiasHaveSmallerTiles) {
   AttentionProblem problem = makeSmallProblem(4, 100, 64);
   EXPECT_EQ(choose(problem, ada()).blockN, 128);
-  problem.hasBias = true;
+  problem.hasBias = problem.hasLongScores = true;
   EXPECT_EQ(choose(problem, ada()).blockN, 64);
+}
+
+// What a short region computes leaves the tiles as they are.
+TEST(ScheduleDefaults, ShortRegionsHaveTheTilesOfPlainScores) {
+  for (int64_t headDim : {64, 128}) {
+    AttentionProblem plain = makeLargeProblem(headDim, 4096), region = plain;
+    region.hasBias = region.hasRegion = true;
+    ScheduleChoice choice = choose(region, ada());
+    EXPECT_EQ(choice.getWarpM(), choose(plain, ada()).getWarpM());
+    EXPECT_EQ(choice.blockN, choose(plain, ada()).blockN);
+    EXPECT_EQ(choice.rowMax, RowMax::Stale);
+    region.hasLongScores = true;
+    EXPECT_LT(choose(region, ada()).getWarpM(), choice.getWarpM());
+  }
 }
 
 TEST(ScheduleDefaults, TheMaximumIsFoldedWhereThatPays) {
@@ -352,7 +367,7 @@ TEST(ScheduleDefaults, TheMaximumIsFoldedWhereThatPays) {
 
 TEST(ScheduleDefaults, ChangedScoresAreNotFolded) {
   AttentionProblem softcap = makeProblem(64, 64), bias = softcap;
-  softcap.hasSoftcap = bias.hasBias = true;
+  softcap.hasSoftcap = bias.hasBias = bias.hasLongScores = true;
   EXPECT_EQ(choose(softcap, ada()).rowMax, RowMax::Stale);
   EXPECT_EQ(choose(bias, ada()).rowMax, RowMax::Stale);
   ScheduleOptions adds, overlaps;

@@ -135,13 +135,26 @@ TEST(Warpgroups, AreOfOneChip) {
 TEST(Warpgroups, DoAllMasksAndSizes) {
   std::vector<AttentionProblem> problems(6, makeLarge(128, 128));
   problems[0].isCausal = true;
-  problems[1].hasBias = true;
+  problems[1].hasBias = problems[1].hasLongScores = true;
   problems[2].seqlenK = std::nullopt;
   problems[3].seqlenK = 3000;
   problems[4].hasWindow = true;
   problems[5].headDim = 96;
   for (const AttentionProblem &problem : problems)
     EXPECT_EQ(choose(problem, hopper()).product, Product::Warpgroup);
+}
+
+// Three of wide heads stay ahead where a short region changes the scores, four
+// of narrow ones do not.
+TEST(Warpgroups, AreAsManyUnderShortRegions) {
+  AttentionProblem wide = makeLarge(128, 128), narrow = makeLarge(64, 64);
+  int64_t numWarps = choose(wide, hopper()).numWarps;
+  EXPECT_GT(choose(narrow, hopper()).numWarps, 8);
+  wide.hasBias = narrow.hasBias = true;
+  EXPECT_EQ(choose(wide, hopper()).numWarps, numWarps);
+  EXPECT_EQ(choose(narrow, hopper()).numWarps, 8);
+  wide.hasLongScores = true;
+  EXPECT_LT(choose(wide, hopper()).numWarps, numWarps);
 }
 
 TEST(Warpgroups, AreLeftForWhatIsForced) {

@@ -25,10 +25,13 @@ struct AttentionProblem {
   /// Causal, top-left: queries past the last key see all of them.
   bool isTopLeft = false;
   bool hasSoftcap = false, hasWindow = false;
-  /// Or a region, unless that is a mask of bounds alone: what it computes of a
-  /// score takes registers beside the fragments.
+  /// Or a region that changes scores, as a mask that is more than bounds does.
   bool hasBias = false;
   bool hasRegion = false;
+  /// Whether what is computed of a score takes many registers beside the
+  /// fragments: a bias has an address for every score, and so has much that
+  /// regions read.
+  bool hasLongScores = false;
   /// What was proved of a mask region: whether something of it bounds the keys
   /// of a query, so that tiles are skipped, whether that is all of it, how many
   /// ranges of keys these are, and whether some end where data of a batch
