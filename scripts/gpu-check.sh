@@ -120,7 +120,7 @@ for step in $steps; do
     python3 -c 'import xdist' 2>/dev/null && processes=(-n 8)
     # Not from here, where `import flashcore` would find the sources.
     (cd "$dir" && python3 -m pytest -q -p no:cacheprovider "${processes[@]}" \
-      "$tests/gpu" "$tests/test_torch_flex.py") >"$logs/python.txt" 2>&1 || failed=1
+      "$tests/gpu" "$tests/test_torch_flex.py" "$tests/test_torch_pages.py") >"$logs/python.txt" 2>&1 || failed=1
     grep -E '^(FAILED|ERROR)' "$logs/python.txt" | head -n 20
     echo "python: $(tail -n 1 "$logs/python.txt")"
     if [ -z "${FLASH_ATTN_CHECKOUT:-}" ]; then

@@ -37,26 +37,33 @@ static std::optional<int64_t> getKeysOfPages(AttentionOp op) {
   return table.getDimSize(1) * op.getKeyType().getDimSize(AttentionOp::Seqlen);
 }
 
-/// Whether a region computes much for every score, other than for every row.
-static bool isLong(mlir::Region &region) {
+namespace {
+/// What a region does for every score, other than for every row.
+struct ScoreWork {
+  unsigned numOps = 0, numReads = 0;
+
+  bool isLong() const { return numOps > 8 || numReads > 1; }
+};
+} // namespace
+
+static ScoreWork getScoreWork(mlir::Region &region) {
+  ScoreWork work;
   if (region.empty())
-    return false;
-  constexpr unsigned fewOps = 8, fewLoads = 1;
+    return work;
   llvm::SmallDenseSet<mlir::Value> perScore{region.getArgument(0),
                                             region.getArgument(4)};
-  unsigned numOps = 0, numLoads = 0;
   for (mlir::Operation &op : region.front().without_terminator()) {
     if (llvm::none_of(op.getOperands(), [&](mlir::Value operand) {
           return perScore.contains(operand);
         }))
       continue;
     perScore.insert(op.result_begin(), op.result_end());
-    ++numOps;
-    numLoads += llvm::any_of(op.getOperandTypes(), [](mlir::Type type) {
+    ++work.numOps;
+    work.numReads += llvm::any_of(op.getOperandTypes(), [](mlir::Type type) {
       return llvm::isa<mlir::ShapedType>(type);
     });
   }
-  return numOps > fewOps || numLoads > fewLoads;
+  return work;
 }
 
 AttentionProblem AttentionProblem::get(AttentionOp op) {
@@ -102,8 +109,11 @@ AttentionProblem AttentionProblem::get(AttentionOp op) {
                    mask.windowRight.value_or(0) > 0 || mask.hasHoles()));
   problem.hasBias = op.getBias() || op.getAlibiSlopes() ||
                     !op.getScoreRegion().empty() || mask.hasOpaqueRegion;
-  problem.hasLongScores = op.getBias() || isLong(op.getScoreRegion()) ||
-                          (mask.hasOpaqueRegion && isLong(op.getMaskRegion()));
+  ScoreWork change = getScoreWork(op.getScoreRegion()), hide;
+  if (mask.hasOpaqueRegion)
+    hide = getScoreWork(op.getMaskRegion());
+  problem.hasLongScores = op.getBias() || change.isLong() || hide.isLong();
+  problem.readsPerScore = change.numReads + hide.numReads > 0;
   problem.isVarlen = static_cast<bool>(op.getCuSeqlensQ());
   problem.hasLengths = problem.isVarlen || problem.isPaged || op.getSequsedK();
   // Totals say nothing of a sequence.

@@ -200,9 +200,9 @@ static int64_t chooseKeySplits(const AttentionProblem &problem,
 }
 
 /// The shapes in the order of their speed. Scores that take long to compute
-/// leave registers for two warpgroups, and of narrow heads these are ahead
-/// wherever scores change. Columns of ones behind V need whole panels, and a
-/// product has 256 columns at most.
+/// leave registers for two warpgroups; reads for every score of narrow heads
+/// are not to wait for products. Columns of ones behind V need whole panels,
+/// and a product has 256 columns at most.
 static std::vector<Shape> listShapes(const AttentionProblem &problem,
                                      const TargetInfo &target, bool isSmall) {
   bool isNarrow = getHeadWidth(problem) == HeadWidth::Narrow;
@@ -213,6 +213,9 @@ static std::vector<Shape> listShapes(const AttentionProblem &problem,
       if (paysTallBlocks(problem, target, 4 * kRowsOfGroup))
         addFourGroups(problem, shapes);
     }
+    if (isNarrow && !isSmall && problem.readsPerScore)
+      shapes.push_back({12, 128, RowSum::Mma, Overlap::None, RowMax::Checked,
+                        /*isPersistent=*/false});
     if (!isNarrow && paysTallBlocks(problem, target, 3 * kRowsOfGroup))
       addThreeGroups(problem, shapes);
   }
@@ -220,7 +223,8 @@ static std::vector<Shape> listShapes(const AttentionProblem &problem,
   bool isShort = isNarrow && isPersistent;
   RowMax rowMax = isNarrow ? RowMax::Exact : RowMax::Stale;
   for (int64_t numWarps : {12, 8}) {
-    if (numWarps > 8 && (!isNarrow || isShort || isSmall || problem.hasBias))
+    if (numWarps > 8 &&
+        (!isNarrow || isShort || isSmall || problem.hasLongScores))
       continue;
     for (int64_t blockN : {128, 96, 64}) {
       if (problem.hasBias && blockN == 96) // a few registers too many

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         inspect,
     )
     from flashcore.device import Device, open_device
+    from flashcore.documents import document_bounds
     from flashcore.emulator import Buffer, Finding, Report, Struct, describe_ptx, run_ptx
     from flashcore.flex import flex_attention
     from flashcore.functions import (
@@ -88,6 +89,7 @@ __all__ = [
     "compile",
     "cos",
     "describe_ptx",
+    "document_bounds",
     "exp",
     "exp2",
     "explain",
@@ -127,6 +129,7 @@ _LAZY = {
     "compile": "compiler",
     "cos": "functions",
     "describe_ptx": "emulator",
+    "document_bounds": "documents",
     "exp": "functions",
     "exp2": "functions",
     "explain": "compiler",

@@ -144,17 +144,22 @@ TEST(Warpgroups, DoAllMasksAndSizes) {
     EXPECT_EQ(choose(problem, hopper()).product, Product::Warpgroup);
 }
 
-// Three of wide heads stay ahead where a short region changes the scores, four
-// of narrow ones do not.
+// Three are ahead where a short region changes the scores, of wide heads and of
+// narrow ones, where it reads something, too.
 TEST(Warpgroups, AreAsManyUnderShortRegions) {
   AttentionProblem wide = makeLarge(128, 128), narrow = makeLarge(64, 64);
   int64_t numWarps = choose(wide, hopper()).numWarps;
-  EXPECT_GT(choose(narrow, hopper()).numWarps, 8);
+  EXPECT_EQ(choose(narrow, hopper()).overlap, Overlap::None);
   wide.hasBias = narrow.hasBias = true;
   EXPECT_EQ(choose(wide, hopper()).numWarps, numWarps);
-  EXPECT_EQ(choose(narrow, hopper()).numWarps, 8);
-  wide.hasLongScores = true;
+  EXPECT_EQ(choose(narrow, hopper()).numWarps, 12);
+  EXPECT_EQ(choose(narrow, hopper()).overlap, Overlap::PV);
+  narrow.readsPerScore = true;
+  EXPECT_EQ(choose(narrow, hopper()).numWarps, 12);
+  EXPECT_EQ(choose(narrow, hopper()).overlap, Overlap::None);
+  wide.hasLongScores = narrow.hasLongScores = true;
   EXPECT_LT(choose(wide, hopper()).numWarps, numWarps);
+  EXPECT_EQ(choose(narrow, hopper()).numWarps, 8);
 }
 
 TEST(Warpgroups, AreLeftForWhatIsForced) {

@@ -32,6 +32,8 @@ struct AttentionProblem {
   /// fragments: a bias has an address for every score, and so has much that
   /// regions read.
   bool hasLongScores = false;
+  /// Whether a region reads something for every score.
+  bool readsPerScore = false;
   /// What was proved of a mask region: whether something of it bounds the keys
   /// of a query, so that tiles are skipped, whether that is all of it, how many
   /// ranges of keys these are, and whether some end where data of a batch
