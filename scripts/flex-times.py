@@ -16,11 +16,13 @@ import statistics
 import sys
 import time
 
+import marked_blocks
+import torch_graphs
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MARK = "flex-times"
 TOKENS, HIDDEN = 16384, 2048
 SEQLENS, HEAD_DIMS = (4096, 16384), (64, 128)
-ROUNDS, MILLISECONDS = 5, 40
 
 
 def draw_documents(seqlen):
@@ -129,31 +131,6 @@ def make_contenders(seqlen, head_dim, with_flex):
     return contenders
 
 
-def capture(function, count):
-    import torch
-
-    for _ in range(2):
-        function()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(count):
-            function()
-    return graph
-
-
-def time_graph(graph):
-    """Microseconds."""
-    import torch
-
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    begin.record()
-    graph.replay()
-    end.record()
-    end.synchronize()
-    return begin.elapsed_time(end) * 1e3
-
-
 def measure(path, with_flex):
     import torch
 
@@ -163,22 +140,12 @@ def measure(path, with_flex):
     for seqlen in SEQLENS:
         for head_dim in HEAD_DIMS:
             contenders = make_contenders(seqlen, head_dim, with_flex)
-            running = [(about, function) for about, function in contenders if function]
-            graphs = []
-            for _, function in running:
-                once = time_graph(capture(function, 3)) / 3
-                count = max(3, round(MILLISECONDS * 1e3 / once))
-                graphs.append((capture(function, count), count))
-            samples = [[] for _ in running]
-            for _ in range(ROUNDS):
-                for own, (graph, count) in zip(samples, graphs):
-                    own.append(time_graph(graph) / count)
-            for own, (about, _) in zip(samples, running):
-                about["median_us"] = round(statistics.median(own), 1)
+            running = {i: function for i, (_, function) in enumerate(contenders) if function}
+            for i, microseconds in torch_graphs.time_in_rotation(running).items():
+                contenders[i][0]["median_us"] = round(microseconds, 1)
             for about, _ in contenders:
                 results.append({"chip": os.environ.get("FLASHCORE_CHIP") or "default", **about})
                 print(results[-1], flush=True)
-            del graphs
             torch.cuda.empty_cache()
     path.write_text(json.dumps({"device": torch.cuda.get_device_name(), "torch": torch.__version__, "results": results}, indent=1) + "\n")
 
@@ -224,10 +191,7 @@ def write(paths, date):
     kept = {"date": date, **found[0], "results": [r for each in found for r in each["results"]]}
     (ROOT / "docs/figures/flex.json").write_text(json.dumps(kept, indent=1) + "\n")
     text = f"{date}, {kept['device']}, PyTorch {kept['torch']}, 16k tokens, hidden 2048, f16.\n\n{make_table(kept['results'])}\n\n{make_notes(kept['results'])}"
-    page = ROOT / "docs/Masks.md"
-    begin, end = f"<!-- {MARK}: written by scripts/flex-times.py -->", f"<!-- end {MARK} -->"
-    before, rest = page.read_text().split(begin)
-    page.write_text(before + begin + "\n" + text + "\n" + end + rest.split(end)[1])
+    marked_blocks.write(ROOT / "docs/Masks.md", MARK, text + "\n")
 
 
 def main():

@@ -143,17 +143,27 @@ VARLEN_SIZES = [(300, 300, 6), (150, 333, 5), (90, 17, 9), (1, 64, 2), (40, 0, 4
 
 
 def sequence_runs(bundles, name):
-    """Attentions of test/Sequences, whose lengths are data."""
+    """Attentions of test/Sequences, whose lengths and pages are data."""
     runs = []
     for path in sorted((ROOT / "test/Sequences").glob("*.mlir")):
         bundle = bundles.make(f"{name}-{path.stem}", path.read_text())
-        if not path.stem.startswith("varlen"):
-            runs += [{"bundle": bundle, "kind": kind} for kind in KINDS]
+        if path.stem == "paged-one-key":
+            runs += [{"bundle": bundle, "dims": {"batch": 2, "heads_q": 4, "heads_kv": 2, "seqlen_q": sq, "pages": 2 * pages,
+                                                 "pages_per_sequence": pages}} for sq, pages in [(40, 70), (1, 200), (3, 1)]]
+            continue
+        if "varlen" not in path.stem:
+            sizes = {"dims": {"pages": 140}} if path.stem == "paged" else {}
+            runs += [{"bundle": bundle, "kind": kind, **sizes} for kind in KINDS]
             continue
         for i, (sq, sk, ends) in enumerate(VARLEN_SIZES):
-            sizes = {"seqlen_q": sq, "seqlen_k": sk, "cu_seqlens": ends}
-            if path.stem == "varlen-used":
-                sizes["seqused_k_0"] = ends - 1
+            sizes = {"seqlen_q": sq, "cu_seqlens": ends}
+            if path.stem == "paged-varlen":
+                pages = sk // 32 + 1
+                sizes |= {"pages": pages * ends, "pages_per_sequence": pages}
+            else:
+                sizes["seqlen_k"] = sk
+            if path.stem != "varlen":
+                sizes["sequences"] = ends - 1
             runs.append({"bundle": bundle, "dims": sizes, "kind": KINDS[i % 3]})
     return runs
 

@@ -10,13 +10,14 @@ Keys of as many lengths as there are batch entries, half of the cache at least; 
 import argparse
 import json
 import pathlib
-import statistics
 import sys
+
+import marked_blocks
+import torch_graphs
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MARK = "page-times"
 PAGE_SIZES = (16, 64, 256)
-ROUNDS, MILLISECONDS = 7, 40
 #: name: batch, heads of q and kv, queries, keys, head_dim
 PROBLEMS = {
     "decode": [(64, 32, 8, 1, 4096, 128), (8, 32, 8, 1, 16384, 128), (64, 16, 16, 1, 4096, 64)],
@@ -36,30 +37,6 @@ def make_pages(keys, page_size):
         pool[order] = each.reshape(-1, page_size, heads, dim)
         pools.append(pool)
     return pools, order.reshape(batch, -1).to(torch.int32)
-
-
-def capture(function, count):
-    import torch
-
-    for _ in range(2):
-        function()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(count):
-            function()
-    return graph
-
-
-def time_graph(graph):
-    import torch
-
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    begin.record()
-    graph.replay()
-    end.record()
-    end.synchronize()
-    return begin.elapsed_time(end) * 1e3
 
 
 def make_calls(batch, heads, heads_kv, queries, seqlen, dim):
@@ -89,17 +66,8 @@ def measure(path):
     results = []
     for name, problems in PROBLEMS.items():
         for problem in problems:
-            calls = make_calls(*problem)
-            graphs = {}
-            for size, call in calls.items():
-                once = time_graph(capture(call, 10)) / 10
-                count = max(4, round(MILLISECONDS * 1e3 / once))
-                graphs[size] = (capture(call, count), count)
-            samples = {size: [] for size in calls}
-            for _ in range(ROUNDS):
-                for size, (graph, count) in graphs.items():
-                    samples[size].append(time_graph(graph) / count)
-            results.append({"name": name, "problem": problem, "us": {size: round(statistics.median(s), 2) for size, s in samples.items()}})
+            times = torch_graphs.time_in_rotation(make_calls(*problem))
+            results.append({"name": name, "problem": problem, "us": {size: round(us, 2) for size, us in times.items()}})
             print(results[-1], flush=True)
     path.write_text(json.dumps({"device": torch.cuda.get_device_name(), "results": results}, indent=1) + "\n")
 
@@ -119,10 +87,7 @@ def write(path, date):
     kept = {"date": date, **json.loads(path.read_text())}
     (ROOT / "docs/figures/pages.json").write_text(json.dumps(kept, indent=1) + "\n")
     text = f"{date}, {kept['device']}, f16, in brackets over the cache in one piece.\n\n{make_table(kept['results'])}"
-    page = ROOT / "docs/performance.md"
-    begin, end = f"<!-- {MARK}: written by scripts/page-times.py -->", f"<!-- end {MARK} -->"
-    before, rest = page.read_text().split(begin)
-    page.write_text(before + begin + "\n" + text + "\n" + end + rest.split(end)[1])
+    marked_blocks.write(ROOT / "docs/performance.md", MARK, text + "\n")
 
 
 def main():

@@ -213,7 +213,8 @@ static std::vector<Shape> listShapes(const AttentionProblem &problem,
       if (paysTallBlocks(problem, target, 4 * kRowsOfGroup))
         addFourGroups(problem, shapes);
     }
-    if (isNarrow && !isSmall && problem.readsPerScore)
+    if (isNarrow && !isSmall && problem.readsPerScore &&
+        !problem.hasOpenAddresses())
       shapes.push_back({12, 128, RowSum::Mma, Overlap::None, RowMax::Checked,
                         /*isPersistent=*/false});
     if (!isNarrow && paysTallBlocks(problem, target, 3 * kRowsOfGroup))

@@ -100,6 +100,8 @@ def _describe(launch, bundle, sizes, places, name, is_first):
             (outputs if is_first else inputs)[index] = tensor
         elif isinstance(tensor, str) and tensor not in pointers:
             fill = "poison" if tensor in written else f"randn:{index + 1}"
+            if tensor == "page_table":
+                fill = "zeros"  # every entry names a page
             pointers[tensor] = tensors[tensor].emulator_argument(
                 sizes, fill, places[tensor])
             if tensor in written:

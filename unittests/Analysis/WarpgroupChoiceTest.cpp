@@ -344,7 +344,7 @@ TEST(Warpgroups, HaveSumsInColumnsOfWholePanels) {
 TEST(Warpgroups, AreTwoWhereABiasTakesRegisters) {
   AttentionProblem problem = makeLarge(64, 64);
   EXPECT_EQ(choose(problem, hopper()).numWarps, 16);
-  problem.hasBias = true;
+  problem.hasBias = problem.hasLongScores = true;
   EXPECT_EQ(choose(problem, hopper()).numWarps, 8);
 }
 

@@ -306,19 +306,20 @@ static void testUnsupported(void) {
                      "256");
   EXPECT_UNSUPPORTED(compileShape("d264", noOptions, &c), "shape:6:3: ...");
   EXPECT_UNSUPPORTED(
-      compile("!t = memref<1x8x512x64xf16>\n"
-              "func.func @f(%q: !t, %o: !t, %b: memref<1x1x1x512xf32>, "
-              "%u: memref<3xi32>, %p: memref<1x4xi32>, %c: memref<1x1x1x1xf32>) "
-              "{\n"
-              "  flashcore.attention ins(%q, %q, %q : !t, !t, !t)\n"
-              "      bias(%c : memref<1x1x1x1xf32>) page_table(%p : "
-              "memref<1x4xi32>) outs(%o : !t)\n"
-              "  flashcore.attention ins(%q, %q, %q : !t, !t, !t)\n"
-              "      bias(%b : memref<1x1x1x512xf32>) cu_seqlens_q(%u : "
-              "memref<3xi32>) cu_seqlens_k(%u : memref<3xi32>) outs(%o : !t)\n"
-              "  return\n"
-              "}\n",
-              noOptions, &c),
+      compile(
+          "!t = memref<1x8x512x64xf16>\n"
+          "func.func @f(%q: !t, %o: !t, %b: memref<1x1x1x512xf32>, "
+          "%u: memref<3xi32>, %p: memref<1x4xi32>, %c: memref<1x1x1x1xf32>) "
+          "{\n"
+          "  flashcore.attention ins(%q, %q, %q : !t, !t, !t)\n"
+          "      bias(%c : memref<1x1x1x1xf32>) page_table(%p : "
+          "memref<1x4xi32>) outs(%o : !t)\n"
+          "  flashcore.attention ins(%q, %q, %q : !t, !t, !t)\n"
+          "      bias(%b : memref<1x1x1x512xf32>) cu_seqlens_q(%u : "
+          "memref<3xi32>) cu_seqlens_k(%u : memref<3xi32>) outs(%o : !t)\n"
+          "  return\n"
+          "}\n",
+          noOptions, &c),
       "test.mlir:3:3: error: 'flashcore.attention' op uses page_table "
       "with a bias, which this version cannot lower yet\n"
       "test.mlir:5:3: error: 'flashcore.attention' op uses cu_seqlens "
