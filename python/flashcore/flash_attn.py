@@ -11,12 +11,14 @@ emulator.
 
 from __future__ import annotations
 
+import sys
 from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence, Tuple, Union
 
 import torch
 
 from flashcore.attention import attention
 from flashcore.errors import UnsupportedError
+from flashcore.torch.gradients import needs_gradient
 
 __all__ = [
     "flash_attn_func",
@@ -58,8 +60,9 @@ def flash_attn_func(
         -1 is unbounded.
     softcap: scores become softcap * tanh(score / softcap); 0 is no cap.
     alibi_slopes: float32 (heads_q,) or (batch, heads_q): -slope * |i + seqlen_k -
-        seqlen_q - j| is added to the score of query i and key j. It is made as a
-        bias of float32 (batch, heads_q, seqlen_q, seqlen_k) in memory, at each call.
+        seqlen_q - j| is added to the score of query i and key j. Under torch.compile,
+        and where PyTorch computes gradients, it is a bias of float32 (batch, heads_q,
+        seqlen_q, seqlen_k) in memory.
     deterministic: the forward pass always is.
     return_attn_probs: return (out, softmax_lse, S_dmask).
 
@@ -71,13 +74,12 @@ def flash_attn_func(
     gradients, and what flashcore.attention raises.
     """
     _refuse_dropout("flash_attn_func", dropout_p)
-    bias = None if alibi_slopes is None else _alibi(alibi_slopes, q.shape[1], k.shape[1])
     result = attention(
         q,
         k,
         v,
-        bias=bias,
         lse=return_attn_probs,
+        **_alibi_options(alibi_slopes, q, k),
         **_options(softmax_scale, causal, window_size, softcap),
     )
     if not return_attn_probs:
@@ -586,6 +588,31 @@ def _refuse_dropout(name: str, dropout_p: float) -> None:
         )
 
 
+def _alibi_options(
+    slopes: Optional[torch.Tensor], q: torch.Tensor, k: torch.Tensor
+) -> Dict[str, Any]:
+    """The same where all batch entries are of one length."""
+    if slopes is None:
+        return {}
+    if slopes.dim() not in (1, 2):
+        raise ValueError(
+            f"expects alibi_slopes of (heads,) or (batch, heads), but got {tuple(slopes.shape)}"
+        )
+    # What PyTorch is to see is one operator, which has a bias and no slopes.
+    is_operator = sys.modules["flashcore.attention"].is_traced(q)
+    if is_operator or needs_gradient(q, k, slopes):
+        return {"bias": _alibi(slopes, q.shape[1], k.shape[1])}
+
+    def lengths() -> Tuple[torch.Tensor, torch.Tensor]:
+        of_q, of_k = (
+            torch.full((q.shape[0],), each.shape[1], dtype=torch.int32, device=q.device)
+            for each in (q, k)
+        )
+        return of_q, of_k
+
+    return _slopes(slopes.float(), q.shape[2], lengths)
+
+
 def _slopes(
     slopes: Optional[torch.Tensor],
     heads: int,
@@ -638,10 +665,6 @@ def _unpack(name: str, packed: torch.Tensor, count: int, rows: str = "batch, seq
 
 def _alibi(slopes: torch.Tensor, seqlen_q: int, seqlen_k: int) -> torch.Tensor:
     """The bias: (batch or 1, heads, seqlen_q, seqlen_k)."""
-    if slopes.dim() not in (1, 2):
-        raise ValueError(
-            f"expects alibi_slopes of (heads,) or (batch, heads), but got {tuple(slopes.shape)}"
-        )
     row = torch.arange(seqlen_q, device=slopes.device)[:, None] + (seqlen_k - seqlen_q)
     distance = (row - torch.arange(seqlen_k, device=slopes.device)).abs()
     slopes = slopes.float().reshape(-1, slopes.shape[-1], 1, 1)

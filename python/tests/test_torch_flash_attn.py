@@ -90,6 +90,20 @@ def test_alibi(causal, of_batch):
         flash_attn.flash_attn_func(q, k, v, alibi_slopes=slopes[..., None, None])
 
 
+def test_alibi_is_no_bias(monkeypatch):
+    q, k, v = make(layout="bshd")
+
+    def refuse(*_):
+        raise AssertionError("expects no bias")
+
+    monkeypatch.setattr(flash_attn, "_alibi", refuse)
+    slopes = torch.tensor([0.3, 0.1])
+    for each in (slopes, slopes.expand(q.shape[0], 2)):
+        flash_attn.flash_attn_func(q, k, v, alibi_slopes=each)
+    with pytest.raises(AssertionError, match="expects no bias"):
+        flash_attn.flash_attn_func(q.requires_grad_(), k, v, alibi_slopes=slopes)
+
+
 def test_packed_tensors_are_views_of_the_same_call():
     q, k, v = make(layout="bshd")
     out = flash_attn.flash_attn_func(q, k, v, causal=True)
