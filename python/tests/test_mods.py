@@ -191,7 +191,7 @@ def test_the_masks_of_the_page(capsys):
     q, k, v = qkv(queries=12, keys=140, dim=16)
     mods = [{"mask_mod": mod} for mod in names["mask_mods"].values()]
     mods += [{"score_mod": mod} for mod in names["score_mods"].values()]
-    assert len(mods) == 13
+    assert len(mods) == 17
     for mod in mods:
         o = flashcore.attention(q, k, v, **mod)
         assert_close(o, flashcore.attention(q, k, v, device="reference", **mod).astype("f8"))
