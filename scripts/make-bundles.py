@@ -152,7 +152,7 @@ def sequence_runs(bundles, name):
                                                  "pages_per_sequence": pages}} for sq, pages in [(40, 70), (1, 200), (3, 1)]]
             continue
         if "varlen" not in path.stem:
-            sizes = {"dims": {"pages": 140}} if path.stem == "paged" else {}
+            sizes = {"dims": {"pages": 140}} if path.stem.startswith("paged") else {}
             runs += [{"bundle": bundle, "kind": kind, **sizes} for kind in KINDS]
             continue
         for i, (sq, sk, ends) in enumerate(VARLEN_SIZES):

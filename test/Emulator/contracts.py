@@ -2,8 +2,8 @@
 
 usage: contracts.py [--update] [--static] COMPILER EMULATOR WORK_DIR
 
-Runs every default schedule on the emulator, and each form of the kernels of
-warpgroups, and compares its counters with contracts.json: any change fails, for
+Runs every default schedule on the emulator, each form of the kernels of
+warpgroups, and some features, and compares its counters with contracts.json: any change fails, for
 better or worse, until --update records it. Two things hold for every default
 whatever the record says: the loops over key tiles have no bank conflict and no
 uncoalesced access, and in one of them a full tile takes no mask code. --static
@@ -106,6 +106,30 @@ FORMS = [
 ]
 
 
+@dataclasses.dataclass
+class Feature:
+    """The default kernel of an attention in a file of the tests: what regions
+    compute for every score, and where pages are found."""
+    file: str
+    dims: tuple = ()
+
+    @property
+    def name(self):
+        return self.file.replace("/", "-").lower()
+
+    def compile(self, args, assemble):
+        path = pathlib.Path(__file__).parent.parent / f"{self.file}.mlir"
+        return emulation.compile_launch(args.compiler, args.work_dir,
+                                        self.name, path.read_text(),
+                                        dims=self.dims, assemble=assemble)
+
+
+FEATURES = [Feature(f"Masks/{name}") for name in (
+    "alibi", "alibi-clause", "dilated", "global-local", "retrieved-chunks",
+    "soft-mask", "softcap", "swin-bias", "t5-bias")]
+FEATURES.append(Feature("Sequences/paged-whole", (("pages", 10),)))
+
+
 def problems():
     for point in itertools.product(("f16", "bf16"), (16, 32, 64, 96, 128),
                                    ("dense", "causal")):
@@ -113,6 +137,7 @@ def problems():
     yield from itertools.starmap(Problem, itertools.product(
         ("f16",), (64, 128), ("dense", "causal"), ("small", "decode")))
     yield from FORMS
+    yield from FEATURES
 
 
 def emulate(emulator, launch):
@@ -224,7 +249,7 @@ def measure(problem, args):
                "warp_instructions")}
     record |= {f"{name} instructions": count
                for name, count in counters["classes"].items() if count}
-    if isinstance(problem, Form):
+    if isinstance(problem, (Form, Feature)):
         return record, []
     lines = launch.ptx.read_text().splitlines()
     loops = tile_loops(lines) or [unrolled_tiles(lines)]
