@@ -14,6 +14,8 @@ import pathlib
 import statistics
 import sys
 
+import marked_blocks
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MARK = "sequence-times"
 SEQUENCES, MEAN, MOST, HIDDEN = 32, 1024, 4096, 2048
@@ -123,10 +125,7 @@ def write(path, date):
     kept = {"date": date, **json.loads(path.read_text())}
     (ROOT / "docs/figures/sequences.json").write_text(json.dumps(kept, indent=1) + "\n")
     text = f"{date}, {kept['device']}, kernels of single warps (mma.sync).\n\n{make_table(kept['results'])}"
-    page = ROOT / "docs/performance.md"
-    begin, end = f"<!-- {MARK}: written by scripts/sequence-times.py -->", f"<!-- end {MARK} -->"
-    before, rest = page.read_text().split(begin)
-    page.write_text(before + begin + "\n" + text + "\n" + end + rest.split(end)[1])
+    marked_blocks.write(ROOT / "docs/performance.md", MARK, text + "\n")
 
 
 def main():

@@ -261,9 +261,8 @@ Value ScoreCloner::getLimit(arith::CmpIOp compare, int64_t row,
 }
 
 /// Whether `inner` compares what is linear with that or with a value of the
-/// row, signed or for equality; its clone then takes 32 bits: lhs + m col <=
-/// rhs
-/// + n col iff (m - n) col <= rhs - lhs.
+/// row, signed or for equality; its clone then takes 32 bits. It is, of growths
+/// m and n, lhs + m col <= rhs + n col iff (m - n) col <= rhs - lhs.
 bool ScoreCloner::cloneComparison(Operation *inner, IRMapping &mapping,
                                   int64_t row, int64_t col) {
   auto compare = dyn_cast<arith::CmpIOp>(inner);
