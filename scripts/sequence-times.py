@@ -11,15 +11,14 @@ lengths, in rotation: of equal ones times per operation are compared, since no b
 import argparse
 import json
 import pathlib
-import statistics
 import sys
 
 import marked_blocks
+import torch_graphs
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MARK = "sequence-times"
 SEQUENCES, MEAN, MOST, HIDDEN = 32, 1024, 4096, 2048
-ROUNDS, CALLS = 7, 40
 
 
 def draw_lengths(seed):
@@ -86,19 +85,8 @@ def measure(path):
             problems = list_problems()
             contenders = {(kind, name): function for kind, lengths in problems.items()
                           for name, function in make_contenders(lengths, head_dim, causal).items()}
-            times = {key: [] for key in contenders}
-            for _ in range(ROUNDS):
-                for key, function in contenders.items():
-                    function()
-                    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-                    begin.record()
-                    for _ in range(CALLS):
-                        function()
-                    end.record()
-                    end.synchronize()
-                    times[key].append(begin.elapsed_time(end) * 1e3 / CALLS)
-            for (kind, name), samples in times.items():
-                microseconds = statistics.median(samples)
+            times = torch_graphs.time_in_rotation(contenders)
+            for (kind, name), microseconds in times.items():
                 results.append({"head_dim": head_dim, "causal": causal, "lengths": kind, "name": name, "median_us": round(microseconds, 2),
                                 "tflops": round(count_flops(problems[kind], causal) / microseconds / 1e6, 1)})
                 print(results[-1], flush=True)
@@ -124,7 +112,7 @@ def make_table(results):
 def write(path, date):
     kept = {"date": date, **json.loads(path.read_text())}
     (ROOT / "docs/figures/sequences.json").write_text(json.dumps(kept, indent=1) + "\n")
-    text = f"{date}, {kept['device']}, kernels of single warps (mma.sync).\n\n{make_table(kept['results'])}"
+    text = f"{date}, {kept['device']}, default kernels (wgmma), graphs of calls.\n\n{make_table(kept['results'])}"
     marked_blocks.write(ROOT / "docs/performance.md", MARK, text + "\n")
 
 

@@ -81,8 +81,10 @@ AttentionProblem AttentionProblem::get(AttentionOp op) {
       getExtent({op.getQueryType(), op.getOutputType()}, AttentionOp::Seqlen);
   problem.seqlenK =
       getExtent({op.getKeyType(), op.getValueType()}, AttentionOp::Seqlen);
-  if (problem.isPaged)
+  if (problem.isPaged) {
+    problem.pageSize = op.getKeyType().getDimSize(AttentionOp::Seqlen);
     problem.seqlenK = getKeysOfPages(op);
+  }
   problem.headDim = op.getHeadDim();
   problem.headDimV = op.getHeadDimV();
   if (auto kind =

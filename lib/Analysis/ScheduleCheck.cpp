@@ -15,6 +15,7 @@
 #include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
+#include <numeric>
 
 using namespace mlir::flashcore;
 using namespace mlir::fcgpu;
@@ -182,17 +183,24 @@ checkWarpgroup(const AttentionProblem &problem, const TargetInfo &target,
   return std::nullopt;
 }
 
+/// Whether parts of tiles that are in one page are whole rows of the swizzle of
+/// shared memory.
+static bool canCopyPages(const AttentionProblem &problem,
+                         const ScheduleChoice &choice) {
+  return std::gcd(*problem.pageSize, choice.blockN) % kSwizzledRows == 0;
+}
+
 /// What works where tensors say how long sequences are.
 static std::optional<std::string> checkLengths(const AttentionProblem &problem,
                                                const ScheduleChoice &choice,
                                                FieldNames names) {
-  llvm::StringRef clause = problem.isVarlen  ? "cu_seqlens"
-                           : problem.isPaged ? "page_table"
-                                             : "seqused_k";
-  // A bulk copy ends with the tensor, not with a sequence in it.
-  if (problem.hasLengths && choice.product == Product::Warpgroup)
-    return llvm::formatv("expects {0} warp with {1}, but got warpgroup",
-                         spell("product", names), clause);
+  if (problem.isPaged && choice.product == Product::Warpgroup &&
+      !canCopyPages(problem, choice))
+    return llvm::formatv(
+        "expects {0} warp with pages of {1} keys and {2} {3}, of which a bulk "
+        "copy would move no {4} rows, but got warpgroup",
+        spell("product", names), *problem.pageSize, spell("block_n", names),
+        choice.blockN, kSwizzledRows);
   if (problem.isVarlen && choice.keySplits > 1)
     return llvm::formatv("expects {0} 1 with cu_seqlens, but got {1}",
                          spell("key_splits", names), choice.keySplits);

@@ -366,7 +366,7 @@ mlir::flashcore::chooseWarpgroups(const AttentionProblem &problem,
   bool pays =
       isThroughput(fill) || (isSmall && paysInSmallGrid(problem, target));
   if (options.product == Product::Warp ||
-      (!isForced && (!hasProducts || isShort || !pays || problem.hasLengths)))
+      (!isForced && (!hasProducts || isShort || !pays)))
     return std::nullopt;
   std::optional<ScheduleDecision> smallest;
   for (const Shape &shape : listShapes(problem, target, isSmall)) {

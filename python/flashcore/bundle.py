@@ -145,15 +145,20 @@ class TensorMap:
 
     box: elements that a copy moves along each axis of ``tensor``.
     swizzle: of shared memory, in bytes.
+    ragged: the axis of ``tensor`` that ends where one more coordinate says, if any:
+        ``box`` has a side more in front then.
     """
 
     tensor: str
     box: Tuple[int, ...]
     swizzle: int
+    ragged: Optional[int] = None
 
     def emulator_argument(self, buffer: str) -> str:
         """The ``--arg`` of flashcore-emu for a map of such a buffer."""
-        return f"tensormap{self.swizzle or ''}[{','.join(map(str, self.box))}]:{buffer}"
+        box = ",".join(map(str, self.box))
+        ragged = "" if self.ragged is None else f";{self.ragged}"
+        return f"tensormap{self.swizzle or ''}[{box}{ragged}]:{buffer}"
 
 
 @dataclass(frozen=True)
@@ -162,7 +167,7 @@ class Argument:
 
     kind: "pointer", "offset" and "tensor_map" are of ``tensor``, "stride" of its
         ``axis``, and "size" is ``dim``.
-    box, swizzle: of a tensor map.
+    box, swizzle, ragged: of a tensor map.
     """
 
     kind: str
@@ -171,6 +176,7 @@ class Argument:
     axis: int = 0
     box: Tuple[int, ...] = ()
     swizzle: int = 0
+    ragged: Optional[int] = None
 
     @staticmethod
     def read(said: Mapping[str, Any]) -> Argument:
@@ -182,6 +188,7 @@ class Argument:
             said.get("axis", 0),
             tuple(said.get("box", ())),
             said.get("swizzle", 0),
+            said.get("ragged"),
         )
 
 
@@ -247,7 +254,9 @@ class Kernel:
         if argument.kind == "pointer" and argument.tensor:
             return argument.tensor
         if argument.kind == "tensor_map" and argument.tensor:
-            return TensorMap(argument.tensor, argument.box, argument.swizzle)
+            return TensorMap(
+                argument.tensor, argument.box, argument.swizzle, argument.ragged
+            )
         if argument.kind in ("stride", "offset") and argument.tensor:
             strides, offset = layouts[argument.tensor]
             return strides[argument.axis] if argument.kind == "stride" else offset

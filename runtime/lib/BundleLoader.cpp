@@ -335,10 +335,18 @@ void BundleLoader::readTensorMap(ArgumentSpec &argument, Field field) {
   if (tensor.alignment % TensorMapStrideUnit)
     return field["tensor"].refuse("a tensor whose alignment is a multiple of " +
                                   std::to_string(TensorMapStrideUnit));
+  if (field.has("ragged"))
+    argument.raggedAxis = static_cast<size_t>(field["ragged"].integer(
+        0, static_cast<int64_t>(tensor.axes.size()) - 2));
+  size_t rank = tensor.axes.size() + (argument.raggedAxis ? 1 : 0);
+  if (reader.ok() && rank > MaxTensorMapRank)
+    return field["ragged"].refuse("no ragged axis of a tensor of " +
+                                  std::to_string(MaxTensorMapRank) + " axes");
   std::vector<Field> box = field["box"].elements();
-  if (reader.ok() && box.size() != tensor.axes.size())
-    field["box"].refuse("an array of " + std::to_string(tensor.axes.size()) +
-                        " elements, one an axis of '" + tensor.name + "'");
+  if (reader.ok() && box.size() != rank)
+    field["box"].refuse("an array of " + std::to_string(rank) +
+                        " elements, one an axis of '" + tensor.name + "'" +
+                        (argument.raggedAxis ? " and one in front" : ""));
   for (Field side : box)
     argument.box.push_back(static_cast<uint32_t>(side.integer(1, 256)));
   int64_t swizzle = field["swizzle"].integer(0, 128);
@@ -708,7 +716,8 @@ static void compareArgument(Field argument, Field comment,
     return value.isString() ? "'" + value.string() + "'"
                             : std::to_string(value.integer());
   };
-  for (const char *key : {"kind", "dim", "tensor", "axis", "swizzle"}) {
+  for (const char *key :
+       {"kind", "dim", "tensor", "axis", "swizzle", "ragged"}) {
     if (!argument.has(key))
       continue;
     std::string expected = describe(comment[key]);

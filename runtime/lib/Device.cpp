@@ -175,10 +175,8 @@ Status Device::encodeTensorMap(const TensorMap &, DevicePointer,
 Status Device::makeMap(const KernelLaunch &launch,
                        const KernelLaunch::MapArgument &map,
                        DevicePointer address, TensorMapBytes &bytes) const {
-  // Empty tensors need not be anywhere.
-  if (map.map.isEmpty && !address)
-    address = TensorMapSize;
-  Status status = encodeTensorMap(map.map, address, bytes);
+  Status status =
+      encodeTensorMap(map.map, address - map.map.bytesInFront, bytes);
   if (!status.ok())
     status.note("making the tensor map that is argument " +
                 std::to_string(map.argument) + " of kernel '" + launch.name +

@@ -97,6 +97,12 @@ static Status addArgument(KernelLaunch &launch, const ArgumentSpec &argument,
         makeTensorMap(*problem.findTensor(argument.tensor), argument);
     if (!map.ok())
       return map.status();
+    // A load of nothing reads where the map begins, which must be somewhere.
+    for (auto it = pointers.begin(); map->isEmpty && !*value; ++it) {
+      if (it == pointers.end())
+        return Status::error("expects a pointer for an output, but got null");
+      *value = it->second & ~uint64_t(TensorMapStrideUnit - 1);
+    }
     launch.maps.push_back({launch.arguments.size(), *map});
   }
   launch.arguments.push_back(*value);

@@ -27,6 +27,17 @@ static Status badAxis(const TensorGeometry &tensor, size_t axis,
       std::to_string(most) + ", but got " + std::to_string(got));
 }
 
+/// The axis once more, outermost, and the map so far in front of the tensor
+/// that the two coordinates of a row add up: that of the last row that there
+/// is, and as many more as are behind.
+static void addEnds(TensorMap &map, size_t ragged) {
+  unsigned ends = map.rank++;
+  map.sizes[ends] = map.sizes[ragged];
+  map.strides[ends] = map.strides[ragged];
+  map.box[ends] = 1;
+  map.bytesInFront = (map.sizes[ragged] - 1) * map.strides[ragged];
+}
+
 StatusOr<TensorMap> flashcore::makeTensorMap(const TensorGeometry &tensor,
                                              const ArgumentSpec &argument) {
   TensorMap map;
@@ -53,7 +64,9 @@ StatusOr<TensorMap> flashcore::makeTensorMap(const TensorGeometry &tensor,
     map.strides[to] = static_cast<uint64_t>(to == 0    ? elementBytes
                                             : size > 1 ? stride * elementBytes
                                                        : TensorMapStrideUnit);
-    map.box[to] = argument.box[axis];
+    map.box[to] = argument.box[axis + (argument.raggedAxis ? 1 : 0)];
   }
+  if (argument.raggedAxis)
+    addEnds(map, tensor.sizes.size() - 1 - *argument.raggedAxis);
   return map;
 }

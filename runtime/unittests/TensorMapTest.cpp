@@ -175,6 +175,22 @@ TEST_F(TensorMapManifestTest, hasABoxOfItsTensor) {
             "");
 }
 
+TEST_F(TensorMapManifestTest, mayHaveARaggedAxis) {
+  auto withRagged = [&](const json &axis, const json &box) {
+    return refusal([&](json &, json &map) {
+      map["ragged"] = axis;
+      map["box"] = box;
+    });
+  };
+  EXPECT_EQ(withRagged(2, {1, 1, 1, 8, 16}), "");
+  EXPECT_EQ(withRagged(2, {1, 1, 8, 16}),
+            start + "box' to be an array of 5 elements, one an axis of 'q' and "
+                    "one in front, but got an array of 4 elements");
+  // Bulk copies need the last axis.
+  EXPECT_EQ(withRagged(3, {1, 1, 1, 8, 16}),
+            start + "ragged' to be an integer from 0 to 2, but got 3");
+}
+
 TEST_F(TensorMapManifestTest, hasASwizzleOfTheHardware) {
   for (int swizzle : {32, 64, 128, 0})
     EXPECT_EQ(refusal("/swizzle", swizzle), "");
@@ -289,6 +305,44 @@ TEST(TensorMapLimitsTest, namesWhatIsTooLarge) {
             "  note: the kernels copy it by a tensor map, which has no larger "
             "axes: split the call\n"
             "  note: it is argument 0 of kernel 'attention'");
+}
+
+TEST(TensorMapTest, endsWhereACoordinateSays) {
+  json manifest = copyManifest();
+  json &map = manifest["kernels"][0]["arguments"][0];
+  map["ragged"] = 2;
+  map["box"] = {1, 1, 1, 8, 16};
+  Bundle bundle = loadTestBundle(manifest);
+  auto planned = [&](int64_t seqlenQ) {
+    StatusOr<Problem> problem =
+        Problem::create(bundle, testRequest(2, 4, 2, seqlenQ, 48));
+    EXPECT_EQ(text(problem), "");
+    auto launches = planLaunches(*problem, {{"q", 0x1000}, {"o", 0x4000}}, 1);
+    EXPECT_EQ(text(launches), "");
+    return launches->front().maps[0].map;
+  };
+  TensorMap found = planned(32);
+  EXPECT_EQ(found.rank, 5u);
+  EXPECT_EQ(found.sizes, (std::array<uint64_t, 5>{16, 32, 4, 2, 32}));
+  EXPECT_EQ(found.strides[4], found.strides[1]);
+  EXPECT_EQ(found.box, (std::array<uint32_t, 5>{16, 8, 1, 1, 1}));
+  // Row r of those that end at row e, for all of both: (R - e + r) + (e - 1)
+  // rows from there.
+  EXPECT_EQ(found.bytesInFront, 31 * found.strides[1]);
+  EXPECT_EQ(planned(1).bytesInFront, 0u);
+}
+
+TEST(TensorMapTest, ofATensorWithoutElementsBeginsSomewhere) {
+  json manifest = copyManifest();
+  manifest["kernels"][0]["arguments"][0]["tensor"] = "k";
+  Bundle bundle = loadTestBundle(manifest);
+  StatusOr<Problem> problem =
+      Problem::create(bundle, testRequest(2, 4, 2, 32, /*seqlenK=*/0));
+  ASSERT_EQ(text(problem), "");
+  auto launches = planLaunches(*problem, {{"k", 0}, {"o", 0x4000}}, 1);
+  ASSERT_EQ(text(launches), "");
+  EXPECT_TRUE(launches->front().maps[0].map.isEmpty);
+  EXPECT_EQ(launches->front().arguments[0], 0x4000u);
 }
 
 TEST(TensorMapLimitsTest, rowsAndTheirStartsAreAligned) {

@@ -7,6 +7,8 @@
 // RUN:   | FileCheck %s
 // RUN: flashcore-run %s --device=emulator --seed=4 -- --no-cubin --grid=persistent | FileCheck %s
 // RUN: flashcore-run %s --device=emulator --seed=5 -- --no-cubin --row-max=stale --block-m=16 --num-warps=1 | FileCheck %s
+// RUN: flashcore-run %s --device=emulator --seed=6 -- --no-cubin --chip=sm_90a --product=warpgroup --key-splits=3 | FileCheck %s
+// RUN: flashcore-run %s --device=emulator --seed=7 -- --no-cubin --chip=sm_90a --product=warpgroup --grid=persistent | FileCheck %s
 // CHECK: PASS
 
 !q = memref<3x8x5x64xf16>

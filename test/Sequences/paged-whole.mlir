@@ -3,6 +3,7 @@
 //
 // RUN: flashcore-run %s --device=emulator -- --no-cubin | FileCheck %s
 // RUN: flashcore-run %s --device=emulator --pages=3 --seed=2 -- --no-cubin --block-n=32 | FileCheck %s
+// RUN: flashcore-run %s --device=emulator --seed=8 -- --no-cubin --chip=sm_90a --product=warpgroup --block-n=64 --grid=persistent | FileCheck %s
 // CHECK: PASS
 
 !q = memref<2x4x20x64xf16>

@@ -4,6 +4,8 @@
 // RUN: flashcore-run %s --device=emulator --seed=2 -- --no-cubin --overlap=qk | FileCheck %s
 // RUN: flashcore-run %s --device=emulator --seed=3 -- --no-cubin --grid=persistent --num-warps=8 --block-m=128 | FileCheck %s
 // RUN: flashcore-run %s --device=emulator --seed=4 -- --no-cubin --chip=sm_90a | FileCheck %s
+// RUN: flashcore-run %s --device=emulator --seed=5 -- --no-cubin --chip=sm_90a --product=warpgroup | FileCheck %s
+// RUN: flashcore-run %s --device=emulator --seed=6 -- --no-cubin --chip=sm_90a --product=warpgroup --grid=persistent | FileCheck %s
 // CHECK: PASS
 
 !q = memref<2x2x140x128xbf16>

@@ -5,6 +5,8 @@
 // RUN: flashcore-run %s --device=emulator --seqlen-q=40 --seqlen-k=90 --cu-seqlens=8 --seed=2 -- --no-cubin \
 // RUN:   --block-m=16 --num-warps=1 --row-max=stale | FileCheck %s
 // RUN: flashcore-run %s --device=emulator --seqlen-q=40 --seqlen-k=90 --cu-seqlens=1 --seed=3 -- --no-cubin | FileCheck %s
+// RUN: flashcore-run %s --device=emulator --seqlen-q=210 --seqlen-k=260 --cu-seqlens=5 -- --no-cubin --chip=sm_90a --product=warpgroup | FileCheck %s
+// RUN: flashcore-run %s --device=emulator --seqlen-q=40 --seqlen-k=90 --cu-seqlens=1 --seed=3 -- --no-cubin --chip=sm_90a --product=warpgroup | FileCheck %s
 // CHECK: PASS
 
 !q = memref<1x4x?x40xbf16>

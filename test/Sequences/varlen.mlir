@@ -8,6 +8,11 @@
 // RUN: flashcore-run %s --device=emulator --seqlen-q=90 --seqlen-k=17 --cu-seqlens=9 --seed=5 -- --no-cubin \
 // RUN:   --block-m=32 --key-warps=2 --grid-order=query_fastest | FileCheck %s
 // RUN: flashcore-run %s --device=emulator --seqlen-q=0 --seqlen-k=5 --cu-seqlens=1 -- --no-cubin | FileCheck %s
+// RUN: flashcore-run %s --device=emulator --seqlen-q=300 --seqlen-k=300 --cu-seqlens=6 -- --no-cubin --chip=sm_90a --product=warpgroup | FileCheck %s
+// RUN: flashcore-run %s --device=emulator --seqlen-q=150 --seqlen-k=333 --cu-seqlens=5 --seed=3 -- --no-cubin --chip=sm_90a --product=warpgroup --num-warps=16 --block-n=64 \
+// RUN:   --overlap=pv --output=bulk | FileCheck %s
+// RUN: flashcore-run %s --device=emulator --seqlen-q=90 --seqlen-k=17 --cu-seqlens=9 --seed=5 -- --no-cubin --chip=sm_90a --product=warpgroup --output=bulk | FileCheck %s
+// RUN: flashcore-run %s --device=emulator --seqlen-q=0 --seqlen-k=5 --cu-seqlens=1 -- --no-cubin --chip=sm_90a --product=warpgroup | FileCheck %s
 // CHECK: PASS
 
 !q = memref<1x4x?x64xf16>

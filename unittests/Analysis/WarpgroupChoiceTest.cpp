@@ -429,4 +429,33 @@ TEST(Warpgroups, HaveWholePanelsInSharedMemory) {
   EXPECT_EQ(getSharedMemoryBytes(ragged, choose(ragged, hopper(), options)),
             getSharedMemoryBytes(whole, choose(whole, hopper(), options)));
 }
+/// Bulk copies end where sequences do, and find the pages of their rows.
+TEST(Warpgroups, TakeLengthsAndPages) {
+  AttentionProblem problem = makeLarge(128, 128);
+  problem.hasLengths = true;
+  EXPECT_EQ(choose(problem, hopper()).product, Product::Warpgroup);
+  problem.isVarlen = true;
+  problem.batch = problem.seqlenQ = problem.seqlenK = std::nullopt;
+  ScheduleChoice choice = choose(problem, hopper());
+  EXPECT_EQ(choice.product, Product::Warpgroup);
+  EXPECT_EQ(choice.grid, Grid::Full);
+  EXPECT_EQ(choice.keySplits, 1);
+
+  problem = makeLarge(128, 128);
+  problem.hasLengths = problem.isPaged = true;
+  for (int64_t pageSize : {8, 16, 256}) {
+    problem.pageSize = pageSize;
+    EXPECT_EQ(choose(problem, hopper()).product, Product::Warpgroup);
+  }
+  ScheduleOptions options;
+  options.product = Product::Warpgroup;
+  for (int64_t pageSize : {1, 4}) {
+    problem.pageSize = pageSize;
+    EXPECT_EQ(choose(problem, hopper()).product, Product::Warp);
+    EXPECT_EQ(refuseOnHopper(problem, options),
+              "expects product warp with pages of " + std::to_string(pageSize) +
+                  " keys and block-n 64, of which a bulk copy would move no 8 "
+                  "rows, but got warpgroup");
+  }
+}
 } // namespace

@@ -53,8 +53,10 @@ struct AttentionProblem {
   bool hasLengths = false;
   /// Whether sequences lie back to back (cu_seqlens).
   bool isVarlen = false;
-  /// Whether keys are in pages that a table names (page_table).
+  /// Whether keys are in pages that a table names (page_table), and of how many
+  /// keys each.
   bool isPaged = false;
+  std::optional<int64_t> pageSize;
   /// Keys that one query sees at most, where a window bounds them.
   std::optional<int64_t> windowKeys;
 

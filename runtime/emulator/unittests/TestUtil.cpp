@@ -109,7 +109,8 @@ RunResult test::runText(const std::string &text, const RunConfig &config) {
     result.buffers.emplace_back(bytes);
   }
   for (TensorMap map : config.maps) {
-    map.address = addresses[map.address];
+    if (map.address < std::size(addresses))
+      map.address = addresses[map.address];
     Expected<TensorMapBytes> bytes = encodeTensorMap(map);
     if (!bytes) {
       result.error = bytes.error().message;

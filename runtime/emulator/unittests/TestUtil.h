@@ -54,7 +54,7 @@ struct RunConfig {
   /// Shapes of p0..p3 for the layout check, of 16-bit elements.
   std::vector<std::vector<uint64_t>> shapes;
   /// Tensor maps that follow the pointers; each has the number of a buffer in
-  /// place of its address.
+  /// place of its address, or an address where there is none.
   std::vector<TensorMap> maps = {};
 };
 

@@ -921,8 +921,11 @@ func.func @pages_as_plain_memory(%pool: memref<?x1x16x64xf16>, %table: memref<1x
 
 // -----
 
-func.func @bulk_copy_of_pages(%k: memref<1x1x?x64xf16, #fcgpu.pages>, %ring: !fcgpu.ring<2x64x64xf16, panels>, %i: index) {
-  // expected-error @below {{'fcgpu.copy' op expects a ring of rows for what is in pages, but got '!fcgpu.ring<2x64x64xf16, panels>'}}
+func.func @bulk_copy_of_small_pages(%pool: memref<?x1x4x64xf16>, %table: memref<1x?xi32>, %ring: !fcgpu.ring<2x64x64xf16, panels>,
+                                    %i: index) {
+  %k = fcgpu.view_pages %pool by %table rows(%i) step(64)
+      : memref<?x1x4x64xf16>, memref<1x?xi32> -> memref<1x1x?x64xf16, #fcgpu.pages>
+  // expected-error @below {{'fcgpu.copy' op expects a ring of rows for pages of 4 rows, of which no 8 of a slot are in one, but got '!fcgpu.ring<2x64x64xf16, panels>'}}
   fcgpu.copy %k[%i, %i, %i, %i] to %ring[%i] by block
       : memref<1x1x?x64xf16, #fcgpu.pages> to !fcgpu.ring<2x64x64xf16, panels>
   return

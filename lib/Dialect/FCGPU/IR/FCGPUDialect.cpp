@@ -349,9 +349,12 @@ LogicalResult CopyOp::verify() {
   if (getIndices().size() != static_cast<size_t>(source.getRank()))
     return emitOpError("expects ")
            << source.getRank() << " indices, but got " << getIndices().size();
-  if (ring.hasPanels() && isa_and_nonnull<PagesAttr>(source.getMemorySpace()))
-    return emitOpError("expects a ring of rows for what is in pages, but got ")
-           << ring;
+  auto pages = getSource().getDefiningOp<ViewPagesOp>();
+  if (ring.hasPanels() && pages &&
+      std::gcd(pages.getPageSize(), ring.getRows()) % kSwizzledRows != 0)
+    return emitOpError("expects a ring of rows for pages of ")
+           << pages.getPageSize() << " rows, of which no " << kSwizzledRows
+           << " of a slot are in one, but got " << ring;
   int64_t cols = source.getShape().back();
   bool fillsPanels = ring.hasPanels() && !ShapedType::isDynamic(cols) &&
                      cols < ring.getCols() && cols % ring.getPanelCols() == 0;

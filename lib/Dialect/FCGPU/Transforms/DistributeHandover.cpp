@@ -19,7 +19,8 @@
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Dialect/Utils/StaticValueUtils.h"
+
+#include <numeric>
 
 using namespace mlir;
 using namespace mlir::fcgpu;
@@ -98,14 +99,6 @@ static Value asI32(IndexBuilder &b, Value index) {
   return arith::IndexCastOp::create(b, b.getI32Type(), index);
 }
 
-SmallVector<Value> mlir::fcgpu::getBoxStart(IndexBuilder &b,
-                                            ValueRange coordinates) {
-  SmallVector<Value> box;
-  for (Value coordinate : llvm::reverse(coordinates))
-    box.push_back(asI32(b, coordinate));
-  return box;
-}
-
 static Value getI32(IndexBuilder &b, int64_t value) {
   return arith::ConstantOp::create(
       b, b.getI32IntegerAttr(static_cast<int32_t>(value)));
@@ -136,68 +129,6 @@ Value mlir::fcgpu::getSlotAddress(IndexBuilder &b, Value view, RingType ring,
                                   Value tile) {
   Value start = memref::ExtractAlignedPointerAsIndexOp::create(b, view);
   return b.add(start, b.mul(getSlot(b, ring, tile), getSlotBytes(ring)));
-}
-
-/// The argument that is the tensor map of the tensor that argument `pointer`
-/// points to, with boxes of `rows` rows of a panel of `ring`.
-static std::optional<unsigned> findTensorMapArgument(gpu::GPUFuncOp kernel,
-                                                     unsigned pointer,
-                                                     RingType ring,
-                                                     int64_t rows) {
-  auto description = kernel->getAttrOfType<DictionaryAttr>(kKernelAttrName);
-  auto arguments =
-      description ? description.getAs<ArrayAttr>("arguments") : ArrayAttr();
-  if (!arguments || pointer >= arguments.size())
-    return std::nullopt;
-  auto get = [&](size_t i, StringRef name) -> Attribute {
-    auto entry = dyn_cast<DictionaryAttr>(arguments[i]);
-    return entry ? entry.get(name) : Attribute();
-  };
-  Builder b(kernel.getContext());
-  Attribute box = b.getI64ArrayAttr({1, 1, rows, ring.getPanelCols()});
-  for (size_t i = 0; i < arguments.size(); ++i)
-    if (get(i, "kind") == b.getStringAttr("tensor_map") &&
-        get(i, "tensor") == get(pointer, "tensor") && get(i, "box") == box &&
-        get(i, "swizzle") == b.getI64IntegerAttr(kPanelBytes))
-      return i;
-  return std::nullopt;
-}
-
-Value mlir::fcgpu::findTensorMap(IndexBuilder &b,
-                                 ConversionPatternRewriter &rewriter,
-                                 gpu::GPUFuncOp kernel, Value tensor,
-                                 RingType ring, int64_t rows,
-                                 MutableArrayRef<Value> coordinates) {
-  for (;;) {
-    if (auto cast = tensor.getDefiningOp<memref::CastOp>()) {
-      tensor = cast.getSource();
-      continue;
-    }
-    auto view = tensor.getDefiningOp<memref::SubViewOp>();
-    if (!view)
-      break;
-    if (view.getType().getRank() != static_cast<int64_t>(coordinates.size()))
-      return {};
-    for (auto [coordinate, offset] :
-         llvm::zip_equal(coordinates, view.getMixedOffsets())) {
-      if (auto constant = getConstantIntValue(offset)) {
-        coordinate = b.add(coordinate, *constant);
-        continue;
-      }
-      Value value = cast<Value>(offset);
-      Value remapped = rewriter.getRemappedValue(value);
-      coordinate = b.add(coordinate, remapped ? remapped : value);
-    }
-    tensor = view.getSource();
-  }
-  auto root = tensor.getDefiningOp<memref::ReinterpretCastOp>();
-  auto pointer =
-      root ? dyn_cast<BlockArgument>(root.getSource()) : BlockArgument();
-  if (!pointer || pointer.getOwner() != &kernel.getBody().front())
-    return {};
-  std::optional<unsigned> map =
-      findTensorMapArgument(kernel, pointer.getArgNumber(), ring, rows);
-  return map ? Value(kernel.getArgument(*map)) : Value();
 }
 
 namespace {
@@ -278,8 +209,7 @@ struct DistributeFill final : ThreadPattern<FillOp> {
           b.add(b.mul(slot, ring.getSlotElements() * bytesOfElement),
                 b.add(b.mul(row, kPanelBytes), first * rows * bytesOfElement));
       // The swizzle of panels (see !fcgpu.ring).
-      constexpr int64_t swizzledRows = 8;
-      Value chunk = b.bitXor(b.rem(number, chunks), b.rem(row, swizzledRows));
+      Value chunk = b.bitXor(b.rem(number, chunks), b.rem(row, kSwizzledRows));
       Value address = b.add(b.add(start, offset), b.mul(chunk, kChunkBytes));
       LLVM::StoreOp::create(b, values, asSharedPointer(b, address),
                             /*alignment=*/kChunkBytes);
@@ -296,7 +226,8 @@ struct DistributeFill final : ThreadPattern<FillOp> {
   }
 };
 
-/// A tile as boxes of the tensor that its source is a part of.
+/// A tile as boxes of the tensor that its source is a part of: one a panel or,
+/// of pages, one for each part of a panel that is in one.
 struct DistributeBulkCopy final : ThreadPattern<CopyOp> {
   using ThreadPattern::ThreadPattern;
 
@@ -308,25 +239,35 @@ struct DistributeBulkCopy final : ThreadPattern<CopyOp> {
       return rewriter.notifyMatchFailure(op, "is not into a ring of panels");
     if (op.getPredicate())
       return rewriter.notifyMatchFailure(op, "has a predicate");
-    IndexBuilder b(op.getLoc(), rewriter);
-    SmallVector<Value> coordinates;
-    for (ValueRange index : adaptor.getIndices())
-      coordinates.push_back(index.front());
-    Value map =
-        findTensorMap(b, rewriter, op->getParentOfType<gpu::GPUFuncOp>(),
-                      op.getSource(), ring, ring.getRows(), coordinates);
-    if (!map)
+    auto pages = op.getSource().getDefiningOp<ViewPagesOp>();
+    int64_t rows =
+        pages ? std::gcd(pages.getPageSize(), ring.getRows()) : ring.getRows();
+    std::optional<BoxSource> source = BoxSource::find(
+        op->getParentOfType<gpu::GPUFuncOp>(), op.getSource(), ring, rows);
+    if (!source)
       return rewriter.notifyMatchFailure(
           op, "copies from a tensor of which the kernel has no tensor map with "
               "boxes of a panel");
-    const flashcore::CopyAtom &atom = *findFillAtom(*thread.target, ring);
-    thread.use(atom);
-    copyPanels(b, op, adaptor, map, coordinates, atom.bytes);
+    IndexBuilder b(op.getLoc(), rewriter);
+    thread.use(*findFillAtom(*thread.target, ring));
+    Value tile = adaptor.getTile().front();
+    Destination target{getSlotAddress(b, adaptor.getRing().front(), ring, tile),
+                       getRingBarrier(b, thread, op.getRing(), RingSide::Read,
+                                      getSlot(b, ring, tile))};
+    NVVM::MBarrierArriveExpectTxOp::create(
+        b, Type(), target.barrier, getI32(b, getCopiedBytes(op)),
+        NVVM::MemScopeKind::CTA,
+        /*relaxed=*/false, /*predicate=*/Value());
+    copyRows(b, rewriter, op, adaptor, *source, rows, target);
     rewriter.eraseOp(op);
     return success();
   }
 
 private:
+  struct Destination {
+    Value address, barrier;
+  };
+
   static int64_t getCopiedCols(CopyOp op) {
     return cast<MemRefType>(op.getSource().getType()).getShape().back();
   }
@@ -339,31 +280,88 @@ private:
                          kPanelBytes);
   }
 
-  /// Copies boxes of `rowBytes` bytes of each row.
-  void copyPanels(IndexBuilder &b, CopyOp op, OneToNOpAdaptor adaptor,
-                  Value map, MutableArrayRef<Value> coordinates,
-                  int64_t rowBytes) const {
+  /// The corners of boxes of `rows` rows.
+  static SmallVector<SmallVector<Value>> listCorners(IndexBuilder &b, CopyOp op,
+                                                     OneToNOpAdaptor adaptor,
+                                                     int64_t rows) {
+    SmallVector<SmallVector<Value>> corners;
+    for (int64_t row = 0; row < op.getRing().getType().getRows(); row += rows) {
+      SmallVector<Value> &corner = corners.emplace_back();
+      for (ValueRange index : adaptor.getIndices())
+        corner.push_back(index.front());
+      Value &first = corner[corner.size() - 2];
+      first = b.add(first, row);
+    }
+    return corners;
+  }
+
+  /// Whether all rows of the tile are in the source.
+  static Value isWhole(IndexBuilder &b, ConversionPatternRewriter &rewriter,
+                       CopyOp op, OneToNOpAdaptor adaptor) {
+    Value source = op.getSource(), rows;
+    int64_t rowAxis = cast<MemRefType>(source.getType()).getRank() - 2;
+    if (auto pages = source.getDefiningOp<ViewPagesOp>()) {
+      Value remapped = rewriter.getRemappedValue(pages.getRows());
+      rows = remapped ? remapped : Value(pages.getRows());
+    } else {
+      rows = memref::DimOp::create(b, source, rowAxis);
+    }
+    Value end = b.add(adaptor.getIndices()[rowAxis].front(),
+                      op.getRing().getType().getRows());
+    return arith::CmpIOp::create(b, arith::CmpIPredicate::sle, end, rows);
+  }
+
+  /// Boxes of the plain map where all rows are there, as in most tiles.
+  void copyRows(IndexBuilder &b, ConversionPatternRewriter &rewriter, CopyOp op,
+                OneToNOpAdaptor adaptor, const BoxSource &source, int64_t rows,
+                const Destination &target) const {
+    auto copyWhole = [&] {
+      SmallVector<TensorBox> boxes;
+      for (ArrayRef<Value> corner : listCorners(b, op, adaptor, rows))
+        boxes.push_back(source.getBox(b, rewriter, corner));
+      for (auto [i, box] : llvm::enumerate(boxes))
+        copyBox(b, op, box, static_cast<int64_t>(i) * rows, target);
+    };
+    if (!source.isRagged() || op.getInBounds())
+      return copyWhole();
+    auto ifOp = scf::IfOp::create(b, isWhole(b, rewriter, op, adaptor),
+                                  /*withElseRegion=*/true);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(ifOp.thenBlock());
+    copyWhole();
+    b.setInsertionPointToStart(ifOp.elseBlock());
+    for (auto [i, corner] : llvm::enumerate(listCorners(b, op, adaptor, rows)))
+      copyRagged(b, rewriter, op, source, corner,
+                 static_cast<int64_t>(i) * rows, target);
+  }
+
+  void copyRagged(IndexBuilder &b, ConversionPatternRewriter &rewriter,
+                  CopyOp op, const BoxSource &source, ArrayRef<Value> corner,
+                  int64_t row, const Destination &target) const {
+    TensorBox box = source.getRaggedBox(b, rewriter, corner);
+    auto ifOp = scf::IfOp::create(b, box.isInside, /*withElseRegion=*/true);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(ifOp.thenBlock());
+    copyBox(b, op, box, row, target);
+    b.setInsertionPointToStart(ifOp.elseBlock());
+    copyBox(b, op, source.getBoxOutside(b, rewriter), row, target);
+  }
+
+  /// All columns of the rows of a box, which are those from `row` on of a slot.
+  void copyBox(IndexBuilder &b, CopyOp op, const TensorBox &box, int64_t row,
+               const Destination &target) const {
     RingType ring = op.getRing().getType();
-    Value tile = adaptor.getTile().front();
-    Value barrier = getRingBarrier(b, thread, op.getRing(), RingSide::Read,
-                                   getSlot(b, ring, tile));
-    NVVM::MBarrierArriveExpectTxOp::create(
-        b, Type(), barrier, getI32(b, getCopiedBytes(op)),
-        NVVM::MemScopeKind::CTA,
-        /*relaxed=*/false, /*predicate=*/Value());
-    Value start = getSlotAddress(b, adaptor.getRing().front(), ring, tile);
-    Value firstCol = coordinates.back();
-    int64_t boxCols = rowBytes / ring.getElementBytes();
+    int64_t boxCols =
+        findFillAtom(*thread.target, ring)->bytes / ring.getElementBytes();
     for (int64_t col = 0; col < getCopiedCols(op); col += boxCols) {
-      coordinates.back() = b.add(firstCol, col);
-      SmallVector<Value> box = getBoxStart(b, coordinates);
-      int64_t offset = col * ring.getRows() * ring.getElementBytes();
+      int64_t offset =
+          col * ring.getRows() * ring.getElementBytes() + row * kPanelBytes;
       constexpr unsigned clusterSpace = 7;
-      Value target = LLVM::AddrSpaceCastOp::create(
+      Value pointer = LLVM::AddrSpaceCastOp::create(
           b, LLVM::LLVMPointerType::get(b.getContext(), clusterSpace),
-          asSharedPointer(b, b.add(start, offset)));
+          asSharedPointer(b, b.add(target.address, offset)));
       NVVM::CpAsyncBulkTensorGlobalToSharedClusterOp::create(
-          b, target, map, box, barrier,
+          b, pointer, box.map, box.getStart(b, col), target.barrier,
           /*im2colOffsets=*/ValueRange(),
           /*multicastMask=*/Value(), /*l2CacheHint=*/Value(),
           NVVM::TMALoadMode::TILE, /*isCTAOnly=*/false,

@@ -19,6 +19,7 @@
 #include "flashcore/Target/Atoms.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/Transforms/DialectConversion.h"
@@ -220,15 +221,49 @@ void populateHandoverPatterns(const TileTypeConverter &converter,
 void populateStorePatterns(const TileTypeConverter &converter,
                            const ThreadContext &context,
                            RewritePatternSet &patterns);
-/// The argument of the kernel that is a tensor map of the tensor that `tensor`
-/// is a view of, with boxes of `rows` rows of a panel of `ring`; adds the
-/// offsets of the views to `coordinates`. Null if there is none.
-Value findTensorMap(IndexBuilder &b, ConversionPatternRewriter &rewriter,
-                    gpu::GPUFuncOp kernel, Value tensor, RingType ring,
-                    int64_t rows, MutableArrayRef<Value> coordinates);
-/// Where a bulk copy's box begins, as its instruction takes it: innermost
-/// first.
-SmallVector<Value> getBoxStart(IndexBuilder &b, ValueRange coordinates);
+/// A box of a tensor map, which a bulk copy moves.
+struct TensorBox {
+  Value map; ///< an argument of the kernel
+  /// Where the box begins, outermost axis first.
+  SmallVector<Value> coordinates;
+  /// Whether some of the box is in the tensor, where a copy may move no other
+  /// one; null where it may.
+  Value isInside;
+
+  /// Where the one `cols` columns on begins, as an instruction takes it:
+  /// innermost axis first.
+  SmallVector<Value> getStart(IndexBuilder &b, int64_t cols) const;
+};
+
+/// The tensor of a kernel that a memref is a view of, and its maps with boxes
+/// of some rows of a panel.
+class BoxSource {
+public:
+  /// None if the kernel has no such map.
+  static std::optional<BoxSource> find(gpu::GPUFuncOp kernel, Value tensor,
+                                       RingType ring, int64_t rows);
+  /// Whether rows end where the view does, not with the tensor.
+  bool isRagged() const { return static_cast<bool>(ragged); }
+  /// The box at `coordinates` of the memref, of which all rows are in the view
+  /// or, if it is not ragged, outside of the tensor.
+  TensorBox getBox(IndexBuilder &b, ConversionPatternRewriter &rewriter,
+                   ArrayRef<Value> coordinates) const;
+  /// The box at `coordinates` of one that is ragged.
+  TensorBox getRaggedBox(IndexBuilder &b, ConversionPatternRewriter &rewriter,
+                         ArrayRef<Value> coordinates) const;
+  /// A box that is outside of the tensor and may be loaded.
+  TensorBox getBoxOutside(IndexBuilder &b,
+                          ConversionPatternRewriter &rewriter) const;
+
+private:
+  BoxSource(memref::ReinterpretCastOp root, SmallVector<Operation *> views)
+      : root(root), views(std::move(views)) {}
+
+  memref::ReinterpretCastOp root;
+  SmallVector<Operation *> views; ///< from the memref to the tensor
+  Value plain, ragged;            ///< maps; null if there is none
+  int64_t raggedAxis = 0;
+};
 /// What the thread has written to shared memory is there for bulk copies and
 /// products that other threads start behind a barrier.
 void fenceAsyncProxy(IndexBuilder &b);

@@ -13,6 +13,7 @@
 
 #include "DistributePatterns.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 
 #include <algorithm>
 
@@ -60,10 +61,10 @@ struct DistributeStore final : ThreadPattern<StoreOp> {
       coordinates.push_back(index.front());
     size_t rowAxis = coordinates.size() - 2;
     coordinates[rowAxis] = b.add(coordinates[rowAxis], firstRow);
-    Value map =
-        findTensorMap(b, rewriter, op->getParentOfType<gpu::GPUFuncOp>(),
-                      op.getTarget(), ring, kRowsOfWarp, coordinates);
-    if (!map)
+    std::optional<BoxSource> target =
+        BoxSource::find(op->getParentOfType<gpu::GPUFuncOp>(), op.getTarget(),
+                        ring, kRowsOfWarp);
+    if (!target)
       return rewriter.notifyMatchFailure(
           op, "stores to a tensor of which the kernel has no tensor map with "
               "boxes of a warp's rows");
@@ -76,8 +77,16 @@ struct DistributeStore final : ThreadPattern<StoreOp> {
     writeRows(b, ring, rows, TileRegisters(*layout, type), adaptor.getValue());
     fenceAsyncProxy(b);
     syncWarp(b);
-    runInFirstLane(b, thread,
-                   [&] { startCopies(b, ring, rows, map, coordinates); });
+    TensorBox box = target->isRagged()
+                        ? target->getRaggedBox(b, rewriter, coordinates)
+                        : target->getBox(b, rewriter, coordinates);
+    runInFirstLane(b, thread, [&] {
+      if (box.isInside)
+        b.setInsertionPointToStart(
+            scf::IfOp::create(b, box.isInside, /*withElseRegion=*/false)
+                .thenBlock());
+      startCopies(b, ring, rows, box);
+    });
     rewriter.eraseOp(op);
     return success();
   }
@@ -115,18 +124,16 @@ private:
   }
 
   /// The columns behind those of the tensor, up to a panel, are left out.
-  void startCopies(IndexBuilder &b, RingType ring, Value rows, Value map,
-                   SmallVector<Value> coordinates) const {
+  void startCopies(IndexBuilder &b, RingType ring, Value rows,
+                   const TensorBox &box) const {
     thread.use(*flashcore::findCopyAtom(*thread.target,
                                         flashcore::CopyRoute::SharedToGlobal,
                                         flashcore::CopyCompletion::Groups));
-    Value firstCol = coordinates.back();
     for (int64_t col = 0; col < ring.getCols(); col += ring.getPanelCols()) {
-      coordinates.back() = b.add(firstCol, col);
-      SmallVector<Value> box = getBoxStart(b, coordinates);
       int64_t panel = col / ring.getPanelCols() * ring.getRows() * kPanelBytes;
       NVVM::CpAsyncBulkTensorSharedCTAToGlobalOp::create(
-          b, map, asSharedPointer(b, b.add(rows, panel)), box,
+          b, box.map, asSharedPointer(b, b.add(rows, panel)),
+          box.getStart(b, col),
           /*l2CacheHint=*/Value(), NVVM::TMAStoreMode::TILE,
           /*predicate=*/Value());
     }

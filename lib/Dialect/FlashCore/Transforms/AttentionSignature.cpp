@@ -12,6 +12,8 @@
 #include "flashcore/Dialect/FlashCore/Transforms/AttentionKernels.h"
 #include "mlir/IR/Builders.h"
 
+#include <numeric>
+
 using namespace mlir;
 using namespace mlir::flashcore;
 
@@ -82,24 +84,37 @@ AttentionSignature::AttentionSignature(AttentionOp op,
   auto isAny = [](const auto &) { return true; };
   if (schedule.getKeySplits() == 1) {
     arguments = listArguments(/*needsWorkspace=*/false, isAny, isAny);
-    addTensorMaps(schedule);
+    addTensorMaps(op, schedule);
     return;
   }
   arguments = listArguments(/*needsWorkspace=*/true, isInput, isAny);
-  addTensorMaps(schedule);
+  addTensorMaps(op, schedule);
   mergeArguments =
       listArguments(/*needsWorkspace=*/true, isOfMerge, [](Dim dim) {
         return dim == Dim::Batch || dim == Dim::HeadsQ || dim == Dim::SeqlenQ;
       });
 }
 
-/// The tiles that bulk copies move: boxes of a panel's columns.
-void AttentionSignature::addTensorMaps(fcgpu::ScheduleAttr schedule) {
+/// Rows of K or V that a bulk copy moves: those of a tile, or of a part of it
+/// that is in one page.
+static int64_t getBoxRows(AttentionOp op, fcgpu::ScheduleAttr schedule) {
+  int64_t rows = schedule.getBlockN();
+  if (!op.getPageTable())
+    return rows;
+  return std::gcd(rows, op.getKeyType().getDimSize(AttentionOp::Seqlen));
+}
+
+/// The tiles that bulk copies move: boxes of a panel's columns. They end with
+/// the rows of a sequence, wherever it ends in the tensor.
+void AttentionSignature::addTensorMaps(AttentionOp op,
+                                       fcgpu::ScheduleAttr schedule) {
   if (!schedule.hasProducer())
     return;
-  SmallVector<std::pair<StringRef, int64_t>> tiles{{"q", schedule.getWarpM()},
-                                                   {"k", schedule.getBlockN()},
-                                                   {"v", schedule.getBlockN()}};
+  bool hasQueryEnds = static_cast<bool>(op.getCuSeqlensQ());
+  bool hasKeyEnds = op.getCuSeqlensK() || op.getSequsedK() || op.getPageTable();
+  int64_t keyRows = getBoxRows(op, schedule);
+  SmallVector<std::pair<StringRef, int64_t>> tiles{
+      {"q", schedule.getWarpM()}, {"k", keyRows}, {"v", keyRows}};
   // Each warp stores its own rows.
   if (schedule.getOutput() == fcgpu::OutputRoute::Bulk)
     tiles.emplace_back("o", schedule.getWarpM() / schedule.getTileWarps());
@@ -111,6 +126,15 @@ void AttentionSignature::addTensorMaps(fcgpu::ScheduleAttr schedule) {
     map.box.push_back(rows);
     map.box.push_back(fcgpu::kPanelBytes * 8 / type.getElementTypeBitWidth());
     map.swizzle = fcgpu::kPanelBytes;
+    bool isOfKeys = name == "k" || name == "v";
+    bool isRagged = isOfKeys ? hasKeyEnds : hasQueryEnds;
+    // Loads need the other one, too (TensorBox.cpp).
+    if (!isRagged || name != "o")
+      arguments.push_back(map);
+    if (!isRagged)
+      continue;
+    map.raggedAxis = type.getRank() - 2;
+    map.box.insert(map.box.begin(), 1);
     arguments.push_back(std::move(map));
   }
 }

@@ -178,6 +178,8 @@ KernelSignature::describeArguments(MLIRContext *context,
     if (argument.kind == KernelArgument::TensorMap) {
       entry.set("box", b.getI64ArrayAttr(argument.box));
       entry.set("swizzle", b.getI64IntegerAttr(argument.swizzle));
+      if (argument.raggedAxis)
+        entry.set("ragged", b.getI64IntegerAttr(*argument.raggedAxis));
     }
     result.push_back(entry.getDictionary(context));
   }

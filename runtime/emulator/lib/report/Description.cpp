@@ -175,9 +175,13 @@ static DescribedTensor readTensor(const Field &field, const Description &out) {
 
 static void readBox(const Field &field, const DescribedTensor &tensor,
                     DescribedArgument &argument) {
+  if (field.has("ragged"))
+    argument.raggedAxis = static_cast<size_t>(field["ragged"].integer(
+        0, static_cast<int64_t>(tensor.axes.size()) - 2));
   std::vector<Field> box = field["box"].elements();
-  if (box.size() != tensor.axes.size())
-    field["box"].refuse("a side for each axis of '" + tensor.name + "'");
+  if (box.size() != tensor.axes.size() + (argument.raggedAxis ? 1 : 0))
+    field["box"].refuse("a side for each axis of '" + tensor.name + "'" +
+                        (argument.raggedAxis ? " and one in front" : ""));
   for (const Field &side : box)
     argument.box.push_back(static_cast<uint32_t>(side.integer(1, 256)));
   argument.swizzle = static_cast<unsigned>(field["swizzle"].integer(0, 128));

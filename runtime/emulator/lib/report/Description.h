@@ -50,9 +50,10 @@ struct DescribedArgument {
   std::string name;
   size_t axis = 0;
   /// Of a tensor map: elements along each axis of the tensor, and the bytes of
-  /// the swizzle.
+  /// the swizzle. With a ragged axis one side more in front.
   std::vector<uint32_t> box;
   unsigned swizzle = 0;
+  std::optional<size_t> raggedAxis;
 };
 
 struct DescribedKernel {

@@ -241,8 +241,39 @@ bool Machine::copyTile(Warp &warp, const Inst &inst, BulkCopy &copy) {
     while (axis < map.rank && ++index[axis] == map.extent(axis))
       index[axis++] = 0;
     if (axis >= map.rank)
-      return true;
+      break;
   }
+  return isAllowedOutside(warp, inst, copy, map, start);
+}
+
+/// A box with nothing in its tensor must do no harm either: a load reads where
+/// the map begins, and a store traps at a negative coordinate.
+bool Machine::isAllowedOutside(Warp &warp, const Inst &inst,
+                               const BulkCopy &copy, const TensorMap &map,
+                               const int64_t *start) {
+  if (std::any_of(copy.pieces.begin(), copy.pieces.end(),
+                  [](const BulkCopy::Piece &piece) { return piece.bytes; }))
+    return true;
+  if (copy.isLoad ? memory.find(map.address, 0) != nullptr
+                  : std::all_of(start, start + map.rank,
+                                [](int64_t at) { return at >= 0; }))
+    return true;
+  find(FindingKind::OutOfBounds, warp, inst, 1u << copy.lane, [&] {
+    std::string coordinates;
+    for (unsigned axis = 0; axis < map.rank; ++axis)
+      coordinates += (axis ? ", " : "") + std::to_string(start[axis]);
+    std::string what = copy.isLoad
+                           ? "a bulk load of a box with nothing in its tensor, "
+                             "of a tensor map that begins at no buffer"
+                           : "a bulk store of a box with nothing in its tensor "
+                             "at a negative coordinate";
+    return Text{what + ": at (" + coordinates + ")",
+                copy.isLoad ? "such a load reads at the address of the map "
+                              "(measured on an H100: an illegal address)"
+                            : "such a store is refused (measured on an H100: "
+                              "an illegal instruction)"};
+  });
+  return false;
 }
 
 /// Operands: shared address, global address, mbarrier, bytes.

@@ -665,6 +665,8 @@ private:
 
   // BulkCopy.cpp.
   void bulkCopy(Warp &warp, const Inst &inst, uint32_t lanes);
+  bool isAllowedOutside(Warp &warp, const Inst &inst, const BulkCopy &copy,
+                        const TensorMap &map, const int64_t *start);
   bool tensorMapAt(Warp &warp, const Inst &inst, unsigned lane,
                    uint64_t address, TensorMap &map);
   bool copyTile(Warp &warp, const Inst &inst, BulkCopy &copy);

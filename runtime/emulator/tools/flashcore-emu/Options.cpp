@@ -94,6 +94,8 @@ static void declareKernel(CLI::App &app, ToolOptions &options) {
       "its box\n"
       "                              and a swizzle of 32, 64, 128 bytes or "
       "none\n"
+      "  tensormap128[1,64,64;0]:@0  one whose axis 0 ends where a coordinate "
+      "more says\n"
       "  @0.16  @n  @0+64            a pointer to a buffer that came before\n"
       "  args.json                   any of these from a file\n"
       "A buffer that the kernel writes is best poison: what it "

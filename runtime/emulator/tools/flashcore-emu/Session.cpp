@@ -352,7 +352,7 @@ Expected<std::vector<uint8_t>>
 DescribedSession::encodeMap(const DescribedArgument &argument) const {
   const LoadedArgument &tensor = *session.results.find(argument.name);
   TypedArgument map;
-  map.box = TensorBox{argument.box, argument.swizzle};
+  map.box = TensorBox{argument.box, argument.swizzle, argument.raggedAxis};
   return encodeTensorMap(map, tensor.value, tensor.address);
 }
 

@@ -5,9 +5,14 @@
 //===----------------------------------------------------------------------===//
 //
 //   tensormap[BOX]:BUFFER     tensormap128[BOX]:BUFFER     tensormap64[BOX]:@q
+//   tensormap128[1,8,64;0]:BUFFER
 //
 // The box has the axes of the buffer, outermost first; those that are missing
-// in front are 1. The number is the swizzle in bytes.
+// in front are 1. The number is the swizzle in bytes. Behind a semicolon stands
+// the ragged axis, of which there are two: the map begins as many rows in front
+// of the buffer as the axis has, and the outermost axis is one of as many rows
+// and one. Row r of those that end at row e is at e and at as many rows - e +
+// r.
 //
 //===----------------------------------------------------------------------===//
 
@@ -38,6 +43,13 @@ static bool parseBox(std::string_view head, TensorBox &box) {
   box.swizzle = static_cast<unsigned>(std::min<uint64_t>(swizzle, 1024));
   std::string_view list = head.substr(bracket + 1);
   list.remove_suffix(1);
+  if (size_t semicolon = list.find(';'); semicolon != list.npos) {
+    uint64_t axis = 0;
+    if (!parseNumber(list.substr(semicolon + 1), axis))
+      return false;
+    box.raggedAxis = static_cast<size_t>(axis);
+    list = list.substr(0, semicolon);
+  }
   while (true) {
     size_t comma = std::min(list.find(','), list.size());
     uint64_t extent = 0;
@@ -78,25 +90,41 @@ Expected<TypedArgument> flashcore::emu::parseTensorMap(const std::string &text,
   return out;
 }
 
+/// The ragged axis once more, outermost, and the map so far in front of the
+/// buffer that the two coordinates of a row add up.
+static void addEnds(TensorMap &map, unsigned ragged) {
+  unsigned ends = map.rank++;
+  map.sizes[ends] = map.sizes[ragged];
+  map.strides[ends] = map.strides[ragged];
+  map.box[ends] = 1;
+  map.address -= (map.sizes[ragged] - 1) * map.strides[ragged];
+}
+
 Expected<std::vector<uint8_t>>
 flashcore::emu::encodeTensorMap(const TypedArgument &argument,
                                 const TypedArgument &buffer, uint64_t address) {
   const TensorView &view = buffer.view;
   const std::vector<uint32_t> &box = argument.box->extents;
-  if (view.shape.size() > maxTensorRank || box.size() > view.shape.size())
+  std::optional<size_t> ragged = argument.box->raggedAxis;
+  size_t rank = view.shape.size() + (ragged ? 1 : 0);
+  if (rank > maxTensorRank || box.size() > rank)
     return Error{{},
                  "expects a buffer of at most 5 axes, and a box of at most "
                  "as many, but got " +
-                     std::to_string(view.shape.size()) + " and " +
+                     std::to_string(rank) + " and " +
                      std::to_string(box.size())};
-  // As the runtime makes that of a tensor without elements: of one element, at
-  // an address that boxes outside of it do not read.
+  if (ragged && *ragged + 1 >= view.shape.size())
+    return Error{{},
+                 "expects a ragged axis in front of the last of " +
+                     std::to_string(view.shape.size()) + ", but got " +
+                     std::to_string(*ragged)};
+  // As the runtime makes that of a tensor without elements: of one element, of
+  // which kernels copy nothing.
   bool isEmpty =
       std::find(view.shape.begin(), view.shape.end(), 0u) != view.shape.end();
   TensorMap map;
   map.elementBytes = elementBytes(buffer.type);
-  map.address = isEmpty ? sizeof(TensorMapBytes)
-                        : address + view.offset * map.elementBytes;
+  map.address = isEmpty ? address : address + view.offset * map.elementBytes;
   map.rank = static_cast<uint32_t>(view.shape.size());
   uint64_t dense = map.elementBytes;
   for (size_t axis = 0; axis < map.rank; ++axis) {
@@ -113,6 +141,8 @@ flashcore::emu::encodeTensorMap(const TypedArgument &argument,
     return Error{{},
                  "expects a stride of 1 along the last axis, but got " +
                      std::to_string(view.strides.back())};
+  if (ragged)
+    addEnds(map, static_cast<unsigned>(view.shape.size() - 1 - *ragged));
   map.swizzle = argument.box->swizzle == 128  ? TensorSwizzle::Bytes128
                 : argument.box->swizzle == 64 ? TensorSwizzle::Bytes64
                 : argument.box->swizzle == 32 ? TensorSwizzle::Bytes32

@@ -70,9 +70,11 @@ struct TensorView {
 struct ArgumentMember;
 
 /// The box of a tensor map, outermost axis first, and the bytes of its swizzle.
+/// A ragged axis of the buffer ends where one more coordinate, in front, says.
 struct TensorBox {
   std::vector<uint32_t> extents;
   unsigned swizzle = 0;
+  std::optional<size_t> raggedAxis;
 };
 
 struct TypedArgument {

@@ -113,9 +113,11 @@ struct ArgumentSpec {
   std::string dim;    ///< Size
   size_t axis = 0;    ///< Stride
   /// TensorMap: the elements that a copy moves along each axis of the tensor,
-  /// and the bytes of the swizzle of shared memory.
+  /// and the bytes of the swizzle of shared memory. With a ragged axis, which
+  /// has a second coordinate that says where it ends, one side more in front.
   std::vector<uint32_t> box;
   unsigned swizzle = 0;
+  std::optional<size_t> raggedAxis;
 
   /// What the kernel takes.
   int64_t bytes() const {

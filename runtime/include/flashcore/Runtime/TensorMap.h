@@ -23,9 +23,12 @@ namespace flashcore {
 /// first. Elements outside of the tensor are zero, nothing is interleaved.
 struct TensorMap {
   unsigned rank = 0;
+  /// Bytes from the map's address to the tensor's.
+  uint64_t bytesInFront = 0;
   /// Whether the tensor has no elements. A map has no empty axes, so it is that
-  /// of one element with an address that nobody reads: kernels copy boxes that
-  /// lie outside of it, which are zeros.
+  /// of one element, of which kernels copy nothing: they copy boxes that lie
+  /// outside of it, which are zeros. The hardware still reads at its address,
+  /// so a launch gives it one that exists.
   bool isEmpty = false;
   DType dtype = DType::F16;
   std::array<uint64_t, MaxTensorMapRank> sizes = {};

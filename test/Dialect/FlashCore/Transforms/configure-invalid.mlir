@@ -59,19 +59,6 @@ func.func @one_pass_of_lengths(%q: !t, %k: !t, %v: !t, %o: !t, %used: memref<1xi
 
 !t = memref<1x8x512x64xf16>
 
-func.func @page_table_of_warpgroups(%q: !t, %k: !t, %v: !t, %o: !t, %pages: memref<1x4xi32>) {
-  // expected-error @below {{'flashcore.attention' op expects product warp with page_table, but got warpgroup}}
-  flashcore.attention ins(%q, %k, %v : !t, !t, !t) page_table(%pages : memref<1x4xi32>) outs(%o : !t)
-      {fcgpu.schedule = #fcgpu.schedule<chip = "sm_89", block_m = 128,
-         block_n = 64, num_warps = 8, num_stages = 2, query = shared,
-         grid_order = query_fastest, min_blocks = 0, product = warpgroup>}
-  return
-}
-
-// -----
-
-!t = memref<1x8x512x64xf16>
-
 func.func @page_table_with_bias(%q: !t, %k: !t, %v: !t, %o: !t,
                                 %pages: memref<1x4xi32>, %bias: memref<1x1x1x1xf32>) {
   // expected-error @below {{'flashcore.attention' op uses page_table with a bias, which this version cannot lower yet}}

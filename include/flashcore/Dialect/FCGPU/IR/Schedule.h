@@ -38,6 +38,8 @@ inline constexpr int64_t kWarpsOfGroup = 4, kRowsOfGroup = 64,
 /// Bytes of a row of a panel (see `!fcgpu.ring`), and at which slots of panels
 /// begin: where the 128-byte swizzle does.
 inline constexpr int64_t kPanelBytes = 128, kPanelAlignment = 1024;
+/// Rows after which the swizzle of a panel repeats.
+inline constexpr int64_t kSwizzledRows = kPanelAlignment / kPanelBytes;
 /// Bytes that copies and ldmatrix take at a time of a row, and swizzles move.
 inline constexpr int64_t kChunkBytes = 16;
 

@@ -40,7 +40,7 @@ public:
                                    int64_t numThreads) const;
 
 private:
-  void addTensorMaps(fcgpu::ScheduleAttr schedule);
+  void addTensorMaps(AttentionOp op, fcgpu::ScheduleAttr schedule);
 
   SmallVector<KernelArgument> arguments, mergeArguments;
 };

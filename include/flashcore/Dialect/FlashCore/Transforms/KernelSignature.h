@@ -74,9 +74,12 @@ struct KernelArgument {
   unsigned axis = 0;    ///< Stride
   Dim dim = Dim::Batch; ///< Size
   /// TensorMap: the sides of a box in elements, one for each axis of the
-  /// tensor, and the bytes of its swizzle.
-  SmallVector<int64_t, 4> box = {};
+  /// tensor, and the bytes of its swizzle. A map with a ragged axis has an axis
+  /// more, in front, and copies give it a coordinate that says where the ragged
+  /// one ends (docs/Bundle.md).
+  SmallVector<int64_t, 5> box = {};
   int64_t swizzle = 0;
+  std::optional<unsigned> raggedAxis = {};
 };
 
 /// The factor ceil(dim / tile) of the number of blocks, or that and another
