@@ -1,18 +1,22 @@
 #!/usr/bin/env python3
 """Runs flash-attn's own tests with FlashCore in its place, to their forward asserts.
 
-    python run_flash_attn.py CHECKOUT [--sample N] [--processes P] [--json FILE]
-                             [pytest arguments]
+    python run_flash_attn.py CHECKOUT [--sample N] [--each COUNT] [--processes P]
+                             [--json FILE] [pytest arguments]
 
 CHECKOUT is an unpacked flash-attn 2.8.3, such as its source archive of PyPI, which
 has flash_attn/ and tests/test_flash_attn.py. Needs a GPU, PyTorch, pytest and
-einops; with --collect-only after -- none.
+einops; with --collect-only after -- no GPU.
 
-`flash_attn` and `flash_attn.flash_attn_interface` become flashcore.flash_attn;
-other modules that the tests import (bert_padding) come from the checkout. The tests
-run unchanged, but without recording gradients: torch.autograd.grad gives
-placeholders, and asserts about these do not count. What is not run is named with
-its reason. It fails if a test fails, or ends without an assert about an output.
+`flash_attn` and `flash_attn.flash_attn_interface` become flashcore.flash_attn; other
+modules that the tests import (bert_padding, layers.rotary) come from the checkout, with
+the checkout's formula in PyTorch for its Triton kernel of rotary embeddings. The tests
+run unchanged, but without recording gradients: torch.autograd.grad gives placeholders,
+and asserts about these do not count. What is not run is named with its reason. It fails
+if a test fails, or ends without an assert about an output.
+
+--sample N runs one of N tests, --each COUNT so many of each function, drawn at random,
+but always the same ones.
 """
 
 import argparse
@@ -20,6 +24,7 @@ import ast
 import collections
 import datetime
 import json
+import random
 import re
 import subprocess
 import sys
@@ -32,21 +37,27 @@ import torch
 
 TESTS = (
     "test_flash_attn_qkvpacked",
+    "test_flash_attn_varlen_qkvpacked",
     "test_flash_attn_output",
+    "test_flash_attn_varlen_output",
     "test_flash_attn_causal",
+    "test_flash_attn_varlen_causal",
     "test_flash_attn_splitkv",
+    "test_flash_attn_kvcache",
     "test_flash_attn_race_condition",
 )
-#: Tests that are not run, and why; the longest prefix counts.
+#: Tests that are not run, and why. Those of determinism compare gradients alone.
 DESELECTED = {
-    "test_flash_attn_varlen": "was not tried yet with cu_seqlens",
-    "test_flash_attn_kvcache": "has rotary embeddings and pages",
-    "test_flash_attn_bwd": "is about the backward pass",
+    "test_flash_attn_bwd_overflow": "is about the backward pass",
+    "test_flash_attn_bwd_transpose": "is about the backward pass",
+    "test_flash_attn_bwd_varlen_overflow": "is about the backward pass",
     "test_flash_attn_deterministic": "is about the backward pass",
+    "test_flash_attn_varlen_deterministic": "is about the backward pass",
 }
 #: Of those that are run.
 DROPOUT = "has dropout"
-SAMPLED = "left out by --sample"
+SKIPPED = "is skipped by flash-attn itself"  # parameters that do not go together
+SAMPLED = "left out of the sample"
 
 
 # What stands for gradients ---------------------------------------------------
@@ -108,19 +119,57 @@ def install(checkout):
             setattr(module, name, getattr(ours, name))
     interface._get_block_size_n = None  # of dropout's tests
     sys.modules.update({package.__name__: package, interface.__name__: interface})
-    rotary = types.ModuleType("flash_attn.layers.rotary")
-    rotary.apply_rotary_emb = None  # of the cache's tests
-    sys.modules[rotary.__name__] = rotary
+    kernel = types.ModuleType("flash_attn.ops.triton.rotary")
+    kernel.apply_rotary = apply_rotary
+    sys.modules[kernel.__name__] = kernel
+
+
+def apply_rotary(x, cos, sin, seqlen_offsets=0, interleaved=False, **others):
+    """What flash-attn's Triton kernel computes, by its formula in PyTorch, rounded once.
+
+    x: (batch, seqlen, heads, head_dim). seqlen_offsets: int32 (batch).
+    """
+    formula = sys.modules["flash_attn.layers.rotary"].apply_rotary_emb_torch
+    places = seqlen_offsets.long()[:, None] + torch.arange(x.shape[1], device=x.device)
+    return formula(x.float(), cos[places].float(), sin[places].float(), interleaved).to(x.dtype)
 
 
 # pytest ------------------------------------------------------------------------
 
 
+def reason_not_to_run(parameters):
+    """Of a test that has its function run, or None."""
+    if parameters.get("dropout_p", 0.0) > 0:
+        return DROPOUT
+    if parameters.get("rotary_fraction", 0.0) > 0 and not parameters["new_kv"]:
+        return SKIPPED
+    if parameters.get("has_leftpad") and parameters["paged_kv_block_size"]:
+        return SKIPPED
+    return None
+
+
+def draw(items, each):
+    """The tests in an order that is random, but always the same: up to `each` of a function.
+
+    Parameters have periods, which every Nth test would fall in with.
+    """
+    order = list(items)
+    random.Random(0).shuffle(order)
+    if each is None:
+        return order
+    drawn, counts = [], collections.Counter()
+    for item in order:
+        counts[item.originalname] += 1
+        if counts[item.originalname] <= each:
+            drawn.append(item)
+    return drawn
+
+
 class Plugin:
     """Deselects, intercepts gradients, and counts asserts."""
 
-    def __init__(self, sample, first):
-        self.sample, self.first = sample, first
+    def __init__(self, sample, first, each=None):
+        self.sample, self.first, self.each = sample, first, each
         self.deselected = collections.Counter()
         self.asserts = collections.Counter()
         self.of_outputs = collections.Counter()
@@ -128,19 +177,15 @@ class Plugin:
         self.empty = []
 
     def pytest_collection_modifyitems(self, config, items):
-        kept, left_out = [], []
-        for item in items:
-            reason = None
-            if item.callspec.params.get("dropout_p", 0.0) > 0:
-                reason = DROPOUT
-            elif (len(kept) + self.deselected[SAMPLED]) % self.sample != self.first:
-                reason = SAMPLED
-            if reason:
-                self.deselected[reason] += 1
-                left_out.append(item)
-            else:
-                kept.append(item)
-        config.hook.pytest_deselected(items=left_out)
+        reasons = {id(item): reason_not_to_run(item.callspec.params) for item in items}
+        self.deselected.update(filter(None, reasons.values()))
+        able = [item for item in items if not reasons[id(item)]]
+        drawn = draw(able, self.each)[self.first :: self.sample]
+        ours = set(map(id, drawn))
+        kept = [item for item in able if id(item) in ours]
+        if len(kept) < len(able):
+            self.deselected[SAMPLED] += len(able) - len(kept)
+        config.hook.pytest_deselected(items=[item for item in items if id(item) not in ours])
         items[:] = kept
 
     @pytest.hookimpl(hookwrapper=True)
@@ -154,6 +199,8 @@ class Plugin:
                 result = yield
         finally:
             torch.autograd.grad = intercepted
+            if torch.cuda.is_available():  # other processes need the memory, too
+                torch.cuda.empty_cache()
         if result.excinfo is None and self.of_outputs[item.originalname] == before:
             self.empty.append(item.nodeid)
 
@@ -163,7 +210,7 @@ class Plugin:
             self.asserts["of gradients, not counted"] += 1
             return
         self.asserts["executed"] += 1
-        if re.search(r"\b(out|lse)\b", orig):
+        if re.search(r"\b(out|lse|[kv]_cache_select)\b", orig):
             self.of_outputs[item.originalname] += 1
 
     def pytest_runtest_logreport(self, report):
@@ -183,15 +230,13 @@ class Plugin:
 
 def tests_left_out(tests):
     """The names of test functions that are not run, and why."""
-    left_out = {}
-    for node in ast.parse(tests.read_text()).body:
-        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
-            prefixes = [prefix for prefix in DESELECTED if node.name.startswith(prefix)]
-            if prefixes:
-                left_out[node.name] = DESELECTED[max(prefixes, key=len)]
-            elif node.name not in TESTS:
-                left_out[node.name] = "is not known to this script"
-    return left_out
+    return {
+        node.name: DESELECTED.get(node.name, "is not known to this script")
+        for node in ast.parse(tests.read_text()).body
+        if isinstance(node, ast.FunctionDef)
+        and node.name.startswith("test_")
+        and node.name not in TESTS
+    }
 
 
 def merge(summaries):
@@ -213,6 +258,8 @@ def merge(summaries):
     kept = sum(sum(counts.values()) for counts in summaries[0]["outcomes"].values())
     if SAMPLED in dropped:
         dropped[SAMPLED] = summaries[0]["deselected"][SAMPLED] + kept - ran
+        if not dropped[SAMPLED]:
+            del dropped[SAMPLED]
     return {
         "outcomes": {name: dict(counts) for name, counts in outcomes.items()},
         **total,
@@ -233,7 +280,9 @@ def run_processes(options, others):
             subprocess.Popen(
                 [sys.executable, __file__, str(options.checkout), "--json", str(file)]
                 + ["--sample", str(options.sample * options.processes)]
-                + ["--first", str(options.sample * part), *others]
+                + ["--first", str(options.first + options.sample * part)]
+                + (["--each", str(options.each)] if options.each else [])
+                + others
             )
             for part, file in enumerate(files)
         ]
@@ -261,8 +310,9 @@ def report(summary, file):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("checkout", type=Path)
-    parser.add_argument("--sample", type=int, default=1, help="run each Nth test")
-    parser.add_argument("--first", type=int, default=0, help="the first of them, from 0")
+    parser.add_argument("--sample", type=int, default=1, help="run one of N tests")
+    parser.add_argument("--first", type=int, default=0, help="which of them, from 0")
+    parser.add_argument("--each", type=int, help="run up to so many tests of each function")
     parser.add_argument("--processes", type=int, default=1, help="share the tests out")
     parser.add_argument("--json", type=Path, help="write the counts to a file")
     options, others = parser.parse_known_args()
@@ -274,7 +324,7 @@ def main():
     install(options.checkout.resolve())
     if not torch.cuda.is_available():  # the tests ask for it when they are imported
         torch.cuda.get_device_capability = lambda *device: (0, 0)
-    plugin = Plugin(options.sample, options.first)
+    plugin = Plugin(options.sample, options.first, options.each)
     arguments = [
         *(f"{tests}::{name}" for name in TESTS), "-q",
         "-o", "enable_assertion_pass_hook=true", "-p", "no:cacheprovider",
