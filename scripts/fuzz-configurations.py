@@ -62,6 +62,7 @@ SCHEDULE = {
     "grid": (["full", "persistent"], ["tiles"]),
     "product": (["warp", "warpgroup"], ["thread"]),
     "output": (["direct", "bulk"], ["lanes"]),
+    "invariance": (["none", "none", "none", "batch"], ["rows"]),
 }
 
 
@@ -356,6 +357,9 @@ class Generator:
         if self.chance(5):
             return self.likely_warpgroups()
         values |= {"product": "warp", "output": "direct"}
+        if values["invariance"] == "batch":
+            values |= {"row-max": "exact", "row-sum": "add", "softmax": "online", "key-splits": 1}
+            values |= {"key-warps": 1, "block-m": 16 * warps * self.rng.choice([1, 2])}
         if values["overlap"] == "pv":
             values["overlap"] = "none"
         if values["row-max"] == "checked":

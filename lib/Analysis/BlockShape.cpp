@@ -35,7 +35,8 @@ int64_t mlir::flashcore::chooseKeyWarps(const AttentionProblem &problem,
   HeadWidth width = getHeadWidth(problem);
   if (fill != GridFill::Sparse || width == HeadWidth::VeryWide ||
       !problem.seqlenK || problem.hasWindow || !isShapeOpen(options) ||
-      options.headGroup > 1 || options.keySplits > 1)
+      options.headGroup > 1 || options.keySplits > 1 ||
+      asksForInvariance(options))
     return 1;
   // Four warps may have to divide the columns of O, by halves.
   bool hasFour = width == HeadWidth::Narrow && problem.headDimV % 16 == 0;
@@ -210,8 +211,25 @@ bool ScheduleChooser::fitsLargerTiles(bool isSmall) const {
          getSharedMemoryBytes(problem, larger) <= target.sharedMemoryPerBlock;
 }
 
+/// Keys of a tile that fit whatever else is known of a problem with these head
+/// dims: beside the most query rows of a block that streams keys, in the least
+/// shared memory of all chips, and beside any O, S and addresses in registers.
+static int64_t chooseInvariantKeys(const AttentionProblem &problem) {
+  constexpr int64_t rows = 128, keys = 32, stages = 2, elementBytes = 2;
+  constexpr int64_t leastSharedMemory = 99 * 1024, widestOutput = 224;
+  if (getHeadWidth(problem) == HeadWidth::Narrow)
+    return 64;
+  int64_t bytes =
+      elementBytes * (rows * problem.headDim +
+                      stages * keys * (problem.headDim + problem.headDimV));
+  bool fits = bytes <= leastSharedMemory && problem.headDimV <= widestOutput;
+  return fits ? keys : 16;
+}
+
 /// Key rows of a tile.
 int64_t ScheduleChooser::chooseBlockN() const {
+  if (isInvariant())
+    return chooseInvariantKeys(problem);
   // The widest O leaves room for the smallest S only, beside more addresses.
   bool hasFarRows =
       fill == GridFill::Sparse && problem.isCausal && problem.hasOpenStrides;
@@ -238,8 +256,10 @@ void ScheduleChooser::decideBlockN() {
                                        hasLargeTiles() && !dividesKeys());
   choice.blockN = reasons.decide(
       "block_n", options.blockN, chooseBlockN(),
-      hidesLatency
-          ? llvm::Twine("few blocks: more bytes in flight hide latency")
+      isInvariant() ? llvm::Twine(kInvariantReason)
+      : hidesLatency
+          ? llvm::Twine("few blocks: more bytes in flight hide "
+                        "latency")
           : llvm::Twine("S beside O in registers: ") + describe(width));
 }
 

@@ -26,6 +26,12 @@ int64_t mlir::flashcore::getTilesOfPart(int64_t seqlenK,
                           choice.keyWarps);
 }
 
+Invariance mlir::flashcore::decideInvariance(const ScheduleOptions &options,
+                                             ReasonWriter &reasons) {
+  return reasons.decide("invariance", options.invariance, Invariance::None,
+                        "a row may depend on its batch, which is faster");
+}
+
 /// One pass pays where every warp walks the same few tiles, as it does all that
 /// any block may have.
 static Softmax chooseSoftmax(const AttentionProblem &problem,
@@ -184,12 +190,22 @@ static bool isShortOfRegisters(const AttentionProblem &problem) {
            (problem.headDim != problem.headDimV && hasWideOutput)));
 }
 
+/// The same of an invariant kernel, whose maximum is exact and whose sums are
+/// added, so that addresses take what wide heads would spare.
+static bool isShortWhenInvariant(const AttentionProblem &problem) {
+  constexpr int64_t widestWithSpareRegisters = 112;
+  return problem.hasOpenAddresses() &&
+         getWidestDim(problem) > widestWithSpareRegisters;
+}
+
 ScheduleChooser::ScheduleChooser(const AttentionProblem &problem,
                                  const TargetInfo &target,
                                  const ScheduleOptions &options)
     : problem(problem), target(target), options(options),
       fill(getGridFill(problem, target)), width(getHeadWidth(problem)),
-      isFilled(isThroughput(fill)), isTight(isShortOfRegisters(problem)),
+      isFilled(isThroughput(fill)),
+      isTight(isShortOfRegisters(problem) ||
+              (asksForInvariance(options) && isShortWhenInvariant(problem))),
       keyWarps(std::clamp(options.keyWarps
                               ? options.keyWarps
                               : chooseKeyWarps(problem, options, fill),
@@ -269,6 +285,13 @@ void ScheduleChooser::decideSoftmax() {
 /// addresses known at run time only in it. The widest heads of few warps have
 /// no registers even for the loop of a last tile that the keys do not fill.
 void ScheduleChooser::decideRowMax() {
+  if (isInvariant()) {
+    choice.rowMax = reasons.decide("row_max", options.rowMax, RowMax::Exact,
+                                   kInvariantReason);
+    choice.rowSum = reasons.decide("row_sum", options.rowSum, RowSum::Add,
+                                   kInvariantReason);
+    return;
+  }
   bool isOnePass = choice.softmax == Softmax::OnePass;
   bool isWidest = getWidestDim(problem) > kWidestWithSpareRegisters;
   bool isLong = problem.hasSoftcap || problem.hasBias ||
@@ -299,12 +322,14 @@ void ScheduleChooser::decideBlocks() {
   choice.minBlocks =
       reasons.decide("min_blocks", options.minBlocks, 1,
                      "keeps ptxas from spilling to fit one more block");
-  int64_t keySplits =
-      hasFewRows() ? chooseKeySplits(problem, target, choice) : 1;
+  int64_t keySplits = hasFewRows() && !isInvariant()
+                          ? chooseKeySplits(problem, target, choice)
+                          : 1;
   choice.keySplits = reasons.decide(
       "key_splits", options.keySplits, keySplits,
-      keySplits > 1 ? "two blocks an SM, of 256 keys or more each"
-                    : "a query row is one block's, which needs no merge");
+      isInvariant()   ? llvm::StringRef(kInvariantReason)
+      : keySplits > 1 ? "two blocks an SM, of 256 keys or more each"
+                      : "a query row is one block's, which needs no merge");
   choice.grid = reasons.decide("grid", options.grid, Grid::Full,
                                "the chip hands out tiles as blocks end");
   choice.product = reasons.decide("product", options.product, Product::Warp,
@@ -312,6 +337,7 @@ void ScheduleChooser::decideBlocks() {
   choice.output =
       reasons.decide("output", options.output, OutputRoute::Direct,
                      "lanes store what they hold, 16 bytes at a time");
+  choice.invariance = decideInvariance(options, reasons);
 }
 
 /// What the choice takes the sizes to be that are known at run time only. Few

@@ -48,6 +48,14 @@ private:
   std::vector<ScheduleReason> reasons;
 };
 
+inline bool asksForInvariance(const ScheduleOptions &options) {
+  return options.invariance == fcgpu::Invariance::Batch;
+}
+
+/// Why a field has the value that it has with it.
+inline constexpr llvm::StringLiteral kInvariantReason =
+    "invariance: the same for every batch";
+
 /// Decides the fields in the order of a block's making: some depend on those
 /// before them.
 class ScheduleChooser {
@@ -78,6 +86,7 @@ private:
   void decideRowMax();
   void decideBlocks();
 
+  bool isInvariant() const { return asksForInvariance(options); }
   bool dividesKeys() const { return keyWarps > 1; }
   bool hasFewRows() const { return fill == GridFill::FewRows; }
   bool groupsHeads() const {
@@ -109,6 +118,10 @@ private:
 
   ScheduleChoice choice;
 };
+
+/// The field that all kernels have by default.
+fcgpu::Invariance decideInvariance(const ScheduleOptions &options,
+                                   ReasonWriter &reasons);
 
 /// The schedule of a kernel of warpgroups, where the chip has them, they can do
 /// what is asked for and they are worth it for a grid that fills the chip like

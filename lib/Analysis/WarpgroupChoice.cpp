@@ -347,6 +347,7 @@ static ScheduleDecision decide(const AttentionProblem &problem,
   choice.output =
       reasons.decide("output", options.output, OutputRoute::Direct,
                      "lanes store what they hold, 16 bytes at a time");
+  choice.invariance = decideInvariance(options, reasons);
   return {choice, reasons.take()};
 }
 
@@ -366,7 +367,8 @@ mlir::flashcore::chooseWarpgroups(const AttentionProblem &problem,
   bool pays =
       isThroughput(fill) || (isSmall && paysInSmallGrid(problem, target));
   if (options.product == Product::Warp ||
-      (!isForced && (!hasProducts || isShort || !pays)))
+      (!isForced &&
+       (!hasProducts || isShort || !pays || asksForInvariance(options))))
     return std::nullopt;
   std::optional<ScheduleDecision> smallest;
   for (const Shape &shape : listShapes(problem, target, isSmall)) {

@@ -70,6 +70,7 @@ def attention(
     device: Optional[str] = None,
     static: bool = False,
     pad_head_dim: bool = True,
+    batch_invariant: bool = False,
 ) -> Any:
     """softmax(score_mod(softcap(scale * q k^T) + bias), masked) v.
 
@@ -144,6 +145,11 @@ def attention(
         sizes but those of head_dim; decoding (one query) has its own.
     pad_head_dim: pad a head_dim that is no multiple of 8 from 16 on with zeros,
         with one warning; False refuses it.
+    batch_invariant: o and lse of a query are the same to the bit whatever the batch,
+        the heads, the number of queries and its place among them, and however much
+        longer the keys are that causal, window or lengths hide from it;
+        docs/Python.md says what that takes. The same as invariance="batch" in
+        ``schedule``.
 
     Returns o: (batch, heads_q, seqlen_q, head_dim_v) of the type of q, in
     memory ordered as q; or (o, lse).
@@ -154,6 +160,10 @@ def attention(
     without a GPU, KernelFault for a finding of the emulator, and Error for what
     else fails.
     """
+    if batch_invariant:
+        from flashcore.kernels import invariant_schedule
+
+        schedule = invariant_schedule(schedule)
     if not (
         score_mod is None
         and mask_mod is None

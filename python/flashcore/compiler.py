@@ -134,6 +134,7 @@ def compile(
     schedule: Any = None,
     ptxas: Union[bool, str] = False,
     keep_phases: bool = False,
+    batch_invariant: bool = False,
 ) -> Compilation:
     """Compiles attentions to PTX.
 
@@ -144,20 +145,20 @@ def compile(
     ptxas: True also makes cubins, which tells registers and spills; a str is
         the path of ptxas.
     keep_phases: keep the IR after each phase.
+    batch_invariant: as that of :func:`flashcore.attention`.
 
     Raises ValueError for words that are none, UnsupportedError for what this
     version cannot lower, and Error for what else is wrong, with its place.
     """
-    from flashcore.kernels import schedule_of
+    from flashcore.kernels import invariant_schedule, schedule_of
 
     module, name = _module_of(source)
     chips = chip if chip is None or isinstance(chip, str) else ",".join(chip)
     path = None
     if ptxas:
         path = ptxas if isinstance(ptxas, str) else ""
-    return Compilation(
-        _core.compile(module, name, chips, list(schedule_of(schedule)), path, keep_phases)
-    )
+    choices = invariant_schedule(schedule) if batch_invariant else schedule_of(schedule)
+    return Compilation(_core.compile(module, name, chips, list(choices), path, keep_phases))
 
 
 def _module_of(source: Source) -> Tuple[bytes, str]:

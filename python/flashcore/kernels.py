@@ -13,7 +13,7 @@ from typing import (
 
 from flashcore import _core, cache
 from flashcore.errors import Error, UnsupportedError
-from flashcore.problem import Problem, Schedule
+from flashcore.problem import INVARIANT, Problem, Schedule
 
 if TYPE_CHECKING:
     from flashcore.regions import Regions
@@ -246,3 +246,9 @@ def schedule_of(options: object) -> Schedule:
     pairs: Iterable[Tuple[str, object]]
     pairs = options.items() if isinstance(options, dict) else options  # type: ignore[assignment]
     return tuple(sorted((str(k).replace("_", "-"), str(v)) for k, v in pairs))
+
+
+def invariant_schedule(options: object) -> Schedule:
+    """The same with what ``batch_invariant`` stands for."""
+    given = [pair for pair in schedule_of(options) if pair[0] != "invariance"]
+    return tuple(sorted([*given, INVARIANT]))

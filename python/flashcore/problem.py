@@ -15,6 +15,9 @@ __all__ = ["Problem", "Schedule", "missing_columns"]
 #: Options of the schedule, by their names on the command line: (("block-n", "64"),)
 Schedule = Tuple[Tuple[str, str], ...]
 
+#: What ``batch_invariant`` stands for.
+INVARIANT = ("invariance", "batch")
+
 #: The compiler splits the keys of a few queries over blocks; up to so many
 #: queries have a kernel for their exact number, over at least so many keys.
 FEW_QUERIES = 16
@@ -105,7 +108,10 @@ class Problem:
         return _core.count_flops(self.words())
 
     def kernel_class(
-        self, multiprocessors: int, has_sequences: bool = False
+        self,
+        multiprocessors: int,
+        has_sequences: bool = False,
+        is_invariant: bool = False,
     ) -> Tuple[Problem, Schedule]:
         """The problem whose kernel serves this one, and what to tell the schedule.
 
@@ -115,7 +121,8 @@ class Problem:
         not change. These split the keys over blocks, the more the fewer blocks
         batch and heads make, but not into less than 256 keys of a window; of that
         there are six variants (1, 2, ... 32). Sequences back to back are as long as
-        they are, so one kernel of batch 1 serves them all, without such parts.
+        they are, so one kernel of batch 1 serves them all, without such parts; nor
+        are there any where the bits of a row must not depend on their number.
         """
         opened = dataclasses.replace(
             self,
@@ -139,7 +146,7 @@ class Problem:
         if queries == 1 and few.causal == "bottom_right":
             # The last query sees the last key: nothing is hidden.
             few = dataclasses.replace(few, causal=None)
-        if self.batch is None or self.heads_kv is None:
+        if self.batch is None or self.heads_kv is None or is_invariant:
             return few, ()
         blocks = self.batch * self.heads_kv
         seen = self._keys_in_window()

@@ -20,7 +20,7 @@ from flashcore import _core, arrays, clauses, kernels
 from flashcore.arrays import CPU, CUDA, CUDA_HOST, CUDA_MANAGED, LEGACY_STREAM, SHORT, Library
 from flashcore.attention import Options, call_for
 from flashcore.errors import Error, UnsupportedError
-from flashcore.problem import ROW_STEP, Problem, Schedule, missing_columns
+from flashcore.problem import INVARIANT, ROW_STEP, Problem, Schedule, missing_columns
 
 __all__ = ["read_captured", "reading", "resolve"]
 
@@ -575,7 +575,9 @@ def _problem(
     if options.static:
         return replace(exact, layout=_static_layout(arguments, options)), options.schedule
     has_sequences = any(tensor.name == "cu_seqlens_q" for tensor in arguments.captured)
-    problem, schedule = exact.kernel_class(target.multiprocessors, has_sequences)
+    problem, schedule = exact.kernel_class(
+        target.multiprocessors, has_sequences, INVARIANT in options.schedule
+    )
     chosen = {name for name, _ in options.schedule}
     ours = tuple(option for option in schedule if option[0] not in chosen)
     return problem, options.schedule + ours

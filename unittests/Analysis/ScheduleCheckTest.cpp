@@ -112,6 +112,40 @@ TEST(ScheduleRefusal, KeySplits) {
             "expects key-splits from 1 to 256, but got 257");
 }
 
+// What lets the bits of a row depend on other rows, or on how many keys they
+// see.
+TEST(ScheduleRefusal, Invariance) {
+  AttentionProblem problem = makeSmallProblem(8, 512, 64);
+  auto refuseWith = [&](auto ScheduleOptions::*field, auto value) {
+    ScheduleOptions options;
+    options.invariance = Invariance::Batch;
+    options.*field = value;
+    return refuse(problem, options);
+  };
+  for (auto [rowMax, word] : {std::pair(RowMax::Stale, "stale"),
+                              {RowMax::Folded, "folded"},
+                              {RowMax::Checked, "checked"}})
+    EXPECT_EQ(refuseWith(&ScheduleOptions::rowMax, rowMax),
+              std::string("expects row-max exact with invariance batch, since "
+                          "any other follows what other rows need, but got ") +
+                  word);
+  EXPECT_EQ(refuseWith(&ScheduleOptions::rowSum, RowSum::Mma),
+            "expects row-sum add with invariance batch, since sums are of one "
+            "kind, but got mma");
+  EXPECT_EQ(refuseWith(&ScheduleOptions::keyWarps, 2),
+            "expects key-warps 1 with invariance batch, since warps would "
+            "divide what their rows see, but got 2");
+  EXPECT_EQ(refuseWith(&ScheduleOptions::keySplits, 2),
+            "expects key-splits 1 with invariance batch, since blocks would "
+            "divide what their rows see, but got 2");
+  EXPECT_EQ(refuseWith(&ScheduleOptions::softmax, Softmax::OnePass),
+            "expects softmax online with invariance batch, since one pass is "
+            "for known numbers of keys, but got one_pass");
+  EXPECT_EQ(refuseWith(&ScheduleOptions::product, Product::Warpgroup),
+            "expects product warp with invariance batch, since lengths and "
+            "pages have no other, but got warpgroup");
+}
+
 // 2 * (64 * 128 + 4 * 64 * (128 + 128)) bytes.
 TEST(ScheduleRefusal, TooMuchSharedMemory) {
   ScheduleOptions options;

@@ -128,4 +128,74 @@ TEST(ScheduleOptions, ForcedDefaultOfAnEnumIsKept) {
   EXPECT_EQ(choice.gridOrder, GridOrder::QueryFastest);
   EXPECT_EQ(choice.query, QueryPlacement::Registers);
 }
+
+/// A problem with each of the things that take registers.
+std::vector<AttentionProblem> makeVariants(const AttentionProblem &plain) {
+  std::vector<AttentionProblem> variants(8, plain);
+  variants[1].hasSoftcap = true;
+  variants[2].hasWindow = variants[2].isCausal = true;
+  variants[3].hasBias = variants[3].hasLongScores = true;
+  variants[4].hasOpenStrides = true;
+  variants[5].hasLengths = variants[5].isPaged = true;
+  variants[6].isCausal = variants[6].isTopLeft = variants[6].hasSoftcap = true;
+  variants[7].headsKV = plain.headsQ ? std::optional<int64_t>(1) : std::nullopt;
+  return variants;
+}
+
+// What the bits of a row are made of depends on its head dims alone.
+TEST(ScheduleOptions, InvariantFieldsAreTheSameForAllSizes) {
+  ScheduleOptions options;
+  options.invariance = Invariance::Batch;
+  for (const TargetInfo &target : getTargets())
+    for (auto [dim, dimV] : {std::pair(16, 16),
+                             {64, 64},
+                             {72, 72},
+                             {96, 96},
+                             {128, 128},
+                             {192, 128},
+                             {64, 256},
+                             {136, 136},
+                             {192, 192},
+                             {200, 200},
+                             {256, 64},
+                             {224, 224},
+                             {256, 256}}) {
+      std::optional<int64_t> blockN;
+      for (const AttentionProblem &plain : makeProblems(dim, dimV))
+        for (const AttentionProblem &problem : makeVariants(plain)) {
+          ScheduleChoice choice = choose(problem, target, options);
+          EXPECT_TRUE(choice.isInvariant());
+          EXPECT_EQ(choice.rowMax, RowMax::Exact);
+          EXPECT_EQ(choice.rowSum, RowSum::Add);
+          EXPECT_EQ(choice.keyWarps, 1);
+          EXPECT_EQ(choice.keySplits, 1);
+          EXPECT_EQ(choice.softmax, Softmax::Online);
+          EXPECT_EQ(choice.product, Product::Warp);
+          if (!blockN)
+            blockN = choice.blockN;
+          EXPECT_EQ(choice.blockN, *blockN) << dim << " " << dimV;
+        }
+    }
+}
+
+// Rows and warps of a block are not in the bits.
+TEST(ScheduleOptions, InvariantBlocksFollowTheGrid) {
+  ScheduleOptions options;
+  options.invariance = Invariance::Batch;
+  EXPECT_EQ(choose(makeLargeProblem(64, 4096), ada(), options).blockM, 128);
+  ScheduleChoice decode = choose(makeDecode(1, 1, 8192), ada(), options);
+  EXPECT_EQ(decode.blockM, 16);
+  EXPECT_EQ(decode.headGroup, 4);
+  // Open addresses leave wide heads no registers for 32 rows a warp.
+  EXPECT_EQ(choose(makeProblem(112, 112), ada(), options).getWarpM(), 32);
+  EXPECT_EQ(choose(makeProblem(128, 128), ada(), options).getWarpM(), 16);
+  EXPECT_EQ(choose(makeLargeProblem(128, 4096), ada(), options).getWarpM(), 32);
+}
+
+TEST(ScheduleOptions, InvariantTilesMayBeForced) {
+  ScheduleOptions options;
+  options.invariance = Invariance::Batch;
+  options.blockN = 32;
+  EXPECT_EQ(choose(makeLargeProblem(64, 4096), ada(), options).blockN, 32);
+}
 } // namespace

@@ -13,10 +13,12 @@ from ..errors import UserError
 @dataclasses.dataclass(frozen=True)
 class Field:
     """A field under its name in #fcgpu.schedule and in a tuning file, and the
-    values to try: numbers in order, or words."""
+    values to try: numbers in order, or words. A promise about results is no
+    question of speed: no search changes it."""
 
     name: str
     values: tuple
+    is_promise: bool = False
 
     @property
     def option(self):
@@ -52,6 +54,7 @@ FIELDS = (
     Field("grid", ("full", "persistent")),
     Field("product", ("warp", "warpgroup")),
     Field("output", ("direct", "bulk")),
+    Field("invariance", ("none", "batch"), is_promise=True),
 )
 
 
@@ -109,7 +112,7 @@ def draw(rng, schedule, fields):
     return _settle(
         {
             field.name: rng.choice(field.values)
-            if rng.random() < 0.5
+            if rng.random() < 0.5 and not field.is_promise
             else schedule[field.name]
             for field in fields
         }
@@ -119,7 +122,8 @@ def draw(rng, schedule, fields):
 def mutate(rng, schedule, fields):
     """A schedule one or two steps away."""
     result = dict(schedule)
-    for field in rng.sample(list(fields), rng.choice((1, 1, 2))):
+    searched = [field for field in fields if not field.is_promise]
+    for field in rng.sample(searched, rng.choice((1, 1, 2))):
         steps = field.neighbours(schedule[field.name])
         if steps:
             result[field.name] = rng.choice(steps)

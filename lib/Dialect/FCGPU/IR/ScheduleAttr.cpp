@@ -268,11 +268,46 @@ static std::optional<std::string> checkProduct(const ScheduleChoice &choice,
   return std::nullopt;
 }
 
+/// What would let the bits of a row depend on its batch.
+static std::optional<std::string> checkInvariance(const ScheduleChoice &choice,
+                                                  FieldNames names) {
+  if (!choice.isInvariant())
+    return std::nullopt;
+  struct Fixed {
+    llvm::StringRef key;
+    std::string expected, value;
+    llvm::StringRef why;
+  };
+  auto fix = [](llvm::StringRef key, auto expected, auto value,
+                llvm::StringRef why) -> Fixed {
+    return {key, printField(expected), printField(value), why};
+  };
+  const Fixed fields[] = {
+      fix("row_max", RowMax::Exact, choice.rowMax,
+          "any other follows what other rows need"),
+      fix("row_sum", RowSum::Add, choice.rowSum, "sums are of one kind"),
+      fix("key_warps", int64_t(1), choice.keyWarps,
+          "warps would divide what their rows see"),
+      fix("key_splits", int64_t(1), choice.keySplits,
+          "blocks would divide what their rows see"),
+      fix("softmax", Softmax::Online, choice.softmax,
+          "one pass is for known numbers of keys"),
+      fix("product", Product::Warp, choice.product,
+          "lengths and pages have no other")};
+  for (const Fixed &field : fields)
+    if (field.value != field.expected)
+      return llvm::formatv("expects {0} {1} with invariance batch, since {2}, "
+                           "but got {3}",
+                           spell(field.key, names), field.expected, field.why,
+                           field.value);
+  return std::nullopt;
+}
+
 std::optional<std::string>
 mlir::fcgpu::checkFields(const ScheduleChoice &choice, FieldNames names) {
   // What later checks divide by or multiply, earlier ones have bounded.
-  for (auto check : {checkWarps, checkProduct, checkTiles, checkGridHeads,
-                     checkQuery, checkOnePass, checkFolded})
+  for (auto check : {checkWarps, checkInvariance, checkProduct, checkTiles,
+                     checkGridHeads, checkQuery, checkOnePass, checkFolded})
     if (std::optional<std::string> error = check(choice, names))
       return error;
   return std::nullopt;

@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ScoreRegion.h"
+#include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/IRMapping.h"
@@ -55,8 +56,10 @@ struct Narrow {
 
 class RegionSimplifier {
 public:
-  RegionSimplifier(Location loc, Region &region)
-      : body(region.front()), b(loc, loc.getContext()) {
+  /// `mayContract`: whether LLVM chooses which products are rounded.
+  RegionSimplifier(Location loc, Region &region, bool mayContract)
+      : body(region.front()), b(loc, loc.getContext()),
+        mayContract(mayContract) {
     b.setInsertionPointToStart(&body);
   }
 
@@ -96,6 +99,7 @@ private:
 
   Block &body;
   ImplicitLocOpBuilder b;
+  bool mayContract;
   llvm::MapVector<Value, Narrow> narrows;
 };
 } // namespace
@@ -298,7 +302,7 @@ void RegionSimplifier::simplify() {
     replaceReal(&op);
   }
   for (Operation &op : body)
-    if (isa<arith::AddFOp, arith::SubFOp, arith::MulFOp>(op))
+    if (mayContract && isa<arith::AddFOp, arith::SubFOp, arith::MulFOp>(op))
       op.setAttr("fastmath",
                  arith::FastMathFlagsAttr::get(op.getContext(),
                                                arith::FastMathFlags::contract));
@@ -311,5 +315,7 @@ void mlir::flashcore::cloneSimplified(AttentionOp op, Region &from,
     return;
   IRMapping mapping;
   from.cloneInto(&to, mapping);
-  RegionSimplifier(op.getLoc(), to).simplify();
+  auto schedule =
+      op->getAttrOfType<fcgpu::ScheduleAttr>(fcgpu::kScheduleAttrName);
+  RegionSimplifier(op.getLoc(), to, !schedule.isInvariant()).simplify();
 }

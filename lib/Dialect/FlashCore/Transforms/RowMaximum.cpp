@@ -38,8 +38,16 @@ Value RowMaxPolicy::readSum(const RowState &state) const {
 /// which is not below its own.
 static Value getFactors(TileBuilder &b, const RowState &state, Value rowMax) {
   Value scale = b.constant(b.getExponentScale(), {b.warpM});
-  return math::Exp2Op::create(
-      b, math::FmaOp::create(b, state.rowMax, scale, b.getScaledMax(rowMax)));
+  Value scaledMax = b.getScaledMax(rowMax);
+  // A maximum that stays minus itself rounded is not 0 if that is not exact, so
+  // that the state would change where a row sees no key of a tile.
+  Value exponents =
+      b.isInvariant
+          ? arith::AddFOp::create(
+                b, arith::MulFOp::create(b, state.rowMax, scale), scaledMax)
+                .getResult()
+          : math::FmaOp::create(b, state.rowMax, scale, scaledMax).getResult();
+  return math::Exp2Op::create(b, exponents);
 }
 
 namespace {

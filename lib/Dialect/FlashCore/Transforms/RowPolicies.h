@@ -62,6 +62,9 @@ public:
   const int64_t warpM, blockN, headDimV;
   /// Of the elements that are multiplied.
   const Type half;
+  /// Whether the bits of a row must not depend on the tiles that hide all keys
+  /// from it, or on what else is known of the problem.
+  const bool isInvariant;
 
 private:
   float scoreScale;

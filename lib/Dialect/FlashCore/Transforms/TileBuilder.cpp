@@ -22,7 +22,8 @@ static fcgpu::ScheduleAttr getSchedule(AttentionOp op) {
 TileBuilder::TileBuilder(AttentionOp op, float scoreScale)
     : ImplicitLocOpBuilder(op.getLoc(), op), warpM(getSchedule(op).getWarpM()),
       blockN(getSchedule(op).getBlockN()), headDimV(op.getHeadDimV()),
-      half(op.getQueryType().getElementType()), scoreScale(scoreScale) {}
+      half(op.getQueryType().getElementType()),
+      isInvariant(getSchedule(op).isInvariant()), scoreScale(scoreScale) {}
 
 Value TileBuilder::constant(float value, ArrayRef<int64_t> shape) {
   auto type = VectorType::get(shape, getF32Type());

@@ -111,8 +111,13 @@ void TileExpander::writeResult(RowResult result) {
   Value factor = result.accFactor ? result.accFactor : b.constant(1.0f, {rows});
   Value inverse = arith::DivFOp::create(b, factor, result.rowSum);
   inverse = arith::SelectOp::create(b, isEmpty, zero, inverse);
-  Value o =
-      arith::MulFOp::create(b, result.acc, b.broadcastRows(inverse, cols));
+  Value factors = b.broadcastRows(inverse, cols);
+  // Hidden keys add zeros of either sign, which a zero may take: none has one.
+  Value o = b.isInvariant
+                ? math::FmaOp::create(b, result.acc, factors,
+                                      b.constant(0.0f, {rows, cols}))
+                      .getResult()
+                : arith::MulFOp::create(b, result.acc, factors).getResult();
   Type element = op.getOutputType().getElementType();
   if (!element.isF32())
     o = arith::TruncFOp::create(b, VectorType::get({rows, cols}, element), o);

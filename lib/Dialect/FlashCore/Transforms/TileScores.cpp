@@ -133,8 +133,10 @@ Value TileExpander::changeScores(Value scores, Value key) {
       score = math::FmaOp::create(b, score, factor(scale),
                                   loadBias(query, keyIndex));
     else if (needsScaledScore(op))
-      score = arith::MulFOp::create(b, score, factor(scale),
-                                    arith::FastMathFlags::contract);
+      score =
+          arith::MulFOp::create(b, score, factor(scale),
+                                b.isInvariant ? arith::FastMathFlags::none
+                                              : arith::FastMathFlags::contract);
     return applyRegions(score, query, keyIndex);
   });
 }

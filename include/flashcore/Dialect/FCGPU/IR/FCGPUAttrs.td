@@ -121,6 +121,14 @@ def FCGPU_OutputRoute
   let cppNamespace = "::mlir::fcgpu";
 }
 
+def FCGPU_Invariance
+    : I32EnumAttr<"Invariance", "What the bits of a row do not depend on", [
+        I32EnumAttrCase<"None", 0, "none">,
+        I32EnumAttrCase<"Batch", 1, "batch">]> {
+  let genSpecializedAttr = 0;
+  let cppNamespace = "::mlir::fcgpu";
+}
+
 def FCGPU_RingLayout
     : I32EnumAttr<"RingLayout", "Where the elements of a slot lie", [
         I32EnumAttrCase<"Rows", 0, "rows">,
@@ -209,6 +217,12 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
     * `output`: O is stored by the lanes that hold it (`direct`), or goes through
       shared memory, from where a bulk copy takes it while its warps go on
       (`bulk`). For product = warpgroup, of keys that are not split
+    * `invariance`: with `batch`, O and LSE of a query row are the same to the bit
+      whatever else is computed with it, wherever it stands and whichever keys
+      are hidden from it: tiles begin at multiples of block_n, the maximum is
+      exact, sums are added, a row's keys are one warp's, and a tile that hides
+      all keys from a row leaves its state as it is. Of what is chosen here, only
+      chip, product and block_n are in the bits then
 
     ```mlir
     #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 64, num_warps = 4,
@@ -241,7 +255,9 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
       DefaultValuedParameter<"::mlir::fcgpu::Product",
                              "::mlir::fcgpu::Product::Warp">:$product,
       DefaultValuedParameter<"::mlir::fcgpu::OutputRoute",
-                             "::mlir::fcgpu::OutputRoute::Direct">:$output);
+                             "::mlir::fcgpu::OutputRoute::Direct">:$output,
+      DefaultValuedParameter<"::mlir::fcgpu::Invariance",
+                             "::mlir::fcgpu::Invariance::None">:$invariance);
   let builders = [
     AttrBuilder<(ins "::llvm::StringRef":$chip,
                      "const ::mlir::fcgpu::ScheduleChoice &":$choice)>];
@@ -260,6 +276,7 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
     int64_t getNumConsumers() const { return getNumWarps() * 32; }
     int64_t getNumThreads() const { return getChoice().getAllWarps() * 32; }
     bool isPersistent() const { return getGrid() == Grid::Persistent; }
+    bool isInvariant() const { return getChoice().isInvariant(); }
     /// Blocks of a persistent grid for each SM.
     int64_t getBlocksPerSM() const {
       return getMinBlocks() ? getMinBlocks() : 1;

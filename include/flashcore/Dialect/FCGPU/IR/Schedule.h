@@ -119,6 +119,8 @@ struct ScheduleChoice {
     return product == Product::Warpgroup && rowSum == RowSum::Mma ? kOnesColumns
                                                                   : 0;
   }
+  /// Whether the bits of a row are the same in any batch.
+  bool isInvariant() const { return invariance == Invariance::Batch; }
   /// Query rows of a block, of all its heads.
   int64_t getQueryRows() const { return blockM * headGroup; }
 
