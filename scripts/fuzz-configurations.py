@@ -63,6 +63,7 @@ SCHEDULE = {
     "product": (["warp", "warpgroup"], ["thread"]),
     "output": (["direct", "bulk"], ["lanes"]),
     "invariance": (["none", "none", "none", "batch"], ["rows"]),
+    "split-keys": ([0, 0, 1, 2, 5, 64], [-64, 65, (1 << 20) + 64, (1 << 63) - 1]),
 }
 
 
@@ -360,6 +361,11 @@ class Generator:
         if values["invariance"] == "batch":
             values |= {"row-max": "exact", "row-sum": "add", "softmax": "online", "key-splits": 1}
             values |= {"key-warps": 1, "block-m": 16 * warps * self.rng.choice([1, 2])}
+            values["split-keys"] *= values["block-n"]
+            if values["split-keys"]:
+                values |= {"grid": "full", "grid-heads": 0}
+        else:
+            values["split-keys"] = 0
         if values["overlap"] == "pv":
             values["overlap"] = "none"
         if values["row-max"] == "checked":

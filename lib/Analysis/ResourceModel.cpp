@@ -129,9 +129,10 @@ std::string mlir::flashcore::predictLimiter(const AttentionProblem &problem,
                                             const ScheduleChoice &choice) {
   std::optional<int64_t> blocks =
       getNumBlocks(problem, choice.blockM, choice.headGroup);
-  if (blocks && *blocks * choice.keySplits < target.device.numSMs)
-    return llvm::formatv("latency: {0} blocks for {1} SMs",
-                         *blocks * choice.keySplits, target.device.numSMs);
+  std::optional<int64_t> splits = getNumSplits(problem, choice);
+  if (blocks && splits && *blocks * *splits < target.device.numSMs)
+    return llvm::formatv("latency: {0} blocks for {1} SMs", *blocks * *splits,
+                         target.device.numSMs);
   TileCost cost = getTileCost(problem, target, choice);
   std::pair<double, llvm::StringRef> units[] = {{cost.tensor, "tensor cores"},
                                                 {cost.special, "exponentials"},

@@ -204,6 +204,10 @@ static std::optional<std::string> checkLengths(const AttentionProblem &problem,
   if (problem.isVarlen && choice.keySplits > 1)
     return llvm::formatv("expects {0} 1 with cu_seqlens, but got {1}",
                          spell("key_splits", names), choice.keySplits);
+  // Rows of no sequence have no partial results to merge.
+  if (problem.isVarlen && choice.splitKeys)
+    return llvm::formatv("expects {0} 0 with cu_seqlens, but got {1}",
+                         spell("split_keys", names), choice.splitKeys);
   // Which sequence a tile is of takes a search.
   if (problem.isVarlen && choice.grid == Grid::Persistent)
     return llvm::formatv("expects {0} full with cu_seqlens, but got persistent",
@@ -219,10 +223,10 @@ static std::optional<std::string> checkGrid(const AttentionProblem &problem,
   auto tiles = getNumBlocks(problem, choice.blockM, choice.headGroup);
   if (!tiles)
     return std::nullopt;
-  uint64_t blocks = 0;
+  uint64_t blocks = 0, splits = getNumSplits(problem, choice).value_or(1);
   if (choice.grid == Grid::Full)
-    blocks = llvm::SaturatingMultiply<uint64_t>(*tiles, choice.keySplits);
-  if (choice.keySplits > 1) // a block merges the splits of a row
+    blocks = llvm::SaturatingMultiply<uint64_t>(*tiles, splits);
+  if (splits > 1) // a block merges the splits of a row
     blocks = std::max<uint64_t>(blocks, *getNumBlocks(problem, /*blockM=*/1));
   if (blocks <= kMaxGrid)
     return std::nullopt;

@@ -26,10 +26,24 @@ int64_t mlir::flashcore::getTilesOfPart(int64_t seqlenK,
                           choice.keyWarps);
 }
 
-Invariance mlir::flashcore::decideInvariance(const ScheduleOptions &options,
-                                             ReasonWriter &reasons) {
-  return reasons.decide("invariance", options.invariance, Invariance::None,
-                        "a row may depend on its batch, which is faster");
+std::optional<int64_t>
+mlir::flashcore::getNumSplits(const AttentionProblem &problem,
+                              const ScheduleChoice &choice) {
+  if (!choice.splitKeys)
+    return choice.keySplits;
+  if (!problem.seqlenK)
+    return std::nullopt;
+  return llvm::divideCeil(*problem.seqlenK, choice.splitKeys);
+}
+
+void mlir::flashcore::decidePromises(const ScheduleOptions &options,
+                                     ScheduleChoice &choice,
+                                     ReasonWriter &reasons) {
+  choice.invariance =
+      reasons.decide("invariance", options.invariance, Invariance::None,
+                     "a row may depend on its batch, which is faster");
+  choice.splitKeys = reasons.decide("split_keys", options.splitKeys, 0,
+                                    "key_splits says how keys are split");
 }
 
 /// One pass pays where every warp walks the same few tiles, as it does all that
@@ -150,8 +164,9 @@ static int64_t chooseGridHeads(const AttentionProblem &problem,
                                const ScheduleChoice &choice) {
   constexpr int64_t enoughRows = 128, sharingBlocks = 4;
   if (choice.gridOrder != GridOrder::HeadFastest || fill != GridFill::Full ||
-      options.keySplits > 1 || choice.blockM >= enoughRows ||
-      *problem.seqlenQ <= choice.blockM || !problem.headsKV ||
+      options.keySplits > 1 || options.splitKeys ||
+      choice.blockM >= enoughRows || *problem.seqlenQ <= choice.blockM ||
+      !problem.headsKV ||
       *problem.batch * *problem.headsKV < target.device.numSMs)
     return 0;
   // Powers of two, for which a block finds its tile without divisions.
@@ -337,7 +352,7 @@ void ScheduleChooser::decideBlocks() {
   choice.output =
       reasons.decide("output", options.output, OutputRoute::Direct,
                      "lanes store what they hold, 16 bytes at a time");
-  choice.invariance = decideInvariance(options, reasons);
+  decidePromises(options, choice, reasons);
 }
 
 /// What the choice takes the sizes to be that are known at run time only. Few

@@ -119,9 +119,9 @@ private:
   ScheduleChoice choice;
 };
 
-/// The field that all kernels have by default.
-fcgpu::Invariance decideInvariance(const ScheduleOptions &options,
-                                   ReasonWriter &reasons);
+/// What is promised of rows, the same for all kernels.
+void decidePromises(const ScheduleOptions &options, ScheduleChoice &choice,
+                    ReasonWriter &reasons);
 
 /// The schedule of a kernel of warpgroups, where the chip has them, they can do
 /// what is asked for and they are worth it for a grid that fills the chip like

@@ -347,7 +347,7 @@ static ScheduleDecision decide(const AttentionProblem &problem,
   choice.output =
       reasons.decide("output", options.output, OutputRoute::Direct,
                      "lanes store what they hold, 16 bytes at a time");
-  choice.invariance = decideInvariance(options, reasons);
+  decidePromises(options, choice, reasons);
   return {choice, reasons.take()};
 }
 

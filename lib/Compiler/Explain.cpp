@@ -51,9 +51,10 @@ getGrid(const Explanation &explanation, const TargetInfo &target) {
   const ScheduleChoice &choice = explanation.report.decision.choice;
   auto blocks =
       getNumBlocks(explanation.problem, choice.blockM, choice.headGroup);
-  if (!blocks)
+  auto splits = getNumSplits(explanation.problem, choice);
+  if (!blocks || !splits)
     return std::nullopt;
-  int64_t tiles = *blocks * choice.keySplits;
+  int64_t tiles = *blocks * *splits;
   if (choice.grid == fcgpu::Grid::Full)
     return std::pair(tiles, tiles);
   return std::pair(

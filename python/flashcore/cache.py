@@ -158,6 +158,7 @@ def precompile(
     chips: Optional[Iterable[str]] = None,
     static: bool = False,
     multiprocessors: int = 132,
+    batch_invariant: bool = False,
 ) -> List[Entry]:
     """Compiles the kernels that calls of these problems use, into ``folder``.
 
@@ -167,6 +168,7 @@ def precompile(
     chips: such as "sm_80"; all of the compiler by default.
     static: kernels for exactly these sizes, as ``attention(static=True)`` has.
     multiprocessors: of the GPU, which the split of keys of a decode follows.
+    batch_invariant: kernels of calls with batch_invariant=True, and no schedule.
 
     With ``FLASHCORE_KERNELS`` set to the folder, these calls need no compiler.
     """
@@ -178,7 +180,11 @@ def precompile(
         problem = Problem.parse(words)
         schedule: Schedule = ()
         if not static:
-            problem, schedule = problem.kernel_class(multiprocessors)
+            problem, schedule = problem.kernel_class(
+                multiprocessors, is_invariant=batch_invariant
+            )
+        if batch_invariant:
+            schedule = kernels.invariant_schedule(schedule)
         for chip in chips or _core.chips():
             kernel = Kernel(problem.words(), chip, schedule, kernels.assembler())
             place = target / _portable_key(kernel)

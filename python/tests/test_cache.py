@@ -346,6 +346,15 @@ def test_precompiling_twice_compiles_once(cache_dir, compiled, tmp_path):
     assert compiled() == 1
 
 
+def test_precompile_of_invariant_calls(cache_dir, monkeypatch, compiled, tmp_path):
+    kernels = tmp_path / "kernels"
+    cache.precompile(["b1 h2 s20 d64"], kernels, chips=["sm_90"], batch_invariant=True)
+    monkeypatch.setenv("FLASHCORE_KERNELS", str(kernels))
+    before = compiled()
+    flashcore.attention(*draw_qkv(queries=20), batch_invariant=True)
+    assert compiled() == before
+
+
 def test_precompile_static(cache_dir, tmp_path):
     (entry,) = cache.precompile(["b1 h2 s20 d64 bhsd"], tmp_path, chips=["sm_90"], static=True)
     assert entry.words == "b1 h2/2 s20x20 d64/64 f16 bhsd"

@@ -168,6 +168,12 @@ def test_kernel_classes(words, kernel, schedule):
     assert options == ((("key-splits", schedule),) if schedule else ())
 
 
+def test_invariant_classes_split_no_keys():
+    few = Problem.parse("b1 h8/2 s1x9000 d64")
+    problem, options = few.kernel_class(multiprocessors=132, is_invariant=True)
+    assert problem.words() == "b? h8/2 s1x? d64/64 f16 strided" and options == ()
+
+
 @pytest.mark.parametrize(
     "words, pairs",
     [

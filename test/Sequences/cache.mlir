@@ -9,6 +9,7 @@
 // RUN: flashcore-run %s --device=emulator --seed=5 -- --no-cubin --row-max=stale --block-m=16 --num-warps=1 | FileCheck %s
 // RUN: flashcore-run %s --device=emulator --seed=6 -- --no-cubin --chip=sm_90a --product=warpgroup --key-splits=3 | FileCheck %s
 // RUN: flashcore-run %s --device=emulator --seed=7 -- --no-cubin --chip=sm_90a --product=warpgroup --grid=persistent | FileCheck %s
+// RUN: flashcore-run %s --device=emulator --seed=6 -- --no-cubin --invariance=batch --split-keys=128 | FileCheck %s
 // CHECK: PASS
 
 !q = memref<3x8x5x64xf16>

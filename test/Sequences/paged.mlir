@@ -13,6 +13,7 @@
 // RUN:   --overlap=qk --row-max=stale --row-sum=mma --head-group=1 --key-splits=1 | FileCheck %s
 // RUN: flashcore-run %s --device=emulator --seed=8 -- --no-cubin --chip=sm_90a --product=warpgroup | FileCheck %s
 // RUN: flashcore-run %s --device=emulator --seed=9 -- --no-cubin --chip=sm_90a --product=warpgroup --key-splits=3 --block-n=96 | FileCheck %s
+// RUN: flashcore-run %s --device=emulator --seed=8 -- --no-cubin --invariance=batch --split-keys=128 | FileCheck %s
 // CHECK: PASS
 
 !q = memref<3x8x5x64xf16>

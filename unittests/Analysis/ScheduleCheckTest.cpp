@@ -146,6 +146,34 @@ TEST(ScheduleRefusal, Invariance) {
             "pages have no other, but got warpgroup");
 }
 
+TEST(ScheduleRefusal, SplitKeys) {
+  AttentionProblem problem = makeSmallProblem(8, 512, 64);
+  ScheduleOptions options;
+  options.splitKeys = 128;
+  EXPECT_EQ(refuse(problem, options),
+            "expects invariance batch with split-keys 128, but got none; use "
+            "key-splits");
+  options.invariance = Invariance::Batch;
+  EXPECT_EQ(refuse(problem, options), "accepted");
+  for (int64_t keys : {-64, 96, (1 << 20) + 64}) {
+    options.splitKeys = keys;
+    EXPECT_EQ(refuse(problem, options),
+              "expects split-keys to be 0 or a multiple of block-n = 64 up to "
+              "1048576, but got " +
+                  std::to_string(keys));
+  }
+  options.splitKeys = 128;
+  options.gridOrder = GridOrder::HeadFastest;
+  options.gridHeads = 4;
+  EXPECT_EQ(refuse(problem, options),
+            "expects grid full and grid-heads 0 with split-keys 128, but got "
+            "full and 4");
+  options.gridHeads = 0;
+  problem.hasLengths = problem.isVarlen = true;
+  EXPECT_EQ(refuse(problem, options),
+            "expects split-keys 0 with cu_seqlens, but got 128");
+}
+
 // 2 * (64 * 128 + 4 * 64 * (128 + 128)) bytes.
 TEST(ScheduleRefusal, TooMuchSharedMemory) {
   ScheduleOptions options;

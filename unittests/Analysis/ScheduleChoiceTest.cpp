@@ -198,4 +198,17 @@ TEST(ScheduleOptions, InvariantTilesMayBeForced) {
   options.blockN = 32;
   EXPECT_EQ(choose(makeLargeProblem(64, 4096), ada(), options).blockN, 32);
 }
+
+TEST(ScheduleOptions, SplitsOfKnownAndOpenKeys) {
+  AttentionProblem problem = makeDecode(1, 1, 1000);
+  ScheduleChoice choice;
+  EXPECT_EQ(getNumSplits(problem, choice), 1);
+  choice.keySplits = 3;
+  EXPECT_EQ(getNumSplits(problem, choice), 3);
+  choice.keySplits = 1;
+  choice.splitKeys = 256;
+  EXPECT_EQ(getNumSplits(problem, choice), 4);
+  problem.seqlenK = std::nullopt;
+  EXPECT_EQ(getNumSplits(problem, choice), std::nullopt);
+}
 } // namespace

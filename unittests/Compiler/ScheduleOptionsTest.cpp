@@ -40,7 +40,7 @@ TEST(ScheduleOptions, NamesWhatIsUnknown) {
             "num-warps, num-stages, query, grid-order, min-blocks, overlap, "
             "row-max, row-sum, key-warps, softmax, head-group, key-splits, "
             "grid, query-steps, grid-heads, product, output, "
-            "invariance), but got 'block_n'");
+            "invariance, split-keys), but got 'block_n'");
 }
 
 TEST(ScheduleOptions, AnErrorChangesNothing) {

@@ -55,6 +55,7 @@ FIELDS = (
     Field("product", ("warp", "warpgroup")),
     Field("output", ("direct", "bulk")),
     Field("invariance", ("none", "batch"), is_promise=True),
+    Field("split_keys", (0, 256, 512, 1024, 2048, 4096), is_promise=True),
 )
 
 

@@ -34,6 +34,10 @@ inline constexpr int64_t kMinKeysOfSplit = 256;
 /// Key tiles of each warp, of `seqlenK` keys.
 int64_t getTilesOfPart(int64_t seqlenK, const ScheduleChoice &choice);
 
+/// Blocks that share a query tile, if their number is known.
+std::optional<int64_t> getNumSplits(const AttentionProblem &problem,
+                                    const ScheduleChoice &choice);
+
 /// Why a field of a schedule has its value, in words for a user.
 struct ScheduleReason {
   llvm::StringLiteral field; ///< as in `#fcgpu.schedule`

@@ -930,3 +930,17 @@ func.func @bulk_copy_of_small_pages(%pool: memref<?x1x4x64xf16>, %table: memref<
       : memref<1x1x?x64xf16, #fcgpu.pages> to !fcgpu.ring<2x64x64xf16, panels>
   return
 }
+
+// -----
+
+// expected-error @below {{expects row_max exact with invariance batch, since any other follows what other rows need, but got stale}}
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 64,
+  num_warps = 4, num_stages = 2, query = registers, grid_order = query_fastest,
+  min_blocks = 1, row_max = stale, invariance = batch>
+
+// -----
+
+// expected-error @below {{expects grid full and grid_heads 0 with split_keys 128, but got persistent and 0}}
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 64,
+  num_warps = 4, num_stages = 2, query = registers, grid_order = query_fastest,
+  min_blocks = 1, grid = persistent, invariance = batch, split_keys = 128>

@@ -166,6 +166,30 @@ static std::optional<std::string> checkGridHeads(const ScheduleChoice &choice,
   return std::nullopt;
 }
 
+/// Whether the parts of keys that are split at fixed places are whole tiles.
+static std::optional<std::string> checkSplitKeys(const ScheduleChoice &choice,
+                                                 FieldNames names) {
+  if (choice.splitKeys == 0)
+    return std::nullopt;
+  std::string name = spell("split_keys", names);
+  if (choice.splitKeys < 0 || choice.splitKeys > kMaxSplitKeys ||
+      choice.splitKeys % choice.blockN != 0)
+    return llvm::formatv("expects {0} to be 0 or a multiple of {1} = {2} up to "
+                         "{3}, but got {4}",
+                         name, spell("block_n", names), choice.blockN,
+                         kMaxSplitKeys, choice.splitKeys);
+  if (!choice.isInvariant())
+    return llvm::formatv("expects invariance batch with {0} {1}, but got none; "
+                         "use {2}",
+                         name, choice.splitKeys, spell("key_splits", names));
+  if (choice.grid == Grid::Persistent || choice.gridHeads)
+    return llvm::formatv("expects grid full and {0} 0 with {1} {2}, but got "
+                         "{3} and {4}",
+                         spell("grid_heads", names), name, choice.splitKeys,
+                         stringifyGrid(choice.grid), choice.gridHeads);
+  return std::nullopt;
+}
+
 /// What stands against keeping a part of Q in registers.
 static std::optional<std::string> checkQuery(const ScheduleChoice &choice,
                                              FieldNames names) {
@@ -306,8 +330,9 @@ static std::optional<std::string> checkInvariance(const ScheduleChoice &choice,
 std::optional<std::string>
 mlir::fcgpu::checkFields(const ScheduleChoice &choice, FieldNames names) {
   // What later checks divide by or multiply, earlier ones have bounded.
-  for (auto check : {checkWarps, checkInvariance, checkProduct, checkTiles,
-                     checkGridHeads, checkQuery, checkOnePass, checkFolded})
+  for (auto check :
+       {checkWarps, checkInvariance, checkProduct, checkTiles, checkGridHeads,
+        checkSplitKeys, checkQuery, checkOnePass, checkFolded})
     if (std::optional<std::string> error = check(choice, names))
       return error;
   return std::nullopt;

@@ -10,7 +10,9 @@
 
 #include "ScoreRegion.h"
 #include "flashcore/Dialect/FlashCore/Transforms/AttentionKernels.h"
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/IR/Builders.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <numeric>
 
@@ -69,9 +71,49 @@ static SmallVector<KernelTensor> getTensors(AttentionOp op) {
   return tensors;
 }
 
+OpFoldResult
+KeyParts::getNumber(ImplicitLocOpBuilder &b,
+                    function_ref<OpFoldResult(Dim)> getSize) const {
+  OpFoldResult number = b.getIndexAttr(count);
+  AffineExpr d0 = b.getAffineDimExpr(0), s0 = b.getAffineSymbolExpr(0);
+  for (const GridFactor &factor : factors)
+    number = affine::makeComposedFoldedAffineApply(
+        b, b.getLoc(), s0 * d0.ceilDiv(factor.tile),
+        {getSize(factor.dim), number});
+  return number;
+}
+
+/// What the sizes of `signature` leave open of how many parts there are.
+static KeyParts findKeyParts(AttentionOp op, fcgpu::ScheduleAttr schedule,
+                             const KernelSignature &signature) {
+  int64_t keys = schedule.getSplitKeys();
+  if (keys == 0)
+    return {schedule.getKeySplits(), {}};
+  SmallVector<GridFactor> all{{Dim::SeqlenK, keys}};
+  if (op.getPageTable()) {
+    // Parts of whole pages, or a page's: there may be more than the keys need.
+    int64_t page = signature.getExtent(Dim::PageSize).value_or(keys + 1);
+    if (page <= keys)
+      all = {{Dim::PagesPerSequence, keys / page}};
+    else
+      all = {{Dim::PagesPerSequence}, {Dim::PageSize, keys}};
+  }
+  KeyParts parts;
+  for (const GridFactor &factor : all) {
+    if (auto size = signature.getExtent(factor.dim))
+      parts.count *= llvm::divideCeil(*size, factor.tile);
+    else
+      parts.factors.push_back(factor);
+  }
+  // One without a sink is the result as it is.
+  parts.isMerged = static_cast<bool>(op.getSinkLogits());
+  return parts;
+}
+
 AttentionSignature::AttentionSignature(AttentionOp op,
                                        fcgpu::ScheduleAttr schedule)
-    : KernelSignature(::getTensors(op)) {
+    : KernelSignature(::getTensors(op)),
+      keyParts(findKeyParts(op, schedule, *this)) {
   auto isOfSink = [](const KernelTensor &tensor) {
     return tensor.name == "sink_logits";
   };
@@ -82,7 +124,7 @@ AttentionSignature::AttentionSignature(AttentionOp op,
     return tensor.isOutput || isOfSink(tensor);
   };
   auto isAny = [](const auto &) { return true; };
-  if (schedule.getKeySplits() == 1) {
+  if (!keyParts.isSplit()) {
     arguments = listArguments(/*needsWorkspace=*/false, isAny, isAny);
     addTensorMaps(op, schedule);
     return;
@@ -90,8 +132,11 @@ AttentionSignature::AttentionSignature(AttentionOp op,
   arguments = listArguments(/*needsWorkspace=*/true, isInput, isAny);
   addTensorMaps(op, schedule);
   mergeArguments =
-      listArguments(/*needsWorkspace=*/true, isOfMerge, [](Dim dim) {
-        return dim == Dim::Batch || dim == Dim::HeadsQ || dim == Dim::SeqlenQ;
+      listArguments(/*needsWorkspace=*/true, isOfMerge, [&](Dim dim) {
+        return dim == Dim::Batch || dim == Dim::HeadsQ || dim == Dim::SeqlenQ ||
+               llvm::any_of(keyParts.factors, [&](const GridFactor &factor) {
+                 return factor.dim == dim;
+               });
       });
 }
 
@@ -144,23 +189,24 @@ AttentionSignature::toDictionary(AttentionOp op, fcgpu::ScheduleAttr schedule,
                                  int64_t sharedMemoryBytes) const {
   MLIRContext *context = op.getContext();
   Builder b(context);
-  int64_t splits = schedule.getKeySplits();
   GridFactor queryBlocks{Dim::SeqlenQ, schedule.getBlockM()};
   if (op.getCuSeqlensQ())
     queryBlocks.plus = Dim::CuSeqlens;
-  NamedAttrList kernel = describeKernel(
-      context, arguments,
-      {{queryBlocks, {Dim::HeadsQ, schedule.getHeadGroup()}, {Dim::Batch}},
-       splits,
-       schedule.getNumThreads(),
-       sharedMemoryBytes});
+  KernelLaunch launch{
+      {queryBlocks, {Dim::HeadsQ, schedule.getHeadGroup()}, {Dim::Batch}},
+      keyParts.count,
+      schedule.getNumThreads(),
+      sharedMemoryBytes};
+  llvm::append_range(launch.grid, keyParts.factors);
+  NamedAttrList kernel = describeKernel(context, arguments, launch);
   kernel.append(describeProblem(context));
-  if (splits > 1) {
+  if (keyParts.isSplit()) {
     constexpr int64_t bytesOfF32 = 4;
-    WorkspaceTerm lse{bytesOfF32 * splits,
-                      {Dim::Batch, Dim::HeadsQ, Dim::SeqlenQ}};
+    WorkspaceTerm lse{bytesOfF32 * keyParts.count,
+                      {{Dim::Batch}, {Dim::HeadsQ}, {Dim::SeqlenQ}}};
+    llvm::append_range(lse.factors, keyParts.factors);
     WorkspaceTerm output = lse;
-    output.box.push_back(Dim::HeadDimV);
+    output.factors.push_back({Dim::HeadDimV});
     kernel.set("workspace", describeWorkspace(context, {lse, output}));
   }
   if (schedule.isPersistent())

@@ -148,8 +148,8 @@ ArrayAttr KernelSignature::describeWorkspace(MLIRContext *context,
   SmallVector<Attribute> result;
   for (const WorkspaceTerm &term : terms) {
     SmallVector<Attribute> factors;
-    for (Dim dim : term.box)
-      factors.push_back(describeFactor(b, {dim}));
+    for (const GridFactor &factor : term.factors)
+      factors.push_back(describeFactor(b, factor));
     result.push_back(b.getDictionaryAttr(
         {b.getNamedAttr("bytes", b.getI64IntegerAttr(term.bytes)),
          b.getNamedAttr("factors", b.getArrayAttr(factors))}));

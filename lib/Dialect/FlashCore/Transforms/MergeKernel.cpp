@@ -36,12 +36,16 @@ struct Unroll {
   int64_t lse, output;
 };
 constexpr Unroll kUnroll = {64, 32}, kUnrollOfOpenBatch = {32, 16};
+/// The same where their number is known at run time only: the last round may
+/// load a part again.
+constexpr Unroll kUnrollOfOpenParts = {8, 8};
 
 class MergeBuilder {
 public:
-  MergeBuilder(ImplicitLocOpBuilder &b, KernelFrame &frame, int64_t keySplits)
-      : b(b), frame(frame), keySplits(keySplits),
-        partials(getPartialResults(frame, keySplits)) {}
+  MergeBuilder(ImplicitLocOpBuilder &b, KernelFrame &frame,
+               OpFoldResult numParts, bool isInvariant)
+      : b(b), frame(frame), numParts(numParts), isInvariant(isInvariant),
+        partials(getPartialResults(frame, numParts)) {}
 
   /// `lse` and `sinkLogits` may be null.
   void build(Value output, Value lse, Value sinkLogits);
@@ -52,6 +56,13 @@ private:
   }
   Value constant(float value) {
     return arith::ConstantOp::create(b, b.getF32FloatAttr(value));
+  }
+  bool isOpen() const { return !getConstantIntValue(numParts); }
+  Value getLastPart() {
+    return getValueOrCreateConstantIndexOp(
+        b, b.getLoc(),
+        affine::makeComposedFoldedAffineApply(
+            b, b.getLoc(), b.getAffineDimExpr(0) - 1, {numParts}));
   }
   Value isEqual(Value x, float y) {
     return arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, x, constant(y));
@@ -67,19 +78,21 @@ private:
                function_ref<SmallVector<Value>(Value, ValueRange)> next);
   void writeOutput(Value output, Value acc, Value factor);
   void writeLse(Value lse, Value value);
+  Value getExponent(Value partLse, Value offset);
+  Value getZeros();
 
   ImplicitLocOpBuilder &b;
   KernelFrame &frame;
-  int64_t keySplits;
+  OpFoldResult numParts;
+  bool isInvariant;
   PartialResults partials;
   Value batch, head, query, column;
 };
 } // namespace
 
 PartialResults mlir::flashcore::getPartialResults(KernelFrame &frame,
-                                                  int64_t keySplits) {
-  OpFoldResult entries = frame.multiply(
-      frame.getSize(Dim::Batch), frame.getBuilder().getIndexAttr(keySplits));
+                                                  OpFoldResult numParts) {
+  OpFoldResult entries = frame.multiply(frame.getSize(Dim::Batch), numParts);
   SmallVector<OpFoldResult> shape{entries, frame.getSize(Dim::HeadsQ),
                                   frame.getSize(Dim::SeqlenQ)};
   OpFoldResult rows =
@@ -105,6 +118,8 @@ void MergeBuilder::findRow() {
 }
 
 Value MergeBuilder::getEntry(Value split) {
+  if (isOpen())
+    split = arith::MinSIOp::create(b, split, getLastPart());
   Value numBatch =
       getValueOrCreateConstantIndexOp(b, b.getLoc(), frame.getSize(Dim::Batch));
   return arith::AddIOp::create(b, arith::MulIOp::create(b, split, numBatch),
@@ -112,8 +127,14 @@ Value MergeBuilder::getEntry(Value split) {
 }
 
 Value MergeBuilder::loadLse(Value split) {
-  return memref::LoadOp::create(b, partials.lse,
-                                ValueRange{getEntry(split), head, query});
+  Value lse = memref::LoadOp::create(b, partials.lse,
+                                     ValueRange{getEntry(split), head, query});
+  if (!isOpen())
+    return lse;
+  // One that is not there holds nothing.
+  Value isThere =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::sle, split, getLastPart());
+  return arith::SelectOp::create(b, isThere, lse, constant(kMinusInf));
 }
 
 Value MergeBuilder::loadOutput(Value split) {
@@ -128,10 +149,16 @@ SmallVector<Value> MergeBuilder::reduceSplits(
     ArrayRef<Value> init, int64_t unroll,
     function_ref<SmallVector<Value>(Value, ValueRange)> next) {
   SmallVector<Value> values(init);
-  int64_t numRounds = keySplits / unroll;
-  if (numRounds > 0) {
-    auto loop =
-        scf::ForOp::create(b, index(0), index(numRounds), index(1), values);
+  AffineExpr d0 = b.getAffineDimExpr(0);
+  int64_t known = getConstantIntValue(numParts).value_or(0);
+  OpFoldResult numRounds =
+      isOpen() ? affine::makeComposedFoldedAffineApply(
+                     b, b.getLoc(), d0.ceilDiv(unroll), {numParts})
+               : OpFoldResult(b.getIndexAttr(known / unroll));
+  if (getConstantIntValue(numRounds) != 0) {
+    auto loop = scf::ForOp::create(
+        b, index(0), getValueOrCreateConstantIndexOp(b, b.getLoc(), numRounds),
+        index(1), values);
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(loop.getBody());
     values = llvm::to_vector_of<Value>(loop.getRegionIterArgs());
@@ -142,15 +169,17 @@ SmallVector<Value> MergeBuilder::reduceSplits(
     scf::YieldOp::create(b, values);
     values = llvm::to_vector_of<Value>(loop.getResults());
   }
-  for (int64_t split = numRounds * unroll; split < keySplits; ++split)
+  for (int64_t split = known / unroll * unroll; split < known; ++split)
     values = next(index(split), values);
   return values;
 }
 
 void MergeBuilder::writeOutput(Value output, Value acc, Value factor) {
   auto type = cast<VectorType>(acc.getType());
-  Value o = arith::MulFOp::create(b, acc,
-                                  vector::BroadcastOp::create(b, type, factor));
+  Value factors = vector::BroadcastOp::create(b, type, factor);
+  Value o = isInvariant
+                ? math::FmaOp::create(b, acc, factors, getZeros()).getResult()
+                : arith::MulFOp::create(b, acc, factors).getResult();
   Type element = cast<MemRefType>(output.getType()).getElementType();
   o = arith::TruncFOp::create(b, type.clone(element), o);
   // Rows are aligned to 16 bytes, the columns of a thread to its own 8.
@@ -167,6 +196,22 @@ void MergeBuilder::writeLse(Value lse, Value value) {
   memref::StoreOp::create(b, value, lse, ValueRange{batch, head, query});
 }
 
+/// log2(e) * partLse + offset. That of the largest part is 0 if invariant, so
+/// that a single part is the result.
+Value MergeBuilder::getExponent(Value partLse, Value offset) {
+  Value log2e = constant(llvm::numbers::log2ef);
+  if (!isInvariant)
+    return math::FmaOp::create(b, partLse, log2e, offset);
+  return arith::AddFOp::create(b, arith::MulFOp::create(b, partLse, log2e),
+                               offset);
+}
+
+Value MergeBuilder::getZeros() {
+  auto type = VectorType::get({kColumns}, b.getF32Type());
+  return arith::ConstantOp::create(
+      b, DenseElementsAttr::get(type, b.getF32FloatAttr(0).getValue()));
+}
+
 void MergeBuilder::build(Value output, Value lse, Value sinkLogits) {
   findRow();
   // A sink is one more part, of a single score and without a row of V.
@@ -176,6 +221,8 @@ void MergeBuilder::build(Value output, Value lse, Value sinkLogits) {
   Unroll unroll = getConstantIntValue(frame.getSize(Dim::Batch))
                       ? kUnroll
                       : kUnrollOfOpenBatch;
+  if (isOpen())
+    unroll = kUnrollOfOpenParts;
   Value max =
       reduceSplits({sink}, unroll.lse, [&](Value split, ValueRange last) {
         return SmallVector<Value>{
@@ -187,12 +234,9 @@ void MergeBuilder::build(Value output, Value lse, Value sinkLogits) {
       b, arith::SelectOp::create(b, isEmpty, constant(0), max),
       constant(-llvm::numbers::log2ef));
   auto type = VectorType::get({kColumns}, b.getF32Type());
-  Value zeros = arith::ConstantOp::create(
-      b, DenseElementsAttr::get(type, b.getF32FloatAttr(0).getValue()));
+  Value zeros = getZeros();
   auto getWeight = [&](Value partLse) -> Value {
-    return math::Exp2Op::create(
-        b, math::FmaOp::create(b, partLse, constant(llvm::numbers::log2ef),
-                               offset));
+    return math::Exp2Op::create(b, getExponent(partLse, offset));
   };
   Value start = sinkLogits ? getWeight(sink) : constant(0);
   SmallVector<Value> sums = reduceSplits(
@@ -218,7 +262,7 @@ void MergeBuilder::build(Value output, Value lse, Value sinkLogits) {
 gpu::GPUFuncOp
 mlir::flashcore::buildMergeKernel(ImplicitLocOpBuilder &b,
                                   const AttentionSignature &signature,
-                                  StringRef name, int64_t keySplits) {
+                                  StringRef name, bool isInvariant) {
   int64_t numThreads = *signature.getExtent(Dim::HeadDimV) / kColumns;
   KernelFrame frame(b, signature, signature.getMergeArguments(), name,
                     numThreads,
@@ -230,7 +274,9 @@ mlir::flashcore::buildMergeKernel(ImplicitLocOpBuilder &b,
         });
     return isThere ? frame.getTensor(name) : Value();
   };
-  MergeBuilder(b, frame, keySplits)
+  OpFoldResult numParts = signature.getKeyParts().getNumber(
+      b, [&](Dim dim) { return frame.getSize(dim); });
+  MergeBuilder(b, frame, numParts, isInvariant)
       .build(frame.getTensor("o"), find("lse"), find("sink_logits"));
   gpu::ReturnOp::create(b);
   return frame.getFunc();

@@ -81,6 +81,7 @@ private:
   void findTile(KernelFrame &frame, Value number);
   SmallVector<Value> findTileOfTurn(Value number);
   void splitKeys(KernelFrame &frame, Value split);
+  void shareKeys(KernelFrame &frame, Value split);
   SmallVector<Value> getCaptured(KernelFrame &frame);
   void addRegions(KernelFrame &frame, AttentionOp tile);
   SmallVector<Value> getTileOperands(Value headQ, OpFoldResult row);
@@ -121,14 +122,18 @@ private:
 
   /// Block tiles: those of a full grid, one a block.
   OpFoldResult getNumTiles() {
-    return apply(
-        b.getAffineDimExpr(0) * b.getAffineSymbolExpr(0) *
-            b.getAffineSymbolExpr(1) * schedule.getKeySplits(),
-        {getNumQueryBlocks(), getNumHeadGroups(), getSize(Dim::Batch)});
+    return apply(b.getAffineDimExpr(0) * b.getAffineSymbolExpr(0) *
+                     b.getAffineSymbolExpr(1) * b.getAffineSymbolExpr(2),
+                 {getNumQueryBlocks(), getNumHeadGroups(), getSize(Dim::Batch),
+                  getNumParts()});
+  }
+  OpFoldResult getNumParts() {
+    return signature.getKeyParts().getNumber(
+        b, [&](Dim dim) { return getSize(dim); });
   }
   OpFoldResult getGrid();
 
-  bool isSplit() const { return schedule.getKeySplits() > 1; }
+  bool isSplit() const { return signature.getKeyParts().isSplit(); }
 
   AttentionOp op;
   fcgpu::ScheduleAttr schedule;
@@ -171,8 +176,8 @@ Kernels KernelBuilder::buildKernels(ModuleOp module) {
   Kernels kernels{frame.getFunc(), {}};
   if (isSplit()) {
     b.setInsertionPointAfter(kernels.attention);
-    kernels.merge = buildMergeKernel(b, signature, name + "_merge",
-                                     schedule.getKeySplits());
+    kernels.merge =
+        buildMergeKernel(b, signature, name + "_merge", schedule.isInvariant());
   }
   return kernels;
 }
@@ -237,7 +242,7 @@ void KernelBuilder::findTile(KernelFrame &frame, Value number) {
     basis = {numBlocks, numBatch, numGroups};
   // The blocks of one query tile are neighbours.
   if (isSplit())
-    basis.push_back(b.getIndexAttr(schedule.getKeySplits()));
+    basis.push_back(getNumParts());
   SmallVector<Value> ids =
       schedule.getGridHeads()
           ? findTileOfTurn(number)
@@ -264,9 +269,22 @@ void KernelBuilder::findTile(KernelFrame &frame, Value number) {
     splitKeys(frame, ids[3]);
 }
 
+/// The keys of a split, and where its results go.
+void KernelBuilder::splitKeys(KernelFrame &frame, Value split) {
+  AffineExpr d0 = b.getAffineDimExpr(0), d1 = b.getAffineDimExpr(1);
+  partialEntry = apply(d0 * b.getAffineSymbolExpr(0) + d1,
+                       {split, sequence.batch, getSize(Dim::Batch)});
+  if (int64_t keys = schedule.getSplitKeys()) {
+    keyBegin = apply(d0 * keys, {split});
+    keyEnd = apply(d0 + keys, {keyBegin});
+    return;
+  }
+  shareKeys(frame, split);
+}
+
 /// Gives each split an equal share of the key tiles that the block's queries
 /// see; the last ones may get less, or nothing.
-void KernelBuilder::splitKeys(KernelFrame &frame, Value split) {
+void KernelBuilder::shareKeys(KernelFrame &frame, Value split) {
   int64_t blockM = schedule.getBlockM(), blockN = schedule.getBlockN();
   KeyMask mask = KeyMask::get(op);
   // What several ranges have in common is no region's.
@@ -305,8 +323,6 @@ void KernelBuilder::splitKeys(KernelFrame &frame, Value split) {
     skipped = arith::MulIOp::create(b, split, asValue(share)).getResult();
   keyBegin = apply((d0 + d1) * blockN, {firstTile, skipped});
   keyEnd = apply(d0 + d1 * blockN, {keyBegin, share});
-  partialEntry = apply(d0 * b.getAffineSymbolExpr(0) + d1,
-                       {split, sequence.batch, getSize(Dim::Batch)});
 }
 
 void KernelBuilder::buildBody(KernelFrame &frame) {
@@ -332,7 +348,7 @@ void KernelBuilder::buildBody(KernelFrame &frame) {
             : gpu::GPUWarpMappingAttr::get(op.getContext(), id));
   PartialResults partials;
   if (isSplit())
-    partials = getPartialResults(frame, schedule.getKeySplits());
+    partials = getPartialResults(frame, getNumParts());
   auto forall =
       scf::ForallOp::create(b, warps, ValueRange(), b.getArrayAttr(mapping));
   b.setInsertionPoint(forall.getTerminator());
@@ -464,11 +480,12 @@ void KernelBuilder::buildWarpTile(KernelFrame &frame, PartialResults partials,
 Value KernelBuilder::allocateWorkspace() {
   AffineExpr d0, d1, d2;
   bindDims(op.getContext(), d0, d1, d2);
-  int64_t floatsOfRow =
-      schedule.getKeySplits() * (op.getHeadDimV() + /*LSE*/ 1);
-  OpFoldResult floats = apply(
-      d0 * b.getAffineSymbolExpr(0) * b.getAffineSymbolExpr(1) * floatsOfRow,
-      {getSize(Dim::SeqlenQ), getSize(Dim::HeadsQ), getSize(Dim::Batch)});
+  int64_t floatsOfRow = op.getHeadDimV() + /*LSE*/ 1;
+  OpFoldResult floats =
+      apply(d0 * b.getAffineSymbolExpr(0) * b.getAffineSymbolExpr(1) *
+                b.getAffineSymbolExpr(2) * floatsOfRow,
+            {getSize(Dim::SeqlenQ), getSize(Dim::HeadsQ), getSize(Dim::Batch),
+             getNumParts()});
   auto type = MemRefType::get({ShapedType::kDynamic}, b.getF32Type());
   return gpu::AllocOp::create(b, type, /*asyncToken=*/Type(),
                               /*asyncDependencies=*/ValueRange(),

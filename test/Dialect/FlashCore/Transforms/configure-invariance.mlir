@@ -9,6 +9,13 @@
 // RUN: not flashcore-opt %s -flashcore-configure="invariance=batch row-max=stale row-sum=mma" 2>&1 | FileCheck %s --check-prefix=MAX
 // RUN: not flashcore-opt %s -flashcore-configure="chip=sm_90a invariance=batch product=warpgroup" 2>&1 | FileCheck %s --check-prefix=PRODUCT
 
+// RUN: flashcore-opt %s -flashcore-configure="chip=sm_90a invariance=batch split-keys=1024" | FileCheck %s --check-prefix=SPLIT
+// RUN: not flashcore-opt %s -flashcore-configure="invariance=batch split-keys=1000" 2>&1 | FileCheck %s --check-prefix=TILES
+// RUN: not flashcore-opt %s -flashcore-configure="split-keys=1024" 2>&1 | FileCheck %s --check-prefix=ALONE
+
+// SPLIT-COUNT-3: invariance = batch, split_keys = 1024>
+// TILES:   'flashcore.attention' op expects split-keys to be 0 or a multiple of block-n = 32 up to 1048576, but got 1000
+// ALONE:   'flashcore.attention' op expects invariance batch with split-keys 1024, but got none; use key-splits
 // WORD:    expects invariance to be none or batch, but got 'rows'
 // MAX:     'flashcore.attention' op expects row-max exact with invariance batch, since any other follows what other rows need, but got stale
 // PRODUCT: 'flashcore.attention' op expects product warp with invariance batch, since lengths and pages have no other, but got warpgroup

@@ -222,7 +222,11 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
       are hidden from it: tiles begin at multiples of block_n, the maximum is
       exact, sums are added, a row's keys are one warp's, and a tile that hides
       all keys from a row leaves its state as it is. Of what is chosen here, only
-      chip, product and block_n are in the bits then
+      chip, product, block_n and split_keys are in the bits then
+    * `split_keys`: with `invariance = batch`, the keys are split at multiples of
+      this number, itself one of block_n, for every query tile alike: as many
+      blocks share a query tile as its keys have parts, and the second kernel
+      merges them; 0 splits nothing
 
     ```mlir
     #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 64, num_warps = 4,
@@ -257,7 +261,8 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
       DefaultValuedParameter<"::mlir::fcgpu::OutputRoute",
                              "::mlir::fcgpu::OutputRoute::Direct">:$output,
       DefaultValuedParameter<"::mlir::fcgpu::Invariance",
-                             "::mlir::fcgpu::Invariance::None">:$invariance);
+                             "::mlir::fcgpu::Invariance::None">:$invariance,
+      DefaultValuedParameter<"int64_t", "0">:$split_keys);
   let builders = [
     AttrBuilder<(ins "::llvm::StringRef":$chip,
                      "const ::mlir::fcgpu::ScheduleChoice &":$choice)>];

@@ -31,6 +31,9 @@ inline constexpr int64_t kMaxRows = 4096, kMaxStages = 1024, kMaxBlocks = 32;
 /// Blocks that may share a query tile.
 inline constexpr int64_t kMaxKeySplits = 256;
 
+/// More keys than any part of them has.
+inline constexpr int64_t kMaxSplitKeys = 1 << 20;
+
 /// Warps whose threads execute one wgmma together, the rows of its tiles, and
 /// the most columns of its result.
 inline constexpr int64_t kWarpsOfGroup = 4, kRowsOfGroup = 64,

@@ -18,9 +18,23 @@
 
 namespace mlir::flashcore {
 
-/// The signature of the kernels of one attention. With key_splits N > 1 there
-/// are two: the first leaves N partial results a query row in the workspace,
-/// the second merges them into the outputs.
+/// How many parts the keys of a query tile are split into: `count` times
+/// ceil(dim / tile) of each factor, of sizes that are known at run time only.
+struct KeyParts {
+  int64_t count = 1;
+  SmallVector<GridFactor> factors;
+  /// One part that the merge must make what it makes of several.
+  bool isMerged = false;
+
+  bool isSplit() const { return isMerged || count > 1 || !factors.empty(); }
+  /// Their number, of sizes that `getSize` knows.
+  OpFoldResult getNumber(ImplicitLocOpBuilder &b,
+                         function_ref<OpFoldResult(Dim)> getSize) const;
+};
+
+/// The signature of the kernels of one attention. Where its keys are split into
+/// N parts there are two: the first leaves N partial results a query row in the
+/// workspace, the second merges them into the outputs.
 class AttentionSignature : public KernelSignature {
 public:
   AttentionSignature(AttentionOp op, fcgpu::ScheduleAttr schedule);
@@ -29,9 +43,10 @@ public:
   ArrayRef<KernelArgument> getArguments() const { return arguments; }
   /// Of the merge kernel; empty without one.
   ArrayRef<KernelArgument> getMergeArguments() const { return mergeArguments; }
+  const KeyParts &getKeyParts() const { return keyParts; }
 
   /// `fcgpu.kernel` of the attention kernel, whose grid is the product of
-  /// ceil(seqlen_q / block_m), heads_q / head_group, batch and key_splits: of a
+  /// ceil(seqlen_q / block_m), heads_q / head_group, batch and key parts: of a
   /// persistent one at most max_blocks_per_sm blocks an SM are launched.
   DictionaryAttr toDictionary(AttentionOp op, fcgpu::ScheduleAttr schedule,
                               int64_t sharedMemoryBytes) const;
@@ -43,23 +58,26 @@ private:
   void addTensorMaps(AttentionOp op, fcgpu::ScheduleAttr schedule);
 
   SmallVector<KernelArgument> arguments, mergeArguments;
+  KeyParts keyParts;
 };
 
 /// The results of attentions over parts of the keys, in the workspace: O, then
 /// LSE, in f32. Split s of batch entry b is entry s * batch + b.
 struct PartialResults {
-  Value output; ///< (key_splits * batch, heads_q, seqlen_q, head_dim_v)
-  Value lse;    ///< (key_splits * batch, heads_q, seqlen_q)
+  Value output; ///< (parts * batch, heads_q, seqlen_q, head_dim_v)
+  Value lse;    ///< (parts * batch, heads_q, seqlen_q)
 };
 
-/// Those of a kernel, which must take the workspace.
-PartialResults getPartialResults(KernelFrame &frame, int64_t keySplits);
+/// Those of a kernel, which must take the workspace, of `numParts` parts of the
+/// keys.
+PartialResults getPartialResults(KernelFrame &frame, OpFoldResult numParts);
 
-/// Makes the kernel that combines the partial results of `keySplits` parts of
-/// the keys into the outputs, at the insertion point of `b`.
+/// Makes the kernel that combines the partial results of all parts of the keys
+/// into the outputs, at the insertion point of `b`. If `isInvariant`, parts
+/// that hold nothing for a row leave its bits as they are.
 gpu::GPUFuncOp buildMergeKernel(ImplicitLocOpBuilder &b,
                                 const AttentionSignature &signature,
-                                StringRef name, int64_t keySplits);
+                                StringRef name, bool isInvariant);
 
 } // namespace mlir::flashcore
 

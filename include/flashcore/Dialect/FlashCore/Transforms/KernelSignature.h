@@ -98,10 +98,10 @@ struct KernelLaunch {
   int64_t sharedMemory = 0; ///< bytes
 };
 
-/// A part of the workspace: `bytes` for each element of a box.
+/// A part of the workspace: `bytes` times the product of the factors.
 struct WorkspaceTerm {
   int64_t bytes;
-  SmallVector<Dim> box;
+  SmallVector<GridFactor> factors;
 };
 
 /// Tensors and extents of one problem, and what kernels of it take.
