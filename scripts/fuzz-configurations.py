@@ -379,6 +379,8 @@ class Generator:
                   "block-n": self.rng.choice([16, 64, 96, 128]), "num-stages": self.rng.choice([2, 2, 3]),
                   "overlap": self.rng.choice(["none", "pv"]), "row-max": self.rng.choice(["exact", "stale", "checked"]),
                   "output": self.rng.choice(["direct", "bulk"])}
+        if self.chance(20):
+            values |= {"invariance": "batch", "row-max": "exact", "row-sum": "add"}
         return [f"--{name}={value}" for name, value in values.items()]
 
     def emulator(self):

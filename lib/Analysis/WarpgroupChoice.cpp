@@ -238,6 +238,19 @@ static std::vector<Shape> listShapes(const AttentionProblem &problem,
   return shapes;
 }
 
+/// The same where the bits of a row must not depend on what else is known: in
+/// tiles that fit beside any scores, of head dims alone.
+static std::vector<Shape> listInvariantShapes(const AttentionProblem &problem) {
+  bool isVeryWide = getHeadWidth(problem) == HeadWidth::VeryWide;
+  bool isNarrow = getHeadWidth(problem) == HeadWidth::Narrow;
+  std::vector<Shape> shapes;
+  for (int64_t numWarps : {12, 8})
+    if (numWarps == 8 || (isNarrow && !problem.hasLongScores))
+      shapes.push_back({numWarps, isVeryWide ? 64 : 128, RowSum::Add,
+                        Overlap::PV, RowMax::Exact, /*isPersistent=*/false});
+  return shapes;
+}
+
 /// Which blocks run next to each other.
 static void decideOrder(const AttentionProblem &problem,
                         const ScheduleOptions &options, ScheduleChoice &choice,
@@ -245,14 +258,15 @@ static void decideOrder(const AttentionProblem &problem,
   // Heads whose K and V stay in L2 together.
   int64_t turn = getHeadWidth(problem) == HeadWidth::VeryWide ? 4 : 8;
   // Those of a persistent grid walk long and short tiles in turn.
-  bool isUneven =
-      problem.isCausal && choice.grid == Grid::Full && choice.keySplits == 1;
+  bool isUneven = problem.isCausal && choice.grid == Grid::Full &&
+                  choice.keySplits == 1 && !options.splitKeys;
   choice.gridOrder = reasons.decide(
       "grid_order", options.gridOrder,
       isUneven ? GridOrder::HeadFastest : GridOrder::QueryFastest,
       isUneven ? "the longest blocks of a causal mask start first"
                : "blocks of one head share its K and V in L2");
-  bool takesTurns = choice.gridOrder == GridOrder::HeadFastest;
+  bool takesTurns =
+      choice.gridOrder == GridOrder::HeadFastest && !options.splitKeys;
   choice.gridHeads =
       reasons.decide("grid_heads", options.gridHeads, takesTurns ? turn : 0,
                      takesTurns ? "heads take turns whose K and V fit in L2"
@@ -276,13 +290,29 @@ static llvm::StringRef explain(RowMax rowMax) {
 static void decideRowPolicies(const ScheduleOptions &options,
                               const Shape &shape, ScheduleChoice &choice,
                               ReasonWriter &reasons) {
+  bool isInvariant = asksForInvariance(options);
   choice.rowMax = reasons.decide("row_max", options.rowMax, shape.rowMax,
-                                 explain(shape.rowMax));
+                                 isInvariant ? llvm::StringRef(kInvariantReason)
+                                             : explain(shape.rowMax));
   choice.rowSum = reasons.decide(
       "row_sum", options.rowSum, shape.rowSum,
-      shape.rowSum == RowSum::Mma
+      isInvariant ? llvm::StringRef(kInvariantReason)
+      : shape.rowSum == RowSum::Mma
           ? "columns of ones behind V cost P V less than additions"
           : "V has no whole panels, or there is no room for columns of ones");
+}
+
+/// What runs beside the softmax of a tile.
+static void decideSoftmax(const ScheduleOptions &options, const Shape &shape,
+                          ScheduleChoice &choice, ReasonWriter &reasons) {
+  choice.overlap = reasons.decide(
+      "overlap", options.overlap, shape.overlap,
+      shape.overlap == Overlap::PV
+          ? "the softmax of a tile runs beside P V of the one before"
+          : "the softmax of a tile runs beside the products of other "
+            "warpgroups");
+  choice.softmax = reasons.decide("softmax", options.softmax, Softmax::Online,
+                                  "any number of key tiles, one at a time");
 }
 
 /// Decides all fields, with `shape` where nothing else is asked for.
@@ -309,9 +339,11 @@ static ScheduleDecision decide(const AttentionProblem &problem,
   choice.blockM = reasons.decide("block_m", options.blockM,
                                  rows / std::max<int64_t>(choice.headGroup, 1),
                                  "64 rows a warpgroup, those of one wgmma");
-  choice.blockN = reasons.decide("block_n", options.blockN, shape.blockN,
-                                 "the largest tiles that fit registers and "
-                                 "shared memory");
+  choice.blockN = reasons.decide(
+      "block_n", options.blockN, shape.blockN,
+      asksForInvariance(options)
+          ? llvm::StringRef(kInvariantReason)
+          : "the largest tiles that fit registers and shared memory");
   choice.numStages =
       reasons.decide("num_stages", options.numStages, 2,
                      "one tile is copied while another is multiplied");
@@ -330,14 +362,7 @@ static ScheduleDecision decide(const AttentionProblem &problem,
       keySplits > 1 ? "blocks for SMs that would idle, of fewer keys each"
                     : "a query row is one block's, which needs no merge");
   decideOrder(problem, options, choice, reasons);
-  choice.overlap = reasons.decide(
-      "overlap", options.overlap, shape.overlap,
-      shape.overlap == Overlap::PV
-          ? "the softmax of a tile runs beside P V of the one before"
-          : "the softmax of a tile runs beside the products of other "
-            "warpgroups");
-  choice.softmax = reasons.decide("softmax", options.softmax, Softmax::Online,
-                                  "any number of key tiles, one at a time");
+  decideSoftmax(options, shape, choice, reasons);
   decideRowPolicies(options, shape, choice, reasons);
   choice.minBlocks =
       reasons.decide("min_blocks", options.minBlocks, shape.minBlocks,
@@ -370,9 +395,12 @@ mlir::flashcore::chooseWarpgroups(const AttentionProblem &problem,
       (!isForced &&
        (!hasProducts || isShort || !pays || asksForInvariance(options))))
     return std::nullopt;
+  bool isInvariant = asksForInvariance(options);
   std::optional<ScheduleDecision> smallest;
-  for (const Shape &shape : listShapes(problem, target, isSmall)) {
-    smallest = decide(problem, target, options, shape, isSmall);
+  for (const Shape &shape : isInvariant
+                                ? listInvariantShapes(problem)
+                                : listShapes(problem, target, isSmall)) {
+    smallest = decide(problem, target, options, shape, isSmall && !isInvariant);
     if (!checkSchedule(problem, target, smallest->choice, FieldNames::Options))
       return smallest;
   }

@@ -1,9 +1,11 @@
 """Whether the bits of a row depend on what else is computed: counts rows that differ.
 
-usage: python/tests/invariance.py [--device emulator|cuda] [--split-keys N] [--free]
+usage: python/tests/invariance.py [--device emulator|cuda] [--split-keys N]
+           [--product warpgroup] [--free]
   On the emulator of arrays of NumPy, for the chip that FLASHCORE_CHIP names; on a GPU
   of PyTorch's tensors, of more and longer sequences. --split-keys N splits keys at
-  multiples of N, --free leaves batch_invariant out, to see what it is for. Prints a
+  multiples of N, --product asks for products of warpgroups, for which there are no
+  lengths and pages, --free leaves batch_invariant out, to see what it is for. Prints a
   line for each problem, with the rows of each check that differ from the same rows
   of the whole problem, and fails where there are any.
 
@@ -34,10 +36,23 @@ class Problem:
     split_keys: int = 0
     device: str = "emulator"
     is_invariant: bool = True
+    product: str = "warp"
 
     def __str__(self):
         parts = f", parts of {self.split_keys} keys" if self.split_keys else ""
-        return f"{self.dtype} d{self.dim} {self.mask}{parts}"
+        product = ", warpgroups" if self.product == "warpgroup" else ""
+        return f"{self.dtype} d{self.dim} {self.mask}{parts}{product}"
+
+    @property
+    def has_lengths(self):
+        return self.product == "warp"
+
+    @property
+    def schedule(self):
+        choices = {"split_keys": self.split_keys}
+        if self.product != "warp":
+            choices["product"] = self.product
+        return choices if self.is_invariant else None
 
     @property
     def options(self):
@@ -76,7 +91,6 @@ def bytes_of(array):
 
 def attend(problem, q, k, v, **options):
     """The bits of attention on arrays of float32."""
-    schedule = {"split_keys": problem.split_keys} if problem.split_keys else None
     tensors = {
         name: make_array(problem, options.pop(name))
         for name in ("seqused_k", "cu_seqlens_q", "cu_seqlens_k", "page_table")
@@ -85,7 +99,7 @@ def attend(problem, q, k, v, **options):
     o, lse = flashcore.attention(
         *(make_array(problem, array) for array in (q, k, v)),
         lse=True,
-        schedule=schedule if problem.is_invariant else None,
+        schedule=problem.schedule,
         batch_invariant=problem.is_invariant,
         **{**problem.options, **tensors, **options},
     )
@@ -181,8 +195,9 @@ def check_heads(inputs):
 
 def check_used(inputs):
     """In a cache that is longer than what is used of it."""
-    problem = inputs.problem
-    queries = problem.queries
+    problem, queries = inputs.problem, inputs.problem.queries
+    if not problem.has_lengths:
+        return 0
     unused = numpy.full((1, problem.heads_kv, 77, problem.dim), numpy.nan, numpy.float32)
     k, v = (numpy.concatenate([array, unused], axis=2) for array in (inputs.k, inputs.v))
     used = numpy.array([queries], numpy.int32)
@@ -194,6 +209,8 @@ def check_used(inputs):
 def check_pages(inputs, page_size=16):
     """In pages, in no order."""
     queries = inputs.problem.queries
+    if not inputs.problem.has_lengths:
+        return 0
     each = -(-queries // page_size)
     table = numpy.random.default_rng(3).permutation(each + 2)[:each].astype(numpy.int32)
     pools = []
@@ -210,7 +227,7 @@ def check_pages(inputs, page_size=16):
 
 def check_sequences(inputs):
     """Behind another sequence; these have no parts of keys."""
-    if inputs.problem.split_keys:
+    if inputs.problem.split_keys or not inputs.problem.has_lengths:
         return 0
     others = Inputs(dataclasses.replace(inputs.problem, queries=37), seed=4)
     q, k, v = (
@@ -242,12 +259,12 @@ def count_all(problem):
     return {name: check(inputs) for name, check in CHECKS.items()}
 
 
-def list_problems(device, split_keys, is_invariant=True):
+def list_problems(device, split_keys, is_invariant=True, product="warp"):
     """Both types, two head dims, three masks."""
     queries, heads = (4096, 8) if device == "cuda" else (300, 4)
     axes = ("float16", "bfloat16"), (64, 128), ("dense", "causal", "window")
     return [
-        Problem(*which, queries, heads, 2, 64, split_keys, device, is_invariant)
+        Problem(*which, queries, heads, 2, 64, split_keys, device, is_invariant, product)
         for which in itertools.product(*axes)
     ]
 
@@ -256,11 +273,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", choices=["emulator", "cuda"], default="emulator")
     parser.add_argument("--split-keys", type=int, default=0)
+    parser.add_argument("--product", choices=["warp", "warpgroup"], default="warp")
     parser.add_argument("--free", action="store_true")
     arguments = parser.parse_args()
     print("rows that differ".ljust(45), *CHECKS, sep="  ")
     total = 0
-    for problem in list_problems(arguments.device, arguments.split_keys, not arguments.free):
+    for problem in list_problems(
+        arguments.device, arguments.split_keys, not arguments.free, arguments.product
+    ):
         counts = count_all(problem)
         cells = (str(count).rjust(len(name)) for name, count in counts.items())
         print(str(problem).ljust(45), *cells, sep="  ", flush=True)

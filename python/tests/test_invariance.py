@@ -27,7 +27,15 @@ def test_rows_are_the_same(problem):
     assert not any(counts.values()), counts
 
 
-@pytest.mark.parametrize("problem", [PROBLEMS[1], PROBLEMS[-1], IN_PARTS[0]], ids=str)
+OF_WARPGROUPS = [
+    Problem("float16", 64, "causal", 210, product="warpgroup"),
+    Problem("bfloat16", 128, "window", 300, split_keys=128, product="warpgroup"),
+]
+
+
+@pytest.mark.parametrize(
+    "problem", [PROBLEMS[1], PROBLEMS[-1], IN_PARTS[0], *OF_WARPGROUPS], ids=str
+)
 def test_rows_are_the_same_on_hopper(problem, cache_dir, monkeypatch):
     monkeypatch.setenv("FLASHCORE_CHIP", "sm_90a")
     counts = count_all(problem)
@@ -161,6 +169,16 @@ def test_what_contradicts_it_is_refused():
             flashcore.attention(q, k, v, schedule=schedule, batch_invariant=True)
     with pytest.raises(flashcore.Error, match="expects invariance batch with split-keys 64"):
         flashcore.attention(q, k, v, schedule={"split_keys": 64})
+
+
+def test_lengths_have_no_products_of_warpgroups(cache_dir, monkeypatch):
+    monkeypatch.setenv("FLASHCORE_CHIP", "sm_90a")
+    q, k, v = draw_qkv(1, 2, 2, 40)
+    with pytest.raises(flashcore.Error, match="expects product warp with seqused_k"):
+        flashcore.attention(
+            q, k, v, seqused_k=numpy.array([40], numpy.int32), batch_invariant=True,
+            schedule={"product": "warpgroup"},
+        )  # fmt: skip
 
 
 def test_sequences_have_no_parts():

@@ -141,9 +141,6 @@ TEST(ScheduleRefusal, Invariance) {
   EXPECT_EQ(refuseWith(&ScheduleOptions::softmax, Softmax::OnePass),
             "expects softmax online with invariance batch, since one pass is "
             "for known numbers of keys, but got one_pass");
-  EXPECT_EQ(refuseWith(&ScheduleOptions::product, Product::Warpgroup),
-            "expects product warp with invariance batch, since lengths and "
-            "pages have no other, but got warpgroup");
 }
 
 TEST(ScheduleRefusal, SplitKeys) {

@@ -429,6 +429,7 @@ TEST(Warpgroups, HaveWholePanelsInSharedMemory) {
   EXPECT_EQ(getSharedMemoryBytes(ragged, choose(ragged, hopper(), options)),
             getSharedMemoryBytes(whole, choose(whole, hopper(), options)));
 }
+
 /// Bulk copies end where sequences do, and find the pages of their rows.
 TEST(Warpgroups, TakeLengthsAndPages) {
   AttentionProblem problem = makeLarge(128, 128);
@@ -457,5 +458,38 @@ TEST(Warpgroups, TakeLengthsAndPages) {
                   " keys and block-n 64, of which a bulk copy would move no 8 "
                   "rows, but got warpgroup");
   }
+}
+
+// Where bits must not depend on the batch, single warps are what all calls can
+// have; who asks for warpgroups gets tiles by the head dims alone.
+TEST(WarpgroupChoice, InvariantTilesAreTheSameForAllSizes) {
+  ScheduleOptions options;
+  options.invariance = Invariance::Batch;
+  EXPECT_EQ(choose(makeLargeProblem(128, 4096), hopper(), options).product,
+            Product::Warp);
+  options.product = Product::Warpgroup;
+  for (auto [dim, dimV, blockN] : {std::tuple(16, 16, 128),
+                                   {64, 64, 128},
+                                   {72, 72, 128},
+                                   {128, 128, 128},
+                                   {192, 128, 64},
+                                   {64, 256, 64},
+                                   {136, 136, 64},
+                                   {256, 256, 64}})
+    for (AttentionProblem problem : makeProblems(dim, dimV))
+      for (bool isHard : {false, true}) {
+        problem.hasBias = problem.hasLongScores = problem.hasOpenStrides =
+            isHard;
+        for (int64_t splitKeys : {0, 1024}) {
+          options.splitKeys = splitKeys;
+          ScheduleChoice choice = choose(problem, hopper(), options);
+          EXPECT_EQ(choice.blockN, blockN) << dim << " " << dimV;
+          EXPECT_EQ(choice.product, Product::Warpgroup);
+          EXPECT_EQ(choice.rowMax, RowMax::Exact);
+          EXPECT_EQ(choice.rowSum, RowSum::Add);
+          EXPECT_EQ(choice.keySplits, 1);
+          EXPECT_EQ(choice.splitKeys, splitKeys);
+        }
+      }
 }
 } // namespace

@@ -3,6 +3,7 @@
 import dataclasses
 
 import pytest
+import torch
 
 from invariance import Inputs, check_static, count_all, list_problems
 
@@ -10,6 +11,17 @@ from invariance import Inputs, check_static, count_all, list_problems
 @pytest.mark.parametrize("split_keys", [0, 1024])
 @pytest.mark.parametrize("problem", list_problems("cuda", 0), ids=str)
 def test_rows_are_the_same(problem, split_keys):
+    counts = count_all(dataclasses.replace(problem, split_keys=split_keys))
+    assert not any(counts.values()), counts
+
+
+@pytest.mark.skipif(
+    torch.cuda.is_available() and torch.cuda.get_device_capability() != (9, 0),
+    reason="needs a GPU of compute capability 9.0",
+)
+@pytest.mark.parametrize("split_keys", [0, 1024])
+@pytest.mark.parametrize("problem", list_problems("cuda", 0, product="warpgroup"), ids=str)
+def test_rows_of_warpgroups_are_the_same(problem, split_keys):
     counts = count_all(dataclasses.replace(problem, split_keys=split_keys))
     assert not any(counts.values()), counts
 

@@ -315,9 +315,7 @@ static std::optional<std::string> checkInvariance(const ScheduleChoice &choice,
       fix("key_splits", int64_t(1), choice.keySplits,
           "blocks would divide what their rows see"),
       fix("softmax", Softmax::Online, choice.softmax,
-          "one pass is for known numbers of keys"),
-      fix("product", Product::Warp, choice.product,
-          "lengths and pages have no other")};
+          "one pass is for known numbers of keys")};
   for (const Fixed &field : fields)
     if (field.value != field.expected)
       return llvm::formatv("expects {0} {1} with invariance batch, since {2}, "
