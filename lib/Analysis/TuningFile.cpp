@@ -375,6 +375,14 @@ TunedChoice mlir::flashcore::chooseTunedSchedule(
                           "no entry for this problem: " + origin),
             ""};
   std::string entry = llvm::formatv("entries[{0}]", *index);
+  // What entries choose for some sizes would be in the bits of their rows.
+  if (options.invariance == Invariance::Batch)
+    return {withoutTuning(chooseSchedule(problem, target, options),
+                          entry +
+                              " is for some sizes only, but rows are to be "
+                              "the same in all: " +
+                              origin),
+            ""};
   const ScheduleOptions &tuned = tuning.entries[*index].schedule;
   ScheduleResult result =
       chooseSchedule(problem, target, addTunedFields(options, tuned));

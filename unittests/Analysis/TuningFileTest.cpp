@@ -283,6 +283,25 @@ TEST(TuningFileTest, WithoutAnEntryTheDefaultIsKept) {
             "no entry for this problem: Card, 2026-11-21, file t.json");
 }
 
+// What it says is of some sizes, and would be in the bits of their rows.
+TEST(TuningFileTest, InvariantRowsTakeNoEntry) {
+  TuningFile file = parse(makeFile(makeEntry(kProblem, "\"block_n\": 16")));
+  ScheduleOptions options;
+  EXPECT_EQ(std::get<ScheduleDecision>(
+                chooseTunedSchedule(makeProblem(), ada(), options, file).result)
+                .choice.blockN,
+            16);
+  options.invariance = Invariance::Batch;
+  TunedChoice tuned = chooseTunedSchedule(makeProblem(), ada(), options, file);
+  EXPECT_EQ(tuned.refusal, "");
+  auto &[choice, reasons] = std::get<ScheduleDecision>(tuned.result);
+  EXPECT_EQ(choice, choosePlain(options));
+  EXPECT_NE(choice.blockN, 16);
+  EXPECT_EQ(reasons.front().reason,
+            "entries[0] is for some sizes only, but rows are to be the same in "
+            "all: Card, 2026-11-21, file t.json");
+}
+
 TEST(TuningFileTest, AScheduleThatDoesNotFitIsRefused) {
   TuningFile file = parse(makeFile(makeEntry(
       kProblem, "\"block_m\": 128, \"block_n\": 512, \"num_warps\": 8")));
