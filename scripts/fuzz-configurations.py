@@ -35,7 +35,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 CPU_LIMIT = 60
 CLOCK_LIMIT = 1200
 RETRIES = 3
-HEAD_DIMS = range(16, 257, 8)
+HEAD_DIMS = range(1, 257)
 CHIPS = ["sm_80", "sm_86", "sm_89", "sm_90"]
 EDGES = [1, 15, 16, 17, 31, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257]
 # What no message to a user contains.
@@ -141,7 +141,7 @@ class Configuration:
     head_dim: int = 64
     head_dim_v: int = 64
     shape: tuple = ("?", "?", "?", "?", "?")  # as in the type; sizes as in Run
-    layout: str = "dense"  # of the type: dense, dynamic, bshd or packed
+    layout: str = "dense"  # of the type: dense, dynamic, bshd, packed or apart
     causal: str = "none"
     window_left: int | None = None
     window_right: int | None = None
@@ -153,6 +153,7 @@ class Configuration:
     lengths: str = "none"  # or used (seqused_k), ends (cu_seqlens) or both
     page: int = 0  # keys of a page, or 0 for keys in one piece
     region: str = "none"  # of the mask, as region_text() takes it
+    gap: int = 0  # with layout apart: elements between rows, and in front of the first
     options: tuple = ()
     schedule: str = "seq"  # of the emulator, as are the next three
     copies: str = "lazy"
@@ -185,7 +186,7 @@ class Configuration:
 
     def mlir(self):
         layouts = None
-        if self.layout in ("bshd", "packed"):
+        if self.layout in ("bshd", "packed", "apart"):
             layouts = fixed_layouts(self)
         text = make_bundles.attention(
             self.dtype, self.head_dim, self.causal, self.shape, self.head_dim_v, self.layout == "dynamic",
@@ -277,7 +278,14 @@ def fixed_layouts(configuration):
     batch, heads_q, heads_kv, seqlen_q, seqlen_k = configuration.shape
     if configuration.layout == "packed":
         return make_bundles.packed_layouts(batch, heads_q, seqlen_q, configuration.head_dim)
-    return {name: {"strides": [seqlen * heads * dim, dim, heads * dim, 1], "offset": 0}
+
+    def layout(seqlen, heads, dim):
+        if configuration.layout == "apart":
+            row = dim + configuration.gap
+            return {"strides": [seqlen * heads * row, seqlen * row, row, 1], "offset": configuration.gap}
+        return {"strides": [seqlen * heads * dim, dim, heads * dim, 1], "offset": 0}
+
+    return {name: layout(seqlen, heads, dim)
             for name, seqlen, heads, dim in (("q", seqlen_q, heads_q, configuration.head_dim),
                                              ("k", seqlen_k, heads_kv, configuration.head_dim),
                                              ("v", seqlen_k, heads_kv, configuration.head_dim_v),
@@ -317,8 +325,10 @@ class Generator:
 
     def head_dim(self):
         if self.chance(2):
-            return self.rng.choice([1, 8, 12, 20, 264, 512, 4096])
-        return self.rng.choice([64, 128]) if self.chance(30) else self.rng.choice(HEAD_DIMS)
+            return self.rng.choice([264, 512, 4096])
+        if self.chance(30):
+            return self.rng.choice([64, 128])
+        return self.rng.choice(HEAD_DIMS[7::8] if self.chance(50) else HEAD_DIMS)
 
     def positive(self, low, high):
         if self.chance(3):
@@ -392,13 +402,13 @@ class Generator:
 
     def shape(self, sizes, layout):
         """The sizes that the type tells: all, none, or any of them."""
-        if layout in ("bshd", "packed") or self.chance(35):
+        if layout in ("bshd", "packed", "apart") or self.chance(35):
             return sizes
         if self.chance(45):
             return ("?",) * 5
         return tuple("?" if self.chance(50) else size for size in sizes)
 
-    def runs(self, shape, first, layout):
+    def runs(self, shape, first, layout, step):
         runs = [first]
         for _ in range(self.rng.randint(1, 4) if "?" in shape else 0):
             sizes = list(self.sizes())
@@ -408,16 +418,17 @@ class Generator:
             if self.chance(4):
                 sizes[self.rng.choice([0, 3, 4])] = 0
             runs.append(tuple(size if known == "?" else known for size, known in zip(sizes, shape)))
-        return tuple(self.run(sizes, layout, shape) for sizes in runs)
+        return tuple(self.run(sizes, layout, step) for sizes in runs)
 
-    def run(self, sizes, layout, shape):
+    def run(self, sizes, layout, step):
+        """Offsets are multiples of what rows of these head dims move by."""
         where = self.rng.choice(["bhsd", "bshd"]) if layout == "dynamic" else "bhsd"
-        offset = 8 * self.rng.randrange(4) if layout == "dynamic" else 0
+        offset = step * self.rng.randrange(4) if layout == "dynamic" else 0
         kind = self.rng.choice(["normal", "rising", "falling", "shifted", "spiked"])
         return Run(sizes, where, offset, kind, self.rng.randrange(1 << 20))
 
     def draw(self):
-        layout = self.rng.choice(["dense", "dynamic", "dynamic", "bshd", "packed"])
+        layout = self.rng.choice(["dense", "dynamic", "dynamic", "bshd", "packed", "apart"])
         head_dim = self.head_dim()
         head_dim_v = self.head_dim() if self.chance(25) and layout != "packed" else head_dim
         sizes = self.sizes()
@@ -431,7 +442,7 @@ class Generator:
         dtype = self.rng.choice(["f16", "bf16"])
         if bias:
             bias = (self.rng.choice([dtype, "f32"]), bias[1])
-        runs = self.runs(shape, sizes, layout)
+        runs = self.runs(shape, sizes, layout, make_bundles.row_step(head_dim, head_dim_v))
         if layout == "dynamic" and head_dim == head_dim_v and self.chance(30):
             runs = tuple(self.packed(run) for run in runs)
         drawn = Configuration(
@@ -439,6 +450,8 @@ class Generator:
             self.window() if self.chance(25) else None, self.window() if self.chance(25) else None,
             self.positive(5, 60) if self.chance(20) else None, self.positive(0.01, 0.5) if self.chance(20) else None, bias,
             self.chance(80), options=self.options(), runs=runs, **self.emulator())
+        if layout == "apart":
+            drawn = dataclasses.replace(drawn, gap=self.rng.randint(1, 12))
         return self.add_data(drawn)
 
     def add_data(self, drawn):

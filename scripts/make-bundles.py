@@ -30,6 +30,8 @@ SEQLENS = [1, 3, 64, 113, 203, 512, 1023, 1024]
 HEAD_DIMS = [16, 64, 80, 128]
 # With a last step of 8 columns, and wider than 128.
 ODD_HEAD_DIMS = [32, 40, 72, 96, 160, 192, 224, 256]
+# head_dim and head_dim_v of rows that move 2, 4, 8 or 16 bytes at a time, and are no whole chunks or a single one.
+NARROW_HEAD_DIMS = [(1, 1), (5, 33), (7, 7), (8, 8), (12, 20), (20, 100), (33, 12), (100, 8), (250, 250), (64, 7), (36, 64)]
 # The pairs of FlashAttention's own tests.
 FLASH_ATTENTION_SEQLENS = [(113, 203), (128, 217), (113, 211), (108, 256), (256, 512), (512, 256), (1024, 1024), (1023, 1024),
                            (1024, 1023), (1, 239), (3, 799), (127, 512)]
@@ -178,6 +180,36 @@ def packed_runs(bundles):
         runs.append({"bundle": bundles.make(f"packed-d{d}", attention("f16", d, causal, (b, h, h, s, s), layouts=layouts))})
         bundle = bundles.make(f"check-f16-d{d}-{causal}", attention("f16", d, causal))
         runs.append({"bundle": bundle, "dims": dims(b, h, h, s, s), "tensors": layouts})
+    return runs
+
+
+def row_step(*head_dims):
+    """What offsets and strides are multiples of, where they are open: as many elements as rows move at a time."""
+    return max(min(d & -d, 8) for d in head_dims)
+
+
+def narrow_runs(bundles, sizes):
+    """Rows that are no whole chunks: strides and offsets that are open, keys
+    divided among warps and over blocks, each form of the loop, rows further
+    apart than they are long, and lengths and pages that are data."""
+    runs = []
+    forms = [[], schedule_options(32, 16, 4, 4, 2), ["--key-splits=3"], ["--grid=persistent", "--query=shared"],
+             ["--row-max=stale", "--overlap=qk"], schedule_options(32, 16, 2, 1, 3)]
+    for i, (d, dv) in enumerate(NARROW_HEAD_DIMS):
+        for j, form in enumerate((forms[i % 6], forms[(i + 3) % 6])):
+            mlir = attention(DTYPES[(i + j) % 2], d, CAUSAL[(i + j) % 3], head_dim_v=dv, bias=BIASES[i % 8][1] if i % 4 == 1 else None)
+            bundle = bundles.make(f"narrow-d{d}-{dv}-{j}", mlir, form)
+            runs += [alternate(bundle, i + k, (2, 4, 2, *size)) | {"offset": row_step(d, dv) * (k % 3)} for k, size in enumerate(sizes)]
+    for i, (d, gap) in enumerate(((64, 1), (64, 4), (20, 4), (40, 2))):
+        row = d + gap
+        layouts = {name: {"strides": [2 * 90 * row, 90 * row, row, 1], "offset": gap} for name in "qkvo"}
+        bundle = bundles.make(f"narrow-apart-d{d}-{gap}", attention(DTYPES[i % 2], d, CAUSAL[i % 3], (1, 2, 2, 90, 90), layouts=layouts))
+        runs.append({"bundle": bundle})
+    for i, (name, d, open_sizes) in enumerate((
+            ("varlen", 20, {"seqlen_q": 150, "seqlen_k": 333, "cu_seqlens": 5}), ("paged", 7, {"pages": 140}), ("cache", 8, {}),
+            ("paged-varlen", 33, {"seqlen_q": 90, "cu_seqlens": 4, "sequences": 3, "pages": 16, "pages_per_sequence": 4}))):
+        mlir = (ROOT / f"test/Sequences/{name}.mlir").read_text().replace("x64xf16", f"x{d}xf16")
+        runs.append({"bundle": bundles.make(f"narrow-{name}-d{d}", mlir), "kind": KINDS[i % 3], **({"dims": open_sizes} if open_sizes else {})})
     return runs
 
 
@@ -351,6 +383,7 @@ def check_grid(bundles):
     runs += region_runs(bundles, "region")
     runs += sequence_runs(bundles, "sequences")
     runs += packed_runs(bundles)
+    runs += narrow_runs(bundles, [(203, 333), (1, 1500), (130, 3), (513, 512), (1, 1), (5, 0)])
     runs += split_runs(bundles)
     runs += split_query_runs(bundles)
     runs += decode_runs(bundles)
@@ -567,6 +600,7 @@ def emulate_grid(bundles):
     sizes = [(70, 150), (1, 203), (130, 3), (90, 1), (130, 3), (1, 1), (64, 113), (33, 203)]
     runs += score_runs(bundles, sizes, batch=1, heads=2)
     runs += packed_runs(bundles)
+    runs += narrow_runs(bundles, [(70, 33), (1, 150), (3, 0)])
     runs += split_runs(bundles)
     runs += split_query_runs(bundles)
     # Schedules that no default takes.

@@ -75,15 +75,17 @@ REGION = """{{
 SCORE = REGION.format(body="flashcore.yield %s : f32")
 MASK = REGION.format(body="%m = arith.cmpi ule, %j, %i : index\n      flashcore.yield %m : i1")
 STRIDED = "memref<?x?x?x64xf16, strided<[?, ?, ?, 1], offset: ?>>"
+APART = "memref<1x4x96x64xf16, strided<[24960, 6240, 65, 1], offset: 3>>"
+HEAD_DIMS = (1, 5, 8, 12, 16, 20, 32, 33, 40, 64, 72, 80, 96, 100, 128, 160, 192, 224, 250, 256)
 
 # name, probe, pattern of the feature in the text of a grid's kernel
 FEATURES = [
     ("f16", attention(), r"xf16"),
     ("bf16", attention(q="memref<1x4x96x64xbf16>", kv="memref<1x4x96x64xbf16>"), r"xbf16"),
-    *[(f"head_dim {d}", head_dim(d), rf"!q = memref<[^>]*x{d}x[bf]+16") for d in (16, 32, 40, 64, 72, 80, 96, 128, 160, 192, 224, 256)],
-    ("head_dim 8", head_dim(8), None),
+    *[(f"head_dim {d}", head_dim(d), rf"!q = memref<[^>]*x{d}x[bf]+16") for d in HEAD_DIMS],
     ("head_dim 264", head_dim(264), None),
     ("head_dim_v unlike head_dim", head_dim(192, 128), r"!q = memref<[^>]*x(\d+)x[bf]+16(?:.*\n)*?!v = memref<(?![^>]*x\1x[bf]+16)"),
+    ("rows that begin anywhere", attention(q=APART, kv=APART), r"strided<\[\d+, \d+, \d*[13579], 1\]"),
     ("static sizes", attention(), r"!q = memref<\d"),
     ("dynamic sizes, strides, offsets", attention(q=STRIDED, kv=STRIDED).replace("memref<1x4x96xf32>", "memref<?x?x?xf32>"),
      r"!q = memref<\?"),

@@ -6,6 +6,7 @@
 
 #include "flashcore/Analysis/AttentionProblem.h"
 #include "flashcore/Analysis/KeyTileBounds.h"
+#include "flashcore/Analysis/RowAccess.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -87,6 +88,9 @@ AttentionProblem AttentionProblem::get(AttentionOp op) {
   }
   problem.headDim = op.getHeadDim();
   problem.headDimV = op.getHeadDimV();
+  for (mlir::ShapedType type : {op.getQueryType(), op.getKeyType(),
+                                op.getValueType(), op.getOutputType()})
+    problem.accessBytes = std::min(problem.accessBytes, getAccessBytes(type));
   if (auto kind =
           mlir::fcgpu::getElementKind(op.getQueryType().getElementType()))
     problem.element = *kind;
@@ -136,5 +140,5 @@ mlir::flashcore::getNumBlocks(const AttentionProblem &problem, int64_t blockM,
 }
 
 int64_t mlir::flashcore::getQuerySteps(const AttentionProblem &problem) {
-  return llvm::divideCeil(problem.headDim, mlir::fcgpu::kQueryStep);
+  return llvm::divideCeil(problem.getColumns(), mlir::fcgpu::kQueryStep);
 }

@@ -39,7 +39,7 @@ int64_t mlir::flashcore::chooseKeyWarps(const AttentionProblem &problem,
       asksForInvariance(options))
     return 1;
   // Four warps may have to divide the columns of O, by halves.
-  bool hasFour = width == HeadWidth::Narrow && problem.headDimV % 16 == 0;
+  bool hasFour = width == HeadWidth::Narrow && problem.getColumnsV() % 16 == 0;
   int64_t keyWarps = hasFour ? 4 : 2;
   return *problem.seqlenK >= keyWarps * kDividedBlockN ? keyWarps : 1;
 }
@@ -55,7 +55,7 @@ int64_t mlir::flashcore::chooseSharedRows(const AttentionProblem &problem,
       getHeadWidth(problem) == HeadWidth::Narrow && !problem.hasLongScores;
   bool wants32 = keyWarps > 2 && isFilled && hasRegisters && !problem.isCausal;
   auto canShare = [&](int64_t rows) {
-    return problem.headDimV % (8 * getShareGrid(rows, keyWarps).cols) == 0;
+    return problem.getColumnsV() % (8 * getShareGrid(rows, keyWarps).cols) == 0;
   };
   int64_t rows = wants32 ? 32 : 16;
   while (!canShare(rows) && rows < 64)
@@ -79,7 +79,8 @@ static int64_t chooseNumWarps(int64_t blockM, int64_t warpM) {
 /// few stages keep as much in flight as an SM needs.
 static int64_t chooseStreamedKeys(const AttentionProblem &problem) {
   constexpr int64_t tileBytes = 16 * 1024, elementBytes = 2;
-  int64_t keyBytes = elementBytes * (problem.headDim + problem.headDimV);
+  int64_t keyBytes =
+      elementBytes * (problem.getColumns() + problem.getColumnsV());
   int64_t keys = llvm::bit_floor(static_cast<uint64_t>(tileBytes / keyBytes));
   return std::clamp<int64_t>(keys, 16, 64);
 }

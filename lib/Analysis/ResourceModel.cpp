@@ -44,14 +44,14 @@ int64_t mlir::flashcore::getSharedMemoryBytes(const AttentionProblem &problem,
   SharedMemoryNeeds needs;
   int64_t warpM = choice.getWarpM();
   for (auto [role, rows, cols] :
-       {std::tuple(TileRole::Query, warpM, problem.headDim),
-        {TileRole::Key, choice.blockN, problem.headDim},
+       {std::tuple(TileRole::Query, warpM, problem.getColumns()),
+        {TileRole::Key, choice.blockN, problem.getColumns()},
         {TileRole::Value, choice.blockN,
-         problem.headDimV + choice.getOnesColumns()}})
+         problem.getColumnsV() + choice.getOnesColumns()}})
     needs.rings.push_back(getRing(problem, choice, role, rows, cols));
   if (choice.output == OutputRoute::Bulk)
-    needs.rings.push_back(
-        getRing(problem, choice, TileRole::Output, warpM, problem.headDimV));
+    needs.rings.push_back(getRing(problem, choice, TileRole::Output, warpM,
+                                  problem.getColumnsV()));
   if (choice.rowMax == RowMax::Checked) {
     // The walk that is exact.
     std::vector<SharedRing> again = needs.rings;
@@ -62,7 +62,7 @@ int64_t mlir::flashcore::getSharedMemoryBytes(const AttentionProblem &problem,
   }
   constexpr int64_t floatBytes = 4;
   if (choice.keyWarps > 1) // O, row maximum and row sum
-    needs.exchangeBytes = floatBytes * warpM * (problem.headDimV + 2);
+    needs.exchangeBytes = floatBytes * warpM * (problem.getColumnsV() + 2);
   needs.numWarps = choice.numWarps;
   return layOutSharedMemory(needs).bytes;
 }
@@ -71,15 +71,16 @@ int64_t mlir::flashcore::getFragmentRegisters(const AttentionProblem &problem,
                                               const ScheduleChoice &choice) {
   constexpr int64_t registerBytes = 4;
   int64_t packed = registerBytes / getBytes(problem.element);
-  int64_t colsOfQ = choice.getKeptQueryColumns(problem.headDim) / packed;
-  int64_t cols = problem.headDimV + choice.getOnesColumns() + colsOfQ +
+  int64_t colsOfQ = choice.getKeptQueryColumns(problem.getColumns()) / packed;
+  int64_t cols = problem.getColumnsV() + choice.getOnesColumns() + colsOfQ +
                  choice.blockN * (choice.overlap == Overlap::QK ? 2 : 1);
   if (choice.overlap == Overlap::PV) // P, too
     cols += choice.blockN / packed;
   if (choice.softmax == Softmax::OnePass) {
     // O takes the place of Q and of that part of S which P leaves.
     int64_t colsOfS = choice.blockN * getTilesOfPart(*problem.seqlenK, choice);
-    cols = std::max(colsOfS + colsOfQ, colsOfS / packed + problem.headDimV);
+    cols =
+        std::max(colsOfS + colsOfQ, colsOfS / packed + problem.getColumnsV());
   }
   return choice.getWarpM() * cols / (choice.getTileWarps() * kWarpSize);
 }
@@ -107,7 +108,7 @@ TileCost mlir::flashcore::getTileCost(const AttentionProblem &problem,
                                       const ScheduleChoice &choice) {
   double m = choice.getQueryRows(), n = choice.blockN;
   double warps = choice.numWarps / choice.keyWarps;
-  double d = problem.headDim, dv = problem.headDimV;
+  double d = problem.getColumns(), dv = problem.getColumnsV();
   TileCost cost;
   cost.tensor = 2 * m * n * (d + dv) / target.device.tensorFlops;
   cost.special =
@@ -118,7 +119,7 @@ TileCost mlir::flashcore::getTileCost(const AttentionProblem &problem,
   // K and V: written once, read by every warp; what of Q does not stay in
   // registers: read by its warp.
   double reads = warps * n * (d + dv);
-  reads += m * (d - choice.getKeptQueryColumns(problem.headDim));
+  reads += m * (d - choice.getKeptQueryColumns(problem.getColumns()));
   cost.shared = static_cast<double>(getBytes(problem.element)) *
                 (reads + n * (d + dv)) / TuningDevice::sharedBytes;
   return cost;

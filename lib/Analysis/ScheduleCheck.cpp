@@ -47,13 +47,13 @@ static std::optional<std::string> checkShares(const AttentionProblem &problem,
                                               const ScheduleChoice &choice,
                                               FieldNames names) {
   ShareGrid grid = getShareGrid(choice.getWarpM(), choice.keyWarps);
-  if (problem.headDimV % (8 * grid.cols) == 0)
+  if (problem.getColumnsV() % (8 * grid.cols) == 0)
     return std::nullopt;
   return llvm::formatv("expects {0} to divide the {1} x {2} results of a warp "
                        "into shares of whole 8x8 cores, but got {3}; use fewer "
                        "{0} or a larger {4}",
                        spell("key_warps", names), choice.getWarpM(),
-                       problem.headDimV, choice.keyWarps,
+                       problem.getColumnsV(), choice.keyWarps,
                        spell("block_m", names));
 }
 
@@ -153,6 +153,14 @@ checkWarpgroup(const AttentionProblem &problem, const TargetInfo &target,
     return llvm::formatv("expects product warp for {0}, which has no products "
                          "of warpgroups, but got warpgroup",
                          target.chip);
+  if (!problem.hasBulkRows())
+    return llvm::formatv(
+        "expects product warp with rows of head_dim {0} and head_dim_v {1} "
+        "that begin at multiples of {2} bytes, since bulk copies take rows of "
+        "{3} elements or more that begin at multiples of {4}, but got "
+        "warpgroup",
+        problem.headDim, problem.headDimV, problem.accessBytes, kQueryStep,
+        kChunkBytes);
   // Columns of ones are a panel's first, behind those that copies fill.
   int64_t ones = choice.getOnesColumns();
   int64_t panelCols = kPanelBytes / getBytes(problem.element);

@@ -347,11 +347,17 @@ void ScheduleChooser::decideBlocks() {
                       : "a query row is one block's, which needs no merge");
   choice.grid = reasons.decide("grid", options.grid, Grid::Full,
                                "the chip hands out tiles as blocks end");
-  choice.product = reasons.decide("product", options.product, Product::Warp,
-                                  "mma.sync does all that is asked for");
+  choice.product = reasons.decide(
+      "product", options.product, Product::Warp,
+      problem.hasBulkRows() ? "mma.sync does all that is asked for"
+                            : "its tiles need no bulk copies, which take rows "
+                              "of 16 elements or more, at multiples of 16 "
+                              "bytes");
   choice.output =
       reasons.decide("output", options.output, OutputRoute::Direct,
-                     "lanes store what they hold, 16 bytes at a time");
+                     problem.accessBytes == kChunkBytes
+                         ? "lanes store what they hold, 16 bytes at a time"
+                         : "lanes store what they hold");
   decidePromises(options, choice, reasons);
 }
 

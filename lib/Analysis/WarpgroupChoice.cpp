@@ -392,8 +392,8 @@ mlir::flashcore::chooseWarpgroups(const AttentionProblem &problem,
   bool pays =
       isThroughput(fill) || (isSmall && paysInSmallGrid(problem, target));
   if (options.product == Product::Warp ||
-      (!isForced &&
-       (!hasProducts || isShort || !pays || asksForInvariance(options))))
+      (!isForced && (!hasProducts || isShort || !pays ||
+                     asksForInvariance(options) || !problem.hasBulkRows())))
     return std::nullopt;
   bool isInvariant = asksForInvariance(options);
   std::optional<ScheduleDecision> smallest;

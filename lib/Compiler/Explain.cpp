@@ -85,6 +85,16 @@ static std::string describe(AttentionProblem::MaskProof proof,
              : "no bounds of keys were found: each tile evaluates it";
 }
 
+/// Why rows move less than a chunk at a time.
+static std::string describeRows(const AttentionProblem &problem) {
+  return llvm::formatv("of Q, K, V or O {0} bytes at a time{1}: {2} need a "
+                       "head_dim, strides and "
+                       "an offset that are multiples of 8",
+                       problem.accessBytes,
+                       problem.accessBytes > 2 ? "" : ", by registers",
+                       fcgpu::kChunkBytes);
+}
+
 void mlir::flashcore::print(llvm::raw_ostream &os,
                             const Explanation &explanation, StringRef name,
                             const TargetInfo &target,
@@ -96,6 +106,8 @@ void mlir::flashcore::print(llvm::raw_ostream &os,
   };
   os << "attention " << name << (name.empty() ? "" : " ") << "on "
      << target.chip << ": " << describe(problem) << "\n";
+  if (problem.accessBytes < fcgpu::kChunkBytes)
+    line("rows", describeRows(problem));
   if (problem.maskProof)
     line("mask region", describe(*problem.maskProof, choice.grid));
   if (explanation.report.decision.reasons.empty())

@@ -102,6 +102,22 @@ llvm::ArrayRef<CopyAtom> mlir::flashcore::getCopyAtoms() {
        CopyRoute::GlobalToShared,
        CopyCompletion::Groups,
        /*bytes=*/16},
+      {{"cp.async.ca.shared.global", /*capability=*/80,
+        /*isChipSpecific=*/false, /*ptxVersion=*/70},
+       CopyRoute::GlobalToShared,
+       CopyCompletion::Groups,
+       /*bytes=*/8},
+      {{"cp.async.ca.shared.global", /*capability=*/80,
+        /*isChipSpecific=*/false, /*ptxVersion=*/70},
+       CopyRoute::GlobalToShared,
+       CopyCompletion::Groups,
+       /*bytes=*/4},
+      // By way of a register.
+      {{"st.shared.b16", /*capability=*/20, /*isChipSpecific=*/false,
+        /*ptxVersion=*/20},
+       CopyRoute::GlobalToShared,
+       CopyCompletion::Immediate,
+       /*bytes=*/2},
       // Of a box with the 128-byte swizzle.
       {{"cp.async.bulk.tensor", /*capability=*/90, /*isChipSpecific=*/false,
         /*ptxVersion=*/80},
@@ -134,10 +150,11 @@ llvm::ArrayRef<CopyAtom> mlir::flashcore::getCopyAtoms() {
 
 const CopyAtom *mlir::flashcore::findCopyAtom(const TargetInfo &target,
                                               CopyRoute route,
-                                              CopyCompletion completion) {
+                                              CopyCompletion completion,
+                                              int64_t maxBytes) {
   for (const CopyAtom &atom : getCopyAtoms())
     if (atom.route == route && atom.completion == completion &&
-        atom.isOf(target))
+        atom.bytes <= maxBytes && atom.isOf(target))
       return &atom;
   return nullptr;
 }

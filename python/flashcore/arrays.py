@@ -1,7 +1,7 @@
 """What the libraries of arrays have in common.
 
-A :class:`Library` allocates, copies and pads arrays as the caller's library
-does, so that results are arrays of that library.
+A :class:`Library` allocates and copies arrays as the caller's library does, so
+that results are arrays of that library.
 """
 
 from __future__ import annotations
@@ -88,14 +88,6 @@ class Library:
         """The array, or a copy of it on the device of ``other``."""
         return array
 
-    def pad(self, array: Any, count: int) -> Any:
-        """With ``count`` zeros at the end of the last axis."""
-        raise _cannot(array, "padded to a head_dim that is a multiple of 8 from 16 on")
-
-    def narrow(self, array: Any, count: int) -> Any:
-        """A contiguous copy of the first ``count`` of the last axis."""
-        raise _cannot(array, "cut")
-
     def copy(self, target: Any, source: Any) -> None:
         """``target[...] = source``."""
         raise _cannot(target, "copied to")
@@ -149,12 +141,6 @@ class Torch(Library):
     def beside(self, array: Any, other: Any) -> Any:
         return array.to(other.device) if isinstance(other, self.torch.Tensor) else array
 
-    def pad(self, array: Any, count: int) -> Any:
-        return self.torch.nn.functional.pad(array, (0, count))
-
-    def narrow(self, array: Any, count: int) -> Any:
-        return array[..., :count].contiguous()
-
     def copy(self, target: Any, source: Any) -> None:
         target.copy_(source)
 
@@ -204,12 +190,6 @@ class NumPyLike(Library):
 
     def convert(self, array: Any, dtype: str) -> Any:
         return array.astype(self._dtype(dtype), order="C")
-
-    def pad(self, array: Any, count: int) -> Any:
-        return self.module.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, count)])
-
-    def narrow(self, array: Any, count: int) -> Any:
-        return array[..., :count].copy(order="C")
 
     def copy(self, target: Any, source: Any) -> None:
         target[...] = source

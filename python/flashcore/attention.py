@@ -37,7 +37,6 @@ class Options:
     schedule: Schedule = ()
     device: Optional[str] = None
     static: bool = False
-    pad_head_dim: bool = True
     refuses_gradients: bool = True
     #: Of clauses, score_mod and mask_mod, with the places of the tensors that they read.
     regions: "Optional[Regions]" = None
@@ -69,7 +68,6 @@ def attention(
     schedule: Any = None,
     device: Optional[str] = None,
     static: bool = False,
-    pad_head_dim: bool = True,
     batch_invariant: bool = False,
 ) -> Any:
     """softmax(score_mod(softcap(scale * q k^T) + bias), masked) v.
@@ -143,8 +141,6 @@ def attention(
         (copied there and back), "emulator", or "reference" (double precision).
     static: compile a kernel for these sizes. By default one kernel serves all
         sizes but those of head_dim; decoding (one query) has its own.
-    pad_head_dim: pad a head_dim that is no multiple of 8 from 16 on with zeros,
-        with one warning; False refuses it.
     batch_invariant: o and lse of a query are the same to the bit whatever the batch,
         the heads, the number of queries and its place among them, and however much
         longer the keys are that causal, window or lengths hide from it;
@@ -176,7 +172,7 @@ def attention(
     ):
         beside = (alibi_slopes, sinks, cu_seqlens_q, cu_seqlens_k, seqused_k, page_table)
         options = make_options(
-            causal, window, softcap, scale, lse, layout, schedule, device, static, pad_head_dim
+            causal, window, softcap, scale, lse, layout, schedule, device, static
         )
         return _run_mods(options, score_mod, mask_mod, beside, q, k, v, bias, out, stream)
     if "torch" in sys.modules and is_traced(q):
@@ -185,14 +181,13 @@ def attention(
         return ops.attention(
             q, k, v, causal=causal, window=window, softcap=softcap, scale=scale, bias=bias, lse=lse,
             layout=layout, out=out, stream=stream, schedule=schedule, device=device, static=static,
-            pad_head_dim=pad_head_dim,
         )  # fmt: skip
-    key = (causal, window, softcap, scale, lse, layout, schedule, device, static, pad_head_dim)
+    key = (causal, window, softcap, scale, lse, layout, schedule, device, static)
     try:
         call = _calls[key]
     except (KeyError, TypeError) as missing:
         options = make_options(
-            causal, window, softcap, scale, lse, layout, schedule, device, static, pad_head_dim
+            causal, window, softcap, scale, lse, layout, schedule, device, static
         )
         call = call_for(options)
         if isinstance(missing, KeyError):  # a list or a dict is no key
@@ -299,7 +294,6 @@ def make_options(
     schedule: Any = None,
     device: Optional[str] = None,
     static: bool = False,
-    pad_head_dim: bool = True,
 ) -> Options:
     """Checks the options of :func:`attention`."""
     from flashcore.kernels import schedule_of
@@ -318,7 +312,6 @@ def make_options(
         schedule_of(schedule),
         device,
         bool(static),
-        bool(pad_head_dim),
     )
 
 

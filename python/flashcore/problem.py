@@ -10,7 +10,7 @@ from typing import Optional, Tuple
 
 from flashcore import _core
 
-__all__ = ["Problem", "Schedule", "missing_columns"]
+__all__ = ["Problem", "Schedule", "row_step"]
 
 #: Options of the schedule, by their names on the command line: (("block-n", "64"),)
 Schedule = Tuple[Tuple[str, str], ...]
@@ -23,13 +23,13 @@ INVARIANT = ("invariance", "batch")
 FEW_QUERIES = 16
 MANY_KEYS = 1024
 
-#: Elements of 16 bytes, in which kernels copy rows.
-ROW_STEP = 8
 
+def row_step(head_dim: int) -> int:
+    """Elements that kernels copy at a time of rows of ``head_dim``, up to 16 bytes.
 
-def missing_columns(head_dim: int) -> int:
-    """By how much a head_dim falls short of one that has kernels; 0 if it has."""
-    return max(-head_dim % ROW_STEP, 16 - head_dim)
+    Pointers and strides are multiples of them.
+    """
+    return min(head_dim & -head_dim, 8) or 8  # of no elements, what memory is aligned to
 
 
 @dataclass(frozen=True)

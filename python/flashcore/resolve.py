@@ -1,7 +1,7 @@
 """What a call does for arguments of sizes, strides and places not seen before.
 
 :func:`resolve` checks the arguments and returns what ``_core.Call`` keeps for
-them: a ``Launch``, or a function that first copies or pads, or runs in host
+them: a ``Launch``, or a function that first copies, or runs in host
 memory.
 """
 
@@ -11,16 +11,15 @@ import contextlib
 import os
 import struct
 import threading
-import warnings
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Callable, Iterator, List, Optional, Sequence, Set, Tuple
 
 from flashcore import _core, arrays, clauses, kernels
 from flashcore.arrays import CPU, CUDA, CUDA_HOST, CUDA_MANAGED, LEGACY_STREAM, SHORT, Library
-from flashcore.attention import Options, call_for
+from flashcore.attention import Options
 from flashcore.errors import Error, UnsupportedError
-from flashcore.problem import INVARIANT, ROW_STEP, Problem, Schedule, missing_columns
+from flashcore.problem import INVARIANT, Problem, Schedule, row_step
 
 __all__ = ["read_captured", "reading", "resolve"]
 
@@ -134,8 +133,6 @@ def resolve(
         return _resolve_foreign(options, arguments, kind)
     if _is_empty(arguments):
         return partial(_run_empty, library, options, arguments.o_sizes)
-    if missing_columns(arguments.q.sizes[3]) or missing_columns(arguments.v.sizes[3]):
-        return _make_padded_run(library, options, arguments)
     fixed = _to_copy(arguments, on_host=arguments.q.device[0] != CUDA)
     if fixed:
         return partial(_run_copied, library, call, fixed)
@@ -157,13 +154,12 @@ def _resolve_foreign(options: Options, arguments: Arguments, kind: str) -> Run:
         )
     if arguments.q.device[0] in (CPU, CUDA_HOST):
         return partial(foreign.run_on_host, options)
-    dims = (arguments.q.sizes[3], arguments.v.sizes[3])
     fixed = _to_copy(arguments, on_host=False)
-    if _is_empty(arguments) or any(map(missing_columns, dims)) or fixed:
+    if _is_empty(arguments) or fixed:
         raise ValueError(
-            "expects arrays that are not empty, with a head_dim that is a multiple of 8 from 16 "
-            "on and rows aligned to 16 bytes, of a library that is not PyTorch or CuPy, but got "
-            f"q of {arguments.q.sizes} and v of {arguments.v.sizes}"
+            "expects arrays that are not empty, with aligned rows, of a library that is not "
+            f"PyTorch or CuPy, but got q of {arguments.q.sizes} and v of {arguments.v.sizes}"
+            + (f", where {', '.join(sorted(fixed))} would be copied" if fixed else "")
         )
     ordinal = arguments.q.device[1]
     target = kernels.device("cuda", ordinal)
@@ -189,7 +185,7 @@ def _read(name: str, array: Any, layout: str, stream: Any) -> Tensor:
         _reorder(view.shape, layout),
         _reorder(view.strides, layout),
         view.device,
-        view.pointer % 16 == 0,
+        view.pointer % (2 * row_step(view.shape[-1])) == 0,
         view.read_only,
     )
 
@@ -352,7 +348,7 @@ def _device_kind(q: Tensor, options: Options) -> str:
     return options.device or "emulator"
 
 
-# Copies, padding, and nothing to compute ------------------------------------
+# Copies, and nothing to compute ---------------------------------------------
 
 
 def _is_empty(arguments: Arguments) -> bool:
@@ -397,44 +393,6 @@ def _deliver(library: Library, out: Any, result: Any) -> Any:
     return out
 
 
-_warned: Set[int] = set()
-
-
-def _make_padded_run(library: Library, options: Options, arguments: Arguments) -> Run:
-    dim, dim_v = arguments.q.sizes[3], arguments.v.sizes[3]
-    odd = dim if missing_columns(dim) else dim_v
-    if not options.pad_head_dim:
-        raise UnsupportedError(
-            f"expects a head_dim that is a multiple of 8 from 16 on, but got {odd}; "
-            "pad_head_dim=True pads it with zeros"
-        )
-    if odd not in _warned:
-        _warned.add(odd)
-        warnings.warn(
-            f"flashcore: head_dim {odd} is padded to {odd + missing_columns(odd)} with zeros, "
-            "which copies q, k, v and o at each call; a multiple of 8 from 16 on is not",
-            stacklevel=6 if options.regions else 4,  # the caller of flashcore.attention
-        )
-    scale = dim**-0.5 if options.scale is None else options.scale
-    inner = call_for(replace(options, scale=scale))
-
-    def run(q: Any, k: Any, v: Any, bias: Any, out: Any, stream: Any) -> Any:
-        if missing_columns(dim):
-            q, k = library.pad(q, missing_columns(dim)), library.pad(k, missing_columns(dim))
-        if missing_columns(dim_v):
-            v = library.pad(v, missing_columns(dim_v))
-        elif out is not None:
-            return inner.run(q, k, v, bias, out, stream)
-        result = inner.run(q, k, v, bias, None, stream)
-        if missing_columns(dim_v):
-            o = result[0] if options.lse else result
-            o = library.narrow(o, dim_v)
-            result = (o, result[1]) if options.lse else o
-        return _deliver(library, out, result)
-
-    return run
-
-
 def _to_copy(arguments: Arguments, on_host: bool) -> Set[str]:
     """Tensors that a kernel does not take as they are."""
     fixed = set()
@@ -456,8 +414,9 @@ def _to_copy(arguments: Arguments, on_host: bool) -> Set[str]:
 
 def _has_rows(tensor: Tensor) -> bool:
     *outer, inner = zip(tensor.strides, tensor.sizes)
+    step = row_step(inner[1])
     return inner[0] == 1 and all(
-        size == 1 or (stride >= 0 and stride % ROW_STEP == 0) for stride, size in outer
+        size == 1 or (stride >= 0 and stride % step == 0) for stride, size in outer
     )
 
 

@@ -142,10 +142,19 @@ bool Argument::read(PyObject *from, PyObject *stream) {
   return producer && readTensor(from, *producer, stream, view, lease);
 }
 
+/// What a pointer to rows of 16-bit elements is a multiple of (row_step in
+/// problem.py).
+static uint64_t getRowAlignment(const TensorView &view) {
+  constexpr uint64_t elementBytes = 2, most = 16;
+  if (view.rank == 0)
+    return most;
+  uint64_t columns = static_cast<uint64_t>(view.sizes[view.rank - 1]);
+  return columns ? std::min(elementBytes * (columns & -columns), most) : most;
+}
+
 /// The key, or false with an exception.
 static bool readArguments(PyObject *const *from, Arguments &arguments,
                           Key &key) {
-  constexpr uint64_t rowAlignment = 16;
   PyObject *bias = from[3], *out = from[4];
   PyObject *lse = Py_None;
   arguments.stream = from[5];
@@ -153,22 +162,23 @@ static bool readArguments(PyObject *const *from, Arguments &arguments,
     lse = PyTuple_GetItem(out, 1);
     out = PyTuple_GetItem(out, 0);
   }
-  auto read = [&](Argument &argument, PyObject *object, uint64_t alignment) {
+  auto read = [&](Argument &argument, PyObject *object,
+                  uint64_t alignment = 0) {
     if (!argument.read(object, arguments.stream))
       return false;
-    key.add(argument.view, alignment);
+    key.add(argument.view,
+            alignment ? alignment : getRowAlignment(argument.view));
     return true;
   };
-  if (!read(arguments.q, from[0], rowAlignment) ||
-      !read(arguments.k, from[1], rowAlignment) ||
-      !read(arguments.v, from[2], rowAlignment))
+  if (!read(arguments.q, from[0]) || !read(arguments.k, from[1]) ||
+      !read(arguments.v, from[2]))
     return false;
   // Outputs are allocated by the library of q.
   key.add(static_cast<int64_t>(reinterpret_cast<intptr_t>(Py_TYPE(from[0]))) ^
           (int64_t(bias != Py_None) | int64_t(out != Py_None) << 1 |
            int64_t(lse != Py_None) << 2));
   return (bias == Py_None || read(arguments.bias, bias, 4)) &&
-         (out == Py_None || read(arguments.o, out, rowAlignment)) &&
+         (out == Py_None || read(arguments.o, out)) &&
          (lse == Py_None || read(arguments.lse, lse, 4));
 }
 

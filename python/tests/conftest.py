@@ -27,6 +27,23 @@ def cache_dir(tmp_path, monkeypatch):
 
 
 @pytest.fixture
+def copies(monkeypatch):
+    """The arrays of NumPy that were copied since, because no kernel takes them as they are."""
+    from flashcore.arrays import library_of
+    import numpy
+
+    library = type(library_of(numpy.empty(0)))
+    dense, copied = library.dense, []
+
+    def copy(self, array):
+        copied.append(array)
+        return dense(self, array)
+
+    monkeypatch.setattr(library, "dense", copy)
+    return copied
+
+
+@pytest.fixture
 def compiled():
     """Says how many kernels were compiled since."""
     from flashcore import kernels

@@ -5,7 +5,6 @@ import numpy
 import pytest
 
 import flashcore
-from flashcore import resolve
 from formula import assert_close, attention, draw, draw_qkv
 
 
@@ -227,27 +226,26 @@ def test_out_with_lse():
     assert_close(lse, expected_lse)
 
 
-@pytest.mark.parametrize("dim, dim_v", [(20, 20), (8, 8), (64, 12), (33, 64)])
-def test_padding(dim, dim_v):
+@pytest.mark.parametrize("dim, dim_v", [(20, 20), (8, 8), (64, 12), (33, 64), (1, 7)])
+def test_any_head_dim(dim, dim_v, copies):
+    """Rows that begin at multiples of 8, 16, 4 or 2 bytes, taken as they are."""
     q, k, v = draw_qkv(batch=2, queries=20, dim=dim, dim_v=dim_v)
-    with pytest.warns(UserWarning, match=r"head_dim \d+ is padded to \d+ with zeros") as caught:
-        resolve._warned.clear()
-        o, lse = flashcore.attention(q, k, v, lse=True)
-    assert len(caught) == 1
+    out = numpy.empty((2, 2, 20, dim_v), numpy.float16)
+    o, lse = flashcore.attention(q, k, v, lse=True, out=out)
+    assert o is out and not copies
     expected, expected_lse = attention(q, k, v)
-    assert o.shape == (2, 2, 20, dim_v) and o.flags.c_contiguous
     assert_close(o, expected)
     assert_close(lse, expected_lse)
-    out = numpy.empty_like(o)
-    assert flashcore.attention(q, k, v, out=out) is out  # and no second warning
-    assert_close(out, expected)
 
 
-def test_padding_warns_once_a_head_dim(recwarn):
-    resolve._warned.clear()
-    for queries in (20, 30, 40):
-        flashcore.attention(*draw_qkv(queries=queries, dim=20))
-    assert len(recwarn) == 1
+def test_rows_that_are_copied(copies):
+    """Strides that are no multiples of what a head_dim has: those of 32 are no 16 bytes apart."""
+    wide = draw_qkv(queries=20, dim=36)
+    for dim, count in ((32, 3), (20, 0)):
+        q, k, v = (x[..., :dim] for x in wide)
+        copies.clear()
+        assert_close(flashcore.attention(q, k, v), attention(q, k, v)[0])
+        assert len(copies) == count
 
 
 @pytest.mark.parametrize(

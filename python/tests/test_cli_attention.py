@@ -84,12 +84,6 @@ def test_problems(run, words, device):
     assert ("the reference" in out) == (device == "reference")
 
 
-def test_padding_is_noted(run, monkeypatch):
-    monkeypatch.setattr(sys.modules["flashcore.resolve"], "_warned", set())
-    code, out, err = run("b1 h1 s20 d20", "--seed=1", "--device=emulator")
-    assert code == 0 and err.startswith("flashcore: note: head_dim 20 is padded to 24 with zeros")
-
-
 def test_static_and_schedule(run):
     words = ("b1 h1 s20 d16", "--static", "--schedule=block-n=32,num_stages=3")
     said = json.loads(run(*words, "--device=emulator", "--json")[1])
@@ -149,7 +143,7 @@ def test_a_fault_fails(run, monkeypatch):
         (["s20x40 packed"], "expects seqlen_q and seqlen_k to be equal with 'packed', but got 20 and 40"),
         (["d64/32 packed"], "expects packed with one head_dim, but got d64/32"),
         (["d64", "--schedule=64"], "expects --schedule to be NAME=VALUE, but got '64'; see "),
-        (["s20 d264"], "head_dim 264, but this version lowers multiples of 8 from 16 to 256"),
+        (["s20 d264"], "head_dim 264, but this version lowers 1 to 256"),
     ],
 )
 def test_refused(run, arguments, message):

@@ -81,7 +81,7 @@ def test_write_bundle(tmp_path):
 @pytest.mark.parametrize(
     "source, error, message",
     [
-        ("b1 d63", flashcore.Error, "63"),
+        ("b1 h3/2", flashcore.Error, "heads_q"),
         ("b1 nonsense", flashcore.Error, "nonsense"),
         ("module {\n  what\n}", flashcore.Error, "module:2:"),
         ("b1 d512", flashcore.UnsupportedError, "has head_dim 512"),

@@ -62,7 +62,7 @@ def test_compiled_call_takes_every_option():
     def call(q, k, v, bias):
         return flashcore.attention(
             q, k, v, bias=bias, window=(8, 2), softcap=5.0, scale=0.2, lse=True,
-            schedule={"block_n": 16}, device="emulator", static=True, pad_head_dim=False,
+            schedule={"block_n": 16}, device="emulator", static=True,
         )  # fmt: skip
 
     for ours, eager in zip(compiled(call)(q, k, v, bias), call(q, k, v, bias)):

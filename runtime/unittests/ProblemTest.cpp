@@ -234,6 +234,25 @@ TEST(ProblemTest, refusesAnUnalignedOffset) {
             "expects the offset of 'q' to be at least 0, but got -8");
 }
 
+// A manifest asks for as much as the kernels rely on.
+TEST(ProblemTest, narrowRowsNeedLessAlignment) {
+  nlohmann::json manifest = testManifest();
+  for (const char *name : {"q", "k", "v", "o"})
+    for (nlohmann::json &tensor : manifest["tensors"])
+      if (tensor["name"] == name)
+        tensor["alignment"] = 8;
+  ProblemRequest request = testRequest();
+  request.offset = 4;
+  request.tensors["k"] = {{1536, 768, 20, 1}, 4};
+  EXPECT_EQ(refusal(request, manifest), "");
+  request.tensors["k"] = {{1536, 768, 18, 1}, 4};
+  EXPECT_EQ(refusal(request, manifest),
+            "expects the stride of axis 2 (seqlen_k) of 'k' to be a multiple "
+            "of 4 elements, but got 18\n"
+            "  note: rows are copied 8 bytes at a time: pad the rows, or copy "
+            "the tensor to a padded one");
+}
+
 TEST(ProblemTest, refusesStridesThatBreakCopies) {
   ProblemRequest request = testRequest();
   request.tensors["k"] = {{1536, 768, 20, 1}, 0};

@@ -43,12 +43,14 @@ class GeneratorTest(unittest.TestCase):
 
     def test_draws_every_value(self):
         expected = {
-            "dtype": {"f16", "bf16"}, "layout": {"dense", "dynamic", "bshd", "packed"}, "lse": {True, False},
+            "dtype": {"f16", "bf16"}, "layout": {"dense", "dynamic", "bshd", "packed", "apart"}, "lse": {True, False},
             "causal": {"none", "bottom_right", "top_left"}, "threads": {1, 2}, "multiprocessors": {1, 2, 3, 132},
         }
         for field, values in expected.items():
             self.assertEqual({getattr(c, field) for c in DRAWN}, values)
-        self.assertLessEqual(set(fuzz.HEAD_DIMS), {c.head_dim for c in DRAWN})
+        self.assertLessEqual(set(fuzz.HEAD_DIMS[7::8]), {c.head_dim for c in DRAWN})
+        self.assertEqual({c.head_dim % 8 for c in DRAWN}, set(range(8)))
+        self.assertEqual({c.gap for c in DRAWN if c.layout == "apart"}, set(range(1, 13)))
         self.assertEqual(len({c.bias[1] for c in DRAWN if c.bias}), 16)
         self.assertEqual({c.bias[0] for c in DRAWN if c.bias}, {"f16", "bf16", "f32"})
         for field in ("window_left", "window_right", "softcap", "scale"):
@@ -89,7 +91,7 @@ class GeneratorTest(unittest.TestCase):
 
     def test_says_what_must_compile(self):
         self.assertTrue(fuzz.Configuration(options=("--chip=sm_80",)).must_compile())
-        for other in ({"head_dim": 20}, {"window_left": -1}, {"scale": 0.0}, {"softcap": 1e-42}, {"options": ("--block-m=64",)},
+        for other in ({"head_dim": 264}, {"window_left": -1}, {"scale": 0.0}, {"softcap": 1e-42}, {"options": ("--block-m=64",)},
                       {"options": ("--chip=sm_70",)}, {"shape": (1, 3, 2, 8, 8)}):
             self.assertFalse(fuzz.Configuration(**other).must_compile(), other)
 
@@ -139,9 +141,9 @@ class VerdictTest(unittest.TestCase):
         self.assertEqual(self.kind("os.abort()"), "crash")
         self.assertEqual(self.kind("import signal; os.kill(os.getpid(), signal.SIGXCPU)"), "hang")
         self.assertEqual(self.kind("sys.exit('error: LLVM ERROR: x')"), "internal error")
-        self.assertEqual(self.kind("sys.exit(1)", head_dim=20), "refusal")
+        self.assertEqual(self.kind("sys.exit(1)", head_dim=264), "refusal")
         self.assertEqual(self.kind("sys.exit('error: no')"), "refusal")
-        self.assertIsNone(self.kind("sys.exit('error: no')", head_dim=20))
+        self.assertIsNone(self.kind("sys.exit('error: no')", head_dim=264))
         self.assertEqual(self.counts["refused"], 1)
 
     def test_results(self):

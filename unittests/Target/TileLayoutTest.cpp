@@ -303,6 +303,25 @@ TEST(CopyAtoms, TakeChunksAndPanels) {
   }
 }
 
+// Rows that begin at other multiples take what fits, the narrowest at once.
+TEST(CopyAtoms, AreNoWiderThanAsked) {
+  for (const TargetInfo &target : getTargets()) {
+    for (int64_t bytes : {16, 8, 4}) {
+      const auto *atom = findCopyAtom(target, CopyRoute::GlobalToShared,
+                                      CopyCompletion::Groups, bytes);
+      ASSERT_TRUE(atom) << target.chip.str();
+      EXPECT_EQ(atom->bytes, bytes);
+    }
+    EXPECT_EQ(findCopyAtom(target, CopyRoute::GlobalToShared,
+                           CopyCompletion::Groups, 2),
+              nullptr);
+    const auto *element = findCopyAtom(target, CopyRoute::GlobalToShared,
+                                       CopyCompletion::Immediate, 2);
+    ASSERT_TRUE(element) << target.chip.str();
+    EXPECT_EQ(element->bytes, 2);
+  }
+}
+
 TEST(CopyAtoms, AreThereWithTheirChip) {
   TargetInfo old = *lookupTarget("sm_80");
   old.capability = 75;

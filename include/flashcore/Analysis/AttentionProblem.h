@@ -7,6 +7,7 @@
 #ifndef FLASHCORE_ANALYSIS_ATTENTIONPROBLEM_H
 #define FLASHCORE_ANALYSIS_ATTENTIONPROBLEM_H
 
+#include "flashcore/Dialect/FCGPU/IR/Schedule.h"
 #include "flashcore/Dialect/FlashCore/IR/FlashCore.h"
 #include "flashcore/Target/Atoms.h"
 
@@ -19,6 +20,8 @@ namespace mlir::flashcore {
 struct AttentionProblem {
   std::optional<int64_t> batch, headsQ, headsKV, seqlenQ, seqlenK;
   int64_t headDim = 0, headDimV = 0;
+  /// What all rows of Q, K, V and O can be read and written by (RowAccess.h).
+  int64_t accessBytes = mlir::fcgpu::kChunkBytes;
   /// Of Q, K and V.
   ElementKind element = ElementKind::F16;
   bool isCausal = false;
@@ -61,6 +64,16 @@ struct AttentionProblem {
   std::optional<int64_t> windowKeys;
 
   static AttentionProblem get(AttentionOp op);
+
+  /// Columns of tiles of Q and K, and of V and O.
+  int64_t getColumns() const { return mlir::fcgpu::getTileColumns(headDim); }
+  int64_t getColumnsV() const { return mlir::fcgpu::getTileColumns(headDimV); }
+
+  /// Whether bulk copies can take the rows: tiles of theirs are no wider.
+  bool hasBulkRows() const {
+    return accessBytes == mlir::fcgpu::kChunkBytes && getColumns() == headDim &&
+           getColumnsV() == headDimV;
+  }
 
   /// Whether addresses take registers for what is known at run time only.
   bool hasOpenAddresses() const {

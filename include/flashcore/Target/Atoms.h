@@ -18,6 +18,8 @@
 #include "flashcore/Target/TargetInfo.h"
 #include "flashcore/Target/TileLayout.h"
 
+#include <limits>
+
 namespace mlir::flashcore {
 
 /// Types of elements that are multiplied and added.
@@ -100,12 +102,14 @@ struct CopyAtom : Instruction {
   int64_t bytes;
 };
 
-/// All that we use.
+/// All that we use, of one kind the widest first.
 llvm::ArrayRef<CopyAtom> getCopyAtoms();
 
-/// That of a chip, or null if it has none.
-const CopyAtom *findCopyAtom(const TargetInfo &target, CopyRoute route,
-                             CopyCompletion completion);
+/// The widest of a chip of at most `maxBytes`, or null if it has none.
+const CopyAtom *
+findCopyAtom(const TargetInfo &target, CopyRoute route,
+             CopyCompletion completion,
+             int64_t maxBytes = std::numeric_limits<int64_t>::max());
 
 /// The matrix of 8 x 8 16-bit elements that ldmatrix loads: its register of
 /// each lane. `ldmatrix.trans` loads its transpose.

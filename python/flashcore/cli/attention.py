@@ -180,8 +180,6 @@ def _check(problem: Problem, arrays: inputs.Inputs, outcome: Outcome) -> Dict[st
     specs, pointers, kept = [], [], []
     for name, array in tensors.items():
         host = inputs.on_host(array)
-        if name in "qkvo":
-            host = inputs.pad_as_kernel(host)
         view = _core.view(host, None)
         order = (0, 1, 2, 3)
         if name in "qkvo" and arrays.layout == "bshd":

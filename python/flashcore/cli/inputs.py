@@ -9,9 +9,9 @@ from typing import Any, Callable, List, Tuple
 
 from flashcore import arrays
 from flashcore.cli.command import UsageError
-from flashcore.problem import Problem, missing_columns
+from flashcore.problem import Problem
 
-__all__ = ["Inputs", "draw", "on_host", "pad_as_kernel", "time_on_gpu", "wait"]
+__all__ = ["Inputs", "draw", "on_host", "time_on_gpu", "wait"]
 
 Draw = Callable[[Tuple[int, ...], str], Any]
 
@@ -120,13 +120,6 @@ def _is_torch(array: Any) -> bool:
 def on_host(array: Any) -> Any:
     """The array, or its copy in host memory."""
     return array.cpu() if _is_torch(array) else array
-
-
-def pad_as_kernel(array: Any) -> Any:
-    """As a call pads the head_dim where no kernel has it."""
-    missing = missing_columns(array.shape[-1])
-    library = arrays.library_of(array)
-    return library.pad(array, missing) if missing and library else array
 
 
 def wait(result: Any) -> None:

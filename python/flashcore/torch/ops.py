@@ -30,7 +30,7 @@ _ARGUMENTS = (
     "(Tensor q, Tensor k, Tensor v, Tensor? bias=None, *, str? causal=None, "
     "int? window_left=None, int? window_right=None, float? softcap=None, float? scale=None, "
     "str layout='bhsd', str memory='bhsd', str schedule='', str? device=None, "
-    "bool static=False, bool pad_head_dim=True)"
+    "bool static=False)"
 )
 _library: Any = torch.library.Library("flashcore", "DEF")
 _tags = (torch.Tag.pt2_compliant_tag,)
@@ -55,7 +55,6 @@ def attention(
     schedule: Any = None,
     device: Optional[str] = None,
     static: bool = False,
-    pad_head_dim: bool = True,
 ) -> Any:
     """``flashcore.attention`` by its operator, which the tracers of PyTorch see.
 
@@ -90,7 +89,6 @@ def attention(
         schedule=_schedule_words(schedule),
         device=device,
         static=static,
-        pad_head_dim=pad_head_dim,
     )
 
 
@@ -162,7 +160,6 @@ def _call(
     schedule: str,
     device: Optional[str],
     static: bool,
-    pad_head_dim: bool,
 ) -> Any:
     pairs = [word.partition("=")[::2] for word in schedule.split()]
     options = make_options(
@@ -175,7 +172,6 @@ def _call(
         pairs or None,
         device,
         static,
-        pad_head_dim,
     )
     return call_for(without_gradients(options))
 
@@ -197,11 +193,9 @@ def _run(
     schedule: str = "",
     device: Optional[str] = None,
     static: bool = False,
-    pad_head_dim: bool = True,
 ) -> Any:
     call = _call(
         lse, causal, window_left, window_right, softcap, scale, layout, schedule, device, static,
-        pad_head_dim,
     )  # fmt: skip
     return call.run(q, k, v, bias, _new_o(q, v, layout, memory), None)
 

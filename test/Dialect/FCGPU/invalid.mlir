@@ -80,6 +80,18 @@ func.func @copy_of_wider_rows(%k: memref<512x128xf16>, %i: index,
 
 // -----
 
+// A row of 50 columns has tiles of 56.
+
+func.func @copy_of_narrower_rows(%k: memref<512x50xf16>, %i: index,
+                                 %ring: !fcgpu.ring<2x64x64xf16>) {
+  // expected-error @below {{'fcgpu.copy' op expects source rows of 64 columns, but got 50}}
+  fcgpu.copy %k[%i, %i] to %ring[%i] by block
+      : memref<512x50xf16> to !fcgpu.ring<2x64x64xf16>
+  return
+}
+
+// -----
+
 func.func @copy_of_dynamic_rows(%k: memref<512x?xf16>, %i: index,
                                 %ring: !fcgpu.ring<2x64x64xf16>) {
   // expected-error @below {{'fcgpu.copy' op expects source rows of 64 columns, but got ?}}

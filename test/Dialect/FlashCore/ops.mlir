@@ -65,6 +65,18 @@ func.func @dynamic_sizes_strides_and_offset(
   return
 }
 
+// CHECK-LABEL: func.func @any_strides_and_offset(
+func.func @any_strides_and_offset(
+    %q: memref<1x2x70x33xf16, strided<[9001, 4501, 65, 1], offset: 3>>) {
+  // CHECK: outs(%{{.+}} : memref<1x2x70x33xf16, strided<[9001, 4501, 65, 1], offset: 3>>)
+  flashcore.attention ins(%q, %q, %q
+      : memref<1x2x70x33xf16, strided<[9001, 4501, 65, 1], offset: 3>>,
+        memref<1x2x70x33xf16, strided<[9001, 4501, 65, 1], offset: 3>>,
+        memref<1x2x70x33xf16, strided<[9001, 4501, 65, 1], offset: 3>>)
+      outs(%q : memref<1x2x70x33xf16, strided<[9001, 4501, 65, 1], offset: 3>>)
+  return
+}
+
 // CHECK-LABEL: func.func @head_dim_v_differs_from_head_dim(
 func.func @head_dim_v_differs_from_head_dim(
     %q: !q, %k: !kv, %v: memref<2x2x256x128xf16>, %o: memref<2x8x512x128xf16>) {
@@ -288,6 +300,17 @@ func.func @partial_result(
                           memref<1x1x256x64xf16>, memref<1x1x256x64xf16>)
       outs(%o : memref<1x1x16x64xf32, strided<[12, 5, 67, 2], offset: 3>>)
       lse(%lse : memref<1x1x16xf32>) tile(%i, %i, %i, %i, %i, %i, %i, %i)
+  return
+}
+
+// CHECK-LABEL: func.func @partial_result_with_the_columns_of_tiles(
+func.func @partial_result_with_the_columns_of_tiles(
+    %q: memref<1x1x16x20xf16>, %k: memref<1x1x256x20xf16>,
+    %o: memref<1x1x16x24xf32>, %i: index) {
+  // CHECK: flashcore.attention {{.+}} outs(%{{.+}} : memref<1x1x16x24xf32>)
+  flashcore.attention ins(%q, %k, %k : memref<1x1x16x20xf16>,
+                          memref<1x1x256x20xf16>, memref<1x1x256x20xf16>)
+      outs(%o : memref<1x1x16x24xf32>) tile(%i, %i, %i, %i, %i, %i, %i, %i)
   return
 }
 

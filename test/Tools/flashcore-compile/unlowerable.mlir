@@ -33,24 +33,8 @@ func.func @score_region(%q: !t) {
   return
 }
 
-!d12 = memref<2x4x128x12xf16, strided<[?, ?, ?, 1]>>
-
-func.func @head_dim_not_a_multiple_of_8(%q: !d12) {
-  // CHECK: :[[#@LINE+1]]:3: error: 'flashcore.attention' op has head_dim 12, but this version lowers multiples of 8 from 16 to 256{{$}}
-  flashcore.attention ins(%q, %q, %q : !d12, !d12, !d12) outs(%q : !d12)
-  return
-}
-
-func.func @head_dim_too_small(%q: memref<2x4x128x8xf16>) {
-  // CHECK: :[[#@LINE+1]]:3: error: 'flashcore.attention' op has head_dim 8, but this version lowers multiples of 8 from 16 to 256{{$}}
-  flashcore.attention ins(%q, %q, %q : memref<2x4x128x8xf16>,
-                          memref<2x4x128x8xf16>, memref<2x4x128x8xf16>)
-      outs(%q : memref<2x4x128x8xf16>)
-  return
-}
-
 func.func @head_dim_too_large(%q: memref<2x4x128x264xf16>) {
-  // CHECK: :[[#@LINE+1]]:3: error: 'flashcore.attention' op has head_dim 264, but this version lowers multiples of 8 from 16 to 256{{$}}
+  // CHECK: :[[#@LINE+1]]:3: error: 'flashcore.attention' op has head_dim 264, but this version lowers 1 to 256{{$}}
   flashcore.attention ins(%q, %q, %q : memref<2x4x128x264xf16>,
                           memref<2x4x128x264xf16>, memref<2x4x128x264xf16>)
       outs(%q : memref<2x4x128x264xf16>)
@@ -58,7 +42,7 @@ func.func @head_dim_too_large(%q: memref<2x4x128x264xf16>) {
 }
 
 func.func @head_dim_v_too_large(%q: !t, %v: memref<2x4x128x264xf16>) {
-  // CHECK: :[[#@LINE+1]]:3: error: 'flashcore.attention' op has head_dim_v 264, but this version lowers multiples of 8 from 16 to 256{{$}}
+  // CHECK: :[[#@LINE+1]]:3: error: 'flashcore.attention' op has head_dim_v 264, but this version lowers 1 to 256{{$}}
   flashcore.attention ins(%q, %q, %v : !t, !t, memref<2x4x128x264xf16>)
       outs(%v : memref<2x4x128x264xf16>)
   return

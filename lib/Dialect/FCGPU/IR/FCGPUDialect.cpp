@@ -358,7 +358,9 @@ LogicalResult CopyOp::verify() {
   int64_t cols = source.getShape().back();
   bool fillsPanels = ring.hasPanels() && !ShapedType::isDynamic(cols) &&
                      cols < ring.getCols() && cols % ring.getPanelCols() == 0;
-  if (cols != ring.getCols() && !fillsPanels)
+  bool fillsRows = !ring.hasPanels() && !ShapedType::isDynamic(cols) &&
+                   getTileColumns(cols) == ring.getCols();
+  if (cols != ring.getCols() && !fillsPanels && !fillsRows)
     return emitOpError("expects source rows of ")
            << ring.getCols() << " columns, but got "
            << (ShapedType::isDynamic(cols) ? "?" : std::to_string(cols));

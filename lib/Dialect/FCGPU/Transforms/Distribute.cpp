@@ -163,7 +163,7 @@ struct DistributePass final
   /// Whether the chip has instructions for all copies.
   LogicalResult checkCopies(const flashcore::TargetInfo &target) {
     WalkResult result = getOperation().walk([&](CopyOp op) {
-      if (findFillAtom(target, op.getRing().getType()))
+      if (findFillAtom(target, op))
         return WalkResult::advance();
       op.emitOpError("fills ")
           << op.getRing().getType() << ", for which " << target.chip
@@ -255,6 +255,7 @@ struct DistributePass final
     scf::populateSCFStructuralTypeConversionsAndLegality(converter, patterns,
                                                          target);
     populateMemoryPatterns(converter, context, patterns);
+    populateWritePatterns(converter, context, patterns);
     populateExchangePatterns(converter, context, patterns);
     populateComputePatterns(converter, context, patterns);
     populateWarpgroupPatterns(converter, context, patterns);

@@ -249,7 +249,7 @@ struct DistributeBulkCopy final : ThreadPattern<CopyOp> {
           op, "copies from a tensor of which the kernel has no tensor map with "
               "boxes of a panel");
     IndexBuilder b(op.getLoc(), rewriter);
-    thread.use(*findFillAtom(*thread.target, ring));
+    thread.use(*findFillAtom(*thread.target, op));
     Value tile = adaptor.getTile().front();
     Destination target{getSlotAddress(b, adaptor.getRing().front(), ring, tile),
                        getRingBarrier(b, thread, op.getRing(), RingSide::Read,
@@ -352,7 +352,7 @@ private:
                const Destination &target) const {
     RingType ring = op.getRing().getType();
     int64_t boxCols =
-        findFillAtom(*thread.target, ring)->bytes / ring.getElementBytes();
+        findFillAtom(*thread.target, op)->bytes / ring.getElementBytes();
     for (int64_t col = 0; col < getCopiedCols(op); col += boxCols) {
       int64_t offset =
           col * ring.getRows() * ring.getElementBytes() + row * kPanelBytes;

@@ -1,13 +1,14 @@
-//===- DistributeMemory.cpp - Rings, copies and results to lanes ----------===//
+//===- DistributeMemory.cpp - Rings and copies to lanes
+//--------------------===//
 //
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Patterns for everything that touches memory. A ring address is the slot, then
-// the row, then the swizzled 16-byte chunk (see `!fcgpu.ring`). It is built in
-// three steps: a lane's place in any slot, which no loop changes; then the
-// slot; then a constant, which fits the instruction. From a single sum LLVM
+// Patterns for rings, and copies and reads of them. A ring address is the slot,
+// then the row, then the swizzled 16-byte chunk (see `!fcgpu.ring`). It is
+// built in three steps: a lane's place in any slot, which no loop changes; then
+// the slot; then a constant, which fits the instruction. From a single sum LLVM
 // hoists the constants, each into a register of its own.
 //
 //===----------------------------------------------------------------------===//
@@ -17,9 +18,7 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/NVGPU/IR/NVGPUDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include "llvm/ADT/Sequence.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
@@ -167,8 +166,10 @@ private:
   bool isInBounds;
 };
 
-/// A tile copy as 16-byte cp.async, spread over the threads so that neighbours
-/// copy neighbouring chunks of a row.
+/// A tile copy, spread over the threads so that neighbours copy neighbouring
+/// pieces of a row: whole chunks by 16-byte cp.async or, where rows do not
+/// begin at multiples of 16 bytes, parts of one, the smallest through
+/// registers.
 struct DistributeCopy final : ThreadPattern<CopyOp> {
   using ThreadPattern::ThreadPattern;
 
@@ -177,7 +178,7 @@ struct DistributeCopy final : ThreadPattern<CopyOp> {
                   ConversionPatternRewriter &rewriter) const override {
     if (op.getRing().getType().hasPanels())
       return rewriter.notifyMatchFailure(op, "is into a ring with panels");
-    thread.use(*findFillAtom(*thread.target, op.getRing().getType()));
+    thread.use(*findFillAtom(*thread.target, op));
     IndexBuilder b(op.getLoc(), rewriter);
     if (op.getPredicate() && !op.getZeroFill()) {
       auto ifOp = scf::IfOp::create(b, adaptor.getPredicate().front(),
@@ -189,33 +190,79 @@ struct DistributeCopy final : ThreadPattern<CopyOp> {
     return success();
   }
 
+private:
+  /// What one thread copies of a row at a time.
+  struct Pieces {
+    const flashcore::CopyAtom &atom;
+    int64_t columns;  ///< of a piece
+    int64_t count;    ///< of a row of the ring
+    int64_t inSource; ///< of a row of the source
+    int64_t inChunk;
+
+    bool isAsynchronous() const {
+      return atom.completion == flashcore::CopyCompletion::Groups;
+    }
+  };
+
+  Pieces getPieces(CopyOp op) const {
+    RingType ring = op.getRing().getType();
+    const flashcore::CopyAtom &atom = *findFillAtom(*thread.target, op);
+    int64_t columns = atom.bytes / ring.getElementBytes();
+    return {atom, columns, ring.getCols() / columns,
+            op.getSource().getType().getShape().back() / columns,
+            ring.getChunkCols() / columns};
+  }
+
+  /// Threads of a row: the largest power of two that divides its pieces, so
+  /// that none is idle. But neighbours must share the 32-byte sectors of a row.
+  static int64_t getThreadsOfRow(const Pieces &pieces, int64_t numThreads) {
+    constexpr int64_t sectorBytes = 32, lineBytes = 128;
+    int64_t threads = pieces.count & -pieces.count;
+    if (threads * pieces.atom.bytes < sectorBytes)
+      threads =
+          std::min<int64_t>(llvm::bit_ceil(static_cast<uint64_t>(pieces.count)),
+                            lineBytes / pieces.atom.bytes);
+    // All threads have as many rows.
+    return std::min(threads, numThreads & -numThreads);
+  }
+
   void copyTile(IndexBuilder &b, CopyOp op, OneToNOpAdaptor adaptor) const {
     RingType ring = op.getRing().getType();
-    int64_t rows = ring.getRows(), chunks = ring.getRowChunks();
+    int64_t rows = ring.getRows();
     bool byBlock = op.getScope() == CopyScope::Block;
     int64_t numThreads = byBlock ? thread.numThreads : 32;
     Value id = byBlock ? thread.thread : thread.lane;
-    // Threads of a row: the largest power of two that divides its chunks, so
-    // that none is idle. But neighbours must share the 32-byte sectors of a row
-    // of oddly many chunks.
-    int64_t threadsPerRow = std::min(chunks & -chunks, numThreads);
-    if (threadsPerRow == 1)
-      threadsPerRow =
-          std::min<int64_t>(llvm::bit_ceil(static_cast<uint64_t>(chunks)), 8);
+    Pieces pieces = getPieces(op);
+    int64_t threadsPerRow = getThreadsOfRow(pieces, numThreads);
     int64_t rowsPerPass = numThreads / threadsPerRow;
     Value firstRow = b.div(id, threadsPerRow);
-    Value firstChunk = b.rem(id, threadsPerRow);
+    Value firstPiece = b.rem(id, threadsPerRow);
     Slot slot(b, adaptor.getRing().front(), ring, adaptor.getTile().front());
-
-    for (int64_t done = 0; done < rows; done += rowsPerPass) {
-      OpBuilder::InsertionGuard guard(b);
-      if (done + rowsPerPass > rows) { // more threads than rows are left
-        Value isRow = b.lessThan(b.add(firstRow, done), b.index(rows));
-        b.setInsertionPointToStart(
-            scf::IfOp::create(b, isRow, /*withElseRegion=*/false).thenBlock());
+    // Parts of chunks are many: their addresses would take all registers.
+    constexpr int64_t passesAtOnce = 4;
+    int64_t rowsAtOnce = passesAtOnce * rowsPerPass;
+    int64_t inLoop =
+        pieces.inChunk > 1 ? rows / rowsAtOnce * rowsAtOnce : int64_t(0);
+    auto copyRows = [&](Value first, int64_t begin, int64_t end) {
+      for (int64_t done = begin; done < end; done += rowsPerPass) {
+        OpBuilder::InsertionGuard guard(b);
+        if (done + rowsPerPass > rows) { // more threads than rows are left
+          Value isRow = b.lessThan(b.add(first, done), b.index(rows));
+          b.setInsertionPointToStart(
+              scf::IfOp::create(b, isRow, /*withElseRegion=*/false)
+                  .thenBlock());
+        }
+        copyRow(b, op, adaptor, slot, first, done, firstPiece, threadsPerRow);
       }
-      copyRow(b, op, adaptor, slot, firstRow, done, firstChunk, threadsPerRow);
+    };
+    if (inLoop > 0) {
+      OpBuilder::InsertionGuard guard(b);
+      auto loop = scf::ForOp::create(b, b.index(0), b.index(inLoop),
+                                     b.index(rowsAtOnce));
+      b.setInsertionPointToStart(loop.getBody());
+      copyRows(b.add(firstRow, loop.getInductionVar()), 0, rowsAtOnce);
     }
+    copyRows(firstRow, inLoop, rows);
   }
 
   /// Whether row `row` is read, or null if it certainly is: rows past the end
@@ -234,12 +281,36 @@ struct DistributeCopy final : ThreadPattern<CopyOp> {
     return exists;
   }
 
-  /// Copies chunks `firstChunk`, `firstChunk` + step, ... of row
+  /// Where a piece goes: an element of a slot, and how many behind it.
+  struct Target {
+    Value memref;
+    int64_t shift;
+  };
+
+  /// The target of piece `firstPiece` + c of row `firstRow` + done.
+  Target getTarget(IndexBuilder &b, RingType ring, Slot &slot,
+                   const Pieces &pieces, Value firstRow, int64_t done,
+                   Value firstPiece, int64_t c) const {
+    // What leaves the swizzle as it is is the constant.
+    int64_t row = done % kSwizzleRows;
+    int64_t low = c % (getSwizzleGroup(ring.getRowChunks()) * pieces.inChunk);
+    Value piece = b.add(firstPiece, low), chunk = piece;
+    if (pieces.inChunk > 1)
+      chunk = b.div(piece, pieces.inChunk);
+    Value place = getPlace(b, b.add(firstRow, row), chunk, ring);
+    if (pieces.inChunk > 1)
+      place = b.add(place, b.mul(b.rem(piece, pieces.inChunk), pieces.columns));
+    return {slot.from(place),
+            (done - row) * ring.getCols() + (c - low) * pieces.columns};
+  }
+
+  /// Copies pieces `firstPiece`, `firstPiece` + step, ... of row
   /// `firstRow` + done.
   void copyRow(IndexBuilder &b, CopyOp op, OneToNOpAdaptor adaptor, Slot &slot,
-               Value firstRow, int64_t done, Value firstChunk,
+               Value firstRow, int64_t done, Value firstPiece,
                int64_t step) const {
     RingType ring = op.getRing().getType();
+    Pieces pieces = getPieces(op);
     CopiedRows source(op, adaptor.getSource().front());
     SmallVector<Value> indices;
     for (ValueRange index : adaptor.getIndices())
@@ -251,33 +322,78 @@ struct DistributeCopy final : ThreadPattern<CopyOp> {
     Value exists =
         getExists(b, op, adaptor, source, b.add(indices[rowAxis], row));
     indices = source.locate(b, indices, row);
-    auto token = nvgpu::DeviceAsyncTokenType::get(op.getContext());
-    int64_t cols = ring.getCols(), chunks = ring.getRowChunks();
-    int64_t chunkCols =
-        findFillAtom(*thread.target, ring)->bytes / ring.getElementBytes();
     Value elements;
-    if (exists)
-      elements =
-          arith::SelectOp::create(b, exists, b.index(chunkCols), b.index(0));
-    for (int64_t c = 0; c < chunks; c += step) {
-      Value chunk = b.add(firstChunk, c);
+    if (exists && pieces.isAsynchronous())
+      elements = selectElements(b, pieces, exists);
+    for (int64_t c = 0; c < pieces.count; c += step) {
+      Value piece = b.add(firstPiece, c);
       OpBuilder::InsertionGuard guard(b);
-      if (c + step > chunks) { // more threads than chunks are left
-        auto ifOp = scf::IfOp::create(b, b.lessThan(chunk, b.index(chunks)),
-                                      /*withElseRegion=*/false);
+      if (c + step > pieces.count) { // more threads than pieces are left
+        auto ifOp =
+            scf::IfOp::create(b, b.lessThan(piece, b.index(pieces.count)),
+                              /*withElseRegion=*/false);
         b.setInsertionPointToStart(ifOp.thenBlock());
       }
-      indices[rowAxis + 1] = b.add(firstCol, b.mul(chunk, chunkCols));
-      // What leaves the swizzle as it is is the constant.
-      int64_t row = done % kSwizzleRows, col = c % getSwizzleGroup(chunks);
-      Value target = slot.from(
-          getPlace(b, b.add(firstRow, row), b.add(firstChunk, col), ring));
-      nvgpu::DeviceAsyncCopyOp::create(
-          b, token, target,
-          b.index((done - row) * cols + (c - col) * chunkCols),
-          source.getMemref(), indices, b.getIndexAttr(chunkCols), elements,
-          /*bypassL1=*/b.getUnitAttr());
+      indices[rowAxis + 1] = b.add(firstCol, b.mul(piece, pieces.columns));
+      Value isThere = exists;
+      bool isRow = pieces.inSource == pieces.count;
+      if (!isRow && c + step > pieces.inSource) { // the last are zeros
+        isThere = b.lessThan(piece, b.index(pieces.inSource));
+        if (exists)
+          isThere = arith::AndIOp::create(b, exists, isThere);
+        if (pieces.isAsynchronous())
+          elements = selectElements(b, pieces, isThere);
+      }
+      Target target =
+          getTarget(b, ring, slot, pieces, firstRow, done, firstPiece, c);
+      if (pieces.isAsynchronous())
+        copyAsync(b, pieces, target, source.getMemref(), indices, elements);
+      else
+        copyElement(b, target, source.getMemref(), indices, isThere);
     }
+  }
+
+  static Value selectElements(IndexBuilder &b, const Pieces &pieces,
+                              Value exists) {
+    return arith::SelectOp::create(b, exists, b.index(pieces.columns),
+                                   b.index(0));
+  }
+
+  /// Of the piece, only the first `elements` are read, if that is not null, and
+  /// zeros fill the rest.
+  static void copyAsync(IndexBuilder &b, const Pieces &pieces, Target target,
+                        Value source, ValueRange indices, Value elements) {
+    // Only whole chunks go past L1.
+    UnitAttr bypassL1 = pieces.inChunk == 1 ? b.getUnitAttr() : UnitAttr();
+    nvgpu::DeviceAsyncCopyOp::create(
+        b, nvgpu::DeviceAsyncTokenType::get(b.getContext()), target.memref,
+        b.index(target.shift), source, indices, b.getIndexAttr(pieces.columns),
+        elements, bypassL1);
+  }
+
+  /// The element, or zero if it does not exist.
+  static void copyElement(IndexBuilder &b, Target target, Value source,
+                          ValueRange indices, Value exists) {
+    Value element;
+    if (exists) {
+      Type type = cast<MemRefType>(source.getType()).getElementType();
+      element = scf::IfOp::create(
+                    b, exists,
+                    [&](OpBuilder &builder, Location loc) {
+                      Value loaded =
+                          memref::LoadOp::create(builder, loc, source, indices);
+                      scf::YieldOp::create(builder, loc, loaded);
+                    },
+                    [&](OpBuilder &builder, Location loc) {
+                      Value zero = arith::ConstantOp::create(
+                          builder, loc, builder.getZeroAttr(type));
+                      scf::YieldOp::create(builder, loc, zero);
+                    })
+                    .getResult(0);
+    } else {
+      element = memref::LoadOp::create(b, source, indices);
+    }
+    memref::StoreOp::create(b, element, target.memref, b.index(target.shift));
   }
 };
 
@@ -384,206 +500,6 @@ struct DistributeRead final : ThreadPattern<ReadOp> {
     });
   }
 };
-
-/// A result tile (or vector): each lane stores what it holds of the rows that
-/// exist, 16 bytes at a time where the columns allow it.
-struct DistributeWrite final : ThreadPattern<vector::TransferWriteOp> {
-  using ThreadPattern::ThreadPattern;
-
-  LogicalResult
-  matchAndRewrite(vector::TransferWriteOp op, OneToNOpAdaptor adaptor,
-                  ConversionPatternRewriter &rewriter) const override {
-    VectorType type = op.getVectorType();
-    auto target = dyn_cast<MemRefType>(op.getBase().getType());
-    const TileLayout *layout = thread.layouts->lookup(op.getVector());
-    if (!target || !layout || !op.getPermutationMap().isMinorIdentity() ||
-        op.getMask())
-      return rewriter.notifyMatchFailure(op, "is not a plain memref write");
-    bool hasColumns = type.getRank() == 1 || op.isDimInBounds(1) ||
-                      target.getShape().back() == type.getShape().back();
-    if (layout->getRank() != type.getRank() || !hasColumns)
-      return rewriter.notifyMatchFailure(op,
-                                         "writes columns that may not exist");
-    if (type.getRank() > 1 && !isOfRows(TileRegisters(*layout, type),
-                                        getPartSize(type.getElementType())))
-      return rewriter.notifyMatchFailure(op, "has several rows in a part");
-    IndexBuilder b(op.getLoc(), rewriter);
-    Memory memory{adaptor.getBase().front(), {}, {}};
-    for (ValueRange index : adaptor.getIndices())
-      memory.indices.push_back(index.front());
-    size_t rowAxis = target.getRank() - type.getRank();
-    bool coversTarget = target.getDimSize(rowAxis) == type.getDimSize(0) &&
-                        getConstantIntValue(op.getIndices()[rowAxis]) == 0;
-    if (!op.isDimInBounds(0) && !coversTarget)
-      memory.rowAxis = rowAxis;
-    memory.indices[rowAxis] = b.add(
-        memory.indices[rowAxis], getPlace(b, *layout, TileLayout::Row, thread));
-    if (type.getRank() == 1)
-      storeVector(b, adaptor.getValueToStore(), type, *layout, memory);
-    else
-      storeTile(b, adaptor.getValueToStore(), type, *layout, memory);
-    rewriter.eraseOp(op);
-    return success();
-  }
-
-private:
-  /// Where the lane's first place is, and the axis of rows that may not exist.
-  struct Memory {
-    Value memref;
-    SmallVector<Value> indices;
-    std::optional<size_t> rowAxis;
-
-    /// Null where all rows exist.
-    Value isRow(IndexBuilder &b, Value row) const {
-      if (!rowAxis)
-        return {};
-      return b.lessThan(row, memref::DimOp::create(b, memref, *rowAxis));
-    }
-  };
-
-  void storeVector(IndexBuilder &b, ValueRange values, VectorType type,
-                   const TileLayout &layout, const Memory &memory) const {
-    TileRegisters registers(layout, type);
-    for (auto [reg, value] : llvm::enumerate(values)) {
-      OpBuilder::InsertionGuard guard(b);
-      SmallVector<Value> indices = memory.indices;
-      indices.back() = b.add(indices.back(), registers.getRow(reg));
-      Value exists = memory.isRow(b, indices.back());
-      // Of the lanes that hold the same, the first stores it.
-      Value isFirst = isFirstReplica(b, layout, thread.lane);
-      Value stores = exists && isFirst
-                         ? arith::AndIOp::create(b, exists, isFirst).getResult()
-                         : (exists ? exists : isFirst);
-      if (stores)
-        b.setInsertionPointToStart(
-            scf::IfOp::create(b, stores, /*withElseRegion=*/false).thenBlock());
-      memref::StoreOp::create(b, value, memory.memref, indices);
-    }
-  }
-
-  /// Of the rows of a lane, each after the other, with those of the other lanes
-  /// of the warp.
-  void storeTile(IndexBuilder &b, ValueRange parts, VectorType type,
-                 const TileLayout &tileLayout, const Memory &memory) const {
-    TileLayout layout = getLayoutOfRow(tileLayout);
-    int64_t warpRows = layout.getBox()[TileLayout::Row];
-    VectorType rowType =
-        VectorType::get({warpRows, type.getDimSize(1)}, type.getElementType());
-    int64_t wideCols = getWideColumns(rowType, layout);
-    TileRegisters registers(tileLayout, type);
-    int64_t size = registers.size() / static_cast<int64_t>(parts.size());
-    llvm::MapVector<int64_t, SmallVector<Value>> partsOfRow;
-    for (auto [i, part] : llvm::enumerate(parts))
-      partsOfRow[registers.getRow(static_cast<int64_t>(i) * size)].push_back(
-          part);
-    for (auto &[row, rowParts] : partsOfRow) {
-      OpBuilder::InsertionGuard guard(b);
-      SmallVector<Value> indices = memory.indices;
-      Value &rowIndex = indices[indices.size() - 2];
-      rowIndex = b.add(rowIndex, row);
-      // Lanes whose row does not exist hand on what they hold, too.
-      int64_t numWide =
-          wideCols * static_cast<int64_t>(rowParts.size()) / type.getDimSize(1);
-      SmallVector<Value> wide;
-      auto wideType =
-          VectorType::get({warpRows, wideCols}, type.getElementType());
-      const TileLayout &store = flashcore::getStoreLayout();
-      if (numWide)
-        wide = convertParts(b, ArrayRef(rowParts).take_front(numWide), wideType,
-                            layout, store, thread.lane);
-      if (Value exists = memory.isRow(b, rowIndex))
-        b.setInsertionPointToStart(
-            scf::IfOp::create(b, exists, /*withElseRegion=*/false).thenBlock());
-      if (numWide)
-        storeRuns(b, wide, wideType, store, /*firstCol=*/0, memory, indices);
-      if (wideCols < type.getDimSize(1))
-        storeRuns(b, ArrayRef(rowParts).drop_front(numWide),
-                  VectorType::get({warpRows, type.getDimSize(1) - wideCols},
-                                  type.getElementType()),
-                  layout, wideCols, memory, indices);
-    }
-  }
-
-  /// Whether each part of `size` registers is of one row.
-  static bool isOfRows(const TileRegisters &registers, int64_t size) {
-    return llvm::all_of(llvm::seq<int64_t>(registers.size()), [&](int64_t reg) {
-      return registers.getRow(reg) == registers.getRow(reg / size * size);
-    });
-  }
-
-  /// What of a layout is in a warp's registers of one row.
-  static TileLayout getLayoutOfRow(const TileLayout &layout) {
-    TileLayout::Bases registers;
-    for (const flashcore::BitPoint &basis :
-         layout.getBases(TileLayout::Register))
-      if (basis[TileLayout::Row] == 0)
-        registers.push_back(basis);
-    return {layout.getRank(), std::move(registers),
-            TileLayout::Bases(layout.getBases(TileLayout::Lane))};
-  }
-
-  /// The first columns of a warp's rows that lanes can hand each other so that
-  /// each gets 16 bytes next to each other; 0 where they are so already.
-  int64_t getWideColumns(VectorType rowType, const TileLayout &layout) const {
-    const TileLayout &store = flashcore::getStoreLayout();
-    int64_t run = store.getRun(TileLayout::Column);
-    int64_t bits = rowType.getElementTypeBitWidth();
-    const flashcore::CopyAtom *atom = flashcore::findCopyAtom(
-        *thread.target, flashcore::CopyRoute::RegistersToGlobal,
-        flashcore::CopyCompletion::Immediate);
-    int64_t cols = llvm::alignDown(rowType.getDimSize(1),
-                                   store.getBox()[TileLayout::Column]);
-    if (!atom || run * bits != 8 * atom->bytes ||
-        layout.getRun(TileLayout::Column) >= run || cols == 0 ||
-        getBases(layout, TileLayout::Lane, TileLayout::Row) !=
-            getBases(store, TileLayout::Lane, TileLayout::Row))
-      return 0;
-    auto type = VectorType::get({rowType.getDimSize(0), cols},
-                                rowType.getElementType());
-    return canConvert(type, layout, store) ? cols : 0;
-  }
-
-  /// Stores the parts of one row of boxes, which begins at column `firstCol`,
-  /// as far as a lane has columns next to each other.
-  void storeRuns(IndexBuilder &b, ValueRange parts, VectorType type,
-                 const TileLayout &layout, int64_t firstCol,
-                 const Memory &memory, SmallVector<Value> indices) const {
-    TileRegisters registers(layout, type);
-    int64_t size = registers.size() / static_cast<int64_t>(parts.size());
-    int64_t run = layout.getRun(TileLayout::Column);
-    Value col = b.add(
-        indices.back(),
-        evaluate(b, getBases(layout, TileLayout::Lane, TileLayout::Column),
-                 thread.lane));
-    for (int64_t reg = 0; reg < registers.size(); reg += run) {
-      indices.back() = b.add(col, firstCol + registers.getColumn(reg));
-      if (run < size) {
-        memref::StoreOp::create(b, getElement(b, parts, reg), memory.memref,
-                                indices);
-        continue;
-      }
-      vector::StoreOp::create(
-          b, concatenate(b, parts.slice(reg / size, run / size)), memory.memref,
-          indices, /*nontemporal=*/false,
-          llvm::MaybeAlign(run * type.getElementTypeBitWidth() / 8));
-    }
-  }
-
-  /// The vectors, a power of two of them, as one.
-  static Value concatenate(IndexBuilder &b, ValueRange vectors) {
-    SmallVector<Value> level(vectors);
-    while (level.size() > 1) {
-      int64_t size = cast<VectorType>(level.front().getType()).getNumElements();
-      SmallVector<int64_t> all = llvm::to_vector(llvm::seq<int64_t>(2 * size));
-      SmallVector<Value> next;
-      for (size_t i = 0; i < level.size(); i += 2)
-        next.push_back(
-            vector::ShuffleOp::create(b, level[i], level[i + 1], all));
-      level = std::move(next);
-    }
-    return level.front();
-  }
-};
 } // namespace
 
 void mlir::fcgpu::populateMemoryPatterns(const TileTypeConverter &converter,
@@ -591,6 +507,6 @@ void mlir::fcgpu::populateMemoryPatterns(const TileTypeConverter &converter,
                                          RewritePatternSet &patterns) {
   MLIRContext *ctx = patterns.getContext();
   patterns.add<DistributeCommit, DistributeWait>(converter, ctx);
-  patterns.add<DistributeAllocRing, DistributeCopy, DistributeRead,
-               DistributeWrite>(converter, ctx, context);
+  patterns.add<DistributeAllocRing, DistributeCopy, DistributeRead>(
+      converter, ctx, context);
 }

@@ -63,9 +63,9 @@ private:
 SmallVector<const flashcore::MmaAtom *>
 findMmaAtoms(const flashcore::TargetInfo &target, vector::ContractionOp op);
 
-/// The atom of the chip that fills slots of a ring, or null.
+/// The atom of the chip for a copy into slots of a ring, or null.
 const flashcore::CopyAtom *findFillAtom(const flashcore::TargetInfo &target,
-                                        RingType ring);
+                                        CopyOp op);
 /// The atom of the chip that reads tiles of a ring to registers, or null.
 const flashcore::CopyAtom *findReadAtom(const flashcore::TargetInfo &target);
 
@@ -191,10 +191,14 @@ public:
   explicit TileTypeConverter(const LayoutMap &layouts);
 };
 
-/// alloc_ring, copy, commit, wait, read, transfer_write.
+/// alloc_ring, copy, commit, wait, read.
 void populateMemoryPatterns(const TileTypeConverter &converter,
                             const ThreadContext &context,
                             RewritePatternSet &patterns);
+/// transfer_write.
+void populateWritePatterns(const TileTypeConverter &converter,
+                           const ThreadContext &context,
+                           RewritePatternSet &patterns);
 /// all_to_all.
 void populateExchangePatterns(const TileTypeConverter &converter,
                               const ThreadContext &context,

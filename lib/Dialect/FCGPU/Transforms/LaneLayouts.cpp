@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "DistributePatterns.h"
+#include "flashcore/Analysis/RowAccess.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -96,11 +97,16 @@ mlir::fcgpu::findMmaAtoms(const flashcore::TargetInfo &target,
 }
 
 const flashcore::CopyAtom *
-mlir::fcgpu::findFillAtom(const flashcore::TargetInfo &target, RingType ring) {
+mlir::fcgpu::findFillAtom(const flashcore::TargetInfo &target, CopyOp op) {
   using flashcore::CopyCompletion;
-  return flashcore::findCopyAtom(target, flashcore::CopyRoute::GlobalToShared,
-                                 ring.hasPanels() ? CopyCompletion::Barrier
-                                                  : CopyCompletion::Groups);
+  constexpr auto route = flashcore::CopyRoute::GlobalToShared;
+  if (op.getRing().getType().hasPanels())
+    return flashcore::findCopyAtom(target, route, CopyCompletion::Barrier);
+  // The narrowest asynchronous copies take two elements.
+  int64_t bytes = flashcore::getAccessBytes(op.getSource());
+  return flashcore::findCopyAtom(
+      target, route,
+      bytes > 2 ? CopyCompletion::Groups : CopyCompletion::Immediate, bytes);
 }
 
 const flashcore::CopyAtom *

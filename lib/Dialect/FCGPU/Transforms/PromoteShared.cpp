@@ -60,7 +60,8 @@ struct PromoteSharedPass final
     if (getConstantIntValue(read.getIndices().back()) != 0)
       return read.emitOpError("expects a tile that starts at column 0");
     int64_t cols = cast<ShapedType>(read.getBase().getType()).getShape().back();
-    if (cols != type.getDimSize(1))
+    if (ShapedType::isDynamic(cols) ||
+        getTileColumns(cols) != type.getDimSize(1))
       return read.emitOpError("expects a tile of whole rows, but got ")
              << type.getDimSize(1) << " columns of "
              << (ShapedType::isDynamic(cols) ? "?" : std::to_string(cols));

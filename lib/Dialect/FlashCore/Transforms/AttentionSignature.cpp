@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ScoreRegion.h"
+#include "flashcore/Analysis/RowAccess.h"
 #include "flashcore/Dialect/FlashCore/Transforms/AttentionKernels.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/IR/Builders.h"
@@ -21,10 +22,11 @@ using namespace mlir::flashcore;
 
 static SmallVector<KernelTensor> getTensors(AttentionOp op) {
   SmallVector<KernelTensor> tensors;
-  // Tiles are copied 16 bytes at a time, everything else element by element.
+  // Whole rows of these move, everything else element by element.
   auto addCopied = [&](StringRef name, bool isOutput, Value value,
                        ArrayRef<Dim> axes) {
-    tensors.emplace_back(name, isOutput, value, axes, /*alignment=*/16);
+    tensors.emplace_back(name, isOutput, value, axes,
+                         getAccessBytes(cast<ShapedType>(value.getType())));
   };
   auto addPlain = [&](StringRef name, bool isOutput, Value value,
                       ArrayRef<Dim> axes) {
@@ -206,7 +208,7 @@ AttentionSignature::toDictionary(AttentionOp op, fcgpu::ScheduleAttr schedule,
                       {{Dim::Batch}, {Dim::HeadsQ}, {Dim::SeqlenQ}}};
     llvm::append_range(lse.factors, keyParts.factors);
     WorkspaceTerm output = lse;
-    output.factors.push_back({Dim::HeadDimV});
+    output.bytes *= getPartialColumns();
     kernel.set("workspace", describeWorkspace(context, {lse, output}));
   }
   if (schedule.isPersistent())

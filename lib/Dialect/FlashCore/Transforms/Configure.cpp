@@ -84,10 +84,9 @@ LogicalResult mlir::flashcore::checkLowerable(AttentionOp op) {
   }
   for (auto [name, dim] : {std::pair("head_dim", op.getHeadDim()),
                            {"head_dim_v", op.getHeadDimV()}})
-    if (dim % 8 != 0 || dim < 16 || dim > 256)
-      return emitUnsupported(op)
-             << "has " << name << " " << dim
-             << ", but this version lowers multiples of 8 from 16 to 256";
+    if (dim > 256)
+      return emitUnsupported(op) << "has " << name << " " << dim
+                                 << ", but this version lowers 1 to 256";
   return success();
 }
 

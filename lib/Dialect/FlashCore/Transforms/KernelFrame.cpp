@@ -47,9 +47,9 @@ KernelFrame::KernelFrame(ImplicitLocOpBuilder &b,
       tensors[argument.tensor] = reinterpret(argument.tensor);
 }
 
-/// The tensors do not overlap, rows start at 16 bytes (so does the pointer,
-/// unless the offset is the caller's), and nobody else writes what is read
-/// while the kernel runs.
+/// The tensors do not overlap, rows start at multiples of their alignment (so
+/// does the pointer, unless the offset is the caller's), and nobody else writes
+/// what is read while the kernel runs.
 void KernelFrame::setArgumentAttributes() {
   constexpr int64_t workspaceAlignment = 16;
   bool writesOutputs = false;

@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "flashcore/Analysis/RowAccess.h"
 #include "flashcore/Dialect/FlashCore/Transforms/AttentionKernels.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -18,6 +19,7 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/ADT/Sequence.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <limits>
@@ -97,9 +99,11 @@ PartialResults mlir::flashcore::getPartialResults(KernelFrame &frame,
                                   frame.getSize(Dim::SeqlenQ)};
   OpFoldResult rows =
       frame.multiply(frame.multiply(shape[0], shape[1]), shape[2]);
-  OpFoldResult end = frame.multiply(rows, frame.getSize(Dim::HeadDimV));
+  OpFoldResult columns = frame.getBuilder().getIndexAttr(fcgpu::getTileColumns(
+      *getConstantIntValue(frame.getSize(Dim::HeadDimV))));
+  OpFoldResult end = frame.multiply(rows, columns);
   Value lse = frame.viewWorkspace(end, shape);
-  shape.push_back(frame.getSize(Dim::HeadDimV));
+  shape.push_back(columns);
   OpFoldResult begin = frame.getBuilder().getIndexAttr(0);
   return {frame.viewWorkspace(begin, shape), lse};
 }
@@ -182,9 +186,27 @@ void MergeBuilder::writeOutput(Value output, Value acc, Value factor) {
                 : arith::MulFOp::create(b, acc, factors).getResult();
   Type element = cast<MemRefType>(output.getType()).getElementType();
   o = arith::TruncFOp::create(b, type.clone(element), o);
-  // Rows are aligned to 16 bytes, the columns of a thread to its own 8.
-  vector::StoreOp::create(b, o, output, ValueRange{batch, head, query, column},
-                          /*nontemporal=*/false, llvm::MaybeAlign(8));
+  // The columns of a thread are aligned as its first one is, or as rows are.
+  int64_t elementBytes = element.getIntOrFloatBitWidth() / 8;
+  int64_t width = std::min(kColumns, getAccessBytes(output) / elementBytes);
+  int64_t numColumns = cast<MemRefType>(output.getType()).getDimSize(3);
+  for (int64_t first = 0; first < kColumns; first += width) {
+    Value part = o;
+    if (width < kColumns)
+      part = vector::ShuffleOp::create(
+          b, o, o, llvm::to_vector(llvm::seq(first, first + width)));
+    Value place = b.createOrFold<arith::AddIOp>(column, index(first));
+    OpBuilder::InsertionGuard guard(b);
+    if (numColumns != fcgpu::getTileColumns(numColumns)) {
+      Value exists = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, place,
+                                           index(numColumns));
+      b.setInsertionPointToStart(
+          scf::IfOp::create(b, exists, /*withElseRegion=*/false).thenBlock());
+    }
+    vector::StoreOp::create(
+        b, part, output, ValueRange{batch, head, query, place},
+        /*nontemporal=*/false, llvm::MaybeAlign(width * elementBytes));
+  }
 }
 
 void MergeBuilder::writeLse(Value lse, Value value) {
@@ -263,7 +285,7 @@ gpu::GPUFuncOp
 mlir::flashcore::buildMergeKernel(ImplicitLocOpBuilder &b,
                                   const AttentionSignature &signature,
                                   StringRef name, bool isInvariant) {
-  int64_t numThreads = *signature.getExtent(Dim::HeadDimV) / kColumns;
+  int64_t numThreads = signature.getPartialColumns() / kColumns;
   KernelFrame frame(b, signature, signature.getMergeArguments(), name,
                     numThreads,
                     signature.toMergeDictionary(b.getContext(), numThreads));

@@ -203,15 +203,17 @@ Value TileExpander::readTile(TileRole role, Value row, int64_t rows) {
   Value memref = role == TileRole::Query ? op.getQuery()
                  : role == TileRole::Key ? op.getKey()
                                          : op.getValue();
-  int64_t cols = role == TileRole::Value ? b.headDimV : op.getHeadDim();
+  int64_t numColumns = cast<MemRefType>(memref.getType()).getDimSize(3);
+  int64_t cols = fcgpu::getTileColumns(numColumns);
   // Rows past the end of the memref read as zeros: a zero K row gives score 0
-  // (the mask hides it), a zero V row keeps 0 * P from becoming NaN.
+  // (the mask hides it), a zero V row keeps 0 * P from becoming NaN. So do
+  // columns behind its own, which then add nothing to a product.
   Value zero = asValue(b.getIndexAttr(0));
   Value padding = arith::ConstantOp::create(b, b.getZeroAttr(b.half));
   auto type = VectorType::get({rows, cols}, b.half);
   auto read = vector::TransferReadOp::create(
       b, type, memref, ValueRange{zero, zero, row, zero}, padding,
-      ArrayRef<bool>{false, true});
+      ArrayRef<bool>{false, cols == numColumns});
   // Upstream makes straight code of a loop over one tile.
   bool isInLoop = role != TileRole::Query &&
                   schedule.getSoftmax() == fcgpu::Softmax::Online &&

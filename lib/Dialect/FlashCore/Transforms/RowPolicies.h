@@ -59,7 +59,8 @@ public:
   /// The c in exp(scale * (s - max)) = exp2(c * s - c * max).
   float getExponentScale() const { return scoreScale * llvm::numbers::log2ef; }
 
-  const int64_t warpM, blockN, headDimV;
+  const int64_t warpM, blockN;
+  const int64_t columnsV; ///< of tiles of V and O
   /// Of the elements that are multiplied.
   const Type half;
   /// Whether the bits of a row must not depend on the tiles that hide all keys

@@ -16,7 +16,7 @@ using namespace mlir;
 using namespace mlir::flashcore;
 
 Value RowSumPolicy::getInitialOutput() const {
-  return b.constant(0.0f, {b.warpM, b.headDimV});
+  return b.constant(0.0f, {b.warpM, b.columnsV});
 }
 
 Value RowSumPolicy::getInitialSum() const {
@@ -99,7 +99,7 @@ public:
   using RowSumPolicy::RowSumPolicy;
 
   Value getInitialOutput() const override {
-    return b.constant(0.0f, {b.warpM, b.headDimV + fcgpu::kOnesColumns});
+    return b.constant(0.0f, {b.warpM, b.columnsV + fcgpu::kOnesColumns});
   }
   Value rescaleSum(Value rowSum, Value) const override { return rowSum; }
 
@@ -107,7 +107,7 @@ public:
                   function_ref<Value()> readValue) const override {
     assert(unit == 1 && "checkSchedule refuses any other");
     auto type =
-        VectorType::get({b.blockN, b.headDimV + fcgpu::kOnesColumns}, b.half);
+        VectorType::get({b.blockN, b.columnsV + fcgpu::kOnesColumns}, b.half);
     Value ones = arith::ConstantOp::create(
         b, DenseElementsAttr::get(type, b.getFloatAttr(b.half, 1.0)));
     Value pHalf = roundP(b, p);
@@ -117,10 +117,10 @@ public:
   }
 
   Value getOutput(const RowState &state) const override {
-    return getColumnsOf(state, 0, b.headDimV);
+    return getColumnsOf(state, 0, b.columnsV);
   }
   Value getColumns(const RowState &state) const override {
-    return getColumnsOf(state, b.headDimV, fcgpu::kOnesColumns);
+    return getColumnsOf(state, b.columnsV, fcgpu::kOnesColumns);
   }
   Value reduce(Value columns) const override {
     return reduceColumns(b, columns, vector::CombiningKind::MAXNUMF);

@@ -480,7 +480,7 @@ void KernelBuilder::buildWarpTile(KernelFrame &frame, PartialResults partials,
 Value KernelBuilder::allocateWorkspace() {
   AffineExpr d0, d1, d2;
   bindDims(op.getContext(), d0, d1, d2);
-  int64_t floatsOfRow = op.getHeadDimV() + /*LSE*/ 1;
+  int64_t floatsOfRow = signature.getPartialColumns() + /*LSE*/ 1;
   OpFoldResult floats =
       apply(d0 * b.getAffineSymbolExpr(0) * b.getAffineSymbolExpr(1) *
                 b.getAffineSymbolExpr(2) * floatsOfRow,

@@ -21,7 +21,8 @@ static fcgpu::ScheduleAttr getSchedule(AttentionOp op) {
 
 TileBuilder::TileBuilder(AttentionOp op, float scoreScale)
     : ImplicitLocOpBuilder(op.getLoc(), op), warpM(getSchedule(op).getWarpM()),
-      blockN(getSchedule(op).getBlockN()), headDimV(op.getHeadDimV()),
+      blockN(getSchedule(op).getBlockN()),
+      columnsV(fcgpu::getTileColumns(op.getHeadDimV())),
       half(op.getQueryType().getElementType()),
       isInvariant(getSchedule(op).isInvariant()), scoreScale(scoreScale) {}
 

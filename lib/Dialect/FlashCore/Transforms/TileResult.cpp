@@ -54,9 +54,11 @@ vector::TransferWriteOp TileExpander::writeRows(Value tile, Value memref,
   SmallVector<Value> indices{zero, zero, row};
   llvm::append_range(indices, cols);
   // A memref of all the rows of the warp has those of a share.
-  auto rows = cast<MemRefType>(memref.getType()).getDimSize(2);
-  SmallVector<bool> inBounds(cols.size() + 1, true);
-  inBounds.front() = schedule.getKeyWarps() > 1 && rows == warpM;
+  auto type = cast<MemRefType>(memref.getType());
+  SmallVector<bool> inBounds{schedule.getKeyWarps() > 1 &&
+                             type.getDimSize(2) == warpM};
+  if (!cols.empty()) // those of tiles
+    inBounds.push_back(type.getDimSize(3) >= b.columnsV);
   return vector::TransferWriteOp::create(b, tile, memref, indices,
                                          ArrayRef<bool>(inBounds));
 }
@@ -125,7 +127,7 @@ void TileExpander::writeResult(RowResult result) {
   // Where the share of a part lies (see fcgpu.all_to_all).
   OpFoldResult row = b.getIndexAttr(0), col = b.getIndexAttr(0);
   int64_t parts = schedule.getKeyWarps();
-  int64_t colShares = b.headDimV / cols;
+  int64_t colShares = b.columnsV / cols;
   if (parts > 1) {
     AffineExpr d0 = b.getAffineDimExpr(0);
     row = apply(d0.floorDiv(colShares) * rows, {getKeyPart()});

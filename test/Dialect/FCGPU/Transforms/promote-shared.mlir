@@ -43,6 +43,38 @@ gpu.module @kernels {
   num_warps = 2, num_stages = 3, query = registers,
   grid_order = query_fastest, min_blocks = 0>
 
+// Columns behind those of the rows are of the ring, too.
+
+// CHECK-LABEL: gpu.func @tile_of_rows_without_whole_chunks
+// CHECK-SAME:    %[[KEY:[^:]+]]: memref<128x20xf16>, %[[N:[^:]+]]: index, %[[ROW:[^:]+]]: index)
+gpu.module @kernels {
+  gpu.func @tile_of_rows_without_whole_chunks(
+      %key: memref<128x20xf16>, %n: index, %row: index)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %zero = arith.constant 0.000000e+00 : f16
+    // CHECK:      %[[RING:.+]] = fcgpu.alloc_ring : <3x64x24xf16>
+    // CHECK:        fcgpu.copy %[[KEY]][%[[ROW]], %{{.+}}] to %[[RING]][%{{.+}}] by block : memref<128x20xf16> to <3x64x24xf16>
+    // CHECK-NEXT:   fcgpu.read %[[RING]][%{{.+}}] : <3x64x24xf16> -> vector<64x24xf16>
+    scf.forall (%warp) in (2) {
+      scf.for %i = %c0 to %n step %c1 {
+        %tile = vector.transfer_read %key[%row, %c0], %zero
+            {fcgpu.staging = #fcgpu.staging<copy = block, ring = block, slots = 3, number = turn>}
+            : memref<128x20xf16>, vector<64x24xf16>
+        "use"(%tile) : (vector<64x24xf16>) -> ()
+      }
+    } {mapping = [#gpu.warp<linear_dim_0>]}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 64,
+  num_warps = 2, num_stages = 3, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+
 // A tile by holder belongs to the warp, which copies it into its own slot.
 
 // CHECK-LABEL: gpu.func @tile_of_a_warp_is_copied_by_the_warp

@@ -220,30 +220,10 @@ func.func @regions(%q: !t, %k: !t, %v: !t, %o: !t, %slopes: memref<8xbf16>, %fac
 
 // -----
 
-!t = memref<1x8x512x12xf16, strided<[?, ?, ?, 1]>>
-
-func.func @head_dim_not_a_multiple(%q: !t, %k: !t, %v: !t, %o: !t) {
-  // expected-error @below {{'flashcore.attention' op has head_dim 12, but this version lowers multiples of 8 from 16 to 256}}
-  flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
-  return
-}
-
-// -----
-
-!t = memref<1x8x512x8xf16>
-
-func.func @head_dim_too_small(%q: !t, %k: !t, %v: !t, %o: !t) {
-  // expected-error @below {{'flashcore.attention' op has head_dim 8, but this version lowers multiples of 8 from 16 to 256}}
-  flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
-  return
-}
-
-// -----
-
 !t = memref<1x8x512x264xf16>
 
 func.func @head_dim_too_large(%q: !t, %k: !t, %v: !t, %o: !t) {
-  // expected-error @below {{'flashcore.attention' op has head_dim 264, but this version lowers multiples of 8 from 16 to 256}}
+  // expected-error @below {{'flashcore.attention' op has head_dim 264, but this version lowers 1 to 256}}
   flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
   return
 }
@@ -254,7 +234,7 @@ func.func @head_dim_too_large(%q: !t, %k: !t, %v: !t, %o: !t) {
 !vo = memref<1x8x512x264xf16>
 
 func.func @head_dim_v_too_large(%q: !qk, %k: !qk, %v: !vo, %o: !vo) {
-  // expected-error @below {{'flashcore.attention' op has head_dim_v 264, but this version lowers multiples of 8 from 16 to 256}}
+  // expected-error @below {{'flashcore.attention' op has head_dim_v 264, but this version lowers 1 to 256}}
   flashcore.attention ins(%q, %k, %v : !qk, !qk, !vo) outs(%o : !vo)
   return
 }

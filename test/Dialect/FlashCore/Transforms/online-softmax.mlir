@@ -259,6 +259,40 @@ gpu.module @kernels {
 #schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 64,
   num_warps = 2, num_stages = 2, query = registers,
   grid_order = query_fastest, min_blocks = 0>
+!q = memref<1x1x16x20xf16, strided<[2048, 2048, 20, 1], offset: ?>>
+!k = memref<1x1x128x20xf16>
+!v = memref<1x1x128x5xf16>
+!o = memref<1x1x16x5xf16, strided<[2048, 2048, 5, 1], offset: ?>>
+
+// Tiles have whole chunks of columns, 16 or more. Those behind a row's own read
+// as zeros, and are not written.
+
+// CHECK-LABEL: gpu.func @tiles_have_whole_chunks
+// CHECK-SAME:    %[[Q:[^:]+]]: memref<1x1x16x20xf16, {{[^%]+}}, %[[K:[^:]+]]: memref<1x1x128x20xf16>, %[[V:[^:]+]]: memref<1x1x128x5xf16>, %[[O:[^:]+]]: memref<1x1x16x5xf16,
+gpu.module @kernels {
+  gpu.func @tiles_have_whole_chunks(%q: !q, %k: !k, %v: !v, %o: !o,
+                                    %row: index) kernel {
+    // CHECK:     vector.transfer_read %[[Q]][{{.+}}], %{{.+}} {{.*}}: {{.+}}, vector<16x24xf16>
+    // CHECK:     vector.transfer_read %[[K]][{{.+}}], %{{.+}} {{.*}}: {{.+}}, vector<64x24xf16>
+    // CHECK:     vector.contract {{.+}} : vector<16x24xf16>, vector<64x24xf16> into vector<16x64xf32>
+    // CHECK:     vector.transfer_read %[[V]][{{.+}}], %{{.+}} {{.*}}: {{.+}}, vector<64x16xf16>
+    // CHECK:     vector.contract {{.+}} : vector<16x64xf16>, vector<64x16xf16> into vector<16x16xf32>
+    // CHECK-NOT: in_bounds
+    // CHECK:     vector.transfer_write %{{.+}}, %[[O]][{{.+}}] : vector<16x16xf16>, memref<1x1x16x5xf16,
+    %zero = arith.constant 0 : index
+    %seqlen = arith.constant 128 : index
+    flashcore.attention ins(%q, %k, %v : !q, !k, !v) outs(%o : !o)
+        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
+        {fcgpu.schedule = #schedule}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 64,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
 !qo = memref<1x1x16x32xf16, strided<[2048, 2048, 32, 1], offset: ?>>
 !kv = memref<1x1x100x32xf16>
 

@@ -84,7 +84,7 @@ func.func @splits_share_a_query_tile(%q: !qo, %k: !kv, %v: !kv, %o: !qo,
 // CHECK-SAME:    %[[BASE:[^:]+]]: memref<f32> {llvm.align = 16 : i32, llvm.noalias}) kernel
 // CHECK-SAME:    arguments = [{kind = "pointer", tensor = "q"}, {kind = "pointer", tensor = "k"}, {kind = "pointer", tensor = "v"}, {kind = "pointer", tensor = "workspace"}]
 // CHECK-SAME:    grid = [{dim = "seqlen_q", tile = 16 : i64}, {dim = "heads_q", tile = 1 : i64}, {dim = "batch", tile = 1 : i64}, {count = 4 : i64}]
-// CHECK-SAME:    workspace = [{bytes = 16 : i64, factors = [{dim = "batch", tile = 1 : i64}, {dim = "heads_q", tile = 1 : i64}, {dim = "seqlen_q", tile = 1 : i64}]}, {bytes = 16 : i64, factors = [{dim = "batch", tile = 1 : i64}, {dim = "heads_q", tile = 1 : i64}, {dim = "seqlen_q", tile = 1 : i64}, {dim = "head_dim_v", tile = 1 : i64}]}]
+// CHECK-SAME:    workspace = [{bytes = 16 : i64, factors = [{dim = "batch", tile = 1 : i64}, {dim = "heads_q", tile = 1 : i64}, {dim = "seqlen_q", tile = 1 : i64}]}, {bytes = 1024 : i64, factors = [{dim = "batch", tile = 1 : i64}, {dim = "heads_q", tile = 1 : i64}, {dim = "seqlen_q", tile = 1 : i64}]}]
 // CHECK:         %[[ID:.+]]:4 = affine.delinearize_index %{{.+}} into (2, 3, 1, 4)
 // CHECK-DAG:     %[[BEGIN:.+]] = affine.apply #[[$BEGIN]]()[%[[ID]]#3]
 // CHECK-DAG:     %[[END:.+]] = affine.apply #[[$END]]()[%[[ID]]#3]
@@ -212,3 +212,39 @@ func.func @equal_attentions_share_kernels(%q: !t, %o: !t) {
       {fcgpu.schedule = #schedule}
   return
 }
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 64,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0, key_splits = 2>
+!qo = memref<2x3x16x5xf16>
+!kv = memref<2x3x300x5xf16>
+
+// Partial results have the columns of tiles. Of the four of a thread, each that
+// exists is stored alone, since rows begin at odd elements; pointers need no
+// more.
+
+// CHECK-LABEL: func.func @rows_begin_at_odd_elements
+func.func @rows_begin_at_odd_elements(%q: !qo, %k: !kv, %v: !kv, %o: !qo) {
+  flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+      {fcgpu.schedule = #schedule}
+  return
+}
+
+// CHECK-LABEL: gpu.func @attention_f16_d5(
+// CHECK-SAME:    memref<f16> {llvm.align = 2 : i32, llvm.noalias, llvm.readonly},
+// CHECK-SAME:    alignment = 2 : i64, axes = ["batch", "heads_q", "seqlen_q", "head_dim"]
+// CHECK-SAME:    workspace = [{bytes = 8 : i64, factors = {{.+}}}, {bytes = 128 : i64,
+// CHECK:         outs(%{{.+}} : memref<1x1x16x16xf32,
+// CHECK-LABEL: gpu.func @attention_f16_d5_merge(
+// CHECK-DAG:     %[[O:.+]] = memref.reinterpret_cast %{{.+}} to offset: [0], sizes: [2, 3, 16, 5]
+// CHECK-DAG:     %[[OS:.+]] = memref.reinterpret_cast %{{.+}} to offset: [0], sizes: [4, 3, 16, 16]
+// CHECK:         vector.load %[[OS]]
+// CHECK:         %[[RESULT:.+]] = arith.truncf %{{.+}} : vector<4xf32> to vector<4xf16>
+// CHECK:         %[[FIRST:.+]] = vector.shuffle %[[RESULT]], %[[RESULT]] [0] : vector<4xf16>, vector<4xf16>
+// CHECK:         %[[EXISTS:.+]] = arith.cmpi slt, %[[COLUMN:.+]], %c5
+// CHECK-NEXT:    scf.if %[[EXISTS]] {
+// CHECK-NEXT:      vector.store %[[FIRST]], %[[O]][%{{.+}}, %{{.+}}, %{{.+}}, %[[COLUMN]]] {alignment = 2 : i64}
+// CHECK-COUNT-3:   vector.store %{{.+}}, %[[O]]
+// CHECK-NOT:       vector.store

@@ -92,14 +92,17 @@ def FCGPU_CopyOp : FCGPU_Op<"copy", [AttrSizedOperandSegments]> {
     Copies rows x cols elements of `source`, from `indices` on (the last two
     indices are the row and column of the tile's corner), into the slot of tile
     number `tile`. Rows past the end of the source are filled with zeros; with
-    `in_bounds` there are none, wherever the predicate is true. The columns must
-    all exist; a ring of panels may have more panels than they fill
-    (`fcgpu.fill`).
+    `in_bounds` there are none, wherever the predicate is true. A ring of rows
+    may have the columns of tiles where the source has fewer: up to the next
+    multiple of 8, or 16, and they are filled with zeros. Of panels the columns
+    must all exist, but there may be more panels than they fill (`fcgpu.fill`).
 
     The work is shared by all threads of the `block`, or of one `warp`; all of
     them must execute the op. It is asynchronous: `fcgpu.commit_copies` closes a
     group, `fcgpu.wait_copies` waits for groups, and a barrier makes the tile
-    visible to the other threads.
+    visible to the other threads. Rows that begin at odd elements go through
+    registers: such a copy has filled the slot when it ends, which is as early as
+    an asynchronous one may have, and needs the same barrier.
 
     With a predicate that is false nothing is copied; with `zero_fill` the slot is
     then filled with zeros. The predicate is the same in all threads that share

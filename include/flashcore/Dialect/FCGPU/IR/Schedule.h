@@ -12,7 +12,9 @@
 #define FLASHCORE_DIALECT_FCGPU_IR_SCHEDULE_H
 
 #include "mlir/IR/BuiltinAttributes.h"
+#include "llvm/Support/MathExtras.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -48,6 +50,12 @@ inline constexpr int64_t kChunkBytes = 16;
 
 /// Columns of Q that one mma.sync multiplies, the unit of `query_steps`.
 inline constexpr int64_t kQueryStep = 16;
+/// Columns of a tile of rows of `columns`, whole chunks of 16-bit elements and
+/// not fewer than one product takes: behind those of the rows are zeros.
+inline int64_t getTileColumns(int64_t columns) {
+  constexpr int64_t chunkColumns = kChunkBytes / 2;
+  return std::max(llvm::alignTo(columns, chunkColumns), uint64_t(kQueryStep));
+}
 /// Columns of ones behind those of V, whose products are the row sums: as many
 /// as are added to a product at a time.
 inline constexpr int64_t kOnesColumns = 8;

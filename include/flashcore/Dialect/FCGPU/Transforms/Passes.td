@@ -328,7 +328,9 @@ def DistributePass : Pass<"flashcore-distribute", "::mlir::gpu::GPUFuncOp"> {
     are `nvgpu.ldmatrix`, contractions `nvgpu.mma.sync` m16n8k16, copies
     `nvgpu.device_async_copy` of 16 bytes, reductions end with `gpu.shuffle`s
     between the lanes that share a row. 16-bit results are stored 16 bytes a
-    lane, for which lanes hand each other their columns. Rings are views of
+    lane, for which lanes hand each other their columns. Rows that begin at other
+    multiples are copied 8 or 4 bytes at a time, or go element by element through
+    a register, and results are stored 4 or 2 bytes a lane. Rings are views of
     `gpu.dynamic_shared_memory`, those `by warp` of the warp's part of it,
     through which also the shares of an `fcgpu.all_to_all` pass; more than the
     chip has is an error, as is a copy that it has no instruction for.

@@ -88,6 +88,11 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
           LSE = log(sum_t exp(LSE_t))    O = sum_t exp(LSE_t - LSE) * O_t
     * Empty row: a query that sees no key gets O = 0 and LSE = -inf (without
       sink), never NaN.
+    * Rows of query, key, value and output move 16 bytes at a time where head_dim
+      (head_dim_v), the static strides and the static offset are multiples of 8
+      elements, else 8, 4 or 2, as the largest power of two that divides them
+      all allows. Pointers, and strides and offsets that are known at run time
+      only, are to be multiples of that.
     * Grouped heads: query head h reads kv head h / (heads_q / heads_kv).
     * Precision: S, P and both accumulators are f32; P is rounded to the input
       type before it meets V. LSE is the natural logarithm, in f32.
@@ -103,7 +108,8 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
       C4   key and value agree in batch, heads_kv and seqlen_k
       C5   query and key agree in batch (without page_table)
       C6   heads_q is a multiple of heads_kv
-      C7   output is (batch, heads_q, seqlen_q, head_dim_v)
+      C7   output is (batch, heads_q, seqlen_q, head_dim_v); that of a partial
+           result may have more columns, which mean nothing
       C8   lse is (batch, heads_q, seqlen_q) of f32
       C9   softmax_scale and softcap, when present, are finite and positive;
            softmax_scale, softcap and softmax_scale / softcap are from 2^-126
@@ -120,8 +126,7 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
       C15  page_table is (batch, pages of each entry), with cu_seqlens
            (sequences, pages of each); page_size is static and a power of two
       C16  a memref is strided, forwards; query, key, value and output have
-           innermost stride 1, and their other static strides and their static
-           offset are multiples of 8 elements (16 bytes)
+           innermost stride 1
       C17  `tile` has eight operands or none
       C18  a score region returns f32 and a mask region i1, of the arguments
            above; tensors or memrefs that they read are like the operands (C19)

@@ -45,6 +45,11 @@ public:
   ArrayRef<KernelArgument> getMergeArguments() const { return mergeArguments; }
   const KeyParts &getKeyParts() const { return keyParts; }
 
+  /// Columns of a partial O: those of its tiles.
+  int64_t getPartialColumns() const {
+    return fcgpu::getTileColumns(*getExtent(Dim::HeadDimV));
+  }
+
   /// `fcgpu.kernel` of the attention kernel, whose grid is the product of
   /// ceil(seqlen_q / block_m), heads_q / head_group, batch and key parts: of a
   /// persistent one at most max_blocks_per_sm blocks an SM are launched.
@@ -64,7 +69,7 @@ private:
 /// The results of attentions over parts of the keys, in the workspace: O, then
 /// LSE, in f32. Split s of batch entry b is entry s * batch + b.
 struct PartialResults {
-  Value output; ///< (parts * batch, heads_q, seqlen_q, head_dim_v)
+  Value output; ///< (parts * batch, heads_q, seqlen_q, columns of tiles)
   Value lse;    ///< (parts * batch, heads_q, seqlen_q)
 };
 
