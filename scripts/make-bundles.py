@@ -193,7 +193,7 @@ def narrow_runs(bundles, sizes):
     divided among warps and over blocks, each form of the loop, rows further
     apart than they are long, and lengths and pages that are data."""
     runs = []
-    forms = [[], schedule_options(32, 16, 4, 4, 2), ["--key-splits=3"], ["--grid=persistent", "--query=shared"],
+    forms = [[], schedule_options(32, 16, 4, 4, 2), ["--key-splits=3"], ["--query=shared", "--row-sum=add"],
              ["--row-max=stale", "--overlap=qk"], schedule_options(32, 16, 2, 1, 3)]
     for i, (d, dv) in enumerate(NARROW_HEAD_DIMS):
         for j, form in enumerate((forms[i % 6], forms[(i + 3) % 6])):

@@ -79,7 +79,7 @@ TEST_F(Compile, OnlyWhatNoPhaseLowersIsUnsupported) {
     return succeeded(compile(words, request)) ? "compiled" : text;
   };
   EXPECT_EQ(kinds("d16", {}), "compiled");
-  EXPECT_EQ(kinds("d8", {}), "unsupported ");
+  EXPECT_EQ(kinds("d264", {}), "unsupported ");
   CompileRequest request;
   request.schedule.blockN = 24;
   EXPECT_EQ(kinds("d64", request), "wrong ");

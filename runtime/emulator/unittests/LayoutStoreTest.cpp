@@ -218,17 +218,18 @@ TEST(LayoutStore, AnAccumulatorThatNoMmaHasAddedTo) {
   expectClean(tiles("", product(8)));
   expectClean(tiles(factor + scale, clearAccumulator));
   expectClean(tiles("mov.f32 %f8, %f4;" + scale, product(8)));
-  // Of columns 16 to 23 of B, all but the first are zeros of no tensor: that
-  // does not say what a column is, but the mma has added to the accumulator.
-  std::string oneColumn = "mov.f32 %f6, %f4; mov.f32 %f7, %f4;"
-                          "setp.lt.u32 %p0, %t, 4;\n" +
-                          loadA(0, 0, 0, 0, 64) +
-                          loadTransposed(4, 1, 0, 16, 32) +
-                          loadTransposed(5, 1, 8, 16, 32) +
-                          "selp.b32 %r4, %r4, 0, %p0;"
-                          "selp.b32 %r5, %r5, 0, %p0;\n" +
-                          mma("%f4,%f5,%f6,%f7", "%r0,%r1,%r2,%r3", "%r4,%r5");
-  expectClean(tiles(factor + scale + oneColumn, product(8)));
+  // Of columns 16 to 23 of B, only the first are of a tensor, or none: one
+  // alone does not say what a column is, but the mma has added to all of them.
+  auto addColumns = [&](int count) {
+    std::string body = "mov.f32 %f6, %f4; mov.f32 %f7, %f4;";
+    body += "setp.lt.u32 %p0, %t, " + std::to_string(4 * count) + ";\n" +
+            loadA(0, 0, 0, 0, 64) + loadTransposed(4, 1, 0, 16, 32) +
+            loadTransposed(5, 1, 8, 16, 32);
+    return body + "selp.b32 %r4, %r4, 0, %p0; selp.b32 %r5, %r5, 0, %p0;\n" +
+           mma("%f4,%f5,%f6,%f7", "%r0,%r1,%r2,%r3", "%r4,%r5");
+  };
+  for (int count : {0, 1, 3})
+    expectClean(tiles(factor + scale + addColumns(count), product(8)));
   // A maximum of zero that becomes a result of its own, as the lse does.
   expectClean(run("mov.f32 %f4, 0f00000000; mov.f32 %f5, %f4;\n" + product(8) +
                   factor + scale + store(0, 8) +

@@ -160,14 +160,15 @@ Label Machine::accumulate(Warp &warp, const Inst &inst, const MmaGranules &mma,
     before = 0;
   bool sameTiles = origin.a == a.outer && origin.b == b.outer;
   auto join = [&](bool isB, Component old, Component now) {
-    const FragmentSummary &own = isB ? b : a, &other = isB ? a : b;
-    // One column alone does not tell the axis of columns, but adds products.
-    if (old == blank && own.isLabelled && !own.rowDim)
+    // A column of no tensor adds, too, and so does one that stands alone, of
+    // which the axis is not known.
+    if (old == blank && !now)
       return Component(0);
     if (!now || old == now || old == muted)
       return old;
     if (!isKnown(old))
       return now;
+    const FragmentSummary &own = isB ? b : a, &other = isB ? a : b;
     bool isWrong = dimOf(old) == dimOf(now)
                        ? isRowFixed(own, other, distance(old, now), tensors)
                        : isTransposed(own, other, old, tensors);
