@@ -9,8 +9,8 @@
 #   GPU tests of the package with PyTorch and pytest, in several processes where
 #   pytest-xdist is installed.
 #   FLASH_ATTN_CHECKOUT: an unpacked flash-attn 2.8.3, whose own tests `python` runs
-#   then; FLASH_ATTN_SAMPLE: each Nth of them (default 20: each draws a window of
-#   its own, so that most compile a kernel).
+#   then; FLASH_ATTN_EACH: so many of each function, drawn at random (default 120:
+#   each draws a window of its own, so that most compile a kernel).
 set -uo pipefail
 dir=${1:-build/gpu-check}
 [ $# -gt 0 ] && shift
@@ -129,7 +129,7 @@ for step in $steps; do
     fi
     checkout=$(cd "$FLASH_ATTN_CHECKOUT" && pwd) || exit 2
     (cd "$dir" && python3 "$tests/upstream/run_flash_attn.py" "$checkout" \
-      --sample "${FLASH_ATTN_SAMPLE:-20}" --processes 8 --json flash-attn.json) >"$logs/flash-attn.txt" 2>&1 || failed=1
+      --each "${FLASH_ATTN_EACH:-120}" --processes 8 --json flash-attn.json) >"$logs/flash-attn.txt" 2>&1 || failed=1
     grep -E '^(FAILED|ERROR)' "$logs/flash-attn.txt" | head -n 20
     cp "$dir/flash-attn.json" "$logs/" && python3 - "$logs/flash-attn.json" <<'SUMMARY'
 import collections, json, sys

@@ -13,7 +13,6 @@ import marked_blocks
 OPERATORS = ("Attention", "FlexAttention")
 # What was done on the host; a case counts in the first line that fits.
 NEEDS = {
-    "padded": "right, with a head_dim that the package pads",
     "joined": "right, with past keys and values joined to the new ones on the host",
     "rounded": "right, from float32 inputs rounded to float16",
 }

@@ -67,8 +67,8 @@ static ScoreWork getScoreWork(mlir::Region &region) {
   return work;
 }
 
-AttentionProblem AttentionProblem::get(AttentionOp op) {
-  AttentionProblem problem;
+/// Sizes, as far as they are known, and what else says how long sequences are.
+static void setSizes(AttentionOp op, AttentionProblem &problem) {
   problem.isPaged = static_cast<bool>(op.getPageTable());
   problem.batch =
       getExtent({op.getQueryType(),
@@ -86,6 +86,16 @@ AttentionProblem AttentionProblem::get(AttentionOp op) {
     problem.pageSize = op.getKeyType().getDimSize(AttentionOp::Seqlen);
     problem.seqlenK = getKeysOfPages(op);
   }
+  problem.isVarlen = static_cast<bool>(op.getCuSeqlensQ());
+  problem.hasLengths = problem.isVarlen || problem.isPaged || op.getSequsedK();
+  // Totals say nothing of a sequence.
+  if (problem.isVarlen)
+    problem.batch = problem.seqlenQ = problem.seqlenK = std::nullopt;
+}
+
+AttentionProblem AttentionProblem::get(AttentionOp op) {
+  AttentionProblem problem;
+  setSizes(op, problem);
   problem.headDim = op.getHeadDim();
   problem.headDimV = op.getHeadDimV();
   for (mlir::ShapedType type : {op.getQueryType(), op.getKeyType(),
@@ -120,11 +130,6 @@ AttentionProblem AttentionProblem::get(AttentionOp op) {
     hide = getScoreWork(op.getMaskRegion());
   problem.hasLongScores = op.getBias() || change.isLong() || hide.isLong();
   problem.readsPerScore = change.numReads + hide.numReads > 0;
-  problem.isVarlen = static_cast<bool>(op.getCuSeqlensQ());
-  problem.hasLengths = problem.isVarlen || problem.isPaged || op.getSequsedK();
-  // Totals say nothing of a sequence.
-  if (problem.isVarlen)
-    problem.batch = problem.seqlenQ = problem.seqlenK = std::nullopt;
   if (mask.windowLeft && mask.windowRight)
     problem.windowKeys = *mask.windowLeft + *mask.windowRight + 1;
   return problem;

@@ -8,9 +8,8 @@ their forms "_expanded" have neither operator. Needs NumPy with ml_dtypes, and o
 
 A case is right if its output is within 2 roundings of the kernel's type (half a unit
 of the last place) of the largest value: one of inputs and weights, one of the output.
-What is done to inputs on the host is named: "rounded" (float32 to float16), "joined"
-(past_key and K, past_value and V) and "padded" (a head_dim without kernels, by the
-package). A case that isn't run has a reason. It fails if a case is wrong.
+What is done to inputs on the host is named: "rounded" (float32 to float16) and "joined"
+(past_key and K, past_value and V). A case that isn't run has a reason. It fails if a case is wrong.
 """
 
 import argparse
@@ -277,7 +276,7 @@ def run_case(case, device="emulator"):
     needs = []
     try:
         q, k, v, present = read_tensors(case, needs)
-        o = attend(q, k, v, {**options_of(case, q, k), "device": device}, needs)
+        o = flashcore.attention(q, k, v, **options_of(case, q, k), device=device)
     except NotRun as reason:
         return {**result, "outcome": "not run", "reason": str(reason)}
     except flashcore.UnsupportedError as error:
@@ -292,19 +291,6 @@ def run_case(case, device="emulator"):
     )
     outcome = "right" if is_right else "wrong"
     return {**result, "outcome": outcome, "needs": needs, "roundings": round(error, 2)}
-
-
-def attend(q, k, v, options, needs):
-    """flashcore.attention, which pads a head_dim only where it has no kernel."""
-    try:
-        return flashcore.attention(q, k, v, **options, pad_head_dim=False)
-    except flashcore.UnsupportedError as error:
-        if "pad_head_dim" not in str(error):
-            raise
-    needs.append("padded")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return flashcore.attention(q, k, v, **options)
 
 
 def roundings(actual, expected, unit):
