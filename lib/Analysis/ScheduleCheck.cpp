@@ -209,12 +209,10 @@ static std::optional<std::string> checkLengths(const AttentionProblem &problem,
         "copy would move no {4} rows, but got warpgroup",
         spell("product", names), *problem.pageSize, spell("block_n", names),
         choice.blockN, kSwizzledRows);
-  if (problem.isVarlen && choice.keySplits > 1)
-    return llvm::formatv("expects {0} 1 with cu_seqlens, but got {1}",
-                         spell("key_splits", names), choice.keySplits);
-  // Rows of no sequence have no partial results to merge.
-  if (problem.isVarlen && choice.splitKeys)
-    return llvm::formatv("expects {0} 0 with cu_seqlens, but got {1}",
+  // How many parts a sequence may have at most, its pages say.
+  if (problem.isVarlen && choice.splitKeys && !problem.isPaged)
+    return llvm::formatv("expects {0} 0 with cu_seqlens and without "
+                         "page_table, but got {1}",
                          spell("split_keys", names), choice.splitKeys);
   // Which sequence a tile is of takes a search.
   if (problem.isVarlen && choice.grid == Grid::Persistent)

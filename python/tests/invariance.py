@@ -4,8 +4,8 @@ usage: python/tests/invariance.py [--device emulator|cuda] [--split-keys N]
            [--product warpgroup] [--free]
   On the emulator of arrays of NumPy, for the chip that FLASHCORE_CHIP names; on a GPU
   of PyTorch's tensors, of more and longer sequences. --split-keys N splits keys at
-  multiples of N, --product asks for products of warpgroups, for which there are no
-  lengths and pages, --free leaves batch_invariant out, to see what it is for. Prints a
+  multiples of N, --product asks for products of warpgroups, --free leaves
+  batch_invariant out, to see what it is for. Prints a
   line for each problem, with the rows of each check that differ from the same rows
   of the whole problem, and fails where there are any.
 
@@ -42,10 +42,6 @@ class Problem:
         parts = f", parts of {self.split_keys} keys" if self.split_keys else ""
         product = ", warpgroups" if self.product == "warpgroup" else ""
         return f"{self.dtype} d{self.dim} {self.mask}{parts}{product}"
-
-    @property
-    def has_lengths(self):
-        return self.product == "warp"
 
     @property
     def schedule(self):
@@ -196,8 +192,6 @@ def check_heads(inputs):
 def check_used(inputs):
     """In a cache that is longer than what is used of it."""
     problem, queries = inputs.problem, inputs.problem.queries
-    if not problem.has_lengths:
-        return 0
     unused = numpy.full((1, problem.heads_kv, 77, problem.dim), numpy.nan, numpy.float32)
     k, v = (numpy.concatenate([array, unused], axis=2) for array in (inputs.k, inputs.v))
     used = numpy.array([queries], numpy.int32)
@@ -209,8 +203,6 @@ def check_used(inputs):
 def check_pages(inputs, page_size=16):
     """In pages, in no order."""
     queries = inputs.problem.queries
-    if not inputs.problem.has_lengths:
-        return 0
     each = -(-queries // page_size)
     table = numpy.random.default_rng(3).permutation(each + 2)[:each].astype(numpy.int32)
     pools = []
@@ -227,7 +219,7 @@ def check_pages(inputs, page_size=16):
 
 def check_sequences(inputs):
     """Behind another sequence; these have no parts of keys."""
-    if inputs.problem.split_keys or not inputs.problem.has_lengths:
+    if inputs.problem.split_keys:
         return 0
     others = Inputs(dataclasses.replace(inputs.problem, queries=37), seed=4)
     q, k, v = (

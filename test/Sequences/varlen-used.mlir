@@ -7,6 +7,7 @@
 // RUN: flashcore-run %s --device=emulator --seqlen-q=40 --seqlen-k=90 --cu-seqlens=1 --seed=3 -- --no-cubin | FileCheck %s
 // RUN: flashcore-run %s --device=emulator --seqlen-q=210 --seqlen-k=260 --cu-seqlens=5 -- --no-cubin --chip=sm_90a --product=warpgroup | FileCheck %s
 // RUN: flashcore-run %s --device=emulator --seqlen-q=40 --seqlen-k=90 --cu-seqlens=1 --seed=3 -- --no-cubin --chip=sm_90a --product=warpgroup | FileCheck %s
+// RUN: flashcore-run %s --device=emulator --seqlen-q=40 --seqlen-k=260 --cu-seqlens=5 --seed=4 -- --no-cubin --key-splits=4 | FileCheck %s
 // CHECK: PASS
 
 !q = memref<1x4x?x40xbf16>

@@ -13,6 +13,10 @@
 // RUN:   --overlap=pv --output=bulk | FileCheck %s
 // RUN: flashcore-run %s --device=emulator --seqlen-q=90 --seqlen-k=17 --cu-seqlens=9 --seed=5 -- --no-cubin --chip=sm_90a --product=warpgroup --output=bulk | FileCheck %s
 // RUN: flashcore-run %s --device=emulator --seqlen-q=0 --seqlen-k=5 --cu-seqlens=1 -- --no-cubin --chip=sm_90a --product=warpgroup | FileCheck %s
+// RUN: flashcore-run %s --device=emulator --seqlen-q=90 --seqlen-k=333 --cu-seqlens=5 --seed=7 -- --no-cubin --key-splits=3 | FileCheck %s
+// RUN: flashcore-run %s --device=emulator --seqlen-q=90 --seqlen-k=333 --cu-seqlens=5 --seed=8 -- --no-cubin --chip=sm_90a \
+// RUN:   --product=warpgroup --key-splits=2 | FileCheck %s
+// RUN: flashcore-run %s --device=emulator --seqlen-q=3 --seqlen-k=5 --cu-seqlens=1 --seed=9 -- --no-cubin --key-splits=2 | FileCheck %s
 // CHECK: PASS
 
 !q = memref<1x4x?x64xf16>

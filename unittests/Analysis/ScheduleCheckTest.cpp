@@ -168,7 +168,11 @@ TEST(ScheduleRefusal, SplitKeys) {
   options.gridHeads = 0;
   problem.hasLengths = problem.isVarlen = true;
   EXPECT_EQ(refuse(problem, options),
-            "expects split-keys 0 with cu_seqlens, but got 128");
+            "expects split-keys 0 with cu_seqlens and without page_table, but "
+            "got 128");
+  problem.isPaged = true;
+  problem.pageSize = 16;
+  EXPECT_EQ(refuse(problem, options), "accepted");
 }
 
 // 2 * (64 * 128 + 4 * 64 * (128 + 128)) bytes.

@@ -122,8 +122,9 @@ AttentionSignature::AttentionSignature(AttentionOp op,
   auto isInput = [&](const KernelTensor &tensor) {
     return !tensor.isOutput && !isOfSink(tensor);
   };
+  // Which rows are of a sequence.
   auto isOfMerge = [&](const KernelTensor &tensor) {
-    return tensor.isOutput || isOfSink(tensor);
+    return tensor.isOutput || isOfSink(tensor) || tensor.name == "cu_seqlens_q";
   };
   auto isAny = [](const auto &) { return true; };
   if (!keyParts.isSplit()) {
@@ -136,6 +137,7 @@ AttentionSignature::AttentionSignature(AttentionOp op,
   mergeArguments =
       listArguments(/*needsWorkspace=*/true, isOfMerge, [&](Dim dim) {
         return dim == Dim::Batch || dim == Dim::HeadsQ || dim == Dim::SeqlenQ ||
+               dim == Dim::CuSeqlens ||
                llvm::any_of(keyParts.factors, [&](const GridFactor &factor) {
                  return factor.dim == dim;
                });

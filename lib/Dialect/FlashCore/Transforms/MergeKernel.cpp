@@ -49,8 +49,8 @@ public:
       : b(b), frame(frame), numParts(numParts), isInvariant(isInvariant),
         partials(getPartialResults(frame, numParts)) {}
 
-  /// `lse` and `sinkLogits` may be null.
-  void build(Value output, Value lse, Value sinkLogits);
+  /// `lse`, `sinkLogits` and `ends`, of sequences back to back, may be null.
+  void build(Value output, Value lse, Value sinkLogits, Value ends);
 
 private:
   Value index(int64_t value) {
@@ -70,6 +70,7 @@ private:
     return arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, x, constant(y));
   }
   void findRow();
+  Value isOfSequence(Value ends);
   /// Where a partial result of the batch entry is.
   Value getEntry(Value split);
   Value loadLse(Value split);
@@ -119,6 +120,25 @@ void MergeBuilder::findRow() {
   query = ids.getResult(2);
   Value thread = gpu::ThreadIdOp::create(b, gpu::Dimension::x);
   column = arith::MulIOp::create(b, thread, index(kColumns));
+}
+
+/// Rows in front of the first sequence and behind the last are nobody's, and
+/// have no partial results.
+Value MergeBuilder::isOfSequence(Value ends) {
+  Value last = getValueOrCreateConstantIndexOp(
+      b, b.getLoc(),
+      affine::makeComposedFoldedAffineApply(b, b.getLoc(),
+                                            b.getAffineDimExpr(0) - 1,
+                                            {frame.getSize(Dim::CuSeqlens)}));
+  auto load = [&](Value place) -> Value {
+    return arith::IndexCastOp::create(b, b.getIndexType(),
+                                      memref::LoadOp::create(b, ends, place));
+  };
+  Value begins = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, query,
+                                       load(index(0)));
+  Value goesOn =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::slt, query, load(last));
+  return arith::AndIOp::create(b, begins, goesOn);
 }
 
 Value MergeBuilder::getEntry(Value split) {
@@ -234,8 +254,14 @@ Value MergeBuilder::getZeros() {
       b, DenseElementsAttr::get(type, b.getF32FloatAttr(0).getValue()));
 }
 
-void MergeBuilder::build(Value output, Value lse, Value sinkLogits) {
+void MergeBuilder::build(Value output, Value lse, Value sinkLogits,
+                         Value ends) {
+  OpBuilder::InsertionGuard guard(b);
   findRow();
+  if (ends)
+    b.setInsertionPointToStart(
+        scf::IfOp::create(b, isOfSequence(ends), /*withElseRegion=*/false)
+            .thenBlock());
   // A sink is one more part, of a single score and without a row of V.
   Value sink = sinkLogits
                    ? memref::LoadOp::create(b, sinkLogits, head).getResult()
@@ -299,7 +325,8 @@ mlir::flashcore::buildMergeKernel(ImplicitLocOpBuilder &b,
   OpFoldResult numParts = signature.getKeyParts().getNumber(
       b, [&](Dim dim) { return frame.getSize(dim); });
   MergeBuilder(b, frame, numParts, isInvariant)
-      .build(frame.getTensor("o"), find("lse"), find("sink_logits"));
+      .build(frame.getTensor("o"), find("lse"), find("sink_logits"),
+             find("cu_seqlens_q"));
   gpu::ReturnOp::create(b);
   return frame.getFunc();
 }

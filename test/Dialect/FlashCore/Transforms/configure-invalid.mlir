@@ -18,22 +18,8 @@ func.func @cu_seqlens_with_bias(%q: !t, %k: !t, %v: !t, %o: !t, %cu: memref<3xi3
 
 // What works where tensors say how long sequences are.
 
-func.func @splits_of_varlen(%q: !t, %k: !t, %v: !t, %o: !t, %cu: memref<3xi32>) {
-  // expected-error @below {{'flashcore.attention' op expects key_splits 1 with cu_seqlens, but got 2}}
-  flashcore.attention ins(%q, %k, %v : !t, !t, !t)
-      cu_seqlens_q(%cu : memref<3xi32>) cu_seqlens_k(%cu : memref<3xi32>) outs(%o : !t)
-      {fcgpu.schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64,
-         block_n = 64, num_warps = 4, num_stages = 2, query = registers,
-         grid_order = query_fastest, min_blocks = 0, key_splits = 2>}
-  return
-}
-
-// -----
-
-!t = memref<1x8x512x64xf16>
-
 func.func @split_keys_of_varlen(%q: !t, %k: !t, %v: !t, %o: !t, %cu: memref<3xi32>) {
-  // expected-error @below {{'flashcore.attention' op expects split_keys 0 with cu_seqlens, but got 128}}
+  // expected-error @below {{'flashcore.attention' op expects split_keys 0 with cu_seqlens and without page_table, but got 128}}
   flashcore.attention ins(%q, %k, %v : !t, !t, !t)
       cu_seqlens_q(%cu : memref<3xi32>) cu_seqlens_k(%cu : memref<3xi32>) outs(%o : !t)
       {fcgpu.schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64,

@@ -66,3 +66,31 @@ func.func @paged(%q: !q, %pages: !pages, %o: !q, %used: memref<4xi32>, %table: m
       page_table(%table : memref<4x64xi32>) outs(%o : !q)
   return
 }
+
+// -----
+
+!t = memref<1x8x?x128xf16>
+!ends = memref<?xi32>
+
+// Of split keys, rows of no sequence have no partial results to merge.
+
+// CHECK-LABEL: gpu.func @attention_f16_d128_merge
+// CHECK-SAME:    tensor = "cu_seqlens_q"
+// CHECK:         %[[IDS:.+]]:3 = affine.delinearize_index
+// CHECK:         %[[FIRST:.+]] = memref.load %[[ENDS:.+]][%c0
+// CHECK:         %[[FROM:.+]] = arith.index_cast %[[FIRST]]
+// CHECK:         %[[BEGINS:.+]] = arith.cmpi sge, %[[IDS]]#2, %[[FROM]]
+// CHECK:         %[[LAST:.+]] = memref.load %[[ENDS]][
+// CHECK:         %[[TO:.+]] = arith.index_cast %[[LAST]]
+// CHECK:         %[[GOES_ON:.+]] = arith.cmpi slt, %[[IDS]]#2, %[[TO]]
+// CHECK:         %[[IS_OF_ONE:.+]] = arith.andi %[[BEGINS]], %[[GOES_ON]]
+// CHECK-NEXT:    scf.if %[[IS_OF_ONE]] {
+// CHECK:           vector.store
+// CHECK:         }
+// CHECK:         gpu.return
+func.func @parts(%q: !t, %o: !t, %cu: !ends) {
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) cu_seqlens_q(%cu : !ends) cu_seqlens_k(%cu : !ends) outs(%o : !t)
+      {fcgpu.schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 64, num_warps = 4, num_stages = 2, query = registers,
+                                        grid_order = query_fastest, min_blocks = 0, key_splits = 3>}
+  return
+}
