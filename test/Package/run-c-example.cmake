@@ -11,7 +11,7 @@ if(NOT code EQUAL 0 OR NOT output MATCHES "(^|\n)PASS")
   message(FATAL_ERROR "expects PASS, but got exit code ${code}: ${output}")
 endif()
 # What is wrong and what is not lowered are told apart.
-foreach(case "2;d;expects d and head_dim" "3;d8;has head_dim 8")
+foreach(case "2;d;expects d and head_dim" "3;d264;has head_dim 264")
   list(GET case 0 expected)
   list(GET case 1 words)
   list(GET case 2 message)

@@ -339,7 +339,7 @@ static void testUnsupported(void) {
   FlashCoreCompileOptions options = noOptions;
   EXPECT_OK(flashcoreCompileOptionsCreate(&options));
   EXPECT_OK(flashcoreCompileOptionsSetSchedule(options, "block-n", "24"));
-  EXPECT_ERROR(compile("!t = memref<1x8x512x8xf16>\n"
+  EXPECT_ERROR(compile("!t = memref<1x8x512x264xf16>\n"
                        "!u = memref<1x8x512x64xf16>\n"
                        "func.func @f(%q: !t, %r: !u) {\n"
                        "  flashcore.attention ins(%q, %q, %q : !t, !t, !t)\n"
@@ -349,8 +349,8 @@ static void testUnsupported(void) {
                        "  return\n"
                        "}\n",
                        options, &c),
-               "test.mlir:4:3: error: 'flashcore.attention' op has head_dim 8, "
-               "...");
+               "test.mlir:4:3: error: 'flashcore.attention' op has head_dim "
+               "264, ...");
   flashcoreCompileOptionsDestroy(options);
 }
 
