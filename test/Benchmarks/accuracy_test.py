@@ -113,7 +113,7 @@ class CommandTest(unittest.TestCase):
     def test_bad_arguments_are_errors(self):
         for options, text in (
             (["--forms"], "nothing to check: name --forms or a --variant"),
-            (["--head-dims", 63], "nothing could be compiled: .*head_dim 63"),
+            (["--head-dims", 264], "nothing could be compiled: .*head_dim 264"),
             (["--variant", "default=--block-n=16"], "a form has this name"),
             (["--variant", "default"], "expects --variant NAME=OPTIONS"),
             (["--tools", self.folder / "none"], "no FlashCore tools at"),
