@@ -244,7 +244,7 @@ struct DistributeBulkCopy final : ThreadPattern<CopyOp> {
         pages ? std::gcd(pages.getPageSize(), ring.getRows()) : ring.getRows();
     std::optional<BoxSource> source = BoxSource::find(
         op->getParentOfType<gpu::GPUFuncOp>(), op.getSource(), ring, rows);
-    if (!source)
+    if (!source || !source->isLoadable())
       return rewriter.notifyMatchFailure(
           op, "copies from a tensor of which the kernel has no tensor map with "
               "boxes of a panel");

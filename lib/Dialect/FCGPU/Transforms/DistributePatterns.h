@@ -248,6 +248,8 @@ public:
                                        RingType ring, int64_t rows);
   /// Whether rows end where the view does, not with the tensor.
   bool isRagged() const { return static_cast<bool>(ragged); }
+  /// Whether there is a map for boxes of whole tiles and those outside.
+  bool isLoadable() const { return static_cast<bool>(plain); }
   /// The box at `coordinates` of the memref, of which all rows are in the view
   /// or, if it is not ragged, outside of the tensor.
   TensorBox getBox(IndexBuilder &b, ConversionPatternRewriter &rewriter,

@@ -114,3 +114,32 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 64, block_n = 64,
+  num_warps = 4, num_stages = 2, query = shared, grid_order = query_fastest,
+  min_blocks = 1, product = warpgroup>
+#kernel = {arguments = [{kind = "pointer", tensor = "k"},
+                        {kind = "tensor_map", tensor = "k", box = [1, 1, 1, 64, 64], ragged = 2, swizzle = 128}]}
+!ring = !fcgpu.ring<2x64x64xf16, panels>
+!source = memref<1x2x512x64xf16, strided<[65536, 32768, 64, 1]>>
+
+gpu.module @kernels {
+  // Boxes outside of the tensor are loaded by the plain map.
+  gpu.func @no_plain_map(%base: memref<f16>, %ragged: !llvm.ptr, %row: index)
+      kernel attributes {fcgpu.schedule = #schedule, fcgpu.kernel = #kernel} {
+    %c0 = arith.constant 0 : index
+    %ring = fcgpu.alloc_ring : !ring
+    %k = memref.reinterpret_cast %base to offset: [0], sizes: [1, 2, 512, 64], strides: [65536, 32768, 64, 1]
+        : memref<f16> to !source
+    fcgpu.produce {
+      fcgpu.acquire %ring[%c0] to fill : !ring
+      // expected-error @below {{failed to legalize operation 'fcgpu.copy'}}
+      fcgpu.copy %k[%c0, %c0, %row, %c0] to %ring[%c0] by block : !source to !ring
+    }
+    scf.forall (%g) in (1) {
+    } {mapping = [#gpu.warpgroup<linear_dim_0>]}
+    gpu.return
+  }
+}
