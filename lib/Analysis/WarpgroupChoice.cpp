@@ -381,6 +381,7 @@ mlir::flashcore::chooseWarpgroups(const AttentionProblem &problem,
                                   GridFill fill, const TargetInfo &target,
                                   const ScheduleOptions &options) {
   bool isForced = options.product == Product::Warpgroup;
+  bool isInvariant = asksForInvariance(options);
   // Of few tiles none is copied while another is multiplied.
   constexpr int64_t fewKeys = 256;
   bool isShort = problem.seqlenK && *problem.seqlenK < fewKeys;
@@ -392,10 +393,9 @@ mlir::flashcore::chooseWarpgroups(const AttentionProblem &problem,
   bool pays =
       isThroughput(fill) || (isSmall && paysInSmallGrid(problem, target));
   if (options.product == Product::Warp ||
-      (!isForced && (!hasProducts || isShort || !pays ||
-                     asksForInvariance(options) || !problem.hasBulkRows())))
+      (!isForced && (!hasProducts || isShort || !pays || isInvariant ||
+                     !problem.hasBulkRows())))
     return std::nullopt;
-  bool isInvariant = asksForInvariance(options);
   std::optional<ScheduleDecision> smallest;
   for (const Shape &shape : isInvariant
                                 ? listInvariantShapes(problem)

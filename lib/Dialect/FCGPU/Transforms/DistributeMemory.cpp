@@ -1,5 +1,4 @@
-//===- DistributeMemory.cpp - Rings and copies to lanes
-//--------------------===//
+//===- DistributeMemory.cpp - Rings and copies to lanes -------------------===//
 //
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //

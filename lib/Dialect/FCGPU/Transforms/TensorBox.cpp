@@ -35,10 +35,15 @@ public:
               ArrayRef<Value> coordinates)
       : coordinates(coordinates), ends(coordinates.size()), b(b),
         rewriter(rewriter) {}
+  /// Where these views lead to from `coordinates`.
+  TensorPlace(IndexBuilder &b, ConversionPatternRewriter &rewriter,
+              ArrayRef<Value> coordinates, ArrayRef<Operation *> views,
+              bool isThere)
+      : TensorPlace(b, rewriter, coordinates) {
+    for (Operation *view : views)
+      leave(view, isThere);
+  }
 
-  /// Goes from the result of a view to its source. Of pages, the place
-  /// `isThere` or it is not known.
-  void leave(Operation *view, bool isThere);
   Value asValue(OpFoldResult ofr);
 
   SmallVector<Value> coordinates;
@@ -46,6 +51,9 @@ public:
   SmallVector<Value> ends;
 
 private:
+  /// Goes from the result of a view to its source. Of pages, the place
+  /// `isThere` or it is not known.
+  void leave(Operation *view, bool isThere);
   void leave(memref::SubViewOp view);
   void leave(ViewPagesOp view, bool isThere);
   Value loadPage(ViewPagesOp view, Value entry);
@@ -170,18 +178,14 @@ std::optional<BoxSource> BoxSource::find(gpu::GPUFuncOp kernel, Value tensor,
 TensorBox BoxSource::getBox(IndexBuilder &b,
                             ConversionPatternRewriter &rewriter,
                             ArrayRef<Value> coordinates) const {
-  TensorPlace place(b, rewriter, coordinates);
-  for (Operation *view : views)
-    place.leave(view, /*isThere=*/true);
+  TensorPlace place(b, rewriter, coordinates, views, /*isThere=*/true);
   return {plain, place.coordinates, {}};
 }
 
 TensorBox BoxSource::getRaggedBox(IndexBuilder &b,
                                   ConversionPatternRewriter &rewriter,
                                   ArrayRef<Value> coordinates) const {
-  TensorPlace place(b, rewriter, coordinates);
-  for (Operation *view : views)
-    place.leave(view, /*isThere=*/false);
+  TensorPlace place(b, rewriter, coordinates, views, /*isThere=*/false);
   Value rows = place.asValue(
       memref::ReinterpretCastOp(root).getMixedSizes()[raggedAxis]);
   Value end = place.ends[raggedAxis] ? place.ends[raggedAxis] : rows;
