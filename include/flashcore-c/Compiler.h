@@ -100,6 +100,8 @@ typedef struct FlashCoreShape {
   char biasAxes[5];
   const char *biasType;
   bool hasLse;
+  /** Such as "masked", and a type; "" without an output of scores. */
+  const char *scoresStage, *scoresType;
 } FlashCoreShape;
 
 /** Reads the same words. The texts of `shape` live as long as the library. */

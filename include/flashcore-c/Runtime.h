@@ -158,8 +158,8 @@ typedef struct FlashCoreTensor {
 } FlashCoreTensor;
 
 /** Fixes sizes and strides of a call. `tensors` are those of the bundle, each
- *  once, in any order: "q", "k", "v", "o", and "lse" and "bias" where it has
- *  them. Pointers of a launch are those of element (0, ..., 0). Inputs may have
+ *  once, in any order: "q", "k", "v", "o", and "lse", "scores" and "bias" where
+ *  it has them. Pointers of a launch are those of element (0, ..., 0). Inputs may have
  *  strides of 0, as views have that repeat elements; no stride is negative. */
 FLASHCORE_CAPI_EXPORT FlashCoreStatus
 flashcorePlanCreate(FlashCoreModule module, const FlashCoreTensor *tensors,
@@ -216,12 +216,13 @@ typedef struct FlashCoreOutputReport {
 } FlashCoreOutputReport;
 
 /** Compares outputs in host memory with the reference for the inputs beside
- *  them; otherwise as flashcoreComputeReference. `o` and `lse` may be null;
- *  without an lse its report is all zeros. */
+ *  them; otherwise as flashcoreComputeReference. `o`, `lse` and `scores` may be
+ *  null; without an lse, or scores, its report is all zeros. */
 FLASHCORE_CAPI_EXPORT FlashCoreStatus
 flashcoreCheckOutputs(FlashCoreBundle bundle, const FlashCoreTensor *tensors,
                       const uint64_t *pointers, size_t count, uint32_t threads,
-                      FlashCoreOutputReport *o, FlashCoreOutputReport *lse);
+                      FlashCoreOutputReport *o, FlashCoreOutputReport *lse,
+                      FlashCoreOutputReport *scores);
 
 #ifdef __cplusplus
 }

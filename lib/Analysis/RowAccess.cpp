@@ -13,6 +13,8 @@
 using namespace mlir::flashcore;
 
 int64_t mlir::flashcore::chooseAccessBytes(const RowShape &rows) {
+  if (ShapedType::isDynamic(rows.columns))
+    return rows.elementBytes;
   // The lowest bit that is set in any of them.
   uint64_t all = rows.columns;
   auto add = [&](int64_t elements) {

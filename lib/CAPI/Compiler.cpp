@@ -232,7 +232,8 @@ static const char *nameOf(Shape::Layout layout) {
 /// That of a text which lives as long as the library, among all there are.
 static const char *lasting(StringRef text) {
   for (const char *each :
-       {"f16", "bf16", "f32", "none", "bottom_right", "top_left"})
+       {"f16", "bf16", "f32", "none", "bottom_right", "top_left", "scaled",
+        "capped", "changed", "masked", "probabilities"})
     if (text == each)
       return each;
   return "";
@@ -263,7 +264,9 @@ static FlashCoreShape toC(const Shape &shape) {
                            nameOf(shape.layout),
                            {},
                            lasting(shape.biasType),
-                           shape.hasLse};
+                           shape.hasLse,
+                           lasting(shape.scoresStage),
+                           lasting(shape.scoresType)};
   shape.biasAxes.copy(result.biasAxes, sizeof result.biasAxes - 1);
   return result;
 }

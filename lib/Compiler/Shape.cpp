@@ -46,6 +46,9 @@ WORDS OF --shape, in any order; what is left out is 'b1 h8 s512 d64 f16 bhsd':
                       bias=1h1k: with the axes b, h, q, k, or 1 where it is
                       broadcast; bias=1h1k:f32: of another type
   lse                 the log-sum-exp of each row, too
+  scores=masked       the scores, too, as they are at a stage: scaled, capped,
+                      changed (by bias), masked or probabilities, which come
+                      with lse; scores=masked:f16: of another type than f32
   bhsd, bshd          order of q, k, v and o in memory: (batch, heads, seqlen,
                       head_dim), or seqlen before heads
   packed              as bshd, but q, k and v are parts of one tensor: (batch,
@@ -67,6 +70,8 @@ private:
   Error readNumber(StringRef word, StringRef value,
                    std::optional<float> &result);
   Error readBias(StringRef word, StringRef value, bool hasValue);
+  Error readScores(StringRef word, StringRef value);
+  Error checkScores();
   Error checkLayout();
   Error checkSpans();
   /// Each part of a shape is said once.
@@ -201,12 +206,15 @@ Error ShapeParser::readMask(StringRef word, StringRef value, bool hasValue) {
   return claim("the causal mask", word);
 }
 
+static bool isElement(StringRef type) {
+  return type == "f16" || type == "bf16" || type == "f32";
+}
+
 Error ShapeParser::readBias(StringRef word, StringRef value, bool hasValue) {
   constexpr StringRef allAxes = "bhqk";
   StringRef axes = hasValue ? value.split(':').first : allAxes;
   StringRef type = value.split(':').second;
-  bool isType =
-      type == "f16" || type == "bf16" || type == "f32" || !value.contains(':');
+  bool isType = isElement(type) || !value.contains(':');
   bool isAxes = axes.size() == 4;
   for (size_t i = 0; isAxes && i < 4; ++i)
     isAxes = axes[i] == '1' || axes[i] == allAxes[i];
@@ -219,6 +227,31 @@ Error ShapeParser::readBias(StringRef word, StringRef value, bool hasValue) {
   shape.biasAxes = axes.str();
   shape.biasType = type.str();
   return claim("the bias", word);
+}
+
+Error ShapeParser::readScores(StringRef word, StringRef value) {
+  auto [stage, type] = value.split(':');
+  if (!value.contains(':'))
+    type = "f32";
+  if (!llvm::is_contained(
+          {"scaled", "capped", "changed", "masked", "probabilities"}, stage) ||
+      !isElement(type))
+    return makeError(
+        "expects 'scores=STAGE' or 'scores=STAGE:TYPE' with a stage of scaled, "
+        "capped, changed, masked or probabilities, and a type of f16, bf16 or "
+        "f32, but got '" +
+        word + "'");
+  shape.scoresStage = stage.str();
+  shape.scoresType = type.str();
+  return claim("the scores", word);
+}
+
+/// Probabilities are made of it.
+Error ShapeParser::checkScores() {
+  if (shape.scoresStage != "probabilities" || shape.hasLse)
+    return Error::success();
+  return makeError("expects 'lse' with '" + said["the scores"] +
+                   "', but got none");
 }
 
 Error ShapeParser::readWord(StringRef word) {
@@ -234,6 +267,8 @@ Error ShapeParser::readWord(StringRef word) {
     return readNumber(word, value, shape.scale);
   if (name == "bias")
     return readBias(word, value, hasValue);
+  if (name == "scores")
+    return readScores(word, value);
   if (word == "f16" || word == "bf16") {
     shape.type = word.str();
     return claim("the type", word);
@@ -256,8 +291,8 @@ Error ShapeParser::readWord(StringRef word) {
     return readSizes(word);
   return makeError(
       "expects sizes (b1, h32/8, s4096 or q1 and k4096, d128), f16, bf16, "
-      "causal, window=, softcap=, scale=, bias, lse, bhsd, bshd, packed or "
-      "strided, but got '" +
+      "causal, window=, softcap=, scale=, bias, lse, scores=, bhsd, bshd, "
+      "packed or strided, but got '" +
       word + "'");
 }
 
@@ -279,11 +314,13 @@ Error ShapeParser::checkSpans() {
   int64_t heads = std::max(shape.headsQ, shape.headsKV);
   int64_t seqlen = std::max(shape.seqlenQ, shape.seqlenK);
   int64_t headDim = std::max(shape.headDim, shape.headDimV);
-  // 4 covers packed q, k and v, and the last axis may be seqlen_k of a bias.
+  // 4 covers packed q, k and v, and the last axis may be seqlen_k of a bias or
+  // of scores.
   std::optional<int64_t> elements = 4;
-  for (int64_t size :
-       {shape.batch, heads, seqlen,
-        shape.biasAxes.empty() ? headDim : std::max(seqlen, headDim)})
+  for (int64_t size : {shape.batch, heads, seqlen,
+                       shape.biasAxes.empty() && shape.scoresStage.empty()
+                           ? headDim
+                           : std::max(seqlen, headDim)})
     if (elements)
       elements = llvm::checkedMul(*elements, std::max<int64_t>(size, 1));
   if (elements)
@@ -300,6 +337,8 @@ llvm::Expected<Shape> ShapeParser::parse(StringRef text) {
     if (Error error = readWord(word))
       return std::move(error);
   if (Error error = checkLayout())
+    return std::move(error);
+  if (Error error = checkScores())
     return std::move(error);
   if (Error error = checkSpans())
     return std::move(error);
@@ -332,6 +371,7 @@ public:
   std::string output() const;
   std::string bias() const;
   std::string lse() const;
+  std::string scores() const;
 
 private:
   /// `packedOffset` is that of the first row in the tensor of all three.
@@ -405,6 +445,12 @@ std::string TypeWriter::lse() const {
   return memref({shape.batch, shape.headsQ, shape.seqlenQ}, "f32");
 }
 
+std::string TypeWriter::scores() const {
+  return memref({shape.batch, shape.headsQ, shape.seqlenQ, shape.seqlenK},
+                shape.scoresType,
+                shape.layout == Shape::Layout::Strided ? anyLayout : "");
+}
+
 std::string mlir::flashcore::shortestText(float value) {
   std::string text;
   for (int digits = 1; digits <= 9; ++digits) {
@@ -432,6 +478,8 @@ static std::string modifiers(const Shape &shape) {
     add("scale", shortestText(*shape.scale));
   if (shape.softcap)
     add("softcap", shortestText(*shape.softcap));
+  if (!shape.scoresStage.empty())
+    add("stage", shape.scoresStage);
   return text;
 }
 
@@ -444,6 +492,8 @@ std::string mlir::flashcore::writeShape(const Shape &shape) {
   operands.emplace_back("o", types.output());
   if (shape.hasLse)
     operands.emplace_back("lse", types.lse());
+  if (!shape.scoresStage.empty())
+    operands.emplace_back("scores", types.scores());
 
   std::string text;
   llvm::raw_string_ostream stream(text);
@@ -460,6 +510,8 @@ std::string mlir::flashcore::writeShape(const Shape &shape) {
   stream << "\n      outs(%o : !o)";
   if (shape.hasLse)
     stream << " lse(%lse : !lse)";
+  if (!shape.scoresStage.empty())
+    stream << " scores(%scores : !scores)";
   if (std::string words = modifiers(shape); !words.empty())
     stream << " " << words;
   stream << "\n  return\n}\n";

@@ -45,6 +45,8 @@ class Problem:
     bias: its axes, such as "1h1k" where batch and query are broadcast.
     bias_dtype: "f16", "bf16" or "f32".
     lse: whether the log-sum-exp is an output.
+    scores: the stage of scores that are an output, such as "masked", or None.
+    scores_dtype: as bias_dtype.
     layout: "bhsd", "bshd", "packed", or "strided" for any strides.
     """
 
@@ -65,6 +67,8 @@ class Problem:
     bias_dtype: Optional[str] = None
     lse: bool = False
     layout: str = "strided"
+    scores: Optional[str] = None
+    scores_dtype: Optional[str] = None
 
     def words(self) -> str:
         """The words of ``flashcore-compile --shape``, always in one order."""
@@ -87,6 +91,8 @@ class Problem:
             text.append(f"bias={self.bias}:{self.bias_dtype}")
         if self.lse:
             text.append("lse")
+        if self.scores:
+            text.append(f"scores={self.scores}:{self.scores_dtype}")
         text.append(self.layout)
         return " ".join(text)
 

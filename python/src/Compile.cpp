@@ -150,6 +150,8 @@ static PyObject *toFields(const FlashCoreShape &shape) {
       {"bias", text(shape.biasAxes, "")},
       {"bias_dtype", text(shape.biasType, "")},
       {"lse", Ref(PyBool_FromLong(shape.hasLse))},
+      {"scores", text(shape.scoresStage, "")},
+      {"scores_dtype", text(shape.scoresType, "")},
       {"layout", text(shape.layout, "")}};
   Ref result(PyDict_New());
   for (const Field &field : fields)

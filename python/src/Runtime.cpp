@@ -181,25 +181,27 @@ static PyObject *checkOutputs(PyObject *self, PyObject *arguments) {
   HostCall call;
   if (!call.read(arguments))
     return nullptr;
-  FlashCoreOutputReport o = {}, lse = {};
+  FlashCoreOutputReport o = {}, lse = {}, scores = {};
   FlashCoreStatus status;
   {
     WithoutGil withoutGil;
     std::vector<FlashCoreTensor> tensors = toTensors(call.specs);
-    status = flashcoreCheckOutputs(Boxed<Bundle>::get(self).handle.get(),
-                                   tensors.data(), call.pointers.data(),
-                                   tensors.size(), call.threads, &o, &lse);
+    status = flashcoreCheckOutputs(
+        Boxed<Bundle>::get(self).handle.get(), tensors.data(),
+        call.pointers.data(), tensors.size(), call.threads, &o, &lse, &scores);
   }
   if (raised(status))
     return nullptr;
-  Ref ofO = toDict(o), ofLse = toDict(lse);
-  return ofO && ofLse ? PyTuple_Pack(2, ofO.get(), ofLse.get()) : nullptr;
+  Ref ofO = toDict(o), ofLse = toDict(lse), ofScores = toDict(scores);
+  if (!ofO || !ofLse || !ofScores)
+    return nullptr;
+  return PyTuple_Pack(3, ofO.get(), ofLse.get(), ofScores.get());
 }
 
 static PyMethodDef bundleMethods[] = {
     {"check_outputs", checkOutputs, METH_VARARGS,
-     "check_outputs(specs, pointers, threads): how o and lse compare with the "
-     "reference."},
+     "check_outputs(specs, pointers, threads): how o, lse and scores compare "
+     "with the reference."},
     {"compute_reference", computeReference, METH_VARARGS,
      "compute_reference(specs, pointers, threads)"},
     {nullptr, nullptr, 0, nullptr}};

@@ -27,6 +27,22 @@ std::string_view flashcore::stringify(Causal causal) {
   return "?";
 }
 
+std::string_view flashcore::stringify(ScoresStage stage) {
+  switch (stage) {
+  case ScoresStage::Scaled:
+    return "scaled";
+  case ScoresStage::Capped:
+    return "capped";
+  case ScoresStage::Changed:
+    return "changed";
+  case ScoresStage::Masked:
+    return "masked";
+  case ScoresStage::Probabilities:
+    return "probabilities";
+  }
+  return "?";
+}
+
 const TensorSpec *Bundle::findTensor(std::string_view name) const {
   for (const TensorSpec &tensor : tensors)
     if (tensor.name == name)

@@ -155,6 +155,7 @@ private:
   CodeImage readImage(Field field, std::optional<Chip> chip);
   void readVariant(Field field);
   void checkRequiredTensors(Field tensors);
+  void checkScores(Field tensors);
   void checkBias(Field tensors);
   void checkVector(Field tensors, std::string_view name, DType dtype,
                    std::string_view axis);
@@ -238,6 +239,13 @@ void BundleLoader::readAttention(Field field) {
     if (field.has(key))
       *program =
           ScoreProgram::read(reader, field[key], type, attention.captured);
+  if (field.has("scores_stage"))
+    attention.scoresStage = readChoice<ScoresStage>(
+        field["scores_stage"], {{"scaled", ScoresStage::Scaled},
+                                {"capped", ScoresStage::Capped},
+                                {"changed", ScoresStage::Changed},
+                                {"masked", ScoresStage::Masked},
+                                {"probabilities", ScoresStage::Probabilities}});
   readDims(field["dims"]);
 }
 
@@ -449,11 +457,12 @@ void BundleLoader::checkRequiredTensors(Field tensors) {
       {"v", {entry, "heads_kv", keys, "head_dim_v"}},
       {"o", {"batch", "heads_q", "seqlen_q", "head_dim_v"}},
       {"lse", {"batch", "heads_q", "seqlen_q"}},
+      {ScoresName, {"batch", "heads_q", "seqlen_q", keys}},
       {AlibiName, {"heads_q"}}};
   for (const auto &[name, axes] : required) {
     const TensorSpec *tensor = bundle.findTensor(name);
     if (!tensor) {
-      if (name != "lse" && name != AlibiName)
+      if (name != "lse" && name != ScoresName && name != AlibiName)
         tensors.refuse("an array with a tensor named '" + std::string(name) +
                        "'");
       continue;
@@ -462,7 +471,7 @@ void BundleLoader::checkRequiredTensors(Field tensors) {
         Axes(tensor->axes.begin(), tensor->axes.end()) != axes)
       tensors.elements()[tensor - bundle.tensors.data()]["axes"].refuse(
           "the axes " + join({axes.begin(), axes.end()}) + " in any order");
-    bool isOutput = name == "o" || name == "lse";
+    bool isOutput = name == "o" || name == "lse" || name == ScoresName;
     if (isOutput != (tensor->role == TensorSpec::Role::Output))
       tensors.elements()[tensor - bundle.tensors.data()]["role"].refuse(
           isOutput ? "'output'" : "'input'");
@@ -505,6 +514,25 @@ void BundleLoader::checkCaptured(Field attention, Field tensors) {
     if (!isCaptured && !isReal(tensor.dtype) && !mayCount)
       fields[i]["dtype"].refuse("'f16', 'bf16' or 'f32'");
   }
+}
+
+/// Scores have a stage, and queries and keys that are those of all sequences.
+void BundleLoader::checkScores(Field tensors) {
+  bool hasScores = bundle.findTensor(ScoresName);
+  std::string name = "'" + std::string(ScoresName) + "'";
+  if (hasScores != bundle.attention.scoresStage.has_value())
+    tensors.refuse("an array with" + std::string(hasScores ? "out " : " ") +
+                   name + ", as 'attention' has " + (hasScores ? "no" : "a") +
+                   " 'scores_stage'");
+  if (!hasScores)
+    return;
+  if (bundle.attention.scoresStage == ScoresStage::Probabilities &&
+      !bundle.findTensor("lse"))
+    tensors.refuse("an array with 'lse' where " + name + " are probabilities");
+  for (std::string_view other : {CuSeqlensQName, PageTableName})
+    if (bundle.findTensor(other))
+      tensors.refuse("an array without " + name + " where there is '" +
+                     std::string(other) + "'");
 }
 
 void BundleLoader::checkBias(Field tensors) {
@@ -787,6 +815,8 @@ void BundleLoader::readManifest(Field root) {
     checkRequiredTensors(root["tensors"]);
   if (reader.ok())
     checkBias(root["tensors"]);
+  if (reader.ok())
+    checkScores(root["tensors"]);
   if (reader.ok())
     checkSequences(root["attention"], root["tensors"]);
   if (reader.ok())

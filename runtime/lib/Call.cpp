@@ -193,7 +193,8 @@ static StatusOr<HostCall> viewTensors(const Bundle &bundle,
     auto view = views.find(name);
     return view != views.end() ? std::optional(view->second) : std::nullopt;
   };
-  HostCall call = {gatherInputs(bundle, find), {views["o"], find("lse")}};
+  HostCall call = {gatherInputs(bundle, find),
+                   {views["o"], find("lse"), find(ScoresName)}};
   return call;
 }
 
@@ -211,6 +212,8 @@ Status flashcore::computeReference(const Bundle &bundle,
   storeAll(call->outputs.o, result->o, rows);
   if (call->outputs.lse)
     storeAll(*call->outputs.lse, result->lse, rows);
+  if (call->outputs.scores)
+    storeAll(*call->outputs.scores, result->scores, rows);
   return Status::success();
 }
 

@@ -25,7 +25,8 @@ bool ErrorReport::pass() const {
 }
 
 bool CheckReport::pass() const {
-  return o.pass() && (!lse || lse->pass()) && (!stage || stage->pass());
+  return o.pass() && (!lse || lse->pass()) && (!scores || scores->pass()) &&
+         (!stage || stage->pass());
 }
 
 /// |actual - expected|, where equal infinities differ by 0.
@@ -294,6 +295,12 @@ StatusOr<CheckReport> flashcore::checkOutputs(const AttentionInputs &inputs,
     // The row sum may be that of P rounded to the input type.
     report.lse = compare(*outputs.lse, rows, reference->lse, yardstick->lse,
                          unitRoundoff(inputs.q.dtype));
+  if (outputs.scores) {
+    bool followLse = inputs.scoresStage == ScoresStage::Probabilities;
+    report.scores =
+        compare(*outputs.scores, rows, reference->scores, yardstick->scores,
+                followLse ? unitRoundoff(inputs.q.dtype) : 0);
+  }
   return report;
 }
 
@@ -303,6 +310,8 @@ StatusOr<CheckReport> flashcore::checkOutputs(const TensorSet &set, Stage stage,
   AttentionOutputs outputs = {set.findTensor("o")->view(), {}};
   if (const HostTensor *lse = set.findTensor("lse"))
     outputs.lse = lse->view();
+  if (const HostTensor *scores = set.findTensor(ScoresName))
+    outputs.scores = scores->view();
   StatusOr<CheckReport> checked = checkOutputs(inputs, outputs, threads);
   if (!checked.ok())
     return checked.status();

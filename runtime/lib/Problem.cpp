@@ -461,5 +461,8 @@ std::string Problem::str() const {
     result += " sequences=" + std::to_string(dim(CuSeqlensDim) - 1);
   if (findTensor("lse"))
     result += " lse";
+  if (const TensorGeometry *scores = findTensor(ScoresName))
+    result += " scores=" + std::string(stringify(*attention.scoresStage)) +
+              ":" + std::string(stringify(scores->dtype));
   return result;
 }

@@ -56,6 +56,7 @@ AttentionInputs flashcore::gatherInputs(
   inputs.pageTable = find(PageTableName);
   inputs.score = attention.score ? &*attention.score : nullptr;
   inputs.maskRegion = attention.maskRegion ? &*attention.maskRegion : nullptr;
+  inputs.scoresStage = attention.scoresStage;
   for (const std::string &name : attention.captured)
     inputs.captured.push_back(*find(name));
   return inputs;
@@ -107,6 +108,11 @@ Status flashcore::verifyShapes(const AttentionInputs &inputs) {
   if (inputs.sinkLogits && inputs.sinkLogits->sizes[1] != q[1])
     return mismatch("heads_q and the size of sink_logits", q[1],
                     inputs.sinkLogits->sizes[1]);
+  if (inputs.scoresStage && (inputs.cuSeqlensQ || isPaged))
+    return Status::error("expects no output of scores with " +
+                         std::string(isPaged ? PageTableName : CuSeqlensQName) +
+                         ", but got one")
+        .note("its axes would have to be those of each sequence");
   if (!inputs.bias)
     return Status::success();
   if (inputs.cuSeqlensQ)
@@ -368,21 +374,30 @@ double flashcore::loadBias(const AttentionInputs &inputs,
                                     std::min(key, sizes[3] - 1));
 }
 
-double flashcore::computeScore(const AttentionInputs &inputs, double dot,
-                               double bias) {
-  double score = inputs.softmaxScale * dot;
-  if (inputs.softcap)
-    score = *inputs.softcap * std::tanh(score / *inputs.softcap);
-  return score + bias;
+static double capScore(const AttentionInputs &inputs, double score) {
+  return inputs.softcap ? *inputs.softcap * std::tanh(score / *inputs.softcap)
+                        : score;
 }
 
-/// A score that the regions changed; -infinity where they hide it. `values` is
-/// memory that calls use again.
+double flashcore::computeScore(const AttentionInputs &inputs, double dot,
+                               double bias) {
+  return capScore(inputs, inputs.softmaxScale * dot) + bias;
+}
+
+/// A score that the score region changed. `values` is memory that calls use
+/// again.
+static double changeScore(const AttentionInputs &inputs, double score,
+                          const Coordinates &at, ScoreProgram::Values &values) {
+  if (!inputs.score)
+    return score;
+  return inputs.score->evaluate(score, at, inputs.captured, values).real;
+}
+
+/// A score that the regions changed; -infinity where they hide it.
 static double applyRegions(const AttentionInputs &inputs, double score,
                            const Coordinates &at,
                            ScoreProgram::Values &values) {
-  if (inputs.score)
-    score = inputs.score->evaluate(score, at, inputs.captured, values).real;
+  score = changeScore(inputs, score, at, values);
   bool isVisible =
       !inputs.maskRegion ||
       inputs.maskRegion->evaluate(score, at, inputs.captured, values).integer;
@@ -417,9 +432,9 @@ struct ExactMath {
   using Scalar = double;
   const AttentionInputs &inputs;
 
-  double score(double dot, double bias) const {
-    return computeScore(inputs, dot, bias);
-  }
+  double scale(double dot) const { return inputs.softmaxScale * dot; }
+  double cap(double score) const { return capScore(inputs, score); }
+  double add(double score, double bias) const { return score + bias; }
   double round(double score) const { return score; }
   /// Turns `count` scores into O's weights; returns lse and the factor that the
   /// weighted sum still needs. An lse of -infinity leaves the weights unset. A
@@ -442,15 +457,19 @@ struct ExactMath {
 struct LowPrecisionMath {
   using Scalar = float;
   DType dtype;
-  float scale;
+  float softmaxScale;
   std::optional<float> softcap;
 
-  float score(float dot, float bias) const {
-    float score = roundTo(dtype, roundTo(dtype, dot) * scale);
-    if (softcap) {
-      float ratio = roundTo(dtype, score / *softcap);
-      score = roundTo(dtype, roundTo(dtype, std::tanh(ratio)) * *softcap);
-    }
+  float scale(float dot) const {
+    return roundTo(dtype, roundTo(dtype, dot) * softmaxScale);
+  }
+  float cap(float score) const {
+    if (!softcap)
+      return score;
+    float ratio = roundTo(dtype, score / *softcap);
+    return roundTo(dtype, roundTo(dtype, std::tanh(ratio)) * *softcap);
+  }
+  float add(float score, float bias) const {
     return roundTo(dtype, score + bias);
   }
   float round(double score) const {
@@ -495,6 +514,10 @@ private:
   void computeBlock(int64_t head, int64_t firstRow, int64_t rows);
   void computeProducts(int64_t firstRow, int64_t rows, KeyRange keys);
   void computeScores(int64_t head, int64_t query, Scalar *row, KeyRange keys);
+  double *scoresOfRow(int64_t row);
+  void storeEarly(int64_t head, int64_t query, const Scalar *products,
+                  double *to);
+  void storeLate(const Scalar *row, KeyRange keys, double factor, double *to);
   void computeOutput(int64_t row, KeyRange keys);
 
   const AttentionInputs &inputs;
@@ -589,13 +612,50 @@ template <typename Math>
 void HeadWorker<Math>::computeScores(int64_t head, int64_t query, Scalar *row,
                                      KeyRange keys) {
   for (int64_t j = keys.first; j < keys.end; ++j)
-    row[j] =
-        math.score(row[j], Scalar(loadBias(inputs, sequence, head, query, j)));
+    row[j] = math.add(math.cap(math.scale(row[j])),
+                      Scalar(loadBias(inputs, sequence, head, query, j)));
   if (!inputs.score && !inputs.maskRegion)
     return;
   for (int64_t j = keys.first; j < keys.end; ++j)
     row[j] = math.round(
         applyRegions(inputs, row[j], {sequence.entry, head, query, j}, values));
+}
+
+/// Where the scores of a row of o go; null where they are no result.
+template <typename Math> double *HeadWorker<Math>::scoresOfRow(int64_t row) {
+  return inputs.scoresStage ? result.scores.data() + row * inputs.k.sizes[2]
+                            : nullptr;
+}
+
+/// Stores the scores of a row before the mask, from the products of all keys of
+/// the sequence; those behind it are 0.
+template <typename Math>
+void HeadWorker<Math>::storeEarly(int64_t head, int64_t query,
+                                  const Scalar *products, double *to) {
+  ScoresStage stage = *inputs.scoresStage;
+  std::fill_n(to, inputs.k.sizes[2], 0.0);
+  for (int64_t j = 0; j < sequence.seqlenK; ++j) {
+    Scalar score = math.scale(products[j]);
+    if (stage >= ScoresStage::Capped)
+      score = math.cap(score);
+    if (stage >= ScoresStage::Changed)
+      score = math.round(changeScore(
+          inputs,
+          math.add(score, Scalar(loadBias(inputs, sequence, head, query, j))),
+          {sequence.entry, head, query, j}, values));
+    to[j] = score;
+  }
+}
+
+/// Stores scores behind the mask, or what became of them times `factor`, of
+/// the keys that it shows; others are hidden.
+template <typename Math>
+void HeadWorker<Math>::storeLate(const Scalar *row, KeyRange keys,
+                                 double factor, double *to) {
+  bool areMasked = inputs.scoresStage == ScoresStage::Masked;
+  std::fill_n(to, inputs.k.sizes[2], areMasked ? -infinity : 0.0);
+  for (int64_t j = keys.first; j < keys.end; ++j)
+    to[j] = areMasked ? row[j] : row[j] * factor;
 }
 
 /// The weighted sum of v for one row. It reads visible keys only, and not those
@@ -625,16 +685,26 @@ void HeadWorker<Math>::computeBlock(int64_t head, int64_t firstRow,
   auto keysOf = [&](int64_t query) {
     return visibleKeys(inputs.mask, query, seqlenQ, seqlenK);
   };
-  computeProducts(firstRow, rows,
-                  {keysOf(firstRow).first, keysOf(firstRow + rows - 1).end});
+  bool isEarly =
+      inputs.scoresStage && *inputs.scoresStage < ScoresStage::Masked;
+  KeyRange seen = {keysOf(firstRow).first, keysOf(firstRow + rows - 1).end};
+  computeProducts(firstRow, rows, isEarly ? KeyRange{0, seqlenK} : seen);
   for (int64_t r = 0; r < rows; ++r) {
     int64_t query = firstRow + r;
     KeyRange keys = keysOf(query);
     Scalar *weights = scores.data() + r * seqlenK;
-    computeScores(head, query, weights, keys);
-    auto [lse, factor] = math.softmax(weights + keys.first, keys.count(), sink);
     int64_t row = (sequence.batch * headsQ + head) * inputs.q.sizes[2] +
                   sequence.firstQuery + query;
+    double *scoresTo = scoresOfRow(row);
+    if (isEarly)
+      storeEarly(head, query, weights, scoresTo);
+    computeScores(head, query, weights, keys);
+    if (inputs.scoresStage == ScoresStage::Masked)
+      storeLate(weights, keys, 1, scoresTo);
+    auto [lse, factor] = math.softmax(weights + keys.first, keys.count(), sink);
+    if (inputs.scoresStage == ScoresStage::Probabilities)
+      storeLate(weights, lse == -infinity ? KeyRange{} : keys, factor,
+                scoresTo);
     double *o = result.o.data() + row * headDimV;
     result.lse[row] = lse;
     if (lse == -infinity) {
@@ -723,13 +793,16 @@ static StatusOr<AttentionResult> compute(const AttentionInputs &inputs,
     return status;
   const auto &q = inputs.q.sizes;
   int64_t headDimV = inputs.v.sizes[3], bytes = 0, workerBytes = 0, items = 0;
+  int64_t scoreKeys = inputs.scoresStage ? inputs.k.sizes[2] : 0;
   int64_t longest = findLongest(inputs);
   // Without rows there may be any number of heads.
   int64_t sequences = longest ? countSequences(inputs) : 0;
-  bool fits = addProduct(bytes, {sizeof(double), q[0], q[1], q[2]}) &&
-              addProduct(bytes, {sizeof(double), q[0], q[1], q[2], headDimV}) &&
-              addProduct(items, {sequences, q[1], longest}) &&
-              HeadWorker<Math>::addBytes(inputs, workerBytes);
+  bool fits =
+      addProduct(bytes, {sizeof(double), q[0], q[1], q[2]}) &&
+      addProduct(bytes, {sizeof(double), q[0], q[1], q[2], headDimV}) &&
+      addProduct(bytes, {sizeof(double), q[0], q[1], q[2], scoreKeys}) &&
+      addProduct(items, {sequences, q[1], longest}) &&
+      HeadWorker<Math>::addBytes(inputs, workerBytes);
   if (!fits)
     return Status::error("expects a reference of less than 2^63 bytes, but got "
                          "more for " +
@@ -742,6 +815,7 @@ static StatusOr<AttentionResult> compute(const AttentionInputs &inputs,
   try {
     result.lse.resize(static_cast<size_t>(q[0] * q[1] * q[2]));
     result.o.resize(result.lse.size() * static_cast<size_t>(headDimV));
+    result.scores.resize(result.lse.size() * static_cast<size_t>(scoreKeys));
     workers.reserve(static_cast<size_t>(plan.workers));
     for (int64_t i = 0; i < plan.workers; ++i)
       workers.emplace_back(inputs, math, result);

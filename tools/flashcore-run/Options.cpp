@@ -81,7 +81,8 @@ struct RawOptions {
                                                {"capture1", ""},
                                                {"capture2", ""},
                                                {"capture3", ""}};
-  std::map<std::string, std::string> outputs = {{"o", ""}, {"lse", ""}};
+  std::map<std::string, std::string> outputs = {
+      {"o", ""}, {"lse", ""}, {"scores", ""}};
   std::string input, kind = "normal", stage = "all";
   std::string layout, npyLayout = "bhsd";
   std::string json, grid, compiler;

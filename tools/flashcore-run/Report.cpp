@@ -47,10 +47,12 @@ static std::string formatTiming(const RunResult &result) {
          format("%.2f]", timing.max);
 }
 
-using Cells = std::array<std::string, 10>;
-static const Cells headings = {"result", "bundle", "problem", "code",
-                               "seed",   "inputs", "O error", "lse error",
-                               "time",   "TFLOP/s"};
+using Cells = std::array<std::string, 11>;
+static const Cells headings = {"result",       "bundle", "problem", "code",
+                               "seed",         "inputs", "O error", "lse error",
+                               "scores error", "time",   "TFLOP/s"};
+/// The column that a table has where some problem fills it only.
+static constexpr size_t scoresCell = 8;
 
 /// The inputs that no file gives. A run that was refused early does not know
 /// its tensors; it read no file either.
@@ -115,12 +117,14 @@ static Cells makeCells(const RunResult &result) {
     cells[6] = formatErrors(result.check->o);
     if (result.check->lse)
       cells[7] = formatErrors(*result.check->lse);
+    if (result.check->scores)
+      cells[scoresCell] = formatErrors(*result.check->scores);
     if (result.check->stage)
       cells[5] += " " + formatErrors(*result.check->stage);
   }
-  cells[8] = formatTiming(result);
+  cells[9] = formatTiming(result);
   if (result.timing)
-    cells[9] = format("%.1f", result.teraflops());
+    cells[10] = format("%.1f", result.teraflops());
   return cells;
 }
 
@@ -210,6 +214,8 @@ static std::string formatFailures(const RunResult &result) {
   std::string text = formatFailure("O", check.o, outputAxes);
   if (check.lse)
     text += formatFailure("lse", *check.lse, std::span(outputAxes).first(3));
+  if (check.scores)
+    text += formatFailure("scores", *check.scores, scoreAxes);
   if (check.stage)
     text += formatStageFailure(result);
   for (const InputReport &input : check.inputs)
@@ -230,8 +236,10 @@ std::string flashcore::run::formatLine(const RunResult &result) {
     line += ", max error O " + cells[6] + " allowed";
   if (!cells[7].empty())
     line += ", lse " + cells[7] + " allowed";
+  if (!cells[scoresCell].empty())
+    line += ", scores " + cells[scoresCell] + " allowed";
   if (result.timing)
-    line += ", " + cells[8] + " " + cells[9] + " TFLOP/s";
+    line += ", " + cells[9] + " " + cells[10] + " TFLOP/s";
   return line + formatFailures(result);
 }
 
@@ -244,11 +252,15 @@ std::string flashcore::run::formatTable(const std::vector<RunResult> &results) {
     for (size_t i = 0; i < row.size(); ++i)
       widths[i] = std::max(widths[i], row[i].size());
 
+  bool hasScores =
+      std::any_of(rows.begin() + 1, rows.end(),
+                  [](const Cells &row) { return !row[scoresCell].empty(); });
   std::string table;
   for (const Cells &row : rows) {
     std::string line;
     for (size_t i = 0; i < row.size(); ++i)
-      line += row[i] + std::string(widths[i] - row[i].size() + 2, ' ');
+      if (i != scoresCell || hasScores)
+        line += row[i] + std::string(widths[i] - row[i].size() + 2, ' ');
     line.erase(line.find_last_not_of(' ') + 1);
     table += line + "\n";
   }
@@ -258,11 +270,12 @@ std::string flashcore::run::formatTable(const std::vector<RunResult> &results) {
          std::to_string(results.size()) + " passed\n";
 }
 
-/// `numAxes` are those of the output.
-static ordered_json toJson(const ErrorReport &report, size_t numAxes) {
+/// `axes` are those of the output.
+static ordered_json toJson(const ErrorReport &report,
+                           std::span<const std::string_view> axes) {
   ordered_json at;
-  for (size_t i = 0; i < numAxes; ++i)
-    at[std::string(outputAxes[i])] = report.at[i];
+  for (size_t i = 0; i < axes.size(); ++i)
+    at[std::string(axes[i])] = report.at[i];
   // JSON has no NaN; nlohmann writes null for it.
   return {{"error", report.error},       {"allowed", report.allowed},
           {"worst", report.worst},       {"at", at},
@@ -271,9 +284,10 @@ static ordered_json toJson(const ErrorReport &report, size_t numAxes) {
           {"pass", report.pass()}};
 }
 
-/// Of O or lse, which are compared as a whole.
-static ordered_json outputToJson(const ErrorReport &report, size_t numAxes) {
-  ordered_json json = toJson(report, numAxes);
+/// Of O, lse or scores, which are compared as a whole.
+static ordered_json outputToJson(const ErrorReport &report,
+                                 std::span<const std::string_view> axes) {
+  ordered_json json = toJson(report, axes);
   json["yardstick"] = report.yardstick;
   json["norm"] = report.norm;
   json["yardstick_norm"] = report.yardstickNorm;
@@ -331,11 +345,14 @@ static ordered_json toJson(const RunResult &result) {
          {"local_bytes", kernel.localBytes},
          {"static_shared_memory", kernel.staticSharedMemory}});
   if (result.check) {
-    json["o"] = outputToJson(result.check->o, 4);
+    json["o"] = outputToJson(result.check->o, outputAxes);
     if (result.check->lse)
-      json["lse"] = outputToJson(*result.check->lse, 3);
+      json["lse"] =
+          outputToJson(*result.check->lse, std::span(outputAxes).first(3));
+    if (result.check->scores)
+      json["scores"] = outputToJson(*result.check->scores, scoreAxes);
     if (result.check->stage)
-      json["stage_check"] = toJson(*result.check->stage, 4);
+      json["stage_check"] = toJson(*result.check->stage, outputAxes);
   }
   if (result.timing)
     json["time"] = {{"median_us", result.timing->median},

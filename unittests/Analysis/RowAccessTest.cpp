@@ -55,6 +55,12 @@ TEST(RowAccess, LeavesWhatIsOpenToTheCaller) {
   EXPECT_EQ(choose(64, {kOpen, kOpen, kOpen}, 2), 4);
 }
 
+// Scores have a column for each key.
+TEST(RowAccess, IsOneElementWhereColumnsAreOpen) {
+  EXPECT_EQ(choose(kOpen, {kOpen, kOpen, kOpen}), 2);
+  EXPECT_EQ(choose(kOpen, {4096, 512, 64}, 0, /*elementBytes=*/4), 4);
+}
+
 TEST(RowAccess, CountsBytesNotElements) {
   EXPECT_EQ(choose(16, {16}, 0, /*elementBytes=*/4), 16);
   EXPECT_EQ(choose(2, {2}, 0, /*elementBytes=*/4), 8);

@@ -19,7 +19,7 @@ namespace mlir::flashcore {
 
 /// Rows of a strided tensor whose elements lie side by side.
 struct RowShape {
-  int64_t columns;
+  int64_t columns; ///< may be kDynamic
   int64_t elementBytes;
   /// Of all axes but the innermost, in elements; kDynamic where not known.
   llvm::ArrayRef<int64_t> strides = {};
@@ -30,7 +30,8 @@ struct RowShape {
 /// Bytes of the widest access, a power of two up to a chunk of a ring, that
 /// divides rows evenly wherever one begins. What is known at run time only is
 /// for the caller of a kernel to have such multiples of: a wider contract than
-/// that would refuse rows that lie one behind the other.
+/// that would refuse rows that lie one behind the other. Of an open number of
+/// columns that is one element, since rows may be of any length.
 int64_t chooseAccessBytes(const RowShape &rows);
 
 /// That of the rows of a tensor, or of a memref whose layout is strided.

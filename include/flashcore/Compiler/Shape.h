@@ -45,6 +45,8 @@ struct Shape {
   /// without a bias.
   std::string biasAxes, biasType;
   bool hasLse = false;
+  /// Of scores that are an output; empty without.
+  std::string scoresStage, scoresType;
   Layout layout = Layout::BHSD;
 };
 

@@ -192,8 +192,12 @@ def _check(problem: Problem, arrays: inputs.Inputs, outcome: Outcome) -> Dict[st
         pointers.append(view.pointer)
         kept.append(host)
     threads = os.cpu_count() or 1
-    o, lse = outcome.loaded.bundle.check_outputs(specs, pointers, threads)
-    reports = {"o": o, "lse": lse} if problem.lse else {"o": o}
+    o, lse, scores = outcome.loaded.bundle.check_outputs(specs, pointers, threads)
+    reports = {"o": o}
+    if problem.lse:
+        reports["lse"] = lse
+    if problem.scores:
+        reports["scores"] = scores
     passed = all(report["pass"] for report in reports.values())
     return {"result": "PASS" if passed else "FAIL", **reports}
 

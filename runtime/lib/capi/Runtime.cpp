@@ -542,8 +542,9 @@ static FlashCoreOutputReport toReport(const ErrorReport &report) {
 FlashCoreStatus
 flashcoreCheckOutputs(FlashCoreBundle bundle, const FlashCoreTensor *tensors,
                       const uint64_t *pointers, size_t count, uint32_t threads,
-                      FlashCoreOutputReport *o, FlashCoreOutputReport *lse) {
-  for (FlashCoreOutputReport *report : {o, lse})
+                      FlashCoreOutputReport *o, FlashCoreOutputReport *lse,
+                      FlashCoreOutputReport *scores) {
+  for (FlashCoreOutputReport *report : {o, lse, scores})
     if (report)
       *report = {};
   return withHostTensors(
@@ -554,6 +555,8 @@ flashcoreCheckOutputs(FlashCoreBundle bundle, const FlashCoreTensor *tensors,
           *o = toReport(report->o);
         if (report.ok() && lse && report->lse)
           *lse = toReport(*report->lse);
+        if (report.ok() && scores && report->scores)
+          *scores = toReport(*report->scores);
         return Status(report.status());
       });
 }

@@ -11,6 +11,7 @@
 
 #include "DistributePatterns.h"
 #include "flashcore/Analysis/RowAccess.h"
+#include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
@@ -44,17 +45,16 @@ struct DistributeWrite final : ThreadPattern<vector::TransferWriteOp> {
     bool coversColumns = type.getRank() == 1 || op.isDimInBounds(1) ||
                          (columns == type.getShape().back() &&
                           getConstantIntValue(op.getIndices().back()) == 0);
-    if (layout->getRank() != type.getRank() ||
-        (!coversColumns && ShapedType::isDynamic(columns)))
-      return rewriter.notifyMatchFailure(op,
-                                         "writes columns that may not exist");
+    if (layout->getRank() != type.getRank())
+      return rewriter.notifyMatchFailure(op, "has a layout of another rank");
     if (type.getRank() > 1 && !isOfRows(TileRegisters(*layout, type),
                                         getPartSize(type.getElementType())))
       return rewriter.notifyMatchFailure(op, "has several rows in a part");
     IndexBuilder b(op.getLoc(), rewriter);
     Memory memory{adaptor.getBase().front(), {}, {}, {}, 0};
     if (!coversColumns)
-      memory.columns = columns;
+      memory.columns = memref::getMixedSize(b, op.getLoc(), memory.memref,
+                                            target.getRank() - 1);
     if (type.getRank() > 1)
       memory.accessBytes = flashcore::getAccessBytes(op.getBase());
     for (ValueRange index : adaptor.getIndices())
@@ -76,12 +76,12 @@ struct DistributeWrite final : ThreadPattern<vector::TransferWriteOp> {
 
 private:
   /// Where the lane's first place is, the axis of rows that may not exist, how
-  /// many columns do, if not all, and what can be stored of one at a time.
+  /// many columns do (null if all), and what can be stored of one at a time.
   struct Memory {
     Value memref;
     SmallVector<Value> indices;
     std::optional<size_t> rowAxis;
-    std::optional<int64_t> columns;
+    OpFoldResult columns;
     int64_t accessBytes;
 
     /// Null where all rows exist.
@@ -210,6 +210,8 @@ private:
         getBases(layout, TileLayout::Lane, TileLayout::Column);
     int64_t lastLane = std::accumulate(lanes.begin(), lanes.end(), int64_t(0));
     std::optional<int64_t> begin = getConstantIntValue(indices.back());
+    std::optional<int64_t> columns =
+        memory.columns ? getConstantIntValue(memory.columns) : std::nullopt;
     Value col = b.add(indices.back(), evaluate(b, lanes, thread.lane));
     for (int64_t reg = 0; reg < registers.size(); reg += run) {
       int64_t ofReg = firstCol + registers.getColumn(reg);
@@ -217,9 +219,11 @@ private:
       OpBuilder::InsertionGuard guard(b);
       bool exists =
           !memory.columns ||
-          (begin && *begin + ofReg + lastLane + run <= *memory.columns);
+          (begin && columns && *begin + ofReg + lastLane + run <= *columns);
       if (!exists) {
-        Value isColumn = b.lessThan(indices.back(), b.index(*memory.columns));
+        Value isColumn = b.lessThan(
+            indices.back(),
+            getValueOrCreateConstantIndexOp(b, b.getLoc(), memory.columns));
         b.setInsertionPointToStart(
             scf::IfOp::create(b, isColumn, /*withElseRegion=*/false)
                 .thenBlock());

@@ -4,7 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Verifier, effects and interfaces of flashcore.attention. The labels C1..C20
+// Verifier, effects and interfaces of flashcore.attention. The labels C1..C22
 // are the constraints of the op's description in FlashCoreOps.td.
 //
 //===----------------------------------------------------------------------===//
@@ -33,15 +33,19 @@ void AttentionOp::build(OpBuilder &builder, OperationState &state, Value query,
   build(builder, state, results, query, key, value, /*bias=*/{},
         /*alibi_slopes=*/{}, /*sink_logits=*/{}, /*cu_seqlens_q=*/{},
         /*cu_seqlens_k=*/{}, /*seqused_k=*/{}, /*page_table=*/{}, output, lse,
-        /*tile=*/{}, /*softmax_scale=*/FloatAttr(), /*softcap=*/FloatAttr(),
-        /*causal=*/CausalAlignmentAttr(), /*window_left=*/IntegerAttr(),
-        /*window_right=*/IntegerAttr());
+        /*scores=*/{}, /*tile=*/{}, /*softmax_scale=*/FloatAttr(),
+        /*softcap=*/FloatAttr(), /*causal=*/CausalAlignmentAttr(),
+        /*window_left=*/IntegerAttr(), /*window_right=*/IntegerAttr(),
+        /*stage=*/ScoresStageAttr());
 }
 
 MutableOperandRange AttentionOp::getDpsInitsMutable() {
-  // Output, the tenth, and lse are neighbours in the operand list.
+  // Output, the tenth, lse and scores are neighbours in the operand list.
   unsigned first = getODSOperandIndexAndLength(/*index=*/10).first;
-  return MutableOperandRange(*this, first, getLse() ? 2 : 1);
+  unsigned count = 1;
+  if (!isTileOfScores()) // else lse is read
+    count += (getLse() ? 1 : 0) + (getScores() ? 1 : 0);
+  return MutableOperandRange(*this, first, count);
 }
 
 SmallVector<Value> AttentionOp::getCapturedTensors() {
@@ -131,7 +135,9 @@ static constexpr OperandRule kOperandRules[] = {
     {"page_table", "(batch, pages)", isI32, "i32"},
     {"output", "(batch, heads_q, seqlen_q, head_dim_v)", isFloat,
      "f16 or bf16"},
-    {"lse", "(batch, heads_q, seqlen_q)", isF32, "f32"}};
+    {"lse", "(batch, heads_q, seqlen_q)", isF32, "f32"},
+    {"scores", "(batch, heads_q, seqlen_q, seqlen_k)", isFloat,
+     "f16, bf16 or f32"}};
 
 /// What to write instead of a bias that is none, where that is likely.
 static StringRef getBiasRemedy(ShapedType bias, int64_t rank) {
@@ -200,14 +206,15 @@ LogicalResult AttentionOp::verifyTypes() {
 LogicalResult AttentionOp::verify() {
   if (failed(verifyTypes()) || failed(verifyShapes()) ||
       failed(verifyModifiers()) || failed(verifyVarlen()) ||
-      failed(verifyStrides()))
+      failed(verifyScores()) || failed(verifyStrides()))
     return failure();
   return verifyResults();
 }
 
 /// Whether it is a tile of some of the keys.
 static bool isPartial(AttentionOp op) {
-  return !op.getTile().empty() && op.getOutputType().getElementType().isF32();
+  return !op.getTile().empty() && !op.isTileOfScores() &&
+         op.getOutputType().getElementType().isF32();
 }
 
 /// C7 and C8: the shapes of the results follow from those of the inputs.
@@ -215,11 +222,12 @@ static LogicalResult verifyOutputShapes(AttentionOp op) {
   ShapedType q = op.getQueryType(), v = op.getValueType();
   ShapedType o = op.getOutputType();
   // C7
-  int64_t headDim = v.getDimSize(AttentionOp::HeadDim);
+  int64_t gotDim = o.getDimSize(AttentionOp::HeadDim);
+  int64_t headDim =
+      op.isTileOfScores() ? gotDim : v.getDimSize(AttentionOp::HeadDim);
   int64_t expected[] = {q.getDimSize(AttentionOp::Batch),
                         q.getDimSize(AttentionOp::Head),
                         q.getDimSize(AttentionOp::Seqlen), headDim};
-  int64_t gotDim = o.getDimSize(AttentionOp::HeadDim);
   bool hasDim = isPartial(op) ? gotDim >= headDim : gotDim == headDim;
   for (auto [want, got] : llvm::zip_equal(ArrayRef(expected).drop_back(),
                                           o.getShape().drop_back()))
@@ -228,7 +236,7 @@ static LogicalResult verifyOutputShapes(AttentionOp op) {
              << shapeString(expected) << ", but got "
              << shapeString(o.getShape());
   // C8
-  if (Value lse = op.getLse()) {
+  if (Value lse = op.isTileOfScores() ? Value() : op.getLse()) {
     ArrayRef<int64_t> shape = cast<ShapedType>(lse.getType()).getShape();
     for (auto [want, got] :
          llvm::zip_equal(ArrayRef(expected).drop_back(), shape))
@@ -246,7 +254,7 @@ LogicalResult AttentionOp::verifyShapes() {
   // C2
   for (auto [name, type] : {std::pair("key", k), {"value", v}, {"output", o}})
     if (type.getElementType() != q.getElementType() &&
-        !(isPartial(*this) && type == o))
+        !((isPartial(*this) || isTileOfScores()) && type == o))
       return emitOpError("expects ")
              << name << " of query's element type " << q.getElementType()
              << ", but got " << type.getElementType();
@@ -401,6 +409,37 @@ LogicalResult AttentionOp::verifyVarlen() {
   return success();
 }
 
+LogicalResult AttentionOp::verifyScores() {
+  std::optional<ScoresStage> stage = getStage();
+  // C22
+  if (getScores() && !stage)
+    return emitOpError("expects stage(scaled, capped, changed, masked or "
+                       "probabilities) with scores, but got none");
+  if (getScores() && !getTile().empty())
+    return emitOpError("expects the scores of a tile to be its output, but got "
+                       "a scores operand");
+  if (stage && !getScores() && getTile().empty())
+    return emitOpError("expects scores with stage, but got stage(")
+           << stringifyScoresStage(*stage) << ") alone";
+  if (stage == ScoresStage::Probabilities && !getLse())
+    return emitOpError("expects lse with stage(probabilities), which are "
+                       "exp(score - lse), but got none; add lse(%lse : type)");
+  if (!getScores())
+    return success();
+  // C21
+  ShapedType q = getQueryType();
+  int64_t keys =
+      getPageTable() ? ShapedType::kDynamic : getKeyType().getDimSize(Seqlen);
+  int64_t expected[] = {q.getDimSize(Batch), q.getDimSize(Head),
+                        q.getDimSize(Seqlen), keys};
+  ArrayRef<int64_t> shape = cast<ShapedType>(getScores().getType()).getShape();
+  for (auto [want, got] : llvm::zip_equal(expected, shape))
+    if (differ(want, got))
+      return emitOpError("expects scores shape ")
+             << shapeString(expected) << ", but got " << shapeString(shape);
+  return success();
+}
+
 LogicalResult AttentionOp::verifyStrides() {
   // C16
   for (auto [name, value] : {std::pair<StringRef, Value>("query", getQuery()),
@@ -408,7 +447,8 @@ LogicalResult AttentionOp::verifyStrides() {
                              {"value", getValue()},
                              {"output", getOutput()},
                              {"bias", getBias()},
-                             {"lse", getLse()}}) {
+                             {"lse", getLse()},
+                             {"scores", getScores()}}) {
     auto type = value ? dyn_cast<MemRefType>(value.getType()) : MemRefType();
     if (!type)
       continue;
@@ -417,9 +457,10 @@ LogicalResult AttentionOp::verifyStrides() {
     if (failed(type.getStridesAndOffset(strides, offset)))
       return emitOpError("expects ")
              << name << " with a strided layout, but got " << type;
-    // Of these, whole rows are copied.
-    bool isHalf = type.getElementTypeBitWidth() == 16 && name != "bias";
-    if (isHalf && strides.back() != 1) {
+    // Of these, whole rows are copied or stored.
+    bool hasRows = name == "scores" ||
+                   (type.getElementTypeBitWidth() == 16 && name != "bias");
+    if (hasRows && strides.back() != 1) {
       InFlightDiagnostic error = emitOpError("expects ")
                                  << name << " with innermost stride 1, but got "
                                  << extent(strides.back());
@@ -452,7 +493,8 @@ LogicalResult AttentionOp::verifyResults() {
     return emitOpError("expects operands to be all tensors or all memrefs, but "
                        "got ")
            << numMemrefs << " memrefs among " << numShaped;
-  size_t expected = numMemrefs ? 0 : (getLse() ? 2 : 1);
+  size_t expected =
+      numMemrefs ? 0 : 1 + (getLse() ? 1 : 0) + (getScores() ? 1 : 0);
   if (getNumResults() != expected)
     return emitOpError("expects ")
            << expected << (numMemrefs ? " results on memrefs" : " results")

@@ -24,14 +24,14 @@ using namespace mlir::flashcore;
 /// printed, which is that of the op's operands behind query, key and value.
 static constexpr StringLiteral kOperandClauses[] = {
     "bias",      "alibi",      "sink", "cu_seqlens_q", "cu_seqlens_k",
-    "seqused_k", "page_table", "outs", "lse"};
+    "seqused_k", "page_table", "outs", "lse",          "scores"};
 static constexpr unsigned kFirstClause = 3; // operand number of `bias`
 static constexpr unsigned kNumInputs = 3;
 static constexpr unsigned kTile = kFirstClause + std::size(kOperandClauses);
 
 static constexpr StringLiteral kOtherClauses[] = {
-    "tile",  "causal",  "window_left", "window_right",
-    "scale", "softcap", "score",       "mask"};
+    "tile",    "causal", "window_left", "window_right", "scale",
+    "softcap", "stage",  "score",       "mask"};
 
 namespace {
 using Properties = AttentionOp::Properties;
@@ -57,6 +57,7 @@ private:
   ParseResult parseOperandClause(unsigned operand);
   ParseResult parseClause(StringRef keyword);
   ParseResult parseCausal();
+  ParseResult parseStage();
   ParseResult parseRegion(Region &region);
   template <typename AttrT> ParseResult parseAttr(AttrT &attr, Type type);
   ParseResult parseAttributesAndResults();
@@ -160,6 +161,22 @@ ParseResult AttentionParser::parseCausal() {
   return parser.parseRParen();
 }
 
+ParseResult AttentionParser::parseStage() {
+  StringRef name;
+  if (parser.parseLParen())
+    return failure();
+  SMLoc loc = parser.getCurrentLocation();
+  constexpr StringLiteral expects =
+      "expects stage to be scaled, capped, changed, masked or probabilities";
+  if (failed(parser.parseOptionalKeyword(&name)))
+    return parser.emitError(loc, expects);
+  auto stage = symbolizeScoresStage(name);
+  if (!stage)
+    return parser.emitError(loc, expects) << ", but got " << name;
+  properties.stage = ScoresStageAttr::get(parser.getContext(), *stage);
+  return parser.parseRParen();
+}
+
 ParseResult AttentionParser::parseRegion(Region &region) {
   if (parser.parseRegion(region))
     return failure();
@@ -186,6 +203,8 @@ ParseResult AttentionParser::parseClause(StringRef keyword) {
     return parseAttr(properties.softmax_scale, f32);
   if (keyword == "softcap")
     return parseAttr(properties.softcap, f32);
+  if (keyword == "stage")
+    return parseStage();
   return parseRegion(keyword == "score" ? *score : *mask);
 }
 
@@ -246,6 +265,8 @@ void AttentionOp::print(OpAsmPrinter &printer) {
     printer.printAttributeWithoutType(attr);
     printer << ')';
   }
+  if (auto stage = getStage())
+    printer << " stage(" << stringifyScoresStage(*stage) << ')';
   for (auto [keyword, region] :
        {std::pair<StringRef, Region *>("score", &getScoreRegion()),
         {"mask", &getMaskRegion()}}) {
@@ -256,7 +277,8 @@ void AttentionOp::print(OpAsmPrinter &printer) {
   }
   printer.printOptionalAttrDict((*this)->getAttrs(),
                                 {"operandSegmentSizes", "causal", "window_left",
-                                 "window_right", "softmax_scale", "softcap"});
+                                 "window_right", "softmax_scale", "softcap",
+                                 "stage"});
   if (getNumResults() != 0)
     printer << " -> " << getResults().getTypes();
 }

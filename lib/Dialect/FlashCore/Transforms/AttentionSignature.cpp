@@ -10,6 +10,7 @@
 
 #include "ScoreRegion.h"
 #include "flashcore/Analysis/RowAccess.h"
+#include "flashcore/Analysis/ScoresChoice.h"
 #include "flashcore/Dialect/FlashCore/Transforms/AttentionKernels.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/IR/Builders.h"
@@ -45,6 +46,9 @@ static SmallVector<KernelTensor> getTensors(AttentionOp op) {
             {Dim::Batch, Dim::HeadsQ, Dim::SeqlenQ, Dim::HeadDimV});
   if (Value lse = op.getLse())
     addPlain("lse", true, lse, {Dim::Batch, Dim::HeadsQ, Dim::SeqlenQ});
+  if (Value scores = op.getScores())
+    addCopied("scores", true, scores,
+              {Dim::Batch, Dim::HeadsQ, Dim::SeqlenQ, Dim::SeqlenK});
   if (Value bias = op.getBias()) {
     SmallVector<Dim> axes{Dim::Batch, Dim::HeadsQ, Dim::SeqlenQ, Dim::SeqlenK};
     auto shape = cast<MemRefType>(bias.getType()).getShape();
@@ -115,7 +119,10 @@ static KeyParts findKeyParts(AttentionOp op, fcgpu::ScheduleAttr schedule,
 AttentionSignature::AttentionSignature(AttentionOp op,
                                        fcgpu::ScheduleAttr schedule)
     : KernelSignature(::getTensors(op)),
+      scoresChoice(chooseScoresSchedule(AttentionProblem::get(op),
+                                        schedule.getChoice())),
       keyParts(findKeyParts(op, schedule, *this)) {
+  listScoresArguments(op);
   auto isOfSink = [](const KernelTensor &tensor) {
     return tensor.name == "sink_logits";
   };
@@ -124,11 +131,15 @@ AttentionSignature::AttentionSignature(AttentionOp op,
   };
   // Which rows are of a sequence.
   auto isOfMerge = [&](const KernelTensor &tensor) {
-    return tensor.isOutput || isOfSink(tensor) || tensor.name == "cu_seqlens_q";
+    return (tensor.isOutput && tensor.name != "scores") || isOfSink(tensor) ||
+           tensor.name == "cu_seqlens_q";
   };
   auto isAny = [](const auto &) { return true; };
+  auto isOfAttention = [](const KernelTensor &tensor) {
+    return tensor.name != "scores";
+  };
   if (!keyParts.isSplit()) {
-    arguments = listArguments(/*needsWorkspace=*/false, isAny, isAny);
+    arguments = listArguments(/*needsWorkspace=*/false, isOfAttention, isAny);
     addTensorMaps(op, schedule);
     return;
   }
@@ -142,6 +153,25 @@ AttentionSignature::AttentionSignature(AttentionOp op,
                  return factor.dim == dim;
                });
       });
+}
+
+/// The stage says what scores are made of.
+void AttentionSignature::listScoresArguments(AttentionOp op) {
+  if (!op.getScores())
+    return;
+  ScoresStage stage = *op.getStage();
+  auto isTaken = [&](const KernelTensor &tensor) {
+    StringRef name = tensor.name;
+    if (name == "q" || name == "k" || name == "scores" || name == "seqused_k")
+      return true;
+    if (name == "lse")
+      return stage == ScoresStage::Probabilities;
+    // What changes scores, or hides them.
+    return stage >= ScoresStage::Changed && !tensor.isOutput && name != "v" &&
+           name != "sink_logits";
+  };
+  scoresArguments = listArguments(/*needsWorkspace=*/false, isTaken,
+                                  [](Dim dim) { return dim != Dim::HeadDimV; });
 }
 
 /// Rows of K or V that a bulk copy moves: those of a tile, or of a part of it
@@ -230,6 +260,8 @@ AttentionSignature::toDictionary(AttentionOp op, fcgpu::ScheduleAttr schedule,
   kernel.set("window_right", window(op.getWindowRight()));
   kernel.set("softcap", op.getSoftcapAttr() ? Attribute(op.getSoftcapAttr())
                                             : b.getUnitAttr());
+  if (auto stage = op.getStage())
+    kernel.set("scores_stage", b.getStringAttr(stringifyScoresStage(*stage)));
   for (auto [name, region] :
        {std::pair<StringRef, Region *>("score", &op.getScoreRegion()),
         {"mask", &op.getMaskRegion()}})
@@ -245,4 +277,17 @@ DictionaryAttr AttentionSignature::toMergeDictionary(MLIRContext *context,
                          /*gridCount=*/1,
                          numThreads})
       .getDictionary(context);
+}
+
+DictionaryAttr AttentionSignature::toScoresDictionary(AttentionOp op) const {
+  KernelLaunch launch{
+      {{Dim::SeqlenQ, scoresChoice.blockM},
+       {Dim::SeqlenK, scoresChoice.blockN},
+       {Dim::HeadsQ},
+       {Dim::Batch}},
+      /*gridCount=*/1,
+      scoresChoice.numWarps * kWarpSize,
+      getScoresSharedMemoryBytes(AttentionProblem::get(op), scoresChoice)};
+  return describeKernel(op.getContext(), scoresArguments, launch)
+      .getDictionary(op.getContext());
 }

@@ -13,6 +13,7 @@
 #include "ScoreRegion.h"
 #include "flashcore/Analysis/OpenSizes.h"
 #include "flashcore/Analysis/ScheduleCheck.h"
+#include "flashcore/Analysis/ScoresChoice.h"
 #include "flashcore/Analysis/TuningFile.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "flashcore/Dialect/FlashCore/Transforms/GPUTarget.h"
@@ -49,6 +50,8 @@ LogicalResult mlir::flashcore::checkLowerable(AttentionOp op) {
   std::pair<StringRef, bool> features[] = {
       {"cu_seqlens with a bias", op.getCuSeqlensQ() && op.getBias()},
       {"page_table with a bias", op.getPageTable() && op.getBias()},
+      {"scores with cu_seqlens", op.getScores() && op.getCuSeqlensQ()},
+      {"scores with page_table", op.getScores() && op.getPageTable()},
   };
   for (auto [name, used] : features)
     if (used)
@@ -63,7 +66,8 @@ LogicalResult mlir::flashcore::checkLowerable(AttentionOp op) {
         {"value", op.getValue()},
         {"output", op.getOutput()},
         {"bias", op.getBias()},
-        {"lse", op.getLse()}}) {
+        {"lse", op.getLse()},
+        {"scores", op.getScores()}}) {
     if (!value)
       continue;
     auto type = cast<ShapedType>(value.getType());
@@ -87,6 +91,11 @@ LogicalResult mlir::flashcore::checkLowerable(AttentionOp op) {
     if (dim > 256)
       return emitUnsupported(op) << "has " << name << " " << dim
                                  << ", but this version lowers 1 to 256";
+  if (!op.getScores())
+    return success();
+  AttentionProblem problem = AttentionProblem::get(op);
+  if (auto error = checkScoresGrid(problem, chooseScoresSchedule(problem, {})))
+    return op.emitOpError(*error);
   return success();
 }
 

@@ -456,6 +456,8 @@ struct OnlineSoftmaxPass final
   }
 
   static void expand(AttentionOp op) {
+    if (op.isTileOfScores())
+      return TileExpander(op).expandScores();
     auto schedule =
         op->getAttrOfType<fcgpu::ScheduleAttr>(fcgpu::kScheduleAttrName);
     Value flag;

@@ -12,9 +12,11 @@
 
 #include "ScoreRegion.h"
 #include "Sequences.h"
+#include "TileOperands.h"
 #include "flashcore/Analysis/KeyTileBounds.h"
 #include "flashcore/Analysis/ResourceModel.h"
 #include "flashcore/Analysis/ScheduleCheck.h"
+#include "flashcore/Analysis/ScoresChoice.h"
 #include "flashcore/Analysis/TileWalk.h"
 #include "flashcore/Dialect/FlashCore/Transforms/AttentionKernels.h"
 #include "flashcore/Dialect/FlashCore/Transforms/GPUTarget.h"
@@ -53,9 +55,12 @@ static Location dropDebugInfo(Location loc) {
 }
 
 namespace {
-/// The kernels of one attention; `merge` is null unless its keys are split.
+/// The kernels of one attention; `merge` is null unless its keys are split,
+/// `scores` unless they are an output.
 struct Kernels {
-  gpu::GPUFuncOp attention, merge;
+  gpu::GPUFuncOp attention, merge, scores;
+
+  unsigned getNumber() const { return 1 + (merge ? 1 : 0) + (scores ? 1 : 0); }
 };
 
 /// Builds the kernels of one attention, and their launches.
@@ -82,15 +87,15 @@ private:
   SmallVector<Value> findTileOfTurn(Value number);
   void splitKeys(KernelFrame &frame, Value split);
   void shareKeys(KernelFrame &frame, Value split);
-  SmallVector<Value> getCaptured(KernelFrame &frame);
-  void addRegions(KernelFrame &frame, AttentionOp tile);
   SmallVector<Value> getTileOperands(Value headQ, OpFoldResult row);
   void buildWarpTile(KernelFrame &frame, PartialResults partials, Value warp);
-  /// Some rows of one batch entry and head of a tensor.
   Value slice(Value tensor, OpFoldResult entry, Value head, OpFoldResult row,
-              OpFoldResult rows);
+              OpFoldResult rows) {
+    return sliceRows(b, tensor, entry, head, row, rows);
+  }
   Value getKeys(KernelFrame &frame, StringRef tensor);
   Value allocateWorkspace();
+  void buildScoresLaunch(gpu::GPUFuncOp kernel);
   void buildLaunch(gpu::GPUFuncOp kernel, ArrayRef<KernelArgument> arguments,
                    Value workspace, OpFoldResult grid, int64_t numThreads,
                    int64_t sharedMemory);
@@ -173,11 +178,16 @@ Kernels KernelBuilder::buildKernels(ModuleOp module) {
                     schedule.getNumThreads(), getKey().first);
   frame.getFunc()->setAttr(fcgpu::kScheduleAttrName, schedule);
   buildBody(frame);
-  Kernels kernels{frame.getFunc(), {}};
+  Kernels kernels{frame.getFunc(), {}, {}};
   if (isSplit()) {
     b.setInsertionPointAfter(kernels.attention);
     kernels.merge =
         buildMergeKernel(b, signature, name + "_merge", schedule.isInvariant());
+  }
+  if (op.getScores()) {
+    b.setInsertionPointToEnd(gpuModule.getBody());
+    kernels.scores =
+        buildScoresKernel(b, op, signature, schedule, name + "_scores");
   }
   return kernels;
 }
@@ -297,7 +307,7 @@ void KernelBuilder::shareKeys(KernelFrame &frame, Value split) {
                                      sequence.seqlenK};
   for (const BoundSymbol &symbol : mask.symbols)
     operands.push_back(computeOfBatchEntry(b, op, symbol.value, sequence.number,
-                                           getCaptured(frame)));
+                                           getCaptured(frame, op)));
   AffineMap begin = bounds.visibleBegin.insertResult(
       b.getAffineConstantExpr(0), bounds.visibleBegin.getNumResults());
   OpFoldResult firstTile = apply(
@@ -359,19 +369,6 @@ void KernelBuilder::buildBody(KernelFrame &frame) {
   gpu::ReturnOp::create(b);
 }
 
-Value KernelBuilder::slice(Value tensor, OpFoldResult entry, Value head,
-                           OpFoldResult row, OpFoldResult rows) {
-  ArrayRef<int64_t> sizes = cast<MemRefType>(tensor.getType()).getShape();
-  OpFoldResult one = b.getIndexAttr(1), zero = b.getIndexAttr(0);
-  SmallVector<OpFoldResult> offsets{entry, head, row}, shape{one, one, rows};
-  SmallVector<OpFoldResult> strides(sizes.size(), one);
-  if (sizes.size() == 4) {
-    offsets.push_back(zero);
-    shape.push_back(b.getIndexAttr(sizes.back()));
-  }
-  return memref::SubViewOp::create(b, tensor, offsets, shape, strides);
-}
-
 /// The rows of K or V that the block's sequence has.
 Value KernelBuilder::getKeys(KernelFrame &frame, StringRef tensor) {
   Value keys = frame.getTensor(tensor);
@@ -390,21 +387,6 @@ Value KernelBuilder::getKeys(KernelFrame &frame, StringRef tensor) {
       {one, frame.getSize(Dim::PagesPerSequence)}, {one, one});
   return fcgpu::ViewPagesOp::create(b, pool, table, asValue(sequence.seqlenK),
                                     schedule.getBlockN());
-}
-
-SmallVector<Value> KernelBuilder::getCaptured(KernelFrame &frame) {
-  SmallVector<Value> captured;
-  for (unsigned i = 0, e = op.getCapturedTensors().size(); i < e; ++i)
-    captured.push_back(frame.getTensor(getCaptureName(i)));
-  return captured;
-}
-
-/// Gives a tile the regions of the op, and what else becomes a region. As a
-/// bias, what they read is read by whole coordinates.
-void KernelBuilder::addRegions(KernelFrame &frame, AttentionOp tile) {
-  cloneRegions(op, tile, getCaptured(frame));
-  if (op.getAlibiSlopes())
-    addAlibi(tile, frame.getTensor("alibi_slopes"));
 }
 
 /// `tile` of the warp's rows from `row` on.
@@ -432,17 +414,8 @@ void KernelBuilder::buildWarpTile(KernelFrame &frame, PartialResults partials,
   }
   OpFoldResult row = apply(d0 * schedule.getBlockM() + rowTile * warpM,
                            {sequence.queryBlock, warp});
-  // Rows of the tile that exist: fewer, or none, at the end of the sequence.
-  OpFoldResult rows = b.getIndexAttr(warpM);
-  auto seqlenQ = getConstantIntValue(sequence.seqlenQ);
-  if (!seqlenQ || *seqlenQ % schedule.getBlockM() != 0) {
-    AffineMap map = AffineMap::get(
-        2, 0, {b.getAffineConstantExpr(warpM), d0 - d1}, op.getContext());
-    Value left = asValue(affine::makeComposedFoldedAffineMin(
-        b, b.getLoc(), map, {sequence.seqlenQ, row}));
-    rows =
-        arith::MaxSIOp::create(b, left, asValue(b.getIndexAttr(0))).getResult();
-  }
+  OpFoldResult rows =
+      countRows(b, warpM, schedule.getBlockM(), row, sequence.seqlenQ);
 
   Value batch = sequence.batch;
   OpFoldResult firstRow = row;
@@ -468,11 +441,12 @@ void KernelBuilder::buildWarpTile(KernelFrame &frame, PartialResults partials,
       b, TypeRange(), q, k, v, bias, /*alibi_slopes=*/Value(), sink,
       /*cu_seqlens_q=*/Value(),
       /*cu_seqlens_k=*/Value(), /*seqused_k=*/Value(), /*page_table=*/Value(),
-      o, lse, getTileOperands(headQ, row),
+      o, lse, /*scores=*/Value(), getTileOperands(headQ, row),
       b.getF32FloatAttr(op.getEffectiveScale()), op.getSoftcapAttr(),
-      op.getCausalAttr(), op.getWindowLeftAttr(), op.getWindowRightAttr());
+      op.getCausalAttr(), op.getWindowLeftAttr(), op.getWindowRightAttr(),
+      /*stage=*/ScoresStageAttr());
   tiled->setAttr(fcgpu::kScheduleAttrName, schedule);
-  addRegions(frame, tiled);
+  addRegions(frame, op, tiled);
 }
 
 /// Room for the partial results, of which one kernel makes and the next one
@@ -550,6 +524,22 @@ OpFoldResult KernelBuilder::getGrid() {
   return affine::makeComposedFoldedAffineMin(b, b.getLoc(), map, {tiles});
 }
 
+/// Behind the others: probabilities need the log-sum-exp of all keys.
+void KernelBuilder::buildScoresLaunch(gpu::GPUFuncOp kernel) {
+  fcgpu::ScheduleChoice choice = signature.getScoresChoice();
+  AffineExpr d0, d1;
+  bindDims(op.getContext(), d0, d1);
+  OpFoldResult tiles =
+      apply(d0.ceilDiv(choice.blockM) * b.getAffineSymbolExpr(0) *
+                b.getAffineSymbolExpr(1) * b.getAffineSymbolExpr(2),
+            {getSize(Dim::SeqlenQ),
+             apply(d0.ceilDiv(choice.blockN), {getSize(Dim::SeqlenK)}),
+             getSize(Dim::HeadsQ), getSize(Dim::Batch)});
+  buildLaunch(kernel, signature.getScoresArguments(), /*workspace=*/Value(),
+              tiles, choice.numWarps * kWarpSize,
+              getScoresSharedMemoryBytes(AttentionProblem::get(op), choice));
+}
+
 void KernelBuilder::buildLaunches(Kernels kernels) {
   b.setInsertionPoint(op);
   for (const KernelTensor &tensor : signature.getTensors())
@@ -586,6 +576,8 @@ void KernelBuilder::buildLaunches(Kernels kernels) {
     gpu::DeallocOp::create(b, /*asyncToken=*/Type(),
                            /*asyncDependencies=*/ValueRange(), workspace);
   }
+  if (kernels.scores)
+    buildScoresLaunch(kernels.scores);
   op.erase();
 }
 
@@ -614,8 +606,9 @@ struct TilePass final : mlir::flashcore::impl::TilePassBase<TilePass> {
     if (!target)
       return op.emitOpError("has a schedule for an ")
              << unknownChipMessage(schedule.getChip());
-    if (auto error = checkSchedule(AttentionProblem::get(op), *target,
-                                   schedule.getChoice(), FieldNames::Attribute))
+    AttentionProblem problem = AttentionProblem::get(op);
+    if (auto error = checkSchedule(problem, *target, schedule.getChoice(),
+                                   FieldNames::Attribute))
       return op.emitOpError(*error);
     return checkLowerable(op);
   }
@@ -642,7 +635,7 @@ struct TilePass final : mlir::flashcore::impl::TilePassBase<TilePass> {
       Kernels &entry = kernels[builder.getKey()];
       if (!entry.attention) {
         entry = builder.buildKernels(module);
-        numKernels += entry.merge ? 2 : 1;
+        numKernels += entry.getNumber();
       }
       builder.buildLaunches(entry);
     }

@@ -6,7 +6,8 @@
 //
 // What flashcore-online-softmax does with one tile. OnlineSoftmax.cpp has the
 // loop, TileScores.cpp what happens to scores before the exponentials,
-// TileResult.cpp what is written in the end; how scores become P and sums is
+// TileResult.cpp what is written in the end, TileScoresOutput.cpp a tile of
+// scores; how scores become P and sums is
 // for RowPolicies.h.
 //
 //===----------------------------------------------------------------------===//
@@ -38,6 +39,8 @@ public:
         maxPolicy(createRowMax(schedule, b, *sumPolicy)) {}
 
   void expand();
+  /// Of a tile of scores.
+  void expandScores();
 
 private:
   Value asValue(OpFoldResult ofr) {
@@ -67,6 +70,7 @@ private:
   Value readTile(TileRole role, Value row, int64_t rows);
   void stage(Operation *access, TileRole role, int64_t cols, bool isInLoop);
   bool needsTailMask();
+  /// A map_scores whose result is what `build(score, query, key)` returns.
   template <typename Builder>
   Value mapScores(Value scores, Value key, Builder build);
   Value getInside(Value index, AttentionOp::TileOperand extent);
@@ -100,6 +104,9 @@ private:
   vector::TransferWriteOp writeRows(Value tile, Value memref, Value row,
                                     ArrayRef<Value> cols);
   RowResult addSink(RowResult result);
+  Value getProbabilities(Value scores, Value key);
+  Value clearTail(Value scores, Value key);
+  void writeScores(Value scores, Value key);
   void writeResult(RowResult result);
   void writeLse(RowResult result, Value isEmpty, Value row);
 
@@ -135,6 +142,20 @@ private:
   };
   SmallVector<FullRange> fullRanges;
 };
+template <typename Builder>
+Value TileExpander::mapScores(Value scores, Value key, Builder build) {
+  auto map = fcgpu::MapScoresOp::create(
+      b, scores.getType(), scores, tileOperand(AttentionOp::TileQuery), key);
+  OpBuilder::InsertionGuard guard(b);
+  Type index = b.getIndexType();
+  Block *body =
+      b.createBlock(&map.getBody(), {}, {b.getF32Type(), index, index},
+                    {b.getLoc(), b.getLoc(), b.getLoc()});
+  Value result =
+      build(body->getArgument(0), body->getArgument(1), body->getArgument(2));
+  fcgpu::YieldOp::create(b, result);
+  return map.getResult();
+}
 } // namespace mlir::flashcore
 
 #endif // FLASHCORE_LIB_DIALECT_FLASHCORE_TRANSFORMS_TILEEXPANDER_H

@@ -33,22 +33,6 @@ float mlir::flashcore::getScoreScale(AttentionOp op) {
   return softcap ? softcap->convertToFloat() : op.getEffectiveScale();
 }
 
-/// A map_scores whose result is what `build(score, query, key)` returns.
-template <typename Builder>
-Value TileExpander::mapScores(Value scores, Value key, Builder build) {
-  auto map = fcgpu::MapScoresOp::create(
-      b, scores.getType(), scores, tileOperand(AttentionOp::TileQuery), key);
-  OpBuilder::InsertionGuard guard(b);
-  Type index = b.getIndexType();
-  Block *body =
-      b.createBlock(&map.getBody(), {}, {b.getF32Type(), index, index},
-                    {b.getLoc(), b.getLoc(), b.getLoc()});
-  Value result =
-      build(body->getArgument(0), body->getArgument(1), body->getArgument(2));
-  fcgpu::YieldOp::create(b, result);
-  return map.getResult();
-}
-
 /// The coordinate, or the last one of the sequence.
 Value TileExpander::getInside(Value index, AttentionOp::TileOperand extent) {
   Value last = asValue(

@@ -42,11 +42,18 @@ struct Mask {
   std::optional<int64_t> windowRight;
 };
 
+/// How far scores that are an output have come, in this order; see
+/// docs/Bundle.md.
+enum class ScoresStage { Scaled, Capped, Changed, Masked, Probabilities };
+std::string_view stringify(ScoresStage stage);
+
 /// The name under which kernels ask for the workspace pointer.
 inline constexpr std::string_view WorkspaceName = "workspace";
 /// The optional input that is added to the scores.
 inline constexpr std::string_view BiasName = "bias";
 inline constexpr std::string_view AlibiName = "alibi_slopes";
+/// The optional output of scores.
+inline constexpr std::string_view ScoresName = "scores";
 /// Optional inputs: a logit a head, and the lengths of sequences in i32.
 inline constexpr std::string_view SinkName = "sink_logits";
 inline constexpr std::string_view SequsedKName = "seqused_k";
@@ -158,6 +165,8 @@ struct AttentionSpec {
   /// What changes a score behind cap and bias (-> f32), and then hides it (->
   /// i1, true where the key is visible); they read `captured`.
   std::optional<ScoreProgram> score, maskRegion;
+  /// Of the output of scores, if there is one.
+  std::optional<ScoresStage> scoresStage;
   /// Names of tensors.
   std::vector<std::string> captured;
   /// nullopt means that the caller chooses at run time.

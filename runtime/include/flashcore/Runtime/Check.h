@@ -10,7 +10,7 @@
 // and never less than one step of the output's type at the value expected: with
 // inputs of few digits that formula may happen to be exact. A kernel may sum P
 // as rounded to the input type, so lse may be off by the unit roundoff of that
-// type more.
+// type more, and so may be probabilities, which follow from it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -62,6 +62,7 @@ struct CheckReport {
   std::optional<ErrorReport> stage;
   /// Only those that are not finite.
   std::vector<InputReport> inputs;
+  std::optional<ErrorReport> scores = {};
 
   bool pass() const;
 };
@@ -71,6 +72,8 @@ struct AttentionOutputs {
   TensorView o;
   /// Its last axis has size 1.
   std::optional<TensorView> lse;
+  /// At the stage of the inputs.
+  std::optional<TensorView> scores = {};
 };
 
 /// Compares outputs with the reference for their inputs. The report says

@@ -52,6 +52,8 @@ struct AttentionInputs {
   /// Of the regions; null where there is none. They read `captured`.
   const ScoreProgram *score = nullptr, *maskRegion = nullptr;
   std::vector<TensorView> captured = {};
+  /// Of the scores that are a result, if they are: without cu_seqlens or pages.
+  std::optional<ScoresStage> scoresStage = {};
 };
 
 /// The inputs of the attention of `bundle`, which must outlive them. `find`
@@ -68,6 +70,9 @@ AttentionInputs gatherInputs(
 struct AttentionResult {
   std::vector<double> o;
   std::vector<double> lse;
+  /// (batch, heads_q, seqlen_q, seqlen_k) at the stage of the inputs; empty
+  /// without one. Keys from seqused_k on are 0 up to the mask.
+  std::vector<double> scores;
 };
 
 /// The keys, or queries, from `first` to before `end`.

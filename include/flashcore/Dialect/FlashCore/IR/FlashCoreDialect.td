@@ -28,4 +28,14 @@ def FlashCore_CausalAlignment
         I32EnumAttrCase<"TopLeft", 1, "top_left">]> {
   let cppNamespace = "::mlir::flashcore";
 }
+
+def FlashCore_ScoresStage
+    : I32EnumAttr<"ScoresStage", "How far scores that are an output have come", [
+        I32EnumAttrCase<"Scaled", 0, "scaled">,
+        I32EnumAttrCase<"Capped", 1, "capped">,
+        I32EnumAttrCase<"Changed", 2, "changed">,
+        I32EnumAttrCase<"Masked", 3, "masked">,
+        I32EnumAttrCase<"Probabilities", 4, "probabilities">]> {
+  let cppNamespace = "::mlir::flashcore";
+}
 #endif // FLASHCORE_DIALECT_FLASHCORE_IR_FLASHCOREDIALECT_TD

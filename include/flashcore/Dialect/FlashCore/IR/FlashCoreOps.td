@@ -75,6 +75,16 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
       trunci, sitofp, uitofp, fptosi and extf, of math absf, absi, exp, exp2,
       log, log2, sqrt, rsqrt, tanh, sin, cos, floor, ceil and fma. Those of math
       are the approximations of the PTX ISA. A region has no branches.
+    * `scores`: the matrix of scores, every key of every query, at a `stage`:
+
+          scaled         scale * dot(Q[i], K[j])
+          capped         cap of that
+          changed        with bias, alibi and the score region, before the mask
+          masked         S[i,j], which is -inf where key j is hidden
+          probabilities  exp(S[i,j] - LSE[i]), 0 where key j is hidden; a sink
+                         has no column
+
+      Keys from `seqused_k` on are 0 up to the mask, and hidden behind it.
     * `tile`: the op is a tile of a larger attention. The operands are the batch
       and head of its first row, its first query row and the whole seqlen_q, its
       first key row, one past its last, the whole seqlen_k, and the first query
@@ -82,6 +92,9 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
       result; masks, causal alignment and regions speak of whole coordinates.
       Keys outside of the tile's, or past seqlen_k, are hidden. Key and value
       hold all keys of a tile's head.
+    * A tile with a `stage` has scores for its output, in the place of O: a
+      column for each key of the whole, of which it writes its own keys'. It
+      does not read value, and lse, that of the whole, for `probabilities` only.
     * Partial result: a tile of some of the keys, whose O is in f32. The O and
       LSE of tiles with disjoint keys combine to those of all keys:
 
@@ -102,15 +115,18 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
       C1   query, key, value and output are rank 4, of f16 or bf16; bias is rank
            4, of f16, bf16 or f32; the other operands have the ranks and elements
            that are said of them
-      C2   they share one element type; the output of a tile may be f32 instead
+      C2   they share one element type; the output of a tile may be f32 instead,
+           that of a tile of scores any of the three
       C3   head_dim and head_dim_v are static and positive, and query and key
            agree in head_dim
       C4   key and value agree in batch, heads_kv and seqlen_k
       C5   query and key agree in batch (without page_table)
       C6   heads_q is a multiple of heads_kv
       C7   output is (batch, heads_q, seqlen_q, head_dim_v); that of a partial
-           result may have more columns, which mean nothing
-      C8   lse is (batch, heads_q, seqlen_q) of f32
+           result may have more columns, which mean nothing, that of a tile of
+           scores has those of keys
+      C8   lse is (batch, heads_q, seqlen_q) of f32; of a tile of scores that of
+           the whole
       C9   softmax_scale and softcap, when present, are finite and positive;
            softmax_scale, softcap and softmax_scale / softcap are from 2^-126
            to 2^126
@@ -125,15 +141,18 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
       C14  seqused_k is (batch), with cu_seqlens (sequences)
       C15  page_table is (batch, pages of each entry), with cu_seqlens
            (sequences, pages of each); page_size is static and a power of two
-      C16  a memref is strided, forwards; query, key, value and output have
-           innermost stride 1
+      C16  a memref is strided, forwards; query, key, value, output and scores
+           have innermost stride 1
       C17  `tile` has eight operands or none
       C18  a score region returns f32 and a mask region i1, of the arguments
            above; tensors or memrefs that they read are like the operands (C19)
-      C19  operands are all tensors, with a result each for output and lse of
-           their types, or all memrefs, without results
+      C19  operands are all tensors, with a result each for output, lse and
+           scores of their types, or all memrefs, without results
       C20  an operand spans, with its static sizes, strides and offset, less than
            2^63 bytes
+      C21  scores are (batch, heads_q, seqlen_q, seqlen_k), of f16, bf16 or f32
+      C22  `scores` and `stage` come together, but in a tile, which may have
+           `stage` alone; `stage(probabilities)` comes with lse
 
     Syntax; after `ins` clauses may stand in any order, each at most once, and
     are printed in this one:
@@ -142,11 +161,12 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
             [bias(b : type)] [alibi(slopes : type)] [sink(logits : type)]
             [cu_seqlens_q(cu : type) [cu_seqlens_k(cu : type)]]
             [seqused_k(used : type)] [page_table(table : type)]
-            outs(o : type) [lse(lse : type)]
+            outs(o : type) [lse(lse : type)] [scores(s : type)]
             [tile(batch, head, query, seqlen_q, key, key_end, seqlen_k,
                   block_query)]
             [causal(bottom_right)|causal(top_left)] [window_left(keys)]
             [window_right(keys)] [scale(number)] [softcap(number)]
+            [stage(scaled|capped|changed|masked|probabilities)]
             [score region] [mask region]
             [attributes] [-> types of the results, for tensors]
 
@@ -172,12 +192,14 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
       Optional<FlashCore_Shaped<2, "i32">>:$page_table,
       FlashCore_Output4D:$output,
       Optional<FlashCore_Shaped<3, "f32">>:$lse,
+      Optional<FlashCore_Output4D>:$scores,
       Variadic<Index>:$tile,
       OptionalAttr<F32Attr>:$softmax_scale,
       OptionalAttr<F32Attr>:$softcap,
       OptionalAttr<FlashCore_CausalAlignment>:$causal,
       OptionalAttr<I64Attr>:$window_left,
-      OptionalAttr<I64Attr>:$window_right);
+      OptionalAttr<I64Attr>:$window_right,
+      OptionalAttr<FlashCore_ScoresStage>:$stage);
   let regions = (region AnyRegion:$score_region, AnyRegion:$mask_region);
   let results = (outs Variadic<AnyRankedTensor>:$results);
 
@@ -212,6 +234,9 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
     /// The explicit scale, or the default 1/sqrt(head_dim).
     float getEffectiveScale();
 
+    /// Whether it is a tile whose output are scores.
+    bool isTileOfScores() { return !getTile().empty() && getStage(); }
+
     ::mlir::MutableOperandRange getDpsInitsMutable();
     bool hasRegion() {
       return !getScoreRegion().empty() || !getMaskRegion().empty();
@@ -228,6 +253,7 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
     ::llvm::LogicalResult verifyShapes();
     ::llvm::LogicalResult verifyModifiers();
     ::llvm::LogicalResult verifyVarlen();
+    ::llvm::LogicalResult verifyScores();
     ::llvm::LogicalResult verifyStrides();
     ::llvm::LogicalResult verifyResults();
 

@@ -34,7 +34,8 @@ struct KeyParts {
 
 /// The signature of the kernels of one attention. Where its keys are split into
 /// N parts there are two: the first leaves N partial results a query row in the
-/// workspace, the second merges them into the outputs.
+/// workspace, the second merges them into the outputs. Scores that are an
+/// output have one more, behind these.
 class AttentionSignature : public KernelSignature {
 public:
   AttentionSignature(AttentionOp op, fcgpu::ScheduleAttr schedule);
@@ -43,6 +44,11 @@ public:
   ArrayRef<KernelArgument> getArguments() const { return arguments; }
   /// Of the merge kernel; empty without one.
   ArrayRef<KernelArgument> getMergeArguments() const { return mergeArguments; }
+  /// Of the kernel of scores; empty without one.
+  ArrayRef<KernelArgument> getScoresArguments() const {
+    return scoresArguments;
+  }
+  const fcgpu::ScheduleChoice &getScoresChoice() const { return scoresChoice; }
   const KeyParts &getKeyParts() const { return keyParts; }
 
   /// Columns of a partial O: those of its tiles.
@@ -58,11 +64,15 @@ public:
   /// `fcgpu.kernel` of the merge kernel: a block of `numThreads` a query row.
   DictionaryAttr toMergeDictionary(MLIRContext *context,
                                    int64_t numThreads) const;
+  /// `fcgpu.kernel` of the kernel of scores: a block for each tile of them.
+  DictionaryAttr toScoresDictionary(AttentionOp op) const;
 
 private:
+  void listScoresArguments(AttentionOp op);
   void addTensorMaps(AttentionOp op, fcgpu::ScheduleAttr schedule);
 
-  SmallVector<KernelArgument> arguments, mergeArguments;
+  SmallVector<KernelArgument> arguments, mergeArguments, scoresArguments;
+  fcgpu::ScheduleChoice scoresChoice;
   KeyParts keyParts;
 };
 
@@ -83,6 +93,13 @@ PartialResults getPartialResults(KernelFrame &frame, OpFoldResult numParts);
 gpu::GPUFuncOp buildMergeKernel(ImplicitLocOpBuilder &b,
                                 const AttentionSignature &signature,
                                 StringRef name, bool isInvariant);
+
+/// Makes the kernel that writes the scores of `op` at their stage, at the
+/// insertion point of `b`, for the chip of `schedule`. It reads the log-sum-exp
+/// that the kernels before it wrote.
+gpu::GPUFuncOp buildScoresKernel(ImplicitLocOpBuilder &b, AttentionOp op,
+                                 const AttentionSignature &signature,
+                                 fcgpu::ScheduleAttr schedule, StringRef name);
 
 } // namespace mlir::flashcore
 

@@ -1,0 +1,79 @@
+//===- ScoresChoice.cpp - The schedule of the kernel of scores ------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A tile of scores is more bytes than those of Q and K that it is made of, so
+// the kernel waits for memory and little else matters: products are of single
+// warps on every chip, and nothing is copied ahead.
+//
+//===----------------------------------------------------------------------===//
+
+#include "flashcore/Analysis/ScoresChoice.h"
+#include "flashcore/Analysis/SharedMemoryLayout.h"
+#include "flashcore/Analysis/TileStaging.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <algorithm>
+
+using namespace mlir::flashcore;
+using namespace mlir::fcgpu;
+
+/// Rows of a warp, which are those of a product, and of a block.
+static constexpr int64_t kWarpRows = 16, kBlockRows = 64;
+
+ScheduleChoice
+mlir::flashcore::chooseScoresSchedule(const AttentionProblem &problem,
+                                      const ScheduleChoice &attention) {
+  ScheduleChoice choice;
+  int64_t rows = problem.seqlenQ.value_or(kBlockRows);
+  choice.blockM = std::clamp<int64_t>(llvm::alignTo(rows, kWarpRows), kWarpRows,
+                                      kBlockRows);
+  choice.blockN = kBlockRows;
+  choice.numWarps = choice.blockM / kWarpRows;
+  choice.numStages = 2; // the least there are; a tile alone has one slot
+  choice.invariance = attention.invariance;
+  return choice;
+}
+
+std::optional<std::string>
+mlir::flashcore::checkScoresGrid(const AttentionProblem &problem,
+                                 const ScheduleChoice &choice) {
+  constexpr uint64_t kMaxGrid = 2147483647;
+  std::optional<int64_t> rows = getNumBlocks(problem, choice.blockM);
+  if (!rows || !problem.seqlenK)
+    return std::nullopt;
+  auto blocks = llvm::SaturatingMultiply<uint64_t>(
+      *rows, llvm::divideCeil(*problem.seqlenK, choice.blockN));
+  if (blocks <= kMaxGrid)
+    return std::nullopt;
+  return llvm::formatv("needs {0} blocks for its scores (batch {1}, heads_q "
+                       "{2}, seqlen_q {3}, seqlen_k {4}, tiles of {5} x {6}), "
+                       "but CUDA launches at most {7}; compute it in several "
+                       "parts",
+                       blocks, *problem.batch, *problem.headsQ,
+                       *problem.seqlenQ, *problem.seqlenK, choice.blockM,
+                       choice.blockN, kMaxGrid);
+}
+
+int64_t
+mlir::flashcore::getScoresSharedMemoryBytes(const AttentionProblem &problem,
+                                            const ScheduleChoice &choice) {
+  SharedMemoryNeeds needs;
+  int64_t bytesOfRow = getBytes(problem.element) * problem.getColumns();
+  for (auto [role, rows] : {std::pair(TileRole::Query, choice.getWarpM()),
+                            {TileRole::Key, choice.blockN}}) {
+    TileStaging staging = chooseStaging(choice, role, problem.getColumns(),
+                                        /*isInLoop=*/false);
+    SharedRing ring;
+    ring.scope = staging.ring;
+    // The only tile of keys.
+    ring.numStages = role == TileRole::Key ? 1 : staging.slots;
+    ring.slotBytes = rows * bytesOfRow;
+    needs.rings.push_back(ring);
+  }
+  needs.numWarps = choice.numWarps;
+  return layOutSharedMemory(needs).bytes;
+}

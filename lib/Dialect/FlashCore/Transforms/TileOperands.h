@@ -1,0 +1,37 @@
+//===- TileOperands.h - What kernels hand to their tiles --------*- C++ -*-===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What the kernels of an attention have in common when they make a tile of it.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FLASHCORE_LIB_DIALECT_FLASHCORE_TRANSFORMS_TILEOPERANDS_H
+#define FLASHCORE_LIB_DIALECT_FLASHCORE_TRANSFORMS_TILEOPERANDS_H
+
+#include "flashcore/Dialect/FlashCore/IR/FlashCore.h"
+#include "flashcore/Dialect/FlashCore/Transforms/KernelFrame.h"
+
+namespace mlir::flashcore {
+
+/// Some rows of one batch entry and head of a tensor.
+Value sliceRows(ImplicitLocOpBuilder &b, Value tensor, OpFoldResult entry,
+                Value head, OpFoldResult row, OpFoldResult rows);
+
+/// How many of the `warpM` rows from `row` on a sequence of `seqlen` rows has,
+/// whose blocks are of `blockM`: fewer, or none, at its end.
+OpFoldResult countRows(ImplicitLocOpBuilder &b, int64_t warpM, int64_t blockM,
+                       OpFoldResult row, OpFoldResult seqlen);
+
+/// What the regions of `op` read from outside, as a kernel has it.
+SmallVector<Value> getCaptured(KernelFrame &frame, AttentionOp op);
+
+/// Gives a tile the regions of the op, and what else becomes a region. As a
+/// bias, what they read is read by whole coordinates.
+void addRegions(KernelFrame &frame, AttentionOp op, AttentionOp tile);
+
+} // namespace mlir::flashcore
+
+#endif // FLASHCORE_LIB_DIALECT_FLASHCORE_TRANSFORMS_TILEOPERANDS_H

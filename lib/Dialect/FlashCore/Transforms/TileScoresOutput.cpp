@@ -1,0 +1,91 @@
+//===- TileScoresOutput.cpp - A tile whose output are scores --------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// One tile of Q K^T, which TileScores.cpp changes and hides as those of an
+// attention, and which is written as it is. Nothing is walked, so no bounds of
+// keys are needed: every tile is taken for a partial one.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ScoreRegion.h"
+#include "TileExpander.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+
+using namespace mlir;
+using namespace mlir::flashcore;
+
+/// exp(score - lse). Where lse is -inf the row sees no key, and all its scores
+/// are -inf, too.
+Value TileExpander::getProbabilities(Value scores, Value key) {
+  return mapScores(scores, key, [&](Value score, Value query, Value) -> Value {
+    auto constant = [&](float value) -> Value {
+      return arith::ConstantOp::create(b, b.getF32FloatAttr(value));
+    };
+    Value lse = memref::LoadOp::create(
+        b, op.getLse(),
+        ValueRange{tileOperand(AttentionOp::TileBatch),
+                   tileOperand(AttentionOp::TileHead),
+                   getInside(query, AttentionOp::TileSeqlenQ)});
+    Value isEmpty = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, lse,
+                                          constant(kMinusInf));
+    Value offset = arith::MulFOp::create(
+        b, arith::SelectOp::create(b, isEmpty, constant(0), lse),
+        constant(-llvm::numbers::log2ef));
+    return math::Exp2Op::create(
+        b,
+        math::FmaOp::create(b, score, constant(b.getExponentScale()), offset));
+  });
+}
+
+/// 0 for keys past the end of the sequence, which no mask hides yet.
+Value TileExpander::clearTail(Value scores, Value key) {
+  if (endsWithTile(AttentionOp::TileSeqlenK))
+    return scores;
+  return mapScores(scores, key, [&](Value score, Value, Value keyIndex) {
+    Value exists = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, keyIndex,
+                                         tileOperand(AttentionOp::TileSeqlenK));
+    Value zero = arith::ConstantOp::create(b, b.getF32FloatAttr(0));
+    return arith::SelectOp::create(b, exists, score, zero).getResult();
+  });
+}
+
+/// Writes the tile to the columns from `key` on, as far as there are any.
+void TileExpander::writeScores(Value scores, Value key) {
+  auto memref = cast<MemRefType>(op.getOutput().getType());
+  Type element = memref.getElementType();
+  if (!element.isF32())
+    scores = arith::TruncFOp::create(
+        b, VectorType::get({warpM, blockN}, element), scores);
+  int64_t columns = memref.getDimSize(AttentionOp::HeadDim);
+  bool hasWholeTiles = !ShapedType::isDynamic(columns) && columns % blockN == 0;
+  Value zero = asValue(b.getIndexAttr(0));
+  vector::TransferWriteOp::create(b, scores, op.getOutput(),
+                                  ValueRange{zero, zero, zero, key},
+                                  ArrayRef<bool>{false, hasWholeTiles});
+}
+
+void TileExpander::expandScores() {
+  cloneSimplified(op, op.getScoreRegion(), change);
+  cloneSimplified(op, op.getMaskRegion(), hide);
+  mask = KeyMask::get(op.getCausal(), op.getWindowLeft(), op.getWindowRight());
+  mask.hasOpaqueRegion = !op.getMaskRegion().empty();
+  numTiles = b.getIndexAttr(1);
+  ScoresStage stage = *op.getStage();
+  Value key = tileOperand(AttentionOp::TileKey);
+  Value query = readTile(TileRole::Query, asValue(b.getIndexAttr(0)), warpM);
+  Value scores = buildScores(query, key, b.constant(0.0f, {warpM, blockN}));
+  scores = changeScores(scores, key);
+  scores = stage >= ScoresStage::Masked ? maskScores(scores, key)
+                                        : clearTail(scores, key);
+  if (stage == ScoresStage::Probabilities)
+    scores = getProbabilities(scores, key);
+  else if (b.getScoreScale() != 1)
+    scores = arith::MulFOp::create(
+        b, scores, b.constant(b.getScoreScale(), {warpM, blockN}));
+  writeScores(scores, key);
+  op.erase();
+}
