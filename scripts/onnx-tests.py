@@ -13,6 +13,7 @@ import marked_blocks
 OPERATORS = ("Attention", "FlexAttention")
 # What was done on the host; a case counts in the first line that fits.
 NEEDS = {
+    "narrowed": "right, with a softmax of float32 where one of float64 is asked for",
     "joined": "right, with past keys and values joined to the new ones on the host",
     "rounded": "right, from float32 inputs rounded to float16",
 }

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["attention"]
 
+#: Of scores that are returned.
+STAGES = ("scaled", "capped", "changed", "masked", "probabilities")
+
 Window = Union[None, int, Tuple[Optional[int], Optional[int]]]
 
 
@@ -41,6 +44,13 @@ class Options:
     #: Of clauses, score_mod and mask_mod, with the places of the tensors that they read.
     regions: "Optional[Regions]" = None
     captured: "Tuple[Tensor, ...]" = ()
+    #: The stage of scores that are returned, or None.
+    scores: Optional[str] = None
+
+    @property
+    def needs_lse(self) -> bool:
+        """Whether the kernel writes it: probabilities are made of it."""
+        return self.lse or self.scores == "probabilities"
 
 
 def attention(
@@ -62,6 +72,7 @@ def attention(
     seqused_k: Any = None,
     page_table: Any = None,
     lse: bool = False,
+    scores: Optional[str] = None,
     layout: str = "bhsd",
     out: Any = None,
     stream: Any = None,
@@ -130,9 +141,16 @@ def attention(
         exponentials, that of its sink among them: float32 (batch, heads_q,
         seqlen_q). A query that sees no key has an o of 0, and an lse of -inf or
         its sink.
+    scores: return the scores too, last: float32 (batch, heads_q, seqlen_q,
+        seqlen_k), hidden keys and all, as they are at a stage: "scaled", scale *
+        q k^T; "capped", behind softcap; "changed", behind bias, ALiBi and score_mod;
+        "masked", with -inf where a key is hidden; or "probabilities", the weights
+        of the rows of v, which are 0 there. Behind seqused_k they are 0 up to
+        "changed". A kernel of its own writes them, after the attention. Not with
+        cu_seqlens or page_table.
     layout: "bhsd", or "bshd" for q, k, v and o of (batch, seqlen, heads,
         head_dim).
-    out: where o goes, or (o, lse) with lse=True. It is returned.
+    out: where o goes, or (o, lse) with lse=True. It is returned. None with scores.
     stream: a CUstream as int, or an object with cuda_stream, ptr or
         __cuda_stream__; the library's current stream by default.
     schedule: choices for the kernel, such as {"block_n": 64}; see
@@ -148,7 +166,7 @@ def attention(
         ``schedule``.
 
     Returns o: (batch, heads_q, seqlen_q, head_dim_v) of the type of q, in
-    memory ordered as q; or (o, lse).
+    memory ordered as q; or (o, lse), (o, scores) or (o, lse, scores).
 
     Raises ValueError and TypeError for arguments that do not fit (for what
     score_mod and mask_mod do, TypeError with file and line), UnsupportedError for
@@ -169,10 +187,11 @@ def attention(
         and cu_seqlens_k is None
         and seqused_k is None
         and page_table is None
+        and scores is None
     ):
         beside = (alibi_slopes, sinks, cu_seqlens_q, cu_seqlens_k, seqused_k, page_table)
         options = make_options(
-            causal, window, softcap, scale, lse, layout, schedule, device, static
+            causal, window, softcap, scale, lse, layout, schedule, device, static, scores
         )
         return _run_mods(options, score_mod, mask_mod, beside, q, k, v, bias, out, stream)
     if "torch" in sys.modules and is_traced(q):
@@ -211,8 +230,8 @@ def _run_mods(
 ) -> Any:
     if "torch" in sys.modules and is_traced(q):
         raise UnsupportedError(
-            "expects no score_mod or mask_mod, ALiBi, sinks, lengths or pages where PyTorch traces "
-            "a call: torch.compiler.disable keeps a function out of torch.compile"
+            "expects no score_mod or mask_mod, ALiBi, sinks, lengths, pages or scores where PyTorch "
+            "traces a call: torch.compiler.disable keeps a function out of torch.compile"
         )
     from flashcore import mods
     from flashcore.clauses import Beside
@@ -294,6 +313,7 @@ def make_options(
     schedule: Any = None,
     device: Optional[str] = None,
     static: bool = False,
+    scores: Optional[str] = None,
 ) -> Options:
     """Checks the options of :func:`attention`."""
     from flashcore.kernels import schedule_of
@@ -301,6 +321,7 @@ def make_options(
     left, right = read_window(window)
     _expect_one_of("layout", layout, ("bhsd", "bshd"))
     _expect_one_of("device", device, (None, "cuda", "emulator", "reference"))
+    _expect_one_of("scores", scores, (None, *STAGES))
     return Options(
         read_causal(causal),
         left,
@@ -312,6 +333,7 @@ def make_options(
         schedule_of(schedule),
         device,
         bool(static),
+        scores=scores,
     )
 
 

@@ -11,7 +11,7 @@ from flashcore.arrays import CPU, library_of
 from flashcore.attention import Options, call_for, run_on_stream
 from flashcore.clauses import CLAUSES, Beside, expect_pairs
 from flashcore.clauses import prepare as prepare_clause
-from flashcore.errors import GradientError
+from flashcore.errors import GradientError, UnsupportedError
 from flashcore.regions import Mod, trace_mods
 from flashcore.resolve import read_captured, reading
 from flashcore.scalars import Capture
@@ -33,6 +33,8 @@ def run(
 ) -> Any:
     """Traces the functions, at each call: what they read may have changed."""
     expect_pairs(beside)
+    if options.scores:
+        _expect_rectangle(beside, out)
     traced = trace_mods(score_mod, mask_mod)
     _refuse_gradients([q, k, v, bias, *beside, *(capture.array for capture in traced.captures)])
     clauses = tuple(name for name in CLAUSES if getattr(beside, name) is not None)
@@ -49,6 +51,20 @@ def run(
         if stream is None:
             return call.run(q, k, v, bias, out, None)
         return run_on_stream(call, q, k, v, bias, out, stream)
+
+
+def _expect_rectangle(beside: Beside, out: Any) -> None:
+    """Of scores that are returned."""
+    for name in ("cu_seqlens_q", "page_table"):
+        if getattr(beside, name) is not None:
+            raise UnsupportedError(
+                f"expects no scores with {name}, but got both: call it for each sequence, or "
+                "gather the pages first"
+            )
+    if out is not None:
+        raise ValueError(
+            "expects out=None with scores, but got an array: all results are made by the call"
+        )
 
 
 def _prepare(capture: Capture, q: Any) -> Any:
@@ -85,7 +101,7 @@ def _refuse_gradients(tensors: List[Any]) -> None:
         return
     if torch.is_grad_enabled():
         raise GradientError(
-            "flashcore.attention with score_mod or mask_mod, ALiBi, sinks, lengths or pages has no "
-            "backward pass: expects tensors that need no gradient, but got one with requires_grad; "
+            "flashcore.attention with score_mod or mask_mod, ALiBi, sinks, lengths, pages or scores "
+            "has no backward pass: expects tensors that need no gradient, but got one with requires_grad; "
             "call it under torch.no_grad() or detach() its arguments and what the functions read"
         )

@@ -132,7 +132,7 @@ def resolve(
     if library is None:
         return _resolve_foreign(options, arguments, kind)
     if _is_empty(arguments):
-        return partial(_run_empty, library, options, arguments.o_sizes)
+        return partial(_run_empty, library, options, arguments.o_sizes, arguments.seqlen_k)
     fixed = _to_copy(arguments, on_host=arguments.q.device[0] != CUDA)
     if fixed:
         return partial(_run_copied, library, call, fixed)
@@ -150,7 +150,7 @@ def _resolve_foreign(options: Options, arguments: Arguments, kind: str) -> Run:
     if options.regions:
         raise UnsupportedError(
             "expects arrays of PyTorch, NumPy or CuPy with score_mod or mask_mod, ALiBi, sinks, "
-            "lengths or pages, but got others"
+            "lengths, pages or scores, but got others"
         )
     if arguments.q.device[0] in (CPU, CUDA_HOST):
         return partial(foreign.run_on_host, options)
@@ -359,6 +359,7 @@ def _run_empty(
     library: Library,
     options: Options,
     sizes: Sizes,
+    seqlen_k: int,
     q: Any,
     k: Any,
     v: Any,
@@ -369,13 +370,23 @@ def _run_empty(
     """Queries that see no key."""
     shape = _reorder(sizes, options.layout)
     o = library.full(q, shape, 0.0, _core.view(q, stream).dtype)
+    if options.scores:  # of no element
+        scores = library.full(q, (*sizes[:3], seqlen_k), 0.0, "float32")
+        lse = library.full(q, sizes[:3], float("-inf"), "float32")
+        _fill_sinks(library, options, lse)
+        return _results(options, o, lse, scores)
     if not options.lse:
         return _deliver(library, out, o)
     lse = library.full(q, sizes[:3], float("-inf"), "float32")
-    for tensor, array in zip(options.captured, _captured(options)):
-        if tensor.name == "sink_logits":  # the sink is all that a row sums up
-            library.copy(lse, array.reshape(1, -1, 1))
+    _fill_sinks(library, options, lse)
     return _deliver(library, out, (o, lse))
+
+
+def _fill_sinks(library: Library, options: Options, lse: Any) -> None:
+    """The lse of rows that see no key: the sink is all that they sum up."""
+    for tensor, array in zip(options.captured, _captured(options)):
+        if tensor.name == "sink_logits":
+            library.copy(lse, array.reshape(1, -1, 1))
 
 
 def _deliver(library: Library, out: Any, result: Any) -> Any:
@@ -528,8 +539,10 @@ def _problem(
         _scale(options, arguments.q.sizes[3]),
         _bias_axes(arguments) if bias else None,
         SHORT[bias.dtype] if bias else None,
-        options.lse,
+        options.needs_lse,
         "strided",
+        options.scores,
+        "f32" if options.scores else None,
     )
     if options.static:
         return replace(exact, layout=_static_layout(arguments, options)), options.schedule
@@ -577,9 +590,12 @@ def _specs(arguments: Arguments, options: Options, layout: str) -> Tuple[List[Sp
         strides = _normal(tensor.sizes, tensor.strides)
         specs.append((tensor.name, bytes_each, False, tensor.sizes, strides))
     specs.append(spec("o", o_sizes, o_strides))
-    if options.lse:
+    if options.needs_lse:
         sizes = o_sizes[:3]
         specs.append(("lse", 4, True, sizes, arrays.contiguous_strides(sizes)))
+    if options.scores:
+        sizes = _score_sizes(arguments)
+        specs.append(("scores", 4, True, sizes, arrays.contiguous_strides(sizes)))
     return specs, o_strides
 
 
@@ -643,18 +659,18 @@ def _make_device_run(library: Library, options: Options, arguments: Arguments) -
         used = library.stream_in_use(index) if stream is None else stream
         if used is None:
             raise UnsupportedError(
-                "expects stream= with score_mod or mask_mod, ALiBi, sinks, lengths or pages for "
-                f"arrays of {type(q)}, whose library does not tell the stream in use"
+                "expects stream= with score_mod or mask_mod, ALiBi, sinks, lengths, pages or scores "
+                f"for arrays of {type(q)}, whose library does not tell the stream in use"
             )
-        o, lse = _outputs(library, options, arguments, strides, q, out)
-        tensors = [q, k, v, bias, *_captured(options), o, lse]
+        o, lse, scores = _outputs(library, options, arguments, strides, q, out)
+        tensors = [q, k, v, bias, *_captured(options), o, lse, scores]
         pointers = [_core.view(x, used).pointer for x in tensors if x is not None]
         workspace = 0
         if plan.workspace_bytes:
             space = library.empty(q, (plan.workspace_bytes,), (1,), "uint8")
             workspace = _core.view(space, used).pointer
         plan.launch(pointers, workspace, used or LEGACY_STREAM)
-        return (o, lse) if options.lse else o
+        return _results(options, o, lse, scores)
 
     return run
 
@@ -666,16 +682,26 @@ def _captured(options: Options) -> Sequence[Any]:
 
 def _outputs(
     library: Library, options: Options, arguments: Arguments, strides: Sizes, q: Any, out: Any
-) -> Tuple[Any, Any]:
-    """o and lse, made where the caller gave none; None for an lse that nobody wants."""
+) -> Tuple[Any, Any, Any]:
+    """o, lse and scores, made where the caller gave none; None for what nobody wants."""
     o, lse = out if isinstance(out, tuple) else (out, None)
     if o is None:
         shape = _reorder(arguments.o_sizes, options.layout)
         o = library.empty(q, shape, strides, arguments.q.dtype)
-    if options.lse and lse is None:
+    if options.needs_lse and lse is None:
         sizes = arguments.o_sizes[:3]
         lse = library.empty(q, sizes, arrays.contiguous_strides(sizes), "float32")
-    return o, lse
+    scores = None
+    if options.scores:
+        sizes = _score_sizes(arguments)
+        scores = library.empty(q, sizes, arrays.contiguous_strides(sizes), "float32")
+    return o, lse, scores
+
+
+def _results(options: Options, o: Any, lse: Any, scores: Any) -> Any:
+    """What a call returns."""
+    wanted = (o, *((lse,) if options.lse else ()), *((scores,) if options.scores else ()))
+    return wanted if len(wanted) > 1 else o
 
 
 def _make_host_run(library: Library, options: Options, arguments: Arguments, kind: str) -> Run:
@@ -687,14 +713,14 @@ def _make_host_run(library: Library, options: Options, arguments: Arguments, kin
     strides = _reorder(o_strides, options.layout)
 
     def run(q: Any, k: Any, v: Any, bias: Any, out: Any, stream: Any) -> Any:
-        o, lse = _outputs(library, options, arguments, strides, q, out)
-        tensors = [q, k, v, bias, *_captured(options), o, lse]
+        o, lse, scores = _outputs(library, options, arguments, strides, q, out)
+        tensors = [q, k, v, bias, *_captured(options), o, lse, scores]
         views = [_core.view(tensor, None) for tensor in tensors if tensor is not None]
         pointers = [view.pointer for view in views]
         if plan is None:
             loaded.bundle.compute_reference(specs, pointers, os.cpu_count() or 1)
         else:
             plan.run_on_host(pointers)
-        return (o, lse) if options.lse else o
+        return _results(options, o, lse, scores)
 
     return run

@@ -42,6 +42,9 @@ def test_no_case_is_wrong(cases):
         ("attention_3d_softcap", {"softcap": 0.2}),
         ("attention_local_window", {"left_window_size": 1}),
         ("attention_local_window_with_past", {"left_window_size": 3}),
+        ("attention_4d_with_qk_matmul_softcap", {"qk_matmul_output_mode": 0}),
+        ("attention_4d_with_qk_matmul_bias", {"qk_matmul_output_mode": 1}),
+        ("attention_3d_with_past_and_present_qk_matmul_softmax", {"qk_matmul_output_mode": 2}),
     ],
 )
 def test_a_wrong_output_is_seen(cases, name, change):

@@ -74,6 +74,7 @@ class Outcome:
 
     o: Any
     lse: Any
+    scores: Any
     seconds: float
     was_compiled: bool
     kernel: Optional[kernels.KernelKey]
@@ -90,7 +91,7 @@ def run(options: argparse.Namespace) -> int:
         call = _make_call(problem, arrays, kind, options)
         progress.say("compiling and running")
         try:
-            outcome = _call_first(call)
+            outcome = _call_first(call, problem)
         except KernelFault as fault:
             return _report_fault(said, str(fault), options)
         progress.say("comparing with the reference")
@@ -112,6 +113,8 @@ def _read_problem(words: str) -> Problem:
     for name in sizes:
         if getattr(problem, name) is None:
             raise UsageError(f"expects {name} to be known, but got ? in '{words}'")
+    if problem.scores_dtype not in (None, "f32"):
+        raise UsageError(f"expects scores of f32, but got {problem.scores_dtype} in '{words}'")
     return problem
 
 
@@ -134,6 +137,7 @@ def _make_call(
         "scale": problem.scale,
         "bias": arrays.bias,
         "lse": problem.lse,
+        "scores": problem.scores,
         "layout": arrays.layout,
         "schedule": options.schedule,
         "device": None if arrays.is_on_gpu else kind,
@@ -142,7 +146,7 @@ def _make_call(
     return lambda: attention(arrays.q, arrays.k, arrays.v, **keywords)
 
 
-def _call_first(call: Callable[[], Any]) -> Outcome:
+def _call_first(call: Callable[[], Any], problem: Problem) -> Outcome:
     before, compiled = set(kernels.loaded()), kernels.statistics.compiled
     start = time.perf_counter()
     with warnings.catch_warnings(record=True) as warned:
@@ -153,11 +157,13 @@ def _call_first(call: Callable[[], Any]) -> Outcome:
     for each in warned:
         text = str(each.message).removeprefix("flashcore: ")
         print(f"flashcore: note: {text}", file=sys.stderr)
-    o, lse = result if isinstance(result, tuple) else (result, None)
+    o, *others = result if isinstance(result, tuple) else (result,)
+    lse = others.pop(0) if problem.lse else None
+    scores = others.pop() if problem.scores else None
     made = {key: value for key, value in kernels.loaded().items() if key not in before}
     kernel, loaded = next(iter(made.items()), (None, None))
     was_compiled = kernels.statistics.compiled > compiled
-    return Outcome(o, lse, seconds, was_compiled, kernel, loaded)
+    return Outcome(o, lse, scores, seconds, was_compiled, kernel, loaded)
 
 
 # Checking -------------------------------------------------------------------
@@ -174,6 +180,7 @@ def _check(problem: Problem, arrays: inputs.Inputs, outcome: Outcome) -> Dict[st
             "bias": arrays.bias,
             "o": outcome.o,
             "lse": outcome.lse,
+            "scores": outcome.scores,
         }.items()
         if array is not None
     }
@@ -188,7 +195,7 @@ def _check(problem: Problem, arrays: inputs.Inputs, outcome: Outcome) -> Dict[st
         element = 4 if view.dtype == "float32" else 2
         sizes = tuple(view.shape[axis] for axis in axes)
         strides = tuple(view.strides[axis] for axis in axes)
-        specs.append((name, element, name in ("o", "lse"), sizes, strides))
+        specs.append((name, element, name in ("o", "lse", "scores"), sizes, strides))
         pointers.append(view.pointer)
         kept.append(host)
     threads = os.cpu_count() or 1
@@ -271,8 +278,10 @@ def _render(said: Dict[str, Any]) -> str:
     line += f", max error O {_errors(said['o'])}"
     if "lse" in said:
         line += f", lse {_errors(said['lse'])}"
+    if "scores" in said:
+        line += f", scores {_errors(said['scores'])}"
     lines = [line]
-    for name, axes in (("o", 4), ("lse", 3)):
+    for name, axes in (("o", 4), ("lse", 3), ("scores", 4)):
         if name in said and not said[name]["pass"]:
             lines.append(_failure(name, said[name], axes))
     options = "".join(f" --{name}={value}" for name, value in kernel["schedule"].items())
@@ -289,7 +298,7 @@ def _errors(report: Dict[str, Any]) -> str:
 
 
 def _failure(name: str, report: Dict[str, Any], axes: int) -> str:
-    names = ("batch", "head", "query", "column")[:axes]
+    names = ("batch", "head", "query", "key" if name == "scores" else "column")[:axes]
     place = ", ".join(f"{axis} {at}" for axis, at in zip(names, report["at"]))
     text = (
         f"  {'O' if name == 'o' else name} at {place}: expects {report['expected']:.6g}, but got "

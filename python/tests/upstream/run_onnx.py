@@ -9,7 +9,8 @@ their forms "_expanded" have neither operator. Needs NumPy with ml_dtypes, and o
 A case is right if its output is within 2 roundings of the kernel's type (half a unit
 of the last place) of the largest value: one of inputs and weights, one of the output.
 What is done to inputs on the host is named: "rounded" (float32 to float16) and "joined"
-(past_key and K, past_value and V). A case that isn't run has a reason. It fails if a case is wrong.
+(past_key and K, past_value and V), and so is "narrowed": a softmax of float32 where one of
+float64 is asked for, whose outputs are of float32 or less. A case that isn't run has a reason. It fails if a case is wrong.
 """
 
 import argparse
@@ -36,8 +37,9 @@ OPERATORS = ("Attention", "FlexAttention")
 TOLERANCE = 2
 #: Half a unit of the last place of 1.
 ROUNDING = {numpy.dtype("float16"): 2**-11, numpy.dtype(ml_dtypes.bfloat16): 2**-8}
-#: Of softmax_precision: what the kernels' float32 holds.
-PRECISIONS = (None, onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16)
+#: Of qk_matmul_output_mode: ONNX's order of operations is ours, and what it calls the
+#: bias is all that hides keys, too.
+STAGES = ("scaled", "capped", "masked", "probabilities")
 
 
 class NotRun(Exception):
@@ -96,6 +98,8 @@ def read_tensors(case, needs):
         if "nonpad_kv_seqlen" not in case.inputs:
             raise NotRun("mask is shorter than the keys, which have no lengths")
         k, v = k[:, :, : mask.shape[-1]], v[:, :, : mask.shape[-1]]
+    if case.attributes.get("softmax_precision") == onnx.TensorProto.DOUBLE:
+        needs.append("narrowed")
     if q.dtype == numpy.float32:
         needs.append("rounded")
         q, k, v = (x.astype(numpy.float16) for x in (q, k, v))
@@ -140,17 +144,15 @@ def all_of(mods):
 def options_of(case, q, k):
     """All options of flashcore.attention for a case."""
     attributes, inputs = case.attributes, case.inputs
-    if "qk_matmul_output" in case.outputs:
-        raise NotRun("scores are an output (`qk_matmul_output`)")
     if "prob_mod" in attributes:
         raise NotRun("weights are changed after the softmax (`prob_mod`)")
-    if attributes.get("softmax_precision") not in PRECISIONS:
-        raise NotRun("softmax is of float64")
     options = {
         "scale": attributes.get("scale"),
         "softcap": attributes.get("softcap") or None,
         **mask_options(case, q, k),
     }
+    if "qk_matmul_output" in case.outputs:
+        options["scores"] = STAGES[attributes.get("qk_matmul_output_mode", 0)]
     if "nonpad_kv_seqlen" in inputs:
         options["seqused_k"] = inputs["nonpad_kv_seqlen"].astype(numpy.int32)
     if "attn_mask" in inputs and inputs["attn_mask"].dtype != bool:
@@ -276,14 +278,18 @@ def run_case(case, device="emulator"):
     needs = []
     try:
         q, k, v, present = read_tensors(case, needs)
-        o = flashcore.attention(q, k, v, **options_of(case, q, k), device=device)
+        outputs = flashcore.attention(q, k, v, **options_of(case, q, k), device=device)
     except NotRun as reason:
         return {**result, "outcome": "not run", "reason": str(reason)}
     except flashcore.UnsupportedError as error:
         return {**result, "outcome": "not run", "reason": str(error)}
+    o, *scores = outputs if isinstance(outputs, tuple) else (outputs,)
     if case.outputs["Y"].ndim == 3:
         o = o.swapaxes(1, 2).reshape(case.outputs["Y"].shape)
     error = roundings(o, case.outputs["Y"], ROUNDING[q.dtype])
+    if scores:
+        expected = case.outputs["qk_matmul_output"]
+        error = max(error, roundings(scores[0], expected, ROUNDING[q.dtype]))
     is_right = error <= TOLERANCE and all(
         numpy.array_equal(case.outputs[name], value)
         for name, value in present.items()
@@ -294,11 +300,16 @@ def run_case(case, device="emulator"):
 
 
 def roundings(actual, expected, unit):
-    """The largest error, in roundings of the largest value."""
+    """The largest error, in roundings of the largest value. Hidden scores are -inf in both."""
     if actual.shape != expected.shape:
         return float("inf")
     actual, expected = (x.astype(numpy.float64) for x in (actual, expected))
-    error = numpy.abs(actual - expected).max() / (unit * max(1, numpy.abs(expected).max()))
+    hidden = numpy.isneginf(expected)
+    if (numpy.isneginf(actual) != hidden).any():
+        return float("inf")
+    actual, expected = actual[~hidden], expected[~hidden]
+    largest = numpy.abs(expected).max(initial=1)
+    error = numpy.abs(actual - expected).max(initial=0) / (unit * largest)
     return float(numpy.nan_to_num(error, nan=numpy.inf))
 
 
