@@ -31,7 +31,7 @@ __all__ = [
     "TensorMap",
 ]
 
-VERSION = 7
+VERSION = 8
 WORKSPACE = "workspace"
 
 Sizes = Mapping[str, int]

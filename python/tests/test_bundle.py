@@ -61,7 +61,7 @@ VARIANT = {
 }
 MANIFEST = {
     "format": "flashcore-bundle",
-    "version": 7,
+    "version": 8,
     "attention": {"dims": DIMS},
     "tensors": [
         tensor("q", "input", ["batch", "seqlen_q"]),
@@ -108,7 +108,7 @@ def test_sizes(make):
 
 
 def test_other_files(make, tmp_path):
-    with pytest.raises(BundleError, match="version 7, but got flashcore-bundle of version 9"):
+    with pytest.raises(BundleError, match="version 8, but got flashcore-bundle of version 9"):
         make(manifest={"version": 9})
     with pytest.raises(BundleError, match="cannot read"):
         Bundle(tmp_path / "none")

@@ -201,12 +201,12 @@ TEST_F(BundleLoaderTest, refusesAnotherFormat) {
 }
 
 TEST_F(BundleLoaderTest, refusesAnotherVersion) {
-  for (int version : {6, 8})
+  for (int version : {7, 9})
     EXPECT_EQ(
         refusal("/version", version),
-        "manifest.json: expects 'version' to be 7, but got " +
+        "manifest.json: expects 'version' to be 8, but got " +
             std::to_string(version) +
-            "\n  note: this runtime reads version 7: recompile the bundle "
+            "\n  note: this runtime reads version 8: recompile the bundle "
             "with the flashcore-compile of this release");
 }
 
