@@ -153,6 +153,7 @@ class Configuration:
     lengths: str = "none"  # or used (seqused_k), ends (cu_seqlens) or both
     page: int = 0  # keys of a page, or 0 for keys in one piece
     region: str = "none"  # of the mask, as region_text() takes it
+    scores: tuple | None = None  # an output: stage and type
     gap: int = 0  # with layout apart: elements between rows, and in front of the first
     options: tuple = ()
     schedule: str = "seq"  # of the emulator, as are the next three
@@ -190,7 +191,7 @@ class Configuration:
             layouts = fixed_layouts(self)
         text = make_bundles.attention(
             self.dtype, self.head_dim, self.causal, self.shape, self.head_dim_v, self.layout == "dynamic",
-            (self.window_left, self.window_right), self.softcap, self.bias, layouts, self.lse, self.scale)
+            (self.window_left, self.window_right), self.softcap, self.bias, layouts, self.lse, self.scale, self.scores)
         if self.page:
             text = re.sub(r"(![kv] = memref<)[^x]+x([^x]+)x[^x]+x", rf"\1?x\2x{self.page}x", text)
         for name, vector in self.vectors():
@@ -246,7 +247,7 @@ class Configuration:
 def format_value(name, value):
     if name == "shape":
         return ".".join(map(str, value))
-    if name == "bias":
+    if name in ("bias", "scores"):
         return ":".join(value)
     if name == "options":
         return ",".join(value)
@@ -258,7 +259,7 @@ def format_value(name, value):
 def parse_value(name, text):
     if name == "shape":
         return tuple(size if size == "?" else int(size) for size in text.split("."))
-    if name == "bias":
+    if name in ("bias", "scores"):
         return tuple(text.split(":"))
     if name == "options":
         return tuple(text.split(","))
@@ -452,7 +453,7 @@ class Generator:
             self.chance(80), options=self.options(), runs=runs, **self.emulator())
         if layout == "apart":
             drawn = dataclasses.replace(drawn, gap=self.rng.randint(1, 12))
-        return self.add_data(drawn)
+        return self.add_scores(self.add_data(drawn))
 
     def add_data(self, drawn):
         """Sinks, lengths and a mask region, which came after the rest: a seed still draws what it did of that."""
@@ -467,6 +468,13 @@ class Generator:
         # Sequences lie in a batch of one, without a bias.
         runs = tuple(dataclasses.replace(run, sizes=(1, *run.sizes[1:])) for run in drawn.runs)
         return dataclasses.replace(drawn, shape=(1, *drawn.shape[1:]), runs=runs, bias=None)
+
+    def add_scores(self, drawn):
+        """The last that came. Probabilities are made of the log-sum-exp."""
+        if drawn.page or drawn.lengths in ("ends", "both") or not self.chance(20):
+            return drawn
+        stage = self.rng.choice(make_bundles.STAGES)
+        return dataclasses.replace(drawn, scores=(stage, self.rng.choice(["f16", "bf16", "f32"])), lse=drawn.lse or stage == "probabilities")
 
     def region(self):
         words = [f"{self.rng.choice(list(COMPARISONS))}.{self.rng.randint(1, 150)}" for _ in range(self.rng.randint(1, 3))]
@@ -559,7 +567,7 @@ class Fuzzer:
             if self.is_bad_luck(configuration, run, bundle):
                 self.counts["failed once, then passed"] += 1
                 continue
-            errors = {name: result[name] for name in ("o", "lse") if name in result}
+            errors = {name: result[name] for name in ("o", "lse", "scores") if name in result}
             raise Problem("comparison", f"{run}: {json.dumps(errors)}")
 
     def report(self, configuration):

@@ -43,6 +43,10 @@ BIASES = [("f16", ("f16", "bhqk")), ("bf16", ("bf16", "bhqk")), ("f16", ("f32", 
           ("f16", ("f16", "b1q1")), ("bf16", ("bf16", "b11k")), ("f16", ("f32", "1hq1")), ("bf16", ("f32", "1111"))]
 
 
+# Of scores that are an output.
+STAGES = ["scaled", "capped", "changed", "masked", "probabilities"]
+
+
 class Bundles:
     def __init__(self, out, compiler, extra=()):
         self.out, self.compiler, self.extra, self.made = out, compiler, list(extra), set()
@@ -167,6 +171,26 @@ def sequence_runs(bundles, name):
             if path.stem != "varlen":
                 sizes["sequences"] = ends - 1
             runs.append({"bundle": bundle, "dims": sizes, "kind": KINDS[i % 3]})
+    return runs
+
+
+def scores_output_runs(bundles):
+    """Scores as an output, at every stage: types, head dims, masks and biases, sizes known and open, few queries, keys split
+    over blocks, and tiles that end with the keys or do not."""
+    runs = []
+    sizes = [(70, 150), (1, 203), (130, 3), (64, 128)]
+    changes = [dict(window=(17, 33), softcap=30, bias=("f16", "1hqk")), dict(bias=("f32", "b11k")), dict(softcap=50, scale=0.2)]
+    for i, stage in enumerate(STAGES):
+        for j, dtype in enumerate(("f32", *DTYPES)):
+            mlir = attention(DTYPES[(i + j) % 2], (64, 80, 40)[j], CAUSAL[(i + j) % 3], scores=(stage, dtype), **changes[(i + 2 * j) % 3])
+            bundle = bundles.make(f"scores-output-{stage}-{dtype}", mlir)
+            runs += [alternate(bundle, i + j + k, (1, 4, 2, *size)) for k, size in enumerate(sizes[j:j + 2])]
+    for i, (d, sq, sk, options) in enumerate(((7, 33, 64, []), (256, 40, 100, []), (128, 1, 1030, []), (64, 20, 300, ["--key-splits=3"]),
+                                              (64, 100, 192, ["--grid=persistent"]), (72, 90, 136, ["--invariance=batch"]))):
+        mlir = attention(DTYPES[i % 2], d, CAUSAL[i % 3], (2, 4, 2, sq, sk), scores=(STAGES[-1 - i % 2], ("f32", *DTYPES)[i % 3]))
+        runs.append({"bundle": bundles.make(f"scores-output-{i}", mlir, options), "kind": KINDS[i % 3]})
+    mlir = attention("f16", 64, "bottom_right", (1, 2, 2, 200, 300), scores=("probabilities", "f16"))
+    runs.append({"bundle": bundles.make("scores-output-warpgroups", mlir, ["--chip=sm_90a", "--product=warpgroup"])})
     return runs
 
 
@@ -382,6 +406,7 @@ def check_grid(bundles):
     runs += score_runs(bundles, sizes, batch=2, heads=4)
     runs += region_runs(bundles, "region")
     runs += sequence_runs(bundles, "sequences")
+    runs += scores_output_runs(bundles)
     runs += packed_runs(bundles)
     runs += narrow_runs(bundles, [(203, 333), (1, 1500), (130, 3), (513, 512), (1, 1), (5, 0)])
     runs += split_runs(bundles)
@@ -622,6 +647,7 @@ def emulate_grid(bundles):
     runs += persistent_runs(bundles, batch=2)
     runs += region_runs(bundles, "region")
     runs += sequence_runs(bundles, "sequences")
+    runs += scores_output_runs(bundles)
     runs += region_runs(bundles, "warpgroups-region", ["--chip=sm_90a", "--product=warpgroup"])
     runs += warpgroup_runs(bundles)
     runs += warpgroup_score_runs(bundles)

@@ -99,6 +99,7 @@ FEATURES = [
     ("sink", attention(ins="sink(%b : memref<4xf32>)", args=", %b: memref<4xf32>"), r"sink\("),
     ("score region", attention(clause=f"score {SCORE}"), r"score \{"),
     ("mask region", attention(clause=f"mask {MASK}"), r"mask \{"),
+    ("scores", attention(clause="scores(%b : memref<1x4x96x96xf32>) stage(probabilities)", args=", %b: memref<1x4x96x96xf32>"), r"scores\("),
     ("cu_seqlens", attention(ins="cu_seqlens_q(%b : memref<3xi32>) cu_seqlens_k(%b : memref<3xi32>)", args=", %b: memref<3xi32>"), r"cu_seqlens_q\("),
     ("seqused_k", attention(ins="seqused_k(%b : memref<1xi32>)", args=", %b: memref<1xi32>"), r"seqused_k\("),
     ("page_table", attention(ins="page_table(%b : memref<1x1xi32>)", args=", %b: memref<1x1xi32>", kv="memref<1x4x64x64xf16>"), r"page_table\("),

@@ -159,8 +159,9 @@ typedef struct FlashCoreTensor {
 
 /** Fixes sizes and strides of a call. `tensors` are those of the bundle, each
  *  once, in any order: "q", "k", "v", "o", and "lse", "scores" and "bias" where
- *  it has them. Pointers of a launch are those of element (0, ..., 0). Inputs may have
- *  strides of 0, as views have that repeat elements; no stride is negative. */
+ *  it has them. Pointers of a launch are those of element (0, ..., 0). Inputs
+ * may have strides of 0, as views have that repeat elements; no stride is
+ * negative. */
 FLASHCORE_CAPI_EXPORT FlashCoreStatus
 flashcorePlanCreate(FlashCoreModule module, const FlashCoreTensor *tensors,
                     size_t count, FlashCorePlan *plan);

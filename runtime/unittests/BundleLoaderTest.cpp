@@ -379,6 +379,74 @@ TEST_F(BundleLoaderTest, refusesWrongWindows) {
   }
 }
 
+/// The manifest with scores, which the kernel takes last.
+static json scoresManifest(const char *stage) {
+  json manifest = testManifest();
+  manifest["tensors"].push_back(
+      {{"name", "scores"},
+       {"role", "output"},
+       {"dtype", "f32"},
+       {"axes", {"batch", "heads_q", "seqlen_q", "seqlen_k"}},
+       {"strides", {nullptr, nullptr, nullptr, 1}},
+       {"offset", 0},
+       {"alignment", 4}});
+  manifest["attention"]["scores_stage"] = stage;
+  return manifest;
+}
+
+TEST_F(BundleLoaderTest, readsTheStageOfScores) {
+  EXPECT_FALSE(loadTestBundle().attention.scoresStage);
+  for (ScoresStage stage :
+       {ScoresStage::Scaled, ScoresStage::Capped, ScoresStage::Changed,
+        ScoresStage::Masked, ScoresStage::Probabilities}) {
+    Bundle bundle =
+        loadTestBundle(scoresManifest(std::string(stringify(stage)).c_str()));
+    EXPECT_EQ(bundle.attention.scoresStage, stage);
+    EXPECT_EQ(bundle.findTensor(ScoresName)->axes.back(), "seqlen_k");
+  }
+}
+
+TEST_F(BundleLoaderTest, refusesWrongScores) {
+  auto refusalOf = [&](const json &manifest) {
+    writeBundle(scratch.path(), manifest);
+    return load();
+  };
+  const std::string start = "manifest.json: expects ";
+  json manifest = scoresManifest("all");
+  EXPECT_EQ(refusalOf(manifest),
+            start +
+                "'attention.scores_stage' to be 'scaled' or 'capped' or "
+                "'changed' or 'masked' or 'probabilities', but got \"all\"" +
+                remedy);
+  manifest = scoresManifest("masked");
+  manifest["attention"].erase("scores_stage");
+  EXPECT_EQ(refusalOf(manifest),
+            start +
+                "'tensors' to be an array without 'scores', as 'attention' has "
+                "no 'scores_stage', but got an array of 6 elements" +
+                remedy);
+  manifest = scoresManifest("masked");
+  manifest["tensors"].erase(5);
+  EXPECT_EQ(refusalOf(manifest),
+            start +
+                "'tensors' to be an array with 'scores', as 'attention' has a "
+                "'scores_stage', but got an array of 5 elements" +
+                remedy);
+  manifest = scoresManifest("probabilities");
+  manifest["tensors"].erase(4);
+  manifest["kernels"][0]["arguments"].erase(4);
+  EXPECT_EQ(refusalOf(manifest),
+            start +
+                "'tensors' to be an array with 'lse' where 'scores' are "
+                "probabilities, but got an array of 5 elements" +
+                remedy);
+  manifest = scoresManifest("masked");
+  manifest["tensors"][5]["role"] = "input";
+  EXPECT_EQ(refusalOf(manifest),
+            start + "'tensors[5].role' to be 'output', but got \"input\"" +
+                remedy);
+}
+
 TEST_F(BundleLoaderTest, refusesWrongSoftcaps) {
   const std::string start =
       "manifest.json: expects 'attention.softcap' to be a ";

@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "HostDevice.h"
+#include "ReferenceUtil.h"
 #include "TestBundle.h"
 
 #include "flashcore/Runtime/Call.h"
@@ -16,6 +17,7 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
 
 using namespace flashcore;
 using namespace flashcore::testing;
@@ -297,6 +299,30 @@ TEST_F(HandMadeTest, namesInputsThatAreNotFinite) {
   EXPECT_EQ(report.inputs[0].nans, 1);
   EXPECT_EQ(report.inputs[0].infinities, 2);
   EXPECT_EQ(report.inputs[0].first, (std::vector<int64_t>{0, 1, 0, 1}));
+}
+
+TEST(CheckTest, scoresAreCompared) {
+  // One query, scores of 0 and ln 3; the third key is hidden.
+  Tensor q({1, 1, 1, 1}, {1}), k({1, 1, 3, 1}, {0, std::log(3.0f), 9}),
+      v({1, 1, 3, 1}, {4, 8, 0}), o({1, 1, 1, 1}, {7});
+  AttentionInputs inputs = makeInputs(q.view, k.view, v.view, 1, Causal::None);
+  Tensor bias({1, 1, 1, 3}, {0, 0, -INFINITY});
+  inputs.bias = bias.view;
+  Tensor masked({1, 1, 1, 3}, {0, std::log(3.0f), -INFINITY});
+  Tensor weights({1, 1, 1, 3}, {0.25, 0.75, 0});
+  for (auto [stage, scores] : {std::pair(ScoresStage::Masked, &masked),
+                               {ScoresStage::Probabilities, &weights}}) {
+    inputs.scoresStage = stage;
+    AttentionOutputs outputs = {o.view, {}, scores->view};
+    EXPECT_TRUE(checkOutputs(inputs, outputs)->pass());
+    EXPECT_EQ(checkOutputs(inputs, outputs)->scores->elements, 3);
+    float right = std::exchange(scores->values[2], 0.5f);
+    CheckReport report = *checkOutputs(inputs, outputs);
+    EXPECT_FALSE(report.pass());
+    EXPECT_TRUE(report.o.pass());
+    EXPECT_EQ(report.scores->at[3], 2);
+    scores->values[2] = right;
+  }
 }
 
 TEST(CheckTest, aBiasThatHidesKeysIsFinite) {

@@ -874,3 +874,75 @@ TEST(ReferenceTest, refusesABiasThatDoesNotMatch) {
   EXPECT_EQ(refusal({1, 2, 3, 3}), "expects the seqlen_k of the bias to be 1 "
                                    "or that of the attention (4), but got 3");
 }
+
+TEST(ReferenceTest, scoresHaveTheStagesOfTheirMaking) {
+  // Two queries, three keys: the last is hidden from the first query. Products
+  // are 0, 1 and 2, those of the second query twice that, and scaled by 3.
+  Tensor q({1, 1, 2, 1}, {1, 2}), k({1, 1, 3, 1}, {0, 1, 2}),
+      v({1, 1, 3, 1}, {1, 1, 1}), bias({1, 1, 1, 3}, {10, 20, 30}),
+      sink({1, 1, 1, 1}, {25});
+  AttentionInputs inputs =
+      makeInputs(q.view, k.view, v.view, 3, Causal::BottomRight);
+  inputs.softcap = 4;
+  inputs.bias = bias.view;
+  inputs.sinkLogits = sink.view;
+  auto cap = [](double x) { return 4 * std::tanh(x / 4); };
+  std::vector<double> scaled = {0, 3, 6, 0, 6, 12}, capped, changed;
+  for (size_t i = 0; i < scaled.size(); ++i) {
+    capped.push_back(cap(scaled[i]));
+    changed.push_back(capped[i] + 10 * static_cast<double>(1 + i % 3));
+  }
+  std::vector<double> masked = changed, weights;
+  masked[2] = -infinity;
+  for (size_t row = 0; row < 2; ++row) {
+    double sum = std::exp(25.0);
+    for (size_t j = 0; j < 3; ++j)
+      sum += std::exp(masked[3 * row + j]);
+    for (size_t j = 0; j < 3; ++j)
+      weights.push_back(std::exp(masked[3 * row + j]) / sum);
+  }
+  for (const auto &[stage, expected] :
+       {std::pair(ScoresStage::Scaled, scaled),
+        {ScoresStage::Capped, capped},
+        {ScoresStage::Changed, changed},
+        {ScoresStage::Masked, masked},
+        {ScoresStage::Probabilities, weights}}) {
+    inputs.scoresStage = stage;
+    expectNear(computeReference(inputs)->scores, expected, 1e-6);
+    expectNear(computeYardstick(inputs)->scores, expected, 1e-5);
+  }
+  inputs.scoresStage = std::nullopt;
+  EXPECT_TRUE(computeReference(inputs)->scores.empty());
+}
+
+TEST(ReferenceTest, scoresOfKeysThatAreNotThereAreHidden) {
+  // One key of three is used, and the first of two queries does not see it.
+  Tensor q({1, 1, 2, 1}, {1, 1}), k({1, 1, 3, 1}, {2, NAN, NAN}),
+      v({1, 1, 3, 1}, {1, 1, 1}), bias({1, 1, 1, 1}, {5});
+  Lengths used({1});
+  AttentionInputs inputs =
+      makeInputs(q.view, k.view, v.view, 1, Causal::BottomRight);
+  inputs.bias = bias.view;
+  inputs.sequsedK = used.view;
+  for (const auto &[stage, expected] :
+       {std::pair(ScoresStage::Scaled, std::vector<double>{2, 0, 0, 2, 0, 0}),
+        {ScoresStage::Changed, {7, 0, 0, 7, 0, 0}},
+        {ScoresStage::Masked,
+         {-infinity, -infinity, -infinity, 7, -infinity, -infinity}},
+        {ScoresStage::Probabilities, {0, 0, 0, 1, 0, 0}}}) {
+    inputs.scoresStage = stage;
+    expectNear(computeReference(inputs)->scores, expected);
+    expectNear(computeYardstick(inputs)->scores, expected);
+  }
+}
+
+TEST(ReferenceTest, scoresAreNoResultOfSequences) {
+  Tensor q({1, 1, 2, 1}, {1, 1}), k({1, 1, 2, 1}, {2, 2}),
+      v({1, 1, 2, 1}, {1, 1});
+  Lengths ends({0, 1, 2});
+  AttentionInputs inputs = makeInputs(q.view, k.view, v.view, 1, Causal::None);
+  inputs.cuSeqlensQ = inputs.cuSeqlensK = ends.view;
+  inputs.scoresStage = ScoresStage::Masked;
+  EXPECT_EQ(verifyShapes(inputs).message(),
+            "expects no output of scores with cu_seqlens_q, but got one");
+}

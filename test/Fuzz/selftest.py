@@ -53,6 +53,8 @@ class GeneratorTest(unittest.TestCase):
         self.assertEqual({c.gap for c in DRAWN if c.layout == "apart"}, set(range(1, 13)))
         self.assertEqual(len({c.bias[1] for c in DRAWN if c.bias}), 16)
         self.assertEqual({c.bias[0] for c in DRAWN if c.bias}, {"f16", "bf16", "f32"})
+        self.assertEqual(len({c.scores for c in DRAWN if c.scores}), 15)
+        self.assertFalse(any(c.scores and (c.page or c.lengths in ("ends", "both")) for c in DRAWN))
         for field in ("window_left", "window_right", "softcap", "scale"):
             values = [getattr(c, field) for c in DRAWN]
             self.assertIn(None, values)

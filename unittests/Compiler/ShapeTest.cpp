@@ -100,6 +100,34 @@ TEST(ShapeTest, biasesHaveTheTypeOfQ) {
   EXPECT_EQ(line("bias=1111:f32 s?", 3), "!bias = memref<1x1x1x1xf32>");
 }
 
+TEST(ShapeTest, scoresHaveAStageAndAType) {
+  EXPECT_EQ(line("scores=masked h4 s1x300", 4),
+            "!scores = memref<1x4x1x300xf32>");
+  EXPECT_EQ(line("scores=scaled:bf16 s7", 4), "!scores = memref<1x8x7x7xbf16>");
+  EXPECT_EQ(line("strided scores=masked lse", 5),
+            "!scores = memref<1x8x512x512xf32, strided<[?, ?, ?, 1], "
+            "offset: ?>>");
+  EXPECT_NE(module("lse scores=probabilities causal")
+                .find("outs(%o : !o) lse(%lse : !lse) scores(%scores : "
+                      "!scores) causal(bottom_right) stage(probabilities)\n"),
+            std::string::npos);
+}
+
+TEST(ShapeTest, refusesBadScores) {
+  const char *expects =
+      "expects 'scores=STAGE' or 'scores=STAGE:TYPE' with a stage of scaled, "
+      "capped, changed, masked or probabilities, and a type of f16, bf16 or "
+      "f32, but got '";
+  for (const char *word : {"scores", "scores=all", "scores=masked:",
+                           "scores=masked:f64", "scores=:f16"})
+    EXPECT_EQ(module(word), std::string(expects) + word + "'");
+  EXPECT_EQ(module("scores=probabilities"),
+            "expects 'lse' with 'scores=probabilities', but got none");
+  EXPECT_EQ(module("scores=masked scores=capped"),
+            "expects the scores once, but got 'scores=masked' and "
+            "'scores=capped'");
+}
+
 TEST(ShapeTest, layoutsAreStrides) {
   EXPECT_EQ(line("b2 h4/2 s10 d16 bshd", 0),
             "!q = memref<2x4x10x16xf16, strided<[640, 16, 64, 1]>>");
@@ -138,8 +166,8 @@ TEST(ShapeTest, refusesUnknownWords) {
     EXPECT_EQ(module(word).find("expects "), 0u) << word;
   EXPECT_EQ(module("b1 casual"),
             "expects sizes (b1, h32/8, s4096 or q1 and k4096, d128), "
-            "f16, bf16, causal, window=, softcap=, scale=, bias, lse, bhsd, "
-            "bshd, packed or strided, but got 'casual'");
+            "f16, bf16, causal, window=, softcap=, scale=, bias, lse, scores=, "
+            "bhsd, bshd, packed or strided, but got 'casual'");
 }
 
 TEST(ShapeTest, refusesRepeatedWords) {

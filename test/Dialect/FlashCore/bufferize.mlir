@@ -204,3 +204,18 @@ func.func @memrefs_are_left_alone(%q: !m, %o: !m) {
   flashcore.attention ins(%q, %q, %q : !m, !m, !m) outs(%o : !m)
   return
 }
+
+// -----
+
+!t = tensor<1x8x512x64xf16>
+!s = tensor<1x8x512x512xf32>
+
+// CHECK-LABEL: func.func @scores_are_written_in_place(
+// CHECK-SAME:    %[[O:[^:]+]]: memref<1x8x512x64xf16>, %[[S:[^:]+]]: memref<1x8x512x512xf32>)
+func.func @scores_are_written_in_place(%q: !t, %o: !t, %s: !s) -> (!t, !s) {
+  // CHECK-NEXT: flashcore.attention {{.+}} outs(%[[O]] : memref<1x8x512x64xf16>) scores(%[[S]] : memref<1x8x512x512xf32>) stage(capped){{$}}
+  // CHECK-NEXT: return %[[O]], %[[S]]
+  %results:2 = flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%o : !t)
+      scores(%s : !s) stage(capped) -> !t, !s
+  return %results#0, %results#1 : !t, !s
+}

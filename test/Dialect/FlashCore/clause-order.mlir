@@ -92,7 +92,7 @@ func.func @no_output(%q: !t) {
 !t = memref<1x8x512x64xf16>
 
 func.func @misspelt_clause(%q: !t, %o: !t) {
-  // expected-error @below {{expects 'outs(%output : type)' or another clause (bias, alibi, sink, cu_seqlens_q, cu_seqlens_k, seqused_k, page_table, outs, lse, tile, causal, window_left, window_right, scale, softcap, score, mask), but got 'softcup'}}
+  // expected-error @below {{expects 'outs(%output : type)' or another clause (bias, alibi, sink, cu_seqlens_q, cu_seqlens_k, seqused_k, page_table, outs, lse, scores, tile, causal, window_left, window_right, scale, softcap, stage, score, mask), but got 'softcup'}}
   flashcore.attention ins(%q, %q, %q : !t, !t, !t) softcup(5.0) outs(%o : !t)
   return
 }
@@ -114,5 +114,27 @@ func.func @misspelt_clause_behind_outs(%q: !t, %o: !t) {
 func.func @types_of_two_inputs(%q: !t, %o: !t) {
   // expected-error @below {{expects the types of query, key and value, but got 2}}
   flashcore.attention ins(%q, %q, %q : !t, !t) outs(%o : !t)
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+!s = memref<1x8x512x512xf32>
+
+func.func @stage_of_another_name(%q: !t, %o: !t, %s: !s) {
+  // expected-error @below {{expects stage to be scaled, capped, changed, masked or probabilities, but got weights}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%o : !t) scores(%s : !s) stage(weights)
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+!s = memref<1x8x512x512xf32>
+
+func.func @stage_without_a_name(%q: !t, %o: !t, %s: !s) {
+  // expected-error @below {{expects stage to be scaled, capped, changed, masked or probabilities}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%o : !t) scores(%s : !s) stage()
   return
 }

@@ -29,3 +29,15 @@ func.func @load_of_output_is_repeated(%q: !m, %o: !m, %i: index) -> (f16, f16) {
   %after = memref.load %o[%i, %i, %i, %i] : !m
   return %before, %after : f16, f16
 }
+
+// CHECK-LABEL: func.func @scores_are_a_write(
+func.func @scores_are_a_write(%q: !m, %o: !m, %s: memref<1x8x512x512xf32>, %i: index) -> (f32, f32) {
+  // CHECK:      %[[BEFORE:.+]] = memref.load
+  // CHECK-NEXT: flashcore.attention
+  // CHECK-NEXT: %[[AFTER:.+]] = memref.load
+  // CHECK-NEXT: return %[[BEFORE]], %[[AFTER]]
+  %before = memref.load %s[%i, %i, %i, %i] : memref<1x8x512x512xf32>
+  flashcore.attention ins(%q, %q, %q : !m, !m, !m) outs(%o : !m) scores(%s : memref<1x8x512x512xf32>) stage(masked)
+  %after = memref.load %s[%i, %i, %i, %i] : memref<1x8x512x512xf32>
+  return %before, %after : f32, f32
+}

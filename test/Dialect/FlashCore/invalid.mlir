@@ -886,3 +886,102 @@ func.func @c6_tokens_written_as_heads(%q: !q, %k: !k) {
   flashcore.attention ins(%q, %k, %k : !q, !k, !k) outs(%q : !q)
   return
 }
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+!s = memref<1x8x512x511xf32>
+
+func.func @c21_scores_of_other_keys(%q: !t, %s: !s) {
+  // expected-error @below {{'flashcore.attention' op expects scores shape (1, 8, 512, 512), but got (1, 8, 512, 511)}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t) scores(%s : !s) stage(masked)
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+!s = memref<1x8x512xf32>
+
+func.func @c1_rank_of_scores(%q: !t, %s: !s) {
+  // expected-error @below {{'flashcore.attention' op expects scores of rank 4 (batch, heads_q, seqlen_q, seqlen_k), but got 'memref<1x8x512xf32>'}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t) scores(%s : !s) stage(masked)
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+!s = memref<1x8x512x512xf64>
+
+func.func @c1_type_of_scores(%q: !t, %s: !s) {
+  // expected-error @below {{'flashcore.attention' op expects scores of f16, bf16 or f32, but got 'f64'}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t) scores(%s : !s) stage(masked)
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+!s = memref<1x8x512x512xf32, strided<[4194304, 524288, 1024, 2]>>
+
+func.func @c16_scores_apart(%q: !t, %s: !s) {
+  // expected-error @below {{'flashcore.attention' op expects scores with innermost stride 1, but got 2}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t) scores(%s : !s) stage(masked)
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+!s = memref<1x8x512x512xf32>
+
+func.func @c22_scores_without_stage(%q: !t, %s: !s) {
+  // expected-error @below {{'flashcore.attention' op expects stage(scaled, capped, changed, masked or probabilities) with scores, but got none}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t) scores(%s : !s)
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+!s = memref<1x8x512x512xf32>
+
+func.func @c22_stage_without_scores(%q: !t, %s: !s) {
+  // expected-error @below {{'flashcore.attention' op expects scores with stage, but got stage(capped) alone}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t) stage(capped)
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+!s = memref<1x8x512x512xf32>
+
+func.func @c22_probabilities_without_lse(%q: !t, %s: !s) {
+  // expected-error @below {{'flashcore.attention' op expects lse with stage(probabilities), which are exp(score - lse), but got none; add lse(%lse : type)}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t) scores(%s : !s) stage(probabilities)
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+!s = memref<1x8x512x512xf32>
+
+func.func @c22_scores_operand_of_a_tile(%q: !t, %s: !s, %i: index) {
+  // expected-error @below {{'flashcore.attention' op expects the scores of a tile to be its output, but got a scores operand}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t) scores(%s : !s) stage(masked) tile(%i, %i, %i, %i, %i, %i, %i, %i)
+  return
+}
+
+// -----
+
+!t = tensor<1x8x512x64xf16>
+!s = tensor<1x8x512x512xf32>
+
+func.func @c19_scores_without_a_result(%q: !t, %s: !s) -> !t {
+  // expected-error @below {{'flashcore.attention' op expects 2 results, but got 1}}
+  %o = flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t) scores(%s : !s) stage(masked) -> !t
+  return %o : !t
+}

@@ -288,6 +288,46 @@ func.func @bias_of_a_tile_is_whole(
   return
 }
 
+// CHECK-LABEL: func.func @scores(
+// CHECK-SAME:    %[[O:[^:]+]]: memref<2x8x512x64xf16>, %[[LSE:[^:]+]]: memref<2x8x512xf32>, %[[S:[^:]+]]: memref<2x8x512x256xbf16
+func.func @scores(%q: !q, %k: !kv, %o: !q, %lse: !lse,
+                  %s: memref<2x8x512x256xbf16, strided<[?, ?, ?, 1], offset: ?>>) {
+  // CHECK-COUNT-5: outs(%[[O]] : {{.+}}) lse(%[[LSE]] : {{.+}}) scores(%[[S]] : memref<2x8x512x256xbf16, strided<[?, ?, ?, 1], offset: ?>>) stage({{scaled|capped|changed|masked|probabilities}}){{$}}
+  flashcore.attention ins(%q, %k, %k : !q, !kv, !kv) outs(%o : !q) lse(%lse : !lse) stage(scaled)
+      scores(%s : memref<2x8x512x256xbf16, strided<[?, ?, ?, 1], offset: ?>>)
+  flashcore.attention ins(%q, %k, %k : !q, !kv, !kv) outs(%o : !q) lse(%lse : !lse) stage(capped)
+      scores(%s : memref<2x8x512x256xbf16, strided<[?, ?, ?, 1], offset: ?>>)
+  flashcore.attention ins(%q, %k, %k : !q, !kv, !kv) outs(%o : !q) lse(%lse : !lse) stage(changed)
+      scores(%s : memref<2x8x512x256xbf16, strided<[?, ?, ?, 1], offset: ?>>)
+  flashcore.attention ins(%q, %k, %k : !q, !kv, !kv) outs(%o : !q) lse(%lse : !lse) stage(masked)
+      scores(%s : memref<2x8x512x256xbf16, strided<[?, ?, ?, 1], offset: ?>>)
+  flashcore.attention ins(%q, %k, %k : !q, !kv, !kv) outs(%o : !q) lse(%lse : !lse) stage(probabilities)
+      scores(%s : memref<2x8x512x256xbf16, strided<[?, ?, ?, 1], offset: ?>>)
+  return
+}
+
+// CHECK-LABEL: func.func @tensors_with_scores(
+// CHECK-SAME:    %[[O:[^:]+]]: tensor<2x8x512x64xf16>, %[[S:[^:]+]]: tensor<2x8x512x256xf16>)
+func.func @tensors_with_scores(%q: !t, %k: !tkv, %o: !t, %s: tensor<2x8x512x256xf16>)
+    -> tensor<2x8x512x256xf16> {
+  // CHECK: %[[RESULTS:.+]]:2 = flashcore.attention {{.+}} outs(%[[O]] : tensor<2x8x512x64xf16>) scores(%[[S]] : tensor<2x8x512x256xf16>) stage(masked) -> tensor<2x8x512x64xf16>, tensor<2x8x512x256xf16>
+  // CHECK-NEXT: return %[[RESULTS]]#1
+  %results:2 = flashcore.attention ins(%q, %k, %k : !t, !tkv, !tkv) outs(%o : !t)
+      scores(%s : tensor<2x8x512x256xf16>) stage(masked) -> !t, tensor<2x8x512x256xf16>
+  return %results#1 : tensor<2x8x512x256xf16>
+}
+
+// A tile of scores has them for its output, and an lse that is the whole's (C7, C8).
+
+// CHECK-LABEL: func.func @tile_of_scores(
+func.func @tile_of_scores(%q: memref<1x1x16x64xf16>, %k: memref<1x1x256x64xf16>,
+                          %s: memref<1x1x16x300xf32>, %lse: !lse, %i: index) {
+  // CHECK: flashcore.attention {{.+}} outs(%{{.+}} : memref<1x1x16x300xf32>) lse(%{{.+}} : memref<2x8x512xf32>) tile({{.+}}) stage(probabilities){{$}}
+  flashcore.attention ins(%q, %k, %k : memref<1x1x16x64xf16>, memref<1x1x256x64xf16>, memref<1x1x256x64xf16>)
+      outs(%s : memref<1x1x16x300xf32>) lse(%lse : !lse) tile(%i, %i, %i, %i, %i, %i, %i, %i) stage(probabilities)
+  return
+}
+
 // The output of a tile may be a partial result in f32 (C2), of any strides.
 
 // CHECK-LABEL: func.func @partial_result(

@@ -236,6 +236,36 @@ gpu.module @kernels {
   num_warps = 4, num_stages = 2, query = registers,
   grid_order = query_fastest, min_blocks = 0>
 
+// How many columns exist may be known at run time only: they are stored element
+// by element, since a row of any length may begin anywhere.
+
+// CHECK-LABEL: gpu.func @open_number_of_columns
+// CHECK-SAME:    %[[OUT:[^:]+]]: memref<16x?xf32>, %[[FIRST:[^:]+]]: index
+gpu.module @kernels {
+  gpu.func @open_number_of_columns(%out: memref<16x?xf32>, %column: index)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    // CHECK:      %[[COLUMNS:.+]] = memref.dim %[[OUT]], %c1
+    // CHECK-NOT:  vector.store
+    // CHECK:      %[[COLUMN:.+]] = arith.addi %[[FIRST]],
+    // CHECK:      %[[IS_COLUMN:.+]] = arith.cmpi slt, %[[COLUMN]], %[[COLUMNS]]
+    // CHECK-NEXT: scf.if %[[IS_COLUMN]] {
+    // CHECK-NEXT:   memref.store %{{.+}}, %[[OUT]][%{{.+}}, %[[COLUMN]]]
+    // CHECK-NOT:  vector.store
+    // CHECK:      gpu.return
+    %c0 = arith.constant 0 : index
+    %tile = arith.constant dense<1.0> : vector<16x8xf32>
+    vector.transfer_write %tile, %out[%c0, %column] {in_bounds = [true, false]}
+        : vector<16x8xf32>, memref<16x?xf32>
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 16,
+  num_warps = 4, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+
 // As many columns as the target has may lie behind its first ones.
 
 // CHECK-LABEL: gpu.func @columns_further_on_are_checked

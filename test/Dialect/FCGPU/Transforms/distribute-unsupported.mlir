@@ -114,24 +114,6 @@ gpu.module @kernels {
   grid_order = query_fastest, min_blocks = 0>
 
 gpu.module @kernels {
-  gpu.func @columns_that_are_not_known(%out: memref<16x?xf32>)
-      kernel attributes {fcgpu.schedule = #schedule} {
-    %c0 = arith.constant 0 : index
-    %tile = arith.constant dense<1.0> : vector<16x16xf32>
-    // expected-error @below {{failed to legalize operation 'vector.transfer_write' that was explicitly marked illegal}}
-    vector.transfer_write %tile, %out[%c0, %c0] {in_bounds = [true, false]}
-        : vector<16x16xf32>, memref<16x?xf32>
-    gpu.return
-  }
-}
-
-// -----
-
-#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
-  num_warps = 1, num_stages = 2, query = registers,
-  grid_order = query_fastest, min_blocks = 0>
-
-gpu.module @kernels {
   gpu.func @write_of_a_tile_in_column_order(%out: memref<16x16xf16>)
       kernel attributes {fcgpu.schedule = #schedule} {
     %c0 = arith.constant 0 : index

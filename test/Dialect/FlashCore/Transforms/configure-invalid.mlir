@@ -325,3 +325,47 @@ func.func @schedule_of_the_user_does_not_fit(%q: !t) {
          grid_order = query_fastest, min_blocks = 0>}
   return
 }
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+!s = memref<1x8x512x512xf32>
+
+func.func @scores_of_sequences(%q: !t, %s: !s, %cu: memref<3xi32>) {
+  // expected-error @below {{'flashcore.attention' op uses scores with cu_seqlens, which this version cannot lower yet}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) cu_seqlens_q(%cu : memref<3xi32>) cu_seqlens_k(%cu : memref<3xi32>) outs(%q : !t) scores(%s : !s) stage(masked)
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+!s = memref<1x8x512x512xf32>
+
+func.func @scores_of_pages(%q: !t, %s: !s, %pages: memref<1x1xi32>) {
+  // expected-error @below {{'flashcore.attention' op uses scores with page_table, which this version cannot lower yet}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) page_table(%pages : memref<1x1xi32>) outs(%q : !t) scores(%s : !s) stage(masked)
+  return
+}
+
+// -----
+
+!t = memref<64x64x1048576x64xf16>
+!s = memref<64x64x1048576x1048576xf16>
+
+func.func @more_tiles_of_scores_than_a_grid_has(%q: !t, %s: !s) {
+  // expected-error @below {{'flashcore.attention' op needs 1099511627776 blocks for its scores (batch 64, heads_q 64, seqlen_q 1048576, seqlen_k 1048576, tiles of 64 x 64), but CUDA launches at most 2147483647; compute it in several parts}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t) scores(%s : !s) stage(masked)
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+!s = memref<1x8x512x512xf32, 3>
+
+func.func @scores_in_shared_memory(%q: !t, %s: !s) {
+  // expected-error @below {{'flashcore.attention' op has scores in memory space 3 : i64, but this version lowers global memory only: the default space, #gpu.address_space<global> or 1}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t) scores(%s : !s) stage(masked)
+  return
+}
