@@ -82,13 +82,17 @@ def read_launches(path, name=None, dims=(), padding=0, layout="bhsd",
         places[each] = _fix(bundle.tensors[each], chosen["strides"],
                             chosen.get("offset", 0))
     launches = bundle.launches(sizes, places, MULTIPROCESSORS)
-    return [_describe(launch, bundle, sizes, places, name or bundle.path.stem,
-                      is_first=launch is launches[0]) for launch in launches]
+    described, written = [], set()
+    for launch in launches:
+        described.append(_describe(launch, bundle, sizes, places,
+                                   name or bundle.path.stem, written))
+        written |= set(described[-1].outputs.values())
+    return described
 
 
-def _describe(launch, bundle, sizes, places, name, is_first):
-    """A launch with its operands. The first kernel of a bundle writes the
-    workspace, the next ones read it."""
+def _describe(launch, bundle, sizes, places, name, earlier):
+    """A launch with its operands. What an earlier kernel of the bundle writes,
+    the next ones read: the workspace, and for probabilities lse."""
     tensors = bundle.tensors
     written = {each.name for each in tensors.values() if each.is_output}
     floats = bundle.workspace_bytes(sizes) // 4
@@ -97,7 +101,7 @@ def _describe(launch, bundle, sizes, places, name, is_first):
     for index, value in enumerate(launch.arguments):
         tensor = value.tensor if isinstance(value, TensorMap) else value
         if tensor == "workspace":
-            (outputs if is_first else inputs)[index] = tensor
+            (inputs if tensor in earlier else outputs)[index] = tensor
         elif isinstance(tensor, str) and tensor not in pointers:
             fill = "poison" if tensor in written else f"randn:{index + 1}"
             if tensor == "page_table":
@@ -105,7 +109,7 @@ def _describe(launch, bundle, sizes, places, name, is_first):
             pointers[tensor] = tensors[tensor].emulator_argument(
                 sizes, fill, places[tensor])
             if tensor in written:
-                outputs[index] = tensor
+                (inputs if tensor in earlier else outputs)[index] = tensor
     return Launch(name, bundle.ptx, launch.emulator_options(pointers), outputs,
                   2 * places["k"][0][2], 2 * sizes["head_dim"], inputs)
 

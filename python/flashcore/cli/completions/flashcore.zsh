@@ -371,6 +371,7 @@ _shtab_flashcore_run_options=(
   "--npy-layout[Axes of .npy files of q, k, v and o\: bhsd (the default) or bshd, which is (batch, seqlen, heads, head_dim)]:npy_layout:"
   "--out-lse[Write lse to this .npy file]:out_lse:"
   "--out-o[Write o to this .npy file]:out_o:"
+  "--out-scores[Write scores to this .npy file]:out_scores:"
   "--emu-async[On the emulator\: when cp.async moves its bytes\: lazy (the default), eager, random\:SEED]:emu_async:"
   "--emu-check[On the emulator\: all (the default), none, or a list of checks]:emu_check:"
   "--emu-mma[On the emulator\: rounding of mma\: auto (by chip, the default), sm80, sm90, plain]:emu_mma:"
