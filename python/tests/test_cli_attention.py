@@ -44,6 +44,15 @@ def test_line(run):
     assert call.startswith("  first call: ") and "later" not in call
 
 
+def test_scores_are_checked(run):
+    words = SHAPE + " scores=probabilities"
+    code, out, err = run(words, "--device=emulator", "--seed=1")
+    assert code == 0 and ", scores " in out and ", lse " in out
+    assert "attention_f16_d16_causal_scores: " in out
+    code, out, _ = run(words, "--device=emulator", "--json")
+    assert json.loads(out)["scores"]["elements"] == 2 * 24 * 40
+
+
 def test_seed_makes_the_inputs(run):
     first = [run(SHAPE, "--device=emulator", "--json", f"--seed={seed}")[1] for seed in (1, 1, 2)]
     errors = [json.loads(out)["o"]["norm"] for out in first]
@@ -141,6 +150,7 @@ def test_a_fault_fails(run, monkeypatch):
         (["b0 d64"], "expects b and a batch of at least 1 or ?, but got 'b0'"),
         (["b1 d64 causl"], "packed or strided, but got 'causl'"),
         (["s20x40 packed"], "expects seqlen_q and seqlen_k to be equal with 'packed', but got 20 and 40"),
+        (["d64 scores=masked:f16"], "expects scores of f32, but got f16 in 'd64 scores=masked:f16'"),
         (["d64/32 packed"], "expects packed with one head_dim, but got d64/32"),
         (["d64", "--schedule=64"], "expects --schedule to be NAME=VALUE, but got '64'; see "),
         (["s20 d264"], "head_dim 264, but this version lowers 1 to 256"),
