@@ -105,7 +105,8 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
       (head_dim_v), the static strides and the static offset are multiples of 8
       elements, else 8, 4 or 2, as the largest power of two that divides them
       all allows. Pointers, and strides and offsets that are known at run time
-      only, are to be multiples of that.
+      only, are to be multiples of that. So do rows of scores, where seqlen_k is
+      static, else element by element.
     * Grouped heads: query head h reads kv head h / (heads_q / heads_kv).
     * Precision: S, P and both accumulators are f32; P is rounded to the input
       type before it meets V. LSE is the natural logarithm, in f32.
