@@ -67,9 +67,11 @@ def test_lengths(stage, static):
     q, k, v = draw_qkv(batch=3, queries=20, keys=50)
     used = numpy.array([50, 7, 0], numpy.int32)
     k[1, :, 7:] = k[2] = numpy.nan
-    _, scores = flashcore.attention(q, k, v, causal=True, seqused_k=used, scores=stage, static=static)
+    bias = draw(3, 1, 1, 50, seed=4)
+    options = {"causal": True, "seqused_k": used, "bias": bias, "static": static}
+    _, scores = flashcore.attention(q, k, v, **options, scores=stage)
     k = numpy.nan_to_num(k)
-    assert_close(scores, stages(q, k, "bottom_right", seqused=used)[stage], 1e-3)
+    assert_close(scores, stages(q, k, "bottom_right", bias=bias, seqused=used)[stage], 1e-3)
 
 
 @pytest.mark.parametrize("queries", [1, 3, 33])
