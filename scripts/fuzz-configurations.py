@@ -64,6 +64,8 @@ SCHEDULE = {
     "output": (["direct", "bulk"], ["lanes"]),
     "invariance": (["none", "none", "none", "batch"], ["rows"]),
     "split-keys": ([0, 0, 1, 2, 5, 64], [-64, 65, (1 << 20) + 64, (1 << 63) - 1]),
+    "split-count": (["fixed", "fixed", "call"], ["caller"]),
+    "expected-queries": ([0, 0, 1, 16, 40], [-1, 4097, (1 << 63) - 1]),
 }
 
 
@@ -340,6 +342,8 @@ class Generator:
         options = [f"--chip={self.rng.choice(CHIPS)}"] if self.chance(60) else []
         if self.chance(1):
             options = [f"--chip={self.rng.choice(['sm_70', 'gfx90a', 'sm_'])}"]
+        if self.chance(25):
+            options.append(f"--few-queries={self.rng.choice([1, 4, 16, 16, 16, 64, -1])}")
         if self.chance(40):
             return tuple(options)
         if self.chance(40):
@@ -359,6 +363,8 @@ class Generator:
         key_warps = self.rng.choice(parts) if heads == 1 else 1
         if key_warps > 1 or values["softmax"] == "one_pass":
             values["key-splits"] = 1
+        if values["key-splits"] == 1:
+            values["split-count"] = "fixed"
         if values["softmax"] == "one_pass":
             values |= {"overlap": "none", "row-max": "exact"}
         if values["row-max"] == "folded":
@@ -370,7 +376,8 @@ class Generator:
             return self.likely_warpgroups()
         values |= {"product": "warp", "output": "direct"}
         if values["invariance"] == "batch":
-            values |= {"row-max": "exact", "row-sum": "add", "softmax": "online", "key-splits": 1}
+            values |= {"row-max": "exact", "row-sum": "add", "softmax": "online", "key-splits": 1,
+                       "split-count": "fixed"}
             values |= {"key-warps": 1, "block-m": 16 * warps * self.rng.choice([1, 2])}
             values["split-keys"] *= values["block-n"]
             if values["split-keys"]:

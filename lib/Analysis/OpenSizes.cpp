@@ -37,9 +37,8 @@ static AttentionProblem close(AttentionProblem problem, const Trial &trial) {
   return problem;
 }
 
-/// The fields of the schedule that differ: "block_m 16 (not 128)".
-static std::string describeChange(const ScheduleChoice &now,
-                                  const ScheduleChoice &then) {
+std::string mlir::flashcore::describeChange(const ScheduleChoice &now,
+                                            const ScheduleChoice &then) {
   using fcgpu::printField;
   std::string text;
 #define FLASHCORE_SCHEDULE_FIELD(Type, Name, name, key, option, initial, help) \

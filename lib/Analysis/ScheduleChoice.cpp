@@ -29,6 +29,8 @@ int64_t mlir::flashcore::getTilesOfPart(int64_t seqlenK,
 std::optional<int64_t>
 mlir::flashcore::getNumSplits(const AttentionProblem &problem,
                               const ScheduleChoice &choice) {
+  if (choice.splitCount == SplitCount::Call)
+    return std::nullopt;
   if (!choice.splitKeys)
     return choice.keySplits;
   if (!problem.seqlenK)
@@ -44,6 +46,38 @@ void mlir::flashcore::decidePromises(const ScheduleOptions &options,
                      "a row may depend on its batch, which is faster");
   choice.splitKeys = reasons.decide("split_keys", options.splitKeys, 0,
                                     "key_splits says how keys are split");
+  choice.expectedQueries = reasons.decide(
+      "expected_queries", options.expectedQueries, 0,
+      "where they are not known, there are enough to fill blocks of 128");
+}
+
+SplitFormula mlir::flashcore::getSplitFormula(const ScheduleChoice &choice,
+                                              const TargetInfo &target) {
+  int64_t blocksOfSM = choice.hasProducer() ? 1 : kStreamingBlocksPerSM;
+  return {choice.keySplits, blocksOfSM * target.device.numSMs, choice.blockM,
+          choice.headGroup, kMinKeysOfSplit};
+}
+
+std::optional<int64_t> mlir::flashcore::getMostSplits(
+    const AttentionProblem &problem, const TargetInfo &target,
+    const ScheduleOptions &options, const ScheduleChoice &choice,
+    bool paysSplitCount) {
+  SplitCount count = options.splitCount.value_or(
+      paysSplitCount && !options.keySplits ? SplitCount::Call
+                                           : SplitCount::Fixed);
+  if (count == SplitCount::Fixed || choice.blockM < 1 || choice.headGroup < 1)
+    return std::nullopt;
+  int64_t splits = kMaxKeySplits;
+  if (problem.seqlenK) {
+    int64_t keys = problem.seqlenQ ? getVisibleKeys(problem) : *problem.seqlenK;
+    splits = std::min(splits, keys / kMinKeysOfSplit);
+  }
+  // The fewest tiles: the batch is assumed to be 1.
+  if (auto blocks = getNumBlocks(problem, choice.blockM, choice.headGroup))
+    splits = std::min(splits, getSplitFormula(choice, target).blocks /
+                                  std::max<int64_t>(*blocks, 1));
+  // A call may have one part, but a kernel that merges none is another.
+  return std::max<int64_t>(splits, options.splitCount ? 2 : 1);
 }
 
 /// One pass pays where every warp walks the same few tiles, as it does all that
@@ -337,14 +371,24 @@ void ScheduleChooser::decideBlocks() {
   choice.minBlocks =
       reasons.decide("min_blocks", options.minBlocks, 1,
                      "keeps ptxas from spilling to fit one more block");
-  int64_t keySplits = hasFewRows() && !isInvariant()
-                          ? chooseKeySplits(problem, target, choice)
-                          : 1;
+  bool paysSplits = hasFewRows() && !isInvariant();
+  // What a call's sizes say is better than what is assumed of them.
+  std::optional<int64_t> mostSplits = getMostSplits(
+      problem, target, options, choice, paysSplits && problem.hasAssumedSizes);
+  int64_t keySplits = mostSplits   ? *mostSplits
+                      : paysSplits ? chooseKeySplits(problem, target, choice)
+                                   : 1;
   choice.keySplits = reasons.decide(
       "key_splits", options.keySplits, keySplits,
       isInvariant()   ? llvm::StringRef(kInvariantReason)
       : keySplits > 1 ? "two blocks an SM, of 256 keys or more each"
                       : "a query row is one block's, which needs no merge");
+  bool isOfCall = mostSplits && choice.keySplits > 1;
+  choice.splitCount = reasons.decide(
+      "split_count", options.splitCount,
+      isOfCall ? SplitCount::Call : SplitCount::Fixed,
+      isOfCall ? "batch and lengths of a call say how many are worth it"
+               : "key_splits says how many blocks share the keys");
   choice.grid = reasons.decide("grid", options.grid, Grid::Full,
                                "the chip hands out tiles as blocks end");
   choice.product = reasons.decide(
@@ -365,13 +409,17 @@ void ScheduleChooser::decideBlocks() {
 /// query rows want another kernel than many, whatever the other sizes are: of
 /// those, one batch entry with a long cache needs it the most, and more of them
 /// lose little by it.
-static AttentionProblem assumeSizes(AttentionProblem problem) {
-  constexpr int64_t fewRows = 32, someHeads = 8, longCache = 8192;
+static AttentionProblem assumeSizes(AttentionProblem problem,
+                                    const ScheduleOptions &options) {
+  constexpr int64_t fewRows = 32, someHeads = 8, longCache = 65536;
+  bool isExpected = options.expectedQueries && !problem.seqlenQ;
+  if (isExpected)
+    problem.seqlenQ = options.expectedQueries;
   if (!problem.seqlenQ || *problem.seqlenQ > fewRows)
     return problem;
   // What is assumed here still takes registers at run time.
-  problem.hasAssumedSizes =
-      !problem.batch || !problem.headsQ || !problem.headsKV || !problem.seqlenK;
+  problem.hasAssumedSizes = isExpected || !problem.batch || !problem.headsQ ||
+                            !problem.headsKV || !problem.seqlenK;
   auto assume = [](std::optional<int64_t> &size, int64_t value) {
     size = size.value_or(value);
   };
@@ -390,7 +438,7 @@ ScheduleResult mlir::flashcore::chooseSchedule(const AttentionProblem &problem,
     if (auto error =
             checkHeadGroup(problem, options.headGroup, FieldNames::Options))
       return *error;
-  AttentionProblem assumed = assumeSizes(problem);
+  AttentionProblem assumed = assumeSizes(problem, options);
   std::optional<ScheduleDecision> warpgroups =
       chooseWarpgroups(problem, getGridFill(assumed, target), target, options);
   ScheduleDecision decision =

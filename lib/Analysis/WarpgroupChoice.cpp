@@ -315,6 +315,25 @@ static void decideSoftmax(const ScheduleOptions &options, const Shape &shape,
                                   "any number of key tiles, one at a time");
 }
 
+/// How many blocks share the keys of a query tile.
+static void decideSplits(const AttentionProblem &problem,
+                         const TargetInfo &target,
+                         const ScheduleOptions &options, bool isSmall,
+                         ScheduleChoice &choice, ReasonWriter &reasons) {
+  std::optional<int64_t> mostSplits =
+      getMostSplits(problem, target, options, choice, /*paysSplitCount=*/false);
+  int64_t keySplits = mostSplits ? *mostSplits
+                      : isSmall  ? chooseKeySplits(problem, target, choice)
+                                 : 1;
+  choice.keySplits = reasons.decide(
+      "key_splits", options.keySplits, keySplits,
+      keySplits > 1 ? "blocks for SMs that would idle, of fewer keys each"
+                    : "a query row is one block's, which needs no merge");
+  choice.splitCount =
+      reasons.decide("split_count", options.splitCount, SplitCount::Fixed,
+                     "key_splits says how many blocks share the keys");
+}
+
 /// Decides all fields, with `shape` where nothing else is asked for.
 static ScheduleDecision decide(const AttentionProblem &problem,
                                const TargetInfo &target,
@@ -356,11 +375,7 @@ static ScheduleDecision decide(const AttentionProblem &problem,
       shape.isPersistent
           ? "the next tile is copied beside the end of the one before"
           : "the chip hands out tiles as blocks end");
-  int64_t keySplits = isSmall ? chooseKeySplits(problem, target, choice) : 1;
-  choice.keySplits = reasons.decide(
-      "key_splits", options.keySplits, keySplits,
-      keySplits > 1 ? "blocks for SMs that would idle, of fewer keys each"
-                    : "a query row is one block's, which needs no merge");
+  decideSplits(problem, target, options, isSmall, choice, reasons);
   decideOrder(problem, options, choice, reasons);
   decideSoftmax(options, shape, choice, reasons);
   decideRowPolicies(options, shape, choice, reasons);

@@ -96,8 +96,12 @@ std::vector<gpu::GPUModuleOp> mlir::flashcore::findKernels(ModuleOp module) {
     auto description =
         kernel ? kernel->getAttrOfType<DictionaryAttr>(fcgpu::kKernelAttrName)
                : DictionaryAttr();
-    // That of a second kernel says nothing of the tensors.
-    if (description && description.contains("tensors"))
+    // That of a second kernel says nothing of the tensors, and where calls of
+    // few queries have kernels of their own, those of others stand beside them.
+    if (!description || !description.contains("tensors"))
+      return;
+    auto queries = description.getAs<DictionaryAttr>("queries");
+    if (!queries || isa<UnitAttr>(queries.get("most")))
       kernels.push_back(kernel->getParentOfType<gpu::GPUModuleOp>());
   });
   return kernels;

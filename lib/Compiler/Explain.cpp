@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/Compiler/Explain.h"
+#include "flashcore/Analysis/OpenSizes.h"
 #include "flashcore/Analysis/ResourceModel.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -143,6 +144,11 @@ void mlir::flashcore::print(llvm::raw_ostream &os,
                   ? ""
                   : llvm::formatv(", for {0} tiles", grid->second).str()));
   line("limiter", predictLimiter(problem, target, choice));
+  if (auto few = explanation.report.fewQueries)
+    line("few queries",
+         llvm::formatv("calls of at most {0} have kernels of their own: {1}",
+                       few->expectedQueries, describeChange(choice, *few))
+             .str());
   for (const std::string &warning : explanation.report.openSizes)
     line("open sizes", warning);
 }
@@ -222,11 +228,15 @@ json::Object mlir::flashcore::toJSON(const Explanation &explanation,
                      {"warps_per_sm", found.blocks * choice.getAllWarps()},
                      {"limit", found.limit}};
   }
+  json::Value few = nullptr;
+  if (explanation.report.fewQueries)
+    few = ::toJSON(*explanation.report.fewQueries);
   return json::Object{
       {"name", name},
       {"chip", target.chip},
       {"problem", ::toJSON(problem)},
       {"schedule", ::toJSON(choice)},
+      {"few_queries", std::move(few)},
       {"reasons", std::move(reasons)},
       {"shared_memory", sharedBytes},
       {"shared_memory_limit", target.sharedMemoryPerBlock},

@@ -11,7 +11,8 @@
 using namespace mlir;
 using namespace mlir::flashcore;
 
-static constexpr llvm::StringLiteral kTuningFileOption = "tuning-file";
+static constexpr llvm::StringLiteral kTuningFileOption = "tuning-file",
+                                     kFewQueriesOption = "few-queries";
 
 static llvm::Error set(std::string &field, StringRef, StringRef value) {
   field = value.str();
@@ -28,6 +29,7 @@ static llvm::Error set(int64_t &field, StringRef name, StringRef value) {
 static llvm::Error unknownName(StringRef name) {
   std::vector<StringRef> known = {
       kTuningFileOption,
+      kFewQueriesOption,
 #define FLASHCORE_SCHEDULE_FIELD(Type, Name, name, key, option, initial, text) \
   option,
 #include "flashcore/Dialect/FCGPU/IR/ScheduleFields.def"
@@ -40,6 +42,8 @@ static llvm::Error setByName(ConfigurePassOptions &options,
                              StringRef optionName, StringRef value) {
   if (optionName == kTuningFileOption)
     return set(options.tuningFile, optionName, value);
+  if (optionName == kFewQueriesOption)
+    return set(options.fewQueries, optionName, value);
 #define FLASHCORE_SCHEDULE_FIELD(Type, Name, name, key, option, initial, text) \
   if (optionName == option)                                                    \
     return set(options.name, optionName, value);

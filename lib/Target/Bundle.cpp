@@ -101,8 +101,9 @@ static json::Object describeKernel(const BundleKernel &kernel) {
                            json::Array()}},
       {"dynamic_shared_memory", toJSON(description.get("shared_memory"))},
       {"arguments", toJSON(description.get("arguments"))}};
-  if (Attribute limit = description.get("max_blocks_per_sm"))
-    result["max_blocks_per_sm"] = toJSON(limit);
+  for (llvm::StringRef key : {"max_blocks_per_sm", "queries"})
+    if (Attribute value = description.get(key))
+      result[key] = toJSON(value);
   return result;
 }
 
@@ -121,18 +122,33 @@ static json::Object describeAttention(ArrayRef<BundleKernel> kernels) {
                       {"tensors", toJSON(attention.get("tensors"))}};
 }
 
-/// What it takes to launch the kernels of one schedule, in whatever file they
+/// `value`, which is for the calls of one of the kernels.
+static json::Value describeOf(Attribute value, DictionaryAttr kernel) {
+  json::Value result = toJSON(value);
+  if (Attribute queries = kernel.get("queries"))
+    (*result.getAsObject())["queries"] = toJSON(queries);
+  return result;
+}
+
+/// What it takes to launch the kernels of an attention, in whatever file they
 /// are.
 static json::Object describeLaunch(ArrayRef<BundleKernel> bundleKernels) {
-  json::Array kernels;
-  for (const BundleKernel &kernel : bundleKernels)
+  json::Array kernels, workspace, keySplits;
+  for (const BundleKernel &kernel : bundleKernels) {
+    DictionaryAttr description = kernel.description;
     kernels.push_back(describeKernel(kernel));
-  json::Value workspace = json::Array();
-  if (Attribute terms = bundleKernels.front().description.get("workspace"))
-    workspace = toJSON(terms);
-  return json::Object{
+    if (auto terms = description.getAs<ArrayAttr>("workspace"))
+      for (Attribute term : terms)
+        workspace.push_back(describeOf(term, description));
+    if (Attribute formula = description.get("key_splits"))
+      keySplits.push_back(describeOf(formula, description));
+  }
+  json::Object launch{
       {"workspace", json::Object{{"bytes", std::move(workspace)}}},
       {"kernels", std::move(kernels)}};
+  if (!keySplits.empty())
+    launch["key_splits"] = std::move(keySplits);
+  return launch;
 }
 
 SmallVector<BundleKernel>

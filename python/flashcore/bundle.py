@@ -35,6 +35,8 @@ VERSION = 8
 WORKSPACE = "workspace"
 
 Sizes = Mapping[str, int]
+#: The least and the most query rows of a sequence; None is unbounded.
+Queries = Tuple[int, Optional[int]]
 #: Strides, and the offset of the first element, of a tensor; in elements.
 Layout = Tuple[Sequence[int], int]
 Factors = Sequence[Mapping[str, Any]]
@@ -203,6 +205,8 @@ class Kernel:
     block: threads.
     dynamic_shared_memory: bytes a block.
     resources: what ptxas said; None if it did not run.
+    queries: the least and the most query rows of a sequence in calls that launch it,
+        of sequences back to back the mean; None is unbounded.
     source: the file that says all this, or "the PTX".
     """
 
@@ -213,6 +217,7 @@ class Kernel:
     resources: Optional[Resources]
     grid_factors: Tuple[Factors, ...]
     max_blocks_per_sm: Optional[int]
+    queries: Queries = (0, None)
     source: str = field(default="the PTX", compare=False, repr=False)
 
     @staticmethod
@@ -227,6 +232,7 @@ class Kernel:
             Resources.read(said.get("resources")),
             tuple(said["grid"]),
             said.get("max_blocks_per_sm"),
+            _read_queries(said),
             source,
         )
 
@@ -363,7 +369,8 @@ class Bundle:
 
     def sizes(self, **chosen: int) -> Dict[str, int]:
         """All sizes: those that the bundle fixes, which ``chosen`` may repeat, and
-        those that it leaves open, which it must have."""
+        those that it leaves open, which it must have. ``key_splits`` follows from
+        the others, where there is a formula for it."""
         known = self.attention["dims"]
         sizes = {**known, **chosen}
         for name, size in sizes.items():
@@ -373,12 +380,14 @@ class Bundle:
                 raise BundleError(
                     f"'{self.path}' was compiled for {name} {known[name]}, but got {size}"
                 )
-        return sizes
+        formulas = self._variant.get("key_splits")
+        return {**sizes, "key_splits": _key_splits(formulas, sizes)} if formulas else sizes
 
     def workspace_bytes(self, sizes: Sizes) -> int:
         return sum(
             term["bytes"] * _evaluate(term["factors"], sizes)
             for term in self._variant["workspace"]["bytes"]
+            if _is_in(_read_queries(term), sizes)
         )
 
     def launches(
@@ -404,6 +413,7 @@ class Bundle:
                 kernel.values(sizes, places),
             )
             for kernel in self.kernels
+            if _is_in(kernel.queries, sizes)
         ]
 
 
@@ -457,6 +467,40 @@ def _runs_on(chip: str, device: int) -> bool:
 def chip_number(chip: str) -> int:
     """89 for sm_89, 90 for sm_90a."""
     return int("".join(filter(str.isdigit, chip)))
+
+
+def _read_queries(said: Mapping[str, Any]) -> Queries:
+    """Of what is for some calls only."""
+    queries = said.get("queries", {"least": 0, "most": None})
+    return queries["least"], queries["most"]
+
+
+def _is_in(queries: Queries, sizes: Sizes) -> bool:
+    least, most = queries
+    if most is None:
+        return least == 0 or _queries(sizes) >= least
+    return least <= _queries(sizes) <= most
+
+
+def _sequences(sizes: Sizes) -> int:
+    """Batch entries, or sequences that lie back to back."""
+    return max(sizes["cu_seqlens"] - 1, 1) if "cu_seqlens" in sizes else sizes["batch"]
+
+
+def _queries(sizes: Sizes) -> int:
+    """Query rows of a sequence: of those back to back the mean, rounded up."""
+    return -(-sizes["seqlen_q"] // _sequences(sizes)) if "cu_seqlens" in sizes else sizes["seqlen_q"]
+
+
+def _key_splits(formulas: Sequence[Mapping[str, Any]], sizes: Sizes) -> int:
+    """How many blocks share a query tile."""
+    keys = sizes.get("seqlen_k", sizes.get("page_size", 1) * sizes.get("pages_per_sequence", 1))
+    for said in formulas:
+        if _is_in(_read_queries(said), sizes):
+            tiles = -(-_queries(sizes) // said["rows"]) * _sequences(sizes)
+            tiles *= sizes["heads_q"] // said["heads"]
+            return max(min(said["blocks"] // max(tiles, 1), keys // said["keys"], said["most"]), 1)
+    return 1
 
 
 def _evaluate(factors: Factors, sizes: Sizes) -> int:

@@ -116,7 +116,7 @@ class Problem:
     def kernel_class(
         self,
         multiprocessors: int,
-        has_sequences: bool = False,
+        sequences: Optional[int] = None,
         is_invariant: bool = False,
     ) -> Tuple[Problem, Schedule]:
         """The problem whose kernel serves this one, and what to tell the schedule.
@@ -124,11 +124,12 @@ class Problem:
         Everything but head_dim is open, so that a new length or batch compiles
         nothing. One query, and up to 16 over at least 1024 keys, have kernels
         of their own: for their number, and for their heads, which a model does
-        not change. These split the keys over blocks, the more the fewer blocks
-        batch and heads make, but not into less than 256 keys of a window; of that
-        there are six variants (1, 2, ... 32). Sequences back to back are as long as
-        they are, so one kernel of batch 1 serves them all, without such parts; nor
-        are there any where the bits of a row must not depend on their number.
+        not change. These split the keys over blocks, as many as the sizes of a call
+        want; where batch and heads alone make enough, a second kernel does without
+        the merge of parts. Nor are there any where the bits of a row must not depend
+        on their number. ``sequences`` that lie back to back are as long as they are:
+        two kernels of batch 1 serve them all, one where they have 16 queries or fewer
+        each on average.
         """
         opened = dataclasses.replace(
             self,
@@ -139,9 +140,9 @@ class Problem:
             seqlen_k=None,
             layout="strided",
         )
-        if has_sequences:
-            return dataclasses.replace(opened, batch=1), ()
         queries, keys = self.seqlen_q, self.seqlen_k
+        if sequences is not None:
+            return self._class_of_sequences(opened, sequences, is_invariant)
         if queries is None or queries > FEW_QUERIES:
             return opened, ()
         if queries > 1 and keys is not None and keys < MANY_KEYS:
@@ -154,12 +155,18 @@ class Problem:
             few = dataclasses.replace(few, causal=None)
         if self.batch is None or self.heads_kv is None or is_invariant:
             return few, ()
-        blocks = self.batch * self.heads_kv
-        seen = self._keys_in_window()
-        splits = 32
-        while splits > 1 and (splits * blocks > 2 * multiprocessors or splits * 256 > seen):
-            splits //= 2
-        return few, (("key-splits", str(splits)),)
+        is_split = self.batch * self.heads_kv <= multiprocessors and self._keys_in_window() >= 512
+        return few, () if is_split else (("key-splits", "1"),)
+
+    def _class_of_sequences(
+        self, opened: Problem, sequences: int, is_invariant: bool
+    ) -> Tuple[Problem, Schedule]:
+        opened = dataclasses.replace(opened, batch=1)
+        rows = self.seqlen_q
+        if is_invariant or rows is None or rows > FEW_QUERIES * sequences:
+            return opened, ()
+        few = dataclasses.replace(opened, heads_q=self.heads_q, heads_kv=self.heads_kv)
+        return few, (("expected-queries", str(FEW_QUERIES)),)
 
     def _keys_in_window(self) -> float:
         """How many keys the queries see, whatever the length."""

@@ -546,9 +546,11 @@ def _problem(
     )
     if options.static:
         return replace(exact, layout=_static_layout(arguments, options)), options.schedule
-    has_sequences = any(tensor.name == "cu_seqlens_q" for tensor in arguments.captured)
+    ends = next((t for t in arguments.captured if t.name == "cu_seqlens_q"), None)
     problem, schedule = exact.kernel_class(
-        target.multiprocessors, has_sequences, INVARIANT in options.schedule
+        target.multiprocessors,
+        None if ends is None else max(ends.sizes[0] - 1, 1),
+        INVARIANT in options.schedule,
     )
     chosen = {name for name, _ in options.schedule}
     ours = tuple(option for option in schedule if option[0] not in chosen)

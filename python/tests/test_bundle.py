@@ -100,6 +100,36 @@ def test_persistent_kernels_follow_the_device(make, multiprocessors, blocks):
     assert first.grid == (blocks, 3, 1) and second.grid == (2, 1, 1)
 
 
+FORMULA = {"most": 8, "blocks": 12, "rows": 64, "heads": 4, "keys": 100}
+FEW = {"queries": {"least": 0, "most": 100}}
+
+
+@pytest.mark.parametrize(
+    "keys, splits",
+    [(50, 1), (250, 2), (400, 3), (5000, 3)],  # 2 * ceil(100 / 64) tiles share 12 blocks
+)
+def test_parts_follow_the_sizes(make, keys, splits):
+    part = kernel(
+        "part",
+        [[{"dim": "key_splits", "tile": 1}], [], []],
+        [{"kind": "size", "dim": "key_splits"}],
+        **FEW,
+    )
+    others = kernel("others", [[], [], []], [], queries={"least": 101, "most": None})
+    workspace = {"bytes": [{"bytes": 4, "factors": [{"dim": "key_splits", "tile": 1}], **FEW}]}
+    bundle = make(kernels=[others, part], key_splits=[{**FORMULA, **FEW}], workspace=workspace)
+    sizes = bundle.sizes(seqlen_k=keys)
+    assert sizes["key_splits"] == splits
+    (launch,) = bundle.launches(sizes)
+    assert launch.kernel.name == "part" and launch.grid == (splits, 1, 1)
+    assert launch.arguments == (splits,) and bundle.workspace_bytes(sizes) == 4 * splits
+    many = {**sizes, "seqlen_q": 101}
+    assert [launch.kernel.name for launch in bundle.launches(many)] == ["others"]
+    assert bundle.workspace_bytes(many) == 0
+    # Of sequences back to back the mean counts.
+    assert len(bundle.launches({**many, "cu_seqlens": 3})) == 1
+
+
 def test_sizes(make):
     with pytest.raises(BundleError, match="leaves seqlen_k open"):
         make().sizes()

@@ -145,18 +145,19 @@ def test_words_that_are_none(word):
     "words, kernel, schedule",
     [
         ("b2 h8/2 s100 d64 causal", "b? h?/? s?x? d64/64 f16 causal=bottom_right strided", ""),
-        ("b2 h8/2 s1x100 d64 causal", "b? h8/2 s1x? d64/64 f16 strided", "32"),
+        ("b2 h8/2 s1x100 d64 causal", "b? h8/2 s1x? d64/64 f16 strided", ""),
         ("b64 h32/8 s1x100 d64", "b? h32/8 s1x? d64/64 f16 strided", "1"),
-        ("b8 h32/8 s1x100 d64", "b? h32/8 s1x? d64/64 f16 strided", "4"),
+        ("b16 h32/8 s1x100 d64", "b? h32/8 s1x? d64/64 f16 strided", ""),
+        ("b17 h32/8 s1x100 d64", "b? h32/8 s1x? d64/64 f16 strided", "1"),
         ("b1 h8/2 s4x100 d64", "b? h?/? s?x? d64/64 f16 strided", ""),
-        ("b1 h8/2 s4x2000 d64 causal", "b? h8/2 s4x? d64/64 f16 causal=bottom_right strided", "32"),
+        ("b1 h8/2 s4x2000 d64 causal", "b? h8/2 s4x? d64/64 f16 causal=bottom_right strided", ""),
         ("b1 h8/2 s17x2000 d64", "b? h?/? s?x? d64/64 f16 strided", ""),
         (
             "b1 h8/2 s1x9 d64 causal=top_left",
             "b? h8/2 s1x? d64/64 f16 causal=top_left strided",
-            "32",
+            "",
         ),
-        ("b1 h8/2 s1x9 d64 window=600", "b? h8/2 s1x? d64/64 f16 window=600,inf strided", "2"),
+        ("b1 h8/2 s1x9 d64 window=600", "b? h8/2 s1x? d64/64 f16 window=600,inf strided", ""),
         ("b1 h8/2 s1x9 d64 window=9", "b? h8/2 s1x? d64/64 f16 window=9,inf strided", "1"),
         ("b? h?/? s?x? d64", "b? h?/? s?x? d64/64 f16 strided", ""),
         ("b? h8/2 s1x? d64", "b? h8/2 s1x? d64/64 f16 strided", ""),
@@ -166,6 +167,18 @@ def test_kernel_classes(words, kernel, schedule):
     problem, options = Problem.parse(words).kernel_class(multiprocessors=132)
     assert problem.words() == kernel
     assert options == ((("key-splits", schedule),) if schedule else ())
+
+
+@pytest.mark.parametrize(
+    "rows, sequences, is_few", [(32, 32, True), (512, 32, True), (513, 32, False), (5, 1, True)]
+)
+def test_sequences_of_few_queries_have_kernels_of_their_own(rows, sequences, is_few):
+    problem = Problem.parse(f"b1 h8/2 s{rows}x9000 d64 causal")
+    kernel, options = problem.kernel_class(132, sequences)
+    heads = "8/2" if is_few else "?/?"
+    assert kernel.words() == f"b1 h{heads} s?x? d64/64 f16 causal=bottom_right strided"
+    assert options == ((("expected-queries", "16"),) if is_few else ())
+    assert problem.kernel_class(132, sequences, is_invariant=True)[1] == ()
 
 
 def test_invariant_classes_split_no_keys():

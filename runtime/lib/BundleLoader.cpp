@@ -54,7 +54,7 @@ static constexpr int64_t manifestVersion = 8;
 /// Far more than any bundle has.
 static constexpr int64_t maxManifestBytes = 1 << 26, maxCodeBytes = 1 << 30,
                          maxSharedBytes = 1 << 24, maxRegisters = 1 << 16,
-                         maxSpillBytes = 1 << 30;
+                         maxSpillBytes = 1 << 30, maxKeySplits = 1 << 16;
 
 /// A text that is one of a few, mapped to its value.
 template <typename T>
@@ -149,6 +149,8 @@ private:
   std::string readAxis(Field field);
   std::string readTensorName(Field field, bool allowWorkspace);
   Product readProduct(Field field);
+  QueryRange readQueries(Field field);
+  SplitFormula readKeySplits(Field field);
   ArgumentSpec readArgument(Field field);
   void readTensorMap(ArgumentSpec &argument, Field field);
   KernelSpec readKernel(Field field);
@@ -177,7 +179,8 @@ private:
 
 std::string BundleLoader::readDimName(Field field) {
   std::string name = field.string();
-  if (bundle.attention.dims.contains(name))
+  if (bundle.attention.dims.contains(name) ||
+      (name == KeySplitsDim && !bundle.keySplits.empty()))
     return name;
   std::vector<std::string> known;
   for (const auto &[dim, size] : bundle.attention.dims)
@@ -213,6 +216,25 @@ Product BundleLoader::readProduct(Field field) {
           {readDimName(factor["dim"]), factor["tile"].integer(1), std::nullopt,
            factor.has("plus") ? readDimName(factor["plus"]) : ""});
   return product;
+}
+
+/// Those of an object that may be for some calls only.
+QueryRange BundleLoader::readQueries(Field field) {
+  QueryRange range;
+  if (!field.has("queries"))
+    return range;
+  range.least = field["queries"]["least"].integer();
+  range.most = field["queries"]["most"].integerOrNull();
+  if (range.most && *range.most < range.least)
+    field["queries"]["most"].refuse("at least " + std::to_string(range.least) +
+                                    ", or null");
+  return range;
+}
+
+SplitFormula BundleLoader::readKeySplits(Field field) {
+  return {readQueries(field),         field["most"].integer(1, maxKeySplits),
+          field["blocks"].integer(1), field["rows"].integer(1),
+          field["heads"].integer(1),  field["keys"].integer(1)};
 }
 
 void BundleLoader::readAttention(Field field) {
@@ -258,6 +280,9 @@ void BundleLoader::readDims(Field dims) {
     bundle.attention.dims[name] = dims[name].integerOrNull();
   if (dims.has(BroadcastAxis))
     dims.refuse("an object without the key '1', which names broadcast axes");
+  if (dims.has(std::string(KeySplitsDim).c_str()))
+    dims.refuse("an object without the key 'key_splits', which other sizes "
+                "decide");
   for (std::string_view name : dimNames)
     dims[name];
   bool isPaged =
@@ -377,6 +402,7 @@ void BundleLoader::readTensorMap(ArgumentSpec &argument, Field field) {
 KernelSpec BundleLoader::readKernel(Field field) {
   KernelSpec kernel;
   kernel.name = readName(field["name"]);
+  kernel.queries = readQueries(field);
   std::vector<Field> block = field["block"].elements();
   std::vector<Field> grid = field["grid"].elements();
   if (block.size() != 3)
@@ -840,9 +866,13 @@ void BundleLoader::readVariant(Field field) {
       field["chip"].refuse("a chip that no other variant has");
   if (!field["assembler"].isNull())
     bundle.assembler = readText(field["assembler"]);
+  if (field.has("key_splits"))
+    for (Field formula : field["key_splits"].elements())
+      bundle.keySplits.push_back(readKeySplits(formula));
   for (Field term : field["workspace"]["bytes"].elements())
-    bundle.workspace.push_back(
-        {term["bytes"].integer(), readProduct(term["factors"])});
+    bundle.workspace.push_back({term["bytes"].integer(),
+                                readProduct(term["factors"]),
+                                readQueries(term)});
   for (Field kernel : field["kernels"].elements())
     bundle.kernels.push_back(readKernel(kernel));
   if (bundle.kernels.empty())

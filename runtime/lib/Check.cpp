@@ -329,10 +329,11 @@ StatusOr<CheckReport> flashcore::checkOutputs(const TensorSet &set, Stage stage,
 }
 
 /// The directory of a bundle may be a temporary one, and says less.
-static std::string kernelNames(const Bundle &bundle) {
+static std::string kernelNames(const Problem &problem) {
   std::string names;
-  for (const KernelSpec &kernel : bundle.kernels)
-    names += (names.empty() ? "" : " and ") + kernel.name;
+  for (const KernelSpec &kernel : problem.bundle().kernels)
+    if (problem.launches(kernel))
+      names += (names.empty() ? "" : " and ") + kernel.name;
   return names;
 }
 
@@ -348,7 +349,7 @@ Status flashcore::runOnce(Device &device, LoadedModule &module,
       return status;
   if (Status status = device.synchronize(); !status.ok())
     return Status::kernelFault(status.message())
-        .note("while running " + kernelNames(set.problem().bundle()) + " for " +
+        .note("while running " + kernelNames(set.problem()) + " for " +
               set.problem().str());
   return set.download(device);
 }

@@ -119,12 +119,16 @@ flashcore::planLaunches(const Problem &problem, const PointerMap &pointers,
   if (Status status = verifyPointers(problem, pointers); !status.ok())
     return status;
   std::vector<KernelLaunch> launches;
-  for (const KernelSpec &kernel : problem.bundle().kernels) {
+  const std::vector<KernelSpec> &kernels = problem.bundle().kernels;
+  for (size_t number = 0; number < kernels.size(); ++number) {
+    const KernelSpec &kernel = kernels[number];
+    if (!problem.launches(kernel))
+      continue;
     StatusOr<std::array<int64_t, 3>> grid = problem.grid(kernel);
     if (!grid.ok())
       return grid.status();
     KernelLaunch launch;
-    launch.kernel = launches.size();
+    launch.kernel = number;
     launch.name = kernel.name;
     launch.grid = *grid;
     if (kernel.maxBlocksPerSM)

@@ -185,14 +185,29 @@ StatusOr<Problem> Problem::create(const Bundle &bundle,
   for (const TensorSpec &spec : bundle.tensors)
     if (Status status = problem.resolveTensor(spec, request); !status.ok())
       return status;
+  problem.resolveKeySplits();
   if (Status status = problem.resolveWorkspace(); !status.ok())
     return status;
-  // A launch would only say it later.
-  for (const KernelSpec &kernel : bundle.kernels)
-    if (StatusOr<std::array<int64_t, 3>> grid = problem.grid(kernel);
-        !grid.ok())
-      return grid.status();
+  if (Status status = problem.checkGrids(); !status.ok())
+    return status;
   return problem;
+}
+
+/// A launch would only say it later.
+Status Problem::checkGrids() const {
+  bool hasKernel = false;
+  for (const KernelSpec &kernel : source->kernels) {
+    if (!launches(kernel))
+      continue;
+    hasKernel = true;
+    if (StatusOr<std::array<int64_t, 3>> blocks = grid(kernel); !blocks.ok())
+      return blocks.status();
+  }
+  if (hasKernel)
+    return Status::success();
+  return Status::error("expects a number of queries that the bundle has a "
+                       "kernel for, but got " +
+                       std::to_string(queries()));
 }
 
 /// The sizes that sequences one after another have.
@@ -353,10 +368,41 @@ StatusOr<int64_t> Problem::evaluate(const Product &product,
   return result;
 }
 
+int64_t Problem::sequences() const {
+  return source->hasCuSeqlens() ? std::max<int64_t>(dim(CuSeqlensDim) - 1, 1)
+                                : dim("batch");
+}
+
+int64_t Problem::queries() const {
+  int64_t rows = dim("seqlen_q");
+  if (!source->hasCuSeqlens())
+    return rows;
+  return rows / sequences() + (rows % sequences() != 0);
+}
+
+/// All sizes are positive and what is too large for a tensor was refused, so
+/// only the number of tiles may overflow: there are many then.
+void Problem::resolveKeySplits() {
+  for (const SplitFormula &formula : source->keySplits) {
+    if (!formula.queries.has(queries()))
+      continue;
+    int64_t tiles = queries() / formula.rows + (queries() % formula.rows != 0);
+    if (__builtin_mul_overflow(tiles, sequences(), &tiles) ||
+        __builtin_mul_overflow(tiles, dim("heads_q") / formula.heads, &tiles))
+      return;
+    int64_t splits = formula.blocks / std::max<int64_t>(tiles, 1);
+    splits = std::min({splits, seqlenK() / formula.keys, formula.most});
+    numKeySplits = std::max<int64_t>(splits, 1);
+    return;
+  }
+}
+
 Status Problem::resolveWorkspace() {
   // What is allocated is rounded up.
   constexpr int64_t maxBytes = INT64_MAX - 4095;
   for (const WorkspaceTerm &term : source->workspace) {
+    if (!term.queries.has(queries()))
+      continue;
     StatusOr<int64_t> count = evaluate(term.factors, "the workspace");
     if (!count.ok())
       return count.status();
@@ -373,6 +419,8 @@ Status Problem::resolveWorkspace() {
 }
 
 int64_t Problem::dim(std::string_view name) const {
+  if (name == KeySplitsDim)
+    return numKeySplits;
   auto it = dimValues.find(name);
   assert(it != dimValues.end() && "not a dimension of the bundle");
   return it->second;

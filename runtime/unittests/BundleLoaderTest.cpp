@@ -155,6 +155,60 @@ TEST_F(BundleLoaderTest, refusesWrongLimitsOfPersistentKernels) {
   }
 }
 
+TEST_F(BundleLoaderTest, readsWhatIsForSomeCallsOnly) {
+  Bundle plain = loadTestBundle();
+  EXPECT_TRUE(plain.keySplits.empty());
+  EXPECT_TRUE(plain.kernels[0].queries.has(0));
+  EXPECT_TRUE(plain.kernels[0].queries.has(INT64_MAX));
+
+  json manifest = testManifest();
+  manifest["kernels"][0]["queries"] = {{"least", 3}, {"most", 16}};
+  manifest["key_splits"] = {{{"queries", {{"least", 3}, {"most", nullptr}}},
+                             {"most", 32},
+                             {"blocks", 256},
+                             {"rows", 16},
+                             {"heads", 2},
+                             {"keys", 100}}};
+  Bundle bundle = loadTestBundle(manifest);
+  EXPECT_FALSE(bundle.kernels[0].queries.has(2));
+  EXPECT_TRUE(bundle.kernels[0].queries.has(3));
+  EXPECT_TRUE(bundle.kernels[0].queries.has(16));
+  EXPECT_FALSE(bundle.kernels[0].queries.has(17));
+  ASSERT_EQ(bundle.keySplits.size(), 1u);
+  EXPECT_EQ(bundle.keySplits[0].queries.least, 3);
+  EXPECT_EQ(bundle.keySplits[0].queries.most, std::nullopt);
+  EXPECT_EQ(bundle.keySplits[0].blocks, 256);
+  EXPECT_EQ(bundle.keySplits[0].heads, 2);
+}
+
+TEST_F(BundleLoaderTest, refusesQueriesAndPartsThatAreNone) {
+  const std::string start = "manifest.json: expects 'variants[0].";
+  json manifest = testManifest();
+  manifest["kernels"][0]["queries"] = {{"least", 3}, {"most", 2}};
+  EXPECT_EQ(refusal(manifest), start +
+                                   "kernels[0].queries.most' to be at "
+                                   "least 3, or null, but got 2" +
+                                   remedy);
+  manifest = testManifest();
+  manifest["key_splits"] = {
+      {{"most", 0}, {"blocks", 1}, {"rows", 1}, {"heads", 1}, {"keys", 1}}};
+  EXPECT_EQ(refusal(manifest), start +
+                                   "key_splits[0].most' to be an integer "
+                                   "from 1 to 65536, but got 0" +
+                                   remedy);
+  // Without a formula there is no such size; nor is it the caller's.
+  manifest = testManifest();
+  manifest["kernels"][0]["grid"][0].push_back(
+      {{"dim", "key_splits"}, {"tile", 1}});
+  EXPECT_TRUE(refusal(manifest).starts_with(
+      start + "kernels[0].grid[0][3].dim' to be the name of a size"));
+  manifest = testManifest();
+  manifest["attention"]["dims"]["key_splits"] = 4;
+  EXPECT_TRUE(refusal(manifest).starts_with(
+      "manifest.json: expects 'attention.dims' to be an object without the key "
+      "'key_splits', which other sizes decide"));
+}
+
 TEST_F(BundleLoaderTest, refusesADirectoryWithoutManifest) {
   EXPECT_EQ(load(),
             "manifest.json: cannot read the file: No such file or directory\n"

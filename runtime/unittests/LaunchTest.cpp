@@ -79,6 +79,79 @@ TEST(LaunchTest, refusesADeviceWithoutMultiprocessors) {
             "expects a device of at least one multiprocessor, but got 0");
 }
 
+/// Kernels for calls of up to 16 queries, whose keys are split as `formula`
+/// says, and one for others.
+static nlohmann::json fewQueriesManifest() {
+  nlohmann::json manifest = testManifest();
+  nlohmann::json few = manifest["kernels"][0];
+  manifest["kernels"][0]["queries"] = {{"least", 17}, {"most", nullptr}};
+  few["name"] = "few";
+  few["queries"] = {{"least", 0}, {"most", 16}};
+  manifest["key_splits"] = {{{"queries", few["queries"]},
+                             {"most", 32},
+                             {"blocks", 256},
+                             {"rows", 16},
+                             {"heads", 2},
+                             {"keys", 100}}};
+  few["grid"][0].push_back({{"dim", "key_splits"}, {"tile", 1}});
+  few["arguments"].push_back({{"kind", "size"}, {"dim", "key_splits"}});
+  manifest["kernels"].push_back(few);
+  manifest["workspace"]["bytes"] = {
+      {{"bytes", 8},
+       {"factors", {{{"dim", "key_splits"}, {"tile", 1}}}},
+       {"queries", few["queries"]}}};
+  return manifest;
+}
+
+TEST(LaunchTest, launchesTheKernelsOfItsQueries) {
+  Bundle bundle = loadTestBundle(fewQueriesManifest());
+  // 4 heads in two groups, 256 blocks over the tiles.
+  struct Case {
+    int64_t batch, seqlenQ, seqlenK, splits;
+  };
+  for (auto [batch, seqlenQ, seqlenK, splits] :
+       {Case{1, 1, 100000, 32}, Case{1, 1, 750, 7}, Case{1, 16, 99, 1},
+        Case{1, 0, 750, 7}, Case{10, 3, 100000, 12}, Case{200, 3, 100000, 1},
+        Case{0, 3, 100000, 32}}) {
+    ProblemRequest request = testRequest(batch, 4, 2, seqlenQ, seqlenK);
+    StatusOr<Problem> problem = Problem::create(bundle, request);
+    ASSERT_EQ(text(problem), "");
+    EXPECT_EQ(problem->dim("key_splits"), splits);
+    EXPECT_EQ(problem->workspaceBytes(), 8 * splits);
+    PointerMap withWorkspace = pointers;
+    withWorkspace["workspace"] = 0x6000;
+    StatusOr<std::vector<KernelLaunch>> launches =
+        planLaunches(*problem, withWorkspace, 1);
+    ASSERT_EQ(text(launches), "");
+    ASSERT_EQ(launches->size(), 1u);
+    EXPECT_EQ((*launches)[0].name, "few");
+    EXPECT_EQ((*launches)[0].kernel, 1u);
+    EXPECT_EQ((*launches)[0].arguments.back(), static_cast<uint64_t>(splits));
+  }
+}
+
+TEST(LaunchTest, launchesTheOthersForMoreQueries) {
+  Bundle bundle = loadTestBundle(fewQueriesManifest());
+  StatusOr<Problem> problem =
+      Problem::create(bundle, testRequest(1, 4, 2, 17, 1000));
+  ASSERT_EQ(text(problem), "");
+  EXPECT_EQ(problem->workspaceBytes(), 0);
+  StatusOr<std::vector<KernelLaunch>> launches =
+      planLaunches(*problem, pointers, 1);
+  ASSERT_EQ(text(launches), "");
+  ASSERT_EQ(launches->size(), 1u);
+  EXPECT_EQ((*launches)[0].name, "attention");
+}
+
+TEST(LaunchTest, refusesQueriesThatNoKernelIsFor) {
+  nlohmann::json manifest = fewQueriesManifest();
+  manifest["kernels"][0]["queries"]["least"] = 20;
+  Bundle bundle = loadTestBundle(manifest);
+  EXPECT_EQ(text(Problem::create(bundle, testRequest(1, 4, 2, 18, 1000))),
+            "expects a number of queries that the bundle has a kernel for, but "
+            "got 18");
+}
+
 TEST(LaunchTest, keepsTheOrderOfTheKernels) {
   nlohmann::json manifest = testManifest();
   nlohmann::json merge = manifest["kernels"][0];

@@ -366,6 +366,27 @@ TEST(ProblemTest, aFactorMayAddASize) {
   EXPECT_EQ((*problem->grid(bundle.kernels[0]))[0], (2 + 4) * 2);
 }
 
+TEST(ProblemTest, queriesOfSequencesAreTheirMean) {
+  // 130 rows.
+  for (auto [entries, sequences, queries] :
+       {std::tuple<int64_t, int64_t, int64_t>{1, 1, 130},
+        {2, 1, 130},
+        {4, 3, 44},
+        {131, 130, 1},
+        {200, 199, 1}}) {
+    Bundle bundle = loadTestBundle(varlenManifest(130, 48, entries - 1));
+    StatusOr<Problem> problem = Problem::create(bundle, {});
+    ASSERT_EQ(text(problem), "");
+    EXPECT_EQ(problem->sequences(), sequences);
+    EXPECT_EQ(problem->queries(), queries);
+  }
+  Bundle bundle = loadTestBundle();
+  StatusOr<Problem> problem =
+      Problem::create(bundle, testRequest(5, 4, 2, 32, 48));
+  EXPECT_EQ(problem->sequences(), 5);
+  EXPECT_EQ(problem->queries(), 32);
+}
+
 TEST(ProblemTest, refusesASumThatOverflows) {
   nlohmann::json manifest = testManifest();
   // Not the size of any tensor.

@@ -279,8 +279,8 @@ json flashcore::testing::withVariants(json manifest) {
   if (!manifest.is_object() || manifest.contains("variants"))
     return manifest;
   json variant = json::object();
-  for (const char *key :
-       {"chip", "assembler", "ptx", "cubins", "workspace", "kernels"})
+  for (const char *key : {"chip", "assembler", "ptx", "cubins", "workspace",
+                          "kernels", "key_splits"})
     if (auto it = manifest.find(key); it != manifest.end()) {
       variant[key] = *it;
       manifest.erase(it);

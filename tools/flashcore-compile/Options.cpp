@@ -174,6 +174,11 @@ struct CommandLine {
       cl::desc("File with schedules of flashcore-tune, for what the other "
                "options leave open"),
       cl::value_desc("value"), cl::cat(schedule)};
+  Stored<int64_t> fewQueries{
+      "few-queries", cl::location(options.fewQueries),
+      cl::desc("Make kernels of their own for calls of at most so many queries "
+               "of a sequence, where seqlen_q is known at run time only"),
+      cl::value_desc("n"), cl::cat(schedule)};
 #define FLASHCORE_SCHEDULE_FIELD(Type, Name, name, key, option, initial, text) \
   std::string name##Help = fcgpu::describeOption<Type>(text);                  \
   Stored<fcgpu::FieldOption<Type>> name{                                       \

@@ -418,6 +418,16 @@ static std::string formatTensor(const TensorSpec &tensor) {
          std::to_string(tensor.alignment) + "\n";
 }
 
+/// Of what is for some calls only.
+static std::string formatQueries(const QueryRange &range) {
+  std::string text;
+  if (range.least)
+    text += ", for " + std::to_string(range.least) + " queries or more";
+  if (range.most)
+    text += ", for " + std::to_string(*range.most) + " queries or fewer";
+  return text;
+}
+
 static std::string formatKernel(const KernelSpec &kernel) {
   std::string text = "  " + kernel.name + ": block ";
   for (size_t i = 0; i < 3; ++i)
@@ -431,7 +441,8 @@ static std::string formatKernel(const KernelSpec &kernel) {
             " a multiprocessor";
   text += ", " + std::to_string(kernel.arguments.size()) + " arguments, " +
           std::to_string(kernel.dynamicSharedMemory) +
-          " bytes of dynamic shared memory\n";
+          " bytes of dynamic shared memory" + formatQueries(kernel.queries) +
+          "\n";
   if (!kernel.resources)
     return text + "    resources unknown: no cubin was made\n";
   const KernelResources &used = *kernel.resources;
@@ -448,7 +459,7 @@ formatWorkspace(const std::vector<WorkspaceTerm> &workspace) {
   std::string text;
   for (const WorkspaceTerm &term : workspace)
     text += "  " + std::to_string(term.bytes) + " bytes * " +
-            formatProduct(term.factors) + "\n";
+            formatProduct(term.factors) + formatQueries(term.queries) + "\n";
   return text;
 }
 

@@ -54,8 +54,8 @@ TEST(OpenSizes, ASizeThatChangesNothingIsNotNamed) {
   problem.batch = std::nullopt;
   std::vector<std::string> lines = describe(problem);
   ASSERT_EQ(lines.size(), 1u);
-  EXPECT_EQ(lines[0], "with batch 64 known at compile time: key_splits 1 (not "
-                      "32)");
+  EXPECT_EQ(lines[0], "with batch 1 known at compile time: split_count fixed "
+                      "(not call)");
 }
 
 TEST(OpenSizes, WhatIsAskedForDoesNotChange) {

@@ -211,4 +211,65 @@ TEST(ScheduleOptions, SplitsOfKnownAndOpenKeys) {
   problem.seqlenK = std::nullopt;
   EXPECT_EQ(getNumSplits(problem, choice), std::nullopt);
 }
+
+// What is assumed of sizes says less than those of a call.
+TEST(ScheduleOptions, CallsSayIntoHowManyPartsOpenKeysAreSplit) {
+  AttentionProblem decode = makeDecode(1, 1, 1000);
+  decode.batch = decode.seqlenK = std::nullopt;
+  ScheduleChoice choice = choose(decode, ada());
+  EXPECT_EQ(choice.splitCount, SplitCount::Call);
+  EXPECT_EQ(choice.keySplits, 2 * ada().device.numSMs / 8); // of 8 kv heads
+  EXPECT_EQ(getNumSplits(decode, choice), std::nullopt);
+
+  decode.hasWindow = true;
+  decode.windowKeys = 1024; // for one query
+  EXPECT_EQ(choose(decode, ada()).keySplits, 4);
+  decode.windowKeys = 511;
+  EXPECT_EQ(choose(decode, ada()).keySplits, 1);
+  EXPECT_EQ(choose(decode, ada()).splitCount, SplitCount::Fixed);
+
+  EXPECT_EQ(choose(makeDecode(1, 1, 8192), ada()).splitCount,
+            SplitCount::Fixed);
+  ScheduleOptions options;
+  options.keySplits = 3;
+  decode.windowKeys = 1024;
+  EXPECT_EQ(choose(decode, ada(), options).splitCount, SplitCount::Fixed);
+  options.splitCount = SplitCount::Call;
+  EXPECT_EQ(choose(decode, ada(), options).keySplits, 3);
+}
+
+TEST(ScheduleOptions, SplitFormulaFollowsTheKernel) {
+  ScheduleChoice choice;
+  choice.blockM = 16;
+  choice.headGroup = 4;
+  choice.keySplits = 256;
+  SplitFormula formula = getSplitFormula(choice, ada());
+  EXPECT_EQ(formula.most, 256);
+  EXPECT_EQ(formula.blocks, 2 * ada().device.numSMs);
+  EXPECT_EQ(formula.rows, 16);
+  EXPECT_EQ(formula.heads, 4);
+  EXPECT_EQ(formula.keys, kMinKeysOfSplit);
+  choice.product = Product::Warpgroup;
+  EXPECT_EQ(getSplitFormula(choice, ada()).blocks, ada().device.numSMs);
+}
+
+// Of few expected queries all heads of a group share a block, as of known ones.
+TEST(ScheduleOptions, ExpectedQueriesStandForOpenOnes) {
+  AttentionProblem problem = makeDecode(1, 1, 1000);
+  problem.batch = problem.seqlenQ = problem.seqlenK = std::nullopt;
+  EXPECT_EQ(choose(problem, ada()).blockM, 128);
+  ScheduleOptions options;
+  options.expectedQueries = 16;
+  ScheduleChoice few = choose(problem, ada(), options);
+  EXPECT_EQ(few.blockM, 16);
+  EXPECT_EQ(few.headGroup, 4);
+  EXPECT_EQ(few.splitCount, SplitCount::Call);
+  EXPECT_EQ(few.expectedQueries, 16);
+  options.expectedQueries = 4096;
+  EXPECT_EQ(choose(problem, ada(), options).blockM, 128);
+  // Known ones are not asked for.
+  problem.seqlenQ = 4096;
+  options.expectedQueries = 16;
+  EXPECT_EQ(choose(problem, ada(), options).blockM, 128);
+}
 } // namespace

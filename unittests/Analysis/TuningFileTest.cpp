@@ -167,7 +167,7 @@ TEST(TuningFileTest, RefusesBadSchedules) {
             "'folded' or 'checked', but got "
             "1");
   std::string unknown = refuseSchedule("\"blocks\": 1");
-  EXPECT_NE(unknown.find("output, invariance, split_keys, but got 'blocks'"),
+  EXPECT_NE(unknown.find("split_count, expected_queries, but got 'blocks'"),
             std::string::npos)
       << unknown;
 }

@@ -16,6 +16,10 @@
 
 namespace mlir::flashcore {
 
+/// The fields of `then` that differ: "block_m 16 (not 128), ...".
+std::string describeChange(const ScheduleChoice &now,
+                           const ScheduleChoice &then);
+
 /// A line for each size of `problem` that is left open and, with a small or a
 /// large value, would change the schedule `now`; and one for all of them
 /// together. Empty where nothing would change. `choose` is what chose `now`.

@@ -34,9 +34,28 @@ inline constexpr int64_t kMinKeysOfSplit = 256;
 /// Key tiles of each warp, of `seqlenK` keys.
 int64_t getTilesOfPart(int64_t seqlenK, const ScheduleChoice &choice);
 
+/// The most blocks that share a query tile, of which `choice` has the shape,
+/// where a call says how many; `paysSplitCount` says that this is best where
+/// the options leave it open. None where their number is fixed.
+std::optional<int64_t> getMostSplits(const AttentionProblem &problem,
+                                     const TargetInfo &target,
+                                     const ScheduleOptions &options,
+                                     const ScheduleChoice &choice,
+                                     bool paysSplitCount);
+
 /// Blocks that share a query tile, if their number is known.
 std::optional<int64_t> getNumSplits(const AttentionProblem &problem,
                                     const ScheduleChoice &choice);
+
+/// How many blocks share a query tile where a call says it: `blocks` over the
+/// query tiles that the call has, of `rows` query rows of `heads` heads each,
+/// but from 1 to `most`, and not so many that one has fewer than `keys` keys.
+/// docs/Bundle.md has the formula.
+struct SplitFormula {
+  int64_t most, blocks, rows, heads, keys;
+};
+SplitFormula getSplitFormula(const ScheduleChoice &choice,
+                             const TargetInfo &target);
 
 /// Why a field of a schedule has its value, in words for a user.
 struct ScheduleReason {

@@ -191,6 +191,34 @@ TEST_F(ToolLaunch, AFactorMayAddASize) {
                         "'attention.dims', but got \"m\"");
 }
 
+TEST_F(ToolLaunch, KernelsAndPartsFollowTheSizes) {
+  launch["attention"]["dims"]["seqlen_q"] = nullptr;
+  launch["attention"]["dims"]["batch"] = 2;
+  launch["attention"]["dims"]["seqlen_k"] = 500;
+  launch["kernels"][0]["queries"] = {{"least", 9}, {"most", nullptr}};
+  launch["kernels"][1]["queries"] = {{"least", 0}, {"most", 8}};
+  launch["key_splits"] = {{{"queries", {{"least", 0}, {"most", 8}}},
+                           {"most", 5},
+                           {"blocks", 40},
+                           {"rows", 4},
+                           {"heads", 1},
+                           {"keys", 100}}};
+  launch["kernels"][1]["grid"][0] = {{{"dim", "key_splits"}, {"tile", 1}}};
+  launch["workspace"]["bytes"][0]["queries"] = launch["kernels"][1]["queries"];
+  // Two sequences of two tiles each share 40 blocks: 10, but for 5 at most.
+  ToolResult few = runLaunch("--dim n=40 seqlen_q=8");
+  EXPECT_TRUE(contains(few.out, "copy: ") && contains(few.out, "; 5 CTAs"))
+      << few.out;
+  EXPECT_FALSE(contains(few.out, "twice")) << few.out;
+  // A workspace of no bytes has no address.
+  ToolResult many = runLaunch("--dim n=40 seqlen_q=9");
+  EXPECT_TRUE(contains(many.out, "twice: ")) << many.out;
+  EXPECT_FALSE(contains(many.out, "copy")) << many.out;
+  launch["kernels"][1]["grid"][0][0]["dim"] = "splits";
+  expectComment(launch, "kernels[1].grid[0][0].dim: expects a name of "
+                        "'attention.dims', but got \"splits\"");
+}
+
 TEST_F(ToolLaunch, HeadsOfQueriesAreShared) {
   launch["attention"]["dims"]["heads_q"] = nullptr;
   launch["attention"]["dims"]["heads_kv"] = nullptr;

@@ -567,7 +567,7 @@ func.func private @ptx_version_is_zero() attributes {fcgpu.ptx_version = 0}
 
 // -----
 
-// expected-error @below {{has an unknown attribute fcgpu.ptx: expects fcgpu.schedule, fcgpu.staging, fcgpu.block_tiles, fcgpu.overlap, fcgpu.layout, fcgpu.ptx_version or fcgpu.kernel}}
+// expected-error @below {{has an unknown attribute fcgpu.ptx: expects fcgpu.schedule, fcgpu.few_queries, fcgpu.staging, fcgpu.block_tiles, fcgpu.overlap, fcgpu.layout, fcgpu.ptx_version or fcgpu.kernel}}
 func.func private @unknown_attribute() attributes {fcgpu.ptx = 80}
 
 // -----
@@ -956,3 +956,46 @@ func.func @bulk_copy_of_small_pages(%pool: memref<?x1x4x64xf16>, %table: memref<
 #schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 64,
   num_warps = 4, num_stages = 2, query = registers, grid_order = query_fastest,
   min_blocks = 1, grid = persistent, invariance = batch, split_keys = 128>
+
+// -----
+
+// expected-error @below {{expects key_splits over 1, the most that a call may have, with split_count call, but got 1}}
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 64,
+  num_warps = 4, num_stages = 2, query = registers, grid_order = query_fastest,
+  min_blocks = 1, split_count = call>
+
+// -----
+
+// expected-error @below {{expects expected_queries from 0 to}}
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 64,
+  num_warps = 4, num_stages = 2, query = registers, grid_order = query_fastest,
+  min_blocks = 1, expected_queries = -1>
+
+// -----
+
+#few = #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 64,
+  num_warps = 4, num_stages = 2, query = registers, grid_order = query_fastest,
+  min_blocks = 1>
+
+// expected-error @below {{expects fcgpu.few_queries to have expected_queries of at least 1, but got 0}}
+func.func @few_of_unknown_number() attributes {fcgpu.few_queries = #few} {
+  return
+}
+
+// -----
+
+#few = #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 64,
+  num_warps = 4, num_stages = 2, query = registers, grid_order = query_fastest,
+  min_blocks = 1, expected_queries = 4>
+
+// expected-error @below {{expects fcgpu.schedule beside fcgpu.few_queries, for other calls}}
+func.func @few_alone() attributes {fcgpu.few_queries = #few} {
+  return
+}
+
+// -----
+
+// expected-error @below {{expects fcgpu.few_queries to be a #fcgpu.schedule, but got 16}}
+func.func @few_as_a_number() attributes {fcgpu.few_queries = 16} {
+  return
+}

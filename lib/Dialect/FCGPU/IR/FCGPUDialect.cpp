@@ -141,17 +141,31 @@ static LogicalResult verifyLoopAttr(Operation *op, StringRef name,
   return op->emitError("has ") << name << ", but is no scf.for";
 }
 
+/// A schedule, and one beside it for calls of few queries.
+static LogicalResult verifySchedule(Operation *op, StringRef name,
+                                    Attribute value) {
+  auto schedule = dyn_cast<ScheduleAttr>(value);
+  if (!schedule)
+    return op->emitError("expects ")
+           << name << " to be a #fcgpu.schedule, but got " << value;
+  if (name == kScheduleAttrName)
+    return success();
+  if (schedule.getExpectedQueries() < 1)
+    return op->emitError("expects ")
+           << name << " to have expected_queries of at least 1, but got "
+           << schedule.getExpectedQueries();
+  if (!op->hasAttr(kScheduleAttrName))
+    return op->emitError("expects ")
+           << kScheduleAttrName << " beside " << name << ", for other calls";
+  return success();
+}
+
 LogicalResult FCGPUDialect::verifyOperationAttribute(Operation *op,
                                                      NamedAttribute attr) {
   StringRef name = attr.getName();
   Attribute value = attr.getValue();
-  if (name == kScheduleAttrName) {
-    if (isa<ScheduleAttr>(value))
-      return success();
-    return op->emitError("expects fcgpu.schedule to be a #fcgpu.schedule, but "
-                         "got ")
-           << value;
-  }
+  if (name == kScheduleAttrName || name == kFewQueriesAttrName)
+    return verifySchedule(op, name, value);
   if (name == kKernelAttrName) {
     if (isa<DictionaryAttr>(value))
       return success();
@@ -173,9 +187,10 @@ LogicalResult FCGPUDialect::verifyOperationAttribute(Operation *op,
   if (name != kLayoutAttrName)
     return op->emitError("has an unknown attribute ")
            << name << ": expects " << kScheduleAttrName << ", "
-           << kStagingAttrName << ", " << kBlockTilesAttrName << ", "
-           << kOverlapAttrName << ", " << kLayoutAttrName << ", "
-           << kPTXVersionAttrName << " or " << kKernelAttrName;
+           << kFewQueriesAttrName << ", " << kStagingAttrName << ", "
+           << kBlockTilesAttrName << ", " << kOverlapAttrName << ", "
+           << kLayoutAttrName << ", " << kPTXVersionAttrName << " or "
+           << kKernelAttrName;
   auto isLayout = [](Attribute a) { return isa<LayoutAttr, UnitAttr>(a); };
   if (auto array = dyn_cast<ArrayAttr>(value)) {
     if (array.size() == op->getNumResults() && llvm::all_of(array, isLayout))

@@ -190,6 +190,21 @@ static std::optional<std::string> checkSplitKeys(const ScheduleChoice &choice,
   return std::nullopt;
 }
 
+/// Whether there is a number of parts that a call may choose.
+static std::optional<std::string> checkSplitCount(const ScheduleChoice &choice,
+                                                  FieldNames names) {
+  if (choice.splitCount == SplitCount::Call && choice.keySplits < 2)
+    return llvm::formatv("expects {0} over 1, the most that a call may have, "
+                         "with {1} call, but got {2}",
+                         spell("key_splits", names),
+                         spell("split_count", names), choice.keySplits);
+  if (choice.expectedQueries < 0 || choice.expectedQueries > kMaxRows)
+    return llvm::formatv("expects {0} from 0 to {1}, but got {2}",
+                         spell("expected_queries", names), kMaxRows,
+                         choice.expectedQueries);
+  return std::nullopt;
+}
+
 /// What stands against keeping a part of Q in registers.
 static std::optional<std::string> checkQuery(const ScheduleChoice &choice,
                                              FieldNames names) {
@@ -330,7 +345,7 @@ mlir::fcgpu::checkFields(const ScheduleChoice &choice, FieldNames names) {
   // What later checks divide by or multiply, earlier ones have bounded.
   for (auto check :
        {checkWarps, checkInvariance, checkProduct, checkTiles, checkGridHeads,
-        checkSplitKeys, checkQuery, checkOnePass, checkFolded})
+        checkSplitKeys, checkSplitCount, checkQuery, checkOnePass, checkFolded})
     if (std::optional<std::string> error = check(choice, names))
       return error;
   return std::nullopt;

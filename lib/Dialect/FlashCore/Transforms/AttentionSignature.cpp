@@ -10,6 +10,7 @@
 
 #include "ScoreRegion.h"
 #include "flashcore/Analysis/RowAccess.h"
+#include "flashcore/Analysis/ScheduleChoice.h"
 #include "flashcore/Analysis/ScoresChoice.h"
 #include "flashcore/Dialect/FlashCore/Transforms/AttentionKernels.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
@@ -92,6 +93,9 @@ KeyParts::getNumber(ImplicitLocOpBuilder &b,
 /// What the sizes of `signature` leave open of how many parts there are.
 static KeyParts findKeyParts(AttentionOp op, fcgpu::ScheduleAttr schedule,
                              const KernelSignature &signature) {
+  // One part is merged, too: which of the kernels runs does not depend on it.
+  if (schedule.getSplitCount() == fcgpu::SplitCount::Call)
+    return {1, {{Dim::KeySplits}}, /*isMerged=*/true};
   int64_t keys = schedule.getSplitKeys();
   if (keys == 0)
     return {schedule.getKeySplits(), {}};
@@ -117,11 +121,12 @@ static KeyParts findKeyParts(AttentionOp op, fcgpu::ScheduleAttr schedule,
 }
 
 AttentionSignature::AttentionSignature(AttentionOp op,
-                                       fcgpu::ScheduleAttr schedule)
+                                       fcgpu::ScheduleAttr schedule,
+                                       QueryRange queries)
     : KernelSignature(::getTensors(op)),
       scoresChoice(chooseScoresSchedule(AttentionProblem::get(op),
                                         schedule.getChoice())),
-      keyParts(findKeyParts(op, schedule, *this)) {
+      keyParts(findKeyParts(op, schedule, *this)), queries(queries) {
   listScoresArguments(op);
   auto isOfSink = [](const KernelTensor &tensor) {
     return tensor.name == "sink_logits";
@@ -134,24 +139,26 @@ AttentionSignature::AttentionSignature(AttentionOp op,
     return (tensor.isOutput && tensor.name != "scores") || isOfSink(tensor) ||
            tensor.name == "cu_seqlens_q";
   };
-  auto isAny = [](const auto &) { return true; };
   auto isOfAttention = [](const KernelTensor &tensor) {
     return tensor.name != "scores";
   };
+  auto isPart = [&](Dim dim) {
+    return llvm::any_of(keyParts.factors, [&](const GridFactor &factor) {
+      return factor.dim == dim;
+    });
+  };
+  auto isSize = [&](Dim dim) { return dim != Dim::KeySplits || isPart(dim); };
   if (!keyParts.isSplit()) {
-    arguments = listArguments(/*needsWorkspace=*/false, isOfAttention, isAny);
+    arguments = listArguments(/*needsWorkspace=*/false, isOfAttention, isSize);
     addTensorMaps(op, schedule);
     return;
   }
-  arguments = listArguments(/*needsWorkspace=*/true, isInput, isAny);
+  arguments = listArguments(/*needsWorkspace=*/true, isInput, isSize);
   addTensorMaps(op, schedule);
   mergeArguments =
       listArguments(/*needsWorkspace=*/true, isOfMerge, [&](Dim dim) {
         return dim == Dim::Batch || dim == Dim::HeadsQ || dim == Dim::SeqlenQ ||
-               dim == Dim::CuSeqlens ||
-               llvm::any_of(keyParts.factors, [&](const GridFactor &factor) {
-                 return factor.dim == dim;
-               });
+               dim == Dim::CuSeqlens || isPart(dim);
       });
 }
 
@@ -170,8 +177,10 @@ void AttentionSignature::listScoresArguments(AttentionOp op) {
     return stage >= ScoresStage::Changed && !tensor.isOutput && name != "v" &&
            name != "sink_logits";
   };
-  scoresArguments = listArguments(/*needsWorkspace=*/false, isTaken,
-                                  [](Dim dim) { return dim != Dim::HeadDimV; });
+  scoresArguments =
+      listArguments(/*needsWorkspace=*/false, isTaken, [](Dim dim) {
+        return dim != Dim::HeadDimV && dim != Dim::KeySplits;
+      });
 }
 
 /// Rows of K or V that a bulk copy moves: those of a tile, or of a part of it
@@ -218,6 +227,28 @@ void AttentionSignature::addTensorMaps(AttentionOp op,
   }
 }
 
+/// What a manifest says of calls that do not launch a kernel.
+void AttentionSignature::setQueries(NamedAttrList &kernel, Builder b) const {
+  if (queries.isAll())
+    return;
+  NamedAttrList range;
+  range.set("least", b.getI64IntegerAttr(queries.least));
+  range.set("most", queries.most ? Attribute(b.getI64IntegerAttr(*queries.most))
+                                 : b.getUnitAttr());
+  kernel.set("queries", range.getDictionary(b.getContext()));
+}
+
+static DictionaryAttr describe(Builder b, const SplitFormula &formula) {
+  NamedAttrList entry;
+  for (auto [key, value] : {std::pair<StringRef, int64_t>("most", formula.most),
+                            {"blocks", formula.blocks},
+                            {"rows", formula.rows},
+                            {"heads", formula.heads},
+                            {"keys", formula.keys}})
+    entry.set(key, b.getI64IntegerAttr(value));
+  return entry.getDictionary(b.getContext());
+}
+
 DictionaryAttr
 AttentionSignature::toDictionary(AttentionOp op, fcgpu::ScheduleAttr schedule,
                                  int64_t sharedMemoryBytes) const {
@@ -234,6 +265,11 @@ AttentionSignature::toDictionary(AttentionOp op, fcgpu::ScheduleAttr schedule,
   llvm::append_range(launch.grid, keyParts.factors);
   NamedAttrList kernel = describeKernel(context, arguments, launch);
   kernel.append(describeProblem(context));
+  setQueries(kernel, b);
+  if (schedule.getSplitCount() == fcgpu::SplitCount::Call)
+    kernel.set("key_splits",
+               describe(b, getSplitFormula(schedule.getChoice(),
+                                           *lookupTarget(schedule.getChip()))));
   if (keyParts.isSplit()) {
     constexpr int64_t bytesOfF32 = 4;
     WorkspaceTerm lse{bytesOfF32 * keyParts.count,
@@ -272,11 +308,13 @@ AttentionSignature::toDictionary(AttentionOp op, fcgpu::ScheduleAttr schedule,
 
 DictionaryAttr AttentionSignature::toMergeDictionary(MLIRContext *context,
                                                      int64_t numThreads) const {
-  return describeKernel(context, mergeArguments,
-                        {{{Dim::SeqlenQ}, {Dim::HeadsQ}, {Dim::Batch}},
-                         /*gridCount=*/1,
-                         numThreads})
-      .getDictionary(context);
+  NamedAttrList kernel =
+      describeKernel(context, mergeArguments,
+                     {{{Dim::SeqlenQ}, {Dim::HeadsQ}, {Dim::Batch}},
+                      /*gridCount=*/1,
+                      numThreads});
+  setQueries(kernel, Builder(context));
+  return kernel.getDictionary(context);
 }
 
 DictionaryAttr AttentionSignature::toScoresDictionary(AttentionOp op) const {
@@ -288,6 +326,8 @@ DictionaryAttr AttentionSignature::toScoresDictionary(AttentionOp op) const {
       /*gridCount=*/1,
       scoresChoice.numWarps * kWarpSize,
       getScoresSharedMemoryBytes(AttentionProblem::get(op), scoresChoice)};
-  return describeKernel(op.getContext(), scoresArguments, launch)
-      .getDictionary(op.getContext());
+  NamedAttrList kernel =
+      describeKernel(op.getContext(), scoresArguments, launch);
+  setQueries(kernel, Builder(op.getContext()));
+  return kernel.getDictionary(op.getContext());
 }

@@ -153,10 +153,34 @@ struct ConfigurePass final
     ConfigurePassOptions options;
     options.chip = chip;
     options.tuningFile = tuningFile;
+    options.fewQueries = fewQueries;
 #define FLASHCORE_SCHEDULE_FIELD(Type, Name, name, key, option, initial, text) \
   options.name = name;
 #include "flashcore/Dialect/FCGPU/IR/ScheduleFields.def"
     return options;
+  }
+
+  static std::optional<ScheduleChoice> getFew(AttentionOp op) {
+    auto few =
+        op->getAttrOfType<fcgpu::ScheduleAttr>(fcgpu::kFewQueriesAttrName);
+    return few ? std::optional(few.getChoice()) : std::nullopt;
+  }
+
+  /// The schedule for calls of few queries.
+  LogicalResult addFewQueries(AttentionOp op, const AttentionProblem &problem,
+                              const TargetInfo &target,
+                              ScheduleOptions options) {
+    options.expectedQueries = fewQueries;
+    ScheduleResult result = chooseSchedule(problem, target, options);
+    if (auto *error = std::get_if<std::string>(&result))
+      return op.emitOpError()
+             << *error << " (for few-queries = " << fewQueries.getValue()
+             << ")";
+    op->setAttr(
+        fcgpu::kFewQueriesAttrName,
+        fcgpu::ScheduleAttr::get(&getContext(), target.chip,
+                                 std::get<ScheduleDecision>(result).choice));
+    return success();
   }
 
   LogicalResult configure(AttentionOp op, const TargetInfo &target,
@@ -175,13 +199,16 @@ struct ConfigurePass final
                                      FieldNames::Attribute))
         return op.emitOpError(*error);
       if (onSchedule)
-        onSchedule(op, {{schedule.getChoice(), {}}, {}});
+        onSchedule(op, {{schedule.getChoice(), {}}, {}, getFew(op)});
       return success();
     }
     auto choose = [&](const AttentionProblem &problem) {
       return tuning ? chooseTunedSchedule(problem, target, options, *tuning)
                     : TunedChoice{chooseSchedule(problem, target, options), ""};
     };
+    if (fewQueries && !problem.seqlenQ &&
+        failed(addFewQueries(op, problem, target, options)))
+      return failure();
     auto [result, refusal] = choose(problem);
     if (!refusal.empty())
       op.emitRemark(refusal);
@@ -196,7 +223,7 @@ struct ConfigurePass final
       auto openSizes = describeOpenSizes(
           problem, decision.choice,
           [&](const AttentionProblem &other) { return choose(other).result; });
-      onSchedule(op, {std::move(decision), std::move(openSizes)});
+      onSchedule(op, {std::move(decision), std::move(openSizes), getFew(op)});
     }
     return success();
   }
@@ -220,6 +247,12 @@ struct ConfigurePass final
         return signalPassFailure();
       }
       tuning = std::move(*read);
+    }
+    if (fewQueries < 0 || fewQueries > fcgpu::kMaxRows) {
+      emitError(getOperation()->getLoc())
+          << "expects few-queries from 0 to " << fcgpu::kMaxRows << ", but got "
+          << fewQueries.getValue();
+      return signalPassFailure();
     }
     bool anyFailed = false;
     getOperation()->walk([&](AttentionOp op) {

@@ -18,10 +18,10 @@ using namespace mlir::flashcore;
 
 StringRef mlir::flashcore::stringifyDim(Dim dim) {
   static constexpr StringLiteral names[kNumDims + 1] = {
-      "batch",     "heads_q",  "heads_kv",   "seqlen_q",
-      "seqlen_k",  "head_dim", "head_dim_v", "cu_seqlens",
-      "sequences", "pages",    "page_size",  "pages_per_sequence",
-      "1"};
+      "batch",      "heads_q",  "heads_kv",   "seqlen_q",
+      "seqlen_k",   "head_dim", "head_dim_v", "cu_seqlens",
+      "sequences",  "pages",    "page_size",  "pages_per_sequence",
+      "key_splits", "1"};
   return names[static_cast<unsigned>(dim)];
 }
 
@@ -74,8 +74,8 @@ SmallVector<KernelArgument> KernelSignature::listArguments(
   if (needsWorkspace)
     result.push_back({KernelArgument::Workspace});
   for (unsigned d = 0; d < extents.size(); ++d)
-    if (!extents[d] && hasDim(static_cast<Dim>(d)) &&
-        takesSize(static_cast<Dim>(d)))
+    if (Dim dim = static_cast<Dim>(d);
+        !extents[d] && (hasDim(dim) || dim == Dim::KeySplits) && takesSize(dim))
       result.push_back({KernelArgument::Size, 0, 0, static_cast<Dim>(d)});
   for (auto [i, tensor] : llvm::enumerate(tensors)) {
     if (!takesTensor(tensor))

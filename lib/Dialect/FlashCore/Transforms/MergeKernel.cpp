@@ -40,7 +40,7 @@ struct Unroll {
 constexpr Unroll kUnroll = {64, 32}, kUnrollOfOpenBatch = {32, 16};
 /// The same where their number is known at run time only: the last round may
 /// load a part again.
-constexpr Unroll kUnrollOfOpenParts = {8, 8};
+constexpr Unroll kUnrollOfOpenParts = {32, 16};
 
 class MergeBuilder {
 public:

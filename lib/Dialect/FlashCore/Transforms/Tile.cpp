@@ -66,21 +66,28 @@ struct Kernels {
 /// Builds the kernels of one attention, and their launches.
 class KernelBuilder {
 public:
-  KernelBuilder(AttentionOp op, fcgpu::ScheduleAttr schedule)
-      : op(op), schedule(schedule), signature(op, schedule),
-        b(dropDebugInfo(op.getLoc()), op) {}
+  KernelBuilder(AttentionOp op, fcgpu::ScheduleAttr schedule,
+                QueryRange queries)
+      : op(op), schedule(schedule), signature(op, schedule, queries),
+        queries(queries), b(dropDebugInfo(op.getLoc()), op) {}
 
   /// All that the kernel's code depends on.
-  std::pair<DictionaryAttr, fcgpu::ScheduleAttr> getKey() {
-    return {signature.toDictionary(op, schedule, getSharedMemory()), schedule};
-  }
-  /// Makes a gpu.module with the kernels at the end of `module`.
-  Kernels buildKernels(ModuleOp module);
-  /// Replaces the attention by launches of `kernels`.
-  void buildLaunches(Kernels kernels);
+  ArrayAttr getKey() { return b.getArrayAttr({getDescription(), schedule}); }
+  /// Makes a gpu.module for kernels of the attention at the end of `module`.
+  gpu::GPUModuleOp createModule(ModuleOp module);
+  /// Makes the kernels at the end of `module`.
+  Kernels buildKernels(gpu::GPUModuleOp module);
+  /// Makes what says, on the host in front of the attention, whether a call has
+  /// such queries; there is a most.
+  Value buildQueryTest();
+  /// Makes launches of `kernels` where `point` is.
+  void buildLaunches(Kernels kernels, OpBuilder::InsertPoint point);
 
 private:
   std::string getKernelName();
+  DictionaryAttr getDescription() {
+    return signature.toDictionary(op, schedule, getSharedMemory());
+  }
   void buildBody(KernelFrame &frame);
   Value buildTileWalk(Value block);
   void findTile(KernelFrame &frame, Value number);
@@ -94,6 +101,10 @@ private:
     return sliceRows(b, tensor, entry, head, row, rows);
   }
   Value getKeys(KernelFrame &frame, StringRef tensor);
+  void findSizes();
+  OpFoldResult getNumSequences();
+  OpFoldResult getMeanQueries();
+  OpFoldResult computeKeySplits();
   Value allocateWorkspace();
   void buildScoresLaunch(gpu::GPUFuncOp kernel);
   void buildLaunch(gpu::GPUFuncOp kernel, ArrayRef<KernelArgument> arguments,
@@ -143,6 +154,7 @@ private:
   AttentionOp op;
   fcgpu::ScheduleAttr schedule;
   AttentionSignature signature;
+  QueryRange queries;
   ImplicitLocOpBuilder b;
   SmallVector<OpFoldResult> sizes;
   /// What the block works on: query heads from firstHead on, keys from keyBegin
@@ -165,17 +177,20 @@ std::string KernelBuilder::getKernelName() {
          (op.getCausal() ? "_causal" : "");
 }
 
-Kernels KernelBuilder::buildKernels(ModuleOp module) {
+gpu::GPUModuleOp KernelBuilder::createModule(ModuleOp module) {
   SymbolTable symbols(module);
   b.setInsertionPointToEnd(module.getBody());
-  std::string name = getKernelName();
   auto gpuModule = gpu::GPUModuleOp::create(
-      b, name, createGPUTargets(module, schedule.getChip()));
+      b, getKernelName(), createGPUTargets(module, schedule.getChip()));
   symbols.insert(gpuModule);
+  return gpuModule;
+}
 
-  b.setInsertionPointToStart(gpuModule.getBody());
+Kernels KernelBuilder::buildKernels(gpu::GPUModuleOp module) {
+  std::string name = getKernelName() + (queries.most ? "_few_queries" : "");
+  b.setInsertionPointToEnd(module.getBody());
   KernelFrame frame(b, signature, signature.getArguments(), name,
-                    schedule.getNumThreads(), getKey().first);
+                    schedule.getNumThreads(), getDescription());
   frame.getFunc()->setAttr(fcgpu::kScheduleAttrName, schedule);
   buildBody(frame);
   Kernels kernels{frame.getFunc(), {}, {}};
@@ -185,7 +200,7 @@ Kernels KernelBuilder::buildKernels(ModuleOp module) {
         buildMergeKernel(b, signature, name + "_merge", schedule.isInvariant());
   }
   if (op.getScores()) {
-    b.setInsertionPointToEnd(gpuModule.getBody());
+    b.setInsertionPointToEnd(module.getBody());
     kernels.scores =
         buildScoresKernel(b, op, signature, schedule, name + "_scores");
   }
@@ -316,8 +331,8 @@ void KernelBuilder::shareKeys(KernelFrame &frame, Value split) {
   OpFoldResult endTile = apply(
       d0.ceilDiv(blockN), {affine::makeComposedFoldedAffineMin(
                               b, b.getLoc(), bounds.visibleEnd, operands)});
-  OpFoldResult share =
-      apply((d0 - d1).ceilDiv(schedule.getKeySplits()), {endTile, firstTile});
+  OpFoldResult share = apply((d0 - d1).ceilDiv(b.getAffineSymbolExpr(0)),
+                             {endTile, firstTile, getNumParts()});
   // Of a length known at run time only, short caches leave the last splits
   // without keys rather than all of them with too few.
   if (!getConstantIntValue(sequence.seqlenK))
@@ -449,6 +464,78 @@ void KernelBuilder::buildWarpTile(KernelFrame &frame, PartialResults partials,
   addRegions(frame, op, tiled);
 }
 
+/// What the host knows of the tensors, and sizes that it computes.
+void KernelBuilder::findSizes() {
+  metadata.clear();
+  for (const KernelTensor &tensor : signature.getTensors())
+    metadata.push_back(
+        memref::ExtractStridedMetadataOp::create(b, tensor.value));
+  hostSizes.assign(signature.getEndOfDims(), Value());
+  sizes.assign(signature.getEndOfDims(), OpFoldResult());
+  for (auto [tensor, data] : llvm::zip_equal(signature.getTensors(), metadata))
+    for (auto [dim, size] : llvm::zip_equal(tensor.axes, data.getSizes()))
+      hostSizes[static_cast<int>(dim)] = size;
+  for (unsigned d = 0; d < sizes.size(); ++d)
+    sizes[d] = signature.getExtent(static_cast<Dim>(d))
+                   ? OpFoldResult(b.getIndexAttr(
+                         *signature.getExtent(static_cast<Dim>(d))))
+                   : OpFoldResult(hostSizes[d]);
+}
+
+OpFoldResult KernelBuilder::getNumSequences() {
+  if (!op.getCuSeqlensQ())
+    return getSize(Dim::Batch);
+  AffineExpr d0 = b.getAffineDimExpr(0);
+  return affine::makeComposedFoldedAffineMax(
+      b, b.getLoc(),
+      AffineMap::get(1, 0, {b.getAffineConstantExpr(1), d0 - 1},
+                     op.getContext()),
+      {getSize(Dim::CuSeqlens)});
+}
+
+OpFoldResult KernelBuilder::getMeanQueries() {
+  if (!op.getCuSeqlensQ())
+    return getSize(Dim::SeqlenQ);
+  return apply(b.getAffineDimExpr(0).ceilDiv(b.getAffineSymbolExpr(0)),
+               {getSize(Dim::SeqlenQ), getNumSequences()});
+}
+
+Value KernelBuilder::buildQueryTest() {
+  b.setInsertionPoint(op);
+  findSizes();
+  return arith::CmpIOp::create(b, arith::CmpIPredicate::sle,
+                               asValue(getMeanQueries()),
+                               asValue(b.getIndexAttr(*queries.most)));
+}
+
+/// SplitFormula, of the sizes of a call.
+OpFoldResult KernelBuilder::computeKeySplits() {
+  SplitFormula formula =
+      getSplitFormula(schedule.getChoice(), *lookupTarget(schedule.getChip()));
+  AffineExpr d0 = b.getAffineDimExpr(0), d1 = b.getAffineDimExpr(1);
+  AffineExpr s0 = b.getAffineSymbolExpr(0), s1 = b.getAffineSymbolExpr(1);
+  auto constant = [&](int64_t value) { return b.getAffineConstantExpr(value); };
+  OpFoldResult tiles =
+      apply(d0.ceilDiv(formula.rows) * s0 * s1.floorDiv(formula.heads),
+            {getMeanQueries(), getNumSequences(), getSize(Dim::HeadsQ)});
+  tiles = affine::makeComposedFoldedAffineMax(
+      b, b.getLoc(), AffineMap::get(1, 0, {constant(1), d0}, op.getContext()),
+      {tiles});
+  OpFoldResult keys = op.getPageTable()
+                          ? apply(d0 * s0, {getSize(Dim::PagesPerSequence),
+                                            getSize(Dim::PageSize)})
+                          : getSize(Dim::SeqlenK);
+  OpFoldResult wanted = apply(constant(formula.blocks).floorDiv(s0), {tiles});
+  AffineMap least = AffineMap::get(
+      2, 0, {constant(formula.most), d0, d1.floorDiv(formula.keys)},
+      op.getContext());
+  OpFoldResult splits =
+      affine::makeComposedFoldedAffineMin(b, b.getLoc(), least, {wanted, keys});
+  return affine::makeComposedFoldedAffineMax(
+      b, b.getLoc(), AffineMap::get(1, 0, {constant(1), d0}, op.getContext()),
+      {splits});
+}
+
 /// Room for the partial results, of which one kernel makes and the next one
 /// uses all.
 Value KernelBuilder::allocateWorkspace() {
@@ -540,22 +627,15 @@ void KernelBuilder::buildScoresLaunch(gpu::GPUFuncOp kernel) {
               getScoresSharedMemoryBytes(AttentionProblem::get(op), choice));
 }
 
-void KernelBuilder::buildLaunches(Kernels kernels) {
-  b.setInsertionPoint(op);
-  for (const KernelTensor &tensor : signature.getTensors())
-    metadata.push_back(
-        memref::ExtractStridedMetadataOp::create(b, tensor.value));
-  hostSizes.resize(signature.getEndOfDims());
-  sizes.resize(signature.getEndOfDims());
-  for (auto [tensor, data] : llvm::zip_equal(signature.getTensors(), metadata))
-    for (auto [dim, size] : llvm::zip_equal(tensor.axes, data.getSizes()))
-      hostSizes[static_cast<int>(dim)] = size;
-  for (unsigned d = 0; d < sizes.size(); ++d)
-    sizes[d] = signature.getExtent(static_cast<Dim>(d))
-                   ? OpFoldResult(b.getIndexAttr(
-                         *signature.getExtent(static_cast<Dim>(d))))
-                   : OpFoldResult(hostSizes[d]);
-
+void KernelBuilder::buildLaunches(Kernels kernels,
+                                  OpBuilder::InsertPoint point) {
+  b.restoreInsertionPoint(point);
+  findSizes();
+  constexpr int keySplits = static_cast<int>(Dim::KeySplits);
+  if (schedule.getSplitCount() == fcgpu::SplitCount::Call) {
+    sizes[keySplits] = computeKeySplits();
+    hostSizes[keySplits] = asValue(sizes[keySplits]);
+  }
   OpFoldResult grid = getGrid();
   Value workspace, base;
   if (isSplit()) {
@@ -578,6 +658,25 @@ void KernelBuilder::buildLaunches(Kernels kernels) {
   }
   if (kernels.scores)
     buildScoresLaunch(kernels.scores);
+}
+
+/// Launches of all kernels of an attention, in the place of the op: where there
+/// are two sets, the second is for calls of few queries.
+static void replaceByLaunches(AttentionOp op,
+                              MutableArrayRef<KernelBuilder> builders,
+                              ArrayRef<Kernels> kernels) {
+  OpBuilder b(op);
+  if (builders.size() == 1) {
+    builders[0].buildLaunches(kernels[0], b.saveInsertionPoint());
+  } else {
+    auto branch =
+        scf::IfOp::create(b, op.getLoc(), builders[1].buildQueryTest(),
+                          /*withElseRegion=*/true);
+    b.setInsertionPointToStart(branch.thenBlock());
+    builders[1].buildLaunches(kernels[1], b.saveInsertionPoint());
+    b.setInsertionPointToStart(branch.elseBlock());
+    builders[0].buildLaunches(kernels[0], b.saveInsertionPoint());
+  }
   op.erase();
 }
 
@@ -600,17 +699,41 @@ struct TilePass final : mlir::flashcore::impl::TilePassBase<TilePass> {
           "has no fcgpu.schedule; run flashcore-configure first");
     if (!op.getTile().empty())
       return op.emitOpError("is a tile already, but stands outside a kernel");
-    auto schedule =
-        op->getAttrOfType<fcgpu::ScheduleAttr>(fcgpu::kScheduleAttrName);
-    const TargetInfo *target = lookupTarget(schedule.getChip());
-    if (!target)
-      return op.emitOpError("has a schedule for an ")
-             << unknownChipMessage(schedule.getChip());
-    AttentionProblem problem = AttentionProblem::get(op);
-    if (auto error = checkSchedule(problem, *target, schedule.getChoice(),
-                                   FieldNames::Attribute))
-      return op.emitOpError(*error);
+    for (StringRef name :
+         {fcgpu::kScheduleAttrName, fcgpu::kFewQueriesAttrName}) {
+      auto schedule = op->getAttrOfType<fcgpu::ScheduleAttr>(name);
+      if (!schedule)
+        continue;
+      const TargetInfo *target = lookupTarget(schedule.getChip());
+      if (!target)
+        return op.emitOpError("has a schedule for an ")
+               << unknownChipMessage(schedule.getChip());
+      if (auto error =
+              checkSchedule(AttentionProblem::get(op), *target,
+                            schedule.getChoice(), FieldNames::Attribute))
+        return op.emitOpError(*error);
+    }
     return checkLowerable(op);
+  }
+
+  /// Builders of the kernels of an attention: those for all calls, or those for
+  /// calls of many queries and then those for calls of few.
+  static std::vector<KernelBuilder> getBuilders(AttentionOp op) {
+    auto find = [&](StringRef name) {
+      return op->getAttrOfType<fcgpu::ScheduleAttr>(name);
+    };
+    fcgpu::ScheduleAttr general = find(fcgpu::kScheduleAttrName),
+                        few = find(fcgpu::kFewQueriesAttrName);
+    QueryRange fewQueries, others;
+    if (few) {
+      fewQueries.most = few.getExpectedQueries();
+      others.least = *fewQueries.most + 1;
+    }
+    std::vector<KernelBuilder> builders;
+    builders.emplace_back(op, general, others);
+    if (few)
+      builders.emplace_back(op, few, fewQueries);
+    return builders;
   }
 
   void runOnOperation() override {
@@ -626,18 +749,23 @@ struct TilePass final : mlir::flashcore::impl::TilePassBase<TilePass> {
     if (anyFailed)
       return signalPassFailure();
     // Equal attentions share a kernel.
-    DenseMap<std::pair<DictionaryAttr, fcgpu::ScheduleAttr>, Kernels> kernels;
+    DenseMap<ArrayAttr, SmallVector<Kernels>> kernels;
     for (AttentionOp op : ops) {
-      auto schedule =
-          op->getAttrOfType<fcgpu::ScheduleAttr>(fcgpu::kScheduleAttrName);
       castToDefaultSpace(op);
-      KernelBuilder builder(op, schedule);
-      Kernels &entry = kernels[builder.getKey()];
-      if (!entry.attention) {
-        entry = builder.buildKernels(module);
-        numKernels += entry.getNumber();
+      std::vector<KernelBuilder> builders = getBuilders(op);
+      SmallVector<Attribute> keys;
+      for (KernelBuilder &builder : builders)
+        keys.push_back(builder.getKey());
+      SmallVector<Kernels> &entry =
+          kernels[ArrayAttr::get(&getContext(), keys)];
+      if (entry.empty()) {
+        gpu::GPUModuleOp gpuModule = builders.front().createModule(module);
+        for (KernelBuilder &builder : builders) {
+          entry.push_back(builder.buildKernels(gpuModule));
+          numKernels += entry.back().getNumber();
+        }
       }
-      builder.buildLaunches(entry);
+      replaceByLaunches(op, builders, entry);
     }
     if (!ops.empty())
       module->setAttr(gpu::GPUDialect::getContainerModuleAttrName(),

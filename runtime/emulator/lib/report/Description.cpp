@@ -126,6 +126,21 @@ private:
 // Reading
 //===----------------------------------------------------------------------===//
 
+static bool hasSize(const Description &out, const std::string &name) {
+  return out.dims.contains(name) ||
+         (name == Description::keySplitsName && !out.keySplits.empty());
+}
+
+/// Those of an object that may be for some calls only.
+static QueryRange readQueries(const Field &field) {
+  QueryRange range;
+  if (field.has("queries")) {
+    range.least = field["queries"]["least"].integer();
+    range.most = field["queries"]["most"].integerOrNull();
+  }
+  return range;
+}
+
 static SizeProduct readProduct(const Field &field, const Description &out) {
   SizeProduct product;
   for (const Field &factor : field.elements()) {
@@ -135,7 +150,7 @@ static SizeProduct readProduct(const Field &field, const Description &out) {
     }
     auto readDim = [&](const char *key) {
       std::string dim = factor[key].string();
-      if (!out.dims.contains(dim))
+      if (!hasSize(out, dim))
         factor[key].refuse("a name of 'attention.dims'");
       return dim;
     };
@@ -211,7 +226,7 @@ static DescribedArgument readArgument(const Field &field,
   argument.kind = it->second;
   if (argument.kind == Kind::Size) {
     argument.name = field["dim"].string();
-    if (!out.dims.contains(argument.name))
+    if (!hasSize(out, argument.name))
       field["dim"].refuse("a name of 'attention.dims'");
     return argument;
   }
@@ -245,6 +260,7 @@ static DescribedKernel readKernel(const Field &field, const Description &out) {
                   static_cast<uint32_t>(block[2].integer(1, UINT32_MAX))};
   for (size_t i = 0; i < 3; ++i)
     kernel.grid[i] = readProduct(grid[i], out);
+  kernel.queries = readQueries(field);
   kernel.sharedBytes = field["dynamic_shared_memory"].integer();
   if (field.has("max_blocks_per_sm"))
     kernel.maxBlocksPerMultiprocessor = field["max_blocks_per_sm"].integer(1);
@@ -261,9 +277,16 @@ static Description readDocument(const Field &root) {
     out.dims[name] = size.integerOrNull();
   for (const Field &tensor : root["tensors"].elements())
     out.tensors.push_back(readTensor(tensor, out));
+  if (root.has("key_splits"))
+    for (const Field &formula : root["key_splits"].elements())
+      out.keySplits.push_back(
+          {readQueries(formula), formula["most"].integer(1),
+           formula["blocks"].integer(1), formula["rows"].integer(1),
+           formula["heads"].integer(1), formula["keys"].integer(1)});
   for (const Field &term : root["workspace"]["bytes"].elements())
-    out.workspace.push_back(
-        {term["bytes"].integer(), readProduct(term["factors"], out)});
+    out.workspace.push_back({term["bytes"].integer(),
+                             readProduct(term["factors"], out),
+                             readQueries(term)});
   for (const Field &kernel : root["kernels"].elements())
     out.kernels.push_back(readKernel(kernel, out));
   if (out.kernels.empty())
@@ -339,6 +362,48 @@ static Error verifyHeads(const Sizes &sizes) {
               std::to_string(q->second) + " and " + std::to_string(kv->second)};
 }
 
+static uint64_t sizeOr(const Sizes &sizes, const char *name, uint64_t other) {
+  auto it = sizes.find(name);
+  return it == sizes.end() ? other : it->second;
+}
+
+/// Batch entries, or sequences that lie back to back.
+static uint64_t countSequences(const Sizes &sizes) {
+  uint64_t ends = sizeOr(sizes, "cu_seqlens", 0);
+  return ends ? std::max<uint64_t>(ends - 1, 1) : sizeOr(sizes, "batch", 1);
+}
+
+static uint64_t divideCeil(uint64_t value, uint64_t by) {
+  return value / by + (value % by != 0);
+}
+
+uint64_t flashcore::emu::countQueries(const Sizes &sizes) {
+  uint64_t rows = sizeOr(sizes, "seqlen_q", 0);
+  return sizes.contains("cu_seqlens") ? divideCeil(rows, countSequences(sizes))
+                                      : rows;
+}
+
+static uint64_t countKeySplits(const Description &description,
+                               const Sizes &sizes) {
+  uint64_t queries = countQueries(sizes);
+  uint64_t keys = sizeOr(sizes, "seqlen_k",
+                         sizeOr(sizes, "page_size", 1) *
+                             sizeOr(sizes, "pages_per_sequence", 1));
+  for (const SplitFormula &formula : description.keySplits) {
+    if (!formula.queries.has(queries))
+      continue;
+    uint64_t tiles = divideCeil(queries, formula.rows);
+    if (__builtin_mul_overflow(tiles, countSequences(sizes), &tiles) ||
+        __builtin_mul_overflow(
+            tiles, sizeOr(sizes, "heads_q", 1) / formula.heads, &tiles))
+      return 1;
+    uint64_t splits = formula.blocks / std::max<uint64_t>(tiles, 1);
+    splits = std::min({splits, keys / formula.keys, formula.most});
+    return std::max<uint64_t>(splits, 1);
+  }
+  return 1;
+}
+
 Expected<Sizes>
 flashcore::emu::bindSizes(const Description &description,
                           const std::vector<std::string> &given) {
@@ -374,6 +439,8 @@ flashcore::emu::bindSizes(const Description &description,
   Error error = verifyHeads(sizes);
   if (!error.message.empty())
     return error;
+  if (!description.keySplits.empty())
+    sizes[Description::keySplitsName] = countKeySplits(description, sizes);
   return sizes;
 }
 
@@ -403,6 +470,8 @@ flashcore::emu::workspaceBytes(const Description &description,
                                const Sizes &sizes) {
   uint64_t total = 0;
   for (const WorkspaceTerm &term : description.workspace) {
+    if (!term.queries.has(countQueries(sizes)))
+      continue;
     Expected<uint64_t> elements = evaluate(term.factors, sizes);
     if (!elements)
       return elements;

@@ -56,8 +56,26 @@ struct DescribedArgument {
   std::optional<size_t> raggedAxis;
 };
 
+/// The query rows of a sequence that something is for.
+struct QueryRange {
+  uint64_t least = 0;
+  std::optional<uint64_t> most;
+
+  bool has(uint64_t queries) const {
+    return queries >= least && (!most || queries <= *most);
+  }
+};
+
+/// How many blocks share a query tile (docs/Bundle.md).
+struct SplitFormula {
+  QueryRange queries;
+  uint64_t most = 1, blocks = 1, rows = 1, heads = 1, keys = 1;
+};
+
 struct DescribedKernel {
   std::string name;
+  /// Of calls that launch it.
+  QueryRange queries;
   Dim3 block;
   SizeProduct grid[3];
   uint64_t sharedBytes = 0;
@@ -70,17 +88,21 @@ struct DescribedKernel {
 struct WorkspaceTerm {
   uint64_t bytes = 0;
   SizeProduct factors;
+  QueryRange queries = {};
 };
 
 using Sizes = std::map<std::string, uint64_t, std::less<>>;
 
 struct Description {
   static constexpr const char *workspaceName = "workspace";
+  /// The size that keySplits give.
+  static constexpr const char *keySplitsName = "key_splits";
 
   /// Empty where the caller chooses.
   std::map<std::string, std::optional<uint64_t>, std::less<>> dims;
   std::vector<DescribedTensor> tensors;
   std::vector<WorkspaceTerm> workspace;
+  std::vector<SplitFormula> keySplits;
   std::vector<DescribedKernel> kernels;
 
   const DescribedTensor *findTensor(std::string_view name) const;
@@ -97,7 +119,12 @@ Expected<std::optional<Description>> readDescription(std::string_view ptx);
 /// " --dim NAME=N" for each size that the caller chooses, but for those given.
 std::string openSizes(const Description &description, const Sizes &given = {});
 
-/// All sizes, of which `given` (NAME=NUMBER, as of --dim) has the open ones.
+/// Query rows of a sequence: of those that lie back to back the mean, rounded
+/// up.
+uint64_t countQueries(const Sizes &sizes);
+
+/// All sizes, of which `given` (NAME=NUMBER, as of --dim) has the open ones,
+/// and formulas the others.
 Expected<Sizes> bindSizes(const Description &description,
                           const std::vector<std::string> &given);
 

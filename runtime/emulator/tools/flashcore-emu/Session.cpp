@@ -253,6 +253,7 @@ public:
     return {};
   }
   Error loadTensors();
+  bool launches(const DescribedKernel &kernel) const;
   Error configure(const DescribedKernel &kernel, LaunchConfig &config) const;
   Error addArguments(const DescribedKernel &kernel, Arguments &arguments) const;
 
@@ -303,6 +304,11 @@ Error DescribedSession::loadTensors() {
     tensors[tensor.name] = std::move(*bound);
   }
   return loadWorkspace();
+}
+
+/// Some kernels are for calls of other sizes.
+bool DescribedSession::launches(const DescribedKernel &kernel) const {
+  return kernel.queries.has(countQueries(sizes));
 }
 
 /// What the command line does not say.
@@ -432,6 +438,10 @@ static Error planDescribed(const Description &description,
     error = described.bindSizes();
   if (error.message.empty() && options.arguments.empty())
     error = described.loadTensors();
+  if (needsSizes && options.kernel.empty())
+    std::erase_if(session.launches, [&](const PlannedLaunch &launch) {
+      return !described.launches(*description.findKernel(launch.kernel.name()));
+    });
   for (PlannedLaunch &launch : session.launches) {
     if (!error.message.empty())
       return error;

@@ -74,6 +74,9 @@ inline constexpr bool isLengths(std::string_view name) {
 /// The name of an axis of size 1, whatever the size of the problem.
 inline constexpr std::string_view BroadcastAxis = "1";
 
+/// How many blocks share a query tile: what a call's sizes say, not the caller.
+inline constexpr std::string_view KeySplitsDim = "key_splits";
+
 /// ceil(dim / tile) + plus, or a number that no size changes.
 struct Factor {
   std::string dim;
@@ -141,8 +144,29 @@ struct KernelResources {
   int64_t staticSharedMemory = 0;
 };
 
+/// The numbers of query rows of a sequence (Problem::queries) that something is
+/// for: nullopt is unbounded.
+struct QueryRange {
+  int64_t least = 0;
+  std::optional<int64_t> most;
+
+  bool has(int64_t queries) const {
+    return queries >= least && (!most || queries <= *most);
+  }
+};
+
+/// How many blocks share a query tile: `blocks` over the query tiles of a call,
+/// of `rows` query rows of `heads` heads each, but 1 to `most`, and not so many
+/// that they have fewer than `keys` keys each.
+struct SplitFormula {
+  QueryRange queries;
+  int64_t most = 1, blocks = 1, rows = 1, heads = 1, keys = 1;
+};
+
 struct KernelSpec {
   std::string name;
+  /// Of calls that launch it.
+  QueryRange queries;
   std::array<int64_t, 3> block = {1, 1, 1};
   std::array<Product, 3> grid;
   /// Of a persistent kernel, whose blocks do the work of those past the limit:
@@ -156,6 +180,7 @@ struct KernelSpec {
 struct WorkspaceTerm {
   int64_t bytes = 0;
   Product factors;
+  QueryRange queries = {};
 };
 
 struct AttentionSpec {
@@ -209,6 +234,7 @@ public:
   CodeImage ptx;
   std::vector<CodeImage> cubins;
   std::vector<WorkspaceTerm> workspace;
+  std::vector<SplitFormula> keySplits;
   std::vector<KernelSpec> kernels;
 };
 

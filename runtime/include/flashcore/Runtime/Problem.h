@@ -67,11 +67,20 @@ public:
                                   const ProblemRequest &request);
 
   const Bundle &bundle() const { return *source; }
-  /// `name` must be a dimension of the bundle.
+  /// `name` must be a dimension of the bundle, or KeySplitsDim.
   int64_t dim(std::string_view name) const;
   /// The most keys that an entry of the batch has, or the rows of all
   /// sequences: seqlen_k, or those of the pages that page_table names for one.
   int64_t seqlenK() const;
+  /// Batch entries, or sequences that lie back to back.
+  int64_t sequences() const;
+  /// Query rows of a sequence: of those that lie back to back the mean, rounded
+  /// up.
+  int64_t queries() const;
+  /// Whether the call launches `kernel`, one of the bundle's.
+  bool launches(const KernelSpec &kernel) const {
+    return kernel.queries.has(queries());
+  }
   const std::map<std::string, int64_t, std::less<>> &dims() const {
     return dimValues;
   }
@@ -92,12 +101,15 @@ private:
   Status resolveTensor(const TensorSpec &spec, const ProblemRequest &request);
   StatusOr<int64_t> evaluate(const Product &product,
                              std::string_view what) const;
+  void resolveKeySplits();
   Status resolveWorkspace();
+  Status checkGrids() const;
 
   const Bundle *source;
   std::map<std::string, int64_t, std::less<>> dimValues;
   std::vector<TensorGeometry> geometries;
   int64_t workspaceSize = 0;
+  int64_t numKeySplits = 1;
 };
 
 } // namespace flashcore

@@ -95,12 +95,12 @@ func.func @one_part_with_a_sink(%q: !qo, %k: !kv, %v: !kv, %o: !qo, %logits: mem
 !kv = memref<?x2x?x64xf16>
 
 // The number of parts is found at run time: by the host, the manifest and both
-// kernels. The merge loads eight at a time, of which the last may not be there.
+// kernels. The merge loads many at a time, of which the last may not be there.
 
 // CHECK-DAG: #[[$PARTS:.+]] = affine_map<()[s0] -> (s0 ceildiv 128)>
 // CHECK-DAG: #[[$BLOCKS:.+]] = affine_map<()[s0, s1] -> ((s0 * (s1 ceildiv 128)) * 4)>
 // CHECK-DAG: #[[$FLOATS:.+]] = affine_map<()[s0, s1] -> ((s0 * (s1 ceildiv 128)) * 260)>
-// CHECK-DAG: #[[$ROUNDS:.+]] = affine_map<()[s0] -> ((s0 ceildiv 128) ceildiv 8)>
+// CHECK-DAG: #[[$ROUNDS:.+]] = affine_map<()[s0] -> ((s0 ceildiv 128) ceildiv 32)>
 // CHECK-DAG: #[[$LAST:.+]] = affine_map<()[s0] -> (s0 ceildiv 128 - 1)>
 
 // CHECK-LABEL: func.func @open_keys

@@ -32,6 +32,7 @@ struct CopyQueueResource
 
 /// Names of the attributes this dialect puts on other dialects' ops.
 inline constexpr StringLiteral kScheduleAttrName = "fcgpu.schedule";
+inline constexpr StringLiteral kFewQueriesAttrName = "fcgpu.few_queries";
 inline constexpr StringLiteral kStagingAttrName = "fcgpu.staging";
 inline constexpr StringLiteral kBlockTilesAttrName = "fcgpu.block_tiles";
 inline constexpr StringLiteral kOverlapAttrName = "fcgpu.overlap";

@@ -129,6 +129,14 @@ def FCGPU_Invariance
   let cppNamespace = "::mlir::fcgpu";
 }
 
+def FCGPU_SplitCount
+    : I32EnumAttr<"SplitCount", "Who says how many blocks share the keys", [
+        I32EnumAttrCase<"Fixed", 0, "fixed">,
+        I32EnumAttrCase<"Call", 1, "call">]> {
+  let genSpecializedAttr = 0;
+  let cppNamespace = "::mlir::fcgpu";
+}
+
 def FCGPU_RingLayout
     : I32EnumAttr<"RingLayout", "Where the elements of a slot lie", [
         I32EnumAttrCase<"Rows", 0, "rows">,
@@ -227,6 +235,12 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
       this number, itself one of block_n, for every query tile alike: as many
       blocks share a query tile as its keys have parts, and the second kernel
       merges them; 0 splits nothing
+    * `split_count`: with `call`, key_splits is the most blocks that share a query
+      tile: how many they are, from 1 on, each call says by a formula of its sizes,
+      which the manifest has (`fixed`: always key_splits)
+    * `expected_queries`: the query rows of a sequence that the other choices are
+      for where they are known at run time only. Calls may have others, which are
+      slower; 0 stands for many
 
     ```mlir
     #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 64, num_warps = 4,
@@ -262,7 +276,10 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
                              "::mlir::fcgpu::OutputRoute::Direct">:$output,
       DefaultValuedParameter<"::mlir::fcgpu::Invariance",
                              "::mlir::fcgpu::Invariance::None">:$invariance,
-      DefaultValuedParameter<"int64_t", "0">:$split_keys);
+      DefaultValuedParameter<"int64_t", "0">:$split_keys,
+      DefaultValuedParameter<"::mlir::fcgpu::SplitCount",
+                             "::mlir::fcgpu::SplitCount::Fixed">:$split_count,
+      DefaultValuedParameter<"int64_t", "0">:$expected_queries);
   let builders = [
     AttrBuilder<(ins "::llvm::StringRef":$chip,
                      "const ::mlir::fcgpu::ScheduleChoice &":$choice)>];

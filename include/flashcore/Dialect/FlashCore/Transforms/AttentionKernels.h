@@ -32,13 +32,24 @@ struct KeyParts {
                          function_ref<OpFoldResult(Dim)> getSize) const;
 };
 
+/// How many query rows of a sequence calls have that launch a kernel: of
+/// sequences back to back the mean, rounded up.
+struct QueryRange {
+  int64_t least = 0;
+  std::optional<int64_t> most = {};
+
+  bool isAll() const { return least == 0 && !most; }
+};
+
 /// The signature of the kernels of one attention. Where its keys are split into
 /// N parts there are two: the first leaves N partial results a query row in the
 /// workspace, the second merges them into the outputs. Scores that are an
 /// output have one more, behind these.
 class AttentionSignature : public KernelSignature {
 public:
-  AttentionSignature(AttentionOp op, fcgpu::ScheduleAttr schedule);
+  /// Of kernels for calls of `queries`.
+  AttentionSignature(AttentionOp op, fcgpu::ScheduleAttr schedule,
+                     QueryRange queries = {});
 
   /// Of the attention kernel.
   ArrayRef<KernelArgument> getArguments() const { return arguments; }
@@ -71,9 +82,12 @@ private:
   void listScoresArguments(AttentionOp op);
   void addTensorMaps(AttentionOp op, fcgpu::ScheduleAttr schedule);
 
+  void setQueries(NamedAttrList &kernel, Builder b) const;
+
   SmallVector<KernelArgument> arguments, mergeArguments, scoresArguments;
   fcgpu::ScheduleChoice scoresChoice;
   KeyParts keyParts;
+  QueryRange queries;
 };
 
 /// The results of attentions over parts of the keys, in the workspace: O, then

@@ -24,8 +24,9 @@ namespace mlir::flashcore {
 
 /// The extents of tensors; CuSeqlens is one more than there are Sequences, One
 /// is that of a broadcast axis. Keys in pages have the three behind Sequences
-/// in the place of SeqlenK. Those behind it are the axes of tensors that no
-/// other tensor shares, as of those that a region captures.
+/// in the place of SeqlenK. KeySplits is no tensor's: hosts compute it for each
+/// call. Those behind One are the axes of tensors that no other tensor shares,
+/// as of those that a region captures.
 enum class Dim : unsigned {
   Batch,
   HeadsQ,
@@ -39,10 +40,11 @@ enum class Dim : unsigned {
   Pages,
   PageSize,
   PagesPerSequence,
+  KeySplits,
   One
 };
 /// One is no dimension of the problem.
-inline constexpr unsigned kNumDims = 12;
+inline constexpr unsigned kNumDims = 13;
 StringRef stringifyDim(Dim dim);
 
 /// One tensor of the problem.
@@ -116,12 +118,13 @@ public:
   std::optional<int64_t> getExtent(Dim dim) const {
     return extents[static_cast<unsigned>(dim)];
   }
-  /// Whether the problem has the dimension: most have no sequences.
+  /// Whether a tensor of the problem has the dimension: most have no sequences.
   bool hasDim(Dim dim) const;
   /// One past the last Dim of a tensor.
   unsigned getEndOfDims() const { return extents.size(); }
 
-  /// The arguments of a kernel that takes these tensors and sizes.
+  /// The arguments of a kernel that takes these tensors and sizes, which are
+  /// asked for where a tensor or the host has them.
   SmallVector<KernelArgument>
   listArguments(bool needsWorkspace,
                 function_ref<bool(const KernelTensor &)> takesTensor,

@@ -31,6 +31,8 @@ struct ScheduleReport {
   ScheduleDecision decision; ///< without reasons where the IR had the schedule
   /// How sizes that are left open would change what was chosen.
   std::vector<std::string> openSizes;
+  /// That of the kernels for calls of few queries, where there are any.
+  std::optional<ScheduleChoice> fewQueries;
 };
 
 /// What flashcore-configure is told. Of the fields of a schedule, 0 and the
@@ -41,6 +43,9 @@ struct ConfigurePassOptions {
   fcgpu::FieldOption<Type> name{};
 #include "flashcore/Dialect/FCGPU/IR/ScheduleFields.def"
   std::string tuningFile; ///< for what the fields leave open
+  /// The most queries of a sequence in calls that kernels of their own are for,
+  /// where seqlen_q is known at run time only; 0 makes none.
+  int64_t fewQueries = 0;
   /// Gets what became of each attention; may be empty.
   std::function<void(AttentionOp, ScheduleReport)> onSchedule;
 };

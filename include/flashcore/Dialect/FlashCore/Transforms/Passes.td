@@ -29,6 +29,10 @@ def ConfigurePass : Pass<"flashcore-configure"> {
     chip is an error. Without an entry the schedule is chosen as if there were
     no file, and so it is, with a remark, where the entry's does not fit.
 
+    With `few-queries` an op whose seqlen_q is known at run time only gets a second
+    schedule, `fcgpu.few_queries`, for calls of at most so many queries a sequence:
+    one set of kernels for prompts, and one for decoding.
+
     ```mlir
     flashcore.attention ins(...) outs(...)
     // becomes
@@ -45,6 +49,9 @@ def ConfigurePass : Pass<"flashcore-configure"> {
     Option<"tuningFile", "tuning-file", "std::string", /*default=*/"\"\"",
            "Take what the other options leave open from this file of "
            "flashcore-tune, where it has an entry for the problem">,
+    Option<"fewQueries", "few-queries", "int64_t", /*default=*/"0",
+           "Choose a second schedule, for calls of at most so many queries of a "
+           "sequence, where seqlen_q is known at run time only; 0 has none">,
   ];
   let statistics = [Statistic<"numConfigured", "num-configured",
                               "Attentions that got a schedule">];
