@@ -156,6 +156,7 @@ class Configuration:
     page: int = 0  # keys of a page, or 0 for keys in one piece
     region: str = "none"  # of the mask, as region_text() takes it
     scores: tuple | None = None  # an output: stage and type
+    dropout: float | None = None
     gap: int = 0  # with layout apart: elements between rows, and in front of the first
     options: tuple = ()
     schedule: str = "seq"  # of the emulator, as are the next three
@@ -193,7 +194,7 @@ class Configuration:
             layouts = fixed_layouts(self)
         text = make_bundles.attention(
             self.dtype, self.head_dim, self.causal, self.shape, self.head_dim_v, self.layout == "dynamic",
-            (self.window_left, self.window_right), self.softcap, self.bias, layouts, self.lse, self.scale, self.scores)
+            (self.window_left, self.window_right), self.softcap, self.bias, layouts, self.lse, self.scale, self.scores, self.dropout)
         if self.page:
             text = re.sub(r"(![kv] = memref<)[^x]+x([^x]+)x[^x]+x", rf"\1?x\2x{self.page}x", text)
         for name, vector in self.vectors():
@@ -224,6 +225,7 @@ class Configuration:
         legal = self.head_dim in HEAD_DIMS and self.head_dim_v in HEAD_DIMS
         legal &= all(window is None or window >= 0 for window in (self.window_left, self.window_right))
         legal &= all(value is None or 1e-30 < value < 1e30 for value in (self.scale, self.softcap))
+        legal &= self.dropout is None or 2 ** -17 <= self.dropout < 1 - 2 ** -17
         heads = self.shape[1:3]
         legal &= "?" in heads or heads[0] % heads[1] == 0
         return legal and all(option.startswith("--chip=") and option[7:] in CHIPS for option in self.options)
@@ -273,7 +275,7 @@ def parse_value(name, text):
         if text not in ("True", "False"):
             raise ValueError("expects True or False")
         return text == "True"
-    return float(text) if name in ("softcap", "scale") else int(text)
+    return float(text) if name in ("softcap", "scale", "dropout") else int(text)
 
 
 def fixed_layouts(configuration):
@@ -463,7 +465,14 @@ class Generator:
         return self.add_scores(self.add_data(drawn))
 
     def add_data(self, drawn):
-        """Sinks, lengths and a mask region, which came after the rest: a seed still draws what it did of that."""
+        """Sinks, lengths, a mask region and a dropout, which came after the rest: a seed still draws what it did of that."""
+        drawn = self.add_lengths(drawn)
+        if not self.chance(12):
+            return drawn
+        shares = [0.0, 1.0, 1e-6] if self.chance(3) else [0.1, 0.5, 0.999, 2 ** -16, self.rng.uniform(0.01, 0.99)]
+        return dataclasses.replace(drawn, dropout=float(f"{self.rng.choice(shares):.6g}"))
+
+    def add_lengths(self, drawn):
         drawn = dataclasses.replace(drawn, sinks=self.chance(15), lengths=self.rng.choice(["used", "ends", "both"]) if self.chance(25) else "none",
                                     region=self.region() if self.chance(25) else "none")
         if self.chance(20) and drawn.layout in ("dense", "dynamic"):

@@ -194,6 +194,31 @@ def scores_output_runs(bundles):
     return runs
 
 
+def dropout_runs(bundles, name, options=()):
+    """Dropouts of every form of the loop, keys divided among warps and over blocks, tiles that begin in the middle
+    of 32 keys, a mask, a region, and lengths and pages that are data."""
+    runs = []
+    if options:
+        forms = [[], ["--overlap=none", "--row-max=checked"], ["--overlap=none", "--row-max=stale", "--grid=persistent"], ["--key-splits=2"],
+                 ["--overlap=none", "--block-n=80"], ["--output=bulk"], ["--invariance=batch"]]
+    else:
+        forms = [["--row-max=exact", "--row-sum=add"], ["--row-max=stale", "--overlap=qk"], ["--row-max=folded", "--row-sum=mma"],
+                 schedule_options(32, 16, 4, 4, 2), ["--key-splits=3"], ["--block-n=48"], ["--grid=persistent", "--query=shared"],
+                 [*schedule_options(32, 32, 4, 4, 2), "--softmax=one_pass"], ["--invariance=batch"], ["--head-group=2"]]
+    for i, form in enumerate(forms):
+        is_one_pass = "--softmax=one_pass" in form
+        mlir = attention(DTYPES[i % 2], (64, 64, 128)[i % 3], CAUSAL[i % 3], (2, 4, 2, 150, 250) if is_one_pass or i % 2 else ("?", 4, 2, "?", "?"),
+                         dropout=(0.1, 0.5, 0.9)[i % 3], window=(70, None) if i % 4 == 3 else (None, None), bias=BIASES[i % 8][1] if i == 1 else None)
+        bundle = bundles.make(f"{name}-{i}", mlir, [*options, *form])
+        sizes = {} if is_one_pass or i % 2 else {"dims": {"batch": 2, "seqlen_q": 150, "seqlen_k": 203}}
+        runs.append({"bundle": bundle, "kind": "rising" if i % 4 == 1 else "normal", **sizes})
+    for path in sorted((ROOT / "test/Integration").glob("dropout-*.mlir")):
+        sizes = {"seqlen_q": 150, "cu_seqlens": 5}
+        sizes |= {"pages": 60, "pages_per_sequence": 12, "sequences": 4} if "paged" in path.stem else {"seqlen_k": 333}
+        runs.append({"bundle": bundles.make(f"{name}-{path.stem}", path.read_text(), [*options]), "dims": sizes})
+    return runs
+
+
 def packed_runs(bundles):
     """The strides and offsets of q, k and v in one tensor, fixed in the kernel
     and chosen at run time."""
@@ -407,6 +432,7 @@ def check_grid(bundles):
     runs += region_runs(bundles, "region")
     runs += sequence_runs(bundles, "sequences")
     runs += scores_output_runs(bundles)
+    runs += dropout_runs(bundles, "dropout")
     runs += packed_runs(bundles)
     runs += narrow_runs(bundles, [(203, 333), (1, 1500), (130, 3), (513, 512), (1, 1), (5, 0)])
     runs += split_runs(bundles)
@@ -601,6 +627,7 @@ def warpgroup_grid(bundles):
     return [*warpgroup_runs(bundles), *warpgroup_score_runs(bundles), *warpgroup_size_runs(bundles), *warpgroup_split_runs(bundles),
             *warpgroup_checked_runs(bundles), *warpgroup_bulk_runs(bundles, batch=150),
             *region_runs(bundles, "warpgroups-region", ["--chip=sm_90a", "--product=warpgroup"]),
+            *dropout_runs(bundles, "warpgroups-dropout", ["--chip=sm_90a", "--product=warpgroup"]),
             *warpgroup_persistent_runs(bundles, batch=150)]
 
 
@@ -624,6 +651,8 @@ def emulate_grid(bundles):
         runs.append({"bundle": bundle, "dims": dims(1, 2, 1, 70, 33)})
     sizes = [(70, 150), (1, 203), (130, 3), (90, 1), (130, 3), (1, 1), (64, 113), (33, 203)]
     runs += score_runs(bundles, sizes, batch=1, heads=2)
+    runs += dropout_runs(bundles, "dropout")
+    runs += dropout_runs(bundles, "dropout-warpgroups", ["--chip=sm_90a", "--product=warpgroup"])
     runs += packed_runs(bundles)
     runs += narrow_runs(bundles, [(70, 33), (1, 150), (3, 0)])
     runs += split_runs(bundles)

@@ -97,6 +97,7 @@ FEATURES = [
     ("bias, broadcast axes", attention(ins="bias(%b : memref<1x1x96x96xf32>)", args=", %b: memref<1x1x96x96xf32>"), r"bias\("),
     ("alibi", attention(ins="alibi(%b : memref<4xf32>)", args=", %b: memref<4xf32>"), r"alibi\("),
     ("sink", attention(ins="sink(%b : memref<4xf32>)", args=", %b: memref<4xf32>"), r"sink\("),
+    ("dropout", attention(ins="rng(%b : memref<4xi32>)", clause="dropout(1.0e-01)", args=", %b: memref<4xi32>"), r"dropout\("),
     ("score region", attention(clause=f"score {SCORE}"), r"score \{"),
     ("mask region", attention(clause=f"mask {MASK}"), r"mask \{"),
     ("scores", attention(clause="scores(%b : memref<1x4x96x96xf32>) stage(probabilities)", args=", %b: memref<1x4x96x96xf32>"), r"scores\("),

@@ -88,8 +88,8 @@ typedef struct FlashCoreShape {
   /** -1 is unbounded. */
   int64_t windowLeft, windowRight;
   /** The shortest decimal number that reads as the f32 of the kernel; 0 for no
-   *  cap, and for a scale of 1 / sqrt(head_dim). */
-  double softcap, scale;
+   *  cap, for a scale of 1 / sqrt(head_dim), and without a dropout. */
+  double softcap, scale, dropout;
   /** "f16" or "bf16". */
   const char *type;
   /** "none", "bottom_right" or "top_left". */

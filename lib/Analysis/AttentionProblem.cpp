@@ -128,7 +128,9 @@ AttentionProblem AttentionProblem::get(AttentionOp op) {
   ScoreWork change = getScoreWork(op.getScoreRegion()), hide;
   if (mask.hasOpaqueRegion)
     hide = getScoreWork(op.getMaskRegion());
-  problem.hasLongScores = op.getBias() || change.isLong() || hide.isLong();
+  problem.hasDropout = static_cast<bool>(op.getRng());
+  problem.hasLongScores =
+      op.getBias() || problem.hasDropout || change.isLong() || hide.isLong();
   problem.readsPerScore = change.numReads + hide.numReads > 0;
   if (mask.windowLeft && mask.windowRight)
     problem.windowKeys = *mask.windowLeft + *mask.windowRight + 1;

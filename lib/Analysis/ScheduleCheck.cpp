@@ -109,11 +109,24 @@ static std::optional<std::string> checkFolded(const AttentionProblem &problem,
                                            : "bias");
 }
 
+/// Columns of ones take the sums of the P that V meets, which a dropout has
+/// changed.
+static std::optional<std::string> checkDropout(const AttentionProblem &problem,
+                                               const ScheduleChoice &choice,
+                                               FieldNames names) {
+  if (!problem.hasDropout || choice.getOnesColumns() == 0)
+    return std::nullopt;
+  return llvm::formatv("expects {0} add with product warpgroup and a dropout, "
+                       "which the sums of rows do not see, but got mma",
+                       spell("row_sum", names));
+}
+
 std::optional<std::string>
 mlir::flashcore::checkTileSchedule(const AttentionProblem &problem,
                                    const ScheduleChoice &choice,
                                    FieldNames names) {
-  for (auto check : {checkShares, checkOnePass, checkFolded, checkSplit})
+  for (auto check :
+       {checkShares, checkOnePass, checkFolded, checkSplit, checkDropout})
     if (std::optional<std::string> error = check(problem, choice, names))
       return error;
   return std::nullopt;

@@ -299,7 +299,7 @@ static void decideRowPolicies(const ScheduleOptions &options,
       isInvariant ? llvm::StringRef(kInvariantReason)
       : shape.rowSum == RowSum::Mma
           ? "columns of ones behind V cost P V less than additions"
-          : "V has no whole panels, or there is no room for columns of ones");
+          : "V has no whole panels, no room for columns of ones, or a dropout");
 }
 
 /// What runs beside the softmax of a tile.

@@ -259,6 +259,7 @@ static FlashCoreShape toC(const Shape &shape) {
                            shape.windowRight.value_or(-1),
                            toDouble(shape.softcap),
                            toDouble(shape.scale),
+                           toDouble(shape.dropout),
                            lasting(shape.type),
                            lasting(shape.causal.value_or("none")),
                            nameOf(shape.layout),

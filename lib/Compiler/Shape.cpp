@@ -42,6 +42,7 @@ WORDS OF --shape, in any order; what is left out is 'b1 h8 s512 d64 f16 bhsd':
                       window=64,0 on both sides; inf is unbounded
   softcap=30          cap of the scores
   scale=0.1           softmax_scale in place of 1/sqrt(head_dim)
+  dropout=0.1         a share of P that meets no V, drawn with rng (4 x i32)
   bias                of (batch, heads_q, seqlen_q, seqlen_k) in the type of q;
                       bias=1h1k: with the axes b, h, q, k, or 1 where it is
                       broadcast; bias=1h1k:f32: of another type
@@ -265,6 +266,8 @@ Error ShapeParser::readWord(StringRef word) {
     return readNumber(word, value, shape.softcap);
   if (name == "scale")
     return readNumber(word, value, shape.scale);
+  if (name == "dropout")
+    return readNumber(word, value, shape.dropout);
   if (name == "bias")
     return readBias(word, value, hasValue);
   if (name == "scores")
@@ -291,7 +294,8 @@ Error ShapeParser::readWord(StringRef word) {
     return readSizes(word);
   return makeError(
       "expects sizes (b1, h32/8, s4096 or q1 and k4096, d128), f16, bf16, "
-      "causal, window=, softcap=, scale=, bias, lse, scores=, bhsd, bshd, "
+      "causal, window=, softcap=, scale=, dropout=, bias, lse, scores=, bhsd, "
+      "bshd, "
       "packed or strided, but got '" +
       word + "'");
 }
@@ -478,6 +482,8 @@ static std::string modifiers(const Shape &shape) {
     add("scale", shortestText(*shape.scale));
   if (shape.softcap)
     add("softcap", shortestText(*shape.softcap));
+  if (shape.dropout)
+    add("dropout", shortestText(*shape.dropout));
   if (!shape.scoresStage.empty())
     add("stage", shape.scoresStage);
   return text;
@@ -489,6 +495,8 @@ std::string mlir::flashcore::writeShape(const Shape &shape) {
       {"q", types.query()}, {"k", types.key()}, {"v", types.value()}};
   if (!shape.biasAxes.empty())
     operands.emplace_back("bias", types.bias());
+  if (shape.dropout)
+    operands.emplace_back("rng", "memref<4xi32>");
   operands.emplace_back("o", types.output());
   if (shape.hasLse)
     operands.emplace_back("lse", types.lse());
@@ -507,6 +515,8 @@ std::string mlir::flashcore::writeShape(const Shape &shape) {
             "  flashcore.attention ins(%q, %k, %v : !q, !k, !v)";
   if (!shape.biasAxes.empty())
     stream << " bias(%bias : !bias)";
+  if (shape.dropout)
+    stream << " rng(%rng : !rng)";
   stream << "\n      outs(%o : !o)";
   if (shape.hasLse)
     stream << " lse(%lse : !lse)";

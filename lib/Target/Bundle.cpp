@@ -114,9 +114,9 @@ static json::Object describeAttention(ArrayRef<BundleKernel> kernels) {
   for (llvm::StringRef key : {"softmax_scale", "causal", "window_left",
                               "window_right", "softcap", "dims"})
     problem[key] = toJSON(attention.get(key));
-  for (llvm::StringRef key : {"score", "mask", "scores_stage"})
-    if (Attribute value = attention.get(key))
-      problem[key] = toJSON(value);
+  for (llvm::StringRef key : {"dropout", "score", "mask", "scores_stage"})
+    if (Attribute optional = attention.get(key))
+      problem[key] = toJSON(optional);
   return json::Object{{"version", kBundleVersion},
                       {"attention", std::move(problem)},
                       {"tensors", toJSON(attention.get("tensors"))}};

@@ -84,6 +84,10 @@ class Library:
         """A contiguous copy, of another type."""
         raise _cannot(array, f"converted to {dtype}")
 
+    def as_int32(self, array: Any) -> Any:
+        """The memory of a contiguous array of int64, as words."""
+        raise _cannot(array, "rng")
+
     def beside(self, array: Any, other: Any) -> Any:
         """The array, or a copy of it on the device of ``other``."""
         return array
@@ -138,6 +142,9 @@ class Torch(Library):
     def convert(self, array: Any, dtype: str) -> Any:
         return array.to(getattr(self.torch, dtype), memory_format=self.torch.contiguous_format)
 
+    def as_int32(self, array: Any) -> Any:
+        return array.view(self.torch.int32)
+
     def beside(self, array: Any, other: Any) -> Any:
         return array.to(other.device) if isinstance(other, self.torch.Tensor) else array
 
@@ -190,6 +197,9 @@ class NumPyLike(Library):
 
     def convert(self, array: Any, dtype: str) -> Any:
         return array.astype(self._dtype(dtype), order="C")
+
+    def as_int32(self, array: Any) -> Any:
+        return array.view(self._dtype("int32"))
 
     def copy(self, target: Any, source: Any) -> None:
         target[...] = source

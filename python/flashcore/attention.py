@@ -41,6 +41,8 @@ class Options:
     device: Optional[str] = None
     static: bool = False
     refuses_gradients: bool = True
+    #: Of P; its words are among ``captured``.
+    dropout: Optional[float] = None
     #: Of clauses, score_mod and mask_mod, with the places of the tensors that they read.
     regions: "Optional[Regions]" = None
     captured: "Tuple[Tensor, ...]" = ()
@@ -71,6 +73,8 @@ def attention(
     cu_seqlens_k: Any = None,
     seqused_k: Any = None,
     page_table: Any = None,
+    dropout_p: float = 0.0,
+    rng: Any = None,
     lse: bool = False,
     scores: Optional[str] = None,
     layout: str = "bhsd",
@@ -137,6 +141,13 @@ def attention(
         its row, unless seqused_k says less: then neither pages behind nor their
         entries are looked at. With cu_seqlens_q it takes the place of cu_seqlens_k,
         and seqused_k is needed. There is no bias.
+    dropout_p: the probability that an element of P = softmax(...) is dropped on its way
+        to v: o is (P * kept / (1 - dropout_p)) v, and lse that of all keys. It is
+        rounded to a multiple of 2^-16. 0 is no dropout, and rng is not looked at.
+    rng: int64 (2,), seed and offset, where q is. Which elements are kept is a function
+        of both and of the batch entry, the head, the query and the key, the same for
+        every kernel and device; docs/Op.md has it. They are data: a CUDA graph draws
+        anew when they change.
     lse: return (o, lse), with the natural logarithm of the sum of each row's
         exponentials, that of its sink among them: float32 (batch, heads_q,
         seqlen_q). A query that sees no key has an o of 0, and an lse of -inf or
@@ -178,8 +189,10 @@ def attention(
         from flashcore.kernels import invariant_schedule
 
         schedule = invariant_schedule(schedule)
+    dropout = None if dropout_p == 0.0 else _read_dropout(dropout_p, rng)
     if not (
-        score_mod is None
+        dropout is None
+        and score_mod is None
         and mask_mod is None
         and alibi_slopes is None
         and sinks is None
@@ -189,10 +202,12 @@ def attention(
         and page_table is None
         and scores is None
     ):
-        beside = (alibi_slopes, sinks, cu_seqlens_q, cu_seqlens_k, seqused_k, page_table)
+        words = None if dropout is None else rng
+        beside = (alibi_slopes, sinks, cu_seqlens_q, cu_seqlens_k, seqused_k, page_table, words)
         options = make_options(
             causal, window, softcap, scale, lse, layout, schedule, device, static, scores
         )
+        options = replace(options, dropout=dropout)
         return _run_mods(options, score_mod, mask_mod, beside, q, k, v, bias, out, stream)
     if "torch" in sys.modules and is_traced(q):
         from flashcore.torch import ops
@@ -230,7 +245,7 @@ def _run_mods(
 ) -> Any:
     if "torch" in sys.modules and is_traced(q):
         raise UnsupportedError(
-            "expects no score_mod or mask_mod, ALiBi, sinks, lengths, pages or scores where PyTorch "
+            "expects no score_mod or mask_mod, ALiBi, sinks, lengths, pages, scores or dropout where PyTorch "
             "traces a call: torch.compiler.disable keeps a function out of torch.compile"
         )
     from flashcore import mods
@@ -387,6 +402,24 @@ def _read_positive(name: str, value: Any) -> Optional[float]:
             f"expects {name} to be a positive number of float32, or None, but got {value!r}"
         )
     return number
+
+
+def _read_dropout(dropout_p: Any, rng: Any) -> float:
+    """As the kernel has it, in f32, of which it takes a multiple of 2^-16."""
+    try:
+        share = float(struct.unpack("f", struct.pack("f", float(dropout_p)))[0])
+    except (TypeError, ValueError, OverflowError):
+        raise TypeError(f"expects dropout_p to be a number, but got {dropout_p!r}") from None
+    if not 2**-17 <= share < 1 - 2**-17:
+        raise ValueError(
+            f"expects dropout_p to be 0, or from 2^-17 to below 1 - 2^-17, but got {dropout_p!r}"
+        )
+    if rng is None:
+        raise ValueError(
+            f"expects rng, seed and offset of int64 (2,), with dropout_p {dropout_p!r}, but got "
+            "None"
+        )
+    return share
 
 
 def run_on_stream(

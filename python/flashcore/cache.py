@@ -167,7 +167,7 @@ def precompile(
         (one query) should say batch and heads.
     chips: such as "sm_80"; all of the compiler by default.
     static: kernels for exactly these sizes, as ``attention(static=True)`` has.
-    multiprocessors: of the GPU, which the split of keys of a decode follows.
+    multiprocessors: of the GPU, which say whether the keys of a decode are split.
     batch_invariant: kernels of calls with batch_invariant=True, and no schedule.
 
     With ``FLASHCORE_KERNELS`` set to the folder, these calls need no compiler.

@@ -1,4 +1,4 @@
-"""Tensors beside q, k, v and bias: slopes, sinks, lengths of sequences, and pages.
+"""Tensors beside q, k, v and bias: slopes, sinks, lengths, pages, and words of a dropout.
 
 Each is a clause of the op. They reach a call as tensors that score_mod and
 mask_mod read do: :mod:`flashcore.mods` tells the compiler and the runtime of them.
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Dict, NamedTuple, Optional, Sequence, Tup
 
 from flashcore import _core
 from flashcore.arrays import contiguous_strides, library_of
+from flashcore.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from flashcore.resolve import Tensor
@@ -25,6 +26,7 @@ class Beside(NamedTuple):
     cu_seqlens_q, cu_seqlens_k: (sequences + 1), int32.
     seqused_k: (batch), with cu_seqlens (sequences), int32.
     page_table: (batch, pages of each), with cu_seqlens (sequences, ...), int32.
+    rng: (2), of int64: seed and offset.
     """
 
     alibi_slopes: Any = None
@@ -33,6 +35,7 @@ class Beside(NamedTuple):
     cu_seqlens_k: Any = None
     seqused_k: Any = None
     page_table: Any = None
+    rng: Any = None
 
 
 class Clause(NamedTuple):
@@ -52,7 +55,11 @@ CLAUSES: Dict[str, Clause] = {
     "cu_seqlens_k": Clause("cu_seqlens_k", "cu_seqlens_k", "int32", "i32"),
     "seqused_k": Clause("seqused_k", "seqused_k", "int32", "i32"),
     "page_table": Clause("page_table", "page_table", "int32", "i32", 2),
+    "rng": Clause("rng", "rng", "int32", "i32"),
 }
+
+#: That which the words of a problem declare with the dropout that it is for.
+OF_WORDS = "rng"
 
 
 def expect_pairs(beside: Beside) -> None:
@@ -81,6 +88,8 @@ def expect_pairs(beside: Beside) -> None:
 
 def prepare(name: str, array: Any) -> Any:
     """An argument as kernels read it, copied where its elements lie apart."""
+    if name == OF_WORDS:
+        array = _words_of(array)
     view = _core.view(array, None)
     clause = CLAUSES[name]
     if view.dtype != clause.dtype:
@@ -93,6 +102,21 @@ def prepare(name: str, array: Any) -> Any:
     if library is None or all(n <= 1 or s == d for n, s, d in zip(view.shape, view.strides, dense)):
         return array
     return library.dense(array)
+
+
+def _words_of(rng: Any) -> Any:
+    """Seed and offset as four words, in the memory of the two."""
+    view = _core.view(rng, None)
+    if view.dtype != "int64" or view.shape != (2,):
+        raise ValueError(
+            f"expects rng of int64 (2,), seed and offset, but got {view.dtype} {view.shape}"
+        )
+    library = library_of(rng)
+    if library is None:
+        raise UnsupportedError(
+            f"expects rng of PyTorch, NumPy or CuPy, but got one of {type(rng).__name__}"
+        )
+    return library.as_int32(rng if view.strides == (1,) else library.dense(rng))
 
 
 # What a kernel has of them --------------------------------------------------

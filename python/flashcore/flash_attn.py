@@ -17,7 +17,6 @@ from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence, Tuple, U
 import torch
 
 from flashcore.attention import attention
-from flashcore.errors import UnsupportedError
 from flashcore.torch.gradients import needs_gradient
 
 __all__ = [
@@ -53,7 +52,8 @@ def flash_attn_func(
     q: (batch, seqlen_q, heads_q, head_dim).
     k: (batch, seqlen_k, heads_kv, head_dim); heads_q is a multiple of heads_kv.
     v: (batch, seqlen_k, heads_kv, head_dim).
-    dropout_p: must be 0.
+    dropout_p: the probability that an element of the softmax is dropped, drawn with
+        PyTorch's generator of the device; other elements than flash-attn drops.
     softmax_scale: 1 / sqrt(head_dim) by default.
     causal: the last query sees the last key, and each query before it one key less.
     window_size: keys to the left and to the right of a query's own that it sees;
@@ -70,15 +70,15 @@ def flash_attn_func(
     heads_q, seqlen_q), -inf for a query that sees no key, where flash-attn has
     +inf; S_dmask: empty, as flash-attn's is without dropout.
 
-    Raises flashcore.UnsupportedError, a NotImplementedError, for dropout and
-    gradients, and what flashcore.attention raises.
+    Raises flashcore.UnsupportedError, a NotImplementedError, for gradients, and what
+    flashcore.attention raises.
     """
-    _refuse_dropout("flash_attn_func", dropout_p)
     result = attention(
         q,
         k,
         v,
         lse=return_attn_probs,
+        **_dropout_options(dropout_p, q),
         **_alibi_options(alibi_slopes, q, k),
         **_options(softmax_scale, causal, window_size, softcap),
     )
@@ -105,10 +105,9 @@ def flash_attn_kvpacked_func(
 
     Nothing is copied. Raises ValueError for another number of axes, or of tensors.
     """
-    _refuse_dropout("flash_attn_kvpacked_func", dropout_p)
     k, v = _unpack("kv", kv, 2)
     return flash_attn_func(
-        q, k, v, 0.0, softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic,
+        q, k, v, dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic,
         return_attn_probs,
     )  # fmt: skip
 
@@ -128,10 +127,9 @@ def flash_attn_qkvpacked_func(
 
     Nothing is copied. Raises ValueError for another number of axes, or of tensors.
     """
-    _refuse_dropout("flash_attn_qkvpacked_func", dropout_p)
     q, k, v = _unpack("qkv", qkv, 3)
     return flash_attn_func(
-        q, k, v, 0.0, softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic,
+        q, k, v, dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic,
         return_attn_probs,
     )  # fmt: skip
 
@@ -175,10 +173,9 @@ def flash_attn_varlen_func(
     not written; with return_attn_probs (out, softmax_lse, S_dmask), softmax_lse:
     float32 (heads_q, total_q).
 
-    Raises flashcore.UnsupportedError, a NotImplementedError, for dropout and gradients,
-    and what flashcore.attention raises.
+    Raises flashcore.UnsupportedError, a NotImplementedError, for gradients, and what
+    flashcore.attention raises.
     """
-    _refuse_dropout("flash_attn_varlen_func", dropout_p)
     if block_table is None:
         _expect_rows(q=q, k=k, v=v)
         k, v = k[None], v[None]
@@ -197,6 +194,7 @@ def flash_attn_varlen_func(
         cu_seqlens_q=cu_seqlens_q,
         lse=return_attn_probs,
         **keys,
+        **_dropout_options(dropout_p, q),
         **_slopes(alibi_slopes, q.shape[1], lengths),
         **_options(softmax_scale, causal, window_size, softcap),
     )
@@ -239,11 +237,10 @@ def flash_attn_varlen_kvpacked_func(
 
     Nothing is copied. Raises ValueError for another number of axes, or of tensors.
     """
-    _refuse_dropout("flash_attn_varlen_kvpacked_func", dropout_p)
     k, v = _unpack("kv", kv, 2, "total")
     return flash_attn_varlen_func(
-        q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, 0.0, softmax_scale, causal,
-        window_size, softcap, alibi_slopes, deterministic, return_attn_probs,
+        q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, dropout_p, softmax_scale,
+        causal, window_size, softcap, alibi_slopes, deterministic, return_attn_probs,
     )  # fmt: skip
 
 
@@ -264,10 +261,9 @@ def flash_attn_varlen_qkvpacked_func(
 
     Nothing is copied. Raises ValueError for another number of axes, or of tensors.
     """
-    _refuse_dropout("flash_attn_varlen_qkvpacked_func", dropout_p)
     q, k, v = _unpack("qkv", qkv, 3, "total")
     return flash_attn_varlen_func(
-        q, k, v, cu_seqlens, cu_seqlens, max_seqlen, max_seqlen, 0.0, softmax_scale, causal,
+        q, k, v, cu_seqlens, cu_seqlens, max_seqlen, max_seqlen, dropout_p, softmax_scale, causal,
         window_size, softcap, alibi_slopes, deterministic, return_attn_probs,
     )  # fmt: skip
 
@@ -580,12 +576,12 @@ def _options(
     }
 
 
-def _refuse_dropout(name: str, dropout_p: float) -> None:
-    if dropout_p != 0.0:
-        raise UnsupportedError(
-            f"flashcore.flash_attn.{name} has no dropout: expects dropout_p to be 0, but got "
-            f"{dropout_p}"
-        )
+def _dropout_options(dropout_p: float, q: torch.Tensor) -> Dict[str, Any]:
+    """Seed and offset are drawn where q is, so that a CUDA graph draws them at each replay."""
+    if dropout_p == 0:
+        return {}
+    words = torch.randint(-(2**63), 2**63 - 1, (2,), dtype=torch.int64, device=q.device)
+    return {"dropout_p": dropout_p, "rng": words}
 
 
 def _alibi_options(

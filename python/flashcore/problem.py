@@ -42,6 +42,7 @@ class Problem:
     causal: None, "bottom_right" or "top_left".
     window_left, window_right: keys; None is unbounded.
     softcap, scale: None is no cap, and 1 / sqrt(head_dim).
+    dropout: the share of P that meets no V; None is none.
     bias: its axes, such as "1h1k" where batch and query are broadcast.
     bias_dtype: "f16", "bf16" or "f32".
     lse: whether the log-sum-exp is an output.
@@ -67,6 +68,7 @@ class Problem:
     bias_dtype: Optional[str] = None
     lse: bool = False
     layout: str = "strided"
+    dropout: Optional[float] = None
     scores: Optional[str] = None
     scores_dtype: Optional[str] = None
 
@@ -87,6 +89,8 @@ class Problem:
             text.append(f"softcap={shortest_float32(self.softcap)}")
         if self.scale is not None:
             text.append(f"scale={shortest_float32(self.scale)}")
+        if self.dropout is not None:
+            text.append(f"dropout={shortest_float32(self.dropout)}")
         if self.bias:
             text.append(f"bias={self.bias}:{self.bias_dtype}")
         if self.lse:

@@ -150,7 +150,7 @@ def _resolve_foreign(options: Options, arguments: Arguments, kind: str) -> Run:
     if options.regions:
         raise UnsupportedError(
             "expects arrays of PyTorch, NumPy or CuPy with score_mod or mask_mod, ALiBi, sinks, "
-            "lengths, pages or scores, but got others"
+            "lengths, pages, scores or dropout, but got others"
         )
     if arguments.q.device[0] in (CPU, CUDA_HOST):
         return partial(foreign.run_on_host, options)
@@ -541,6 +541,7 @@ def _problem(
         SHORT[bias.dtype] if bias else None,
         options.needs_lse,
         "strided",
+        options.dropout,
         options.scores,
         "f32" if options.scores else None,
     )
@@ -661,8 +662,8 @@ def _make_device_run(library: Library, options: Options, arguments: Arguments) -
         used = library.stream_in_use(index) if stream is None else stream
         if used is None:
             raise UnsupportedError(
-                "expects stream= with score_mod or mask_mod, ALiBi, sinks, lengths, pages or scores "
-                f"for arrays of {type(q)}, whose library does not tell the stream in use"
+                "expects stream= with score_mod or mask_mod, ALiBi, sinks, lengths, pages, scores or "
+                f"dropout for arrays of {type(q)}, whose library does not tell the stream in use"
             )
         o, lse, scores = _outputs(library, options, arguments, strides, q, out)
         tensors = [q, k, v, bias, *_captured(options), o, lse, scores]

@@ -147,6 +147,7 @@ static PyObject *toFields(const FlashCoreShape &shape) {
       {"window_right", size(shape.windowRight)},
       {"softcap", orNone(shape.softcap, shape.softcap != 0)},
       {"scale", orNone(shape.scale, shape.scale != 0)},
+      {"dropout", orNone(shape.dropout, shape.dropout != 0)},
       {"bias", text(shape.biasAxes, "")},
       {"bias_dtype", text(shape.biasType, "")},
       {"lse", Ref(PyBool_FromLong(shape.hasLse))},

@@ -120,12 +120,51 @@ def test_rows_without_keys():
     assert (out[:, :16] == 0).all() and (lse[:, :, :16] == -torch.inf).all()
 
 
-@pytest.mark.parametrize("name", [name for name in PUBLISHED if "kvcache" not in name])
-def test_dropout_is_refused_by_name(name):
-    function = getattr(flash_attn, name)
-    count = sum(p.default is p.empty for p in inspect.signature(function).parameters.values())
-    with pytest.raises(NotImplementedError, match=f"{name} has no dropout.*but got 0.17"):
-        function(*[None] * count, dropout_p=0.17)
+def all_with_dropout(q, k, v, p):
+    """O of every function, of one batch entry."""
+    kv, qkv = torch.stack([k, v], 2), torch.stack([q, k, v], 2)
+    ends, rows = torch.tensor([0, q.shape[1]], dtype=torch.int32), q.shape[1]
+    calls = [
+        lambda: flash_attn.flash_attn_func(q, k, v, p),
+        lambda: flash_attn.flash_attn_kvpacked_func(q, kv, p),
+        lambda: flash_attn.flash_attn_qkvpacked_func(qkv, p),
+        lambda: flash_attn.flash_attn_varlen_func(q[0], k[0], v[0], ends, ends, rows, rows, p)[None],
+        lambda: flash_attn.flash_attn_varlen_kvpacked_func(q[0], kv[0], ends, ends, rows, rows, p)[
+            None
+        ],
+        lambda: flash_attn.flash_attn_varlen_qkvpacked_func(qkv[0], ends, rows, p)[None],
+    ]
+    results = []
+    for call in calls:
+        torch.manual_seed(7)
+        results.append(call())
+    return results
+
+
+def test_dropout_is_drawn_with_the_generator():
+    q, k, v = (x[:1] for x in make(layout="bshd"))
+    torch.manual_seed(7)
+    rng = torch.randint(-(2**63), 2**63 - 1, (2,))
+    expected = flashcore.attention(q, k, v, dropout_p=0.17, rng=rng, layout="bshd")
+    assert not torch.equal(expected, flashcore.attention(q, k, v, layout="bshd"))
+    for out in all_with_dropout(q, k, v, 0.17):
+        assert_same_as(out, expected)
+    out, lse, mask = flash_attn.flash_attn_func(q, k, v, 0.17, return_attn_probs=True)
+    assert not torch.equal(out, expected)  # the generator went on
+    assert torch.equal(lse, flash_attn.flash_attn_func(q, k, v, return_attn_probs=True)[1])
+    assert mask.numel() == 0
+
+
+def test_dropout_of_more_than_all_is_refused():
+    q, k, v = make(layout="bshd")
+    with pytest.raises(ValueError, match="expects dropout_p to be 0, or from .* but got 1.5"):
+        flash_attn.flash_attn_func(q, k, v, dropout_p=1.5)
+
+
+def test_dropout_has_no_gradients():
+    q, k, v = (x.requires_grad_() for x in make(layout="bshd"))
+    with pytest.raises(flashcore.GradientError, match="pages or dropout has no backward pass"):
+        flash_attn.flash_attn_func(q, k, v, dropout_p=0.1)
 
 
 def test_gradients_are_refused():

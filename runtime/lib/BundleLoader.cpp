@@ -16,6 +16,7 @@
 #include "KernelParameters.h"
 #include "OpenFile.h"
 
+#include "flashcore/Runtime/Dropout.h"
 #include "flashcore/Runtime/FileUtils.h"
 #include "flashcore/Runtime/JsonReader.h"
 
@@ -162,6 +163,7 @@ private:
   void checkVector(Field tensors, std::string_view name, DType dtype,
                    std::string_view axis);
   void checkSequences(Field attention, Field tensors);
+  void checkRng(Field attention, Field tensors);
   void checkPairs(Field tensors);
   void checkPageTable(Field tensors);
   void checkCaptured(Field attention, Field tensors);
@@ -254,6 +256,11 @@ void BundleLoader::readAttention(Field field) {
   attention.softcap = field["softcap"].numberOrNull();
   if (attention.softcap && !isPositive(*attention.softcap))
     field["softcap"].refuse("a positive number or null");
+  if (field.has("dropout")) {
+    attention.dropout = field["dropout"].number();
+    if (!isDropoutShare(*attention.dropout))
+      field["dropout"].refuse("a number from 2^-17 to below 1 - 2^-17");
+  }
   using Type = ScoreProgram::Type;
   for (auto [key, type, program] :
        {std::tuple("score", Type::F32, &attention.score),
@@ -505,7 +512,7 @@ void BundleLoader::checkRequiredTensors(Field tensors) {
 }
 
 /// What regions read is there, with an axis for each coordinate; and only they,
-/// lengths and tables are integers.
+/// lengths, tables and the words of a dropout are integers.
 void BundleLoader::checkCaptured(Field attention, Field tensors) {
   const std::vector<std::string> &captured = bundle.attention.captured;
   for (const auto &[key, program] :
@@ -536,7 +543,8 @@ void BundleLoader::checkCaptured(Field attention, Field tensors) {
     bool isCaptured = std::count(captured.begin(), captured.end(), tensor.name);
     if (isCaptured && tensor.role != TensorSpec::Role::Input)
       fields[i]["role"].refuse("'input'");
-    bool mayCount = isLengths(tensor.name) || tensor.name == PageTableName;
+    bool mayCount = isLengths(tensor.name) || tensor.name == PageTableName ||
+                    tensor.name == RngName;
     if (!isCaptured && !isReal(tensor.dtype) && !mayCount)
       fields[i]["dtype"].refuse("'f16', 'bf16' or 'f32'");
   }
@@ -578,7 +586,8 @@ void BundleLoader::checkBias(Field tensors) {
       axes[i].refuse("'" + std::string(biasAxes[i]) + "' or '1'");
 }
 
-/// Whether no tensor but that of a region or of lengths has this axis.
+/// Whether no tensor but that of a region, of lengths or of a dropout has this
+/// axis.
 static bool isOwnAxis(std::string_view axis) {
   auto isIn = [&](const auto &names) {
     return std::count(std::begin(names), std::end(names), axis) != 0;
@@ -606,8 +615,28 @@ void BundleLoader::checkVector(Field tensors, std::string_view name,
   if (!axis.empty() && actual != axis)
     axes.front().refuse("'" + std::string(axis) + "'");
   if (axis.empty() && !isOwnAxis(actual))
-    axes.front().refuse("the name of a size of its own, one less than '" +
-                        std::string(CuSeqlensDim) + "'");
+    axes.front().refuse(
+        "the name of a size of its own" +
+        (name == RngName
+             ? ", of " + std::to_string(RngWords)
+             : ", one less than '" + std::string(CuSeqlensDim) + "'"));
+}
+
+/// The words of a dropout, which come with its share.
+void BundleLoader::checkRng(Field attention, Field tensors) {
+  const TensorSpec *rng = bundle.findTensor(RngName);
+  bool isNeeded = bundle.attention.dropout.has_value();
+  if (isNeeded != (rng != nullptr))
+    tensors.refuse("an array with" + std::string(isNeeded ? "" : "out") + " '" +
+                   std::string(RngName) + "', as 'attention' has" +
+                   (isNeeded ? "" : " no") + " 'dropout'");
+  checkVector(tensors, RngName, DType::I32, /*axis=*/"");
+  if (!reader.ok() || !rng)
+    return;
+  const std::string &axis = rng->axes.front();
+  if (bundle.attention.dims.find(axis)->second != RngWords)
+    attention["dims"][axis].refuse(std::to_string(RngWords) +
+                                   ", the words of seed and offset");
 }
 
 /// The ends of queries come with those of keys, or with what is used of pages.
@@ -845,6 +874,8 @@ void BundleLoader::readManifest(Field root) {
     checkScores(root["tensors"]);
   if (reader.ok())
     checkSequences(root["attention"], root["tensors"]);
+  if (reader.ok())
+    checkRng(root["attention"], root["tensors"]);
   if (reader.ok())
     checkPageTable(root["tensors"]);
   if (reader.ok())

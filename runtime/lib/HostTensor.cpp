@@ -127,7 +127,7 @@ TensorView flashcore::makeView(const TensorGeometry &shape, const void *data) {
   result.dtype = shape.dtype;
   result.sizes.fill(1);
   bool hasKeys = shape.name == BiasName || shape.name == ScoresName;
-  bool isVector = isLengths(shape.name);
+  bool isVector = isLengths(shape.name) || shape.name == RngName;
   bool isTable = shape.name == PageTableName;
   for (size_t axis = 0; axis < shape.axes.size(); ++axis) {
     const std::string &name = shape.axes[axis];

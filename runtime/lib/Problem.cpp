@@ -497,6 +497,8 @@ std::string Problem::str() const {
     result += " scale=" + numberText(attention.softmaxScale);
   if (attention.softcap)
     result += " softcap=" + numberText(*attention.softcap);
+  if (attention.dropout)
+    result += " dropout=" + numberText(*attention.dropout);
   if (const TensorGeometry *bias = findTensor(BiasName))
     result += " bias=" + biasText(*bias);
   if (findTensor(SinkName))

@@ -13,6 +13,8 @@
 
 #include "flashcore/Runtime/Reference.h"
 
+#include "flashcore/Runtime/Dropout.h"
+
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -54,6 +56,8 @@ AttentionInputs flashcore::gatherInputs(
   inputs.cuSeqlensK = find(CuSeqlensKName);
   inputs.sequsedK = find(SequsedKName);
   inputs.pageTable = find(PageTableName);
+  inputs.dropout = attention.dropout;
+  inputs.rng = find(RngName);
   inputs.score = attention.score ? &*attention.score : nullptr;
   inputs.maskRegion = attention.maskRegion ? &*attention.maskRegion : nullptr;
   inputs.scoresStage = attention.scoresStage;
@@ -113,6 +117,9 @@ Status flashcore::verifyShapes(const AttentionInputs &inputs) {
                          std::string(isPaged ? PageTableName : CuSeqlensQName) +
                          ", but got one")
         .note("its axes would have to be those of each sequence");
+  if (inputs.rng && inputs.rng->sizes[0] != RngWords)
+    return mismatch("the words of seed and offset and the size of rng",
+                    RngWords, inputs.rng->sizes[0]);
   if (!inputs.bias)
     return Status::success();
   if (inputs.cuSeqlensQ)
@@ -518,6 +525,7 @@ private:
   void storeEarly(int64_t head, int64_t query, const Scalar *products,
                   double *to);
   void storeLate(const Scalar *row, KeyRange keys, double factor, double *to);
+  void dropWeights(int64_t head, int64_t query, Scalar *row, KeyRange keys);
   void computeOutput(int64_t row, KeyRange keys);
 
   const AttentionInputs &inputs;
@@ -658,6 +666,23 @@ void HeadWorker<Math>::storeLate(const Scalar *row, KeyRange keys,
     to[j] = areMasked ? row[j] : row[j] * factor;
 }
 
+/// What a dropout leaves of the weights of one query, whose sum is known.
+template <typename Math>
+void HeadWorker<Math>::dropWeights(int64_t head, int64_t query, Scalar *row,
+                                   KeyRange keys) {
+  if (!inputs.dropout)
+    return;
+  PhiloxWords words;
+  for (size_t i = 0; i < words.size(); ++i)
+    words[i] = static_cast<uint32_t>(static_cast<int64_t>(
+        inputs.rng->load(static_cast<int64_t>(i), 0, 0, 0)));
+  DropoutMask mask(*inputs.dropout, words, sequence.entry, head);
+  double scale = mask.scale();
+  for (int64_t j = keys.first; j < keys.end; ++j)
+    row[j] =
+        mask.keeps(query, j) ? Scalar(math.round(row[j] * scale)) : Scalar(0);
+}
+
 /// The weighted sum of v for one row. It reads visible keys only, and not those
 /// of weight 0: a 0 would turn an infinity in v into a NaN.
 template <typename Math>
@@ -711,6 +736,7 @@ void HeadWorker<Math>::computeBlock(int64_t head, int64_t firstRow,
       std::fill_n(o, headDimV, 0.0);
       continue;
     }
+    dropWeights(head, query, weights, keys);
     computeOutput(r, keys);
     for (int64_t d = 0; d < headDimV; ++d)
       o[d] = math.finish(output[r * headDimV + d], factor);

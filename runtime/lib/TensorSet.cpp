@@ -100,7 +100,8 @@ enum class SequenceStream : uint64_t {
   SequsedK,
   CuSeqlensQ,
   CuSeqlensK,
-  PageTable
+  PageTable,
+  Rng
 };
 } // namespace
 
@@ -269,6 +270,14 @@ static void fillPageTable(HostTensor &table, int64_t pages, uint64_t seed) {
   }
 }
 
+/// Any words are a seed and an offset.
+static void fillRng(HostTensor &rng, uint64_t seed) {
+  NormalGenerator generator(seed);
+  rng.forEach([&](int64_t, int64_t position) {
+    rng.storeBits(position, static_cast<uint32_t>(generator.nextBits() >> 32));
+  });
+}
+
 void TensorSet::fillSequsedK(uint64_t seed) {
   NormalGenerator generator(makeStream(seed, SequenceStream::SequsedK));
   HostTensor &used = tensor(SequsedKName);
@@ -286,12 +295,14 @@ void TensorSet::fillSequsedK(uint64_t seed) {
   }
 }
 
-/// Sinks, lengths and pages. Sequences of as many queries as keys in all have
-/// so each: self-attention is what is mostly run.
+/// Sinks, lengths, pages and what a dropout is drawn with. Sequences of as many
+/// queries as keys in all have so each: self-attention is what is mostly run.
 void TensorSet::fillSequences(uint64_t seed) {
   if (findTensor(SinkName))
     fillNormal(tensor(SinkName), makeStream(seed, SequenceStream::Sinks),
                [](int64_t) { return 1.0f; });
+  if (findTensor(RngName))
+    fillRng(tensor(RngName), makeStream(seed, SequenceStream::Rng));
   if (findTensor(CuSeqlensQName)) {
     int64_t seqlenQ = source->dim("seqlen_q"), seqlenK = source->seqlenK();
     uint64_t cutsQ = makeStream(seed, SequenceStream::CuSeqlensQ);
@@ -497,10 +508,11 @@ Status flashcore::verifyStage(const Problem &problem, Stage stage) {
       attention.score || attention.maskRegion || problem.findTensor(AlibiName);
   bool hasSequences = problem.findTensor(SinkName) ||
                       problem.bundle().hasLengths() ||
-                      problem.bundle().isPaged();
+                      problem.bundle().isPaged() || attention.dropout;
   if (stage != Stage::All && hasSequences)
     return Status::error("expects stage 'all' of an attention with sinks, "
-                         "seqused_k, cu_seqlens or page_table, but got '" +
+                         "seqused_k, cu_seqlens, page_table or dropout, but "
+                         "got '" +
                          std::string(stringify(stage)) + "'")
         .note("stages look at plain softmaxes of all keys");
   if (stage != Stage::All && isChanged)

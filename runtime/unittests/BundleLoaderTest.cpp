@@ -583,6 +583,42 @@ TEST_F(BundleLoaderTest, readsSinksAndLengths) {
   EXPECT_FALSE(loadTestBundle().hasLengths());
 }
 
+TEST_F(BundleLoaderTest, refusesADropoutThatIsNone) {
+  json manifest = dropoutManifest();
+  auto refusalAt = [&](const char *pointer, const json &value) {
+    json changed = manifest;
+    changed[json::json_pointer(pointer)] = value;
+    std::string message = refusal(changed);
+    return message.substr(0, message.find(remedy));
+  };
+  const std::string prefix = "manifest.json: expects 'tensors[5]";
+  for (double share : {0.0, 1.0, -0.5})
+    EXPECT_EQ(refusalAt("/attention/dropout", share),
+              "manifest.json: expects 'attention.dropout' to be a number from "
+              "2^-17 to below 1 - 2^-17, but got " +
+                  json(share).dump());
+  EXPECT_EQ(refusalAt("/attention/dims/rng_0", 2),
+            "manifest.json: expects 'attention.dims.rng_0' to be 4, the words "
+            "of seed and offset, but got 2");
+  EXPECT_EQ(refusalAt("/attention/dims/rng_0", nullptr),
+            "manifest.json: expects 'attention.dims.rng_0' to be 4, the words "
+            "of seed and offset, but got null");
+  EXPECT_EQ(refusalAt("/tensors/5/dtype", "f32"),
+            prefix + ".dtype' to be 'i32', but got \"f32\"");
+  EXPECT_EQ(refusalAt("/tensors/5/role", "output"),
+            prefix + ".role' to be 'input', but got \"output\"");
+  EXPECT_EQ(refusalAt("/tensors/5/axes/0", "batch"),
+            prefix + ".axes[0]' to be the name of a size of its own, of 4, but "
+                     "got \"batch\"");
+  EXPECT_EQ(refusalAt("/tensors/5/name", "other"),
+            "manifest.json: expects 'tensors' to be an array with 'rng', as "
+            "'attention' has 'dropout', but got an array of 6 elements");
+  manifest["attention"].erase("dropout");
+  EXPECT_EQ(refusalAt("/attention/dims/batch", 1),
+            "manifest.json: expects 'tensors' to be an array without 'rng', as "
+            "'attention' has no 'dropout', but got an array of 6 elements");
+}
+
 TEST_F(BundleLoaderTest, refusesSinksAndLengthsThatAreNone) {
   json manifest = varlenManifest(32, 48, 3, "none", true);
   addVector(manifest, "sink_logits", "f32", "heads_q");

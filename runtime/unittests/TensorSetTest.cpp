@@ -519,7 +519,7 @@ TEST(SequenceInputsTest, stagesAreOfPlainAttentions) {
     for (Stage stage : {Stage::QK, Stage::Softmax, Stage::PV})
       EXPECT_EQ(text(set.set.fillInputs(1, InputKind::Normal, stage)),
                 "expects stage 'all' of an attention with sinks, seqused_k, "
-                "cu_seqlens or page_table, but got '" +
+                "cu_seqlens, page_table or dropout, but got '" +
                     std::string(stringify(stage)) +
                     "'\n  note: stages look at plain softmaxes of all keys");
   }
@@ -527,6 +527,18 @@ TEST(SequenceInputsTest, stagesAreOfPlainAttentions) {
   EXPECT_NE(text(verifyStage(set.problem, Stage::PV)), "");
   SequenceSet paged(pagedManifest(16, 16, 1, 2, 2));
   EXPECT_NE(text(verifyStage(paged.problem, Stage::PV)), "");
+  SequenceSet dropout(dropoutManifest());
+  EXPECT_NE(text(verifyStage(dropout.problem, Stage::PV)), "");
+}
+
+TEST(SequenceInputsTest, seedAndOffsetFollowTheSeed) {
+  SequenceSet set(dropoutManifest());
+  std::vector<int64_t> first = set.fill(1, "rng");
+  EXPECT_EQ(first.size(), static_cast<size_t>(RngWords));
+  EXPECT_NE(first, set.fill(2, "rng"));
+  EXPECT_EQ(first, set.fill(1, "rng"));
+  EXPECT_EQ(set.set.inputs().rng->sizes, (std::array<int64_t, 4>{4, 1, 1, 1}));
+  EXPECT_EQ(set.set.inputs().dropout, 0.25);
 }
 
 TEST(SequenceInputsTest, kernelsGetNoLengthsOutsideOfTheTensors) {

@@ -182,6 +182,14 @@ void flashcore::testing::addVector(json &manifest, const char *name,
   setPtx(manifest, ptxFor(manifest));
 }
 
+json flashcore::testing::dropoutManifest() {
+  json manifest = staticManifest();
+  manifest["attention"]["dropout"] = 0.25;
+  manifest["attention"]["dims"]["rng_0"] = RngWords;
+  addVector(manifest, "rng", "i32", "rng_0");
+  return manifest;
+}
+
 json flashcore::testing::varlenManifest(int64_t seqlenQ, int64_t seqlenK,
                                         int64_t sequences, const char *causal,
                                         bool hasSequsedK) {

@@ -73,6 +73,8 @@ void addBias(nlohmann::json &manifest, const char *dtype = "f16",
 /// kernel.
 void addVector(nlohmann::json &manifest, const char *name, const char *dtype,
                const char *axis);
+/// A static problem that drops a quarter of P.
+nlohmann::json dropoutManifest();
 /// A static problem of `sequences` sequences on the axes of the rows, and
 /// optionally with seqused_k, whose axis is called "sequences".
 nlohmann::json varlenManifest(int64_t seqlenQ, int64_t seqlenK,

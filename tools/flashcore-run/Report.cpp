@@ -398,6 +398,8 @@ static std::string formatAttention(const AttentionSpec &attention) {
   std::string text =
       "  softmax_scale " + format("%g", attention.softmaxScale) + ", softcap " +
       (attention.softcap ? format("%g", *attention.softcap) : "none") +
+      (attention.dropout ? ", dropout " + format("%g", *attention.dropout)
+                         : "") +
       "\n  causal " + std::string(stringify(attention.mask.causal)) +
       ", window_left " + orUnbounded(attention.mask.windowLeft) +
       ", window_right " + orUnbounded(attention.mask.windowRight) + "\n ";

@@ -331,6 +331,29 @@ TEST(ScheduleRefusal, AFoldedMaximumThatCannotWork) {
             "of all earlier tiles before a product, but got qk");
 }
 
+TEST(ScheduleRefusal, SumsOfAProductBehindADropout) {
+  ScheduleOptions options;
+  options.product = Product::Warpgroup;
+  options.rowSum = RowSum::Mma;
+  AttentionProblem problem = makeProblem(128, 128);
+  problem.hasDropout = problem.hasLongScores = true;
+  auto refuseOn = [&](const char *chip) {
+    ScheduleResult result =
+        chooseSchedule(problem, *lookupTarget(chip), options);
+    auto *error = std::get_if<std::string>(&result);
+    return error ? *error : "accepted";
+  };
+  EXPECT_EQ(refuseOn("sm_90a"),
+            "expects row-sum add with product warpgroup and a dropout, which "
+            "the sums of rows do not see, but got mma");
+  options.rowSum = RowSum::Add;
+  EXPECT_EQ(refuseOn("sm_90a"), "accepted");
+  // A product of warps has one of its own for the sums.
+  options.product = Product::Warp;
+  options.rowSum = RowSum::Mma;
+  EXPECT_EQ(refuseOn("sm_90a"), "accepted");
+}
+
 // Errors call a field as where it stands does.
 TEST(ScheduleRefusal, NamesFieldsOfTheAttribute) {
   AttentionProblem problem = makeProblem(64, 64);

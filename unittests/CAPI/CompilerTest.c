@@ -114,13 +114,13 @@ static void testShape(void) {
 static void testReadShape(void) {
   FlashCoreShape shape;
   EXPECT_OK(flashcoreReadShape("b? h32/8 S1x4096 d192/128 BF16 causal window=7 "
-                               "scale=0.1 bias=1h1k:f32 lse bshd",
+                               "scale=0.1 dropout=0.2 bias=1h1k:f32 lse bshd",
                                &shape));
   EXPECT(shape.batch == -1 && shape.headsQ == 32 && shape.headsKV == 8);
   EXPECT(shape.seqlenQ == 1 && shape.seqlenK == 4096);
   EXPECT(shape.headDim == 192 && shape.headDimV == 128 && shape.hasLse);
   EXPECT(shape.windowLeft == 7 && shape.windowRight == -1);
-  EXPECT(shape.scale == 0.1 && shape.softcap == 0);
+  EXPECT(shape.scale == 0.1 && shape.dropout == 0.2 && shape.softcap == 0);
   EXPECT_TEXT(shape.type, "bf16");
   EXPECT_TEXT(shape.causal, "bottom_right");
   EXPECT_TEXT(shape.layout, "bshd");
@@ -260,8 +260,8 @@ static void testBadModules(void) {
   EXPECT_ERROR(
       flashcoreWriteShape("\xff", &text),
       "expects sizes (b1, h32/8, s4096 or q1 and k4096, d128), f16, "
-      "bf16, causal, window=, softcap=, scale=, bias, lse, bhsd, bshd, "
-      "packed or strided, but got '\xef\xbf\xbd'");
+      "bf16, causal, window=, softcap=, scale=, dropout=, bias, lse, bhsd, "
+      "bshd, packed or strided, but got '\xef\xbf\xbd'");
   EXPECT_OK(compile("func.func @\"\\FF\"(%q: memref<1x1x64x64xf16>) {\n"
                     "  flashcore.attention ins(%q, %q, %q :\n"
                     "      memref<1x1x64x64xf16>, memref<1x1x64x64xf16>,\n"

@@ -53,22 +53,26 @@ TEST(ShapeTest, noWordsAreTheDefault) {
 }
 
 TEST(ShapeTest, everyWordAtOnce) {
-  EXPECT_EQ(
-      module("lse bias=1h1k:f32 scale=0.1 softcap=30 window=1024,0 causal bf16 "
-             "d192/128 s1x4096 h32/8 b2"),
-      "!q = memref<2x32x1x192xbf16>\n"
-      "!k = memref<2x8x4096x192xbf16>\n"
-      "!v = memref<2x8x4096x128xbf16>\n"
-      "!bias = memref<1x32x1x4096xf32>\n"
-      "!o = memref<2x32x1x128xbf16>\n"
-      "!lse = memref<2x32x1xf32>\n"
-      "func.func @attention(%q: !q, %k: !k, %v: !v, %bias: !bias, %o: !o, "
-      "%lse: !lse) {\n"
-      "  flashcore.attention ins(%q, %k, %v : !q, !k, !v) bias(%bias : !bias)\n"
-      "      outs(%o : !o) lse(%lse : !lse) causal(bottom_right) "
-      "window_left(1024) window_right(0) scale(1.0e-01) softcap(3.0e+01)\n"
-      "  return\n"
-      "}\n");
+  EXPECT_EQ(module("lse bias=1h1k:f32 scale=0.1 dropout=0.25 softcap=30 "
+                   "window=1024,0 causal bf16 "
+                   "d192/128 s1x4096 h32/8 b2"),
+            "!q = memref<2x32x1x192xbf16>\n"
+            "!k = memref<2x8x4096x192xbf16>\n"
+            "!v = memref<2x8x4096x128xbf16>\n"
+            "!bias = memref<1x32x1x4096xf32>\n"
+            "!rng = memref<4xi32>\n"
+            "!o = memref<2x32x1x128xbf16>\n"
+            "!lse = memref<2x32x1xf32>\n"
+            "func.func @attention(%q: !q, %k: !k, %v: !v, %bias: !bias, %rng: "
+            "!rng, %o: !o, "
+            "%lse: !lse) {\n"
+            "  flashcore.attention ins(%q, %k, %v : !q, !k, !v) bias(%bias : "
+            "!bias) rng(%rng : !rng)\n"
+            "      outs(%o : !o) lse(%lse : !lse) causal(bottom_right) "
+            "window_left(1024) window_right(0) scale(1.0e-01) softcap(3.0e+01) "
+            "dropout(2.5e-01)\n"
+            "  return\n"
+            "}\n");
 }
 
 TEST(ShapeTest, orderAndCaseDoNotMatter) {
@@ -166,8 +170,8 @@ TEST(ShapeTest, refusesUnknownWords) {
     EXPECT_EQ(module(word).find("expects "), 0u) << word;
   EXPECT_EQ(module("b1 casual"),
             "expects sizes (b1, h32/8, s4096 or q1 and k4096, d128), "
-            "f16, bf16, causal, window=, softcap=, scale=, bias, lse, scores=, "
-            "bhsd, bshd, packed or strided, but got 'casual'");
+            "f16, bf16, causal, window=, softcap=, scale=, dropout=, bias, "
+            "lse, scores=, bhsd, bshd, packed or strided, but got 'casual'");
 }
 
 TEST(ShapeTest, refusesRepeatedWords) {

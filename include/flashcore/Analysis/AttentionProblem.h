@@ -33,8 +33,9 @@ struct AttentionProblem {
   bool hasRegion = false;
   /// Whether what is computed of a score takes many registers beside the
   /// fragments: a bias has an address for every score, and so has much that
-  /// regions read.
+  /// regions read; a dropout has words of random numbers.
   bool hasLongScores = false;
+  bool hasDropout = false;
   /// Whether a region reads something for every score.
   bool readsPerScore = false;
   /// What was proved of a mask region: whether something of it bounds the keys

@@ -40,7 +40,7 @@ struct Shape {
   std::string type = "f16";
   std::optional<std::string> causal; ///< "bottom_right" or "top_left"
   std::optional<int64_t> windowLeft, windowRight;
-  std::optional<float> softcap, scale;
+  std::optional<float> softcap, scale, dropout;
   /// Of (batch, heads_q, seqlen_q, seqlen_k) those the bias has: "1h1k". Empty
   /// without a bias.
   std::string biasAxes, biasType;

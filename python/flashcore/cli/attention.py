@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Optional
 
 from flashcore import _core, attention, kernels
+from flashcore.clauses import prepare
 from flashcore.cli import inputs
 from flashcore.cli.command import UsageError, number, print_json
 from flashcore.cli.progress import Progress
@@ -136,6 +137,8 @@ def _make_call(
         "softcap": problem.softcap,
         "scale": problem.scale,
         "bias": arrays.bias,
+        "dropout_p": problem.dropout or 0.0,
+        "rng": arrays.rng,
         "lse": problem.lse,
         "scores": problem.scores,
         "layout": arrays.layout,
@@ -178,6 +181,7 @@ def _check(problem: Problem, arrays: inputs.Inputs, outcome: Outcome) -> Dict[st
             "k": arrays.k,
             "v": arrays.v,
             "bias": arrays.bias,
+            "rng": None if arrays.rng is None else prepare("rng", arrays.rng),
             "o": outcome.o,
             "lse": outcome.lse,
             "scores": outcome.scores,
@@ -192,7 +196,7 @@ def _check(problem: Problem, arrays: inputs.Inputs, outcome: Outcome) -> Dict[st
         if name in "qkvo" and arrays.layout == "bshd":
             order = (0, 2, 1, 3)
         axes = order if view.rank == 4 else range(view.rank)
-        element = 4 if view.dtype == "float32" else 2
+        element = 4 if view.dtype in ("float32", "int32") else 2
         sizes = tuple(view.shape[axis] for axis in axes)
         strides = tuple(view.strides[axis] for axis in axes)
         specs.append((name, element, name in ("o", "lse", "scores"), sizes, strides))

@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--multiprocessors",
         type=number,
         default=132,
-        help="of the GPU, which the split of keys of a decode follows (default: 132)",
+        help="of the GPU, which say whether the keys of a decode are split (default: 132)",
     )
     fill.add_argument(
         "problems",

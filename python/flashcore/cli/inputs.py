@@ -26,6 +26,7 @@ class Inputs:
     bias: Any
     layout: str
     is_on_gpu: bool
+    rng: Any = None
 
 
 def draw(problem: Problem, seed: int, kind: str) -> Inputs:
@@ -52,7 +53,16 @@ def draw(problem: Problem, seed: int, kind: str) -> Inputs:
         full = (problem.batch, problem.heads_q, problem.seqlen_q, problem.seqlen_k)
         shape = tuple(1 if axis == "1" else size for axis, size in zip(problem.bias, full))
         bias = make(shape, problem.bias_dtype)  # type: ignore[arg-type]
-    return Inputs(q, k, v, bias, layout, is_on_gpu)
+    rng = _draw_words(seed, is_on_gpu or not has_numpy, is_on_gpu) if problem.dropout else None
+    return Inputs(q, k, v, bias, layout, is_on_gpu, rng)
+
+
+def _draw_words(seed: int, is_torch: bool, is_on_gpu: bool) -> Any:
+    """Seed and offset of a dropout."""
+    if not is_torch:
+        return importlib.import_module("numpy").array([seed % 2**63, 0], "int64")
+    torch = importlib.import_module("torch")
+    return torch.tensor([seed % 2**63, 0], device="cuda" if is_on_gpu else "cpu")
 
 
 def _draw_qkv(problem: Problem, make: Draw) -> Tuple[Any, Any, Any, str]:

@@ -999,3 +999,35 @@ func.func @few_alone() attributes {fcgpu.few_queries = #few} {
 func.func @few_as_a_number() attributes {fcgpu.few_queries = 16} {
   return
 }
+
+// -----
+
+func.func @dropout_of_f16(%p: vector<16x64xf16>, %i: index, %d: i32) {
+  // expected-error @below {{'fcgpu.dropout' op operand #0 must be vector of 32-bit float values of ranks 2, but got 'vector<16x64xf16>'}}
+  %r = fcgpu.dropout %p[%i, %i] below 1 of(%d, %d, %d, %d) : vector<16x64xf16>
+  return
+}
+
+// -----
+
+func.func @dropout_of_all(%p: vector<16x64xf32>, %i: index, %d: i32) {
+  // expected-error @below {{'fcgpu.dropout' op attribute 'threshold' failed to satisfy constraint: 64-bit signless integer attribute whose minimum value is 1 whose maximum value is 65535}}
+  %r = fcgpu.dropout %p[%i, %i] below 65536 of(%d, %d, %d, %d) : vector<16x64xf32>
+  return
+}
+
+// -----
+
+func.func @dropout_of_eight_columns(%p: vector<16x8xf32>, %i: index, %d: i32) {
+  // expected-error @below {{'fcgpu.dropout' op expects a tile of a multiple of 16 columns, but got 8}}
+  %r = fcgpu.dropout %p[%i, %i] below 1 of(%d, %d, %d, %d) : vector<16x8xf32>
+  return
+}
+
+// -----
+
+func.func @dropout_of_two_words(%p: vector<16x64xf32>, %i: index, %d: i32) {
+  // expected-error @below {{'fcgpu.dropout' op expects a stream of 4 words, but got 2}}
+  %r = fcgpu.dropout %p[%i, %i] below 1 of(%d, %d) : vector<16x64xf32>
+  return
+}

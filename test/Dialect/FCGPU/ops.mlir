@@ -175,6 +175,17 @@ func.func @map_scores(%s: vector<16x64xf32>, %row: index, %col: index,
   return %masked : vector<16x64xf32>
 }
 
+// CHECK-LABEL: func.func @dropout(
+// CHECK-SAME:    %[[P:[^:]+]]: vector<16x64xf32>, %[[ROW:[^:]+]]: index, %[[COL:[^:]+]]: index, %[[D:[^:]+]]: i32)
+func.func @dropout(%p: vector<16x64xf32>, %row: index, %col: index,
+                   %d: i32) -> vector<16x64xf32> {
+  // CHECK-NEXT: %[[KEPT:.+]] = fcgpu.dropout %[[P]][%[[ROW]], %[[COL]]] below 6554 of(%[[D]], %[[D]], %[[D]], %[[D]]) : vector<16x64xf32>
+  // CHECK-NEXT: return %[[KEPT]]
+  %kept = fcgpu.dropout %p[%row, %col] below 6554 of(%d, %d, %d, %d)
+      : vector<16x64xf32>
+  return %kept : vector<16x64xf32>
+}
+
 // CHECK-LABEL: func.func @attributes_of_others_are_kept(
 func.func @attributes_of_others_are_kept(%k: memref<512x64xf16>, %i: index,
                                          %s: vector<16x64xf32>) {

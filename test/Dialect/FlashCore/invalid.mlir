@@ -985,3 +985,73 @@ func.func @c19_scores_without_a_result(%q: !t, %s: !s) -> !t {
   %o = flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t) scores(%s : !s) stage(masked) -> !t
   return %o : !t
 }
+
+// -----
+
+!t = memref<1x8x16x64xf16>
+
+func.func @c23_dropout_without_rng(%q: !t) {
+  // expected-error @below {{'flashcore.attention' op expects dropout and rng together, but got only dropout}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t) dropout(0.1)
+  return
+}
+
+// -----
+
+!t = memref<1x8x16x64xf16>
+
+func.func @c23_rng_without_dropout(%q: !t, %rng: memref<4xi32>) {
+  // expected-error @below {{'flashcore.attention' op expects dropout and rng together, but got only rng}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) rng(%rng : memref<4xi32>) outs(%q : !t)
+  return
+}
+
+// -----
+
+!t = memref<1x8x16x64xf16>
+
+func.func @c23_dropout_of_nothing(%q: !t, %rng: memref<4xi32>) {
+  // expected-error @below {{'flashcore.attention' op expects dropout from 2^-17 to below 1 - 2^-17, but got 0.000000e+00; without dropout leave out the clause}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) rng(%rng : memref<4xi32>) outs(%q : !t) dropout(0.0)
+  return
+}
+
+// -----
+
+!t = memref<1x8x16x64xf16>
+
+func.func @c23_dropout_of_all(%q: !t, %rng: memref<4xi32>) {
+  // expected-error @below {{'flashcore.attention' op expects dropout from 2^-17 to below 1 - 2^-17, but got 1.000000e+00; without dropout leave out the clause}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) rng(%rng : memref<4xi32>) outs(%q : !t) dropout(1.0)
+  return
+}
+
+// -----
+
+!t = memref<1x8x16x64xf16>
+
+func.func @c23_dropout_is_no_number(%q: !t, %rng: memref<4xi32>) {
+  // expected-error @below {{'flashcore.attention' op expects dropout from 2^-17 to below 1 - 2^-17, but got nan; without dropout leave out the clause}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) rng(%rng : memref<4xi32>) outs(%q : !t) dropout(0x7FC00000)
+  return
+}
+
+// -----
+
+!t = memref<1x8x16x64xf16>
+
+func.func @c23_rng_of_two_words(%q: !t, %rng: memref<2xi32>) {
+  // expected-error @below {{'flashcore.attention' op expects rng of 4 words (seed and offset, the lower half of each first), but got 2}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) rng(%rng : memref<2xi32>) outs(%q : !t) dropout(0.1)
+  return
+}
+
+// -----
+
+!t = memref<1x8x16x64xf16>
+
+func.func @c1_rng_of_long_integers(%q: !t, %rng: memref<2xi64>) {
+  // expected-error @below {{'flashcore.attention' op expects rng of i32, but got 'i64'}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) rng(%rng : memref<2xi64>) outs(%q : !t) dropout(0.1)
+  return
+}

@@ -168,6 +168,15 @@ func.func @sink_logits(%q: !q, %k: !kv, %v: !kv, %o: !q, %sink: memref<8xf32>) {
   return
 }
 
+// CHECK-LABEL: func.func @dropout(
+// CHECK-SAME:    %[[RNG:[^:]+]]: memref<4xi32>)
+func.func @dropout(%q: !q, %k: !kv, %v: !kv, %o: !q, %rng: memref<4xi32>) {
+  // CHECK: flashcore.attention ins({{[^)]+}}) rng(%[[RNG]] : memref<4xi32>) outs({{[^)]+}}) softcap(3.000000e+01) dropout(1.000000e-01)
+  flashcore.attention ins(%q, %k, %v : !q, !kv, !kv)
+      dropout(0.1) outs(%o : !q) softcap(30.0) rng(%rng : memref<4xi32>)
+  return
+}
+
 // CHECK-LABEL: func.func @sequences_back_to_back(
 // CHECK-SAME:    %[[CU_Q:[^:]+]]: memref<5xi32>, %[[CU_K:[^:]+]]: memref<?xi32>)
 func.func @sequences_back_to_back(

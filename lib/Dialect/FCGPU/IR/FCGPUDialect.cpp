@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
+#include "flashcore/Dialect/FCGPU/IR/Philox.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Builders.h"
@@ -493,6 +494,17 @@ LogicalResult AllToAllOp::verify() {
     if (rowsOf(type) != rowsOf(types.front()))
       return emitOpError("expects tiles of equally many rows, but got ")
              << rowsOf(types.front()) << " and " << rowsOf(type);
+  return success();
+}
+
+LogicalResult DropoutOp::verify() {
+  int64_t cols = getTile().getType().getDimSize(1);
+  if (cols % 16 != 0)
+    return emitOpError("expects a tile of a multiple of 16 columns, but got ")
+           << cols;
+  if (getStream().size() != kPhiloxWords)
+    return emitOpError("expects a stream of ")
+           << kPhiloxWords << " words, but got " << getStream().size();
   return success();
 }
 

@@ -93,7 +93,7 @@ private:
     } else if (auto wait = dyn_cast<AwaitOp>(op)) {
       unite(wait.getProduct(), wait.getResult());
     } else if (isa<vector::ShapeCastOp, vector::ExtractStridedSliceOp,
-                   MapScoresOp>(op) ||
+                   MapScoresOp, DropoutOp>(op) ||
                OpTrait::hasElementwiseMappableTraits(op)) {
       for (Value operand : op->getOperands())
         if (isa<VectorType>(operand.getType()))

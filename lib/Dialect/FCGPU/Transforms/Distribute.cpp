@@ -263,6 +263,7 @@ struct DistributePass final
     populateStorePatterns(converter, context, patterns);
     populateLayoutPatterns(converter, context, patterns);
     populateScorePatterns(converter, context, patterns);
+    populateDropoutPatterns(converter, context, patterns);
     return applyPartialConversion(getOperation(), target, std::move(patterns));
   }
 

@@ -295,6 +295,10 @@ Value getSlotAddress(IndexBuilder &b, Value view, RingType ring, Value tile);
 /// The barrier of a slot that lets one side have it.
 Value getRingBarrier(IndexBuilder &b, const ThreadContext &thread,
                      TypedValue<RingType> ring, RingSide side, Value slot);
+/// dropout.
+void populateDropoutPatterns(const TileTypeConverter &converter,
+                             const ThreadContext &context,
+                             RewritePatternSet &patterns);
 /// map_scores.
 void populateScorePatterns(const TileTypeConverter &converter,
                            const ThreadContext &context,

@@ -4,7 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Verifier, effects and interfaces of flashcore.attention. The labels C1..C22
+// Verifier, effects and interfaces of flashcore.attention. The labels C1..C23
 // are the constraints of the op's description in FlashCoreOps.td.
 //
 //===----------------------------------------------------------------------===//
@@ -32,16 +32,16 @@ void AttentionOp::build(OpBuilder &builder, OperationState &state, Value query,
       results.push_back(init.getType());
   build(builder, state, results, query, key, value, /*bias=*/{},
         /*alibi_slopes=*/{}, /*sink_logits=*/{}, /*cu_seqlens_q=*/{},
-        /*cu_seqlens_k=*/{}, /*seqused_k=*/{}, /*page_table=*/{}, output, lse,
-        /*scores=*/{}, /*tile=*/{}, /*softmax_scale=*/FloatAttr(),
+        /*cu_seqlens_k=*/{}, /*seqused_k=*/{}, /*page_table=*/{}, /*rng=*/{},
+        output, lse, /*scores=*/{}, /*tile=*/{}, /*softmax_scale=*/FloatAttr(),
         /*softcap=*/FloatAttr(), /*causal=*/CausalAlignmentAttr(),
         /*window_left=*/IntegerAttr(), /*window_right=*/IntegerAttr(),
-        /*stage=*/ScoresStageAttr());
+        /*dropout=*/FloatAttr(), /*stage=*/ScoresStageAttr());
 }
 
 MutableOperandRange AttentionOp::getDpsInitsMutable() {
-  // Output, the tenth, lse and scores are neighbours in the operand list.
-  unsigned first = getODSOperandIndexAndLength(/*index=*/10).first;
+  // Output, the eleventh, lse and scores are neighbours in the operand list.
+  unsigned first = getODSOperandIndexAndLength(/*index=*/11).first;
   unsigned count = 1;
   if (!isTileOfScores()) // else lse is read
     count += (getLse() ? 1 : 0) + (getScores() ? 1 : 0);
@@ -64,6 +64,11 @@ float AttentionOp::getEffectiveScale() {
   if (std::optional<APFloat> scale = getSoftmaxScale())
     return scale->convertToFloat();
   return 1.0f / std::sqrt(static_cast<float>(getHeadDim()));
+}
+
+int64_t AttentionOp::getDropoutThreshold() {
+  std::optional<APFloat> share = getDropout();
+  return share ? std::llround(0x1p16 * share->convertToFloat()) : 0;
 }
 
 void AttentionOp::getEffects(
@@ -133,6 +138,7 @@ static constexpr OperandRule kOperandRules[] = {
     {"cu_seqlens_k", "(sequences + 1)", isI32, "i32"},
     {"seqused_k", "(batch)", isI32, "i32"},
     {"page_table", "(batch, pages)", isI32, "i32"},
+    {"rng", "(4)", isI32, "i32"},
     {"output", "(batch, heads_q, seqlen_q, head_dim_v)", isFloat,
      "f16 or bf16"},
     {"lse", "(batch, heads_q, seqlen_q)", isF32, "f32"},
@@ -206,7 +212,8 @@ LogicalResult AttentionOp::verifyTypes() {
 LogicalResult AttentionOp::verify() {
   if (failed(verifyTypes()) || failed(verifyShapes()) ||
       failed(verifyModifiers()) || failed(verifyVarlen()) ||
-      failed(verifyScores()) || failed(verifyStrides()))
+      failed(verifyScores()) || failed(verifyStrides()) ||
+      failed(verifyDropout()))
     return failure();
   return verifyResults();
 }
@@ -479,6 +486,30 @@ LogicalResult AttentionOp::verifyStrides() {
         return emitOpError("expects the strides of ")
                << name << " not to be negative, but got " << stride;
   }
+  return success();
+}
+
+LogicalResult AttentionOp::verifyDropout() {
+  // C23
+  Value rng = getRng();
+  auto dropout = getDropout();
+  if (dropout.has_value() != static_cast<bool>(rng))
+    return emitOpError("expects dropout and rng together, but got only ")
+           << (rng ? "rng" : "dropout");
+  if (!rng)
+    return success();
+  // NaN compares false.
+  double share = dropout->convertToFloat();
+  constexpr double least = 0x1p-17, most = 1 - 0x1p-17;
+  if (!(share >= least && share < most))
+    return emitOpError("expects dropout from 2^-17 to below 1 - 2^-17, but "
+                       "got ")
+           << share << "; without dropout leave out the clause";
+  int64_t words = cast<ShapedType>(rng.getType()).getDimSize(0);
+  if (words != 4)
+    return emitOpError("expects rng of 4 words (seed and offset, the lower "
+                       "half of each first), but got ")
+           << extent(words);
   return success();
 }
 

@@ -23,15 +23,15 @@ using namespace mlir::flashcore;
 /// The clauses with an operand and its type, in the order in which they are
 /// printed, which is that of the op's operands behind query, key and value.
 static constexpr StringLiteral kOperandClauses[] = {
-    "bias",      "alibi",      "sink", "cu_seqlens_q", "cu_seqlens_k",
-    "seqused_k", "page_table", "outs", "lse",          "scores"};
+    "bias",       "alibi", "sink", "cu_seqlens_q", "cu_seqlens_k", "seqused_k",
+    "page_table", "rng",   "outs", "lse",          "scores"};
 static constexpr unsigned kFirstClause = 3; // operand number of `bias`
 static constexpr unsigned kNumInputs = 3;
 static constexpr unsigned kTile = kFirstClause + std::size(kOperandClauses);
 
 static constexpr StringLiteral kOtherClauses[] = {
-    "tile",    "causal", "window_left", "window_right", "scale",
-    "softcap", "stage",  "score",       "mask"};
+    "tile",    "causal",  "window_left", "window_right", "scale",
+    "softcap", "dropout", "stage",       "score",        "mask"};
 
 namespace {
 using Properties = AttentionOp::Properties;
@@ -203,6 +203,8 @@ ParseResult AttentionParser::parseClause(StringRef keyword) {
     return parseAttr(properties.softmax_scale, f32);
   if (keyword == "softcap")
     return parseAttr(properties.softcap, f32);
+  if (keyword == "dropout")
+    return parseAttr(properties.dropout, f32);
   if (keyword == "stage")
     return parseStage();
   return parseRegion(keyword == "score" ? *score : *mask);
@@ -258,7 +260,8 @@ void AttentionOp::print(OpAsmPrinter &printer) {
        {std::pair<StringRef, Attribute>("window_left", getWindowLeftAttr()),
         {"window_right", getWindowRightAttr()},
         {"scale", getSoftmaxScaleAttr()},
-        {"softcap", getSoftcapAttr()}}) {
+        {"softcap", getSoftcapAttr()},
+        {"dropout", getDropoutAttr()}}) {
     if (!attr)
       continue;
     printer << ' ' << keyword << '(';
@@ -278,7 +281,7 @@ void AttentionOp::print(OpAsmPrinter &printer) {
   printer.printOptionalAttrDict((*this)->getAttrs(),
                                 {"operandSegmentSizes", "causal", "window_left",
                                  "window_right", "softmax_scale", "softcap",
-                                 "stage"});
+                                 "dropout", "stage"});
   if (getNumResults() != 0)
     printer << " -> " << getResults().getTypes();
 }

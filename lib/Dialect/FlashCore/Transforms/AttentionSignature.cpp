@@ -72,7 +72,9 @@ static SmallVector<KernelTensor> getTensors(AttentionOp op) {
     addPlain("seqused_k", false, used, {lengths});
   if (Value table = op.getPageTable())
     addPlain("page_table", false, table, {lengths, Dim::PagesPerSequence});
-  // Their axes are their own.
+  // The axes of these are their own.
+  if (Value rng = op.getRng())
+    addPlain("rng", false, rng, {});
   for (auto [i, tensor] : llvm::enumerate(op.getCapturedTensors()))
     addPlain(getCaptureName(i), false, tensor, {});
   return tensors;
@@ -175,7 +177,7 @@ void AttentionSignature::listScoresArguments(AttentionOp op) {
       return stage == ScoresStage::Probabilities;
     // What changes scores, or hides them.
     return stage >= ScoresStage::Changed && !tensor.isOutput && name != "v" &&
-           name != "sink_logits";
+           name != "sink_logits" && name != "rng";
   };
   scoresArguments =
       listArguments(/*needsWorkspace=*/false, isTaken, [](Dim dim) {
@@ -298,6 +300,8 @@ AttentionSignature::toDictionary(AttentionOp op, fcgpu::ScheduleAttr schedule,
                                             : b.getUnitAttr());
   if (auto stage = op.getStage())
     kernel.set("scores_stage", b.getStringAttr(stringifyScoresStage(*stage)));
+  if (FloatAttr dropout = op.getDropoutAttr())
+    kernel.set("dropout", dropout);
   for (auto [name, region] :
        {std::pair<StringRef, Region *>("score", &op.getScoreRegion()),
         {"mask", &op.getMaskRegion()}})

@@ -282,7 +282,8 @@ Value TileExpander::buildScores(Value query, Value key, Value start) {
 /// Adds a tile to the state.
 RowState TileExpander::accumulate(Exponentials tile, Value key) {
   RowState state = tile.state;
-  sumPolicy->accumulate(state, tile.p, maxPolicy->getUnit(),
+  Value kept = dropElements(tile.p, key);
+  sumPolicy->accumulate(state, tile.p, kept, maxPolicy->getUnit(),
                         [&] { return readTile(TileRole::Value, key, blockN); });
   return state;
 }
@@ -377,6 +378,7 @@ void TileExpander::expand() {
   cloneSimplified(op, op.getScoreRegion(), change);
   cloneSimplified(op, op.getMaskRegion(), hide);
   computeTileCounts();
+  buildStream();
   Value query = readTile(TileRole::Query, asValue(b.getIndexAttr(0)), warpM);
   RowState last = schedule.getSoftmax() == fcgpu::Softmax::OnePass
                       ? buildOnePass(query)

@@ -118,9 +118,9 @@ public:
   /// With its rows multiplied.
   virtual Value rescaleOutput(Value acc, Value factors) const;
   virtual Value rescaleSum(Value rowSum, Value factors) const;
-  /// Adds a tile: `unit` * P to the sums, and P times what `readValue` reads
-  /// to O.
-  virtual void accumulate(RowState &state, Value p, float unit,
+  /// Adds a tile: `unit` * P to the sums, and `kept` times what `readValue`
+  /// reads to O: what a dropout leaves of P, which is P itself without one.
+  virtual void accumulate(RowState &state, Value p, Value kept, float unit,
                           function_ref<Value()> readValue) const = 0;
   /// Of a state: rows of O, and columns of sums, which are all +0 before the
   /// first key of a row, and not after it.

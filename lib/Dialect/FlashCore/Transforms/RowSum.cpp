@@ -54,10 +54,11 @@ class AddedSum final : public RowSumPolicy {
 public:
   using RowSumPolicy::RowSumPolicy;
 
-  void accumulate(RowState &state, Value p, [[maybe_unused]] float unit,
+  void accumulate(RowState &state, Value p, Value kept,
+                  [[maybe_unused]] float unit,
                   function_ref<Value()> readValue) const override {
     assert(unit == 1 && "checkFields asks for row_sum mma with any other");
-    Value pHalf = roundP(b, p);
+    Value pHalf = roundP(b, kept);
     state.rowSum = vector::MultiDimReductionOp::create(
         b, b.groupColumns(p), state.rowSum, ArrayRef<bool>{false, true, false},
         vector::CombiningKind::ADD);
@@ -74,7 +75,7 @@ class MultipliedSum final : public RowSumPolicy {
 public:
   using RowSumPolicy::RowSumPolicy;
 
-  void accumulate(RowState &state, Value p, float unit,
+  void accumulate(RowState &state, Value p, Value kept, float unit,
                   function_ref<Value()> readValue) const override {
     Value pHalf = roundP(b, p);
     auto type = VectorType::get({b.blockN, 8}, b.half);
@@ -82,6 +83,8 @@ public:
         b, DenseElementsAttr::get(type, b.getFloatAttr(b.half, unit)));
     state.rowSum =
         b.contract(pHalf, units, state.rowSum, /*transposedRhs=*/false);
+    if (kept != p)
+      pHalf = roundP(b, kept);
     state.acc =
         b.contract(pHalf, readValue(), state.acc, /*transposedRhs=*/false);
   }
@@ -103,9 +106,10 @@ public:
   }
   Value rescaleSum(Value rowSum, Value) const override { return rowSum; }
 
-  void accumulate(RowState &state, Value p, [[maybe_unused]] float unit,
+  void accumulate(RowState &state, Value p, [[maybe_unused]] Value kept,
+                  [[maybe_unused]] float unit,
                   function_ref<Value()> readValue) const override {
-    assert(unit == 1 && "checkSchedule refuses any other");
+    assert(unit == 1 && kept == p && "checkSchedule refuses any other");
     auto type =
         VectorType::get({b.blockN, b.columnsV + fcgpu::kOnesColumns}, b.half);
     Value ones = arith::ConstantOp::create(

@@ -127,10 +127,11 @@ void ScoresKernelBuilder::buildWarpTile(Value warp) {
       b, TypeRange(), q, k, k, bias, /*alibi_slopes=*/Value(),
       /*sink_logits=*/Value(), /*cu_seqlens_q=*/Value(),
       /*cu_seqlens_k=*/Value(), /*seqused_k=*/Value(), /*page_table=*/Value(),
-      scores, lse, /*scores=*/Value(), operands,
+      /*rng=*/Value(), scores, lse, /*scores=*/Value(), operands,
       b.getF32FloatAttr(op.getEffectiveScale()), /*softcap=*/FloatAttr(),
       /*causal=*/CausalAlignmentAttr(), /*window_left=*/IntegerAttr(),
-      /*window_right=*/IntegerAttr(), op.getStageAttr());
+      /*window_right=*/IntegerAttr(), /*dropout=*/FloatAttr(),
+      op.getStageAttr());
   tile->setAttr(fcgpu::kScheduleAttrName, schedule);
   addChanges(tile);
 }

@@ -456,10 +456,11 @@ void KernelBuilder::buildWarpTile(KernelFrame &frame, PartialResults partials,
       b, TypeRange(), q, k, v, bias, /*alibi_slopes=*/Value(), sink,
       /*cu_seqlens_q=*/Value(),
       /*cu_seqlens_k=*/Value(), /*seqused_k=*/Value(), /*page_table=*/Value(),
-      o, lse, /*scores=*/Value(), getTileOperands(headQ, row),
+      op.getRng() ? frame.getTensor("rng") : Value(), o, lse,
+      /*scores=*/Value(), getTileOperands(headQ, row),
       b.getF32FloatAttr(op.getEffectiveScale()), op.getSoftcapAttr(),
       op.getCausalAttr(), op.getWindowLeftAttr(), op.getWindowRightAttr(),
-      /*stage=*/ScoresStageAttr());
+      op.getDropoutAttr(), /*stage=*/ScoresStageAttr());
   tiled->setAttr(fcgpu::kScheduleAttrName, schedule);
   addRegions(frame, op, tiled);
 }

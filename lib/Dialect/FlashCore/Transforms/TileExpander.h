@@ -6,8 +6,8 @@
 //
 // What flashcore-online-softmax does with one tile. OnlineSoftmax.cpp has the
 // loop, TileScores.cpp what happens to scores before the exponentials,
-// TileResult.cpp what is written in the end, TileScoresOutput.cpp a tile of
-// scores; how scores become P and sums is
+// TileDropout.cpp what of P meets no V, TileResult.cpp what is written in the
+// end, TileScoresOutput.cpp a tile of scores; how scores become P and sums is
 // for RowPolicies.h.
 //
 //===----------------------------------------------------------------------===//
@@ -91,6 +91,9 @@ private:
   Value isPartial(Value iteration);
   Value getTileKey(OpFoldResult iteration);
   Value buildScores(Value query, Value key, Value start);
+  void buildStream();
+  Value dropElements(Value p, Value key);
+  Value scaleKept(Value factors, int64_t rows);
   RowState accumulate(Exponentials tile, Value key);
   RowState buildIteration(Value query, Value iteration, RowState state);
   RowState getEmptyState();
@@ -120,6 +123,8 @@ private:
   int64_t warpM, blockN;
   std::unique_ptr<RowSumPolicy> sumPolicy;
   std::unique_ptr<RowMaxPolicy> maxPolicy;
+  /// Of a dropout: what the random numbers of the head begin with.
+  SmallVector<Value> stream;
   /// Key tiles are counted from the first key of the op.
   OpFoldResult numTiles; ///< visible key tiles
   /// Whether there are any, where one is walked that may not be there; else

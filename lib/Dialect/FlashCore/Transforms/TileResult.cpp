@@ -110,7 +110,7 @@ void TileExpander::writeResult(RowResult result) {
   // a sum of 0 means that the row sees neither.
   Value isEmpty =
       arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, result.rowSum, zero);
-  Value factor = result.accFactor ? result.accFactor : b.constant(1.0f, {rows});
+  Value factor = scaleKept(result.accFactor, rows);
   Value inverse = arith::DivFOp::create(b, factor, result.rowSum);
   inverse = arith::SelectOp::create(b, isEmpty, zero, inverse);
   Value factors = b.broadcastRows(inverse, cols);

@@ -83,13 +83,14 @@ Value TileExpander::applyRegions(Value score, Value query, Value key) {
 Value TileExpander::loadBias(Value query, Value key) {
   Value bias = op.getBias();
   auto type = cast<MemRefType>(bias.getType());
+  Value queryIndex = getInside(query, AttentionOp::TileSeqlenQ);
   Value keyIndex = getInside(key, AttentionOp::TileSeqlenK);
   // Without keys there is no tile, but one of scores.
   if (op.isTileOfScores())
     keyIndex = arith::MaxSIOp::create(b, keyIndex, asValue(b.getIndexAttr(0)));
   Value coordinates[] = {tileOperand(AttentionOp::TileBatch),
-                         tileOperand(AttentionOp::TileHead),
-                         getInside(query, AttentionOp::TileSeqlenQ), keyIndex};
+                         tileOperand(AttentionOp::TileHead), queryIndex,
+                         keyIndex};
   SmallVector<Value> indices;
   for (auto [coordinate, size] : llvm::zip_equal(coordinates, type.getShape()))
     indices.push_back(size == 1 ? asValue(b.getIndexAttr(0)) : coordinate);

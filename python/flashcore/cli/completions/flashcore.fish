@@ -215,7 +215,7 @@ complete -c flashcore -n '_shtab_flashcore_using cache precompile' -l json -d 'p
 complete -c flashcore -n '_shtab_flashcore_using cache precompile' -l out -xka "(__fish_complete_directories)" -d 'the folder'
 complete -c flashcore -n '_shtab_flashcore_using cache precompile' -l chips -x -d 'such as sm_80,sm_90 (default: sm_80,sm_86,sm_89,sm_90,sm_90a)'
 complete -c flashcore -n '_shtab_flashcore_using cache precompile' -l static -d 'for exactly these sizes, as static=True has them'
-complete -c flashcore -n '_shtab_flashcore_using cache precompile' -l multiprocessors -x -d 'of the GPU, which the split of keys of a decode follows (default: 132)'
+complete -c flashcore -n '_shtab_flashcore_using cache precompile' -l multiprocessors -x -d 'of the GPU, which say whether the keys of a decode are split (default: 132)'
 complete -c flashcore -n '_shtab_flashcore_using; and test $_shtab_flashcore_npos -eq 0' -a bench -d 'flashcore bench: FlashCore'"'"'s kernels beside every peer on this machine.'
 complete -c flashcore -n '_shtab_flashcore_using bench' -s h -l help -d 'show this help message and exit'
 complete -c flashcore -n '_shtab_flashcore_using bench' -l version -d 'show program'"'"'s version number and exit'

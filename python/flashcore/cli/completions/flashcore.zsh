@@ -212,7 +212,7 @@ _shtab_flashcore_cache_precompile_options=(
   "--out[the folder]:DIR:_files -/"
   "--chips[such as sm_80,sm_90 (default\: sm_80,sm_86,sm_89,sm_90,sm_90a)]:CHIP,...:"
   "--static[for exactly these sizes, as static\=True has them]"
-  "--multiprocessors[of the GPU, which the split of keys of a decode follows (default\: 132)]:multiprocessors:"
+  "--multiprocessors[of the GPU, which say whether the keys of a decode are split (default\: 132)]:multiprocessors:"
   "(*):words of --shape such as \'b8 h32\/8 s1x4096 d128 bf16 causal\', or \@FILE with one a line:{:}"
 )
 

@@ -54,6 +54,10 @@ inline constexpr std::string_view BiasName = "bias";
 inline constexpr std::string_view AlibiName = "alibi_slopes";
 /// The optional output of scores.
 inline constexpr std::string_view ScoresName = "scores";
+/// Of a dropout: seed and offset in four words of i32, the lower half of each
+/// first.
+inline constexpr std::string_view RngName = "rng";
+inline constexpr int64_t RngWords = 4;
 /// Optional inputs: a logit a head, and the lengths of sequences in i32.
 inline constexpr std::string_view SinkName = "sink_logits";
 inline constexpr std::string_view SequsedKName = "seqused_k";
@@ -187,6 +191,8 @@ struct AttentionSpec {
   double softmaxScale = 1;
   Mask mask;
   std::optional<double> softcap;
+  /// The share of P that meets no V; then there is `rng`.
+  std::optional<double> dropout;
   /// What changes a score behind cap and bias (-> f32), and then hides it (->
   /// i1, true where the key is visible); they read `captured`.
   std::optional<ScoreProgram> score, maskRegion;

@@ -49,6 +49,10 @@ struct AttentionInputs {
   /// page_size, head_dim), and page pageTable[b, p] holds the keys from p *
   /// page_size on of batch entry or sequence b.
   std::optional<TensorView> pageTable = {};
+  /// The share of P that meets no V, and what it is drawn with: words on the
+  /// first axis (Dropout.h).
+  std::optional<double> dropout = {};
+  std::optional<TensorView> rng = {};
   /// Of the regions; null where there is none. They read `captured`.
   const ScoreProgram *score = nullptr, *maskRegion = nullptr;
   std::vector<TensorView> captured = {};

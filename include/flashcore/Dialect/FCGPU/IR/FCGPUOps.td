@@ -435,6 +435,41 @@ def FCGPU_MapScoresOp : FCGPU_Op<"map_scores", [
   let hasRegionVerifier = 1;
 }
 
+def FCGPU_DropoutOp : FCGPU_Op<"dropout", [
+    Pure, AllTypesMatch<["tile", "result"]>]> {
+  let summary = "Sets a random share of a tile's elements to 0";
+  let description = [{
+    Element (r, c) of the tile is that of query i = `query` + r and key
+    j = `key` + c, and becomes 0 if its random number is below `threshold`, of
+    2^16. With the words d of `stream`, four of i32, that number is
+
+        w = philox((i xor d[0], (j / 32 * 4 + j mod 8 / 2) xor d[1], d[2],
+                    d[3]), (0, 0))
+        w[j mod 32 / 8] / 2^(16 * (j mod 2)) mod 2^16
+
+    where philox(counter, key) is Philox4x32-10 (Philox.h). One call serves the
+    elements that a lane holds of a row's 32 keys as the accumulator of a product.
+
+    The columns are a multiple of 16, and `key` is one of 16, or of 32 where the
+    columns are; where it is not, all elements are 0 before.
+
+    ```mlir
+    %kept = fcgpu.dropout %p[%row, %col] below 6554 of(%d0, %d1, %d2, %d3)
+        : vector<16x64xf32>
+    ```
+  }];
+  let arguments = (ins VectorOfRankAndType<[2], [F32]>:$tile,
+                       Index:$query, Index:$key, Variadic<I32>:$stream,
+                       ConfinedAttr<I64Attr, [IntMinValue<1>,
+                                              IntMaxValue<65535>]>:$threshold);
+  let results = (outs VectorOfRankAndType<[2], [F32]>:$result);
+  let assemblyFormat = [{
+    $tile `[` $query `,` $key `]` `below` $threshold `of` `(` $stream `)`
+    attr-dict `:` type($tile)
+  }];
+  let hasVerifier = 1;
+}
+
 def FCGPU_ConvertLayoutOp : FCGPU_Op<"convert_layout", [
     Pure, SameOperandsAndResultType]> {
   let summary = "Moves a tile or vector to other lanes and registers";

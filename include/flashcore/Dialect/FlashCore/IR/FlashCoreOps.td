@@ -36,7 +36,7 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
         S[i,j] = score(cap(scale * dot(Q[i], K[j])) + bias[i,j] + alibi[i,j])
                  or -inf where the mask hides j from i
         LSE[i] = log(exp(sink) + sum_j exp(S[i,j]))
-        O[i]   = sum_j exp(S[i,j] - LSE[i]) * V[j]
+        O[i]   = sum_j exp(S[i,j] - LSE[i]) * drop[i,j] * V[j]
 
     * `softmax_scale`: absent means 1/sqrt(head_dim).
     * `softcap` c: cap(x) = c * tanh(x / c); absent means cap(x) = x. Bias,
@@ -62,6 +62,21 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
       entry (b, p) names the page that holds keys p * page_size and on of batch
       entry (sequence) b, whose seqlen_k is page_size times the entries of a row,
       unless `seqused_k` says less. Of rows that no key is in, nothing is read.
+    * `dropout` p: drop[i,j] is 0 for a share p of the elements of P and 1/(1-p)
+      for the others, in O alone: sum and LSE are those without it. Absent means
+      drop[i,j] = 1. With T = round(65536 * p), the words of `rng` (seed mod
+      2^32, seed / 2^32, offset mod 2^32, offset / 2^32), batch entry b, query
+      head h, and philox(counter, key), which is Philox4x32-10:
+
+          d = philox((rng[2], rng[3], b, h), (rng[0], rng[1]))
+          w = philox((i xor d[0], (j / 32 * 4 + j mod 8 / 2) xor d[1], d[2],
+                      d[3]), (0, 0))
+          u = w[j mod 32 / 8] / 2^(16 * (j mod 2)) mod 2^16
+          drop[i,j] = 0 if u < T, else 1 / (1 - T / 65536)
+
+      where divisions of whole numbers round down. So what is dropped follows
+      from seed, offset, b, h, i and j, however the work is divided. With
+      cu_seqlens, b, i and j are as regions have them.
     * `score` region: (score: f32, batch, head, query, key: index) -> f32.
       `mask` region: the same arguments, of the changed score -> i1, true where
       the key is visible. Both may read tensors from outside (tables, document
@@ -154,6 +169,8 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
       C21  scores are (batch, heads_q, seqlen_q, seqlen_k), of f16, bf16 or f32
       C22  `scores` and `stage` come together, but in a tile, which may have
            `stage` alone; `stage(probabilities)` comes with lse
+      C23  dropout and rng come together; round(65536 * dropout) is from 1 to
+           65535, and rng is (4) of i32
 
     Syntax; after `ins` clauses may stand in any order, each at most once, and
     are printed in this one:
@@ -162,11 +179,13 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
             [bias(b : type)] [alibi(slopes : type)] [sink(logits : type)]
             [cu_seqlens_q(cu : type) [cu_seqlens_k(cu : type)]]
             [seqused_k(used : type)] [page_table(table : type)]
+            [rng(words : type)]
             outs(o : type) [lse(lse : type)] [scores(s : type)]
             [tile(batch, head, query, seqlen_q, key, key_end, seqlen_k,
                   block_query)]
             [causal(bottom_right)|causal(top_left)] [window_left(keys)]
             [window_right(keys)] [scale(number)] [softcap(number)]
+            [dropout(number)]
             [stage(scaled|capped|changed|masked|probabilities)]
             [score region] [mask region]
             [attributes] [-> types of the results, for tensors]
@@ -191,6 +210,7 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
       Optional<FlashCore_Shaped<1, "i32">>:$cu_seqlens_k,
       Optional<FlashCore_Shaped<1, "i32">>:$seqused_k,
       Optional<FlashCore_Shaped<2, "i32">>:$page_table,
+      Optional<FlashCore_Shaped<1, "i32">>:$rng,
       FlashCore_Output4D:$output,
       Optional<FlashCore_Shaped<3, "f32">>:$lse,
       Optional<FlashCore_Output4D>:$scores,
@@ -200,6 +220,7 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
       OptionalAttr<FlashCore_CausalAlignment>:$causal,
       OptionalAttr<I64Attr>:$window_left,
       OptionalAttr<I64Attr>:$window_right,
+      OptionalAttr<F32Attr>:$dropout,
       OptionalAttr<FlashCore_ScoresStage>:$stage);
   let regions = (region AnyRegion:$score_region, AnyRegion:$mask_region);
   let results = (outs Variadic<AnyRankedTensor>:$results);
@@ -234,6 +255,9 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
     int64_t getHeadDimV() { return getValueType().getDimSize(HeadDim); }
     /// The explicit scale, or the default 1/sqrt(head_dim).
     float getEffectiveScale();
+    /// Of 2^16 values of a random number, how many drop an element: the T of
+    /// the description; 0 without `dropout`.
+    int64_t getDropoutThreshold();
 
     /// Whether it is a tile whose output are scores.
     bool isTileOfScores() { return !getTile().empty() && getStage(); }
@@ -256,6 +280,7 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
     ::llvm::LogicalResult verifyVarlen();
     ::llvm::LogicalResult verifyScores();
     ::llvm::LogicalResult verifyStrides();
+    ::llvm::LogicalResult verifyDropout();
     ::llvm::LogicalResult verifyResults();
 
   public:
