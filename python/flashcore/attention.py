@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Tuple, Union
 
 from flashcore import _core
 from flashcore.errors import GradientError, UnsupportedError
-from flashcore.problem import Schedule
+from flashcore.problem import FEW_QUERIES, Schedule
 
 if TYPE_CHECKING:
     from flashcore.regions import Regions
@@ -48,6 +48,8 @@ class Options:
     captured: "Tuple[Tensor, ...]" = ()
     #: The stage of scores that are returned, or None.
     scores: Optional[str] = None
+    #: Whether sequences back to back have few queries each; None: as their mean says.
+    has_few_queries: Optional[bool] = None
 
     @property
     def needs_lse(self) -> bool:
@@ -71,6 +73,7 @@ def attention(
     sinks: Any = None,
     cu_seqlens_q: Any = None,
     cu_seqlens_k: Any = None,
+    max_seqlen_q: Optional[int] = None,
     seqused_k: Any = None,
     page_table: Any = None,
     dropout_p: float = 0.0,
@@ -130,6 +133,9 @@ def attention(
         are not written.
     cu_seqlens_k: the same of keys, of as many entries; both or none are given, but
         with page_table.
+    max_seqlen_q: with cu_seqlens_q, how many queries the longest sequence has, about:
+        there is a kernel for 16 or fewer, and one for more. By default the mean says
+        which; either is right for any lengths.
     seqused_k: int32 (batch), or (sequences) with cu_seqlens: how many keys of each
         batch entry, from its first on, are there. It is the seqlen_k of all that is
         said of masks and ALiBi; what lies behind is not looked at.
@@ -198,6 +204,7 @@ def attention(
         and sinks is None
         and cu_seqlens_q is None
         and cu_seqlens_k is None
+        and max_seqlen_q is None
         and seqused_k is None
         and page_table is None
         and scores is None
@@ -207,7 +214,8 @@ def attention(
         options = make_options(
             causal, window, softcap, scale, lse, layout, schedule, device, static, scores
         )
-        options = replace(options, dropout=dropout)
+        has_few = _has_few_queries(max_seqlen_q, cu_seqlens_q)
+        options = replace(options, dropout=dropout, has_few_queries=has_few)
         return _run_mods(options, score_mod, mask_mod, beside, q, k, v, bias, out, stream)
     if "torch" in sys.modules and is_traced(q):
         from flashcore.torch import ops
@@ -238,6 +246,19 @@ def attention(
         from flashcore.torch import ops
 
         return ops.fall_back(q, k, v, causal, window, softcap, scale, bias, lse, layout)
+
+
+def _has_few_queries(max_seqlen_q: Any, cu_seqlens_q: Any) -> Optional[bool]:
+    if max_seqlen_q is None:
+        return None
+    if cu_seqlens_q is None:
+        raise ValueError(
+            f"expects no max_seqlen_q without cu_seqlens_q, but got {max_seqlen_q}: the axis of "
+            "q says how many queries there are"
+        )
+    if not isinstance(max_seqlen_q, int):
+        raise TypeError(f"expects max_seqlen_q to be an int, but got {type(max_seqlen_q)}")
+    return max_seqlen_q <= FEW_QUERIES
 
 
 def _run_mods(

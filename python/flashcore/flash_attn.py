@@ -160,7 +160,8 @@ def flash_attn_varlen_func(
     cu_seqlens_q, cu_seqlens_k: int32 (batch + 1), where q and k lie: sequence b has
         the rows from entry b to before entry b + 1. Entries do not fall, and are
         not read on the host. Any sequence may be empty.
-    max_seqlen_q, max_seqlen_k: not needed.
+    max_seqlen_q: which of two kernels runs, one for 16 or fewer.
+    max_seqlen_k: not needed.
     alibi_slopes: float32 (heads_q,) or (batch, heads_q). Nothing is made of it in
         memory.
     block_table: int32 (batch, blocks of each): k and v are then (num_blocks, page_size,
@@ -192,6 +193,8 @@ def flash_attn_varlen_func(
         k,
         v,
         cu_seqlens_q=cu_seqlens_q,
+        # Never read from a device: some callers have it there.
+        max_seqlen_q=max_seqlen_q if isinstance(max_seqlen_q, int) else None,
         lse=return_attn_probs,
         **keys,
         **_dropout_options(dropout_p, q),

@@ -122,6 +122,7 @@ class Problem:
         multiprocessors: int,
         sequences: Optional[int] = None,
         is_invariant: bool = False,
+        has_few_queries: Optional[bool] = None,
     ) -> Tuple[Problem, Schedule]:
         """The problem whose kernel serves this one, and what to tell the schedule.
 
@@ -132,8 +133,8 @@ class Problem:
         want; where batch and heads alone make enough, a second kernel does without
         the merge of parts. Nor are there any where the bits of a row must not depend
         on their number. ``sequences`` that lie back to back are as long as they are:
-        two kernels of batch 1 serve them all, one where they have 16 queries or fewer
-        each on average.
+        two kernels of batch 1 serve them all, one where ``has_few_queries`` or, if that is
+        None, where they have 16 queries or fewer each on average.
         """
         opened = dataclasses.replace(
             self,
@@ -146,7 +147,9 @@ class Problem:
         )
         queries, keys = self.seqlen_q, self.seqlen_k
         if sequences is not None:
-            return self._class_of_sequences(opened, sequences, is_invariant)
+            if has_few_queries is None:
+                has_few_queries = queries is not None and queries <= FEW_QUERIES * sequences
+            return self._class_of_sequences(opened, has_few_queries and not is_invariant)
         if queries is None or queries > FEW_QUERIES:
             return opened, ()
         if queries > 1 and keys is not None and keys < MANY_KEYS:
@@ -163,11 +166,10 @@ class Problem:
         return few, () if is_split else (("key-splits", "1"),)
 
     def _class_of_sequences(
-        self, opened: Problem, sequences: int, is_invariant: bool
+        self, opened: Problem, has_few_queries: bool
     ) -> Tuple[Problem, Schedule]:
         opened = dataclasses.replace(opened, batch=1)
-        rows = self.seqlen_q
-        if is_invariant or rows is None or rows > FEW_QUERIES * sequences:
+        if not has_few_queries:
             return opened, ()
         few = dataclasses.replace(opened, heads_q=self.heads_q, heads_kv=self.heads_kv)
         return few, (("expected-queries", str(FEW_QUERIES)),)

@@ -552,6 +552,7 @@ def _problem(
         target.multiprocessors,
         None if ends is None else max(ends.sizes[0] - 1, 1),
         INVARIANT in options.schedule,
+        options.has_few_queries,
     )
     chosen = {name for name, _ in options.schedule}
     ours = tuple(option for option in schedule if option[0] not in chosen)

@@ -179,6 +179,10 @@ def test_sequences_of_few_queries_have_kernels_of_their_own(rows, sequences, is_
     assert kernel.words() == f"b1 h{heads} s?x? d64/64 f16 causal=bottom_right strided"
     assert options == ((("expected-queries", "16"),) if is_few else ())
     assert problem.kernel_class(132, sequences, is_invariant=True)[1] == ()
+    # Whoever knows says it.
+    for says in (True, False):
+        other, options = problem.kernel_class(132, sequences, has_few_queries=says)
+        assert bool(options) == says and ("h8/2" in other.words()) == says
 
 
 def test_invariant_classes_split_no_keys():

@@ -199,6 +199,21 @@ def test_two_kernels_serve_all_lengths(cache_dir, compiled):
     assert compiled() == 2
 
 
+def test_the_longest_length_chooses_the_kernel(cache_dir, compiled):
+    pairs = [(20, 30), (1, 700), (1, 3), (1, 0)]  # six queries each on average
+    q, k, v = draw_sequences(pairs, heads=4, heads_kv=2)
+    cu_q, cu_k = lengths_of(pairs)
+    for most, kernels in ((None, 1), (16, 1), (20, 2)):
+        o = flashcore.attention(q, k, v, cu_seqlens_q=cu_q, cu_seqlens_k=cu_k, max_seqlen_q=most)
+        for *parts, rows in split(q, k, v, pairs):
+            assert_close(o[:, :, rows], attention(*parts)[0])
+        assert compiled() == kernels
+    with pytest.raises(ValueError, match="without cu_seqlens_q, but got 20"):
+        flashcore.attention(q, k, v, max_seqlen_q=20)
+    with pytest.raises(TypeError, match="max_seqlen_q to be an int"):
+        flashcore.attention(q, k, v, cu_seqlens_q=cu_q, cu_seqlens_k=cu_k, max_seqlen_q=2.0)
+
+
 def test_lengths_are_data(cache_dir, compiled):
     q, k, v = draw_qkv(2, 2, 1, 40, 60)
     for used in ([60, 1], [3, 0]):
