@@ -221,7 +221,7 @@ static void testBadOptions(void) {
   EXPECT_ERROR(flashcoreCompileOptionsSetChips(options, ""),
                "unknown chip '': expects one of ...");
   EXPECT_ERROR(flashcoreCompileOptionsSetSchedule(options, "--block-n", "64"),
-               "expects a schedule option (tuning-file, block-m, ...");
+               "expects a schedule option (tuning-file, few-queries, ...");
   EXPECT_ERROR(flashcoreCompileOptionsSetSchedule(options, "block-n", "6x"),
                "expects block-n to be a number, but got '6x'");
   EXPECT_ERROR(flashcoreCompileOptionsSetSchedule(options, "query", "local"),
@@ -257,11 +257,11 @@ static void testBadModules(void) {
   /* What is no UTF-8 becomes the sign for that. */
   EXPECT_ERROR(compile("func.func @f() { b\xff }", noOptions, &c),
                "test.mlir:1:19: error: ...");
-  EXPECT_ERROR(
-      flashcoreWriteShape("\xff", &text),
-      "expects sizes (b1, h32/8, s4096 or q1 and k4096, d128), f16, "
-      "bf16, causal, window=, softcap=, scale=, dropout=, bias, lse, bhsd, "
-      "bshd, packed or strided, but got '\xef\xbf\xbd'");
+  EXPECT_ERROR(flashcoreWriteShape("\xff", &text),
+               "expects sizes (b1, h32/8, s4096 or q1 and k4096, d128), f16, "
+               "bf16, causal, window=, softcap=, scale=, dropout=, bias, lse, "
+               "scores=, bhsd, "
+               "bshd, packed or strided, but got '\xef\xbf\xbd'");
   EXPECT_OK(compile("func.func @\"\\FF\"(%q: memref<1x1x64x64xf16>) {\n"
                     "  flashcore.attention ins(%q, %q, %q :\n"
                     "      memref<1x1x64x64xf16>, memref<1x1x64x64xf16>,\n"
