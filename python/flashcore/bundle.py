@@ -499,7 +499,8 @@ def _key_splits(formulas: Sequence[Mapping[str, Any]], sizes: Sizes) -> int:
         if _is_in(_read_queries(said), sizes):
             tiles = -(-_queries(sizes) // said["rows"]) * _sequences(sizes)
             tiles *= sizes["heads_q"] // said["heads"]
-            return max(min(said["blocks"] // max(tiles, 1), keys // said["keys"], said["most"]), 1)
+            splits: int = min(said["blocks"] // max(tiles, 1), keys // said["keys"], said["most"])
+            return max(splits, 1)
     return 1
 
 
