@@ -238,7 +238,6 @@ static std::optional<std::string> checkLengths(const AttentionProblem &problem,
 static std::optional<std::string> checkGrid(const AttentionProblem &problem,
                                             const ScheduleChoice &choice,
                                             FieldNames names) {
-  constexpr uint64_t kMaxGrid = 2147483647;
   auto tiles = getNumBlocks(problem, choice.blockM, choice.headGroup);
   if (!tiles)
     return std::nullopt;

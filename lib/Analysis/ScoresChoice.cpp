@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/Analysis/ScoresChoice.h"
+#include "flashcore/Analysis/ScheduleCheck.h"
 #include "flashcore/Analysis/SharedMemoryLayout.h"
 #include "flashcore/Analysis/TileStaging.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -41,7 +42,6 @@ mlir::flashcore::chooseScoresSchedule(const AttentionProblem &problem,
 std::optional<std::string>
 mlir::flashcore::checkScoresGrid(const AttentionProblem &problem,
                                  const ScheduleChoice &choice) {
-  constexpr uint64_t kMaxGrid = 2147483647;
   std::optional<int64_t> rows = getNumBlocks(problem, choice.blockM);
   if (!rows || !problem.seqlenK)
     return std::nullopt;

@@ -13,6 +13,9 @@ namespace mlir::flashcore {
 
 using fcgpu::FieldNames;
 
+/// Blocks that CUDA launches at most along the x axis, where all of ours are.
+inline constexpr uint64_t kMaxGrid = 2147483647;
+
 /// Says why no block can own `headGroup` query heads of one kv head; nothing
 /// when it can.
 std::optional<std::string> checkHeadGroup(const AttentionProblem &problem,

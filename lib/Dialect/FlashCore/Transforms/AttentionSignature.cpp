@@ -126,10 +126,12 @@ AttentionSignature::AttentionSignature(AttentionOp op,
                                        fcgpu::ScheduleAttr schedule,
                                        QueryRange queries)
     : KernelSignature(::getTensors(op)),
-      scoresChoice(chooseScoresSchedule(AttentionProblem::get(op),
-                                        schedule.getChoice())),
       keyParts(findKeyParts(op, schedule, *this)), queries(queries) {
-  listScoresArguments(op);
+  if (op.getScores()) {
+    scoresChoice =
+        chooseScoresSchedule(AttentionProblem::get(op), schedule.getChoice());
+    listScoresArguments(op);
+  }
   auto isOfSink = [](const KernelTensor &tensor) {
     return tensor.name == "sink_logits";
   };
@@ -166,8 +168,6 @@ AttentionSignature::AttentionSignature(AttentionOp op,
 
 /// The stage says what scores are made of.
 void AttentionSignature::listScoresArguments(AttentionOp op) {
-  if (!op.getScores())
-    return;
   ScoresStage stage = *op.getStage();
   auto isTaken = [&](const KernelTensor &tensor) {
     StringRef name = tensor.name;

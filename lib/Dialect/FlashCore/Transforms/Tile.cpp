@@ -102,6 +102,8 @@ private:
   }
   Value getKeys(KernelFrame &frame, StringRef tensor);
   void findSizes();
+  /// The larger of 1 and `operand` + `plus`.
+  OpFoldResult getAtLeastOne(OpFoldResult operand, int64_t plus = 0);
   OpFoldResult getNumSequences();
   OpFoldResult getMeanQueries();
   OpFoldResult computeKeySplits();
@@ -483,15 +485,16 @@ void KernelBuilder::findSizes() {
                    : OpFoldResult(hostSizes[d]);
 }
 
+OpFoldResult KernelBuilder::getAtLeastOne(OpFoldResult operand, int64_t plus) {
+  AffineMap map = AffineMap::get(
+      1, 0, {b.getAffineConstantExpr(1), b.getAffineDimExpr(0) + plus},
+      op.getContext());
+  return affine::makeComposedFoldedAffineMax(b, b.getLoc(), map, {operand});
+}
+
 OpFoldResult KernelBuilder::getNumSequences() {
-  if (!op.getCuSeqlensQ())
-    return getSize(Dim::Batch);
-  AffineExpr d0 = b.getAffineDimExpr(0);
-  return affine::makeComposedFoldedAffineMax(
-      b, b.getLoc(),
-      AffineMap::get(1, 0, {b.getAffineConstantExpr(1), d0 - 1},
-                     op.getContext()),
-      {getSize(Dim::CuSeqlens)});
+  return op.getCuSeqlensQ() ? getAtLeastOne(getSize(Dim::CuSeqlens), -1)
+                            : getSize(Dim::Batch);
 }
 
 OpFoldResult KernelBuilder::getMeanQueries() {
@@ -519,9 +522,7 @@ OpFoldResult KernelBuilder::computeKeySplits() {
   OpFoldResult tiles =
       apply(d0.ceilDiv(formula.rows) * s0 * s1.floorDiv(formula.heads),
             {getMeanQueries(), getNumSequences(), getSize(Dim::HeadsQ)});
-  tiles = affine::makeComposedFoldedAffineMax(
-      b, b.getLoc(), AffineMap::get(1, 0, {constant(1), d0}, op.getContext()),
-      {tiles});
+  tiles = getAtLeastOne(tiles);
   OpFoldResult keys = op.getPageTable()
                           ? apply(d0 * s0, {getSize(Dim::PagesPerSequence),
                                             getSize(Dim::PageSize)})
@@ -532,9 +533,7 @@ OpFoldResult KernelBuilder::computeKeySplits() {
       op.getContext());
   OpFoldResult splits =
       affine::makeComposedFoldedAffineMin(b, b.getLoc(), least, {wanted, keys});
-  return affine::makeComposedFoldedAffineMax(
-      b, b.getLoc(), AffineMap::get(1, 0, {constant(1), d0}, op.getContext()),
-      {splits});
+  return getAtLeastOne(splits);
 }
 
 /// Room for the partial results, of which one kernel makes and the next one
@@ -700,6 +699,7 @@ struct TilePass final : mlir::flashcore::impl::TilePassBase<TilePass> {
           "has no fcgpu.schedule; run flashcore-configure first");
     if (!op.getTile().empty())
       return op.emitOpError("is a tile already, but stands outside a kernel");
+    AttentionProblem problem = AttentionProblem::get(op);
     for (StringRef name :
          {fcgpu::kScheduleAttrName, fcgpu::kFewQueriesAttrName}) {
       auto schedule = op->getAttrOfType<fcgpu::ScheduleAttr>(name);
@@ -709,9 +709,8 @@ struct TilePass final : mlir::flashcore::impl::TilePassBase<TilePass> {
       if (!target)
         return op.emitOpError("has a schedule for an ")
                << unknownChipMessage(schedule.getChip());
-      if (auto error =
-              checkSchedule(AttentionProblem::get(op), *target,
-                            schedule.getChoice(), FieldNames::Attribute))
+      if (auto error = checkSchedule(problem, *target, schedule.getChoice(),
+                                     FieldNames::Attribute))
         return op.emitOpError(*error);
     }
     return checkLowerable(op);
