@@ -31,6 +31,7 @@
 #include "mlir/Dialect/Affine/Transforms/Transforms.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
+#include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -60,6 +61,41 @@ constexpr llvm::StringLiteral kSharedSymbol = "flashcore_shared";
 constexpr int64_t kSharedAlignment = 1024;
 /// Bytes of a tensor map, and their alignment (CUtensorMap).
 constexpr int64_t kTensorMapBytes = 128, kTensorMapAlignment = 64;
+
+/// The coordinates of a block in a grid whose sizes are known at run time only,
+/// by 32-bit divisions, a fraction of what 64-bit ones take. A grid has less
+/// than 2^31 blocks, so no size of one that is launched has more bits.
+struct ExpandBlockIds final
+    : OpRewritePattern<affine::AffineDelinearizeIndexOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(affine::AffineDelinearizeIndexOp op,
+                                PatternRewriter &rewriter) const override {
+    if (!op.getLinearIndex().getDefiningOp<gpu::BlockIdOp>() ||
+        op.getDynamicBasis().empty())
+      return rewriter.notifyMatchFailure(op, "is no block of an open grid");
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    auto narrow = [&](Value index) {
+      return arith::IndexCastUIOp::create(b, b.getI32Type(), index);
+    };
+    Value rest = narrow(op.getLinearIndex());
+    SmallVector<Value> ids(op.getNumResults());
+    SmallVector<OpFoldResult> sizes = op.getMixedBasis();
+    for (size_t i = ids.size(); i-- > 0;) {
+      // The first takes all that is left.
+      Value id = rest;
+      if (i > 0) {
+        Value size = narrow(getValueOrCreateConstantIndexOp(
+            b, b.getLoc(), sizes[i - (ids.size() - sizes.size())]));
+        rest = arith::DivUIOp::create(b, rest, size);
+        id = arith::SubIOp::create(b, id, arith::MulIOp::create(b, rest, size));
+      }
+      ids[i] = arith::IndexCastUIOp::create(b, b.getIndexType(), id);
+    }
+    rewriter.replaceOp(op, ids);
+    return success();
+  }
+};
 
 struct FlashCoreToNVVMPass final
     : mlir::flashcore::impl::FlashCoreToNVVMPassBase<FlashCoreToNVVMPass> {
@@ -94,6 +130,7 @@ struct FlashCoreToNVVMPass final
   LogicalResult expand() {
     RewritePatternSet patterns(&getContext());
     memref::populateExpandStridedMetadataPatterns(patterns);
+    patterns.add<ExpandBlockIds>(&getContext(), /*benefit=*/2);
     affine::populateAffineExpandIndexOpsPatterns(patterns);
     populateAffineToStdConversionPatterns(patterns);
     // Not the whole of arith-expand, which would also take maxnumf apart.

@@ -317,6 +317,40 @@ gpu.module @kernels {
   num_warps = 4, num_stages = 2, query = registers,
   grid_order = query_fastest, min_blocks = 0>
 
+// Where a block is in a grid of sizes that are known at run time is found by
+// 32-bit divisions; anything else that is taken apart may have more bits.
+
+// CHECK-LABEL: llvm.func @a_block_in_an_open_grid
+// CHECK:         llvm.udiv %{{.+}} : i32
+// CHECK:         llvm.udiv %{{.+}} : i32
+// CHECK-NOT:     div
+// CHECK:         llvm.return
+// CHECK-LABEL: llvm.func @a_number_of_an_open_grid
+// CHECK:         llvm.sdiv %{{.+}} : i64
+gpu.module @kernels {
+  gpu.func @a_block_in_an_open_grid(%out: memref<16xindex>, %n: index)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %block = gpu.block_id x
+    %ids:3 = affine.delinearize_index %block into (%n, 12, %n) : index, index, index
+    memref.store %ids#0, %out[%ids#1] : memref<16xindex>
+    memref.store %ids#0, %out[%ids#2] : memref<16xindex>
+    gpu.return
+  }
+  gpu.func @a_number_of_an_open_grid(%out: memref<16xindex>, %n: index)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %thread = gpu.thread_id x
+    %ids:2 = affine.delinearize_index %thread into (%n, %n) : index, index
+    memref.store %ids#0, %out[%ids#1] : memref<16xindex>
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 16,
+  num_warps = 4, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+
 // Loops, ifs, affine and index arithmetic, vectors, shuffles: no op of another
 // dialect is left. Attributes may name them.
 

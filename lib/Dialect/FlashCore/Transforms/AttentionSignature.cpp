@@ -310,13 +310,15 @@ AttentionSignature::toDictionary(AttentionOp op, fcgpu::ScheduleAttr schedule,
   return kernel.getDictionary(context);
 }
 
-DictionaryAttr AttentionSignature::toMergeDictionary(MLIRContext *context,
-                                                     int64_t numThreads) const {
+DictionaryAttr
+AttentionSignature::toMergeDictionary(MLIRContext *context, int64_t numThreads,
+                                      int64_t sharedMemory) const {
   NamedAttrList kernel =
       describeKernel(context, mergeArguments,
                      {{{Dim::SeqlenQ}, {Dim::HeadsQ}, {Dim::Batch}},
                       /*gridCount=*/1,
-                      numThreads});
+                      numThreads,
+                      sharedMemory});
   setQueries(kernel, Builder(context));
   return kernel.getDictionary(context);
 }

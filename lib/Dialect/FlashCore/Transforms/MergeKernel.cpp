@@ -5,8 +5,11 @@
 //===----------------------------------------------------------------------===//
 //
 // The second kernel of an attention whose keys are split over blocks
-// (Flash-Decoding, Dao et al. 2023). A block merges one query row; a thread
-// owns four columns of it in all splits, so every sum has one order.
+// (Flash-Decoding, Dao et al. 2023). A block merges one query row. Its groups
+// of threads take turns at the parts: each has the maximum, the sum and O of
+// its own parts, a thread four columns of them, and what the groups have meets
+// in shared memory. So LSE and O of a part are loaded at the same time, and
+// those of most rows all at once; every sum has one order.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,65 +34,105 @@ namespace {
 constexpr float kMinusInf = -std::numeric_limits<float>::infinity();
 /// Columns of a thread: 16 bytes of a partial O.
 constexpr int64_t kColumns = 4;
-/// Splits whose loads of an LSE, and of 16 bytes of O, are under way at the
-/// same time: registers for more than the usual number of splits. Each has an
-/// address of its own where the batch is known at run time only.
-struct Unroll {
-  int64_t lse, output;
+/// Threads that a block has, where there are enough parts, and the most groups
+/// that they make: each is a step of the last sum.
+constexpr int64_t kThreads = 128, kMostGroups = 8;
+/// Parts of a group whose loads are under way at the same time, where their
+/// number is known and where not: then some may be loaded again.
+constexpr int64_t kUnroll = 16, kUnrollOfOpenParts = 4;
+
+/// How the threads of a block share out the parts of its row.
+struct Groups {
+  /// Of a row of `columns`; without `numParts` for any number of parts.
+  Groups(int64_t columns, std::optional<int64_t> numParts)
+      : threads(columns / kColumns),
+        count(std::clamp<int64_t>(llvm::bit_floor<uint64_t>(kThreads / threads),
+                                  4, kMostGroups)),
+        unroll(kUnrollOfOpenParts) {
+    if (!numParts)
+      return;
+    count = std::min<int64_t>(count, llvm::PowerOf2Ceil(*numParts));
+    unroll = std::min<int64_t>(kUnroll, llvm::divideCeil(*numParts, count));
+  }
+  int64_t getPartsOfRound() const { return count * unroll; }
+  int64_t getNumThreads() const { return count * threads; }
+  /// Bytes: a row of O, the maximum and the sum of each group.
+  int64_t getSharedMemory() const {
+    return count > 1 ? count * (threads * kColumns + 2) * sizeof(float) : 0;
+  }
+
+  int64_t threads; ///< Threads of a group.
+  int64_t count;   ///< Groups of a block.
+  int64_t unroll;  ///< Parts of a group in one round.
 };
-constexpr Unroll kUnroll = {64, 32}, kUnrollOfOpenBatch = {32, 16};
-/// The same where their number is known at run time only: the last round may
-/// load a part again.
-constexpr Unroll kUnrollOfOpenParts = {32, 16};
 
 class MergeBuilder {
 public:
   MergeBuilder(ImplicitLocOpBuilder &b, KernelFrame &frame,
-               OpFoldResult numParts, bool isInvariant)
-      : b(b), frame(frame), numParts(numParts), isInvariant(isInvariant),
-        partials(getPartialResults(frame, numParts)) {}
+               OpFoldResult numParts, Groups groups, bool isInvariant)
+      : b(b), frame(frame), numParts(numParts), groups(groups),
+        isInvariant(isInvariant), partials(getPartialResults(frame, numParts)) {
+  }
 
   /// `lse`, `sinkLogits` and `ends`, of sequences back to back, may be null.
   void build(Value output, Value lse, Value sinkLogits, Value ends);
 
 private:
+  /// What some parts of a row come to: their largest LSE and, relative to it,
+  /// the sum of their weights and of their weighted O.
+  struct Sums {
+    Value max, weight;
+    Value output; ///< Null where all weights are of what has no row of V.
+  };
+
   Value index(int64_t value) {
     return arith::ConstantIndexOp::create(b, value);
   }
   Value constant(float value) {
     return arith::ConstantOp::create(b, b.getF32FloatAttr(value));
   }
-  bool isOpen() const { return !getConstantIntValue(numParts); }
-  Value getLastPart() {
+  Value apply(AffineExpr expr, OpFoldResult operand) {
     return getValueOrCreateConstantIndexOp(
         b, b.getLoc(),
-        affine::makeComposedFoldedAffineApply(
-            b, b.getLoc(), b.getAffineDimExpr(0) - 1, {numParts}));
+        affine::makeComposedFoldedAffineApply(b, b.getLoc(), expr, {operand}));
+  }
+  VectorType getColumnsType() {
+    return VectorType::get({kColumns}, b.getF32Type());
+  }
+  Value broadcast(Value value) {
+    return vector::BroadcastOp::create(b, getColumnsType(), value);
   }
   Value isEqual(Value x, float y) {
     return arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, x, constant(y));
   }
   void findRow();
   Value isOfSequence(Value ends);
-  /// Where a partial result of the batch entry is.
-  Value getEntry(Value split);
-  Value loadLse(Value split);
-  Value loadOutput(Value split);
-  /// The last values of what `next` makes from a split and the values before.
-  SmallVector<Value>
-  reduceSplits(ArrayRef<Value> init, int64_t unroll,
-               function_ref<SmallVector<Value>(Value, ValueRange)> next);
+  /// The part that the group has at a place of a round, alone.
+  Sums load(Value round, int64_t place);
+  Sums add(ArrayRef<Sums> parts);
+  Sums addRound(Value round, std::optional<Sums> before);
+  Sums addParts();
+  SmallVector<Sums> exchange(const Sums &own);
+  /// Of what runs where `value` is 0.
+  Block *getBlockIf(Value value) {
+    Value isZero =
+        arith::CmpIOp::create(b, arith::CmpIPredicate::eq, value, index(0));
+    return scf::IfOp::create(b, isZero, /*withElseRegion=*/false).thenBlock();
+  }
+  Value viewShared(int64_t begin, ArrayRef<int64_t> shape);
   void writeOutput(Value output, Value acc, Value factor);
   void writeLse(Value lse, Value value);
-  Value getExponent(Value partLse, Value offset);
+  void writeResults(const Sums &row, Value output, Value lse);
+  Value getExponent(Value lse, Value offset);
   Value getZeros();
 
   ImplicitLocOpBuilder &b;
   KernelFrame &frame;
   OpFoldResult numParts;
+  Groups groups;
   bool isInvariant;
   PartialResults partials;
-  Value batch, head, query, column;
+  Value batch, head, query, group, column;
 };
 } // namespace
 
@@ -119,17 +162,16 @@ void MergeBuilder::findRow() {
   head = ids.getResult(1);
   query = ids.getResult(2);
   Value thread = gpu::ThreadIdOp::create(b, gpu::Dimension::x);
-  column = arith::MulIOp::create(b, thread, index(kColumns));
+  auto place = affine::AffineDelinearizeIndexOp::create(
+      b, thread, ArrayRef<int64_t>{groups.count, groups.threads});
+  group = place.getResult(0);
+  column = arith::MulIOp::create(b, place.getResult(1), index(kColumns));
 }
 
 /// Rows in front of the first sequence and behind the last are nobody's, and
 /// have no partial results.
 Value MergeBuilder::isOfSequence(Value ends) {
-  Value last = getValueOrCreateConstantIndexOp(
-      b, b.getLoc(),
-      affine::makeComposedFoldedAffineApply(b, b.getLoc(),
-                                            b.getAffineDimExpr(0) - 1,
-                                            {frame.getSize(Dim::CuSeqlens)}));
+  Value last = apply(b.getAffineDimExpr(0) - 1, frame.getSize(Dim::CuSeqlens));
   auto load = [&](Value place) -> Value {
     return arith::IndexCastOp::create(b, b.getIndexType(),
                                       memref::LoadOp::create(b, ends, place));
@@ -141,61 +183,127 @@ Value MergeBuilder::isOfSequence(Value ends) {
   return arith::AndIOp::create(b, begins, goesOn);
 }
 
-Value MergeBuilder::getEntry(Value split) {
-  if (isOpen())
-    split = arith::MinSIOp::create(b, split, getLastPart());
+MergeBuilder::Sums MergeBuilder::load(Value round, int64_t place) {
+  Value part = arith::AddIOp::create(
+      b, arith::MulIOp::create(b, round, index(groups.getPartsOfRound())),
+      index(place * groups.count));
+  part = arith::AddIOp::create(b, part, group);
+  auto known = getConstantIntValue(numParts);
+  bool isThere = known && *known % groups.getPartsOfRound() == 0;
+  Value last = apply(b.getAffineDimExpr(0) - 1, numParts);
   Value numBatch =
       getValueOrCreateConstantIndexOp(b, b.getLoc(), frame.getSize(Dim::Batch));
-  return arith::AddIOp::create(b, arith::MulIOp::create(b, split, numBatch),
-                               batch);
-}
-
-Value MergeBuilder::loadLse(Value split) {
-  Value lse = memref::LoadOp::create(b, partials.lse,
-                                     ValueRange{getEntry(split), head, query});
-  if (!isOpen())
-    return lse;
+  Value loaded = isThere ? part : arith::MinSIOp::create(b, part, last);
+  Value entry = arith::AddIOp::create(
+      b, arith::MulIOp::create(b, loaded, numBatch), batch);
+  Value lse =
+      memref::LoadOp::create(b, partials.lse, ValueRange{entry, head, query});
+  Value output =
+      vector::LoadOp::create(b, getColumnsType(), partials.output,
+                             ValueRange{entry, head, query, column},
+                             /*nontemporal=*/false, llvm::MaybeAlign(16));
   // One that is not there holds nothing.
-  Value isThere =
-      arith::CmpIOp::create(b, arith::CmpIPredicate::sle, split, getLastPart());
-  return arith::SelectOp::create(b, isThere, lse, constant(kMinusInf));
+  if (!isThere)
+    lse = arith::SelectOp::create(
+        b, arith::CmpIOp::create(b, arith::CmpIPredicate::sle, part, last), lse,
+        constant(kMinusInf));
+  return {lse, constant(1), output};
 }
 
-Value MergeBuilder::loadOutput(Value split) {
-  auto type = VectorType::get({kColumns}, b.getF32Type());
-  return vector::LoadOp::create(
-      b, type, partials.output,
-      ValueRange{getEntry(split), head, query, column},
-      /*nontemporal=*/false, llvm::MaybeAlign(16));
-}
-
-SmallVector<Value> MergeBuilder::reduceSplits(
-    ArrayRef<Value> init, int64_t unroll,
-    function_ref<SmallVector<Value>(Value, ValueRange)> next) {
-  SmallVector<Value> values(init);
-  AffineExpr d0 = b.getAffineDimExpr(0);
-  int64_t known = getConstantIntValue(numParts).value_or(0);
-  OpFoldResult numRounds =
-      isOpen() ? affine::makeComposedFoldedAffineApply(
-                     b, b.getLoc(), d0.ceilDiv(unroll), {numParts})
-               : OpFoldResult(b.getIndexAttr(known / unroll));
-  if (getConstantIntValue(numRounds) != 0) {
-    auto loop = scf::ForOp::create(
-        b, index(0), getValueOrCreateConstantIndexOp(b, b.getLoc(), numRounds),
-        index(1), values);
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(loop.getBody());
-    values = llvm::to_vector_of<Value>(loop.getRegionIterArgs());
-    Value first =
-        arith::MulIOp::create(b, loop.getInductionVar(), index(unroll));
-    for (int64_t i = 0; i < unroll; ++i)
-      values = next(arith::AddIOp::create(b, first, index(i)), values);
-    scf::YieldOp::create(b, values);
-    values = llvm::to_vector_of<Value>(loop.getResults());
+MergeBuilder::Sums MergeBuilder::add(ArrayRef<Sums> parts) {
+  Value max = parts.front().max;
+  for (const Sums &part : parts.drop_front())
+    max = arith::MaxNumFOp::create(b, max, part.max);
+  // A row that sees no key has -inf everywhere; -inf - -inf is not computed.
+  Value offset = arith::MulFOp::create(
+      b, arith::SelectOp::create(b, isEqual(max, kMinusInf), constant(0), max),
+      constant(-llvm::numbers::log2ef));
+  Value weight = constant(0), output = getZeros();
+  for (const Sums &part : parts) {
+    Value factor = math::Exp2Op::create(b, getExponent(part.max, offset));
+    weight = math::FmaOp::create(b, part.weight, factor, weight);
+    if (part.output)
+      output = math::FmaOp::create(b, part.output, broadcast(factor), output);
   }
-  for (int64_t split = known / unroll * unroll; split < known; ++split)
-    values = next(index(split), values);
-  return values;
+  return {max, weight, output};
+}
+
+MergeBuilder::Sums MergeBuilder::addRound(Value round,
+                                          std::optional<Sums> before) {
+  SmallVector<Sums> parts;
+  if (before)
+    parts.push_back(*before);
+  for (int64_t place = 0; place < groups.unroll; ++place)
+    parts.push_back(load(round, place));
+  return add(parts);
+}
+
+/// Of the group's parts.
+MergeBuilder::Sums MergeBuilder::addParts() {
+  OpFoldResult numRounds = affine::makeComposedFoldedAffineApply(
+      b, b.getLoc(), b.getAffineDimExpr(0).ceilDiv(groups.getPartsOfRound()),
+      {numParts});
+  if (getConstantIntValue(numRounds) == 1)
+    return addRound(index(0), /*before=*/std::nullopt);
+  // Of no keys there may be no part.
+  Value max = constant(kMinusInf), weight = constant(0);
+  auto loop = scf::ForOp::create(
+      b, index(0), getValueOrCreateConstantIndexOp(b, b.getLoc(), numRounds),
+      index(1), ValueRange{max, weight, getZeros()});
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  ValueRange args = loop.getRegionIterArgs();
+  Sums next = addRound(loop.getInductionVar(), Sums{args[0], args[1], args[2]});
+  scf::YieldOp::create(b, ValueRange{next.max, next.weight, next.output});
+  return {loop.getResult(0), loop.getResult(1), loop.getResult(2)};
+}
+
+/// A part of the block's shared memory, as f32.
+Value MergeBuilder::viewShared(int64_t begin, ArrayRef<int64_t> shape) {
+  auto space =
+      gpu::AddressSpaceAttr::get(b.getContext(), gpu::AddressSpace::Workgroup);
+  auto typeOf = [&](ArrayRef<int64_t> shape, Type element) {
+    return MemRefType::get(shape, element, MemRefLayoutAttrInterface(), space);
+  };
+  Value memory = gpu::DynamicSharedMemoryOp::create(
+      b, typeOf(ShapedType::kDynamic, b.getI8Type()));
+  int64_t bytes = groups.getSharedMemory();
+  memory = memref::ReinterpretCastOp::create(
+      b, typeOf(bytes, b.getI8Type()), memory, /*offset=*/0,
+      ArrayRef<int64_t>{bytes}, ArrayRef<int64_t>{1});
+  return memref::ViewOp::create(b, typeOf(shape, b.getF32Type()), memory,
+                                index(begin * sizeof(float)), ValueRange());
+}
+
+/// The sums of all groups, in the first one, where the builder is then.
+SmallVector<MergeBuilder::Sums> MergeBuilder::exchange(const Sums &own) {
+  int64_t columns = groups.threads * kColumns;
+  Value outputs = viewShared(0, {groups.count, columns});
+  Value numbers = viewShared(groups.count * columns, {groups.count, 2});
+  vector::StoreOp::create(b, own.output, outputs, ValueRange{group, column},
+                          /*nontemporal=*/false, llvm::MaybeAlign(16));
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(getBlockIf(column));
+    memref::StoreOp::create(b, own.max, numbers, ValueRange{group, index(0)});
+    memref::StoreOp::create(b, own.weight, numbers,
+                            ValueRange{group, index(1)});
+  }
+  gpu::BarrierOp::create(b);
+  b.setInsertionPointToStart(getBlockIf(group));
+  SmallVector<Sums> sums;
+  for (int64_t i = 0; i < groups.count; ++i) {
+    Value output = vector::LoadOp::create(
+        b, getColumnsType(), outputs, ValueRange{index(i), column},
+        /*nontemporal=*/false, llvm::MaybeAlign(16));
+    auto load = [&](int64_t number) -> Value {
+      return memref::LoadOp::create(b, numbers,
+                                    ValueRange{index(i), index(number)});
+    };
+    Value max = load(0);
+    sums.push_back({max, load(1), output});
+  }
+  return sums;
 }
 
 void MergeBuilder::writeOutput(Value output, Value acc, Value factor) {
@@ -230,28 +338,38 @@ void MergeBuilder::writeOutput(Value output, Value acc, Value factor) {
 }
 
 void MergeBuilder::writeLse(Value lse, Value value) {
-  Value isFirst =
-      arith::CmpIOp::create(b, arith::CmpIPredicate::eq, column, index(0));
-  auto ifOp = scf::IfOp::create(b, isFirst, /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(ifOp.thenBlock());
+  b.setInsertionPointToStart(getBlockIf(column));
   memref::StoreOp::create(b, value, lse, ValueRange{batch, head, query});
 }
 
-/// log2(e) * partLse + offset. That of the largest part is 0 if invariant, so
-/// that a single part is the result.
-Value MergeBuilder::getExponent(Value partLse, Value offset) {
+/// log2(e) * lse + offset. That of the largest part is 0 if invariant, so that
+/// a single part is the result.
+Value MergeBuilder::getExponent(Value lse, Value offset) {
   Value log2e = constant(llvm::numbers::log2ef);
   if (!isInvariant)
-    return math::FmaOp::create(b, partLse, log2e, offset);
-  return arith::AddFOp::create(b, arith::MulFOp::create(b, partLse, log2e),
-                               offset);
+    return math::FmaOp::create(b, lse, log2e, offset);
+  return arith::AddFOp::create(b, arith::MulFOp::create(b, lse, log2e), offset);
 }
 
 Value MergeBuilder::getZeros() {
   auto type = VectorType::get({kColumns}, b.getF32Type());
   return arith::ConstantOp::create(
       b, DenseElementsAttr::get(type, b.getF32FloatAttr(0).getValue()));
+}
+
+void MergeBuilder::writeResults(const Sums &row, Value output, Value lse) {
+  Value isEmpty = isEqual(row.max, kMinusInf);
+  // The largest part has weight 1, so only an empty row has a sum of 0.
+  Value inverse = arith::DivFOp::create(b, constant(1), row.weight);
+  inverse = arith::SelectOp::create(b, isEmpty, constant(0), inverse);
+  writeOutput(output, row.output, inverse);
+  if (!lse)
+    return;
+  Value log = arith::MulFOp::create(b, math::Log2Op::create(b, row.weight),
+                                    constant(llvm::numbers::ln2f));
+  log = arith::AddFOp::create(b, row.max, log);
+  writeLse(lse, arith::SelectOp::create(b, isEmpty, constant(kMinusInf), log));
 }
 
 void MergeBuilder::build(Value output, Value lse, Value sinkLogits,
@@ -262,59 +380,28 @@ void MergeBuilder::build(Value output, Value lse, Value sinkLogits,
     b.setInsertionPointToStart(
         scf::IfOp::create(b, isOfSequence(ends), /*withElseRegion=*/false)
             .thenBlock());
+  SmallVector<Sums> sums{addParts()};
+  if (groups.count > 1)
+    sums = exchange(sums.front());
   // A sink is one more part, of a single score and without a row of V.
-  Value sink = sinkLogits
-                   ? memref::LoadOp::create(b, sinkLogits, head).getResult()
-                   : constant(kMinusInf);
-  Unroll unroll = getConstantIntValue(frame.getSize(Dim::Batch))
-                      ? kUnroll
-                      : kUnrollOfOpenBatch;
-  if (isOpen())
-    unroll = kUnrollOfOpenParts;
-  Value max =
-      reduceSplits({sink}, unroll.lse, [&](Value split, ValueRange last) {
-        return SmallVector<Value>{
-            arith::MaxNumFOp::create(b, last.front(), loadLse(split))};
-      }).front();
-  // A row that sees no key has -inf everywhere; -inf - -inf is not computed.
-  Value isEmpty = isEqual(max, kMinusInf);
-  Value offset = arith::MulFOp::create(
-      b, arith::SelectOp::create(b, isEmpty, constant(0), max),
-      constant(-llvm::numbers::log2ef));
-  auto type = VectorType::get({kColumns}, b.getF32Type());
-  Value zeros = getZeros();
-  auto getWeight = [&](Value partLse) -> Value {
-    return math::Exp2Op::create(b, getExponent(partLse, offset));
-  };
-  Value start = sinkLogits ? getWeight(sink) : constant(0);
-  SmallVector<Value> sums = reduceSplits(
-      {start, zeros}, unroll.output, [&](Value split, ValueRange last) {
-        Value weight = getWeight(loadLse(split));
-        Value weights = vector::BroadcastOp::create(b, type, weight);
-        return SmallVector<Value>{
-            arith::AddFOp::create(b, last[0], weight),
-            math::FmaOp::create(b, loadOutput(split), weights, last[1])};
-      });
-  // The largest part has weight 1, so only an empty row has a sum of 0.
-  Value inverse = arith::DivFOp::create(b, constant(1), sums[0]);
-  inverse = arith::SelectOp::create(b, isEmpty, constant(0), inverse);
-  writeOutput(output, sums[1], inverse);
-  if (!lse)
-    return;
-  Value log = arith::MulFOp::create(b, math::Log2Op::create(b, sums[0]),
-                                    constant(llvm::numbers::ln2f));
-  writeLse(lse, arith::SelectOp::create(b, isEmpty, constant(kMinusInf),
-                                        arith::AddFOp::create(b, max, log)));
+  if (sinkLogits)
+    sums.push_back({memref::LoadOp::create(b, sinkLogits, head), constant(1),
+                    /*output=*/Value()});
+  writeResults(sums.size() > 1 ? add(sums) : sums.front(), output, lse);
 }
 
 gpu::GPUFuncOp
 mlir::flashcore::buildMergeKernel(ImplicitLocOpBuilder &b,
                                   const AttentionSignature &signature,
                                   StringRef name, bool isInvariant) {
-  int64_t numThreads = signature.getPartialColumns() / kColumns;
-  KernelFrame frame(b, signature, signature.getMergeArguments(), name,
-                    numThreads,
-                    signature.toMergeDictionary(b.getContext(), numThreads));
+  // The order of sums is that of the groups, which must not follow the number
+  // of parts where that does not change a row.
+  auto known = isInvariant ? std::nullopt : signature.getKeyParts().getKnown();
+  Groups groups(signature.getPartialColumns(), known);
+  KernelFrame frame(
+      b, signature, signature.getMergeArguments(), name, groups.getNumThreads(),
+      signature.toMergeDictionary(b.getContext(), groups.getNumThreads(),
+                                  groups.getSharedMemory()));
   auto find = [&](StringRef name) {
     bool isThere =
         llvm::any_of(signature.getTensors(), [&](const KernelTensor &tensor) {
@@ -324,7 +411,7 @@ mlir::flashcore::buildMergeKernel(ImplicitLocOpBuilder &b,
   };
   OpFoldResult numParts = signature.getKeyParts().getNumber(
       b, [&](Dim dim) { return frame.getSize(dim); });
-  MergeBuilder(b, frame, numParts, isInvariant)
+  MergeBuilder(b, frame, numParts, groups, isInvariant)
       .build(frame.getTensor("o"), find("lse"), find("sink_logits"),
              find("cu_seqlens_q"));
   gpu::ReturnOp::create(b);

@@ -650,9 +650,11 @@ void KernelBuilder::buildLaunches(Kernels kernels,
         b.getAffineDimExpr(0) * b.getAffineSymbolExpr(0) *
             b.getAffineSymbolExpr(1),
         {getSize(Dim::SeqlenQ), getSize(Dim::HeadsQ), getSize(Dim::Batch)});
-    int64_t numThreads = kernels.merge.getKnownBlockSizeAttr()[0];
+    auto merge =
+        kernels.merge->getAttrOfType<DictionaryAttr>(fcgpu::kKernelAttrName);
     buildLaunch(kernels.merge, signature.getMergeArguments(), base, grid,
-                numThreads, /*sharedMemory=*/0);
+                merge.getAs<IntegerAttr>("threads").getInt(),
+                merge.getAs<IntegerAttr>("shared_memory").getInt());
     gpu::DeallocOp::create(b, /*asyncToken=*/Type(),
                            /*asyncDependencies=*/ValueRange(), workspace);
   }

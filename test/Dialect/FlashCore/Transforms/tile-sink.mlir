@@ -19,7 +19,7 @@
 // SPLIT-LABEL: gpu.func @attention_f16_d64_merge
 // SPLIT:         %[[LOGITS:.+]] = memref.reinterpret_cast %{{.+}} : memref<f32> to memref<8xf32
 // SPLIT:         %[[SINK:.+]] = memref.load %[[LOGITS]][%{{.+}}]
-// SPLIT:         arith.maxnumf %[[SINK]],
+// SPLIT:         arith.maxnumf %{{.+}}, %[[SINK]]
 
 // SOFTMAX-LABEL: gpu.func @attention_f16_d64
 // SOFTMAX:         scf.for

@@ -39,8 +39,7 @@ func.func @known_keys(%q: !qo, %k: !kv, %v: !kv, %o: !qo) {
 
 // CHECK-LABEL: gpu.func @attention_f16_d64_causal_merge(
 // CHECK:         %[[MINUS_MAX:.+]] = arith.mulf
-// CHECK:         %[[LSE:.+]] = memref.load
-// CHECK:         %[[ROUNDED:.+]] = arith.mulf %[[LSE]],
+// CHECK:         %[[ROUNDED:.+]] = arith.mulf %{{.+}},
 // CHECK-NEXT:    %[[EXPONENT:.+]] = arith.addf %[[ROUNDED]], %[[MINUS_MAX]] : f32
 // CHECK-NEXT:    math.exp2 %[[EXPONENT]] : f32
 // CHECK:         arith.divf
@@ -124,8 +123,7 @@ func.func @open_keys(%q: !qo, %k: !kv, %v: !kv, %o: !qo) {
 // CHECK:           %[[LAST:.+]] = affine.apply #[[$LAST]]()
 // CHECK:           arith.minsi %[[PART:.+]], %[[LAST]]
 // CHECK:           %[[LSE:.+]] = memref.load
-// CHECK:           %[[LAST_AGAIN:.+]] = affine.apply #[[$LAST]]()
-// CHECK:           %[[IS_THERE:.+]] = arith.cmpi sle, %[[PART]], %[[LAST_AGAIN]]
+// CHECK:           %[[IS_THERE:.+]] = arith.cmpi sle, %[[PART]], %[[LAST]]
 // CHECK:           arith.select %[[IS_THERE]], %[[LSE]],
 
 // -----

@@ -67,7 +67,7 @@ func.func @splits_share_a_query_tile(%q: !qo, %k: !kv, %v: !kv, %o: !qo,
   // CHECK:      gpu.launch_func @attention_f16_d64::@attention_f16_d64
   // CHECK-SAME:   blocks in (%[[BLOCKS]],
   // CHECK-SAME:   args(%{{.+}} : memref<f16>, %{{.+}} : memref<f16>, %{{.+}} : memref<f16>, %[[BASE]] : memref<f32>)
-  // CHECK-DAG:  %[[THREADS:.+]] = arith.constant 16 : index
+  // CHECK-DAG:  %[[THREADS:.+]] = arith.constant 64 : index
   // CHECK-DAG:  %[[ROWS:.+]] = arith.constant 96 : index
   // CHECK:      gpu.launch_func @attention_f16_d64::@attention_f16_d64_merge
   // CHECK-SAME:   blocks in (%[[ROWS]],
@@ -100,15 +100,16 @@ func.func @splits_share_a_query_tile(%q: !qo, %k: !kv, %v: !kv, %o: !qo,
 // CHECK-SAME:      lse(%[[LSE_TILE]] :
 // CHECK-SAME:      tile(%{{.+}}, %{{.+}}, %{{.+}}, %{{.+}}, %[[BEGIN]], %[[END]], %[[SEQLEN_K]], %{{.+}})
 
-// A block merges a row, a thread four columns of it. The largest LSE comes
-// first; then each split is read once.
+// A block merges a row: a group of 16 threads has a part, a thread four columns
+// of it. Maximum, sum and O of each group meet in shared memory, where the
+// first group adds them up.
 
 // CHECK-LABEL: gpu.func @attention_f16_d64_merge(
 // CHECK-SAME:    %[[O_BASE:[^:]+]]: memref<f16> {llvm.align = 16 : i32, llvm.noalias},
 // CHECK-SAME:    %[[LSE_BASE:[^:]+]]: memref<f32> {llvm.align = 4 : i32, llvm.noalias},
 // CHECK-SAME:    %[[BASE:[^:]+]]: memref<f32> {llvm.align = 16 : i32, llvm.noalias, llvm.readonly}) kernel
-// CHECK-SAME:    fcgpu.kernel = {arguments = [{kind = "pointer", tensor = "o"}, {kind = "pointer", tensor = "lse"}, {kind = "pointer", tensor = "workspace"}], grid = [{dim = "seqlen_q", tile = 1 : i64}, {dim = "heads_q", tile = 1 : i64}, {dim = "batch", tile = 1 : i64}], shared_memory = 0 : i64, threads = 16 : i64}
-// CHECK-SAME:    known_block_size = array<i32: 16, 1, 1>
+// CHECK-SAME:    fcgpu.kernel = {arguments = [{kind = "pointer", tensor = "o"}, {kind = "pointer", tensor = "lse"}, {kind = "pointer", tensor = "workspace"}], grid = [{dim = "seqlen_q", tile = 1 : i64}, {dim = "heads_q", tile = 1 : i64}, {dim = "batch", tile = 1 : i64}], shared_memory = 1056 : i64, threads = 64 : i64}
+// CHECK-SAME:    known_block_size = array<i32: 64, 1, 1>
 // CHECK-NOT:     fcgpu.schedule
 // CHECK-DAG:     %[[O:.+]] = memref.reinterpret_cast %[[O_BASE]] to offset: [0], sizes: [2, 3, 16, 64]
 // CHECK-DAG:     %[[LSE:.+]] = memref.reinterpret_cast %[[LSE_BASE]] to offset: [0], sizes: [2, 3, 16]
@@ -116,15 +117,20 @@ func.func @splits_share_a_query_tile(%q: !qo, %k: !kv, %v: !kv, %o: !qo,
 // CHECK-DAG:     %[[OS:.+]] = memref.reinterpret_cast %[[BASE]] to offset: [0], sizes: [8, 3, 16, 64]
 // CHECK:         %[[ID:.+]]:3 = affine.delinearize_index %{{.+}} into (2, 3, 16)
 // CHECK:         %[[THREAD:.+]] = gpu.thread_id x
-// CHECK:         %[[COLUMN:.+]] = arith.muli %[[THREAD]],
-// CHECK-COUNT-4: arith.maxnumf
-// CHECK-NOT:     arith.maxnumf
-// CHECK:         %[[LSE_OF_SPLIT:.+]] = memref.load %[[LSES]][%{{.+}}, %[[ID]]#1, %[[ID]]#2]
-// CHECK:         %[[EXPONENT:.+]] = math.fma %[[LSE_OF_SPLIT]],
-// CHECK:         math.exp2 %[[EXPONENT]]
+// CHECK:         %[[PLACE:.+]]:2 = affine.delinearize_index %[[THREAD]] into (4, 16)
+// CHECK:         %[[COLUMN:.+]] = arith.muli %[[PLACE]]#1,
+// CHECK:         %[[PART:.+]] = arith.addi %{{.+}}, %[[PLACE]]#0
+// CHECK:         %[[LSE_OF_PART:.+]] = memref.load %[[LSES]][%{{.+}}, %[[ID]]#1, %[[ID]]#2]
 // CHECK:         vector.load %[[OS]][%{{.+}}, %[[ID]]#1, %[[ID]]#2, %[[COLUMN]]] {alignment = 16 : i64} : {{.*}}, vector<4xf32>
+// CHECK-NOT:     %[[OS]]
+// CHECK:         %[[EXPONENT:.+]] = math.fma %[[LSE_OF_PART]],
+// CHECK:         math.exp2 %[[EXPONENT]]
 // CHECK:         math.fma {{.+}} : vector<4xf32>
-// CHECK-COUNT-3: vector.load %[[OS]]
+// CHECK:         vector.store %{{.+}}, %[[SHARED:.+]][%[[PLACE]]#0, %[[COLUMN]]] {alignment = 16 : i64}
+// CHECK:         gpu.barrier
+// CHECK:         %[[IS_FIRST_GROUP:.+]] = arith.cmpi eq, %[[PLACE]]#0,
+// CHECK:         scf.if %[[IS_FIRST_GROUP]] {
+// CHECK-COUNT-4: vector.load %[[SHARED]]
 // CHECK-NOT:     vector.load
 // CHECK:         arith.truncf %{{.+}} : vector<4xf32> to vector<4xf16>
 // CHECK:         vector.store %{{.+}}, %[[O]][%[[ID]]#0, %[[ID]]#1, %[[ID]]#2, %[[COLUMN]]] {alignment = 8 : i64}
@@ -143,8 +149,8 @@ func.func @splits_share_a_query_tile(%q: !qo, %k: !kv, %v: !kv, %o: !qo,
 
 // What the queries of the block see is shared out: under a window less than all
 // keys; of a length known at run time only, at least 256 keys each. Without an
-// LSE only O is merged. The batch is open, so each split has an address of its
-// own: 16 splits at a time, and their LSEs 32 at a time.
+// LSE only O is merged. Of a group's parts the last may not be there: it loads
+// the last one again, for nothing.
 
 // CHECK-DAG: #[[$FIRST_TILE:.+]] = affine_map<()[s0] -> (s0 floordiv 64)>
 // CHECK-DAG: #[[$SHARE:.+]] = affine_map<()[s0, s1] -> ((-(s1 floordiv 64) + s0 ceildiv 64) ceildiv 67)>
@@ -170,17 +176,16 @@ func.func @splits_share_what_is_visible(%q: !qo, %k: !kv, %v: !kv, %o: !qo) {
 // CHECK-SAME:      tile(%{{.+}}, %{{.+}}, %{{.+}}, %{{.+}}, %[[BEGIN]],
 // CHECK-LABEL: gpu.func @attention_bf16_d32_causal_merge(
 // CHECK-SAME:    arguments = [{kind = "pointer", tensor = "o"}, {kind = "pointer", tensor = "workspace"}, {dim = "batch", kind = "size"}, {dim = "seqlen_q", kind = "size"}, {kind = "offset", tensor = "o"}, {axis = 0 : i64, kind = "stride", tensor = "o"}, {axis = 1 : i64, kind = "stride", tensor = "o"}]
-// CHECK:         scf.for %{{.+}} = %{{.+}} to %[[ROUNDS:.+]] step
-// CHECK-COUNT-32:  arith.maxnumf
-// CHECK-NOT:       arith.maxnumf
-// CHECK:           scf.yield
-// CHECK-COUNT-3: arith.maxnumf
-// CHECK:         scf.for
-// CHECK-COUNT-16:  vector.load
-// CHECK-NOT:       vector.load
-// CHECK:           scf.yield
-// CHECK-COUNT-3: vector.load
+// CHECK-NOT:     scf.for
+// CHECK:         %[[LAST:.+]] = arith.constant 66 : index
+// CHECK:         %[[LOADED:.+]] = arith.minsi %[[PART:.+]], %[[LAST]]
+// CHECK:         %[[LSE:.+]] = memref.load
+// CHECK:         vector.load
+// CHECK:         %[[IS_THERE:.+]] = arith.cmpi sle, %[[PART]], %[[LAST]]
+// CHECK:         arith.select %[[IS_THERE]], %[[LSE]], %{{.+}} : f32
+// CHECK-COUNT-8: vector.load
 // CHECK-NOT:     vector.load
+// CHECK:         gpu.barrier
 // CHECK:         vector.store
 // CHECK-NOT:     memref.store
 // CHECK:         gpu.return

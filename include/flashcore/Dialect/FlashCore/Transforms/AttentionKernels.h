@@ -27,6 +27,10 @@ struct KeyParts {
   bool isMerged = false;
 
   bool isSplit() const { return isMerged || count > 1 || !factors.empty(); }
+  /// Their number, where no size changes it.
+  std::optional<int64_t> getKnown() const {
+    return factors.empty() ? std::optional(count) : std::nullopt;
+  }
   /// Their number, of sizes that `getSize` knows.
   OpFoldResult getNumber(ImplicitLocOpBuilder &b,
                          function_ref<OpFoldResult(Dim)> getSize) const;
@@ -72,9 +76,10 @@ public:
   /// persistent one at most max_blocks_per_sm blocks an SM are launched.
   DictionaryAttr toDictionary(AttentionOp op, fcgpu::ScheduleAttr schedule,
                               int64_t sharedMemoryBytes) const;
-  /// `fcgpu.kernel` of the merge kernel: a block of `numThreads` a query row.
-  DictionaryAttr toMergeDictionary(MLIRContext *context,
-                                   int64_t numThreads) const;
+  /// `fcgpu.kernel` of the merge kernel: a block of `numThreads`, with
+  /// `sharedMemory` bytes, a query row.
+  DictionaryAttr toMergeDictionary(MLIRContext *context, int64_t numThreads,
+                                   int64_t sharedMemory) const;
   /// `fcgpu.kernel` of the kernel of scores: a block for each tile of them.
   DictionaryAttr toScoresDictionary(AttentionOp op) const;
 
