@@ -45,6 +45,8 @@ PHASES = {"Phases 1 to 3: what, blocks and warps, algorithm": "flashcore/Dialect
 # Snippets that are no whole module, and what makes one of them.
 MARKS = {"flashcore.attention": "body of %q: memref<1x8x512x64xf16>, %k: memref<1x2x512x64xf16>, %v: memref<1x2x512x64xf16>, "
                                 "%o: memref<1x8x512x64xf16>, %lse: memref<1x8x512xf32>",
+         "flashcore.merge": "body of %outputs: memref<4x1x8x512x64xf32>, %lses: memref<4x1x8x512xf32>, %o: memref<1x8x512x64xf16>, "
+                            "%lse: memref<1x8x512xf32>",
          "flashcore.yield": "none: it is the end of a region, and test/Dialect/FlashCore/ops.mlir has some",
          "#fcgpu.schedule": "attribute"}
 

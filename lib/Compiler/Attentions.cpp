@@ -6,7 +6,7 @@
 //
 // Names come from functions, which a user wrote, and not from kernels, which
 // may be shared. The pipeline leaves one launch of a first kernel for each
-// attention, where it stood.
+// attention, where it stood; so it does for each merge.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,12 +21,17 @@
 using namespace mlir;
 using namespace mlir::flashcore;
 
-/// Attentions by function; outside of any, under the null pointer.
-static llvm::MapVector<Operation *, std::vector<AttentionOp>>
+bool mlir::flashcore::isCompiled(Operation *op) {
+  return isa<AttentionOp, MergeOp>(op);
+}
+
+/// What is compiled by function; outside of any, under the null pointer.
+static llvm::MapVector<Operation *, std::vector<Operation *>>
 groupByFunction(ModuleOp module) {
-  llvm::MapVector<Operation *, std::vector<AttentionOp>> groups;
-  module.walk([&](AttentionOp op) {
-    groups[op->getParentOfType<FunctionOpInterface>()].push_back(op);
+  llvm::MapVector<Operation *, std::vector<Operation *>> groups;
+  module.walk([&](Operation *op) {
+    if (isCompiled(op))
+      groups[op->getParentOfType<FunctionOpInterface>()].push_back(op);
   });
   return groups;
 }
@@ -47,8 +52,8 @@ mlir::flashcore::nameAttentions(ModuleOp module) {
     for (auto [number, attention] : llvm::enumerate(attentions)) {
       names.push_back(getName(function, number, attentions.size()));
       if (!known.insert(names.back()).second)
-        return attention.emitError("expects attentions to have names of their "
-                                   "own, but two are called '")
+        return attention->emitError("expects attentions to have names of their "
+                                    "own, but two are called '")
                    << names.back() << "'; rename a function",
                failure();
     }

@@ -99,14 +99,18 @@ LogicalResult Compiler::prepare(ModuleOp module) {
   bool hasTensors = false, hasAttention = false;
   auto look = [&] {
     hasTensors = hasAttention = false;
-    module.walk([&](AttentionOp op) {
+    module.walk([&](Operation *op) {
+      if (!isCompiled(op))
+        return;
       hasAttention = true;
-      hasTensors |= !op.hasPureBufferSemantics();
+      hasTensors |=
+          llvm::any_of(op->getOperandTypes(), llvm::IsaPred<TensorType>);
     });
   };
   look();
   if (!hasAttention)
-    return module.emitError("holds no flashcore.attention to compile");
+    return module.emitError(
+        "holds no flashcore.attention or flashcore.merge to compile");
   result.chips = request.chips;
   if (result.chips.empty()) {
     FailureOr<std::string> chip = findChip(module, "");
@@ -140,7 +144,7 @@ LogicalResult Compiler::selectAttentions(ModuleOp module) {
       result.attentions.push_back({name, {}, {}});
   if (result.attentions.empty())
     return module.emitError(
-        "holds no flashcore.attention whose result is used");
+        "holds no flashcore.attention or flashcore.merge whose result is used");
   return success();
 }
 
@@ -176,10 +180,13 @@ LogicalResult Compiler::lower(ModuleOp module, StringRef chip,
     if (phase.number != 1)
       continue;
     size_t next = 0, number = 0;
-    module.walk([&](AttentionOp op) {
-      if (isSelected(names[number++]))
-        result.attentions[next++].explanations.push_back(
-            std::move(explanations[op]));
+    module.walk([&](Operation *op) {
+      if (!isCompiled(op) || !isSelected(names[number++]))
+        return;
+      CompiledAttention &compiled = result.attentions[next++];
+      // Of a merge nothing is chosen.
+      if (isa<AttentionOp>(op))
+        compiled.explanations.push_back(std::move(explanations[op]));
     });
   }
   return success();
@@ -328,6 +335,8 @@ void mlir::flashcore::explain(llvm::raw_ostream &os,
                               const Compilation &compilation, size_t attention,
                               size_t chip) {
   const CompiledAttention &compiled = compilation.attentions[attention];
+  if (compiled.explanations.empty())
+    return;
   bool areMany = compilation.attentions.size() > 1;
   print(os, compiled.explanations[chip],
         areMany ? StringRef(compiled.name) : StringRef(),

@@ -279,9 +279,13 @@ struct FlashCoreToNVVMPass final
   }
 
   void runOnOperation() override {
-    // A module of somebody else's kernels is theirs to lower.
-    if (llvm::none_of(getOperation().getOps<gpu::GPUFuncOp>(),
-                      fcgpu::isOurKernel))
+    // A module of somebody else's kernels is theirs to lower. A merge has no
+    // schedule.
+    auto isOurs = [](gpu::GPUFuncOp kernel) {
+      return fcgpu::isOurKernel(kernel) ||
+             kernel->hasAttr(fcgpu::kKernelAttrName);
+    };
+    if (llvm::none_of(getOperation().getOps<gpu::GPUFuncOp>(), isOurs))
       return;
     nameSharedMemory();
     if (failed(expand()) || failed(convert()))

@@ -34,6 +34,7 @@ llvm::ArrayRef<Phase> mlir::flashcore::getPhases() {
       {2, "blocks and warps",
        [](OpPassManager &pm, const ConfigurePassOptions &) {
          pm.addPass(createTilePass());
+         pm.addPass(createTileMergesPass());
          nestKernels(pm).addPass(createSimplifyKernelPass());
        }},
       {3, "algorithm: online softmax on warp tiles",

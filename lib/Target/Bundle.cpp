@@ -161,8 +161,12 @@ mlir::flashcore::getBundleKernels(gpu::GPUModuleOp module) {
   return kernels;
 }
 
+bool mlir::flashcore::isAttention(ArrayRef<BundleKernel> kernels) {
+  return !kernels.front().description.contains("op");
+}
+
 std::string mlir::flashcore::getLaunchComment(ArrayRef<BundleKernel> kernels) {
-  if (kernels.empty())
+  if (kernels.empty() || !isAttention(kernels))
     return {};
   json::Object launch = describeAttention(kernels);
   for (auto &[key, value] : describeLaunch(kernels))
@@ -229,6 +233,8 @@ static json::Value buildManifest(ArrayRef<BundleVariant> variants) {
 std::vector<BundleFile>
 mlir::flashcore::makeBundle(ArrayRef<BundleVariant> variants) {
   std::vector<BundleFile> files;
+  if (!isAttention(variants.front().kernels))
+    return files;
   for (const BundleVariant &variant : variants) {
     files.push_back({getPTXName(variants, variant), variant.ptx});
     for (const Cubin &cubin : variant.cubins)
@@ -372,6 +378,9 @@ llvm::Error mlir::flashcore::writeBundle(llvm::StringRef path,
 
 llvm::Error mlir::flashcore::writeBundleFiles(llvm::StringRef bundle,
                                               ArrayRef<BundleFile> files) {
+  if (files.empty())
+    return makeError(bundle, "bundles are of attentions, and a flashcore.merge "
+                             "is none; compile it to PTX or a cubin");
   // A link to a bundle stays a link: what it points to is replaced.
   llvm::SmallString<128> path(bundle);
   while (path.size() > 1 && llvm::sys::path::is_separator(path.back()))

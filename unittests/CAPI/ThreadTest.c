@@ -76,7 +76,7 @@ static void *compileDeep(void *argument) {
   FlashCoreCompilation c = {NULL};
   EXPECT_ERROR(flashcoreCompile(text, strlen(text), "deep",
                                 (FlashCoreCompileOptions){0}, &c),
-               "deep:1:1: error: holds no flashcore.attention to compile");
+               "deep:1:1: error: holds no flashcore.attention or flashcore.merge to compile");
   return argument;
 }
 

@@ -15,6 +15,10 @@
 
 namespace mlir::flashcore {
 
+/// Whether kernels are made of an op: of attentions, and of merges of results of
+/// them, which count as one here.
+bool isCompiled(Operation *op);
+
 /// The name of each attention, in the order of the module: that of its
 /// function, with `.0`, `.1` and so on behind it where a function has several.
 /// Reports names that are not unique.

@@ -63,7 +63,7 @@ struct CompileRequest {
 /// One attention of the input, and what became of it for each chip.
 struct CompiledAttention {
   std::string name;
-  std::vector<Explanation> explanations;
+  std::vector<Explanation> explanations; ///< none of a merge
   std::vector<BundleVariant> variants; ///< none before there is PTX
 };
 

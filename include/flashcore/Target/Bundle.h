@@ -35,8 +35,12 @@ struct BundleVariant {
 /// The kernels of a module that have a description, in their order.
 SmallVector<BundleKernel> getBundleKernels(gpu::GPUModuleOp module);
 
+/// Whether they are an attention's, of which there are bundles, and not a
+/// merge's.
+bool isAttention(ArrayRef<BundleKernel> kernels);
+
 /// How the kernels are launched, in the words of the manifest, as one line of
-/// comment for their PTX; empty without kernels.
+/// comment for their PTX; empty without kernels of an attention.
 std::string getLaunchComment(ArrayRef<BundleKernel> kernels);
 
 struct BundleFile {

@@ -567,7 +567,7 @@ func.func private @ptx_version_is_zero() attributes {fcgpu.ptx_version = 0}
 
 // -----
 
-// expected-error @below {{has an unknown attribute fcgpu.ptx: expects fcgpu.schedule, fcgpu.few_queries, fcgpu.staging, fcgpu.block_tiles, fcgpu.overlap, fcgpu.layout, fcgpu.ptx_version or fcgpu.kernel}}
+// expected-error @below {{has an unknown attribute fcgpu.ptx: expects fcgpu.schedule, fcgpu.few_queries, fcgpu.chip, fcgpu.staging, fcgpu.block_tiles, fcgpu.overlap, fcgpu.layout, fcgpu.ptx_version or fcgpu.kernel}}
 func.func private @unknown_attribute() attributes {fcgpu.ptx = 80}
 
 // -----
@@ -990,6 +990,13 @@ func.func @few_of_unknown_number() attributes {fcgpu.few_queries = #few} {
 
 // expected-error @below {{expects fcgpu.schedule beside fcgpu.few_queries, for other calls}}
 func.func @few_alone() attributes {fcgpu.few_queries = #few} {
+  return
+}
+
+// -----
+
+// expected-error @below {{expects fcgpu.chip to be the name of a chip, but got 89}}
+func.func @chip_as_a_number() attributes {fcgpu.chip = 89} {
   return
 }
 

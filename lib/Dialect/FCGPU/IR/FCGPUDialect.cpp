@@ -167,6 +167,13 @@ LogicalResult FCGPUDialect::verifyOperationAttribute(Operation *op,
   Attribute value = attr.getValue();
   if (name == kScheduleAttrName || name == kFewQueriesAttrName)
     return verifySchedule(op, name, value);
+  if (name == kChipAttrName) {
+    if (isa<StringAttr>(value))
+      return success();
+    return op->emitError(
+               "expects fcgpu.chip to be the name of a chip, but got ")
+           << value;
+  }
   if (name == kKernelAttrName) {
     if (isa<DictionaryAttr>(value))
       return success();
@@ -188,10 +195,10 @@ LogicalResult FCGPUDialect::verifyOperationAttribute(Operation *op,
   if (name != kLayoutAttrName)
     return op->emitError("has an unknown attribute ")
            << name << ": expects " << kScheduleAttrName << ", "
-           << kFewQueriesAttrName << ", " << kStagingAttrName << ", "
-           << kBlockTilesAttrName << ", " << kOverlapAttrName << ", "
-           << kLayoutAttrName << ", " << kPTXVersionAttrName << " or "
-           << kKernelAttrName;
+           << kFewQueriesAttrName << ", " << kChipAttrName << ", "
+           << kStagingAttrName << ", " << kBlockTilesAttrName << ", "
+           << kOverlapAttrName << ", " << kLayoutAttrName << ", "
+           << kPTXVersionAttrName << " or " << kKernelAttrName;
   auto isLayout = [](Attribute a) { return isa<LayoutAttr, UnitAttr>(a); };
   if (auto array = dyn_cast<ArrayAttr>(value)) {
     if (array.size() == op->getNumResults() && llvm::all_of(array, isLayout))

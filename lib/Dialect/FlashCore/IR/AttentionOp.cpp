@@ -9,6 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "OperandChecks.h"
 #include "flashcore/Dialect/FlashCore/IR/FlashCore.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpImplementation.h"
@@ -76,14 +77,7 @@ void AttentionOp::getEffects(
         &effects) {
   if (!hasPureBufferSemantics())
     return;
-  for (OpOperand &operand : (*this)->getOpOperands()) {
-    if (!isa<MemRefType>(operand.get().getType()))
-      continue;
-    if (isDpsInit(&operand))
-      effects.emplace_back(MemoryEffects::Write::get(), &operand);
-    else
-      effects.emplace_back(MemoryEffects::Read::get(), &operand);
-  }
+  getEffectsOfMemrefs(*this, effects);
   // Of what a region captures there is no operand to name.
   if (!getCapturedTensors().empty())
     effects.emplace_back(MemoryEffects::Read::get());
@@ -92,23 +86,6 @@ void AttentionOp::getEffects(
 //===----------------------------------------------------------------------===//
 // Verifier
 //===----------------------------------------------------------------------===//
-
-/// Whether two extents are certainly different.
-static bool differ(int64_t a, int64_t b) {
-  return !ShapedType::isDynamic(a) && !ShapedType::isDynamic(b) && a != b;
-}
-
-/// Prints an extent as IR does: `?` when dynamic.
-static std::string extent(int64_t size) {
-  return ShapedType::isDynamic(size) ? "?" : std::to_string(size);
-}
-
-static std::string shapeString(ArrayRef<int64_t> shape) {
-  std::string text = "(";
-  for (auto [index, size] : llvm::enumerate(shape))
-    text += (index ? ", " : "") + extent(size);
-  return text + ")";
-}
 
 namespace {
 /// What an operand holds; several names of one operand do not occur.
@@ -159,32 +136,6 @@ static StringRef getBiasRemedy(ShapedType bias, int64_t rank) {
                                  "(memref.expand_shape)";
 }
 
-/// Bytes from the first element to past the last, with the offset; nullopt when
-/// that is 2^63 or more. What is dynamic counts as least it can.
-static std::optional<int64_t> getSpanBytes(ShapedType type) {
-  auto memref = dyn_cast<MemRefType>(type);
-  auto layout = memref ? dyn_cast<StridedLayoutAttr>(memref.getLayout())
-                       : StridedLayoutAttr();
-  auto known = [](int64_t size, int64_t least) {
-    return ShapedType::isDynamic(size) ? least : size;
-  };
-  // The strides of a row-major tensor grow with the sizes further in.
-  int64_t rowMajor = 1, last = layout ? known(layout.getOffset(), 0) : 0, term;
-  for (unsigned axis = type.getRank(); axis-- > 0;) {
-    int64_t size = std::max<int64_t>(known(type.getDimSize(axis), 1), 1);
-    int64_t stride = layout ? known(layout.getStrides()[axis], 0) : rowMajor;
-    if (llvm::MulOverflow(size - 1, stride, term) ||
-        llvm::AddOverflow(last, term, last) ||
-        (!layout && llvm::MulOverflow(rowMajor, size, rowMajor)))
-      return std::nullopt;
-  }
-  int64_t bytes = type.getElementTypeBitWidth() / 8;
-  if (llvm::AddOverflow<int64_t>(last, 1, last) ||
-      llvm::MulOverflow(last, bytes, last))
-    return std::nullopt;
-  return last;
-}
-
 LogicalResult AttentionOp::verifyTypes() {
   for (auto [number, rule] : llvm::enumerate(kOperandRules))
     for (Value operand : getODSOperands(number)) {
@@ -201,10 +152,8 @@ LogicalResult AttentionOp::verifyTypes() {
                << rule.name << " of " << rule.elements << ", but got "
                << type.getElementType() << remedy;
       // C20
-      if (!getSpanBytes(type))
-        return emitOpError("expects ")
-               << rule.name << " to span less than 2^63 bytes, but got "
-               << type;
+      if (failed(verifySpan(*this, rule.name, type)))
+        return failure();
     }
   return success();
 }
@@ -459,32 +408,11 @@ LogicalResult AttentionOp::verifyStrides() {
     auto type = value ? dyn_cast<MemRefType>(value.getType()) : MemRefType();
     if (!type)
       continue;
-    SmallVector<int64_t> strides;
-    int64_t offset;
-    if (failed(type.getStridesAndOffset(strides, offset)))
-      return emitOpError("expects ")
-             << name << " with a strided layout, but got " << type;
     // Of these, whole rows are copied or stored.
     bool hasRows = name == "scores" ||
                    (type.getElementTypeBitWidth() == 16 && name != "bias");
-    if (hasRows && strides.back() != 1) {
-      InFlightDiagnostic error = emitOpError("expects ")
-                                 << name << " with innermost stride 1, but got "
-                                 << extent(strides.back());
-      if (ShapedType::isDynamic(strides.back()))
-        error.attachNote()
-            << "one-shot-bufferize leaves such layouts at the boundaries of "
-               "functions; function-boundary-type-conversion=identity-layout-"
-               "map does not";
-      return error;
-    }
-    if (!ShapedType::isDynamic(offset) && offset < 0)
-      return emitOpError("expects the offset of ")
-             << name << " not to be negative, but got " << offset;
-    for (int64_t stride : strides)
-      if (!ShapedType::isDynamic(stride) && stride < 0)
-        return emitOpError("expects the strides of ")
-               << name << " not to be negative, but got " << stride;
+    if (failed(verifyLayout(*this, name, type, hasRows)))
+      return failure();
   }
   return success();
 }
@@ -515,29 +443,7 @@ LogicalResult AttentionOp::verifyDropout() {
 
 LogicalResult AttentionOp::verifyResults() {
   // C19
-  unsigned numMemrefs = 0, numShaped = 0;
-  for (Value operand : getOperands()) {
-    numShaped += isa<ShapedType>(operand.getType());
-    numMemrefs += isa<MemRefType>(operand.getType());
-  }
-  if (numMemrefs != 0 && numMemrefs != numShaped)
-    return emitOpError("expects operands to be all tensors or all memrefs, but "
-                       "got ")
-           << numMemrefs << " memrefs among " << numShaped;
-  size_t expected =
-      numMemrefs ? 0 : 1 + (getLse() ? 1 : 0) + (getScores() ? 1 : 0);
-  if (getNumResults() != expected)
-    return emitOpError("expects ")
-           << expected << (numMemrefs ? " results on memrefs" : " results")
-           << ", but got " << getNumResults();
-  if (expected == 0)
-    return success();
-  for (auto [init, result] : llvm::zip_equal(getDpsInits(), getResults()))
-    if (init.getType() != result.getType())
-      return emitOpError("expects result type ")
-             << init.getType() << " like its init, but got "
-             << result.getType();
-  return success();
+  return verifyBufferSemantics(*this);
 }
 
 LogicalResult AttentionOp::verifyRegions() {

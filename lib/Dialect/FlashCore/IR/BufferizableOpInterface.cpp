@@ -4,8 +4,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// How one-shot bufferization turns flashcore.attention on tensors into one on
-// memrefs: the output and lse are written in place, all else is read.
+// How one-shot bufferization turns ops on tensors into ones on memrefs: inits
+// are written in place, all else is read.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,10 +18,10 @@ using namespace mlir::bufferization;
 using namespace mlir::flashcore;
 
 namespace {
-struct AttentionOpInterface
-    : DstBufferizableOpInterfaceExternalModel<AttentionOpInterface,
-                                              AttentionOp> {
-  /// The old contents of output and lse are never looked at.
+template <typename OpTy>
+struct InitsInterface
+    : DstBufferizableOpInterfaceExternalModel<InitsInterface<OpTy>, OpTy> {
+  /// The old contents of inits are never looked at.
   bool bufferizesToMemoryRead(Operation *op, OpOperand &operand,
                               const AnalysisState &) const {
     return !cast<DestinationStyleOpInterface>(op).isDpsInit(&operand);
@@ -30,7 +30,6 @@ struct AttentionOpInterface
   LogicalResult bufferize(Operation *op, RewriterBase &rewriter,
                           const BufferizationOptions &options,
                           BufferizationState &state) const {
-    auto attention = cast<AttentionOp>(op);
     SmallVector<Value> operands;
     for (Value operand : op->getOperands()) {
       if (!isa<TensorType>(operand.getType())) {
@@ -43,7 +42,7 @@ struct AttentionOpInterface
       operands.push_back(*buffer);
     }
     SmallVector<Value> inits;
-    for (OpOperand &init : attention.getDpsInitsMutable())
+    for (OpOperand &init : cast<OpTy>(op).getDpsInitsMutable())
       inits.push_back(operands[init.getOperandNumber()]);
 
     rewriter.setInsertionPoint(op);
@@ -62,6 +61,7 @@ struct AttentionOpInterface
 void mlir::flashcore::registerBufferizableOpInterfaceExternalModels(
     DialectRegistry &registry) {
   registry.addExtension(+[](MLIRContext *context, FlashCoreDialect *) {
-    AttentionOp::attachInterface<AttentionOpInterface>(*context);
+    AttentionOp::attachInterface<InitsInterface<AttentionOp>>(*context);
+    MergeOp::attachInterface<InitsInterface<MergeOp>>(*context);
   });
 }

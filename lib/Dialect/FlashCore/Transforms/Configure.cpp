@@ -228,6 +228,16 @@ struct ConfigurePass final
     return success();
   }
 
+  LogicalResult configure(MergeOp op, const TargetInfo &target) {
+    auto chip = op->getAttrOfType<StringAttr>(fcgpu::kChipAttrName);
+    if (chip && chip != target.chip)
+      return op.emitOpError("is for ")
+             << chip.getValue() << ", but the target is " << target.chip;
+    op->setAttr(fcgpu::kChipAttrName,
+                StringAttr::get(&getContext(), target.chip));
+    return success();
+  }
+
   void runOnOperation() override {
     FailureOr<std::string> name = findChip(getOperation(), chip);
     if (failed(name))
@@ -259,6 +269,8 @@ struct ConfigurePass final
       anyFailed |=
           failed(configure(op, *target, options, tuning ? &*tuning : nullptr));
     });
+    getOperation()->walk(
+        [&](MergeOp op) { anyFailed |= failed(configure(op, *target)); });
     if (anyFailed)
       signalPassFailure();
   }

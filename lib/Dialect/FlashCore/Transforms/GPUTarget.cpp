@@ -13,6 +13,7 @@
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/IR/AttrTypeSubElements.h"
 
 using namespace mlir;
 using namespace mlir::flashcore;
@@ -103,7 +104,7 @@ bool mlir::flashcore::isGlobalMemory(Attribute space) {
                         static_cast<unsigned>(NVVM::NVVMMemorySpace::Global));
 }
 
-void mlir::flashcore::castToDefaultSpace(AttentionOp op) {
+void mlir::flashcore::castToDefaultSpace(Operation *op) {
   OpBuilder b(op);
   for (OpOperand &operand : op->getOpOperands()) {
     auto type = dyn_cast<MemRefType>(operand.get().getType());
@@ -111,7 +112,16 @@ void mlir::flashcore::castToDefaultSpace(AttentionOp op) {
       continue;
     auto plain = MemRefType::get(type.getShape(), type.getElementType(),
                                  type.getLayout());
-    operand.set(memref::MemorySpaceCastOp::create(b, op.getLoc(), plain,
+    operand.set(memref::MemorySpaceCastOp::create(b, op->getLoc(), plain,
                                                   operand.get()));
   }
+}
+
+Location mlir::flashcore::dropDebugInfo(Location loc) {
+  AttrTypeReplacer replacer;
+  replacer.addReplacement([](FusedLoc fused) -> Attribute {
+    return FusedLoc::get(fused.getLocations(), /*metadata=*/Attribute(),
+                         fused.getContext());
+  });
+  return cast<LocationAttr>(replacer.replace(loc));
 }

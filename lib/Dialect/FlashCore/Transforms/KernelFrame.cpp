@@ -112,6 +112,13 @@ Value KernelFrame::reinterpret(unsigned i) {
                                            strides);
 }
 
+Value KernelFrame::findTensor(StringRef name) const {
+  for (auto [tensor, value] : llvm::zip_equal(signature.getTensors(), tensors))
+    if (tensor.name == name)
+      return value;
+  return Value();
+}
+
 OpFoldResult KernelFrame::multiply(OpFoldResult x, OpFoldResult y) {
   auto xValue = getConstantIntValue(x), yValue = getConstantIntValue(y);
   if (xValue && yValue)

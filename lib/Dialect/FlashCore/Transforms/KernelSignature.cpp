@@ -21,7 +21,7 @@ StringRef mlir::flashcore::stringifyDim(Dim dim) {
       "batch",      "heads_q",  "heads_kv",   "seqlen_q",
       "seqlen_k",   "head_dim", "head_dim_v", "cu_seqlens",
       "sequences",  "pages",    "page_size",  "pages_per_sequence",
-      "key_splits", "1"};
+      "key_splits", "parts", "1"};
   return names[static_cast<unsigned>(dim)];
 }
 

@@ -5,7 +5,8 @@
 //===----------------------------------------------------------------------===//
 //
 // The second kernel of an attention whose keys are split over blocks
-// (Flash-Decoding, Dao et al. 2023). A block merges one query row. Its groups
+// (Flash-Decoding, Dao et al. 2023), and that of flashcore.merge. A block
+// merges one query row. Its groups
 // of threads take turns at the parts: each has the maximum, the sum and O of
 // its own parts, a thread four columns of them, and what the groups have meets
 // in shared memory. So LSE and O of a part are loaded at the same time, and
@@ -13,6 +14,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "MergeKernel.h"
 #include "flashcore/Analysis/RowAccess.h"
 #include "flashcore/Dialect/FlashCore/Transforms/AttentionKernels.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
@@ -45,7 +47,7 @@ constexpr int64_t kUnroll = 16, kUnrollOfOpenParts = 4;
 struct Groups {
   /// Of a row of `columns`; without `numParts` for any number of parts.
   Groups(int64_t columns, std::optional<int64_t> numParts)
-      : threads(columns / kColumns),
+      : threads(llvm::divideCeil(columns, kColumns)),
         count(std::clamp<int64_t>(llvm::bit_floor<uint64_t>(kThreads / threads),
                                   4, kMostGroups)),
         unroll(kUnrollOfOpenParts) {
@@ -54,11 +56,12 @@ struct Groups {
     count = std::min<int64_t>(count, llvm::PowerOf2Ceil(*numParts));
     unroll = std::min<int64_t>(kUnroll, llvm::divideCeil(*numParts, count));
   }
+  int64_t getColumns() const { return threads * kColumns; }
   int64_t getPartsOfRound() const { return count * unroll; }
   int64_t getNumThreads() const { return count * threads; }
   /// Bytes: a row of O, the maximum and the sum of each group.
   int64_t getSharedMemory() const {
-    return count > 1 ? count * (threads * kColumns + 2) * sizeof(float) : 0;
+    return count > 1 ? count * (getColumns() + 2) * sizeof(float) : 0;
   }
 
   int64_t threads; ///< Threads of a group.
@@ -66,16 +69,21 @@ struct Groups {
   int64_t unroll;  ///< Parts of a group in one round.
 };
 
+/// What is merged.
+struct Parts {
+  Value output;     ///< (parts, batch, heads, seqlen_q, columns)
+  Value lse;        ///< (parts, batch, heads, seqlen_q)
+  int64_t rowBytes; ///< that rows of `output` are aligned to
+};
+
 class MergeBuilder {
 public:
-  MergeBuilder(ImplicitLocOpBuilder &b, KernelFrame &frame,
+  MergeBuilder(ImplicitLocOpBuilder &b, KernelFrame &frame, Parts parts,
                OpFoldResult numParts, Groups groups, bool isInvariant)
-      : b(b), frame(frame), numParts(numParts), groups(groups),
-        isInvariant(isInvariant), partials(getPartialResults(frame, numParts)) {
-  }
+      : b(b), frame(frame), parts(parts), numParts(numParts), groups(groups),
+        isInvariant(isInvariant) {}
 
-  /// `lse`, `sinkLogits` and `ends`, of sequences back to back, may be null.
-  void build(Value output, Value lse, Value sinkLogits, Value ends);
+  void build();
 
 private:
   /// What some parts of a row come to: their largest LSE and, relative to it,
@@ -105,10 +113,19 @@ private:
   Value isEqual(Value x, float y) {
     return arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, x, constant(y));
   }
+  /// A tensor that not all problems have.
+  Value find(StringRef name) { return frame.findTensor(name); }
   void findRow();
   Value isOfSequence(Value ends);
   /// The part that the group has at a place of a round, alone.
   Sums load(Value round, int64_t place);
+  Value loadOutput(Value part);
+  Value loadIfThere(VectorType type, int64_t numColumns, Value place,
+                    function_ref<Value()> load);
+  Value isColumn(Value place, int64_t numColumns) {
+    return arith::CmpIOp::create(b, arith::CmpIPredicate::slt, place,
+                                 index(numColumns));
+  }
   Sums add(ArrayRef<Sums> parts);
   Sums addRound(Value round, std::optional<Sums> before);
   Sums addParts();
@@ -122,34 +139,40 @@ private:
   Value viewShared(int64_t begin, ArrayRef<int64_t> shape);
   void writeOutput(Value output, Value acc, Value factor);
   void writeLse(Value lse, Value value);
-  void writeResults(const Sums &row, Value output, Value lse);
+  void writeResults(const Sums &row);
   Value getExponent(Value lse, Value offset);
   Value getZeros();
 
   ImplicitLocOpBuilder &b;
   KernelFrame &frame;
+  Parts parts;
   OpFoldResult numParts;
   Groups groups;
   bool isInvariant;
-  PartialResults partials;
   Value batch, head, query, group, column;
 };
 } // namespace
 
-PartialResults mlir::flashcore::getPartialResults(KernelFrame &frame,
-                                                  OpFoldResult numParts) {
-  OpFoldResult entries = frame.multiply(frame.getSize(Dim::Batch), numParts);
-  SmallVector<OpFoldResult> shape{entries, frame.getSize(Dim::HeadsQ),
-                                  frame.getSize(Dim::SeqlenQ)};
-  OpFoldResult rows =
-      frame.multiply(frame.multiply(shape[0], shape[1]), shape[2]);
-  OpFoldResult columns = frame.getBuilder().getIndexAttr(fcgpu::getTileColumns(
+/// Partial results in the workspace, with `axes` in front of those of a row.
+static PartialResults viewPartialResults(KernelFrame &frame,
+                                         ArrayRef<OpFoldResult> axes) {
+  Builder &b = frame.getBuilder();
+  SmallVector<OpFoldResult> shape(axes);
+  shape.append({frame.getSize(Dim::HeadsQ), frame.getSize(Dim::SeqlenQ)});
+  OpFoldResult columns = b.getIndexAttr(fcgpu::getTileColumns(
       *getConstantIntValue(frame.getSize(Dim::HeadDimV))));
-  OpFoldResult end = frame.multiply(rows, columns);
+  OpFoldResult end = columns;
+  for (OpFoldResult size : shape)
+    end = frame.multiply(end, size);
   Value lse = frame.viewWorkspace(end, shape);
   shape.push_back(columns);
-  OpFoldResult begin = frame.getBuilder().getIndexAttr(0);
-  return {frame.viewWorkspace(begin, shape), lse};
+  return {frame.viewWorkspace(b.getIndexAttr(0), shape), lse};
+}
+
+PartialResults mlir::flashcore::getPartialResults(KernelFrame &frame,
+                                                  OpFoldResult numParts) {
+  return viewPartialResults(
+      frame, {frame.multiply(frame.getSize(Dim::Batch), numParts)});
 }
 
 void MergeBuilder::findRow() {
@@ -191,23 +214,61 @@ MergeBuilder::Sums MergeBuilder::load(Value round, int64_t place) {
   auto known = getConstantIntValue(numParts);
   bool isThere = known && *known % groups.getPartsOfRound() == 0;
   Value last = apply(b.getAffineDimExpr(0) - 1, numParts);
-  Value numBatch =
-      getValueOrCreateConstantIndexOp(b, b.getLoc(), frame.getSize(Dim::Batch));
   Value loaded = isThere ? part : arith::MinSIOp::create(b, part, last);
-  Value entry = arith::AddIOp::create(
-      b, arith::MulIOp::create(b, loaded, numBatch), batch);
-  Value lse =
-      memref::LoadOp::create(b, partials.lse, ValueRange{entry, head, query});
-  Value output =
-      vector::LoadOp::create(b, getColumnsType(), partials.output,
-                             ValueRange{entry, head, query, column},
-                             /*nontemporal=*/false, llvm::MaybeAlign(16));
+  Value lse = memref::LoadOp::create(b, parts.lse,
+                                     ValueRange{loaded, batch, head, query});
+  Value output = loadOutput(loaded);
   // One that is not there holds nothing.
   if (!isThere)
     lse = arith::SelectOp::create(
         b, arith::CmpIOp::create(b, arith::CmpIPredicate::sle, part, last), lse,
         constant(kMinusInf));
   return {lse, constant(1), output};
+}
+
+/// The columns of the thread; behind the last one zeros.
+Value MergeBuilder::loadOutput(Value part) {
+  auto type = cast<MemRefType>(parts.output.getType());
+  Type element = type.getElementType();
+  int64_t elementBytes = element.getIntOrFloatBitWidth() / 8;
+  int64_t width = std::min(kColumns, parts.rowBytes / elementBytes);
+  SmallVector<Value> values;
+  Value columns;
+  for (int64_t first = 0; first < kColumns; first += width) {
+    Value place = b.createOrFold<arith::AddIOp>(column, index(first));
+    auto pieceType = VectorType::get({width}, element);
+    Value piece = loadIfThere(pieceType, type.getDimSize(4), place, [&] {
+      return vector::LoadOp::create(b, pieceType, parts.output,
+                                    ValueRange{part, batch, head, query, place},
+                                    /*nontemporal=*/false,
+                                    llvm::MaybeAlign(width * elementBytes));
+    });
+    columns = piece;
+    for (int64_t i = 0; width < kColumns && i < width; ++i)
+      values.push_back(vector::ExtractOp::create(b, piece, i));
+  }
+  if (!values.empty())
+    columns = vector::FromElementsOp::create(
+        b, VectorType::get({kColumns}, element), values);
+  return element.isF32()
+             ? columns
+             : arith::ExtFOp::create(b, getColumnsType(), columns).getResult();
+}
+
+/// What `load` makes, or zeros where there is no column at `place`.
+Value MergeBuilder::loadIfThere(VectorType type, int64_t numColumns,
+                                Value place, function_ref<Value()> load) {
+  if (numColumns == groups.getColumns())
+    return load();
+  auto ifOp = scf::IfOp::create(b, type, isColumn(place, numColumns),
+                                /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(ifOp.thenBlock());
+  scf::YieldOp::create(b, load());
+  b.setInsertionPointToStart(ifOp.elseBlock());
+  scf::YieldOp::create(
+      b, ValueRange{arith::ConstantOp::create(b, b.getZeroAttr(type))});
+  return ifOp.getResult(0);
 }
 
 MergeBuilder::Sums MergeBuilder::add(ArrayRef<Sums> parts) {
@@ -277,7 +338,7 @@ Value MergeBuilder::viewShared(int64_t begin, ArrayRef<int64_t> shape) {
 
 /// The sums of all groups, in the first one, where the builder is then.
 SmallVector<MergeBuilder::Sums> MergeBuilder::exchange(const Sums &own) {
-  int64_t columns = groups.threads * kColumns;
+  int64_t columns = groups.getColumns();
   Value outputs = viewShared(0, {groups.count, columns});
   Value numbers = viewShared(groups.count * columns, {groups.count, 2});
   vector::StoreOp::create(b, own.output, outputs, ValueRange{group, column},
@@ -313,7 +374,8 @@ void MergeBuilder::writeOutput(Value output, Value acc, Value factor) {
                 ? math::FmaOp::create(b, acc, factors, getZeros()).getResult()
                 : arith::MulFOp::create(b, acc, factors).getResult();
   Type element = cast<MemRefType>(output.getType()).getElementType();
-  o = arith::TruncFOp::create(b, type.clone(element), o);
+  if (!element.isF32())
+    o = arith::TruncFOp::create(b, type.clone(element), o);
   // The columns of a thread are aligned as its first one is, or as rows are.
   int64_t elementBytes = element.getIntOrFloatBitWidth() / 8;
   int64_t width = std::min(kColumns, getAccessBytes(output) / elementBytes);
@@ -325,12 +387,11 @@ void MergeBuilder::writeOutput(Value output, Value acc, Value factor) {
           b, o, o, llvm::to_vector(llvm::seq(first, first + width)));
     Value place = b.createOrFold<arith::AddIOp>(column, index(first));
     OpBuilder::InsertionGuard guard(b);
-    if (numColumns != fcgpu::getTileColumns(numColumns)) {
-      Value exists = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, place,
-                                           index(numColumns));
-      b.setInsertionPointToStart(
-          scf::IfOp::create(b, exists, /*withElseRegion=*/false).thenBlock());
-    }
+    if (numColumns != groups.getColumns())
+      b.setInsertionPointToStart(scf::IfOp::create(b,
+                                                   isColumn(place, numColumns),
+                                                   /*withElseRegion=*/false)
+                                     .thenBlock());
     vector::StoreOp::create(
         b, part, output, ValueRange{batch, head, query, place},
         /*nontemporal=*/false, llvm::MaybeAlign(width * elementBytes));
@@ -358,12 +419,13 @@ Value MergeBuilder::getZeros() {
       b, DenseElementsAttr::get(type, b.getF32FloatAttr(0).getValue()));
 }
 
-void MergeBuilder::writeResults(const Sums &row, Value output, Value lse) {
+void MergeBuilder::writeResults(const Sums &row) {
   Value isEmpty = isEqual(row.max, kMinusInf);
   // The largest part has weight 1, so only an empty row has a sum of 0.
   Value inverse = arith::DivFOp::create(b, constant(1), row.weight);
   inverse = arith::SelectOp::create(b, isEmpty, constant(0), inverse);
-  writeOutput(output, row.output, inverse);
+  writeOutput(frame.getTensor("o"), row.output, inverse);
+  Value lse = find("lse");
   if (!lse)
     return;
   Value log = arith::MulFOp::create(b, math::Log2Op::create(b, row.weight),
@@ -372,23 +434,28 @@ void MergeBuilder::writeResults(const Sums &row, Value output, Value lse) {
   writeLse(lse, arith::SelectOp::create(b, isEmpty, constant(kMinusInf), log));
 }
 
-void MergeBuilder::build(Value output, Value lse, Value sinkLogits,
-                         Value ends) {
-  OpBuilder::InsertionGuard guard(b);
-  findRow();
-  if (ends)
-    b.setInsertionPointToStart(
-        scf::IfOp::create(b, isOfSequence(ends), /*withElseRegion=*/false)
-            .thenBlock());
-  SmallVector<Sums> sums{addParts()};
-  if (groups.count > 1)
-    sums = exchange(sums.front());
-  // A sink is one more part, of a single score and without a row of V.
-  if (sinkLogits)
-    sums.push_back({memref::LoadOp::create(b, sinkLogits, head), constant(1),
-                    /*output=*/Value()});
-  writeResults(sums.size() > 1 ? add(sums) : sums.front(), output, lse);
+void MergeBuilder::build() {
+  {
+    OpBuilder::InsertionGuard guard(b);
+    findRow();
+    if (Value ends = find("cu_seqlens_q"))
+      b.setInsertionPointToStart(
+          scf::IfOp::create(b, isOfSequence(ends), /*withElseRegion=*/false)
+              .thenBlock());
+    SmallVector<Sums> sums{addParts()};
+    if (groups.count > 1)
+      sums = exchange(sums.front());
+    // A sink is one more part, of a single score and without a row of V.
+    if (Value logits = find("sink_logits"))
+      sums.push_back({memref::LoadOp::create(b, logits, head), constant(1),
+                      /*output=*/Value()});
+    writeResults(sums.size() > 1 ? add(sums) : sums.front());
+  }
+  gpu::ReturnOp::create(b);
 }
+
+/// The largest piece of a row of the workspace.
+static constexpr int64_t kWorkspaceBytes = 16;
 
 gpu::GPUFuncOp
 mlir::flashcore::buildMergeKernel(ImplicitLocOpBuilder &b,
@@ -402,18 +469,74 @@ mlir::flashcore::buildMergeKernel(ImplicitLocOpBuilder &b,
       b, signature, signature.getMergeArguments(), name, groups.getNumThreads(),
       signature.toMergeDictionary(b.getContext(), groups.getNumThreads(),
                                   groups.getSharedMemory()));
-  auto find = [&](StringRef name) {
-    bool isThere =
-        llvm::any_of(signature.getTensors(), [&](const KernelTensor &tensor) {
-          return tensor.name == name;
-        });
-    return isThere ? frame.getTensor(name) : Value();
-  };
   OpFoldResult numParts = signature.getKeyParts().getNumber(
       b, [&](Dim dim) { return frame.getSize(dim); });
-  MergeBuilder(b, frame, numParts, groups, isInvariant)
-      .build(frame.getTensor("o"), find("lse"), find("sink_logits"),
-             find("cu_seqlens_q"));
-  gpu::ReturnOp::create(b);
+  PartialResults partials =
+      viewPartialResults(frame, {numParts, frame.getSize(Dim::Batch)});
+  MergeBuilder(b, frame, {partials.output, partials.lse, kWorkspaceBytes},
+               numParts, groups, isInvariant)
+      .build();
+  return frame.getFunc();
+}
+
+static SmallVector<KernelTensor> getTensors(MergeOp op) {
+  auto getElementBytes = [](Value value) {
+    return cast<MemRefType>(value.getType()).getElementTypeBitWidth() / 8;
+  };
+  auto getRowBytes = [](Value value) {
+    return getAccessBytes(cast<ShapedType>(value.getType()));
+  };
+  SmallVector<Dim> rows{Dim::Batch, Dim::HeadsQ, Dim::SeqlenQ};
+  SmallVector<Dim> parts{Dim::Parts, Dim::Batch, Dim::HeadsQ, Dim::SeqlenQ};
+  SmallVector<Dim> columns(rows), partColumns(parts);
+  columns.push_back(Dim::HeadDimV);
+  partColumns.push_back(Dim::HeadDimV);
+  SmallVector<KernelTensor> tensors;
+  tensors.emplace_back("outputs", false, op.getOutputs(), partColumns,
+                       getRowBytes(op.getOutputs()));
+  tensors.emplace_back("lses", false, op.getLses(), parts,
+                       getElementBytes(op.getLses()));
+  tensors.emplace_back("o", true, op.getOutput(), columns,
+                       getRowBytes(op.getOutput()));
+  if (Value lse = op.getLse())
+    tensors.emplace_back("lse", true, lse, rows, getElementBytes(lse));
+  if (Value logits = op.getSinkLogits())
+    tensors.emplace_back("sink_logits", false, logits,
+                         ArrayRef<Dim>{Dim::HeadsQ}, getElementBytes(logits));
+  return tensors;
+}
+
+MergeSignature::MergeSignature(MergeOp op)
+    : KernelSignature(::getTensors(op)),
+      arguments(listArguments(
+          /*needsWorkspace=*/false, [](const KernelTensor &) { return true; },
+          [](Dim dim) { return dim != Dim::KeySplits; })),
+      launch{{{Dim::SeqlenQ}, {Dim::HeadsQ}, {Dim::Batch}},
+             /*gridCount=*/1,
+             /*numThreads=*/0} {
+  Groups groups(op.getHeadDimV(), getExtent(Dim::Parts));
+  launch.numThreads = groups.getNumThreads();
+  launch.sharedMemory = groups.getSharedMemory();
+}
+
+DictionaryAttr MergeSignature::toDictionary(MLIRContext *context) const {
+  NamedAttrList kernel = describeKernel(context, arguments, launch);
+  kernel.set("op", StringAttr::get(context, MergeOp::getOperationName()));
+  kernel.append(describeProblem(context));
+  return kernel.getDictionary(context);
+}
+
+gpu::GPUFuncOp mlir::flashcore::buildMergeKernel(
+    ImplicitLocOpBuilder &b, const MergeSignature &signature, StringRef name) {
+  KernelFrame frame(b, signature, signature.getArguments(), name,
+                    signature.getLaunch().numThreads,
+                    signature.toDictionary(b.getContext()));
+  Value outputs = frame.getTensor("outputs");
+  Groups groups(*signature.getExtent(Dim::HeadDimV),
+                signature.getExtent(Dim::Parts));
+  MergeBuilder(b, frame,
+               {outputs, frame.getTensor("lses"), getAccessBytes(outputs)},
+               frame.getSize(Dim::Parts), groups, /*isInvariant=*/false)
+      .build();
   return frame.getFunc();
 }

@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "HostLaunch.h"
 #include "ScoreRegion.h"
 #include "Sequences.h"
 #include "TileOperands.h"
@@ -31,7 +32,6 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include "mlir/IR/AttrTypeSubElements.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/IR/SymbolTable.h"
 
@@ -42,17 +42,6 @@ namespace mlir::flashcore {
 
 using namespace mlir;
 using namespace mlir::flashcore;
-
-/// Debug information says of which host function an op is a part. LLVM would
-/// take the kernel for a part of it too, and its backend crashes on that.
-static Location dropDebugInfo(Location loc) {
-  AttrTypeReplacer replacer;
-  replacer.addReplacement([](FusedLoc fused) -> Attribute {
-    return FusedLoc::get(fused.getLocations(), /*metadata=*/Attribute(),
-                         fused.getContext());
-  });
-  return cast<LocationAttr>(replacer.replace(loc));
-}
 
 namespace {
 /// The kernels of one attention; `merge` is null unless its keys are split,
@@ -167,8 +156,7 @@ private:
   /// Of a split: one past its last key, and the entry of its partial results.
   OpFoldResult keyEnd, partialEntry;
   /// On the host.
-  SmallVector<memref::ExtractStridedMetadataOp> metadata;
-  SmallVector<Value> hostSizes;
+  std::optional<HostLaunch> host;
 };
 } // namespace
 
@@ -469,20 +457,8 @@ void KernelBuilder::buildWarpTile(KernelFrame &frame, PartialResults partials,
 
 /// What the host knows of the tensors, and sizes that it computes.
 void KernelBuilder::findSizes() {
-  metadata.clear();
-  for (const KernelTensor &tensor : signature.getTensors())
-    metadata.push_back(
-        memref::ExtractStridedMetadataOp::create(b, tensor.value));
-  hostSizes.assign(signature.getEndOfDims(), Value());
-  sizes.assign(signature.getEndOfDims(), OpFoldResult());
-  for (auto [tensor, data] : llvm::zip_equal(signature.getTensors(), metadata))
-    for (auto [dim, size] : llvm::zip_equal(tensor.axes, data.getSizes()))
-      hostSizes[static_cast<int>(dim)] = size;
-  for (unsigned d = 0; d < sizes.size(); ++d)
-    sizes[d] = signature.getExtent(static_cast<Dim>(d))
-                   ? OpFoldResult(b.getIndexAttr(
-                         *signature.getExtent(static_cast<Dim>(d))))
-                   : OpFoldResult(hostSizes[d]);
+  host.emplace(b, signature);
+  sizes.assign(host->getSizes().begin(), host->getSizes().end());
 }
 
 OpFoldResult KernelBuilder::getAtLeastOne(OpFoldResult operand, int64_t plus) {
@@ -559,42 +535,7 @@ void KernelBuilder::buildLaunch(gpu::GPUFuncOp kernel,
                                 ArrayRef<KernelArgument> arguments,
                                 Value workspace, OpFoldResult grid,
                                 int64_t numThreads, int64_t sharedMemory) {
-  SmallVector<Value> operands;
-  for (const KernelArgument &argument : arguments) {
-    auto data = metadata[argument.tensor];
-    switch (argument.kind) {
-    case KernelArgument::Pointer:
-      operands.push_back(data.getBaseBuffer());
-      break;
-    case KernelArgument::Size:
-      operands.push_back(hostSizes[static_cast<int>(argument.dim)]);
-      break;
-    case KernelArgument::Stride:
-      operands.push_back(data.getStrides()[argument.axis]);
-      break;
-    case KernelArgument::Offset:
-      operands.push_back(data.getOffset());
-      break;
-    case KernelArgument::Workspace:
-      operands.push_back(workspace);
-      break;
-    case KernelArgument::TensorMap:
-      // Upstream's launch passes no structures by value: whoever lowers the
-      // host code hears of it. The runtime makes the map.
-      operands.push_back(UnrealizedConversionCastOp::create(
-                             b, LLVM::LLVMPointerType::get(op.getContext()),
-                             metadata[argument.tensor].getBaseBuffer())
-                             .getResult(0));
-      break;
-    }
-  }
-  Value one = asValue(b.getIndexAttr(1));
-  Value threads = asValue(b.getIndexAttr(numThreads));
-  Value shared =
-      arith::ConstantOp::create(b, b.getI32IntegerAttr(sharedMemory));
-  gpu::LaunchFuncOp::create(b, kernel, gpu::KernelDim3{asValue(grid), one, one},
-                            gpu::KernelDim3{threads, one, one}, shared,
-                            operands);
+  host->launch(kernel, arguments, workspace, grid, numThreads, sharedMemory);
 }
 
 /// Blocks of the attention kernel. How many SMs the device has is known to us
@@ -634,7 +575,7 @@ void KernelBuilder::buildLaunches(Kernels kernels,
   constexpr int keySplits = static_cast<int>(Dim::KeySplits);
   if (schedule.getSplitCount() == fcgpu::SplitCount::Call) {
     sizes[keySplits] = computeKeySplits();
-    hostSizes[keySplits] = asValue(sizes[keySplits]);
+    host->setSize(Dim::KeySplits, sizes[keySplits]);
   }
   OpFoldResult grid = getGrid();
   Value workspace, base;

@@ -113,15 +113,15 @@ func.func @splits_share_a_query_tile(%q: !qo, %k: !kv, %v: !kv, %o: !qo,
 // CHECK-NOT:     fcgpu.schedule
 // CHECK-DAG:     %[[O:.+]] = memref.reinterpret_cast %[[O_BASE]] to offset: [0], sizes: [2, 3, 16, 64]
 // CHECK-DAG:     %[[LSE:.+]] = memref.reinterpret_cast %[[LSE_BASE]] to offset: [0], sizes: [2, 3, 16]
-// CHECK-DAG:     %[[LSES:.+]] = memref.reinterpret_cast %[[BASE]] to offset: [24576], sizes: [8, 3, 16]
-// CHECK-DAG:     %[[OS:.+]] = memref.reinterpret_cast %[[BASE]] to offset: [0], sizes: [8, 3, 16, 64]
+// CHECK-DAG:     %[[LSES:.+]] = memref.reinterpret_cast %[[BASE]] to offset: [24576], sizes: [4, 2, 3, 16]
+// CHECK-DAG:     %[[OS:.+]] = memref.reinterpret_cast %[[BASE]] to offset: [0], sizes: [4, 2, 3, 16, 64]
 // CHECK:         %[[ID:.+]]:3 = affine.delinearize_index %{{.+}} into (2, 3, 16)
 // CHECK:         %[[THREAD:.+]] = gpu.thread_id x
 // CHECK:         %[[PLACE:.+]]:2 = affine.delinearize_index %[[THREAD]] into (4, 16)
 // CHECK:         %[[COLUMN:.+]] = arith.muli %[[PLACE]]#1,
 // CHECK:         %[[PART:.+]] = arith.addi %{{.+}}, %[[PLACE]]#0
-// CHECK:         %[[LSE_OF_PART:.+]] = memref.load %[[LSES]][%{{.+}}, %[[ID]]#1, %[[ID]]#2]
-// CHECK:         vector.load %[[OS]][%{{.+}}, %[[ID]]#1, %[[ID]]#2, %[[COLUMN]]] {alignment = 16 : i64} : {{.*}}, vector<4xf32>
+// CHECK:         %[[LSE_OF_PART:.+]] = memref.load %[[LSES]][%{{.+}}, %[[ID]]#0, %[[ID]]#1, %[[ID]]#2]
+// CHECK:         vector.load %[[OS]][%{{.+}}, %[[ID]]#0, %[[ID]]#1, %[[ID]]#2, %[[COLUMN]]] {alignment = 16 : i64} : {{.*}}, vector<4xf32>
 // CHECK-NOT:     %[[OS]]
 // CHECK:         %[[EXPONENT:.+]] = math.fma %[[LSE_OF_PART]],
 // CHECK:         math.exp2 %[[EXPONENT]]
@@ -244,7 +244,7 @@ func.func @rows_begin_at_odd_elements(%q: !qo, %k: !kv, %v: !kv, %o: !qo) {
 // CHECK:         outs(%{{.+}} : memref<1x1x16x16xf32,
 // CHECK-LABEL: gpu.func @attention_f16_d5_merge(
 // CHECK-DAG:     %[[O:.+]] = memref.reinterpret_cast %{{.+}} to offset: [0], sizes: [2, 3, 16, 5]
-// CHECK-DAG:     %[[OS:.+]] = memref.reinterpret_cast %{{.+}} to offset: [0], sizes: [4, 3, 16, 16]
+// CHECK-DAG:     %[[OS:.+]] = memref.reinterpret_cast %{{.+}} to offset: [0], sizes: [2, 2, 3, 16, 16]
 // CHECK:         vector.load %[[OS]]
 // CHECK:         %[[RESULT:.+]] = arith.truncf %{{.+}} : vector<4xf32> to vector<4xf16>
 // CHECK:         %[[FIRST:.+]] = vector.shuffle %[[RESULT]], %[[RESULT]] [0] : vector<4xf16>, vector<4xf16>

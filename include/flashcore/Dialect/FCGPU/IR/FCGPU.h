@@ -33,6 +33,7 @@ struct CopyQueueResource
 /// Names of the attributes this dialect puts on other dialects' ops.
 inline constexpr StringLiteral kScheduleAttrName = "fcgpu.schedule";
 inline constexpr StringLiteral kFewQueriesAttrName = "fcgpu.few_queries";
+inline constexpr StringLiteral kChipAttrName = "fcgpu.chip";
 inline constexpr StringLiteral kStagingAttrName = "fcgpu.staging";
 inline constexpr StringLiteral kBlockTilesAttrName = "fcgpu.block_tiles";
 inline constexpr StringLiteral kOverlapAttrName = "fcgpu.overlap";

@@ -21,8 +21,8 @@
 #include "flashcore/Dialect/FlashCore/IR/FlashCoreOps.h.inc"
 
 namespace mlir::flashcore {
-/// Registers how `flashcore.attention` on tensors becomes one on memrefs
-/// (one-shot bufferization, destination style).
+/// Registers how ops of the dialect on tensors become ones on memrefs (one-shot
+/// bufferization, destination style).
 void registerBufferizableOpInterfaceExternalModels(DialectRegistry &registry);
 
 /// Warns when query and key look as if they were (batch, seqlen, heads,

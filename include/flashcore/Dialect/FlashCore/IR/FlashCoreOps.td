@@ -303,4 +303,79 @@ def FlashCore_YieldOp : FlashCore_Op<"yield", [
   let assemblyFormat = "$value attr-dict `:` type($value)";
 }
 
+def FlashCore_MergeOp : FlashCore_Op<"merge", [
+    AttrSizedOperandSegments, DestinationStyleOpInterface,
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "The attention to all keys, from those to disjoint parts of them";
+  let description = [{
+    Part t of the keys has left, for each query row, O_t and LSE_t, its row
+    log-sum-exp (natural, -inf where the row sees no key of the part). Then
+
+        LSE = log(exp(sink) + sum_t exp(LSE_t))    O = sum_t exp(LSE_t - LSE) * O_t
+
+    without the sink's term where there are no `sink_logits`, which is a logit a
+    head that no part has counted. A row that sees no key at all gets O = 0 and
+    LSE = -inf (without sink). O_t of a part with LSE_t = -inf must be finite.
+    Sums are in f32 and have one order, that of the parts. Outputs of any one
+    attention serve: chunks of a long sequence on several devices, a prefix that
+    many sequences share and what follows it, parts of keys that change and that
+    do not.
+
+    Rows of outputs and output move as those of an attention do: pointers, and
+    strides and offsets that are known at run time only, are to be multiples of
+    16, 8, 4 or 2 bytes, the largest that divides head_dim_v, the static strides
+    and the static offset.
+
+    Constraints:
+
+      M1  outputs are (parts, batch, heads, seqlen_q, head_dim_v) of f16, bf16 or
+          f32, lses (parts, batch, heads, seqlen_q) of f32, and output is (batch,
+          heads, seqlen_q, head_dim_v) of f16, bf16 or f32
+      M2  lse is (batch, heads, seqlen_q) of f32, sink_logits are (heads) of f32
+      M3  head_dim_v is static and positive; other sizes agree
+      M4  a memref is strided, forwards; outputs and output have innermost
+          stride 1
+      M5  operands are all tensors, with a result each for output and lse of
+          their types, or all memrefs, without results
+      M6  an operand spans, with its static sizes, strides and offset, less than
+          2^63 bytes
+
+    Example:
+
+    ```mlir
+    flashcore.merge
+        ins(%outputs, %lses : memref<4x1x8x512x64xf32>, memref<4x1x8x512xf32>)
+        outs(%o : memref<1x8x512x64xf16>) lse(%lse : memref<1x8x512xf32>)
+    ```
+  }];
+
+  let arguments = (ins
+      FlashCore_Shaped<5, "f16, bf16 or f32">:$outputs,
+      FlashCore_Shaped<4, "f32">:$lses,
+      Optional<FlashCore_Shaped<1, "f32">>:$sink_logits,
+      FlashCore_Output4D:$output,
+      Optional<FlashCore_Shaped<3, "f32">>:$lse);
+  let results = (outs Variadic<AnyRankedTensor>:$results);
+
+  let assemblyFormat = [{
+    `ins` `(` $outputs `,` $lses `:` type($outputs) `,` type($lses) `)`
+    (`sink` `(` $sink_logits^ `:` type($sink_logits) `)`)?
+    `outs` `(` $output `:` type($output) `)`
+    (`lse` `(` $lse^ `:` type($lse) `)`)?
+    attr-dict (`->` type($results)^)?
+  }];
+
+  let extraClassDeclaration = [{
+    bool hasPureBufferSemantics() {
+      return ::llvm::isa<::mlir::MemRefType>(getOutput().getType());
+    }
+    ::mlir::ShapedType getOutputType() {
+      return ::llvm::cast<::mlir::ShapedType>(getOutput().getType());
+    }
+    int64_t getHeadDimV() { return getOutputType().getShape().back(); }
+    ::mlir::MutableOperandRange getDpsInitsMutable();
+  }];
+  let hasVerifier = 1;
+}
+
 #endif // FLASHCORE_DIALECT_FLASHCORE_IR_FLASHCOREOPS_TD

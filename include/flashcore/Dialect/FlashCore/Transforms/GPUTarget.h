@@ -34,7 +34,12 @@ bool isGlobalMemory(Attribute space);
 
 /// Casts memrefs to the default space. Kernels take pointers of that one,
 /// whatever the space of a tensor is called on the host.
-void castToDefaultSpace(AttentionOp op);
+void castToDefaultSpace(Operation *op);
+
+/// `loc` without debug information, which says of which host function an op is
+/// a part. LLVM would take the kernel for a part of it too, and its backend
+/// crashes on that.
+Location dropDebugInfo(Location loc);
 
 } // namespace mlir::flashcore
 

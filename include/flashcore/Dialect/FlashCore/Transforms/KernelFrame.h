@@ -37,6 +37,8 @@ public:
   Value getTensor(StringRef name) const {
     return tensors[signature.getTensorIndex(name)];
   }
+  /// The same of one that not every problem has.
+  Value findTensor(StringRef name) const;
   /// A row-major memref of f32 in the workspace, which the kernel must take.
   Value viewWorkspace(OpFoldResult offset, ArrayRef<OpFoldResult> shape);
   /// A product of sizes.

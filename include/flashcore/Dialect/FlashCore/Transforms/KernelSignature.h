@@ -25,8 +25,9 @@ namespace mlir::flashcore {
 /// The extents of tensors; CuSeqlens is one more than there are Sequences, One
 /// is that of a broadcast axis. Keys in pages have the three behind Sequences
 /// in the place of SeqlenK. KeySplits is no tensor's: hosts compute it for each
-/// call. Those behind One are the axes of tensors that no other tensor shares,
-/// as of those that a region captures.
+/// call. Parts is the number of results that a flashcore.merge is given. Those
+/// behind One are the axes of tensors that no other tensor shares, as of those
+/// that a region captures.
 enum class Dim : unsigned {
   Batch,
   HeadsQ,
@@ -41,10 +42,11 @@ enum class Dim : unsigned {
   PageSize,
   PagesPerSequence,
   KeySplits,
+  Parts,
   One
 };
 /// One is no dimension of the problem.
-inline constexpr unsigned kNumDims = 13;
+inline constexpr unsigned kNumDims = 14;
 StringRef stringifyDim(Dim dim);
 
 /// One tensor of the problem.

@@ -54,6 +54,7 @@ std::unique_ptr<Pass> createConfigurePass();
 std::unique_ptr<Pass> createConfigurePass(ConfigurePassOptions options);
 
 #define GEN_PASS_DECL_TILEPASS
+#define GEN_PASS_DECL_TILEMERGESPASS
 #define GEN_PASS_DECL_ONLINESOFTMAXPASS
 #define GEN_PASS_REGISTRATION
 #include "flashcore/Dialect/FlashCore/Transforms/Passes.h.inc"

@@ -10,7 +10,7 @@
 include "mlir/Pass/PassBase.td"
 
 def ConfigurePass : Pass<"flashcore-configure"> {
-  let summary = "Choose a schedule for each flashcore.attention";
+  let summary = "Choose a schedule for each flashcore.attention, a chip for each merge";
   let description = [{
     Phase 1. Precondition: none. Postcondition: every `flashcore.attention`
     carries a `fcgpu.schedule` for the chip, whose tiles fit the chip's shared
@@ -19,6 +19,9 @@ def ConfigurePass : Pass<"flashcore-configure"> {
     Without the option `chip`, kernels that stand beside the attention say what to
     compile for: the chip of the `#nvvm.target` on their gpu.modules. They must
     name one chip; with none, it is sm_89.
+
+    Every `flashcore.merge` carries `fcgpu.chip`, the name of the chip, which is all
+    that there is to choose.
 
     An op that has a schedule keeps it. What the options force is never changed:
     if it does not fit, that is an error that names the value and the limit. An
@@ -96,6 +99,31 @@ def TilePass : Pass<"flashcore-tile", "::mlir::ModuleOp"> {
             outs(%o_tile : ...)
             tile(%b#0, %b#1, %row, %c512, %c0, %c512, %c512, %block_row)
       } {mapping = [#gpu.warp<linear_dim_0>]}
+    ```
+  }];
+  let statistics = [Statistic<"numKernels", "num-kernels", "Kernels made">];
+  let dependentDialects = [
+    "::mlir::affine::AffineDialect", "::mlir::arith::ArithDialect",
+    "::mlir::fcgpu::FCGPUDialect", "::mlir::gpu::GPUDialect",
+    "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect",
+    "::mlir::NVVM::NVVMDialect", "::mlir::scf::SCFDialect",
+    "::mlir::vector::VectorDialect"];
+}
+
+def TileMergesPass : Pass<"flashcore-tile-merges", "::mlir::ModuleOp"> {
+  let summary = "Turn each flashcore.merge into a kernel";
+  let description = [{
+    Phase 2. Precondition: every `flashcore.merge` is on memrefs and carries
+    `fcgpu.chip` (flashcore-configure). Postcondition: none is left; each became a
+    `gpu.launch_func` of a new kernel of upstream ops, the one that attentions with
+    split keys have behind them. A block merges a query row: groups of its threads
+    take turns at the parts, a thread four columns of them, and what the groups
+    have meets in shared memory. Equal merges share a kernel.
+
+    ```mlir
+    gpu.func @merge_f16_d64(%outputs: memref<f32>, %lses: memref<f32>, ...) kernel {
+      %row:3 = affine.delinearize_index %block into (1, 8, 512)
+      ...
     ```
   }];
   let statistics = [Statistic<"numKernels", "num-kernels", "Kernels made">];

@@ -1,0 +1,51 @@
+//===- OperandChecks.h - What verifiers ask of operands ---------*- C++ -*-===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Rules that ops of the dialect share: sizes that agree, layouts, tensors or
+// memrefs.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FLASHCORE_LIB_DIALECT_FLASHCORE_IR_OPERANDCHECKS_H
+#define FLASHCORE_LIB_DIALECT_FLASHCORE_IR_OPERANDCHECKS_H
+
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/Interfaces/DestinationStyleOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include <string>
+
+namespace mlir::flashcore {
+
+/// Whether two extents are certainly different.
+bool differ(int64_t a, int64_t b);
+
+/// Prints an extent as IR does: `?` when dynamic.
+std::string extent(int64_t size);
+
+std::string shapeString(ArrayRef<int64_t> shape);
+
+/// That an operand spans less than 2^63 bytes from its first element to past
+/// its last, with the offset. What is dynamic counts as least it can.
+LogicalResult verifySpan(Operation *op, StringRef name, ShapedType type);
+
+/// That a memref is strided, forwards, and if it `hasRows` with an innermost
+/// stride of 1.
+LogicalResult verifyLayout(Operation *op, StringRef name, MemRefType type,
+                           bool hasRows);
+
+/// That operands are all tensors, with results like the inits, or all memrefs.
+LogicalResult verifyBufferSemantics(DestinationStyleOpInterface op);
+
+/// Memrefs of inits are written, all others read.
+void getEffectsOfMemrefs(
+    DestinationStyleOpInterface op,
+    SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>
+        &effects);
+
+} // namespace mlir::flashcore
+
+#endif // FLASHCORE_LIB_DIALECT_FLASHCORE_IR_OPERANDCHECKS_H

@@ -1,0 +1,49 @@
+//===- HostLaunch.h - Launches of kernels -----------------------*- C++ -*-===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The other side of a KernelFrame: what the host has for a kernel's arguments.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FLASHCORE_LIB_DIALECT_FLASHCORE_TRANSFORMS_HOSTLAUNCH_H
+#define FLASHCORE_LIB_DIALECT_FLASHCORE_TRANSFORMS_HOSTLAUNCH_H
+
+#include "flashcore/Dialect/FlashCore/Transforms/KernelSignature.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+namespace mlir::flashcore {
+
+/// Sizes, strides and pointers of the tensors of a problem, on the host.
+class HostLaunch {
+public:
+  /// Takes them from the memrefs where `b` is.
+  HostLaunch(ImplicitLocOpBuilder &b, const KernelSignature &signature);
+
+  /// By Dim: a constant or a value; null for what no tensor has.
+  ArrayRef<OpFoldResult> getSizes() const { return sizes; }
+  /// One that no tensor has.
+  void setSize(Dim dim, OpFoldResult size);
+
+  /// Launches `grid` blocks of `kernel`, which takes `arguments`; without a
+  /// workspace among them it may be null.
+  void launch(gpu::GPUFuncOp kernel, ArrayRef<KernelArgument> arguments,
+              Value workspace, OpFoldResult grid, int64_t numThreads,
+              int64_t sharedMemory);
+
+private:
+  Value asValue(OpFoldResult ofr);
+
+  ImplicitLocOpBuilder &b;
+  SmallVector<memref::ExtractStridedMetadataOp> metadata;
+  SmallVector<OpFoldResult> sizes;
+  SmallVector<Value> values;
+};
+
+} // namespace mlir::flashcore
+
+#endif // FLASHCORE_LIB_DIALECT_FLASHCORE_TRANSFORMS_HOSTLAUNCH_H
