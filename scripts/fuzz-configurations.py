@@ -157,6 +157,8 @@ class Configuration:
     region: str = "none"  # of the mask, as region_text() takes it
     scores: tuple | None = None  # an output: stage and type
     dropout: float | None = None
+    append: bool = False  # of any number of rows, behind seqused_k keys
+    rotary: tuple | None = None  # of these: columns and style
     gap: int = 0  # with layout apart: elements between rows, and in front of the first
     options: tuple = ()
     schedule: str = "seq"  # of the emulator, as are the next three
@@ -194,7 +196,8 @@ class Configuration:
             layouts = fixed_layouts(self)
         text = make_bundles.attention(
             self.dtype, self.head_dim, self.causal, self.shape, self.head_dim_v, self.layout == "dynamic",
-            (self.window_left, self.window_right), self.softcap, self.bias, layouts, self.lse, self.scale, self.scores, self.dropout)
+            (self.window_left, self.window_right), self.softcap, self.bias, layouts, self.lse, self.scale, self.scores, self.dropout,
+            "?" if self.append else None, self.rotary and (int(self.rotary[0]), self.rotary[1]))
         if self.page:
             text = re.sub(r"(![kv] = memref<)[^x]+x([^x]+)x[^x]+x", rf"\1?x\2x{self.page}x", text)
         for name, vector in self.vectors():
@@ -214,7 +217,7 @@ class Configuration:
             if not self.page:
                 yield "cu_seqlens_k", "memref<?xi32>"
         entries = "?" if self.lengths in ("ends", "both") else self.shape[0]
-        if self.lengths in ("used", "both"):
+        if self.lengths in ("used", "both") and not self.append:  # which has one
             yield "seqused_k", f"memref<{entries}xi32>"
         if self.page:
             yield "page_table", f"memref<{entries}x?xi32>"
@@ -240,6 +243,9 @@ class Configuration:
         if self.page:
             open_dims.pop("seqlen_k", None)
             open_dims["pages_per_sequence"] = max(1, -(-run.sizes[4] // self.page))
+        if self.append:  # there is room for them
+            room = run.sizes[4] if not self.page else open_dims["pages_per_sequence"] * self.page
+            open_dims["seqlen_new"] = min(run.seed % 50, room)
         if self.layout == "dynamic" and run.layout == "packed":
             batch, heads, _, seqlen, _ = run.sizes
             entry["tensors"] = make_bundles.packed_layouts(batch, heads, seqlen, self.head_dim)
@@ -251,7 +257,7 @@ class Configuration:
 def format_value(name, value):
     if name == "shape":
         return ".".join(map(str, value))
-    if name in ("bias", "scores"):
+    if name in ("bias", "scores", "rotary"):
         return ":".join(value)
     if name == "options":
         return ",".join(value)
@@ -263,7 +269,7 @@ def format_value(name, value):
 def parse_value(name, text):
     if name == "shape":
         return tuple(size if size == "?" else int(size) for size in text.split("."))
-    if name in ("bias", "scores"):
+    if name in ("bias", "scores", "rotary"):
         return tuple(text.split(":"))
     if name == "options":
         return tuple(text.split(","))
@@ -271,7 +277,7 @@ def parse_value(name, text):
         return tuple(Run.parse(run) for run in text.split(","))
     if name in ("dtype", "layout", "causal", "schedule", "copies", "lengths", "region"):
         return text
-    if name in ("lse", "sinks"):
+    if name in ("lse", "sinks", "append"):
         if text not in ("True", "False"):
             raise ValueError("expects True or False")
         return text == "True"
@@ -462,7 +468,18 @@ class Generator:
             self.chance(80), options=self.options(), runs=runs, **self.emulator())
         if layout == "apart":
             drawn = dataclasses.replace(drawn, gap=self.rng.randint(1, 12))
-        return self.add_scores(self.add_data(drawn))
+        return self.add_append(self.add_scores(self.add_data(drawn)))
+
+    def add_append(self, drawn):
+        """The last that came. k and v are parts of no tensor that q is a part of, and lengths are those of batch entries."""
+        if drawn.lengths in ("ends", "both") or drawn.layout == "packed" or not self.chance(15):
+            return drawn
+        runs = tuple(dataclasses.replace(run, layout="bhsd") if run.layout == "packed" else run for run in drawn.runs)
+        drawn = dataclasses.replace(drawn, append=True, lengths="used", runs=runs)
+        if drawn.head_dim < 2 or self.chance(40):
+            return drawn
+        columns = 2 * self.rng.randint(1, drawn.head_dim // 2)
+        return dataclasses.replace(drawn, rotary=(str(columns), self.rng.choice(["half", "interleaved"])))
 
     def add_data(self, drawn):
         """Sinks, lengths, a mask region and a dropout, which came after the rest: a seed still draws what it did of that."""
@@ -486,7 +503,7 @@ class Generator:
         return dataclasses.replace(drawn, shape=(1, *drawn.shape[1:]), runs=runs, bias=None)
 
     def add_scores(self, drawn):
-        """The last that came. Probabilities are made of the log-sum-exp."""
+        """Probabilities are made of the log-sum-exp."""
         if drawn.page or drawn.lengths in ("ends", "both") or not self.chance(20):
             return drawn
         stage = self.rng.choice(make_bundles.STAGES)

@@ -219,6 +219,55 @@ def dropout_runs(bundles, name, options=()):
     return runs
 
 
+# dtype, head_dim (and head_dim_v), mask, sizes (None: open), rows to append, rotary, page_size, and a window.
+APPENDS = [
+    ("f16", (64, 64), "none", (2, 4, 2, 5, 203), 5, None, None, (None, None)),
+    ("bf16", (128, 128), "bottom_right", (2, 8, 2, 1, 300), 1, (128, "half"), None, (None, None)),
+    ("f16", (64, 64), "bottom_right", (3, 4, 4, 33, 150), 33, (32, "interleaved"), None, (None, None)),
+    ("f16", (64, 64), "none", None, "?", (64, "half"), None, (None, None)),
+    ("bf16", (40, 40), "bottom_right", None, "?", (20, "half"), None, (None, None)),
+    ("f16", (36, 33), "bottom_right", (2, 4, 2, 7, 90), 4, (10, "interleaved"), None, (None, None)),
+    ("bf16", (33, 33), "none", (2, 2, 1, 20, 64), 20, (6, "half"), None, (None, None)),
+    ("f16", (64, 64), "bottom_right", ("?", 4, 2, "?", "?"), "?", (64, "interleaved"), 1, (None, None)),
+    ("bf16", (64, 64), "none", ("?", 4, 2, "?", "?"), "?", None, 16, (None, None)),
+    ("f16", (128, 128), "bottom_right", ("?", 8, 2, "?", "?"), "?", (64, "half"), 64, (None, None)),
+    ("f16", (64, 64), "none", (2, 4, 2, 40, 200), 17, (16, "half"), None, (50, 0)),
+]
+
+
+def append_runs(bundles, name, options=()):
+    """Rows that are appended, with and without a rotary embedding: alone, of grouped heads, of narrow rows, in pages, under masks, and with
+    keys that are split over blocks."""
+    runs = []
+    is_warpgroup = "--product=warpgroup" in options
+    for i, (dtype, (d, dv), causal, shape, rows, rotary, page_size, window) in enumerate(APPENDS):
+        if is_warpgroup and (d % 8 or dv % 8 or page_size == 1):
+            continue  # products of warpgroups take none of these
+        mlir = attention(dtype, d, causal, shape, dv, append=rows, rotary=rotary, page_size=page_size, window=window, lse=i % 2 == 0)
+        sizes = {}
+        if rows == "?":
+            sizes = {"batch": 2, "seqlen_q": 19, "seqlen_new": (19, 3, 40)[i % 3], "seqlen_k": 160}
+            sizes |= {"heads_q": 4, "heads_kv": 2} if shape is None else {}
+        sizes |= {"positions": 333} if rotary else {}
+        if page_size:
+            pages = -(-sizes.pop("seqlen_k") // page_size)
+            sizes |= {"pages_per_sequence": pages, "pages": 2 * pages}
+        forms = [[], ["--key-splits=2"]] if i % 3 == 0 else [[]]
+        if not shape or "?" in shape:
+            forms = [*forms, ["--split-count=call"]] if i == 3 else forms
+        for j, form in enumerate(forms):
+            bundle = bundles.make(f"{name}-{i}-{j}", mlir, [*options, *form])
+            runs.append({"bundle": bundle, "kind": "rising" if i % 4 == 1 else "normal", **({"dims": sizes} if sizes else {})})
+    mlir = attention("f16", 64, "bottom_right", (2, 4, 2, 20, 90), scores=("masked", "f32"), append=20, rotary=(64, "half"))
+    if not is_warpgroup:
+        runs.append({"bundle": bundles.make(f"{name}-scores", mlir, options), "dims": {"positions": 90}})
+        mlir = attention("f16", 64, "bottom_right", ("?", 4, 2, "?", "?"), append="?", rotary=(64, "half"))
+        bundle = bundles.make(f"{name}-few-queries", mlir, ["--few-queries=16", *options])
+        for sq in (1, 40):
+            runs.append({"bundle": bundle, "dims": {"batch": 2, "seqlen_q": sq, "seqlen_k": 300, "seqlen_new": sq, "positions": 300}})
+    return runs
+
+
 def packed_runs(bundles):
     """The strides and offsets of q, k and v in one tensor, fixed in the kernel
     and chosen at run time."""
@@ -433,6 +482,7 @@ def check_grid(bundles):
     runs += sequence_runs(bundles, "sequences")
     runs += scores_output_runs(bundles)
     runs += dropout_runs(bundles, "dropout")
+    runs += append_runs(bundles, "append")
     runs += packed_runs(bundles)
     runs += narrow_runs(bundles, [(203, 333), (1, 1500), (130, 3), (513, 512), (1, 1), (5, 0)])
     runs += split_runs(bundles)
@@ -628,6 +678,7 @@ def warpgroup_grid(bundles):
             *warpgroup_checked_runs(bundles), *warpgroup_bulk_runs(bundles, batch=150),
             *region_runs(bundles, "warpgroups-region", ["--chip=sm_90a", "--product=warpgroup"]),
             *dropout_runs(bundles, "warpgroups-dropout", ["--chip=sm_90a", "--product=warpgroup"]),
+            *append_runs(bundles, "warpgroups-append", ["--chip=sm_90a", "--product=warpgroup"]),
             *warpgroup_persistent_runs(bundles, batch=150)]
 
 
@@ -653,6 +704,8 @@ def emulate_grid(bundles):
     runs += score_runs(bundles, sizes, batch=1, heads=2)
     runs += dropout_runs(bundles, "dropout")
     runs += dropout_runs(bundles, "dropout-warpgroups", ["--chip=sm_90a", "--product=warpgroup"])
+    runs += append_runs(bundles, "append")
+    runs += append_runs(bundles, "append-warpgroups", ["--chip=sm_90a", "--product=warpgroup"])
     runs += packed_runs(bundles)
     runs += narrow_runs(bundles, [(70, 33), (1, 150), (3, 0)])
     runs += split_runs(bundles)

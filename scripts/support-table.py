@@ -103,6 +103,11 @@ FEATURES = [
     ("scores", attention(clause="scores(%b : memref<1x4x96x96xf32>) stage(probabilities)", args=", %b: memref<1x4x96x96xf32>"), r"scores\("),
     ("cu_seqlens", attention(ins="cu_seqlens_q(%b : memref<3xi32>) cu_seqlens_k(%b : memref<3xi32>)", args=", %b: memref<3xi32>"), r"cu_seqlens_q\("),
     ("seqused_k", attention(ins="seqused_k(%b : memref<1xi32>)", args=", %b: memref<1xi32>"), r"seqused_k\("),
+    ("append", attention(ins="seqused_k(%b : memref<1xi32>) append(%c, %c : memref<1x4x2x64xf16>, memref<1x4x2x64xf16>)",
+                         args=", %b: memref<1xi32>, %c: memref<1x4x2x64xf16>"), r"append\("),
+    ("rotary", attention(ins="seqused_k(%b : memref<1xi32>) append(%c, %c : memref<1x4x2x64xf16>, memref<1x4x2x64xf16>) "
+                             "rotary(%d, %d : memref<96x16xf16>, memref<96x16xf16>)", clause="style(half)",
+                         args=", %b: memref<1xi32>, %c: memref<1x4x2x64xf16>, %d: memref<96x16xf16>"), r"rotary\("),
     ("page_table", attention(ins="page_table(%b : memref<1x1xi32>)", args=", %b: memref<1x1xi32>", kv="memref<1x4x64x64xf16>"), r"page_table\("),
 ]
 CHIPS = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_90a")

@@ -102,6 +102,11 @@ typedef struct FlashCoreShape {
   bool hasLse;
   /** Such as "masked", and a type; "" without an output of scores. */
   const char *scoresStage, *scoresType;
+  /** Rows that are appended, -1 for any number; 0 without an append. */
+  int64_t seqlenNew;
+  /** Columns that are turned, and "half" or "interleaved"; 0 and "" without. */
+  int64_t rotaryDim;
+  const char *rotaryStyle;
 } FlashCoreShape;
 
 /** Reads the same words. The texts of `shape` live as long as the library. */

@@ -159,9 +159,10 @@ typedef struct FlashCoreTensor {
 
 /** Fixes sizes and strides of a call. `tensors` are those of the bundle, each
  *  once, in any order: "q", "k", "v", "o", and "lse", "scores" and "bias" where
- *  it has them. Pointers of a launch are those of element (0, ..., 0). Inputs
- * may have strides of 0, as views have that repeat elements; no stride is
- * negative. */
+ *  it has them, and so on. Launches write rows of "k" and "v" where there are
+ *  "k_new" and "v_new". Pointers of a launch are those of element (0, ..., 0).
+ * Inputs may have strides of 0, as views have that repeat elements; no stride
+ * is negative. */
 FLASHCORE_CAPI_EXPORT FlashCoreStatus
 flashcorePlanCreate(FlashCoreModule module, const FlashCoreTensor *tensors,
                     size_t count, FlashCorePlan *plan);
@@ -193,7 +194,8 @@ flashcorePlanLaunch(FlashCorePlan plan, const uint64_t *pointers,
 \*===----------------------------------------------------------------------===*/
 
 /** Attention in double precision on the CPU, on tensors in host memory. The
- *  outputs are rounded to their types. `pointers` and `tensors` as for plans,
+ *  outputs are rounded to their types, and rows to append are written to k and
+ *  v. `pointers` and `tensors` as for plans,
  *  but of any strides and alignment; scale, mask, softcap and types are those
  *  of the bundle. `threads` of 0 takes all cores. */
 FLASHCORE_CAPI_EXPORT FlashCoreStatus flashcoreComputeReference(
@@ -217,13 +219,16 @@ typedef struct FlashCoreOutputReport {
 } FlashCoreOutputReport;
 
 /** Compares outputs in host memory with the reference for the inputs beside
- *  them; otherwise as flashcoreComputeReference. `o`, `lse` and `scores` may be
- *  null; without an lse, or scores, its report is all zeros. */
+ *  them; otherwise as flashcoreComputeReference. `k` and `v` are of the rows
+ * that the call appended, where `pointers` have k and v as it left them: `at`
+ * has the row of k_new. Reports may be null; without an lse, scores, or rows to
+ * append, theirs are all zeros. */
 FLASHCORE_CAPI_EXPORT FlashCoreStatus
 flashcoreCheckOutputs(FlashCoreBundle bundle, const FlashCoreTensor *tensors,
                       const uint64_t *pointers, size_t count, uint32_t threads,
                       FlashCoreOutputReport *o, FlashCoreOutputReport *lse,
-                      FlashCoreOutputReport *scores);
+                      FlashCoreOutputReport *scores, FlashCoreOutputReport *k,
+                      FlashCoreOutputReport *v);
 
 #ifdef __cplusplus
 }

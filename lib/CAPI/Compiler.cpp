@@ -233,7 +233,7 @@ static const char *nameOf(Shape::Layout layout) {
 static const char *lasting(StringRef text) {
   for (const char *each :
        {"f16", "bf16", "f32", "none", "bottom_right", "top_left", "scaled",
-        "capped", "changed", "masked", "probabilities"})
+        "capped", "changed", "masked", "probabilities", "interleaved", "half"})
     if (text == each)
       return each;
   return "";
@@ -267,7 +267,10 @@ static FlashCoreShape toC(const Shape &shape) {
                            lasting(shape.biasType),
                            shape.hasLse,
                            lasting(shape.scoresStage),
-                           lasting(shape.scoresType)};
+                           lasting(shape.scoresType),
+                           shape.seqlenNew.value_or(0),
+                           shape.rotaryDim,
+                           lasting(shape.rotaryStyle)};
   shape.biasAxes.copy(result.biasAxes, sizeof result.biasAxes - 1);
   return result;
 }

@@ -40,9 +40,10 @@ static const Cubin *getCubin(const BundleVariant *variant) {
                                              : nullptr;
 }
 
-/// What ptxas says of the kernel of the attention, the first one.
+/// What ptxas says of the kernel of the attention.
 static KernelResources getResources(const BundleVariant &variant) {
-  return variant.cubins.front().kernels.lookup(variant.kernels.front().name);
+  return variant.cubins.front().kernels.lookup(
+      getMainKernel(variant.kernels).name);
 }
 
 /// Blocks of the grid; of a persistent one the first of two numbers, the other

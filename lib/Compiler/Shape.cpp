@@ -50,6 +50,11 @@ WORDS OF --shape, in any order; what is left out is 'b1 h8 s512 d64 f16 bhsd':
   scores=masked       the scores, too, as they are at a stage: scaled, capped,
                       changed (by bias), masked or probabilities, which come
                       with lse; scores=masked:f16: of another type than f32
+  append=1            rows that are appended to k and v, from k_new and v_new,
+                      behind the keys that are there (seqused_k)
+  rotary=64:half      of these rows and of q, 64 columns are turned by cos and
+                      sin, c and c + 32 together; rotary=64:interleaved: columns
+                      2c and 2c + 1
   bhsd, bshd          order of q, k, v and o in memory: (batch, heads, seqlen,
                       head_dim), or seqlen before heads
   packed              as bshd, but q, k and v are parts of one tensor: (batch,
@@ -72,7 +77,10 @@ private:
                    std::optional<float> &result);
   Error readBias(StringRef word, StringRef value, bool hasValue);
   Error readScores(StringRef word, StringRef value);
+  Error readAppend(StringRef word, StringRef value);
+  Error readRotary(StringRef word, StringRef value);
   Error checkScores();
+  Error checkRotary();
   Error checkLayout();
   Error checkSpans();
   /// Each part of a shape is said once.
@@ -255,6 +263,36 @@ Error ShapeParser::checkScores() {
                    "', but got none");
 }
 
+Error ShapeParser::readAppend(StringRef word, StringRef value) {
+  int64_t rows = 0;
+  if (!readSize(value, rows))
+    return makeError("expects 'append=' and a number of rows of at least 1 or "
+                     "?, but got '" +
+                     word + "'");
+  shape.seqlenNew = rows;
+  return claim("the append", word);
+}
+
+Error ShapeParser::readRotary(StringRef word, StringRef value) {
+  auto [columns, style] = value.split(':');
+  if (!readSize(columns, shape.rotaryDim) ||
+      shape.rotaryDim == Shape::Dynamic || shape.rotaryDim % 2 != 0 ||
+      (style != "interleaved" && style != "half"))
+    return makeError("expects 'rotary=DIM:half' or 'rotary=DIM:interleaved' "
+                     "with an even number of columns of at least 2, but got '" +
+                     word + "'");
+  shape.rotaryStyle = style.str();
+  return claim("the rotary embedding", word);
+}
+
+/// Keys that are there have been turned already.
+Error ShapeParser::checkRotary() {
+  if (shape.rotaryDim == 0 || shape.seqlenNew)
+    return Error::success();
+  return makeError("expects 'append=' with '" + said["the rotary embedding"] +
+                   "', but got none");
+}
+
 Error ShapeParser::readWord(StringRef word) {
   auto [name, value] = word.split('=');
   bool hasValue = word.contains('=');
@@ -272,6 +310,10 @@ Error ShapeParser::readWord(StringRef word) {
     return readBias(word, value, hasValue);
   if (name == "scores")
     return readScores(word, value);
+  if (name == "append")
+    return readAppend(word, value);
+  if (name == "rotary")
+    return readRotary(word, value);
   if (word == "f16" || word == "bf16") {
     shape.type = word.str();
     return claim("the type", word);
@@ -294,8 +336,9 @@ Error ShapeParser::readWord(StringRef word) {
     return readSizes(word);
   return makeError(
       "expects sizes (b1, h32/8, s4096 or q1 and k4096, d128), f16, bf16, "
-      "causal, window=, softcap=, scale=, dropout=, bias, lse, scores=, bhsd, "
-      "bshd, "
+      "causal, window=, softcap=, scale=, dropout=, bias, lse, scores=, "
+      "append=, "
+      "rotary=, bhsd, bshd, "
       "packed or strided, but got '" +
       word + "'");
 }
@@ -316,7 +359,8 @@ Error ShapeParser::checkLayout() {
 /// Strides are products of sizes and must not overflow.
 Error ShapeParser::checkSpans() {
   int64_t heads = std::max(shape.headsQ, shape.headsKV);
-  int64_t seqlen = std::max(shape.seqlenQ, shape.seqlenK);
+  int64_t seqlen =
+      std::max({shape.seqlenQ, shape.seqlenK, shape.seqlenNew.value_or(1)});
   int64_t headDim = std::max(shape.headDim, shape.headDimV);
   // 4 covers packed q, k and v, and the last axis may be seqlen_k of a bias or
   // of scores.
@@ -344,6 +388,8 @@ llvm::Expected<Shape> ShapeParser::parse(StringRef text) {
     return std::move(error);
   if (Error error = checkScores())
     return std::move(error);
+  if (Error error = checkRotary())
+    return std::move(error);
   if (Error error = checkSpans())
     return std::move(error);
   if (!shape.biasAxes.empty() && shape.biasType.empty())
@@ -353,6 +399,14 @@ llvm::Expected<Shape> ShapeParser::parse(StringRef text) {
 
 llvm::Expected<Shape> mlir::flashcore::parseShape(StringRef text) {
   return ShapeParser().parse(text);
+}
+
+static std::string memref(llvm::ArrayRef<int64_t> sizes, StringRef type,
+                          const std::string &layout = "") {
+  std::string text = "memref<";
+  for (int64_t size : sizes)
+    text += sizeText(size) + "x";
+  return text + type.str() + (layout.empty() ? "" : ", " + layout) + ">";
 }
 
 namespace {
@@ -376,8 +430,16 @@ public:
   std::string bias() const;
   std::string lse() const;
   std::string scores() const;
+  std::string newRows(int64_t headDim) const {
+    return ofOutput(shape.headsKV, *shape.seqlenNew, headDim);
+  }
+  std::string lengths() const { return memref({shape.batch}, "i32"); }
+  std::string angles() const {
+    return memref({Shape::Dynamic, shape.rotaryDim / 2}, shape.type);
+  }
 
 private:
+  std::string ofOutput(int64_t heads, int64_t seqlen, int64_t dim) const;
   /// `packedOffset` is that of the first row in the tensor of all three.
   std::string tensor(Shape::Layout layout, int64_t heads, int64_t seqlen,
                      int64_t dim, int64_t packedOffset) const;
@@ -385,14 +447,6 @@ private:
   const Shape &shape;
 };
 } // namespace
-
-static std::string memref(llvm::ArrayRef<int64_t> sizes, StringRef type,
-                          const std::string &layout = "") {
-  std::string text = "memref<";
-  for (int64_t size : sizes)
-    text += sizeText(size) + "x";
-  return text + type.str() + (layout.empty() ? "" : ", " + layout) + ">";
-}
 
 static std::string strided(llvm::ArrayRef<int64_t> strides, int64_t offset) {
   std::string text = "strided<[";
@@ -428,12 +482,17 @@ std::string TypeWriter::tensor(Shape::Layout layout, int64_t heads,
   return memref({shape.batch, heads, seqlen, dim}, shape.type, text);
 }
 
-/// O is no part of the packed tensor.
 std::string TypeWriter::output() const {
+  return ofOutput(shape.headsQ, shape.seqlenQ, shape.headDimV);
+}
+
+/// What is no part of the packed tensor.
+std::string TypeWriter::ofOutput(int64_t heads, int64_t seqlen,
+                                 int64_t dim) const {
   Shape::Layout layout = shape.layout == Shape::Layout::Packed
                              ? Shape::Layout::BSHD
                              : shape.layout;
-  return tensor(layout, shape.headsQ, shape.seqlenQ, shape.headDimV, 0);
+  return tensor(layout, heads, seqlen, dim, 0);
 }
 
 std::string TypeWriter::bias() const {
@@ -486,17 +545,35 @@ static std::string modifiers(const Shape &shape) {
     add("dropout", shortestText(*shape.dropout));
   if (!shape.scoresStage.empty())
     add("stage", shape.scoresStage);
+  if (shape.rotaryDim)
+    add("style", shape.rotaryStyle);
   return text;
+}
+
+using Operands = llvm::SmallVector<std::pair<std::string, std::string>>;
+
+static void addAppended(const Shape &shape, const TypeWriter &types,
+                        Operands &operands) {
+  if (!shape.seqlenNew)
+    return;
+  operands.emplace_back("used", types.lengths());
+  operands.emplace_back("k_new", types.newRows(shape.headDim));
+  operands.emplace_back("v_new", types.newRows(shape.headDimV));
+  if (shape.rotaryDim == 0)
+    return;
+  operands.emplace_back("cos", types.angles());
+  operands.emplace_back("sin", types.angles());
 }
 
 std::string mlir::flashcore::writeShape(const Shape &shape) {
   TypeWriter types(shape);
-  llvm::SmallVector<std::pair<std::string, std::string>> operands = {
+  Operands operands = {
       {"q", types.query()}, {"k", types.key()}, {"v", types.value()}};
   if (!shape.biasAxes.empty())
     operands.emplace_back("bias", types.bias());
   if (shape.dropout)
     operands.emplace_back("rng", "memref<4xi32>");
+  addAppended(shape, types, operands);
   operands.emplace_back("o", types.output());
   if (shape.hasLse)
     operands.emplace_back("lse", types.lse());
@@ -517,6 +594,12 @@ std::string mlir::flashcore::writeShape(const Shape &shape) {
     stream << " bias(%bias : !bias)";
   if (shape.dropout)
     stream << " rng(%rng : !rng)";
+  if (shape.seqlenNew)
+    stream
+        << "\n      seqused_k(%used : !used) append(%k_new, %v_new : !k_new, "
+           "!v_new)";
+  if (shape.rotaryDim)
+    stream << " rotary(%cos, %sin : !cos, !sin)";
   stream << "\n      outs(%o : !o)";
   if (shape.hasLse)
     stream << " lse(%lse : !lse)";

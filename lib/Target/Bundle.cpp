@@ -34,7 +34,7 @@ namespace fs = llvm::sys::fs;
 namespace json = llvm::json;
 
 static constexpr llvm::StringLiteral kBundleFormat = "flashcore-bundle";
-static constexpr int64_t kBundleVersion = 8;
+static constexpr int64_t kBundleVersion = 9;
 
 /// Attributes have a one-to-one JSON form; `unit` is a value that is known at
 /// run time only.
@@ -109,12 +109,13 @@ static json::Object describeKernel(const BundleKernel &kernel) {
 
 /// What is the same for all schedules of an attention.
 static json::Object describeAttention(ArrayRef<BundleKernel> kernels) {
-  DictionaryAttr attention = kernels.front().description;
+  DictionaryAttr attention = getMainKernel(kernels).description;
   json::Object problem;
   for (llvm::StringRef key : {"softmax_scale", "causal", "window_left",
                               "window_right", "softcap", "dims"})
     problem[key] = toJSON(attention.get(key));
-  for (llvm::StringRef key : {"dropout", "score", "mask", "scores_stage"})
+  for (llvm::StringRef key :
+       {"dropout", "score", "mask", "scores_stage", "rotary"})
     if (Attribute optional = attention.get(key))
       problem[key] = toJSON(optional);
   return json::Object{{"version", kBundleVersion},
@@ -149,6 +150,14 @@ static json::Object describeLaunch(ArrayRef<BundleKernel> bundleKernels) {
   if (!keySplits.empty())
     launch["key_splits"] = std::move(keySplits);
   return launch;
+}
+
+const BundleKernel &
+mlir::flashcore::getMainKernel(ArrayRef<BundleKernel> kernels) {
+  const auto *main = llvm::find_if(kernels, [](const BundleKernel &kernel) {
+    return kernel.description.contains("tensors");
+  });
+  return main == kernels.end() ? kernels.front() : *main;
 }
 
 SmallVector<BundleKernel>

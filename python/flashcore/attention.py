@@ -48,6 +48,8 @@ class Options:
     captured: "Tuple[Tensor, ...]" = ()
     #: The stage of scores that are returned, or None.
     scores: Optional[str] = None
+    #: Which columns a rotary embedding pairs.
+    rotary_interleaved: bool = False
     #: Whether sequences back to back have few queries each; None: as their mean says.
     has_few_queries: Optional[bool] = None
 
@@ -78,6 +80,11 @@ def attention(
     page_table: Any = None,
     dropout_p: float = 0.0,
     rng: Any = None,
+    k_new: Any = None,
+    v_new: Any = None,
+    rotary_cos: Any = None,
+    rotary_sin: Any = None,
+    rotary_interleaved: bool = False,
     lse: bool = False,
     scores: Optional[str] = None,
     layout: str = "bhsd",
@@ -154,6 +161,20 @@ def attention(
         of both and of the batch entry, the head, the query and the key, the same for
         every kernel and device; docs/Op.md has it. They are data: a CUDA graph draws
         anew when they change.
+    k_new, v_new: rows to append: of the sizes of k and v but for batch, that of q, and
+        for their own number of rows. Before anything else is done, row i of them
+        becomes key seqused_k[b] + i of batch entry b, in k and v, which are written in
+        place, through page_table where there is one; seqused_k, which is needed, stays
+        as it is. The keys of b are then seqused_k[b] and the rows of k_new in all
+        that is said of masks and ALiBi. Rows that k or its pages have no room for are
+        not written. No two entries may append to one place. Not with cu_seqlens_q.
+    rotary_cos, rotary_sin: (positions, rotary_dim / 2) of the type of q, with k_new: a
+        rotary embedding, which turns row i of k_new, before it is written, by position
+        seqused_k[b] + i, and row i of q by the same position if there is a causal mask
+        or a window, else all rows of q by position seqused_k[b]. In float32, rounded
+        once.
+    rotary_interleaved: pairs are columns 0 and 1, 2 and 3, and so on (GPT-J); False: 0 and
+        rotary_dim / 2, and so on (GPT-NeoX).
     lse: return (o, lse), with the natural logarithm of the sum of each row's
         exponentials, that of its sink among them: float32 (batch, heads_q,
         seqlen_q). A query that sees no key has an o of 0, and an lse of -inf or
@@ -208,14 +229,26 @@ def attention(
         and seqused_k is None
         and page_table is None
         and scores is None
+        and k_new is None
+        and v_new is None
+        and rotary_cos is None
+        and rotary_sin is None
     ):
         words = None if dropout is None else rng
-        beside = (alibi_slopes, sinks, cu_seqlens_q, cu_seqlens_k, seqused_k, page_table, words)
+        beside = (
+            alibi_slopes, sinks, cu_seqlens_q, cu_seqlens_k, seqused_k, page_table, words,
+            k_new, v_new, rotary_cos, rotary_sin,
+        )  # fmt: skip
         options = make_options(
             causal, window, softcap, scale, lse, layout, schedule, device, static, scores
         )
         has_few = _has_few_queries(max_seqlen_q, cu_seqlens_q)
-        options = replace(options, dropout=dropout, has_few_queries=has_few)
+        options = replace(
+            options,
+            dropout=dropout,
+            rotary_interleaved=bool(rotary_interleaved),
+            has_few_queries=has_few,
+        )
         return _run_mods(options, score_mod, mask_mod, beside, q, k, v, bias, out, stream)
     if "torch" in sys.modules and is_traced(q):
         from flashcore.torch import ops
@@ -266,7 +299,7 @@ def _run_mods(
 ) -> Any:
     if "torch" in sys.modules and is_traced(q):
         raise UnsupportedError(
-            "expects no score_mod or mask_mod, ALiBi, sinks, lengths, pages, scores or dropout where PyTorch "
+            "expects no score_mod or mask_mod, ALiBi, sinks, lengths, pages, scores, dropout or new rows where PyTorch "
             "traces a call: torch.compiler.disable keeps a function out of torch.compile"
         )
     from flashcore import mods

@@ -31,7 +31,7 @@ __all__ = [
     "TensorMap",
 ]
 
-VERSION = 8
+VERSION = 9
 WORKSPACE = "workspace"
 
 Sizes = Mapping[str, int]
@@ -170,6 +170,8 @@ class Argument:
     kind: "pointer", "offset" and "tensor_map" are of ``tensor``, "stride" of its
         ``axis``, and "size" is ``dim``.
     box, swizzle, ragged: of a tensor map.
+    copy_of, row: of the workspace, that what is meant is a copy of this tensor there, and
+        the elements from row to row of it.
     """
 
     kind: str
@@ -179,6 +181,8 @@ class Argument:
     box: Tuple[int, ...] = ()
     swizzle: int = 0
     ragged: Optional[int] = None
+    copy_of: Optional[str] = None
+    row: int = 0
 
     @staticmethod
     def read(said: Mapping[str, Any]) -> Argument:
@@ -191,10 +195,19 @@ class Argument:
             tuple(said.get("box", ())),
             said.get("swizzle", 0),
             said.get("ragged"),
+            said.get("copy_of"),
+            said.get("row", 0),
         )
 
+    @property
+    def buffer(self) -> str:
+        """The name of the tensor, or of the copy of one."""
+        assert self.tensor
+        return f"{self.tensor}:{self.copy_of}" if self.copy_of else self.tensor
 
-#: A number, the name of the tensor whose pointer it is, or a map of a tensor.
+
+#: A number, the name of the tensor whose pointer it is, or a map of a tensor; a copy in the
+#: workspace is "workspace:" and the name of what it is of.
 Value = Union[int, str, TensorMap]
 
 
@@ -258,10 +271,10 @@ class Kernel:
         if argument.kind == "size" and argument.dim:
             return sizes[argument.dim]
         if argument.kind == "pointer" and argument.tensor:
-            return argument.tensor
+            return argument.buffer
         if argument.kind == "tensor_map" and argument.tensor:
             return TensorMap(
-                argument.tensor, argument.box, argument.swizzle, argument.ragged
+                argument.buffer, argument.box, argument.swizzle, argument.ragged
             )
         if argument.kind in ("stride", "offset") and argument.tensor:
             strides, offset = layouts[argument.tensor]
@@ -382,6 +395,18 @@ class Bundle:
                 )
         formulas = self._variant.get("key_splits")
         return {**sizes, "key_splits": _key_splits(formulas, sizes)} if formulas else sizes
+
+    def emulator_copies(self, sizes: Sizes, fill: str) -> Dict[str, str]:
+        """The ``--arg`` of flashcore-emu for each copy in the workspace, as a buffer of its own."""
+        copies = {}
+        for argument in (each for kernel in self.kernels for each in kernel.arguments):
+            if not argument.copy_of:
+                continue
+            tensor = self.tensors[argument.copy_of]
+            shape = (*tensor.shape(sizes)[:-1], argument.row)
+            strides = tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
+            copies[argument.buffer] = tensor.emulator_argument(sizes, fill, (strides, 0))
+        return copies
 
     def workspace_bytes(self, sizes: Sizes) -> int:
         return sum(

@@ -1,4 +1,4 @@
-"""Tensors beside q, k, v and bias: slopes, sinks, lengths, pages, and words of a dropout.
+"""Tensors beside q, k, v and bias: slopes, sinks, lengths, pages, words of a dropout, new rows.
 
 Each is a clause of the op. They reach a call as tensors that score_mod and
 mask_mod read do: :mod:`flashcore.mods` tells the compiler and the runtime of them.
@@ -12,11 +12,15 @@ from typing import TYPE_CHECKING, Any, Dict, NamedTuple, Optional, Sequence, Tup
 from flashcore import _core
 from flashcore.arrays import contiguous_strides, library_of
 from flashcore.errors import UnsupportedError
+from flashcore.problem import row_step
 
 if TYPE_CHECKING:
     from flashcore.resolve import Tensor
 
-__all__ = ["Beside", "add_pages", "check", "declare", "expect_pairs", "prepare", "text_of"]
+__all__ = [
+    "Beside", "add_pages", "check", "check_appended", "declare", "expect_pairs", "of_words",
+    "prepare", "text_of",
+]  # fmt: skip
 
 
 class Beside(NamedTuple):
@@ -27,6 +31,8 @@ class Beside(NamedTuple):
     seqused_k: (batch), with cu_seqlens (sequences), int32.
     page_table: (batch, pages of each), with cu_seqlens (sequences, ...), int32.
     rng: (2), of int64: seed and offset.
+    k_new, v_new: (batch, heads_kv, seqlen_new, head_dim), as k and v are.
+    rotary_cos, rotary_sin: (positions, rotary_dim / 2), of the type of q.
     """
 
     alibi_slopes: Any = None
@@ -36,6 +42,10 @@ class Beside(NamedTuple):
     seqused_k: Any = None
     page_table: Any = None
     rng: Any = None
+    k_new: Any = None
+    v_new: Any = None
+    rotary_cos: Any = None
+    rotary_sin: Any = None
 
 
 class Clause(NamedTuple):
@@ -56,14 +66,27 @@ CLAUSES: Dict[str, Clause] = {
     "seqused_k": Clause("seqused_k", "seqused_k", "int32", "i32"),
     "page_table": Clause("page_table", "page_table", "int32", "i32", 2),
     "rng": Clause("rng", "rng", "int32", "i32"),
+    "k_new": Clause("k_new", "append", "", "", 4),
+    "v_new": Clause("v_new", "append", "", "", 4),
+    "rotary_cos": Clause("rotary_cos", "rotary", "", "", 2),
+    "rotary_sin": Clause("rotary_sin", "rotary", "", "", 2),
 }
 
-#: That which the words of a problem declare with the dropout that it is for.
-OF_WORDS = "rng"
+#: Rows that are laid out as those of k and v are, and what turns them. They are of the
+#: type of q.
+NEW_ROWS = ("k_new", "v_new")
+ANGLES = ("rotary_cos", "rotary_sin")
+
+
+def of_words(beside: Beside) -> Tuple[str, ...]:
+    """Those which the words of a problem declare, with the dropout or append they are for."""
+    appended = () if beside.k_new is None else ("seqused_k", *NEW_ROWS, *ANGLES)
+    return ("rng", *appended)
 
 
 def expect_pairs(beside: Beside) -> None:
-    """Says where a sequence has rows of queries and none of keys."""
+    """Says where a sequence has rows of queries and none of keys, and what comes together."""
+    _expect_appended(beside)
     q, k = beside.cu_seqlens_q, beside.cu_seqlens_k
     if beside.page_table is not None:
         if k is not None:
@@ -86,12 +109,37 @@ def expect_pairs(beside: Beside) -> None:
         )
 
 
+def _expect_appended(beside: Beside) -> None:
+    for names in (NEW_ROWS, ANGLES):
+        given = [name for name in names if getattr(beside, name) is not None]
+        if len(given) == 1:
+            raise ValueError(f"expects {' and '.join(names)} together, but got {given[0]} alone")
+    if beside.k_new is None:
+        if beside.rotary_cos is not None:
+            raise ValueError(
+                "expects k_new and v_new with rotary_cos, but got None: keys that are there were "
+                "turned when they were written"
+            )
+        return
+    if beside.seqused_k is None:
+        raise ValueError(
+            "expects seqused_k with k_new, but got None: it says behind which keys rows go"
+        )
+    if beside.cu_seqlens_q is not None:
+        raise ValueError(
+            "expects no cu_seqlens_q with k_new, but got one: each entry of a batch has as many "
+            "new rows"
+        )
+
+
 def prepare(name: str, array: Any) -> Any:
     """An argument as kernels read it, copied where its elements lie apart."""
-    if name == OF_WORDS:
+    if name == "rng":
         array = _words_of(array)
     view = _core.view(array, None)
     clause = CLAUSES[name]
+    if name in (*NEW_ROWS, *ANGLES):
+        return _prepare_rows(name, array, view)
     if view.dtype != clause.dtype:
         raise TypeError(f"expects {name} of {clause.dtype}, but got {view.dtype}: convert it first")
     if view.rank != clause.rank:
@@ -100,6 +148,22 @@ def prepare(name: str, array: Any) -> Any:
     library = library_of(array)
     dense = contiguous_strides(view.shape)
     if library is None or all(n <= 1 or s == d for n, s, d in zip(view.shape, view.strides, dense)):
+        return array
+    return library.dense(array)
+
+
+def _prepare_rows(name: str, array: Any, view: Any) -> Any:
+    """Rows of columns side by side, each aligned as kernels move them."""
+    if view.rank != CLAUSES[name].rank:
+        axes = "4 axes, as k" if name in NEW_ROWS else "2 axes, (positions, rotary_dim / 2)"
+        raise ValueError(f"expects {name} to have {axes}, but got {view.rank}")
+    library = library_of(array)
+    step = row_step(view.shape[-1])
+    *outer, (inner, _) = zip(view.strides, view.shape)
+    has_rows = inner == 1 and all(n <= 1 or (s >= 0 and s % step == 0) for s, n in outer)
+    if name in ANGLES:
+        has_rows = view.strides == contiguous_strides(view.shape)
+    if library is None or (has_rows and view.pointer % (2 * step) == 0):
         return array
     return library.dense(array)
 
@@ -184,6 +248,47 @@ def check(tensors: "Sequence[Tensor]", batch: int, heads_q: int, bias: "Optional
 
 
 _ARGUMENTS = {clause.tensor: name for name, clause in CLAUSES.items()}
+
+
+def check_appended(tensors: "Sequence[Tensor]", q: "Tensor", k: "Tensor", v: "Tensor") -> None:
+    """New rows against k and v, which are to be written, and what turns them."""
+    new = {tensor.name: tensor for tensor in tensors if tensor.name in (*NEW_ROWS, *ANGLES)}
+    if not new:
+        return
+    for cache in (k, v):
+        if cache.is_read_only:
+            raise ValueError(
+                f"expects {cache.name} to be writable, as {cache.name}_new is appended to it, but "
+                "it is read-only"
+            )
+    rows = new["k_new"].sizes[2]
+    wanted = {
+        "k_new": (q.sizes[0], k.sizes[1], rows, k.sizes[3]),
+        "v_new": (q.sizes[0], v.sizes[1], rows, v.sizes[3]),
+    }
+    for name, tensor in new.items():
+        if tensor.dtype != q.dtype:
+            raise TypeError(f"expects {name} of the type of q, {q.dtype}, but got {tensor.dtype}")
+        if tensor.sizes != wanted.get(name, tensor.sizes):
+            raise ValueError(
+                f"expects {name} of {wanted[name]} in the order (batch, heads, rows, head_dim), "
+                f"but got {tensor.sizes}"
+            )
+    if rows and 0 in q.sizes[:3]:
+        raise ValueError(f"expects a query or more with k_new, but got q of {q.sizes}")
+    if "rotary_cos" in new:
+        _check_angles(new["rotary_cos"].sizes, new["rotary_sin"].sizes, q.sizes[3])
+
+
+def _check_angles(
+    cos: "Tuple[int, ...]", sin: "Tuple[int, ...]", head_dim: int
+) -> None:
+    if cos != sin or cos[0] < 1 or not 1 <= cos[1] <= head_dim // 2:
+        raise ValueError(
+            "expects rotary_cos and rotary_sin of (positions, rotary_dim / 2), both of one size, "
+            f"with a position or more and a rotary_dim of 2 to {head_dim}, the head_dim, but got "
+            f"{cos} and {sin}"
+        )
 
 
 def _check_sequences(of_q: int, of_k: int, batch: int, bias: "Optional[Tensor]") -> None:

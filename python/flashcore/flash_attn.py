@@ -17,6 +17,7 @@ from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence, Tuple, U
 import torch
 
 from flashcore.attention import attention
+from flashcore.problem import row_step
 from flashcore.torch.gradients import needs_gradient
 
 __all__ = [
@@ -306,9 +307,10 @@ def flash_attn_with_kvcache(
         causal, or with a window; else all rows of q by position cache_seqlens.
     cache_seqlens: how many keys of each entry are there: int32 (batch), or one number
         for all; all of the cache by default. It is not read on the host: rows that
-        do not fit are an error of PyTorch's indexing.
+        do not fit are not written.
     cache_batch_idx: whole numbers (batch), the entry of the cache for each entry of
-        q. These entries are copied, at each call.
+        q. These entries are copied, at each call. What is appended is appended by
+        operators of PyTorch then, as it is to a cache whose rows are not aligned.
     cache_leftpad: int32 (batch), how many keys at the beginning of each entry are not
         seen. They must be finite: they are masked, not skipped.
     block_table: int32 (batch, blocks of each), the block that holds keys p * page_size
@@ -329,8 +331,22 @@ def flash_attn_with_kvcache(
     """
     caches = _Caches(k_cache, v_cache, cache_batch_idx, block_table)
     _check_caches(caches, q.shape[0])
-    if rotary_cos is not None or rotary_sin is not None:
-        is_one_place = not causal and _sides(window_size) == (None, None)
+    has_rotary = rotary_cos is not None or rotary_sin is not None
+    is_one_place = not causal and _sides(window_size) == (None, None)
+    if _is_native(caches, k, v, cache_seqlens):
+        assert k is not None and cache_seqlens is not None
+        if has_rotary:
+            _check_rotary(
+                q, k, rotary_cos, rotary_sin, cache_seqlens, is_one_place, caches.rows
+            )
+        return _append_and_attend(
+            q, caches, k, v, cache_seqlens, rotary_cos, rotary_sin, rotary_interleaved,
+            alibi_slopes,
+            mask_mod=_leftpad_mod(cache_leftpad, q.shape[0]),
+            lse=return_softmax_lse,
+            **_options(softmax_scale, causal, window_size, softcap),
+        )  # fmt: skip
+    if has_rotary:
         q, k = _rotate_both(
             q, k, rotary_cos, rotary_sin, cache_seqlens, rotary_interleaved, is_one_place,
             caches.rows,
@@ -431,6 +447,77 @@ def _fill(number: int, count: int, like: torch.Tensor) -> torch.Tensor:
     return torch.full((count,), number, dtype=torch.int32, device=like.device)
 
 
+def _is_native(
+    caches: _Caches,
+    k: Optional[torch.Tensor],
+    v: Optional[torch.Tensor],
+    cache_seqlens: Optional[Union[int, torch.Tensor]],
+) -> bool:
+    """Whether flashcore.attention appends: what is missing, others say."""
+    if k is None or v is None or cache_seqlens is None or caches.entries is not None:
+        return False
+    return all(_has_rows(cache) for cache in (caches.k, caches.v))
+
+
+def _has_rows(cache: torch.Tensor) -> bool:
+    """Whether kernels take it as it is, of (..., heads, head_dim)."""
+    step = row_step(cache.shape[-1])
+    return (
+        cache.stride(-1) == 1
+        and all(s % step == 0 for n, s in zip(cache.shape[:-1], cache.stride()) if n > 1)
+        and cache.data_ptr() % (2 * step) == 0
+    )
+
+
+def _append_and_attend(
+    q: torch.Tensor,
+    caches: _Caches,
+    k: torch.Tensor,
+    v: Optional[torch.Tensor],
+    cache_seqlens: Union[int, torch.Tensor],
+    rotary_cos: Optional[torch.Tensor],
+    rotary_sin: Optional[torch.Tensor],
+    rotary_interleaved: bool,
+    alibi_slopes: Optional[torch.Tensor],
+    **options: Any,
+) -> Any:
+    """One call for all of it."""
+    batch, seqlen_q, heads = q.shape[:3]
+    _check_new(caches, k, v)
+    if isinstance(cache_seqlens, int):
+        _check_count(cache_seqlens + k.shape[1], caches.rows)
+        used = _fill(cache_seqlens, batch, q)
+    else:
+        _check_cache_seqlens(cache_seqlens, batch)
+        used = cache_seqlens
+
+    def lengths() -> Tuple[torch.Tensor, torch.Tensor]:
+        return _fill(seqlen_q, batch, q), used + k.shape[1]
+
+    return attention(
+        q,
+        caches.k,
+        caches.v,
+        seqused_k=used,
+        page_table=caches.table,
+        k_new=k,
+        v_new=v,
+        rotary_cos=rotary_cos,
+        rotary_sin=rotary_sin,
+        rotary_interleaved=rotary_interleaved,
+        **options,
+        **_slopes(alibi_slopes, heads, lengths),
+    )
+
+
+def _check_new(caches: _Caches, *rows: Optional[torch.Tensor]) -> None:
+    for cache, new in zip((caches.k, caches.v), rows):
+        if new is not None and new.dtype != cache.dtype:
+            raise TypeError(
+                f"expects k and v of the type of their caches, {cache.dtype}, but got {new.dtype}"
+            )
+
+
 def _append(
     caches: _Caches,
     k: Optional[torch.Tensor],
@@ -451,13 +538,9 @@ def _append(
     if isinstance(cache_seqlens, int):
         _check_count(cache_seqlens + count, caches.rows)
     places = caches.places(_positions(cache_seqlens, k))
+    _check_new(caches, k, v)
     with torch.no_grad():
         for cache, new in ((caches.k, k), (caches.v, v)):
-            if new.dtype != cache.dtype:
-                raise TypeError(
-                    f"expects k and v of the type of their caches, {cache.dtype}, but got "
-                    f"{new.dtype}"
-                )
             cache.index_put_(places, new)
     return cache_seqlens + count
 
@@ -512,6 +595,23 @@ def _rotate_both(
     rows: int,
 ) -> Tuple[torch.Tensor, torch.Tensor]:
     """q and k of their positions in the cache; is_one_place: q is of the first alone."""
+    cos, sin = _check_rotary(q, k, cos, sin, cache_seqlens, is_one_place, rows)
+    assert k is not None and cache_seqlens is not None
+    return (
+        _rotate(q, cos, sin, _positions(cache_seqlens, q, is_one_place), interleaved),
+        _rotate(k, cos, sin, _positions(cache_seqlens, k), interleaved),
+    )
+
+
+def _check_rotary(
+    q: torch.Tensor,
+    k: Optional[torch.Tensor],
+    cos: Optional[torch.Tensor],
+    sin: Optional[torch.Tensor],
+    cache_seqlens: Optional[Union[int, torch.Tensor]],
+    is_one_place: bool,
+    rows: int,
+) -> Tuple[torch.Tensor, torch.Tensor]:
     if cos is None or sin is None:
         raise ValueError(
             "expects rotary_cos and rotary_sin together, but got "
@@ -538,10 +638,7 @@ def _rotate_both(
             )
     if isinstance(cache_seqlens, int):
         _check_count(cache_seqlens + max(k.shape[1], 1 if is_one_place else q.shape[1]), rows)
-    return (
-        _rotate(q, cos, sin, _positions(cache_seqlens, q, is_one_place), interleaved),
-        _rotate(k, cos, sin, _positions(cache_seqlens, k), interleaved),
-    )
+    return cos, sin
 
 
 def _rotate(

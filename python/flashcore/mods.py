@@ -9,7 +9,7 @@ from typing import Any, List
 from flashcore import _core
 from flashcore.arrays import CPU, library_of
 from flashcore.attention import Options, call_for, run_on_stream
-from flashcore.clauses import CLAUSES, OF_WORDS, Beside, expect_pairs
+from flashcore.clauses import CLAUSES, Beside, expect_pairs, of_words
 from flashcore.clauses import prepare as prepare_clause
 from flashcore.errors import GradientError, UnsupportedError
 from flashcore.regions import Mod, trace_mods
@@ -44,8 +44,8 @@ def run(
     )
     names = [CLAUSES[name].tensor for name in clauses]
     names += [f"capture{i}" for i in range(len(traced.captures))]
-    places = tuple(map(read_captured, names, tensors))
-    in_text = tuple(name for name in clauses if name != OF_WORDS)
+    places = tuple(read_captured(*each, options.layout) for each in zip(names, tensors))
+    in_text = tuple(name for name in clauses if name not in of_words(beside))
     regions = replace(traced.regions, clauses=in_text)
     call = call_for(replace(options, regions=regions, captured=places))
     with reading(tensors):
@@ -102,7 +102,7 @@ def _refuse_gradients(tensors: List[Any]) -> None:
         return
     if torch.is_grad_enabled():
         raise GradientError(
-            "flashcore.attention with score_mod or mask_mod, ALiBi, sinks, lengths, pages, scores or dropout "
+            "flashcore.attention with score_mod or mask_mod, ALiBi, sinks, lengths, pages, scores, dropout or new rows "
             "has no backward pass: expects tensors that need no gradient, but got one with requires_grad; "
             "call it under torch.no_grad() or detach() its arguments and what the functions read"
         )

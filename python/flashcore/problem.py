@@ -6,7 +6,7 @@ import dataclasses
 import math
 import struct
 from dataclasses import dataclass
-from typing import Optional, Tuple
+from typing import Optional, Tuple, Union
 
 from flashcore import _core
 
@@ -48,6 +48,8 @@ class Problem:
     lse: whether the log-sum-exp is an output.
     scores: the stage of scores that are an output, such as "masked", or None.
     scores_dtype: as bias_dtype.
+    append: rows that are appended to k and v, "?" for any number, or None.
+    rotary: what turns them and q, such as "64:half" or "64:interleaved", or None.
     layout: "bhsd", "bshd", "packed", or "strided" for any strides.
     """
 
@@ -71,6 +73,8 @@ class Problem:
     dropout: Optional[float] = None
     scores: Optional[str] = None
     scores_dtype: Optional[str] = None
+    append: Union[int, str, None] = None
+    rotary: Optional[str] = None
 
     def words(self) -> str:
         """The words of ``flashcore-compile --shape``, always in one order."""
@@ -97,6 +101,10 @@ class Problem:
             text.append("lse")
         if self.scores:
             text.append(f"scores={self.scores}:{self.scores_dtype}")
+        if self.append is not None:
+            text.append(f"append={self.append}")
+        if self.rotary:
+            text.append(f"rotary={self.rotary}")
         text.append(self.layout)
         return " ".join(text)
 
@@ -144,6 +152,7 @@ class Problem:
             seqlen_q=None,
             seqlen_k=None,
             layout="strided",
+            append=None if self.append is None else "?",
         )
         queries, keys = self.seqlen_q, self.seqlen_k
         if sequences is not None:

@@ -75,6 +75,16 @@ class Arguments:
         return next((tensor for tensor in self.captured if tensor.name == "page_table"), None)
 
     @property
+    def appends(self) -> bool:
+        """Whether the call writes rows of k and v."""
+        return any(tensor.name == "k_new" for tensor in self.captured)
+
+    @property
+    def rotary_dim(self) -> Optional[int]:
+        cos = next((tensor for tensor in self.captured if tensor.name == "rotary_cos"), None)
+        return None if cos is None else 2 * cos.sizes[1]
+
+    @property
     def seqlen_k(self) -> int:
         """The most keys that a batch entry may have."""
         table, size = self.page_table, self.k.sizes[2]
@@ -134,6 +144,8 @@ def resolve(
     if _is_empty(arguments):
         return partial(_run_empty, library, options, arguments.o_sizes, arguments.seqlen_k)
     fixed = _to_copy(arguments, on_host=arguments.q.device[0] != CUDA)
+    if arguments.appends:
+        _check_caches(arguments, fixed)
     if fixed:
         return partial(_run_copied, library, call, fixed)
     if arguments.q.device[0] in (CPU, CUDA_HOST):
@@ -150,7 +162,7 @@ def _resolve_foreign(options: Options, arguments: Arguments, kind: str) -> Run:
     if options.regions:
         raise UnsupportedError(
             "expects arrays of PyTorch, NumPy or CuPy with score_mod or mask_mod, ALiBi, sinks, "
-            "lengths, pages, scores or dropout, but got others"
+            "lengths, pages, scores, dropout or new rows, but got others"
         )
     if arguments.q.device[0] in (CPU, CUDA_HOST):
         return partial(foreign.run_on_host, options)
@@ -203,7 +215,9 @@ def _read_bias(array: Any, stream: Any) -> Tensor:
     return Tensor("bias", view.dtype, sizes, strides, view.device, True, view.read_only)
 
 
-def read_captured(name: str, array: Any) -> Tensor:
+def read_captured(name: str, array: Any, layout: str) -> Tensor:
+    if name in clauses.NEW_ROWS:
+        return _read(name, array, layout, None)
     view = _core.view(array, None)
     return Tensor(name, view.dtype, view.shape, view.strides, view.device, True, view.read_only)
 
@@ -231,6 +245,7 @@ def _check(arguments: Arguments, options: Options) -> None:
         _check_bias(arguments.bias.sizes, arguments)
     batch, heads_q = arguments.q.sizes[:2]
     clauses.check(arguments.captured, batch, heads_q, arguments.bias)
+    clauses.check_appended(arguments.captured, arguments.q, arguments.k, arguments.v)
     _check_outputs(arguments, options)
 
 
@@ -423,6 +438,17 @@ def _to_copy(arguments: Arguments, on_host: bool) -> Set[str]:
     return fixed
 
 
+def _check_caches(arguments: Arguments, fixed: Set[str]) -> None:
+    """k and v, which are written in place."""
+    for tensor in (arguments.k, arguments.v):
+        if tensor.name in fixed:
+            raise ValueError(
+                f"expects {tensor.name} whose rows are aligned and whose columns lie side by side, "
+                f"as {tensor.name}_new is appended to it, but got strides {tensor.strides}"
+            )
+        _check_no_overlap(tensor)
+
+
 def _has_rows(tensor: Tensor) -> bool:
     *outer, inner = zip(tensor.strides, tensor.sizes)
     step = row_step(inner[1])
@@ -544,6 +570,7 @@ def _problem(
         options.dropout,
         options.scores,
         "f32" if options.scores else None,
+        *_append_words(arguments, options),
     )
     if options.static:
         return replace(exact, layout=_static_layout(arguments, options)), options.schedule
@@ -559,8 +586,20 @@ def _problem(
     return problem, options.schedule + ours
 
 
+def _append_words(
+    arguments: Arguments, options: Options
+) -> Tuple[Optional[int], Optional[str]]:
+    """``Problem.append`` and ``Problem.rotary``."""
+    if not arguments.appends:
+        return None, None
+    new = next(tensor for tensor in arguments.captured if tensor.name == "k_new")
+    dim = arguments.rotary_dim
+    style = "interleaved" if options.rotary_interleaved else "half"
+    return new.sizes[2], None if dim is None else f"{dim}:{style}"
+
+
 def _static_layout(arguments: Arguments, options: Options) -> str:
-    if arguments.page_table:
+    if arguments.page_table or arguments.appends:
         return "strided"
     tensors = [arguments.q, arguments.k, arguments.v]
     if arguments.o:
@@ -663,8 +702,8 @@ def _make_device_run(library: Library, options: Options, arguments: Arguments) -
         used = library.stream_in_use(index) if stream is None else stream
         if used is None:
             raise UnsupportedError(
-                "expects stream= with score_mod or mask_mod, ALiBi, sinks, lengths, pages, scores or "
-                f"dropout for arrays of {type(q)}, whose library does not tell the stream in use"
+                "expects stream= with score_mod or mask_mod, ALiBi, sinks, lengths, pages, scores, "
+                f"dropout or new rows for arrays of {type(q)}, whose library does not tell the stream in use"
             )
         o, lse, scores = _outputs(library, options, arguments, strides, q, out)
         tensors = [q, k, v, bias, *_captured(options), o, lse, scores]

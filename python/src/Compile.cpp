@@ -133,6 +133,8 @@ static PyObject *toFields(const FlashCoreShape &shape) {
   auto text = [](const char *value, const char *none) {
     return orNone(value, std::strcmp(value, none) != 0);
   };
+  std::string rotary =
+      std::to_string(shape.rotaryDim) + ":" + shape.rotaryStyle;
   const Field fields[] = {
       {"batch", size(shape.batch)},
       {"heads_q", size(shape.headsQ)},
@@ -153,6 +155,10 @@ static PyObject *toFields(const FlashCoreShape &shape) {
       {"lse", Ref(PyBool_FromLong(shape.hasLse))},
       {"scores", text(shape.scoresStage, "")},
       {"scores_dtype", text(shape.scoresType, "")},
+      {"append", shape.seqlenNew < 0
+                     ? toText("?")
+                     : orNone(shape.seqlenNew, shape.seqlenNew != 0)},
+      {"rotary", orNone(rotary.c_str(), shape.rotaryDim != 0)},
       {"layout", text(shape.layout, "")}};
   Ref result(PyDict_New());
   for (const Field &field : fields)

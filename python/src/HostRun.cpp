@@ -12,6 +12,7 @@
 #include "Runtime.h"
 
 #include <algorithm>
+#include <cstring>
 
 using namespace flashcore::python;
 
@@ -62,10 +63,48 @@ static FlashCoreStatus copyInputs(const Plan &plan, FlashCoreDevice device,
                              : FlashCoreStatus{nullptr};
 }
 
+/// Whether a call writes rows of the tensor, which is an input.
+static bool isUpdated(const Plan &plan, const TensorSpec &spec) {
+  return (spec.name == "k" || spec.name == "v") &&
+         std::any_of(
+             plan.specs.begin(), plan.specs.end(),
+             [](const TensorSpec &each) { return each.name == "k_new"; });
+}
+
+/// Copies the elements of a tensor and nothing between them, where another
+/// tensor may lie.
+static void copyElements(const TensorSpec &spec, const char *from, char *to) {
+  int64_t count = 1;
+  for (int64_t size : spec.sizes)
+    count *= size;
+  size_t bytes = static_cast<size_t>(spec.elementBytes);
+  for (int64_t index = 0; index < count; ++index) {
+    int64_t rest = index, place = 0;
+    for (size_t axis = spec.sizes.size(); axis-- > 0; rest /= spec.sizes[axis])
+      place += rest % spec.sizes[axis] * spec.strides[axis];
+    std::memcpy(to + place * spec.elementBytes,
+                from + place * spec.elementBytes, bytes);
+  }
+}
+
+static FlashCoreStatus copyUpdated(const TensorSpec &spec,
+                                   FlashCoreDevice device, uint64_t from,
+                                   uint64_t to) {
+  std::vector<char> bytes(static_cast<size_t>(spec.spanBytes()));
+  FlashCoreStatus status =
+      flashcoreDeviceCopyToHost(device, bytes.data(), from, spec.spanBytes());
+  if (flashcoreStatusIsSuccess(status))
+    copyElements(spec, bytes.data(), reinterpret_cast<char *>(to));
+  return status;
+}
+
 static FlashCoreStatus copyOutputs(const Plan &plan, FlashCoreDevice device,
                                    const std::vector<uint64_t> &to,
                                    const Buffers &buffers) {
   FlashCoreStatus status = {nullptr};
+  for (size_t i = 0; i < plan.specs.size(); ++i)
+    if (isUpdated(plan, plan.specs[i]) && flashcoreStatusIsSuccess(status))
+      status = copyUpdated(plan.specs[i], device, buffers.pointers[i], to[i]);
   for (size_t i = 0; i < plan.specs.size(); ++i)
     if (plan.specs[i].isOutput && flashcoreStatusIsSuccess(status))
       status = flashcoreDeviceCopyToHost(

@@ -181,27 +181,30 @@ static PyObject *checkOutputs(PyObject *self, PyObject *arguments) {
   HostCall call;
   if (!call.read(arguments))
     return nullptr;
-  FlashCoreOutputReport o = {}, lse = {}, scores = {};
+  FlashCoreOutputReport o = {}, lse = {}, scores = {}, k = {}, v = {};
   FlashCoreStatus status;
   {
     WithoutGil withoutGil;
     std::vector<FlashCoreTensor> tensors = toTensors(call.specs);
-    status = flashcoreCheckOutputs(
-        Boxed<Bundle>::get(self).handle.get(), tensors.data(),
-        call.pointers.data(), tensors.size(), call.threads, &o, &lse, &scores);
+    status = flashcoreCheckOutputs(Boxed<Bundle>::get(self).handle.get(),
+                                   tensors.data(), call.pointers.data(),
+                                   tensors.size(), call.threads, &o, &lse,
+                                   &scores, &k, &v);
   }
   if (raised(status))
     return nullptr;
-  Ref ofO = toDict(o), ofLse = toDict(lse), ofScores = toDict(scores);
-  if (!ofO || !ofLse || !ofScores)
+  Ref ofO = toDict(o), ofLse = toDict(lse), ofScores = toDict(scores),
+      ofK = toDict(k), ofV = toDict(v);
+  if (!ofO || !ofLse || !ofScores || !ofK || !ofV)
     return nullptr;
-  return PyTuple_Pack(3, ofO.get(), ofLse.get(), ofScores.get());
+  return PyTuple_Pack(5, ofO.get(), ofLse.get(), ofScores.get(), ofK.get(),
+                      ofV.get());
 }
 
 static PyMethodDef bundleMethods[] = {
     {"check_outputs", checkOutputs, METH_VARARGS,
-     "check_outputs(specs, pointers, threads): how o, lse and scores compare "
-     "with the reference."},
+     "check_outputs(specs, pointers, threads): how o, lse, scores, k and v "
+     "compare with the reference."},
     {"compute_reference", computeReference, METH_VARARGS,
      "compute_reference(specs, pointers, threads)"},
     {nullptr, nullptr, 0, nullptr}};

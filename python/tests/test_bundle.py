@@ -61,7 +61,7 @@ VARIANT = {
 }
 MANIFEST = {
     "format": "flashcore-bundle",
-    "version": 8,
+    "version": 9,
     "attention": {"dims": DIMS},
     "tensors": [
         tensor("q", "input", ["batch", "seqlen_q"]),
@@ -138,8 +138,8 @@ def test_sizes(make):
 
 
 def test_other_files(make, tmp_path):
-    with pytest.raises(BundleError, match="version 8, but got flashcore-bundle of version 9"):
-        make(manifest={"version": 9})
+    with pytest.raises(BundleError, match="version 9, but got flashcore-bundle of version 10"):
+        make(manifest={"version": 10})
     with pytest.raises(BundleError, match="cannot read"):
         Bundle(tmp_path / "none")
     (tmp_path / "manifest.json").write_text("{")

@@ -163,7 +163,7 @@ def test_dropout_of_more_than_all_is_refused():
 
 def test_dropout_has_no_gradients():
     q, k, v = (x.requires_grad_() for x in make(layout="bshd"))
-    with pytest.raises(flashcore.GradientError, match="pages or dropout has no backward pass"):
+    with pytest.raises(flashcore.GradientError, match="dropout or new rows has no backward pass"):
         flash_attn.flash_attn_func(q, k, v, dropout_p=0.1)
 
 

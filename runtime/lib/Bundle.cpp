@@ -43,6 +43,10 @@ std::string_view flashcore::stringify(ScoresStage stage) {
   return "?";
 }
 
+std::string_view flashcore::stringify(RotaryStyle style) {
+  return style == RotaryStyle::Half ? "half" : "interleaved";
+}
+
 const TensorSpec *Bundle::findTensor(std::string_view name) const {
   for (const TensorSpec &tensor : tensors)
     if (tensor.name == name)

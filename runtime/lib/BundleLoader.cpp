@@ -50,12 +50,13 @@ static constexpr std::string_view notABundle =
     "it";
 
 /// Raised whenever a bundle of before would be misread.
-static constexpr int64_t manifestVersion = 8;
+static constexpr int64_t manifestVersion = 9;
 
 /// Far more than any bundle has.
 static constexpr int64_t maxManifestBytes = 1 << 26, maxCodeBytes = 1 << 30,
                          maxSharedBytes = 1 << 24, maxRegisters = 1 << 16,
-                         maxSpillBytes = 1 << 30, maxKeySplits = 1 << 16;
+                         maxSpillBytes = 1 << 30, maxKeySplits = 1 << 16,
+                         maxCopyRow = 1 << 16;
 
 /// A text that is one of a few, mapped to its value.
 template <typename T>
@@ -153,6 +154,7 @@ private:
   QueryRange readQueries(Field field);
   SplitFormula readKeySplits(Field field);
   ArgumentSpec readArgument(Field field);
+  void readCopy(ArgumentSpec &argument, Field field);
   void readTensorMap(ArgumentSpec &argument, Field field);
   KernelSpec readKernel(Field field);
   CodeImage readImage(Field field, std::optional<Chip> chip);
@@ -166,6 +168,8 @@ private:
   void checkRng(Field attention, Field tensors);
   void checkPairs(Field tensors);
   void checkPageTable(Field tensors);
+  void checkAppend(Field tensors);
+  void checkRotary(Field attention, Field tensors);
   void checkCaptured(Field attention, Field tensors);
   void checkArguments(const KernelSpec &kernel, Field field);
   void checkLaunchComment(const std::vector<Field> &kernels);
@@ -275,6 +279,10 @@ void BundleLoader::readAttention(Field field) {
                                 {"changed", ScoresStage::Changed},
                                 {"masked", ScoresStage::Masked},
                                 {"probabilities", ScoresStage::Probabilities}});
+  if (field.has("rotary"))
+    attention.rotary = readChoice<RotaryStyle>(
+        field["rotary"], {{"interleaved", RotaryStyle::Interleaved},
+                          {"half", RotaryStyle::Half}});
   readDims(field["dims"]);
 }
 
@@ -319,7 +327,8 @@ TensorSpec BundleLoader::readTensor(Field field) {
     field["name"].refuse("a name that no other tensor has");
   tensor.role = readChoice<TensorSpec::Role>(
       field["role"], {{"input", TensorSpec::Role::Input},
-                      {"output", TensorSpec::Role::Output}});
+                      {"output", TensorSpec::Role::Output},
+                      {"updated", TensorSpec::Role::Updated}});
   tensor.dtype = readDType(field["dtype"]);
   for (Field axis : field["axes"].elements())
     tensor.axes.push_back(readAxis(axis));
@@ -352,8 +361,11 @@ ArgumentSpec BundleLoader::readArgument(Field field) {
     argument.dim = readDimName(field["dim"]);
     return argument;
   }
+  bool isCopy = field.has("copy_of");
   argument.tensor =
-      readTensorName(field["tensor"], argument.kind == Kind::Pointer);
+      readTensorName(field["tensor"], isCopy || argument.kind == Kind::Pointer);
+  if (isCopy)
+    readCopy(argument, field);
   if (argument.kind == Kind::Stride) {
     const TensorSpec *tensor = bundle.findTensor(argument.tensor);
     int64_t rank = tensor ? static_cast<int64_t>(tensor->axes.size()) : 1;
@@ -364,15 +376,42 @@ ArgumentSpec BundleLoader::readArgument(Field field) {
   return argument;
 }
 
+/// What is said of a copy that begins the workspace.
+void BundleLoader::readCopy(ArgumentSpec &argument, Field field) {
+  using Kind = ArgumentSpec::Kind;
+  if (argument.kind != Kind::Pointer && argument.kind != Kind::TensorMap)
+    return field["kind"].refuse("'pointer' or 'tensor_map' beside 'copy_of'");
+  if (argument.tensor != WorkspaceName)
+    return field["tensor"].refuse("'" + std::string(WorkspaceName) +
+                                  "' beside 'copy_of'");
+  argument.copyOf = readTensorName(field["copy_of"], /*allowWorkspace=*/false);
+  const TensorSpec *tensor = bundle.findTensor(argument.copyOf);
+  if (!reader.ok() || !tensor)
+    return;
+  if (tensor->axes.size() < 2)
+    return field["copy_of"].refuse("a tensor of rows");
+  const auto &dims = bundle.attention.dims;
+  auto columns = dims.find(tensor->axes.back());
+  int64_t least = columns != dims.end() ? columns->second.value_or(1) : 1;
+  argument.copyRow = field["row"].integer(least, maxCopyRow);
+}
+
 /// What cuTensorMapEncodeTiled demands, as far as the manifest fixes it.
 void BundleLoader::readTensorMap(ArgumentSpec &argument, Field field) {
-  const TensorSpec &tensor = *bundle.findTensor(argument.tensor);
+  bool isCopy = !argument.copyOf.empty();
+  if (!isCopy && argument.tensor == WorkspaceName)
+    return field["tensor"].refuse("the name of a tensor");
+  const TensorSpec &tensor =
+      *bundle.findTensor(isCopy ? argument.copyOf : argument.tensor);
+  if (isCopy && argument.copyRow * byteSize(tensor.dtype) % TensorMapStrideUnit)
+    return field["row"].refuse("rows of a multiple of " +
+                               std::to_string(TensorMapStrideUnit) + " bytes");
   if (tensor.axes.empty() || tensor.axes.size() > MaxTensorMapRank)
     return field["tensor"].refuse("a tensor of 1 to " +
                                   std::to_string(MaxTensorMapRank) + " axes");
-  if (tensor.strides.back() != 1)
+  if (!isCopy && tensor.strides.back() != 1)
     return field["tensor"].refuse("a tensor whose last stride is 1");
-  if (tensor.alignment % TensorMapStrideUnit)
+  if (!isCopy && tensor.alignment % TensorMapStrideUnit)
     return field["tensor"].refuse("a tensor whose alignment is a multiple of " +
                                   std::to_string(TensorMapStrideUnit));
   if (field.has("ragged"))
@@ -491,11 +530,14 @@ void BundleLoader::checkRequiredTensors(Field tensors) {
       {"o", {"batch", "heads_q", "seqlen_q", "head_dim_v"}},
       {"lse", {"batch", "heads_q", "seqlen_q"}},
       {ScoresName, {"batch", "heads_q", "seqlen_q", keys}},
-      {AlibiName, {"heads_q"}}};
+      {AlibiName, {"heads_q"}},
+      {KNewName, {"batch", "heads_kv", std::string(SeqlenNewDim), "head_dim"}},
+      {VNewName,
+       {"batch", "heads_kv", std::string(SeqlenNewDim), "head_dim_v"}}};
   for (const auto &[name, axes] : required) {
     const TensorSpec *tensor = bundle.findTensor(name);
     if (!tensor) {
-      if (name != "lse" && name != ScoresName && name != AlibiName)
+      if (name.size() == 1) // others are optional
         tensors.refuse("an array with a tensor named '" + std::string(name) +
                        "'");
       continue;
@@ -504,10 +546,17 @@ void BundleLoader::checkRequiredTensors(Field tensors) {
         Axes(tensor->axes.begin(), tensor->axes.end()) != axes)
       tensors.elements()[tensor - bundle.tensors.data()]["axes"].refuse(
           "the axes " + join({axes.begin(), axes.end()}) + " in any order");
+    using Role = TensorSpec::Role;
     bool isOutput = name == "o" || name == "lse" || name == ScoresName;
-    if (isOutput != (tensor->role == TensorSpec::Role::Output))
+    bool isUpdated = bundle.appends() && (name == "k" || name == "v");
+    Role role = isOutput    ? Role::Output
+                : isUpdated ? Role::Updated
+                            : Role::Input;
+    if (tensor->role != role)
       tensors.elements()[tensor - bundle.tensors.data()]["role"].refuse(
-          isOutput ? "'output'" : "'input'");
+          isOutput    ? "'output'"
+          : isUpdated ? "'updated', as rows are appended to it"
+                      : "'input'");
   }
 }
 
@@ -569,6 +618,60 @@ void BundleLoader::checkScores(Field tensors) {
                      std::string(other) + "'");
 }
 
+/// Rows of an append come with the number of those that are there.
+void BundleLoader::checkAppend(Field tensors) {
+  auto quote = [](std::string_view name) {
+    return "'" + std::string(name) + "'";
+  };
+  const TensorSpec *kNew = bundle.findTensor(KNewName);
+  const TensorSpec *vNew = bundle.findTensor(VNewName);
+  if ((kNew != nullptr) != (vNew != nullptr))
+    tensors.refuse("an array with both of " + quote(KNewName) + " and " +
+                   quote(VNewName) + ", or neither of them");
+  if (!kNew || !vNew)
+    return;
+  if (!bundle.findTensor(SequsedKName))
+    tensors.refuse("an array with " + quote(SequsedKName) + " where there is " +
+                   quote(KNewName));
+  if (bundle.hasCuSeqlens())
+    tensors.refuse("an array without " + quote(CuSeqlensQName) +
+                   " where there is " + quote(KNewName));
+  DType dtype = bundle.findTensor("k")->dtype;
+  for (const TensorSpec *tensor : {kNew, vNew, bundle.findTensor("v")})
+    if (tensor->dtype != dtype)
+      tensors.elements()[tensor - bundle.tensors.data()]["dtype"].refuse(
+          quote(stringify(dtype)) + ", that of 'k'");
+}
+
+/// What turns rows comes with its style, and with an append.
+void BundleLoader::checkRotary(Field attention, Field tensors) {
+  bool isTurned = bundle.attention.rotary.has_value();
+  for (std::string_view name : {RotaryCosName, RotarySinName}) {
+    const TensorSpec *tensor = bundle.findTensor(name);
+    if (isTurned != (tensor != nullptr))
+      return tensors.refuse("an array with" +
+                            std::string(isTurned ? "" : "out") + " '" +
+                            std::string(name) + "', as 'attention' has" +
+                            (isTurned ? "" : " no") + " 'rotary'");
+    if (!tensor)
+      continue;
+    Field field = tensors.elements()[tensor - bundle.tensors.data()];
+    if (tensor->role != TensorSpec::Role::Input)
+      return field["role"].refuse("'input'");
+    if (tensor->dtype != bundle.findTensor("q")->dtype)
+      return field["dtype"].refuse("that of 'q'");
+    if (tensor->axes != std::vector<std::string>{std::string(PositionsDim),
+                                                 std::string(RotaryPairsDim)})
+      return field["axes"].refuse("'positions' and 'rotary_pairs'");
+  }
+  if (!isTurned)
+    return;
+  if (!bundle.appends())
+    return attention["rotary"].refuse("no key 'rotary' without 'k_new'");
+  Field dims = attention["dims"];
+  dims[RotaryPairsDim].integer(1, dims["head_dim"].integer(1) / 2);
+}
+
 void BundleLoader::checkBias(Field tensors) {
   const TensorSpec *bias = bundle.findTensor(BiasName);
   if (!bias)
@@ -593,7 +696,8 @@ static bool isOwnAxis(std::string_view axis) {
     return std::count(std::begin(names), std::end(names), axis) != 0;
   };
   return axis != BroadcastAxis && axis != CuSeqlensDim && axis != seqlenKName &&
-         !isIn(dimNames) && !isIn(pageDimNames);
+         axis != SeqlenNewDim && axis != PositionsDim &&
+         axis != RotaryPairsDim && !isIn(dimNames) && !isIn(pageDimNames);
 }
 
 /// An input of one axis, if the bundle has it. An empty `axis` is one of its
@@ -799,8 +903,8 @@ static void compareArgument(Field argument, Field comment,
     return value.isString() ? "'" + value.string() + "'"
                             : std::to_string(value.integer());
   };
-  for (const char *key :
-       {"kind", "dim", "tensor", "axis", "swizzle", "ragged"}) {
+  for (const char *key : {"kind", "dim", "tensor", "axis", "swizzle", "ragged",
+                          "copy_of", "row"}) {
     if (!argument.has(key))
       continue;
     std::string expected = describe(comment[key]);
@@ -878,6 +982,10 @@ void BundleLoader::readManifest(Field root) {
     checkRng(root["attention"], root["tensors"]);
   if (reader.ok())
     checkPageTable(root["tensors"]);
+  if (reader.ok())
+    checkAppend(root["tensors"]);
+  if (reader.ok())
+    checkRotary(root["attention"], root["tensors"]);
   if (reader.ok())
     checkCaptured(root["attention"], root["tensors"]);
   const Bundle shared = bundle;

@@ -156,6 +156,30 @@ static void storeAll(const TensorView &to, const std::vector<double> &values,
                          values[static_cast<size_t>(next)]);
 }
 
+/// Appends the rows to k and v, as a kernel does.
+static void storeAppended(const AttentionInputs &inputs) {
+  if (!inputs.kNew)
+    return;
+  for (bool isKey : {true, false}) {
+    const TensorView &cache = isKey ? inputs.k : inputs.v;
+    const auto &sizes = (isKey ? inputs.kNew : inputs.vNew)->sizes;
+    auto load = isKey ? loadKey : loadValue;
+    for (int64_t b = 0; b < sizes[0]; ++b) {
+      Sequence sequence = getSequence(inputs, b);
+      for (int64_t h = 0; h < sizes[1]; ++h)
+        for (int64_t key = countOldKeys(inputs, sequence);
+             key < sequence.seqlenK; ++key) {
+          auto [batch, row] = findKey(inputs, sequence, key);
+          for (int64_t d = 0; d < sizes[3]; ++d)
+            storeRounded(cache,
+                         batch * cache.strides[0] + h * cache.strides[1] +
+                             row * cache.strides[2] + d * cache.strides[3],
+                         load(inputs, sequence, h, key, d));
+        }
+    }
+  }
+}
+
 namespace {
 struct HostCall {
   AttentionInputs inputs;
@@ -214,6 +238,7 @@ Status flashcore::computeReference(const Bundle &bundle,
     storeAll(*call->outputs.lse, result->lse, rows);
   if (call->outputs.scores)
     storeAll(*call->outputs.scores, result->scores, rows);
+  storeAppended(call->inputs);
   return Status::success();
 }
 

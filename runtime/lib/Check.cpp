@@ -26,7 +26,7 @@ bool ErrorReport::pass() const {
 
 bool CheckReport::pass() const {
   return o.pass() && (!lse || lse->pass()) && (!scores || scores->pass()) &&
-         (!stage || stage->pass());
+         (!k || k->pass()) && (!v || v->pass()) && (!stage || stage->pass());
 }
 
 /// |actual - expected|, where equal infinities differ by 0.
@@ -138,6 +138,38 @@ static ErrorReport compare(const TensorView &actual, KeyRange rows,
   locate(report, actual.sizes);
   report.norm = std::sqrt(report.norm);
   report.yardstickNorm = std::sqrt(report.yardstickNorm);
+  return report;
+}
+
+/// The rows of an append as k or v have them now, with where they came from:
+/// `at` has the row of k_new or v_new.
+static ErrorReport compareAppended(const AttentionInputs &inputs, bool isKey) {
+  ErrorReport report;
+  const TensorView &cache = isKey ? inputs.k : inputs.v;
+  bool isTurned = isKey && inputs.rotaryCos;
+  const auto &sizes = (isKey ? inputs.kNew : inputs.vNew)->sizes;
+  int64_t index = 0;
+  for (int64_t b = 0; b < sizes[0]; ++b) {
+    Sequence sequence = getSequence(inputs, b);
+    int64_t old = countOldKeys(inputs, sequence);
+    for (int64_t h = 0; h < sizes[1]; ++h)
+      for (int64_t i = 0; i < sizes[2]; ++i) {
+        auto [batch, row] = findKey(inputs, sequence, old + i);
+        for (int64_t d = 0; d < sizes[3]; ++d, ++index) {
+          double expected = isKey ? loadKey(inputs, sequence, h, old + i, d)
+                                  : loadValue(inputs, sequence, h, old + i, d);
+          double actual = cache.load(batch, h, row, d);
+          // Of a copy less than any difference.
+          double step = isTurned ? stepAt(cache.dtype, expected)
+                                 : stepAt(cache.dtype, 0) / 2;
+          double error = difference(actual, expected);
+          accumulate(report, {index, expected, actual, error, step});
+          report.norm += error * error;
+        }
+      }
+  }
+  locate(report, sizes);
+  report.norm = std::sqrt(report.norm);
   return report;
 }
 
@@ -301,6 +333,10 @@ StatusOr<CheckReport> flashcore::checkOutputs(const AttentionInputs &inputs,
         compare(*outputs.scores, rows, reference->scores, yardstick->scores,
                 followLse ? unitRoundoff(inputs.q.dtype) : 0);
   }
+  if (inputs.kNew) {
+    report.k = compareAppended(inputs, /*isKey=*/true);
+    report.v = compareAppended(inputs, /*isKey=*/false);
+  }
   return report;
 }
 
@@ -319,7 +355,7 @@ StatusOr<CheckReport> flashcore::checkOutputs(const TensorSet &set, Stage stage,
   if (stage != Stage::All)
     report.stage = StageCheck(set, inputs).run(stage);
   for (const TensorGeometry &tensor : set.problem().tensors()) {
-    if (tensor.role != TensorSpec::Role::Input)
+    if (tensor.role == TensorSpec::Role::Output)
       continue;
     InputReport input = examine(*set.findTensor(tensor.name));
     if (!input.first.empty())

@@ -117,6 +117,33 @@ HostTensor::verifyWritten(const std::function<bool(int64_t)> &isOutput) const {
   return Status::success();
 }
 
+Status
+HostTensor::verifyUpdated(std::span<const std::byte> before,
+                          const std::function<bool(int64_t)> &isUpdated) const {
+  HostTensor rest(shape);
+  try {
+    rest.bytes.assign(before.begin(), before.end());
+  } catch (const std::bad_alloc &) {
+    return Status::error("cannot allocate " + std::to_string(bytes.size()) +
+                         " bytes of host memory to look for writes outside the "
+                         "new rows of '" +
+                         shape.name + "'");
+  }
+  forEach([&](int64_t index, int64_t at) {
+    if (isUpdated(index))
+      rest.storeBits(at, bits(at));
+  });
+  auto [here, there] =
+      std::mismatch(bytes.begin(), bytes.end(), rest.bytes.begin());
+  if (here == bytes.end())
+    return Status::success();
+  return Status::kernelFault("expects only the new rows of '" + shape.name +
+                             "' to be written, but the byte at " +
+                             std::to_string(here - bytes.begin() - GuardBytes) +
+                             " from its pointer changed")
+      .note("the tensor spans " + std::to_string(shape.spanBytes()) + " bytes");
+}
+
 TensorView HostTensor::view() const {
   return makeView(shape, base() + shape.offset * byteSize(shape.dtype));
 }

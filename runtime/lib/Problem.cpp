@@ -124,7 +124,9 @@ static Status checkNoOverlap(const TensorGeometry &tensor) {
                            ") of '" + tensor.name + "' to be at least " +
                            std::to_string(covered) + ", but got " +
                            std::to_string(tensor.strides[axis]))
-          .note("elements of an output must not overlap");
+          .note(tensor.role == TensorSpec::Role::Output
+                    ? "elements of an output must not overlap"
+                    : "rows are appended to it: elements must not overlap");
     covered += (tensor.sizes[axis] - 1) * tensor.strides[axis];
   }
   return Status::success();
@@ -291,6 +293,9 @@ Status Problem::resolveDims(const ProblemRequest &request) {
     return Status::error(
         "expects heads_q to be a multiple of heads_kv, but got " +
         std::to_string(headsQ) + " and " + std::to_string(headsKV));
+  if (dimValues.contains(PositionsDim) && dim(PositionsDim) < 1)
+    return Status::error("expects positions to be at least 1, but got 0")
+        .note("they are the rows of rotary_cos and rotary_sin");
   if (Status status = resolvePages(); !status.ok())
     return status;
   return resolveSequences();
@@ -344,7 +349,7 @@ Status Problem::resolveTensor(const TensorSpec &spec,
     return status;
   if (Status status = checkAlignment(tensor); !status.ok())
     return status;
-  if (tensor.role == TensorSpec::Role::Output)
+  if (tensor.role != TensorSpec::Role::Input)
     if (Status status = checkNoOverlap(tensor); !status.ok())
       return status;
   geometries.push_back(std::move(tensor));
@@ -507,6 +512,11 @@ std::string Problem::str() const {
     result += " page_size=" + text(PageSizeDim);
   if (findTensor(SequsedKName))
     result += " seqused_k";
+  if (source->appends())
+    result += " append=" + text(SeqlenNewDim);
+  if (attention.rotary)
+    result += " rotary=" + std::to_string(2 * dim(RotaryPairsDim)) + ":" +
+              std::string(stringify(*attention.rotary));
   if (findTensor(CuSeqlensQName))
     result += " sequences=" + std::to_string(dim(CuSeqlensDim) - 1);
   if (findTensor("lse"))

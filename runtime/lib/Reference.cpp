@@ -21,6 +21,7 @@
 #include <cstring>
 #include <functional>
 #include <limits>
+#include <map>
 #include <system_error>
 #include <thread>
 
@@ -61,6 +62,11 @@ AttentionInputs flashcore::gatherInputs(
   inputs.score = attention.score ? &*attention.score : nullptr;
   inputs.maskRegion = attention.maskRegion ? &*attention.maskRegion : nullptr;
   inputs.scoresStage = attention.scoresStage;
+  inputs.kNew = find(KNewName);
+  inputs.vNew = find(VNewName);
+  inputs.rotaryCos = find(RotaryCosName);
+  inputs.rotarySin = find(RotarySinName);
+  inputs.rotary = attention.rotary;
   for (const std::string &name : attention.captured)
     inputs.captured.push_back(*find(name));
   return inputs;
@@ -82,6 +88,43 @@ KeyRange flashcore::visibleKeys(const Mask &mask, int64_t query,
   if (mask.windowRight)
     last = std::min(last, own + std::min(*mask.windowRight, widest));
   return {first, std::max(first, last + 1)};
+}
+
+/// Rows to append are such as k and v have, for each batch entry; angles are
+/// for a row's columns.
+static Status verifyAppendShapes(const AttentionInputs &inputs) {
+  if (inputs.kNew.has_value() != inputs.vNew.has_value())
+    return Status::error("expects k_new and v_new together, but got one "
+                         "without the other");
+  if (inputs.rotaryCos && !inputs.kNew)
+    return Status::error("expects k_new with rotary_cos, but got none");
+  if (!inputs.kNew)
+    return Status::success();
+  if (!inputs.sequsedK)
+    return Status::error("expects seqused_k with k_new, but got none");
+  if (inputs.cuSeqlensQ)
+    return Status::error("expects no cu_seqlens_q with k_new, but got one");
+  for (auto [name, rows, cache] :
+       {std::tuple("k_new", &*inputs.kNew, &inputs.k),
+        {"v_new", &*inputs.vNew, &inputs.v}}) {
+    const int64_t expected[] = {inputs.q.sizes[0], cache->sizes[1],
+                                inputs.kNew->sizes[2], cache->sizes[3]};
+    const char *axes[] = {"batch", "heads_kv", "seqlen_new", "columns"};
+    for (size_t i = 0; i < 4; ++i)
+      if (rows->sizes[i] != expected[i])
+        return Status::error("expects the " + std::string(axes[i]) + " of " +
+                             name + " to be " + std::to_string(expected[i]) +
+                             ", but got " + std::to_string(rows->sizes[i]));
+  }
+  if (!inputs.rotaryCos)
+    return Status::success();
+  int64_t most = inputs.q.sizes[3] / 2, pairs = inputs.rotaryCos->sizes[1];
+  if (pairs < 1 || pairs > most)
+    return Status::error("expects rotary_cos of 1 to " + std::to_string(most) +
+                         " pairs of columns, but got " + std::to_string(pairs));
+  if (inputs.rotaryCos->sizes != inputs.rotarySin->sizes)
+    return Status::error("expects rotary_cos and rotary_sin of one shape");
+  return Status::success();
 }
 
 Status flashcore::verifyShapes(const AttentionInputs &inputs) {
@@ -117,6 +160,8 @@ Status flashcore::verifyShapes(const AttentionInputs &inputs) {
                          std::string(isPaged ? PageTableName : CuSeqlensQName) +
                          ", but got one")
         .note("its axes would have to be those of each sequence");
+  if (Status status = verifyAppendShapes(inputs); !status.ok())
+    return status;
   if (inputs.rng && inputs.rng->sizes[0] != RngWords)
     return mismatch("the words of seed and offset and the size of rng",
                     RngWords, inputs.rng->sizes[0]);
@@ -256,6 +301,35 @@ static Status verifyLengthShapes(const AttentionInputs &inputs) {
   return verifyTableShape(inputs);
 }
 
+/// That there is room for the rows of an append, and an angle for each.
+static Status verifyRoom(const AttentionInputs &inputs, int64_t entry,
+                         int64_t seqlenK) {
+  int64_t used = loadLength(*inputs.sequsedK, entry);
+  int64_t added = countNewKeys(inputs);
+  std::string name = entryName(SequsedKName, entry);
+  if (used + added > seqlenK)
+    return Status::error(
+        "expects " + name + " to leave room for " + std::to_string(added) +
+        " new keys among the " + std::to_string(seqlenK) + " of batch entry " +
+        std::to_string(entry) + ", but got " + std::to_string(used));
+  if (!inputs.rotaryCos)
+    return Status::success();
+  const Mask &mask = inputs.mask;
+  bool isOnePlace =
+      mask.causal == Causal::None && !mask.windowLeft && !mask.windowRight;
+  int64_t queries = inputs.q.sizes[2], positions = inputs.rotaryCos->sizes[0];
+  int64_t needed =
+      used +
+      std::max(added, isOnePlace ? std::min<int64_t>(queries, 1) : queries);
+  if (needed > positions)
+    return Status::error("expects rotary_cos and rotary_sin to have " +
+                         std::to_string(needed) +
+                         " positions or more, but got " +
+                         std::to_string(positions))
+        .note(name + " is " + std::to_string(used));
+  return Status::success();
+}
+
 static Status verifyUsedKeys(const AttentionInputs &inputs) {
   AttentionInputs whole = inputs;
   whole.sequsedK.reset();
@@ -268,6 +342,46 @@ static Status verifyUsedKeys(const AttentionInputs &inputs) {
           std::to_string(seqlenK) + ", the keys of " +
           (inputs.cuSeqlensQ ? "sequence " : "batch entry ") +
           std::to_string(i) + ", but got " + std::to_string(used));
+    if (!inputs.kNew)
+      continue;
+    if (Status status = verifyRoom(inputs, i, seqlenK); !status.ok())
+      return status;
+  }
+  return Status::success();
+}
+
+/// That no row of an append goes where another entry has a key.
+static Status verifyOwnRows(const AttentionInputs &inputs) {
+  if (!inputs.kNew || !inputs.pageTable)
+    return Status::success();
+  std::map<std::pair<int64_t, int64_t>, int64_t> writers;
+  auto refuse = [](int64_t entry, KeyPlace place, int64_t other) {
+    return Status::error(
+        "expects the new keys of batch entry " + std::to_string(entry) +
+        " to be in rows of their own, but row " + std::to_string(place.row) +
+        " of page " + std::to_string(place.batch) + " is of batch entry " +
+        std::to_string(other) + ", too");
+  };
+  int64_t count = countSequences(inputs);
+  for (int64_t i = 0; i < count; ++i) {
+    Sequence sequence = getSequence(inputs, i);
+    for (int64_t key = countOldKeys(inputs, sequence); key < sequence.seqlenK;
+         ++key) {
+      KeyPlace place = findKey(inputs, sequence, key);
+      auto [writer, isNew] = writers.try_emplace({place.batch, place.row}, i);
+      if (!isNew)
+        return refuse(i, place, writer->second);
+    }
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    Sequence sequence = getSequence(inputs, i);
+    for (int64_t key = 0, old = countOldKeys(inputs, sequence); key < old;
+         ++key) {
+      KeyPlace place = findKey(inputs, sequence, key);
+      auto writer = writers.find({place.batch, place.row});
+      if (writer != writers.end())
+        return refuse(writer->second, place, i);
+    }
   }
   return Status::success();
 }
@@ -312,7 +426,11 @@ Status flashcore::verifyLengths(const AttentionInputs &inputs) {
     if (Status status = verifyUsedKeys(inputs); !status.ok())
       return status;
   }
-  return inputs.pageTable ? verifyPages(inputs) : Status::success();
+  if (inputs.pageTable) {
+    if (Status status = verifyPages(inputs); !status.ok())
+      return status;
+  }
+  return verifyOwnRows(inputs);
 }
 
 int64_t flashcore::maxSeqlenK(const AttentionInputs &inputs) {
@@ -348,8 +466,18 @@ Sequence flashcore::getSequence(const AttentionInputs &inputs, int64_t index) {
         loadLength(*inputs.cuSeqlensK, index + 1) - sequence.firstKey;
   }
   if (inputs.sequsedK)
-    sequence.seqlenK = loadLength(*inputs.sequsedK, index);
+    sequence.seqlenK =
+        loadLength(*inputs.sequsedK, index) + countNewKeys(inputs);
   return sequence;
+}
+
+int64_t flashcore::countNewKeys(const AttentionInputs &inputs) {
+  return inputs.kNew ? inputs.kNew->sizes[2] : 0;
+}
+
+int64_t flashcore::countOldKeys(const AttentionInputs &inputs,
+                                const Sequence &sequence) {
+  return sequence.seqlenK - countNewKeys(inputs);
 }
 
 KeyRange flashcore::queryRows(const AttentionInputs &inputs) {
@@ -357,6 +485,66 @@ KeyRange flashcore::queryRows(const AttentionInputs &inputs) {
     return {0, inputs.q.sizes[2]};
   return {loadLength(*inputs.cuSeqlensQ, 0),
           loadLength(*inputs.cuSeqlensQ, inputs.cuSeqlensQ->sizes[0] - 1)};
+}
+
+//===----------------------------------------------------------------------===//
+// Rows
+//===----------------------------------------------------------------------===//
+
+static float roundTo(DType dtype, float value);
+
+/// A column of a row, which `load` gives, at a position: of a pair (x, y) the
+/// one or the other of (x cos - y sin, x sin + y cos), in f32.
+template <typename Load>
+static double turnColumn(const AttentionInputs &inputs, int64_t position,
+                         int64_t column, DType dtype, Load &&load) {
+  int64_t pairs = inputs.rotaryCos ? inputs.rotaryCos->sizes[1] : 0;
+  if (column >= 2 * pairs)
+    return load(column);
+  bool isHalf = inputs.rotary == RotaryStyle::Half;
+  int64_t pair = isHalf ? column % pairs : column / 2;
+  bool isSecond = isHalf ? column >= pairs : column % 2;
+  auto x = static_cast<float>(load(isHalf ? pair : 2 * pair));
+  auto y = static_cast<float>(load(isHalf ? pair + pairs : 2 * pair + 1));
+  auto cos = static_cast<float>(inputs.rotaryCos->load(position, pair, 0, 0)),
+       sin = static_cast<float>(inputs.rotarySin->load(position, pair, 0, 0));
+  float ofX = x * (isSecond ? sin : cos), ofY = y * (isSecond ? cos : sin);
+  return roundTo(dtype, isSecond ? ofX + ofY : ofX - ofY);
+}
+
+double flashcore::loadQuery(const AttentionInputs &inputs,
+                            const Sequence &sequence, int64_t head,
+                            int64_t query, int64_t column) {
+  const Mask &mask = inputs.mask;
+  bool isOnePlace =
+      mask.causal == Causal::None && !mask.windowLeft && !mask.windowRight;
+  int64_t position = countOldKeys(inputs, sequence) + (isOnePlace ? 0 : query);
+  return turnColumn(inputs, position, column, inputs.q.dtype, [&](int64_t d) {
+    return inputs.q.load(sequence.batch, head, sequence.firstQuery + query, d);
+  });
+}
+
+double flashcore::loadKey(const AttentionInputs &inputs,
+                          const Sequence &sequence, int64_t headKV, int64_t key,
+                          int64_t column) {
+  int64_t old = countOldKeys(inputs, sequence);
+  if (key < old) {
+    auto [batch, row] = findKey(inputs, sequence, key);
+    return inputs.k.load(batch, headKV, row, column);
+  }
+  return turnColumn(inputs, key, column, inputs.k.dtype, [&](int64_t d) {
+    return inputs.kNew->load(sequence.batch, headKV, key - old, d);
+  });
+}
+
+double flashcore::loadValue(const AttentionInputs &inputs,
+                            const Sequence &sequence, int64_t headKV,
+                            int64_t key, int64_t column) {
+  int64_t old = countOldKeys(inputs, sequence);
+  if (key >= old)
+    return inputs.vNew->load(sequence.batch, headKV, key - old, column);
+  auto [batch, row] = findKey(inputs, sequence, key);
+  return inputs.v.load(batch, headKV, row, column);
 }
 
 //===----------------------------------------------------------------------===//
@@ -582,15 +770,13 @@ template <typename Math> void HeadWorker<Math>::gather(int64_t head) {
   int64_t headKV = head / (inputs.q.sizes[1] / inputs.k.sizes[1]);
   for (int64_t i = 0; i < seqlenQ; ++i)
     for (int64_t d = 0; d < headDim; ++d)
-      q[i * headDim + d] = Scalar(
-          inputs.q.load(sequence.batch, head, sequence.firstQuery + i, d));
+      q[i * headDim + d] = Scalar(loadQuery(inputs, sequence, head, i, d));
   for (int64_t j = 0; j < seqlenK; ++j) {
-    auto [batch, row] = findKey(inputs, sequence, j);
     for (int64_t d = 0; d < headDim; ++d)
       kTransposed[d * seqlenK + j] =
-          Scalar(inputs.k.load(batch, headKV, row, d));
+          Scalar(loadKey(inputs, sequence, headKV, j, d));
     for (int64_t d = 0; d < headDimV; ++d)
-      v[j * headDimV + d] = Scalar(inputs.v.load(batch, headKV, row, d));
+      v[j * headDimV + d] = Scalar(loadValue(inputs, sequence, headKV, j, d));
   }
 }
 

@@ -70,3 +70,20 @@ StatusOr<TensorMap> flashcore::makeTensorMap(const TensorGeometry &tensor,
     addEnds(map, tensor.sizes.size() - 1 - *argument.raggedAxis);
   return map;
 }
+
+TensorGeometry flashcore::geometryOf(const Problem &problem,
+                                     const ArgumentSpec &argument) {
+  if (argument.copyOf.empty())
+    return *problem.findTensor(argument.tensor);
+  TensorGeometry copy = *problem.findTensor(argument.copyOf);
+  copy.name = "the copy of " + copy.name;
+  copy.offset = 0;
+  copy.alignment = TensorMapStrideUnit;
+  int64_t stride = argument.copyRow;
+  copy.strides.back() = 1;
+  for (size_t axis = copy.strides.size() - 1; axis-- > 0;) {
+    copy.strides[axis] = stride;
+    stride *= copy.sizes[axis];
+  }
+  return copy;
+}

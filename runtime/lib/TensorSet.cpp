@@ -101,7 +101,9 @@ enum class SequenceStream : uint64_t {
   CuSeqlensQ,
   CuSeqlensK,
   PageTable,
-  Rng
+  Rng,
+  KNew,
+  VNew
 };
 } // namespace
 
@@ -284,6 +286,15 @@ void TensorSet::fillSequsedK(uint64_t seed) {
   const HostTensor *cu = findTensor(CuSeqlensKName);
   bool hasKeys = !source->bundle().isPaged() || source->dim(PagesDim);
   int64_t most = hasKeys ? source->seqlenK() : 0;
+  // New rows need room, and positions.
+  if (source->bundle().appends()) {
+    int64_t added = source->dim(SeqlenNewDim);
+    most = std::max<int64_t>(most - added, 0);
+    if (findTensor(RotaryCosName)) {
+      int64_t rows = std::max(added, source->dim("seqlen_q"));
+      most = std::clamp<int64_t>(source->dim(PositionsDim) - rows, 0, most);
+    }
+  }
   auto loadCut = [&](int64_t index) {
     return static_cast<int64_t>(cu->load(cu->position(index)));
   };
@@ -378,6 +389,31 @@ void TensorSet::fillKeys(uint64_t seed, InputKind kind, Stage stage) {
       });
 }
 
+/// cos or sin of position / 10000^(pair / pairs), as RoPE has them.
+static void fillAngles(HostTensor &tensor, bool isSine) {
+  int64_t pairs = tensor.geometry().sizes.back();
+  tensor.forEach([&](int64_t index, int64_t at) {
+    double angle = static_cast<double>(index / pairs) *
+                   std::pow(10000.0, -static_cast<double>(index % pairs) /
+                                         static_cast<double>(pairs));
+    tensor.store(
+        at, static_cast<float>(isSine ? std::sin(angle) : std::cos(angle)));
+  });
+}
+
+/// New rows, and what turns them.
+void TensorSet::fillAppended(uint64_t seed) {
+  if (!source->bundle().appends())
+    return;
+  auto one = [](int64_t) { return 1.0f; };
+  fillNormal(tensor(KNewName), makeStream(seed, SequenceStream::KNew), one);
+  fillNormal(tensor(VNewName), makeStream(seed, SequenceStream::VNew), one);
+  if (!findTensor(RotaryCosName))
+    return;
+  fillAngles(tensor(RotaryCosName), /*isSine=*/false);
+  fillAngles(tensor(RotarySinName), /*isSine=*/true);
+}
+
 Status TensorSet::fillInputs(uint64_t seed, InputKind kind, Stage stage) {
   if (Status status = verifyStage(*source, stage); !status.ok())
     return status;
@@ -403,6 +439,7 @@ Status TensorSet::fillInputs(uint64_t seed, InputKind kind, Stage stage) {
     fillIdentity(tensor("v"));
   else
     fillNormal(tensor("v"), stream(3), [](int64_t) { return 1.0f; });
+  fillAppended(seed);
   if (findTensor(BiasName))
     fillBias(stream(4), stream(5), isRising, stage);
   if (findTensor(AlibiName))
@@ -423,6 +460,15 @@ Status TensorSet::upload(Device &device) {
   // Kernels take lengths as they are.
   if (Status status = verifyLengths(inputs()); !status.ok())
     return status;
+  // What a kernel does not append stays poison.
+  for (HostTensor &tensor : tensors)
+    if (tensor.geometry().role == TensorSpec::Role::Updated) {
+      auto isNew = newRows(tensor);
+      tensor.forEach([&](int64_t index, int64_t at) {
+        if (isNew(index))
+          tensor.storeBits(at, PoisonPattern);
+      });
+    }
   buffers.clear();
   workspace.reset();
   guardBytes = device.info().checksBounds ? 0 : HostTensor::GuardBytes;
@@ -474,9 +520,53 @@ Status TensorSet::verifyWritten(const HostTensor &output) const {
                      std::to_string(rows.end));
 }
 
+std::function<bool(int64_t)> TensorSet::newRows(const HostTensor &cache) const {
+  AttentionInputs inputs = this->inputs();
+  int64_t rows = inputs.k.sizes[2];
+  std::vector<bool> isNew(static_cast<size_t>(inputs.k.sizes[0] * rows));
+  for (int64_t i = 0, count = countSequences(inputs); i < count; ++i) {
+    Sequence sequence = getSequence(inputs, i);
+    for (int64_t key = countOldKeys(inputs, sequence); key < sequence.seqlenK;
+         ++key) {
+      KeyPlace place = findKey(inputs, sequence, key);
+      isNew[static_cast<size_t>(place.batch * rows + place.row)] = true;
+    }
+  }
+  bool isPaged = source->bundle().isPaged();
+  return [&shape = cache.geometry(), isPaged, rows,
+          isNew = std::move(isNew)](int64_t index) {
+    int64_t entry = coordinate(shape, index, isPaged ? PagesDim : "batch");
+    int64_t row = coordinate(shape, index, isPaged ? PageSizeDim : "seqlen_k");
+    return isNew[static_cast<size_t>(entry * rows + row)];
+  };
+}
+
+/// Of an input that kernels write rows of.
+Status TensorSet::downloadUpdated(Device &device, size_t number) {
+  HostTensor &tensor = tensors[number];
+  std::vector<std::byte> before;
+  try {
+    before.assign(tensor.storage(), tensor.storage() + tensor.storageBytes());
+  } catch (const std::bad_alloc &) {
+    return Status::error("cannot allocate " +
+                         std::to_string(tensor.storageBytes()) +
+                         " bytes of host memory to compare '" +
+                         tensor.geometry().name + "' with what it was");
+  }
+  std::span<std::byte> data = deviceBytes(tensor);
+  if (Status status = device.copyToHost(data.data(), buffers[number].pointer(),
+                                        static_cast<int64_t>(data.size()));
+      !status.ok())
+    return status.note("copying '" + tensor.geometry().name + "' back");
+  return tensor.verifyUpdated(before, newRows(tensor));
+}
+
 Status TensorSet::download(Device &device) {
   for (size_t i = 0; i < tensors.size(); ++i) {
     HostTensor &tensor = tensors[i];
+    if (tensor.geometry().role == TensorSpec::Role::Updated)
+      if (Status status = downloadUpdated(device, i); !status.ok())
+        return status;
     if (tensor.geometry().role != TensorSpec::Role::Output)
       continue;
     std::span<std::byte> data = deviceBytes(tensor);

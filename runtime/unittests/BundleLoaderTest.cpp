@@ -255,12 +255,12 @@ TEST_F(BundleLoaderTest, refusesAnotherFormat) {
 }
 
 TEST_F(BundleLoaderTest, refusesAnotherVersion) {
-  for (int version : {7, 9})
+  for (int version : {8, 10})
     EXPECT_EQ(
         refusal("/version", version),
-        "manifest.json: expects 'version' to be 8, but got " +
+        "manifest.json: expects 'version' to be 9, but got " +
             std::to_string(version) +
-            "\n  note: this runtime reads version 8: recompile the bundle "
+            "\n  note: this runtime reads version 9: recompile the bundle "
             "with the flashcore-compile of this release");
 }
 
@@ -617,6 +617,101 @@ TEST_F(BundleLoaderTest, refusesADropoutThatIsNone) {
   EXPECT_EQ(refusalAt("/attention/dims/batch", 1),
             "manifest.json: expects 'tensors' to be an array without 'rng', as "
             "'attention' has no 'dropout', but got an array of 6 elements");
+}
+
+TEST_F(BundleLoaderTest, readsAnAppend) {
+  Bundle bundle = loadTestBundle(appendManifest(/*isTurned=*/true));
+  EXPECT_TRUE(bundle.appends());
+  EXPECT_EQ(bundle.findTensor("k")->role, TensorSpec::Role::Updated);
+  EXPECT_EQ(bundle.attention.rotary, RotaryStyle::Half);
+  bundle = loadTestBundle(appendManifest(/*isTurned=*/false));
+  EXPECT_TRUE(bundle.appends());
+  EXPECT_FALSE(bundle.attention.rotary);
+  EXPECT_FALSE(loadTestBundle(staticManifest()).appends());
+}
+
+TEST_F(BundleLoaderTest, refusesAnAppendThatIsNone) {
+  json manifest = appendManifest(/*isTurned=*/true);
+  auto refusalAt = [&](const char *pointer, const json &value) {
+    json changed = manifest;
+    changed[json::json_pointer(pointer)] = value;
+    std::string message = refusal(changed);
+    return message.substr(0, message.find(remedy));
+  };
+  const std::string prefix = "manifest.json: expects ";
+  EXPECT_EQ(refusalAt("/tensors/1/role", "input"),
+            prefix + "'tensors[1].role' to be 'updated', as rows are appended "
+                     "to it, but got \"input\"");
+  EXPECT_EQ(refusalAt("/tensors/6/role", "updated"),
+            prefix + "'tensors[6].role' to be 'input', but got \"updated\"");
+  EXPECT_EQ(refusalAt("/tensors/7/name", "other"),
+            prefix + "'tensors' to be an array with both of 'k_new' and "
+                     "'v_new', or neither of them, but got an array of 10 "
+                     "elements");
+  EXPECT_EQ(refusalAt("/tensors/6/dtype", "bf16"),
+            prefix + "'tensors[6].dtype' to be 'f16', that of 'k', but got "
+                     "\"bf16\"");
+  EXPECT_EQ(refusalAt("/tensors/8/axes/0", "seqlen_k"),
+            prefix + "'tensors[8].axes' to be 'positions' and 'rotary_pairs', "
+                     "but got an array of 2 elements");
+  EXPECT_EQ(refusalAt("/tensors/9/name", "other"),
+            prefix + "'tensors' to be an array with 'rotary_sin', as "
+                     "'attention' has 'rotary', but got an array of 10 "
+                     "elements");
+  EXPECT_EQ(refusalAt("/attention/dims/rotary_pairs", 9),
+            prefix + "'attention.dims.rotary_pairs' to be an integer from 1 to "
+                     "8, but got 9");
+  EXPECT_EQ(refusalAt("/attention/rotary", "quarter"),
+            prefix + "'attention.rotary' to be 'interleaved' or 'half', but "
+                     "got \"quarter\"");
+  manifest = appendManifest(/*isTurned=*/false);
+  manifest["tensors"].erase(5);
+  EXPECT_EQ(refusalAt("/attention/dims/batch", 1),
+            prefix + "'tensors' to be an array with 'seqused_k' where there is "
+                     "'k_new', but got an array of 7 elements");
+}
+
+TEST_F(BundleLoaderTest, refusesCopiesOfNothing) {
+  json manifest = appendManifest(/*isTurned=*/true);
+  json &arguments = manifest["kernels"][0]["arguments"];
+  arguments = json::array({{{"kind", "pointer"},
+                            {"tensor", "workspace"},
+                            {"copy_of", "q"},
+                            {"row", 16}},
+                           {{"kind", "tensor_map"},
+                            {"tensor", "workspace"},
+                            {"copy_of", "q"},
+                            {"row", 16},
+                            {"box", {1, 1, 8, 16}},
+                            {"swizzle", 32}}});
+  setPtx(manifest, ptxFor(manifest));
+  Bundle bundle = loadTestBundle(manifest);
+  EXPECT_EQ(bundle.kernels[0].arguments[1].copyOf, "q");
+  EXPECT_EQ(bundle.kernels[0].arguments[1].copyRow, 16);
+  auto refusalAt = [&](const char *pointer, const json &value) {
+    json changed = manifest;
+    changed["kernels"][0]["arguments"][json::json_pointer(pointer)] = value;
+    std::string message = refusal(changed);
+    return message.substr(0, message.find(remedy));
+  };
+  const std::string prefix =
+      "manifest.json: expects 'variants[0].kernels[0].arguments[";
+  EXPECT_EQ(refusalAt("/0/tensor", "k"),
+            prefix + "0].tensor' to be 'workspace' beside 'copy_of', but got "
+                     "\"k\"");
+  EXPECT_EQ(refusalAt("/0/copy_of", "seqused_k"),
+            prefix + "0].copy_of' to be a tensor of rows, but got "
+                     "\"seqused_k\"");
+  EXPECT_EQ(refusalAt("/0/row", 15),
+            prefix + "0].row' to be an integer from 16 to 65536, but got 15");
+  EXPECT_EQ(refusalAt("/1/row", 17),
+            prefix + "1].row' to be rows of a multiple of 16 bytes, but got "
+                     "17");
+  manifest["kernels"][0]["arguments"][1].erase("copy_of");
+  EXPECT_EQ(refusalAt("/0/row", 16),
+            prefix + "1].tensor' to be the name of a tensor in 'tensors' (q, "
+                     "k, v, o, lse, seqused_k, k_new, v_new, rotary_cos, "
+                     "rotary_sin), but got \"workspace\"");
 }
 
 TEST_F(BundleLoaderTest, refusesSinksAndLengthsThatAreNone) {

@@ -145,7 +145,7 @@ static void testCheck(FlashCoreBundle bundle) {
   pointers[o] = (uintptr_t)expectedO;
   pointers[lse] = (uintptr_t)expectedLse;
   EXPECT_OK(flashcoreCheckOutputs(bundle, tensors, pointers, numTensors, 1,
-                                  &ofO, &ofLse, NULL));
+                                  &ofO, &ofLse, NULL, NULL, NULL));
   EXPECT(ofO.pass && ofLse.pass && ofO.error <= ofO.yardstick);
   EXPECT(ofO.elements == heads * seqlenQ * headDim);
   EXPECT(ofLse.elements == heads * seqlenQ);
@@ -155,20 +155,20 @@ static void testCheck(FlashCoreBundle bundle) {
   uint16_t right = *element;
   *element = 0x7e00;
   EXPECT_OK(flashcoreCheckOutputs(bundle, tensors, pointers, numTensors, 1,
-                                  &ofO, NULL, NULL));
+                                  &ofO, NULL, NULL, NULL, NULL));
   EXPECT(!ofO.pass && ofO.nans == 1 && isnan(ofO.error));
   EXPECT(ofO.at[1] == 1 && ofO.at[2] == 2 && ofO.at[3] == 5);
   *element = right;
   expectedLse[seqlenQ] += 1;
   EXPECT_OK(flashcoreCheckOutputs(bundle, tensors, pointers, numTensors, 1,
-                                  NULL, &ofLse, NULL));
+                                  NULL, &ofLse, NULL, NULL, NULL));
   EXPECT(!ofLse.pass && fabs(ofLse.error - 1) < 1e-5);
   EXPECT(ofLse.at[1] == 1 && ofLse.at[2] == 0);
   expectedLse[seqlenQ] -= 1;
 
   pointers[k] = 0;
   EXPECT_ERROR(flashcoreCheckOutputs(bundle, tensors, pointers, numTensors, 1,
-                                     &ofO, &ofLse, NULL),
+                                     &ofO, &ofLse, NULL, NULL, NULL),
                "expects a pointer for 'k', but got null");
   EXPECT(!ofO.pass && ofO.elements == 0 && ofLse.elements == 0);
 }
@@ -341,10 +341,10 @@ static void testNull(FlashCoreBundle bundle) {
   EXPECT_ERROR(flashcoreComputeReference(bundle, NULL, NULL, 0, 0),
                "but got no 'q'");
   EXPECT_ERROR(flashcoreCheckOutputs(noBundle, tensors, &pointer, 1, 0, NULL,
-                                     NULL, NULL),
+                                     NULL, NULL, NULL, NULL),
                "expects a bundle, but got null");
   EXPECT_ERROR(flashcoreCheckOutputs(bundle, tensors, NULL, numTensors, 0, NULL,
-                                     NULL, NULL),
+                                     NULL, NULL, NULL, NULL),
                "expects pointers, but got null");
 
   EXPECT(!*flashcoreBundleGetManifest(noBundle));

@@ -603,3 +603,75 @@ TEST(CheckTest, aCallReadsKeysThroughThePages) {
   EXPECT_EQ(text(computeReference(bundle, tensors, data, 1)), refusal);
   EXPECT_EQ(text(checkOutputs(bundle, tensors, data, 1)), refusal);
 }
+
+// Three queries, twelve rows of two heads, five keys that are there.
+TEST(CheckTest, rowsThatACallAppendsAreCompared) {
+  for (bool isTurned : {false, true}) {
+    Bundle bundle = loadTestBundle(appendManifest(isTurned));
+    std::vector<uint16_t> q(2 * 3 * 16, 0x3c00), k(2 * 12 * 16, 0x3c00),
+        v(2 * 12 * 16, 0x4000), o(2 * 3 * 16), kNew(2 * 2 * 16, 0x3c00),
+        vNew(2 * 2 * 16, 0x4200), cos(8 * 4, 0), sin(8 * 4, 0x3c00);
+    std::vector<float> lse(2 * 3);
+    std::vector<int32_t> used = {5};
+    const int64_t sizes[] = {1, 2, 3, 16}, strides[] = {96, 48, 16, 1};
+    const int64_t sizesOfK[] = {1, 2, 12, 16}, stridesOfK[] = {384, 192, 16, 1};
+    const int64_t sizesOfNew[] = {1, 2, 2, 16},
+                  stridesOfNew[] = {64, 32, 16, 1};
+    const int64_t sizesOfLse[] = {1, 2, 3}, stridesOfLse[] = {6, 3, 1},
+                  sizesOfCos[] = {8, 4}, stridesOfCos[] = {4, 1}, one = 1;
+    std::vector<CallTensor> tensors = {{"q", sizes, strides},
+                                       {"k", sizesOfK, stridesOfK},
+                                       {"v", sizesOfK, stridesOfK},
+                                       {"o", sizes, strides},
+                                       {"lse", sizesOfLse, stridesOfLse},
+                                       {"seqused_k", {&one, 1}, {&one, 1}},
+                                       {"k_new", sizesOfNew, stridesOfNew},
+                                       {"v_new", sizesOfNew, stridesOfNew}};
+    std::vector<void *> data = {q.data(),    k.data(),   v.data(),
+                                o.data(),    lse.data(), used.data(),
+                                kNew.data(), vNew.data()};
+    if (isTurned) {
+      tensors.push_back({"rotary_cos", sizesOfCos, stridesOfCos});
+      tensors.push_back({"rotary_sin", sizesOfCos, stridesOfCos});
+      data.insert(data.end(), {cos.data(), sin.data()});
+    }
+    ASSERT_EQ(text(computeReference(bundle, tensors, data, 1)), "");
+    // Row 5 of head 0: x' = -y and y' = x, of columns 0 and 4.
+    EXPECT_EQ(k[5 * 16], isTurned ? 0xbc00 : 0x3c00);
+    EXPECT_EQ(k[5 * 16 + 8], 0x3c00);
+    EXPECT_EQ(v[4 * 16], 0x4000);
+    EXPECT_EQ(v[5 * 16], 0x4200);
+    EXPECT_EQ(v[7 * 16], 0x4000);
+    StatusOr<CheckReport> report = checkOutputs(bundle, tensors, data, 1);
+    ASSERT_EQ(text(report), "");
+    EXPECT_TRUE(report->pass());
+    EXPECT_EQ(report->k->elements, 64);
+    // One step is allowed of what was turned alone.
+    k[(12 + 6) * 16 + 3] ^= 1;
+    report = checkOutputs(bundle, tensors, data, 1);
+    EXPECT_EQ(report->k->pass(), isTurned);
+    EXPECT_EQ(report->k->at, (std::array<int64_t, 4>{0, 1, 1, 3}));
+    v[5 * 16 + 15] ^= 1;
+    report = checkOutputs(bundle, tensors, data, 1);
+    EXPECT_FALSE(report->pass());
+    EXPECT_FALSE(report->v->pass());
+  }
+}
+
+TEST(CheckTest, whatIsNoNewRowMustStay) {
+  Bundle bundle = loadTestBundle(appendManifest(/*isTurned=*/false));
+  StatusOr<Problem> problem = Problem::create(bundle, {});
+  ASSERT_EQ(text(problem), "");
+  StatusOr<HostTensor> tensor = HostTensor::create(*problem->findTensor("k"));
+  HostTensor before = *tensor;
+  std::span<const std::byte> bytes = {
+      before.storage(), static_cast<size_t>(before.storageBytes())};
+  auto isNew = [](int64_t index) { return index / 16 % 12 == 7; };
+  tensor->storeBits(7 * 16 + 3, 1);
+  EXPECT_EQ(text(tensor->verifyUpdated(bytes, isNew)), "");
+  tensor->storeBits(6 * 16 + 3, 1);
+  EXPECT_EQ(text(tensor->verifyUpdated(bytes, isNew)),
+            "expects only the new rows of 'k' to be written, but the byte at "
+            "198 from its pointer changed\n"
+            "  note: the tensor spans 768 bytes");
+}

@@ -946,3 +946,133 @@ TEST(ReferenceTest, scoresAreNoResultOfSequences) {
   EXPECT_EQ(verifyShapes(inputs).message(),
             "expects no output of scores with cu_seqlens_q, but got one");
 }
+
+namespace {
+/// One query and two heads of one key row each, of four columns; two rows to
+/// append behind one key that is there, of three that there is room for.
+struct Appended {
+  Appended() : inputs(makeInputs(q.view, k.view, v.view, 1, Causal::None)) {
+    inputs.sequsedK = used.view;
+    inputs.kNew = kNew.view;
+    inputs.vNew = vNew.view;
+  }
+
+  void turn(RotaryStyle style) {
+    inputs.rotary = style;
+    inputs.rotaryCos = cos.view;
+    inputs.rotarySin = sin.view;
+  }
+
+  Tensor q{{1, 1, 2, 4}, {1, 2, 3, 4, 1, 2, 3, 4}},
+      k{{1, 1, 3, 4}, {1, 0, 0, 0, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN}},
+      v{{1, 1, 3, 1}, {1, NAN, NAN}},
+      kNew{{1, 1, 2, 4}, {0, 1, 0, 0, 0, 0, 1, 0}}, vNew{{1, 1, 2, 1}, {2, 4}};
+  // Position p turns the only pair by p quarters.
+  Tensor cos{{4, 1, 1, 1}, {1, 0, -1, 0}}, sin{{4, 1, 1, 1}, {0, 1, 0, -1}};
+  Lengths used{{1}};
+  AttentionInputs inputs;
+};
+} // namespace
+
+TEST(ReferenceTest, appendedRowsAreKeysBehindThoseThatAreThere) {
+  Appended rows;
+  double e1 = std::exp(1.0), e2 = std::exp(2.0), e3 = std::exp(3.0);
+  double expected = (e1 + 2 * e2 + 4 * e3) / (e1 + e2 + e3);
+  expectNear(computeReference(rows.inputs)->o, {expected, expected}, 1e-12);
+  // The last query sees the last key, and the first one less.
+  rows.inputs.mask.causal = Causal::BottomRight;
+  expectNear(computeReference(rows.inputs)->o,
+             {(e1 + 2 * e2) / (e1 + e2), expected}, 1e-12);
+}
+
+TEST(ReferenceTest, rotaryTurnsNewKeysAndQueriesByTheirPositions) {
+  Appended rows;
+  Sequence sequence = getSequence(rows.inputs, 0);
+  auto rowOf = [&](auto load, int64_t row) {
+    std::vector<double> columns;
+    for (int64_t d = 0; d < 4; ++d)
+      columns.push_back(load(rows.inputs, sequence, 0, row, d));
+    return columns;
+  };
+  using Row = std::vector<double>;
+  // Key 1 by a quarter, key 2 by two; query rows by one, where the mask does
+  // not count them.
+  rows.turn(RotaryStyle::Interleaved);
+  EXPECT_EQ(rowOf(loadKey, 0), (Row{1, 0, 0, 0}));
+  EXPECT_EQ(rowOf(loadKey, 1), (Row{-1, 0, 0, 0}));
+  EXPECT_EQ(rowOf(loadKey, 2), (Row{0, 0, 1, 0}));
+  EXPECT_EQ(rowOf(loadQuery, 0), (Row{-2, 1, 3, 4}));
+  EXPECT_EQ(rowOf(loadQuery, 1), (Row{-2, 1, 3, 4}));
+  rows.inputs.mask.windowLeft = 5;
+  EXPECT_EQ(rowOf(loadQuery, 1), (Row{-1, -2, 3, 4}));
+  rows.inputs.mask = {Causal::BottomRight, {}, {}};
+  EXPECT_EQ(rowOf(loadQuery, 0), (Row{-2, 1, 3, 4}));
+  EXPECT_EQ(rowOf(loadQuery, 1), (Row{-1, -2, 3, 4}));
+  // With two pairs, column c goes with column c + 2.
+  Tensor cos({4, 2, 1, 1}, {1, 1, 0, 1, -1, 1, 0, 1}),
+      sin({4, 2, 1, 1}, {0, 0, 1, 0, 0, 0, -1, 0});
+  rows.turn(RotaryStyle::Half);
+  rows.inputs.rotaryCos = cos.view;
+  rows.inputs.rotarySin = sin.view;
+  EXPECT_EQ(rowOf(loadKey, 1), (Row{0, 1, 0, 0}));
+  EXPECT_EQ(rowOf(loadKey, 2), (Row{0, 0, -1, 0}));
+  EXPECT_EQ(rowOf(loadQuery, 0), (Row{-3, 2, 1, 4}));
+}
+
+TEST(ReferenceTest, refusesAnAppendWithoutRoom) {
+  Appended rows;
+  rows.used.values[0] = 2;
+  EXPECT_EQ(verifyLengths(rows.inputs).str(),
+            "expects seqused_k[0] to leave room for 2 new keys among the 3 of "
+            "batch entry 0, but got 2");
+  rows.used.values[0] = 1;
+  EXPECT_EQ(verifyLengths(rows.inputs).str(), "");
+  rows.turn(RotaryStyle::Interleaved);
+  rows.inputs.rotaryCos->sizes[0] = rows.inputs.rotarySin->sizes[0] = 2;
+  EXPECT_EQ(verifyLengths(rows.inputs).str(),
+            "expects rotary_cos and rotary_sin to have 3 positions or more, "
+            "but got 2\n  note: seqused_k[0] is 1");
+}
+
+TEST(ReferenceTest, refusesAnAppendThatDoesNotMatch) {
+  Appended rows;
+  EXPECT_EQ(verifyShapes(rows.inputs).str(), "");
+  AttentionInputs inputs = rows.inputs;
+  inputs.vNew.reset();
+  EXPECT_EQ(verifyShapes(inputs).message(),
+            "expects k_new and v_new together, but got one without the other");
+  inputs = rows.inputs;
+  inputs.vNew->sizes[2] = 1;
+  EXPECT_EQ(verifyShapes(inputs).message(),
+            "expects the seqlen_new of v_new to be 2, but got 1");
+  inputs = rows.inputs;
+  inputs.sequsedK.reset();
+  EXPECT_EQ(verifyShapes(inputs).message(),
+            "expects seqused_k with k_new, but got none");
+  rows.turn(RotaryStyle::Half);
+  inputs = rows.inputs;
+  inputs.rotaryCos->sizes[1] = 3;
+  EXPECT_EQ(verifyShapes(inputs).message(),
+            "expects rotary_cos of 1 to 2 pairs of columns, but got 3");
+}
+
+// Two entries of two keys each, in pages of two; both append to page 0.
+TEST(ReferenceTest, refusesAnAppendToThePlaceOfAnother) {
+  Tensor q({2, 1, 1, 1}, {1, 1}), k({2, 1, 2, 1}, {1, 1, 1, 1}),
+      n({2, 1, 1, 1}, {1, 1});
+  std::vector<int32_t> table = {0, 0};
+  Lengths used({1, 1});
+  AttentionInputs inputs = makeInputs(q.view, k.view, k.view, 1, Causal::None);
+  inputs.pageTable = {table.data(), DType::I32, {2, 1, 1, 1}, {1, 1, 0, 0}};
+  inputs.sequsedK = used.view;
+  inputs.kNew = inputs.vNew = n.view;
+  EXPECT_EQ(verifyLengths(inputs).message(),
+            "expects the new keys of batch entry 1 to be in rows of their own, "
+            "but row 1 of page 0 is of batch entry 0, too");
+  used.values[1] = 0;
+  EXPECT_EQ(verifyLengths(inputs).message(),
+            "expects the new keys of batch entry 1 to be in rows of their own, "
+            "but row 0 of page 0 is of batch entry 0, too");
+  table[1] = 1;
+  EXPECT_EQ(verifyLengths(inputs).str(), "");
+}

@@ -86,7 +86,7 @@ json flashcore::testing::testManifest() {
   json cubin = code("kernels.sm_89.cubin", testCubin);
   cubin["chip"] = "sm_89";
   return {{"format", "flashcore-bundle"},
-          {"version", 8},
+          {"version", 9},
           {"compiler", "flashcore test"},
           {"assembler", "ptxas test"},
           {"chip", "sm_80"},
@@ -187,6 +187,36 @@ json flashcore::testing::dropoutManifest() {
   manifest["attention"]["dropout"] = 0.25;
   manifest["attention"]["dims"]["rng_0"] = RngWords;
   addVector(manifest, "rng", "i32", "rng_0");
+  return manifest;
+}
+
+json flashcore::testing::appendManifest(bool isTurned) {
+  json manifest = staticManifest(3, 12);
+  json &tensors = manifest["tensors"], &dims = manifest["attention"]["dims"];
+  dims["seqlen_new"] = 2;
+  tensors[1]["role"] = tensors[2]["role"] = "updated";
+  addVector(manifest, "seqused_k", "i32", "batch");
+  for (const char *name : {"k", "v"}) {
+    json rows = tensors[1];
+    rows["name"] = std::string(name) + "_new";
+    rows["role"] = "input";
+    rows["axes"] = {"batch", "heads_kv", "seqlen_new",
+                    *name == 'k' ? "head_dim" : "head_dim_v"};
+    rows["strides"] = {64, 32, 16, 1};
+    tensors.push_back(std::move(rows));
+  }
+  if (!isTurned)
+    return manifest;
+  manifest["attention"]["rotary"] = "half";
+  dims["positions"] = nullptr;
+  dims["rotary_pairs"] = 4;
+  for (const char *name : {"rotary_cos", "rotary_sin"}) {
+    json angles = tensor(name, "input", "f16", {"positions", "rotary_pairs"});
+    angles["strides"] = {4, 1};
+    angles["offset"] = 0;
+    angles["alignment"] = 8;
+    tensors.push_back(std::move(angles));
+  }
   return manifest;
 }
 

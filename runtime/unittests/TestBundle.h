@@ -69,6 +69,10 @@ void addBias(nlohmann::json &manifest, const char *dtype = "f16",
              std::vector<std::string> axes = {"batch", "heads_q", "seqlen_q",
                                               "seqlen_k"});
 
+/// Two rows to append to twelve keys, of three queries of two heads, and with
+/// `isTurned` four pairs of columns that any number of positions turn.
+nlohmann::json appendManifest(bool isTurned);
+
 /// Adds a packed input of one axis, and its pointer as the last argument of the
 /// kernel.
 void addVector(nlohmann::json &manifest, const char *name, const char *dtype,

@@ -92,23 +92,28 @@ def read_launches(path, name=None, dims=(), padding=0, layout="bhsd",
 
 def _describe(launch, bundle, sizes, places, name, earlier):
     """A launch with its operands. What an earlier kernel of the bundle writes,
-    the next ones read: the workspace, and for probabilities lse."""
+    the next ones read: the workspace, for probabilities lse, and k and v that
+    rows were appended to."""
     tensors = bundle.tensors
     written = {each.name for each in tensors.values() if each.is_output}
+    updated = {each.name for each in tensors.values()
+               if each.role == "updated"}
     floats = bundle.workspace_bytes(sizes) // 4
-    pointers = {"workspace": f"f32[{floats}]:poison"}
+    pointers = {"workspace": f"f32[{floats}]:poison",
+                **bundle.emulator_copies(sizes, "poison")}
     outputs, inputs = {}, {}
     for index, value in enumerate(launch.arguments):
         tensor = value.tensor if isinstance(value, TensorMap) else value
-        if tensor == "workspace":
+        if isinstance(value, str) and value.startswith("workspace"):
             (inputs if tensor in earlier else outputs)[index] = tensor
-        elif isinstance(tensor, str) and tensor not in pointers:
+        elif tensor not in pointers and isinstance(tensor, str):
             fill = "poison" if tensor in written else f"randn:{index + 1}"
             if tensor == "page_table":
-                fill = "zeros"  # every entry names a page
+                # Every entry names a page; its own, where rows are written.
+                fill = "iota" if updated else "zeros"
             pointers[tensor] = tensors[tensor].emulator_argument(
                 sizes, fill, places[tensor])
-            if tensor in written:
+            if tensor in written | updated:
                 (inputs if tensor in earlier else outputs)[index] = tensor
     return Launch(name, bundle.ptx, launch.emulator_options(pointers), outputs,
                   2 * places["k"][0][2], 2 * sizes["head_dim"], inputs)

@@ -64,9 +64,11 @@ namespace {
 /// Options that CLI11 fills as text or numbers, before they are checked.
 struct RawOptions {
   std::map<std::string, std::optional<int64_t>> dims = {
-      {"batch", {}},    {"heads_q", {}},           {"heads_kv", {}},
-      {"seqlen_q", {}}, {"seqlen_k", {}},          {"cu_seqlens", {}},
-      {"pages", {}},    {"pages_per_sequence", {}}};
+      {"batch", {}},      {"heads_q", {}},
+      {"heads_kv", {}},   {"seqlen_q", {}},
+      {"seqlen_k", {}},   {"cu_seqlens", {}},
+      {"pages", {}},      {"pages_per_sequence", {}},
+      {"seqlen_new", {}}, {"positions", {}}};
   std::map<std::string, std::string> inputs = {{"q", ""},
                                                {"k", ""},
                                                {"v", ""},
@@ -77,12 +79,16 @@ struct RawOptions {
                                                {"cu_seqlens_q", ""},
                                                {"cu_seqlens_k", ""},
                                                {"page_table", ""},
+                                               {"k_new", ""},
+                                               {"v_new", ""},
+                                               {"rotary_cos", ""},
+                                               {"rotary_sin", ""},
                                                {"capture0", ""},
                                                {"capture1", ""},
                                                {"capture2", ""},
                                                {"capture3", ""}};
   std::map<std::string, std::string> outputs = {
-      {"o", ""}, {"lse", ""}, {"scores", ""}};
+      {"o", ""}, {"lse", ""}, {"scores", ""}, {"k", ""}, {"v", ""}};
   std::string input, kind = "normal", stage = "all";
   std::string layout, npyLayout = "bhsd";
   std::string json, grid, compiler;
@@ -111,7 +117,9 @@ static void addProblemOptions(CLI::App &app, RawOptions &raw,
                    name + ", where neither the bundle nor a file fixes it" +
                        (name == PagesDim ? " (default: one for each entry of "
                                            "page_table)"
-                                         : ""))
+                        : name == PositionsDim
+                            ? " (default: as many as keys or queries)"
+                            : ""))
         ->check(CLI::NonNegativeNumber)
         ->check(refuseOverflow);
   }

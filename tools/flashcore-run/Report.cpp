@@ -59,7 +59,7 @@ static constexpr size_t scoresCell = 8;
 static std::vector<std::string> randomInputs(const RunResult &result) {
   std::vector<std::string> names;
   for (const TensorGeometry &tensor : result.tensors)
-    if (tensor.role == TensorSpec::Role::Input &&
+    if (tensor.role != TensorSpec::Role::Output &&
         !result.request.inputFiles.contains(tensor.name))
       names.push_back(tensor.name);
   return names;
@@ -153,6 +153,9 @@ static constexpr std::string_view outputAxes[] = {"batch", "head", "query",
                                                   "column"};
 static constexpr std::string_view scoreAxes[] = {"batch", "head", "query",
                                                  "key"};
+/// Of k_new and v_new.
+static constexpr std::string_view newRowAxes[] = {"batch", "head", "row",
+                                                  "column"};
 
 /// The worst element of an output that failed.
 static std::string formatFailure(const std::string &name,
@@ -216,6 +219,10 @@ static std::string formatFailures(const RunResult &result) {
     text += formatFailure("lse", *check.lse, std::span(outputAxes).first(3));
   if (check.scores)
     text += formatFailure("scores", *check.scores, scoreAxes);
+  for (auto [name, report] : {std::pair("the new row of k", &check.k),
+                              {"the new row of v", &check.v}})
+    if (*report)
+      text += formatFailure(name, **report, newRowAxes);
   if (check.stage)
     text += formatStageFailure(result);
   for (const InputReport &input : check.inputs)
@@ -299,7 +306,7 @@ static ordered_json inputsToJson(const RunResult &result) {
   const RunRequest &request = result.request;
   ordered_json json = ordered_json::object();
   for (const TensorGeometry &tensor : result.tensors) {
-    if (tensor.role != TensorSpec::Role::Input)
+    if (tensor.role == TensorSpec::Role::Output)
       continue;
     auto file = request.inputFiles.find(tensor.name);
     if (file != request.inputFiles.end())
@@ -351,6 +358,10 @@ static ordered_json toJson(const RunResult &result) {
           outputToJson(*result.check->lse, std::span(outputAxes).first(3));
     if (result.check->scores)
       json["scores"] = outputToJson(*result.check->scores, scoreAxes);
+    for (auto [name, report] :
+         {std::pair("k", &result.check->k), {"v", &result.check->v}})
+      if (*report)
+        json[name] = toJson(**report, newRowAxes);
     if (result.check->stage)
       json["stage_check"] = toJson(*result.check->stage, outputAxes);
   }
@@ -400,6 +411,9 @@ static std::string formatAttention(const AttentionSpec &attention) {
       (attention.softcap ? format("%g", *attention.softcap) : "none") +
       (attention.dropout ? ", dropout " + format("%g", *attention.dropout)
                          : "") +
+      (attention.rotary
+           ? ", rotary " + std::string(stringify(*attention.rotary))
+           : "") +
       "\n  causal " + std::string(stringify(attention.mask.causal)) +
       ", window_left " + orUnbounded(attention.mask.windowLeft) +
       ", window_right " + orUnbounded(attention.mask.windowRight) + "\n ";
@@ -417,7 +431,8 @@ static std::string formatTensor(const TensorSpec &tensor) {
   for (size_t i = 0; i < tensor.strides.size(); ++i)
     text += (i ? ", " : "") + orDynamic(tensor.strides[i]);
   return text + "] offset " + orDynamic(tensor.offset) + " alignment " +
-         std::to_string(tensor.alignment) + "\n";
+         std::to_string(tensor.alignment) +
+         (tensor.role == TensorSpec::Role::Updated ? ", updated\n" : "\n");
 }
 
 /// Of what is for some calls only.

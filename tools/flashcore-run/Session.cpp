@@ -111,12 +111,32 @@ static void choosePages(const Bundle &bundle, Dims &dims) {
   dims.try_emplace(std::string(PagesDim), pages);
 }
 
+/// As many positions as there may be keys or queries, where nothing says how
+/// many. The other sizes are known.
+static void choosePositions(const Bundle &bundle, Dims &dims) {
+  auto known = bundle.attention.dims.find(PositionsDim);
+  if (known == bundle.attention.dims.end() || known->second)
+    return;
+  auto sizeOf = [&](std::string_view name) {
+    auto fixed = bundle.attention.dims.find(name)->second;
+    return fixed ? *fixed : dims.find(name)->second;
+  };
+  int64_t keys = 0;
+  if (!bundle.isPaged())
+    keys = sizeOf("seqlen_k");
+  else if (__builtin_mul_overflow(sizeOf(PageSizeDim),
+                                  sizeOf(PagesPerSequenceDim), &keys))
+    keys = INT64_MAX; // which Problem refuses
+  dims.try_emplace(std::string(PositionsDim),
+                   std::max({keys, sizeOf("seqlen_q"), int64_t(1)}));
+}
+
 /// Names all sizes that are missing at once. Others follow from those.
 static Status verifySizes(const Bundle &bundle, const ProblemRequest &problem) {
   std::string missing, sequences = bundle.sequencesDim();
   for (const auto &[name, size] : bundle.attention.dims)
     if (!size && !problem.dims.contains(name) && name != sequences &&
-        name != PagesDim)
+        name != PagesDim && name != PositionsDim)
       missing += (missing.empty() ? "" : ", ") + name;
   if (missing.empty())
     return Status::success();
@@ -142,6 +162,7 @@ StatusOr<Problem> Session::createProblem(const Bundle &bundle,
   if (Status status = verifySizes(bundle, problem); !status.ok())
     return status;
   choosePages(bundle, problem.dims);
+  choosePositions(bundle, problem.dims);
   return Problem::create(bundle, problem);
 }
 

@@ -104,6 +104,39 @@ TEST(ShapeTest, biasesHaveTheTypeOfQ) {
   EXPECT_EQ(line("bias=1111:f32 s?", 3), "!bias = memref<1x1x1x1xf32>");
 }
 
+TEST(ShapeTest, rowsToAppendHaveLengthsAndWhatTurnsThem) {
+  EXPECT_EQ(line("append=2 b3 h8/2 d64/32", 3), "!used = memref<3xi32>");
+  EXPECT_EQ(line("append=2 b3 h8/2 d64/32", 4),
+            "!k_new = memref<3x2x2x64xf16>");
+  EXPECT_EQ(line("append=? b3 h8/2 d64/32", 5),
+            "!v_new = memref<3x2x?x32xf16>");
+  EXPECT_EQ(line("append=4 bshd", 4),
+            "!k_new = memref<1x8x4x64xf16, strided<[2048, 64, 512, 1]>>");
+  EXPECT_EQ(line("append=1 rotary=32:half", 6), "!cos = memref<?x16xf16>");
+  EXPECT_NE(module("append=1 rotary=32:interleaved causal")
+                .find("seqused_k(%used : !used) append(%k_new, %v_new : "
+                      "!k_new, !v_new) rotary(%cos, %sin : !cos, !sin)\n"
+                      "      outs(%o : !o) causal(bottom_right) "
+                      "style(interleaved)\n"),
+            std::string::npos);
+}
+
+TEST(ShapeTest, refusesWhatIsNoAppend) {
+  for (const char *word : {"append", "append=", "append=0", "append=-1"})
+    EXPECT_EQ(module(word),
+              "expects 'append=' and a number of rows of at least 1 or ?, but "
+              "got '" +
+                  std::string(word) + "'");
+  for (const char *word : {"rotary", "rotary=64", "rotary=63:half",
+                           "rotary=?:half", "rotary=64:whole", "rotary=0:half"})
+    EXPECT_EQ(module("append=1 " + std::string(word)),
+              "expects 'rotary=DIM:half' or 'rotary=DIM:interleaved' with an "
+              "even number of columns of at least 2, but got '" +
+                  std::string(word) + "'");
+  EXPECT_EQ(module("rotary=64:half"),
+            "expects 'append=' with 'rotary=64:half', but got none");
+}
+
 TEST(ShapeTest, scoresHaveAStageAndAType) {
   EXPECT_EQ(line("scores=masked h4 s1x300", 4),
             "!scores = memref<1x4x1x300xf32>");
@@ -171,7 +204,8 @@ TEST(ShapeTest, refusesUnknownWords) {
   EXPECT_EQ(module("b1 casual"),
             "expects sizes (b1, h32/8, s4096 or q1 and k4096, d128), "
             "f16, bf16, causal, window=, softcap=, scale=, dropout=, bias, "
-            "lse, scores=, bhsd, bshd, packed or strided, but got 'casual'");
+            "lse, scores=, append=, rotary=, bhsd, bshd, packed or strided, "
+            "but got 'casual'");
 }
 
 TEST(ShapeTest, refusesRepeatedWords) {

@@ -212,6 +212,7 @@ def emulator_runs(bundle):
     }
     floats = -(-bundle.workspace_bytes(sizes) // 4)
     pointers["workspace"] = f"f32[{floats}]:randn:{len(pointers) + 1}"
+    pointers |= bundle.emulator_copies(sizes, "randn:1")
     return [
         launch.emulator_options(pointers) for launch in bundle.launches(sizes)
     ]

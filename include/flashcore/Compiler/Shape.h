@@ -47,6 +47,11 @@ struct Shape {
   bool hasLse = false;
   /// Of scores that are an output; empty without.
   std::string scoresStage, scoresType;
+  /// Rows that are appended to key and value, and what turns them: columns, 0
+  /// without, and the style.
+  std::optional<int64_t> seqlenNew;
+  int64_t rotaryDim = 0;
+  std::string rotaryStyle;
   Layout layout = Layout::BHSD;
 };
 

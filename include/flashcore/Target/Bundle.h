@@ -32,6 +32,10 @@ struct BundleVariant {
   std::vector<Cubin> cubins;
 };
 
+/// That of the attention, which describes the problem; kernels in front of it
+/// prepare what it reads.
+const BundleKernel &getMainKernel(ArrayRef<BundleKernel> kernels);
+
 /// The kernels of a module that have a description, in their order.
 SmallVector<BundleKernel> getBundleKernels(gpu::GPUModuleOp module);
 

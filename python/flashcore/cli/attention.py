@@ -114,6 +114,8 @@ def _read_problem(words: str) -> Problem:
     for name in sizes:
         if getattr(problem, name) is None:
             raise UsageError(f"expects {name} to be known, but got ? in '{words}'")
+    if problem.append == "?":
+        raise UsageError(f"expects a number of rows to append, but got ? in '{words}'")
     if problem.scores_dtype not in (None, "f32"):
         raise UsageError(f"expects scores of f32, but got {problem.scores_dtype} in '{words}'")
     return problem
@@ -139,6 +141,8 @@ def _make_call(
         "bias": arrays.bias,
         "dropout_p": problem.dropout or 0.0,
         "rng": arrays.rng,
+        **arrays.appended,
+        "rotary_interleaved": (problem.rotary or "").endswith(":interleaved"),
         "lse": problem.lse,
         "scores": problem.scores,
         "layout": arrays.layout,
@@ -182,6 +186,7 @@ def _check(problem: Problem, arrays: inputs.Inputs, outcome: Outcome) -> Dict[st
             "v": arrays.v,
             "bias": arrays.bias,
             "rng": None if arrays.rng is None else prepare("rng", arrays.rng),
+            **arrays.appended,
             "o": outcome.o,
             "lse": outcome.lse,
             "scores": outcome.scores,
@@ -193,7 +198,7 @@ def _check(problem: Problem, arrays: inputs.Inputs, outcome: Outcome) -> Dict[st
         host = inputs.on_host(array)
         view = _core.view(host, None)
         order = (0, 1, 2, 3)
-        if name in "qkvo" and arrays.layout == "bshd":
+        if name in ("q", "k", "v", "o", "k_new", "v_new") and arrays.layout == "bshd":
             order = (0, 2, 1, 3)
         axes = order if view.rank == 4 else range(view.rank)
         element = 4 if view.dtype in ("float32", "int32") else 2
@@ -203,12 +208,14 @@ def _check(problem: Problem, arrays: inputs.Inputs, outcome: Outcome) -> Dict[st
         pointers.append(view.pointer)
         kept.append(host)
     threads = os.cpu_count() or 1
-    o, lse, scores = outcome.loaded.bundle.check_outputs(specs, pointers, threads)
+    o, lse, scores, of_k, of_v = outcome.loaded.bundle.check_outputs(specs, pointers, threads)
     reports = {"o": o}
     if problem.lse:
         reports["lse"] = lse
     if problem.scores:
         reports["scores"] = scores
+    if problem.append is not None:
+        reports.update(k=of_k, v=of_v)
     passed = all(report["pass"] for report in reports.values())
     return {"result": "PASS" if passed else "FAIL", **reports}
 
@@ -285,7 +292,7 @@ def _render(said: Dict[str, Any]) -> str:
     if "scores" in said:
         line += f", scores {_errors(said['scores'])}"
     lines = [line]
-    for name, axes in (("o", 4), ("lse", 3), ("scores", 4)):
+    for name, axes in (("o", 4), ("lse", 3), ("scores", 4), ("k", 4), ("v", 4)):
         if name in said and not said[name]["pass"]:
             lines.append(_failure(name, said[name], axes))
     options = "".join(f" --{name}={value}" for name, value in kernel["schedule"].items())
@@ -302,7 +309,8 @@ def _errors(report: Dict[str, Any]) -> str:
 
 
 def _failure(name: str, report: Dict[str, Any], axes: int) -> str:
-    names = ("batch", "head", "query", "key" if name == "scores" else "column")[:axes]
+    row = "row" if name in ("k", "v") else "query"
+    names = ("batch", "head", row, "key" if name == "scores" else "column")[:axes]
     place = ", ".join(f"{axis} {at}" for axis, at in zip(names, report["at"]))
     text = (
         f"  {'O' if name == 'o' else name} at {place}: expects {report['expected']:.6g}, but got "

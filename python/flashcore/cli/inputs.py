@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import importlib
 import sys
-from dataclasses import dataclass
-from typing import Any, Callable, List, Tuple
+from dataclasses import dataclass, field
+from typing import Any, Callable, Dict, List, Tuple
 
 from flashcore import arrays
 from flashcore.cli.command import UsageError
@@ -27,6 +27,8 @@ class Inputs:
     layout: str
     is_on_gpu: bool
     rng: Any = None
+    #: seqused_k, k_new, v_new, rotary_cos and rotary_sin, as far as there are any.
+    appended: Dict[str, Any] = field(default_factory=dict)
 
 
 def draw(problem: Problem, seed: int, kind: str) -> Inputs:
@@ -54,7 +56,37 @@ def draw(problem: Problem, seed: int, kind: str) -> Inputs:
         shape = tuple(1 if axis == "1" else size for axis, size in zip(problem.bias, full))
         bias = make(shape, problem.bias_dtype)  # type: ignore[arg-type]
     rng = _draw_words(seed, is_on_gpu or not has_numpy, is_on_gpu) if problem.dropout else None
-    return Inputs(q, k, v, bias, layout, is_on_gpu, rng)
+    appended = _draw_appended(problem, make, layout)
+    return Inputs(q, k, v, bias, layout, is_on_gpu, rng, appended)
+
+
+def _draw_appended(problem: Problem, make: Draw, layout: str) -> Dict[str, Any]:
+    """What is appended to keys that leave room for just that."""
+    if problem.append is None:
+        return {}
+    batch, rows = problem.batch or 0, int(problem.append)
+    heads, keys = problem.heads_kv or 0, problem.seqlen_k or 0
+    if rows > keys:
+        raise UsageError(f"expects append of at most {keys} rows, those of k, but got {rows}")
+
+    def new(dim: int) -> Any:
+        axes = (rows, heads) if layout == "bshd" else (heads, rows)
+        return make((batch, *axes, dim), problem.dtype)
+
+    used = make((batch,), "f32") * 0 + (keys - rows)
+    is_torch = _is_torch(used)
+    appended = {
+        "seqused_k": used.int() if is_torch else used.astype("int32"),
+        "k_new": new(problem.head_dim),
+        "v_new": new(problem.head_dim_v),
+    }
+    if problem.rotary:
+        # Numbers of any size turn as well as angles do.
+        pairs = int(problem.rotary.split(":")[0]) // 2
+        positions = keys + (problem.seqlen_q or 0)
+        for name in ("rotary_cos", "rotary_sin"):
+            appended[name] = make((positions, pairs), problem.dtype)
+    return appended
 
 
 def _draw_words(seed: int, is_torch: bool, is_on_gpu: bool) -> Any:

@@ -543,8 +543,9 @@ FlashCoreStatus
 flashcoreCheckOutputs(FlashCoreBundle bundle, const FlashCoreTensor *tensors,
                       const uint64_t *pointers, size_t count, uint32_t threads,
                       FlashCoreOutputReport *o, FlashCoreOutputReport *lse,
-                      FlashCoreOutputReport *scores) {
-  for (FlashCoreOutputReport *report : {o, lse, scores})
+                      FlashCoreOutputReport *scores, FlashCoreOutputReport *k,
+                      FlashCoreOutputReport *v) {
+  for (FlashCoreOutputReport *report : {o, lse, scores, k, v})
     if (report)
       *report = {};
   return withHostTensors(
@@ -557,6 +558,10 @@ flashcoreCheckOutputs(FlashCoreBundle bundle, const FlashCoreTensor *tensors,
           *lse = toReport(*report->lse);
         if (report.ok() && scores && report->scores)
           *scores = toReport(*report->scores);
+        if (report.ok() && k && report->k)
+          *k = toReport(*report->k);
+        if (report.ok() && v && report->v)
+          *v = toReport(*report->v);
         return Status(report.status());
       });
 }

@@ -92,7 +92,7 @@ func.func @no_output(%q: !t) {
 !t = memref<1x8x512x64xf16>
 
 func.func @misspelt_clause(%q: !t, %o: !t) {
-  // expected-error @below {{expects 'outs(%output : type)' or another clause (bias, alibi, sink, cu_seqlens_q, cu_seqlens_k, seqused_k, page_table, rng, outs, lse, scores, tile, causal, window_left, window_right, scale, softcap, dropout, stage, score, mask), but got 'softcup'}}
+  // expected-error @below {{expects 'outs(%output : type)' or another clause (bias, alibi, sink, cu_seqlens_q, cu_seqlens_k, seqused_k, page_table, rng, append, rotary, outs, lse, scores, tile, causal, window_left, window_right, scale, softcap, dropout, stage, style, score, mask), but got 'softcup'}}
   flashcore.attention ins(%q, %q, %q : !t, !t, !t) softcup(5.0) outs(%o : !t)
   return
 }
@@ -136,5 +136,35 @@ func.func @stage_of_another_name(%q: !t, %o: !t, %s: !s) {
 func.func @stage_without_a_name(%q: !t, %o: !t, %s: !s) {
   // expected-error @below {{expects stage to be scaled, capped, changed, masked or probabilities}}
   flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%o : !t) scores(%s : !s) stage()
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+
+func.func @append_of_one(%q: !t, %u: memref<1xi32>) {
+  // expected-error @below {{expected ','}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) seqused_k(%u : memref<1xi32>) append(%q : !t) outs(%q : !t)
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+
+func.func @style_of_another_name(%q: !t, %o: !t) {
+  // expected-error @below {{expects style to be interleaved or half, but got quarter}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%o : !t) style(quarter)
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+
+func.func @style_without_a_name(%q: !t, %o: !t) {
+  // expected-error @below {{expects style to be interleaved or half}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%o : !t) style()
   return
 }

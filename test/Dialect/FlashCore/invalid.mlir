@@ -1055,3 +1055,248 @@ func.func @c1_rng_of_long_integers(%q: !t, %rng: memref<2xi64>) {
   flashcore.attention ins(%q, %q, %q : !t, !t, !t) rng(%rng : memref<2xi64>) outs(%q : !t) dropout(0.1)
   return
 }
+
+// -----
+
+!t = memref<1x8x16x64xf16>
+!n = memref<1x8x4x64xf16>
+!u = memref<1xi32>
+!c = memref<32x16xf16>
+
+func.func @c24_rows_of_another_type(%q: !t, %n: !n, %b: memref<1x8x4x64xbf16>, %u: !u) {
+  // expected-error @below {{'flashcore.attention' op expects v_new of query's element type 'f16', but got 'bf16'}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) seqused_k(%u : !u) append(%n, %b : !n, memref<1x8x4x64xbf16>) outs(%q : !t)
+  return
+}
+
+// -----
+
+!t = memref<1x8x16x64xf16>
+!n = memref<1x8x4x64xf16>
+!u = memref<1xi32>
+!c = memref<32x16xf16>
+
+func.func @c24_rows_of_another_head_dim(%q: !t, %n: !n, %b: memref<1x8x4x32xf16>, %u: !u) {
+  // expected-error @below {{'flashcore.attention' op expects k_new of shape (1, 8, 4, 64), but got (1, 8, 4, 32)}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) seqused_k(%u : !u) append(%b, %n : memref<1x8x4x32xf16>, !n) outs(%q : !t)
+  return
+}
+
+// -----
+
+!t = memref<1x8x16x64xf16>
+!n = memref<1x8x4x64xf16>
+!u = memref<1xi32>
+!c = memref<32x16xf16>
+
+func.func @c24_rows_of_other_heads(%q: !t, %n: !n, %b: memref<1x4x4x64xf16>, %u: !u) {
+  // expected-error @below {{'flashcore.attention' op expects k_new of shape (1, 8, 4, 64), but got (1, 4, 4, 64)}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) seqused_k(%u : !u) append(%b, %n : memref<1x4x4x64xf16>, !n) outs(%q : !t)
+  return
+}
+
+// -----
+
+!t = memref<1x8x16x64xf16>
+!n = memref<1x8x4x64xf16>
+!u = memref<1xi32>
+!c = memref<32x16xf16>
+
+func.func @c24_other_numbers_of_rows(%q: !t, %n: !n, %b: memref<1x8x5x64xf16>, %u: !u) {
+  // expected-error @below {{'flashcore.attention' op expects v_new of shape (1, 8, 4, 64), but got (1, 8, 5, 64)}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) seqused_k(%u : !u) append(%n, %b : !n, memref<1x8x5x64xf16>) outs(%q : !t)
+  return
+}
+
+// -----
+
+!t = memref<1x8x16x64xf16>
+!n = memref<1x8x4x64xf16>
+!u = memref<1xi32>
+!c = memref<32x16xf16>
+
+func.func @c1_rows_of_rank_3(%q: !t, %n: memref<8x4x64xf16>, %u: !u) {
+  // expected-error @below {{'flashcore.attention' op expects k_new of rank 4 (batch, heads_kv, seqlen_new, head_dim), but got 'memref<8x4x64xf16>'}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) seqused_k(%u : !u) append(%n, %n : memref<8x4x64xf16>, memref<8x4x64xf16>) outs(%q : !t)
+  return
+}
+
+// -----
+
+!t = memref<1x8x16x64xf16>
+!n = memref<1x8x4x64xf16>
+!u = memref<1xi32>
+!c = memref<32x16xf16>
+
+func.func @c16_rows_apart(%q: !t, %n: memref<1x8x4x64xf16, strided<[4096, 512, 128, 2]>>, %u: !u) {
+  // expected-error @below {{'flashcore.attention' op expects k_new with innermost stride 1, but got 2}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) seqused_k(%u : !u) append(%n, %n : memref<1x8x4x64xf16, strided<[4096, 512, 128, 2]>>, memref<1x8x4x64xf16, strided<[4096, 512, 128, 2]>>) outs(%q : !t)
+  return
+}
+
+// -----
+
+!t = memref<1x8x16x64xf16>
+!n = memref<1x8x4x64xf16>
+!u = memref<1xi32>
+!c = memref<32x16xf16>
+
+func.func @c25_append_without_lengths(%q: !t, %n: !n, %u: !u) {
+  // expected-error @below {{'flashcore.attention' op expects seqused_k with append, the number of keys before it, but got none}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) append(%n, %n : !n, !n) outs(%q : !t)
+  return
+}
+
+// -----
+
+!t = memref<1x8x16x64xf16>
+!n = memref<1x8x4x64xf16>
+!u = memref<1xi32>
+!c = memref<32x16xf16>
+
+func.func @c25_append_to_sequences(%q: !t, %n: !n, %u: !u, %e: memref<2xi32>) {
+  // expected-error @below {{'flashcore.attention' op expects no cu_seqlens_q with append, but got one; entries of a batch have their own rows}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) cu_seqlens_q(%e : memref<2xi32>) cu_seqlens_k(%e : memref<2xi32>) seqused_k(%u : !u) append(%n, %n : !n, !n) outs(%q : !t)
+  return
+}
+
+// -----
+
+!t = memref<1x8x16x64xf16>
+!n = memref<1x8x4x64xf16>
+!u = memref<1xi32>
+!c = memref<32x16xf16>
+
+func.func @c25_append_to_a_tile(%q: !t, %n: !n, %u: !u, %i: index) {
+  // expected-error @below {{'flashcore.attention' op expects a tile without append: a kernel in front of it writes the rows}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) seqused_k(%u : !u) append(%n, %n : !n, !n) outs(%q : !t) tile(%i, %i, %i, %i, %i, %i, %i, %i)
+  return
+}
+
+// -----
+
+!t = tensor<1x8x16x64xf16>
+!n = tensor<1x8x4x64xf16>
+
+func.func @c25_append_to_tensors(%q: !t, %n: !n, %u: tensor<1xi32>) -> !t {
+  // expected-error @below {{'flashcore.attention' op expects memrefs with append, which writes to key and value, but got tensors}}
+  %o = flashcore.attention ins(%q, %q, %q : !t, !t, !t) seqused_k(%u : tensor<1xi32>) append(%n, %n : !n, !n) outs(%q : !t) -> !t
+  return %o : !t
+}
+
+// -----
+
+!t = memref<1x8x16x64xf16>
+!n = memref<1x8x4x64xf16>
+!u = memref<1xi32>
+!c = memref<32x16xf16>
+
+func.func @c26_rotary_without_style(%q: !t, %n: !n, %u: !u, %c: !c) {
+  // expected-error @below {{'flashcore.attention' op expects rotary_cos, rotary_sin and style(interleaved or half) together, but got rotary_cos without style}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) seqused_k(%u : !u) append(%n, %n : !n, !n) rotary(%c, %c : !c, !c) outs(%q : !t)
+  return
+}
+
+// -----
+
+!t = memref<1x8x16x64xf16>
+!n = memref<1x8x4x64xf16>
+!u = memref<1xi32>
+!c = memref<32x16xf16>
+
+func.func @c26_style_without_rotary(%q: !t, %n: !n, %u: !u) {
+  // expected-error @below {{'flashcore.attention' op expects rotary_cos, rotary_sin and style(interleaved or half) together, but got style without rotary_cos}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) seqused_k(%u : !u) append(%n, %n : !n, !n) outs(%q : !t) style(half)
+  return
+}
+
+// -----
+
+!t = memref<1x8x16x64xf16>
+!n = memref<1x8x4x64xf16>
+!u = memref<1xi32>
+!c = memref<32x16xf16>
+
+func.func @c26_rotary_without_append(%q: !t, %n: !n, %u: !u, %c: !c) {
+  // expected-error @below {{'flashcore.attention' op expects append with rotary, but got none: the keys that are there were turned when they were written}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) seqused_k(%u : !u) rotary(%c, %c : !c, !c) outs(%q : !t) style(half)
+  return
+}
+
+// -----
+
+!t = memref<1x8x16x64xf16>
+!n = memref<1x8x4x64xf16>
+!u = memref<1xi32>
+!c = memref<32x16xf16>
+
+func.func @c27_angles_of_another_type(%q: !t, %n: !n, %u: !u, %c: !c, %s: memref<32x16xbf16>) {
+  // expected-error @below {{'flashcore.attention' op expects rotary_sin of query's element type 'f16', but got 'bf16'}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) seqused_k(%u : !u) append(%n, %n : !n, !n) rotary(%c, %s : !c, memref<32x16xbf16>) outs(%q : !t) style(half)
+  return
+}
+
+// -----
+
+!t = memref<1x8x16x64xf16>
+!n = memref<1x8x4x64xf16>
+!u = memref<1xi32>
+!c = memref<32x16xf16>
+
+func.func @c27_too_many_pairs(%q: !t, %n: !n, %u: !u, %c: memref<32x33xf16>) {
+  // expected-error @below {{'flashcore.attention' op expects rotary_cos of a static number of pairs of columns, 1 to 32 (head_dim / 2), but got 33}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) seqused_k(%u : !u) append(%n, %n : !n, !n) rotary(%c, %c : memref<32x33xf16>, memref<32x33xf16>) outs(%q : !t) style(half)
+  return
+}
+
+// -----
+
+!t = memref<1x8x16x64xf16>
+!n = memref<1x8x4x64xf16>
+!u = memref<1xi32>
+!c = memref<32x16xf16>
+
+func.func @c27_open_pairs(%q: !t, %n: !n, %u: !u, %c: memref<32x?xf16>) {
+  // expected-error @below {{'flashcore.attention' op expects rotary_cos of a static number of pairs of columns, 1 to 32 (head_dim / 2), but got ?}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) seqused_k(%u : !u) append(%n, %n : !n, !n) rotary(%c, %c : memref<32x?xf16>, memref<32x?xf16>) outs(%q : !t) style(half)
+  return
+}
+
+// -----
+
+!t = memref<1x8x16x64xf16>
+!n = memref<1x8x4x64xf16>
+!u = memref<1xi32>
+!c = memref<32x16xf16>
+
+func.func @c27_no_pairs(%q: !t, %n: !n, %u: !u, %c: memref<32x0xf16>) {
+  // expected-error @below {{'flashcore.attention' op expects rotary_cos of a static number of pairs of columns, 1 to 32 (head_dim / 2), but got 0}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) seqused_k(%u : !u) append(%n, %n : !n, !n) rotary(%c, %c : memref<32x0xf16>, memref<32x0xf16>) outs(%q : !t) style(half)
+  return
+}
+
+// -----
+
+!t = memref<1x8x16x64xf16>
+!n = memref<1x8x4x64xf16>
+!u = memref<1xi32>
+!c = memref<32x16xf16>
+
+func.func @c27_no_positions(%q: !t, %n: !n, %u: !u, %c: memref<0x16xf16>) {
+  // expected-error @below {{'flashcore.attention' op expects rotary_cos and rotary_sin of a position or more, but got none}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) seqused_k(%u : !u) append(%n, %n : !n, !n) rotary(%c, %c : memref<0x16xf16>, memref<0x16xf16>) outs(%q : !t) style(half)
+  return
+}
+
+// -----
+
+!t = memref<1x8x16x64xf16>
+!n = memref<1x8x4x64xf16>
+!u = memref<1xi32>
+!c = memref<32x16xf16>
+
+func.func @c27_angles_of_other_shapes(%q: !t, %n: !n, %u: !u, %c: !c, %s: memref<32x8xf16>) {
+  // expected-error @below {{'flashcore.attention' op expects rotary_cos and rotary_sin of one shape, but got (32, 16) and (32, 8)}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) seqused_k(%u : !u) append(%n, %n : !n, !n) rotary(%c, %s : !c, memref<32x8xf16>) outs(%q : !t) style(half)
+  return
+}

@@ -395,3 +395,33 @@ func.func @every_clause_in_order(
   } {test.note} -> !t, !tlse
   return %results#0, %results#1 : !t, !tlse
 }
+
+// CHECK-LABEL: func.func @append_and_rotary(
+func.func @append_and_rotary(
+    %q: memref<2x8x4x64xf16>, %k: memref<2x2x512x64xf16>, %v: memref<2x2x512x32xf16>, %used: memref<2xi32>,
+    %k_new: memref<2x2x4x64xf16>, %v_new: memref<2x2x4x32xf16>, %cos: memref<600x16xf16>, %o: memref<2x8x4x32xf16>) {
+  // CHECK: flashcore.attention ins(
+  // CHECK-SAME: seqused_k(%{{.+}} : memref<2xi32>)
+  // CHECK-SAME: append(%{{.+}}, %{{.+}} : memref<2x2x4x64xf16>, memref<2x2x4x32xf16>)
+  // CHECK-SAME: rotary(%{{.+}}, %{{.+}} : memref<600x16xf16>, memref<600x16xf16>)
+  // CHECK-SAME: outs(
+  // CHECK-SAME: style(interleaved)
+  flashcore.attention ins(%q, %k, %v : memref<2x8x4x64xf16>, memref<2x2x512x64xf16>, memref<2x2x512x32xf16>)
+      style(interleaved) outs(%o : memref<2x8x4x32xf16>)
+      rotary(%cos, %cos : memref<600x16xf16>, memref<600x16xf16>)
+      append(%k_new, %v_new : memref<2x2x4x64xf16>, memref<2x2x4x32xf16>) seqused_k(%used : memref<2xi32>)
+  return
+}
+
+// CHECK-LABEL: func.func @append_of_any_number_to_pages(
+func.func @append_of_any_number_to_pages(
+    %q: memref<?x8x?x64xf16>, %k: memref<?x2x16x64xf16>, %used: memref<?xi32>, %table: memref<?x?xi32>,
+    %new: memref<?x2x?x64xf16>, %o: memref<?x8x?x64xf16>) {
+  // CHECK: flashcore.attention ins(
+  // CHECK-SAME: page_table(
+  // CHECK-SAME: append(%{{.+}}, %{{.+}} : memref<?x2x?x64xf16>, memref<?x2x?x64xf16>)
+  flashcore.attention ins(%q, %k, %k : memref<?x8x?x64xf16>, memref<?x2x16x64xf16>, memref<?x2x16x64xf16>)
+      seqused_k(%used : memref<?xi32>) page_table(%table : memref<?x?xi32>)
+      append(%new, %new : memref<?x2x?x64xf16>, memref<?x2x?x64xf16>) outs(%o : memref<?x8x?x64xf16>)
+  return
+}

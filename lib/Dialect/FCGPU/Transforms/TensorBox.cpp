@@ -165,6 +165,7 @@ std::optional<BoxSource> BoxSource::find(gpu::GPUFuncOp kernel, Value tensor,
       box.insert(box.begin(), 1);
     if (get(i, "kind") != b.getStringAttr("tensor_map") ||
         get(i, "tensor") != get(pointer.getArgNumber(), "tensor") ||
+        get(i, "copy_of") != get(pointer.getArgNumber(), "copy_of") ||
         get(i, "box") != b.getI64ArrayAttr(box) ||
         get(i, "swizzle") != b.getI64IntegerAttr(kPanelBytes))
       continue;

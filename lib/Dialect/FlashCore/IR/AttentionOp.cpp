@@ -4,7 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Verifier, effects and interfaces of flashcore.attention. The labels C1..C23
+// Verifier, effects and interfaces of flashcore.attention. The labels C1..C27
 // are the constraints of the op's description in FlashCoreOps.td.
 //
 //===----------------------------------------------------------------------===//
@@ -34,15 +34,17 @@ void AttentionOp::build(OpBuilder &builder, OperationState &state, Value query,
   build(builder, state, results, query, key, value, /*bias=*/{},
         /*alibi_slopes=*/{}, /*sink_logits=*/{}, /*cu_seqlens_q=*/{},
         /*cu_seqlens_k=*/{}, /*seqused_k=*/{}, /*page_table=*/{}, /*rng=*/{},
+        /*k_new=*/{}, /*v_new=*/{}, /*rotary_cos=*/{}, /*rotary_sin=*/{},
         output, lse, /*scores=*/{}, /*tile=*/{}, /*softmax_scale=*/FloatAttr(),
         /*softcap=*/FloatAttr(), /*causal=*/CausalAlignmentAttr(),
         /*window_left=*/IntegerAttr(), /*window_right=*/IntegerAttr(),
-        /*dropout=*/FloatAttr(), /*stage=*/ScoresStageAttr());
+        /*dropout=*/FloatAttr(), /*stage=*/ScoresStageAttr(),
+        /*style=*/RotaryStyleAttr());
 }
 
 MutableOperandRange AttentionOp::getDpsInitsMutable() {
-  // Output, the eleventh, lse and scores are neighbours in the operand list.
-  unsigned first = getODSOperandIndexAndLength(/*index=*/11).first;
+  // Output, lse and scores are neighbours in the operand list.
+  unsigned first = getODSOperandIndexAndLength(/*index=*/15).first;
   unsigned count = 1;
   if (!isTileOfScores()) // else lse is read
     count += (getLse() ? 1 : 0) + (getScores() ? 1 : 0);
@@ -78,6 +80,9 @@ void AttentionOp::getEffects(
   if (!hasPureBufferSemantics())
     return;
   getEffectsOfMemrefs(*this, effects);
+  if (getKNew())
+    for (OpOperand *operand : {&getKeyMutable(), &getValueMutable()})
+      effects.emplace_back(MemoryEffects::Write::get(), operand);
   // Of what a region captures there is no operand to name.
   if (!getCapturedTensors().empty())
     effects.emplace_back(MemoryEffects::Read::get());
@@ -116,6 +121,11 @@ static constexpr OperandRule kOperandRules[] = {
     {"seqused_k", "(batch)", isI32, "i32"},
     {"page_table", "(batch, pages)", isI32, "i32"},
     {"rng", "(4)", isI32, "i32"},
+    {"k_new", "(batch, heads_kv, seqlen_new, head_dim)", isHalf, "f16 or bf16"},
+    {"v_new", "(batch, heads_kv, seqlen_new, head_dim_v)", isHalf,
+     "f16 or bf16"},
+    {"rotary_cos", "(positions, rotary_dim / 2)", isHalf, "f16 or bf16"},
+    {"rotary_sin", "(positions, rotary_dim / 2)", isHalf, "f16 or bf16"},
     {"output", "(batch, heads_q, seqlen_q, head_dim_v)", isFloat,
      "f16 or bf16"},
     {"lse", "(batch, heads_q, seqlen_q)", isF32, "f32"},
@@ -162,7 +172,8 @@ LogicalResult AttentionOp::verify() {
   if (failed(verifyTypes()) || failed(verifyShapes()) ||
       failed(verifyModifiers()) || failed(verifyVarlen()) ||
       failed(verifyScores()) || failed(verifyStrides()) ||
-      failed(verifyDropout()))
+      failed(verifyDropout()) || failed(verifyAppend()) ||
+      failed(verifyRotary()))
     return failure();
   return verifyResults();
 }
@@ -404,7 +415,11 @@ LogicalResult AttentionOp::verifyStrides() {
                              {"output", getOutput()},
                              {"bias", getBias()},
                              {"lse", getLse()},
-                             {"scores", getScores()}}) {
+                             {"scores", getScores()},
+                             {"k_new", getKNew()},
+                             {"v_new", getVNew()},
+                             {"rotary_cos", getRotaryCos()},
+                             {"rotary_sin", getRotarySin()}}) {
     auto type = value ? dyn_cast<MemRefType>(value.getType()) : MemRefType();
     if (!type)
       continue;
@@ -438,6 +453,96 @@ LogicalResult AttentionOp::verifyDropout() {
     return emitOpError("expects rng of 4 words (seed and offset, the lower "
                        "half of each first), but got ")
            << extent(words);
+  return success();
+}
+
+LogicalResult AttentionOp::verifyAppend() {
+  // C24
+  if (static_cast<bool>(getKNew()) != static_cast<bool>(getVNew()))
+    return emitOpError("expects k_new and v_new together, but got only ")
+           << (getKNew() ? "k_new" : "v_new");
+  if (!getKNew())
+    return success();
+  auto kNew = cast<ShapedType>(getKNew().getType()),
+       vNew = cast<ShapedType>(getVNew().getType());
+  int64_t seqlenNew = ShapedType::isDynamic(kNew.getDimSize(Seqlen))
+                          ? vNew.getDimSize(Seqlen)
+                          : kNew.getDimSize(Seqlen);
+  for (auto [name, type, headDim] : {std::tuple("k_new", kNew, getHeadDim()),
+                                     {"v_new", vNew, getHeadDimV()}}) {
+    if (type.getElementType() != getQueryType().getElementType())
+      return emitOpError("expects ") << name << " of query's element type "
+                                     << getQueryType().getElementType()
+                                     << ", but got " << type.getElementType();
+    int64_t expected[] = {getQueryType().getDimSize(Batch),
+                          getKeyType().getDimSize(Head), seqlenNew, headDim};
+    bool isWhole = type.getDimSize(HeadDim) == headDim;
+    for (auto [want, got] : llvm::zip_equal(expected, type.getShape()))
+      if (!isWhole || differ(want, got))
+        return emitOpError("expects ")
+               << name << " of shape " << shapeString(expected) << ", but got "
+               << shapeString(type.getShape());
+  }
+  // C25
+  if (!getTile().empty())
+    return emitOpError("expects a tile without append: a kernel in front of it "
+                       "writes the rows");
+  if (!hasPureBufferSemantics())
+    return emitOpError("expects memrefs with append, which writes to key and "
+                       "value, but got tensors");
+  if (!getSequsedK())
+    return emitOpError("expects seqused_k with append, the number of keys "
+                       "before it, but got none");
+  if (getCuSeqlensQ())
+    return emitOpError("expects no cu_seqlens_q with append, but got one; "
+                       "entries of a batch have their own rows");
+  return success();
+}
+
+LogicalResult AttentionOp::verifyRotary() {
+  // C26
+  std::pair<StringRef, bool> parts[] = {
+      {"rotary_cos", static_cast<bool>(getRotaryCos())},
+      {"rotary_sin", static_cast<bool>(getRotarySin())},
+      {"style", getStyle().has_value()}};
+  for (auto [name, isThere] : parts)
+    for (auto [other, isOtherThere] : parts)
+      if (isThere && !isOtherThere)
+        return emitOpError("expects rotary_cos, rotary_sin and "
+                           "style(interleaved or half) together, but got ")
+               << name << " without " << other;
+  if (!getRotaryCos())
+    return success();
+  if (!getKNew())
+    return emitOpError(
+        "expects append with rotary, but got none: the keys that "
+        "are there were turned when they were written");
+  // C27
+  auto cos = cast<ShapedType>(getRotaryCos().getType()),
+       sin = cast<ShapedType>(getRotarySin().getType());
+  for (auto [name, type] :
+       {std::pair("rotary_cos", cos), {"rotary_sin", sin}}) {
+    if (type.getElementType() != getQueryType().getElementType())
+      return emitOpError("expects ") << name << " of query's element type "
+                                     << getQueryType().getElementType()
+                                     << ", but got " << type.getElementType();
+    int64_t pairs = type.getDimSize(1);
+    if (ShapedType::isDynamic(pairs) || pairs <= 0 || pairs > getHeadDim() / 2)
+      return emitOpError("expects ")
+             << name << " of a static number of pairs of columns, 1 to "
+             << getHeadDim() / 2 << " (head_dim / 2), but got "
+             << extent(pairs);
+  }
+  for (ShapedType type : {cos, sin})
+    if (type.getDimSize(0) == 0)
+      return emitOpError("expects rotary_cos and rotary_sin of a position or "
+                         "more, but got none");
+  if (differ(cos.getDimSize(0), sin.getDimSize(0)) ||
+      cos.getDimSize(1) != sin.getDimSize(1))
+    return emitOpError("expects rotary_cos and rotary_sin of one shape, but "
+                       "got ")
+           << shapeString(cos.getShape()) << " and "
+           << shapeString(sin.getShape());
   return success();
 }
 

@@ -21,17 +21,19 @@ using namespace mlir;
 using namespace mlir::flashcore;
 
 /// The clauses with an operand and its type, in the order in which they are
-/// printed, which is that of the op's operands behind query, key and value.
+/// printed, which is that of the op's operands behind query, key and value. One
+/// without a name is the second operand of the clause before it.
 static constexpr StringLiteral kOperandClauses[] = {
-    "bias",       "alibi", "sink", "cu_seqlens_q", "cu_seqlens_k", "seqused_k",
-    "page_table", "rng",   "outs", "lse",          "scores"};
+    "bias",      "alibi",      "sink", "cu_seqlens_q", "cu_seqlens_k",
+    "seqused_k", "page_table", "rng",  "append",       "",
+    "rotary",    "",           "outs", "lse",          "scores"};
 static constexpr unsigned kFirstClause = 3; // operand number of `bias`
 static constexpr unsigned kNumInputs = 3;
 static constexpr unsigned kTile = kFirstClause + std::size(kOperandClauses);
 
 static constexpr StringLiteral kOtherClauses[] = {
-    "tile",    "causal",  "window_left", "window_right", "scale",
-    "softcap", "dropout", "stage",       "score",        "mask"};
+    "tile",    "causal", "window_left", "window_right", "scale", "softcap",
+    "dropout", "stage",  "style",       "score",        "mask"};
 
 namespace {
 using Properties = AttentionOp::Properties;
@@ -58,6 +60,7 @@ private:
   ParseResult parseClause(StringRef keyword);
   ParseResult parseCausal();
   ParseResult parseStage();
+  ParseResult parseStyle();
   ParseResult parseRegion(Region &region);
   template <typename AttrT> ParseResult parseAttr(AttrT &attr, Type type);
   ParseResult parseAttributesAndResults();
@@ -100,7 +103,8 @@ ParseResult AttentionParser::parseInputs() {
 /// Every clause at most once, and `outs` once.
 ParseResult AttentionParser::parseClauses() {
   SmallVector<StringRef> keywords;
-  llvm::append_range(keywords, kOperandClauses);
+  llvm::copy_if(kOperandClauses, std::back_inserter(keywords),
+                [](StringRef clause) { return !clause.empty(); });
   llvm::append_range(keywords, kOtherClauses);
   llvm::SmallDenseSet<StringRef> seen;
   StringRef keyword;
@@ -128,14 +132,31 @@ ParseResult AttentionParser::parseClauses() {
                                "'outs'");
 }
 
+/// Whether the clause of this operand has another one.
+static bool isPair(unsigned operand) {
+  unsigned next = operand + 1 - kFirstClause;
+  return next < std::size(kOperandClauses) && kOperandClauses[next].empty();
+}
+
 ParseResult AttentionParser::parseOperandClause(unsigned operand) {
-  Operands &clause = operands[operand];
+  Operands *clause = &operands[operand],
+           *end = clause + (isPair(operand) ? 2 : 1);
   if (parser.parseLParen())
     return failure();
-  clause.loc = parser.getCurrentLocation();
-  return failure(parser.parseOperand(clause.values.emplace_back()) ||
-                 parser.parseColonType(clause.types.emplace_back()) ||
-                 parser.parseRParen());
+  for (Operands *each = clause; each != end; ++each) {
+    if (each != clause && parser.parseComma())
+      return failure();
+    each->loc = parser.getCurrentLocation();
+    if (parser.parseOperand(each->values.emplace_back()))
+      return failure();
+  }
+  if (parser.parseColon())
+    return failure();
+  for (Operands *each = clause; each != end; ++each)
+    if ((each != clause && parser.parseComma()) ||
+        parser.parseType(each->types.emplace_back()))
+      return failure();
+  return parser.parseRParen();
 }
 
 template <typename AttrT>
@@ -177,6 +198,21 @@ ParseResult AttentionParser::parseStage() {
   return parser.parseRParen();
 }
 
+ParseResult AttentionParser::parseStyle() {
+  StringRef name;
+  if (parser.parseLParen())
+    return failure();
+  SMLoc loc = parser.getCurrentLocation();
+  constexpr StringLiteral expects = "expects style to be interleaved or half";
+  if (failed(parser.parseOptionalKeyword(&name)))
+    return parser.emitError(loc, expects);
+  auto style = symbolizeRotaryStyle(name);
+  if (!style)
+    return parser.emitError(loc, expects) << ", but got " << name;
+  properties.style = RotaryStyleAttr::get(parser.getContext(), *style);
+  return parser.parseRParen();
+}
+
 ParseResult AttentionParser::parseRegion(Region &region) {
   if (parser.parseRegion(region))
     return failure();
@@ -207,6 +243,8 @@ ParseResult AttentionParser::parseClause(StringRef keyword) {
     return parseAttr(properties.dropout, f32);
   if (keyword == "stage")
     return parseStage();
+  if (keyword == "style")
+    return parseStyle();
   return parseRegion(keyword == "score" ? *score : *mask);
 }
 
@@ -248,10 +286,16 @@ ParseResult AttentionOp::parse(OpAsmParser &parser, OperationState &result) {
 void AttentionOp::print(OpAsmPrinter &printer) {
   auto inputs = getOperands().take_front(kNumInputs);
   printer << " ins(" << inputs << " : " << inputs.getTypes() << ")";
-  for (auto [number, keyword] : llvm::enumerate(kOperandClauses))
-    for (Value operand : getODSOperands(kFirstClause + number))
-      printer << ' ' << keyword << '(' << operand << " : " << operand.getType()
-              << ')';
+  for (auto [number, keyword] : llvm::enumerate(kOperandClauses)) {
+    unsigned first = kFirstClause + number;
+    SmallVector<Value> clause(getODSOperands(first));
+    if (keyword.empty() || clause.empty())
+      continue;
+    if (isPair(first))
+      llvm::append_range(clause, getODSOperands(first + 1));
+    printer << ' ' << keyword << '(' << clause << " : "
+            << ValueRange(clause).getTypes() << ')';
+  }
   if (!getTile().empty())
     printer << " tile(" << getTile() << ')';
   if (auto causal = getCausal())
@@ -270,6 +314,8 @@ void AttentionOp::print(OpAsmPrinter &printer) {
   }
   if (auto stage = getStage())
     printer << " stage(" << stringifyScoresStage(*stage) << ')';
+  if (auto style = getStyle())
+    printer << " style(" << stringifyRotaryStyle(*style) << ')';
   for (auto [keyword, region] :
        {std::pair<StringRef, Region *>("score", &getScoreRegion()),
         {"mask", &getMaskRegion()}}) {
@@ -281,7 +327,7 @@ void AttentionOp::print(OpAsmPrinter &printer) {
   printer.printOptionalAttrDict((*this)->getAttrs(),
                                 {"operandSegmentSizes", "causal", "window_left",
                                  "window_right", "softmax_scale", "softcap",
-                                 "dropout", "stage"});
+                                 "dropout", "stage", "style"});
   if (getNumResults() != 0)
     printer << " -> " << getResults().getTypes();
 }

@@ -22,6 +22,28 @@
 using namespace mlir;
 using namespace mlir::flashcore;
 
+/// Adds what is appended to key and value, and what turns it and query.
+static void addAppended(AttentionOp op,
+                        SmallVectorImpl<KernelTensor> &tensors) {
+  auto add = [&](StringRef name, Value value, ArrayRef<Dim> axes) {
+    tensors.emplace_back(name, /*isOutput=*/false, value, axes,
+                         getAccessBytes(cast<ShapedType>(value.getType())));
+  };
+  if (!op.getKNew())
+    return;
+  for (KernelTensor &tensor : tensors)
+    tensor.isUpdated = tensor.name == "k" || tensor.name == "v";
+  add("k_new", op.getKNew(),
+      {Dim::Batch, Dim::HeadsKV, Dim::SeqlenNew, Dim::HeadDim});
+  add("v_new", op.getVNew(),
+      {Dim::Batch, Dim::HeadsKV, Dim::SeqlenNew, Dim::HeadDimV});
+  if (!op.getRotaryCos())
+    return;
+  tensors.front().isCopied = true; // q
+  add("rotary_cos", op.getRotaryCos(), {Dim::Positions, Dim::RotaryPairs});
+  add("rotary_sin", op.getRotarySin(), {Dim::Positions, Dim::RotaryPairs});
+}
+
 static SmallVector<KernelTensor> getTensors(AttentionOp op) {
   SmallVector<KernelTensor> tensors;
   // Whole rows of these move, everything else element by element.
@@ -72,6 +94,7 @@ static SmallVector<KernelTensor> getTensors(AttentionOp op) {
     addPlain("seqused_k", false, used, {lengths});
   if (Value table = op.getPageTable())
     addPlain("page_table", false, table, {lengths, Dim::PagesPerSequence});
+  addAppended(op, tensors);
   // The axes of these are their own.
   if (Value rng = op.getRng())
     addPlain("rng", false, rng, {});
@@ -122,6 +145,16 @@ static KeyParts findKeyParts(AttentionOp op, fcgpu::ScheduleAttr schedule,
   return parts;
 }
 
+/// What only the kernel of the append reads; others read the copy of query.
+static bool isOfAppend(const KernelTensor &tensor) {
+  return tensor.isCopied || tensor.name == "k_new" || tensor.name == "v_new" ||
+         tensor.name == "rotary_cos" || tensor.name == "rotary_sin";
+}
+
+static bool isOfAppend(Dim dim) {
+  return dim == Dim::Positions || dim == Dim::RotaryPairs;
+}
+
 AttentionSignature::AttentionSignature(AttentionOp op,
                                        fcgpu::ScheduleAttr schedule,
                                        QueryRange queries)
@@ -132,11 +165,13 @@ AttentionSignature::AttentionSignature(AttentionOp op,
         chooseScoresSchedule(AttentionProblem::get(op), schedule.getChoice());
     listScoresArguments(op);
   }
+  if (op.getKNew())
+    listAppendArguments(op);
   auto isOfSink = [](const KernelTensor &tensor) {
     return tensor.name == "sink_logits";
   };
   auto isInput = [&](const KernelTensor &tensor) {
-    return !tensor.isOutput && !isOfSink(tensor);
+    return !tensor.isOutput && !isOfSink(tensor) && !isOfAppend(tensor);
   };
   // Which rows are of a sequence.
   auto isOfMerge = [&](const KernelTensor &tensor) {
@@ -144,20 +179,24 @@ AttentionSignature::AttentionSignature(AttentionOp op,
            tensor.name == "cu_seqlens_q";
   };
   auto isOfAttention = [](const KernelTensor &tensor) {
-    return tensor.name != "scores";
+    return tensor.name != "scores" && !isOfAppend(tensor);
   };
   auto isPart = [&](Dim dim) {
     return llvm::any_of(keyParts.factors, [&](const GridFactor &factor) {
       return factor.dim == dim;
     });
   };
-  auto isSize = [&](Dim dim) { return dim != Dim::KeySplits || isPart(dim); };
+  auto isSize = [&](Dim dim) {
+    return (dim != Dim::KeySplits || isPart(dim)) && !isOfAppend(dim);
+  };
   if (!keyParts.isSplit()) {
     arguments = listArguments(/*needsWorkspace=*/false, isOfAttention, isSize);
+    addCopyOfQuery(arguments);
     addTensorMaps(op, schedule);
     return;
   }
   arguments = listArguments(/*needsWorkspace=*/true, isInput, isSize);
+  addCopyOfQuery(arguments);
   addTensorMaps(op, schedule);
   mergeArguments =
       listArguments(/*needsWorkspace=*/true, isOfMerge, [&](Dim dim) {
@@ -166,11 +205,40 @@ AttentionSignature::AttentionSignature(AttentionOp op,
       });
 }
 
+/// For kernels behind that of the append, which turned the rows of query.
+void AttentionSignature::addCopyOfQuery(
+    SmallVectorImpl<KernelArgument> &list) const {
+  if (getTensors().front().isCopied)
+    addCopy(list, "q", /*isWritten=*/false);
+}
+
+/// Which rows there are, where they go, and what they are turned by.
+void AttentionSignature::listAppendArguments(AttentionOp op) {
+  bool isTurned = static_cast<bool>(op.getRotaryCos());
+  auto isTaken = [&](const KernelTensor &tensor) {
+    return isOfAppend(tensor) || tensor.isUpdated ||
+           tensor.name == "seqused_k" || tensor.name == "page_table";
+  };
+  appendArguments =
+      listArguments(/*needsWorkspace=*/false, isTaken, [&](Dim dim) {
+        bool isOfQuery = dim == Dim::SeqlenQ || dim == Dim::HeadsQ;
+        return dim <= Dim::RotaryPairs && dim != Dim::KeySplits &&
+               (isTurned || !isOfQuery);
+      });
+  for (KernelArgument &argument : appendArguments)
+    argument.isWritten = argument.kind == KernelArgument::Pointer &&
+                         getTensors()[argument.tensor].isUpdated;
+  if (isTurned)
+    addCopy(appendArguments, "q", /*isWritten=*/true);
+}
+
 /// The stage says what scores are made of.
 void AttentionSignature::listScoresArguments(AttentionOp op) {
   ScoresStage stage = *op.getStage();
   auto isTaken = [&](const KernelTensor &tensor) {
     StringRef name = tensor.name;
+    if (isOfAppend(tensor))
+      return false;
     if (name == "q" || name == "k" || name == "scores" || name == "seqused_k")
       return true;
     if (name == "lse")
@@ -181,8 +249,10 @@ void AttentionSignature::listScoresArguments(AttentionOp op) {
   };
   scoresArguments =
       listArguments(/*needsWorkspace=*/false, isTaken, [](Dim dim) {
-        return dim != Dim::HeadDimV && dim != Dim::KeySplits;
+        return dim != Dim::HeadDimV && dim != Dim::KeySplits &&
+               !isOfAppend(dim);
       });
+  addCopyOfQuery(scoresArguments);
 }
 
 /// Rows of K or V that a bulk copy moves: those of a tile, or of a part of it
@@ -216,6 +286,7 @@ void AttentionSignature::addTensorMaps(AttentionOp op,
     map.box.push_back(rows);
     map.box.push_back(fcgpu::kPanelBytes * 8 / type.getElementTypeBitWidth());
     map.swizzle = fcgpu::kPanelBytes;
+    map.isCopy = getTensors()[index].isCopied;
     bool isOfKeys = name == "k" || name == "v";
     bool isRagged = isOfKeys ? hasKeyEnds : hasQueryEnds;
     // Loads need the other one, too (TensorBox.cpp).
@@ -251,6 +322,27 @@ static DictionaryAttr describe(Builder b, const SplitFormula &formula) {
   return entry.getDictionary(b.getContext());
 }
 
+/// A copy of query, and behind it the partial results.
+SmallVector<WorkspaceTerm>
+AttentionSignature::getWorkspace(AttentionOp op) const {
+  SmallVector<WorkspaceTerm> workspace;
+  if (op.getRotaryCos())
+    workspace.push_back({getCopyRow(/*tensor=*/0) *
+                             op.getQueryType().getElementTypeBitWidth() / 8,
+                         {{Dim::Batch}, {Dim::HeadsQ}, {Dim::SeqlenQ}}});
+  if (keyParts.isSplit()) {
+    constexpr int64_t bytesOfF32 = 4;
+    WorkspaceTerm lse{bytesOfF32 * keyParts.count,
+                      {{Dim::Batch}, {Dim::HeadsQ}, {Dim::SeqlenQ}}};
+    llvm::append_range(lse.factors, keyParts.factors);
+    WorkspaceTerm output = lse;
+    output.bytes *= getPartialColumns();
+    workspace.push_back(std::move(lse));
+    workspace.push_back(std::move(output));
+  }
+  return workspace;
+}
+
 DictionaryAttr
 AttentionSignature::toDictionary(AttentionOp op, fcgpu::ScheduleAttr schedule,
                                  int64_t sharedMemoryBytes) const {
@@ -272,15 +364,9 @@ AttentionSignature::toDictionary(AttentionOp op, fcgpu::ScheduleAttr schedule,
     kernel.set("key_splits",
                describe(b, getSplitFormula(schedule.getChoice(),
                                            *lookupTarget(schedule.getChip()))));
-  if (keyParts.isSplit()) {
-    constexpr int64_t bytesOfF32 = 4;
-    WorkspaceTerm lse{bytesOfF32 * keyParts.count,
-                      {{Dim::Batch}, {Dim::HeadsQ}, {Dim::SeqlenQ}}};
-    llvm::append_range(lse.factors, keyParts.factors);
-    WorkspaceTerm output = lse;
-    output.bytes *= getPartialColumns();
-    kernel.set("workspace", describeWorkspace(context, {lse, output}));
-  }
+  SmallVector<WorkspaceTerm> workspace = getWorkspace(op);
+  if (!workspace.empty())
+    kernel.set("workspace", describeWorkspace(context, workspace));
   if (schedule.isPersistent())
     kernel.set("max_blocks_per_sm",
                b.getI64IntegerAttr(schedule.getBlocksPerSM()));
@@ -302,6 +388,8 @@ AttentionSignature::toDictionary(AttentionOp op, fcgpu::ScheduleAttr schedule,
     kernel.set("scores_stage", b.getStringAttr(stringifyScoresStage(*stage)));
   if (FloatAttr dropout = op.getDropoutAttr())
     kernel.set("dropout", dropout);
+  if (auto style = op.getStyle())
+    kernel.set("rotary", b.getStringAttr(stringifyRotaryStyle(*style)));
   for (auto [name, region] :
        {std::pair<StringRef, Region *>("score", &op.getScoreRegion()),
         {"mask", &op.getMaskRegion()}})
@@ -334,6 +422,21 @@ DictionaryAttr AttentionSignature::toScoresDictionary(AttentionOp op) const {
       getScoresSharedMemoryBytes(AttentionProblem::get(op), scoresChoice)};
   NamedAttrList kernel =
       describeKernel(op.getContext(), scoresArguments, launch);
+  setQueries(kernel, Builder(op.getContext()));
+  return kernel.getDictionary(op.getContext());
+}
+
+DictionaryAttr
+AttentionSignature::toAppendDictionary(AttentionOp op, int64_t blockRows,
+                                       int64_t numThreads) const {
+  GridFactor rows{Dim::SeqlenNew, blockRows};
+  // Blocks of rows of query, then as many as there may be of new ones.
+  if (op.getRotaryCos())
+    rows = {Dim::SeqlenQ, blockRows, Dim::SeqlenNew};
+  KernelLaunch launch{
+      {rows, {Dim::HeadsKV}, {Dim::Batch}}, /*gridCount=*/1, numThreads};
+  NamedAttrList kernel =
+      describeKernel(op.getContext(), appendArguments, launch);
   setQueries(kernel, Builder(op.getContext()));
   return kernel.getDictionary(op.getContext());
 }

@@ -67,7 +67,11 @@ LogicalResult mlir::flashcore::checkLowerable(AttentionOp op) {
         {"output", op.getOutput()},
         {"bias", op.getBias()},
         {"lse", op.getLse()},
-        {"scores", op.getScores()}}) {
+        {"scores", op.getScores()},
+        {"k_new", op.getKNew()},
+        {"v_new", op.getVNew()},
+        {"rotary_cos", op.getRotaryCos()},
+        {"rotary_sin", op.getRotarySin()}}) {
     if (!value)
       continue;
     auto type = cast<ShapedType>(value.getType());

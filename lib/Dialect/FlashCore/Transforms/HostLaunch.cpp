@@ -38,9 +38,9 @@ void HostLaunch::setSize(Dim dim, OpFoldResult size) {
 }
 
 void HostLaunch::launch(gpu::GPUFuncOp kernel,
-                        ArrayRef<KernelArgument> arguments, Value workspace,
-                        OpFoldResult grid, int64_t numThreads,
-                        int64_t sharedMemory) {
+                        ArrayRef<KernelArgument> arguments,
+                        const Workspace &workspace, OpFoldResult grid,
+                        int64_t numThreads, int64_t sharedMemory) {
   SmallVector<Value> operands;
   for (const KernelArgument &argument : arguments) {
     auto data = metadata[argument.tensor];
@@ -58,15 +58,16 @@ void HostLaunch::launch(gpu::GPUFuncOp kernel,
       operands.push_back(data.getOffset());
       break;
     case KernelArgument::Workspace:
-      operands.push_back(workspace);
+      operands.push_back(argument.isCopy ? workspace.copy : workspace.floats);
       break;
     case KernelArgument::TensorMap:
       // Upstream's launch passes no structures by value: whoever lowers the
       // host code hears of it. The runtime makes the map.
-      operands.push_back(UnrealizedConversionCastOp::create(
-                             b, LLVM::LLVMPointerType::get(b.getContext()),
-                             metadata[argument.tensor].getBaseBuffer())
-                             .getResult(0));
+      operands.push_back(
+          UnrealizedConversionCastOp::create(
+              b, LLVM::LLVMPointerType::get(b.getContext()),
+              argument.isCopy ? workspace.copy : Value(data.getBaseBuffer()))
+              .getResult(0));
       break;
     }
   }

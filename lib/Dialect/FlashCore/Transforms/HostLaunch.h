@@ -21,6 +21,12 @@ namespace mlir::flashcore {
 /// Sizes, strides and pointers of the tensors of a problem, on the host.
 class HostLaunch {
 public:
+  /// Pointers to one workspace, where a kernel takes it: as f32, and as the
+  /// copy of a tensor that is in front of all else.
+  struct Workspace {
+    Value floats, copy;
+  };
+
   /// Takes them from the memrefs where `b` is.
   HostLaunch(ImplicitLocOpBuilder &b, const KernelSignature &signature);
 
@@ -29,10 +35,9 @@ public:
   /// One that no tensor has.
   void setSize(Dim dim, OpFoldResult size);
 
-  /// Launches `grid` blocks of `kernel`, which takes `arguments`; without a
-  /// workspace among them it may be null.
+  /// Launches `grid` blocks of `kernel`, which takes `arguments`.
   void launch(gpu::GPUFuncOp kernel, ArrayRef<KernelArgument> arguments,
-              Value workspace, OpFoldResult grid, int64_t numThreads,
+              const Workspace &workspace, OpFoldResult grid, int64_t numThreads,
               int64_t sharedMemory);
 
 private:

@@ -45,11 +45,19 @@ KernelFrame::KernelFrame(ImplicitLocOpBuilder &b,
   for (const KernelArgument &argument : arguments)
     if (argument.kind == KernelArgument::Pointer)
       tensors[argument.tensor] = reinterpret(argument.tensor);
+  for (auto [argument, value] :
+       llvm::zip_equal(arguments, func.getArguments())) {
+    if (argument.kind != KernelArgument::Workspace || !argument.isCopy)
+      continue;
+    copy = viewCopy(argument, value);
+    if (!tensors[argument.tensor])
+      tensors[argument.tensor] = copy;
+  }
 }
 
 /// The tensors do not overlap, rows start at multiples of their alignment (so
 /// does the pointer, unless the offset is the caller's), and nobody else writes
-/// what is read while the kernel runs.
+/// what is read while the kernel runs. The parts of a workspace are apart.
 void KernelFrame::setArgumentAttributes() {
   constexpr int64_t workspaceAlignment = 16;
   bool writesOutputs = false;
@@ -61,11 +69,11 @@ void KernelFrame::setArgumentAttributes() {
       if (!ShapedType::isDynamic(tensor.offset))
         alignment = tensor.alignment;
       writesOutputs |= tensor.isOutput;
-      isRead = !tensor.isOutput;
+      isRead = !tensor.isOutput && !argument.isWritten;
     } else if (argument.kind == KernelArgument::Workspace) {
       // Only the kernel that writes the outputs reads it.
       alignment = workspaceAlignment;
-      isRead = writesOutputs;
+      isRead = argument.isCopy ? !argument.isWritten : writesOutputs;
     } else {
       continue;
     }
@@ -119,6 +127,34 @@ Value KernelFrame::findTensor(StringRef name) const {
   return Value();
 }
 
+/// Row-major but for the columns that fill up its rows.
+Value KernelFrame::viewCopy(const KernelArgument &argument, Value base) {
+  const KernelTensor &tensor = signature.getTensors()[argument.tensor];
+  SmallVector<OpFoldResult> shape =
+      llvm::map_to_vector(tensor.axes, [&](Dim dim) { return getSize(dim); });
+  SmallVector<OpFoldResult> strides(shape.size(), b.getIndexAttr(1));
+  size_t rows = shape.size() - 2;
+  strides[rows] = b.getIndexAttr(signature.getCopyRow(argument.tensor));
+  for (size_t axis = rows; axis > 0; --axis)
+    strides[axis - 1] = multiply(strides[axis], shape[axis]);
+  return makeView(base, b.getIndexAttr(0), shape, strides);
+}
+
+/// In elements of f32: rows of a copy are whole numbers of them.
+OpFoldResult KernelFrame::getEndOfCopy() {
+  OpFoldResult end = b.getIndexAttr(0);
+  for (const KernelTensor &tensor : signature.getTensors()) {
+    if (!tensor.isCopied)
+      continue;
+    int64_t row = signature.getCopyRow(&tensor - signature.getTensors().data());
+    int64_t bits = tensor.getType().getElementTypeBitWidth();
+    end = b.getIndexAttr(row * bits / 32);
+    for (Dim dim : ArrayRef(tensor.axes).drop_back())
+      end = multiply(end, getSize(dim));
+  }
+  return end;
+}
+
 OpFoldResult KernelFrame::multiply(OpFoldResult x, OpFoldResult y) {
   auto xValue = getConstantIntValue(x), yValue = getConstantIntValue(y);
   if (xValue && yValue)
@@ -129,22 +165,42 @@ OpFoldResult KernelFrame::multiply(OpFoldResult x, OpFoldResult y) {
   return arith::MulIOp::create(b, asValue(x), asValue(y)).getResult();
 }
 
-Value KernelFrame::viewWorkspace(OpFoldResult offset,
-                                 ArrayRef<OpFoldResult> shape) {
-  Value base;
-  for (auto [argument, value] : llvm::zip_equal(arguments, func.getArguments()))
-    if (argument.kind == KernelArgument::Workspace)
-      base = value;
-  SmallVector<OpFoldResult> strides(shape.size(), b.getIndexAttr(1));
-  for (size_t axis = shape.size() - 1; axis > 0; --axis)
-    strides[axis - 1] = multiply(strides[axis], shape[axis]);
+/// A sum of sizes.
+OpFoldResult KernelFrame::add(OpFoldResult x, OpFoldResult y) {
+  auto xValue = getConstantIntValue(x), yValue = getConstantIntValue(y);
+  if (xValue && yValue)
+    return b.getIndexAttr(*xValue + *yValue);
+  if (xValue == 0)
+    return y;
+  auto asValue = [&](OpFoldResult ofr) {
+    return getValueOrCreateConstantIndexOp(b, b.getLoc(), ofr);
+  };
+  return arith::AddIOp::create(b, asValue(x), asValue(y)).getResult();
+}
+
+Value KernelFrame::makeView(Value base, OpFoldResult offset,
+                            ArrayRef<OpFoldResult> shape,
+                            ArrayRef<OpFoldResult> strides) {
   auto known = [](OpFoldResult ofr) {
     return getConstantIntValue(ofr).value_or(ShapedType::kDynamic);
   };
   auto layout = StridedLayoutAttr::get(b.getContext(), known(offset),
                                        llvm::map_to_vector(strides, known));
-  auto type = MemRefType::get(llvm::map_to_vector(shape, known), b.getF32Type(),
+  auto type = MemRefType::get(llvm::map_to_vector(shape, known),
+                              cast<MemRefType>(base.getType()).getElementType(),
                               layout);
   return memref::ReinterpretCastOp::create(b, type, base, offset, shape,
                                            strides);
+}
+
+Value KernelFrame::viewWorkspace(OpFoldResult offset,
+                                 ArrayRef<OpFoldResult> shape) {
+  Value base;
+  for (auto [argument, value] : llvm::zip_equal(arguments, func.getArguments()))
+    if (argument.kind == KernelArgument::Workspace && !argument.isCopy)
+      base = value;
+  SmallVector<OpFoldResult> strides(shape.size(), b.getIndexAttr(1));
+  for (size_t axis = shape.size() - 1; axis > 0; --axis)
+    strides[axis - 1] = multiply(strides[axis], shape[axis]);
+  return makeView(base, add(getEndOfCopy(), offset), shape, strides);
 }

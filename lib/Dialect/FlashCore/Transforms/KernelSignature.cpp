@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/Dialect/FlashCore/Transforms/KernelSignature.h"
+#include "flashcore/Dialect/FCGPU/IR/Schedule.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/Builders.h"
 
@@ -18,10 +19,11 @@ using namespace mlir::flashcore;
 
 StringRef mlir::flashcore::stringifyDim(Dim dim) {
   static constexpr StringLiteral names[kNumDims + 1] = {
-      "batch",      "heads_q",  "heads_kv",   "seqlen_q",
-      "seqlen_k",   "head_dim", "head_dim_v", "cu_seqlens",
-      "sequences",  "pages",    "page_size",  "pages_per_sequence",
-      "key_splits", "parts", "1"};
+      "batch",      "heads_q",    "heads_kv",   "seqlen_q",
+      "seqlen_k",   "head_dim",   "head_dim_v", "cu_seqlens",
+      "sequences",  "pages",      "page_size",  "pages_per_sequence",
+      "key_splits", "seqlen_new", "positions",  "rotary_pairs",
+      "parts",      "1"};
   return names[static_cast<unsigned>(dim)];
 }
 
@@ -91,6 +93,23 @@ SmallVector<KernelArgument> KernelSignature::listArguments(
   return result;
 }
 
+void KernelSignature::addCopy(SmallVectorImpl<KernelArgument> &arguments,
+                              StringRef tensor, bool isWritten) const {
+  KernelArgument copy{KernelArgument::Workspace, getTensorIndex(tensor)};
+  copy.isCopy = true;
+  copy.isWritten = isWritten;
+  // Behind the other pointers.
+  auto *place = llvm::find_if(arguments, [](const KernelArgument &argument) {
+    return argument.kind != KernelArgument::Pointer &&
+           argument.kind != KernelArgument::Workspace;
+  });
+  arguments.insert(place, copy);
+}
+
+int64_t KernelSignature::getCopyRow(unsigned tensor) const {
+  return fcgpu::getTileColumns(tensors[tensor].getType().getShape().back());
+}
+
 unsigned KernelSignature::getTensorIndex(StringRef name) const {
   const auto *it = llvm::find_if(
       tensors, [&](const KernelTensor &tensor) { return tensor.name == name; });
@@ -104,6 +123,12 @@ KernelSignature::getTypes(MLIRContext *context,
   SmallVector<Type> types;
   for (const KernelArgument &argument : arguments) {
     switch (argument.kind) {
+    case KernelArgument::Workspace:
+      if (!argument.isCopy) {
+        types.push_back(MemRefType::get({}, Float32Type::get(context)));
+        break;
+      }
+      [[fallthrough]];
     case KernelArgument::Pointer: {
       MemRefType type = tensors[argument.tensor].getType();
       types.push_back(MemRefType::get({}, type.getElementType(),
@@ -111,9 +136,6 @@ KernelSignature::getTypes(MLIRContext *context,
                                       type.getMemorySpace()));
       break;
     }
-    case KernelArgument::Workspace:
-      types.push_back(MemRefType::get({}, Float32Type::get(context)));
-      break;
     case KernelArgument::TensorMap:
       types.push_back(LLVM::LLVMPointerType::get(context));
       break;
@@ -169,10 +191,14 @@ KernelSignature::describeArguments(MLIRContext *context,
     entry.set("kind", b.getStringAttr(kinds[argument.kind]));
     if (argument.kind == KernelArgument::Size)
       entry.set("dim", b.getStringAttr(getName(argument.dim)));
-    else if (argument.kind == KernelArgument::Workspace)
+    else if (argument.kind == KernelArgument::Workspace || argument.isCopy)
       entry.set("tensor", b.getStringAttr("workspace"));
     else
       entry.set("tensor", b.getStringAttr(tensors[argument.tensor].name));
+    if (argument.isCopy) {
+      entry.set("copy_of", b.getStringAttr(tensors[argument.tensor].name));
+      entry.set("row", b.getI64IntegerAttr(getCopyRow(argument.tensor)));
+    }
     if (argument.kind == KernelArgument::Stride)
       entry.set("axis", b.getI64IntegerAttr(argument.axis));
     if (argument.kind == KernelArgument::TensorMap) {
@@ -212,13 +238,16 @@ NamedAttrList KernelSignature::describeProblem(MLIRContext *context) const {
   SmallVector<Attribute> tensorAttrs;
   for (const KernelTensor &tensor : tensors) {
     SmallVector<Attribute> axes, strides;
+    StringRef role = tensor.isOutput    ? "output"
+                     : tensor.isUpdated ? "updated"
+                                        : "input";
     for (Dim dim : tensor.axes)
       axes.push_back(text(getName(dim)));
     for (int64_t stride : tensor.strides)
       strides.push_back(number(stride));
     tensorAttrs.push_back(b.getDictionaryAttr(
         {b.getNamedAttr("name", text(tensor.name)),
-         b.getNamedAttr("role", text(tensor.isOutput ? "output" : "input")),
+         b.getNamedAttr("role", text(role)),
          b.getNamedAttr("dtype",
                         TypeAttr::get(tensor.getType().getElementType())),
          b.getNamedAttr("axes", b.getArrayAttr(axes)),

@@ -127,11 +127,13 @@ void ScoresKernelBuilder::buildWarpTile(Value warp) {
       b, TypeRange(), q, k, k, bias, /*alibi_slopes=*/Value(),
       /*sink_logits=*/Value(), /*cu_seqlens_q=*/Value(),
       /*cu_seqlens_k=*/Value(), /*seqused_k=*/Value(), /*page_table=*/Value(),
-      /*rng=*/Value(), scores, lse, /*scores=*/Value(), operands,
-      b.getF32FloatAttr(op.getEffectiveScale()), /*softcap=*/FloatAttr(),
+      /*rng=*/Value(), /*k_new=*/Value(), /*v_new=*/Value(),
+      /*rotary_cos=*/Value(), /*rotary_sin=*/Value(), scores, lse,
+      /*scores=*/Value(), operands, b.getF32FloatAttr(op.getEffectiveScale()),
+      /*softcap=*/FloatAttr(),
       /*causal=*/CausalAlignmentAttr(), /*window_left=*/IntegerAttr(),
       /*window_right=*/IntegerAttr(), /*dropout=*/FloatAttr(),
-      op.getStageAttr());
+      op.getStageAttr(), /*style=*/RotaryStyleAttr());
   tile->setAttr(fcgpu::kScheduleAttrName, schedule);
   addChanges(tile);
 }

@@ -169,6 +169,15 @@ Sequence SequenceFinder::find(Value batch, Value queryBlock) {
   if (op.getSequsedK())
     found.seqlenK =
         clamp(loadUsed(found.number), index(0), asValue(found.seqlenK));
+  // As many new keys as there is room for.
+  if (op.getKNew())
+    found.seqlenK =
+        arith::MinSIOp::create(
+            b,
+            arith::AddIOp::create(b, asValue(found.seqlenK),
+                                  asValue(frame.getSize(Dim::SeqlenNew))),
+            asValue(getSeqlenK()))
+            .getResult();
   return found;
 }
 

@@ -47,9 +47,11 @@ namespace {
 /// The kernels of one attention; `merge` is null unless its keys are split,
 /// `scores` unless they are an output.
 struct Kernels {
-  gpu::GPUFuncOp attention, merge, scores;
+  gpu::GPUFuncOp append, attention, merge, scores;
 
-  unsigned getNumber() const { return 1 + (merge ? 1 : 0) + (scores ? 1 : 0); }
+  unsigned getNumber() const {
+    return (append ? 1 : 0) + 1 + (merge ? 1 : 0) + (scores ? 1 : 0);
+  }
 };
 
 /// Builds the kernels of one attention, and their launches.
@@ -96,11 +98,13 @@ private:
   OpFoldResult getNumSequences();
   OpFoldResult getMeanQueries();
   OpFoldResult computeKeySplits();
-  Value allocateWorkspace();
+  OpFoldResult countFloats();
+  void allocateWorkspace();
+  void buildAppendLaunch(gpu::GPUFuncOp kernel);
+  void buildMergeLaunch(gpu::GPUFuncOp kernel);
   void buildScoresLaunch(gpu::GPUFuncOp kernel);
   void buildLaunch(gpu::GPUFuncOp kernel, ArrayRef<KernelArgument> arguments,
-                   Value workspace, OpFoldResult grid, int64_t numThreads,
-                   int64_t sharedMemory);
+                   OpFoldResult grid, int64_t numThreads, int64_t sharedMemory);
 
   OpFoldResult getSize(Dim dim) const { return sizes[static_cast<int>(dim)]; }
   int64_t getSharedMemory() {
@@ -157,6 +161,9 @@ private:
   OpFoldResult keyEnd, partialEntry;
   /// On the host.
   std::optional<HostLaunch> host;
+  /// What is allocated, and pointers to it of f32 and of query's type.
+  Value workspace;
+  HostLaunch::Workspace pointers;
 };
 } // namespace
 
@@ -178,12 +185,17 @@ gpu::GPUModuleOp KernelBuilder::createModule(ModuleOp module) {
 
 Kernels KernelBuilder::buildKernels(gpu::GPUModuleOp module) {
   std::string name = getKernelName() + (queries.most ? "_few_queries" : "");
+  Kernels kernels;
   b.setInsertionPointToEnd(module.getBody());
+  if (op.getKNew()) {
+    kernels.append = buildAppendKernel(b, op, signature, name + "_append");
+    b.setInsertionPointToEnd(module.getBody());
+  }
   KernelFrame frame(b, signature, signature.getArguments(), name,
                     schedule.getNumThreads(), getDescription());
   frame.getFunc()->setAttr(fcgpu::kScheduleAttrName, schedule);
   buildBody(frame);
-  Kernels kernels{frame.getFunc(), {}, {}};
+  kernels.attention = frame.getFunc();
   if (isSplit()) {
     b.setInsertionPointAfter(kernels.attention);
     kernels.merge =
@@ -446,11 +458,13 @@ void KernelBuilder::buildWarpTile(KernelFrame &frame, PartialResults partials,
       b, TypeRange(), q, k, v, bias, /*alibi_slopes=*/Value(), sink,
       /*cu_seqlens_q=*/Value(),
       /*cu_seqlens_k=*/Value(), /*seqused_k=*/Value(), /*page_table=*/Value(),
-      op.getRng() ? frame.getTensor("rng") : Value(), o, lse,
+      op.getRng() ? frame.getTensor("rng") : Value(), /*k_new=*/Value(),
+      /*v_new=*/Value(), /*rotary_cos=*/Value(), /*rotary_sin=*/Value(), o, lse,
       /*scores=*/Value(), getTileOperands(headQ, row),
       b.getF32FloatAttr(op.getEffectiveScale()), op.getSoftcapAttr(),
       op.getCausalAttr(), op.getWindowLeftAttr(), op.getWindowRightAttr(),
-      op.getDropoutAttr(), /*stage=*/ScoresStageAttr());
+      op.getDropoutAttr(), /*stage=*/ScoresStageAttr(),
+      /*style=*/RotaryStyleAttr());
   tiled->setAttr(fcgpu::kScheduleAttrName, schedule);
   addRegions(frame, op, tiled);
 }
@@ -512,30 +526,61 @@ OpFoldResult KernelBuilder::computeKeySplits() {
   return getAtLeastOne(splits);
 }
 
-/// Room for the partial results, of which one kernel makes and the next one
-/// uses all.
-Value KernelBuilder::allocateWorkspace() {
-  AffineExpr d0, d1, d2;
-  bindDims(op.getContext(), d0, d1, d2);
+/// Of the partial results, which one kernel makes and the next one uses all.
+OpFoldResult KernelBuilder::countFloats() {
   int64_t floatsOfRow = signature.getPartialColumns() + /*LSE*/ 1;
-  OpFoldResult floats =
+  return apply(b.getAffineDimExpr(0) * b.getAffineSymbolExpr(0) *
+                   b.getAffineSymbolExpr(1) * b.getAffineSymbolExpr(2) *
+                   floatsOfRow,
+               {getSize(Dim::SeqlenQ), getSize(Dim::HeadsQ),
+                getSize(Dim::Batch), getNumParts()});
+}
+
+/// Room for a copy of query and for partial results.
+void KernelBuilder::allocateWorkspace() {
+  auto allocate = [&](Type element, OpFoldResult count) -> Value {
+    auto type = MemRefType::get({ShapedType::kDynamic}, element);
+    return gpu::AllocOp::create(b, type, /*asyncToken=*/Type(),
+                                /*asyncDependencies=*/ValueRange(),
+                                ValueRange{asValue(count)},
+                                /*symbolOperands=*/ValueRange())
+        .getMemref();
+  };
+  auto getBase = [&](Value memref) -> Value {
+    return memref::ExtractStridedMetadataOp::create(b, memref).getBaseBuffer();
+  };
+  if (!op.getRotaryCos()) {
+    workspace = allocate(b.getF32Type(), countFloats());
+    pointers.floats = getBase(workspace);
+    return;
+  }
+  Type element = op.getQueryType().getElementType();
+  AffineExpr d0 = b.getAffineDimExpr(0), d1 = b.getAffineDimExpr(1);
+  OpFoldResult elements =
       apply(d0 * b.getAffineSymbolExpr(0) * b.getAffineSymbolExpr(1) *
-                b.getAffineSymbolExpr(2) * floatsOfRow,
-            {getSize(Dim::SeqlenQ), getSize(Dim::HeadsQ), getSize(Dim::Batch),
-             getNumParts()});
-  auto type = MemRefType::get({ShapedType::kDynamic}, b.getF32Type());
-  return gpu::AllocOp::create(b, type, /*asyncToken=*/Type(),
-                              /*asyncDependencies=*/ValueRange(),
-                              ValueRange{asValue(floats)},
-                              /*symbolOperands=*/ValueRange())
-      .getMemref();
+                signature.getCopyRow(/*tensor=*/0),
+            {getSize(Dim::SeqlenQ), getSize(Dim::HeadsQ), getSize(Dim::Batch)});
+  if (!isSplit()) {
+    workspace = allocate(element, elements);
+    pointers.copy = getBase(workspace);
+    return;
+  }
+  OpFoldResult bytes = apply(d0 * 2 + d1 * 4, {elements, countFloats()});
+  workspace = allocate(b.getI8Type(), bytes);
+  auto view = [&](Type type, OpFoldResult count) {
+    return getBase(memref::ViewOp::create(
+        b, MemRefType::get({ShapedType::kDynamic}, type), workspace,
+        asValue(b.getIndexAttr(0)), ValueRange{asValue(count)}));
+  };
+  pointers.copy = view(element, elements);
+  pointers.floats = view(b.getF32Type(), apply(d0.floorDiv(4), {bytes}));
 }
 
 void KernelBuilder::buildLaunch(gpu::GPUFuncOp kernel,
                                 ArrayRef<KernelArgument> arguments,
-                                Value workspace, OpFoldResult grid,
-                                int64_t numThreads, int64_t sharedMemory) {
-  host->launch(kernel, arguments, workspace, grid, numThreads, sharedMemory);
+                                OpFoldResult grid, int64_t numThreads,
+                                int64_t sharedMemory) {
+  host->launch(kernel, arguments, pointers, grid, numThreads, sharedMemory);
 }
 
 /// Blocks of the attention kernel. How many SMs the device has is known to us
@@ -552,6 +597,34 @@ OpFoldResult KernelBuilder::getGrid() {
   return affine::makeComposedFoldedAffineMin(b, b.getLoc(), map, {tiles});
 }
 
+/// In front of the others, which read what it writes.
+void KernelBuilder::buildAppendLaunch(gpu::GPUFuncOp kernel) {
+  AffineExpr d0, d1;
+  bindDims(op.getContext(), d0, d1);
+  OpFoldResult rows =
+      op.getRotaryCos()
+          ? apply(d0.ceilDiv(kAppendRows) + d1,
+                  {getSize(Dim::SeqlenQ), getSize(Dim::SeqlenNew)})
+          : apply(d0.ceilDiv(kAppendRows), {getSize(Dim::SeqlenNew)});
+  OpFoldResult grid =
+      apply(d0 * b.getAffineSymbolExpr(0) * b.getAffineSymbolExpr(1),
+            {rows, getSize(Dim::HeadsKV), getSize(Dim::Batch)});
+  buildLaunch(kernel, signature.getAppendArguments(), grid,
+              kernel.getKnownBlockSizeAttr()[0], /*sharedMemory=*/0);
+}
+
+void KernelBuilder::buildMergeLaunch(gpu::GPUFuncOp kernel) {
+  OpFoldResult grid =
+      apply(b.getAffineDimExpr(0) * b.getAffineSymbolExpr(0) *
+                b.getAffineSymbolExpr(1),
+            {getSize(Dim::SeqlenQ), getSize(Dim::HeadsQ), getSize(Dim::Batch)});
+  auto description =
+      kernel->getAttrOfType<DictionaryAttr>(fcgpu::kKernelAttrName);
+  buildLaunch(kernel, signature.getMergeArguments(), grid,
+              description.getAs<IntegerAttr>("threads").getInt(),
+              description.getAs<IntegerAttr>("shared_memory").getInt());
+}
+
 /// Behind the others: probabilities need the log-sum-exp of all keys.
 void KernelBuilder::buildScoresLaunch(gpu::GPUFuncOp kernel) {
   fcgpu::ScheduleChoice choice = signature.getScoresChoice();
@@ -563,8 +636,8 @@ void KernelBuilder::buildScoresLaunch(gpu::GPUFuncOp kernel) {
             {getSize(Dim::SeqlenQ),
              apply(d0.ceilDiv(choice.blockN), {getSize(Dim::SeqlenK)}),
              getSize(Dim::HeadsQ), getSize(Dim::Batch)});
-  buildLaunch(kernel, signature.getScoresArguments(), /*workspace=*/Value(),
-              tiles, choice.numWarps * kWarpSize,
+  buildLaunch(kernel, signature.getScoresArguments(), tiles,
+              choice.numWarps * kWarpSize,
               getScoresSharedMemoryBytes(AttentionProblem::get(op), choice));
 }
 
@@ -578,29 +651,20 @@ void KernelBuilder::buildLaunches(Kernels kernels,
     host->setSize(Dim::KeySplits, sizes[keySplits]);
   }
   OpFoldResult grid = getGrid();
-  Value workspace, base;
-  if (isSplit()) {
-    workspace = allocateWorkspace();
-    base =
-        memref::ExtractStridedMetadataOp::create(b, workspace).getBaseBuffer();
-  }
-  buildLaunch(kernels.attention, signature.getArguments(), base, grid,
+  workspace = Value();
+  if (isSplit() || op.getRotaryCos())
+    allocateWorkspace();
+  if (kernels.append)
+    buildAppendLaunch(kernels.append);
+  buildLaunch(kernels.attention, signature.getArguments(), grid,
               schedule.getNumThreads(), getSharedMemory());
-  if (isSplit()) {
-    grid = apply(
-        b.getAffineDimExpr(0) * b.getAffineSymbolExpr(0) *
-            b.getAffineSymbolExpr(1),
-        {getSize(Dim::SeqlenQ), getSize(Dim::HeadsQ), getSize(Dim::Batch)});
-    auto merge =
-        kernels.merge->getAttrOfType<DictionaryAttr>(fcgpu::kKernelAttrName);
-    buildLaunch(kernels.merge, signature.getMergeArguments(), base, grid,
-                merge.getAs<IntegerAttr>("threads").getInt(),
-                merge.getAs<IntegerAttr>("shared_memory").getInt());
-    gpu::DeallocOp::create(b, /*asyncToken=*/Type(),
-                           /*asyncDependencies=*/ValueRange(), workspace);
-  }
+  if (isSplit())
+    buildMergeLaunch(kernels.merge);
   if (kernels.scores)
     buildScoresLaunch(kernels.scores);
+  if (workspace)
+    gpu::DeallocOp::create(b, /*asyncToken=*/Type(),
+                           /*asyncDependencies=*/ValueRange(), workspace);
 }
 
 /// Launches of all kernels of an attention, in the place of the op: where there

@@ -85,7 +85,7 @@ struct TileMergesPass final
             b.getAffineSymbolExpr(1),
         {getSize(Dim::SeqlenQ), getSize(Dim::HeadsQ), getSize(Dim::Batch)});
     const KernelLaunch &launch = signature.getLaunch();
-    host.launch(kernel, signature.getArguments(), /*workspace=*/Value(), grid,
+    host.launch(kernel, signature.getArguments(), HostLaunch::Workspace(), grid,
                 launch.numThreads, launch.sharedMemory);
     op.erase();
   }

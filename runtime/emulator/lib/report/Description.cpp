@@ -21,7 +21,7 @@ using nlohmann::json;
 
 static constexpr std::string_view prefix = "// flashcore-launch: ";
 /// That of the manifest: the words are the same.
-static constexpr uint64_t knownVersion = 8;
+static constexpr uint64_t knownVersion = 9;
 
 const DescribedTensor *Description::findTensor(std::string_view name) const {
   auto it = std::find_if(tensors.begin(), tensors.end(),
@@ -173,8 +173,8 @@ static DescribedTensor readTensor(const Field &field, const Description &out) {
     field["dtype"].refuse("f16, bf16, f32 or i32");
   std::string role = field["role"].string();
   tensor.isOutput = role == "output";
-  if (!tensor.isOutput && role != "input")
-    field["role"].refuse("input or output");
+  if (!tensor.isOutput && role != "input" && role != "updated")
+    field["role"].refuse("input, output or updated");
   for (const Field &axis : field["axes"].elements()) {
     tensor.axes.push_back(axis.string());
     if (tensor.axes.back() != "1" && !out.dims.contains(tensor.axes.back()))
@@ -232,6 +232,15 @@ static DescribedArgument readArgument(const Field &field,
   }
   argument.name = field["tensor"].string();
   const DescribedTensor *tensor = out.findTensor(argument.name);
+  if (field.has("copy_of")) {
+    argument.copyOf = field["copy_of"].string();
+    argument.copyRow = field["row"].integer(1);
+    tensor = out.findTensor(argument.copyOf);
+    if (!tensor || argument.name != Description::workspaceName)
+      return field["copy_of"].refuse("a name of 'tensors', and the workspace "
+                                     "for 'tensor'"),
+             argument;
+  }
   bool isWorkspace = argument.kind == Kind::Pointer &&
                      argument.name == Description::workspaceName;
   if (!tensor && !isWorkspace)

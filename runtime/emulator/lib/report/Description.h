@@ -54,6 +54,10 @@ struct DescribedArgument {
   std::vector<uint32_t> box;
   unsigned swizzle = 0;
   std::optional<size_t> raggedAxis;
+  /// Of what is in the workspace: the tensor that it is a copy of, empty
+  /// without one, and the elements from row to row.
+  std::string copyOf;
+  uint64_t copyRow = 0;
 };
 
 /// The query rows of a sequence that something is for.

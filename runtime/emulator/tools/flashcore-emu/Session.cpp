@@ -354,12 +354,32 @@ uint64_t DescribedSession::valueOf(const DescribedArgument &argument) const {
                                        : tensor.offset;
 }
 
+/// What a copy of `tensor` is whose rows are `row` elements apart.
+static TypedArgument makeCopy(const TypedArgument &tensor, uint64_t row) {
+  TypedArgument copy;
+  copy.type = tensor.type;
+  copy.view.shape = tensor.view.shape;
+  copy.view.strides.assign(copy.view.shape.size(), 1);
+  for (size_t axis = copy.view.shape.size() - 1; axis-- > 0;) {
+    copy.view.strides[axis] = row;
+    row *= std::max<uint64_t>(copy.view.shape[axis], 1);
+  }
+  return copy;
+}
+
 Expected<std::vector<uint8_t>>
 DescribedSession::encodeMap(const DescribedArgument &argument) const {
-  const LoadedArgument &tensor = *session.results.find(argument.name);
+  bool isCopy = !argument.copyOf.empty();
+  const LoadedArgument &tensor =
+      *session.results.find(isCopy ? argument.copyOf : argument.name);
   TypedArgument map;
   map.box = TensorBox{argument.box, argument.swizzle, argument.raggedAxis};
-  return encodeTensorMap(map, tensor.value, tensor.address);
+  if (!isCopy)
+    return encodeTensorMap(map, tensor.value, tensor.address);
+  // Of nothing there is no workspace: any address will do.
+  const LoadedArgument *workspace = session.results.find(argument.name);
+  return encodeTensorMap(map, makeCopy(tensor.value, argument.copyRow),
+                         workspace ? workspace->address : tensor.address);
 }
 
 Error DescribedSession::addArguments(const DescribedKernel &kernel,

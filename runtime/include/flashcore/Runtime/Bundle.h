@@ -47,6 +47,10 @@ struct Mask {
 enum class ScoresStage { Scaled, Capped, Changed, Masked, Probabilities };
 std::string_view stringify(ScoresStage stage);
 
+/// Which columns a rotary embedding pairs; see docs/Bundle.md.
+enum class RotaryStyle { Interleaved, Half };
+std::string_view stringify(RotaryStyle style);
+
 /// The name under which kernels ask for the workspace pointer.
 inline constexpr std::string_view WorkspaceName = "workspace";
 /// The optional input that is added to the scores.
@@ -70,6 +74,14 @@ inline constexpr std::string_view CuSeqlensDim = "cu_seqlens";
 inline constexpr std::string_view PageTableName = "page_table";
 inline constexpr std::string_view PagesDim = "pages", PageSizeDim = "page_size",
                                   PagesPerSequenceDim = "pages_per_sequence";
+/// Of an append: rows that go behind the keys that seqused_k counts, and what
+/// turns them and the queries, if anything does.
+inline constexpr std::string_view KNewName = "k_new", VNewName = "v_new",
+                                  RotaryCosName = "rotary_cos",
+                                  RotarySinName = "rotary_sin";
+inline constexpr std::string_view SeqlenNewDim = "seqlen_new",
+                                  PositionsDim = "positions",
+                                  RotaryPairsDim = "rotary_pairs";
 /// Whether the tensor of this name says where sequences begin or end.
 inline constexpr bool isLengths(std::string_view name) {
   return name == SequsedKName || name == CuSeqlensQName ||
@@ -99,7 +111,8 @@ struct CodeImage {
 };
 
 struct TensorSpec {
-  enum class Role { Input, Output };
+  /// Updated is an input of which kernels write rows.
+  enum class Role { Input, Output, Updated };
 
   std::string name;
   Role role = Role::Input;
@@ -132,6 +145,10 @@ struct ArgumentSpec {
   std::vector<uint32_t> box;
   unsigned swizzle = 0;
   std::optional<size_t> raggedAxis;
+  /// Of Pointer and TensorMap, of what is in the workspace: the tensor that a
+  /// copy there is of, empty without, and the elements from row to row of it.
+  std::string copyOf;
+  int64_t copyRow = 0;
 
   /// What the kernel takes.
   int64_t bytes() const {
@@ -198,6 +215,8 @@ struct AttentionSpec {
   std::optional<ScoreProgram> score, maskRegion;
   /// Of the output of scores, if there is one.
   std::optional<ScoresStage> scoresStage;
+  /// Of the rows of an append, and of q.
+  std::optional<RotaryStyle> rotary;
   /// Names of tensors.
   std::vector<std::string> captured;
   /// nullopt means that the caller chooses at run time.
@@ -220,6 +239,8 @@ public:
   bool hasCuSeqlens() const { return findTensor(CuSeqlensQName); }
   /// Whether sequences have lengths that only a tensor says.
   bool hasLengths() const { return hasCuSeqlens() || findTensor(SequsedKName); }
+  /// Whether kernels append rows to k and v.
+  bool appends() const { return findTensor(KNewName); }
   /// Whether keys are in pages, which a table names.
   bool isPaged() const { return findTensor(PageTableName); }
   /// The axis of seqused_k beside cu_seqlens, which has a name of its own: one

@@ -63,6 +63,9 @@ struct CheckReport {
   /// Only those that are not finite.
   std::vector<InputReport> inputs;
   std::optional<ErrorReport> scores = {};
+  /// Of the rows of an append, in k and v: copies are exact, and what was
+  /// turned is off by one step at most.
+  std::optional<ErrorReport> k = {}, v = {};
 
   bool pass() const;
 };
@@ -76,8 +79,9 @@ struct AttentionOutputs {
   std::optional<TensorView> scores = {};
 };
 
-/// Compares outputs with the reference for their inputs. The report says
-/// nothing of inputs and stages. Rows of no sequence are not compared.
+/// Compares outputs, and the rows that were appended to k and v, with the
+/// reference for their inputs. The report says nothing of inputs and stages.
+/// Rows of no sequence are not compared.
 StatusOr<CheckReport> checkOutputs(const AttentionInputs &inputs,
                                    const AttentionOutputs &outputs,
                                    unsigned threads = 0);

@@ -70,6 +70,12 @@ public:
   Status
   verifyWritten(const std::function<bool(int64_t index)> &isOutput = {}) const;
 
+  /// Checks that nothing but the elements of packed indices that `isUpdated`
+  /// names differs from `before`, the storage of then.
+  Status
+  verifyUpdated(std::span<const std::byte> before,
+                const std::function<bool(int64_t index)> &isUpdated) const;
+
   TensorView view() const;
 
   /// The whole allocation with guards, a multiple of 4 bytes.

@@ -56,6 +56,13 @@ struct AttentionInputs {
   /// Of the regions; null where there is none. They read `captured`.
   const ScoreProgram *score = nullptr, *maskRegion = nullptr;
   std::vector<TensorView> captured = {};
+  /// Rows that are keys and values behind those that sequsedK counts, wherever
+  /// k and v have them: of (batch, heads_kv, seqlen_new, head_dim).
+  std::optional<TensorView> kNew = {}, vNew = {};
+  /// Of each position the cosine and sine of each pair, on the first two axes:
+  /// what turns the rows of kNew and q.
+  std::optional<TensorView> rotaryCos = {}, rotarySin = {};
+  std::optional<RotaryStyle> rotary = {};
   /// Of the scores that are a result, if they are: without cu_seqlens or pages.
   std::optional<ScoresStage> scoresStage = {};
 };
@@ -121,6 +128,19 @@ struct KeyPlace {
 /// The place of key `key` of a sequence, counted from its first.
 KeyPlace findKey(const AttentionInputs &inputs, const Sequence &sequence,
                  int64_t key);
+
+/// The rows of kNew, and the keys of a sequence that were there before them.
+int64_t countNewKeys(const AttentionInputs &inputs);
+int64_t countOldKeys(const AttentionInputs &inputs, const Sequence &sequence);
+/// Elements as scores and sums have them: of a key or query that is to be
+/// turned, what it is then, rounded to its type. Key and query count from the
+/// first of the sequence.
+double loadQuery(const AttentionInputs &inputs, const Sequence &sequence,
+                 int64_t head, int64_t query, int64_t column);
+double loadKey(const AttentionInputs &inputs, const Sequence &sequence,
+               int64_t headKV, int64_t key, int64_t column);
+double loadValue(const AttentionInputs &inputs, const Sequence &sequence,
+                 int64_t headKV, int64_t key, int64_t column);
 
 /// The rows of q that are of a sequence; others are not computed.
 KeyRange queryRows(const AttentionInputs &inputs);

@@ -48,6 +48,10 @@ struct alignas(TensorMapSize) TensorMapBytes {
 StatusOr<TensorMap> makeTensorMap(const TensorGeometry &tensor,
                                   const ArgumentSpec &argument);
 
+/// What a pointer or a tensor map is of: a tensor of `problem`, or a copy of
+/// one, whose rows are `copyRow` apart.
+TensorGeometry geometryOf(const Problem &problem, const ArgumentSpec &argument);
+
 } // namespace flashcore
 
 #endif // FLASHCORE_RUNTIME_TENSORMAP_H

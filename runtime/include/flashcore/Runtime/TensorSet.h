@@ -85,6 +85,10 @@ private:
   /// by the last entry of the table that names them.
   std::function<int64_t(int64_t index)> keyNumbers(const HostTensor &k) const;
   Status verifyWritten(const HostTensor &output) const;
+  void fillAppended(uint64_t seed);
+  /// Whether packed element `index` of k or v is of a new row.
+  std::function<bool(int64_t index)> newRows(const HostTensor &cache) const;
+  Status downloadUpdated(Device &device, size_t number);
 
   /// The part of a tensor's storage that the device holds: all of it, or all
   /// but the guards where the device finds what they are for.

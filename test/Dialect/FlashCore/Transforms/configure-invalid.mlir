@@ -369,3 +369,25 @@ func.func @scores_in_shared_memory(%q: !t, %s: !s) {
   flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t) scores(%s : !s) stage(masked)
   return
 }
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+!n = memref<1x8x0x64xf16>
+
+func.func @append_of_no_rows(%q: !t, %n: !n, %u: memref<1xi32>) {
+  // expected-error @below {{'flashcore.attention' op has a k_new of seqlen 0: there is nothing to compute; sizes that may be 0 must be dynamic}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) seqused_k(%u : memref<1xi32>) append(%n, %n : !n, !n) outs(%q : !t)
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+!c = memref<512x16xf16, 3>
+
+func.func @angles_in_shared_memory(%q: !t, %c: !c, %u: memref<1xi32>) {
+  // expected-error @below {{'flashcore.attention' op has rotary_cos in memory space 3 : i64, but this version lowers global memory only: the default space, #gpu.address_space<global> or 1}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) seqused_k(%u : memref<1xi32>) append(%q, %q : !t, !t) rotary(%c, %c : !c, !c) outs(%q : !t) style(half)
+  return
+}

@@ -38,4 +38,11 @@ def FlashCore_ScoresStage
         I32EnumAttrCase<"Probabilities", 4, "probabilities">]> {
   let cppNamespace = "::mlir::flashcore";
 }
+
+def FlashCore_RotaryStyle
+    : I32EnumAttr<"RotaryStyle", "Which columns a rotary embedding pairs", [
+        I32EnumAttrCase<"Interleaved", 0, "interleaved">,
+        I32EnumAttrCase<"Half", 1, "half">]> {
+  let cppNamespace = "::mlir::flashcore";
+}
 #endif // FLASHCORE_DIALECT_FLASHCORE_IR_FLASHCOREDIALECT_TD

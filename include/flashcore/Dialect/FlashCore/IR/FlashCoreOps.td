@@ -77,6 +77,24 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
       where divisions of whole numbers round down. So what is dropped follows
       from seed, offset, b, h, i and j, however the work is divided. With
       cu_seqlens, b, i and j are as regions have them.
+    * `append` k_new, v_new: rows that go behind the keys of each batch entry b
+      before anything else is done: row i becomes key seqused_k[b] + i, in key
+      and value, which are written then, through `page_table` where there is one.
+      seqlen_k of b is seqused_k[b] plus the rows of k_new in all that is said
+      here. Rows that its keys or pages have no room for are not written, and
+      are no keys. No other entry's keys may be where a row goes.
+    * `rotary` cos, sin: turns pairs of columns of the rows of k_new, before they
+      are written, and of query, before it meets them. With n = rotary_dim / 2,
+      the columns of cos, pair c < n is columns 2c and 2c + 1 (`interleaved`) or
+      c and c + n (`half`), and at position p
+
+          x' = x * cos[p,c] - y * sin[p,c]
+          y' = x * sin[p,c] + y * cos[p,c]
+
+      in f32, rounded once. Further columns stay as they are. The position of
+      key j is j. That of query row i is seqused_k[b] + i if the op is causal or
+      has a window, else seqused_k[b]. Positions past the last row of cos are
+      those of the last row.
     * `score` region: (score: f32, batch, head, query, key: index) -> f32.
       `mask` region: the same arguments, of the changed score -> i1, true where
       the key is visible. Both may read tensors from outside (tables, document
@@ -157,8 +175,8 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
       C14  seqused_k is (batch), with cu_seqlens (sequences)
       C15  page_table is (batch, pages of each entry), with cu_seqlens
            (sequences, pages of each); page_size is static and a power of two
-      C16  a memref is strided, forwards; query, key, value, output and scores
-           have innermost stride 1
+      C16  a memref is strided, forwards; query, key, value, output, scores,
+           k_new, v_new, rotary_cos and rotary_sin have innermost stride 1
       C17  `tile` has eight operands or none
       C18  a score region returns f32 and a mask region i1, of the arguments
            above; tensors or memrefs that they read are like the operands (C19)
@@ -171,6 +189,14 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
            `stage` alone; `stage(probabilities)` comes with lse
       C23  dropout and rng come together; round(65536 * dropout) is from 1 to
            65535, and rng is (4) of i32
+      C24  k_new and v_new come together, are of query's element type, and are
+           (batch, heads_kv, seqlen_new, head_dim) and (batch, heads_kv,
+           seqlen_new, head_dim_v)
+      C25  `append` is on memrefs, with seqused_k and without cu_seqlens
+      C26  rotary_cos, rotary_sin and `style` come together, and with `append`
+      C27  rotary_cos and rotary_sin are (positions, rotary_dim / 2) of query's
+           element type, where rotary_dim / 2 is static and positive, and
+           rotary_dim at most head_dim
 
     Syntax; after `ins` clauses may stand in any order, each at most once, and
     are printed in this one:
@@ -179,7 +205,8 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
             [bias(b : type)] [alibi(slopes : type)] [sink(logits : type)]
             [cu_seqlens_q(cu : type) [cu_seqlens_k(cu : type)]]
             [seqused_k(used : type)] [page_table(table : type)]
-            [rng(words : type)]
+            [rng(words : type)] [append(k_new, v_new : type, type)]
+            [rotary(cos, sin : type, type)]
             outs(o : type) [lse(lse : type)] [scores(s : type)]
             [tile(batch, head, query, seqlen_q, key, key_end, seqlen_k,
                   block_query)]
@@ -187,6 +214,7 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
             [window_right(keys)] [scale(number)] [softcap(number)]
             [dropout(number)]
             [stage(scaled|capped|changed|masked|probabilities)]
+            [style(interleaved|half)]
             [score region] [mask region]
             [attributes] [-> types of the results, for tensors]
 
@@ -211,6 +239,10 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
       Optional<FlashCore_Shaped<1, "i32">>:$seqused_k,
       Optional<FlashCore_Shaped<2, "i32">>:$page_table,
       Optional<FlashCore_Shaped<1, "i32">>:$rng,
+      Optional<FlashCore_Half4D>:$k_new,
+      Optional<FlashCore_Half4D>:$v_new,
+      Optional<FlashCore_Shaped<2, "f16 or bf16">>:$rotary_cos,
+      Optional<FlashCore_Shaped<2, "f16 or bf16">>:$rotary_sin,
       FlashCore_Output4D:$output,
       Optional<FlashCore_Shaped<3, "f32">>:$lse,
       Optional<FlashCore_Output4D>:$scores,
@@ -221,7 +253,8 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
       OptionalAttr<I64Attr>:$window_left,
       OptionalAttr<I64Attr>:$window_right,
       OptionalAttr<F32Attr>:$dropout,
-      OptionalAttr<FlashCore_ScoresStage>:$stage);
+      OptionalAttr<FlashCore_ScoresStage>:$stage,
+      OptionalAttr<FlashCore_RotaryStyle>:$style);
   let regions = (region AnyRegion:$score_region, AnyRegion:$mask_region);
   let results = (outs Variadic<AnyRankedTensor>:$results);
 
@@ -259,6 +292,11 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
     /// the description; 0 without `dropout`.
     int64_t getDropoutThreshold();
 
+    /// Whether all rows of query are turned by one position.
+    bool rotatesByOnePosition() {
+      return !getCausal() && !getWindowLeft() && !getWindowRight();
+    }
+
     /// Whether it is a tile whose output are scores.
     bool isTileOfScores() { return !getTile().empty() && getStage(); }
 
@@ -281,6 +319,8 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
     ::llvm::LogicalResult verifyScores();
     ::llvm::LogicalResult verifyStrides();
     ::llvm::LogicalResult verifyDropout();
+    ::llvm::LogicalResult verifyAppend();
+    ::llvm::LogicalResult verifyRotary();
     ::llvm::LogicalResult verifyResults();
 
   public:

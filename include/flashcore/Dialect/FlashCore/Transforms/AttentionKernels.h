@@ -48,7 +48,7 @@ struct QueryRange {
 /// The signature of the kernels of one attention. Where its keys are split into
 /// N parts there are two: the first leaves N partial results a query row in the
 /// workspace, the second merges them into the outputs. Scores that are an
-/// output have one more, behind these.
+/// output have one more, behind these, and an append has one in front.
 class AttentionSignature : public KernelSignature {
 public:
   /// Of kernels for calls of `queries`.
@@ -62,6 +62,10 @@ public:
   /// Of the kernel of scores; empty without one.
   ArrayRef<KernelArgument> getScoresArguments() const {
     return scoresArguments;
+  }
+  /// Of the kernel of the append; empty without one.
+  ArrayRef<KernelArgument> getAppendArguments() const {
+    return appendArguments;
   }
   const fcgpu::ScheduleChoice &getScoresChoice() const { return scoresChoice; }
   const KeyParts &getKeyParts() const { return keyParts; }
@@ -82,14 +86,22 @@ public:
                                    int64_t sharedMemory) const;
   /// `fcgpu.kernel` of the kernel of scores: a block for each tile of them.
   DictionaryAttr toScoresDictionary(AttentionOp op) const;
+  /// `fcgpu.kernel` of the kernel of the append: blocks of `numThreads` for
+  /// each `blockRows` rows of a key head, and of the queries that read it.
+  DictionaryAttr toAppendDictionary(AttentionOp op, int64_t blockRows,
+                                    int64_t numThreads) const;
 
 private:
   void listScoresArguments(AttentionOp op);
+  void listAppendArguments(AttentionOp op);
+  void addCopyOfQuery(SmallVectorImpl<KernelArgument> &list) const;
   void addTensorMaps(AttentionOp op, fcgpu::ScheduleAttr schedule);
 
+  SmallVector<WorkspaceTerm> getWorkspace(AttentionOp op) const;
   void setQueries(NamedAttrList &kernel, Builder b) const;
 
-  SmallVector<KernelArgument> arguments, mergeArguments, scoresArguments;
+  SmallVector<KernelArgument> arguments, mergeArguments, scoresArguments,
+      appendArguments;
   fcgpu::ScheduleChoice scoresChoice;
   KeyParts keyParts;
   QueryRange queries;
@@ -119,6 +131,15 @@ gpu::GPUFuncOp buildMergeKernel(ImplicitLocOpBuilder &b,
 gpu::GPUFuncOp buildScoresKernel(ImplicitLocOpBuilder &b, AttentionOp op,
                                  const AttentionSignature &signature,
                                  fcgpu::ScheduleAttr schedule, StringRef name);
+
+/// Rows of a block of the kernel of the append.
+inline constexpr int64_t kAppendRows = 16;
+
+/// Makes the kernel that writes the new rows of key and value and, with rotary,
+/// the turned rows of query, at the insertion point of `b`.
+gpu::GPUFuncOp buildAppendKernel(ImplicitLocOpBuilder &b, AttentionOp op,
+                                 const AttentionSignature &signature,
+                                 StringRef name);
 
 } // namespace mlir::flashcore
 

@@ -33,13 +33,17 @@ public:
   OpFoldResult getSize(Dim dim) const {
     return sizes[static_cast<unsigned>(dim)];
   }
-  /// The memref of a tensor; null if the kernel does not take it.
+  /// The memref of a tensor, or of its copy if the kernel takes only that; null
+  /// if it takes neither.
   Value getTensor(StringRef name) const {
     return tensors[signature.getTensorIndex(name)];
   }
   /// The same of one that not every problem has.
   Value findTensor(StringRef name) const;
-  /// A row-major memref of f32 in the workspace, which the kernel must take.
+  /// The copy of a tensor in the workspace, which the kernel must take.
+  Value getCopy() const { return copy; }
+  /// A row-major memref of f32 in the workspace, which the kernel must take,
+  /// `offset` behind what is there of a copy.
   Value viewWorkspace(OpFoldResult offset, ArrayRef<OpFoldResult> shape);
   /// A product of sizes.
   OpFoldResult multiply(OpFoldResult a, OpFoldResult b);
@@ -48,6 +52,11 @@ public:
 private:
   void setArgumentAttributes();
   Value reinterpret(unsigned tensor);
+  Value viewCopy(const KernelArgument &argument, Value base);
+  OpFoldResult getEndOfCopy();
+  OpFoldResult add(OpFoldResult x, OpFoldResult y);
+  Value makeView(Value base, OpFoldResult offset, ArrayRef<OpFoldResult> shape,
+                 ArrayRef<OpFoldResult> strides);
 
   ImplicitLocOpBuilder &b;
   const KernelSignature &signature;
@@ -55,6 +64,7 @@ private:
   gpu::GPUFuncOp func;
   SmallVector<OpFoldResult> sizes;
   SmallVector<Value> tensors;
+  Value copy;
 };
 
 } // namespace mlir::flashcore

@@ -42,11 +42,14 @@ enum class Dim : unsigned {
   PageSize,
   PagesPerSequence,
   KeySplits,
+  SeqlenNew,
+  Positions,
+  RotaryPairs,
   Parts,
   One
 };
 /// One is no dimension of the problem.
-inline constexpr unsigned kNumDims = 14;
+inline constexpr unsigned kNumDims = 17;
 StringRef stringifyDim(Dim dim);
 
 /// One tensor of the problem.
@@ -63,6 +66,8 @@ struct KernelTensor {
   SmallVector<int64_t, 4> strides; ///< elements; dynamic ones are kDynamic
   int64_t offset;                  ///< elements; may be kDynamic
   int64_t alignment;               ///< bytes, of the pointer plus offset
+  bool isUpdated = false;          ///< an input that a kernel writes rows of
+  bool isCopied = false; ///< the first kernel writes a copy, others read that
 
   MemRefType getType() const { return cast<MemRefType>(value.getType()); }
 };
@@ -74,7 +79,8 @@ struct KernelTensor {
 struct KernelArgument {
   enum Kind { Pointer, Size, Stride, Offset, Workspace, TensorMap };
   Kind kind;
-  unsigned tensor = 0;  ///< Pointer, Stride, Offset, TensorMap: which tensor
+  /// Pointer, Stride, Offset, TensorMap, and of a copy: which tensor
+  unsigned tensor = 0;
   unsigned axis = 0;    ///< Stride
   Dim dim = Dim::Batch; ///< Size
   /// TensorMap: the sides of a box in elements, one for each axis of the
@@ -84,6 +90,10 @@ struct KernelArgument {
   SmallVector<int64_t, 5> box = {};
   int64_t swizzle = 0;
   std::optional<unsigned> raggedAxis = {};
+  /// Workspace, TensorMap: of the copy of the tensor that is there.
+  bool isCopy = false;
+  /// Pointer of an input, Workspace of a copy: the kernel writes it.
+  bool isWritten = false;
 };
 
 /// The factor ceil(dim / tile) of the number of blocks, or that and another
@@ -131,6 +141,13 @@ public:
   listArguments(bool needsWorkspace,
                 function_ref<bool(const KernelTensor &)> takesTensor,
                 function_ref<bool(Dim)> takesSize) const;
+  /// Lets a kernel of these arguments have the packed copy of a tensor in the
+  /// workspace, of which there is one at most.
+  void addCopy(SmallVectorImpl<KernelArgument> &arguments, StringRef tensor,
+               bool isWritten) const;
+  /// Elements from a row of the copy of `tensor`, which begins the workspace,
+  /// to the next: any kernel can read its rows.
+  int64_t getCopyRow(unsigned tensor) const;
   /// Their types.
   SmallVector<Type> getTypes(MLIRContext *context,
                              ArrayRef<KernelArgument> arguments) const;
