@@ -159,6 +159,7 @@ class Configuration:
     dropout: float | None = None
     append: bool = False  # of any number of rows, behind seqused_k keys
     rotary: tuple | None = None  # of these: columns and style
+    blocks: tuple | None = None  # of lists: queries, keys and axes, as in make-bundles.py
     gap: int = 0  # with layout apart: elements between rows, and in front of the first
     options: tuple = ()
     schedule: str = "seq"  # of the emulator, as are the next three
@@ -197,7 +198,7 @@ class Configuration:
         text = make_bundles.attention(
             self.dtype, self.head_dim, self.causal, self.shape, self.head_dim_v, self.layout == "dynamic",
             (self.window_left, self.window_right), self.softcap, self.bias, layouts, self.lse, self.scale, self.scores, self.dropout,
-            "?" if self.append else None, self.rotary and (int(self.rotary[0]), self.rotary[1]))
+            "?" if self.append else None, self.rotary and (int(self.rotary[0]), self.rotary[1]), blocks=self.blocks)
         if self.page:
             text = re.sub(r"(![kv] = memref<)[^x]+x([^x]+)x[^x]+x", rf"\1?x\2x{self.page}x", text)
         for name, vector in self.vectors():
@@ -228,6 +229,7 @@ class Configuration:
         legal = self.head_dim in HEAD_DIMS and self.head_dim_v in HEAD_DIMS
         legal &= all(window is None or window >= 0 for window in (self.window_left, self.window_right))
         legal &= all(value is None or 1e-30 < value < 1e30 for value in (self.scale, self.softcap))
+        legal &= self.blocks is None or all(size % 16 == 0 and 0 < size <= 65536 for size in self.blocks[:2])
         legal &= self.dropout is None or 2 ** -17 <= self.dropout < 1 - 2 ** -17
         heads = self.shape[1:3]
         legal &= "?" in heads or heads[0] % heads[1] == 0
@@ -257,8 +259,8 @@ class Configuration:
 def format_value(name, value):
     if name == "shape":
         return ".".join(map(str, value))
-    if name in ("bias", "scores", "rotary"):
-        return ":".join(value)
+    if name in ("bias", "scores", "rotary", "blocks"):
+        return ":".join(map(str, value))
     if name == "options":
         return ",".join(value)
     if name == "runs":
@@ -271,6 +273,9 @@ def parse_value(name, text):
         return tuple(size if size == "?" else int(size) for size in text.split("."))
     if name in ("bias", "scores", "rotary"):
         return tuple(text.split(":"))
+    if name == "blocks":
+        queries, keys, axes = text.split(":")
+        return int(queries), int(keys), axes
     if name == "options":
         return tuple(text.split(","))
     if name == "runs":
@@ -468,7 +473,7 @@ class Generator:
             self.chance(80), options=self.options(), runs=runs, **self.emulator())
         if layout == "apart":
             drawn = dataclasses.replace(drawn, gap=self.rng.randint(1, 12))
-        return self.add_append(self.add_scores(self.add_data(drawn)))
+        return self.add_append(self.add_blocks(self.add_scores(self.add_data(drawn))))
 
     def add_append(self, drawn):
         """The last that came. k and v are parts of no tensor that q is a part of, and lengths are those of batch entries."""
@@ -508,6 +513,15 @@ class Generator:
             return drawn
         stage = self.rng.choice(make_bundles.STAGES)
         return dataclasses.replace(drawn, scores=(stage, self.rng.choice(["f16", "bf16", "f32"])), lse=drawn.lse or stage == "probabilities")
+
+    def add_blocks(self, drawn):
+        """The last that came."""
+        if drawn.page or drawn.scores or drawn.lengths in ("ends", "both") or not self.chance(15):
+            return drawn
+        sizes = [self.rng.choice([16, 48, 64, 64, 128, 128, 128, 256, 4096]) for _ in range(2)]
+        if self.chance(2):
+            sizes[self.rng.randrange(2)] = self.rng.choice([0, -16, 100, 1 << 20])
+        return dataclasses.replace(drawn, blocks=(*sizes, self.rng.choice("b1") + self.rng.choice("h1")))
 
     def region(self):
         words = [f"{self.rng.choice(list(COMPARISONS))}.{self.rng.randint(1, 150)}" for _ in range(self.rng.randint(1, 3))]

@@ -268,6 +268,30 @@ def append_runs(bundles, name, options=()):
     return runs
 
 
+def block_runs(bundles, name, options=()):
+    """Lists of blocks: of every form of the loop, each mask, one for all heads and one for each, sizes known and not,
+    blocks that end behind the sequence, rows of lists without blocks, no keys."""
+    runs = []
+    if options:
+        forms = [(128, (128, 128, "11"), []), (64, (128, 64, "bh"), ["--overlap=none", "--row-max=checked"]), (64, (128, 128, "1h"), ["--grid=persistent"]),
+                 (128, (256, 64, "b1"), ["--overlap=none", "--row-max=exact"]), (72, (64, 128, "11"), ["--num-warps=4", "--block-m=64"]),
+                 (128, (64, 128, "11"), ["--head-group=2", "--num-warps=8", "--block-m=64"])]
+    else:
+        forms = [(64, (128, 128, "11"), []), (128, (64, 64, "bh"), ["--row-max=stale", "--row-sum=mma"]), (64, (32, 64, "1h"), ["--row-max=exact"]),
+                 (80, (64, 32, "b1"), ["--row-max=stale", "--overlap=qk"]), (64, (32, 32, "11"), schedule_options(32, 16, 4, 4, 2)),
+                 (64, (64, 128, "11"), ["--grid=persistent"]), (64, (16, 16, "bh"), ["--row-max=folded", "--row-sum=mma"]),
+                 (72, (64, 64, "11"), ["--head-group=2", "--block-m=16", "--num-warps=2"]), (7, (128, 48, "bh"), ["--num-stages=3"])]
+    masks = [dict(), dict(causal="bottom_right"), dict(causal="top_left", window=(70, None)), dict(window=(17, 33), softcap=30, bias=("f16", "1hqk")),
+             dict(causal="bottom_right", dropout=0.3)]
+    for i, (d, blocks, form) in enumerate(forms):
+        shape = (2, 4, 2, 150, 250) if i % 2 else ("?", 4, 2, "?", "?")
+        mlir = attention(DTYPES[i % 2], d, shape=shape, blocks=blocks, **masks[i % 5])
+        bundle = bundles.make(f"{name}-{i}", mlir, [*options, *form])
+        lengths = [{}] if i % 2 else [{"batch": 2, "seqlen_q": q, "seqlen_k": k} for q, k in ((70, 130), (300, 203), (40, 0))]
+        runs += [{"bundle": bundle, "dims": length, "kind": kind} for length in lengths for kind in ("normal", "rising")]
+    return runs
+
+
 def packed_runs(bundles):
     """The strides and offsets of q, k and v in one tensor, fixed in the kernel
     and chosen at run time."""
@@ -483,6 +507,7 @@ def check_grid(bundles):
     runs += scores_output_runs(bundles)
     runs += dropout_runs(bundles, "dropout")
     runs += append_runs(bundles, "append")
+    runs += block_runs(bundles, "blocks")
     runs += packed_runs(bundles)
     runs += narrow_runs(bundles, [(203, 333), (1, 1500), (130, 3), (513, 512), (1, 1), (5, 0)])
     runs += split_runs(bundles)
@@ -679,6 +704,7 @@ def warpgroup_grid(bundles):
             *region_runs(bundles, "warpgroups-region", ["--chip=sm_90a", "--product=warpgroup"]),
             *dropout_runs(bundles, "warpgroups-dropout", ["--chip=sm_90a", "--product=warpgroup"]),
             *append_runs(bundles, "warpgroups-append", ["--chip=sm_90a", "--product=warpgroup"]),
+            *block_runs(bundles, "warpgroups-blocks", ["--chip=sm_90a", "--product=warpgroup"]),
             *warpgroup_persistent_runs(bundles, batch=150)]
 
 
@@ -703,9 +729,11 @@ def emulate_grid(bundles):
     sizes = [(70, 150), (1, 203), (130, 3), (90, 1), (130, 3), (1, 1), (64, 113), (33, 203)]
     runs += score_runs(bundles, sizes, batch=1, heads=2)
     runs += dropout_runs(bundles, "dropout")
+    runs += block_runs(bundles, "blocks")
     runs += dropout_runs(bundles, "dropout-warpgroups", ["--chip=sm_90a", "--product=warpgroup"])
     runs += append_runs(bundles, "append")
     runs += append_runs(bundles, "append-warpgroups", ["--chip=sm_90a", "--product=warpgroup"])
+    runs += block_runs(bundles, "blocks-warpgroups", ["--chip=sm_90a", "--product=warpgroup"])
     runs += packed_runs(bundles)
     runs += narrow_runs(bundles, [(70, 33), (1, 150), (3, 0)])
     runs += split_runs(bundles)

@@ -98,6 +98,8 @@ FEATURES = [
     ("alibi", attention(ins="alibi(%b : memref<4xf32>)", args=", %b: memref<4xf32>"), r"alibi\("),
     ("sink", attention(ins="sink(%b : memref<4xf32>)", args=", %b: memref<4xf32>"), r"sink\("),
     ("dropout", attention(ins="rng(%b : memref<4xi32>)", clause="dropout(1.0e-01)", args=", %b: memref<4xi32>"), r"dropout\("),
+    ("block lists", attention(ins="block_counts(%b : memref<1x1x1xi32>) block_indices(%c : memref<1x1x1x1xi32>)", clause="block_size(128, 128)",
+                              args=", %b: memref<1x1x1xi32>, %c: memref<1x1x1x1xi32>"), r"block_counts\("),
     ("score region", attention(clause=f"score {SCORE}"), r"score \{"),
     ("mask region", attention(clause=f"mask {MASK}"), r"mask \{"),
     ("scores", attention(clause="scores(%b : memref<1x4x96x96xf32>) stage(probabilities)", args=", %b: memref<1x4x96x96xf32>"), r"scores\("),

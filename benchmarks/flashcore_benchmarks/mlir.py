@@ -9,14 +9,16 @@ def memref(sizes, dtype, layout=""):
 
 
 def attention(dtype, head_dim, causal="none", shape=None, head_dim_v=None, strided=False, window=(None, None), softcap=None,
-              bias=None, layouts=None, lse=True, scale=None, scores=None, dropout=None, append=None, rotary=None, page_size=None):
+              bias=None, layouts=None, lse=True, scale=None, scores=None, dropout=None, append=None, rotary=None, page_size=None,
+              blocks=None):
     """MLIR of one attention. `shape` is (batch, heads_q, heads_kv, seqlen_q,
     seqlen_k) or None for sizes and strides known at run time only. `layouts`
     has strides and offsets by tensor name; `bias` is the second part (type, axes).
     `scores` is (stage, type) of scores that are an output; with `dropout` there are
     words of `rng`. With `append`, that many new rows ("?" for any number) go behind
     `seqused_k` keys, and `rotary` (columns, style) turns them and the queries;
-    `page_size` then has keys in pages."""
+    `page_size` then has keys in pages. `blocks` is (queries, keys, axes) of lists of
+    blocks."""
     b, hq, hkv, sq, sk = shape or "?????"
     dv = head_dim_v or head_dim
     sizes = {"q": (b, hq, sq, head_dim), "k": (b, hkv, sk, head_dim), "v": (b, hkv, sk, dv), "o": (b, hq, sq, dv)}
@@ -35,6 +37,9 @@ def attention(dtype, head_dim, causal="none", shape=None, head_dim_v=None, strid
     clauses = []
     if append is not None:
         clauses = add_rows(types, sizes, layout, append, rotary, page_size)
+    lists = block_lists(blocks, b, hq, sq, sk)
+    for name, shape_of_list in lists.items():
+        types[name], sizes[name], layout[name] = "i32", shape_of_list, ""
     alias = "".join(f"!{name} = {memref(sizes[name], types[name], layout[name])}\n" for name in sizes)
     beside = "".join(f" {clause}" for clause in clauses)
     clauses = [f"causal({causal})"] if causal != "none" else []
@@ -44,11 +49,12 @@ def attention(dtype, head_dim, causal="none", shape=None, head_dim_v=None, strid
     clauses += [f"stage({scores[0]})"] if scores else []
     clauses += [f"dropout({dropout:e})"] if dropout is not None else []
     clauses += [f"style({rotary[1]})"] if rotary else []
+    clauses += [f"block_size({blocks[0]}, {blocks[1]})"] if blocks else []
     if lse:
         alias += f"!lse = {memref((b, hq, sq), 'f32')}\n"
     arguments = [*sizes, "lse"] if lse else sizes
     return f"""{alias}func.func @attention({", ".join(f"%{name}: !{name}" for name in arguments)}) {{
-  flashcore.attention ins(%q, %k, %v : !q, !k, !v){" bias(%bias : !bias)" if bias else ""}{" rng(%rng : !rng)" if dropout is not None else ""}{beside}
+  flashcore.attention ins(%q, %k, %v : !q, !k, !v){" bias(%bias : !bias)" if bias else ""}{" rng(%rng : !rng)" if dropout is not None else ""}{"".join(f" {name}(%{name} : !{name})" for name in lists)}{beside}
       outs(%o : !o){" lse(%lse : !lse)" if lse else ""}{" scores(%scores : !scores)" if scores else ""} {" ".join(clauses)}
   return
 }}
@@ -72,6 +78,16 @@ def add_rows(types, sizes, layout, append, rotary, page_size):
         types[name], sizes[name] = kind, shape
         layout[name] = layout["q"] if name in ("k_new", "v_new") and layout["q"] == DYNAMIC else ""
     return clauses
+
+
+def block_lists(blocks, batch, heads, seqlen_q, seqlen_k):
+    """The sizes of lists of (queries, keys, axes) by name, where the axes are "bh", each 1 where it is broadcast."""
+    if not blocks:
+        return {}
+    queries, keys, axes = max(blocks[0], 1), max(blocks[1], 1), blocks[2]  # fuzzers draw others
+    counts = (batch if axes[0] == "b" else 1, heads if axes[1] == "h" else 1, "?" if seqlen_q == "?" else -(-seqlen_q // queries))
+    indices = (*counts, "?" if seqlen_k == "?" else -(-seqlen_k // keys))
+    return {"block_counts": counts, "block_indices": indices, "full_block_counts": counts, "full_block_indices": indices}
 
 
 def packed_layouts(batch, heads, seqlen, head_dim):

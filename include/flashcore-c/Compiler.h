@@ -107,6 +107,10 @@ typedef struct FlashCoreShape {
   /** Columns that are turned, and "half" or "interleaved"; 0 and "" without. */
   int64_t rotaryDim;
   const char *rotaryStyle;
+  /** Queries and keys of a block of the lists, and their axes, such as "b1"; 0
+   *  and "" without lists. */
+  int64_t blockQueries, blockKeys;
+  char blockAxes[3];
 } FlashCoreShape;
 
 /** Reads the same words. The texts of `shape` live as long as the library. */

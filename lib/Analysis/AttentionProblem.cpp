@@ -113,7 +113,7 @@ AttentionProblem AttentionProblem::get(AttentionOp op) {
   KeyMask mask = KeyMask::get(op);
   problem.isTopLeft = mask.isTopLeft;
   bool hasMask = !op.getMaskRegion().empty();
-  if (hasMask)
+  if (hasMask && !op.getBlockCounts()) // lists need none
     problem.maskProof = {mask.hasRegionBounds, !mask.hasOpaqueRegion,
                          std::max<size_t>(mask.ranges.size(), 1),
                          !mask.symbols.empty(), mask.hasDataOfQueries()};
@@ -132,6 +132,11 @@ AttentionProblem AttentionProblem::get(AttentionOp op) {
   problem.hasLongScores =
       op.getBias() || problem.hasDropout || change.isLong() || hide.isLong();
   problem.readsPerScore = change.numReads + hide.numReads > 0;
+  if (op.getBlockCounts()) {
+    auto counts = llvm::cast<mlir::ShapedType>(op.getBlockCounts().getType());
+    problem.blocks = {op.getBlockQueries(), op.getBlockKeys(),
+                      counts.getDimSize(AttentionOp::Head) != 1};
+  }
   if (mask.windowLeft && mask.windowRight)
     problem.windowKeys = *mask.windowLeft + *mask.windowRight + 1;
   return problem;

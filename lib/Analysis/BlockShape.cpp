@@ -34,8 +34,8 @@ int64_t mlir::flashcore::chooseKeyWarps(const AttentionProblem &problem,
                                         GridFill fill) {
   HeadWidth width = getHeadWidth(problem);
   if (fill != GridFill::Sparse || width == HeadWidth::VeryWide ||
-      !problem.seqlenK || problem.hasWindow || !isShapeOpen(options) ||
-      options.headGroup > 1 || options.keySplits > 1 ||
+      !problem.seqlenK || problem.hasWindow || problem.blocks ||
+      !isShapeOpen(options) || options.headGroup > 1 || options.keySplits > 1 ||
       asksForInvariance(options))
     return 1;
   // Four warps may have to divide the columns of O, by halves.
@@ -130,6 +130,15 @@ static bool fitsMiddleTiles(const AttentionProblem &problem, GridFill fill) {
          *problem.seqlenK >= minKeys;
 }
 
+int64_t mlir::flashcore::fitBlockN(const AttentionProblem &problem,
+                                   int64_t blockN) {
+  constexpr int64_t unit = 16;
+  if (problem.blocks)
+    while (blockN > unit && problem.blocks->keys % blockN != 0)
+      blockN -= unit;
+  return blockN;
+}
+
 void ScheduleChooser::decideHeadGroup() {
   bool isGrouped = groupsHeads();
   choice.headGroup = reasons.decide(
@@ -148,17 +157,25 @@ bool ScheduleChooser::hasManyWarps() const {
                        /*numStages=*/2}) <= target.sharedMemoryPerBlock;
 }
 
+/// As many warps, or fewer whose rows divide those of a block of lists.
+int64_t ScheduleChooser::fitBlocks(int64_t warps) const {
+  if (problem.blocks && !options.blockM)
+    while (warps > 1 && problem.blocks->queries % (warps * warpM) != 0)
+      --warps;
+  return warps;
+}
+
 /// Groups of warps with rows of their own.
 int64_t ScheduleChooser::chooseRowWarps() const {
   if (groupsHeads())
-    return getFewRowWarps(problem);
+    return fitBlocks(getFewRowWarps(problem));
   int64_t warps = dividesKeys() ? 1 : fill == GridFill::Sparse ? 2 : 4;
   if (options.blockM)
     warps = chooseNumWarps(options.blockM, warpM);
   else if (hasManyWarps())
     warps = kManyWarps;
   // The heads of a block share its warps.
-  return std::max<int64_t>(warps / choice.headGroup, 1);
+  return fitBlocks(std::max<int64_t>(warps / choice.headGroup, 1));
 }
 
 void ScheduleChooser::decideWarps() {
@@ -256,7 +273,7 @@ void ScheduleChooser::decideBlockN() {
   bool hidesLatency = hasFewRows() || (width == HeadWidth::Narrow &&
                                        hasLargeTiles() && !dividesKeys());
   choice.blockN = reasons.decide(
-      "block_n", options.blockN, chooseBlockN(),
+      "block_n", options.blockN, fitBlockN(problem, chooseBlockN()),
       isInvariant() ? llvm::Twine(kInvariantReason)
       : hidesLatency
           ? llvm::Twine("few blocks: more bytes in flight hide "

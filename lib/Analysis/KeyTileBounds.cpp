@@ -93,6 +93,11 @@ KeyMask KeyMask::get(AttentionOp op) {
   KeyMask mask = get(op.getCausal(), op.getWindowLeft(), op.getWindowRight());
   if (op.getMaskRegion().empty())
     return mask;
+  // Lists say which tiles there are.
+  if (op.getBlockCounts()) {
+    mask.hasOpaqueRegion = true;
+    return mask;
+  }
   SmallVector<RegionBounds> ranges =
       getRegionRanges(op.getMaskRegion(), mask.symbols);
   if (ranges.size() > 1 || mask.hasDataOfQueries()) {

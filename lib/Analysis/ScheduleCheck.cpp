@@ -121,12 +121,50 @@ static std::optional<std::string> checkDropout(const AttentionProblem &problem,
                        spell("row_sum", names));
 }
 
+/// Whether the queries of a block have one list, and its tiles are in one block
+/// of keys each.
+static std::optional<std::string> checkBlocks(const AttentionProblem &problem,
+                                              const ScheduleChoice &choice,
+                                              FieldNames names) {
+  if (!problem.blocks)
+    return std::nullopt;
+  auto [queries, keys, ofHeads] = *problem.blocks;
+  if (queries % choice.blockM != 0)
+    return llvm::formatv("expects {0} to divide the {1} queries of a block of "
+                         "the lists (block_size), but got {2}",
+                         spell("block_m", names), queries, choice.blockM);
+  if (keys % choice.blockN != 0)
+    return llvm::formatv("expects {0} to divide the {1} keys of a block of the "
+                         "lists (block_size), but got {2}",
+                         spell("block_n", names), keys, choice.blockN);
+  if (ofHeads && choice.headGroup > 1)
+    return llvm::formatv("expects {0} 1 with block lists of each head, since "
+                         "the heads of a block walk the same keys, but got {1}",
+                         spell("head_group", names), choice.headGroup);
+  if (choice.softmax == Softmax::OnePass)
+    return "expects softmax online with block lists, whose lengths are data, "
+           "but got one_pass";
+  if (choice.keySplits > 1)
+    return llvm::formatv("expects {0} 1 with block lists, which are walked by "
+                         "one block, but got {1}",
+                         spell("key_splits", names), choice.keySplits);
+  if (choice.splitKeys)
+    return llvm::formatv("expects {0} 0 with block lists, which are walked by "
+                         "one block, but got {1}",
+                         spell("split_keys", names), choice.splitKeys);
+  if (choice.splitCount == SplitCount::Call)
+    return llvm::formatv("expects {0} fixed with block lists, which are walked "
+                         "by one block, but got call",
+                         spell("split_count", names));
+  return std::nullopt;
+}
+
 std::optional<std::string>
 mlir::flashcore::checkTileSchedule(const AttentionProblem &problem,
                                    const ScheduleChoice &choice,
                                    FieldNames names) {
-  for (auto check :
-       {checkShares, checkOnePass, checkFolded, checkSplit, checkDropout})
+  for (auto check : {checkBlocks, checkShares, checkOnePass, checkFolded,
+                     checkSplit, checkDropout})
     if (std::optional<std::string> error = check(problem, choice, names))
       return error;
   return std::nullopt;

@@ -90,7 +90,8 @@ static Softmax chooseSoftmax(const AttentionProblem &problem,
                     options.overlap != Overlap::QK && isShapeOpen(options);
   if (choice.keyWarps < 2 || !isPossible || !problem.seqlenK ||
       problem.hasLengths || problem.isCausal || problem.hasWindow ||
-      problem.hasBias || getHeadWidth(problem) != HeadWidth::Narrow)
+      problem.hasBias || problem.blocks ||
+      getHeadWidth(problem) != HeadWidth::Narrow)
     return Softmax::Online;
   bool isEven = *problem.seqlenK % (choice.keyWarps * choice.blockN) == 0;
   return isEven && *problem.seqlenK <= choice.keyWarps * maxKeys
@@ -266,6 +267,8 @@ ScheduleChooser::ScheduleChooser(const AttentionProblem &problem,
   warpM = isFilled && !isTight && !isShort ? 32 : 16;
   if (dividesKeys())
     warpM = chooseSharedRows(problem, target, keyWarps);
+  if (problem.blocks && problem.blocks->queries % warpM != 0)
+    warpM = 16; // block_size are multiples of it
 }
 
 ScheduleDecision ScheduleChooser::choose() {
@@ -371,7 +374,7 @@ void ScheduleChooser::decideBlocks() {
   choice.minBlocks =
       reasons.decide("min_blocks", options.minBlocks, 1,
                      "keeps ptxas from spilling to fit one more block");
-  bool paysSplits = hasFewRows() && !isInvariant();
+  bool paysSplits = hasFewRows() && !isInvariant() && !problem.blocks;
   // What a call's sizes say is better than what is assumed of them.
   std::optional<int64_t> mostSplits = getMostSplits(
       problem, target, options, choice, paysSplits && problem.hasAssumedSizes);
@@ -380,9 +383,10 @@ void ScheduleChooser::decideBlocks() {
                                    : 1;
   choice.keySplits = reasons.decide(
       "key_splits", options.keySplits, keySplits,
-      isInvariant()   ? llvm::StringRef(kInvariantReason)
-      : keySplits > 1 ? "two blocks an SM, of 256 keys or more each"
-                      : "a query row is one block's, which needs no merge");
+      isInvariant()    ? llvm::StringRef(kInvariantReason)
+      : problem.blocks ? "the list of a query row is one block's"
+      : keySplits > 1  ? "two blocks an SM, of 256 keys or more each"
+                       : "a query row is one block's, which needs no merge");
   bool isOfCall = mostSplits && choice.keySplits > 1;
   choice.splitCount = reasons.decide(
       "split_count", options.splitCount,

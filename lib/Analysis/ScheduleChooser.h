@@ -70,6 +70,7 @@ private:
   void decideBlockShape();
   void decideHeadGroup();
   void decideWarps();
+  int64_t fitBlocks(int64_t warps) const;
   int64_t chooseRowWarps() const;
   bool hasManyWarps() const;
   void decideBlockM();
@@ -91,7 +92,7 @@ private:
   bool hasFewRows() const { return fill == GridFill::FewRows; }
   bool groupsHeads() const {
     return hasFewRows() && !dividesKeys() && !options.blockM &&
-           !options.numWarps;
+           !options.numWarps && !(problem.blocks && problem.blocks->ofHeads);
   }
   /// A sparse grid leaves copies with little work to hide behind: larger tiles
   /// or, where registers are short, more stages keep more bytes in flight.
@@ -142,6 +143,10 @@ bool isShapeOpen(const ScheduleOptions &options);
 /// How many warps share query rows, if that is not forced.
 int64_t chooseKeyWarps(const AttentionProblem &problem,
                        const ScheduleOptions &options, GridFill fill);
+
+/// Keys of a tile that divides the blocks of lists, where there are some: the
+/// most up to `blockN`.
+int64_t fitBlockN(const AttentionProblem &problem, int64_t blockN);
 
 /// Query rows of warps that share them.
 int64_t chooseSharedRows(const AttentionProblem &problem,

@@ -164,7 +164,8 @@ static bool paysInSmallGrid(const AttentionProblem &problem,
 /// head, for which K and V are the same.
 static int64_t chooseHeadGroup(const AttentionProblem &problem,
                                const ScheduleOptions &options) {
-  bool isOpen = !options.numWarps && !options.blockM;
+  bool isOpen = !options.numWarps && !options.blockM &&
+                !(problem.blocks && problem.blocks->ofHeads);
   if (!isOpen || !problem.seqlenQ || *problem.seqlenQ > kRowsOfGroup ||
       !problem.headsQ || !problem.headsKV)
     return 1;
@@ -251,6 +252,18 @@ static std::vector<Shape> listInvariantShapes(const AttentionProblem &problem) {
   return shapes;
 }
 
+/// Fits the shape to blocks of lists that are smaller, where warpgroups are
+/// asked for whatever they gain.
+static void fitToBlocks(const AttentionProblem &problem, Shape &shape) {
+  if (!problem.blocks)
+    return;
+  shape.blockN = fitBlockN(problem, shape.blockN);
+  auto rows = [&] { return kRowsOfGroup * shape.numWarps / kWarpsOfGroup; };
+  while (shape.numWarps > kWarpsOfGroup &&
+         problem.blocks->queries % rows() != 0)
+    shape.numWarps -= kWarpsOfGroup;
+}
+
 /// Which blocks run next to each other.
 static void decideOrder(const AttentionProblem &problem,
                         const ScheduleOptions &options, ScheduleChoice &choice,
@@ -323,8 +336,9 @@ static void decideSplits(const AttentionProblem &problem,
   std::optional<int64_t> mostSplits =
       getMostSplits(problem, target, options, choice, /*paysSplitCount=*/false);
   int64_t keySplits = mostSplits ? *mostSplits
-                      : isSmall  ? chooseKeySplits(problem, target, choice)
-                                 : 1;
+                      : isSmall && !problem.blocks
+                          ? chooseKeySplits(problem, target, choice)
+                          : 1;
   choice.keySplits = reasons.decide(
       "key_splits", options.keySplits, keySplits,
       keySplits > 1 ? "blocks for SMs that would idle, of fewer keys each"
@@ -412,9 +426,10 @@ mlir::flashcore::chooseWarpgroups(const AttentionProblem &problem,
                      !problem.hasBulkRows())))
     return std::nullopt;
   std::optional<ScheduleDecision> smallest;
-  for (const Shape &shape : isInvariant
-                                ? listInvariantShapes(problem)
-                                : listShapes(problem, target, isSmall)) {
+  for (Shape shape : isInvariant ? listInvariantShapes(problem)
+                                 : listShapes(problem, target, isSmall)) {
+    if (isForced)
+      fitToBlocks(problem, shape);
     smallest = decide(problem, target, options, shape, isSmall && !isInvariant);
     if (!checkSchedule(problem, target, smallest->choice, FieldNames::Options))
       return smallest;

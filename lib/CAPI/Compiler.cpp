@@ -270,8 +270,12 @@ static FlashCoreShape toC(const Shape &shape) {
                            lasting(shape.scoresType),
                            shape.seqlenNew.value_or(0),
                            shape.rotaryDim,
-                           lasting(shape.rotaryStyle)};
+                           lasting(shape.rotaryStyle),
+                           shape.blockQueries,
+                           shape.blockKeys,
+                           {}};
   shape.biasAxes.copy(result.biasAxes, sizeof result.biasAxes - 1);
+  shape.blockAxes.copy(result.blockAxes, sizeof result.blockAxes - 1);
   return result;
 }
 

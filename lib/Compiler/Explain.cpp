@@ -112,6 +112,13 @@ void mlir::flashcore::print(llvm::raw_ostream &os,
     line("rows", describeRows(problem));
   if (problem.maskProof)
     line("mask region", describe(*problem.maskProof, choice.grid));
+  if (problem.blocks)
+    line("block lists",
+         llvm::formatv("the tiles of listed blocks of {0} x {1}, {2}",
+                       problem.blocks->queries, problem.blocks->keys,
+                       problem.blocks->ofHeads ? "of each head"
+                                               : "the same for all heads")
+             .str());
   if (explanation.report.decision.reasons.empty())
     line("schedule", "given in the IR");
   for (const ScheduleReason &reason : explanation.report.decision.reasons)

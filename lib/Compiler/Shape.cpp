@@ -46,6 +46,10 @@ WORDS OF --shape, in any order; what is left out is 'b1 h8 s512 d64 f16 bhsd':
   bias                of (batch, heads_q, seqlen_q, seqlen_k) in the type of q;
                       bias=1h1k: with the axes b, h, q, k, or 1 where it is
                       broadcast; bias=1h1k:f32: of another type
+  blocks=128x128      lists of the blocks of 128 queries and keys that have
+                      visible scores, and of those that are full, of each batch
+                      and head; blocks=128x128:b1: with the axes b, h, or 1
+                      where they are broadcast
   lse                 the log-sum-exp of each row, too
   scores=masked       the scores, too, as they are at a stage: scaled, capped,
                       changed (by bias), masked or probabilities, which come
@@ -76,6 +80,7 @@ private:
   Error readNumber(StringRef word, StringRef value,
                    std::optional<float> &result);
   Error readBias(StringRef word, StringRef value, bool hasValue);
+  Error readBlocks(StringRef word, StringRef value);
   Error readScores(StringRef word, StringRef value);
   Error readAppend(StringRef word, StringRef value);
   Error readRotary(StringRef word, StringRef value);
@@ -238,6 +243,26 @@ Error ShapeParser::readBias(StringRef word, StringRef value, bool hasValue) {
   return claim("the bias", word);
 }
 
+Error ShapeParser::readBlocks(StringRef word, StringRef value) {
+  auto [sizes, axes] = value.split(':');
+  if (!value.contains(':'))
+    axes = "bh";
+  auto [queries, keys] = sizes.split('x');
+  auto isSize = [](StringRef text, int64_t &size) {
+    return text != "?" && readSize(text, size);
+  };
+  bool isAxes = axes.size() == 2 && (axes[0] == 'b' || axes[0] == '1') &&
+                (axes[1] == 'h' || axes[1] == '1');
+  if (!isAxes || !isSize(queries, shape.blockQueries) ||
+      !isSize(keys, shape.blockKeys))
+    return makeError("expects 'blocks=QUERIESxKEYS' or "
+                     "'blocks=QUERIESxKEYS:AXES' with the axes bh, each of "
+                     "them 1 where it is broadcast, but got '" +
+                     word + "'");
+  shape.blockAxes = axes.str();
+  return claim("the blocks", word);
+}
+
 Error ShapeParser::readScores(StringRef word, StringRef value) {
   auto [stage, type] = value.split(':');
   if (!value.contains(':'))
@@ -314,6 +339,8 @@ Error ShapeParser::readWord(StringRef word) {
     return readAppend(word, value);
   if (name == "rotary")
     return readRotary(word, value);
+  if (name == "blocks")
+    return readBlocks(word, value);
   if (word == "f16" || word == "bf16") {
     shape.type = word.str();
     return claim("the type", word);
@@ -336,10 +363,8 @@ Error ShapeParser::readWord(StringRef word) {
     return readSizes(word);
   return makeError(
       "expects sizes (b1, h32/8, s4096 or q1 and k4096, d128), f16, bf16, "
-      "causal, window=, softcap=, scale=, dropout=, bias, lse, scores=, "
-      "append=, "
-      "rotary=, bhsd, bshd, "
-      "packed or strided, but got '" +
+      "causal, window=, softcap=, scale=, dropout=, bias, blocks=, lse, "
+      "scores=, append=, rotary=, bhsd, bshd, packed or strided, but got '" +
       word + "'");
 }
 
@@ -428,6 +453,7 @@ public:
   }
   std::string output() const;
   std::string bias() const;
+  std::string blocks(bool areIndices) const;
   std::string lse() const;
   std::string scores() const;
   std::string newRows(int64_t headDim) const {
@@ -504,6 +530,18 @@ std::string TypeWriter::bias() const {
                 shape.layout == Shape::Layout::Strided ? anyLayout : "");
 }
 
+std::string TypeWriter::blocks(bool areIndices) const {
+  auto count = [](int64_t rows, int64_t ofBlock) {
+    return rows == Shape::Dynamic ? rows : (rows + ofBlock - 1) / ofBlock;
+  };
+  llvm::SmallVector<int64_t> sizes{shape.blockAxes[0] == '1' ? 1 : shape.batch,
+                                   shape.blockAxes[1] == '1' ? 1 : shape.headsQ,
+                                   count(shape.seqlenQ, shape.blockQueries)};
+  if (areIndices)
+    sizes.push_back(count(shape.seqlenK, shape.blockKeys));
+  return memref(sizes, "i32");
+}
+
 std::string TypeWriter::lse() const {
   return memref({shape.batch, shape.headsQ, shape.seqlenQ}, "f32");
 }
@@ -543,6 +581,9 @@ static std::string modifiers(const Shape &shape) {
     add("softcap", shortestText(*shape.softcap));
   if (shape.dropout)
     add("dropout", shortestText(*shape.dropout));
+  if (shape.blockQueries)
+    add("block_size", std::to_string(shape.blockQueries) + ", " +
+                          std::to_string(shape.blockKeys));
   if (!shape.scoresStage.empty())
     add("stage", shape.scoresStage);
   if (shape.rotaryDim)
@@ -574,6 +615,12 @@ std::string mlir::flashcore::writeShape(const Shape &shape) {
   if (shape.dropout)
     operands.emplace_back("rng", "memref<4xi32>");
   addAppended(shape, types, operands);
+  static constexpr StringRef lists[] = {"block_counts", "block_indices",
+                                        "full_block_counts",
+                                        "full_block_indices"};
+  for (StringRef list : lists)
+    if (shape.blockQueries)
+      operands.emplace_back(list, types.blocks(list.ends_with("indices")));
   operands.emplace_back("o", types.output());
   if (shape.hasLse)
     operands.emplace_back("lse", types.lse());
@@ -600,6 +647,9 @@ std::string mlir::flashcore::writeShape(const Shape &shape) {
            "!v_new)";
   if (shape.rotaryDim)
     stream << " rotary(%cos, %sin : !cos, !sin)";
+  for (StringRef list : lists)
+    if (shape.blockQueries)
+      stream << "\n      " << list << "(%" << list << " : !" << list << ")";
   stream << "\n      outs(%o : !o)";
   if (shape.hasLse)
     stream << " lse(%lse : !lse)";

@@ -115,7 +115,7 @@ static json::Object describeAttention(ArrayRef<BundleKernel> kernels) {
                               "window_right", "softcap", "dims"})
     problem[key] = toJSON(attention.get(key));
   for (llvm::StringRef key :
-       {"dropout", "score", "mask", "scores_stage", "rotary"})
+       {"dropout", "block_size", "score", "mask", "scores_stage", "rotary"})
     if (Attribute optional = attention.get(key))
       problem[key] = toJSON(optional);
   return json::Object{{"version", kBundleVersion},

@@ -28,6 +28,7 @@ from flashcore.problem import Problem
 
 if TYPE_CHECKING:
     from flashcore import cache
+    from flashcore.blocks import BlockLists, block_lists
     from flashcore.bundle import Bundle
     from flashcore.compiler import (
         Compilation,
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
 __version__ = _core.version().split()[1].rstrip(",")
 
 __all__ = [
+    "BlockLists",
     "Buffer",
     "Bundle",
     "Compilation",
@@ -82,6 +84,7 @@ __all__ = [
     "Struct",
     "UnsupportedError",
     "attention",
+    "block_lists",
     "cache",
     "capture",
     "ceil",
@@ -114,6 +117,7 @@ __all__ = [
 
 #: Imported when they are used first.
 _LAZY = {
+    "BlockLists": "blocks",
     "Buffer": "emulator",
     "Bundle": "bundle",
     "Compilation": "compiler",
@@ -123,6 +127,7 @@ _LAZY = {
     "Report": "emulator",
     "Resources": "compiler",
     "Struct": "emulator",
+    "block_lists": "blocks",
     "capture": "scalars",
     "ceil": "functions",
     "clamp": "functions",

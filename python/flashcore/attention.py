@@ -46,6 +46,8 @@ class Options:
     #: Of clauses, score_mod and mask_mod, with the places of the tensors that they read.
     regions: "Optional[Regions]" = None
     captured: "Tuple[Tensor, ...]" = ()
+    #: The word of lists of blocks, such as "128x128:11"; they are among ``captured``.
+    blocks: Optional[str] = None
     #: The stage of scores that are returned, or None.
     scores: Optional[str] = None
     #: Which columns a rotary embedding pairs.
@@ -85,6 +87,7 @@ def attention(
     rotary_cos: Any = None,
     rotary_sin: Any = None,
     rotary_interleaved: bool = False,
+    block_mask: Any = None,
     lse: bool = False,
     scores: Optional[str] = None,
     layout: str = "bhsd",
@@ -161,20 +164,28 @@ def attention(
         of both and of the batch entry, the head, the query and the key, the same for
         every kernel and device; docs/Op.md has it. They are data: a CUDA graph draws
         anew when they change.
-    k_new, v_new: rows to append: of the sizes of k and v but for batch, that of q, and
+    k_new: rows to append, with those of v_new: of the sizes of k and v but for batch, that of q, and
         for their own number of rows. Before anything else is done, row i of them
         becomes key seqused_k[b] + i of batch entry b, in k and v, which are written in
         place, through page_table where there is one; seqused_k, which is needed, stays
         as it is. The keys of b are then seqused_k[b] and the rows of k_new in all
         that is said of masks and ALiBi. Rows that k or its pages have no room for are
         not written. No two entries may append to one place. Not with cu_seqlens_q.
-    rotary_cos, rotary_sin: (positions, rotary_dim / 2) of the type of q, with k_new: a
+    v_new: the same of v.
+    rotary_cos: (positions, rotary_dim / 2) of the type of q, with rotary_sin and k_new: a
         rotary embedding, which turns row i of k_new, before it is written, by position
         seqused_k[b] + i, and row i of q by the same position if there is a causal mask
         or a window, else all rows of q by position seqused_k[b]. In float32, rounded
         once.
+    rotary_sin: the sines, as rotary_cos has the cosines.
     rotary_interleaved: pairs are columns 0 and 1, 2 and 3, and so on (GPT-J); False: 0 and
         rotary_dim / 2, and so on (GPT-NeoX).
+    block_mask: ``BlockLists``, or a BlockMask of FlexAttention, whose lists alone are
+        used: the blocks of queries and keys that are computed, for masks that are data.
+        In full blocks every key is seen; in the others causal, window and mask_mod say
+        which. Blocks in no list are not looked at, so the lists must be those of the
+        mask, or hide what else they leave out. ``block_lists`` makes them of an array.
+        Not with cu_seqlens, page_table or scores.
     lse: return (o, lse), with the natural logarithm of the sum of each row's
         exponentials, that of its sink among them: float32 (batch, heads_q,
         seqlen_q). A query that sees no key has an o of 0, and an lse of -inf or
@@ -228,6 +239,7 @@ def attention(
         and max_seqlen_q is None
         and seqused_k is None
         and page_table is None
+        and block_mask is None
         and scores is None
         and k_new is None
         and v_new is None
@@ -235,10 +247,10 @@ def attention(
         and rotary_sin is None
     ):
         words = None if dropout is None else rng
-        beside = (
+        beside = [
             alibi_slopes, sinks, cu_seqlens_q, cu_seqlens_k, seqused_k, page_table, words,
             k_new, v_new, rotary_cos, rotary_sin,
-        )  # fmt: skip
+        ]  # fmt: skip
         options = make_options(
             causal, window, softcap, scale, lse, layout, schedule, device, static, scores
         )
@@ -249,6 +261,12 @@ def attention(
             rotary_interleaved=bool(rotary_interleaved),
             has_few_queries=has_few,
         )
+        if block_mask is not None:
+            from flashcore.blocks import read_blocks
+
+            blocks, lists = read_blocks(block_mask)
+            options = replace(options, blocks=blocks)
+            beside += lists
         return _run_mods(options, score_mod, mask_mod, beside, q, k, v, bias, out, stream)
     if "torch" in sys.modules and is_traced(q):
         from flashcore.torch import ops

@@ -383,9 +383,14 @@ class Bundle:
     def sizes(self, **chosen: int) -> Dict[str, int]:
         """All sizes: those that the bundle fixes, which ``chosen`` may repeat, and
         those that it leaves open, which it must have. ``key_splits`` follows from
-        the others, where there is a formula for it."""
+        the others, where there is a formula for it, and so do the numbers of blocks
+        of lists, which may be larger."""
         known = self.attention["dims"]
         sizes = {**known, **chosen}
+        blocks = zip(("query_blocks", "key_blocks"), ("seqlen_q", "seqlen_k"), (0, 1))
+        for (name, rows, least), size in zip(blocks, self.attention.get("block_size", ())):
+            if sizes[name] is None and sizes[rows] is not None:
+                sizes[name] = max(-(-sizes[rows] // size), least)
         for name, size in sizes.items():
             if size is None:
                 raise BundleError(f"'{self.path}' leaves {name} open: give it")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Dict, NamedTuple, Optional, Sequence, Tup
 
 from flashcore import _core
 from flashcore.arrays import contiguous_strides, library_of
+from flashcore.blocks import LISTS
 from flashcore.errors import UnsupportedError
 from flashcore.problem import row_step
 
@@ -33,6 +34,8 @@ class Beside(NamedTuple):
     rng: (2), of int64: seed and offset.
     k_new, v_new: (batch, heads_kv, seqlen_new, head_dim), as k and v are.
     rotary_cos, rotary_sin: (positions, rotary_dim / 2), of the type of q.
+    block_counts, block_indices, full_block_counts, full_block_indices: all of them, (batch
+        or 1, heads_q or 1, blocks of queries), of indices with the blocks of keys, int32.
     """
 
     alibi_slopes: Any = None
@@ -46,6 +49,10 @@ class Beside(NamedTuple):
     v_new: Any = None
     rotary_cos: Any = None
     rotary_sin: Any = None
+    block_counts: Any = None
+    block_indices: Any = None
+    full_block_counts: Any = None
+    full_block_indices: Any = None
 
 
 class Clause(NamedTuple):
@@ -70,6 +77,10 @@ CLAUSES: Dict[str, Clause] = {
     "v_new": Clause("v_new", "append", "", "", 4),
     "rotary_cos": Clause("rotary_cos", "rotary", "", "", 2),
     "rotary_sin": Clause("rotary_sin", "rotary", "", "", 2),
+    "block_counts": Clause("block_counts", "block_counts", "int32", "i32", 3),
+    "block_indices": Clause("block_indices", "block_indices", "int32", "i32", 4),
+    "full_block_counts": Clause("full_block_counts", "full_block_counts", "int32", "i32", 3),
+    "full_block_indices": Clause("full_block_indices", "full_block_indices", "int32", "i32", 4),
 }
 
 #: Rows that are laid out as those of k and v are, and what turns them. They are of the
@@ -79,9 +90,10 @@ ANGLES = ("rotary_cos", "rotary_sin")
 
 
 def of_words(beside: Beside) -> Tuple[str, ...]:
-    """Those which the words of a problem declare, with the dropout or append they are for."""
+    """Those which the words of a problem declare, with what they are for: a dropout, lists of
+    blocks, an append."""
     appended = () if beside.k_new is None else ("seqused_k", *NEW_ROWS, *ANGLES)
-    return ("rng", *appended)
+    return ("rng", *LISTS, *appended)
 
 
 def expect_pairs(beside: Beside) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, Tuple
 
 from flashcore.attention import attention
+from flashcore.blocks import has_size_of_kernels
 from flashcore.errors import UnsupportedError
+from flashcore.regions import KEY, trace_mods
 
 __all__ = ["flex_attention"]
 
@@ -30,7 +32,9 @@ def flex_attention(
     value: (batch or 1, heads_kv, seqlen_k, head_dim_v).
     score_mod: as of :func:`flashcore.attention`.
     block_mask: a BlockMask, of which ``mask_mod`` is used: the compiler finds the
-        tiles that it hides itself. One of lists of tiles alone is refused.
+        tiles that it hides itself. Where the mask_mod reads a tensor at the place of a
+        key, which no compiler can look into, the lists of blocks are used, too, and
+        alone where there is no mask_mod.
     scale: of query key^T; 1 / sqrt(head_dim) by default.
     enable_gqa: heads_q may be a multiple of heads_kv; else they are equal.
     return_lse: return (output, lse), with the natural logarithm, float32 (batch,
@@ -40,8 +44,8 @@ def flex_attention(
 
     Returns the output: (batch, heads_q, seqlen_q, head_dim_v), of the type of query.
 
-    Raises UnsupportedError for return_aux and for a block_mask without a
-    mask_mod, and what flashcore.attention raises. There is no backward pass.
+    Raises UnsupportedError for return_aux, and what flashcore.attention raises. There
+    is no backward pass.
     """
     if return_aux is not None:
         raise UnsupportedError(
@@ -53,32 +57,46 @@ def flex_attention(
             "expects as many heads of key as of query, or enable_gqa=True, but got "
             f"{key.shape[1]} and {query.shape[1]}"
         )
+    mask_mod, lists = _read_mask(block_mask)
     return attention(
         query,
         _with_batch(key, query.shape[0]),
         _with_batch(value, query.shape[0]),
         score_mod=score_mod,
-        mask_mod=_mask_mod(block_mask),
+        mask_mod=mask_mod,
+        block_mask=lists,
         scale=scale,
         lse=return_lse,
     )
 
 
-def _mask_mod(block_mask: Any) -> Optional[Callable[..., Any]]:
+def _read_mask(block_mask: Any) -> Tuple[Optional[Callable[..., Any]], Any]:
+    """The mask_mod that is asked, and the mask whose lists are used; None for none."""
     if block_mask is None:
-        return None
+        return None, None
     mask_mod: Optional[Callable[..., Any]] = getattr(block_mask, "mask_mod", None)
     if not callable(mask_mod):
         raise TypeError(
             f"expects block_mask to be a BlockMask with a mask_mod, or None, but got {block_mask!r}"
         )
-    # PyTorch's name for none: what such a mask hides is in its lists of tiles.
+    # PyTorch's name for none: what such a mask hides is in its lists of blocks.
     if getattr(mask_mod, "__name__", "") == "noop_mask":
-        raise UnsupportedError(
-            "flex_attention expects a block_mask with a mask_mod, but got one of lists of tiles "
-            "alone; where all keys are seen, block_mask=None says so"
-        )
-    return mask_mod
+        return None, block_mask
+    needs_lists = _reads_by_key(mask_mod) and has_size_of_kernels(block_mask)
+    return mask_mod, block_mask if needs_lists else None
+
+
+def _reads_by_key(mask_mod: Callable[..., Any]) -> bool:
+    """Whether it reads a tensor at a place that depends on the key."""
+    traced = trace_mods(None, mask_mod)
+    assert traced.mask
+    of_key = {KEY}
+    for value, op in enumerate(traced.mask.ops):
+        if of_key.intersection(op.operands):
+            if op.name == "load":
+                return True
+            of_key.add(value)
+    return False
 
 
 def _with_batch(array: Any, batch: int) -> Any:

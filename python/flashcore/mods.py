@@ -35,6 +35,8 @@ def run(
     expect_pairs(beside)
     if options.scores:
         _expect_rectangle(beside, out)
+    if options.blocks:
+        _expect_no_blocks_with(options, beside)
     traced = trace_mods(score_mod, mask_mod)
     _refuse_gradients([q, k, v, bias, *beside, *(capture.array for capture in traced.captures)])
     clauses = tuple(name for name in CLAUSES if getattr(beside, name) is not None)
@@ -66,6 +68,16 @@ def _expect_rectangle(beside: Beside, out: Any) -> None:
         raise ValueError(
             "expects out=None with scores, but got an array: all results are made by the call"
         )
+
+
+def _expect_no_blocks_with(options: Options, beside: Beside) -> None:
+    """What kernels do not combine with lists of blocks."""
+    for name in ("cu_seqlens_q", "page_table", "scores"):
+        if getattr(options if name == "scores" else beside, name) is not None:
+            raise UnsupportedError(
+                f"expects no block_mask with {name}, but got both: leave block_mask out, which "
+                "changes no result where it is that of the mask"
+            )
 
 
 def _prepare(capture: Capture, q: Any) -> Any:

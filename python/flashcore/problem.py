@@ -50,6 +50,8 @@ class Problem:
     scores_dtype: as bias_dtype.
     append: rows that are appended to k and v, "?" for any number, or None.
     rotary: what turns them and q, such as "64:half" or "64:interleaved", or None.
+    blocks: the size of a block of the lists and their axes, such as "128x128:b1", or
+        None without lists.
     layout: "bhsd", "bshd", "packed", or "strided" for any strides.
     """
 
@@ -75,6 +77,7 @@ class Problem:
     scores_dtype: Optional[str] = None
     append: Union[int, str, None] = None
     rotary: Optional[str] = None
+    blocks: Optional[str] = None
 
     def words(self) -> str:
         """The words of ``flashcore-compile --shape``, always in one order."""
@@ -97,6 +100,8 @@ class Problem:
             text.append(f"dropout={shortest_float32(self.dropout)}")
         if self.bias:
             text.append(f"bias={self.bias}:{self.bias_dtype}")
+        if self.blocks:
+            text.append(f"blocks={self.blocks}")
         if self.lse:
             text.append("lse")
         if self.scores:
@@ -170,6 +175,8 @@ class Problem:
             # The last query sees the last key: nothing is hidden.
             few = dataclasses.replace(few, causal=None)
         if self.batch is None or self.heads_kv is None or is_invariant:
+            return few, ()
+        if self.blocks:  # whose keys are not split
             return few, ()
         is_split = self.batch * self.heads_kv <= multiprocessors and self._keys_in_window() >= 512
         return few, () if is_split else (("key-splits", "1"),)

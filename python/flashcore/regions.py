@@ -24,6 +24,8 @@ __all__ = ["Regions", "TracedMods", "trace", "trace_mods"]
 Mod = Callable[..., Any]
 
 _ARGUMENTS = ("score", "batch", "head", "query", "key")
+#: The number of the key among the values of a program.
+KEY = _ARGUMENTS.index("key")
 _WANTED = {
     "score_mod": "(score, batch, head, q_idx, kv_idx)",
     "mask_mod": "(batch, head, q_idx, kv_idx)",

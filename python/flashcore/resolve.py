@@ -18,6 +18,7 @@ from typing import Any, Callable, Iterator, List, Optional, Sequence, Set, Tuple
 from flashcore import _core, arrays, clauses, kernels
 from flashcore.arrays import CPU, CUDA, CUDA_HOST, CUDA_MANAGED, LEGACY_STREAM, SHORT, Library
 from flashcore.attention import Options
+from flashcore.blocks import check_blocks
 from flashcore.errors import Error, UnsupportedError
 from flashcore.problem import INVARIANT, Problem, Schedule, row_step
 
@@ -246,6 +247,10 @@ def _check(arguments: Arguments, options: Options) -> None:
     batch, heads_q = arguments.q.sizes[:2]
     clauses.check(arguments.captured, batch, heads_q, arguments.bias)
     clauses.check_appended(arguments.captured, arguments.q, arguments.k, arguments.v)
+    if options.blocks:
+        indices = next(t for t in arguments.captured if t.name == "block_indices")
+        rows = arguments.q.sizes[2], arguments.k.sizes[2]
+        check_blocks(indices.sizes, options.blocks, batch, heads_q, *rows)
     _check_outputs(arguments, options)
 
 
@@ -571,6 +576,7 @@ def _problem(
         options.scores,
         "f32" if options.scores else None,
         *_append_words(arguments, options),
+        options.blocks,
     )
     if options.static:
         return replace(exact, layout=_static_layout(arguments, options)), options.schedule

@@ -135,6 +135,10 @@ static PyObject *toFields(const FlashCoreShape &shape) {
   };
   std::string rotary =
       std::to_string(shape.rotaryDim) + ":" + shape.rotaryStyle;
+  std::string blocks;
+  if (shape.blockQueries)
+    blocks = std::to_string(shape.blockQueries) + "x" +
+             std::to_string(shape.blockKeys) + ":" + shape.blockAxes;
   const Field fields[] = {
       {"batch", size(shape.batch)},
       {"heads_q", size(shape.headsQ)},
@@ -159,7 +163,8 @@ static PyObject *toFields(const FlashCoreShape &shape) {
                      ? toText("?")
                      : orNone(shape.seqlenNew, shape.seqlenNew != 0)},
       {"rotary", orNone(rotary.c_str(), shape.rotaryDim != 0)},
-      {"layout", text(shape.layout, "")}};
+      {"layout", text(shape.layout, "")},
+      {"blocks", orNone(blocks.c_str(), !blocks.empty())}};
   Ref result(PyDict_New());
   for (const Field &field : fields)
     if (!result || !field.value ||

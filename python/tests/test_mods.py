@@ -235,7 +235,8 @@ def test_flex_attention_refuses():
     def noop_mask(batch, head, q_idx, kv_idx):
         return True
 
-    with pytest.raises(flashcore.UnsupportedError, match="but got one of lists of tiles alone"):
+    # Of such a mask the lists are all that there is.
+    with pytest.raises(TypeError, match="or a BlockMask with kv_num_blocks and kv_indices, but got"):
         flashcore.flex_attention(q, q, q, block_mask=BlockMask(noop_mask))
     with pytest.raises(flashcore.UnsupportedError, match="expects return_aux=None, but got 1"):
         flashcore.flex_attention(q, q, q, return_aux=1)

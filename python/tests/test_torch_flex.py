@@ -119,11 +119,39 @@ def test_a_number_on_the_host_meets_tensors_anywhere(device):
     compare(*make(device), lambda s, b, h, q, k: s * half)
 
 
-def test_lists_of_tiles_alone_are_refused():
-    q, k, v = make("cpu", queries=128, keys=128)
-    mask = flex.create_block_mask(flex.noop_mask, 2, 4, 128, 128, device="cpu")
-    with pytest.raises(flashcore.UnsupportedError, match="one of lists of tiles alone"):
-        flashcore.flex_attention(q, k, v, block_mask=mask)
+def test_lists_of_blocks_alone(device):
+    """PyTorch looks at the lists in compiled functions alone, so a mask_mod says the same there."""
+    q, k, v = make(device, queries=256, keys=256)
+    shown = torch.eye(2, device=device).bool().repeat_interleave(128, 0).repeat_interleave(128, 1)
+    mask = flex.BlockMask.from_kv_blocks(*flashcore.block_lists(shown)[:4], BLOCK_SIZE=128)
+    same = flex.create_block_mask(lambda b, h, q, k: q // 128 == k // 128, 1, 1, 256, 256, device=device)
+    expected = flex.flex_attention(q.double(), k.double(), v.double(), block_mask=same)
+    assert_same_as(flashcore.flex_attention(q, k, v, block_mask=mask), expected)
+
+
+def test_arrays_of_every_head_in_blocks(device):
+    """A mask of which nothing is proved, with full blocks and blocks that nobody sees."""
+    q, k, v = make(device, queries=300, keys=400)
+    shown = torch.rand(2, 4, 300, 400, generator=torch.Generator().manual_seed(3)).to(device) > 0.5
+    shown[:, 1, :128, :256] = True
+    shown[:, 2, 128:256] = False
+    shown[1, :, :, 256:] = False
+    compare(q, k, v, mask_mod=lambda b, h, q, k: shown[b, h, q, k])
+
+
+def test_lists_are_those_of_a_block_mask(device):
+    shown = torch.rand(1, 1, 300, 400, generator=torch.Generator().manual_seed(4)).to(device) > 0.5
+    shown[..., :128, :128] = True
+    shown[..., 128:256, 128:] = False
+    theirs = flex.create_block_mask(lambda b, h, q, k: shown[b, h, q, k], 1, 1, 300, 400, device=device)
+    ours = flashcore.block_lists(shown)
+    for name in ("kv_num_blocks", "full_kv_num_blocks"):
+        assert torch.equal(getattr(ours, name), getattr(theirs, name))
+    for counts, indices in (("kv_num_blocks", "kv_indices"), ("full_kv_num_blocks", "full_kv_indices")):
+        for row in range(3):
+            count = getattr(ours, counts)[0, 0, row]
+            mine, other = (getattr(lists, indices)[0, 0, row, :count] for lists in (ours, theirs))
+            assert torch.equal(mine, other)
 
 
 def test_gradients_are_refused(device):

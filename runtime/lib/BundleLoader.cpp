@@ -56,7 +56,7 @@ static constexpr int64_t manifestVersion = 9;
 static constexpr int64_t maxManifestBytes = 1 << 26, maxCodeBytes = 1 << 30,
                          maxSharedBytes = 1 << 24, maxRegisters = 1 << 16,
                          maxSpillBytes = 1 << 30, maxKeySplits = 1 << 16,
-                         maxCopyRow = 1 << 16;
+                         maxCopyRow = 1 << 16, maxBlockSize = 1 << 16;
 
 /// A text that is one of a few, mapped to its value.
 template <typename T>
@@ -170,6 +170,7 @@ private:
   void checkPageTable(Field tensors);
   void checkAppend(Field tensors);
   void checkRotary(Field attention, Field tensors);
+  void checkBlocks(Field attention, Field tensors);
   void checkCaptured(Field attention, Field tensors);
   void checkArguments(const KernelSpec &kernel, Field field);
   void checkLaunchComment(const std::vector<Field> &kernels);
@@ -264,6 +265,14 @@ void BundleLoader::readAttention(Field field) {
     attention.dropout = field["dropout"].number();
     if (!isDropoutShare(*attention.dropout))
       field["dropout"].refuse("a number from 2^-17 to below 1 - 2^-17");
+  }
+  if (field.has("block_size")) {
+    std::vector<Field> size = field["block_size"].elements();
+    if (reader.ok() && size.size() != 2)
+      field["block_size"].refuse("an array of 2 elements, queries and keys");
+    if (reader.ok())
+      attention.blockSize = {size[0].integer(1, maxBlockSize),
+                             size[1].integer(1, maxBlockSize)};
   }
   using Type = ScoreProgram::Type;
   for (auto [key, type, program] :
@@ -593,7 +602,7 @@ void BundleLoader::checkCaptured(Field attention, Field tensors) {
     if (isCaptured && tensor.role != TensorSpec::Role::Input)
       fields[i]["role"].refuse("'input'");
     bool mayCount = isLengths(tensor.name) || tensor.name == PageTableName ||
-                    tensor.name == RngName;
+                    tensor.name == RngName || isBlockList(tensor.name);
     if (!isCaptured && !isReal(tensor.dtype) && !mayCount)
       fields[i]["dtype"].refuse("'f16', 'bf16' or 'f32'");
   }
@@ -697,7 +706,8 @@ static bool isOwnAxis(std::string_view axis) {
   };
   return axis != BroadcastAxis && axis != CuSeqlensDim && axis != seqlenKName &&
          axis != SeqlenNewDim && axis != PositionsDim &&
-         axis != RotaryPairsDim && !isIn(dimNames) && !isIn(pageDimNames);
+         axis != RotaryPairsDim && axis != QueryBlocksDim &&
+         axis != KeyBlocksDim && !isIn(dimNames) && !isIn(pageDimNames);
 }
 
 /// An input of one axis, if the bundle has it. An empty `axis` is one of its
@@ -791,6 +801,67 @@ void BundleLoader::checkPageTable(Field tensors) {
   for (size_t i = 0; i < axes.size(); ++i)
     if (table->axes[i] != expected[i])
       axes[i].refuse("'" + expected[i] + "'");
+}
+
+/// Lists of blocks, which come with the size of a block, each count with its
+/// indices, and with the axes of the first.
+void BundleLoader::checkBlocks(Field attention, Field tensors) {
+  auto quote = [](std::string_view name) {
+    return "'" + std::string(name) + "'";
+  };
+  bool hasSize = bundle.attention.blockSize.has_value();
+  for (std::string_view name : {BlockCountsName, BlockIndicesName})
+    if (hasSize != (bundle.findTensor(name) != nullptr))
+      return tensors.refuse("an array with" +
+                            std::string(hasSize ? "" : "out") + " " +
+                            quote(name) + ", as 'attention' has" +
+                            (hasSize ? "" : " no") + " 'block_size'");
+  bool hasFull = bundle.findTensor(FullBlockCountsName);
+  if (hasFull != (bundle.findTensor(FullBlockIndicesName) != nullptr) ||
+      (hasFull && !hasSize))
+    return tensors.refuse("an array with both of " +
+                          quote(FullBlockCountsName) + " and " +
+                          quote(FullBlockIndicesName) +
+                          " beside the other lists, or neither of them");
+  auto &dims = bundle.attention.dims;
+  for (std::string_view name : {QueryBlocksDim, KeyBlocksDim})
+    if (hasSize != dims.contains(name))
+      return attention["dims"].refuse(
+          "an object with" + std::string(hasSize ? "" : "out") + " the key " +
+          quote(name) + ", which is that of lists of blocks");
+  if (!hasSize)
+    return;
+  for (std::string_view other : {CuSeqlensQName, PageTableName, ScoresName})
+    if (bundle.findTensor(other))
+      return tensors.refuse("an array without " + quote(BlockCountsName) +
+                            " where there is " + quote(other));
+  constexpr std::string_view expected[] = {"batch", "heads_q", QueryBlocksDim,
+                                           KeyBlocksDim};
+  const TensorSpec &first = *bundle.findTensor(BlockCountsName);
+  for (size_t i = 0; i < bundle.tensors.size(); ++i) {
+    const TensorSpec &list = bundle.tensors[i];
+    if (!isBlockList(list.name))
+      continue;
+    Field field = tensors.elements()[i];
+    if (list.role != TensorSpec::Role::Input)
+      return field["role"].refuse("'input'");
+    if (list.dtype != DType::I32)
+      return field["dtype"].refuse("'i32'");
+    size_t rank = list.name.ends_with("indices") ? 4 : 3;
+    std::vector<Field> axes = field["axes"].elements();
+    if (axes.size() != rank)
+      return field["axes"].refuse("an array of " + std::to_string(rank) +
+                                  " elements");
+    for (size_t axis = 0; axis < rank; ++axis) {
+      bool mayBroadcast = axis < 2 && list.axes[axis] == BroadcastAxis;
+      if (!mayBroadcast && list.axes[axis] != expected[axis])
+        return axes[axis].refuse(quote(expected[axis]) +
+                                 (axis < 2 ? " or '1'" : ""));
+      if (axis < 2 && list.axes[axis] != first.axes[axis])
+        return axes[axis].refuse(quote(first.axes[axis]) + ", as " +
+                                 quote(BlockCountsName) + " has");
+    }
+  }
 }
 
 /// Sinks, and what says where sequences begin and end.
@@ -986,6 +1057,8 @@ void BundleLoader::readManifest(Field root) {
     checkAppend(root["tensors"]);
   if (reader.ok())
     checkRotary(root["attention"], root["tensors"]);
+  if (reader.ok())
+    checkBlocks(root["attention"], root["tensors"]);
   if (reader.ok())
     checkCaptured(root["attention"], root["tensors"]);
   const Bundle shared = bundle;

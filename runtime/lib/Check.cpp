@@ -11,6 +11,8 @@
 
 #include "flashcore/Runtime/Check.h"
 
+#include "flashcore/Runtime/BlockLists.h"
+
 #include <algorithm>
 #include <cmath>
 #include <span>
@@ -453,6 +455,9 @@ double flashcore::attentionFlops(const Mask &mask,
 
 double flashcore::attentionFlops(const AttentionInputs &inputs) {
   double flops = 0;
+  if (inputs.blocks)
+    return 2 * countListedPairs(inputs) *
+           static_cast<double>(inputs.q.sizes[3] + inputs.v.sizes[3]);
   for (int64_t i = 0, count = countSequences(inputs); i < count; ++i) {
     Sequence sequence = getSequence(inputs, i);
     flops += attentionFlops(

@@ -168,6 +168,7 @@ TensorView flashcore::makeView(const TensorGeometry &shape, const void *data) {
                    : hasKeys && name == "seqlen_k" ? 3
                    : name.starts_with("seqlen_")   ? 2
                    : name == PageSizeDim           ? 2
+                   : name == QueryBlocksDim        ? 2
                    : name.starts_with("head_dim")  ? 3
                                                    : std::min<size_t>(axis, 3);
     result.sizes[place] = shape.sizes[axis];

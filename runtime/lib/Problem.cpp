@@ -11,6 +11,8 @@
 
 #include "flashcore/Runtime/Problem.h"
 
+#include "flashcore/Runtime/BlockLists.h"
+
 #include <algorithm>
 #include <cassert>
 #include <charconv>
@@ -258,6 +260,28 @@ Status Problem::resolvePages() const {
   return Status::success();
 }
 
+/// The sizes that lists of blocks have: at least as many as there are blocks,
+/// which is what they are where nobody chose.
+Status Problem::resolveBlocks() {
+  if (!source->hasBlocks())
+    return Status::success();
+  const auto &size = *source->attention.blockSize;
+  for (auto [name, rows, ofBlock] :
+       {std::tuple(QueryBlocksDim, "seqlen_q", size[0]),
+        std::tuple(KeyBlocksDim, "seqlen_k", size[1])}) {
+    int64_t least = std::max<int64_t>(countBlocks(dim(rows), ofBlock),
+                                      name == KeyBlocksDim);
+    auto [known, isOpen] = dimValues.try_emplace(std::string(name), least);
+    if (known->second < least)
+      return Status::error("expects " + std::string(name) + " of at least " +
+                           std::to_string(least) + ", but got " +
+                           std::to_string(known->second))
+          .note("there are " + std::to_string(dim(rows)) +
+                " rows in blocks of " + std::to_string(ofBlock));
+  }
+  return Status::success();
+}
+
 Status Problem::resolveDims(const ProblemRequest &request) {
   const auto &known = source->attention.dims;
   std::string sequences = source->sequencesDim();
@@ -268,8 +292,9 @@ Status Problem::resolveDims(const ProblemRequest &request) {
   for (const auto &[name, compiled] : known) {
     auto chosen = request.dims.find(name);
     if (chosen == request.dims.end()) {
-      // It follows from that of cu_seqlens.
-      if (!compiled && name == sequences)
+      // They follow from others.
+      if (!compiled &&
+          (name == sequences || name == QueryBlocksDim || name == KeyBlocksDim))
         continue;
       if (!compiled)
         return Status::error("expects a value for " + name + ", but got none")
@@ -297,6 +322,8 @@ Status Problem::resolveDims(const ProblemRequest &request) {
     return Status::error("expects positions to be at least 1, but got 0")
         .note("they are the rows of rotary_cos and rotary_sin");
   if (Status status = resolvePages(); !status.ok())
+    return status;
+  if (Status status = resolveBlocks(); !status.ok())
     return status;
   return resolveSequences();
 }
@@ -506,6 +533,14 @@ std::string Problem::str() const {
     result += " dropout=" + numberText(*attention.dropout);
   if (const TensorGeometry *bias = findTensor(BiasName))
     result += " bias=" + biasText(*bias);
+  if (const TensorGeometry *lists = findTensor(BlockIndicesName)) {
+    auto axis = [&](size_t i) {
+      return lists->axes[i] == BroadcastAxis ? '1' : lists->axes[i][0];
+    };
+    const auto &size = *attention.blockSize;
+    result += " blocks=" + std::to_string(size[0]) + "x" +
+              std::to_string(size[1]) + ":" + axis(0) + axis(1);
+  }
   if (findTensor(SinkName))
     result += " sink";
   if (source->isPaged())

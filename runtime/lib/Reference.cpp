@@ -13,6 +13,7 @@
 
 #include "flashcore/Runtime/Reference.h"
 
+#include "flashcore/Runtime/BlockLists.h"
 #include "flashcore/Runtime/Dropout.h"
 
 #include <algorithm>
@@ -67,6 +68,10 @@ AttentionInputs flashcore::gatherInputs(
   inputs.rotaryCos = find(RotaryCosName);
   inputs.rotarySin = find(RotarySinName);
   inputs.rotary = attention.rotary;
+  if (attention.blockSize)
+    inputs.blocks = {*find(BlockCountsName),    *find(BlockIndicesName),
+                     find(FullBlockCountsName), find(FullBlockIndicesName),
+                     (*attention.blockSize)[0], (*attention.blockSize)[1]};
   for (const std::string &name : attention.captured)
     inputs.captured.push_back(*find(name));
   return inputs;
@@ -430,7 +435,9 @@ Status flashcore::verifyLengths(const AttentionInputs &inputs) {
     if (Status status = verifyPages(inputs); !status.ok())
       return status;
   }
-  return verifyOwnRows(inputs);
+  if (Status status = verifyOwnRows(inputs); !status.ok())
+    return status;
+  return verifyBlocks(inputs);
 }
 
 int64_t flashcore::maxSeqlenK(const AttentionInputs &inputs) {
@@ -709,6 +716,7 @@ private:
   void computeBlock(int64_t head, int64_t firstRow, int64_t rows);
   void computeProducts(int64_t firstRow, int64_t rows, KeyRange keys);
   void computeScores(int64_t head, int64_t query, Scalar *row, KeyRange keys);
+  void computeListedScores(int64_t head, int64_t query, Scalar *row);
   double *scoresOfRow(int64_t row);
   void storeEarly(int64_t head, int64_t query, const Scalar *products,
                   double *to);
@@ -727,6 +735,7 @@ private:
   std::vector<Scalar> scores;      ///< blockRows x seqlen_k
   std::vector<Scalar> output;      ///< blockRows x head_dim_v
   ScoreProgram::Values values;     ///< of the regions
+  std::vector<BlockKind> kinds;    ///< of the blocks of keys of a query
 };
 
 } // namespace
@@ -762,6 +771,9 @@ HeadWorker<Math>::HeadWorker(const AttentionInputs &inputs, const Math &math,
   v.resize(static_cast<size_t>(seqlenK * headDimV));
   scores.resize(static_cast<size_t>(blockRows * seqlenK));
   output.resize(static_cast<size_t>(blockRows * headDimV));
+  if (inputs.blocks)
+    kinds.resize(
+        static_cast<size_t>(countBlocks(seqlenK, inputs.blocks->keys)));
 }
 
 template <typename Math> void HeadWorker<Math>::gather(int64_t head) {
@@ -808,11 +820,34 @@ void HeadWorker<Math>::computeScores(int64_t head, int64_t query, Scalar *row,
   for (int64_t j = keys.first; j < keys.end; ++j)
     row[j] = math.add(math.cap(math.scale(row[j])),
                       Scalar(loadBias(inputs, sequence, head, query, j)));
+  if (inputs.blocks)
+    return computeListedScores(head, query, row);
   if (!inputs.score && !inputs.maskRegion)
     return;
   for (int64_t j = keys.first; j < keys.end; ++j)
     row[j] = math.round(
         applyRegions(inputs, row[j], {sequence.entry, head, query, j}, values));
+}
+
+/// The same of all keys, of which those of full blocks are visible whatever the
+/// mask says, and those of blocks in no list are not.
+template <typename Math>
+void HeadWorker<Math>::computeListedScores(int64_t head, int64_t query,
+                                           Scalar *row) {
+  readBlocks(*inputs.blocks, sequence.batch, head,
+             query / inputs.blocks->queries, kinds);
+  KeyRange seen =
+      visibleKeys(inputs.mask, query, sequence.seqlenQ, sequence.seqlenK);
+  for (int64_t j = 0; j < sequence.seqlenK; ++j) {
+    BlockKind kind = kinds[static_cast<size_t>(j / inputs.blocks->keys)];
+    Coordinates at = {sequence.entry, head, query, j};
+    double score = -infinity;
+    if (kind == BlockKind::Full)
+      score = changeScore(inputs, row[j], at, values);
+    else if (kind == BlockKind::Masked && seen.contains(j))
+      score = applyRegions(inputs, row[j], at, values);
+    row[j] = math.round(score);
+  }
 }
 
 /// Where the scores of a row of o go; null where they are no result.
@@ -894,6 +929,8 @@ void HeadWorker<Math>::computeBlock(int64_t head, int64_t firstRow,
   auto sink = Scalar(inputs.sinkLogits ? inputs.sinkLogits->load(0, head, 0, 0)
                                        : -infinity);
   auto keysOf = [&](int64_t query) {
+    if (inputs.blocks) // which may show any
+      return KeyRange{0, seqlenK};
     return visibleKeys(inputs.mask, query, seqlenQ, seqlenK);
   };
   bool isEarly =

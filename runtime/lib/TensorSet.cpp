@@ -12,6 +12,8 @@
 
 #include "flashcore/Runtime/TensorSet.h"
 
+#include "flashcore/Runtime/BlockLists.h"
+
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -103,7 +105,8 @@ enum class SequenceStream : uint64_t {
   PageTable,
   Rng,
   KNew,
-  VNew
+  VNew,
+  Blocks
 };
 } // namespace
 
@@ -414,6 +417,87 @@ void TensorSet::fillAppended(uint64_t seed) {
   fillAngles(tensor(RotarySinName), /*isSine=*/true);
 }
 
+namespace {
+/// What the mask shows of each block, of all batch entries and heads that have
+/// one list.
+class BlockCovers {
+public:
+  BlockCovers(const AttentionInputs &inputs, const TensorGeometry &indices)
+      : inputs(inputs), sizes(indices.sizes),
+        covers(static_cast<size_t>(sizes[0] * sizes[1] * sizes[2] * sizes[3])) {
+    for (int64_t b = 0, count = countSequences(inputs); b < count; ++b)
+      for (int64_t h = 0; h < inputs.q.sizes[1]; ++h)
+        add(getSequence(inputs, b), h);
+  }
+
+  BlockKind get(int64_t row, int64_t block) const {
+    const Cover &cover = covers[static_cast<size_t>(row * sizes[3] + block)];
+    return !cover.isSeen    ? BlockKind::Absent
+           : cover.isHidden ? BlockKind::Masked
+                            : BlockKind::Full;
+  }
+
+private:
+  struct Cover {
+    bool isSeen = false, isHidden = false;
+  };
+
+  void add(const Sequence &sequence, int64_t head) {
+    const BlockLists &lists = *inputs.blocks;
+    int64_t list = std::min(sequence.entry, sizes[0] - 1) * sizes[1] +
+                   std::min(head, sizes[1] - 1);
+    for (int64_t i = 0; i < sequence.seqlenQ; ++i)
+      for (int64_t j = 0; j < sequence.seqlenK; ++j) {
+        int64_t row = list * sizes[2] + i / lists.queries;
+        Cover &cover =
+            covers[static_cast<size_t>(row * sizes[3] + j / lists.keys)];
+        bool isShown = isShownByMask(inputs, sequence, head, i, j, values);
+        (isShown ? cover.isSeen : cover.isHidden) = true;
+      }
+  }
+
+  const AttentionInputs &inputs;
+  const std::vector<int64_t> &sizes;
+  std::vector<Cover> covers;
+  ScoreProgram::Values values;
+};
+} // namespace
+
+void TensorSet::fillBlocks(uint64_t seed, InputKind kind) {
+  NormalGenerator generator(makeStream(seed, SequenceStream::Blocks));
+  AttentionInputs all = inputs();
+  const auto &sizes = tensor(BlockIndicesName).geometry().sizes;
+  BlockCovers covers(all, tensor(BlockIndicesName).geometry());
+  bool hasFull = findTensor(FullBlockIndicesName);
+  bool isConsistent = kind == InputKind::Normal;
+  auto choose = [&](int64_t row, int64_t block) {
+    BlockKind cover = covers.get(row, block);
+    uint64_t bits = generator.nextBits();
+    if (!isConsistent && bits % 4 == 0)
+      cover = static_cast<BlockKind>(bits / 4 % 3);
+    return cover == BlockKind::Full && !hasFull ? BlockKind::Masked : cover;
+  };
+  for (int64_t row = 0; row < sizes[0] * sizes[1] * sizes[2]; ++row) {
+    std::vector<int64_t> blocks[2];
+    bool isEmpty = generator.nextBits() % 8 == 0 && !isConsistent;
+    for (int64_t block = 0; block < sizes[3] && !isEmpty; ++block)
+      if (BlockKind chosen = choose(row, block); chosen != BlockKind::Absent)
+        blocks[chosen == BlockKind::Full].push_back(block);
+    for (bool isFull : {false, true}) {
+      if (isFull && !hasFull)
+        continue;
+      auto count = static_cast<int64_t>(blocks[isFull].size());
+      storeLength(tensor(isFull ? FullBlockCountsName : BlockCountsName), row,
+                  count);
+      // Nobody looks at what is behind.
+      blocks[isFull].resize(static_cast<size_t>(sizes[3]), INT32_MIN);
+      for (int64_t i = 0; i < sizes[3]; ++i)
+        storeLength(tensor(isFull ? FullBlockIndicesName : BlockIndicesName),
+                    row * sizes[3] + i, blocks[isFull][static_cast<size_t>(i)]);
+    }
+  }
+}
+
 Status TensorSet::fillInputs(uint64_t seed, InputKind kind, Stage stage) {
   if (Status status = verifyStage(*source, stage); !status.ok())
     return status;
@@ -447,6 +531,8 @@ Status TensorSet::fillInputs(uint64_t seed, InputKind kind, Stage stage) {
   for (uint64_t number = 6;
        const std::string &name : source->bundle().attention.captured)
     fillCaptured(tensor(name), stream(number++));
+  if (findTensor(BlockIndicesName))
+    fillBlocks(seed, kind);
   return Status::success();
 }
 
@@ -598,11 +684,12 @@ Status flashcore::verifyStage(const Problem &problem, Stage stage) {
       attention.score || attention.maskRegion || problem.findTensor(AlibiName);
   bool hasSequences = problem.findTensor(SinkName) ||
                       problem.bundle().hasLengths() ||
+                      problem.bundle().hasBlocks() ||
                       problem.bundle().isPaged() || attention.dropout;
   if (stage != Stage::All && hasSequences)
     return Status::error("expects stage 'all' of an attention with sinks, "
-                         "seqused_k, cu_seqlens, page_table or dropout, but "
-                         "got '" +
+                         "seqused_k, cu_seqlens, page_table, block lists or "
+                         "dropout, but got '" +
                          std::string(stringify(stage)) + "'")
         .note("stages look at plain softmaxes of all keys");
   if (stage != Stage::All && isChanged)

@@ -519,7 +519,7 @@ TEST(SequenceInputsTest, stagesAreOfPlainAttentions) {
     for (Stage stage : {Stage::QK, Stage::Softmax, Stage::PV})
       EXPECT_EQ(text(set.set.fillInputs(1, InputKind::Normal, stage)),
                 "expects stage 'all' of an attention with sinks, seqused_k, "
-                "cu_seqlens, page_table or dropout, but got '" +
+                "cu_seqlens, page_table, block lists or dropout, but got '" +
                     std::string(stringify(stage)) +
                     "'\n  note: stages look at plain softmaxes of all keys");
   }

@@ -414,6 +414,10 @@ static std::string formatAttention(const AttentionSpec &attention) {
       (attention.rotary
            ? ", rotary " + std::string(stringify(*attention.rotary))
            : "") +
+      (attention.blockSize
+           ? ", block_size " + std::to_string((*attention.blockSize)[0]) + "x" +
+                 std::to_string((*attention.blockSize)[1])
+           : "") +
       "\n  causal " + std::string(stringify(attention.mask.causal)) +
       ", window_left " + orUnbounded(attention.mask.windowLeft) +
       ", window_right " + orUnbounded(attention.mask.windowRight) + "\n ";

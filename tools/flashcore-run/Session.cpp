@@ -13,6 +13,7 @@
 
 #include "Layout.h"
 
+#include "flashcore/Runtime/BlockLists.h"
 #include "flashcore/Runtime/CudaDevice.h"
 
 using namespace flashcore;
@@ -136,7 +137,8 @@ static Status verifySizes(const Bundle &bundle, const ProblemRequest &problem) {
   std::string missing, sequences = bundle.sequencesDim();
   for (const auto &[name, size] : bundle.attention.dims)
     if (!size && !problem.dims.contains(name) && name != sequences &&
-        name != PagesDim && name != PositionsDim)
+        name != PagesDim && name != PositionsDim && name != QueryBlocksDim &&
+        name != KeyBlocksDim)
       missing += (missing.empty() ? "" : ", ") + name;
   if (missing.empty())
     return Status::success();
@@ -201,6 +203,12 @@ Status Session::fillInputs(const RunRequest &request, uint64_t number,
       request.inputFiles.contains(std::string(CuSeqlensKName)) &&
       !request.inputFiles.contains(std::string(SequsedKName)))
     set.fillSequsedK(request.seed + number);
+  // Nor those of other masks.
+  auto isList = [](const auto &input) { return isBlockList(input.first); };
+  if (set.problem().bundle().hasBlocks() && !request.inputFiles.empty() &&
+      std::none_of(request.inputFiles.begin(), request.inputFiles.end(),
+                   isList))
+    set.fillBlocks(request.seed + number, request.kind);
   return Status::success();
 }
 
@@ -221,6 +229,11 @@ Status Session::runAndCheck(LoadedBundle &loaded, const Problem &problem,
   }
   if (!request.check)
     return Status::success();
+  // What files say is the caller's, who may mean it.
+  if (request.inputFiles.contains(std::string(BlockIndicesName)))
+    if (Status status = compareBlocksWithMask(set->inputs()); !status.ok())
+      result.notes.push_back("the lists of blocks are not those of the mask: " +
+                             status.message());
   StatusOr<CheckReport> report = checkOutputs(*set, request.stage);
   if (!report.ok())
     return report.status();
@@ -251,8 +264,9 @@ Status Session::runLoaded(LoadedBundle &loaded, const Problem &problem,
   if (!timing.ok())
     return timing.status();
   result.timing = *timing;
-  result.flops =
-      problem.bundle().hasLengths() ? flops / sets : attentionFlops(problem);
+  result.flops = problem.bundle().hasLengths() || problem.bundle().hasBlocks()
+                     ? flops / sets
+                     : attentionFlops(problem);
   return Status::success();
 }
 

@@ -354,6 +354,37 @@ TEST(ScheduleRefusal, SumsOfAProductBehindADropout) {
   EXPECT_EQ(refuseOn("sm_90a"), "accepted");
 }
 
+TEST(ScheduleRefusal, ListsOfBlocksThatTilesDoNotFit) {
+  AttentionProblem problem = makeProblem(64, 64);
+  problem.headsQ = 4;
+  problem.headsKV = 2;
+  problem.blocks = {128, 64, /*ofHeads=*/true};
+  auto refuseWith = [&](auto set) {
+    ScheduleOptions options;
+    set(options);
+    return refuse(problem, options);
+  };
+  EXPECT_EQ(refuseWith([](ScheduleOptions &) {}), "accepted");
+  EXPECT_EQ(refuseWith([](ScheduleOptions &options) {
+              options.blockM = 96;
+              options.numWarps = 3;
+            }),
+            "expects block-m to divide the 128 queries of a block of the lists "
+            "(block_size), but got 96");
+  EXPECT_EQ(refuseWith([](ScheduleOptions &options) { options.blockN = 48; }),
+            "expects block-n to divide the 64 keys of a block of the lists "
+            "(block_size), but got 48");
+  EXPECT_EQ(refuseWith([](ScheduleOptions &options) { options.headGroup = 2; }),
+            "expects head-group 1 with block lists of each head, since the "
+            "heads of a block walk the same keys, but got 2");
+  EXPECT_EQ(refuseWith([](ScheduleOptions &options) { options.keySplits = 3; }),
+            "expects key-splits 1 with block lists, which are walked by one "
+            "block, but got 3");
+  problem.blocks->ofHeads = false;
+  EXPECT_EQ(refuseWith([](ScheduleOptions &options) { options.headGroup = 2; }),
+            "accepted");
+}
+
 // Errors call a field as where it stands does.
 TEST(ScheduleRefusal, NamesFieldsOfTheAttribute) {
   AttentionProblem problem = makeProblem(64, 64);

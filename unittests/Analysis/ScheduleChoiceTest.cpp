@@ -44,6 +44,52 @@ TEST(ScheduleOptions, KeyWarpsMakeTheirOwnShape) {
     }
 }
 
+TEST(ScheduleOptions, TilesAreThoseOfBlocksOfLists) {
+  for (auto [queries, keys] : {std::pair<int64_t, int64_t>(128, 128),
+                               {16, 16},
+                               {48, 80},
+                               {64, 256},
+                               {1024, 96}})
+    for (int64_t headDim : {16, 64, 80, 128, 192, 256})
+      for (int64_t seqlen : {40, 512, 8192})
+        for (const char *chip : {"sm_80", "sm_89", "sm_90a"}) {
+          AttentionProblem problem = makeProblem(headDim, headDim);
+          problem.batch = 2;
+          problem.headsQ = problem.headsKV = 8;
+          problem.seqlenQ = problem.seqlenK = seqlen;
+          problem.blocks = {queries, keys, /*ofHeads=*/true};
+          ScheduleChoice choice = choose(problem, *lookupTarget(chip));
+          EXPECT_EQ(queries % choice.blockM, 0);
+          EXPECT_EQ(keys % choice.blockN, 0);
+          EXPECT_EQ(choice.keySplits, 1);
+          EXPECT_EQ(choice.headGroup, 1);
+          EXPECT_EQ(choice.softmax, Softmax::Online);
+        }
+}
+
+// The usual blocks of FlexAttention leave two warpgroups, of which each walk
+// begins with a load.
+TEST(ScheduleOptions, WarpgroupsTakeBlocksOf128) {
+  AttentionProblem problem = makeProblem(128, 128);
+  problem.batch = 4;
+  problem.headsQ = problem.headsKV = 16;
+  problem.seqlenQ = problem.seqlenK = 4096;
+  problem.blocks = {128, 128, /*ofHeads=*/false};
+  ScheduleChoice choice = choose(problem, *lookupTarget("sm_90a"));
+  EXPECT_EQ(choice.product, Product::Warpgroup);
+  EXPECT_EQ(choice.blockM, 128);
+  EXPECT_EQ(choice.blockN, 128);
+  // Smaller ones are for warps, unless warpgroups are asked for.
+  problem.blocks = {64, 32, /*ofHeads=*/false};
+  EXPECT_EQ(choose(problem, *lookupTarget("sm_90a")).product, Product::Warp);
+  ScheduleOptions options;
+  options.product = Product::Warpgroup;
+  choice = choose(problem, *lookupTarget("sm_90a"), options);
+  EXPECT_EQ(choice.product, Product::Warpgroup);
+  EXPECT_EQ(choice.blockM, 64);
+  EXPECT_EQ(choice.blockN, 32);
+}
+
 TEST(ScheduleOptions, ASplitQueryKeepsAllButAStepOrWhatIsAskedFor) {
   ScheduleOptions options;
   options.query = QueryPlacement::Split;

@@ -135,6 +135,11 @@ static void testReadShape(void) {
   EXPECT_OK(flashcoreReadShape("", &shape));
   EXPECT_TEXT(shape.causal, "none");
   EXPECT_TEXT(shape.biasType, "");
+  EXPECT(shape.blockQueries == 0 && shape.blockKeys == 0);
+  EXPECT_TEXT(shape.blockAxes, "");
+  EXPECT_OK(flashcoreReadShape("blocks=128x64:b1", &shape));
+  EXPECT(shape.blockQueries == 128 && shape.blockKeys == 64);
+  EXPECT_TEXT(shape.blockAxes, "b1");
 
   EXPECT_ERROR(flashcoreReadShape("b1 b2", &shape),
                "expects the batch once, but got 'b1' and 'b2'");
@@ -246,7 +251,8 @@ static void testBadModules(void) {
                "test.mlir:1:257: error: expects brackets and regions nested at "
                "most 256 deep, but got more");
   EXPECT_ERROR(compile("", noOptions, &c),
-               "test.mlir: error: holds no flashcore.attention or flashcore.merge to compile");
+               "test.mlir: error: holds no flashcore.attention or "
+               "flashcore.merge to compile");
   EXPECT_ERROR(compile("\n  attention", noOptions, &c),
                "test.mlir:2:3: error: custom op 'attention' is unknown ...");
   EXPECT_ERROR(compile("module {", noOptions, &c), "test.mlir:1:7: error: ...");
@@ -259,9 +265,9 @@ static void testBadModules(void) {
                "test.mlir:1:19: error: ...");
   EXPECT_ERROR(flashcoreWriteShape("\xff", &text),
                "expects sizes (b1, h32/8, s4096 or q1 and k4096, d128), f16, "
-               "bf16, causal, window=, softcap=, scale=, dropout=, bias, lse, "
-               "scores=, bhsd, "
-               "bshd, packed or strided, but got '\xef\xbf\xbd'");
+               "bf16, causal, window=, softcap=, scale=, dropout=, bias, "
+               "blocks=, lse, scores=, append=, rotary=, bhsd, bshd, packed or "
+               "strided, but got '\xef\xbf\xbd'");
   EXPECT_OK(compile("func.func @\"\\FF\"(%q: memref<1x1x64x64xf16>) {\n"
                     "  flashcore.attention ins(%q, %q, %q :\n"
                     "      memref<1x1x64x64xf16>, memref<1x1x64x64xf16>,\n"

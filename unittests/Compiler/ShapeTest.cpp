@@ -75,6 +75,42 @@ TEST(ShapeTest, everyWordAtOnce) {
             "}\n");
 }
 
+TEST(ShapeTest, listsOfBlocks) {
+  EXPECT_EQ(module("h2 s200x300 blocks=128x64:1h causal"),
+            "!q = memref<1x2x200x64xf16>\n"
+            "!k = memref<1x2x300x64xf16>\n"
+            "!v = memref<1x2x300x64xf16>\n"
+            "!block_counts = memref<1x2x2xi32>\n"
+            "!block_indices = memref<1x2x2x5xi32>\n"
+            "!full_block_counts = memref<1x2x2xi32>\n"
+            "!full_block_indices = memref<1x2x2x5xi32>\n"
+            "!o = memref<1x2x200x64xf16>\n"
+            "func.func @attention(%q: !q, %k: !k, %v: !v, %block_counts: "
+            "!block_counts, %block_indices: !block_indices, "
+            "%full_block_counts: !full_block_counts, %full_block_indices: "
+            "!full_block_indices, %o: !o) {\n"
+            "  flashcore.attention ins(%q, %k, %v : !q, !k, !v)\n"
+            "      block_counts(%block_counts : !block_counts)\n"
+            "      block_indices(%block_indices : !block_indices)\n"
+            "      full_block_counts(%full_block_counts : "
+            "!full_block_counts)\n"
+            "      full_block_indices(%full_block_indices : "
+            "!full_block_indices)\n"
+            "      outs(%o : !o) causal(bottom_right) block_size(128, 64)\n"
+            "  return\n"
+            "}\n");
+  EXPECT_EQ(line("b2 s? blocks=128x128", 4), "!block_indices = "
+                                             "memref<2x8x?x?xi32>");
+  for (const char *word :
+       {"blocks", "blocks=128", "blocks=128x?", "blocks=128x128:bq",
+        "blocks=128x128:b", "blocks=0x16"})
+    EXPECT_EQ(module(word),
+              std::string("expects 'blocks=QUERIESxKEYS' or "
+                          "'blocks=QUERIESxKEYS:AXES' with the axes bh, each "
+                          "of them 1 where it is broadcast, but got '") +
+                  word + "'");
+}
+
 TEST(ShapeTest, orderAndCaseDoNotMatter) {
   EXPECT_EQ(module("B2 H32/8 Q1 K4096 D128 BF16 Causal"),
             module("causal bf16  d128\ts1x4096 h32/8 b2"));
@@ -204,8 +240,8 @@ TEST(ShapeTest, refusesUnknownWords) {
   EXPECT_EQ(module("b1 casual"),
             "expects sizes (b1, h32/8, s4096 or q1 and k4096, d128), "
             "f16, bf16, causal, window=, softcap=, scale=, dropout=, bias, "
-            "lse, scores=, append=, rotary=, bhsd, bshd, packed or strided, "
-            "but got 'casual'");
+            "blocks=, lse, scores=, append=, rotary=, bhsd, bshd, packed or "
+            "strided, but got 'casual'");
 }
 
 TEST(ShapeTest, refusesRepeatedWords) {

@@ -61,6 +61,13 @@ struct AttentionProblem {
   /// keys each.
   bool isPaged = false;
   std::optional<int64_t> pageSize;
+  /// Of lists of blocks (block_counts): the queries and keys of a block, and
+  /// whether heads have lists of their own.
+  struct Blocks {
+    int64_t queries, keys;
+    bool ofHeads;
+  };
+  std::optional<Blocks> blocks;
   /// Keys that one query sees at most, where a window bounds them.
   std::optional<int64_t> windowKeys;
 

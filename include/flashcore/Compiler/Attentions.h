@@ -15,8 +15,8 @@
 
 namespace mlir::flashcore {
 
-/// Whether kernels are made of an op: of attentions, and of merges of results of
-/// them, which count as one here.
+/// Whether kernels are made of an op: of attentions, and of merges of results
+/// of them, which count as one here.
 bool isCompiled(Operation *op);
 
 /// The name of each attention, in the order of the module: that of its

@@ -64,7 +64,7 @@ struct CompileRequest {
 struct CompiledAttention {
   std::string name;
   std::vector<Explanation> explanations; ///< none of a merge
-  std::vector<BundleVariant> variants; ///< none before there is PTX
+  std::vector<BundleVariant> variants;   ///< none before there is PTX
 };
 
 struct Compilation {

@@ -44,6 +44,10 @@ struct Shape {
   /// Of (batch, heads_q, seqlen_q, seqlen_k) those the bias has: "1h1k". Empty
   /// without a bias.
   std::string biasAxes, biasType;
+  /// Queries and keys of a block of the lists, and of (batch, heads_q) the axes
+  /// that they have: "b1". 0 and empty without lists.
+  int64_t blockQueries = 0, blockKeys = 0;
+  std::string blockAxes;
   bool hasLse = false;
   /// Of scores that are an output; empty without.
   std::string scoresStage, scoresType;

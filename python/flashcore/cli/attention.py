@@ -116,6 +116,11 @@ def _read_problem(words: str) -> Problem:
             raise UsageError(f"expects {name} to be known, but got ? in '{words}'")
     if problem.append == "?":
         raise UsageError(f"expects a number of rows to append, but got ? in '{words}'")
+    if problem.blocks:
+        raise UsageError(
+            f"expects no block lists, but got blocks={problem.blocks} in '{words}'; flashcore-run "
+            "makes some"
+        )
     if problem.scores_dtype not in (None, "f32"):
         raise UsageError(f"expects scores of f32, but got {problem.scores_dtype} in '{words}'")
     return problem

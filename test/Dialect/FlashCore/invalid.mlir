@@ -1300,3 +1300,146 @@ func.func @c27_angles_of_other_shapes(%q: !t, %n: !n, %u: !u, %c: !c, %s: memref
   flashcore.attention ins(%q, %q, %q : !t, !t, !t) seqused_k(%u : !u) append(%n, %n : !n, !n) rotary(%c, %s : !c, memref<32x8xf16>) outs(%q : !t) style(half)
   return
 }
+
+// -----
+
+!t = memref<1x8x256x64xf16>
+
+func.func @c28_indices_without_counts(%q: !t, %indices: memref<1x1x2x2xi32>) {
+  // expected-error @below {{'flashcore.attention' op expects block_counts, block_indices and block_size together, but got block_indices without block_counts}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) block_indices(%indices : memref<1x1x2x2xi32>) outs(%q : !t)
+  return
+}
+
+// -----
+
+!t = memref<1x8x256x64xf16>
+
+func.func @c28_lists_without_size(%q: !t, %counts: memref<1x1x2xi32>, %indices: memref<1x1x2x2xi32>) {
+  // expected-error @below {{'flashcore.attention' op expects block_counts, block_indices and block_size together, but got block_counts without block_size}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t)
+      block_counts(%counts : memref<1x1x2xi32>) block_indices(%indices : memref<1x1x2x2xi32>) outs(%q : !t)
+  return
+}
+
+// -----
+
+!t = memref<1x8x256x64xf16>
+
+func.func @c28_full_counts_alone(%q: !t, %counts: memref<1x1x2xi32>, %indices: memref<1x1x2x2xi32>) {
+  // expected-error @below {{'flashcore.attention' op expects full_block_counts and full_block_indices together, but got only full_block_counts}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t)
+      block_counts(%counts : memref<1x1x2xi32>) block_indices(%indices : memref<1x1x2x2xi32>)
+      full_block_counts(%counts : memref<1x1x2xi32>) outs(%q : !t) block_size(128, 128)
+  return
+}
+
+// -----
+
+!t = memref<1x8x256x64xf16>
+
+func.func @c28_full_lists_alone(%q: !t, %counts: memref<1x1x2xi32>, %indices: memref<1x1x2x2xi32>) {
+  // expected-error @below {{'flashcore.attention' op expects block_counts and block_indices with full_block_counts, but got none; lists without blocks have counts of 0}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t)
+      full_block_counts(%counts : memref<1x1x2xi32>) full_block_indices(%indices : memref<1x1x2x2xi32>) outs(%q : !t)
+  return
+}
+
+// -----
+
+!t = memref<1x8x256x64xf16>
+
+func.func @c28_size_is_no_multiple(%q: !t, %counts: memref<1x1x2xi32>, %indices: memref<1x1x2x2xi32>) {
+  // expected-error @below {{'flashcore.attention' op expects block_size to be two multiples of 16 (queries, keys), from 16 to 65536, but got (128, 100)}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t)
+      block_counts(%counts : memref<1x1x2xi32>) block_indices(%indices : memref<1x1x2x2xi32>)
+      outs(%q : !t) block_size(128, 100)
+  return
+}
+
+// -----
+
+!t = memref<1x8x256x64xf16>
+
+func.func @c28_one_size(%q: !t, %counts: memref<1x1x2xi32>, %indices: memref<1x1x2x2xi32>) {
+  // expected-error @below {{'flashcore.attention' op expects block_size to be two multiples of 16 (queries, keys), from 16 to 65536, but got (128)}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t)
+      block_counts(%counts : memref<1x1x2xi32>) block_indices(%indices : memref<1x1x2x2xi32>)
+      outs(%q : !t) block_size(128)
+  return
+}
+
+// -----
+
+!t = memref<1x8x256x64xf16>
+
+func.func @c29_heads_of_lists(%q: !t, %counts: memref<1x4x2xi32>, %indices: memref<1x4x2x2xi32>) {
+  // expected-error @below {{'flashcore.attention' op expects the heads_q of block_counts to be 1 or 8, but got 4}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t)
+      block_counts(%counts : memref<1x4x2xi32>) block_indices(%indices : memref<1x4x2x2xi32>)
+      outs(%q : !t) block_size(128, 128)
+  return
+}
+
+// -----
+
+!t = memref<1x8x256x64xf16>
+
+func.func @c29_too_few_blocks(%q: !t, %counts: memref<1x1x2xi32>, %indices: memref<1x1x2x3xi32>) {
+  // expected-error @below {{'flashcore.attention' op expects key_blocks of block_indices of at least 4, but got 3}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t)
+      block_counts(%counts : memref<1x1x2xi32>) block_indices(%indices : memref<1x1x2x3xi32>)
+      outs(%q : !t) block_size(128, 64)
+  return
+}
+
+// -----
+
+!t = memref<1x8x256x64xf16>
+
+func.func @c29_lists_differ(%q: !t, %counts: memref<1x1x2xi32>, %indices: memref<1x1x2x2xi32>, %others: memref<1x8x2x2xi32>) {
+  // expected-error @below {{'flashcore.attention' op expects full_block_indices shape (1, 1, 2, 2), but got (1, 8, 2, 2)}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t)
+      block_counts(%counts : memref<1x1x2xi32>) block_indices(%indices : memref<1x1x2x2xi32>)
+      full_block_counts(%counts : memref<1x1x2xi32>) full_block_indices(%others : memref<1x8x2x2xi32>)
+      outs(%q : !t) block_size(128, 128)
+  return
+}
+
+// -----
+
+!t = memref<1x8x256x64xf16>
+
+func.func @c30_scores(%q: !t, %counts: memref<1x1x2xi32>, %indices: memref<1x1x2x2xi32>, %s: memref<1x8x256x256xf32>) {
+  // expected-error @below {{'flashcore.attention' op expects no block lists with scores, but got both}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t)
+      block_counts(%counts : memref<1x1x2xi32>) block_indices(%indices : memref<1x1x2x2xi32>)
+      outs(%q : !t) scores(%s : memref<1x8x256x256xf32>) block_size(128, 128) stage(masked)
+  return
+}
+
+// -----
+
+!t = memref<1x8x256x64xf16>
+
+func.func @c30_pages(%q: !t, %pages: memref<9x8x16x64xf16>, %table: memref<1x4xi32>, %counts: memref<1x1x2xi32>, %indices: memref<1x1x2x2xi32>) {
+  // expected-error @below {{'flashcore.attention' op expects no block lists with page_table, but got both}}
+  flashcore.attention ins(%q, %pages, %pages : !t, memref<9x8x16x64xf16>, memref<9x8x16x64xf16>)
+      page_table(%table : memref<1x4xi32>)
+      block_counts(%counts : memref<1x1x2xi32>) block_indices(%indices : memref<1x1x2x2xi32>)
+      outs(%q : !t) block_size(128, 128)
+  return
+}
+
+// -----
+
+!t = memref<1x8x256x64xf16>
+
+func.func @c30_sequences(%q: !t, %cu: memref<3xi32>, %counts: memref<1x1x2xi32>, %indices: memref<1x1x2x2xi32>) {
+  // expected-error @below {{'flashcore.attention' op expects no block lists with cu_seqlens_q, but got both}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t)
+      cu_seqlens_q(%cu : memref<3xi32>) cu_seqlens_k(%cu : memref<3xi32>)
+      block_counts(%counts : memref<1x1x2xi32>) block_indices(%indices : memref<1x1x2x2xi32>)
+      outs(%q : !t) block_size(128, 128)
+  return
+}

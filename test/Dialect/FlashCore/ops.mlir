@@ -177,6 +177,20 @@ func.func @dropout(%q: !q, %k: !kv, %v: !kv, %o: !q, %rng: memref<4xi32>) {
   return
 }
 
+// An axis of size 1 is broadcast; there may be more blocks than rows need.
+
+// CHECK-LABEL: func.func @block_lists(
+// CHECK-SAME:    %[[COUNTS:[^:]+]]: memref<1x?x?xi32>, %[[INDICES:[^:]+]]: memref<1x?x?x9xi32>, %[[FULL_COUNTS:[^:]+]]: memref<1x?x?xi32>, %[[FULL:[^:]+]]: memref<1x?x?x9xi32>)
+func.func @block_lists(%q: !q, %k: !kv, %v: !kv, %o: !q, %counts: memref<1x?x?xi32>, %indices: memref<1x?x?x9xi32>,
+                       %full_counts: memref<1x?x?xi32>, %full: memref<1x?x?x9xi32>) {
+  // CHECK: flashcore.attention ins({{[^)]+}}) block_counts(%[[COUNTS]] : memref<1x?x?xi32>) block_indices(%[[INDICES]] : memref<1x?x?x9xi32>) full_block_counts(%[[FULL_COUNTS]] : memref<1x?x?xi32>) full_block_indices(%[[FULL]] : memref<1x?x?x9xi32>) outs({{[^)]+}}) causal(top_left) block_size(128, 64)
+  flashcore.attention ins(%q, %k, %v : !q, !kv, !kv) block_size(128, 64)
+      full_block_counts(%full_counts : memref<1x?x?xi32>) full_block_indices(%full : memref<1x?x?x9xi32>)
+      block_counts(%counts : memref<1x?x?xi32>) block_indices(%indices : memref<1x?x?x9xi32>)
+      causal(top_left) outs(%o : !q)
+  return
+}
+
 // CHECK-LABEL: func.func @sequences_back_to_back(
 // CHECK-SAME:    %[[CU_Q:[^:]+]]: memref<5xi32>, %[[CU_K:[^:]+]]: memref<?xi32>)
 func.func @sequences_back_to_back(

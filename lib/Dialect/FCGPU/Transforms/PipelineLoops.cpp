@@ -171,8 +171,7 @@ struct PipelineLoopsPass final
       return failure();
     slice.remove(copy);
     for (Operation *op : slice)
-      if (!isMemoryEffectFree(op) || op->getNumRegions() ||
-          usesCarriedValue(loop, op))
+      if (!isRepeatable(op) || usesCarriedValue(loop, op))
         return failure();
     if (usesCarriedValue(loop, copy))
       return failure();

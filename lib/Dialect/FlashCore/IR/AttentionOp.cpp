@@ -4,7 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Verifier, effects and interfaces of flashcore.attention. The labels C1..C27
+// Verifier, effects and interfaces of flashcore.attention. The labels C1..C30
 // are the constraints of the op's description in FlashCoreOps.td.
 //
 //===----------------------------------------------------------------------===//
@@ -35,11 +35,13 @@ void AttentionOp::build(OpBuilder &builder, OperationState &state, Value query,
         /*alibi_slopes=*/{}, /*sink_logits=*/{}, /*cu_seqlens_q=*/{},
         /*cu_seqlens_k=*/{}, /*seqused_k=*/{}, /*page_table=*/{}, /*rng=*/{},
         /*k_new=*/{}, /*v_new=*/{}, /*rotary_cos=*/{}, /*rotary_sin=*/{},
-        output, lse, /*scores=*/{}, /*tile=*/{}, /*softmax_scale=*/FloatAttr(),
+        /*block_counts=*/{}, /*block_indices=*/{}, /*full_block_counts=*/{},
+        /*full_block_indices=*/{}, output, lse, /*scores=*/{}, /*tile=*/{},
+        /*softmax_scale=*/FloatAttr(),
         /*softcap=*/FloatAttr(), /*causal=*/CausalAlignmentAttr(),
         /*window_left=*/IntegerAttr(), /*window_right=*/IntegerAttr(),
-        /*dropout=*/FloatAttr(), /*stage=*/ScoresStageAttr(),
-        /*style=*/RotaryStyleAttr());
+        /*dropout=*/FloatAttr(), /*block_size=*/DenseI64ArrayAttr(),
+        /*stage=*/ScoresStageAttr(), /*style=*/RotaryStyleAttr());
 }
 
 MutableOperandRange AttentionOp::getDpsInitsMutable() {
@@ -126,6 +128,12 @@ static constexpr OperandRule kOperandRules[] = {
      "f16 or bf16"},
     {"rotary_cos", "(positions, rotary_dim / 2)", isHalf, "f16 or bf16"},
     {"rotary_sin", "(positions, rotary_dim / 2)", isHalf, "f16 or bf16"},
+    {"block_counts", "(batch, heads_q, query_blocks)", isI32, "i32"},
+    {"block_indices", "(batch, heads_q, query_blocks, key_blocks)", isI32,
+     "i32"},
+    {"full_block_counts", "(batch, heads_q, query_blocks)", isI32, "i32"},
+    {"full_block_indices", "(batch, heads_q, query_blocks, key_blocks)", isI32,
+     "i32"},
     {"output", "(batch, heads_q, seqlen_q, head_dim_v)", isFloat,
      "f16 or bf16"},
     {"lse", "(batch, heads_q, seqlen_q)", isF32, "f32"},
@@ -173,7 +181,7 @@ LogicalResult AttentionOp::verify() {
       failed(verifyModifiers()) || failed(verifyVarlen()) ||
       failed(verifyScores()) || failed(verifyStrides()) ||
       failed(verifyDropout()) || failed(verifyAppend()) ||
-      failed(verifyRotary()))
+      failed(verifyRotary()) || failed(verifyBlocks()))
     return failure();
   return verifyResults();
 }
@@ -543,6 +551,103 @@ LogicalResult AttentionOp::verifyRotary() {
                        "got ")
            << shapeString(cos.getShape()) << " and "
            << shapeString(sin.getShape());
+  return success();
+}
+
+/// C28: which of the clauses about blocks come together.
+static LogicalResult verifyBlockClauses(AttentionOp op) {
+  bool hasSize = op.getBlockSize().has_value();
+  std::pair<StringRef, bool> clauses[] = {
+      {"block_counts", static_cast<bool>(op.getBlockCounts())},
+      {"block_indices", static_cast<bool>(op.getBlockIndices())},
+      {"block_size", hasSize}};
+  auto isThere = [](const auto &clause) { return clause.second; };
+  const auto *there = llvm::find_if(clauses, isThere);
+  const auto *missing = llvm::find_if_not(clauses, isThere);
+  if (there != std::end(clauses) && missing != std::end(clauses))
+    return op.emitOpError("expects block_counts, block_indices and block_size "
+                          "together, but got ")
+           << there->first << " without " << missing->first;
+  bool hasCounts = static_cast<bool>(op.getFullBlockCounts());
+  if (hasCounts != static_cast<bool>(op.getFullBlockIndices()))
+    return op.emitOpError("expects full_block_counts and full_block_indices "
+                          "together, but got only full_block_")
+           << (hasCounts ? "counts" : "indices");
+  if (hasCounts && !hasSize)
+    return op.emitOpError("expects block_counts and block_indices with "
+                          "full_block_counts, but got none; lists without "
+                          "blocks have counts of 0");
+  if (!hasSize)
+    return success();
+  ArrayRef<int64_t> size = *op.getBlockSize();
+  constexpr int64_t unit = 16, most = 65536;
+  if (size.size() != 2 || llvm::any_of(size, [](int64_t extent) {
+        return extent < unit || extent > most || extent % unit != 0;
+      }))
+    return op.emitOpError(
+               "expects block_size to be two multiples of 16 (queries, "
+               "keys), from 16 to 65536, but got ")
+           << shapeString(size);
+  return success();
+}
+
+LogicalResult AttentionOp::verifyBlocks() {
+  if (failed(verifyBlockClauses(*this)))
+    return failure();
+  if (!getBlockSize() || !getTile().empty())
+    return success();
+  // C30
+  for (auto [name, value] :
+       {std::pair<StringRef, Value>("cu_seqlens_q", getCuSeqlensQ()),
+        {"page_table", getPageTable()},
+        {"scores", getScores()}})
+    if (value)
+      return emitOpError("expects no block lists with ")
+             << name << ", but got both";
+  // C29
+  auto countBlocks = [](int64_t rows, int64_t ofBlock) {
+    return ShapedType::isDynamic(rows)
+               ? int64_t(1)
+               : std::max<int64_t>(llvm::divideCeil(rows, ofBlock), 1);
+  };
+  auto counts = cast<ShapedType>(getBlockCounts().getType());
+  auto indices = cast<ShapedType>(getBlockIndices().getType());
+  int64_t whole[] = {getQueryType().getDimSize(Batch),
+                     getQueryType().getDimSize(Head)};
+  for (auto [axis, name] :
+       llvm::enumerate(ArrayRef<StringRef>{"batch", "heads_q"}))
+    if (int64_t got = counts.getDimSize(axis);
+        got != 1 && differ(got, whole[axis]))
+      return emitOpError("expects the ")
+             << name << " of block_counts to be 1 or " << whole[axis]
+             << ", but got " << got;
+  int64_t least[] = {
+      countBlocks(getQueryType().getDimSize(Seqlen), getBlockQueries()),
+      countBlocks(getKeyType().getDimSize(Seqlen), getBlockKeys())};
+  for (auto [i, name] :
+       llvm::enumerate(ArrayRef<StringRef>{"query_blocks", "key_blocks"}))
+    if (int64_t got = indices.getDimSize(2 + i);
+        !ShapedType::isDynamic(got) && got < least[i])
+      return emitOpError("expects ") << name << " of block_indices of at least "
+                                     << least[i] << ", but got " << got;
+  for (auto [name, value] :
+       {std::pair<StringRef, Value>("block_indices", getBlockIndices()),
+        {"full_block_counts", getFullBlockCounts()},
+        {"full_block_indices", getFullBlockIndices()}}) {
+    if (!value)
+      continue;
+    auto type = cast<ShapedType>(value.getType());
+    SmallVector<int64_t> expected(counts.getShape());
+    if (type.getRank() == 4)
+      expected.push_back(indices.getDimSize(3));
+    // An axis that is statically 1 is broadcast, so those are all alike.
+    for (auto [axis, want] : llvm::enumerate(expected))
+      if (int64_t got = type.getDimSize(axis);
+          differ(want, got) || (axis < 2 && (want == 1) != (got == 1)))
+        return emitOpError("expects ")
+               << name << " shape " << shapeString(expected) << ", but got "
+               << shapeString(type.getShape());
+  }
   return success();
 }
 

@@ -23,17 +23,32 @@ using namespace mlir::flashcore;
 /// The clauses with an operand and its type, in the order in which they are
 /// printed, which is that of the op's operands behind query, key and value. One
 /// without a name is the second operand of the clause before it.
-static constexpr StringLiteral kOperandClauses[] = {
-    "bias",      "alibi",      "sink", "cu_seqlens_q", "cu_seqlens_k",
-    "seqused_k", "page_table", "rng",  "append",       "",
-    "rotary",    "",           "outs", "lse",          "scores"};
+static constexpr StringLiteral kOperandClauses[] = {"bias",
+                                                    "alibi",
+                                                    "sink",
+                                                    "cu_seqlens_q",
+                                                    "cu_seqlens_k",
+                                                    "seqused_k",
+                                                    "page_table",
+                                                    "rng",
+                                                    "append",
+                                                    "",
+                                                    "rotary",
+                                                    "",
+                                                    "block_counts",
+                                                    "block_indices",
+                                                    "full_block_counts",
+                                                    "full_block_indices",
+                                                    "outs",
+                                                    "lse",
+                                                    "scores"};
 static constexpr unsigned kFirstClause = 3; // operand number of `bias`
 static constexpr unsigned kNumInputs = 3;
 static constexpr unsigned kTile = kFirstClause + std::size(kOperandClauses);
 
 static constexpr StringLiteral kOtherClauses[] = {
-    "tile",    "causal", "window_left", "window_right", "scale", "softcap",
-    "dropout", "stage",  "style",       "score",        "mask"};
+    "tile",    "causal",     "window_left", "window_right", "scale", "softcap",
+    "dropout", "block_size", "stage",       "style",        "score", "mask"};
 
 namespace {
 using Properties = AttentionOp::Properties;
@@ -61,6 +76,7 @@ private:
   ParseResult parseCausal();
   ParseResult parseStage();
   ParseResult parseStyle();
+  ParseResult parseBlockSize();
   ParseResult parseRegion(Region &region);
   template <typename AttrT> ParseResult parseAttr(AttrT &attr, Type type);
   ParseResult parseAttributesAndResults();
@@ -213,6 +229,17 @@ ParseResult AttentionParser::parseStyle() {
   return parser.parseRParen();
 }
 
+ParseResult AttentionParser::parseBlockSize() {
+  SmallVector<int64_t> size;
+  if (parser.parseCommaSeparatedList(
+          OpAsmParser::Delimiter::Paren,
+          [&] { return parser.parseInteger(size.emplace_back()); },
+          " in block_size"))
+    return failure();
+  properties.block_size = parser.getBuilder().getDenseI64ArrayAttr(size);
+  return success();
+}
+
 ParseResult AttentionParser::parseRegion(Region &region) {
   if (parser.parseRegion(region))
     return failure();
@@ -245,6 +272,8 @@ ParseResult AttentionParser::parseClause(StringRef keyword) {
     return parseStage();
   if (keyword == "style")
     return parseStyle();
+  if (keyword == "block_size")
+    return parseBlockSize();
   return parseRegion(keyword == "score" ? *score : *mask);
 }
 
@@ -312,6 +341,11 @@ void AttentionOp::print(OpAsmPrinter &printer) {
     printer.printAttributeWithoutType(attr);
     printer << ')';
   }
+  if (auto size = getBlockSize()) {
+    printer << " block_size(";
+    llvm::interleaveComma(*size, printer);
+    printer << ')';
+  }
   if (auto stage = getStage())
     printer << " stage(" << stringifyScoresStage(*stage) << ')';
   if (auto style = getStyle())
@@ -327,7 +361,7 @@ void AttentionOp::print(OpAsmPrinter &printer) {
   printer.printOptionalAttrDict((*this)->getAttrs(),
                                 {"operandSegmentSizes", "causal", "window_left",
                                  "window_right", "softmax_scale", "softcap",
-                                 "dropout", "stage", "style"});
+                                 "dropout", "block_size", "stage", "style"});
   if (getNumResults() != 0)
     printer << " -> " << getResults().getTypes();
 }

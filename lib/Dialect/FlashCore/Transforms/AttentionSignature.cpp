@@ -44,6 +44,25 @@ static void addAppended(AttentionOp op,
   add("rotary_sin", op.getRotarySin(), {Dim::Positions, Dim::RotaryPairs});
 }
 
+/// Of each list its counts and indices, which all have the same axes.
+static void addBlockLists(AttentionOp op, SmallVector<KernelTensor> &tensors) {
+  constexpr int64_t elementBytes = 4;
+  for (auto [name, list] :
+       {std::pair<StringRef, Value>("block_counts", op.getBlockCounts()),
+        {"block_indices", op.getBlockIndices()},
+        {"full_block_counts", op.getFullBlockCounts()},
+        {"full_block_indices", op.getFullBlockIndices()}}) {
+    if (!list)
+      continue;
+    ArrayRef<int64_t> shape = cast<MemRefType>(list.getType()).getShape();
+    Dim axes[] = {shape[0] == 1 ? Dim::One : Dim::Batch,
+                  shape[1] == 1 ? Dim::One : Dim::HeadsQ, Dim::QueryBlocks,
+                  Dim::KeyBlocks};
+    tensors.emplace_back(name, /*isOutput=*/false, list,
+                         ArrayRef(axes).take_front(shape.size()), elementBytes);
+  }
+}
+
 static SmallVector<KernelTensor> getTensors(AttentionOp op) {
   SmallVector<KernelTensor> tensors;
   // Whole rows of these move, everything else element by element.
@@ -98,6 +117,7 @@ static SmallVector<KernelTensor> getTensors(AttentionOp op) {
   // The axes of these are their own.
   if (Value rng = op.getRng())
     addPlain("rng", false, rng, {});
+  addBlockLists(op, tensors);
   for (auto [i, tensor] : llvm::enumerate(op.getCapturedTensors()))
     addPlain(getCaptureName(i), false, tensor, {});
   return tensors;
@@ -390,6 +410,8 @@ AttentionSignature::toDictionary(AttentionOp op, fcgpu::ScheduleAttr schedule,
     kernel.set("dropout", dropout);
   if (auto style = op.getStyle())
     kernel.set("rotary", b.getStringAttr(stringifyRotaryStyle(*style)));
+  if (auto size = op.getBlockSize())
+    kernel.set("block_size", b.getI64ArrayAttr(*size));
   for (auto [name, region] :
        {std::pair<StringRef, Region *>("score", &op.getScoreRegion()),
         {"mask", &op.getMaskRegion()}})

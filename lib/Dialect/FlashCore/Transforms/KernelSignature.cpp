@@ -19,11 +19,11 @@ using namespace mlir::flashcore;
 
 StringRef mlir::flashcore::stringifyDim(Dim dim) {
   static constexpr StringLiteral names[kNumDims + 1] = {
-      "batch",      "heads_q",    "heads_kv",   "seqlen_q",
-      "seqlen_k",   "head_dim",   "head_dim_v", "cu_seqlens",
-      "sequences",  "pages",      "page_size",  "pages_per_sequence",
-      "key_splits", "seqlen_new", "positions",  "rotary_pairs",
-      "parts",      "1"};
+      "batch",        "heads_q",      "heads_kv",   "seqlen_q",
+      "seqlen_k",     "head_dim",     "head_dim_v", "cu_seqlens",
+      "sequences",    "pages",        "page_size",  "pages_per_sequence",
+      "query_blocks", "key_blocks",   "key_splits", "seqlen_new",
+      "positions",    "rotary_pairs", "parts",      "1"};
   return names[static_cast<unsigned>(dim)];
 }
 

@@ -163,6 +163,8 @@ void TileExpander::computeTileCounts() {
   if (!coversAllKeys())
     for (auto bound : {AttentionOp::TileKey, AttentionOp::TileKeyEnd})
       operands.push_back(getAsOpFoldResult(tileOperand(bound)));
+  if (hasBlocks())
+    return computeBlockWalk();
   computeSymbols();
   llvm::append_range(operands, symbols);
   if (mask.hasHoles())
@@ -248,6 +250,8 @@ bool TileExpander::mayLackTiles() {
 
 /// The first key of the tile of an iteration.
 Value TileExpander::getTileKey(OpFoldResult iteration) {
+  if (hasBlocks())
+    return getListedKey(iteration);
   AffineExpr d0, d1, d2, d3;
   bindDims(op.getContext(), d0, d1, d2, d3);
   int64_t parts = schedule.getKeyWarps();
@@ -294,11 +298,14 @@ RowState TileExpander::buildIteration(Value query, Value iteration,
   Value scores = buildScores(query, key, maxPolicy->getProductStart(state));
   scores = changeScores(scores, key);
   skipUnlessVisible(iteration);
-  auto apply = [&](Value scores) { return maskScores(scores, key); };
+  auto apply = [&](Value scores) {
+    return hasBlocks() ? maskListed(scores, iteration, key)
+                       : maskScores(scores, key);
+  };
   auto applyIfPartial = [&](Value scores) {
     return maskWhenPartial(scores, iteration, key);
   };
-  auto isPartialTile = [&] { return isPartial(iteration); };
+  auto isPartialTile = [&] { return isPartial(iteration, key); };
   TileMask mask{apply, applyIfPartial, isPartialTile};
   return accumulate(maxPolicy->exponentiate(state, scores, mask), key);
 }

@@ -128,12 +128,14 @@ void ScoresKernelBuilder::buildWarpTile(Value warp) {
       /*sink_logits=*/Value(), /*cu_seqlens_q=*/Value(),
       /*cu_seqlens_k=*/Value(), /*seqused_k=*/Value(), /*page_table=*/Value(),
       /*rng=*/Value(), /*k_new=*/Value(), /*v_new=*/Value(),
-      /*rotary_cos=*/Value(), /*rotary_sin=*/Value(), scores, lse,
-      /*scores=*/Value(), operands, b.getF32FloatAttr(op.getEffectiveScale()),
-      /*softcap=*/FloatAttr(),
+      /*rotary_cos=*/Value(), /*rotary_sin=*/Value(), /*block_counts=*/Value(),
+      /*block_indices=*/Value(), /*full_block_counts=*/Value(),
+      /*full_block_indices=*/Value(), scores, lse, /*scores=*/Value(), operands,
+      b.getF32FloatAttr(op.getEffectiveScale()), /*softcap=*/FloatAttr(),
       /*causal=*/CausalAlignmentAttr(), /*window_left=*/IntegerAttr(),
       /*window_right=*/IntegerAttr(), /*dropout=*/FloatAttr(),
-      op.getStageAttr(), /*style=*/RotaryStyleAttr());
+      /*block_size=*/DenseI64ArrayAttr(), op.getStageAttr(),
+      /*style=*/RotaryStyleAttr());
   tile->setAttr(fcgpu::kScheduleAttrName, schedule);
   addChanges(tile);
 }

@@ -454,16 +454,24 @@ void KernelBuilder::buildWarpTile(KernelFrame &frame, PartialResults partials,
   // Of a part of the keys it is for the merge.
   Value sink = op.getSinkLogits() && !isSplit() ? frame.getTensor("sink_logits")
                                                 : Value();
+  // So are the lists of blocks.
+  auto getList = [&](StringRef name, Value tensor) {
+    return tensor ? frame.getTensor(name) : Value();
+  };
   auto tiled = AttentionOp::create(
       b, TypeRange(), q, k, v, bias, /*alibi_slopes=*/Value(), sink,
       /*cu_seqlens_q=*/Value(),
       /*cu_seqlens_k=*/Value(), /*seqused_k=*/Value(), /*page_table=*/Value(),
       op.getRng() ? frame.getTensor("rng") : Value(), /*k_new=*/Value(),
-      /*v_new=*/Value(), /*rotary_cos=*/Value(), /*rotary_sin=*/Value(), o, lse,
+      /*v_new=*/Value(), /*rotary_cos=*/Value(), /*rotary_sin=*/Value(),
+      getList("block_counts", op.getBlockCounts()),
+      getList("block_indices", op.getBlockIndices()),
+      getList("full_block_counts", op.getFullBlockCounts()),
+      getList("full_block_indices", op.getFullBlockIndices()), o, lse,
       /*scores=*/Value(), getTileOperands(headQ, row),
       b.getF32FloatAttr(op.getEffectiveScale()), op.getSoftcapAttr(),
       op.getCausalAttr(), op.getWindowLeftAttr(), op.getWindowRightAttr(),
-      op.getDropoutAttr(), /*stage=*/ScoresStageAttr(),
+      op.getDropoutAttr(), op.getBlockSizeAttr(), /*stage=*/ScoresStageAttr(),
       /*style=*/RotaryStyleAttr());
   tiled->setAttr(fcgpu::kScheduleAttrName, schedule);
   addRegions(frame, op, tiled);

@@ -6,9 +6,9 @@
 //
 // What flashcore-online-softmax does with one tile. OnlineSoftmax.cpp has the
 // loop, TileScores.cpp what happens to scores before the exponentials,
-// TileDropout.cpp what of P meets no V, TileResult.cpp what is written in the
-// end, TileScoresOutput.cpp a tile of scores; how scores become P and sums is
-// for RowPolicies.h.
+// TileBlocks.cpp the walk of lists of blocks, TileDropout.cpp what of P meets
+// no V, TileResult.cpp what is written in the end, TileScoresOutput.cpp a tile
+// of scores; how scores become P and sums is for RowPolicies.h.
 //
 //===----------------------------------------------------------------------===//
 
@@ -66,6 +66,17 @@ private:
   void computeTileCounts();
   void computeRanges(ArrayRef<OpFoldResult> operands, int64_t numQueries);
   Value getTilesPassedOver(Value place);
+  bool hasBlocks() { return static_cast<bool>(op.getBlockCounts()); }
+  bool hidesInBlocks();
+  SmallVector<Value> getListRow(Value list);
+  int64_t getTilesOfBlock();
+  Value countTiles(Value counts);
+  void computeBlockWalk();
+  Value loadBlock(Value indices, Value position);
+  Value getListedKey(OpFoldResult iteration);
+  Value isPastLastKey(Value key);
+  Value maskTail(Value scores, Value key);
+  Value maskListed(Value scores, Value iteration, Value key);
   Value isOutsideOfFullRanges(Value key);
   Value readTile(TileRole role, Value row, int64_t rows);
   void stage(Operation *access, TileRole role, int64_t cols, bool isInLoop);
@@ -74,8 +85,8 @@ private:
   template <typename Builder>
   Value mapScores(Value scores, Value key, Builder build);
   Value getInside(Value index, AttentionOp::TileOperand extent);
-  bool hidesEverywhere() const {
-    return mask.hasOpaqueRegion && !mask.hasHoles();
+  bool hidesEverywhere() {
+    return mask.hasOpaqueRegion && !mask.hasHoles() && !hasBlocks();
   }
   std::pair<Value, Value> getInside(Region &region, Value query, Value key);
   Value isVisibleToRegion(Value score, Value query, Value key);
@@ -88,7 +99,7 @@ private:
   Value maskIf(Value condition, Value scores, Value key);
   void skipUnlessVisible(Value iteration);
   Value maskWhenPartial(Value scores, Value iteration, Value key);
-  Value isPartial(Value iteration);
+  Value isPartial(Value iteration, Value key);
   Value getTileKey(OpFoldResult iteration);
   Value buildScores(Value query, Value key, Value start);
   void buildStream();
@@ -146,6 +157,9 @@ private:
     Value begin, end;
   };
   SmallVector<FullRange> fullRanges;
+  /// Of lists of blocks: the tiles of blocks that a mask is asked in, which are
+  /// walked first, and those of all.
+  Value maskedTiles, listedTiles;
 };
 template <typename Builder>
 Value TileExpander::mapScores(Value scores, Value key, Builder build) {

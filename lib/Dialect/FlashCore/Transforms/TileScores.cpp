@@ -142,7 +142,8 @@ bool TileExpander::needsTailMask() {
   auto seqlenK = getConstantIntValue(tileOperand(AttentionOp::TileSeqlenK));
   if (mask.isTopLeft && seqlenQ && seqlenK && *seqlenQ <= *seqlenK)
     return false;
-  return !endsWithTile(AttentionOp::TileSeqlenK);
+  // The tiles of lists are anywhere.
+  return hasBlocks() || !endsWithTile(AttentionOp::TileSeqlenK);
 }
 
 Value TileExpander::maskScores(Value scores, Value key) {
@@ -180,7 +181,7 @@ Value TileExpander::maskScores(Value scores, Value key) {
       visible = visible ? arith::AndIOp::create(b, visible, isLate).getResult()
                         : isLate;
     }
-    if (mask.hasHoles()) {
+    if (mask.hasHoles() || (hasBlocks() && !hide.empty())) {
       Value isShown = isVisibleToRegion(score, query, keyIndex);
       visible = visible ? arith::AndIOp::create(b, visible, isShown).getResult()
                         : isShown;
@@ -219,7 +220,8 @@ void TileExpander::skipUnlessVisible(Value iteration) {
   AttentionProblem problem = AttentionProblem::get(op);
   problem.seqlenQ = getConstantIntValue(tileOperand(AttentionOp::TileSeqlenQ));
   problem.seqlenK = getConstantIntValue(tileOperand(AttentionOp::TileSeqlenK));
-  if (!skipsHiddenTiles(problem, schedule.getChoice()) || mask.hasHoles())
+  if (!skipsHiddenTiles(problem, schedule.getChoice()) || mask.hasHoles() ||
+      hasBlocks())
     return;
   SmallVector<OpFoldResult> operands{
       getAsOpFoldResult(tileOperand(AttentionOp::TileQuery)),
@@ -272,6 +274,17 @@ Value TileExpander::maskWhenPartial(Value scores, Value iteration, Value key) {
     return arith::CmpIOp::create(b, arith::CmpIPredicate::slt, iteration,
                                  asValue(bound));
   };
+  if (hasBlocks()) {
+    auto unmasked = [&] {
+      return branch(
+          isPastLastKey(key), [&] { return maskTail(scores, key); },
+          [&] { return scores; });
+    };
+    if (!hidesInBlocks())
+      return unmasked();
+    return branch(
+        isBefore(headEnd), [&] { return maskScores(scores, key); }, unmasked);
+  }
   auto masked = [&] { return maskScores(scores, key); };
   auto head = [&] {
     if (getConstantIntValue(headEnd) == 0)
@@ -283,7 +296,7 @@ Value TileExpander::maskWhenPartial(Value scores, Value iteration, Value key) {
 }
 
 /// Whether the tile of an iteration is partial; null if no tile is.
-Value TileExpander::isPartial(Value iteration) {
+Value TileExpander::isPartial(Value iteration, Value key) {
   if (mask.hasHoles())
     return isOutsideOfFullRanges(getTileKey(iteration));
   Value holds;
@@ -294,8 +307,12 @@ Value TileExpander::isPartial(Value iteration) {
   };
   if (getConstantIntValue(headEnd) != 0)
     add(arith::CmpIPredicate::slt, headEnd);
-  if (mask.hidesFirstKeys())
+  if (mask.hidesFirstKeys() && !hasBlocks())
     add(arith::CmpIPredicate::sge, tailBegin);
+  if (hasBlocks()) {
+    Value isPast = isPastLastKey(key);
+    holds = holds ? arith::OrIOp::create(b, holds, isPast).getResult() : isPast;
+  }
   return holds;
 }
 

@@ -82,6 +82,18 @@ inline constexpr std::string_view KNewName = "k_new", VNewName = "v_new",
 inline constexpr std::string_view SeqlenNewDim = "seqlen_new",
                                   PositionsDim = "positions",
                                   RotaryPairsDim = "rotary_pairs";
+/// The optional lists of blocks that queries and keys meet in, in i32, and the
+/// sizes of their last axes.
+inline constexpr std::string_view BlockCountsName = "block_counts",
+                                  BlockIndicesName = "block_indices",
+                                  FullBlockCountsName = "full_block_counts",
+                                  FullBlockIndicesName = "full_block_indices";
+inline constexpr std::string_view QueryBlocksDim = "query_blocks",
+                                  KeyBlocksDim = "key_blocks";
+inline constexpr bool isBlockList(std::string_view name) {
+  return name == BlockCountsName || name == BlockIndicesName ||
+         name == FullBlockCountsName || name == FullBlockIndicesName;
+}
 /// Whether the tensor of this name says where sequences begin or end.
 inline constexpr bool isLengths(std::string_view name) {
   return name == SequsedKName || name == CuSeqlensQName ||
@@ -213,6 +225,8 @@ struct AttentionSpec {
   /// What changes a score behind cap and bias (-> f32), and then hides it (->
   /// i1, true where the key is visible); they read `captured`.
   std::optional<ScoreProgram> score, maskRegion;
+  /// Queries and keys of a block, if there are lists of blocks.
+  std::optional<std::array<int64_t, 2>> blockSize;
   /// Of the output of scores, if there is one.
   std::optional<ScoresStage> scoresStage;
   /// Of the rows of an append, and of q.
@@ -243,6 +257,8 @@ public:
   bool appends() const { return findTensor(KNewName); }
   /// Whether keys are in pages, which a table names.
   bool isPaged() const { return findTensor(PageTableName); }
+  /// Whether lists say which blocks of queries and keys meet.
+  bool hasBlocks() const { return findTensor(BlockIndicesName); }
   /// The axis of seqused_k beside cu_seqlens, which has a name of its own: one
   /// less than `cu_seqlens`. Empty where there is none.
   std::string sequencesDim() const;

@@ -33,7 +33,8 @@ struct TensorLayout {
 
 /// What the caller chooses. A static size or layout need not be given; if it
 /// is, it must be the one that the bundle was compiled for. Nor need that of
-/// Bundle::sequencesDim, which follows from cu_seqlens.
+/// Bundle::sequencesDim, which follows from cu_seqlens, nor those of lists of
+/// blocks.
 struct ProblemRequest {
   std::map<std::string, int64_t, std::less<>> dims;
   /// By tensor name. Tensors that are not listed are packed as `layout` says,
@@ -98,6 +99,7 @@ private:
   Status resolveDims(const ProblemRequest &request);
   Status resolveSequences();
   Status resolvePages() const;
+  Status resolveBlocks();
   Status resolveTensor(const TensorSpec &spec, const ProblemRequest &request);
   StatusOr<int64_t> evaluate(const Product &product,
                              std::string_view what) const;

@@ -30,6 +30,16 @@ struct TensorView {
   double load(int64_t b, int64_t h, int64_t s, int64_t d) const;
 };
 
+/// Lists of blocks of `queries` and `keys` (docs/Bundle.md): counts are (batch,
+/// heads_q, query_blocks, 1), indices (batch, heads_q, query_blocks,
+/// key_blocks), and an axis of size 1 of batch or heads is broadcast.
+struct BlockLists {
+  TensorView counts, indices;
+  /// Of blocks that no mask is asked in; both or neither.
+  std::optional<TensorView> fullCounts = {}, fullIndices = {};
+  int64_t queries = 1, keys = 1;
+};
+
 struct AttentionInputs {
   TensorView q, k, v;
   double softmaxScale = 1;
@@ -53,6 +63,7 @@ struct AttentionInputs {
   /// first axis (Dropout.h).
   std::optional<double> dropout = {};
   std::optional<TensorView> rng = {};
+  std::optional<BlockLists> blocks = {};
   /// Of the regions; null where there is none. They read `captured`.
   const ScoreProgram *score = nullptr, *maskRegion = nullptr;
   std::vector<TensorView> captured = {};
@@ -111,8 +122,8 @@ struct Sequence {
 /// Checks that the shapes make an attention.
 Status verifyShapes(const AttentionInputs &inputs);
 /// Checks the lengths of sequences and the pages of their keys, of which the
-/// rows of tensors follow: their shapes and then each value. Nothing below may
-/// be called before.
+/// rows of tensors follow, and lists of blocks: their shapes and then each
+/// value. Nothing below may be called before.
 Status verifyLengths(const AttentionInputs &inputs);
 
 int64_t countSequences(const AttentionInputs &inputs);

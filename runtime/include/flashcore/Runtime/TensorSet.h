@@ -61,6 +61,10 @@ public:
   /// Draws seqused_k, which the set has, anew for the lengths of cu_seqlens_k:
   /// fillInputs drew it for those of its own.
   void fillSequsedK(uint64_t seed);
+  /// Makes lists of blocks, which the set has, from the mask and what it reads:
+  /// consistent ones of normal inputs, else some in which other blocks stand,
+  /// and rows without any. fillInputs made them for inputs of its own.
+  void fillBlocks(uint64_t seed, InputKind kind);
   /// Allocates on the device, copies the inputs and poisons the outputs.
   /// Refuses lengths with which kernels would leave the tensors.
   Status upload(Device &device);

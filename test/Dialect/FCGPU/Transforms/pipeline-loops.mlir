@@ -361,3 +361,44 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 16,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+
+// The row is loaded from an input, which nobody writes: at a place that is there
+// for any number of the iteration, also of those behind the last.
+
+// CHECK-LABEL: gpu.func @row_is_in_a_list
+// CHECK-SAME:    %[[KEY:[^:]+]]: memref<128x16xf16>, %[[LIST:[^:]+]]: memref<i32>
+gpu.module @kernels {
+  gpu.func @row_is_in_a_list(%key: memref<128x16xf16>, %list: memref<i32> {llvm.noalias, llvm.readonly},
+                             %n: index) kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c7 = arith.constant 7 : index
+    // CHECK:      %[[ROWS:.+]] = memref.reinterpret_cast %[[LIST]]
+    // CHECK:      scf.for %[[I:.+]] = %{{.+}} to %{{.+}} step
+    // CHECK:        %[[NEXT:.+]] = arith.addi %[[I]], %{{.+}} : index
+    // CHECK:        %[[PLACE:.+]] = arith.minsi %[[NEXT]], %{{.+}} : index
+    // CHECK:        %[[ENTRY:.+]] = memref.load %[[ROWS]][%[[PLACE]]]
+    // CHECK:        %[[ROW:.+]] = arith.index_cast %[[ENTRY]] : i32 to index
+    // CHECK:        fcgpu.copy %[[KEY]][%[[ROW]], %{{.+}}] to %{{.+}}[%{{.+}}] by block if
+    %rows = memref.reinterpret_cast %list to offset: [0], sizes: [8], strides: [1] : memref<i32> to memref<8xi32, strided<[1]>>
+    %ring = fcgpu.alloc_ring : <2x16x16xf16>
+    scf.forall (%warp) in (2) {
+      scf.for %i = %c0 to %n step %c1 {
+        %place = arith.minsi %i, %c7 : index
+        %entry = memref.load %rows[%place] : memref<8xi32, strided<[1]>>
+        %row = arith.index_cast %entry : i32 to index
+        fcgpu.copy %key[%row, %c0] to %ring[%i] by block
+            : memref<128x16xf16> to <2x16x16xf16>
+        %tile = fcgpu.read %ring[%i] : <2x16x16xf16> -> vector<16x16xf16>
+        "use"(%tile) : (vector<16x16xf16>) -> ()
+      }
+    } {mapping = [#gpu.warp<linear_dim_0>]}
+    gpu.return
+  }
+}

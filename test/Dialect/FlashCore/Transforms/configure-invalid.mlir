@@ -391,3 +391,102 @@ func.func @angles_in_shared_memory(%q: !t, %c: !c, %u: memref<1xi32>) {
   flashcore.attention ins(%q, %q, %q : !t, !t, !t) seqused_k(%u : memref<1xi32>) append(%q, %q : !t, !t) rotary(%c, %c : !c, !c) outs(%q : !t) style(half)
   return
 }
+
+// -----
+
+// What works with lists of blocks.
+
+!t = memref<1x8x512x64xf16>
+!counts = memref<1x8x4xi32>
+!indices = memref<1x8x4x8xi32>
+
+func.func @block_m_of_lists(%q: !t, %o: !t, %n: !counts, %blocks: !indices) {
+  // expected-error @below {{'flashcore.attention' op expects block_m to divide the 128 queries of a block of the lists (block_size), but got 96}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) block_counts(%n : !counts) block_indices(%blocks : !indices)
+      outs(%o : !t) block_size(128, 64)
+      {fcgpu.schedule = #fcgpu.schedule<chip = "sm_89", block_m = 96,
+         block_n = 64, num_warps = 3, num_stages = 2, query = registers,
+         grid_order = query_fastest, min_blocks = 0>}
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+!counts = memref<1x8x4xi32>
+!indices = memref<1x8x4x8xi32>
+
+func.func @block_n_of_lists(%q: !t, %o: !t, %n: !counts, %blocks: !indices) {
+  // expected-error @below {{'flashcore.attention' op expects block_n to divide the 64 keys of a block of the lists (block_size), but got 48}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) block_counts(%n : !counts) block_indices(%blocks : !indices)
+      outs(%o : !t) block_size(128, 64)
+      {fcgpu.schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64,
+         block_n = 48, num_warps = 4, num_stages = 2, query = registers,
+         grid_order = query_fastest, min_blocks = 0>}
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+!kv = memref<1x2x512x64xf16>
+!counts = memref<1x8x4xi32>
+!indices = memref<1x8x4x8xi32>
+
+func.func @heads_of_lists(%q: !t, %k: !kv, %o: !t, %n: !counts, %blocks: !indices) {
+  // expected-error @below {{'flashcore.attention' op expects head_group 1 with block lists of each head, since the heads of a block walk the same keys, but got 2}}
+  flashcore.attention ins(%q, %k, %k : !t, !kv, !kv) block_counts(%n : !counts) block_indices(%blocks : !indices)
+      outs(%o : !t) block_size(128, 64)
+      {fcgpu.schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32,
+         block_n = 64, num_warps = 4, num_stages = 2, query = registers, head_group = 2,
+         grid_order = query_fastest, min_blocks = 0>}
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+!counts = memref<1x8x4xi32>
+!indices = memref<1x8x4x8xi32>
+
+func.func @split_keys_of_lists(%q: !t, %o: !t, %n: !counts, %blocks: !indices) {
+  // expected-error @below {{'flashcore.attention' op expects key_splits 1 with block lists, which are walked by one block, but got 2}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) block_counts(%n : !counts) block_indices(%blocks : !indices)
+      outs(%o : !t) block_size(128, 64)
+      {fcgpu.schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64,
+         block_n = 64, num_warps = 4, num_stages = 2, query = registers, key_splits = 2,
+         grid_order = query_fastest, min_blocks = 0>}
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+!counts = memref<1x8x4xi32>
+!indices = memref<1x8x4x8xi32>
+
+func.func @split_keys_of_invariant_lists(%q: !t, %o: !t, %n: !counts, %blocks: !indices) {
+  // expected-error @below {{'flashcore.attention' op expects split_keys 0 with block lists, which are walked by one block, but got 128}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) block_counts(%n : !counts) block_indices(%blocks : !indices)
+      outs(%o : !t) block_size(128, 64)
+      {fcgpu.schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64,
+         block_n = 64, num_warps = 4, num_stages = 2, query = registers,
+         grid_order = query_fastest, min_blocks = 0, invariance = batch, split_keys = 128>}
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+!counts = memref<1x8x4xi32>
+!indices = memref<1x8x4x8xi32>
+
+func.func @one_pass_of_lists(%q: !t, %o: !t, %n: !counts, %blocks: !indices) {
+  // expected-error @below {{'flashcore.attention' op expects softmax online with block lists, whose lengths are data, but got one_pass}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) block_counts(%n : !counts) block_indices(%blocks : !indices)
+      outs(%o : !t) block_size(128, 64)
+      {fcgpu.schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64,
+         block_n = 64, num_warps = 4, num_stages = 2, query = registers, softmax = one_pass,
+         grid_order = query_fastest, min_blocks = 0>}
+  return
+}

@@ -134,10 +134,11 @@ def PipelineLoopsPass : Pass<"flashcore-pipeline-loops", "::mlir::gpu::GPUFuncOp
   let summary = "Start copies num_stages - 1 iterations ahead of their use";
   let description = [{
     Phase 5. Precondition: flashcore-promote-shared; copies and reads of a loop
-    use the iteration as the tile number. Postcondition: in every loop with
-    copies into a ring of s stages, iteration i starts the copy for iteration
-    i + s - 1 (if there is one), before anything else; the first s - 1 are
-    started in front of the loop. The trip count may be anything, also 0. Products
+    use the iteration as the tile number; what a copy's address loads from inputs
+    of the kernel stands at a place that exists for any number of the iteration,
+    also past the last. Postcondition: in every loop with copies into a ring of s
+    stages, iteration i starts the copy for iteration i + s - 1 (if there is one),
+    before anything else; the first s - 1 are started in front of the loop. The trip count may be anything, also 0. Products
     run ahead or late as the loop's `fcgpu.overlap` says, which is gone. Outside
     of loops, the copies of tiles that are numbered in the order of their reads
     start as soon as their slot is free.

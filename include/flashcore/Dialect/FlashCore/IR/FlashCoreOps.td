@@ -62,6 +62,18 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
       entry (b, p) names the page that holds keys p * page_size and on of batch
       entry (sequence) b, whose seqlen_k is page_size times the entries of a row,
       unless `seqused_k` says less. Of rows that no key is in, nothing is read.
+    * `block_counts`, `block_indices`: lists of the blocks of `block_size` (q, k)
+      queries and keys that may hold a visible score, for masks that are data. Of
+      batch entry b and query head h, the first block_counts[b, h, i / q] entries
+      of block_indices[b, h, i / q] name blocks of keys: entry n holds the keys n
+      * k to n * k + k - 1. The `full_` lists name blocks that no mask is asked
+      in. Key j is visible to query i iff its block is in the full list, or in
+      the other one and all that is said of masks shows it; seqlen_k hides in
+      both. An axis of size 1 of batch or heads is broadcast. Counts outside of 0
+      to key_blocks become the nearest of these; entries outside of 0 to
+      key_blocks - 1, and those past the count, hold no keys, and nothing is
+      read for them. The blocks of a query's two lists are distinct: one that
+      stands n times counts n times.
     * `dropout` p: drop[i,j] is 0 for a share p of the elements of P and 1/(1-p)
       for the others, in O alone: sum and LSE are those without it. Absent means
       drop[i,j] = 1. With T = round(65536 * p), the words of `rng` (seed mod
@@ -197,6 +209,14 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
       C27  rotary_cos and rotary_sin are (positions, rotary_dim / 2) of query's
            element type, where rotary_dim / 2 is static and positive, and
            rotary_dim at most head_dim
+      C28  block_counts, block_indices and block_size come together, and
+           full_block_counts and full_block_indices, which take them;
+           block_size are two multiples of 16, from 16 to 65536
+      C29  block_counts are (batch or 1, heads_q or 1, query_blocks), and
+           block_indices have one axis more, key_blocks, as have those of full
+           blocks; query_blocks is at least seqlen_q / q, rounded up, and
+           key_blocks seqlen_k / k, and 1; of a tile those of the whole
+      C30  there are no block lists with cu_seqlens, page_table or scores
 
     Syntax; after `ins` clauses may stand in any order, each at most once, and
     are printed in this one:
@@ -207,12 +227,14 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
             [seqused_k(used : type)] [page_table(table : type)]
             [rng(words : type)] [append(k_new, v_new : type, type)]
             [rotary(cos, sin : type, type)]
+            [block_counts(n : type) block_indices(blocks : type)
+             [full_block_counts(n : type) full_block_indices(blocks : type)]]
             outs(o : type) [lse(lse : type)] [scores(s : type)]
             [tile(batch, head, query, seqlen_q, key, key_end, seqlen_k,
                   block_query)]
             [causal(bottom_right)|causal(top_left)] [window_left(keys)]
             [window_right(keys)] [scale(number)] [softcap(number)]
-            [dropout(number)]
+            [dropout(number)] [block_size(queries, keys)]
             [stage(scaled|capped|changed|masked|probabilities)]
             [style(interleaved|half)]
             [score region] [mask region]
@@ -243,6 +265,10 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
       Optional<FlashCore_Half4D>:$v_new,
       Optional<FlashCore_Shaped<2, "f16 or bf16">>:$rotary_cos,
       Optional<FlashCore_Shaped<2, "f16 or bf16">>:$rotary_sin,
+      Optional<FlashCore_Shaped<3, "i32">>:$block_counts,
+      Optional<FlashCore_Shaped<4, "i32">>:$block_indices,
+      Optional<FlashCore_Shaped<3, "i32">>:$full_block_counts,
+      Optional<FlashCore_Shaped<4, "i32">>:$full_block_indices,
       FlashCore_Output4D:$output,
       Optional<FlashCore_Shaped<3, "f32">>:$lse,
       Optional<FlashCore_Output4D>:$scores,
@@ -253,6 +279,7 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
       OptionalAttr<I64Attr>:$window_left,
       OptionalAttr<I64Attr>:$window_right,
       OptionalAttr<F32Attr>:$dropout,
+      OptionalAttr<DenseI64ArrayAttr>:$block_size,
       OptionalAttr<FlashCore_ScoresStage>:$stage,
       OptionalAttr<FlashCore_RotaryStyle>:$style);
   let regions = (region AnyRegion:$score_region, AnyRegion:$mask_region);
@@ -296,6 +323,9 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
     bool rotatesByOnePosition() {
       return !getCausal() && !getWindowLeft() && !getWindowRight();
     }
+    /// Queries and keys of a block of the lists, where there are some.
+    int64_t getBlockQueries() { return (*getBlockSize())[0]; }
+    int64_t getBlockKeys() { return (*getBlockSize())[1]; }
 
     /// Whether it is a tile whose output are scores.
     bool isTileOfScores() { return !getTile().empty() && getStage(); }
@@ -321,6 +351,7 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
     ::llvm::LogicalResult verifyDropout();
     ::llvm::LogicalResult verifyAppend();
     ::llvm::LogicalResult verifyRotary();
+    ::llvm::LogicalResult verifyBlocks();
     ::llvm::LogicalResult verifyResults();
 
   public:

@@ -24,10 +24,11 @@ namespace mlir::flashcore {
 
 /// The extents of tensors; CuSeqlens is one more than there are Sequences, One
 /// is that of a broadcast axis. Keys in pages have the three behind Sequences
-/// in the place of SeqlenK. KeySplits is no tensor's: hosts compute it for each
-/// call. Parts is the number of results that a flashcore.merge is given. Those
-/// behind One are the axes of tensors that no other tensor shares, as of those
-/// that a region captures.
+/// in the place of SeqlenK. QueryBlocks and KeyBlocks are those of lists of
+/// blocks. KeySplits is no tensor's: hosts compute it for each call. Parts is
+/// the number of results that a flashcore.merge is given. Those behind One are
+/// the axes of tensors that no other tensor shares, as of those that a region
+/// captures.
 enum class Dim : unsigned {
   Batch,
   HeadsQ,
@@ -41,6 +42,8 @@ enum class Dim : unsigned {
   Pages,
   PageSize,
   PagesPerSequence,
+  QueryBlocks,
+  KeyBlocks,
   KeySplits,
   SeqlenNew,
   Positions,
@@ -49,7 +52,7 @@ enum class Dim : unsigned {
   One
 };
 /// One is no dimension of the problem.
-inline constexpr unsigned kNumDims = 17;
+inline constexpr unsigned kNumDims = 19;
 StringRef stringifyDim(Dim dim);
 
 /// One tensor of the problem.

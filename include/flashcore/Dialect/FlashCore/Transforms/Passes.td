@@ -148,7 +148,8 @@ def OnlineSoftmaxPass : Pass<"flashcore-online-softmax", "::mlir::gpu::GPUFuncOp
     accumulator, exp is exp2 with the scale folded in. Key tiles are walked from
     the last visible one down, so that those that need a mask (the end of the
     sequence, the causal diagonal) come first: `%i < %num_masked` guards the
-    mask. Tiles that nobody sees are never visited. A row whose maximum is -inf
+    mask. Tiles that nobody sees are never visited. Of lists of blocks the tiles of
+    those that a mask is asked in come first, then those of full ones. A row whose maximum is -inf
     uses 0 instead, so -inf - -inf is never computed.
 
     With `key_warps` the warps of a group walk the tiles in turn and merge their

@@ -1,0 +1,165 @@
+//===- TileBlocks.cpp - Walks over lists of blocks ------------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Lists name the blocks of keys that a block of queries sees, which lie
+// anywhere. The loop still counts iterations; which keys one of them walks is a
+// load from the lists, of a place that exists for any number, so that copies
+// ahead, and both roles, have it as well. First come blocks that a mask is
+// asked in, then the full ones, so that the loop can be split between them.
+//
+//===----------------------------------------------------------------------===//
+
+#include "TileExpander.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <algorithm>
+
+using namespace mlir;
+using namespace mlir::flashcore;
+
+/// Whether something hides keys of blocks that are not full.
+bool TileExpander::hidesInBlocks() {
+  return mask.isTopLeft || mask.windowLeft || mask.windowRight || !hide.empty();
+}
+
+/// Where a list has the row of the op's block of queries: the tiles that walk
+/// the keys together are in one, since block_m divides it (ScheduleCheck.cpp).
+SmallVector<Value> TileExpander::getListRow(Value list) {
+  auto type = cast<MemRefType>(list.getType());
+  Value zero = asValue(b.getIndexAttr(0));
+  SmallVector<Value> row;
+  for (auto operand : {AttentionOp::TileBatch, AttentionOp::TileHead})
+    row.push_back(type.getDimSize(row.size()) == 1 ? zero
+                                                   : tileOperand(operand));
+  row.push_back(asValue(
+      apply(b.getAffineDimExpr(0).floorDiv(op.getBlockQueries()),
+            {getAsOpFoldResult(tileOperand(AttentionOp::TileBlockQuery))})));
+  return row;
+}
+
+/// The tiles of a block, of one that is longer than the keys those of all.
+int64_t TileExpander::getTilesOfBlock() {
+  int64_t keys = op.getBlockKeys();
+  if (auto seqlenK = getConstantIntValue(tileOperand(AttentionOp::TileSeqlenK)))
+    keys = std::min(keys, std::max<int64_t>(*seqlenK, 1));
+  return llvm::divideCeil(keys, blockN);
+}
+
+/// The tiles of the blocks that a list has.
+Value TileExpander::countTiles(Value counts) {
+  Value count = arith::IndexCastOp::create(
+      b, b.getIndexType(),
+      memref::LoadOp::create(b, counts, getListRow(counts)));
+  Value most = asValue(memref::getMixedSize(b, b.getLoc(), op.getBlockIndices(),
+                                            /*dim=*/3));
+  count = arith::MinSIOp::create(b, count, most);
+  Value zero = asValue(b.getIndexAttr(0));
+  count = arith::MaxSIOp::create(b, count, zero);
+  // Without keys there is none whose bias could be read.
+  Value seqlenK = tileOperand(AttentionOp::TileSeqlenK);
+  if (!getConstantIntValue(seqlenK)) {
+    Value hasKeys =
+        arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, seqlenK, zero);
+    count = arith::SelectOp::create(b, hasKeys, count, zero);
+  }
+  return asValue(
+      apply(b.getAffineDimExpr(0) * getTilesOfBlock(), {OpFoldResult(count)}));
+}
+
+/// The walk of lists: `numTiles`, `headEnd`, `maskedTiles` and `listedTiles`.
+void TileExpander::computeBlockWalk() {
+  maskedTiles = listedTiles = countTiles(op.getBlockCounts());
+  if (Value counts = op.getFullBlockCounts())
+    listedTiles = arith::AddIOp::create(b, maskedTiles, countTiles(counts));
+  numTiles = getCountOfPart(getWalkedTiles(OpFoldResult(listedTiles)));
+  headEnd = hidesInBlocks() ? getCountOfPart(OpFoldResult(maskedTiles))
+                            : b.getIndexAttr(0);
+}
+
+/// The block at a position of a list, or the last one of the list's axis.
+Value TileExpander::loadBlock(Value indices, Value position) {
+  SmallVector<Value> place = getListRow(indices);
+  Value last =
+      asValue(apply(b.getAffineDimExpr(0) - 1,
+                    {memref::getMixedSize(b, b.getLoc(), indices, /*dim=*/3)}));
+  place.push_back(arith::MinSIOp::create(b, position, last));
+  // A negative number is one that is too large.
+  return arith::IndexCastUIOp::create(
+      b, b.getIndexType(), memref::LoadOp::create(b, indices, place));
+}
+
+/// The first key of the tile of an iteration; past the last key, where copies
+/// read nothing, if no block of the lists has such a tile.
+Value TileExpander::getListedKey(OpFoldResult iteration) {
+  AffineExpr d0 = b.getAffineDimExpr(0), d1 = b.getAffineDimExpr(1);
+  int64_t parts = schedule.getKeyWarps(), keys = op.getBlockKeys();
+  int64_t tilesOfBlock = getTilesOfBlock();
+  Value place = asValue(iteration);
+  if (parts > 1)
+    place = asValue(
+        apply(d0 * parts + d1, {iteration, OpFoldResult(getKeyPart())}));
+  auto toBlock = [&](Value tile) {
+    return asValue(apply(d0.floorDiv(tilesOfBlock), {OpFoldResult(tile)}));
+  };
+  Value block = loadBlock(op.getBlockIndices(), toBlock(place));
+  if (Value indices = op.getFullBlockIndices()) {
+    Value isMasked =
+        arith::CmpIOp::create(b, arith::CmpIPredicate::slt, place, maskedTiles);
+    Value inFull =
+        arith::MaxSIOp::create(b, arith::SubIOp::create(b, place, maskedTiles),
+                               asValue(b.getIndexAttr(0)));
+    Value full = loadBlock(indices, toBlock(inFull));
+    block = arith::SelectOp::create(b, isMasked, block, full);
+  }
+  OpFoldResult seqlenK =
+      getAsOpFoldResult(tileOperand(AttentionOp::TileSeqlenK));
+  Value end = asValue(apply(d0.ceilDiv(keys), {seqlenK}));
+  block = arith::MinUIOp::create(b, block, end);
+  // With products that overlap, one tile is walked also where there is none.
+  if (schedule.getOverlap() == fcgpu::Overlap::PV) {
+    Value isThere =
+        arith::CmpIOp::create(b, arith::CmpIPredicate::slt, place, listedTiles);
+    block = arith::SelectOp::create(b, isThere, block, end);
+  }
+  // Both lists begin with the first tile of a block.
+  OpFoldResult key = apply(d0 * keys + (d1 % tilesOfBlock) * blockN,
+                           {OpFoldResult(block), OpFoldResult(place)});
+  // Where there are no keys, not even the first block begins in front of them.
+  if (!getConstantIntValue(seqlenK))
+    key = affine::makeComposedFoldedAffineMax(
+        b, b.getLoc(), AffineMap::get(2, 0, {d0, 1 - d1}, op.getContext()),
+        {key, seqlenK});
+  return asValue(key);
+}
+
+/// Whether the tile from `key` on has keys that do not exist.
+Value TileExpander::isPastLastKey(Value key) {
+  Value end =
+      asValue(apply(b.getAffineDimExpr(0) + blockN, {OpFoldResult(key)}));
+  return arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, end,
+                               tileOperand(AttentionOp::TileSeqlenK));
+}
+
+/// Hides keys that do not exist, and no others.
+Value TileExpander::maskTail(Value scores, Value key) {
+  return mapScores(scores, key, [&](Value score, Value, Value keyIndex) {
+    Value exists = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, keyIndex,
+                                         tileOperand(AttentionOp::TileSeqlenK));
+    Value hidden = arith::ConstantOp::create(b, b.getF32FloatAttr(kMinusInf));
+    return arith::SelectOp::create(b, exists, score, hidden).getResult();
+  });
+}
+
+/// What is hidden in the tile of an iteration, of whichever list.
+Value TileExpander::maskListed(Value scores, Value iteration, Value key) {
+  auto unmasked = [&] { return maskTail(scores, key); };
+  if (!hidesInBlocks())
+    return unmasked();
+  Value isMasked = arith::CmpIOp::create(b, arith::CmpIPredicate::slt,
+                                         iteration, asValue(headEnd));
+  return branch(isMasked, [&] { return maskScores(scores, key); }, unmasked);
+}
