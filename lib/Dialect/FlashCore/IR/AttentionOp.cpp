@@ -46,7 +46,7 @@ void AttentionOp::build(OpBuilder &builder, OperationState &state, Value query,
 
 MutableOperandRange AttentionOp::getDpsInitsMutable() {
   // Output, lse and scores are neighbours in the operand list.
-  unsigned first = getODSOperandIndexAndLength(/*index=*/15).first;
+  unsigned first = getOutputMutable().getOperandNumber();
   unsigned count = 1;
   if (!isTileOfScores()) // else lse is read
     count += (getLse() ? 1 : 0) + (getScores() ? 1 : 0);

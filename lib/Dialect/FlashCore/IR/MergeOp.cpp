@@ -11,8 +11,8 @@ using namespace mlir;
 using namespace mlir::flashcore;
 
 MutableOperandRange MergeOp::getDpsInitsMutable() {
-  auto [begin, outputs] = getODSOperandIndexAndLength(3);
-  return {*this, begin, outputs + (getLse() ? 1 : 0)};
+  // Output and lse are neighbours in the operand list.
+  return {*this, getOutputMutable().getOperandNumber(), getLse() ? 2u : 1u};
 }
 
 void MergeOp::getEffects(
