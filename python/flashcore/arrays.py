@@ -11,7 +11,7 @@ from typing import Any, ContextManager, Dict, Optional, Sequence, Tuple
 
 from flashcore import _core
 
-__all__ = ["Library", "library_of"]
+__all__ = ["Library", "is_tensor", "library_of"]
 
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
 #: CUDA's legacy default stream, which others' `__dlpack__` calls 1 as well.
@@ -243,6 +243,23 @@ def library_of(array: Any) -> Optional[Library]:
         if found is not None:
             _libraries[type(array)] = found
     return found
+
+
+def is_tensor(name: str, array: Any) -> bool:
+    """Whether an argument is a PyTorch tensor.
+
+    Raises TypeError, by the name of the argument, unless it is that or a NumPy array.
+    """
+    import numpy
+
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(array, torch.Tensor):
+        return True
+    if isinstance(array, numpy.ndarray):
+        return False
+    raise TypeError(
+        f"expects {name} to be a NumPy array or a PyTorch tensor, but got {type(array)!r}"
+    )
 
 
 _libraries: Dict[type, Library] = {}

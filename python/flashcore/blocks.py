@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any, List, NamedTuple, Optional, Tuple
 
 from flashcore import _core
-from flashcore.arrays import library_of
+from flashcore.arrays import is_tensor, library_of
 from flashcore.errors import UnsupportedError
 
 __all__ = ["BlockLists", "block_lists", "read_blocks"]
@@ -59,12 +58,7 @@ def block_lists(mask: Any, block_size: Tuple[int, int] = (128, 128)) -> BlockLis
     """
     import numpy
 
-    torch = sys.modules.get("torch")
-    is_torch = torch is not None and isinstance(mask, torch.Tensor)
-    if not is_torch and not isinstance(mask, numpy.ndarray):
-        raise TypeError(
-            f"expects mask to be a NumPy array or a PyTorch tensor, but got {type(mask)!r}"
-        )
+    is_torch = is_tensor("mask", mask)
     if str(mask.dtype).rpartition(".")[2] != "bool":
         raise TypeError(f"expects mask of bool, but got {mask.dtype}")
     if not 2 <= mask.ndim <= 4 or 0 in mask.shape:
@@ -79,11 +73,7 @@ def block_lists(mask: Any, block_size: Tuple[int, int] = (128, 128)) -> BlockLis
 
     def cover(beyond: bool) -> Any:
         """The mask in blocks, with ``beyond`` where there are no queries or keys."""
-        whole = (
-            torch.full(padded, beyond, dtype=torch.bool, device=mask.device)
-            if torch is not None and is_torch
-            else numpy.full(padded, beyond)
-        )
+        whole = mask.new_full(padded, beyond) if is_torch else numpy.full(padded, beyond)
         whole[..., :rows, :columns] = mask
         return whole.reshape(*outer, padded[2] // queries, queries, padded[3] // keys, keys)
 

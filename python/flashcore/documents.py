@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any, Tuple
+
+from flashcore.arrays import is_tensor
 
 __all__ = ["document_bounds"]
 
@@ -24,14 +25,7 @@ def document_bounds(documents: Any) -> Tuple[Any, Any]:
     Raises TypeError for what is neither, or no whole numbers, and ValueError without
     an axis.
     """
-    import numpy
-
-    torch = sys.modules.get("torch")
-    is_torch = torch is not None and isinstance(documents, torch.Tensor)
-    if not is_torch and not isinstance(documents, numpy.ndarray):
-        raise TypeError(
-            f"expects documents to be a NumPy array or a PyTorch tensor, but got {type(documents)!r}"
-        )
+    is_torch = is_tensor("documents", documents)
     if documents.ndim < 1:
         raise ValueError("expects documents of (..., seqlen), but got a single number")
     return _of_torch(documents) if is_torch else _of_numpy(documents)

@@ -5,6 +5,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "HostLaunch.h"
+#include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -78,4 +80,22 @@ void HostLaunch::launch(gpu::GPUFuncOp kernel,
   gpu::LaunchFuncOp::create(b, kernel, gpu::KernelDim3{asValue(grid), one, one},
                             gpu::KernelDim3{threads, one, one}, shared,
                             operands);
+}
+
+void HostLaunch::launchForRows(gpu::GPUFuncOp kernel,
+                               ArrayRef<KernelArgument> arguments,
+                               const Workspace &workspace) {
+  auto getSize = [&](Dim dim) { return sizes[static_cast<int>(dim)]; };
+  OpFoldResult rows = affine::makeComposedFoldedAffineApply(
+      b, b.getLoc(),
+      b.getAffineDimExpr(0) * b.getAffineSymbolExpr(0) *
+          b.getAffineSymbolExpr(1),
+      {getSize(Dim::SeqlenQ), getSize(Dim::HeadsQ), getSize(Dim::Batch)});
+  auto description =
+      kernel->getAttrOfType<DictionaryAttr>(fcgpu::kKernelAttrName);
+  auto get = [&](StringRef name) {
+    return description.getAs<IntegerAttr>(name).getInt();
+  };
+  launch(kernel, arguments, workspace, rows, get("threads"),
+         get("shared_memory"));
 }

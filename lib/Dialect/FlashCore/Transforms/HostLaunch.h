@@ -40,6 +40,11 @@ public:
               const Workspace &workspace, OpFoldResult grid, int64_t numThreads,
               int64_t sharedMemory);
 
+  /// The same with a block a query row, of as many threads, and as much shared
+  /// memory, as the kernel says of itself.
+  void launchForRows(gpu::GPUFuncOp kernel, ArrayRef<KernelArgument> arguments,
+                     const Workspace &workspace);
+
 private:
   Value asValue(OpFoldResult ofr);
 

@@ -59,7 +59,6 @@ KernelFrame::KernelFrame(ImplicitLocOpBuilder &b,
 /// does the pointer, unless the offset is the caller's), and nobody else writes
 /// what is read while the kernel runs. The parts of a workspace are apart.
 void KernelFrame::setArgumentAttributes() {
-  constexpr int64_t workspaceAlignment = 16;
   bool writesOutputs = false;
   for (auto [i, argument] : llvm::enumerate(arguments)) {
     int64_t alignment = 0;
@@ -72,7 +71,7 @@ void KernelFrame::setArgumentAttributes() {
       isRead = !tensor.isOutput && !argument.isWritten;
     } else if (argument.kind == KernelArgument::Workspace) {
       // Only the kernel that writes the outputs reads it.
-      alignment = workspaceAlignment;
+      alignment = kWorkspaceAlignment;
       isRead = argument.isCopy ? !argument.isWritten : writesOutputs;
     } else {
       continue;

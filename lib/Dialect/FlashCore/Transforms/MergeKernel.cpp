@@ -454,9 +454,6 @@ void MergeBuilder::build() {
   gpu::ReturnOp::create(b);
 }
 
-/// The largest piece of a row of the workspace.
-static constexpr int64_t kWorkspaceBytes = 16;
-
 gpu::GPUFuncOp
 mlir::flashcore::buildMergeKernel(ImplicitLocOpBuilder &b,
                                   const AttentionSignature &signature,
@@ -473,8 +470,10 @@ mlir::flashcore::buildMergeKernel(ImplicitLocOpBuilder &b,
       b, [&](Dim dim) { return frame.getSize(dim); });
   PartialResults partials =
       viewPartialResults(frame, {numParts, frame.getSize(Dim::Batch)});
-  MergeBuilder(b, frame, {partials.output, partials.lse, kWorkspaceBytes},
-               numParts, groups, isInvariant)
+  MergeBuilder(
+      b, frame,
+      {partials.output, partials.lse, KernelFrame::kWorkspaceAlignment},
+      numParts, groups, isInvariant)
       .build();
   return frame.getFunc();
 }

@@ -101,7 +101,6 @@ private:
   OpFoldResult countFloats();
   void allocateWorkspace();
   void buildAppendLaunch(gpu::GPUFuncOp kernel);
-  void buildMergeLaunch(gpu::GPUFuncOp kernel);
   void buildScoresLaunch(gpu::GPUFuncOp kernel);
   void buildLaunch(gpu::GPUFuncOp kernel, ArrayRef<KernelArgument> arguments,
                    OpFoldResult grid, int64_t numThreads, int64_t sharedMemory);
@@ -621,18 +620,6 @@ void KernelBuilder::buildAppendLaunch(gpu::GPUFuncOp kernel) {
               kernel.getKnownBlockSizeAttr()[0], /*sharedMemory=*/0);
 }
 
-void KernelBuilder::buildMergeLaunch(gpu::GPUFuncOp kernel) {
-  OpFoldResult grid =
-      apply(b.getAffineDimExpr(0) * b.getAffineSymbolExpr(0) *
-                b.getAffineSymbolExpr(1),
-            {getSize(Dim::SeqlenQ), getSize(Dim::HeadsQ), getSize(Dim::Batch)});
-  auto description =
-      kernel->getAttrOfType<DictionaryAttr>(fcgpu::kKernelAttrName);
-  buildLaunch(kernel, signature.getMergeArguments(), grid,
-              description.getAs<IntegerAttr>("threads").getInt(),
-              description.getAs<IntegerAttr>("shared_memory").getInt());
-}
-
 /// Behind the others: probabilities need the log-sum-exp of all keys.
 void KernelBuilder::buildScoresLaunch(gpu::GPUFuncOp kernel) {
   fcgpu::ScheduleChoice choice = signature.getScoresChoice();
@@ -667,7 +654,7 @@ void KernelBuilder::buildLaunches(Kernels kernels,
   buildLaunch(kernels.attention, signature.getArguments(), grid,
               schedule.getNumThreads(), getSharedMemory());
   if (isSplit())
-    buildMergeLaunch(kernels.merge);
+    host->launchForRows(kernels.merge, signature.getMergeArguments(), pointers);
   if (kernels.scores)
     buildScoresLaunch(kernels.scores);
   if (workspace)
@@ -699,16 +686,8 @@ namespace {
 struct TilePass final : mlir::flashcore::impl::TilePassBase<TilePass> {
   /// What the kernel builder relies on, beyond the op's verifier.
   LogicalResult checkPrecondition(AttentionOp op) {
-    if (!op.hasPureBufferSemantics())
-      return op.emitOpError(
-          "is on tensors; bufferize it first (one-shot-bufferize)");
-    if (op->getParentOfType<gpu::LaunchOp>() ||
-        op->getParentOfType<gpu::GPUModuleOp>())
-      return op.emitOpError("stands in device code; attention is launched from "
-                            "the host");
-    if (op->getParentOfType<ModuleOp>() != getOperation())
-      return op.emitOpError("stands in a nested module; compile that module by "
-                            "itself");
+    if (failed(checkIsOnHost(op, getOperation(), "attention")))
+      return failure();
     if (!op->hasAttr(fcgpu::kScheduleAttrName))
       return op.emitOpError(
           "has no fcgpu.schedule; run flashcore-configure first");

@@ -38,16 +38,8 @@ static std::string getKernelName(MergeOp op) {
 }
 
 static LogicalResult checkPrecondition(MergeOp op, ModuleOp module) {
-  if (!op.hasPureBufferSemantics())
-    return op.emitOpError(
-        "is on tensors; bufferize it first (one-shot-bufferize)");
-  if (op->getParentOfType<gpu::LaunchOp>() ||
-      op->getParentOfType<gpu::GPUModuleOp>())
-    return op.emitOpError("stands in device code; a merge is launched from the "
-                          "host");
-  if (op->getParentOfType<ModuleOp>() != module)
-    return op.emitOpError("stands in a nested module; compile that module by "
-                          "itself");
+  if (failed(checkIsOnHost(op, module, "a merge")))
+    return failure();
   auto chip = op->getAttrOfType<StringAttr>(fcgpu::kChipAttrName);
   if (!chip)
     return op.emitOpError("has no fcgpu.chip; run flashcore-configure first");
@@ -76,17 +68,7 @@ struct TileMergesPass final
                               gpu::GPUFuncOp kernel) {
     ImplicitLocOpBuilder b(dropDebugInfo(op.getLoc()), op);
     HostLaunch host(b, signature);
-    auto getSize = [&](Dim dim) {
-      return host.getSizes()[static_cast<int>(dim)];
-    };
-    OpFoldResult grid = affine::makeComposedFoldedAffineApply(
-        b, b.getLoc(),
-        b.getAffineDimExpr(0) * b.getAffineSymbolExpr(0) *
-            b.getAffineSymbolExpr(1),
-        {getSize(Dim::SeqlenQ), getSize(Dim::HeadsQ), getSize(Dim::Batch)});
-    const KernelLaunch &launch = signature.getLaunch();
-    host.launch(kernel, signature.getArguments(), HostLaunch::Workspace(), grid,
-                launch.numThreads, launch.sharedMemory);
+    host.launchForRows(kernel, signature.getArguments(), /*workspace=*/{});
     op.erase();
   }
 

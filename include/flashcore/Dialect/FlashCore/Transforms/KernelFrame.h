@@ -21,6 +21,9 @@ namespace mlir::flashcore {
 /// A kernel and the values of its arguments.
 class KernelFrame {
 public:
+  /// Bytes that a workspace is aligned to.
+  static constexpr int64_t kWorkspaceAlignment = 16;
+
   /// Makes the function at the insertion point of `b`, which then is in its
   /// body. `arguments` are those of one kernel of `signature`, `description`
   /// its `fcgpu.kernel`.
