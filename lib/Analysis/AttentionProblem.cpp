@@ -8,6 +8,9 @@
 #include "flashcore/Analysis/KeyTileBounds.h"
 #include "flashcore/Analysis/RowAccess.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/Matchers.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir::flashcore;
@@ -41,11 +44,29 @@ static std::optional<int64_t> getKeysOfPages(AttentionOp op) {
 namespace {
 /// What a region does for every score, other than for every row.
 struct ScoreWork {
-  unsigned numOps = 0, numReads = 0;
+  unsigned numOps = 0, numReads = 0, numSpecials = 0, numFactors = 0;
 
   bool isLong() const { return numOps > 8 || numReads > 1; }
+  bool hasOthers() const { return numOps > numSpecials + numFactors; }
 };
 } // namespace
+
+static bool isFactor(mlir::Operation &op) {
+  auto isConstant = [&](unsigned side) {
+    return mlir::matchPattern(op.getOperand(side), mlir::m_Constant());
+  };
+  return (llvm::isa<mlir::arith::MulFOp, mlir::arith::DivFOp>(op) &&
+          isConstant(1)) ||
+         (llvm::isa<mlir::arith::MulFOp>(op) && isConstant(0));
+}
+
+/// What a multiprocessor has few units for.
+static bool isSpecial(mlir::Operation &op) {
+  return llvm::isa<mlir::math::TanhOp, mlir::math::ExpOp, mlir::math::Exp2Op,
+                   mlir::math::LogOp, mlir::math::Log2Op, mlir::math::SqrtOp,
+                   mlir::math::RsqrtOp, mlir::math::SinOp, mlir::math::CosOp,
+                   mlir::arith::DivFOp>(op);
+}
 
 static ScoreWork getScoreWork(mlir::Region &region) {
   ScoreWork work;
@@ -60,6 +81,10 @@ static ScoreWork getScoreWork(mlir::Region &region) {
       continue;
     perScore.insert(op.result_begin(), op.result_end());
     ++work.numOps;
+    if (isFactor(op))
+      ++work.numFactors;
+    else if (isSpecial(op))
+      ++work.numSpecials;
     work.numReads += llvm::any_of(op.getOperandTypes(), [](mlir::Type type) {
       return llvm::isa<mlir::ShapedType>(type);
     });
@@ -104,7 +129,6 @@ AttentionProblem AttentionProblem::get(AttentionOp op) {
   if (auto kind =
           mlir::fcgpu::getElementKind(op.getQueryType().getElementType()))
     problem.element = *kind;
-  problem.hasSoftcap = op.getSoftcap().has_value();
   problem.hasRegion = op.hasRegion() || op.getAlibiSlopes();
   problem.hasOpenStrides = llvm::any_of(
       std::initializer_list<mlir::Value>{op.getQuery(), op.getKey(),
@@ -123,11 +147,13 @@ AttentionProblem AttentionProblem::get(AttentionOp op) {
       op.getWindowLeft() || op.getWindowRight() ||
       (hasMask && (mask.hidesFirstKeys() || !mask.last.empty() ||
                    mask.windowRight.value_or(0) > 0 || mask.hasHoles()));
-  problem.hasBias = op.getBias() || op.getAlibiSlopes() ||
-                    !op.getScoreRegion().empty() || mask.hasOpaqueRegion;
   ScoreWork change = getScoreWork(op.getScoreRegion()), hide;
   if (mask.hasOpaqueRegion)
     hide = getScoreWork(op.getMaskRegion());
+  problem.hasSpecials =
+      op.getSoftcap() || change.numSpecials + hide.numSpecials > 0;
+  problem.hasBias = op.getBias() || op.getAlibiSlopes() || change.hasOthers() ||
+                    mask.hasOpaqueRegion;
   problem.hasDropout = static_cast<bool>(op.getRng());
   problem.hasLongScores =
       op.getBias() || problem.hasDropout || change.isLong() || hide.isLong();

@@ -124,7 +124,7 @@ static bool fitsMiddleTiles(const AttentionProblem &problem, GridFill fill) {
   // Two ends to compare with: of the sequence, and of what a query sees.
   bool hasTwoEnds = problem.isTopLeft && problem.seqlenQ > problem.seqlenK;
   bool hasSpareRegisters =
-      (!problem.hasSoftcap || !problem.isCausal) && !hasTwoEnds;
+      (!problem.hasSpecials || !problem.isCausal) && !hasTwoEnds;
   return fill == GridFill::Full && hasSpareRegisters &&
          *problem.seqlenQ > blockRows && !problem.hasOpenAddresses() &&
          *problem.seqlenK >= minKeys;
@@ -218,7 +218,7 @@ bool ScheduleChooser::fitsLargerTiles(bool isSmall) const {
   // compiling leave.
   bool isPlain = width == HeadWidth::VeryWide && fill == GridFill::Half &&
                  warpM <= 16 && !problem.isCausal && !problem.hasWindow &&
-                 !problem.hasSoftcap && !problem.hasLongScores &&
+                 !problem.hasSpecials && !problem.hasLongScores &&
                  !problem.hasOpenAddresses();
   if (!sharesKeys && !isPlain && !(isSmall && hasFewAddresses))
     return false;

@@ -112,7 +112,7 @@ TileCost mlir::flashcore::getTileCost(const AttentionProblem &problem,
   TileCost cost;
   cost.tensor = 2 * m * n * (d + dv) / target.device.tensorFlops;
   cost.special =
-      m * n * (problem.hasSoftcap ? 2 : 1) / TuningDevice::specialOps;
+      m * n * (problem.hasSpecials ? 2 : 1) / TuningDevice::specialOps;
   // An element: maximum, scaling, row sum, half of a conversion of two. A
   // column of O: rescaling.
   cost.floats = m * (3.5 * n + dv) / target.device.floatOps;

@@ -99,14 +99,14 @@ static std::optional<std::string> checkFolded(const AttentionProblem &problem,
                                               const ScheduleChoice &choice,
                                               FieldNames names) {
   if (choice.rowMax != RowMax::Folded ||
-      !(problem.hasSoftcap || problem.hasBias))
+      !(problem.hasSpecials || problem.hasBias))
     return std::nullopt;
   return llvm::formatv("expects {0} exact or stale with a {1}, which changes "
                        "the scores, but got folded",
                        spell("row_max", names),
-                       problem.hasSoftcap  ? "softcap"
-                       : problem.hasRegion ? "score or mask region"
-                                           : "bias");
+                       problem.hasRegion     ? "score or mask region"
+                       : problem.hasSpecials ? "softcap"
+                                             : "bias");
 }
 
 /// Columns of ones take the sums of the P that V meets, which a dropout has

@@ -143,7 +143,7 @@ static int64_t chooseKeySplits(const AttentionProblem &problem,
 /// bounds of a single block of queries, or of no more than two tiles of keys.
 static bool isCrowded(const AttentionProblem &problem) {
   constexpr int64_t blockRows = 32, unrolledKeys = 64;
-  return problem.hasOpenAddresses() || problem.hasSoftcap ||
+  return problem.hasOpenAddresses() || problem.hasSpecials ||
          problem.hasWindow || *problem.seqlenQ <= blockRows ||
          *problem.seqlenK <= unrolledKeys;
 }
@@ -218,7 +218,7 @@ static RowMax chooseRareMax(const AttentionProblem &problem,
                             const ScheduleOptions &options,
                             const ScheduleChoice &choice) {
   constexpr int64_t columnsWithSpareRegisters = 80;
-  bool isPossible = !problem.hasSoftcap && !problem.hasBias &&
+  bool isPossible = !problem.hasSpecials && !problem.hasBias &&
                     choice.overlap == Overlap::None &&
                     options.rowSum.value_or(RowSum::Mma) == RowSum::Mma;
   bool pays = getWidestDim(problem) <= columnsWithSpareRegisters;
@@ -234,7 +234,7 @@ static bool isShortOfRegisters(const AttentionProblem &problem) {
   bool hasWideOutput = problem.headDimV > 96;
   bool hasThreeBounds = problem.isTopLeft && problem.hasWindow;
   return width == HeadWidth::VeryWide || problem.hasLongScores ||
-         (hasThreeBounds && problem.hasSoftcap) ||
+         (hasThreeBounds && problem.hasSpecials) ||
          (width == HeadWidth::Wide &&
           (problem.hasWindow ||
            (problem.headDim != problem.headDimV && hasWideOutput)));
@@ -293,8 +293,8 @@ void ScheduleChooser::decideQuery() {
   bool isSplit = choice.query == QueryPlacement::Split;
   bool isVeryWide = width == HeadWidth::VeryWide;
   int64_t steps = getQuerySteps(problem);
-  // A softcap takes registers of its own.
-  int64_t half = steps / 2 - (problem.hasSoftcap ? 2 : 0);
+  // A softcap or the like takes registers of its own.
+  int64_t half = steps / 2 - (problem.hasSpecials ? 2 : 0);
   int64_t kept = isVeryWide ? half : steps - 1;
   choice.querySteps =
       reasons.decide("query_steps", options.querySteps,
@@ -346,7 +346,7 @@ void ScheduleChooser::decideRowMax() {
   }
   bool isOnePass = choice.softmax == Softmax::OnePass;
   bool isWidest = getWidestDim(problem) > kWidestWithSpareRegisters;
-  bool isLong = problem.hasSoftcap || problem.hasBias ||
+  bool isLong = problem.hasSpecials || problem.hasBias ||
                 problem.hasOpenAddresses() || isWidest;
   bool hasLongLoops = problem.hasWindow || (problem.isCausal && isLong) ||
                       (isWidest && fill == GridFill::Sparse);

@@ -229,7 +229,7 @@ static TuningEntry readEntry(ErrorSink &errors, const json::Value &value,
   entry.headDim = problem.positive("head_dim");
   entry.headDimV = problem.positive("head_dim_v");
   entry.isCausal = problem.boolean("causal");
-  entry.hasSoftcap = problem.boolean("softcap");
+  entry.hasSpecials = problem.boolean("softcap");
   entry.hasBias = problem.boolean("bias");
   entry.hasWindow = problem.boolean("window");
   entry.seqlenQ = problem.range("seqlen_q");
@@ -312,7 +312,7 @@ bool TuningEntry::matches(const AttentionProblem &problem) const {
   if (problem.headsQ && problem.headsKV)
     group = *problem.headsQ / *problem.headsKV;
   return headDim == problem.headDim && headDimV == problem.headDimV &&
-         isCausal == problem.isCausal && hasSoftcap == problem.hasSoftcap &&
+         isCausal == problem.isCausal && hasSpecials == problem.hasSpecials &&
          hasBias == problem.hasBias && hasWindow == problem.hasWindow &&
          isInside(seqlenQ, problem.seqlenQ) &&
          isInside(seqlenK, problem.seqlenK) && isInside(headsPerKV, group) &&

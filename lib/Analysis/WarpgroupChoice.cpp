@@ -96,9 +96,9 @@ static void addFourGroups(const AttentionProblem &problem,
       getSeqlenK(problem) > shortKeys ? RowMax::Checked : RowMax::Exact;
   bool isPersistent = paysPersistence(problem) && !hidesKeys(problem);
   // The larger tiles are those of whole heads of 64.
-  bool isFull = problem.headDimV > 48 && !problem.hasSoftcap;
+  bool isFull = problem.headDimV > 48 && !problem.hasSpecials;
   for (RowSum rowSum : {RowSum::Mma, RowSum::Add}) {
-    if (hidesKeys(problem) && !problem.hasSoftcap) {
+    if (hidesKeys(problem) && !problem.hasSpecials) {
       shapes.push_back({16, 64, rowSum, Overlap::PV, checkedIfLong, false});
       continue;
     }
@@ -117,7 +117,7 @@ static void addFourGroups(const AttentionProblem &problem,
 static void addTwoBlocks(const AttentionProblem &problem,
                          const TargetInfo &target, std::vector<Shape> &shapes) {
   constexpr int64_t fewKeys = 512, blocksOfSM = 2;
-  bool isEven = !hidesKeys(problem) || problem.hasSoftcap;
+  bool isEven = !hidesKeys(problem) || problem.hasSpecials;
   std::optional<int64_t> blocks = getNumBlocks(problem, 2 * kRowsOfGroup);
   if ((isEven && getSeqlenK(problem) > fewKeys) ||
       (blocks && *blocks <= blocksOfSM * target.device.numSMs))

@@ -364,6 +364,24 @@ TEST_F(MaskRegionTest, LongRegions) {
   EXPECT_TRUE(AttentionProblem::get(parse(twoReads)).hasLongScores);
 }
 
+// A region is what a clause is: a softcap by any name takes a special function,
+// and factors are not work.
+TEST_F(MaskRegionTest, SpecialFunctions) {
+  auto get = [&](const std::string &body) {
+    return AttentionProblem::get(
+        parse("%c = arith.constant 2.0 : f32\n" + body));
+  };
+  AttentionProblem problem = get("%t = math.tanh %s : f32\n"
+                                 "%m = arith.cmpf ogt, %t, %c : f32\n");
+  EXPECT_TRUE(problem.hasSpecials);
+  problem = get("%t = arith.divf %s, %c : f32\n"
+                "%m = arith.cmpf ogt, %t, %c : f32\n");
+  EXPECT_FALSE(problem.hasSpecials);
+  problem = get("%t = arith.divf %c, %s : f32\n"
+                "%m = arith.cmpf ogt, %t, %c : f32\n");
+  EXPECT_TRUE(problem.hasSpecials);
+}
+
 // What a batch entry says of itself is a number like others. Here the number
 // of the entry stands for what a region may load by it.
 TEST_F(MaskRegionTest, BoundsOfData) {

@@ -109,7 +109,7 @@ TEST(TileCost, SoftcapDoublesTheExponentials) {
   AttentionProblem problem = makeProblem(64);
   ScheduleChoice choice = makeChoice(128, 64, 4);
   TileCost plain = getTileCost(problem, chip("sm_89"), choice);
-  problem.hasSoftcap = true;
+  problem.hasSpecials = true;
   TileCost capped = getTileCost(problem, chip("sm_89"), choice);
   EXPECT_DOUBLE_EQ(capped.special, 2 * plain.special);
   EXPECT_DOUBLE_EQ(capped.tensor, plain.tensor);

@@ -314,7 +314,7 @@ TEST(ScheduleRefusal, AFoldedMaximumThatCannotWork) {
   ScheduleOptions options;
   options.rowMax = RowMax::Folded;
   AttentionProblem softcap = makeProblem(64, 64), bias = softcap;
-  softcap.hasSoftcap = bias.hasBias = bias.hasLongScores = true;
+  softcap.hasSpecials = bias.hasBias = bias.hasLongScores = true;
   EXPECT_EQ(refuse(softcap, options),
             "expects row-max exact or stale with a softcap, which changes the "
             "scores, but got folded");

@@ -178,12 +178,12 @@ TEST(ScheduleOptions, ForcedDefaultOfAnEnumIsKept) {
 /// A problem with each of the things that take registers.
 std::vector<AttentionProblem> makeVariants(const AttentionProblem &plain) {
   std::vector<AttentionProblem> variants(8, plain);
-  variants[1].hasSoftcap = true;
+  variants[1].hasSpecials = true;
   variants[2].hasWindow = variants[2].isCausal = true;
   variants[3].hasBias = variants[3].hasLongScores = true;
   variants[4].hasOpenStrides = true;
   variants[5].hasLengths = variants[5].isPaged = true;
-  variants[6].isCausal = variants[6].isTopLeft = variants[6].hasSoftcap = true;
+  variants[6].isCausal = variants[6].isTopLeft = variants[6].hasSpecials = true;
   variants[7].headsKV = plain.headsQ ? std::optional<int64_t>(1) : std::nullopt;
   return variants;
 }

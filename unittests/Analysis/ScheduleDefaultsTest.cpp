@@ -118,7 +118,7 @@ TEST(ScheduleDefaults, SoftcapBesideThreeBoundsTakesRegisters) {
     return choose(of, ada()).getWarpM();
   };
   EXPECT_EQ(warpRows(problem), 32);
-  problem.hasSoftcap = true;
+  problem.hasSpecials = true;
   EXPECT_EQ(warpRows(problem), 16);
   problem.isTopLeft = false;
   EXPECT_EQ(warpRows(problem), 32);
@@ -157,7 +157,7 @@ TEST(ScheduleDefaults, VeryWideHeadsKeepQInRegistersWhereTheyCan) {
   AttentionProblem known = makeLargeProblem(256, 512);
   EXPECT_EQ(choose(known, *lookupTarget("sm_90")).numWarps, 4);
   AttentionProblem softcap = known, bias = known, causal = known;
-  causal.isCausal = softcap.hasSoftcap = bias.hasBias = bias.hasLongScores =
+  causal.isCausal = softcap.hasSpecials = bias.hasBias = bias.hasLongScores =
       true;
   for (const AttentionProblem &problem : {known, causal, softcap, bias})
     EXPECT_EQ(query(problem), QueryPlacement::Registers);
@@ -170,7 +170,7 @@ TEST(ScheduleDefaults, VeryWideHeadsKeepQInRegistersWhereTheyCan) {
   EXPECT_EQ(query(strided), QueryPlacement::Shared);
   // Nor do few warps where anything else takes registers.
   AttentionProblem small = makeSmallProblem(4, 247, 256);
-  small.hasSoftcap = true;
+  small.hasSpecials = true;
   EXPECT_EQ(query(small), QueryPlacement::Shared);
   small = makeSmallProblem(4, 247, 256);
   small.hasWindow = true;
@@ -183,7 +183,7 @@ TEST(ScheduleDefaults, VeryWideHeadsKeepQInRegistersWhereTheyCan) {
   EXPECT_EQ(half.query, QueryPlacement::Split);
   EXPECT_EQ(half.querySteps, 8);
   AttentionProblem capped = makeProblem(256, 256);
-  capped.hasSoftcap = true;
+  capped.hasSpecials = true;
   EXPECT_EQ(choose(capped, ada()).querySteps, 6);
   // Where eight warps fit, they share K and V instead.
   ScheduleChoice many = choose(makeProblem(256, 256), *lookupTarget("sm_90"));
@@ -301,7 +301,7 @@ TEST(ScheduleDefaults, TilesOf48KeysForWideHeadsOfKnownLength) {
   EXPECT_EQ(choose(makeProblem(128, 128), ada()).blockN, 32);
   EXPECT_EQ(choose(makeLargeProblem(80, 4096), ada()).blockN, 32);
   AttentionProblem softcap = makeLargeProblem(128, 4096);
-  softcap.hasSoftcap = true;
+  softcap.hasSpecials = true;
   EXPECT_EQ(choose(softcap, ada()).blockN, 48);
   softcap.isCausal = true;
   EXPECT_EQ(choose(softcap, ada()).blockN, 32);
@@ -322,7 +322,7 @@ TEST(ScheduleDefaults, TilesOf48KeysForWideHeadsOfKnownLength) {
 TEST(ScheduleDefaults, SmallGridsWithManyKindsOfTilesTakeOneLoop) {
   AttentionProblem dense = makeSmallProblem(4, 100, 64), causal = dense,
                    window = dense, softcap = dense, both = dense;
-  window.hasWindow = softcap.hasSoftcap = true;
+  window.hasWindow = softcap.hasSpecials = true;
   causal.isCausal = both.isCausal = both.hasBias = both.hasLongScores = true;
   for (const AttentionProblem &problem : {dense, causal, softcap})
     EXPECT_EQ(choose(problem, ada()).rowMax, RowMax::Exact);
@@ -367,7 +367,7 @@ TEST(ScheduleDefaults, TheMaximumIsFoldedWhereThatPays) {
 
 TEST(ScheduleDefaults, ChangedScoresAreNotFolded) {
   AttentionProblem softcap = makeProblem(64, 64), bias = softcap;
-  softcap.hasSoftcap = bias.hasBias = bias.hasLongScores = true;
+  softcap.hasSpecials = bias.hasBias = bias.hasLongScores = true;
   EXPECT_EQ(choose(softcap, ada()).rowMax, RowMax::Stale);
   EXPECT_EQ(choose(bias, ada()).rowMax, RowMax::Stale);
   ScheduleOptions adds, overlaps;

@@ -47,7 +47,7 @@ TEST(ScheduleOfSmallGrids, WideHeadsWouldRatherIdleThanReadKeysAgain) {
 TEST(ScheduleOfSmallGrids, WidestHeadsHaveLargeTilesWhereTheyFit) {
   AttentionProblem problem = makeSmallProblem(8, 768, 256);
   EXPECT_EQ(choose(problem, ada()).blockN, 32);
-  problem.hasSoftcap = true;
+  problem.hasSpecials = true;
   EXPECT_EQ(choose(problem, *lookupTarget("sm_90")).blockN, 32);
 }
 

@@ -178,7 +178,7 @@ TEST(TuningFileTest, AnEntryIsForItsProblems) {
   AttentionProblem problem = makeProblem();
   EXPECT_TRUE(entry.matches(problem));
   for (bool AttentionProblem::*feature :
-       {&AttentionProblem::isCausal, &AttentionProblem::hasSoftcap,
+       {&AttentionProblem::isCausal, &AttentionProblem::hasSpecials,
         &AttentionProblem::hasBias, &AttentionProblem::hasWindow}) {
     AttentionProblem other = problem;
     other.*feature = true;

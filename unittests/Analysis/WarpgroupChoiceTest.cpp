@@ -85,7 +85,7 @@ TEST(Warpgroups, HaveTheMeasuredShapes) {
 // What a softcap computes has no registers beside P and S.
 TEST(Warpgroups, DoNotOverlapASoftcapOfNarrowHeads) {
   AttentionProblem problem = makeBatch(64, 4096, /*isCausal=*/true);
-  problem.hasSoftcap = true;
+  problem.hasSpecials = true;
   ScheduleChoice choice = choose(problem, hopper());
   EXPECT_EQ(choice.numWarps, 16);
   EXPECT_EQ(choice.blockN, 64);

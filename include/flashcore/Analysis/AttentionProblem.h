@@ -27,8 +27,12 @@ struct AttentionProblem {
   bool isCausal = false;
   /// Causal, top-left: queries past the last key see all of them.
   bool isTopLeft = false;
-  bool hasSoftcap = false, hasWindow = false;
-  /// Or a region that changes scores, as a mask that is more than bounds does.
+  bool hasWindow = false;
+  /// Whether each score takes a special function (tanh, exp2, ...) beside the
+  /// exponential, as a softcap does.
+  bool hasSpecials = false;
+  /// Whether scores are changed by more than special functions and factors, or
+  /// by a mask that is more than bounds.
   bool hasBias = false;
   bool hasRegion = false;
   /// Whether what is computed of a score takes many registers beside the

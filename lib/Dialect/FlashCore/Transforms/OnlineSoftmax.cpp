@@ -382,8 +382,6 @@ RowState TileExpander::dropUnlessWalked(RowState state) {
 }
 
 void TileExpander::expand() {
-  cloneSimplified(op, op.getScoreRegion(), change);
-  cloneSimplified(op, op.getMaskRegion(), hide);
   computeTileCounts();
   buildStream();
   Value query = readTile(TileRole::Query, asValue(b.getIndexAttr(0)), warpM);
@@ -417,6 +415,10 @@ struct OnlineSoftmaxPass final
     if (op.getPageTable())
       return op.emitOpError("is a tile with page_table; its keys are those of "
                             "an fcgpu.view_pages, which flashcore-tile makes");
+    if (op.getBias() || op.getAlibiSlopes() || op.getSoftcap())
+      return op.emitOpError("is a tile with a bias, alibi or softcap clause, "
+                            "which flashcore-tile makes part of the score "
+                            "region");
     if (!op->hasAttr(fcgpu::kScheduleAttrName))
       return op.emitOpError("has no fcgpu.schedule; run flashcore-configure "
                             "first");

@@ -95,7 +95,6 @@ private:
   void replaceUses(Operation *op);
   void replaceReal(Operation *op);
   void addCoordinates();
-  void eraseDead();
 
   Block &body;
   ImplicitLocOpBuilder b;
@@ -275,8 +274,9 @@ void RegionSimplifier::addCoordinates() {
           {0, kLargestCoordinate}};
 }
 
-void RegionSimplifier::eraseDead() {
-  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body)))
+void mlir::flashcore::eraseDeadOps(Region &region) {
+  for (Operation &op :
+       llvm::make_early_inc_range(llvm::reverse(region.front())))
     if (isOpTriviallyDead(&op))
       op.erase();
 }
@@ -306,16 +306,10 @@ void RegionSimplifier::simplify() {
       op.setAttr("fastmath",
                  arith::FastMathFlagsAttr::get(op.getContext(),
                                                arith::FastMathFlags::contract));
-  eraseDead();
+  eraseDeadOps(*body.getParent());
 }
 
-void mlir::flashcore::cloneSimplified(AttentionOp op, Region &from,
-                                      Region &to) {
-  if (from.empty())
-    return;
-  IRMapping mapping;
-  from.cloneInto(&to, mapping);
-  auto schedule =
-      op->getAttrOfType<fcgpu::ScheduleAttr>(fcgpu::kScheduleAttrName);
-  RegionSimplifier(op.getLoc(), to, !schedule.isInvariant()).simplify();
+void mlir::flashcore::simplifyRegion(Location loc, Region &region,
+                                     bool mayContract) {
+  RegionSimplifier(loc, region, mayContract).simplify();
 }

@@ -145,14 +145,11 @@ std::string mlir::flashcore::getCaptureName(unsigned index) {
   return "capture" + std::to_string(index);
 }
 
-/// Places of the arguments of a region.
-enum Argument : unsigned { Score, Batch, Head, Query, Key, NumArguments };
-
 bool mlir::flashcore::readsByCoordinates(Region &region) {
   if (region.empty())
     return false;
-  llvm::SmallDenseSet<Value> dependent{region.getArgument(Query),
-                                       region.getArgument(Key)};
+  llvm::SmallDenseSet<Value> dependent{region.getArgument(ScoreArgument::Query),
+                                       region.getArgument(ScoreArgument::Key)};
   for (Operation &op : region.front()) {
     if (llvm::none_of(op.getOperands(), [&](Value operand) {
           return dependent.contains(operand);
@@ -273,36 +270,13 @@ void mlir::flashcore::cloneRegions(AttentionOp from, AttentionOp to,
   }
 }
 
-void mlir::flashcore::addAlibi(AttentionOp tile, Value slopes) {
-  Region &region = tile.getScoreRegion();
-  ImplicitLocOpBuilder b(tile.getLoc(), tile.getContext());
-  if (region.empty()) {
-    SmallVector<Type> types(NumArguments, b.getIndexType());
-    types[Score] = b.getF32Type();
-    Block *body = b.createBlock(
-        &region, {}, types, SmallVector<Location>(NumArguments, b.getLoc()));
-    YieldOp::create(b, body->getArgument(Score));
-  }
-  b.setInsertionPointToStart(&region.front());
-  // Coordinates of 32 bits: those of 64 are slow to convert.
-  auto toI32 = [&](Value index) {
-    return arith::IndexCastOp::create(b, b.getI32Type(), index).getResult();
-  };
-  constexpr auto nsw = arith::IntegerOverflowFlags::nsw;
-  Value shift =
-      toI32(arith::SubIOp::create(b, tile.getTile()[AttentionOp::TileSeqlenK],
-                                  tile.getTile()[AttentionOp::TileSeqlenQ]));
-  Value position =
-      arith::AddIOp::create(b, toI32(region.getArgument(Query)), shift, nsw);
-  Value distance =
-      arith::SubIOp::create(b, position, toI32(region.getArgument(Key)), nsw);
-  distance = arith::SIToFPOp::create(b, b.getF32Type(),
-                                     math::AbsIOp::create(b, distance));
-  Value slope = memref::LoadOp::create(b, slopes, region.getArgument(Head));
-  Value fall = arith::NegFOp::create(b, slope);
-  Value score = region.getArgument(Score);
-  Value changed = math::FmaOp::create(b, fall, distance, score);
-  score.replaceAllUsesExcept(changed, changed.getDefiningOp());
+void mlir::flashcore::createScoreRegion(ImplicitLocOpBuilder &b,
+                                        Region &region) {
+  SmallVector<Type> types(ScoreArgument::NumArguments, b.getIndexType());
+  types[ScoreArgument::Score] = b.getF32Type();
+  Block *body = b.createBlock(&region, {}, types,
+                              SmallVector<Location>(types.size(), b.getLoc()));
+  YieldOp::create(b, body->getArgument(ScoreArgument::Score));
 }
 
 Value mlir::flashcore::inlineRegion(OpBuilder &b, Region &region,
@@ -331,7 +305,7 @@ Value mlir::flashcore::computeOfBatchEntry(OpBuilder &b, AttentionOp op,
   IRMapping mapping;
   mapping.map(ValueRange(op.getCapturedTensors()), captured);
   Region &region = op.getMaskRegion();
-  mapping.map(region.getArgument(Batch), batch);
+  mapping.map(region.getArgument(ScoreArgument::Batch), batch);
   return arith::IndexCastOp::create(b, op.getLoc(), b.getIndexType(),
                                     cloneInto(b, region, value, mapping));
 }
@@ -368,10 +342,10 @@ std::pair<Value, Value> mlir::flashcore::computeOfQueries(
       IRMapping mapping;
       Region &region = op.getMaskRegion();
       mapping.map(ValueRange(op.getCapturedTensors()), captured);
-      mapping.map(region.getArgument(Batch), batch);
+      mapping.map(region.getArgument(ScoreArgument::Batch), batch);
       // The last one again changes nothing.
       Value own = arith::AddIOp::create(b, query, index(i));
-      mapping.map(region.getArgument(Query),
+      mapping.map(region.getArgument(ScoreArgument::Query),
                   arith::MinSIOp::create(b, own, last).getResult());
       Value number = cloneInto(b, region, value, mapping);
       least = least ? arith::MinSIOp::create(b, least, number) : number;

@@ -20,6 +20,11 @@
 
 namespace mlir::flashcore {
 
+/// Places of the arguments of a region.
+namespace ScoreArgument {
+enum : unsigned { Score, Batch, Head, Query, Key, NumArguments };
+} // namespace ScoreArgument
+
 /// Reports the first op of a region that kernels or the program cannot have,
 /// or what it captures that they cannot.
 LogicalResult checkRegions(AttentionOp op);
@@ -37,15 +42,40 @@ DictionaryAttr describeRegion(Region &region, ArrayRef<Value> captured);
 /// captured tensors.
 void cloneRegions(AttentionOp from, AttentionOp to, ValueRange captured);
 
-/// Puts ALiBi in front of the score region of a tile, which may be empty:
-/// -slope * |query + seqlen_k - seqlen_q - key|, with the slope of the head.
-void addAlibi(AttentionOp tile, Value slopes);
+/// Fills an empty score region: it yields the score.
+void createScoreRegion(ImplicitLocOpBuilder &b, Region &region);
 
-/// Copies a region of `op` into `to`, which is empty, in the form in which it
-/// is computed fastest: coordinates in 32 bits, products in the place of
-/// divisions by constants, sums of products as one operation. Values differ by
+/// Each puts what a clause does to scores in front of the score region of a
+/// tile, which may be empty (ScoreClauses.cpp): the last one comes first.
+/// ALiBi, -slope * |query + seqlen_k - seqlen_q - key|, with the slope of the
+/// head:
+void addAlibi(AttentionOp tile, Value slopes);
+/// A bias of (batch, heads, queries, keys), whose axes of size 1 are for all:
+void addBias(AttentionOp tile, Value bias);
+/// cap * tanh(score / cap):
+void addSoftcap(AttentionOp tile, float cap);
+
+/// Writes a region in the form in which it is computed fastest: coordinates in
+/// 32 bits, products in the place of divisions by constants, and, if it
+/// `mayContract`, sums of products as one operation. Values differ by
 /// roundings.
-void cloneSimplified(AttentionOp op, Region &from, Region &to);
+void simplifyRegion(Location loc, Region &region, bool mayContract);
+
+void eraseDeadOps(Region &region);
+
+/// The regions of a tile in the form in which kernels compute them.
+struct ScoreFormulas {
+  explicit ScoreFormulas(AttentionOp tile);
+
+  /// Makes of a product of query and key what the exponentials take times
+  /// `scale`; empty if that is the product. A softmax scale, and a positive
+  /// factor that a formula ends with, cost nothing there.
+  Region change;
+  /// Whether the key is visible; empty if the op has no mask region. It takes
+  /// the changed score, and `scale` is 1, if it looks at that.
+  Region hide;
+  float scale = 1;
+};
 
 /// What a region yields for these arguments, computed at the insertion point of
 /// `b`.

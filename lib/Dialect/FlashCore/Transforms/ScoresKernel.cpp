@@ -79,10 +79,7 @@ void ScoresKernelBuilder::findTile(Value block) {
 
 /// What of the op is done to scores up to their stage.
 void ScoresKernelBuilder::addChanges(AttentionOp tile) {
-  if (stage >= ScoresStage::Capped)
-    tile.setSoftcapAttr(op.getSoftcapAttr());
-  if (stage >= ScoresStage::Changed)
-    addRegions(frame, op, tile);
+  addRegions(frame, op, tile, stage);
   if (stage < ScoresStage::Masked) {
     tile.getMaskRegion().dropAllReferences();
     tile.getMaskRegion().getBlocks().clear();
@@ -108,10 +105,8 @@ void ScoresKernelBuilder::buildWarpTile(Value warp) {
   Value q = slice("q", headQ, row, rows);
   Value k = slice("k", headKV, sequence.firstKey, sequence.seqlenK);
   Value scores = slice("scores", headQ, row, rows);
-  // These are read by whole coordinates.
-  Value bias, lse;
-  if (op.getBias() && stage >= ScoresStage::Changed)
-    bias = frame.getTensor("bias");
+  // Read by whole coordinates.
+  Value lse;
   if (stage == ScoresStage::Probabilities)
     lse = frame.getTensor("lse");
   Value operands[] = {sequence.number,
@@ -124,7 +119,7 @@ void ScoresKernelBuilder::buildWarpTile(Value warp) {
                       asValue(blockRow)};
   // There is no value: the key stands in its place.
   auto tile = AttentionOp::create(
-      b, TypeRange(), q, k, k, bias, /*alibi_slopes=*/Value(),
+      b, TypeRange(), q, k, k, /*bias=*/Value(), /*alibi_slopes=*/Value(),
       /*sink_logits=*/Value(), /*cu_seqlens_q=*/Value(),
       /*cu_seqlens_k=*/Value(), /*seqused_k=*/Value(), /*page_table=*/Value(),
       /*rng=*/Value(), /*k_new=*/Value(), /*v_new=*/Value(),

@@ -448,8 +448,6 @@ void KernelBuilder::buildWarpTile(KernelFrame &frame, PartialResults partials,
     lse = frame.getTensor("lse");
   if (lse)
     lse = slice(lse, entry, headQ, firstRow, rows);
-  // The bias stays whole: it is read by whole coordinates.
-  Value bias = op.getBias() ? frame.getTensor("bias") : Value();
   // Of a part of the keys it is for the merge.
   Value sink = op.getSinkLogits() && !isSplit() ? frame.getTensor("sink_logits")
                                                 : Value();
@@ -458,7 +456,7 @@ void KernelBuilder::buildWarpTile(KernelFrame &frame, PartialResults partials,
     return tensor ? frame.getTensor(name) : Value();
   };
   auto tiled = AttentionOp::create(
-      b, TypeRange(), q, k, v, bias, /*alibi_slopes=*/Value(), sink,
+      b, TypeRange(), q, k, v, /*bias=*/Value(), /*alibi_slopes=*/Value(), sink,
       /*cu_seqlens_q=*/Value(),
       /*cu_seqlens_k=*/Value(), /*seqused_k=*/Value(), /*page_table=*/Value(),
       op.getRng() ? frame.getTensor("rng") : Value(), /*k_new=*/Value(),
@@ -468,7 +466,7 @@ void KernelBuilder::buildWarpTile(KernelFrame &frame, PartialResults partials,
       getList("full_block_counts", op.getFullBlockCounts()),
       getList("full_block_indices", op.getFullBlockIndices()), o, lse,
       /*scores=*/Value(), getTileOperands(headQ, row),
-      b.getF32FloatAttr(op.getEffectiveScale()), op.getSoftcapAttr(),
+      b.getF32FloatAttr(op.getEffectiveScale()), /*softcap=*/FloatAttr(),
       op.getCausalAttr(), op.getWindowLeftAttr(), op.getWindowRightAttr(),
       op.getDropoutAttr(), op.getBlockSizeAttr(), /*stage=*/ScoresStageAttr(),
       /*style=*/RotaryStyleAttr());

@@ -16,6 +16,7 @@
 #define FLASHCORE_LIB_DIALECT_FLASHCORE_TRANSFORMS_TILEEXPANDER_H
 
 #include "RowPolicies.h"
+#include "ScoreRegion.h"
 #include "flashcore/Analysis/KeyTileBounds.h"
 #include "flashcore/Analysis/TileStaging.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
@@ -23,15 +24,13 @@
 #include "mlir/Dialect/Arith/Utils/Utils.h"
 
 namespace mlir::flashcore {
-/// What a score that leaves changeScores still has to be multiplied with.
-float getScoreScale(AttentionOp op);
-
 /// Expands one attention tile.
 class TileExpander {
 public:
   /// `flag` is raised where rows are lost; null if none can be.
   explicit TileExpander(AttentionOp op, Value flag = {})
-      : op(op), flag(flag), b(op, getScoreScale(op)),
+      : op(op), flag(flag), formulas(op), change(formulas.change),
+        hide(formulas.hide), b(op, formulas.scale),
         schedule(
             op->getAttrOfType<fcgpu::ScheduleAttr>(fcgpu::kScheduleAttrName)),
         mask(KeyMask::get(op)), warpM(b.warpM), blockN(b.blockN),
@@ -91,7 +90,6 @@ private:
   std::pair<Value, Value> getInside(Region &region, Value query, Value key);
   Value isVisibleToRegion(Value score, Value query, Value key);
   Value applyRegions(Value score, Value query, Value key);
-  Value loadBias(Value query, Value key);
   Value changeScores(Value scores, Value key);
   Value maskScores(Value scores, Value key);
   Value branch(Value condition, function_ref<Value()> first,
@@ -126,11 +124,12 @@ private:
 
   AttentionOp op;
   Value flag;
+  /// The regions of the op as they are computed.
+  ScoreFormulas formulas;
+  Region &change, &hide;
   TileBuilder b;
   fcgpu::ScheduleAttr schedule;
   KeyMask mask;
-  /// The regions of the op as they are computed.
-  Region change, hide;
   int64_t warpM, blockN;
   std::unique_ptr<RowSumPolicy> sumPolicy;
   std::unique_ptr<RowMaxPolicy> maxPolicy;

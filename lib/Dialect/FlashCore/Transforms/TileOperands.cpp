@@ -57,8 +57,14 @@ SmallVector<Value> mlir::flashcore::getCaptured(KernelFrame &frame,
 }
 
 void mlir::flashcore::addRegions(KernelFrame &frame, AttentionOp op,
-                                 AttentionOp tile) {
-  cloneRegions(op, tile, getCaptured(frame, op));
-  if (op.getAlibiSlopes())
-    addAlibi(tile, frame.getTensor("alibi_slopes"));
+                                 AttentionOp tile, ScoresStage stage) {
+  if (stage >= ScoresStage::Changed) {
+    cloneRegions(op, tile, getCaptured(frame, op));
+    if (op.getAlibiSlopes())
+      addAlibi(tile, frame.getTensor("alibi_slopes"));
+    if (op.getBias())
+      addBias(tile, frame.getTensor("bias"));
+  }
+  if (auto cap = op.getSoftcap(); cap && stage >= ScoresStage::Capped)
+    addSoftcap(tile, cap->convertToFloat());
 }

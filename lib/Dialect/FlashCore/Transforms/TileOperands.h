@@ -28,9 +28,10 @@ OpFoldResult countRows(ImplicitLocOpBuilder &b, int64_t warpM, int64_t blockM,
 /// What the regions of `op` read from outside, as a kernel has it.
 SmallVector<Value> getCaptured(KernelFrame &frame, AttentionOp op);
 
-/// Gives a tile the regions of the op, and what else becomes a region. As a
-/// bias, what they read is read by whole coordinates.
-void addRegions(KernelFrame &frame, AttentionOp op, AttentionOp tile);
+/// Gives a tile the regions of the op, and what else becomes a region, as far
+/// as scores go until `stage`. What they read is read by whole coordinates.
+void addRegions(KernelFrame &frame, AttentionOp op, AttentionOp tile,
+                ScoresStage stage = ScoresStage::Probabilities);
 
 } // namespace mlir::flashcore
 

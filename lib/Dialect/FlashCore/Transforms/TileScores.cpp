@@ -4,7 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Softcap, bias and masks, and which tiles need one. Rows and keys are those of
+// Changes and masks, and which tiles need one. Rows and keys are those of
 // the whole sequence.
 //
 //===----------------------------------------------------------------------===//
@@ -19,40 +19,26 @@
 using namespace mlir;
 using namespace mlir::flashcore;
 
-/// Whether something is added to the score, or looks at it.
-static bool needsScaledScore(AttentionOp op) {
-  Region &mask = op.getMaskRegion();
-  return op.getBias() || !op.getScoreRegion().empty() ||
-         (!mask.empty() && !mask.getArgument(0).use_empty());
-}
-
-float mlir::flashcore::getScoreScale(AttentionOp op) {
-  if (needsScaledScore(op))
-    return 1.0f;
-  auto softcap = op.getSoftcap();
-  return softcap ? softcap->convertToFloat() : op.getEffectiveScale();
-}
-
-/// The coordinate, or the last one of the sequence.
+/// The coordinate, or the last one of the sequence; the first where it is
+/// empty. Coordinates are not negative: an unsigned minimum says so of itself.
 Value TileExpander::getInside(Value index, AttentionOp::TileOperand extent) {
-  Value last = asValue(
-      apply(b.getAffineDimExpr(0) - 1, {OpFoldResult(tileOperand(extent))}));
-  return arith::MinSIOp::create(b, index, last);
+  AffineMap last = AffineMap::get(
+      1, 0, {b.getAffineDimExpr(0) - 1, b.getAffineConstantExpr(0)},
+      op.getContext());
+  return arith::MinUIOp::create(
+      b, index,
+      asValue(affine::makeComposedFoldedAffineMax(
+          b, b.getLoc(), last, {OpFoldResult(tileOperand(extent))})));
 }
 
 /// What a region reads must be there: rows and keys past the end of the
-/// sequences take the place of the last one, or of the first where there is
-/// none, and nobody looks at the result.
+/// sequences take the place of the last one, and nobody looks at the result.
 std::pair<Value, Value> TileExpander::getInside(Region &region, Value query,
                                                 Value key) {
   if (!readsByCoordinates(region))
     return {query, key};
-  Value zero = asValue(b.getIndexAttr(0));
-  auto clamp = [&](Value index, AttentionOp::TileOperand extent) -> Value {
-    return arith::MaxSIOp::create(b, getInside(index, extent), zero);
-  };
-  return {clamp(query, AttentionOp::TileSeqlenQ),
-          clamp(key, AttentionOp::TileSeqlenK)};
+  return {getInside(query, AttentionOp::TileSeqlenQ),
+          getInside(key, AttentionOp::TileSeqlenK)};
 }
 
 Value TileExpander::isVisibleToRegion(Value score, Value query, Value key) {
@@ -78,53 +64,11 @@ Value TileExpander::applyRegions(Value score, Value query, Value key) {
   return arith::SelectOp::create(b, visible, score, hidden);
 }
 
-/// The bias of one score, in f32. Rows and keys past the end of the sequences
-/// read the last one: nobody looks at the result.
-Value TileExpander::loadBias(Value query, Value key) {
-  Value bias = op.getBias();
-  auto type = cast<MemRefType>(bias.getType());
-  Value queryIndex = getInside(query, AttentionOp::TileSeqlenQ);
-  Value keyIndex = getInside(key, AttentionOp::TileSeqlenK);
-  // Without keys there is no tile, but one of scores.
-  if (op.isTileOfScores())
-    keyIndex = arith::MaxSIOp::create(b, keyIndex, asValue(b.getIndexAttr(0)));
-  Value coordinates[] = {tileOperand(AttentionOp::TileBatch),
-                         tileOperand(AttentionOp::TileHead), queryIndex,
-                         keyIndex};
-  SmallVector<Value> indices;
-  for (auto [coordinate, size] : llvm::zip_equal(coordinates, type.getShape()))
-    indices.push_back(size == 1 ? asValue(b.getIndexAttr(0)) : coordinate);
-  Value value = memref::LoadOp::create(b, bias, indices);
-  if (!type.getElementType().isF32())
-    value = arith::ExtFOp::create(b, b.getF32Type(), value);
-  return value;
-}
-
-/// score(cap(scale * score) + bias), but for the factor getScoreScale(), and
-/// masked by the region.
+/// The scores as the regions leave them, but for the factor that they end with.
 Value TileExpander::changeScores(Value scores, Value key) {
-  if (!op.getSoftcap() && !needsScaledScore(op) && !hidesEverywhere())
+  if (change.empty() && !hidesEverywhere())
     return scores;
   return mapScores(scores, key, [&](Value score, Value query, Value keyIndex) {
-    float scale = op.getEffectiveScale();
-    auto factor = [&](float value) {
-      return arith::ConstantOp::create(b, b.getF32FloatAttr(value));
-    };
-    // tanh(scale / c * score) still has to be multiplied with c.
-    if (auto softcap = op.getSoftcap()) {
-      float cap = softcap->convertToFloat();
-      score = math::TanhOp::create(
-          b, arith::MulFOp::create(b, score, factor(scale * (1.0f / cap))));
-      scale = cap;
-    }
-    if (op.getBias())
-      score = math::FmaOp::create(b, score, factor(scale),
-                                  loadBias(query, keyIndex));
-    else if (needsScaledScore(op))
-      score =
-          arith::MulFOp::create(b, score, factor(scale),
-                                b.isInvariant ? arith::FastMathFlags::none
-                                              : arith::FastMathFlags::contract);
     return applyRegions(score, query, keyIndex);
   });
 }

@@ -69,8 +69,6 @@ void TileExpander::writeScores(Value scores, Value key) {
 }
 
 void TileExpander::expandScores() {
-  cloneSimplified(op, op.getScoreRegion(), change);
-  cloneSimplified(op, op.getMaskRegion(), hide);
   mask = KeyMask::get(op.getCausal(), op.getWindowLeft(), op.getWindowRight());
   mask.hasOpaqueRegion = !op.getMaskRegion().empty();
   numTiles = b.getIndexAttr(1);

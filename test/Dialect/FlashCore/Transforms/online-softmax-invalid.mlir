@@ -137,11 +137,33 @@ gpu.module @kernels {
 !t = memref<1x1x16x16xf16>
 
 gpu.module @kernels {
-  gpu.func @folded_maximum_of_capped_scores(%q: !t, %k: !t, %v: !t, %o: !t)
+  gpu.func @folded_maximum_of_changed_scores(%q: !t, %k: !t, %v: !t, %o: !t)
       kernel {
     %c0 = arith.constant 0 : index
     %c16 = arith.constant 16 : index
-    // expected-error @below {{'flashcore.attention' op expects row_max exact or stale with a softcap, which changes the scores, but got folded}}
+    // expected-error @below {{'flashcore.attention' op expects row_max exact or stale with a score or mask region, which changes the scores, but got folded}}
+    flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
+        tile(%c0, %c0, %c0, %c16, %c0, %c16, %c16, %c0) score {
+    ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
+      %tanh = math.tanh %score : f32
+      flashcore.yield %tanh : f32
+    } {fcgpu.schedule = #schedule}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!t = memref<1x1x16x16xf16>
+
+gpu.module @kernels {
+  gpu.func @softcap_clause_of_a_tile(%q: !t, %k: !t, %v: !t, %o: !t) kernel {
+    %c0 = arith.constant 0 : index
+    %c16 = arith.constant 16 : index
+    // expected-error @below {{'flashcore.attention' op is a tile with a bias, alibi or softcap clause, which flashcore-tile makes part of the score region}}
     flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
         tile(%c0, %c0, %c0, %c16, %c0, %c16, %c16, %c0) softcap(3.000000e+01)
         {fcgpu.schedule = #schedule}

@@ -62,7 +62,7 @@ gpu.module @kernels {
 // FREE-LABEL:  gpu.func @scores
 // FREE:          fcgpu.map_scores
 // FREE:          arith.mulf {{.+}} fastmath<contract>
-// FREE:          arith.addf {{.+}} fastmath<contract>
+// FREE:          arith.subf {{.+}} fastmath<contract>
 // FREE:          fcgpu.yield
 gpu.module @kernels {
   gpu.func @scores(%q: !qo, %k: !kv, %v: !kv, %o: !qo, %row: index) kernel {
@@ -73,7 +73,7 @@ gpu.module @kernels {
         score {
         ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
           %one = arith.constant 1.0 : f32
-          %r = arith.addf %s, %one : f32
+          %r = arith.subf %s, %one : f32
           flashcore.yield %r : f32
         }
         {fcgpu.schedule = #schedule}

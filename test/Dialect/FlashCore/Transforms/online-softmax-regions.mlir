@@ -1,5 +1,4 @@
-// Regions see the scaled score and whole coordinates, behind softcap and bias;
-// what the mask hides is -infinity. Coordinates with which something is read
+// Regions see the scaled score and whole coordinates; what the mask hides is -infinity. Coordinates with which something is read
 // stay within the sequences.
 
 // RUN: flashcore-opt %s -split-input-file \
@@ -21,14 +20,10 @@ gpu.module @kernels {
     // CHECK:        %[[PRODUCT:.+]] = vector.contract
     // CHECK-NEXT:   %[[SCORES:.+]] = fcgpu.map_scores %[[PRODUCT]]
     // CHECK-NEXT:   ^bb0(%[[SCORE:.+]]: f32, %[[QUERY:.+]]: index, %[[KEY:.+]]: index):
-    // CHECK:          %[[TWO:.+]] = arith.constant 2.000000e+00 : f32
-    // CHECK:          %[[SCALED:.+]] = arith.mulf %[[SCORE]], %[[TWO]] fastmath<contract> : f32
-    // CHECK-DAG:      %[[LAST_QUERY:.+]] = arith.minsi %[[QUERY]],
-    // CHECK-DAG:      %[[LAST_KEY:.+]] = arith.minsi %[[KEY]],
-    // CHECK-DAG:      %[[SOME_QUERY:.+]] = arith.maxsi %[[LAST_QUERY]],
-    // CHECK-DAG:      %[[SOME_KEY:.+]] = arith.maxsi %[[LAST_KEY]],
-    // CHECK:          %[[BIAS:.+]] = memref.load %[[TABLE]][%[[HEAD]], %[[SOME_KEY]]]
-    // CHECK:          %[[CHANGED:.+]] = arith.addf %[[SCALED]], %[[BIAS]] fastmath<contract> : f32
+    // CHECK-DAG:      %[[TWO:.+]] = arith.constant 2.000000e+00 : f32
+    // CHECK-DAG:      %[[LAST_KEY:.+]] = arith.minui %[[KEY]],
+    // CHECK:          %[[BIAS:.+]] = memref.load %[[TABLE]][%[[HEAD]], %[[LAST_KEY]]]
+    // CHECK:          %[[CHANGED:.+]] = math.fma %[[SCORE]], %[[TWO]], %[[BIAS]] : f32
     // CHECK-DAG:      %[[NARROW_QUERY:.+]] = arith.index_cast %[[QUERY]] : index to i32
     // CHECK-DAG:      %[[NARROW_KEY:.+]] = arith.index_cast %[[KEY]] : index to i32
     // CHECK:          %[[REST:.+]] = arith.remui %[[NARROW_QUERY]],
@@ -169,8 +164,8 @@ gpu.module @kernels {
     // CHECK:          %[[REAL:.+]] = arith.sitofp %[[DISTANCE]] : i32 to f32
     // CHECK:          %[[SIZE:.+]] = math.absf %[[REAL]]
     // CHECK:          %[[TENTH:.+]] = arith.constant 1.000000e-01 : f32
-    // CHECK:          %[[PART:.+]] = arith.mulf %[[SIZE]], %[[TENTH]] fastmath<contract>
-    // CHECK:          arith.subf %{{.+}}, %[[PART]] fastmath<contract>
+    // CHECK:          %[[PART:.+]] = arith.mulf %[[TENTH]], %{{.+}} : f32
+    // CHECK:          math.fma %[[PART]], %[[SIZE]], %[[SCORE]] : f32
     // CHECK-NOT:      arith.floordivsi
     // CHECK:          %[[LOW_BITS:.+]] = arith.constant 7 : i32
     // CHECK:          %[[REST:.+]] = arith.andi %{{.+}}, %[[LOW_BITS]] : i32

@@ -65,8 +65,15 @@ gpu.module @kernels {
     // CHECK-NOT:  in_bounds
     %zero = arith.constant 0 : index
     flashcore.attention ins(%q, %k, %k : !q, !k, !k) outs(%s : !s)
-        tile(%zero, %zero, %row, %seqlen, %key, %end, %seqlen, %row) softcap(3.0) stage(capped)
-        {fcgpu.schedule = #schedule}
+        tile(%zero, %zero, %row, %seqlen, %key, %end, %seqlen, %row) stage(capped) score {
+    ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
+      %third = arith.constant 0.33333334 : f32
+      %ratio = arith.mulf %score, %third : f32
+      %tanh = math.tanh %ratio : f32
+      %cap = arith.constant 3.0 : f32
+      %capped = arith.mulf %tanh, %cap : f32
+      flashcore.yield %capped : f32
+    } {fcgpu.schedule = #schedule}
     gpu.return
   }
 }
@@ -91,7 +98,7 @@ gpu.module @kernels {
     // CHECK:        arith.select %{{.+}}, %{{.+}}, %{{.+}} : f32
     // CHECK:      %[[WEIGHTS:.+]] = fcgpu.map_scores %[[MASKED]]
     // CHECK-NEXT: ^bb0(%[[SCORE:.+]]: f32, %[[QUERY:.+]]: index, %{{.+}}: index):
-    // CHECK:        %[[INSIDE:.+]] = arith.minsi %[[QUERY]], %{{.+}} : index
+    // CHECK:        %[[INSIDE:.+]] = arith.minui %[[QUERY]], %{{.+}} : index
     // CHECK:        %[[OF_ROW:.+]] = memref.load %[[LSE]][%[[BATCH]], %[[HEAD]], %[[INSIDE]]]
     // CHECK:        %[[IS_EMPTY:.+]] = arith.cmpf oeq, %[[OF_ROW]],
     // CHECK:        %[[SAFE:.+]] = arith.select %[[IS_EMPTY]], %{{.+}}, %[[OF_ROW]]

@@ -1,5 +1,6 @@
-// Softcap and bias change every score before the mask. What is left of the
-// scale after them goes into the exponentials and the log-sum-exp.
+// What a region makes of every score comes before the mask. The softmax scale
+// and the factors of a formula go where they cost least: at its end into the
+// exponentials and the log-sum-exp.
 
 // RUN: flashcore-opt %s -split-input-file \
 // RUN:   -pass-pipeline='builtin.module(gpu.module(gpu.func(flashcore-online-softmax)))' \
@@ -26,9 +27,9 @@ gpu.module @kernels {
     // CHECK-NEXT:   %[[SCORES:.+]] = fcgpu.map_scores %[[PRODUCT]][%[[ROW]], %[[KEY]]]
     // CHECK-NEXT:   ^bb0(%[[SCORE:.+]]: f32, %{{.+}}: index, %{{.+}}: index):
     // CHECK-NEXT:     %[[HALF:.+]] = arith.constant 5.000000e-01 : f32
-    // CHECK-NEXT:     %[[SCALED:.+]] = arith.mulf %[[SCORE]], %[[HALF]] : f32
-    // CHECK-NEXT:     %[[CAPPED:.+]] = math.tanh %[[SCALED]] : f32
-    // CHECK-NEXT:     fcgpu.yield %[[CAPPED]] : f32
+    // CHECK-NEXT:     %[[SCALED:.+]] = arith.mulf %[[SCORE]], %[[HALF]] fastmath<contract> : f32
+    // CHECK:          %[[CAPPED:.+]] = math.tanh %[[SCALED]] : f32
+    // CHECK:          fcgpu.yield %[[CAPPED]] : f32
     // CHECK-NOT:    scf.if
     // CHECK:        vector.multi_reduction <maxnumf>, %[[SCORES]],
     // CHECK:        %[[C:.+]] = arith.constant dense<5.770780e+00> : vector<16x64xf32>
@@ -40,7 +41,15 @@ gpu.module @kernels {
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
         lse(%lse : !lse)
         tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
-        scale(2.000000e+00) softcap(4.000000e+00) {fcgpu.schedule = #schedule}
+        scale(2.000000e+00) score {
+    ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
+      %quarter = arith.constant 0.25 : f32
+      %ratio = arith.mulf %score, %quarter : f32
+      %tanh = math.tanh %ratio : f32
+      %cap = arith.constant 4.0 : f32
+      %capped = arith.mulf %tanh, %cap : f32
+      flashcore.yield %capped : f32
+    } {fcgpu.schedule = #schedule}
     gpu.return
   }
 }
@@ -55,8 +64,8 @@ gpu.module @kernels {
 !lse = memref<1x1x16xf32, strided<[128, 128, 1], offset: ?>>
 !bias = memref<3x1x128x128xf16>
 
-// 2 s + bias, so nothing is left of the scale. Every batch entry has its bias,
-// all heads share it. Rows and keys past the end read the last one.
+// 2 s + bias, so nothing is left of the scale. Rows and keys past the end read
+// the last one.
 
 // CHECK-LABEL: gpu.func @bias
 // CHECK-SAME:    %[[BIAS:[^:]+]]: memref<3x1x128x128xf16>, %[[BATCH:[^:]+]]: index, %{{[^:]+}}: index, %{{[^:]+}}: index) kernel
@@ -66,13 +75,12 @@ gpu.module @kernels {
     // CHECK:      %[[STATE:.+]]:3 = scf.for
     // CHECK:        %[[SCORES:.+]] = fcgpu.map_scores
     // CHECK-NEXT:   ^bb0(%[[SCORE:.+]]: f32, %[[QUERY:.+]]: index, %[[J:.+]]: index):
-    // CHECK-DAG:      %[[SCALE:.+]] = arith.constant 2.000000e+00 : f32
-    // CHECK-DAG:      %[[LAST_QUERY:.+]] = arith.constant 127 : index
-    // CHECK:          %[[I:.+]] = arith.minsi %[[QUERY]], %[[LAST_QUERY]] : index
-    // CHECK-DAG:      %[[LAST_KEY:.+]] = arith.constant 127 : index
-    // CHECK:          %[[KEY:.+]] = arith.minsi %[[J]], %[[LAST_KEY]] : index
-    // CHECK:          %[[C0:.+]] = arith.constant 0 : index
-    // CHECK-NEXT:     %[[VALUE:.+]] = memref.load %[[BIAS]][%[[BATCH]], %[[C0]], %[[I]], %[[KEY]]]
+    // CHECK:          %[[LAST_QUERY:.+]] = arith.constant 127 : index
+    // CHECK:          %[[I:.+]] = arith.minui %[[QUERY]], %[[LAST_QUERY]] : index
+    // CHECK:          %[[LAST_KEY:.+]] = arith.constant 127 : index
+    // CHECK:          %[[KEY:.+]] = arith.minui %[[J]], %[[LAST_KEY]] : index
+    // CHECK:          %[[SCALE:.+]] = arith.constant 2.000000e+00 : f32
+    // CHECK:          %[[VALUE:.+]] = memref.load %[[BIAS]][%[[BATCH]], %{{.+}}, %[[I]], %[[KEY]]]
     // CHECK-NEXT:     %[[ADDED:.+]] = arith.extf %[[VALUE]] : f16 to f32
     // CHECK-NEXT:     %[[RESULT:.+]] = math.fma %[[SCORE]], %[[SCALE]], %[[ADDED]] : f32
     // CHECK-NEXT:     fcgpu.yield %[[RESULT]] : f32
@@ -83,10 +91,17 @@ gpu.module @kernels {
     // CHECK:      math.fma %[[STATE]]#1, %[[ONE]],
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) bias(%bias : !bias)
+    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv)
         outs(%o : !qo) lse(%lse : !lse)
         tile(%batch, %head, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
-        scale(2.000000e+00) {fcgpu.schedule = #schedule}
+        scale(2.000000e+00) score {
+    ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
+      %first = arith.constant 0 : index
+      %half = memref.load %bias[%b, %first, %i, %j] : !bias
+      %bias_value = arith.extf %half : f16 to f32
+      %sum = arith.addf %score, %bias_value : f32
+      flashcore.yield %sum : f32
+    } {fcgpu.schedule = #schedule}
     gpu.return
   }
 }
@@ -102,7 +117,7 @@ gpu.module @kernels {
 
 // A bias of one row is the same for all queries. One of f32 is not extended.
 
-// CHECK-DAG: #[[$LAST:.+]] = affine_map<()[s0] -> (s0 - 1)>
+// CHECK-DAG: #[[$LAST:.+]] = affine_map<()[s0] -> (s0 - 1, 0)>
 
 // CHECK-LABEL: gpu.func @bias_of_one_row
 // CHECK-SAME:    %[[BIAS:[^:]+]]: memref<1x8x1x?xf32>, %{{[^:]+}}: index, %[[HEAD:[^:]+]]: index, %{{[^:]+}}: index, %[[SEQLEN_K:[^:]+]]: index) kernel
@@ -112,18 +127,21 @@ gpu.module @kernels {
                             %seqlen_k: index) kernel {
     // CHECK:      fcgpu.map_scores
     // CHECK-NEXT: ^bb0(%[[SCORE:.+]]: f32, %{{.+}}: index, %[[J:.+]]: index):
-    // CHECK:        %[[LAST:.+]] = affine.apply #[[$LAST]]()[%[[SEQLEN_K]]]
-    // CHECK-NEXT:   %[[KEY:.+]] = arith.minsi %[[J]], %[[LAST]] : index
-    // CHECK-NEXT:   %[[FIRST_BATCH:.+]] = arith.constant 0 : index
-    // CHECK-NEXT:   %[[FIRST_ROW:.+]] = arith.constant 0 : index
-    // CHECK-NEXT:   %[[VALUE:.+]] = memref.load %[[BIAS]][%[[FIRST_BATCH]], %[[HEAD]], %[[FIRST_ROW]], %[[KEY]]]
+    // CHECK:        %[[LAST:.+]] = affine.max #[[$LAST]]()[%[[SEQLEN_K]]]
+    // CHECK-NEXT:   %[[KEY:.+]] = arith.minui %[[J]], %[[LAST]] : index
+    // CHECK:        %[[VALUE:.+]] = memref.load %[[BIAS]][%[[FIRST:.+]], %[[HEAD]], %[[FIRST]], %[[KEY]]]
     // CHECK-NEXT:   math.fma %[[SCORE]], %{{.+}}, %[[VALUE]] : f32
     %zero = arith.constant 0 : index
     %seqlen_q = arith.constant 128 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) bias(%bias : !bias)
-        outs(%o : !qo)
+    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
         tile(%batch, %head, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k, %row)
-        {fcgpu.schedule = #schedule}
+        score {
+    ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
+      %first = arith.constant 0 : index
+      %bias_value = memref.load %bias[%first, %h, %first, %j] : !bias
+      %sum = arith.addf %score, %bias_value : f32
+      flashcore.yield %sum : f32
+    } {fcgpu.schedule = #schedule}
     gpu.return
   }
 }
@@ -137,30 +155,39 @@ gpu.module @kernels {
 !kv = memref<1x1x128x32xf16>
 !bias = memref<?x?x?x?xf32, strided<[?, ?, ?, ?], offset: ?>>
 
-// 4 tanh(2 s / 4) + bias: a bias of -inf hides a key under a softcap, too.
+// 4 tanh(2 s / 4) + bias: neither the scale nor the cap goes through the sum.
 
-// CHECK-LABEL: gpu.func @bias_comes_after_the_softcap
+// CHECK-LABEL: gpu.func @sum_of_a_product
 // CHECK-SAME:    %[[BIAS:[^:]+]]: memref<?x?x?x?xf32, strided<[?, ?, ?, ?], offset: ?>>
 gpu.module @kernels {
-  gpu.func @bias_comes_after_the_softcap(
+  gpu.func @sum_of_a_product(
       %q: !qo, %k: !kv, %v: !kv, %o: !qo, %bias: !bias, %batch: index,
       %head: index, %row: index) kernel {
     // CHECK:      %[[SCORES:.+]] = fcgpu.map_scores
     // CHECK-NEXT: ^bb0(%[[SCORE:.+]]: f32, %{{.+}}: index, %{{.+}}: index):
     // CHECK:        %[[HALF:.+]] = arith.constant 5.000000e-01 : f32
-    // CHECK-NEXT:   %[[RATIO:.+]] = arith.mulf %[[SCORE]], %[[HALF]] : f32
-    // CHECK-NEXT:   %[[CAPPED:.+]] = math.tanh %[[RATIO]] : f32
-    // CHECK-NEXT:   %[[CAP:.+]] = arith.constant 4.000000e+00 : f32
+    // CHECK-NEXT:   %[[RATIO:.+]] = arith.mulf %[[SCORE]], %[[HALF]] fastmath<contract> : f32
+    // CHECK:        %[[TANH:.+]] = math.tanh %[[RATIO]] : f32
+    // CHECK:        %[[CAPPED:.+]] = arith.mulf %[[TANH]], %{{.+}} fastmath<contract> : f32
     // CHECK:        %[[VALUE:.+]] = memref.load %[[BIAS]]
-    // CHECK-NEXT:   %[[SUM:.+]] = math.fma %[[CAPPED]], %[[CAP]], %[[VALUE]] : f32
+    // CHECK-NEXT:   %[[SUM:.+]] = arith.addf %[[CAPPED]], %[[VALUE]] fastmath<contract> : f32
     // CHECK-NEXT:   fcgpu.yield %[[SUM]] : f32
     // CHECK:      arith.constant dense<1.442695{{.*}}> : vector<16x64xf32>
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) bias(%bias : !bias)
-        outs(%o : !qo)
+    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
         tile(%batch, %head, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
-        scale(2.000000e+00) softcap(4.000000e+00) {fcgpu.schedule = #schedule}
+        scale(2.000000e+00) score {
+    ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
+      %quarter = arith.constant 0.25 : f32
+      %ratio = arith.mulf %score, %quarter : f32
+      %tanh = math.tanh %ratio : f32
+      %cap = arith.constant 4.0 : f32
+      %capped = arith.mulf %tanh, %cap : f32
+      %bias_value = memref.load %bias[%b, %h, %i, %j] : !bias
+      %sum = arith.addf %capped, %bias_value : f32
+      flashcore.yield %sum : f32
+    } {fcgpu.schedule = #schedule}
     gpu.return
   }
 }
@@ -194,7 +221,15 @@ gpu.module @kernels {
     %seqlen_k = arith.constant 100 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
         tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k, %row)
-        softcap(4.000000e+00) {fcgpu.schedule = #schedule}
+        score {
+    ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
+      %quarter = arith.constant 0.25 : f32
+      %ratio = arith.mulf %score, %quarter : f32
+      %tanh = math.tanh %ratio : f32
+      %cap = arith.constant 4.0 : f32
+      %capped = arith.mulf %tanh, %cap : f32
+      flashcore.yield %capped : f32
+    } {fcgpu.schedule = #schedule}
     gpu.return
   }
 }
@@ -218,6 +253,132 @@ gpu.module @kernels {
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
         tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
         {fcgpu.schedule = #schedule}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 64,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!qo = memref<1x1x16x32xf16, strided<[2048, 2048, 32, 1], offset: ?>>
+!kv = memref<1x1x128x32xf16>
+
+// 2 s - m d, with m of the row: the factor of d takes the scale away, and the
+// exponentials have it, 2 log2(e) = 2.88539.
+
+// CHECK-LABEL: gpu.func @sum_with_a_product_of_the_row
+// CHECK-SAME:    %[[SLOPES:[^:]+]]: memref<8xf32>, %{{[^:]+}}: index, %[[HEAD:[^:]+]]: index
+gpu.module @kernels {
+  gpu.func @sum_with_a_product_of_the_row(
+      %q: !qo, %k: !kv, %v: !kv, %o: !qo, %slopes: memref<8xf32>, %batch: index, %head: index, %row: index) kernel {
+    // CHECK:      %[[SCORES:.+]] = fcgpu.map_scores
+    // CHECK-NEXT: ^bb0(%[[SCORE:.+]]: f32, %{{.+}}: index, %[[KEY:.+]]: index):
+    // CHECK:        %[[DISTANCE:.+]] = arith.sitofp
+    // CHECK:        %[[SLOPE:.+]] = memref.load %[[SLOPES]][%[[HEAD]]]
+    // CHECK:        %[[PART:.+]] = arith.constant -5.000000e-01 : f32
+    // CHECK:        %[[FACTOR:.+]] = arith.mulf %[[SLOPE]], %[[PART]] : f32
+    // CHECK-NEXT:   %[[SUM:.+]] = math.fma %[[FACTOR]], %[[DISTANCE]], %[[SCORE]] : f32
+    // CHECK-NEXT:   fcgpu.yield %[[SUM]] : f32
+    // CHECK:      arith.constant dense<2.885390{{.*}}> : vector<16x64xf32>
+    %zero = arith.constant 0 : index
+    %seqlen = arith.constant 128 : index
+    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        tile(%batch, %head, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
+        scale(2.000000e+00) score {
+    ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
+      %steps = arith.subi %i, %j : index
+      %narrow = arith.index_cast %steps : index to i32
+      %distance = arith.sitofp %narrow : i32 to f32
+      %slope = memref.load %slopes[%h] : memref<8xf32>
+      %fall = arith.mulf %distance, %slope : f32
+      %sum = arith.subf %score, %fall : f32
+      flashcore.yield %sum : f32
+    } {fcgpu.schedule = #schedule}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 64,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!qo = memref<1x1x16x32xf16, strided<[2048, 2048, 32, 1], offset: ?>>
+!kv = memref<1x1x128x32xf16>
+
+// A factor alone is one of the exponentials, 6 log2(e) = 8.65617, but one that
+// turns the order of the scores round.
+
+// CHECK-LABEL: gpu.func @factors
+// CHECK-NOT:     fcgpu.map_scores
+// CHECK:         arith.constant dense<8.656170{{.*}}> : vector<16x64xf32>
+// CHECK-LABEL: gpu.func @negative_factor
+// CHECK:         %[[FACTOR:.+]] = arith.constant -6.000000e+00 : f32
+// CHECK:         arith.mulf %{{.+}}, %[[FACTOR]]
+// CHECK:         arith.constant dense<1.442695{{.*}}> : vector<16x64xf32>
+gpu.module @kernels {
+  gpu.func @factors(%q: !qo, %k: !kv, %v: !kv, %o: !qo, %row: index) kernel {
+    %zero = arith.constant 0 : index
+    %seqlen = arith.constant 128 : index
+    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
+        scale(2.000000e+00) score {
+    ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
+      %three = arith.constant 3.0 : f32
+      %product = arith.mulf %three, %score : f32
+      flashcore.yield %product : f32
+    } {fcgpu.schedule = #schedule}
+    gpu.return
+  }
+  gpu.func @negative_factor(%q: !qo, %k: !kv, %v: !kv, %o: !qo, %row: index) kernel {
+    %zero = arith.constant 0 : index
+    %seqlen = arith.constant 128 : index
+    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
+        scale(2.000000e+00) score {
+    ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
+      %three = arith.constant -3.0 : f32
+      %product = arith.mulf %three, %score : f32
+      flashcore.yield %product : f32
+    } {fcgpu.schedule = #schedule}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 64,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!qo = memref<1x1x16x32xf16, strided<[2048, 2048, 32, 1], offset: ?>>
+!kv = memref<1x1x128x32xf16>
+
+// A mask that looks at the score sees all of it.
+
+// CHECK-LABEL: gpu.func @compared_score
+// CHECK:         %[[SIX:.+]] = arith.constant 6.000000e+00 : f32
+// CHECK:         %[[SCORE:.+]] = arith.mulf %{{.+}}, %[[SIX]]
+// CHECK:         arith.cmpf ogt, %[[SCORE]],
+// CHECK:         arith.constant dense<1.442695{{.*}}> : vector<16x64xf32>
+gpu.module @kernels {
+  gpu.func @compared_score(%q: !qo, %k: !kv, %v: !kv, %o: !qo, %row: index) kernel {
+    %zero = arith.constant 0 : index
+    %seqlen = arith.constant 128 : index
+    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
+        scale(2.000000e+00) score {
+    ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
+      %three = arith.constant 3.0 : f32
+      %product = arith.mulf %score, %three : f32
+      flashcore.yield %product : f32
+    } mask {
+    ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
+      %least = arith.constant -1.0 : f32
+      %visible = arith.cmpf ogt, %score, %least : f32
+      flashcore.yield %visible : i1
+    } {fcgpu.schedule = #schedule}
     gpu.return
   }
 }

@@ -120,9 +120,12 @@ func.func @scaled(%q: !q, %k: !k, %o: !q, %s: memref<1x2x1x64xf16>, %bias: memre
 // CHECK-LABEL: gpu.func @attention_f16_d64_causal_scores(
 // CHECK-SAME:    tensor = "bias"
 // CHECK-SAME:    tensor = "alibi_slopes"
-// CHECK:         flashcore.attention {{.+}} bias(
+// CHECK:         flashcore.attention ins(
 // CHECK-NOT:     causal(
-// CHECK:         softcap(2.000000e+00) stage(changed) score {
+// CHECK:         stage(changed) score {
+// CHECK:           math.tanh
+// CHECK:           memref.load {{.+}} : memref<1x1x1x64xf32
+// CHECK:           arith.addf
 // CHECK:           memref.load {{.+}} : memref<2xf32
 // CHECK:           math.fma
 // CHECK-NOT:     mask {

@@ -317,8 +317,11 @@ func.func @bias_is_passed_whole(%q: !qo, %k: !kv, %v: !kv, %bias: !bias,
 // CHECK:         %[[BIAS:.+]] = memref.reinterpret_cast %[[BIAS_BASE]] to offset: [0], sizes: [1, 4, 1, 96], strides: [384, 96, 96, 1]
 // CHECK-NOT:     memref.subview %[[BIAS]]
 // CHECK:         flashcore.attention
-// CHECK-SAME:      bias(%[[BIAS]] : memref<1x4x1x96xf16,
-// CHECK-SAME:      outs(
+// CHECK-SAME:      score {
+// CHECK-NEXT:    ^bb0(%[[SCORE:.+]]: f32, %{{.+}}: index, %[[HEAD:.+]]: index, %{{.+}}: index, %[[KEY:.+]]: index):
+// CHECK:           %[[HALF:.+]] = memref.load %[[BIAS]][%[[FIRST:.+]], %[[HEAD]], %[[FIRST]], %[[KEY]]]
+// CHECK:           %[[VALUE:.+]] = arith.extf %[[HALF]] : f16 to f32
+// CHECK:           arith.addf %[[SCORE]], %[[VALUE]] : f32
 
 // -----
 
@@ -418,8 +421,10 @@ func.func @mask_and_scale_are_kept(%q: !t, %k: !t, %v: !t, %o: !t) {
   grid_order = query_fastest, min_blocks = 0>
 !t = memref<1x1x64x16xf16>
 
-// CHECK-LABEL: func.func @windows_and_softcap_are_kept
-func.func @windows_and_softcap_are_kept(%q: !t, %k: !t, %v: !t, %o: !t) {
+// A softcap becomes code of the score region.
+
+// CHECK-LABEL: func.func @windows_are_kept
+func.func @windows_are_kept(%q: !t, %k: !t, %v: !t, %o: !t) {
   flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
       window_left(17) window_right(0) softcap(3.000000e+01)
       {fcgpu.schedule = #schedule}
@@ -430,7 +435,12 @@ func.func @windows_and_softcap_are_kept(%q: !t, %k: !t, %v: !t, %o: !t) {
 // CHECK-SAME:    softcap = 3.000000e+01 : f32, softmax_scale = 2.500000e-01 : f32
 // CHECK-SAME:    window_left = 17 : i64, window_right = 0 : i64}
 // CHECK:         flashcore.attention
-// CHECK-SAME:      window_left(17) window_right(0) scale(2.500000e-01) softcap(3.000000e+01)
+// CHECK-SAME:      window_left(17) window_right(0) scale(2.500000e-01) score {
+// CHECK-NEXT:    ^bb0(%[[SCORE:.+]]: f32,
+// CHECK:           %[[RATIO:.+]] = arith.mulf %[[SCORE]], %{{.+}} : f32
+// CHECK:           %[[TANH:.+]] = math.tanh %[[RATIO]] : f32
+// CHECK:           %[[CAP:.+]] = arith.constant 3.000000e+01 : f32
+// CHECK:           arith.mulf %[[TANH]], %[[CAP]] : f32
 
 // -----
 

@@ -1,0 +1,92 @@
+//===- ScoreClauses.cpp - Softcap, bias and ALiBi as a region -------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Clauses that change scores become code of the score region when a kernel
+// makes its tile: from there on the region is all that says how scores change.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ScoreRegion.h"
+#include "flashcore/Analysis/KeyTileBounds.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+
+using namespace mlir;
+using namespace mlir::flashcore;
+
+/// Puts what `change` makes of the score in front of the score region, which
+/// may be empty.
+static void
+prependChange(AttentionOp tile,
+              function_ref<Value(ImplicitLocOpBuilder &, Region &)> change) {
+  Region &region = tile.getScoreRegion();
+  ImplicitLocOpBuilder b(tile.getLoc(), tile.getContext());
+  if (region.empty())
+    createScoreRegion(b, region);
+  b.setInsertionPointToStart(&region.front());
+  Value score = region.getArgument(ScoreArgument::Score);
+  SmallVector<OpOperand *> uses;
+  for (OpOperand &use : score.getUses())
+    uses.push_back(&use);
+  Value changed = change(b, region);
+  for (OpOperand *use : uses)
+    use->set(changed);
+}
+
+void mlir::flashcore::addAlibi(AttentionOp tile, Value slopes) {
+  prependChange(tile, [&](ImplicitLocOpBuilder &b, Region &region) -> Value {
+    // Coordinates of 32 bits: those of 64 are slow to convert.
+    auto toI32 = [&](Value index) {
+      return arith::IndexCastOp::create(b, b.getI32Type(), index).getResult();
+    };
+    constexpr auto nsw = arith::IntegerOverflowFlags::nsw;
+    Value shift =
+        toI32(arith::SubIOp::create(b, tile.getTile()[AttentionOp::TileSeqlenK],
+                                    tile.getTile()[AttentionOp::TileSeqlenQ]));
+    Value position = arith::AddIOp::create(
+        b, toI32(region.getArgument(ScoreArgument::Query)), shift, nsw);
+    Value distance = arith::SubIOp::create(
+        b, position, toI32(region.getArgument(ScoreArgument::Key)), nsw);
+    // Keys behind the query's position are hidden then.
+    KeyMask mask = KeyMask::get(tile);
+    if (mask.windowRight != 0 || mask.isTopLeft)
+      distance = math::AbsIOp::create(b, distance);
+    distance = arith::SIToFPOp::create(b, b.getF32Type(), distance);
+    Value slope = memref::LoadOp::create(
+        b, slopes, region.getArgument(ScoreArgument::Head));
+    return math::FmaOp::create(b, arith::NegFOp::create(b, slope), distance,
+                               region.getArgument(ScoreArgument::Score));
+  });
+}
+
+void mlir::flashcore::addBias(AttentionOp tile, Value bias) {
+  prependChange(tile, [&](ImplicitLocOpBuilder &b, Region &region) -> Value {
+    auto type = cast<MemRefType>(bias.getType());
+    Value zero = arith::ConstantIndexOp::create(b, 0);
+    SmallVector<Value> indices;
+    for (auto [coordinate, size] :
+         llvm::zip_equal(region.getArguments().drop_front(), type.getShape()))
+      indices.push_back(size == 1 ? zero : coordinate);
+    Value value = memref::LoadOp::create(b, bias, indices);
+    if (!type.getElementType().isF32())
+      value = arith::ExtFOp::create(b, b.getF32Type(), value);
+    return arith::AddFOp::create(b, region.getArgument(ScoreArgument::Score),
+                                 value);
+  });
+}
+
+void mlir::flashcore::addSoftcap(AttentionOp tile, float cap) {
+  prependChange(tile, [&](ImplicitLocOpBuilder &b, Region &region) -> Value {
+    auto multiply = [&](Value value, float factor) {
+      return arith::MulFOp::create(
+          b, value, arith::ConstantOp::create(b, b.getF32FloatAttr(factor)));
+    };
+    Value ratio =
+        multiply(region.getArgument(ScoreArgument::Score), 1.0f / cap);
+    return multiply(math::TanhOp::create(b, ratio), cap);
+  });
+}
