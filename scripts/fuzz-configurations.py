@@ -512,7 +512,9 @@ class Generator:
         if drawn.page or drawn.lengths in ("ends", "both") or not self.chance(20):
             return drawn
         stage = self.rng.choice(make_bundles.STAGES)
-        return dataclasses.replace(drawn, scores=(stage, self.rng.choice(["f16", "bf16", "f32"])), lse=drawn.lse or stage == "probabilities")
+        # Their rows move by other numbers than those of the head dims.
+        runs = tuple(dataclasses.replace(run, offset=8 * run.offset) for run in drawn.runs)
+        return dataclasses.replace(drawn, runs=runs, scores=(stage, self.rng.choice(["f16", "bf16", "f32"])), lse=drawn.lse or stage == "probabilities")
 
     def add_blocks(self, drawn):
         """The last that came."""

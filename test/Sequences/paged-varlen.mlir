@@ -5,6 +5,7 @@
 // RUN: flashcore-run %s --device=emulator --seqlen-q=40 --cu-seqlens=8 --pages-per-sequence=3 --seed=2 -- --no-cubin \
 // RUN:   --block-m=16 --num-warps=1 --row-max=stale | FileCheck %s
 // RUN: flashcore-run %s --device=emulator --seqlen-q=40 --cu-seqlens=1 --pages-per-sequence=2 --pages=4 --seed=3 -- --no-cubin | FileCheck %s
+// RUN: flashcore-run %s --device=emulator --seqlen-q=40 --cu-seqlens=1 --pages-per-sequence=2 --pages=4 --seed=3 -- --no-cubin --overlap=qk | FileCheck %s
 // RUN: flashcore-run %s --device=emulator --seqlen-q=210 --cu-seqlens=5 --pages-per-sequence=9 --seed=4 -- --no-cubin --chip=sm_90a --product=warpgroup | FileCheck %s
 // RUN: flashcore-run %s --device=emulator --seqlen-q=40 --cu-seqlens=8 --pages-per-sequence=9 --seed=5 -- --no-cubin --key-splits=3 | FileCheck %s
 // RUN: flashcore-run %s --device=emulator --seqlen-q=40 --cu-seqlens=8 --pages-per-sequence=9 --seed=6 -- --no-cubin --invariance=batch \

@@ -91,6 +91,7 @@ private:
               OpFoldResult rows) {
     return sliceRows(b, tensor, entry, head, row, rows);
   }
+  Value getPageTable(KernelFrame &frame);
   Value getKeys(KernelFrame &frame, StringRef tensor);
   void findSizes();
   /// The larger of 1 and `operand` + `plus`.
@@ -385,6 +386,28 @@ void KernelBuilder::buildBody(KernelFrame &frame) {
   gpu::ReturnOp::create(b);
 }
 
+/// A block without keys may read the first entry and look at nothing there. Of
+/// no sequences not even that exists, and a number that does stands for it.
+Value KernelBuilder::getPageTable(KernelFrame &frame) {
+  Value table = frame.getTensor("page_table");
+  if (!op.getCuSeqlensQ())
+    return table;
+  auto type = cast<MemRefType>(table.getType());
+  SmallVector<int64_t> strides;
+  int64_t offset;
+  [[maybe_unused]] LogicalResult isStrided =
+      type.getStridesAndOffset(strides, offset);
+  assert(succeeded(isStrided) && !ShapedType::isDynamic(offset));
+  auto metadata = memref::ExtractStridedMetadataOp::create(b, table);
+  Value ends = memref::ReinterpretCastOp::create(
+      b, type, frame.getTensor("cu_seqlens_q"), b.getIndexAttr(offset),
+      metadata.getConstifiedMixedSizes(), metadata.getConstifiedMixedStrides());
+  Value isThere = arith::CmpIOp::create(b, arith::CmpIPredicate::sgt,
+                                        asValue(frame.getSize(Dim::CuSeqlens)),
+                                        asValue(b.getIndexAttr(1)));
+  return arith::SelectOp::create(b, isThere, table, ends);
+}
+
 /// The rows of K or V that the block's sequence has.
 Value KernelBuilder::getKeys(KernelFrame &frame, StringRef tensor) {
   Value keys = frame.getTensor(tensor);
@@ -399,7 +422,7 @@ Value KernelBuilder::getKeys(KernelFrame &frame, StringRef tensor) {
        b.getIndexAttr(cast<MemRefType>(keys.getType()).getDimSize(3))},
       strides);
   Value table = memref::SubViewOp::create(
-      b, frame.getTensor("page_table"), {sequence.number, zero},
+      b, getPageTable(frame), {sequence.number, zero},
       {one, frame.getSize(Dim::PagesPerSequence)}, {one, one});
   return fcgpu::ViewPagesOp::create(b, pool, table, asValue(sequence.seqlenK),
                                     schedule.getBlockN());

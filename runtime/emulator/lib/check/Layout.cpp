@@ -198,10 +198,16 @@ ProductAxes TensorTable::axesLike(const Tensor &tensor, Label label) const {
       found[i] = axisLike(tensor, components[i], place[i]);
     }
   // A column is one of the last axis, even if B has it before the contracted
-  // one, and a row is one of the axis before.
-  for (unsigned i = 0; i < 2; ++i)
-    if (place[i] == 1 + i && (found[i] < 0 || found[i] == found[1 - i]))
-      found[i] = axisLike(tensor, components[i], 2 - i);
+  // one, and a row is one of the axis before. Without the other, that is what
+  // tells which axis of a square matrix is meant.
+  for (unsigned i = 0; i < 2; ++i) {
+    if (place[i] != 1 + i)
+      continue;
+    int usual = axisLike(tensor, components[i], 2 - i);
+    bool isAlone = usual >= 0 && !isKnown(components[1 - i]);
+    if (found[i] < 0 || found[i] == found[1 - i] || isAlone)
+      found[i] = usual;
+  }
   // Square matrices, one of them transposed.
   if (found[0] == found[1])
     return {};
