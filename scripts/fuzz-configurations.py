@@ -104,6 +104,34 @@ def region_text(words):
     return f"mask {{\n  ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):\n    {body}\n  }}"
 
 
+# Changes of a score %s of query %i and key %j of head %h, by a number %c: what each computes, %r in the end.
+CHANGES = {"times": ("%r = arith.mulf %s, %c",), "plus": ("%r = arith.addf %c, %s",),
+           "cap": ("%t = arith.divf %s, %c", "%u = math.tanh %t", "%r = arith.mulf %c, %u"),
+           "fall": ("%t = math.absf %x", "%u = arith.mulf %t, %c", "%r = arith.subf %s, %u"),
+           "rise": ("%t = arith.mulf %c, %y", "%u = arith.mulf %t, %x", "%r = arith.addf %u, %s"),
+           "bell": ("%t = arith.mulf %x, %c", "%u = arith.mulf %t, %x", "%r = arith.subf %s, %u"),
+           "table": ("%r = arith.addf %s, %z",)}
+
+
+def change_text(words):
+    """The score region that a field `change` stands for, as cap.20/fall.0.1."""
+    lines = ["%d = arith.subi %i, %j : index", "%d32 = arith.index_cast %d : index to i32", "%x = arith.sitofp %d32 : i32 to f32",
+             "%h32 = arith.index_cast %h : index to i32", "%y = arith.sitofp %h32 : i32 to f32", f"%size = arith.constant {TABLE} : index",
+             "%place = arith.remui %j, %size : index", f"%z = memref.load %added[%place] : memref<{TABLE}xf32>"]
+    if "table" not in words:
+        lines = lines[:5]
+    score = "%s"
+    for i, word in enumerate(words.split("/")):
+        name, _, number = word.partition(".")
+        lines.append(f"%c_{i} = arith.constant {float(number)!r} : f32")
+        for line in CHANGES[name]:
+            own = re.sub(r"%([crtu])\b", rf"%\1_{i}", line)
+            lines.append(own.replace("%s", score) + " : f32")
+        score = f"%r_{i}"
+    body = "\n    ".join([*lines, f"flashcore.yield {score} : f32"])
+    return f"score {{\n  ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):\n    {body}\n  }}"
+
+
 def reads_table(words):
     return "since" in words or "until" in words
 
@@ -155,6 +183,7 @@ class Configuration:
     lengths: str = "none"  # or used (seqused_k), ends (cu_seqlens) or both
     page: int = 0  # keys of a page, or 0 for keys in one piece
     region: str = "none"  # of the mask, as region_text() takes it
+    change: str = "none"  # of scores, as change_text() takes it
     scores: tuple | None = None  # an output: stage and type
     dropout: float | None = None
     append: bool = False  # of any number of rows, behind seqused_k keys
@@ -207,7 +236,12 @@ class Configuration:
             text = text.replace(") {\n  flashcore", f", %{name}: {vector}) {{\n  flashcore", 1)
         if reads_table(self.region):
             text = text.replace(") {\n  flashcore", f", %numbers: memref<{TABLE}xi32>) {{\n  flashcore", 1)
-        return text if self.region == "none" else text.replace("\n  return", f" {region_text(self.region)}\n  return", 1)
+        if "table" in self.change:
+            text = text.replace(") {\n  flashcore", f", %added: memref<{TABLE}xf32>) {{\n  flashcore", 1)
+        regions = [] if self.change == "none" else [change_text(self.change)]
+        if self.region != "none":
+            regions.append(region_text(self.region))
+        return text.replace("\n  return", "".join(f" {region}" for region in regions) + "\n  return", 1)
 
     def vectors(self):
         """Names and types of the tensors of one axis, and of the table of pages."""
@@ -280,7 +314,7 @@ def parse_value(name, text):
         return tuple(text.split(","))
     if name == "runs":
         return tuple(Run.parse(run) for run in text.split(","))
-    if name in ("dtype", "layout", "causal", "schedule", "copies", "lengths", "region"):
+    if name in ("dtype", "layout", "causal", "schedule", "copies", "lengths", "region", "change"):
         return text
     if name in ("lse", "sinks", "append"):
         if text not in ("True", "False"):
@@ -473,7 +507,7 @@ class Generator:
             self.chance(80), options=self.options(), runs=runs, **self.emulator())
         if layout == "apart":
             drawn = dataclasses.replace(drawn, gap=self.rng.randint(1, 12))
-        return self.add_append(self.add_blocks(self.add_scores(self.add_data(drawn))))
+        return self.add_change(self.add_append(self.add_blocks(self.add_scores(self.add_data(drawn)))))
 
     def add_append(self, drawn):
         """The last that came. k and v are parts of no tensor that q is a part of, and lengths are those of batch entries."""
@@ -524,6 +558,16 @@ class Generator:
         if self.chance(2):
             sizes[self.rng.randrange(2)] = self.rng.choice([0, -16, 100, 1 << 20])
         return dataclasses.replace(drawn, blocks=(*sizes, self.rng.choice("b1") + self.rng.choice("h1")))
+
+    def add_change(self, drawn):
+        """The last that came. Numbers are such that errors stay those of an attention."""
+        if not self.chance(25):
+            return drawn
+        numbers = {"times": lambda: self.rng.choice([-1.5, -0.25, 0.0, 0.5, 2.0]), "plus": lambda: self.rng.uniform(-2, 2), "cap": lambda: self.rng.uniform(5, 50),
+                   "fall": lambda: self.rng.uniform(0, 0.5), "rise": lambda: self.rng.uniform(-0.05, 0.05), "bell": lambda: self.rng.uniform(0, 0.01),
+                   "table": lambda: 0.0}
+        names = [self.rng.choice(list(CHANGES)) for _ in range(self.rng.randint(1, 3))]
+        return dataclasses.replace(drawn, change="/".join(f"{name}.{float(f'{numbers[name]():.4g}')!r}" for name in names))
 
     def region(self):
         words = [f"{self.rng.choice(list(COMPARISONS))}.{self.rng.randint(1, 150)}" for _ in range(self.rng.randint(1, 3))]
