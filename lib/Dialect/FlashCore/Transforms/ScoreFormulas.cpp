@@ -96,8 +96,8 @@ void FactorMover::takeLastFactors() {
   }
 }
 
-/// x + a * other as c * (y + a / c * other), where x is c * y or the score and
-/// `a` is of the row. Scores other than this one's lack their factor, too.
+/// x + a * other as c * (y + a / c * other), where x is c * y, or the score
+/// with c the factor that it lacks, and `a` is of the row.
 bool FactorMover::takeFactorOfSum(Value x, Value a, Value other, float sign) {
   if (!isOfRow(a))
     std::swap(a, other);
