@@ -11,6 +11,7 @@
 
 #include "flashcore/Analysis/TileStaging.h"
 
+#include <numeric>
 #include <tuple>
 
 using namespace mlir::flashcore;
@@ -18,19 +19,43 @@ using namespace mlir::fcgpu;
 
 bool TileStaging::operator==(const TileStaging &other) const {
   auto tie = [](const TileStaging &s) {
-    return std::tie(s.copy, s.ring, s.slots, s.number, s.kept, s.inPlace);
+    return std::tie(s.copy, s.ring, s.slots, s.number, s.kept, s.inPlace,
+                    s.group);
   };
   return tie(*this) == tie(other);
 }
 
+int64_t mlir::flashcore::getBoxRows(const ScheduleChoice &schedule,
+                                    std::optional<int64_t> pageSize) {
+  return pageSize ? std::gcd(schedule.blockN, *pageSize) : schedule.blockN;
+}
+
+/// Rows behind each other in groups of 8 are at equal distances, as products
+/// want those of K. Columns of ones lie behind panels that one box fills, which
+/// must be a group then.
+int64_t mlir::flashcore::getGroupRows(const ScheduleChoice &schedule,
+                                      TileRole role, int64_t cols,
+                                      std::optional<int64_t> pageSize) {
+  constexpr int64_t panelCols = kPanelBytes / 2; // of 16-bit elements
+  bool isOfKeys = role == TileRole::Key || role == TileRole::Value;
+  int64_t rows = getBoxRows(schedule, pageSize);
+  if (!schedule.hasProducer() || !isOfKeys || rows == schedule.blockN ||
+      cols <= panelCols || cols % panelCols != 0)
+    return 0;
+  bool hasOnes = role == TileRole::Value && schedule.getOnesColumns() > 0;
+  return hasOnes ? rows : kSwizzledRows;
+}
+
 TileStaging mlir::flashcore::chooseStaging(const ScheduleChoice &schedule,
                                            TileRole role, int64_t cols,
-                                           bool isInLoop) {
+                                           bool isInLoop,
+                                           std::optional<int64_t> pageSize) {
   bool isAlone = schedule.keyWarps > 1;
   TileStaging staging;
   staging.ring = isAlone ? CopyScope::Warp : CopyScope::Block;
   // Warpgroups multiply from shared memory.
   staging.inPlace = schedule.hasProducer();
+  staging.group = getGroupRows(schedule, role, cols, pageSize);
   if (role == TileRole::Query || role == TileRole::Output) {
     staging.copy = CopyScope::Warp;
     staging.number = TileNumber::Holder;

@@ -149,18 +149,21 @@ class TensorMap:
     swizzle: of shared memory, in bytes.
     ragged: the axis of ``tensor`` that ends where one more coordinate says, if any:
         ``box`` has a side more in front then.
+    group: rows of a group, if the axes are those of groups of panels, else 0.
     """
 
     tensor: str
     box: Tuple[int, ...]
     swizzle: int
     ragged: Optional[int] = None
+    group: int = 0
 
     def emulator_argument(self, buffer: str) -> str:
         """The ``--arg`` of flashcore-emu for a map of such a buffer."""
         box = ",".join(map(str, self.box))
         ragged = "" if self.ragged is None else f";{self.ragged}"
-        return f"tensormap{self.swizzle or ''}[{box}{ragged}]:{buffer}"
+        group = f"/{self.group}" if self.group else ""
+        return f"tensormap{self.swizzle or ''}[{box}{ragged}{group}]:{buffer}"
 
 
 @dataclass(frozen=True)
@@ -169,7 +172,7 @@ class Argument:
 
     kind: "pointer", "offset" and "tensor_map" are of ``tensor``, "stride" of its
         ``axis``, and "size" is ``dim``.
-    box, swizzle, ragged: of a tensor map.
+    box, swizzle, ragged, group: of a tensor map.
     copy_of, row: of the workspace, that what is meant is a copy of this tensor there, and
         the elements from row to row of it.
     """
@@ -183,6 +186,7 @@ class Argument:
     ragged: Optional[int] = None
     copy_of: Optional[str] = None
     row: int = 0
+    group: int = 0
 
     @staticmethod
     def read(said: Mapping[str, Any]) -> Argument:
@@ -197,6 +201,7 @@ class Argument:
             said.get("ragged"),
             said.get("copy_of"),
             said.get("row", 0),
+            said.get("group", 0),
         )
 
     @property
@@ -274,7 +279,7 @@ class Kernel:
             return argument.buffer
         if argument.kind == "tensor_map" and argument.tensor:
             return TensorMap(
-                argument.buffer, argument.box, argument.swizzle, argument.ragged
+                argument.buffer, argument.box, argument.swizzle, argument.ragged, argument.group
             )
         if argument.kind in ("stride", "offset") and argument.tensor:
             strides, offset = layouts[argument.tensor]

@@ -155,6 +155,7 @@ private:
   SplitFormula readKeySplits(Field field);
   ArgumentSpec readArgument(Field field);
   void readCopy(ArgumentSpec &argument, Field field);
+  bool readGroup(ArgumentSpec &argument, Field field, const TensorSpec &tensor);
   void readTensorMap(ArgumentSpec &argument, Field field);
   KernelSpec readKernel(Field field);
   CodeImage readImage(Field field, std::optional<Chip> chip);
@@ -405,6 +406,20 @@ void BundleLoader::readCopy(ArgumentSpec &argument, Field field) {
   argument.copyRow = field["row"].integer(least, maxCopyRow);
 }
 
+/// What is said of a map whose axes are those of groups of panels; false for
+/// what no such map has.
+bool BundleLoader::readGroup(ArgumentSpec &argument, Field field,
+                             const TensorSpec &tensor) {
+  constexpr size_t axes = 4, rowAxis = 2;
+  argument.group = field["group"].integer(1, 256);
+  if (reader.ok() && tensor.axes.size() != axes)
+    field["group"].refuse("no group of a tensor of " +
+                          std::to_string(tensor.axes.size()) + " axes");
+  if (reader.ok() && argument.raggedAxis.value_or(rowAxis) != rowAxis)
+    field["ragged"].refuse(std::to_string(rowAxis) + " beside 'group'");
+  return reader.ok();
+}
+
 /// What cuTensorMapEncodeTiled demands, as far as the manifest fixes it.
 void BundleLoader::readTensorMap(ArgumentSpec &argument, Field field) {
   bool isCopy = !argument.copyOf.empty();
@@ -427,14 +442,20 @@ void BundleLoader::readTensorMap(ArgumentSpec &argument, Field field) {
     argument.raggedAxis = static_cast<size_t>(field["ragged"].integer(
         0, static_cast<int64_t>(tensor.axes.size()) - 2));
   size_t rank = tensor.axes.size() + (argument.raggedAxis ? 1 : 0);
+  if (field.has("group")) {
+    if (!readGroup(argument, field, tensor))
+      return;
+    rank = MaxTensorMapRank;
+  }
   if (reader.ok() && rank > MaxTensorMapRank)
     return field["ragged"].refuse("no ragged axis of a tensor of " +
                                   std::to_string(MaxTensorMapRank) + " axes");
   std::vector<Field> box = field["box"].elements();
   if (reader.ok() && box.size() != rank)
-    field["box"].refuse("an array of " + std::to_string(rank) +
-                        " elements, one an axis of '" + tensor.name + "'" +
-                        (argument.raggedAxis ? " and one in front" : ""));
+    field["box"].refuse(
+        "an array of " + std::to_string(rank) + " elements, one an axis of " +
+        (argument.group ? "groups of '" : "'") + tensor.name + "'" +
+        (argument.raggedAxis && !argument.group ? " and one in front" : ""));
   for (Field side : box)
     argument.box.push_back(static_cast<uint32_t>(side.integer(1, 256)));
   int64_t swizzle = field["swizzle"].integer(0, 128);
@@ -975,7 +996,7 @@ static void compareArgument(Field argument, Field comment,
                             : std::to_string(value.integer());
   };
   for (const char *key : {"kind", "dim", "tensor", "axis", "swizzle", "ragged",
-                          "copy_of", "row"}) {
+                          "group", "copy_of", "row"}) {
     if (!argument.has(key))
       continue;
     std::string expected = describe(comment[key]);

@@ -18,6 +18,10 @@ using namespace flashcore;
 
 static constexpr int64_t maxSize = int64_t(1) << 32,
                          maxStrideBytes = (int64_t(1) << 40) - 16;
+/// Coordinates of a copy are 32 bits with a sign.
+static constexpr uint64_t maxCoordinate = (uint64_t(1) << 31) - 1;
+/// The most elements that a coordinate of the two outermost axes counts.
+static constexpr uint64_t maxEntryUnit = uint64_t(1) << 20;
 
 static Status badAxis(const TensorGeometry &tensor, size_t axis,
                       const char *what, int64_t most, int64_t got) {
@@ -36,6 +40,77 @@ static void addEnds(TensorMap &map, size_t ragged) {
   map.strides[ends] = map.strides[ragged];
   map.box[ends] = 1;
   map.bytesInFront = (map.sizes[ragged] - 1) * map.strides[ragged];
+}
+
+static Status expectMultiple(const TensorGeometry &tensor, size_t axis,
+                             uint64_t of) {
+  return Status::error("expects the size of axis " + std::to_string(axis) +
+                       " (" + tensor.axes[axis] + ") of '" + tensor.name +
+                       "' to be a multiple of " + std::to_string(of) +
+                       ", but got " + std::to_string(tensor.sizes[axis]));
+}
+
+/// The two outermost axes as one, which counts the largest power of two that
+/// both strides are multiples of: its size and its stride.
+static Status joinOuterAxes(const TensorGeometry &tensor, const TensorMap &map,
+                            uint64_t &size, uint64_t &stride) {
+  auto strideOf = [&](unsigned axis) {
+    return map.sizes[axis] > 1 ? map.strides[axis] : 0;
+  };
+  uint64_t both = strideOf(3) | strideOf(2) |
+                  maxEntryUnit * static_cast<uint64_t>(byteSize(tensor.dtype));
+  stride = both & (~both + 1);
+  uint64_t last = 0;
+  for (unsigned axis : {3u, 2u}) {
+    uint64_t steps = strideOf(axis) / stride;
+    bool fits =
+        steps == 0 || map.sizes[axis] - 1 <= (maxCoordinate - last) / steps;
+    if (!fits)
+      return Status::error(
+                 "expects axes 0 (" + tensor.axes[0] + ") and 1 (" +
+                 tensor.axes[1] + ") of '" + tensor.name +
+                 "' to reach at most " + std::to_string(maxCoordinate) +
+                 " times " + std::to_string(stride) +
+                 " bytes, the largest power of two that both strides are "
+                 "multiples of, but got sizes of " +
+                 std::to_string(map.sizes[3]) + " and " +
+                 std::to_string(map.sizes[2]))
+          .note("the kernels copy it by a tensor map that has both as one "
+                "axis: use strides that are multiples of more, or fewer pages");
+    last += (map.sizes[axis] - 1) * steps;
+  }
+  size = last + 1;
+  return Status::success();
+}
+
+/// From the axes of the tensor to those of groups of panels.
+static Status splitIntoGroups(const TensorGeometry &tensor,
+                              const ArgumentSpec &argument, TensorMap &map) {
+  auto group = static_cast<uint64_t>(argument.group),
+       columns = static_cast<uint64_t>(argument.box.back());
+  uint64_t entries = 1, unit = 0;
+  if (!map.isEmpty && map.sizes[0] % columns)
+    return expectMultiple(tensor, 3, columns);
+  if (!map.isEmpty && map.sizes[1] % group)
+    return expectMultiple(tensor, 2, group);
+  if (Status status = joinOuterAxes(tensor, map, entries, unit); !status.ok())
+    return status;
+  uint64_t rows = map.sizes[1], row = map.strides[1];
+  uint64_t panels = map.isEmpty ? 1 : map.sizes[0] / columns;
+  unsigned axis = 2;
+  auto add = [&](uint64_t size, uint64_t stride) {
+    map.sizes[axis] = size;
+    map.strides[axis++] = stride;
+  };
+  map.sizes[0] = map.isEmpty ? 1 : columns;
+  add(panels, columns * map.strides[0]);
+  if (!argument.raggedAxis) {
+    map.sizes[1] = map.isEmpty ? 1 : group;
+    add(map.isEmpty ? 1 : rows / group, group * row);
+  }
+  add(entries, unit);
+  map.rank = axis;
+  return Status::success();
 }
 
 StatusOr<TensorMap> flashcore::makeTensorMap(const TensorGeometry &tensor,
@@ -64,8 +139,11 @@ StatusOr<TensorMap> flashcore::makeTensorMap(const TensorGeometry &tensor,
     map.strides[to] = static_cast<uint64_t>(to == 0    ? elementBytes
                                             : size > 1 ? stride * elementBytes
                                                        : TensorMapStrideUnit);
-    map.box[to] = argument.box[axis + (argument.raggedAxis ? 1 : 0)];
   }
+  if (argument.group)
+    if (Status status = splitIntoGroups(tensor, argument, map); !status.ok())
+      return status;
+  std::copy_n(argument.box.rbegin(), map.rank, map.box.begin());
   if (argument.raggedAxis)
     addEnds(map, tensor.sizes.size() - 1 - *argument.raggedAxis);
   return map;

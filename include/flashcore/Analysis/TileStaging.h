@@ -14,6 +14,8 @@
 
 #include "flashcore/Dialect/FCGPU/IR/Schedule.h"
 
+#include <optional>
+
 namespace mlir::flashcore {
 
 /// What a tile is for.
@@ -26,14 +28,27 @@ struct TileStaging {
   fcgpu::TileNumber number;
   int64_t kept;
   bool inPlace;
+  int64_t group = 0;
 
   bool operator==(const TileStaging &other) const;
 };
 
+/// Rows of K or V that a bulk copy moves: those of a tile, or of a part of it
+/// that is in one page, if keys are in pages.
+int64_t getBoxRows(const fcgpu::ScheduleChoice &schedule,
+                   std::optional<int64_t> pageSize);
+
+/// Rows of a group of panels of tiles of `cols` columns that bulk copies move,
+/// so that one box fills all panels of the rows in one page; 0 where panels
+/// have all rows of a tile.
+int64_t getGroupRows(const fcgpu::ScheduleChoice &schedule, TileRole role,
+                     int64_t cols, std::optional<int64_t> pageSize);
+
 /// How a tile of `cols` columns goes through shared memory; `isInLoop` if it is
-/// one of those of a loop.
+/// one of those of a loop, `pageSize` if its keys are in pages.
 TileStaging chooseStaging(const fcgpu::ScheduleChoice &schedule, TileRole role,
-                          int64_t cols, bool isInLoop);
+                          int64_t cols, bool isInLoop,
+                          std::optional<int64_t> pageSize = std::nullopt);
 
 } // namespace mlir::flashcore
 

@@ -641,6 +641,11 @@ func.func @staging_of_an_f32_tile(%m: memref<64x40xf32>, %i: index, %zero: f32) 
 
 // -----
 
+// expected-error @below {{expects group = 0 of a tile that is not in place, but got 8}}
+#group_of_what_is_read = #fcgpu.staging<copy = block, ring = block, slots = 2, number = turn, group = 8>
+
+// -----
+
 func.func @layout_is_a_number(%s: vector<16x64xf32>) {
   // expected-error @below {{expects fcgpu.layout to be a #fcgpu.layout, or an array with one for each of 1 results, but got 2 : i64}}
   %r = arith.addf %s, %s {fcgpu.layout = 2} : vector<16x64xf32>
@@ -673,6 +678,36 @@ func.func @layouts_hold_a_number(%s: vector<16x64xf32>, %n: index) {
 
 // expected-error @below {{expected one of [rows, panels] for Where the elements of a slot lie, got: diagonals}}
 func.func private @ring_of_unknown_layout(!fcgpu.ring<2x64x96xf16, diagonals>)
+
+// -----
+
+// expected-error @below {{expects panels in groups of a power of two of rows from 8 on that divides the 64 of a slot, but got rows(8)}}
+func.func private @rows_in_groups(!fcgpu.ring<2x64x96xf16, rows(8)>)
+
+// -----
+
+// expected-error @below {{expects panels in groups of a power of two of rows from 8 on that divides the 64 of a slot, but got panels(4)}}
+func.func private @groups_of_less_than_a_swizzle(!fcgpu.ring<2x64x96xf16, panels(4)>)
+
+// -----
+
+// expected-error @below {{expects panels in groups of a power of two of rows from 8 on that divides the 96 of a slot, but got panels(24)}}
+func.func private @groups_of_no_power_of_two(!fcgpu.ring<2x96x96xf16, panels(24)>)
+
+// -----
+
+// expected-error @below {{expects panels in groups of a power of two of rows from 8 on that divides the 80 of a slot, but got panels(32)}}
+func.func private @groups_that_do_not_divide(!fcgpu.ring<2x80x96xf16, panels(32)>)
+
+// -----
+
+// expected-error @below {{expects panels in groups of a power of two of rows from 8 on that divides the 64 of a slot, but got panels(64)}}
+func.func private @groups_of_all_rows(!fcgpu.ring<2x64x96xf16, panels(64)>)
+
+// -----
+
+// expected-error @below {{expects panels in groups of a power of two of rows from 8 on that divides the 64 of a slot, but got panels(-8)}}
+func.func private @groups_of_less_than_nothing(!fcgpu.ring<2x64x96xf16, panels(-8)>)
 
 // -----
 
@@ -837,6 +872,16 @@ func.func @store_without_panels(%tile: vector<64x64xf16>, %target: memref<64x64x
 
 // -----
 
+func.func @store_through_groups(%tile: vector<64x128xf16>, %target: memref<64x128xf16>, %i: index) {
+  %ring = fcgpu.alloc_ring : !fcgpu.ring<2x64x128xf16, panels(8)>
+  // expected-error @below {{expects panels of all rows, but got '!fcgpu.ring<2x64x128xf16, panels(8)>'}}
+  fcgpu.store %tile to %target[%i, %i] through %ring[%i]
+      : vector<64x128xf16>, memref<64x128xf16>, !fcgpu.ring<2x64x128xf16, panels(8)>
+  return
+}
+
+// -----
+
 func.func @store_of_another_type(%tile: vector<64x64xf16>, %target: memref<64x64xbf16>, %i: index) {
   %ring = fcgpu.alloc_ring : !fcgpu.ring<2x64x64xf16, panels>
   // expected-error @below {{expects target and ring of one element type, but got 'bf16' and 'f16'}}
@@ -940,6 +985,51 @@ func.func @bulk_copy_of_small_pages(%pool: memref<?x1x4x64xf16>, %table: memref<
   // expected-error @below {{'fcgpu.copy' op expects a ring of rows for pages of 4 rows, of which no 8 of a slot are in one, but got '!fcgpu.ring<2x64x64xf16, panels>'}}
   fcgpu.copy %k[%i, %i, %i, %i] to %ring[%i] by block
       : memref<1x1x?x64xf16, #fcgpu.pages> to !fcgpu.ring<2x64x64xf16, panels>
+  return
+}
+
+// -----
+
+func.func @copy_of_no_pages_into_groups(%k: memref<512x128xf16>, %ring: !fcgpu.ring<2x64x128xf16, panels(8)>, %i: index) {
+  // expected-error @below {{'fcgpu.copy' op expects pages of rows of whole panels for '!fcgpu.ring<2x64x128xf16, panels(8)>', but got 'memref<512x128xf16>'}}
+  fcgpu.copy %k[%i, %i] to %ring[%i] by block : memref<512x128xf16> to !fcgpu.ring<2x64x128xf16, panels(8)>
+  return
+}
+
+// -----
+
+func.func @copy_of_part_of_a_panel_into_groups(%pool: memref<?x1x16x96xf16>, %table: memref<1x?xi32>,
+                                               %ring: !fcgpu.ring<2x64x96xf16, panels(8)>, %i: index) {
+  %k = fcgpu.view_pages %pool by %table rows(%i) step(64)
+      : memref<?x1x16x96xf16>, memref<1x?xi32> -> memref<1x1x?x96xf16, #fcgpu.pages>
+  // expected-error @below {{'fcgpu.copy' op expects pages of rows of whole panels for '!fcgpu.ring<2x64x96xf16, panels(8)>', but got 'memref<1x1x?x96xf16, #fcgpu.pages>'}}
+  fcgpu.copy %k[%i, %i, %i, %i] to %ring[%i] by block
+      : memref<1x1x?x96xf16, #fcgpu.pages> to !fcgpu.ring<2x64x96xf16, panels(8)>
+  return
+}
+
+// -----
+
+func.func @copy_of_small_pages_into_groups(%pool: memref<?x1x16x128xf16>, %table: memref<1x?xi32>,
+                                           %ring: !fcgpu.ring<2x64x128xf16, panels(32)>, %i: index) {
+  %k = fcgpu.view_pages %pool by %table rows(%i) step(64)
+      : memref<?x1x16x128xf16>, memref<1x?xi32> -> memref<1x1x?x128xf16, #fcgpu.pages>
+  // expected-error @below {{'fcgpu.copy' op expects groups of a divisor of the 16 rows that are in one page, but got '!fcgpu.ring<2x64x128xf16, panels(32)>'}}
+  fcgpu.copy %k[%i, %i, %i, %i] to %ring[%i] by block
+      : memref<1x1x?x128xf16, #fcgpu.pages> to !fcgpu.ring<2x64x128xf16, panels(32)>
+  return
+}
+
+// -----
+
+// One box writes its panels without a gap.
+func.func @copy_beside_a_panel_of_each_group(%pool: memref<?x1x16x128xf16>, %table: memref<1x?xi32>,
+                                             %ring: !fcgpu.ring<2x64x136xf16, panels(8)>, %i: index) {
+  %k = fcgpu.view_pages %pool by %table rows(%i) step(64)
+      : memref<?x1x16x128xf16>, memref<1x?xi32> -> memref<1x1x?x128xf16, #fcgpu.pages>
+  // expected-error @below {{'fcgpu.copy' op expects groups of the 16 rows that are in one page, but got '!fcgpu.ring<2x64x136xf16, panels(8)>'}}
+  fcgpu.copy %k[%i, %i, %i, %i] to %ring[%i] by block
+      : memref<1x1x?x128xf16, #fcgpu.pages> to !fcgpu.ring<2x64x136xf16, panels(8)>
   return
 }
 

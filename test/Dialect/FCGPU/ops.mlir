@@ -309,6 +309,28 @@ func.func private @ring_of_panels(!fcgpu.ring<2x128x64xf16, panels>)
 // CHECK-SAME:    !fcgpu.ring<2x128x72xf16, panels>)
 func.func private @ring_of_part_of_a_panel(!fcgpu.ring<2x128x72xf16, panels>)
 
+// CHECK-LABEL: func.func private @ring_of_groups_of_panels(
+// CHECK-SAME:    !fcgpu.ring<2x128x128xf16, panels(8)>, !fcgpu.ring<2x128x136xf16, panels(32)>)
+func.func private @ring_of_groups_of_panels(!fcgpu.ring<2x128x128xf16, panels(8)>, !fcgpu.ring<2x128x136xf16, panels(32)>)
+
+// One box brings both panels of a page, of which there may be several groups;
+// what else a slot has is behind that of a whole page.
+
+// CHECK-LABEL: func.func @copy_into_groups(
+// CHECK-SAME:    %[[RING:[^:]+]]: !fcgpu.ring<2x64x128xf16, panels(8)>, %[[WIDE:[^:]+]]: !fcgpu.ring<2x64x136xf16, panels(16)>,
+func.func @copy_into_groups(%ring: !fcgpu.ring<2x64x128xf16, panels(8)>, %wide: !fcgpu.ring<2x64x136xf16, panels(16)>,
+                            %pool: memref<?x1x16x128xf16>, %table: memref<1x?xi32>, %i: index) {
+  %k = fcgpu.view_pages %pool by %table rows(%i) step(64)
+      : memref<?x1x16x128xf16>, memref<1x?xi32> -> memref<1x1x?x128xf16, #fcgpu.pages>
+  // CHECK: fcgpu.copy %{{.+}} to %[[RING]]{{.+}} : memref<1x1x?x128xf16, #fcgpu.pages> to <2x64x128xf16, panels(8)>
+  fcgpu.copy %k[%i, %i, %i, %i] to %ring[%i] by block
+      : memref<1x1x?x128xf16, #fcgpu.pages> to !fcgpu.ring<2x64x128xf16, panels(8)>
+  // CHECK: fcgpu.copy %{{.+}} to %[[WIDE]]{{.+}} : memref<1x1x?x128xf16, #fcgpu.pages> to <2x64x136xf16, panels(16)>
+  fcgpu.copy %k[%i, %i, %i, %i] to %wide[%i] by block
+      : memref<1x1x?x128xf16, #fcgpu.pages> to !fcgpu.ring<2x64x136xf16, panels(16)>
+  return
+}
+
 // Copies fill the first panels of slots, the others are filled once.
 
 // CHECK-LABEL: func.func @fill(

@@ -82,8 +82,8 @@ bool mlir::fcgpu::isTileRead(vector::TransferReadOp read) {
 
 LogicalResult StagingAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                   CopyScope copy, CopyScope ring, int64_t slots,
-                                  TileNumber number, int64_t kept,
-                                  bool inPlace) {
+                                  TileNumber number, int64_t kept, bool inPlace,
+                                  int64_t group) {
   if (slots < 1 || slots > kMaxStages)
     return emitError() << "expects slots of 1 to " << kMaxStages << ", but got "
                        << slots;
@@ -99,6 +99,10 @@ LogicalResult StagingAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   if (kept > 0 && inPlace)
     return emitError() << "expects kept = 0 of a tile in place, but got "
                        << kept;
+  if (group != 0 && !inPlace)
+    return emitError() << "expects group = 0 of a tile that is not in place, "
+                          "but got "
+                       << group;
   return success();
 }
 
@@ -252,11 +256,22 @@ int64_t RingType::getSizeInBytes() const {
          getElementType().getIntOrFloatBitWidth() / 8;
 }
 
+int64_t RingType::getGroupStride() const {
+  return llvm::divideCeil(getCols(), getPanelCols()) * getPanelStride();
+}
+
+int64_t RingType::getPanelOffset(int64_t row, int64_t col) const {
+  int64_t rows = getGroupRows(), cols = getPanelCols();
+  return row / rows * getGroupStride() + col / cols * getPanelStride() +
+         row % rows * kPanelBytes + col % cols * getElementBytes();
+}
+
 Type RingType::parse(AsmParser &parser) {
   SmallVector<int64_t> dims;
   Type elementType;
   SMLoc loc = parser.getCurrentLocation();
   RingLayout layout = RingLayout::Rows;
+  int64_t group = 0;
   if (parser.parseLess() ||
       parser.parseDimensionList(dims, /*allowDynamic=*/false) ||
       parser.parseType(elementType))
@@ -266,6 +281,9 @@ Type RingType::parse(AsmParser &parser) {
     if (failed(parsed))
       return {};
     layout = *parsed;
+    if (succeeded(parser.parseOptionalLParen()) &&
+        (parser.parseInteger(group) || parser.parseRParen()))
+      return {};
   }
   if (parser.parseGreater())
     return {};
@@ -276,7 +294,7 @@ Type RingType::parse(AsmParser &parser) {
   }
   return RingType::getChecked([&] { return parser.emitError(loc); },
                               parser.getContext(), dims[0], dims[1], dims[2],
-                              elementType, layout);
+                              elementType, layout, group);
 }
 
 void RingType::print(AsmPrinter &printer) const {
@@ -284,12 +302,15 @@ void RingType::print(AsmPrinter &printer) const {
           << getElementType();
   if (getLayout() != RingLayout::Rows)
     printer << ", " << stringifyRingLayout(getLayout());
+  if (hasGroups())
+    printer << '(' << getGroup() << ')';
   printer << '>';
 }
 
 LogicalResult RingType::verify(function_ref<InFlightDiagnostic()> emitError,
                                int64_t stages, int64_t rows, int64_t cols,
-                               Type elementType, RingLayout layout) {
+                               Type elementType, RingLayout layout,
+                               int64_t group) {
   if (!isRingElement(elementType))
     return emitError() << "expects a ring of f16 or bf16, but got "
                        << elementType;
@@ -308,6 +329,15 @@ LogicalResult RingType::verify(function_ref<InFlightDiagnostic()> emitError,
     return emitError() << "expects cols to be a multiple of 8 from 16 on, but "
                           "got "
                        << cols;
+  bool isGroup = layout == RingLayout::Panels && group >= kSwizzledRows &&
+                 group < rows && rows % group == 0 &&
+                 llvm::isPowerOf2_64(group);
+  if (group != 0 && !isGroup)
+    return emitError() << "expects panels in groups of a power of two of rows "
+                          "from "
+                       << kSwizzledRows << " on that divides the " << rows
+                       << " of a slot, but got " << stringifyRingLayout(layout)
+                       << '(' << group << ')';
   return success();
 }
 
@@ -360,6 +390,24 @@ LogicalResult ViewPagesOp::verify() {
   return success();
 }
 
+/// Whether one box can fill the panels of each page: it writes what it moves in
+/// one piece.
+static LogicalResult verifyGroups(CopyOp op) {
+  RingType ring = op.getRing().getType();
+  int64_t cols = cast<MemRefType>(op.getSource().getType()).getShape().back();
+  auto pages = op.getSource().getDefiningOp<ViewPagesOp>();
+  if (!pages || ShapedType::isDynamic(cols) || cols % ring.getPanelCols() != 0)
+    return op.emitOpError("expects pages of rows of whole panels for ")
+           << ring << ", but got " << op.getSource().getType();
+  int64_t rows = std::gcd(pages.getPageSize(), ring.getRows());
+  int64_t group = ring.getGroup();
+  if (rows % group != 0 || (cols != ring.getCols() && rows != group))
+    return op.emitOpError("expects groups of ")
+           << (cols == ring.getCols() ? "a divisor of the " : "the ") << rows
+           << " rows that are in one page, but got " << ring;
+  return success();
+}
+
 LogicalResult CopyOp::verify() {
   auto source = cast<MemRefType>(getSource().getType());
   RingType ring = getRing().getType();
@@ -378,6 +426,8 @@ LogicalResult CopyOp::verify() {
     return emitOpError("expects a ring of rows for pages of ")
            << pages.getPageSize() << " rows, of which no " << kSwizzledRows
            << " of a slot are in one, but got " << ring;
+  if (ring.hasGroups() && failed(verifyGroups(*this)))
+    return failure();
   int64_t cols = source.getShape().back();
   bool fillsPanels = ring.hasPanels() && !ShapedType::isDynamic(cols) &&
                      cols < ring.getCols() && cols % ring.getPanelCols() == 0;
@@ -394,6 +444,8 @@ LogicalResult StoreOp::verify() {
   RingType ring = getRing().getType();
   if (!ring.hasPanels())
     return emitOpError("expects a ring with panels, but got ") << ring;
+  if (ring.hasGroups())
+    return emitOpError("expects panels of all rows, but got ") << ring;
   auto target = cast<MemRefType>(getTarget().getType());
   if (target.getElementType() != ring.getElementType())
     return emitOpError("expects target and ring of one element type, but got ")

@@ -177,6 +177,19 @@ struct DistributeRelease final : ThreadPattern<ReleaseOp> {
   }
 };
 
+/// Bytes from the start of a slot of panels to column `col` of a row.
+static Value getRowOffset(IndexBuilder &b, RingType ring, Value row,
+                          int64_t col) {
+  Value group;
+  if (ring.hasGroups()) {
+    group = b.mul(b.div(row, ring.getGroup()), ring.getGroupStride());
+    row = b.rem(row, ring.getGroup());
+  }
+  Value offset =
+      b.add(b.mul(row, kPanelBytes), ring.getPanelOffset(/*row=*/0, col));
+  return group ? b.add(group, offset) : offset;
+}
+
 /// Each thread writes chunks of rows, which products then read by the other
 /// proxy.
 struct DistributeFill final : ThreadPattern<FillOp> {
@@ -205,9 +218,8 @@ struct DistributeFill final : ThreadPattern<FillOp> {
       Value row = b.rem(b.div(number, chunks), rows);
       Value slot = b.div(number, rows * chunks);
       int64_t bytesOfElement = ring.getElementBytes();
-      Value offset =
-          b.add(b.mul(slot, ring.getSlotElements() * bytesOfElement),
-                b.add(b.mul(row, kPanelBytes), first * rows * bytesOfElement));
+      Value offset = b.add(b.mul(slot, ring.getSlotElements() * bytesOfElement),
+                           getRowOffset(b, ring, row, first));
       // The swizzle of panels (see !fcgpu.ring).
       Value chunk = b.bitXor(b.rem(number, chunks), b.rem(row, kSwizzledRows));
       Value address = b.add(b.add(start, offset), b.mul(chunk, kChunkBytes));
@@ -227,7 +239,8 @@ struct DistributeFill final : ThreadPattern<FillOp> {
 };
 
 /// A tile as boxes of the tensor that its source is a part of: one a panel or,
-/// of pages, one for each part of a panel that is in one.
+/// of pages, one for each part of a panel that is in one, or in groups of
+/// panels one for each page.
 struct DistributeBulkCopy final : ThreadPattern<CopyOp> {
   using ThreadPattern::ThreadPattern;
 
@@ -280,19 +293,11 @@ private:
                          kPanelBytes);
   }
 
-  /// The corners of boxes of `rows` rows.
-  static SmallVector<SmallVector<Value>> listCorners(IndexBuilder &b, CopyOp op,
-                                                     OneToNOpAdaptor adaptor,
-                                                     int64_t rows) {
-    SmallVector<SmallVector<Value>> corners;
-    for (int64_t row = 0; row < op.getRing().getType().getRows(); row += rows) {
-      SmallVector<Value> &corner = corners.emplace_back();
-      for (ValueRange index : adaptor.getIndices())
-        corner.push_back(index.front());
-      Value &first = corner[corner.size() - 2];
-      first = b.add(first, row);
-    }
-    return corners;
+  static SmallVector<Value> getCorner(OneToNOpAdaptor adaptor) {
+    SmallVector<Value> corner;
+    for (ValueRange index : adaptor.getIndices())
+      corner.push_back(index.front());
+    return corner;
   }
 
   /// Whether all rows of the tile are in the source.
@@ -315,10 +320,11 @@ private:
   void copyRows(IndexBuilder &b, ConversionPatternRewriter &rewriter, CopyOp op,
                 OneToNOpAdaptor adaptor, const BoxSource &source, int64_t rows,
                 const Destination &target) const {
+    SmallVector<Value> corner = getCorner(adaptor);
     auto copyWhole = [&] {
       SmallVector<TensorBox> boxes;
-      for (ArrayRef<Value> corner : listCorners(b, op, adaptor, rows))
-        boxes.push_back(source.getBox(b, rewriter, corner));
+      for (int64_t row = 0; row < op.getRing().getType().getRows(); row += rows)
+        boxes.push_back(source.getBox(b, rewriter, corner, row));
       for (auto [i, box] : llvm::enumerate(boxes))
         copyBox(b, op, box, static_cast<int64_t>(i) * rows, target);
     };
@@ -330,32 +336,53 @@ private:
     b.setInsertionPointToStart(ifOp.thenBlock());
     copyWhole();
     b.setInsertionPointToStart(ifOp.elseBlock());
-    for (auto [i, corner] : llvm::enumerate(listCorners(b, op, adaptor, rows)))
-      copyRagged(b, rewriter, op, source, corner,
-                 static_cast<int64_t>(i) * rows, target);
+    copyEnd(b, rewriter, op, corner, source, rows, target);
+  }
+
+  /// A tile that a sequence ends in, or that is behind it. There are few: a
+  /// loop takes fewer registers.
+  void copyEnd(IndexBuilder &b, ConversionPatternRewriter &rewriter, CopyOp op,
+               SmallVector<Value> corner, const BoxSource &source, int64_t rows,
+               Destination target) const {
+    RingType ring = op.getRing().getType();
+    if (ring.hasGroups())
+      rows = ring.getGroup();
+    if (rows == ring.getRows())
+      return copyRagged(b, rewriter, op, source, corner, target);
+    auto loop = scf::ForOp::create(b, b.index(0),
+                                   b.index(ring.getRows() / rows), b.index(1));
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    Value number = loop.getInductionVar();
+    Value &row = corner[corner.size() - 2];
+    row = b.add(row, b.mul(number, rows));
+    target.address =
+        b.add(target.address, b.mul(number, ring.getPanelOffset(rows, 0)));
+    copyRagged(b, rewriter, op, source, corner, target);
   }
 
   void copyRagged(IndexBuilder &b, ConversionPatternRewriter &rewriter,
                   CopyOp op, const BoxSource &source, ArrayRef<Value> corner,
-                  int64_t row, const Destination &target) const {
+                  const Destination &target) const {
     TensorBox box = source.getRaggedBox(b, rewriter, corner);
     auto ifOp = scf::IfOp::create(b, box.isInside, /*withElseRegion=*/true);
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(ifOp.thenBlock());
-    copyBox(b, op, box, row, target);
+    copyBox(b, op, box, /*row=*/0, target);
     b.setInsertionPointToStart(ifOp.elseBlock());
-    copyBox(b, op, source.getBoxOutside(b, rewriter), row, target);
+    copyBox(b, op, source.getBoxOutside(b, rewriter), /*row=*/0, target);
   }
 
   /// All columns of the rows of a box, which are those from `row` on of a slot.
+  /// Of groups of panels, a box has them all.
   void copyBox(IndexBuilder &b, CopyOp op, const TensorBox &box, int64_t row,
                const Destination &target) const {
     RingType ring = op.getRing().getType();
     int64_t boxCols =
         findFillAtom(*thread.target, op)->bytes / ring.getElementBytes();
-    for (int64_t col = 0; col < getCopiedCols(op); col += boxCols) {
-      int64_t offset =
-          col * ring.getRows() * ring.getElementBytes() + row * kPanelBytes;
+    int64_t cols = ring.hasGroups() ? boxCols : getCopiedCols(op);
+    for (int64_t col = 0; col < cols; col += boxCols) {
+      int64_t offset = ring.getPanelOffset(row, col);
       constexpr unsigned clusterSpace = 7;
       Value pointer = LLVM::AddrSpaceCastOp::create(
           b, LLVM::LLVMPointerType::get(b.getContext(), clusterSpace),

@@ -240,7 +240,7 @@ struct TensorBox {
 };
 
 /// The tensor of a kernel that a memref is a view of, and its maps with boxes
-/// of some rows of a panel.
+/// of some rows of a panel or, for a ring of groups, of all panels.
 class BoxSource {
 public:
   /// None if the kernel has no such map.
@@ -249,11 +249,11 @@ public:
   /// Whether rows end where the view does, not with the tensor.
   bool isRagged() const { return static_cast<bool>(ragged); }
   /// Whether there is a map for boxes of whole tiles and those outside.
-  bool isLoadable() const { return static_cast<bool>(plain); }
-  /// The box at `coordinates` of the memref, of which all rows are in the view
-  /// or, if it is not ragged, outside of the tensor.
+  bool isLoadable() const { return plain && outside; }
+  /// The box `row` rows behind the corner of a tile of the memref, of which all
+  /// rows are in the view or, if it is not ragged, outside of the tensor.
   TensorBox getBox(IndexBuilder &b, ConversionPatternRewriter &rewriter,
-                   ArrayRef<Value> coordinates) const;
+                   ArrayRef<Value> corner, int64_t row = 0) const;
   /// The box at `coordinates` of one that is ragged.
   TensorBox getRaggedBox(IndexBuilder &b, ConversionPatternRewriter &rewriter,
                          ArrayRef<Value> coordinates) const;
@@ -268,7 +268,9 @@ private:
   memref::ReinterpretCastOp root;
   SmallVector<Operation *> views; ///< from the memref to the tensor
   Value plain, ragged;            ///< maps; null if there is none
+  Value outside;                  ///< plain, of boxes as those of `ragged`
   int64_t raggedAxis = 0;
+  int64_t group = 0; ///< rows of a group of panels, if boxes have all
 };
 /// What the thread has written to shared memory is there for bulk copies and
 /// products that other threads start behind a barrier.

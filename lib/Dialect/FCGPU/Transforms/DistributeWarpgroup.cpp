@@ -11,7 +11,8 @@
 //
 // A tile in place is its matrix descriptor (PTX ISA, "Matrix Descriptor Format"
 // of wgmma): address, distance of the panels, distance of eight rows, all in
-// units of 16 bytes, and the swizzle.
+// units of 16 bytes, and the swizzle. Rows of K are taken as far as the tile
+// goes, those of V 16 at a time, so that only they may be in groups of more.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,23 +36,10 @@ Value mlir::fcgpu::asRegister(IndexBuilder &b, Value part) {
 namespace {
 /// The unit of addresses and distances in a descriptor, in bytes.
 constexpr int64_t kDescriptorUnit = 16;
-/// Rows after which the swizzle of 128 bytes repeats.
-constexpr int64_t kSwizzleRows = 8;
-
 /// Where a descriptor has the distance of panels, that of eight rows, and the
 /// swizzle of 128 bytes.
 constexpr unsigned kPanelShift = 16, kRowsShift = 32, kSwizzleShift = 62;
 constexpr int64_t kAddressMask = 0x3ffff;
-
-/// Bytes from one panel of a slot to the next.
-int64_t getPanelStride(RingType ring) { return ring.getRows() * kPanelBytes; }
-
-/// Bytes from the start of a slot to those of column `col`, of the first row.
-int64_t getColumnOffset(RingType ring, int64_t col) {
-  int64_t cols = ring.getPanelCols();
-  return col / cols * getPanelStride(ring) +
-         col % cols * ring.getElementBytes();
-}
 
 struct DistributeReadInPlace final : ThreadPattern<ReadOp> {
   using ThreadPattern::ThreadPattern;
@@ -65,14 +53,14 @@ struct DistributeReadInPlace final : ThreadPattern<ReadOp> {
     IndexBuilder b(op.getLoc(), rewriter);
     Value slot = getSlotAddress(b, adaptor.getRing().front(), ring,
                                 adaptor.getTile().front());
-    Value address = b.add(slot, getColumnOffset(ring, op.getColumn()));
+    Value address = b.add(slot, ring.getPanelOffset(0, op.getColumn()));
     Value inUnits =
         b.div(arith::AndIOp::create(b, address, b.index(kAddressMask)),
               kDescriptorUnit);
     Value descriptor = arith::IndexCastOp::create(b, b.getI64Type(), inUnits);
-    int64_t constant = getPanelStride(ring) / kDescriptorUnit << kPanelShift |
-                       kSwizzleRows * kPanelBytes / kDescriptorUnit
-                           << kRowsShift |
+    int64_t rowsStride = ring.getPanelOffset(kSwizzledRows, 0);
+    int64_t constant = ring.getPanelStride() / kDescriptorUnit << kPanelShift |
+                       rowsStride / kDescriptorUnit << kRowsShift |
                        int64_t(1) << kSwizzleShift;
     rewriter.replaceOp(
         op, arith::OrIOp::create(
@@ -182,6 +170,9 @@ struct DistributeWarpgroupProduct final : ThreadPattern<vector::ContractionOp> {
     if (type.getDimSize(0) != atom.m || type.getDimSize(1) > atom.maxN ||
         type.getDimSize(1) % atom.n != 0 || !hasSteps)
       return rewriter.notifyMatchFailure(op, "is not the size of one wgmma");
+    if ((isStoredNK(op) && !hasEvenRows(op.getRhs())) ||
+        (isInPlace(op.getLhs()) && !hasEvenRows(op.getLhs())))
+      return rewriter.notifyMatchFailure(op, "has rows at uneven distances");
     if (*thread.layouts->lookup(op.getResult()) != atom.acc.getCore())
       return rewriter.notifyMatchFailure(op, "leaves its result elsewhere");
 
@@ -208,6 +199,18 @@ struct DistributeWarpgroupProduct final : ThreadPattern<vector::ContractionOp> {
   }
 
 private:
+  /// Whether the right operand is stored (n, k).
+  static bool isStoredNK(vector::ContractionOp op) {
+    return op.getIndexingMapsArray()[1].getResult(0) ==
+           op.getIndexingMapsArray()[2].getResult(1);
+  }
+
+  /// Whether all eight rows of a tile in place are as far behind those before.
+  static bool hasEvenRows(Value tile) {
+    RingType ring = tile.getDefiningOp<ReadOp>().getRing().getType();
+    return !ring.hasGroups() || ring.getGroup() == kSwizzledRows;
+  }
+
   /// Registers of the left operand of one instruction.
   static constexpr size_t fragmentSize = 4;
 
@@ -230,13 +233,13 @@ private:
                                StringRef rhs, StringRef acc, StringRef scale) {
     // What is stored (n, k) goes on along its rows, what is stored (k, n) takes
     // the next rows.
-    bool isNK = op.getIndexingMapsArray()[1].getResult(0) ==
-                op.getIndexingMapsArray()[2].getResult(1);
-    std::string text = advance(
-        "b", rhs, isNK ? getStepOffset(op.getRhs(), kk) : kk * kPanelBytes);
+    bool isNK = isStoredNK(op);
+    std::string text = advance("b", rhs,
+                               isNK ? getStepOffset(op.getRhs(), 0, kk)
+                                    : getStepOffset(op.getRhs(), kk, 0));
     bool isInMemory = isInPlace(op.getLhs());
     if (isInMemory)
-      text += advance("a", lhs.front(), getStepOffset(op.getLhs(), kk));
+      text += advance("a", lhs.front(), getStepOffset(op.getLhs(), 0, kk));
     int64_t n = cast<VectorType>(op.getAccType()).getDimSize(1);
     // Neither operand is negated; of those in memory, whether it is transposed.
     return text + (Twine(getName(op, n)) + acc + ", " +
@@ -246,12 +249,13 @@ private:
                       .str();
   }
 
-  /// Bytes from the descriptor of a tile in place to column `col` of it.
-  static int64_t getStepOffset(Value tile, int64_t col) {
+  /// Bytes from the descriptor of a tile in place to a row and a column of it.
+  static int64_t getStepOffset(Value tile, int64_t row, int64_t col) {
     auto read = tile.getDefiningOp<ReadOp>();
     RingType ring = read.getRing().getType();
     int64_t first = read.getColumn();
-    return getColumnOffset(ring, first + col) - getColumnOffset(ring, first);
+    return ring.getPanelOffset(row, first + col) -
+           ring.getPanelOffset(0, first);
   }
 
   /// The tile repeats the instruction's operand along its columns, in order.

@@ -182,7 +182,8 @@ struct PromoteSharedPass final
     auto ringType = RingType::get(b.getContext(), slots, type.getDimSize(0),
                                   type.getDimSize(1), type.getElementType(),
                                   staging.getInPlace() ? RingLayout::Panels
-                                                       : RingLayout::Rows);
+                                                       : RingLayout::Rows,
+                                  staging.getGroup());
     Value ring =
         AllocRingOp::create(b, read.getLoc(), ringType, staging.getRing());
     fillColumns(b, read, ring);

@@ -17,15 +17,24 @@
 // as it is for the end of nothing: there is none then. (Both measured on an
 // H100.)
 //
+// Of a ring of groups a map has other axes than the tensor: pages and heads in
+// one, groups of rows (none where it is ragged), panels, rows, and the columns
+// of a panel. The coordinate of a page and a head counts the largest power of
+// two that the distances of both are multiples of (docs/Bundle.md).
+//
 //===----------------------------------------------------------------------===//
 
 #include "DistributePatterns.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 
 using namespace mlir;
 using namespace mlir::fcgpu;
+
+/// The most elements that a coordinate of pages and heads counts.
+static constexpr int64_t kMostEntryUnit = 1 << 20;
 
 namespace {
 /// A place in a memref, on its way to the tensor that this is a view of.
@@ -35,11 +44,20 @@ public:
               ArrayRef<Value> coordinates)
       : coordinates(coordinates), ends(coordinates.size()), b(b),
         rewriter(rewriter) {}
-  /// Where these views lead to from `coordinates`.
+  /// Where these views lead to from `coordinates` and `row` rows on.
   TensorPlace(IndexBuilder &b, ConversionPatternRewriter &rewriter,
-              ArrayRef<Value> coordinates, ArrayRef<Operation *> views,
-              bool isThere)
+              ArrayRef<Value> coordinates, int64_t row,
+              ArrayRef<Operation *> views, bool isThere)
       : TensorPlace(b, rewriter, coordinates) {
+    auto pages =
+        views.empty() ? ViewPagesOp() : dyn_cast<ViewPagesOp>(views[0]);
+    if (pages && isThere && pages.getStep() % pages.getPageSize() == 0) {
+      leaveAtPage(pages, row);
+      views = views.drop_front();
+    } else if (row) {
+      Value &first = this->coordinates[coordinates.size() - 2];
+      first = b.add(first, row);
+    }
     for (Operation *view : views)
       leave(view, isThere);
   }
@@ -56,6 +74,8 @@ private:
   void leave(Operation *view, bool isThere);
   void leave(memref::SubViewOp view);
   void leave(ViewPagesOp view, bool isThere);
+  /// From `row` rows behind a place that a page begins at.
+  void leaveAtPage(ViewPagesOp view, int64_t row);
   Value loadPage(ViewPagesOp view, Value entry);
 
   IndexBuilder &b;
@@ -92,6 +112,14 @@ Value TensorPlace::loadPage(ViewPagesOp view, Value entry) {
   Value page = memref::LoadOp::create(b, asValue(view.getTable()),
                                       ValueRange{b.index(0), entry});
   return arith::IndexCastOp::create(b, b.getIndexType(), page);
+}
+
+void TensorPlace::leaveAtPage(ViewPagesOp view, int64_t row) {
+  constexpr unsigned pageAxis = 0, rowAxis = 2;
+  int64_t pageSize = view.getPageSize();
+  Value entry = b.add(b.div(coordinates[rowAxis], pageSize), row / pageSize);
+  coordinates[rowAxis] = b.index(row % pageSize);
+  coordinates[pageAxis] = loadPage(view, entry);
 }
 
 /// Of the page that the place is in, as many rows exist as are left of all. For
@@ -136,6 +164,20 @@ SmallVector<Value> TensorBox::getStart(IndexBuilder &b, int64_t cols) const {
   return start;
 }
 
+/// The sides of a box of `rows` rows of `tensor` and, of a ring of groups, of
+/// one group.
+static std::pair<SmallVector<int64_t>, SmallVector<int64_t>>
+getBoxSides(Value tensor, RingType ring, int64_t rows) {
+  int64_t panelCols = ring.getPanelCols();
+  if (!ring.hasGroups())
+    return {{1, 1, rows, panelCols}, {1, 1, rows, panelCols}};
+  int64_t group = ring.getGroup();
+  int64_t cols = cast<MemRefType>(tensor.getType()).getShape().back();
+  int64_t panels = cols / panelCols;
+  return {{1, rows / group, panels, group, panelCols},
+          {1, 1, panels, group, panelCols}};
+}
+
 std::optional<BoxSource> BoxSource::find(gpu::GPUFuncOp kernel, Value tensor,
                                          RingType ring, int64_t rows) {
   SmallVector<Operation *> views;
@@ -157,43 +199,92 @@ std::optional<BoxSource> BoxSource::find(gpu::GPUFuncOp kernel, Value tensor,
     return entry ? entry.get(name) : Attribute();
   };
   BoxSource source(root, std::move(views));
+  source.group = ring.getGroup();
   Builder b(kernel.getContext());
+  auto [plainBox, partBox] = getBoxSides(tensor, ring, rows);
+  SmallVector<int64_t> raggedBox(partBox);
+  if (!source.group)
+    raggedBox.insert(raggedBox.begin(), 1);
+  Attribute group = source.group ? b.getI64IntegerAttr(source.group) : nullptr;
   for (unsigned i = 0; i < arguments.size(); ++i) {
     auto ragged = dyn_cast_if_present<IntegerAttr>(get(i, "ragged"));
-    SmallVector<int64_t> box{1, 1, rows, ring.getPanelCols()};
-    if (ragged)
-      box.insert(box.begin(), 1);
     if (get(i, "kind") != b.getStringAttr("tensor_map") ||
         get(i, "tensor") != get(pointer.getArgNumber(), "tensor") ||
         get(i, "copy_of") != get(pointer.getArgNumber(), "copy_of") ||
-        get(i, "box") != b.getI64ArrayAttr(box) ||
+        get(i, "group") != group ||
         get(i, "swizzle") != b.getI64IntegerAttr(kPanelBytes))
       continue;
-    (ragged ? source.ragged : source.plain) = kernel.getArgument(i);
-    if (ragged)
+    Value map = kernel.getArgument(i);
+    Attribute box = get(i, "box");
+    if (ragged && box == b.getI64ArrayAttr(raggedBox)) {
+      source.ragged = map;
       source.raggedAxis = ragged.getInt();
+    }
+    if (!ragged && box == b.getI64ArrayAttr(plainBox))
+      source.plain = map;
+    if (!ragged && box == b.getI64ArrayAttr(partBox))
+      source.outside = map;
   }
   return source.plain || source.ragged ? std::optional(source) : std::nullopt;
 }
 
+/// The coordinate of a page and a head in the axis that both have in maps of
+/// groups, of 32 bits as all are. It does not depend on the stride of an axis
+/// of one.
+static Value getEntry(IndexBuilder &b, TensorPlace &place,
+                      memref::ReinterpretCastOp root) {
+  SmallVector<OpFoldResult> sizes = root.getMixedSizes(),
+                            strides = root.getMixedStrides();
+  auto getStride = [&](unsigned axis) -> Value {
+    Value stride = place.asValue(strides[axis]);
+    Value isLong = b.lessThan(b.index(1), place.asValue(sizes[axis]));
+    return arith::SelectOp::create(b, isLong, stride, b.index(0));
+  };
+  Value page = getStride(0), head = getStride(1);
+  Value both = arith::OrIOp::create(b, arith::OrIOp::create(b, page, head),
+                                    b.index(kMostEntryUnit));
+  Value shift = math::CountTrailingZerosOp::create(b, both);
+  auto asI32 = [&](Value index) -> Value {
+    return arith::IndexCastOp::create(b, b.getI32Type(), index);
+  };
+  auto count = [&](unsigned axis, Value stride) -> Value {
+    Value step = arith::ShRUIOp::create(b, stride, shift);
+    return arith::MulIOp::create(b, asI32(place.coordinates[axis]),
+                                 asI32(step));
+  };
+  return arith::IndexCastOp::create(b, b.getIndexType(),
+                                    b.add(count(0, page), count(1, head)));
+}
+
 TensorBox BoxSource::getBox(IndexBuilder &b,
                             ConversionPatternRewriter &rewriter,
-                            ArrayRef<Value> coordinates) const {
-  TensorPlace place(b, rewriter, coordinates, views, /*isThere=*/true);
-  return {plain, place.coordinates, {}};
+                            ArrayRef<Value> corner, int64_t row) const {
+  TensorPlace place(b, rewriter, corner, row, views, /*isThere=*/true);
+  if (!group)
+    return {plain, place.coordinates, {}};
+  Value zero = b.index(0);
+  Value number = b.div(place.coordinates[2], group);
+  return {plain, {getEntry(b, place, root), number, zero, zero, zero}, {}};
 }
 
 TensorBox BoxSource::getRaggedBox(IndexBuilder &b,
                                   ConversionPatternRewriter &rewriter,
                                   ArrayRef<Value> coordinates) const {
-  TensorPlace place(b, rewriter, coordinates, views, /*isThere=*/false);
+  TensorPlace place(b, rewriter, coordinates, /*row=*/0, views,
+                    /*isThere=*/false);
   Value rows = place.asValue(
       memref::ReinterpretCastOp(root).getMixedSizes()[raggedAxis]);
   Value end = place.ends[raggedAxis] ? place.ends[raggedAxis] : rows;
   Value left = arith::SubIOp::create(b, end, place.coordinates[raggedAxis]);
   TensorBox box{ragged, {b.add(end, -1)}, b.lessThan(b.index(0), left)};
+  Value row = arith::SubIOp::create(b, rows, left);
+  if (group) {
+    Value zero = b.index(0);
+    box.coordinates.append({getEntry(b, place, root), zero, row, zero});
+    return box;
+  }
   llvm::append_range(box.coordinates, place.coordinates);
-  box.coordinates[1 + raggedAxis] = arith::SubIOp::create(b, rows, left);
+  box.coordinates[1 + raggedAxis] = row;
   return box;
 }
 
@@ -201,9 +292,11 @@ TensorBox BoxSource::getBoxOutside(IndexBuilder &b,
                                    ConversionPatternRewriter &rewriter) const {
   SmallVector<OpFoldResult> sizes =
       memref::ReinterpretCastOp(root).getMixedSizes();
-  SmallVector<Value> coordinates(sizes.size(), b.index(0));
+  // Of groups of rows there are fewer than rows.
+  SmallVector<Value> coordinates(group ? 5 : sizes.size(), b.index(0));
   // The map of a tensor without rows is that of one.
   TensorPlace place(b, rewriter, coordinates);
-  coordinates[raggedAxis] = b.add(place.asValue(sizes[raggedAxis]), 1);
-  return {plain, coordinates, {}};
+  coordinates[group ? 1 : raggedAxis] =
+      b.add(place.asValue(sizes[raggedAxis]), 1);
+  return {outside, coordinates, {}};
 }

@@ -12,12 +12,11 @@
 #include "flashcore/Analysis/RowAccess.h"
 #include "flashcore/Analysis/ScheduleChoice.h"
 #include "flashcore/Analysis/ScoresChoice.h"
+#include "flashcore/Analysis/TileStaging.h"
 #include "flashcore/Dialect/FlashCore/Transforms/AttentionKernels.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/Support/MathExtras.h"
-
-#include <numeric>
 
 using namespace mlir;
 using namespace mlir::flashcore;
@@ -275,13 +274,21 @@ void AttentionSignature::listScoresArguments(AttentionOp op) {
   addCopyOfQuery(scoresArguments);
 }
 
-/// Rows of K or V that a bulk copy moves: those of a tile, or of a part of it
-/// that is in one page.
-static int64_t getBoxRows(AttentionOp op, fcgpu::ScheduleAttr schedule) {
-  int64_t rows = schedule.getBlockN();
-  if (!op.getPageTable())
-    return rows;
-  return std::gcd(rows, op.getKeyType().getDimSize(AttentionOp::Seqlen));
+/// Boxes of all panels of `rows` rows of one page, of which `map` has the rows
+/// of a group. The tile that a sequence ends in is copied group by group, and
+/// what is behind is outside of a map that is not ragged.
+void AttentionSignature::addGroupMaps(KernelArgument map, int64_t rows,
+                                      int64_t cols) {
+  int64_t panelCols = map.box.back();
+  auto add = [&](int64_t groups) {
+    map.box = {1, groups, cols / panelCols, map.group, panelCols};
+    arguments.push_back(map);
+  };
+  add(rows / map.group);
+  if (rows != map.group)
+    add(1);
+  map.raggedAxis = AttentionOp::Seqlen;
+  add(1);
 }
 
 /// The tiles that bulk copies move: boxes of a panel's columns. They end with
@@ -292,13 +299,19 @@ void AttentionSignature::addTensorMaps(AttentionOp op,
     return;
   bool hasQueryEnds = static_cast<bool>(op.getCuSeqlensQ());
   bool hasKeyEnds = op.getCuSeqlensK() || op.getSequsedK() || op.getPageTable();
-  int64_t keyRows = getBoxRows(op, schedule);
-  SmallVector<std::pair<StringRef, int64_t>> tiles{
-      {"q", schedule.getWarpM()}, {"k", keyRows}, {"v", keyRows}};
+  std::optional<int64_t> pageSize;
+  if (op.getPageTable())
+    pageSize = op.getKeyType().getDimSize(AttentionOp::Seqlen);
+  int64_t keyRows = getBoxRows(schedule.getChoice(), pageSize);
+  SmallVector<std::tuple<StringRef, TileRole, int64_t>> tiles{
+      {"q", TileRole::Query, schedule.getWarpM()},
+      {"k", TileRole::Key, keyRows},
+      {"v", TileRole::Value, keyRows}};
   // Each warp stores its own rows.
   if (schedule.getOutput() == fcgpu::OutputRoute::Bulk)
-    tiles.emplace_back("o", schedule.getWarpM() / schedule.getTileWarps());
-  for (auto [name, rows] : tiles) {
+    tiles.emplace_back("o", TileRole::Output,
+                       schedule.getWarpM() / schedule.getTileWarps());
+  for (auto [name, role, rows] : tiles) {
     unsigned index = getTensorIndex(name);
     MemRefType type = getTensors()[index].getType();
     KernelArgument map{KernelArgument::TensorMap, index};
@@ -307,7 +320,13 @@ void AttentionSignature::addTensorMaps(AttentionOp op,
     map.box.push_back(fcgpu::kPanelBytes * 8 / type.getElementTypeBitWidth());
     map.swizzle = fcgpu::kPanelBytes;
     map.isCopy = getTensors()[index].isCopied;
-    bool isOfKeys = name == "k" || name == "v";
+    int64_t cols = type.getShape().back();
+    map.group = getGroupRows(schedule.getChoice(), role, cols, pageSize);
+    if (map.group) {
+      addGroupMaps(std::move(map), rows, cols);
+      continue;
+    }
+    bool isOfKeys = role == TileRole::Key || role == TileRole::Value;
     bool isRagged = isOfKeys ? hasKeyEnds : hasQueryEnds;
     // Loads need the other one, too (TensorBox.cpp).
     if (!isRagged || name != "o")

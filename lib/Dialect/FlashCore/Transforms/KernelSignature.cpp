@@ -206,6 +206,8 @@ KernelSignature::describeArguments(MLIRContext *context,
       entry.set("swizzle", b.getI64IntegerAttr(argument.swizzle));
       if (argument.raggedAxis)
         entry.set("ragged", b.getI64IntegerAttr(*argument.raggedAxis));
+      if (argument.group)
+        entry.set("group", b.getI64IntegerAttr(argument.group));
     }
     result.push_back(entry.getDictionary(context));
   }

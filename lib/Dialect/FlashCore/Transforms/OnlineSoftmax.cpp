@@ -220,20 +220,23 @@ Value TileExpander::readTile(TileRole role, Value row, int64_t rows) {
   bool isInLoop = role != TileRole::Query &&
                   schedule.getSoftmax() == fcgpu::Softmax::Online &&
                   getConstantIntValue(numTiles) != 1;
-  stage(read, role, cols, isInLoop);
+  std::optional<int64_t> pageSize;
+  if (auto pages = memref.getDefiningOp<fcgpu::ViewPagesOp>())
+    pageSize = pages.getPageSize();
+  stage(read, role, cols, isInLoop, pageSize);
   return read;
 }
 
 /// Says how the tile that is read or written goes through shared memory.
 void TileExpander::stage(Operation *access, TileRole role, int64_t cols,
-                         bool isInLoop) {
+                         bool isInLoop, std::optional<int64_t> pageSize) {
   TileStaging staging =
-      chooseStaging(schedule.getChoice(), role, cols, isInLoop);
+      chooseStaging(schedule.getChoice(), role, cols, isInLoop, pageSize);
   access->setAttr(fcgpu::kStagingAttrName,
                   fcgpu::StagingAttr::get(op.getContext(), staging.copy,
                                           staging.ring, staging.slots,
                                           staging.number, staging.kept,
-                                          staging.inPlace));
+                                          staging.inPlace, staging.group));
 }
 
 /// In one pass, a warp walks as many tiles as any warp of any block may have.

@@ -78,7 +78,8 @@ private:
   Value maskListed(Value scores, Value iteration, Value key);
   Value isOutsideOfFullRanges(Value key);
   Value readTile(TileRole role, Value row, int64_t rows);
-  void stage(Operation *access, TileRole role, int64_t cols, bool isInLoop);
+  void stage(Operation *access, TileRole role, int64_t cols, bool isInLoop,
+             std::optional<int64_t> pageSize = std::nullopt);
   bool needsTailMask();
   /// A map_scores whose result is what `build(score, query, key)` returns.
   template <typename Builder>

@@ -193,8 +193,15 @@ static void readBox(const Field &field, const DescribedTensor &tensor,
   if (field.has("ragged"))
     argument.raggedAxis = static_cast<size_t>(field["ragged"].integer(
         0, static_cast<int64_t>(tensor.axes.size()) - 2));
+  if (field.has("group"))
+    argument.group = static_cast<uint32_t>(field["group"].integer(1, 256));
   std::vector<Field> box = field["box"].elements();
-  if (box.size() != tensor.axes.size() + (argument.raggedAxis ? 1 : 0))
+  if (argument.group && (tensor.axes.size() != 4 || box.size() != 5 ||
+                         argument.raggedAxis.value_or(2) != 2))
+    field["group"].refuse("a tensor of 4 axes, a box of 5 sides, and no "
+                          "ragged axis but 2");
+  if (!argument.group &&
+      box.size() != tensor.axes.size() + (argument.raggedAxis ? 1 : 0))
     field["box"].refuse("a side for each axis of '" + tensor.name + "'" +
                         (argument.raggedAxis ? " and one in front" : ""));
   for (const Field &side : box)

@@ -54,6 +54,7 @@ struct DescribedArgument {
   std::vector<uint32_t> box;
   unsigned swizzle = 0;
   std::optional<size_t> raggedAxis;
+  uint32_t group = 0; ///< rows, of a map of groups of panels
   /// Of what is in the workspace: the tensor that it is a copy of, empty
   /// without one, and the elements from row to row.
   std::string copyOf;

@@ -96,6 +96,8 @@ static void declareKernel(CLI::App &app, ToolOptions &options) {
       "none\n"
       "  tensormap128[1,64,64;0]:@0  one whose axis 0 ends where a coordinate "
       "more says\n"
+      "  tensormap128[1,2,2,8,64/8]:@0   one of groups of 8 rows with all "
+      "panels inside\n"
       "  @0.16  @n  @0+64            a pointer to a buffer that came before\n"
       "  args.json                   any of these from a file\n"
       "A buffer that the kernel writes is best poison: what it "

@@ -373,7 +373,8 @@ DescribedSession::encodeMap(const DescribedArgument &argument) const {
   const LoadedArgument &tensor =
       *session.results.find(isCopy ? argument.copyOf : argument.name);
   TypedArgument map;
-  map.box = TensorBox{argument.box, argument.swizzle, argument.raggedAxis};
+  map.box = TensorBox{argument.box, argument.swizzle, argument.raggedAxis,
+                      argument.group};
   if (!isCopy)
     return encodeTensorMap(map, tensor.value, tensor.address);
   // Of nothing there is no workspace: any address will do.

@@ -71,10 +71,12 @@ struct ArgumentMember;
 
 /// The box of a tensor map, outermost axis first, and the bytes of its swizzle.
 /// A ragged axis of the buffer ends where one more coordinate, in front, says.
+/// With the rows of a group, axes are those of groups of panels.
 struct TensorBox {
   std::vector<uint32_t> extents;
   unsigned swizzle = 0;
   std::optional<size_t> raggedAxis;
+  uint32_t group = 0;
 };
 
 struct TypedArgument {

@@ -157,6 +157,9 @@ struct ArgumentSpec {
   std::vector<uint32_t> box;
   unsigned swizzle = 0;
   std::optional<size_t> raggedAxis;
+  /// TensorMap: the rows of a group, where its axes are those of groups of
+  /// panels (docs/Bundle.md) and not those of the tensor; else 0.
+  int64_t group = 0;
   /// Of Pointer and TensorMap, of what is in the workspace: the tensor that a
   /// copy there is of, empty without, and the elements from row to row of it.
   std::string copyOf;

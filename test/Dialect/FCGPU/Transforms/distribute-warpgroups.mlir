@@ -405,3 +405,100 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 64, block_n = 64,
+  num_warps = 4, num_stages = 2, query = shared, grid_order = query_fastest,
+  min_blocks = 1, row_sum = mma, product = warpgroup>
+#kernel = {arguments = [{kind = "pointer", tensor = "k"},
+                        {kind = "pointer", tensor = "v"}]}
+#mk = affine_map<(m, n, k) -> (m, k)>
+#nk = affine_map<(m, n, k) -> (n, k)>
+#kn = affine_map<(m, n, k) -> (k, n)>
+#mn = affine_map<(m, n, k) -> (m, n)>
+#nk_product = {indexing_maps = [#mk, #nk, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
+#kn_product = {indexing_maps = [#mk, #kn, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
+!k_ring = !fcgpu.ring<2x64x128xf16, panels(8)>
+!v_ring = !fcgpu.ring<2x64x136xf16, panels(16)>
+
+gpu.module @kernels {
+  // In groups of 8 rows panels are 1024 bytes apart, and eight rows are two of
+  // them. In groups of 16 rows with a panel of ones, panels are 2048 bytes
+  // apart, eight rows 1024, and 16 rows take 3 * 2048 bytes: 384 units of 16.
+  // CHECK-LABEL: gpu.func @groups_of_panels(
+  // CHECK-DAG:     arith.constant 4611686568187396096 : i64
+  // CHECK-DAG:     arith.constant 4611686293313683456 : i64
+  // CHECK:         scf.for
+  // CHECK:           arith.divui %{{.+}}, %c16
+  // CHECK:           arith.muli %{{.+}}, %c6144
+  // CHECK:           arith.remui %{{.+}}, %c16
+  // CHECK:           arith.muli %{{.+}}, %c128
+  // CHECK:           arith.addi %{{.+}}, %c4096
+  // CHECK:           llvm.store
+  // CHECK:         add.s64 b, $64, 0; wgmma.mma_async.sync.aligned.m64n64k16
+  // CHECK-SAME:    add.s64 b, $64, 6; wgmma
+  // CHECK-SAME:    add.s64 b, $64, 64; wgmma
+  // CHECK:         add.s64 b, ${{[0-9]+}}, 0; wgmma.mma_async.sync.aligned.m64n136k16
+  // CHECK-SAME:    add.s64 b, ${{[0-9]+}}, 384; wgmma
+  // CHECK-SAME:    add.s64 b, ${{[0-9]+}}, 768; wgmma
+  // CHECK-SAME:    add.s64 b, ${{[0-9]+}}, 1152; wgmma
+  gpu.func @groups_of_panels(%k: memref<f16>, %v: memref<f16>, %o: memref<64x136xf32>, %s_out: memref<64x64xf32>)
+      kernel attributes {fcgpu.schedule = #schedule, fcgpu.kernel = #kernel} {
+    %c0 = arith.constant 0 : index
+    %none = arith.constant dense<0.0> : vector<64x64xf32>
+    %none_o = arith.constant dense<0.0> : vector<64x136xf32>
+    %q = arith.constant dense<1.0> : vector<64x128xf16>
+    %p = arith.constant dense<1.0> : vector<64x64xf16>
+    %v_ring = fcgpu.alloc_ring : !v_ring
+    fcgpu.fill %v_ring column(128) with 1.0 : f16 of !v_ring
+    %k_ring = fcgpu.alloc_ring : !k_ring
+    fcgpu.produce {
+    }
+    scf.forall (%g) in (1) {
+      %b = fcgpu.read %k_ring[%c0] in_place : !k_ring -> vector<64x128xf16>
+      %s = vector.contract #nk_product %q, %b, %none
+          : vector<64x128xf16>, vector<64x128xf16> into vector<64x64xf32>
+      %t = fcgpu.await %s using(%q : vector<64x128xf16>) in_flight(0) : vector<64x64xf32>
+      %w = fcgpu.read %v_ring[%c0] in_place : !v_ring -> vector<64x136xf16>
+      %r = vector.contract #kn_product %p, %w, %none_o
+          : vector<64x64xf16>, vector<64x136xf16> into vector<64x136xf32>
+      %u = fcgpu.await %r using(%p : vector<64x64xf16>) in_flight(0) : vector<64x136xf32>
+      vector.transfer_write %t, %s_out[%c0, %c0] {in_bounds = [true, true]} : vector<64x64xf32>, memref<64x64xf32>
+      vector.transfer_write %u, %o[%c0, %c0] {in_bounds = [true, true]} : vector<64x136xf32>, memref<64x136xf32>
+    } {mapping = [#gpu.warpgroup<linear_dim_0>]}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 64, block_n = 64,
+  num_warps = 4, num_stages = 2, query = shared, grid_order = query_fastest,
+  min_blocks = 1, product = warpgroup>
+#mk = affine_map<(m, n, k) -> (m, k)>
+#nk = affine_map<(m, n, k) -> (n, k)>
+#mn = affine_map<(m, n, k) -> (m, n)>
+#nk_product = {indexing_maps = [#mk, #nk, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
+!k_ring = !fcgpu.ring<2x64x128xf16, panels(16)>
+
+gpu.module @kernels {
+  // A descriptor has one distance for all eight rows of K.
+  gpu.func @uneven_rows_of_k(%s_out: memref<64x64xf32>) kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %none = arith.constant dense<0.0> : vector<64x64xf32>
+    %q = arith.constant dense<1.0> : vector<64x128xf16>
+    %k_ring = fcgpu.alloc_ring : !k_ring
+    fcgpu.produce {
+    }
+    scf.forall (%g) in (1) {
+      %b = fcgpu.read %k_ring[%c0] in_place : !k_ring -> vector<64x128xf16>
+      // expected-error @below {{failed to legalize operation 'vector.contract'}}
+      %s = vector.contract #nk_product %q, %b, %none
+          : vector<64x128xf16>, vector<64x128xf16> into vector<64x64xf32>
+      %t = fcgpu.await %s using(%q : vector<64x128xf16>) in_flight(0) : vector<64x64xf32>
+      vector.transfer_write %t, %s_out[%c0, %c0] {in_bounds = [true, true]} : vector<64x64xf32>, memref<64x64xf32>
+    } {mapping = [#gpu.warpgroup<linear_dim_0>]}
+    gpu.return
+  }
+}

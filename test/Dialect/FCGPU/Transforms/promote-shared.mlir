@@ -544,3 +544,42 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 64, block_n = 64,
+  num_warps = 4, num_stages = 2, query = shared,
+  grid_order = query_fastest, min_blocks = 1, product = warpgroup>
+#mk = affine_map<(m, n, k) -> (m, k)>
+#nk = affine_map<(m, n, k) -> (n, k)>
+#mn = affine_map<(m, n, k) -> (m, n)>
+
+// The staging says how many rows of panels lie together.
+
+gpu.module @kernels {
+  // CHECK-LABEL: gpu.func @groups_of_panels(
+  // CHECK:         %[[RING:.+]] = fcgpu.alloc_ring : <2x64x128xf16, panels(8)>
+  // CHECK:         fcgpu.copy %{{.+}} to %[[RING]][%{{.+}}] by block : memref<1x1x?x128xf16, #fcgpu.pages> to <2x64x128xf16, panels(8)>
+  // CHECK-NEXT:    fcgpu.read %[[RING]][%{{.+}}] in_place : <2x64x128xf16, panels(8)> -> vector<64x128xf16>
+  gpu.func @groups_of_panels(%pool: memref<?x1x16x128xf16>, %table: memref<1x?xi32>, %p: vector<64x128xf16>, %n: index)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %zero = arith.constant 0.000000e+00 : f16
+    %none = arith.constant dense<0.0> : vector<64x64xf32>
+    %keys = fcgpu.view_pages %pool by %table rows(%n) step(64)
+        : memref<?x1x16x128xf16>, memref<1x?xi32> -> memref<1x1x?x128xf16, #fcgpu.pages>
+    scf.forall (%g) in (1) {
+      scf.for %i = %c0 to %n step %c1 {
+        %k = vector.transfer_read %keys[%c0, %c0, %i, %c0], %zero
+            {fcgpu.staging = #fcgpu.staging<copy = block, ring = block, slots = 2, number = turn, in_place = true, group = 8>,
+             in_bounds = [false, true]} : memref<1x1x?x128xf16, #fcgpu.pages>, vector<64x128xf16>
+        %s = vector.contract {indexing_maps = [#mk, #nk, #mn],
+            iterator_types = ["parallel", "parallel", "reduction"]} %p, %k, %none
+            : vector<64x128xf16>, vector<64x128xf16> into vector<64x64xf32>
+        "use"(%s) : (vector<64x64xf32>) -> ()
+      }
+    } {mapping = [#gpu.warpgroup<linear_dim_0>]}
+    gpu.return
+  }
+}

@@ -333,6 +333,8 @@ def FCGPU_StagingAttr : FCGPU_Attr<"Staging", "staging"> {
       registers, all or a multiple of 16; products read the others again
     * `in_place`: products take the tile from its slot, whose layout is `panels`;
       nothing of it is kept
+    * `group`: of a tile in place, the rows of a group of panels (see
+      `!fcgpu.ring`), or 0 where panels have all rows
 
     ```mlir
     #fcgpu.staging<copy = warp, ring = block, slots = 4, number = holder, kept = 64>   // Q
@@ -345,7 +347,8 @@ def FCGPU_StagingAttr : FCGPU_Attr<"Staging", "staging"> {
       "int64_t":$slots,
       EnumParameter<FCGPU_TileNumber>:$number,
       DefaultValuedParameter<"int64_t", "0">:$kept,
-      DefaultValuedParameter<"bool", "false">:$in_place);
+      DefaultValuedParameter<"bool", "false">:$in_place,
+      DefaultValuedParameter<"int64_t", "0">:$group);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }
@@ -439,17 +442,35 @@ def FCGPU_RingType : TypeDef<FCGPU_Dialect, "Ring"> {
     copies and of wgmma's matrix descriptors); slots begin at 1024 bytes. What
     the last panel has beyond the columns of the tile, copies fill with zeros.
 
+    With `panels(r)`, a slot is a row of groups of r rows, each a row of panels of
+    these rows: one box of a bulk copy can then fill all panels of the rows of a
+    page. Of two panels and 128 rows, in units of 1024 bytes:
+
+        row      0..7   8..15   16..23   24..31  ...
+        panels   0, 16  1, 17    2, 18    3, 19
+        panels(8)    0, 1   2, 3     4, 5     6, 7
+        panels(16)   0, 2   1, 3     4, 6     5, 7
+
+    Products read K of any rows from groups of 8 alone, and V from all.
+
     ```mlir
     !fcgpu.ring<2x64x128xf16>
     !fcgpu.ring<2x128x128xf16, panels>
+    !fcgpu.ring<2x128x128xf16, panels(8)>
     ```
   }];
   let parameters = (ins "int64_t":$stages, "int64_t":$rows, "int64_t":$cols,
                         "::mlir::Type":$elementType,
-                        EnumParameter<FCGPU_RingLayout>:$layout);
-  let builders = [TypeBuilder<(ins "int64_t":$stages, "int64_t":$rows,
-                                   "int64_t":$cols, "::mlir::Type":$elementType), [{
-    return $_get($_ctxt, stages, rows, cols, elementType, RingLayout::Rows);
+                        EnumParameter<FCGPU_RingLayout>:$layout,
+                        "int64_t":$group);
+  let skipDefaultBuilders = 1;
+  let builders = [TypeBuilder<(ins
+      "int64_t":$stages, "int64_t":$rows, "int64_t":$cols,
+      "::mlir::Type":$elementType,
+      CArg<"::mlir::fcgpu::RingLayout",
+           "::mlir::fcgpu::RingLayout::Rows">:$layout,
+      CArg<"int64_t", "0">:$group), [{
+    return $_get($_ctxt, stages, rows, cols, elementType, layout, group);
   }]>];
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
@@ -466,6 +487,16 @@ def FCGPU_RingType : TypeDef<FCGPU_Dialect, "Ring"> {
     }
     /// Columns of a panel.
     int64_t getPanelCols() const { return kPanelBytes / getElementBytes(); }
+    /// Whether panels have some of the rows only, and how many they have.
+    bool hasGroups() const { return getGroup() != 0; }
+    int64_t getGroupRows() const { return hasGroups() ? getGroup() : getRows(); }
+    /// Bytes from one panel to the next.
+    int64_t getPanelStride() const { return getGroupRows() * kPanelBytes; }
+    /// Bytes from one group of panels to the next.
+    int64_t getGroupStride() const;
+    /// Bytes from the start of a slot of panels to a row and a column, of which
+    /// the swizzle of the row is not known.
+    int64_t getPanelOffset(int64_t row, int64_t col) const;
     /// Columns of a chunk, and the chunks of a row.
     int64_t getChunkCols() const { return kChunkBytes / getElementBytes(); }
     int64_t getRowChunks() const { return getCols() / getChunkCols(); }

@@ -96,6 +96,7 @@ private:
   void listAppendArguments(AttentionOp op);
   void addCopyOfQuery(SmallVectorImpl<KernelArgument> &list) const;
   void addTensorMaps(AttentionOp op, fcgpu::ScheduleAttr schedule);
+  void addGroupMaps(KernelArgument map, int64_t rows, int64_t cols);
 
   SmallVector<WorkspaceTerm> getWorkspace(AttentionOp op) const;
   void setQueries(NamedAttrList &kernel, Builder b) const;

@@ -93,6 +93,9 @@ struct KernelArgument {
   SmallVector<int64_t, 5> box = {};
   int64_t swizzle = 0;
   std::optional<unsigned> raggedAxis = {};
+  /// TensorMap: the rows of a group, if its axes are those of groups of panels
+  /// and not those of the tensor (docs/Bundle.md).
+  int64_t group = 0;
   /// Workspace, TensorMap: of the copy of the tensor that is there.
   bool isCopy = false;
   /// Pointer of an input, Workspace of a copy: the kernel writes it.
