@@ -229,7 +229,8 @@ checkWarpgroup(const AttentionProblem &problem, const TargetInfo &target,
   int64_t numConsumers = choice.numWarps * kWarpSize;
   int64_t registers =
       getRegisterShares(target, choice.getBlocksPerSM(), numConsumers,
-                        choice.getAllWarps() * kWarpSize - numConsumers)
+                        choice.getAllWarps() * kWarpSize - numConsumers,
+                        problem.isPaged)
           .ofConsumer;
   if (fragments + besideFragments > registers)
     return llvm::formatv(

@@ -81,8 +81,11 @@ static constexpr TargetInfo targets[] = {
 RegisterShares mlir::flashcore::getRegisterShares(const TargetInfo &target,
                                                   int64_t numBlocks,
                                                   int64_t numConsumers,
-                                                  int64_t numProducers) {
-  constexpr int64_t unit = 8, least = 24, most = 240;
+                                                  int64_t numProducers,
+                                                  bool readsPages) {
+  constexpr int64_t unit = 8, least = 24;
+  // Two warpgroups leave 24 to those who copy, or 40.
+  const int64_t most = readsPages ? 232 : 240;
   int64_t numThreads = numConsumers + numProducers;
   int64_t atLaunch =
       llvm::alignDown(std::min(target.registersPerSM / (numBlocks * numThreads),

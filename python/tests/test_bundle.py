@@ -212,18 +212,19 @@ def test_tensor_maps(make):
         {"kind": "pointer", "tensor": "o"},
         {"kind": "tensor_map", "tensor": "o", "box": [1, 8], "swizzle": 0},
         {"kind": "tensor_map", "tensor": "o", "box": [1, 1, 8], "swizzle": 0, "ragged": 0},
+        {"kind": "tensor_map", "tensor": "o", "box": [1, 2, 2, 8, 64], "swizzle": 128, "group": 8},
     ]
     bundle = make(kernels=[kernel("copy", [[], [], []], arguments)])
     (launch,) = bundle.launches(bundle.sizes(seqlen_k=130))
     assert launch.arguments == (
         TensorMap("q", (1, 64), 128), 130, "q", "o", TensorMap("o", (1, 8), 0),
-        TensorMap("o", (1, 1, 8), 0, 0),
+        TensorMap("o", (1, 1, 8), 0, 0), TensorMap("o", (1, 2, 2, 8, 64), 128, None, 8),
     )  # fmt: skip
     options = launch.emulator_options({"q": "f16[2,100]:iota", "o": "f16[1,100]:poison"})
     assert options[8:] == [
         "--arg", "tensormap128[1,64]:f16[2,100]:iota", "--arg", "i64:130", "--arg", "@0",
         "--arg", "f16[1,100]:poison", "--arg", "tensormap[1,8]:@3",
-        "--arg", "tensormap[1,1,8;0]:@3",
+        "--arg", "tensormap[1,1,8;0]:@3", "--arg", "tensormap128[1,2,2,8,64/8]:@3",
     ]  # fmt: skip
 
 

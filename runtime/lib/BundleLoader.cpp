@@ -997,8 +997,12 @@ static void compareArgument(Field argument, Field comment,
   };
   for (const char *key : {"kind", "dim", "tensor", "axis", "swizzle", "ragged",
                           "group", "copy_of", "row"}) {
-    if (!argument.has(key))
+    if (!argument.has(key)) {
+      if (comment.has(key))
+        return argument.refuse("an argument with '" + std::string(key) + "'" +
+                               where);
       continue;
+    }
     std::string expected = describe(comment[key]);
     if (describe(argument[key]) != expected)
       return argument[key].refuse(expected + where);

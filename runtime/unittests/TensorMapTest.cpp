@@ -191,6 +191,27 @@ TEST_F(TensorMapManifestTest, mayHaveARaggedAxis) {
             start + "ragged' to be an integer from 0 to 2, but got 3");
 }
 
+TEST_F(TensorMapManifestTest, mayHaveGroups) {
+  auto withGroup = [&](const json &group, const json &box) {
+    return refusal([&](json &, json &map) {
+      map["group"] = group;
+      map["box"] = box;
+    });
+  };
+  EXPECT_EQ(withGroup(8, {1, 2, 1, 8, 16}), "");
+  EXPECT_EQ(withGroup(0, {1, 2, 1, 8, 16}),
+            start + "group' to be an integer from 1 to 256, but got 0");
+  EXPECT_EQ(withGroup(8, {1, 1, 8, 16}),
+            start + "box' to be an array of 5 elements, one an axis of groups "
+                    "of 'q', but got an array of 4 elements");
+  EXPECT_EQ(refusal([](json &, json &map) {
+              map["group"] = 8;
+              map["ragged"] = 1;
+              map["box"] = {1, 1, 1, 8, 16};
+            }),
+            start + "ragged' to be 2 beside 'group', but got 1");
+}
+
 TEST_F(TensorMapManifestTest, hasASwizzleOfTheHardware) {
   for (int swizzle : {32, 64, 128, 0})
     EXPECT_EQ(refusal("/swizzle", swizzle), "");
@@ -264,6 +285,9 @@ TEST_F(TensorMapManifestTest, isThatOfTheLaunchThatThePtxDescribes) {
             start + "swizzle' to be 64" + where + "but got 32");
   EXPECT_EQ(withLaunch("/box/2", 64),
             start + "box[2]' to be 64" + where + "but got 8");
+  EXPECT_EQ(withLaunch("/group", 8), start.substr(0, start.size() - 1) +
+                                         "' to be an argument with 'group'" +
+                                         where + "but got an object of 4 keys");
   EXPECT_EQ(withLaunch("/box", {16}),
             start + "box' to be an array of 1 elements" + where +
                 "but got an array of 4 elements");
@@ -330,6 +354,91 @@ TEST(TensorMapTest, endsWhereACoordinateSays) {
   // rows from there.
   EXPECT_EQ(found.bytesInFront, 31 * found.strides[1]);
   EXPECT_EQ(planned(1).bytesInFront, 0u);
+}
+
+namespace {
+/// Pages of 32 rows of two panels of 64, of which a box has 16 in two groups.
+struct GroupMap {
+  TensorGeometry tensor;
+  ArgumentSpec argument;
+
+  GroupMap(const Numbers &sizes, const Numbers &strides) {
+    tensor.name = "k";
+    tensor.axes = {"pages", "heads_kv", "page_size", "head_dim"};
+    tensor.sizes = sizes;
+    tensor.strides = strides;
+    argument.kind = ArgumentSpec::Kind::TensorMap;
+    argument.group = 8;
+    argument.box = {1, 2, 2, 8, 64};
+    argument.swizzle = 128;
+  }
+  TensorMap map() const {
+    StatusOr<TensorMap> made = makeTensorMap(tensor, argument);
+    EXPECT_EQ(text(made), "");
+    return made.ok() ? *made : TensorMap();
+  }
+};
+using Five = std::array<uint64_t, 5>;
+} // namespace
+
+TEST(TensorMapTest, hasTheAxesOfGroups) {
+  // Heads one after the other in a page: a coordinate counts heads.
+  TensorMap map = GroupMap({7, 2, 32, 128}, {8192, 4096, 128, 1}).map();
+  EXPECT_EQ(map.rank, 5u);
+  EXPECT_EQ(map.sizes, (Five{64, 8, 2, 4, 14}));
+  EXPECT_EQ(map.strides, (Five{2, 256, 128, 2048, 8192}));
+  EXPECT_EQ(map.box, (std::array<uint32_t, 5>{64, 8, 2, 2, 1}));
+  EXPECT_EQ(map.bytesInFront, 0u);
+  // Heads side by side, three of them: the power of two that divides both.
+  map = GroupMap({7, 3, 32, 128}, {12288, 128, 384, 1}).map();
+  EXPECT_EQ(map.sizes[4], 6u * 96 + 2 + 1);
+  EXPECT_EQ(map.strides[4], 256u);
+  // The stride of an axis of one does not count; then there is a limit.
+  map = GroupMap({7, 1, 32, 128}, {8192, 1, 128, 1}).map();
+  EXPECT_EQ(map.sizes[4], 7u);
+  EXPECT_EQ(map.strides[4], 16384u);
+  map = GroupMap({1, 1, 32, 128}, {1, 1, 128, 1}).map();
+  EXPECT_EQ(map.sizes[4], 1u);
+  EXPECT_EQ(map.strides[4], uint64_t(2) << 20);
+}
+
+TEST(TensorMapTest, ofGroupsMayBeRagged) {
+  GroupMap ragged({7, 2, 32, 128}, {8192, 4096, 128, 1});
+  ragged.argument.raggedAxis = 2;
+  ragged.argument.box = {1, 1, 2, 8, 64};
+  TensorMap map = ragged.map();
+  EXPECT_EQ(map.rank, 5u);
+  EXPECT_EQ(map.sizes, (Five{64, 32, 2, 14, 32}));
+  EXPECT_EQ(map.strides, (Five{2, 256, 128, 8192, 256}));
+  EXPECT_EQ(map.box, (std::array<uint32_t, 5>{64, 8, 2, 1, 1}));
+  EXPECT_EQ(map.bytesInFront, 31 * 256u);
+}
+
+TEST(TensorMapTest, ofGroupsOfNothingIsThatOfOneElement) {
+  TensorMap map = GroupMap({0, 2, 32, 128}, {8192, 4096, 128, 1}).map();
+  EXPECT_TRUE(map.isEmpty);
+  EXPECT_EQ(map.rank, 5u);
+  EXPECT_EQ(map.sizes, (Five{1, 1, 1, 1, 1}));
+}
+
+TEST(TensorMapTest, ofGroupsHasLimits) {
+  auto refusal = [](const Numbers &sizes, const Numbers &strides) {
+    GroupMap group(sizes, strides);
+    return text(makeTensorMap(group.tensor, group.argument));
+  };
+  EXPECT_EQ(refusal({7, 2, 32, 96}, {8192, 4096, 128, 1}),
+            "expects the size of axis 3 (head_dim) of 'k' to be a multiple of "
+            "64, but got 96");
+  EXPECT_EQ(refusal({7, 2, 12, 128}, {8192, 4096, 128, 1}),
+            "expects the size of axis 2 (page_size) of 'k' to be a multiple of "
+            "8, but got 12");
+  EXPECT_EQ(
+      refusal({int64_t(1) << 31, 2, 32, 128}, {8200, 4096, 128, 1}),
+      "expects axes 0 (pages) and 1 (heads_kv) of 'k' to reach at most "
+      "2147483647 times 16 bytes, the largest power of two that both strides "
+      "are multiples of, but got sizes of 2147483648 and 2\n"
+      "  note: the kernels copy it by a tensor map that has both as one axis: "
+      "use strides that are multiples of more, or fewer pages");
 }
 
 TEST(TensorMapTest, ofATensorWithoutElementsBeginsSomewhere) {

@@ -83,4 +83,53 @@ TEST(TileStaging, WarpgroupsTakeTilesInPlace) {
   EXPECT_TRUE(stage(schedule, TileRole::Key).inPlace);
   EXPECT_TRUE(stage(schedule, TileRole::Value).inPlace);
 }
+
+/// Two warpgroups, tiles of 128 keys.
+ScheduleChoice makeWarpgroups(RowSum rowSum) {
+  ScheduleChoice schedule = makeSchedule();
+  schedule.product = Product::Warpgroup;
+  schedule.numWarps = 8;
+  schedule.blockM = schedule.blockN = 128;
+  schedule.query = QueryPlacement::Shared;
+  schedule.rowSum = rowSum;
+  return schedule;
+}
+
+TEST(TileStaging, PanelsOfAPageLieTogether) {
+  ScheduleChoice schedule = makeWarpgroups(RowSum::Add);
+  for (int64_t pageSize : {8, 16, 64}) {
+    for (TileRole role : {TileRole::Key, TileRole::Value})
+      EXPECT_EQ(getGroupRows(schedule, role, 128, pageSize), 8);
+    // Ones are behind the panels of a whole page.
+    EXPECT_EQ(getGroupRows(makeWarpgroups(RowSum::Mma), TileRole::Value, 128,
+                           pageSize),
+              pageSize);
+    EXPECT_EQ(
+        getGroupRows(makeWarpgroups(RowSum::Mma), TileRole::Key, 128, pageSize),
+        8);
+  }
+  EXPECT_EQ(chooseStaging(schedule, TileRole::Key, 128, true, 16).group, 8);
+  EXPECT_EQ(chooseStaging(schedule, TileRole::Key, 128, true).group, 0);
+}
+
+TEST(TileStaging, PartsOfPagesAreBoxes) {
+  ScheduleChoice schedule = makeWarpgroups(RowSum::Mma);
+  EXPECT_EQ(getBoxRows(schedule, std::nullopt), 128);
+  EXPECT_EQ(getBoxRows(schedule, 64), 64);
+  EXPECT_EQ(getBoxRows(schedule, 512), 128);
+  schedule.blockN = 80;
+  EXPECT_EQ(getBoxRows(schedule, 64), 16);
+  EXPECT_EQ(getGroupRows(schedule, TileRole::Value, 128, 64), 16);
+}
+
+TEST(TileStaging, OtherPanelsHaveAllRows) {
+  ScheduleChoice schedule = makeWarpgroups(RowSum::Add);
+  // A tile in one page, one panel, part of a panel, rows of Q, other copies.
+  EXPECT_EQ(getGroupRows(schedule, TileRole::Key, 128, 128), 0);
+  EXPECT_EQ(getGroupRows(schedule, TileRole::Key, 64, 16), 0);
+  EXPECT_EQ(getGroupRows(schedule, TileRole::Key, 96, 16), 0);
+  EXPECT_EQ(getGroupRows(schedule, TileRole::Query, 128, 16), 0);
+  EXPECT_EQ(getGroupRows(schedule, TileRole::Output, 128, 16), 0);
+  EXPECT_EQ(getGroupRows(makeSchedule(), TileRole::Key, 128, 16), 0);
+}
 } // namespace

@@ -61,9 +61,10 @@ TEST(TargetInfo, AdaLimitsOfTheProgrammingGuide) {
 TEST(TargetInfo, RegistersAreSharedOutInUnitsOfEight) {
   const TargetInfo &hopper = *lookupTarget("sm_90a");
   auto expect = [&](int64_t warpgroups, int64_t atLaunch, int64_t ofConsumer,
-                    int64_t ofProducer, int64_t blocks = 1) {
-    RegisterShares shares =
-        getRegisterShares(hopper, blocks, 128 * warpgroups, 128);
+                    int64_t ofProducer, int64_t blocks = 1,
+                    bool readsPages = false) {
+    RegisterShares shares = getRegisterShares(
+        hopper, blocks, 128 * warpgroups, 128, readsPages);
     EXPECT_EQ(shares.atLaunch, atLaunch) << warpgroups;
     EXPECT_EQ(shares.ofConsumer, ofConsumer) << warpgroups;
     EXPECT_EQ(shares.ofProducer, ofProducer) << warpgroups;
@@ -79,6 +80,10 @@ TEST(TargetInfo, RegistersAreSharedOutInUnitsOfEight) {
   expect(3, 128, 160, 32);
   expect(2, 80, 104, 32, /*blocks=*/2);
   expect(1, 80, 136, 24, /*blocks=*/3);
+  // Where there are registers to spare, copies of pages get them.
+  expect(2, 168, 232, 40, /*blocks=*/1, /*readsPages=*/true);
+  expect(3, 128, 160, 32, /*blocks=*/1, /*readsPages=*/true);
+  expect(2, 80, 104, 32, /*blocks=*/2, /*readsPages=*/true);
 }
 
 TEST(TargetInfo, PTXVersionIsTheNewestThatIsNeeded) {

@@ -87,8 +87,10 @@ inline constexpr int64_t kReservedSharedMemory = 1024;
 struct RegisterShares {
   int64_t atLaunch, ofConsumer, ofProducer;
 };
+/// Copies of pages (`readsPages`) take more than others.
 RegisterShares getRegisterShares(const TargetInfo &target, int64_t numBlocks,
-                                 int64_t numConsumers, int64_t numProducers);
+                                 int64_t numConsumers, int64_t numProducers,
+                                 bool readsPages = false);
 
 /// The chips FlashCore compiles for, oldest first. All of them have ldmatrix,
 /// mma.sync m16n8k16 on f16 and bf16, and cp.async.

@@ -133,7 +133,15 @@ TEST_F(ToolStruct, TensorMaps) {
                       "'tensormap128[8,64]:f16[8,64]:poison'",
                       "--expect-written"));
   for (auto [argument, message] :
-       {std::pair("tensormap[8,64]", "expects tensormap[BOX]:BUFFER or"),
+       {std::pair("tensormap128[1,1,1,8,64/8]:f16[8,64]:ones",
+                  "expects a buffer of 4 axes, of which no other than 2 is "
+                  "ragged, for groups of rows, but got 2 axes"),
+        std::pair("tensormap128[1,1,1,8,64/8]:f16[1,1,12,64]:ones",
+                  "expects rows and columns in multiples of 8 and 64, but got "
+                  "12 and 64"),
+        std::pair("tensormap128[8,64/0]:f16[8,64]:ones",
+                  "expects tensormap[BOX]"),
+        std::pair("tensormap[8,64]", "expects tensormap[BOX]:BUFFER or"),
         std::pair("tensormap[8,x]:f16[8,64]:ones", "expects tensormap[BOX]"),
         std::pair("tensormap16[8,64]:f16[8,64]:ones",
                   "expects a swizzle of 32, 64 or 128 bytes, but got 16"),

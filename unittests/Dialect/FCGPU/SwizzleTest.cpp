@@ -13,6 +13,8 @@
 #include "mlir/IR/MLIRContext.h"
 #include "gtest/gtest.h"
 
+#include <tuple>
+
 #include <set>
 
 using namespace mlir;
@@ -104,5 +106,28 @@ TEST(RingType, SizeIsThatOfAllSlots) {
                             Float16Type::get(&context));
   EXPECT_EQ(ring.getSlotElements(), 64 * 96);
   EXPECT_EQ(ring.getSizeInBytes(), 3 * 64 * 96 * 2);
+}
+
+/// In units of 1024 bytes, the first panels of groups of rows, and how far the
+/// second ones are behind.
+TEST(RingType, PanelsAreInsideOfGroups) {
+  MLIRContext context;
+  context.loadDialect<FCGPUDialect>();
+  auto get = [&](int64_t cols, int64_t group) {
+    return RingType::get(&context, /*stages=*/2, /*rows=*/128, cols,
+                         Float16Type::get(&context), RingLayout::Panels, group);
+  };
+  for (auto [group, first, second] :
+       {std::tuple(0, 2, 16), {8, 4, 1}, {16, 4, 2}, {64, 2, 8}}) {
+    RingType ring = get(128, group);
+    EXPECT_EQ(ring.getPanelOffset(16, 0), first * 1024) << group;
+    EXPECT_EQ(ring.getPanelOffset(16, 64), (first + second) * 1024) << group;
+    EXPECT_EQ(ring.getPanelStride(), second * 1024) << group;
+    EXPECT_EQ(ring.getPanelOffset(3, 8), 3 * 128 + 16) << group;
+    EXPECT_EQ(ring.getSizeInBytes(), 2 * 128 * 128 * 2) << group;
+  }
+  // A panel of ones.
+  EXPECT_EQ(get(136, 16).getPanelOffset(16, 128), (6 + 4) * 1024);
+  EXPECT_EQ(get(136, 16).getGroupStride(), 6 * 1024);
 }
 } // namespace

@@ -23,9 +23,16 @@ using namespace mlir::fcgpu;
 static void shareRegisters(scf::IfOp sides, const Launch &launch,
                            const WarpRoles &roles,
                            const flashcore::TargetInfo &target) {
+  bool readsPages = sides.getElseRegion()
+                        .walk([](CopyOp copy) {
+                          return copy.getSource().getDefiningOp<ViewPagesOp>()
+                                     ? WalkResult::interrupt()
+                                     : WalkResult::advance();
+                        })
+                        .wasInterrupted();
   flashcore::RegisterShares shares = flashcore::getRegisterShares(
       target, launch.numBlocks, roles.getNumConsumers(),
-      launch.numThreads - roles.getNumConsumers());
+      launch.numThreads - roles.getNumConsumers(), readsPages);
   if (shares.ofConsumer <= shares.atLaunch)
     return;
   using Action = NVVM::SetMaxRegisterAction;
