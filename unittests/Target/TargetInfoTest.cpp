@@ -63,8 +63,8 @@ TEST(TargetInfo, RegistersAreSharedOutInUnitsOfEight) {
   auto expect = [&](int64_t warpgroups, int64_t atLaunch, int64_t ofConsumer,
                     int64_t ofProducer, int64_t blocks = 1,
                     bool readsPages = false) {
-    RegisterShares shares = getRegisterShares(
-        hopper, blocks, 128 * warpgroups, 128, readsPages);
+    RegisterShares shares =
+        getRegisterShares(hopper, blocks, 128 * warpgroups, 128, readsPages);
     EXPECT_EQ(shares.atLaunch, atLaunch) << warpgroups;
     EXPECT_EQ(shares.ofConsumer, ofConsumer) << warpgroups;
     EXPECT_EQ(shares.ofProducer, ofProducer) << warpgroups;

@@ -446,12 +446,13 @@ def FCGPU_RingType : TypeDef<FCGPU_Dialect, "Ring"> {
     these rows: one box of a bulk copy can then fill all panels of the rows of a
     page. Of two panels and 128 rows, in units of 1024 bytes:
 
-        row      0..7   8..15   16..23   24..31  ...
-        panels   0, 16  1, 17    2, 18    3, 19
-        panels(8)    0, 1   2, 3     4, 5     6, 7
-        panels(16)   0, 2   1, 3     4, 6     5, 7
+        rows         0..7   8..15   16..23   24..31
+        panels       0, 16  1, 17   2, 18    3, 19
+        panels(8)    0, 1   2, 3    4, 5     6, 7
+        panels(16)   0, 2   1, 3    4, 6     5, 7
 
-    Products read K of any rows from groups of 8 alone, and V from all.
+    Of a left operand and of a right one stored (n, k), as K is, products take all
+    rows at once, which are at equal distances in groups of 8 alone.
 
     ```mlir
     !fcgpu.ring<2x64x128xf16>
