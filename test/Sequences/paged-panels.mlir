@@ -12,7 +12,7 @@
 // RUN: flashcore-run %t-8.mlir --device=emulator --seed=5 -- --no-cubin --chip=sm_90a --product=warpgroup --row-sum=add --overlap=none | FileCheck %s
 // RUN: sed 's/x16x128x/x32x128x/g; s/3x20x/3x10x/g' %s > %t-32.mlir
 // RUN: flashcore-run %t-32.mlir --device=emulator --seed=6 -- --no-cubin --chip=sm_90a --product=warpgroup | FileCheck %s
-// RUN: sed 's/x16x128x/x64x128x/g; s/3x20x/3x5x/g; s/xf16/xbf16/g' %s > %t-64.mlir
+// RUN: sed 's/x16x128x/x64x128x/g; s/3x20x/3x5x/g; s/xf/xbf/g' %s > %t-64.mlir
 // RUN: flashcore-run %t-64.mlir --device=emulator --seed=7 -- --no-cubin --chip=sm_90a --product=warpgroup --block-n=128 | FileCheck %s
 // RUN: flashcore-run %t-64.mlir --device=emulator --seed=8 -- --no-cubin --chip=sm_90a --product=warpgroup --block-n=96 | FileCheck %s
 // RUN: sed 's/x16x128x/x16x256x/g; s/5x128x/5x256x/g' %s > %t-256.mlir
