@@ -34,7 +34,7 @@ namespace fs = llvm::sys::fs;
 namespace json = llvm::json;
 
 static constexpr llvm::StringLiteral kBundleFormat = "flashcore-bundle";
-static constexpr int64_t kBundleVersion = 9;
+static constexpr int64_t kBundleVersion = 10;
 
 /// Attributes have a one-to-one JSON form; `unit` is a value that is known at
 /// run time only.

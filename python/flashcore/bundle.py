@@ -31,7 +31,7 @@ __all__ = [
     "TensorMap",
 ]
 
-VERSION = 9
+VERSION = 10
 WORKSPACE = "workspace"
 
 Sizes = Mapping[str, int]

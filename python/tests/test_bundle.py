@@ -61,7 +61,7 @@ VARIANT = {
 }
 MANIFEST = {
     "format": "flashcore-bundle",
-    "version": 9,
+    "version": 10,
     "attention": {"dims": DIMS},
     "tensors": [
         tensor("q", "input", ["batch", "seqlen_q"]),
@@ -138,8 +138,8 @@ def test_sizes(make):
 
 
 def test_other_files(make, tmp_path):
-    with pytest.raises(BundleError, match="version 9, but got flashcore-bundle of version 10"):
-        make(manifest={"version": 10})
+    with pytest.raises(BundleError, match="version 10, but got flashcore-bundle of version 11"):
+        make(manifest={"version": 11})
     with pytest.raises(BundleError, match="cannot read"):
         Bundle(tmp_path / "none")
     (tmp_path / "manifest.json").write_text("{")

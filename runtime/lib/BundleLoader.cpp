@@ -50,7 +50,7 @@ static constexpr std::string_view notABundle =
     "it";
 
 /// Raised whenever a bundle of before would be misread.
-static constexpr int64_t manifestVersion = 9;
+static constexpr int64_t manifestVersion = 10;
 
 /// Far more than any bundle has.
 static constexpr int64_t maxManifestBytes = 1 << 26, maxCodeBytes = 1 << 30,

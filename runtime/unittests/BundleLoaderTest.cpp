@@ -255,12 +255,12 @@ TEST_F(BundleLoaderTest, refusesAnotherFormat) {
 }
 
 TEST_F(BundleLoaderTest, refusesAnotherVersion) {
-  for (int version : {8, 10})
+  for (int version : {9, 11})
     EXPECT_EQ(
         refusal("/version", version),
-        "manifest.json: expects 'version' to be 9, but got " +
+        "manifest.json: expects 'version' to be 10, but got " +
             std::to_string(version) +
-            "\n  note: this runtime reads version 9: recompile the bundle "
+            "\n  note: this runtime reads version 10: recompile the bundle "
             "with the flashcore-compile of this release");
 }
 

@@ -157,7 +157,7 @@ TEST_F(Bundle, LaunchCommentSaysWhatTheManifestSays) {
 TEST_F(Bundle, NamesFormatVersionAndChip) {
   json::Object manifest = writeAndReadManifest();
   EXPECT_EQ(manifest.getString("format"), "flashcore-bundle");
-  EXPECT_EQ(manifest.getInteger("version"), 9);
+  EXPECT_EQ(manifest.getInteger("version"), 10);
   EXPECT_EQ(writeAndReadVariant().getString("chip"), "sm_89");
 }
 

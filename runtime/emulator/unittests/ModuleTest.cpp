@@ -225,7 +225,7 @@ TEST(Module, DescribesWhatACallerHasToKnow) {
 
 TEST(Module, DescribesTheLaunchThatTheFileSays) {
   std::string comment =
-      R"(// flashcore-launch: {"version": 9, "attention": {"dims": {"n": 8}}, )"
+      R"(// flashcore-launch: {"version": 10, "attention": {"dims": {"n": 8}}, )"
       R"("tensors": [], "workspace": {"bytes": []}, "more": )" +
       std::string(50000, '[') + std::string(50000, ']') +
       R"(, "kernels": [{"name": "k", "block": [32, 1, 1], "grid": [[], [], )"

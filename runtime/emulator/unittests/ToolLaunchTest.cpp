@@ -67,7 +67,7 @@ struct ToolLaunch : Tool {
 }
 )";
   json launch = json::parse(R"({
-    "version": 9,
+    "version": 10,
     "attention": {"dims": {"n": null, "one": 1}},
     "tensors": [
       {"name": "q", "role": "input", "dtype": "f32", "axes": ["one", "n"],
@@ -313,7 +313,8 @@ TEST_F(ToolLaunch, RefusesWrongFields) {
     changed[json::json_pointer(pointer)] = value;
     return changed;
   };
-  expectComment(with("/version", 10), "version: expects version 9, but got 10");
+  expectComment(with("/version", 11),
+                "version: expects version 10, but got 11");
   expectComment(with("/attention/dims/n", -1),
                 "attention.dims.n: expects an integer from 0 to "
                 "9223372036854775807, but got -1");
@@ -380,7 +381,7 @@ struct ToolMapLaunch : Tool {
       "[%o, {0, %s, %h}], [t]; cp.async.bulk.commit_group;"
       "cp.async.bulk.wait_group 0; ret; }\n";
   json launch = json::parse(R"({
-    "version": 9,
+    "version": 10,
     "attention": {"dims": {"h": null, "n": null, "d": 64}},
     "tensors": [
       {"name": "q", "role": "input", "dtype": "f16", "axes": ["h", "n", "d"],

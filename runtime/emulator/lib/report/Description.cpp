@@ -21,7 +21,7 @@ using nlohmann::json;
 
 static constexpr std::string_view prefix = "// flashcore-launch: ";
 /// That of the manifest: the words are the same.
-static constexpr uint64_t knownVersion = 9;
+static constexpr uint64_t knownVersion = 10;
 
 const DescribedTensor *Description::findTensor(std::string_view name) const {
   auto it = std::find_if(tensors.begin(), tensors.end(),
