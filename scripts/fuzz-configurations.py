@@ -76,6 +76,8 @@ COMPARISONS = {"past": ("sle, %j, %i", None), "near": ("sge, %j, %x", "arith.sub
                "since": ("sge, %j, %x", "arith.muli %e, %c"), "until": ("slt, %j, %x", "arith.muli %e, %c")}
 # What those with %e read: a number of each query.
 TABLE = 40
+# What "shown" reads: bytes of as many keys as there may be, in rows of one less where its number is odd.
+ROWS, KEYS = 3, 8192
 
 
 def region_text(words):
@@ -88,15 +90,18 @@ def region_text(words):
     joined = None
     for i, word in enumerate(words.split("/")):
         join, name, number = ("", *word.split(".")) if i == 0 else word.split(".")
-        compare, other = COMPARISONS[name]
+        if name == "shown":
+            lines += [f"%r_{i} = arith.constant {ROWS} : index", f"%y_{i} = arith.remui %i, %r_{i} : index", f"%z_{i} = arith.constant 0 : i8",
+                      f"%x_{i} = memref.load %bytes[%y_{i}, %j] : {bytes_type(words)}"]
+        compare, other = ("ne, %x, %z", None) if name == "shown" else COMPARISONS[name]
         lines.append(f"%c_{i} = arith.constant {number} : index")
         if "%y" in compare:
             lines.append(f"%y_{i} = {other} : index".replace("%i", "%j").replace("%c", f"%c_{i}"))
         if other:
             lines.append(f"%x_{i} = {other} : index".replace("%c", f"%c_{i}"))
-        for value in "cxy":
+        for value in "cxyz":
             compare = compare.replace(f"%{value}", f"%{value}_{i}")
-        lines.append(f"%v_{i} = arith.cmpi {compare} : index")
+        lines.append(f"%v_{i} = arith.cmpi {compare} : {'i8' if name == 'shown' else 'index'}")
         if joined:
             lines.append(f"%w_{i} = arith.{join}i {joined}, %v_{i} : i1")
         joined = f"%w_{i}" if joined else f"%v_{i}"
@@ -134,6 +139,12 @@ def change_text(words):
 
 def reads_table(words):
     return "since" in words or "until" in words
+
+
+def bytes_type(words):
+    """That of the tensor that "shown" reads."""
+    number = int(words.partition("shown.")[2].partition("/")[0])
+    return f"memref<{ROWS}x{KEYS - number % 2}xi8>"
 
 
 def load_make_bundles():
@@ -238,6 +249,8 @@ class Configuration:
             text = text.replace(") {\n  flashcore", f", %numbers: memref<{TABLE}xi32>) {{\n  flashcore", 1)
         if "table" in self.change:
             text = text.replace(") {\n  flashcore", f", %added: memref<{TABLE}xf32>) {{\n  flashcore", 1)
+        if "shown" in self.region:
+            text = text.replace(") {\n  flashcore", f", %bytes: {bytes_type(self.region)}) {{\n  flashcore", 1)
         regions = [] if self.change == "none" else [change_text(self.change)]
         if self.region != "none":
             regions.append(region_text(self.region))
@@ -507,7 +520,7 @@ class Generator:
             self.chance(80), options=self.options(), runs=runs, **self.emulator())
         if layout == "apart":
             drawn = dataclasses.replace(drawn, gap=self.rng.randint(1, 12))
-        return self.add_change(self.add_append(self.add_blocks(self.add_scores(self.add_data(drawn)))))
+        return self.add_change(self.add_bytes(self.add_append(self.add_blocks(self.add_scores(self.add_data(drawn))))))
 
     def add_append(self, drawn):
         """The last that came. k and v are parts of no tensor that q is a part of, and lengths are those of batch entries."""
@@ -558,6 +571,12 @@ class Generator:
         if self.chance(2):
             sizes[self.rng.randrange(2)] = self.rng.choice([0, -16, 100, 1 << 20])
         return dataclasses.replace(drawn, blocks=(*sizes, self.rng.choice("b1") + self.rng.choice("h1")))
+
+    def add_bytes(self, drawn):
+        """A part of the region that reads bytes by keys, the last that came."""
+        if drawn.region == "none" or not self.chance(30):
+            return drawn
+        return dataclasses.replace(drawn, region=f"{drawn.region}/{self.rng.choice(['and', 'or'])}.shown.{self.rng.randint(0, 1)}")
 
     def add_change(self, drawn):
         """The last that came. Numbers are such that errors stay those of an attention."""

@@ -111,7 +111,7 @@ class Tensor:
 
     @property
     def element_bytes(self) -> int:
-        return 4 if self.dtype in ("f32", "i32") else 2
+        return {"f32": 4, "i32": 4, "i8": 1}.get(self.dtype, 2)
 
     def shape(self, sizes: Sizes) -> Tuple[int, ...]:
         return tuple(1 if axis == "1" else sizes[axis] for axis in self.axes)

@@ -66,7 +66,8 @@ def _on_host(capture: Capture) -> Any:
         array = array.float() if array.is_floating_point() else array
     elif hasattr(array, "get"):  # CuPy's
         array = array.get()
-    return numpy.asarray(array).astype("int32" if capture.element == "i32" else "float32")
+    wide = {"i32": "int32", "i8": capture.dtype}.get(capture.element, "float32")
+    return numpy.asarray(array).astype(wide)
 
 
 def _evaluate(program: Program, tensors: Sequence[Any], arguments: Sequence[Any]) -> Any:

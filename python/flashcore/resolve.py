@@ -28,6 +28,8 @@ Sizes = Tuple[int, ...]
 Run = Callable[[Any, Any, Any, Any, Any, Any], Any]
 Spec = Tuple[str, int, bool, Sizes, Sizes]
 
+#: Of an element that is read beside q, k and v; others have two.
+_CAPTURED_BYTES = {"float32": 4, "int32": 4, "int8": 1, "uint8": 1, "bool": 1}
 _AXES = {"bhsd": "(batch, heads, seqlen, head_dim)", "bshd": "(batch, seqlen, heads, head_dim)"}
 #: Of k and v with page_table.
 _PAGE_AXES = {
@@ -635,7 +637,7 @@ def _specs(arguments: Arguments, options: Options, layout: str) -> Tuple[List[Sp
         bytes_each = 4 if arguments.bias.dtype == "float32" else 2
         specs.append(("bias", bytes_each, False, *_bias_geometry(arguments)))
     for tensor in arguments.captured:
-        bytes_each = 4 if tensor.dtype in ("float32", "int32") else 2
+        bytes_each = _CAPTURED_BYTES.get(tensor.dtype, 2)
         strides = _normal(tensor.sizes, tensor.strides)
         specs.append((tensor.name, bytes_each, False, tensor.sizes, strides))
     specs.append(spec("o", o_sizes, o_strides))

@@ -30,7 +30,7 @@ _TYPES = ("i1", "i32", "index", "f32")
 #: What tensors are read as: their element in the kernel, by their own.
 _ELEMENTS = {
     "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f32", "int32": "i32",
-    "int64": "i32", "int16": "i32", "int8": "i32", "uint8": "i32", "bool": "i32",
+    "int64": "i32", "int16": "i32", "int8": "i8", "uint8": "i8", "bool": "i8",
 }  # fmt: skip
 _MAX_RANK = 4
 
@@ -53,14 +53,15 @@ class Capture:
         view = _core.view(array, None)
         if view.dtype not in _ELEMENTS:
             fail(
-                "expects captured tensors of float16, bfloat16, float32 or int32 (or what is "
-                f"converted to these), but got {view.dtype}"
+                "expects captured tensors of float16, bfloat16, float32, int32, int8, uint8 or bool "
+                f"(or what is converted to these), but got {view.dtype}"
             )
         if view.rank > _MAX_RANK:
             fail(f"expects captured tensors of at most {_MAX_RANK} axes, but got {view.rank}")
         self.array = array
         self.rank = view.rank
-        self.is_bool = view.dtype == "bool"
+        #: Its own type, where that says how a byte is read.
+        self.dtype = view.dtype
         self.element = _ELEMENTS[view.dtype]
         wide = {"f32": "float32", "i32": "int32"}.get(self.element, view.dtype)
         #: What its elements are converted to at each call; None for none.
@@ -113,7 +114,7 @@ class Tracer:
             return self.emit("constant", kind, detail="true" if number else "false")
         if kind == "f32":
             return self.emit("constant", kind, detail=_float_text(float(number)))
-        bits = 31 if kind == "i32" else 63
+        bits = {"i8": 7, "i32": 31}.get(kind, 63)
         if not -(1 << bits) <= int(number) < 1 << bits:
             fail(f"expects whole numbers of {bits + 1} bits, but got {number}")
         result = self.emit("constant", kind, detail=str(int(number)))
@@ -129,9 +130,15 @@ class Tracer:
             half = self.emit("load", capture.element, *at, detail=number)
             return self.emit("arith.extf", "f32", half, detail=capture.element)
         result = self.emit("load", capture.element, *at, detail=number)
-        if capture.is_bool:
-            return self.compare("ne", "une", result, 0)
-        return result
+        if capture.element != "i8":
+            return result
+        if capture.dtype == "bool":
+            return self.emit("arith.cmpi", "i1", result, self.constant(0, "i8"), detail="ne")
+        if capture.dtype == "int8":
+            return self.emit("arith.extsi", "i32", result, detail="i8")
+        number = self.emit("arith.extui", "i32", result, detail="i8")
+        self.naturals.add(number.value)
+        return number
 
     def _index(self, index: Any) -> Scalar:
         if isinstance(index, Scalar) and index.kind == "f32":
@@ -241,8 +248,8 @@ class Captured:
 def capture(array: Any) -> Captured:
     """An array that score_mod or mask_mod reads: ``capture(table)[head, q_idx]``.
 
-    array: NumPy or CuPy array of float16, bfloat16, float32 or int32 with up to
-        four axes, where q is; other numbers are converted at each call. PyTorch's
+    array: NumPy or CuPy array of float16, bfloat16, float32, int32, int8, uint8 or
+        bool with up to four axes, where q is; others are converted at each call. PyTorch's
         tensors need none of this: they are indexed as they are.
 
     Returns what takes indices, numbers or values of the function. An array of

@@ -385,6 +385,11 @@ static bool readTorchType(PyObject *object, TensorView &view) {
       {"torch.bfloat16", {dlpack::BFloat, 16, 1}},
       {"torch.float32", {dlpack::Float, 32, 1}},
       {"torch.float64", {dlpack::Float, 64, 1}},
+      {"torch.int8", {dlpack::Int, 8, 1}},
+      {"torch.int16", {dlpack::Int, 16, 1}},
+      {"torch.int32", {dlpack::Int, 32, 1}},
+      {"torch.int64", {dlpack::Int, 64, 1}},
+      {"torch.uint8", {dlpack::UInt, 8, 1}},
       {"torch.bool", {dlpack::Bool, 8, 1}}};
   for (auto &[spelling, type] : known)
     if (!std::strcmp(name, spelling))

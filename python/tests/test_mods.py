@@ -57,7 +57,24 @@ def test_relative_bias(dtype):
     assert_close(o, attention(q, k, v, bias=bias)[0])
 
 
-@pytest.mark.parametrize("dtype", [numpy.int32, numpy.int64, numpy.uint8])
+@pytest.mark.parametrize("dtype", [bool, numpy.int8, numpy.uint8])
+def test_bytes_are_read_as_they_are(dtype):
+    q, k, v = qkv()
+    numbers = numpy.random.default_rng(0).integers(-2, 3, (50, 70)).astype(dtype)
+    captured = flashcore.capture(numbers[:, 3:63])
+
+    def mask_mod(batch, head, q_idx, kv_idx):
+        number = captured[q_idx, kv_idx]
+        return number if dtype == bool else (number > 0) & (number < 200)
+
+    assert "xi8, strided<[?, 1]>>" in flashcore.trace(mask_mod=mask_mod)
+    wide = numbers[:, 3:63].astype(int)
+    seen = (wide > 0) & (wide < 200)
+    o = flashcore.attention(q, k, v, mask_mod=mask_mod)
+    assert_close(o, attention(q, k, v, bias=hidden(seen)[None, None])[0])
+
+
+@pytest.mark.parametrize("dtype", [numpy.int32, numpy.int64, numpy.int8, numpy.uint8])
 def test_documents(dtype):
     q, k, v = qkv()
     document = numpy.sort(numpy.random.default_rng(0).integers(0, 4, (2, 60))).astype(dtype)

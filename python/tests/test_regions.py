@@ -169,13 +169,15 @@ def test_what_is_not_used_is_not_read():
 
 @pytest.mark.parametrize(
     "dtype, kind",
-    [("f4", "f32"), ("f8", "f32"), ("f2", "f16"), ("i4", "i32"), ("i8", "i32"), ("?", "i32")],
+    [("f4", "f32"), ("f8", "f32"), ("f2", "f16"), ("i4", "i32"), ("i8", "i32"), ("i1", "i8"), ("u1", "i8"), ("?", "i8")],
 )
 def test_types_of_captured_arrays(dtype, kind):
     array = flashcore.capture(numpy.zeros(5, dtype))
     (comment, *ops) = lines(lambda s, b, h, q, k: s + array[q])
     assert comment == f"// %capture0: memref<?x{kind}, strided<[1]>>"
-    assert ("arith.cmpi" in ops[2]) == (dtype == "?")
+    read = {"i1": "extsi %0 : i8", "u1": "extui %0 : i8", "?": "cmpi ne, %0, %1 : i8"}.get(dtype, "")
+    assert any(read in op for op in ops)
+    assert any("arith.cmpi" in op for op in ops) == (dtype == "?")
 
 
 def test_ranks_and_strides_of_captured_arrays():
@@ -252,8 +254,8 @@ def test_ops_that_are_refused(message, mod):
          lambda s, b, h, q, k: flashcore.capture(TABLE)[h, 0:1]),
         ("expects indices of a captured tensor of at least 0, but got -1",
          lambda s, b, h, q, k: flashcore.capture(TABLE)[h, -1]),
-        ("expects captured tensors of float16, bfloat16, float32 or int32 (or what is converted "
-         "to these), but got complex64",
+        ("expects captured tensors of float16, bfloat16, float32, int32, int8, uint8 or bool (or "
+         "what is converted to these), but got complex64",
          lambda s, b, h, q, k: flashcore.capture(SLOPES.astype("c8"))[h]),
         ("expects captured tensors of at most 4 axes, but got 5",
          lambda s, b, h, q, k: flashcore.capture(numpy.ones((1,) * 5))[h, h, h, h, h]),

@@ -364,6 +364,7 @@ static CUtensorMapDataType dataType(DType dtype) {
   case DType::F32:
     return CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
   case DType::I32:
+  case DType::I8:
     break; // no tile that is copied is of integers
   }
   assert(false && "unknown type");

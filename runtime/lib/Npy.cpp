@@ -44,9 +44,10 @@ struct FileType {
 };
 } // namespace
 
-static constexpr FileType fileTypes[] = {{"<f2", "f16", 2},  {"<f4", "f32", 4},
-                                         {"<f8", "f64", 8},  {"<i4", "i32", 4},
-                                         {"<V2", "bf16", 2}, {"<u2", "u16", 2}};
+static constexpr FileType fileTypes[] = {
+    {"<f2", "f16", 2}, {"<f4", "f32", 4},  {"<f8", "f64", 8},
+    {"<i4", "i32", 4}, {"<V2", "bf16", 2}, {"<u2", "u16", 2},
+    {"|i1", "i8", 1},  {"|u1", "u8", 1},   {"|b1", "bool", 1}};
 
 static constexpr const FileType *findType(std::string_view descr) {
   const auto *found =
@@ -115,8 +116,9 @@ static Status parseHeader(const std::string &file, std::string_view header,
     array.descr = "<V2";
   if (!findType(array.descr))
     return Status::error(file +
-                         ": expects elements of type '<f2', '<f4', '<f8', or "
-                         "bf16 as '<V2' or '<u2', but got '" +
+                         ": expects elements of type '<f2', '<f4', '<f8', "
+                         "'<i4', '|i1', '|u1', '|b1', or bf16 as '<V2' or "
+                         "'<u2', but got '" +
                          array.descr + "'")
         .note("convert the array with .astype before saving it");
   isFortran = order->starts_with("True");
@@ -295,6 +297,8 @@ static double loadElement(const FileType &type, const char *from) {
       std::memcpy(&bits, from, static_cast<size_t>(info.bytes));
       return info.load(bits);
     }
+  if (type.bytes == 1)
+    return loadAs<uint8_t>(from);
   return loadAs<double>(from);
 }
 
@@ -329,7 +333,9 @@ private:
 
 /// Whether the bits of the file are those of the tensor.
 static bool isSameType(const FileType &type, DType dtype) {
-  return type.name == stringify(dtype) || type.descr == infoOf(dtype).npyDescr;
+  bool isByte = dtype == DType::I8 && type.bytes == 1; // of whatever sign
+  return isByte || type.name == stringify(dtype) ||
+         type.descr == infoOf(dtype).npyDescr;
 }
 
 Status flashcore::verifyType(const NpyArray &array, const std::string &file,

@@ -29,11 +29,15 @@ static constexpr size_t numArguments = 5;
 static constexpr size_t maxInstructions = 1 << 12;
 
 static constexpr std::pair<std::string_view, Type> types[] = {
-    {"f16", Type::F16}, {"bf16", Type::BF16}, {"f32", Type::F32},
-    {"i1", Type::I1},   {"i32", Type::I32},   {"index", Type::Index}};
+    {"f16", Type::F16},    {"bf16", Type::BF16}, {"f32", Type::F32},
+    {"i1", Type::I1},      {"i8", Type::I8},     {"i32", Type::I32},
+    {"index", Type::Index}};
 
 static int bitsOf(Type type) {
-  return type == Type::I1 ? 1 : type == Type::I32 ? 32 : 64;
+  return type == Type::I1    ? 1
+         : type == Type::I8  ? 8
+         : type == Type::I32 ? 32
+                             : 64;
 }
 
 /// An integer as a value of the type.
@@ -41,6 +45,8 @@ static int64_t wrap(uint64_t integer, Type type) {
   switch (type) {
   case Type::I1:
     return static_cast<int64_t>(integer & 1);
+  case Type::I8:
+    return static_cast<int8_t>(static_cast<uint8_t>(integer));
   case Type::I32:
     return static_cast<int32_t>(static_cast<uint32_t>(integer));
   default:
@@ -54,8 +60,9 @@ static int64_t asSigned(int64_t integer, Type type) {
 }
 
 static uint64_t asUnsigned(int64_t integer, Type type) {
-  return type == Type::I32 ? static_cast<uint32_t>(integer)
-                           : static_cast<uint64_t>(integer);
+  return type == Type::I8    ? static_cast<uint8_t>(integer)
+         : type == Type::I32 ? static_cast<uint32_t>(integer)
+                             : static_cast<uint64_t>(integer);
 }
 
 namespace flashcore {
@@ -373,7 +380,7 @@ Type ScoreProgram::Reader::readType(Field field) {
   for (const auto &[name, type] : types)
     if (text == name)
       return type;
-  field.refuse("'f16', 'bf16', 'f32', 'i1', 'i32' or 'index'");
+  field.refuse("'f16', 'bf16', 'f32', 'i1', 'i8', 'i32' or 'index'");
   return Type::F32;
 }
 
@@ -452,7 +459,7 @@ void ScoreProgram::Reader::readInstruction(Field field) {
       instruction.constant.integer =
           wrap(static_cast<uint64_t>(bits), instruction.type);
     if (instruction.type < Type::F32)
-      field["type"].refuse("'f32', 'i1', 'i32' or 'index'");
+      field["type"].refuse("'f32', 'i1', 'i8', 'i32' or 'index'");
   } else if (name == "load") {
     readOperands(instruction, field);
     std::string tensor = field["tensor"].string();
@@ -525,7 +532,7 @@ static Value load(const TensorView &tensor, const std::vector<size_t> &operands,
       return {std::numeric_limits<double>::quiet_NaN(), 0};
   }
   double value = tensor.load(at[0], at[1], at[2], at[3]);
-  if (tensor.dtype == DType::I32)
+  if (!isReal(tensor.dtype))
     return {0, static_cast<int64_t>(value)};
   return {value, 0};
 }

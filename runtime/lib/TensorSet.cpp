@@ -206,13 +206,19 @@ static void fillSlopes(HostTensor &slopes) {
   });
 }
 
-/// Normal values, or integers as the numbers of documents: they start at 0 and
-/// grow by 1 now and then along the last axis.
+/// Normal values; of bytes 0 or 1, as masks have them; else integers as the
+/// numbers of documents: they start at 0 and grow by 1 now and then along the
+/// last axis.
 static void fillCaptured(HostTensor &tensor, uint64_t seed) {
   const TensorGeometry &geometry = tensor.geometry();
   if (isReal(geometry.dtype))
     return fillNormal(tensor, seed, [](int64_t) { return 1.0f; });
   NormalGenerator generator(seed);
+  if (geometry.dtype == DType::I8)
+    return tensor.forEach([&](int64_t, int64_t position) {
+      tensor.storeBits(position,
+                       static_cast<uint32_t>(generator.nextBits() & 1));
+    });
   constexpr uint64_t length = 32; // of a document, in the mean
   int64_t row = geometry.sizes.empty() ? 1 : geometry.sizes.back();
   int value = 0;

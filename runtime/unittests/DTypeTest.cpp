@@ -57,6 +57,12 @@ TEST(DTypeTest, integersAreCutToThoseOfTheType) {
   EXPECT_EQ(info.load(info.round(1e12)), 0x7fffffff);
   EXPECT_EQ(info.load(info.round(-1e12)), -0x7fffffff);
   EXPECT_EQ(info.round(std::numeric_limits<double>::quiet_NaN()), 0u);
+  const DTypeInfo &byte = infoOf(DType::I8);
+  EXPECT_EQ(byte.round(-1), 0xffu);
+  EXPECT_EQ(byte.load(0xff), -1);
+  EXPECT_EQ(byte.load(byte.round(200)), 127);
+  EXPECT_EQ(byte.load(byte.round(-200)), -128);
+  EXPECT_EQ(byte.round(std::numeric_limits<double>::quiet_NaN()), 0u);
 }
 
 TEST(DTypeTest, namesAreThoseOfManifests) {
@@ -64,6 +70,8 @@ TEST(DTypeTest, namesAreThoseOfManifests) {
   EXPECT_EQ(stringify(DType::BF16), "bf16");
   EXPECT_EQ(stringify(DType::F32), "f32");
   EXPECT_EQ(stringify(DType::I32), "i32");
+  EXPECT_EQ(stringify(DType::I8), "i8");
+  EXPECT_EQ(byteSize(DType::I8), 1);
   EXPECT_EQ(byteSize(DType::BF16), 2);
   EXPECT_EQ(byteSize(DType::F32), 4);
 }

@@ -262,19 +262,32 @@ TEST_F(NpyTest, roundsDoublesOnce) {
                                  -INFINITY, 65504, INFINITY, 0}));
 }
 
+TEST_F(NpyTest, bytesAreTakenAsTheyAreWhateverTheirSign) {
+  for (const char *type : {"|i1", "|u1", "|b1"}) {
+    std::string header = std::string("{'descr': '") + type +
+                         "', 'fortran_order': False, 'shape': (1, 2, 3, 4)}";
+    scratch.write("x.npy", file(header, std::string(23, '\1') + '\xff'));
+    HostTensor tensor = makeTensor(DType::I8);
+    EXPECT_EQ(assign(tensor), "") << type;
+    std::vector<double> expected(24, 1);
+    expected.back() = -1;
+    EXPECT_EQ(values(tensor), expected) << type;
+  }
+}
+
 TEST_F(NpyTest, refusesOtherElements) {
-  EXPECT_EQ(
-      refusal(
-          file("{'descr': '<i8', 'fortran_order': False, 'shape': (1,)}", "")),
-      "x.npy: expects elements of type '<f2', '<f4', '<f8', or bf16 as '<V2' "
-      "or '<u2', but got '<i8'\n"
-      "  note: convert the array with .astype before saving it");
-  EXPECT_EQ(
-      refusal(
-          file("{'descr': '>f4', 'fortran_order': False, 'shape': (1,)}", "")),
-      "x.npy: expects elements of type '<f2', '<f4', '<f8', or bf16 as '<V2' "
-      "or '<u2', but got '>f4'\n"
-      "  note: convert the array with .astype before saving it");
+  EXPECT_EQ(refusal(file(
+                "{'descr': '<i8', 'fortran_order': False, 'shape': (1,)}", "")),
+            "x.npy: expects elements of type '<f2', '<f4', '<f8', '<i4', "
+            "'|i1', '|u1', "
+            "'|b1', or bf16 as '<V2' or '<u2', but got '<i8'\n"
+            "  note: convert the array with .astype before saving it");
+  EXPECT_EQ(refusal(file(
+                "{'descr': '>f4', 'fortran_order': False, 'shape': (1,)}", "")),
+            "x.npy: expects elements of type '<f2', '<f4', '<f8', '<i4', "
+            "'|i1', '|u1', "
+            "'|b1', or bf16 as '<V2' or '<u2', but got '>f4'\n"
+            "  note: convert the array with .astype before saving it");
 }
 
 TEST_F(NpyTest, refusesAShapeOfTooManyBytes) {

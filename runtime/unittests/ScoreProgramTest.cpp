@@ -228,6 +228,8 @@ TEST(ScoreProgramTest, conversionsKeepOrCutTheValue) {
   EXPECT_EQ(convert("arith.extsi", "i1", 1, "i32"), -1);
   EXPECT_EQ(convert("arith.extui", "i1", 1, "i32"), 1);
   EXPECT_EQ(convert("arith.trunci", "i32", 6, "i1"), 0);
+  EXPECT_EQ(convert("arith.extsi", "i8", 0xfe, "i32"), -2);
+  EXPECT_EQ(convert("arith.extui", "i8", 0xfe, "i32"), 0xfe);
   EXPECT_EQ(convert("math.absi", "i32", -6, "i32"), 6);
   auto truncate = [&](float value) {
     return convert("arith.fptosi", "f32", std::bit_cast<uint32_t>(value),
@@ -301,7 +303,7 @@ TEST(ScoreProgramTest, refusesWhatItCannotEvaluate) {
   load["tensor"] = "t";
   expectRefusal(load, "values of type 'index'");
   expectRefusal({{"op", "constant"}, {"type", "f64"}, {"bits", 0}},
-                "'f16', 'bf16', 'f32', 'i1', 'i32' or 'index'");
+                "'f16', 'bf16', 'f32', 'i1', 'i8', 'i32' or 'index'");
   expectRefusal({{"op", "constant"}, {"type", "f32"}, {"bits", 0}}, "'result'",
                 /*result=*/6);
 }

@@ -327,7 +327,7 @@ TEST_F(ToolLaunch, RefusesWrongFields) {
   expectComment(with("/tensors/1/name", "q"),
                 "tensors[1].name: expects a name of its own, but got \"q\"");
   expectComment(with("/tensors/0/dtype", "f8"),
-                "tensors[0].dtype: expects f16, bf16, f32 or i32, but got "
+                "tensors[0].dtype: expects f16, bf16, f32, i32 or i8, but got "
                 "\"f8\"");
   expectComment(with("/tensors/0/role", 3),
                 "tensors[0].role: expects a string, but got 3");

@@ -62,6 +62,11 @@ static bool isConstant(Value value) {
 
 static bool isHalf(Type type) { return type.isF16() || type.isBF16(); }
 
+/// Types that are read, but not computed with.
+static bool isNarrow(Type type) {
+  return isHalf(type) || type.isSignlessInteger(8);
+}
+
 static bool isScalar(Type type) {
   return type.isF32() || type.isIndex() || type.isSignlessInteger(1) ||
          type.isSignlessInteger(32);
@@ -83,10 +88,12 @@ static std::string findFault(Operation *op) {
     return name + ", which this version cannot lower there: docs/Op.md lists "
                   "the ops of regions";
   Type type = op->getResult(0).getType();
-  if (!isScalar(type) && !(isLoad(op) && isHalf(type)))
+  // An i8 may be compared with a constant as it is.
+  bool isRead = isLoad(op) || (isConstant(op->getResult(0)) && !isHalf(type));
+  if (!isScalar(type) && !(isRead && isNarrow(type)))
     return name + " of " + toString(type) +
-           ", but regions compute with f32, index, i32 and i1 (f16 and bf16 "
-           "are read and extended)";
+           ", but regions compute with f32, index, i32 and i1 (f16, bf16 and "
+           "i8 are read and extended, and i8 compared)";
   return {};
 }
 
@@ -99,8 +106,8 @@ static std::string findFaultOfCaptured(Value value) {
     return "a value of " + toString(value.getType()) +
            ": put it into a tensor of rank 0, which the region reads";
   Type element = type.getElementType();
-  if (!isHalf(element) && !element.isF32() && !element.isSignlessInteger(32))
-    return toString(type) + ": expects elements of f16, bf16, f32 or i32";
+  if (!isNarrow(element) && !element.isF32() && !element.isSignlessInteger(32))
+    return toString(type) + ": expects elements of f16, bf16, f32, i32 or i8";
   constexpr int64_t maxRank = 4;
   if (type.getRank() > maxRank)
     return toString(type) + ": expects at most " + std::to_string(maxRank) +

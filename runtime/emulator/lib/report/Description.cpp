@@ -167,10 +167,11 @@ static DescribedTensor readTensor(const Field &field, const Description &out) {
       out.findTensor(tensor.name))
     field["name"].refuse("a name of its own");
   tensor.dtype = field["dtype"].string();
-  static constexpr std::string_view dtypes[] = {"f16", "bf16", "f32", "i32"};
+  static constexpr std::string_view dtypes[] = {"f16", "bf16", "f32", "i32",
+                                                "i8"};
   if (std::find(std::begin(dtypes), std::end(dtypes), tensor.dtype) ==
       std::end(dtypes))
-    field["dtype"].refuse("f16, bf16, f32 or i32");
+    field["dtype"].refuse("f16, bf16, f32, i32 or i8");
   std::string role = field["role"].string();
   tensor.isOutput = role == "output";
   if (!tensor.isOutput && role != "input" && role != "updated")

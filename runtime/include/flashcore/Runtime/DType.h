@@ -19,10 +19,10 @@
 
 namespace flashcore {
 
-enum class DType { F16, BF16, F32, I32 };
+enum class DType { F16, BF16, F32, I32, I8 };
 
 /// Whether elements have fractions, infinities and NaNs.
-inline constexpr bool isReal(DType dtype) { return dtype != DType::I32; }
+inline constexpr bool isReal(DType dtype) { return dtype < DType::I32; }
 
 /// An element type. Elements are handed around as bits, in the low ones of 32.
 struct DTypeInfo {
@@ -47,7 +47,7 @@ struct DTypeInfo {
 };
 
 /// In the order of the enum.
-inline constexpr std::array<DTypeInfo, 4> DTypes{{
+inline constexpr std::array<DTypeInfo, 5> DTypes{{
     {DType::F16, "f16", "<f2", 2, 11, -24, 0x7c00,
      [](uint32_t bits) -> double {
        return halfToFloat(static_cast<uint16_t>(bits));
@@ -74,6 +74,16 @@ inline constexpr std::array<DTypeInfo, 4> DTypes{{
        double cut = value >= most ? most : value > -most ? value : -most;
        return static_cast<uint32_t>(
            static_cast<int32_t>(value == value ? cut : 0));
+     }},
+    // The same. Booleans are 0 and 1.
+    {DType::I8, "i8", "|i1", 1, 7, 0, 0x7f,
+     [](uint32_t bits) -> double {
+       return static_cast<int8_t>(static_cast<uint8_t>(bits));
+     },
+     [](double value) -> uint32_t {
+       double cut = value >= 127 ? 127 : value > -128 ? value : -128;
+       return static_cast<uint8_t>(
+           static_cast<int8_t>(value == value ? cut : 0));
      }},
 }};
 

@@ -32,7 +32,7 @@ using Coordinates = std::array<int64_t, 4>;
 /// instruction makes one more of those before it.
 class ScoreProgram {
 public:
-  enum class Type { F16, BF16, F32, I1, I32, Index };
+  enum class Type { F16, BF16, F32, I1, I8, I32, Index };
   static bool isReal(Type type) { return type <= Type::F32; }
 
   /// A number of a real type, or an integer: sign-extended, of i1 0 or 1.

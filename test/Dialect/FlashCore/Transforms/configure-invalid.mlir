@@ -123,7 +123,7 @@ func.func @store(%q: !t, %k: !t, %v: !t, %o: !t, %seen: memref<512xf32>) {
 !t = memref<1x8x512x64xf16>
 
 func.func @double(%q: !t, %k: !t, %v: !t, %o: !t) {
-  // expected-error @below {{'flashcore.attention' op has a score region with 'arith.extf' of f64, but regions compute with f32, index, i32 and i1 (f16 and bf16 are read and extended)}}
+  // expected-error @below {{'flashcore.attention' op has a score region with 'arith.extf' of f64, but regions compute with f32, index, i32 and i1 (f16, bf16 and i8 are read and extended, and i8 compared)}}
   flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t) score {
   ^bb0(%score: f32, %batch: index, %head: index, %query: index, %key: index):
     // expected-note @below {{the region has it here}}
@@ -153,13 +153,32 @@ func.func @captured_scalar(%q: !t, %k: !t, %v: !t, %o: !t, %slope: f32) {
 
 !t = memref<1x8x512x64xf16>
 
-func.func @captured_bytes(%q: !t, %k: !t, %v: !t, %o: !t, %seen: memref<512xi8>) {
-  // expected-error @below {{'flashcore.attention' op has a mask region with 'memref.load' of i8, but regions compute with f32, index, i32 and i1}}
+func.func @captured_short_integers(%q: !t, %k: !t, %v: !t, %o: !t, %seen: memref<512xi16>) {
+  // expected-error @below {{'flashcore.attention' op has a mask region with 'memref.load' of i16, but regions compute with f32, index, i32 and i1}}
   flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t) mask {
   ^bb0(%score: f32, %batch: index, %head: index, %query: index, %key: index):
     // expected-note @below {{the region has it here}}
+    %short = memref.load %seen[%key] : memref<512xi16>
+    %visible = arith.trunci %short : i16 to i1
+    flashcore.yield %visible : i1
+  }
+  return
+}
+
+// -----
+
+!t = memref<1x8x512x64xf16>
+
+// Bytes are read and compared, but not computed with.
+
+func.func @sum_of_bytes(%q: !t, %k: !t, %v: !t, %o: !t, %seen: memref<512xi8>) {
+  // expected-error @below {{'flashcore.attention' op has a mask region with 'arith.addi' of i8, but}}
+  flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t) mask {
+  ^bb0(%score: f32, %batch: index, %head: index, %query: index, %key: index):
     %byte = memref.load %seen[%key] : memref<512xi8>
-    %visible = arith.trunci %byte : i8 to i1
+    // expected-note @below {{the region has it here}}
+    %sum = arith.addi %byte, %byte : i8
+    %visible = arith.trunci %sum : i8 to i1
     flashcore.yield %visible : i1
   }
   return

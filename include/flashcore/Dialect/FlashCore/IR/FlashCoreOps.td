@@ -112,7 +112,7 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
       the key is visible. Both may read tensors from outside (tables, document
       ids), of whatever shape, at coordinates that they compute.
     * Ops of regions that are lowered: loads of such tensors (memref.load,
-      tensor.extract; of f16, bf16, f32 and i32), constants, and on f32, index,
+      tensor.extract; of f16, bf16, f32, i32 and i8), constants, and on f32, index,
       i32 and i1, of arith addf, subf, mulf, divf, negf, maximumf, minimumf,
       maxnumf, minnumf, cmpf, cmpi, select, addi, subi, muli, divsi, divui,
       remsi, remui, floordivsi, ceildivsi, maxsi, minsi, maxui, minui, andi,
