@@ -53,8 +53,8 @@ class Capture:
         view = _core.view(array, None)
         if view.dtype not in _ELEMENTS:
             fail(
-                "expects captured tensors of float16, bfloat16, float32, int32, int8, uint8 or bool "
-                f"(or what is converted to these), but got {view.dtype}"
+                "expects captured tensors of float16, bfloat16, float32, int32, int8, uint8 or "
+                f"bool (or what is converted to these), but got {view.dtype}"
             )
         if view.rank > _MAX_RANK:
             fail(f"expects captured tensors of at most {_MAX_RANK} axes, but got {view.rank}")
@@ -136,9 +136,9 @@ class Tracer:
             return self.emit("arith.cmpi", "i1", result, self.constant(0, "i8"), detail="ne")
         if capture.dtype == "int8":
             return self.emit("arith.extsi", "i32", result, detail="i8")
-        number = self.emit("arith.extui", "i32", result, detail="i8")
-        self.naturals.add(number.value)
-        return number
+        natural = self.emit("arith.extui", "i32", result, detail="i8")
+        self.naturals.add(natural.value)
+        return natural
 
     def _index(self, index: Any) -> Scalar:
         if isinstance(index, Scalar) and index.kind == "f32":

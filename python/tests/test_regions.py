@@ -169,14 +169,17 @@ def test_what_is_not_used_is_not_read():
 
 @pytest.mark.parametrize(
     "dtype, kind",
-    [("f4", "f32"), ("f8", "f32"), ("f2", "f16"), ("i4", "i32"), ("i8", "i32"), ("i1", "i8"), ("u1", "i8"), ("?", "i8")],
+    [
+        *(("f4", "f32"), ("f8", "f32"), ("f2", "f16"), ("i4", "i32"), ("i8", "i32")),
+        *(("i1", "i8"), ("u1", "i8"), ("?", "i8")),
+    ],
 )
 def test_types_of_captured_arrays(dtype, kind):
     array = flashcore.capture(numpy.zeros(5, dtype))
     (comment, *ops) = lines(lambda s, b, h, q, k: s + array[q])
     assert comment == f"// %capture0: memref<?x{kind}, strided<[1]>>"
-    read = {"i1": "extsi %0 : i8", "u1": "extui %0 : i8", "?": "cmpi ne, %0, %1 : i8"}.get(dtype, "")
-    assert any(read in op for op in ops)
+    reads = {"i1": "extsi %0 : i8", "u1": "extui %0 : i8", "?": "cmpi ne, %0, %1 : i8"}
+    assert any(reads.get(dtype, "") in op for op in ops)
     assert any("arith.cmpi" in op for op in ops) == (dtype == "?")
 
 

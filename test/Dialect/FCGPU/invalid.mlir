@@ -552,6 +552,34 @@ func.func private @overlap_of_no_loop() attributes {fcgpu.overlap = #fcgpu.overl
 
 // -----
 
+func.func @paired_is_a_number(%m: memref<8xf16>, %i: index) {
+  // expected-error @below {{expects fcgpu.paired to be unit, but got 2 : i64}}
+  %x = memref.load %m[%i] {fcgpu.paired = 2} : memref<8xf16>
+  return
+}
+
+// -----
+
+func.func @paired_of_no_score(%m: memref<8xf16>, %i: index) {
+  // expected-error @below {{has fcgpu.paired, but is no memref.load of innermost stride 1 in an fcgpu.map_scores}}
+  %x = memref.load %m[%i] {fcgpu.paired} : memref<8xf16>
+  return
+}
+
+// -----
+
+func.func @paired_with_a_stride(%s: vector<16x16xf32>, %m: memref<8xf32, strided<[2]>>, %i: index) {
+  %r = fcgpu.map_scores %s[%i, %i] : vector<16x16xf32> {
+  ^bb0(%score: f32, %query: index, %key: index):
+    // expected-error @below {{has fcgpu.paired, but is no memref.load of innermost stride 1 in an fcgpu.map_scores}}
+    %x = memref.load %m[%key] {fcgpu.paired} : memref<8xf32, strided<[2]>>
+    fcgpu.yield %x : f32
+  }
+  return
+}
+
+// -----
+
 // expected-error @below {{expects fcgpu.kernel to be a dictionary, but got 128 : i64}}
 func.func private @kernel_is_a_number() attributes {fcgpu.kernel = 128}
 
@@ -567,7 +595,7 @@ func.func private @ptx_version_is_zero() attributes {fcgpu.ptx_version = 0}
 
 // -----
 
-// expected-error @below {{has an unknown attribute fcgpu.ptx: expects fcgpu.schedule, fcgpu.few_queries, fcgpu.chip, fcgpu.staging, fcgpu.block_tiles, fcgpu.overlap, fcgpu.layout, fcgpu.ptx_version or fcgpu.kernel}}
+// expected-error @below {{has an unknown attribute fcgpu.ptx: expects fcgpu.schedule, fcgpu.few_queries, fcgpu.chip, fcgpu.staging, fcgpu.block_tiles, fcgpu.overlap, fcgpu.paired, fcgpu.layout, fcgpu.ptx_version or fcgpu.kernel}}
 func.func private @unknown_attribute() attributes {fcgpu.ptx = 80}
 
 // -----

@@ -11,6 +11,7 @@
 
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "flashcore/Dialect/FCGPU/IR/Philox.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Builders.h"
@@ -146,6 +147,19 @@ static LogicalResult verifyLoopAttr(Operation *op, StringRef name,
   return op->emitError("has ") << name << ", but is no scf.for";
 }
 
+/// A load of a map_scores, whose last coordinate is side by side in memory.
+static LogicalResult verifyPaired(Operation *op, Attribute value) {
+  if (!isa<UnitAttr>(value))
+    return op->emitError("expects fcgpu.paired to be unit, but got ") << value;
+  auto load = dyn_cast<memref::LoadOp>(op);
+  if (load && load.getMemRefType().getRank() > 0 &&
+      load.getMemRefType().isLastDimUnitStride() &&
+      isa_and_nonnull<MapScoresOp>(op->getParentOp()))
+    return success();
+  return op->emitError("has fcgpu.paired, but is no memref.load of innermost "
+                       "stride 1 in an fcgpu.map_scores");
+}
+
 /// A schedule, and one beside it for calls of few queries.
 static LogicalResult verifySchedule(Operation *op, StringRef name,
                                     Attribute value) {
@@ -196,13 +210,16 @@ LogicalResult FCGPUDialect::verifyOperationAttribute(Operation *op,
     return verifyStaging(op, value);
   if (name == kBlockTilesAttrName || name == kOverlapAttrName)
     return verifyLoopAttr(op, name, value);
+  if (name == kPairedAttrName)
+    return verifyPaired(op, value);
   if (name != kLayoutAttrName)
     return op->emitError("has an unknown attribute ")
            << name << ": expects " << kScheduleAttrName << ", "
            << kFewQueriesAttrName << ", " << kChipAttrName << ", "
            << kStagingAttrName << ", " << kBlockTilesAttrName << ", "
-           << kOverlapAttrName << ", " << kLayoutAttrName << ", "
-           << kPTXVersionAttrName << " or " << kKernelAttrName;
+           << kOverlapAttrName << ", " << kPairedAttrName << ", "
+           << kLayoutAttrName << ", " << kPTXVersionAttrName << " or "
+           << kKernelAttrName;
   auto isLayout = [](Attribute a) { return isa<LayoutAttr, UnitAttr>(a); };
   if (auto array = dyn_cast<ArrayAttr>(value)) {
     if (array.size() == op->getNumResults() && llvm::all_of(array, isLayout))

@@ -9,13 +9,14 @@
 // grows by the same amount from key to key, in its first column: in the others
 // it is a constant away. Keys are compared in 32 bits, relative to the lane's
 // first key: their side of the comparison is then a constant, and takes no
-// register.
+// register. Loads that are paired read what a lane has side by side at once.
 //
 //===----------------------------------------------------------------------===//
 
 #include "DistributePatterns.h"
 #include "TileLoop.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
@@ -40,9 +41,11 @@ struct Linear {
 /// Clones the region of one map_scores.
 class ScoreCloner {
 public:
-  ScoreCloner(IndexBuilder &b, MapScoresOp op, Value query, Value key)
+  /// `hasPairs`: whether a lane has an even column and the next one together.
+  ScoreCloner(IndexBuilder &b, MapScoresOp op, Value query, Value key,
+              bool hasPairs)
       : b(b), body(op.getBody().front()), query(query), key(key),
-        cols(op.getScores().getType().getDimSize(1)) {
+        cols(op.getScores().getType().getDimSize(1)), hasPairs(hasPairs) {
     auto yield = cast<YieldOp>(body.getTerminator());
     result = yield.getValue();
     // In order, so that an op's operands are known before it.
@@ -56,6 +59,10 @@ public:
       else
         perElement.insert(inner.result_begin(), inner.result_end());
     }
+    for (Operation &inner : llvm::reverse(body.without_terminator()))
+      if (isa<memref::LoadOp>(inner) ||
+          (inner.getNumResults() == 1 && places.contains(inner.getResult(0))))
+        places.insert(inner.operand_begin(), inner.operand_end());
   }
 
   /// The value of the element that is `row` rows and `col` columns from the
@@ -66,14 +73,15 @@ public:
     for (auto [value, growth] : linear)
       mapping.erase(value);
     for (Operation &inner : body.without_terminator()) {
-      if (!isPerElement(&inner) || cloneComparison(&inner, mapping, row, col))
+      if (!isPerElement(&inner) || cloneComparison(&inner, mapping, row, col) ||
+          clonePaired(&inner, mapping, row, col))
         continue;
       inner.walk([&](Operation *nested) {
         for (Value operand : nested->getOperands())
           if (linear.contains(operand) && !mapping.contains(operand))
             mapping.map(operand, getValue(operand, row, col));
       });
-      b.clone(inner, mapping);
+      b.clone(inner, mapping)->removeAttr(kPairedAttrName);
     }
     return linear.contains(result) ? getValue(result, row, col)
                                    : mapping.lookupOrDefault(result);
@@ -103,30 +111,44 @@ private:
     return linear.lookup(value); // or 0
   }
   std::optional<Linear> getLinear(Operation *op);
-  std::optional<Linear> getLinearInteger(Operation *op);
+  std::optional<Linear>
+  getLinearInteger(Operation *op,
+                   function_ref<std::optional<Linear>(Value)> getGrowth);
+  std::optional<Linear> getRowGrowth(Value value);
+  std::optional<Linear> computeRowGrowth(Value value);
   std::optional<Linear> getLinearReal(Operation *op);
   Value getValue(Value value, int64_t row, int64_t col);
   IRMapping &getRow(int64_t row);
   bool cloneComparison(Operation *inner, IRMapping &mapping, int64_t row,
                        int64_t col);
   Value getLimit(arith::CmpIOp compare, int64_t row, int64_t growth);
+  bool clonePaired(Operation *inner, IRMapping &mapping, int64_t row,
+                   int64_t col);
+  Value getPair(memref::LoadOp load, int64_t row, int64_t col);
 
   IndexBuilder &b;
   Block &body;
   Value query, key, result;
   int64_t cols;
+  bool hasPairs;
   llvm::DenseSet<Value> perElement;
   llvm::MapVector<Value, Linear> linear;
+  /// What places of loads are computed from.
+  llvm::DenseSet<Value> places;
+  llvm::DenseMap<Value, std::optional<Linear>> rowGrowths;
   /// The values of a row, in its first column.
   std::map<int64_t, IRMapping> rows;
   /// Those that ops compare there, by row.
   std::map<std::pair<Operation *, int64_t>, Value> limits;
+  /// What paired loads have read, by row and even column.
+  std::map<std::tuple<Operation *, int64_t, int64_t>, Value> pairs;
 };
 } // namespace
 
 /// Of a whole number: sums, differences, products with constants, and casts.
 /// Those of 32 bits may wrap unless they say that they do not.
-std::optional<Linear> ScoreCloner::getLinearInteger(Operation *op) {
+std::optional<Linear> ScoreCloner::getLinearInteger(
+    Operation *op, function_ref<std::optional<Linear>(Value)> getGrowth) {
   auto lhs = getGrowth(op->getOperand(0));
   if (!lhs)
     return std::nullopt;
@@ -197,7 +219,34 @@ std::optional<Linear> ScoreCloner::getLinear(Operation *op) {
   if (type.isF32())
     return getLinearReal(op);
   bool isInteger = type.isIndex() || type.isSignlessInteger(32);
-  return isInteger ? getLinearInteger(op) : std::nullopt;
+  return isInteger ? getLinearInteger(
+                         op, [&](Value value) { return getGrowth(value); })
+                   : std::nullopt;
+}
+
+/// How a whole number in the first column grows from row to row.
+std::optional<Linear> ScoreCloner::getRowGrowth(Value value) {
+  auto it = rowGrowths.find(value);
+  if (it != rowGrowths.end())
+    return it->second;
+  std::optional<Linear> growth = computeRowGrowth(value);
+  rowGrowths[value] = growth;
+  return growth;
+}
+
+std::optional<Linear> ScoreCloner::computeRowGrowth(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (!op || op->getBlock() != &body)
+    return Linear{value == body.getArgument(1) ? 1 : 0};
+  auto growthOf = [&](Value operand) { return getRowGrowth(operand); };
+  auto isConstant = [&](Value operand) {
+    auto growth = growthOf(operand);
+    return growth && growth->factor == 0;
+  };
+  if (op->getNumRegions() == 0 && llvm::all_of(op->getOperands(), isConstant))
+    return Linear{};
+  bool isInteger = value.getType().isIndex() || value.getType().isInteger(32);
+  return isInteger ? getLinearInteger(op, growthOf) : std::nullopt;
 }
 
 /// A linear value in a column.
@@ -206,6 +255,13 @@ Value ScoreCloner::getValue(Value value, int64_t row, int64_t col) {
   Value first = mapping.lookup(value);
   Linear growth = linear.lookup(value);
   int64_t distance = growth.factor * col;
+  // A place that other rows and columns have, too, is the same value there.
+  auto ofRow =
+      places.contains(value) ? getRowGrowth(value) : std::optional<Linear>();
+  if (ofRow && ofRow->factor != 0) {
+    first = getRow(0).lookup(value);
+    distance += ofRow->factor * row;
+  }
   if (distance == 0)
     return first;
   if (first.getType().isIndex())
@@ -284,6 +340,67 @@ bool ScoreCloner::cloneComparison(Operation *inner, IRMapping &mapping,
   return true;
 }
 
+/// Both elements from an even column on; two bytes as one number, of which a
+/// part costs less than an element of a vector of bytes.
+Value ScoreCloner::getPair(memref::LoadOp load, int64_t row, int64_t col) {
+  Value &pair = pairs[{load, row, col}];
+  if (pair)
+    return pair;
+  IRMapping &mapping = getRow(row);
+  auto indices = llvm::map_to_vector(load.getIndices(), [&](Value index) {
+    return linear.contains(index) ? getValue(index, row, col)
+                                  : mapping.lookupOrDefault(index);
+  });
+  Type element = load.getMemRefType().getElementType();
+  constexpr int64_t width = 2;
+  auto read = vector::LoadOp::create(b, VectorType::get(width, element),
+                                     load.getMemRef(), indices);
+  read.setAlignment(width * element.getIntOrFloatBitWidth() / 8);
+  pair = read.getResult();
+  if (!element.isInteger(8))
+    return pair;
+  auto both = VectorType::get(1, b.getIntegerType(width * 8));
+  Value bits = vector::ExtractOp::create(
+      b, vector::BitCastOp::create(b, both, pair), /*position=*/0);
+  return pair = arith::ExtUIOp::create(b, b.getI32Type(), bits);
+}
+
+static Value getElement(IndexBuilder &b, Value pair, int64_t place) {
+  if (isa<VectorType>(pair.getType()))
+    return vector::ExtractOp::create(b, pair, place);
+  if (place != 0)
+    pair = arith::ShRUIOp::create(
+        b, pair, arith::ConstantOp::create(b, b.getI32IntegerAttr(8)));
+  return arith::TruncIOp::create(b, b.getI8Type(), pair);
+}
+
+/// Whether `inner` is a paired load, whose clone is then an element of a pair.
+bool ScoreCloner::clonePaired(Operation *inner, IRMapping &mapping, int64_t row,
+                              int64_t col) {
+  auto load = dyn_cast<memref::LoadOp>(inner);
+  if (!load || !hasPairs || !load->hasAttr(kPairedAttrName))
+    return false;
+  // The last coordinate grows with the key, and others do not.
+  if (getGrowth(load.getIndices().back()).value_or(Linear()).factor != 1 ||
+      !llvm::all_of(load.getIndices().drop_back(),
+                    [&](Value index) { return isOfRow(index); }))
+    return false;
+  int64_t place = col % 2;
+  mapping.map(load.getResult(),
+              getElement(b, getPair(load, row, col - place), place));
+  return true;
+}
+
+/// Whether lanes have an even column and the next one together.
+static bool hasPairs(const TileLayout &layout) {
+  auto areEven = [&](TileLayout::Input input) {
+    return llvm::all_of(getBases(layout, input, TileLayout::Column),
+                        [](int64_t basis) { return basis % 2 == 0; });
+  };
+  return layout.getRun(TileLayout::Column) > 1 && areEven(TileLayout::Lane) &&
+         areEven(TileLayout::Warp);
+}
+
 namespace {
 struct DistributeMapScores final : ThreadPattern<MapScoresOp> {
   using ThreadPattern::ThreadPattern;
@@ -300,7 +417,7 @@ struct DistributeMapScores final : ThreadPattern<MapScoresOp> {
     };
     Value query = placeOf(adaptor.getQuery(), TileLayout::Row);
     Value key = placeOf(adaptor.getKey(), TileLayout::Column);
-    ScoreCloner cloner(b, op, query, key);
+    ScoreCloner cloner(b, op, query, key, hasPairs(*layout));
     TileRegisters registers(*layout, op.getScores().getType());
     int64_t reg = 0;
     SmallVector<Value> results;

@@ -152,11 +152,10 @@ std::string mlir::flashcore::getCaptureName(unsigned index) {
   return "capture" + std::to_string(index);
 }
 
-bool mlir::flashcore::readsByCoordinates(Region &region) {
+static bool readsBy(Region &region, unsigned argument) {
   if (region.empty())
     return false;
-  llvm::SmallDenseSet<Value> dependent{region.getArgument(ScoreArgument::Query),
-                                       region.getArgument(ScoreArgument::Key)};
+  llvm::SmallDenseSet<Value> dependent{region.getArgument(argument)};
   for (Operation &op : region.front()) {
     if (llvm::none_of(op.getOperands(), [&](Value operand) {
           return dependent.contains(operand);
@@ -167,6 +166,14 @@ bool mlir::flashcore::readsByCoordinates(Region &region) {
     dependent.insert(op.result_begin(), op.result_end());
   }
   return false;
+}
+
+bool mlir::flashcore::readsByQuery(Region &region) {
+  return readsBy(region, ScoreArgument::Query);
+}
+
+bool mlir::flashcore::readsByKey(Region &region) {
+  return readsBy(region, ScoreArgument::Key);
 }
 
 namespace {

@@ -96,8 +96,10 @@ std::pair<Value, Value> computeOfQueries(ImplicitLocOpBuilder &b,
                                          int64_t maxQueries,
                                          ValueRange captured);
 
-/// Whether where the region reads a captured tensor depends on query or key.
-bool readsByCoordinates(Region &region);
+/// Whether where the region reads a captured tensor depends on the query.
+bool readsByQuery(Region &region);
+/// The same of the key.
+bool readsByKey(Region &region);
 
 } // namespace mlir::flashcore
 

@@ -6,6 +6,7 @@
 //
 // What flashcore-online-softmax does with one tile. OnlineSoftmax.cpp has the
 // loop, TileScores.cpp what happens to scores before the exponentials,
+// TileReads.cpp what they read of tensors,
 // TileBlocks.cpp the walk of lists of blocks, TileDropout.cpp what of P meets
 // no V, TileResult.cpp what is written in the end, TileScoresOutput.cpp a tile
 // of scores; how scores become P and sums is for RowPolicies.h.
@@ -84,6 +85,12 @@ private:
   /// A map_scores whose result is what `build(score, query, key)` returns.
   template <typename Builder>
   Value mapScores(Value scores, Value key, Builder build);
+  Value mapReads(Value scores, Value key,
+                 function_ref<Value(Value, Value, Value)> build);
+  Value pairReads(fcgpu::MapScoresOp map);
+  Value areAligned(Value memref);
+  bool hasWholeTilesOnly();
+  Value isWhole(Value key);
   Value getInside(Value index, AttentionOp::TileOperand extent);
   bool hidesEverywhere() {
     return mask.hasOpaqueRegion && !mask.hasHoles() && !hasBlocks();
@@ -157,6 +164,8 @@ private:
     Value begin, end;
   };
   SmallVector<FullRange> fullRanges;
+  /// Whether what is built is for tiles that may reach past these ends.
+  bool cutsQueries = true, cutsKeys = true;
   /// Of lists of blocks: the tiles of blocks that a mask is asked in, which are
   /// walked first, and those of all.
   Value maskedTiles, listedTiles;

@@ -35,10 +35,11 @@ Value TileExpander::getInside(Value index, AttentionOp::TileOperand extent) {
 /// sequences take the place of the last one, and nobody looks at the result.
 std::pair<Value, Value> TileExpander::getInside(Region &region, Value query,
                                                 Value key) {
-  if (!readsByCoordinates(region))
-    return {query, key};
-  return {getInside(query, AttentionOp::TileSeqlenQ),
-          getInside(key, AttentionOp::TileSeqlenK)};
+  if (cutsQueries && readsByQuery(region))
+    query = getInside(query, AttentionOp::TileSeqlenQ);
+  if (cutsKeys && readsByKey(region))
+    key = getInside(key, AttentionOp::TileSeqlenK);
+  return {query, key};
 }
 
 Value TileExpander::isVisibleToRegion(Value score, Value query, Value key) {
@@ -68,7 +69,7 @@ Value TileExpander::applyRegions(Value score, Value query, Value key) {
 Value TileExpander::changeScores(Value scores, Value key) {
   if (change.empty() && !hidesEverywhere())
     return scores;
-  return mapScores(scores, key, [&](Value score, Value query, Value keyIndex) {
+  return mapReads(scores, key, [&](Value score, Value query, Value keyIndex) {
     return applyRegions(score, query, keyIndex);
   });
 }
@@ -91,7 +92,7 @@ bool TileExpander::needsTailMask() {
 }
 
 Value TileExpander::maskScores(Value scores, Value key) {
-  return mapScores(scores, key, [&](Value score, Value query, Value keyIndex) {
+  return mapReads(scores, key, [&](Value score, Value query, Value keyIndex) {
     AffineExpr d0, d1, d2, d3;
     bindDims(op.getContext(), d0, d1, d2, d3);
     SmallVector<OpFoldResult> operands{query,
@@ -106,7 +107,7 @@ Value TileExpander::maskScores(Value scores, Value key) {
     };
     // One comparison an element for each side that is hidden.
     SmallVector<AffineExpr> last = mask.getLastKeys(d0, d1, d2);
-    if (!needsTailMask())
+    if (!cutsKeys || !needsTailMask())
       llvm::erase(last, d2 - 1);
     if (!coversAllKeys() && !endsWithTile(AttentionOp::TileKeyEnd)) {
       operands.push_back(tileOperand(AttentionOp::TileKeyEnd));

@@ -149,3 +149,121 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!tile = vector<16x16xf32>
+
+// Of the eight elements of a lane, two each are side by side: four reads. Those
+// of bytes are numbers of 16 bits.
+
+// CHECK-LABEL: gpu.func @pairs
+// CHECK-SAME:    %[[HALVES:[^:]+]]: memref<16x16xf16>, %[[BYTES:[^:]+]]: memref<16x16xi8>
+gpu.module @kernels {
+  gpu.func @pairs(%query: index, %key: index, %halves: memref<16x16xf16>, %bytes: memref<16x16xi8>,
+                  %out: memref<16x16xf32>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    // CHECK:      %[[PAIR:.+]] = vector.load %[[HALVES]]{{.+}} {alignment = 4 : i64} : memref<16x16xf16>, vector<2xf16>
+    // CHECK:      %[[HALF:.+]] = vector.extract %[[PAIR]][0]
+    // CHECK:      arith.extf %[[HALF]]
+    // CHECK:      %[[TWO:.+]] = vector.load %[[BYTES]]{{.+}} {alignment = 2 : i64} : memref<16x16xi8>, vector<2xi8>
+    // CHECK:      vector.bitcast %[[TWO]] : vector<2xi8> to vector<1xi16>
+    // CHECK:      %[[BITS:.+]] = arith.extui %{{.+}} : i16 to i32
+    // CHECK:      arith.trunci %[[BITS]] : i32 to i8
+    // CHECK-NOT:  vector.load
+    // CHECK:      %[[HALF:.+]] = vector.extract %[[PAIR]][1]
+    // CHECK:      arith.extf %[[HALF]]
+    // CHECK:      %[[HIGH:.+]] = arith.shrui %[[BITS]],
+    // CHECK:      arith.trunci %[[HIGH]] : i32 to i8
+    // CHECK-COUNT-6: vector.load
+    // CHECK-NOT:  vector.load
+    // CHECK-NOT:  memref.load
+    // CHECK:      gpu.return
+    %c0 = arith.constant 0 : index
+    %zero = arith.constant dense<0.0> : !tile
+    %r = fcgpu.map_scores %zero[%query, %key] : !tile {
+    ^bb0(%score: f32, %i: index, %j: index):
+      %half = memref.load %halves[%i, %j] {fcgpu.paired} : memref<16x16xf16>
+      %bias = arith.extf %half : f16 to f32
+      %byte = memref.load %bytes[%i, %j] {fcgpu.paired} : memref<16x16xi8>
+      %none = arith.constant 0 : i8
+      %visible = arith.cmpi ne, %byte, %none : i8
+      %s = arith.select %visible, %bias, %score : f32
+      fcgpu.yield %s : f32
+    }
+    vector.transfer_write %r, %out[%c0, %c0] {in_bounds = [true, true]}
+        : !tile, memref<16x16xf32>
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!tile = vector<16x16xf32>
+
+// A place that follows the distance of query and key: a lane's rows are 8 apart,
+// as are its columns, so that of its eight elements two have the places of others.
+
+// CHECK-LABEL: gpu.func @distances
+// CHECK-SAME:    %[[TABLE:[^:]+]]: memref<100xf32>
+gpu.module @kernels {
+  gpu.func @distances(%query: index, %key: index, %table: memref<100xf32>, %out: memref<16x16xf32>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    // CHECK:      arith.subi
+    // CHECK-NOT:  arith.subi
+    // CHECK-COUNT-6: memref.load %[[TABLE]]
+    // CHECK-NOT:  memref.load
+    // CHECK:      gpu.return
+    %c0 = arith.constant 0 : index
+    %zero = arith.constant dense<0.0> : !tile
+    %r = fcgpu.map_scores %zero[%query, %key] : !tile {
+    ^bb0(%score: f32, %i: index, %j: index):
+      %distance = arith.subi %i, %j : index
+      %bias = memref.load %table[%distance] : memref<100xf32>
+      %s = arith.addf %bias, %score : f32
+      fcgpu.yield %s : f32
+    }
+    vector.transfer_write %r, %out[%c0, %c0] {in_bounds = [true, true]}
+        : !tile, memref<16x16xf32>
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!tile = vector<16x16xf32>
+
+// What does not grow with the key is read element by element, whatever it says.
+
+// CHECK-LABEL: gpu.func @no_pairs
+// CHECK-SAME:    %[[TABLE:[^:]+]]: memref<16xf32>
+gpu.module @kernels {
+  gpu.func @no_pairs(%query: index, %key: index, %table: memref<16xf32>, %out: memref<16x16xf32>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    // CHECK-COUNT-4: memref.load %[[TABLE]][%{{.+}}] : memref<16xf32>
+    // CHECK-NOT:  vector.load
+    // CHECK:      gpu.return
+    %c0 = arith.constant 0 : index
+    %c16 = arith.constant 16 : index
+    %zero = arith.constant dense<0.0> : !tile
+    %r = fcgpu.map_scores %zero[%query, %key] : !tile {
+    ^bb0(%score: f32, %i: index, %j: index):
+      %place = arith.remui %j, %c16 : index
+      %bias = memref.load %table[%place] {fcgpu.paired} : memref<16xf32>
+      %s = arith.addf %bias, %score : f32
+      fcgpu.yield %s : f32
+    }
+    vector.transfer_write %r, %out[%c0, %c0] {in_bounds = [true, true]}
+        : !tile, memref<16x16xf32>
+    gpu.return
+  }
+}

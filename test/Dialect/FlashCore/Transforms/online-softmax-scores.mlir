@@ -62,25 +62,20 @@ gpu.module @kernels {
 !qo = memref<1x1x16x32xf16, strided<[2048, 2048, 32, 1], offset: ?>>
 !kv = memref<1x1x128x32xf16>
 !lse = memref<1x1x16xf32, strided<[128, 128, 1], offset: ?>>
-!bias = memref<3x1x128x128xf16>
+!bias = memref<3x1x128x128xf16, strided<[16383, 16383, 1, 128]>>
 
-// 2 s + bias, so nothing is left of the scale. Rows and keys past the end read
-// the last one.
+// 2 s + bias, so nothing is left of the scale. No row or key is past the end.
 
 // CHECK-LABEL: gpu.func @bias
-// CHECK-SAME:    %[[BIAS:[^:]+]]: memref<3x1x128x128xf16>, %[[BATCH:[^:]+]]: index, %{{[^:]+}}: index, %{{[^:]+}}: index) kernel
+// CHECK-SAME:    %[[BIAS:[^:]+]]: memref<3x1x128x128xf16, strided<[16383, 16383, 1, 128]>>, %[[BATCH:[^:]+]]: index, %{{[^:]+}}: index, %{{[^:]+}}: index) kernel
 gpu.module @kernels {
   gpu.func @bias(%q: !qo, %k: !kv, %v: !kv, %o: !qo, %lse: !lse, %bias: !bias,
                  %batch: index, %head: index, %row: index) kernel {
     // CHECK:      %[[STATE:.+]]:3 = scf.for
     // CHECK:        %[[SCORES:.+]] = fcgpu.map_scores
     // CHECK-NEXT:   ^bb0(%[[SCORE:.+]]: f32, %[[QUERY:.+]]: index, %[[J:.+]]: index):
-    // CHECK:          %[[LAST_QUERY:.+]] = arith.constant 127 : index
-    // CHECK:          %[[I:.+]] = arith.minui %[[QUERY]], %[[LAST_QUERY]] : index
-    // CHECK:          %[[LAST_KEY:.+]] = arith.constant 127 : index
-    // CHECK:          %[[KEY:.+]] = arith.minui %[[J]], %[[LAST_KEY]] : index
     // CHECK:          %[[SCALE:.+]] = arith.constant 2.000000e+00 : f32
-    // CHECK:          %[[VALUE:.+]] = memref.load %[[BIAS]][%[[BATCH]], %{{.+}}, %[[I]], %[[KEY]]]
+    // CHECK:          %[[VALUE:.+]] = memref.load %[[BIAS]][%[[BATCH]], %{{.+}}, %[[QUERY]], %[[J]]]
     // CHECK-NEXT:     %[[ADDED:.+]] = arith.extf %[[VALUE]] : f16 to f32
     // CHECK-NEXT:     %[[RESULT:.+]] = math.fma %[[SCORE]], %[[SCALE]], %[[ADDED]] : f32
     // CHECK-NEXT:     fcgpu.yield %[[RESULT]] : f32
@@ -116,6 +111,7 @@ gpu.module @kernels {
 !bias = memref<1x8x1x?xf32>
 
 // A bias of one row is the same for all queries. One of f32 is not extended.
+// Keys past the end read the last one.
 
 // CHECK-DAG: #[[$LAST:.+]] = affine_map<()[s0] -> (s0 - 1, 0)>
 
@@ -125,7 +121,10 @@ gpu.module @kernels {
   gpu.func @bias_of_one_row(%q: !qo, %k: !kv, %v: !kv, %o: !qo, %bias: !bias,
                             %batch: index, %head: index, %row: index,
                             %seqlen_k: index) kernel {
-    // CHECK:      fcgpu.map_scores
+    // CHECK:      scf.if
+    // CHECK:        fcgpu.map_scores
+    // CHECK:      } else {
+    // CHECK:        fcgpu.map_scores
     // CHECK-NEXT: ^bb0(%[[SCORE:.+]]: f32, %{{.+}}: index, %[[J:.+]]: index):
     // CHECK:        %[[LAST:.+]] = affine.max #[[$LAST]]()[%[[SEQLEN_K]]]
     // CHECK-NEXT:   %[[KEY:.+]] = arith.minui %[[J]], %[[LAST]] : index

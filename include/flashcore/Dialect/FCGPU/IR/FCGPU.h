@@ -37,6 +37,7 @@ inline constexpr StringLiteral kChipAttrName = "fcgpu.chip";
 inline constexpr StringLiteral kStagingAttrName = "fcgpu.staging";
 inline constexpr StringLiteral kBlockTilesAttrName = "fcgpu.block_tiles";
 inline constexpr StringLiteral kOverlapAttrName = "fcgpu.overlap";
+inline constexpr StringLiteral kPairedAttrName = "fcgpu.paired";
 inline constexpr StringLiteral kLayoutAttrName = "fcgpu.layout";
 inline constexpr StringLiteral kKernelAttrName = "fcgpu.kernel";
 inline constexpr StringLiteral kPTXVersionAttrName = "fcgpu.ptx_version";

@@ -27,6 +27,9 @@ def FCGPU_Dialect : Dialect {
       block tiles
     * `fcgpu.overlap` (`#fcgpu.overlap`) on an `scf.for` over key tiles, of which
       products of two iterations run together
+    * `fcgpu.paired` (unit) on a `memref.load` in an `fcgpu.map_scores`, whose
+      coordinates of an even key and of the next one are those of two elements
+      side by side, at a multiple of their size
     * `fcgpu.layout` (`#fcgpu.layout`) on an op with a warp tile or vector as
       result, or an array of them on an op with several results (`unit` where
       one is neither)
