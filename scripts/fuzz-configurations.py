@@ -585,6 +585,8 @@ class Generator:
         numbers = {"times": lambda: self.rng.choice([-1.5, -0.25, 0.0, 0.5, 2.0]), "plus": lambda: self.rng.uniform(-2, 2), "cap": lambda: self.rng.uniform(5, 50),
                    "fall": lambda: self.rng.uniform(0, 0.5), "rise": lambda: self.rng.uniform(-0.05, 0.05), "bell": lambda: self.rng.uniform(0, 0.01),
                    "table": lambda: 0.0}
+        if drawn.bias:  # of -inf, some of it: a factor that is not positive makes other infinities of that
+            numbers["times"] = lambda: self.rng.choice([0.5, 2.0])
         names = [self.rng.choice(list(CHANGES)) for _ in range(self.rng.randint(1, 3))]
         return dataclasses.replace(drawn, change="/".join(f"{name}.{float(f'{numbers[name]():.4g}')!r}" for name in names))
 

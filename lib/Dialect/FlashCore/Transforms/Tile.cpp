@@ -421,8 +421,14 @@ Value KernelBuilder::getKeys(KernelFrame &frame, StringRef tensor) {
       {frame.getSize(Dim::Pages), one, frame.getSize(Dim::PageSize),
        b.getIndexAttr(cast<MemRefType>(keys.getType()).getDimSize(3))},
       strides);
+  // Behind the last tile a block may look up pages of one that is not there.
+  Value number = sequence.number;
+  if (schedule.isPersistent() && !op.getCuSeqlensQ())
+    number = arith::MinSIOp::create(
+        b, number,
+        asValue(apply(b.getAffineDimExpr(0) - 1, {frame.getSize(Dim::Batch)})));
   Value table = memref::SubViewOp::create(
-      b, getPageTable(frame), {sequence.number, zero},
+      b, getPageTable(frame), {number, zero},
       {one, frame.getSize(Dim::PagesPerSequence)}, {one, one});
   return fcgpu::ViewPagesOp::create(b, pool, table, asValue(sequence.seqlenK),
                                     schedule.getBlockN());

@@ -36,7 +36,7 @@ static ValueSet getValuesOfKey(fcgpu::MapScoresOp map) {
   return values;
 }
 
-static bool readsByKey(fcgpu::MapScoresOp map) {
+static bool readsTensorsByKey(fcgpu::MapScoresOp map) {
   ValueSet ofKey = getValuesOfKey(map);
   return llvm::any_of(
       map.getBody().getOps<memref::LoadOp>(), [&](memref::LoadOp load) {
@@ -171,7 +171,7 @@ Value TileExpander::mapReads(Value scores, Value key,
     return result.getDefiningOp<fcgpu::MapScoresOp>();
   };
   auto cut = map(true, b.isInvariant || !hasWholeTilesOnly());
-  if (!readsByKey(cut))
+  if (!readsTensorsByKey(cut))
     return cut.getResult();
   auto take = [&](fcgpu::MapScoresOp map) -> Value {
     map->moveBefore(b.getInsertionBlock(), b.getInsertionPoint());

@@ -36,13 +36,12 @@ gpu.module @kernels {
     // CHECK:      } else {
     // CHECK-NEXT:   fcgpu.map_scores
     // CHECK-NEXT:   ^bb0(%{{.+}}: f32, %[[QUERY:.+]]: index, %[[KEY:.+]]: index):
-    // CHECK:          %[[CUT:.+]] = arith.minsi %[[QUERY]],
-    // CHECK:          %[[INSIDE:.+]] = arith.maxsi %[[CUT]],
+    // CHECK:          %[[INSIDE:.+]] = arith.minui %[[QUERY]],
     // CHECK:          memref.load %[[SHOWN]][%[[INSIDE]], %[[KEY]]] : memref<128x128xi8>
     // INVARIANT-NOT: scf.if
     // INVARIANT:     fcgpu.map_scores
-    // INVARIANT:       %[[QUERY:.+]] = arith.maxsi
-    // INVARIANT:       %[[KEY:.+]] = arith.maxsi
+    // INVARIANT:       %[[QUERY:.+]] = arith.minui
+    // INVARIANT:       %[[KEY:.+]] = arith.minui
     // INVARIANT:       memref.load %{{.+}}[%[[QUERY]], %[[KEY]]] : memref<128x128xi8>
     // INVARIANT-NOT: fcgpu.map_scores
     // INVARIANT:     gpu.return
