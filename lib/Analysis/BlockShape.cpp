@@ -222,6 +222,8 @@ bool ScheduleChooser::fitsLargerTiles(bool isSmall) const {
                  !problem.hasOpenAddresses();
   if (!sharesKeys && !isPlain && !(isSmall && hasFewAddresses))
     return false;
+  if (choice.getRowWarps() < 1) // refused later
+    return false;
   ScheduleChoice larger = choice;
   larger.blockN = 64;
   larger.numStages = options.numStages ? options.numStages : 2;

@@ -164,6 +164,26 @@ TEST(ScheduleOptions, AHeadGroupDividesTheWarps) {
   }
 }
 
+TEST(ScheduleOptions, FewerWarpsThanHeadsAreRefusedWhateverIsOpen) {
+  ScheduleOptions options;
+  options.numWarps = 1;
+  options.headGroup = 2;
+  options.expectedQueries = 40;
+  for (int64_t headDim : {32, 64, 128, 256})
+    for (bool isOpen : {true, false}) {
+      AttentionProblem problem = makeProblem(headDim, headDim);
+      problem.headsQ = 6;
+      problem.headsKV = 3;
+      problem.isCausal = true;
+      problem.isVarlen = problem.hasLengths = isOpen;
+      if (isOpen)
+        problem.batch = problem.seqlenQ = problem.seqlenK = std::nullopt;
+      EXPECT_NE(refuse(problem, options).find("a multiple of head-group = 2"),
+                std::string::npos)
+          << refuse(problem, options) << ", head_dim " << headDim;
+    }
+}
+
 TEST(ScheduleOptions, ForcedDefaultOfAnEnumIsKept) {
   AttentionProblem problem = makeProblem(64, 64);
   problem.isCausal = true;
