@@ -583,7 +583,7 @@ class Generator:
         if not self.chance(25):
             return drawn
         numbers = {"times": lambda: self.rng.choice([-1.5, -0.25, 0.0, 0.5, 2.0]), "plus": lambda: self.rng.uniform(-2, 2), "cap": lambda: self.rng.uniform(5, 50),
-                   "fall": lambda: self.rng.uniform(0, 0.5), "rise": lambda: self.rng.uniform(-0.05, 0.05), "bell": lambda: self.rng.uniform(0, 0.01),
+                   "fall": lambda: self.rng.uniform(0, 0.05), "rise": lambda: self.rng.uniform(-0.01, 0.01), "bell": lambda: self.rng.uniform(0, 2e-5),
                    "table": lambda: 0.0}
         if drawn.bias:  # of -inf, some of it: a factor that is not positive makes other infinities of that
             numbers["times"] = lambda: self.rng.choice([0.5, 2.0])

@@ -37,7 +37,7 @@ def read(path):
     """Median microseconds by (chip, seqlen, head_dim, mask), and the card."""
     times, card = {}, None
     for run in json.loads(path.read_text()):
-        found = re.fullmatch(r"mask-(sm_\w+)-s(\d+)-d(\d+)-(.+)\.fcb", run["bundle"])
+        found = re.fullmatch(r"mask-(sm_\w+)-s(\d+)-d(\d+)-(.+)\.fcb", pathlib.Path(run["bundle"]).name)
         chip, seqlen, head_dim, mask = found.groups()
         times[chip, int(seqlen), int(head_dim), mask] = run["time"]["median_us"]
         card = run["device"]
