@@ -84,8 +84,13 @@ Layout flashcore::run::defaultLayout(const Bundle &bundle) {
   auto headDim = bundle.attention.dims.find("head_dim");
   if (!q || headDim == bundle.attention.dims.end() || !headDim->second)
     return Layout::BHSD;
-  for (size_t axis = 0; axis < q->axes.size(); ++axis)
-    if (q->axes[axis] == "heads_q" && q->strides[axis] == headDim->second)
-      return Layout::BSHD;
-  return Layout::BHSD;
+  // Of one query, or of one head, both begin every head_dim elements.
+  auto isInnermost = [&](std::string_view name) {
+    for (size_t axis = 0; axis < q->axes.size(); ++axis)
+      if (q->axes[axis] == name)
+        return q->strides[axis] == headDim->second;
+    return false;
+  };
+  return isInnermost("heads_q") && !isInnermost("seqlen_q") ? Layout::BSHD
+                                                            : Layout::BHSD;
 }
