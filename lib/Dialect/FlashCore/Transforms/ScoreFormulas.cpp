@@ -36,14 +36,9 @@ public:
   FactorMover(Location loc, Region &change, float scale)
       : change(change), score(change.getArgument(ScoreArgument::Score)),
         yield(change.front().getTerminator()), b(loc, loc.getContext()),
-        first(scale) {
-    perKey.insert(score);
-    perKey.insert(change.getArgument(ScoreArgument::Key));
-    for (Operation &op : change.front())
-      if (llvm::any_of(op.getOperands(),
-                       [&](Value operand) { return !isOfRow(operand); }))
-        perKey.insert(op.result_begin(), op.result_end());
-  }
+        perKey(getDependents(change.front(),
+                             {score, change.getArgument(ScoreArgument::Key)})),
+        first(scale) {}
 
   /// To the end, and away from there. Returns them.
   float takeFactors();
@@ -64,7 +59,7 @@ private:
   Value score;
   Operation *yield;
   ImplicitLocOpBuilder b;
-  llvm::SmallDenseSet<Value> perKey;
+  llvm::DenseSet<Value> perKey;
   float first;    ///< that the score lacks
   float last = 1; ///< that the result lacks
 };

@@ -152,20 +152,26 @@ std::string mlir::flashcore::getCaptureName(unsigned index) {
   return "capture" + std::to_string(index);
 }
 
+llvm::DenseSet<Value> mlir::flashcore::getDependents(Block &block,
+                                                     ValueRange values) {
+  llvm::DenseSet<Value> dependents(values.begin(), values.end());
+  for (Operation &op : block)
+    if (llvm::any_of(op.getOperands(), [&](Value operand) {
+          return dependents.contains(operand);
+        }))
+      dependents.insert(op.result_begin(), op.result_end());
+  return dependents;
+}
+
 static bool readsBy(Region &region, unsigned argument) {
   if (region.empty())
     return false;
-  llvm::SmallDenseSet<Value> dependent{region.getArgument(argument)};
-  for (Operation &op : region.front()) {
-    if (llvm::none_of(op.getOperands(), [&](Value operand) {
-          return dependent.contains(operand);
-        }))
-      continue;
-    if (isLoad(&op))
-      return true;
-    dependent.insert(op.result_begin(), op.result_end());
-  }
-  return false;
+  auto dependents = getDependents(region.front(), region.getArgument(argument));
+  return llvm::any_of(region.front(), [&](Operation &op) {
+    return isLoad(&op) && llvm::any_of(op.getOperands(), [&](Value operand) {
+             return dependents.contains(operand);
+           });
+  });
 }
 
 bool mlir::flashcore::readsByQuery(Region &region) {

@@ -96,6 +96,9 @@ std::pair<Value, Value> computeOfQueries(ImplicitLocOpBuilder &b,
                                          int64_t maxQueries,
                                          ValueRange captured);
 
+/// `values`, and what the ops of a block compute of them.
+llvm::DenseSet<Value> getDependents(Block &block, ValueRange values);
+
 /// Whether where the region reads a captured tensor depends on the query.
 bool readsByQuery(Region &region);
 /// The same of the key.

@@ -26,14 +26,8 @@ static Value getKey(fcgpu::MapScoresOp map) {
   return map.getBody().getArgument(2);
 }
 
-/// The key, and what is computed of it.
 static ValueSet getValuesOfKey(fcgpu::MapScoresOp map) {
-  ValueSet values{getKey(map)};
-  for (Operation &op : map.getBody().front())
-    if (llvm::any_of(op.getOperands(),
-                     [&](Value operand) { return values.contains(operand); }))
-      values.insert(op.result_begin(), op.result_end());
-  return values;
+  return getDependents(map.getBody().front(), getKey(map));
 }
 
 static bool readsTensorsByKey(fcgpu::MapScoresOp map) {
