@@ -60,12 +60,14 @@ SCHEDULE = {
     "key-warps": ([1, 2, 3, 4, 8], [-1, 1 << 20, (1 << 63) - 1]),
     "softmax": (["online", "one_pass"], ["two_pass"]),
     "grid": (["full", "persistent"], ["tiles"]),
-    "product": (["warp", "warpgroup"], ["thread"]),
+    "product": (["warp", "warp", "warpgroup", "wmma", "thread"], ["block"]),
     "output": (["direct", "bulk"], ["lanes"]),
     "invariance": (["none", "none", "none", "batch"], ["rows"]),
     "split-keys": ([0, 0, 1, 2, 5, 64], [-64, 65, (1 << 20) + 64, (1 << 63) - 1]),
     "split-count": (["fixed", "fixed", "call"], ["caller"]),
     "expected-queries": ([0, 0, 1, 16, 40], [-1, 4097, (1 << 63) - 1]),
+    "copies": (["async", "async", "registers"], ["bulk"]),
+    "exchange": (["none", "none", "plain", "padded", "wide"], ["rows"]),
 }
 
 

@@ -9,8 +9,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/Analysis/ResourceModel.h"
-#include "flashcore/Analysis/SharedMemoryLayout.h"
-#include "flashcore/Analysis/TileStaging.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -20,18 +18,19 @@
 using namespace mlir::flashcore;
 using namespace mlir::fcgpu;
 
-/// The ring that tiles of `rows` x `cols` of a role go through.
-static SharedRing getRing(const AttentionProblem &problem,
-                          const ScheduleChoice &choice, TileRole role,
-                          int64_t rows, int64_t cols) {
-  bool isInLoop = choice.softmax != Softmax::OnePass;
+SharedRing mlir::flashcore::getTileRing(const AttentionProblem &problem,
+                                        const ScheduleChoice &choice,
+                                        TileRole role, int64_t rows,
+                                        int64_t cols, bool isInLoop) {
   TileStaging staging = chooseStaging(choice, role, cols, isInLoop);
   SharedRing ring;
   ring.scope = staging.ring;
   ring.numStages = staging.slots;
-  ring.hasPanels = staging.inPlace;
+  ring.hasPanels = staging.inPlace && staging.layout == RingLayout::Panels;
   // O changes no hands: who writes it lets it be copied.
-  ring.isHandedOver = staging.inPlace && role != TileRole::Output;
+  ring.isHandedOver = ring.hasPanels && role != TileRole::Output;
+  if (staging.layout == RingLayout::Padded)
+    cols = getPaddedColumns(cols);
   int64_t bytesOfRow = getBytes(problem.element) * cols;
   if (ring.hasPanels) // the last of which is filled up
     bytesOfRow = llvm::alignTo(bytesOfRow, kPanelBytes);
@@ -43,15 +42,17 @@ int64_t mlir::flashcore::getSharedMemoryBytes(const AttentionProblem &problem,
                                               const ScheduleChoice &choice) {
   SharedMemoryNeeds needs;
   int64_t warpM = choice.getWarpM();
+  bool isInLoop = choice.softmax != Softmax::OnePass;
   for (auto [role, rows, cols] :
        {std::tuple(TileRole::Query, warpM, problem.getColumns()),
         {TileRole::Key, choice.blockN, problem.getColumns()},
         {TileRole::Value, choice.blockN,
          problem.getColumnsV() + choice.getOnesColumns()}})
-    needs.rings.push_back(getRing(problem, choice, role, rows, cols));
+    needs.rings.push_back(
+        getTileRing(problem, choice, role, rows, cols, isInLoop));
   if (choice.output == OutputRoute::Bulk)
-    needs.rings.push_back(getRing(problem, choice, TileRole::Output, warpM,
-                                  problem.getColumnsV()));
+    needs.rings.push_back(getTileRing(problem, choice, TileRole::Output, warpM,
+                                      problem.getColumnsV(), isInLoop));
   if (choice.rowMax == RowMax::Checked) {
     // The walk that is exact.
     std::vector<SharedRing> again = needs.rings;
@@ -63,6 +64,11 @@ int64_t mlir::flashcore::getSharedMemoryBytes(const AttentionProblem &problem,
   constexpr int64_t floatBytes = 4;
   if (choice.keyWarps > 1) // O, row maximum and row sum
     needs.exchangeBytes = floatBytes * warpM * (problem.getColumnsV() + 2);
+  if (choice.product == Product::Wmma) {
+    bool isPadded = choice.exchange != Exchange::Plain;
+    needs.scratch.add(warpM, /*lhsCols=*/0, choice.blockN, isPadded);
+    needs.scratch.add(warpM, choice.blockN, problem.getColumnsV(), isPadded);
+  }
   needs.numWarps = choice.numWarps;
   return layOutSharedMemory(needs).bytes;
 }
@@ -96,7 +102,8 @@ Occupancy mlir::flashcore::getOccupancy(const TargetInfo &target,
        {std::pair<int64_t, llvm::StringRef>(
             target.maxThreadsPerSM / (numWarps * kWarpSize), "threads"),
         {target.registersPerSM / registersPerWarp / numWarps, "registers"},
-        {target.sharedMemoryPerSM / (sharedBytes + kReservedSharedMemory),
+        {target.sharedMemoryPerSM /
+             (sharedBytes + target.getReservedSharedMemory()),
          "shared memory"}})
     if (blocks < result.blocks)
       result = {blocks, limit};

@@ -178,9 +178,9 @@ static std::optional<std::string> checkPersistent(const TargetInfo &target,
                                                   FieldNames names,
                                                   int64_t bytes) {
   int64_t warps = target.maxThreadsPerSM / kWarpSize;
-  int64_t fitting =
-      std::min({target.sharedMemoryPerSM / (bytes + kReservedSharedMemory),
-                warps / choice.getAllWarps(), target.maxBlocksPerSM});
+  int64_t fitting = std::min(
+      {target.sharedMemoryPerSM / (bytes + target.getReservedSharedMemory()),
+       warps / choice.getAllWarps(), target.maxBlocksPerSM});
   if (choice.getBlocksPerSM() <= fitting)
     return std::nullopt;
   return llvm::formatv(
@@ -192,18 +192,49 @@ static std::optional<std::string> checkPersistent(const TargetInfo &target,
       target.chip, choice.minBlocks, spell("min_blocks", names));
 }
 
+std::optional<std::string>
+mlir::flashcore::checkProducts(const AttentionProblem &problem,
+                               const TargetInfo &target,
+                               const ScheduleChoice &choice, FieldNames names) {
+  auto has = [&](Product product) {
+    return !findMmaAtoms(target, getRightPlace(product), problem.element,
+                         ElementKind::F32)
+                .empty();
+  };
+  // Whole fragments of 16 columns.
+  bool isEven = problem.getColumns() % kQueryStep == 0 &&
+                problem.getColumnsV() % kQueryStep == 0;
+  Product better = has(Product::Warp) ? Product::Warp : Product::Thread;
+  if (choice.copies == CopyPath::Async && !hasAsyncCopies(target))
+    return llvm::formatv("expects {0} registers for {1}, which has no "
+                         "cp.async, but got async",
+                         spell("copies", names), target.chip);
+  if (!has(choice.product))
+    return llvm::formatv(
+        "expects {0} {1} for {2}, which has no {3} of {4}, but got {5}",
+        spell("product", names), printField(better), target.chip,
+        choice.product == Product::Warpgroup ? "wgmma"
+        : choice.product == Product::Wmma    ? "wmma"
+                                             : "mma.sync",
+        problem.element == ElementKind::BF16 ? "bf16" : "f16",
+        printField(choice.product));
+  if (choice.product == Product::Wmma && !isEven)
+    return llvm::formatv(
+        "expects {0} {1} with head_dim {2} and head_dim_v {3}, "
+        "which in chunks of 8 are no multiples of {4}, but got "
+        "wmma",
+        spell("product", names), printField(better), problem.headDim,
+        problem.headDimV, kQueryStep);
+  return std::nullopt;
+}
+
 /// Whether the products of a problem can be those of warpgroups, whose right
 /// operands and Q are tiles of panels that bulk copies fill.
 static std::optional<std::string>
 checkWarpgroup(const AttentionProblem &problem, const TargetInfo &target,
                const ScheduleChoice &choice, FieldNames names) {
-  if (choice.product == Product::Warp)
+  if (!choice.hasProducer())
     return std::nullopt;
-  if (findMmaAtoms(target, kWarpsOfGroup, problem.element, ElementKind::F32)
-          .empty())
-    return llvm::formatv("expects product warp for {0}, which has no products "
-                         "of warpgroups, but got warpgroup",
-                         target.chip);
   if (!problem.hasBulkRows())
     return llvm::formatv(
         "expects product warp with rows of head_dim {0} and head_dim_v {1} "
@@ -319,8 +350,9 @@ checkSharedMemory(const AttentionProblem &problem, const TargetInfo &target,
 static std::optional<std::string>
 checkRegisters(const AttentionProblem &problem, const ScheduleChoice &choice,
                FieldNames names) {
+  // Lanes with rows of their own keep in memory what does not fit.
   int64_t registers = getFragmentRegisters(problem, choice);
-  if (registers > kMaxRegistersPerThread)
+  if (choice.product != Product::Thread && registers > kMaxRegistersPerThread)
     return llvm::formatv(
         "needs {0} registers a thread for its fragments alone ({7} {1}, {8} "
         "{2}, {9} {3}{4}), but a thread has {5}; use more warps or {6}",
@@ -349,6 +381,8 @@ mlir::flashcore::checkSchedule(const AttentionProblem &problem,
   if (auto error = checkGrid(problem, choice, names))
     return error;
   if (auto error = checkLengths(problem, choice, names))
+    return error;
+  if (auto error = checkProducts(problem, target, choice, names))
     return error;
   if (auto error = checkWarpgroup(problem, target, choice, names))
     return error;

@@ -12,10 +12,12 @@
 
 #include "flashcore/Analysis/ScheduleChoice.h"
 #include "ScheduleChooser.h"
+#include "flashcore/Analysis/ResourceModel.h"
 #include "flashcore/Analysis/ScheduleCheck.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
+#include <tuple>
 
 using namespace mlir::flashcore;
 using namespace mlir::fcgpu;
@@ -49,6 +51,17 @@ void mlir::flashcore::decidePromises(const ScheduleOptions &options,
   choice.expectedQueries = reasons.decide(
       "expected_queries", options.expectedQueries, 0,
       "where they are not known, there are enough to fill blocks of 128");
+}
+
+CopyPath mlir::flashcore::decideCopies(const TargetInfo &target,
+                                       const ScheduleOptions &options,
+                                       ReasonWriter &reasons) {
+  bool hasAsync = hasAsyncCopies(target);
+  return reasons.decide("copies", options.copies,
+                        hasAsync ? CopyPath::Async : CopyPath::Registers,
+                        hasAsync
+                            ? "they run beside products"
+                            : llvm::Twine(target.chip) + " has no cp.async");
 }
 
 SplitFormula mlir::flashcore::getSplitFormula(const ScheduleChoice &choice,
@@ -406,6 +419,9 @@ void ScheduleChooser::decideBlocks() {
                      problem.accessBytes == kChunkBytes
                          ? "lanes store what they hold, 16 bytes at a time"
                          : "lanes store what they hold");
+  choice.copies = decideCopies(target, options, reasons);
+  choice.exchange = reasons.decide("exchange", options.exchange, Exchange::None,
+                                   "products take tiles from registers");
   decidePromises(options, choice, reasons);
 }
 
@@ -435,6 +451,51 @@ static AttentionProblem assumeSizes(AttentionProblem problem,
   return problem;
 }
 
+/// Whether a block of the choice has more shared memory than the chip, or one
+/// of the same fields for another problem might.
+static bool isTooLarge(const AttentionProblem &problem,
+                       const TargetInfo &target, const ScheduleChoice &choice) {
+  constexpr int64_t ofMeasured = 99 * 1024;
+  if (choice.isInvariant() && !choice.multipliesInPlace() &&
+      target.sharedMemoryPerBlock < ofMeasured)
+    return true;
+  return !checkFields(choice, FieldNames::Options) &&
+         getSharedMemoryBytes(problem, choice) > target.sharedMemoryPerBlock;
+}
+
+/// For chips of less shared memory than the shapes were measured with: the
+/// largest of smaller ones that fits. Tiles of an invariant kernel are the same
+/// whatever the rest of the problem is.
+static std::optional<ScheduleDecision>
+chooseSmallShape(const AttentionProblem &problem, const TargetInfo &target,
+                 ScheduleOptions options) {
+  struct Shape {
+    int64_t blockM, blockN, numWarps;
+  };
+  constexpr int64_t leastKeys = 16;
+  // First smaller tiles of the blocks that were measured.
+  constexpr Shape shapes[] = {{0, 32, 0},  {0, 16, 0},  {128, 32, 4},
+                              {64, 64, 4}, {64, 32, 4}, {64, 16, 4},
+                              {32, 16, 2}, {16, 16, 1}};
+  for (auto [blockM, blockN, numWarps] : shapes) {
+    if (asksForInvariance(options) && blockN != leastKeys)
+      continue;
+    std::tie(options.blockM, options.blockN, options.numWarps) =
+        std::tie(blockM, blockN, numWarps);
+    options.numStages = 2;
+    ScheduleDecision decision =
+        ScheduleChooser(problem, target, options).choose();
+    if (checkSchedule(problem, target, decision.choice, FieldNames::Options))
+      continue;
+    for (ScheduleReason &reason : decision.reasons)
+      if (llvm::is_contained({"block_m", "block_n", "num_warps", "num_stages"},
+                             reason.field))
+        reason.reason = "fits the shared memory of " + target.chip.str();
+    return decision;
+  }
+  return std::nullopt;
+}
+
 ScheduleResult mlir::flashcore::chooseSchedule(const AttentionProblem &problem,
                                                const TargetInfo &target,
                                                const ScheduleOptions &options) {
@@ -443,11 +504,16 @@ ScheduleResult mlir::flashcore::chooseSchedule(const AttentionProblem &problem,
             checkHeadGroup(problem, options.headGroup, FieldNames::Options))
       return *error;
   AttentionProblem assumed = assumeSizes(problem, options);
-  std::optional<ScheduleDecision> warpgroups =
-      chooseWarpgroups(problem, getGridFill(assumed, target), target, options);
+  std::optional<ScheduleDecision> other = choosePlain(problem, target, options);
+  if (!other)
+    other = chooseWarpgroups(problem, getGridFill(assumed, target), target,
+                             options);
   ScheduleDecision decision =
-      warpgroups ? std::move(*warpgroups)
-                 : ScheduleChooser(assumed, target, options).choose();
+      other ? std::move(*other)
+            : ScheduleChooser(assumed, target, options).choose();
+  if (isShapeOpen(options) && isTooLarge(problem, target, decision.choice))
+    if (auto smaller = chooseSmallShape(assumed, target, options))
+      decision = std::move(*smaller);
   if (std::optional<std::string> error =
           checkSchedule(problem, target, decision.choice, FieldNames::Options))
     return *error;

@@ -124,12 +124,23 @@ private:
 void decidePromises(const ScheduleOptions &options, ScheduleChoice &choice,
                     ReasonWriter &reasons);
 
+/// How tiles get to shared memory.
+fcgpu::CopyPath decideCopies(const TargetInfo &target,
+                             const ScheduleOptions &options,
+                             ReasonWriter &reasons);
+
 /// The schedule of a kernel of warpgroups, where the chip has them, they can do
 /// what is asked for and they are worth it for a grid that fills the chip like
 /// this, or are asked for.
 std::optional<ScheduleDecision>
 chooseWarpgroups(const AttentionProblem &problem, GridFill fill,
                  const TargetInfo &target, const ScheduleOptions &options);
+
+/// The schedule of a kernel without mma.sync, where that is asked for or the
+/// chip has none for these types.
+std::optional<ScheduleDecision> choosePlain(const AttentionProblem &problem,
+                                            const TargetInfo &target,
+                                            const ScheduleOptions &options);
 
 /// Warps of a block whose very wide heads share K and V among more of them.
 inline constexpr int64_t kManyWarps = 8;

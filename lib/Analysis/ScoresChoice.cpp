@@ -11,9 +11,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/Analysis/ScoresChoice.h"
+#include "flashcore/Analysis/ResourceModel.h"
 #include "flashcore/Analysis/ScheduleCheck.h"
-#include "flashcore/Analysis/SharedMemoryLayout.h"
-#include "flashcore/Analysis/TileStaging.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -22,18 +21,26 @@
 using namespace mlir::flashcore;
 using namespace mlir::fcgpu;
 
-/// Rows of a warp, which are those of a product, and of a block.
-static constexpr int64_t kWarpRows = 16, kBlockRows = 64;
+/// Rows of a block.
+static constexpr int64_t kBlockRows = 64;
 
 ScheduleChoice
 mlir::flashcore::chooseScoresSchedule(const AttentionProblem &problem,
                                       const ScheduleChoice &attention) {
   ScheduleChoice choice;
+  if (attention.hasPlainTiles()) {
+    choice.product = attention.product;
+    choice.query = QueryPlacement::Shared;
+    choice.exchange = attention.exchange;
+  }
+  if (attention.copies == CopyPath::Registers)
+    choice.copies = CopyPath::Registers;
   int64_t rows = problem.seqlenQ.value_or(kBlockRows);
-  choice.blockM = std::clamp<int64_t>(llvm::alignTo(rows, kWarpRows), kWarpRows,
-                                      kBlockRows);
+  int64_t warpRows = choice.getRowMultiple();
+  choice.blockM =
+      std::clamp<int64_t>(llvm::alignTo(rows, warpRows), warpRows, kBlockRows);
   choice.blockN = kBlockRows;
-  choice.numWarps = choice.blockM / kWarpRows;
+  choice.numWarps = choice.blockM / warpRows;
   choice.numStages = 2; // the least there are; a tile alone has one slot
   choice.invariance = attention.invariance;
   return choice;
@@ -62,18 +69,18 @@ int64_t
 mlir::flashcore::getScoresSharedMemoryBytes(const AttentionProblem &problem,
                                             const ScheduleChoice &choice) {
   SharedMemoryNeeds needs;
-  int64_t bytesOfRow = getBytes(problem.element) * problem.getColumns();
   for (auto [role, rows] : {std::pair(TileRole::Query, choice.getWarpM()),
                             {TileRole::Key, choice.blockN}}) {
-    TileStaging staging = chooseStaging(choice, role, problem.getColumns(),
-                                        /*isInLoop=*/false);
-    SharedRing ring;
-    ring.scope = staging.ring;
+    needs.rings.push_back(getTileRing(problem, choice, role, rows,
+                                      problem.getColumns(),
+                                      /*isInLoop=*/false));
     // The only tile of keys.
-    ring.numStages = role == TileRole::Key ? 1 : staging.slots;
-    ring.slotBytes = rows * bytesOfRow;
-    needs.rings.push_back(ring);
+    if (role == TileRole::Key)
+      needs.rings.back().numStages = 1;
   }
+  if (choice.product == Product::Wmma)
+    needs.scratch.add(choice.getWarpM(), /*lhsCols=*/0, choice.blockN,
+                      choice.exchange != Exchange::Plain);
   needs.numWarps = choice.numWarps;
   return layOutSharedMemory(needs).bytes;
 }

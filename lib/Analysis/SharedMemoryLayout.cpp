@@ -21,6 +21,25 @@ using namespace mlir::fcgpu;
 /// A ring starts at a multiple of this many bytes: one row of all 32 banks.
 static constexpr int64_t kRingAlignment = 128;
 
+int64_t ProductScratch::getLhsPitch(int64_t cols, bool isPadded) {
+  return isPadded ? getPaddedColumns(cols) : cols;
+}
+
+int64_t ProductScratch::getResultPitch(int64_t cols, bool isPadded) {
+  // As many bytes as twice the 16-bit elements.
+  return isPadded ? getPaddedColumns(2 * cols) / 2 : cols;
+}
+
+void ProductScratch::add(int64_t rows, int64_t lhsCols, int64_t resultCols,
+                         bool isPadded) {
+  constexpr int64_t halfBytes = 2, floatBytes = 4;
+  resultBytes = std::max(resultBytes, floatBytes * rows *
+                                          getResultPitch(resultCols, isPadded));
+  if (lhsCols)
+    lhsBytes =
+        std::max(lhsBytes, halfBytes * rows * getLhsPitch(lhsCols, isPadded));
+}
+
 SharedMemoryLayout
 mlir::flashcore::layOutSharedMemory(const SharedMemoryNeeds &needs) {
   SharedMemoryLayout layout;
@@ -48,6 +67,9 @@ mlir::flashcore::layOutSharedMemory(const SharedMemoryNeeds &needs) {
   }
   layout.flagStart = ofBlock;
   ofBlock += needs.numFlags * kFlagBytes;
+  layout.scratchStart = llvm::alignTo(ofWarp, kRingAlignment);
+  if (int64_t bytes = needs.scratch.getBytes())
+    ofWarp = layout.scratchStart + bytes;
   ofWarp = std::max(ofWarp, needs.exchangeBytes);
   layout.warpStart = llvm::alignTo(ofBlock, kRingAlignment);
   layout.warpBytes = llvm::alignTo(ofWarp, kRingAlignment);

@@ -20,7 +20,7 @@ using namespace mlir::fcgpu;
 bool TileStaging::operator==(const TileStaging &other) const {
   auto tie = [](const TileStaging &s) {
     return std::tie(s.copy, s.ring, s.slots, s.number, s.kept, s.inPlace,
-                    s.group);
+                    s.group, s.layout);
   };
   return tie(*this) == tie(other);
 }
@@ -53,8 +53,8 @@ TileStaging mlir::flashcore::chooseStaging(const ScheduleChoice &schedule,
   bool isAlone = schedule.keyWarps > 1;
   TileStaging staging;
   staging.ring = isAlone ? CopyScope::Warp : CopyScope::Block;
-  // Warpgroups multiply from shared memory.
-  staging.inPlace = schedule.hasProducer();
+  staging.inPlace = schedule.multipliesInPlace();
+  staging.layout = schedule.getTileLayout();
   staging.group = getGroupRows(schedule, role, cols, pageSize);
   if (role == TileRole::Query || role == TileRole::Output) {
     staging.copy = CopyScope::Warp;

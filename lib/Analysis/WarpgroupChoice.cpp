@@ -401,6 +401,9 @@ static ScheduleDecision decide(const AttentionProblem &problem,
   choice.output =
       reasons.decide("output", options.output, OutputRoute::Direct,
                      "lanes store what they hold, 16 bytes at a time");
+  choice.copies = decideCopies(target, options, reasons);
+  choice.exchange = reasons.decide("exchange", options.exchange, Exchange::None,
+                                   "wgmma takes tiles from panels");
   decidePromises(options, choice, reasons);
   return {choice, reasons.take()};
 }
@@ -414,14 +417,14 @@ mlir::flashcore::chooseWarpgroups(const AttentionProblem &problem,
   // Of few tiles none is copied while another is multiplied.
   constexpr int64_t fewKeys = 256;
   bool isShort = problem.seqlenK && *problem.seqlenK < fewKeys;
-  bool hasProducts =
-      !findMmaAtoms(target, kWarpsOfGroup, problem.element, ElementKind::F32)
-           .empty();
+  bool hasProducts = !findMmaAtoms(target, OperandPlace::SharedMemory,
+                                   problem.element, ElementKind::F32)
+                          .empty();
   bool isSmall = !isThroughput(fill) && getNumBlocks(problem, kRowsOfGroup) &&
                  problem.seqlenK;
   bool pays =
       isThroughput(fill) || (isSmall && paysInSmallGrid(problem, target));
-  if (options.product == Product::Warp ||
+  if ((options.product && !isForced) ||
       (!isForced && (!hasProducts || isShort || !pays || isInvariant ||
                      !problem.hasBulkRows())))
     return std::nullopt;

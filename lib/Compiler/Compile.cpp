@@ -211,7 +211,18 @@ FailureOr<BundleVariant> Compiler::emitVariant(gpu::GPUModuleOp module,
   auto cubin = assemble(*ptxas, variant.ptx, chip);
   if (!cubin)
     return report(cubin.takeError());
-  variant.cubins.push_back(std::move(*cubin));
+  if (*cubin)
+    variant.cubins.push_back(std::move(**cubin));
+  else if (!request.onlyOneFor.empty())
+    return report(formatError("'{0}' does not know {1}: expects the ptxas of a "
+                              "CUDA that does (--ptxas=PATH), or --emit=bundle "
+                              "or ptx, for the driver to assemble",
+                              *ptxas, chip));
+  else
+    module.emitWarning() << "'" << *ptxas << "' does not know " << chip
+                         << ": the bundle has PTX alone for it, which the "
+                            "driver assembles; pass another with --ptxas=PATH "
+                            "for machine code";
   return variant;
 }
 

@@ -12,7 +12,8 @@ using namespace mlir;
 using namespace mlir::flashcore;
 
 static constexpr llvm::StringLiteral kTuningFileOption = "tuning-file",
-                                     kFewQueriesOption = "few-queries";
+                                     kFewQueriesOption = "few-queries",
+                                     kScheduleOption = "schedule";
 
 static llvm::Error set(std::string &field, StringRef, StringRef value) {
   field = value.str();
@@ -30,6 +31,7 @@ static llvm::Error unknownName(StringRef name) {
   std::vector<StringRef> known = {
       kTuningFileOption,
       kFewQueriesOption,
+      kScheduleOption,
 #define FLASHCORE_SCHEDULE_FIELD(Type, Name, name, key, option, initial, text) \
   option,
 #include "flashcore/Dialect/FCGPU/IR/ScheduleFields.def"
@@ -44,6 +46,8 @@ static llvm::Error setByName(ConfigurePassOptions &options,
     return set(options.tuningFile, optionName, value);
   if (optionName == kFewQueriesOption)
     return set(options.fewQueries, optionName, value);
+  if (optionName == kScheduleOption)
+    return set(options.schedule, optionName, value);
 #define FLASHCORE_SCHEDULE_FIELD(Type, Name, name, key, option, initial, text) \
   if (optionName == option)                                                    \
     return set(options.name, optionName, value);

@@ -35,6 +35,7 @@
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/Math/Transforms/Passes.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/MemRef/Transforms/Transforms.h"
 #include "mlir/Dialect/NVGPU/IR/NVGPUDialect.h"
@@ -127,10 +128,23 @@ struct FlashCoreToNVVMPass final
     }
   }
 
+  /// Whether the kernels' chip has tanh.approx.
+  bool hasTanh() {
+    constexpr unsigned firstChip = 75;
+    for (auto kernel : getOperation().getOps<gpu::GPUFuncOp>())
+      if (auto schedule = kernel->getAttrOfType<fcgpu::ScheduleAttr>(
+              fcgpu::kScheduleAttrName))
+        if (const TargetInfo *target = lookupTarget(schedule.getChip()))
+          return target->capability >= firstChip;
+    return true;
+  }
+
   LogicalResult expand() {
     RewritePatternSet patterns(&getContext());
     memref::populateExpandStridedMetadataPatterns(patterns);
     patterns.add<ExpandBlockIds>(&getContext(), /*benefit=*/2);
+    if (!hasTanh())
+      math::populateExpansionPatterns(patterns, {"tanh"});
     affine::populateAffineExpandIndexOpsPatterns(patterns);
     populateAffineToStdConversionPatterns(patterns);
     // Not the whole of arith-expand, which would also take maxnumf apart.
@@ -163,6 +177,7 @@ struct FlashCoreToNVVMPass final
     populateFlashCoreToNVVMPatterns(converter, patterns);
     populateNVGPUToNVVMConversionPatterns(converter, patterns);
     populateGpuToNVVMConversionPatterns(converter, patterns);
+    populateGpuWMMAToNVVMConversionPatterns(converter, patterns);
     populateVectorToLLVMConversionPatterns(converter, patterns);
     populateFinalizeMemRefToLLVMConversionPatterns(converter, patterns);
     arith::populateArithToLLVMConversionPatterns(converter, patterns);

@@ -30,11 +30,12 @@ static TileLayout makeLayout(TileLayout::Bases registers,
 }
 
 /// mma.sync on 16-bit elements: one warp, all operands in registers.
-static MmaAtom makeWarpAtom(llvm::StringLiteral name, int64_t k, TileLayout lhs,
-                            TileLayout rhs) {
-  return {{name, /*capability=*/80, /*isChipSpecific=*/false,
-           /*ptxVersion=*/70},
-          {ElementKind::F16, ElementKind::BF16},
+static MmaAtom makeWarpAtom(llvm::StringLiteral name, unsigned capability,
+                            llvm::SmallVector<ElementKind, 2> inputs, int64_t k,
+                            TileLayout lhs, TileLayout rhs) {
+  return {{name, capability, /*isChipSpecific=*/false,
+           /*ptxVersion=*/capability < 80 ? 65u : 70u},
+          std::move(inputs),
           ElementKind::F32,
           /*warps=*/1,
           /*m=*/16,
@@ -67,14 +68,57 @@ static MmaAtom makeWarpgroupAtom() {
           makeLayout({{0, 1}, {8, 0}}, warps)};
 }
 
+/// wmma on 16-bit elements: fragments of its own. The layouts are those of
+/// mma.sync, for which all else is made.
+static MmaAtom makeFragmentAtom() {
+  return {{"wmma.mma.m16n16k16", /*capability=*/70, /*isChipSpecific=*/false,
+           /*ptxVersion=*/60},
+          {ElementKind::F16},
+          ElementKind::F32,
+          /*warps=*/1,
+          /*m=*/16,
+          /*n=*/16,
+          /*k=*/16,
+          /*maxN=*/16,
+          OperandPlace::Fragments,
+          OperandPlace::Fragments,
+          makeLayout({{0, 1}, {8, 0}, {0, 8}}),
+          std::nullopt,
+          makeLayout({{0, 1}, {8, 0}, {0, 8}})};
+}
+
+/// f32 arithmetic: each lane has a row, two columns at a time.
+static MmaAtom makeLaneAtom() {
+  const TileLayout rows(2, {{0, 1}}, {{1, 0}, {2, 0}, {4, 0}, {8, 0}, {16, 0}});
+  return {{"fma.rn.f32", /*capability=*/20, /*isChipSpecific=*/false,
+           /*ptxVersion=*/20},
+          {ElementKind::F16, ElementKind::BF16},
+          ElementKind::F32,
+          /*warps=*/1,
+          /*m=*/32,
+          /*n=*/2,
+          /*k=*/2,
+          /*maxN=*/2,
+          OperandPlace::Lanes,
+          OperandPlace::Lanes,
+          rows,
+          std::nullopt,
+          rows};
+}
+
 llvm::ArrayRef<MmaAtom> mlir::flashcore::getMmaAtoms() {
   static const MmaAtom atoms[] = {
-      makeWarpAtom("mma.sync.m16n8k16", /*k=*/16,
+      makeWarpAtom("mma.sync.m16n8k16", 80,
+                   {ElementKind::F16, ElementKind::BF16}, /*k=*/16,
                    makeLayout({{0, 1}, {8, 0}, {0, 8}}),
                    makeLayout({{0, 1}, {0, 8}})),
-      makeWarpAtom("mma.sync.m16n8k8", /*k=*/8, makeLayout({{0, 1}, {8, 0}}),
-                   makeLayout({{0, 1}})),
-      makeWarpgroupAtom()};
+      makeWarpAtom("mma.sync.m16n8k8", 75, {ElementKind::F16}, /*k=*/8,
+                   makeLayout({{0, 1}, {8, 0}}), makeLayout({{0, 1}})),
+      makeWarpAtom("mma.sync.m16n8k8", 80, {ElementKind::BF16}, /*k=*/8,
+                   makeLayout({{0, 1}, {8, 0}}), makeLayout({{0, 1}})),
+      makeWarpgroupAtom(),
+      makeFragmentAtom(),
+      makeLaneAtom()};
   return atoms;
 }
 
@@ -85,12 +129,12 @@ bool Instruction::isOf(const TargetInfo &target) const {
 }
 
 llvm::SmallVector<const MmaAtom *>
-mlir::flashcore::findMmaAtoms(const TargetInfo &target, int64_t warps,
+mlir::flashcore::findMmaAtoms(const TargetInfo &target, OperandPlace rhsPlace,
                               ElementKind input, ElementKind result) {
   llvm::SmallVector<const MmaAtom *> found;
   for (const MmaAtom &atom : getMmaAtoms())
     if (llvm::is_contained(atom.inputs, input) && atom.result == result &&
-        atom.warps == warps && atom.isOf(target))
+        atom.rhsPlace == rhsPlace && atom.isOf(target))
       found.push_back(&atom);
   return found;
 }
@@ -112,7 +156,22 @@ llvm::ArrayRef<CopyAtom> mlir::flashcore::getCopyAtoms() {
        CopyRoute::GlobalToShared,
        CopyCompletion::Groups,
        /*bytes=*/4},
-      // By way of a register.
+      // By way of registers.
+      {{"st.shared.v4.b32", /*capability=*/20, /*isChipSpecific=*/false,
+        /*ptxVersion=*/20},
+       CopyRoute::GlobalToShared,
+       CopyCompletion::Immediate,
+       /*bytes=*/16},
+      {{"st.shared.v2.b32", /*capability=*/20, /*isChipSpecific=*/false,
+        /*ptxVersion=*/20},
+       CopyRoute::GlobalToShared,
+       CopyCompletion::Immediate,
+       /*bytes=*/8},
+      {{"st.shared.b32", /*capability=*/20, /*isChipSpecific=*/false,
+        /*ptxVersion=*/20},
+       CopyRoute::GlobalToShared,
+       CopyCompletion::Immediate,
+       /*bytes=*/4},
       {{"st.shared.b16", /*capability=*/20, /*isChipSpecific=*/false,
         /*ptxVersion=*/20},
        CopyRoute::GlobalToShared,
@@ -157,6 +216,17 @@ const CopyAtom *mlir::flashcore::findCopyAtom(const TargetInfo &target,
         atom.bytes <= maxBytes && atom.isOf(target))
       return &atom;
   return nullptr;
+}
+
+bool mlir::flashcore::hasAsyncCopies(const TargetInfo &target) {
+  return findCopyAtom(target, CopyRoute::GlobalToShared,
+                      CopyCompletion::Groups) != nullptr;
+}
+
+const TileLayout &mlir::flashcore::getWideLayout() {
+  static const TileLayout layout(2, {{0, 1}, {0, 2}},
+                                 {{0, 4}, {1, 0}, {2, 0}, {4, 0}, {8, 0}});
+  return layout;
 }
 
 const TileLayout &mlir::flashcore::getLdMatrixLayout() {

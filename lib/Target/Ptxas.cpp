@@ -102,6 +102,12 @@ std::string mlir::flashcore::findSerializedProducts(StringRef report) {
   return remark.match(report, &match) ? match[0].rtrim().str() : "";
 }
 
+bool mlir::flashcore::isUnknownChip(StringRef report) {
+  // ptxas fatal   : Value 'sm_70' is not defined for option 'gpu-name'
+  return Regex("Value '[^']*' is not defined for option 'gpu-name'")
+      .match(report);
+}
+
 /// Writes the input of ptxas. The disk of temporary files is often a small one.
 static Error writeInput(StringRef path, StringRef ptx) {
   std::error_code ec;
@@ -154,8 +160,8 @@ static Expected<TemporaryDirectory> createWorkDirectory() {
   return directory;
 }
 
-Expected<Cubin> mlir::flashcore::assemble(StringRef ptxas, StringRef ptx,
-                                          StringRef chip) {
+Expected<std::optional<Cubin>>
+mlir::flashcore::assemble(StringRef ptxas, StringRef ptx, StringRef chip) {
   auto directory = createWorkDirectory();
   if (!directory)
     return directory.takeError();
@@ -166,8 +172,12 @@ Expected<Cubin> mlir::flashcore::assemble(StringRef ptxas, StringRef ptx,
   std::string arch = ("-arch=" + chip).str();
   Expected<std::string> log =
       runProgram(ptxas, {"-v", "-O3", arch, input, "-o", output});
-  if (!log)
-    return log.takeError();
+  if (!log) {
+    std::string text = toString(log.takeError());
+    if (isUnknownChip(text))
+      return std::nullopt;
+    return formatError("{0}", text);
+  }
   if (std::string remark = findSerializedProducts(*log); !remark.empty())
     return formatError(
         "'{0}' serializes the products of a kernel for {1}: {2}; "

@@ -43,6 +43,26 @@ static constexpr TargetInfo sm90{"sm_90",
                                  {"H100 SXM", 132, 2730, 128, 1.76, 3350}};
 
 static constexpr TargetInfo targets[] = {
+    {"sm_70",
+     70,
+     /*isChipSpecific=*/false,
+     /*ptxVersion=*/60,
+     96 * KiB,
+     96 * KiB,
+     65536,
+     2048,
+     32,
+     {"V100 SXM2", 80, 1024, 64, 1.53, 900}},
+    {"sm_75",
+     75,
+     /*isChipSpecific=*/false,
+     /*ptxVersion=*/63,
+     64 * KiB,
+     64 * KiB,
+     65536,
+     1024,
+     16,
+     {"T4", 40, 1024, 64, 1.59, 320}},
     {"sm_80",
      80,
      /*isChipSpecific=*/false,
@@ -171,7 +191,7 @@ std::string mlir::flashcore::unknownChipMessage(llvm::StringRef chip) {
     if (target.capability <= *number && !target.isChipSpecific)
       older = &target;
   if (!older)
-    return text + "; older chips lack cp.async and bf16 mma.sync";
+    return text + "; older chips have no tensor cores";
   return text + "; " + chip.str() + " runs the PTX that is made for " +
          older->chip.str() + ": compile for that";
 }

@@ -2,7 +2,7 @@
 
 // RUN: flashcore-opt %s -flashcore-lower-to-nvvm="chip=sm_80 block-m=64 block-n=32 num-warps=2 num-stages=3 min-blocks=2 query=shared grid-order=head_fastest grid=persistent" \
 // RUN:   | FileCheck %s
-// RUN: not flashcore-opt %s -flashcore-lower-to-nvvm="chip=sm_70" 2>&1 \
+// RUN: not flashcore-opt %s -flashcore-lower-to-nvvm="chip=sm_61" 2>&1 \
 // RUN:   | FileCheck %s --check-prefix=CHIP
 
 // CHECK: llvm.func @attention_f16_d64
@@ -10,7 +10,7 @@
 // CHECK-SAME: nvvm.minctasm = 2 : i32
 // CHECK-SAME: nvvm.reqntid = array<i32: 64, 1, 1>
 
-// CHIP: error: unknown chip 'sm_70': expects one of sm_80, sm_86, sm_89, sm_90, sm_90a; older chips lack cp.async and bf16 mma.sync{{$}}
+// CHIP: error: unknown chip 'sm_61': expects one of sm_70, sm_75, sm_80, sm_86, sm_89, sm_90, sm_90a; older chips have no tensor cores{{$}}
 
 !t = memref<1x8x512x64xf16>
 

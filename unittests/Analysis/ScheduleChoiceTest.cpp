@@ -227,6 +227,7 @@ TEST(ScheduleOptions, InvariantFieldsAreTheSameForAllSizes) {
                              {224, 224},
                              {256, 256}}) {
       std::optional<int64_t> blockN;
+      std::optional<Product> product;
       for (const AttentionProblem &plain : makeProblems(dim, dimV))
         for (const AttentionProblem &problem : makeVariants(plain)) {
           ScheduleChoice choice = choose(problem, target, options);
@@ -236,9 +237,12 @@ TEST(ScheduleOptions, InvariantFieldsAreTheSameForAllSizes) {
           EXPECT_EQ(choice.keyWarps, 1);
           EXPECT_EQ(choice.keySplits, 1);
           EXPECT_EQ(choice.softmax, Softmax::Online);
-          EXPECT_EQ(choice.product, Product::Warp);
+          EXPECT_NE(choice.product, Product::Warpgroup);
           if (!blockN)
             blockN = choice.blockN;
+          if (!product)
+            product = choice.product;
+          EXPECT_EQ(choice.product, *product) << dim << " " << dimV;
           EXPECT_EQ(choice.blockN, *blockN) << dim << " " << dimV;
         }
     }

@@ -43,6 +43,8 @@ TEST(ScheduleDefaults, FitSharedMemory) {
 TEST(ScheduleDefaults, AccumulatorsFitRegisters) {
   forEachDefault([](const AttentionProblem &problem, const TargetInfo &,
                     const ScheduleChoice &choice) {
+    if (choice.product == Product::Thread) // which may spill
+      return;
     int64_t values = choice.getWarpM() * (problem.headDimV + choice.blockN);
     EXPECT_LT(values / (choice.getTileWarps() * kWarpSize),
               kMaxRegistersPerThread);
@@ -100,7 +102,7 @@ TEST(ScheduleDefaults, VeryWideHeadsGetWarpsOf16Rows) {
                      std::to_string(headDim) + ", head_dim_v " +
                      std::to_string(headDimV));
         ScheduleChoice choice = choose(problem, target);
-        EXPECT_EQ(choice.blockM / choice.numWarps, 16);
+        EXPECT_EQ(choice.blockM / choice.numWarps, choice.getRowMultiple());
       }
 }
 

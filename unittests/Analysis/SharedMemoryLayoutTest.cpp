@@ -103,6 +103,35 @@ TEST(SharedMemoryLayout, FlagsAreBehindTheBarriers) {
   EXPECT_EQ(layout.bytes, 1024 + 2 * 8 + 2 * kFlagBytes);
 }
 
+// Results and left operands of one product never share memory with those of
+// another kind: a lane may read the one while another writes the other.
+TEST(SharedMemoryLayout, ScratchIsBehindAWarpsOwnRings) {
+  SharedMemoryNeeds needs;
+  needs.numWarps = 2;
+  needs.scratch.add(16, /*lhsCols=*/0, /*resultCols=*/64, /*isPadded=*/true);
+  needs.scratch.add(16, /*lhsCols=*/64, /*resultCols=*/32, /*isPadded=*/true);
+  EXPECT_EQ(needs.scratch.resultBytes, 16 * 68 * 4);
+  EXPECT_EQ(needs.scratch.lhsBytes, 16 * 72 * 2);
+  SharedMemoryLayout layout = layOutSharedMemory(needs);
+  EXPECT_EQ(layout.scratchStart, 0);
+  EXPECT_EQ(layout.warpBytes, 4352 + 2304);
+  EXPECT_EQ(layout.bytes, 2 * layout.warpBytes);
+  ProductScratch plain;
+  plain.add(16, 64, 64, /*isPadded=*/false);
+  EXPECT_EQ(plain.getBytes(), 16 * 64 * (4 + 2));
+}
+
+// An odd number of chunks of 16 bytes: eight rows share no bank.
+TEST(SharedMemoryLayout, PaddedRowsShareNoBank) {
+  for (int64_t cols = 16; cols <= 256; cols += 8) {
+    int64_t pitch = mlir::fcgpu::getPaddedColumns(cols);
+    EXPECT_EQ(pitch / 8 % 2, 1) << cols;
+    EXPECT_GE(pitch, cols);
+    EXPECT_LE(pitch, cols + 8);
+    EXPECT_EQ(ProductScratch::getResultPitch(cols, true) / 4 % 2, 1) << cols;
+  }
+}
+
 TEST(SharedMemoryLayout, NothingNeedsNothing) {
   EXPECT_EQ(layOutSharedMemory({}).bytes, 0);
 }

@@ -187,7 +187,9 @@ TEST(FewRows, FitWhateverTheHeads) {
           ScheduleChoice choice = choose(problem, target);
           EXPECT_EQ(group % choice.headGroup, 0);
           EXPECT_LE(choice.numWarps, 8);
-          EXPECT_GT(choice.keySplits, 1);
+          // A small chip is full sooner.
+          if (target.capability >= 80)
+            EXPECT_GT(choice.keySplits, 1);
         }
 }
 

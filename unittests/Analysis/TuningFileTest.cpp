@@ -167,8 +167,9 @@ TEST(TuningFileTest, RefusesBadSchedules) {
             "'folded' or 'checked', but got "
             "1");
   std::string unknown = refuseSchedule("\"blocks\": 1");
-  EXPECT_NE(unknown.find("split_count, expected_queries, but got 'blocks'"),
-            std::string::npos)
+  EXPECT_NE(
+      unknown.find("expected_queries, copies, exchange, but got 'blocks'"),
+      std::string::npos)
       << unknown;
 }
 

@@ -123,13 +123,15 @@ TEST(Warpgroups, AreTwoWhereTallBlocksWasteTheChip) {
 TEST(Warpgroups, AreOfOneChip) {
   for (const TargetInfo &target : getTargets())
     EXPECT_EQ(choose(makeLarge(128, 128), target).product,
-              target.chip == "sm_90a" ? Product::Warpgroup : Product::Warp)
+              target.chip == "sm_90a"  ? Product::Warpgroup
+              : target.chip == "sm_70" ? Product::Wmma
+                                       : Product::Warp)
         << target.chip.str();
   ScheduleOptions options;
   options.product = Product::Warpgroup;
   EXPECT_EQ(refuse(makeLarge(128, 128), options),
-            "expects product warp for sm_89, which has no products of "
-            "warpgroups, but got warpgroup");
+            "expects product warp for sm_89, which has no wgmma of f16, but "
+            "got warpgroup");
 }
 
 TEST(Warpgroups, DoAllMasksAndSizes) {

@@ -90,7 +90,7 @@ static void testConstants(void) {
   EXPECT_TEXT(flashcoreGetChip(5), "");
   EXPECT_TEXT(flashcoreGetChipFor("sm_90"), "sm_90a");
   EXPECT_TEXT(flashcoreGetChipFor("sm_100"), "sm_90");
-  EXPECT_TEXT(flashcoreGetChipFor("sm_75"), "");
+  EXPECT_TEXT(flashcoreGetChipFor("sm_61"), "");
   EXPECT_TEXT(flashcoreGetChipFor(0), "");
 }
 
@@ -221,7 +221,8 @@ static void testBadOptions(void) {
   FlashCoreCompilation c = noCompilation;
   EXPECT_OK(flashcoreCompileOptionsCreate(&options));
   EXPECT_ERROR(flashcoreCompileOptionsSetChips(options, "sm_89,gfx90a"),
-               "unknown chip 'gfx90a': expects one of sm_80, sm_86, sm_89, "
+               "unknown chip 'gfx90a': expects one of sm_70, sm_75, sm_80, "
+               "sm_86, sm_89, "
                "sm_90, sm_90a");
   EXPECT_ERROR(flashcoreCompileOptionsSetChips(options, ""),
                "unknown chip '': expects one of ...");
@@ -281,24 +282,23 @@ static void testBadModules(void) {
   /* The length counts, not a null character. */
   EXPECT_ERROR(flashcoreCompile(twoAttentions, 20, "part", noOptions, &c),
                "part:1:20: error: ...");
-  EXPECT_ERROR(
-      compile("#t = #nvvm.target<chip = \"sm_75\">\n"
-              "module attributes {gpu.container_module} {\n"
-              "  gpu.module @other [#t] {}\n"
-              "  func.func @f(%q: memref<1x1x64x64xf16>) {\n"
-              "    flashcore.attention ins(%q, %q, %q :\n"
-              "        memref<1x1x64x64xf16>, memref<1x1x64x64xf16>,\n"
-              "        memref<1x1x64x64xf16>)\n"
-              "        outs(%q : memref<1x1x64x64xf16>)\n"
-              "    return\n"
-              "  }\n"
-              "}\n",
-              noOptions, &c),
-      "test.mlir:2:1: error: unknown chip 'sm_75': expects one of "
-      "sm_80, sm_86, sm_89, sm_90, sm_90a; older chips lack cp.async and bf16 "
-      "mma.sync\n"
-      "  note: test.mlir:3:3: the chip comes from the target of this "
-      "module; the option chip names another");
+  EXPECT_ERROR(compile("#t = #nvvm.target<chip = \"sm_61\">\n"
+                       "module attributes {gpu.container_module} {\n"
+                       "  gpu.module @other [#t] {}\n"
+                       "  func.func @f(%q: memref<1x1x64x64xf16>) {\n"
+                       "    flashcore.attention ins(%q, %q, %q :\n"
+                       "        memref<1x1x64x64xf16>, memref<1x1x64x64xf16>,\n"
+                       "        memref<1x1x64x64xf16>)\n"
+                       "        outs(%q : memref<1x1x64x64xf16>)\n"
+                       "    return\n"
+                       "  }\n"
+                       "}\n",
+                       noOptions, &c),
+               "test.mlir:2:1: error: unknown chip 'sm_61': expects one of "
+               "sm_70, sm_75, sm_80, sm_86, sm_89, sm_90, sm_90a; older chips "
+               "have no tensor cores\n"
+               "  note: test.mlir:3:3: the chip comes from the target of this "
+               "module; the option chip names another");
   EXPECT(c.ptr == NULL);
 }
 

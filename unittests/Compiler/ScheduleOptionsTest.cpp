@@ -37,12 +37,13 @@ TEST(ScheduleOptions, NamesWhatIsUnknown) {
   ConfigurePassOptions options;
   EXPECT_EQ(
       set(options, "block_n", "64"),
-      "expects a schedule option (tuning-file, few-queries, block-m, "
+      "expects a schedule option (tuning-file, few-queries, schedule, block-m, "
       "block-n, num-warps, num-stages, query, grid-order, min-blocks, overlap, "
       "row-max, row-sum, key-warps, softmax, head-group, key-splits, "
       "grid, query-steps, grid-heads, product, output, "
-      "invariance, split-keys, split-count, expected-queries), but got "
-      "'block_n'");
+      "invariance, split-keys, split-count, expected-queries, copies, "
+      "exchange), but "
+      "got 'block_n'");
 }
 
 TEST(ScheduleOptions, AnErrorChangesNothing) {

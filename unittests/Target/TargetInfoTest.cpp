@@ -17,7 +17,7 @@ TEST(TargetInfo, FindsEveryChipByItsName) {
 }
 
 TEST(TargetInfo, KnowsNoOtherChip) {
-  EXPECT_EQ(lookupTarget("sm_75"), nullptr);
+  EXPECT_EQ(lookupTarget("sm_61"), nullptr);
   EXPECT_EQ(lookupTarget("sm_8"), nullptr);
   EXPECT_EQ(lookupTarget("SM_89"), nullptr);
   EXPECT_EQ(lookupTarget(""), nullptr);
@@ -40,12 +40,16 @@ TEST(TargetInfo, NamesOfOneChipDifferInItsOwnInstructions) {
   EXPECT_GT(own.device.tensorFlops, all.device.tensorFlops);
 }
 
-// One KiB of each block belongs to the system (CUDA C++ Programming Guide,
-// "Shared Memory" of compute capability 8.x and 9.0).
+// One KiB of each block belongs to the system since compute capability 8.0
+// (CUDA C++ Programming Guide, "Shared Memory" of 8.x and 9.0).
 TEST(TargetInfo, OneBlockMayHaveAllSharedMemoryButOneKiB) {
-  for (const TargetInfo &target : getTargets())
-    EXPECT_EQ(target.sharedMemoryPerBlock + 1024, target.sharedMemoryPerSM)
+  for (const TargetInfo &target : getTargets()) {
+    EXPECT_EQ(target.getReservedSharedMemory(),
+              target.capability < 80 ? 0 : 1024);
+    EXPECT_EQ(target.sharedMemoryPerBlock + target.getReservedSharedMemory(),
+              target.sharedMemoryPerSM)
         << target.chip.str();
+  }
 }
 
 TEST(TargetInfo, AdaLimitsOfTheProgrammingGuide) {
@@ -115,14 +119,15 @@ TEST(TargetInfo, FindsTheTargetThatIsBestOnADevice) {
   EXPECT_EQ(find("sm_90"), "sm_90a");
   EXPECT_EQ(find("sm_100"), "sm_90"); // what is for 9.0 alone runs nowhere else
   EXPECT_EQ(find("sm_120"), "sm_90");
-  for (const char *device : {"", "ampere", "sm_75", "90"})
+  for (const char *device : {"", "ampere", "sm_61", "90"})
     EXPECT_EQ(find(device), "none") << device;
 }
 
 TEST(TargetInfo, UnknownChipMessageListsWhatThereIs) {
-  EXPECT_EQ(unknownChipMessage("sm_75"),
-            "unknown chip 'sm_75': expects one of sm_80, sm_86, sm_89, sm_90, "
-            "sm_90a; older chips lack cp.async and bf16 mma.sync");
+  EXPECT_EQ(unknownChipMessage("sm_61"),
+            "unknown chip 'sm_61': expects one of sm_70, sm_75, sm_80, sm_86, "
+            "sm_89, sm_90, "
+            "sm_90a; older chips have no tensor cores");
 }
 
 TEST(TargetInfo, UnknownChipMessageNamesTheChipWhosePTXRuns) {
@@ -137,7 +142,7 @@ TEST(TargetInfo, UnknownChipMessageNamesTheChipWhosePTXRuns) {
   EXPECT_EQ(advice("sm_120a"), runs("sm_120a", "sm_90"));
   EXPECT_EQ(advice("sm_100a"), runs("sm_100a", "sm_90"));
   EXPECT_EQ(advice("sm_87"), runs("sm_87", "sm_86"));
-  EXPECT_EQ(advice("sm_79"), "older chips lack cp.async and bf16 mma.sync");
+  EXPECT_EQ(advice("sm_61"), "older chips have no tensor cores");
   for (const char *chip : {"", "ampere", "sm_", "sm_x", "sm_90b", "90"})
     EXPECT_EQ(advice(chip), "") << chip;
 }

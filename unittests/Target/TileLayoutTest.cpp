@@ -227,7 +227,8 @@ TEST(TileLayout, ConversionsLeadToTheSamePlace) {
 // lane >> 2 and threadID_in_group = lane % 4, 16 rows for each warp.
 TEST(Atoms, FragmentsAreThoseOfPTX) {
   for (const MmaAtom &atom : getMmaAtoms())
-    for (int64_t warp = 0; warp < atom.warps; ++warp)
+    for (int64_t warp = 0;
+         warp < atom.warps && atom.rhsPlace != OperandPlace::Lanes; ++warp)
       for (int64_t lane = 0; lane < 32; ++lane) {
         int64_t group = lane >> 2, inGroup = lane % 4, row = 16 * warp + group;
         for (int64_t i = 0; i < atom.k / 2; ++i) {
@@ -258,21 +259,56 @@ TEST(Atoms, CoverTheirShapes) {
 
 TEST(Atoms, AChipHasThoseOfItsAge) {
   const TargetInfo &ada = *lookupTarget("sm_89");
-  auto f16 = findMmaAtoms(ada, 1, ElementKind::F16, ElementKind::F32);
+  auto f16 = findMmaAtoms(ada, OperandPlace::Registers, ElementKind::F16,
+                          ElementKind::F32);
   ASSERT_EQ(f16.size(), 2u);
   EXPECT_EQ(f16.front()->k, 16);
   EXPECT_EQ(f16.back()->k, 8);
-  EXPECT_EQ(findMmaAtoms(ada, 1, ElementKind::BF16, ElementKind::F32), f16);
-  EXPECT_TRUE(findMmaAtoms(ada, 1, ElementKind::F32, ElementKind::F32).empty());
-  EXPECT_TRUE(findMmaAtoms(ada, 1, ElementKind::F16, ElementKind::F16).empty());
-  TargetInfo old = ada;
-  old.capability = 75;
-  EXPECT_TRUE(findMmaAtoms(old, 1, ElementKind::F16, ElementKind::F32).empty());
+  EXPECT_EQ(findMmaAtoms(ada, OperandPlace::Registers, ElementKind::BF16,
+                         ElementKind::F32)
+                .front(),
+            f16.front());
+  EXPECT_TRUE(findMmaAtoms(ada, OperandPlace::Registers, ElementKind::F32,
+                           ElementKind::F32)
+                  .empty());
+  EXPECT_TRUE(findMmaAtoms(ada, OperandPlace::Registers, ElementKind::F16,
+                           ElementKind::F16)
+                  .empty());
+}
+
+TEST(Atoms, OldChipsHaveFewer) {
+  auto count = [](llvm::StringRef chip, OperandPlace place, ElementKind input) {
+    return findMmaAtoms(*lookupTarget(chip), place, input, ElementKind::F32)
+        .size();
+  };
+  for (ElementKind input : {ElementKind::F16, ElementKind::BF16}) {
+    EXPECT_EQ(count("sm_70", OperandPlace::Registers, input), 0u);
+    EXPECT_EQ(count("sm_75", OperandPlace::Registers, input),
+              input == ElementKind::F16 ? 1u : 0u);
+    EXPECT_EQ(count("sm_70", OperandPlace::Fragments, input),
+              input == ElementKind::F16 ? 1u : 0u);
+    EXPECT_EQ(count("sm_70", OperandPlace::Lanes, input), 1u);
+  }
+}
+
+// What makes S and P of a product reads and writes them as its layout says.
+TEST(Atoms, ThoseThroughMemoryAreOfSmallTiles) {
+  using Box = llvm::SmallVector<int64_t, 2>;
+  EXPECT_EQ(getWideLayout().getBox(), (Box{16, 8}));
+  EXPECT_EQ(getWideLayout().getRun(TileLayout::Column), 4);
+  const MmaAtom &lanes =
+      *findMmaAtoms(*lookupTarget("sm_70"), OperandPlace::Lanes,
+                    ElementKind::F16, ElementKind::F32)
+           .front();
+  for (int64_t lane = 0; lane < 32; ++lane)
+    EXPECT_EQ(lanes.acc.apply(0, lane), (BitPoint{lane, 0}));
+  EXPECT_EQ(lanes.lhs.getCore(), lanes.acc.getCore());
 }
 
 TEST(Atoms, OfWarpgroupsAreThoseOfOneChip) {
   for (const TargetInfo &target : getTargets()) {
-    auto atoms = findMmaAtoms(target, 4, ElementKind::F16, ElementKind::F32);
+    auto atoms = findMmaAtoms(target, OperandPlace::SharedMemory,
+                              ElementKind::F16, ElementKind::F32);
     ASSERT_EQ(atoms.size(), target.chip == "sm_90a" ? 1u : 0u)
         << target.chip.str();
     if (atoms.empty())
@@ -292,9 +328,14 @@ TEST(CopyAtoms, TakeChunksAndPanels) {
         findCopyAtom(target, CopyRoute::GlobalToShared, CopyCompletion::Groups);
     const auto *matrices = findCopyAtom(target, CopyRoute::SharedToRegisters,
                                         CopyCompletion::Immediate);
-    ASSERT_TRUE(chunks && matrices) << target.chip.str();
-    EXPECT_EQ(chunks->bytes, mlir::fcgpu::kChunkBytes);
-    EXPECT_EQ(matrices->bytes, mlir::fcgpu::kChunkBytes);
+    EXPECT_EQ(hasAsyncCopies(target), target.capability >= 80);
+    ASSERT_EQ(chunks != nullptr, target.capability >= 80) << target.chip.str();
+    if (chunks)
+      EXPECT_EQ(chunks->bytes, mlir::fcgpu::kChunkBytes);
+    ASSERT_EQ(matrices != nullptr, target.capability >= 75)
+        << target.chip.str();
+    if (matrices)
+      EXPECT_EQ(matrices->bytes, mlir::fcgpu::kChunkBytes);
     const auto *boxes = findCopyAtom(target, CopyRoute::GlobalToShared,
                                      CopyCompletion::Barrier);
     ASSERT_EQ(boxes != nullptr, target.capability >= 90) << target.chip.str();
@@ -306,19 +347,17 @@ TEST(CopyAtoms, TakeChunksAndPanels) {
 // Rows that begin at other multiples take what fits, the narrowest at once.
 TEST(CopyAtoms, AreNoWiderThanAsked) {
   for (const TargetInfo &target : getTargets()) {
-    for (int64_t bytes : {16, 8, 4}) {
-      const auto *atom = findCopyAtom(target, CopyRoute::GlobalToShared,
-                                      CopyCompletion::Groups, bytes);
-      ASSERT_TRUE(atom) << target.chip.str();
-      EXPECT_EQ(atom->bytes, bytes);
-    }
-    EXPECT_EQ(findCopyAtom(target, CopyRoute::GlobalToShared,
-                           CopyCompletion::Groups, 2),
-              nullptr);
-    const auto *element = findCopyAtom(target, CopyRoute::GlobalToShared,
-                                       CopyCompletion::Immediate, 2);
-    ASSERT_TRUE(element) << target.chip.str();
-    EXPECT_EQ(element->bytes, 2);
+    for (int64_t bytes : {16, 8, 4, 2})
+      for (auto completion :
+           {CopyCompletion::Groups, CopyCompletion::Immediate}) {
+        const auto *atom =
+            findCopyAtom(target, CopyRoute::GlobalToShared, completion, bytes);
+        bool hasOne = completion == CopyCompletion::Immediate ||
+                      (hasAsyncCopies(target) && bytes > 2);
+        ASSERT_EQ(atom != nullptr, hasOne) << target.chip.str();
+        if (atom)
+          EXPECT_EQ(atom->bytes, bytes);
+      }
   }
 }
 
@@ -337,8 +376,11 @@ TEST(CopyAtoms, AreThereWithTheirChip) {
 TEST(Atoms, OfOneProductDifferInKOnly) {
   for (const TargetInfo &target : getTargets())
     for (ElementKind input : {ElementKind::F16, ElementKind::BF16}) {
-      auto atoms = findMmaAtoms(target, 1, input, ElementKind::F32);
-      ASSERT_FALSE(atoms.empty());
+      auto atoms = findMmaAtoms(target, OperandPlace::Registers, input,
+                                ElementKind::F32);
+      ASSERT_EQ(atoms.empty(),
+                target.capability < 75 ||
+                    (target.capability < 80 && input == ElementKind::BF16));
       for (size_t i = 1; i < atoms.size(); ++i) {
         EXPECT_EQ(atoms[i - 1]->k % atoms[i]->k, 0);
         EXPECT_EQ(atoms[i - 1]->m, atoms[i]->m);

@@ -58,6 +58,8 @@ FIELDS = (
     Field("split_keys", (0, 256, 512, 1024, 2048, 4096), is_promise=True),
     Field("split_count", ("fixed", "call"), is_promise=True),
     Field("expected_queries", (0, 1, 4, 16, 32), is_promise=True),
+    Field("copies", ("async",)),
+    Field("exchange", ("none",)),
 )
 
 

@@ -15,6 +15,8 @@
 #define FLASHCORE_ANALYSIS_RESOURCEMODEL_H
 
 #include "flashcore/Analysis/ScheduleChoice.h"
+#include "flashcore/Analysis/SharedMemoryLayout.h"
+#include "flashcore/Analysis/TileStaging.h"
 
 namespace mlir::flashcore {
 
@@ -25,6 +27,11 @@ namespace mlir::flashcore {
 /// this does not know: it may be more than the kernel is laid out in.
 int64_t getSharedMemoryBytes(const AttentionProblem &problem,
                              const ScheduleChoice &choice);
+
+/// The ring that tiles of `rows` x `cols` of a role go through.
+SharedRing getTileRing(const AttentionProblem &problem,
+                       const ScheduleChoice &choice, TileRole role,
+                       int64_t rows, int64_t cols, bool isInLoop);
 
 /// Registers a thread cannot do without: its part of the O and S accumulators
 /// and of Q, when that is kept.
@@ -39,8 +46,8 @@ struct Occupancy {
 
 /// Occupancy of blocks of `numWarps` warps with `registers` registers a thread
 /// and `sharedBytes` bytes of shared memory. Registers are given out to warps
-/// in units of 256, and each block has 1 KiB of shared memory reserved (CUDA
-/// C++ Programming Guide, "Compute Capabilities").
+/// in units of 256, and from sm_80 on each block has 1 KiB of shared memory
+/// reserved (CUDA C++ Programming Guide, "Compute Capabilities").
 Occupancy getOccupancy(const TargetInfo &target, int64_t numWarps,
                        int64_t registers, int64_t sharedBytes);
 

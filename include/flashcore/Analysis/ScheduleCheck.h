@@ -28,6 +28,13 @@ std::optional<std::string> checkTileSchedule(const AttentionProblem &problem,
                                              const ScheduleChoice &choice,
                                              FieldNames names);
 
+/// Whether the chip has the products of the choice, for operands and tiles like
+/// those of the problem.
+std::optional<std::string> checkProducts(const AttentionProblem &problem,
+                                         const TargetInfo &target,
+                                         const ScheduleChoice &choice,
+                                         FieldNames names);
+
 /// Says why `choice` cannot work: the offending value, the limit and what to
 /// change; nothing when it can. All that is not seen in the IR alone is decided
 /// here.

@@ -39,6 +39,22 @@ struct SharedRing {
   int64_t walk = 0;
 };
 
+/// What a warp has for results of its products, and behind them for left
+/// operands, that go through memory, one after the other. Rows are `isPadded`
+/// or follow each other.
+struct ProductScratch {
+  int64_t resultBytes = 0, lhsBytes = 0;
+
+  /// Makes room for what is rows x cols: the f32 result of a product, and its
+  /// left operand of 16-bit elements, which has no columns if it is in place.
+  void add(int64_t rows, int64_t lhsCols, int64_t resultCols, bool isPadded);
+  int64_t getBytes() const { return resultBytes + lhsBytes; }
+
+  /// Elements from a row to the next.
+  static int64_t getLhsPitch(int64_t cols, bool isPadded);
+  static int64_t getResultPitch(int64_t cols, bool isPadded);
+};
+
 /// What a block keeps in shared memory.
 struct SharedMemoryNeeds {
   /// By their walk.
@@ -48,6 +64,8 @@ struct SharedMemoryNeeds {
   /// Warps with rings of their own.
   int64_t numWarps = 1;
   int64_t numFlags = 0;
+  /// What each warp has beside its own rings.
+  ProductScratch scratch = {};
 };
 
 /// Where all of it is: the rings of the block, the barriers of those that are
@@ -60,6 +78,8 @@ struct SharedMemoryLayout {
   std::vector<std::optional<int64_t>> barriers;
   int64_t flagStart = 0;
   int64_t warpStart = 0, warpBytes = 0;
+  /// In the part of a warp.
+  int64_t scratchStart = 0;
   int64_t bytes = 0;
 };
 

@@ -29,6 +29,7 @@ struct TileStaging {
   int64_t kept;
   bool inPlace;
   int64_t group = 0;
+  fcgpu::RingLayout layout = fcgpu::RingLayout::Panels;
 
   bool operator==(const TileStaging &other) const;
 };

@@ -31,7 +31,12 @@ int64_t getBytes(ElementKind kind);
 enum class OperandPlace {
   Registers,
   SharedMemory, ///< as a matrix descriptor names it
-  Either
+  Either,
+  /// Registers that a load of the product's own fills from shared memory:
+  /// which lane has what of it, nobody knows.
+  Fragments,
+  /// Shared memory, of which every lane loads all.
+  Lanes
 };
 
 /// Where an instruction is to be had.
@@ -47,7 +52,7 @@ struct Instruction {
   bool isOf(const TargetInfo &target) const;
 };
 
-/// One product instruction of tensor cores: acc(m, n) += lhs(m, k) rhs(n, k).
+/// One product instruction: acc(m, n) += lhs(m, k) rhs(n, k).
 struct MmaAtom : Instruction {
   /// Both operands have one of these types.
   llvm::SmallVector<ElementKind, 2> inputs;
@@ -57,7 +62,8 @@ struct MmaAtom : Instruction {
   /// One with more columns than n is one instruction, too, up to maxN.
   int64_t m, n, k, maxN;
   OperandPlace lhsPlace, rhsPlace;
-  /// Those of registers; rhs without one is never there.
+  /// Those of registers; rhs without one is never there. Those of fragments say
+  /// how tiles are that go to them and come from them through shared memory.
   TileLayout lhs;
   std::optional<TileLayout> rhs;
   TileLayout acc;
@@ -69,12 +75,11 @@ struct MmaAtom : Instruction {
 /// All that we know.
 llvm::ArrayRef<MmaAtom> getMmaAtoms();
 
-/// Those that `warps` warps of a chip execute together, for operands and
-/// results of these types, the largest k first, each a multiple of the next;
-/// none if it has none. They differ in k only, and their tiles have the same
-/// cores.
+/// Those of a chip with right operands at this place, for operands and results
+/// of these types, the largest k first, each a multiple of the next; none if it
+/// has none. They differ in k only, and their tiles have the same cores.
 llvm::SmallVector<const MmaAtom *> findMmaAtoms(const TargetInfo &target,
-                                                int64_t warps,
+                                                OperandPlace rhsPlace,
                                                 ElementKind input,
                                                 ElementKind result);
 
@@ -111,9 +116,16 @@ findCopyAtom(const TargetInfo &target, CopyRoute route,
              CopyCompletion completion,
              int64_t maxBytes = std::numeric_limits<int64_t>::max());
 
+/// Whether copies to shared memory run beside what follows them.
+bool hasAsyncCopies(const TargetInfo &target);
+
 /// The matrix of 8 x 8 16-bit elements that ldmatrix loads: its register of
 /// each lane. `ldmatrix.trans` loads its transpose.
 const TileLayout &getLdMatrixLayout();
+
+/// Of the S, P and O of products whose fragments nobody knows: a lane has four
+/// columns next to each other, two lanes a row of 8.
+const TileLayout &getWideLayout();
 
 /// Of 16-bit elements on their way to memory: a lane has as many next to each
 /// other as one access takes.

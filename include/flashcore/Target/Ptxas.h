@@ -12,6 +12,7 @@
 #include "llvm/Support/Error.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,10 +46,15 @@ llvm::Expected<std::string> findPtxas(llvm::StringRef explicitPath,
 /// if there is none. Such a kernel is right, but half as fast.
 std::string findSerializedProducts(llvm::StringRef report);
 
-/// Assembles `ptx` for `chip` with -O3. The error holds ptxas' own words. A
-/// kernel whose products it serializes is an error, too.
-llvm::Expected<Cubin> assemble(llvm::StringRef ptxas, llvm::StringRef ptx,
-                               llvm::StringRef chip);
+/// Whether ptxas says that it does not know the chip: an older one, or a newer
+/// one than its own CUDA supports.
+bool isUnknownChip(llvm::StringRef report);
+
+/// Assembles `ptx` for `chip` with -O3; nothing if this ptxas does not know the
+/// chip. The error holds ptxas' own words. A kernel whose products it
+/// serializes is an error, too.
+llvm::Expected<std::optional<Cubin>>
+assemble(llvm::StringRef ptxas, llvm::StringRef ptx, llvm::StringRef chip);
 
 /// Reads the report of `ptxas -v`.
 llvm::StringMap<KernelResources> parsePtxasReport(llvm::StringRef report);

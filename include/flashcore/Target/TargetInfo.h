@@ -58,6 +58,11 @@ struct TargetInfo {
   int64_t maxBlocksPerSM;
   /// The usual card, for which schedules are chosen.
   TuningDevice device;
+
+  /// Shared memory of an SM, in bytes, that each block takes besides its own.
+  int64_t getReservedSharedMemory() const {
+    return capability < 80 ? 0 : 1024;
+  }
 };
 
 /// The PTX ISA of CUDA 12.0, times ten: every driver that we care for accepts
@@ -78,8 +83,6 @@ std::string raisePTXFeature(llvm::StringRef features, unsigned version);
 /// Registers one thread can have on every chip we know.
 inline constexpr int64_t kMaxRegistersPerThread = 255;
 inline constexpr int64_t kWarpSize = 32;
-/// Shared memory of an SM, in bytes, that each block takes besides its own.
-inline constexpr int64_t kReservedSharedMemory = 1024;
 
 /// Registers of each thread of a block, of which some only start copies, as
 /// `setmaxnreg` hands them out: in units of 8, of what the launch gave to all,
@@ -92,8 +95,8 @@ RegisterShares getRegisterShares(const TargetInfo &target, int64_t numBlocks,
                                  int64_t numConsumers, int64_t numProducers,
                                  bool readsPages = false);
 
-/// The chips FlashCore compiles for, oldest first. All of them have ldmatrix,
-/// mma.sync m16n8k16 on f16 and bf16, and cp.async.
+/// The chips FlashCore compiles for, oldest first. All of them have tensor
+/// cores; which of their instructions are used is in Atoms.h.
 llvm::ArrayRef<TargetInfo> getTargets();
 
 /// The target called `chip`, or null.

@@ -84,7 +84,7 @@ bool mlir::fcgpu::isTileRead(vector::TransferReadOp read) {
 LogicalResult StagingAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                   CopyScope copy, CopyScope ring, int64_t slots,
                                   TileNumber number, int64_t kept, bool inPlace,
-                                  int64_t group) {
+                                  int64_t group, RingLayout layout) {
   if (slots < 1 || slots > kMaxStages)
     return emitError() << "expects slots of 1 to " << kMaxStages << ", but got "
                        << slots;
@@ -104,6 +104,14 @@ LogicalResult StagingAttr::verify(function_ref<InFlightDiagnostic()> emitError,
     return emitError() << "expects group = 0 of a tile that is not in place, "
                           "but got "
                        << group;
+  if (layout == RingLayout::Rows)
+    return emitError() << "expects layout = panels, plain or padded, in which "
+                          "products can take a tile, but got rows";
+  if (layout != RingLayout::Panels && (!inPlace || group != 0))
+    return emitError() << "expects in_place = true and group = 0 with layout = "
+                       << stringifyRingLayout(layout) << ", but got in_place = "
+                       << (inPlace ? "true" : "false")
+                       << " and group = " << group;
   return success();
 }
 
@@ -242,6 +250,21 @@ unsigned mlir::fcgpu::getNeededPTXVersion(Operation *module) {
     if (auto version = kernel.getAttrOfType<IntegerAttr>(kPTXVersionAttrName))
       needed = std::max<unsigned>(needed, version.getInt());
   return needed;
+}
+
+flashcore::OperandPlace mlir::fcgpu::getRightPlace(Product product) {
+  using flashcore::OperandPlace;
+  switch (product) {
+  case Product::Warp:
+    return OperandPlace::Registers;
+  case Product::Warpgroup:
+    return OperandPlace::SharedMemory;
+  case Product::Wmma:
+    return OperandPlace::Fragments;
+  case Product::Thread:
+    return OperandPlace::Lanes;
+  }
+  llvm_unreachable("unknown product");
 }
 
 std::optional<flashcore::ElementKind> mlir::fcgpu::getElementKind(Type type) {
@@ -497,8 +520,9 @@ LogicalResult ReadOp::verify() {
            << expected << ", but got " << getResult().getType();
   if (!getInPlace())
     return success();
-  if (!ring.hasPanels())
-    return emitOpError("reads a tile in place of a ring without panels");
+  if (ring.getLayout() == RingLayout::Rows)
+    return emitOpError("reads a tile in place of a ring whose rows have a "
+                       "swizzle");
   for (Operation *user : getResult().getUsers())
     if (!isa<vector::ContractionOp>(user))
       return emitOpError("reads a tile in place, which only products can use, "
@@ -513,7 +537,10 @@ bool mlir::fcgpu::isInPlace(Value tile) {
 }
 
 bool mlir::fcgpu::isAsynchronous(vector::ContractionOp op) {
-  return isInPlace(op.getLhs()) || isInPlace(op.getRhs());
+  return llvm::any_of(ValueRange{op.getLhs(), op.getRhs()}, [](Value operand) {
+    auto read = operand.getDefiningOp<ReadOp>();
+    return read && read.getInPlace() && read.getRing().getType().hasPanels();
+  });
 }
 
 LogicalResult AwaitOp::verify() {

@@ -117,16 +117,18 @@ static std::optional<std::string> checkWarps(const ScheduleChoice &choice,
 /// them do not overflow.
 static std::optional<std::string> checkTiles(const ScheduleChoice &choice,
                                              FieldNames names) {
-  int64_t rowMultiple = 16 * choice.getTileWarps() * choice.getRowWarps();
+  int64_t rowsOfWarp = choice.getRowMultiple();
+  int64_t rowMultiple =
+      rowsOfWarp * choice.getTileWarps() * choice.getRowWarps();
   if (choice.blockM <= 0 || choice.blockM % rowMultiple != 0)
-    return llvm::formatv("expects {0} to be a positive multiple of 16 * {1}{2} "
-                         "= {3}, but got {4}",
+    return llvm::formatv("expects {0} to be a positive multiple of {5} * "
+                         "{1}{2} = {3}, but got {4}",
                          spell("block_m", names), spell("num_warps", names),
                          choice.keyWarps > 1 ? " / " + spell("key_warps", names)
                          : choice.headGroup > 1
                              ? " / " + spell("head_group", names)
                              : "",
-                         rowMultiple, choice.blockM);
+                         rowMultiple, choice.blockM, rowsOfWarp);
   if (choice.blockN <= 0 || choice.blockN % 16 != 0)
     return llvm::formatv(
         "expects {0} to be a positive multiple of 16, but got {1}",
@@ -262,9 +264,57 @@ static std::optional<std::string> checkFolded(const ScheduleChoice &choice,
   return std::nullopt;
 }
 
+/// What stands against products that take Q, K and V from plain rows.
+static std::optional<std::string> checkPlain(const ScheduleChoice &choice,
+                                             FieldNames names) {
+  std::pair<llvm::StringRef, bool> unknown[] = {
+      {"key_warps", choice.keyWarps > 1},
+      {"query", choice.query != QueryPlacement::Shared},
+      {"softmax", choice.softmax != Softmax::Online},
+      {"overlap", choice.overlap != Overlap::None},
+      {"row_max",
+       choice.rowMax != RowMax::Exact && choice.rowMax != RowMax::Stale},
+      {"row_sum", choice.rowSum != RowSum::Add},
+      {"output", choice.output != OutputRoute::Direct}};
+  for (auto [key, isUnknown] : unknown)
+    if (isUnknown)
+      return llvm::formatv(
+          "expects key_warps 1, query shared, softmax online, overlap none, "
+          "row_max exact or stale, row_sum add and output direct with product "
+          "{0}, but got another {1}",
+          stringifyProduct(choice.product), spell(key, names));
+  return std::nullopt;
+}
+
+/// Whether there is an exchange where products take tiles from plain rows, and
+/// nowhere else, and copies are such as the product waits for.
+static std::optional<std::string> checkExchange(const ScheduleChoice &choice,
+                                                FieldNames names) {
+  bool isOfThreads = choice.product == Product::Thread;
+  bool fits = choice.hasPlainTiles() ? choice.exchange != Exchange::None
+                                     : choice.exchange == Exchange::None;
+  if (!fits || (isOfThreads && choice.exchange == Exchange::Wide))
+    return llvm::formatv(
+        "expects {0} {1} with {2} {3}, but got {4}", spell("exchange", names),
+        isOfThreads              ? "plain or padded"
+        : choice.hasPlainTiles() ? "plain, padded or wide"
+                                 : "none",
+        spell("product", names), stringifyProduct(choice.product),
+        stringifyExchange(choice.exchange));
+  if (choice.hasProducer() && choice.copies != CopyPath::Async)
+    return llvm::formatv("expects {0} async with {1} warpgroup, whose tiles "
+                         "bulk copies fill, but got registers",
+                         spell("copies", names), spell("product", names));
+  return std::nullopt;
+}
+
 /// What stands against products of warpgroups, or of single warps.
 static std::optional<std::string> checkProduct(const ScheduleChoice &choice,
                                                FieldNames names) {
+  if (auto error = checkExchange(choice, names))
+    return error;
+  if (choice.hasPlainTiles())
+    return checkPlain(choice, names);
   if (choice.product == Product::Warp) {
     if (choice.overlap == Overlap::PV)
       return "expects overlap none or qk with product warp, but got pv";

@@ -43,7 +43,9 @@ struct Conflict {
 class LayoutSolver {
 public:
   LayoutSolver(gpu::GPUFuncOp func, const flashcore::TargetInfo &target)
-      : func(func), context(func.getContext()), target(target) {}
+      : func(func), context(func.getContext()),
+        schedule(func->getAttrOfType<ScheduleAttr>(kScheduleAttrName)),
+        target(target) {}
 
   /// Finds layouts for all tiles and vectors, or the first conflict.
   std::optional<Conflict> solve() {
@@ -139,19 +141,23 @@ private:
         atoms.empty())
       return; // refused by the pass, or by flashcore-distribute
     const flashcore::MmaAtom &atom = *atoms.front();
+    TileLayout lhs = atom.lhs.getCore(), acc = atom.acc.getCore();
+    if (schedule.getExchange() == Exchange::Wide &&
+        atom.rhsPlace == flashcore::OperandPlace::Fragments)
+      lhs = acc = flashcore::getWideLayout();
     // rhs stored (n, k): the k index runs along its rows, as along those of
     // lhs.
     AffineMap rhs = op.getIndexingMapsArray()[1];
     bool isStoredNK =
         rhs.getResult(0) != op.getIndexingMapsArray()[0].getResult(1);
     if (!isInPlace(op.getLhs()))
-      demand(op.getLhsMutable(), atom.lhs.getCore());
+      demand(op.getLhsMutable(), lhs);
     if (atom.rhs) {
       TileLayout core = atom.rhs->getCore();
       demand(op.getRhsMutable(), isStoredNK ? core : core.transpose());
     }
-    demand(op.getAccMutable(), atom.acc.getCore());
-    demandResult(cast<OpResult>(op.getResult()), atom.acc.getCore());
+    demand(op.getAccMutable(), acc);
+    demandResult(cast<OpResult>(op.getResult()), acc);
   }
 
   void demandOfExchange(AllToAllOp op) {
@@ -214,6 +220,7 @@ private:
 
   gpu::GPUFuncOp func;
   MLIRContext *context;
+  ScheduleAttr schedule;
   const flashcore::TargetInfo &target;
   llvm::EquivalenceClasses<const void *> classes;
   DenseMap<const void *, LayoutAttr> layouts;

@@ -65,6 +65,12 @@ struct DistributePass final
     getOperation().walk([&](AllToAllOp op) {
       needs.exchangeBytes = std::max(needs.exchangeBytes, getExchangeBytes(op));
     });
+    context.target = flashcore::lookupTarget(launch.chip);
+    if (!context.target)
+      return getOperation().emitOpError(
+          flashcore::unknownChipMessage(launch.chip));
+    needs.scratch = context.scratch =
+        getProductScratch(getOperation(), *context.target);
     SmallVector<Value> flags;
     getOperation().walk([&](AllocFlagOp op) { flags.push_back(op.getFlag()); });
     needs.numFlags = static_cast<int64_t>(flags.size());
@@ -82,21 +88,18 @@ struct DistributePass final
     context.numThreads = launch.numThreads;
     context.warpBytes = layout.warpBytes;
     context.warpStart = layout.warpStart;
-    context.target = flashcore::lookupTarget(launch.chip);
-    if (failed(checkSharedMemory(context.target, layout.bytes)))
+    context.scratchStart = layout.scratchStart;
+    if (failed(checkSharedMemory(*context.target, layout.bytes)))
       return failure();
     return layout.bytes;
   }
 
-  LogicalResult checkSharedMemory(const flashcore::TargetInfo *target,
+  LogicalResult checkSharedMemory(const flashcore::TargetInfo &target,
                                   int64_t bytes) {
-    if (!target)
-      return getOperation().emitOpError(
-          flashcore::unknownChipMessage(launch.chip));
-    if (bytes > target->sharedMemoryPerBlock)
+    if (bytes > target.sharedMemoryPerBlock)
       return getOperation().emitOpError("needs ")
              << bytes << " bytes of shared memory, but " << launch.chip
-             << " allows " << target->sharedMemoryPerBlock
+             << " allows " << target.sharedMemoryPerBlock
              << "; use fewer stages or smaller blocks";
     auto kernel =
         getOperation()->getAttrOfType<DictionaryAttr>(kKernelAttrName);
@@ -259,6 +262,7 @@ struct DistributePass final
     populateExchangePatterns(converter, context, patterns);
     populateComputePatterns(converter, context, patterns);
     populateWarpgroupPatterns(converter, context, patterns);
+    populatePlainPatterns(converter, context, patterns);
     populateHandoverPatterns(converter, context, patterns);
     populateStorePatterns(converter, context, patterns);
     populateLayoutPatterns(converter, context, patterns);

@@ -400,7 +400,7 @@ struct DistributeContraction final : ThreadPattern<vector::ContractionOp> {
   LogicalResult
   matchAndRewrite(vector::ContractionOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
-    if (isAsynchronous(op))
+    if (isInPlace(op.getRhs()))
       return rewriter.notifyMatchFailure(op, "reads a tile in place");
     SmallVector<const MmaAtom *> atoms = findMmaAtoms(*thread.target, op);
     if (!isProduct(op) || atoms.empty())

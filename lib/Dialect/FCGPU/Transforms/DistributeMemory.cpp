@@ -76,6 +76,9 @@ Value getSwizzleMask(IndexBuilder &b, Value row, RingType ring) {
 
 /// The element of a slot at which chunk `chunk` of row `row` begins.
 Value getPlace(IndexBuilder &b, Value row, Value chunk, RingType ring) {
+  if (ring.isPlain())
+    return b.add(b.mul(row, ring.getPitch()),
+                 b.mul(chunk, ring.getChunkCols()));
   Value mask = getSwizzleMask(b, row, ring);
   return b.add(b.mul(row, ring.getCols()),
                b.mul(b.bitXor(chunk, mask), ring.getChunkCols()));
@@ -300,7 +303,7 @@ private:
     if (pieces.inChunk > 1)
       place = b.add(place, b.mul(b.rem(piece, pieces.inChunk), pieces.columns));
     return {slot.from(place),
-            (done - row) * ring.getCols() + (c - low) * pieces.columns};
+            (done - row) * ring.getPitch() + (c - low) * pieces.columns};
   }
 
   /// Copies pieces `firstPiece`, `firstPiece` + step, ... of row
@@ -348,7 +351,7 @@ private:
       if (pieces.isAsynchronous())
         copyAsync(b, pieces, target, source.getMemref(), indices, elements);
       else
-        copyElement(b, target, source.getMemref(), indices, isThere);
+        copyNow(b, pieces, target, source.getMemref(), indices, isThere);
     }
   }
 
@@ -370,29 +373,42 @@ private:
         elements, bypassL1);
   }
 
-  /// The element, or zero if it does not exist.
-  static void copyElement(IndexBuilder &b, Target target, Value source,
-                          ValueRange indices, Value exists) {
-    Value element;
+  /// By way of registers: the piece, or zeros if it does not exist.
+  static void copyNow(IndexBuilder &b, const Pieces &pieces, Target target,
+                      Value source, ValueRange indices, Value exists) {
+    Type type = cast<MemRefType>(source.getType()).getElementType();
+    llvm::MaybeAlign align(pieces.atom.bytes);
+    if (pieces.columns > 1)
+      type = VectorType::get({pieces.columns}, type);
+    auto load = [&](OpBuilder &builder, Location loc) -> Value {
+      if (pieces.columns > 1)
+        return vector::LoadOp::create(builder, loc, cast<VectorType>(type),
+                                      source, indices, /*nontemporal=*/false,
+                                      align);
+      return memref::LoadOp::create(builder, loc, source, indices);
+    };
+    Value piece;
     if (exists) {
-      Type type = cast<MemRefType>(source.getType()).getElementType();
-      element = scf::IfOp::create(
-                    b, exists,
-                    [&](OpBuilder &builder, Location loc) {
-                      Value loaded =
-                          memref::LoadOp::create(builder, loc, source, indices);
-                      scf::YieldOp::create(builder, loc, loaded);
-                    },
-                    [&](OpBuilder &builder, Location loc) {
-                      Value zero = arith::ConstantOp::create(
-                          builder, loc, builder.getZeroAttr(type));
-                      scf::YieldOp::create(builder, loc, zero);
-                    })
-                    .getResult(0);
+      piece = scf::IfOp::create(
+                  b, exists,
+                  [&](OpBuilder &builder, Location loc) {
+                    scf::YieldOp::create(builder, loc, load(builder, loc));
+                  },
+                  [&](OpBuilder &builder, Location loc) {
+                    Value zero = arith::ConstantOp::create(
+                        builder, loc, builder.getZeroAttr(type));
+                    scf::YieldOp::create(builder, loc, zero);
+                  })
+                  .getResult(0);
     } else {
-      element = memref::LoadOp::create(b, source, indices);
+      piece = load(b, b.getLoc());
     }
-    memref::StoreOp::create(b, element, target.memref, b.index(target.shift));
+    Value place = b.index(target.shift);
+    if (pieces.columns > 1)
+      vector::StoreOp::create(b, piece, target.memref, place,
+                              /*nontemporal=*/false, align);
+    else
+      memref::StoreOp::create(b, piece, target.memref, place);
   }
 };
 
@@ -401,7 +417,9 @@ struct DistributeCommit final : OpConversionPattern<CommitCopiesOp> {
   LogicalResult
   matchAndRewrite(CommitCopiesOp op, OneToNOpAdaptor,
                   ConversionPatternRewriter &rewriter) const override {
-    rewriter.replaceOpWithNewOp<NVVM::CpAsyncCommitGroupOp>(op);
+    if (getSchedule(op).getCopies() == CopyPath::Async)
+      NVVM::CpAsyncCommitGroupOp::create(rewriter, op.getLoc());
+    rewriter.eraseOp(op);
     return success();
   }
 };
@@ -411,8 +429,11 @@ struct DistributeWait final : OpConversionPattern<WaitCopiesOp> {
   LogicalResult
   matchAndRewrite(WaitCopiesOp op, OneToNOpAdaptor,
                   ConversionPatternRewriter &rewriter) const override {
-    rewriter.replaceOpWithNewOp<NVVM::CpAsyncWaitGroupOp>(
-        op, static_cast<int32_t>(op.getInFlight()));
+    // What went by way of registers is there.
+    if (getSchedule(op).getCopies() == CopyPath::Async)
+      NVVM::CpAsyncWaitGroupOp::create(rewriter, op.getLoc(),
+                                       static_cast<int32_t>(op.getInFlight()));
+    rewriter.eraseOp(op);
     return success();
   }
 };
@@ -430,8 +451,10 @@ struct DistributeRead final : ThreadPattern<ReadOp> {
   LogicalResult
   matchAndRewrite(ReadOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
-    if (op.getInPlace() || op.getRing().getType().hasPanels())
-      return rewriter.notifyMatchFailure(op, "is of a ring with panels");
+    if (op.getInPlace() ||
+        op.getRing().getType().getLayout() != RingLayout::Rows)
+      return rewriter.notifyMatchFailure(op, "is of a ring without a swizzle "
+                                             "of its rows");
     const TileLayout *layout = thread.layouts->lookup(op.getResult());
     const TileLayout &matrix = flashcore::getLdMatrixLayout();
     bool transpose = layout && *layout == matrix.transpose();
@@ -499,6 +522,24 @@ struct DistributeRead final : ThreadPattern<ReadOp> {
     });
   }
 };
+
+/// A tile that stays in its slot of plain rows: the slot.
+struct DistributeReadOfPlain final : ThreadPattern<ReadOp> {
+  using ThreadPattern::ThreadPattern;
+
+  LogicalResult
+  matchAndRewrite(ReadOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    RingType ring = op.getRing().getType();
+    if (!op.getInPlace() || !ring.isPlain() || op.getColumn() != 0)
+      return rewriter.notifyMatchFailure(op, "is no whole tile in place of a "
+                                             "ring of plain rows");
+    IndexBuilder b(op.getLoc(), rewriter);
+    Slot slot(b, adaptor.getRing().front(), ring, adaptor.getTile().front());
+    rewriter.replaceOp(op, slot.from(b.index(0)));
+    return success();
+  }
+};
 } // namespace
 
 void mlir::fcgpu::populateMemoryPatterns(const TileTypeConverter &converter,
@@ -506,6 +547,6 @@ void mlir::fcgpu::populateMemoryPatterns(const TileTypeConverter &converter,
                                          RewritePatternSet &patterns) {
   MLIRContext *ctx = patterns.getContext();
   patterns.add<DistributeCommit, DistributeWait>(converter, ctx);
-  patterns.add<DistributeAllocRing, DistributeCopy, DistributeRead>(
-      converter, ctx, context);
+  patterns.add<DistributeAllocRing, DistributeCopy, DistributeRead,
+               DistributeReadOfPlain>(converter, ctx, context);
 }

@@ -15,6 +15,7 @@
 #ifndef FLASHCORE_LIB_DIALECT_FCGPU_TRANSFORMS_DISTRIBUTEPATTERNS_H
 #define FLASHCORE_LIB_DIALECT_FCGPU_TRANSFORMS_DISTRIBUTEPATTERNS_H
 
+#include "flashcore/Analysis/SharedMemoryLayout.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "flashcore/Target/Atoms.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -59,6 +60,9 @@ private:
   DenseMap<Value, flashcore::TileLayout> layouts;
 };
 
+/// The schedule of the kernel that an op is in.
+ScheduleAttr getSchedule(Operation *op);
+
 /// The atoms of the chip for a contraction of tiles, or none.
 SmallVector<const flashcore::MmaAtom *>
 findMmaAtoms(const flashcore::TargetInfo &target, vector::ContractionOp op);
@@ -68,6 +72,9 @@ const flashcore::CopyAtom *findFillAtom(const flashcore::TargetInfo &target,
                                         CopyOp op);
 /// The atom of the chip that reads tiles of a ring to registers, or null.
 const flashcore::CopyAtom *findReadAtom(const flashcore::TargetInfo &target);
+
+/// What stands for a tile in place of plain rows: the elements of its slot.
+MemRefType getSlotType(RingType ring);
 
 /// Elements of a part: a pair of 16 or 32 bits, what a 32-bit register holds of
 /// smaller ones.
@@ -116,6 +123,8 @@ struct ThreadContext {
   Value sharedMemory;                   ///< memref of bytes
   /// Behind the block's rings, each warp has a part of its own.
   int64_t warpStart, warpBytes;
+  int64_t scratchStart; ///< in the warp's part
+  flashcore::ProductScratch scratch;
   Value warpOffset; ///< byte offset of this warp's part
   /// The newest PTX ISA, times ten, that an instruction of the kernel needs.
   mutable unsigned ptxVersion = 0;
@@ -217,6 +226,13 @@ void populateLayoutPatterns(const TileTypeConverter &converter,
 void populateWarpgroupPatterns(const TileTypeConverter &converter,
                                const ThreadContext &context,
                                RewritePatternSet &patterns);
+/// Products of tiles in place of plain rows.
+void populatePlainPatterns(const TileTypeConverter &converter,
+                           const ThreadContext &context,
+                           RewritePatternSet &patterns);
+/// What a warp needs for those of the kernel that go through memory.
+flashcore::ProductScratch
+getProductScratch(gpu::GPUFuncOp func, const flashcore::TargetInfo &target);
 /// acquire, release, and copies into rings that are handed over.
 void populateHandoverPatterns(const TileTypeConverter &converter,
                               const ThreadContext &context,
@@ -282,6 +298,8 @@ int64_t getNumPresent(IndexBuilder &b, const ThreadContext &thread);
 void meetBlock(IndexBuilder &b, const ThreadContext &thread, int64_t meeting);
 /// The mbarrier at which threads of different roles meet.
 Value getMeetingBarrier(IndexBuilder &b, const ThreadContext &thread);
+/// What the lanes of a warp have written to shared memory is there for all.
+void syncWarp(IndexBuilder &b);
 /// Waits until the phase of an mbarrier that has this parity is complete.
 void waitForPhase(IndexBuilder &b, Value barrier, Value parity);
 /// What one lane does for its warp.

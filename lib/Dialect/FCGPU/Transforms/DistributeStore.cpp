@@ -21,10 +21,7 @@ using namespace mlir;
 using namespace mlir::fcgpu;
 using flashcore::TileLayout;
 
-/// Rows of a slot that a warp writes: two cores of an accumulator.
-static constexpr int64_t kRowsOfWarp = 2 * kCore;
-
-static void syncWarp(IndexBuilder &b) {
+void mlir::fcgpu::syncWarp(IndexBuilder &b) {
   NVVM::SyncWarpOp::create(
       b, arith::ConstantOp::create(b, b.getI32IntegerAttr(-1)));
 }
@@ -49,9 +46,9 @@ struct DistributeStore final : ThreadPattern<StoreOp> {
     RingType ring = op.getRing().getType();
     auto type = cast<VectorType>(op.getValue().getType());
     const TileLayout *layout = thread.layouts->lookup(op.getValue());
-    auto atoms = flashcore::findMmaAtoms(*thread.target, kWarpsOfGroup,
-                                         flashcore::ElementKind::F16,
-                                         flashcore::ElementKind::F32);
+    auto atoms = flashcore::findMmaAtoms(
+        *thread.target, flashcore::OperandPlace::SharedMemory,
+        flashcore::ElementKind::F16, flashcore::ElementKind::F32);
     if (!layout || atoms.empty() || *layout != atoms.front()->acc.getCore())
       return rewriter.notifyMatchFailure(op, "is no result of warpgroups");
     IndexBuilder b(op.getLoc(), rewriter);

@@ -159,8 +159,8 @@ struct DistributeWarpgroupProduct final : ThreadPattern<vector::ContractionOp> {
   matchAndRewrite(vector::ContractionOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
     SmallVector<const MmaAtom *> atoms = findMmaAtoms(*thread.target, op);
-    if (!isInPlace(op.getRhs()) || atoms.empty())
-      return rewriter.notifyMatchFailure(op, "has no right operand in place");
+    if (!isInPlace(op.getRhs()) || !isAsynchronous(op) || atoms.empty())
+      return rewriter.notifyMatchFailure(op, "has no right operand in panels");
     const MmaAtom &atom = *atoms.front();
     auto type = cast<VectorType>(op.getAccType());
     int64_t k = op.getLhsType().getDimSize(1);

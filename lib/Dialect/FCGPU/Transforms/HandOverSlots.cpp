@@ -150,13 +150,21 @@ struct HandOverSlotsPass final
   }
 
   /// The last op by which `read` needs its tile: itself or, where products take
-  /// it from its slot, the last wait for one of them.
+  /// it from its slot, the last of them, or the last wait for one.
   static FailureOr<Operation *> getLastUse(ReadOp read) {
     if (!read.getInPlace())
       return read.getOperation();
     Operation *last = nullptr;
     for (Operation *user : read->getUsers()) {
       auto contract = cast<vector::ContractionOp>(user);
+      if (!isAsynchronous(contract)) {
+        if (contract->getBlock() != read->getBlock())
+          return contract.emitOpError("stands in another block than the read "
+                                      "of a tile in place that it takes");
+        if (!last || last->isBeforeInBlock(contract))
+          last = contract;
+        continue;
+      }
       for (Operation *after : contract->getUsers()) {
         auto wait = dyn_cast<AwaitOp>(after);
         if (!wait || wait->getBlock() != read->getBlock())
@@ -218,10 +226,12 @@ struct HandOverSlotsPass final
     return false;
   }
 
-  /// Roles of their own fill what is read in place, and nothing else.
+  /// Roles of their own fill panels that are read in place, and nothing else.
   LogicalResult checkReads(bool hasRoles) {
     WalkResult result = getOperation().walk([&](ReadOp read) {
-      if (read.getInPlace() == hasRoles)
+      bool isInPanels =
+          read.getInPlace() && read.getRing().getType().hasPanels();
+      if (isInPanels == hasRoles)
         return WalkResult::advance();
       if (hasRoles)
         read.emitOpError("reads a ring that is handed over, but not in place");

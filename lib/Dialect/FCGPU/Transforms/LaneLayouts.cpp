@@ -24,6 +24,7 @@ using namespace mlir;
 using namespace mlir::fcgpu;
 using flashcore::BitMap;
 using flashcore::BitPoint;
+using flashcore::OperandPlace;
 using flashcore::TileLayout;
 
 //===----------------------------------------------------------------------===//
@@ -84,6 +85,11 @@ void LayoutMap::add(ValueRange values, Attribute attr) {
   }
 }
 
+ScheduleAttr mlir::fcgpu::getSchedule(Operation *op) {
+  auto func = op->getParentOfType<gpu::GPUFuncOp>();
+  return func->getAttrOfType<ScheduleAttr>(kScheduleAttrName);
+}
+
 SmallVector<const flashcore::MmaAtom *>
 mlir::fcgpu::findMmaAtoms(const flashcore::TargetInfo &target,
                           vector::ContractionOp op) {
@@ -92,8 +98,13 @@ mlir::fcgpu::findMmaAtoms(const flashcore::TargetInfo &target,
   auto resultKind = getElementKind(getElementTypeOrSelf(op.getAccType()));
   if (!inputKind || !resultKind || op.getRhsType().getElementType() != input)
     return {};
-  return flashcore::findMmaAtoms(target, isAsynchronous(op) ? kWarpsOfGroup : 1,
-                                 *inputKind, *resultKind);
+  // What multiplies tiles in place of plain rows, the schedule says.
+  OperandPlace place = OperandPlace::Registers;
+  if (isAsynchronous(op))
+    place = OperandPlace::SharedMemory;
+  else if (isInPlace(op.getRhs()))
+    place = getRightPlace(getSchedule(op).getProduct());
+  return flashcore::findMmaAtoms(target, place, *inputKind, *resultKind);
 }
 
 const flashcore::CopyAtom *
@@ -104,9 +115,10 @@ mlir::fcgpu::findFillAtom(const flashcore::TargetInfo &target, CopyOp op) {
     return flashcore::findCopyAtom(target, route, CopyCompletion::Barrier);
   // The narrowest asynchronous copies take two elements.
   int64_t bytes = flashcore::getAccessBytes(op.getSource());
+  bool isAsync = bytes > 2 && getSchedule(op).getCopies() == CopyPath::Async;
   return flashcore::findCopyAtom(
       target, route,
-      bytes > 2 ? CopyCompletion::Groups : CopyCompletion::Immediate, bytes);
+      isAsync ? CopyCompletion::Groups : CopyCompletion::Immediate, bytes);
 }
 
 const flashcore::CopyAtom *
@@ -147,6 +159,13 @@ int64_t TileRegisters::find(ArrayRef<int64_t> place) const {
   return registers.at({place.front(), place.back()});
 }
 
+MemRefType mlir::fcgpu::getSlotType(RingType ring) {
+  auto space = gpu::AddressSpaceAttr::get(ring.getContext(),
+                                          gpu::AddressSpace::Workgroup);
+  return MemRefType::get({ring.getSlotElements()}, ring.getElementType(),
+                         MemRefLayoutAttrInterface(), space);
+}
+
 TileTypeConverter::TileTypeConverter(const LayoutMap &layouts) {
   addConversion([](Type type) { return type; });
   addConversion([](RingType ring) -> Type {
@@ -160,7 +179,10 @@ TileTypeConverter::TileTypeConverter(const LayoutMap &layouts) {
       [&layouts](Value value,
                  SmallVectorImpl<Type> &types) -> std::optional<LogicalResult> {
         if (isInPlace(value)) {
-          types.push_back(IntegerType::get(value.getContext(), 64));
+          RingType ring = value.getDefiningOp<ReadOp>().getRing().getType();
+          types.push_back(ring.hasPanels()
+                              ? Type(IntegerType::get(ring.getContext(), 64))
+                              : getSlotType(ring));
           return success();
         }
         const TileLayout *layout = layouts.lookup(value);

@@ -181,7 +181,7 @@ struct PromoteSharedPass final
     StagingAttr staging = getStaging(read);
     auto ringType = RingType::get(b.getContext(), slots, type.getDimSize(0),
                                   type.getDimSize(1), type.getElementType(),
-                                  staging.getInPlace() ? RingLayout::Panels
+                                  staging.getInPlace() ? staging.getLayout()
                                                        : RingLayout::Rows,
                                   staging.getGroup());
     Value ring =

@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ScoreRegion.h"
+#include "flashcore/Analysis/NamedSchedules.h"
 #include "flashcore/Analysis/OpenSizes.h"
 #include "flashcore/Analysis/ScheduleCheck.h"
 #include "flashcore/Analysis/ScoresChoice.h"
@@ -127,6 +128,9 @@ mlir::flashcore::getScheduleOptions(const ConfigurePassOptions &options) {
   if (auto error = parseOption(option, options.name, result.name))             \
     return *error;
 #include "flashcore/Dialect/FCGPU/IR/ScheduleFields.def"
+  if (!options.schedule.empty())
+    if (auto error = applyNamedSchedule(options.schedule, result))
+      return *error;
   return result;
 }
 
@@ -157,6 +161,7 @@ struct ConfigurePass final
     ConfigurePassOptions options;
     options.chip = chip;
     options.tuningFile = tuningFile;
+    options.schedule = schedule;
     options.fewQueries = fewQueries;
 #define FLASHCORE_SCHEDULE_FIELD(Type, Name, name, key, option, initial, text) \
   options.name = name;

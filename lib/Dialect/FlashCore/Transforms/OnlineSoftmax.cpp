@@ -232,11 +232,11 @@ void TileExpander::stage(Operation *access, TileRole role, int64_t cols,
                          bool isInLoop, std::optional<int64_t> pageSize) {
   TileStaging staging =
       chooseStaging(schedule.getChoice(), role, cols, isInLoop, pageSize);
-  access->setAttr(fcgpu::kStagingAttrName,
-                  fcgpu::StagingAttr::get(op.getContext(), staging.copy,
-                                          staging.ring, staging.slots,
-                                          staging.number, staging.kept,
-                                          staging.inPlace, staging.group));
+  access->setAttr(
+      fcgpu::kStagingAttrName,
+      fcgpu::StagingAttr::get(op.getContext(), staging.copy, staging.ring,
+                              staging.slots, staging.number, staging.kept,
+                              staging.inPlace, staging.group, staging.layout));
 }
 
 /// In one pass, a warp walks as many tiles as any warp of any block may have.

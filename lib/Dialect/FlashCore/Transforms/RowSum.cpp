@@ -155,6 +155,8 @@ static constexpr Entry table[] = {
     {fcgpu::RowSum::Mma, fcgpu::Product::Warp, create<MultipliedSum>},
     {fcgpu::RowSum::Add, fcgpu::Product::Warpgroup, create<AddedSum>},
     {fcgpu::RowSum::Mma, fcgpu::Product::Warpgroup, create<OutputColumns>},
+    {fcgpu::RowSum::Add, fcgpu::Product::Wmma, create<AddedSum>},
+    {fcgpu::RowSum::Add, fcgpu::Product::Thread, create<AddedSum>},
 };
 
 std::unique_ptr<RowSumPolicy>
@@ -163,5 +165,5 @@ mlir::flashcore::createRowSum(fcgpu::ScheduleAttr schedule, TileBuilder &b) {
     if (entry.kind == schedule.getRowSum() &&
         entry.product == schedule.getProduct())
       return entry.create(b);
-  llvm_unreachable("every row_sum has a row in the table for each product");
+  llvm_unreachable("checkFields refuses what has no row in the table");
 }

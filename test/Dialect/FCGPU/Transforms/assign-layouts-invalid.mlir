@@ -49,7 +49,7 @@ gpu.module @kernels {
   grid_order = query_fastest, min_blocks = 0>
 
 gpu.module @kernels {
-  // expected-error @below {{'gpu.func' op unknown chip 'sm_100': expects one of sm_80, sm_86, sm_89, sm_90, sm_90a; sm_100 runs the PTX that is made for sm_90: compile for that}}
+  // expected-error @below {{'gpu.func' op unknown chip 'sm_100': expects one of sm_70, sm_75, sm_80, sm_86, sm_89, sm_90, sm_90a; sm_100 runs the PTX that is made for sm_90: compile for that}}
   gpu.func @chip_that_is_too_new() kernel attributes {fcgpu.schedule = #schedule} {
     gpu.return
   }
@@ -57,12 +57,12 @@ gpu.module @kernels {
 
 // -----
 
-#schedule = #fcgpu.schedule<chip = "sm_75", block_m = 16, block_n = 16,
+#schedule = #fcgpu.schedule<chip = "sm_61", block_m = 16, block_n = 16,
   num_warps = 1, num_stages = 2, query = registers,
   grid_order = query_fastest, min_blocks = 0>
 
 gpu.module @kernels {
-  // expected-error @below {{'gpu.func' op unknown chip 'sm_75': expects one of sm_80, sm_86, sm_89, sm_90, sm_90a; older chips lack cp.async and bf16 mma.sync}}
+  // expected-error @below {{'gpu.func' op unknown chip 'sm_61': expects one of sm_70, sm_75, sm_80, sm_86, sm_89, sm_90, sm_90a; older chips have no tensor cores}}
   gpu.func @unknown_chip() kernel attributes {fcgpu.schedule = #schedule} {
     gpu.return
   }

@@ -1,7 +1,7 @@
 // What an option forces is never changed: it fits, or it is an error that names
 // the value and the limit.
 
-// RUN: not flashcore-opt %s -flashcore-configure="chip=sm_75" 2>&1 \
+// RUN: not flashcore-opt %s -flashcore-configure="chip=sm_61" 2>&1 \
 // RUN:   | FileCheck %s --check-prefix=CHIP
 // RUN: not flashcore-opt %s -flashcore-configure="query=local" 2>&1 \
 // RUN:   | FileCheck %s --check-prefix=QUERY
@@ -60,7 +60,7 @@
 // RUN: not flashcore-opt %s -flashcore-configure="softmax=one_pass key-splits=2" 2>&1 \
 // RUN:   | FileCheck %s --check-prefix=ONE-PASS-SPLITS
 
-// CHIP: error: unknown chip 'sm_75': expects one of sm_80, sm_86, sm_89, sm_90, sm_90a; older chips lack cp.async and bf16 mma.sync{{$}}
+// CHIP: error: unknown chip 'sm_61': expects one of sm_70, sm_75, sm_80, sm_86, sm_89, sm_90, sm_90a; older chips have no tensor cores{{$}}
 // QUERY: error: expects query to be registers, shared or split, but got 'local'{{$}}
 // GRID-ORDER: error: expects grid-order to be query_fastest or head_fastest, but got 'random'{{$}}
 // GRID: error: expects grid to be full or persistent, but got 'tiles'{{$}}

@@ -52,6 +52,9 @@ inline bool isOurKernel(Operation *kernel) {
 /// need, by their `fcgpu.ptx_version`; 0 if none has one.
 unsigned getNeededPTXVersion(Operation *module);
 
+/// Where the products of a schedule take their right operands from.
+flashcore::OperandPlace getRightPlace(Product product);
+
 /// What products take a type for; nothing for one that they do not know.
 std::optional<flashcore::ElementKind> getElementKind(Type type);
 
@@ -90,7 +93,8 @@ namespace mlir::fcgpu {
 bool isTileRead(vector::TransferReadOp read);
 /// Whether a tile stays in its slot.
 bool isInPlace(Value tile);
-/// Whether a product is only started where it stands: it reads a tile in place.
+/// Whether a product is only started where it stands: it reads a tile in place
+/// of panels.
 bool isAsynchronous(vector::ContractionOp op);
 } // namespace mlir::fcgpu
 

@@ -108,7 +108,27 @@ def FCGPU_Softmax
 def FCGPU_Product
     : I32EnumAttr<"Product", "Who multiplies tiles, and from where", [
         I32EnumAttrCase<"Warp", 0, "warp">,
-        I32EnumAttrCase<"Warpgroup", 1, "warpgroup">]> {
+        I32EnumAttrCase<"Warpgroup", 1, "warpgroup">,
+        I32EnumAttrCase<"Wmma", 2, "wmma">,
+        I32EnumAttrCase<"Thread", 3, "thread">]> {
+  let genSpecializedAttr = 0;
+  let cppNamespace = "::mlir::fcgpu";
+}
+
+def FCGPU_CopyPath
+    : I32EnumAttr<"CopyPath", "How tiles get to shared memory", [
+        I32EnumAttrCase<"Async", 0, "async">,
+        I32EnumAttrCase<"Registers", 1, "registers">]> {
+  let genSpecializedAttr = 0;
+  let cppNamespace = "::mlir::fcgpu";
+}
+
+def FCGPU_Exchange
+    : I32EnumAttr<"Exchange", "How products take tiles from shared memory", [
+        I32EnumAttrCase<"None", 0, "none">,
+        I32EnumAttrCase<"Plain", 1, "plain">,
+        I32EnumAttrCase<"Padded", 2, "padded">,
+        I32EnumAttrCase<"Wide", 3, "wide">]> {
   let genSpecializedAttr = 0;
   let cppNamespace = "::mlir::fcgpu";
 }
@@ -140,7 +160,9 @@ def FCGPU_SplitCount
 def FCGPU_RingLayout
     : I32EnumAttr<"RingLayout", "Where the elements of a slot lie", [
         I32EnumAttrCase<"Rows", 0, "rows">,
-        I32EnumAttrCase<"Panels", 1, "panels">]> {
+        I32EnumAttrCase<"Panels", 1, "panels">,
+        I32EnumAttrCase<"Plain", 2, "plain">,
+        I32EnumAttrCase<"Padded", 3, "padded">]> {
   let genSpecializedAttr = 0;
   let cppNamespace = "::mlir::fcgpu";
 }
@@ -238,6 +260,18 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
     * `split_count`: with `call`, key_splits is the most blocks that share a query
       tile: how many they are, from 1 on, each call says by a formula of its sizes,
       which the manifest has (`fixed`: always key_splits)
+    * `product`: what multiplies tiles. `warp`: mma.sync, a warp with operands in
+      registers. `warpgroup`: wgmma, four warps with tiles in place, which a warp
+      of its own copies. `wmma`: wmma.mma, a warp with operands and results that go
+      through shared memory, because nobody knows which lane holds what of them;
+      f16 only. `thread`: f32 fma, a lane with a query row of its own, whatever
+      the chip. The last two are slower, and for chips without mma.sync
+    * `copies`: tiles get to shared memory by cp.async or bulk copies (`async`), or
+      by way of `registers`, whatever the chip
+    * `exchange`: of products `wmma` and `thread`, how tiles lie in shared memory:
+      row behind row (`plain`), or with room between rows so that eight of them
+      share no bank (`padded`); `wide` does too, and S, P and O go there and back
+      16 bytes of a lane at a time (P 8) in the place of 8 (4). Else `none`
     * `expected_queries`: the query rows of a sequence that the other choices are
       for where they are known at run time only. Calls may have others, which are
       slower; 0 stands for many
@@ -279,7 +313,11 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
       DefaultValuedParameter<"int64_t", "0">:$split_keys,
       DefaultValuedParameter<"::mlir::fcgpu::SplitCount",
                              "::mlir::fcgpu::SplitCount::Fixed">:$split_count,
-      DefaultValuedParameter<"int64_t", "0">:$expected_queries);
+      DefaultValuedParameter<"int64_t", "0">:$expected_queries,
+      DefaultValuedParameter<"::mlir::fcgpu::CopyPath",
+                             "::mlir::fcgpu::CopyPath::Async">:$copies,
+      DefaultValuedParameter<"::mlir::fcgpu::Exchange",
+                             "::mlir::fcgpu::Exchange::None">:$exchange);
   let builders = [
     AttrBuilder<(ins "::llvm::StringRef":$chip,
                      "const ::mlir::fcgpu::ScheduleChoice &":$choice)>];
@@ -331,10 +369,10 @@ def FCGPU_StagingAttr : FCGPU_Attr<"Staging", "staging"> {
       of its own, outside of loops, with its number
     * `kept`: of a tile by `holder`, how many of the first columns stay in
       registers, all or a multiple of 16; products read the others again
-    * `in_place`: products take the tile from its slot, whose layout is `panels`;
-      nothing of it is kept
+    * `in_place`: products take the tile from its slot; nothing of it is kept
     * `group`: of a tile in place, the rows of a group of panels (see
       `!fcgpu.ring`), or 0 where panels have all rows
+    * `layout`: of a tile in place, that of its slot
 
     ```mlir
     #fcgpu.staging<copy = warp, ring = block, slots = 4, number = holder, kept = 64>   // Q
@@ -348,7 +386,9 @@ def FCGPU_StagingAttr : FCGPU_Attr<"Staging", "staging"> {
       EnumParameter<FCGPU_TileNumber>:$number,
       DefaultValuedParameter<"int64_t", "0">:$kept,
       DefaultValuedParameter<"bool", "false">:$in_place,
-      DefaultValuedParameter<"int64_t", "0">:$group);
+      DefaultValuedParameter<"int64_t", "0">:$group,
+      DefaultValuedParameter<"::mlir::fcgpu::RingLayout",
+                             "::mlir::fcgpu::RingLayout::Panels">:$layout);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }
@@ -454,8 +494,14 @@ def FCGPU_RingType : TypeDef<FCGPU_Dialect, "Ring"> {
     Of a left operand and of a right one stored (n, k), as K is, products take all
     rows at once, which are at equal distances in groups of 8 alone.
 
+    With `plain`, rows are as `wmma.load` wants them: at one distance, that of
+    their columns. With `padded` it is an odd number of chunks, so that eight rows
+    of one chunk column fall into eight different bank groups here, too. Of 64
+    columns of f16 it is 9 chunks, 144 bytes.
+
     ```mlir
     !fcgpu.ring<2x64x128xf16>
+    !fcgpu.ring<2x64x128xf16, padded>
     !fcgpu.ring<2x128x128xf16, panels>
     !fcgpu.ring<2x128x128xf16, panels(8)>
     ```
@@ -476,12 +522,22 @@ def FCGPU_RingType : TypeDef<FCGPU_Dialect, "Ring"> {
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    /// Elements of a slot, with those that fill up its last panel.
+    /// Elements of a slot, with those that fill up its last panel or its rows.
     int64_t getSlotElements() const {
       return getRows() * (hasPanels() ? llvm::alignTo(getCols(), getPanelCols())
-                                      : getCols());
+                                      : getPitch());
     }
     bool hasPanels() const { return getLayout() == RingLayout::Panels; }
+    /// Whether rows are at one distance and have no swizzle.
+    bool isPlain() const {
+      return getLayout() == RingLayout::Plain ||
+             getLayout() == RingLayout::Padded;
+    }
+    /// Elements from a row to the next, of a slot without panels.
+    int64_t getPitch() const {
+      return getLayout() == RingLayout::Padded ? getPaddedColumns(getCols())
+                                               : getCols();
+    }
     /// Bytes of an element.
     int64_t getElementBytes() const {
       return getElementType().getIntOrFloatBitWidth() / 8;

@@ -166,9 +166,9 @@ def FCGPU_ReadOp : FCGPU_Op<"read"> {
     columns from `column` on, a multiple of 16, that the result has room for (a
     multiple of 16, or all that are left).
 
-    With `in_place` the tile stays in its slot, of a ring with panels, and only
-    products use it: they read it from there, and so they are asynchronous (see
-    `fcgpu.await`).
+    With `in_place` the tile stays in its slot, of a ring with panels or a padded
+    one, and only products use it, which read it from there. Those of panels are
+    asynchronous (see `fcgpu.await`).
 
     ```mlir
     %k = fcgpu.read %ring[%t] : !fcgpu.ring<2x64x64xf16> -> vector<64x64xf16>

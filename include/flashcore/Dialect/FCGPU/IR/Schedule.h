@@ -40,6 +40,8 @@ inline constexpr int64_t kMaxSplitKeys = 1 << 20;
 /// the most columns of its result.
 inline constexpr int64_t kWarpsOfGroup = 4, kRowsOfGroup = 64,
                          kMaxColumnsOfGroup = 256;
+/// Rows of the products of a warp, and of its lanes with one row each.
+inline constexpr int64_t kRowsOfWarp = 16, kRowsOfThreads = 32;
 /// Bytes of a row of a panel (see `!fcgpu.ring`), and at which slots of panels
 /// begin: where the 128-byte swizzle does.
 inline constexpr int64_t kPanelBytes = 128, kPanelAlignment = 1024;
@@ -55,6 +57,12 @@ inline constexpr int64_t kQueryStep = 16;
 inline int64_t getTileColumns(int64_t columns) {
   constexpr int64_t chunkColumns = kChunkBytes / 2;
   return std::max(llvm::alignTo(columns, chunkColumns), uint64_t(kQueryStep));
+}
+/// Columns from a row of a padded slot to the next, of 16-bit elements: an odd
+/// number of chunks.
+inline int64_t getPaddedColumns(int64_t columns) {
+  constexpr int64_t chunkColumns = kChunkBytes / 2;
+  return (llvm::divideCeil(columns, chunkColumns) | 1) * chunkColumns;
 }
 /// Columns of ones behind those of V, whose products are the row sums: as many
 /// as are added to a product at a time.
@@ -108,6 +116,22 @@ struct ScheduleChoice {
   int64_t getNumHolders() const { return numWarps / getTileWarps(); }
   /// Whether warps of their own fill the rings.
   bool hasProducer() const { return product == Product::Warpgroup; }
+  /// Whether products take tiles from shared memory.
+  bool multipliesInPlace() const { return product != Product::Warp; }
+  /// Whether rows of these tiles lie at one distance.
+  bool hasPlainTiles() const {
+    return product == Product::Wmma || product == Product::Thread;
+  }
+  /// How these tiles lie in their slots.
+  RingLayout getTileLayout() const {
+    return !hasPlainTiles()              ? RingLayout::Panels
+           : exchange == Exchange::Plain ? RingLayout::Plain
+                                         : RingLayout::Padded;
+  }
+  /// Query rows that one holder multiplies at a time.
+  int64_t getRowMultiple() const {
+    return product == Product::Thread ? kRowsOfThreads : kRowsOfWarp;
+  }
   /// Warps of a block, with those that only copy.
   int64_t getAllWarps() const {
     return numWarps + (hasProducer() ? kWarpsOfGroup : 0);

@@ -43,6 +43,7 @@ struct ConfigurePassOptions {
   fcgpu::FieldOption<Type> name{};
 #include "flashcore/Dialect/FCGPU/IR/ScheduleFields.def"
   std::string tuningFile; ///< for what the fields leave open
+  std::string schedule;   ///< the same, by the name of a schedule
   /// The most queries of a sequence in calls that kernels of their own are for,
   /// where seqlen_q is known at run time only; 0 makes none.
   int64_t fewQueries = 0;

@@ -32,6 +32,9 @@ def ConfigurePass : Pass<"flashcore-configure"> {
     chip is an error. Without an entry the schedule is chosen as if there were
     no file, and so it is, with a remark, where the entry's does not fit.
 
+    With `schedule` what the other options leave open is that of a schedule that
+    has a name: one of the steps of docs/Ladder.md.
+
     With `few-queries` an op whose seqlen_q is known at run time only gets a second
     schedule, `fcgpu.few_queries`, for calls of at most so many queries a sequence:
     one set of kernels for prompts, and one for decoding.
@@ -47,11 +50,14 @@ def ConfigurePass : Pass<"flashcore-configure"> {
   // ConfigurePassOptions in Passes.h.
   let options = [
     Option<"chip", "chip", "std::string", /*default=*/"\"\"",
-           "Target chip: sm_80, sm_86, sm_89, sm_90 or sm_90a; empty takes that of the "
+           "Target chip: sm_70, sm_75, sm_80, sm_86, sm_89, sm_90 or sm_90a; empty takes that of the "
            "#nvvm.target on the module's kernels, or sm_89 without one">,
     Option<"tuningFile", "tuning-file", "std::string", /*default=*/"\"\"",
            "Take what the other options leave open from this file of "
            "flashcore-tune, where it has an entry for the problem">,
+    Option<"schedule", "schedule", "std::string", /*default=*/"\"\"",
+           "Take what the other options leave open from a schedule that has a name, "
+           "such as scalar, +async or default (docs/Ladder.md)">,
     Option<"fewQueries", "few-queries", "int64_t", /*default=*/"0",
            "Choose a second schedule, for calls of at most so many queries of a "
            "sequence, where seqlen_q is known at run time only; 0 has none">,

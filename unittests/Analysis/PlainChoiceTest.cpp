@@ -1,0 +1,125 @@
+//===- PlainChoiceTest.cpp - Schedules without mma.sync -------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ScheduleProblems.h"
+#include "flashcore/Analysis/ResourceModel.h"
+#include "flashcore/Analysis/ScheduleCheck.h"
+#include "gtest/gtest.h"
+
+using namespace mlir::fcgpu;
+using namespace mlir::flashcore;
+
+namespace {
+ScheduleOptions makeOptions(Product product) {
+  ScheduleOptions options;
+  options.product = product;
+  return options;
+}
+
+AttentionProblem makeOf(ElementKind element, int64_t dim = 64) {
+  AttentionProblem problem = makeLargeProblem(dim, 4096);
+  problem.element = element;
+  return problem;
+}
+
+TEST(PlainProducts, AreChosenWhereAChipHasNoOther) {
+  auto choosen = [](llvm::StringRef chip, ElementKind element, int64_t dim) {
+    return choose(makeOf(element, dim), *lookupTarget(chip)).product;
+  };
+  EXPECT_EQ(choosen("sm_70", ElementKind::F16, 64), Product::Wmma);
+  EXPECT_EQ(choosen("sm_70", ElementKind::F16, 72), Product::Thread);
+  EXPECT_EQ(choosen("sm_70", ElementKind::BF16, 64), Product::Thread);
+  EXPECT_EQ(choosen("sm_75", ElementKind::F16, 64), Product::Warp);
+  EXPECT_EQ(choosen("sm_75", ElementKind::F16, 72), Product::Warp);
+  EXPECT_EQ(choosen("sm_75", ElementKind::BF16, 64), Product::Thread);
+  EXPECT_EQ(choosen("sm_89", ElementKind::BF16, 64), Product::Warp);
+}
+
+// Of every head_dim, on every chip, also where the shapes that were measured
+// are too large.
+TEST(PlainProducts, FitEveryChip) {
+  for (const TargetInfo &target : getTargets())
+    for (ElementKind element : {ElementKind::F16, ElementKind::BF16})
+      for (int64_t dim = 8; dim <= 256; dim += 8)
+        for (int64_t queries : {1, 100, 4096}) {
+          AttentionProblem problem = makeOf(element, dim);
+          problem.seqlenQ = queries;
+          ScheduleChoice choice = choose(problem, target);
+          EXPECT_LE(getSharedMemoryBytes(problem, choice),
+                    target.sharedMemoryPerBlock)
+              << target.chip.str() << " " << dim;
+          EXPECT_EQ(choice.copies, hasAsyncCopies(target)
+                                       ? CopyPath::Async
+                                       : CopyPath::Registers);
+        }
+}
+
+TEST(PlainProducts, TakeTilesFromPlainRows) {
+  for (Product product : {Product::Wmma, Product::Thread}) {
+    ScheduleChoice choice =
+        choose(makeLargeProblem(64, 4096), ada(), makeOptions(product));
+    EXPECT_EQ(choice.product, product);
+    EXPECT_EQ(choice.query, QueryPlacement::Shared);
+    EXPECT_TRUE(choice.hasPlainTiles());
+    EXPECT_FALSE(choice.hasProducer());
+    EXPECT_EQ(choice.getTileLayout(), RingLayout::Padded);
+    choice.exchange = Exchange::Plain;
+    EXPECT_EQ(choice.getTileLayout(), RingLayout::Plain);
+  }
+  ScheduleChoice warp = choose(makeLargeProblem(64, 4096), ada());
+  EXPECT_EQ(warp.exchange, Exchange::None);
+  EXPECT_FALSE(warp.multipliesInPlace());
+}
+
+TEST(PlainProducts, AThreadHasARow) {
+  ScheduleChoice choice =
+      choose(makeLargeProblem(64, 4096), ada(), makeOptions(Product::Thread));
+  EXPECT_EQ(choice.getWarpM(), 32);
+  ScheduleOptions options = makeOptions(Product::Thread);
+  options.blockM = 64;
+  options.numWarps = 4;
+  EXPECT_EQ(
+      refuse(makeLargeProblem(64, 4096), options),
+      "expects block-m to be a positive multiple of 32 * num-warps = 128, "
+      "but got 64");
+}
+
+TEST(PlainProducts, RefuseWhatTheyCannotDo) {
+  AttentionProblem problem = makeLargeProblem(64, 4096);
+  ScheduleOptions options = makeOptions(Product::Wmma);
+  options.rowSum = RowSum::Mma;
+  EXPECT_EQ(refuse(problem, options),
+            "expects key_warps 1, query shared, softmax online, overlap none, "
+            "row_max exact or stale, row_sum add and output direct with "
+            "product wmma, but got another row-sum");
+  EXPECT_EQ(refuse(makeOf(ElementKind::BF16), makeOptions(Product::Wmma)),
+            "expects product warp for sm_89, which has no wmma of bf16, but "
+            "got wmma");
+  EXPECT_EQ(refuse(makeLargeProblem(72, 4096), makeOptions(Product::Wmma)),
+            "expects product warp with head_dim 72 and head_dim_v 72, which in "
+            "chunks of 8 are no multiples of 16, but got wmma");
+  options = makeOptions(Product::Thread);
+  options.exchange = Exchange::Wide;
+  EXPECT_EQ(refuse(problem, options),
+            "expects exchange plain or padded with product thread, but got "
+            "wide");
+  options = {};
+  options.exchange = Exchange::Padded;
+  EXPECT_EQ(refuse(problem, options),
+            "expects exchange none with product warp, but got padded");
+}
+
+TEST(PlainProducts, OldChipsHaveNoAsynchronousCopies) {
+  ScheduleOptions options;
+  options.copies = CopyPath::Async;
+  ScheduleResult result = chooseSchedule(makeLargeProblem(64, 4096),
+                                         *lookupTarget("sm_75"), options);
+  ASSERT_TRUE(std::holds_alternative<std::string>(result));
+  EXPECT_EQ(std::get<std::string>(result),
+            "expects copies registers for sm_75, which has no cp.async, but "
+            "got async");
+}
+} // namespace
